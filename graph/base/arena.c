@@ -1,0 +1,105 @@
+/* Chunks double up to 8 MiB; a block larger than a chunk gets one of its own. */
+#include "graph/base/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Chunk {
+    struct Chunk *prev;
+    size_t cap, used, single;     /* single: a debug block's own malloc */
+} Chunk;
+
+struct Arena {
+    Chunk *top;
+    size_t total;
+};
+
+#define HEADER ((sizeof(Chunk) + 15) & ~(size_t)15)
+#define CHUNK_MIN ((size_t)64 << 10)
+#define CHUNK_MAX ((size_t)8 << 20)
+
+static void *must(void *p)
+{
+    if (p) return p;
+    fputs("tgrun: out of memory\n", stderr);
+    exit(6);
+}
+
+Arena *arena_new(void) { return must(calloc(1, sizeof(Arena))); }
+
+static void chunk_push(Arena *a, size_t cap)
+{
+    Chunk *c = must(malloc(HEADER + cap));
+    *c = (Chunk){ .prev = a->top, .cap = cap };
+    a->top = c;
+    a->total += cap;
+}
+
+void *arena_alloc(Arena *a, size_t size)
+{
+    size = (size + 15) & ~(size_t)15;
+#ifdef TG_ARENA_MALLOC
+    chunk_push(a, size ? size : 16);
+#else
+    if (!a->top || a->top->cap - a->top->used < size) {
+        size_t cap = a->top ? a->top->cap * 2 : CHUNK_MIN;
+        if (cap > CHUNK_MAX) cap = CHUNK_MAX;
+        if (cap < size) cap = size;
+        chunk_push(a, cap);
+    }
+#endif
+    char *p = (char *)a->top + HEADER + a->top->used;
+    a->top->used += size;
+    return memset(p, 0, size);
+}
+
+void *arena_copy(Arena *a, const void *data, size_t size)
+{
+    void *p = arena_alloc(a, size);
+    return size ? memcpy(p, data, size) : p;
+}
+
+char *arena_strndup(Arena *a, const char *s, size_t n)
+{
+    char *p = arena_alloc(a, n + 1);
+    if (n) memcpy(p, s, n);
+    return p;
+}
+
+char *arena_strdup(Arena *a, const char *s) { return arena_strndup(a, s, strlen(s)); }
+
+char *arena_printf(Arena *a, const char *fmt, ...)
+{
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    char *p = arena_alloc(a, (size_t)n + 1);
+    vsnprintf(p, (size_t)n + 1, fmt, again);
+    va_end(again);
+    return p;
+}
+
+ArenaMark arena_mark(const Arena *a) { return (ArenaMark){ a->top, a->top ? a->top->used : 0 }; }
+
+void arena_release(Arena *a, ArenaMark mark)
+{
+    while (a->top && a->top != mark.chunk) {
+        Chunk *prev = a->top->prev;
+        a->total -= a->top->cap;
+        free(a->top);
+        a->top = prev;
+    }
+    if (a->top) a->top->used = mark.used;
+}
+
+void arena_free(Arena *a)
+{
+    if (!a) return;
+    arena_release(a, (ArenaMark){ NULL, 0 });
+    free(a);
+}
+
+size_t arena_bytes(const Arena *a) { return a->total; }

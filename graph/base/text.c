@@ -1,0 +1,44 @@
+#include "graph/base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void grow(Text *t, size_t more)
+{
+    if (t->len + more + 1 <= t->cap) return;
+    t->cap = (t->len + more + 1) * 2;
+    char *s = realloc(t->s, t->cap);
+    if (!s) { fputs("tgrun: out of memory\n", stderr); exit(6); }
+    t->s = s;
+}
+
+void text_bytes(Text *t, const char *s, size_t n)
+{
+    grow(t, n);
+    memcpy(t->s + t->len, s, n);
+    t->s[t->len += n] = 0;
+}
+
+void text_add(Text *t, const char *fmt, ...)
+{
+    va_list ap;
+    grow(t, 160);
+    va_start(ap, fmt);
+    int n = vsnprintf(t->s + t->len, t->cap - t->len, fmt, ap);
+    va_end(ap);
+    if ((size_t)n >= t->cap - t->len) {
+        grow(t, (size_t)n);
+        va_start(ap, fmt);
+        vsnprintf(t->s + t->len, t->cap - t->len, fmt, ap);
+        va_end(ap);
+    }
+    t->len += (size_t)n;
+}
+
+void text_free(Text *t)
+{
+    free(t->s);
+    *t = (Text){ 0 };
+}

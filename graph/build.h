@@ -1,0 +1,116 @@
+/* Builders: the vocabulary in which operators are written. Tensor level; broadcasting is numpy's and implicit in ALU ops.
+ * A failing builder (shapes that do not fit) records graph_fail once and returns an ERROR node; builders pass ERROR nodes through, so that no status check
+ * interrupts a formula. Sizes are `const UOp *` of DT_INDEX (CONST or symbolic); the _i forms take integers.
+ */
+#ifndef TG_BUILD_H
+#define TG_BUILD_H
+#include "graph/uop.h"
+
+typedef const UOp *U;
+
+/* constants */
+U full(Graph *g, DType t, double value, U like);                 /* scalar of dtype t; `like` may be NULL; else expanded to its shape */
+U scalar(Graph *g, DType t, double value);
+U tensor_const(Graph *g, DType t, const int64_t *shape, uint32_t rank, const void *data, size_t size_bytes, const char *name);   /* BUFFER over data (not copied) */
+U iota(Graph *g, U size, DType t);                               /* [0, 1, .. size-1] of dtype t */
+
+/* movement; axes may be negative */
+U reshape(Graph *g, U x, const U *dim, uint32_t rank);
+U reshape_i(Graph *g, U x, const int64_t *dim, uint32_t rank);
+U expand(Graph *g, U x, const U *dim, uint32_t rank);            /* right-aligned broadcast, adds leading axes */
+U expand_like(Graph *g, U x, U like);
+U permute(Graph *g, U x, const int64_t *order, uint32_t n);
+U transpose(Graph *g, U x);                                      /* swaps the last two axes */
+U unsqueeze(Graph *g, U x, int64_t axis);                        /* axis counts in the result */
+U squeeze(Graph *g, U x, int64_t axis);
+U flip(Graph *g, U x, const bool *axes);
+U flip_axis(Graph *g, U x, int64_t axis);
+U pad(Graph *g, U x, const U *before, const U *after, U fill);   /* fill: scalar of x's dtype, NULL: 0; negative sizes crop */
+U pad_i(Graph *g, U x, const int64_t *before, const int64_t *after, U fill);
+U shrink(Graph *g, U x, const U *begin, const U *size);
+U slice(Graph *g, U x, int64_t axis, U begin, U size);           /* size elements from begin */
+U slice_i(Graph *g, U x, int64_t axis, int64_t begin, int64_t end);
+U slice_step(Graph *g, U x, int64_t axis, int64_t begin, int64_t size, int64_t step);    /* step may be negative; begin is the first element */
+U cat(Graph *g, const U *x, uint32_t n, int64_t axis);
+U stack(Graph *g, const U *x, uint32_t n, int64_t axis);
+U windows(Graph *g, U x, uint32_t naxes, const int64_t *kernel, const int64_t *stride, const int64_t *dilation);
+                                                                 /* over the last naxes axes: [.., H, W] -> [.., oh, ow, kh, kw], views only */
+U tile(Graph *g, U x, const int64_t *repeats);
+U flatten(Graph *g, U x, int64_t axis);                          /* to 2-d */
+
+/* element-wise */
+U cast(Graph *g, U x, DType t);
+U bitcast(Graph *g, U x, DType t);
+U add(Graph *g, U a, U b);
+U sub(Graph *g, U a, U b);
+U mul(Graph *g, U a, U b);
+U div_(Graph *g, U a, U b);          /* floats: MUL(a, RECIP(b)); integers: truncates, as ONNX's Div */
+U idiv(Graph *g, U a, U b);          /* integers: floor */
+U mod_floor(Graph *g, U a, U b);     /* sign of the divisor */
+U mod_trunc(Graph *g, U a, U b);     /* sign of the dividend (C's % and fmod) */
+U neg(Graph *g, U x);
+U recip(Graph *g, U x);
+U max_(Graph *g, U a, U b);
+U min_(Graph *g, U a, U b);
+U lt(Graph *g, U a, U b);
+U gt(Graph *g, U a, U b);
+U le(Graph *g, U a, U b);            /* false for NaN */
+U ge(Graph *g, U a, U b);
+U eq(Graph *g, U a, U b);
+U ne(Graph *g, U a, U b);
+U and_(Graph *g, U a, U b);
+U or_(Graph *g, U a, U b);
+U xor_(Graph *g, U a, U b);
+U not_(Graph *g, U x);               /* bool: logical; integers: bitwise */
+U where(Graph *g, U p, U a, U b);
+U sqrt_(Graph *g, U x);
+U exp2_(Graph *g, U x);
+U log2_(Graph *g, U x);
+U sin_(Graph *g, U x);
+U exp_(Graph *g, U x);
+U log_(Graph *g, U x);
+U cos_(Graph *g, U x);
+U pow_(Graph *g, U a, U b);
+U abs_(Graph *g, U x);
+U sign(Graph *g, U x);
+U trunc_(Graph *g, U x);
+U floor_(Graph *g, U x);
+U ceil_(Graph *g, U x);
+U round_even(Graph *g, U x);
+U clamp(Graph *g, U x, U lo, U hi);  /* lo or hi may be NULL */
+U relu(Graph *g, U x);
+U sigmoid(Graph *g, U x);
+U tanh_(Graph *g, U x);
+U erf_(Graph *g, U x);
+U is_nan(Graph *g, U x);
+U is_inf(Graph *g, U x);
+
+/* reductions over axes (may be negative); keepdims false drops them */
+U reduce(Graph *g, Op op, U x, const int64_t *axes, uint32_t n, bool keepdims);
+U sum(Graph *g, U x, int64_t axis, bool keepdims);
+U max_reduce(Graph *g, U x, int64_t axis, bool keepdims);
+U min_reduce(Graph *g, U x, int64_t axis, bool keepdims);
+U mean(Graph *g, U x, const int64_t *axes, uint32_t n, bool keepdims);
+U softmax(Graph *g, U x, int64_t axis);
+U log_softmax(Graph *g, U x, int64_t axis);
+U argmax(Graph *g, U x, int64_t axis, bool keepdims, bool last);         /* i64 */
+U matmul(Graph *g, U a, U b);                                            /* numpy's: batch axes broadcast, vectors allowed */
+U conv(Graph *g, U x, U w, const int64_t *stride, const int64_t *dilation, const int64_t *pad_before, const int64_t *pad_after, int64_t groups);
+                                                                         /* x [N,C,d..], w [M,C/groups,k..] -> [N,M,o..] */
+/* gathering: INDEX with a shaped index, so it stays an index in the consumer. Indices out of range are the caller's business (see host error word). */
+U gather(Graph *g, U x, U idx, int64_t axis);                            /* ONNX Gather; negative indices wrap */
+U gather_elements(Graph *g, U x, U idx, int64_t axis);
+U gather_nd(Graph *g, U x, U idx, int64_t batch_dims);
+U one_hot(Graph *g, U idx, U depth, int64_t axis, U off_on);             /* off_on [2] */
+U cumsum(Graph *g, U x, int64_t axis, bool exclusive, bool reverse);
+U tri_mask(Graph *g, U rows, U cols, int64_t diagonal, bool upper);      /* bool [rows, cols] */
+
+/* Known small values: fills out[numel] with scalar UOps (row-major) when x depends on constants and sizes only; NULL data of unknown size: false.
+ * This is how shape arithmetic folds at import, symbolic sizes included (fold.c). limit: largest numel. */
+bool values_of(Graph *g, U x, const UOp **out, uint32_t limit);
+/* The same as integers; false when one is not CONST. */
+bool ints_of(Graph *g, U x, int64_t *out, uint32_t limit, uint32_t *count);
+U from_values(Graph *g, DType t, const UOp *const *v, const int64_t *shape, uint32_t rank);    /* STACKs of scalars, reshaped */
+/* A concrete constant: BUFFER data or CONST or folded; pointer into the graph's arena or the buffer. NULL when unknown. */
+const void *data_of(Graph *g, U x, uint32_t limit, size_t *size_bytes);
+#endif

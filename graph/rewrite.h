@@ -1,0 +1,48 @@
+/* The rewrite engine: rules are rows of data, proved by tests/rules on random and hostile values.
+ *
+ * A pattern is PAT_ANY (binds its slot), PAT_CONST (a CONST; binds its slot), PAT_VALUE (a CONST of that small value, any numeric dtype), or PAT_OP with
+ * source patterns. A slot that occurs twice must be the same pointer. Ops with FLAG_COMM match in both orders. A row's right side is a pattern used
+ * as a template (PAT_VALUE takes the matched root's dtype unless the template says), or a function where a template cannot say it.
+ */
+#ifndef TG_REWRITE_H
+#define TG_REWRITE_H
+#include "graph/uop.h"
+
+enum { PAT_SLOTS = 12 };
+typedef enum { PAT_ANY, PAT_CONST, PAT_VALUE, PAT_OP } PatKind;
+typedef struct Pat {
+    uint8_t kind, slot, op;
+    int8_t value;
+    bool any_more;                          /* PAT_OP: further sources are allowed and ignored */
+    const struct Pat *src[4];
+} Pat;
+typedef struct { Graph *g; const UOp *root; const UOp *slot[PAT_SLOTS]; void *user; } Match;
+
+typedef struct {
+    const char *name;
+    const Pat *see, *write;                 /* write NULL: make says it */
+    bool (*only_if)(const Match *m);        /* NULL: always */
+    const UOp *(*make)(const Match *m);     /* NULL result: does not apply */
+} Rule;
+typedef struct { const char *name; const Rule *rule; uint32_t count; } RuleTable;
+
+typedef struct RuleSet RuleSet;             /* tables compiled to a dispatch by op with an early reject on child ops; immutable, shared by threads */
+const RuleSet *ruleset_new(const RuleTable *const *table, uint32_t n);
+void ruleset_free(const RuleSet *set);
+
+enum { REWRITE_TOP_DOWN = 1 };
+/* Rewrites root to a fixpoint, sources first (or parents first). Explicit stack, memo by id, a step limit that ends in graph_fail_code(TG_INTERNAL).
+ * user is handed to the rules' functions. */
+const UOp *graph_rewrite(Graph *g, const UOp *root, const RuleSet *set, unsigned flags, void *user);
+/* The same keeping its memo between calls, for many roots of one graph (rangeify simplifies each index expression as it is made). */
+typedef struct Rewriter Rewriter;
+Rewriter *rewriter_new(Graph *g, const RuleSet *set, void *user);
+const UOp *rewriter_run(Rewriter *r, const UOp *root);
+void rewriter_free(Rewriter *r);
+
+/* The rule sets. */
+const RuleSet *rules_symbolic(void);        /* kernel-level scalars: constants, sums, products, div and mod, comparisons, min/max, WHERE, validity */
+const RuleSet *rules_movement(void);        /* tensor level: merge and drop movement ops */
+const RuleSet *rules_reduce(void);          /* kernel level: unused ranges, hoisted factors, arange and one-hot collapse */
+const RuleSet *rules_select(void);          /* what a target cannot say: DIV from MUL(a, RECIP(b)), MULACC, polynomials (decompose.c) */
+#endif

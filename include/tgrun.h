@@ -1,0 +1,152 @@
+/** tgrun: an ONNX model runner. The only public header: C99 and C++, opaque handles, no other include needed.
+ *
+ * A session is made from one model file for one device. It compiles lazily, once per set of input shapes, and keeps its plans.
+ * One session serves one thread at a time; different sessions are independent.
+ * Every fallible function returns a TgStatus; tg_error() then tells what went wrong, in one line, for the calling thread.
+ */
+#ifndef TGRUN_H
+#define TGRUN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TG_VERSION_MAJOR 0
+#define TG_VERSION_MINOR 1
+#define TG_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define TG_API __attribute__((visibility("default")))
+#else
+#define TG_API
+#endif
+
+/** What happened. The values are the programs' exit codes. */
+typedef enum {
+    TG_OK = 0,
+    TG_DIFFERS = 1,       /**< ran, but an output differs from what was expected, or a gate failed */
+    TG_USAGE = 2,         /**< the call or the command line is wrong */
+    TG_BAD_MODEL = 3,     /**< the model file breaks the standard */
+    TG_BAD_INPUT = 4,     /**< an input, output or reference file or value does not fit */
+    TG_UNSUPPORTED = 5,   /**< valid, but not covered yet */
+    TG_LIMIT = 6,         /**< memory or another limit */
+    TG_CACHE = 7,         /**< cache folder, compiler or disk */
+    TG_DEVICE = 8,        /**< the device that was asked for */
+    TG_INTERNAL = 9,      /**< our own mistake */
+    TG_TIMEOUT = 124      /**< the time limit */
+} TgStatus;
+
+/** Element types, numbered as the standard's TensorProto.DataType. */
+typedef enum {
+    TG_F32 = 1, TG_U8 = 2, TG_I8 = 3, TG_U16 = 4, TG_I16 = 5, TG_I32 = 6, TG_I64 = 7, TG_STRING = 8, TG_BOOL = 9,
+    TG_F16 = 10, TG_F64 = 11, TG_U32 = 12, TG_U64 = 13, TG_COMPLEX64 = 14, TG_COMPLEX128 = 15, TG_BF16 = 16
+} TgType;
+
+#define TG_MAX_RANK 16
+
+/** A dense row-major tensor. `data` is owned by whoever made it (see each function). */
+typedef struct {
+    TgType type;
+    int32_t rank;
+    int64_t shape[TG_MAX_RANK];
+    void *data;          /**< numel * element size bytes, little endian */
+    size_t size_bytes;
+} TgTensor;
+
+/** A port of the model. A free dimension has shape -1 and may have a symbol. Strings live as long as the session. */
+typedef struct {
+    const char *name;
+    TgType type;
+    int32_t rank;        /**< -1: not declared */
+    int64_t shape[TG_MAX_RANK];
+    const char *symbol[TG_MAX_RANK];
+} TgPort;
+
+typedef enum { TG_PRECISION_EXACT, TG_PRECISION_SPLIT, TG_PRECISION_FAST } TgPrecision;
+
+typedef struct {
+    const char *device;        /**< "auto", "cpu", "cuda", "cuda:N", "reference" */
+    int32_t threads;           /**< 0: one a physical core that the process may use */
+    const char *cpus;          /**< list such as "0-3,8", or NULL */
+    TgPrecision precision;
+    const char *cache_dir;     /**< NULL: $XDG_CACHE_HOME/tgrun, else $HOME/.cache/tgrun */
+    int32_t no_cache;          /**< 1: neither read nor write the cache folder */
+    int64_t max_memory_bytes;  /**< 0: no limit of ours */
+    int32_t beam;              /**< width of the search, 0: none */
+    double tune_s;             /**< seconds that a search may take, 0: none */
+    int32_t verbose;
+    void (*progress)(void *user, const char *what, double done, double total);   /**< may be NULL */
+    void *progress_user;
+} TgOptions;
+
+/** What a session has done and holds; times in seconds, sizes in bytes. */
+typedef struct {
+    int64_t opset, nodes, parameters;              /**< of the model */
+    int64_t kernels, syncs, host_steps;            /**< a run: launches, waits of all threads or the whole grid, host functions */
+    int64_t kernels_compiled, kernels_cached;      /**< unique kernels */
+    int64_t planned_bytes, weight_bytes, flops;
+    double load_s, schedule_s, compile_s, tune_s;
+    int32_t threads;
+    char device_kind[16], device_name[128], features[256];
+    char model_hash[33];                           /**< XXH3-128 of the file, hex */
+} TgInfo;
+
+typedef struct TgSession TgSession;
+
+TG_API const char *tg_version(void);
+
+/** The calling thread's last error: one line, never NULL. node, op and field may be "". */
+TG_API const char *tg_error(void);
+TG_API void tg_error_where(const char **node, const char **op, const char **field);
+
+TG_API void tg_options_default(TgOptions *options);
+
+/** Loads and checks a model; compiles nothing yet. @param out set only on TG_OK; freed by tg_close. */
+TG_API TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options);
+TG_API void tg_close(TgSession *session);
+
+TG_API int32_t tg_input_count(const TgSession *session);
+TG_API int32_t tg_output_count(const TgSession *session);
+TG_API TgStatus tg_input(const TgSession *session, int32_t index, TgPort *out);
+TG_API TgStatus tg_output(const TgSession *session, int32_t index, TgPort *out);
+
+/** Plans, compiles and (with tune_s) searches for these input shapes and types; inputs' data may be NULL unless the model's shapes depend on it. */
+TG_API TgStatus tg_prepare(TgSession *session, const TgTensor *inputs, int32_t count);
+
+/** Runs. inputs in the model's order, data stay the caller's. outputs[count of outputs]: data belong to the session and live until
+ *  its next tg_run or tg_close. Prepares when the shapes are new. */
+TG_API TgStatus tg_run(TgSession *session, const TgTensor *inputs, int32_t count, TgTensor *outputs);
+
+/** Seconds that the device spent in the last run, or 0 where it cannot tell. */
+TG_API double tg_device_seconds(const TgSession *session);
+
+TG_API TgStatus tg_info(const TgSession *session, TgInfo *out);
+
+/** Searches kernels of the prepared plan for that long (see TgOptions.progress). */
+TG_API TgStatus tg_tune(TgSession *session, double seconds, int32_t beam);
+
+/** Calls emit once a line of text of what a stage made. stage: as `tgrun dump --stage` names them; kernel: NULL for all. */
+TG_API TgStatus tg_dump(TgSession *session, const char *stage, const char *kernel, void (*emit)(void *user, const char *text), void *user);
+
+/** Checks without running: every problem goes to emit, a line each. TG_OK when there is none. */
+TG_API TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), void *user);
+
+/** The covered operators, a row each: domain, name, since_version. Returns 0 after the last. */
+TG_API int32_t tg_operator(int32_t index, const char **domain, const char **name, int32_t *since_version);
+
+/** Element size in bits, and the short name ("f32"); 0 and "?" for an unknown type. */
+TG_API int32_t tg_type_bits(TgType type);
+TG_API const char *tg_type_name(TgType type);
+
+/** Tensor files. npy, npz and pb by suffix. Data are malloc'ed and freed by tg_tensor_free. `want`: the port's type, or 0. */
+TG_API TgStatus tg_tensor_read(TgTensor *out, const char *path, TgType want);
+TG_API TgStatus tg_tensor_write(const TgTensor *tensor, const char *name, const char *path);
+TG_API void tg_tensor_free(TgTensor *tensor);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

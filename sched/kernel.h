@@ -1,0 +1,66 @@
+/* Kernels: what rangeify cuts a graph into, and the forms they take until a backend renders them.
+ *
+ * 1. After rangeify (N-dimensional). root = SINK(END(STORE(INDEX(PARAM slot, i..), value [, gate]), range..)..). Everything is scalar. value reads memory by
+ *    LOAD(INDEX(PARAM slot, i..) [, alt, gate]) and contains REDUCE(value, range..; op). RANGEs are numbered from 0, types LOOP (of an END) and REDUCE.
+ *    A value that several loops read is staged: INDEX(AFTER(BUFFER space, END(STORE(INDEX(BUFFER, j..), v), j..)), i..) under LOAD, space LOCAL.
+ *    Nodes are placed by what they depend on: a REDUCE that depends on an outer range only is computed once per iteration of it. So the dependence sets of
+ *    the inlined REDUCEs and staged ENDs must form a chain with the END's own ranges in order (rangeify keeps to it, the verifier checks it).
+ * 2. After layout: INDEX has one flat index. Buffers are flat.
+ * 3. After optimize: RANGEs are split and typed by OptOps.
+ * 4. After expand: UPCAST and UNROLL ranges are gone: replicas, or a lane axis of L as shape (L). A lane-contiguous access is SHRINK(PARAM, STACK(i), STACK(L)) under LOAD or
+ *    STORE; other vector accesses are INDEX(PARAM, i) with i of shape (L). An operand of shape () beside one of shape (L) means all lanes.
+ *    A horizontal reduction is REDUCE with axes {0} and a shape of (1).
+ * 5. After select: only what the device says; DIV, MULACC, MAX for it.
+ * 6. After linearize: LINEAR of instructions in order:
+ *      PARAM, DEFINE_VAR, BUFFER (LOCAL array, or REG variable of shape () or (L)), CONST, SPECIAL      definitions
+ *      RANGE .. END(RANGE)                   a loop; THREAD ranges run over the part of the caller (begin .. end)
+ *      INDEX, SHRINK                         addresses, used only by LOAD and STORE: no instruction of their own
+ *      LOAD(address [, alt, gate]), LOAD(REG)   values; STORE(address, value [, gate]), STORE(REG, value)
+ *      INDEX(v, CONST l) of a vector v       lane l;   STACK(s..) of scalars: a vector
+ *      ALU, CAST, BITCAST, WHERE, WMMA, BARRIER, IF, ENDIF
+ *    Every node stands after its sources and inside the loops that it depends on. A value is computed where it stands: LOAD(REG) reads the variable there.
+ */
+#ifndef TG_KERNEL_H
+#define TG_KERNEL_H
+#include "graph/uop.h"
+
+enum { KERNEL_PARAMS = 64 };
+
+/* One OptOp: a row of a list that prints as "SPLIT 2 16 UPCAST", parses and replays. Axis numbers count the kernel's ranges as `opt_axes` lists them. */
+typedef enum { OPT_SPLIT, OPT_PADTO, OPT_SWAP, OPT_NOLOCALS, OPT_TC, OPT_PACK, OPT_STAGE, OPT_COUNT } OptKind;
+typedef struct { uint8_t kind; int8_t axis; uint8_t target; bool top; int32_t factor; } OptOp;    /* SWAP: factor is the other axis; PACK, STAGE: axis is the param */
+enum { OPT_MAX = 24 };
+typedef struct { OptOp op[OPT_MAX]; uint32_t count; } OptList;
+
+/* A parameter of a kernel: which tensor-level BUFFER of the model's graph stands behind PARAM(slot). */
+typedef struct { const UOp *buffer; bool written, read; } KernelParam;
+
+typedef struct Kernel {
+    Graph *g;                       /* owns root; scratch of its own: many kernels are worked on at once */
+    const UOp *root;                /* form 1 .. 5 */
+    const UOp *linear;              /* form 6, or NULL */
+    uint32_t nparam;
+    KernelParam param[KERNEL_PARAMS];
+    uint32_t nvar;
+    const UOp *var[16];             /* DEFINE_VARs, in the order of the arguments */
+    OptList opts;                   /* applied, in order */
+    char name[64];                  /* e.g. "r_56_64_9_3f2a91c0": reduce or element-wise (r, e), sizes, key */
+    char key[33];                   /* XXH3-128 of the canonical form 2, hex: equal kernels in different places have one key */
+    int64_t flops, bytes;           /* a launch */
+    const UOp *thread_bound;        /* trip count of the THREAD range, or NULL */
+    const UOp *grid[3], *block[3];  /* GPU launch sizes (DT_INDEX), or NULL */
+    int64_t local_bytes, shared_bytes;     /* scratch a thread (CPU LOCAL), shared memory a workgroup (GPU) */
+} Kernel;
+
+/* What the stages need to know of a device; a backend fills it (backends/backend.h). */
+typedef struct Target {
+    const char *kind;               /* "cpu", "cuda", "reference" */
+    int32_t vector_bytes;           /* widest vector register, 64 for AVX-512; 16 for CUDA (float4) */
+    int32_t vector_registers;       /* 32, 16 */
+    int32_t threads;                /* cores, or SMs */
+    int64_t l1_bytes, l2_bytes;     /* a core's caches; shared memory a workgroup on CUDA */
+    bool has_locals, has_threads, has_fma, has_f16, has_bf16;
+    bool has_amx;
+    int32_t max_block, warp;
+} Target;
+#endif

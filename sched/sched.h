@@ -1,0 +1,46 @@
+/* The stages, in order; pipeline.c calls them. Each is a function from a graph (or kernel) to the next form and can be printed before and after. */
+#ifndef TG_SCHED_H
+#define TG_SCHED_H
+#include "graph/base/text.h"
+#include "sched/kernel.h"
+
+/* A schedule: kernels and host calls in order over tensor-level BUFFERs of one graph. */
+typedef enum { ITEM_KERNEL, ITEM_HOST } ItemKind;
+typedef struct {
+    ItemKind kind;
+    bool once;                      /* depends on constants only: runs at load */
+    Kernel *kernel;
+    const UOp *call;                /* ITEM_HOST: CALL(CUSTOMFUNCTION, args..); args are BUFFERs */
+    const UOp *const *out;          /* ITEM_HOST: its result BUFFERs */
+    uint32_t nout;
+} ScheduleItem;
+typedef struct {
+    Graph *g;                       /* the tensor graph; buffers live in it */
+    ScheduleItem *item;
+    uint32_t count, cap;
+    const UOp **output;             /* BUFFER of each graph output */
+    uint32_t noutput;
+} Schedule;
+
+typedef struct { Text *text; const char *stage, *kernel; } Dump;        /* where `tgrun dump` wants text; may be NULL */
+
+/* sink: SINK of the output values; PARAM(slot) are the inputs. Rewrites values into a function of PARAMs and BUFFERs that stores outputs. */
+TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t);
+TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t);
+TgStatus sched_layout(Schedule *s, const Target *t);                    /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */
+TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump);     /* the above in order */
+void schedule_free(Schedule *s);
+
+/* A kernel's axes as OptOps number them: RANGEs of the output END in order, then REDUCE ranges in order of number. */
+uint32_t opt_axes(const Kernel *k, const UOp **range, uint32_t cap);
+TgStatus opt_apply(Kernel *k, const OptOp *op, const Target *t);        /* illegal: TG_USAGE and a reason; k unchanged */
+TgStatus opt_apply_list(Kernel *k, const OptList *l, const Target *t);
+void opt_print(Text *out, const OptList *l);                            /* "SPLIT 1 32 UPCAST; PACK 2; .." */
+TgStatus opt_parse(OptList *out, const char *text);
+Kernel *kernel_clone(const Kernel *k);                                  /* a scratch copy with its own Graph */
+void kernel_free(Kernel *k);
+TgStatus kernel_expand(Kernel *k, const Target *t);
+TgStatus kernel_select(Kernel *k, const Target *t);
+TgStatus kernel_linearize(Kernel *k, const Target *t);
+TgStatus kernel_lower(Kernel *k, const Target *t, Dump *dump);          /* expand, select, linearize; verifies after each in debug builds */
+#endif
