@@ -1,0 +1,48 @@
+/* From a Model to a tensor graph: what operators mean, in primitives. import.c walks nodes in order; importers (ops_*.c) are rows of ops.def. */
+#ifndef TG_FRONTEND_H
+#define TG_FRONTEND_H
+#include "graph/build.h"
+#include "onnx/model.h"
+
+/* What an importer sees of one node. Inputs that are absent are NULL. */
+typedef struct Import Import;
+typedef struct {
+    Import *im;
+    const Node *node;
+    int64_t opset;                  /* version of the node's domain that the model imports */
+    const U *in;
+    uint32_t nin, nout;
+} Ctx;
+
+/* One importer: returns the value, or a TUPLE of nout values (UOP_TUPLE). An ERROR node (graph_fail) or NULL with a recorded status fails the import. */
+typedef U (*Importer)(Graph *g, const Ctx *c);
+typedef struct { const char *domain, *name; int32_t since; Importer fn; } OpRow;
+extern const OpRow op_rows[];
+extern const uint32_t op_row_count;
+const OpRow *op_find(const char *domain, const char *name, int64_t opset);     /* the newest row not newer than opset */
+
+/* Attributes; a wrong type records an error in the graph and returns the default. */
+int64_t attr_int(Graph *g, const Ctx *c, const char *name, int64_t otherwise);
+double attr_float(Graph *g, const Ctx *c, const char *name, double otherwise);
+const char *attr_str(Graph *g, const Ctx *c, const char *name, const char *otherwise);
+bool attr_ints(Graph *g, const Ctx *c, const char *name, const int64_t **out, uint32_t *n);        /* false: absent */
+bool attr_floats(Graph *g, const Ctx *c, const char *name, const float **out, uint32_t *n);
+const Attr *attr_find(const Ctx *c, const char *name);
+U fail_node(Graph *g, const Ctx *c, TgStatus code, const char *field, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* An axis attribute or value normalised to 0 .. rank-1; error names the field. */
+bool axis_ok(Graph *g, const Ctx *c, const char *field, int64_t axis, int64_t rank, int64_t *out);
+/* Values of a small integer input (shape, axes, pads), folded; false and an error when they depend on data. */
+bool input_ints(Graph *g, const Ctx *c, uint32_t i, const int64_t **out, uint32_t *n);
+/* Names visible from a subgraph (If, Loop, Scan): imports `sub` with these values for its inputs; outputs to out. */
+TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *in, uint32_t nin, U *out, uint32_t nout);
+
+typedef struct {
+    Graph *g;
+    const UOp *sink;                /* SINK of the output values; inputs are PARAM(slot) in the order of the model's inputs */
+    uint32_t ninput, noutput;
+} Imported;
+/* input[k]: concrete type and shape (data may be NULL; small integer inputs on which shapes depend need it). */
+TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput);
+/* Every unsupported operator of the model at once, grouped, a line each; returns how many. */
+uint32_t import_unsupported(const Model *m, void (*emit)(void *user, const char *line), void *user);
+#endif

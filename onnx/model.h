@@ -1,0 +1,86 @@
+/* The model as plain structs in one arena: what the rest of the program sees of ONNX files. Nobody outside onnx/ knows protobuf. */
+#ifndef TG_MODEL_H
+#define TG_MODEL_H
+#include "graph/base/arena.h"
+#include "graph/base/status.h"
+
+typedef struct GraphDef GraphDef;
+
+/* A tensor of the file: data point into the file's bytes or a mapped external file where alignment and type allow, else into the arena. Elements are little endian,
+ * one element a storage unit of its type (4- and 2-bit types as packed bytes). Strings: data is an array of TensorString. */
+typedef struct { const char *s; size_t len; } TensorString;
+typedef struct {
+    const char *name;
+    int32_t type;                   /* TensorProto.DataType */
+    uint32_t rank;
+    const int64_t *shape;
+    int64_t numel;
+    const void *data;
+    size_t size_bytes;
+} TensorDef;
+
+typedef enum { ATTR_FLOAT = 1, ATTR_INT = 2, ATTR_STRING = 3, ATTR_TENSOR = 4, ATTR_GRAPH = 5, ATTR_FLOATS = 6, ATTR_INTS = 7, ATTR_STRINGS = 8, ATTR_TENSORS = 9,
+    ATTR_GRAPHS = 10, ATTR_SPARSE_TENSOR = 11, ATTR_TYPE_PROTO = 13 } AttrType;
+typedef struct {
+    const char *name, *ref;         /* ref: ref_attr_name inside a function, or NULL */
+    AttrType type;
+    int64_t i;
+    float f;
+    const char *s;                  /* zero-terminated; len tells */
+    size_t len;
+    const TensorDef *t;
+    const GraphDef *graph;
+    uint32_t n;                     /* of the lists */
+    const int64_t *ints;
+    const float *floats;
+    const char *const *strings;
+    const TensorDef *const *tensors;
+} Attr;
+
+typedef struct {
+    const char *name, *op, *domain;     /* domain "" is ai.onnx */
+    uint32_t nin, nout, nattr;
+    const char *const *in, *const *out; /* "" when absent */
+    const Attr *attr;
+} Node;
+
+typedef enum { VALUE_TENSOR, VALUE_SEQUENCE, VALUE_OPTIONAL, VALUE_MAP, VALUE_SPARSE, VALUE_UNKNOWN } ValueKind;
+typedef struct { int64_t size; const char *symbol; } DimDef;      /* size -1: free */
+typedef struct { const char *name; ValueKind kind; int32_t type; int32_t rank; const DimDef *dim; } ValueDef;    /* rank -1: not declared */
+
+struct GraphDef {
+    const char *name;
+    uint32_t nnode, ninput, noutput, ninit, nvalue;
+    const Node *node;
+    const ValueDef *input, *output, *value;     /* input: without those that an initializer sets */
+    const TensorDef *init;
+};
+typedef struct { const char *domain; int64_t version; } OpsetDef;
+typedef struct {
+    const char *name, *domain;
+    uint32_t nin, nout, nattr, nnode, nopset;
+    const char *const *in, *const *out, *const *attr;
+    const Attr *attr_default;
+    uint32_t nattr_default;
+    const Node *node;
+    const OpsetDef *opset;
+} FunctionDef;
+typedef struct {
+    const char *path, *producer;
+    int64_t ir_version;
+    uint32_t nopset, nfunction;
+    const OpsetDef *opset;
+    const FunctionDef *function;
+    GraphDef graph;
+    char hash[33];                  /* XXH3-128 of the file */
+    size_t file_bytes;
+    void *owner;                    /* mappings */
+    Arena *arena;
+} Model;
+
+/* Loads and checks a file (onnx/load.c). Errors are one line without the file's name; the caller prefixes it. */
+TgStatus model_load(Model **out, const char *path);
+TgStatus model_load_bytes(Model **out, const void *data, size_t size, const char *folder);       /* folder NULL: no external data */
+void model_free(Model *m);
+int64_t model_opset(const Model *m, const char *domain);      /* 0: not imported */
+#endif
