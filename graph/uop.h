@@ -75,7 +75,8 @@ struct UOp {
 typedef struct Graph Graph;
 
 /* What stands behind a tensor-level BUFFER(slot): constants have data, others are made by the plan. */
-typedef struct { DType dtype; const Shape *shape; const void *data; size_t size_bytes; const char *name; } BufferInfo;
+/* zeroed: what no kernel writes of it (a halo) must read as zero. */
+typedef struct { DType dtype; const Shape *shape; const void *data; size_t size_bytes; const char *name; bool zeroed; } BufferInfo;
 
 Graph *graph_new(void);
 void graph_free(Graph *g);

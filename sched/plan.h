@@ -10,17 +10,25 @@ typedef enum { MEM_ARENA, MEM_PERSIST, MEM_CONST, MEM_INPUT, MEM_OUTPUT } MemKin
 typedef struct {
     MemKind kind;
     bool zeroed;                    /* MEM_PERSIST: zero at load (halo) */
+    bool once;                      /* only `once` steps touch it: a MEM_CONST of this kind need not stay on the device after load */
     int64_t offset, size_bytes;     /* in its arena; MEM_INPUT, MEM_OUTPUT: offset is the port's index */
     const void *data;               /* MEM_CONST: host bytes, valid as long as the session */
     DType dtype;
     const Shape *shape;
 } PlanBuffer;
 
-/* A host function between kernels: works on host pointers; may set symbolic sizes. */
-typedef struct HostCall HostCall;
+/* A host function between kernels: works on host pointers; may set symbolic sizes. Arguments first, then results, in args as in tensor. */
+typedef struct Plan Plan;
+typedef struct { DType dtype; const Shape *shape; } HostTensor;
+typedef struct HostCall {
+    const UOp *call;                /* CALL(CUSTOMFUNCTION, args..): the function's name and attributes are its source's arg.blob */
+    const Plan *plan;               /* for plan_eval of symbolic sizes and plan_var */
+    const HostTensor *tensor;       /* [nin + nout] */
+    uint32_t nin, nout;
+} HostCall;
 typedef TgStatus (*HostFn)(const HostCall *call, void *const *args, int64_t *vars);
 
-typedef enum { STEP_KERNEL, STEP_HOST } StepKind;
+typedef enum { STEP_KERNEL, STEP_HOST, STEP_COPY } StepKind;       /* COPY: arg[1] to arg[0], whole buffers (an output that is an input or a constant) */
 typedef struct {
     StepKind kind;
     bool once;                      /* runs at load only */
@@ -28,13 +36,15 @@ typedef struct {
     uint32_t kernel;                /* index into Plan.kernel */
     uint32_t narg, nvar;
     uint32_t *arg;                  /* PlanBuffer of each PARAM, or of a host call's arguments then results */
+    uint8_t *access;                /* ACCESS_READ | ACCESS_WRITE of each arg */
     uint32_t *var;                  /* Plan variable of each kernel variable */
     int64_t thread_count;           /* extent of the THREAD range (1: the calling thread runs it) when static, else -1 */
-    HostFn host;
+    HostFn host;                    /* NULL from plan_make: the session, which knows the functions, sets it */
     const HostCall *call;
 } Step;
+enum { ACCESS_READ = 1, ACCESS_WRITE = 2 };
 
-typedef struct Plan {
+struct Plan {
     Arena *arena;
     Step *step;
     uint32_t nstep;
@@ -42,14 +52,23 @@ typedef struct Plan {
     uint32_t nkernel;
     PlanBuffer *buffer;
     uint32_t nbuffer;
-    uint32_t ninput, noutput, nvar;
+    uint32_t ninput, noutput, nvar; /* ninput: one more than the last input that is read */
     const char **var_name;
     int64_t arena_bytes, persist_bytes, flops;
     uint32_t nsync;
-} Plan;
+};
 
-/* Takes the schedule's kernels (optimised and lowered by then). */
+/* Takes the schedule's kernels (optimised and lowered by then): borrowed, so the schedule must outlive the plan. */
 TgStatus plan_make(Plan **out, Schedule *s, const Target *t);
 void plan_free(Plan *p);
 void plan_print(Text *out, const Plan *p);
+int32_t plan_var(const Plan *p, const char *name);                         /* its number, -1: none */
+/* Value of a symbolic size (DT_INDEX expression over DEFINE_VARs). INT64_MIN when it depends on anything else. */
+int64_t plan_eval(const Plan *p, const UOp *size, const int64_t *vars);
+
+/* memplan.c. A life is the steps first .. last during which `size_bytes` are needed; gets an offset. Returns the bytes of the arena. */
+typedef struct { int64_t size_bytes, offset; uint32_t first, last; } Life;
+int64_t memplan_place(Life *life, uint32_t n, int64_t align);
+bool plan_conflict(const Plan *p, const Step *a, const Step *b);           /* one writes bytes that the other touches: their order counts */
+void plan_sync(Plan *p, const Target *t);                                  /* Step.sync and Plan.nsync, from places */
 #endif
