@@ -1,11 +1,6 @@
 /* Interning, shapes, bounds, copies: graph/uop.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "graph/uop.h"
+#include "tests/test.h"
 
 static void equal_nodes_are_one(void **state)
 {
