@@ -25,8 +25,11 @@ typedef struct HostCall {
     const Plan *plan;               /* for plan_eval of symbolic sizes and plan_var */
     const HostTensor *tensor;       /* [nin + nout] */
     uint32_t nin, nout;
+    const uint32_t *var;            /* the plan's number of each DEFINE_VAR that the function sets: sources of its CUSTOMFUNCTION */
 } HostCall;
 typedef TgStatus (*HostFn)(const HostCall *call, void *const *args, int64_t *vars);
+typedef struct { const char *name; HostFn fn; } HostEntry;
+const HostEntry *host_find(const char *name);       /* frontend/host.c; NULL: no such function */
 
 typedef enum { STEP_KERNEL, STEP_HOST, STEP_COPY } StepKind;       /* COPY: arg[1] to arg[0], whole buffers (an output that is an input or a constant) */
 typedef struct {

@@ -1,0 +1,45 @@
+/* The blob of a CUSTOMFUNCTION: its name, zeros up to a multiple of 8 bytes, its attributes. */
+#include "graph/custom.h"
+
+#include <string.h>
+
+static size_t name_bytes(const char *name) { return (strlen(name) + 8) & ~(size_t)7; }
+
+const UOp *custom_new(Graph *g, const char *name, const void *attr, size_t attr_bytes, const UOp *const *meta, uint32_t nmeta)
+{
+    size_t head = name_bytes(name);
+    char *bytes = arena_alloc(graph_arena(g), head + attr_bytes);
+    memcpy(bytes, name, strlen(name));
+    if (attr_bytes) memcpy(bytes + head, attr, attr_bytes);
+    return uop_new(g, UOP_CUSTOMFUNCTION, DT_VOID, (Arg){ 0, graph_blob(g, bytes, head + attr_bytes) }, meta, nmeta);
+}
+
+const char *custom_name(const UOp *function) { return (const char *)function->arg.blob->data; }
+
+const void *custom_attr(const UOp *function, size_t *size_bytes)
+{
+    size_t head = name_bytes(custom_name(function));
+    if (size_bytes) *size_bytes = function->arg.blob->size - head;
+    return function->arg.blob->data + head;
+}
+
+bool custom_is(const UOp *call, const char *name)
+{
+    return call->op == UOP_CALL && call->src[0]->op == UOP_CUSTOMFUNCTION && !strcmp(custom_name(call->src[0]), name);
+}
+
+const UOp *call_new(Graph *g, const UOp *function, const UOp *const *arg, uint32_t narg)
+{
+    const UOp **src = NEW_N(graph_arena(g), const UOp *, narg + 1);
+    src[0] = function;
+    for (uint32_t k = 0; k < narg; k++) {
+        if (arg[k]->op == UOP_ERROR) return arg[k];
+        src[k + 1] = arg[k];
+    }
+    return uop_new(g, UOP_CALL, DT_VOID, NO_ARG, src, narg + 1);
+}
+
+const UOp *call_result(Graph *g, const UOp *call, uint32_t k, DType t, const UOp *const *dim, uint32_t rank)
+{
+    return call->op == UOP_ERROR ? call : UOP(g, UOP_GETTUPLE, t, ARG_I(k), call, uop_sizes(g, dim, rank));
+}
