@@ -4,8 +4,9 @@
 #include "graph/build.h"
 #include "onnx/model.h"
 
-/* What an importer sees of one node. Inputs that are absent are NULL. */
+/* What an importer sees of one node. Inputs that are absent are NULL; in[] may be read up to CTX_INPUTS beyond nin. Those that its row calls required are there. */
 typedef struct Import Import;
+enum { CTX_INPUTS = 16 };
 typedef struct {
     Import *im;
     const Node *node;
@@ -14,12 +15,19 @@ typedef struct {
     uint32_t nin, nout;
 } Ctx;
 
-/* One importer: returns the value, or a TUPLE of nout values (UOP_TUPLE). An ERROR node (graph_fail) or NULL with a recorded status fails the import. */
+/* One importer: returns the value, or `outputs` of several. An ERROR node (graph_fail) or NULL with a recorded status fails the import. A sequence is a TUPLE as the
+ * one value of a node. least, most: inputs that must be there, and that may be. */
 typedef U (*Importer)(Graph *g, const Ctx *c);
-typedef struct { const char *domain, *name; int32_t since; Importer fn; } OpRow;
+typedef struct { const char *domain, *name; int32_t since; uint32_t least, most; Importer fn; } OpRow;
 extern const OpRow op_rows[];
 extern const uint32_t op_row_count;
 const OpRow *op_find(const char *domain, const char *name, int64_t opset);     /* the newest row not newer than opset */
+
+/* The node's result from n values of which it wants the first nout; NULL for one that it cannot have. */
+U outputs(Graph *g, const Ctx *c, const U *v, uint32_t n);
+/* Half precision is stored, not computed in: f16 and bf16 become f32 at a node's inputs, and are rounded once at its outputs. */
+U wide(Graph *g, U x);
+U narrow(Graph *g, U y, U like);                               /* y in the dtype of like */
 
 /* Attributes; a wrong type records an error in the graph and returns the default. */
 int64_t attr_int(Graph *g, const Ctx *c, const char *name, int64_t otherwise);
@@ -27,12 +35,18 @@ double attr_float(Graph *g, const Ctx *c, const char *name, double otherwise);
 const char *attr_str(Graph *g, const Ctx *c, const char *name, const char *otherwise);
 bool attr_ints(Graph *g, const Ctx *c, const char *name, const int64_t **out, uint32_t *n);        /* false: absent */
 bool attr_floats(Graph *g, const Ctx *c, const char *name, const float **out, uint32_t *n);
-const Attr *attr_find(const Ctx *c, const char *name);
+const Attr *attr_find(const Ctx *c, const char *name);         /* references inside functions are followed; NULL: absent */
+bool attr_bool(Graph *g, const Ctx *c, const char *name, bool otherwise);
+U import_tensor(Graph *g, const TensorDef *t);                 /* a tensor of the file as a constant; small ones as scalars that fold */
 U fail_node(Graph *g, const Ctx *c, TgStatus code, const char *field, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 /* An axis attribute or value normalised to 0 .. rank-1; error names the field. */
 bool axis_ok(Graph *g, const Ctx *c, const char *field, int64_t axis, int64_t rank, int64_t *out);
 /* Values of a small integer input (shape, axes, pads), folded; false and an error when they depend on data. */
 bool input_ints(Graph *g, const Ctx *c, uint32_t i, const int64_t **out, uint32_t *n);
+/* The same as DT_INDEX scalars, symbolic sizes allowed. */
+bool input_sizes(Graph *g, const Ctx *c, uint32_t i, const U **out, uint32_t *n);
+/* axes of a node: attribute, or input i of later opsets (i < 0: none); normalised, each once. All axes of rank when absent. *given tells. */
+bool node_axes(Graph *g, const Ctx *c, int32_t i, int64_t rank, const int64_t **out, uint32_t *n, bool *given);
 /* Names visible from a subgraph (If, Loop, Scan): imports `sub` with these values for its inputs; outputs to out. */
 TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *in, uint32_t nin, U *out, uint32_t nout);
 
@@ -40,6 +54,7 @@ typedef struct {
     Graph *g;
     const UOp *sink;                /* SINK of the output values; inputs are PARAM(slot) in the order of the model's inputs */
     uint32_t ninput, noutput;
+    const bool *baked;              /* [ninput] the value, not only the shape, of this input is part of the graph: sizes depend on it */
 } Imported;
 /* input[k]: concrete type and shape (data may be NULL; small integer inputs on which shapes depend need it). */
 TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput);

@@ -1,0 +1,390 @@
+/* The walk: a checked Model and concrete input shapes come in, a tensor graph goes out. Nodes are taken in order; each name becomes a value; importers
+ * (rows of ops.def) say what an operator means. What depends on sizes and constants only is folded as it appears, so that shape arithmetic leaves nothing.
+ * Must hold: an error names its node; nothing in a file reaches an assert; work is linear in nodes (bodies of functions count each time they are called).
+ * When a size depends on the data of a small input, the import starts again with that input's value in the graph (`baked`).
+ */
+#include "frontend/import.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BAKED_MAX = 4096, KNOWN_MAX = 1024, LITERAL_MAX = 16, DEPTH_MAX = 64, NODES_MAX = 4000000 };
+
+static TgStatus import_nodes(Import *im, const Node *node, uint32_t n);
+
+/* ---- names ---- */
+
+static Value *bind(Import *im, const char *name)
+{
+    Value *v = NEW(im->run->arena, Value);
+    map_puts(&im->name, name, v);
+    return v;
+}
+
+static Value *find(Import *im, const char *name)
+{
+    for (; im; im = im->up) {
+        Value *v = map_gets(&im->name, name);
+        if (v) return v;
+    }
+    return NULL;
+}
+
+static TgStatus lookup(U *out, Import *im, const Ctx *c, const char *name)
+{
+    Value *v = find(im, name);
+    if (!v && c) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "tensor '%s' is not defined before its use", name);
+    if (!v) return fail(TG_BAD_MODEL, "output '%s' is not made by any node", name);
+    if (!v->value) {
+        v->value = import_tensor(im->run->g, v->init);
+        v->known = v->init->numel <= KNOWN_MAX;
+    }
+    *out = v->value;
+    return graph_error(im->run->g);
+}
+
+/* ---- constants ---- */
+
+/* Two elements a byte, low half first; widened to a byte each. */
+static const void *unpack_4bit(Arena *arena, const TensorDef *t, bool is_signed)
+{
+    int8_t *out = arena_alloc(arena, (size_t)t->numel);
+    for (int64_t k = 0; k < t->numel; k++) {
+        int v = ((const uint8_t *)t->data)[k / 2] >> (k & 1) * 4 & 15;
+        out[k] = (int8_t)(is_signed && v > 7 ? v - 16 : v);
+    }
+    return out;
+}
+
+enum { ONNX_UINT4 = 21, ONNX_INT4 = 22 };
+
+U import_tensor(Graph *g, const TensorDef *t)
+{
+    const char *name = t->name ? t->name : "";
+    bool half_byte = t->type == ONNX_UINT4 || t->type == ONNX_INT4;
+    DType type = half_byte ? (t->type == ONNX_INT4 ? DT_I8 : DT_U8) : dtype_from_onnx(t->type);
+    if (type == DT_VOID) return graph_fail_code(g, TG_UNSUPPORTED, "tensor '%s': element type %d is not covered", name, t->type);
+    if (t->rank > TG_MAX_RANK) return graph_fail_code(g, TG_LIMIT, "tensor '%s': rank %u; at most %d", name, t->rank, TG_MAX_RANK);
+    const void *data = half_byte ? unpack_4bit(graph_arena(g), t, t->type == ONNX_INT4) : t->data;
+    U x = tensor_const(g, type, t->shape, t->rank, data, (size_t)(t->numel * dtype_size(type)), name);
+    const UOp *v[LITERAL_MAX];
+    bool literal = t->numel == 1 || (t->rank <= 1 && t->numel && t->numel <= LITERAL_MAX && !dtype_is_float(type));
+    return literal && values_of(g, x, v, LITERAL_MAX) ? from_values(g, type, v, t->shape, t->rank) : x;
+}
+
+static bool is_literal(U u)
+{
+    while (u->op == UOP_RESHAPE) u = u->src[0];
+    if (u->op != UOP_STACK) return u->op == UOP_CONST;
+    for (uint32_t k = 0; k < u->nsrc; k++)
+        if (uop_rank(u->src[k])) return false;
+    return true;
+}
+
+/* A value made of known ones: computed now when small, so that nothing of its formula stays. */
+static U fold(Graph *g, U u)
+{
+    int64_t shape[TG_MAX_RANK], numel = uop_static(u) ? uop_numel(u) : 0;
+    const UOp *v[LITERAL_MAX];
+    size_t size;
+    if (u->dtype == DT_VOID || u->op == UOP_BUFFER || numel < 1 || numel > KNOWN_MAX) return u;
+    for (uint32_t k = 0; k < uop_rank(u); k++) shape[k] = uop_size(u, k);
+    bool literal = numel == 1 || (numel <= LITERAL_MAX && !dtype_is_float((DType)u->dtype));
+    if (literal && values_of(g, u, v, LITERAL_MAX)) return from_values(g, (DType)u->dtype, v, shape, uop_rank(u));
+    if (literal) return u;
+    const void *data = data_of(g, u, KNOWN_MAX, &size);
+    return data ? tensor_const(g, (DType)u->dtype, shape, uop_rank(u), data, size, "") : u;
+}
+
+/* ---- nodes ---- */
+
+/* Gives an error without a place that of the node, once. */
+static TgStatus place(Graph *g, const Node *n)
+{
+    const char *node, *op, *field;
+    char text[900];
+    TgStatus code = graph_error(g) != TG_OK ? graph_error(g) : TG_INTERNAL;
+    tg_error_where(&node, &op, &field);
+    if (*node) return code;
+    strncpy(text, tg_error(), sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    return fail_at(code, node_label(n), n->op, NULL, "%s", *text ? text : "failed without a message");
+}
+
+static TgStatus bind_output(Import *im, const Node *n, uint32_t k, U u, bool known)
+{
+    Graph *g = im->run->g;
+    if (!*n->out[k]) return TG_OK;
+    if (u->dtype != DT_VOID && uop_rank(u) > TG_MAX_RANK)
+        return fail_at(TG_LIMIT, node_label(n), n->op, n->out[k], "rank %u; at most %d", uop_rank(u), TG_MAX_RANK);
+    if (map_gets(&im->name, n->out[k])) return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->out[k], "this tensor is already defined");
+    if (known) u = fold(g, u);
+    *bind(im, n->out[k]) = (Value){ .value = u, .known = u->op == UOP_BUFFER || is_literal(u) };
+    return graph_error(g) == TG_OK ? TG_OK : place(g, n);
+}
+
+static TgStatus bind_outputs(Import *im, const Node *n, U result, bool known)
+{
+    if (n->nout <= 1) return n->nout ? bind_output(im, n, 0, result, known) : TG_OK;
+    if (result->op != UOP_TUPLE || result->nsrc < n->nout)
+        return fail_at(TG_BAD_MODEL, node_label(n), n->op, NULL, "%u outputs; it has %u", n->nout, result->op == UOP_TUPLE ? result->nsrc : 1);
+    for (uint32_t k = 0; k < n->nout; k++) TRY(bind_output(im, n, k, result->src[k], known));
+    return TG_OK;
+}
+
+static int64_t opset_of(const OpsetDef *o, uint32_t n, const char *domain)
+{
+    bool standard = !*domain || !strcmp(domain, "ai.onnx");
+    for (uint32_t k = 0; k < n; k++)
+        if (standard ? !*o[k].domain || !strcmp(o[k].domain, "ai.onnx") : !strcmp(o[k].domain, domain)) return o[k].version;
+    return 0;
+}
+
+/* Version of a domain in a frame; other domains than the standard's need not be declared. */
+static int64_t frame_opset(const Import *im, const char *domain)
+{
+    int64_t v = opset_of(im->opset, im->nopset, domain);
+    if (!v) v = opset_of(im->run->model->opset, im->run->model->nopset, domain);
+    return v || !*domain ? v : 1;
+}
+
+static const FunctionDef *local_function(const Model *m, const Node *n)
+{
+    for (uint32_t k = 0; k < m->nfunction; k++)
+        if (!strcmp(m->function[k].name, n->op) && !strcmp(m->function[k].domain, n->domain)) return &m->function[k];
+    return NULL;
+}
+
+static TgStatus node_inputs(Import *im, Ctx *c, bool *known)
+{
+    const Node *n = c->node;
+    const UOp **in = NEW_N(im->run->arena, const UOp *, n->nin + CTX_INPUTS);
+    for (uint32_t k = 0; k < n->nin; k++) {
+        if (!*n->in[k]) continue;
+        TRY(lookup(&in[k], im, c, n->in[k]));
+        *known = *known && find(im, n->in[k])->known;
+    }
+    c->in = in;
+    c->nin = n->nin;
+    return TG_OK;
+}
+
+static TgStatus check_arity(const Ctx *c, const OpRow *row)
+{
+    const char *node = node_label(c->node), *op = c->node->op;
+    if (c->nin > row->most) return fail_at(TG_BAD_MODEL, node, op, NULL, "%u inputs; at most %u", c->nin, row->most);
+    for (uint32_t k = 0; k < row->least; k++)
+        if (!c->in[k]) return fail_at(TG_BAD_MODEL, node, op, NULL, "input %u is missing; it needs %u", k, row->least);
+    return TG_OK;
+}
+
+/* A body in place of its call: names of its own, inputs by position, outputs as a TUPLE. */
+static TgStatus import_function(U *out, const Ctx *c, const FunctionDef *f)
+{
+    Run *run = c->im->run;
+    Import im = { .run = run, .opset = f->opset, .nopset = f->nopset, .function = f, .call = c };
+    const UOp **v = NEW_N(run->arena, const UOp *, f->nout + 1);
+    if (++run->depth > DEPTH_MAX) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "functions call each other deeper than %d", DEPTH_MAX);
+    if (c->nin > f->nin) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "%u inputs; at most %u", c->nin, f->nin);
+    map_init(&im.name, run->arena);
+    for (uint32_t k = 0; k < f->nin; k++)
+        if (c->in[k < c->nin ? k : c->nin]) *bind(&im, f->in[k]) = (Value){ .value = c->in[k], .known = is_literal(c->in[k]) };
+    TRY(import_nodes(&im, f->node, f->nnode));
+    for (uint32_t k = 0; k < f->nout && k < c->nout; k++) TRY(lookup(&v[k], &im, c, f->out[k]));
+    run->depth--;
+    *out = c->nout == 1 && f->nout ? v[0] : uop_new(run->g, UOP_TUPLE, DT_VOID, NO_ARG, v, f->nout < c->nout ? f->nout : c->nout);
+    return TG_OK;
+}
+
+static TgStatus import_node(Import *im, const Node *n)
+{
+    Run *run = im->run;
+    const FunctionDef *f = local_function(run->model, n);
+    Ctx c = { .im = im, .node = n, .nout = n->nout, .opset = frame_opset(im, n->domain) };
+    const OpRow *row = f ? NULL : op_find(n->domain, n->op, c.opset);
+    bool known = true;
+    U result = NULL;
+    if (++run->nodes > NODES_MAX) return fail(TG_LIMIT, "more than %d nodes with the bodies of functions", NODES_MAX);
+    if (!f && !row)
+        return fail_at(TG_UNSUPPORTED, node_label(n), n->op, NULL, "operator %s%s%s of opset %lld is not covered", n->domain, *n->domain ? "." : "", n->op, (long long)c.opset);
+    TRY(node_inputs(im, &c, &known));
+    if (row) TRY(check_arity(&c, row));
+    if (f) TRY(import_function(&result, &c, f));
+    else result = row->fn(run->g, &c);
+    if (!result || graph_error(run->g) != TG_OK) return place(run->g, n);
+    return bind_outputs(im, n, result, known);
+}
+
+static TgStatus import_nodes(Import *im, const Node *node, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) TRY(import_node(im, &node[k]));
+    return TG_OK;
+}
+
+static void bind_initializers(Import *im, const GraphDef *d)
+{
+    for (uint32_t k = 0; k < d->ninit; k++) *bind(im, d->init[k].name) = (Value){ .init = &d->init[k] };
+}
+
+static TgStatus subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *in, uint32_t nin, U *out, uint32_t nout)
+{
+    Run *run = c->im->run;
+    Import im = *c->im;
+    im.up = c->im;
+    map_init(&im.name, run->arena);
+    if (++run->depth > DEPTH_MAX) return fail_at(TG_LIMIT, node_label(c->node), c->node->op, NULL, "subgraphs are nested deeper than %d", DEPTH_MAX);
+    if (nin != sub->ninput || nout > sub->noutput)
+        return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, sub->name, "the subgraph has %u inputs and %u outputs; wanted %u and %u", sub->ninput, sub->noutput, nin, nout);
+    bind_initializers(&im, sub);
+    for (uint32_t k = 0; k < nin; k++) *bind(&im, sub->input[k].name) = (Value){ .value = in[k], .known = is_literal(in[k]) };
+    TRY(import_nodes(&im, sub->node, sub->nnode));
+    for (uint32_t k = 0; k < nout; k++) TRY(lookup(&out[k], &im, c, sub->output[k].name));
+    run->depth--;
+    return graph_error(g);
+}
+
+/* A failure of a node inside stays in the graph too, with its own place: the importer that asked may return NULL. */
+TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *in, uint32_t nin, U *out, uint32_t nout)
+{
+    const char *node, *op, *field;
+    TgStatus status = subgraph(g, c, sub, in, nin, out, nout);
+    if (status == TG_OK || graph_error(g) != TG_OK) return status;
+    tg_error_where(&node, &op, &field);
+    Arena *arena = graph_arena(g);
+    char *line = arena_strdup(arena, tg_error()), *head = arena_printf(arena, "node '%s' (%s): ", node, op);
+    char *at = arena_strdup(arena, node), *by = arena_strdup(arena, op);
+    graph_fail_code(g, status, "%s", line);
+    return *at ? fail_at(status, at, by, NULL, "%s", strncmp(line, head, strlen(head)) ? line : line + strlen(head)) : status;
+}
+
+/* ---- models ---- */
+
+void import_needs(Import *im, U x)
+{
+    Arena *arena = arena_new();
+    uint32_t n;
+    const UOp **u = uop_toposort(im->run->g, &x, 1, arena, &n);
+    for (uint32_t k = 0; k < n; k++)
+        if (u[k]->op == UOP_PARAM && u[k]->arg.i < im->run->ninput) im->run->need[u[k]->arg.i] = true;
+    arena_free(arena);
+}
+
+static TgStatus check_input(const ValueDef *d, const TgTensor *t)
+{
+    if (d->kind != VALUE_TENSOR) return fail(TG_UNSUPPORTED, "input '%s' is not a tensor", d->name);
+    if (d->type && d->type != (int32_t)t->type) return fail(TG_BAD_INPUT, "input '%s' is of type %s; wanted %s", d->name, tg_type_name(t->type), tg_type_name((TgType)d->type));
+    if (dtype_from_onnx(t->type) == DT_VOID) return fail(TG_UNSUPPORTED, "input '%s': type %s is not covered", d->name, tg_type_name(t->type));
+    if (t->rank < 0 || t->rank > TG_MAX_RANK || (d->rank >= 0 && d->rank != t->rank))
+        return fail(TG_BAD_INPUT, "input '%s' is of rank %d; wanted %d", d->name, t->rank, d->rank);
+    for (int32_t k = 0; k < t->rank; k++) {
+        int64_t want = d->rank < 0 ? -1 : d->dim[k].size;
+        if (t->shape[k] < 0 || (want >= 0 && want != t->shape[k]))
+            return fail(TG_BAD_INPUT, "input '%s': axis %d has size %lld; wanted %lld", d->name, k, (long long)t->shape[k], (long long)want);
+    }
+    return TG_OK;
+}
+
+static U make_input(Run *run, const ValueDef *d, const TgTensor *t, uint32_t slot, bool baked)
+{
+    Graph *g = run->g;
+    const UOp *dim[TG_MAX_RANK];
+    DType type = dtype_from_onnx(t->type);
+    int64_t numel = 1;
+    for (int32_t k = 0; k < t->rank; k++) dim[k] = uop_index(g, t->shape[k]), numel *= t->shape[k];
+    if (!baked) return uop_param(g, type, dim, (uint32_t)t->rank, slot);
+    size_t size = (size_t)(numel * dtype_size(type));
+    TensorDef def = { .name = d->name, .type = t->type, .rank = (uint32_t)t->rank, .shape = t->shape, .numel = numel, .size_bytes = size,
+                      .data = arena_copy(graph_arena(g), t->data, size) };
+    return import_tensor(g, &def);
+}
+
+static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, const bool *baked)
+{
+    const GraphDef *d = &run->model->graph;
+    Import im = { .run = run, .opset = run->model->opset, .nopset = run->model->nopset };
+    const UOp **v = NEW_N(run->arena, const UOp *, d->noutput + 1);
+    map_init(&im.name, run->arena);
+    bind_initializers(&im, d);
+    for (uint32_t k = 0; k < d->ninput; k++)
+        *bind(&im, d->input[k].name) = (Value){ .value = make_input(run, &d->input[k], &input[k], k, baked[k]), .known = baked[k] };
+    TRY(import_nodes(&im, d->node, d->nnode));
+    for (uint32_t k = 0; k < d->noutput; k++) TRY(lookup(&v[k], &im, NULL, d->output[k].name));
+    *out = (Imported){ .g = run->g, .sink = uop_new(run->g, UOP_SINK, DT_VOID, NO_ARG, v, d->noutput), .ninput = d->ninput, .noutput = d->noutput };
+    return graph_error(run->g);
+}
+
+/* Whether a new try may do better: an input whose value was wanted can be baked in, which was not. */
+static bool bake_more(const Run *run, const TgTensor *input, bool *baked)
+{
+    bool more = false;
+    for (uint32_t k = 0; k < run->ninput; k++) {
+        int64_t numel = 1;
+        for (int32_t a = 0; a < input[k].rank; a++) numel = numel > BAKED_MAX ? numel : numel * input[k].shape[a];
+        if (!run->need[k] || baked[k] || numel > BAKED_MAX || (numel && !input[k].data)) continue;
+        baked[k] = more = true;
+    }
+    return more;
+}
+
+TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput)
+{
+    bool *baked = calloc((size_t)ninput * 2 + 1, 1), *need = baked + ninput;
+    TgStatus status = TG_OK;
+    if (ninput != m->graph.ninput) status = fail(TG_BAD_INPUT, "%u inputs; the model has %u", ninput, m->graph.ninput);
+    for (uint32_t k = 0; k < ninput && status == TG_OK; k++) status = check_input(&m->graph.input[k], &input[k]);
+    for (bool again = status == TG_OK; again;) {
+        Run run = { .g = graph_new(), .arena = arena_new(), .model = m, .ninput = ninput, .need = need };
+        status = import_once(out, &run, input, baked);
+        again = status == TG_UNSUPPORTED && bake_more(&run, input, baked);
+        if (status == TG_OK) out->baked = arena_copy(graph_arena(run.g), baked, ninput);
+        else graph_free(run.g);
+        arena_free(run.arena);
+    }
+    free(baked);
+    return status;
+}
+
+/* ---- what is not covered ---- */
+
+typedef struct { char *head, *names; int64_t count; } Missing;
+typedef struct { const Model *model; Arena *arena; Map found; uint32_t depth; } Survey;
+
+static void survey_nodes(Survey *s, const Node *node, uint32_t n, const OpsetDef *opset, uint32_t nopset);
+
+static void survey_node(Survey *s, const Node *n, const OpsetDef *opset, uint32_t nopset)
+{
+    int64_t version = opset_of(opset, nopset, n->domain);
+    if (!version && *n->domain) version = 1;
+    if (local_function(s->model, n) || op_find(n->domain, n->op, version)) return;
+    char *key = arena_printf(s->arena, "%s%s%s, opset %lld", n->domain, *n->domain ? "." : "", n->op, (long long)version);
+    Missing *m = map_gets(&s->found, key);
+    if (!m) map_puts(&s->found, key, m = NEW(s->arena, Missing)), m->head = key, m->names = arena_strdup(s->arena, "");
+    if (m->count++ < 4) m->names = arena_printf(s->arena, "%s%s'%.80s'", m->names, m->count > 1 ? ", " : "", node_label(n));
+}
+
+static void survey_nodes(Survey *s, const Node *node, uint32_t n, const OpsetDef *opset, uint32_t nopset)
+{
+    if (s->depth++ > DEPTH_MAX) return;
+    for (uint32_t k = 0; k < n; k++) {
+        survey_node(s, &node[k], opset, nopset);
+        for (uint32_t a = 0; a < node[k].nattr; a++)
+            if (node[k].attr[a].type == ATTR_GRAPH && node[k].attr[a].graph) survey_nodes(s, node[k].attr[a].graph->node, node[k].attr[a].graph->nnode, opset, nopset);
+    }
+    s->depth--;
+}
+
+uint32_t import_unsupported(const Model *m, void (*emit)(void *user, const char *line), void *user)
+{
+    Survey s = { .model = m, .arena = arena_new() };
+    map_init(&s.found, s.arena);
+    survey_nodes(&s, m->graph.node, m->graph.nnode, m->opset, m->nopset);
+    for (uint32_t k = 0; k < m->nfunction; k++) survey_nodes(&s, m->function[k].node, m->function[k].nnode, m->function[k].opset, m->function[k].nopset);
+    uint32_t count = s.found.count;
+    for (uint32_t k = 0; k < count; k++) {
+        const Missing *x = s.found.entry[k].value;
+        char *rest = x->count > 4 ? arena_printf(s.arena, " and %lld more", (long long)x->count - 4) : "";
+        emit(user, arena_printf(s.arena, "%s is not covered: node%s %s%s", x->head, x->count > 1 ? "s" : "", x->names, rest));
+    }
+    arena_free(s.arena);
+    return count;
+}

@@ -1,0 +1,33 @@
+/* What import.c and attr.c share: the frame of names in which a node stands. */
+#ifndef TG_IMPORT_H
+#define TG_IMPORT_H
+#include "frontend/frontend.h"
+#include "graph/base/map.h"
+
+/* A name's value. An initializer becomes a constant when it is first asked for. */
+typedef struct { U value; const TensorDef *init; bool known; } Value;
+
+/* One run of import_model, shared by its frames. */
+typedef struct {
+    Graph *g;
+    Arena *arena;
+    const Model *model;
+    uint32_t ninput, depth;
+    uint64_t nodes;                 /* imported so far, bodies of functions each time */
+    bool *need;                     /* inputs whose values are wanted */
+} Run;
+
+/* A graph, subgraph or function body being imported: its names, and where names, opsets and attribute references that it lacks are found. */
+struct Import {
+    Run *run;
+    Import *up;                     /* enclosing graph whose names are visible, or NULL */
+    Map name;                       /* -> Value */
+    const OpsetDef *opset;
+    uint32_t nopset;
+    const FunctionDef *function;    /* innermost function, or NULL, and the node that calls it */
+    const Ctx *call;
+};
+
+const char *node_label(const Node *n);          /* its name, else its first output's */
+void import_needs(Import *im, U x);             /* notes the model's inputs that x is made of */
+#endif
