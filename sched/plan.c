@@ -1,0 +1,353 @@
+/* Schedule -> Plan: every buffer gets a place, every step its arguments, nothing is left to look up at run time.
+ *
+ * Comes in: items in an order that respects their data, over tensor-level BUFFERs and PARAMs. Goes out: steps, `once` ones first, then those of a run, then copies of
+ * outputs that no step stores (an input, a constant, a value returned twice). Must hold: a buffer is written before it is read unless it is an input, a constant or zeroed.
+ * To add a kind of memory: a MemKind, a case in `place_of`, and a line in plan_print.
+ */
+#include "sched/plan.h"
+
+#include <string.h>
+
+#include "graph/base/map.h"
+#include "graph/custom.h"
+#include "graph/print.h"
+
+enum { ALIGN = 256 };               /* bytes; what CUDA's widest loads and copy engines want, and four cache lines */
+
+typedef struct { uint32_t first, last; bool read_first, once_write, run_write, run_use; const UOp *uop; } Use;
+typedef struct {
+    Plan *p;
+    Schedule *s;
+    uint32_t *of_buffer, *of_input; /* PlanBuffer + 1 by slot */
+    uint32_t ninput_cap;
+    Use *use;                       /* by PlanBuffer */
+    Map kernel;                     /* key -> index + 1 */
+} Build;
+
+/* ---- buffers ---- */
+
+static const UOp *buffer_under(const UOp *u)
+{
+    while (u->op == UOP_AFTER) u = u->src[0];
+    return u;
+}
+
+static int64_t buffer_bytes(const Build *b, const UOp *u)
+{
+    int64_t bytes = uop_numel(u) * dtype_size(u->dtype), stored = u->op == UOP_BUFFER ? (int64_t)graph_buffer(b->s->g, buffer_slot(u))->size_bytes : 0;
+    return bytes > stored ? bytes : stored;
+}
+
+static uint32_t new_buffer(Build *b, const UOp *u, MemKind kind)
+{
+    uint32_t k = b->p->nbuffer++;
+    b->p->buffer[k] = (PlanBuffer){ .kind = kind, .size_bytes = buffer_bytes(b, u), .dtype = u->dtype, .shape = u->shape };
+    b->use[k] = (Use){ .first = UINT32_MAX, .uop = u };
+    return k;
+}
+
+static uint32_t buffer_of(Build *b, const UOp *u)
+{
+    u = buffer_under(u);
+    uint32_t *at = u->op == UOP_PARAM ? &b->of_input[u->arg.i] : &b->of_buffer[buffer_slot(u)];
+    if (!*at) *at = new_buffer(b, u, u->op == UOP_PARAM ? MEM_INPUT : MEM_ARENA) + 1;
+    return *at - 1;
+}
+
+static void note_use(Build *b, uint32_t buffer, uint8_t access, bool once, uint32_t step)
+{
+    Use *u = &b->use[buffer];
+    if (u->first == UINT32_MAX) u->first = step, u->read_first = !(access & ACCESS_WRITE);
+    u->last = step;
+    u->once_write |= once && (access & ACCESS_WRITE);
+    u->run_write |= !once && (access & ACCESS_WRITE);
+    u->run_use |= !once;
+}
+
+static bool is_memory(const UOp *u)
+{
+    u = buffer_under(u);
+    return u->op == UOP_PARAM || u->op == UOP_BUFFER;
+}
+
+/* ---- variables ---- */
+
+int32_t plan_var(const Plan *p, const char *name)
+{
+    for (uint32_t k = 0; k < p->nvar; k++)
+        if (!strcmp(p->var_name[k], name)) return (int32_t)k;
+    return -1;
+}
+
+static uint32_t add_var(Plan *p, const char *name)
+{
+    int32_t at = plan_var(p, name);
+    if (at >= 0) return (uint32_t)at;
+    if (p->nvar % 8 == 0) {
+        const char **grown = NEW_N(p->arena, const char *, p->nvar + 8);
+        if (p->nvar) memcpy(grown, p->var_name, sizeof *grown * p->nvar);
+        p->var_name = grown;
+    }
+    p->var_name[p->nvar] = name;
+    return p->nvar++;
+}
+
+static void add_vars_of(Plan *p, const UOp *u)
+{
+    if (u->op == UOP_DEFINE_VAR) add_var(p, var_name(u));
+    for (uint32_t k = 0; k < u->nsrc; k++) add_vars_of(p, u->src[k]);
+}
+
+int64_t plan_eval(const Plan *p, const UOp *u, const int64_t *vars)
+{
+    int64_t v[4] = { 0 }, out = INT64_MIN;
+    if (u->op == UOP_CONST) return u->arg.i;
+    if (u->op == UOP_DEFINE_VAR) {
+        int32_t k = plan_var(p, var_name(u));
+        return k < 0 ? INT64_MIN : vars[k];
+    }
+    if (!op_is(u->op, FLAG_ALU) || u->nsrc > 4) return INT64_MIN;
+    for (uint32_t k = 0; k < u->nsrc; k++)
+        if ((v[k] = plan_eval(p, u->src[k], vars)) == INT64_MIN) return INT64_MIN;
+    return uop_eval(u->op, u->dtype, u->src[0]->dtype, v, &out) ? out : INT64_MIN;
+}
+
+/* ---- steps ---- */
+
+static Step *new_step(Build *b, StepKind kind, bool once, uint32_t narg)
+{
+    Step *s = &b->p->step[b->p->nstep++];
+    *s = (Step){ .kind = kind, .once = once, .narg = narg, .thread_count = 1 };
+    s->arg = NEW_N(b->p->arena, uint32_t, narg);
+    s->access = NEW_N(b->p->arena, uint8_t, narg);
+    return s;
+}
+
+static void set_arg(Build *b, Step *s, uint32_t k, uint32_t buffer, uint8_t access)
+{
+    s->arg[k] = buffer;
+    s->access[k] = access;
+    note_use(b, buffer, access, s->once, b->p->nstep - 1);
+}
+
+/* Kernels without a key stand for themselves. */
+static uint32_t kernel_index(Build *b, Kernel *k)
+{
+    void *known = k->key[0] ? map_gets(&b->kernel, k->key) : NULL;
+    if (known) return (uint32_t)(uintptr_t)known - 1;
+    b->p->kernel[b->p->nkernel] = k;
+    if (k->key[0]) map_puts(&b->kernel, k->key, (void *)(uintptr_t)(b->p->nkernel + 1));
+    return b->p->nkernel++;
+}
+
+static TgStatus kernel_step(Build *b, const ScheduleItem *item)
+{
+    Kernel *k = item->kernel;
+    Step *s = new_step(b, STEP_KERNEL, item->once, k->nparam);
+    s->kernel = kernel_index(b, k);
+    for (uint32_t i = 0; i < k->nparam; i++) {
+        const KernelParam *a = &k->param[i];
+        if (!is_memory(a->buffer)) return fail(TG_INTERNAL, "plan: kernel %s: parameter %u is %s, not memory", k->name, i, op_name(a->buffer->op));
+        set_arg(b, s, i, buffer_of(b, a->buffer), (uint8_t)((a->read ? ACCESS_READ : 0) | (a->written ? ACCESS_WRITE : 0)));
+    }
+    s->nvar = k->nvar;
+    s->var = NEW_N(b->p->arena, uint32_t, k->nvar);
+    for (uint32_t i = 0; i < k->nvar; i++) s->var[i] = add_var(b->p, var_name(k->var[i]));
+    if (k->thread_bound) s->thread_count = uop_is_const(k->thread_bound) ? uop_const_int(k->thread_bound) : -1;
+    if (!item->once) b->p->flops += k->flops;
+    return TG_OK;
+}
+
+static TgStatus host_step(Build *b, const ScheduleItem *item)
+{
+    if (custom_is(item->call, "loop") || custom_is(item->call, "if")) return fail(TG_UNSUPPORTED, "loops and branches whose course depends on data are not covered yet");
+    uint32_t nin = item->call->nsrc - 1, n = nin + item->nout;
+    Step *s = new_step(b, STEP_HOST, item->once, n);
+    HostTensor *tensor = NEW_N(b->p->arena, HostTensor, n);
+    HostCall *call = NEW(b->p->arena, HostCall);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = i < nin ? item->call->src[i + 1] : item->out[i - nin];
+        if (!is_memory(u)) return fail(TG_INTERNAL, "plan: host call: argument %u is %s, not memory", i, op_name(u->op));
+        tensor[i] = (HostTensor){ u->dtype, u->shape };
+        set_arg(b, s, i, buffer_of(b, u), i < nin ? ACCESS_READ : ACCESS_WRITE);
+    }
+    const UOp *function = item->call->src[0];
+    uint32_t *var = NEW_N(b->p->arena, uint32_t, function->nsrc);
+    for (uint32_t i = 0; i < function->nsrc; i++) var[i] = add_var(b->p, var_name(function->src[i]));
+    *call = (HostCall){ item->call, b->p, tensor, nin, item->nout, var };
+    s->call = call;
+    return TG_OK;
+}
+
+/* `once` steps first: they depend on constants only, so the order stays legal. */
+static TgStatus add_steps(Build *b)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < b->s->count; i++) {
+            const ScheduleItem *item = &b->s->item[i];
+            if (item->once == (pass == 0)) TRY(item->kind == ITEM_KERNEL ? kernel_step(b, item) : host_step(b, item));
+        }
+    return TG_OK;
+}
+
+/* ---- places ---- */
+
+/* A value that a run's steps store goes straight to the caller's memory; the rest is copied there. */
+static void add_outputs(Build *b)
+{
+    Plan *p = b->p;
+    for (uint32_t k = 0; k < b->s->noutput; k++) {
+        uint32_t from = buffer_of(b, b->s->output[k]);
+        const UOp *u = b->use[from].uop;
+        bool direct = p->buffer[from].kind == MEM_ARENA && b->use[from].run_write && !b->use[from].once_write && !graph_buffer(b->s->g, buffer_slot(u))->zeroed;
+        if (!direct) {
+            Step *s = new_step(b, STEP_COPY, false, 2);
+            set_arg(b, s, 0, new_buffer(b, u, MEM_OUTPUT), ACCESS_WRITE);
+            set_arg(b, s, 1, from, ACCESS_READ);
+            from = s->arg[0];
+        }
+        p->buffer[from].kind = MEM_OUTPUT;
+        p->buffer[from].offset = k;
+    }
+}
+
+static TgStatus place_of(Build *b, uint32_t k)
+{
+    PlanBuffer *m = &b->p->buffer[k];
+    const Use *u = &b->use[k];
+    m->once = !u->run_use;
+    if (m->kind == MEM_INPUT) m->offset = u->uop->arg.i;
+    if (m->kind != MEM_ARENA) return TG_OK;
+    const BufferInfo *info = graph_buffer(b->s->g, buffer_slot(u->uop));
+    if (info->data) {
+        if (u->once_write || u->run_write) return fail(TG_INTERNAL, "plan: constant buffer %d is written", (int)buffer_slot(u->uop));
+        *m = (PlanBuffer){ .kind = MEM_CONST, .once = m->once, .size_bytes = m->size_bytes, .data = info->data, .dtype = m->dtype, .shape = m->shape };
+        return TG_OK;
+    }
+    if (u->once_write && u->run_write) return fail(TG_INTERNAL, "plan: buffer %d is written at load and by a run", (int)buffer_slot(u->uop));
+    if (u->read_first && !info->zeroed) return fail(TG_INTERNAL, "plan: buffer %d is read before it is written", (int)buffer_slot(u->uop));
+    m->zeroed = info->zeroed;
+    if (m->zeroed || (u->once_write && u->run_use)) {
+        m->kind = MEM_PERSIST;
+        m->offset = b->p->persist_bytes;
+        b->p->persist_bytes += (m->size_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    }
+    return TG_OK;
+}
+
+static TgStatus place(Build *b)
+{
+    Plan *p = b->p;
+    Life *life = NEW_N(p->arena, Life, p->nbuffer);
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < p->nbuffer; k++) {
+        TRY(place_of(b, k));
+        if (p->buffer[k].kind == MEM_ARENA) life[n++] = (Life){ .size_bytes = p->buffer[k].size_bytes, .first = b->use[k].first, .last = b->use[k].last };
+    }
+    p->arena_bytes = memplan_place(life, n, ALIGN);
+    for (uint32_t k = n = 0; k < p->nbuffer; k++)
+        if (p->buffer[k].kind == MEM_ARENA) p->buffer[k].offset = life[n++].offset;
+    return TG_OK;
+}
+
+/* ---- the whole ---- */
+
+static void see_input(Build *b, const UOp *u)
+{
+    u = buffer_under(u);
+    if (u->op == UOP_PARAM && u->arg.i >= b->ninput_cap) b->ninput_cap = (uint32_t)u->arg.i + 1;
+}
+
+static void count_inputs(Build *b)
+{
+    for (uint32_t i = 0; i < b->s->count; i++) {
+        const ScheduleItem *item = &b->s->item[i];
+        for (uint32_t k = 0; item->kind == ITEM_KERNEL && k < item->kernel->nparam; k++) see_input(b, item->kernel->param[k].buffer);
+        for (uint32_t k = 1; item->kind == ITEM_HOST && k < item->call->nsrc; k++) see_input(b, item->call->src[k]);
+    }
+    for (uint32_t k = 0; k < b->s->noutput; k++) see_input(b, b->s->output[k]);
+}
+
+static void allocate(Build *b)
+{
+    Plan *p = b->p;
+    Schedule *s = b->s;
+    count_inputs(b);
+    uint32_t buffers = graph_buffer_count(s->g) + b->ninput_cap + s->noutput;
+    b->of_buffer = NEW_N(p->arena, uint32_t, graph_buffer_count(s->g));
+    b->of_input = NEW_N(p->arena, uint32_t, b->ninput_cap);
+    b->use = NEW_N(p->arena, Use, buffers);
+    p->buffer = NEW_N(p->arena, PlanBuffer, buffers);
+    p->step = NEW_N(p->arena, Step, s->count + s->noutput);
+    p->kernel = NEW_N(p->arena, Kernel *, s->count);
+    p->ninput = b->ninput_cap;
+    p->noutput = s->noutput;
+    map_init(&b->kernel, p->arena);
+}
+
+TgStatus plan_make(Plan **out, Schedule *s, const Target *t)
+{
+    Arena *arena = arena_new();
+    Plan *p = NEW(arena, Plan);
+    Build b = { .p = p, .s = s };
+    p->arena = arena;
+    allocate(&b);
+    TgStatus status = add_steps(&b);
+    if (status == TG_OK) {
+        add_outputs(&b);
+        status = place(&b);
+    }
+    if (status != TG_OK) {
+        plan_free(p);
+        return status;
+    }
+    for (uint32_t k = 0; k < p->nbuffer; k++)
+        for (uint32_t d = 0; d < p->buffer[k].shape->rank; d++) add_vars_of(p, p->buffer[k].shape->dim[d]);
+    plan_sync(p, t);
+    *out = p;
+    return TG_OK;
+}
+
+void plan_free(Plan *p)
+{
+    if (p) arena_free(p->arena);
+}
+
+/* ---- text ---- */
+
+static void print_buffer(Text *out, const PlanBuffer *m, uint32_t k)
+{
+    static const char *const kind[] = { "arena", "persist", "const", "input", "output" };
+    text_add(out, "  b%-4u %s", k, kind[m->kind]);
+    if (m->kind != MEM_CONST) text_add(out, m->kind == MEM_INPUT || m->kind == MEM_OUTPUT ? " %lld" : " @%lld", (long long)m->offset);
+    text_add(out, "%s%s %s[", m->zeroed ? " zeroed" : "", m->once ? " once" : "", dtype_name(m->dtype));
+    for (uint32_t d = 0; d < m->shape->rank; d++) {
+        if (d) text_add(out, ",");
+        uop_print_expr(out, m->shape->dim[d]);
+    }
+    text_add(out, "] %lld bytes\n", (long long)m->size_bytes);
+}
+
+static void print_step(Text *out, const Plan *p, const Step *s)
+{
+    static const char *const access[] = { "", "", ">", "<>" };
+    text_add(out, "  %c ", s->sync ? '|' : ' ');
+    if (s->kind == STEP_KERNEL) text_add(out, "%s", p->kernel[s->kernel]->name);
+    else if (s->kind == STEP_COPY) text_add(out, "copy");
+    else text_add(out, "host %s", custom_name(s->call->call->src[0]));
+    for (uint32_t i = 0; i < s->narg; i++) text_add(out, " %sb%u", access[s->access[i]], s->arg[i]);
+    for (uint32_t i = 0; i < s->nvar; i++) text_add(out, " %s", p->var_name[s->var[i]]);
+    if (s->thread_count != 1) text_add(out, s->thread_count < 0 ? "  threads ?" : "  threads %lld", (long long)s->thread_count);
+    text_add(out, "\n");
+}
+
+void plan_print(Text *out, const Plan *p)
+{
+    text_add(out, "plan: %u steps, %u kernels, %u buffers, arena %lld bytes, persistent %lld bytes, %u syncs, %lld flops\n", p->nstep, p->nkernel, p->nbuffer,
+             (long long)p->arena_bytes, (long long)p->persist_bytes, p->nsync, (long long)p->flops);
+    for (uint32_t k = 0; k < p->nbuffer; k++) print_buffer(out, &p->buffer[k], k);
+    for (uint32_t i = 0; i < p->nstep; i++) {
+        if (i == 0 || p->step[i].once != p->step[i - 1].once) text_add(out, p->step[i].once ? "once:   (| waits for all, > writes)\n" : "run:   (| waits for all, > writes)\n");
+        print_step(out, p, &p->step[i]);
+    }
+}
