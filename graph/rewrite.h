@@ -30,6 +30,9 @@ typedef struct RuleSet RuleSet;             /* tables compiled to a dispatch by 
 const RuleSet *ruleset_new(const RuleTable *const *table, uint32_t n);
 void ruleset_free(const RuleSet *set);
 
+/* One row at u itself, sources untouched; NULL when none applies. */
+const UOp *ruleset_apply(const RuleSet *set, Graph *g, const UOp *u, void *user);
+
 enum { REWRITE_TOP_DOWN = 1 };
 /* Rewrites root to a fixpoint, sources first (or parents first). Explicit stack, memo by id, a step limit that ends in graph_fail_code(TG_INTERNAL).
  * user is handed to the rules' functions. */
@@ -42,6 +45,9 @@ void rewriter_free(Rewriter *r);
 
 /* The rule sets. */
 const RuleSet *rules_symbolic(void);        /* kernel-level scalars: constants, sums, products, div and mod, comparisons, min/max, WHERE, validity */
+/* The same, and clauses of an AND that others imply go, bounds in a gate simplify the index under it: what rangeify wants at the end of an index. */
+const UOp *simplify_valid(Graph *g, const UOp *valid);                  /* an AND of comparisons */
+const UOp *simplify_under(Graph *g, const UOp *value, const UOp *valid);/* value, where valid holds; unchanged when nothing is gained */
 const RuleSet *rules_movement(void);        /* tensor level: merge and drop movement ops */
 const RuleSet *rules_reduce(void);          /* kernel level: unused ranges, hoisted factors, arange and one-hot collapse */
 const RuleSet *rules_select(void);          /* what a target cannot say: DIV from MUL(a, RECIP(b)), MULACC, polynomials (decompose.c) */
