@@ -8,6 +8,20 @@
 
 typedef const UOp *U;
 
+enum { RANK_MAX = 60 };              /* of a builder's operands and results */
+static inline bool is_error(U x) { return x->op == UOP_ERROR; }
+/* An axis counted from either end as 0 .. rank-1; out of range: graph_fail and -1. what: the builder's name. */
+int64_t axis_of(Graph *g, const char *what, int64_t axis, uint32_t rank);
+
+/* Sizes: DT_INDEX scalars, folded and simplified, so that equal sizes are one pointer. dim_div floors. */
+U dim_add(Graph *g, U a, U b);
+U dim_sub(Graph *g, U a, U b);
+U dim_mul(Graph *g, U a, U b);
+U dim_div(Graph *g, U a, U b);
+U dim_max(Graph *g, U a, U b);
+U dim_product(Graph *g, const U *dim, uint32_t n);
+U dim_simplify(Graph *g, U size);
+
 /* constants */
 U full(Graph *g, DType t, double value, U like);                 /* scalar of dtype t; `like` may be NULL; else expanded to its shape */
 U scalar(Graph *g, DType t, double value);
@@ -61,6 +75,8 @@ U ne(Graph *g, U a, U b);
 U and_(Graph *g, U a, U b);
 U or_(Graph *g, U a, U b);
 U xor_(Graph *g, U a, U b);
+U shl(Graph *g, U a, U b);           /* integers; 0 from the width on */
+U shr(Graph *g, U a, U b);           /* arithmetic when signed */
 U not_(Graph *g, U x);               /* bool: logical; integers: bitwise */
 U where(Graph *g, U p, U a, U b);
 U sqrt_(Graph *g, U x);
@@ -99,6 +115,7 @@ U conv(Graph *g, U x, U w, const int64_t *stride, const int64_t *dilation, const
                                                                          /* x [N,C,d..], w [M,C/groups,k..] -> [N,M,o..] */
 /* gathering: INDEX with a shaped index, so it stays an index in the consumer. Indices out of range are the caller's business (see host error word). */
 U gather(Graph *g, U x, U idx, int64_t axis);                            /* ONNX Gather; negative indices wrap */
+U take(Graph *g, U x, U idx, int64_t axis);                              /* gather without the wrap */
 U gather_elements(Graph *g, U x, U idx, int64_t axis);
 U gather_nd(Graph *g, U x, U idx, int64_t batch_dims);
 U one_hot(Graph *g, U idx, U depth, int64_t axis, U off_on);             /* off_on [2] */

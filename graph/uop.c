@@ -47,6 +47,7 @@ struct Graph {
     BufferInfo *buffer;
     uint32_t nbuffer, buffer_cap;
     TgStatus error;
+    void *folds;
 };
 
 static void *must(void *p)
@@ -78,6 +79,7 @@ void graph_free(Graph *g)
 }
 
 Arena *graph_arena(Graph *g) { return g->arena; }
+void **graph_folds(Graph *g) { return &g->folds; }
 uint32_t graph_count(const Graph *g) { return g->count; }
 const UOp *graph_node(const Graph *g, uint32_t id) { return g->node[id]; }
 TgStatus graph_error(const Graph *g) { return g->error; }

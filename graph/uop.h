@@ -81,6 +81,7 @@ typedef struct { DType dtype; const Shape *shape; const void *data; size_t size_
 Graph *graph_new(void);
 void graph_free(Graph *g);
 Arena *graph_arena(Graph *g);
+void **graph_folds(Graph *g);                                /* fold.c's memo, in the graph's arena */
 uint32_t graph_count(const Graph *g);                        /* ids are below this */
 const UOp *graph_node(const Graph *g, uint32_t id);
 /* The first failure of a builder; TG_OK when none. The message is the thread's last error. */

@@ -1,0 +1,86 @@
+/* Indexing by data: INDEX with a shaped index, which stays an index in the kernel that reads. Several indexed axes become one, at a flat index.
+ * Negative indices wrap here; indices that are out of range are not checked here.
+ */
+#include "graph/build.h"
+
+static U wrapped(Graph *g, U idx, U size)
+{
+    if (is_error(idx)) return idx;
+    bool may_wrap = idx->vmin < 0;
+    idx = cast(g, idx, DT_INDEX);
+    return may_wrap ? where(g, lt(g, idx, uop_index(g, 0)), add(g, idx, size), idx) : idx;
+}
+
+/* Constant indices in equal steps are a slice. NULL: they are not, or are not known. */
+static U constant_gather(Graph *g, U x, U idx, int64_t axis)
+{
+    int64_t v[256], n = uop_size(x, (uint32_t)axis);
+    uint32_t count;
+    if (!uop_is_const(uop_dim(x, (uint32_t)axis)) || !ints_of(g, idx, v, 256, &count) || !count || uop_rank(idx) > 1) return NULL;
+    for (uint32_t k = 0; k < count; k++) {
+        if (v[k] < -n || v[k] >= n) return graph_fail(g, "gather: index %lld on an axis of %lld", (long long)v[k], (long long)n);
+        if (v[k] < 0) v[k] += n;
+        if (k > 1 && v[k] - v[k - 1] != v[1] - v[0]) return NULL;
+    }
+    int64_t step = count > 1 ? v[1] - v[0] : 1;
+    if (!step) return NULL;
+    U y = slice_step(g, x, axis, v[0], count, step);
+    return uop_rank(idx) ? y : squeeze(g, y, axis);
+}
+
+U gather(Graph *g, U x, U idx, int64_t axis)
+{
+    if (is_error(x) || is_error(idx)) return is_error(x) ? x : idx;
+    if ((axis = axis_of(g, "gather", axis, uop_rank(x))) < 0) return graph_fail(g, "gather");
+    U y = constant_gather(g, x, idx, axis);
+    return y ? y : take(g, x, wrapped(g, idx, uop_dim(x, (uint32_t)axis)), axis);
+}
+
+/* [0 .. n-1] along axis k of `rank`. */
+static U iota_on(Graph *g, U n, uint32_t k, uint32_t rank)
+{
+    U d[RANK_MAX];
+    for (uint32_t i = 0; i < rank; i++) d[i] = i == k ? n : uop_index(g, 1);
+    return reshape(g, iota(g, n, DT_INDEX), d, rank);
+}
+
+U gather_elements(Graph *g, U x, U idx, int64_t axis)
+{
+    if (is_error(x) || is_error(idx)) return is_error(x) ? x : idx;
+    uint32_t r = uop_rank(x);
+    if ((axis = axis_of(g, "gather_elements", axis, r)) < 0) return graph_fail(g, "gather_elements");
+    if (uop_rank(idx) != r) return graph_fail(g, "gather_elements: ranks %u and %u", r, uop_rank(idx));
+    U at = uop_index(g, 0), step = uop_index(g, 1);
+    for (uint32_t k = r; k-- > 0; step = dim_mul(g, step, uop_dim(x, k))) {
+        U i = k == axis ? wrapped(g, idx, uop_dim(x, k)) : iota_on(g, uop_dim(idx, k), k, r);
+        at = add(g, at, mul(g, i, step));
+    }
+    return take(g, reshape(g, x, &step, 1), expand_like(g, at, idx), 0);
+}
+
+U gather_nd(Graph *g, U x, U idx, int64_t batch)
+{
+    if (is_error(x) || is_error(idx)) return is_error(x) ? x : idx;
+    uint32_t r = uop_rank(x), q = uop_rank(idx), n = 1, b = (uint32_t)batch;
+    U d[RANK_MAX], at = uop_index(g, 0), step = uop_index(g, 1);
+    if (!q || !uop_is_const(uop_dim(idx, q - 1)) || batch < 0 || b >= q || b + uop_size(idx, q - 1) > r)
+        return graph_fail(g, "gather_nd: indices of rank %u with %lld columns on a tensor of rank %u, %lld batch axes", q, q ? (long long)uop_size(idx, q - 1) : 0LL, r, (long long)batch);
+    uint32_t last = b + (uint32_t)uop_size(idx, q - 1);
+    for (uint32_t k = last; k-- > 0; step = dim_mul(g, step, uop_dim(x, k))) {
+        U i = k < b ? iota_on(g, uop_dim(x, k), k, q - 1) : wrapped(g, squeeze(g, slice_i(g, idx, -1, k - b, k - b + 1), -1), uop_dim(x, k));
+        at = add(g, at, mul(g, i, step));
+    }
+    d[0] = step;
+    for (uint32_t k = last; k < r; k++) d[n++] = uop_dim(x, k);
+    return take(g, reshape(g, x, d, n), expand(g, at, idx->shape->dim, q - 1), 0);
+}
+
+U one_hot(Graph *g, U idx, U depth, int64_t axis, U off_on)
+{
+    if (is_error(idx) || is_error(off_on)) return is_error(idx) ? idx : off_on;
+    uint32_t r = uop_rank(idx) + 1;
+    if ((axis = axis_of(g, "one_hot", axis, r)) < 0) return graph_fail(g, "one_hot");
+    U hit = eq(g, unsqueeze(g, wrapped(g, idx, depth), axis), iota_on(g, depth, (uint32_t)axis, r));
+    U off = squeeze(g, slice_i(g, off_on, 0, 0, 1), 0), on = squeeze(g, slice_i(g, off_on, 0, 1, 2), 0);
+    return where(g, hit, on, off);
+}
