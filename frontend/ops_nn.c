@@ -1,0 +1,381 @@
+/* Convolutions and pools: sliding windows over the axes after [N, C]. In: x [N, C, d..], static or symbolic sizes. Out: [N, M, o..].
+ * A Window is read once from attributes and checked; pads that auto_pad or ceil_mode ask for become plain numbers in it. Half precision is summed in f32.
+ * To add one: a function here and a row in ops.def.
+ */
+#include "frontend/frontend.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { AXES_MAX = TG_MAX_RANK / 2, STEP_MAX = 1 << 30 };
+
+typedef struct {
+    uint32_t n;                                                                 /* windowed axes */
+    int64_t kernel[AXES_MAX], stride[AXES_MAX], dilation[AXES_MAX];
+    int64_t before[AXES_MAX], after[AXES_MAX], extra[AXES_MAX];                 /* extra: what ceil_mode adds behind the pads */
+} Window;
+
+static DType type_of(U x) { return (DType)x->dtype; }
+static bool ok(Graph *g) { return graph_error(g) == TG_OK; }
+
+#define K(v) scalar(g, type_of(x), (v))
+
+/* ---- windows ---- */
+
+/* A list attribute of n values in lo .. STEP_MAX, or `otherwise` when absent. */
+static bool read_list(Graph *g, const Ctx *c, const char *name, uint32_t n, int64_t lo, int64_t otherwise, int64_t *out)
+{
+    const int64_t *v;
+    uint32_t count;
+    for (uint32_t k = 0; k < n; k++) out[k] = otherwise;
+    if (!attr_ints(g, c, name, &v, &count)) return ok(g);
+    if (count != n) return fail_node(g, c, TG_BAD_MODEL, name, "has %u values, expected %u", count, n), false;
+    for (uint32_t k = 0; k < n; k++) {
+        if (v[k] < lo || v[k] > STEP_MAX) return fail_node(g, c, TG_BAD_MODEL, name, "%lld; wanted %lld to %d", (long long)v[k], (long long)lo, STEP_MAX), false;
+        out[k] = v[k];
+    }
+    return true;
+}
+
+static int64_t reach(const Window *w, uint32_t k) { return w->dilation[k] * (w->kernel[k] - 1) + 1; }
+
+static bool same_pads(Graph *g, const Ctx *c, U x, Window *w, bool upper)
+{
+    for (uint32_t k = 0; k < w->n; k++) {
+        U dim = uop_dim(x, k + 2);
+        if (!uop_is_const(dim) && w->stride[k] > 1) return fail_node(g, c, TG_UNSUPPORTED, "auto_pad", "SAME with a stride on a symbolic size"), false;
+        int64_t n = uop_is_const(dim) ? dim->arg.i : 1, outs = (n + w->stride[k] - 1) / w->stride[k], total = (outs - 1) * w->stride[k] + reach(w, k) - n;
+        total = total > 0 ? total : 0;
+        w->before[k] = upper ? total / 2 : total - total / 2;
+        w->after[k] = total - w->before[k];
+    }
+    return true;
+}
+
+static bool read_pads(Graph *g, const Ctx *c, U x, Window *w)
+{
+    const char *mode = attr_str(g, c, "auto_pad", "NOTSET");
+    int64_t both[2 * AXES_MAX];
+    if (!strcmp(mode, "SAME_UPPER") || !strcmp(mode, "SAME_LOWER")) return same_pads(g, c, x, w, mode[5] == 'U');
+    if (strcmp(mode, "NOTSET") && strcmp(mode, "VALID") && *mode) return fail_node(g, c, TG_BAD_MODEL, "auto_pad", "is '%s'; wanted NOTSET, VALID, SAME_UPPER or SAME_LOWER", mode), false;
+    if (!read_list(g, c, "pads", 2 * w->n, 0, 0, both)) return false;
+    for (uint32_t k = 0; k < w->n && strcmp(mode, "VALID"); k++) w->before[k] = both[k], w->after[k] = both[k + w->n];
+    return true;
+}
+
+/* ceil_mode: a last window that hangs over the end counts, unless it starts in the right pad. */
+static bool read_ceil(Graph *g, const Ctx *c, U x, Window *w)
+{
+    if (strcmp(attr_str(g, c, "auto_pad", "NOTSET"), "NOTSET") || !attr_bool(g, c, "ceil_mode", false)) return ok(g);
+    for (uint32_t k = 0; k < w->n; k++) {
+        if (w->stride[k] == 1) continue;
+        if (!uop_is_const(uop_dim(x, k + 2))) return fail_node(g, c, TG_UNSUPPORTED, "ceil_mode", "on a symbolic size"), false;
+        int64_t n = uop_size(x, k + 2), s = w->stride[k], span = n + w->before[k] + w->after[k], over = span - reach(w, k);
+        if (over < 0) continue;
+        int64_t outs = (over + s - 1) / s + 1;
+        if ((outs - 1) * s >= n + w->before[k]) outs--;
+        int64_t need = (outs - 1) * s + reach(w, k) - span;
+        w->extra[k] = need > 0 ? need : 0;
+    }
+    return true;
+}
+
+/* Strides, dilations, pads for kernels that are already in w. */
+static bool read_steps(Graph *g, const Ctx *c, U x, Window *w)
+{
+    if (!read_list(g, c, "strides", w->n, 1, 1, w->stride) || !read_list(g, c, "dilations", w->n, 1, 1, w->dilation)) return false;
+    for (uint32_t k = 0; k < w->n; k++)
+        if ((w->kernel[k] - 1) * (w->dilation[k] / 4 + 1) > STEP_MAX) return fail_node(g, c, TG_LIMIT, "dilations", "a window that reaches too far"), false;
+    return read_pads(g, c, x, w) && read_ceil(g, c, x, w);
+}
+
+static bool spatial_ok(Graph *g, const Ctx *c, U x, Window *w)
+{
+    *w = (Window){ .n = uop_rank(x) - 2 };
+    if (uop_rank(x) < 3 || w->n > AXES_MAX) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 3 to %d", uop_rank(x), AXES_MAX + 2), false;
+    return true;
+}
+
+static bool read_pool(Graph *g, const Ctx *c, U x, Window *w)
+{
+    if (!spatial_ok(g, c, x, w)) return false;
+    if (!attr_find(c, "kernel_shape")) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "is missing"), false;
+    return read_list(g, c, "kernel_shape", w->n, 1, 1, w->kernel) && read_steps(g, c, x, w);
+}
+
+/* x with pads around its spatial axes. */
+static U padded(Graph *g, U x, const Window *w, bool pads, bool extra, U fill)
+{
+    int64_t before[TG_MAX_RANK] = { 0 }, after[TG_MAX_RANK] = { 0 };
+    uint32_t first = uop_rank(x) - w->n;
+    for (uint32_t k = 0; k < w->n; k++) {
+        before[first + k] = pads ? w->before[k] : 0;
+        after[first + k] = (pads ? w->after[k] : 0) + (extra ? w->extra[k] : 0);
+    }
+    return pad_i(g, x, before, after, fill);
+}
+
+/* [.., o.., k..] reduced over the k. */
+static U reduce_windows(Graph *g, Op op, U x, const Window *w)
+{
+    int64_t axis[AXES_MAX];
+    U y = windows(g, x, w->n, w->kernel, w->stride, w->dilation);
+    for (uint32_t k = 0; k < w->n; k++) axis[k] = -1 - (int64_t)k;
+    return reduce(g, op, y, axis, w->n, false);
+}
+
+/* ---- convolution ---- */
+
+static bool conv_checks(Graph *g, const Ctx *c, U x, U f, Window *w, int64_t *groups)
+{
+    int64_t shape[AXES_MAX];
+    if (!spatial_ok(g, c, x, w)) return false;
+    if (uop_rank(f) != uop_rank(x)) return fail_node(g, c, TG_BAD_MODEL, "W", "has rank %u, the input rank %u", uop_rank(f), uop_rank(x)), false;
+    if (type_of(f) != type_of(x)) return fail_node(g, c, TG_BAD_MODEL, "W", "is of type %s, the input of %s", dtype_name(type_of(f)), dtype_name(type_of(x))), false;
+    if (!uop_static(f)) return fail_node(g, c, TG_UNSUPPORTED, "W", "has a symbolic size"), false;
+    *groups = attr_int(g, c, "group", 1);
+    if (*groups < 1 || *groups > STEP_MAX) return fail_node(g, c, TG_BAD_MODEL, "group", "is %lld; wanted 1 or more", (long long)*groups), false;
+    for (uint32_t k = 0; k < w->n; k++)
+        if ((w->kernel[k] = uop_size(f, k + 2)) < 1) return fail_node(g, c, TG_BAD_MODEL, "W", "axis %u has no elements", k + 2), false;
+    if (!read_list(g, c, "kernel_shape", w->n, 1, 0, shape)) return false;
+    for (uint32_t k = 0; k < w->n; k++)
+        if (shape[k] && shape[k] != w->kernel[k]) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "%lld at axis %u; the weights have %lld", (long long)shape[k], k, (long long)w->kernel[k]), false;
+    return true;
+}
+
+static U add_bias(Graph *g, const Ctx *c, U y, U bias, uint32_t n)
+{
+    if (!bias || y->op == UOP_ERROR) return y;
+    if (uop_rank(bias) != 1 || uop_dim(bias, 0) != uop_dim(y, 1)) return fail_node(g, c, TG_BAD_MODEL, "B", "wanted one value an output channel");
+    for (uint32_t k = 0; k < n; k++) bias = unsqueeze(g, bias, -1);
+    return add(g, y, bias);
+}
+
+/** Conv: Y[n,m,o..] = sum over c, k.. of X[n, c, o*stride + k*dilation - pad ..] W[m, c, k..] + B[m], channels in groups. */
+U op_conv(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), f = wide(g, c->in[1]);
+    Window w;
+    int64_t groups;
+    if (!conv_checks(g, c, x, f, &w, &groups) || !read_steps(g, c, x, &w)) return NULL;
+    int64_t channels = uop_size(x, 1), each = uop_size(f, 1);
+    if (channels != each * groups || uop_size(f, 0) % groups)
+        return fail_node(g, c, TG_BAD_MODEL, "W", "[%lld, %lld, ..] does not fit %lld channels in %lld groups", (long long)uop_size(f, 0), (long long)each, (long long)channels, (long long)groups);
+    U y = conv(g, x, f, w.stride, w.dilation, w.before, w.after, groups);
+    return narrow(g, add_bias(g, c, y, wide(g, c->in[2]), w.n), c->in[0]);
+}
+
+/* Zeros between the taps of a dilated kernel; its reach becomes its size. */
+static U dilate(Graph *g, U f, Window *w)
+{
+    for (uint32_t k = 0; k < w->n; k++) {
+        int64_t d = w->dilation[k], before[TG_MAX_RANK + 1] = { 0 }, after[TG_MAX_RANK + 1] = { 0 };
+        U dim[TG_MAX_RANK];
+        if (d == 1) continue;
+        after[k + 3] = d - 1;
+        memcpy(dim, f->shape->dim, sizeof *dim * uop_rank(f));
+        dim[k + 2] = uop_index(g, w->kernel[k] * d);
+        f = slice_i(g, reshape(g, pad_i(g, unsqueeze(g, f, k + 3), before, after, NULL), dim, w->n + 2), k + 2, 0, reach(w, k));
+        w->kernel[k] = reach(w, k);
+        w->dilation[k] = 1;
+        if (f->op == UOP_ERROR) return f;
+    }
+    return f;
+}
+
+/* ConvTranspose's pads: explicit, or from the wanted size (output_shape, or input * stride for SAME). after may be negative: zeros are added there. */
+static bool transposed_pads(Graph *g, const Ctx *c, U x, Window *w, const int64_t *more)
+{
+    const char *mode = attr_str(g, c, "auto_pad", "NOTSET");
+    bool same = !strncmp(mode, "SAME", 4), upper = !strcmp(mode, "SAME_UPPER"), shaped = attr_find(c, "output_shape") != NULL;
+    int64_t want[AXES_MAX];
+    if (!shaped && !same) return read_pads(g, c, x, w);
+    if (!read_list(g, c, "output_shape", w->n, 0, 0, want)) return false;
+    for (uint32_t k = 0; k < w->n; k++) {
+        U dim = uop_dim(x, k + 2);
+        if (shaped && !uop_is_const(dim)) return fail_node(g, c, TG_UNSUPPORTED, "output_shape", "with a symbolic size"), false;
+        int64_t total = more[k] + reach(w, k) - w->stride[k] + (shaped ? dim->arg.i * w->stride[k] - want[k] : 0), half = total > 0 ? total / 2 : 0;
+        w->before[k] = total < 0 ? 0 : upper ? half : total - half;
+        w->after[k] = total - w->before[k];
+    }
+    return true;
+}
+
+/* Weights [C, M/groups, K..] as those of a plain convolution that makes every stride phase a channel: [M, s.., C/groups, K/s..], taps reversed.
+ * K is a multiple of the stride by zeros behind. */
+static U phase_weights(Graph *g, U f, const Window *w, int64_t groups)
+{
+    int64_t before[TG_MAX_RANK] = { 0 }, after[TG_MAX_RANK] = { 0 }, split[2 * TG_MAX_RANK], order[2 * TG_MAX_RANK], dim[TG_MAX_RANK];
+    bool turn[2 * TG_MAX_RANK] = { false };
+    uint32_t at = 3, n = w->n;
+    int64_t in = uop_size(f, 0) / groups, out = uop_size(f, 1);
+    split[0] = groups, split[1] = in, split[2] = out;
+    order[0] = 0, order[1] = 2, order[2 + n] = 1;
+    dim[0] = groups * out, dim[1] = in;
+    for (uint32_t k = 0; k < n; k++, at += 2) {
+        int64_t s = w->stride[k], taps = (w->kernel[k] + s - 1) / s;
+        after[k + 2] = taps * s - w->kernel[k];
+        split[at] = dim[k + 2] = taps, split[at + 1] = s;
+        order[2 + k] = at + 1, order[3 + n + k] = at;
+        turn[3 + n + k] = true;
+        dim[0] *= s;
+    }
+    f = permute(g, reshape_i(g, pad_i(g, f, before, after, NULL), split, at), order, at);
+    return reshape_i(g, flip(g, f, turn), dim, n + 2);
+}
+
+/* [N, M s.., q..] -> [N, M, q s..]: the phases interleaved. */
+static U interleave(Graph *g, U y, const Window *w, int64_t channels)
+{
+    U split[2 * TG_MAX_RANK], dim[TG_MAX_RANK];
+    int64_t order[2 * TG_MAX_RANK] = { 0, 1 };
+    uint32_t n = w->n;
+    if (y->op == UOP_ERROR) return y;
+    split[0] = dim[0] = uop_dim(y, 0);
+    split[1] = dim[1] = uop_index(g, channels);
+    for (uint32_t k = 0; k < n; k++) {
+        split[2 + k] = uop_index(g, w->stride[k]);
+        split[2 + n + k] = uop_dim(y, 2 + k);
+        order[2 + 2 * k] = 2 + n + k, order[3 + 2 * k] = 2 + k;
+        dim[2 + k] = dim_mul(g, split[2 + k], split[2 + n + k]);
+    }
+    return reshape(g, permute(g, reshape(g, y, split, 2 + 2 * n), order, 2 + 2 * n), dim, 2 + n);
+}
+
+/** ConvTranspose: Y[n, m, i*stride + k*dilation - pad ..] gathers X[n,c,i..] W[c,m,k..]. Written without zeros between inputs: output positions of one
+ *  phase (mod stride) meet the same taps, so all phases are the channels of one small convolution, interleaved afterwards. */
+U op_conv_transpose(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), f = wide(g, c->in[1]);
+    Window w;
+    int64_t groups, more[AXES_MAX], one[AXES_MAX], edge[AXES_MAX], before[TG_MAX_RANK] = { 0 }, after[TG_MAX_RANK] = { 0 };
+    if (!conv_checks(g, c, x, f, &w, &groups)) return NULL;
+    if (!read_list(g, c, "strides", w.n, 1, 1, w.stride) || !read_list(g, c, "dilations", w.n, 1, 1, w.dilation)) return NULL;
+    if (!read_list(g, c, "output_padding", w.n, 0, 0, more) || !transposed_pads(g, c, x, &w, more)) return NULL;
+    if (uop_size(x, 1) != uop_size(f, 0) || uop_size(f, 0) % groups)
+        return fail_node(g, c, TG_BAD_MODEL, "W", "[%lld, ..] does not fit %lld channels in %lld groups", (long long)uop_size(f, 0), (long long)uop_size(x, 1), (long long)groups);
+    int64_t channels = uop_size(f, 1) * groups;
+    f = dilate(g, f, &w);
+    for (uint32_t k = 0; k < w.n; k++) {
+        int64_t s = w.stride[k], taps = (w.kernel[k] + s - 1) / s;
+        one[k] = 1, edge[k] = taps - 1;
+        before[k + 2] = -w.before[k];
+        after[k + 2] = more[k] + w.kernel[k] - taps * s - w.after[k];
+    }
+    U y = f->op == UOP_ERROR ? f : conv(g, x, phase_weights(g, f, &w, groups), one, one, edge, edge, groups);
+    y = interleave(g, y, &w, channels);
+    return narrow(g, add_bias(g, c, pad_i(g, y, before, after, NULL), wide(g, c->in[2]), w.n), c->in[0]);
+}
+
+/* ---- pools ---- */
+
+static U lowest(Graph *g, U x) { return dtype_is_float(type_of(x)) ? K(-INFINITY) : uop_int(g, type_of(x), dtype_min(type_of(x))); }
+
+/* Where the maximum of each window stood: position in the whole input, row-major or (storage_order 1) column-major within an image. */
+static U max_positions(Graph *g, const Ctx *c, U x, const Window *w)
+{
+    U dim[TG_MAX_RANK], y = windows(g, padded(g, x, w, true, true, lowest(g, x)), w->n, w->kernel, w->stride, w->dilation);
+    uint32_t n = w->n;
+    if (y->op == UOP_ERROR) return y;
+    int64_t taps = 1;
+    memcpy(dim, y->shape->dim, sizeof *dim * (n + 2));
+    for (uint32_t k = 0; k < n; k++) taps *= w->kernel[k];
+    dim[n + 2] = uop_index(g, taps);
+    U at = argmax(g, reshape(g, y, dim, n + 3), -1, false, false);                        /* i64 [N, C, o..], tap number */
+    bool columns = attr_bool(g, c, "storage_order", false);
+    U image = dim_product(g, x->shape->dim + 2, n), step = uop_index(g, 1), total = NULL;
+    for (uint32_t j = 0; j < n; j++) {
+        uint32_t k = columns ? j : n - 1 - j;
+        int64_t inner = 1;
+        for (uint32_t i = k + 1; i < n; i++) inner *= w->kernel[i];
+        U tap = mod_floor(g, idiv(g, at, uop_int(g, DT_I64, inner)), uop_int(g, DT_I64, w->kernel[k]));
+        U from = sub(g, mul(g, iota(g, dim[k + 2], DT_I64), uop_int(g, DT_I64, w->stride[k])), uop_int(g, DT_I64, w->before[k]));
+        for (uint32_t i = k + 1; i < n; i++) from = unsqueeze(g, from, -1);
+        U term = mul(g, add(g, from, mul(g, tap, uop_int(g, DT_I64, w->dilation[k]))), cast(g, step, DT_I64));
+        total = total ? add(g, total, term) : term;
+        step = dim_mul(g, step, uop_dim(x, k + 2));
+    }
+    U plane = reshape(g, iota(g, dim_mul(g, dim[0], dim[1]), DT_I64), dim, 2);
+    for (uint32_t k = 0; k < n; k++) plane = unsqueeze(g, plane, -1);
+    return add(g, total, mul(g, plane, cast(g, image, DT_I64)));
+}
+
+U op_max_pool(Graph *g, const Ctx *c)
+{
+    U x = c->in[0];
+    Window w;
+    if (!read_pool(g, c, x, &w)) return NULL;
+    U y = reduce_windows(g, UOP_MAX, padded(g, x, &w, true, true, lowest(g, x)), &w);
+    return c->nout < 2 ? y : outputs(g, c, (U[]){ y, max_positions(g, c, x, &w) }, 2);
+}
+
+/* How many elements each window holds: those of the input, with count_include_pad those of the pads too, never those that ceil_mode added. Constant-only. */
+static U window_counts(Graph *g, const Ctx *c, U x, const Window *w)
+{
+    bool pads = attr_bool(g, c, "count_include_pad", false), uniform = true;
+    int64_t taps = 1;
+    for (uint32_t k = 0; k < w->n; k++) {
+        uniform &= !w->extra[k] && (pads || (!w->before[k] && !w->after[k]));
+        taps *= w->kernel[k];
+    }
+    if (uniform) return K((double)taps);
+    U ones = expand(g, K(1), x->shape->dim + 2, w->n);
+    ones = padded(g, padded(g, ones, w, true, false, pads ? K(1) : NULL), w, false, true, NULL);
+    return reduce_windows(g, UOP_ADD, ones, w);
+}
+
+U op_average_pool(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]);
+    Window w;
+    if (!read_pool(g, c, x, &w)) return NULL;
+    return narrow(g, div_(g, reduce_windows(g, UOP_ADD, padded(g, x, &w, true, true, NULL), &w), window_counts(g, c, x, &w)), c->in[0]);
+}
+
+static U power(Graph *g, U x, double p) { return p == 1 ? x : p == 2 ? mul(g, x, x) : pow_(g, x, K(p)); }
+static U root(Graph *g, U x, double p) { return p == 1 ? x : p == 2 ? sqrt_(g, x) : pow_(g, x, K(1 / p)); }
+/* p was a float in opset 1. */
+static double read_p(Graph *g, const Ctx *c) { return c->opset < 2 ? attr_float(g, c, "p", 2) : (double)attr_int(g, c, "p", 2); }
+
+U op_lp_pool(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]);
+    double p = read_p(g, c);
+    Window w;
+    if (!read_pool(g, c, x, &w)) return NULL;
+    return narrow(g, root(g, reduce_windows(g, UOP_ADD, padded(g, power(g, abs_(g, x), p), &w, true, true, NULL), &w), p), c->in[0]);
+}
+
+/* ---- global pools ---- */
+
+static bool spatial_axes(Graph *g, const Ctx *c, U x, int64_t *axis, uint32_t *n)
+{
+    if (uop_rank(x) < 3) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 3 or more", uop_rank(x)), false;
+    *n = uop_rank(x) - 2;
+    for (uint32_t k = 0; k < *n; k++) axis[k] = k + 2;
+    return true;
+}
+
+U op_global_average_pool(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]);
+    int64_t axis[TG_MAX_RANK];
+    uint32_t n;
+    return spatial_axes(g, c, x, axis, &n) ? narrow(g, mean(g, x, axis, n, true), c->in[0]) : NULL;
+}
+
+U op_global_max_pool(Graph *g, const Ctx *c)
+{
+    int64_t axis[TG_MAX_RANK];
+    uint32_t n;
+    return spatial_axes(g, c, c->in[0], axis, &n) ? reduce(g, UOP_MAX, c->in[0], axis, n, true) : NULL;
+}
+
+U op_global_lp_pool(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]);
+    double p = read_p(g, c);
+    int64_t axis[TG_MAX_RANK];
+    uint32_t n;
+    return spatial_axes(g, c, x, axis, &n) ? narrow(g, root(g, reduce(g, UOP_ADD, power(g, abs_(g, x), p), axis, n, true), p), c->in[0]) : NULL;
+}
