@@ -19,6 +19,11 @@ typedef struct {
     size_t size_bytes;
 } TensorDef;
 
+typedef enum { VALUE_TENSOR, VALUE_SEQUENCE, VALUE_OPTIONAL, VALUE_MAP, VALUE_SPARSE, VALUE_UNKNOWN } ValueKind;
+typedef struct { int64_t size; const char *symbol; } DimDef;      /* size -1: free */
+/* rank -1: not declared. type and dim of a sequence or optional are those of its tensors; type 0: unknown. */
+typedef struct { const char *name; ValueKind kind; int32_t type; int32_t rank; const DimDef *dim; } ValueDef;
+
 typedef enum { ATTR_FLOAT = 1, ATTR_INT = 2, ATTR_STRING = 3, ATTR_TENSOR = 4, ATTR_GRAPH = 5, ATTR_FLOATS = 6, ATTR_INTS = 7, ATTR_STRINGS = 8, ATTR_TENSORS = 9,
     ATTR_GRAPHS = 10, ATTR_SPARSE_TENSOR = 11, ATTR_TYPE_PROTO = 13 } AttrType;
 typedef struct {
@@ -28,8 +33,9 @@ typedef struct {
     float f;
     const char *s;                  /* zero-terminated; len tells */
     size_t len;
-    const TensorDef *t;
+    const TensorDef *t;             /* a sparse tensor too, made dense */
     const GraphDef *graph;
+    const ValueDef *tp;
     uint32_t n;                     /* of the lists */
     const int64_t *ints;
     const float *floats;
@@ -38,20 +44,16 @@ typedef struct {
 } Attr;
 
 typedef struct {
-    const char *name, *op, *domain;     /* domain "" is ai.onnx */
+    const char *name, *op, *domain;     /* name: the first output's when it has none; op: "Op:overload" for a function's overload; domain "" is ai.onnx */
     uint32_t nin, nout, nattr;
     const char *const *in, *const *out; /* "" when absent */
     const Attr *attr;
 } Node;
 
-typedef enum { VALUE_TENSOR, VALUE_SEQUENCE, VALUE_OPTIONAL, VALUE_MAP, VALUE_SPARSE, VALUE_UNKNOWN } ValueKind;
-typedef struct { int64_t size; const char *symbol; } DimDef;      /* size -1: free */
-typedef struct { const char *name; ValueKind kind; int32_t type; int32_t rank; const DimDef *dim; } ValueDef;    /* rank -1: not declared */
-
 struct GraphDef {
     const char *name;
     uint32_t nnode, ninput, noutput, ninit, nvalue;
-    const Node *node;
+    const Node *node;               /* each after those that make its inputs */
     const ValueDef *input, *output, *value;     /* input: without those that an initializer sets */
     const TensorDef *init;
 };
@@ -72,7 +74,7 @@ typedef struct {
     const OpsetDef *opset;
     const FunctionDef *function;
     GraphDef graph;
-    char hash[33];                  /* XXH3-128 of the file */
+    char hash[33];                  /* XXH3-128 of the file, and then of the external bytes that it uses, if any */
     size_t file_bytes;
     void *owner;                    /* mappings */
     Arena *arena;
@@ -80,7 +82,8 @@ typedef struct {
 
 /* Loads and checks a file (onnx/load.c). Errors are one line without the file's name; the caller prefixes it. */
 TgStatus model_load(Model **out, const char *path);
-TgStatus model_load_bytes(Model **out, const void *data, size_t size, const char *folder);       /* folder NULL: no external data */
+/* folder NULL: no external data. data must outlive the model. */
+TgStatus model_load_bytes(Model **out, const void *data, size_t size, const char *folder);
 void model_free(Model *m);
 int64_t model_opset(const Model *m, const char *domain);      /* 0: not imported */
 #endif

@@ -1,0 +1,80 @@
+/* A file or memory -> Model. In: a path or bytes, from anybody. Out: a Model that holds its mappings until model_free, or one line that says what is wrong and, for bytes that are
+ * no protobuf, where. Steps: map (files.c), recognise, unpack (wire.c), build and check (model.c, names.c, calls.c, tensor.c), digest.
+ */
+#include <string.h>
+
+#include "onnx/loader.h"
+
+/* What people pass for a model. Tried after the bytes turned out not to be one. */
+static const struct { size_t at, size; const char *bytes, *what; } others[] = {
+    { 0, 34, "version https://git-lfs.github.com", "is a Git LFS pointer, not a model: fetch the real file with `git lfs pull`" },
+    { 0, 2, "\x1f\x8b", "is a gzip file, not a model: unpack it first" },
+    { 0, 4, "PK\3\4", "is a zip file, not a model" },
+    { 0, 6, "\xfd" "7zXZ", "is an xz file, not a model: unpack it first" },
+    { 0, 4, "\x28\xb5\x2f\xfd", "is a zstd file, not a model: unpack it first" },
+    { 0, 6, "\x93NUMPY", "is a numpy file, not a model" },
+    { 0, 4, "\x89HDF", "is an HDF5 file, not a model" },
+    { 0, 4, "GGUF", "is a GGUF file, not an ONNX model" },
+    { 4, 4, "ORTM", "is an ORT flatbuffer, not an ONNX model" },
+    { 4, 4, "TFL3", "is a TensorFlow Lite file, not an ONNX model" },
+    { 257, 5, "ustar", "is a tar archive, not a model: unpack it first" },
+    { 0, 1, "<", "is HTML or XML text, not a model: the download was an error page, maybe" },
+    { 0, 1, "{", "is JSON text, not a model" },
+};
+
+static TgStatus recognise(Bytes file, TgStatus otherwise)
+{
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+        if (file.size >= others[k].at + others[k].size && !memcmp(file.data + others[k].at, others[k].bytes, others[k].size)) return fail(TG_BAD_MODEL, "%s", others[k].what);
+    return otherwise;
+}
+
+/* Takes files. */
+static TgStatus load(Model **out, Arena *arena, Files *files, Bytes file, const char *path)
+{
+    ProtobufCMessage *message;
+    const Wire wire = { file, arena, TG_BAD_MODEL };
+    const TensorSource source = { &wire, files, arena, DENSE_LIMIT };
+    Model *m = NEW(arena, Model);
+    *m = (Model){ .path = arena_strdup(arena, path), .file_bytes = file.size, .owner = files, .arena = arena };
+    files_digest(files, file);
+    TgStatus status = wire_unpack(&message, &wire, &onnx__model_proto__descriptor);
+    if (status == TG_BAD_MODEL) status = recognise(file, status);
+    if (status == TG_OK) {
+        Arena *scratch = arena_new();
+        status = model_build(m, (const Onnx__ModelProto *)message, &source, scratch);
+        arena_free(scratch);
+    }
+    if (status != TG_OK) return model_free(m), status;
+    files_digest_hex(files, m->hash);
+    *out = m;
+    return TG_OK;
+}
+
+TgStatus model_load(Model **out, const char *path)
+{
+    Bytes file;
+    Files *files;
+    Arena *arena = arena_new();
+    TgStatus status = files_open(&files, &file, arena, path);
+    if (status == TG_OK) return load(out, arena, files, file, path);
+    arena_free(arena);
+    return status;
+}
+
+TgStatus model_load_bytes(Model **out, const void *data, size_t size, const char *folder)
+{
+    Files *files;
+    Arena *arena = arena_new();
+    TgStatus status = size ? files_open_memory(&files, arena, folder) : fail(TG_BAD_MODEL, "is empty");
+    if (status == TG_OK) return load(out, arena, files, (Bytes){ data, size }, "");
+    arena_free(arena);
+    return status;
+}
+
+void model_free(Model *m)
+{
+    if (!m) return;
+    files_free(m->owner);
+    arena_free(m->arena);
+}

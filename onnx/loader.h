@@ -1,0 +1,28 @@
+/* The steps of loading a model, in order: wire.h, model_build (model.c), which asks names_check for every body, and calls_check. load.c calls them. */
+#ifndef TG_LOADER_H
+#define TG_LOADER_H
+#include "onnx/tensor.h"
+
+/* ModelProto -> Model. scratch: what is needed only while loading. */
+TgStatus model_build(Model *m, const Onnx__ModelProto *p, const TensorSource *source, Arena *scratch);
+
+/* Names that a body takes from around it, each with a node that reads it (NULL: an output does). */
+typedef struct { const char *name; const Node *reader; } Want;
+typedef struct { Want *v; uint32_t n, cap; } Wants;
+
+/* A graph, subgraph or function body. captured[k]: what the subgraphs of node[k] take from around them. */
+typedef struct {
+    Node *node;
+    Wants *captured;
+    const char *const *input, *const *init, *const *output;
+    uint32_t nnode, ninput, ninit, noutput;
+    const char *where;      /* "graph" or "function 'f'", for messages */
+} Body;
+
+/* Every name has one maker; nodes are put behind those that they read. wants: gets what nobody in the body makes. */
+TgStatus names_check(Body *b, Wants *wants, Arena *scratch);
+TgStatus names_refuse(const Body *b, const Wants *wants);       /* wants of a body that has nothing around it */
+
+/* Operators' domains are imported; functions do not call themselves, and their bodies, put in place of every call, stay below a million nodes. */
+TgStatus calls_check(const Model *m, Arena *scratch);
+#endif
