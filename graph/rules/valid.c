@@ -103,11 +103,11 @@ static const UOp *cheaper(const UOp *was, const UOp *now)
     return cost_of(now, c) < c ? now : was;
 }
 
-/* from becomes `as`, which mentions a variable for a; simplify; the variable becomes a. */
+/* from becomes `as`, which mentions a variable for a; simplify; the variable becomes a. Where a has one value only, var is that constant and stays. */
 static const UOp *try_swap(Graph *g, const UOp *value, const UOp *from, const UOp *as, const UOp *var, const UOp *a)
 {
     const UOp *to = swapped_in(g, value, from, as);
-    return to ? cheaper(value, swapped_in(g, to, var, a)) : value;
+    return to ? cheaper(value, var->op == UOP_CONST ? to : swapped_in(g, to, var, a)) : value;
 }
 
 static const UOp *interval_var(Graph *g, Interval i, int number)
