@@ -37,6 +37,7 @@ bool attr_ints(Graph *g, const Ctx *c, const char *name, const int64_t **out, ui
 bool attr_floats(Graph *g, const Ctx *c, const char *name, const float **out, uint32_t *n);
 const Attr *attr_find(const Ctx *c, const char *name);         /* references inside functions are followed; NULL: absent */
 bool attr_bool(Graph *g, const Ctx *c, const char *name, bool otherwise);
+U conv_node(Graph *g, const Ctx *c, U x, U w);                 /* conv with the node's auto_pad, pads, strides, dilations, group (ops_nn.c) */
 U import_tensor(Graph *g, const TensorDef *t);                 /* a tensor of the file as a constant; small ones as scalars that fold */
 U fail_node(Graph *g, const Ctx *c, TgStatus code, const char *field, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 /* An axis attribute or value normalised to 0 .. rank-1; error names the field. */

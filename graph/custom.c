@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+const UOp *size_var(Graph *g, const char *what, int64_t least, int64_t largest)
+{
+    return uop_var(g, arena_printf(graph_arena(g), "%s.%u", what, graph_count(g)), least, largest);
+}
+
 static size_t name_bytes(const char *name) { return (strlen(name) + 8) & ~(size_t)7; }
 
 const UOp *custom_new(Graph *g, const char *name, const void *attr, size_t attr_bytes, const UOp *const *meta, uint32_t nmeta)

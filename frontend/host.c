@@ -1,0 +1,336 @@
+/* Host functions: operators whose result's shape, or whose order of work, depends on data. They run between kernels on host pointers.
+ * In: arguments, dense and row-major, of the call's types and shapes (sizes may be symbolic: host_dim). Out: results, room for their largest size, written densely
+ * for their true size; and that size into its variable. Must hold: no wild access whatever the data; a bad index is TG_BAD_INPUT; ties go to the lower index.
+ * To add one: a function, a row of `table`, and an importer that makes the CALL.
+ */
+#include "frontend/host.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/host_util.h"
+#include "graph/custom.h"
+
+/* ---- shapes and numbers ---- */
+
+int64_t host_dim(const HostCall *call, uint32_t tensor, uint32_t axis, const int64_t *vars)
+{
+    const UOp *d = call->tensor[tensor].shape->dim[axis];
+    return uop_is_const(d) ? uop_const_int(d) : plan_eval(call->plan, d, vars);
+}
+
+int64_t host_product(const HostCall *call, uint32_t tensor, uint32_t from, uint32_t to, const int64_t *vars)
+{
+    int64_t n = 1;
+    for (uint32_t k = from; k < to; k++) n *= host_dim(call, tensor, k, vars);
+    return n;
+}
+
+void *host_scratch(size_t size)
+{
+    static _Thread_local struct { void *p; size_t cap; } kept;
+    if (size <= kept.cap) return kept.p;
+    free(kept.p);
+    kept.cap = size + size / 2;
+    kept.p = malloc(kept.cap);
+    if (!kept.p) abort();
+    return kept.p;
+}
+
+static float from_half(uint16_t h)
+{
+    float f = ldexpf((float)(h & 1023) + (h & 0x7c00 ? 1024 : 0), (h & 0x7c00 ? h >> 10 & 31 : 1) - 25);
+    if ((h & 0x7c00) == 0x7c00) f = h & 1023 ? NAN : INFINITY;
+    return h & 0x8000 ? -f : f;
+}
+
+static float from_bf16(uint16_t h)
+{
+    uint32_t u = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+}
+
+double host_float(DType t, const void *p, int64_t i)
+{
+    switch (t) {
+    case DT_F16: return (double)from_half(((const uint16_t *)p)[i]);
+    case DT_BF16: return (double)from_bf16(((const uint16_t *)p)[i]);
+    case DT_F32: return (double)((const float *)p)[i];
+    case DT_F64: return ((const double *)p)[i];
+    default: return (double)host_int(t, p, i);
+    }
+}
+
+int64_t host_int(DType t, const void *p, int64_t i)
+{
+    switch (t) {
+    case DT_BOOL: case DT_U8: return ((const uint8_t *)p)[i];
+    case DT_I8: return ((const int8_t *)p)[i];
+    case DT_I16: return ((const int16_t *)p)[i];
+    case DT_U16: return ((const uint16_t *)p)[i];
+    case DT_I32: return ((const int32_t *)p)[i];
+    case DT_U32: return ((const uint32_t *)p)[i];
+    default: return ((const int64_t *)p)[i];
+    }
+}
+
+static void put_float(DType t, void *p, int64_t i, double v)
+{
+    float f = (float)v;
+    if (t == DT_F64) ((double *)p)[i] = v;
+    else if (t == DT_F32) ((float *)p)[i] = f;
+    else if (t == DT_BF16) {
+        uint32_t u;
+        f = (float)dtype_round(DT_BF16, v);
+        memcpy(&u, &f, 4);
+        ((uint16_t *)p)[i] = (uint16_t)(u >> 16);
+    } else {
+        double r = fabs(dtype_round(DT_F16, v));
+        int e;
+        frexp(r, &e);
+        uint16_t h = isnan(r) ? 0x7e00 : isinf(r) ? 0x7c00 : r < 0x1p-14 ? (uint16_t)(r * 0x1p24) : (uint16_t)((e + 14) * 1024 + (int)ldexp(r, 11 - e) - 1024);
+        ((uint16_t *)p)[i] = (uint16_t)(h | (signbit(v) ? 0x8000 : 0));
+    }
+}
+
+static void put_int(DType t, void *p, int64_t i, int64_t v)
+{
+    switch (dtype_size(t)) {
+    case 1: ((uint8_t *)p)[i] = (uint8_t)v; break;
+    case 2: ((uint16_t *)p)[i] = (uint16_t)v; break;
+    case 4: ((uint32_t *)p)[i] = (uint32_t)v; break;
+    default: ((int64_t *)p)[i] = v;
+    }
+}
+
+/* A number that orders as the element does: -0 and 0 are one, NaN is above all. */
+int64_t host_key(DType t, const void *p, int64_t i)
+{
+    if (t == DT_U64) return (int64_t)(((const uint64_t *)p)[i] ^ UINT64_C(1) << 63);
+    if (!dtype_is_float(t)) return host_int(t, p, i);
+    double v = host_float(t, p, i);
+    int64_t bits;
+    if (isnan(v)) return INT64_MAX;
+    v += 0.0;
+    memcpy(&bits, &v, 8);
+    return bits < 0 ? bits ^ INT64_MAX : bits;
+}
+
+/* ---- NonZero ---- */
+
+static bool is_nonzero(DType t, const void *p, int64_t i) { return dtype_is_float(t) ? host_float(t, p, i) != 0 : host_int(t, p, i) != 0; }
+
+int64_t nonzero_find(int dtype, const void *data, int64_t numel, int64_t *out)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < numel; i++) {
+        if (!is_nonzero((DType)dtype, data, i)) continue;
+        if (out) out[n] = i;
+        n++;
+    }
+    return n;
+}
+
+/* x -> positions [rank, n] i64 and n. */
+static TgStatus host_nonzero(const HostCall *call, void *const *args, int64_t *vars)
+{
+    const HostTensor *x = &call->tensor[0];
+    uint32_t rank = x->shape->rank;
+    int64_t numel = host_product(call, 0, 0, rank, vars), *out = args[1];
+    int64_t *flat = host_scratch((size_t)(numel + 1) * 8), n = nonzero_find(x->dtype, args[0], numel, flat);
+    for (uint32_t k = rank; k-- > 0;) {
+        int64_t size = host_dim(call, 0, k, vars);
+        for (int64_t i = 0; i < n; i++) out[k * n + i] = flat[i] % size, flat[i] /= size;
+    }
+    vars[call->var[0]] = n;
+    return TG_OK;
+}
+
+/* ---- TopK ---- */
+
+static bool better(HostItem a, HostItem b) { return a.key != b.key ? a.key > b.key : a.index < b.index; }
+
+static void sift(HostItem *heap, int64_t n, int64_t i)
+{
+    HostItem x = heap[i];
+    for (int64_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && better(heap[child], heap[child + 1])) child++;
+        if (!better(x, heap[child])) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = x;
+}
+
+void host_best(HostItem *item, int64_t n, int64_t k)
+{
+    for (int64_t i = k / 2; i-- > 0;) sift(item, k, i);                 /* the worst of the first k on top */
+    for (int64_t i = k; i < n && k; i++)
+        if (better(item[i], item[0])) item[0] = item[i], sift(item, k, 0);
+    for (int64_t i = k; i-- > 1;) {
+        HostItem worst = item[0];
+        item[0] = item[i];
+        item[i] = worst;
+        sift(item, i, 0);
+    }
+}
+
+/* x -> values, indices i64: the k best along the axis, best first. */
+static TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars)
+{
+    const TopkAttr *a = custom_attr(call->call->src[0], NULL);
+    DType t = call->tensor[0].dtype;
+    uint32_t axis = (uint32_t)a->axis;
+    int64_t n = host_dim(call, 0, axis, vars), k = host_dim(call, 1, axis, vars), outer = host_product(call, 0, 0, axis, vars);
+    int64_t inner = host_product(call, 0, axis + 1, call->tensor[0].shape->rank, vars), size = dtype_size(t);
+    HostItem *item = host_scratch((size_t)(n + 1) * sizeof *item);
+    if (k > n || k < 0) return fail(TG_BAD_INPUT, "TopK: k is %lld; the axis has size %lld", (long long)k, (long long)n);
+    for (int64_t row = 0; row < outer * inner; row++) {
+        int64_t from = row / inner * n * inner + row % inner, to = row / inner * k * inner + row % inner;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t key = host_key(t, args[0], from + i * inner);
+            item[i] = (HostItem){ a->largest ? key : ~key, i };
+        }
+        host_best(item, n, k);
+        for (int64_t i = 0; i < k; i++) {
+            memcpy((char *)args[1] + (to + i * inner) * size, (char *)args[0] + (from + item[i].index * inner) * size, (size_t)size);
+            ((int64_t *)args[2])[to + i * inner] = item[i].index;
+        }
+    }
+    return TG_OK;
+}
+
+/* ---- ScatterND, ScatterElements ---- */
+
+static void combine(ScatterOp op, DType t, char *out, int64_t i, const char *update, int64_t j)
+{
+    if (op == SCATTER_SET) {
+        memcpy(out + i * dtype_size(t), update + j * dtype_size(t), (size_t)dtype_size(t));
+    } else if (op == SCATTER_MAX || op == SCATTER_MIN) {
+        int64_t a = host_key(t, out, i), b = host_key(t, update, j);
+        bool take = op == SCATTER_MAX ? b > a : (b < a && a != INT64_MAX) || b == INT64_MAX;
+        if (take) combine(SCATTER_SET, t, out, i, update, j);
+    } else if (dtype_is_float(t)) {
+        double a = host_float(t, out, i), b = host_float(t, update, j);
+        put_float(t, out, i, op == SCATTER_ADD ? a + b : a * b);
+    } else {
+        uint64_t a = (uint64_t)host_int(t, out, i), b = (uint64_t)host_int(t, update, j);
+        put_int(t, out, i, (int64_t)(t == DT_BOOL ? (op == SCATTER_ADD ? a | b : a & b) : op == SCATTER_ADD ? a + b : a * b));
+    }
+}
+
+static TgStatus bad_index(int64_t v, int64_t size)
+{
+    return fail(TG_BAD_INPUT, "an index is %lld; the axis has size %lld", (long long)v, (long long)size);
+}
+
+/* Row j of the indices names a slice of the output. */
+static TgStatus scatter_nd(const HostCall *call, void *const *args, int64_t *vars, ScatterOp op)
+{
+    const HostTensor *x = &call->tensor[0], *idx = &call->tensor[1];
+    uint32_t depth = (uint32_t)host_dim(call, 1, idx->shape->rank - 1, vars);
+    int64_t rows = host_product(call, 1, 0, idx->shape->rank - 1, vars), slice = host_product(call, 0, depth, x->shape->rank, vars);
+    for (int64_t j = 0; j < rows; j++) {
+        int64_t at = 0;
+        for (uint32_t k = 0; k < depth; k++) {
+            int64_t v = host_int(idx->dtype, args[1], j * depth + k), size = host_dim(call, 0, k, vars);
+            if (v < -size || v >= size) return bad_index(v, size);
+            at = at * size + (v < 0 ? v + size : v);
+        }
+        for (int64_t i = 0; i < slice; i++) combine(op, x->dtype, args[3], at * slice + i, args[2], j * slice + i);
+    }
+    return TG_OK;
+}
+
+/* Element j of the updates goes to its own place, but for the axis, where the index tells. */
+static TgStatus scatter_elements(const HostCall *call, void *const *args, int64_t *vars, ScatterOp op, uint32_t axis)
+{
+    const HostTensor *x = &call->tensor[0], *idx = &call->tensor[1];
+    uint32_t rank = x->shape->rank;
+    int64_t n = host_product(call, 1, 0, rank, vars), from[rank + 1], to[rank + 1];
+    for (uint32_t k = 0; k < rank; k++) from[k] = host_dim(call, 1, k, vars), to[k] = host_dim(call, 0, k, vars);
+    for (int64_t j = 0; j < n; j++) {
+        int64_t v = host_int(idx->dtype, args[1], j), at = 0, step = 1, rest = j;
+        if (v < -to[axis] || v >= to[axis]) return bad_index(v, to[axis]);
+        for (uint32_t k = rank; k-- > 0; step *= to[k], rest /= from[k]) at += step * (k != axis ? rest % from[k] : v < 0 ? v + to[axis] : v);
+        combine(op, x->dtype, args[3], at, args[2], j);
+    }
+    return TG_OK;
+}
+
+/* data, indices, updates -> data with the updates applied, in order. */
+static TgStatus host_scatter(const HostCall *call, void *const *args, int64_t *vars)
+{
+    const ScatterAttr *a = custom_attr(call->call->src[0], NULL);
+    size_t size = (size_t)(host_product(call, 0, 0, call->tensor[0].shape->rank, vars) * dtype_size(call->tensor[0].dtype));
+    if (args[3] != args[0] && size) memmove(args[3], args[0], size);
+    return a->axis < 0 ? scatter_nd(call, args, vars, (ScatterOp)a->op) : scatter_elements(call, args, vars, (ScatterOp)a->op, (uint32_t)a->axis);
+}
+
+/* ---- Unique ---- */
+
+typedef struct { DType t; const void *x; int64_t width; } Rows;
+
+static int row_order(const Rows *r, int64_t a, int64_t b)
+{
+    for (int64_t k = 0; k < r->width; k++) {
+        int64_t x = host_key(r->t, r->x, a * r->width + k), y = host_key(r->t, r->x, b * r->width + k);
+        if (x != y) return x < y ? -1 : 1;
+    }
+    return 0;
+}
+
+/* Stable merge sort of row numbers. */
+static void row_sort(const Rows *r, int64_t *v, int64_t *spare, int64_t n)
+{
+    if (n < 2) return;
+    int64_t half = n / 2, i = 0, j = half;
+    row_sort(r, v, spare, half);
+    row_sort(r, v + half, spare, n - half);
+    for (int64_t k = 0; k < n; k++) spare[k] = j == n || (i < half && row_order(r, v[i], v[j]) <= 0) ? v[i++] : v[j++];
+    memcpy(v, spare, (size_t)n * sizeof *v);
+}
+
+/* Rows x [N, W] -> distinct rows [n, W], where each is first [n], which one each row is [N], how often each occurs [n]; and n. In order of value or of first sight. */
+static TgStatus host_unique(const HostCall *call, void *const *args, int64_t *vars)
+{
+    const UniqueAttr *a = custom_attr(call->call->src[0], NULL);
+    Rows r = { call->tensor[0].dtype, args[0], host_dim(call, 0, 1, vars) };
+    int64_t rows = host_dim(call, 0, 0, vars), n = 0, *inverse = args[3], *first = args[2], *count = args[4];
+    size_t bytes = (size_t)(r.width * dtype_size(r.t));
+    int64_t *sorted = host_scratch((size_t)(rows + 1) * 32), *group = sorted + rows + 1, *number = group + rows + 1, *spare = number + rows + 1;
+    for (int64_t i = 0; i < rows; i++) sorted[i] = i;
+    row_sort(&r, sorted, spare, rows);
+    for (int64_t i = 0; i < rows; i++) {                                /* group: the first row that equals row i, the sort being stable */
+        bool again = i && !row_order(&r, sorted[i - 1], sorted[i]);
+        group[sorted[i]] = again ? group[sorted[i - 1]] : sorted[i];
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t row = a->sorted ? sorted[i] : i;
+        if (group[row] == row) first[n] = row, count[n] = 0, number[row] = n++;
+    }
+    for (int64_t i = 0; i < rows; i++) count[inverse[i] = number[group[i]]]++;
+    for (int64_t i = 0; i < n && bytes; i++) memcpy((char *)args[1] + (size_t)i * bytes, (char *)args[0] + (size_t)first[i] * bytes, bytes);
+    vars[call->var[0]] = n;
+    return TG_OK;
+}
+
+/* ---- table ---- */
+
+static const HostEntry table[] = {
+    { "nonzero", host_nonzero },
+    { "topk", host_topk },
+    { "scatter", host_scatter },
+    { "unique", host_unique },
+    { "nms", host_nms },
+    { "roi_align", host_roi_align },
+};
+
+const HostEntry *host_find(const char *name)
+{
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+        if (!strcmp(table[k].name, name)) return &table[k];
+    return NULL;
+}

@@ -1,0 +1,15 @@
+/* Attributes of the host functions, as the importers write them and host.c reads them (custom_attr). Plain integers and floats, no padding. */
+#ifndef TG_HOST_H
+#define TG_HOST_H
+#include <stdint.h>
+
+typedef enum { SCATTER_SET, SCATTER_ADD, SCATTER_MUL, SCATTER_MAX, SCATTER_MIN } ScatterOp;
+typedef struct { int32_t op, axis; } ScatterAttr;               /* axis -1: ScatterND */
+typedef struct { int32_t axis, largest; } TopkAttr;
+typedef struct { int32_t centre; } NmsAttr;                     /* boxes are centre and size, else two corners */
+typedef struct { int32_t sorted; } UniqueAttr;
+typedef struct { int32_t max, half_pixel; float scale; } RoiAttr;
+
+/* The same search on a constant at import: row-major positions of what is not zero; out may be NULL. Returns how many. */
+int64_t nonzero_find(int dtype, const void *data, int64_t numel, int64_t *out);
+#endif

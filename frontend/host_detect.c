@@ -1,0 +1,124 @@
+/* Host functions of object detectors: NonMaxSuppression, RoiAlign with a number of samples that depends on the region. See host.c. */
+#include <math.h>
+#include <string.h>
+
+#include "frontend/host.h"
+#include "frontend/host_util.h"
+#include "graph/custom.h"
+
+typedef struct { float x0, y0, x1, y1; } Box;
+
+static Box box_at(const float *p, bool centre)
+{
+    if (centre) return (Box){ p[0] - p[2] / 2, p[1] - p[3] / 2, p[0] + p[2] / 2, p[1] + p[3] / 2 };
+    return (Box){ fminf(p[1], p[3]), fminf(p[0], p[2]), fmaxf(p[1], p[3]), fmaxf(p[0], p[2]) };
+}
+
+static bool overlaps(Box a, Box b, float limit)
+{
+    float w = fminf(a.x1, b.x1) - fmaxf(a.x0, b.x0), h = fminf(a.y1, b.y1) - fmaxf(a.y0, b.y0);
+    float area_a = (a.x1 - a.x0) * (a.y1 - a.y0), area_b = (b.x1 - b.x0) * (b.y1 - b.y0);
+    if (!(w > 0 && h > 0) || area_a <= 0 || area_b <= 0) return false;
+    float both = w * h, either = area_a + area_b - both;
+    return either > 0 && both / either > limit;
+}
+
+static int64_t candidates(HostItem *item, const float *score, int64_t n, float least)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (score[i] > least) item[count++] = (HostItem){ host_key(DT_F32, score, i), i };
+    host_best(item, count, count);
+    return count;
+}
+
+typedef struct { int64_t limit; float iou, least; bool centre; } Nms;
+
+/* One class of one picture: best first, each that overlaps none before it. Returns how many; item holds them. */
+static int64_t suppress(const Nms *s, const float *boxes, const float *score, int64_t n, HostItem *item)
+{
+    int64_t count = candidates(item, score, n, s->least), kept = 0;
+    for (int64_t i = 0; i < count && kept < s->limit; i++) {
+        Box b = box_at(boxes + item[i].index * 4, s->centre);
+        int64_t k = 0;
+        while (k < kept && !overlaps(b, box_at(boxes + item[k].index * 4, s->centre), s->iou)) k++;
+        if (k == kept) item[kept++] = item[i];
+    }
+    return kept;
+}
+
+/* boxes [B,N,4] f32, scores [B,C,N] f32, most a class (i64), overlap limit, least score (f32) -> [n,3] i64 of (picture, class, box); and n. */
+TgStatus host_nms(const HostCall *call, void *const *args, int64_t *vars)
+{
+    const NmsAttr *a = custom_attr(call->call->src[0], NULL);
+    int64_t batch = host_dim(call, 1, 0, vars), classes = host_dim(call, 1, 1, vars), n = host_dim(call, 1, 2, vars), *out = args[5], count = 0;
+    Nms s = { *(const int64_t *)args[2], *(const float *)args[3], *(const float *)args[4], a->centre };
+    HostItem *item = host_scratch((size_t)(n + 1) * sizeof *item);
+    for (int64_t b = 0; b < batch; b++)
+        for (int64_t k = 0; k < classes; k++) {
+            int64_t kept = suppress(&s, (const float *)args[0] + b * n * 4, (const float *)args[1] + (b * classes + k) * n, n, item);
+            for (int64_t i = 0; i < kept; i++, count++) memcpy(out + count * 3, (int64_t[]){ b, k, item[i].index }, 24);
+        }
+    vars[call->var[0]] = count;
+    return TG_OK;
+}
+
+/* ---- RoiAlign ---- */
+
+typedef struct { int64_t i[4]; float w[4]; } Sample;
+
+/* Bilinear weights of a point of a plane [h, w]; all zero beyond one pixel around it. */
+static Sample sample_at(float y, float x, int64_t h, int64_t w)
+{
+    Sample s = { 0 };
+    if (!(y >= -1 && y <= (float)h && x >= -1 && x <= (float)w)) return s;
+    y = fmaxf(y, 0);
+    x = fmaxf(x, 0);
+    int64_t y0 = (int64_t)y, x0 = (int64_t)x;
+    if (y0 >= h - 1) y0 = h - 1, y = (float)y0;
+    if (x0 >= w - 1) x0 = w - 1, x = (float)x0;
+    int64_t y1 = y0 + 1 < h ? y0 + 1 : y0, x1 = x0 + 1 < w ? x0 + 1 : x0;
+    float dy = y - (float)y0, dx = x - (float)x0;
+    return (Sample){ { y0 * w + x0, y0 * w + x1, y1 * w + x0, y1 * w + x1 }, { (1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx } };
+}
+
+typedef struct { float y, x, dy, dx; int64_t ny, nx; } Grid;         /* a cell's first corner, size, samples */
+
+static float pool(const float *plane, const Grid *g, int64_t h, int64_t w, bool max)
+{
+    float y = max ? -INFINITY : 0;
+    for (int64_t i = 0; i < g->ny; i++)
+        for (int64_t j = 0; j < g->nx; j++) {
+            Sample s = sample_at(g->y + ((float)i + 0.5f) * g->dy / (float)g->ny, g->x + ((float)j + 0.5f) * g->dx / (float)g->nx, h, w);
+            float v[4];
+            for (int k = 0; k < 4; k++) v[k] = s.w[k] * plane[s.i[k]];
+            y = max ? fmaxf(y, fmaxf(fmaxf(v[0], v[1]), fmaxf(v[2], v[3]))) : y + (v[0] + v[1] + v[2] + v[3]);
+        }
+    int64_t n = g->ny * g->nx;
+    return n <= 0 ? 0 : max ? y : y / (float)n;
+}
+
+/* x [N,C,H,W], regions [R,4], pictures [R] i64 -> [R,C,h,w]; the samples of a cell are as many as its pixels. */
+TgStatus host_roi_align(const HostCall *call, void *const *args, int64_t *vars)
+{
+    const RoiAttr *a = custom_attr(call->call->src[0], NULL);
+    int64_t n = host_dim(call, 0, 0, vars), c = host_dim(call, 0, 1, vars), h = host_dim(call, 0, 2, vars), w = host_dim(call, 0, 3, vars);
+    int64_t regions = host_dim(call, 1, 0, vars), oh = host_dim(call, 3, 2, vars), ow = host_dim(call, 3, 3, vars);
+    float shift = a->half_pixel ? 0.5f : 0, *out = args[3];
+    for (int64_t r = 0; r < regions; r++) {
+        const float *roi = (const float *)args[1] + r * 4;
+        int64_t picture = ((const int64_t *)args[2])[r];
+        if (picture < 0 || picture >= n) return fail(TG_BAD_INPUT, "RoiAlign: picture %lld of %lld", (long long)picture, (long long)n);
+        float x0 = roi[0] * a->scale - shift, y0 = roi[1] * a->scale - shift, rw = roi[2] * a->scale - shift - x0, rh = roi[3] * a->scale - shift - y0;
+        if (!a->half_pixel) rw = fmaxf(rw, 1), rh = fmaxf(rh, 1);
+        Grid g = { .dy = rh / (float)oh, .dx = rw / (float)ow };
+        if (!(fabsf(g.dy) < 65536 && fabsf(g.dx) < 65536)) return fail(TG_BAD_INPUT, "RoiAlign: region %lld is too large", (long long)r);
+        g.ny = (int64_t)ceilf(g.dy), g.nx = (int64_t)ceilf(g.dx);
+        for (int64_t k = 0; k < c * oh * ow; k++, out++) {
+            g.y = y0 + (float)(k / ow % oh) * g.dy;
+            g.x = x0 + (float)(k % ow) * g.dx;
+            *out = pool((const float *)args[0] + (picture * c + k / (oh * ow)) * h * w, &g, h, w, a->max);
+        }
+    }
+    return TG_OK;
+}

@@ -1,0 +1,18 @@
+/* What host functions share: sizes of a call's tensors, elements as numbers, the k best of a list. */
+#ifndef TG_HOST_UTIL_H
+#define TG_HOST_UTIL_H
+#include "sched/plan.h"
+
+int64_t host_dim(const HostCall *call, uint32_t tensor, uint32_t axis, const int64_t *vars);
+int64_t host_product(const HostCall *call, uint32_t tensor, uint32_t from, uint32_t to, const int64_t *vars);    /* of sizes from .. to-1 */
+void *host_scratch(size_t size);                                    /* the thread's, until the next call */
+double host_float(DType t, const void *p, int64_t i);
+int64_t host_int(DType t, const void *p, int64_t i);
+int64_t host_key(DType t, const void *p, int64_t i);                /* orders as the elements do */
+
+typedef struct { int64_t key, index; } HostItem;
+void host_best(HostItem *item, int64_t n, int64_t k);               /* the k with the largest keys first, in order; ties: lower index. k <= n */
+
+TgStatus host_nms(const HostCall *call, void *const *args, int64_t *vars);
+TgStatus host_roi_align(const HostCall *call, void *const *args, int64_t *vars);
+#endif

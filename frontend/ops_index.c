@@ -1,0 +1,391 @@
+/* Operators that find, take and place elements by index.
+ * In: indices known at import (checked there) or not (clamped: an index out of range reads a neighbour, never beyond the tensor). Out: INDEX of a shaped
+ * index where that says it, a host function (host.c) where the result's size or the order of writes depends on data. A size that the data tell is a
+ * DEFINE_VAR with bounds, so what follows is compiled once.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "frontend/frontend.h"
+#include "frontend/host.h"
+#include "graph/custom.h"
+
+enum { CONST_MAX = 1 << 24, CHAIN_MAX = 16 };
+
+/* ---- helpers ---- */
+
+/* Values of a constant i32 or i64 tensor; NULL when it is not known. */
+static const int64_t *const_ints(Graph *g, U x, uint32_t *n)
+{
+    size_t size;
+    const void *p = dtype_is_int((DType)x->dtype) && uop_static(x) ? data_of(g, x, CONST_MAX, &size) : NULL;
+    if (!p) return NULL;
+    *n = (uint32_t)uop_numel(x);
+    if (x->dtype == DT_I64) return p;
+    if (x->dtype != DT_I32) return NULL;
+    int64_t *v = NEW_N(graph_arena(g), int64_t, *n + 1);
+    for (uint32_t k = 0; k < *n; k++) v[k] = ((const int32_t *)p)[k];
+    return v;
+}
+
+static U ints_const(Graph *g, const int64_t *v, const int64_t *shape, uint32_t rank)
+{
+    int64_t numel = 1;
+    for (uint32_t k = 0; k < rank; k++) numel *= shape[k];
+    return tensor_const(g, DT_I64, shape, rank, v, (size_t)numel * 8, "");
+}
+
+static U size_of(Graph *g, U x, uint32_t axis, DType t)
+{
+    U d = uop_dim(x, axis);
+    return uop_is_const(d) ? uop_int(g, t, uop_const_int(d)) : cast(g, d, t);
+}
+
+/* Indices made non-negative and kept inside 0 .. size-1. */
+static U inside(Graph *g, U idx, U size)
+{
+    U zero = uop_int(g, (DType)idx->dtype, 0), one = uop_int(g, (DType)idx->dtype, 1);
+    return clamp(g, where(g, lt(g, idx, zero), add(g, idx, size), idx), zero, sub(g, size, one));
+}
+
+/* Known indices are checked, others clamped; stride picks every stride-th value from `from` (the columns of GatherND). */
+static bool known_ok(Graph *g, const Ctx *c, const int64_t *v, uint32_t n, uint32_t from, uint32_t stride, int64_t size)
+{
+    for (uint32_t k = from; k < n; k += stride)
+        if (v[k] < -size || v[k] >= size) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "index %lld; the axis has size %lld", (long long)v[k], (long long)size), false;
+    return true;
+}
+
+static U safe_index(Graph *g, const Ctx *c, U x, U idx, uint32_t axis)
+{
+    uint32_t n;
+    const int64_t *v = uop_is_const(uop_dim(x, axis)) ? const_ints(g, idx, &n) : NULL;
+    if (v) return known_ok(g, c, v, n, 0, 1, uop_size(x, axis)) ? idx : NULL;
+    return inside(g, idx, size_of(g, x, axis, (DType)idx->dtype));
+}
+
+/* ---- ArgMax, ArgMin ---- */
+
+static U arg_best(Graph *g, const Ctx *c, bool least)
+{
+    U x = c->in[0];
+    int64_t axis;
+    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
+    if (least) x = dtype_is_float((DType)x->dtype) ? neg(g, x) : not_(g, x);        /* ~x orders integers backwards without overflow */
+    return argmax(g, x, axis, attr_bool(g, c, "keepdims", true), attr_bool(g, c, "select_last_index", false));
+}
+
+U op_argmax(Graph *g, const Ctx *c) { return arg_best(g, c, false); }
+U op_argmin(Graph *g, const Ctx *c) { return arg_best(g, c, true); }
+
+/* ---- Gather ---- */
+
+/* One known position is a view; a run of them too. */
+static U gather_view(Graph *g, U x, U idx, int64_t axis)
+{
+    const UOp *v[1];
+    if (!uop_static(idx) || uop_numel(idx) != 1 || !values_of(g, idx, v, 1)) return NULL;
+    U at = uop_is_const(v[0]) ? uop_index(g, uop_const_int(v[0])) : v[0]->op == UOP_CAST && v[0]->src[0]->dtype == DT_INDEX ? v[0]->src[0] : NULL;
+    if (!at || (uop_is_const(at) && uop_const_int(at) < 0 && !uop_is_const(uop_dim(x, (uint32_t)axis)))) return NULL;
+    if (uop_is_const(at) && uop_const_int(at) < 0) at = uop_index(g, uop_const_int(at) + uop_size(x, (uint32_t)axis));
+    if (at->vmin < 0) return NULL;
+    U y = squeeze(g, slice(g, x, axis, at, uop_index(g, 1)), axis);
+    for (uint32_t k = 0; k < uop_rank(idx); k++) y = unsqueeze(g, y, axis);
+    return y;
+}
+
+U op_gather(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], idx = c->in[1];
+    int64_t axis;
+    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
+    if (!(idx = safe_index(g, c, x, idx, (uint32_t)axis))) return NULL;
+    U view = gather_view(g, x, idx, axis);
+    return view ? view : gather(g, x, idx, axis);
+}
+
+U op_gather_elements(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], idx = c->in[1];
+    int64_t axis;
+    if (uop_rank(idx) != uop_rank(x)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "rank %u; wanted %u", uop_rank(idx), uop_rank(x));
+    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
+    return (idx = safe_index(g, c, x, idx, (uint32_t)axis)) ? gather_elements(g, x, idx, axis) : NULL;
+}
+
+U op_gather_nd(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], idx = c->in[1];
+    int64_t batch = attr_int(g, c, "batch_dims", 0);
+    uint32_t rank = uop_rank(idx), n;
+    int64_t depth = rank && uop_is_const(uop_dim(idx, rank - 1)) ? uop_size(idx, rank - 1) : -1;
+    if (batch < 0 || depth < 1 || batch >= rank || batch + depth > uop_rank(x))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "%lld indices a row after %lld batch axes do not fit rank %u", (long long)depth, (long long)batch, uop_rank(x));
+    const int64_t *v = uop_static(x) ? const_ints(g, idx, &n) : NULL;
+    const UOp *size[TG_MAX_RANK];
+    for (int64_t k = 0; k < depth; k++) {
+        if (v && !known_ok(g, c, v, n, (uint32_t)k, (uint32_t)depth, uop_size(x, (uint32_t)(batch + k)))) return NULL;
+        size[k] = size_of(g, x, (uint32_t)(batch + k), (DType)idx->dtype);
+    }
+    return gather_nd(g, x, v ? idx : inside(g, idx, from_values(g, (DType)idx->dtype, size, &depth, 1)), batch);
+}
+
+/* ---- NonZero, Compress, Unique ---- */
+
+/* Row-major positions [rank, n] of what is known at import. */
+static U nonzero_known(Graph *g, U x, const void *data)
+{
+    int64_t numel = uop_numel(x), n = nonzero_find(x->dtype, data, numel, NULL), rank = uop_rank(x), *flat = NEW_N(graph_arena(g), int64_t, n + 1);
+    int64_t *out = NEW_N(graph_arena(g), int64_t, rank * n + 1);
+    nonzero_find(x->dtype, data, numel, flat);
+    for (int64_t k = rank; k-- > 0;)
+        for (int64_t i = 0; i < n; i++) out[k * n + i] = flat[i] % uop_size(x, (uint32_t)k), flat[i] /= uop_size(x, (uint32_t)k);
+    return ints_const(g, out, (int64_t[]){ rank, n }, 2);
+}
+
+static U nonzero(Graph *g, U x)
+{
+    size_t size;
+    const void *data = uop_static(x) ? data_of(g, x, CONST_MAX, &size) : NULL;
+    if (data) return nonzero_known(g, x, data);
+    U n = size_var(g, "nonzero", 0, uop_numel(x));
+    U call = call_new(g, custom_new(g, "nonzero", NULL, 0, &n, 1), &x, 1);
+    return call_result(g, call, 0, DT_I64, (U[]){ uop_index(g, uop_rank(x)), n }, 2);
+}
+
+U op_nonzero(Graph *g, const Ctx *c) { return nonzero(g, c->in[0]); }
+
+/** Compress (ONNX 9): slices of x along the axis (without one: elements of x in a row) at which the condition holds; a short condition leaves the rest out. */
+U op_compress(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], keep = c->in[1];
+    int64_t axis = 0;
+    if (!attr_find(c, "axis")) x = flatten(g, x, 0), x = squeeze(g, x, 0);
+    else if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
+    if (uop_rank(keep) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "rank %u; wanted 1", uop_rank(keep));
+    if (uop_static(x) && uop_static(keep) && uop_size(keep, 0) > uop_size(x, (uint32_t)axis)) keep = slice_i(g, keep, 0, 0, uop_size(x, (uint32_t)axis));
+    return gather(g, x, squeeze(g, nonzero(g, keep), 0), axis);
+}
+
+/** Unique (ONNX 11): distinct elements, or slices along an axis. Slices become rows for the host function. */
+U op_unique(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], dim[TG_MAX_RANK] = { 0 };
+    bool whole = !attr_find(c, "axis");
+    int64_t axis = 0, order[TG_MAX_RANK], back[TG_MAX_RANK], rows, rank = uop_rank(x);
+    if (!uop_static(x)) return fail_node(g, c, TG_UNSUPPORTED, NULL, "sizes that depend on data are not covered");
+    if (!whole && !axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), rank, &axis)) return NULL;
+    for (int64_t k = 0; k < rank; k++) order[k] = !k ? axis : k <= axis ? k - 1 : k, back[order[k]] = k;
+    U moved = whole ? x : permute(g, x, order, (uint32_t)rank);
+    rows = whole ? uop_numel(x) : uop_size(x, (uint32_t)axis);
+    U flat = reshape_i(g, moved, (int64_t[]){ rows, rows ? uop_numel(x) / rows : 1 }, 2), n = size_var(g, "unique", rows > 0, rows), rows_dim = uop_index(g, rows);
+    U call = call_new(g, custom_new(g, "unique", &(UniqueAttr){ attr_bool(g, c, "sorted", true) }, sizeof(UniqueAttr), &n, 1), &flat, 1);
+    U y = call_result(g, call, 0, (DType)x->dtype, (U[]){ n, uop_dim(flat, 1) }, 2);
+    for (int64_t k = 0; k < rank; k++) dim[k] = k ? uop_dim(moved, (uint32_t)k) : n;
+    y = whole ? reshape(g, y, &n, 1) : permute(g, reshape(g, y, dim, (uint32_t)rank), back, (uint32_t)rank);
+    return outputs(g, c, (U[]){ y, call_result(g, call, 1, DT_I64, &n, 1), call_result(g, call, 2, DT_I64, &rows_dim, 1), call_result(g, call, 3, DT_I64, &n, 1) }, 4);
+}
+
+/* ---- TopK ---- */
+
+static U topk_one(Graph *g, U x, int64_t axis, bool largest, U *index)
+{
+    U v = largest ? x : dtype_is_float((DType)x->dtype) ? neg(g, x) : not_(g, x);
+    *index = argmax(g, v, axis, true, false);
+    v = max_reduce(g, v, axis, true);
+    return largest ? v : dtype_is_float((DType)x->dtype) ? neg(g, v) : not_(g, v);
+}
+
+/** TopK (ONNX 1, 10, 11): the k largest (or smallest) along the axis, best first; equal ones by lower index. */
+U op_topk(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], k, dim[TG_MAX_RANK], out[2];
+    const U *size;
+    int64_t axis;
+    uint32_t n = 1, rank = uop_rank(x);
+    bool largest = attr_bool(g, c, "largest", true);
+    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", -1), rank, &axis)) return NULL;
+    if (c->opset >= 10 && !input_sizes(g, c, 1, &size, &n)) return NULL;
+    if (n != 1) return fail_node(g, c, TG_BAD_MODEL, "K", "has %u values; wanted 1", n);
+    k = c->opset >= 10 ? size[0] : uop_index(g, attr_int(g, c, "k", -1));
+    if (k->vmin < 0 || (uop_is_const(k) && uop_const_int(k) > uop_size(x, (uint32_t)axis)))
+        return fail_node(g, c, TG_BAD_MODEL, "K", "%lld of an axis of size %lld", (long long)k->vmin, (long long)uop_size(x, (uint32_t)axis));
+    for (uint32_t i = 0; i < rank; i++) dim[i] = i == axis ? k : uop_dim(x, i);
+    if (uop_is_int_const(k, 1)) {
+        out[0] = topk_one(g, x, axis, largest, &out[1]);
+        return outputs(g, c, out, 2);
+    }
+    U call = call_new(g, custom_new(g, "topk", &(TopkAttr){ (int32_t)axis, largest }, sizeof(TopkAttr), NULL, 0), &x, 1);
+    out[0] = call_result(g, call, 0, (DType)x->dtype, dim, rank);
+    out[1] = call_result(g, call, 1, DT_I64, dim, rank);
+    return outputs(g, c, out, 2);
+}
+
+/* ---- NonMaxSuppression ---- */
+
+static U or_scalar(Graph *g, const Ctx *c, uint32_t i, DType t, double otherwise)
+{
+    return c->in[i] ? reshape_i(g, cast(g, c->in[i], t), NULL, 0) : scalar(g, t, otherwise);
+}
+
+/** NonMaxSuppression (ONNX 10, 11): rows of (picture, class, box), class by class, best first.
+ *  in   boxes [B,N,4], scores [B,C,N], most a class (0), overlap limit (0), least score     out  [n,3] i64, n told by the data
+ */
+U op_non_max_suppression(Graph *g, const Ctx *c)
+{
+    U boxes = cast(g, c->in[0], DT_F32), scores = cast(g, c->in[1], DT_F32), most = or_scalar(g, c, 2, DT_I64, 0);
+    if (uop_rank(boxes) != 3 || uop_rank(scores) != 3) return fail_node(g, c, TG_BAD_MODEL, NULL, "boxes of rank %u, scores of rank %u; wanted 3", uop_rank(boxes), uop_rank(scores));
+    if (!uop_is_int_const(uop_dim(boxes, 2), 4) || uop_dim(boxes, 0) != uop_dim(scores, 0) || uop_dim(boxes, 1) != uop_dim(scores, 2))
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "boxes and scores do not fit each other");
+    const UOp *limit[1];
+    int64_t each = uop_size(scores, 2), known = values_of(g, most, limit, 1) && uop_is_const(limit[0]) ? uop_const_int(limit[0]) : each;
+    each = known < 0 ? 0 : known < each ? known : each;
+    U n = size_var(g, "nms", 0, uop_size(scores, 0) * uop_size(scores, 1) * each);
+    U arg[5] = { boxes, scores, most, or_scalar(g, c, 3, DT_F32, 0), or_scalar(g, c, 4, DT_F32, -INFINITY) };
+    U call = call_new(g, custom_new(g, "nms", &(NmsAttr){ attr_bool(g, c, "center_point_box", false) }, sizeof(NmsAttr), &n, 1), arg, 5);
+    return call_result(g, call, 0, DT_I64, (U[]){ n, uop_index(g, 3) }, 2);
+}
+
+/* ---- ScatterND, ScatterElements ---- */
+
+static bool scatter_op(Graph *g, const Ctx *c, ScatterOp *op)
+{
+    static const char *const name[] = { "none", "add", "mul", "max", "min" };
+    const char *s = attr_str(g, c, "reduction", "none");
+    for (int k = 0; k < 5; k++)
+        if (!strcmp(s, name[k])) return *op = (ScatterOp)k, true;
+    return fail_node(g, c, TG_BAD_MODEL, "reduction", "'%s' is none of none, add, mul, max, min", s), false;
+}
+
+static U combine(Graph *g, ScatterOp op, U old, U update)
+{
+    switch (op) {
+    case SCATTER_ADD: return add(g, old, update);
+    case SCATTER_MUL: return mul(g, old, update);
+    case SCATTER_MAX: return max_(g, old, update);
+    case SCATTER_MIN: return min_(g, old, update);
+    default: return update;
+    }
+}
+
+/* Which row of the updates each of `places` gets, -1 for none; false when one gets several and they would have to be combined. */
+static bool invert(int64_t *from, int64_t places, const int64_t *at, int64_t n, ScatterOp op)
+{
+    for (int64_t k = 0; k < places; k++) from[k] = -1;
+    for (int64_t k = 0; k < n; k++) {
+        if (op != SCATTER_SET && from[at[k]] >= 0) return false;
+        from[at[k]] = k;                            /* of equal indices the last counts */
+    }
+    return true;
+}
+
+/* data [P, S], updates [K, S], known places: each row of the result looks up its update. */
+static U scatter_known(Graph *g, U data, U updates, const int64_t *at, int64_t n, ScatterOp op)
+{
+    int64_t places = uop_size(data, 0), *from = NEW_N(graph_arena(g), int64_t, places + 1);
+    uint8_t *hit = arena_alloc(graph_arena(g), (size_t)places + 1);
+    if (!invert(from, places, at, n, op)) return NULL;
+    for (int64_t k = 0; k < places; k++) {
+        hit[k] = from[k] >= 0;
+        if (from[k] < 0) from[k] = 0;
+    }
+    U mask = tensor_const(g, DT_BOOL, (int64_t[]){ places, 1 }, 2, hit, (size_t)places, "");
+    return where(g, mask, combine(g, op, data, gather(g, updates, ints_const(g, from, &places, 1), 0)), data);
+}
+
+/* The same with few rows whose places only the data tell (at: i64 [K], non-negative): one after the other. */
+static U scatter_chain(Graph *g, U data, U updates, U at, ScatterOp op)
+{
+    U place = unsqueeze(g, iota(g, uop_dim(data, 0), DT_I64), 1);
+    for (int64_t k = 0; k < uop_size(at, 0); k++) {
+        U hit = eq(g, place, unsqueeze(g, slice_i(g, at, 0, k, k + 1), 1));
+        data = where(g, hit, combine(g, op, data, slice_i(g, updates, 0, k, k + 1)), data);
+    }
+    return data;
+}
+
+static U scatter_host(Graph *g, const Ctx *c, ScatterOp op, int64_t axis)
+{
+    U arg[3] = { c->in[0], c->in[1], c->in[2] };
+    U call = call_new(g, custom_new(g, "scatter", &(ScatterAttr){ (int32_t)op, (int32_t)axis }, sizeof(ScatterAttr), NULL, 0), arg, 3);
+    return call_result(g, call, 0, (DType)arg[0]->dtype, arg[0]->shape->dim, uop_rank(arg[0]));
+}
+
+/* Rows of an index [.., depth] as positions in the first depth axes of x. */
+static U flat_places(Graph *g, U x, U idx, int64_t depth)
+{
+    U at = NULL;
+    for (int64_t k = 0; k < depth; k++) {
+        U size = size_of(g, x, (uint32_t)k, DT_I64), v = inside(g, squeeze(g, slice_i(g, idx, -1, k, k + 1), -1), size);
+        at = at ? add(g, mul(g, at, size), v) : v;
+    }
+    return reshape_i(g, at, (int64_t[]){ uop_numel(at) }, 1);
+}
+
+static const int64_t *row_places(Graph *g, U x, const int64_t *v, int64_t rows, int64_t depth)
+{
+    int64_t *at = NEW_N(graph_arena(g), int64_t, rows + 1);
+    for (int64_t j = 0; j < rows; j++)
+        for (int64_t k = 0; k < depth; k++) {
+            int64_t size = uop_size(x, (uint32_t)k), i = v[j * depth + k];
+            at[j] = at[j] * size + (i < 0 ? i + size : i);
+        }
+    return at;
+}
+
+/** ScatterND (ONNX 11, 16, 18): data with slices named by the rows of the indices replaced by, or combined with, the updates. */
+U op_scatter_nd(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], idx = c->in[1], updates = c->in[2];
+    uint32_t n = 0, rank = uop_rank(idx);
+    ScatterOp op;
+    if (!scatter_op(g, c, &op)) return NULL;
+    int64_t depth = rank && uop_is_const(uop_dim(idx, rank - 1)) ? uop_size(idx, rank - 1) : -1, places = 1, slice = 1, rows = 1;
+    if (depth < 1 || depth > uop_rank(x)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "%lld indices a row; the data have rank %u", (long long)depth, uop_rank(x));
+    if (uop_rank(updates) != rank - 1 + uop_rank(x) - depth) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "rank %u does not fit", uop_rank(updates));
+    if (!uop_static(x) || !uop_static(idx) || !uop_static(updates)) return scatter_host(g, c, op, -1);
+    for (uint32_t k = 0; k < uop_rank(x); k++) *(k < depth ? &places : &slice) *= uop_size(x, k);
+    for (uint32_t k = 0; k + 1 < rank; k++) rows *= uop_size(idx, k);
+    if (uop_numel(updates) != rows * slice) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "%lld elements; wanted %lld", (long long)uop_numel(updates), (long long)(rows * slice));
+    if (!rows || !uop_numel(x)) return x;
+    const int64_t *known = const_ints(g, idx, &n);
+    for (int64_t k = 0; known && k < depth; k++)
+        if (!known_ok(g, c, known, n, (uint32_t)k, (uint32_t)depth, uop_size(x, (uint32_t)k))) return NULL;
+    if (!known && rows > CHAIN_MAX) return scatter_host(g, c, op, -1);
+    U flat = reshape_i(g, x, (int64_t[]){ places, slice }, 2), rows_of = reshape_i(g, updates, (int64_t[]){ rows, slice }, 2);
+    U y = known ? scatter_known(g, flat, rows_of, row_places(g, x, known, rows, depth), rows, op) : scatter_chain(g, flat, rows_of, flat_places(g, x, cast(g, idx, DT_I64), depth), op);
+    return y ? reshape(g, y, x->shape->dim, uop_rank(x)) : scatter_host(g, c, op, -1);
+}
+
+/* Known indices of ScatterElements as row-major positions in x. */
+static const int64_t *element_places(Graph *g, U x, U idx, const int64_t *v, int64_t axis)
+{
+    int64_t n = uop_numel(idx), *at = NEW_N(graph_arena(g), int64_t, n + 1);
+    for (int64_t j = 0; j < n; j++) {
+        int64_t step = 1, rest = j;
+        for (uint32_t k = uop_rank(x); k-- > 0; step *= uop_size(x, k), rest /= uop_size(idx, k))
+            at[j] += step * (k != axis ? rest % uop_size(idx, k) : v[j] < 0 ? v[j] + uop_size(x, k) : v[j]);
+    }
+    return at;
+}
+
+/** ScatterElements (ONNX 11, 16, 18), Scatter (9): each update goes to its own place, but for the axis, where the index tells. */
+U op_scatter_elements(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], idx = c->in[1], updates = c->in[2];
+    uint32_t n = 0;
+    int64_t axis;
+    ScatterOp op;
+    if (!scatter_op(g, c, &op) || !axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
+    if (uop_rank(idx) != uop_rank(x) || idx->shape != updates->shape) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "its shape does not fit");
+    for (uint32_t k = 0; k < uop_rank(x); k++)
+        if (k != axis && uop_size(idx, k) > uop_size(x, k)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "axis %u is longer than that of the data", k);
+    if (!uop_static(x) || !uop_static(idx)) return scatter_host(g, c, op, axis);
+    if (!uop_numel(idx)) return x;
+    const int64_t *known = const_ints(g, idx, &n);
+    if (!known) return scatter_host(g, c, op, axis);
+    if (!known_ok(g, c, known, n, 0, 1, uop_size(x, (uint32_t)axis))) return NULL;
+    U flat = reshape_i(g, x, (int64_t[]){ uop_numel(x), 1 }, 2), rows = reshape_i(g, updates, (int64_t[]){ n, 1 }, 2);
+    U y = scatter_known(g, flat, rows, element_places(g, x, idx, known, axis), n, op);
+    return y ? reshape(g, y, x->shape->dim, uop_rank(x)) : scatter_host(g, c, op, axis);
+}

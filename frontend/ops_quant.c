@@ -1,0 +1,162 @@
+/* Quantised operators: integers with a scale and a zero point, written as arithmetic on wider types.
+ * In: quantised tensors with their parameters a tensor, an axis or a block. Out: the standard's letter: products and sums in i32, rounding to even, saturation at the
+ * end. Nothing is fused here: that integers suffice for QDQ chains is the compiler's business.
+ */
+#include "frontend/frontend.h"
+
+static U f32(Graph *g, U x) { return x->op == UOP_ERROR || x->dtype == DT_F32 ? x : cast(g, x, DT_F32); }
+
+static U as_scalar(Graph *g, U v) { return uop_rank(v) ? reshape_i(g, v, NULL, 0) : v; }
+
+/* v [C] as [1, .., C, .., 1] beside a tensor of that rank. */
+static U on_axis(Graph *g, U v, int64_t axis, uint32_t rank)
+{
+    U dim[rank + 1];
+    for (uint32_t k = 0; k < rank; k++) dim[k] = uop_index(g, 1);
+    dim[axis] = uop_dim(v, 0);
+    return reshape(g, v, dim, rank);
+}
+
+/* Each element of v along the axis stands for `block` elements of x; the last block may be cut. */
+static U on_blocks(Graph *g, U v, U x, int64_t axis, int64_t block)
+{
+    uint32_t rank = uop_rank(x);
+    U wide_dim[rank + 1], dim[rank + 1];
+    for (uint32_t k = 0; k < rank; k++) wide_dim[k + (k > axis)] = dim[k] = uop_dim(v, k);
+    wide_dim[axis + 1] = uop_index(g, block);
+    dim[axis] = uop_index(g, uop_size(v, (uint32_t)axis) * block);
+    U y = reshape(g, expand(g, unsqueeze(g, v, axis + 1), wide_dim, rank + 1), dim, rank);
+    return slice_i(g, y, axis, 0, uop_size(x, (uint32_t)axis));
+}
+
+/* A scale or zero point of x so that it broadcasts: one for all, one an index of the axis, or one a block. */
+static U spread(Graph *g, const Ctx *c, U v, U x)
+{
+    int64_t axis = 0, block = attr_int(g, c, "block_size", 0), rank = uop_rank(x);
+    if (uop_rank(v) == 0 || (uop_rank(v) == 1 && uop_size(v, 0) == 1 && !block)) return as_scalar(g, v);
+    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 1), rank, &axis)) return graph_fail(g, "axis");
+    if (!block) {
+        if (uop_rank(v) != 1) return fail_node(g, c, TG_BAD_MODEL, "block_size", "is needed by a scale of rank %u", uop_rank(v));
+        if (uop_dim(v, 0) != uop_dim(x, (uint32_t)axis)) return fail_node(g, c, TG_BAD_MODEL, "axis", "the scale or zero point does not fit its size");
+        return on_axis(g, v, axis, (uint32_t)rank);
+    }
+    if (uop_rank(v) != rank || block < 0 || !uop_static(x) || !uop_static(v) || block > uop_size(x, (uint32_t)axis) ||
+        uop_size(v, (uint32_t)axis) != (uop_size(x, (uint32_t)axis) + block - 1) / block)
+        return fail_node(g, c, TG_BAD_MODEL, "block_size", "%lld does not fit the shapes", (long long)block);
+    return on_blocks(g, v, x, axis, block);
+}
+
+static U saturate(Graph *g, U y, DType t)
+{
+    return cast(g, clamp(g, y, scalar(g, y->dtype, (double)dtype_min(t)), scalar(g, y->dtype, (double)dtype_max(t))), t);
+}
+
+/* zero: of type t, or NULL for 0; x, scale: of one float type. Above the division f32 holds every 16-bit integer. */
+static U quantize(Graph *g, U x, U scale, U zero, DType t)
+{
+    U y = f32(g, round_even(g, div_(g, x, scale)));
+    if (zero) y = add(g, y, f32(g, zero));
+    return saturate(g, y, t);
+}
+
+/* x - zero in i32; zero may be NULL. */
+static U centred(Graph *g, U x, U zero)
+{
+    U y = x->dtype == DT_I32 ? x : cast(g, x, DT_I32);
+    return zero ? sub(g, y, zero->dtype == DT_I32 ? zero : cast(g, zero, DT_I32)) : y;
+}
+
+static bool narrow_int(DType t) { return t == DT_I8 || t == DT_U8 || t == DT_I16 || t == DT_U16; }
+
+static DType output_type(Graph *g, const Ctx *c, DType otherwise)
+{
+    int64_t given = attr_int(g, c, "output_dtype", 0);
+    return given ? dtype_from_onnx((int32_t)given) : otherwise;
+}
+
+U op_quantize_linear(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], zero = c->nin > 2 ? c->in[2] : NULL;
+    DType t = output_type(g, c, zero ? (DType)zero->dtype : DT_U8), precision = (DType)c->in[1]->dtype;
+    int64_t given = attr_int(g, c, "precision", 0);
+    if (given) precision = dtype_from_onnx((int32_t)given);
+    if (!narrow_int(t)) return fail_node(g, c, TG_UNSUPPORTED, "output_dtype", "this type of quantised values is not covered");
+    if (!dtype_is_float(precision)) return fail_node(g, c, TG_BAD_MODEL, "y_scale", "wanted a floating-point type");
+    U scale = spread(g, c, cast(g, c->in[1], precision), x);
+    return quantize(g, cast(g, x, precision), scale, zero ? spread(g, c, zero, x) : NULL, t);
+}
+
+U op_dequantize_linear(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], zero = c->nin > 2 ? c->in[2] : NULL;
+    DType t = output_type(g, c, (DType)c->in[1]->dtype);
+    if (!narrow_int((DType)x->dtype) && x->dtype != DT_I32) return fail_node(g, c, TG_UNSUPPORTED, "x", "quantised values of type %s are not covered", dtype_name(x->dtype));
+    U y = f32(g, centred(g, x, zero ? spread(g, c, zero, x) : NULL));
+    return cast(g, mul(g, y, f32(g, spread(g, c, c->in[1], x))), t);
+}
+
+/** DynamicQuantizeLinear (ONNX 11): the range of x, widened to hold 0, on 0 .. 255.
+ *  in   x f32     out  y u8, scale f32 (), zero point u8 (). All-zero x has scale 1.
+ */
+U op_dynamic_quantize_linear(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], zero = scalar(g, DT_F32, 0);
+    uint32_t rank = uop_rank(x);
+    int64_t axes[rank + 1];
+    for (uint32_t k = 0; k < rank; k++) axes[k] = k;
+    U high = max_(g, reduce(g, UOP_MAX, x, axes, rank, false), zero), low = min_(g, neg(g, reduce(g, UOP_MAX, neg(g, x), axes, rank, false)), zero);
+    U scale = where(g, eq(g, high, low), scalar(g, DT_F32, 1), div_(g, sub(g, high, low), scalar(g, DT_F32, 255)));
+    U point = saturate(g, round_even(g, neg(g, div_(g, low, scale))), DT_U8);
+    return outputs(g, c, (U[]){ quantize(g, x, scale, point, DT_U8), scale, point }, 3);
+}
+
+/* Parameters of a matrix's rows (a left operand) come as [M]; as [M, 1] they broadcast. Everything else does already. */
+static U of_rows(Graph *g, U v)
+{
+    if (!v || !uop_rank(v)) return v;
+    return uop_numel(v) == 1 ? as_scalar(g, v) : uop_rank(v) == 1 ? unsqueeze(g, v, 1) : v;
+}
+
+static U of_columns(Graph *g, U v) { return v && uop_rank(v) && uop_numel(v) == 1 ? as_scalar(g, v) : v; }
+
+U op_matmul_integer(Graph *g, const Ctx *c)
+{
+    U a_zero = c->nin > 2 ? of_rows(g, c->in[2]) : NULL, b_zero = c->nin > 3 ? of_columns(g, c->in[3]) : NULL;
+    return matmul(g, centred(g, c->in[0], a_zero), centred(g, c->in[1], b_zero));
+}
+
+U op_qlinear_matmul(Graph *g, const Ctx *c)
+{
+    const U *in = c->in;
+    U a = centred(g, in[0], of_rows(g, in[2])), b = centred(g, in[3], of_columns(g, in[5]));
+    U scale = div_(g, mul(g, f32(g, of_rows(g, in[1])), f32(g, of_columns(g, in[4]))), f32(g, of_rows(g, in[6])));
+    if (!narrow_int((DType)in[7]->dtype)) return fail_node(g, c, TG_UNSUPPORTED, "y_zero_point", "type %s is not covered", dtype_name(in[7]->dtype));
+    U y = add(g, round_even(g, mul(g, f32(g, matmul(g, a, b)), scale)), f32(g, of_rows(g, in[7])));
+    return saturate(g, y, (DType)in[7]->dtype);
+}
+
+/* A weight's parameter: one, or one an output channel (axis 0 of w). */
+static U of_filters(Graph *g, U v, U w)
+{
+    if (!v || !uop_rank(v)) return v;
+    return uop_numel(v) == 1 ? as_scalar(g, v) : on_axis(g, v, 0, uop_rank(w));
+}
+
+static U of_channels(Graph *g, U v, U x) { return uop_numel(v) == 1 ? as_scalar(g, v) : on_axis(g, v, 1, uop_rank(x)); }
+
+U op_conv_integer(Graph *g, const Ctx *c)
+{
+    U x_zero = c->nin > 2 && c->in[2] ? as_scalar(g, c->in[2]) : NULL, w_zero = c->nin > 3 ? of_filters(g, c->in[3], c->in[1]) : NULL;
+    return conv_node(g, c, centred(g, c->in[0], x_zero), centred(g, c->in[1], w_zero));
+}
+
+U op_qlinear_conv(Graph *g, const Ctx *c)
+{
+    const U *in = c->in;
+    U x = centred(g, in[0], as_scalar(g, in[2])), w = centred(g, in[3], of_filters(g, in[5], in[3]));
+    U y = conv_node(g, c, x, w), scale = div_(g, mul(g, as_scalar(g, in[1]), of_channels(g, in[4], in[0])), as_scalar(g, in[6]));
+    if (!narrow_int((DType)in[7]->dtype)) return fail_node(g, c, TG_UNSUPPORTED, "y_zero_point", "type %s is not covered", dtype_name(in[7]->dtype));
+    if (c->nin > 8 && in[8]) y = add(g, y, of_channels(g, in[8], in[0]));
+    y = add(g, round_even(g, mul(g, f32(g, y), scale)), f32(g, as_scalar(g, in[7])));
+    return saturate(g, y, (DType)in[7]->dtype);
+}

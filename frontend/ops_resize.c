@@ -1,0 +1,374 @@
+/* Resampling: Resize, Upsample, RoiAlign.
+ * Resize works axis by axis. In: sizes, scales and regions known at import. For each place of the result the standard's formulas give source positions and weights
+ * ("taps"), computed here in double; out: a view (whole factors), one lookup (nearest), two lookups and a blend (linear), or a weighted sum (cubic, antialias).
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/frontend.h"
+#include "frontend/host.h"
+#include "graph/custom.h"
+
+typedef enum { MODE_NEAREST, MODE_LINEAR, MODE_CUBIC } Mode;
+typedef enum { HALF_PIXEL, HALF_PIXEL_SYMMETRIC, PYTORCH_HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC, TF_CROP_AND_RESIZE, TF_HALF_PIXEL_FOR_NN } Coordinates;
+typedef enum { ROUND_PREFER_FLOOR, ROUND_PREFER_CEIL, ROUND_FLOOR, ROUND_CEIL } Rounding;
+typedef struct { Mode mode; Coordinates at; Rounding rounding; double cubic_a, extrapolation; bool exclude_outside, antialias; } Resize;
+typedef struct { int64_t in, out; double scale, roi0, roi1; } Line;             /* one axis */
+typedef struct { int64_t n; int64_t *index; double *weight; bool *outside; } Taps;      /* n a place */
+
+static bool choice(Graph *g, const Ctx *c, const char *field, const char *otherwise, const char *const *name, int *out)
+{
+    const char *s = attr_str(g, c, field, otherwise);
+    for (*out = 0; name[*out]; ++*out)
+        if (!strcmp(s, name[*out])) return true;
+    return fail_node(g, c, TG_BAD_MODEL, field, "'%s' is not a value of the standard", s), false;
+}
+
+/* ---- positions and weights ---- */
+
+static double source_of(const Resize *r, const Line *l, int64_t i)
+{
+    double x = (double)i, size = l->scale * (double)l->in, last = (double)(l->in - 1);
+    switch (r->at) {
+    case HALF_PIXEL: return (x + 0.5) / l->scale - 0.5;
+    case HALF_PIXEL_SYMMETRIC: return (double)l->in / 2 * (1 - (double)l->out / size) + (x + 0.5) / l->scale - 0.5;
+    case PYTORCH_HALF_PIXEL: return l->out == 1 ? -0.5 : (x + 0.5) / l->scale - 0.5;
+    case ALIGN_CORNERS: return size == 1 || l->out == 1 ? 0 : x * last / (size - 1);
+    case ASYMMETRIC: return x / l->scale;
+    case TF_HALF_PIXEL_FOR_NN: return (x + 0.5) / l->scale;
+    default: return l->roi0 * last + (l->out == 1 ? (l->roi1 - l->roi0) * last / 2 : x * (l->roi1 - l->roi0) * last / (double)(l->out - 1));
+    }
+}
+
+static double cubic(double a, double x)
+{
+    x = fabs(x);
+    if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+/* Which of the two neighbours the nearest is: 0 the left, 1 the right. */
+static int64_t nearest(Rounding how, double ratio)
+{
+    if (ratio == 1) return 1;
+    if (how == ROUND_PREFER_FLOOR) return ratio > 0.5;
+    if (how == ROUND_PREFER_CEIL) return ratio >= 0.5;
+    return how == ROUND_CEIL;
+}
+
+static int64_t half_width(const Resize *r, const Line *l)
+{
+    double radius = r->mode == MODE_CUBIC ? 2 : 1;
+    return r->antialias && l->scale < 1 ? (int64_t)ceil(radius / l->scale) : (int64_t)radius;
+}
+
+/* The taps of one place: sources first .. first+n-1, the place lying at `ratio` (above 0, at most 1) after the middle one. */
+static void weigh(const Resize *r, const Line *l, double ratio, int64_t first, int64_t n, int64_t *index, double *weight)
+{
+    double squeeze = r->antialias && l->scale < 1 ? l->scale : 1, sum = 0;
+    bool scaled = r->antialias || r->exclude_outside;
+    for (int64_t k = 0; k < n; k++) {
+        double d = ((double)(k - n / 2 + 1) - ratio) * squeeze;
+        int64_t at = first + k;
+        weight[k] = r->mode == MODE_CUBIC ? cubic(r->cubic_a, d) : fmax(0, 1 - fabs(d));
+        if (r->exclude_outside && (at < 0 || at >= l->in)) weight[k] = 0;
+        index[k] = at < 0 ? 0 : at >= l->in ? l->in - 1 : at;
+        sum += weight[k];
+    }
+    for (int64_t k = 0; k < n && scaled && sum != 0; k++) weight[k] /= sum;
+}
+
+static Taps taps_of(Graph *g, const Resize *r, const Line *l)
+{
+    int64_t n = r->mode == MODE_NEAREST ? 1 : 2 * half_width(r, l);
+    Taps t = { n, NEW_N(graph_arena(g), int64_t, l->out * n + 1), NEW_N(graph_arena(g), double, l->out * n + 1), NULL };
+    for (int64_t i = 0; i < l->out; i++) {
+        double x = source_of(r, l, i), left = ceil(x) - 1;              /* left: strictly before x, so that a whole x has ratio 1 */
+        if (r->at == TF_CROP_AND_RESIZE && (x < 0 || x > (double)(l->in - 1))) {
+            if (!t.outside) t.outside = NEW_N(graph_arena(g), bool, l->out);
+            t.outside[i] = true;
+        }
+        left = fmin(fmax(left, -0x1p40), 0x1p40);
+        double ratio = x - left;
+        if (n == 1) {
+            int64_t at = (int64_t)left + nearest(r->rounding, ratio);
+            t.index[i] = at < 0 ? 0 : at >= l->in ? l->in - 1 : at;
+        } else weigh(r, l, ratio, (int64_t)left - n / 2 + 1, n, t.index + i * n, t.weight + i * n);
+    }
+    return t;
+}
+
+/* ---- graph ---- */
+
+/* Values along one axis, to broadcast with x; inner: of the axis that follows it too. */
+static U along(Graph *g, DType t, const void *data, int64_t n, int64_t inner, int64_t axis, uint32_t rank)
+{
+    int64_t shape[TG_MAX_RANK + 1];
+    for (uint32_t k = 0; k < rank; k++) shape[k] = k == axis ? n : inner && k == axis + 1 ? inner : 1;
+    return tensor_const(g, t, shape, rank, data, (size_t)(n * (inner ? inner : 1) * dtype_size(t)), "");
+}
+
+static U positions(Graph *g, const Taps *t, int64_t out, int64_t from, int64_t n)
+{
+    int64_t *v = NEW_N(graph_arena(g), int64_t, out * n + 1);
+    for (int64_t i = 0; i < out; i++)
+        for (int64_t k = 0; k < n; k++) v[i * n + k] = t->index[i * t->n + from + k];
+    return tensor_const(g, DT_I64, (int64_t[]){ out, n }, n > 1 ? 2 : 1, v, (size_t)(out * n) * 8, "");
+}
+
+static U weights(Graph *g, const Taps *t, int64_t out, int64_t from, int64_t n, int64_t axis, uint32_t rank)
+{
+    float *v = NEW_N(graph_arena(g), float, out * n + 1);
+    for (int64_t i = 0; i < out; i++)
+        for (int64_t k = 0; k < n; k++) v[i * n + k] = (float)t->weight[i * t->n + from + k];
+    return along(g, DT_F32, v, out, n > 1 ? n : 0, axis, rank);
+}
+
+/* Every source f times in a row, or every f-th one: no lookup is needed. */
+static U whole_factor(Graph *g, U x, int64_t axis, const Line *l, const Taps *t)
+{
+    int64_t up = l->in && l->out % l->in == 0 ? l->out / l->in : 0, step = l->out > 1 ? t->index[1] - t->index[0] : 1;
+    bool repeats = up > 0, steps = step > 0 && l->out > 0;
+    for (int64_t i = 0; i < l->out; i++) {
+        repeats = repeats && t->index[i] == i / up;
+        steps = steps && t->index[i] == t->index[0] + i * step;
+    }
+    if (steps) return slice_step(g, x, axis, t->index[0], l->out, step);
+    if (!repeats) return NULL;
+    U wide_dim[TG_MAX_RANK + 1], dim[TG_MAX_RANK];
+    for (uint32_t k = 0; k < uop_rank(x); k++) wide_dim[k + (k > axis)] = dim[k] = uop_dim(x, k);
+    wide_dim[axis + 1] = uop_index(g, up);
+    dim[axis] = uop_index(g, l->out);
+    return reshape(g, expand(g, unsqueeze(g, x, axis + 1), wide_dim, uop_rank(x) + 1), dim, uop_rank(x));
+}
+
+static U blend(Graph *g, U x, int64_t axis, int64_t out, const Taps *t)
+{
+    uint32_t rank = uop_rank(x);
+    if (t->n > 2) return sum(g, mul(g, gather(g, x, positions(g, t, out, 0, t->n), axis), weights(g, t, out, 0, t->n, axis, rank + 1)), axis + 1, false);
+    U a = mul(g, gather(g, x, positions(g, t, out, 0, 1), axis), weights(g, t, out, 0, 1, axis, rank));
+    U b = mul(g, gather(g, x, positions(g, t, out, 1, 1), axis), weights(g, t, out, 1, 1, axis, rank));
+    return add(g, a, b);
+}
+
+static U resize_axis(Graph *g, const Resize *r, U x, int64_t axis, const Line *l)
+{
+    Taps t = taps_of(g, r, l);
+    U y = t.n == 1 ? whole_factor(g, x, axis, l, &t) : blend(g, x, axis, l->out, &t);
+    if (!y) y = gather(g, x, positions(g, &t, l->out, 0, 1), axis);
+    return t.outside ? where(g, along(g, DT_BOOL, t.outside, l->out, 0, axis, uop_rank(x)), scalar(g, y->dtype, r->extrapolation), y) : y;
+}
+
+/* ---- inputs and attributes ---- */
+
+/* Values of a small constant float input; n 0 when absent or empty. */
+static bool input_floats(Graph *g, const Ctx *c, uint32_t i, double *out, uint32_t *n)
+{
+    const UOp *v[2 * TG_MAX_RANK];
+    U x = i < c->nin ? c->in[i] : NULL;
+    *n = x && uop_static(x) ? (uint32_t)uop_numel(x) : 0;
+    if (!*n) return true;
+    if (*n > 2 * TG_MAX_RANK || !values_of(g, x, v, *n)) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "scales or regions that depend on data are not covered"), false;
+    for (uint32_t k = 0; k < *n; k++) {
+        if (!uop_is_const(v[k]) || !dtype_is_float((DType)v[k]->dtype)) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "is not known at import"), false;
+        out[k] = uop_const_float(v[k]);
+    }
+    return true;
+}
+
+static bool resize_attrs(Graph *g, const Ctx *c, Resize *r)
+{
+    static const char *const modes[] = { "nearest", "linear", "cubic", NULL }, *const roundings[] = { "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL };
+    static const char *const places[] = { "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn", NULL };
+    bool old = c->opset < 11;
+    int mode, at, rounding;
+    const char *s = attr_str(g, c, "mode", "nearest");
+    if (!strcmp(s, "bilinear") || !strcmp(s, "trilinear")) mode = MODE_LINEAR;
+    else if (!choice(g, c, "mode", "nearest", modes, &mode)) return false;
+    if (!choice(g, c, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel", places, &at)) return false;
+    if (!choice(g, c, "nearest_mode", old ? "floor" : "round_prefer_floor", roundings, &rounding)) return false;
+    *r = (Resize){ (Mode)mode, (Coordinates)at, (Rounding)rounding, attr_float(g, c, "cubic_coeff_a", -0.75), attr_float(g, c, "extrapolation_value", 0),
+                   attr_bool(g, c, "exclude_outside", false), attr_bool(g, c, "antialias", false) };
+    return true;
+}
+
+/* Sizes given for n axes: each its own scale, or one scale for all of them that keeps the picture's proportions. */
+static bool scales_of_sizes(Graph *g, const Ctx *c, const Line *old, uint32_t n, Line *l)
+{
+    static const char *const names[] = { "stretch", "not_larger", "not_smaller", NULL };
+    int policy;
+    double scale = 0;
+    if (!choice(g, c, "keep_aspect_ratio_policy", "stretch", names, &policy)) return false;
+    for (uint32_t k = 0; k < n; k++) {
+        l[k] = old[k];
+        l[k].scale = (double)l[k].out / (double)l[k].in;
+        scale = !k ? l[k].scale : policy == 1 ? fmin(scale, l[k].scale) : fmax(scale, l[k].scale);
+    }
+    for (uint32_t k = 0; k < n && policy; k++) {
+        l[k].scale = scale;
+        l[k].out = (int64_t)floor(scale * (double)l[k].in + 0.5);
+    }
+    return true;
+}
+
+static bool lines_from_scales(Graph *g, const Ctx *c, const double *scale, uint32_t given, const int64_t *axes, uint32_t n, U x, Line *l)
+{
+    if (given != n) return fail_node(g, c, TG_BAD_MODEL, "scales", "has %u values; wanted %u", given, n), false;
+    for (uint32_t k = 0; k < n; k++) {
+        int64_t in = uop_size(x, (uint32_t)axes[k]);
+        double out = floor((double)in * scale[k]);
+        if (!(scale[k] > 0) || !(out < 0x1p31)) return fail_node(g, c, TG_BAD_MODEL, "scales", "%g is not a scale", scale[k]), false;
+        l[k] = (Line){ .in = in, .out = scale[k] == 1 ? in : (int64_t)out, .scale = scale[k], .roi1 = 1 };
+    }
+    return true;
+}
+
+static bool lines_from_sizes(Graph *g, const Ctx *c, uint32_t input, const int64_t *axes, uint32_t n, U x, Line *l)
+{
+    const U *size;
+    uint32_t given;
+    if (!input_sizes(g, c, input, &size, &given)) return false;
+    if (given != n) return fail_node(g, c, TG_BAD_MODEL, "sizes", "has %u values; wanted %u", given, n), false;
+    Line old[TG_MAX_RANK];
+    for (uint32_t k = 0; k < n; k++) {
+        bool same = size[k] == uop_dim(x, (uint32_t)axes[k]);
+        if (!same && !uop_is_const(size[k])) return fail_node(g, c, TG_UNSUPPORTED, "sizes", "a size that depends on data is not covered"), false;
+        if (!same && (uop_const_int(size[k]) < 0 || uop_const_int(size[k]) > INT32_MAX)) return fail_node(g, c, TG_BAD_MODEL, "sizes", "a size is out of range"), false;
+        old[k] = (Line){ .in = uop_size(x, (uint32_t)axes[k]), .out = same ? uop_size(x, (uint32_t)axes[k]) : uop_const_int(size[k]), .roi1 = 1 };
+    }
+    return scales_of_sizes(g, c, old, n, l);
+}
+
+static U resize_lines(Graph *g, const Ctx *c, const Resize *r, const int64_t *axes, const Line *l, uint32_t n)
+{
+    U x = wide(g, c->in[0]), y = x;
+    bool exact = r->mode == MODE_NEAREST;
+    if (!exact && !dtype_is_float((DType)y->dtype)) y = cast(g, y, DT_F32);
+    for (uint32_t k = n; k-- > 0;) {
+        bool same = l[k].in == l[k].out && l[k].scale == 1 && (r->at != TF_CROP_AND_RESIZE || (l[k].roi0 == 0 && l[k].roi1 == 1));
+        if (same) continue;
+        if (!uop_is_const(uop_dim(y, (uint32_t)axes[k]))) return fail_node(g, c, TG_UNSUPPORTED, NULL, "axis %d has a size that depends on data", (int)axes[k]);
+        if (!l[k].in && l[k].out) return fail_node(g, c, TG_BAD_MODEL, NULL, "axis %d is empty", (int)axes[k]);
+        y = resize_axis(g, r, y, axes[k], &l[k]);
+    }
+    return narrow(g, y, c->in[0]);
+}
+
+/** Resize (ONNX 10, 11, 13, 18, 19), Upsample (9): x sampled at the places that the attributes name.
+ *  in   x, [region of interest], scales or sizes     out  as many axes, other sizes
+ */
+U op_resize(Graph *g, const Ctx *c)
+{
+    Resize r;
+    Line line[TG_MAX_RANK] = { 0 };
+    double scale[2 * TG_MAX_RANK], roi[2 * TG_MAX_RANK];
+    const int64_t *axes;
+    uint32_t n, nscale, nroi = 0, at = c->opset < 11 ? 1 : 2;
+    bool given;
+    U x = c->in[0];
+    if (!resize_attrs(g, c, &r) || !node_axes(g, c, -1, uop_rank(x), &axes, &n, &given) || !input_floats(g, c, at, scale, &nscale)) return NULL;
+    if (nscale ? !lines_from_scales(g, c, scale, nscale, axes, n, x, line) : !lines_from_sizes(g, c, 3, axes, n, x, line)) return NULL;
+    if (r.at == TF_CROP_AND_RESIZE) {
+        if (!input_floats(g, c, 1, roi, &nroi)) return NULL;
+        if (nroi != 2 * n) return fail_node(g, c, TG_BAD_MODEL, "roi", "has %u values; wanted %u", nroi, 2 * n);
+        for (uint32_t k = 0; k < n; k++) line[k].roi0 = roi[k], line[k].roi1 = roi[k + n];
+    }
+    return resize_lines(g, c, &r, axes, line, n);
+}
+
+/** Upsample (ONNX 7): scales are an attribute. */
+U op_upsample_7(Graph *g, const Ctx *c)
+{
+    Resize r;
+    Line line[TG_MAX_RANK] = { 0 };
+    const float *given;
+    double scale[TG_MAX_RANK];
+    int64_t axes[TG_MAX_RANK];
+    uint32_t n, rank = uop_rank(c->in[0]);
+    if (!resize_attrs(g, c, &r)) return NULL;
+    if (!attr_floats(g, c, "scales", &given, &n) || n > TG_MAX_RANK) return fail_node(g, c, TG_BAD_MODEL, "scales", "is missing or too long");
+    for (uint32_t k = 0; k < n; k++) scale[k] = (double)given[k], axes[k] = k;
+    return lines_from_scales(g, c, scale, n, axes, rank, c->in[0], line) ? resize_lines(g, c, &r, axes, line, rank) : NULL;
+}
+
+/* ---- RoiAlign ---- */
+
+/* Sample points of each region along one direction: [R, cells * samples]. */
+static U sample_points(Graph *g, U start, U extent, int64_t cells, int64_t samples)
+{
+    float *v = NEW_N(graph_arena(g), float, cells * samples);
+    for (int64_t i = 0; i < cells * samples; i++) v[i] = (float)(((double)(i % samples) + 0.5) / (double)samples / (double)cells + (double)(i / samples) / (double)cells);
+    U at = tensor_const(g, DT_F32, (int64_t[]){ 1, cells * samples }, 2, v, (size_t)(cells * samples) * 4, "");
+    return add(g, unsqueeze(g, start, 1), mul(g, at, unsqueeze(g, extent, 1)));
+}
+
+typedef struct { U low, high, low_weight, high_weight; } Ends;
+
+/* The two pixels (i64) and weights of points along an axis of that size; weights 0 more than a pixel outside. */
+static Ends ends_of(Graph *g, U p, int64_t size)
+{
+    U zero = scalar(g, DT_F32, 0), one = scalar(g, DT_F32, 1), last = scalar(g, DT_F32, (double)(size - 1));
+    U ok = cast(g, and_(g, ge(g, p, scalar(g, DT_F32, -1)), le(g, p, scalar(g, DT_F32, (double)size))), DT_F32);
+    U at = clamp(g, p, zero, last), low = floor_(g, at), part = sub(g, at, low);
+    return (Ends){ cast(g, low, DT_I64), cast(g, min_(g, add(g, low, one), last), DT_I64), mul(g, ok, sub(g, one, part)), mul(g, ok, part) };
+}
+
+/* One corner of every sample: rows of the pictures (channels last), weighted. -> [R, h', w', C] */
+static U corner(Graph *g, U rows, U picture, U y, U x, U weight_y, U weight_x, int64_t h, int64_t w)
+{
+    U at = add(g, mul(g, picture, uop_int(g, DT_I64, h)), y);                                             /* [R, h'] */
+    at = add(g, mul(g, unsqueeze(g, at, 2), uop_int(g, DT_I64, w)), unsqueeze(g, x, 1));                   /* [R, h', w'] */
+    U weight = mul(g, unsqueeze(g, weight_y, 2), unsqueeze(g, weight_x, 1));
+    return mul(g, gather(g, rows, at, 0), unsqueeze(g, weight, 3));
+}
+
+typedef struct { int64_t h, w, samples; bool max, half_pixel; double scale; } Roi;
+
+static U roi_column(Graph *g, U rois, int64_t k, const Roi *r)
+{
+    U v = mul(g, squeeze(g, slice_i(g, rois, 1, k, k + 1), 1), scalar(g, DT_F32, r->scale));
+    return r->half_pixel ? sub(g, v, scalar(g, DT_F32, 0.5)) : v;
+}
+
+/* A fixed number of samples a cell: gathers and a reduction. */
+static U roi_align_fixed(Graph *g, U x, U rois, U picture, const Roi *r)
+{
+    int64_t n = uop_size(x, 0), c = uop_size(x, 1), h = uop_size(x, 2), w = uop_size(x, 3), s = r->samples;
+    U x0 = roi_column(g, rois, 0, r), y0 = roi_column(g, rois, 1, r), rw = sub(g, roi_column(g, rois, 2, r), x0), rh = sub(g, roi_column(g, rois, 3, r), y0);
+    if (!r->half_pixel) rw = max_(g, rw, scalar(g, DT_F32, 1)), rh = max_(g, rh, scalar(g, DT_F32, 1));
+    Ends v = ends_of(g, sample_points(g, y0, rh, r->h, s), h), u = ends_of(g, sample_points(g, x0, rw, r->w, s), w);
+    U rows = reshape_i(g, permute(g, x, (int64_t[]){ 0, 2, 3, 1 }, 4), (int64_t[]){ n * h * w, c }, 2);
+    U p = unsqueeze(g, clamp(g, picture, uop_int(g, DT_I64, 0), uop_int(g, DT_I64, n - 1)), 1);
+    U part[4] = { corner(g, rows, p, v.low, u.low, v.low_weight, u.low_weight, h, w), corner(g, rows, p, v.low, u.high, v.low_weight, u.high_weight, h, w),
+                  corner(g, rows, p, v.high, u.low, v.high_weight, u.low_weight, h, w), corner(g, rows, p, v.high, u.high, v.high_weight, u.high_weight, h, w) };
+    U y = r->max ? max_(g, max_(g, part[0], part[1]), max_(g, part[2], part[3])) : add(g, add(g, part[0], part[1]), add(g, part[2], part[3]));
+    U dim[] = { uop_dim(rois, 0), uop_index(g, r->h), uop_index(g, s), uop_index(g, r->w), uop_index(g, s), uop_index(g, c) };
+    y = reshape(g, y, dim, 6);
+    y = r->max ? reduce(g, UOP_MAX, y, (int64_t[]){ 2, 4 }, 2, false) : mean(g, y, (int64_t[]){ 2, 4 }, 2, false);
+    return permute(g, y, (int64_t[]){ 0, 3, 1, 2 }, 4);
+}
+
+static U roi_align_host(Graph *g, U x, U rois, U picture, const Roi *r)
+{
+    RoiAttr a = { r->max, r->half_pixel, (float)r->scale };
+    U call = call_new(g, custom_new(g, "roi_align", &a, sizeof a, NULL, 0), (U[]){ x, rois, picture }, 3);
+    return call_result(g, call, 0, DT_F32, (U[]){ uop_dim(rois, 0), uop_dim(x, 1), uop_index(g, r->h), uop_index(g, r->w) }, 4);
+}
+
+/** RoiAlign (ONNX 10, 16): each region [x0 y0 x1 y1] of its picture cut into h x w cells, each the mean (or maximum) of bilinear samples.
+ *  in   x [N,C,H,W], regions [R,4], pictures [R]     out  [R,C,h,w]
+ */
+U op_roi_align(Graph *g, const Ctx *c)
+{
+    static const char *const places[] = { "half_pixel", "output_half_pixel", NULL }, *const modes[] = { "avg", "max", NULL };
+    U x = c->in[0], rois = wide(g, c->in[1]);
+    int place, mode;
+    if (!choice(g, c, "coordinate_transformation_mode", c->opset < 16 ? "output_half_pixel" : "half_pixel", places, &place) || !choice(g, c, "mode", "avg", modes, &mode)) return NULL;
+    Roi r = { attr_int(g, c, "output_height", 1), attr_int(g, c, "output_width", 1), attr_int(g, c, "sampling_ratio", 0), mode == 1, place == 0, attr_float(g, c, "spatial_scale", 1) };
+    if (uop_rank(x) != 4 || uop_rank(rois) != 2 || !uop_is_int_const(uop_dim(rois, 1), 4)) return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted x of rank 4 and regions [R,4]");
+    if (r.h < 1 || r.w < 1 || r.samples < 0 || r.h > 4096 || r.w > 4096 || r.samples > 4096) return fail_node(g, c, TG_BAD_MODEL, NULL, "output sizes or sampling_ratio are out of range");
+    U picture = cast(g, c->in[2], DT_I64), wide_x = cast(g, x, DT_F32);
+    rois = cast(g, rois, DT_F32);
+    return narrow(g, r.samples && uop_static(x) ? roi_align_fixed(g, wide_x, rois, picture, &r) : roi_align_host(g, wide_x, rois, picture, &r), x);
+}
