@@ -1,0 +1,23 @@
+/* Loops of the graph, for importers: recurrent operators, Scan, Loop (control.c). */
+#ifndef TG_LOOP_H
+#define TG_LOOP_H
+#include "frontend/frontend.h"
+
+/* One round: from the round's number (DT_INDEX: CONST when unrolled, else a DEFINE_VAR) and the states to the next states and this round's rows. keep: go on after this
+ * round (bool scalar), set it to NULL where that is certain. May be called several times. false: failed, the error stands in the graph. */
+typedef bool (*LoopBody)(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep);
+
+typedef struct {
+    LoopBody body;
+    void *user;
+    U trip;                         /* DT_INDEX CONST, or a scalar i64 that data tell, at most `most` */
+    int64_t most;
+    U keep;                         /* bool scalar: start at all? NULL: yes */
+    uint32_t states, rows;
+    const U *init;
+} Loop;
+
+/* last[states]: states after the last round. row[rows]: each round's row stacked along a new axis 0. Few rounds are unrolled; more become a CALL of "loop"
+ * (graph/custom.h), where states keep their shapes. */
+bool loop_build(Graph *g, const Loop *l, U *last, U *row);
+#endif
