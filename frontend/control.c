@@ -9,7 +9,7 @@
 #include "frontend/loop.h"
 #include "graph/custom.h"
 
-enum { UNROLL_MAX = 8, FORCED_MAX = 512, VALUES_MAX = 1024 };
+enum { UNROLL_MAX = 64, FORCED_MAX = 512 };
 
 /* ---- unrolled ---- */
 
@@ -18,6 +18,11 @@ static U empty_rows(Graph *g, U like)
     U dim[TG_MAX_RANK + 1] = { uop_index(g, 0) };
     for (uint32_t k = 0; k < uop_rank(like); k++) dim[k + 1] = uop_dim(like, k);
     return expand(g, scalar(g, (DType)like->dtype, 0), dim, uop_rank(like) + 1);
+}
+
+static U stored(Graph *g, U u, U before)
+{
+    return u->dtype == DT_VOID || uop_is_const(u) || u == before || u->op == UOP_BUFFER ? u : UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, u);
 }
 
 /* Round by round; a state is stored, so that no round computes the earlier ones again. */
@@ -31,21 +36,33 @@ static bool unroll(Graph *g, const Loop *l, int64_t trip, U *last, U *row)
         if (!l->body(g, l->user, uop_index(g, i), last, next, now, &keep)) return false;
         for (uint32_t k = 0; k < l->rows; k++) rows[k * (trip + 1) + i] = now[k];
         if (!trip) break;
-        for (uint32_t k = 0; k < l->states; k++) last[k] = i + 1 < trip && next[k]->dtype != DT_VOID && !uop_is_const(next[k]) && next[k] != last[k] ? UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, next[k]) : next[k];
-        if (keep) return graph_fail_code(g, TG_UNSUPPORTED, "a loop of few rounds has a condition that depends on data"), false;
+        if (keep && !uop_is_const(keep)) return graph_fail_code(g, TG_UNSUPPORTED, "a loop of few rounds has a condition that depends on data"), false;
+        bool end = i + 1 == trip || (keep && !uop_const_int(keep));
+        for (uint32_t k = 0; k < l->states; k++) last[k] = end ? next[k] : stored(g, next[k], last[k]);
+        if (!end) continue;
+        i++;
+        break;
     }
-    for (uint32_t k = 0; k < l->rows; k++) row[k] = trip ? stack(g, rows + k * (trip + 1), (uint32_t)trip, 0) : empty_rows(g, rows[k * (trip + 1)]);
+    for (uint32_t k = 0; k < l->rows; k++) row[k] = i ? stack(g, rows + k * (trip + 1), (uint32_t)i, 0) : empty_rows(g, rows[k * (trip + 1)]);
     return graph_error(g) == TG_OK;
 }
 
 /* ---- captured values ---- */
 
 /* What a body reads: nodes that do not depend on the round, outside which nothing of the body may reach. */
-typedef struct { Graph *g; uint8_t *inner, *seen; U *captured; uint32_t count, cap; } Capture;
+typedef struct { uint8_t *inner, *seen; U *captured; uint32_t count; } Capture;
 
-static bool is_size(U u) { return u->dtype == DT_INDEX && !uop_rank(u) && op_is((Op)u->op, FLAG_ALU); }
+/* Named again inside: views, sizes and constants. A CUSTOMFUNCTION's body is a scope of its own. */
+static bool is_named_again(U u)
+{
+    switch (u->op) {
+    case UOP_PARAM: case UOP_CALL: case UOP_GETTUPLE: case UOP_CONTIGUOUS: return false;
+    case UOP_STACK: case UOP_IOTA: case UOP_BUFFER: case UOP_CUSTOMFUNCTION: return true;
+    default: return !u->nsrc || op_is((Op)u->op, FLAG_MOVE) || (u->dtype == DT_INDEX && !uop_rank(u) && op_is((Op)u->op, FLAG_ALU));
+    }
+}
 
-/* Views, sizes and constants are named again inside; anything else outside is captured. Explicit stack: chains can be long. */
+/* Anything else that does not depend on the round is captured. Explicit stack: chains can be long. */
 static void capture(Capture *c, U root)
 {
     Arena *a = arena_new();
@@ -56,12 +73,8 @@ static void capture(Capture *c, U root)
         U u = todo[--n];
         if (c->seen[u->id]) continue;
         c->seen[u->id] = 1;
-        bool open = c->inner[u->id] || op_is((Op)u->op, FLAG_MOVE) || u->op == UOP_STACK || u->op == UOP_TUPLE || is_size(u) || u->op == UOP_IOTA || u->op == UOP_BUFFER || !u->nsrc;
-        if (u->op == UOP_PARAM || u->op == UOP_CALL || u->op == UOP_GETTUPLE) open = c->inner[u->id];
-        if (!open) {
-            c->captured[c->count++] = u;
-            continue;
-        }
+        if (!c->inner[u->id] && !is_named_again(u)) c->captured[c->count++] = u;
+        if ((!c->inner[u->id] && !is_named_again(u)) || u->op == UOP_CUSTOMFUNCTION) continue;
         if (n + u->nsrc > cap) {
             U *grown = NEW_N(a, U, cap = (n + u->nsrc) * 2);
             memcpy(grown, todo, n * sizeof *todo);
@@ -78,7 +91,7 @@ static U lift(Graph *g, U body, const U *formal, uint32_t nformal, int64_t slot,
     Arena *a = arena_new();
     uint32_t n, all = graph_count(g);
     const UOp **order = uop_toposort(g, &body, 1, a, &n), **param;
-    Capture c = { g, NEW_N(a, uint8_t, all), NEW_N(a, uint8_t, all), NEW_N(graph_arena(g), U, n + 1), 0, n };
+    Capture c = { NEW_N(a, uint8_t, all), NEW_N(a, uint8_t, all), NEW_N(graph_arena(g), U, n + 1), 0 };
     for (uint32_t k = 0; k < nformal; k++) c.inner[formal[k]->id] = c.seen[formal[k]->id] = 1;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < order[i]->nsrc; k++) c.inner[order[i]->id] |= c.inner[order[i]->src[k]->id];
@@ -185,7 +198,8 @@ static bool loop_round(Graph *g, void *user, U step, const U *state, U *next, U 
     in[1] = uop_bool(g, true);                                  /* a round takes place only when the condition holds */
     for (uint32_t k = 0; k < n->states; k++) in[2 + k] = state[k];
     if (import_subgraph(g, n->c, n->body, in, n->states + 2, out, 1 + n->states + n->rows) != TG_OK) return false;
-    *keep = known_bool(g, out[0]) == 1 ? NULL : reshape_i(g, out[0], NULL, 0);
+    int go_on = known_bool(g, out[0]);
+    *keep = go_on == 1 ? NULL : go_on == 0 ? uop_bool(g, false) : reshape_i(g, out[0], NULL, 0);
     for (uint32_t k = 0; k < n->states; k++) next[k] = out[1 + k];
     for (uint32_t k = 0; k < n->rows; k++) row[k] = out[1 + n->states + k];
     return graph_error(g) == TG_OK;
