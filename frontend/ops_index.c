@@ -64,20 +64,6 @@ static U safe_index(Graph *g, const Ctx *c, U x, U idx, uint32_t axis)
     return inside(g, idx, size_of(g, x, axis, (DType)idx->dtype));
 }
 
-/* ---- ArgMax, ArgMin ---- */
-
-static U arg_best(Graph *g, const Ctx *c, bool least)
-{
-    U x = c->in[0];
-    int64_t axis;
-    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
-    if (least) x = dtype_is_float((DType)x->dtype) ? neg(g, x) : not_(g, x);        /* ~x orders integers backwards without overflow */
-    return argmax(g, x, axis, attr_bool(g, c, "keepdims", true), attr_bool(g, c, "select_last_index", false));
-}
-
-U op_argmax(Graph *g, const Ctx *c) { return arg_best(g, c, false); }
-U op_argmin(Graph *g, const Ctx *c) { return arg_best(g, c, true); }
-
 /* ---- Gather ---- */
 
 /* One known position is a view; a run of them too. */
@@ -153,7 +139,7 @@ static U nonzero(Graph *g, U x)
     return call_result(g, call, 0, DT_I64, (U[]){ uop_index(g, uop_rank(x)), n }, 2);
 }
 
-U op_nonzero(Graph *g, const Ctx *c) { return nonzero(g, c->in[0]); }
+U op_non_zero(Graph *g, const Ctx *c) { return nonzero(g, c->in[0]); }
 
 /** Compress (ONNX 9): slices of x along the axis (without one: elements of x in a row) at which the condition holds; a short condition leaves the rest out. */
 U op_compress(Graph *g, const Ctx *c)
@@ -197,7 +183,7 @@ static U topk_one(Graph *g, U x, int64_t axis, bool largest, U *index)
 }
 
 /** TopK (ONNX 1, 10, 11): the k largest (or smallest) along the axis, best first; equal ones by lower index. */
-U op_topk(Graph *g, const Ctx *c)
+U op_top_k(Graph *g, const Ctx *c)
 {
     U x = c->in[0], k, dim[TG_MAX_RANK], out[2];
     const U *size;

@@ -151,18 +151,22 @@ static U add_bias(Graph *g, const Ctx *c, U y, U bias, uint32_t n)
     return add(g, y, bias);
 }
 
-/** Conv: Y[n,m,o..] = sum over c, k.. of X[n, c, o*stride + k*dilation - pad ..] W[m, c, k..] + B[m], channels in groups. */
-U op_conv(Graph *g, const Ctx *c)
+U conv_node(Graph *g, const Ctx *c, U x, U f)
 {
-    U x = wide(g, c->in[0]), f = wide(g, c->in[1]);
     Window w;
     int64_t groups;
-    if (!conv_checks(g, c, x, f, &w, &groups) || !read_steps(g, c, x, &w)) return NULL;
+    if (!conv_checks(g, c, x, f, &w, &groups) || !read_steps(g, c, x, &w)) return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
     int64_t channels = uop_size(x, 1), each = uop_size(f, 1);
     if (channels != each * groups || uop_size(f, 0) % groups)
         return fail_node(g, c, TG_BAD_MODEL, "W", "[%lld, %lld, ..] does not fit %lld channels in %lld groups", (long long)uop_size(f, 0), (long long)each, (long long)channels, (long long)groups);
-    U y = conv(g, x, f, w.stride, w.dilation, w.before, w.after, groups);
-    return narrow(g, add_bias(g, c, y, wide(g, c->in[2]), w.n), c->in[0]);
+    return conv(g, x, f, w.stride, w.dilation, w.before, w.after, groups);
+}
+
+/** Conv: Y[n,m,o..] = sum over c, k.. of X[n, c, o*stride + k*dilation - pad ..] W[m, c, k..] + B[m], channels in groups. */
+U op_conv(Graph *g, const Ctx *c)
+{
+    U y = conv_node(g, c, wide(g, c->in[0]), wide(g, c->in[1]));
+    return y->op == UOP_ERROR ? y : narrow(g, add_bias(g, c, y, wide(g, c->in[2]), uop_rank(y) - 2), c->in[0]);
 }
 
 /* Zeros between the taps of a dilated kernel; its reach becomes its size. */

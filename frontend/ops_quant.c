@@ -119,13 +119,13 @@ static U of_rows(Graph *g, U v)
 
 static U of_columns(Graph *g, U v) { return v && uop_rank(v) && uop_numel(v) == 1 ? as_scalar(g, v) : v; }
 
-U op_matmul_integer(Graph *g, const Ctx *c)
+U op_mat_mul_integer(Graph *g, const Ctx *c)
 {
     U a_zero = c->nin > 2 ? of_rows(g, c->in[2]) : NULL, b_zero = c->nin > 3 ? of_columns(g, c->in[3]) : NULL;
     return matmul(g, centred(g, c->in[0], a_zero), centred(g, c->in[1], b_zero));
 }
 
-U op_qlinear_matmul(Graph *g, const Ctx *c)
+U op_q_linear_mat_mul(Graph *g, const Ctx *c)
 {
     const U *in = c->in;
     U a = centred(g, in[0], of_rows(g, in[2])), b = centred(g, in[3], of_columns(g, in[5]));
@@ -150,7 +150,7 @@ U op_conv_integer(Graph *g, const Ctx *c)
     return conv_node(g, c, centred(g, c->in[0], x_zero), centred(g, c->in[1], w_zero));
 }
 
-U op_qlinear_conv(Graph *g, const Ctx *c)
+U op_q_linear_conv(Graph *g, const Ctx *c)
 {
     const U *in = c->in;
     U x = centred(g, in[0], as_scalar(g, in[2])), w = centred(g, in[3], of_filters(g, in[5], in[3]));
