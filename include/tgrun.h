@@ -70,7 +70,7 @@ typedef struct {
 typedef enum { TG_PRECISION_EXACT, TG_PRECISION_SPLIT, TG_PRECISION_FAST } TgPrecision;
 
 typedef struct {
-    const char *device;        /**< "auto", "cpu", "cuda", "cuda:N", "reference" */
+    const char *device;        /**< "auto", "cpu", "cuda", "cuda:N", "reference"; "none" to look at a model only */
     int32_t threads;           /**< 0: one a physical core that the process may use */
     const char *cpus;          /**< list such as "0-3,8", or NULL */
     TgPrecision precision;
@@ -127,11 +127,18 @@ TG_API double tg_device_seconds(const TgSession *session);
 
 TG_API TgStatus tg_info(const TgSession *session, TgInfo *out);
 
+/** The model's operators, one an index: how many nodes of the graph are of that kind. Returns 0 after the last. */
+TG_API int32_t tg_model_operator(const TgSession *session, int32_t index, const char **domain, const char **name);
+
+/** Does the device of these options work here? TG_OK: its name and features. */
+TG_API TgStatus tg_device(const TgOptions *options, char name[128], char features[256]);
+
 /** Searches kernels of the prepared plan for that long (see TgOptions.progress). */
 TG_API TgStatus tg_tune(TgSession *session, double seconds, int32_t beam);
 
-/** Calls emit once a line of text of what a stage made. stage: as `tgrun dump --stage` names them; kernel: NULL for all. */
-TG_API TgStatus tg_dump(TgSession *session, const char *stage, const char *kernel, void (*emit)(void *user, const char *text), void *user);
+/** Calls emit once a line of text of what a stage makes for these inputs (as for tg_prepare); compiles and runs nothing.
+ *  stage: as `tgrun dump --stage` names them; kernel: NULL for all. */
+TG_API TgStatus tg_dump(TgSession *session, const TgTensor *inputs, int32_t count, const char *stage, const char *kernel, void (*emit)(void *user, const char *text), void *user);
 
 /** Checks without running: every problem goes to emit, a line each. TG_OK when there is none. */
 TG_API TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), void *user);
@@ -143,7 +150,8 @@ TG_API int32_t tg_operator(int32_t index, const char **domain, const char **name
 TG_API int32_t tg_type_bits(TgType type);
 TG_API const char *tg_type_name(TgType type);
 
-/** Tensor files. npy, npz and pb by suffix. Data are malloc'ed and freed by tg_tensor_free. `want`: the port's type, or 0. */
+/** Tensor files: npy, npz and pb by suffix; FILE.npz:KEY is one member (without a key: the only one); reading "-" is npy on standard input.
+ *  Data are malloc'ed and freed by tg_tensor_free. `want`: the port's type, or 0; bfloat16 has no npy type and is uint16 there. */
 TG_API TgStatus tg_tensor_read(TgTensor *out, const char *path, TgType want);
 TG_API TgStatus tg_tensor_write(const TgTensor *tensor, const char *name, const char *path);
 TG_API void tg_tensor_free(TgTensor *tensor);

@@ -1,0 +1,7 @@
+/* Choosing OptOps for a kernel; never changing what it means. */
+#ifndef TG_BEAM_H
+#define TG_BEAM_H
+#include "sched/sched.h"
+
+void heuristic_opts(OptList *out, const Kernel *k, const Target *t);      /* heuristic.c: a good list at once, from the kernel and the device alone */
+#endif

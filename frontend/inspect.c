@@ -1,0 +1,142 @@
+/* What a session and a model file tell without running: ports, facts, dumps of stages, and whether everything is supported. */
+#include <stdio.h>
+#include <string.h>
+
+#include "frontend/session.h"
+#include "graph/base/text.h"
+
+/* ---- ports ---- */
+
+int32_t tg_input_count(const TgSession *s) { return (int32_t)s->model->graph.ninput; }
+int32_t tg_output_count(const TgSession *s) { return (int32_t)s->model->graph.noutput; }
+
+static TgStatus port(const ValueDef *list, uint32_t count, int32_t index, TgPort *out)
+{
+    if (index < 0 || (uint32_t)index >= count) return fail(TG_USAGE, "port %d of %u", index, count);
+    const ValueDef *v = &list[index];
+    *out = (TgPort){ .name = v->name, .type = v->kind == VALUE_TENSOR ? (TgType)v->type : 0, .rank = v->rank };
+    if (v->rank > TG_MAX_RANK) return fail(TG_UNSUPPORTED, "'%s' has %d dimensions; %d are supported", v->name, v->rank, TG_MAX_RANK);
+    for (int32_t k = 0; k < v->rank; k++) {
+        out->shape[k] = v->dim[k].size;
+        out->symbol[k] = v->dim[k].symbol;
+    }
+    return TG_OK;
+}
+
+TgStatus tg_input(const TgSession *s, int32_t index, TgPort *out) { return port(s->model->graph.input, s->model->graph.ninput, index, out); }
+TgStatus tg_output(const TgSession *s, int32_t index, TgPort *out) { return port(s->model->graph.output, s->model->graph.noutput, index, out); }
+
+/* ---- what a session knows ---- */
+
+static int64_t parameters(const GraphDef *g)
+{
+    int64_t n = 0;
+    for (uint32_t i = 0; i < g->ninit; i++) n += g->init[i].numel;
+    return n;
+}
+
+static void plan_facts(const Plan *p, TgInfo *out)
+{
+    for (uint32_t i = 0; i < p->nstep; i++) {
+        if (p->step[i].once) continue;
+        out->kernels += p->step[i].kind == STEP_KERNEL;
+        out->host_steps += p->step[i].kind == STEP_HOST;
+    }
+    for (uint32_t i = 0; i < p->nbuffer; i++) out->weight_bytes += p->buffer[i].kind == MEM_CONST ? p->buffer[i].size_bytes : 0;
+    out->syncs = p->nsync;
+    out->planned_bytes = p->arena_bytes + p->persist_bytes;
+    out->flops = p->flops;
+}
+
+TgStatus tg_info(const TgSession *s, TgInfo *out)
+{
+    *out = (TgInfo){ .opset = model_opset(s->model, ""), .nodes = s->model->graph.nnode, .parameters = parameters(&s->model->graph), .load_s = s->load_s,
+                     .schedule_s = s->schedule_s, .compile_s = s->compile_s, .kernels_compiled = s->compiled, .kernels_cached = s->cached };
+    snprintf(out->model_hash, sizeof out->model_hash, "%s", s->model->hash);
+    if (!s->device) return TG_OK;
+    snprintf(out->device_kind, sizeof out->device_kind, "%s", s->backend->name);
+    s->backend->describe(s->device, out->device_name, out->features);
+    out->threads = s->backend->target(s->device)->threads;
+    if (s->program) plan_facts(s->program->plan, out);
+    return TG_OK;
+}
+
+static bool same_operator(const Node *a, const Node *b) { return !strcmp(a->op, b->op) && !strcmp(a->domain, b->domain); }
+
+/* Operators by their first node; the list is short, so that each call may walk. */
+int32_t tg_model_operator(const TgSession *s, int32_t index, const char **domain, const char **name)
+{
+    const GraphDef *g = &s->model->graph;
+    for (uint32_t i = 0; i < g->nnode; i++) {
+        int32_t before = 0, after = 1;
+        for (uint32_t k = 0; k < i; k++) before += same_operator(&g->node[k], &g->node[i]);
+        if (before || index--) continue;
+        for (uint32_t k = i + 1; k < g->nnode; k++) after += same_operator(&g->node[k], &g->node[i]);
+        *domain = g->node[i].domain;
+        *name = g->node[i].op;
+        return after;
+    }
+    return 0;
+}
+
+/* ---- dump and check ---- */
+
+static void emit_lines(Text *t, void (*emit)(void *user, const char *text), void *user)
+{
+    for (char *line = t->s, *end; line && *line; line = end + 1) {
+        end = strchr(line, '\n');
+        if (end) *end = 0;
+        emit(user, line);
+        if (!end) return;
+    }
+}
+
+/* Source and assembly come from the backend, one kernel after the other. */
+static TgStatus dump_code(const TgSession *s, const Plan *p, const char *stage, const char *kernel, Text *out)
+{
+    bool assembly = !strcmp(stage, "asm");
+    if (assembly && !s->backend->assembly) return fail(TG_UNSUPPORTED, "device %s has no stage asm", s->backend->name);
+    for (uint32_t i = 0; i < p->nkernel; i++) {
+        if (kernel && strcmp(kernel, p->kernel[i]->name)) continue;
+        TRY(assembly ? s->backend->assembly(out, s->device, p->kernel[i]) : s->backend->render(out, s->device, p->kernel[i]));
+        text_add(out, "\n");
+    }
+    return TG_OK;
+}
+
+static bool stage_known(const char *stage)
+{
+    static const char *const names[] = { "graph", "callify", "rangeify", "layout", "optimize", "expand", "select", "linearize", "memplan", "plan", "source", "asm" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(stage, names[i])) return true;
+    return false;
+}
+
+TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char *stage, const char *kernel, void (*emit)(void *user, const char *text), void *user)
+{
+    if (!stage_known(stage)) return fail(TG_USAGE, "stage '%s' is unknown; graph, callify, rangeify, layout, optimize, expand, select, linearize, memplan, plan, source or asm is wanted", stage);
+    TRY(session_in_file(s, session_check_inputs(s, inputs, count)));
+    Text text = { 0 };
+    Dump dump = { .text = &text, .stage = stage, .kernel = kernel };
+    Program *p = NULL;
+    TgStatus status = program_make(&p, s->model, inputs, (uint32_t)count, s->backend, s->device, PROGRAM_PLAN, &dump);
+    if (status == TG_OK && (!strcmp(stage, "source") || !strcmp(stage, "asm"))) status = dump_code(s, p->plan, stage, kernel, &text);
+    emit_lines(&text, emit, user);                      /* also what there was before a failure */
+    program_free(p, s->backend);
+    text_free(&text);
+    return session_in_file(s, status);
+}
+
+TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), void *user)
+{
+    Model *m = NULL;
+    TgStatus status = model_load(&m, path);
+    if (status != TG_OK) {
+        emit(user, tg_error());
+        status_prefix(path);
+        return status;
+    }
+    uint32_t n = import_unsupported(m, emit, user);
+    model_free(m);
+    return n ? fail(TG_UNSUPPORTED, "%s: %u operators are not supported", path, n) : TG_OK;
+}

@@ -1,0 +1,188 @@
+/* From a model and concrete inputs to something that runs: import, schedule, choose and lower kernels, plan, compile, load. In: a checked Model, the inputs' types and
+ * shapes (and values, where sizes depend on them), an open device. Out: a Program. The stages are called here in order and nowhere else; a stage that is added to a
+ * kernel's way belongs to kernel_lower, one that sees all kernels to sched_schedule. */
+#include "frontend/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "beam/beam.h"
+#include "graph/base/map.h"
+#include "graph/custom.h"
+#include "graph/print.h"
+
+double seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void dump_graph(Dump *dump, Imported *m)
+{
+    if (dump && !strcmp(dump->stage, "graph")) graph_print(dump->text, m->g, m->sink);
+}
+
+/* Equal kernels in different places are optimised, lowered and compiled once: the first of a key stands for all. */
+static TgStatus lower_kernels(Schedule *s, const Target *t, Dump *dump)
+{
+    Arena *arena = arena_new();
+    TgStatus status = TG_OK;
+    Map seen;
+    map_init(&seen, arena);
+    for (uint32_t i = 0; i < s->count && status == TG_OK; i++) {
+        Kernel *k = s->item[i].kernel;
+        if (s->item[i].kind != ITEM_KERNEL || map_gets(&seen, k->key)) continue;
+        map_puts(&seen, k->key, k);
+        OptList opts = { .count = 0 };
+        heuristic_opts(&opts, k, t);
+        status = opt_apply_list(k, &opts, t);
+        if (status == TG_OK) status = kernel_lower(k, t, dump);
+        if (status != TG_OK) status_prefix(k->name);
+    }
+    arena_free(arena);
+    return status;
+}
+
+static TgStatus bind_host_steps(Plan *p)
+{
+    for (uint32_t i = 0; i < p->nstep; i++) {
+        Step *s = &p->step[i];
+        if (s->kind != STEP_HOST || s->host) continue;
+        const char *name = custom_name(s->call->call->src[0]);
+        const HostEntry *entry = host_find(name);
+        if (!entry) return fail(TG_INTERNAL, "step %u of the plan calls '%s', which is no host function", i, name);
+        s->host = entry->fn;
+    }
+    return TG_OK;
+}
+
+static TgStatus make_plan(Program *p, const Target *t, Dump *dump)
+{
+    TRY(sched_schedule(&p->schedule, p->imported.g, p->imported.sink, t, dump));
+    TRY(lower_kernels(p->schedule, t, dump));
+    TRY(plan_make(&p->plan, p->schedule, t));
+    TRY(bind_host_steps(p->plan));
+    if (dump && !strcmp(dump->stage, "plan")) plan_print(dump->text, p->plan);
+    p->vars = NEW_N(p->arena, int64_t, p->plan->nvar + 1);
+    return TG_OK;
+}
+
+/* Outputs' memory is sized by the largest values of symbolic sizes; the shape of a run is evaluated after it. */
+static TgStatus make_outputs(Program *p)
+{
+    p->noutput = p->plan->noutput;
+    p->output = NEW_N(p->arena, TgTensor, p->noutput + 1);
+    for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
+        const PlanBuffer *b = &p->plan->buffer[i];
+        if (b->kind != MEM_OUTPUT) continue;
+        TgTensor *y = &p->output[b->offset];
+        y->type = (TgType)dtype_info[b->dtype].onnx;
+        y->rank = (int32_t)b->shape->rank;
+        y->size_bytes = (size_t)b->size_bytes;
+        y->data = aligned_alloc(64, ((size_t)b->size_bytes + 127) & ~(size_t)63);
+        if (!y->data) return fail(TG_LIMIT, "no memory for output %ld (%ld bytes)", (long)b->offset, (long)b->size_bytes);
+    }
+    return TG_OK;
+}
+
+static TgStatus output_shapes(Program *p)
+{
+    for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
+        const PlanBuffer *b = &p->plan->buffer[i];
+        if (b->kind != MEM_OUTPUT) continue;
+        TgTensor *y = &p->output[b->offset];
+        int64_t numel = 1;
+        for (uint32_t k = 0; k < b->shape->rank; k++) {
+            int64_t size = plan_eval(p->plan, b->shape->dim[k], p->vars);
+            if (size < 0) return fail(TG_INTERNAL, "size %u of output %ld is not known after the run", k, (long)b->offset);
+            numel *= y->shape[k] = size;
+        }
+        y->size_bytes = (size_t)(numel * dtype_size(b->dtype));
+    }
+    return TG_OK;
+}
+
+static void copy_inputs(Program *p, const TgTensor *input, uint32_t ninput)
+{
+    p->ninput = ninput;
+    p->input = NEW_N(p->arena, TgTensor, ninput + 1);
+    for (uint32_t i = 0; i < ninput; i++) {
+        p->input[i] = input[i];
+        p->input[i].data = NULL;
+    }
+}
+
+static void keep_baked(Program *p, const TgTensor *input)
+{
+    for (uint32_t i = 0; i < p->ninput && p->imported.baked; i++)
+        if (p->imported.baked[i] && input[i].data) p->input[i].data = arena_copy(p->arena, input[i].data, input[i].size_bytes);
+}
+
+static TgStatus make(Program *p, const Model *m, const TgTensor *input, const Backend *b, Device *d, ProgramGoal goal, Dump *dump)
+{
+    double start = seconds_now();
+    TRY(import_model(&p->imported, m, input, p->ninput));
+    keep_baked(p, input);
+    dump_graph(dump, &p->imported);
+    TRY(make_plan(p, b->target(d), dump));
+    p->schedule_s = seconds_now() - start;
+    if (goal == PROGRAM_PLAN) return TG_OK;
+    TRY(make_outputs(p));
+    TRY(b->compile(&p->code, d, p->plan->kernel, p->plan->nkernel, &p->stats));
+    start = seconds_now();
+    TRY(b->load(&p->executable, d, p->plan, p->code));
+    p->load_s = seconds_now() - start;
+    return TG_OK;
+}
+
+TgStatus program_make(Program **out, const Model *m, const TgTensor *input, uint32_t ninput, const Backend *b, Device *d, ProgramGoal goal, Dump *dump)
+{
+    Arena *arena = arena_new();
+    Program *p = NEW(arena, Program);
+    p->arena = arena;
+    copy_inputs(p, input, ninput);
+    TgStatus status = make(p, m, input, b, d, goal, dump);
+    if (status == TG_OK) *out = p;
+    else program_free(p, b);
+    return status;
+}
+
+void program_free(Program *p, const Backend *b)
+{
+    if (!p) return;
+    if (p->executable) b->unload(p->executable);
+    if (p->code) b->code_free(p->code);
+    if (p->plan) plan_free(p->plan);
+    if (p->schedule) schedule_free(p->schedule);
+    if (p->imported.g) graph_free(p->imported.g);
+    for (uint32_t i = 0; i < p->noutput; i++) free(p->output[i].data);
+    arena_free(p->arena);
+}
+
+static bool same_port(const TgTensor *mine, const TgTensor *x)
+{
+    if (mine->type != x->type || mine->rank != x->rank || memcmp(mine->shape, x->shape, sizeof *x->shape * (size_t)x->rank)) return false;
+    return !mine->data || (x->data && mine->size_bytes == x->size_bytes && !memcmp(mine->data, x->data, x->size_bytes));
+}
+
+bool program_fits(const Program *p, const TgTensor *input, uint32_t ninput)
+{
+    if (p->ninput != ninput) return false;
+    for (uint32_t i = 0; i < ninput; i++)
+        if (!same_port(&p->input[i], &input[i])) return false;
+    return true;
+}
+
+TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output)
+{
+    const void *in[p->ninput + 1];
+    void *out[p->noutput + 1];
+    for (uint32_t i = 0; i < p->ninput; i++) in[i] = input[i].data;
+    for (uint32_t i = 0; i < p->noutput; i++) out[i] = p->output[i].data;
+    TRY(b->run(p->executable, in, out, p->vars));
+    TRY(output_shapes(p));
+    memcpy(output, p->output, sizeof *output * p->noutput);
+    return TG_OK;
+}

@@ -1,0 +1,220 @@
+/* The public API. A session is a checked model, an open device and the programs made so far, one for each set of input shapes (and of those values that sizes depend on). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/session.h"
+
+enum { PROGRAMS_KEPT = 8 };         /* the least recently used goes */
+
+/* The backends of this build, in the order in which `auto` tries them; the reference is only used when named. */
+static const Backend *const backends[] = {
+#ifdef TG_HAVE_CUDA
+    &backend_cuda,
+#endif
+#ifdef TG_HAVE_CPU
+    &backend_cpu,
+#endif
+#ifdef TG_HAVE_REFERENCE
+    &backend_reference,
+#endif
+    NULL
+};
+
+const char *tg_version(void)
+{
+#define TEXT_OF(x) #x
+#define VERSION(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
+    return VERSION(TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH);
+}
+
+void tg_options_default(TgOptions *options) { *options = (TgOptions){ .device = "auto" }; }
+
+/* ---- devices ---- */
+
+static const Backend *backend_named(const char *name, size_t len)
+{
+    for (int i = 0; backends[i]; i++)
+        if (strlen(backends[i]->name) == len && !memcmp(backends[i]->name, name, len)) return backends[i];
+    return NULL;
+}
+
+static TgStatus open_named(TgSession *s, const char *name, DeviceOptions *o)
+{
+    size_t len = strcspn(name, ":");
+    const Backend *b = backend_named(name, len);
+    if (!b) return fail(TG_DEVICE, "device '%s' is unknown; auto, cpu, cuda, cuda:N or reference is wanted", name);
+    if (name[len]) {
+        char *end;
+        long index = strtol(name + len + 1, &end, 10);
+        if (*end || end == name + len + 1 || index < 0 || index > 1023 || strcmp(b->name, "cuda"))
+            return fail(TG_DEVICE, "device '%s': the number is wrong; cuda:N is wanted", name);
+        o->index = (int32_t)index;
+    }
+    s->backend = b;
+    return b->open(&s->device, o);
+}
+
+static TgStatus open_device(TgSession *s)
+{
+    const TgOptions *o = &s->options;
+    DeviceOptions d = { .threads = o->threads, .cpus = o->cpus, .cache_dir = o->no_cache ? NULL : o->cache_dir, .verbose = o->verbose };
+    if (strcmp(o->device, "auto")) return open_named(s, o->device, &d);
+    for (int i = 0; backends[i]; i++) {
+        s->backend = backends[i];
+        if (backends[i]->open(&s->device, &d) == TG_OK) return TG_OK;
+        if (o->verbose) fprintf(stderr, "%s: %s\n", backends[i]->name, tg_error());
+    }
+    return fail(TG_DEVICE, "no device works here: %s", tg_error());
+}
+
+static const char *default_cache(Arena *a)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (xdg && *xdg) return arena_printf(a, "%s/tgrun", xdg);
+    return home && *home ? arena_printf(a, "%s/.cache/tgrun", home) : NULL;
+}
+
+TgStatus tg_device(const TgOptions *options, char name[128], char features[256])
+{
+    TgSession s = { .options = *options };
+    TRY(open_device(&s));
+    s.backend->describe(s.device, name, features);
+    s.backend->close(s.device);
+    return TG_OK;
+}
+
+/* ---- sessions ---- */
+
+/* Failures of a model's own making start with the file's name. */
+TgStatus session_in_file(const TgSession *s, TgStatus status)
+{
+    if (status != TG_OK) status_prefix(s->path);
+    return status;
+}
+
+static TgStatus open_all(TgSession *s)
+{
+    double start = seconds_now();
+    TRY(session_in_file(s, model_load(&s->model, s->path)));
+    if (strcmp(s->options.device, "none")) TRY(open_device(s));
+    s->load_s = seconds_now() - start;
+    return TG_OK;
+}
+
+TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options)
+{
+    Arena *a = arena_new();
+    TgSession *s = NEW(a, TgSession);
+    s->arena = a;
+    s->path = arena_strdup(a, path);
+    if (options) s->options = *options;
+    else tg_options_default(&s->options);
+    s->options.device = arena_strdup(a, s->options.device ? s->options.device : "auto");
+    s->options.cpus = s->options.cpus ? arena_strdup(a, s->options.cpus) : NULL;
+    s->options.cache_dir = s->options.cache_dir ? arena_strdup(a, s->options.cache_dir) : default_cache(a);
+    TgStatus status = open_all(s);
+    if (status == TG_OK) *out = s;
+    else tg_close(s);
+    return status;
+}
+
+void tg_close(TgSession *s)
+{
+    if (!s) return;
+    for (Program *p = s->program, *next; p; p = next) {
+        next = p->next;
+        program_free(p, s->backend);
+    }
+    if (s->device) s->backend->close(s->device);
+    if (s->model) model_free(s->model);
+    arena_free(s->arena);
+}
+
+/* An input against its declaration; rank and type must agree, sizes where they are fixed. */
+static TgStatus check_input(const TgPort *p, const TgTensor *x)
+{
+    if (p->type && x->type != p->type)
+        return fail(TG_BAD_INPUT, "input '%s' is %s; %s is wanted", p->name, tg_type_name(x->type), tg_type_name(p->type));
+    if (p->rank >= 0 && x->rank != p->rank) return fail(TG_BAD_INPUT, "input '%s' has %d dimensions; %d are wanted", p->name, x->rank, p->rank);
+    int64_t bits = tg_type_bits(x->type);
+    for (int32_t k = 0; k < x->rank; k++) {
+        if (x->shape[k] < 0 || (x->shape[k] && bits > INT64_MAX / x->shape[k])) return fail(TG_BAD_INPUT, "input '%s': size %ld of axis %d", p->name, (long)x->shape[k], k);
+        bits *= x->shape[k] ? x->shape[k] : 1;
+        if (p->rank >= 0 && p->shape[k] >= 0 && x->shape[k] != p->shape[k])
+            return fail(TG_BAD_INPUT, "input '%s': axis %d is %ld; %ld is wanted", p->name, k, (long)x->shape[k], (long)p->shape[k]);
+    }
+    return TG_OK;
+}
+
+TgStatus session_check_inputs(const TgSession *s, const TgTensor *input, int32_t count)
+{
+    if (!s->device) return fail(TG_USAGE, "the session was opened without a device");
+    if (count != tg_input_count(s)) return fail(TG_BAD_INPUT, "%d inputs are given; %d are wanted", count, tg_input_count(s));
+    for (int32_t i = 0; i < count; i++) {
+        TgPort p;
+        TRY(tg_input(s, i, &p));
+        TRY(check_input(&p, &input[i]));
+    }
+    return TG_OK;
+}
+
+/* ---- programs ---- */
+
+static void drop_oldest(TgSession *s)
+{
+    Program **p = &s->program;
+    for (int i = 0; *p && i < PROGRAMS_KEPT; i++) p = &(*p)->next;
+    if (!*p) return;
+    program_free(*p, s->backend);
+    *p = NULL;
+}
+
+static Program *unlink_fitting(TgSession *s, const TgTensor *input, int32_t count)
+{
+    for (Program **p = &s->program; *p; p = &(*p)->next)
+        if (program_fits(*p, input, (uint32_t)count)) {
+            Program *found = *p;
+            *p = found->next;
+            return found;
+        }
+    return NULL;
+}
+
+static TgStatus program_for(TgSession *s, const TgTensor *input, int32_t count)
+{
+    if (s->program && program_fits(s->program, input, (uint32_t)count)) return TG_OK;
+    TRY(session_in_file(s, session_check_inputs(s, input, count)));
+    Program *p = unlink_fitting(s, input, count);
+    if (!p) {
+        TRY(session_in_file(s, program_make(&p, s->model, input, (uint32_t)count, s->backend, s->device, PROGRAM_READY, NULL)));
+        s->compiled += p->stats.compiled;
+        s->cached += p->stats.cached;
+        s->compile_s += p->stats.compile_s;
+        s->schedule_s += p->schedule_s;
+        s->load_s += p->load_s;
+    }
+    p->next = s->program;
+    s->program = p;
+    drop_oldest(s);
+    return TG_OK;
+}
+
+TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count) { return program_for(s, inputs, count); }
+
+TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+{
+    TRY(program_for(s, inputs, count));
+    return program_run(s->program, s->backend, inputs, outputs);
+}
+
+double tg_device_seconds(const TgSession *s)
+{
+    return s->program && s->backend->device_seconds ? s->backend->device_seconds(s->program->executable) : 0;
+}
+
+TgStatus tg_tune(TgSession *s, double seconds, int32_t beam)
+{
+    (void)seconds, (void)beam;
+    return fail(TG_UNSUPPORTED, "%s: search is not part of this build", s->path);
+}
