@@ -1,0 +1,158 @@
+#include "bench/compare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/stats.h"
+#include "bench/values.h"
+
+/* ---- tolerances ---- */
+
+/* A row a dtype: atol is a multiple of the reference's rms. `split` and `fast` loosen float32. */
+static const struct { TgType type; double rtol, atol_rms; } automatic[] = {
+    { TG_F32, 1e-4, 5e-5 }, { TG_F16, 1e-2, 2e-3 }, { TG_BF16, 3e-2, 1e-2 }, { TG_F64, 1e-7, 1e-9 },
+};
+
+double tensor_rms(const TgTensor *t)
+{
+    double sum = 0;
+    int64_t n = tensor_numel(t), count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double v = value_get(t->type, t->data, i);
+        if (!isfinite(v)) continue;
+        sum += v * v;
+        count++;
+    }
+    return count ? sqrt(sum / (double)count) : 0;
+}
+
+static Tolerance automatic_tolerance(const Args *a, const TgTensor *want)
+{
+    const char *precision = args_text(a, OPT_precision, "exact");
+    for (size_t i = 0; i < sizeof automatic / sizeof *automatic; i++) {
+        if (automatic[i].type != want->type) continue;
+        double scale = automatic[i].atol_rms;
+        if (want->type == TG_F32 && *precision == 's') scale = 1e-3;
+        if (want->type == TG_F32 && *precision == 'f') scale = 3e-2;
+        return (Tolerance){ automatic[i].rtol, scale * tensor_rms(want) };
+    }
+    return (Tolerance){ 0, 0 };
+}
+
+/* The last of `V` and `NAME:V` that applies. Names may hold colons, so the last colon counts. */
+static bool given(const Args *a, Opt o, const char *name, double *out)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < a->value[o].count; i++) {
+        const char *s = a->value[o].v[i], *colon = strrchr(s, ':');
+        if (colon && (strlen(name) != (size_t)(colon - s) || memcmp(name, s, strlen(name)))) continue;
+        found |= parse_real(colon ? colon + 1 : s, out);
+    }
+    return found;
+}
+
+Tolerance tolerance_for(const Args *a, const char *name, const TgTensor *want)
+{
+    bool standard = !strcmp(args_text(a, OPT_tolerance, "auto"), "standard");
+    Tolerance t = standard && type_is_float(want->type) ? (Tolerance){ 1e-3, 1e-7 } : automatic_tolerance(a, want);
+    given(a, OPT_rtol, name, &t.rtol);
+    given(a, OPT_atol, name, &t.atol);
+    return t;
+}
+
+/* ---- differences ---- */
+
+/* Bit patterns of floats as integers that ascend with the value, so that their difference counts the values between. */
+static int64_t ordered_bits(TgType type, const void *data, int64_t i)
+{
+    int64_t bits, sign;
+    if (type == TG_F64) memcpy(&bits, (const char *)data + 8 * i, 8), sign = INT64_MIN;
+    else if (type == TG_F32) bits = ((const int32_t *)data)[i], sign = INT32_MIN;
+    else bits = ((const int16_t *)data)[i], sign = INT16_MIN;
+    return bits < 0 ? sign - bits : bits;
+}
+
+static double ulps_between(TgType type, const void *x, const void *y, int64_t i)
+{
+    return fabs((double)ordered_bits(type, x, i) - (double)ordered_bits(type, y, i));
+}
+
+static void note_outside(Comparison *c, int64_t i)
+{
+    if (c->first < 0) c->first = i;
+    c->outside++;
+}
+
+static void compare_floats(Comparison *c, const TgTensor *got, const TgTensor *want)
+{
+    double *ulp = malloc(sizeof *ulp * ((size_t)c->numel + 1)), dot = 0, gg = 0, ww = 0;
+    uint32_t finite = 0;
+    if (!ulp) return (void)snprintf(c->why, sizeof c->why, "no memory to compare %ld values", (long)c->numel);
+    for (int64_t i = 0; i < c->numel; i++) {
+        double g = value_get(got->type, got->data, i), w = value_get(want->type, want->data, i), d = fabs(g - w);
+        if (g == w || (isnan(g) && isnan(w))) c->not_finite += !isfinite(w), d = 0;
+        else if (!(d <= c->used.atol + c->used.rtol * fabs(w)) || !isfinite(g)) note_outside(c, i);
+        if (!isfinite(g) || !isfinite(w)) continue;
+        if (d > c->max_abs) c->max_abs = d;
+        dot += g * w;
+        gg += g * g;
+        ww += w * w;
+        ulp[finite++] = ulps_between(want->type, got->data, want->data, i);
+    }
+    sort_doubles(ulp, finite);
+    c->ulp99 = finite ? quantile_sorted(ulp, finite, 0.99) : 0;
+    c->cosine = gg > 0 && ww > 0 ? dot / sqrt(gg * ww) : gg == ww;
+    free(ulp);
+}
+
+static void compare_integers(Comparison *c, const TgTensor *got, const TgTensor *want)
+{
+    for (int64_t i = 0; i < c->numel; i++) {
+        int64_t g = value_get_int(got->type, got->data, i), w = value_get_int(want->type, want->data, i);
+        double d = fabs((double)g - (double)w);
+        if (g != w && !(d <= c->used.atol + c->used.rtol * fabs((double)w))) note_outside(c, i);
+        if (d > c->max_abs) c->max_abs = d;
+    }
+    c->cosine = c->outside == 0;
+}
+
+static void compare_bytes(Comparison *c, const TgTensor *got, const TgTensor *want)
+{
+    size_t size = (size_t)tg_type_bits(want->type) / 8;
+    if (want->type == TG_STRING || !size) return (void)snprintf(c->why, sizeof c->why, "type %s is not compared", tg_type_name(want->type));
+    for (int64_t i = 0; i < c->numel; i++)
+        if (memcmp((const char *)got->data + size * (size_t)i, (const char *)want->data + size * (size_t)i, size)) note_outside(c, i);
+    c->cosine = c->outside == 0;
+}
+
+/* Complex numbers compare as pairs of reals. */
+static TgTensor as_reals(const TgTensor *t)
+{
+    TgTensor r = *t;
+    if (t->type != TG_COMPLEX64 && t->type != TG_COMPLEX128) return r;
+    r.type = t->type == TG_COMPLEX64 ? TG_F32 : TG_F64;
+    r.shape[r.rank < TG_MAX_RANK ? r.rank++ : TG_MAX_RANK - 1] = 2;
+    return r;
+}
+
+Comparison compare_tensors(const TgTensor *got_, const TgTensor *want_, Tolerance t)
+{
+    TgTensor got = as_reals(got_), want = as_reals(want_);
+    Comparison c = { .numel = tensor_numel(&want), .first = -1, .used = t, .cosine = 1 };
+    char a[96], b[96];
+    tensor_title(&got, a, sizeof a);
+    tensor_title(&want, b, sizeof b);
+    if (strcmp(a, b)) {
+        snprintf(c.why, sizeof c.why, "is %.70s, expected %.70s", a, b);
+        return c;
+    }
+    if (type_is_float(want.type)) compare_floats(&c, &got, &want);
+    else if (type_is_integer(want.type)) compare_integers(&c, &got, &want);
+    else compare_bytes(&c, &got, &want);
+    double rms = tensor_rms(&want);
+    c.max_rel = rms > 0 ? c.max_abs / rms : c.max_abs > 0 ? INFINITY : 0;
+    c.ok = !c.outside && !*c.why;
+    return c;
+}

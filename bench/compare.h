@@ -1,0 +1,20 @@
+/* Is an output what was expected? Tolerances are cli.md's: `auto` from dtype and rms of the reference, `standard` the standard's own, or given. */
+#ifndef TG_COMPARE_H
+#define TG_COMPARE_H
+#include "bench/args.h"
+
+typedef struct { double rtol, atol; } Tolerance;
+typedef struct {
+    bool ok;
+    double max_abs, max_rel, ulp99, cosine;     /* max_rel: max_abs / rms of what was expected; ulp99: 0 for integers */
+    int64_t numel, outside, first;              /* first: flat index of the first value outside, -1: none */
+    int64_t not_finite;                         /* NaN and Inf in the same places, which pass */
+    Tolerance used;
+    char why[160];                              /* type or shape differ; "" */
+} Comparison;
+
+/* Options --rtol, --atol (also NAME:V) and --tolerance for the output of that name. */
+Tolerance tolerance_for(const Args *a, const char *name, const TgTensor *want);
+Comparison compare_tensors(const TgTensor *got, const TgTensor *want, Tolerance t);
+double tensor_rms(const TgTensor *t);           /* of the finite values */
+#endif

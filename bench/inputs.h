@@ -1,0 +1,22 @@
+/* Tensors for a model's ports: from files, specifications, test data folders or a seed. */
+#ifndef TG_INPUTS_H
+#define TG_INPUTS_H
+#include "bench/args.h"
+
+enum { PORTS_MAX = 1024, SETS_MAX = 256 };
+typedef struct { TgTensor tensor; char source[200]; bool known; } Bound;     /* source: where it came from, for people */
+
+/* One set: a tensor a port; outputs hold what is expected, where that is known. */
+typedef struct {
+    char name[64];                  /* "test_data_set_0", or "" when made from options */
+    int32_t ninput, noutput;
+    Bound *input, *output;
+} DataSet;
+typedef struct { uint32_t count; DataSet *set; } Data;
+
+/* All sets of --test-data (else one), completed by -i, -s, --dim, -e and random numbers; what was assumed is said as a note. Errors are said. */
+TgStatus data_make(Data *out, const TgSession *session, const Args *a);
+void data_free(Data *d);
+/* A tensor from a specification: a file, raw:FILE, zeros, ones, random.., i64[2]:3,4. port gives type and shape where the specification does not. */
+TgStatus spec_read(TgTensor *out, const char *spec, const TgPort *port, const int64_t *shape, int32_t rank, uint64_t seed);
+#endif

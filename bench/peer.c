@@ -1,0 +1,300 @@
+#define _GNU_SOURCE
+#include "bench/peer.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/measure.h"
+#include "bench/say.h"
+
+extern char **environ;
+extern const char peer_ort[], peer_torch[];
+enum { ARGV_MAX = 128 };
+
+/* ---- folders ---- */
+
+bool folder_make(char out[64])
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(out, 64, "%.40s/tgrun.XXXXXX", tmp && *tmp && strlen(tmp) < 40 ? tmp : "/tmp");
+    if (mkdtemp(out)) return true;
+    say_error(TG_CACHE, "%s: %s", out, strerror(errno));
+    return false;
+}
+
+/* Only files that the peers make: input_K.npy and output_K.npy. */
+void folder_remove(const char *dir)
+{
+    char path[128];
+    for (int k = 0; k < PORTS_MAX; k++) {
+        snprintf(path, sizeof path, "%s/input_%d.npy", dir, k);
+        bool in = !remove(path);
+        snprintf(path, sizeof path, "%s/output_%d.npy", dir, k);
+        if (remove(path) && !in) break;
+    }
+    rmdir(dir);
+}
+
+TgStatus inputs_write(const DataSet *set, const char *dir)
+{
+    for (int32_t k = 0; k < set->ninput; k++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/input_%d.npy", dir, k);
+        TgStatus status = tg_tensor_write(&set->input[k].tensor, "", path);
+        if (status != TG_OK) return say_library_error(status);
+    }
+    return TG_OK;
+}
+
+TgStatus expected_read(DataSet *set, const TgSession *session, const char *dir, const char *source)
+{
+    for (int32_t k = 0; k < set->noutput; k++) {
+        char path[128];
+        TgPort p;
+        Bound *b = &set->output[k];
+        snprintf(path, sizeof path, "%s/output_%d.npy", dir, k);
+        TgStatus status = tg_output(session, k, &p);
+        if (b->known) tg_tensor_free(&b->tensor);
+        if (status == TG_OK) status = tg_tensor_read(&b->tensor, path, p.type);
+        if (status != TG_OK) return say_library_error(status);
+        b->known = true;
+        snprintf(b->source, sizeof b->source, "%s", source);
+    }
+    return TG_OK;
+}
+
+/* ---- command lines ---- */
+
+typedef struct { const char *argv[ARGV_MAX]; int n; char text[4096]; size_t used; } Command;
+
+static void push(Command *c, const char *s)
+{
+    if (c->n + 1 < ARGV_MAX) c->argv[c->n++] = s;
+}
+
+static const char *keep(Command *c, const char *s, size_t len)
+{
+    char *at = c->text + c->used;
+    if (c->used + len + 1 > sizeof c->text) return "";
+    memcpy(at, s, len);
+    at[len] = 0;
+    c->used += len + 1;
+    return at;
+}
+
+static const char *python(void)
+{
+    const char *s = getenv("TGRUN_PYTHON");
+    return s && *s ? s : "python3";
+}
+
+static void python_command(Command *c, const char *script, const char *model, const char *dir, const char *threads, const char *more)
+{
+    const char *list[] = { python(), "-W", "ignore", "-c", script, model, dir, threads, more };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) push(c, list[i]);
+}
+
+/* This program again, as an engine: the options of the command line, then those after `tgrun:`. */
+static void own_command(Command *c, const char *model, const char *dir, const Args *a, const char *more)
+{
+    static const struct { Opt o; const char *name; } passed[] = { { OPT_device, "--device" }, { OPT_threads, "--threads" }, { OPT_cpus, "--cpus" }, { OPT_precision, "--precision" },
+        { OPT_cache_dir, "--cache-dir" }, { OPT_beam, "--beam" }, { OPT_tune, "--tune" }, { OPT_max_memory, "--max-memory" } };
+    push(c, "/proc/self/exe");
+    push(c, "--engine");
+    push(c, "serve");
+    push(c, "--test-data");
+    push(c, dir);
+    push(c, model);
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        if (args_has(a, passed[i].o)) {
+            push(c, passed[i].name);
+            push(c, args_text(a, passed[i].o, ""));
+        }
+    if (args_has(a, OPT_no_cache)) push(c, "--no-cache");
+    for (size_t len; more && *more; more += len, more += strspn(more, " ")) {
+        len = strcspn(more, " ");
+        push(c, keep(c, more, len));
+    }
+}
+
+static TgStatus command_for(Command *c, const char *engine, const char *model, const char *dir, const Args *a)
+{
+    const char *colon = strchr(engine, ':'), *more = colon ? colon + 1 : "";
+    size_t len = colon ? (size_t)(colon - engine) : strlen(engine);
+    char threads[16];
+    snprintf(threads, sizeof threads, "%ld", (long)args_count(a, OPT_threads, 0));
+    const char *t = keep(c, threads, strlen(threads));
+    if (len == 5 && !memcmp(engine, "tgrun", 5)) own_command(c, model, dir, a, more);
+    else if (len == 3 && !memcmp(engine, "ort", 3)) python_command(c, peer_ort, model, dir, t, more);
+    else if (len == 5 && !memcmp(engine, "torch", 5)) python_command(c, peer_torch, model, dir, t, more);
+    else if (len == 3 && !memcmp(engine, "cmd", 3) && *more) {
+        push(c, "/bin/sh");
+        push(c, "-c");
+        push(c, more);
+        setenv("MODEL", model, 1);
+        setenv("DATA", dir, 1);
+        setenv("THREADS", t, 1);
+    } else return say_error(TG_USAGE, "--engine: '%s' is wrong; tgrun[:opts], ort[:LIB], torch[:compile] or 'cmd:...' is wanted", engine);
+    c->argv[c->n] = NULL;
+    return TG_OK;
+}
+
+/* ---- the conversation ---- */
+
+static TgStatus dead(Peer *p, const char *doing)
+{
+    int status = 0;
+    waitpid(p->pid, &status, 0);
+    p->pid = 0;
+    if (WIFSIGNALED(status)) return say_error(TG_DEVICE, "engine %s ended by signal %d while it %s", p->label, WTERMSIG(status), doing);
+    return say_error(TG_DEVICE, "engine %s ended with exit code %d while it %s", p->label, WEXITSTATUS(status), doing);
+}
+
+/* One line of answer, without its end; the caller frees it. */
+static TgStatus answer(Peer *p, char **line, const char *doing)
+{
+    size_t cap = 0;
+    *line = NULL;
+    ssize_t n = getline(line, &cap, p->from);
+    if (n <= 0) {
+        free(*line);
+        *line = NULL;
+        return dead(p, doing);
+    }
+    (*line)[strcspn(*line, "\n")] = 0;
+    if (strncmp(*line, "error ", 6)) return TG_OK;
+    say_error(TG_DEVICE, "engine %s: %s", p->label, *line + 6);
+    free(*line);
+    *line = NULL;
+    return TG_DEVICE;
+}
+
+static TgStatus spawn(Peer *p, char *const *argv)
+{
+    int to[2], from[2];
+    posix_spawn_file_actions_t actions;
+    if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) return say_error(TG_LIMIT, "pipe: %s", strerror(errno));
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, to[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, from[1], STDOUT_FILENO);
+    int bad = posix_spawnp(&p->pid, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(to[0]);
+    close(from[1]);
+    p->to = fdopen(to[1], "w");
+    p->from = fdopen(from[0], "r");
+    return bad ? p->pid = 0, say_error(TG_DEVICE, "engine %s: %s: %s", p->label, argv[0], strerror(bad)) : TG_OK;
+}
+
+static TgStatus greeting(Peer *p)
+{
+    char *line;
+    TgStatus status = answer(p, &line, "loaded the model");
+    if (status != TG_OK) return status;
+    const char *name = "";
+    json_t *j = json_loads(line, 0, NULL);
+    if (!j || json_unpack(j, "{s:s, s:F, s:F}", "name", &name, "load_s", &p->load_s, "first_ms", &p->first_ms)) status = say_error(TG_DEVICE, "engine %s: a strange answer: %.100s", p->label, line);
+    snprintf(p->name, sizeof p->name, "%s", name);
+    json_decref(j);
+    free(line);
+    return status;
+}
+
+TgStatus peer_start(Peer *out, const char *engine, const char *model, const char *data_dir, const Args *a)
+{
+    Command c = { .n = 0 };
+    *out = (Peer){ .pid = 0 };
+    snprintf(out->label, sizeof out->label, "%.63s", engine);
+    TgStatus status = command_for(&c, engine, model, data_dir, a);
+    double start = now_s();
+    if (status == TG_OK) status = spawn(out, (char *const *)c.argv);
+    if (status == TG_OK) status = greeting(out);
+    out->start_s = now_s() - start;
+    if (status != TG_OK) peer_stop(out);
+    return status;
+}
+
+TgStatus peer_run(Peer *p, uint32_t n, double *ms)
+{
+    char *line;
+    fprintf(p->to, "run %u\n", n);
+    fflush(p->to);
+    TgStatus status = answer(p, &line, "ran");
+    if (status != TG_OK) return status;
+    char *at = line;
+    for (uint32_t i = 0; i < n && status == TG_OK; i++) {
+        char *end;
+        ms[i] = 1e-6 * strtod(at, &end);
+        if (end == at || ms[i] <= 0) status = say_error(TG_DEVICE, "engine %s: %u times were wanted, %u came", p->label, n, i);
+        at = end;
+    }
+    free(line);
+    return status;
+}
+
+TgStatus peer_save(Peer *p, const char *dir)
+{
+    char *line;
+    fprintf(p->to, "save %s\n", dir);
+    fflush(p->to);
+    TgStatus status = answer(p, &line, "wrote its outputs");
+    free(line);
+    return status;
+}
+
+double peer_memory(Peer *p)
+{
+    char *line;
+    double mib;
+    fprintf(p->to, "memory\n");
+    fflush(p->to);
+    if (answer(p, &line, "told its memory") != TG_OK) return NAN;
+    if (!parse_real(line, &mib)) mib = NAN;
+    free(line);
+    return mib;
+}
+
+/* Nanoseconds that the process's threads have run. */
+static long cpu_time(pid_t pid)
+{
+    char path[320];
+    long sum = 0, one;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        snprintf(path, sizeof path, "/proc/%d/task/%s/schedstat", (int)pid, e->d_name);
+        FILE *f = *e->d_name == '.' ? NULL : fopen(path, "r");
+        if (f && fscanf(f, "%ld", &one) == 1) sum += one;
+        if (f) fclose(f);
+    }
+    if (d) closedir(d);
+    return sum;
+}
+
+bool peer_silent(const Peer *p)
+{
+    double start = now_s();
+    for (long before = cpu_time(p->pid), now; now_s() - start < 0.2; before = now) {
+        usleep(2000);
+        now = cpu_time(p->pid);
+        if (now == before) return true;
+    }
+    return false;
+}
+
+void peer_stop(Peer *p)
+{
+    if (p->to) fclose(p->to);
+    if (p->from) fclose(p->from);
+    if (p->pid > 0) waitpid(p->pid, NULL, 0);
+    *p = (Peer){ .pid = 0 };
+}

@@ -1,0 +1,30 @@
+/* Results of a run, for people and for programs (cli.md). */
+#ifndef TG_REPORT_H
+#define TG_REPORT_H
+#include <jansson.h>
+#include "bench/compare.h"
+#include "bench/inputs.h"
+#include "bench/measure.h"
+
+typedef struct {
+    const char *file;
+    const Args *args;
+    const TgSession *session;
+    TgInfo info;
+    const Data *data;
+    TgTensor *output;               /* of the first set: type and shape stay valid, data do not */
+    Comparison *compare;            /* [set * noutput + k]; only where the set's output is known */
+    bool compared, ok;
+    Latency latency;
+    double first_run_ms;
+} Result;
+
+int64_t peak_bytes(void);           /* the process's highest resident size */
+const char *precision_name(const Args *a);
+void report_people(FILE *f, const Result *r);
+json_t *report_json(const Result *r, TgStatus exit_code);
+TgStatus json_write(json_t *j, const char *file);       /* file "" is standard output; drops the reference */
+json_t *env_json(const TgInfo *info);
+/* `50,90,99` as numbers; TG_USAGE after say_error. */
+TgStatus percentile_list(const Args *a, double out[8], uint32_t *n);
+#endif

@@ -1,0 +1,240 @@
+/* In: a model and options. Every data set runs once and is compared and written at once, because a run's outputs live until the next; the first set is then timed. */
+#include "bench/run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "bench/peer.h"
+#include "bench/say.h"
+#include "bench/values.h"
+
+TgStatus open_model(TgSession **session, Data *data, const Args *a, const char *path)
+{
+    TgOptions o;
+    *data = (Data){ 0 };
+    args_session_options(a, &o);
+    say_progress_setup(args_text(a, OPT_progress, "auto"), &o);
+    TgStatus status = tg_open(session, path, &o);
+    return status == TG_OK ? data_make(data, *session, a) : say_library_error(status);
+}
+
+void set_inputs(const DataSet *set, TgTensor *tensors)
+{
+    for (int32_t k = 0; k < set->ninput; k++) tensors[k] = set->input[k].tensor;
+}
+
+/* ---- writing ---- */
+
+static TgStatus make_folders(const char *dir)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s", dir);
+    for (char *c = path + 1; *c; c++) {
+        if (*c != '/') continue;
+        *c = 0;
+        mkdir(path, 0777);
+        *c = '/';
+    }
+    struct stat st;
+    if (!mkdir(path, 0777) || (!stat(path, &st) && S_ISDIR(st.st_mode))) return TG_OK;
+    return say_error(TG_CACHE, "--output-dir: %s: %s", path, strerror(errno));
+}
+
+static void file_name(char *out, size_t cap, const char *name)
+{
+    size_t n = 0;
+    for (; *name && n + 1 < cap; name++) {
+        bool plain = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || (*name >= '0' && *name <= '9') || *name == '.' || *name == '_' || *name == '-';
+        if (((unsigned char)*name & 0xc0) == 0x80) continue;        /* a character is one _, however many bytes it has */
+        out[n++] = plain ? *name : '_';
+    }
+    out[n] = 0;
+}
+
+static TgStatus write_folder(const Result *r, uint32_t set, const TgTensor *output)
+{
+    char dir[2048], name[512], path[2600];
+    const DataSet *d = &r->data->set[set];
+    TgPort p;
+    if (!args_has(r->args, OPT_output_dir)) return TG_OK;
+    snprintf(dir, sizeof dir, "%s%s%s", args_text(r->args, OPT_output_dir, "."), r->data->count > 1 ? "/" : "", r->data->count > 1 ? d->name : "");
+    TgStatus status = make_folders(dir);
+    for (int32_t k = 0; k < d->noutput && status == TG_OK; k++) {
+        if (tg_output(r->session, k, &p) != TG_OK) continue;
+        file_name(name, sizeof name, p.name);
+        snprintf(path, sizeof path, "%s/%s.npy", dir, name);
+        status = tg_tensor_write(&output[k], p.name, path);
+        if (status != TG_OK) say_library_error(status);
+    }
+    return status;
+}
+
+static int32_t output_named(const Result *r, const char *s, const char **file)
+{
+    for (int32_t k = 0; k < r->data->set[0].noutput; k++) {
+        TgPort p;
+        if (tg_output(r->session, k, &p) != TG_OK) continue;
+        size_t len = strlen(p.name);
+        if (!strncmp(s, p.name, len) && s[len] == '=') return *file = s + len + 1, k;
+    }
+    return *file = s, -1;
+}
+
+/* -o: by name, else the outputs in order; the first set's. */
+static TgStatus write_files(const Result *r, const TgTensor *output)
+{
+    int32_t next = 0;
+    for (uint32_t i = 0; i < r->args->value[OPT_output].count; i++) {
+        const char *file;
+        int32_t k = output_named(r, r->args->value[OPT_output].v[i], &file);
+        TgPort p;
+        if (k < 0) k = next++;
+        if (k >= r->data->set[0].noutput) return say_error(TG_USAGE, "-o %s: the model has %d outputs, and none has that name", file, r->data->set[0].noutput);
+        TgStatus status = tg_output(r->session, k, &p);
+        if (!strcmp(file, "-")) tensor_print(stdout, p.name, &output[k]);
+        else if (status == TG_OK) status = tg_tensor_write(&output[k], p.name, file);
+        if (status != TG_OK) return say_library_error(status);
+    }
+    return TG_OK;
+}
+
+/* ---- expectations computed by somebody else ---- */
+
+static TgStatus against_reference(DataSet *set, const Args *a, const char *path)
+{
+    TgOptions o;
+    TgSession *s = NULL;
+    TgTensor in[set->ninput + 1], out[set->noutput + 1];
+    args_session_options(a, &o);
+    o.device = "reference";
+    set_inputs(set, in);
+    TgStatus status = tg_open(&s, path, &o);
+    if (status == TG_OK) status = tg_run(s, in, set->ninput, out);
+    for (int32_t k = 0; k < set->noutput && status == TG_OK; k++) {
+        Bound *b = &set->output[k];
+        if (b->known) tg_tensor_free(&b->tensor);
+        if (!(b->known = tensor_new(&b->tensor, out[k].type, out[k].shape, out[k].rank))) return say_error(TG_LIMIT, "no memory for the reference's outputs");
+        memcpy(b->tensor.data, out[k].data, out[k].size_bytes);
+        snprintf(b->source, sizeof b->source, "reference");
+    }
+    if (status != TG_OK) say_library_error(status);
+    tg_close(s);
+    return status;
+}
+
+static TgStatus against_peer(DataSet *set, const Args *a, const char *path, const TgSession *session, const char *engine)
+{
+    char dir[64];
+    Peer peer;
+    if (!folder_make(dir)) return TG_CACHE;
+    TgStatus status = inputs_write(set, dir);
+    if (status == TG_OK && (status = peer_start(&peer, engine, path, dir, a)) == TG_OK) {
+        status = peer_save(&peer, dir);
+        if (status == TG_OK) status = expected_read(set, session, dir, peer.name);
+        peer_stop(&peer);
+    }
+    folder_remove(dir);
+    return status;
+}
+
+static TgStatus against(Data *data, const Args *a, const char *path, const TgSession *session)
+{
+    const char *who = args_text(a, OPT_against, NULL);
+    if (!who) return TG_OK;
+    bool reference = !strcmp(who, "reference");
+    if (!reference && strcmp(who, "ort") && strncmp(who, "ort:", 4)) return say_error(TG_USAGE, "--against: '%s' is wrong; ort, ort:LIB or reference is wanted", who);
+    for (uint32_t i = 0; i < data->count; i++) {
+        TgStatus status = reference ? against_reference(&data->set[i], a, path) : against_peer(&data->set[i], a, path, session, who);
+        if (status != TG_OK) return status;
+    }
+    return TG_OK;
+}
+
+/* ---- the run ---- */
+
+static void compare_set(Result *r, uint32_t s, const TgTensor *output)
+{
+    const DataSet *set = &r->data->set[s];
+    for (int32_t k = 0; k < set->noutput; k++) {
+        TgPort p;
+        if (!set->output[k].known || tg_output(r->session, k, &p) != TG_OK) continue;
+        Comparison *c = &r->compare[s * (uint32_t)set->noutput + (uint32_t)k];
+        *c = compare_tensors(&output[k], &set->output[k].tensor, tolerance_for(r->args, p.name, &set->output[k].tensor));
+        r->compared = true;
+        r->ok &= c->ok;
+    }
+}
+
+static TgStatus run_set(Result *r, TgSession *session, uint32_t s)
+{
+    const DataSet *set = &r->data->set[s];
+    TgTensor in[set->ninput + 1], out[set->noutput + 1];
+    set_inputs(set, in);
+    TgStatus status = tg_prepare(session, in, set->ninput);
+    double start = now_s();
+    if (status == TG_OK) status = tg_run(session, in, set->ninput, out);
+    if (status != TG_OK) return say_library_error(status);
+    double first = 1e3 * (now_s() - start);
+    compare_set(r, s, out);
+    status = write_folder(r, s, out);
+    if (s || status != TG_OK) return status;
+    r->first_run_ms = first;
+    memcpy(r->output, out, sizeof *out * (size_t)set->noutput);
+    tg_info(session, &r->info);
+    status = write_files(r, out);
+    if (status == TG_OK) status = latency_measure(&r->latency, session, r->args, in, set->ninput, out);
+    return status;
+}
+
+static TgStatus tune(TgSession *session, const Args *a, const DataSet *set)
+{
+    TgTensor in[set->ninput + 1];
+    double seconds = args_real(a, OPT_tune, 0);
+    set_inputs(set, in);
+    if (seconds <= 0) return TG_OK;
+    TgStatus status = tg_prepare(session, in, set->ninput);
+    if (status == TG_OK) status = tg_tune(session, seconds, (int32_t)args_count(a, OPT_beam, 0));
+    say_progress_done();
+    return status == TG_OK ? status : say_library_error(status);
+}
+
+static TgStatus run_and_report(Result *r, TgSession *session)
+{
+    TgStatus status = tune(session, r->args, &r->data->set[0]);
+    for (uint32_t s = 0; s < r->data->count && status == TG_OK; s++) status = run_set(r, session, s);
+    if (status != TG_OK) return status;
+    status = r->ok ? TG_OK : TG_DIFFERS;
+    if (!args_has(r->args, OPT_quiet)) report_people(args_has(r->args, OPT_json) || args_has(r->args, OPT_output) ? stderr : stdout, r);
+    if (args_has(r->args, OPT_json)) {
+        TgStatus written = json_write(report_json(r, status), args_text(r->args, OPT_json, ""));
+        if (written != TG_OK) return written;
+    }
+    return status;
+}
+
+TgStatus run_model(const Args *a, const char *path)
+{
+    TgSession *session = NULL;
+    Data data;
+    double percent[8];
+    uint32_t n;
+    TgStatus status = percentile_list(a, percent, &n);
+    if (status == TG_OK) status = open_model(&session, &data, a, path);
+    else data = (Data){ 0 };
+    if (status == TG_OK) status = against(&data, a, path, session);
+    Result r = { .file = path, .args = a, .session = session, .data = &data, .ok = true };
+    if (status == TG_OK) {
+        size_t nout = (size_t)data.set[0].noutput + 1;
+        r.output = calloc(nout, sizeof *r.output);
+        r.compare = calloc(nout * data.count, sizeof *r.compare);
+        status = r.output && r.compare ? run_and_report(&r, session) : say_error(TG_LIMIT, "no memory for the results");
+    }
+    free(r.latency.ms);
+    free(r.output);
+    free(r.compare);
+    data_free(&data);
+    tg_close(session);
+    return status;
+}

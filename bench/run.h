@@ -1,0 +1,11 @@
+/* The verb `run`, and what other verbs share with it. */
+#ifndef TG_RUN_H
+#define TG_RUN_H
+#include "bench/report.h"
+
+TgStatus run_model(const Args *a, const char *path);
+/* A session and its data from the command line; errors are said. Both are the caller's, also after a failure. */
+TgStatus open_model(TgSession **session, Data *data, const Args *a, const char *path);
+/* tensors[k] = the set's inputs, in the model's order. */
+void set_inputs(const DataSet *set, TgTensor *tensors);
+#endif

@@ -1,0 +1,16 @@
+/* What people read: one-line errors on standard error (and as JSON when that was asked for), progress on a terminal. */
+#ifndef TG_SAY_H
+#define TG_SAY_H
+#include <stdbool.h>
+#include "tgrun.h"
+
+void say_setup(const char *program, const char *json_file, bool quiet);      /* json_file: NULL none, "" standard output */
+/* `program: message`; control characters escaped. Returns code. */
+TgStatus say_error(TgStatus code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+TgStatus say_library_error(TgStatus code);                                    /* the library's last error, with its place */
+void say_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    /* standard error, not when quiet */
+void say_progress_setup(const char *when, TgOptions *options);
+void say_progress_done(void);
+/* The time limit: exit code 124. */
+void say_time_limit(double seconds);
+#endif

@@ -1,0 +1,79 @@
+/* tgrun: runs an ONNX model, checks its outputs and reports latency. The first operand is a verb, or the model. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/run.h"
+#include "bench/say.h"
+#include "bench/verbs.h"
+
+typedef struct { const char *name; TgStatus (*fn)(const Args *a, const char *path); bool takes_model; const char *help; } Verb;
+
+static const Verb verbs[] = {
+    { "run",   run_model,  true,  "runs the model, compares if a reference is at hand, reports latency" },
+    { "info",  verb_info,  true,  "inputs, outputs, free dimensions, opset, operators with counts, parameters" },
+    { "check", verb_check, true,  "is the model valid, and what in it is not supported; nothing runs" },
+    { "tune",  verb_tune,  true,  "searches kernels for --tune SECONDS" },
+    { "dump",  verb_dump,  true,  "what a stage made: --stage NAME, --kernel NAME" },
+    { "ops",   verb_ops,   false, "every operator, version and domain that is covered" },
+    { "env",   verb_env,   false, "devices, compiler, cache: the block to paste into a report" },
+};
+enum { VERBS = sizeof verbs / sizeof *verbs };
+
+static void help(void)
+{
+    char text[2048];
+    int n = snprintf(text, sizeof text, "tgrun [VERB] MODEL [options]\n\nverbs (run, when left out; a model file named \"check\" is ./check):\n");
+    for (int i = 0; i < VERBS; i++) n += snprintf(text + n, sizeof text - (size_t)n, "  %-8s%s\n", verbs[i].name, verbs[i].help);
+    args_help(PROGRAM_TGRUN, text);
+    puts("\nexit: 0 good, 1 an output differs, 2 usage, 3 bad model, 4 bad input, 5 unsupported, 6 a limit, 7 cache or compiler, 8 device, 9 our own error, 124 time limit");
+}
+
+static void completion(const char *shell)
+{
+    const char *names[VERBS + 1] = { NULL };
+    for (int i = 0; i < VERBS; i++) names[i] = verbs[i].name;
+    args_completion(PROGRAM_TGRUN, shell, names);
+}
+
+static const Verb *verb_of(const Args *a, uint32_t *first)
+{
+    *first = 0;
+    for (int i = 0; i < VERBS && a->operand.count; i++)
+        if (!strcmp(a->operand.v[0], verbs[i].name)) return *first = 1, &verbs[i];
+    return &verbs[0];
+}
+
+/* A lone word that is no file is more likely a verb that was misspelt. */
+static TgStatus no_such_model(const char *word)
+{
+    const char *names[VERBS];
+    for (int i = 0; i < VERBS; i++) names[i] = verbs[i].name;
+    const char *near = strpbrk(word, "./") ? NULL : nearest(word, names, VERBS);
+    return near ? say_error(TG_USAGE, "'%s' is neither a verb nor a file; did you mean '%s'?", word, near) : TG_OK;
+}
+
+static TgStatus dispatch(const Args *a)
+{
+    uint32_t first, left;
+    const Verb *v = verb_of(a, &first);
+    left = a->operand.count - first;
+    if (!v->takes_model) return left ? say_error(TG_USAGE, "%s takes no model; '%s' is one too many", v->name, a->operand.v[first]) : v->fn(a, NULL);
+    if (!left) return say_error(TG_USAGE, "a model is missing: tgrun [VERB] MODEL [options]; --help tells more");
+    if (left > 1 && no_such_model(a->operand.v[0]) != TG_OK) return TG_USAGE;
+    if (left > 1) return say_error(TG_USAGE, "'%s' is one model too many", a->operand.v[first + 1]);
+    return v->fn(a, a->operand.v[first]);
+}
+
+int main(int argc, char **argv)
+{
+    Args a;
+    say_setup("tgrun", NULL, false);
+    TgStatus status = args_parse(&a, PROGRAM_TGRUN, argc, argv);
+    if (status != TG_OK) return (int)status;
+    say_setup("tgrun", args_has(&a, OPT_json) ? args_text(&a, OPT_json, "") : NULL, args_has(&a, OPT_quiet));
+    if (args_has(&a, OPT_help)) return help(), 0;
+    if (args_has(&a, OPT_version)) return printf("tgrun %s\n", tg_version()), 0;
+    if (args_has(&a, OPT_completion)) return completion(args_text(&a, OPT_completion, "bash")), 0;
+    say_time_limit(args_real(&a, OPT_timeout, 0));
+    return (int)dispatch(&a);
+}

@@ -1,0 +1,169 @@
+#include "bench/values.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int64_t tensor_numel(const TgTensor *t)
+{
+    int64_t n = 1;
+    for (int32_t k = 0; k < t->rank; k++) n *= t->shape[k];
+    return n;
+}
+
+bool type_is_float(TgType t) { return t == TG_F16 || t == TG_BF16 || t == TG_F32 || t == TG_F64; }
+bool type_is_integer(TgType t) { return t == TG_BOOL || (t >= TG_U8 && t <= TG_I64) || t == TG_U32 || t == TG_U64; }
+
+TgType type_named(const char *name, size_t len)
+{
+    for (int t = 1; t <= TG_BF16; t++) {
+        const char *s = tg_type_name((TgType)t);
+        if (strlen(s) == len && !memcmp(s, name, len)) return (TgType)t;
+    }
+    return 0;
+}
+
+/* ---- half precision, by bits: not every compiler has the types ---- */
+
+static double half_get(uint16_t h)
+{
+    int e = h >> 10 & 31, m = h & 1023;
+    double v = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
+    return h >> 15 ? -v : v;
+}
+
+static uint16_t half_put(double v)
+{
+    uint16_t sign = signbit(v) ? 0x8000 : 0;
+    double a = fabs(v);
+    if (isnan(v)) return 0x7e00;
+    if (a >= 65520) return sign | 0x7c00;
+    int e;
+    frexp(a, &e);
+    if (e < -13) e = -13;                                       /* denormals share the smallest exponent's step */
+    int64_t steps = (int64_t)nearbyint(ldexp(a, 11 - e));       /* of 2^(e-11); 2048 carries into the exponent by itself */
+    return (uint16_t)(sign | (steps < 1024 ? steps : ((e + 13) << 10) + steps));
+}
+
+static double bf16_get(uint16_t h)
+{
+    uint32_t u = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &u, 4);
+    return (double)f;
+}
+
+static uint16_t bf16_put(double v)
+{
+    float f = (float)v;
+    uint32_t u;
+    memcpy(&u, &f, 4);
+    if (isnan(v)) return 0x7fc0;
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+/* ---- elements ---- */
+
+#define TYPES(X) X(TG_BOOL, uint8_t) X(TG_U8, uint8_t) X(TG_I8, int8_t) X(TG_U16, uint16_t) X(TG_I16, int16_t) X(TG_U32, uint32_t) X(TG_I32, int32_t) X(TG_U64, uint64_t) X(TG_I64, int64_t)
+
+double value_get(TgType t, const void *data, int64_t i)
+{
+    switch (t) {
+#define GET(type, c) case type: return (double)((const c *)data)[i];
+    TYPES(GET)
+#undef GET
+    case TG_F32: return (double)((const float *)data)[i];
+    case TG_F64: return ((const double *)data)[i];
+    case TG_F16: return half_get(((const uint16_t *)data)[i]);
+    case TG_BF16: return bf16_get(((const uint16_t *)data)[i]);
+    default: return 0;
+    }
+}
+
+int64_t value_get_int(TgType t, const void *data, int64_t i)
+{
+    switch (t) {
+#define GET(type, c) case type: return (int64_t)((const c *)data)[i];
+    TYPES(GET)
+#undef GET
+    default: return 0;
+    }
+}
+
+void value_put_int(TgType t, void *data, int64_t i, int64_t v)
+{
+    switch (t) {
+#define PUT(type, c) case type: ((c *)data)[i] = type == TG_BOOL ? v != 0 : (c)v; break;
+    TYPES(PUT)
+#undef PUT
+    default: value_put(t, data, i, (double)v);
+    }
+}
+
+void value_put(TgType t, void *data, int64_t i, double v)
+{
+    switch (t) {
+    case TG_F32: ((float *)data)[i] = (float)v; break;
+    case TG_F64: ((double *)data)[i] = v; break;
+    case TG_F16: ((uint16_t *)data)[i] = half_put(v); break;
+    case TG_BF16: ((uint16_t *)data)[i] = bf16_put(v); break;
+    default:
+        if (type_is_integer(t)) value_put_int(t, data, i, isnan(v) ? 0 : (int64_t)fmin(fmax(nearbyint(v), -0x1p63), 0x1.fffffffffffffp62));
+    }
+}
+
+bool tensor_new(TgTensor *out, TgType type, const int64_t *shape, int32_t rank)
+{
+    int64_t bytes = tg_type_bits(type) / 8;
+    *out = (TgTensor){ .type = type, .rank = rank };
+    for (int32_t k = 0; k < rank; k++)
+        if (shape[k] < 0 || __builtin_mul_overflow(bytes, shape[k], &bytes)) return false;
+        else out->shape[k] = shape[k];
+    out->size_bytes = (size_t)bytes;
+    out->data = bytes < INT64_MAX / 2 ? calloc((size_t)bytes + 64, 1) : NULL;
+    return out->data != NULL;
+}
+
+/* ---- text ---- */
+
+void tensor_title(const TgTensor *t, char *out, size_t cap)
+{
+    size_t n = (size_t)snprintf(out, cap, "%s[", tg_type_name(t->type));
+    for (int32_t k = 0; k < t->rank && n < cap; k++) n += (size_t)snprintf(out + n, cap - n, "%s%ld", k ? "," : "", (long)t->shape[k]);
+    if (n < cap) snprintf(out + n, cap - n, "]");
+}
+
+static void print_value(FILE *f, const TgTensor *t, int64_t i)
+{
+    if (type_is_float(t->type)) fprintf(f, "%.7g", value_get(t->type, t->data, i));
+    else if (t->type == TG_U64) fprintf(f, "%lu", ((const unsigned long *)t->data)[i]);
+    else if (type_is_integer(t->type)) fprintf(f, "%ld", (long)value_get_int(t->type, t->data, i));
+    else fputc('?', f);
+}
+
+static void print_axis(FILE *f, const TgTensor *t, int32_t axis, int64_t first)
+{
+    enum { EDGE = 3 };
+    int64_t n = axis < t->rank ? t->shape[axis] : 1, inner = 1;
+    if (axis == t->rank) return print_value(f, t, first);
+    for (int32_t k = axis + 1; k < t->rank; k++) inner *= t->shape[k];
+    fputc('[', f);
+    for (int64_t i = 0; i < n; i++) {
+        if (i) fprintf(f, axis + 1 < t->rank ? "\n%*s" : " ", axis + 1, "");
+        if (n > 4 * EDGE && i == EDGE) {
+            fprintf(f, axis + 1 < t->rank ? "...\n%*s" : "... ", axis + 1, "");
+            i = n - EDGE;
+        }
+        print_axis(f, t, axis + 1, first + i * inner);
+    }
+    fputc(']', f);
+}
+
+void tensor_print(FILE *f, const char *name, const TgTensor *t)
+{
+    char title[160];
+    tensor_title(t, title, sizeof title);
+    fprintf(f, "%s  %s\n", name, title);
+    print_axis(f, t, 0, 0);
+    fputc('\n', f);
+}

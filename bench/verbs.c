@@ -1,0 +1,212 @@
+#include "bench/verbs.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "bench/run.h"
+#include "bench/say.h"
+#include "bench/values.h"
+
+/* ---- info ---- */
+
+static void port_text(char *out, size_t cap, const TgPort *p)
+{
+    size_t n = (size_t)snprintf(out, cap, "%s", p->type ? tg_type_name(p->type) : "not a tensor");
+    if (p->rank < 0 || !p->type) return;
+    n += (size_t)snprintf(out + n, cap - n, "[");
+    for (int32_t k = 0; k < p->rank && n < cap; k++) {
+        const char *comma = k ? "," : "";
+        if (p->shape[k] >= 0) n += (size_t)snprintf(out + n, cap - n, "%s%ld", comma, (long)p->shape[k]);
+        else n += (size_t)snprintf(out + n, cap - n, "%s%s", comma, p->symbol[k] && *p->symbol[k] ? p->symbol[k] : "?");
+    }
+    if (n < cap) snprintf(out + n, cap - n, "]");
+}
+
+typedef TgStatus (*PortFn)(const TgSession *s, int32_t index, TgPort *out);
+
+static void ports_people(const TgSession *s, const char *what, int32_t count, PortFn fn)
+{
+    for (int32_t k = 0; k < count; k++) {
+        TgPort p;
+        char text[512];
+        if (fn(s, k, &p) != TG_OK) continue;
+        port_text(text, sizeof text, &p);
+        printf("%-8s%-24s %s\n", what, p.name, text);
+    }
+}
+
+static json_t *ports_json(const TgSession *s, int32_t count, PortFn fn)
+{
+    json_t *j = json_array();
+    for (int32_t k = 0; k < count; k++) {
+        TgPort p;
+        if (fn(s, k, &p) != TG_OK) continue;
+        json_t *shape = json_array();
+        for (int32_t d = 0; d < p.rank; d++)
+            json_array_append_new(shape, p.shape[d] >= 0 ? json_integer(p.shape[d]) : json_string(p.symbol[d] && *p.symbol[d] ? p.symbol[d] : "?"));
+        json_array_append_new(j, json_pack("{s:s, s:s, s:o}", "name", p.name, "dtype", p.type ? tg_type_name(p.type) : "", "shape", shape));
+    }
+    return j;
+}
+
+static json_t *operators_json(const TgSession *s)
+{
+    const char *domain, *name;
+    json_t *j = json_array();
+    for (int32_t k = 0, n; (n = tg_model_operator(s, k, &domain, &name)) > 0; k++)
+        json_array_append_new(j, json_pack("{s:s, s:s, s:i}", "domain", *domain ? domain : "ai.onnx", "name", name, "count", (int)n));
+    return j;
+}
+
+static TgStatus info_json(const TgSession *s, const TgInfo *i, const Args *a, const char *path)
+{
+    json_t *j = json_pack("{s:s, s:{s:s, s:s, s:I, s:I, s:I}, s:o, s:o, s:o, s:b, s:i}", "schema", "tgrun.info/1", "model", "file", path, "xxh3", i->model_hash, "opset", (json_int_t)i->opset,
+                          "nodes", (json_int_t)i->nodes, "parameters", (json_int_t)i->parameters, "inputs", ports_json(s, tg_input_count(s), tg_input), "outputs",
+                          ports_json(s, tg_output_count(s), tg_output), "operators", operators_json(s), "ok", 1, "exit", 0);
+    return json_write(j, args_text(a, OPT_json, ""));
+}
+
+static TgStatus open_plain(TgSession **s, const Args *a, const char *path)
+{
+    TgOptions o;
+    args_session_options(a, &o);
+    o.device = "none";
+    TgStatus status = tg_open(s, path, &o);
+    return status == TG_OK ? status : say_library_error(status);
+}
+
+TgStatus verb_info(const Args *a, const char *path)
+{
+    TgSession *s = NULL;
+    TgInfo i;
+    TgStatus status = open_plain(&s, a, path);
+    if (status != TG_OK) return status;
+    tg_info(s, &i);
+    if (args_has(a, OPT_json)) status = info_json(s, &i, a, path);
+    else {
+        printf("%s   opset %ld, %ld nodes, %ld parameters, xxh3 %s\n", path, (long)i.opset, (long)i.nodes, (long)i.parameters, i.model_hash);
+        ports_people(s, "input", tg_input_count(s), tg_input);
+        ports_people(s, "output", tg_output_count(s), tg_output);
+        const char *domain, *name;
+        for (int32_t k = 0, n; (n = tg_model_operator(s, k, &domain, &name)) > 0; k++) printf("%-8s%s%s%-24s %d\n", "op", domain, *domain ? "." : "", name, n);
+    }
+    tg_close(s);
+    return status;
+}
+
+/* ---- check ---- */
+
+static void emit_stdout(void *user, const char *line)
+{
+    (void)user;
+    puts(line);
+}
+
+static void emit_json(void *user, const char *line) { json_array_append_new(user, json_string(line)); }
+
+TgStatus verb_check(const Args *a, const char *path)
+{
+    bool json = args_has(a, OPT_json);
+    json_t *problems = json_array();
+    TgStatus status = tg_check(path, json ? emit_json : emit_stdout, problems);
+    if (json) {
+        json_t *j = json_pack("{s:s, s:s, s:O, s:b, s:i}", "schema", "tgrun.check/1", "file", path, "problems", problems, "ok", status == TG_OK, "exit", (int)status);
+        TgStatus written = json_write(j, args_text(a, OPT_json, ""));
+        if (written != TG_OK) status = written;
+    } else if (status == TG_OK) {
+        if (!args_has(a, OPT_quiet)) printf("%s: valid, and every operator is supported\n", path);
+    } else say_library_error(status);
+    json_decref(problems);
+    return status;
+}
+
+/* ---- tune, dump ---- */
+
+TgStatus verb_tune(const Args *a, const char *path)
+{
+    TgSession *s = NULL;
+    Data data;
+    double seconds = args_real(a, OPT_tune, 30);
+    TgStatus status = open_model(&s, &data, a, path);
+    if (status == TG_OK) {
+        TgTensor in[data.set[0].ninput + 1];
+        set_inputs(&data.set[0], in);
+        status = tg_prepare(s, in, data.set[0].ninput);
+        if (status == TG_OK) status = tg_tune(s, seconds, (int32_t)args_count(a, OPT_beam, 0));
+        if (status != TG_OK) say_library_error(status);
+    }
+    say_progress_done();
+    data_free(&data);
+    tg_close(s);
+    return status;
+}
+
+TgStatus verb_dump(const Args *a, const char *path)
+{
+    TgSession *s = NULL;
+    Data data;
+    TgStatus status = open_model(&s, &data, a, path);
+    if (status == TG_OK) {
+        TgTensor in[data.set[0].ninput + 1];
+        set_inputs(&data.set[0], in);
+        status = tg_dump(s, in, data.set[0].ninput, args_text(a, OPT_stage, "graph"), args_text(a, OPT_kernel, NULL), emit_stdout, NULL);
+        if (status != TG_OK) say_library_error(status);
+    }
+    data_free(&data);
+    tg_close(s);
+    return status;
+}
+
+/* ---- ops, env ---- */
+
+TgStatus verb_ops(const Args *a, const char *unused)
+{
+    (void)unused;
+    const char *domain, *name;
+    int32_t since;
+    json_t *list = json_array();
+    for (int32_t i = 0; tg_operator(i, &domain, &name, &since); i++) {
+        if (!args_has(a, OPT_json)) printf("%-18s %-32s %d\n", *domain ? domain : "ai.onnx", name, since);
+        else json_array_append_new(list, json_pack("{s:s, s:s, s:i}", "domain", *domain ? domain : "ai.onnx", "name", name, "since_version", since));
+    }
+    if (args_has(a, OPT_json)) return json_write(json_pack("{s:s, s:o, s:b, s:i}", "schema", "tgrun.ops/1", "operators", list, "ok", 1, "exit", 0), args_text(a, OPT_json, ""));
+    json_decref(list);
+    return TG_OK;
+}
+
+static json_t *devices_json(const Args *a)
+{
+    static const char *const names[] = { "cpu", "cuda", "reference" };
+    json_t *list = json_array();
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[128] = "", features[256] = "";
+        TgOptions o;
+        args_session_options(a, &o);
+        o.device = names[i];
+        bool works = tg_device(&o, name, features) == TG_OK;
+        json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s}", "kind", names[i], "works", works, "name", works ? name : tg_error(), "features", features));
+    }
+    return list;
+}
+
+TgStatus verb_env(const Args *a, const char *unused)
+{
+    (void)unused;
+    json_t *env = env_json(NULL), *devices = devices_json(a), *value;
+    const char *key;
+    if (args_has(a, OPT_json)) {
+        json_t *j = json_pack("{s:s, s:o, s:o, s:b, s:i}", "schema", "tgrun.env/1", "env", env, "devices", devices, "ok", 1, "exit", 0);
+        return json_write(j, args_text(a, OPT_json, ""));
+    }
+    json_object_foreach(env, key, value) printf("%-12s%s\n", key, json_string_value(value));
+    size_t i;
+    json_array_foreach(devices, i, value)
+        printf("%-12s%s%s  %s\n", json_string_value(json_object_get(value, "kind")), json_is_true(json_object_get(value, "works")) ? "" : "not here: ",
+               json_string_value(json_object_get(value, "name")), json_string_value(json_object_get(value, "features")));
+    printf("%-12s%s\n", "cache", args_text(a, OPT_cache_dir, getenv("XDG_CACHE_HOME") ? "$XDG_CACHE_HOME/tgrun" : "~/.cache/tgrun"));
+    json_decref(env);
+    json_decref(devices);
+    return TG_OK;
+}

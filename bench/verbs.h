@@ -1,0 +1,12 @@
+/* Verbs of tgrun other than `run`. Each takes the command line and the operands after the verb, and returns the exit code. */
+#ifndef TG_VERBS_H
+#define TG_VERBS_H
+#include "bench/args.h"
+
+TgStatus verb_info(const Args *a, const char *path);
+TgStatus verb_check(const Args *a, const char *path);
+TgStatus verb_tune(const Args *a, const char *path);
+TgStatus verb_dump(const Args *a, const char *path);
+TgStatus verb_ops(const Args *a, const char *unused);
+TgStatus verb_env(const Args *a, const char *unused);
+#endif
