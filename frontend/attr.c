@@ -111,7 +111,7 @@ bool axis_ok(Graph *g, const Ctx *c, const char *field, int64_t axis, int64_t ra
 }
 
 /* Which of the model's inputs does x depend on? They are baked in on the next try when small; import.c decides. */
-static U unknown(Graph *g, const Ctx *c, uint32_t i)
+U fail_data(Graph *g, const Ctx *c, uint32_t i)
 {
     import_needs(c->im, c->in[i]);
     return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "a size or axis depends on the data of this input");
@@ -126,9 +126,9 @@ static bool values(Graph *g, const Ctx *c, uint32_t i, const UOp ***out, uint32_
     U x = c->in[i];
     int64_t count = uop_static(x) ? uop_numel(x) : VALUES_MAX + 1;
     if (!dtype_is_int(x->dtype)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is of type %s; wanted integers", dtype_name(x->dtype)), false;
-    if (count > VALUES_MAX) return unknown(g, c, i), false;
+    if (count > VALUES_MAX) return fail_data(g, c, i), false;
     *out = NEW_N(graph_arena(g), const UOp *, count + 1);
-    if (!values_of(g, x, *out, (uint32_t)count)) return unknown(g, c, i), false;
+    if (!values_of(g, x, *out, (uint32_t)count)) return fail_data(g, c, i), false;
     *n = (uint32_t)count;
     return true;
 }
@@ -140,7 +140,7 @@ bool input_ints(Graph *g, const Ctx *c, uint32_t i, const int64_t **out, uint32_
     if (!values(g, c, i, &v, n)) return false;
     int64_t *list = NEW_N(graph_arena(g), int64_t, *n + 1);
     for (uint32_t k = 0; k < *n; k++) {
-        if (!uop_is_const(v[k])) return unknown(g, c, i), false;
+        if (!uop_is_const(v[k])) return fail_data(g, c, i), false;
         list[k] = uop_const_int(v[k]);
     }
     *out = list;

@@ -46,7 +46,7 @@ U op_constant(Graph *g, const Ctx *c)
     }
     if (!a) return fail_node(g, c, TG_BAD_MODEL, "value", "is missing");
     int64_t n = a->n;
-    if (a->type == ATTR_TENSOR) return import_tensor(g, a->t);
+    if ((a->type == ATTR_TENSOR || a->type == ATTR_SPARSE_TENSOR) && a->t) return import_tensor(g, a->t);
     if (a->type == ATTR_FLOAT) return scalar(g, DT_F32, (double)a->f);
     if (a->type == ATTR_INT) return uop_int(g, DT_I64, a->i);
     if (a->type == ATTR_FLOATS) return import_tensor(g, &(TensorDef){ .name = "", .type = TG_F32, .rank = 1, .shape = &n, .numel = n, .data = a->floats, .size_bytes = (size_t)n * 4 });
@@ -95,7 +95,9 @@ static U range_size(Graph *g, const Ctx *c)
     bool known = true;
     for (uint32_t k = 0; k < 3; k++) {
         if (uop_numel(c->in[k]) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[k], "is not a scalar");
-        known = known && values_of(g, c->in[k], &v[k], 1) && uop_is_const(v[k]);
+        bool one = values_of(g, c->in[k], &v[k], 1) && uop_is_const(v[k]);
+        if (!one && dtype_is_float(type_of(c->in[k]))) return fail_data(g, c, k);
+        known = known && one;
     }
     if (known && (dtype_is_float(type_of(c->in[2])) ? uop_const_float(v[2]) == 0 : v[2]->arg.i == 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "a step of 0");
     if (known) {
@@ -292,6 +294,7 @@ U op_split(Graph *g, const Ctx *c)
     U dim = uop_dim(x, (uint32_t)axis);
     bool given = c->nin > 1 && c->in[1] ? input_sizes(g, c, 1, &size, &n) : attr_ints(g, c, "split", &list, &n);
     if (!ok(g)) return NULL;
+    if (!given) n = c->nout;
     if (n != c->nout || n > 256) return fail_node(g, c, TG_BAD_MODEL, "split", "%u sizes for %u outputs", n, c->nout);
     if (!given && (num != c->nout || (c->opset < 18 && uop_size(x, (uint32_t)axis) % num)))
         return fail_node(g, c, TG_BAD_MODEL, "num_outputs", "%lld parts, %u outputs, %lld elements", (long long)num, c->nout, (long long)uop_size(x, (uint32_t)axis));
@@ -493,10 +496,7 @@ U op_one_hot(Graph *g, const Ctx *c)
     U idx = c->in[0], n = cast(g, c->in[1], DT_I64);
     int64_t axis, size;
     if (uop_numel(n) != 1) return fail_node(g, c, TG_BAD_MODEL, "depth", "is not a scalar");
-    Ctx as_int = *c;
-    const UOp *in[CTX_INPUTS] = { idx, n, c->in[2] };
-    as_int.in = in;
-    if (!values_of(g, n, depth, 1) || !uop_is_const(depth[0])) return input_int(g, &as_int, 1, &size), NULL;
+    if (!values_of(g, n, depth, 1) || !uop_is_const(depth[0])) return fail_data(g, c, 1);
     size = uop_const_int(depth[0]);
     if (size < 0 || size > EXTENT_MAX) return fail_node(g, c, TG_BAD_MODEL, "depth", "is %lld", (long long)size);
     if (uop_numel(c->in[2]) != 2) return fail_node(g, c, TG_BAD_MODEL, "values", "has %lld elements; wanted 2", (long long)uop_numel(c->in[2]));
