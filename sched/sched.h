@@ -39,6 +39,9 @@ void opt_print(Text *out, const OptList *l);                            /* "SPLI
 TgStatus opt_parse(OptList *out, const char *text);
 Kernel *kernel_clone(const Kernel *k);                                  /* a scratch copy with its own Graph */
 void kernel_free(Kernel *k);
+void kernel_count(Kernel *k);                                           /* sets flops and bytes */
+void kernel_key(Kernel *k);                                             /* sets key from the structure of root */
+void kernel_name(Kernel *k);                                            /* sets name from loops and key */
 TgStatus kernel_expand(Kernel *k, const Target *t);
 TgStatus kernel_select(Kernel *k, const Target *t);
 TgStatus kernel_linearize(Kernel *k, const Target *t);

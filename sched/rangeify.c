@@ -1,0 +1,412 @@
+/* Rangeify: from tensors to kernels.
+ *
+ * Comes in: SINK of values over PARAMs (inputs), BUFFERs (constants) and results of CALLs. Goes out: a schedule of kernels (kernel.h form 1) and host calls.
+ * One sweep from outputs to inputs (descending ids) carries demands: a node's value is wanted at an index, in a kernel. Movement ops rewrite the index
+ * (index_map.c). For each node with demands one decision: inline it into each of its consumers, or stage it in a GLOBAL buffer, which begins a kernel with fresh
+ * ranges. A REDUCE that is inlined gets fresh REDUCE ranges; where it stands in the loop nest follows from the ranges that its index depends on.
+ *
+ * The decision (stage below) is a matter of repeated work only:
+ *   a REDUCE is never computed twice: not for two demands, not under a loop on which its index does not depend, unless that loop can be put inside of it (a row statistic
+ *   such as a softmax's maximum: it spans the axes that its result is broadcast over), which asks for the sets of outer ranges to be a chain;
+ *   element-wise work is recomputed while it is cheaper than a store and loads;
+ *   what depends on constants only is staged, and computed once at load.
+ */
+#include "sched/rangeify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_RANGES = 52, SIM_BUDGET = 200 };
+
+static bool is_leaf(const UOp *u)
+{
+    switch ((Op)u->op) {
+    case UOP_BUFFER: case UOP_PARAM: case UOP_CONST: case UOP_IOTA: case UOP_DEFINE_VAR: case UOP_BIND: case UOP_GETTUPLE: return true;
+    default: return false;
+    }
+}
+
+static bool is_memory(const UOp *u) { return u->op == UOP_BUFFER || u->op == UOP_PARAM || u->op == UOP_GETTUPLE; }
+
+/* Sources that carry values (sizes and offsets of movement ops do not). */
+static uint32_t value_sources(const UOp *u)
+{
+    if (is_leaf(u)) return 0;
+    if (op_is((Op)u->op, FLAG_MOVE) || u->op == UOP_REDUCE) return 1;
+    return u->nsrc;
+}
+
+/* ---- facts about nodes, before the sweep ---- */
+
+static float own_cost(const UOp *u)
+{
+    switch ((Op)u->op) {
+    case UOP_EXP2: case UOP_LOG2: case UOP_SIN: case UOP_POW: return 10;
+    case UOP_SQRT: case UOP_RECIP: case UOP_MOD: case UOP_IDIV: return 4;
+    case UOP_CAST: return dtype_size((DType)u->dtype) > dtype_size((DType)u->src[0]->dtype) ? 0 : 1;
+    default: return op_is((Op)u->op, FLAG_ALU) ? 1 : 0;
+    }
+}
+
+static void gather_facts(Rangeify *r, const UOp *const *order, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i];
+        uint32_t ns = value_sources(u), loads = is_memory(u) && uop_numel(u) > 1;
+        bool constant = u->op == UOP_CONST || u->op == UOP_IOTA || (u->op == UOP_BUFFER && graph_buffer(r->g, buffer_slot(u))->data), reduces = u->op == UOP_REDUCE;
+        float cost = own_cost(u);
+        for (uint32_t k = 0; k < ns; k++) {
+            const UOp *s = u->src[k];
+            constant = (k == 0 || constant) && r->constant[s->id];
+            if (r->forced[s->id]) { loads++; continue; }
+            reduces |= r->reduces[s->id];
+            if (s->op != UOP_REDUCE) cost += r->cost[s->id], loads += r->loads[s->id];
+            else loads++;
+        }
+        r->constant[u->id] = constant && u->op != UOP_CALL && uop_static(u);
+        r->reduces[u->id] = reduces;
+        r->cost[u->id] = cost > 1e6f ? 1e6f : cost;
+        r->loads[u->id] = (uint8_t)(loads > 200 ? 200 : loads);
+    }
+}
+
+/* ---- demands ---- */
+
+static Inst *new_inst(Rangeify *r, const UOp *u, uint32_t cut, const UOp *const *idx, const UOp *valid, uint64_t enclosing)
+{
+    Inst *i = NEW(r->arena, Inst);
+    i->node = u;
+    i->cut = cut;
+    i->valid = valid;
+    i->enclosing = enclosing;
+    i->idx = NEW_N(r->arena, const UOp *, uop_rank(u) + 1);
+    if (uop_rank(u)) memcpy(i->idx, idx, uop_rank(u) * sizeof *idx);
+    if (r->ninst == r->all_cap) r->all = realloc(r->all, (r->all_cap = r->all_cap ? r->all_cap * 2 : 1024) * sizeof *r->all);
+    i->number = r->ninst;
+    return r->all[r->ninst++] = i;
+}
+
+static Inst *demand(Rangeify *r, const UOp *u, uint32_t cut, const UOp *const *idx, const UOp *valid, uint64_t enclosing)
+{
+    for (Inst *i = r->inst[u->id]; i; i = i->next)
+        if (i->cut == cut && i->valid == valid && (!uop_rank(u) || !memcmp(i->idx, idx, uop_rank(u) * sizeof *idx))) {
+            i->enclosing |= enclosing;
+            return i;
+        }
+    Inst *i = new_inst(r, u, cut, idx, valid, enclosing);
+    i->next = r->inst[u->id];
+    return r->inst[u->id] = i;
+}
+
+static const UOp *fresh_range(Rangeify *r, Cut *c, const UOp *bound, AxisType type)
+{
+    if (uop_is_int_const(bound, 1)) return uop_index(r->g, 0);
+    return c->range[c->nrange] = uop_range(r->g, (int)c->nrange, bound, type), c->range[c->nrange++];
+}
+
+static uint64_t depends(const UOp *const *idx, uint32_t n)
+{
+    uint64_t m = 0;
+    for (uint32_t k = 0; k < n; k++) m |= idx[k]->ranges;
+    return m;
+}
+
+static double extent(const Cut *c, uint64_t ranges)
+{
+    double n = 1;
+    for (; ranges; ranges &= ranges - 1) n *= (double)c->range[__builtin_ctzll(ranges)]->src[0]->vmax;
+    return n;
+}
+
+/* Stands for a gathered position until its expression is known: a value that depends on what the index tensor's own index depends on. */
+static const UOp *placeholder(Rangeify *r, const UOp *const *idx, uint32_t n, int64_t number) { return uop_new(r->g, UOP_CUSTOM, DT_INDEX, ARG_I(number), idx, n); }
+
+static void push_gather(Rangeify *r, Inst *i)
+{
+    const UOp *u = i->node, *idx[64], *valid, *gather[16];
+    for (uint32_t k = 1; k < u->nsrc; k++) {
+        index_source(r, u, k, i->idx, i->valid, NULL, idx, &valid);
+        i->child[k] = demand(r, u->src[k], i->cut, idx, valid, i->enclosing);
+        gather[k - 1] = placeholder(r, idx, uop_rank(u->src[k]), i->child[k]->number);
+    }
+    index_source(r, u, 0, i->idx, i->valid, gather, idx, &valid);
+    i->child[0] = demand(r, u->src[0], i->cut, idx, valid, i->enclosing);
+}
+
+static void push_reduce(Rangeify *r, Inst *i)
+{
+    const UOp *u = i->node, *idx[64];
+    Cut *c = &r->cut[i->cut];
+    uint32_t rank = uop_rank(u), n = blob_count(u->arg.blob);
+    uint64_t inside = depends(i->idx, rank);
+    memcpy(idx, i->idx, rank * sizeof *idx);
+    i->range = NEW_N(r->arena, const UOp *, n + 1);
+    for (uint32_t k = 0; k < n; k++) {
+        int64_t axis = blob_ints(u->arg.blob)[k];
+        idx[axis] = fresh_range(r, c, uop_dim(u->src[0], (uint32_t)axis), AXIS_REDUCE);
+        if (idx[axis]->op == UOP_RANGE) i->range[i->nrange++] = idx[axis], inside |= range_bit(idx[axis]);
+    }
+    i->child[0] = demand(r, u->src[0], i->cut, idx, i->valid, inside);
+}
+
+/* Hands an inlined instance's demand on to its sources. */
+static void push(Rangeify *r, Inst *i)
+{
+    const UOp *u = i->node, *idx[64], *valid;
+    uint32_t n = value_sources(u);
+    i->child = NEW_N(r->arena, Inst *, n + 1);
+    if (u->op == UOP_REDUCE) { push_reduce(r, i); return; }
+    if (u->op == UOP_INDEX) { push_gather(r, i); return; }
+    for (uint32_t k = 0; k < n; k++) {
+        if (u->op == UOP_STACK && uop_is_const(i->idx[0]) && i->idx[0]->arg.i != k) continue;
+        index_source(r, u, k, i->idx, i->valid, NULL, idx, &valid);
+        i->child[k] = demand(r, u->src[k], i->cut, idx, valid, i->enclosing);
+    }
+}
+
+/* ---- would inlining repeat a reduce? ---- */
+
+typedef struct { const UOp *node; const UOp **idx; } Reach;
+typedef struct { Reach at[16]; uint32_t n; int budget; } Sim;
+
+static void sim(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp *valid, Sim *s)
+{
+    if (s->budget-- <= 0 || is_leaf(u) || r->forced[u->id] || !r->reduces[u->id]) return;
+    if (u->op == UOP_REDUCE) {
+        if (s->n == 16) { s->budget = 0; return; }
+        s->at[s->n].node = u;
+        s->at[s->n++].idx = arena_copy(r->arena, idx, uop_rank(u) * sizeof *idx);
+        return;
+    }
+    uint32_t n = value_sources(u);
+    const UOp *next[64], *next_valid, *gather[16];
+    for (uint32_t k = n; k-- > 0;) {
+        if (u->op == UOP_INDEX && !k)
+            for (uint32_t j = 1; j < n; j++) {
+                index_source(r, u, j, idx, valid, NULL, next, &next_valid);
+                gather[j - 1] = placeholder(r, next, uop_rank(u->src[j]), -1 - (int64_t)u->src[j]->id);
+            }
+        index_source(r, u, k, idx, valid, gather, next, &next_valid);
+        sim(r, u->src[k], next, next_valid, s);
+    }
+}
+
+/* Inlining all demands (of one kernel) reaches each reduce at one index only, and none under a REDUCE loop. */
+static bool reduces_once(Rangeify *r, const UOp *u)
+{
+    Sim all = { .budget = SIM_BUDGET };
+    const Cut *c = &r->cut[r->inst[u->id]->cut];
+    for (Inst *i = r->inst[u->id]; i; i = i->next) {
+        uint32_t before = all.n;
+        sim(r, u, i->idx, i->valid, &all);
+        if (all.budget <= 0) return false;
+        for (uint32_t k = before; k < all.n; k++)
+            if (depends(all.at[k].idx, uop_rank(all.at[k].node)) & ~c->out) return false;
+    }
+    for (uint32_t a = 0; a < all.n; a++)
+        for (uint32_t b = 0; b < a; b++)
+            if (all.at[a].node == all.at[b].node && memcmp(all.at[a].idx, all.at[b].idx, uop_rank(all.at[a].node) * sizeof(UOp *))) return false;
+    return true;
+}
+
+/* ---- the decision ---- */
+
+static bool chain_accepts(const Cut *c, uint64_t set)
+{
+    for (uint32_t k = 0; k < c->nchain; k++)
+        if ((c->chain[k] & set) != set && (c->chain[k] & set) != c->chain[k]) return false;
+    return c->nchain < 16;
+}
+
+static double reduce_extent(const UOp *u)
+{
+    double n = 1;
+    for (uint32_t k = 0; k < blob_count(u->arg.blob); k++) n *= (double)uop_size(u->src[0], (uint32_t)blob_ints(u->arg.blob)[k]);
+    return n;
+}
+
+/* May this REDUCE's only demand be met inside the kernel that asks? */
+static bool reduce_fits(Rangeify *r, const UOp *u, const Inst *i)
+{
+    Cut *c = &r->cut[i->cut];
+    uint64_t set = depends(i->idx, uop_rank(u));
+    double span = reduce_extent(u);
+    if (c->nrange + blob_count(u->arg.blob) > MAX_RANGES || (set & ~c->out) || i->valid) return false;
+    if (set == c->out) {
+        if (i->enclosing != c->out || c->nheavy) return false;
+        if (span >= 16) c->nheavy++;
+        return true;
+    }
+    double lacking = extent(c, c->out & ~set), outer = extent(c, set), total = outer * lacking;
+    if (!chain_accepts(c, set) || span > 2 * lacking || lacking > 2 * span) return false;
+    if (outer < 2 * r->target->threads && total > 16384) return false;
+    for (uint32_t k = 0; k < c->nchain; k++)
+        if (c->chain[k] == set) return true;
+    c->chain[c->nchain++] = set;
+    return true;
+}
+
+static bool in_chain(const Cut *c, uint64_t set)
+{
+    for (uint32_t k = 0; k < c->nchain; k++)
+        if ((set & ~c->chain[k]) == 0) return true;
+    return false;
+}
+
+/* Element-wise work under loops that it does not need: a store and loads are cheaper. */
+static bool repeated(Rangeify *r, const UOp *u, const Inst *i)
+{
+    const Cut *c = &r->cut[i->cut];
+    uint64_t set = depends(i->idx, uop_rank(u));
+    double times = extent(c, i->enclosing) / (double)uop_numel(u);
+    if (times < 4 || in_chain(c, set)) return false;
+    if (i->enclosing & ~c->out) return r->cost[u->id] >= 1;
+    return r->cost[u->id] >= 12 || r->reduces[u->id];
+}
+
+static bool stage_alu(Rangeify *r, const UOp *u)
+{
+    const Inst *first = r->inst[u->id];
+    bool one_cut = true, under_reduce = false;
+    for (const Inst *i = first; i; i = i->next) {
+        one_cut &= i->cut == first->cut;
+        under_reduce |= (i->enclosing & ~r->cut[i->cut].out) != 0;
+        if (repeated(r, u, i)) return true;
+    }
+    if (r->reduces[u->id] && (first->next || under_reduce || first->valid)) return !one_cut || !reduces_once(r, u);
+    if (!first->next || one_cut) return false;
+    return r->cost[u->id] > 6 || r->loads[u->id] > 2;
+}
+
+/* Cheap joins of what lies in memory already are read through; others are stored part by part. */
+static bool stage_cat(Rangeify *r, const UOp *u)
+{
+    const Inst *i = r->inst[u->id];
+    if (u->nsrc > 4 || r->reduces[u->id] || i->next) return true;
+    return extent(&r->cut[i->cut], i->enclosing) / (double)uop_numel(u) > 1.5;
+}
+
+static bool stage(Rangeify *r, const UOp *u)
+{
+    if (is_leaf(u)) return false;
+    if (r->forced[u->id] || u->op == UOP_CONTIGUOUS) return true;
+    if (u->op == UOP_CAT) return stage_cat(r, u);
+    if (u->op == UOP_STACK) return u->nsrc > 8;
+    if (u->op == UOP_REDUCE) return r->constant[u->id] || r->inst[u->id]->next || !reduce_fits(r, u, r->inst[u->id]);
+    if (!op_is((Op)u->op, FLAG_ALU)) return false;
+    if (r->constant[u->id] && uop_numel(u) > 1 && r->loads[u->id]) return true;
+    return stage_alu(r, u);
+}
+
+/* ---- staging ---- */
+
+static Cut *new_cut(Rangeify *r, const UOp *u, const UOp *buffer)
+{
+    if (r->ncut == r->cut_cap) r->cut = realloc(r->cut, (r->cut_cap = r->cut_cap ? r->cut_cap * 2 : 64) * sizeof *r->cut);
+    Cut *c = &r->cut[r->ncut];
+    memset(c, 0, sizeof *c);
+    c->buffer = buffer;
+    c->root = u;
+    c->order = u->id;
+    uint32_t rank = uop_rank(u);
+    c->store = NEW_N(r->arena, const UOp *, rank + 1);
+    for (uint32_t k = 0; k < rank; k++) c->store[k] = fresh_range(r, c, uop_dim(u, k), AXIS_LOOP);
+    c->nout = c->nrange;
+    c->out = c->nrange ? (UINT64_C(2) << (c->nrange - 1)) - 1 : 0;
+    c->inst = new_inst(r, u, r->ncut++, c->store, NULL, c->out);
+    return c;
+}
+
+static const UOp *new_buffer(Rangeify *r, const UOp *u)
+{
+    BufferInfo info = { (DType)u->dtype, u->shape, NULL, (size_t)(uop_numel(u) * dtype_size((DType)u->dtype)), NULL };
+    return r->buffer[u->id] = graph_add_buffer(r->g, &info);
+}
+
+/* One kernel a part, each storing its slice. */
+static void stage_parts(Rangeify *r, const UOp *u)
+{
+    const UOp *buffer = new_buffer(r, u), *begin = uop_index(r->g, 0);
+    int64_t axis = u->arg.i;
+    for (uint32_t k = 0; k < u->nsrc; k++) {
+        Cut *c = new_cut(r, u->src[k], buffer);
+        c->order = u->id;
+        c->store[axis] = index_simplify(r, index_math(r->g, UOP_ADD, c->store[axis], begin));
+        begin = index_simplify(r, index_math(r->g, UOP_ADD, begin, uop_dim(u->src[k], (uint32_t)axis)));
+        Inst *i = c->inst;
+        i->next = r->inst[u->src[k]->id];
+        r->inst[u->src[k]->id] = i;
+    }
+}
+
+static void visit(Rangeify *r, const UOp *u)
+{
+    if (!r->inst[u->id] && !r->forced[u->id]) return;
+    bool staged = r->inst[u->id] ? stage(r, u) : !is_leaf(u);
+    if (is_leaf(u)) return;
+    if (staged && u->op == UOP_CAT) stage_parts(r, u);
+    else if (staged) {
+        Inst *i = new_cut(r, u, new_buffer(r, u))->inst;
+        i->root = true;
+        push(r, i);
+    } else
+        for (Inst *i = r->inst[u->id]; i; i = i->next) push(r, i);
+}
+
+/* ---- the sweep ---- */
+
+/* Outputs and whatever a CALL reads must lie in memory. */
+static void force(Rangeify *r, const UOp *const *order, uint32_t n, const UOp *sink)
+{
+    for (uint32_t k = 0; k < sink->nsrc; k++) r->forced[sink->src[k]->id] = 1;
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_CALL) {
+            r->called[order[i]->id] = 1;
+            for (uint32_t k = 1; k < order[i]->nsrc; k++) r->forced[order[i]->src[k]->id] = 1;
+        }
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_GETTUPLE) new_buffer(r, order[i]);
+}
+
+static TgStatus unsupported(const UOp *const *order, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        switch ((Op)order[i]->op) {
+        case UOP_ERROR: case UOP_FUNCTION: case UOP_TUPLE: case UOP_STORE: case UOP_LOAD: case UOP_WMMA: case UOP_INS: case UOP_ATOMICADD: case UOP_CUSTOM: case UOP_BINARY:
+            return fail(TG_INTERNAL, "rangeify: %s in a tensor graph", op_name((Op)order[i]->op));
+        default: break;
+        }
+    return TG_OK;
+}
+
+TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t)
+{
+    Rangeify r = { .g = g, .arena = arena_new(), .target = t, .nnode = graph_count(g) };
+    uint32_t n;
+    const UOp **order = uop_toposort(g, &sink, 1, r.arena, &n);
+    r.inst = NEW_N(r.arena, Inst *, r.nnode);
+    r.buffer = NEW_N(r.arena, const UOp *, r.nnode);
+    r.called = NEW_N(r.arena, uint8_t, r.nnode);
+    r.forced = NEW_N(r.arena, uint8_t, r.nnode);
+    r.reduces = NEW_N(r.arena, uint8_t, r.nnode);
+    r.constant = NEW_N(r.arena, uint8_t, r.nnode);
+    r.loads = NEW_N(r.arena, uint8_t, r.nnode);
+    r.cost = NEW_N(r.arena, float, r.nnode);
+    TgStatus status = unsupported(order, n);
+    if (status == TG_OK) {
+        r.simplify = rewriter_new(g, rules_symbolic(), NULL);
+        force(&r, order, n, sink);
+        gather_facts(&r, order, n);
+        for (uint32_t i = n; i-- > 0;)
+            if (order[i] != sink) visit(&r, order[i]);
+        status = graph_error(g) ? graph_error(g) : cut_kernels(&r, out);
+        out->noutput = sink->nsrc;
+        out->output = NEW_N(graph_arena(g), const UOp *, sink->nsrc + 1);
+        for (uint32_t k = 0; k < sink->nsrc; k++) out->output[k] = r.buffer[sink->src[k]->id] ? r.buffer[sink->src[k]->id] : sink->src[k];
+        rewriter_free(r.simplify);
+    }
+    free(r.all);
+    free(r.cut);
+    arena_free(r.arena);
+    return status;
+}

@@ -1,0 +1,55 @@
+/* What the files of rangeify share: rangeify.c sweeps and decides, index_map.c says how an index passes through a node, cut.c builds kernels. */
+#ifndef TG_RANGEIFY_H
+#define TG_RANGEIFY_H
+#include "graph/rewrite.h"
+#include "sched/sched.h"
+
+/* A demand for a node's value at an index, in one kernel. Inlined nodes have one expression an instance; staged ones are loaded. */
+typedef struct Inst {
+    const UOp *node, *valid, *expr;    /* valid: the value counts only where it is true; NULL: always */
+    uint32_t cut;
+    const UOp **idx;
+    uint64_t enclosing;                /* RANGEs under which the value is computed when it is inlined here */
+    struct Inst **child;               /* a source's demand; NULL where it has none */
+    const UOp **range;                 /* of a REDUCE */
+    uint32_t nrange, number;
+    bool root;                         /* computes a staged node; others of a staged node load */
+    struct Inst *next;
+} Inst;
+
+/* A kernel in the making. */
+typedef struct {
+    const UOp *buffer, *root;
+    Inst *inst;
+    const UOp **store;                 /* indices of the store */
+    const UOp *range[64];              /* by number */
+    uint32_t nrange, nout, order;
+    uint64_t out;                      /* RANGEs of the store */
+    uint64_t chain[16];                /* sets of outer ranges on which inlined reduces depend: any two contain one another */
+    uint32_t nchain, nheavy;
+} Cut;
+
+typedef struct {
+    Graph *g;
+    Arena *arena;
+    const Target *target;
+    Rewriter *simplify;
+    Inst **inst;                       /* by node id: list of demands */
+    const UOp **buffer;                /* by node id: where a staged node lives, or NULL */
+    uint8_t *forced, *reduces, *constant, *called;
+    float *cost;                       /* by node id: element-wise work of the inlined cone */
+    uint8_t *loads;                    /* by node id: buffers that it reads */
+    Cut *cut;
+    uint32_t ncut, cut_cap, ninst, nnode;
+    Inst **all;
+    uint32_t all_cap;
+} Rangeify;
+
+/* The index and validity at which source k of node is wanted when node is wanted at idx under valid. Not for REDUCE. gather: stands for the value of an index tensor. */
+void index_source(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *idx, const UOp *valid, const UOp *const *gather, const UOp **out_idx, const UOp **out_valid);
+const UOp *index_simplify(Rangeify *r, const UOp *u);
+const UOp *index_math(Graph *g, Op op, const UOp *a, const UOp *b);
+static inline bool is_global(const UOp *u) { return u->op == UOP_PARAM || (u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL); }
+/* Builds every instance's expression and the kernels; appends to the schedule in order. */
+TgStatus cut_kernels(Rangeify *r, Schedule *out);
+#endif
