@@ -9,8 +9,16 @@
 void kernel_free(Kernel *k)
 {
     if (!k) return;
-    graph_free(k->g);
+    if (!k->owner) graph_free(k->g);
     free(k);
+}
+
+Kernel *kernel_shared(Kernel *k)
+{
+    Kernel *c = malloc(sizeof *c);
+    *c = *k;
+    c->owner = k->owner ? k->owner : k;
+    return c;
 }
 
 /* The copy holds root (not linear): a search lowers many copies of one kernel. */
@@ -19,9 +27,12 @@ Kernel *kernel_clone(const Kernel *k)
     Kernel *c = malloc(sizeof *c);
     *c = *k;
     c->g = graph_new();
+    c->owner = NULL;
     const UOp **memo = calloc(k->root->id + 1, sizeof *memo);
     c->root = uop_copy(c->g, k->root, memo);
     for (uint32_t i = 0; i < k->nvar; i++) c->var[i] = uop_copy(c->g, k->var[i], NULL);
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (k->pack[i].load) c->pack[i].load = uop_copy(c->g, k->pack[i].load, NULL), c->pack[i].at = uop_copy(c->g, k->pack[i].at, NULL);
     c->linear = NULL;
     free(memo);
     return c;

@@ -35,8 +35,12 @@ typedef struct { OptOp op[OPT_MAX]; uint32_t count; } OptList;
 /* A parameter of a kernel: which tensor-level BUFFER of the model's graph stands behind PARAM(slot). */
 typedef struct { const UOp *buffer; bool written, read; } KernelParam;
 
+/* A packed constant (OptOp PACK): the load that the kernel had, the index that it has now, elements of the copy. NULL load: not packed. */
+typedef struct { const UOp *load, *at; int64_t numel; } KernelPack;
+
 typedef struct Kernel {
-    Graph *g;                       /* owns root; scratch of its own: many kernels are worked on at once */
+    Graph *g;                       /* holds root; scratch of its own: many kernels are worked on at once */
+    struct Kernel *owner;           /* whose graph it is; NULL: its own */
     const UOp *root;                /* form 1 .. 5 */
     const UOp *linear;              /* form 6, or NULL */
     uint32_t nparam;
@@ -44,6 +48,7 @@ typedef struct Kernel {
     uint32_t nvar;
     const UOp *var[16];             /* DEFINE_VARs, in the order of the arguments */
     OptList opts;                   /* applied, in order */
+    KernelPack pack[KERNEL_PARAMS];
     char name[64];                  /* e.g. "r_56_64_9_3f2a91c0": reduce or element-wise (r, e), sizes, key */
     char key[33];                   /* XXH3-128 of the canonical form 2, hex: equal kernels in different places have one key */
     int64_t flops, bytes;           /* a launch */

@@ -31,13 +31,21 @@ TgStatus sched_layout(Schedule *s, const Target *t);                    /* stora
 TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump);     /* the above in order */
 void schedule_free(Schedule *s);
 
+/* Chooses a list for a kernel that is seen for the first time (beam/: heuristics or the tuning database). */
+typedef void (*ChooseOpts)(OptList *out, const Kernel *k, const ScheduleItem *item, const Schedule *s, void *user);
+/* Optimises and lowers every kernel, each key once; packed constants become buffers with kernels that run once. */
+TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *user, Dump *dump);
+
 /* A kernel's axes as OptOps number them: RANGEs of the output END in order, then REDUCE ranges in order of number. */
 uint32_t opt_axes(const Kernel *k, const UOp **range, uint32_t cap);
 TgStatus opt_apply(Kernel *k, const OptOp *op, const Target *t);        /* illegal: TG_USAGE and a reason; k unchanged */
 TgStatus opt_apply_list(Kernel *k, const OptList *l, const Target *t);
+TgStatus opt_pack(Kernel *k, uint32_t slot);                            /* pack.c */
+Kernel *pack_kernel(const Kernel *k, uint32_t slot);                    /* fills the packed copy: PARAM(0) copy, PARAM(1) original */
 void opt_print(Text *out, const OptList *l);                            /* "SPLIT 1 32 UPCAST; PACK 2; .." */
 TgStatus opt_parse(OptList *out, const char *text);
 Kernel *kernel_clone(const Kernel *k);                                  /* a scratch copy with its own Graph */
+Kernel *kernel_shared(Kernel *k);                                       /* the same graph and code, params of its own */
 void kernel_free(Kernel *k);
 void kernel_count(Kernel *k);                                           /* sets flops and bytes */
 void kernel_key(Kernel *k);                                             /* sets key from the structure of root */

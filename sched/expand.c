@@ -1,0 +1,248 @@
+/* Expand: UPCAST and UNROLL ranges become shape. One of them, along which stores (else loads) are contiguous, becomes the lane axis: values that depend on it get shape (L). The
+ * others become replicas: a node is evaluated once for each assignment of those that it depends on; interning shares what is equal.
+ *
+ * An unrolled REDUCE combines its replicas in order and keeps the loops that remain; where the lane axis is among its ranges, lanes are combined after the loop.
+ * Comes in: form 3 (kernel.h). Goes out: form 4.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/rewrite.h"
+#include "sched/rangeify.h"
+
+enum { REPLICAS_MAX = 4096 };
+
+typedef struct {
+    Graph *g;
+    Arena *arena;
+    Rewriter *rw;
+    const UOp *range[64];           /* by number: those that become replicas */
+    uint64_t up;                    /* their bits */
+    const UOp *lane;                /* the lane RANGE, or NULL */
+    int64_t lanes;
+    const UOp ***memo;              /* by id: one value an assignment of the node's own ranges */
+    uint32_t limit;                 /* ids below have a memo */
+    int64_t at[64];                 /* the assignment under evaluation, by range number */
+    bool too_many;
+} Expand;
+
+static bool expands(const UOp *r) { return range_type(r) == AXIS_UPCAST || range_type(r) == AXIS_UNROLL; }
+
+/* ---- the lane axis ---- */
+
+/* index(range = v), simplified. */
+static const UOp *at_value(Expand *x, const UOp *u, const UOp *range, int64_t v)
+{
+    const UOp *c = uop_index(x->g, v);
+    return rewriter_run(x->rw, uop_substitute(x->g, u, &range, &c, 1));
+}
+
+/* The coefficient of range in a sum of products by constants; INT64_MIN for any other form. */
+static int64_t coefficient(const UOp *u, const UOp *range)
+{
+    if (u == range) return 1;
+    if (!(u->ranges & range_bit(range))) return 0;
+    if (u->op == UOP_ADD) {
+        int64_t a = coefficient(u->src[0], range), b = coefficient(u->src[1], range);
+        return a == INT64_MIN || b == INT64_MIN ? INT64_MIN : a + b;
+    }
+    int64_t a = u->op == UOP_MUL && uop_is_const(u->src[1]) ? coefficient(u->src[0], range) : INT64_MIN;
+    return a == INT64_MIN ? a : a * u->src[1]->arg.i;
+}
+
+/* The constant step between neighbouring lanes, or INT64_MIN when there is none. */
+static int64_t lane_stride(Expand *x, const UOp *index, const UOp *range)
+{
+    int64_t linear = coefficient(index, range);
+    if (linear != INT64_MIN) return linear;
+    const UOp *first = at_value(x, index, range, 0);
+    int64_t step = INT64_MIN;
+    for (int64_t v = 1; v < range->src[0]->vmax; v++) {
+        const UOp *d = rewriter_run(x->rw, index_math(x->g, UOP_ADD, at_value(x, index, range, v), index_math(x->g, UOP_MUL, first, uop_index(x->g, -1))));
+        if (!uop_is_const(d) || (v > 1 && d->arg.i != step * v)) return INT64_MIN;
+        if (v == 1) step = d->arg.i;
+    }
+    return step;
+}
+
+static bool fits_vector(const UOp *r, const Target *t)
+{
+    int64_t n = r->src[0]->vmax;
+    return n >= 2 && n <= t->vector_bytes / 4 && !(n & (n - 1));
+}
+
+/* Most contiguous stores, then loads; a reduce axis only when no store axis serves. */
+static void choose_lane(Expand *x, const UOp *const *order, uint32_t n, const Target *t)
+{
+    int best = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *r = order[i];
+        int score = 0;
+        if (r->op != UOP_RANGE || !expands(r) || !fits_vector(r, t)) continue;
+        for (uint32_t j = 0; j < n; j++) {
+            const UOp *u = order[j];
+            if ((u->op != UOP_STORE && u->op != UOP_LOAD) || u->src[0]->op != UOP_INDEX || !(u->src[0]->ranges & range_bit(r))) continue;
+            if (lane_stride(x, u->src[0]->src[1], r) == 1) score += u->op == UOP_STORE ? 100 : 10;
+            else score -= 1;
+        }
+        if (range_type(r) == AXIS_UNROLL) score /= 4;
+        if (score > best) best = score, x->lane = r;
+    }
+    if (x->lane) x->lanes = x->lane->src[0]->vmax;
+}
+
+/* ---- evaluation ---- */
+
+static uint64_t own(const Expand *x, const UOp *u) { return u->ranges & x->up; }
+
+static int64_t variants(const Expand *x, uint64_t ranges)
+{
+    int64_t n = 1;
+    for (; ranges; ranges &= ranges - 1) n *= x->range[__builtin_ctzll(ranges)]->src[0]->vmax;
+    return n;
+}
+
+static int64_t variant_now(const Expand *x, uint64_t ranges)
+{
+    int64_t n = 0;
+    for (; ranges; ranges &= ranges - 1) {
+        int b = __builtin_ctzll(ranges);
+        n = n * x->range[b]->src[0]->vmax + x->at[b];
+    }
+    return n;
+}
+
+static const UOp *now(Expand *x, const UOp *u) { return x->memo[u->id][variant_now(x, own(x, u))]; }
+
+/* Steps the assignment of these ranges; false after the last. */
+static bool next_assignment(Expand *x, uint64_t ranges)
+{
+    for (uint64_t m = ranges; m;) {
+        int b = 63 - __builtin_clzll(m);
+        if (++x->at[b] < x->range[b]->src[0]->vmax) return true;
+        x->at[b] = 0;
+        m &= ~(UINT64_C(1) << b);
+    }
+    return false;
+}
+
+static const UOp *lane_numbers(Expand *x)
+{
+    const UOp *v[64];
+    for (int64_t i = 0; i < x->lanes; i++) v[i] = uop_index(x->g, i);
+    return uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)x->lanes);
+}
+
+/* Integer expressions are kept with the lane RANGE inside until they are used, so that strides can be seen. */
+static const UOp *in_lanes(Expand *x, const UOp *u)
+{
+    if (!x->lane || !(u->ranges & range_bit(x->lane))) return u;
+    const UOp *v = lane_numbers(x);
+    return uop_substitute(x->g, u, &x->lane, &v, 1);
+}
+
+/* The address of a buffer element, with the lane axis made shape. index still holds the lane RANGE. */
+static const UOp *address(Expand *x, const UOp *buffer, const UOp *index)
+{
+    Graph *g = x->g;
+    if (uop_rank(index)) index = in_lanes(x, index);
+    if (!x->lane || !(index->ranges & range_bit(x->lane))) return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, buffer, index);
+    int64_t step = lane_stride(x, index, x->lane);
+    const UOp *first = at_value(x, index, x->lane, 0), *lanes = uop_index(g, x->lanes), *v[64];
+    if (step == 1) return UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, buffer, uop_sizes(g, &first, 1), uop_sizes(g, &lanes, 1));
+    for (int64_t i = 0; i < x->lanes; i++) v[i] = step == INT64_MIN ? at_value(x, index, x->lane, i) : rewriter_run(x->rw, index_math(g, UOP_ADD, first, uop_index(g, i * step)));
+    return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, buffer, uop_new(g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)x->lanes));
+}
+
+static const UOp *combine(Expand *x, Op op, const UOp *a, const UOp *b) { return a ? UOP(x->g, op, DT_VOID, NO_ARG, a, b) : b; }
+
+static const UOp *expand_reduce(Expand *x, const UOp *u)
+{
+    const UOp *src[65], *v = NULL;
+    uint64_t unrolled = 0;
+    uint32_t n = 1;
+    bool across = false;
+    for (uint32_t k = 1; k < u->nsrc; k++) {
+        const UOp *r = u->src[k];
+        if (r == x->lane) across = true;
+        else if (range_bit(r) & x->up) unrolled |= range_bit(r);
+        else src[n++] = now(x, r);
+    }
+    for (uint64_t m = unrolled; m; m &= m - 1) x->at[__builtin_ctzll(m)] = 0;
+    do v = combine(x, (Op)u->arg.i, v, in_lanes(x, now(x, u->src[0])));
+    while (next_assignment(x, unrolled));
+    if (across && uop_rank(v) == 0) v = UOP(x->g, UOP_ADD, DT_VOID, NO_ARG, v, UOP(x->g, UOP_CAST, (DType)u->dtype, NO_ARG, UOP(x->g, UOP_MUL, DT_VOID, NO_ARG, lane_numbers(x), uop_index(x->g, 0))));
+    src[0] = v;
+    v = n > 1 ? uop_new(x->g, UOP_REDUCE, DT_VOID, ARG_I(u->arg.i), src, n) : v;
+    if (!across) return v;
+    int64_t axis = 0;
+    v = UOP(x->g, UOP_REDUCE, DT_VOID, ((Arg){ u->arg.i, graph_ints(x->g, &axis, 1) }), v);
+    return UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, v, uop_index(x->g, 0));
+}
+
+static const UOp *expand_end(Expand *x, const UOp *u)
+{
+    const UOp *src[65];
+    uint64_t closed = 0;
+    uint32_t n = 1, count = 0;
+    for (uint32_t k = 1; k < u->nsrc; k++) {
+        const UOp *r = u->src[k];
+        if (range_bit(r) & x->up) closed |= range_bit(r);
+        else if (r != x->lane) src[n++] = now(x, r);
+    }
+    const UOp **store = NEW_N(x->arena, const UOp *, variants(x, closed));
+    for (uint64_t m = closed; m; m &= m - 1) x->at[__builtin_ctzll(m)] = 0;
+    do store[count++] = now(x, u->src[0]);
+    while (next_assignment(x, closed));
+    src[0] = count == 1 ? store[0] : uop_new(x->g, UOP_GROUP, DT_VOID, NO_ARG, store, count);
+    return uop_new(x->g, UOP_END, DT_VOID, NO_ARG, src, n);
+}
+
+static bool is_index_math(const UOp *u) { return !dtype_is_float((DType)u->dtype) && u->dtype != DT_VOID; }
+
+/* One node under the assignment in x->at. */
+static const UOp *expand_one(Expand *x, const UOp *u)
+{
+    const UOp *few[16], **src = u->nsrc > 16 ? NEW_N(x->arena, const UOp *, u->nsrc) : few;
+    if (u->op == UOP_RANGE && (range_bit(u) & x->up)) return uop_index(x->g, x->at[range_number(u)]);
+    if (u->op == UOP_REDUCE) return expand_reduce(x, u);
+    if (u->op == UOP_END) return expand_end(x, u);
+    for (uint32_t k = 0; k < u->nsrc; k++) src[k] = now(x, u->src[k]);
+    if (u->op == UOP_INDEX) return address(x, src[0], rewriter_run(x->rw, src[1]));
+    if (u->op == UOP_LOAD || u->op == UOP_STORE || (op_is((Op)u->op, FLAG_ALU) && !is_index_math(u)))
+        for (uint32_t k = 0; k < u->nsrc; k++) src[k] = in_lanes(x, src[k]);
+    return uop_with(x->g, u, src);
+}
+
+static void expand_node(Expand *x, const UOp *u)
+{
+    uint64_t mine = own(x, u);
+    int64_t n = variants(x, mine);
+    if (n > REPLICAS_MAX) { x->too_many = true; n = 1; }
+    x->memo[u->id] = NEW_N(x->arena, const UOp *, n);
+    for (uint64_t m = mine; m; m &= m - 1) x->at[__builtin_ctzll(m)] = 0;
+    int64_t saved[64];
+    do {
+        memcpy(saved, x->at, sizeof saved);
+        const UOp *v = expand_one(x, u);
+        memcpy(x->at, saved, sizeof saved);
+        x->memo[u->id][variant_now(x, mine)] = v;
+    } while (!x->too_many && next_assignment(x, mine));
+}
+
+TgStatus kernel_expand(Kernel *k, const Target *t)
+{
+    Expand x = { .g = k->g, .arena = arena_new(), .rw = rewriter_new(k->g, rules_symbolic(), NULL) };
+    uint32_t n;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, x.arena, &n);
+    choose_lane(&x, order, n, t);
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_RANGE && expands(order[i]) && order[i] != x.lane) x.range[range_number(order[i])] = order[i], x.up |= range_bit(order[i]);
+    x.memo = NEW_N(x.arena, const UOp **, k->root->id + 1);
+    for (uint32_t i = 0; i < n && !x.too_many; i++) expand_node(&x, order[i]);
+    bool bad = x.too_many;
+    if (!bad && (x.up || x.lane)) k->root = x.memo[k->root->id][0];
+    rewriter_free(x.rw);
+    arena_free(x.arena);
+    return bad ? fail(TG_USAGE, "optops: more than %d replicas of a value", REPLICAS_MAX) : TG_OK;
+}

@@ -1,0 +1,323 @@
+/* Layout: in which order the axes of each intermediate buffer lie, and how wide a halo of zeros surrounds it. Until here every access is an INDEX with one expression
+ * an axis; a layout is a substitution on one buffer, after which every INDEX is flat.
+ *
+ * Order: a kernel with a long reduce votes for the axis along which its constant operand varies but the other does not (the columns of a GEMM, the output channels of a
+ *   convolution) to be last in what it stores, and for its reduce axis to be last in what it reads; element-wise kernels carry votes on between buffers whose axes
+ *   they walk together. The axis with most votes moves to the end. Constants, inputs, outputs and what host functions touch keep their order.
+ * Halo: a load gated by exactly "the index lies inside" reads zeros outside; with a margin of stored zeros the gate goes away. Such a buffer is zeroed once and keeps its place.
+ * Last, kernels get their key, name and counts.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/rewrite.h"
+#include "sched/rangeify.h"
+
+enum { HALO_MAX = 8, AXES = 16 };
+typedef struct { bool fixed, used; uint32_t rank; float vote[AXES]; uint8_t last; int32_t before[AXES], after[AXES]; } Layout;
+
+static Layout *layout_of(Layout *all, const UOp *buffer)
+{
+    return buffer->op == UOP_BUFFER ? &all[buffer_slot(buffer)] : NULL;
+}
+
+/* ---- votes ---- */
+
+static int bare_axis(const UOp *index, const UOp *range)
+{
+    for (uint32_t a = 1; a < index->nsrc; a++)
+        if (index->src[a] == range) return (int)a - 1;
+    return -1;
+}
+
+static const UOp *index_of(const UOp *load) { return load->src[0]; }
+static const UOp *buffer_of(const Kernel *k, const UOp *index) { return k->param[index->src[0]->arg.i].buffer; }
+
+static void vote(Layout *all, const Kernel *k, const UOp *index, const UOp *range, float weight)
+{
+    Layout *l = layout_of(all, buffer_of(k, index));
+    int axis = l && !l->fixed ? bare_axis(index, range) : -1;
+    if (axis >= 0 && axis < AXES) l->vote[axis] += weight;
+}
+
+typedef struct { const UOp *store[8], *load[64], *range[64]; uint32_t nstore, nload, nrange; bool heavy; } Access;
+
+static void accesses(Access *a, const Kernel *k, Arena *scratch)
+{
+    uint32_t n;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
+    memset(a, 0, sizeof *a);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i];
+        if (u->op == UOP_STORE && u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM && a->nstore < 8) a->store[a->nstore++] = u->src[0];
+        if (u->op == UOP_LOAD && u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM && a->nload < 64) a->load[a->nload++] = u->src[0];
+        if (u->op == UOP_RANGE && a->nrange < 64) a->range[a->nrange++] = u;
+        if (u->op == UOP_REDUCE && u->src[0]->op == UOP_MUL) a->heavy = true;
+    }
+}
+
+static bool is_constant(const Schedule *s, const Kernel *k, const UOp *index, const uint8_t *once)
+{
+    const UOp *b = buffer_of(k, index);
+    return b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
+}
+
+static void vote_heavy(Schedule *s, Layout *all, const Kernel *k, const Access *a, const uint8_t *once)
+{
+    uint64_t weights = 0, others = 0;
+    for (uint32_t i = 0; i < a->nload; i++) {
+        if (a->load[i]->nsrc < 2) continue;
+        if (is_constant(s, k, a->load[i], once)) weights |= a->load[i]->ranges;
+        else others |= a->load[i]->ranges;
+    }
+    for (uint32_t i = 0; i < a->nrange; i++) {
+        const UOp *r = a->range[i];
+        uint64_t bit = range_bit(r);
+        float w = (float)k->flops;
+        if (r->src[0]->vmax < 8) continue;
+        if (range_type(r) == AXIS_LOOP && (weights & bit))
+            for (uint32_t j = 0; j < a->nstore; j++) vote(all, k, a->store[j], r, (others & bit) ? w / 2 : w);
+        if ((range_type(r) == AXIS_REDUCE && (weights & bit)) || (range_type(r) == AXIS_LOOP && (weights & others & bit)))
+            for (uint32_t j = 0; j < a->nload; j++)
+                if (!is_constant(s, k, a->load[j], once)) vote(all, k, a->load[j], r, w / 4);
+    }
+}
+
+/* Buffers whose axes one range walks share their votes. */
+static void vote_along(Layout *all, const Kernel *k, const Access *a)
+{
+    for (uint32_t i = 0; i < a->nrange; i++) {
+        const UOp *r = a->range[i];
+        float sum = 0;
+        uint32_t n = 0;
+        for (uint32_t j = 0; j < a->nstore + a->nload; j++) {
+            const UOp *x = j < a->nstore ? a->store[j] : a->load[j - a->nstore];
+            Layout *l = layout_of(all, buffer_of(k, x));
+            int axis = l ? bare_axis(x, r) : -1;
+            if (axis >= 0 && axis < AXES) sum += l->vote[axis], n++;
+        }
+        for (uint32_t j = 0; j < a->nstore + a->nload && n > 1; j++) {
+            const UOp *x = j < a->nstore ? a->store[j] : a->load[j - a->nstore];
+            Layout *l = layout_of(all, buffer_of(k, x));
+            int axis = l && !l->fixed ? bare_axis(x, r) : -1;
+            if (axis >= 0 && axis < AXES && l->vote[axis] < 0.5f * sum / (float)n) l->vote[axis] = 0.5f * sum / (float)n;
+        }
+    }
+}
+
+/* ---- halo ---- */
+
+static void conjuncts(const UOp *v, const UOp **list, uint32_t *n)
+{
+    if (v->op == UOP_AND && v->dtype == DT_BOOL) {
+        for (uint32_t k = 0; k < 2; k++) conjuncts(v->src[k], list, n);
+    } else if (*n < 32) list[(*n)++] = v;
+}
+
+/* The conditions that say that axis a of this index lies inside; at most two. */
+static uint32_t inside(Graph *g, Rewriter *rw, const UOp *i, const UOp *size, const UOp **out)
+{
+    uint32_t n = 0;
+    if (i->vmin < 0) out[n++] = rewriter_run(rw, UOP(g, UOP_CMPNE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, i, uop_index(g, 0)), uop_bool(g, true)));
+    if (i->vmax >= size->vmax) out[n++] = rewriter_run(rw, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, i, size));
+    return n;
+}
+
+static bool remove_from(const UOp **list, uint32_t *n, const UOp *v)
+{
+    for (uint32_t i = 0; i < *n; i++)
+        if (list[i] == v) return list[i] = list[--*n], true;
+    return false;
+}
+
+/* Does a margin make this load's gate superfluous? before, after: the margin that it needs. */
+static bool halo_serves(const Kernel *k, Rewriter *rw, const UOp *load, int32_t *before, int32_t *after)
+{
+    const UOp *index = index_of(load), *rest[32], *want[2];
+    uint32_t n = 0;
+    double grown = 1, plain = 1;
+    if (load->nsrc < 3 || load->src[1]->op != UOP_CONST || load->src[1]->arg.i || !uop_static(index->src[0])) return false;
+    conjuncts(load->src[2], rest, &n);
+    for (uint32_t a = 1; a < index->nsrc; a++) {
+        const UOp *i = index->src[a], *size = uop_dim(index->src[0], a - 1);
+        uint32_t m = inside(k->g, rw, i, size, want);
+        for (uint32_t j = 0; j < m; j++)
+            if (!remove_from(rest, &n, want[j])) return false;
+        if (i->vmin < -HALO_MAX || i->vmax >= size->vmax + HALO_MAX) return false;
+        before[a - 1] = i->vmin < 0 ? (int32_t)-i->vmin : 0;
+        after[a - 1] = i->vmax >= size->vmax ? (int32_t)(i->vmax - size->vmax + 1) : 0;
+        plain *= (double)size->vmax;
+        grown *= (double)(size->vmax + before[a - 1] + after[a - 1]);
+    }
+    return !n && grown <= 2 * plain + 4096;
+}
+
+static void want_halo(Layout *all, Kernel *k, Rewriter *rw, const UOp *const *order, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        int32_t before[AXES] = { 0 }, after[AXES] = { 0 };
+        if (order[i]->op != UOP_LOAD || index_of(order[i])->op != UOP_INDEX || index_of(order[i])->src[0]->op != UOP_PARAM) continue;
+        Layout *l = layout_of(all, buffer_of(k, index_of(order[i])));
+        if (!l || l->fixed || l->rank > AXES || !halo_serves(k, rw, order[i], before, after)) continue;
+        for (uint32_t a = 0; a < l->rank; a++) {
+            if (l->before[a] < before[a]) l->before[a] = before[a];
+            if (l->after[a] < after[a]) l->after[a] = after[a];
+        }
+    }
+}
+
+/* ---- substitution ---- */
+
+static bool has_halo(const Layout *l)
+{
+    for (uint32_t a = 0; l && a < l->rank && a < AXES; a++)
+        if (l->before[a] || l->after[a]) return true;
+    return false;
+}
+
+/* Storage order of axes: as they are, with `last` moved to the end. */
+static uint32_t storage(const Layout *l, uint32_t rank, uint32_t k) { return !l || l->fixed || k < l->last ? k : k + 1 < rank ? k + 1 : l->last; }
+
+static const UOp *stored_size(Graph *g, const Layout *l, const UOp *dim, uint32_t axis)
+{
+    int64_t margin = l && axis < AXES ? l->before[axis] + l->after[axis] : 0;
+    return margin ? index_math(g, UOP_ADD, dim, uop_index(g, margin)) : dim;
+}
+
+static const UOp *flat_index(Graph *g, Rewriter *rw, const Layout *l, const UOp *param, const UOp *const *idx)
+{
+    uint32_t rank = uop_rank(param);
+    const UOp *flat = uop_index(g, 0), *stride = uop_index(g, 1);
+    for (uint32_t k = rank; k-- > 0;) {
+        uint32_t a = storage(l, rank, k);
+        const UOp *i = l && a < AXES && l->before[a] ? index_math(g, UOP_ADD, idx[a], uop_index(g, l->before[a])) : idx[a];
+        flat = index_math(g, UOP_ADD, flat, index_math(g, UOP_MUL, i, stride));
+        stride = index_math(g, UOP_MUL, stride, stored_size(g, l, uop_dim(param, a), a));
+    }
+    return rewriter_run(rw, flat);
+}
+
+static const UOp *flat_param(Graph *g, Rewriter *rw, const Layout *l, const UOp *param)
+{
+    const UOp *n = uop_index(g, 1);
+    for (uint32_t a = 0; a < uop_rank(param); a++) n = index_math(g, UOP_MUL, n, stored_size(g, l, uop_dim(param, a), a));
+    n = rewriter_run(rw, n);
+    return uop_param(g, (DType)param->dtype, &n, 1, param->arg.i);
+}
+
+static void flatten_kernel(Layout *all, Kernel *k, Arena *scratch)
+{
+    Graph *g = k->g;
+    Rewriter *rw = rewriter_new(g, rules_symbolic(), NULL);
+    uint32_t n;
+    const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, graph_count(g));
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i], *src[65];
+        int32_t before[AXES], after[AXES];
+        if (u->nsrc > 64) { map[u->id] = u; continue; }
+        for (uint32_t s = 0; s < u->nsrc; s++) src[s] = map[u->src[s]->id];
+        const UOp *at = u->op == UOP_INDEX && u->src[0]->op == UOP_PARAM ? u->src[0] : NULL;
+        if (at) {
+            const Layout *l = layout_of(all, k->param[at->arg.i].buffer);
+            map[u->id] = UOP(g, UOP_INDEX, DT_VOID, NO_ARG, flat_param(g, rw, l, at), flat_index(g, rw, l, at, src + 1));
+            continue;
+        }
+        uint32_t ns = u->nsrc;
+        if (u->op == UOP_LOAD && ns == 3 && index_of(u)->op == UOP_INDEX && index_of(u)->src[0]->op == UOP_PARAM) {
+            const Layout *l = layout_of(all, buffer_of(k, index_of(u)));
+            if (has_halo(l) && halo_serves(k, rw, u, before, after)) ns = 1;
+        }
+        map[u->id] = ns == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, ns);
+    }
+    k->root = rewriter_run(rw, map[k->root->id]);
+    rewriter_free(rw);
+}
+
+/* ---- the stage ---- */
+
+static void fix(Layout *all, const UOp *b)
+{
+    Layout *l = layout_of(all, b);
+    if (l) l->fixed = true;
+}
+
+static void fix_seen_outside(Schedule *s, Layout *all)
+{
+    for (uint32_t b = 0; b < graph_buffer_count(s->g); b++) {
+        all[b].rank = graph_buffer(s->g, b)->shape->rank;
+        all[b].fixed = graph_buffer(s->g, b)->data || all[b].rank < 2 || all[b].rank > AXES;
+    }
+    for (uint32_t k = 0; k < s->noutput; k++) fix(all, s->output[k]);
+    for (uint32_t i = 0; i < s->count; i++) {
+        ScheduleItem *item = &s->item[i];
+        for (uint32_t k = 1; item->call && k < item->call->nsrc; k++) fix(all, item->call->src[k]);
+        for (uint32_t k = 0; k < item->nout; k++)
+            if (item->out[k]) fix(all, item->out[k]);
+        for (uint32_t k = 0; item->once && k < item->kernel->nparam; k++) fix(all, item->kernel->param[k].buffer);
+    }
+}
+
+static void choose(Layout *all, uint32_t n)
+{
+    for (uint32_t b = 0; b < n; b++) {
+        Layout *l = &all[b];
+        l->last = (uint8_t)(l->rank ? l->rank - 1 : 0);
+        for (uint32_t a = 0; !l->fixed && a < l->rank; a++)
+            if (l->vote[a] > l->vote[l->last]) l->last = (uint8_t)a;
+    }
+}
+
+static void resize_buffers(Schedule *s, const Layout *all)
+{
+    for (uint32_t b = 0; b < graph_buffer_count(s->g); b++) {
+        BufferInfo *info = graph_buffer(s->g, b);
+        if (!has_halo(&all[b])) continue;
+        info->zeroed = true;
+        info->size_bytes = (size_t)dtype_size(info->dtype);
+        for (uint32_t a = 0; a < info->shape->rank; a++) info->size_bytes *= (size_t)(info->shape->dim[a]->vmax + all[b].before[a] + all[b].after[a]);
+    }
+}
+
+TgStatus sched_layout(Schedule *s, const Target *t)
+{
+    Arena *scratch = arena_new();
+    uint32_t nbuffer = graph_buffer_count(s->g);
+    Layout *all = NEW_N(scratch, Layout, nbuffer + 1);
+    uint8_t *once = NEW_N(scratch, uint8_t, nbuffer + 1);
+    Access *access = NEW_N(scratch, Access, s->count + 1);
+    fix_seen_outside(s, all);
+    for (uint32_t i = 0; i < s->count; i++) {
+        Kernel *k = s->item[i].kernel;
+        if (!k) continue;
+        kernel_count(k);
+        accesses(&access[i], k, scratch);
+        if (s->item[i].once) once[buffer_slot(k->param[0].buffer)] = 1;
+        if (access[i].heavy) vote_heavy(s, all, k, &access[i], once);
+    }
+    for (int round = 0; round < 6; round++)
+        for (uint32_t i = 0; i < s->count; i++) {
+            uint32_t at = round % 2 ? s->count - 1 - i : i;
+            if (s->item[at].kernel && !access[at].heavy) vote_along(all, s->item[at].kernel, &access[at]);
+        }
+    choose(all, nbuffer);
+    for (uint32_t i = 0; i < s->count; i++) {
+        Kernel *k = s->item[i].kernel;
+        uint32_t n;
+        if (!k) continue;
+        Rewriter *rw = rewriter_new(k->g, rules_symbolic(), NULL);
+        const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
+        want_halo(all, k, rw, order, n);
+        rewriter_free(rw);
+    }
+    for (uint32_t i = 0; i < s->count; i++) {
+        Kernel *k = s->item[i].kernel;
+        if (!k) continue;
+        flatten_kernel(all, k, scratch);
+        kernel_key(k);
+        kernel_name(k);
+    }
+    resize_buffers(s, all);
+    arena_free(scratch);
+    (void)t;
+    return TG_OK;
+}

@@ -1,0 +1,257 @@
+/* OptOps: a list of (op, axis, argument) changes a kernel's ranges. Legality lives here alone: an illegal op is an error with a reason and leaves the kernel as it was.
+ * Axes are numbered as opt_axes lists them at the moment of the op: loops of the store in order, then reduce ranges by number. After a SPLIT the new axis stands next to
+ * the old one (inside of it, or outside with `top`). To add an op: a kind in kernel.h, a name below, a case in opt_apply.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/rewrite.h"
+#include "sched/rangeify.h"
+
+static const char *const opt_name[OPT_COUNT] = { "SPLIT", "PADTO", "SWAP", "NOLOCALS", "TC", "PACK", "STAGE" };
+static const char *const target_name[AXIS_COUNT] = {
+    [AXIS_GLOBAL] = "GLOBAL", [AXIS_LOCAL] = "LOCAL", [AXIS_WARP] = "WARP", [AXIS_THREAD] = "THREAD", [AXIS_LOOP] = "LOOP", [AXIS_REDUCE] = "REDUCE",
+    [AXIS_GROUP_REDUCE] = "GROUP_REDUCE", [AXIS_UPCAST] = "UPCAST", [AXIS_UNROLL] = "UNROLL",
+};
+enum { ANYWHERE, INNER, OUTER };
+static const struct { const char *from; int place; int32_t most; } target_rule[AXIS_COUNT] = {
+#define TARGET(t, from, place, most, text) [AXIS_##t] = { from, place, most },
+#include "sched/optops.def"
+#undef TARGET
+};
+
+void opt_print(Text *out, const OptList *l)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        const OptOp *o = &l->op[i];
+        text_add(out, "%s%s", i ? "; " : "", opt_name[o->kind]);
+        if (o->kind != OPT_NOLOCALS) text_add(out, " %d", o->axis);
+        if (o->kind == OPT_SPLIT || o->kind == OPT_PADTO || o->kind == OPT_SWAP || o->kind == OPT_TC) text_add(out, " %d", o->factor);
+        if (o->kind == OPT_SPLIT) text_add(out, " %s%s", target_name[o->target], o->top ? " TOP" : "");
+    }
+}
+
+static const char *word(const char *s, char *out, size_t cap)
+{
+    size_t n = 0;
+    while (*s == ' ') s++;
+    for (; *s && *s != ' ' && *s != ';'; s++)
+        if (n + 1 < cap) out[n++] = *s;
+    out[n] = 0;
+    return s;
+}
+
+static int find_name(const char *const *names, int n, const char *w)
+{
+    for (int i = 0; i < n; i++)
+        if (names[i] && !strcmp(names[i], w)) return i;
+    return -1;
+}
+
+static TgStatus parse_number(const char **s, int lo, int hi, int32_t *out)
+{
+    char w[24], *end;
+    *s = word(*s, w, sizeof w);
+    long v = strtol(w, &end, 10);
+    if (!*w || *end || v < lo || v > hi) return fail(TG_USAGE, "optops: '%s' is not a number in %d..%d", w, lo, hi);
+    *out = (int32_t)v;
+    return TG_OK;
+}
+
+static TgStatus parse_one(OptOp *o, const char **s)
+{
+    char w[24];
+    int32_t axis = 0;
+    *s = word(*s, w, sizeof w);
+    int kind = find_name(opt_name, OPT_COUNT, w);
+    if (kind < 0) return fail(TG_USAGE, "optops: unknown op '%s'", w);
+    *o = (OptOp){ .kind = (uint8_t)kind };
+    if (kind != OPT_NOLOCALS) TRY(parse_number(s, 0, 63, &axis));
+    o->axis = (int8_t)axis;
+    if (kind == OPT_SPLIT || kind == OPT_PADTO || kind == OPT_SWAP || kind == OPT_TC) TRY(parse_number(s, 0, INT32_MAX, &o->factor));
+    if (kind != OPT_SPLIT) return TG_OK;
+    *s = word(*s, w, sizeof w);
+    int target = find_name(target_name, AXIS_COUNT, w);
+    if (target < 0) return fail(TG_USAGE, "optops: unknown axis type '%s'", w);
+    o->target = (uint8_t)target;
+    const char *next = word(*s, w, sizeof w);
+    if (!strcmp(w, "TOP")) o->top = true, *s = next;
+    return TG_OK;
+}
+
+TgStatus opt_parse(OptList *out, const char *text)
+{
+    out->count = 0;
+    for (const char *s = text; *s;) {
+        while (*s == ' ' || *s == ';') s++;
+        if (!*s) break;
+        if (out->count == OPT_MAX) return fail(TG_USAGE, "optops: more than %d ops", OPT_MAX);
+        TRY(parse_one(&out->op[out->count], &s));
+        out->count++;
+        while (*s == ' ') s++;
+        if (*s && *s != ';') return fail(TG_USAGE, "optops: unexpected text '%.20s'", s);
+    }
+    return TG_OK;
+}
+
+/* ---- rewriting ranges ---- */
+
+/* What a pass puts in place of one range: its value, and the ranges that stand in END and REDUCE lists instead. */
+typedef struct { const UOp *old, *value, *list[2]; uint32_t n; const UOp *gate; } Change;
+
+static const UOp *identity(Graph *g, Op op, DType t)
+{
+    if (op == UOP_MUL) return uop_const_like(g, t, 1);
+    if (op == UOP_ADD) return uop_const_like(g, t, 0);
+    return dtype_is_float(t) ? uop_float(g, t, -__builtin_inf()) : uop_int(g, t, dtype_min(t));
+}
+
+static const UOp *with_gate(Graph *g, const UOp *u, const UOp *const *src, const UOp *gate)
+{
+    const UOp *s[3] = { src[0], NULL, NULL };
+    if (u->op == UOP_LOAD) {
+        s[1] = u->nsrc > 1 ? src[1] : uop_const_like(g, (DType)u->dtype, 0);
+        s[2] = u->nsrc > 2 ? UOP(g, UOP_AND, DT_VOID, NO_ARG, src[2], gate) : gate;
+    } else {
+        s[1] = src[1];
+        s[2] = u->nsrc > 2 ? UOP(g, UOP_AND, DT_VOID, NO_ARG, src[2], gate) : gate;
+    }
+    return uop_new(g, (Op)u->op, DT_VOID, u->arg, s, 3);
+}
+
+static bool lists(const UOp *u, const UOp *range)
+{
+    for (uint32_t k = 1; k < u->nsrc; k++)
+        if (u->src[k] == range) return true;
+    return false;
+}
+
+static const UOp *change_node(Graph *g, const UOp *u, const UOp **map, const Change *c)
+{
+    const UOp *src[72];
+    uint32_t n = 0;
+    bool closes = u->op == UOP_END || (u->op == UOP_REDUCE && !u->arg.blob), mine = closes && lists(u, c->old);
+    for (uint32_t k = 0; k < u->nsrc; k++) {
+        if (mine && k && u->src[k] == c->old)
+            for (uint32_t j = 0; j < c->n; j++) src[n++] = c->list[j];
+        else src[n++] = map[u->src[k]->id];
+    }
+    if (c->gate && u->op == UOP_REDUCE && mine)
+        src[0] = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, c->gate, src[0], identity(g, (Op)u->arg.i, (DType)u->dtype));
+    if (c->gate && u->op == UOP_LOAD && (u->src[0]->ranges & range_bit(c->old)) && is_global(u->src[0]->src[0])) return with_gate(g, u, src, c->gate);
+    if (c->gate && u->op == UOP_STORE && (u->src[0]->ranges & range_bit(c->old))) return with_gate(g, u, src, c->gate);
+    if (u->op == UOP_REDUCE && n == 1) return src[0];
+    return n == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, n);
+}
+
+static void change(Kernel *k, const Change *c)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n), **map = NEW_N(a, const UOp *, k->root->id + 1);
+    for (uint32_t i = 0; i < n; i++) map[order[i]->id] = order[i] == c->old ? c->value : change_node(k->g, order[i], map, c);
+    k->root = graph_rewrite(k->g, map[k->root->id], rules_symbolic(), 0, NULL);
+    arena_free(a);
+}
+
+static int free_number(const UOp *const *axis, uint32_t n)
+{
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < n; i++) used |= range_bit(axis[i]);
+    return ~used ? __builtin_ctzll(~used) : 64;
+}
+
+static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n)
+{
+    const UOp *r = axis[o->axis];
+    int64_t size = r->src[0]->vmax, f = o->factor;
+    int number = free_number(axis, n);
+    if (!uop_is_const(r->src[0])) return fail(TG_USAGE, "optops: axis %d has a symbolic size", o->axis);
+    if (f < 1 || size % f) return fail(TG_USAGE, "optops: %lld does not divide axis %d of size %lld", (long long)f, o->axis, (long long)size);
+    if (!strchr(target_rule[o->target].from, axis_letter[range_type(r)])) return fail(TG_USAGE, "optops: axis %d of type %c cannot become %s", o->axis, axis_letter[range_type(r)], target_name[o->target]);
+    if (f > target_rule[o->target].most) return fail(TG_USAGE, "optops: %s of %lld; at most %d", target_name[o->target], (long long)f, target_rule[o->target].most);
+    if (number == 64) return fail(TG_USAGE, "optops: more than 64 ranges");
+    if (o->target == AXIS_THREAD)
+        for (uint32_t i = 0; i < n; i++)
+            if (range_type(axis[i]) == AXIS_THREAD) return fail(TG_USAGE, "optops: a second THREAD axis");
+    Graph *g = k->g;
+    Change c = { .old = r };
+    const UOp *mine = uop_range(g, f == size ? range_number(r) : number, uop_index(g, f), (AxisType)o->target);
+    if (f == size) {
+        c.value = c.list[0] = mine;
+        c.n = 1;
+    } else {
+        const UOp *rest = uop_range(g, range_number(r), uop_index(g, size / f), range_type(r)), *outer = o->top ? mine : rest, *inner = o->top ? rest : mine;
+        c.value = index_math(g, UOP_ADD, index_math(g, UOP_MUL, outer, inner->src[0]), inner);
+        c.list[0] = outer;
+        c.list[1] = inner;
+        c.n = 2;
+    }
+    change(k, &c);
+    return TG_OK;
+}
+
+static TgStatus padto(Kernel *k, const OptOp *o, const UOp *const *axis)
+{
+    const UOp *r = axis[o->axis];
+    int64_t size = r->src[0]->vmax, m = o->factor;
+    AxisType t = range_type(r);
+    if (!uop_is_const(r->src[0]) || m < 2) return fail(TG_USAGE, "optops: PADTO of axis %d to a multiple of %lld", o->axis, (long long)m);
+    if (t != AXIS_LOOP && t != AXIS_REDUCE && t != AXIS_GLOBAL) return fail(TG_USAGE, "optops: PADTO of a split axis");
+    int64_t padded = (size + m - 1) / m * m;
+    if (padded > 4 * size) return fail(TG_USAGE, "optops: PADTO makes axis %d more than four times as long", o->axis);
+    if (padded == size) return TG_OK;
+    const UOp *wide = uop_range(k->g, range_number(r), uop_index(k->g, padded), t);
+    Change c = { .old = r, .value = wide, .list = { wide }, .n = 1, .gate = UOP(k->g, UOP_CMPLT, DT_VOID, NO_ARG, wide, r->src[0]) };
+    change(k, &c);
+    return TG_OK;
+}
+
+static TgStatus swap(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n)
+{
+    if (o->factor < 0 || (uint32_t)o->factor >= n) return fail(TG_USAGE, "optops: SWAP with axis %d of %u", o->factor, n);
+    const UOp *a = axis[o->axis], *b = axis[o->factor];
+    bool reduce_a = range_type(a) == AXIS_REDUCE || range_type(a) == AXIS_UNROLL, reduce_b = range_type(b) == AXIS_REDUCE || range_type(b) == AXIS_UNROLL;
+    if (reduce_a || reduce_b) return fail(TG_USAGE, "optops: SWAP of a reduce axis");
+    Arena *scratch = arena_new();
+    uint32_t count;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &count), **map = NEW_N(scratch, const UOp *, k->root->id + 1), *src[72];
+    for (uint32_t i = 0; i < count; i++) {
+        const UOp *u = order[i];
+        for (uint32_t s = 0; s < u->nsrc; s++) {
+            src[s] = map[u->src[s]->id];
+            if (u->op == UOP_END && s && (u->src[s] == a || u->src[s] == b)) src[s] = u->src[s] == a ? b : a;
+        }
+        map[u->id] = uop_with(k->g, u, src);
+    }
+    k->root = map[k->root->id];
+    arena_free(scratch);
+    return TG_OK;
+}
+
+TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
+{
+    const UOp *axis[64];
+    uint32_t n = opt_axes(k, axis, 64);
+    if (o->kind != OPT_PACK && k->opts.count && k->opts.op[k->opts.count - 1].kind == OPT_PACK) return fail(TG_USAGE, "optops: PACK comes last");
+    if (o->kind == OPT_PACK) {
+        TRY(opt_pack(k, (uint32_t)o->axis));
+    } else if (o->kind == OPT_NOLOCALS) {
+        if (!t->has_locals) return fail(TG_USAGE, "optops: NOLOCALS on a device without locals");
+    } else {
+        if (o->axis < 0 || (uint32_t)o->axis >= n) return fail(TG_USAGE, "optops: axis %d of %u", o->axis, n);
+        if (o->kind == OPT_SPLIT) TRY(split(k, o, axis, n));
+        else if (o->kind == OPT_PADTO) TRY(padto(k, o, axis));
+        else if (o->kind == OPT_SWAP) TRY(swap(k, o, axis, n));
+        else return fail(TG_USAGE, "optops: %s is not covered on %s", opt_name[o->kind], t->kind);
+    }
+    if (k->opts.count == OPT_MAX) return fail(TG_USAGE, "optops: more than %d ops", OPT_MAX);
+    k->opts.op[k->opts.count++] = *o;
+    return TG_OK;
+}
+
+TgStatus opt_apply_list(Kernel *k, const OptList *l, const Target *t)
+{
+    for (uint32_t i = 0; i < l->count; i++) TRY(opt_apply(k, &l->op[i], t));
+    return TG_OK;
+}

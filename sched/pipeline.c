@@ -1,0 +1,149 @@
+/* The pipeline, in one place: a model's graph to kernels in order (sched_schedule), kernels to what a backend renders (sched_optimize, kernel_lower). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/base/map.h"
+#include "graph/print.h"
+#include "sched/sched.h"
+
+/* ---- what `tgrun dump` sees ---- */
+
+static bool wanted(const Dump *d, const char *stage) { return d && d->stage && !strcmp(d->stage, stage); }
+
+static void dump_kernel(Dump *d, const char *stage, const Kernel *k)
+{
+    if (!wanted(d, stage) || (d->kernel && strcmp(d->kernel, k->name))) return;
+    text_add(d->text, "kernel %s", *k->name ? k->name : "-");
+    if (k->opts.count) text_add(d->text, "   opts "), opt_print(d->text, &k->opts);
+    text_add(d->text, "\n");
+    graph_print(d->text, k->g, k->linear ? k->linear : k->root);
+    text_add(d->text, "\n");
+}
+
+static void dump_schedule(Dump *d, const char *stage, const Schedule *s)
+{
+    for (uint32_t i = 0; wanted(d, stage) && i < s->count; i++)
+        if (s->item[i].kernel) dump_kernel(d, stage, s->item[i].kernel);
+}
+
+static void dump_graph(Dump *d, const char *stage, Graph *g, const UOp *root)
+{
+    if (wanted(d, stage)) graph_print(d->text, g, root);
+}
+
+/* ---- graph to kernels ---- */
+
+void schedule_free(Schedule *s)
+{
+    if (!s) return;
+    for (uint32_t i = 0; i < s->count; i++) kernel_free(s->item[i].kernel);
+    free(s->item);
+    free(s);
+}
+
+static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, Dump *dump)
+{
+    dump_graph(dump, "graph", g, sink);
+    TRY(sched_callify(&sink, g, sink, t));
+    dump_graph(dump, "callify", g, sink);
+    TRY(sched_rangeify(s, g, sink, t));
+    dump_schedule(dump, "rangeify", s);
+    TRY(sched_layout(s, t));
+    dump_schedule(dump, "layout", s);
+    return TG_OK;
+}
+
+TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump)
+{
+    Schedule *s = calloc(1, sizeof *s);
+    s->g = g;
+    TgStatus status = stages(s, g, sink, t, dump);
+    if (status == TG_OK) *out = s;
+    else schedule_free(s);
+    return status;
+}
+
+/* ---- kernels to linear code ---- */
+
+TgStatus kernel_lower(Kernel *k, const Target *t, Dump *dump)
+{
+    dump_kernel(dump, "optimize", k);
+    TRY(kernel_expand(k, t));
+    dump_kernel(dump, "expand", k);
+    TRY(kernel_select(k, t));
+    dump_kernel(dump, "select", k);
+    TRY(kernel_linearize(k, t));
+    dump_kernel(dump, "linearize", k);
+    return TG_OK;
+}
+
+typedef struct { Schedule *s, *out; const Target *t; ChooseOpts choose; void *user; Dump *dump; Map done; } Optimize;
+
+static ScheduleItem *append(Schedule *s, ScheduleItem item)
+{
+    if (s->count == s->cap) s->item = realloc(s->item, (s->cap = s->cap ? s->cap * 2 : 64) * sizeof *s->item);
+    s->item[s->count] = item;
+    return &s->item[s->count++];
+}
+
+static TgStatus optimize_item(Optimize *o, ScheduleItem item);
+
+/* The packed copy of a constant is a buffer of its own, filled by a kernel that runs once. */
+static TgStatus pack_param(Optimize *o, Kernel *k, uint32_t slot)
+{
+    Kernel *p = pack_kernel(k, slot);
+    const UOp *dim = uop_index(o->s->g, k->pack[slot].numel);
+    DType t = (DType)k->pack[slot].load->dtype;
+    BufferInfo info = { t, graph_shape(o->s->g, &dim, 1), NULL, (size_t)(k->pack[slot].numel * dtype_size(t)), NULL, false };
+    p->param[0].buffer = graph_add_buffer(o->s->g, &info);
+    p->param[1].buffer = k->param[slot].buffer;
+    k->param[slot].buffer = p->param[0].buffer;
+    return optimize_item(o, (ScheduleItem){ .kind = ITEM_KERNEL, .once = true, .kernel = p });
+}
+
+/* Kernels of one key are optimised and lowered once; the others take the result with their own buffers. */
+static TgStatus optimize_item(Optimize *o, ScheduleItem item)
+{
+    Kernel *k = item.kernel, *like = k ? map_gets(&o->done, k->key) : NULL;
+    if (!k) return append(o->out, item), TG_OK;
+    if (!like) {
+        OptList opts = { .count = 0 };
+        o->choose(&opts, k, &item, o->s, o->user);
+        TgStatus status = opt_apply_list(k, &opts, o->t);
+        if (status == TG_OK) status = kernel_lower(k, o->t, o->dump);
+        if (status != TG_OK) return append(o->out, item), status;
+        map_puts(&o->done, k->key, k);
+    } else {
+        KernelParam own[KERNEL_PARAMS];
+        memcpy(own, k->param, sizeof own);
+        item.kernel = kernel_shared(like);
+        for (uint32_t i = 0; i < k->nparam; i++) item.kernel->param[i].buffer = own[i].buffer;
+        kernel_free(k);
+        k = item.kernel;
+    }
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (k->pack[i].load) {
+            TgStatus status = pack_param(o, k, i);
+            if (status != TG_OK) return append(o->out, item), status;
+        }
+    append(o->out, item);
+    return TG_OK;
+}
+
+TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *user, Dump *dump)
+{
+    Arena *a = arena_new();
+    Schedule out = { 0 };
+    Optimize o = { .s = s, .out = &out, .t = t, .choose = choose, .user = user, .dump = dump };
+    TgStatus status = TG_OK;
+    map_init(&o.done, a);
+    uint32_t i = 0;
+    for (; i < s->count && status == TG_OK; i++) status = optimize_item(&o, s->item[i]);
+    for (; i < s->count; i++) append(&out, s->item[i]);
+    free(s->item);
+    s->item = out.item;
+    s->count = out.count;
+    s->cap = out.cap;
+    arena_free(a);
+    return status;
+}
