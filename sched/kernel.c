@@ -89,6 +89,7 @@ void kernel_key(Kernel *k)
     const UOp *root = uop_copy(g, k->root, NULL), **order = uop_toposort(g, &root, 1, a, &n);
     XXH3_state_t *h = XXH3_createState();
     XXH3_128bits_reset(h);
+    for (uint32_t i = 0; i < k->nparam; i++) XXH3_128bits_update(h, &k->param[i].constant, sizeof k->param[i].constant);
     key_bytes(order, n, NEW_N(a, uint32_t, graph_count(g)), h);
     XXH128_hash_t d = XXH3_128bits_digest(h);
     snprintf(k->key, sizeof k->key, "%016llx%016llx", (unsigned long long)d.high64, (unsigned long long)d.low64);

@@ -313,6 +313,10 @@ TgStatus sched_layout(Schedule *s, const Target *t)
         Kernel *k = s->item[i].kernel;
         if (!k) continue;
         flatten_kernel(all, k, scratch);
+        for (uint32_t p = 0; p < k->nparam; p++) {
+            const UOp *b = k->param[p].buffer;
+            k->param[p].constant = !k->param[p].written && b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
+        }
         kernel_key(k);
         kernel_name(k);
     }

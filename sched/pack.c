@@ -38,6 +38,7 @@ static uint32_t pack_order(const Kernel *k, uint64_t open, const UOp **out)
 TgStatus opt_pack(Kernel *k, uint32_t slot)
 {
     if (slot >= k->nparam || k->param[slot].written) return fail(TG_USAGE, "optops: PACK of parameter %u", slot);
+    if (!k->param[slot].constant) return fail(TG_USAGE, "optops: PACK of parameter %u, which is not a constant", slot);
     const UOp *load = only_load(k, slot), *range[64];
     if (!load) return fail(TG_USAGE, "optops: PACK: parameter %u is read in several ways", slot);
     Graph *g = k->g;
@@ -79,7 +80,7 @@ Kernel *pack_kernel(const Kernel *k, uint32_t slot)
     for (uint32_t i = 0; i < n; i++) src[i + 1] = to[i];
     c->root = UOP(g, UOP_SINK, DT_VOID, NO_ARG, uop_new(g, UOP_END, DT_VOID, NO_ARG, src, n + 1));
     c->nparam = 2;
-    c->param[0].written = c->param[1].read = true;
+    c->param[0].written = c->param[1].read = c->param[1].constant = true;
     kernel_count(c);
     kernel_key(c);
     kernel_name(c);

@@ -70,6 +70,54 @@ static void gather_facts(Rangeify *r, const UOp *const *order, uint32_t n)
     }
 }
 
+static double base_numel(const UOp *u)
+{
+    double n = (double)uop_numel(u);
+    for (; op_is((Op)u->op, FLAG_MOVE) || u->op == UOP_INDEX; u = u->src[0])
+        if ((double)uop_numel(u->src[0]) < n) n = (double)uop_numel(u->src[0]);
+    return n;
+}
+
+/* A sum of products whose operands are smaller than the product: worth a kernel of its own, never worth repeating. */
+static bool is_contraction(const UOp *u)
+{
+    const UOp *p = u->op == UOP_REDUCE ? u->src[0] : NULL;
+    while (p && p->op == UOP_CAST) p = p->src[0];
+    if (!p || p->op != UOP_MUL) return false;
+    return 2 * base_numel(p->src[0]) <= (double)uop_numel(p) && 2 * base_numel(p->src[1]) <= (double)uop_numel(p);
+}
+
+static bool is_product(const UOp *u) { return u->op == UOP_MUL && 2 * base_numel(u->src[0]) <= (double)uop_numel(u) && 2 * base_numel(u->src[1]) <= (double)uop_numel(u); }
+
+/* What the sweep, which meets users first, cannot know yet: element-wise operands of a contraction will be stored, and so will a contraction's result that a row statistic
+ * reads besides others. sim stops there. A wrong guess costs nothing: the node's own decision comes later. */
+static void foresee(Rangeify *r, const UOp *const *order, uint32_t n)
+{
+    enum { TO_PRODUCT = 1, TO_STATISTIC = 2, HEAVY = 4, STATISTIC = 8 };
+    uint8_t *fact = NEW_N(r->arena, uint8_t, r->nnode), *fan = NEW_N(r->arena, uint8_t, r->nnode);
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = n; i-- > 0;) {
+            const UOp *u = order[i];
+            bool passes = op_is((Op)u->op, FLAG_ALU) || op_is((Op)u->op, FLAG_MOVE) || u->op == UOP_INDEX, view = passes && !op_is((Op)u->op, FLAG_ALU);
+            uint8_t f = fact[u->id];
+            if (op_is((Op)u->op, FLAG_ALU) && (f & TO_PRODUCT) && r->cost[u->id] >= 1) r->rests[u->id] = 1;
+            if (pass && (f & HEAVY) && !(f & STATISTIC) && (f & TO_STATISTIC) && fan[u->id] > 1 && !view) r->rests[u->id] = 1;
+            for (uint32_t k = 0; k < value_sources(u); k++) {
+                uint8_t *s = &fact[u->src[k]->id];
+                if (!pass) fan[u->src[k]->id] += fan[u->src[k]->id] < 9;
+                if (is_product(u) || (view && (f & TO_PRODUCT))) *s |= TO_PRODUCT;
+                if ((u->op == UOP_REDUCE && !is_contraction(u)) || (passes && (f & TO_STATISTIC) && !r->rests[u->id] && !is_product(u))) *s |= TO_STATISTIC;
+            }
+        }
+        for (uint32_t i = 0; i < n && !pass; i++) {
+            const UOp *u = order[i];
+            if (u->op == UOP_REDUCE) { fact[u->id] |= is_contraction(u) ? HEAVY : STATISTIC; continue; }
+            for (uint32_t k = 0; k < value_sources(u); k++)
+                if (!r->rests[u->src[k]->id] && !r->forced[u->src[k]->id]) fact[u->id] |= fact[u->src[k]->id] & (HEAVY | STATISTIC);
+        }
+    }
+}
+
 /* ---- demands ---- */
 
 static Inst *new_inst(Rangeify *r, const UOp *u, uint32_t cut, const UOp *const *idx, const UOp *valid, uint64_t enclosing)
@@ -121,11 +169,33 @@ static double extent(const Cut *c, uint64_t ranges)
 /* Stands for a gathered position until its expression is known: a value that depends on what the index tensor's own index depends on. */
 static const UOp *placeholder(Rangeify *r, const UOp *const *idx, uint32_t n, int64_t number) { return uop_new(r->g, UOP_CUSTOM, DT_INDEX, ARG_I(number), idx, n); }
 
+/* Positions made of sizes and counts only (windows, steps) are an expression at once. */
+static const UOp *position(Rangeify *r, const UOp *u, const UOp *const *idx)
+{
+    const UOp *src[16], *next[64], *valid;
+    uint32_t n = value_sources(u);
+    if (u->op == UOP_CONST || u->op == UOP_DEFINE_VAR) return u;
+    if (u->op == UOP_IOTA) return idx[0];
+    if (!op_is((Op)u->op, FLAG_ALU) && !(op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_PAD && u->op != UOP_BITCAST)) return NULL;
+    for (uint32_t k = 0; k < n; k++) {
+        index_source(r, u, k, idx, NULL, NULL, next, &valid);
+        if (!(src[k] = position(r, u->src[k], next))) return NULL;
+    }
+    return op_is((Op)u->op, FLAG_ALU) ? index_simplify(r, uop_new(r->g, (Op)u->op, (DType)u->dtype, u->arg, src, n)) : src[0];
+}
+
+static const UOp *as_position(Rangeify *r, const UOp *u, const UOp *const *idx)
+{
+    const UOp *p = r->constant[u->id] && !r->loads[u->id] && !r->reduces[u->id] ? position(r, u, idx) : NULL;
+    return p && p->dtype != DT_INDEX ? index_simplify(r, UOP(r->g, UOP_CAST, DT_INDEX, NO_ARG, p)) : p;
+}
+
 static void push_gather(Rangeify *r, Inst *i)
 {
     const UOp *u = i->node, *idx[64], *valid, *gather[16];
     for (uint32_t k = 1; k < u->nsrc; k++) {
         index_source(r, u, k, i->idx, i->valid, NULL, idx, &valid);
+        if ((gather[k - 1] = as_position(r, u->src[k], idx))) continue;
         i->child[k] = demand(r, u->src[k], i->cut, idx, valid, i->enclosing);
         gather[k - 1] = placeholder(r, idx, uop_rank(u->src[k]), i->child[k]->number);
     }
@@ -169,9 +239,17 @@ static void push(Rangeify *r, Inst *i)
 typedef struct { const UOp *node; const UOp **idx; } Reach;
 typedef struct { Reach at[16]; uint32_t n; int budget; } Sim;
 
+static void sim_node(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp *valid, Sim *s);
+
 static void sim(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp *valid, Sim *s)
 {
-    if (s->budget-- <= 0 || is_leaf(u) || r->forced[u->id] || !r->reduces[u->id]) return;
+    if (!r->forced[u->id] && !r->rests[u->id]) sim_node(r, u, idx, valid, s);
+}
+
+/* u itself is inlined, whatever is foreseen for it. */
+static void sim_node(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp *valid, Sim *s)
+{
+    if (s->budget-- <= 0 || is_leaf(u) || !r->reduces[u->id]) return;
     if (u->op == UOP_REDUCE) {
         if (s->n == 16) { s->budget = 0; return; }
         s->at[s->n].node = u;
@@ -184,7 +262,7 @@ static void sim(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp *val
         if (u->op == UOP_INDEX && !k)
             for (uint32_t j = 1; j < n; j++) {
                 index_source(r, u, j, idx, valid, NULL, next, &next_valid);
-                gather[j - 1] = placeholder(r, next, uop_rank(u->src[j]), -1 - (int64_t)u->src[j]->id);
+                if (!(gather[j - 1] = as_position(r, u->src[j], next))) gather[j - 1] = placeholder(r, next, uop_rank(u->src[j]), -1 - (int64_t)u->src[j]->id);
             }
         index_source(r, u, k, idx, valid, gather, next, &next_valid);
         sim(r, u->src[k], next, next_valid, s);
@@ -198,7 +276,7 @@ static bool reduces_once(Rangeify *r, const UOp *u)
     const Cut *c = &r->cut[r->inst[u->id]->cut];
     for (Inst *i = r->inst[u->id]; i; i = i->next) {
         uint32_t before = all.n;
-        sim(r, u, i->idx, i->valid, &all);
+        sim_node(r, u, i->idx, i->valid, &all);
         if (all.budget <= 0) return false;
         for (uint32_t k = before; k < all.n; k++)
             if (depends(all.at[k].idx, uop_rank(all.at[k].node)) & ~c->out) return false;
@@ -225,6 +303,14 @@ static double reduce_extent(const UOp *u)
     return n;
 }
 
+/* A value that depends on these outer ranges only may be computed outside of the others: the reduce in it spans what the others do, and the loops can be put in order. */
+static bool outside(Rangeify *r, const Cut *c, uint64_t set, double span)
+{
+    double lacking = extent(c, c->out & ~set), outer = extent(c, set);
+    if (set == c->out || (set & ~c->out) || !chain_accepts(c, set) || span > 2 * lacking || lacking > 2 * span) return false;
+    return outer >= 2 * r->target->threads || outer * lacking <= 16384;
+}
+
 /* May this REDUCE's only demand be met inside the kernel that asks? */
 static bool reduce_fits(Rangeify *r, const UOp *u, const Inst *i)
 {
@@ -237,9 +323,7 @@ static bool reduce_fits(Rangeify *r, const UOp *u, const Inst *i)
         if (span >= 16) c->nheavy++;
         return true;
     }
-    double lacking = extent(c, c->out & ~set), outer = extent(c, set), total = outer * lacking;
-    if (!chain_accepts(c, set) || span > 2 * lacking || lacking > 2 * span) return false;
-    if (outer < 2 * r->target->threads && total > 16384) return false;
+    if (!outside(r, c, set, span)) return false;
     for (uint32_t k = 0; k < c->nchain; k++)
         if (c->chain[k] == set) return true;
     c->chain[c->nchain++] = set;
@@ -253,15 +337,35 @@ static bool in_chain(const Cut *c, uint64_t set)
     return false;
 }
 
+/* u is made of row statistics that will stand outside of the loops that it does not need. */
+static bool row_statistic(Rangeify *r, const UOp *u, const Inst *i)
+{
+    const Cut *c = &r->cut[i->cut];
+    Sim s = { .budget = SIM_BUDGET };
+    if (!r->reduces[u->id] || (depends(i->idx, uop_rank(u)) & ~c->out)) return false;
+    sim_node(r, u, i->idx, i->valid, &s);
+    for (uint32_t k = 0; k < s.n; k++)
+        if (!outside(r, c, depends(s.at[k].idx, uop_rank(s.at[k].node)), reduce_extent(s.at[k].node))) return false;
+    return s.n && s.budget > 0;
+}
+
 /* Element-wise work under loops that it does not need: a store and loads are cheaper. */
 static bool repeated(Rangeify *r, const UOp *u, const Inst *i)
 {
     const Cut *c = &r->cut[i->cut];
     uint64_t set = depends(i->idx, uop_rank(u));
     double times = extent(c, i->enclosing) / (double)uop_numel(u);
-    if (times < 4 || in_chain(c, set)) return false;
+    if (times < 4 || in_chain(c, set) || row_statistic(r, u, i)) return false;
     if (i->enclosing & ~c->out) return r->cost[u->id] >= 1;
     return r->cost[u->id] >= 12 || r->reduces[u->id];
+}
+
+/* The reduces come in by smaller operands: they are the ones to store (A, not A * B, of a product that is summed). */
+static bool leaves_it_to_sources(const Rangeify *r, const UOp *u)
+{
+    for (uint32_t k = 0; k < u->nsrc; k++)
+        if (r->reduces[u->src[k]->id] && !r->forced[u->src[k]->id] && 2 * base_numel(u->src[k]) > (double)uop_numel(u)) return false;
+    return true;
 }
 
 static bool stage_alu(Rangeify *r, const UOp *u)
@@ -273,7 +377,7 @@ static bool stage_alu(Rangeify *r, const UOp *u)
         under_reduce |= (i->enclosing & ~r->cut[i->cut].out) != 0;
         if (repeated(r, u, i)) return true;
     }
-    if (r->reduces[u->id] && (first->next || under_reduce || first->valid)) return !one_cut || !reduces_once(r, u);
+    if (r->reduces[u->id] && (first->next || under_reduce || first->valid) && (!one_cut || !reduces_once(r, u))) return !leaves_it_to_sources(r, u);
     if (!first->next || one_cut) return false;
     return r->cost[u->id] > 6 || r->loads[u->id] > 2;
 }
@@ -387,6 +491,7 @@ TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *
     r.inst = NEW_N(r.arena, Inst *, r.nnode);
     r.buffer = NEW_N(r.arena, const UOp *, r.nnode);
     r.called = NEW_N(r.arena, uint8_t, r.nnode);
+    r.rests = NEW_N(r.arena, uint8_t, r.nnode);
     r.forced = NEW_N(r.arena, uint8_t, r.nnode);
     r.reduces = NEW_N(r.arena, uint8_t, r.nnode);
     r.constant = NEW_N(r.arena, uint8_t, r.nnode);
@@ -397,6 +502,7 @@ TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *
         r.simplify = rewriter_new(g, rules_symbolic(), NULL);
         force(&r, order, n, sink);
         gather_facts(&r, order, n);
+        foresee(&r, order, n);
         for (uint32_t i = n; i-- > 0;)
             if (order[i] != sink) visit(&r, order[i]);
         status = graph_error(g) ? graph_error(g) : cut_kernels(&r, out);

@@ -37,6 +37,7 @@ typedef struct {
     Inst **inst;                       /* by node id: list of demands */
     const UOp **buffer;                /* by node id: where a staged node lives, or NULL */
     uint8_t *forced, *reduces, *constant, *called;
+    uint8_t *rests;                    /* by node id: will surely lie in memory (foresee) */
     float *cost;                       /* by node id: element-wise work of the inlined cone */
     uint8_t *loads;                    /* by node id: buffers that it reads */
     Cut *cut;
