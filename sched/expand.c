@@ -1,7 +1,7 @@
-/* Expand: UPCAST and UNROLL ranges become shape. One of them, along which stores (else loads) are contiguous, becomes the lane axis: values that depend on it get shape (L). The
- * others become replicas: a node is evaluated once for each assignment of those that it depends on; interning shares what is equal.
+/* Expand: UPCAST and UNROLL ranges become shape. Those along which stores (else loads) are contiguous become lane axes: values that depend on one get shape (L); no value depends
+ * on two. The others become replicas: a node is evaluated once for each assignment of those that it depends on; interning shares what is equal.
  *
- * An unrolled REDUCE combines its replicas in order and keeps the loops that remain; where the lane axis is among its ranges, lanes are combined after the loop.
+ * An unrolled REDUCE combines its replicas in order and keeps the loops that remain; where a lane axis is among its ranges, lanes are combined after the loop.
  * Comes in: form 3 (kernel.h). Goes out: form 4.
  */
 #include <stdlib.h>
@@ -18,8 +18,7 @@ typedef struct {
     Rewriter *rw;
     const UOp *range[64];           /* by number: those that become replicas */
     uint64_t up;                    /* their bits */
-    const UOp *lane;                /* the lane RANGE, or NULL */
-    int64_t lanes;
+    uint64_t lanes;                 /* bits of the lane axes */
     const UOp ***memo;              /* by id: one value an assignment of the node's own ranges */
     uint32_t limit;                 /* ids below have a memo */
     int64_t at[64];                 /* the assignment under evaluation, by range number */
@@ -71,24 +70,41 @@ static bool fits_vector(const UOp *r, const Target *t)
     return n >= 2 && n <= t->vector_bytes / 4 && !(n & (n - 1));
 }
 
-/* Most contiguous stores, then loads; a reduce axis only when no store axis serves. */
-static void choose_lane(Expand *x, const UOp *const *order, uint32_t n, const Target *t)
+/* Contiguous stores count most, then loads; a reduce axis only where no store axis serves. */
+static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t n)
 {
-    int best = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const UOp *r = order[i];
-        int score = 0;
-        if (r->op != UOP_RANGE || !expands(r) || !fits_vector(r, t)) continue;
-        for (uint32_t j = 0; j < n; j++) {
-            const UOp *u = order[j];
-            if ((u->op != UOP_STORE && u->op != UOP_LOAD) || u->src[0]->op != UOP_INDEX || !(u->src[0]->ranges & range_bit(r))) continue;
-            if (lane_stride(x, u->src[0]->src[1], r) == 1) score += u->op == UOP_STORE ? 100 : 10;
-            else score -= 1;
-        }
-        if (range_type(r) == AXIS_UNROLL) score /= 4;
-        if (score > best) best = score, x->lane = r;
+    int score = 0;
+    for (uint32_t j = 0; j < n; j++) {
+        const UOp *u = order[j];
+        if ((u->op != UOP_STORE && u->op != UOP_LOAD) || u->src[0]->op != UOP_INDEX || !(u->src[0]->ranges & range_bit(r))) continue;
+        if (lane_stride(x, u->src[0]->src[1], r) == 1) score += u->op == UOP_STORE ? 400 : 40;
+        else score -= 4;
     }
-    if (x->lane) x->lanes = x->lane->src[0]->vmax;
+    return range_type(r) == AXIS_UNROLL ? score / 4 : score;
+}
+
+static bool together(const UOp *const *order, uint32_t n, uint64_t bits)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if ((order[i]->ranges & bits) == bits) return true;
+    return false;
+}
+
+static void choose_lanes(Expand *x, const UOp *const *order, uint32_t n, const Target *t)
+{
+    int score[64] = { 0 };
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_RANGE && expands(order[i]) && fits_vector(order[i], t)) score[range_number(order[i])] = lane_score(x, order[i], order, n);
+    for (;;) {
+        int best = -1;
+        for (int b = 0; b < 64; b++)
+            if (score[b] > 0 && (best < 0 || score[b] > score[best])) best = b;
+        if (best < 0) return;
+        score[best] = 0;
+        bool alone = true;
+        for (uint64_t m = x->lanes; m; m &= m - 1) alone &= !together(order, n, UINT64_C(1) << best | (m & -m));
+        if (alone) x->lanes |= UINT64_C(1) << best;
+    }
 }
 
 /* ---- evaluation ---- */
@@ -126,19 +142,27 @@ static bool next_assignment(Expand *x, uint64_t ranges)
     return false;
 }
 
-static const UOp *lane_numbers(Expand *x)
+/* The lane axis that u depends on, or NULL. */
+static const UOp *lane_of(const Expand *x, const UOp *u)
+{
+    uint64_t m = u->ranges & x->lanes;
+    return m ? x->range[__builtin_ctzll(m)] : NULL;
+}
+
+static const UOp *lane_numbers(Expand *x, const UOp *lane)
 {
     const UOp *v[64];
-    for (int64_t i = 0; i < x->lanes; i++) v[i] = uop_index(x->g, i);
-    return uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)x->lanes);
+    for (int64_t i = 0; i < lane->src[0]->vmax; i++) v[i] = uop_index(x->g, i);
+    return uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)lane->src[0]->vmax);
 }
 
 /* Integer expressions are kept with the lane RANGE inside until they are used, so that strides can be seen. */
 static const UOp *in_lanes(Expand *x, const UOp *u)
 {
-    if (!x->lane || !(u->ranges & range_bit(x->lane))) return u;
-    const UOp *v = lane_numbers(x);
-    return uop_substitute(x->g, u, &x->lane, &v, 1);
+    const UOp *lane = lane_of(x, u);
+    if (!lane) return u;
+    const UOp *v = lane_numbers(x, lane);
+    return uop_substitute(x->g, u, &lane, &v, 1);
 }
 
 /* The address of a buffer element, with the lane axis made shape. index still holds the lane RANGE. */
@@ -146,12 +170,13 @@ static const UOp *address(Expand *x, const UOp *buffer, const UOp *index)
 {
     Graph *g = x->g;
     if (uop_rank(index)) index = in_lanes(x, index);
-    if (!x->lane || !(index->ranges & range_bit(x->lane))) return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, buffer, index);
-    int64_t step = lane_stride(x, index, x->lane);
-    const UOp *first = at_value(x, index, x->lane, 0), *lanes = uop_index(g, x->lanes), *v[64];
+    const UOp *lane = lane_of(x, index), *v[64];
+    if (!lane) return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, buffer, index);
+    int64_t step = lane_stride(x, index, lane);
+    const UOp *first = at_value(x, index, lane, 0), *lanes = lane->src[0];
     if (step == 1) return UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, buffer, uop_sizes(g, &first, 1), uop_sizes(g, &lanes, 1));
-    for (int64_t i = 0; i < x->lanes; i++) v[i] = step == INT64_MIN ? at_value(x, index, x->lane, i) : rewriter_run(x->rw, index_math(g, UOP_ADD, first, uop_index(g, i * step)));
-    return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, buffer, uop_new(g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)x->lanes));
+    for (int64_t i = 0; i < lanes->vmax; i++) v[i] = step == INT64_MIN ? at_value(x, index, lane, i) : rewriter_run(x->rw, index_math(g, UOP_ADD, first, uop_index(g, i * step)));
+    return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, buffer, uop_new(g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)lanes->vmax));
 }
 
 static const UOp *combine(Expand *x, Op op, const UOp *a, const UOp *b) { return a ? UOP(x->g, op, DT_VOID, NO_ARG, a, b) : b; }
@@ -161,17 +186,17 @@ static const UOp *expand_reduce(Expand *x, const UOp *u)
     const UOp *src[65], *v = NULL;
     uint64_t unrolled = 0;
     uint32_t n = 1;
-    bool across = false;
+    const UOp *across = NULL;
     for (uint32_t k = 1; k < u->nsrc; k++) {
         const UOp *r = u->src[k];
-        if (r == x->lane) across = true;
+        if (range_bit(r) & x->lanes) across = r;
         else if (range_bit(r) & x->up) unrolled |= range_bit(r);
         else src[n++] = now(x, r);
     }
     for (uint64_t m = unrolled; m; m &= m - 1) x->at[__builtin_ctzll(m)] = 0;
     do v = combine(x, (Op)u->arg.i, v, in_lanes(x, now(x, u->src[0])));
     while (next_assignment(x, unrolled));
-    if (across && uop_rank(v) == 0) v = UOP(x->g, UOP_ADD, DT_VOID, NO_ARG, v, UOP(x->g, UOP_CAST, (DType)u->dtype, NO_ARG, UOP(x->g, UOP_MUL, DT_VOID, NO_ARG, lane_numbers(x), uop_index(x->g, 0))));
+    if (across && uop_rank(v) == 0) v = UOP(x->g, UOP_ADD, DT_VOID, NO_ARG, v, UOP(x->g, UOP_CAST, (DType)u->dtype, NO_ARG, UOP(x->g, UOP_MUL, DT_VOID, NO_ARG, lane_numbers(x, across), uop_index(x->g, 0))));
     src[0] = v;
     v = n > 1 ? uop_new(x->g, UOP_REDUCE, DT_VOID, ARG_I(u->arg.i), src, n) : v;
     if (!across) return v;
@@ -188,7 +213,7 @@ static const UOp *expand_end(Expand *x, const UOp *u)
     for (uint32_t k = 1; k < u->nsrc; k++) {
         const UOp *r = u->src[k];
         if (range_bit(r) & x->up) closed |= range_bit(r);
-        else if (r != x->lane) src[n++] = now(x, r);
+        else if (!(range_bit(r) & x->lanes)) src[n++] = now(x, r);
     }
     const UOp **store = NEW_N(x->arena, const UOp *, variants(x, closed));
     for (uint64_t m = closed; m; m &= m - 1) x->at[__builtin_ctzll(m)] = 0;
@@ -235,13 +260,13 @@ TgStatus kernel_expand(Kernel *k, const Target *t)
     Expand x = { .g = k->g, .arena = arena_new(), .rw = rewriter_new(k->g, rules_symbolic(), NULL) };
     uint32_t n;
     const UOp **order = uop_toposort(k->g, &k->root, 1, x.arena, &n);
-    choose_lane(&x, order, n, t);
+    choose_lanes(&x, order, n, t);
     for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_RANGE && expands(order[i]) && order[i] != x.lane) x.range[range_number(order[i])] = order[i], x.up |= range_bit(order[i]);
+        if (order[i]->op == UOP_RANGE && expands(order[i])) x.range[range_number(order[i])] = order[i], x.up |= range_bit(order[i]) & ~x.lanes;
     x.memo = NEW_N(x.arena, const UOp **, k->root->id + 1);
     for (uint32_t i = 0; i < n && !x.too_many; i++) expand_node(&x, order[i]);
     bool bad = x.too_many;
-    if (!bad && (x.up || x.lane)) k->root = x.memo[k->root->id][0];
+    if (!bad && (x.up || x.lanes)) k->root = x.memo[k->root->id][0];
     rewriter_free(x.rw);
     arena_free(x.arena);
     return bad ? fail(TG_USAGE, "optops: more than %d replicas of a value", REPLICAS_MAX) : TG_OK;

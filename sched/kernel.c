@@ -118,7 +118,7 @@ uint32_t opt_axes(const Kernel *k, const UOp **range, uint32_t cap)
     Arena *a = arena_new();
     uint32_t count, n = 0;
     uint64_t seen = 0;
-    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count), *reduce[64] = { 0 };
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
     for (uint32_t e = 0; e < k->root->nsrc; e++)
         for (uint32_t i = 1; k->root->src[e]->op == UOP_END && i < k->root->src[e]->nsrc; i++) {
             const UOp *r = k->root->src[e]->src[i];
@@ -126,9 +126,11 @@ uint32_t opt_axes(const Kernel *k, const UOp **range, uint32_t cap)
             seen |= range_bit(r);
         }
     for (uint32_t i = 0; i < count; i++)
-        if (order[i]->op == UOP_RANGE && !(seen & range_bit(order[i]))) reduce[range_number(order[i])] = order[i];
-    for (uint32_t i = 0; i < 64; i++)
-        if (reduce[i] && n < cap) range[n++] = reduce[i];
+        for (uint32_t j = 1; order[i]->op == UOP_REDUCE && !order[i]->arg.blob && j < order[i]->nsrc; j++) {
+            const UOp *r = order[i]->src[j];
+            if (!(seen & range_bit(r)) && n < cap) range[n++] = r;
+            seen |= range_bit(r);
+        }
     arena_free(a);
     return n;
 }

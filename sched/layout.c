@@ -233,6 +233,96 @@ static void flatten_kernel(Layout *all, Kernel *k, Arena *scratch)
     rewriter_free(rw);
 }
 
+/* ---- loops ---- */
+
+/* The coefficient of a range in a flat index that is a sum of products by constants; 0 otherwise. */
+static int64_t step_of(const UOp *u, const UOp *range)
+{
+    if (u == range) return 1;
+    if (!(u->ranges & range_bit(range))) return 0;
+    if (u->op == UOP_ADD) return step_of(u->src[0], range) + step_of(u->src[1], range);
+    return u->op == UOP_MUL && uop_is_const(u->src[1]) ? step_of(u->src[0], range) * u->src[1]->arg.i : 0;
+}
+
+/* The widest step that any load but a constant's takes along a reduce range: long steps go outside. */
+static int64_t reach_of(const Kernel *k, const UOp *const *order, uint32_t n, const UOp *range)
+{
+    int64_t widest = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i];
+        if (u->op != UOP_LOAD || u->src[0]->src[0]->op != UOP_PARAM || k->param[u->src[0]->src[0]->arg.i].constant) continue;
+        int64_t step = step_of(u->src[0]->src[1], range);
+        if (step < 0) step = -step;
+        if (step > widest) widest = step;
+    }
+    return widest;
+}
+
+static void order_reduces(Kernel *k, Arena *scratch)
+{
+    uint32_t n;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, k->root->id + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i], *src[72];
+        for (uint32_t s = 0; s < u->nsrc; s++) src[s] = map[u->src[s]->id];
+        for (uint32_t s = 2; u->op == UOP_REDUCE && s < u->nsrc; s++)
+            for (uint32_t j = s; j > 1 && reach_of(k, order, n, src[j - 1]) < reach_of(k, order, n, src[j]); j--) {
+                const UOp *swap = src[j];
+                src[j] = src[j - 1];
+                src[j - 1] = swap;
+            }
+        map[u->id] = uop_with(k->g, u, src);
+    }
+    k->root = map[k->root->id];
+}
+
+static uint32_t divisions(Graph *g, const UOp *root, Arena *scratch)
+{
+    uint32_t n, found = 0;
+    const UOp **order = uop_toposort(g, &root, 1, scratch, &n);
+    for (uint32_t i = 0; i < n; i++) found += order[i]->op == UOP_IDIV || order[i]->op == UOP_MOD;
+    return found;
+}
+
+/* root with ranges a, b (neighbours, a outside) walked as one, or NULL when that would cost divisions. */
+static const UOp *merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
+{
+    Graph *g = k->g;
+    uint32_t n;
+    if (!uop_is_const(a->src[0]) || !uop_is_const(b->src[0]) || range_type(a) != range_type(b)) return NULL;
+    const UOp *one = uop_range(g, range_number(a), uop_index(g, a->src[0]->arg.i * b->src[0]->arg.i), range_type(a));
+    const UOp *outer = UOP(g, UOP_IDIV, DT_VOID, NO_ARG, one, b->src[0]), *inner = UOP(g, UOP_MOD, DT_VOID, NO_ARG, one, b->src[0]);
+    const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, graph_count(g) + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i], *src[72];
+        uint32_t m = 0;
+        bool closes = u->op == UOP_END || (u->op == UOP_REDUCE && !u->arg.blob);
+        for (uint32_t s = 0; s < u->nsrc; s++) {
+            if (closes && s && u->src[s] == a) {
+                if (s + 1 >= u->nsrc || u->src[s + 1] != b) return NULL;
+                src[m++] = one;
+            } else if (closes && s && u->src[s] == b) {
+                if (u->src[s - 1] != a) return NULL;
+            } else src[m++] = map[u->src[s]->id];
+        }
+        map[u->id] = u == a ? outer : u == b ? inner : m == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, m);
+    }
+    const UOp *root = graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL);
+    return divisions(g, root, scratch) <= divisions(g, k->root, scratch) ? root : NULL;
+}
+
+/* Neighbouring loops that walk memory as one become one: fewer loops, longer vectors. */
+static void merge_loops(Kernel *k, Arena *scratch)
+{
+    const UOp *axis[64];
+    for (uint32_t n = opt_axes(k, axis, 64), i = 0; i + 1 < n;) {
+        const UOp *root = merged(k, axis[i], axis[i + 1], scratch);
+        if (!root) { i++; continue; }
+        k->root = root;
+        n = opt_axes(k, axis, 64);
+    }
+}
+
 /* ---- the stage ---- */
 
 static void fix(Layout *all, const UOp *b)
@@ -317,6 +407,8 @@ TgStatus sched_layout(Schedule *s, const Target *t)
             const UOp *b = k->param[p].buffer;
             k->param[p].constant = !k->param[p].written && b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
         }
+        order_reduces(k, scratch);
+        merge_loops(k, scratch);
         kernel_key(k);
         kernel_name(k);
     }

@@ -1,5 +1,5 @@
 /* OptOps: a list of (op, axis, argument) changes a kernel's ranges. Legality lives here alone: an illegal op is an error with a reason and leaves the kernel as it was.
- * Axes are numbered as opt_axes lists them at the moment of the op: loops of the store in order, then reduce ranges by number. After a SPLIT the new axis stands next to
+ * Axes are numbered as opt_axes lists them at the moment of the op: loops of the store in order, then those of each REDUCE. After a SPLIT the new axis stands next to
  * the old one (inside of it, or outside with `top`). To add an op: a kind in kernel.h, a name below, a case in opt_apply.
  */
 #include <stdlib.h>

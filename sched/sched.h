@@ -36,7 +36,7 @@ typedef void (*ChooseOpts)(OptList *out, const Kernel *k, const ScheduleItem *it
 /* Optimises and lowers every kernel, each key once; packed constants become buffers with kernels that run once. */
 TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *user, Dump *dump);
 
-/* A kernel's axes as OptOps number them: RANGEs of the output END in order, then REDUCE ranges in order of number. */
+/* A kernel's axes as OptOps number them: RANGEs of the output END in order, then those of each REDUCE, outermost first. */
 uint32_t opt_axes(const Kernel *k, const UOp **range, uint32_t cap);
 TgStatus opt_apply(Kernel *k, const OptOp *op, const Target *t);        /* illegal: TG_USAGE and a reason; k unchanged */
 TgStatus opt_apply_list(Kernel *k, const OptList *l, const Target *t);
