@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "graph/build.h"
+#include "graph/rewrite.h"
 #include "graph/scalar.h"
 
 enum { LIST_MAX = 4096 };
@@ -48,7 +49,11 @@ static U simplify_node(Graph *g, U u)
     }
 }
 
-U dim_simplify(Graph *g, U size) { return simplify_node(g, size); }
+U dim_simplify(Graph *g, U size)
+{
+    U u = simplify_node(g, size);
+    return u->nsrc && dtype_is_int(u->dtype) ? graph_rewrite(g, u, rules_symbolic(), 0, NULL) : u;
+}
 
 /* An element-wise op on known scalars. */
 static U fold_scalar(Graph *g, Op op, DType t, const U *src, uint32_t n)

@@ -154,6 +154,10 @@ static void symbolic_sizes(void **state)
     assert_ptr_equal(uop_dim(reshape(g, x, (U[]){ n, uop_index(g, 24) }, 2), 1), uop_index(g, 24));
     assert_ptr_equal(uop_dim(softmax(g, x, -1), 0), n);
     assert_ptr_equal(uop_dim(matmul(g, x, uop_param(g, DT_F32, (U[]){ uop_index(g, 8), uop_index(g, 5) }, 2, 1)), 0), n);
+    assert_ptr_equal(dim_div(g, dim_mul(g, n, uop_index(g, 24)), uop_index(g, 8)), dim_mul(g, uop_index(g, 3), n));
+    assert_ptr_equal(dim_sub(g, dim_add(g, n, uop_index(g, 5)), n), uop_index(g, 5));
+    U padded = pad(g, x, (U[]){ uop_index(g, 0), n, uop_index(g, 0) }, (U[]){ uop_index(g, 0), n, uop_index(g, 0) }, NULL);
+    assert_ptr_equal(uop_dim(slice(g, padded, 1, n, uop_index(g, 3)), 1), uop_index(g, 3));
     U shape = cat(g, (U[]){ unsqueeze(g, cast(g, n, DT_I64), 0), CONST_I64(2, -1, 7) }, 2, 0);
     assert_true(values_of(g, shape, v, 8));
     assert_ptr_equal(cast(g, v[0], DT_INDEX)->op == UOP_CAST ? n : cast(g, v[0], DT_INDEX), n);
