@@ -1,0 +1,288 @@
+/* Kernels in forms 1 to 5: a graph of scalars and short vectors under RANGEs.
+ *
+ * An effect (END, STORE) runs; a value is asked for. A node's value is kept with the time at which it was computed, and serves as long as no RANGE that the node
+ * depends on was set later. END and REDUCE set their ranges in turn, outermost first. A staged buffer (AFTER(BUFFER, END..)) is filled when it is read at a time when
+ * its END has not run for the present ranges. WHERE asks for the arm that it takes; LOAD and STORE ask for the gate first.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/reference/reference.h"
+#include "graph/scalar.h"
+
+enum { LANES_MAX = 1024, DEPTH_MAX = 8000 };
+
+typedef struct { int64_t *value; uint64_t time; } Cell;
+typedef struct {
+    const Kernel *k;
+    const RefMem *mem;
+    const int64_t *vars;
+    Arena *arena;
+    Cell *cell;                     /* by id */
+    void **staged;                  /* by id of BUFFER */
+    uint64_t set[64], now;          /* when each range was set last */
+    int64_t at[64];                 /* its value */
+    uint32_t depth;
+    TgStatus status;
+} Exec;
+
+static const int64_t *value_of(Exec *e, const UOp *u);
+
+static void broken(Exec *e, TgStatus code, const char *what, const UOp *u, int64_t v)
+{
+    if (!e->status) e->status = fail(code, "reference: kernel %s: %s (%s %%%u, %lld)", e->k->name, what, op_name((Op)u->op), u->id, (long long)v);
+}
+
+static bool is_fresh(const Exec *e, const UOp *u, uint64_t time)
+{
+    for (uint64_t r = u->ranges; r; r &= r - 1)
+        if (e->set[__builtin_ctzll(r)] > time) return false;
+    return true;
+}
+
+/* Calls body once an assignment of the ranges. */
+static void loop(Exec *e, const UOp *u, uint32_t k, void (*body)(Exec *e, const UOp *u))
+{
+    while (k < u->nsrc && u->src[k]->op != UOP_RANGE) k++;
+    if (k == u->nsrc) {
+        body(e, u);
+        return;
+    }
+    const UOp *r = u->src[k];
+    int64_t n = *value_of(e, r->src[0]);
+    for (int64_t i = 0; i < n && !e->status; i++) {
+        e->at[range_number(r)] = i;
+        e->set[range_number(r)] = ++e->now;
+        loop(e, u, k + 1, body);
+    }
+    e->set[range_number(r)] = ++e->now;
+}
+
+/* ---- memory ---- */
+
+typedef struct { void *base; int64_t count, at[LANES_MAX]; uint32_t lanes; DType dtype; } Place;
+
+static void run(Exec *e, const UOp *u);
+
+/* The memory behind PARAM, BUFFER or AFTER(..); what AFTER waits for is done first. */
+static void *memory(Exec *e, const UOp *m, int64_t *count)
+{
+    for (; m->op == UOP_AFTER; m = m->src[0])
+        for (uint32_t k = 1; k < m->nsrc; k++) run(e, m->src[k]);
+    if (m->op == UOP_PARAM) {
+        *count = m->arg.i < e->k->nparam ? e->mem[m->arg.i].size_bytes / dtype_size(m->dtype) : 0;
+        return m->arg.i < e->k->nparam ? e->mem[m->arg.i].data : NULL;
+    }
+    if (m->op != UOP_BUFFER) return broken(e, TG_INTERNAL, "no memory", m, 0), NULL;
+    *count = uop_numel(m);
+    if (!e->staged[m->id]) e->staged[m->id] = arena_alloc(e->arena, (size_t)(*count * dtype_size(m->dtype)) + 1);
+    return e->staged[m->id];
+}
+
+static void index_place(Exec *e, const UOp *u, Place *p)
+{
+    const UOp *m = u->src[0];
+    p->lanes = ref_lanes(u);
+    for (uint32_t k = 1; k < u->nsrc; k++) {
+        const int64_t *i = value_of(e, u->src[k]);
+        uint32_t n = ref_lanes(u->src[k]);
+        int64_t size = u->nsrc == 2 ? p->count : uop_is_const(uop_dim(m, k - 1)) ? uop_size(m, k - 1) : *value_of(e, uop_dim(m, k - 1));
+        for (uint32_t l = 0; l < p->lanes && !e->status; l++) {
+            int64_t v = i[n == 1 ? 0 : l];
+            if (v < 0 || v >= size) broken(e, TG_INTERNAL, "an access is out of bounds", u, v);
+            p->at[l] = (k == 1 ? 0 : p->at[l] * size) + v;
+        }
+    }
+}
+
+static void find_place(Exec *e, const UOp *a, Place *p)
+{
+    const UOp *m = a->op == UOP_INDEX || a->op == UOP_SHRINK ? a->src[0] : a;
+    p->lanes = 0;
+    p->dtype = (DType)a->dtype;
+    p->base = memory(e, m, &p->count);
+    if (e->status) return;
+    if (ref_lanes(a) > LANES_MAX) broken(e, TG_UNSUPPORTED, "too many lanes", a, ref_lanes(a));
+    else if (a->op == UOP_INDEX) index_place(e, a, p);
+    else {
+        int64_t first = a == m ? 0 : *value_of(e, a->src[1]->src[0]);
+        p->lanes = ref_lanes(a);
+        for (uint32_t l = 0; l < p->lanes; l++) p->at[l] = first + l;
+    }
+    for (uint32_t l = 0; l < p->lanes; l++)
+        if (p->at[l] < 0 || p->at[l] >= p->count) broken(e, TG_INTERNAL, "an access is out of bounds", a, p->at[l]);
+    if (!p->base) broken(e, TG_USAGE, "memory without data", a, 0);
+}
+
+static bool any_lane(const int64_t *v, uint32_t n)
+{
+    for (uint32_t l = 0; l < n; l++)
+        if (v[l]) return true;
+    return false;
+}
+
+/* A gate of several lanes guards each lane, so each lane's place is checked only where its gate is open: the loader takes lanes one by one. */
+static void load(Exec *e, const UOp *u, int64_t *out)
+{
+    uint32_t n = ref_lanes(u), gates = u->nsrc > 2 ? ref_lanes(u->src[2]) : 0;
+    const int64_t *gate = gates ? value_of(e, u->src[2]) : NULL, *alt = gates ? value_of(e, u->src[1]) : NULL;
+    Place p;
+    for (uint32_t l = 0; gates && l < n; l++) out[l] = alt[ref_lanes(u->src[1]) == 1 ? 0 : l];
+    if (gates && !any_lane(gate, gates)) return;
+    find_place(e, u->src[0], &p);
+    for (uint32_t l = 0; l < p.lanes && !e->status; l++)
+        if (!gates || gate[gates == 1 ? 0 : l]) out[l] = scalar_load(p.dtype, p.base, p.at[l]);
+}
+
+static void store(Exec *e, const UOp *u)
+{
+    uint32_t gates = u->nsrc > 2 ? ref_lanes(u->src[2]) : 0, n = ref_lanes(u->src[1]);
+    const int64_t *gate = gates ? value_of(e, u->src[2]) : NULL;
+    Place p;
+    if (gates && !any_lane(gate, gates)) return;
+    const int64_t *v = value_of(e, u->src[1]);
+    find_place(e, u->src[0], &p);
+    for (uint32_t l = 0; l < p.lanes && !e->status; l++)
+        if (!gates || gate[gates == 1 ? 0 : l]) scalar_store(p.dtype, p.base, p.at[l], v[n == 1 ? 0 : l]);
+}
+
+/* ---- values ---- */
+
+static void add_to_sum(Exec *e, const UOp *u)
+{
+    DType t = (DType)u->dtype, acc = dtype_is_float(t) ? DT_F64 : t;
+    const int64_t *v = value_of(e, u->src[0]);
+    for (uint32_t l = 0; l < ref_lanes(u); l++)
+        if (!e->status) uop_eval((Op)u->arg.i, acc, acc, (int64_t[]){ e->cell[u->id].value[l], v[l] }, &e->cell[u->id].value[l]);
+}
+
+static void reduce(Exec *e, const UOp *u, int64_t *out)
+{
+    DType t = (DType)u->dtype;
+    bool real = dtype_is_float(t);
+    int64_t start = u->arg.i == UOP_ADD ? 0 : u->arg.i == UOP_MUL ? (real ? scalar_of(1) : 1) : real ? scalar_of(-INFINITY) : dtype_min(t);
+    uint32_t n = ref_lanes(u);
+    for (uint32_t l = 0; l < n; l++) out[l] = start;
+    if (u->arg.blob) {                                          /* over lanes */
+        const int64_t *v = value_of(e, u->src[0]);
+        for (uint32_t l = 0; l < ref_lanes(u->src[0]) && !e->status; l++) uop_eval((Op)u->arg.i, real ? DT_F64 : t, real ? DT_F64 : t, (int64_t[]){ out[0], v[l] }, out);
+    } else loop(e, u, 1, add_to_sum);
+    for (uint32_t l = 0; l < n && real; l++) out[l] = scalar_of(dtype_round(t, scalar_real(out[l])));
+}
+
+uint32_t ref_lanes(const UOp *u) { return (uint32_t)uop_numel(u); }
+
+bool ref_alu(const UOp *u, const int64_t *const *src, int64_t *out)
+{
+    int64_t v[3] = { 0 };
+    for (uint32_t l = 0; l < ref_lanes(u); l++) {
+        for (uint32_t k = 0; k < u->nsrc; k++) v[k] = src[k][ref_lanes(u->src[k]) == 1 ? 0 : l];
+        if (u->op == UOP_BITCAST) out[l] = scalar_bitcast((DType)u->src[0]->dtype, (DType)u->dtype, v[0]);
+        else if (!uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out[l])) return false;
+    }
+    return true;
+}
+
+/* a * RECIP(b) is one rounded division, as select makes it. */
+static bool quotient(Exec *e, const UOp *u, int64_t *out)
+{
+    int d = u->op != UOP_MUL || !dtype_is_float(u->dtype) ? -1 : u->src[1]->op == UOP_RECIP ? 1 : u->src[0]->op == UOP_RECIP ? 0 : -1;
+    if (d < 0) return false;
+    const UOp *a = u->src[!d], *b = u->src[d]->src[0];
+    const int64_t *x = value_of(e, a), *y = value_of(e, b);
+    for (uint32_t l = 0; l < ref_lanes(u); l++)
+        uop_eval(UOP_DIV, (DType)u->dtype, (DType)u->dtype, (int64_t[]){ x[ref_lanes(a) == 1 ? 0 : l], y[ref_lanes(b) == 1 ? 0 : l] }, &out[l]);
+    return true;
+}
+
+static void choose(Exec *e, const UOp *u, int64_t *out)
+{
+    const int64_t *p = value_of(e, u->src[0]);
+    uint32_t np = ref_lanes(u->src[0]);
+    for (uint32_t l = 0; l < ref_lanes(u); l++) {
+        const UOp *arm = u->src[p[np == 1 ? 0 : l] ? 1 : 2];
+        out[l] = value_of(e, arm)[ref_lanes(arm) == 1 ? 0 : l];
+    }
+}
+
+static void compute(Exec *e, const UOp *u, int64_t *out)
+{
+    const int64_t *src[3];
+    if (u->op == UOP_WHERE) choose(e, u, out);
+    else if (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_BITCAST) {
+        if (quotient(e, u, out)) return;
+        for (uint32_t k = 0; k < u->nsrc; k++) src[k] = value_of(e, u->src[k]);
+        if (!e->status && !ref_alu(u, src, out)) broken(e, TG_BAD_INPUT, "division by zero", u, 0);
+    } else switch (u->op) {
+    case UOP_CONST: *out = u->arg.i; break;
+    case UOP_RANGE: *out = e->at[range_number(u)]; break;
+    case UOP_LOAD: load(e, u, out); break;
+    case UOP_REDUCE: reduce(e, u, out); break;
+    case UOP_AFTER:
+        for (uint32_t k = 1; k < u->nsrc; k++) run(e, u->src[k]);
+        memcpy(out, value_of(e, u->src[0]), ref_lanes(u) * sizeof *out);
+        break;
+    case UOP_BIND: *out = *value_of(e, u->src[1]); break;
+    case UOP_STACK:
+        for (uint32_t l = 0; l < u->nsrc; l++) out[l] = *value_of(e, u->src[l]);
+        break;
+    case UOP_INDEX: {
+        int64_t l = *value_of(e, u->src[1]);
+        if (l < 0 || l >= ref_lanes(u->src[0])) broken(e, TG_INTERNAL, "no such lane", u, l);
+        else *out = value_of(e, u->src[0])[l];
+        break;
+    }
+    case UOP_DEFINE_VAR:
+        for (uint32_t k = 0; k < e->k->nvar; k++)
+            if (e->k->var[k] == u) { *out = e->vars[k]; return; }
+        broken(e, TG_USAGE, "a size without a value", u, 0);
+        break;
+    default: broken(e, TG_UNSUPPORTED, "no value", u, 0);
+    }
+}
+
+static const int64_t *value_of(Exec *e, const UOp *u)
+{
+    Cell *c = &e->cell[u->id];
+    if (c->value && c->time && is_fresh(e, u, c->time)) return c->value;
+    if (!c->value) c->value = arena_alloc(e->arena, ref_lanes(u) * sizeof *c->value + 8);
+    if (++e->depth > DEPTH_MAX) broken(e, TG_UNSUPPORTED, "an expression is too deep", u, e->depth);
+    if (!e->status) compute(e, u, c->value);
+    e->depth--;
+    c->time = ++e->now;
+    return c->value;
+}
+
+/* ---- effects ---- */
+
+static void run_body(Exec *e, const UOp *u) { run(e, u->src[0]); }
+
+static void run(Exec *e, const UOp *u)
+{
+    Cell *c = &e->cell[u->id];
+    if (e->status || (u->op == UOP_END && c->time && is_fresh(e, u, c->time))) return;
+    switch (u->op) {
+    case UOP_END: loop(e, u, 1, run_body); break;
+    case UOP_STORE: store(e, u); break;
+    case UOP_SINK:
+    case UOP_GROUP:
+        for (uint32_t k = 0; k < u->nsrc; k++) run(e, u->src[k]);
+        break;
+    case UOP_BARRIER: break;
+    default: broken(e, TG_UNSUPPORTED, "no effect", u, 0);
+    }
+    c->time = ++e->now;
+}
+
+TgStatus ref_exec_root(const Kernel *k, const RefMem *mem, const int64_t *vars)
+{
+    Exec e = { .k = k, .mem = mem, .vars = vars, .arena = arena_new() };
+    e.cell = NEW_N(e.arena, Cell, graph_count(k->g));
+    e.staged = NEW_N(e.arena, void *, graph_count(k->g));
+    run(&e, k->root);
+    arena_free(e.arena);
+    return e.status;
+}
+
+TgStatus ref_exec(const Kernel *k, const RefMem *mem, const int64_t *vars) { return k->linear ? ref_exec_linear(k, mem, vars) : ref_exec_root(k, mem, vars); }

@@ -1,0 +1,34 @@
+/* The reference interpreter: slow, obvious, and the oracle of every differential test. ref_eval knows tensors, ref_exec knows kernels in each of their forms;
+ * they share nothing but uop_eval, so that one proves the other. Every op rounds to its dtype; double is used only inside REDUCE and transcendentals.
+ */
+#ifndef TG_REFERENCE_H
+#define TG_REFERENCE_H
+#include "sched/kernel.h"
+
+enum { REF_RANK = 60 };
+typedef struct { DType dtype; uint32_t rank; int64_t shape[REF_RANK], numel; void *data; } RefTensor;       /* data: malloc'ed, row-major, packed */
+typedef struct { const UOp *var; int64_t value; } RefVar;
+typedef struct {
+    const void *const *param;       /* by slot of PARAM; their sizes are their shapes' */
+    const void *const *buffer;      /* by slot of BUFFER, or NULL; constants have data of their own */
+    uint32_t nparam, nbuffer, nvar;
+    const RefVar *var;
+} RefInput;
+
+/* Evaluates tensor-level values. out[n] on TG_OK; ref_tensor_free each. An index that is out of range is TG_BAD_INPUT. */
+TgStatus ref_eval(RefTensor *out, Graph *g, const UOp *const *value, uint32_t n, const RefInput *in);
+void ref_tensor_free(RefTensor *t);
+
+/* Runs one kernel: its LINEAR when it has one (form 6), else its root (forms 1 to 5). mem: one a param; vars: as Kernel.var. Every access is checked. */
+typedef struct { void *data; int64_t size_bytes; } RefMem;
+TgStatus ref_exec(const Kernel *k, const RefMem *mem, const int64_t *vars);
+TgStatus ref_exec_root(const Kernel *k, const RefMem *mem, const int64_t *vars);
+TgStatus ref_exec_linear(const Kernel *k, const RefMem *mem, const int64_t *vars);
+
+/* A size: a formula of constants and variables. false: it depends on something else, or divides by zero. */
+bool ref_size(const UOp *u, const RefVar *var, uint32_t nvar, int64_t *out);
+
+/* Shared by both executors: an element-wise op on lanes (an operand of one lane serves all), and a lane count. */
+bool ref_alu(const UOp *u, const int64_t *const *src, int64_t *out);
+uint32_t ref_lanes(const UOp *u);
+#endif
