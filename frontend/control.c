@@ -155,7 +155,7 @@ static bool call_loop(Graph *g, const Loop *l, U *last, U *row)
     if (keep) value[values++] = keep;
     U body = lift(g, uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, value, values), formal, l->states + 1, base + l->states, &captured, &ncaptured), meta[3] = { body, step };
     if (counted) rounds = meta[2] = size_var(g, "rounds", 0, l->most);
-    LoopAttr attr = { .base = base, .states = l->states, .rows = l->rows, .captured = ncaptured, .has_keep = keep != NULL, .counted = counted };
+    LoopAttr attr = { .base = base, .trip = uop_is_const(l->trip) ? uop_const_int(l->trip) : -1, .states = l->states, .rows = l->rows, .captured = ncaptured, .has_keep = keep != NULL, .counted = counted };
     U *arg = NEW_N(a, U, 2 + l->states + ncaptured);
     arg[0] = uop_is_const(l->trip) ? uop_int(g, DT_I64, uop_const_int(l->trip)) : l->trip;
     arg[1] = l->keep ? l->keep : uop_bool(g, true);
@@ -248,6 +248,7 @@ U op_loop(Graph *g, const Ctx *c)
     U *last = NEW_N(a, U, n.states + 1), *row = NEW_N(a, U, n.rows + 1);
     l.trip = trip_of(g, c, &l.most);
     int start = l.keep ? known_bool(g, l.keep) : 1;
+    if (start < 0) import_needs(c->im, l.keep);
     if (l.keep) l.keep = start == 1 ? NULL : start == 0 ? uop_bool(g, false) : reshape_i(g, l.keep, NULL, 0);
     for (uint32_t k = 0; k < n.states; k++)
         if (!l.init[k]) return fail_node(g, c, TG_UNSUPPORTED, NULL, "state %u without a first value is not covered", k);

@@ -11,6 +11,7 @@
 
 #include "frontend/host_util.h"
 #include "graph/custom.h"
+#include "graph/scalar.h"
 
 /* ---- shapes and numbers ---- */
 
@@ -27,6 +28,13 @@ int64_t host_product(const HostCall *call, uint32_t tensor, uint32_t from, uint3
     return n;
 }
 
+void *host_result(const HostCall *call, void *const *args, uint32_t k)
+{
+    for (uint32_t i = 0; i < call->nout; i++)
+        if (call->result[i] == k) return args[call->nin + i];
+    return NULL;
+}
+
 void *host_scratch(size_t size)
 {
     static _Thread_local struct { void *p; size_t cap; } kept;
@@ -38,79 +46,17 @@ void *host_scratch(size_t size)
     return kept.p;
 }
 
-static float from_half(uint16_t h)
-{
-    float f = ldexpf((float)(h & 1023) + (h & 0x7c00 ? 1024 : 0), (h & 0x7c00 ? h >> 10 & 31 : 1) - 25);
-    if ((h & 0x7c00) == 0x7c00) f = h & 1023 ? NAN : INFINITY;
-    return h & 0x8000 ? -f : f;
-}
-
-static float from_bf16(uint16_t h)
-{
-    uint32_t u = (uint32_t)h << 16;
-    float f;
-    memcpy(&f, &u, 4);
-    return f;
-}
-
 double host_float(DType t, const void *p, int64_t i)
 {
-    switch (t) {
-    case DT_F16: return (double)from_half(((const uint16_t *)p)[i]);
-    case DT_BF16: return (double)from_bf16(((const uint16_t *)p)[i]);
-    case DT_F32: return (double)((const float *)p)[i];
-    case DT_F64: return ((const double *)p)[i];
-    default: return (double)host_int(t, p, i);
-    }
-}
-
-int64_t host_int(DType t, const void *p, int64_t i)
-{
-    switch (t) {
-    case DT_BOOL: case DT_U8: return ((const uint8_t *)p)[i];
-    case DT_I8: return ((const int8_t *)p)[i];
-    case DT_I16: return ((const int16_t *)p)[i];
-    case DT_U16: return ((const uint16_t *)p)[i];
-    case DT_I32: return ((const int32_t *)p)[i];
-    case DT_U32: return ((const uint32_t *)p)[i];
-    default: return ((const int64_t *)p)[i];
-    }
-}
-
-static void put_float(DType t, void *p, int64_t i, double v)
-{
-    float f = (float)v;
-    if (t == DT_F64) ((double *)p)[i] = v;
-    else if (t == DT_F32) ((float *)p)[i] = f;
-    else if (t == DT_BF16) {
-        uint32_t u;
-        f = (float)dtype_round(DT_BF16, v);
-        memcpy(&u, &f, 4);
-        ((uint16_t *)p)[i] = (uint16_t)(u >> 16);
-    } else {
-        double r = fabs(dtype_round(DT_F16, v));
-        int e;
-        frexp(r, &e);
-        uint16_t h = isnan(r) ? 0x7e00 : isinf(r) ? 0x7c00 : r < 0x1p-14 ? (uint16_t)(r * 0x1p24) : (uint16_t)((e + 14) * 1024 + (int)ldexp(r, 11 - e) - 1024);
-        ((uint16_t *)p)[i] = (uint16_t)(h | (signbit(v) ? 0x8000 : 0));
-    }
-}
-
-static void put_int(DType t, void *p, int64_t i, int64_t v)
-{
-    switch (dtype_size(t)) {
-    case 1: ((uint8_t *)p)[i] = (uint8_t)v; break;
-    case 2: ((uint16_t *)p)[i] = (uint16_t)v; break;
-    case 4: ((uint32_t *)p)[i] = (uint32_t)v; break;
-    default: ((int64_t *)p)[i] = v;
-    }
+    int64_t v = scalar_load(t, p, i);
+    return dtype_is_float(t) ? scalar_real(v) : (double)v;
 }
 
 /* A number that orders as the element does: -0 and 0 are one, NaN is above all. */
 int64_t host_key(DType t, const void *p, int64_t i)
 {
     if (t == DT_U64) return (int64_t)(((const uint64_t *)p)[i] ^ UINT64_C(1) << 63);
-    if (!dtype_is_float(t)) return host_int(t, p, i);
+    if (!dtype_is_float(t)) return scalar_load(t, p, i);
     double v = host_float(t, p, i);
     int64_t bits;
     if (isnan(v)) return INT64_MAX;
@@ -121,7 +67,7 @@ int64_t host_key(DType t, const void *p, int64_t i)
 
 /* ---- NonZero ---- */
 
-static bool is_nonzero(DType t, const void *p, int64_t i) { return dtype_is_float(t) ? host_float(t, p, i) != 0 : host_int(t, p, i) != 0; }
+static bool is_nonzero(DType t, const void *p, int64_t i) { return dtype_is_float(t) ? host_float(t, p, i) != 0 : scalar_load(t, p, i) != 0; }
 
 int64_t nonzero_find(int dtype, const void *data, int64_t numel, int64_t *out)
 {
@@ -139,9 +85,9 @@ static TgStatus host_nonzero(const HostCall *call, void *const *args, int64_t *v
 {
     const HostTensor *x = &call->tensor[0];
     uint32_t rank = x->shape->rank;
-    int64_t numel = host_product(call, 0, 0, rank, vars), *out = args[1];
+    int64_t numel = host_product(call, 0, 0, rank, vars), *out = host_result(call, args, 0);
     int64_t *flat = host_scratch((size_t)(numel + 1) * 8), n = nonzero_find(x->dtype, args[0], numel, flat);
-    for (uint32_t k = rank; k-- > 0;) {
+    for (uint32_t k = rank; out && k-- > 0;) {
         int64_t size = host_dim(call, 0, k, vars);
         for (int64_t i = 0; i < n; i++) out[k * n + i] = flat[i] % size, flat[i] /= size;
     }
@@ -185,6 +131,8 @@ static TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars
     uint32_t axis = (uint32_t)a->axis;
     int64_t n = host_dim(call, 0, axis, vars), k = host_dim(call, 1, axis, vars), outer = host_product(call, 0, 0, axis, vars);
     int64_t inner = host_product(call, 0, axis + 1, call->tensor[0].shape->rank, vars), size = dtype_size(t);
+    int64_t *index = host_result(call, args, 1);
+    char *value = host_result(call, args, 0);
     HostItem *item = host_scratch((size_t)(n + 1) * sizeof *item);
     if (k > n || k < 0) return fail(TG_BAD_INPUT, "TopK: k is %lld; the axis has size %lld", (long long)k, (long long)n);
     for (int64_t row = 0; row < outer * inner; row++) {
@@ -195,8 +143,8 @@ static TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars
         }
         host_best(item, n, k);
         for (int64_t i = 0; i < k; i++) {
-            memcpy((char *)args[1] + (to + i * inner) * size, (char *)args[0] + (from + item[i].index * inner) * size, (size_t)size);
-            ((int64_t *)args[2])[to + i * inner] = item[i].index;
+            if (value) memcpy(value + (to + i * inner) * size, (char *)args[0] + (from + item[i].index * inner) * size, (size_t)size);
+            if (index) index[to + i * inner] = item[i].index;
         }
     }
     return TG_OK;
@@ -214,10 +162,10 @@ static void combine(ScatterOp op, DType t, char *out, int64_t i, const char *upd
         if (take) combine(SCATTER_SET, t, out, i, update, j);
     } else if (dtype_is_float(t)) {
         double a = host_float(t, out, i), b = host_float(t, update, j);
-        put_float(t, out, i, op == SCATTER_ADD ? a + b : a * b);
+        scalar_store(t, out, i, scalar_of(op == SCATTER_ADD ? a + b : a * b));
     } else {
-        uint64_t a = (uint64_t)host_int(t, out, i), b = (uint64_t)host_int(t, update, j);
-        put_int(t, out, i, (int64_t)(t == DT_BOOL ? (op == SCATTER_ADD ? a | b : a & b) : op == SCATTER_ADD ? a + b : a * b));
+        uint64_t a = (uint64_t)scalar_load(t, out, i), b = (uint64_t)scalar_load(t, update, j);
+        scalar_store(t, out, i, (int64_t)(t == DT_BOOL ? (op == SCATTER_ADD ? a | b : a & b) : op == SCATTER_ADD ? a + b : a * b));
     }
 }
 
@@ -235,7 +183,7 @@ static TgStatus scatter_nd(const HostCall *call, void *const *args, int64_t *var
     for (int64_t j = 0; j < rows; j++) {
         int64_t at = 0;
         for (uint32_t k = 0; k < depth; k++) {
-            int64_t v = host_int(idx->dtype, args[1], j * depth + k), size = host_dim(call, 0, k, vars);
+            int64_t v = scalar_load(idx->dtype, args[1], j * depth + k), size = host_dim(call, 0, k, vars);
             if (v < -size || v >= size) return bad_index(v, size);
             at = at * size + (v < 0 ? v + size : v);
         }
@@ -252,7 +200,7 @@ static TgStatus scatter_elements(const HostCall *call, void *const *args, int64_
     int64_t n = host_product(call, 1, 0, rank, vars), from[rank + 1], to[rank + 1];
     for (uint32_t k = 0; k < rank; k++) from[k] = host_dim(call, 1, k, vars), to[k] = host_dim(call, 0, k, vars);
     for (int64_t j = 0; j < n; j++) {
-        int64_t v = host_int(idx->dtype, args[1], j), at = 0, step = 1, rest = j;
+        int64_t v = scalar_load(idx->dtype, args[1], j), at = 0, step = 1, rest = j;
         if (v < -to[axis] || v >= to[axis]) return bad_index(v, to[axis]);
         for (uint32_t k = rank; k-- > 0; step *= to[k], rest /= from[k]) at += step * (k != axis ? rest % from[k] : v < 0 ? v + to[axis] : v);
         combine(op, x->dtype, args[3], at, args[2], j);
@@ -298,9 +246,10 @@ static TgStatus host_unique(const HostCall *call, void *const *args, int64_t *va
 {
     const UniqueAttr *a = custom_attr(call->call->src[0], NULL);
     Rows r = { call->tensor[0].dtype, args[0], host_dim(call, 0, 1, vars) };
-    int64_t rows = host_dim(call, 0, 0, vars), n = 0, *inverse = args[3], *first = args[2], *count = args[4];
+    int64_t rows = host_dim(call, 0, 0, vars), n = 0, *out_first = host_result(call, args, 1), *inverse = host_result(call, args, 2), *count = host_result(call, args, 3);
     size_t bytes = (size_t)(r.width * dtype_size(r.t));
-    int64_t *sorted = host_scratch((size_t)(rows + 1) * 32), *group = sorted + rows + 1, *number = group + rows + 1, *spare = number + rows + 1;
+    int64_t *sorted = host_scratch((size_t)(rows + 1) * 40), *group = sorted + rows + 1, *number = group + rows + 1, *spare = number + rows + 1, *first = spare + rows + 1;
+    char *y = host_result(call, args, 0);
     for (int64_t i = 0; i < rows; i++) sorted[i] = i;
     row_sort(&r, sorted, spare, rows);
     for (int64_t i = 0; i < rows; i++) {                                /* group: the first row that equals row i, the sort being stable */
@@ -309,10 +258,15 @@ static TgStatus host_unique(const HostCall *call, void *const *args, int64_t *va
     }
     for (int64_t i = 0; i < rows; i++) {
         int64_t row = a->sorted ? sorted[i] : i;
-        if (group[row] == row) first[n] = row, count[n] = 0, number[row] = n++;
+        if (group[row] == row) first[n] = row, number[row] = n++;
     }
-    for (int64_t i = 0; i < rows; i++) count[inverse[i] = number[group[i]]]++;
-    for (int64_t i = 0; i < n && bytes; i++) memcpy((char *)args[1] + (size_t)i * bytes, (char *)args[0] + (size_t)first[i] * bytes, bytes);
+    if (count) memset(count, 0, (size_t)n * sizeof *count);
+    for (int64_t i = 0; i < rows; i++) {
+        if (inverse) inverse[i] = number[group[i]];
+        if (count) count[number[group[i]]]++;
+    }
+    if (out_first && n) memcpy(out_first, first, (size_t)n * sizeof *first);
+    for (int64_t i = 0; i < n && y && bytes; i++) memcpy(y + (size_t)i * bytes, (char *)args[0] + (size_t)first[i] * bytes, bytes);
     vars[call->var[0]] = n;
     return TG_OK;
 }

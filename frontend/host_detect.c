@@ -51,13 +51,14 @@ static int64_t suppress(const Nms *s, const float *boxes, const float *score, in
 TgStatus host_nms(const HostCall *call, void *const *args, int64_t *vars)
 {
     const NmsAttr *a = custom_attr(call->call->src[0], NULL);
-    int64_t batch = host_dim(call, 1, 0, vars), classes = host_dim(call, 1, 1, vars), n = host_dim(call, 1, 2, vars), *out = args[5], count = 0;
+    int64_t batch = host_dim(call, 1, 0, vars), classes = host_dim(call, 1, 1, vars), n = host_dim(call, 1, 2, vars), *out = host_result(call, args, 0), count = 0;
     Nms s = { *(const int64_t *)args[2], *(const float *)args[3], *(const float *)args[4], a->centre };
     HostItem *item = host_scratch((size_t)(n + 1) * sizeof *item);
     for (int64_t b = 0; b < batch; b++)
         for (int64_t k = 0; k < classes; k++) {
             int64_t kept = suppress(&s, (const float *)args[0] + b * n * 4, (const float *)args[1] + (b * classes + k) * n, n, item);
-            for (int64_t i = 0; i < kept; i++, count++) memcpy(out + count * 3, (int64_t[]){ b, k, item[i].index }, 24);
+            for (int64_t i = 0; i < kept; i++, count++)
+                if (out) memcpy(out + count * 3, (int64_t[]){ b, k, item[i].index }, 24);
         }
     vars[call->var[0]] = count;
     return TG_OK;

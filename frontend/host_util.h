@@ -5,9 +5,9 @@
 
 int64_t host_dim(const HostCall *call, uint32_t tensor, uint32_t axis, const int64_t *vars);
 int64_t host_product(const HostCall *call, uint32_t tensor, uint32_t from, uint32_t to, const int64_t *vars);    /* of sizes from .. to-1 */
+void *host_result(const HostCall *call, void *const *args, uint32_t k);       /* NULL: nobody reads it */
 void *host_scratch(size_t size);                                    /* the thread's, until the next call */
 double host_float(DType t, const void *p, int64_t i);
-int64_t host_int(DType t, const void *p, int64_t i);
 int64_t host_key(DType t, const void *p, int64_t i);                /* orders as the elements do */
 
 typedef struct { int64_t key, index; } HostItem;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/frontend.h"
+#include "frontend/import.h"
 #include "frontend/host.h"
 #include "graph/custom.h"
 
@@ -169,12 +169,14 @@ static bool input_floats(Graph *g, const Ctx *c, uint32_t i, double *out, uint32
     U x = i < c->nin ? c->in[i] : NULL;
     *n = x && uop_static(x) ? (uint32_t)uop_numel(x) : 0;
     if (!*n) return true;
-    if (*n > 2 * TG_MAX_RANK || !values_of(g, x, v, *n)) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "scales or regions that depend on data are not covered"), false;
-    for (uint32_t k = 0; k < *n; k++) {
-        if (!uop_is_const(v[k]) || !dtype_is_float((DType)v[k]->dtype)) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "is not known at import"), false;
-        out[k] = uop_const_float(v[k]);
+    bool known = *n <= 2 * TG_MAX_RANK && dtype_is_float((DType)x->dtype) && values_of(g, x, v, *n);
+    for (uint32_t k = 0; known && k < *n; k++) {
+        known = uop_is_const(v[k]);
+        out[k] = known ? uop_const_float(v[k]) : 0;
     }
-    return true;
+    if (known) return true;
+    import_needs(c->im, x);
+    return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "scales or regions that depend on data are not covered"), false;
 }
 
 static bool resize_attrs(Graph *g, const Ctx *c, Resize *r)

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "graph/scalar.h"
+
 const UOp *size_var(Graph *g, const char *what, int64_t least, int64_t largest)
 {
     return uop_var(g, arena_printf(graph_arena(g), "%s.%u", what, graph_count(g)), least, largest);
@@ -33,13 +35,21 @@ bool custom_is(const UOp *call, const char *name)
     return call->op == UOP_CALL && call->src[0]->op == UOP_CUSTOMFUNCTION && !strcmp(custom_name(call->src[0]), name);
 }
 
+static const UOp *in_memory(Graph *g, const UOp *u)
+{
+    if (!uop_is_const(u)) return u;
+    void *data = arena_alloc(graph_arena(g), 16);
+    scalar_store((DType)u->dtype, data, 0, u->arg.i);
+    return graph_add_buffer(g, &(BufferInfo){ .dtype = (DType)u->dtype, .shape = u->shape, .data = data, .size_bytes = (size_t)dtype_size((DType)u->dtype), .name = "" });
+}
+
 const UOp *call_new(Graph *g, const UOp *function, const UOp *const *arg, uint32_t narg)
 {
     const UOp **src = NEW_N(graph_arena(g), const UOp *, narg + 1);
     src[0] = function;
     for (uint32_t k = 0; k < narg; k++) {
         if (arg[k]->op == UOP_ERROR) return arg[k];
-        src[k + 1] = arg[k];
+        src[k + 1] = in_memory(g, arg[k]);
     }
     return uop_new(g, UOP_CALL, DT_VOID, NO_ARG, src, narg + 1);
 }

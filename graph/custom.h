@@ -2,8 +2,8 @@
  *   CALL(CUSTOMFUNCTION(meta..; name, attributes), arguments..); its results are GETTUPLE(CALL, sizes; k). Arguments and results are tensors.
  * A host function (frontend/host.c, by name): meta are the DEFINE_VARs that it sets, sizes of its results that only the data tell. Whatever uses such a
  *   variable comes after the call, also when it reads none of its results.
- * "loop": meta are TUPLE body, DEFINE_VAR step [, DEFINE_VAR count]; attributes are a LoopAttr. Arguments: trip (scalar i64; CONST when known), keep (scalar bool:
- *   go on?; CONST true when there is no condition), the initial states, then values that the body captures.
+ * "loop": meta are TUPLE body, DEFINE_VAR step [, DEFINE_VAR count]; attributes are a LoopAttr. Arguments: trip (scalar i64), keep (scalar bool:
+ *   go on?), the initial states, then values that the body captures.
  *   body: TUPLE(next states.., rows.., [keep]) of the same types and shapes as the states, made of PARAM(base + k), k counting states then captured values, of
  *   the DEFINE_VAR step = 0, 1 .. and of constants. Results: the last states, then each row stacked along a new axis 0 of size trip, or of `count` when
  *   a condition or the data set the number of rounds.
@@ -14,7 +14,7 @@
 #define TG_CUSTOM_H
 #include "graph/uop.h"
 
-typedef struct { int64_t base; uint32_t states, rows, captured; bool has_keep, counted; } LoopAttr;
+typedef struct { int64_t base, trip; uint32_t states, rows, captured, has_keep, counted, unused; } LoopAttr;      /* trip -1: told by data */
 typedef struct { int64_t base; uint32_t values, captured; } BranchAttr;
 
 /* A fresh DEFINE_VAR for a size that data tell. */
@@ -24,6 +24,7 @@ const UOp *custom_new(Graph *g, const char *name, const void *attr, size_t attr_
 const char *custom_name(const UOp *function);
 const void *custom_attr(const UOp *function, size_t *size_bytes);             /* aligned to 8; size_bytes may be NULL */
 bool custom_is(const UOp *call, const char *name);                            /* a CALL of the CUSTOMFUNCTION of that name */
+/* A call reads memory: scalar constants among the arguments become BUFFERs. */
 const UOp *call_new(Graph *g, const UOp *function, const UOp *const *arg, uint32_t narg);
 const UOp *call_result(Graph *g, const UOp *call, uint32_t k, DType t, const UOp *const *dim, uint32_t rank);
 #endif

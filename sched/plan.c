@@ -161,12 +161,15 @@ static TgStatus kernel_step(Build *b, const ScheduleItem *item)
 static TgStatus host_step(Build *b, const ScheduleItem *item)
 {
     if (custom_is(item->call, "loop") || custom_is(item->call, "if")) return fail(TG_UNSUPPORTED, "loops and branches whose course depends on data are not covered yet");
-    uint32_t nin = item->call->nsrc - 1, n = nin + item->nout;
+    uint32_t nin = item->call->nsrc - 1, nout = 0, *result = NEW_N(b->p->arena, uint32_t, item->nout);
+    for (uint32_t i = 0; i < item->nout; i++)
+        if (item->out[i]) result[nout++] = i;
+    uint32_t n = nin + nout;
     Step *s = new_step(b, STEP_HOST, item->once, n);
     HostTensor *tensor = NEW_N(b->p->arena, HostTensor, n);
     HostCall *call = NEW(b->p->arena, HostCall);
     for (uint32_t i = 0; i < n; i++) {
-        const UOp *u = i < nin ? item->call->src[i + 1] : item->out[i - nin];
+        const UOp *u = i < nin ? item->call->src[i + 1] : item->out[result[i - nin]];
         if (!is_memory(u)) return fail(TG_INTERNAL, "plan: host call: argument %u is %s, not memory", i, op_name(u->op));
         tensor[i] = (HostTensor){ u->dtype, u->shape };
         set_arg(b, s, i, buffer_of(b, u), i < nin ? ACCESS_READ : ACCESS_WRITE);
@@ -174,7 +177,7 @@ static TgStatus host_step(Build *b, const ScheduleItem *item)
     const UOp *function = item->call->src[0];
     uint32_t *var = NEW_N(b->p->arena, uint32_t, function->nsrc);
     for (uint32_t i = 0; i < function->nsrc; i++) var[i] = add_var(b->p, var_name(function->src[i]));
-    *call = (HostCall){ item->call, b->p, tensor, nin, item->nout, var };
+    *call = (HostCall){ item->call, b->p, tensor, nin, nout, result, var };
     s->call = call;
     return TG_OK;
 }

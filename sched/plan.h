@@ -25,6 +25,7 @@ typedef struct HostCall {
     const Plan *plan;               /* for plan_eval of symbolic sizes and plan_var */
     const HostTensor *tensor;       /* [nin + nout] */
     uint32_t nin, nout;
+    const uint32_t *result;         /* [nout] which of the function's results args[nin + k] is: those that nobody reads are left out */
     const uint32_t *var;            /* the plan's number of each DEFINE_VAR that the function sets: sources of its CUSTOMFUNCTION */
 } HostCall;
 typedef TgStatus (*HostFn)(const HostCall *call, void *const *args, int64_t *vars);
