@@ -1,0 +1,298 @@
+/* Only one engine runs at a time: a block of runs is a command to one child while the others wait for theirs, and a hand-over waits until the child that ran has gone quiet.
+ * In a round every engine runs one block, in random order, so that drift, heat and other load meet all of them. Some rounds run the first engine twice: the placebo, which
+ * shows what difference this machine makes out of nothing. */
+#define _GNU_SOURCE
+#include "bench/duel.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/measure.h"
+#include "bench/say.h"
+
+enum { WARM_GROUP = 5, BLOCK_RUNS_LEAST = 5, PAIRS_LEAST = 11, PLACEBO_PAIRS = 5, COLD_STARTS = 3 };
+static const double BLOCK_MS_LEAST = 50;
+
+/* Processors of our mask, less those that share a core with an earlier one. */
+int32_t physical_cores(void)
+{
+    cpu_set_t mask;
+    int32_t n = 0;
+    if (sched_getaffinity(0, sizeof mask, &mask)) return 1;
+    for (int c = 0; c < CPU_SETSIZE; c++) {
+        char path[128];
+        int first = c;
+        if (!CPU_ISSET(c, &mask)) continue;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", c);
+        FILE *f = fopen(path, "r");
+        if (f && fscanf(f, "%d", &first) != 1) first = c;
+        if (f) fclose(f);
+        n += first == c || !CPU_ISSET(first, &mask);
+    }
+    return n ? n : 1;
+}
+
+bool pairs_measure(double *log_ratio, uint32_t pairs, uint32_t block, BlockFn fn, void *user, Random *r)
+{
+    double ms[block], median[2];
+    for (uint32_t k = 0; k < pairs; k++) {
+        int first = (int)(random_bits(r) & 1);
+        for (int turn = 0; turn < 2; turn++) {
+            int who = first ^ turn;
+            if (!fn(user, who, block, ms)) return false;
+            median[who] = median_of(ms, block);
+        }
+        log_ratio[k] = log(median[1] / median[0]);
+    }
+    return true;
+}
+
+bool is_different(const Interval *i, const Interval *placebo)
+{
+    double half = (placebo->high - placebo->low) / 2;
+    return (i->low > 1 || i->high < 1) && fabs(i->ratio - 1) > half;
+}
+
+/* ---- blocks ---- */
+
+static TgStatus run_block(Duel *d, Engine *e, uint32_t n, double *ms)
+{
+    TgStatus status = peer_run(&e->peer, n, ms);
+    if (status == TG_OK && !peer_silent(&e->peer)) d->restless++;
+    return status;
+}
+
+static bool keep_times(Engine *e, const double *ms, uint32_t n)
+{
+    if (e->runs + n > e->cap) {
+        e->cap = 2 * (e->runs + n);
+        double *grown = realloc(e->ms, sizeof *grown * e->cap);
+        if (!grown) return false;
+        e->ms = grown;
+    }
+    memcpy(e->ms + e->runs, ms, sizeof *ms * n);
+    e->runs += n;
+    return true;
+}
+
+/* Warm until steady, at most a tenth of the budget; then the block is long enough for clocks and scheduling to average out. */
+static TgStatus pilot(Duel *d, Engine *e, const Args *a, double budget)
+{
+    enum { MOST = 2000 };
+    double ms[MOST], start = now_s();
+    uint32_t n = 0;
+    while (n + WARM_GROUP <= MOST && (n < 2 * WARM_GROUP || (now_s() - start < budget / 10 && !is_steady(ms, n, WARM_GROUP, 0.01)))) {
+        TgStatus status = run_block(d, e, WARM_GROUP, ms + n);
+        if (status != TG_OK) return status;
+        n += WARM_GROUP;
+        if (n >= WARM_GROUP && now_s() - start > budget / 4) break;
+    }
+    double typical = median_of(ms + n - WARM_GROUP, WARM_GROUP), wanted = ceil(BLOCK_MS_LEAST / typical);
+    e->block = (uint32_t)args_count(a, OPT_block, wanted < BLOCK_RUNS_LEAST ? BLOCK_RUNS_LEAST : wanted > BLOCK_MAX ? BLOCK_MAX : (int64_t)wanted);
+    if (!e->block || e->block > BLOCK_MAX) e->block = BLOCK_RUNS_LEAST;
+    return TG_OK;
+}
+
+static uint32_t pairs_for(const Duel *d, const Args *a, double budget, double round_s)
+{
+    if (args_has(a, OPT_pairs)) {
+        int64_t n = args_count(a, OPT_pairs, PAIRS_LEAST);
+        return n < 1 ? 1 : n > PAIRS_MAX ? PAIRS_MAX : (uint32_t)n;
+    }
+    double n = budget * d->nengine / round_s - PLACEBO_PAIRS;
+    return n < PAIRS_LEAST ? PAIRS_LEAST : n > 60 ? 60 : (uint32_t)n;
+}
+
+static void shuffle(uint32_t *order, uint32_t n, Random *r)
+{
+    for (uint32_t i = 0; i < n; i++) order[i] = i;
+    for (uint32_t i = n; i > 1; i--) {
+        uint32_t k = (uint32_t)(random_bits(r) % i), t = order[k];
+        order[k] = order[i - 1];
+        order[i - 1] = t;
+    }
+}
+
+static TgStatus one_block(Duel *d, Engine *e, double *ms, double *median)
+{
+    TgStatus status = run_block(d, e, e->block, ms);
+    if (status != TG_OK) return status;
+    *median = median_of(ms, e->block);
+    return keep_times(e, ms, e->block) ? TG_OK : say_error(TG_LIMIT, "no memory for the timings");
+}
+
+static TgStatus rounds(Duel *d, double *ms, double *placebo, Random *r)
+{
+    uint32_t order[ENGINES_MAX], total = d->pairs + d->placebo_pairs, at = 0, placebos = 0;
+    TgStatus status = TG_OK;
+    for (uint32_t k = 0; k < total && status == TG_OK; k++) {
+        bool is_placebo = placebos * total < k * d->placebo_pairs && placebos < d->placebo_pairs;       /* spread evenly */
+        if (is_placebo || total - k == d->placebo_pairs - placebos) {
+            double m[2] = { 1, 1 };
+            for (int turn = 0; turn < 2 && status == TG_OK; turn++) status = one_block(d, &d->engine[0], ms, &m[turn]);
+            placebo[placebos++] = (random_bits(r) & 1 ? 1 : -1) * log(m[1] / m[0]);
+            continue;
+        }
+        shuffle(order, d->nengine, r);
+        for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) status = one_block(d, &d->engine[order[i]], ms, &d->engine[order[i]].block_median[at]);
+        at++;
+    }
+    return status;
+}
+
+static TgStatus measure(Duel *d, const Args *a)
+{
+    double budget = args_real(a, OPT_budget, 30), start = now_s(), placebo[PAIRS_MAX], log_ratio[PAIRS_MAX];
+    uint32_t longest = 0;
+    double round_s = 0;
+    Random r = { 42 };
+    TgStatus status = TG_OK;
+    for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) {
+        status = pilot(d, &d->engine[i], a, budget);
+        if (d->engine[i].block > longest) longest = d->engine[i].block;
+    }
+    double *ms = malloc(sizeof *ms * (longest + 1));
+    if (!ms) return say_error(TG_LIMIT, "no memory for the timings");
+    double spent = now_s() - start;
+    start = now_s();
+    for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) status = run_block(d, &d->engine[i], d->engine[i].block, ms);
+    round_s = now_s() - start;
+    d->pairs = pairs_for(d, a, budget - spent / d->nengine, round_s);
+    d->placebo_pairs = PLACEBO_PAIRS;
+    if (status == TG_OK) status = rounds(d, ms, placebo, &r);
+    free(ms);
+    if (status != TG_OK) return status;
+    d->engine[0].faster = ratio_of_pairs(placebo, d->placebo_pairs, &r);
+    for (uint32_t i = 1; i < d->nengine; i++) {
+        for (uint32_t k = 0; k < d->pairs; k++) log_ratio[k] = log(d->engine[i].block_median[k] / d->engine[0].block_median[k]);
+        d->engine[i].faster = ratio_of_pairs(log_ratio, d->pairs, &r);
+    }
+    for (uint32_t i = 0; i < d->nengine; i++) {
+        sort_doubles(d->engine[i].ms, d->engine[i].runs);
+        d->engine[i].memory_mib = peer_memory(&d->engine[i].peer);
+    }
+    return TG_OK;
+}
+
+/* ---- outputs ---- */
+
+static void compare_sets(Duel *d, uint32_t i, const DataSet *first, const DataSet *other, const Args *a, const TgSession *s)
+{
+    Engine *e = &d->engine[i];
+    e->agrees = true;
+    for (int32_t k = 0; k < first->noutput; k++) {
+        TgPort p;
+        if (tg_output(s, k, &p) != TG_OK) continue;
+        Comparison c = compare_tensors(&other->output[k].tensor, &first->output[k].tensor, tolerance_for(a, p.name, &first->output[k].tensor));
+        e->agrees &= c.ok;
+        if (c.max_abs > e->max_abs) e->max_abs = c.max_abs;
+        if (!c.ok) say_note("%s: %s and %s differ in output '%s': %ld of %ld values, max|d| %.2g%s%s", d->model, d->engine[0].peer.name, e->peer.name, p.name, (long)c.outside, (long)c.numel,
+                            c.max_abs, *c.why ? ": " : "", c.why);
+    }
+}
+
+static TgStatus outputs_of(Engine *e, DataSet *set, const TgSession *s)
+{
+    char dir[64];
+    if (!folder_make(dir)) return TG_CACHE;
+    TgStatus status = peer_save(&e->peer, dir);
+    if (status == TG_OK) status = expected_read(set, s, dir, e->peer.name);
+    folder_remove(dir);
+    return status;
+}
+
+/* Every engine's outputs against the first one's. A difference is a result, not an error: its times are shown as not comparable. */
+static TgStatus compare_outputs(Duel *d, const Args *a, const TgSession *s, int32_t noutput)
+{
+    Bound mine[noutput + 1], theirs[noutput + 1];
+    DataSet first = { .noutput = noutput, .output = memset(mine, 0, sizeof mine) }, other = { .noutput = noutput, .output = memset(theirs, 0, sizeof theirs) };
+    TgStatus status = outputs_of(&d->engine[0], &first, s);
+    d->engine[0].agrees = true;
+    for (uint32_t i = 1; i < d->nengine && status == TG_OK; i++) {
+        status = outputs_of(&d->engine[i], &other, s);
+        if (status == TG_OK) compare_sets(d, i, &first, &other, a, s);
+    }
+    for (int32_t k = 0; k < noutput; k++) {
+        tg_tensor_free(&mine[k].tensor);
+        tg_tensor_free(&theirs[k].tensor);
+    }
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static TgStatus cold_starts(Engine *e, const Args *a, const char *model, const char *dir)
+{
+    double start[COLD_STARTS], load[COLD_STARTS], first[COLD_STARTS];
+    e->cold_start_s = NAN;
+    if (!args_has(a, OPT_cold)) return TG_OK;
+    for (int i = 0; i < COLD_STARTS; i++) {
+        Peer p;
+        TgStatus status = peer_start(&p, e->peer.label, model, dir, a);
+        if (status != TG_OK) return status;
+        start[i] = p.start_s;
+        load[i] = p.load_s;
+        first[i] = p.first_ms;
+        peer_stop(&p);
+    }
+    e->cold_start_s = median_of(start, COLD_STARTS);
+    e->cold_load_s = median_of(load, COLD_STARTS);
+    e->cold_first_ms = median_of(first, COLD_STARTS);
+    return TG_OK;
+}
+
+static TgStatus start_engines(Duel *d, const Args *a, const char *model, const char *dir)
+{
+    static const char *const usual[] = { "tgrun", "ort" };
+    const ArgList *given = &a->value[OPT_engine];
+    uint32_t n = given->count ? given->count : 2;
+    if (n > ENGINES_MAX) return say_error(TG_USAGE, "--engine: %u engines; at most %d are compared", n, ENGINES_MAX);
+    for (; d->nengine < n; d->nengine++) {
+        const char *label = given->count ? given->v[d->nengine] : usual[d->nengine];
+        TgStatus status = peer_start(&d->engine[d->nengine].peer, label, model, dir, a);
+        if (status != TG_OK) return status;
+        peer_silent(&d->engine[d->nengine].peer);
+    }
+    return TG_OK;
+}
+
+static TgStatus duel_in(Duel *d, const Args *a, const TgSession *s, const DataSet *set, const char *dir)
+{
+    TgStatus status = inputs_write(set, dir);
+    if (status == TG_OK) status = start_engines(d, a, d->model, dir);
+    if (status == TG_OK) status = compare_outputs(d, a, s, set->noutput);
+    if (status == TG_OK) status = measure(d, a);
+    for (uint32_t i = 0; i < d->nengine; i++) peer_stop(&d->engine[i].peer);
+    for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) status = cold_starts(&d->engine[i], a, d->model, dir);
+    return status;
+}
+
+TgStatus duel_run(Duel *d, const Args *a, const char *model)
+{
+    TgSession *s = NULL;
+    TgOptions o;
+    Data data = { 0 };
+    char dir[64];
+    *d = (Duel){ .model = model, .threads = (int32_t)args_count(a, OPT_threads, 0) };
+    if (getloadavg(&d->load_average, 1) < 1) d->load_average = NAN;
+    args_session_options(a, &o);
+    o.device = "none";
+    d->status = tg_open(&s, model, &o);
+    if (d->status != TG_OK) say_library_error(d->status);
+    else d->status = data_make(&data, s, a);
+    if (d->status == TG_OK && !folder_make(dir)) d->status = TG_CACHE;
+    else if (d->status == TG_OK) {
+        d->status = duel_in(d, a, s, &data.set[0], dir);
+        folder_remove(dir);
+    }
+    data_free(&data);
+    tg_close(s);
+    return d->status;
+}
+
+void duel_free(Duel *d)
+{
+    for (uint32_t i = 0; i < d->nengine; i++) free(d->engine[i].ms);
+}

@@ -1,0 +1,48 @@
+/* Engines against each other on one model: blocks of runs in pairs, one engine active at a time. */
+#ifndef TG_DUEL_H
+#define TG_DUEL_H
+#include "bench/compare.h"
+#include "bench/peer.h"
+#include "bench/stats.h"
+
+enum { ENGINES_MAX = 8, PAIRS_MAX = 400, BLOCK_MAX = 100000 };
+typedef struct {
+    Peer peer;
+    uint32_t block;                 /* runs in a block */
+    double *ms;                     /* all timed runs, sorted at the end */
+    uint32_t runs, cap;
+    double block_median[PAIRS_MAX];
+    double memory_mib;
+    double cold_start_s, cold_load_s, cold_first_ms;      /* medians of fresh processes; NAN: not asked for */
+    Interval faster;                /* how many times as long as the first engine it takes; the first engine's own: placebo */
+    bool agrees;                    /* its outputs and the first engine's */
+    double max_abs;
+} Engine;
+
+typedef struct {
+    const char *model;
+    uint32_t nengine, pairs, placebo_pairs, restless;     /* restless: hand-overs at which the engine before had not become silent */
+    Engine engine[ENGINES_MAX];
+    double load_average;
+    int32_t threads;
+    TgStatus status;
+} Duel;
+
+/* Starts the engines, compares their outputs, measures. Errors are said and kept in the duel. */
+TgStatus duel_run(Duel *d, const Args *a, const char *model);
+void duel_free(Duel *d);
+int32_t physical_cores(void);       /* that this process may use */
+
+/* Blocks in pairs from two sources of times: what duel_run does, open to simulation. block(who, n, ms) times n runs. */
+typedef bool (*BlockFn)(void *user, int who, uint32_t n, double *ms);
+bool pairs_measure(double *log_ratio, uint32_t pairs, uint32_t block, BlockFn fn, void *user, Random *r);
+/* Is there a difference? The interval excludes 1 and the effect is larger than the placebo's half-width. */
+bool is_different(const Interval *i, const Interval *placebo);
+
+void duel_table(FILE *f, const Duel *d);
+void duel_markdown(FILE *f, const Duel *d, bool head);
+void duel_csv(FILE *f, const Duel *d, bool head);
+struct json_t *duel_json(const Duel *d);
+void duels_html(FILE *f, const Duel *d, uint32_t n);
+TgStatus serve(const Args *a, const char *model);         /* this program as an engine (peer.h) */
+#endif

@@ -1,0 +1,242 @@
+/* tgbench: the time of engines on the same model, inputs and processors, so that a difference is one. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/duel.h"
+#include "bench/report.h"
+#include "bench/say.h"
+
+enum { MODELS_MAX = 256 };
+typedef struct { const char *model, *data, *atol, *rtol; } Job;
+typedef struct { Job job[MODELS_MAX]; uint32_t count; json_t *suite; char *text[3 * MODELS_MAX]; uint32_t ntext; } Jobs;
+
+/* ---- what to measure ---- */
+
+/* Names in a suite are relative to its file. */
+static const char *beside(Jobs *j, const char *file, const char *name)
+{
+    const char *slash = strrchr(file, '/');
+    if (!name || j->ntext == 3 * MODELS_MAX) return name;
+    char *path = NULL;
+    if (*name == '/' || !slash) path = strdup(name);
+    else if (asprintf(&path, "%.*s/%s", (int)(slash - file), file, name) < 0) path = NULL;
+    return j->text[j->ntext++] = path;
+}
+
+static const char *number_text(Jobs *j, const json_t *v)
+{
+    char *text = NULL;
+    if (!json_is_number(v) || j->ntext == 3 * MODELS_MAX || asprintf(&text, "%.17g", json_number_value(v)) < 0) return NULL;
+    return j->text[j->ntext++] = text;
+}
+
+/* {"models": [{"model": "a/model.onnx", "test_data": "a", "rtol": 1e-3, "atol": 1e-5}]} */
+static TgStatus read_suite(Jobs *j, const char *file)
+{
+    json_error_t e;
+    j->suite = json_load_file(file, 0, &e);
+    json_t *list = json_object_get(j->suite, "models"), *row;
+    size_t i;
+    if (!j->suite) return say_error(TG_USAGE, "--suite: %s:%d: %s", file, e.line, e.text);
+    if (!json_is_array(list)) return say_error(TG_USAGE, "--suite: %s: 'models' is missing; a list is wanted", file);
+    json_array_foreach(list, i, row) {
+        const char *model = json_string_value(json_object_get(row, "model"));
+        if (!model) return say_error(TG_USAGE, "--suite: %s: row %zu: 'model' is missing; a file name is wanted", file, i);
+        if (j->count == MODELS_MAX) return say_error(TG_USAGE, "--suite: %s: more than %d models", file, MODELS_MAX);
+        j->job[j->count++] = (Job){ beside(j, file, model), beside(j, file, json_string_value(json_object_get(row, "test_data"))), number_text(j, json_object_get(row, "atol")),
+                                    number_text(j, json_object_get(row, "rtol")) };
+    }
+    return TG_OK;
+}
+
+static TgStatus collect(Jobs *j, const Args *a)
+{
+    const char *suite = args_text(a, OPT_suite, NULL);
+    for (uint32_t i = 0; i < a->operand.count && i < MODELS_MAX; i++) j->job[j->count++] = (Job){ a->operand.v[i], NULL, NULL, NULL };
+    TgStatus status = suite ? read_suite(j, suite) : TG_OK;
+    if (status == TG_OK && !j->count) return say_error(TG_USAGE, "a model is missing: tgbench MODEL... [options]; --help tells more");
+    return status;
+}
+
+static void push(Args *a, Opt o, const char *s)
+{
+    if (s && a->value[o].count < ARGS_LIST) a->value[o].v[a->value[o].count++] = s;
+}
+
+/* All engines get the same processors: children inherit our mask. */
+static TgStatus bind_cpus(const char *list)
+{
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    for (const char *s = list; s && *s;) {
+        int a, b, used = 0;
+        if (sscanf(s, "%d-%d%n", &a, &b, &used) < 2 && (sscanf(s, "%d%n", &a, &used) < 1 || (b = a, false))) used = 0;
+        if (!used || a < 0 || b < a || b >= CPU_SETSIZE || (s[used] && s[used] != ',')) return say_error(TG_USAGE, "--cpus: '%s' is wrong; a list such as 0-3,8 is wanted", list);
+        for (; a <= b; a++) CPU_SET(a, &mask);
+        s += used + (s[used] == ',');
+    }
+    if (list && sched_setaffinity(0, sizeof mask, &mask)) return say_error(TG_USAGE, "--cpus: '%s': %s", list, strerror(errno));
+    return TG_OK;
+}
+
+/* ---- gates ---- */
+
+static TgStatus parse_require(const Args *a, double *least)
+{
+    const char *s = args_text(a, OPT_require, NULL);
+    char end;
+    *least = 0;
+    if (!s || sscanf(s, " ratio >= %lf %c", least, &end) == 1) return TG_OK;
+    return say_error(TG_USAGE, "--require: '%s' is wrong; 'ratio >= 1.0' is wanted", s);
+}
+
+static TgStatus gate(const Duel *d, double least)
+{
+    TgStatus status = TG_OK;
+    for (uint32_t i = 1; i < d->nengine; i++) {
+        const Engine *e = &d->engine[i];
+        if (!e->agrees) status = TG_DIFFERS;
+        if (e->faster.low >= least) continue;
+        say_note("%s: gate: ratio to %s is at least %.3f (95 %%); %.3f is required", d->model, e->peer.name, e->faster.low, least);
+        status = TG_DIFFERS;
+    }
+    return status;
+}
+
+/* ---- an earlier result ---- */
+
+static double median_in(const json_t *file, const char *model, const char *engine)
+{
+    json_t *row, *e;
+    size_t i, k;
+    json_array_foreach(json_object_get(file, "results"), i, row) {
+        if (strcmp(model, json_string_value(json_object_get(row, "model")) ?: "")) continue;
+        json_array_foreach(json_object_get(row, "engines"), k, e)
+            if (!strcmp(engine, json_string_value(json_object_get(e, "engine")) ?: "")) return json_number_value(json_object_get(e, "median"));
+    }
+    return 0;
+}
+
+/* Times of another machine are not compared. */
+static TgStatus against_baseline(const char *file, const Duel *d, uint32_t n)
+{
+    json_error_t e;
+    json_t *old = json_load_file(file, 0, &e), *env = env_json(NULL);
+    const char *then = json_string_value(json_object_get(json_object_get(old, "env"), "cpu")), *now = json_string_value(json_object_get(env, "cpu"));
+    TgStatus status = TG_OK;
+    if (!old) status = say_error(TG_USAGE, "--baseline: %s:%d: %s", file, e.line, e.text);
+    else if (!then || strcmp(then, now)) status = say_error(TG_USAGE, "--baseline: %s is from '%s', this is '%s': not compared", file, then ? then : "?", now);
+    for (uint32_t i = 0; i < n && status == TG_OK; i++)
+        for (uint32_t k = 0; k < d[i].nengine && d[i].status == TG_OK; k++) {
+            const Engine *en = &d[i].engine[k];
+            double before = median_in(old, d[i].model, en->peer.label), after = quantile_sorted(en->ms, en->runs, 0.5);
+            if (before > 0) fprintf(stderr, "%s  %s  median %.3f ms, was %.3f (%.2fx as fast)\n", d[i].model, en->peer.label, after, before, before / after);
+        }
+    json_decref(old);
+    json_decref(env);
+    return status;
+}
+
+/* ---- reports ---- */
+
+static void show(const Args *a, const Duel *d, bool first)
+{
+    const char *format = args_text(a, OPT_format, "table");
+    if (!strcmp(format, "table")) duel_table(stdout, d);
+    else if (!strcmp(format, "md")) duel_markdown(stdout, d, first);
+    else if (!strcmp(format, "csv")) duel_csv(stdout, d, first);
+    fflush(stdout);
+}
+
+static TgStatus write_page(const char *file, const Duel *d, uint32_t n)
+{
+    FILE *f = fopen(file, "w");
+    if (!f) return say_error(TG_CACHE, "--report: %s: %s", file, strerror(errno));
+    duels_html(f, d, n);
+    return fclose(f) ? say_error(TG_CACHE, "--report: %s: %s", file, strerror(errno)) : TG_OK;
+}
+
+static void summary(const Duel *d, uint32_t n)
+{
+    double sum = 0;
+    uint32_t good = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (d[i].status == TG_OK && d[i].nengine > 1 && d[i].engine[1].agrees) {
+            sum += log(d[i].engine[1].faster.ratio);
+            good++;
+        }
+    if (n > 1 && good) printf("%u of %u models; %s is %.2fx as fast as %s (geometric mean)\n", good, n, d[0].engine[0].peer.label, exp(sum / good), d[0].engine[1].peer.label);
+}
+
+static TgStatus finish(const Args *a, const Duel *d, uint32_t n)
+{
+    TgStatus status = TG_OK;
+    const char *format = args_text(a, OPT_format, "table");
+    if (!strcmp(format, "table")) summary(d, n);
+    if (!strcmp(format, "json")) {
+        json_t *list = json_array();
+        for (uint32_t i = 0; i < n; i++) json_array_append_new(list, duel_json(&d[i]));
+        status = json_write(json_pack("{s:s, s:o, s:o}", "schema", "tgbench/1", "env", env_json(NULL), "results", list), "");
+    }
+    if (status == TG_OK && args_has(a, OPT_report)) status = write_page(args_text(a, OPT_report, ""), d, n);
+    if (status == TG_OK && args_has(a, OPT_baseline)) status = against_baseline(args_text(a, OPT_baseline, ""), d, n);
+    return status;
+}
+
+static TgStatus bench(Args *a, Jobs *jobs)
+{
+    double least;
+    char threads[16];
+    Duel *d = calloc(jobs->count + 1, sizeof *d);
+    TgStatus status = parse_require(a, &least), worst = TG_OK;
+    if (status == TG_OK) status = bind_cpus(args_text(a, OPT_cpus, NULL));
+    if (!d || status != TG_OK) return free(d), status;
+    snprintf(threads, sizeof threads, "%d", physical_cores());
+    if (!args_count(a, OPT_threads, 0)) push(a, OPT_threads, threads);
+    for (uint32_t i = 0; i < jobs->count; i++) {
+        Args one = *a;
+        push(&one, OPT_test_data, jobs->job[i].data);
+        push(&one, OPT_atol, jobs->job[i].atol);
+        push(&one, OPT_rtol, jobs->job[i].rtol);
+        status = duel_run(&d[i], &one, jobs->job[i].model);
+        if (status == TG_OK) status = gate(&d[i], least);
+        if (status != TG_OK) worst = status;
+        show(a, &d[i], i == 0);
+    }
+    status = finish(a, d, jobs->count);
+    for (uint32_t i = 0; i < jobs->count; i++) duel_free(&d[i]);
+    free(d);
+    return status == TG_OK ? worst : status;
+}
+
+static TgStatus dispatch(Args *a)
+{
+    static Jobs jobs;
+    const char *none[] = { NULL };
+    if (args_has(a, OPT_help)) return args_help(PROGRAM_TGBENCH, "tgbench MODEL... [options]\n\nThe first engine is compared with each of the others.\n"), TG_OK;
+    if (args_has(a, OPT_version)) return printf("tgbench %s\n", tg_version()), TG_OK;
+    if (args_has(a, OPT_completion)) return args_completion(PROGRAM_TGBENCH, args_text(a, OPT_completion, "bash"), none), TG_OK;
+    if (!strcmp(args_text(a, OPT_engine, ""), "serve")) return serve(a, a->operand.count ? a->operand.v[0] : "");
+    say_time_limit(args_real(a, OPT_timeout, 0));
+    TgStatus status = collect(&jobs, a);
+    if (status == TG_OK) status = bench(a, &jobs);
+    for (uint32_t i = 0; i < jobs.ntext; i++) free(jobs.text[i]);
+    json_decref(jobs.suite);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    Args a;
+    say_setup("tgbench", NULL, false);
+    TgStatus status = args_parse(&a, PROGRAM_TGBENCH, argc, argv);
+    if (status != TG_OK) return (int)status;
+    say_setup("tgbench", NULL, args_has(&a, OPT_quiet));
+    return (int)dispatch(&a);
+}
