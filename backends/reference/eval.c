@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "backends/reference/reference.h"
+#include "graph/custom.h"
 #include "graph/scalar.h"
 
 enum { DEPTH_MAX = 24, STORE_MAX = 1 << 24 };
 
-typedef struct { int64_t *dim, numel, *value; const void *memory; uint32_t depth; } Node;
-typedef struct { Graph *g; const RefInput *in; Arena *arena; Node *node; TgStatus status; } Eval;
+typedef struct { int64_t *dim, numel, *value; const void *memory; uint32_t depth; bool wanted, done; } Node;
+typedef struct { Graph *g; const RefInput *in; Arena *arena; Node *node; RefVar *var; uint32_t nvar; TgStatus status; } Eval;     /* var: given ones, then those that calls set */
 
 static int64_t pull(Eval *e, const UOp *u, const int64_t *idx);
 
@@ -40,7 +41,7 @@ bool ref_size(const UOp *u, const RefVar *var, uint32_t nvar, int64_t *out)
 static int64_t size_value(Eval *e, const UOp *u)
 {
     int64_t r;
-    return ref_size(u, e->in->var, e->in->nvar, &r) ? r : broken(e, TG_USAGE, "a size without a value", u, 0);
+    return ref_size(u, e->var, e->nvar, &r) ? r : broken(e, TG_USAGE, "a size without a value", u, 0);
 }
 
 static void measure(Eval *e, const UOp *u)
@@ -190,14 +191,18 @@ static int64_t pull(Eval *e, const UOp *u, const int64_t *idx)
 
 /* ---- nodes ---- */
 
-static bool is_leaf(const UOp *u) { return u->op == UOP_CONST || u->op == UOP_IOTA || u->op == UOP_DEFINE_VAR || u->op == UOP_PARAM || u->op == UOP_BUFFER || u->op == UOP_BIND; }
+static bool is_leaf(const UOp *u)
+{
+    return u->op == UOP_CONST || u->op == UOP_IOTA || u->op == UOP_DEFINE_VAR || u->op == UOP_PARAM || u->op == UOP_BUFFER || u->op == UOP_BIND ||
+           (u->op == UOP_GETTUPLE && u->src[0]->op == UOP_CALL);
+}
 
 static void find_memory(Eval *e, const UOp *u)
 {
     const RefInput *in = e->in;
     const void *p = NULL;
-    int64_t slot = u->op == UOP_BUFFER ? buffer_slot(u) : u->arg.i;
-    if (u->op == UOP_PARAM) p = slot < in->nparam ? in->param[slot] : NULL;
+    int64_t slot = u->op == UOP_BUFFER ? buffer_slot(u) : u->arg.i - in->base;
+    if (u->op == UOP_PARAM) p = slot >= 0 && slot < in->nparam ? in->param[slot] : NULL;
     else if (in->buffer && slot < in->nbuffer && in->buffer[slot]) p = in->buffer[slot];
     else if (slot < graph_buffer_count(e->g)) p = graph_buffer(e->g, slot)->data;
     if (!p && e->node[u->id].numel) broken(e, TG_USAGE, "memory without data", u, slot);
@@ -237,13 +242,107 @@ static void give(Eval *e, const UOp *u, RefTensor *out)
     }
 }
 
+/* ---- calls ---- */
+
+static const UOp *const *call_vars(const UOp *call, uint32_t *n)
+{
+    const UOp *f = call->src[0];
+    uint32_t from = 0;
+    while (from < f->nsrc && f->src[from]->op == UOP_TUPLE) from++;
+    if (custom_is(call, "loop")) from++;
+    *n = f->nsrc - from;
+    return f->src + from;
+}
+
+/* What the call's variables are is not known yet: room for the largest. */
+static void make_result(Eval *e, const UOp *u, RefTensor *t)
+{
+    *t = (RefTensor){ .dtype = (DType)u->dtype, .rank = uop_rank(u), .numel = 1 };
+    for (uint32_t k = 0; k < t->rank; k++) {
+        if (!ref_size(uop_dim(u, k), e->var, e->nvar, &t->shape[k])) t->shape[k] = uop_size(u, k);
+        if (__builtin_mul_overflow(t->numel, t->shape[k], &t->numel)) t->numel = INT64_MAX;
+    }
+    if (t->numel > STORE_MAX * INT64_C(8)) broken(e, TG_LIMIT, "a result of unknown size is too large", u, t->numel);
+    else t->data = arena_alloc(e->arena, (size_t)(t->numel * dtype_size(u->dtype)) + 1);
+    e->node[u->id].memory = t->data;
+}
+
+static void visit_call(Eval *e, const UOp *call, const UOp *const *order, uint32_t count)
+{
+    enum { RESULTS = 256 };
+    RefTensor *result = NEW_N(e->arena, RefTensor, RESULTS), *arg = NEW_N(e->arena, RefTensor, call->nsrc);
+    uint32_t nresult = 0, nvar;
+    const UOp *const *var = call_vars(call, &nvar);
+    int64_t value[nvar + 1];
+    RefInput in = *e->in;
+    for (uint32_t i = 0; i < count && !e->status; i++) {
+        const UOp *u = order[i];
+        if (u->op != UOP_GETTUPLE || u->src[0] != call || u->arg.i >= RESULTS) continue;
+        make_result(e, u, &result[u->arg.i]);
+        if (nresult <= u->arg.i) nresult = (uint32_t)u->arg.i + 1;
+    }
+    for (uint32_t k = 1; k < call->nsrc && !e->status; k++) give(e, call->src[k], &arg[k - 1]);
+    in.var = e->var;
+    in.nvar = e->nvar;
+    if (!e->status) e->status = ref_call(e->g, call, arg, result, nresult, value, &in);
+    for (uint32_t k = 1; k < call->nsrc; k++) ref_tensor_free(&arg[k - 1]);
+    for (uint32_t k = 0; k < nvar && !e->status; k++) e->var[e->nvar++] = (RefVar){ var[k], value[k] };
+}
+
+/* Bodies of calls are no part of the graph around them. */
+static void mark_wanted(Eval *e, const UOp *const *order, uint32_t count, const UOp *const *value, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) e->node[value[k]->id].wanted = true;
+    for (uint32_t i = count; i-- > 0;)
+        for (uint32_t k = 0; k < order[i]->nsrc && e->node[order[i]->id].wanted && order[i]->op != UOP_CUSTOMFUNCTION; k++) e->node[order[i]->src[k]->id].wanted = true;
+}
+
+static bool is_ready(Eval *e, const UOp *u)
+{
+    int64_t v;
+    if (u->op == UOP_DEFINE_VAR) return ref_size(u, e->var, e->nvar, &v);
+    for (uint32_t k = 0; k < u->nsrc && u->op != UOP_CUSTOMFUNCTION; k++)
+        if (!e->node[u->src[k]->id].done) return false;
+    return true;
+}
+
+/* Sources first; what needs a size that a call sets waits for the next pass. */
+static void visit_all(Eval *e, const UOp *const *order, uint32_t count)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < count; i++) left += e->node[order[i]->id].wanted;
+    for (uint32_t before = UINT32_MAX; left && left < before && !e->status;) {
+        before = left;
+        for (uint32_t i = 0; i < count && !e->status; i++) {
+            Node *n = &e->node[order[i]->id];
+            if (!n->wanted || n->done || !is_ready(e, order[i])) continue;
+            if (order[i]->op == UOP_CALL) visit_call(e, order[i], order, count);
+            else visit(e, order[i]);
+            n->done = true;
+            left--;
+        }
+    }
+    for (uint32_t i = 0; i < count && left && !e->status; i++)
+        if (order[i]->op == UOP_DEFINE_VAR && !e->node[order[i]->id].done && e->node[order[i]->id].wanted) broken(e, TG_USAGE, "a size without a value", order[i], 0);
+}
+
+static uint32_t count_vars(const UOp *const *order, uint32_t count)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < count; i++) n += order[i]->op == UOP_CALL ? order[i]->src[0]->nsrc : 0;
+    return n;
+}
+
 TgStatus ref_eval(RefTensor *out, Graph *g, const UOp *const *value, uint32_t n, const RefInput *in)
 {
-    Eval e = { .g = g, .in = in, .arena = arena_new() };
+    Eval e = { .g = g, .in = in, .arena = arena_new(), .nvar = in->nvar };
     uint32_t count;
     const UOp **order = uop_toposort(g, value, n, e.arena, &count);
     e.node = NEW_N(e.arena, Node, graph_count(g));
-    for (uint32_t i = 0; i < count && !e.status; i++) visit(&e, order[i]);
+    e.var = NEW_N(e.arena, RefVar, in->nvar + count_vars(order, count) + 1);
+    if (in->nvar) memcpy(e.var, in->var, in->nvar * sizeof *e.var);
+    mark_wanted(&e, order, count, value, n);
+    visit_all(&e, order, count);
     memset(out, 0, n * sizeof *out);
     for (uint32_t k = 0; k < n && !e.status; k++) give(&e, value[k], &out[k]);
     for (uint32_t i = 0; i < count; i++) free(e.node[order[i]->id].value);

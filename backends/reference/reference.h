@@ -13,11 +13,14 @@ typedef struct {
     const void *const *buffer;      /* by slot of BUFFER, or NULL; constants have data of their own */
     uint32_t nparam, nbuffer, nvar;
     const RefVar *var;
+    int64_t base;                   /* slot of param[0]: bodies of loops and branches number theirs from elsewhere */
 } RefInput;
 
 /* Evaluates tensor-level values. out[n] on TG_OK; ref_tensor_free each. An index that is out of range is TG_BAD_INPUT. */
 TgStatus ref_eval(RefTensor *out, Graph *g, const UOp *const *value, uint32_t n, const RefInput *in);
 void ref_tensor_free(RefTensor *t);
+/* call.c: one CALL. result[k].dtype DT_VOID: nobody reads it. vars: the DEFINE_VARs among the function's sources after its bodies (of a loop: after its step), in order. */
+TgStatus ref_call(Graph *g, const UOp *call, const RefTensor *arg, RefTensor *result, uint32_t nresult, int64_t *vars, const RefInput *in);
 
 /* Runs one kernel: its LINEAR when it has one (form 6), else its root (forms 1 to 5). mem: one a param; vars: as Kernel.var. Every access is checked. */
 typedef struct { void *data; int64_t size_bytes; } RefMem;
