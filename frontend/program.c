@@ -19,30 +19,11 @@ double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void dump_graph(Dump *dump, Imported *m)
+static void choose(OptList *out, const Kernel *k, const ScheduleItem *item, const Schedule *s, void *user)
 {
-    if (dump && !strcmp(dump->stage, "graph")) graph_print(dump->text, m->g, m->sink);
-}
-
-/* Equal kernels in different places are optimised, lowered and compiled once: the first of a key stands for all. */
-static TgStatus lower_kernels(Schedule *s, const Target *t, Dump *dump)
-{
-    Arena *arena = arena_new();
-    TgStatus status = TG_OK;
-    Map seen;
-    map_init(&seen, arena);
-    for (uint32_t i = 0; i < s->count && status == TG_OK; i++) {
-        Kernel *k = s->item[i].kernel;
-        if (s->item[i].kind != ITEM_KERNEL || map_gets(&seen, k->key)) continue;
-        map_puts(&seen, k->key, k);
-        OptList opts = { .count = 0 };
-        heuristic_opts(&opts, k, t);
-        status = opt_apply_list(k, &opts, t);
-        if (status == TG_OK) status = kernel_lower(k, t, dump);
-        if (status != TG_OK) status_prefix(k->name);
-    }
-    arena_free(arena);
-    return status;
+    (void)item;
+    (void)s;
+    heuristic_opts(out, k, user);
 }
 
 static TgStatus bind_host_steps(Plan *p)
@@ -61,7 +42,7 @@ static TgStatus bind_host_steps(Plan *p)
 static TgStatus make_plan(Program *p, const Target *t, Dump *dump)
 {
     TRY(sched_schedule(&p->schedule, p->imported.g, p->imported.sink, t, dump));
-    TRY(lower_kernels(p->schedule, t, dump));
+    TRY(sched_optimize(p->schedule, t, choose, (void *)(uintptr_t)t, dump));
     TRY(plan_make(&p->plan, p->schedule, t));
     TRY(bind_host_steps(p->plan));
     if (dump && !strcmp(dump->stage, "plan")) plan_print(dump->text, p->plan);
@@ -125,7 +106,6 @@ static TgStatus make(Program *p, const Model *m, const TgTensor *input, const Ba
     double start = seconds_now();
     TRY(import_model(&p->imported, m, input, p->ninput));
     keep_baked(p, input);
-    dump_graph(dump, &p->imported);
     TRY(make_plan(p, b->target(d), dump));
     p->schedule_s = seconds_now() - start;
     if (goal == PROGRAM_PLAN) return TG_OK;
