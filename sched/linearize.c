@@ -50,7 +50,7 @@ typedef struct {
     uint32_t ngroup;
 } View;
 
-static bool is_owner(const UOp *u) { return u->op == UOP_END || (u->op == UOP_REDUCE && !u->arg.blob); }
+static bool is_owner(const UOp *u) { return (u->op == UOP_END && u->nsrc > 1) || (u->op == UOP_REDUCE && !u->arg.blob); }
 static bool is_address(const UOp *u)
 {
     const UOp *m = u->op == UOP_INDEX || u->op == UOP_SHRINK ? u->src[0] : NULL;
@@ -169,7 +169,7 @@ static void emit(Lin *l, const UOp *u)
 {
     const UOp *n = u->op == UOP_AFTER ? l->map[u->src[0]->id] : rewritten(l, u);
     l->map[u->id] = n;
-    bool silent = u->op == UOP_AFTER || u->op == UOP_GROUP || u->op == UOP_SINK || is_address(u);
+    bool silent = u->op == UOP_AFTER || u->op == UOP_END || u->op == UOP_GROUP || u->op == UOP_SINK || is_address(u);
     if (!silent) push(l, n);
 }
 
