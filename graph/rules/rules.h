@@ -4,8 +4,11 @@
 #include "graph/rewrite.h"
 
 extern const RuleTable table_simple, table_logic, table_sums, table_compare, table_divmod, table_valid;     /* symbolic.c, divmod.c, valid.c */
+extern const RuleTable table_movement, table_reduce, table_select, table_polynomials;
 
 const RuleSet *rules_scalar(void);          /* rules_symbolic without valid.c */
+
+bool is_power_of_two(const UOp *u);
 
 #define ALU1(g, o, a) UOP(g, UOP_##o, DT_VOID, NO_ARG, a)
 #define ALU2(g, o, a, b) UOP(g, UOP_##o, DT_VOID, NO_ARG, a, b)

@@ -23,10 +23,20 @@ static bool all_const(const Match *m)
     return true;
 }
 
+/* A float whose reciprocal is exact. */
+bool is_power_of_two(const UOp *u)
+{
+    int e;
+    if (u->op != UOP_CONST || !dtype_is_float((DType)u->dtype)) return false;
+    double v = fabs(uop_const_float(u)), least = u->dtype == DT_F64 ? 0x1p-1022 : u->dtype == DT_F16 ? 0x1p-14 : 0x1p-126;
+    return v >= least && v <= 1 / least && frexp(v, &e) == 0.5;
+}
+
 static const UOp *evaluated(const Match *m)
 {
     const UOp *u = m->root;
     int64_t v[3] = { 0 }, r;
+    if (u->op == UOP_RECIP && !is_power_of_two(u->src[0])) return NULL;        /* MUL(a, RECIP(b)) is one rounded division */
     for (uint32_t k = 0; k < u->nsrc; k++) v[k] = u->src[k]->arg.i;
     if (!uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &r)) return NULL;
     return UOP0(m->g, UOP_CONST, (DType)u->dtype, ARG_I(r));
@@ -41,6 +51,13 @@ static bool one_value(const Match *m)
 }
 
 static const UOp *that_value(const Match *m) { return uop_int(m->g, (DType)m->root->dtype, m->root->vmin); }
+
+static const UOp *divided(const Match *m)
+{
+    const UOp *a = m->slot[C], *b = m->slot[D];
+    int64_t v[2] = { a->arg.i, b->arg.i }, r;
+    return uop_eval(UOP_DIV, (DType)a->dtype, (DType)a->dtype, v, &r) ? UOP0(m->g, UOP_CONST, (DType)a->dtype, ARG_I(r)) : NULL;
+}
 
 /* Constants stand last; integers and bools besides in structural order. Floats keep the order in which they were written. */
 static bool out_of_order(const Match *m)
@@ -137,6 +154,7 @@ static const Rule simple[] = {
     { "one-value",    x,                           NULL,        one_value,  that_value },
     { "order",        x,                           NULL,        is_commutative, swapped },
     { "add-zero",     P(ADD, x, zero),             x,           is_int,     NULL },
+    { "div-consts",   P(MUL, c, P(RECIP, d)),      NULL,        NULL,       divided },
     { "mul-one",      P(MUL, x, one),              x,           NULL,       NULL },
     { "mul-zero",     P(MUL, x, zero),             zero,        not_float,  NULL },       /* NaN * 0 is NaN */
     { "idiv-one",     P(IDIV, x, one),             x,           is_int,     NULL },
@@ -145,6 +163,7 @@ static const Rule simple[] = {
     { "max-consts",   P(MAX, P(MAX, x, c), d),     P(MAX, x, P(MAX, c, d)), NULL, NULL },
     { "xor-same",     P(XOR, x, x),                zero,        not_float,  NULL },
     { "xor-zero",     P(XOR, x, zero),             x,           not_float,  NULL },
+    { "xor-ones",     P(XOR, x, minus_one),        P(ADD, P(MUL, x, minus_one), minus_one), is_index, NULL },
     { "xor-consts",   P(XOR, P(XOR, x, c), d),     P(XOR, x, P(XOR, c, d)), not_float, NULL },
     { "and-same",     P(AND, x, x),                x,           not_float,  NULL },
     { "and-zero",     P(AND, x, zero),             zero,        not_float,  NULL },
