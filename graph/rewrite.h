@@ -50,5 +50,11 @@ const UOp *simplify_valid(Graph *g, const UOp *valid);                  /* an AN
 const UOp *simplify_under(Graph *g, const UOp *value, const UOp *valid);/* value, where valid holds; unchanged when nothing is gained */
 const RuleSet *rules_movement(void);        /* tensor level: merge and drop movement ops */
 const RuleSet *rules_reduce(void);          /* kernel level: unused ranges, hoisted factors, arange and one-hot collapse */
-const RuleSet *rules_select(void);          /* what a target cannot say: DIV from MUL(a, RECIP(b)), MULACC, polynomials (decompose.c) */
+/* What a target cannot say: DIV from MUL(a, RECIP(b)), MULACC, shifts, polynomials, narrow floats (decompose.c). user: SelectOptions; NULL is all false. */
+typedef struct {
+    bool has_fma;               /* ADD(MUL(a, b), c) of f32 and f64 becomes MULACC */
+    bool whole_math;            /* the device has EXP2, LOG2 and SIN of f32 */
+    bool has_f16, has_bf16;     /* arithmetic in that type; else in f32, and bf16 moves as bits */
+} SelectOptions;
+const RuleSet *rules_select(void);
 #endif

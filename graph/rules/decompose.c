@@ -1,0 +1,231 @@
+/* What a target cannot say, in ops that it can. In: kernel level after expand, scalars or vectors. Out: the same without what SelectOptions lacks.
+ *
+ * Polynomials of f32 are straight code of MULACC, WHERE, shifts and casts, so that a vector of lanes stays a vector; their coefficients are our own
+ * least-maximum fits over the interval that the comment names, and tests/rules/test_math.c holds their error (in ulp, against double precision) under a bound.
+ * f64 and POW stay whole for the library. Each row takes an op away that none brings back, or narrows to a type that no row widens.
+ */
+#include "graph/rules/pat.h"
+#include "graph/rules/rules.h"
+
+#include <math.h>
+#include <pthread.h>
+
+static const SelectOptions *options(const Match *m)
+{
+    static const SelectOptions none;
+    return m->user ? m->user : &none;
+}
+
+/* ---- words for formulas: the first operand's dtype serves constants ---- */
+
+typedef const UOp *V;
+static V num(Graph *g, V a, double v) { return uop_const_like(g, (DType)a->dtype, v); }
+static V add(Graph *g, V a, V b) { return ALU2(g, ADD, a, b); }
+static V mul(Graph *g, V a, V b) { return ALU2(g, MUL, a, b); }
+static V mad(Graph *g, V a, V b, V c) { return ALU2(g, ADD, ALU2(g, MUL, a, b), c); }
+static V times(Graph *g, V a, double v) { return mul(g, a, num(g, a, v)); }
+static V plus(Graph *g, V a, double v) { return add(g, a, num(g, a, v)); }
+static V less(Graph *g, V a, V b) { return ALU2(g, CMPLT, a, b); }
+static V pick(Graph *g, V p, V a, V b) { return ALU3(g, WHERE, p, a, b); }
+static V bits(Graph *g, V a, DType t) { return UOP(g, UOP_BITCAST, t, NO_ARG, a); }
+static V word(Graph *g, V a, int64_t v) { return uop_int(g, (DType)a->dtype, v); }
+static V shl(Graph *g, V a, int64_t n) { return ALU2(g, SHL, a, word(g, a, n)); }
+static V shr(Graph *g, V a, int64_t n) { return ALU2(g, SHR, a, word(g, a, n)); }
+static V and_(Graph *g, V a, int64_t v) { return ALU2(g, AND, a, word(g, a, v)); }
+
+/* k[0] + a*(k[1] + a*(.. k[n-1])) */
+static V polynomial(Graph *g, V a, const double *k, int n)
+{
+    V r = num(g, a, k[n - 1]);
+    for (int i = n - 2; i >= 0; i--) r = mad(g, r, a, num(g, a, k[i]));
+    return r;
+}
+
+/* ---- 2^a ---- */
+
+/* 2^n for n in -126 .. 127, an i32. */
+static V power(Graph *g, V n) { return bits(g, shl(g, ALU2(g, ADD, n, word(g, n, 127)), 23), DT_F32); }
+
+/* a = n + f with |f| <= 1/2; 2^f by a polynomial that is 1 at 0, so whole powers are exact; 2^n in two factors, so that overflow and denormals round once.
+ * Adding 1.5*2^23 leaves n in the low bits of the sum. */
+static V exp2_f32(Graph *g, V a)
+{
+    static const double k[] = { 1.0, 0.6931472057371963, 0.2402264689047553, 0.05550328777078189, 0.009618488974239474, 0.0013399931182934881, 0.000153458074000031 };
+    const double magic = 12582912;
+    V top = num(g, a, 129), low = num(g, a, -151);
+    a = pick(g, less(g, top, a), top, a);
+    a = pick(g, less(g, a, low), low, a);
+    V shifted = plus(g, a, magic), f = add(g, a, times(g, plus(g, shifted, -magic), -1)), p2 = polynomial(g, f, k, 7);
+    V n = bits(g, shifted, DT_I32);
+    n = ALU2(g, ADD, n, word(g, n, -0x4b400000));
+    V half = shr(g, n, 1), rest = ALU2(g, ADD, n, ALU2(g, MUL, half, word(g, n, -1)));
+    return mul(g, mul(g, p2, power(g, half)), power(g, rest));
+}
+
+/* ---- log2(a) ---- */
+
+/* a = 2^n * (1 + f), 1 + f between sqrt(1/2) and sqrt(2); log2(1 + f) = f*log2(e) + f*f*q(f). log2(e) in two parts, since near 1 there is no n to hide an error. */
+static V log2_f32(Graph *g, V a)
+{
+    static const double q[] = { -0.7213473518523359, 0.480898234055676, -0.3606966242191446, 0.2885676398162982, -0.23961803642087381, 0.20459774316179521,
+                                -0.19105583275673305, 0.1861870579168119, -0.10997752492638546 };
+    const double log2e = 0x1.715476p+0, log2e_low = 0x1.4ae0bfp-26;
+    V tiny = less(g, a, num(g, a, 0x1p-126)), b = pick(g, tiny, times(g, a, 0x1p23), a);
+    V i = bits(g, b, DT_I32), n = shr(g, ALU2(g, ADD, i, word(g, i, -0x3f3504f3)), 23);
+    V f = plus(g, bits(g, ALU2(g, ADD, i, ALU2(g, MUL, n, word(g, n, -(1 << 23)))), DT_F32), -1);
+    V whole = add(g, cast_to(g, DT_F32, n), pick(g, tiny, num(g, a, -23), num(g, a, 0)));
+    V low = mad(g, mul(g, f, f), polynomial(g, f, q, 9), times(g, f, log2e_low));
+    V r = add(g, mad(g, f, num(g, f, log2e), low), whole);
+    r = pick(g, less(g, a, num(g, a, INFINITY)), r, a);                                        /* Inf and NaN are their own logarithm */
+    r = pick(g, less(g, a, num(g, a, 0)), num(g, a, NAN), r);
+    return pick(g, ALU2(g, CMPNE, a, num(g, a, 0)), r, num(g, a, -INFINITY));
+}
+
+/* ---- sin(a) ---- */
+
+typedef struct { V n, r; } Quadrant;        /* |a| = n * pi/2 + r, n modulo 4 as i32, r an f64 of at most pi/4 */
+
+/* Up to 2^15: n is small enough that n times the first part of pi/2 is exact in double precision. */
+static Quadrant reduce_small(Graph *g, V a)
+{
+    V d = cast_to(g, DT_F64, a), n = ALU1(g, TRUNC, plus(g, times(g, d, M_2_PI), 0.5));
+    V r = mad(g, n, num(g, n, -0x1.921fb544p+0), d);
+    return (Quadrant){ cast_to(g, DT_I32, n), mad(g, n, num(g, n, -0x1.0b4611a626331p-34), r) };
+}
+
+/* Above: a is a 24-bit integer times 2^e; of its product with 2/pi only 64 bits matter, two before the point (the quadrant) and 62 behind. They come from
+ * a window of 96 bits of 2/pi, of which the table holds 32-bit words, the first in front of the point. */
+static V window_word(Graph *g, V index, int j)
+{
+    static const uint32_t two_over_pi[8] = { 0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab };
+    V r = uop_int(g, DT_U64, two_over_pi[j + 4]);
+    for (int i = 3; i >= 0; i--) r = pick(g, less(g, index, word(g, index, i + 1)), uop_int(g, DT_U64, two_over_pi[j + i]), r);
+    return r;
+}
+
+static V or_(Graph *g, V a, V b) { return ALU2(g, OR, a, b); }
+
+static Quadrant reduce_large(Graph *g, V a)
+{
+    V i = bits(g, a, DT_U32), e = shr(g, i, 23), m = cast_to(g, DT_U64, or_(g, and_(g, i, 0x7fffff), word(g, i, 0x800000)));
+    V at = ALU2(g, ADD, e, word(g, e, 30 - 150)), index = shr(g, at, 5), s = cast_to(g, DT_U64, and_(g, at, 31));
+    V first = or_(g, shl(g, window_word(g, index, 0), 32), window_word(g, index, 1));
+    V second = or_(g, shl(g, window_word(g, index, 2), 32), window_word(g, index, 3));
+    V back = ALU2(g, ADD, word(g, s, 63), ALU2(g, MUL, s, word(g, s, -1)));
+    V high = or_(g, ALU2(g, SHL, first, s), ALU2(g, SHR, shr(g, second, 1), back)), low = shr(g, ALU2(g, SHL, second, s), 32);
+    V product = ALU2(g, ADD, mul(g, high, m), shr(g, mul(g, low, m), 32));
+    V n = shr(g, ALU2(g, ADD, product, word(g, m, INT64_C(1) << 61)), 62);
+    V rest = ALU2(g, ADD, product, ALU2(g, MUL, n, word(g, n, -(INT64_C(1) << 62))));
+    return (Quadrant){ cast_to(g, DT_I32, n), times(g, cast_to(g, DT_F64, cast_to(g, DT_I64, rest)), 0x1.921fb54442d18p-62) };
+}
+
+static V sin_f32(Graph *g, V a)
+{
+    static const double s[] = { -0.16666654939987136, 0.008332177906383954, -0.00019517265753606414 };
+    static const double k[] = { 0.04166664686006574, -0.0013887367193829397, 2.4438413621068452e-05 };
+    V i = bits(g, a, DT_U32), sign = and_(g, i, 0x80000000), size = bits(g, and_(g, i, 0x7fffffff), DT_F32), small = less(g, size, num(g, a, 0x1p15));
+    Quadrant near = reduce_small(g, size), far = reduce_large(g, size);
+    V n = pick(g, small, near.n, far.n), r = cast_to(g, DT_F32, pick(g, small, near.r, far.r)), z = mul(g, r, r);
+    V sine = mad(g, mul(g, r, z), polynomial(g, z, s, 3), r);
+    V cosine = plus(g, mad(g, mul(g, z, z), polynomial(g, z, k, 3), times(g, z, -0.5)), 1);
+    V v = pick(g, ALU2(g, CMPNE, and_(g, n, 1), word(g, n, 0)), cosine, sine);
+    V turned = ALU2(g, XOR, ALU2(g, XOR, bits(g, v, DT_U32), shl(g, cast_to(g, DT_U32, and_(g, n, 2)), 30)), sign);
+    return pick(g, less(g, size, num(g, a, INFINITY)), bits(g, turned, DT_F32), num(g, a, NAN));
+}
+
+static bool by_polynomial(const Match *m) { return m->root->dtype == DT_F32 && !options(m)->whole_math; }
+static V make_exp2(const Match *m) { return exp2_f32(m->g, m->slot[X]); }
+static V make_log2(const Match *m) { return log2_f32(m->g, m->slot[X]); }
+static V make_sin(const Match *m) { return sin_f32(m->g, m->slot[X]); }
+
+static const Rule polynomials[] = {
+    { "exp2-f32", P(EXP2, x), NULL, by_polynomial, make_exp2 },
+    { "log2-f32", P(LOG2, x), NULL, by_polynomial, make_log2 },
+    { "sin-f32",  P(SIN, x),  NULL, by_polynomial, make_sin },
+};
+const RuleTable table_polynomials = RULES(polynomials);
+
+/* ---- division, multiply-add, shifts ---- */
+
+static bool has_fma(const Match *m) { return options(m)->has_fma && (m->root->dtype == DT_F32 || m->root->dtype == DT_F64); }
+
+/* log2 of a constant power of two, -1 else. */
+static int exponent(const UOp *u) { return u->arg.i > 0 && !(u->arg.i & (u->arg.i - 1)) ? __builtin_ctzll((uint64_t)u->arg.i) : -1; }
+
+static V shift_for_div(const Match *m)
+{
+    int n = exponent(m->slot[C]);
+    return n < 0 || !is_int(m) ? NULL : n ? shr(m->g, m->slot[X], n) : m->slot[X];
+}
+
+static V mask_for_mod(const Match *m) { return exponent(m->slot[C]) < 0 || !is_int(m) ? NULL : and_(m->g, m->slot[X], m->slot[C]->arg.i - 1); }
+
+/* a / 2^n is a product without rounding. */
+static V recip_const(const Match *m) { return is_power_of_two(m->slot[C]) ? uop_float(m->g, (DType)m->root->dtype, 1 / uop_const_float(m->slot[C])) : NULL; }
+
+/* ---- narrow floats: arithmetic in f32, each result rounded ---- */
+
+static bool is_narrow(const Match *m, DType t) { return (t == DT_F16 && !options(m)->has_f16) || (t == DT_BF16 && !options(m)->has_bf16); }
+
+static V widen(const Match *m)
+{
+    const UOp *u = m->root, *src[3];
+    if (!op_is((Op)u->op, FLAG_ALU) || u->op == UOP_CAST || u->op == UOP_WHERE || !u->nsrc || u->nsrc > 3 || !is_narrow(m, (DType)u->src[0]->dtype)) return NULL;
+    for (uint32_t k = 0; k < u->nsrc; k++) src[k] = cast_to(m->g, DT_F32, u->src[k]);
+    return cast_to(m->g, (DType)u->dtype, uop_new(m->g, (Op)u->op, DT_VOID, u->arg, src, u->nsrc));
+}
+
+/* A narrow quotient was widened from inside: RECIP first. It is still one division. */
+static V narrow_div(const Match *m)
+{
+    DType t = (DType)m->root->dtype;
+    if (!is_narrow(m, t) || m->slot[Y]->dtype != DT_F32) return NULL;
+    return cast_to(m->g, t, ALU2(m->g, DIV, cast_to(m->g, DT_F32, m->slot[X]), m->slot[Y]));
+}
+
+/* bf16 is the upper half of an f32. */
+static V from_bf16(const Match *m)
+{
+    V a = m->slot[X];
+    if (a->dtype != DT_BF16 || !is_narrow(m, DT_BF16)) return NULL;
+    V f = bits(m->g, shl(m->g, cast_to(m->g, DT_U32, bits(m->g, a, DT_U16)), 16), DT_F32);
+    return cast_to(m->g, (DType)m->root->dtype, f);
+}
+
+/* To nearest, ties to even: half of the last place, less one when that is even, carries upward. A NaN stays one. */
+static V to_bf16(const Match *m)
+{
+    Graph *g = m->g;
+    if (m->root->dtype != DT_BF16 || !is_narrow(m, DT_BF16)) return NULL;
+    V f = cast_to(g, DT_F32, m->slot[X]), i = bits(g, f, DT_U32), odd = and_(g, shr(g, i, 16), 1);
+    V up = shr(g, ALU2(g, ADD, ALU2(g, ADD, i, odd), word(g, i, 0x7fff)), 16), top = pick(g, ALU2(g, CMPNE, f, f), word(g, i, 0x7fc0), up);
+    return bits(g, cast_to(g, DT_U16, top), DT_BF16);
+}
+
+static const Rule select[] = {
+    /* name          see                                write               only if   make */
+    { "div",         P(MUL, x, P(RECIP, y)),            P(DIV, x, y),       is_float, NULL },
+    { "div-narrow",  P(MUL, x, P(CAST, P(RECIP, y))),   NULL,               NULL,     narrow_div },
+    { "recip-exact", P(RECIP, c),                       NULL,               NULL,     recip_const },
+    { "mulacc",      P(ADD, P(MUL, x, y), z),           P(MULACC, x, y, z), has_fma,  NULL },
+    { "div-shift",   P(IDIV, x, c),                     NULL,               NULL,     shift_for_div },
+    { "mod-mask",    P(MOD, x, c),                      NULL,               NULL,     mask_for_mod },
+    { "widen",       x,                                 NULL,               NULL,     widen },
+    { "from-bf16",   P(CAST, x),                        NULL,               NULL,     from_bf16 },
+    { "to-bf16",     P(CAST, x),                        NULL,               NULL,     to_bf16 },
+};
+const RuleTable table_select = RULES(select);
+
+static const RuleSet *set;
+static void make_set(void)
+{
+    static const RuleTable *const all[] = { &table_select, &table_polynomials, &table_simple };
+    set = ruleset_new(all, 3);
+}
+
+const RuleSet *rules_select(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_set);
+    return set;
+}
