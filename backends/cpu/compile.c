@@ -1,0 +1,431 @@
+/* Kernels -> machine code: rendered, looked up, the missing ones put into a few translation units, compiled in parallel by the system's C compiler, loaded.
+ *
+ * A kernel's hash covers its text and everything else that makes code: compiler (path, size, time), flags, this CPU, our version. Equal kernels are compiled once and
+ * the symbol is k_<hash>. A cache entry is the object of one batch, named by the hash of its bytes; an index row kernel hash -> entry finds it, so that models share
+ * kernels. Bytes are verified when read (backends/cache.c) and loaded from memory, so what was checked is what runs.
+ */
+#define _GNU_SOURCE
+#include <cpuid.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "backends/cache.h"
+#include "backends/cpu/cpu.h"
+#include "graph/base/map.h"
+
+extern char **environ;
+
+enum { CODE_VERSION = 1, MAX_JOBS = 64, TIME_LIMIT_S = 300, MAX_BATCH = 48 };
+#define FLAGS "-O2", "-march=native", "-std=gnu11", "-w", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", \
+              "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fcf-protection=none", "-fPIC"
+static const char *const flags[] = { FLAGS, NULL };
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- the compiler ---- */
+
+typedef struct { char path[PATH_MAX]; bool clang; XXH64_hash_t identity; } Compiler;
+
+static bool find_program(char out[PATH_MAX], const char *name)
+{
+    char one[PATH_MAX];
+    const char *path = strchr(name, '/') ? "" : getenv("PATH");
+    while (path) {
+        const char *end = strchrnul(path, ':');
+        snprintf(one, sizeof one, "%.*s%s%s", (int)(end - path), path, end == path ? "" : "/", name);
+        if (!access(one, X_OK) && realpath(one, out)) return true;
+        path = *end ? end + 1 : NULL;
+    }
+    return false;
+}
+
+static XXH64_hash_t cpu_identity(void)
+{
+    unsigned r[16] = { 0 };
+    __get_cpuid_count(1, 0, &r[0], &r[1], &r[2], &r[3]);
+    r[1] &= 0xffff;                                              /* not which core asks */
+    __get_cpuid_count(7, 0, &r[4], &r[5], &r[6], &r[7]);
+    __get_cpuid_count(7, 1, &r[8], &r[9], &r[10], &r[11]);
+    return XXH3_64bits(r, sizeof r);
+}
+
+static TgStatus compiler_find(Compiler *c)
+{
+    const char *name[] = { getenv("CC"), "gcc", "clang", "cc" };
+    struct { XXH64_hash_t cpu; int64_t size, time, version; char path[PATH_MAX]; } id;
+    struct stat st;
+    memset(&id, 0, sizeof id);
+    for (int i = 0; i < 4; i++) {
+        if (!name[i] || !*name[i] || !find_program(c->path, name[i]) || stat(c->path, &st)) continue;
+        c->clang = strstr(strrchr(c->path, '/'), "clang") != NULL;
+        id.cpu = cpu_identity(), id.size = st.st_size, id.time = st.st_mtime, id.version = CODE_VERSION;
+        strcpy(id.path, c->path);
+        c->identity = XXH3_64bits(&id, sizeof id);
+        for (int k = 0; flags[k]; k++) c->identity ^= XXH3_64bits_withSeed(flags[k], strlen(flags[k]), (XXH64_hash_t)k);
+        return TG_OK;
+    }
+    return fail(TG_CACHE, "no C compiler found ($CC, gcc, clang, cc): install the package gcc");
+}
+
+static pid_t compiler_start(const Compiler *c, const char *source, const char *object, const char *log, bool assembly)
+{
+    const char *arg[32] = { c->path };
+    int n = 1;
+    for (int i = 0; flags[i]; i++) arg[n++] = flags[i];
+    if (c->clang) arg[n++] = "-mprefer-vector-width=512";
+    arg[n++] = assembly ? "-S" : "-shared";
+    arg[n++] = "-o", arg[n++] = object, arg[n++] = source;
+    if (!assembly) arg[n++] = "-lm";
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
+    pid_t pid = -1;
+    if (posix_spawn(&pid, c->path, &actions, &attr, (char *const *)(uintptr_t)arg, environ)) pid = -1;
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attr);
+    return pid;
+}
+
+static void first_error(char out[300], const char *log)
+{
+    FILE *f = fopen(log, "r");
+    strcpy(out, "it was killed or could not start");
+    while (f && fgets(out, 300, f))
+        if (strstr(out, "error")) break;
+    if (f) fclose(f);
+    out[strcspn(out, "\n")] = 0;
+}
+
+/* ---- jobs: one compiler process each, in a temporary folder ---- */
+
+typedef struct { char folder[64]; } Work;
+typedef struct { char source[96], object[96], log[96]; pid_t pid; bool done; } Job;
+
+static TgStatus work_begin(Work *w)
+{
+    const char *tmp = getenv("TMPDIR");
+    if (!tmp || strlen(tmp) > 40) tmp = "/tmp";
+    snprintf(w->folder, sizeof w->folder, "%s/tgrun-XXXXXX", tmp);
+    return mkdtemp(w->folder) ? TG_OK : fail(TG_CACHE, "%s: no temporary folder: %s", tmp, strerror(errno));
+}
+
+static void job_names(Job *j, const Work *w, int i)
+{
+    snprintf(j->source, sizeof j->source, "%s/%d.c", w->folder, i);
+    snprintf(j->object, sizeof j->object, "%s/%d.so", w->folder, i);
+    snprintf(j->log, sizeof j->log, "%s/%d.log", w->folder, i);
+}
+
+static void work_end(const Work *w, const Job *job, int n)
+{
+    for (int i = 0; i < n; i++) unlink(job[i].source), unlink(job[i].object), unlink(job[i].log);
+    rmdir(w->folder);
+}
+
+static TgStatus write_text(const char *path, const Text *t)
+{
+    FILE *f = fopen(path, "w");
+    bool ok = f && fwrite(t->s, 1, t->len, f) == t->len;
+    if (f) ok &= !fclose(f);
+    return ok ? TG_OK : fail(TG_CACHE, "%s: %s", path, strerror(errno));
+}
+
+static TgStatus read_bytes(void **out, size_t *size, const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    struct stat st;
+    *out = NULL;
+    if (f && !fstat(fileno(f), &st) && (*out = malloc((size_t)st.st_size + 1))) {
+        *size = fread(*out, 1, (size_t)st.st_size, f);
+        ((char *)*out)[*size] = 0;
+    }
+    if (f) fclose(f);
+    return *out ? TG_OK : fail(TG_CACHE, "%s: cannot be read", path);
+}
+
+/* Waits for all; kills what runs too long. */
+static TgStatus jobs_wait(Job *job, int n)
+{
+    TgStatus s = TG_OK;
+    double limit = now_s() + TIME_LIMIT_S;
+    for (int left = n; left;) {
+        for (int i = 0; i < n; i++) {
+            int status = -1;
+            pid_t got = job[i].done ? 0 : job[i].pid < 0 ? -1 : waitpid(job[i].pid, &status, WNOHANG);
+            if (!got || (got < 0 && errno == EINTR)) continue;
+            job[i].done = true;
+            left--;
+            if (got > 0 && WIFEXITED(status) && !WEXITSTATUS(status)) continue;
+            char why[300];
+            first_error(why, job[i].log);
+            if (!s) s = fail(TG_CACHE, "the C compiler failed on generated code: %s", why);
+        }
+        bool late = now_s() > limit;
+        for (int i = 0; late && i < n; i++)
+            if (!job[i].done) kill(-job[i].pid, SIGKILL), limit = now_s() + TIME_LIMIT_S;
+        if (left) nanosleep(&(struct timespec){ 0, 300000 }, NULL);
+    }
+    return s;
+}
+
+/* ---- loading ---- */
+
+/* The descriptor stays open while the library is loaded: the loader knows libraries by name, and a descriptor that came again would be an old library's name. */
+typedef struct { void *handle; int fd; } Library;
+
+static void *library_open(const void *bytes, size_t size)
+{
+    Library *l = calloc(1, sizeof *l);
+    char name[40];
+    if (!l) return NULL;
+    l->fd = memfd_create("tgrun-kernels", MFD_CLOEXEC);
+    for (size_t at = 0; l->fd >= 0 && at < size;) {
+        ssize_t n = write(l->fd, (const char *)bytes + at, size - at);
+        if (n <= 0) break;
+        at += (size_t)n;
+    }
+    snprintf(name, sizeof name, "/proc/self/fd/%d", l->fd);
+    l->handle = l->fd < 0 ? NULL : dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (l->handle) return l;
+    if (l->fd >= 0) close(l->fd);
+    free(l);
+    return NULL;
+}
+
+static void library_close(void *library)
+{
+    Library *l = library;
+    dlclose(l->handle);
+    close(l->fd);
+    free(l);
+}
+
+static CpuKernel library_find(void *library, const char *symbol)
+{
+    CpuKernel fn;
+    void *p = dlsym(((Library *)library)->handle, symbol);
+    memcpy(&fn, &p, sizeof fn);
+    return fn;
+}
+
+/* ---- batches ---- */
+
+typedef struct { char hash[33], symbol[40]; const Kernel *kernel; CpuKernel fn; size_t length; int batch; } Item;
+
+typedef struct {
+    Code *code;
+    const char *cache_dir;
+    Compiler cc;
+    Arena *arena;
+    Map items, entries;                                          /* hash -> Item; entry -> library */
+    Item *item;
+    uint32_t count;
+} Build;
+
+static void hex(char out[33], XXH128_hash_t h) { snprintf(out, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64); }
+
+static TgStatus add_item(Build *b, const Kernel *k, Item **out)
+{
+    Text t = { 0 };
+    char hash[33];
+    TgStatus s = cstyle_render(&t, &cpu_style, k, "k");
+    if (!s) hex(hash, XXH3_128bits_withSeed(t.s, t.len, b->cc.identity));
+    *out = s ? NULL : map_gets(&b->items, hash);
+    if (!s && !*out) {
+        Item *i = *out = &b->item[b->count++];
+        *i = (Item){ .kernel = k, .length = t.len };
+        strcpy(i->hash, hash);
+        snprintf(i->symbol, sizeof i->symbol, "k_%s", hash);
+        map_puts(&b->items, hash, i);
+    }
+    text_free(&t);
+    return s;
+}
+
+static void keep_library(Build *b, const char *entry, void *library)
+{
+    b->code->library = realloc(b->code->library, (b->code->nlibrary + 1) * sizeof *b->code->library);
+    if (!b->code->library) abort();
+    b->code->library[b->code->nlibrary++] = library;
+    map_puts(&b->entries, entry, library);
+}
+
+/* From the cache: an index row names the entry. */
+static bool item_cached(Build *b, Item *i)
+{
+    void *row, *bytes;
+    size_t size;
+    char entry[33] = "";
+    if (!cache_get(&row, &size, b->cache_dir, "cpu-index", i->hash)) return false;
+    if (size == 32) memcpy(entry, row, 32);
+    free(row);
+    void *library = map_gets(&b->entries, entry);
+    if (!library && *entry && cache_get(&bytes, &size, b->cache_dir, "cpu", entry)) {
+        library = library_open(bytes, size);
+        free(bytes);
+        if (library) keep_library(b, entry, library);
+    }
+    i->fn = library ? library_find(library, i->symbol) : NULL;
+    return i->fn != NULL;
+}
+
+static int by_length(const void *a, const void *b)
+{
+    size_t x = (*(Item *const *)a)->length, y = (*(Item *const *)b)->length;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* Longest first, each to the batch with the least text. */
+static int assign_batches(Item **missing, uint32_t n, int jobs)
+{
+    uint32_t most = (n + 1) / 2 < (uint32_t)jobs ? (n + 1) / 2 : (uint32_t)jobs;
+    int batches = (int)(most < MAX_JOBS ? most : MAX_JOBS);
+    size_t load[MAX_JOBS] = { 0 };
+    if (batches < 1) batches = 1;
+    qsort(missing, n, sizeof *missing, by_length);
+    for (uint32_t k = 0; k < n; k++) {
+        int least = 0;
+        for (int i = 1; i < batches; i++)
+            if (load[i] < load[least]) least = i;
+        missing[k]->batch = least;
+        load[least] += missing[k]->length + 1500;                /* a kernel has a price of its own */
+    }
+    return batches;
+}
+
+static TgStatus batch_start(const Build *b, Job *job, Item *const *missing, uint32_t n, int batch)
+{
+    Text t = { 0 };
+    TgStatus s = TG_OK;
+    for (uint32_t k = 0; k < n && !s; k++)
+        if (missing[k]->batch == batch) s = cstyle_render(&t, &cpu_style, missing[k]->kernel, missing[k]->symbol);
+    if (!s) s = write_text(job->source, &t);
+    text_free(&t);
+    if (!s) job->pid = compiler_start(&b->cc, job->source, job->object, job->log, false);
+    return s;
+}
+
+static TgStatus batch_load(Build *b, const Job *job, Item *const *missing, uint32_t n, int batch)
+{
+    void *bytes, *library;
+    size_t size;
+    char entry[33];
+    TRY(read_bytes(&bytes, &size, job->object));
+    hex(entry, XXH3_128bits(bytes, size));
+    if ((library = library_open(bytes, size))) {
+        keep_library(b, entry, library);
+        cache_put(b->cache_dir, "cpu", entry, bytes, size);
+    }
+    free(bytes);
+    if (!library) return fail(TG_CACHE, "compiled kernels cannot be loaded: %s", dlerror());
+    for (uint32_t k = 0; k < n; k++) {
+        if (missing[k]->batch != batch) continue;
+        if (!(missing[k]->fn = library_find(library, missing[k]->symbol))) return fail(TG_INTERNAL, "a compiled kernel lacks its symbol");
+        cache_put(b->cache_dir, "cpu-index", missing[k]->hash, entry, 32);
+    }
+    return TG_OK;
+}
+
+static TgStatus compile_missing(Build *b, Item **missing, uint32_t n, int jobs)
+{
+    Work w;
+    Job job[MAX_JOBS];
+    TgStatus s;
+    int batches = assign_batches(missing, n, jobs), started = 0;
+    TRY(work_begin(&w));
+    for (int i = 0; i < batches; i++) job[i] = (Job){ .pid = -1 }, job_names(&job[i], &w, i);
+    for (s = TG_OK; started < batches && !s;)
+        if (!(s = batch_start(b, &job[started], missing, n, started))) started++;
+    TgStatus waited = jobs_wait(job, started);
+    for (int i = 0; i < batches && !s && !waited; i++) s = batch_load(b, &job[i], missing, n, i);
+    work_end(&w, job, batches);
+    return s ? s : waited;
+}
+
+static TgStatus build(Build *b, Kernel *const *k, uint32_t n, int jobs, CompileStats *stats)
+{
+    Item **of = NEW_N(b->arena, Item *, n), **missing = NEW_N(b->arena, Item *, n);
+    uint32_t nmissing = 0;
+    for (uint32_t i = 0; i < n; i++) TRY(add_item(b, k[i], &of[i]));
+    for (uint32_t i = 0; i < b->count; i++)
+        if (!item_cached(b, &b->item[i])) missing[nmissing++] = &b->item[i];
+    for (uint32_t at = 0, most = (uint32_t)jobs * MAX_BATCH; at < nmissing; at += most)
+        TRY(compile_missing(b, missing + at, nmissing - at < most ? nmissing - at : most, jobs));
+    for (uint32_t i = 0; i < n; i++) b->code->fn[i] = of[i]->fn;
+    if (stats) stats->compiled += nmissing, stats->cached += b->count - nmissing;
+    return TG_OK;
+}
+
+TgStatus cpu_compile(Code **out, const char *cache_dir, int jobs, Kernel *const *k, uint32_t n, CompileStats *stats)
+{
+    Build b = { .cache_dir = cache_dir, .arena = arena_new() };
+    double start = now_s();
+    if (jobs < 1) jobs = 1;
+    map_init(&b.items, b.arena);
+    map_init(&b.entries, b.arena);
+    b.item = NEW_N(b.arena, Item, n);
+    b.code = calloc(1, sizeof *b.code);
+    CpuKernel *fn = calloc(n + 1, sizeof *fn);
+    TgStatus s = b.code && fn ? compiler_find(&b.cc) : fail(TG_LIMIT, "out of memory");
+    if (b.code) b.code->fn = fn, b.code->count = n;
+    if (!s) s = build(&b, k, n, jobs < MAX_JOBS ? jobs : MAX_JOBS, stats);
+    if (stats) stats->compile_s += now_s() - start;
+    arena_free(b.arena);
+    if (s) cpu_code_free(b.code);
+    else *out = b.code;
+    return s;
+}
+
+void cpu_code_free(Code *c)
+{
+    if (!c) return;
+    for (uint32_t i = 0; i < c->nlibrary; i++) library_close(c->library[i]);
+    free(c->library);
+    free(c->fn);
+    free(c);
+}
+
+TgStatus cpu_assembly(Text *out, const Kernel *k)
+{
+    Compiler cc;
+    Work w;
+    Job job = { .pid = -1 };
+    Text t = { 0 };
+    void *bytes = NULL;
+    size_t size;
+    TRY(compiler_find(&cc));
+    TRY(work_begin(&w));
+    job_names(&job, &w, 0);
+    TgStatus s = cstyle_render(&t, &cpu_style, k, k->name);
+    if (!s) s = write_text(job.source, &t);
+    text_free(&t);
+    if (!s) job.pid = compiler_start(&cc, job.source, job.object, job.log, true), s = jobs_wait(&job, 1);
+    if (!s) s = read_bytes(&bytes, &size, job.object);
+    if (!s) text_bytes(out, bytes, size);
+    free(bytes);
+    work_end(&w, &job, 1);
+    return s;
+}

@@ -1,0 +1,34 @@
+/* The CPU backend's own parts: render.c text, compile.c objects and their cache, team.c threads, machine.c facts, launch.c the Backend. */
+#ifndef TG_CPU_H
+#define TG_CPU_H
+#include "backends/backend.h"
+#include "backends/cstyle.h"
+
+/* A kernel in machine code. args[slot] is PARAM slot; vars the kernel's variables in order; a THREAD range runs begin .. end; scratch: kernel.local_bytes. */
+typedef void (*CpuKernel)(void *const *args, const int64_t *vars, int64_t begin, int64_t end, void *scratch);
+
+extern const CStyle cpu_style;
+
+/* compile.c */
+struct Code { CpuKernel *fn; uint32_t count; void **library; uint32_t nlibrary; };
+TgStatus cpu_compile(Code **out, const char *cache_dir, int jobs, Kernel *const *k, uint32_t n, CompileStats *stats);
+TgStatus cpu_assembly(Text *out, const Kernel *k);
+void cpu_code_free(Code *c);
+
+/* team.c: threads that wait for work together. Thread 0 is the caller. */
+typedef struct Team Team;
+Team *team_new(const int *cpu, int count);                   /* cpu[i]: the core of thread i */
+void team_free(Team *t);
+int team_size(const Team *t);
+void team_run(Team *t, void (*work)(void *user, int thread, int count), void *user);    /* returns when all are done */
+void team_wait(Team *t);                                     /* inside work: every thread waits for every other */
+
+/* machine.c */
+typedef struct {
+    int *cpu, count;                                         /* one CPU a physical core that we may use, at most as many as asked for */
+    int64_t l1_bytes, l2_bytes;
+    bool avx, avx2, fma, f16c, avx512, vnni, amx;
+    char name[128], features[256];
+} Machine;
+TgStatus machine_read(Machine *m, Arena *arena, const char *cpus, int threads);          /* cpus: a list such as "0-3,8", or NULL: all of the process */
+#endif

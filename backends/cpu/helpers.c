@@ -1,0 +1,93 @@
+/* What generated C cannot say in the language: one machine instruction a name, by the builtins of GCC and Clang (their header would cost more than the kernel).
+ * A width that the machine lacks falls back to a loop over the lanes. To add one: a row here and in helpers.h. */
+#include "backends/cpu/helpers.h"
+
+#define ALWAYS "static inline __attribute__((always_inline)) "
+/* The loop, where no macro of that name stands yet. */
+#define LOOP1(f, t, n, c) \
+    "#ifndef tg_" f "_" t #n "\n" \
+    "#define tg_" f "_" t #n "(a) ({ " t #n " x_ = (a); for (int l_ = 0; l_ < " #n "; l_++) x_[l_] = " c "(x_[l_]); x_; })\n#endif\n"
+#define LOOP2(t, n) \
+    "#ifndef tg_max_" t #n "\n" \
+    "#define tg_max_" t #n "(a, b) ({ " t #n " x_ = (a), y_ = (b); for (int l_ = 0; l_ < " #n "; l_++) y_[l_] = x_[l_] > y_[l_] ? x_[l_] : y_[l_]; y_; })\n#endif\n"
+#define LOOP_ALL(n) \
+    "#ifndef tg_all_i32x" #n "\n" \
+    "#define tg_all_i32x" #n "(a) ({ i32x" #n " x_ = (a); int y_ = -1; for (int l_ = 0; l_ < " #n "; l_++) y_ &= x_[l_]; y_; })\n#endif\n"
+#define LOOP_FROM(n) \
+    "#ifndef tg_from_f16x" #n "\n" \
+    "#define tg_from_f16x" #n "(a) ({ u16x" #n " x_ = (a); f32x" #n " y_; for (int l_ = 0; l_ < " #n "; l_++) y_[l_] = tg_f16(x_[l_]); y_; })\n#endif\n"
+#define LOOP_TO(n) \
+    "#ifndef tg_to_f16x" #n "\n" \
+    "#define tg_to_f16x" #n "(a) ({ f32x" #n " x_ = (a); u16x" #n " y_; for (int l_ = 0; l_ < " #n "; l_++) y_[l_] = tg_to_f16(x_[l_]); y_; })\n#endif\n"
+#define LOOPS(f, c) LOOP1(f, "f32x", 4, c "f") LOOP1(f, "f32x", 8, c "f") LOOP1(f, "f32x", 16, c "f") LOOP1(f, "f64x", 2, c) LOOP1(f, "f64x", 4, c) LOOP1(f, "f64x", 8, c)
+
+const char *const cpu_helper[H_COUNT] = {
+    [H_MAX] =                   /* when an operand is NaN: the second */
+        "#if defined(__AVX512F__) && defined(__clang__)\n"
+        "#define tg_max_f32x16(a, b) ((f32x16)__builtin_ia32_maxps512(a, b, 4))\n"
+        "#define tg_max_f64x8(a, b) ((f64x8)__builtin_ia32_maxpd512(a, b, 4))\n"
+        "#elif defined(__AVX512F__)\n"
+        "#define tg_max_f32x16(a, b) ((f32x16)__builtin_ia32_maxps512_mask(a, b, (f32x16){ 0 }, -1, 4))\n"
+        "#define tg_max_f64x8(a, b) ((f64x8)__builtin_ia32_maxpd512_mask(a, b, (f64x8){ 0 }, -1, 4))\n#endif\n"
+        "#ifdef __AVX__\n"
+        "#define tg_max_f32x8(a, b) ((f32x8)__builtin_ia32_maxps256(a, b))\n"
+        "#define tg_max_f64x4(a, b) ((f64x4)__builtin_ia32_maxpd256(a, b))\n#endif\n"
+        "#ifdef __SSE2__\n"
+        "#define tg_max_f32x4(a, b) ((f32x4)__builtin_ia32_maxps(a, b))\n"
+        "#define tg_max_f64x2(a, b) ((f64x2)__builtin_ia32_maxpd(a, b))\n#endif\n"
+        LOOP2("f32x", 4) LOOP2("f32x", 8) LOOP2("f32x", 16) LOOP2("f64x", 2) LOOP2("f64x", 4) LOOP2("f64x", 8),
+    [H_SQRT] =
+        "#if defined(__AVX512F__) && defined(__clang__)\n"
+        "#define tg_sqrt_f32x16(a) ((f32x16)__builtin_ia32_sqrtps512(a, 4))\n"
+        "#define tg_sqrt_f64x8(a) ((f64x8)__builtin_ia32_sqrtpd512(a, 4))\n"
+        "#elif defined(__AVX512F__)\n"
+        "#define tg_sqrt_f32x16(a) ((f32x16)__builtin_ia32_sqrtps512_mask(a, (f32x16){ 0 }, -1, 4))\n"
+        "#define tg_sqrt_f64x8(a) ((f64x8)__builtin_ia32_sqrtpd512_mask(a, (f64x8){ 0 }, -1, 4))\n#endif\n"
+        "#ifdef __AVX__\n"
+        "#define tg_sqrt_f32x8(a) ((f32x8)__builtin_ia32_sqrtps256(a))\n"
+        "#define tg_sqrt_f64x4(a) ((f64x4)__builtin_ia32_sqrtpd256(a))\n#endif\n"
+        "#ifdef __SSE2__\n"
+        "#define tg_sqrt_f32x4(a) ((f32x4)__builtin_ia32_sqrtps(a))\n"
+        "#define tg_sqrt_f64x2(a) ((f64x2)__builtin_ia32_sqrtpd(a))\n#endif\n"
+        LOOPS("sqrt", "__builtin_sqrt"),
+    [H_TRUNC] =
+        "#ifdef __AVX512F__\n"
+        "#define tg_trunc_f32x16(a) ((f32x16)__builtin_ia32_rndscaleps_mask(a, 11, (f32x16){ 0 }, -1, 4))\n"
+        "#define tg_trunc_f64x8(a) ((f64x8)__builtin_ia32_rndscalepd_mask(a, 11, (f64x8){ 0 }, -1, 4))\n#endif\n"
+        "#ifdef __AVX__\n"
+        "#define tg_trunc_f32x8(a) ((f32x8)__builtin_ia32_roundps256(a, 11))\n"
+        "#define tg_trunc_f64x4(a) ((f64x4)__builtin_ia32_roundpd256(a, 11))\n#endif\n"
+        "#ifdef __SSE4_1__\n"
+        "#define tg_trunc_f32x4(a) ((f32x4)__builtin_ia32_roundps(a, 11))\n"
+        "#define tg_trunc_f64x2(a) ((f64x2)__builtin_ia32_roundpd(a, 11))\n#endif\n"
+        LOOPS("trunc", "__builtin_trunc"),
+    [H_ALL] =                   /* lanes 0 and -1: are all -1? */
+        "#ifdef __AVX512DQ__\n#define tg_all_i32x16(m) ((unsigned short)__builtin_ia32_cvtd2mask512(m) == 0xffff)\n#endif\n"
+        "#ifdef __AVX__\n#define tg_all_i32x8(m) (__builtin_ia32_movmskps256((float __attribute__((vector_size(32))))(m)) == 255)\n#endif\n"
+        "#ifdef __SSE2__\n#define tg_all_i32x4(m) (__builtin_ia32_movmskps((float __attribute__((vector_size(16))))(m)) == 15)\n#endif\n"
+        LOOP_ALL(4) LOOP_ALL(8) LOOP_ALL(16),
+    [H_HALF] =                  /* scalars; f16: the exponent is moved by a product, so that denormals come out right */
+        ALWAYS "float tg_bf16(unsigned short h)\n{\n    return (union { unsigned int i; float f; }){ (unsigned int)h << 16 }.f;\n}\n"
+        ALWAYS "unsigned short tg_to_bf16(float f)\n{\n    unsigned int i = (union { float f; unsigned int i; }){ f }.i;\n"
+               "    return f != f ? 0x7fc0 : (unsigned short)((i + 0x7fff + (i >> 16 & 1)) >> 16);\n}\n"
+        ALWAYS "float tg_f16(unsigned short h)\n{\n"
+               "    float f = (union { unsigned int i; float f; }){ (unsigned int)(h & 0x7fff) << 13 }.f * 0x1p112f;\n"
+               "    unsigned int i = (union { float f; unsigned int i; }){ f }.i | (unsigned int)(h & 0x8000) << 16;\n"
+               "    return (union { unsigned int i; float f; }){ (h & 0x7c00) == 0x7c00 ? i | 0x7f800000 : i }.f;\n}\n"
+        ALWAYS "unsigned short tg_to_f16(float f)\n{\n"
+               "    unsigned int i = (union { float f; unsigned int i; }){ f }.i, sign = i >> 16 & 0x8000, a = i & 0x7fffffff, h;\n"
+               "    if (a > 0x7f800000) h = 0x7e00;\n    else if (a >= 0x477ff000) h = 0x7c00;\n"
+               "    else if (a < 0x38800000) h = (union { float f; unsigned int i; }){ (union { unsigned int i; float f; }){ a }.f + 0.5f }.i - 0x3f000000;\n"
+               "    else h = (a + 0xfff + (a >> 13 & 1) - 0x38000000) >> 13;\n"
+               "    return (unsigned short)(sign | h);\n}\n",
+    [H_FROM_F16] =
+        "typedef short tg_i16x8 __attribute__((vector_size(16)));\ntypedef short tg_i16x16 __attribute__((vector_size(32)));\n"
+        "#ifdef __AVX512F__\n#define tg_from_f16x16(a) ((f32x16)__builtin_ia32_vcvtph2ps512_mask((tg_i16x16)(a), (f32x16){ 0 }, -1, 4))\n#endif\n"
+        "#ifdef __F16C__\n#define tg_from_f16x8(a) ((f32x8)__builtin_ia32_vcvtph2ps256((tg_i16x8)(a)))\n#endif\n"
+        LOOP_FROM(8) LOOP_FROM(16),
+    [H_TO_F16] =
+        "typedef short tg_j16x16 __attribute__((vector_size(32)));\n"
+        "#ifdef __AVX512F__\n#define tg_to_f16x16(a) ((u16x16)__builtin_ia32_vcvtps2ph512_mask(a, 8, (tg_j16x16){ 0 }, -1))\n#endif\n"
+        "#ifdef __F16C__\n#define tg_to_f16x8(a) ((u16x8)__builtin_ia32_vcvtps2ph256(a, 8))\n#endif\n"
+        LOOP_TO(8) LOOP_TO(16),
+};
