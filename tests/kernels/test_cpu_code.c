@@ -397,5 +397,6 @@ int main(void)
         cmocka_unit_test(across_lanes),
         cmocka_unit_test(halves),
     };
+    if (getenv("ONLY")) cmocka_set_test_filter(getenv("ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
