@@ -32,7 +32,7 @@ Kernel *kernel_clone(const Kernel *k)
     c->root = uop_copy(c->g, k->root, memo);
     for (uint32_t i = 0; i < k->nvar; i++) c->var[i] = uop_copy(c->g, k->var[i], NULL);
     for (uint32_t i = 0; i < k->nparam; i++)
-        if (k->pack[i].load) c->pack[i].load = uop_copy(c->g, k->pack[i].load, NULL), c->pack[i].at = uop_copy(c->g, k->pack[i].at, NULL);
+        if (k->pack[i].value) c->pack[i].value = uop_copy(c->g, k->pack[i].value, NULL), c->pack[i].at = uop_copy(c->g, k->pack[i].at, NULL);
     c->linear = NULL;
     free(memo);
     return c;

@@ -35,8 +35,8 @@ typedef struct { OptOp op[OPT_MAX]; uint32_t count; } OptList;
 /* A parameter of a kernel: which tensor-level BUFFER of the model's graph stands behind PARAM(slot). */
 typedef struct { const UOp *buffer; bool written, read, constant; } KernelParam;     /* constant: known at load, so that it can be packed; part of the key */
 
-/* A packed constant (OptOp PACK): the load that the kernel had, the index that it has now, elements of the copy. NULL load: not packed. */
-typedef struct { const UOp *load, *at; int64_t numel; } KernelPack;
+/* A packed constant (OptOp PACK): the expression that is stored, its index among the loops, elements of the copy. NULL value: not packed. */
+typedef struct { const UOp *value, *at; int64_t numel; } KernelPack;
 
 typedef struct Kernel {
     Graph *g;                       /* holds root; scratch of its own: many kernels are worked on at once */

@@ -1,5 +1,6 @@
-/* PACK: a constant operand is copied, once at load, into the order in which the kernel's loops read it. Every gate that only kept its index inside disappears with it, and the
- * index becomes the loops' own row-major count: a GEMM's weights become panels [N/32][K][32] because its loops are such, and nothing here knows of GEMMs.
+/* PACK: a constant expression (a load of a constant and the arithmetic on constants alone around it) is computed once, at load, in the order in which the kernel's loops read it.
+ * Gates that only kept its index inside disappear with it, and its index becomes the loops' own row-major count: a GEMM's weights become panels [N/32][K][32] because its loops are
+ * such, quantised weights become floats, and a constant factor on the sum (a folded batch norm) moves into them; nothing here knows of any of these.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -7,19 +8,59 @@
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 
-static const UOp *only_load(Kernel *k, uint32_t slot)
+typedef struct { Arena *arena; const UOp **order, **user; uint32_t n; uint8_t *uses, *constant; } Uses;
+
+/* Users, and what depends on nothing but constants and ranges. */
+static void look(Uses *s, Kernel *k)
 {
-    Arena *a = arena_new();
-    uint32_t n;
-    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n), *found = NULL;
-    bool one = true;
-    for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_LOAD && order[i]->src[0]->src[0]->op == UOP_PARAM && order[i]->src[0]->src[0]->arg.i == slot) {
-            one &= !found;
-            found = order[i];
+    s->arena = arena_new();
+    s->order = uop_toposort(k->g, &k->root, 1, s->arena, &s->n);
+    s->user = NEW_N(s->arena, const UOp *, k->root->id + 1);
+    s->uses = NEW_N(s->arena, uint8_t, k->root->id + 1);
+    s->constant = NEW_N(s->arena, uint8_t, k->root->id + 1);
+    for (uint32_t i = 0; i < s->n; i++) {
+        const UOp *u = s->order[i];
+        bool c = u->op != UOP_PARAM || k->param[u->arg.i].constant;
+        c &= u->op != UOP_DEFINE_VAR && u->op != UOP_REDUCE && u->op != UOP_BUFFER && u->op != UOP_STORE && u->op != UOP_SPECIAL;
+        for (uint32_t j = 0; j < u->nsrc; j++) {
+            uint32_t id = u->src[j]->id;
+            c &= s->constant[id];
+            s->user[id] = u;
+            if (s->uses[id] < 2) s->uses[id]++;
         }
-    arena_free(a);
-    return one ? found : NULL;
+        s->constant[u->id] = c;
+    }
+}
+
+static const UOp *only_load(const Uses *s, uint32_t slot)
+{
+    const UOp *found = NULL;
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->order[i]->op == UOP_LOAD && s->order[i]->src[0]->src[0]->op == UOP_PARAM && s->order[i]->src[0]->src[0]->arg.i == slot) {
+            if (found) return NULL;
+            found = s->order[i];
+        }
+    return found;
+}
+
+static const UOp *only_user(const Uses *s, const UOp *u) { return s->uses[u->id] == 1 ? s->user[u->id] : NULL; }
+
+/* The largest constant expression around the load. */
+static const UOp *grow(const Uses *s, const UOp *e)
+{
+    for (const UOp *u = only_user(s, e); u && op_is((Op)u->op, FLAG_ALU) && s->constant[u->id]; u = only_user(s, e)) e = u;
+    return e;
+}
+
+/* MUL(REDUCE(ADD, MUL(e, other)), c), c constant and within e's ranges: returns that MUL. */
+static const UOp *scaled_sum(const Uses *s, const UOp *e, const UOp **product, const UOp **factor)
+{
+    const UOp *m = only_user(s, e), *r = m && m->op == UOP_MUL ? only_user(s, m) : NULL, *scaled = r && r->op == UOP_REDUCE && r->arg.i == UOP_ADD && !r->arg.blob ? only_user(s, r) : NULL;
+    if (!scaled || scaled->op != UOP_MUL || !dtype_is_float((DType)scaled->dtype)) return NULL;
+    *product = m;
+    *factor = scaled->src[scaled->src[0] == r];
+    if (!s->constant[(*factor)->id] || ((*factor)->ranges & ~e->ranges)) return NULL;
+    return scaled;
 }
 
 /* Loops, then what is unrolled, then lanes: the innermost changes fastest. */
@@ -35,52 +76,78 @@ static uint32_t pack_order(const Kernel *k, uint64_t open, const UOp **out)
     return m;
 }
 
-TgStatus opt_pack(Kernel *k, uint32_t slot)
+/* The copy's index, and how many elements it has; 0 and a message when it cannot be. */
+static int64_t pack_index(Kernel *k, const UOp *e, const UOp *load, const UOp **at)
 {
-    if (slot >= k->nparam || k->param[slot].written) return fail(TG_USAGE, "optops: PACK of parameter %u", slot);
-    if (!k->param[slot].constant) return fail(TG_USAGE, "optops: PACK of parameter %u, which is not a constant", slot);
-    const UOp *load = only_load(k, slot), *range[64];
-    if (!load) return fail(TG_USAGE, "optops: PACK: parameter %u is read in several ways", slot);
     Graph *g = k->g;
-    uint64_t open = load->ranges;
-    uint32_t n = pack_order(k, open, range);
-    const UOp *at = uop_index(g, 0), *size = uop_index(g, 1);
-    double total = 1;
-    for (uint32_t i = n; i-- > 0;) {
-        if (!uop_is_const(range[i]->src[0])) return fail(TG_USAGE, "optops: PACK under a symbolic range");
-        at = index_math(g, UOP_ADD, index_math(g, UOP_MUL, range[i], size), at);
+    const UOp *range[64], *index = uop_index(g, 0), *size = uop_index(g, 1);
+    double total = 1, plain = (double)uop_numel(load->src[0]->src[0]);
+    for (uint32_t i = pack_order(k, e->ranges, range); i-- > 0;) {
+        if (!uop_is_const(range[i]->src[0])) return fail(TG_USAGE, "optops: PACK under a symbolic range"), 0;
+        index = index_math(g, UOP_ADD, index_math(g, UOP_MUL, range[i], size), index);
         size = index_math(g, UOP_MUL, size, range[i]->src[0]);
         total *= (double)range[i]->src[0]->vmax;
     }
-    double plain = (double)uop_numel(load->src[0]->src[0]);
-    if (total > 1.5 * plain + 1024) return fail(TG_USAGE, "optops: PACK makes parameter %u %.1f times as large", slot, total / plain);
-    at = graph_rewrite(g, at, rules_symbolic(), 0, NULL);
-    const UOp *param = uop_param(g, (DType)load->dtype, &size, 1, slot);
-    const UOp *packed = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, UOP(g, UOP_INDEX, DT_VOID, NO_ARG, param, at));
-    k->pack[slot] = (KernelPack){ load, at, (int64_t)total };
-    k->root = uop_substitute(g, k->root, &load, &packed, 1);
+    if (total > 1.5 * plain + 1024) return fail(TG_USAGE, "optops: PACK makes parameter %d %.1f times as large", (int)load->src[0]->src[0]->arg.i, total / plain), 0;
+    *at = graph_rewrite(g, index, rules_symbolic(), 0, NULL);
+    return (int64_t)total;
+}
+
+static TgStatus pack(Kernel *k, uint32_t slot, const Uses *s)
+{
+    Graph *g = k->g;
+    const UOp *load = only_load(s, slot), *at = NULL, *product, *factor, *from[2], *to[2];
+    if (!load) return fail(TG_USAGE, "optops: PACK: parameter %u is not read in one way", slot);
+    const UOp *e = grow(s, load), *scaled = scaled_sum(s, e, &product, &factor), *value = scaled ? UOP(g, UOP_MUL, DT_VOID, NO_ARG, e, factor) : e;
+    int64_t numel = pack_index(k, e, load, &at);
+    if (!numel) return TG_USAGE;
+    const UOp *size = uop_index(g, numel), *param = uop_param(g, (DType)e->dtype, &size, 1, slot);
+    from[0] = e;
+    to[0] = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, UOP(g, UOP_INDEX, DT_VOID, NO_ARG, param, at));
+    if (scaled) {
+        const UOp *sum = scaled->src[scaled->src[0] == factor];
+        from[1] = scaled;
+        to[1] = uop_substitute(g, sum, from, to, 1);
+    }
+    k->pack[slot] = (KernelPack){ value, at, numel };
+    k->root = uop_substitute(g, k->root, from, to, scaled ? 2 : 1);
     return TG_OK;
 }
 
-/* The kernel that fills the packed copy: PARAM(0) is the copy, PARAM(1) the original. */
+TgStatus opt_pack(Kernel *k, uint32_t slot)
+{
+    if (slot >= k->nparam || !k->param[slot].constant) return fail(TG_USAGE, "optops: PACK of parameter %u, which is not a constant", slot);
+    if (k->pack[slot].value) return fail(TG_USAGE, "optops: PACK of parameter %u again", slot);
+    Uses s;
+    look(&s, k);
+    TgStatus status = pack(k, slot, &s);
+    arena_free(s.arena);
+    return status;
+}
+
+/* The kernel that fills the packed copy, PARAM(0); the others are the constants it is made of, with the buffers that stand behind them in k. */
 Kernel *pack_kernel(const Kernel *k, uint32_t slot)
 {
     const KernelPack *p = &k->pack[slot];
     Kernel *c = calloc(1, sizeof *c);
-    const UOp *range[64], *src[66], *from[66], *to[66];
+    Arena *a = arena_new();
     Graph *g = c->g = graph_new();
-    const UOp *load = uop_copy(g, p->load, NULL), *at = uop_copy(g, p->at, NULL), *size = uop_index(g, p->numel);
-    uint32_t n = pack_order(k, p->load->ranges, range);
-    for (uint32_t i = 0; i < n; i++) from[i] = uop_copy(g, range[i], NULL), to[i] = uop_range(g, (int)i, from[i]->src[0], AXIS_LOOP);
-    from[n] = load->src[0]->src[0];
-    to[n] = UOP(g, UOP_PARAM, (DType)from[n]->dtype, ARG_I(1), from[n]->src[0]);
-    load = uop_substitute(g, load, from, to, n + 1);
+    const UOp *range[64], *src[66], *from[64 + KERNEL_PARAMS], *to[64 + KERNEL_PARAMS], *value = uop_copy(g, p->value, NULL), *at = uop_copy(g, p->at, NULL), *size = uop_index(g, p->numel);
+    uint32_t n = pack_order(k, p->value->ranges, range), count, m;
+    for (m = 0; m < n; m++) from[m] = uop_copy(g, range[m], NULL), src[m + 1] = to[m] = uop_range(g, (int)m, from[m]->src[0], AXIS_LOOP);
+    const UOp **order = uop_toposort(g, &value, 1, a, &count);
+    c->param[c->nparam++].written = true;
+    for (uint32_t i = 0; i < count; i++)
+        if (order[i]->op == UOP_PARAM) {
+            from[m] = order[i];
+            to[m++] = UOP(g, UOP_PARAM, (DType)order[i]->dtype, ARG_I(c->nparam), order[i]->src[0]);
+            c->param[c->nparam++] = (KernelParam){ .buffer = k->param[order[i]->arg.i].buffer, .read = true, .constant = true };
+        }
+    value = uop_substitute(g, value, from, to, m);
     at = uop_substitute(g, at, from, to, n);
-    src[0] = UOP(g, UOP_STORE, DT_VOID, NO_ARG, UOP(g, UOP_INDEX, DT_VOID, NO_ARG, uop_param(g, (DType)load->dtype, &size, 1, 0), at), load);
-    for (uint32_t i = 0; i < n; i++) src[i + 1] = to[i];
+    src[0] = UOP(g, UOP_STORE, DT_VOID, NO_ARG, UOP(g, UOP_INDEX, DT_VOID, NO_ARG, uop_param(g, (DType)value->dtype, &size, 1, 0), at), value);
     c->root = UOP(g, UOP_SINK, DT_VOID, NO_ARG, uop_new(g, UOP_END, DT_VOID, NO_ARG, src, n + 1));
-    c->nparam = 2;
-    c->param[0].written = c->param[1].read = c->param[1].constant = true;
+    arena_free(a);
     kernel_count(c);
     kernel_key(c);
     kernel_name(c);

@@ -88,17 +88,25 @@ static ScheduleItem *append(Schedule *s, ScheduleItem item)
 
 static TgStatus optimize_item(Optimize *o, ScheduleItem item);
 
-/* The packed copy of a constant is a buffer of its own, filled by a kernel that runs once. */
-static TgStatus pack_param(Optimize *o, Kernel *k, uint32_t slot)
+/* The packed copy of a constant is a buffer of its own, filled by a kernel that runs once. made: takes the place of the packed parameters when all kernels are known. */
+static TgStatus pack_param(Optimize *o, const Kernel *k, uint32_t slot, const UOp **made)
 {
     Kernel *p = pack_kernel(k, slot);
     const UOp *dim = uop_index(o->s->g, k->pack[slot].numel);
-    DType t = (DType)k->pack[slot].load->dtype;
+    DType t = (DType)k->pack[slot].value->dtype;
     BufferInfo info = { t, graph_shape(o->s->g, &dim, 1), NULL, (size_t)(k->pack[slot].numel * dtype_size(t)), NULL, false };
-    p->param[0].buffer = graph_add_buffer(o->s->g, &info);
-    p->param[1].buffer = k->param[slot].buffer;
-    k->param[slot].buffer = p->param[0].buffer;
+    *made = p->param[0].buffer = graph_add_buffer(o->s->g, &info);
     return optimize_item(o, (ScheduleItem){ .kind = ITEM_KERNEL, .once = true, .kernel = p });
+}
+
+static TgStatus pack_params(Optimize *o, Kernel *k)
+{
+    const UOp *made[KERNEL_PARAMS] = { 0 };
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (k->pack[i].value) TRY(pack_param(o, k, i, &made[i]));
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (made[i]) k->param[i].buffer = made[i];
+    return TG_OK;
 }
 
 /* Kernels of one key are optimised and lowered once; the others take the result with their own buffers. */
@@ -121,13 +129,9 @@ static TgStatus optimize_item(Optimize *o, ScheduleItem item)
         kernel_free(k);
         k = item.kernel;
     }
-    for (uint32_t i = 0; i < k->nparam; i++)
-        if (k->pack[i].load) {
-            TgStatus status = pack_param(o, k, i);
-            if (status != TG_OK) return append(o->out, item), status;
-        }
+    TgStatus status = pack_params(o, k);
     append(o->out, item);
-    return TG_OK;
+    return status;
 }
 
 TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *user, Dump *dump)

@@ -41,7 +41,7 @@ uint32_t opt_axes(const Kernel *k, const UOp **range, uint32_t cap);
 TgStatus opt_apply(Kernel *k, const OptOp *op, const Target *t);        /* illegal: TG_USAGE and a reason; k unchanged */
 TgStatus opt_apply_list(Kernel *k, const OptList *l, const Target *t);
 TgStatus opt_pack(Kernel *k, uint32_t slot);                            /* pack.c */
-Kernel *pack_kernel(const Kernel *k, uint32_t slot);                    /* fills the packed copy: PARAM(0) copy, PARAM(1) original */
+Kernel *pack_kernel(const Kernel *k, uint32_t slot);                    /* fills the packed copy, its PARAM(0) */
 void opt_print(Text *out, const OptList *l);                            /* "SPLIT 1 32 UPCAST; PACK 2; .." */
 TgStatus opt_parse(OptList *out, const char *text);
 Kernel *kernel_clone(const Kernel *k);                                  /* a scratch copy with its own Graph */
