@@ -260,13 +260,16 @@ U op_depth_to_space(Graph *g, const Ctx *c)
 
 U op_space_to_depth(Graph *g, const Ctx *c)
 {
+    static const int64_t dcr[] = { 0, 3, 5, 1, 2, 4 }, crd[] = { 0, 1, 3, 5, 2, 4 };
     U x = c->in[0];
+    const char *mode = attr_str(g, c, "mode", "DCR");
     int64_t b = attr_int(g, c, "blocksize", 0);
+    if (strcmp(mode, "DCR") && strcmp(mode, "CRD")) return fail_node(g, c, TG_BAD_MODEL, "mode", "is '%s'; wanted DCR or CRD", mode);
     if (uop_rank(x) != 4) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 4", uop_rank(x));
     if (b < 1 || b > EXTENT_MAX || uop_size(x, 2) % b || uop_size(x, 3) % b)
         return fail_node(g, c, TG_BAD_MODEL, "blocksize", "%lld on %lldx%lld", (long long)b, (long long)uop_size(x, 2), (long long)uop_size(x, 3));
     U n = uop_dim(x, 0), d = uop_dim(x, 1), s = uop_index(g, b), h = dim_div(g, uop_dim(x, 2), s), w = dim_div(g, uop_dim(x, 3), s);
-    U y = permute(g, reshape(g, x, (U[]){ n, d, h, s, w, s }, 6), (int64_t[]){ 0, 3, 5, 1, 2, 4 }, 6);
+    U y = permute(g, reshape(g, x, (U[]){ n, d, h, s, w, s }, 6), !strcmp(mode, "DCR") ? dcr : crd, 6);
     return reshape(g, y, (U[]){ n, dim_mul(g, d, uop_index(g, b * b)), h, w }, 4);
 }
 
