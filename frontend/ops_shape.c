@@ -353,9 +353,37 @@ static const U *slice_list(Graph *g, const Ctx *c, uint32_t i, const char *name,
     return out;
 }
 
+/* Starts that depend on data, with ends = starts + constants: the sizes are known and the part is taken by index, clamped so that it stays inside.
+ * NULL: it has another form. */
+static U slice_by_data(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], start = c->opset >= 10 ? c->in[1] : NULL, end = c->opset >= 10 ? c->in[2] : NULL;
+    const UOp *v[TG_MAX_RANK];
+    int64_t size[TG_MAX_RANK], axes[TG_MAX_RANK] = { 0 };
+    uint32_t n, na = 0;
+    if (!start || !end || uop_rank(start) != 1 || !uop_static(start) || end->op != UOP_ADD || (end->src[0] != start && end->src[1] != start)) return NULL;
+    int64_t count = uop_numel(start);
+    if (count > TG_MAX_RANK || uop_numel(end) != count || values_of(g, start, v, TG_MAX_RANK)) return NULL;
+    if (!ints_of(g, end->src[end->src[0] == start], size, TG_MAX_RANK, &n) || (n != 1 && n != count)) return NULL;
+    if (c->in[4] && (!ints_of(g, c->in[4], axes, TG_MAX_RANK, &na) || na != count)) return NULL;
+    for (uint32_t k = 0; k < na; k++)
+        if (axes[k] != 1) return NULL;
+    if (c->in[3] && (!ints_of(g, c->in[3], axes, TG_MAX_RANK, &na) || na != count)) return NULL;
+    for (int64_t k = 0, axis; k < count; k++) {
+        if (!axis_ok(g, c, "axes", c->in[3] ? axes[k] : k, uop_rank(x), &axis)) return NULL;
+        U dim = uop_dim(x, (uint32_t)axis), length = uop_index(g, size[n > 1 ? k : 0]), at = cast(g, squeeze(g, slice_i(g, start, 0, k, k + 1), 0), DT_INDEX);
+        if (length->vmin < 1 || length->vmin > dim->vmin) return NULL;
+        at = clamp(g, where(g, lt(g, at, uop_index(g, 0)), add(g, at, dim), at), uop_index(g, 0), dim_sub(g, dim, length));
+        x = take(g, x, add(g, iota(g, length, DT_INDEX), at), axis);
+    }
+    return x;
+}
+
 U op_slice(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], one = uop_index(g, 1);
+    U x = slice_by_data(g, c), one = uop_index(g, 1);
+    if (x || !ok(g)) return x;
+    x = c->in[0];
     uint32_t ns = 0, ne = 0, na = 0, nt = 0;
     const U *start = slice_list(g, c, 1, "starts", &ns), *end = slice_list(g, c, 2, "ends", &ne);
     const U *axes = slice_list(g, c, 3, "axes", &na), *step = slice_list(g, c, 4, "steps", &nt);
