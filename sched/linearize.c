@@ -8,7 +8,8 @@
  *
  * In a block, nodes stand in the order in which they are asked for (sources right before their first user), so few values live at once.
  * A REDUCE becomes a variable: BUFFER(REG), STORE of the neutral element before its loop, STORE(REG, op(LOAD(REG), value)) inside, LOAD(REG) after it.
- * THREAD ranges of one END become one range (the caller's begin .. end), which must be outermost; GPU ranges become SPECIALs.
+ * THREAD ranges of one END become one range (the caller's begin .. end), which must be outermost; on a GPU gpudims.c has made
+ * positions of the ranges that are no loops.
  *
  * To add an axis type that is no loop: a case in open_range.
  */
@@ -292,26 +293,15 @@ static void emit_block(Lin *l, const Block *b)
     for (uint32_t i = 0; i < v.ngroup; i++) need_group(l, &v, &v.group[i]);      /* those that go on in deeper loops */
 }
 
-/* GPU ranges are not loops: every thread has its own index. */
-static const UOp *special_of(Lin *l, const UOp *range)
-{
-    char name[8] = { "gwl"[range_type(range) == AXIS_GLOBAL ? 0 : range_type(range) == AXIS_WARP ? 1 : 2], 'i', 'd', 'x', (char)('0' + range_number(range) % 10), 0 };
-    return UOP(l->g, UOP_SPECIAL, DT_INDEX, ((Arg){ 0, graph_blob(l->g, name, sizeof name) }), rewritten(l, range)->src[0]);
-}
-
-/* The instruction that opens a range, or a SPECIAL in its place: then nothing closes it. */
-static bool open_range(Lin *l, const UOp *range)
+static void open_range(Lin *l, const UOp *range)
 {
     const UOp *r = rewritten(l, range);
     AxisType t = range_type(range);
-    bool loop = t == AXIS_LOOP || t == AXIS_REDUCE || t == AXIS_THREAD;
-    if (!loop) r = special_of(l, range);
-    if (t == AXIS_UPCAST || t == AXIS_UNROLL) l->status = fail(TG_INTERNAL, "kernel %s: an %s range is left after expand", l->k->name, t == AXIS_UPCAST ? "UPCAST" : "UNROLL");
+    if (t != AXIS_LOOP && t != AXIS_REDUCE && t != AXIS_THREAD) l->status = fail(TG_INTERNAL, "kernel %s: a range of type %c is left for linearize", l->k->name, axis_letter[t]);
     if (t == AXIS_THREAD && l->k->thread_bound && l->k->thread_bound != range->src[0]) l->status = fail(TG_INTERNAL, "kernel %s: THREAD ranges of different size", l->k->name);
     if (t == AXIS_THREAD) l->k->thread_bound = range->src[0];
     l->map[range->id] = r;
     push(l, r);
-    return loop;
 }
 
 static void emit_loop(Lin *l, const Block *b, Group *p)
@@ -323,9 +313,9 @@ static void emit_loop(Lin *l, const Block *b, Group *p)
     }
     Block child = { .range = p->range, .open = b->open | range_bit(p->range), .entry = in, .nentry = p->count };
     if (range_type(p->range) == AXIS_THREAD && b->range) l->status = fail(TG_INTERNAL, "kernel %s: a THREAD range must be outermost", l->k->name);
-    bool loop = open_range(l, p->range);
+    open_range(l, p->range);
     if (!l->status) emit_block(l, &child);
-    if (loop) push(l, UOP(l->g, UOP_END, DT_VOID, NO_ARG, l->map[p->range->id]));
+    push(l, UOP(l->g, UOP_END, DT_VOID, NO_ARG, l->map[p->range->id]));
     for (uint32_t k = 0; k < p->count; k++) {
         const UOp *o = p->entry[k].node;
         if (p->entry[k].next || o->op != UOP_REDUCE) continue;
@@ -418,9 +408,12 @@ static TgStatus linearize(Lin *l, const UOp *root)
 
 TgStatus kernel_linearize(Kernel *k, const Target *t)
 {
-    (void)t;
+    if (t->max_block) TRY(kernel_gpudims(k, t));
     Lin l = { .k = k, .g = k->g, .arena = arena_new() };
     TgStatus s = linearize(&l, k->root);
     arena_free(l.arena);
+    if (!t->max_block || s != TG_OK) return s;
+    k->shared_bytes = k->local_bytes;
+    if (k->shared_bytes > t->l1_bytes) return fail(TG_UNSUPPORTED, "kernel %s: %lld bytes of shared memory; there are %lld", k->name, (long long)k->shared_bytes, (long long)t->l1_bytes);
     return s;
 }

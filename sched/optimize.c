@@ -154,10 +154,16 @@ static void change(Kernel *k, const Change *c)
     arena_free(a);
 }
 
-static int free_number(const UOp *const *axis, uint32_t n)
+/* Loops of stages inside the kernel have numbers too, though they are no axes. */
+static int free_number(Kernel *k)
 {
+    Arena *a = arena_new();
+    uint32_t n;
     uint64_t used = 0;
-    for (uint32_t i = 0; i < n; i++) used |= range_bit(axis[i]);
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_RANGE) used |= range_bit(order[i]);
+    arena_free(a);
     return ~used ? __builtin_ctzll(~used) : 64;
 }
 
@@ -165,7 +171,7 @@ static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_
 {
     const UOp *r = axis[o->axis];
     int64_t size = r->src[0]->vmax, f = o->factor;
-    int number = free_number(axis, n);
+    int number = free_number(k);
     if (!uop_is_const(r->src[0])) return fail(TG_USAGE, "optops: axis %d has a symbolic size", o->axis);
     if (f < 1 || size % f) return fail(TG_USAGE, "optops: %lld does not divide axis %d of size %lld", (long long)f, o->axis, (long long)size);
     if (!strchr(target_rule[o->target].from, axis_letter[range_type(r)])) return fail(TG_USAGE, "optops: axis %d of type %c cannot become %s", o->axis, axis_letter[range_type(r)], target_name[o->target]);

@@ -52,6 +52,7 @@ void kernel_key(Kernel *k);                                             /* sets 
 void kernel_name(Kernel *k);                                            /* sets name from loops and key */
 TgStatus kernel_expand(Kernel *k, const Target *t);
 TgStatus kernel_select(Kernel *k, const Target *t);
+TgStatus kernel_gpudims(Kernel *k, const Target *t);                    /* GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges -> SPECIALs; the first part of linearize on a GPU */
 TgStatus kernel_linearize(Kernel *k, const Target *t);
 TgStatus kernel_lower(Kernel *k, const Target *t, Dump *dump);          /* expand, select, linearize; verifies after each in debug builds */
 #endif
