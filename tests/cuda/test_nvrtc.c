@@ -1,0 +1,64 @@
+/* Every rendered kernel goes through the real compiler, in worker processes; skipped where libnvrtc is not installed. No GPU is needed. */
+#include "tests/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cuda/cuda.h"
+#include "backends/cuda/nvrtc.h"
+#include "cases.h"
+
+static const char *const archs[] = { "sm_80", "sm_90a" };
+
+static void kernels_compile(void **state)
+{
+    (void)state;
+    CompileJob *job = calloc(case_count, sizeof *job);
+    Text *source = calloc(case_count, sizeof *source);
+    uint32_t bad = 0;
+    for (uint32_t i = 0; i < case_count; i++) {
+        Kernel *k;
+        assert_int_equal(case_lower(&k, &cases[i], &gpu_target), TG_OK);
+        assert_int_equal(cuda_render(&source[i], k), TG_OK);
+        kernel_free(k);
+    }
+    Workers *w = workers_new(2);
+    for (size_t a = 0; a < sizeof archs / sizeof *archs; a++) {
+        for (uint32_t i = 0; i < case_count; i++) job[i] = (CompileJob){ .source = source[i].s };
+        assert_int_equal(workers_compile(w, job, case_count, archs[a]), TG_OK);
+        for (uint32_t i = 0; i < case_count; i++) {
+            if (!job[i].cubin) fprintf(stderr, "case '%s', %s: %s\n%s\n", cases[i].name, archs[a], job[i].error, source[i].s);
+            bad += !job[i].cubin || job[i].size_bytes < 1000 || memcmp(job[i].cubin, "\x7f" "ELF", 4) != 0;
+            free(job[i].cubin);
+            free(job[i].error);
+        }
+    }
+    workers_free(w);
+    for (uint32_t i = 0; i < case_count; i++) text_free(&source[i]);
+    free(source);
+    free(job);
+    assert_int_equal(bad, 0);
+}
+
+/* A job that does not compile says why and harms no other. */
+static void errors_are_told(void **state)
+{
+    (void)state;
+    Workers *w = workers_new(2);
+    CompileJob job[] = { { .source = "__global__ void f() { int i = nothing; }" }, { .source = "extern \"C\" __global__ void g(float *p) { p[0] = 1; }" } };
+    assert_int_equal(workers_compile(w, job, 2, "sm_90a"), TG_OK);
+    assert_null(job[0].cubin);
+    assert_non_null(strstr(job[0].error, "nothing"));
+    assert_non_null(job[1].cubin);
+    free(job[0].error);
+    free(job[1].cubin);
+    workers_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(kernels_compile), cmocka_unit_test(errors_are_told) };
+    if (nvrtc_open() != TG_OK) return printf("skipped: %s\n", tg_error()), 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
