@@ -39,7 +39,7 @@ struct Files {
     XXH3_state_t *digest;
 };
 
-static TgStatus refuse(const char *field, const char *name, const char *why) { return fail_at(TG_BAD_MODEL, NULL, NULL, field, "external file '%s' %s", name, why); }
+static TgStatus refuse(const char *field, const char *name, const char *why) { return fail_at(TG_BAD_MODEL, NULL, NULL, field, "external file '%.200s' %s", name, why); }
 
 static TgStatus files_new(Files **out, Arena *arena)
 {
@@ -120,6 +120,7 @@ TgStatus files_open_memory(Files **out, Arena *arena, const char *folder)
 static int open_by_steps(int folder, const char *name)
 {
     char part[NAME_MAX + 1];
+    struct stat st;
     int at = dup(folder);
     while (at >= 0) {
         size_t n = strcspn(name, "/");
@@ -128,6 +129,7 @@ static int open_by_steps(int folder, const char *name)
         part[n] = 0;
         int next = openat(at, part, (name[n] ? O_PATH | O_DIRECTORY | O_CLOEXEC : OPEN_FLAGS) | O_NOFOLLOW);
         int error = errno;
+        if (next < 0 && !fstatat(at, part, &st, AT_SYMLINK_NOFOLLOW) && S_ISLNK(st.st_mode)) error = ELOOP;
         close(at);
         errno = error;
         if (!name[n] || next < 0) return next;

@@ -249,7 +249,7 @@ TgStatus tensor_decode_sparse(TensorDef *out, TensorSource *s, const Onnx__Spars
     uint8_t *dense = room(s, out->size_bytes);
     memset(dense, 0, out->size_bytes);
     for (int64_t k = 0, to; k < values.numel; k++) {
-        if (!sparse_position(out, &index, (size_t)k, &to)) return FAIL_AT(at, "index %lld is outside the tensor", (long long)k);
+        if (!sparse_position(out, &index, (size_t)k, &to)) return FAIL_AT(at, "the position of value %lld is outside the tensor", (long long)k);
         memcpy(dense + (size_t)to * size, (const uint8_t *)values.data + (size_t)k * size, size);
     }
     out->data = dense;

@@ -1,0 +1,365 @@
+/* npy bytes <-> tensors, and the tensor files of tgrun.h.
+ *
+ * In: bytes from anybody. Out: a row-major little-endian tensor in malloc'ed memory. The header is a Python literal by its own account; here it is a grammar of one dictionary with
+ * three known keys, and nothing is evaluated. Every size is checked against the bytes that are there before memory is asked for.
+ * To add an element type: a row in `kinds`.
+ */
+#define _GNU_SOURCE
+#include "onnx/npy.h"
+
+#include <fcntl.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "onnx/save.h"
+#include "onnx/tensor.h"
+
+enum { MAX_HEADER = 65536 };
+#define BAD(...) fail(TG_BAD_INPUT, __VA_ARGS__)
+
+static const struct { char kind; int32_t bytes; TgType type; } kinds[] = {
+    { 'b', 1, TG_BOOL }, { 'i', 1, TG_I8 }, { 'i', 2, TG_I16 }, { 'i', 4, TG_I32 }, { 'i', 8, TG_I64 }, { 'u', 1, TG_U8 }, { 'u', 2, TG_U16 }, { 'u', 4, TG_U32 }, { 'u', 8, TG_U64 },
+    { 'f', 2, TG_F16 }, { 'f', 4, TG_F32 }, { 'f', 8, TG_F64 }, { 'c', 8, TG_COMPLEX64 }, { 'c', 16, TG_COMPLEX128 },
+    { 'u', 2, TG_BF16 }, { 'u', 1, TG_F8E4M3FN }, { 'u', 1, TG_F8E4M3FNUZ }, { 'u', 1, TG_F8E5M2 }, { 'u', 1, TG_F8E5M2FNUZ }, { 'u', 1, TG_F8E8M0 },      /* stand-ins: */
+    { 'u', 1, TG_U4 }, { 'i', 1, TG_I4 }, { 'u', 1, TG_F4E2M1 }, { 'u', 1, TG_U2 }, { 'i', 1, TG_I2 },                                                    /* see npy.h */
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* ---- the header's grammar */
+
+typedef struct { const char *p, *end; } Cursor;
+typedef struct { char order, kind; int32_t bytes; bool fortran; int32_t rank; int64_t shape[TG_MAX_RANK]; } Header;
+
+static void skip(Cursor *c)
+{
+    while (c->p < c->end && (*c->p == ' ' || *c->p == '\n' || *c->p == '\t')) c->p++;
+}
+
+static bool eat(Cursor *c, char want)
+{
+    skip(c);
+    if (c->p == c->end || *c->p != want) return false;
+    c->p++;
+    return true;
+}
+
+static bool word(Cursor *c, const char *want)
+{
+    size_t n = strlen(want);
+    skip(c);
+    if ((size_t)(c->end - c->p) < n || memcmp(c->p, want, n)) return false;
+    c->p += n;
+    return true;
+}
+
+static bool quoted(Cursor *c, char *out, size_t cap)
+{
+    size_t n = 0;
+    char quote = eat(c, '\'') ? '\'' : eat(c, '"') ? '"' : 0;
+    while (quote && c->p < c->end && *c->p != quote && *c->p != '\\' && n + 1 < cap) out[n++] = *c->p++;
+    out[n] = 0;
+    return quote && c->p < c->end && *c->p++ == quote;
+}
+
+static bool whole_number(Cursor *c, int64_t *out)
+{
+    *out = 0;
+    skip(c);
+    const char *start = c->p;
+    for (; c->p < c->end && *c->p >= '0' && *c->p <= '9'; c->p++)
+        if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, *c->p - '0', out)) return false;
+    if (c->p == start) return false;
+    if (c->p < c->end && *c->p == 'L') c->p++;      /* Python 2 wrote 3L */
+    return true;
+}
+
+static TgStatus read_shape(Cursor *c, Header *h)
+{
+    bool comma = true;
+    if (!eat(c, '(')) return BAD("npy header: shape is no tuple");
+    while (!eat(c, ')')) {
+        if (!comma) return BAD("npy header: shape is malformed");
+        if (h->rank == TG_MAX_RANK) return BAD("npy header: more than %d dimensions", TG_MAX_RANK);
+        if (!whole_number(c, &h->shape[h->rank])) return BAD("npy header: dimension %d is no number that fits", h->rank);
+        h->rank++;
+        comma = eat(c, ',');
+    }
+    return h->rank == 1 && !comma ? BAD("npy header: shape is no tuple") : TG_OK;
+}
+
+static TgStatus read_descr(Cursor *c, Header *h)
+{
+    char text[16];
+    Cursor t = { text + 2, text };
+    int64_t bytes;
+    if (!quoted(c, text, sizeof text)) return BAD("npy header: element type is not a simple one");
+    t.end = text + strlen(text);
+    if (strlen(text) < 3 || !strchr("<>|=", text[0]) || !whole_number(&t, &bytes) || t.p != t.end || bytes > 16) return BAD("npy header: element type '%s' is not supported", text);
+    h->order = text[0];
+    h->kind = text[1];
+    h->bytes = (int32_t)bytes;
+    return TG_OK;
+}
+
+static TgStatus read_header(Cursor *c, Header *h)
+{
+    char key[16];
+    unsigned seen = 0;
+    bool comma = true;
+    static const char *const keys[] = { "descr", "fortran_order", "shape" };
+    if (!eat(c, '{')) return BAD("npy header is no dictionary");
+    while (!eat(c, '}')) {
+        unsigned k = 0;
+        if (!comma || !quoted(c, key, sizeof key) || !eat(c, ':')) return BAD("npy header is malformed");
+        while (k < 3 && strcmp(key, keys[k])) k++;
+        if (k == 3) return BAD("npy header has an unknown key '%s'", key);
+        if (seen & 1u << k) return BAD("npy header gives %s twice", key);
+        seen |= 1u << k;
+        if (k == 0) TRY(read_descr(c, h));
+        if (k == 2) TRY(read_shape(c, h));
+        if (k == 1 && !(h->fortran = word(c, "True")) && !word(c, "False")) return BAD("npy header: fortran_order is neither True nor False");
+        comma = eat(c, ',');
+    }
+    skip(c);
+    if (seen != 7) return BAD("npy header lacks descr, fortran_order or shape");
+    return c->p == c->end ? TG_OK : BAD("npy header has something behind its dictionary");
+}
+
+/* ---- elements */
+
+/* The wanted type if the file's elements can stand for it, else the file's own; 0: neither. V: numpy's word for types that it does not know. */
+static TgType element_type(const Header *h, TgType want)
+{
+    for (int k = 14; k < KINDS; k++)
+        if (want && kinds[k].type == want && kinds[k].bytes == h->bytes && (kinds[k].kind == h->kind || h->kind == 'V')) return want;
+    for (int k = 0; k < 14; k++)
+        if (kinds[k].kind == h->kind && kinds[k].bytes == h->bytes) return kinds[k].type;
+    return (TgType)0;
+}
+
+static void swap_bytes(uint8_t *p, size_t size, size_t unit)
+{
+    for (size_t at = 0; at + unit <= size; at += unit)
+        for (size_t k = 0; k < unit / 2; k++) {
+            uint8_t b = p[at + k];
+            p[at + k] = p[at + unit - 1 - k];
+            p[at + unit - 1 - k] = b;
+        }
+}
+
+/* First index fastest -> last index fastest. */
+static void from_fortran(uint8_t *to, const uint8_t *from, const Header *h, int64_t numel)
+{
+    int64_t index[TG_MAX_RANK] = { 0 }, stride[TG_MAX_RANK], at = 0;
+    size_t unit = (size_t)h->bytes;
+    for (int32_t k = 0, step = 1; k < h->rank; k++) stride[k] = k ? stride[k - 1] * h->shape[k - 1] : step;
+    for (int64_t n = 0; n < numel; n++) {
+        memcpy(to + (size_t)n * unit, from + (size_t)at * unit, unit);
+        for (int32_t k = h->rank - 1; k >= 0; k--) {
+            at += stride[k];
+            if (++index[k] < h->shape[k]) break;
+            at -= stride[k] * h->shape[k];
+            index[k] = 0;
+        }
+    }
+}
+
+/* A byte an element -> packed, the first in the lowest bits. */
+static TgStatus pack(TgTensor *t, const uint8_t *bytes, int64_t numel, bool is_signed)
+{
+    unsigned bits = (unsigned)tg_type_bits(t->type), per = 8 / bits;
+    int least = is_signed ? -(1 << (bits - 1)) : 0, largest = is_signed ? (1 << (bits - 1)) - 1 : (1 << bits) - 1;
+    uint8_t *packed = t->data;
+    for (int64_t k = 0; k < numel; k++) {
+        int v = is_signed ? (int8_t)bytes[k] : bytes[k];
+        if (v < least || v > largest) return BAD("value %d at %lld is outside %s", v, (long long)k, tg_type_name(t->type));
+        packed[k / per] |= (uint8_t)((unsigned)(v & ((1 << bits) - 1)) << (bits * ((unsigned)k % per)));
+    }
+    return TG_OK;
+}
+
+static TgStatus read_elements(TgTensor *t, const Header *h, const uint8_t *from, int64_t numel)
+{
+    size_t size = (size_t)numel * (size_t)h->bytes;
+    bool is_complex = t->type == TG_COMPLEX64 || t->type == TG_COMPLEX128, narrow = tg_type_bits(t->type) < 8;
+    type_bytes((int32_t)t->type, numel, &t->size_bytes);
+    uint8_t *to = malloc(size ? size : 1);
+    t->data = narrow ? calloc(1, t->size_bytes ? t->size_bytes : 1) : to;
+    if (!to || !t->data) return free(to), fail(TG_LIMIT, "%zu bytes of memory are not there", size);
+    if (h->fortran && h->rank > 1) from_fortran(to, from, h, numel);
+    else if (size) memcpy(to, from, size);
+    if (h->order == '>') swap_bytes(to, size, (size_t)h->bytes / (is_complex ? 2 : 1));
+    for (size_t k = 0; t->type == TG_BOOL && k < size; k++) to[k] = to[k] != 0;
+    TgStatus status = narrow ? pack(t, to, numel, h->kind == 'i') : TG_OK;
+    if (narrow) free(to);
+    return status;
+}
+
+TgStatus npy_read_bytes(TgTensor *out, const void *data, size_t size, TgType want)
+{
+    const uint8_t *p = data;
+    Header h = { 0 };
+    int64_t numel, bytes;
+    if (!size) return BAD("is empty");
+    if (size < 10 || memcmp(p, "\x93NUMPY", 6)) return BAD("is not an npy file");
+    if (p[6] < 1 || p[6] > 3) return BAD("npy version %d is unknown", p[6]);
+    size_t start = p[6] == 1 ? 10 : 12, length = p[8] | (size_t)p[9] << 8;
+    if (size < start) return BAD("npy header does not end");
+    if (p[6] > 1) length |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
+    if (length > MAX_HEADER || length > size - start) return BAD("npy header of %zu bytes; the file has %zu, the limit is %d", length, size, MAX_HEADER);
+    Cursor c = { (const char *)p + start, (const char *)p + start + length };
+    TRY(read_header(&c, &h));
+    TgTensor t = { .type = element_type(&h, want), .rank = h.rank };
+    memcpy(t.shape, h.shape, sizeof t.shape);
+    if (!t.type) return BAD("npy element type %c%d is not supported%s", h.kind, h.bytes, h.kind == 'O' ? " (Python objects)" : h.kind == 'U' || h.kind == 'S' ? " (strings: use a .pb file)" : "");
+    if (!shape_numel(h.shape, (size_t)h.rank, &numel) || __builtin_mul_overflow(numel, (int64_t)h.bytes, &bytes)) return BAD("npy shape is too large");
+    if ((size_t)bytes != size - start - length) return BAD("npy data have %zu bytes; type and shape need %lld", size - start - length, (long long)bytes);
+    TgStatus status = read_elements(&t, &h, p + start + length, numel);
+    if (status != TG_OK) return tg_tensor_free(&t), status;
+    *out = t;
+    return TG_OK;
+}
+
+size_t npy_header(char *header, const TgTensor *t)
+{
+    char shape[TG_MAX_RANK * 24] = "", text[NPY_HEADER - 10];
+    size_t n = 0;
+    int k = 0;
+    while (k < KINDS && kinds[k].type != t->type) k++;
+    if (k == KINDS) return 0;
+    for (int32_t d = 0; d < t->rank; d++) n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%lld%s", d ? ", " : "", (long long)t->shape[d], t->rank == 1 ? "," : "");
+    int len = snprintf(text, sizeof text, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (%s), }", kinds[k].bytes > 1 ? '<' : '|', kinds[k].kind, kinds[k].bytes, shape);
+    size_t total = ((size_t)len + 1 + 10 + 63) & ~(size_t)63;      /* data start at a multiple of 64 */
+    memcpy(header, "\x93NUMPY\1\0", 8);
+    header[8] = (char)((total - 10) & 255);
+    header[9] = (char)((total - 10) >> 8);
+    memset(header + 10, ' ', total - 10);
+    memcpy(header + 10, text, (size_t)len);
+    header[total - 1] = '\n';
+    return total;
+}
+
+const void *npy_elements(const TgTensor *t, void **owned, size_t *size)
+{
+    unsigned bits = (unsigned)tg_type_bits(t->type), per = bits ? 8 / bits : 0;
+    int64_t numel;
+    *owned = NULL;
+    *size = t->size_bytes;
+    if (bits >= 8) return t->data;
+    if (!shape_numel(t->shape, (size_t)t->rank, &numel)) return NULL;
+    const uint8_t *packed = t->data;
+    uint8_t *out = *owned = malloc((size_t)numel + 1);
+    *size = (size_t)numel;
+    for (int64_t k = 0; out && k < numel; k++) {
+        unsigned v = packed[k / per] >> (bits * ((unsigned)k % per)) & ((1u << bits) - 1);
+        bool negative = (t->type == TG_I4 || t->type == TG_I2) && v >> (bits - 1);
+        out[k] = (uint8_t)(negative ? v | ~((1u << bits) - 1) : v);
+    }
+    return out;
+}
+
+TgStatus npy_write_file(const TgTensor *t, const char *path)
+{
+    char header[NPY_HEADER];
+    Save s;
+    void *owned;
+    size_t size, head = npy_header(header, t);
+    if (!head) return fail(TG_UNSUPPORTED, "npy cannot hold %s: use .pb", tg_type_name(t->type));
+    const void *data = npy_elements(t, &owned, &size);
+    if (!data && size) return fail(TG_LIMIT, "%zu bytes of memory are not there", size);
+    TgStatus status = save_begin(&s, path);
+    if (status == TG_OK) {
+        save_write(&s, header, head);
+        save_write(&s, data, size);
+        status = save_end(&s);
+    }
+    free(owned);
+    return status;
+}
+
+/* ---- tgrun.h */
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
+/* A pipe would end when its writer does, so only standard input may be one. */
+static TgStatus read_stdin(TgTensor *out, TgType want)
+{
+    size_t size = 0, cap = 1 << 16, n;
+    char *data = malloc(cap), *more;
+    while (data && (n = fread(data + size, 1, cap - size, stdin)) > 0) {
+        if ((size += n) < cap) continue;
+        if (!(more = realloc(data, cap *= 2))) free(data);
+        data = more;
+    }
+    TgStatus status = data ? npy_read_bytes(out, data, size, want) : fail(TG_LIMIT, "%zu bytes of memory are not there", cap);
+    free(data);
+    return status;
+}
+
+static TgStatus open_regular(int *fd, size_t *size, const char *path)
+{
+    struct stat st;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*fd < 0) return BAD("cannot be opened: %s", strerror(errno));
+    if (!fstat(*fd, &st) && S_ISREG(st.st_mode)) return *size = (size_t)st.st_size, TG_OK;
+    close(*fd);
+    return BAD("is not a regular file");
+}
+
+static TgStatus read_mapped(TgTensor *out, int fd, size_t size, bool pb, TgType want)
+{
+    void *p = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : (void *)"";
+    close(fd);
+    if (p == MAP_FAILED) return BAD("cannot be mapped: %s", strerror(errno));
+    TgStatus status = pb ? pb_read_bytes(out, p, size) : npy_read_bytes(out, p, size, want);
+    if (size) munmap(p, size);
+    return status;
+}
+
+static TgStatus read_path(TgTensor *out, const char *path, TgType want)
+{
+    int fd;
+    size_t size = 0;
+    char archive[4096];
+    const char *key = strstr(path, ".npz:");
+    if (!strcmp(path, "-")) return read_stdin(out, want);
+    if (key && (size_t)(key - path) + 5 > sizeof archive) return BAD("has too long a name");
+    if (key) snprintf(archive, (size_t)(key - path) + 5, "%s", path);
+    if (!key && !ends_with(path, ".npy") && !ends_with(path, ".npz") && !ends_with(path, ".pb")) return BAD("is no tensor file by its name: .npy, .npz or .pb");
+    TRY(open_regular(&fd, &size, key ? archive : path));
+    if (key || ends_with(path, ".npz")) return npz_read_fd(out, fd, key ? key + 5 : NULL, want);
+    return read_mapped(out, fd, size, ends_with(path, ".pb"), want);
+}
+
+TgStatus tg_tensor_read(TgTensor *out, const char *path, TgType want)
+{
+    TgStatus status = read_path(out, path, want);
+    if (status != TG_OK) status_prefix(strcmp(path, "-") ? path : "standard input");
+    return status;
+}
+
+TgStatus tg_tensor_write(const TgTensor *t, const char *name, const char *path)
+{
+    TgStatus status = ends_with(path, ".npy")   ? npy_write_file(t, path)
+                      : ends_with(path, ".npz") ? npz_write_file(t, name, path)
+                      : ends_with(path, ".pb")  ? pb_write_file(t, name, path)
+                                                : fail(TG_USAGE, "is no tensor file by its name: .npy, .npz or .pb");
+    if (status != TG_OK) status_prefix(path);
+    return status;
+}
+
+void tg_tensor_free(TgTensor *t)
+{
+    free(t->data);
+    *t = (TgTensor){ 0 };
+}

@@ -1,0 +1,55 @@
+/* Any bytes as a tensor file. The first byte chooses npy or pb and the type that the reader wants. */
+#include <stdlib.h>
+
+#include "onnx/npy.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/pbtext.h"
+
+static volatile uint64_t sink;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    TgTensor t;
+    if (!size) return 0;
+    TgStatus status = data[0] & 64 ? pb_read_bytes(&t, data + 1, size - 1) : npy_read_bytes(&t, data + 1, size - 1, (TgType)(data[0] & 31));
+    if (status != TG_OK) {
+        if (!*tg_error()) abort();
+        return 0;
+    }
+    for (size_t k = 0; k < t.size_bytes; k++) sink += ((const uint8_t *)t.data)[k];
+    for (size_t k = 0; t.type == TG_STRING && k < t.size_bytes / sizeof(char *); k++) sink += strlen(((char **)t.data)[k]);
+    tg_tensor_free(&t);
+    return 0;
+}
+
+static Text npy(char first, const char *header, size_t data)
+{
+    Text t = { 0 };
+    size_t n = strlen(header);
+    const char head[] = { first, (char)0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (char)n, 0 };
+    text_bytes(&t, head, sizeof head);
+    text_bytes(&t, header, n);
+    for (size_t k = 0; k < data; k++) text_bytes(&t, k % 3 ? "\1" : "\2", 1);
+    return t;
+}
+
+static const struct { char first; const char *header; size_t data; } seeds[] = {
+    { 0, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", 8 },    { 0, "{'descr': '>c16', 'fortran_order': True, 'shape': (2, 1, 3), }\n", 96 },
+    { 22, "{'descr': '|i1', 'fortran_order': False, 'shape': (5,), }\n", 5 },   { 16, "{'descr': '<V2', 'fortran_order': False, 'shape': (), }\n", 2 },
+    { 64, "1:2 2:1 8:'name' 9#0000803f00000040#", 0 },                          { 64, "1:2 2:8 6:'one' 6:''", 0 },
+    { 64, "1:3 2:3 5[-1 0 1]", 0 },
+};
+
+char *fuzz_seed(size_t k, size_t *size)
+{
+    if (k >= sizeof seeds / sizeof *seeds) return NULL;
+    Text t = { 0 };
+    if (seeds[k].first & 64) {
+        Text body = pb_text(seeds[k].header);
+        text_bytes(&t, "@", 1);
+        text_bytes(&t, body.s, body.len);
+        text_free(&body);
+    } else t = npy(seeds[k].first, seeds[k].header, seeds[k].data);
+    *size = t.len;
+    return t.s;
+}

@@ -1,0 +1,279 @@
+/* Tensor files: a table of npy headers, good and bad; every type to a file and back; npz and pb; damage. */
+#define _GNU_SOURCE
+#include "onnx/npy.h"
+#include "tests/pbtext.h"
+#include "tests/test.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* An npy file of version 1 (or `version`) with this header text and data. */
+static Text npy(int version, const char *header, const char *hex)
+{
+    Text t = { 0 };
+    const char *s = hex - 1;
+    size_t n = strlen(header);
+    const char head[] = { (char)0x93, 'N', 'U', 'M', 'P', 'Y', (char)version, 0, (char)n, (char)(n >> 8), 0, 0 };
+    text_bytes(&t, head, version == 1 ? 10 : 12);
+    text_bytes(&t, header, n);
+    pb_hex(&t, &s, 0);
+    return t;
+}
+
+#define H(descr, fortran, shape) "{'descr': '" descr "', 'fortran_order': " fortran ", 'shape': " shape ", }  \n"
+static const struct { const char *header, *data, *says; TgType type; int32_t rank; const char *out; } rows[] = {
+    { H("<f4", "False", "(2,)"), "0000803f00000040", NULL, TG_F32, 1, "0000803f00000040" },
+    { H("<f4", "False", "()"), "0000803f", NULL, TG_F32, 0, "0000803f" },
+    { H("|b1", "False", "(3,)"), "0002ff", NULL, TG_BOOL, 1, "000101" },
+    { H("|i1", "False", "(2,)"), "ff01", NULL, TG_I8, 1, "ff01" },
+    { H("<i8", "False", "(1, 1)"), "0100000000000000", NULL, TG_I64, 2, "0100000000000000" },
+    { H("<c8", "False", "(1,)"), "0000803f00000040", NULL, TG_COMPLEX64, 1, "0000803f00000040" },
+    { H(">u2", "False", "(2,)"), "00010203", NULL, TG_U16, 1, "01000302" },
+    { H(">c8", "False", "(1,)"), "3f80000040000000", NULL, TG_COMPLEX64, 1, "0000803f00000040" },
+    { H("=u2", "False", "(1,)"), "0100", NULL, TG_U16, 1, "0100" },
+    { H("|u1", "True", "(2, 3)"), "010203040506", NULL, TG_U8, 2, "010305020406" },
+    { H(">u2", "True", "(2, 1, 2)"), "0001000200030004", NULL, TG_U16, 3, "0100030002000400" },
+    { H("|u1", "True", "(0, 3)"), "", NULL, TG_U8, 2, "" },
+    { H("<f8", "False", "(0,)"), "", NULL, TG_F64, 1, "" },
+    { "{\"shape\":(1L,),\"fortran_order\":False,\"descr\":\"<f2\"}", "003c", NULL, TG_F16, 1, "003c" },
+    { H("<f4", "False", "(2,)"), "0000803f000000", "npy data have 7 bytes; type and shape need 8", 0, 0, NULL },
+    { H("<f4", "False", "(2,)"), "0000803f0000004000", "npy data have 9 bytes", 0, 0, NULL },
+    { H("<f4", "False", "(65536, 65536)"), "", "npy data have 0 bytes", 0, 0, NULL },
+    { H("<f4", "False", "(-1,)"), "", "no number", 0, 0, NULL },
+    { H("<f4", "False", "(18446744073709551618,)"), "0000803f0000803f", "no number", 0, 0, NULL },
+    { H("<f4", "False", "(4611686018427387904, 4)"), "", "too large", 0, 0, NULL },
+    { H("<f4", "False", "(9223372036854775807,)"), "", "too large", 0, 0, NULL },
+    { H("<f4", "False", "(1.5,)"), "0000803f", "malformed", 0, 0, NULL },
+    { H("<f4", "False", "(2)"), "0000803f0000803f", "no tuple", 0, 0, NULL },
+    { H("<f4", "False", "2"), "0000803f0000803f", "no tuple", 0, 0, NULL },
+    { H("<f4", "False", "(1,,1)"), "0000803f", "no number", 0, 0, NULL },
+    { H("<f4", "False", "(1, 1"), "0000803f", "no number", 0, 0, NULL },
+    { H("<f4", "False", "(1 1)"), "0000803f", "malformed", 0, 0, NULL },
+    { H("<f4", "False", "(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1)"), "0000803f", "more than 16 dimensions", 0, 0, NULL },
+    { H("<f4", "False", "((((((((((((((((((((((((((((((((1"), "", "no number", 0, 0, NULL },
+    { H("<f4", "Maybe", "(1,)"), "0000803f", "neither True nor False", 0, 0, NULL },
+    { H("|O", "False", "(1,)"), "80", "element type", 0, 0, NULL },
+    { H("|O8", "False", "(1,)"), "8003580100000061", "Python objects", 0, 0, NULL },
+    { H("<U4", "False", "(1,)"), "61000000000000000000000000000000", "strings", 0, 0, NULL },
+    { H("<V2", "False", "(1,)"), "803f", "element type", 0, 0, NULL },
+    { H("<f3", "False", "(1,)"), "000000", "element type", 0, 0, NULL },
+    { H("<f16", "False", "(1,)"), "00000000000000000000000000000000", "element type", 0, 0, NULL },
+    { H("<M8[ns]", "False", "(1,)"), "0000000000000000", "element type", 0, 0, NULL },
+    { "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", "0000803f", "element type", 0, 0, NULL },
+    { "{'descr': '<f4', 'fortran_order': False}", "0000803f", "lacks", 0, 0, NULL },
+    { "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': ()}", "0000803f", "descr twice", 0, 0, NULL },
+    { "{'descr': '<f4', 'fortran_order': False, 'shape': (), 'x': 1}", "0000803f", "unknown key", 0, 0, NULL },
+    { "{'descr': '<f4' 'fortran_order': False, 'shape': ()}", "0000803f", "malformed", 0, 0, NULL },
+    { "{'descr': '<f4', 'fortran_order': False, 'shape': ()} + f()", "0000803f", "behind its dictionary", 0, 0, NULL },
+    { "__import__('os').system('true')", "", "no dictionary", 0, 0, NULL },
+    { "", "", "no dictionary", 0, 0, NULL },
+};
+
+static void hex_of(char *out, const TgTensor *t)
+{
+    *out = 0;
+    for (size_t i = 0; i < t->size_bytes; i++) sprintf(out + 2 * i, "%02x", ((const uint8_t *)t->data)[i]);
+}
+
+static void headers(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        for (int version = 1; version <= 3; version++) {
+            char hex[100];
+            TgTensor t = { 0 };
+            Text file = npy(version, rows[k].header, rows[k].data);
+            TgStatus status = npy_read_bytes(&t, file.s, file.len, 0);
+            bool right = rows[k].says ? status == TG_BAD_INPUT && strstr(tg_error(), rows[k].says) : status == TG_OK && t.type == rows[k].type && t.rank == rows[k].rank;
+            if (!right) print_error("%s: status %d, \"%s\"; expected \"%s\"\n", rows[k].header, status, tg_error(), rows[k].says);
+            assert_true(right);
+            if (status == TG_OK) {
+                hex_of(hex, &t);
+                assert_string_equal(hex, rows[k].out);
+                tg_tensor_free(&t);
+            }
+            text_free(&file);
+        }
+}
+
+static void not_npy(void **state)
+{
+    (void)state;
+    static const struct { const char *bytes; size_t size; const char *says; } cases[] = { { "", 0, "is empty" }, { "a,b\n1,2\n", 8, "not an npy" }, { "PK\3\4", 4, "not an npy" },
+        { "\x93NUMPY\1\0", 8, "not an npy" }, { "\x93NUMPY\x09\0\2\0{}", 12, "version 9" }, { "\x93NUMPY\1\0\xff\xff{}", 12, "header of 65535 bytes" },
+        { "\x93NUMPY\2\0\xff\xff\xff\xff{}", 14, "header of 4294967295 bytes" }, { "\x93NUMPY\2\0\2\0", 10, "does not end" } };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        TgTensor t;
+        assert_int_equal(npy_read_bytes(&t, cases[k].bytes, cases[k].size, 0), TG_BAD_INPUT);
+        assert_non_null(strstr(tg_error(), cases[k].says));
+    }
+}
+
+static void truncations(void **state)
+{
+    (void)state;
+    Text file = npy(1, H("<f4", "True", "(1, 2)"), "0000803f00000040");
+    for (size_t n = 0; n < file.len; n++) {
+        TgTensor t;
+        char *cut = memcpy(malloc(n + 1), file.s, n);
+        assert_int_equal(npy_read_bytes(&t, cut, n, 0), TG_BAD_INPUT);
+        free(cut);
+    }
+    for (size_t at = 0; at < file.len; at++)
+        for (int change = 1; change < 256; change++) {
+            TgTensor t;
+            file.s[at] ^= (char)change;
+            if (npy_read_bytes(&t, file.s, file.len, 0) == TG_OK) tg_tensor_free(&t);
+            file.s[at] ^= (char)change;
+        }
+    text_free(&file);
+}
+
+/* ---- files */
+
+static char root[] = "/tmp/tgrun-npy-XXXXXX";
+static int setup(void **state) { (void)state; return !mkdtemp(root) || chdir(root); }
+
+static int teardown(void **state)
+{
+    (void)state;
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf '%s'", root);
+    return chdir("/") || system(command);
+}
+
+/* Every type that a tensor can have, through every kind of file. Five elements: packed types end inside a byte. */
+static void round_trips(void **state)
+{
+    (void)state;
+    static const char *const suffixes[] = { "npy", "npz", "pb" };
+    for (int type = 1; type <= TG_I2; type++)
+        for (size_t k = 0; k < 3; k++) {
+            uint8_t data[80];
+            char path[40];
+            int32_t bits = tg_type_bits((TgType)type);
+            TgTensor back, t = { .type = (TgType)type, .rank = 2, .shape = { 1, 5 }, .data = data, .size_bytes = ((size_t)bits * 5 + 7) / 8 };
+            for (size_t i = 0; i < sizeof data; i++) data[i] = type == TG_BOOL ? i & 1 : (uint8_t)(i * 37 + 5);
+            if (bits < 8) data[t.size_bytes - 1] &= (uint8_t)((1 << (bits * 5 % 8)) - 1);
+            if (type == TG_STRING) continue;
+            snprintf(path, sizeof path, "t.%s", suffixes[k]);
+            if (k == 1) remove(path);
+            assert_int_equal(tg_tensor_write(&t, "name", path), TG_OK);
+            assert_int_equal(tg_tensor_read(&back, path, (TgType)type), TG_OK);
+            assert_true(back.type == t.type && back.rank == 2 && back.shape[1] == 5 && back.size_bytes == t.size_bytes);
+            assert_memory_equal(back.data, data, t.size_bytes);
+            tg_tensor_free(&back);
+        }
+}
+
+static void strings(void **state)
+{
+    (void)state;
+    char *data[] = { "one", "", "three" };
+    TgTensor back, t = { .type = TG_STRING, .rank = 1, .shape = { 3 }, .data = data, .size_bytes = sizeof data };
+    assert_int_equal(tg_tensor_write(&t, "s", "s.pb"), TG_OK);
+    assert_int_equal(tg_tensor_read(&back, "s.pb", TG_STRING), TG_OK);
+    assert_int_equal(back.size_bytes, sizeof data);
+    for (int k = 0; k < 3; k++) assert_string_equal(((char **)back.data)[k], data[k]);
+    tg_tensor_free(&back);
+    assert_int_equal(tg_tensor_write(&t, "s", "s.npy"), TG_UNSUPPORTED);
+    assert_int_equal(access("s.npy", F_OK), -1);
+}
+
+static void narrow_values(void **state)
+{
+    (void)state;
+    TgTensor t;
+    Text file = npy(1, H("|i1", "False", "(3,)"), "f80700"), wide = npy(1, H("|i1", "False", "(1,)"), "08"), bf16 = npy(1, H("<V2", "False", "(1,)"), "803f");
+    assert_int_equal(npy_read_bytes(&t, file.s, file.len, TG_I4), TG_OK);
+    assert_memory_equal(t.data, "\x78\x00", 2);
+    tg_tensor_free(&t);
+    assert_int_equal(npy_read_bytes(&t, wide.s, wide.len, TG_I4), TG_BAD_INPUT);
+    assert_int_equal(npy_read_bytes(&t, bf16.s, bf16.len, TG_BF16), TG_OK);
+    assert_int_equal(t.type, TG_BF16);
+    tg_tensor_free(&t);
+    text_free(&file);
+    text_free(&wide);
+    text_free(&bf16);
+}
+
+static void archive_keys(void **state)
+{
+    (void)state;
+    float a = 1, b = 2;
+    TgTensor t = { .type = TG_F32, .rank = 0, .data = &a, .size_bytes = 4 };
+    assert_int_equal(tg_tensor_write(&t, "a", "keys.npz"), TG_OK);
+    t.data = &b;
+    assert_int_equal(tg_tensor_write(&t, "b", "keys.npz"), TG_OK);
+    assert_int_equal(tg_tensor_read(&t, "keys.npz:b", 0), TG_OK);
+    assert_true(*(float *)t.data == 2);
+    tg_tensor_free(&t);
+    assert_int_equal(tg_tensor_read(&t, "keys.npz", 0), TG_BAD_INPUT);
+    assert_string_equal(tg_error(), "keys.npz: has 2 members: name one (FILE.npz:KEY)");
+    assert_int_equal(tg_tensor_read(&t, "keys.npz:c", 0), TG_BAD_INPUT);
+}
+
+static void write_text(const char *path, const Text *t)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    if (t->len) fwrite(t->s, 1, t->len, f);
+    fclose(f);
+}
+
+static void bad_files(void **state)
+{
+    (void)state;
+    static const struct { const char *path, *proto, *says; } cases[] = {
+        { "a.pb", "", "is empty" },
+        { "a.pb", "1:2 2:1 9#0000803f#", "raw_data has 4 bytes" },
+        { "a.pb", "1:8 8{2:13} 7{2:'g'}", "data_type" },                                   /* a model */
+        { "a.pb", "1:1 2:1 14:1 13{1:'location' 2:'/etc/passwd'}", "not allowed" },
+        { "a.pb", "1:1 2:1 !ffff!", "TensorProto" },
+        { "a.pb", "1:1 2:8 6#6100#", "zero byte" },
+        { "a.npz", "1:1", "not an npz" },
+        { "a.txt", "1:1", "by its name" },
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        TgTensor t;
+        Text bytes = pb_text(cases[k].proto);
+        write_text(cases[k].path, &bytes);
+        assert_int_equal(tg_tensor_read(&t, cases[k].path, 0), TG_BAD_INPUT);
+        if (!strstr(tg_error(), cases[k].says)) print_error("%s: %s\n", cases[k].proto, tg_error());
+        assert_non_null(strstr(tg_error(), cases[k].says));
+        assert_int_equal(strncmp(tg_error(), cases[k].path, strlen(cases[k].path)), 0);
+        text_free(&bytes);
+    }
+    TgTensor t;
+    assert_int_equal(mkfifo("pipe.npy", 0600), 0);
+    assert_int_equal(tg_tensor_read(&t, "pipe.npy", 0), TG_BAD_INPUT);       /* and does not wait */
+    assert_int_equal(tg_tensor_read(&t, "none.npy", 0), TG_BAD_INPUT);
+    assert_int_equal(tg_tensor_read(&t, ".", 0), TG_BAD_INPUT);
+}
+
+/* A write that fails leaves what was there, and nothing else. */
+static void whole_or_not(void **state)
+{
+    (void)state;
+    float v = 1;
+    TgTensor t = { .type = TG_F32, .rank = 0, .data = &v, .size_bytes = 4 };
+    assert_int_equal(tg_tensor_write(&t, "", "missing/x.npy"), TG_CACHE);
+    assert_int_equal(tg_tensor_write(&t, "", "missing/x.npz"), TG_CACHE);
+    assert_int_equal(tg_tensor_write(&t, "", "x.dat"), TG_USAGE);
+    assert_int_equal(mkdir("only", 0700), 0);
+    assert_int_equal(tg_tensor_write(&t, "", "only/x.npy"), TG_OK);
+    assert_int_equal(tg_tensor_write(&t, "", "only/x.npy"), TG_OK);
+    assert_int_equal(remove("only/x.npy"), 0);
+    assert_int_equal(rmdir("only"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(headers), cmocka_unit_test(not_npy),       cmocka_unit_test(truncations), cmocka_unit_test(round_trips), cmocka_unit_test(strings),
+        cmocka_unit_test(narrow_values), cmocka_unit_test(archive_keys), cmocka_unit_test(bad_files), cmocka_unit_test(whole_or_not),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
