@@ -343,7 +343,12 @@ static TgStatus read_path(TgTensor *out, const char *path, TgType want)
 
 TgStatus tg_tensor_read(TgTensor *out, const char *path, TgType want)
 {
+    *out = (TgTensor){ 0 };
     TgStatus status = read_path(out, path, want);
+    if (status == TG_OK && want && out->type != want) {
+        status = BAD("holds %s; %s is wanted", tg_type_name(out->type), tg_type_name(want));
+        tg_tensor_free(out);
+    }
     if (status != TG_OK) status_prefix(strcmp(path, "-") ? path : "standard input");
     return status;
 }

@@ -250,6 +250,11 @@ static void bad_files(void **state)
     assert_int_equal(mkfifo("pipe.npy", 0600), 0);
     assert_int_equal(tg_tensor_read(&t, "pipe.npy", 0), TG_BAD_INPUT);       /* and does not wait */
     assert_int_equal(tg_tensor_read(&t, "none.npy", 0), TG_BAD_INPUT);
+    Text good = npy(1, H("<f4", "False", "()"), "0000803f");
+    write_text("f32.npy", &good);
+    text_free(&good);
+    assert_int_equal(tg_tensor_read(&t, "f32.npy", TG_F64), TG_BAD_INPUT);
+    assert_string_equal(tg_error(), "f32.npy: holds f32; f64 is wanted");
     assert_int_equal(tg_tensor_read(&t, ".", 0), TG_BAD_INPUT);
 }
 
