@@ -291,12 +291,12 @@ U op_bit_shift(Graph *g, const Ctx *c)
     U x, n;
     if (!operands(g, c, &x, &n)) return NULL;
     if (!left && strcmp(direction, "RIGHT")) return fail_node(g, c, TG_BAD_MODEL, "direction", "is '%s'; wanted LEFT or RIGHT", direction);
-    int bits = dtype_info[x->dtype].bits;
-    U inside = lt(g, n, K(bits)), both = add(g, x, n);                          /* a shift by the width or more is undefined on machines; here it gives 0 */
+    U zero = K(0), both = add(g, x, n), inside = and_(g, lt(g, n, K(dtype_info[x->dtype].bits)), ge(g, n, zero));
     if (both->op == UOP_ERROR) return both;
     x = expand_like(g, x, both);
-    n = expand_like(g, where(g, inside, n, K(0)), both);
-    return where(g, inside, UOP(g, left ? UOP_SHL : UOP_SHR, DT_VOID, NO_ARG, x, n), K(0));
+    n = expand_like(g, where(g, inside, n, zero), both);
+    /* a shift by the width or more is undefined on machines; by the standard nothing is left of the number, to the right its sign */
+    return where(g, inside, UOP(g, left ? UOP_SHL : UOP_SHR, DT_VOID, NO_ARG, x, n), left ? zero : where(g, lt(g, x, zero), not_(g, zero), zero));
 }
 
 /* Max, Min, Sum, Mean of any number of inputs, from the left. */

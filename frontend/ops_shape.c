@@ -260,13 +260,16 @@ U op_depth_to_space(Graph *g, const Ctx *c)
 
 U op_space_to_depth(Graph *g, const Ctx *c)
 {
+    static const int64_t dcr[] = { 0, 3, 5, 1, 2, 4 }, crd[] = { 0, 1, 3, 5, 2, 4 };
     U x = c->in[0];
+    const char *mode = attr_str(g, c, "mode", "DCR");
     int64_t b = attr_int(g, c, "blocksize", 0);
+    if (strcmp(mode, "DCR") && strcmp(mode, "CRD")) return fail_node(g, c, TG_BAD_MODEL, "mode", "is '%s'; wanted DCR or CRD", mode);
     if (uop_rank(x) != 4) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 4", uop_rank(x));
     if (b < 1 || b > EXTENT_MAX || uop_size(x, 2) % b || uop_size(x, 3) % b)
         return fail_node(g, c, TG_BAD_MODEL, "blocksize", "%lld on %lldx%lld", (long long)b, (long long)uop_size(x, 2), (long long)uop_size(x, 3));
     U n = uop_dim(x, 0), d = uop_dim(x, 1), s = uop_index(g, b), h = dim_div(g, uop_dim(x, 2), s), w = dim_div(g, uop_dim(x, 3), s);
-    U y = permute(g, reshape(g, x, (U[]){ n, d, h, s, w, s }, 6), (int64_t[]){ 0, 3, 5, 1, 2, 4 }, 6);
+    U y = permute(g, reshape(g, x, (U[]){ n, d, h, s, w, s }, 6), !strcmp(mode, "DCR") ? dcr : crd, 6);
     return reshape(g, y, (U[]){ n, dim_mul(g, d, uop_index(g, b * b)), h, w }, 4);
 }
 
@@ -350,9 +353,37 @@ static const U *slice_list(Graph *g, const Ctx *c, uint32_t i, const char *name,
     return out;
 }
 
+/* Starts that depend on data, with ends = starts + constants: the sizes are known and the part is taken by index, clamped so that it stays inside.
+ * NULL: it has another form. */
+static U slice_by_data(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], start = c->opset >= 10 ? c->in[1] : NULL, end = c->opset >= 10 ? c->in[2] : NULL;
+    const UOp *v[TG_MAX_RANK];
+    int64_t size[TG_MAX_RANK], axes[TG_MAX_RANK] = { 0 };
+    uint32_t n, na = 0;
+    if (!start || !end || uop_rank(start) != 1 || !uop_static(start) || end->op != UOP_ADD || (end->src[0] != start && end->src[1] != start)) return NULL;
+    int64_t count = uop_numel(start);
+    if (count > TG_MAX_RANK || uop_numel(end) != count || values_of(g, start, v, TG_MAX_RANK)) return NULL;
+    if (!ints_of(g, end->src[end->src[0] == start], size, TG_MAX_RANK, &n) || (n != 1 && n != count)) return NULL;
+    if (c->in[4] && (!ints_of(g, c->in[4], axes, TG_MAX_RANK, &na) || na != count)) return NULL;
+    for (uint32_t k = 0; k < na; k++)
+        if (axes[k] != 1) return NULL;
+    if (c->in[3] && (!ints_of(g, c->in[3], axes, TG_MAX_RANK, &na) || na != count)) return NULL;
+    for (int64_t k = 0, axis; k < count; k++) {
+        if (!axis_ok(g, c, "axes", c->in[3] ? axes[k] : k, uop_rank(x), &axis)) return NULL;
+        U dim = uop_dim(x, (uint32_t)axis), length = uop_index(g, size[n > 1 ? k : 0]), at = cast(g, squeeze(g, slice_i(g, start, 0, k, k + 1), 0), DT_INDEX);
+        if (length->vmin < 1 || length->vmin > dim->vmin) return NULL;
+        at = clamp(g, where(g, lt(g, at, uop_index(g, 0)), add(g, at, dim), at), uop_index(g, 0), dim_sub(g, dim, length));
+        x = take(g, x, add(g, iota(g, length, DT_INDEX), at), axis);
+    }
+    return x;
+}
+
 U op_slice(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], one = uop_index(g, 1);
+    U x = slice_by_data(g, c), one = uop_index(g, 1);
+    if (x || !ok(g)) return x;
+    x = c->in[0];
     uint32_t ns = 0, ne = 0, na = 0, nt = 0;
     const U *start = slice_list(g, c, 1, "starts", &ns), *end = slice_list(g, c, 2, "ends", &ne);
     const U *axes = slice_list(g, c, 3, "axes", &na), *step = slice_list(g, c, 4, "steps", &nt);
