@@ -228,10 +228,7 @@ static U trip_of(Graph *g, const Ctx *c, int64_t *most)
     *most = INT64_MAX;
     if (!m) return uop_index(g, INT64_MAX);
     m = reshape_i(g, cast(g, m, DT_I64), NULL, 0);
-    if (!values_of(g, m, v, 1) || !uop_is_const(v[0])) {
-        import_needs(c->im, m);
-        return m;
-    }
+    if (!values_of(g, m, v, 1) || !uop_is_const(v[0])) return import_may_know(c->im, m, true) ? fail_node(g, c, TG_UNSUPPORTED, "M", "depends on the data of an input") : m;
     *most = uop_const_int(v[0]) < 0 ? 0 : uop_const_int(v[0]);
     return uop_index(g, *most);
 }
@@ -248,7 +245,8 @@ U op_loop(Graph *g, const Ctx *c)
     U *last = NEW_N(a, U, n.states + 1), *row = NEW_N(a, U, n.rows + 1);
     l.trip = trip_of(g, c, &l.most);
     int start = l.keep ? known_bool(g, l.keep) : 1;
-    if (start < 0) import_needs(c->im, l.keep);
+    if (l.trip->op == UOP_ERROR) return NULL;
+    if (start < 0 && import_may_know(c->im, l.keep, false)) return fail_node(g, c, TG_UNSUPPORTED, "cond", "depends on the data of an input");
     if (l.keep) l.keep = start == 1 ? NULL : start == 0 ? uop_bool(g, false) : reshape_i(g, l.keep, NULL, 0);
     for (uint32_t k = 0; k < n.states; k++)
         if (!l.init[k]) return fail_node(g, c, TG_UNSUPPORTED, NULL, "state %u without a first value is not covered", k);
@@ -375,6 +373,27 @@ static bool branch(Graph *g, const Ctx *c, const char *name, U *out)
     return import_subgraph(g, c, body, NULL, 0, out, c->nout) == TG_OK;
 }
 
+/* An empty value or x: as much of x as the sizes say, which a formula of sizes chooses. NULL when none is empty or the condition is none. */
+static U empty_or(Graph *g, U p, U yes, U no)
+{
+    const UOp *v[1], *dim[TG_MAX_RANK], *zero[TG_MAX_RANK];
+    bool empty_yes = uop_static(yes) && !uop_numel(yes), empty_no = uop_static(no) && !uop_numel(no);
+    if (yes->dtype != no->dtype || uop_rank(yes) != uop_rank(no) || empty_yes == empty_no || !values_of(g, p, v, 1)) return NULL;
+    for (uint32_t k = 0; k < uop_rank(yes); k++) {
+        U a = uop_dim(yes, k), b = uop_dim(no, k);
+        dim[k] = a == b ? a : where(g, v[0], a, b);
+        zero[k] = uop_index(g, 0);
+    }
+    return shrink(g, empty_yes ? no : yes, zero, dim);
+}
+
+static U choose(Graph *g, const Ctx *c, uint32_t k, U p, U yes, U no)
+{
+    if (yes->dtype != DT_VOID && same_form(yes, no)) return where(g, p, yes, no);
+    U y = yes->dtype != DT_VOID && no->dtype != DT_VOID ? empty_or(g, p, yes, no) : NULL;
+    return y ? y : fail_node(g, c, TG_UNSUPPORTED, c->node->out[k], "branches of different types or shapes, chosen by data, are not covered");
+}
+
 /** If (ONNX 1, 11, 13, 16, 19): the branch that the condition chooses. One that depends on a small input chooses at import, for this plan; else both
  * branches are computed, and each value is chosen. */
 U op_if(Graph *g, const Ctx *c)
@@ -382,12 +401,9 @@ U op_if(Graph *g, const Ctx *c)
     U *yes = NEW_N(graph_arena(g), U, c->nout + 1), *no = NEW_N(graph_arena(g), U, c->nout + 1), p = c->in[0];
     int known = known_bool(g, p);
     if (known >= 0) return branch(g, c, known ? "then_branch" : "else_branch", yes) ? outputs(g, c, yes, c->nout) : NULL;
-    import_needs(c->im, p);
+    if (import_may_know(c->im, p, false)) return fail_node(g, c, TG_UNSUPPORTED, "cond", "depends on the data of an input");
     if (!branch(g, c, "then_branch", yes) || !branch(g, c, "else_branch", no)) return NULL;
     p = reshape_i(g, p, NULL, 0);
-    for (uint32_t k = 0; k < c->nout; k++) {
-        if (yes[k]->dtype == DT_VOID || !same_form(yes[k], no[k])) return fail_node(g, c, TG_UNSUPPORTED, c->node->out[k], "branches of different types or shapes, chosen by data, are not covered");
-        yes[k] = where(g, p, yes[k], no[k]);
-    }
+    for (uint32_t k = 0; k < c->nout; k++) yes[k] = choose(g, c, k, p, yes[k], no[k]);
     return outputs(g, c, yes, c->nout);
 }

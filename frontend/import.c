@@ -269,6 +269,23 @@ void import_needs(Import *im, U x)
     arena_free(arena);
 }
 
+bool import_may_know(Import *im, U x, bool floats)
+{
+    Arena *arena = arena_new();
+    uint32_t n, found = 0;
+    bool few = true;
+    const UOp **u = uop_toposort(im->run->g, &x, 1, arena, &n);
+    for (uint32_t k = 0; k < n; k++) {
+        if (u[k]->op != UOP_PARAM) continue;
+        bool given = u[k]->arg.i < im->run->ninput && im->run->input[u[k]->arg.i].data;
+        few = few && given && uop_numel(u[k]) <= (dtype_is_float((DType)u[k]->dtype) ? floats : LITERAL_MAX);
+        found++;
+    }
+    arena_free(arena);
+    if (few && found) import_needs(im, x);
+    return few && found;
+}
+
 static TgStatus check_input(const ValueDef *d, const TgTensor *t)
 {
     if (d->kind != VALUE_TENSOR) return fail(TG_UNSUPPORTED, "input '%s' is not a tensor", d->name);
@@ -333,7 +350,7 @@ TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint
     if (ninput != m->graph.ninput) status = fail(TG_BAD_INPUT, "%u inputs; the model has %u", ninput, m->graph.ninput);
     for (uint32_t k = 0; k < ninput && status == TG_OK; k++) status = check_input(&m->graph.input[k], &input[k]);
     for (bool again = status == TG_OK; again;) {
-        Run run = { .g = graph_new(), .arena = arena_new(), .model = m, .ninput = ninput, .need = need };
+        Run run = { .g = graph_new(), .arena = arena_new(), .model = m, .input = input, .ninput = ninput, .need = need };
         status = import_once(out, &run, input, baked);
         again = status == TG_UNSUPPORTED && bake_more(&run, input, baked);
         if (status == TG_OK) out->baked = arena_copy(graph_arena(run.g), baked, ninput);

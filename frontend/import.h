@@ -12,6 +12,7 @@ typedef struct {
     Graph *g;
     Arena *arena;
     const Model *model;
+    const TgTensor *input;
     uint32_t ninput, depth;
     uint64_t nodes;                 /* imported so far, bodies of functions each time */
     bool *need;                     /* inputs whose values are wanted */
@@ -30,4 +31,6 @@ struct Import {
 
 const char *node_label(const Node *n);          /* its name, else its first output's */
 void import_needs(Import *im, U x);             /* notes the model's inputs that x is made of */
+/* Is x made of a few integers (or single floats, when asked) of inputs, so that importing again with their values will know it? Then notes them; the importer fails with TG_UNSUPPORTED. */
+bool import_may_know(Import *im, U x, bool floats);
 #endif
