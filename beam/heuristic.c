@@ -160,6 +160,13 @@ static void pack_constants(Plan *p)
 
 static int64_t ceil_to(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
 
+static int64_t floor_power(int64_t n)
+{
+    int64_t w = 1;
+    while (w * 2 <= n) w *= 2;
+    return w;
+}
+
 /* ---- vector axis ---- */
 
 /* Cost of one inner iteration's accesses when this axis is in lanes, in vector instructions; scalar code costs one a lane. */
@@ -198,7 +205,7 @@ static double scalar_cost(const Plan *p)
     return cost * p->lanes;
 }
 
-/* The widest power of two up to the lanes that divides n, or the lanes with padding where that is worth it. */
+/* Of a reduce axis: the widest power of two up to the lanes that divides n, or the lanes with padding where that is worth it. */
 static int64_t lane_width(const Plan *p, int64_t n)
 {
     int64_t w = p->lanes;
@@ -248,7 +255,6 @@ static void consider(const Plan *p, Tile *best, int number, int64_t m, int64_t n
     for (int64_t nv = 1; nv <= 8; nv++)
         for (int64_t mr = 1; mr <= 16 && mr <= m; mr++) {
             if (mr * nv + nv > registers(p) || (mr > 1 && nv > 4) || nv * p->lanes > ceil_to(n, p->lanes)) continue;
-            if (m % mr) continue;
             double s = tile_score(p, mr, nv, m, n);
             if (s > best->score + 1e-9) *best = (Tile){ number, mr, nv, s, false };
         }
@@ -289,8 +295,7 @@ static void contract(Plan *p, int lane)
         if (number != lane && is_static(p, i) && tiles(p, number, lane)) consider(p, &best, number, p->axis[i]->src[0]->vmax, n);
     }
     weigh(p, lane, &lane_bytes, &other_bytes);
-    if (!padto(p, lane, p->lanes * best.nv)) return;
-    split(p, lane, p->lanes, AXIS_UPCAST);
+    split(p, lane, floor_power(n < p->lanes ? n : p->lanes), AXIS_UPCAST);
     if (best.nv > 1) split(p, lane, best.nv, AXIS_UPCAST);
     if (best.m >= 0 && best.mr > 1) split(p, best.m, best.mr, AXIS_UPCAST);
     uint64_t inside = 0;
@@ -309,7 +314,7 @@ static void dot_products(Plan *p, int lane)
     split(p, lane, lane_width(p, size_now(p, lane)), AXIS_UNROLL);
     for (uint32_t i = p->nout; i-- > 0 && left > 1;)
         for (int64_t f = left >= 4 ? 4 : left; f > 1; f--)
-            if (is_static(p, i) && p->axis[i]->src[0]->vmax % f == 0 && split(p, range_number(p->axis[i]), f, AXIS_UPCAST)) { left /= f; break; }
+            if (is_static(p, i) && p->axis[i]->src[0]->vmax >= f && split(p, range_number(p->axis[i]), f, AXIS_UPCAST)) { left /= f; break; }
     share(p, -1);
     pack_constants(p);
 }
@@ -329,8 +334,8 @@ static void unroll_small(Plan *p, int64_t most)
 
 static void lanes_on(Plan *p, int number, AxisType type, int64_t replicas)
 {
-    int64_t w = lane_width(p, size_of(p, number));
-    if (w < 4 || !padto(p, number, w)) return;
+    int64_t n = size_of(p, number), w = type == AXIS_UPCAST ? floor_power(n < p->lanes ? n : p->lanes) : lane_width(p, n);
+    if (w < 4 || (type != AXIS_UPCAST && !padto(p, number, w))) return;
     split(p, number, w, type);
     for (int64_t f = replicas; f > 1; f /= 2)
         if (axis_at(p, number) >= 0 && size_now(p, number) % f == 0 && split(p, number, f, type)) return;

@@ -148,12 +148,14 @@ static ScheduleItem *add_item(Schedule *s)
     return memset(&s->item[s->count++], 0, sizeof *s->item);
 }
 
+enum { ONCE = 1, EACH_RUN = 2 };          /* of a buffer: a join may have parts of both kinds */
+
 static bool all_once(const Schedule *s, const Kernel *k, const uint8_t *once)
 {
     for (uint32_t i = 0; i < k->nparam; i++) {
         const UOp *b = k->param[i].buffer;
         if (!k->param[i].read) continue;
-        if (b->op != UOP_BUFFER || !(graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)])) return false;
+        if (b->op != UOP_BUFFER || !(graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)] == ONCE)) return false;
     }
     return !k->nvar;
 }
@@ -205,7 +207,8 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
         item->kernel = k;
         if (!k->root) return fail(TG_UNSUPPORTED, "a kernel reads more than %d tensors", KERNEL_PARAMS);
         item->once = all_once(s, k, once);
-        if (item->once) once[buffer_slot(piece[i].cut->buffer)] = 1;
+        uint8_t *when = &once[buffer_slot(piece[i].cut->buffer)];
+        *when = item->once && *when != EACH_RUN ? ONCE : EACH_RUN;
     }
     return graph_error(r->g);
 }

@@ -347,6 +347,14 @@ static void fix_seen_outside(Schedule *s, Layout *all)
     }
 }
 
+/* Buffers that only kernels at load write. */
+static void written_once(const Schedule *s, uint8_t *once)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < s->count; i++)
+            if (s->item[i].kernel && s->item[i].once == !pass) once[buffer_slot(s->item[i].kernel->param[0].buffer)] = !pass;
+}
+
 static void choose(Layout *all, uint32_t n)
 {
     for (uint32_t b = 0; b < n; b++) {
@@ -376,12 +384,12 @@ TgStatus sched_layout(Schedule *s, const Target *t)
     uint8_t *once = NEW_N(scratch, uint8_t, nbuffer + 1);
     Access *access = NEW_N(scratch, Access, s->count + 1);
     fix_seen_outside(s, all);
+    written_once(s, once);
     for (uint32_t i = 0; i < s->count; i++) {
         Kernel *k = s->item[i].kernel;
         if (!k) continue;
         kernel_count(k);
         accesses(&access[i], k, scratch);
-        if (s->item[i].once) once[buffer_slot(k->param[0].buffer)] = 1;
         if (access[i].heavy) vote_heavy(s, all, k, &access[i], once);
     }
     for (int round = 0; round < 6; round++)

@@ -167,13 +167,23 @@ static int free_number(Kernel *k)
     return ~used ? __builtin_ctzll(~used) : 64;
 }
 
+/* Every element is computed from memory that the kernel does not write: computing one twice does no harm. */
+static bool is_pure(const Kernel *k)
+{
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (k->param[i].written && k->param[i].read) return false;
+    return true;
+}
+
+/* Where the factor does not divide, the last part of an UPCAST begins early enough to end with the axis: it overlaps the part before, and no access needs a gate. */
 static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n)
 {
     const UOp *r = axis[o->axis];
     int64_t size = r->src[0]->vmax, f = o->factor;
     int number = free_number(k);
     if (!uop_is_const(r->src[0])) return fail(TG_USAGE, "optops: axis %d has a symbolic size", o->axis);
-    if (f < 1 || size % f) return fail(TG_USAGE, "optops: %lld does not divide axis %d of size %lld", (long long)f, o->axis, (long long)size);
+    bool overlap = f >= 1 && f < size && size % f && o->target == AXIS_UPCAST && !o->top && range_type(r) == AXIS_LOOP && is_pure(k);
+    if (f < 1 || (size % f && !overlap)) return fail(TG_USAGE, "optops: %lld does not divide axis %d of size %lld", (long long)f, o->axis, (long long)size);
     if (!strchr(target_rule[o->target].from, axis_letter[range_type(r)])) return fail(TG_USAGE, "optops: axis %d of type %c cannot become %s", o->axis, axis_letter[range_type(r)], target_name[o->target]);
     if (f > target_rule[o->target].most) return fail(TG_USAGE, "optops: %s of %lld; at most %d", target_name[o->target], (long long)f, target_rule[o->target].most);
     if (number == 64) return fail(TG_USAGE, "optops: more than 64 ranges");
@@ -187,8 +197,10 @@ static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_
         c.value = c.list[0] = mine;
         c.n = 1;
     } else {
-        const UOp *rest = uop_range(g, range_number(r), uop_index(g, size / f), range_type(r)), *outer = o->top ? mine : rest, *inner = o->top ? rest : mine;
-        c.value = index_math(g, UOP_ADD, index_math(g, UOP_MUL, outer, inner->src[0]), inner);
+        const UOp *rest = uop_range(g, range_number(r), uop_index(g, (size + f - 1) / f), range_type(r)), *outer = o->top ? mine : rest, *inner = o->top ? rest : mine;
+        const UOp *start = index_math(g, UOP_MUL, outer, inner->src[0]), *last = uop_index(g, size - f);
+        if (overlap) start = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, start, last), start, last);
+        c.value = index_math(g, UOP_ADD, start, inner);
         c.list[0] = outer;
         c.list[1] = inner;
         c.n = 2;

@@ -104,7 +104,7 @@ static void foresee(Rangeify *r, const UOp *const *order, uint32_t n)
             if (pass && (f & HEAVY) && !(f & STATISTIC) && (f & TO_STATISTIC) && fan[u->id] > 1 && !view) r->rests[u->id] = 1;
             for (uint32_t k = 0; k < value_sources(u); k++) {
                 uint8_t *s = &fact[u->src[k]->id];
-                if (!pass) fan[u->src[k]->id] += fan[u->src[k]->id] < 9;
+                if (!pass && fan[u->src[k]->id] < 9) fan[u->src[k]->id] += view && fan[u->id] ? fan[u->id] : 1;
                 if (is_product(u) || (view && (f & TO_PRODUCT))) *s |= TO_PRODUCT;
                 if ((u->op == UOP_REDUCE && !is_contraction(u)) || (passes && (f & TO_STATISTIC) && !r->rests[u->id] && !is_product(u))) *s |= TO_STATISTIC;
             }
