@@ -179,8 +179,9 @@ static V widen(const Match *m)
 static V narrow_div(const Match *m)
 {
     DType t = (DType)m->root->dtype;
-    if (!is_narrow(m, t) || m->slot[Y]->dtype != DT_F32) return NULL;
-    return cast_to(m->g, t, ALU2(m->g, DIV, cast_to(m->g, DT_F32, m->slot[X]), m->slot[Y]));
+    const UOp *u = m->root, *r = u->src[m->slot[X] == u->src[0]];
+    if (!is_narrow(m, t) || m->slot[Y]->dtype != t || r->src[0]->dtype != DT_F32) return NULL;
+    return cast_to(m->g, t, ALU2(m->g, DIV, cast_to(m->g, DT_F32, m->slot[X]), cast_to(m->g, DT_F32, m->slot[Y])));
 }
 
 /* bf16 is the upper half of an f32. */
@@ -205,7 +206,7 @@ static V to_bf16(const Match *m)
 static const Rule select[] = {
     /* name          see                                write               only if   make */
     { "div",         P(MUL, x, P(RECIP, y)),            P(DIV, x, y),       is_float, NULL },
-    { "div-narrow",  P(MUL, x, P(CAST, P(RECIP, y))),   NULL,               NULL,     narrow_div },
+    { "div-narrow",  P(MUL, x, P(CAST, P(RECIP, P(CAST, y)))), NULL,               NULL,     narrow_div },
     { "recip-exact", P(RECIP, c),                       NULL,               NULL,     recip_const },
     { "mulacc",      P(ADD, P(MUL, x, y), z),           P(MULACC, x, y, z), has_fma,  NULL },
     { "div-shift",   P(IDIV, x, c),                     NULL,               NULL,     shift_for_div },

@@ -66,13 +66,16 @@ static const UOp *whole(Graph *g, const UOp *v)
 }
 
 /* v * count in v's type, or NULL where a sum of floats might round. Integers wrap alike either way. */
-static const UOp *times(Graph *g, const UOp *v, const UOp *count, const UOp *range)
+static const UOp *times(const Match *m, const UOp *v, const UOp *count)
 {
+    Graph *g = m->g;
     DType t = (DType)v->dtype;
     if (t == DT_BOOL) return ALU2(g, AND, v, ALU2(g, CMPLT, uop_index(g, 0), count));
     if (!dtype_is_float(t)) return ALU2(g, MUL, v, cast_to(g, t, count));
     const UOp *n = whole(g, v);
-    int64_t most = INT64_C(1) << (t == DT_F64 ? 53 : t == DT_F32 ? 24 : t == DT_F16 ? 11 : 8), length = range->src[0]->vmax;
+    int64_t most = INT64_C(1) << (t == DT_F64 ? 53 : t == DT_F32 ? 24 : t == DT_F16 ? 11 : 8), length = 1;
+    for (uint32_t k = 1; k < m->root->nsrc; k++)                /* the other ranges' sum must not round either */
+        if (__builtin_mul_overflow(length, m->root->src[k]->op == UOP_RANGE ? m->root->src[k]->src[0]->vmax : 1, &length)) return NULL;
     if (!n || length > most || n->vmin < -(most / length) || n->vmax > most / length) return NULL;
     return cast_to(g, t, ALU2(g, MUL, n, count));
 }
@@ -81,7 +84,7 @@ static const UOp *unused_range(const Match *m, const UOp *range, const UOp *v)
 {
     if (depends(v, range)) return NULL;
     if (m->root->arg.i == UOP_MAX) return v;
-    return m->root->arg.i == UOP_ADD ? times(m->g, v, range->src[0], range) : NULL;
+    return m->root->arg.i == UOP_ADD ? times(m, v, range->src[0]) : NULL;
 }
 
 static const UOp *reduce_unused(const Match *m) { return each_range(m, unused_range); }
@@ -189,7 +192,7 @@ static const UOp *counted(const Match *m, const UOp *range, const UOp *value)
     const UOp *lo = uop_index(m->g, 0), *hi = range->src[0];
     for (uint32_t k = 0; k < n; k++)
         if (!bound_by(m->g, on[k], range, &lo, &hi)) return NULL;
-    const UOp *count = ALU2(m->g, MAX, minus(m->g, hi, lo), uop_index(m->g, 0)), *sum = times(m->g, v, count, range);
+    const UOp *count = ALU2(m->g, MAX, minus(m->g, hi, lo), uop_index(m->g, 0)), *sum = times(m, v, count);
     return sum ? where_or(m->g, off, sum, zero_of(m->g, (DType)value->dtype)) : NULL;
 }
 

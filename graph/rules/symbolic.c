@@ -105,6 +105,7 @@ static const UOp *cast_again(const Match *m)
     const UOp *mid = m->root->src[0], *a = mid->src[0];
     DType t = (DType)m->root->dtype;
     if (t == DT_BOOL || !fits(a, (DType)mid->dtype)) return NULL;
+    if (dtype_is_float((DType)mid->dtype) && dtype_is_int(t) && !fits(a, t)) return NULL;      /* a float saturates, an integer wraps */
     return cast_to(m->g, t, a);
 }
 
@@ -121,12 +122,21 @@ static const UOp *cast_parts(const Match *m)
 static bool same_cast(const Match *m) { return m->root->dtype == m->slot[X]->dtype; }
 static bool integral(const Match *m) { return dtype_is_int((DType)m->slot[X]->dtype); }
 
+/* A constant NaN has no payload, so bits that are a NaN stay bits. */
+static bool is_nan_bits(int64_t v)
+{
+    double f;
+    memcpy(&f, &v, 8);
+    return isnan(f);
+}
+
 static const UOp *bits_const(const Match *m)
 {
     DType from = (DType)m->slot[C]->dtype, to = (DType)m->root->dtype;
     int64_t v = m->slot[C]->arg.i;
     if (from == to) return m->slot[C];
-    if (from == DT_F64 || to == DT_F64) return UOP0(m->g, UOP_CONST, to, ARG_I(v));
+    if (from == DT_F64) return UOP0(m->g, UOP_CONST, to, ARG_I(v));
+    if (to == DT_F64) return is_nan_bits(v) ? NULL : UOP0(m->g, UOP_CONST, to, ARG_I(v));
     if (from == DT_F32) {
         float f = (float)uop_const_float(m->slot[C]);
         int32_t i;
@@ -137,7 +147,7 @@ static const UOp *bits_const(const Match *m)
     int32_t i = (int32_t)v;
     float f;
     memcpy(&f, &i, 4);
-    return uop_float(m->g, to, f);
+    return isnan(f) ? NULL : uop_float(m->g, to, f);
 }
 
 static const UOp *bits_again(const Match *m)
@@ -183,7 +193,7 @@ static const Rule simple[] = {
     { "bits-same",    P(BITCAST, x),               x,           same_cast,  NULL },
     { "load-never",   P(LOAD, x, y, no),           NULL,        NULL,       no_load },
     { "load-always",  P(LOAD, x, y, yes),          NULL,        NULL,       plain_load },
-    { "end-once",     P_MORE(END, x, c),           NULL,        NULL,       without_consts },
+    { "end-once",     P_MORE(END, x),              NULL,        NULL,       without_consts },
     { "reduce-once",  P_MORE(REDUCE, x),           NULL,        NULL,       without_consts },
 };
 const RuleTable table_simple = RULES(simple);
@@ -191,6 +201,7 @@ const RuleTable table_simple = RULES(simple);
 /* ---- logic ---- */
 
 static bool bool_arms(const Match *m) { return m->slot[X]->dtype == DT_BOOL; }
+static bool two_bools(const Match *m) { return m->slot[X]->dtype == DT_BOOL && m->slot[Y]->dtype == DT_BOOL; }
 static bool of_bools(const Match *m) { return m->root->src[0]->dtype == DT_BOOL; }
 
 static bool p_bool(const Match *m) { return m->slot[SLOT_P]->dtype == DT_BOOL; }
@@ -200,7 +211,7 @@ static const UOp *as_bool(const Match *m) { return m->slot[X]->dtype == DT_BOOL 
 static const Rule logic[] = {
     { "ne-false",      P(CMPNE, x, no),                        NULL,                          of_bools,  as_bool },
     { "not-not",       P(CMPNE, P(CMPNE, x, yes), yes),        x,                             bool_arms, NULL },
-    { "not-of-bools",  P(CMPNE, P(CMPNE, x, yes), P(CMPNE, y, yes)), P(CMPNE, x, y),          bool_arms, NULL },
+    { "not-of-bools",  P(CMPNE, P(CMPNE, x, yes), P(CMPNE, y, yes)), P(CMPNE, x, y),          two_bools, NULL },
     { "not-or",        P(CMPNE, P(OR, x, y), yes),             P(AND, P(CMPNE, x, yes), P(CMPNE, y, yes)), bool_arms, NULL },
     { "cast-bool-ne",  P(CMPNE, P(CAST, x), zero),             x,                             bool_arms, NULL },
     { "xor-bool",      P(XOR, x, y),                           P(CMPNE, x, y),                is_bool,   NULL },
@@ -332,8 +343,8 @@ static const UOp *unequal_normal(const Match *m)
 static const UOp *less_without_small(const Match *m)
 {
     Poly s, big, small;
-    int64_t lo, hi, k = m->slot[C]->arg.i;
-    if (!poly_of(&s, m->g, m->slot[X]) || s.n < 2) return NULL;
+    int64_t lo, hi, k;
+    if (!poly_of(&s, m->g, m->slot[X]) || s.n < 2 || __builtin_sub_overflow(m->slot[C]->arg.i, s.k, &k) || k > INT64_MAX / 4 || k < INT64_MIN / 4) return NULL;
     for (uint32_t i = 0; i < s.n; i++) {
         int64_t g = s.term[i].c < 0 ? -s.term[i].c : s.term[i].c;
         if (g < 2) continue;
@@ -348,15 +359,10 @@ static const UOp *less_without_small(const Match *m)
     return NULL;
 }
 
-static bool small_const(const Match *m)
-{
-    return index_sources(m) && m->slot[C]->arg.i < INT64_MAX / 4 && m->slot[C]->arg.i > INT64_MIN / 4;
-}
-
 static bool positive_quotient(const Match *m)
 {
     int64_t v;
-    return small_const(m) && m->slot[D]->arg.i > 0 && !__builtin_mul_overflow(m->slot[C]->arg.i, m->slot[D]->arg.i, &v);
+    return index_sources(m) && m->slot[D]->arg.i > 0 && !__builtin_mul_overflow(m->slot[C]->arg.i, m->slot[D]->arg.i, &v);
 }
 
 /* x != c at an end of x's bounds is an inequality, the form that validity understands. */
@@ -395,7 +401,7 @@ static const Rule compare[] = {
     { "lt-normal",     P(CMPLT, x, y),                       NULL,                              index_sources,      less_normal },
     { "ne-normal",     P(CMPNE, x, y),                       NULL,                              index_sources,      unequal_normal },
     { "lt-quotient",   P(CMPLT, P(IDIV, x, d), c),           P(CMPLT, x, P(MUL, c, d)),         positive_quotient,  NULL },
-    { "lt-small",      P(CMPLT, x, c),                       NULL,                              small_const,        less_without_small },
+    { "lt-small",      P(CMPLT, x, c),                       NULL,                              index_sources,      less_without_small },
     { "ne-end",        P(CMPNE, x, c),                       NULL,                              NULL,               unequal_end },
 };
 const RuleTable table_compare = RULES(compare);
