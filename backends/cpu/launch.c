@@ -1,0 +1,424 @@
+/* The CPU Backend: a plan becomes an Executable whose pointers are resolved at load; a run walks its steps in one region of the team.
+ *
+ * Every thread walks the same steps. A step belongs to thread 0 (host functions, copies, kernels without a THREAD range or too small to share) or to all, each
+ * thread taking a contiguous part of the THREAD range. The threads wait for each other where the plan says so, unless all that ran since the last wait and all that
+ * comes before the next is thread 0's. A plan without shared steps never wakes the team: the caller walks alone.
+ * A failed host step stops the work but not the walk, so that the waits stay matched.
+ */
+#define _GNU_SOURCE
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "backends/cpu/cpu.h"
+
+enum { SHARE_NS = 4000, KERNEL_VARS = 16, COPY_PART = 64 << 10 };
+
+struct Device { Machine machine; Target target; Arena *arena; Team *team; char *cache_dir; };
+
+/* A step with everything resolved. */
+typedef struct {
+    uint8_t kind;
+    bool wait, shared;
+    CpuKernel fn;
+    void **args;
+    uint32_t nvar;
+    const uint32_t *var;
+    int64_t count;                      /* of the THREAD range; -1: bound's value */
+    const Kernel *kernel;
+    HostFn host;
+    const HostCall *call;
+    const PlanBuffer *copied;
+} Work;
+
+typedef struct { void **arg; uint32_t port; bool output; } Patch;
+
+struct Executable {
+    Device *device;
+    const Plan *plan;
+    char *arena, *persist, *scratch;
+    int64_t arena_bytes, persist_bytes, scratch_bytes;           /* scratch: a thread */
+    Work *work;
+    uint32_t nwork;
+    Patch *patch;
+    uint32_t npatch;
+    bool shared;
+    Arena *memory;
+    int64_t *vars;                      /* of the run in progress */
+    _Atomic(TgStatus) status;
+};
+
+/* ---- memory ---- */
+
+static void *pages_new(int64_t size)
+{
+    if (size <= 0) return NULL;
+    void *p = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    if (size >= 2 << 20) madvise(p, (size_t)size, MADV_HUGEPAGE);
+    return p;
+}
+
+static void pages_free(void *p, int64_t size)
+{
+    if (p) munmap(p, (size_t)size);
+}
+
+/* ---- one step ---- */
+
+static int64_t bound_value(const Kernel *k, const UOp *u, const int64_t *vars)
+{
+    int64_t v[3] = { 0 }, out = 0;
+    if (u->op == UOP_CONST) return u->arg.i;
+    for (uint32_t i = 0; u->op == UOP_DEFINE_VAR && i < k->nvar; i++)
+        if (k->var[i] == u) return vars[i];
+    for (uint32_t i = 0; i < u->nsrc && i < 3; i++) v[i] = bound_value(k, u->src[i], vars);
+    if (op_is((Op)u->op, FLAG_ALU)) uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out);
+    return out;
+}
+
+static void kernel_work(const Executable *e, const Work *w, int thread, int threads)
+{
+    int64_t vars[KERNEL_VARS];
+    for (uint32_t i = 0; i < w->nvar; i++) vars[i] = e->vars[w->var[i]];
+    int64_t n = w->count >= 0 ? w->count : bound_value(w->kernel, w->kernel->thread_bound, vars);
+    int64_t begin = n * thread / threads, end = n * (thread + 1) / threads;
+    if (begin < end) w->fn(w->args, vars, begin, end, e->scratch + e->scratch_bytes * thread);
+}
+
+static int64_t copied_bytes(const Executable *e, const PlanBuffer *b)
+{
+    int64_t n = dtype_size(b->dtype);
+    for (uint32_t k = 0; k < b->shape->rank; k++) n *= plan_eval(e->plan, b->shape->dim[k], e->vars);
+    return n < 0 ? 0 : n < b->size_bytes ? n : b->size_bytes;
+}
+
+static void copy_work(const Executable *e, const Work *w, int thread, int threads)
+{
+    int64_t n = copied_bytes(e, w->copied), begin = n * thread / threads & ~INT64_C(63), end = thread + 1 == threads ? n : n * (thread + 1) / threads & ~INT64_C(63);
+    if (begin < end) memmove((char *)w->args[0] + begin, (char *)w->args[1] + begin, (size_t)(end - begin));
+}
+
+static void do_work(Executable *e, const Work *w, int thread, int threads)
+{
+    if (w->kind == STEP_KERNEL) kernel_work(e, w, thread, threads);
+    else if (w->kind == STEP_COPY) copy_work(e, w, thread, threads);
+    else e->status = w->host(w->call, w->args, e->vars);
+}
+
+static void walk(void *user, int thread, int threads)
+{
+    Executable *e = user;
+    for (uint32_t i = 0; i < e->nwork; i++) {
+        const Work *w = &e->work[i];
+        if (w->wait && threads > 1) team_wait(e->device->team);
+        if (e->status != TG_OK) continue;
+        if (w->shared) do_work(e, w, thread, threads);
+        else if (!thread) do_work(e, w, 0, 1);
+    }
+}
+
+static TgStatus walk_all(Executable *e)
+{
+    e->status = TG_OK;
+    if (e->shared) team_run(e->device->team, walk, e);
+    else walk(e, 0, 1);
+    return e->status;
+}
+
+/* ---- load ---- */
+
+static int64_t cost_ns(const Kernel *k)
+{
+    return k->flops / 8 + k->bytes / 10;
+}
+
+static bool worth_sharing(const Device *d, const Kernel *k, int64_t count) { return d->machine.count > 1 && count != 1 && count != 0 && cost_ns(k) > SHARE_NS; }
+
+static void *address(const Executable *e, const PlanBuffer *b)
+{
+    switch (b->kind) {
+    case MEM_ARENA: return e->arena + b->offset;
+    case MEM_PERSIST: return e->persist + b->offset;
+    case MEM_CONST: return (void *)(uintptr_t)b->data;           /* kernels only read it */
+    default: return NULL;
+    }
+}
+
+static void resolve_args(Executable *e, Work *w, const Step *s)
+{
+    w->args = NEW_N(e->memory, void *, s->narg + 1);
+    for (uint32_t k = 0; k < s->narg; k++) {
+        const PlanBuffer *b = &e->plan->buffer[s->arg[k]];
+        w->args[k] = address(e, b);
+        if (b->kind == MEM_INPUT || b->kind == MEM_OUTPUT) e->patch[e->npatch++] = (Patch){ &w->args[k], (uint32_t)b->offset, b->kind == MEM_OUTPUT };
+    }
+}
+
+static Work resolve(Executable *e, const Step *s, const Code *c)
+{
+    Work w = { .kind = s->kind, .nvar = s->nvar, .var = s->var, .count = s->thread_count, .host = s->host, .call = s->call };
+    resolve_args(e, &w, s);
+    if (s->kind == STEP_KERNEL) {
+        w.kernel = e->plan->kernel[s->kernel];
+        w.fn = c->fn[s->kernel];
+        w.shared = worth_sharing(e->device, w.kernel, s->thread_count);
+        int64_t local = (w.kernel->local_bytes + 4095) & ~INT64_C(4095);
+        if (local > e->scratch_bytes) e->scratch_bytes = local;
+    } else if (s->kind == STEP_COPY) {
+        w.copied = &e->plan->buffer[s->arg[0]];
+        w.shared = e->device->machine.count > 1 && w.copied->size_bytes > 2 * COPY_PART;
+    }
+    return w;
+}
+
+/* Drops waits that only thread 0 would see. */
+static void thin_waits(Executable *e)
+{
+    bool shared_before = false;
+    e->shared = false;
+    for (uint32_t i = 0; i < e->nwork;) {
+        uint32_t end = i + 1;
+        bool shared = e->work[i].shared;
+        for (; end < e->nwork && !e->work[end].wait; end++) shared |= e->work[end].shared;
+        e->work[i].wait &= shared || shared_before;
+        shared_before = shared || (!e->work[i].wait && shared_before);
+        e->shared |= shared;
+        i = end;
+    }
+}
+
+static void collect(Executable *e, const Code *c, bool once)
+{
+    bool wait = false;
+    e->nwork = e->npatch = 0;
+    for (uint32_t i = 0; i < e->plan->nstep; i++) {
+        const Step *s = &e->plan->step[i];
+        wait |= s->sync;
+        if (s->once != once) continue;
+        e->work[e->nwork] = resolve(e, s, c);
+        e->work[e->nwork++].wait = wait;
+        wait = false;
+    }
+    thin_waits(e);
+}
+
+static uint32_t args_total(const Plan *p)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->nstep; i++) n += p->step[i].narg;
+    return n;
+}
+
+static TgStatus allocate(Executable *e)
+{
+    const Plan *p = e->plan;
+    e->arena_bytes = p->arena_bytes + 64;
+    e->persist_bytes = p->persist_bytes + 64;
+    if (!(e->arena = pages_new(e->arena_bytes)) || !(e->persist = pages_new(e->persist_bytes)))
+        return fail(TG_LIMIT, "no memory for %lld bytes of the model's values", (long long)(p->arena_bytes + p->persist_bytes));
+    e->work = NEW_N(e->memory, Work, p->nstep + 1);
+    e->patch = NEW_N(e->memory, Patch, args_total(p) + 1);
+    return TG_OK;
+}
+
+static TgStatus load_all(Executable *e, const Code *c)
+{
+    int64_t *vars = NEW_N(e->memory, int64_t, e->plan->nvar + 1);
+    TRY(allocate(e));
+    e->vars = vars;
+    collect(e, c, false);                                        /* for the largest scratch */
+    collect(e, c, true);
+    e->scratch_bytes += 4096 + 64;                               /* threads' scratches do not start at equal places of a page */
+    if (!(e->scratch = pages_new(e->scratch_bytes * e->device->machine.count))) return fail(TG_LIMIT, "no memory for scratch");
+    int64_t scratch = e->scratch_bytes;
+    TgStatus s = walk_all(e);
+    collect(e, c, false);
+    e->scratch_bytes = scratch;
+    return s;
+}
+
+static void cpu_unload(Executable *e)
+{
+    if (!e) return;
+    pages_free(e->arena, e->arena_bytes);
+    pages_free(e->persist, e->persist_bytes);
+    pages_free(e->scratch, e->scratch_bytes * e->device->machine.count);
+    arena_free(e->memory);
+    free(e);
+}
+
+static TgStatus cpu_load(Executable **out, Device *d, const Plan *p, Code *c)
+{
+    Executable *e = calloc(1, sizeof *e);
+    if (!e) return fail(TG_LIMIT, "out of memory");
+    e->device = d;
+    e->plan = p;
+    e->memory = arena_new();
+    TgStatus s = load_all(e, c);
+    if (s) cpu_unload(e);
+    else *out = e;
+    return s;
+}
+
+static TgStatus cpu_run(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars)
+{
+    for (uint32_t i = 0; i < e->npatch; i++) {
+        const Patch *p = &e->patch[i];
+        *p->arg = p->output ? outputs[p->port] : (void *)(uintptr_t)inputs[p->port];
+    }
+    e->vars = vars;
+    return walk_all(e);
+}
+
+/* ---- timing one kernel, for search ---- */
+
+typedef struct { Device *d; CpuKernel fn; void **args; int64_t vars[KERNEL_VARS], count, scratch_bytes; char *scratch; int runs; double limit_s, best_s; bool stop; } Timing;
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void timing_part(const Timing *t, int thread, int threads)
+{
+    int64_t begin = t->count * thread / threads, end = t->count * (thread + 1) / threads;
+    if (begin < end) t->fn(t->args, t->vars, begin, end, t->scratch + t->scratch_bytes * thread);
+}
+
+/* The first round warms caches and pages, and is taken only when it alone is beyond the limit. */
+static void timing_rounds(void *user, int thread, int threads)
+{
+    Timing *t = user;
+    for (int r = 0; r <= t->runs && !t->stop; r++) {
+        if (threads > 1) team_wait(t->d->team);
+        double start = thread ? 0 : now_s();
+        timing_part(t, thread, threads);
+        if (threads > 1) team_wait(t->d->team);
+        if (!thread) {
+            double s = now_s() - start;
+            t->stop = t->limit_s > 0 && s > (r ? 1 : 3) * t->limit_s;
+            if ((r || t->stop || !t->runs) && (t->best_s < 0 || s < t->best_s)) t->best_s = s;
+        }
+        if (threads > 1) team_wait(t->d->team);
+    }
+}
+
+static size_t param_bytes(const Kernel *k, uint32_t slot)
+{
+    const UOp *b = k->param[slot].buffer;
+    size_t bytes = b ? (size_t)(uop_numel(b) * dtype_size((DType)b->dtype)) : 0;
+    for (uint32_t i = 0; i < k->linear->nsrc; i++) {
+        const UOp *u = k->linear->src[i];
+        if (u->op != UOP_PARAM || u->arg.i != (int64_t)slot) continue;
+        size_t n = (size_t)(uop_numel(u) * dtype_size((DType)u->dtype));
+        if (n > bytes) bytes = n;
+    }
+    return bytes;
+}
+
+typedef void Fill(void *user, uint32_t slot, void *ptr, size_t bytes);
+
+static TgStatus timing_memory(Timing *t, const Kernel *k, Fill *fill, void *user)
+{
+    for (uint32_t i = 0; i < k->nparam; i++) {
+        size_t n = param_bytes(k, i);
+        if (!(t->args[i] = pages_new((int64_t)n + 64))) return fail(TG_LIMIT, "no memory to time kernel %s", k->name);
+        if (fill) fill(user, i, t->args[i], n);
+    }
+    t->scratch_bytes = ((k->local_bytes + 4095) & ~INT64_C(4095)) + 4096 + 64;
+    t->scratch = pages_new(t->scratch_bytes * t->d->machine.count);
+    return t->scratch ? TG_OK : fail(TG_LIMIT, "no memory to time kernel %s", k->name);
+}
+
+/* What the kernel writes, from fresh inputs: timing may have run it on its own results. */
+static void timing_results(Timing *t, const Kernel *k, Fill *fill, void *user, void *const *out)
+{
+    for (uint32_t i = 0; i < k->nparam && fill; i++) fill(user, i, t->args[i], param_bytes(k, i));
+    timing_part(t, 0, 1);
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (k->param[i].written && out[i]) memcpy(out[i], t->args[i], param_bytes(k, i));
+}
+
+static TgStatus cpu_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k, Fill *fill, void *user, int runs, double limit_s, void *const *out)
+{
+    void *args[KERNEL_PARAMS] = { 0 };
+    Timing t = { .d = d, .fn = c->fn[i], .args = args, .runs = runs, .limit_s = limit_s, .best_s = -1 };
+    for (uint32_t v = 0; v < k->nvar && v < KERNEL_VARS; v++) t.vars[v] = k->var[v]->vmax;
+    t.count = k->thread_bound ? bound_value(k, k->thread_bound, t.vars) : 1;
+    TgStatus s = timing_memory(&t, k, fill, user);
+    if (!s && worth_sharing(d, k, t.count)) team_run(d->team, timing_rounds, &t);
+    else if (!s) timing_rounds(&t, 0, 1);
+    if (!s && out) timing_results(&t, k, fill, user, out);
+    for (uint32_t p = 0; p < k->nparam; p++) pages_free(args[p], (int64_t)param_bytes(k, p) + 64);
+    pages_free(t.scratch, t.scratch_bytes * d->machine.count);
+    *seconds = t.best_s;
+    return s;
+}
+
+/* ---- the device ---- */
+
+static void cpu_close(Device *d)
+{
+    if (!d) return;
+    team_free(d->team);
+    arena_free(d->arena);
+    free(d);
+}
+
+static Target target_of(const Machine *m)
+{
+    return (Target){ .kind = "cpu", .vector_bytes = m->avx512 ? 64 : m->avx ? 32 : 16, .vector_registers = m->avx512 ? 32 : 16, .threads = m->count,
+                     .l1_bytes = m->l1_bytes, .l2_bytes = m->l2_bytes, .has_threads = true, .has_fma = m->fma || m->avx512, .has_amx = false };
+}
+
+static TgStatus cpu_open(Device **out, const DeviceOptions *o)
+{
+    Device *d = calloc(1, sizeof *d);
+    if (!d) return fail(TG_LIMIT, "out of memory");
+    d->arena = arena_new();
+    TgStatus s = machine_read(&d->machine, d->arena, o->cpus, o->threads);
+    if (!s && !(d->team = team_new(d->machine.cpu, d->machine.count))) s = fail(TG_LIMIT, "out of memory");
+    if (s) return cpu_close(d), s;
+    d->target = target_of(&d->machine);
+    d->cache_dir = o->cache_dir ? arena_strdup(d->arena, o->cache_dir) : NULL;
+    *out = d;
+    return TG_OK;
+}
+
+static const Target *cpu_target(const Device *d) { return &d->target; }
+
+static void cpu_describe(const Device *d, char name[128], char features[256])
+{
+    memcpy(name, d->machine.name, 128);
+    memcpy(features, d->machine.features, 256);
+}
+
+static TgStatus cpu_render(Text *out, const Device *d, const Kernel *k)
+{
+    (void)d;
+    return cstyle_render(out, &cpu_style, k, k->name);
+}
+
+static TgStatus cpu_backend_compile(Code **out, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats) { return cpu_compile(out, d->cache_dir, d->machine.count, k, n, stats); }
+
+static TgStatus cpu_backend_assembly(Text *out, Device *d, const Kernel *k)
+{
+    (void)d;
+    return cpu_assembly(out, k);
+}
+
+static double cpu_device_seconds(const Executable *e)
+{
+    (void)e;
+    return 0;
+}
+
+const Backend backend_cpu = {
+    .name = "cpu", .open = cpu_open, .close = cpu_close, .target = cpu_target, .describe = cpu_describe, .render = cpu_render, .compile = cpu_backend_compile,
+    .code_free = cpu_code_free, .load = cpu_load, .unload = cpu_unload, .run = cpu_run, .device_seconds = cpu_device_seconds, .time = cpu_time, .assembly = cpu_backend_assembly,
+};
