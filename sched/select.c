@@ -1,48 +1,38 @@
 /* Select: what a target cannot say is written in what it can (kernel.h, form 4 to 5).
  *
- * Arithmetic on f16 and bf16 is done in f32 with one rounding an op, where the target has none of its own; a sum of them is kept in f32 and rounded once. Casts
- * between them and other types go through f32. Then the rules of rules_select: one rounded division, MULACC, polynomials.
+ * A sum of f16 or bf16 is kept in f32 and rounded once, where the target has no arithmetic of its own; casts between them and types other than f32 go through f32.
+ * The rest is rules (graph/rules/decompose.c): one rounded division, MULACC, shifts, polynomials, narrow arithmetic.
  */
 #include <stdlib.h>
 
 #include "graph/rewrite.h"
 #include "sched/sched.h"
 
-typedef struct { Graph *g; const Target *t; const UOp **map; } Select;
+typedef struct { Graph *g; SelectOptions has; const UOp **map; } Select;
 
 static bool is_half(DType t) { return t == DT_F16 || t == DT_BF16; }
-static bool lacks(const Select *s, DType t) { return (t == DT_F16 && !(s->t && s->t->has_f16)) || (t == DT_BF16 && !(s->t && s->t->has_bf16)); }
-
+static bool lacks(const Select *s, DType t) { return (t == DT_F16 && !s->has.has_f16) || (t == DT_BF16 && !s->has.has_bf16); }
 static const UOp *cast_to(Graph *g, const UOp *u, DType t) { return u->dtype == t ? u : UOP(g, UOP_CAST, t, NO_ARG, u); }
-
-static bool widens(const Select *s, const UOp *u)
-{
-    bool computes = (op_is((Op)u->op, FLAG_ALU) && u->op != UOP_CAST && u->op != UOP_WHERE) || u->op == UOP_REDUCE;
-    return computes && (lacks(s, (DType)u->dtype) || lacks(s, (DType)u->src[0]->dtype));
-}
 
 static const UOp *select_cast(Select *s, const UOp *u)
 {
-    const UOp *x = u->src[0];
-    bool direct = x->dtype == DT_F32 || u->dtype == DT_F32 || x->dtype == u->dtype || (!is_half((DType)x->dtype) && !is_half((DType)u->dtype));
-    return direct ? u : cast_to(s->g, cast_to(s->g, x, DT_F32), (DType)u->dtype);
+    DType from = (DType)u->src[0]->dtype, to = (DType)u->dtype;
+    if (from == DT_F32 || to == DT_F32 || from == to || (!is_half(from) && !is_half(to))) return u;
+    return cast_to(s->g, cast_to(s->g, u->src[0], DT_F32), to);
 }
 
 static const UOp *select_one(Select *s, const UOp *u)
 {
     const UOp *few[16], **src = u->nsrc > 16 ? malloc(u->nsrc * sizeof *src) : few;
-    bool wide = widens(s, u);
-    for (uint32_t k = 0; k < u->nsrc; k++) {
-        src[k] = s->map[u->src[k]->id];
-        if (wide && lacks(s, (DType)src[k]->dtype)) src[k] = cast_to(s->g, src[k], DT_F32);
-    }
+    for (uint32_t k = 0; k < u->nsrc; k++) src[k] = s->map[u->src[k]->id];
+    bool sum = u->op == UOP_REDUCE && lacks(s, (DType)u->dtype);
+    if (sum) src[0] = cast_to(s->g, src[0], DT_F32);
     const UOp *r = uop_with(s->g, u, src);
-    if (wide && r->dtype != u->dtype) r = cast_to(s->g, r, (DType)u->dtype);
     if (src != few) free(src);
-    return r->op == UOP_CAST && !wide ? select_cast(s, r) : r;
+    return sum ? cast_to(s->g, r, (DType)u->dtype) : r->op == UOP_CAST ? select_cast(s, r) : r;
 }
 
-static const UOp *select_all(Select *s, const UOp *root)
+static const UOp *select_types(Select *s, const UOp *root)
 {
     Arena *a = arena_new();
     uint32_t n;
@@ -56,7 +46,8 @@ static const UOp *select_all(Select *s, const UOp *root)
 
 TgStatus kernel_select(Kernel *k, const Target *t)
 {
-    Select s = { .g = k->g, .t = t };
-    k->root = select_all(&s, k->root);
+    bool gpu = t->max_block > 0;
+    Select s = { .g = k->g, .has = { .has_fma = t->has_fma, .whole_math = gpu, .has_f16 = t->has_f16, .has_bf16 = t->has_bf16 } };
+    k->root = graph_rewrite(k->g, select_types(&s, k->root), rules_select(), 0, &s.has);
     return graph_error(k->g);
 }

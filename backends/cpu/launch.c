@@ -192,14 +192,16 @@ static void thin_waits(Executable *e)
 
 static void collect(Executable *e, const Code *c, bool once)
 {
-    bool wait = false;
+    bool wait = false, sizes = false;                            /* sizes: a host function ran, which may have set variables */
     e->nwork = e->npatch = 0;
     for (uint32_t i = 0; i < e->plan->nstep; i++) {
         const Step *s = &e->plan->step[i];
         wait |= s->sync;
         if (s->once != once) continue;
-        e->work[e->nwork] = resolve(e, s, c);
-        e->work[e->nwork++].wait = wait;
+        Work *w = &e->work[e->nwork++];
+        *w = resolve(e, s, c);
+        w->wait = wait || (sizes && w->shared);
+        sizes = w->kind == STEP_HOST || (sizes && !w->wait);
         wait = false;
     }
     thin_waits(e);

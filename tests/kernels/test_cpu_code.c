@@ -10,10 +10,12 @@
 
 #define stop(...) (print_error(__VA_ARGS__), assert_true(false))
 
+static const Target target = { .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 1, .has_fma = true };
+
 static void run_many(Kernel **k, uint32_t n, void *const *const *args, const int64_t *end)
 {
     Code *code = NULL;
-    for (uint32_t i = 0; i < n; i++) assert_int_equal(kernel_linearize(k[i], NULL), TG_OK);
+    for (uint32_t i = 0; i < n; i++) assert_int_equal(kernel_linearize(k[i], &target), TG_OK);
     if (getenv("SHOW")) {
         Text t = { 0 };
         for (uint32_t i = 0; i < n; i++) cstyle_render(&t, &cpu_style, k[i], "k");
@@ -370,7 +372,7 @@ static void halves(void **state)
             int64_t v[2][COUNT];
             for (int e = 0; e < 2 * COUNT; e++) v[e / COUNT][e % COUNT] = random_value((DType)t, false), put(in[e / COUNT], (DType)t, e % COUNT, v[e / COUNT][e % COUNT]);
             hand_sink(k, &end, 1);
-            assert_int_equal(kernel_select(k, NULL), TG_OK);
+            assert_int_equal(kernel_select(k, &target), TG_OK);
             run_one(k, (void *[]){ got, in[0], in[1] }, 1);
             for (int e = 0; e < COUNT; e++) {
                 int64_t p[2] = { v[0][e], v[1][e] }, want;
