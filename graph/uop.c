@@ -343,7 +343,7 @@ static Bounds alu_bounds(int rule, DType t, const UOp *const *src)
         if (b.lo <= 0 || b.hi == INT64_MAX) return all;
         return a.lo >= 0 && a.hi < b.lo ? a : a.lo >= 0 ? (Bounds){ 0, min64(a.hi, b.hi - 1) } : (Bounds){ 0, b.hi - 1 };
     case MM_IDIV:
-        if (b.lo <= 0) return all;
+        if (b.lo <= 0 || (t == DT_U64 && a.hi == INT64_MAX)) return all;       /* INT64_MAX stands for "or more" */
         return (Bounds){ min64(floor_div(a.lo, b.lo), floor_div(a.lo, b.hi)), max64(floor_div(a.hi, b.lo), floor_div(a.hi, b.hi)) };
     case MM_CMPLT: return dtype_is_float(src[0]->dtype) || src[0]->dtype == DT_U64 ? all : (Bounds){ a.hi < b.lo, a.lo < b.hi };
     case MM_CMPNE: return dtype_is_float(src[0]->dtype) ? all : (Bounds){ a.hi < b.lo || b.hi < a.lo, !(a.lo == a.hi && b.lo == b.hi && a.lo == b.lo) };

@@ -46,6 +46,7 @@ static bool one_value(const Match *m)
 {
     const UOp *u = m->root;
     if (u->vmin != u->vmax || u->op == UOP_CONST || dtype_is_float((DType)u->dtype) || u->dtype == DT_VOID) return false;
+    if (u->dtype == DT_U64 && u->vmax == INT64_MAX) return false;              /* stands for "or more" */
     if (u->op == UOP_RANGE || u->op == UOP_SPECIAL) return uop_is_int_const(u->src[0], 1);
     return op_is((Op)u->op, FLAG_ALU) || u->op == UOP_DEFINE_VAR;
 }
