@@ -1,0 +1,343 @@
+/* Attention and what stands around it in transformers: the standard's operators, and those that onnxruntime's own exporters write (domain com.microsoft).
+ * In: queries, keys, values as [batch, heads, rows, size] or [batch, rows, heads * size]. Out: as they came. Scores and softmax are plain reduces in f32, so
+ * that the scheduler may join them; masks are comparisons of positions, never tables. A row without an allowed key gives zeros.
+ * To add one: a function here and a row in ops.def.
+ */
+#include "frontend/frontend.h"
+
+#include <math.h>
+#include <string.h>
+
+static DType type_of(U x) { return (DType)x->dtype; }
+static bool ok(Graph *g) { return graph_error(g) == TG_OK; }
+
+#define K(v) scalar(g, type_of(x), (v))
+
+/* ---- heads ---- */
+
+/* [batch, rows, heads * size] -> [batch, heads, rows, size] */
+static U split_heads(Graph *g, const Ctx *c, U x, int64_t heads)
+{
+    if (uop_rank(x) == 4) return x;
+    if (uop_rank(x) != 3) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 3 or 4", uop_rank(x));
+    if (heads < 1 || !uop_is_const(uop_dim(x, 2)) || uop_size(x, 2) % heads) return fail_node(g, c, TG_BAD_MODEL, "num_heads", "%lld for a hidden size of %lld", (long long)heads, (long long)uop_size(x, 2));
+    U n = uop_index(g, heads), size = dim_div(g, uop_dim(x, 2), n);
+    return permute(g, reshape(g, x, (U[]){ uop_dim(x, 0), uop_dim(x, 1), n, size }, 4), (int64_t[]){ 0, 2, 1, 3 }, 4);
+}
+
+static U join_heads(Graph *g, U x)
+{
+    if (x->op == UOP_ERROR) return x;
+    U rows = permute(g, x, (int64_t[]){ 0, 2, 1, 3 }, 4);
+    return reshape(g, rows, (U[]){ uop_dim(x, 0), uop_dim(x, 2), dim_mul(g, uop_dim(x, 1), uop_dim(x, 3)) }, 3);
+}
+
+/* a[b, h, n, k] b[b, h/groups, k, m]: each head of b serves `groups` neighbouring heads of a, without copies. */
+static U grouped_matmul(Graph *g, U a, U b)
+{
+    if (a->op == UOP_ERROR || b->op == UOP_ERROR || uop_dim(a, 1) == uop_dim(b, 1)) return matmul(g, a, b);
+    U groups = dim_div(g, uop_dim(a, 1), uop_dim(b, 1));
+    U y = matmul(g, reshape(g, a, (U[]){ uop_dim(a, 0), uop_dim(b, 1), groups, uop_dim(a, 2), uop_dim(a, 3) }, 5), unsqueeze(g, b, 2));
+    return y->op == UOP_ERROR ? y : reshape(g, y, (U[]){ uop_dim(a, 0), uop_dim(a, 1), uop_dim(a, 2), uop_dim(b, 3) }, 4);
+}
+
+/* ---- masks ---- */
+
+static U both(Graph *g, U a, U b) { return !a ? b : !b ? a : and_(g, a, b); }
+static U total_of(Graph *g, U a, U b) { return !a ? b : !b ? a : add(g, a, b); }
+static U positions(Graph *g, U n) { return iota(g, n, DT_I64); }
+
+/* Key j for query i: j <= i + offset + right and j >= i + offset - left; a negative bound is none. offset: i64, [] or [batch, 1, 1, 1]. */
+static U window_mask(Graph *g, U rows, U cols, U offset, int64_t left, int64_t right)
+{
+    U i = add(g, unsqueeze(g, positions(g, rows), 1), offset), j = positions(g, cols), mask = NULL;
+    if (right >= 0) mask = le(g, j, add(g, i, uop_int(g, DT_I64, right)));
+    if (left >= 0) mask = both(g, mask, ge(g, j, sub(g, i, uop_int(g, DT_I64, left))));
+    return mask;
+}
+
+/* Softmax of scores; where not allowed they count as -inf, and a row of nothing but -inf gives zeros. */
+static U masked_softmax(Graph *g, U x)
+{
+    U top = max_reduce(g, x, -1, true), e = exp_(g, sub(g, x, where(g, eq(g, top, K(-INFINITY)), K(0), top))), total = sum(g, e, -1, true);
+    return div_(g, e, where(g, eq(g, total, K(0)), K(1), total));
+}
+
+/* The core: stages[0..3] are the scores raw, after softcap, with bias and mask, and as probabilities. */
+typedef struct { U bias, allowed; double scale, softcap; } Attend;
+static U attend(Graph *g, U q, U k, U v, const Attend *a, U stages[4])
+{
+    U x = stages[0] = mul(g, grouped_matmul(g, q, transpose(g, k)), scalar(g, type_of(q), a->scale));
+    if (x->op == UOP_ERROR) return x;
+    if (a->softcap != 0) x = mul(g, K(a->softcap), tanh_(g, div_(g, x, K(a->softcap))));
+    stages[1] = x;
+    if (a->bias) x = add(g, x, cast(g, a->bias, type_of(x)));
+    if (a->allowed) x = where(g, a->allowed, x, K(-INFINITY));
+    stages[2] = x;
+    stages[3] = a->bias || a->allowed ? masked_softmax(g, x) : softmax(g, x, -1);
+    return grouped_matmul(g, stages[3], v);
+}
+
+static double default_scale(U q) { return 1 / sqrt((double)uop_size(q, 3)); }
+
+/* ---- the standard's Attention (23, 24, 25) ---- */
+
+/* A mask whose last axis is shorter than the keys: the rest is not attended. */
+static U long_mask(Graph *g, U mask, U keys)
+{
+    U before[TG_MAX_RANK], after[TG_MAX_RANK];
+    uint32_t r = uop_rank(mask);
+    if (!r || uop_dim(mask, r - 1) == keys || uop_is_int_const(uop_dim(mask, r - 1), 1)) return mask;
+    for (uint32_t k = 0; k < r; k++) before[k] = after[k] = uop_index(g, 0);
+    after[r - 1] = dim_sub(g, keys, uop_dim(mask, r - 1));
+    return pad(g, mask, before, after, type_of(mask) == DT_BOOL ? NULL : scalar(g, type_of(mask), -INFINITY));
+}
+
+static void read_masks(Graph *g, const Ctx *c, U q, U k, U past, Attend *a)
+{
+    U rows = uop_dim(q, 2), keys = uop_dim(k, 2), mask = c->in[3] ? long_mask(g, c->in[3], keys) : NULL, offset = uop_int(g, DT_I64, 0);
+    int64_t left = attr_int(g, c, "left_window_size", -1), right = attr_int(g, c, "right_window_size", -1);
+    if (mask && type_of(mask) == DT_BOOL) a->allowed = mask;
+    else a->bias = wide(g, mask);
+    if (past) offset = cast(g, uop_dim(past, 2), DT_I64);
+    if (c->in[6]) {                                                         /* how many keys of each batch are not padding */
+        U valid = cast(g, c->in[6], DT_I64);
+        for (int n = 0; n < 3; n++) valid = unsqueeze(g, valid, -1);
+        if (!past) offset = sub(g, valid, cast(g, rows, DT_I64));
+        a->allowed = both(g, a->allowed, lt(g, positions(g, keys), valid));
+    }
+    if (attr_bool(g, c, "is_causal", false)) right = 0;
+    if (left >= 0 || right >= 0) a->allowed = both(g, a->allowed, window_mask(g, rows, keys, offset, left, right));
+}
+
+U op_attention(Graph *g, const Ctx *c)
+{
+    bool flat = uop_rank(c->in[0]) == 3;
+    int64_t mode = attr_int(g, c, "qk_matmul_output_mode", 0), heads = attr_int(g, c, "q_num_heads", 0), kv_heads = attr_int(g, c, "kv_num_heads", 0);
+    U q = split_heads(g, c, c->in[0], heads), k = split_heads(g, c, c->in[1], kv_heads), v = split_heads(g, c, c->in[2], kv_heads), stages[4];
+    if (!ok(g)) return NULL;
+    if (mode < 0 || mode > 3) return fail_node(g, c, TG_BAD_MODEL, "qk_matmul_output_mode", "is %lld; wanted 0 to 3", (long long)mode);
+    if (uop_size(k, 1) < 1 || uop_size(q, 1) % uop_size(k, 1)) return fail_node(g, c, TG_BAD_MODEL, "kv_num_heads", "%lld heads of queries on %lld of keys", (long long)uop_size(q, 1), (long long)uop_size(k, 1));
+    if (!c->in[4] != !c->in[5]) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
+    if (c->in[4]) k = cat(g, (U[]){ c->in[4], k }, 2, 2), v = cat(g, (U[]){ c->in[5], v }, 2, 2);
+    if (!ok(g)) return NULL;
+    Attend a = { .softcap = attr_float(g, c, "softcap", 0), .scale = attr_float(g, c, "scale", default_scale(q)) };
+    read_masks(g, c, q, k, c->in[4], &a);
+    U y = attend(g, wide(g, q), wide(g, k), wide(g, v), &a, stages);
+    if (!ok(g)) return NULL;
+    y = narrow(g, flat ? join_heads(g, y) : y, c->in[0]);
+    return outputs(g, c, (U[]){ y, k, v, narrow(g, stages[mode], c->in[0]) }, 4);
+}
+
+/* ---- positions ---- */
+
+/* Pairs (x1, x2) of the last axis of x [batch, rows, heads, size] turned by an angle given as cosine and sine [.., size/2]. */
+static U rotate(Graph *g, U x, U cosine, U sine, int64_t size, bool interleaved)
+{
+    int64_t half = size / 2;
+    U head = slice_i(g, x, -1, 0, size), a, b;
+    if (head->op == UOP_ERROR) return head;
+    U pairs[] = { uop_dim(x, 0), uop_dim(x, 1), uop_dim(x, 2), uop_index(g, interleaved ? half : 2), uop_index(g, interleaved ? 2 : half) };
+    int64_t axis = interleaved ? 4 : 3;
+    head = reshape(g, head, pairs, 5);
+    a = squeeze(g, slice_i(g, head, axis, 0, 1), axis), b = squeeze(g, slice_i(g, head, axis, 1, 2), axis);
+    U real = sub(g, mul(g, cosine, a), mul(g, sine, b)), imag = add(g, mul(g, sine, a), mul(g, cosine, b));
+    U turned = cat(g, (U[]){ unsqueeze(g, real, axis), unsqueeze(g, imag, axis) }, 2, axis);
+    if (turned->op == UOP_ERROR) return turned;
+    turned = reshape(g, turned, (U[]){ uop_dim(x, 0), uop_dim(x, 1), uop_dim(x, 2), uop_index(g, size) }, 4);
+    return cat(g, (U[]){ turned, slice(g, x, -1, uop_index(g, size), dim_sub(g, uop_dim(x, 3), uop_index(g, size))) }, 2, -1);
+}
+
+/* Rows of a table; a bad index reads a neighbour, never beyond. */
+static U rows_at(Graph *g, U table, U ids)
+{
+    U last = dim_sub(g, uop_dim(table, 0), uop_index(g, 1));
+    return take(g, table, clamp(g, cast(g, ids, DT_INDEX), uop_index(g, 0), last), 0);
+}
+
+static U rotary(Graph *g, const Ctx *c, U cosine, U sine, U ids)
+{
+    U x = wide(g, c->in[0]), like = c->in[0];
+    int64_t heads = attr_int(g, c, "num_heads", 0), size = attr_int(g, c, "rotary_embedding_dim", 0);
+    bool flat = uop_rank(x) == 3;
+    if (flat && !heads && size && uop_size(x, 2) % size == 0) heads = uop_size(x, 2) / size;
+    if (flat && !heads && uop_rank(cosine) == 2) heads = uop_size(x, 2) / (2 * uop_size(cosine, 1));
+    x = split_heads(g, c, x, heads);
+    if (!ok(g)) return NULL;
+    x = permute(g, x, (int64_t[]){ 0, 2, 1, 3 }, 4);                         /* [batch, rows, heads, size] */
+    size = size ? size : uop_size(x, 3);
+    if (ids) cosine = rows_at(g, cosine, ids), sine = rows_at(g, sine, ids);
+    if (uop_rank(cosine) != 3 || uop_rank(sine) != 3 || size < 2 || size % 2 || size > uop_size(x, 3) || uop_size(cosine, 2) != size / 2 || uop_size(sine, 2) != size / 2)
+        return fail_node(g, c, TG_BAD_MODEL, "cos_cache", "does not fit a rotated size of %lld", (long long)size);
+    U y = rotate(g, x, wide(g, unsqueeze(g, cosine, 2)), wide(g, unsqueeze(g, sine, 2)), size, attr_bool(g, c, "interleaved", false));
+    if (!ok(g)) return NULL;
+    y = flat ? reshape(g, y, like->shape->dim, 3) : permute(g, y, (int64_t[]){ 0, 2, 1, 3 }, 4);
+    return narrow(g, y, like);
+}
+
+U op_rotary_embedding(Graph *g, const Ctx *c) { return rotary(g, c, c->in[1], c->in[2], c->in[3]); }
+
+/* com.microsoft: positions come second; a single one is where the first row stands. */
+U op_rotary_embedding_ms(Graph *g, const Ctx *c)
+{
+    U ids = c->in[1], x = c->in[0];
+    if (uop_rank(x) < 3) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 3 or 4", uop_rank(x));
+    U rows = uop_dim(x, uop_rank(x) == 3 ? 1 : 2);
+    if (uop_numel(ids) == 1) ids = add(g, reshape_i(g, ids, NULL, 0), iota(g, rows, type_of(ids)));
+    if (uop_rank(ids) == 1) ids = expand(g, unsqueeze(g, ids, 0), (U[]){ uop_dim(x, 0), rows }, 2);
+    return rotary(g, c, c->in[2], c->in[3], ids);
+}
+
+/* ---- com.microsoft ---- */
+
+/* A mask of one of the forms: [batch] lengths, [batch, keys], [batch, rows, keys], [batch, 1, rows, keys]; what is 0 gets the filter value added. */
+static U filter_bias(Graph *g, const Ctx *c, U mask, U rows, U keys, double filter)
+{
+    U on;
+    if (uop_rank(mask) == 1) on = lt(g, positions(g, keys), unsqueeze(g, cast(g, mask, DT_I64), 1));
+    else on = ne(g, mask, scalar(g, type_of(mask), 0));
+    if (uop_rank(mask) > 4 || uop_rank(mask) < 1) return fail_node(g, c, TG_UNSUPPORTED, "mask_index", "a mask of rank %u", uop_rank(mask));
+    if (uop_rank(on) == 2) on = unsqueeze(g, on, 1);
+    if (uop_rank(on) == 3) on = unsqueeze(g, on, 1);
+    if (on->op != UOP_ERROR && uop_rank(mask) == 4 && uop_dim(on, 3) != keys)           /* square for the longest sequence */
+        on = slice(g, slice(g, on, 3, uop_index(g, 0), keys), 2, dim_sub(g, keys, rows), rows);
+    return where(g, on, scalar(g, DT_F32, 0), scalar(g, DT_F32, filter));
+}
+
+/** com.microsoft Attention: x [b, s, in] times W [in, 3h] gives queries, keys, values; past [2, b, heads, p, size]. Out: [b, s, h], present. */
+U op_attention_ms(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), w = wide(g, c->in[1]), bias = wide(g, c->in[2]), past = c->in[4], part[3], stages[4];
+    int64_t heads = attr_int(g, c, "num_heads", 0), at = 0, size[3];
+    const int64_t *sizes;
+    uint32_t n;
+    if (uop_rank(x) != 3 || uop_rank(w) != 2 || !uop_is_const(uop_dim(w, 1))) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u and %u; wanted 3 and 2", uop_rank(x), uop_rank(w));
+    if (attr_bool(g, c, "do_rotary", false) || attr_bool(g, c, "past_present_share_buffer", false)) return fail_node(g, c, TG_UNSUPPORTED, "do_rotary", "and shared buffers are not covered");
+    bool given = attr_ints(g, c, "qkv_hidden_sizes", &sizes, &n) && n == 3;
+    U y = matmul(g, x, w);
+    if (bias) y = add(g, y, bias);
+    for (int k = 0; k < 3; k++) {
+        size[k] = given ? sizes[k] : uop_size(w, 1) / 3;
+        if (size[k] < 1 || at + size[k] > uop_size(w, 1)) return fail_node(g, c, TG_BAD_MODEL, "qkv_hidden_sizes", "do not fit weights of %lld columns", (long long)uop_size(w, 1));
+        part[k] = split_heads(g, c, slice_i(g, y, 2, at, at + size[k]), heads);
+        at += size[k];
+    }
+    if (!ok(g)) return NULL;
+    U rows = uop_dim(x, 1), offset = uop_int(g, DT_I64, 0);
+    if (past) {
+        offset = cast(g, uop_dim(past, 3), DT_I64);
+        for (int k = 1; k < 3; k++) part[k] = cat(g, (U[]){ wide(g, squeeze(g, slice_i(g, past, 0, k - 1, k), 0)), part[k] }, 2, 2);
+    }
+    if (!ok(g)) return NULL;
+    double scale = attr_float(g, c, "scale", 0);
+    U keys = uop_dim(part[1], 2);
+    Attend a = { .scale = scale != 0 ? scale : default_scale(part[0]), .bias = wide(g, c->in[5]) };
+    if (c->in[3]) a.bias = total_of(g, a.bias, filter_bias(g, c, c->in[3], rows, keys, attr_float(g, c, "mask_filter_value", -10000)));
+    if (attr_bool(g, c, "unidirectional", false)) a.allowed = window_mask(g, rows, keys, offset, -1, 0);
+    U out = narrow(g, join_heads(g, attend(g, part[0], part[1], part[2], &a, stages)), c->in[0]);
+    if (!ok(g) || c->nout < 2) return out;
+    U present = cat(g, (U[]){ unsqueeze(g, part[1], 0), unsqueeze(g, part[2], 0) }, 2, 0);
+    return outputs(g, c, (U[]){ out, narrow(g, present, c->in[0]) }, 2);
+}
+
+/** com.microsoft MultiHeadAttention: query, key, value [b, rows, h] (or keys and values already by heads), bias [3h], masks, past. */
+U op_multi_head_attention(Graph *g, const Ctx *c)
+{
+    int64_t heads = attr_int(g, c, "num_heads", 0), at = 0;
+    U part[3], stages[4];
+    if (!c->in[1] || !c->in[2] || uop_rank(c->in[0]) != 3) return fail_node(g, c, TG_UNSUPPORTED, NULL, "packed queries, keys and values are not covered");
+    for (int k = 0; k < 3; k++) {
+        U x = wide(g, c->in[k]);
+        if (c->in[3] && uop_rank(x) == 3) x = add(g, x, wide(g, slice_i(g, c->in[3], 0, at, at + uop_size(x, 2))));
+        at += uop_rank(x) == 3 ? uop_size(x, 2) : 0;
+        part[k] = split_heads(g, c, x, heads);
+    }
+    if (!ok(g)) return NULL;
+    U offset = uop_int(g, DT_I64, 0);
+    if (c->in[6] && c->in[7]) {
+        offset = cast(g, uop_dim(c->in[6], 2), DT_I64);
+        for (int k = 1; k < 3; k++) part[k] = cat(g, (U[]){ wide(g, c->in[5 + k]), part[k] }, 2, 2);
+    }
+    if (!ok(g)) return NULL;
+    double scale = attr_float(g, c, "scale", 0);
+    U rows = uop_dim(part[0], 2), keys = uop_dim(part[1], 2);
+    Attend a = { .scale = scale != 0 ? scale : default_scale(part[0]), .bias = wide(g, c->in[5]) };
+    if (c->in[4]) a.bias = total_of(g, a.bias, filter_bias(g, c, c->in[4], rows, keys, attr_float(g, c, "mask_filter_value", -10000)));
+    if (attr_bool(g, c, "unidirectional", false)) a.allowed = window_mask(g, rows, keys, offset, -1, 0);
+    U y = narrow(g, join_heads(g, attend(g, part[0], part[1], part[2], &a, stages)), c->in[0]);
+    return outputs(g, c, (U[]){ y, narrow(g, part[1], c->in[0]), narrow(g, part[2], c->in[0]) }, 3);
+}
+
+/* (x - mean) / deviation along the last axis, times gamma plus beta; the three outputs that follow the first in this family. */
+static U layer_norm(Graph *g, const Ctx *c, U x, U gamma, U beta, bool centred, U out[3])
+{
+    double epsilon = attr_float(g, c, "epsilon", 1e-12);
+    const int64_t axis[] = { -1 };
+    U m = centred ? mean(g, x, axis, 1, true) : NULL, d = m ? sub(g, x, m) : x;
+    U inverse = recip(g, sqrt_(g, add(g, mean(g, mul(g, d, d), axis, 1, true), K(epsilon)))), y = mul(g, mul(g, d, inverse), cast(g, gamma, type_of(x)));
+    out[0] = m, out[1] = inverse, out[2] = x;
+    return beta ? add(g, y, cast(g, beta, type_of(x))) : y;
+}
+
+U op_skip_layer_normalization(Graph *g, const Ctx *c)
+{
+    U x = add(g, wide(g, c->in[0]), wide(g, c->in[1])), more[3], like = c->in[0];
+    if (c->in[4]) x = add(g, x, wide(g, c->in[4]));
+    if (!ok(g)) return NULL;
+    U y = narrow(g, layer_norm(g, c, x, c->in[2], c->in[3], true, more), like);
+    return outputs(g, c, (U[]){ y, more[0], more[1], narrow(g, x, like) }, 4);
+}
+
+U op_skip_rms_normalization(Graph *g, const Ctx *c)
+{
+    U x = add(g, wide(g, c->in[0]), wide(g, c->in[1])), more[3], like = c->in[0];
+    if (c->in[3]) x = add(g, x, wide(g, c->in[3]));
+    if (!ok(g)) return NULL;
+    U y = narrow(g, layer_norm(g, c, x, c->in[2], NULL, false, more), like);
+    return outputs(g, c, (U[]){ y, NULL, more[1], narrow(g, x, like) }, 4);
+}
+
+/** com.microsoft EmbedLayerNormalization: word + position + segment rows, normalised. Second output: how many entries of each mask row are on. */
+U op_embed_layer_normalization(Graph *g, const Ctx *c)
+{
+    U ids = c->in[0], more[3], like = c->in[2];
+    if (uop_rank(ids) != 2 || !like || !c->in[3] || !c->in[5]) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, rows] and all tables");
+    U batch = uop_dim(ids, 0), at = c->in[8] ? c->in[8] : iota(g, uop_dim(ids, 1), DT_I64);
+    U x = add(g, wide(g, rows_at(g, c->in[2], ids)), wide(g, rows_at(g, c->in[3], at)));
+    if (c->in[1] && c->in[4]) x = add(g, x, wide(g, rows_at(g, c->in[4], c->in[1])));
+    if (!ok(g)) return NULL;
+    U y = narrow(g, layer_norm(g, c, x, c->in[5], c->in[6], true, more), like);
+    U count = c->in[7] ? sum(g, cast(g, c->in[7], DT_I32), 1, false) : expand(g, scalar(g, DT_I32, 0), &batch, 1);
+    return outputs(g, c, (U[]){ y, count, narrow(g, x, like) }, 3);
+}
+
+static U with_bias(Graph *g, const Ctx *c) { return c->in[1] ? add(g, wide(g, c->in[0]), wide(g, c->in[1])) : wide(g, c->in[0]); }
+
+U op_gelu_ms(Graph *g, const Ctx *c)        /* Gelu, BiasGelu */
+{
+    U x = with_bias(g, c);
+    return narrow(g, mul(g, mul(g, K(0.5), x), add(g, K(1), erf_(g, mul(g, x, K(M_SQRT1_2))))), c->in[0]);
+}
+
+U op_fast_gelu(Graph *g, const Ctx *c)
+{
+    U x = with_bias(g, c), cube = mul(g, x, mul(g, x, x)), inner = mul(g, K(sqrt(2 / M_PI)), add(g, x, mul(g, K(0.044715), cube)));
+    return narrow(g, mul(g, mul(g, K(0.5), x), add(g, K(1), tanh_(g, inner))), c->in[0]);
+}
+
+U op_quick_gelu(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]);
+    return narrow(g, mul(g, x, sigmoid(g, mul(g, K(attr_float(g, c, "alpha", 1.702)), x))), c->in[0]);
+}
+
+/* com.microsoft FusedMatMul: alpha * A' B', transposed in the last two axes. */
+U op_fused_mat_mul(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), b = wide(g, c->in[1]);
+    if (attr_bool(g, c, "transBatchA", false) || attr_bool(g, c, "transBatchB", false)) return fail_node(g, c, TG_UNSUPPORTED, "transBatchA", "is not covered");
+    if (attr_bool(g, c, "transA", false) && uop_rank(x) > 1) x = transpose(g, x);
+    if (attr_bool(g, c, "transB", false) && uop_rank(b) > 1) b = transpose(g, b);
+    U y = matmul(g, x, b);
+    return y->op == UOP_ERROR ? y : narrow(g, mul(g, y, K(attr_float(g, c, "alpha", 1))), c->in[0]);
+}
