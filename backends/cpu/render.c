@@ -386,7 +386,7 @@ static const char *half_of(CRender *r, const char *x, uint32_t from, uint32_t n)
 {
     Text t = { 0 };
     for (uint32_t l = 0; l < n; l++) text_add(&t, ", %u", from + l);
-    const char *s = cr_text(r, "__builtin_shufflevector(%s, %s%s)", x, x, t.s);
+    const char *s = cr_text(r, "__builtin_shufflevector(%s, %s%s)", x, x, t.s ? t.s : "");
     text_free(&t);
     return s;
 }
