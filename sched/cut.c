@@ -191,7 +191,7 @@ static int by_order(const void *a, const void *b)
 TgStatus cut_kernels(Rangeify *r, Schedule *s)
 {
     Inst **by_number = arena_copy(r->arena, r->all, r->ninst * sizeof *r->all);
-    qsort(r->all, r->ninst, sizeof *r->all, by_node);
+    if (r->ninst) qsort(r->all, r->ninst, sizeof *r->all, by_node);
     for (uint32_t i = 0; i < r->ninst; i++) r->all[i]->expr = express(r, r->all[i]);
     Piece *piece = NEW_N(r->arena, Piece, r->ncut + r->nnode);
     uint32_t n = 0;

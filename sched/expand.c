@@ -225,6 +225,15 @@ static const UOp *expand_end(Expand *x, const UOp *u)
 
 static bool is_index_math(const UOp *u) { return !dtype_is_float((DType)u->dtype) && u->dtype != DT_VOID; }
 
+/* A load of one element whose gate differs by lane is a load a lane. */
+static const UOp *widen_address(Expand *x, const UOp *a, const UOp *gate)
+{
+    const UOp *v[64];
+    if (a->op != UOP_INDEX || uop_rank(a) || !uop_rank(gate)) return a;
+    for (int64_t i = 0; i < uop_numel(gate); i++) v[i] = a->src[1];
+    return UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, a->src[0], uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)uop_numel(gate)));
+}
+
 /* One node under the assignment in x->at. */
 static const UOp *expand_one(Expand *x, const UOp *u)
 {
@@ -236,6 +245,7 @@ static const UOp *expand_one(Expand *x, const UOp *u)
     if (u->op == UOP_INDEX) return address(x, src[0], rewriter_run(x->rw, src[1]));
     if (u->op == UOP_LOAD || u->op == UOP_STORE || (op_is((Op)u->op, FLAG_ALU) && !is_index_math(u)))
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = in_lanes(x, src[k]);
+    if (u->op == UOP_LOAD && u->nsrc > 2) src[0] = widen_address(x, src[0], src[2]);
     return uop_with(x->g, u, src);
 }
 

@@ -247,10 +247,25 @@ static TgStatus swap(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t
     return TG_OK;
 }
 
+/* THREAD loops lie outside of all others: the caller runs a part of them. */
+static bool threads_outermost(Kernel *k)
+{
+    Arena *a = arena_new();
+    uint32_t count;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
+    bool ok = true;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t s = 2; order[i]->op == UOP_END && s < order[i]->nsrc; s++)
+            ok &= range_type(order[i]->src[s]) != AXIS_THREAD || range_type(order[i]->src[s - 1]) == AXIS_THREAD;
+    arena_free(a);
+    return ok;
+}
+
 TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
 {
-    const UOp *axis[64];
+    const UOp *axis[64], *before = k->root;
     uint32_t n = opt_axes(k, axis, 64);
+    if (k->opts.count == OPT_MAX) return fail(TG_USAGE, "optops: more than %d ops", OPT_MAX);
     if (o->kind != OPT_PACK && k->opts.count && k->opts.op[k->opts.count - 1].kind == OPT_PACK) return fail(TG_USAGE, "optops: PACK comes last");
     if (o->kind == OPT_PACK) {
         TRY(opt_pack(k, (uint32_t)o->axis));
@@ -263,7 +278,10 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
         else if (o->kind == OPT_SWAP) TRY(swap(k, o, axis, n));
         else return fail(TG_USAGE, "optops: %s is not covered on %s", opt_name[o->kind], t->kind);
     }
-    if (k->opts.count == OPT_MAX) return fail(TG_USAGE, "optops: more than %d ops", OPT_MAX);
+    if (!threads_outermost(k)) {
+        k->root = before;
+        return fail(TG_USAGE, "optops: a THREAD axis that is not outermost");
+    }
     k->opts.op[k->opts.count++] = *o;
     return TG_OK;
 }

@@ -125,6 +125,19 @@ TgStatus opt_pack(Kernel *k, uint32_t slot)
     return status;
 }
 
+/* The ranges of a packed value, loops first; a lowered kernel has them no more. */
+static uint32_t value_ranges(const Kernel *k, const UOp *value, const UOp **out)
+{
+    Arena *a = arena_new();
+    uint32_t count, n = 0;
+    const UOp **order = uop_toposort(k->g, &value, 1, a, &count);
+    for (int rank = 0; rank < 3; rank++)
+        for (uint32_t i = 0; i < count; i++)
+            if (order[i]->op == UOP_RANGE && rank_of(order[i]) == rank) out[n++] = order[i];
+    arena_free(a);
+    return n;
+}
+
 /* The kernel that fills the packed copy, PARAM(0); the others are the constants it is made of, with the buffers that stand behind them in k. */
 Kernel *pack_kernel(const Kernel *k, uint32_t slot)
 {
@@ -133,7 +146,7 @@ Kernel *pack_kernel(const Kernel *k, uint32_t slot)
     Arena *a = arena_new();
     Graph *g = c->g = graph_new();
     const UOp *range[64], *src[66], *from[64 + KERNEL_PARAMS], *to[64 + KERNEL_PARAMS], *value = uop_copy(g, p->value, NULL), *at = uop_copy(g, p->at, NULL), *size = uop_index(g, p->numel);
-    uint32_t n = pack_order(k, p->value->ranges, range), count, m;
+    uint32_t n = value_ranges(k, p->value, range), count, m;
     for (m = 0; m < n; m++) from[m] = uop_copy(g, range[m], NULL), src[m + 1] = to[m] = uop_range(g, (int)m, from[m]->src[0], AXIS_LOOP);
     const UOp **order = uop_toposort(g, &value, 1, a, &count);
     c->param[c->nparam++].written = true;
