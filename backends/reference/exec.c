@@ -84,19 +84,22 @@ static void index_place(Exec *e, const UOp *u, Place *p)
 {
     const UOp *m = u->src[0];
     p->lanes = ref_lanes(u);
+    p->at[0] = 0;                                                /* a scalar buffer has no axis to index */
     for (uint32_t k = 1; k < u->nsrc; k++) {
         const int64_t *i = value_of(e, u->src[k]);
         uint32_t n = ref_lanes(u->src[k]);
         int64_t size = u->nsrc == 2 ? p->count : uop_is_const(uop_dim(m, k - 1)) ? uop_size(m, k - 1) : *value_of(e, uop_dim(m, k - 1));
         for (uint32_t l = 0; l < p->lanes && !e->status; l++) {
             int64_t v = i[n == 1 ? 0 : l];
-            if (v < 0 || v >= size) broken(e, TG_INTERNAL, "an access is out of bounds", u, v);
-            p->at[l] = (k == 1 ? 0 : p->at[l] * size) + v;
+            p->at[l] = v < 0 || v >= size || (k > 1 && p->at[l] < 0) ? -1 : (k == 1 ? 0 : p->at[l] * size) + v;
         }
     }
 }
 
-static void find_place(Exec *e, const UOp *a, Place *p)
+static bool is_open(const int64_t *gate, uint32_t gates, uint32_t l) { return !gates || gate[gates == 1 ? 0 : l]; }
+
+/* The places of an access; those whose gate is open must be in bounds. */
+static void find_place(Exec *e, const UOp *a, const int64_t *gate, uint32_t gates, Place *p)
 {
     const UOp *m = a->op == UOP_INDEX || a->op == UOP_SHRINK ? a->src[0] : a;
     p->lanes = 0;
@@ -111,7 +114,7 @@ static void find_place(Exec *e, const UOp *a, Place *p)
         for (uint32_t l = 0; l < p->lanes; l++) p->at[l] = first + l;
     }
     for (uint32_t l = 0; l < p->lanes; l++)
-        if (p->at[l] < 0 || p->at[l] >= p->count) broken(e, TG_INTERNAL, "an access is out of bounds", a, p->at[l]);
+        if (is_open(gate, gates, l) && (p->at[l] < 0 || p->at[l] >= p->count)) broken(e, TG_INTERNAL, "an access is out of bounds", a, p->at[l]);
     if (!p->base) broken(e, TG_USAGE, "memory without data", a, 0);
 }
 
@@ -122,7 +125,6 @@ static bool any_lane(const int64_t *v, uint32_t n)
     return false;
 }
 
-/* A gate of several lanes guards each lane, so each lane's place is checked only where its gate is open: the loader takes lanes one by one. */
 static void load(Exec *e, const UOp *u, int64_t *out)
 {
     uint32_t n = ref_lanes(u), gates = u->nsrc > 2 ? ref_lanes(u->src[2]) : 0;
@@ -130,9 +132,9 @@ static void load(Exec *e, const UOp *u, int64_t *out)
     Place p;
     for (uint32_t l = 0; gates && l < n; l++) out[l] = alt[ref_lanes(u->src[1]) == 1 ? 0 : l];
     if (gates && !any_lane(gate, gates)) return;
-    find_place(e, u->src[0], &p);
+    find_place(e, u->src[0], gate, gates, &p);
     for (uint32_t l = 0; l < p.lanes && !e->status; l++)
-        if (!gates || gate[gates == 1 ? 0 : l]) out[l] = scalar_load(p.dtype, p.base, p.at[l]);
+        if (is_open(gate, gates, l)) out[l] = scalar_load(p.dtype, p.base, p.at[l]);
 }
 
 static void store(Exec *e, const UOp *u)
@@ -142,9 +144,9 @@ static void store(Exec *e, const UOp *u)
     Place p;
     if (gates && !any_lane(gate, gates)) return;
     const int64_t *v = value_of(e, u->src[1]);
-    find_place(e, u->src[0], &p);
+    find_place(e, u->src[0], gate, gates, &p);
     for (uint32_t l = 0; l < p.lanes && !e->status; l++)
-        if (!gates || gate[gates == 1 ? 0 : l]) scalar_store(p.dtype, p.base, p.at[l], v[n == 1 ? 0 : l]);
+        if (is_open(gate, gates, l)) scalar_store(p.dtype, p.base, p.at[l], v[n == 1 ? 0 : l]);
 }
 
 /* ---- values ---- */

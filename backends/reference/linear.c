@@ -128,6 +128,10 @@ static void compute(Machine *m, Thread *t, const UOp *u, int64_t *out)
         int64_t l = *operand(m, t, u->src[1]);
         if (l < 0 || l >= ref_lanes(u->src[0])) broken(m, TG_INTERNAL, "no such lane", u, l);
         else *out = operand(m, t, u->src[0])[l];
+    } else if (u->op == UOP_REDUCE && u->arg.blob) {
+        const int64_t *v = operand(m, t, u->src[0]);
+        *out = v[0];
+        for (uint32_t l = 1; l < ref_lanes(u->src[0]); l++) uop_eval((Op)u->arg.i, (DType)u->dtype, (DType)u->dtype, (int64_t[]){ *out, v[l] }, out);
     } else if (u->op == UOP_DEFINE_VAR) {
         uint32_t k = 0;
         while (k < m->k->nvar && m->k->var[k] != u) k++;
