@@ -284,6 +284,54 @@ static uint32_t divisions(Graph *g, const UOp *root, Arena *scratch)
     return found;
 }
 
+/* A reduce range r as outer*c + inner: what divided r by c inside the loop becomes a range of its own. */
+static const UOp *split_reduce(Kernel *k, const UOp *r, int64_t c, int number, Arena *scratch)
+{
+    Graph *g = k->g;
+    uint32_t n;
+    const UOp *outer = uop_range(g, range_number(r), uop_index(g, r->src[0]->arg.i / c), range_type(r)), *inner = uop_range(g, number, uop_index(g, c), range_type(r));
+    const UOp *sum = index_math(g, UOP_ADD, index_math(g, UOP_MUL, outer, uop_index(g, c)), inner);
+    const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, graph_count(g) + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i], *src[72];
+        uint32_t m = 0;
+        for (uint32_t s = 0; s < u->nsrc; s++) {
+            bool closed = s && u->src[s] == r && u->op == UOP_REDUCE;
+            src[m++] = closed ? outer : map[u->src[s]->id];
+            if (closed) src[m++] = inner;
+        }
+        map[u->id] = u == r ? sum : m == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, m);
+    }
+    return graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL);
+}
+
+static int free_number(const UOp *const *order, uint32_t n)
+{
+    int top = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_RANGE && range_number(order[i]) >= top) top = range_number(order[i]) + 1;
+    return top;
+}
+
+/* Reduce ranges that an index divides are split where that takes the divisions out of the loop. */
+static void split_reduces(Kernel *k, Arena *scratch)
+{
+    uint32_t n, before = divisions(k->g, k->root, scratch);
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
+    int number = free_number(order, n);
+    for (uint32_t i = 0; before && i < n && number < 64; i++) {
+        const UOp *u = order[i], *r = u->nsrc ? u->src[0] : NULL;
+        if ((u->op != UOP_MOD && u->op != UOP_IDIV) || r->op != UOP_RANGE || range_type(r) != AXIS_REDUCE || !uop_is_const(r->src[0]) || !uop_is_const(u->src[1])) continue;
+        int64_t c = u->src[1]->arg.i;
+        if (c < 2 || r->src[0]->arg.i % c) continue;
+        const UOp *root = split_reduce(k, r, c, number, scratch);
+        if (divisions(k->g, root, scratch) >= before) continue;
+        k->root = root;
+        split_reduces(k, scratch);
+        return;
+    }
+}
+
 /* root with ranges a, b (neighbours, a outside) walked as one, or NULL when that would cost divisions. */
 static const UOp *merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
 {
@@ -415,6 +463,7 @@ TgStatus sched_layout(Schedule *s, const Target *t)
             const UOp *b = k->param[p].buffer;
             k->param[p].constant = !k->param[p].written && b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
         }
+        split_reduces(k, scratch);
         order_reduces(k, scratch);
         merge_loops(k, scratch);
         kernel_key(k);
