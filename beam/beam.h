@@ -4,4 +4,5 @@
 #include "sched/sched.h"
 
 void heuristic_opts(OptList *out, const Kernel *k, const Target *t);      /* heuristic.c: a good list at once, from the kernel and the device alone */
+void gpu_opts(OptList *out, const Kernel *k, const Target *t);            /* gpu.c: its part for GPUs */
 #endif

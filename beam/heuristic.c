@@ -388,6 +388,10 @@ static void cpu(Plan *p)
 
 void heuristic_opts(OptList *out, const Kernel *k, const Target *t)
 {
+    if (t->max_block) {
+        gpu_opts(out, k, t);
+        return;
+    }
     Plan *p = calloc(1, sizeof *p);
     out->count = 0;
     p->k = kernel_clone(k);

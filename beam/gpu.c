@@ -1,0 +1,410 @@
+/* Heuristics for GPUs: a list of OptOps at once, from the kernel's accesses, the sizes of its loops and the device's size. Nothing here knows an operator.
+ *
+ * Three shapes of kernel. A contraction gets a tile of registers a thread (an axis whose loads lie side by side across threads, and one on which they do not depend),
+ * and shares its reduce among threads when there are too few tiles to fill the device: a small model of loads, multiply-adds and parallelism chooses. Row statistics get a
+ * group of threads a row, all loops over the row alike, so that they share one set of threads. All else gets a thread an element, or one for four.
+ * Every split is tried on a scratch copy; an illegal one is left out. To teach it a new shape: a function like `rows`, and its line in gpu_opts.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "beam/beam.h"
+
+enum { ACCESSES = 96, BLOCK = 128, WARP = 32 };
+typedef struct { bool store, constant, gated; uint32_t slot; uint64_t ranges; int64_t step[64]; } Access;      /* step: INT64_MIN where the index is not linear */
+typedef struct {
+    Kernel *k;                      /* a scratch copy, on which the list is tried as it grows */
+    const Target *t;
+    OptList *out;
+    Access access[ACCESSES];
+    uint32_t naccess, naxis, nout;
+    int number[64];                 /* of the axes as they came: outputs, then reduces */
+    int64_t size[64];               /* by range number; 0: symbolic */
+    uint64_t outs, reduces, rows;   /* rows: outputs on which every reduce depends */
+    double elements, reduced;       /* of the output; of one of them */
+    bool contraction;
+} Gpu;
+
+/* ---- facts ---- */
+
+static int64_t step_of(const UOp *u, const UOp *range)
+{
+    if (u == range) return 1;
+    if (!(u->ranges & range_bit(range))) return 0;
+    if (u->op == UOP_ADD) {
+        int64_t a = step_of(u->src[0], range), b = step_of(u->src[1], range);
+        return a == INT64_MIN || b == INT64_MIN ? INT64_MIN : a + b;
+    }
+    int64_t a = u->op == UOP_MUL && uop_is_const(u->src[1]) ? step_of(u->src[0], range) : INT64_MIN;
+    return a == INT64_MIN ? a : a * u->src[1]->arg.i;
+}
+
+static void add_access(Gpu *p, const UOp *u, const UOp *const *axis)
+{
+    const UOp *index = u->src[0];
+    if (index->op != UOP_INDEX || index->src[0]->op != UOP_PARAM || p->naccess == ACCESSES) return;
+    Access *a = &p->access[p->naccess++];
+    a->store = u->op == UOP_STORE;
+    a->slot = (uint32_t)index->src[0]->arg.i;
+    a->constant = p->k->param[a->slot].constant;
+    a->gated = u->nsrc > 2;
+    a->ranges = index->ranges | (u->nsrc > 2 ? u->src[2]->ranges : 0);
+    for (uint32_t i = 0; i < p->naxis; i++) a->step[p->number[i]] = step_of(index->src[1], axis[i]);
+}
+
+static const UOp *through_casts(const UOp *u)
+{
+    while (u->op == UOP_CAST) u = u->src[0];
+    return u;
+}
+
+static bool contracts(const Gpu *p, const UOp *u)
+{
+    const UOp *m = u->arg.i == UOP_ADD ? through_casts(u->src[0]) : NULL;
+    return m && m->op == UOP_MUL && u->ranges == p->outs && m->src[0]->ranges != m->src[1]->ranges;
+}
+
+static void look_axes(Gpu *p, const UOp *const *axis)
+{
+    p->elements = p->reduced = 1;
+    for (uint32_t i = 0; i < p->naxis; i++) {
+        int n = p->number[i] = range_number(axis[i]);
+        bool out = range_type(axis[i]) == AXIS_LOOP;
+        p->size[n] = uop_is_const(axis[i]->src[0]) ? axis[i]->src[0]->vmax : 0;
+        if (out) p->outs |= range_bit(axis[i]), p->nout++, p->elements *= (double)axis[i]->src[0]->vmax;
+        else p->reduces |= range_bit(axis[i]);
+    }
+}
+
+static void look(Gpu *p)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    const UOp **order = uop_toposort(p->k->g, &p->k->root, 1, a, &n), *axis[64];
+    p->naxis = opt_axes(p->k, axis, 64);
+    look_axes(p, axis);
+    p->rows = p->outs;
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i];
+        if (u->op == UOP_LOAD || u->op == UOP_STORE) add_access(p, u, axis);
+        if (u->op != UOP_REDUCE || u->arg.blob) continue;
+        double trips = 1;
+        for (uint32_t k = 1; k < u->nsrc; k++) trips *= (double)u->src[k]->src[0]->vmax;
+        if (trips > p->reduced) p->reduced = trips;
+        p->contraction |= contracts(p, u);
+        p->rows &= u->ranges;
+    }
+    arena_free(a);
+}
+
+/* ---- ops ---- */
+
+static int axis_at(const Gpu *p, int number)
+{
+    const UOp *axis[64];
+    uint32_t n = opt_axes(p->k, axis, 64);
+    for (uint32_t i = 0; i < n; i++)
+        if (range_number(axis[i]) == number) return (int)i;
+    return -1;
+}
+
+static int64_t size_now(const Gpu *p, int number)
+{
+    const UOp *axis[64];
+    int at = axis_at(p, number);
+    if (at < 0) return 1;
+    opt_axes(p->k, axis, 64);
+    bool loop = range_type(axis[at]) == AXIS_LOOP || range_type(axis[at]) == AXIS_REDUCE;
+    return loop && uop_is_const(axis[at]->src[0]) ? axis[at]->src[0]->vmax : 1;
+}
+
+static bool try_op(Gpu *p, OptOp op)
+{
+    if (p->out->count >= OPT_MAX || opt_apply(p->k, &op, p->t) != TG_OK) return false;
+    p->out->op[p->out->count++] = op;
+    return true;
+}
+
+static bool split(Gpu *p, int number, int64_t factor, AxisType target, bool top)
+{
+    int at = axis_at(p, number);
+    return at >= 0 && factor > 1 && try_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)at, .target = (uint8_t)target, .factor = (int32_t)factor, .top = top });
+}
+
+static bool padto(Gpu *p, int number, int64_t multiple)
+{
+    int at = axis_at(p, number);
+    if (at < 0 || size_now(p, number) % multiple == 0) return at >= 0;
+    return try_op(p, (OptOp){ .kind = OPT_PADTO, .axis = (int8_t)at, .factor = (int32_t)multiple });
+}
+
+static int64_t ceil_to(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
+
+static int64_t divisor_up_to(int64_t n, int64_t most)
+{
+    for (int64_t f = most < n ? most : n; f > 1; f--)
+        if (n % f == 0) return f;
+    return 1;
+}
+
+/* Threads for a loop: what divides it, or a padded warp where that is much better. */
+static int64_t spread(Gpu *p, int number, int64_t most)
+{
+    int64_t n = size_now(p, number), f = divisor_up_to(n, most);
+    if (f < WARP && f < n && most >= WARP && ceil_to(n, WARP) * 4 <= n * 5 && padto(p, number, WARP)) f = divisor_up_to(size_now(p, number), most);
+    return split(p, number, f, AXIS_LOCAL, false) ? f : 1;
+}
+
+/* What is left of the output's loops: workgroups. */
+static void grid(Gpu *p)
+{
+    const UOp *axis[64];
+    for (bool more = true; more;) {
+        uint32_t n = opt_axes(p->k, axis, 64);
+        more = false;
+        for (uint32_t i = 0; i < n && !more; i++)
+            if (range_type(axis[i]) == AXIS_LOOP && (p->outs & range_bit(axis[i])) && uop_is_const(axis[i]->src[0]) && axis[i]->src[0]->vmax > 1)
+                more = split(p, range_number(axis[i]), axis[i]->src[0]->vmax, AXIS_GLOBAL, false);
+    }
+}
+
+/* ---- which axis lies side by side across threads ---- */
+
+/* Transactions of a warp's access, in lines: 1 when neighbours are contiguous, more with the stride. */
+static double lines(const Access *a, int number)
+{
+    int64_t s = a->step[number];
+    if (!(a->ranges >> number & 1) || s == 0) return 0.25;
+    if (s == INT64_MIN) return 16;
+    s = s < 0 ? -s : s;
+    return s > 32 ? 32 : (double)s;
+}
+
+static double lane_cost(const Gpu *p, int number)
+{
+    double cost = 0;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        bool inner = !p->reduces || (a->ranges & p->reduces);
+        double n = a->constant && inner && p->contraction && (a->ranges >> number & 1) ? 1 : lines(a, number);
+        cost += inner ? n : n * (p->contraction ? 0.05 : 0.3);
+    }
+    return cost;
+}
+
+static int best_lane(const Gpu *p, uint64_t among)
+{
+    int best = -1;
+    double least = 1e30;
+    for (uint32_t i = p->naxis; i-- > 0;) {
+        int n = p->number[i];
+        double cost = lane_cost(p, n) * (p->size[n] < WARP ? 1 + 0.5 * (double)(WARP - p->size[n]) / WARP : 1);
+        if ((among >> n & 1) && p->size[n] > 1 && cost < least) least = cost, best = n;
+    }
+    return best;
+}
+
+/* ---- elements ---- */
+
+static void unroll_small(Gpu *p, int64_t most)
+{
+    for (uint32_t i = p->naxis; i-- > p->nout;) {
+        int64_t n = size_now(p, p->number[i]);
+        if (n > 1 && n <= most && split(p, p->number[i], n, AXIS_UNROLL, false)) most /= n;
+    }
+}
+
+/* Vectors of four where every access along the lane is a plain row: then 16 bytes move at once. */
+static bool takes_vectors(const Gpu *p, int lane)
+{
+    if (p->size[lane] % 4 || p->elements < 4.0 * 256 * p->t->threads) return false;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (!(a->ranges >> lane & 1)) continue;
+        if (a->step[lane] != 1 || a->gated) return false;
+        for (uint32_t j = 0; j < p->naxis; j++)
+            if (p->number[j] != lane && (a->step[p->number[j]] == INT64_MIN || a->step[p->number[j]] % 4)) return false;
+    }
+    return true;
+}
+
+static void threads(Gpu *p, int lane, int64_t most)
+{
+    int64_t left = most;
+    if (lane >= 0) left /= spread(p, lane, left);
+    for (uint32_t i = p->nout; i-- > 0 && left > 1;)
+        if (p->number[i] != lane) left /= spread(p, p->number[i], left);
+    grid(p);
+}
+
+static void elements(Gpu *p)
+{
+    int lane = best_lane(p, p->outs);
+    unroll_small(p, 49);
+    if (lane >= 0 && takes_vectors(p, lane)) split(p, lane, 4, AXIS_UPCAST, false);
+    int64_t block = 256;
+    while (block > 64 && p->elements / (double)block < p->t->threads) block /= 2;
+    threads(p, lane, block);
+}
+
+/* ---- rows ---- */
+
+/* One loop over the row: a warp of it side by side, then a group of warps; the rest stays a loop. */
+static void share_loop(Gpu *p, int number, bool reduce, int64_t warps)
+{
+    int64_t n = size_now(p, number);
+    if (n < 2 || !padto(p, number, n % (WARP * warps) && ceil_to(n, WARP * warps) * 4 <= n * 5 ? WARP * warps : WARP)) return;
+    if (!split(p, number, WARP, reduce ? AXIS_WARP : AXIS_LOCAL, false)) return;
+    if (warps > 1 && size_now(p, number) % warps == 0) split(p, number, warps, reduce ? AXIS_GROUP_REDUCE : AXIS_LOCAL, false);
+}
+
+/* Rows: outputs on which all reduces depend. All loops over the row are shared out alike. */
+static void rows(Gpu *p)
+{
+    double count = 1, longest = p->reduced;
+    for (uint32_t i = 0; i < p->nout; i++)
+        if (p->rows >> p->number[i] & 1) count *= (double)p->size[p->number[i]];
+    int64_t warps = longest >= 16384 && count < 4 * p->t->threads ? 32 : longest >= 1024 && count < 64 * p->t->threads ? 8 : longest >= 256 && count < 16 * p->t->threads ? 4 : 1;
+    int reduce = best_lane(p, p->reduces), inner = best_lane(p, p->outs & ~p->rows);
+    for (uint32_t i = p->nout; i < p->naxis; i++)
+        if (size_now(p, p->number[i]) == p->size[reduce]) share_loop(p, p->number[i], true, warps);
+    if (inner >= 0) share_loop(p, inner, false, warps);
+    if (warps == 1)
+        for (uint32_t i = p->nout, left = 4; i-- > 0 && left > 1;)
+            if (p->rows >> p->number[i] & 1) {
+                int64_t f = divisor_up_to(size_now(p, p->number[i]), left);
+                if (split(p, p->number[i], f, AXIS_LOCAL, false)) left /= (uint32_t)f;
+            }
+    grid(p);
+}
+
+/* ---- contractions ---- */
+
+typedef struct { int lane, m; int64_t un, um, group; double seconds; } Tile;
+
+/* An output axis on which a load that varies along the lanes does not depend. */
+static bool tiles(const Gpu *p, int number, int lane)
+{
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> lane & 1) && !(a->ranges >> number & 1)) return true;
+    }
+    return false;
+}
+
+static int best_m(const Gpu *p, int lane)
+{
+    int best = -1;
+    for (uint32_t i = 0; i < p->nout; i++) {
+        int n = p->number[i];
+        if (n != lane && p->size[n] > 1 && tiles(p, n, lane) && (best < 0 || p->size[n] > p->size[best])) best = n;
+    }
+    return best;
+}
+
+/* Cycles of one multiprocessor for one step of the reduce of one warp's tile: multiply-adds against lines of loads. */
+static double step_cycles(const Gpu *p, const Tile *x)
+{
+    double fma = (double)(x->un * x->um) / 4, load = 0;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (a->store || !(a->ranges & p->reduces)) continue;
+        double n = a->ranges >> x->lane & 1 ? (double)x->un * (a->constant ? 1 : lines(a, x->lane)) : 0.25;
+        if (x->m >= 0 && (a->ranges >> x->m & 1)) n *= a->constant && x->um >= 4 ? (double)x->um / 4 : (double)x->um;
+        load += n;
+    }
+    return fma > load ? fma : load;
+}
+
+static double tile_seconds(const Gpu *p, const Tile *x)
+{
+    int64_t n = p->size[x->lane], m = x->m >= 0 ? p->size[x->m] : 1;
+    double waste = (double)ceil_to(n, x->un) / (double)n * (double)ceil_to(m, x->um) / (double)m;
+    double warps = p->elements * waste * (double)x->group / (double)(x->un * x->um) / WARP, trips = p->reduced / (double)x->group;
+    double a_warp = trips * (step_cycles(p, x) + 0.5) + (x->group > 1 ? 20 + 6 * (double)(x->un * x->um) : 0) + 20;
+    double ilp = x->un * x->um > 8 ? 8 : (double)(x->un * x->um), busy = warps / p->t->threads * ilp / 48, latency = trips * 8 + 400;
+    double waves = warps / p->t->threads;
+    double work = waves * a_warp / (busy > 1 ? 1 : busy);
+    return work > latency ? work : latency;
+}
+
+static Tile choose_tile(const Gpu *p, int lane)
+{
+    static const int64_t size[] = { 1, 2, 4, 8 }, group[] = { 1, 2, 4, 8, 16 };
+    Tile best = { .lane = lane, .seconds = 1e300 };
+    int m = best_m(p, lane);
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < 4; j++)
+            for (int g = 0; g < 5; g++) {
+                Tile x = { lane, m, size[i], size[j], group[g], 0 };
+                if (x.un * x.um > 32 || x.un > p->size[lane] || (x.um > 1 && (m < 0 || x.um > p->size[m])) || p->reduced / (double)x.group < 4) continue;
+                x.seconds = tile_seconds(p, &x) * (1 + 0.01 * (double)(i + g));
+                if (x.seconds < best.seconds) best = x;
+            }
+    return best;
+}
+
+static void pack_constants(Gpu *p)
+{
+    uint64_t done = 0;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (!a->constant || !(a->ranges & p->reduces) || (done >> a->slot & 1)) continue;
+        done |= UINT64_C(1) << a->slot;
+        try_op(p, (OptOp){ .kind = OPT_PACK, .axis = (int8_t)a->slot });
+    }
+}
+
+/* The longest reduce loop gives the group; windows are unrolled, and a few steps of a long loop, so that loads are under way together. */
+static void reduce_loops(Gpu *p, const Tile *x)
+{
+    int longest = -1;
+    for (uint32_t i = p->nout; i < p->naxis; i++)
+        if (longest < 0 || p->size[p->number[i]] > p->size[longest]) longest = p->number[i];
+    int64_t budget = 64 / (x->un * x->um) < 2 ? 2 : 64 / (x->un * x->um);
+    if (x->group > 1 && longest >= 0 && padto(p, longest, x->group)) split(p, longest, x->group, AXIS_GROUP_REDUCE, false);
+    for (uint32_t i = p->naxis; i-- > p->nout && budget > 1;) {
+        int64_t f = divisor_up_to(size_now(p, p->number[i]), budget);
+        if (split(p, p->number[i], f, AXIS_UNROLL, false)) budget /= f;
+    }
+}
+
+static void contraction(Gpu *p)
+{
+    int lane = best_lane(p, p->outs);
+    if (lane < 0) {
+        rows(p);
+        return;
+    }
+    Tile x = choose_tile(p, lane);
+    bool inner = p->size[lane] % x.un == 0 && x.un == 4 && takes_vectors(p, lane);
+    if (x.un > 1 && padto(p, lane, x.un)) split(p, lane, x.un, AXIS_UPCAST, !inner);
+    if (x.m >= 0 && x.um > 1 && padto(p, x.m, x.um)) split(p, x.m, x.um, AXIS_UPCAST, false);
+    reduce_loops(p, &x);
+    threads(p, lane, x.group > 4 ? WARP : BLOCK / (x.group > 2 ? 2 : 1));
+    pack_constants(p);
+}
+
+/* Long reduces that would leave threads without work, or whose loads lie side by side along the reduce. */
+static bool has_rows(const Gpu *p)
+{
+    int reduce = best_lane(p, p->reduces), out = best_lane(p, p->outs);
+    if (p->reduced < 64 || reduce < 0) return false;
+    return p->rows != p->outs || out < 0 || p->elements < 64.0 * p->t->threads || lane_cost(p, reduce) < lane_cost(p, out);
+}
+
+void gpu_opts(OptList *out, const Kernel *k, const Target *t)
+{
+    Gpu *p = calloc(1, sizeof *p);
+    out->count = 0;
+    p->k = kernel_clone(k);
+    p->t = t;
+    p->out = out;
+    look(p);
+    if (p->contraction) contraction(p);
+    else if (has_rows(p)) rows(p);
+    else elements(p);
+    kernel_free(p->k);
+    free(p);
+    status_clear();
+}
