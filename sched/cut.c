@@ -210,5 +210,7 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
         uint8_t *when = &once[buffer_slot(piece[i].cut->buffer)];
         *when = item->once && *when != EACH_RUN ? ONCE : EACH_RUN;
     }
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->item[i].kernel && once[buffer_slot(s->item[i].kernel->param[0].buffer)] == EACH_RUN) s->item[i].once = false;
     return graph_error(r->g);
 }
