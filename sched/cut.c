@@ -142,27 +142,28 @@ static const UOp *cut_root(Rangeify *r, Cut *c, Inst *const *by_number)
     return UOP(r->g, UOP_SINK, DT_VOID, NO_ARG, uop_new(r->g, UOP_END, DT_VOID, NO_ARG, src, n));
 }
 
-static ScheduleItem *add_item(Schedule *s)
+ScheduleItem *schedule_add(Schedule *s, ItemKind kind)
 {
     if (s->count == s->cap) s->item = realloc(s->item, (s->cap = s->cap ? s->cap * 2 : 64) * sizeof *s->item);
-    return memset(&s->item[s->count++], 0, sizeof *s->item);
+    ScheduleItem *item = memset(&s->item[s->count++], 0, sizeof *s->item);
+    item->kind = kind;
+    return item;
 }
 
 enum { ONCE = 1, EACH_RUN = 2 };          /* of a buffer: a join may have parts of both kinds */
 
-static bool all_once(const Schedule *s, const Kernel *k, const uint8_t *once)
+static bool all_once(const Schedule *s, const Kernel *k, const uint8_t *once, uint32_t known)
 {
     for (uint32_t i = 0; i < k->nparam; i++) {
         const UOp *b = k->param[i].buffer;
         if (!k->param[i].read) continue;
-        if (b->op != UOP_BUFFER || !(graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)] == ONCE)) return false;
+        if (b->op != UOP_BUFFER || buffer_slot(b) >= known || !(graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)] == ONCE)) return false;
     }
     return !k->nvar;
 }
 
-static void add_call(Rangeify *r, Schedule *s, const UOp *call)
+static TgStatus add_call(Rangeify *r, Schedule *s, const UOp *call)
 {
-    ScheduleItem *item = add_item(s);
     uint32_t n = 0;
     const UOp **arg = NEW_N(graph_arena(r->g), const UOp *, call->nsrc), **out = NEW_N(graph_arena(r->g), const UOp *, 64);
     for (uint32_t k = 1; k < call->nsrc; k++) arg[k] = r->buffer[call->src[k]->id] ? r->buffer[call->src[k]->id] : call->src[k];
@@ -174,10 +175,12 @@ static void add_call(Rangeify *r, Schedule *s, const UOp *call)
             if (n <= u->arg.i) n = (uint32_t)u->arg.i + 1;
         }
     }
-    item->kind = ITEM_HOST;
+    if (custom_is(call, "loop") || custom_is(call, "if")) return control_items(r, s, call, out);
+    ScheduleItem *item = schedule_add(s, ITEM_HOST);
     item->call = uop_new(r->g, UOP_CALL, DT_VOID, NO_ARG, arg, call->nsrc);
     item->out = out;
     item->nout = n;
+    return TG_OK;
 }
 
 typedef struct { uint32_t order, sub; Cut *cut; const UOp *call; } Piece;
@@ -199,18 +202,24 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
     for (uint32_t id = 0; id < r->nnode; id++)
         if (r->called[id]) piece[n++] = (Piece){ id, 0, NULL, graph_node(r->g, id) };
     qsort(piece, n, sizeof *piece, by_order);
-    uint8_t *once = NEW_N(r->arena, uint8_t, graph_buffer_count(r->g) + 1);
+    uint32_t known = graph_buffer_count(r->g);
+    uint8_t *once = NEW_N(r->arena, uint8_t, known + 1);
     for (uint32_t i = 0; i < n; i++) {
-        if (piece[i].call) { add_call(r, s, piece[i].call); continue; }
+        if (piece[i].call) {
+            TRY(add_call(r, s, piece[i].call));
+            continue;
+        }
         Kernel *k = make_kernel(r, piece[i].cut, cut_root(r, piece[i].cut, by_number));
-        ScheduleItem *item = add_item(s);
+        ScheduleItem *item = schedule_add(s, ITEM_KERNEL);
         item->kernel = k;
         if (!k->root) return fail(TG_UNSUPPORTED, "a kernel reads more than %d tensors", KERNEL_PARAMS);
-        item->once = all_once(s, k, once);
+        item->once = all_once(s, k, once, known);
         uint8_t *when = &once[buffer_slot(piece[i].cut->buffer)];
         *when = item->once && *when != EACH_RUN ? ONCE : EACH_RUN;
     }
-    for (uint32_t i = 0; i < s->count; i++)
-        if (s->item[i].kernel && once[buffer_slot(s->item[i].kernel->param[0].buffer)] == EACH_RUN) s->item[i].once = false;
+    for (uint32_t i = 0; i < s->count; i++) {
+        int64_t to = s->item[i].kernel ? buffer_slot(s->item[i].kernel->param[0].buffer) : known;
+        if (to < known && once[to] == EACH_RUN) s->item[i].once = false;
+    }
     return graph_error(r->g);
 }

@@ -391,6 +391,8 @@ static void fix_seen_outside(Schedule *s, Layout *all)
         for (uint32_t k = 1; item->call && k < item->call->nsrc; k++) fix(all, item->call->src[k]);
         for (uint32_t k = 0; k < item->nout; k++)
             if (item->out[k]) fix(all, item->out[k]);
+        for (uint32_t k = 0; k < 2; k++)
+            if (item->mem[k]) fix(all, item->mem[k]);
         for (uint32_t k = 0; item->once && k < item->kernel->nparam; k++) fix(all, item->kernel->param[k].buffer);
     }
 }
@@ -401,6 +403,8 @@ static void written_once(const Schedule *s, uint8_t *once)
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < s->count; i++)
             if (s->item[i].kernel && s->item[i].once == !pass) once[buffer_slot(s->item[i].kernel->param[0].buffer)] = !pass;
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->item[i].kind == ITEM_COPY && s->item[i].mem[0]->op == UOP_BUFFER) once[buffer_slot(s->item[i].mem[0])] = 0;
 }
 
 static void choose(Layout *all, uint32_t n)

@@ -476,18 +476,34 @@ static TgStatus unsupported(const UOp *const *order, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         switch ((Op)order[i]->op) {
-        case UOP_ERROR: case UOP_FUNCTION: case UOP_TUPLE: case UOP_STORE: case UOP_LOAD: case UOP_WMMA: case UOP_INS: case UOP_ATOMICADD: case UOP_CUSTOM: case UOP_BINARY:
+        case UOP_ERROR: case UOP_FUNCTION: case UOP_STORE: case UOP_LOAD: case UOP_WMMA: case UOP_INS: case UOP_ATOMICADD: case UOP_CUSTOM: case UOP_BINARY:
             return fail(TG_INTERNAL, "rangeify: %s in a tensor graph", op_name((Op)order[i]->op));
         default: break;
         }
     return TG_OK;
 }
 
+/* What sink reaches, sources first, without the bodies of loops and branches. */
+static const UOp **outer_order(Rangeify *r, const UOp *sink, uint32_t *n)
+{
+    uint8_t *mark = NEW_N(r->arena, uint8_t, r->nnode);
+    const UOp **order = NEW_N(r->arena, const UOp *, r->nnode);
+    mark[sink->id] = 1;
+    for (uint32_t id = sink->id + 1; id-- > 0;) {
+        const UOp *u = graph_node(r->g, id);
+        for (uint32_t k = 0; mark[id] && u->op != UOP_CUSTOMFUNCTION && k < u->nsrc; k++) mark[u->src[k]->id] = 1;
+    }
+    *n = 0;
+    for (uint32_t id = 0; id <= sink->id; id++)
+        if (mark[id]) order[(*n)++] = graph_node(r->g, id);
+    return order;
+}
+
 TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t)
 {
     Rangeify r = { .g = g, .arena = arena_new(), .target = t, .nnode = graph_count(g) };
     uint32_t n;
-    const UOp **order = uop_toposort(g, &sink, 1, r.arena, &n);
+    const UOp **order = outer_order(&r, sink, &n);
     r.inst = NEW_N(r.arena, Inst *, r.nnode);
     r.buffer = NEW_N(r.arena, const UOp *, r.nnode);
     r.called = NEW_N(r.arena, uint8_t, r.nnode);

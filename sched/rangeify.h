@@ -53,4 +53,6 @@ const UOp *index_math(Graph *g, Op op, const UOp *a, const UOp *b);
 static inline bool is_global(const UOp *u) { return u->op == UOP_PARAM || (u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL); }
 /* Builds every instance's expression and the kernels; appends to the schedule in order. */
 TgStatus cut_kernels(Rangeify *r, Schedule *out);
+/* The items of a CALL of "loop" or "if" (control.c). result: where the GETTUPLEs of the call lie, or NULL where nobody reads one. */
+TgStatus control_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result);
 #endif

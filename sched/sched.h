@@ -5,7 +5,7 @@
 #include "sched/kernel.h"
 
 /* A schedule: kernels and host calls in order over tensor-level BUFFERs of one graph. */
-typedef enum { ITEM_KERNEL, ITEM_HOST } ItemKind;
+typedef enum { ITEM_KERNEL, ITEM_HOST, ITEM_COPY, ITEM_LOOP, ITEM_NEXT, ITEM_IF, ITEM_ELSE, ITEM_ENDIF } ItemKind;
 typedef struct {
     ItemKind kind;
     bool once;                      /* depends on constants only: runs at load */
@@ -13,6 +13,9 @@ typedef struct {
     const UOp *call;                /* ITEM_HOST: CALL(CUSTOMFUNCTION, args..); args are BUFFERs */
     const UOp *const *out;          /* ITEM_HOST: its result BUFFERs */
     uint32_t nout;
+    const UOp *mem[2];              /* BUFFERs. COPY: to, from (whole). LOOP: trip count (i64 scalar; NULL: trip tells), keep (bool; NULL: true). NEXT: keep. IF: condition */
+    const UOp *var[2];              /* DEFINE_VARs. COPY: to is a stack of from's, at this number. LOOP: step, and the count of rounds, each or NULL */
+    int64_t trip;                   /* LOOP */
 } ScheduleItem;
 typedef struct {
     Graph *g;                       /* the tensor graph; buffers live in it */
@@ -30,6 +33,7 @@ TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *
 TgStatus sched_layout(Schedule *s, const Target *t);                    /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */
 TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump);     /* the above in order */
 void schedule_free(Schedule *s);
+ScheduleItem *schedule_add(Schedule *s, ItemKind kind);                 /* an empty item at the end; valid until the next call */
 
 /* Chooses a list for a kernel that is seen for the first time (beam/: heuristics or the tuning database). */
 typedef void (*ChooseOpts)(OptList *out, const Kernel *k, const ScheduleItem *item, const Schedule *s, void *user);
