@@ -346,7 +346,7 @@ static void load_line(CRender *r, const UOp *u, uint32_t lanes)
     if (is_variable(r, a)) define(r, u, cr_memory(r, a));
     else if (a->op == UOP_INDEX) define(r, u, list(r, e, lanes, gather_item, u));
     else if (u->nsrc < 3) define(r, u, vector_at(r, a, lanes));
-    else if (cr_lanes(u->src[2]) == 1) define(r, u, cr_text(r, "%s ? %s : %s", cr_value(r, u->src[2]), vector_at(r, a, lanes), whole(r, u->src[1], e, lanes)));
+    else if (cr_lanes(u->src[2]) == 1) define(r, u, cr_text(r, "%s ? (%s)%s : %s", cr_value(r, u->src[2]), vec(r, e, lanes), vector_at(r, a, lanes), whole(r, u->src[1], e, lanes)));
     else gated_load(r, u, lanes);
 }
 

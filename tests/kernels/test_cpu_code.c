@@ -327,6 +327,22 @@ static void gates_a_lane(void **state)
     free(b);
 }
 
+/* A scalar gate before a vector: rows beyond the first three read as 7. */
+static void gate_a_vector(void **state)
+{
+    (void)state;
+    Kernel *k = hand_kernel();
+    const UOp *i = hand_loop(k, 0, 5, AXIS_LOOP), *gate = UOP(k->g, UOP_CMPLT, DT_VOID, NO_ARG, i, uop_index(k->g, 3)), *at = hand_scaled(k, i, 16, 0);
+    const UOp *x = UOP(k->g, UOP_LOAD, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 1, DT_F32, 48), at, 16), uop_float(k->g, DT_F32, 7), gate);
+    const UOp *end = hand_end(k, hand_store(k, hand_at(k, hand_param(k, 0, DT_F32, 80), at, 16), x), &i, 1);
+    float *in = floats(48), got[80], want[80];
+    hand_sink(k, &end, 1);
+    for (int e = 0; e < 80; e++) want[e] = e < 48 ? in[e] : 7;
+    run_one(k, (void *[]){ got, in }, 1);
+    close_floats(got, want, 80, 0);
+    free(in);
+}
+
 /* Sums, maxima and products across lanes after a loop of vectors; NaN wins a maximum. */
 static void across_lanes(void **state)
 {
@@ -396,6 +412,7 @@ int main(void)
         cmocka_unit_test(staged_softmax),
         cmocka_unit_test(gemm_tile),
         cmocka_unit_test(gates_a_lane),
+        cmocka_unit_test(gate_a_vector),
         cmocka_unit_test(across_lanes),
         cmocka_unit_test(halves),
     };
