@@ -4,6 +4,7 @@
 
 #include "graph/base/map.h"
 #include "graph/print.h"
+#include "graph/verify.h"
 #include "sched/sched.h"
 
 /* ---- what `tgrun dump` sees ---- */
@@ -31,6 +32,25 @@ static void dump_graph(Dump *d, const char *stage, Graph *g, const UOp *root)
     if (wanted(d, stage)) graph_print(d->text, g, root);
 }
 
+/* ---- what debug builds check after each stage ---- */
+
+static TgStatus check(Graph *g, const UOp *root, VerifyStage stage)
+{
+#ifdef NDEBUG
+    (void)g, (void)root, (void)stage;
+    return TG_OK;
+#else
+    return verify(g, root, stage);
+#endif
+}
+
+static TgStatus check_schedule(const Schedule *s, VerifyStage stage)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->item[i].kernel) TRY(check(s->item[i].kernel->g, s->item[i].kernel->root, stage));
+    return TG_OK;
+}
+
 /* ---- graph to kernels ---- */
 
 void schedule_free(Schedule *s)
@@ -46,11 +66,13 @@ static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, 
     dump_graph(dump, "graph", g, sink);
     TRY(sched_callify(&sink, g, sink, t));
     dump_graph(dump, "callify", g, sink);
+    TRY(check(g, sink, VERIFY_TENSOR));
     TRY(sched_rangeify(s, g, sink, t));
     dump_schedule(dump, "rangeify", s);
+    TRY(check_schedule(s, VERIFY_RANGEIFY));
     TRY(sched_layout(s, t));
     dump_schedule(dump, "layout", s);
-    return TG_OK;
+    return check_schedule(s, VERIFY_LAYOUT);
 }
 
 TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump)
@@ -68,13 +90,16 @@ TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target 
 TgStatus kernel_lower(Kernel *k, const Target *t, Dump *dump)
 {
     dump_kernel(dump, "optimize", k);
+    TRY(check(k->g, k->root, VERIFY_OPTIMIZE));
     TRY(kernel_expand(k, t));
     dump_kernel(dump, "expand", k);
+    TRY(check(k->g, k->root, VERIFY_EXPAND));
     TRY(kernel_select(k, t));
     dump_kernel(dump, "select", k);
+    TRY(check(k->g, k->root, VERIFY_SELECT));
     TRY(kernel_linearize(k, t));
     dump_kernel(dump, "linearize", k);
-    return TG_OK;
+    return check(k->g, k->linear, VERIFY_LINEAR);
 }
 
 typedef struct { Schedule *s, *out; const Target *t; ChooseOpts choose; void *user; Dump *dump; Map done; } Optimize;
