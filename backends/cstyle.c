@@ -209,7 +209,7 @@ const char *cr_lane(CRender *r, const UOp *u, uint32_t lane)
     if (cr_lanes(u) == 1 && u->op != UOP_STACK) return cr_value(r, u);
     if (u->op == UOP_STACK) return cr_value(r, u->src[lane]);
     if (!cr_by_lanes(r, u)) return cr_text(r, u->dtype == DT_BOOL ? "(%s[%u] & 1)" : "%s[%u]", cr_value(r, u), lane);
-    if (op_is((Op)u->op, FLAG_ALU) && !r->name[u->id]) return op_of_lane(r, u, lane);
+    if ((op_is((Op)u->op, FLAG_ALU) || u->op == UOP_BITCAST) && !r->name[u->id]) return op_of_lane(r, u, lane);
     return cr_text(r, "v%u_%u", r->name[u->id], lane);
 }
 

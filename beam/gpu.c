@@ -331,8 +331,8 @@ static double tile_seconds(const Gpu *p, const Tile *x)
 static Tile choose_tile(const Gpu *p, int lane)
 {
     static const int64_t size[] = { 1, 2, 4, 8 }, group[] = { 1, 2, 4, 8, 16 };
-    Tile best = { .lane = lane, .seconds = 1e300 };
     int m = best_m(p, lane);
+    Tile best = { lane, m, 1, 1, 1, 1e300 };
     for (int i = 0; i < 4; i++)
         for (int j = 0; j < 4; j++)
             for (int g = 0; g < 5; g++) {

@@ -140,9 +140,18 @@ static uint32_t kernel_index(Build *b, Kernel *k)
     return b->p->nkernel++;
 }
 
+/* Empty tensors are never stored. */
+static bool writes_nothing(const Build *b, const Kernel *k)
+{
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (k->param[i].written && (!is_memory(k->param[i].buffer) || buffer_bytes(b, buffer_under(k->param[i].buffer)))) return false;
+    return true;
+}
+
 static TgStatus kernel_step(Build *b, const ScheduleItem *item)
 {
     Kernel *k = item->kernel;
+    if (writes_nothing(b, k)) return TG_OK;
     Step *s = new_step(b, STEP_KERNEL, item->once, k->nparam);
     s->kernel = kernel_index(b, k);
     for (uint32_t i = 0; i < k->nparam; i++) {
@@ -228,7 +237,7 @@ static TgStatus place_of(Build *b, uint32_t k)
         return TG_OK;
     }
     if (u->once_write && u->run_write) return fail(TG_INTERNAL, "plan: buffer %d is written at load and by a run", (int)buffer_slot(u->uop));
-    if (u->read_first && !info->zeroed) return fail(TG_INTERNAL, "plan: buffer %d is read before it is written", (int)buffer_slot(u->uop));
+    if (u->read_first && !info->zeroed && m->size_bytes) return fail(TG_INTERNAL, "plan: buffer %d is read before it is written", (int)buffer_slot(u->uop));
     m->zeroed = info->zeroed;
     if (m->zeroed || (u->once_write && u->run_use)) {
         m->kind = MEM_PERSIST;
