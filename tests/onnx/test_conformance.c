@@ -1,0 +1,235 @@
+/* The standard's own test data through loader, import and reference interpreter: does each operator agree with the standard?
+ *
+ *   test_onnx_conformance [-v] [-o NAME] [-a ATOL] DIR...      every folder below that holds model.onnx is a case with its test_data_set_K/{input,output}_N.pb
+ *
+ * Each case runs in a child with a time limit, so that a crash is one line too. Prints what did not pass (-v: everything) and a summary; exit 1 when a case
+ * differs or crashes. Without folders nothing is run. Tolerances are the standard's: rtol 1e-3, atol 1e-7 (or -a).
+ */
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/reference/reference.h"
+#include "frontend/frontend.h"
+#include "onnx/npy.h"
+
+/* Where the expected value itself carries the rounding of float32: its error, not ours. */
+static const struct { const char *name; double atol; } wider[] = { { "test_dft_inverse", 1e-6 } };
+
+enum { PORTS_MAX = 64, SECONDS_MAX = 60, CASES_MAX = 1 << 16 };
+
+static struct { int passed, differed, crashed, unsupported, verbose; double atol; } total = { .atol = 1e-7 };
+static struct { char *path[CASES_MAX]; int count; } cases;
+
+/* ---- data ---- */
+
+static char *read_file(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    char *data = malloc(*size + 1);
+    *size = fread(data, 1, *size, f);
+    fclose(f);
+    return data;
+}
+
+/* input_N.pb or output_N.pb of a set; false: no such file. */
+static bool read_tensor(TgTensor *t, const char *set, const char *kind, uint32_t n, TgStatus *status)
+{
+    char path[4096];
+    size_t size;
+    snprintf(path, sizeof path, "%s/%s_%u.pb", set, kind, n);
+    char *data = read_file(path, &size);
+    if (!data) return false;
+    *status = pb_read_bytes(t, data, size);
+    free(data);
+    return true;
+}
+
+static double half(uint16_t h)
+{
+    int e = h >> 10 & 31, m = h & 1023;
+    double v = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
+    return h >> 15 ? -v : v;
+}
+
+static double bfloat(uint16_t h)
+{
+    uint32_t bits = (uint32_t)h << 16;
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+static double element(const TgTensor *t, int64_t k)
+{
+    const void *d = t->data;
+    switch (t->type) {
+    case TG_F32: return ((const float *)d)[k];
+    case TG_F64: return ((const double *)d)[k];
+    case TG_F16: return half(((const uint16_t *)d)[k]);
+    case TG_BF16: return bfloat(((const uint16_t *)d)[k]);
+    default: return NAN;
+    }
+}
+
+/* In 16 bits two right answers may lie a unit of the last place apart (bfloat16: two, after a chain of roundings), which is more than rtol. */
+static double relative(TgType t) { return t == TG_BF16 ? ldexp(1, -6) : t == TG_F16 ? ldexp(1, -10) + 1e-3 : 1e-3; }
+static bool is_float(TgType t) { return t == TG_F32 || t == TG_F64 || t == TG_F16 || t == TG_BF16; }
+
+/* NULL: equal; else what is wrong. */
+static const char *compare(const TgTensor *want, const TgTensor *got)
+{
+    static char text[160];
+    int64_t numel = 1;
+    if (want->type != got->type) return snprintf(text, sizeof text, "type %d, expected %d", got->type, want->type), text;
+    if (want->rank != got->rank) return snprintf(text, sizeof text, "rank %d, expected %d", got->rank, want->rank), text;
+    for (int32_t k = 0; k < want->rank; k++) {
+        if (want->shape[k] != got->shape[k]) return snprintf(text, sizeof text, "axis %d has size %lld, expected %lld", k, (long long)got->shape[k], (long long)want->shape[k]), text;
+        numel *= want->shape[k];
+    }
+    size_t size = (size_t)tg_type_bits(want->type) / 8;
+    for (int64_t k = 0; k < numel; k++) {
+        if (!memcmp((const char *)want->data + size * (size_t)k, (const char *)got->data + size * (size_t)k, size)) continue;
+        if (!is_float(want->type)) return snprintf(text, sizeof text, "element %lld of %lld differs", (long long)k, (long long)numel), text;
+        double a = element(want, k), b = element(got, k);
+        if ((isnan(a) && isnan(b)) || a == b || fabs(a - b) <= total.atol + relative(want->type) * fabs(a)) continue;
+        return snprintf(text, sizeof text, "element %lld of %lld is %.9g, expected %.9g", (long long)k, (long long)numel, b, a), text;
+    }
+    return NULL;
+}
+
+/* ---- one case, in the child ---- */
+
+/* The graph's values by the reference interpreter, on the inputs as they are. */
+static TgStatus evaluate(const Imported *im, const TgTensor *input, TgTensor *output)
+{
+    const void *param[PORTS_MAX];
+    RefTensor value[PORTS_MAX];
+    for (uint32_t k = 0; k < im->ninput; k++) param[k] = input[k].data;
+    for (uint32_t k = 0; k < im->noutput; k++)
+        if (im->sink->src[k]->dtype == DT_VOID) return fail(TG_UNSUPPORTED, "output %u is not a tensor", k);
+    uint32_t n;
+    const UOp **node = uop_toposort(im->g, &im->sink, 1, graph_arena(im->g), &n);
+    for (uint32_t k = 0; k < n; k++)
+        if (node[k]->op == UOP_CUSTOMFUNCTION) return fail(TG_UNSUPPORTED, "host functions need a plan");
+    TRY(ref_eval(value, im->g, im->sink->src, im->noutput, &(RefInput){ .param = param, .nparam = im->ninput }));
+    for (uint32_t k = 0; k < im->noutput; k++) {
+        output[k] = (TgTensor){ .type = (TgType)dtype_info[value[k].dtype].onnx, .rank = (int32_t)value[k].rank, .data = value[k].data };
+        memcpy(output[k].shape, value[k].shape, sizeof *value[k].shape * value[k].rank);
+    }
+    return TG_OK;
+}
+
+static TgStatus run_set(const Model *m, const char *set)
+{
+    TgTensor input[PORTS_MAX] = { 0 }, output[PORTS_MAX] = { 0 }, want = { 0 };
+    Imported im;
+    TgStatus status = TG_OK;
+    if (m->graph.ninput > PORTS_MAX || m->graph.noutput > PORTS_MAX) return fail(TG_UNSUPPORTED, "more than %d ports", PORTS_MAX);
+    for (uint32_t k = 0; k < m->graph.ninput; k++) {
+        if (m->graph.input[k].kind != VALUE_TENSOR) return fail(TG_UNSUPPORTED, "input '%s' is not a tensor", m->graph.input[k].name);
+        if (!read_tensor(&input[k], set, "input", k, &status)) return fail(TG_UNSUPPORTED, "input %u has no file", k);
+        if (status != TG_OK) return TG_UNSUPPORTED;
+    }
+    for (uint32_t k = 0; k < m->graph.noutput; k++)
+        if (m->graph.output[k].kind != VALUE_TENSOR) return fail(TG_UNSUPPORTED, "output '%s' is not a tensor", m->graph.output[k].name);
+    TRY(import_model(&im, m, input, m->graph.ninput));
+    TRY(evaluate(&im, input, output));
+    for (uint32_t k = 0; k < im.noutput; k++) {
+        if (!read_tensor(&want, set, "output", k, &status)) continue;
+        if (status != TG_OK) return TG_UNSUPPORTED;
+        const char *wrong = compare(&want, &output[k]);
+        if (wrong) return fail(TG_DIFFERS, "output %u: %s", k, wrong);
+    }
+    return TG_OK;
+}
+
+static TgStatus run_case(const char *dir)
+{
+    char path[4096];
+    Model *m;
+    struct stat st;
+    snprintf(path, sizeof path, "%s/model.onnx", dir);
+    TRY(model_load(&m, path));
+    for (int k = 0;; k++) {
+        snprintf(path, sizeof path, "%s/test_data_set_%d", dir, k);
+        if (stat(path, &st)) return TG_OK;
+        TRY(run_set(m, path));
+    }
+}
+
+/* ---- all cases ---- */
+
+static void report(const char *dir, int status, const char *line)
+{
+    bool died = !WIFEXITED(status);
+    int code = died ? -1 : WEXITSTATUS(status);
+    const char *word = died ? "CRASH" : code == TG_OK ? "ok" : code == TG_UNSUPPORTED ? "unsupported" : "FAIL";
+    const char *name = strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir;
+    *(died ? &total.crashed : code == TG_OK ? &total.passed : code == TG_UNSUPPORTED ? &total.unsupported : &total.differed) += 1;
+    if (total.verbose || code != TG_OK) printf("%-11s %s: %s\n", word, name, died ? strsignal(WTERMSIG(status)) : line);
+}
+
+static void run_child(const char *dir)
+{
+    int pipe_fd[2], status;
+    char line[1100] = "";
+    if (pipe(pipe_fd)) exit(9);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(SECONDS_MAX);
+        for (size_t k = 0; k < sizeof wider / sizeof *wider; k++)
+            if (strstr(dir, wider[k].name)) total.atol = wider[k].atol;
+        TgStatus code = run_case(dir);
+        if (code != TG_OK && write(pipe_fd[1], tg_error(), strlen(tg_error())) < 0) _exit(9);
+        _exit(code);
+    }
+    close(pipe_fd[1]);
+    for (size_t n = 0, got; n < sizeof line - 1 && (got = (size_t)read(pipe_fd[0], line + n, sizeof line - 1 - n)) > 0 && got < sizeof line;) n += got;
+    close(pipe_fd[0]);
+    waitpid(child, &status, 0);
+    report(dir, status, line);
+}
+
+static void find_cases(const char *dir, const char *only)
+{
+    char path[4096];
+    struct dirent **entry;
+    struct stat st;
+    snprintf(path, sizeof path, "%s/model.onnx", dir);
+    if (!stat(path, &st)) {
+        if ((!only || strstr(dir, only)) && cases.count < CASES_MAX) cases.path[cases.count++] = strdup(dir);
+        return;
+    }
+    int n = scandir(dir, &entry, NULL, alphasort);
+    for (int k = 0; k < n; k++) {
+        snprintf(path, sizeof path, "%s/%s", dir, entry[k]->d_name);
+        if (entry[k]->d_name[0] != '.' && !stat(path, &st) && S_ISDIR(st.st_mode)) find_cases(path, only);
+        free(entry[k]);
+    }
+    if (n >= 0) free(entry);
+}
+
+int main(int argc, char **argv)
+{
+    const char *only = NULL;
+    for (int k = 1; k < argc; k++) {
+        if (!strcmp(argv[k], "-v")) total.verbose = 1;
+        else if (!strcmp(argv[k], "-a") && k + 1 < argc) total.atol = atof(argv[++k]);
+        else if (!strcmp(argv[k], "-o") && k + 1 < argc) only = argv[++k];
+        else find_cases(argv[k], only);
+    }
+    for (int k = 0; k < cases.count; k++) run_child(cases.path[k]);
+    printf("%d passed, %d failed, %d crashed, %d unsupported of %d\n", total.passed, total.differed, total.crashed, total.unsupported, cases.count);
+    return total.differed || total.crashed;
+}

@@ -1,0 +1,58 @@
+"""The conformance run: the standard's node tests and the models of the installed onnx package, through test_onnx_conformance.
+
+The package makes the node tests in memory; they are written once per build folder, in the standard's own layout. Fails when a case differs or crashes;
+what is not covered yet is listed and counted.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import onnx
+import onnx.backend.test
+from onnx import numpy_helper
+
+warnings.filterwarnings("ignore")
+
+
+def message(value):
+    """A value of a data set as the proto that its file holds; None for what has no file form here."""
+    if isinstance(value, list):
+        return numpy_helper.from_list(value)
+    if isinstance(value, dict):
+        return numpy_helper.from_dict(value)
+    if isinstance(value, (onnx.TensorProto, onnx.SequenceProto, onnx.OptionalProto)):
+        return value
+    return None if value is None else numpy_helper.from_array(np.asarray(value))
+
+
+def write_case(folder, case):
+    for number, (inputs, outputs) in enumerate(case.data_sets):
+        at = folder / f"test_data_set_{number}"
+        at.mkdir(parents=True)
+        for kind, values in (("input", inputs), ("output", outputs)):
+            for position, value in enumerate(values):
+                proto = message(value)
+                if proto is not None:
+                    (at / f"{kind}_{position}.pb").write_bytes(proto.SerializeToString())
+    (folder / "model.onnx").write_bytes(case.model.SerializeToString())
+
+
+def node_data(folder):
+    if (folder / "done").exists():
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    for case in onnx.backend.test.loader.load_model_tests(kind="node"):
+        write_case(folder / case.name, case)
+    (folder / "done").touch()
+
+
+build = pathlib.Path(os.environ["BUILD_DIR"])
+nodes = build / "onnx_node_tests"
+node_data(nodes)
+carried = pathlib.Path(onnx.backend.test.__file__).parent / "data"
+folders = [nodes] + [carried / name for name in ("simple", "pytorch-operator", "pytorch-converted")]
+sys.exit(subprocess.run([build / "test_onnx_conformance", *map(str, folders)]).returncode)
