@@ -188,10 +188,19 @@ const char *cr_name(CRender *r, const UOp *u)
     return r->expr[u->id] = cr_text(r, "v%u", r->name[u->id]);
 }
 
+const char *cstyle_variable(char out[64], const UOp *var)
+{
+    snprintf(out, 64, "n_%s", var_name(var));
+    for (char *s = out; *s; s++)
+        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9'))) *s = '_';
+    return out;
+}
+
 const char *cr_value(CRender *r, const UOp *u)
 {
+    char name[64];
     if (u->op == UOP_CONST) return cr_op(r, u, NULL);
-    if (u->op == UOP_DEFINE_VAR) return cr_text(r, "n_%s", var_name(u));
+    if (u->op == UOP_DEFINE_VAR) return cr_text(r, "%s", cstyle_variable(name, u));
     if (r->expr[u->id]) return r->expr[u->id];
     r->status = fail(TG_INTERNAL, "kernel %s: %s is used before it is computed", r->k->name, op_name((Op)u->op));
     return "0";

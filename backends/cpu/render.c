@@ -492,7 +492,7 @@ static void prologue(Text *out, const Kernel *k, const char *name)
         const char *t = scalar_type((DType)u->dtype);
         if (u->op == UOP_PARAM) text_add(out, "    %s *p%ld = (%s *)args[%ld];\n", t, (long)u->arg.i, t, (long)u->arg.i);
     }
-    for (uint32_t i = 0; i < k->nvar; i++) text_add(out, "    const long n_%s = vars[%u];\n", var_name(k->var[i]), i);
+    for (uint32_t i = 0; i < k->nvar; i++) text_add(out, "    const long %s = vars[%u];\n", cstyle_variable((char[64]){ 0 }, k->var[i]), i);
 }
 
 static void epilogue(Text *out, const Kernel *k)
