@@ -1,0 +1,200 @@
+/* What the tests of random graphs share: see random_stages.h. */
+#include "random_stages.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/print.h"
+#include "graph/scalar.h"
+#include "tests/test.h"
+
+long setting(const char *name, long otherwise) { return getenv(name) ? atol(getenv(name)) : otherwise; }
+
+/* ---- memory of a schedule ---- */
+
+const UOp *under(const UOp *u)
+{
+    while (u->op == UOP_AFTER || u->op == UOP_RESHAPE) u = u->src[0];
+    return u;
+}
+
+RefMem mem_of(Memory *m, const UOp *u)
+{
+    u = under(u);
+    int64_t bytes = uop_numel(u) * dtype_size(u->dtype);
+    if (u->op == UOP_PARAM) return (RefMem){ m->rg->data[u->arg.i], bytes };
+    int64_t slot = buffer_slot(u);
+    BufferInfo *info = graph_buffer(m->s->g, slot);
+    if (info->data) return (RefMem){ (void *)(uintptr_t)info->data, bytes };
+    if ((int64_t)info->size_bytes > bytes) bytes = (int64_t)info->size_bytes;
+    if (!m->buffer[slot]) {
+        m->buffer[slot] = malloc((size_t)bytes + 1);
+        memset(m->buffer[slot], info->zeroed ? 0 : 0x5a, (size_t)bytes);
+        m->size[slot] = bytes;
+    }
+    return (RefMem){ m->buffer[slot], bytes };
+}
+
+void kernel_mem(Memory *m, const Kernel *k, RefMem *mem)
+{
+    for (uint32_t i = 0; i < k->nparam; i++) mem[i] = mem_of(m, k->param[i].buffer);
+}
+
+void memory_free(Memory *m)
+{
+    for (uint32_t i = 0; i < m->count; i++) free(m->buffer[i]);
+    free(m->buffer);
+    free(m->size);
+}
+
+/* ---- comparing ---- */
+
+/* Floats agree to a few thousandths of the tensor's own scale times their dtype's precision; integers exactly. */
+static double worst_error(DType t, const void *got, const void *want, int64_t n)
+{
+    double scale = 0, worst = 0, unit = t == DT_F16 ? 2e-2 : t == DT_BF16 ? 1e-1 : 2e-4;
+    for (int64_t i = 0; i < n && dtype_is_float(t); i++) {
+        double w = fabs(scalar_real(scalar_load(t, want, i)));
+        if (isfinite(w) && w > scale) scale = w;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t a = scalar_load(t, got, i), b = scalar_load(t, want, i);
+        double x = scalar_real(a), y = scalar_real(b), e = 0;
+        if (!dtype_is_float(t)) e = a == b ? 0 : 1e9;
+        else if (isnan(x) || isnan(y)) e = isnan(x) && isnan(y) ? 0 : 1e9;
+        else if (x != y) e = fabs(x - y) / (unit * (0.1 * scale + fabs(y)));
+        if (e > worst) worst = e;
+    }
+    return worst;
+}
+
+static bool print_kernel(const Place *p)
+{
+    Text text = { 0 };
+    if (!p->k || !getenv("RANDOM_VERBOSE")) return false;
+    if (p->original) graph_print(&text, p->k->g, p->original), text_add(&text, "----\n");
+    graph_print(&text, p->k->g, p->k->linear ? p->k->linear : p->k->root);
+    fprintf(stderr, "%s\n", text.s);
+    text_free(&text);
+    return false;
+}
+
+bool agree(const Place *p, DType t, const void *got, const void *want, int64_t n)
+{
+    double e = worst_error(t, got, want, n);
+    Text text = { 0 };
+    if (e <= 1) return true;
+    if (p->opts) opt_print(&text, p->opts);
+    print_message("seed %llu, %s: error %.3g%s%s%s%s\n", (unsigned long long)p->seed, p->stage, e, p->k ? ", kernel " : "", p->k ? p->k->name : "", text.len ? ", opts " : "", text.len ? text.s : "");
+    text_free(&text);
+    return print_kernel(p);
+}
+
+bool went(const Place *p, TgStatus status)
+{
+    Text text = { 0 };
+    if (status == TG_OK) return true;
+    if (p->opts) opt_print(&text, p->opts);
+    print_message("seed %llu, %s: %s%s%s\n", (unsigned long long)p->seed, p->stage, tg_error(), text.len ? ", opts " : "", text.len ? text.s : "");
+    text_free(&text);
+    return print_kernel(p);
+}
+
+/* ---- a whole schedule, in the form in which it is ---- */
+
+static bool run_schedule(Memory *m, const Place *at)
+{
+    RefMem mem[KERNEL_PARAMS];
+    for (uint32_t i = 0; i < m->s->count; i++) {
+        const Kernel *k = m->s->item[i].kernel;
+        Place p = *at;
+        p.k = k;
+        kernel_mem(m, k, mem);
+        if (!went(&p, ref_exec_root(k, mem, NULL))) return false;
+    }
+    return true;
+}
+
+Memory memory_new(RandomGraph *rg, Schedule *s)
+{
+    uint32_t n = graph_buffer_count(s->g) + 64;
+    return (Memory){ rg, s, calloc(n, sizeof(void *)), calloc(n, sizeof(int64_t)), n };
+}
+
+bool schedule_agrees(RandomGraph *rg, Schedule *s, const RefTensor *want, Memory *m, const Place *at)
+{
+    *m = memory_new(rg, s);
+    if (!run_schedule(m, at)) return false;
+    for (uint32_t k = 0; k < rg->sink->nsrc; k++)
+        if (!agree(at, want[k].dtype, mem_of(m, s->output[k]).data, want[k].data, want[k].numel)) return false;
+    return true;
+}
+
+/* ---- one kernel, optimised at random ---- */
+
+static const int8_t cpu_targets[] = { AXIS_THREAD, AXIS_LOOP, AXIS_REDUCE, AXIS_UPCAST, AXIS_UPCAST, AXIS_UNROLL, AXIS_UNROLL };
+
+unsigned random_opts(Kernel *k, Random *r, uint32_t tries, const Target *target)
+{
+    static const int32_t factors[] = { 2, 2, 3, 4, 4, 5, 8, 16 };
+    unsigned legal = 0;
+    for (uint32_t i = 0; i < tries; i++) {
+        const UOp *axis[64];
+        uint32_t n = opt_axes(k, axis, 64), a = n ? random_below(r, n) : 0, what = random_below(r, 10);
+        OptOp o = { .kind = OPT_SPLIT, .axis = (int8_t)a, .target = (uint8_t)cpu_targets[random_below(r, sizeof cpu_targets)], .factor = factors[random_below(r, 8)], .top = random_below(r, 4) == 0 };
+        if (n && random_below(r, 3) == 0) o.factor = (int32_t)uop_index(k->g, axis[a]->src[0]->vmax)->arg.i;
+        if (what == 0) o.kind = OPT_PADTO;
+        if (what == 1) o.kind = OPT_SWAP, o.factor = n ? (int32_t)random_below(r, n) : 0;
+        if (what == 2) o.kind = OPT_PACK, o.axis = (int8_t)random_below(r, k->nparam);
+        legal += opt_apply(k, &o, target) == TG_OK;
+    }
+    return legal;
+}
+
+bool fill_packs(Memory *m, Kernel *k, RefMem *pack, const Place *at)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < k->nparam && ok; i++) {
+        RefMem mem[KERNEL_PARAMS];
+        if (!k->pack[i].value) continue;
+        Kernel *p = pack_kernel(k, i);
+        pack[i].size_bytes = k->pack[i].numel * dtype_size(k->pack[i].value->dtype);
+        free(pack[i].data);
+        pack[i].data = malloc((size_t)pack[i].size_bytes + 1);
+        mem[0] = pack[i];
+        for (uint32_t j = 1; j < p->nparam; j++) mem[j] = mem_of(m, p->param[j].buffer);
+        ok = went(at, ref_exec_root(p, mem, NULL));
+        kernel_free(p);
+    }
+    return ok;
+}
+
+void launch_mem(Memory *m, const Kernel *k, const RefMem *pack, RefMem *mem, void **fresh)
+{
+    kernel_mem(m, k, mem);
+    for (uint32_t i = 0; i < k->nparam; i++) {
+        fresh[i] = NULL;
+        if (pack && pack[i].data) mem[i] = pack[i];
+        if (!k->param[i].written) continue;
+        fresh[i] = malloc((size_t)mem[i].size_bytes + 1);
+        if (k->param[i].read) memcpy(fresh[i], mem[i].data, (size_t)mem[i].size_bytes);
+        else memset(fresh[i], 0x5a, (size_t)mem[i].size_bytes);
+        mem[i].data = fresh[i];
+    }
+}
+
+bool launch(Memory *m, Kernel *k, const RefMem *pack, Run run, void **want, const Place *at)
+{
+    RefMem mem[KERNEL_PARAMS];
+    void *fresh[KERNEL_PARAMS] = { NULL };
+    launch_mem(m, k, pack, mem, fresh);
+    bool ok = went(at, run(k, mem, NULL));
+    for (uint32_t i = 0; i < k->nparam; i++) {
+        if (ok && k->param[i].written && want[i]) ok = agree(at, (DType)under(k->param[i].buffer)->dtype, fresh[i], want[i], mem[i].size_bytes / dtype_size(under(k->param[i].buffer)->dtype));
+        if (ok && k->param[i].written && !want[i]) want[i] = fresh[i];
+        else free(fresh[i]);
+    }
+    return ok;
+}

@@ -1,0 +1,193 @@
+/* Kernels of random graphs under random lists of OptOps, lowered for this machine, compiled and run by the CPU backend, against the interpreter.
+ * COMPILED_COUNT lists (default 240) from RANDOM_SEED (default 1); the long run of CI asks for 2000 and more.
+ */
+#include "tests/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/backend.h"
+#include "random_stages.h"
+
+enum { BATCH = 96 };
+
+/* One lowered kernel, its memory, and what it should write. */
+typedef struct { uint64_t seed; Kernel *k; RefMem mem[KERNEL_PARAMS]; int64_t count[KERNEL_PARAMS]; void *want[KERNEL_PARAMS]; } Case;
+typedef struct { Case item[BATCH]; uint32_t count; Device *device; const Target *target; unsigned lists, ops, skipped, bad; } Batch;
+
+static void *copy(const void *data, int64_t size)
+{
+    void *p = malloc((size_t)size + 1);
+    if (size) memcpy(p, data, (size_t)size);
+    return p;
+}
+
+static int64_t elements(const Kernel *k, const RefMem *mem, uint32_t i) { return mem[i].size_bytes / dtype_size(under(k->param[i].buffer)->dtype); }
+
+/* The case keeps copies: the graph goes before the batch runs. */
+static void add_case(Batch *b, uint64_t seed, Memory *m, Kernel *k, const RefMem *pack, void *const *want)
+{
+    Case *c = &b->item[b->count++];
+    RefMem mem[KERNEL_PARAMS];
+    *c = (Case){ .seed = seed, .k = k };
+    kernel_mem(m, k, mem);
+    for (uint32_t i = 0; i < k->nparam; i++) {
+        RefMem from = pack[i].data ? pack[i] : mem[i];
+        c->mem[i] = (RefMem){ copy(from.data, from.size_bytes), from.size_bytes };
+        c->count[i] = elements(k, mem, i);
+        if (k->param[i].written && !k->param[i].read) memset(c->mem[i].data, 0x5a, (size_t)from.size_bytes);
+        if (k->param[i].written) c->want[i] = copy(want[i], mem[i].size_bytes);
+    }
+}
+
+static void case_free(Case *c)
+{
+    for (uint32_t i = 0; i < c->k->nparam; i++) free(c->mem[i].data), free(c->want[i]);
+    kernel_free(c->k);
+}
+
+/* ---- running a batch ---- */
+
+static void fill_memory(void *user, uint32_t slot, void *ptr, size_t bytes)
+{
+    const RefMem *m = &((const Case *)user)->mem[slot];
+    memset(ptr, 0, bytes);
+    memcpy(ptr, m->data, (size_t)m->size_bytes < bytes ? (size_t)m->size_bytes : bytes);
+}
+
+/* At least what the backend copies back: it goes by the PARAM's shape or the buffer's. */
+static int64_t room(const Kernel *k, uint32_t slot, int64_t bytes)
+{
+    for (uint32_t i = 0; i < k->linear->nsrc; i++) {
+        const UOp *u = k->linear->src[i];
+        if (u->op == UOP_PARAM && u->arg.i == slot && uop_numel(u) * dtype_size(u->dtype) > bytes) bytes = uop_numel(u) * dtype_size(u->dtype);
+    }
+    return bytes;
+}
+
+static bool case_agrees(Batch *b, Code *code, uint32_t i, Case *c)
+{
+    Kernel *k = c->k;
+    void *out[KERNEL_PARAMS] = { NULL };
+    double seconds;
+    Place at = { c->seed, "compiled", k, &k->opts, k->root };
+    for (uint32_t p = 0; p < k->nparam; p++)
+        if (k->param[p].written) out[p] = malloc((size_t)room(k, p, c->mem[p].size_bytes) + 1);
+    bool ok = went(&at, backend_cpu.time(&seconds, b->device, code, i, k, fill_memory, c, 1, 1.0, out));
+    for (uint32_t p = 0; p < k->nparam; p++) {
+        if (ok && k->param[p].written) ok = agree(&at, c->k->param[p].buffer->dtype, out[p], c->want[p], c->count[p]);
+        free(out[p]);
+    }
+    return ok;
+}
+
+/* Compiles and runs cases from .. to; where the compiler fails, each alone, to tell which. */
+static void run_cases(Batch *b, uint32_t from, uint32_t to)
+{
+    Kernel *k[BATCH] = { NULL };
+    Code *code;
+    CompileStats stats;
+    for (uint32_t i = from; i < to; i++) k[i] = b->item[i].k;
+    TgStatus status = backend_cpu.compile(&code, b->device, k + from, to - from, &stats);
+    if (status == TG_OK) {
+        for (uint32_t i = from; i < to; i++) b->bad += !case_agrees(b, code, i - from, &b->item[i]);
+        backend_cpu.code_free(code);
+    } else if (to - from > 1)
+        for (uint32_t i = from; i < to; i++) run_cases(b, i, i + 1);
+    else b->bad += !went(&(Place){ b->item[from].seed, "compiling", k[from], &k[from]->opts, k[from]->root }, status);
+}
+
+static void run_batch(Batch *b)
+{
+    if (b->count) run_cases(b, 0, b->count);
+    for (uint32_t i = 0; i < b->count; i++) case_free(&b->item[i]);
+    b->count = 0;
+}
+
+/* ---- filling it ---- */
+
+static void add_list(Batch *b, uint64_t seed, Memory *m, const Kernel *original, Random *r, void *const *want)
+{
+    RefMem pack[KERNEL_PARAMS] = { { NULL, 0 } };
+    Kernel *k = kernel_clone(original);
+    Place at = { seed, "lowering", k, &k->opts, k->root };
+    b->lists++;
+    b->ops += random_opts(k, r, random_below(r, 7), b->target);
+    TgStatus status = kernel_lower(k, b->target, NULL);
+    bool too_large = status == TG_UNSUPPORTED || status == TG_LIMIT, ok = too_large || (went(&at, status) && fill_packs(m, k, pack, &at));
+    b->skipped += too_large;
+    b->bad += !ok;
+    if (ok && !too_large) add_case(b, seed, m, k, pack, want);
+    else kernel_free(k);
+    for (uint32_t i = 0; i < original->nparam; i++) free(pack[i].data);
+}
+
+static bool schedule(RandomGraph *rg, Schedule *s, const Target *t)
+{
+    const UOp *sink = rg->sink;
+    s->g = rg->g;
+    return sched_callify(&sink, rg->g, sink, t) == TG_OK && sched_rangeify(s, rg->g, sink, t) == TG_OK && sched_layout(s, t) == TG_OK;
+}
+
+/* Buffers of a case's kernel are asked for their dtype when the graph is gone. */
+static void detach(Batch *b, uint32_t from, Graph *keep)
+{
+    for (uint32_t i = from; i < b->count; i++)
+        for (uint32_t p = 0; p < b->item[i].k->nparam; p++) b->item[i].k->param[p].buffer = uop_copy(keep, under(b->item[i].k->param[p].buffer), NULL);
+}
+
+static void add_seed(Batch *b, uint64_t seed, Graph *keep)
+{
+    RandomGraph rg;
+    RefTensor want[3];
+    Memory m = { 0 };
+    Schedule *s = calloc(1, sizeof *s);
+    uint32_t first = b->count;
+    Place at = { seed, "layout", NULL, NULL, NULL };
+    random_graph_new(&rg, seed, 3 + (uint32_t)(seed % 11));
+    bool ok = went(&at, ref_eval(want, rg.g, rg.sink->src, rg.sink->nsrc, &(RefInput){ .param = (const void *const *)rg.data, .nparam = RANDOM_INPUTS }));
+    if (ok) {
+        ok = went(&at, schedule(&rg, s, b->target) ? TG_OK : TG_INTERNAL) && schedule_agrees(&rg, s, want, &m, &at);
+        for (uint32_t k = 0; k < rg.sink->nsrc; k++) ref_tensor_free(&want[k]);
+    }
+    for (uint32_t i = 0; ok && i < s->count; i++) {
+        const Kernel *k = s->item[i].kernel;
+        void *result[KERNEL_PARAMS] = { NULL };
+        ok = launch(&m, (Kernel *)(uintptr_t)k, NULL, ref_exec_root, result, &at);
+        for (int t = 0; t < 2 && ok && b->count < BATCH; t++) add_list(b, seed, &m, k, &rg.r, result);
+        for (uint32_t p = 0; p < k->nparam; p++) free(result[p]);
+    }
+    b->bad += !ok;
+    detach(b, first, keep);
+    memory_free(&m);
+    schedule_free(s);
+    random_graph_free(&rg);
+}
+
+static void compiled_kernels_agree(void **state)
+{
+    (void)state;
+    Batch *b = calloc(1, sizeof *b);
+    uint64_t seed = (uint64_t)setting("RANDOM_SEED", 1);
+    unsigned count = (unsigned)setting("COMPILED_COUNT", 240);
+    assert_int_equal(backend_cpu.open(&b->device, &(DeviceOptions){ .threads = 2 }), TG_OK);
+    b->target = backend_cpu.target(b->device);
+    while (b->lists < count) {
+        Graph *keep = graph_new();
+        while (b->lists < count && b->count < BATCH * 3 / 4) add_seed(b, seed++, keep);
+        run_batch(b);
+        graph_free(keep);
+    }
+    print_message("%u lists of %u OptOps, %u not expanded, %u failures\n", b->lists, b->ops, b->skipped, b->bad);
+    backend_cpu.close(b->device);
+    unsigned bad = b->bad;
+    free(b);
+    assert_int_equal(bad, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(compiled_kernels_agree) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
