@@ -231,7 +231,7 @@ static U step_reduce(RandomGraph *rg, U x, bool *exact)
     case 4: return is_float(x) ? (*exact = false, mean(g, x, (const int64_t[]){ 0, k }, 2, keep)) : NULL;
     case 5: return is_float(x) ? (*exact = false, softmax(g, x, k)) : NULL;
     case 6: return is_float(x) ? (*exact = false, log_softmax(g, x, k)) : NULL;
-    case 7: return *exact ? cast(g, argmax(g, x, k, keep, random_below(&rg->r, 2)), random_below(&rg->r, 2) ? x->dtype : DT_I32) : NULL;
+    case 7: return *exact ? cast(g, argmax(g, x, k, keep, random_below(&rg->r, 2)), DT_I32) : NULL;
     case 8: return cumsum(g, x, k, random_below(&rg->r, 2), random_below(&rg->r, 2));
     case 9: return random_product(rg, x, exact);
     default: return random_conv(rg, x, exact);
@@ -258,6 +258,13 @@ static U step_gather(RandomGraph *rg, U x)
     return gather_elements(g, x, reshape(g, wide, x->shape->dim, uop_rank(x)), k);
 }
 
+/* A negative float has no unsigned value: targets differ there. */
+static U random_cast(RandomGraph *rg, U x, DType t)
+{
+    if (is_float(x) && dtype_info[t].kind == KIND_UINT) x = max_(rg->g, x, scalar(rg->g, x->dtype, 0));
+    return cast(rg->g, x, t);
+}
+
 static U step(RandomGraph *rg, bool *exact)
 {
     static const DType to[] = { DT_F32, DT_F32, DT_I32, DT_I64, DT_U8, DT_F16, DT_BF16, DT_I8 };
@@ -274,7 +281,7 @@ static U step(RandomGraph *rg, bool *exact)
     case 6: return step_move(rg, x);
     case 7:
     case 8: return step_reduce(rg, x, exact);
-    default: return random_below(&rg->r, 2) ? step_gather(rg, x) : *exact ? cast(rg->g, x, to[random_below(&rg->r, 8)]) : NULL;
+    default: return random_below(&rg->r, 2) ? step_gather(rg, x) : *exact ? random_cast(rg, x, to[random_below(&rg->r, 8)]) : NULL;
     }
 }
 

@@ -134,20 +134,39 @@ bool schedule_agrees(RandomGraph *rg, Schedule *s, const RefTensor *want, Memory
 
 /* ---- one kernel, optimised at random ---- */
 
-static const int8_t cpu_targets[] = { AXIS_THREAD, AXIS_LOOP, AXIS_REDUCE, AXIS_UPCAST, AXIS_UPCAST, AXIS_UNROLL, AXIS_UNROLL };
+/* A divisor of n above 1 as a rule; sometimes any number, so that refusals are tried too. */
+static int32_t random_factor(Random *r, int64_t n)
+{
+    int32_t f = (int32_t)(2 + random_below(r, 15));
+    for (int i = 0; i < 20 && n % f && random_below(r, 12); i++) f = (int32_t)(2 + random_below(r, n > 16 ? 16 : (uint32_t)n));
+    return random_below(r, 6) ? f : (int32_t)n;
+}
+
+static OptOp random_op(const Kernel *k, Random *r, const UOp *const *axis, uint32_t n)
+{
+    static const uint8_t loop[] = { AXIS_THREAD, AXIS_LOOP, AXIS_UPCAST, AXIS_UPCAST }, sum[] = { AXIS_REDUCE, AXIS_UNROLL, AXIS_UNROLL };
+    OptOp o = { .kind = OPT_SPLIT, .axis = (int8_t)random_below(r, n), .top = random_below(r, 4) == 0 };
+    const UOp *at = axis[o.axis];
+    o.factor = random_factor(r, at->src[0]->vmax);
+    o.target = range_type(at) == AXIS_REDUCE ? sum[random_below(r, 3)] : loop[random_below(r, 4)];
+    if (o.target == AXIS_THREAD) o.axis = 0, o.top = true;
+    switch (random_below(r, 12)) {
+    case 0: o.kind = OPT_PADTO; break;
+    case 1: o.kind = OPT_SWAP, o.factor = (int32_t)random_below(r, n); break;
+    case 2: o.kind = OPT_PACK, o.axis = (int8_t)random_below(r, k->nparam); break;
+    default: break;
+    }
+    return o;
+}
 
 unsigned random_opts(Kernel *k, Random *r, uint32_t tries, const Target *target)
 {
-    static const int32_t factors[] = { 2, 2, 3, 4, 4, 5, 8, 16 };
     unsigned legal = 0;
     for (uint32_t i = 0; i < tries; i++) {
         const UOp *axis[64];
-        uint32_t n = opt_axes(k, axis, 64), a = n ? random_below(r, n) : 0, what = random_below(r, 10);
-        OptOp o = { .kind = OPT_SPLIT, .axis = (int8_t)a, .target = (uint8_t)cpu_targets[random_below(r, sizeof cpu_targets)], .factor = factors[random_below(r, 8)], .top = random_below(r, 4) == 0 };
-        if (n && random_below(r, 3) == 0) o.factor = (int32_t)uop_index(k->g, axis[a]->src[0]->vmax)->arg.i;
-        if (what == 0) o.kind = OPT_PADTO;
-        if (what == 1) o.kind = OPT_SWAP, o.factor = n ? (int32_t)random_below(r, n) : 0;
-        if (what == 2) o.kind = OPT_PACK, o.axis = (int8_t)random_below(r, k->nparam);
+        uint32_t n = opt_axes(k, axis, 64);
+        if (!n) break;
+        OptOp o = random_op(k, r, axis, n);
         legal += opt_apply(k, &o, target) == TG_OK;
     }
     return legal;
