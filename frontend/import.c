@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BAKED_MAX = 4096, KNOWN_MAX = 1024, LITERAL_MAX = 16, DEPTH_MAX = 64, NODES_MAX = 4000000 };
+enum { BAKED_MAX = 4096, KNOWN_MAX = 1024, LITERAL_MAX = 16, DEPTH_MAX = 64, NODES_MAX = 1000000 };
+#define NUMEL_MAX (INT64_C(1) << 42)           /* elements of one value: no machine holds more, and sums of sizes stay far from overflow */
 
 static TgStatus import_nodes(Import *im, const Node *node, uint32_t n);
 
@@ -117,6 +118,8 @@ static TgStatus bind_output(Import *im, const Node *n, uint32_t k, U u, bool kno
     if (!*n->out[k]) return TG_OK;
     if (u->dtype != DT_VOID && uop_rank(u) > TG_MAX_RANK)
         return fail_at(TG_LIMIT, node_label(n), n->op, n->out[k], "rank %u; at most %d", uop_rank(u), TG_MAX_RANK);
+    if (u->dtype != DT_VOID && uop_numel(u) > NUMEL_MAX)
+        return fail_at(TG_LIMIT, node_label(n), n->op, n->out[k], "%lld elements; at most %lld", (long long)uop_numel(u), (long long)NUMEL_MAX);
     if (map_gets(&im->name, n->out[k])) return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->out[k], "this tensor is already defined");
     if (known) u = fold(g, u);
     *bind(im, n->out[k]) = (Value){ .value = u, .known = u->op == UOP_BUFFER || is_literal(u) };
@@ -184,6 +187,7 @@ static TgStatus import_function(U *out, const Ctx *c, const FunctionDef *f)
     Run *run = c->im->run;
     Import im = { .run = run, .opset = f->opset, .nopset = f->nopset, .function = f, .call = c };
     const UOp **v = NEW_N(run->arena, const UOp *, f->nout + 1);
+    ArenaMark mark = arena_mark(run->arena);        /* names inside are gone afterwards; values live in the graph */
     if (++run->depth > DEPTH_MAX) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "functions call each other deeper than %d", DEPTH_MAX);
     if (c->nin > f->nin) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "%u inputs; at most %u", c->nin, f->nin);
     map_init(&im.name, run->arena);
@@ -191,6 +195,7 @@ static TgStatus import_function(U *out, const Ctx *c, const FunctionDef *f)
         if (c->in[k < c->nin ? k : c->nin]) *bind(&im, f->in[k]) = (Value){ .value = c->in[k], .known = is_literal(c->in[k]) };
     TRY(import_nodes(&im, f->node, f->nnode));
     for (uint32_t k = 0; k < f->nout && k < c->nout; k++) TRY(lookup(&v[k], &im, c, f->out[k]));
+    arena_release(run->arena, mark);
     run->depth--;
     *out = c->nout == 1 && f->nout ? v[0] : uop_new(run->g, UOP_TUPLE, DT_VOID, NO_ARG, v, f->nout < c->nout ? f->nout : c->nout);
     return TG_OK;
@@ -230,6 +235,7 @@ static TgStatus subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *i
 {
     Run *run = c->im->run;
     Import im = *c->im;
+    ArenaMark mark = arena_mark(run->arena);
     im.up = c->im;
     map_init(&im.name, run->arena);
     if (++run->depth > DEPTH_MAX) return fail_at(TG_LIMIT, node_label(c->node), c->node->op, NULL, "subgraphs are nested deeper than %d", DEPTH_MAX);
@@ -239,6 +245,7 @@ static TgStatus subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *i
     for (uint32_t k = 0; k < nin; k++) *bind(&im, sub->input[k].name) = (Value){ .value = in[k], .known = is_literal(in[k]) };
     TRY(import_nodes(&im, sub->node, sub->nnode));
     for (uint32_t k = 0; k < nout; k++) TRY(lookup(&out[k], &im, c, sub->output[k].name));
+    arena_release(run->arena, mark);
     run->depth--;
     return graph_error(g);
 }

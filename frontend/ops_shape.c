@@ -164,7 +164,7 @@ U op_reshape(Graph *g, const Ctx *c)
     U dim[TG_MAX_RANK], x = c->in[0];
     uint32_t n;
     int64_t at = -1;
-    bool zero = attr_bool(g, c, "allowzero", false), attr = c->opset < 5 && attr_ints(g, c, "shape", &list, &n);
+    bool zero = attr_bool(g, c, "allowzero", false), nothing = false, attr = c->opset < 5 && attr_ints(g, c, "shape", &list, &n);
     if (!attr && !input_sizes(g, c, 1, &want, &n)) return NULL;
     if (n > TG_MAX_RANK) return fail_node(g, c, TG_LIMIT, "shape", "rank %u; at most %d", n, TG_MAX_RANK);
     for (uint32_t k = 0; k < n; k++) {
@@ -172,11 +172,13 @@ U op_reshape(Graph *g, const Ctx *c)
         bool copy = uop_is_int_const(dim[k], 0) && !zero;
         if (copy && k >= uop_rank(x)) return fail_node(g, c, TG_BAD_MODEL, "shape", "0 at axis %u of an input of rank %u", k, uop_rank(x));
         if (copy) dim[k] = uop_dim(x, k);
+        nothing |= uop_is_int_const(dim[k], 0) && zero;
         if (dim[k]->vmax < -1) return fail_node(g, c, TG_BAD_MODEL, "shape", "size %lld", (long long)dim[k]->vmax);
         if (!uop_is_int_const(dim[k], -1)) continue;
         if (at >= 0) return fail_node(g, c, TG_BAD_MODEL, "shape", "-1 twice");
         dim[at = k] = NULL;
     }
+    if (at >= 0 && nothing) return fail_node(g, c, TG_BAD_MODEL, "shape", "-1 beside a size of 0");
     if (at >= 0) dim[at] = inferred(g, c, x, dim, n);
     return reshape(g, x, dim, n);
 }
