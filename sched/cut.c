@@ -93,8 +93,11 @@ static void find_vars(Kernel *k)
     Arena *a = arena_new();
     uint32_t n;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n);
-    for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_DEFINE_VAR && k->nvar < 16) k->var[k->nvar++] = order[i];
+    for (uint32_t i = 0; i < n; i++) {
+        if (order[i]->op != UOP_DEFINE_VAR) continue;
+        if (k->nvar == KERNEL_VARS) graph_fail_code(k->g, TG_UNSUPPORTED, "a kernel of more than %d sizes that only the data tell", KERNEL_VARS);
+        else k->var[k->nvar++] = order[i];
+    }
     arena_free(a);
 }
 

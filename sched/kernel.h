@@ -24,7 +24,7 @@
 #define TG_KERNEL_H
 #include "graph/uop.h"
 
-enum { KERNEL_PARAMS = 64 };
+enum { KERNEL_PARAMS = 64, KERNEL_VARS = 256 };           /* a join of a hundred results of unknown size has as many variables */
 
 /* One OptOp: a row of a list that prints as "SPLIT 2 16 UPCAST", parses and replays. Axis numbers count the kernel's ranges as `opt_axes` lists them. */
 typedef enum { OPT_SPLIT, OPT_PADTO, OPT_SWAP, OPT_NOLOCALS, OPT_TC, OPT_PACK, OPT_STAGE, OPT_COUNT } OptKind;

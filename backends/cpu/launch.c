@@ -14,7 +14,7 @@
 
 #include "backends/cpu/cpu.h"
 
-enum { SHARE_NS = 4000, KERNEL_VARS = 16, COPY_PART = 64 << 10 };
+enum { SHARE_NS = 4000, COPY_PART = 64 << 10 };
 
 struct Device { Machine machine; Target target; Arena *arena; Team *team; char *cache_dir; };
 

@@ -86,7 +86,7 @@ TgStatus cuda_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel
                    double limit_s, void *const *out)
 {
     Bench b = { .d = d, .k = k, .arena = arena_new() };
-    int64_t vars[16];
+    int64_t vars[KERNEL_VARS];
     CuResult r = cuda.CtxSetCurrent(d->ctx);
     TgStatus status = r ? cuda_failed(r, "CtxSetCurrent") : fill_params(&b, fill, user);
     if (status == TG_OK) {

@@ -80,7 +80,7 @@ static int64_t bytes_now(const Plan *p, const PlanBuffer *b, const int64_t *vars
 static TgStatus run_kernel(const Executable *e, const Step *s, void *const *arg, const int64_t *vars)
 {
     RefMem mem[KERNEL_PARAMS];
-    int64_t var[16];
+    int64_t var[KERNEL_VARS];
     for (uint32_t k = 0; k < s->narg; k++) mem[k] = (RefMem){ arg[k], e->plan->buffer[s->arg[k]].size_bytes };
     for (uint32_t k = 0; k < s->nvar; k++) var[k] = vars[s->var[k]];
     return ref_exec(e->code->kernel[s->kernel], mem, var);
@@ -150,7 +150,7 @@ static TgStatus kernel_time(double *seconds, Device *d, Code *c, uint32_t i, con
                             int runs, double limit_s, void *const *out)
 {
     RefMem mem[KERNEL_PARAMS] = { { 0 } };
-    int64_t vars[16];
+    int64_t vars[KERNEL_VARS];
     TgStatus s = TG_OK;
     (void)d, (void)limit_s;
     param_sizes(k, mem);

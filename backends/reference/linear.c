@@ -238,7 +238,7 @@ static bool in_block(const UOp *special) { return special->arg.blob && special->
 
 static void measure(Machine *m)
 {
-    RefVar var[16];
+    RefVar var[KERNEL_VARS];
     for (uint32_t k = 0; k < m->k->nvar; k++) var[k] = (RefVar){ m->k->var[k], m->vars[k] };
     for (uint32_t k = 0; k < m->nspecial; k++)
         if (!ref_size(m->special[k]->src[0], var, m->k->nvar, &m->size[k])) broken(m, TG_UNSUPPORTED, "a size that is no formula", m->special[k], 0);
