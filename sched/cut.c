@@ -138,10 +138,14 @@ static const UOp *cut_root(Rangeify *r, Cut *c, Inst *const *by_number)
     if (rank) memcpy(src + 1, c->store, rank * sizeof *src);
     const UOp *value = resolve(r, by_number, c->inst->expr);
     value = rewriter_run(r->simplify, graph_rewrite(r->g, rewriter_run(r->simplify, value), rules_reduce(), 0, NULL));
+    for (uint32_t k = 1; k <= rank; k++) src[k] = rewriter_run(r->simplify, src[k]);
     const UOp *store = UOP(r->g, UOP_STORE, DT_VOID, NO_ARG, uop_new(r->g, UOP_INDEX, DT_VOID, NO_ARG, src, rank + 1), value);
     src[0] = store;
     uint32_t n = 1;
-    for (uint32_t k = 0; k < c->nout; k++) src[n++] = c->range[k];
+    for (uint32_t k = 0; k < c->nout; k++) {                    /* a symbolic bound may have found another form in the value */
+        const UOp *range = rewriter_run(r->simplify, c->range[k]);
+        if (range->op == UOP_RANGE) src[n++] = range;
+    }
     return UOP(r->g, UOP_SINK, DT_VOID, NO_ARG, uop_new(r->g, UOP_END, DT_VOID, NO_ARG, src, n));
 }
 
