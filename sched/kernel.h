@@ -46,7 +46,7 @@ typedef struct Kernel {
     uint32_t nparam;
     KernelParam param[KERNEL_PARAMS];
     uint32_t nvar;
-    const UOp *var[16];             /* DEFINE_VARs, in the order of the arguments */
+    const UOp *var[KERNEL_VARS];   /* DEFINE_VARs, in the order of the arguments */
     OptList opts;                   /* applied, in order */
     KernelPack pack[KERNEL_PARAMS];
     char name[64];                  /* e.g. "r_56_64_9_3f2a91c0": reduce or element-wise (r, e), sizes, key */
