@@ -235,6 +235,12 @@ COMPARE(op_and, and_(g, a, b))        /* the Bitwise operators too */
 COMPARE(op_or, or_(g, a, b))
 COMPARE(op_xor, xor_(g, a, b))
 
+U op_swi_glu(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), b = wide(g, c->in[1]);
+    return narrow(g, mul(g, mul(g, x, sigmoid(g, mul(g, ALPHA(1), x))), b), c->in[0]);
+}
+
 /* PRelu: before opset 7, a slope of one axis lay along the channels; later it broadcasts. Models of later opsets still bring [C] for [N,C,..]. */
 U op_prelu(Graph *g, const Ctx *c)
 {
@@ -345,6 +351,16 @@ U op_cast(Graph *g, const Ctx *c)
     if (type < 1 || type > 30) return fail_node(g, c, TG_BAD_MODEL, "to", "is %lld; wanted an element type", (long long)type);
     if (dtype_from_onnx((int32_t)type) == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "to", "element type %lld is not covered", (long long)type);
     return convert(g, c->in[0], dtype_from_onnx((int32_t)type));
+}
+
+U op_bit_cast(Graph *g, const Ctx *c)
+{
+    int64_t type = attr_int(g, c, "to", 0);
+    DType to = type > 0 && type < 100 ? dtype_from_onnx((int32_t)type) : DT_VOID;
+    if (to == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "to", "element type %lld is not covered", (long long)type);
+    if (dtype_size(to) != dtype_size(type_of(c->in[0]))) return fail_node(g, c, TG_BAD_MODEL, "to", "%s for values of %s", dtype_name(to), dtype_name(type_of(c->in[0])));
+    if (to == DT_BOOL) return ne(g, bitcast(g, c->in[0], DT_U8), scalar(g, DT_U8, 0));
+    return bitcast(g, c->in[0]->dtype == DT_BOOL ? cast(g, c->in[0], DT_U8) : c->in[0], to);
 }
 
 U op_cast_like(Graph *g, const Ctx *c) { return convert(g, c->in[0], type_of(c->in[1])); }

@@ -246,19 +246,11 @@ static U interleave(Graph *g, U y, const Window *w, int64_t channels)
     return reshape(g, permute(g, reshape(g, y, split, 2 + 2 * n), order, 2 + 2 * n), dim, 2 + n);
 }
 
-/** ConvTranspose: Y[n, m, i*stride + k*dilation - pad ..] gathers X[n,c,i..] W[c,m,k..]. Written without zeros between inputs: output positions of one
- *  phase (mod stride) meet the same taps, so all phases are the channels of one small convolution, interleaved afterwards. */
-U op_conv_transpose(Graph *g, const Ctx *c)
+/* Sum over c, k of x[n,c,i..] f[c,m,k..] at i*stride + k*dilation - pad, `more` places behind the end. Written without zeros between inputs: output positions
+ * of one phase (mod stride) meet the same taps, so all phases are the channels of one small convolution, interleaved afterwards. */
+static U transposed(Graph *g, U x, U f, Window w, const int64_t *more, int64_t groups)
 {
-    U x = wide(g, c->in[0]), f = wide(g, c->in[1]);
-    Window w;
-    int64_t groups, more[AXES_MAX], one[AXES_MAX], edge[AXES_MAX], before[TG_MAX_RANK] = { 0 }, after[TG_MAX_RANK] = { 0 };
-    if (!conv_checks(g, c, x, f, &w, &groups)) return NULL;
-    if (!read_list(g, c, "strides", w.n, 1, 1, w.stride) || !read_list(g, c, "dilations", w.n, 1, 1, w.dilation)) return NULL;
-    if (!read_list(g, c, "output_padding", w.n, 0, 0, more) || !transposed_pads(g, c, x, &w, more)) return NULL;
-    if (uop_size(x, 1) != uop_size(f, 0) || uop_size(f, 0) % groups)
-        return fail_node(g, c, TG_BAD_MODEL, "W", "[%lld, ..] does not fit %lld channels in %lld groups", (long long)uop_size(f, 0), (long long)uop_size(x, 1), (long long)groups);
-    int64_t channels = uop_size(f, 1) * groups;
+    int64_t one[AXES_MAX], edge[AXES_MAX], before[TG_MAX_RANK] = { 0 }, after[TG_MAX_RANK] = { 0 }, channels = uop_size(f, 1) * groups;
     f = dilate(g, f, &w);
     for (uint32_t k = 0; k < w.n; k++) {
         int64_t s = w.stride[k], taps = (w.kernel[k] + s - 1) / s;
@@ -267,8 +259,58 @@ U op_conv_transpose(Graph *g, const Ctx *c)
         after[k + 2] = more[k] + w.kernel[k] - taps * s - w.after[k];
     }
     U y = f->op == UOP_ERROR ? f : conv(g, x, phase_weights(g, f, &w, groups), one, one, edge, edge, groups);
-    y = interleave(g, y, &w, channels);
-    return narrow(g, add_bias(g, c, pad_i(g, y, before, after, NULL), wide(g, c->in[2]), w.n), c->in[0]);
+    return pad_i(g, interleave(g, y, &w, channels), before, after, NULL);
+}
+
+/** ConvTranspose: Y[n, m, i*stride + k*dilation - pad ..] gathers X[n,c,i..] W[c,m,k..]. */
+U op_conv_transpose(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), f = wide(g, c->in[1]);
+    Window w;
+    int64_t groups, more[AXES_MAX];
+    if (!conv_checks(g, c, x, f, &w, &groups)) return NULL;
+    if (!read_list(g, c, "strides", w.n, 1, 1, w.stride) || !read_list(g, c, "dilations", w.n, 1, 1, w.dilation)) return NULL;
+    if (!read_list(g, c, "output_padding", w.n, 0, 0, more) || !transposed_pads(g, c, x, &w, more)) return NULL;
+    if (uop_size(x, 1) != uop_size(f, 0) || uop_size(f, 0) % groups)
+        return fail_node(g, c, TG_BAD_MODEL, "W", "[%lld, ..] does not fit %lld channels in %lld groups", (long long)uop_size(f, 0), (long long)uop_size(x, 1), (long long)groups);
+    return narrow(g, add_bias(g, c, transposed(g, x, f, w, more, groups), wide(g, c->in[2]), w.n), c->in[0]);
+}
+
+/* The unit matrix as weights [taps, 1, k..]: tap j goes to place j of its block. */
+static U unit_weights(Graph *g, U x, const Window *w, int64_t taps)
+{
+    U dim[TG_MAX_RANK] = { uop_index(g, taps), uop_index(g, 1) }, j = iota(g, uop_index(g, taps), DT_I64);
+    for (uint32_t k = 0; k < w->n; k++) dim[k + 2] = uop_index(g, w->kernel[k]);
+    return reshape(g, cast(g, eq(g, unsqueeze(g, j, 1), j), type_of(x)), dim, w->n + 2);
+}
+
+/** Col2Im: columns [n, c * block, places] added up into images [n, c, d..]: a transposed convolution by the unit matrix. */
+U op_col2_im(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), dim[TG_MAX_RANK];
+    const int64_t *image, *block;
+    int64_t more[AXES_MAX], both[2 * AXES_MAX], taps = 1, places = 1;
+    uint32_t n, nb;
+    if (!input_ints(g, c, 1, &image, &n) || !input_ints(g, c, 2, &block, &nb)) return NULL;
+    Window w = { .n = n };
+    if (uop_rank(x) != 3 || n < 1 || n > AXES_MAX - 1 || nb != n || !uop_static(x)) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u, an image of %u axes, blocks of %u", uop_rank(x), n, nb);
+    if (!read_list(g, c, "strides", n, 1, 1, w.stride) || !read_list(g, c, "dilations", n, 1, 1, w.dilation) || !read_list(g, c, "pads", 2 * n, 0, 0, both)) return NULL;
+    for (uint32_t k = 0; k < n; k++) {
+        if (block[k] < 1 || block[k] > STEP_MAX / 64 || image[k] < 1 || image[k] > STEP_MAX || w.dilation[k] > STEP_MAX / block[k]) return fail_node(g, c, TG_BAD_MODEL, "block_shape", "%lld for an image of %lld", (long long)block[k], (long long)image[k]);
+        w.kernel[k] = block[k], w.before[k] = both[k], w.after[k] = both[k + n];
+        int64_t over = image[k] + both[k] + both[k + n] - reach(&w, k), count = over < 0 ? 0 : over / w.stride[k] + 1;
+        more[k] = over - (count - 1) * w.stride[k];
+        dim[k + 2] = uop_index(g, count);
+        if (count < 1 || (taps *= block[k]) > 1 << 20 || (places *= count) > STEP_MAX) return fail_node(g, c, TG_BAD_MODEL, "image_shape", "%lld at axis %u", (long long)image[k], k);
+    }
+    if (uop_size(x, 1) % taps || uop_size(x, 2) != places) return fail_node(g, c, TG_BAD_MODEL, "image_shape", "[%lld, %lld] columns do not make it", (long long)uop_size(x, 1), (long long)uop_size(x, 2));
+    int64_t channels = uop_size(x, 1) / taps;
+    dim[0] = dim_mul(g, uop_dim(x, 0), uop_index(g, channels));
+    dim[1] = uop_index(g, taps);
+    U y = transposed(g, reshape(g, x, dim, n + 2), unit_weights(g, x, &w, taps), w, more, 1);
+    dim[0] = uop_dim(x, 0), dim[1] = uop_index(g, channels);
+    for (uint32_t k = 0; k < n; k++) dim[k + 2] = uop_index(g, image[k]);
+    return narrow(g, reshape(g, y, dim, n + 2), c->in[0]);
 }
 
 /* ---- pools ---- */

@@ -102,18 +102,68 @@ U op_arg_min(Graph *g, const Ctx *c) { return arg_extremum(g, c, true); }
 
 /* ---- running sums ---- */
 
-U op_cum_sum(Graph *g, const Ctx *c)
+static bool running_axis(Graph *g, const Ctx *c, int64_t *axis)
 {
     const int64_t *v;
-    int64_t axis;
     uint32_t n;
-    if (!input_ints(g, c, 1, &v, &n)) return NULL;
-    if (n != 1) return fail_node(g, c, TG_BAD_MODEL, "axis", "has %u values; wanted 1", n);
-    if (!axis_ok(g, c, "axis", v[0], uop_rank(c->in[0]), &axis)) return NULL;
+    if (!input_ints(g, c, 1, &v, &n)) return false;
+    if (n != 1) return fail_node(g, c, TG_BAD_MODEL, "axis", "has %u values; wanted 1", n), false;
+    return axis_ok(g, c, "axis", v[0], uop_rank(c->in[0]), axis);
+}
+
+U op_cum_sum(Graph *g, const Ctx *c)
+{
+    int64_t axis;
+    if (!running_axis(g, c, &axis)) return NULL;
     return narrow(g, cumsum(g, wide(g, c->in[0]), axis, attr_bool(g, c, "exclusive", false), attr_bool(g, c, "reverse", false)), c->in[0]);
 }
 
+/* x moved by n along an axis, ones from the front. */
+static U delayed(Graph *g, U x, int64_t axis, int64_t n)
+{
+    int64_t before[TG_MAX_RANK] = { 0 }, after[TG_MAX_RANK] = { 0 };
+    before[axis] = n, after[axis] = -n;
+    return pad_i(g, x, before, after, K(1));
+}
+
+/* CumProd: each round multiplies by what stands 1, 2, 4 .. before, so that log2(n) rounds reach everything. */
+U op_cum_prod(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]);
+    int64_t axis;
+    bool back = attr_bool(g, c, "reverse", false);
+    if (!running_axis(g, c, &axis)) return NULL;
+    if (!uop_is_const(uop_dim(x, (uint32_t)axis))) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size");
+    int64_t n = uop_size(x, (uint32_t)axis);
+    if (back) x = flip_axis(g, x, axis);
+    if (n && attr_bool(g, c, "exclusive", false)) x = delayed(g, x, axis, 1);
+    for (int64_t step = 1; step < n && ok(g); step *= 2) x = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, mul(g, x, delayed(g, x, axis, step)));
+    return narrow(g, back ? flip_axis(g, x, axis) : x, c->in[0]);
+}
+
 /* ---- matrices ---- */
+
+/* Det: elimination with the largest pivot of each column; the rows under it lose one, n rounds in all. */
+U op_det(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), det = NULL;
+    uint32_t r = uop_rank(x);
+    if (r < 2 || uop_dim(x, r - 1) != uop_dim(x, r - 2) || !uop_is_const(uop_dim(x, r - 1))) return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted square matrices");
+    int64_t n = uop_size(x, r - 1);
+    if (n > 64 || n < 1) return fail_node(g, c, TG_UNSUPPORTED, NULL, "matrices of %lld rows; 1 to 64 are covered", (long long)n);
+    for (; n > 0 && ok(g); n--) {
+        U column = slice_i(g, x, -1, 0, 1), best = argmax(g, abs_(g, column), -2, true, false), row = unsqueeze(g, iota(g, uop_index(g, n), DT_I64), 1);
+        U pivot_row = sum(g, where(g, eq(g, row, best), x, K(0)), -2, true), first = slice_i(g, x, -2, 0, 1), pivot = slice_i(g, pivot_row, -1, 0, 1);
+        U swapped = where(g, eq(g, row, best), first, x), moved = ne(g, best, uop_int(g, DT_I64, 0));
+        U here = squeeze(g, squeeze(g, where(g, moved, neg(g, pivot), pivot), -1), -1);
+        det = det ? mul(g, det, here) : here;
+        if (n == 1) break;
+        U rest = slice_i(g, swapped, -2, 1, n), scale = div_(g, slice_i(g, rest, -1, 0, 1), where(g, eq(g, pivot, K(0)), K(1), pivot));
+        x = sub(g, slice_i(g, rest, -1, 1, n), mul(g, scale, slice_i(g, pivot_row, -1, 1, n)));
+        if (ok(g)) x = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, x);
+    }
+    return ok(g) ? narrow(g, det, c->in[0]) : NULL;
+}
 
 U op_mat_mul(Graph *g, const Ctx *c)
 {

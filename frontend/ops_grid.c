@@ -1,0 +1,223 @@
+/* Sampling at computed places: grids, images from columns, pooled maxima put back, parts of a cache, reversed sequences. In: values and positions, both data.
+ * Out: gathers whose index is an expression; positions outside are clamped after the padding rule has had its say, so nothing is read outside.
+ * To add one: a function here and a row in ops.def.
+ */
+#include "frontend/frontend.h"
+
+#include <string.h>
+
+static DType type_of(U x) { return (DType)x->dtype; }
+static bool ok(Graph *g) { return graph_error(g) == TG_OK; }
+
+#define K(v) scalar(g, type_of(x), (v))
+
+/* ---- AffineGrid ---- */
+
+/** AffineGrid: theta [n, k, k+1] on the corners' grid of a size (n, c, d1..dk): [n, d1..dk, k], coordinates innermost axis first. */
+U op_affine_grid(Graph *g, const Ctx *c)
+{
+    U theta = wide(g, c->in[0]), coord[4], dim[5];
+    const int64_t *size;
+    uint32_t n, k;
+    bool corners = attr_bool(g, c, "align_corners", false);
+    if (!input_ints(g, c, 1, &size, &n)) return NULL;
+    k = n - 2;
+    if (n < 4 || n > 5 || uop_rank(theta) != 3 || uop_size(theta, 1) != k || uop_size(theta, 2) != k + 1) return fail_node(g, c, TG_BAD_MODEL, "size", "has %u values for a theta of rank %u", n, uop_rank(theta));
+    for (uint32_t a = 0; a < k; a++) {
+        if (size[a + 2] < 1 || size[a + 2] > 1 << 24) return fail_node(g, c, TG_BAD_MODEL, "size", "%lld", (long long)size[a + 2]);
+        double steps = (double)size[a + 2], step = corners ? (steps > 1 ? 2 / (steps - 1) : 0) : 2 / steps;
+        U x = iota(g, uop_index(g, size[a + 2]), type_of(theta)), line = add(g, mul(g, x, K(step)), K(corners ? -1 : step / 2 - 1));
+        for (uint32_t b = a + 1; b < k; b++) line = unsqueeze(g, line, -1);
+        dim[a + 1] = uop_index(g, size[a + 2]);
+        coord[k - 1 - a] = line;                                           /* x is the last axis */
+    }
+    dim[0] = uop_dim(theta, 0);
+    U out[3];
+    for (uint32_t row = 0; row < k; row++) {
+        U y = NULL;
+        for (uint32_t col = 0; col <= k; col++) {
+            U t = slice_i(g, slice_i(g, theta, 1, row, row + 1), 2, col, col + 1);
+            t = reshape(g, t, (U[]){ dim[0], uop_index(g, 1), uop_index(g, 1), uop_index(g, 1) }, k + 1);
+            t = col < k ? mul(g, t, coord[col]) : t;
+            y = y ? add(g, y, t) : t;
+        }
+        out[row] = unsqueeze(g, expand(g, y, dim, k + 1), -1);
+    }
+    return narrow(g, cat(g, out, k, -1), c->in[0]);
+}
+
+/* ---- GridSample ---- */
+
+typedef enum { PAD_ZEROS, PAD_BORDER, PAD_REFLECTION } GridPad;
+typedef enum { GRID_NEAREST, GRID_LINEAR, GRID_CUBIC } GridMode;
+typedef struct { GridMode mode; GridPad pad; bool corners; } Grid;
+
+/* x mirrored at lo and hi until it lies between. */
+static U reflect(Graph *g, U x, U lo, U hi)
+{
+    U span = sub(g, hi, lo), twice = mul(g, K(2), span), safe = where(g, eq(g, span, K(0)), K(1), twice), t = mod_floor(g, sub(g, x, lo), safe);
+    return add(g, lo, where(g, eq(g, span, K(0)), K(0), min_(g, t, sub(g, twice, t))));
+}
+
+/* One axis of size n: where tap t of the kernel lies, its weight, and whether it counts. */
+typedef struct { U index, weight, inside; } Tap;
+
+static U cubic_weight(Graph *g, U f, int t)         /* Keys' kernel, a = -0.75, taps -1, 0, 1, 2 around the fraction f */
+{
+    U x = t == 0 ? add(g, f, scalar(g, type_of(f), 1)) : t == 1 ? f : t == 2 ? sub(g, scalar(g, type_of(f), 1), f) : sub(g, scalar(g, type_of(f), 2), f);
+    U square = mul(g, x, x), cube = mul(g, square, x);
+    if (t == 1 || t == 2) return add(g, sub(g, mul(g, K(1.25), cube), mul(g, K(2.25), square)), K(1));
+    return sub(g, add(g, mul(g, K(-0.75), cube), mul(g, K(3.75), square)), sub(g, mul(g, K(6), x), K(3)));
+}
+
+static int make_taps(Graph *g, const Grid *s, U x, U size, Tap tap[4])
+{
+    U n = cast(g, size, type_of(x)), last = sub(g, n, K(1)), lo = s->corners ? K(0) : K(-0.5), hi = s->corners ? last : sub(g, n, K(0.5)), one = K(1);
+    x = s->corners ? mul(g, mul(g, add(g, x, one), K(0.5)), last) : mul(g, sub(g, mul(g, add(g, x, one), n), one), K(0.5));
+    if (s->mode == GRID_NEAREST) x = round_even(g, x);
+    if (s->pad == PAD_BORDER) x = clamp(g, x, K(0), last);
+    if (s->pad == PAD_REFLECTION) x = where(g, or_(g, lt(g, x, lo), gt(g, x, hi)), reflect(g, x, lo, hi), x);
+    U base = floor_(g, x), f = sub(g, x, base);
+    int count = s->mode == GRID_NEAREST ? 1 : s->mode == GRID_LINEAR ? 2 : 4;
+    for (int t = 0; t < count; t++) {
+        U at = s->mode == GRID_NEAREST ? round_even(g, x) : add(g, base, K(t - (s->mode == GRID_CUBIC)));
+        tap[t].weight = s->mode == GRID_NEAREST ? one : s->mode == GRID_CUBIC ? cubic_weight(g, f, t) : t ? f : sub(g, one, f);
+        tap[t].inside = s->pad == PAD_ZEROS ? and_(g, ge(g, at, K(0)), le(g, at, last)) : NULL;
+        if (s->pad == PAD_REFLECTION) at = where(g, or_(g, lt(g, at, lo), gt(g, at, hi)), reflect(g, at, lo, hi), at);
+        tap[t].index = cast(g, clamp(g, at, K(0), last), DT_I64);
+    }
+    return count;
+}
+
+static bool read_grid(Graph *g, const Ctx *c, Grid *s)
+{
+    static const char *const mode[] = { "nearest", "linear", "cubic", "bilinear", "bicubic" }, *const pad[] = { "zeros", "border", "reflection" };
+    const char *m = attr_str(g, c, "mode", "linear"), *p = attr_str(g, c, "padding_mode", "zeros");
+    int at_mode = -1, at_pad = -1;
+    for (int k = 0; k < 5; k++) at_mode = strcmp(m, mode[k]) ? at_mode : k > 2 ? k - 2 : k;
+    for (int k = 0; k < 3; k++) at_pad = strcmp(p, pad[k]) ? at_pad : k;
+    if (at_mode < 0) return fail_node(g, c, TG_BAD_MODEL, "mode", "is '%s'; wanted nearest, linear or cubic", m), false;
+    if (at_pad < 0) return fail_node(g, c, TG_BAD_MODEL, "padding_mode", "is '%s'; wanted zeros, border or reflection", p), false;
+    *s = (Grid){ (GridMode)at_mode, (GridPad)at_pad, attr_bool(g, c, "align_corners", false) };
+    return ok(g);
+}
+
+/* The sum over all combinations of taps, one an axis, of weight times value. x: [n, c, points], index and weight: [n, 1, places]. */
+static U gather_taps(Graph *g, U x, const U *dim, Tap tap[3][4], const int *count, uint32_t axes)
+{
+    int total = 1, at[3];
+    U y = NULL, zero = K(0);
+    for (uint32_t a = 0; a < axes; a++) total *= count[a];
+    for (int k = 0; k < total; k++) {
+        U index = NULL, weight = NULL, inside = NULL;
+        for (int a = (int)axes - 1, rest = k; a >= 0; a--) at[a] = rest % count[a], rest /= count[a];
+        for (uint32_t a = 0; a < axes; a++) {
+            const Tap *t = &tap[a][at[a]];
+            index = index ? add(g, mul(g, index, cast(g, dim[a + 2], DT_I64)), t->index) : t->index;
+            weight = weight ? mul(g, weight, t->weight) : t->weight;
+            inside = inside && t->inside ? and_(g, inside, t->inside) : inside ? inside : t->inside;
+        }
+        U places[] = { dim[0], dim[1], uop_dim(index, 2) };
+        U v = gather_elements(g, x, expand(g, index, places, 3), 2);
+        v = mul(g, inside ? where(g, inside, v, zero) : v, cast(g, weight, type_of(x)));
+        y = y ? add(g, y, v) : v;
+    }
+    return y;
+}
+
+/** GridSample: x [n, c, d1..dk] at grid [n, o1..ok, k], whose coordinates -1..1 name the innermost axis first. */
+U op_grid_sample(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), grid = wide(g, c->in[1]), dim[TG_MAX_RANK];
+    uint32_t r = uop_rank(x), k = r - 2;
+    Grid s;
+    Tap tap[3][4];
+    int count[3];
+    if (r < 3 || r > 5 || uop_rank(grid) != r || uop_size(grid, r - 1) != k || uop_dim(grid, 0) != uop_dim(x, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not fit an input of rank %u", r);
+    if (!read_grid(g, c, &s)) return NULL;
+    U places = dim_product(g, grid->shape->dim + 1, k);
+    for (uint32_t a = 0; a < k; a++) {
+        U coord = reshape(g, slice_i(g, grid, -1, k - 1 - a, k - a), (U[]){ uop_dim(x, 0), uop_index(g, 1), places }, 3);
+        if (coord->op == UOP_ERROR) return coord;
+        count[a] = make_taps(g, &s, coord, uop_dim(x, a + 2), tap[a]);
+        if (!ok(g)) return NULL;
+    }
+    U flat = reshape(g, x, (U[]){ uop_dim(x, 0), uop_dim(x, 1), dim_product(g, x->shape->dim + 2, k) }, 3);
+    U y = gather_taps(g, flat, x->shape->dim, tap, count, k);
+    dim[0] = uop_dim(x, 0), dim[1] = uop_dim(x, 1);
+    for (uint32_t a = 0; a < k; a++) dim[a + 2] = uop_dim(grid, a + 1);
+    return narrow(g, reshape(g, y, dim, r), c->in[0]);
+}
+
+/* ---- positions along an axis ---- */
+
+/* A list v [batch] as [batch, 1..] with the batch at `axis` of rank r. */
+static U along(Graph *g, U v, uint32_t axis, uint32_t r)
+{
+    for (uint32_t k = axis + 1; k < r; k++) v = unsqueeze(g, v, -1);
+    return v;
+}
+
+/* ReverseSequence: of each batch, the first lens[batch] steps come backwards. */
+U op_reverse_sequence(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], lens = cast(g, c->in[1], DT_I64);
+    int64_t batch, time;
+    uint32_t r = uop_rank(x);
+    if (!axis_ok(g, c, "batch_axis", attr_int(g, c, "batch_axis", 1), r, &batch) || !axis_ok(g, c, "time_axis", attr_int(g, c, "time_axis", 0), r, &time)) return NULL;
+    if (batch == time || uop_rank(lens) != 1 || uop_dim(lens, 0) != uop_dim(x, (uint32_t)batch)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "wanted a length for each batch");
+    U t = along(g, iota(g, uop_dim(x, (uint32_t)time), DT_I64), (uint32_t)time, r), n = along(g, lens, (uint32_t)batch, r);
+    U from = where(g, lt(g, t, n), sub(g, sub(g, n, uop_int(g, DT_I64, 1)), t), t);
+    from = clamp(g, from, uop_int(g, DT_I64, 0), cast(g, dim_sub(g, uop_dim(x, (uint32_t)time), uop_index(g, 1)), DT_I64));
+    return gather_elements(g, x, expand_like(g, from, x), time);
+}
+
+/** TensorScatter (24): update rows written into a cache from write_indices[batch] on along `axis`; written as a choice by position, in place of a scatter. */
+U op_tensor_scatter(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], update = c->in[1], zero = uop_int(g, DT_I64, 0);
+    const char *mode = attr_str(g, c, "mode", "linear");
+    uint32_t r = uop_rank(x);
+    int64_t axis;
+    if (strcmp(mode, "linear") && strcmp(mode, "circular")) return fail_node(g, c, TG_BAD_MODEL, "mode", "is '%s'; wanted linear or circular", mode);
+    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", -2), r, &axis) || uop_rank(update) != r) return ok(g) ? fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "has rank %u; wanted %u", uop_rank(update), r) : NULL;
+    if (axis == 0) return fail_node(g, c, TG_BAD_MODEL, "axis", "is that of the batch");
+    U rows = uop_dim(x, (uint32_t)axis), count = uop_dim(update, (uint32_t)axis), dim[TG_MAX_RANK];
+    U first = c->in[2] ? along(g, cast(g, c->in[2], DT_I64), 0, r) : zero;
+    U at = sub(g, along(g, iota(g, rows, DT_I64), (uint32_t)axis, r), first);
+    if (*mode == 'c') at = mod_floor(g, at, cast(g, rows, DT_I64));
+    U inside = and_(g, ge(g, at, zero), lt(g, at, cast(g, count, DT_I64)));
+    memcpy(dim, x->shape->dim, sizeof *dim * r);
+    at = clamp(g, at, zero, cast(g, dim_sub(g, count, uop_index(g, 1)), DT_I64));
+    return where(g, inside, gather_elements(g, update, expand(g, at, dim, r), axis), x);
+}
+
+/* MaxUnpool: values put back at flat positions, zeros elsewhere. It is a ScatterElements of one axis. */
+U op_scatter_elements(Graph *g, const Ctx *c);
+
+U op_max_unpool(Graph *g, const Ctx *c)
+{
+    U x = c->in[0];
+    const int64_t *kernel, *stride, *pads, *given = NULL;
+    int64_t shape[TG_MAX_RANK], numel = 1;
+    uint32_t nk, ns, np, n, r = uop_rank(x);
+    if (r < 3 || !uop_static(x) || uop_rank(c->in[1]) != r) return fail_node(g, c, TG_UNSUPPORTED, NULL, "an input of rank %u, or of symbolic size", r);
+    if (!attr_ints(g, c, "kernel_shape", &kernel, &nk) || nk != r - 2) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "wanted %u values", r - 2);
+    bool strides = attr_ints(g, c, "strides", &stride, &ns), padded = attr_ints(g, c, "pads", &pads, &np);
+    if ((strides && ns != nk) || (padded && np != 2 * nk)) return fail_node(g, c, TG_BAD_MODEL, "strides", "and pads do not fit %u axes", nk);
+    if (c->in[2] && (!input_ints(g, c, 2, &given, &n) || n != r)) return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "output_shape", "has %u values; wanted %u", n, r) : NULL;
+    for (uint32_t k = 0; k < r; k++) {
+        int64_t d = uop_size(x, k), step = strides && k > 1 ? stride[k - 2] : 1;
+        shape[k] = given ? given[k] : k < 2 ? d : (d - 1) * step + kernel[k - 2] - (padded ? pads[k - 2] + pads[k - 2 + nk] : 0);
+        if (shape[k] < 0 || shape[k] > 1 << 24 || (numel *= shape[k]) > 1 << 28) return fail_node(g, c, TG_LIMIT, "output_shape", "%lld at axis %u", (long long)shape[k], k);
+    }
+    int64_t flat = uop_numel(x);
+    const UOp *in[CTX_INPUTS] = { expand(g, K(0), (U[]){ uop_index(g, numel) }, 1), reshape_i(g, c->in[1], &flat, 1), reshape_i(g, x, &flat, 1) };
+    Ctx scatter = *c;
+    if (!given) {
+        scatter.in = in, scatter.nin = 3;
+        U y = op_scatter_elements(g, &scatter);
+        return y ? reshape_i(g, y, shape, r) : NULL;
+    }
+    return fail_node(g, c, TG_UNSUPPORTED, "output_shape", "is not covered");
+}
