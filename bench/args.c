@@ -209,7 +209,9 @@ TgStatus args_parse(Args *out, int program, int argc, char **argv)
         int o = option_of(c);
         if (c == ':') return say_error(TG_USAGE, "%s: a value is missing; --help shows it", given);
         if (c == '?') return optopt && given[1] == '-' && option_of(optopt) >= 0 ? say_error(TG_USAGE, "%s takes no value", given) : unknown(out, given);
-        TgStatus status = add(out, (uint32_t)o, given, optarg ? optarg : "");
+        char name[NAME_MAX_LEN + 2] = "--";
+        option_name(name + 2, &rows[o]);
+        TgStatus status = add(out, (uint32_t)o, name, optarg ? optarg : "");
         if (status != TG_OK) return status;
     }
     for (; optind < argc; optind++) {

@@ -111,7 +111,7 @@ static void compare_integers(Comparison *c, const TgTensor *got, const TgTensor 
 {
     for (int64_t i = 0; i < c->numel; i++) {
         int64_t g = value_get_int(got->type, got->data, i), w = value_get_int(want->type, want->data, i);
-        double d = fabs((double)g - (double)w);
+        double d = (double)(g > w ? (uint64_t)g - (uint64_t)w : (uint64_t)w - (uint64_t)g);        /* exact: 2^63 - 1 and 2^63 - 2 differ */
         if (g != w && !(d <= c->used.atol + c->used.rtol * fabs((double)w))) note_outside(c, i);
         if (d > c->max_abs) c->max_abs = d;
     }

@@ -49,9 +49,9 @@ bool pairs_measure(double *log_ratio, uint32_t pairs, uint32_t block, BlockFn fn
     return true;
 }
 
-bool is_different(const Interval *i, const Interval *placebo)
+bool is_different(const Interval *i, uint32_t pairs, const Interval *placebo, uint32_t placebo_pairs)
 {
-    double half = (placebo->high - placebo->low) / 2;
+    double half = (placebo->high - placebo->low) / 2 * sqrt((double)placebo_pairs / (double)pairs);
     return (i->low > 1 || i->high < 1) && fabs(i->ratio - 1) > half;
 }
 

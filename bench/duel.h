@@ -36,8 +36,8 @@ int32_t physical_cores(void);       /* that this process may use */
 /* Blocks in pairs from two sources of times: what duel_run does, open to simulation. block(who, n, ms) times n runs. */
 typedef bool (*BlockFn)(void *user, int who, uint32_t n, double *ms);
 bool pairs_measure(double *log_ratio, uint32_t pairs, uint32_t block, BlockFn fn, void *user, Random *r);
-/* Is there a difference? The interval excludes 1 and the effect is larger than the placebo's half-width. */
-bool is_different(const Interval *i, const Interval *placebo);
+/* Is there a difference? The interval excludes 1, and the effect is larger than what the placebo shows out of nothing: its half-width, had it as many pairs. */
+bool is_different(const Interval *i, uint32_t pairs, const Interval *placebo, uint32_t placebo_pairs);
 
 void duel_table(FILE *f, const Duel *d);
 void duel_markdown(FILE *f, const Duel *d, bool head);

@@ -21,7 +21,7 @@ static void verdict_line(FILE *f, const Duel *d, uint32_t i)
 {
     const Engine *me = &d->engine[0], *e = &d->engine[i];
     if (!e->agrees) fprintf(f, "%s and %s: not comparable, their outputs differ\n", me->peer.name, e->peer.name);
-    else if (is_different(&e->faster, &me->faster)) fprintf(f, "%s is %.2fx as fast as %s (95 %%: %.2f-%.2f)\n", me->peer.name, e->faster.ratio, e->peer.name, e->faster.low, e->faster.high);
+    else if (is_different(&e->faster, d->pairs, &me->faster, d->placebo_pairs)) fprintf(f, "%s is %.2fx as fast as %s (95 %%: %.2f-%.2f)\n", me->peer.name, e->faster.ratio, e->peer.name, e->faster.low, e->faster.high);
     else fprintf(f, "no difference shown between %s and %s (95 %%: %.3f-%.3f)\n", me->peer.name, e->peer.name, e->faster.low, e->faster.high);
 }
 

@@ -108,13 +108,13 @@ static TgStatus read_literal(TgTensor *out, const Spec *s, bool *is_literal)
         char *end;
         if (type_is_integer(type)) value_put_int(type, out->data, n, strtoll(at, &end, 10));
         else value_put(type, out->data, n, strtod(at, &end));
-        if (end == at || (*end && *end != ',')) return bad_spec(s, "values between commas");
+        if (end == at || (*end && *end != ',')) return bad_spec(s, "a list of numbers");
         at = end;
     }
     size_t bytes = (size_t)tg_type_bits(type) / 8;
     if (n == 1)
         for (; n < numel; n++) memcpy((char *)out->data + (size_t)n * bytes, out->data, bytes);
-    return *at || n < numel ? bad_spec(s, "as many values as the sizes say") : TG_OK;
+    return *at || n < numel ? bad_spec(s, "one value, or one for each element,") : TG_OK;
 }
 
 TgStatus spec_read(TgTensor *out, const char *text, const TgPort *port, const int64_t *shape, int32_t rank, uint64_t seed)
@@ -236,7 +236,8 @@ static TgStatus bind(Maker *m, int32_t k, const char *spec)
     if (status == TG_OK) status = spec_read(&b->tensor, spec, &m->in[k], shape, rank, (uint64_t)args_count(m->args, OPT_seed, 0) * 1000003 + (uint64_t)k + 1);
     if (status != TG_OK) return status;
     b->known = true;
-    snprintf(b->source, sizeof b->source, "%.199s", spec);
+    if (strncmp(spec, "random", 6)) snprintf(b->source, sizeof b->source, "%.199s", spec);
+    else snprintf(b->source, sizeof b->source, "%.150s, seed %ld", spec, (long)args_count(m->args, OPT_seed, 0));
     for (int32_t d = 0; d < m->in[k].rank && d < b->tensor.rank; d++) dim_set(m, m->in[k].symbol[d], b->tensor.shape[d]);
     return TG_OK;
 }

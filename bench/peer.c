@@ -296,5 +296,6 @@ void peer_stop(Peer *p)
     if (p->to) fclose(p->to);
     if (p->from) fclose(p->from);
     if (p->pid > 0) waitpid(p->pid, NULL, 0);
-    *p = (Peer){ .pid = 0 };
+    p->to = p->from = NULL;
+    p->pid = 0;
 }

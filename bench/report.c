@@ -13,6 +13,12 @@
 #include "bench/stats.h"
 #include "bench/values.h"
 
+#ifdef __clang__
+#define COMPILER "clang " __clang_version__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
 int64_t peak_bytes(void)
 {
     struct rusage u;
@@ -86,18 +92,31 @@ static void verdict(FILE *f, const Comparison *c, const TgTensor *want)
         index_text(at, sizeof at, want, c->first);
         fprintf(f, "  %ld of %ld outside, first [%s]", (long)c->outside, (long)c->numel, at);
     }
-    fprintf(f, "   (rtol %.2g atol %.2g)", c->used.rtol, c->used.atol);
+    fprintf(f, "   (rtol %g atol %.2g)", c->used.rtol, c->used.atol);
+}
+
+/* Width of the longest name, so that columns align; one that is much longer than the others stands out. */
+static int name_width(const Result *r)
+{
+    int width = 6;
+    TgPort p;
+    for (int32_t k = 0; k < r->data->set[0].ninput; k++)
+        if (tg_input(r->session, k, &p) == TG_OK && (int)strlen(p.name) > width) width = (int)strlen(p.name);
+    for (int32_t k = 0; k < r->data->set[0].noutput; k++)
+        if (tg_output(r->session, k, &p) == TG_OK && (int)strlen(p.name) > width) width = (int)strlen(p.name);
+    return width < 32 ? width : 32;
 }
 
 static void set_lines(FILE *f, const Result *r, uint32_t s)
 {
     const DataSet *set = &r->data->set[s];
     char title[160];
+    int width = name_width(r);
     if (r->data->count > 1) fprintf(f, "%s\n", set->name);
     for (int32_t k = 0; k < set->ninput; k++) {
         TgPort p;
         tensor_title(&set->input[k].tensor, title, sizeof title);
-        if (tg_input(r->session, k, &p) == TG_OK) fprintf(f, "input   %-8s %-20s %s\n", p.name, title, set->input[k].source);
+        if (tg_input(r->session, k, &p) == TG_OK) fprintf(f, "input   %-*s  %-18s %s\n", width, p.name, title, set->input[k].source);
     }
     for (int32_t k = 0; k < set->noutput; k++) {
         TgPort p;
@@ -105,7 +124,7 @@ static void set_lines(FILE *f, const Result *r, uint32_t s)
         if (!s) tensor_title(&r->output[k], title, sizeof title);
         else if (set->output[k].known) tensor_title(&set->output[k].tensor, title, sizeof title);
         else continue;
-        fprintf(f, "output  %-8s %-20s ", p.name, title);
+        fprintf(f, "output  %-*s  %-18s ", width, p.name, title);
         if (set->output[k].known) verdict(f, &r->compare[s * (uint32_t)set->noutput + (uint32_t)k], &set->output[k].tensor);
         fputc('\n', f);
     }
@@ -250,7 +269,7 @@ json_t *env_json(const TgInfo *info)
     first_line_of("/proc/cpuinfo", "model name", cpu, sizeof cpu);
     first_line_of("/proc/driver/nvidia/version", "", driver, sizeof driver);
     (void)info;
-    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "version", tg_version(), "cpu", cpu, "os", os, "compiler", __VERSION__, "driver", driver);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "version", tg_version(), "cpu", cpu, "os", os, "compiler", COMPILER, "driver", driver);
 }
 
 json_t *report_json(const Result *r, TgStatus exit_code)

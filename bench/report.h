@@ -14,7 +14,7 @@ typedef struct {
     const Data *data;
     TgTensor *output;               /* of the first set: type and shape stay valid, data do not */
     Comparison *compare;            /* [set * noutput + k]; only where the set's output is known */
-    bool compared, ok;
+    bool ok;
     Latency latency;
     double first_run_ms;
 } Result;

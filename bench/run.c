@@ -162,8 +162,10 @@ static void compare_set(Result *r, uint32_t s, const TgTensor *output)
         if (!set->output[k].known || tg_output(r->session, k, &p) != TG_OK) continue;
         Comparison *c = &r->compare[s * (uint32_t)set->noutput + (uint32_t)k];
         *c = compare_tensors(&output[k], &set->output[k].tensor, tolerance_for(r->args, p.name, &set->output[k].tensor));
-        r->compared = true;
         r->ok &= c->ok;
+        if (!c->ok && args_has(r->args, OPT_quiet))
+            say_error(TG_DIFFERS, "%s: %s%soutput '%s' %s: %ld of %ld values outside rtol %g atol %.2g", r->file, set->name, *set->name ? ": " : "", p.name, *c->why ? c->why : "differs",
+                      (long)c->outside, (long)c->numel, c->used.rtol, c->used.atol);
     }
 }
 
@@ -200,10 +202,17 @@ static TgStatus tune(TgSession *session, const Args *a, const DataSet *set)
     return status == TG_OK ? status : say_library_error(status);
 }
 
+static void emit_problem(void *user, const char *line)
+{
+    (void)user;
+    say_note("  %s", line);
+}
+
 static TgStatus run_and_report(Result *r, TgSession *session)
 {
     TgStatus status = tune(session, r->args, &r->data->set[0]);
     for (uint32_t s = 0; s < r->data->count && status == TG_OK; s++) status = run_set(r, session, s);
+    if (status == TG_UNSUPPORTED) tg_check(r->file, emit_problem, NULL);       /* all of it at once, not one a try */
     if (status != TG_OK) return status;
     status = r->ok ? TG_OK : TG_DIFFERS;
     if (!args_has(r->args, OPT_quiet)) report_people(args_has(r->args, OPT_json) || args_has(r->args, OPT_output) ? stderr : stdout, r);

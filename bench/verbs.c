@@ -112,12 +112,16 @@ TgStatus verb_check(const Args *a, const char *path)
     json_t *problems = json_array();
     TgStatus status = tg_check(path, json ? emit_json : emit_stdout, problems);
     if (json) {
+        if (status != TG_OK && status != TG_UNSUPPORTED) json_array_append_new(problems, json_string(tg_error()));
         json_t *j = json_pack("{s:s, s:s, s:O, s:b, s:i}", "schema", "tgrun.check/1", "file", path, "problems", problems, "ok", status == TG_OK, "exit", (int)status);
         TgStatus written = json_write(j, args_text(a, OPT_json, ""));
         if (written != TG_OK) status = written;
     } else if (status == TG_OK) {
         if (!args_has(a, OPT_quiet)) printf("%s: valid, and every operator is supported\n", path);
-    } else say_library_error(status);
+    } else {
+        fflush(stdout);
+        say_library_error(status);
+    }
     json_decref(problems);
     return status;
 }

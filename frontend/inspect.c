@@ -132,11 +132,10 @@ TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), 
     Model *m = NULL;
     TgStatus status = model_load(&m, path);
     if (status != TG_OK) {
-        emit(user, tg_error());
         status_prefix(path);
         return status;
     }
     uint32_t n = import_unsupported(m, emit, user);
     model_free(m);
-    return n ? fail(TG_UNSUPPORTED, "%s: %u operators are not supported", path, n) : TG_OK;
+    return n ? fail(TG_UNSUPPORTED, "%s: %u operator%s not supported", path, n, n == 1 ? " is" : "s are") : TG_OK;
 }

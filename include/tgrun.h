@@ -140,7 +140,7 @@ TG_API TgStatus tg_tune(TgSession *session, double seconds, int32_t beam);
  *  stage: as `tgrun dump --stage` names them; kernel: NULL for all. */
 TG_API TgStatus tg_dump(TgSession *session, const TgTensor *inputs, int32_t count, const char *stage, const char *kernel, void (*emit)(void *user, const char *text), void *user);
 
-/** Checks without running: every problem goes to emit, a line each. TG_OK when there is none. */
+/** Checks without running: everything that is not supported goes to emit, a line each. TG_OK when there is none. */
 TG_API TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), void *user);
 
 /** The covered operators, a row each: domain, name, since_version. Returns 0 after the last. */

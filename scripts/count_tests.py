@@ -1,0 +1,23 @@
+#!/usr/bin/env python3
+"""Counts the cases in a JUnit file of ctest, those inside each test program too, and prints `N passed, N failed`.
+A program tells its own cases in its output: cmocka as `[       OK ] name` and `[  FAILED  ] name`, our scripts as `N of M ... `. One that tells nothing is one case."""
+import re, sys
+import xml.etree.ElementTree as tree
+
+
+def count(case):
+    text = (case.findtext("system-out") or "")
+    failed = case.get("status") not in ("run",) or case.find("failure") is not None
+    good = len(re.findall(r"^\[ +OK +\]", text, re.M))
+    bad = len(re.findall(r"^\[  FAILED  \] \S+$", text, re.M)) // 2      # once as it happens, once in the list at the end
+    for a, b in re.findall(r"^(\d+) of (\d+) \S", text, re.M):
+        good += int(a)
+        bad += int(b) - int(a)
+    if not good and not bad:
+        good, bad = (0, 1) if failed else (1, 0)
+    return good, max(bad, 1) if failed else bad
+
+
+if __name__ == "__main__":
+    cases = [count(c) for c in tree.parse(sys.argv[1]).getroot().iter("testcase")]
+    print(f"{sum(c[0] for c in cases)} passed, {sum(c[1] for c in cases)} failed")

@@ -1,0 +1,43 @@
+"""Small models for the tests of the programs: good ones, and ones that are wrong in one way each."""
+import os
+import numpy as np, onnx
+from onnx import TensorProto as T, helper as h, numpy_helper as nh
+
+
+def save(folder, name, nodes, inputs, outputs, init=(), opset=17, **more):
+    graph = h.make_graph(nodes, name, inputs, outputs, [nh.from_array(v, k) for k, v in dict(init).items()])
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)] + more.get("domains", []))
+    model.ir_version = 8
+    with open(os.path.join(folder, name + ".onnx"), "wb") as f:
+        f.write(model.SerializeToString())
+
+
+def value(name, shape, dtype=T.FLOAT):
+    return h.make_tensor_value_info(name, dtype, shape)
+
+
+def data_set(folder, model, k, inputs, outputs):
+    path = os.path.join(folder, model + "_data", f"test_data_set_{k}")
+    os.makedirs(path)
+    for stem, arrays in (("input", inputs), ("output", outputs)):
+        for i, a in enumerate(arrays):
+            with open(os.path.join(path, f"{stem}_{i}.pb"), "wb") as f:
+                f.write(nh.from_array(a).SerializeToString())
+
+
+def make(folder):
+    two = [value("x", ["n", 3]), value("y", ["n", 3])]
+    save(folder, "add", [h.make_node("Add", ["x", "y"], ["sum"], name="plus")], two, [value("sum", ["n", 3])])
+    x = np.array([[1, 2, 3]], "f4")
+    data_set(folder, "add", 0, [x, x], [x + x])
+    data_set(folder, "add", 1, [np.concatenate([x, x]), np.ones((2, 3), "f4")], [np.concatenate([x, x]) + 1])
+    save(folder, "ints", [h.make_node("Mul", ["a", "b"], ["out/product:0"])], [value("a", [2], T.INT64), value("b", [2], T.INT64)], [value("out/product:0", [2], T.INT64)])
+    save(folder, "unknown", [h.make_node("Frobnicate", ["x"], ["t"], name="frob", domain="com.acme"), h.make_node("Frobnicate", ["t"], ["u"], name="frob2", domain="com.acme"),
+                             h.make_node("Relu", ["u"], ["y"])], [value("x", [3])], [value("y", [3])], domains=[h.make_opsetid("com.acme", 1)])
+    save(folder, "misshapen", [h.make_node("MatMul", ["x", "w"], ["y"], name="mm")], [value("x", [2, 3])], [value("y", [2, 2])], {"w": np.ones((4, 2), "f4")})
+    with open(os.path.join(folder, "garbage.onnx"), "wb") as f:
+        f.write(b"this is no model\n" * 7)
+    open(os.path.join(folder, "empty.onnx"), "wb").close()
+    np.save(os.path.join(folder, "x.npy"), x)
+    np.save(os.path.join(folder, "ints.npy"), np.array([3, 4]))
+    np.savez(os.path.join(folder, "xy.npz"), x=x, y=10 * x)

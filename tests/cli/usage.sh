@@ -1,0 +1,24 @@
+# every mistake on the command line is one line and exit code 2
+t
+t --test-dta x model.onnx
+t --zzzzzzzzzzzz
+t -Z
+t --runs
+t --runs many $M/add.onnx
+t --runs=-1 $M/add.onnx
+t --no-cache=1 $M/add.onnx
+t --precision exactly $M/add.onnx
+t --max-memory 12Q $M/add.onnx
+t --duration nan $M/add.onnx
+t chek $M/add.onnx
+t ops $M/add.onnx
+t $M/add.onnx $M/ints.onnx
+t --warmup soon $M/add.onnx
+t --percentiles 50,200 $M/add.onnx
+t dump $M/add.onnx --stage grahp
+TGRUN_RUNS=x t $M/add.onnx
+TGRUN_NO_CACHE=perhaps t $M/add.onnx
+b
+b --egnine ort x.onnx
+b --require 'ratio > 1' $M/add.onnx
+b --engine nosuch $M/add.onnx
