@@ -284,8 +284,10 @@ static uint32_t divisions(Graph *g, const UOp *root, Arena *scratch)
     return found;
 }
 
-/* A reduce range r as outer*c + inner: what divided r by c inside the loop becomes a range of its own. */
-static const UOp *split_reduce(Kernel *k, const UOp *r, int64_t c, int number, Arena *scratch)
+typedef struct { const UOp *outer, *inner, *root; } Split;
+
+/* A range r as outer*c + inner: what divided r by c becomes a range of its own. */
+static Split split_range(Kernel *k, const UOp *r, int64_t c, int number, Arena *scratch)
 {
     Graph *g = k->g;
     uint32_t n;
@@ -296,13 +298,13 @@ static const UOp *split_reduce(Kernel *k, const UOp *r, int64_t c, int number, A
         const UOp *u = order[i], *src[72];
         uint32_t m = 0;
         for (uint32_t s = 0; s < u->nsrc; s++) {
-            bool closed = s && u->src[s] == r && u->op == UOP_REDUCE;
+            bool closed = s && u->src[s] == r && (u->op == UOP_REDUCE || u->op == UOP_END);
             src[m++] = closed ? outer : map[u->src[s]->id];
             if (closed) src[m++] = inner;
         }
         map[u->id] = u == r ? sum : m == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, m);
     }
-    return graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL);
+    return (Split){ outer, inner, graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL) };
 }
 
 static int free_number(const UOp *const *order, uint32_t n)
@@ -313,21 +315,35 @@ static int free_number(const UOp *const *order, uint32_t n)
     return top;
 }
 
-/* Reduce ranges that an index divides are split where that takes the divisions out of the loop. */
-static void split_reduces(Kernel *k, Arena *scratch)
+/* Does some load depend on one half of a split loop only? Then a tile over the other half reads it once. */
+static bool is_reused(const Split *s, Arena *scratch, Graph *g)
+{
+    uint32_t n;
+    const UOp **order = uop_toposort(g, &s->root, 1, scratch, &n);
+    bool reduces = false, reused = false;
+    for (uint32_t i = 0; i < n; i++) {
+        bool outer = order[i]->ranges & range_bit(s->outer), inner = order[i]->ranges & range_bit(s->inner);
+        reduces |= order[i]->op == UOP_REDUCE;
+        reused |= order[i]->op == UOP_LOAD && outer != inner;
+    }
+    return reduces && reused;
+}
+
+/* Ranges that an index divides are split where that takes divisions away: reduce ranges always, since the divisions stand in the loop; others for reuse. */
+static void split_ranges(Kernel *k, Arena *scratch)
 {
     uint32_t n, before = divisions(k->g, k->root, scratch);
     const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
     int number = free_number(order, n);
     for (uint32_t i = 0; before && i < n && number < 64; i++) {
         const UOp *u = order[i], *r = u->nsrc ? u->src[0] : NULL;
-        if ((u->op != UOP_MOD && u->op != UOP_IDIV) || r->op != UOP_RANGE || range_type(r) != AXIS_REDUCE || !uop_is_const(r->src[0]) || !uop_is_const(u->src[1])) continue;
+        if ((u->op != UOP_MOD && u->op != UOP_IDIV) || r->op != UOP_RANGE || !uop_is_const(r->src[0]) || !uop_is_const(u->src[1])) continue;
         int64_t c = u->src[1]->arg.i;
         if (c < 2 || r->src[0]->arg.i % c) continue;
-        const UOp *root = split_reduce(k, r, c, number, scratch);
-        if (divisions(k->g, root, scratch) >= before) continue;
-        k->root = root;
-        split_reduces(k, scratch);
+        Split s = split_range(k, r, c, number, scratch);
+        if (divisions(k->g, s.root, scratch) >= before || (range_type(r) != AXIS_REDUCE && !is_reused(&s, scratch, k->g))) continue;
+        k->root = s.root;
+        split_ranges(k, scratch);
         return;
     }
 }
@@ -467,7 +483,7 @@ TgStatus sched_layout(Schedule *s, const Target *t)
             const UOp *b = k->param[p].buffer;
             k->param[p].constant = !k->param[p].written && b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
         }
-        split_reduces(k, scratch);
+        split_ranges(k, scratch);
         order_reduces(k, scratch);
         merge_loops(k, scratch);
         kernel_key(k);
