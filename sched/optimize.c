@@ -225,12 +225,22 @@ static TgStatus padto(Kernel *k, const OptOp *o, const UOp *const *axis)
     return TG_OK;
 }
 
+static bool is_reduced(Kernel *k, const UOp *range)
+{
+    Arena *a = arena_new();
+    uint32_t count;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
+    bool found = false;
+    for (uint32_t i = 0; i < count; i++) found |= order[i]->op == UOP_REDUCE && lists(order[i], range);
+    arena_free(a);
+    return found;
+}
+
 static TgStatus swap(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n)
 {
     if (o->factor < 0 || (uint32_t)o->factor >= n) return fail(TG_USAGE, "optops: SWAP with axis %d of %u", o->factor, n);
     const UOp *a = axis[o->axis], *b = axis[o->factor];
-    bool reduce_a = range_type(a) == AXIS_REDUCE || range_type(a) == AXIS_UNROLL, reduce_b = range_type(b) == AXIS_REDUCE || range_type(b) == AXIS_UNROLL;
-    if (reduce_a || reduce_b) return fail(TG_USAGE, "optops: SWAP of a reduce axis");
+    if (is_reduced(k, a) || is_reduced(k, b)) return fail(TG_USAGE, "optops: SWAP of a reduce axis");
     Arena *scratch = arena_new();
     uint32_t count;
     const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &count), **map = NEW_N(scratch, const UOp *, k->root->id + 1), *src[72];
