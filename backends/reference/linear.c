@@ -1,6 +1,7 @@
 /* Kernels in form 6: instructions in order, executed as a device would: every instruction where it stands, every access checked, every operand defined and in scope.
  * A CPU kernel is one thread that runs THREAD ranges in full. A GPU kernel (it has SPECIALs) runs a workgroup at a time: each of its threads runs until a BARRIER or
- * its end, then the next; LOCAL memory belongs to the workgroup, REG memory and values to the thread.
+ * its end, then the next; LOCAL memory belongs to the workgroup, REG memory and values to the thread. A SHUFFLE is a stop too: each thread shows its value, and
+ * takes its neighbour's when it goes on. Two places to show serve, because no thread is more than one SHUFFLE ahead.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +9,16 @@
 #include "backends/reference/reference.h"
 #include "graph/scalar.h"
 
-enum { SPECIALS_MAX = 6, THREADS_MAX = 1024 };
+enum { SPECIALS_MAX = 6, THREADS_MAX = 1024, WARP = 32, LANES_MAX = 16 };
 
 typedef struct { int64_t *value; bool defined; } Reg;
-typedef struct { Reg *reg; void **memory; uint32_t pc; bool done; int64_t special[SPECIALS_MAX]; } Thread;
+typedef struct {
+    Reg *reg;
+    void **memory;
+    uint32_t pc, shuffles;
+    bool done, waits;               /* waits: at a SHUFFLE, its value shown */
+    int64_t special[SPECIALS_MAX], shown[2][LANES_MAX];
+} Thread;
 typedef struct {
     const Kernel *k;
     const RefMem *mem;
@@ -24,6 +31,8 @@ typedef struct {
     const UOp *special[SPECIALS_MAX];
     int64_t size[SPECIALS_MAX];
     uint32_t nspecial;
+    Thread *thread;                 /* of the workgroup */
+    uint32_t nthread;
     TgStatus status;
 } Machine;
 
@@ -169,7 +178,26 @@ static void enter_loop(Machine *m, Thread *t, const UOp *r, int64_t i)
     else leave(m, t, begin, end), t->pc = end + 1;
 }
 
-/* Runs t to its next BARRIER (true) or its end. */
+/* First visit: shows the value (true: stop here). Second: takes the neighbour's. */
+static bool shuffle(Machine *m, Thread *t, const UOp *u)
+{
+    uint32_t lanes = ref_lanes(u), side = t->shuffles & 1, me = (uint32_t)(t - m->thread), other = me ^ (uint32_t)u->arg.i;
+    Reg *r = &t->reg[m->id[u->id]];
+    if (lanes > LANES_MAX) broken(m, TG_UNSUPPORTED, "too many lanes", u, lanes);
+    if (u->arg.i >= WARP || other >= m->nthread) broken(m, TG_INTERNAL, "no such neighbour", u, other);
+    if (m->status) return false;
+    t->waits = !t->waits;
+    if (t->waits) return memcpy(t->shown[side], operand(m, t, u->src[0]), lanes * sizeof(int64_t)), true;
+    if (m->thread[other].shuffles + m->thread[other].waits < t->shuffles + 1) broken(m, TG_INTERNAL, "a neighbour does not take part", u, other);
+    if (!r->value) r->value = arena_alloc(m->arena, lanes * sizeof(int64_t));
+    memcpy(r->value, m->thread[other].shown[side], lanes * sizeof(int64_t));
+    r->defined = true;
+    t->shuffles++;
+    t->pc++;
+    return false;
+}
+
+/* Runs t to its next BARRIER or SHUFFLE (true) or its end. */
 static bool run(Machine *m, Thread *t)
 {
     while (t->pc < m->count && !m->status) {
@@ -188,6 +216,9 @@ static bool run(Machine *m, Thread *t)
             break;
         case UOP_STORE: store(m, t, u), t->pc++; break;
         case UOP_BARRIER: t->pc++; return true;
+        case UOP_SHUFFLE:
+            if (shuffle(m, t, u)) return true;
+            break;
         default:
             if (!is_address(u) && !(u->op == UOP_STACK && !u->nsrc)) define(m, t, u);
             t->pc++;
@@ -256,6 +287,8 @@ static void run_group(Machine *m, int64_t group)
     }
     ArenaMark mark = arena_mark(m->arena);
     Thread *t = threads_new(m, (uint32_t)n);
+    m->thread = t;
+    m->nthread = (uint32_t)n;
     m->local = NEW_N(m->arena, void *, m->ids + 1);
     for (int64_t i = 0; i < n; i++) {
         int64_t rest[2] = { group, i };

@@ -142,13 +142,20 @@ static int32_t random_factor(Random *r, int64_t n)
     return random_below(r, 6) ? f : (int32_t)n;
 }
 
-static OptOp random_op(const Kernel *k, Random *r, const UOp *const *axis, uint32_t n)
+static uint8_t random_target(Random *r, AxisType from, bool gpu)
 {
-    static const uint8_t loop[] = { AXIS_THREAD, AXIS_LOOP, AXIS_UPCAST, AXIS_UPCAST }, sum[] = { AXIS_REDUCE, AXIS_UNROLL, AXIS_UNROLL };
+    static const uint8_t cpu_loop[] = { AXIS_THREAD, AXIS_LOOP, AXIS_UPCAST, AXIS_UPCAST }, cpu_sum[] = { AXIS_REDUCE, AXIS_UNROLL, AXIS_UNROLL, AXIS_UNROLL };
+    static const uint8_t gpu_loop[] = { AXIS_GLOBAL, AXIS_LOCAL, AXIS_WARP, AXIS_UPCAST }, gpu_sum[] = { AXIS_REDUCE, AXIS_UNROLL, AXIS_GROUP_REDUCE, AXIS_WARP };
+    bool sum = from == AXIS_REDUCE;
+    return (gpu ? sum ? gpu_sum : gpu_loop : sum ? cpu_sum : cpu_loop)[random_below(r, 4)];
+}
+
+static OptOp random_op(const Kernel *k, Random *r, const UOp *const *axis, uint32_t n, bool gpu)
+{
     OptOp o = { .kind = OPT_SPLIT, .axis = (int8_t)random_below(r, n), .top = random_below(r, 4) == 0 };
     const UOp *at = axis[o.axis];
     o.factor = random_factor(r, at->src[0]->vmax);
-    o.target = range_type(at) == AXIS_REDUCE ? sum[random_below(r, 3)] : loop[random_below(r, 4)];
+    o.target = random_target(r, range_type(at), gpu);
     if (o.target == AXIS_THREAD) o.axis = 0, o.top = true;
     switch (random_below(r, 12)) {
     case 0: o.kind = OPT_PADTO; break;
@@ -166,7 +173,7 @@ unsigned random_opts(Kernel *k, Random *r, uint32_t tries, const Target *target)
         const UOp *axis[64];
         uint32_t n = opt_axes(k, axis, 64);
         if (!n) break;
-        OptOp o = random_op(k, r, axis, n);
+        OptOp o = random_op(k, r, axis, n, target->has_locals);
         legal += opt_apply(k, &o, target) == TG_OK;
     }
     return legal;
