@@ -9,7 +9,7 @@
 #include "frontend/loop.h"
 #include "graph/custom.h"
 
-enum { UNROLL_MAX = 64, FORCED_MAX = 512 };
+enum { UNROLL_MAX = 8, FORCED_MAX = 512 };
 
 /* ---- unrolled ---- */
 
@@ -85,6 +85,9 @@ static void capture(Capture *c, U root)
     arena_free(a);
 }
 
+/* A loop before this one, with a step of the same name. */
+static bool is_loop_of(U f, U step) { return f->op == UOP_CUSTOMFUNCTION && f->nsrc > 1 && f->src[1] == step; }
+
 /* Replaces what the body takes from outside by PARAM(slot..), in order of first use. Returns the new body; captured: the values. */
 static U lift(Graph *g, U body, const U *formal, uint32_t nformal, int64_t slot, U **captured, uint32_t *count)
 {
@@ -94,7 +97,8 @@ static U lift(Graph *g, U body, const U *formal, uint32_t nformal, int64_t slot,
     Capture c = { NEW_N(a, uint8_t, all), NEW_N(a, uint8_t, all), NEW_N(graph_arena(g), U, n + 1), 0 };
     for (uint32_t k = 0; k < nformal; k++) c.inner[formal[k]->id] = c.seen[formal[k]->id] = 1;
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < order[i]->nsrc; k++) c.inner[order[i]->id] |= c.inner[order[i]->src[k]->id];
+        if (!is_loop_of(order[i], formal[nformal - 1]))
+            for (uint32_t k = 0; k < order[i]->nsrc; k++) c.inner[order[i]->id] |= c.inner[order[i]->src[k]->id];
     c.inner[body->id] = 1;
     capture(&c, body);
     param = NEW_N(a, const UOp *, c.count + 1);
@@ -131,37 +135,80 @@ static bool check_body(Graph *g, const Loop *l, U step, const U *value)
     return true;
 }
 
-static void loop_results(Graph *g, const Loop *l, U call, U rounds, const U *value, U *last, U *row)
+/* n values of that form along a new axis 0. */
+static U result_rows(Graph *g, U call, uint32_t k, U like, U n)
 {
-    for (uint32_t k = 0; k < l->states; k++) last[k] = call_result(g, call, k, (DType)value[k]->dtype, value[k]->shape->dim, uop_rank(value[k]));
-    for (uint32_t k = 0; k < l->rows; k++) {
-        U like = value[l->states + k], dim[TG_MAX_RANK + 1] = { rounds };
-        for (uint32_t i = 0; i < uop_rank(like); i++) dim[i + 1] = uop_dim(like, i);
-        row[k] = call_result(g, call, l->states + k, (DType)like->dtype, dim, uop_rank(like) + 1);
-    }
+    U dim[TG_MAX_RANK + 1] = { n };
+    for (uint32_t i = 0; i < uop_rank(like); i++) dim[i + 1] = uop_dim(like, i);
+    return call_result(g, call, k, (DType)like->dtype, dim, uop_rank(like) + 1);
 }
+
+/* Rows that are a state's next values need no place of their own: the state's history holds them. */
+static uint64_t histories(const Loop *l, const U *value, uint32_t *of)
+{
+    uint64_t bits = 0;
+    for (uint32_t k = 0; k < l->rows; k++) {
+        of[k] = UINT32_MAX;
+        for (uint32_t s = 0; s < l->states && s < 64; s++)
+            if (value[s] == value[l->states + k]) of[k] = s;
+        if (of[k] != UINT32_MAX) bits |= UINT64_C(1) << of[k];
+    }
+    return bits;
+}
+
+/* of: the state whose history a row is, or UINT32_MAX. */
+static void loop_results(Graph *g, const Loop *l, U call, U rounds, const LoopAttr *a, const uint32_t *of, const U *value, U *last, U *row)
+{
+    U *all = NEW_N(graph_arena(g), U, l->states + 1);
+    uint32_t own = l->states;
+    for (uint32_t k = 0; k < l->states; k++) {
+        bool history = a->history >> (k & 63) & 1 && k < 64;
+        if (history) all[k] = result_rows(g, call, k, value[k], uop_index(g, a->trip + 1));
+        last[k] = history ? squeeze(g, slice_i(g, all[k], 0, a->trip, a->trip + 1), 0) : call_result(g, call, k, (DType)value[k]->dtype, value[k]->shape->dim, uop_rank(value[k]));
+    }
+    for (uint32_t k = 0; k < l->rows; k++) row[k] = of[k] != UINT32_MAX ? slice_i(g, all[of[k]], 0, 1, a->trip + 1) : result_rows(g, call, own++, value[l->states + k], rounds);
+}
+
+/* The body's values: states, rows that have a place of their own, and whether to go on. */
+static U body_values(Graph *g, const Loop *l, const U *value, const uint32_t *of, U keep, uint32_t *rows)
+{
+    U *v = NEW_N(graph_arena(g), U, l->states + l->rows + 1);
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < l->states + l->rows; k++)
+        if (k < l->states || of[k - l->states] == UINT32_MAX) v[n++] = value[k];
+    *rows = n - l->states;
+    if (keep) v[n++] = keep;
+    return uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, n);
+}
+
+static _Thread_local int loop_depth;     /* loops around the one that is built: equal bodies of loops side by side use one name for the step */
 
 static bool call_loop(Graph *g, const Loop *l, U *last, U *row)
 {
     Arena *a = graph_arena(g);
     int64_t base = (int64_t)graph_count(g) << 8;
     U *formal = NEW_N(a, U, l->states + 1), *value = NEW_N(a, U, l->states + l->rows + 1), keep = NULL, *captured, rounds = l->trip;
-    uint32_t ncaptured, values = l->states + l->rows;
+    uint32_t *of = NEW_N(a, uint32_t, l->rows + 1);
     for (uint32_t k = 0; k < l->states; k++) formal[k] = uop_param(g, (DType)l->init[k]->dtype, l->init[k]->shape->dim, uop_rank(l->init[k]), base + k);
-    U step = formal[l->states] = size_var(g, "step", 0, l->most > 0 ? l->most - 1 : 0);
-    if (!l->body(g, l->user, step, formal, value, value + l->states, &keep) || !check_body(g, l, step, value)) return false;
+    U step = formal[l->states] = uop_var(g, arena_printf(a, "step%d", loop_depth++), 0, l->most > 0 ? l->most - 1 : 0);
+    bool ok = l->body(g, l->user, step, formal, value, value + l->states, &keep) && check_body(g, l, step, value);
+    loop_depth--;
+    if (!ok) return false;
     bool counted = keep || l->keep || !uop_is_const(l->trip);
     if (counted && l->rows && l->most > INT32_MAX) return graph_fail_code(g, TG_UNSUPPORTED, "a loop without a limit has rows"), false;
-    if (keep) value[values++] = keep;
-    U body = lift(g, uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, value, values), formal, l->states + 1, base + l->states, &captured, &ncaptured), meta[3] = { body, step };
+    LoopAttr attr = { .base = base, .trip = uop_is_const(l->trip) ? uop_const_int(l->trip) : -1, .states = l->states, .has_keep = keep != NULL, .counted = counted };
+    for (uint32_t k = 0; k < l->rows; k++) of[k] = UINT32_MAX;
+    if (!counted) attr.history = histories(l, value, of);
+    U tuple = body_values(g, l, value, of, keep, &attr.rows);
+    U body = lift(g, tuple, formal, l->states + 1, base + l->states, &captured, &attr.captured), meta[3] = { body, step };
     if (counted) rounds = meta[2] = size_var(g, "rounds", 0, l->most);
-    LoopAttr attr = { .base = base, .trip = uop_is_const(l->trip) ? uop_const_int(l->trip) : -1, .states = l->states, .rows = l->rows, .captured = ncaptured, .has_keep = keep != NULL, .counted = counted };
-    U *arg = NEW_N(a, U, 2 + l->states + ncaptured);
+    U *arg = NEW_N(a, U, 2 + l->states + attr.captured);
     arg[0] = uop_is_const(l->trip) ? uop_int(g, DT_I64, uop_const_int(l->trip)) : l->trip;
     arg[1] = l->keep ? l->keep : uop_bool(g, true);
     for (uint32_t k = 0; k < l->states; k++) arg[2 + k] = l->init[k];
-    for (uint32_t k = 0; k < ncaptured; k++) arg[2 + l->states + k] = captured[k];
-    loop_results(g, l, call_new(g, custom_new(g, "loop", &attr, sizeof attr, meta, counted ? 3 : 2), arg, 2 + l->states + ncaptured), rounds, value, last, row);
+    for (uint32_t k = 0; k < attr.captured; k++) arg[2 + l->states + k] = captured[k];
+    U call = call_new(g, custom_new(g, "loop", &attr, sizeof attr, meta, counted ? 3 : 2), arg, 2 + l->states + attr.captured);
+    loop_results(g, l, call, rounds, &attr, of, value, last, row);
     return graph_error(g) == TG_OK;
 }
 

@@ -7,7 +7,7 @@
 
 const UOp *size_var(Graph *g, const char *what, int64_t least, int64_t largest)
 {
-    return uop_var(g, arena_printf(graph_arena(g), "%s.%u", what, graph_count(g)), least, largest);
+    return uop_var(g, arena_printf(graph_arena(g), "%s_%u", what, graph_count(g)), least, largest);
 }
 
 static size_t name_bytes(const char *name) { return (strlen(name) + 8) & ~(size_t)7; }

@@ -5,8 +5,9 @@
  * "loop": meta are TUPLE body, DEFINE_VAR step [, DEFINE_VAR count]; attributes are a LoopAttr. Arguments: trip (scalar i64), keep (scalar bool:
  *   go on?), the initial states, then values that the body captures.
  *   body: TUPLE(next states.., rows.., [keep]) of the same types and shapes as the states, made of PARAM(base + k), k counting states then captured values, of
- *   the DEFINE_VAR step = 0, 1 .. and of constants. Results: the last states, then each row stacked along a new axis 0 of size trip, or of `count` when
- *   a condition or the data set the number of rounds.
+ *   the DEFINE_VAR step = 0, 1 .. and of constants. Results: the last states (or, for bits of
+ *   history, all values of a state, the initial one first: [trip + 1, ..]), then each row stacked along a new axis 0 of size trip, or of `count` when a condition
+ *   or the data set the number of rounds.
  * "if": meta are TUPLE then, TUPLE else, of equal types and shapes, over PARAM(base + k) of captured values; attributes are a BranchAttr. Arguments: condition (scalar bool), captured.
  * A body is a scope of its own: its PARAMs belong to the CALL (base keeps them apart from others'), and no pass moves nodes across its edge.
  */
@@ -14,7 +15,7 @@
 #define TG_CUSTOM_H
 #include "graph/uop.h"
 
-typedef struct { int64_t base, trip; uint32_t states, rows, captured, has_keep, counted, unused; } LoopAttr;      /* trip -1: told by data */
+typedef struct { int64_t base, trip; uint64_t history; uint32_t states, rows, captured, has_keep, counted, unused; } LoopAttr;      /* trip -1: told by data */
 typedef struct { int64_t base; uint32_t values, captured; } BranchAttr;
 
 /* A fresh DEFINE_VAR for a size that data tell. */

@@ -11,8 +11,6 @@
 
 typedef struct { Rangeify *r; Schedule *s; const UOp *call; const UOp *result[64]; } Control;
 
-static const UOp *memory_of(const Rangeify *r, const UOp *u) { return r->buffer[u->id] ? r->buffer[u->id] : u; }
-
 static const UOp *new_like(Graph *g, const UOp *u)
 {
     BufferInfo info = { .dtype = (DType)u->dtype, .shape = u->shape, .size_bytes = (size_t)(uop_numel(u) * dtype_size((DType)u->dtype)) };
@@ -113,6 +111,8 @@ static TgStatus add_branch(Control *c)
 TgStatus control_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result)
 {
     Control c = { .r = r, .s = s, .call = call };
+    const LoopAttr *attr = custom_attr(call->src[0], NULL);
+    if (custom_is(call, "loop") && attr->trip >= 0 && !attr->counted) return loop_items(r, s, call, result);
     memcpy(c.result, result, sizeof c.result);
     return custom_is(call, "loop") ? add_loop(&c) : add_branch(&c);
 }

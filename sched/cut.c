@@ -88,8 +88,9 @@ static const UOp *param_of(Kernel *k, const UOp *buffer, Graph *from, const UOp 
     return uop_param(k->g, (DType)buffer->dtype, dim, uop_rank(buffer), slot);
 }
 
-static void find_vars(Kernel *k)
+void kernel_vars(Kernel *k)
 {
+    k->nvar = 0;
     Arena *a = arena_new();
     uint32_t n;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n);
@@ -127,7 +128,7 @@ static Kernel *make_kernel(Rangeify *r, const Cut *c, const UOp *root)
     }
     k->root = memo[root->id];
     arena_release(r->arena, mark);
-    if (k->root) find_vars(k);
+    if (k->root) kernel_vars(k);
     return k;
 }
 

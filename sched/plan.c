@@ -6,6 +6,7 @@
  */
 #include "sched/plan.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/base/map.h"
@@ -22,7 +23,11 @@ typedef struct {
     uint32_t ninput_cap;
     Use *use;                       /* by PlanBuffer */
     Map kernel;                     /* key -> index + 1 */
+    uint32_t *step_var;             /* variable + 1 that holds 0, 1, .. */
 } Build;
+
+/* A round of a loop: what its step is in the kernels inside. */
+typedef struct Round { const char *step; int64_t value; const struct Round *up; } Round;
 
 /* ---- buffers ---- */
 
@@ -92,6 +97,23 @@ static uint32_t add_var(Plan *p, const char *name)
     return p->nvar++;
 }
 
+/* A loop's kernels run once a round with the step as an argument: variables that hold the numbers. */
+static uint32_t var_of(Build *b, const char *name, const Round *r)
+{
+    while (r && strcmp(r->step, name)) r = r->up;
+    if (!r) return add_var(b->p, name);
+    uint32_t *at = &b->step_var[r->value];
+    if (!*at) *at = add_var(b->p, arena_printf(b->p->arena, "#%lld", (long long)r->value)) + 1;
+    return *at - 1;
+}
+
+static void set_var_values(Plan *p)
+{
+    int64_t *v = NEW_N(p->arena, int64_t, p->nvar + 1);
+    for (uint32_t k = 0; k < p->nvar; k++) v[k] = *p->var_name[k] == '#' ? strtoll(p->var_name[k] + 1, NULL, 10) : 0;
+    p->var_value = v;
+}
+
 static void add_vars_of(Plan *p, const UOp *u)
 {
     if (u->op == UOP_DEFINE_VAR) add_var(p, var_name(u));
@@ -148,7 +170,7 @@ static bool writes_nothing(const Build *b, const Kernel *k)
     return true;
 }
 
-static TgStatus kernel_step(Build *b, const ScheduleItem *item)
+static TgStatus kernel_step(Build *b, const ScheduleItem *item, const Round *round)
 {
     Kernel *k = item->kernel;
     if (writes_nothing(b, k)) return TG_OK;
@@ -161,7 +183,7 @@ static TgStatus kernel_step(Build *b, const ScheduleItem *item)
     }
     s->nvar = k->nvar;
     s->var = NEW_N(b->p->arena, uint32_t, k->nvar);
-    for (uint32_t i = 0; i < k->nvar; i++) s->var[i] = add_var(b->p, var_name(k->var[i]));
+    for (uint32_t i = 0; i < k->nvar; i++) s->var[i] = var_of(b, var_name(k->var[i]), round);
     if (k->thread_bound) s->thread_count = uop_is_const(k->thread_bound) ? uop_const_int(k->thread_bound) : -1;
     if (!item->once) b->p->flops += k->flops;
     return TG_OK;
@@ -169,7 +191,6 @@ static TgStatus kernel_step(Build *b, const ScheduleItem *item)
 
 static TgStatus host_step(Build *b, const ScheduleItem *item)
 {
-    if (custom_is(item->call, "loop") || custom_is(item->call, "if")) return fail(TG_UNSUPPORTED, "loops and branches whose course depends on data are not covered yet");
     uint32_t nin = item->call->nsrc - 1, nout = 0, *result = NEW_N(b->p->arena, uint32_t, item->nout);
     for (uint32_t i = 0; i < item->nout; i++)
         if (item->out[i]) result[nout++] = i;
@@ -191,15 +212,72 @@ static TgStatus host_step(Build *b, const ScheduleItem *item)
     return TG_OK;
 }
 
+static uint32_t end_of(const Schedule *s, uint32_t loop)
+{
+    uint32_t i = loop + 1, depth = 1;
+    for (; i < s->count && depth; i++) depth += s->item[i].kind == ITEM_LOOP ? 1 : s->item[i].kind == ITEM_NEXT ? -1u : 0;
+    return i - 1;
+}
+
+static TgStatus copy_step(Build *b, const ScheduleItem *item)
+{
+    if (item->var[0]) return fail(TG_UNSUPPORTED, "rows of a loop whose length depends on data are not covered yet");
+    Step *s = new_step(b, STEP_COPY, item->once, 2);
+    set_arg(b, s, 0, buffer_of(b, item->mem[0]), ACCESS_WRITE);
+    set_arg(b, s, 1, buffer_of(b, item->mem[1]), ACCESS_READ);
+    return TG_OK;
+}
+
+static TgStatus item_step(Build *b, const ScheduleItem *item, const Round *round)
+{
+    switch (item->kind) {
+    case ITEM_KERNEL: return kernel_step(b, item, round);
+    case ITEM_HOST: return host_step(b, item);
+    case ITEM_COPY: return copy_step(b, item);
+    default: return fail(TG_UNSUPPORTED, "branches that data choose are not covered yet");
+    }
+}
+
+/* A loop of known length is its rounds, one after another: its body's items, each with the step as an argument. */
+static TgStatus add_range(Build *b, bool once, uint32_t from, uint32_t to, const Round *round)
+{
+    for (uint32_t i = from; i < to; i++) {
+        const ScheduleItem *item = &b->s->item[i];
+        if (item->kind == ITEM_LOOP) {
+            uint32_t end = end_of(b->s, i);
+            if (item->trip < 0 || item->mem[1] || b->s->item[end].mem[0]) return fail(TG_UNSUPPORTED, "loops whose number of rounds depends on data are not covered yet");
+            for (int64_t r = 0; r < (once ? 1 : item->trip); r++) TRY(add_range(b, once, i + 1, end, &(Round){ var_name(item->var[0]), r, round }));
+            i = end;
+        } else if (item->once == once) TRY(item_step(b, item, round));
+    }
+    return TG_OK;
+}
+
 /* `once` steps first: they depend on constants only, so the order stays legal. */
 static TgStatus add_steps(Build *b)
 {
-    for (int pass = 0; pass < 2; pass++)
-        for (uint32_t i = 0; i < b->s->count; i++) {
-            const ScheduleItem *item = &b->s->item[i];
-            if (item->once == (pass == 0)) TRY(item->kind == ITEM_KERNEL ? kernel_step(b, item) : host_step(b, item));
+    TRY(add_range(b, true, 0, b->s->count, NULL));
+    return add_range(b, false, 0, b->s->count, NULL);
+}
+
+enum { STEPS_MAX = 1 << 22 };
+
+/* Steps of these items; the most rounds of a loop. */
+static int64_t count_steps(const Schedule *s, uint32_t from, uint32_t to, int64_t *most)
+{
+    int64_t n = 0;
+    for (uint32_t i = from; i < to && n <= STEPS_MAX; i++) {
+        if (s->item[i].kind != ITEM_LOOP) {
+            n++;
+            continue;
         }
-    return TG_OK;
+        uint32_t end = end_of(s, i);
+        int64_t inside = count_steps(s, i + 1, end, most), rounds = s->item[i].trip < 0 ? 1 : s->item[i].trip + 1;
+        if (*most < rounds) *most = rounds;
+        n = rounds > STEPS_MAX || inside > STEPS_MAX / rounds ? STEPS_MAX + 1 : n + inside * rounds;
+        i = end;
+    }
+    return n;
 }
 
 /* ---- places ---- */
@@ -276,11 +354,13 @@ static void count_inputs(Build *b)
         const ScheduleItem *item = &b->s->item[i];
         for (uint32_t k = 0; item->kind == ITEM_KERNEL && k < item->kernel->nparam; k++) see_input(b, item->kernel->param[k].buffer);
         for (uint32_t k = 1; item->kind == ITEM_HOST && k < item->call->nsrc; k++) see_input(b, item->call->src[k]);
+        for (uint32_t k = 0; k < 2; k++)
+            if (item->mem[k]) see_input(b, item->mem[k]);
     }
     for (uint32_t k = 0; k < b->s->noutput; k++) see_input(b, b->s->output[k]);
 }
 
-static void allocate(Build *b)
+static TgStatus allocate(Build *b)
 {
     Plan *p = b->p;
     Schedule *s = b->s;
@@ -290,11 +370,15 @@ static void allocate(Build *b)
     b->of_input = NEW_N(p->arena, uint32_t, b->ninput_cap);
     b->use = NEW_N(p->arena, Use, buffers);
     p->buffer = NEW_N(p->arena, PlanBuffer, buffers);
-    p->step = NEW_N(p->arena, Step, s->count + s->noutput);
+    int64_t rounds = 0, steps = count_steps(s, 0, s->count, &rounds);
+    if (steps > STEPS_MAX) return fail(TG_LIMIT, "loops of more than %d steps in all", STEPS_MAX);
+    p->step = NEW_N(p->arena, Step, (uint64_t)steps + s->noutput);
+    b->step_var = NEW_N(p->arena, uint32_t, rounds + 1);
     p->kernel = NEW_N(p->arena, Kernel *, s->count);
     p->ninput = b->ninput_cap;
     p->noutput = s->noutput;
     map_init(&b->kernel, p->arena);
+    return TG_OK;
 }
 
 TgStatus plan_make(Plan **out, Schedule *s, const Target *t)
@@ -303,8 +387,8 @@ TgStatus plan_make(Plan **out, Schedule *s, const Target *t)
     Plan *p = NEW(arena, Plan);
     Build b = { .p = p, .s = s };
     p->arena = arena;
-    allocate(&b);
-    TgStatus status = add_steps(&b);
+    TgStatus status = allocate(&b);
+    if (status == TG_OK) status = add_steps(&b);
     if (status == TG_OK) {
         add_outputs(&b);
         status = place(&b);
@@ -315,6 +399,7 @@ TgStatus plan_make(Plan **out, Schedule *s, const Target *t)
     }
     for (uint32_t k = 0; k < p->nbuffer; k++)
         for (uint32_t d = 0; d < p->buffer[k].shape->rank; d++) add_vars_of(p, p->buffer[k].shape->dim[d]);
+    set_var_values(p);
     plan_sync(p, t);
     *out = p;
     return TG_OK;

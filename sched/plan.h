@@ -58,6 +58,7 @@ struct Plan {
     uint32_t nbuffer;
     uint32_t ninput, noutput, nvar; /* ninput: one more than the last input that is read */
     const char **var_name;
+    const int64_t *var_value;       /* [nvar] what a variable holds before a run: the steps of loops; 0 for the others */
     int64_t arena_bytes, persist_bytes, flops;
     uint32_t nsync;
 };

@@ -54,5 +54,8 @@ static inline bool is_global(const UOp *u) { return u->op == UOP_PARAM || (u->op
 /* Builds every instance's expression and the kernels; appends to the schedule in order. */
 TgStatus cut_kernels(Rangeify *r, Schedule *out);
 /* The items of a CALL of "loop" or "if" (control.c). result: where the GETTUPLEs of the call lie, or NULL where nobody reads one. */
+/* loop.c: the same for a loop whose number of rounds is known. */
+TgStatus loop_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result);
+static inline const UOp *memory_of(const Rangeify *r, const UOp *u) { return r->buffer[u->id] ? r->buffer[u->id] : u; }
 TgStatus control_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result);
 #endif

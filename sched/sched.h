@@ -5,7 +5,7 @@
 #include "sched/kernel.h"
 
 /* A schedule: kernels and host calls in order over tensor-level BUFFERs of one graph. */
-typedef enum { ITEM_KERNEL, ITEM_HOST, ITEM_COPY, ITEM_LOOP, ITEM_NEXT, ITEM_IF, ITEM_ELSE, ITEM_ENDIF } ItemKind;
+typedef enum { ITEM_KERNEL, ITEM_HOST, ITEM_COPY, ITEM_LOOP, ITEM_NEXT, ITEM_IF, ITEM_ELSE, ITEM_ENDIF } ItemKind;      /* LOOP .. NEXT: the items between, each round */
 typedef struct {
     ItemKind kind;
     bool once;                      /* depends on constants only: runs at load */
@@ -52,6 +52,7 @@ Kernel *kernel_clone(const Kernel *k);                                  /* a scr
 Kernel *kernel_shared(Kernel *k);                                       /* the same graph and code, params of its own */
 void kernel_free(Kernel *k);
 void kernel_count(Kernel *k);                                           /* sets flops and bytes */
+void kernel_vars(Kernel *k);                                            /* sets var and nvar from the DEFINE_VARs of root */
 void kernel_key(Kernel *k);                                             /* sets key from the structure of root */
 void kernel_name(Kernel *k);                                            /* sets name from loops and key */
 TgStatus kernel_expand(Kernel *k, const Target *t);

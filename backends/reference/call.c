@@ -77,7 +77,10 @@ static TgStatus run_round(Rounds *r, int64_t i, bool *keep)
     for (uint32_t k = 0; k < a->rows; k++)
         if (a->states + k < r->nresult) give(&r->result[a->states + k], &r->value[a->states + k], i);
     *keep = !a->has_keep || is_true(&r->value[a->states + a->rows]);
-    for (uint32_t k = 0; k < a->states; k++) memcpy(r->state[k].data, r->value[k].data, bytes_of(&r->value[k]));
+    for (uint32_t k = 0; k < a->states; k++) {
+        memcpy(r->state[k].data, r->value[k].data, bytes_of(&r->value[k]));
+        if (k < r->nresult && a->history >> k & 1) give(&r->result[k], &r->state[k], i + 1);
+    }
     for (uint32_t k = 0; k < r->body->nsrc; k++) ref_tensor_free(&r->value[k]);
     return TG_OK;
 }
@@ -96,8 +99,10 @@ static TgStatus call_loop(Graph *g, const UOp *call, const RefTensor *arg, RefTe
         r.state[k].data = arena_copy(arena, arg[2 + k].data, bytes_of(&arg[2 + k]));
     }
     for (uint32_t k = 0; k < a->captured; k++) r.param[a->states + k] = arg[2 + a->states + k].data;
+    for (uint32_t k = 0; k < a->states && k < nresult; k++) give(&result[k], &r.state[k], 0);
     for (; i < trip && keep && s == TG_OK; i++) s = run_round(&r, i, &keep);
-    for (uint32_t k = 0; k < a->states && k < nresult && s == TG_OK; k++) give(&result[k], &r.state[k], 0);
+    for (uint32_t k = 0; k < a->states && k < nresult && s == TG_OK; k++)
+        if (!(a->history >> k & 1)) give(&result[k], &r.state[k], 0);
     if (a->counted) vars[0] = i;
     arena_free(arena);
     return s;

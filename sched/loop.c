@@ -1,0 +1,201 @@
+/* Loops of known length: a CALL of "loop" (graph/custom.h) becomes ITEM_LOOP .. ITEM_NEXT around the items of its body, each kernel once, with the step as a variable.
+ *
+ * A state lives in a buffer of several slots, so that a round reads one and writes another and nothing is copied or swapped: two slots in turn (slot step % 2), or
+ * trip + 1 of them where all values of the state are wanted (slot step). Before the loop slot 0 gets the initial value; after it the last slot is copied out.
+ * Rows go to their place of the result. In: the call with its arguments in memory, result buffers (NULL: nobody reads it). Must hold: items of a body are never `once`.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/custom.h"
+#include "sched/rangeify.h"
+
+/* Where a value of the body goes: buffer[at, ..], or the whole buffer when at is NULL. */
+typedef struct { const UOp *value, *buffer, *at; } Place;
+typedef struct {
+    Rangeify *r;
+    Graph *g;
+    Schedule *s;
+    const LoopAttr *attr;
+    const UOp *body, *step;
+    const UOp *const *arg, *const *out;     /* initial states, then captured values, in memory; results */
+    const UOp **slots;              /* buffer of each state */
+} Loop;
+
+static const UOp *slot_of(const Loop *l, uint32_t state, const UOp *n)
+{
+    if (l->attr->history >> state & 1) return n;
+    const UOp *two = uop_index(l->g, 2);
+    return uop_is_const(n) ? uop_index(l->g, uop_const_int(n) % 2) : UOP(l->g, UOP_MOD, DT_VOID, NO_ARG, n, two);
+}
+
+static const UOp *next_of(const Loop *l) { return UOP(l->g, UOP_ADD, DT_VOID, NO_ARG, l->step, uop_index(l->g, 1)); }
+
+/* The value in a slot, as a view. */
+static const UOp *view_of(Graph *g, const UOp *buffer, const UOp *slot)
+{
+    uint32_t rank = uop_rank(buffer);
+    const UOp *begin[64], *size[64];
+    for (uint32_t k = 0; k < rank; k++) {
+        begin[k] = k ? uop_index(g, 0) : slot;
+        size[k] = k ? uop_dim(buffer, k) : uop_index(g, 1);
+    }
+    const UOp *part = UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, buffer, uop_sizes(g, begin, rank), uop_sizes(g, size, rank));
+    return UOP(g, UOP_RESHAPE, DT_VOID, NO_ARG, part, uop_sizes(g, size + 1, rank - 1));
+}
+
+static const UOp *new_slots(Graph *g, const UOp *like, int64_t n)
+{
+    const UOp *dim[65] = { uop_index(g, n) };
+    for (uint32_t k = 0; k < uop_rank(like); k++) dim[k + 1] = uop_dim(like, k);
+    return graph_add_buffer(g, &(BufferInfo){ .dtype = (DType)like->dtype, .shape = graph_shape(g, dim, uop_rank(like) + 1), .name = "" });
+}
+
+/* ---- storing into a part of a buffer ---- */
+
+/* Kernel k knew its param p as a buffer of its own; now that is slot `at` of another one. */
+static void redirect(Kernel *k, uint32_t p, const Place *to)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n), **map = NEW_N(a, const UOp *, graph_count(k->g)), *dim[64];
+    const UOp *at = to->at ? uop_copy(k->g, to->at, NULL) : NULL;
+    for (uint32_t d = 0; d < uop_rank(to->buffer); d++) dim[d] = uop_copy(k->g, uop_dim(to->buffer, d), NULL);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i], *src[u->nsrc + 2];
+        bool index = u->op == UOP_INDEX && u->src[0]->op == UOP_PARAM && u->src[0]->arg.i == p, changed = index;
+        uint32_t m = 0;
+        for (uint32_t s = 0; s < u->nsrc; s++) {
+            changed |= map[u->src[s]->id] != u->src[s];
+            src[m++] = map[u->src[s]->id];
+            if (index && !s && at) src[m++] = at;
+        }
+        if (u->op == UOP_PARAM && u->arg.i == p) map[u->id] = uop_param(k->g, (DType)u->dtype, dim, uop_rank(to->buffer), p);
+        else map[u->id] = changed ? uop_new(k->g, (Op)u->op, (DType)u->dtype, u->arg, src, m) : u;
+    }
+    k->root = map[k->root->id];
+    k->param[p].buffer = to->buffer;
+    kernel_vars(k);
+    arena_free(a);
+}
+
+static bool has_own_kernel(const UOp *u)
+{
+    return u->op != UOP_CONST && u->op != UOP_PARAM && u->op != UOP_BUFFER && u->op != UOP_IOTA && u->op != UOP_DEFINE_VAR && u->op != UOP_BIND && u->op != UOP_GETTUPLE;
+}
+
+static const UOp *const *owned(Loop *l, const Place *place, uint32_t n)
+{
+    const UOp **value = NEW_N(l->r->arena, const UOp *, n + 1);
+    for (uint32_t k = 0; k < n; k++) {
+        bool own = has_own_kernel(place[k].value);
+        for (uint32_t i = 0; i < k; i++) own = own && place[i].value != place[k].value;
+        value[k] = own ? place[k].value : uop_tagged(l->g, UOP(l->g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, place[k].value), (uint16_t)(k + 1));
+    }
+    return value;
+}
+
+/* Puts the items' results into their places. What reads a place, or what such an item made, is not computed at load. */
+static void redirect_items(Schedule *part, const Place *place, uint32_t n, uint8_t *each_run)
+{
+    for (uint32_t i = 0; i < part->count; i++) {
+        ScheduleItem *item = &part->item[i];
+        Kernel *k = item->kernel;
+        for (uint32_t p = 0; k && p < k->nparam; p++) {
+            const UOp *b = k->param[p].buffer;
+            item->once = item->once && !(b->op == UOP_BUFFER && each_run[buffer_slot(b)]);
+            for (uint32_t j = 0; j < n; j++) {
+                if (b != part->output[j]) continue;
+                redirect(k, p, &place[j]);
+                item->once = false;
+                break;
+            }
+        }
+        if (k && !item->once && k->param[0].buffer->op == UOP_BUFFER) each_run[buffer_slot(k->param[0].buffer)] = 1;
+    }
+}
+
+/* Appends the items that compute the values into their places. */
+static TgStatus add_items(Loop *l, const Place *place, uint32_t n)
+{
+    Schedule part = { .g = l->g };
+    const UOp *sink;
+    TRY(sched_callify(&sink, l->g, uop_new(l->g, UOP_SINK, DT_VOID, NO_ARG, owned(l, place, n), n), l->r->target));
+    TgStatus status = sched_rangeify(&part, l->g, sink, l->r->target);
+    if (status == TG_OK) redirect_items(&part, place, n, NEW_N(l->r->arena, uint8_t, graph_buffer_count(l->g) + 1));
+    for (uint32_t i = 0; i < part.count; i++) *schedule_add(l->s, part.item[i].kind) = part.item[i];
+    free(part.item);
+    return status;
+}
+
+/* ---- a loop ---- */
+
+static TgStatus before_loop(Loop *l)
+{
+    uint32_t n = l->attr->states;
+    Place *place = NEW_N(graph_arena(l->g), Place, n + 1);
+    for (uint32_t k = 0; k < n; k++) {
+        const UOp *init = l->arg[k];
+        bool history = l->attr->history >> k & 1;
+        l->slots[k] = history && l->out[k] ? l->out[k] : new_slots(l->g, init, history ? l->attr->trip + 1 : 2);
+        place[k] = (Place){ init, l->slots[k], uop_index(l->g, 0) };
+    }
+    return n ? add_items(l, place, n) : TG_OK;
+}
+
+/* The body over memory: states are slots, captured values the call's arguments. */
+static const UOp *bind_body(const Loop *l)
+{
+    Graph *g = l->g;
+    uint32_t n = l->attr->states + l->attr->captured;
+    const UOp **from = NEW_N(graph_arena(g), const UOp *, n + 1), **to = NEW_N(graph_arena(g), const UOp *, n + 1);
+    for (uint32_t k = 0; k < n; k++) {
+        const UOp *arg = l->arg[k];
+        from[k] = uop_param(g, (DType)arg->dtype, arg->shape->dim, uop_rank(arg), l->attr->base + k);
+        to[k] = k < l->attr->states ? view_of(g, l->slots[k], slot_of(l, k, l->step)) : arg;
+    }
+    return n ? uop_substitute(g, l->body, from, to, n) : l->body;
+}
+
+static TgStatus rounds(Loop *l)
+{
+    const UOp *body = bind_body(l);
+    uint32_t n = 0, all = l->attr->states + l->attr->rows;
+    Place *place = NEW_N(graph_arena(l->g), Place, all + 1);
+    for (uint32_t k = 0; k < all; k++) {
+        bool state = k < l->attr->states;
+        if (state) place[n++] = (Place){ body->src[k], l->slots[k], slot_of(l, k, next_of(l)) };
+        else if (l->out[k]) place[n++] = (Place){ body->src[k], l->out[k], l->step };
+    }
+    ScheduleItem *loop = schedule_add(l->s, ITEM_LOOP);
+    loop->trip = l->attr->trip;
+    loop->var[0] = l->step;
+    TgStatus status = add_items(l, place, n);
+    schedule_add(l->s, ITEM_NEXT);
+    return status;
+}
+
+static TgStatus after_loop(Loop *l)
+{
+    Place *place = NEW_N(graph_arena(l->g), Place, l->attr->states + 1);
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < l->attr->states; k++) {
+        if (!l->out[k] || l->slots[k] == l->out[k]) continue;
+        place[n++] = (Place){ view_of(l->g, l->slots[k], slot_of(l, k, uop_index(l->g, l->attr->trip))), l->out[k], NULL };
+    }
+    return n ? add_items(l, place, n) : TG_OK;
+}
+
+TgStatus loop_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result)
+{
+    const LoopAttr *attr = custom_attr(call->src[0], NULL);
+    uint32_t n = attr->states + attr->captured;
+    if (attr->states + attr->rows > 64) return fail(TG_UNSUPPORTED, "a loop of more than 64 states and rows");
+    const UOp **arg = NEW_N(r->arena, const UOp *, n + 1);
+    for (uint32_t k = 0; k < n; k++) arg[k] = memory_of(r, call->src[3 + k]);
+    Loop l = { .r = r, .g = r->g, .s = s, .attr = attr, .body = call->src[0]->src[0], .step = call->src[0]->src[1], .arg = arg, .out = result };
+    l.slots = NEW_N(r->arena, const UOp *, attr->states + 1);
+    TRY(before_loop(&l));
+    TRY(rounds(&l));
+    return after_loop(&l);
+}
