@@ -33,5 +33,5 @@ python_environment() {
 # build PRESET: configured once, then what changed.
 build() {
     [ -e "build/$1/build.ninja" ] || cmake --preset "$1" >/dev/null
-    cmake --build --preset "$1" -- --quiet
+    cmake --build --preset "$1" -- --quiet >"build/$1/build.log" 2>&1 || { cat "build/$1/build.log" >&2; exit 1; }
 }
