@@ -102,6 +102,7 @@ static TgStatus pack(Kernel *k, uint32_t slot, const Uses *s)
     Graph *g = k->g;
     const UOp *load = only_load(s, slot), *at = NULL, *product, *factor, *from[2], *to[2];
     if (!load) return fail(TG_USAGE, "optops: PACK: parameter %u is not read in one way", slot);
+    if (!s->constant[load->id]) return fail(TG_USAGE, "optops: PACK: where parameter %u is read depends on data", slot);
     const UOp *e = grow(s, load), *scaled = scaled_sum(s, e, &product, &factor), *value = scaled ? UOP(g, UOP_MUL, DT_VOID, NO_ARG, e, factor) : e;
     int64_t numel = pack_index(k, e, load, &at);
     if (!numel) return TG_USAGE;
