@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "bench/maps.h"
 #include "bench/say.h"
 #include "bench/stats.h"
 #include "bench/values.h"
@@ -236,7 +237,7 @@ static TgStatus bind(Maker *m, int32_t k, const char *spec)
     if (status == TG_OK) status = spec_read(&b->tensor, spec, &m->in[k], shape, rank, (uint64_t)args_count(m->args, OPT_seed, 0) * 1000003 + (uint64_t)k + 1);
     if (status != TG_OK) return status;
     b->known = true;
-    if (strncmp(spec, "random", 6)) snprintf(b->source, sizeof b->source, "%.199s", spec);
+    if (file || strncmp(spec, "random", 6)) snprintf(b->source, sizeof b->source, "%.199s", spec);
     else snprintf(b->source, sizeof b->source, "%.150s, seed %ld", spec, (long)args_count(m->args, OPT_seed, 0));
     for (int32_t d = 0; d < m->in[k].rank && d < b->tensor.rank; d++) dim_set(m, m->in[k].symbol[d], b->tensor.shape[d]);
     return TG_OK;
@@ -284,10 +285,10 @@ static TgStatus bind_options(Maker *m, bool named)
 
 /* ---- test data folders ---- */
 
-static bool find_tensor(char *path, size_t cap, const char *dir, const char *stem, int32_t k)
+static bool find_file(char *path, size_t cap, const char *dir, const char *stem, int32_t k, bool map)
 {
-    static const char *const suffixes[] = { "npy", "pb" };
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const suffixes[] = { "npy", "pb", "json" };
+    for (size_t i = map ? 2 : 0; i < (map ? 3 : 2); i++) {
         struct stat st;
         snprintf(path, cap, "%s/%s_%d.%s", dir, stem, k, suffixes[i]);
         if (!stat(path, &st)) return true;
@@ -299,15 +300,16 @@ static TgStatus read_folder(Maker *m, const char *dir)
 {
     char path[4096];
     for (int32_t k = 0; k < m->set->ninput; k++)
-        if (find_tensor(path, sizeof path, dir, "input", k)) {
+        if (find_file(path, sizeof path, dir, "input", k, false)) {
             TgStatus status = bind(m, k, path);
             if (status != TG_OK) return status;
         }
     for (int32_t k = 0; k < m->set->noutput; k++) {
         Bound *b = &m->set->output[k];
-        if (!find_tensor(path, sizeof path, dir, "output", k)) continue;
-        TgStatus status = tg_tensor_read(&b->tensor, path, m->out[k].type);
-        if (status != TG_OK) return say_library_error(status);
+        bool map = output_is_map(m->session, k);
+        if (!find_file(path, sizeof path, dir, "output", k, map)) continue;
+        TgStatus status = map ? map_read(&b->tensor, path) : tg_tensor_read(&b->tensor, path, m->out[k].type);
+        if (status != TG_OK) return map ? status : say_library_error(status);
         b->known = true;
         snprintf(b->source, sizeof b->source, "%.199s", path);
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "bench/maps.h"
 #include "bench/peer.h"
 #include "bench/say.h"
 #include "bench/values.h"
@@ -64,9 +65,10 @@ static TgStatus write_folder(const Result *r, uint32_t set, const TgTensor *outp
     for (int32_t k = 0; k < d->noutput && status == TG_OK; k++) {
         if (tg_output(r->session, k, &p) != TG_OK) continue;
         file_name(name, sizeof name, p.name);
-        snprintf(path, sizeof path, "%s/%s.npy", dir, name);
-        status = tg_tensor_write(&output[k], p.name, path);
-        if (status != TG_OK) say_library_error(status);
+        bool map = output_is_map(r->session, k);
+        snprintf(path, sizeof path, "%s/%s.%s", dir, name, map ? "json" : "npy");
+        status = map ? map_write(r->session, k, p.name, &output[k], path) : tg_tensor_write(&output[k], p.name, path);
+        if (status != TG_OK && !map) say_library_error(status);
     }
     return status;
 }

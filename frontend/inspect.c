@@ -26,6 +26,28 @@ static TgStatus port(const ValueDef *list, uint32_t count, int32_t index, TgPort
 TgStatus tg_input(const TgSession *s, int32_t index, TgPort *out) { return port(s->model->graph.input, s->model->graph.ninput, index, out); }
 TgStatus tg_output(const TgSession *s, int32_t index, TgPort *out) { return port(s->model->graph.output, s->model->graph.noutput, index, out); }
 
+/* Maps are made by one operator, whose attribute lists their keys. */
+static const Attr *keys_of(const GraphDef *g, const char *output)
+{
+    for (uint32_t i = 0; i < g->nnode; i++) {
+        const Node *n = &g->node[i];
+        if (!n->nout || strcmp(n->out[0], output) || strcmp(n->op, "ZipMap")) continue;
+        for (uint32_t k = 0; k < n->nattr; k++)
+            if (n->attr[k].type == ATTR_INTS || n->attr[k].type == ATTR_STRINGS) return &n->attr[k];
+    }
+    return NULL;
+}
+
+int32_t tg_output_key(const TgSession *s, int32_t index, int32_t key, const char **text, int64_t *number)
+{
+    const GraphDef *g = &s->model->graph;
+    const Attr *a = index >= 0 && (uint32_t)index < g->noutput ? keys_of(g, g->output[index].name) : NULL;
+    if (!a || key < 0 || (uint32_t)key >= a->n) return 0;
+    *text = a->type == ATTR_STRINGS ? a->strings[key] : NULL;
+    *number = a->type == ATTR_INTS ? a->ints[key] : 0;
+    return 1;
+}
+
 /* ---- what a session knows ---- */
 
 static int64_t parameters(const GraphDef *g)

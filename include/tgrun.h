@@ -115,6 +115,9 @@ TG_API int32_t tg_output_count(const TgSession *session);
 TG_API TgStatus tg_input(const TgSession *session, int32_t index, TgPort *out);
 TG_API TgStatus tg_output(const TgSession *session, int32_t index, TgPort *out);
 
+/** Key number `key` of an output that is a sequence of maps; its tensor holds a row for each map. *text is NULL for a numeric key. 0 after the last, and for a tensor. */
+TG_API int32_t tg_output_key(const TgSession *session, int32_t index, int32_t key, const char **text, int64_t *number);
+
 /** Plans, compiles and (with tune_s) searches for these input shapes and types; inputs' data may be NULL unless the model's shapes depend on it. */
 TG_API TgStatus tg_prepare(TgSession *session, const TgTensor *inputs, int32_t count);
 
