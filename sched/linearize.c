@@ -177,7 +177,8 @@ static void emit(Lin *l, const UOp *u)
 /* Emits u and what it needs, if this block is its place. Sizes in shapes (a STACK under PARAM or SHRINK) are no instructions. */
 static void need(Lin *l, View *v, const UOp *u)
 {
-    if (v->done[u->id] || u->op == UOP_RANGE || is_outer(v->b, u)) return;
+    if (u->op == UOP_RANGE) u = u->src[0];                                      /* the bound of a loop that may open further in */
+    if (v->done[u->id] || is_outer(v->b, u)) return;
     v->done[u->id] = 1;
     if (v->group_of[u->id]) {
         need_group(l, v, &v->group[v->group_of[u->id] - 1]);
