@@ -1,11 +1,12 @@
 /* To let the generator make one more op: a case in one of the step_ functions. A step takes values that are there and returns a new one, or NULL when it does not fit. */
 #include "random_graph.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "graph/scalar.h"
 
-enum { NUMEL_MAX = 1500, AXES_MAX = 5, BOUND = 64 };
+enum { NUMEL_MAX = 1500, AXES_MAX = 5, BOUND = 64, VAR_MAX = 8 };
 
 uint32_t random_below(Random *r, uint32_t n)
 {
@@ -35,10 +36,10 @@ static U random_leaf(RandomGraph *rg, DType t, int slot)
     uint32_t rank = (uint32_t)between(rg, 1, 4);
     U dim[4];
     for (uint32_t k = 0; k < rank; k++) {
-        shape[k] = sizes[random_below(&rg->r, sizeof sizes / sizeof *sizes)];
+        shape[k] = rg->var && random_below(&rg->r, 2) ? VAR_MAX : sizes[random_below(&rg->r, sizeof sizes / sizeof *sizes)];
         if (n * shape[k] > NUMEL_MAX / 2) shape[k] = 1;
         n *= shape[k];
-        dim[k] = uop_index(rg->g, shape[k]);
+        dim[k] = rg->var && shape[k] == VAR_MAX ? rg->var : uop_index(rg->g, shape[k]);
     }
     void *data = malloc((size_t)(n * dtype_size(t)));
     random_fill(&rg->r, t, data, n);
@@ -51,6 +52,7 @@ static U random_leaf(RandomGraph *rg, DType t, int slot)
 /* Brings an exact value back to -BOUND .. BOUND, so that it stays exact and small. */
 static U small(RandomGraph *rg, U x) { return clamp(rg->g, x, scalar(rg->g, x->dtype, -BOUND), scalar(rg->g, x->dtype, BOUND)); }
 
+static bool is_known(U x, uint32_t k) { return uop_is_const(uop_dim(x, k)); }
 static bool is_float(U x) { return dtype_is_float(x->dtype); }
 
 /* Arguments of transcendentals stay where results are neither huge nor tiny. */
@@ -81,8 +83,8 @@ static bool fits(U a, U b)
 {
     if (a->dtype != b->dtype) return false;
     for (uint32_t k = 1; k <= uop_rank(a) && k <= uop_rank(b); k++) {
-        int64_t p = uop_size(a, uop_rank(a) - k), q = uop_size(b, uop_rank(b) - k);
-        if (p != q && p != 1 && q != 1) return false;
+        U p = uop_dim(a, uop_rank(a) - k), q = uop_dim(b, uop_rank(b) - k);
+        if (p != q && !uop_is_int_const(p, 1) && !uop_is_int_const(q, 1)) return false;
     }
     return true;
 }
@@ -112,15 +114,16 @@ static U step_binary(RandomGraph *rg, uint32_t i, bool *exact)
 static U random_reshape(RandomGraph *rg, U x)
 {
     uint32_t r = uop_rank(x), k = axis_in(rg, x), n = 0;
-    int64_t d[RANK_MAX], size = uop_size(x, k), f = between(rg, 2, 4);
+    int64_t f = between(rg, 2, 4);
+    U d[RANK_MAX];
     bool join = k + 1 < r && random_below(&rg->r, 2);
-    if (!join && (size % f || r >= AXES_MAX)) return NULL;
+    if (!join && (!is_known(x, k) || uop_size(x, k) % f || r >= AXES_MAX)) return NULL;
     for (uint32_t i = 0; i < r; i++) {
-        if (i != k) d[n++] = uop_size(x, i);
-        else if (join) d[n++] = size * uop_size(x, ++i);
-        else d[n++] = size / f, d[n++] = f;
+        if (i != k) d[n++] = uop_dim(x, i);
+        else if (join) d[n++] = dim_mul(rg->g, uop_dim(x, i), uop_dim(x, i + 1)), i++;
+        else d[n++] = uop_index(rg->g, uop_size(x, k) / f), d[n++] = uop_index(rg->g, f);
     }
-    return reshape_i(rg->g, x, d, n);
+    return reshape(rg->g, x, d, n);
 }
 
 static U random_permute(RandomGraph *rg, U x)
@@ -141,8 +144,9 @@ static U random_pad(RandomGraph *rg, U x)
 {
     int64_t before[RANK_MAX], after[RANK_MAX];
     for (uint32_t k = 0; k < uop_rank(x); k++) {
-        before[k] = uop_size(x, k) > 2 ? between(rg, -1, 2) : between(rg, 0, 1);
-        after[k] = uop_size(x, k) > 2 ? between(rg, -1, 1) : between(rg, 0, 1);
+        bool crops = is_known(x, k) && uop_size(x, k) > 2;
+        before[k] = crops ? between(rg, -1, 2) : between(rg, 0, 1);
+        after[k] = crops ? between(rg, -1, 1) : between(rg, 0, 1);
     }
     return pad_i(rg->g, x, before, after, random_below(&rg->r, 2) ? NULL : scalar(rg->g, x->dtype, 3));
 }
@@ -157,7 +161,7 @@ static U random_expand(RandomGraph *rg, U x)
 static U random_windows(RandomGraph *rg, U x)
 {
     int64_t k = between(rg, 1, 3), s = between(rg, 1, 2), d = between(rg, 1, 2);
-    if (uop_rank(x) >= AXES_MAX || uop_size(x, uop_rank(x) - 1) < (k - 1) * d + 1) return NULL;
+    if (uop_rank(x) >= AXES_MAX || uop_dim(x, uop_rank(x) - 1)->vmin < (k - 1) * d + 1) return NULL;
     return windows(rg->g, x, 1, &k, &s, &d);
 }
 
@@ -165,6 +169,7 @@ static U random_slice(RandomGraph *rg, U x)
 {
     uint32_t k = axis_in(rg, x);
     int64_t n = uop_size(x, k), step = between(rg, 1, 3), size = (n + step - 1) / step;
+    if (!is_known(x, k)) return flip_axis(rg->g, x, k);
     if (random_below(&rg->r, 2)) return slice_step(rg->g, x, k, 0, size, step);
     return slice_step(rg->g, x, k, n - 1, size, -step);
 }
@@ -172,7 +177,7 @@ static U random_slice(RandomGraph *rg, U x)
 static U random_cat(RandomGraph *rg, U x)
 {
     uint32_t k = axis_in(rg, x);
-    U part[3] = { x, flip_axis(rg->g, x, k), slice_i(rg->g, x, k, 0, (uop_size(x, k) + 1) / 2) };
+    U part[3] = { x, flip_axis(rg->g, x, k), is_known(x, k) ? slice_i(rg->g, x, k, 0, (uop_size(x, k) + 1) / 2) : x };
     return cat(rg->g, part, (uint32_t)between(rg, 2, 3), k);
 }
 
@@ -201,7 +206,7 @@ static U random_product(RandomGraph *rg, U x, bool *exact)
     if (uop_rank(x) < 2) return NULL;
     U y = random_below(&rg->r, 2) ? transpose(rg->g, x) : NULL;
     for (uint32_t j = 0; j < rg->count && !y; j++)
-        if (rg->value[j]->dtype == x->dtype && uop_rank(rg->value[j]) == 2 && uop_size(rg->value[j], 0) == uop_size(x, uop_rank(x) - 1)) y = rg->value[j], *exact &= rg->exact[j];
+        if (rg->value[j]->dtype == x->dtype && uop_rank(rg->value[j]) == 2 && uop_dim(rg->value[j], 0) == uop_dim(x, uop_rank(x) - 1)) y = rg->value[j], *exact &= rg->exact[j];
     return y ? matmul(rg->g, x, y) : NULL;
 }
 
@@ -209,10 +214,10 @@ static U random_conv(RandomGraph *rg, U x, bool *exact)
 {
     U w = NULL;
     int64_t s = between(rg, 1, 2), p = between(rg, 0, 1), one = 1;
-    if (uop_rank(x) != 3) return NULL;
+    if (uop_rank(x) != 3 || !is_known(x, 1) || !is_known(x, 2)) return NULL;
     for (uint32_t j = 0; j < rg->count; j++) {
         U v = rg->value[j];
-        if (v->dtype == x->dtype && uop_rank(v) == 3 && uop_size(v, 1) == uop_size(x, 1) && uop_size(v, 2) <= uop_size(x, 2) + 2 * p && uop_size(v, 2) <= 4) w = v, *exact &= rg->exact[j];
+        if (v->dtype == x->dtype && uop_rank(v) == 3 && uop_static(v) && uop_size(v, 1) == uop_size(x, 1) && uop_size(v, 2) <= uop_size(x, 2) + 2 * p && uop_size(v, 2) <= 4) w = v, *exact &= rg->exact[j];
     }
     return w ? conv(rg->g, x, w, &s, &one, &p, &p, 1) : NULL;
 }
@@ -245,6 +250,7 @@ static U step_gather(RandomGraph *rg, U x)
     if (!uop_rank(x)) return NULL;
     uint32_t k = axis_in(rg, x);
     int64_t n = uop_size(x, k), idx[6];
+    if (!is_known(x, k)) return NULL;
     uint32_t count = (uint32_t)between(rg, 1, 6);
     for (uint32_t i = 0; i < count; i++) idx[i] = between(rg, -n, n - 1);
     U at = tensor_const(g, DT_I64, (const int64_t[]){ count }, 1, arena_copy(graph_arena(g), idx, sizeof idx), count * sizeof *idx, NULL);
@@ -253,7 +259,7 @@ static U step_gather(RandomGraph *rg, U x)
         U v = rg->value[j];
         if (rg->exact[j] && uop_rank(v) == 2 && random_below(&rg->r, 2)) at = mod_floor(g, argmax(g, v, 1, false, false), scalar(g, DT_I64, (double)n));
     }
-    if (random_below(&rg->r, 3)) return gather(g, x, at, k);
+    if (random_below(&rg->r, 3) || !uop_static(x)) return gather(g, x, at, k);
     U wide = mod_floor(g, cast(g, iota(g, uop_index(g, uop_numel(x)), DT_I32), DT_I64), scalar(g, DT_I64, (double)n));
     return gather_elements(g, x, reshape(g, wide, x->shape->dim, uop_rank(x)), k);
 }
@@ -288,7 +294,10 @@ static U step(RandomGraph *rg, bool *exact)
 /* Narrow values are widened, so that rounding stays comparable; exact ones are kept small. */
 static void keep(RandomGraph *rg, U x, bool exact)
 {
-    if (is_error(x)) abort();
+    if (is_error(x)) {
+        fprintf(stderr, "random graph: %s\n", tg_error());
+        abort();
+    }
     if (x->dtype == DT_BOOL || x->dtype == DT_INDEX) x = cast(rg->g, x, DT_I32);
     if (!is_float(x)) exact = true;
     if (uop_numel(x) > NUMEL_MAX || uop_rank(x) > AXES_MAX || uop_numel(x) == 0) return;
@@ -303,6 +312,7 @@ void random_graph_new(RandomGraph *out, uint64_t seed, uint32_t ops)
     static const DType types[] = { DT_F32, DT_F32, DT_F32, DT_I32, DT_I64, DT_F16, DT_U8 };
     *out = (RandomGraph){ .g = graph_new(), .r = { seed * 7919 + 1 } };
     RandomGraph *rg = out;
+    if (seed % 3 == 0) rg->var = uop_var(rg->g, "n", 1, VAR_MAX), rg->var_value = between(rg, 1, VAR_MAX);
     for (int k = 0; k < RANDOM_INPUTS; k++) {
         rg->input[k] = random_leaf(rg, k ? types[random_below(&rg->r, 7)] : DT_F32, k);
         keep(rg, rg->input[k], true);

@@ -15,10 +15,12 @@ typedef struct {
     U value[RANDOM_VALUES];
     bool exact[RANDOM_VALUES];          /* small integers (or integers): every op on the way was exact */
     uint32_t count;
+    U var;                              /* a DEFINE_VAR that sizes depend on, or NULL */
+    int64_t var_value;
     U sink;
 } RandomGraph;
 
-void random_graph_new(RandomGraph *out, uint64_t seed, uint32_t ops);
+void random_graph_new(RandomGraph *out, uint64_t seed, uint32_t ops);      /* every third seed: with a symbolic size */
 void random_graph_free(RandomGraph *rg);
 /* Fills count elements of dtype t with small integers. */
 void random_fill(Random *r, DType t, void *data, int64_t count);

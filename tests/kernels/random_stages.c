@@ -104,6 +104,13 @@ bool went(const Place *p, TgStatus status)
 
 /* ---- a whole schedule, in the form in which it is ---- */
 
+const int64_t *vars_of(const RandomGraph *rg, const Kernel *k)
+{
+    static int64_t value[16];
+    for (uint32_t i = 0; i < k->nvar; i++) value[i] = rg->var_value;
+    return value;
+}
+
 static bool run_schedule(Memory *m, const Place *at)
 {
     RefMem mem[KERNEL_PARAMS];
@@ -112,7 +119,7 @@ static bool run_schedule(Memory *m, const Place *at)
         Place p = *at;
         p.k = k;
         kernel_mem(m, k, mem);
-        if (!went(&p, ref_exec_root(k, mem, NULL))) return false;
+        if (!went(&p, ref_exec_root(k, mem, vars_of(m->rg, k)))) return false;
     }
     return true;
 }
@@ -191,7 +198,7 @@ bool fill_packs(Memory *m, Kernel *k, RefMem *pack, const Place *at)
         pack[i].data = malloc((size_t)pack[i].size_bytes + 1);
         mem[0] = pack[i];
         for (uint32_t j = 1; j < p->nparam; j++) mem[j] = mem_of(m, p->param[j].buffer);
-        ok = went(at, ref_exec_root(p, mem, NULL));
+        ok = went(at, ref_exec_root(p, mem, vars_of(m->rg, p)));
         kernel_free(p);
     }
     return ok;
@@ -216,7 +223,7 @@ bool launch(Memory *m, Kernel *k, const RefMem *pack, Run run, void **want, cons
     RefMem mem[KERNEL_PARAMS];
     void *fresh[KERNEL_PARAMS] = { NULL };
     launch_mem(m, k, pack, mem, fresh);
-    bool ok = went(at, run(k, mem, NULL));
+    bool ok = went(at, run(k, mem, vars_of(m->rg, k)));
     for (uint32_t i = 0; i < k->nparam; i++) {
         if (ok && k->param[i].written && want[i]) ok = agree(at, (DType)under(k->param[i].buffer)->dtype, fresh[i], want[i], mem[i].size_bytes / dtype_size(under(k->param[i].buffer)->dtype));
         if (ok && k->param[i].written && !want[i]) want[i] = fresh[i];

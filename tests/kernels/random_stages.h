@@ -15,6 +15,8 @@ const UOp *under(const UOp *u);                                     /* the BUFFE
 RefMem mem_of(Memory *m, const UOp *u);
 void kernel_mem(Memory *m, const Kernel *k, RefMem *mem);
 
+const int64_t *vars_of(const RandomGraph *rg, const Kernel *k);     /* values of the kernel's variables */
+
 /* Where we are, for messages. RANDOM_VERBOSE prints the kernel too. */
 typedef struct { uint64_t seed; const char *stage; const Kernel *k; const OptList *opts; const UOp *original; } Place;
 bool agree(const Place *p, DType t, const void *got, const void *want, int64_t n);      /* integers equal; floats to a small part of the tensor's scale */

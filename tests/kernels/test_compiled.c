@@ -146,7 +146,8 @@ static void add_seed(Batch *b, uint64_t seed, Graph *keep)
     uint32_t first = b->count;
     Place at = { seed, "layout", NULL, NULL, NULL };
     random_graph_new(&rg, seed, 3 + (uint32_t)(seed % 11));
-    bool ok = went(&at, ref_eval(want, rg.g, rg.sink->src, rg.sink->nsrc, &(RefInput){ .param = (const void *const *)rg.data, .nparam = RANDOM_INPUTS }));
+    if (rg.var) rg.var_value = rg.var->vmax;                                      /* as Backend.time takes it */
+    bool ok = went(&at, ref_eval(want, rg.g, rg.sink->src, rg.sink->nsrc, &(RefInput){ .param = (const void *const *)rg.data, .nparam = RANDOM_INPUTS, .nvar = rg.var != NULL, .var = &(RefVar){ rg.var, rg.var_value } }));
     if (ok) {
         ok = went(&at, schedule(&rg, s, b->target) ? TG_OK : TG_INTERNAL) && schedule_agrees(&rg, s, want, &m, &at);
         for (uint32_t k = 0; k < rg.sink->nsrc; k++) ref_tensor_free(&want[k]);
