@@ -1,7 +1,7 @@
 /* Recurrent operators: LSTM, GRU, RNN.
  * In: x [T,B,I], weights a direction. Out: Y [T,D,B,H], last states [D,B,H]. The input's share of every gate and step is one matrix product before the loop; the loop
- * carries [D,B,H] states of both directions at once, the backward one reading its steps in reverse. The gates of a step are products of their own with equal
- * ranges, so that they share a kernel. Half precision is computed in f32. Must hold: beyond an element's length its states stay and its rows are 0.
+ * carries [D,B,H] states of both directions at once, the backward one reading its steps in reverse. A step is one matrix product of all gates
+ * and element-wise work on its parts. Half precision is computed in f32. Must hold: beyond an element's length its states stay and its rows are 0.
  * To add a cell: its step function and its number of gates.
  */
 #include <string.h>
@@ -40,7 +40,7 @@ static U apply(Graph *g, Act f, U x)
 
 /* ---- a cell ---- */
 
-enum { GATES = 4, ACTS = 3 };
+enum { ACTS = 3 };
 typedef struct Rnn Rnn;
 typedef void (*CellStep)(Graph *g, const Rnn *r, U step, const U *state, U *next);
 struct Rnn {
@@ -52,17 +52,16 @@ struct Rnn {
     double clip;                    /* 0: none */
     bool input_forget, linear_before_reset;
     U x;                            /* [T,D,B,G*H]: the input's share and biases */
-    U r[GATES];                     /* [D,H,H]: recurrent weights, transposed */
+    U r;                            /* [D,H,G*H]: recurrent weights, transposed */
     U peep[3];                      /* [D,1,H] or NULL: input, output, forget */
     U hidden_bias;                  /* GRU with linear_before_reset: [D,1,H] */
     U length;                       /* i64 [1,B,1], or NULL: all steps */
 };
 
-static U input_share(Graph *g, const Rnn *r, U step, uint32_t gate)
-{
-    U now = squeeze(g, slice(g, r->x, 0, step, uop_index(g, 1)), 0);
-    return slice_i(g, now, 2, gate * r->hidden, (gate + 1) * r->hidden);
-}
+static U input_share(Graph *g, const Rnn *r, U step) { return squeeze(g, slice(g, r->x, 0, step, uop_index(g, 1)), 0); }
+
+/* Gates from .. to-1 of [D,..,G*H]. */
+static U part(Graph *g, const Rnn *r, U x, uint32_t from, uint32_t to) { return slice_i(g, x, 2, from * r->hidden, to * r->hidden); }
 
 static U before_act(Graph *g, const Rnn *r, U x)
 {
@@ -78,34 +77,33 @@ static U activate(Graph *g, const Rnn *r, uint32_t k, U x)
     return cat(g, part, 2, 0);
 }
 
-static U gate(Graph *g, const Rnn *r, U step, U h, uint32_t k) { return add(g, input_share(g, r, step, k), matmul(g, h, r->r[k])); }
 static U peeped(Graph *g, const Rnn *r, U x, U c, uint32_t k) { return r->peep[k] ? add(g, x, mul(g, r->peep[k], c)) : x; }
 
-static void rnn_step(Graph *g, const Rnn *r, U step, const U *state, U *next) { next[0] = activate(g, r, 0, gate(g, r, step, state[0], 0)); }
+static void rnn_step(Graph *g, const Rnn *r, U step, const U *state, U *next) { next[0] = activate(g, r, 0, add(g, input_share(g, r, step), matmul(g, state[0], r->r))); }
 
 /* Gates in the order input, output, forget, cell. */
 static void lstm_step(Graph *g, const Rnn *r, U step, const U *state, U *next)
 {
-    U h = state[0], c = state[1], one = scalar(g, c->dtype, 1);
-    U i = activate(g, r, 0, peeped(g, r, gate(g, r, step, h, 0), c, 0));
-    U f = r->input_forget ? sub(g, one, i) : activate(g, r, 0, peeped(g, r, gate(g, r, step, h, 2), c, 2));
-    U fresh = activate(g, r, 1, gate(g, r, step, h, 3));
-    next[1] = add(g, mul(g, f, c), mul(g, i, fresh));
-    U o = activate(g, r, 0, peeped(g, r, gate(g, r, step, h, 1), next[1], 1));
+    U c = state[1], one = scalar(g, c->dtype, 1), all = add(g, input_share(g, r, step), matmul(g, state[0], r->r));
+    U i = activate(g, r, 0, peeped(g, r, part(g, r, all, 0, 1), c, 0));
+    U f = r->input_forget ? sub(g, one, i) : activate(g, r, 0, peeped(g, r, part(g, r, all, 2, 3), c, 2));
+    next[1] = add(g, mul(g, f, c), mul(g, i, activate(g, r, 1, part(g, r, all, 3, 4))));
+    U o = activate(g, r, 0, peeped(g, r, part(g, r, all, 1, 2), next[1], 1));
     next[0] = mul(g, o, activate(g, r, 2, next[1]));
 }
 
 /* Gates in the order update, reset, hidden. */
 static void gru_step(Graph *g, const Rnn *r, U step, const U *state, U *next)
 {
-    U h = state[0], z = activate(g, r, 0, gate(g, r, step, h, 0)), reset = activate(g, r, 0, gate(g, r, step, h, 1)), fresh = input_share(g, r, step, 2);
+    U h = state[0], x = input_share(g, r, step), all = matmul(g, h, r->linear_before_reset ? r->r : part(g, r, r->r, 0, 2));
+    U two = add(g, part(g, r, x, 0, 2), part(g, r, all, 0, 2)), z = activate(g, r, 0, part(g, r, two, 0, 1)), reset = activate(g, r, 0, part(g, r, two, 1, 2)), share;
     if (r->linear_before_reset) {
-        U share = matmul(g, h, r->r[2]);
-        fresh = add(g, fresh, mul(g, reset, r->hidden_bias ? add(g, share, r->hidden_bias) : share));
+        share = part(g, r, all, 2, 3);
+        share = mul(g, reset, r->hidden_bias ? add(g, share, r->hidden_bias) : share);
     } else {
-        fresh = add(g, fresh, matmul(g, mul(g, reset, h), r->r[2]));
+        share = matmul(g, mul(g, reset, h), part(g, r, r->r, 2, 3));
     }
-    fresh = activate(g, r, 1, fresh);
+    U fresh = activate(g, r, 1, add(g, part(g, r, x, 2, 3), share));
     next[0] = add(g, mul(g, sub(g, scalar(g, h->dtype, 1), z), fresh), mul(g, z, h));
 }
 
@@ -228,8 +226,8 @@ static void project(Graph *g, const Ctx *c, Rnn *r, U x)
 
 static void recurrent(Graph *g, const Ctx *c, Rnn *r, uint32_t peephole)
 {
-    U rec = transpose(g, wide(g, c->in[2])), p = peephole && c->in[peephole] ? wide(g, c->in[peephole]) : NULL;
-    for (uint32_t k = 0; k < r->gates; k++) r->r[k] = slice_i(g, rec, 2, k * r->hidden, (k + 1) * r->hidden);
+    U p = peephole && c->in[peephole] ? wide(g, c->in[peephole]) : NULL;
+    r->r = transpose(g, wide(g, c->in[2]));
     for (uint32_t k = 0; k < 3 && p; k++) r->peep[k] = unsqueeze(g, slice_i(g, p, 1, k * r->hidden, (k + 1) * r->hidden), 1);
 }
 
