@@ -206,7 +206,7 @@ static TgStatus host_step(Build *b, const ScheduleItem *item)
     }
     const UOp *function = item->call->src[0];
     uint32_t *var = NEW_N(b->p->arena, uint32_t, function->nsrc);
-    for (uint32_t i = 0; i < function->nsrc; i++) var[i] = add_var(b->p, var_name(function->src[i]));
+    for (uint32_t i = 0; i < function->nsrc; i++) var[i] = add_var(b->p, function->src[i]->op == UOP_DEFINE_VAR ? var_name(function->src[i]) : "-");    /* one of a single value is folded */
     *call = (HostCall){ item->call, b->p, tensor, nin, nout, result, var };
     s->call = call;
     return TG_OK;
