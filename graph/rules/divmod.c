@@ -38,7 +38,6 @@ static Poly empty(const Match *m)
     return r;
 }
 
-/* q + IDIV(rest, c), where rest may be nothing. */
 static const UOp *quotient_plus(Poly *q, const UOp *rest)
 {
     return poly_add(q, rest, 1) ? poly_build(q) : NULL;
@@ -235,65 +234,79 @@ static const UOp *without_factor(Graph *g, const UOp *f, const UOp *by)
     return f ? without_atom(g, f, by) : NULL;
 }
 
-/* The largest value of p with each range at its last step, as a sum; false when a sign is not known. */
-static bool last_values(Poly *out, const Poly *from)
+static uint32_t atoms(const UOp *f)
 {
-    Graph *g = from->g;
-    poly_init(out, g, DT_INDEX);
-    out->k = from->k;
-    for (uint32_t i = 0; i < from->n; i++) {
-        Poly f, at, next;
-        if (from->term[i].c < 0 || from->term[i].f->vmin < 0) return false;
-        poly_init(&f, g, DT_INDEX);
-        f.k = from->term[i].c;
-        for (const UOp *u = from->term[i].f, *atom; u; u = u == atom ? NULL : u->src[0]) {
-            atom = u->op == UOP_MUL ? u->src[1] : u;
-            if (atom->vmin < 0) return false;
-            poly_init(&at, g, DT_INDEX);
-            if (!poly_add(&at, atom->op == UOP_RANGE ? atom->src[0] : atom, 1)) return false;
-            at.k -= atom->op == UOP_RANGE;
-            if (!poly_mul(&next, &f, &at)) return false;
-            f = next;
-        }
-        for (uint32_t j = 0; j < f.n; j++)
-            if (!poly_add_term(out, f.term[j].f, f.term[j].c)) return false;
-        out->k += f.k;
+    uint32_t n = 1;
+    for (; f->op == UOP_MUL; f = f->src[0]) n++;
+    return n;
+}
+
+/* q * by leaves x, q is added to hi; false: too large. */
+static bool subtract_product(Poly *x0, Poly *hi, const UOp *q, int64_t c, const Poly *by)
+{
+    Poly one, product;
+    poly_init(&one, by->g, DT_INDEX);
+    if (!poly_add(&one, q, c) || !poly_mul(&product, &one, by) || !poly_add(hi, q, c)) return false;
+    for (uint32_t i = 0; i < product.n; i++)
+        if (!poly_add_term(x0, product.term[i].f, -product.term[i].c)) return false;
+    return !__builtin_sub_overflow(x0->k, product.k, &x0->k);
+}
+
+/* Long division by the term of `by` with most factors: x = by*hi + (what is left of x). */
+static bool long_division(Poly *x0, Poly *hi, const Poly *by)
+{
+    Term lead = by->term[0];
+    for (uint32_t i = 1; i < by->n; i++)
+        if (atoms(by->term[i].f) > atoms(lead.f)) lead = by->term[i];
+    for (uint32_t i = 0, steps = 0; i < x0->n; i++) {
+        Term t = x0->term[i];
+        const UOp *q = t.c % lead.c ? NULL : without_factor(by->g, t.f, lead.f);
+        if (!q) continue;
+        if (steps++ == POLY_TERMS || !subtract_product(x0, hi, q, t.c / lead.c, by)) return false;
+        i = UINT32_MAX;                         /* from the first term again */
     }
     return true;
 }
 
-/* x = w*hi + lo with 0 <= lo < w, w a product of positive symbols. */
-static bool symbolic_parts(const Match *m, Poly *hi, Poly *lo)
+/* 0 <= lo < w, w a sum of positive symbols? */
+static bool within_symbol(const Poly *lo, const UOp *by, const Poly *w0)
 {
-    const UOp *by = m->root->src[1];
-    Poly x0, most, room;
-    int64_t least, ignore;
-    if (m->root->dtype != DT_INDEX || by->op == UOP_CONST || by->vmin <= 0 || !read_x(&x0, m)) return false;
-    lo->k = x0.k;
-    for (uint32_t i = 0; i < x0.n; i++) {
-        const UOp *rest = by->op == UOP_ADD ? NULL : without_factor(m->g, x0.term[i].f, by);
-        if (!(rest ? poly_add(hi, rest, x0.term[i].c) : poly_add_term(lo, x0.term[i].f, x0.term[i].c))) return false;
-    }
-    if (!poly_bounds(lo, &least, &ignore) || least < 0) return false;
-    if (ignore < by->vmin) return true;
-    poly_init(&room, m->g, DT_INDEX);
-    if (!last_values(&most, lo) || !poly_add(&room, by, 1)) return false;
+    Poly most, room = *w0;
+    int64_t least, greatest;
+    if (!poly_bounds(lo, &least, &greatest) || least < 0) return false;
+    if (greatest < by->vmin) return true;
+    if (!poly_extreme(&most, lo, true)) return false;
     for (uint32_t i = 0; i < most.n; i++)
         if (!poly_add_term(&room, most.term[i].f, -most.term[i].c)) return false;
     room.k -= most.k;
-    return poly_bounds(&room, &least, &ignore) && least >= 1;
+    return poly_bounds(&room, &least, &greatest) && least >= 1;
+}
+
+/* x = w*hi + lo. *rest: is lo//w or lo%w still to be done? false: nothing is gained. */
+static bool symbolic_parts(const Match *m, Poly *hi, Poly *lo, bool *rest)
+{
+    const UOp *by = m->root->src[1];
+    Poly w0;
+    if (m->root->dtype != DT_INDEX || by->op == UOP_CONST || by->vmin <= 0 || !read_x(lo, m) || !poly_of(&w0, m->g, by) || !w0.n) return false;
+    if (!long_division(lo, hi, &w0)) return false;
+    *rest = !within_symbol(lo, by, &w0);
+    return !*rest || hi->n || hi->k;
 }
 
 static const UOp *div_symbolic(const Match *m)
 {
     Poly hi = empty(m), lo = empty(m);
-    return symbolic_parts(m, &hi, &lo) ? poly_build(&hi) : NULL;
+    bool rest;
+    if (!symbolic_parts(m, &hi, &lo, &rest)) return NULL;
+    return !rest || poly_add(&hi, ALU2(m->g, IDIV, poly_build(&lo), m->root->src[1]), 1) ? poly_build(&hi) : NULL;
 }
 
 static const UOp *mod_symbolic(const Match *m)
 {
     Poly hi = empty(m), lo = empty(m);
-    return symbolic_parts(m, &hi, &lo) ? poly_build(&lo) : NULL;
+    bool rest;
+    if (!symbolic_parts(m, &hi, &lo, &rest)) return NULL;
+    return rest ? ALU2(m->g, MOD, poly_build(&lo), m->root->src[1]) : poly_build(&lo);
 }
 
 static const UOp *div_same(const Match *m) { return m->slot[X]->vmin > 0 || m->slot[X]->vmax < 0 ? uop_int(m->g, (DType)m->root->dtype, m->root->op == UOP_IDIV) : NULL; }

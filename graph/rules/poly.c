@@ -256,3 +256,34 @@ bool poly_bounds(const Poly *p, int64_t *lo, int64_t *hi)
     }
     return true;
 }
+
+/* The factor f, at its last step in every range (or at 0 in one, which makes it 0); c times it is added to out. */
+static bool add_extreme(Poly *out, const UOp *f, int64_t c, bool last)
+{
+    Poly product, at, next;
+    poly_init(&product, out->g, DT_INDEX);
+    product.k = c;
+    for (const UOp *atom; f; f = f == atom ? NULL : f->src[0]) {
+        atom = f->op == UOP_MUL ? f->src[1] : f;
+        bool range = atom->op == UOP_RANGE;
+        if (atom->vmin < 0) return false;
+        if (range && !last) return true;
+        poly_init(&at, out->g, DT_INDEX);
+        if (!poly_add(&at, range ? atom->src[0] : atom, 1)) return false;
+        at.k -= range;
+        if (!poly_mul(&next, &product, &at)) return false;
+        product = next;
+    }
+    for (uint32_t i = 0; i < product.n; i++)
+        if (!poly_add_term(out, product.term[i].f, product.term[i].c)) return false;
+    return !__builtin_add_overflow(out->k, product.k, &out->k);
+}
+
+bool poly_extreme(Poly *out, const Poly *p, bool greatest)
+{
+    poly_init(out, p->g, DT_INDEX);
+    out->k = p->k;
+    for (uint32_t i = 0; i < p->n; i++)
+        if (!add_extreme(out, p->term[i].f, p->term[i].c, (p->term[i].c > 0) == greatest)) return false;
+    return true;
+}

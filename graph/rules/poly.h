@@ -22,6 +22,8 @@ bool poly_recombine(Poly *p);                                       /* (y%c)*a +
 void poly_sort(Poly *p);
 const UOp *poly_build(Poly *p);                                     /* sorts p */
 bool poly_bounds(const Poly *p, int64_t *lo, int64_t *hi);          /* false: not bounded in 64 bits */
+/* A bound of p that keeps symbols: each range at its last step or at 0, whichever makes the sum greater (or smaller). false: a sign is not known. */
+bool poly_extreme(Poly *out, const Poly *p, bool greatest);
 int64_t gcd64(int64_t a, int64_t b);
 int64_t floor_div64(int64_t a, int64_t b);                          /* b > 0 */
 #endif

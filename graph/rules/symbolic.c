@@ -360,6 +360,16 @@ static const UOp *less_without_small(const Match *m)
     return NULL;
 }
 
+/* x < c where ranges have symbolic bounds: decided by x at the ends of its ranges, symbols kept. */
+static const UOp *less_symbolic(const Match *m)
+{
+    Poly s, end;
+    int64_t lo, hi, k = m->slot[C]->arg.i;
+    if (!poly_of(&s, m->g, m->slot[X]) || s.n < 2) return NULL;
+    if (poly_extreme(&end, &s, true) && poly_bounds(&end, &lo, &hi) && hi < k) return uop_bool(m->g, true);
+    return poly_extreme(&end, &s, false) && poly_bounds(&end, &lo, &hi) && lo >= k ? uop_bool(m->g, false) : NULL;
+}
+
 static bool positive_quotient(const Match *m)
 {
     int64_t v;
@@ -403,6 +413,7 @@ static const Rule compare[] = {
     { "ne-normal",     P(CMPNE, x, y),                       NULL,                              index_sources,      unequal_normal },
     { "lt-quotient",   P(CMPLT, P(IDIV, x, d), c),           P(CMPLT, x, P(MUL, c, d)),         positive_quotient,  NULL },
     { "lt-small",      P(CMPLT, x, c),                       NULL,                              index_sources,      less_without_small },
+    { "lt-symbolic",   P(CMPLT, x, c),                       NULL,                              index_sources,      less_symbolic },
     { "ne-end",        P(CMPNE, x, c),                       NULL,                              NULL,               unequal_end },
 };
 const RuleTable table_compare = RULES(compare);
