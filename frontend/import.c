@@ -121,6 +121,7 @@ static TgStatus bind_output(Import *im, const Node *n, uint32_t k, U u, bool kno
     if (u->dtype != DT_VOID && uop_numel(u) > NUMEL_MAX)
         return fail_at(TG_LIMIT, node_label(n), n->op, n->out[k], "%lld elements; at most %lld", (long long)uop_numel(u), (long long)NUMEL_MAX);
     if (map_gets(&im->name, n->out[k])) return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->out[k], "this tensor is already defined");
+    if (u->dtype != DT_VOID && uop_static(u) && !uop_numel(u)) u = expand(g, scalar(g, (DType)u->dtype, 0), u->shape->dim, uop_rank(u));    /* no elements, no formula */
     if (known) u = fold(g, u);
     *bind(im, n->out[k]) = (Value){ .value = u, .known = u->op == UOP_BUFFER || is_literal(u) };
     return graph_error(g) == TG_OK ? TG_OK : place(g, n);

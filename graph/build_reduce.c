@@ -16,6 +16,18 @@ static U drop_axes(Graph *g, U x, uint64_t axes)
     return reshape(g, x, d, n);
 }
 
+/* What a reduce of nothing gives: x's shape with these axes 1, filled with the op's neutral element. NULL: there is something. */
+static U reduce_nothing(Graph *g, Op op, U x, const int64_t *axis, uint32_t n)
+{
+    U d[RANK_MAX];
+    DType t = (DType)x->dtype;
+    bool nothing = false;
+    for (uint32_t k = 0; k < uop_rank(x); k++) d[k] = uop_dim(x, k);
+    for (uint32_t k = 0; k < n; k++) nothing |= uop_is_int_const(d[axis[k]], 0), d[axis[k]] = uop_index(g, 1);
+    U neutral = op != UOP_MAX ? scalar(g, t, op == UOP_MUL) : dtype_is_float(t) ? scalar(g, t, -INFINITY) : uop_int(g, t, dtype_min(t));
+    return nothing ? expand(g, neutral, d, uop_rank(x)) : NULL;
+}
+
 U reduce(Graph *g, Op op, U x, const int64_t *axes, uint32_t n, bool keepdims)
 {
     if (is_error(x)) return x;
@@ -30,7 +42,9 @@ U reduce(Graph *g, Op op, U x, const int64_t *axes, uint32_t n, bool keepdims)
     }
     for (uint32_t k = 0; k < uop_rank(x); k++)
         if (set >> k & 1 && !uop_is_int_const(uop_dim(x, k), 1)) list[count++] = k;         /* over one element there is nothing to do */
-    if (count) {
+    U nothing = reduce_nothing(g, op, x, list, count);
+    if (nothing) x = nothing;
+    else if (count) {
         if (is_narrow(x) && op != UOP_MAX) x = cast(g, x, DT_F32);
         x = UOP(g, UOP_REDUCE, DT_VOID, ((Arg){ op, graph_ints(g, list, count) }), x);
         x = cast(g, x, t);

@@ -12,6 +12,7 @@
  *   what depends on constants only is staged, and computed once at load.
  */
 #include "sched/rangeify.h"
+#include "graph/scalar.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -499,6 +500,16 @@ static const UOp **outer_order(Rangeify *r, const UOp *sink, uint32_t *n)
     return order;
 }
 
+/* Where an output lies: its buffer, or the input or constant that it is; a bare number gets memory of its own. */
+static const UOp *output_place(Rangeify *r, const UOp *u)
+{
+    if (r->buffer[u->id]) return r->buffer[u->id];
+    if (u->op != UOP_CONST) return u;
+    void *data = arena_alloc(graph_arena(r->g), 8);
+    scalar_store((DType)u->dtype, data, 0, u->arg.i);
+    return graph_add_buffer(r->g, &(BufferInfo){ .dtype = (DType)u->dtype, .shape = u->shape, .data = data, .size_bytes = (size_t)dtype_size((DType)u->dtype), .name = "" });
+}
+
 TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t)
 {
     Rangeify r = { .g = g, .arena = arena_new(), .target = t, .nnode = graph_count(g) };
@@ -524,7 +535,7 @@ TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *
         status = graph_error(g) ? graph_error(g) : cut_kernels(&r, out);
         out->noutput = sink->nsrc;
         out->output = NEW_N(graph_arena(g), const UOp *, sink->nsrc + 1);
-        for (uint32_t k = 0; k < sink->nsrc; k++) out->output[k] = r.buffer[sink->src[k]->id] ? r.buffer[sink->src[k]->id] : sink->src[k];
+        for (uint32_t k = 0; k < sink->nsrc; k++) out->output[k] = output_place(&r, sink->src[k]);
         rewriter_free(r.simplify);
     }
     free(r.all);

@@ -1,9 +1,9 @@
 /* The standard's own test data through loader, import and reference interpreter: does each operator agree with the standard?
  *
- *   test_onnx_conformance [-v] [-o NAME] [-a ATOL] DIR...      every folder below that holds model.onnx is a case with its test_data_set_K/{input,output}_N.pb
+ *   test_onnx_conformance [-v] [-o NAME] [-a ATOL] [-d DEVICE] DIR...      every folder below that holds model.onnx is a case with its test_data_set_K/{input,output}_N.pb
  *
  * Each case runs in a child with a time limit, so that a crash is one line too. Prints what did not pass (-v: everything) and a summary; exit 1 when a case
- * differs or crashes. Without folders nothing is run. Tolerances are the standard's: rtol 1e-3, atol 1e-7 (or -a).
+ * differs or crashes. With -d the case goes through a session of that device (cpu, cuda, reference): every stage, and host functions too. Without folders nothing is run. Tolerances are the standard's: rtol 1e-3, atol 1e-7 (or -a).
  */
 #include <dirent.h>
 #include <jansson.h>
@@ -24,7 +24,7 @@ static const struct { const char *name; double atol; } wider[] = { { "test_dft_i
 
 enum { PORTS_MAX = 64, SECONDS_MAX = 60, CASES_MAX = 1 << 16 };
 
-static struct { int passed, differed, crashed, unsupported, verbose; double atol; } total = { .atol = 1e-7 };
+static struct { int passed, differed, crashed, unsupported, verbose; double atol; const char *device; } total = { .atol = 1e-7 };
 static struct { char *path[CASES_MAX]; int count; } cases;
 
 /* ---- data ---- */
@@ -151,7 +151,17 @@ static TgStatus evaluate(const Imported *im, const TgTensor *input, TgTensor *ou
     return TG_OK;
 }
 
-static TgStatus run_set(const Model *m, const char *set)
+static TgStatus run_session(const char *path, uint32_t ninput, const TgTensor *input, TgTensor *output)
+{
+    TgOptions o;
+    TgSession *session;
+    tg_options_default(&o);
+    o.device = total.device;
+    TRY(tg_open(&session, path, &o));
+    return tg_run(session, input, (int32_t)ninput, output);                     /* its memory is the outputs'; the child ends soon */
+}
+
+static TgStatus run_set(const Model *m, const char *path, const char *set)
 {
     TgTensor input[PORTS_MAX] = { 0 }, output[PORTS_MAX] = { 0 }, want = { 0 };
     Imported im;
@@ -164,9 +174,12 @@ static TgStatus run_set(const Model *m, const char *set)
     }
     for (uint32_t k = 0; k < m->graph.noutput; k++)
         if (m->graph.output[k].kind != VALUE_TENSOR && m->graph.output[k].kind != VALUE_SEQUENCE) return fail(TG_UNSUPPORTED, "output '%s' is not a tensor", m->graph.output[k].name);
-    TRY(import_model(&im, m, input, m->graph.ninput));
-    TRY(evaluate(&im, input, output));
-    for (uint32_t k = 0; k < im.noutput; k++) {
+    if (total.device) TRY(run_session(path, m->graph.ninput, input, output));
+    else {
+        TRY(import_model(&im, m, input, m->graph.ninput));
+        TRY(evaluate(&im, input, output));
+    }
+    for (uint32_t k = 0; k < m->graph.noutput; k++) {
         const char *wrong = compare_maps(set, k, &output[k]);
         if (!wrong && read_tensor(&want, set, "output", k, &status)) {
             if (status != TG_OK) return TG_UNSUPPORTED;
@@ -179,15 +192,15 @@ static TgStatus run_set(const Model *m, const char *set)
 
 static TgStatus run_case(const char *dir)
 {
-    char path[4096];
+    char path[4096], set[4096];
     Model *m;
     struct stat st;
     snprintf(path, sizeof path, "%s/model.onnx", dir);
     TRY(model_load(&m, path));
     for (int k = 0;; k++) {
-        snprintf(path, sizeof path, "%s/test_data_set_%d", dir, k);
-        if (stat(path, &st)) return TG_OK;
-        TRY(run_set(m, path));
+        snprintf(set, sizeof set, "%s/test_data_set_%d", dir, k);
+        if (stat(set, &st)) return TG_OK;
+        TRY(run_set(m, path, set));
     }
 }
 
@@ -249,6 +262,7 @@ int main(int argc, char **argv)
     const char *only = NULL;
     for (int k = 1; k < argc; k++) {
         if (!strcmp(argv[k], "-v")) total.verbose = 1;
+        else if (!strcmp(argv[k], "-d") && k + 1 < argc) total.device = argv[++k];
         else if (!strcmp(argv[k], "-a") && k + 1 < argc) total.atol = atof(argv[++k]);
         else if (!strcmp(argv[k], "-o") && k + 1 < argc) only = argv[++k];
         else find_cases(argv[k], only);
