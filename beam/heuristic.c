@@ -232,8 +232,8 @@ static void share(Plan *p, int first)
         if (b > score) score = b, best = range_number(axis[i]);
     }
     if (best < 0) return;
-    int64_t whole = size_now(p, best);
-    if (split(p, best, whole, AXIS_THREAD)) move_first(p, best);
+    move_first(p, best);
+    split(p, best, size_now(p, best), AXIS_THREAD);
 }
 
 /* ---- contractions ---- */

@@ -1,9 +1,9 @@
 /* Layout: in which order the axes of each intermediate buffer lie, and how wide a halo of zeros surrounds it. Until here every access is an INDEX with one expression
  * an axis; a layout is a substitution on one buffer, after which every INDEX is flat.
  *
- * Order: a kernel with a long reduce votes for the axis along which its constant operand varies but the other does not (the columns of a GEMM, the output channels of a
- *   convolution) to be last in what it stores, and for its reduce axis to be last in what it reads; element-wise kernels carry votes on between buffers whose axes
- *   they walk together. The axis with most votes moves to the end. Constants, inputs, outputs and what host functions touch keep their order.
+ * Order: a kernel that sums products votes for the axis along which its constant operand varies (the columns of a GEMM, the output channels of a convolution) to be last in
+ *   what it stores, for its reduce axis to be last in what it reads, and without constants for the axis that will be its lanes; element-wise kernels carry votes on between
+ *   buffers whose axes they walk together. A vote is the time it would save. The axis with most votes moves to the end. Constants, inputs, outputs and what host functions touch keep their order.
  * Halo: a load gated by exactly "the index lies inside" reads zeros outside; with a margin of stored zeros the gate goes away. Such a buffer is zeroed once and keeps its place.
  * Last, kernels get their key, name and counts.
  */
@@ -40,7 +40,7 @@ static void vote(Layout *all, const Kernel *k, const UOp *index, const UOp *rang
     if (axis >= 0 && axis < AXES) l->vote[axis] += weight;
 }
 
-typedef struct { const UOp *store[8], *load[64], *range[64]; uint32_t nstore, nload, nrange; bool heavy; } Access;
+typedef struct { const UOp *store[8], *load[64], *range[64], *product; uint32_t nstore, nload, nrange; } Access;      /* product: what a reduce sums, or NULL */
 
 static void accesses(Access *a, const Kernel *k, Arena *scratch)
 {
@@ -52,7 +52,9 @@ static void accesses(Access *a, const Kernel *k, Arena *scratch)
         if (u->op == UOP_STORE && u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM && a->nstore < 8) a->store[a->nstore++] = u->src[0];
         if (u->op == UOP_LOAD && u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM && a->nload < 64) a->load[a->nload++] = u->src[0];
         if (u->op == UOP_RANGE && a->nrange < 64) a->range[a->nrange++] = u;
-        if (u->op == UOP_REDUCE && u->src[0]->op == UOP_MUL) a->heavy = true;
+        const UOp *p = u->op == UOP_REDUCE ? u->src[0] : NULL;
+        while (p && p->op == UOP_CAST) p = p->src[0];
+        if (p && p->op == UOP_MUL) a->product = p;
     }
 }
 
@@ -62,6 +64,21 @@ static bool is_constant(const Schedule *s, const Kernel *k, const UOp *index, co
     return b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
 }
 
+static bool reads_constant(const Schedule *s, const Kernel *k, const UOp *u, const uint8_t *once)
+{
+    if (u->op == UOP_LOAD) return u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM && is_constant(s, k, u->src[0], once);
+    if (u->op == UOP_REDUCE) return false;
+    for (uint32_t i = 0; i < u->nsrc; i++)
+        if (reads_constant(s, k, u->src[i], once)) return true;
+    return false;
+}
+
+/* Votes are in nanoseconds saved: an element stored or loaded in a vector instead of alone, or an operation of a contraction in a lane. */
+static const float ELEMENT_NS = 0.5f, LANE_NS_PER_FLOP = 0.04f;
+
+static float elements(const UOp *index) { return ELEMENT_NS * (float)uop_numel(index->src[0]); }
+
+/* Constants take any order: their columns decide the store, their rows the other operand. */
 static void vote_heavy(Schedule *s, Layout *all, const Kernel *k, const Access *a, const uint8_t *once)
 {
     uint64_t weights = 0, others = 0;
@@ -73,14 +90,25 @@ static void vote_heavy(Schedule *s, Layout *all, const Kernel *k, const Access *
     for (uint32_t i = 0; i < a->nrange; i++) {
         const UOp *r = a->range[i];
         uint64_t bit = range_bit(r);
-        float w = (float)k->flops;
-        if (r->src[0]->vmax < 8) continue;
-        if (range_type(r) == AXIS_LOOP && (weights & bit))
-            for (uint32_t j = 0; j < a->nstore; j++) vote(all, k, a->store[j], r, (others & bit) ? w / 2 : w);
-        if ((range_type(r) == AXIS_REDUCE && (weights & bit)) || (range_type(r) == AXIS_LOOP && (weights & others & bit)))
-            for (uint32_t j = 0; j < a->nload; j++)
-                if (!is_constant(s, k, a->load[j], once)) vote(all, k, a->load[j], r, w / 4);
+        if (r->src[0]->vmax < 8 || !(weights & bit)) continue;
+        for (uint32_t j = 0; j < a->nstore && range_type(r) == AXIS_LOOP; j++) vote(all, k, a->store[j], r, elements(a->store[j]));
+        for (uint32_t j = 0; j < a->nload && (range_type(r) == AXIS_REDUCE || (others & bit)); j++)
+            if (!is_constant(s, k, a->load[j], once)) vote(all, k, a->load[j], r, elements(a->load[j]));
     }
+}
+
+/* A product of two operands that are no constants: its lanes run along an output axis of one of them, the last of what is stored where there is a choice. */
+static void vote_product(Layout *all, const Kernel *k, const Access *a, const UOp *product)
+{
+    uint64_t one = product->src[0]->ranges, two = product->src[1]->ranges;
+    const UOp *lane = NULL;
+    for (uint32_t i = 0; i < a->nrange; i++) {
+        const UOp *r = a->range[i];
+        uint64_t bit = range_bit(r);
+        if (range_type(r) != AXIS_LOOP || r->src[0]->vmax < 8 || !(one & bit) == !(two & bit)) continue;
+        if (!lane || range_number(r) > range_number(lane)) lane = r;
+    }
+    for (uint32_t j = 0; lane && j < a->nload; j++) vote(all, k, a->load[j], lane, LANE_NS_PER_FLOP * (float)k->flops);
 }
 
 /* Buffers whose axes one range walks share their votes. */
@@ -233,160 +261,6 @@ static void flatten_kernel(Layout *all, Kernel *k, Arena *scratch)
     rewriter_free(rw);
 }
 
-/* ---- loops ---- */
-
-/* The coefficient of a range in a flat index that is a sum of products by constants; 0 otherwise. */
-static int64_t step_of(const UOp *u, const UOp *range)
-{
-    if (u == range) return 1;
-    if (!(u->ranges & range_bit(range))) return 0;
-    if (u->op == UOP_ADD) return step_of(u->src[0], range) + step_of(u->src[1], range);
-    return u->op == UOP_MUL && uop_is_const(u->src[1]) ? step_of(u->src[0], range) * u->src[1]->arg.i : 0;
-}
-
-/* The widest step that any load but a constant's takes along a reduce range: long steps go outside. */
-static int64_t reach_of(const Kernel *k, const UOp *const *order, uint32_t n, const UOp *range)
-{
-    int64_t widest = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const UOp *u = order[i];
-        if (u->op != UOP_LOAD || u->src[0]->src[0]->op != UOP_PARAM || k->param[u->src[0]->src[0]->arg.i].constant) continue;
-        int64_t step = step_of(u->src[0]->src[1], range);
-        if (step < 0) step = -step;
-        if (step > widest) widest = step;
-    }
-    return widest;
-}
-
-static void order_reduces(Kernel *k, Arena *scratch)
-{
-    uint32_t n;
-    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, k->root->id + 1);
-    for (uint32_t i = 0; i < n; i++) {
-        const UOp *u = order[i], *src[72];
-        for (uint32_t s = 0; s < u->nsrc; s++) src[s] = map[u->src[s]->id];
-        for (uint32_t s = 2; u->op == UOP_REDUCE && s < u->nsrc; s++)
-            for (uint32_t j = s; j > 1 && reach_of(k, order, n, src[j - 1]) < reach_of(k, order, n, src[j]); j--) {
-                const UOp *swap = src[j];
-                src[j] = src[j - 1];
-                src[j - 1] = swap;
-            }
-        map[u->id] = uop_with(k->g, u, src);
-    }
-    k->root = map[k->root->id];
-}
-
-static uint32_t divisions(Graph *g, const UOp *root, Arena *scratch)
-{
-    uint32_t n, found = 0;
-    const UOp **order = uop_toposort(g, &root, 1, scratch, &n);
-    for (uint32_t i = 0; i < n; i++) found += order[i]->op == UOP_IDIV || order[i]->op == UOP_MOD;
-    return found;
-}
-
-typedef struct { const UOp *outer, *inner, *root; } Split;
-
-/* A range r as outer*c + inner: what divided r by c becomes a range of its own. */
-static Split split_range(Kernel *k, const UOp *r, int64_t c, int number, Arena *scratch)
-{
-    Graph *g = k->g;
-    uint32_t n;
-    const UOp *outer = uop_range(g, range_number(r), uop_index(g, r->src[0]->arg.i / c), range_type(r)), *inner = uop_range(g, number, uop_index(g, c), range_type(r));
-    const UOp *sum = index_math(g, UOP_ADD, index_math(g, UOP_MUL, outer, uop_index(g, c)), inner);
-    const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, graph_count(g) + 1);
-    for (uint32_t i = 0; i < n; i++) {
-        const UOp *u = order[i], *src[72];
-        uint32_t m = 0;
-        for (uint32_t s = 0; s < u->nsrc; s++) {
-            bool closed = s && u->src[s] == r && (u->op == UOP_REDUCE || u->op == UOP_END);
-            src[m++] = closed ? outer : map[u->src[s]->id];
-            if (closed) src[m++] = inner;
-        }
-        map[u->id] = u == r ? sum : m == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, m);
-    }
-    return (Split){ outer, inner, graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL) };
-}
-
-static int free_number(const UOp *const *order, uint32_t n)
-{
-    int top = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_RANGE && range_number(order[i]) >= top) top = range_number(order[i]) + 1;
-    return top;
-}
-
-/* Does some load depend on one half of a split loop only? Then a tile over the other half reads it once. */
-static bool is_reused(const Split *s, Arena *scratch, Graph *g)
-{
-    uint32_t n;
-    const UOp **order = uop_toposort(g, &s->root, 1, scratch, &n);
-    bool reduces = false, reused = false;
-    for (uint32_t i = 0; i < n; i++) {
-        bool outer = order[i]->ranges & range_bit(s->outer), inner = order[i]->ranges & range_bit(s->inner);
-        reduces |= order[i]->op == UOP_REDUCE;
-        reused |= order[i]->op == UOP_LOAD && outer != inner;
-    }
-    return reduces && reused;
-}
-
-/* Ranges that an index divides are split where that takes divisions away: reduce ranges always, since the divisions stand in the loop; others for reuse. */
-static void split_ranges(Kernel *k, Arena *scratch)
-{
-    uint32_t n, before = divisions(k->g, k->root, scratch);
-    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
-    int number = free_number(order, n);
-    for (uint32_t i = 0; before && i < n && number < 64; i++) {
-        const UOp *u = order[i], *r = u->nsrc ? u->src[0] : NULL;
-        if ((u->op != UOP_MOD && u->op != UOP_IDIV) || r->op != UOP_RANGE || !uop_is_const(r->src[0]) || !uop_is_const(u->src[1])) continue;
-        int64_t c = u->src[1]->arg.i;
-        if (c < 2 || r->src[0]->arg.i % c) continue;
-        Split s = split_range(k, r, c, number, scratch);
-        if (divisions(k->g, s.root, scratch) >= before || (range_type(r) != AXIS_REDUCE && !is_reused(&s, scratch, k->g))) continue;
-        k->root = s.root;
-        split_ranges(k, scratch);
-        return;
-    }
-}
-
-/* root with ranges a, b (neighbours, a outside) walked as one, or NULL when that would cost divisions. */
-static const UOp *merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
-{
-    Graph *g = k->g;
-    uint32_t n;
-    if (!uop_is_const(a->src[0]) || !uop_is_const(b->src[0]) || range_type(a) != range_type(b)) return NULL;
-    const UOp *one = uop_range(g, range_number(a), uop_index(g, a->src[0]->arg.i * b->src[0]->arg.i), range_type(a));
-    const UOp *outer = UOP(g, UOP_IDIV, DT_VOID, NO_ARG, one, b->src[0]), *inner = UOP(g, UOP_MOD, DT_VOID, NO_ARG, one, b->src[0]);
-    const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, graph_count(g) + 1);
-    for (uint32_t i = 0; i < n; i++) {
-        const UOp *u = order[i], *src[72];
-        uint32_t m = 0;
-        bool closes = u->op == UOP_END || (u->op == UOP_REDUCE && !u->arg.blob);
-        for (uint32_t s = 0; s < u->nsrc; s++) {
-            if (closes && s && u->src[s] == a) {
-                if (s + 1 >= u->nsrc || u->src[s + 1] != b) return NULL;
-                src[m++] = one;
-            } else if (closes && s && u->src[s] == b) {
-                if (u->src[s - 1] != a) return NULL;
-            } else src[m++] = map[u->src[s]->id];
-        }
-        map[u->id] = u == a ? outer : u == b ? inner : m == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, m);
-    }
-    const UOp *root = graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL);
-    return divisions(g, root, scratch) <= divisions(g, k->root, scratch) ? root : NULL;
-}
-
-/* Neighbouring loops that walk memory as one become one: fewer loops, longer vectors. */
-static void merge_loops(Kernel *k, Arena *scratch)
-{
-    const UOp *axis[64];
-    for (uint32_t n = opt_axes(k, axis, 64), i = 0; i + 1 < n;) {
-        const UOp *root = merged(k, axis[i], axis[i + 1], scratch);
-        if (!root) { i++; continue; }
-        k->root = root;
-        n = opt_axes(k, axis, 64);
-    }
-}
-
 /* ---- the stage ---- */
 
 static void fix(Layout *all, const UOp *b)
@@ -458,12 +332,14 @@ TgStatus sched_layout(Schedule *s, const Target *t)
         if (!k) continue;
         kernel_count(k);
         accesses(&access[i], k, scratch);
-        if (access[i].heavy) vote_heavy(s, all, k, &access[i], once);
+        if (!access[i].product) continue;
+        vote_heavy(s, all, k, &access[i], once);
+        if (!reads_constant(s, k, access[i].product, once)) vote_product(all, k, &access[i], access[i].product);
     }
     for (int round = 0; round < 6; round++)
         for (uint32_t i = 0; i < s->count; i++) {
             uint32_t at = round % 2 ? s->count - 1 - i : i;
-            if (s->item[at].kernel && !access[at].heavy) vote_along(all, s->item[at].kernel, &access[at]);
+            if (s->item[at].kernel && !access[at].product) vote_along(all, s->item[at].kernel, &access[at]);
         }
     choose(all, nbuffer);
     for (uint32_t i = 0; i < s->count; i++) {
@@ -483,9 +359,7 @@ TgStatus sched_layout(Schedule *s, const Target *t)
             const UOp *b = k->param[p].buffer;
             k->param[p].constant = !k->param[p].written && b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
         }
-        split_ranges(k, scratch);
-        order_reduces(k, scratch);
-        merge_loops(k, scratch);
+        kernel_loops(k);
         kernel_key(k);
         kernel_name(k);
     }

@@ -51,6 +51,7 @@ TgStatus opt_parse(OptList *out, const char *text);
 Kernel *kernel_clone(const Kernel *k);                                  /* a scratch copy with its own Graph */
 Kernel *kernel_shared(Kernel *k);                                       /* the same graph and code, params of its own */
 void kernel_free(Kernel *k);
+void kernel_loops(Kernel *k);                                           /* loops.c: merges, orders and splits the ranges of form 2 */
 void kernel_count(Kernel *k);                                           /* sets flops and bytes */
 void kernel_vars(Kernel *k);                                            /* sets var and nvar from the DEFINE_VARs of root */
 void kernel_key(Kernel *k);                                             /* sets key from the structure of root */

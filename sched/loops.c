@@ -1,0 +1,168 @@
+/* Loops of a kernel whose indices are flat: which ranges there are, before any OptOp. Long steps outside, neighbours that walk memory as one merged, ranges that an index
+ * divides split. Comes in and goes out: form 2 (kernel.h).
+ */
+#include <string.h>
+
+#include "graph/rewrite.h"
+#include "sched/rangeify.h"
+
+/* The coefficient of a range in a flat index that is a sum of products by constants; 0 otherwise. */
+static int64_t step_of(const UOp *u, const UOp *range)
+{
+    if (u == range) return 1;
+    if (!(u->ranges & range_bit(range))) return 0;
+    if (u->op == UOP_ADD) return step_of(u->src[0], range) + step_of(u->src[1], range);
+    return u->op == UOP_MUL && uop_is_const(u->src[1]) ? step_of(u->src[0], range) * u->src[1]->arg.i : 0;
+}
+
+/* The widest step that any load but a constant's takes along a reduce range: long steps go outside. */
+static int64_t reach_of(const Kernel *k, const UOp *const *order, uint32_t n, const UOp *range)
+{
+    int64_t widest = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i];
+        if (u->op != UOP_LOAD || u->src[0]->src[0]->op != UOP_PARAM || k->param[u->src[0]->src[0]->arg.i].constant) continue;
+        int64_t step = step_of(u->src[0]->src[1], range);
+        if (step < 0) step = -step;
+        if (step > widest) widest = step;
+    }
+    return widest;
+}
+
+static void order_reduces(Kernel *k, Arena *scratch)
+{
+    uint32_t n;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, k->root->id + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i], *src[72];
+        for (uint32_t s = 0; s < u->nsrc; s++) src[s] = map[u->src[s]->id];
+        for (uint32_t s = 2; u->op == UOP_REDUCE && s < u->nsrc; s++)
+            for (uint32_t j = s; j > 1 && reach_of(k, order, n, src[j - 1]) < reach_of(k, order, n, src[j]); j--) {
+                const UOp *swap = src[j];
+                src[j] = src[j - 1];
+                src[j - 1] = swap;
+            }
+        map[u->id] = uop_with(k->g, u, src);
+    }
+    k->root = map[k->root->id];
+}
+
+static uint32_t divisions(Graph *g, const UOp *root, Arena *scratch)
+{
+    uint32_t n, found = 0;
+    const UOp **order = uop_toposort(g, &root, 1, scratch, &n);
+    for (uint32_t i = 0; i < n; i++) found += order[i]->op == UOP_IDIV || order[i]->op == UOP_MOD;
+    return found;
+}
+
+typedef struct { const UOp *outer, *inner, *root; } Split;
+
+/* A range r as outer*c + inner: what divided r by c becomes a range of its own. */
+static Split split_range(Kernel *k, const UOp *r, int64_t c, int number, Arena *scratch)
+{
+    Graph *g = k->g;
+    uint32_t n;
+    const UOp *outer = uop_range(g, range_number(r), uop_index(g, r->src[0]->arg.i / c), range_type(r)), *inner = uop_range(g, number, uop_index(g, c), range_type(r));
+    const UOp *sum = index_math(g, UOP_ADD, index_math(g, UOP_MUL, outer, uop_index(g, c)), inner);
+    const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, graph_count(g) + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i], *src[72];
+        uint32_t m = 0;
+        for (uint32_t s = 0; s < u->nsrc; s++) {
+            bool closed = s && u->src[s] == r && (u->op == UOP_REDUCE || u->op == UOP_END);
+            src[m++] = closed ? outer : map[u->src[s]->id];
+            if (closed) src[m++] = inner;
+        }
+        map[u->id] = u == r ? sum : m == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, m);
+    }
+    return (Split){ outer, inner, graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL) };
+}
+
+static int free_number(const UOp *const *order, uint32_t n)
+{
+    int top = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_RANGE && range_number(order[i]) >= top) top = range_number(order[i]) + 1;
+    return top;
+}
+
+/* Does some load depend on one half of a split loop only? Then a tile over the other half reads it once. */
+static bool is_reused(const Split *s, Arena *scratch, Graph *g)
+{
+    uint32_t n;
+    const UOp **order = uop_toposort(g, &s->root, 1, scratch, &n);
+    bool reduces = false, reused = false;
+    for (uint32_t i = 0; i < n; i++) {
+        bool outer = order[i]->ranges & range_bit(s->outer), inner = order[i]->ranges & range_bit(s->inner);
+        reduces |= order[i]->op == UOP_REDUCE;
+        reused |= order[i]->op == UOP_LOAD && outer != inner;
+    }
+    return reduces && reused;
+}
+
+/* Ranges that an index divides are split where that takes divisions away: reduce ranges always, since the divisions stand in the loop; others for reuse. */
+static void split_ranges(Kernel *k, Arena *scratch)
+{
+    uint32_t n, before = divisions(k->g, k->root, scratch);
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
+    int number = free_number(order, n);
+    for (uint32_t i = 0; before && i < n && number < 64; i++) {
+        const UOp *u = order[i], *r = u->nsrc ? u->src[0] : NULL;
+        if ((u->op != UOP_MOD && u->op != UOP_IDIV) || r->op != UOP_RANGE || !uop_is_const(r->src[0]) || !uop_is_const(u->src[1])) continue;
+        int64_t c = u->src[1]->arg.i;
+        if (c < 2 || r->src[0]->arg.i % c) continue;
+        Split s = split_range(k, r, c, number, scratch);
+        if (divisions(k->g, s.root, scratch) >= before || (range_type(r) != AXIS_REDUCE && !is_reused(&s, scratch, k->g))) continue;
+        k->root = s.root;
+        split_ranges(k, scratch);
+        return;
+    }
+}
+
+/* root with ranges a, b (neighbours, a outside) walked as one, or NULL when that would cost divisions. */
+static const UOp *merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
+{
+    Graph *g = k->g;
+    uint32_t n;
+    if (!uop_is_const(a->src[0]) || !uop_is_const(b->src[0]) || range_type(a) != range_type(b)) return NULL;
+    const UOp *one = uop_range(g, range_number(a), uop_index(g, a->src[0]->arg.i * b->src[0]->arg.i), range_type(a));
+    const UOp *outer = UOP(g, UOP_IDIV, DT_VOID, NO_ARG, one, b->src[0]), *inner = UOP(g, UOP_MOD, DT_VOID, NO_ARG, one, b->src[0]);
+    const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, graph_count(g) + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i], *src[72];
+        uint32_t m = 0;
+        bool closes = u->op == UOP_END || (u->op == UOP_REDUCE && !u->arg.blob);
+        for (uint32_t s = 0; s < u->nsrc; s++) {
+            if (closes && s && u->src[s] == a) {
+                if (s + 1 >= u->nsrc || u->src[s + 1] != b) return NULL;
+                src[m++] = one;
+            } else if (closes && s && u->src[s] == b) {
+                if (u->src[s - 1] != a) return NULL;
+            } else src[m++] = map[u->src[s]->id];
+        }
+        map[u->id] = u == a ? outer : u == b ? inner : m == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, m);
+    }
+    const UOp *root = graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL);
+    return divisions(g, root, scratch) <= divisions(g, k->root, scratch) ? root : NULL;
+}
+
+/* Neighbouring loops that walk memory as one become one: fewer loops, longer vectors. */
+static void merge_loops(Kernel *k, Arena *scratch)
+{
+    const UOp *axis[64];
+    for (uint32_t n = opt_axes(k, axis, 64), i = 0; i + 1 < n;) {
+        const UOp *root = merged(k, axis[i], axis[i + 1], scratch);
+        if (!root) { i++; continue; }
+        k->root = root;
+        n = opt_axes(k, axis, 64);
+    }
+}
+
+void kernel_loops(Kernel *k)
+{
+    Arena *scratch = arena_new();
+    split_ranges(k, scratch);
+    order_reduces(k, scratch);
+    merge_loops(k, scratch);
+    arena_free(scratch);
+}
