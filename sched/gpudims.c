@@ -28,6 +28,7 @@ typedef struct {
     Slots group, thread;            /* workgroups; threads */
     int64_t threads;
     uint64_t *cover;                /* by id of a STORE: ranges of the END around it */
+    uint32_t *level;                /* by id: how many reductions through memory lie below, one after the other */
     const UOp **outer;              /* by id of a LOCAL buffer: where a thread's own copy begins, or NULL */
     int64_t *copies;
     int next_range;
@@ -235,43 +236,97 @@ static const UOp *by_shuffles(Dims *d, const UOp *v, Op op, const Slot *s)
     return v;
 }
 
-/* Every thread's value has a place; a thread reads those of the threads that differ from it in the reduced slots. */
-static const UOp *by_memory(Dims *d, const UOp *v, Op op, Slot *const *slot, uint32_t n)
+static const UOp *get(Dims *d, const UOp *u);
+
+static uint32_t split_ranges(Dims *d, const UOp *u, Slot **slot, const UOp **loop, uint32_t *nloop)
+{
+    uint32_t n = 0;
+    *nloop = 0;
+    for (uint32_t k = 1; k < u->nsrc; k++) {
+        Slot *s = u->src[k]->op == UOP_RANGE ? slot_of(d, u->src[k]) : NULL;
+        if (s) slot[n++] = s;
+        else loop[(*nloop)++] = u->src[k];
+    }
+    return n;
+}
+
+static bool is_thread_reduce(const UOp *u) { return u->op == UOP_REDUCE && !u->arg.blob; }
+
+static bool needs_memory(Dims *d, const UOp *u)
+{
+    const UOp *loop[64];
+    Slot *slot[MAX_SLOTS];
+    uint32_t nloop, n = is_thread_reduce(u) ? split_ranges(d, u, slot, loop, &nloop) : 0;
+    for (uint32_t k = 0; k < n; k++)
+        if (lanes_of(slot[k]) < slot[k]->extent) return true;
+    return false;
+}
+
+/* What a thread has of a REDUCE after its own loops and its warp's lanes. */
+static const UOp *own_part(Dims *d, const UOp *u)
+{
+    const UOp *loop[64];
+    Slot *slot[MAX_SLOTS];
+    uint32_t nloop, n = split_ranges(d, u, slot, loop, &nloop);
+    for (uint32_t k = 0; k < nloop; k++) loop[k] = get(d, loop[k]);
+    const UOp *v = uop_reduce_ranges(d->g, (Op)u->arg.i, get(d, u->src[0]), loop, nloop);
+    for (uint32_t k = 0; k < n; k++) v = by_shuffles(d, v, (Op)u->arg.i, slot[k]);
+    return v;
+}
+
+/* Where a thread reads the others' parts: those of the threads that differ from it in the reduced slots. Gives the loops over them. */
+static const UOp *others(Dims *d, const UOp *u, const UOp **range, uint32_t *nrange)
 {
     Graph *g = d->g;
-    int64_t lanes = v->shape->rank ? uop_size(v, 0) : 1;
-    const UOp *own = d->k->block[0], *range[MAX_SLOTS], *base = NULL;
-    uint32_t nrange = 0;
-    const UOp *tid = special(g, "lidx0", own), *from = tid, *buffer = new_local(d, (DType)v->dtype, d->threads * lanes);
-    const UOp *to = address(g, before_writing(d, buffer, v->ranges), mul(g, tid, lanes), v);
+    const UOp *loop[64], *base = NULL;
+    Slot *slot[MAX_SLOTS];
+    uint32_t nloop, n = split_ranges(d, u, slot, loop, &nloop);
+    *nrange = 0;
     for (uint32_t k = 0; k < n; k++) {
         int64_t inner = lanes_of(slot[k]), rest = slot[k]->extent / inner, stride = slot[k]->stride * inner;
         if (rest == 1) continue;
         const UOp *index = inner == 1 ? slot[k]->index : UOP(g, UOP_IDIV, DT_VOID, NO_ARG, slot[k]->index, uop_index(g, inner));
-        range[nrange] = uop_range(g, d->next_range++, uop_index(g, rest), AXIS_REDUCE);
-        base = plus(g, base, mul(g, UOP(g, UOP_ADD, DT_VOID, NO_ARG, range[nrange++], mul(g, index, -1)), stride));
+        range[*nrange] = uop_range(g, d->next_range++, uop_index(g, rest), AXIS_REDUCE);
+        base = plus(g, base, mul(g, UOP(g, UOP_ADD, DT_VOID, NO_ARG, range[(*nrange)++], mul(g, index, -1)), stride));
     }
-    from = plus(g, from, base);
-    const UOp *shared = after_writing(d, buffer, UOP(g, UOP_STORE, DT_VOID, NO_ARG, to, v));
-    const UOp *read = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, address(g, shared, mul(g, from, lanes), v));
-    return uop_reduce_ranges(g, op, read, range, nrange);
+    return plus(g, special(g, "lidx0", d->k->block[0]), base);
+}
+
+static bool same_set(Dims *d, const UOp *a, const UOp *b)
+{
+    if (!needs_memory(d, b) || d->level[a->id] != d->level[b->id] || a->ranges != b->ranges || a->nsrc != b->nsrc) return false;
+    return !memcmp(a->src + 1, b->src + 1, (a->nsrc - 1) * sizeof *a->src);
+}
+
+/* Reductions through memory: every thread's part has a place. Those over the same ranges that do not wait for each other share a barrier and the loop behind it. */
+static void reduce_by_memory(Dims *d, const UOp *u)
+{
+    Graph *g = d->g;
+    const UOp **member = NEW_N(d->arena, const UOp *, d->count), **store = NEW_N(d->arena, const UOp *, d->count), **part = NEW_N(d->arena, const UOp *, d->count), *range[MAX_SLOTS];
+    const UOp **buffer = NEW_N(d->arena, const UOp *, d->count);
+    uint32_t n = 0, nrange;
+    for (uint32_t i = 0; i < d->count; i++)
+        if (d->order[i] == u || same_set(d, u, d->order[i])) member[n++] = d->order[i];
+    for (uint32_t k = 0; k < n; k++) {
+        const UOp *v = part[k] = own_part(d, member[k]);
+        int64_t lanes = v->shape->rank ? uop_size(v, 0) : 1;
+        buffer[k] = new_local(d, (DType)v->dtype, d->threads * lanes);
+        store[k] = UOP(g, UOP_STORE, DT_VOID, NO_ARG, address(g, before_writing(d, buffer[k], v->ranges), mul(g, special(g, "lidx0", d->k->block[0]), lanes), v), v);
+    }
+    const UOp *all = uop_new(g, UOP_BARRIER, DT_VOID, NO_ARG, store, n), *from = others(d, u, range, &nrange);
+    for (uint32_t k = 0; k < n; k++) {
+        int64_t lanes = part[k]->shape->rank ? uop_size(part[k], 0) : 1;
+        const UOp *shared = UOP(g, UOP_AFTER, DT_VOID, NO_ARG, buffer[k], all);
+        const UOp *read = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, address(g, shared, mul(g, from, lanes), part[k]));
+        d->map[member[k]->id] = uop_reduce_ranges(g, (Op)member[k]->arg.i, read, range, nrange);
+    }
 }
 
 static const UOp *reduce_node(Dims *d, const UOp *u)
 {
-    const UOp *loop[64];
-    Slot *slot[MAX_SLOTS];
-    uint32_t nloop = 0, nslot = 0;
-    bool memory = false;
-    for (uint32_t k = 1; k < u->nsrc; k++) {
-        Slot *s = u->src[k]->op == UOP_RANGE ? slot_of(d, u->src[k]) : NULL;
-        if (s) slot[nslot++] = s;
-        else loop[nloop++] = d->map[u->src[k]->id];
-        memory |= s && lanes_of(s) < s->extent;
-    }
-    const UOp *v = uop_reduce_ranges(d->g, (Op)u->arg.i, d->map[u->src[0]->id], loop, nloop);
-    for (uint32_t k = 0; k < nslot; k++) v = by_shuffles(d, v, (Op)u->arg.i, slot[k]);
-    return memory ? by_memory(d, v, (Op)u->arg.i, slot, nslot) : v;
+    if (!needs_memory(d, u)) return own_part(d, u);
+    reduce_by_memory(d, u);
+    return d->map[u->id];
 }
 
 /* ---- stores and stages ---- */
@@ -368,6 +423,14 @@ static const UOp *rebuilt(Dims *d, const UOp *u)
     return u->nsrc ? uop_with(d->g, u, src) : u;
 }
 
+/* Mostly in order; only those that share a barrier are asked for earlier. */
+static const UOp *get(Dims *d, const UOp *u)
+{
+    if (d->map[u->id]) return d->map[u->id];
+    for (uint32_t k = 0; k < u->nsrc; k++) get(d, u->src[k]);
+    return d->map[u->id] = rebuilt(d, u);
+}
+
 /* ---- the whole ---- */
 
 static void prepare(Dims *d)
@@ -375,6 +438,9 @@ static void prepare(Dims *d)
     for (uint32_t i = 0; i < d->count; i++) {
         const UOp *u = d->order[i];
         uint64_t own = 0;
+        for (uint32_t k = 0; k < u->nsrc; k++)
+            if (d->level[u->src[k]->id] > d->level[u->id]) d->level[u->id] = d->level[u->src[k]->id];
+        d->level[u->id] += needs_memory(d, u);
         if (u->op == UOP_RANGE && range_number(u) >= d->next_range) d->next_range = range_number(u) + 1;
         if (is_local_buffer(u) && buffer_slot(u) >= d->next_buffer) d->next_buffer = buffer_slot(u) + 1;
         if (u->op != UOP_END) continue;
@@ -391,6 +457,7 @@ static TgStatus gpu_dims(Dims *d)
     d->outer = NEW_N(d->arena, const UOp *, d->ids);
     d->copies = NEW_N(d->arena, int64_t, d->ids);
     d->cover = NEW_N(d->arena, uint64_t, d->ids);
+    d->level = NEW_N(d->arena, uint32_t, d->ids);
     TRY(find_slots(d));
     TRY(place_threads(d));
     place_groups(d);
@@ -399,10 +466,68 @@ static TgStatus gpu_dims(Dims *d)
         if (d->order[i]->op == UOP_STORE) find_copies(d, d->order[i]);
     for (uint32_t i = 0; i < d->count; i++) {
         if (d->next_range > 60) return fail(TG_UNSUPPORTED, "kernel %s: too many loops", d->k->name);
-        d->map[d->order[i]->id] = rebuilt(d, d->order[i]);
+        get(d, d->order[i]);
     }
-    d->k->root = d->map[d->k->root->id];
+    d->k->root = merge_loads(d->g, d->map[d->k->root->id]);
     return graph_error(d->g);
+}
+
+/* ---- after linearize ---- */
+
+static bool has_gate(const UOp *gate, const UOp *part)
+{
+    return gate == part || (gate && gate->op == UOP_AND && gate->dtype == DT_BOOL && (has_gate(gate->src[0], part) || has_gate(gate->src[1], part)));
+}
+
+/* A part of the gate that every store from `first` on has: position < 1 of a thread. */
+static const UOp *common_gate(const UOp *linear, uint32_t first, const UOp *gate)
+{
+    if (!gate) return NULL;
+    if (gate->op == UOP_AND && gate->dtype == DT_BOOL) {
+        const UOp *a = common_gate(linear, first, gate->src[0]);
+        return a ? a : common_gate(linear, first, gate->src[1]);
+    }
+    if (gate->op != UOP_CMPLT || !uop_is_int_const(gate->src[1], 1)) return NULL;
+    for (uint32_t i = first; i < linear->nsrc; i++) {
+        const UOp *u = linear->src[i];
+        bool memory = u->op == UOP_STORE && (u->src[0]->op == UOP_INDEX || u->src[0]->op == UOP_SHRINK);
+        if (memory && !has_gate(u->nsrc > 2 ? u->src[2] : NULL, gate)) return NULL;
+    }
+    return gate;
+}
+
+static void mark_sources(const UOp *u, uint8_t *mark)
+{
+    mark[u->id] = 1;
+    for (uint32_t k = 0; k < u->nsrc; k++) mark_sources(u->src[k], mark);
+}
+
+/* Behind the last meeting of threads, those whose stores are all gated away have nothing to do: IF the gate, to the end. */
+void kernel_skip_idle(Kernel *k)
+{
+    const UOp *old = k->linear, *gate = NULL;
+    uint32_t last = 0, depth = 0, n = 0;
+    for (uint32_t i = 0; i < old->nsrc; i++) {
+        const UOp *u = old->src[i];
+        depth += u->op == UOP_RANGE;
+        depth -= u->op == UOP_END;
+        if (u->op == UOP_BARRIER || u->op == UOP_SHUFFLE) last = depth ? UINT32_MAX : i + 1;
+    }
+    for (uint32_t i = last; i < old->nsrc && !gate; i++)
+        if (old->src[i]->op == UOP_STORE && old->src[i]->nsrc > 2) gate = common_gate(old, last, old->src[i]->src[2]);
+    if (!last || last == UINT32_MAX || !gate) return;
+    Arena *a = arena_new();
+    uint8_t *mark = NEW_N(a, uint8_t, graph_count(k->g));
+    const UOp **line = NEW_N(a, const UOp *, old->nsrc + 2);
+    mark_sources(gate, mark);
+    for (uint32_t i = 0; i < old->nsrc; i++)
+        if (i < last || mark[old->src[i]->id]) line[n++] = old->src[i];
+    const UOp *begin = line[n++] = UOP(k->g, UOP_IF, DT_VOID, NO_ARG, gate);
+    for (uint32_t i = last; i < old->nsrc; i++)
+        if (!mark[old->src[i]->id]) line[n++] = old->src[i];
+    line[n++] = UOP(k->g, UOP_ENDIF, DT_VOID, NO_ARG, begin);
+    k->linear = uop_new(k->g, UOP_LINEAR, DT_VOID, NO_ARG, line, n);
+    arena_free(a);
 }
 
 TgStatus kernel_gpudims(Kernel *k, const Target *t)

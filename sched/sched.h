@@ -59,6 +59,9 @@ void kernel_name(Kernel *k);                                            /* sets 
 TgStatus kernel_expand(Kernel *k, const Target *t);
 TgStatus kernel_select(Kernel *k, const Target *t);
 TgStatus kernel_gpudims(Kernel *k, const Target *t);                    /* GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges -> SPECIALs; the first part of linearize on a GPU */
+void kernel_skip_idle(Kernel *k);                                        /* its last part: threads without stores stop behind the last barrier */
+const UOp *merge_loads(Graph *g, const UOp *root);                      /* scalar loads side by side become vector loads of up to 16 bytes */
+int64_t index_divisor(const UOp *u);                                    /* a number that divides every value of u; 0 for 0 */
 TgStatus kernel_linearize(Kernel *k, const Target *t);
 TgStatus kernel_lower(Kernel *k, const Target *t, Dump *dump);          /* expand, select, linearize; verifies after each in debug builds */
 #endif

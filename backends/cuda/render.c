@@ -52,30 +52,9 @@ static bool cuda_op(Text *out, const UOp *u, const char *const *o)
 
 /* ---- contiguous accesses ---- */
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a < 0 ? -a : a;
-}
-
-/* A number that divides every value of u; 0 for the constant 0. */
-static int64_t divisor(const UOp *u)
-{
-    if (u->op == UOP_CONST) return u->arg.i < 0 ? -u->arg.i : u->arg.i;
-    if (u->op == UOP_ADD || u->op == UOP_MOD) return gcd(divisor(u->src[0]), divisor(u->src[1]));
-    if (u->op == UOP_WHERE) return gcd(divisor(u->src[1]), divisor(u->src[2]));
-    if (u->op == UOP_SHL && uop_is_const(u->src[1])) return gcd(divisor(u->src[0]) << (u->src[1]->arg.i & 15), 1 << 20);
-    if (u->op == UOP_MUL) return gcd(divisor(u->src[0]), 1 << 20) * gcd(divisor(u->src[1]), 1 << 20);
-    return u->op == UOP_CAST ? divisor(u->src[0]) : 1;
-}
-
 static uint32_t chunk(const UOp *address, uint32_t lanes)
 {
-    int64_t size = dtype_size((DType)address->dtype), at = address->op == UOP_SHRINK ? divisor(address->src[1]->src[0]) : 1;
+    int64_t size = dtype_size((DType)address->dtype), at = address->op == UOP_SHRINK ? index_divisor(address->src[1]->src[0]) : 1;
     uint32_t n = (uint32_t)(16 / size);
     while (n > 1 && (lanes % n || at % n)) n /= 2;
     return n;
