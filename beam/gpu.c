@@ -214,13 +214,13 @@ static void unroll_small(Gpu *p, int64_t most)
     }
 }
 
-/* Vectors of four where every access along the lane is a plain row: then 16 bytes move at once. */
+/* Every access along the lane is a plain row, so that four neighbours are one access of 16 bytes. Constants that will be packed do not count. */
 static bool takes_vectors(const Gpu *p, int lane)
 {
-    if (p->size[lane] % 4 || p->elements < 4.0 * 256 * p->t->threads) return false;
+    if (p->size[lane] % 4) return false;
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
-        if (!(a->ranges >> lane & 1)) continue;
+        if (!(a->ranges >> lane & 1) || (p->contraction && a->constant && (a->ranges & p->reduces))) continue;
         if (a->step[lane] != 1 || a->gated) return false;
         for (uint32_t j = 0; j < p->naxis; j++)
             if (p->number[j] != lane && (a->step[p->number[j]] == INT64_MIN || a->step[p->number[j]] % 4)) return false;
@@ -241,34 +241,56 @@ static void elements(Gpu *p)
 {
     int lane = best_lane(p, p->outs);
     unroll_small(p, 49);
-    if (lane >= 0 && takes_vectors(p, lane)) split(p, lane, 4, AXIS_UPCAST, false);
+    if (lane >= 0 && p->elements >= 4.0 * 256 * p->t->threads && takes_vectors(p, lane)) split(p, lane, 4, AXIS_UPCAST, false);
     int64_t block = 256;
     while (block > 64 && p->elements / (double)block < p->t->threads) block /= 2;
     threads(p, lane, block);
 }
 
+static void pack_constants(Gpu *p);
+
 /* ---- rows ---- */
 
-/* One loop over the row: a warp of it side by side, then a group of warps; the rest stays a loop. */
-static void share_loop(Gpu *p, int number, bool reduce, int64_t warps)
+/* One loop over the row: four in registers, a warp of them side by side, then a group of warps; the rest stays a loop. */
+static void share_loop(Gpu *p, int number, bool reduce, int64_t warps, bool four)
 {
-    int64_t n = size_now(p, number);
-    if (n < 2 || !padto(p, number, n % (WARP * warps) && ceil_to(n, WARP * warps) * 4 <= n * 5 ? WARP * warps : WARP)) return;
+    int64_t lane = WARP * (four ? 4 : 1), n = size_now(p, number);
+    if (n < 2 || !padto(p, number, n % (lane * warps) && ceil_to(n, lane * warps) * 8 <= n * 9 ? lane * warps : lane)) return;
+    if (four) split(p, number, 4, reduce ? AXIS_UNROLL : AXIS_UPCAST, false);
     if (!split(p, number, WARP, reduce ? AXIS_WARP : AXIS_LOCAL, false)) return;
-    if (warps > 1 && size_now(p, number) % warps == 0) split(p, number, warps, reduce ? AXIS_GROUP_REDUCE : AXIS_LOCAL, false);
+    if (warps > 1) split(p, number, divisor_up_to(size_now(p, number), warps), reduce ? AXIS_GROUP_REDUCE : AXIS_LOCAL, false);
+}
+
+static bool all_rows_of(const Gpu *p, int64_t n)
+{
+    for (uint32_t i = 0; i < p->naxis; i++) {
+        int k = p->number[i];
+        for (uint32_t j = 0; j < p->naccess && !(p->rows >> k & 1) && p->size[k] > 1; j++)
+            if ((p->access[j].ranges >> k & 1) && !p->access[j].constant && (p->access[j].step[k] != 1 || p->access[j].gated)) return false;
+    }
+    return n % 4 == 0 && n >= 4 * WARP;
+}
+
+static int64_t warps_of_row(const Gpu *p, double count)
+{
+    double each = p->reduced / WARP, idle = 16.0 * p->t->threads / count;
+    int64_t warps = 1;
+    while (warps < 32 && (double)warps * 2 <= idle && each / (double)(warps * 2) >= 4) warps *= 2;
+    return warps;
 }
 
 /* Rows: outputs on which all reduces depend. All loops over the row are shared out alike. */
-static void rows(Gpu *p)
+static void rows(Gpu *p, int64_t more_warps)
 {
-    double count = 1, longest = p->reduced;
+    double count = 1;
     for (uint32_t i = 0; i < p->nout; i++)
         if (p->rows >> p->number[i] & 1) count *= (double)p->size[p->number[i]];
-    int64_t warps = longest >= 16384 && count < 4 * p->t->threads ? 32 : longest >= 1024 && count < 64 * p->t->threads ? 8 : longest >= 256 && count < 16 * p->t->threads ? 4 : 1;
     int reduce = best_lane(p, p->reduces), inner = best_lane(p, p->outs & ~p->rows);
+    int64_t warps = warps_of_row(p, count) * more_warps, length = p->size[reduce];
+    bool four = all_rows_of(p, length) && (inner < 0 || p->size[inner] % 4 == 0);
     for (uint32_t i = p->nout; i < p->naxis; i++)
-        if (size_now(p, p->number[i]) == p->size[reduce]) share_loop(p, p->number[i], true, warps);
-    if (inner >= 0) share_loop(p, inner, false, warps);
+        if (size_now(p, p->number[i]) == length) share_loop(p, p->number[i], true, warps, four);
+    if (inner >= 0) share_loop(p, inner, false, warps, four);
     if (warps == 1)
         for (uint32_t i = p->nout, left = 4; i-- > 0 && left > 1;)
             if (p->rows >> p->number[i] & 1) {
@@ -276,11 +298,13 @@ static void rows(Gpu *p)
                 if (split(p, p->number[i], f, AXIS_LOCAL, false)) left /= (uint32_t)f;
             }
     grid(p);
+    pack_constants(p);
 }
 
 /* ---- contractions ---- */
 
-typedef struct { int lane, m; int64_t un, um, group; double seconds; } Tile;
+/* un elements along the lane axis and um along another in registers; group: threads that share a reduce. */
+typedef struct { int lane, m; int64_t un, um, group; double cycles; } Tile;
 
 /* An output axis on which a load that varies along the lanes does not depend. */
 static bool tiles(const Gpu *p, int number, int lane)
@@ -302,46 +326,73 @@ static int best_m(const Gpu *p, int lane)
     return best;
 }
 
-/* Cycles of one multiprocessor for one step of the reduce of one warp's tile: multiply-adds against lines of loads. */
-static double step_cycles(const Gpu *p, const Tile *x)
+/* A load along which four steps of the reduce lie in one place. */
+static bool reads_fours(const Gpu *p, const Access *a)
 {
-    double fma = (double)(x->un * x->um) / 4, load = 0;
+    for (uint32_t i = p->nout; i < p->naxis; i++)
+        if (a->step[p->number[i]] == 1 && p->size[p->number[i]] % 4 == 0) return true;
+    return a->constant;
+}
+
+/* Lines of memory that a warp moves for one step of the reduce of its tile. */
+static double lines_of_step(const Gpu *p, const Tile *x)
+{
+    double sum = 0;
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
         if (a->store || !(a->ranges & p->reduces)) continue;
-        double n = a->ranges >> x->lane & 1 ? (double)x->un * (a->constant ? 1 : lines(a, x->lane)) : 0.25;
-        if (x->m >= 0 && (a->ranges >> x->m & 1)) n *= a->constant && x->um >= 4 ? (double)x->um / 4 : (double)x->um;
-        load += n;
+        bool lane = a->ranges >> x->lane & 1;
+        double n = lane ? (double)x->un * (a->constant ? 1 : lines(a, x->lane)) : reads_fours(p, a) ? 0.25 : 1;
+        sum += x->m >= 0 && (a->ranges >> x->m & 1) ? n * (double)x->um : n;
     }
-    return fma > load ? fma : load;
+    return sum;
 }
 
-static double tile_seconds(const Gpu *p, const Tile *x)
+static int64_t unroll_of(const Tile *x)
 {
+    int64_t n = 64 / (x->un * x->um);
+    return n < 4 ? 4 : n > 16 ? 16 : n;
+}
+
+static int64_t lanes_of_block(const Tile *x) { return x->group > 4 ? WARP : x->group > 1 ? BLOCK / 2 : BLOCK; }
+
+/* Cycles of a multiprocessor: what its units must do, or how long its few warps wait. */
+static double tile_cycles(const Gpu *p, const Tile *x)
+{
+    enum { WAIT = 300, START = 1500 };
     int64_t n = p->size[x->lane], m = x->m >= 0 ? p->size[x->m] : 1;
-    double waste = (double)ceil_to(n, x->un) / (double)n * (double)ceil_to(m, x->um) / (double)m;
-    double warps = p->elements * waste * (double)x->group / (double)(x->un * x->um) / WARP, trips = p->reduced / (double)x->group;
-    double a_warp = trips * (step_cycles(p, x) + 0.5) + (x->group > 1 ? 20 + 6 * (double)(x->un * x->um) : 0) + 20;
-    double ilp = x->un * x->um > 8 ? 8 : (double)(x->un * x->um), busy = warps / p->t->threads * ilp / 48, latency = trips * 8 + 400;
-    double waves = warps / p->t->threads;
-    double work = waves * a_warp / (busy > 1 ? 1 : busy);
-    return work > latency ? work : latency;
+    double waste = (double)ceil_to(n, x->un) / (double)n * (double)ceil_to(m, x->um) / (double)m, tile = (double)(x->un * x->um), steps = p->reduced / (double)x->group;
+    double warps = p->elements * waste * (double)x->group / tile / WARP, blocks = warps * WARP / (double)(lanes_of_block(x) * x->group);
+    double busy = blocks < p->t->threads ? blocks < 1 ? 1 : blocks : p->t->threads, each = warps / busy, line = lines_of_step(p, x);
+    double work = tile / 4 > line ? tile / 4 : line, issue = (tile + line + 1) / 4;
+    double full = each * steps * (work > issue ? work : issue), resident = tile > 16 ? 16 : 32;
+    double wait = (each > resident ? each / resident : 1) * steps / (double)unroll_of(x) * (WAIT + (double)unroll_of(x) * tile * (each > 4 ? 1 : 0.5));
+    double group = x->group > 1 ? 400 + tile * (double)x->group * 2 : 0;
+    return (full > wait ? full : wait) + group + START;
 }
 
-static Tile choose_tile(const Gpu *p, int lane)
+static int by_cycles(const void *a, const void *b)
 {
-    static const int64_t size[] = { 1, 2, 4, 8 }, group[] = { 1, 2, 4, 8, 16 };
+    const Tile *x = a, *y = b;
+    return x->cycles < y->cycles ? -1 : x->cycles > y->cycles;
+}
+
+enum { TILES = 4 * 5 * 6 };
+static uint32_t all_tiles(const Gpu *p, int lane, Tile *out)
+{
+    static const int64_t size[] = { 1, 2, 4, 8, 16 }, group[] = { 1, 2, 4, 8, 16, 32 };
     int m = best_m(p, lane);
-    Tile best = { lane, m, 1, 1, 1, 1e300 };
+    uint32_t n = 0;
     for (int i = 0; i < 4; i++)
-        for (int j = 0; j < 4; j++)
-            for (int g = 0; g < 5; g++) {
+        for (int j = 0; j < 5; j++)
+            for (int g = 0; g < 6; g++) {
                 Tile x = { lane, m, size[i], size[j], group[g], 0 };
-                if (x.un * x.um > 32 || x.un > p->size[lane] || (x.um > 1 && (m < 0 || x.um > p->size[m])) || p->reduced / (double)x.group < 4) continue;
-                x.seconds = tile_seconds(p, &x) * (1 + 0.01 * (double)(i + g));
-                if (x.seconds < best.seconds) best = x;
+                if (x.un * x.um > 64 || (x.un > 1 && x.un * 2 > p->size[lane]) || (x.um > 1 && (m < 0 || x.um > p->size[m])) || (x.group > 1 && p->reduced / (double)x.group < 4)) continue;
+                x.cycles = tile_cycles(p, &x) * (1 + 0.01 * (double)(i + g));
+                out[n++] = x;
             }
-    return best;
+    qsort(out, n, sizeof *out, by_cycles);
+    return n;
 }
 
 static void pack_constants(Gpu *p)
@@ -361,28 +412,39 @@ static void reduce_loops(Gpu *p, const Tile *x)
     int longest = -1;
     for (uint32_t i = p->nout; i < p->naxis; i++)
         if (longest < 0 || p->size[p->number[i]] > p->size[longest]) longest = p->number[i];
-    int64_t budget = 64 / (x->un * x->um) < 2 ? 2 : 64 / (x->un * x->um);
-    if (x->group > 1 && longest >= 0 && padto(p, longest, x->group)) split(p, longest, x->group, AXIS_GROUP_REDUCE, false);
+    int64_t budget = unroll_of(x);
+    if (x->group > 1 && longest >= 0) {
+        int64_t n = size_now(p, longest), f = n % (4 * x->group) == 0 ? x->group : divisor_up_to(n, x->group);
+        if (f * 2 > x->group || padto(p, longest, f = x->group)) split(p, longest, f, AXIS_GROUP_REDUCE, true);
+    }
     for (uint32_t i = p->naxis; i-- > p->nout && budget > 1;) {
         int64_t f = divisor_up_to(size_now(p, p->number[i]), budget);
         if (split(p, p->number[i], f, AXIS_UNROLL, false)) budget /= f;
     }
 }
 
-static void contraction(Gpu *p)
+static void apply_tile(Gpu *p, const Tile *x)
 {
-    int lane = best_lane(p, p->outs);
-    if (lane < 0) {
-        rows(p);
-        return;
-    }
-    Tile x = choose_tile(p, lane);
-    bool inner = p->size[lane] % x.un == 0 && x.un == 4 && takes_vectors(p, lane);
-    if (x.un > 1 && padto(p, lane, x.un)) split(p, lane, x.un, AXIS_UPCAST, !inner);
-    if (x.m >= 0 && x.um > 1 && padto(p, x.m, x.um)) split(p, x.m, x.um, AXIS_UPCAST, false);
-    reduce_loops(p, &x);
-    threads(p, lane, x.group > 4 ? WARP : BLOCK / (x.group > 2 ? 2 : 1));
+    bool inner = p->size[x->lane] % x->un == 0 && x->un == 4 && takes_vectors(p, x->lane);
+    if (x->un > 1 && padto(p, x->lane, x->un)) split(p, x->lane, x->un, AXIS_UPCAST, !inner);
+    if (x->m >= 0 && x->um > 1 && padto(p, x->m, x->um)) split(p, x->m, x->um, AXIS_UPCAST, false);
+    reduce_loops(p, x);
+    threads(p, x->lane, lanes_of_block(x));
     pack_constants(p);
+}
+
+/* Every element of the large operand is used once: a row a warp, as for a reduction. */
+static bool is_matvec(const Gpu *p, int lane)
+{
+    return best_m(p, lane) < 0 && p->reduced >= 2 * WARP && p->elements <= 256.0 * p->t->threads;
+}
+
+static void contraction(Gpu *p, uint32_t which)
+{
+    Tile tile[TILES];
+    int lane = best_lane(p, p->outs);
+    if (lane < 0 || (is_matvec(p, lane) && best_lane(p, p->reduces) >= 0)) rows(p, (int64_t)1 << which);
+    else if (which < all_tiles(p, lane, tile)) apply_tile(p, &tile[which]);
 }
 
 /* Long reduces that would leave threads without work, or whose loads lie side by side along the reduce. */
@@ -393,7 +455,8 @@ static bool has_rows(const Gpu *p)
     return p->rows != p->outs || out < 0 || p->elements < 64.0 * p->t->threads || lane_cost(p, reduce) < lane_cost(p, out);
 }
 
-void gpu_opts(OptList *out, const Kernel *k, const Target *t)
+/* The list that this file thinks `which`-th best. */
+static void choose(OptList *out, const Kernel *k, const Target *t, uint32_t which)
 {
     Gpu *p = calloc(1, sizeof *p);
     out->count = 0;
@@ -401,10 +464,26 @@ void gpu_opts(OptList *out, const Kernel *k, const Target *t)
     p->t = t;
     p->out = out;
     look(p);
-    if (p->contraction) contraction(p);
-    else if (has_rows(p)) rows(p);
-    else elements(p);
+    if (p->contraction) contraction(p, which);
+    else if (has_rows(p)) rows(p, (int64_t)1 << which);
+    else if (!which) elements(p);
     kernel_free(p->k);
     free(p);
     status_clear();
+}
+
+void gpu_opts(OptList *out, const Kernel *k, const Target *t) { choose(out, k, t, 0); }
+
+uint32_t gpu_candidates(OptList *out, uint32_t cap, const Kernel *k, const Target *t)
+{
+    uint32_t n = 0;
+    for (uint32_t which = 0; n < cap; which++) {
+        choose(&out[n], k, t, which);
+        if (which && !out[n].count) break;
+        bool known = false;
+        for (uint32_t i = 0; i < n && !known; i++) known = out[i].count == out[n].count && !memcmp(out[i].op, out[n].op, out[n].count * sizeof *out[n].op);
+        n += !known;
+        if (which > 4 * cap) break;
+    }
+    return n;
 }
