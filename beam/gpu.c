@@ -279,6 +279,14 @@ static int64_t warps_of_row(const Gpu *p, double count)
     return warps;
 }
 
+/* Two loops that some access depends on cannot share threads. */
+static bool meet(const Gpu *p, int a, int b)
+{
+    for (uint32_t i = 0; i < p->naccess; i++)
+        if ((p->access[i].ranges >> a & 1) && (p->access[i].ranges >> b & 1)) return true;
+    return false;
+}
+
 /* Rows: outputs on which all reduces depend. All loops over the row are shared out alike. */
 static void rows(Gpu *p, int64_t more_warps)
 {
@@ -287,6 +295,7 @@ static void rows(Gpu *p, int64_t more_warps)
         if (p->rows >> p->number[i] & 1) count *= (double)p->size[p->number[i]];
     int reduce = best_lane(p, p->reduces), inner = best_lane(p, p->outs & ~p->rows);
     int64_t warps = warps_of_row(p, count) * more_warps, length = p->size[reduce];
+    if (inner >= 0 && meet(p, inner, reduce)) inner = -1;
     bool four = all_rows_of(p, length) && (inner < 0 || p->size[inner] % 4 == 0);
     for (uint32_t i = p->nout; i < p->naxis; i++)
         if (size_now(p, p->number[i]) == length) share_loop(p, p->number[i], true, warps, four);
@@ -388,6 +397,7 @@ static uint32_t all_tiles(const Gpu *p, int lane, Tile *out)
             for (int g = 0; g < 6; g++) {
                 Tile x = { lane, m, size[i], size[j], group[g], 0 };
                 if (x.un * x.um > 64 || (x.un > 1 && x.un * 2 > p->size[lane]) || (x.um > 1 && (m < 0 || x.um > p->size[m])) || (x.group > 1 && p->reduced / (double)x.group < 4)) continue;
+                if (x.group > 1 && x.un * x.um * x.group * lanes_of_block(&x) * 4 > p->t->l1_bytes / 2) continue;
                 x.cycles = tile_cycles(p, &x) * (1 + 0.01 * (double)(i + g));
                 out[n++] = x;
             }

@@ -94,7 +94,8 @@ static void choose_lanes(Expand *x, const UOp *const *order, uint32_t n, const T
 {
     int score[64] = { 0 };
     for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_RANGE && expands(order[i]) && fits_vector(order[i], t)) score[range_number(order[i])] = lane_score(x, order[i], order, n);
+        if (order[i]->op == UOP_RANGE && expands(order[i]) && fits_vector(order[i], t) && !(t->max_block && range_type(order[i]) == AXIS_UNROLL))
+            score[range_number(order[i])] = lane_score(x, order[i], order, n);        /* a GPU's lanes are scalars: a reduce in lanes only has more sums */
     for (;;) {
         int best = -1;
         for (int b = 0; b < 64; b++)

@@ -113,24 +113,43 @@ void kernel_name(Kernel *k)
     snprintf(k->name, sizeof k->name, "%s%s_%.8s", reduces ? "r" : "e", sizes, k->key);
 }
 
+/* Adds the ranges of REDUCEs below u, inner ones first. The walk follows sources, not ids: a copy of the kernel, whose ids differ, must give the same axes. */
+typedef struct { const UOp **range; uint32_t n, cap; uint64_t seen; uint8_t *visited; } Axes;
+
+static void add_axes(Axes *x, const UOp *u)
+{
+    for (uint32_t i = 1; i < u->nsrc; i++) {
+        if (!(x->seen & range_bit(u->src[i])) && x->n < x->cap) x->range[x->n++] = u->src[i];
+        x->seen |= range_bit(u->src[i]);
+    }
+}
+
+static void walk_reduces(Axes *x, const UOp *root, Arena *a, uint32_t ids)
+{
+    typedef struct { const UOp *u; uint32_t next; } Frame;
+    Frame *stack = NEW_N(a, Frame, ids);
+    uint32_t top = 1;
+    stack[0].u = root;
+    while (top) {
+        Frame *f = &stack[top - 1];
+        while (f->next < f->u->nsrc && x->visited[f->u->src[f->next]->id]) f->next++;
+        if (f->next < f->u->nsrc) {
+            stack[top] = (Frame){ f->u->src[f->next++], 0 };
+            x->visited[stack[top++].u->id] = 1;
+            continue;
+        }
+        if (f->u->op == UOP_REDUCE && !f->u->arg.blob) add_axes(x, f->u);
+        top--;
+    }
+}
+
 uint32_t opt_axes(const Kernel *k, const UOp **range, uint32_t cap)
 {
     Arena *a = arena_new();
-    uint32_t count, n = 0;
-    uint64_t seen = 0;
-    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
+    Axes x = { .range = range, .cap = cap, .visited = NEW_N(a, uint8_t, graph_count(k->g)) };
     for (uint32_t e = 0; e < k->root->nsrc; e++)
-        for (uint32_t i = 1; k->root->src[e]->op == UOP_END && i < k->root->src[e]->nsrc; i++) {
-            const UOp *r = k->root->src[e]->src[i];
-            if (!(seen & range_bit(r)) && n < cap) range[n++] = r;
-            seen |= range_bit(r);
-        }
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t j = 1; order[i]->op == UOP_REDUCE && !order[i]->arg.blob && j < order[i]->nsrc; j++) {
-            const UOp *r = order[i]->src[j];
-            if (!(seen & range_bit(r)) && n < cap) range[n++] = r;
-            seen |= range_bit(r);
-        }
+        if (k->root->src[e]->op == UOP_END) add_axes(&x, k->root->src[e]);
+    walk_reduces(&x, k->root, a, graph_count(k->g) + 1);
     arena_free(a);
-    return n;
+    return x.n;
 }

@@ -134,6 +134,21 @@ static TgStatus pack_params(Optimize *o, Kernel *k)
     return TG_OK;
 }
 
+/* A list that asks for more than the device has (threads, shared memory) is no failure: the kernel is then lowered as it came. */
+static TgStatus lower(Optimize *o, Kernel **k, const OptList *opts)
+{
+    Kernel *plain = opts->count ? kernel_clone(*k) : NULL;
+    TgStatus status = opt_apply_list(*k, opts, o->t);
+    if (status == TG_OK) status = kernel_lower(*k, o->t, o->dump);
+    if (plain && (status == TG_UNSUPPORTED || status == TG_USAGE)) {
+        kernel_free(*k);
+        *k = plain;
+        return kernel_lower(plain, o->t, o->dump);
+    }
+    kernel_free(plain);
+    return status;
+}
+
 /* Kernels of one key are optimised and lowered once; the others take the result with their own buffers. */
 static TgStatus optimize_item(Optimize *o, ScheduleItem item)
 {
@@ -142,8 +157,8 @@ static TgStatus optimize_item(Optimize *o, ScheduleItem item)
     if (!like) {
         OptList opts = { .count = 0 };
         o->choose(&opts, k, &item, o->s, o->user);
-        TgStatus status = opt_apply_list(k, &opts, o->t);
-        if (status == TG_OK) status = kernel_lower(k, o->t, o->dump);
+        TgStatus status = lower(o, &item.kernel, &opts);
+        k = item.kernel;
         if (status != TG_OK) return append(o->out, item), status;
         map_puts(&o->done, k->key, k);
     } else {
