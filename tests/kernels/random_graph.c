@@ -1,6 +1,7 @@
 /* To let the generator make one more op: a case in one of the step_ functions. A step takes values that are there and returns a new one, or NULL when it does not fit. */
 #include "random_graph.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,6 +26,13 @@ void random_fill(Random *r, DType t, void *data, int64_t count)
     }
 }
 
+static void make_hostile(Random *r, DType t, void *data, int64_t count)
+{
+    static const double nasty[] = { NAN, INFINITY, -INFINITY, -0.0, 1e-40, -1e-42, 0, 65000 };
+    for (int64_t i = 0; i < count && dtype_is_float(t); i++)
+        if (!random_below(r, 12)) scalar_store(t, data, i, scalar_of(nasty[random_below(r, 8)]));
+}
+
 static uint32_t pick(RandomGraph *rg) { return random_below(&rg->r, rg->count); }
 static int64_t between(RandomGraph *rg, int64_t lo, int64_t hi) { return lo + random_below(&rg->r, (uint32_t)(hi - lo + 1)); }
 static uint32_t axis_in(RandomGraph *rg, U x) { return random_below(&rg->r, uop_rank(x)); }
@@ -43,6 +51,7 @@ static U random_leaf(RandomGraph *rg, DType t, int slot)
     }
     void *data = malloc((size_t)(n * dtype_size(t)));
     random_fill(&rg->r, t, data, n);
+    if (slot >= 0 && rg->hostile) make_hostile(&rg->r, t, data, n);
     if (slot >= 0) return rg->data[slot] = data, uop_param(rg->g, t, dim, rank, slot);
     void *kept = arena_copy(graph_arena(rg->g), data, (size_t)(n * dtype_size(t)));
     free(data);
@@ -75,7 +84,7 @@ static U step_unary(RandomGraph *rg, U x, bool *exact)
     case 10: return sign(g, x);
     case 11: return is_float(x) ? floor_(g, mul(g, x, scalar(g, x->dtype, 0.25))) : div_(g, x, scalar(g, x->dtype, 3));
     case 12: return is_float(x) ? round_even(g, mul(g, x, scalar(g, x->dtype, 0.5))) : mod_trunc(g, x, scalar(g, x->dtype, 5));
-    default: return is_float(x) ? cast(g, x, DT_I32) : mod_floor(g, x, scalar(g, x->dtype, 7));
+    default: return is_float(x) ? rg->hostile ? NULL : cast(g, x, DT_I32) : mod_floor(g, x, scalar(g, x->dtype, 7));
     }
 }
 
@@ -267,6 +276,7 @@ static U step_gather(RandomGraph *rg, U x)
 /* A negative float has no unsigned value: targets differ there. */
 static U random_cast(RandomGraph *rg, U x, DType t)
 {
+    if (is_float(x) && rg->hostile && !dtype_is_float(t)) return NULL;
     if (is_float(x) && dtype_info[t].kind == KIND_UINT) x = max_(rg->g, x, scalar(rg->g, x->dtype, 0));
     return cast(rg->g, x, t);
 }
@@ -300,9 +310,10 @@ static void keep(RandomGraph *rg, U x, bool exact)
     }
     if (x->dtype == DT_BOOL || x->dtype == DT_INDEX) x = cast(rg->g, x, DT_I32);
     if (!is_float(x)) exact = true;
+    if (rg->hostile && is_float(x)) exact = false;
     if (uop_numel(x) > NUMEL_MAX || uop_rank(x) > AXES_MAX || uop_numel(x) == 0) return;
     if (exact && (dtype_info[x->dtype].kind == KIND_SINT || is_float(x))) x = small(rg, x);
-    else if (is_float(x)) x = clamp(rg->g, x, scalar(rg->g, x->dtype, -1000), scalar(rg->g, x->dtype, 1000));
+    else if (is_float(x) && !rg->hostile) x = clamp(rg->g, x, scalar(rg->g, x->dtype, -1000), scalar(rg->g, x->dtype, 1000));
     rg->value[rg->count] = x;
     rg->exact[rg->count++] = exact;
 }
@@ -312,6 +323,7 @@ void random_graph_new(RandomGraph *out, uint64_t seed, uint32_t ops)
     static const DType types[] = { DT_F32, DT_F32, DT_F32, DT_I32, DT_I64, DT_F16, DT_U8 };
     *out = (RandomGraph){ .g = graph_new(), .r = { seed * 7919 + 1 } };
     RandomGraph *rg = out;
+    rg->hostile = seed % 5 == 4;
     if (seed % 3 == 0) rg->var = uop_var(rg->g, "n", 1, VAR_MAX), rg->var_value = between(rg, 1, VAR_MAX);
     for (int k = 0; k < RANDOM_INPUTS; k++) {
         rg->input[k] = random_leaf(rg, k ? types[random_below(&rg->r, 7)] : DT_F32, k);

@@ -17,10 +17,11 @@ typedef struct {
     uint32_t count;
     U var;                              /* a DEFINE_VAR that sizes depend on, or NULL */
     int64_t var_value;
+    bool hostile;                       /* floats may be NaN, Inf, -0 and denormal; nothing is cast to integers then */
     U sink;
 } RandomGraph;
 
-void random_graph_new(RandomGraph *out, uint64_t seed, uint32_t ops);      /* every third seed: with a symbolic size */
+void random_graph_new(RandomGraph *out, uint64_t seed, uint32_t ops);      /* every third seed has a symbolic size, every fifth hostile data */
 void random_graph_free(RandomGraph *rg);
 /* Fills count elements of dtype t with small integers. */
 void random_fill(Random *r, DType t, void *data, int64_t count);
