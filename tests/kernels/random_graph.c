@@ -252,6 +252,24 @@ static U step_reduce(RandomGraph *rg, U x, bool *exact)
     }
 }
 
+/* What models are made of: normalised rows, attention, gates, a residual. */
+static U step_block(RandomGraph *rg, U x, bool *exact)
+{
+    Graph *g = rg->g;
+    uint32_t r = uop_rank(x);
+    if (!r || !is_float(x)) return NULL;
+    *exact = false;
+    int64_t last = r - 1;
+    U centred = sub(g, x, mean(g, x, &last, 1, true)), t = tame(rg, x);
+    switch (between(rg, 0, 4)) {
+    case 0: return div_(g, centred, sqrt_(g, add(g, mean(g, mul(g, centred, centred), &last, 1, true), scalar(g, x->dtype, 0.5))));
+    case 1: return r < 2 ? NULL : matmul(g, softmax(g, matmul(g, t, transpose(g, t)), -1), t);
+    case 2: return mul(g, x, sigmoid(g, x));
+    case 3: return add(g, x, relu(g, centred));
+    default: return mul(g, mul(g, x, scalar(g, x->dtype, 0.5)), add(g, erf_(g, mul(g, x, scalar(g, x->dtype, 0.7071))), scalar(g, x->dtype, 1)));
+    }
+}
+
 /* By indices that are constant, or come from data: an argmax of something. */
 static U step_gather(RandomGraph *rg, U x)
 {
@@ -287,7 +305,8 @@ static U step(RandomGraph *rg, bool *exact)
     uint32_t i = random_below(&rg->r, 3) ? rg->count - 1 - random_below(&rg->r, rg->count < 3 ? rg->count : 3) : pick(rg);
     U x = rg->value[i];
     *exact = rg->exact[i];
-    switch (between(rg, 0, 9)) {
+    switch (between(rg, 0, 10)) {
+    case 10: return step_block(rg, x, exact);
     case 0:
     case 1: return step_unary(rg, x, exact);
     case 2:
@@ -318,8 +337,9 @@ static void keep(RandomGraph *rg, U x, bool exact)
     rg->exact[rg->count++] = exact;
 }
 
-void random_graph_new(RandomGraph *out, uint64_t seed, uint32_t ops)
+void random_graph_new(RandomGraph *out, uint64_t seed)
 {
+    uint32_t ops = seed % 7 == 6 ? 28 : 3 + (uint32_t)(seed % 11);
     static const DType types[] = { DT_F32, DT_F32, DT_F32, DT_I32, DT_I64, DT_F16, DT_U8 };
     *out = (RandomGraph){ .g = graph_new(), .r = { seed * 7919 + 1 } };
     RandomGraph *rg = out;

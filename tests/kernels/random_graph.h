@@ -21,7 +21,7 @@ typedef struct {
     U sink;
 } RandomGraph;
 
-void random_graph_new(RandomGraph *out, uint64_t seed, uint32_t ops);      /* every third seed has a symbolic size, every fifth hostile data */
+void random_graph_new(RandomGraph *out, uint64_t seed);      /* every third seed has a symbolic size, every fifth hostile data */
 void random_graph_free(RandomGraph *rg);
 /* Fills count elements of dtype t with small integers. */
 void random_fill(Random *r, DType t, void *data, int64_t count);

@@ -145,7 +145,7 @@ static void add_seed(Batch *b, uint64_t seed, Graph *keep)
     Schedule *s = calloc(1, sizeof *s);
     uint32_t first = b->count;
     Place at = { seed, "layout", NULL, NULL, NULL };
-    random_graph_new(&rg, seed, 3 + (uint32_t)(seed % 11));
+    random_graph_new(&rg, seed);
     if (rg.var) rg.var_value = rg.var->vmax;                                      /* as Backend.time takes it */
     bool ok = went(&at, ref_eval(want, rg.g, rg.sink->src, rg.sink->nsrc, &(RefInput){ .param = (const void *const *)rg.data, .nparam = RANDOM_INPUTS, .nvar = rg.var != NULL, .var = &(RefVar){ rg.var, rg.var_value } }));
     if (ok) {

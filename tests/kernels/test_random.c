@@ -85,7 +85,7 @@ static bool seed_agrees(uint64_t seed, Totals *totals)
 {
     RandomGraph rg;
     RefTensor want[3];
-    random_graph_new(&rg, seed, 3 + (uint32_t)(seed % 11));
+    random_graph_new(&rg, seed);
     RefInput in = { .param = (const void *const *)rg.data, .nparam = RANDOM_INPUTS, .nvar = rg.var != NULL, .var = &(RefVar){ rg.var, rg.var_value } };
     Text text = { 0 };
     if (getenv("RANDOM_VERBOSE")) graph_print(&text, rg.g, rg.sink), fprintf(stderr, "%s\n", text.s);
