@@ -102,6 +102,8 @@ static void keep_baked(Program *p, const TgTensor *input)
         if (p->imported.baked[i] && input[i].data) p->input[i].data = arena_copy(p->arena, input[i].data, input[i].size_bytes);
 }
 
+static void forget(void *owner, const void *data, size_t bytes) { model_forget(owner, data, bytes); }
+
 static TgStatus make(Program *p, const Model *m, const TgTensor *input, const Backend *b, Device *d, ProgramGoal goal, Dump *dump)
 {
     double start = seconds_now();
@@ -113,6 +115,8 @@ static TgStatus make(Program *p, const Model *m, const TgTensor *input, const Ba
     TRY(make_outputs(p));
     TRY(b->compile(&p->code, d, p->plan->kernel, p->plan->nkernel, &p->stats));
     start = seconds_now();
+    p->plan->forget = forget;
+    p->plan->forget_owner = (void *)(uintptr_t)m;
     TRY(b->load(&p->executable, d, p->plan, p->code));
     p->load_s = seconds_now() - start;
     return TG_OK;

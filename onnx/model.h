@@ -85,5 +85,6 @@ TgStatus model_load(Model **out, const char *path);
 /* folder NULL: no external data. data must outlive the model. */
 TgStatus model_load_bytes(Model **out, const void *data, size_t size, const char *folder);
 void model_free(Model *m);
+void model_forget(const Model *m, const void *data, size_t bytes);     /* mapped weights there need not stay in memory; they come back when read */
 int64_t model_opset(const Model *m, const char *domain);      /* 0: not imported */
 #endif

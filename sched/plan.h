@@ -59,6 +59,8 @@ struct Plan {
     uint32_t ninput, noutput, nvar; /* ninput: one more than the last input that is read */
     const char **var_name;
     const int64_t *var_value;       /* [nvar] what a variable holds before a run: the steps of loops; 0 for the others */
+    void (*forget)(void *owner, const void *data, size_t bytes);   /* may be NULL: these bytes of a constant will not be read soon and need not stay in memory */
+    void *forget_owner;
     int64_t arena_bytes, persist_bytes, flops;
     uint32_t nsync;
 };

@@ -14,7 +14,7 @@
 
 #include "backends/cpu/cpu.h"
 
-enum { SHARE_NS = 4000, COPY_PART = 64 << 10 };
+enum { SHARE_NS = 4000, COPY_PART = 64 << 10, FORGET_BYTES = 16 << 20 };
 
 struct Device { Machine machine; Target target; Arena *arena; Team *team; char *cache_dir; };
 
@@ -226,6 +226,49 @@ static TgStatus allocate(Executable *e)
     return TG_OK;
 }
 
+static int64_t forgettable(const Executable *e, const Step *s)
+{
+    int64_t bytes = 0;
+    for (uint32_t k = 0; k < s->narg; k++) {
+        const PlanBuffer *b = &e->plan->buffer[s->arg[k]];
+        if (b->kind == MEM_CONST && b->once) bytes += b->size_bytes;
+    }
+    return bytes;
+}
+
+static void forget_sources(const Executable *e, const Step *s)
+{
+    for (uint32_t k = 0; k < s->narg; k++) {
+        const PlanBuffer *b = &e->plan->buffer[s->arg[k]];
+        if (b->kind == MEM_CONST && b->once) e->plan->forget(e->plan->forget_owner, b->data, (size_t)b->size_bytes);
+    }
+}
+
+/* The `once` steps, a few at a time: what they read of the file leaves memory as soon as its packed copy is there, so that the two never stand side by side. */
+static TgStatus walk_once(Executable *e)
+{
+    Work *all = e->work;
+    uint32_t total = e->nwork, step = 0;
+    TgStatus status = TG_OK;
+    for (uint32_t from = 0; from < total && status == TG_OK;) {
+        uint32_t first = step, n = 0;
+        int64_t bytes = 0;
+        for (; from + n < total && bytes < FORGET_BYTES; step++)
+            if (e->plan->step[step].once) {
+                bytes += forgettable(e, &e->plan->step[step]);
+                n++;
+            }
+        e->work = all + from;
+        e->nwork = n;
+        status = walk_all(e);
+        for (; first < step && e->plan->forget; first++)
+            if (e->plan->step[first].once) forget_sources(e, &e->plan->step[first]);
+        from += n;
+    }
+    e->work = all;
+    return status;
+}
+
 static TgStatus load_all(Executable *e, const Code *c)
 {
     int64_t *vars = NEW_N(e->memory, int64_t, e->plan->nvar + 1);
@@ -236,7 +279,7 @@ static TgStatus load_all(Executable *e, const Code *c)
     e->scratch_bytes += 4096 + 64;                               /* threads' scratches do not start at equal places of a page */
     if (!(e->scratch = pages_new(e->scratch_bytes * e->device->machine.count))) return fail(TG_LIMIT, "no memory for scratch");
     int64_t scratch = e->scratch_bytes;
-    TgStatus s = walk_all(e);
+    TgStatus s = walk_once(e);
     collect(e, c, false);
     e->scratch_bytes = scratch;
     return s;
