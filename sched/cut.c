@@ -174,7 +174,7 @@ static TgStatus add_call(Rangeify *r, Schedule *s, const UOp *call)
 {
     uint32_t n = 0;
     const UOp **arg = NEW_N(graph_arena(r->g), const UOp *, call->nsrc), **out = NEW_N(graph_arena(r->g), const UOp *, 64);
-    for (uint32_t k = 1; k < call->nsrc; k++) arg[k] = r->buffer[call->src[k]->id] ? r->buffer[call->src[k]->id] : call->src[k];
+    for (uint32_t k = 1; k < call->nsrc; k++) arg[k] = memory_of(r, call->src[k]);
     arg[0] = call->src[0];
     for (uint32_t id = call->id; id < r->nnode; id++) {
         const UOp *u = graph_node(r->g, id);
@@ -199,6 +199,111 @@ static int by_order(const void *a, const void *b)
     return x->order != y->order ? (x->order < y->order ? -1 : 1) : x->sub < y->sub ? -1 : x->sub > y->sub;
 }
 
+/* ---- order: by node, but whatever needs a size that a call sets comes after the call ---- */
+
+typedef struct { uint32_t *need, nneed, cap; uint8_t state; } Link;      /* pieces that come before; state: 0 new, 1 on the stack, 2 placed */
+typedef struct { Rangeify *r; Arena *arena; Piece *piece; Link *link; uint32_t n; uint32_t *set_by; } Linker;      /* set_by: node id of a DEFINE_VAR -> piece + 1 */
+
+static void needs(Linker *l, uint32_t at, uint32_t before)
+{
+    Link *k = &l->link[at];
+    if (before == at) return;
+    if (k->nneed == k->cap) {
+        uint32_t *more = NEW_N(l->arena, uint32_t, k->cap = k->cap ? 2 * k->cap : 8);
+        if (k->nneed) memcpy(more, k->need, k->nneed * sizeof *more);
+        k->need = more;
+    }
+    k->need[k->nneed++] = before;
+}
+
+/* What piece `at` reads: variables that calls set, buffers that others write (a list of writers a buffer slot). */
+static void link_piece(Linker *l, uint32_t at, const UOp *root, uint32_t *const *writer)
+{
+    const Piece *p = &l->piece[at];
+    uint32_t n, count = p->call ? p->call->nsrc - 1 : 1;
+    const UOp **from = NEW_N(l->arena, const UOp *, count + 1);
+    from[0] = root;
+    for (uint32_t k = 0; p->call && k < count; k++) from[k] = memory_of(l->r, p->call->src[k + 1]);
+    const UOp **order = uop_toposort(l->r->g, from, count, l->arena, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i];
+        if (u->op == UOP_DEFINE_VAR && l->set_by[u->id]) needs(l, at, l->set_by[u->id] - 1);
+        if (u->op != UOP_BUFFER || buffer_space(u) != SPACE_GLOBAL || (p->cut && buffer_slot(u) == buffer_slot(p->cut->buffer))) continue;
+        const uint32_t *w = writer[buffer_slot(u)];
+        for (uint32_t k = 0; w && k < w[0]; k++) needs(l, at, w[k + 1]);
+    }
+}
+
+static uint32_t *one_more(Arena *a, uint32_t *list, uint32_t v)
+{
+    uint32_t n = list ? list[0] : 0, *more = list;
+    if (!(n & (n + 1))) {                       /* room for 1, 3, 7 .. */
+        more = NEW_N(a, uint32_t, 2 * n + 3);
+        if (list) memcpy(more, list, (n + 1) * sizeof *more);
+    }
+    more[++more[0]] = v;
+    return more;
+}
+
+static uint32_t **writers_of(Linker *l)
+{
+    uint32_t **writer = NEW_N(l->arena, uint32_t *, graph_buffer_count(l->r->g) + 1), *of_call = NEW_N(l->arena, uint32_t, l->r->nnode);
+    for (uint32_t i = 0; i < l->n; i++) {
+        const Cut *c = l->piece[i].cut;
+        if (!c) of_call[l->piece[i].call->id] = i + 1;
+        else writer[buffer_slot(c->buffer)] = one_more(l->arena, writer[buffer_slot(c->buffer)], i);
+    }
+    for (uint32_t id = 0; id < l->r->nnode; id++) {
+        const UOp *u = graph_node(l->r->g, id), *b = l->r->buffer[id];
+        if (u->op == UOP_GETTUPLE && b && u->src[0]->id < l->r->nnode && of_call[u->src[0]->id])
+            writer[buffer_slot(b)] = one_more(l->arena, writer[buffer_slot(b)], of_call[u->src[0]->id] - 1);
+    }
+    return writer;
+}
+
+/* Depth first in the order given, what a piece needs in front of it. */
+static void place(Linker *l, Piece *out)
+{
+    uint32_t *stack = NEW_N(l->arena, uint32_t, l->n + 1), *next = NEW_N(l->arena, uint32_t, l->n + 1), placed = 0;
+    for (uint32_t i = 0; i < l->n; i++) {
+        uint32_t top = 0;
+        if (!l->link[i].state) stack[top++] = i, l->link[i].state = 1;
+        while (top) {
+            uint32_t at = stack[top - 1];
+            Link *k = &l->link[at];
+            if (next[at] < k->nneed) {
+                uint32_t before = k->need[next[at]++];
+                if (!l->link[before].state) stack[top++] = before, l->link[before].state = 1;
+            } else out[placed++] = l->piece[at], k->state = 2, top--;
+        }
+    }
+}
+
+static const UOp **cut_roots(Rangeify *r, const Piece *piece, uint32_t n, Inst *const *by_number)
+{
+    const UOp **root = NEW_N(r->arena, const UOp *, r->ncut + 1);
+    for (uint32_t i = 0; i < n; i++)
+        if (piece[i].cut) root[piece[i].cut - r->cut] = cut_root(r, piece[i].cut, by_number);
+    return root;
+}
+
+static Piece *in_order(Rangeify *r, Piece *piece, uint32_t n, const UOp *const *root)
+{
+    Linker l = { .r = r, .arena = r->arena, .piece = piece, .n = n, .link = NEW_N(r->arena, Link, n + 1), .set_by = NEW_N(r->arena, uint32_t, graph_count(r->g)) };
+    bool any = false;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; piece[i].call && k < piece[i].call->src[0]->nsrc; k++) {
+            const UOp *v = piece[i].call->src[0]->src[k];
+            if (v->op == UOP_DEFINE_VAR) l.set_by[v->id] = i + 1, any = true;
+        }
+    if (!any) return piece;
+    uint32_t **writer = writers_of(&l);
+    for (uint32_t i = 0; i < n; i++) link_piece(&l, i, piece[i].cut ? root[piece[i].cut - r->cut] : NULL, writer);
+    Piece *out = NEW_N(r->arena, Piece, n + 1);
+    place(&l, out);
+    return out;
+}
+
 TgStatus cut_kernels(Rangeify *r, Schedule *s)
 {
     Inst **by_number = arena_copy(r->arena, r->all, r->ninst * sizeof *r->all);
@@ -210,6 +315,8 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
     for (uint32_t id = 0; id < r->nnode; id++)
         if (r->called[id]) piece[n++] = (Piece){ id, 0, NULL, graph_node(r->g, id) };
     qsort(piece, n, sizeof *piece, by_order);
+    const UOp **root = cut_roots(r, piece, n, by_number);
+    piece = in_order(r, piece, n, root);
     uint32_t known = graph_buffer_count(r->g);
     uint8_t *once = NEW_N(r->arena, uint8_t, known + 1);
     for (uint32_t i = 0; i < n; i++) {
@@ -217,7 +324,7 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
             TRY(add_call(r, s, piece[i].call));
             continue;
         }
-        Kernel *k = make_kernel(r, piece[i].cut, cut_root(r, piece[i].cut, by_number));
+        Kernel *k = make_kernel(r, piece[i].cut, root[piece[i].cut - r->cut]);
         ScheduleItem *item = schedule_add(s, ITEM_KERNEL);
         item->kernel = k;
         if (!k->root) return fail(TG_UNSUPPORTED, "a kernel reads more than %d tensors", KERNEL_PARAMS);
