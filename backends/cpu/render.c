@@ -222,7 +222,10 @@ static const char *cast_op(CRender *r, const UOp *u, int e, uint32_t lanes)
     int from = element_of(r, x), m = signed_of(element[from].bytes), i = signed_of(element[e].bytes);
     if (u->dtype == x->dtype) return whole(r, x, e, lanes);
     if (u->dtype == DT_BOOL) return convert(r, cr_text(r, "((%s)(%s != 0))", vec(r, m, lanes), cr_value(r, x)), m, e, lanes);
-    if (u->dtype == DT_F16 || u->dtype == DT_BF16 || x->dtype == DT_F16 || x->dtype == DT_BF16) return half_cast(r, u, lanes);
+    if (u->dtype == DT_F16 || u->dtype == DT_BF16 || x->dtype == DT_F16 || x->dtype == DT_BF16) {
+        const char *half = half_cast(r, u, lanes);
+        return u->dtype == DT_F64 ? convert(r, half, E_F32, e, lanes) : half;
+    }
     if (x->dtype != DT_BOOL) return convert(r, cr_value(r, x), from, e, lanes);
     const char *mask = convert(r, cr_value(r, x), from, i, lanes), *t = vec(r, e, lanes);
     if (!element[e].is_float) return cr_text(r, "(%s)(%s & 1)", t, mask);

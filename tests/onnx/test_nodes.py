@@ -1,7 +1,10 @@
 """The conformance run: the standard's node tests and the models of the installed onnx package, through test_onnx_conformance.
 
-The package makes the node tests in memory; they are written once per build folder, in the standard's own layout. Fails when a case differs or crashes;
-what is not covered yet is listed and counted.
+    test_nodes.py [DEVICE...]
+
+The package makes the node tests in memory; they are written once per build folder, in the standard's own layout. Every case runs at tensor level first, then
+through a session of each device (default: reference, which takes every stage of the compiler and interprets the kernels; cpu takes minutes). Fails when a
+case differs or crashes; what is not covered yet is listed and counted.
 """
 import os
 import pathlib
@@ -55,4 +58,8 @@ nodes = build / "onnx_node_tests"
 node_data(nodes)
 carried = pathlib.Path(onnx.backend.test.__file__).parent / "data"
 folders = [nodes] + [carried / name for name in ("simple", "pytorch-operator", "pytorch-converted")]
-sys.exit(subprocess.run([build / "test_onnx_conformance", *map(str, folders)]).returncode)
+failed = 0
+for device in [None, *(sys.argv[1:] or ["reference"])]:
+    print(f"== {device or 'tensor level'}", flush=True)
+    failed |= subprocess.run([build / "test_onnx_conformance", *(["-d", device] if device else []), *map(str, folders)]).returncode
+sys.exit(failed)
