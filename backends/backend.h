@@ -38,6 +38,7 @@ typedef struct Backend {
     TgStatus (*time)(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k, void (*fill)(void *user, uint32_t slot, void *ptr, size_t bytes), void *user,
                      int runs, double limit_s, void *const *out);
     TgStatus (*assembly)(Text *out, Device *d, const Kernel *k);                /* for dump --stage asm; may be NULL */
+    void (*compiler)(const Device *d, char out[128]);                           /* which compiler makes its code, where `describe` does not say; may be NULL */
 } Backend;
 
 extern const Backend backend_cpu, backend_cuda, backend_reference;

@@ -3,7 +3,44 @@
 #define TG_BEAM_H
 #include "sched/sched.h"
 
+typedef struct Backend Backend;         /* backends/backend.h */
+typedef struct Device Device;
+
 void heuristic_opts(OptList *out, const Kernel *k, const Target *t);      /* heuristic.c: a good list at once, from the kernel and the device alone */
 void gpu_opts(OptList *out, const Kernel *k, const Target *t);            /* gpu.c: its part for GPUs */
 uint32_t gpu_candidates(OptList *out, uint32_t cap, const Kernel *k, const Target *t);      /* different lists for a GPU, the likeliest first; returns how many */
+
+/* tunedb.c: what was learned. cache_dir NULL: kept as long as the session. device: everything beside the kernel that decides which list is best. */
+typedef struct TuneDb TuneDb;
+typedef struct { OptList opts; double seconds; } Tuned;
+TuneDb *tunedb_open(const char *cache_dir);
+void tunedb_close(TuneDb *d);
+bool tunedb_best(TuneDb *d, const char *kernel, const char *device, Tuned *out);
+void tunedb_put_best(TuneDb *d, const char *kernel, const char *device, const Tuned *t);                    /* in place of the one before */
+bool tunedb_is_bad(TuneDb *d, const char *kernel, const char *device, const OptList *l);
+void tunedb_put_bad(TuneDb *d, const char *kernel, const char *device, const OptList *l);
+
+/* The list for a kernel: the database's where it has a legal one, else the heuristic's. */
+typedef struct { TuneDb *db; const Target *target; char device[640]; } Choice;
+void choice_init(Choice *c, TuneDb *db, const Backend *b, const Device *d);
+bool choice_of(OptList *out, const Choice *c, const Kernel *k);           /* true: from the database */
+
+/* search.c: spends a budget where the time is. Winners go to the choice's database as they are found. */
+typedef struct {
+    const Choice *choice;
+    const Backend *backend;
+    int32_t device_index, threads;
+    const char *cpus, *cache_dir;   /* as in DeviceOptions, for the worker */
+    Kernel *const *kernel;          /* unique, before OptOps */
+    const double *count;            /* launches of each in a run */
+    uint32_t n;
+    double seconds;                 /* 0: until nothing is gained any more */
+    double patience_s;              /* of a candidate that hangs; 0: the default */
+    int32_t verbose;                /* 1: lists that are bad, 2: all, on stderr */
+    int32_t beam;                   /* lists that are kept of a kernel, 0: the default */
+    void (*progress)(void *user, const char *what, double done, double total);
+    void *user;
+} SearchOptions;
+typedef struct { double before_s, after_s; uint32_t timed, improved, tried, bad; } SearchReport;      /* before, after: sums over a run's launches that were timed */
+TgStatus search_run(SearchReport *out, const SearchOptions *o);
 #endif

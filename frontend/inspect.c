@@ -73,7 +73,7 @@ static void plan_facts(const Plan *p, TgInfo *out)
 TgStatus tg_info(const TgSession *s, TgInfo *out)
 {
     *out = (TgInfo){ .opset = model_opset(s->model, ""), .nodes = s->model->graph.nnode, .parameters = parameters(&s->model->graph), .load_s = s->load_s,
-                     .schedule_s = s->schedule_s, .compile_s = s->compile_s, .kernels_compiled = s->compiled, .kernels_cached = s->cached };
+                     .schedule_s = s->schedule_s, .compile_s = s->compile_s, .tune_s = s->tune_s, .kernels_compiled = s->compiled, .kernels_cached = s->cached };
     snprintf(out->model_hash, sizeof out->model_hash, "%s", s->model->hash);
     if (!s->device) return TG_OK;
     snprintf(out->device_kind, sizeof out->device_kind, "%s", s->backend->name);
@@ -141,7 +141,7 @@ TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char
     Text text = { 0 };
     Dump dump = { .text = &text, .stage = stage, .kernel = kernel };
     Program *p = NULL;
-    TgStatus status = program_make(&p, s->model, inputs, (uint32_t)count, s->backend, s->device, PROGRAM_PLAN, &dump);
+    TgStatus status = program_make(&p, s->model, inputs, (uint32_t)count, s->backend, s->device, &s->choice, PROGRAM_PLAN, &dump);
     if (status == TG_OK && (!strcmp(stage, "source") || !strcmp(stage, "asm"))) status = dump_code(s, p->plan, stage, kernel, &text);
     emit_lines(&text, emit, user);                      /* also what there was before a failure */
     program_free(p, s->backend);

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "beam/beam.h"
 #include "graph/base/map.h"
 #include "graph/custom.h"
 #include "graph/print.h"
@@ -23,7 +22,7 @@ static void choose(OptList *out, const Kernel *k, const ScheduleItem *item, cons
 {
     (void)item;
     (void)s;
-    heuristic_opts(out, k, user);
+    choice_of(out, user, k);
 }
 
 static TgStatus bind_host_steps(Plan *p)
@@ -39,11 +38,11 @@ static TgStatus bind_host_steps(Plan *p)
     return TG_OK;
 }
 
-static TgStatus make_plan(Program *p, const Target *t, Dump *dump)
+static TgStatus make_plan(Program *p, const Choice *c, Dump *dump)
 {
-    TRY(sched_schedule(&p->schedule, p->imported.g, p->imported.sink, t, dump));
-    TRY(sched_optimize(p->schedule, t, choose, (void *)(uintptr_t)t, dump));
-    TRY(plan_make(&p->plan, p->schedule, t));
+    TRY(sched_schedule(&p->schedule, p->imported.g, p->imported.sink, c->target, dump));
+    TRY(sched_optimize(p->schedule, c->target, choose, (void *)(uintptr_t)c, dump));
+    TRY(plan_make(&p->plan, p->schedule, c->target));
     TRY(bind_host_steps(p->plan));
     if (dump && !strcmp(dump->stage, "plan")) plan_print(dump->text, p->plan);
     p->vars = NEW_N(p->arena, int64_t, p->plan->nvar + 1);
@@ -104,12 +103,12 @@ static void keep_baked(Program *p, const TgTensor *input)
 
 static void forget(void *owner, const void *data, size_t bytes) { model_forget(owner, data, bytes); }
 
-static TgStatus make(Program *p, const Model *m, const TgTensor *input, const Backend *b, Device *d, ProgramGoal goal, Dump *dump)
+static TgStatus make(Program *p, const Model *m, const TgTensor *input, const Backend *b, Device *d, const Choice *c, ProgramGoal goal, Dump *dump)
 {
     double start = seconds_now();
     TRY(import_model(&p->imported, m, input, p->ninput));
     keep_baked(p, input);
-    TRY(make_plan(p, b->target(d), dump));
+    TRY(make_plan(p, c, dump));
     p->schedule_s = seconds_now() - start;
     if (goal == PROGRAM_PLAN) return TG_OK;
     TRY(make_outputs(p));
@@ -122,13 +121,13 @@ static TgStatus make(Program *p, const Model *m, const TgTensor *input, const Ba
     return TG_OK;
 }
 
-TgStatus program_make(Program **out, const Model *m, const TgTensor *input, uint32_t ninput, const Backend *b, Device *d, ProgramGoal goal, Dump *dump)
+TgStatus program_make(Program **out, const Model *m, const TgTensor *input, uint32_t ninput, const Backend *b, Device *d, const Choice *c, ProgramGoal goal, Dump *dump)
 {
     Arena *arena = arena_new();
     Program *p = NEW(arena, Program);
     p->arena = arena;
     copy_inputs(p, input, ninput);
-    TgStatus status = make(p, m, input, b, d, goal, dump);
+    TgStatus status = make(p, m, input, b, d, c, goal, dump);
     if (status == TG_OK) *out = p;
     else program_free(p, b);
     return status;

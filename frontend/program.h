@@ -2,6 +2,7 @@
 #ifndef TG_PROGRAM_H
 #define TG_PROGRAM_H
 #include "backends/backend.h"
+#include "beam/beam.h"
 #include "frontend/frontend.h"
 
 typedef struct Program {
@@ -22,7 +23,7 @@ typedef struct Program {
 
 /* How far to go: a dump needs no compiler. */
 typedef enum { PROGRAM_PLAN, PROGRAM_READY } ProgramGoal;
-TgStatus program_make(Program **out, const Model *m, const TgTensor *input, uint32_t ninput, const Backend *b, Device *d, ProgramGoal goal, Dump *dump);
+TgStatus program_make(Program **out, const Model *m, const TgTensor *input, uint32_t ninput, const Backend *b, Device *d, const Choice *c, ProgramGoal goal, Dump *dump);
 void program_free(Program *p, const Backend *b);
 bool program_fits(const Program *p, const TgTensor *input, uint32_t ninput);
 TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output);

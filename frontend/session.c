@@ -52,6 +52,7 @@ static TgStatus open_named(TgSession *s, const char *name, DeviceOptions *o)
         o->index = (int32_t)index;
     }
     s->backend = b;
+    s->device_index = o->index;
     return b->open(&s->device, o);
 }
 
@@ -97,7 +98,11 @@ static TgStatus open_all(TgSession *s)
 {
     double start = seconds_now();
     TRY(session_in_file(s, model_load(&s->model, s->path)));
-    if (strcmp(s->options.device, "none")) TRY(open_device(s));
+    if (strcmp(s->options.device, "none")) {
+        TRY(open_device(s));
+        s->tunedb = tunedb_open(s->options.no_cache ? NULL : s->options.cache_dir);
+        choice_init(&s->choice, s->tunedb, s->backend, s->device);
+    }
     s->load_s = seconds_now() - start;
     return TG_OK;
 }
@@ -126,6 +131,7 @@ void tg_close(TgSession *s)
         next = p->next;
         program_free(p, s->backend);
     }
+    tunedb_close(s->tunedb);
     if (s->device) s->backend->close(s->device);
     if (s->model) model_free(s->model);
     arena_free(s->arena);
@@ -181,19 +187,34 @@ static Program *unlink_fitting(TgSession *s, const TgTensor *input, int32_t coun
     return NULL;
 }
 
+static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input, int32_t count)
+{
+    TRY(program_make(out, s->model, input, (uint32_t)count, s->backend, s->device, &s->choice, PROGRAM_READY, NULL));
+    const Program *p = *out;
+    s->compiled += p->stats.compiled;
+    s->cached += p->stats.cached;
+    s->compile_s += p->stats.compile_s;
+    s->schedule_s += p->schedule_s;
+    s->load_s += p->load_s;
+    return TG_OK;
+}
+
+TgStatus session_remake(TgSession *s)
+{
+    Program *old = s->program, *p = NULL;
+    TRY(make_program(&p, s, old->input, (int32_t)old->ninput));
+    p->next = old->next;
+    s->program = p;
+    program_free(old, s->backend);
+    return TG_OK;
+}
+
 static TgStatus program_for(TgSession *s, const TgTensor *input, int32_t count)
 {
     if (s->program && program_fits(s->program, input, (uint32_t)count)) return TG_OK;
     TRY(session_in_file(s, session_check_inputs(s, input, count)));
     Program *p = unlink_fitting(s, input, count);
-    if (!p) {
-        TRY(session_in_file(s, program_make(&p, s->model, input, (uint32_t)count, s->backend, s->device, PROGRAM_READY, NULL)));
-        s->compiled += p->stats.compiled;
-        s->cached += p->stats.cached;
-        s->compile_s += p->stats.compile_s;
-        s->schedule_s += p->schedule_s;
-        s->load_s += p->load_s;
-    }
+    if (!p) TRY(session_in_file(s, make_program(&p, s, input, count)));
     p->next = s->program;
     s->program = p;
     drop_oldest(s);
@@ -211,10 +232,4 @@ TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *o
 double tg_device_seconds(const TgSession *s)
 {
     return s->program && s->backend->device_seconds ? s->backend->device_seconds(s->program->executable) : 0;
-}
-
-TgStatus tg_tune(TgSession *s, double seconds, int32_t beam)
-{
-    (void)seconds, (void)beam;
-    return fail(TG_UNSUPPORTED, "%s: search is not part of this build", s->path);
 }

@@ -8,13 +8,17 @@ struct TgSession {
     Model *model;
     const Backend *backend;
     Device *device;
+    TuneDb *tunedb;
+    Choice choice;                  /* which list a kernel gets: from the database, else the heuristic's */
     Program *program;               /* list, last used first */
     TgOptions options;
     const char *path;
-    double load_s, compile_s, schedule_s;
+    int32_t device_index;           /* cuda:N */
+    double load_s, compile_s, schedule_s, tune_s;
     int64_t compiled, cached;
 };
 
 TgStatus session_in_file(const TgSession *s, TgStatus status);      /* a failure's message starts with the model's file name */
+TgStatus session_remake(TgSession *s);                              /* the program used last, with the lists that the database has now */
 TgStatus session_check_inputs(const TgSession *s, const TgTensor *input, int32_t count);
 #endif

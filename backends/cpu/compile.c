@@ -85,6 +85,14 @@ static TgStatus compiler_find(Compiler *c)
     return fail(TG_CACHE, "no C compiler found ($CC, gcc, clang, cc): install the package gcc");
 }
 
+void cpu_compiler(char out[128])
+{
+    Compiler c;
+    *out = 0;
+    if (compiler_find(&c) == TG_OK) snprintf(out, 128, "%s %016llx", strrchr(c.path, '/') + 1, (unsigned long long)c.identity);
+    else status_clear();
+}
+
 static pid_t compiler_start(const Compiler *c, const char *source, const char *object, const char *log, bool assembly)
 {
     const char *arg[32] = { c->path };

@@ -12,6 +12,7 @@ extern const CStyle cpu_style;
 /* compile.c */
 struct Code { CpuKernel *fn; uint32_t count; void **library; uint32_t nlibrary; };
 TgStatus cpu_compile(Code **out, const char *cache_dir, int jobs, Kernel *const *k, uint32_t n, CompileStats *stats);
+void cpu_compiler(char out[128]);                            /* its name and the identity that keys the cache; "" when there is none */
 TgStatus cpu_assembly(Text *out, const Kernel *k);
 void cpu_code_free(Code *c);
 

@@ -457,6 +457,12 @@ static TgStatus cpu_backend_assembly(Text *out, Device *d, const Kernel *k)
     return cpu_assembly(out, k);
 }
 
+static void cpu_backend_compiler(const Device *d, char out[128])
+{
+    (void)d;
+    cpu_compiler(out);
+}
+
 static double cpu_device_seconds(const Executable *e)
 {
     (void)e;
@@ -465,5 +471,5 @@ static double cpu_device_seconds(const Executable *e)
 
 const Backend backend_cpu = {
     .name = "cpu", .open = cpu_open, .close = cpu_close, .target = cpu_target, .describe = cpu_describe, .render = cpu_render, .compile = cpu_backend_compile,
-    .code_free = cpu_code_free, .load = cpu_load, .unload = cpu_unload, .run = cpu_run, .device_seconds = cpu_device_seconds, .time = cpu_time, .assembly = cpu_backend_assembly,
+    .compiler = cpu_backend_compiler, .code_free = cpu_code_free, .load = cpu_load, .unload = cpu_unload, .run = cpu_run, .device_seconds = cpu_device_seconds, .time = cpu_time, .assembly = cpu_backend_assembly,
 };

@@ -44,13 +44,19 @@ static TgStatus device_compile(Code **out, Device *d, Kernel *const *k, uint32_t
 {
     (void)d;
     *stats = (CompileStats){ 0 };
+    Kernel **copy = calloc(n + 1, sizeof *copy);
     *out = calloc(1, sizeof **out);
-    if (!*out) return fail(TG_LIMIT, "out of memory");
-    **out = (Code){ k, n };
+    if (!*out || !copy) return free(copy), free(*out), fail(TG_LIMIT, "out of memory");
+    for (uint32_t i = 0; i < n; i++) copy[i] = k[i];
+    **out = (Code){ copy, n };
     return TG_OK;
 }
 
-static void code_free(Code *c) { free(c); }
+static void code_free(Code *c)
+{
+    if (c) free((void *)(uintptr_t)c->kernel);
+    free(c);
+}
 
 /* ---- running ---- */
 

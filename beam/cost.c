@@ -1,0 +1,347 @@
+/* The cost of linear code. Instructions are walked in order with the loops around them. Each loop body gets cycles: the busiest of multiply-add ports, load ports, store port, issue
+ * width, and the longest chain from a variable's old value to its new one (a reduction with too few accumulators). Variables beyond the registers cost a load and a
+ * store an iteration. Memory: the outermost loop whose footprint fits a cache decides how often an access comes from the level below. On a GPU, thread by thread: what a warp touches
+ * in one load is counted in sectors by evaluating its address for the 32 lanes; waves of workgroups fill the SMs.
+ * What is not seen: associativity, pages, prefetching, frequency. Measured kernels decide.
+ */
+#include "beam/cost.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOOPS = 256, DEEP = 64, ACCESSES = 4096, SECTOR = 32, LINE = 64 };
+static const double ghz = 2.6e9, gpu_ghz = 1.7e9;
+
+typedef struct { const UOp *range; int parent; double trip, fma, load, store, issue, chain, inside; int64_t accumulators, loads_shared; } Loop;
+typedef struct { const UOp *address, *param; int loop; double bytes, line_bytes; bool store; } Access;
+typedef struct {
+    const Kernel *k;
+    const Target *t;
+    Arena *arena;
+    Loop *loop;                     /* [0]: outside of all */
+    Access *access;
+    uint32_t nloop, naccess;
+    int at;
+    float *depth;                   /* by id: latency since a variable's old value; < 0: none */
+    uint8_t *uses;
+} Walk;
+
+/* ---- facts ---- */
+
+static double trip_of(const Walk *w, const UOp *range)
+{
+    double n = (double)range->src[0]->vmax;
+    if (range_type(range) == AXIS_THREAD && w->t->threads > 1) {
+        int64_t parts = (range->src[0]->vmax + w->t->threads - 1) / w->t->threads;
+        n = (double)parts;
+    }
+    return n;
+}
+
+static int64_t lanes_of(const UOp *u) { return u->shape && u->shape->rank ? uop_numel(u) : 1; }
+
+static double registers_of(const Walk *w, const UOp *u)
+{
+    double bytes = (double)(lanes_of(u) * (u->dtype == DT_BOOL ? 4 : dtype_size((DType)u->dtype))), width = w->t->max_block ? 4 : w->t->vector_bytes;
+    return bytes <= width ? 1 : (double)(int64_t)((bytes + width - 1) / width);
+}
+
+static const UOp *memory_of(const UOp *address)
+{
+    const UOp *m = address->op == UOP_INDEX || address->op == UOP_SHRINK ? address->src[0] : address;
+    while (m->op == UOP_AFTER) m = m->src[0];
+    return m;
+}
+
+static bool is_variable(const UOp *u)
+{
+    while (u->op == UOP_AFTER) u = u->src[0];
+    return u->op == UOP_BUFFER && buffer_space(u) == SPACE_REG;
+}
+
+static const UOp *position(const UOp *address) { return address->op == UOP_SHRINK ? address->src[1]->src[0] : address->src[1]; }
+
+/* Elements that the address moves when the range moves by one; 0: it does not, -1: not linear. */
+static int64_t step_of(const UOp *u, const UOp *range)
+{
+    if (u == range) return 1;
+    if (!(u->ranges & range_bit(range))) return 0;
+    if (u->op == UOP_ADD) {
+        int64_t a = step_of(u->src[0], range), b = step_of(u->src[1], range);
+        return a < 0 || b < 0 ? -1 : a + b;
+    }
+    int64_t a = u->op == UOP_MUL && uop_is_const(u->src[1]) ? step_of(u->src[0], range) : -1;
+    return a < 0 || u->src[1]->arg.i < 0 ? -1 : a * u->src[1]->arg.i;
+}
+
+/* ---- instructions ---- */
+
+/* Cycles of one port for an element-wise op on one register. */
+static double port_cycles(const UOp *u)
+{
+    switch ((Op)u->op) {
+    case UOP_DIV: case UOP_RECIP: case UOP_SQRT: return 10;
+    case UOP_IDIV: case UOP_MOD: return uop_is_const(u->src[1]) ? 4 : 24;
+    case UOP_EXP2: case UOP_LOG2: case UOP_SIN: case UOP_POW: return 25;
+    case UOP_WHERE: return 1.5;
+    default: return 1;
+    }
+}
+
+static void count_alu(Walk *w, Loop *l, const UOp *u)
+{
+    double n = registers_of(w, u), cost = port_cycles(u);
+    bool position = u->dtype == DT_INDEX && lanes_of(u) == 1;
+    if ((u->op == UOP_IDIV || u->op == UOP_MOD) && !w->t->max_block) n = (double)lanes_of(u);
+    if (position) l->issue += cost > 1 ? cost : 0.3;
+    else if (dtype_is_float((DType)u->dtype) || lanes_of(u) > 1) l->fma += n * cost, l->issue += n;
+    else l->issue += cost;
+}
+
+static void add_access(Walk *w, const UOp *address, const UOp *value, bool store)
+{
+    if (memory_of(address)->op != UOP_PARAM || w->naccess == ACCESSES) return;
+    Access *a = &w->access[w->naccess++];
+    *a = (Access){ .address = address, .param = memory_of(address), .loop = w->at, .bytes = (double)(lanes_of(value) * dtype_size((DType)value->dtype)), .store = store };
+    a->line_bytes = a->bytes;
+}
+
+static void count_memory(Walk *w, Loop *l, const UOp *u)
+{
+    bool store = u->op == UOP_STORE, gated = u->nsrc > 2;
+    const UOp *value = store ? u->src[1] : u, *address = u->src[0];
+    double n = registers_of(w, value), lanes = (double)lanes_of(value);
+    bool gather = lanes > 1 && address->op == UOP_INDEX && lanes_of(address->src[1]) > 1;
+    double cost = gather ? 1.2 * lanes : n;
+    if (gated) cost += lanes_of(u->src[2]) > 1 ? 2 * lanes : 1;
+    *(store ? &l->store : &l->load) += cost;
+    l->issue += gather ? 2 * lanes : n;
+    if (!store && lanes > 1 && w->uses[u->id] > 1) l->loads_shared += (int64_t)n;
+    add_access(w, address, value, store);
+}
+
+static double latency_of(const UOp *u) { return op_is((Op)u->op, FLAG_ALU) ? dtype_is_float((DType)u->dtype) ? 4 * (port_cycles(u) > 2 ? 3 : 1) : 1 : 0; }
+
+static void follow_chain(Walk *w, const UOp *u)
+{
+    float deepest = -1;
+    if (u->op == UOP_LOAD && is_variable(u->src[0])) deepest = 0;
+    else if (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_WMMA)
+        for (uint32_t i = 0; i < u->nsrc; i++)
+            if (w->depth[u->src[i]->id] > deepest) deepest = w->depth[u->src[i]->id];
+    w->depth[u->id] = deepest < 0 ? -1 : deepest + (float)latency_of(u);
+}
+
+static void count_one(Walk *w, const UOp *u)
+{
+    Loop *l = &w->loop[w->at];
+    follow_chain(w, u);
+    if (u->op == UOP_STORE && is_variable(u->src[0])) {
+        double chain = w->depth[u->src[1]->id];
+        if (chain > l->chain) l->chain = chain;
+        if (chain >= 0) l->accumulators += (int64_t)registers_of(w, u->src[1]);
+    } else if (u->op == UOP_LOAD && is_variable(u->src[0])) return;
+    else if (u->op == UOP_LOAD || u->op == UOP_STORE) count_memory(w, l, u);
+    else if (u->op == UOP_REDUCE) l->fma += 8, l->issue += 8;
+    else if (u->op == UOP_STACK && lanes_of(u) > 1 && u->dtype != DT_INDEX) l->issue += (double)lanes_of(u);
+    else if (u->op == UOP_SHUFFLE) l->issue += 2, l->load += 1;
+    else if (u->op == UOP_BARRIER) l->issue += 20;
+    else if (u->op == UOP_WMMA) l->fma += 8, l->issue += 1;
+    else if (op_is((Op)u->op, FLAG_ALU)) count_alu(w, l, u);
+}
+
+/* Cycles of all iterations of a loop. */
+static double loop_cycles(const Walk *w, const Loop *l)
+{
+    bool gpu = w->t->max_block > 0;
+    int64_t live = l->accumulators + (l->loads_shared < 4 ? l->loads_shared : 4) + 1, spilled = gpu ? live - 200 : live - w->t->vector_registers;
+    double load = l->load, store = l->store, cycles;
+    if (spilled > 0 && l->accumulators) load += 1.5 * (double)spilled, store += 1.5 * (double)spilled;
+    cycles = l->fma / 2;
+    if (load / 2 > cycles) cycles = load / 2;
+    if (store > cycles) cycles = store;
+    if (l->issue / 4 > cycles) cycles = l->issue / 4;
+    if (gpu) cycles = l->issue + 2 * load + 2 * store;
+    cycles += 0.15 * (l->fma / 2 + load / 2 + store);
+    if (l->chain > cycles && !gpu) cycles = l->chain;
+    return l->trip * (cycles + l->inside + (l->range ? 1.5 : 0));
+}
+
+static void open_loop(Walk *w, const UOp *range)
+{
+    if (w->nloop == LOOPS) return;
+    w->loop[w->nloop] = (Loop){ .range = range, .parent = w->at, .trip = trip_of(w, range) };
+    w->at = (int)w->nloop++;
+}
+
+static void close_loop(Walk *w)
+{
+    Loop *l = &w->loop[w->at];
+    if (l->parent < 0) return;
+    w->loop[l->parent].inside += loop_cycles(w, l);
+    w->at = l->parent;
+}
+
+static void walk(Walk *w)
+{
+    const UOp *line = w->k->linear;
+    w->loop[0] = (Loop){ .parent = -1, .trip = 1 };
+    w->nloop = 1;
+    for (uint32_t i = 0; i < line->nsrc; i++)
+        for (uint32_t s = 0; s < line->src[i]->nsrc; s++)
+            if (w->uses[line->src[i]->src[s]->id] < 2) w->uses[line->src[i]->src[s]->id]++;
+    for (uint32_t i = 0; i < line->nsrc; i++) {
+        const UOp *u = line->src[i];
+        if (u->op == UOP_RANGE) open_loop(w, u);
+        else if (u->op == UOP_END) close_loop(w);
+        else count_one(w, u);
+    }
+}
+
+/* ---- memory ---- */
+
+/* Whole lines are moved: an access whose neighbours are not touched by a loop inside wastes the rest of them. */
+static void widen(const Walk *w, Access *a)
+{
+    double size = (double)dtype_size((DType)a->param->dtype), least = 1e30;
+    for (int l = a->loop; l > 0; l = w->loop[l].parent) {
+        int64_t s = step_of(position(a->address), w->loop[l].range);
+        if (s < 0) s = LINE;
+        if (s && (double)s * size < least) least = (double)s * size;
+    }
+    double width = a->bytes < LINE ? least < LINE && least > a->bytes ? least : least <= a->bytes ? a->bytes : LINE : a->bytes;
+    a->line_bytes = width > a->bytes && a->bytes < LINE ? width : a->bytes;
+}
+
+static bool depends(const Access *a, const Loop *l) { return l->range && (a->address->ranges & range_bit(l->range)); }
+
+/* Bytes that the access touches in all iterations of `loop` and what is inside of it. */
+static double footprint(const Walk *w, const Access *a, int loop)
+{
+    double bytes = a->line_bytes, whole = (double)uop_numel(a->param) * (double)dtype_size((DType)a->param->dtype);
+    for (int l = a->loop; l >= 0; l = w->loop[l].parent) {
+        if (depends(a, &w->loop[l])) bytes *= w->loop[l].trip;
+        if (l == loop) break;
+    }
+    return bytes < whole ? bytes : whole;
+}
+
+/* Bytes touched inside each loop, all accesses together. Accesses of one parameter with the same loops and near addresses (replicas) each count. */
+static void working_sets(const Walk *w, double *set)
+{
+    for (uint32_t l = 0; l < w->nloop; l++) set[l] = 0;
+    for (uint32_t i = 0; i < w->naccess; i++)
+        for (int l = w->access[i].loop; l >= 0; l = w->loop[l].parent) set[l] += footprint(w, &w->access[i], l);
+}
+
+/* Bytes that pass from below a cache of that size. */
+static double traffic(const Walk *w, const double *set, double cache)
+{
+    double total = 0;
+    for (uint32_t i = 0; i < w->naccess; i++) {
+        const Access *a = &w->access[i];
+        int l = a->loop, fits = -1;
+        double times = 1;
+        for (; l >= 0 && set[l] <= cache; l = w->loop[l].parent) fits = l;
+        for (; l >= 0; l = w->loop[l].parent) times *= w->loop[l].trip;
+        total += (fits < 0 ? a->line_bytes : footprint(w, a, fits)) * times;
+    }
+    return total;
+}
+
+static double busiest(double a, double b, double c, double d)
+{
+    double m = a > b ? a : b, n = c > d ? c : d, most = m > n ? m : n;
+    return most + 0.25 * (a + b + c + d - most);
+}
+
+static Cost cpu_cost(Walk *w)
+{
+    double *set = NEW_N(w->arena, double, w->nloop), cycles = loop_cycles(w, &w->loop[0]);
+    bool shared = w->k->thread_bound != NULL;
+    for (uint32_t i = 0; i < w->naccess; i++) widen(w, &w->access[i]);
+    working_sets(w, set);
+    double l1 = traffic(w, set, 0.8 * (double)w->t->l1_bytes), l2 = traffic(w, set, 0.7 * (double)w->t->l2_bytes);
+    Cost c = { .compute_s = cycles / ghz, .l1_s = l1 / 32 / ghz, .l2_s = l2 / 8 / ghz, .memory_s = (double)w->k->bytes / 20e9 / 4 };
+    c.seconds = busiest(c.compute_s, c.l1_s, c.l2_s, c.memory_s) + (shared ? 2e-6 : 0);
+    return c;
+}
+
+/* ---- GPUs ---- */
+
+/* A position for one lane of a warp: other workgroups and loops at 0. false: it depends on data. */
+static bool position_at(const UOp *u, int64_t lane, int64_t *out)
+{
+    int64_t v[3];
+    if (u->op == UOP_CONST) return *out = u->arg.i, true;
+    if (u->op == UOP_RANGE || u->op == UOP_DEFINE_VAR) return *out = 0, true;
+    if (u->op == UOP_SPECIAL) return *out = u->arg.blob->data[0] == 'l' ? lane : 0, true;
+    if (!op_is((Op)u->op, FLAG_ALU) || u->nsrc > 3) return false;
+    for (uint32_t i = 0; i < u->nsrc; i++)
+        if (!position_at(u->src[i], lane, &v[i])) return false;
+    return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, out);
+}
+
+static double sectors(const Access *a)
+{
+    int64_t seen[32];
+    int n = 0;
+    for (int lane = 0; lane < 32; lane++) {
+        int64_t p, s;
+        if (lanes_of(position(a->address)) > 1 || !position_at(position(a->address), lane, &p)) return 32 * (a->bytes > SECTOR ? a->bytes / SECTOR : 1);
+        int i = 0;
+        for (s = p * dtype_size((DType)a->param->dtype) / SECTOR; i < n && seen[i] != s; i++) { }
+        if (i == n) seen[n++] = s;
+    }
+    return n * (a->bytes > SECTOR ? a->bytes / SECTOR : 1);
+}
+
+static double volume(const UOp *const *dim)
+{
+    double n = 1;
+    for (int i = 0; i < 3; i++)
+        if (dim[i]) n *= (double)dim[i]->vmax;
+    return n;
+}
+
+static double executions(const Walk *w, int loop)
+{
+    double n = 1;
+    for (; loop > 0; loop = w->loop[loop].parent) n *= w->loop[loop].trip;
+    return n;
+}
+
+static Cost gpu_cost(Walk *w)
+{
+    double blocks = volume(w->k->grid), threads = volume(w->k->block), warps = (double)(int64_t)((threads + 31) / 32), moved = 0;
+    double cycles = loop_cycles(w, &w->loop[0]), sms = w->t->threads > 0 ? w->t->threads : 1, fit = 2048 / (warps * 32);
+    for (uint32_t i = 0; i < w->naccess; i++) moved += sectors(&w->access[i]) * SECTOR * executions(w, w->access[i].loop) * warps * blocks;
+    if (w->k->shared_bytes > 0 && (double)w->t->l1_bytes / (double)w->k->shared_bytes < fit) fit = (double)w->t->l1_bytes / (double)w->k->shared_bytes;
+    if (fit < 1) fit = 1;
+    double per_sm = (double)(int64_t)((blocks + sms - 1) / sms), together = per_sm < fit ? per_sm : (double)(int64_t)fit, active = together * warps;
+    double rate = active / (active + 8) * 4;                                   /* warp instructions a cycle */
+    Cost c = { .compute_s = per_sm * warps * cycles / rate / gpu_ghz, .l2_s = moved / 4.5e12, .memory_s = (double)w->k->bytes / 4e12 };
+    double busy = blocks < sms ? blocks / sms : 1;
+    c.l2_s /= busy;
+    c.seconds = busiest(c.compute_s, 0, c.l2_s, c.memory_s) + 1.5e-6;
+    return c;
+}
+
+Cost kernel_cost(const Kernel *k, const Target *t)
+{
+    Walk w = { .k = k, .t = t, .arena = arena_new() };
+    uint32_t n = k->linear->id + 1;
+    w.loop = NEW_N(w.arena, Loop, LOOPS);
+    w.access = NEW_N(w.arena, Access, ACCESSES);
+    w.depth = NEW_N(w.arena, float, n);
+    w.uses = NEW_N(w.arena, uint8_t, n);
+    for (uint32_t i = 0; i < n; i++) w.depth[i] = -1;
+    walk(&w);
+    Cost c = t->max_block ? gpu_cost(&w) : cpu_cost(&w);
+    for (uint32_t i = 0; i < w.nloop; i++)
+        if (w.loop[i].accumulators > c.accumulators) c.accumulators = w.loop[i].accumulators;
+    c.instructions = k->linear->nsrc;
+    if (c.instructions > 3000) c.seconds *= (double)c.instructions / 3000;      /* and they take long to compile */
+    arena_free(w.arena);
+    return c;
+}

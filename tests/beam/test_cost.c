@@ -1,0 +1,154 @@
+/* The estimate puts what is plainly better first; recipes mean the lists that they were made of; kernels survive as text. */
+#include "tests/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "beam/cost.h"
+#include "beam/moves.h"
+#include "beam/wire.h"
+#include "subject.h"
+
+static Graph *g;
+static Schedule *schedule;
+static Kernel *gemm;
+
+static int setup(void **state)
+{
+    (void)state;
+    g = graph_new();
+    gemm = subject_of(g, subject_gemm(g, 96, 128, 256), &beam_target, &schedule);
+    return gemm ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    schedule_free(schedule);
+    graph_free(g);
+    return 0;
+}
+
+static double seconds(const char *list)
+{
+    Kernel *k = subject_under(gemm, &beam_target, list);
+    if (!k) print_message("%s: %s\n", list, tg_error());
+    assert_non_null(k);
+    double s = kernel_cost(k, &beam_target).seconds;
+    kernel_free(k);
+    return s;
+}
+
+/* Each row: the first list is better than the second. */
+static void test_order(void **state)
+{
+    static const char *const row[][2] = {
+        { "SPLIT 1 8 UPCAST; PACK 2", "" },                                                                     /* lanes */
+        { "SPLIT 1 8 UPCAST; SPLIT 0 6 UPCAST; PACK 2", "SPLIT 1 8 UPCAST; PACK 2" },                            /* accumulators hide latency */
+        { "SPLIT 1 8 UPCAST; SPLIT 1 2 UPCAST; SPLIT 0 6 UPCAST; PACK 2", "SPLIT 1 8 UPCAST; SPLIT 0 2 UPCAST; PACK 2" },         /* loads a multiply-add */
+        { "SPLIT 1 8 UPCAST; SPLIT 1 2 UPCAST; SPLIT 0 6 UPCAST; PACK 2", "SPLIT 1 8 UPCAST; SPLIT 1 4 UPCAST; SPLIT 0 12 UPCAST; PACK 2" },     /* registers */
+        { "SPLIT 1 8 UPCAST; SPLIT 0 6 UPCAST; SPLIT 0 16 THREAD; PACK 2", "SPLIT 1 8 UPCAST; SPLIT 0 6 UPCAST; PACK 2" },        /* threads */
+        { "SPLIT 1 8 UPCAST; SPLIT 0 6 UPCAST; PACK 2", "SPLIT 0 8 UPCAST; SPLIT 2 4 UPCAST" },                                   /* a gather for each lane */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        double a = seconds(row[i][0]), b = seconds(row[i][1]);
+        if (a >= b) print_message("%s (%.3g) should beat %s (%.3g)\n", row[i][0], a, row[i][1], b);
+        assert_true(a < b);
+    }
+}
+
+static void test_grows_with_work(void **state)
+{
+    double last = 0;
+    (void)state;
+    for (int64_t n = 16; n <= 256; n *= 2) {
+        Graph *own = graph_new();
+        Schedule *s = NULL;
+        Kernel *k = subject_of(own, subject_gemm(own, n, 64, 64), &beam_target, &s), *low = subject_under(k, &beam_target, "SPLIT 1 8 UPCAST");
+        Cost c = kernel_cost(low, &beam_target);
+        assert_true(c.seconds > last);
+        last = c.seconds;
+        kernel_free(low);
+        schedule_free(s);
+        graph_free(own);
+    }
+}
+
+static void assert_same(const OptList *a, const OptList *b)
+{
+    Text x = { 0 }, y = { 0 };
+    opt_print(&x, a);
+    opt_print(&y, b);
+    assert_string_equal(x.s, y.s);
+    text_free(&x);
+    text_free(&y);
+}
+
+static void test_recipe(void **state)
+{
+    static const char *const list[] = { "SPLIT 1 16 UPCAST; SPLIT 1 2 UPCAST; SPLIT 0 8 UPCAST; SWAP 2 1; SWAP 1 0; SPLIT 0 4 THREAD; PACK 2",
+                                        "SPLIT 0 2 LOOP TOP; SWAP 0 1; SPLIT 3 4 UNROLL", "PADTO 2 7; SPLIT 1 8 UPCAST" };
+    (void)state;
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        OptList l, out;
+        Recipe r;
+        assert_int_equal(opt_parse(&l, list[i]), TG_OK);
+        assert_true(recipe_of(&r, gemm, &l, &beam_target));
+        Kernel *k = recipe_apply(&out, gemm, &r, &beam_target);
+        assert_non_null(k);
+        assert_same(&l, &out);
+        kernel_free(k);
+    }
+}
+
+static uint32_t seen, legal;
+
+static void try_one(void *user, const Recipe *r)
+{
+    OptList out;
+    (void)user;
+    seen++;
+    Kernel *k = recipe_apply(&out, gemm, r, &beam_target);
+    if (k) legal++, kernel_free(k);
+}
+
+static void test_neighbours(void **state)
+{
+    OptList l;
+    Recipe r;
+    (void)state;
+    heuristic_opts(&l, gemm, &beam_target);
+    assert_true(recipe_of(&r, gemm, &l, &beam_target));
+    recipe_neighbours(&r, gemm, &beam_target, try_one, NULL);
+    assert_true(seen > 50);
+    assert_true(legal * 3 > seen);
+}
+
+static void test_text(void **state)
+{
+    Text t = { 0 };
+    Kernel *k = NULL;
+    (void)state;
+    kernel_write(&t, gemm);
+    assert_int_equal(kernel_read(&k, t.s), TG_OK);
+    assert_string_equal(k->key, gemm->key);
+    assert_int_equal(k->nparam, gemm->nparam);
+    for (uint32_t i = 0; i < k->nparam; i++) {
+        assert_int_equal(k->param[i].written, gemm->param[i].written);
+        assert_int_equal(k->param[i].constant, gemm->param[i].constant);
+        assert_int_equal(uop_numel(k->param[i].buffer), uop_numel(gemm->param[i].buffer));
+    }
+    kernel_free(k);
+    t.s[t.len / 2] = '(';
+    assert_int_not_equal(kernel_read(&k, t.s), TG_OK);
+    text_free(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_order), cmocka_unit_test(test_grows_with_work), cmocka_unit_test(test_recipe), cmocka_unit_test(test_neighbours),
+                                        cmocka_unit_test(test_text) };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
