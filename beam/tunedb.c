@@ -19,13 +19,14 @@
 #include "beam/beam.h"
 
 #define FILE_NAME "tune-1.db"
-enum { BUSY_MS = 2000 };
+enum { BUSY_MS = 10000 };
 enum { GET, GET_BAD, DROP, PUT, STATEMENTS };
 
-struct TuneDb { sqlite3 *db; sqlite3_stmt *statement[STATEMENTS]; char path[PATH_MAX]; bool memory; };
+struct TuneDb { sqlite3 *db; sqlite3_stmt *statement[STATEMENTS]; char path[PATH_MAX]; bool memory, made; };
 
-static const char schema[] = "CREATE TABLE IF NOT EXISTS tuned (kernel TEXT NOT NULL, device TEXT NOT NULL, opts TEXT NOT NULL, seconds REAL NOT NULL, state TEXT NOT NULL,"
-                             " PRIMARY KEY (kernel, device, opts)) WITHOUT ROWID";
+/* No waiting for the disk: what a loss of power may damage is only a cache. */
+static const char schema[] = "PRAGMA synchronous = OFF; BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS tuned (kernel TEXT NOT NULL, device TEXT NOT NULL, opts TEXT NOT NULL, seconds REAL NOT NULL, state TEXT NOT NULL,"
+                             " PRIMARY KEY (kernel, device, opts)) WITHOUT ROWID; COMMIT";
 static const char *const sql[STATEMENTS] = {
     [GET] = "SELECT opts, seconds FROM tuned WHERE kernel = ?1 AND device = ?2 AND state = 'good'",
     [GET_BAD] = "SELECT 1 FROM tuned WHERE kernel = ?1 AND device = ?2 AND opts = ?3 AND state = 'bad'",
@@ -45,9 +46,9 @@ static void close_file(TuneDb *d)
 
 static bool damaged(int rc) { return rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB || rc == SQLITE_FORMAT || rc == SQLITE_ERROR; }
 
-static int prepare_all(TuneDb *d)
+static int prepare_all(TuneDb *d, bool create)
 {
-    int rc = sqlite3_exec(d->db, schema, NULL, NULL, NULL);
+    int rc = create ? sqlite3_exec(d->db, schema, NULL, NULL, NULL) : SQLITE_OK;
     for (int i = 0; i < STATEMENTS && rc == SQLITE_OK; i++) rc = sqlite3_prepare_v2(d->db, sql[i], -1, &d->statement[i], NULL);
     return rc;
 }
@@ -65,8 +66,9 @@ static int open_path(TuneDb *d, const char *path, bool create)
 {
     int rc = sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0), NULL);
     if (rc == SQLITE_OK) rc = sqlite3_busy_timeout(d->db, BUSY_MS);
-    if (rc == SQLITE_OK) rc = prepare_all(d);
+    if (rc == SQLITE_OK) rc = prepare_all(d, create);
     if (rc != SQLITE_OK) close_file(d);
+    d->made = d->db && create;
     return rc;
 }
 
@@ -81,16 +83,17 @@ static void put_aside(TuneDb *d)
     warn(d, "was damaged; a new one is begun");
 }
 
-/* Is there a database to ask? One in a folder is made only when there is something to write. */
+/* Is there a database to ask? One in a folder is made only when there is something to write. A reader that finds no table in it came while another process was at that. */
 static bool ready(TuneDb *d, bool create)
 {
-    if (d->db) return true;
+    if (d->db && (d->made || !create)) return true;
+    if (d->db) close_file(d);                                   /* opened to be read only, so far */
     if (!d->memory) {
         if (!create && access(d->path, F_OK)) return false;
         if (create) make_folders(d->path);
         bool is_new = access(d->path, F_OK) != 0;
         int rc = open_path(d, d->path, create);
-        if (damaged(rc)) put_aside(d), rc = create ? open_path(d, d->path, true) : SQLITE_CANTOPEN;
+        if (damaged(rc) && (create || rc != SQLITE_ERROR)) put_aside(d), rc = create ? open_path(d, d->path, true) : SQLITE_CANTOPEN;
         if (rc == SQLITE_OK && is_new) chmod(d->path, 0600);
         if (rc == SQLITE_OK) return true;
         if (!create) return false;
