@@ -4,6 +4,7 @@
 
 #include "bench/run.h"
 #include "bench/say.h"
+#include "bench/suite.h"
 #include "bench/verbs.h"
 
 typedef struct { const char *name; TgStatus (*fn)(const Args *a, const char *path); bool takes_model; const char *help; } Verb;
@@ -14,6 +15,7 @@ static const Verb verbs[] = {
     { "check", verb_check, true,  "is the model valid, and what in it is not supported; nothing runs" },
     { "tune",  verb_tune,  true,  "searches kernels for --tune SECONDS" },
     { "dump",  verb_dump,  true,  "what a stage made: --stage NAME, --kernel NAME" },
+    { "test",  NULL,       false, "DIR...: every model folder below, each in a child, with its data sets; .tar.gz too; --junit FILE" },
     { "ops",   verb_ops,   false, "every operator, version and domain that is covered" },
     { "env",   verb_env,   false, "devices, compiler, cache: the block to paste into a report" },
 };
@@ -57,6 +59,7 @@ static TgStatus dispatch(const Args *a)
     uint32_t first, left;
     const Verb *v = verb_of(a, &first);
     left = a->operand.count - first;
+    if (!v->fn) return suite_run(a, a->operand.v + first, left, "tgrun");
     if (!v->takes_model) return left ? say_error(TG_USAGE, "%s takes no model; '%s' is one too many", v->name, a->operand.v[first]) : v->fn(a, NULL);
     if (!left) return say_error(TG_USAGE, "a model is missing: tgrun [VERB] MODEL [options]; --help tells more");
     if (left > 1 && no_such_model(a->operand.v[0]) != TG_OK) return TG_USAGE;

@@ -1,0 +1,27 @@
+# tgbench with engines whose times are known: a script that answers as bench/peer.h says, 2 or 4 ms a run, right or wrong sums
+cat > engine.py <<'END'
+import os, sys, numpy as np
+ms, off = float(sys.argv[1]), float(sys.argv[2])
+x, y = (np.load(os.path.join(os.environ["DATA"], f"input_{k}.npy")) for k in (0, 1))
+print('{"name": "fake %g", "load_s": 0.5, "first_ms": 3.0}' % ms, flush=True)
+rng = np.random.default_rng(int(ms))
+for line in sys.stdin:
+    word, _, rest = line.strip().partition(" ")
+    if word == "run": print(*(int(1e6 * ms * (1 + 0.001 * rng.random())) for _ in range(int(rest))), flush=True)
+    elif word == "save": np.save(os.path.join(rest, "output_0.npy"), x + y + off); print("ok", flush=True)
+    else: print("10.0", flush=True)
+END
+two="cmd:exec $PYTHON engine.py 2 0"; four="cmd:exec $PYTHON engine.py 4 0"; wrong="cmd:exec $PYTHON engine.py 4 1"
+head() { sed 's/load [0-9.]*//; s/[(]0.999-1.001[)]/(about 1)/; s/placebo.*/placebo/'; }
+b -q $M/add.onnx --engine "$two" --engine "$four" --pairs 11 -t 1 | head
+b -q $M/add.onnx --engine "$two" --engine "$two" --pairs 11 -t 1 | grep -o 'no difference shown'
+b -q $M/add.onnx --engine "$two" --engine "$four" --pairs 11 -t 1 --require 'ratio >= 1.9' >/dev/null; b -q $M/add.onnx --engine "$two" --engine "$four" --pairs 11 --require 'ratio >= 1.9' | tail -1
+b -q $M/add.onnx --engine "$four" --engine "$two" --pairs 11 --require 'ratio >= 1.0' | tail -1
+b $M/add.onnx --dim n=1 --engine "$two" --engine "$wrong" --pairs 11 2>&1 | grep -E 'differ|exit'
+b -q $M/add.onnx --engine "$two" --engine "cmd:exit 3" --pairs 11
+b -q $M/add.onnx --engine "$two" --engine "cmd:echo error no such model" --pairs 11
+"$TGBENCH_PROGRAM" -q $M/add.onnx --engine "$two" --engine "$four" --pairs 11 --format json --report page.html | keys
+grep -c '<svg' page.html
+echo '{"models": [{"model": "'$M'/add.onnx", "test_data": "'$M'/add_data"}, {"model": "nosuch.onnx"}, {"model": "'$M'/add.onnx", "atol": 2}]}' > suite.json
+b -q --suite suite.json --engine "$two" --engine "$wrong" --pairs 11 --format csv | cut -d, -f1,2,3,14,15
+b -q $M/add.onnx --engine tgrun --engine tgrun:--no-cache --pairs 3 --block 5 --budget 1 | grep -oE 'outputs agree|exit .*'
