@@ -133,15 +133,12 @@ static const UOp *solve(Match *m, const Rule *r, const Goal *given, uint32_t n, 
         while (want < 4 && p->src[want]) want++;
         if (u->nsrc < want || (u->nsrc > want && !p->any_more)) return NULL;
         if (want == 2 && op_is((Op)u->op, FLAG_COMM) && u->src[0] != u->src[1]) {
-            goal[n] = (Goal){ p->src[1], u->src[0] };
-            goal[n + 1] = (Goal){ p->src[0], u->src[1] };
-            Goal swapped[2] = { goal[n], goal[n + 1] };
             goal[n] = (Goal){ p->src[1], u->src[1] };
             goal[n + 1] = (Goal){ p->src[0], u->src[0] };
             const UOp *to = solve(m, r, goal, n + 2, bound);
             if (to) return to;
-            goal[n++] = swapped[0];
-            goal[n++] = swapped[1];
+            goal[n++] = (Goal){ p->src[1], u->src[0] };
+            goal[n++] = (Goal){ p->src[0], u->src[1] };
         } else
             for (uint32_t k = want; k-- > 0;) goal[n++] = (Goal){ p->src[k], u->src[k] };
     }

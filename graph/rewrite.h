@@ -45,7 +45,7 @@ void rewriter_free(Rewriter *r);
 
 /* The rule sets. */
 const RuleSet *rules_symbolic(void);        /* kernel-level scalars: constants, sums, products, div and mod, comparisons, min/max, WHERE, validity */
-/* The same, and clauses of an AND that others imply go, bounds in a gate simplify the index under it: what rangeify wants at the end of an index. */
+/* By hand, what the rows for validity do: clauses that others imply go; a value is simplified by what a condition says of its parts. */
 const UOp *simplify_valid(Graph *g, const UOp *valid);                  /* an AND of comparisons */
 const UOp *simplify_under(Graph *g, const UOp *value, const UOp *valid);/* value, where valid holds; unchanged when nothing is gained */
 const RuleSet *rules_movement(void);        /* tensor level: merge and drop movement ops */

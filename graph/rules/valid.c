@@ -259,14 +259,14 @@ const UOp *simplify_valid(Graph *g, const UOp *valid)
 
 static const UOp *and_valid(const Match *m) { return simplify_valid(m->g, m->root); }
 
-/* The index of a gated access, where the gate holds. */
-static const UOp *access_under(const Match *m, uint32_t gate)
+/* The index of a gated LOAD or STORE, where the gate (src[2]) holds. */
+static const UOp *access_under(const Match *m)
 {
     const UOp *at = m->root->src[0], *src[16];
     if (at->op != UOP_INDEX || at->nsrc > 16) return NULL;
     src[0] = at->src[0];
     for (uint32_t k = 1; k < at->nsrc; k++)
-        src[k] = at->src[k]->shape->rank ? at->src[k] : simplify_under(m->g, at->src[k], m->root->src[gate]);
+        src[k] = at->src[k]->shape->rank ? at->src[k] : simplify_under(m->g, at->src[k], m->root->src[2]);
     const UOp *to = uop_with(m->g, at, src), *all[3];
     if (to == at) return NULL;
     memcpy(all, m->root->src, sizeof all);
@@ -274,8 +274,6 @@ static const UOp *access_under(const Match *m, uint32_t gate)
     return uop_with(m->g, m->root, all);
 }
 
-static const UOp *load_under(const Match *m) { return access_under(m, 2); }
-static const UOp *store_under(const Match *m) { return access_under(m, 2); }
 static const UOp *plain_store(const Match *m) { return UOP(m->g, UOP_STORE, DT_VOID, NO_ARG, m->root->src[0], m->root->src[1]); }
 
 static const UOp *and_of(Graph *g, const UOp *a, const UOp *b) { return !b || a == b ? a : ALU2(g, AND, a, b); }
@@ -337,8 +335,8 @@ static const UOp *arms_under(const Match *m)
 
 static const Rule valid[] = {
     { "and-valid",   P(AND, x, y),            NULL, is_bool, and_valid },
-    { "load-under",  P(LOAD, x, y, p),        NULL, NULL,    load_under },
-    { "store-under", P(STORE, x, y, p),       NULL, NULL,    store_under },
+    { "load-under",  P(LOAD, x, y, p),        NULL, NULL,    access_under },
+    { "store-under", P(STORE, x, y, p),       NULL, NULL,    access_under },
     { "store-always", P(STORE, x, y, yes),    NULL, NULL,    plain_store },
     { "where-load",  P(WHERE, p, P_MORE(LOAD, x), c), NULL, NULL, where_load },
     { "where-no-load", P(WHERE, p, c, P_MORE(LOAD, x)), NULL, NULL, where_no_load },
