@@ -184,9 +184,10 @@ struct Rewriter {
     uint32_t src_cap;
 };
 
+/* Sixteen neighbouring ids share a place, since nodes made together are asked for together; the places are spread. */
 static MemoSlot *memo_slot(const Rewriter *r, const UOp *u)
 {
-    uint32_t mask = (1u << r->memo_bits) - 1, i = (u->id * 0x9e3779b1u) >> (32 - r->memo_bits);
+    uint32_t mask = (1u << r->memo_bits) - 1, i = ((((u->id >> 4) * 0x9e3779b1u) >> (36 - r->memo_bits)) << 4) | (u->id & 15);
     while (r->memo[i].from && r->memo[i].from != u) i = (i + 1) & mask;
     return &r->memo[i];
 }
@@ -221,10 +222,10 @@ static void push(Rewriter *r, const UOp *u)
 
 static void pop(Rewriter *r, const UOp *last, const UOp *to)
 {
-    memo_put(r, r->frame[r->top - 1].from, to);
-    memo_put(r, last, to);
+    const UOp *from = r->frame[--r->top].from;
     memo_put(r, to, to);
-    r->top--;
+    if (last != to) memo_put(r, last, to);
+    if (from != to && from != last) memo_put(r, from, to);
 }
 
 /* u with its sources in normal form; every one has a memo. */
