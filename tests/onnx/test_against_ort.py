@@ -1,0 +1,216 @@
+"""Operators as older opsets and onnxruntime's own domain mean them, which the standard's node tests do not reach: one-node models, expected values by onnxruntime.
+
+Skipped where onnxruntime is not installed. A case is a row: operator, opset, inputs, attributes. To add one: a row.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+try:
+    import onnxruntime as ort
+except ImportError:
+    print("onnxruntime is not installed: skipped")
+    sys.exit(0)
+
+rng = np.random.default_rng(7)
+MS = "com.microsoft"
+
+
+def f(*shape, scale=1.0, dtype=np.float32):
+    return (rng.standard_normal(shape) * scale).astype(dtype)
+
+
+def u(*shape):
+    return rng.random(shape).astype(np.float32) + 0.5
+
+
+def i(*values, dtype=np.int64):
+    return np.array(values, dtype)
+
+
+def ids(high, *shape, dtype=np.int64):
+    return rng.integers(0, high, shape).astype(dtype)
+
+
+class Const:
+    """An input that is an initializer."""
+    def __init__(self, value):
+        self.value = np.asarray(value)
+
+
+C = Const
+CASES = [
+    # opset 7 to 12: attributes that became inputs, meanings that changed
+    *[(op, opset, [f(2, 3, 4)], dict(axis=axis)) for op in ("Softmax", "LogSoftmax", "Hardmax") for opset in (7, 11) for axis in (0, 1, 2)],
+    ("Softmax", 11, [f(2, 3, 4)], {}),
+    ("Clip", 7, [f(3, 4, scale=4)], dict(min=-1.0, max=2.0)),
+    ("Clip", 7, [f(3, 4, scale=4)], dict(max=0.5)),
+    ("Clip", 11, [f(3, 4, scale=4), None, C(np.float32(0.5))], {}),
+    ("Squeeze", 7, [f(1, 3, 1, 2)], dict(axes=[0, 2])),
+    ("Squeeze", 11, [f(1, 3, 1, 2)], {}),
+    ("Squeeze", 11, [f(1, 3, 1, 2)], dict(axes=[-2])),
+    ("Unsqueeze", 7, [f(3, 2)], dict(axes=[0, 3])),
+    ("Unsqueeze", 11, [f(3, 2)], dict(axes=[-1, 0])),
+    ("Slice", 9, [f(5, 6, 7)], dict(starts=[1, -3], ends=[4, 1000], axes=[0, 2])),
+    ("Slice", 9, [f(5, 6, 7)], dict(starts=[0, 1], ends=[-1, -2])),
+    ("Slice", 10, [f(5, 6, 7), i(4, 5), i(-100, 0), i(0, 2), i(-2, -3)], {}),
+    ("Pad", 7, [f(2, 3, 4, 5)], dict(pads=[0, 0, 1, 2, 0, 0, 3, 4], mode="constant", value=1.5)),
+    ("Pad", 7, [f(2, 3, 4, 5)], dict(pads=[0, 0, 1, 2, 0, 0, 3, 4], mode="reflect")),
+    ("Pad", 7, [f(2, 3, 4, 5)], dict(pads=[0, 1, 1, 2, 0, 0, 3, 4], mode="edge")),
+    ("Pad", 11, [f(2, 3, 4, 5), i(0, 0, -1, 2, 0, 0, 3, -2)], {}),
+    ("Split", 7, [f(6, 4)], dict(axis=0, split=[1, 2, 3]), 3),
+    ("Split", 11, [f(6, 4)], dict(axis=-1), 2),
+    ("ReduceSum", 7, [f(2, 3, 4)], dict(axes=[0, 2], keepdims=0)),
+    ("ReduceMean", 11, [f(2, 3, 4)], dict(axes=[-1])),
+    ("ReduceMax", 12, [ids(100, 3, 4, dtype=np.int8)], dict(axes=[1])),
+    ("ReduceL2", 11, [f(2, 3, 4)], {}),
+    ("ReduceLogSumExp", 11, [f(2, 3, 4, scale=20)], dict(axes=[1])),
+    ("BatchNormalization", 7, [f(2, 3, 4, 5), u(3), f(3), f(3), u(3)], dict(epsilon=1e-3)),
+    ("BatchNormalization", 9, [f(2, 3, 4, 5), C(u(3)), C(f(3)), C(f(3)), C(u(3))], {}),
+    ("BatchNormalization", 9, [f(4, 3), u(3), f(3), f(3), u(3)], {}),
+    ("Dropout", 7, [f(3, 4)], dict(ratio=0.3)),
+    ("Dropout", 10, [f(3, 4)], dict(ratio=0.3)),
+    ("Dropout", 12, [f(3, 4), C(np.float32(0.5)), C(np.bool_(False))], {}),
+    ("PRelu", 7, [f(2, 3, 4, 5), f(3, 1, 1)], {}),
+    ("PRelu", 9, [f(2, 3), f(1)], {}),
+    ("Upsample", 7, [f(1, 2, 3, 4)], dict(scales=[1.0, 1.0, 2.0, 3.0], mode="nearest")),
+    ("Upsample", 9, [f(1, 2, 3, 4), C(np.array([1, 1, 2, 2], np.float32))], dict(mode="nearest")),
+    ("Upsample", 9, [f(1, 2, 3, 4), C(np.array([1, 1, 2, 2], np.float32))], dict(mode="linear")),
+    ("Resize", 10, [f(1, 2, 6, 4), C(np.array([1, 1, 0.5, 2], np.float32))], dict(mode="nearest")),
+    ("Resize", 10, [f(1, 2, 6, 4), C(np.array([1, 1, 2, 1.5], np.float32))], dict(mode="linear")),
+    ("Gemm", 7, [f(3, 4), f(4, 5), f(5)], dict(alpha=0.5, beta=2.0)),
+    ("Gemm", 11, [f(4, 3), f(5, 4)], dict(transA=1, transB=1)),
+    ("Gemm", 9, [f(3, 4), f(4, 5), f(3, 1)], {}),
+    ("Flatten", 9, [f(2, 3, 4)], dict(axis=0)),
+    ("Flatten", 11, [f(2, 3, 4)], dict(axis=-1)),
+    ("TopK", 7, [f(3, 8)], dict(k=3, axis=1), 2),
+    ("TopK", 10, [f(3, 8), C(i(3))], dict(axis=0), 2),
+    ("ArgMax", 7, [f(3, 8)], dict(axis=1, keepdims=0)),
+    ("ArgMin", 12, [f(3, 8)], dict(axis=0, select_last_index=1)),
+    ("Cast", 7, [f(3, 8, scale=10)], dict(to=TensorProto.INT32)),
+    ("Mod", 10, [ids(50, 4, 5) - 25, ids(9, 5) + 1], {}),
+    ("Mod", 10, [f(4, 5), f(5)], dict(fmod=1)),
+    ("Div", 7, [ids(50, 4, 5) - 25, ids(9, 5) + 1], {}),
+    ("Pow", 7, [u(3, 4), f(4)], {}),
+    ("Pow", 12, [ids(9, 3, 4), ids(4, 4)], {}),
+    ("Pow", 12, [f(3, 4), C(np.float32(2))], {}),
+    ("Pow", 12, [u(3, 4), C(np.float32(0.5))], {}),
+    ("LRN", 7, [f(1, 7, 3, 3)], dict(size=3, alpha=0.01)),
+    ("InstanceNormalization", 7, [f(2, 3, 4, 5), u(3), f(3)], {}),
+    ("MeanVarianceNormalization", 9, [f(2, 3, 4, 5)], {}),
+    ("LpNormalization", 7, [f(2, 3, 4)], dict(axis=1, p=1)),
+    ("LpPool", 11, [f(1, 2, 6, 6)], dict(kernel_shape=[2, 3], p=3, strides=[2, 1])),
+    ("GlobalLpPool", 7, [f(1, 2, 6, 6)], dict(p=3)),
+    ("CumSum", 11, [f(3, 40), C(np.int32(1))], dict(exclusive=1, reverse=1)),
+    ("Einsum", 12, [f(2, 3, 4), f(2, 4, 5)], dict(equation="bij,bjk->bik")),
+    ("Einsum", 12, [f(3, 3)], dict(equation="ii->i")),
+    ("Einsum", 12, [f(2, 3, 5), f(5, 4)], dict(equation="...ij,jk->...ik")),
+    ("OneHot", 9, [ids(5, 3, 2), C(i(5)), C(np.array([2, 7], np.float32))], dict(axis=1)),
+    ("ConstantOfShape", 9, [C(i(2, 3))], dict(value=helper.make_tensor("v", TensorProto.INT64, [1], [7]))),
+    ("Scatter", 9, [f(3, 4), ids(3, 2, 4), f(2, 4)], dict(axis=0)),
+    ("MaxPool", 8, [f(1, 2, 7, 6)], dict(kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1]), 2),
+    ("MaxPool", 8, [f(1, 2, 7, 6)], dict(kernel_shape=[3, 2], storage_order=1), 2),
+    ("MaxPool", 10, [f(1, 2, 9, 8)], dict(kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1, dilations=[2, 1])),
+    ("AveragePool", 7, [f(1, 2, 7, 6)], dict(kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])),
+    ("AveragePool", 7, [f(1, 2, 7, 6)], dict(kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1)),
+    ("AveragePool", 10, [f(1, 2, 8, 8)], dict(kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)),
+    ("AveragePool", 11, [f(1, 2, 8, 8)], dict(kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_LOWER")),
+    ("Conv", 7, [f(1, 4, 9, 8), C(f(6, 2, 3, 3)), C(f(6))], dict(group=2, strides=[2, 1], pads=[1, 0, 2, 1], dilations=[1, 2])),
+    ("Conv", 11, [f(1, 3, 11), C(f(4, 3, 4))], dict(auto_pad="SAME_UPPER", strides=[3])),
+    ("Conv", 11, [f(1, 2, 5, 5, 5), C(f(3, 2, 3, 3, 3))], {}),
+    ("ConvTranspose", 7, [f(1, 4, 5, 6), C(f(4, 3, 3, 3)), C(f(3))], dict(strides=[2, 3], pads=[1, 1, 0, 1], output_padding=[1, 0])),
+    ("ConvTranspose", 11, [f(1, 4, 5, 6), C(f(4, 3, 4, 3))], dict(strides=[2, 2], group=2, dilations=[2, 1])),
+    ("ConvTranspose", 11, [f(1, 2, 5, 6), C(f(2, 3, 3, 3))], dict(strides=[2, 2], auto_pad="SAME_UPPER")),
+    ("ConvTranspose", 11, [f(1, 2, 5, 6), C(f(2, 3, 3, 3))], dict(strides=[3, 2], output_shape=[15, 13])),
+    ("ConvTranspose", 11, [f(1, 2, 7), C(f(2, 3, 2))], dict(strides=[3])),
+    ("GridSample", 16, [f(2, 3, 5, 6), f(2, 4, 4, 2, scale=0.8)], dict(mode="bicubic", padding_mode="reflection", align_corners=1)),
+    ("GridSample", 16, [f(2, 3, 5, 6), f(2, 4, 4, 2, scale=0.8)], dict(mode="bilinear", padding_mode="border")),
+    ("Trilu", 14, [f(2, 4, 5), C(np.int64(-1))], dict(upper=0)),
+    ("LayerNormalization", 17, [f(2, 3, 8), u(8), f(8)], dict(axis=-1), 3),
+    ("LayerNormalization", 17, [f(2, 3, 8), u(3, 8), f(3, 8)], dict(axis=1)),
+    *[(op, 7, [f(3, 4, dtype=np.float16)], {}) for op in ("Sigmoid", "Tanh", "Exp", "Softplus", "Elu")],
+    ("Softmax", 13, [f(3, 40, dtype=np.float16)], {}),
+    ("MatMul", 9, [f(3, 40, dtype=np.float16), f(40, 5, dtype=np.float16)], {}),
+    ("ReduceMean", 11, [f(3, 40, dtype=np.float16)], dict(axes=[1])),
+    *[(op, 13, [u(3, 4).astype(np.float64)], {}) for op in ("Exp", "Log", "Sqrt", "Reciprocal", "Sigmoid", "Tanh")],
+    *[(op, 13, [rng.uniform(-0.99, 0.99, (40,)).astype(np.float32)], {}) for op in ("Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Atanh", "Tan", "Erf")],
+    ("Atan", 13, [f(60, scale=50)], {}),
+    ("Acosh", 13, [u(40) * 30 + 1], {}),
+    # onnxruntime's own
+    ("Gelu", 1, [f(3, 8)], {}, 1, MS),
+    ("BiasGelu", 1, [f(3, 8), f(8)], {}, 1, MS),
+    ("FastGelu", 1, [f(3, 8), f(8)], {}, 1, MS),
+    ("QuickGelu", 1, [f(3, 8)], dict(alpha=1.3), 1, MS),
+    ("FusedMatMul", 1, [f(2, 5, 3), f(2, 4, 5)], dict(alpha=0.5, transA=1, transB=1), 1, MS),
+    ("SkipLayerNormalization", 1, [f(2, 3, 8), f(2, 3, 8), u(8), f(8), f(8)], dict(epsilon=1e-5), 1, MS),
+    ("SkipSimplifiedLayerNormalization", 1, [f(2, 3, 8), f(2, 3, 8), u(8)], dict(epsilon=1e-5), 1, MS),
+    ("SimplifiedLayerNormalization", 1, [f(2, 3, 8), u(8)], dict(epsilon=1e-5), 1),
+    ("EmbedLayerNormalization", 1, [ids(9, 2, 4, dtype=np.int32), ids(2, 2, 4, dtype=np.int32), f(9, 8), f(6, 8), f(2, 8), u(8), f(8), np.array([[1, 1, 1, 0], [1, 1, 0, 0]], np.int32)], {}, 2, MS),
+    ("Attention", 1, [f(2, 5, 8), f(8, 24, scale=0.4), f(24)], dict(num_heads=2), 1, MS),
+    ("Attention", 1, [f(2, 5, 8), f(8, 24, scale=0.4), f(24)], dict(num_heads=2, unidirectional=1), 1, MS),
+    ("Attention", 1, [f(2, 5, 8), f(8, 24, scale=0.4), f(24), np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]], np.int32)], dict(num_heads=2), 1, MS),
+    ("Attention", 1, [f(2, 5, 8), f(8, 24, scale=0.4), f(24), i(5, 3, dtype=np.int32)], dict(num_heads=2), 1, MS),
+    ("Attention", 1, [f(2, 3, 8), f(8, 24, scale=0.4), f(24), None, f(2, 2, 2, 4, 4)], dict(num_heads=2, unidirectional=1), 2, MS),
+    ("MultiHeadAttention", 1, [f(2, 5, 8), f(2, 6, 8), f(2, 6, 8)], dict(num_heads=2), 1, MS),
+    ("MultiHeadAttention", 1, [f(2, 5, 8), f(2, 6, 8), f(2, 6, 8), f(24), None, f(1, 2, 5, 6)], dict(num_heads=2, scale=0.3), 1, MS),
+    ("RotaryEmbedding", 1, [f(2, 3, 16), i(2), f(10, 4), f(10, 4)], dict(num_heads=2), 1, MS),
+    ("RotaryEmbedding", 1, [f(2, 2, 3, 8), ids(10, 2, 3), f(10, 4), f(10, 4)], dict(interleaved=1), 1, MS),
+]
+
+
+def build_model(case):
+    op, opset, inputs, attrs, nout, domain = (*case, *(1, "")[len(case) - 4:])
+    names, graph_in, inits = [], [], []
+    for k, value in enumerate(inputs):
+        names.append("" if value is None else f"x{k}")
+        if value is None:
+            continue
+        if isinstance(value, Const):
+            inits.append(numpy_helper.from_array(value.value, f"x{k}"))
+        else:
+            graph_in.append(helper.make_tensor_value_info(f"x{k}", helper.np_dtype_to_tensor_dtype(value.dtype), value.shape))
+    outs = [helper.make_empty_tensor_value_info(f"y{k}") for k in range(nout)]
+    node = helper.make_node(op, names, [f"y{k}" for k in range(nout)], name="n", domain=domain, **attrs)
+    imports = [helper.make_opsetid("", 17 if domain else opset if op != "SimplifiedLayerNormalization" else 17)] + ([helper.make_opsetid(MS, 1)] if domain else [])
+    model = helper.make_model(helper.make_graph([node], "g", graph_in, outs, inits), opset_imports=imports)
+    model.ir_version = 8
+    return model, {f"x{k}": v for k, v in enumerate(inputs) if v is not None and not isinstance(v, Const)}
+
+
+def write_case(folder, case):
+    model, feed = build_model(case)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True)
+    for k, value in enumerate(feed.values()):
+        (data / f"input_{k}.pb").write_bytes(numpy_helper.from_array(value).SerializeToString())
+    for k, value in enumerate(session.run(None, feed)):
+        (data / f"output_{k}.pb").write_bytes(numpy_helper.from_array(value).SerializeToString())
+        model.graph.output[k].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(value.dtype)
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+
+
+build = pathlib.Path(os.environ["BUILD_DIR"])
+top = build / "onnx_ort_cases"
+shutil.rmtree(top, ignore_errors=True)
+unmade = 0
+for number, case in enumerate(CASES):
+    try:
+        write_case(top / f"case_{number:03d}_{case[0]}_{case[1]}", case)
+    except Exception as error:                      # an operator that this onnxruntime does not bring on the CPU
+        unmade += 1
+        print(f"not made: {case[0]} {case[1]}: {str(error).splitlines()[0][:150]}")
+print(f"{len(CASES) - unmade} cases made, {unmade} refused by onnxruntime", flush=True)
+failed = 0
+for device in ([], ["-d", "reference"]):
+    failed |= subprocess.run([build / "test_onnx_conformance", "-a", "2e-6", *device, str(top)]).returncode
+sys.exit(failed)
