@@ -311,7 +311,7 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
     for (uint32_t i = 0; i < r->ninst; i++) r->all[i]->expr = express(r, r->all[i]);
     Piece *piece = NEW_N(r->arena, Piece, r->ncut + r->nnode);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < r->ncut; i++) piece[n++] = (Piece){ r->cut[i].order, i, &r->cut[i], NULL };
+    for (uint32_t i = 0; i < r->ncut; i++) piece[n++] = (Piece){ r->cut[i].root->id, i + (r->cut[i].join ? r->ncut : 0), &r->cut[i], NULL };
     for (uint32_t id = 0; id < r->nnode; id++)
         if (r->called[id]) piece[n++] = (Piece){ id, 0, NULL, graph_node(r->g, id) };
     qsort(piece, n, sizeof *piece, by_order);

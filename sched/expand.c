@@ -70,15 +70,22 @@ static bool fits_vector(const UOp *r, const Target *t)
     return n >= 2 && n <= t->vector_bytes / 4 && !(n & (n - 1));
 }
 
-/* Contiguous stores count most, then loads; a reduce axis only where no store axis serves. */
-static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t n)
+/* An access inside a reduce loop runs many times for a store outside of it. */
+static int access_weight(const UOp *u, uint64_t reduces)
+{
+    if (u->src[0]->ranges & reduces) return 40;
+    return u->op == UOP_STORE ? (reduces ? 20 : 400) : reduces ? 2 : 40;
+}
+
+/* Contiguous accesses count for a lane axis, scattered ones against it; a reduce axis serves only where no store axis does. */
+static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t n, uint64_t reduces)
 {
     int score = 0;
     for (uint32_t j = 0; j < n; j++) {
         const UOp *u = order[j];
         if ((u->op != UOP_STORE && u->op != UOP_LOAD) || u->src[0]->op != UOP_INDEX || !(u->src[0]->ranges & range_bit(r))) continue;
-        if (lane_stride(x, u->src[0]->src[1], r) == 1) score += u->op == UOP_STORE ? 400 : 40;
-        else score -= 4;
+        int weight = access_weight(u, reduces & ~range_bit(r));
+        score += lane_stride(x, u->src[0]->src[1], r) == 1 ? weight : -weight / 10 - 1;
     }
     return range_type(r) == AXIS_UNROLL ? score / 4 : score;
 }
@@ -93,9 +100,12 @@ static bool together(const UOp *const *order, uint32_t n, uint64_t bits)
 static void choose_lanes(Expand *x, const UOp *const *order, uint32_t n, const Target *t)
 {
     int score[64] = { 0 };
+    uint64_t reduces = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_RANGE && (range_type(order[i]) == AXIS_REDUCE || range_type(order[i]) == AXIS_UNROLL)) reduces |= range_bit(order[i]);
     for (uint32_t i = 0; i < n; i++)
         if (order[i]->op == UOP_RANGE && expands(order[i]) && fits_vector(order[i], t) && !(t->max_block && range_type(order[i]) == AXIS_UNROLL))
-            score[range_number(order[i])] = lane_score(x, order[i], order, n);        /* a GPU's lanes are scalars: a reduce in lanes only has more sums */
+            score[range_number(order[i])] = lane_score(x, order[i], order, n, reduces);        /* a GPU's lanes are scalars: a reduce in lanes only has more sums */
     for (;;) {
         int best = -1;
         for (int b = 0; b < 64; b++)

@@ -412,7 +412,6 @@ static Cut *new_cut(Rangeify *r, const UOp *u, const UOp *buffer)
     memset(c, 0, sizeof *c);
     c->buffer = buffer;
     c->root = u;
-    c->order = u->id;
     uint32_t rank = uop_rank(u);
     c->store = NEW_N(r->arena, const UOp *, rank + 1);
     for (uint32_t k = 0; k < rank; k++) c->store[k] = fresh_range(r, c, uop_dim(u, k), AXIS_LOOP);
@@ -428,14 +427,26 @@ static const UOp *new_buffer(Rangeify *r, const UOp *u)
     return r->buffer[u->id] = graph_add_buffer(r->g, &info);
 }
 
-/* One kernel a part, each storing its slice. */
+/* A join whose parts are the first of a join that is stored already (networks that append to what they have): it is there. */
+static const UOp *stored_join(const Rangeify *r, const UOp *u)
+{
+    for (uint32_t i = 0; i < r->njoin; i++) {
+        const UOp *v = r->join[i];
+        if (v->arg.i == u->arg.i && v->nsrc >= u->nsrc && !memcmp(v->src, u->src, u->nsrc * sizeof *u->src)) return r->buffer[v->id];
+    }
+    return NULL;
+}
+
+/* One kernel a part, each storing its slice as soon as the part can be computed. */
 static void stage_parts(Rangeify *r, const UOp *u)
 {
+    if ((r->buffer[u->id] = stored_join(r, u))) return;
+    r->join[r->njoin++] = u;
     const UOp *buffer = new_buffer(r, u), *begin = uop_index(r->g, 0);
     int64_t axis = u->arg.i;
     for (uint32_t k = 0; k < u->nsrc; k++) {
         Cut *c = new_cut(r, u->src[k], buffer);
-        c->order = u->id;
+        c->join = true;
         c->store[axis] = index_simplify(r, index_math(r->g, UOP_ADD, c->store[axis], begin));
         begin = index_simplify(r, index_math(r->g, UOP_ADD, begin, uop_dim(u->src[k], (uint32_t)axis)));
         Inst *i = c->inst;
@@ -519,6 +530,7 @@ TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *
     r.buffer = NEW_N(r.arena, const UOp *, r.nnode);
     r.called = NEW_N(r.arena, uint8_t, r.nnode);
     r.rests = NEW_N(r.arena, uint8_t, r.nnode);
+    r.join = NEW_N(r.arena, const UOp *, n + 1);
     r.forced = NEW_N(r.arena, uint8_t, r.nnode);
     r.reduces = NEW_N(r.arena, uint8_t, r.nnode);
     r.constant = NEW_N(r.arena, uint8_t, r.nnode);

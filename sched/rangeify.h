@@ -23,7 +23,8 @@ typedef struct {
     Inst *inst;
     const UOp **store;                 /* indices of the store */
     const UOp *range[64];              /* by number */
-    uint32_t nrange, nout, order;
+    uint32_t nrange, nout;
+    bool join;                         /* stores a part of a join: after the kernel that stores the part itself, if there is one */
     uint64_t out;                      /* RANGEs of the store */
     uint64_t chain[16];                /* sets of outer ranges on which inlined reduces depend: any two contain one another */
     uint32_t nchain, nheavy;
@@ -40,6 +41,8 @@ typedef struct {
     uint8_t *rests;                    /* by node id: will surely lie in memory (foresee) */
     float *cost;                       /* by node id: element-wise work of the inlined cone */
     uint8_t *loads;                    /* by node id: buffers that it reads */
+    const UOp **join;                  /* CATs that are stored, in the order of the sweep */
+    uint32_t njoin;
     Cut *cut;
     uint32_t ncut, cut_cap, ninst, nnode;
     Inst **all;
