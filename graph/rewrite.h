@@ -54,6 +54,7 @@ const RuleSet *rules_reduce(void);          /* kernel level: unused ranges, hois
 typedef struct {
     bool has_fma;               /* ADD(MUL(a, b), c) of f32 and f64 becomes MULACC */
     bool whole_math;            /* the device has EXP2, LOG2 and SIN of f32 */
+    bool whole_exp2;            /* and of these EXP2 alone */
     bool has_f16, has_bf16;     /* arithmetic in that type; else in f32, and bf16 moves as bits */
 } SelectOptions;
 const RuleSet *rules_select(void);

@@ -65,7 +65,7 @@ typedef struct Target {
     int32_t threads;                /* cores, or SMs */
     int64_t l1_bytes, l2_bytes;     /* a core's caches; shared memory a workgroup on CUDA */
     bool has_locals, has_threads, has_fma, has_f16, has_bf16;
-    bool has_amx;
+    bool has_amx, has_exp2;         /* has_exp2: 2^x of f32 in few instructions */
     int32_t max_block, warp;
 } Target;
 #endif

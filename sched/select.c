@@ -47,7 +47,7 @@ static const UOp *select_types(Select *s, const UOp *root)
 TgStatus kernel_select(Kernel *k, const Target *t)
 {
     bool gpu = t->max_block > 0;
-    Select s = { .g = k->g, .has = { .has_fma = t->has_fma, .whole_math = gpu, .has_f16 = t->has_f16, .has_bf16 = t->has_bf16 } };
+    Select s = { .g = k->g, .has = { .has_fma = t->has_fma, .whole_math = gpu, .whole_exp2 = t->has_exp2, .has_f16 = t->has_f16, .has_bf16 = t->has_bf16 } };
     k->root = graph_rewrite(k->g, select_types(&s, k->root), rules_select(), 0, &s.has);
     return graph_error(k->g);
 }

@@ -21,6 +21,13 @@
     "#define tg_to_f16x" #n "(a) ({ f32x" #n " x_ = (a); u16x" #n " y_; for (int l_ = 0; l_ < " #n "; l_++) y_[l_] = tg_to_f16(x_[l_]); y_; })\n#endif\n"
 #define LOOPS(f, c) LOOP1(f, "f32x", 4, c "f") LOOP1(f, "f32x", 8, c "f") LOOP1(f, "f32x", 16, c "f") LOOP1(f, "f64x", 2, c) LOOP1(f, "f64x", 4, c) LOOP1(f, "f64x", 8, c)
 
+/* 2^x = 2^n p(x - n), n the nearest integer; the machine scales by 2^n and rounds once. The limits keep x - n finite at infinities, and NaN where it is. */
+#define EXP2_POLYNOMIAL "    p = p * f + 0.00133999309f;\n    p = p * f + 0.00961848907f;\n    p = p * f + 0.0555032864f;\n    p = p * f + 0.240226462f;\n" \
+                        "    p = p * f + 0.693147182f;\n    p = p * f + 1.0f;\n"
+#define EXP2_OF(T, min, max, round, scale) \
+    ALWAYS T " tg_exp2_" T "(" T " x)\n{\n    x = " max ";\n    x = " min ";\n    " T " n = " round ", f = x - n, p = 0.000153458081f - (" T "){ 0 };\n" EXP2_POLYNOMIAL \
+    "    return (" T ")" scale ";\n}\n"
+
 const char *const cpu_helper[H_COUNT] = {
     [H_MAX] =                   /* when an operand is NaN: the second */
         "#if defined(__AVX512F__) && defined(__clang__)\n"
@@ -66,6 +73,19 @@ const char *const cpu_helper[H_COUNT] = {
         "#ifdef __AVX__\n#define tg_all_i32x8(m) (__builtin_ia32_movmskps256((float __attribute__((vector_size(32))))(m)) == 255)\n#endif\n"
         "#ifdef __SSE2__\n#define tg_all_i32x4(m) (__builtin_ia32_movmskps((float __attribute__((vector_size(16))))(m)) == 15)\n#endif\n"
         LOOP_ALL(4) LOOP_ALL(8) LOOP_ALL(16),
+    [H_EXP2] =
+        ALWAYS "float tg_exp2(float x)\n{\n    x = x > 129.0f ? 129.0f : x < -151.0f ? -151.0f : x;\n"
+               "    float n = __builtin_rintf(x), f = x - n, p = 0.000153458081f;\n" EXP2_POLYNOMIAL
+               "    int i = (int)n, half = i >> 1;\n    union { int i; float f; } a = { (half + 127) << 23 }, b = { (i - half + 127) << 23 };\n    return p * a.f * b.f;\n}\n",
+    [H_EXP2_4] = EXP2_OF("f32x4", "__builtin_ia32_minps(129.0f - (f32x4){ 0 }, x)", "__builtin_ia32_maxps(-151.0f - (f32x4){ 0 }, x)", "__builtin_ia32_roundps(x, 8)",
+                         "__builtin_ia32_scalefps128_mask(p, n, (f32x4){ 0 }, -1)"),
+    [H_EXP2_8] = EXP2_OF("f32x8", "__builtin_ia32_minps256(129.0f - (f32x8){ 0 }, x)", "__builtin_ia32_maxps256(-151.0f - (f32x8){ 0 }, x)", "__builtin_ia32_roundps256(x, 8)",
+                         "__builtin_ia32_scalefps256_mask(p, n, (f32x8){ 0 }, -1)"),
+    [H_EXP2_16] =
+        "#ifdef __clang__\n#define tg_min_max(f, a, b) __builtin_ia32_##f##ps512(a, b, 4)\n"
+        "#else\n#define tg_min_max(f, a, b) __builtin_ia32_##f##ps512_mask(a, b, (f32x16){ 0 }, -1, 4)\n#endif\n"
+        EXP2_OF("f32x16", "tg_min_max(min, 129.0f - (f32x16){ 0 }, x)", "tg_min_max(max, -151.0f - (f32x16){ 0 }, x)", "__builtin_ia32_rndscaleps_mask(x, 8, (f32x16){ 0 }, -1, 4)",
+                "__builtin_ia32_scalefps512_mask(p, n, (f32x16){ 0 }, -1, 4)"),
     [H_HALF] =                  /* scalars; f16: the exponent is moved by a product, so that denormals come out right */
         ALWAYS "float tg_bf16(unsigned short h)\n{\n    return (union { unsigned int i; float f; }){ (unsigned int)h << 16 }.f;\n}\n"
         ALWAYS "unsigned short tg_to_bf16(float f)\n{\n    unsigned int i = (union { float f; unsigned int i; }){ f }.i;\n"

@@ -250,6 +250,13 @@ static const char *unary(CRender *r, const UOp *u, int h, const char *name, int 
     return f ? cr_text(r, "%s(%s)", f, whole(r, u->src[0], e, lanes)) : by_lane(r, u, e, lanes);
 }
 
+static const char *exp2_op(CRender *r, const UOp *u, int e, uint32_t lanes)
+{
+    if (e != E_F32 || (lanes != 4 && lanes != 8 && lanes != 16)) return by_lane(r, u, e, lanes);
+    want(r, lanes == 4 ? H_EXP2_4 : lanes == 8 ? H_EXP2_8 : H_EXP2_16);
+    return cr_text(r, "tg_exp2_%s(%s)", vec(r, e, lanes), whole(r, u->src[0], e, lanes));
+}
+
 static const char *where_op(CRender *r, const UOp *u, int e, uint32_t lanes)
 {
     const char *a = whole(r, u->src[1], e, lanes), *b = whole(r, u->src[2], e, lanes);
@@ -283,6 +290,7 @@ static const char *vector_op(CRender *r, const UOp *u, int e, uint32_t lanes)
     case UOP_CMPLT: case UOP_CMPNE: return compare(r, u, lanes);
     case UOP_MAX: return max_op(r, u, e, lanes);
     case UOP_WHERE: return where_op(r, u, e, lanes);
+    case UOP_EXP2: return exp2_op(r, u, e, lanes);
     case UOP_SQRT: return unary(r, u, H_SQRT, "sqrt", e, lanes);
     case UOP_TRUNC: return unary(r, u, H_TRUNC, "trunc", e, lanes);
     case UOP_CAST: return cast_op(r, u, e, lanes);
@@ -457,6 +465,7 @@ static bool scalar_op(Text *out, const UOp *u, const char *const *o)
 {
     DType t = (DType)u->dtype, from = u->nsrc ? (DType)u->src[0]->dtype : DT_VOID;
     if (u->op == UOP_CONST && (t == DT_F16 || t == DT_BF16)) return text_add(out, "%u", half_bits(t, uop_const_float(u))), true;
+    if (u->op == UOP_EXP2 && t == DT_F32) return text_add(out, "tg_exp2(%s)", o[0]), true;
     if (u->op != UOP_CAST || t == from) return false;
     if (from == DT_F16 || from == DT_BF16) return text_add(out, "%s(%s)", from == DT_F16 ? "tg_f16" : "tg_bf16", o[0]), true;
     if (t == DT_F16 || t == DT_BF16) return text_add(out, "%s(%s)", t == DT_F16 ? "tg_to_f16" : "tg_to_bf16", o[0]), true;
@@ -482,6 +491,8 @@ static void preamble(CRender *r, Text *out)
     const UOp *l = r->k->linear;
     for (uint32_t i = 0; i < l->nsrc; i++)
         if (l->src[i]->op == UOP_CAST && (is_half(l->src[i]) || is_half(l->src[i]->src[0]))) want(r, H_HALF);
+    for (uint32_t i = 0; i < l->nsrc; i++)
+        if (l->src[i]->op == UOP_EXP2 && l->src[i]->dtype == DT_F32) want(r, H_EXP2);
     typedefs(r, out);
     for (int h = 0; h < H_COUNT; h++)
         if (r->used[USED_HELPER] >> h & 1) text_add(out, "#ifndef TG_HELPER_%d\n#define TG_HELPER_%d\n%s#endif\n", h, h, cpu_helper[h]);

@@ -134,12 +134,13 @@ static V sin_f32(Graph *g, V a)
 }
 
 static bool by_polynomial(const Match *m) { return m->root->dtype == DT_F32 && !options(m)->whole_math; }
+static bool exp2_by_polynomial(const Match *m) { return by_polynomial(m) && !options(m)->whole_exp2; }
 static V make_exp2(const Match *m) { return exp2_f32(m->g, m->slot[X]); }
 static V make_log2(const Match *m) { return log2_f32(m->g, m->slot[X]); }
 static V make_sin(const Match *m) { return sin_f32(m->g, m->slot[X]); }
 
 static const Rule polynomials[] = {
-    { "exp2-f32", P(EXP2, x), NULL, by_polynomial, make_exp2 },
+    { "exp2-f32", P(EXP2, x), NULL, exp2_by_polynomial, make_exp2 },
     { "log2-f32", P(LOG2, x), NULL, by_polynomial, make_log2 },
     { "sin-f32",  P(SIN, x),  NULL, by_polynomial, make_sin },
 };

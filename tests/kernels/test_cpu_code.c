@@ -122,6 +122,7 @@ static bool close_to(DType t, int64_t a, int64_t b, Op op)
     if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
     bool exact = op != UOP_EXP2 && op != UOP_LOG2 && op != UOP_SIN && op != UOP_POW && op != UOP_MULACC && op != UOP_MOD;
     if (x == y) return true;
+    if (op == UOP_EXP2 && t == DT_F32) return fabs(x - y) <= 2.5e-7 * fabs(y) + 2e-45;
     return !exact && fabs(x - y) <= 1e-5 * fabs(y) + 1e-6;
 }
 
