@@ -44,5 +44,4 @@ void duel_markdown(FILE *f, const Duel *d, bool head);
 void duel_csv(FILE *f, const Duel *d, bool head);
 struct json_t *duel_json(const Duel *d);
 void duels_html(FILE *f, const Duel *d, uint32_t n);
-TgStatus serve(const Args *a, const char *model);         /* this program as an engine (peer.h) */
 #endif

@@ -103,23 +103,19 @@ static void python_command(Command *c, const char *script, const char *model, co
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) push(c, list[i]);
 }
 
-/* This program again, as an engine: the options of the command line, then those after `tgrun:`. */
-static void own_command(Command *c, const char *model, const char *dir, const Args *a, const char *more)
+/* This program again, as an engine (serve.h): the options of the command line, then those after `tgrun:`. */
+static void own_command(Command *c, const char *engine, const char *model, const char *dir, const char *threads, const Args *a, const char *more)
 {
     static const struct { Opt o; const char *name; } passed[] = { { OPT_device, "--device" }, { OPT_threads, "--threads" }, { OPT_cpus, "--cpus" }, { OPT_precision, "--precision" },
         { OPT_cache_dir, "--cache-dir" }, { OPT_beam, "--beam" }, { OPT_tune, "--tune" }, { OPT_max_memory, "--max-memory" } };
-    push(c, "/proc/self/exe");
-    push(c, "--engine");
-    push(c, "serve");
-    push(c, "--test-data");
-    push(c, dir);
-    push(c, model);
-    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+    const char *fixed[] = { "/proc/self/exe", "@engine", engine, model, dir, threads };
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) push(c, fixed[i]);
+    for (size_t i = 0; i < sizeof passed / sizeof *passed && more; i++)
         if (args_has(a, passed[i].o)) {
             push(c, passed[i].name);
             push(c, args_text(a, passed[i].o, ""));
         }
-    if (args_has(a, OPT_no_cache)) push(c, "--no-cache");
+    if (more && args_has(a, OPT_no_cache)) push(c, "--no-cache");
     for (size_t len; more && *more; more += len, more += strspn(more, " ")) {
         len = strcspn(more, " ");
         push(c, keep(c, more, len));
@@ -133,7 +129,8 @@ static TgStatus command_for(Command *c, const char *engine, const char *model, c
     char threads[16];
     snprintf(threads, sizeof threads, "%ld", (long)args_count(a, OPT_threads, 0));
     const char *t = keep(c, threads, strlen(threads));
-    if (len == 5 && !memcmp(engine, "tgrun", 5)) own_command(c, model, dir, a, more);
+    if (len == 5 && !memcmp(engine, "tgrun", 5)) own_command(c, engine, model, dir, t, a, more);
+    else if (len == 3 && !memcmp(engine, "ort", 3) && *more) own_command(c, engine, model, dir, t, a, NULL);
     else if (len == 3 && !memcmp(engine, "ort", 3)) python_command(c, peer_ort, model, dir, t, more);
     else if (len == 5 && !memcmp(engine, "torch", 5)) python_command(c, peer_torch, model, dir, t, more);
     else if (len == 3 && !memcmp(engine, "cmd", 3) && *more) {

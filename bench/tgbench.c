@@ -11,6 +11,7 @@
 #include "bench/duel.h"
 #include "bench/report.h"
 #include "bench/say.h"
+#include "bench/serve.h"
 
 enum { MODELS_MAX = 256 };
 typedef struct { const char *model, *data, *atol, *rtol; } Job;
@@ -222,7 +223,6 @@ static TgStatus dispatch(Args *a)
     if (args_has(a, OPT_help)) return args_help(PROGRAM_TGBENCH, "tgbench MODEL... [options]\n\nThe first engine is compared with each of the others.\n"), TG_OK;
     if (args_has(a, OPT_version)) return printf("tgbench %s\n", tg_version()), TG_OK;
     if (args_has(a, OPT_completion)) return args_completion(PROGRAM_TGBENCH, args_text(a, OPT_completion, "bash"), none), TG_OK;
-    if (!strcmp(args_text(a, OPT_engine, ""), "serve")) return serve(a, a->operand.count ? a->operand.v[0] : "");
     say_time_limit(args_real(a, OPT_timeout, 0));
     TgStatus status = collect(&jobs, a);
     if (status == TG_OK) status = bench(a, &jobs);
@@ -234,6 +234,7 @@ static TgStatus dispatch(Args *a)
 int main(int argc, char **argv)
 {
     Args a;
+    if (argc > 1 && !strcmp(argv[1], "@engine")) return serve(argc - 1, argv + 1);
     say_setup("tgbench", NULL, false);
     TgStatus status = args_parse(&a, PROGRAM_TGBENCH, argc, argv);
     if (status != TG_OK) return (int)status;

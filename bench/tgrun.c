@@ -4,6 +4,7 @@
 
 #include "bench/run.h"
 #include "bench/say.h"
+#include "bench/serve.h"
 #include "bench/suite.h"
 #include "bench/verbs.h"
 
@@ -70,6 +71,7 @@ static TgStatus dispatch(const Args *a)
 int main(int argc, char **argv)
 {
     Args a;
+    if (argc > 1 && !strcmp(argv[1], "@engine")) return serve(argc - 1, argv + 1);
     say_setup("tgrun", NULL, false);
     TgStatus status = args_parse(&a, PROGRAM_TGRUN, argc, argv);
     if (status != TG_OK) return (int)status;

@@ -1,4 +1,4 @@
-"""onnxruntime as an engine of tgbench (bench/peer.h says what it must answer): ort.py MODEL DATA_DIR THREADS [LIBRARY]."""
+"""onnxruntime as an engine of tgbench (bench/peer.h says what it must answer): ort.py MODEL DATA_DIR THREADS."""
 import glob, json, os, resource, sys, time
 
 
@@ -51,9 +51,7 @@ def save(session, feed, folder):
     return "ok"
 
 
-def main(model, data, threads, library=""):
-    if library:
-        raise RuntimeError("a library by path needs the C API; the Python package is used without one")
+def main(model, data, threads, unused=""):
     session, feed, facts, idle = load(model, data, int(threads) or os.cpu_count())
     start = time.perf_counter()
     session.run(None, feed)
