@@ -27,7 +27,7 @@ struct Team {
     alignas(64) atomic_uint phase;       /* counts completed waits */
     alignas(64) atomic_int arrived;
     alignas(64) atomic_int sleepers;
-    atomic_int ready;
+    atomic_int given, ready, gone;       /* threads in the team, that watch, that have left */
     atomic_bool quit;
     void (*work)(void *user, int thread, int count);
     void *user;
@@ -106,10 +106,11 @@ static void worker(Team *t, int thread)
     for (;;) {
         wait_change(t, &t->epoch, epoch);
         epoch++;
-        if (atomic_load(&t->quit)) return;
+        if (atomic_load(&t->quit)) break;
         t->work(t->user, thread, t->count);
         team_wait(t);
     }
+    atomic_fetch_add(&t->gone, 1);
 }
 
 static void *starter(void *user)
@@ -119,7 +120,7 @@ static void *starter(void *user)
 #pragma omp parallel num_threads(t->asked - 1)
     {
 #pragma omp single
-        t->count = omp_get_num_threads() + 1;                    /* the environment may give fewer than asked for */
+        atomic_store(&t->given, omp_get_num_threads() + 1);      /* the environment may give fewer than asked for */
         worker(t, omp_get_thread_num() + 1);
     }
     return NULL;
@@ -130,7 +131,9 @@ static void team_start(Team *t)
     t->started = true;
     t->pid = getpid();
     t->count = t->asked;
+    atomic_store(&t->given, 0);
     atomic_store(&t->ready, 0);
+    atomic_store(&t->gone, 0);
     atomic_store(&t->arrived, 0);
     atomic_store(&t->sleepers, 0);
     if (t->asked < 2) return;
@@ -138,7 +141,8 @@ static void team_start(Team *t)
         t->count = t->asked = 1;                                 /* no thread to be had: the caller works alone */
         return;
     }
-    while (atomic_load(&t->ready) == 0 || atomic_load(&t->ready) < t->count - 1) sched_yield();
+    while (!atomic_load(&t->given) || atomic_load(&t->ready) < atomic_load(&t->given) - 1) sched_yield();
+    t->count = atomic_load(&t->given);                           /* the others read it when the next job is announced */
 }
 
 Team *team_new(const int *cpu, int count)
@@ -160,6 +164,7 @@ void team_free(Team *t)
         atomic_store(&t->quit, true);
         change(t, &t->epoch, atomic_load(&t->epoch) + 1);
         pthread_join(t->starter, NULL);
+        while (atomic_load(&t->gone) < t->count - 1) sched_yield();     /* the join has waited; this says so to those who check for races */
     }
     free(t->cpu);
     free(t);
