@@ -167,6 +167,7 @@ static TgStatus node_inputs(Import *im, Ctx *c, bool *known)
         if (!*n->in[k]) continue;
         TRY(lookup(&in[k], im, c, n->in[k]));
         *known = *known && find(im, n->in[k])->known;
+        if (in[k]->op == UOP_TUPLE && !takes_sequences(n->op)) return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->in[k], "is a sequence or optional; wanted a tensor");
     }
     c->in = in;
     c->nin = n->nin;
@@ -333,7 +334,10 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
     for (uint32_t k = 0; k < d->ninput; k++)
         *bind(&im, d->input[k].name) = (Value){ .value = make_input(run, &d->input[k], &input[k], k, baked[k]), .known = baked[k] };
     TRY(import_nodes(&im, d->node, d->nnode));
-    for (uint32_t k = 0; k < d->noutput; k++) TRY(lookup(&v[k], &im, NULL, d->output[k].name));
+    for (uint32_t k = 0; k < d->noutput; k++) {
+        TRY(lookup(&v[k], &im, NULL, d->output[k].name));
+        if (v[k]->op == UOP_TUPLE) return fail(TG_UNSUPPORTED, "output '%s' is a sequence or an optional; tensors are covered", d->output[k].name);
+    }
     *out = (Imported){ .g = run->g, .sink = uop_new(run->g, UOP_SINK, DT_VOID, NO_ARG, v, d->noutput), .ninput = d->ninput, .noutput = d->noutput };
     return graph_error(run->g);
 }

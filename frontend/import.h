@@ -30,6 +30,7 @@ struct Import {
 };
 
 const char *node_label(const Node *n);          /* its name, else its first output's */
+bool takes_sequences(const char *op);           /* ops_seq.c: may inputs be TUPLEs? */
 void import_needs(Import *im, U x);             /* notes the model's inputs that x is made of */
 /* Is x made of a few integers (or single floats, when asked) of inputs, so that importing again with their values will know it? Then notes them; the importer fails with TG_UNSUPPORTED. */
 bool import_may_know(Import *im, U x, bool floats);

@@ -1,0 +1,144 @@
+/* Sequences and optionals. A sequence is a TUPLE whose length and positions are known at import, so that nothing of it is left in the graph but its tensors.
+ * An optional is its element; an empty one is a TUPLE of nothing with a tag. To add one: a function here, a row in ops.def and a name in `takes_sequences`.
+ */
+#include "frontend/import.h"
+
+#include <string.h>
+
+enum { EMPTY_OPTIONAL = 1, LENGTH_MAX = 1 << 16 };
+
+bool takes_sequences(const char *op)
+{
+    static const char *const name[] = { "Identity", "If", "Loop", "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct",
+        "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap" };
+    for (size_t k = 0; k < sizeof name / sizeof *name; k++)
+        if (!strcmp(op, name[k])) return true;
+    return false;
+}
+
+static U sequence(Graph *g, const U *v, uint32_t n) { return uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, n); }
+static bool is_sequence(U x) { return x->op == UOP_TUPLE && x->tag != EMPTY_OPTIONAL; }
+
+static bool sequence_ok(Graph *g, const Ctx *c, uint32_t i)
+{
+    if (is_sequence(c->in[i])) return true;
+    return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is not a sequence"), false;
+}
+
+/* The position that input i names, -1 being the last of n; `otherwise` when absent. */
+static bool position(Graph *g, const Ctx *c, uint32_t i, int64_t n, int64_t otherwise, int64_t *out)
+{
+    const int64_t *v;
+    uint32_t count;
+    *out = otherwise;
+    if (!c->in[i]) return true;
+    if (!input_ints(g, c, i, &v, &count)) return false;
+    if (count == 1 && v[0] >= -n && v[0] < n) return *out = v[0] < 0 ? v[0] + n : v[0], true;
+    return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "position %lld in a sequence of %lld", count == 1 ? (long long)v[0] : 0, (long long)n), false;
+}
+
+U op_sequence_empty(Graph *g, const Ctx *c) { (void)c; return sequence(g, NULL, 0); }
+
+U op_sequence_construct(Graph *g, const Ctx *c)
+{
+    for (uint32_t k = 0; k < c->nin; k++)
+        if (!c->in[k]) return fail_node(g, c, TG_BAD_MODEL, NULL, "input %u is missing", k);
+    return sequence(g, c->in, c->nin);
+}
+
+U op_sequence_insert(Graph *g, const Ctx *c)
+{
+    U s = c->in[0];
+    int64_t at;
+    if (!sequence_ok(g, c, 0) || !position(g, c, 2, (int64_t)s->nsrc + 1, s->nsrc, &at)) return NULL;
+    if (s->nsrc >= LENGTH_MAX) return fail_node(g, c, TG_LIMIT, NULL, "a sequence of more than %d", LENGTH_MAX);
+    const int64_t *v;
+    uint32_t n;
+    if (c->in[2] && input_ints(g, c, 2, &v, &n) && v[0] < 0) at--;          /* counted from the end of what is there */
+    const UOp **out = NEW_N(graph_arena(g), const UOp *, s->nsrc + 1);
+    for (uint32_t k = 0; k <= s->nsrc; k++) out[k] = k < at ? s->src[k] : k == at ? c->in[1] : s->src[k - 1];
+    return sequence(g, out, s->nsrc + 1);
+}
+
+U op_sequence_erase(Graph *g, const Ctx *c)
+{
+    U s = c->in[0];
+    int64_t at;
+    uint32_t n = 0;
+    if (!sequence_ok(g, c, 0) || !position(g, c, 1, s->nsrc, (int64_t)s->nsrc - 1, &at)) return NULL;
+    if (!s->nsrc) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is empty");
+    const UOp **out = NEW_N(graph_arena(g), const UOp *, s->nsrc);
+    for (uint32_t k = 0; k < s->nsrc; k++)
+        if (k != at) out[n++] = s->src[k];
+    return sequence(g, out, n);
+}
+
+U op_sequence_at(Graph *g, const Ctx *c)
+{
+    int64_t at;
+    return sequence_ok(g, c, 0) && position(g, c, 1, c->in[0]->nsrc, 0, &at) ? c->in[0]->src[at] : NULL;
+}
+
+U op_sequence_length(Graph *g, const Ctx *c) { return sequence_ok(g, c, 0) ? uop_int(g, DT_I64, c->in[0]->nsrc) : NULL; }
+
+U op_concat_from_sequence(Graph *g, const Ctx *c)
+{
+    if (!sequence_ok(g, c, 0)) return NULL;
+    U s = c->in[0];
+    if (!s->nsrc) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is empty");
+    int64_t axis, fresh = attr_int(g, c, "new_axis", 0);
+    if (!attr_find(c, "axis")) return fail_node(g, c, TG_BAD_MODEL, "axis", "is missing");
+    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(s->src[0]) + (fresh != 0), &axis)) return NULL;
+    return fresh ? stack(g, s->src, s->nsrc, axis) : cat(g, s->src, s->nsrc, axis);
+}
+
+/* SplitToSequence: pieces of given sizes, of one size (the last may be smaller), or of 1, whose axis keepdims 0 drops. */
+U op_split_to_sequence(Graph *g, const Ctx *c)
+{
+    U x = c->in[0];
+    int64_t axis, at = 0;
+    const int64_t *v = NULL;
+    uint32_t n = 0;
+    bool scalar_size = c->in[1] && uop_rank(c->in[1]) == 0, drop = !c->in[1] && !attr_bool(g, c, "keepdims", true);
+    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis) || (c->in[1] && !input_ints(g, c, 1, &v, &n))) return NULL;
+    if (!uop_is_const(uop_dim(x, (uint32_t)axis))) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size");
+    int64_t size = uop_size(x, (uint32_t)axis), each = scalar_size ? v[0] : 1, count = v && !scalar_size ? n : each > 0 ? (size + each - 1) / each : -1;
+    if (count < 0 || count > LENGTH_MAX) return fail_node(g, c, TG_BAD_MODEL, "split", "%lld pieces of %lld elements", (long long)count, (long long)size);
+    const UOp **out = NEW_N(graph_arena(g), const UOp *, count + 1);
+    for (int64_t k = 0; k < count; k++) {
+        int64_t take = v && !scalar_size ? v[k] : at + each > size ? size - at : each;
+        if (take < 0 || take > size - at) return fail_node(g, c, TG_BAD_MODEL, "split", "size %lld at %lld of %lld", (long long)take, (long long)at, (long long)size);
+        out[k] = slice_i(g, x, axis, at, at + take);
+        if (drop) out[k] = squeeze(g, out[k], axis);
+        at += take;
+    }
+    if (at != size) return fail_node(g, c, TG_BAD_MODEL, "split", "sizes add up to %lld on an axis of %lld", (long long)at, (long long)size);
+    return sequence(g, out, (uint32_t)count);
+}
+
+/* SequenceMap: the body for each element; other inputs are sequences walked along, or tensors for all. */
+U op_sequence_map(Graph *g, const Ctx *c)
+{
+    const Attr *body = attr_find(c, "body");
+    if (!sequence_ok(g, c, 0)) return NULL;
+    if (!body || body->type != ATTR_GRAPH) return fail_node(g, c, TG_BAD_MODEL, "body", "is missing");
+    uint32_t n = c->in[0]->nsrc;
+    const UOp **in = NEW_N(graph_arena(g), const UOp *, c->nin + 1), **out = NEW_N(graph_arena(g), const UOp *, (uint64_t)c->nout * (n + 1) + 1), **one = NEW_N(graph_arena(g), const UOp *, c->nout + 1);
+    for (uint32_t k = 0; k < n; k++) {
+        for (uint32_t i = 0; i < c->nin; i++) {
+            if (!c->in[i] || (is_sequence(c->in[i]) && c->in[i]->nsrc != n)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is missing, or of another length");
+            in[i] = is_sequence(c->in[i]) ? c->in[i]->src[k] : c->in[i];
+        }
+        if (import_subgraph(g, c, body->graph, in, c->nin, one, c->nout) != TG_OK) return NULL;
+        for (uint32_t o = 0; o < c->nout; o++) out[o * (n + 1) + k] = one[o];
+    }
+    for (uint32_t o = 0; o < c->nout; o++) one[o] = sequence(g, out + o * (n + 1), n);
+    return outputs(g, c, one, c->nout);
+}
+
+/* ---- optionals ---- */
+
+U op_optional(Graph *g, const Ctx *c) { return c->in[0] ? c->in[0] : uop_tagged(g, sequence(g, NULL, 0), EMPTY_OPTIONAL); }
+static bool has_element(const Ctx *c) { return c->in[0] && !(c->in[0]->op == UOP_TUPLE && c->in[0]->tag == EMPTY_OPTIONAL); }
+U op_optional_has_element(Graph *g, const Ctx *c) { return uop_bool(g, has_element(c)); }
+U op_optional_get_element(Graph *g, const Ctx *c) { return has_element(c) ? c->in[0] : fail_node(g, c, TG_BAD_INPUT, c->node->in[0], "the optional is empty"); }
