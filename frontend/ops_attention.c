@@ -3,7 +3,7 @@
  * that the scheduler may join them; masks are comparisons of positions, never tables. A row without an allowed key gives zeros.
  * To add one: a function here and a row in ops.def.
  */
-#include "frontend/frontend.h"
+#include "frontend/attention.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,8 +15,7 @@ static bool ok(Graph *g) { return graph_error(g) == TG_OK; }
 
 /* ---- heads ---- */
 
-/* [batch, rows, heads * size] -> [batch, heads, rows, size] */
-static U split_heads(Graph *g, const Ctx *c, U x, int64_t heads)
+U split_heads(Graph *g, const Ctx *c, U x, int64_t heads)
 {
     if (uop_rank(x) == 4) return x;
     if (uop_rank(x) != 3) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 3 or 4", uop_rank(x));
@@ -25,7 +24,7 @@ static U split_heads(Graph *g, const Ctx *c, U x, int64_t heads)
     return permute(g, reshape(g, x, (U[]){ uop_dim(x, 0), uop_dim(x, 1), n, size }, 4), (int64_t[]){ 0, 2, 1, 3 }, 4);
 }
 
-static U join_heads(Graph *g, U x)
+U join_heads(Graph *g, U x)
 {
     if (x->op == UOP_ERROR) return x;
     U rows = permute(g, x, (int64_t[]){ 0, 2, 1, 3 }, 4);
@@ -47,8 +46,7 @@ static U both(Graph *g, U a, U b) { return !a ? b : !b ? a : and_(g, a, b); }
 static U total_of(Graph *g, U a, U b) { return !a ? b : !b ? a : add(g, a, b); }
 static U positions(Graph *g, U n) { return iota(g, n, DT_I64); }
 
-/* Key j for query i: j <= i + offset + right and j >= i + offset - left; a negative bound is none. offset: i64, [] or [batch, 1, 1, 1]. */
-static U window_mask(Graph *g, U rows, U cols, U offset, int64_t left, int64_t right)
+U window_mask(Graph *g, U rows, U cols, U offset, int64_t left, int64_t right)
 {
     U i = add(g, unsqueeze(g, positions(g, rows), 1), offset), j = positions(g, cols), mask = NULL;
     if (right >= 0) mask = le(g, j, add(g, i, uop_int(g, DT_I64, right)));
@@ -63,9 +61,7 @@ static U masked_softmax(Graph *g, U x)
     return div_(g, e, where(g, eq(g, total, K(0)), K(1), total));
 }
 
-/* The core: stages[0..3] are the scores raw, after softcap, with bias and mask, and as probabilities. */
-typedef struct { U bias, allowed; double scale, softcap; } Attend;
-static U attend(Graph *g, U q, U k, U v, const Attend *a, U stages[4])
+U attend(Graph *g, U q, U k, U v, const Attend *a, U stages[4])
 {
     U x = stages[0] = mul(g, grouped_matmul(g, q, transpose(g, k)), scalar(g, type_of(q), a->scale));
     if (x->op == UOP_ERROR) return x;
@@ -131,8 +127,7 @@ U op_attention(Graph *g, const Ctx *c)
 
 /* ---- positions ---- */
 
-/* Pairs (x1, x2) of the last axis of x [batch, rows, heads, size] turned by an angle given as cosine and sine [.., size/2]. */
-static U rotate(Graph *g, U x, U cosine, U sine, int64_t size, bool interleaved)
+U rotate(Graph *g, U x, U cosine, U sine, int64_t size, bool interleaved)
 {
     int64_t half = size / 2;
     U head = slice_i(g, x, -1, 0, size), a, b;
@@ -148,8 +143,7 @@ static U rotate(Graph *g, U x, U cosine, U sine, int64_t size, bool interleaved)
     return cat(g, (U[]){ turned, slice(g, x, -1, uop_index(g, size), dim_sub(g, uop_dim(x, 3), uop_index(g, size))) }, 2, -1);
 }
 
-/* Rows of a table; a bad index reads a neighbour, never beyond. */
-static U rows_at(Graph *g, U table, U ids)
+U rows_at(Graph *g, U table, U ids)
 {
     U last = dim_sub(g, uop_dim(table, 0), uop_index(g, 1));
     return take(g, table, clamp(g, cast(g, ids, DT_INDEX), uop_index(g, 0), last), 0);

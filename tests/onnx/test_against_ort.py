@@ -159,6 +159,13 @@ CASES = [
     ("Attention", 1, [f(2, 3, 8), f(8, 24, scale=0.4), f(24), None, f(2, 2, 2, 4, 4)], dict(num_heads=2, unidirectional=1), 2, MS),
     ("MultiHeadAttention", 1, [f(2, 5, 8), f(2, 6, 8), f(2, 6, 8)], dict(num_heads=2), 1, MS),
     ("MultiHeadAttention", 1, [f(2, 5, 8), f(2, 6, 8), f(2, 6, 8), f(24), None, f(1, 2, 5, 6)], dict(num_heads=2, scale=0.3), 1, MS),
+    ("MatMulNBits", 1, [f(2, 3, 40), C(ids(256, 6, 3, 8, dtype=np.uint8)), C(u(18))], dict(K=40, N=6, bits=4, block_size=16), 1, MS),
+    ("MatMulNBits", 1, [f(3, 64), C(ids(256, 6, 2, 16, dtype=np.uint8)), C(u(12)), C(ids(256, 6, dtype=np.uint8))], dict(K=64, N=6, bits=4, block_size=32), 1, MS),
+    ("GroupQueryAttention", 1, [f(2, 5, 64), f(2, 5, 32), f(2, 5, 32), None, None, i(4, 4, dtype=np.int32), C(np.int32(5))], dict(num_heads=4, kv_num_heads=2), 3, MS),
+    ("GroupQueryAttention", 1, [f(2, 1, 64), f(2, 1, 32), f(2, 1, 32), f(2, 2, 6, 16), f(2, 2, 6, 16), i(6, 6, dtype=np.int32), C(np.int32(7)), f(20, 8), f(20, 8)],
+     dict(num_heads=4, kv_num_heads=2, do_rotary=1), 3, MS),
+    ("GroupQueryAttention", 1, [f(1, 4, 128), None, None, f(1, 2, 3, 16), f(1, 2, 3, 16), i(6, dtype=np.int32), C(np.int32(7)), f(20, 8), f(20, 8)],
+     dict(num_heads=4, kv_num_heads=2, do_rotary=1, rotary_interleaved=1, local_window_size=3), 3, MS),
     ("RotaryEmbedding", 1, [f(2, 3, 16), i(2), f(10, 4), f(10, 4)], dict(num_heads=2), 1, MS),
     ("RotaryEmbedding", 1, [f(2, 2, 3, 8), ids(10, 2, 3), f(10, 4), f(10, 4)], dict(interleaved=1), 1, MS),
 ]

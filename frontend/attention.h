@@ -1,0 +1,16 @@
+/* What ops_attention.c lends to ops_llm.c. */
+#ifndef TG_ATTENTION_H
+#define TG_ATTENTION_H
+#include "frontend/frontend.h"
+
+U split_heads(Graph *g, const Ctx *c, U x, int64_t heads);             /* [batch, rows, heads * size] -> [batch, heads, rows, size]; of rank 4: x */
+U join_heads(Graph *g, U x);
+/* Key j for query i: j <= i + offset + right and j >= i + offset - left; a negative bound is none. offset: i64, [] or [batch, 1, 1, 1]. */
+U window_mask(Graph *g, U rows, U cols, U offset, int64_t left, int64_t right);
+/* x [batch, rows, heads, size]: its first `size` elements turned in pairs by angles given as cosine and sine, which broadcast to [.., size / 2]. */
+U rotate(Graph *g, U x, U cosine, U sine, int64_t size, bool interleaved);
+U rows_at(Graph *g, U table, U ids);                                   /* rows of a table; a bad index reads a neighbour, never beyond */
+/* q [b,h,n,d], k and v [b,h/groups,m,d]: softmax(q k * scale, capped, plus bias, where allowed) v. stages[0..3]: scores raw, after softcap, with bias and mask, probabilities. */
+typedef struct { U bias, allowed; double scale, softcap; } Attend;
+U attend(Graph *g, U q, U k, U v, const Attend *a, U stages[4]);
+#endif
