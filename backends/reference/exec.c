@@ -173,12 +173,24 @@ static void reduce(Exec *e, const UOp *u, int64_t *out)
     for (uint32_t l = 0; l < n && real; l++) out[l] = scalar_of(dtype_round(t, scalar_real(out[l])));
 }
 
-uint32_t ref_lanes(const UOp *u) { return (uint32_t)uop_numel(u); }
+/* What most instructions are, without uop_eval's many cases. A sum or product of floats in double, rounded again, is the float sum or product. */
+static bool simple_alu(const UOp *u, const int64_t *a, const int64_t *b, int64_t *out)
+{
+    bool f32 = u->dtype == DT_F32, wide = u->dtype == DT_INDEX || u->dtype == DT_I64;
+    if (u->op == UOP_ADD && f32) *out = scalar_of((float)(scalar_real(*a) + scalar_real(*b)));
+    else if (u->op == UOP_MUL && f32) *out = scalar_of((float)(scalar_real(*a) * scalar_real(*b)));
+    else if (u->op == UOP_ADD && wide) *out = (int64_t)((uint64_t)*a + (uint64_t)*b);
+    else if (u->op == UOP_MUL && wide) *out = (int64_t)((uint64_t)*a * (uint64_t)*b);
+    else return false;
+    return f32 ? scalar_real(*out) == scalar_real(*out) : true;             /* NaNs are made equal by uop_eval */
+}
 
 bool ref_alu(const UOp *u, const int64_t *const *src, int64_t *out)
 {
     int64_t v[3] = { 0 };
-    for (uint32_t l = 0; l < ref_lanes(u); l++) {
+    uint32_t lanes = ref_lanes(u);
+    if (lanes == 1 && u->nsrc == 2 && simple_alu(u, src[0], src[1], out)) return true;
+    for (uint32_t l = 0; l < lanes; l++) {
         for (uint32_t k = 0; k < u->nsrc; k++) v[k] = src[k][ref_lanes(u->src[k]) == 1 ? 0 : l];
         if (u->op == UOP_BITCAST) out[l] = scalar_bitcast((DType)u->src[0]->dtype, (DType)u->dtype, v[0]);
         else if (!uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out[l])) return false;

@@ -11,10 +11,10 @@
 
 enum { SPECIALS_MAX = 6, THREADS_MAX = 1024, WARP = 32, LANES_MAX = 16 };
 
-typedef struct { int64_t *value; bool defined; } Reg;
 typedef struct {
-    Reg *reg;
-    void **memory;
+    int64_t *value;                 /* by place */
+    bool *defined;                  /* by place of a value's first lane */
+    void **memory;                  /* REG, by place of the BUFFER */
     uint32_t pc, shuffles;
     bool done, waits;               /* waits: at a SHUFFLE, its value shown */
     int64_t special[SPECIALS_MAX], shown[2][LANES_MAX];
@@ -26,8 +26,8 @@ typedef struct {
     Arena *arena;
     const UOp *const *line;
     uint32_t count, *other;         /* by position: RANGE <-> END, IF -> ENDIF */
-    uint32_t *id, ids;              /* dense numbers of the nodes that the line uses, by id */
-    void **local;                   /* by dense number */
+    uint32_t *place, places;        /* where a node's lanes stand among a thread's values, by id */
+    void **local;                   /* LOCAL, by place of the BUFFER */
     const UOp *special[SPECIALS_MAX];
     int64_t size[SPECIALS_MAX];
     uint32_t nspecial;
@@ -55,8 +55,8 @@ static const int64_t *operand(Machine *m, Thread *t, const UOp *u)
 {
     static const int64_t zeros[1];
     if (u->op == UOP_CONST) return &u->arg.i;
-    Reg *r = &t->reg[m->id[u->id]];
-    if (r->defined) return r->value;
+    uint32_t at = m->place[u->id];
+    if (t->defined[at]) return &t->value[at];
     broken(m, TG_INTERNAL, "an operand is not defined here", u, 0);
     return zeros;
 }
@@ -72,7 +72,7 @@ static void *memory(Machine *m, Thread *t, const UOp *b, int64_t *count)
         return m->mem[b->arg.i].data;
     }
     if (b->op != UOP_BUFFER) return NULL;
-    void **p = buffer_space(b) == SPACE_REG ? &t->memory[m->id[b->id]] : &m->local[m->id[b->id]];
+    void **p = buffer_space(b) == SPACE_REG ? &t->memory[m->place[b->id]] : &m->local[m->place[b->id]];
     *count = uop_numel(b);
     if (!*p) *p = arena_alloc(m->arena, (size_t)(*count * dtype_size(b->dtype)) + 1);
     return *p;
@@ -154,26 +154,24 @@ static void compute(Machine *m, Thread *t, const UOp *u, int64_t *out)
 
 static void define(Machine *m, Thread *t, const UOp *u)
 {
-    Reg *r = &t->reg[m->id[u->id]];
-    if (!r->value) r->value = arena_alloc(m->arena, ref_lanes(u) * sizeof *r->value + 8);
-    compute(m, t, u, r->value);
-    r->defined = true;
+    uint32_t at = m->place[u->id];
+    compute(m, t, u, &t->value[at]);
+    t->defined[at] = true;
 }
 
 /* Values made inside a block are unknown behind it. */
 static void leave(Machine *m, Thread *t, uint32_t from, uint32_t to)
 {
-    for (uint32_t i = from; i < to; i++) t->reg[m->id[m->line[i]->id]].defined = false;
+    for (uint32_t i = from; i < to; i++) t->defined[m->place[m->line[i]->id]] = false;
 }
 
 static void enter_loop(Machine *m, Thread *t, const UOp *r, int64_t i)
 {
-    Reg *v = &t->reg[m->id[r->id]];
-    if (!v->value) v->value = arena_alloc(m->arena, 8);
+    uint32_t at = m->place[r->id];
     bool more = i < *operand(m, t, r->src[0]);
     uint32_t end = i == 0 ? m->other[t->pc] : t->pc, begin = m->other[end];
-    v->value[0] = i;
-    v->defined = more;
+    t->value[at] = i;
+    t->defined[at] = more;
     if (more) t->pc = begin + 1;
     else leave(m, t, begin, end), t->pc = end + 1;
 }
@@ -181,17 +179,15 @@ static void enter_loop(Machine *m, Thread *t, const UOp *r, int64_t i)
 /* First visit: shows the value (true: stop here). Second: takes the neighbour's. */
 static bool shuffle(Machine *m, Thread *t, const UOp *u)
 {
-    uint32_t lanes = ref_lanes(u), side = t->shuffles & 1, me = (uint32_t)(t - m->thread), other = me ^ (uint32_t)u->arg.i;
-    Reg *r = &t->reg[m->id[u->id]];
+    uint32_t lanes = ref_lanes(u), side = t->shuffles & 1, me = (uint32_t)(t - m->thread), other = me ^ (uint32_t)u->arg.i, at = m->place[u->id];
     if (lanes > LANES_MAX) broken(m, TG_UNSUPPORTED, "too many lanes", u, lanes);
     if (u->arg.i >= WARP || other >= m->nthread) broken(m, TG_INTERNAL, "no such neighbour", u, other);
     if (m->status) return false;
     t->waits = !t->waits;
     if (t->waits) return memcpy(t->shown[side], operand(m, t, u->src[0]), lanes * sizeof(int64_t)), true;
     if (m->thread[other].shuffles + m->thread[other].waits < t->shuffles + 1) broken(m, TG_INTERNAL, "a neighbour does not take part", u, other);
-    if (!r->value) r->value = arena_alloc(m->arena, lanes * sizeof(int64_t));
-    memcpy(r->value, m->thread[other].shown[side], lanes * sizeof(int64_t));
-    r->defined = true;
+    memcpy(&t->value[at], m->thread[other].shown[side], lanes * sizeof(int64_t));
+    t->defined[at] = true;
     t->shuffles++;
     t->pc++;
     return false;
@@ -207,7 +203,7 @@ static bool run(Machine *m, Thread *t)
         case UOP_RANGE: enter_loop(m, t, u, 0); break;
         case UOP_END: {
             const UOp *r = m->line[m->other[t->pc]];
-            enter_loop(m, t, r, t->reg[m->id[r->id]].value[0] + 1);
+            enter_loop(m, t, r, t->value[m->place[r->id]] + 1);
             break;
         }
         case UOP_IF:
@@ -230,10 +226,11 @@ static bool run(Machine *m, Thread *t)
 
 /* ---- preparation ---- */
 
-static uint32_t number(Machine *m, const UOp *u)
+static void give_place(Machine *m, const UOp *u)
 {
-    if (!m->id[u->id]) m->id[u->id] = ++m->ids;
-    return m->id[u->id];
+    if (m->place[u->id]) return;
+    m->place[u->id] = m->places + 1;
+    m->places += u->op == UOP_BUFFER || u->op == UOP_PARAM ? 1 : ref_lanes(u) + 1;
 }
 
 static bool match_blocks(Machine *m)
@@ -241,9 +238,9 @@ static bool match_blocks(Machine *m)
     uint32_t *stack = NEW_N(m->arena, uint32_t, m->count + 1), top = 0;
     for (uint32_t i = 0; i < m->count; i++) {
         const UOp *u = m->line[i];
-        number(m, u);
-        for (uint32_t k = 0; k < u->nsrc; k++) number(m, u->src[k]), number(m, base_of(u->src[k]));
-        if (is_address(u) && u->op == UOP_SHRINK) number(m, u->src[1]->src[0]);
+        give_place(m, u);
+        for (uint32_t k = 0; k < u->nsrc; k++) give_place(m, u->src[k]), give_place(m, base_of(u->src[k]));
+        if (is_address(u) && u->op == UOP_SHRINK) give_place(m, u->src[1]->src[0]);
         if (u->op == UOP_SPECIAL && m->nspecial < SPECIALS_MAX) m->special[m->nspecial++] = u;
         if (u->op == UOP_RANGE || u->op == UOP_IF) stack[top++] = i;
         if (u->op != UOP_END && u->op != UOP_ENDIF) continue;
@@ -261,7 +258,8 @@ static bool match_blocks(Machine *m)
 static Thread *threads_new(Machine *m, uint32_t n)
 {
     Thread *t = NEW_N(m->arena, Thread, n);
-    for (uint32_t i = 0; i < n; i++) t[i] = (Thread){ .reg = NEW_N(m->arena, Reg, m->ids + 1), .memory = NEW_N(m->arena, void *, m->ids + 1) };
+    uint32_t size = m->places + 1;
+    for (uint32_t i = 0; i < n; i++) t[i] = (Thread){ .value = NEW_N(m->arena, int64_t, size), .defined = NEW_N(m->arena, bool, size), .memory = NEW_N(m->arena, void *, size) };
     return t;
 }
 
@@ -289,7 +287,7 @@ static void run_group(Machine *m, int64_t group)
     Thread *t = threads_new(m, (uint32_t)n);
     m->thread = t;
     m->nthread = (uint32_t)n;
-    m->local = NEW_N(m->arena, void *, m->ids + 1);
+    m->local = NEW_N(m->arena, void *, m->places + 1);
     for (int64_t i = 0; i < n; i++) {
         int64_t rest[2] = { group, i };
         for (uint32_t k = 0; k < m->nspecial; k++) {
@@ -311,7 +309,7 @@ TgStatus ref_exec_linear(const Kernel *k, const RefMem *mem, const int64_t *vars
     Machine m = { .k = k, .mem = mem, .vars = vars, .arena = arena_new(), .line = k->linear->src, .count = k->linear->nsrc };
     int64_t groups = 1;
     m.other = NEW_N(m.arena, uint32_t, m.count + 1);
-    m.id = NEW_N(m.arena, uint32_t, graph_count(k->g));
+    m.place = NEW_N(m.arena, uint32_t, graph_count(k->g));
     if (match_blocks(&m)) {
         measure(&m);
         for (uint32_t i = 0; i < m.nspecial; i++)
