@@ -15,6 +15,7 @@ static const Verb verbs[] = {
     { "info",  verb_info,  true,  "inputs, outputs, free dimensions, opset, operators with counts, parameters" },
     { "check", verb_check, true,  "is the model valid, and what in it is not supported; nothing runs" },
     { "tune",  verb_tune,  true,  "searches kernels for --tune SECONDS" },
+    { "profile", verb_profile, true, "every kernel timed alone: launches, time, flops, bytes, its OptOps" },
     { "dump",  verb_dump,  true,  "what a stage made: --stage NAME, --kernel NAME" },
     { "test",  NULL,       false, "DIR...: every model folder below, each in a child, with its data sets; .tar.gz too; --junit FILE" },
     { "ops",   verb_ops,   false, "every operator, version and domain that is covered" },
@@ -26,7 +27,7 @@ static void help(void)
 {
     char text[2048];
     int n = snprintf(text, sizeof text, "tgrun [VERB] MODEL [options]\n\nverbs (run, when left out; a model file named \"check\" is ./check):\n");
-    for (int i = 0; i < VERBS; i++) n += snprintf(text + n, sizeof text - (size_t)n, "  %-8s%s\n", verbs[i].name, verbs[i].help);
+    for (int i = 0; i < VERBS; i++) n += snprintf(text + n, sizeof text - (size_t)n, "  %-9s%s\n", verbs[i].name, verbs[i].help);
     args_help(PROGRAM_TGRUN, text);
     puts("\nexit: 0 good, 1 an output differs, 2 usage, 3 bad model, 4 bad input, 5 unsupported, 6 a limit, 7 cache or compiler, 8 device, 9 our own error, 124 time limit");
 }

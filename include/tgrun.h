@@ -139,6 +139,16 @@ TG_API TgStatus tg_device(const TgOptions *options, char name[128], char feature
 /** Searches kernels of the prepared plan for that long (see TgOptions.progress). */
 TG_API TgStatus tg_tune(TgSession *session, double seconds, int32_t beam);
 
+/** One kernel of a run, timed alone. flops and bytes are a launch's; options: the OptOps that it got. */
+typedef struct {
+    char name[64], options[512];
+    int64_t launches, flops, bytes;
+    double seconds;
+} TgKernelTime;
+
+/** Times every kernel of the program that was prepared last. */
+TG_API TgStatus tg_profile(TgSession *session, void (*emit)(void *user, const TgKernelTime *row), void *user);
+
 /** Calls emit once a line of text of what a stage makes for these inputs (as for tg_prepare); compiles and runs nothing.
  *  stage: as `tgrun dump --stage` names them; kernel: NULL for all. */
 TG_API TgStatus tg_dump(TgSession *session, const TgTensor *inputs, int32_t count, const char *stage, const char *kernel, void (*emit)(void *user, const char *text), void *user);
