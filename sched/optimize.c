@@ -8,7 +8,7 @@
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 
-static const char *const opt_name[OPT_COUNT] = { "SPLIT", "PADTO", "SWAP", "NOLOCALS", "TC", "PACK", "STAGE" };
+static const char *const opt_name[OPT_COUNT] = { "SPLIT", "PADTO", "SWAP", "NOLOCALS", "TC", "PACK", "STAGE", "NEST" };
 static const char *const target_name[AXIS_COUNT] = {
     [AXIS_GLOBAL] = "GLOBAL", [AXIS_LOCAL] = "LOCAL", [AXIS_WARP] = "WARP", [AXIS_THREAD] = "THREAD", [AXIS_LOOP] = "LOOP", [AXIS_REDUCE] = "REDUCE",
     [AXIS_GROUP_REDUCE] = "GROUP_REDUCE", [AXIS_UPCAST] = "UPCAST", [AXIS_UNROLL] = "UNROLL",
@@ -257,6 +257,31 @@ static TgStatus swap(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t
     return TG_OK;
 }
 
+/* REDUCE(v; outer.., axis..) becomes REDUCE(REDUCE(v; axis..); outer..): each round of the outer loops has a sum of its own, so that a long sum rounds like a short one. */
+static TgStatus nest(Kernel *k, const UOp *r)
+{
+    Arena *a = arena_new();
+    uint32_t count;
+    bool done = false;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count), **map = NEW_N(a, const UOp *, k->root->id + 1), *src[72];
+    for (uint32_t i = 0; i < count; i++) {
+        const UOp *u = order[i];
+        uint32_t at = 0;
+        for (uint32_t s = 0; s < u->nsrc; s++) {
+            src[s] = map[u->src[s]->id];
+            if (s > 1 && u->src[s] == r && u->op == UOP_REDUCE && !u->arg.blob) at = s;
+        }
+        if (at) {
+            const UOp *inner = uop_reduce_ranges(k->g, (Op)u->arg.i, src[0], src + at, u->nsrc - at);
+            map[u->id] = uop_reduce_ranges(k->g, (Op)u->arg.i, inner, src + 1, at - 1);
+            done = true;
+        } else map[u->id] = uop_with(k->g, u, src);
+    }
+    k->root = map[k->root->id];
+    arena_free(a);
+    return done ? TG_OK : fail(TG_USAGE, "optops: NEST of an axis that is no inner axis of a reduce");
+}
+
 /* THREAD loops lie outside of all others: the caller runs a part of them. */
 static bool threads_outermost(Kernel *k)
 {
@@ -286,6 +311,7 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
         if (o->kind == OPT_SPLIT) TRY(split(k, o, axis, n));
         else if (o->kind == OPT_PADTO) TRY(padto(k, o, axis));
         else if (o->kind == OPT_SWAP) TRY(swap(k, o, axis, n));
+        else if (o->kind == OPT_NEST) TRY(nest(k, axis[o->axis]));
         else return fail(TG_USAGE, "optops: %s is not covered on %s", opt_name[o->kind], t->kind);
     }
     if (!threads_outermost(k)) {

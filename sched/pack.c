@@ -52,10 +52,13 @@ static const UOp *grow(const Uses *s, const UOp *e)
     return e;
 }
 
+static bool is_sum(const UOp *u) { return u->op == UOP_REDUCE && u->arg.i == UOP_ADD && !u->arg.blob; }
+
 /* MUL(REDUCE(ADD, MUL(e, other)), c), c constant and within e's ranges: returns that MUL. */
 static const UOp *scaled_sum(const Uses *s, const UOp *e, const UOp **product, const UOp **factor)
 {
-    const UOp *m = only_user(s, e), *r = m && m->op == UOP_MUL ? only_user(s, m) : NULL, *scaled = r && r->op == UOP_REDUCE && r->arg.i == UOP_ADD && !r->arg.blob ? only_user(s, r) : NULL;
+    const UOp *m = only_user(s, e), *r = m && m->op == UOP_MUL ? only_user(s, m) : NULL, *scaled = r && is_sum(r) ? only_user(s, r) : NULL;
+    for (; scaled && is_sum(scaled); scaled = only_user(s, r)) r = scaled;
     if (!scaled || scaled->op != UOP_MUL || !dtype_is_float((DType)scaled->dtype)) return NULL;
     *product = m;
     *factor = scaled->src[scaled->src[0] == r];
