@@ -4,9 +4,22 @@
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 
+/* An output lies in memory: a scalar constant or a size is stored by a kernel of its own. */
+static const UOp *store_scalars(Graph *g, const UOp *sink)
+{
+    const UOp **src = NEW_N(graph_arena(g), const UOp *, sink->nsrc + 1);
+    for (uint32_t k = 0; k < sink->nsrc; k++) {
+        const UOp *u = sink->src[k];
+        bool leaf = u->op == UOP_CONST || u->op == UOP_IOTA || u->op == UOP_DEFINE_VAR || u->op == UOP_BIND;
+        src[k] = leaf ? UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, u) : u;
+    }
+    return uop_with(g, sink, src);
+}
+
 TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t)
 {
     (void)t;
     *out = graph_rewrite(g, sink, rules_movement(), 0, NULL);
+    if (graph_error(g) == TG_OK) *out = store_scalars(g, *out);
     return graph_error(g);
 }
