@@ -67,11 +67,26 @@ int64_t host_key(DType t, const void *p, int64_t i)
 
 /* ---- NonZero ---- */
 
+/* Bytes of bools are mostly 0: eight are skipped at once. */
+static int64_t nonzero_bytes(const uint8_t *p, int64_t numel, int64_t *out)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < numel; i++) {
+        uint64_t eight;
+        while (i + 8 <= numel && (memcpy(&eight, p + i, 8), !eight)) i += 8;
+        if (i == numel || !p[i]) continue;
+        if (out) out[n] = i;
+        n++;
+    }
+    return n;
+}
+
 static bool is_nonzero(DType t, const void *p, int64_t i) { return dtype_is_float(t) ? host_float(t, p, i) != 0 : scalar_load(t, p, i) != 0; }
 
 int64_t nonzero_find(int dtype, const void *data, int64_t numel, int64_t *out)
 {
     int64_t n = 0;
+    if (dtype_size((DType)dtype) == 1) return nonzero_bytes(data, numel, out);
     for (int64_t i = 0; i < numel; i++) {
         if (!is_nonzero((DType)dtype, data, i)) continue;
         if (out) out[n] = i;
@@ -152,14 +167,25 @@ static TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars
 
 /* ---- ScatterND, ScatterElements ---- */
 
+static void copy_one(int64_t size, char *out, const char *from)
+{
+    switch (size) {
+    case 1: *out = *from; break;
+    case 2: memcpy(out, from, 2); break;
+    case 4: memcpy(out, from, 4); break;
+    default: memcpy(out, from, 8); break;
+    }
+}
+
 static void combine(ScatterOp op, DType t, char *out, int64_t i, const char *update, int64_t j)
 {
+    int64_t size = dtype_size(t);
     if (op == SCATTER_SET) {
-        memcpy(out + i * dtype_size(t), update + j * dtype_size(t), (size_t)dtype_size(t));
+        copy_one(size, out + i * size, update + j * size);
     } else if (op == SCATTER_MAX || op == SCATTER_MIN) {
         int64_t a = host_key(t, out, i), b = host_key(t, update, j);
         bool take = op == SCATTER_MAX ? b > a : (b < a && a != INT64_MAX) || b == INT64_MAX;
-        if (take) combine(SCATTER_SET, t, out, i, update, j);
+        if (take) copy_one(size, out + i * size, update + j * size);
     } else if (dtype_is_float(t)) {
         double a = host_float(t, out, i), b = host_float(t, update, j);
         scalar_store(t, out, i, scalar_of(op == SCATTER_ADD ? a + b : a * b));
@@ -192,18 +218,23 @@ static TgStatus scatter_nd(const HostCall *call, void *const *args, int64_t *var
     return TG_OK;
 }
 
-/* Element j of the updates goes to its own place, but for the axis, where the index tells. */
+/* Element j of the updates goes to its own place, but for the axis, where the index tells. at: of the present place, without the axis' share. */
 static TgStatus scatter_elements(const HostCall *call, void *const *args, int64_t *vars, ScatterOp op, uint32_t axis)
 {
     const HostTensor *x = &call->tensor[0], *idx = &call->tensor[1];
     uint32_t rank = x->shape->rank;
-    int64_t n = host_product(call, 1, 0, rank, vars), from[rank + 1], to[rank + 1];
-    for (uint32_t k = 0; k < rank; k++) from[k] = host_dim(call, 1, k, vars), to[k] = host_dim(call, 0, k, vars);
+    int64_t n = host_product(call, 1, 0, rank, vars), size = host_dim(call, 0, axis, vars), along = host_product(call, 0, axis + 1, rank, vars), at = 0;
+    int64_t count[rank + 1], step[rank + 1], now[rank + 1];
+    for (uint32_t k = 0; k < rank; k++) count[k] = host_dim(call, 1, k, vars), step[k] = k == axis ? 0 : host_product(call, 0, k + 1, rank, vars), now[k] = 0;
     for (int64_t j = 0; j < n; j++) {
-        int64_t v = scalar_load(idx->dtype, args[1], j), at = 0, step = 1, rest = j;
-        if (v < -to[axis] || v >= to[axis]) return bad_index(v, to[axis]);
-        for (uint32_t k = rank; k-- > 0; step *= to[k], rest /= from[k]) at += step * (k != axis ? rest % from[k] : v < 0 ? v + to[axis] : v);
-        combine(op, x->dtype, args[3], at, args[2], j);
+        int64_t v = idx->dtype == DT_I64 ? ((const int64_t *)args[1])[j] : ((const int32_t *)args[1])[j];
+        if (v < -size || v >= size) return bad_index(v, size);
+        combine(op, x->dtype, args[3], at + (v < 0 ? v + size : v) * along, args[2], j);
+        for (uint32_t k = rank; k-- > 0; now[k] = 0) {
+            at += step[k];
+            if (++now[k] < count[k]) break;
+            at -= step[k] * count[k];
+        }
     }
     return TG_OK;
 }

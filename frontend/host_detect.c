@@ -14,13 +14,58 @@ static Box box_at(const float *p, bool centre)
     return (Box){ fminf(p[1], p[3]), fminf(p[0], p[2]), fmaxf(p[1], p[3]), fmaxf(p[0], p[2]) };
 }
 
-static bool overlaps(Box a, Box b, float limit)
+/* Boxes that were kept, side by side, so that a new one meets several at once. */
+typedef struct { float *x0, *y0, *x1, *y1, *area; } Kept;
+enum { BLOCK = 32 };
+
+static bool meets_block(const Kept *k, int64_t from, int64_t to, Box b, float area, float limit)
 {
-    float w = fminf(a.x1, b.x1) - fmaxf(a.x0, b.x0), h = fminf(a.y1, b.y1) - fmaxf(a.y0, b.y0);
-    float area_a = (a.x1 - a.x0) * (a.y1 - a.y0), area_b = (b.x1 - b.x0) * (b.y1 - b.y0);
-    if (!(w > 0 && h > 0) || area_a <= 0 || area_b <= 0) return false;
-    float both = w * h, either = area_a + area_b - both;
-    return either > 0 && both / either > limit;
+    int found = 0;
+#pragma omp simd reduction(| : found)
+    for (int64_t i = from; i < to; i++) {
+        float w = (b.x1 < k->x1[i] ? b.x1 : k->x1[i]) - (b.x0 > k->x0[i] ? b.x0 : k->x0[i]), h = (b.y1 < k->y1[i] ? b.y1 : k->y1[i]) - (b.y0 > k->y0[i] ? b.y0 : k->y0[i]);
+        float both = w * h, either = area + k->area[i] - both;
+        found |= (w > 0) & (h > 0) & (area > 0) & (k->area[i] > 0) & (either > 0) & (both / either > limit);
+    }
+    return found;
+}
+
+static bool meets_any(const Kept *k, int64_t from, int64_t to, Box b, float limit)
+{
+    float area = (b.x1 - b.x0) * (b.y1 - b.y0);
+    for (int64_t i = from; i < to; i += BLOCK)
+        if (meets_block(k, i, i + BLOCK < to ? i + BLOCK : to, b, area, limit)) return true;
+    return false;
+}
+
+static void keep(Kept *k, int64_t i, Box b)
+{
+    k->x0[i] = b.x0, k->y0[i] = b.y0, k->x1[i] = b.x1, k->y1[i] = b.y1;
+    k->area[i] = (b.x1 - b.x0) * (b.y1 - b.y0);
+}
+
+/* Strips of x at least as wide as any box: a box meets only those that begin in its own strip or one beside it. */
+enum { STRIPS = 1024 };
+typedef struct { double begin, width; int64_t first[STRIPS + 1], end[STRIPS]; } Strips;
+
+static int64_t strip_of(const Strips *s, Box b) { return s->width > 0 ? (int64_t)fmin(fmax(((double)b.x0 - s->begin) / s->width, 0), STRIPS - 1) : 0; }
+
+/* Room in each strip for the candidates that begin there. Without finite bounds there is one strip. */
+static void make_strips(Strips *s, const float *boxes, const HostItem *item, int64_t count, bool centre)
+{
+    double low = INFINITY, high = -INFINITY, widest = 0;
+    bool finite = true;
+    memset(s, 0, sizeof *s);
+    for (int64_t i = 0; i < count; i++) {
+        Box b = box_at(boxes + item[i].index * 4, centre);
+        finite = finite && isfinite(b.x0) && isfinite(b.x1);
+        low = fmin(low, (double)b.x0), high = fmax(high, (double)b.x0), widest = fmax(widest, (double)b.x1 - (double)b.x0);
+    }
+    s->begin = low;
+    s->width = finite && count ? fmax(widest * 1.001, (high - low) / (STRIPS - 1)) : 0;
+    for (int64_t i = 0; i < count; i++) s->first[strip_of(s, box_at(boxes + item[i].index * 4, centre)) + 1]++;
+    for (int i = 0; i < STRIPS; i++) s->first[i + 1] += s->first[i];
+    memcpy(s->end, s->first, sizeof s->end);
 }
 
 static int64_t candidates(HostItem *item, const float *score, int64_t n, float least)
@@ -38,11 +83,18 @@ typedef struct { int64_t limit; float iou, least; bool centre; } Nms;
 static int64_t suppress(const Nms *s, const float *boxes, const float *score, int64_t n, HostItem *item)
 {
     int64_t count = candidates(item, score, n, s->least), kept = 0;
+    float *room = (float *)(item + n);
+    Kept k = { room, room + n, room + 2 * n, room + 3 * n, room + 4 * n };
+    Strips strips;
+    make_strips(&strips, boxes, item, count, s->centre);
     for (int64_t i = 0; i < count && kept < s->limit; i++) {
         Box b = box_at(boxes + item[i].index * 4, s->centre);
-        int64_t k = 0;
-        while (k < kept && !overlaps(b, box_at(boxes + item[k].index * 4, s->centre), s->iou)) k++;
-        if (k == kept) item[kept++] = item[i];
+        int64_t at = strip_of(&strips, b);
+        bool met = false;
+        for (int64_t t = at ? at - 1 : 0; t <= at + 1 && t < STRIPS && !met; t++) met = meets_any(&k, strips.first[t], strips.end[t], b, s->iou);
+        if (met) continue;
+        item[kept++] = item[i];
+        keep(&k, strips.end[at]++, b);
     }
     return kept;
 }
@@ -53,7 +105,7 @@ TgStatus host_nms(const HostCall *call, void *const *args, int64_t *vars)
     const NmsAttr *a = custom_attr(call->call->src[0], NULL);
     int64_t batch = host_dim(call, 1, 0, vars), classes = host_dim(call, 1, 1, vars), n = host_dim(call, 1, 2, vars), *out = host_result(call, args, 0), count = 0;
     Nms s = { *(const int64_t *)args[2], *(const float *)args[3], *(const float *)args[4], a->centre };
-    HostItem *item = host_scratch((size_t)(n + 1) * sizeof *item);
+    HostItem *item = host_scratch((size_t)(n + 1) * (sizeof *item + 5 * sizeof(float)));
     for (int64_t b = 0; b < batch; b++)
         for (int64_t k = 0; k < classes; k++) {
             int64_t kept = suppress(&s, (const float *)args[0] + b * n * 4, (const float *)args[1] + (b * classes + k) * n, n, item);

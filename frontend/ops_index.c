@@ -290,6 +290,12 @@ static U scatter_chain(Graph *g, U data, U updates, U at, ScatterOp op)
     return data;
 }
 
+static bool index_type_ok(Graph *g, const Ctx *c)
+{
+    DType t = (DType)c->in[1]->dtype;
+    return t == DT_I32 || t == DT_I64 || (fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "is of type %s; wanted i32 or i64", dtype_name(t)), false);
+}
+
 static U scatter_host(Graph *g, const Ctx *c, ScatterOp op, int64_t axis)
 {
     U arg[3] = { c->in[0], c->in[1], c->in[2] };
@@ -325,7 +331,7 @@ U op_scatter_nd(Graph *g, const Ctx *c)
     U x = c->in[0], idx = c->in[1], updates = c->in[2];
     uint32_t n = 0, rank = uop_rank(idx);
     ScatterOp op;
-    if (!scatter_op(g, c, &op)) return NULL;
+    if (!scatter_op(g, c, &op) || !index_type_ok(g, c)) return NULL;
     int64_t depth = rank && uop_is_const(uop_dim(idx, rank - 1)) ? uop_size(idx, rank - 1) : -1, places = 1, slice = 1, rows = 1;
     if (depth < 1 || depth > uop_rank(x)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "%lld indices a row; the data have rank %u", (long long)depth, uop_rank(x));
     if (uop_rank(updates) != rank - 1 + uop_rank(x) - depth) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "rank %u does not fit", uop_rank(updates));
@@ -362,7 +368,7 @@ U op_scatter_elements(Graph *g, const Ctx *c)
     uint32_t n = 0;
     int64_t axis;
     ScatterOp op;
-    if (!scatter_op(g, c, &op) || !axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
+    if (!scatter_op(g, c, &op) || !index_type_ok(g, c) || !axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
     if (uop_rank(idx) != uop_rank(x) || idx->shape != updates->shape) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "its shape does not fit");
     for (uint32_t k = 0; k < uop_rank(x); k++)
         if (k != axis && uop_size(idx, k) > uop_size(x, k)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "axis %u is longer than that of the data", k);

@@ -38,12 +38,27 @@ static TgStatus bind_host_steps(Plan *p)
     return TG_OK;
 }
 
+/* A size that the data tell must be found by a step. */
+static TgStatus check_sizes(Program *p)
+{
+    const Plan *plan = p->plan;
+    bool *set = NEW_N(p->arena, bool, plan->nvar + 1);
+    for (uint32_t i = 0; i < plan->nstep; i++) {
+        const Step *s = &plan->step[i];
+        for (uint32_t k = 0; s->kind == STEP_HOST && k < s->call->call->src[0]->nsrc; k++) set[s->call->var[k]] = true;
+    }
+    for (uint32_t k = 0; k < plan->nvar; k++)
+        if (!set[k] && *plan->var_name[k] != '#') return fail(TG_UNSUPPORTED, "size '%s' is used, but nothing that finds it is", plan->var_name[k]);
+    return TG_OK;
+}
+
 static TgStatus make_plan(Program *p, const Choice *c, Dump *dump)
 {
     TRY(sched_schedule(&p->schedule, p->imported.g, p->imported.sink, c->target, dump));
     TRY(sched_optimize(p->schedule, c->target, choose, (void *)(uintptr_t)c, dump));
     TRY(plan_make(&p->plan, p->schedule, c->target));
     TRY(bind_host_steps(p->plan));
+    TRY(check_sizes(p));
     if (dump && !strcmp(dump->stage, "plan")) plan_print(dump->text, p->plan);
     p->vars = NEW_N(p->arena, int64_t, p->plan->nvar + 1);
     if (p->plan->nvar) memcpy(p->vars, p->plan->var_value, sizeof *p->vars * p->plan->nvar);

@@ -220,10 +220,12 @@ static void needs(Linker *l, uint32_t at, uint32_t before)
 static void link_piece(Linker *l, uint32_t at, const UOp *root, uint32_t *const *writer)
 {
     const Piece *p = &l->piece[at];
-    uint32_t n, count = p->call ? p->call->nsrc - 1 : 1;
-    const UOp **from = NEW_N(l->arena, const UOp *, count + 1);
-    from[0] = root;
-    for (uint32_t k = 0; p->call && k < count; k++) from[k] = memory_of(l->r, p->call->src[k + 1]);
+    uint32_t n, count = 1, results = p->call ? l->r->nnode : 0;
+    const UOp **from = NEW_N(l->arena, const UOp *, (p->call ? p->call->nsrc : 0) + 65);
+    from[0] = p->call ? p->call->src[0] : root;                             /* with the bodies of a loop or branch */
+    for (uint32_t k = 1; p->call && k < p->call->nsrc; k++) from[count++] = memory_of(l->r, p->call->src[k]);
+    for (uint32_t id = p->call ? p->call->id : 0, more = 0; id < results && more < 64; id++)
+        if (graph_node(l->r->g, id)->op == UOP_GETTUPLE && graph_node(l->r->g, id)->src[0] == p->call) from[count++] = graph_node(l->r->g, id)->src[1], more++;     /* sizes */
     const UOp **order = uop_toposort(l->r->g, from, count, l->arena, &n);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];

@@ -1,0 +1,190 @@
+/* Host functions by hand: odd sizes, ties, duplicates, nothing found, results that nobody reads, indices that are out of range. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/host.h"
+#include "graph/custom.h"
+#include "sched/plan.h"
+#include "tests/test.h"
+
+typedef struct { DType t; uint32_t rank; int64_t shape[3]; void *data; } Value;
+enum { VALUES = 8, MOST = 64 };
+
+static Graph *g;
+static int64_t found;
+
+static TgStatus call(const char *name, const void *attr, size_t attr_size, const Value *in, uint32_t nin, const Value *out, uint32_t nout)
+{
+    HostTensor tensor[VALUES];
+    void *args[VALUES];
+    uint32_t result[VALUES], kept = 0, var = 0;
+    const UOp *arg[VALUES];
+    for (uint32_t k = 0; k < nin + nout; k++) {
+        const Value *v = k < nin ? &in[k] : &out[k - nin];
+        const UOp *dim[3];
+        for (uint32_t a = 0; a < v->rank; a++) dim[a] = uop_index(g, v->shape[a]);
+        if (k < nin) arg[k] = uop_param(g, v->t, dim, v->rank, k);
+        if (!v->data) continue;
+        uint32_t at = k < nin ? k : nin + kept;
+        tensor[at] = (HostTensor){ v->t, graph_shape(g, dim, v->rank) };
+        args[at] = v->data;
+        if (k >= nin) result[kept++] = k - nin;
+    }
+    const UOp *c = call_new(g, custom_new(g, name, attr, attr_size, NULL, 0), arg, nin);
+    found = -1;
+    return host_find(name)->fn(&(HostCall){ c, NULL, tensor, nin, kept, result, &var }, args, &found);
+}
+
+static void test_nonzero(void **state)
+{
+    (void)state;
+    float x[2][5] = { { 0, 1, -0.f, NAN, 0 }, { 2, 0, 0, 0, -3 } };
+    uint8_t bits[19] = { [3] = 1, [8] = 1, [16] = 1, [18] = 1 };
+    int64_t at[MOST];
+    assert_int_equal(call("nonzero", NULL, 0, (Value[]){ { DT_F32, 2, { 2, 5 }, x } }, 1, (Value[]){ { DT_I64, 2, { 2, 10 }, at } }, 1), TG_OK);
+    assert_int_equal(found, 4);
+    assert_memory_equal(at, ((int64_t[]){ 0, 0, 1, 1, 1, 3, 0, 4 }), 64);
+    assert_int_equal(call("nonzero", NULL, 0, (Value[]){ { DT_BOOL, 1, { 19 }, bits } }, 1, (Value[]){ { DT_I64, 2, { 1, 19 }, at } }, 1), TG_OK);
+    assert_int_equal(found, 4);
+    assert_memory_equal(at, ((int64_t[]){ 3, 8, 16, 18 }), 32);
+    memset(bits, 0, sizeof bits);
+    assert_int_equal(call("nonzero", NULL, 0, (Value[]){ { DT_BOOL, 1, { 19 }, bits } }, 1, NULL, 0), TG_OK);
+    assert_int_equal(found, 0);
+}
+
+static void test_topk(void **state)
+{
+    (void)state;
+    static const struct { int32_t largest; int64_t k; float x[7]; float value[7]; int64_t index[7]; } row[] = {
+        { 1, 3, { 1, 5, 5, -2, 5, 0, 3 }, { 5, 5, 5 }, { 1, 2, 4 } },
+        { 0, 3, { 1, 5, 0, -0.f, 5, 0, 3 }, { 0, -0.f, 0 }, { 2, 3, 5 } },
+        { 1, 7, { 1, INFINITY, 5, -INFINITY, NAN, 0, 3 }, { NAN, INFINITY, 5, 3, 1, 0, -INFINITY }, { 4, 1, 2, 6, 0, 5, 3 } },
+        { 1, 0, { 1, 2, 3, 4, 5, 6, 7 }, { 0 }, { 0 } },
+    };
+    for (size_t r = 0; r < sizeof row / sizeof *row; r++) {
+        TopkAttr a = { 0, row[r].largest };
+        float value[7], x[7];
+        int64_t index[7], k = row[r].k;
+        memcpy(x, row[r].x, sizeof x);
+        Value in = { DT_F32, 1, { 7 }, x };
+        assert_int_equal(call("topk", &a, sizeof a, &in, 1, (Value[]){ { DT_F32, 1, { k }, value }, { DT_I64, 1, { k }, index } }, 2), TG_OK);
+        assert_memory_equal(value, row[r].value, (size_t)k * 4);
+        assert_memory_equal(index, row[r].index, (size_t)k * 8);
+        memset(index, 0xff, sizeof index);
+        assert_int_equal(call("topk", &a, sizeof a, &in, 1, (Value[]){ { 0 }, { DT_I64, 1, { k }, index } }, 2), TG_OK);      /* values unread */
+        assert_memory_equal(index, row[r].index, (size_t)k * 8);
+    }
+    assert_int_equal(call("topk", &(TopkAttr){ 0, 1 }, sizeof(TopkAttr), (Value[]){ { DT_F32, 1, { 1 }, (float[]){ 1 } } }, 1, (Value[]){ { DT_F32, 1, { 2 }, (float[2]){ 0 } } }, 1), TG_BAD_INPUT);
+}
+
+static void test_scatter(void **state)
+{
+    (void)state;
+    int32_t x[6], y[6];
+    int64_t rows[4] = { 1, 1, -1, 0 };
+    for (int i = 0; i < 6; i++) x[i] = 1;
+    Value in[3] = { { DT_I32, 2, { 3, 2 }, x }, { DT_I64, 2, { 2, 2 }, rows }, { DT_I32, 2, { 2, 2 }, (int32_t[]){ 3, 4, 5, 6 } } };
+    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_SET, 0 }, sizeof(ScatterAttr), in, 3, (Value[]){ { DT_I32, 2, { 3, 2 }, y } }, 1), TG_OK);
+    assert_memory_equal(y, ((int32_t[]){ 1, 6, 3, 4, 5, 1 }), sizeof y);
+    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_ADD, 0 }, sizeof(ScatterAttr), in, 3, (Value[]){ { DT_I32, 2, { 3, 2 }, y } }, 1), TG_OK);
+    assert_memory_equal(y, ((int32_t[]){ 1, 7, 4, 5, 6, 1 }), sizeof y);
+    rows[3] = 3;
+    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_SET, 0 }, sizeof(ScatterAttr), in, 3, (Value[]){ { DT_I32, 2, { 3, 2 }, y } }, 1), TG_BAD_INPUT);
+}
+
+static void test_scatter_rows(void **state)
+{
+    (void)state;
+    float x[6] = { 1, 2, 3, 4, 5, NAN }, y[6];
+    int64_t at[3] = { 2, 0, 2 };
+    static const struct { ScatterOp op; float out[6]; } row[] = {
+        { SCATTER_SET, { 8, -9, 3, 4, 1, 2 } }, { SCATTER_ADD, { 9, -7, 3, 4, 13, NAN } }, { SCATTER_MUL, { 8, -18, 3, 4, 35, NAN } },
+        { SCATTER_MAX, { 8, 2, 3, 4, 7, NAN } }, { SCATTER_MIN, { 1, -9, 3, 4, 1, NAN } },
+    };
+    Value in[3] = { { DT_F32, 2, { 3, 2 }, x }, { DT_I64, 2, { 3, 1 }, at }, { DT_F32, 2, { 3, 2 }, (float[]){ 7, 6, 8, -9, 1, 2 } } };
+    for (size_t r = 0; r < sizeof row / sizeof *row; r++) {
+        ScatterAttr a = { (int32_t)row[r].op, -1 };
+        assert_int_equal(call("scatter", &a, sizeof a, in, 3, (Value[]){ { DT_F32, 2, { 3, 2 }, y } }, 1), TG_OK);
+        for (int i = 0; i < 6; i++) assert_true(y[i] == row[r].out[i] || (isnan(y[i]) && isnan(row[r].out[i])));
+    }
+    at[1] = -4;
+    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_SET, -1 }, sizeof(ScatterAttr), in, 3, (Value[]){ { DT_F32, 2, { 3, 2 }, y } }, 1), TG_BAD_INPUT);
+}
+
+static void test_unique(void **state)
+{
+    (void)state;
+    int32_t x[5] = { 7, -1, 7, 3, -1 }, y[5];
+    int64_t first[5], inverse[5], count[5];
+    static const struct { int32_t sorted, y[3]; int64_t first[3], inverse[5], count[3]; } row[] = {
+        { 1, { -1, 3, 7 }, { 1, 3, 0 }, { 2, 0, 2, 1, 0 }, { 2, 1, 2 } },
+        { 0, { 7, -1, 3 }, { 0, 1, 3 }, { 0, 1, 0, 2, 1 }, { 2, 2, 1 } },
+    };
+    for (int r = 0; r < 2; r++) {
+        Value out[4] = { { DT_I32, 2, { 5, 1 }, y }, { DT_I64, 1, { 5 }, first }, { DT_I64, 1, { 5 }, inverse }, { DT_I64, 1, { 5 }, count } };
+        assert_int_equal(call("unique", &(UniqueAttr){ row[r].sorted }, sizeof(UniqueAttr), (Value[]){ { DT_I32, 2, { 5, 1 }, x } }, 1, out, 4), TG_OK);
+        assert_int_equal(found, 3);
+        assert_memory_equal(y, row[r].y, 12);
+        assert_memory_equal(first, row[r].first, 24);
+        assert_memory_equal(inverse, row[r].inverse, 40);
+        assert_memory_equal(count, row[r].count, 24);
+    }
+}
+
+/* The rule said plainly: every pair, every class. */
+static int64_t plain_nms(const float *box, const float *score, int64_t n, float iou, float least, int64_t *out)
+{
+    bool *gone = calloc((size_t)n, 1);
+    int64_t kept = 0;
+    for (;;) {
+        int64_t best = -1;
+        for (int64_t i = 0; i < n; i++)
+            if (!gone[i] && score[i] > least && (best < 0 || score[i] > score[best])) best = i;
+        if (best < 0) break;
+        gone[best] = true;
+        bool met = false;
+        for (int64_t k = 0; k < kept && !met; k++) {
+            const float *a = box + best * 4, *b = box + out[k] * 4;
+            float h = fminf(a[2], b[2]) - fmaxf(a[0], b[0]), w = fminf(a[3], b[3]) - fmaxf(a[1], b[1]);
+            float both = w * h, either = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - both;
+            met = w > 0 && h > 0 && both / either > iou;
+        }
+        if (!met) out[kept++] = best;
+    }
+    free(gone);
+    return kept;
+}
+
+static void test_nms(void **state)
+{
+    (void)state;
+    enum { N = 301 };
+    static float box[N * 4], score[N];
+    static int64_t out[N * 3], want[N];
+    srand(7);
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < N; i++) {
+            float y = (float)(rand() % 400), x = (float)(rand() % (round % 2 ? 400 : 40000));
+            memcpy(box + i * 4, ((float[]){ y, x, y + (float)(1 + rand() % 60), x + (float)(1 + rand() % 60) }), 16);
+            score[i] = (float)(rand() % 50) / 50;
+        }
+        if (round == 5) box[1] = -INFINITY;
+        float iou = (float)(round % 4) / 5, least = 0.1f;
+        int64_t most = round == 3 ? 2 : N, n = plain_nms(box, score, N, iou, least, want);
+        Value in[5] = { { DT_F32, 3, { 1, N, 4 }, box }, { DT_F32, 3, { 1, 1, N }, score }, { DT_I64, 0, { 0 }, &most }, { DT_F32, 0, { 0 }, &iou }, { DT_F32, 0, { 0 }, &least } };
+        assert_int_equal(call("nms", &(NmsAttr){ 0 }, sizeof(NmsAttr), in, 5, (Value[]){ { DT_I64, 2, { N, 3 }, out } }, 1), TG_OK);
+        assert_int_equal(found, n < most ? n : most);
+        for (int64_t k = 0; k < found; k++) assert_int_equal(out[k * 3 + 2], want[k]);
+    }
+}
+
+static int setup(void **state) { (void)state; g = graph_new(); return 0; }
+static int teardown(void **state) { (void)state; graph_free(g); return 0; }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nonzero), cmocka_unit_test(test_topk), cmocka_unit_test(test_scatter), cmocka_unit_test(test_scatter_rows),
+                                        cmocka_unit_test(test_unique), cmocka_unit_test(test_nms) };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
