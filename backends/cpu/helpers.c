@@ -19,6 +19,14 @@
 #define LOOP_TO(n) \
     "#ifndef tg_to_f16x" #n "\n" \
     "#define tg_to_f16x" #n "(a) ({ f32x" #n " x_ = (a); u16x" #n " y_; for (int l_ = 0; l_ < " #n "; l_++) y_[l_] = tg_to_f16(x_[l_]); y_; })\n#endif\n"
+#define LOOP_MASKED(t, c, n) \
+    "#ifndef tg_load_" t #n "\n" \
+    "#define tg_load_" t #n "(p, m, a) ({ const " c " *p_ = (const " c " *)(p); i32x" #n " m_ = (m); " t #n " v_ = (a); for (int l_ = 0; l_ < " #n "; l_++) if (m_[l_]) v_[l_] = p_[l_]; v_; })\n" \
+    "#define tg_store_" t #n "(p, m, a) ({ " c " *p_ = (" c " *)(p); i32x" #n " m_ = (m); " t #n " v_ = (a); for (int l_ = 0; l_ < " #n "; l_++) if (m_[l_]) p_[l_] = v_[l_]; })\n#endif\n"
+/* The machine's masked access of type s (ps or pd, bits b) and n lanes; the mask is i32. */
+#define MASKED(t, c, n, s, b, mask) \
+    "#define tg_load_" t #n "(p, m, a) ((" t #n ")__builtin_ia32_loadu" s b "_mask((const " c " *)(p), a, " mask "(m)))\n" \
+    "#define tg_store_" t #n "(p, m, a) __builtin_ia32_storeu" s b "_mask((" c " *)(p), a, " mask "(m))\n"
 #define LOOPS(f, c) LOOP1(f, "f32x", 4, c "f") LOOP1(f, "f32x", 8, c "f") LOOP1(f, "f32x", 16, c "f") LOOP1(f, "f64x", 2, c) LOOP1(f, "f64x", 4, c) LOOP1(f, "f64x", 8, c)
 
 /* 2^x = 2^n p(x - n), n the nearest integer; the machine scales by 2^n and rounds once. The limits keep x - n finite at infinities, and NaN where it is. */
@@ -86,6 +94,13 @@ const char *const cpu_helper[H_COUNT] = {
         "#else\n#define tg_min_max(f, a, b) __builtin_ia32_##f##ps512_mask(a, b, (f32x16){ 0 }, -1, 4)\n#endif\n"
         EXP2_OF("f32x16", "tg_min_max(min, 129.0f - (f32x16){ 0 }, x)", "tg_min_max(max, -151.0f - (f32x16){ 0 }, x)", "__builtin_ia32_rndscaleps_mask(x, 8, (f32x16){ 0 }, -1, 4)",
                 "__builtin_ia32_scalefps512_mask(p, n, (f32x16){ 0 }, -1, 4)"),
+    [H_MASKED] =                /* lanes whose mask is 0 are not touched in memory */
+        "#if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512VL__)\n"
+        MASKED("f32x", "float", 16, "ps", "512", "(unsigned short)__builtin_ia32_cvtd2mask512") MASKED("f32x", "float", 8, "ps", "256", "(unsigned char)__builtin_ia32_cvtd2mask256")
+        MASKED("f32x", "float", 4, "ps", "128", "(unsigned char)__builtin_ia32_cvtd2mask128") MASKED("f64x", "double", 8, "pd", "512", "(unsigned char)__builtin_ia32_cvtd2mask256")
+        MASKED("f64x", "double", 4, "pd", "256", "(unsigned char)__builtin_ia32_cvtd2mask128")
+        "#endif\n"
+        LOOP_MASKED("f32x", "float", 16) LOOP_MASKED("f32x", "float", 8) LOOP_MASKED("f32x", "float", 4) LOOP_MASKED("f64x", "double", 8) LOOP_MASKED("f64x", "double", 4),
     [H_HALF] =                  /* scalars; f16: the exponent is moved by a product, so that denormals come out right */
         ALWAYS "float tg_bf16(unsigned short h)\n{\n    return (union { unsigned int i; float f; }){ (unsigned int)h << 16 }.f;\n}\n"
         ALWAYS "unsigned short tg_to_bf16(float f)\n{\n    unsigned int i = (union { float f; unsigned int i; }){ f }.i;\n"

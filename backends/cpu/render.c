@@ -338,7 +338,24 @@ static const char *all_true(CRender *r, const UOp *gate, uint32_t lanes)
     return s;
 }
 
-/* A vector gate: one access when all lanes are on, else lane by lane. */
+/* The float type whose masked access moves elements of this type, or -1. */
+static int masked_as(int e, uint32_t lanes)
+{
+    uint32_t bytes = element[e].bytes * lanes;
+    if (element[e].bytes < 4 || lanes < 4 || bytes > 64) return -1;
+    return element[e].bytes == 4 ? E_F32 : E_F64;
+}
+
+/* A vector gate: the machine's masked access; for small types one access when all lanes are on, else lane by lane. */
+static void masked_load(CRender *r, const UOp *u, uint32_t lanes)
+{
+    const UOp *a = u->src[0];
+    int e = element_of(r, u), m = masked_as(e, lanes);
+    const char *t = vec(r, e, lanes), *f = vec(r, m, lanes), *gate = whole(r, u->src[2], E_I32, lanes);
+    want(r, H_MASKED);
+    define(r, u, cr_text(r, "(%s)tg_load_%s(%s + %s, %s, (%s)%s)", t, f, cr_memory(r, a), cr_position(r, a, 0), gate, f, whole(r, u->src[1], e, lanes)));
+}
+
 static void gated_load(CRender *r, const UOp *u, uint32_t lanes)
 {
     const UOp *a = u->src[0];
@@ -356,8 +373,9 @@ static void load_line(CRender *r, const UOp *u, uint32_t lanes)
     int e = element_of(r, u);
     if (is_variable(r, a)) define(r, u, cr_memory(r, a));
     else if (a->op == UOP_INDEX) define(r, u, list(r, e, lanes, gather_item, u));
-    else if (u->nsrc < 3) define(r, u, vector_at(r, a, lanes));
+    else if (u->nsrc < 3 || u->src[2]->vmin == 1) define(r, u, vector_at(r, a, lanes));
     else if (cr_lanes(u->src[2]) == 1) define(r, u, cr_text(r, "%s ? (%s)%s : %s", cr_value(r, u->src[2]), vec(r, e, lanes), vector_at(r, a, lanes), whole(r, u->src[1], e, lanes)));
+    else if (masked_as(e, lanes) >= 0) masked_load(r, u, lanes);
     else gated_load(r, u, lanes);
 }
 
@@ -377,12 +395,18 @@ static const char *stored(CRender *r, const UOp *v, DType t, uint32_t lanes)
 
 static void vector_store(CRender *r, const UOp *u, uint32_t lanes)
 {
-    const UOp *a = u->src[0], *gate = u->nsrc > 2 ? u->src[2] : NULL;
+    const UOp *a = u->src[0], *gate = u->nsrc > 2 && u->src[2]->vmin != 1 ? u->src[2] : NULL;
+    int e = memory_element((DType)a->dtype), m = gate && cr_lanes(gate) > 1 ? masked_as(e, lanes) : -1;
     if (a->op == UOP_INDEX) {
         scatter(r, u, lanes);
         return;
     }
-    const char *v = stored(r, u->src[1], (DType)a->dtype, lanes), *to = mem(r, memory_element((DType)a->dtype), lanes);
+    const char *v = stored(r, u->src[1], (DType)a->dtype, lanes), *to = mem(r, e, lanes);
+    if (m >= 0) {
+        want(r, H_MASKED);
+        cr_line(r, "tg_store_%s(%s + %s, %s, (%s)%s);", vec(r, m, lanes), cr_memory(r, a), cr_position(r, a, 0), whole(r, gate, E_I32, lanes), vec(r, m, lanes), v);
+        return;
+    }
     const char *open = !gate ? "" : cr_text(r, "if (%s) ", cr_lanes(gate) == 1 ? cr_value(r, gate) : all_true(r, gate, lanes));
     cr_line(r, "%s*(%s *)(%s + %s) = %s;", open, to, cr_memory(r, a), cr_position(r, a, 0), v);
     if (!gate || cr_lanes(gate) == 1) return;

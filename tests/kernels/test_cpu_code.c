@@ -328,6 +328,35 @@ static void gates_a_lane(void **state)
     free(b);
 }
 
+/* A gate a lane on every type and width: 3 vectors over the first 2 and a half, others read as one and stay as they were. */
+static void masked_types(void **state)
+{
+    (void)state;
+    for (int t = DT_BOOL; t < DT_COUNT; t++)
+        for (int lanes = 2; lanes <= 16 && t != DT_INDEX; lanes *= 2) {
+            Kernel *k = hand_kernel();
+            Graph *g = k->g;
+            int n = 2 * lanes + lanes / 2;
+            const UOp *i = hand_loop(k, 0, 3, AXIS_LOOP), *lane[16], *first = hand_scaled(k, i, lanes, 0);
+            for (int l = 0; l < lanes; l++) lane[l] = uop_index(g, l);
+            const UOp *at = hand_add(k, first, uop_new(g, UOP_STACK, DT_VOID, NO_ARG, lane, (uint32_t)lanes)), *gate = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, at, uop_index(g, n));
+            const UOp *x = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 1, (DType)t, n), first, lanes), uop_const_like(g, (DType)t, 1), gate);
+            const UOp *store[2] = { UOP(g, UOP_STORE, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 0, (DType)t, 48), first, lanes), x, gate),
+                                    hand_store(k, hand_at(k, hand_param(k, 2, (DType)t, 48), first, lanes), x) };
+            const UOp *end = hand_end(k, uop_new(g, UOP_GROUP, DT_VOID, NO_ARG, store, 2), &i, 1);
+            char in[48 * 8], got[2][48 * 8], want[2][48 * 8];
+            memset(got, 0, sizeof got), memset(want, 0, sizeof want), memset(in, 0, sizeof in);
+            for (int e = 0; e < n; e++) {
+                int64_t v = random_value((DType)t, true);
+                put(in, (DType)t, e, v), put(want[0], (DType)t, e, v), put(want[1], (DType)t, e, v);
+            }
+            for (int e = n; e < 3 * lanes; e++) put(want[1], (DType)t, e, dtype_is_float((DType)t) ? bits_of(1) : 1);
+            hand_sink(k, &end, 1);
+            run_one(k, (void *[]){ got[0], in, got[1] }, 1);
+            if (memcmp(got, want, sizeof got)) stop("%s, %d lanes: masked access differs\n", dtype_name((DType)t), lanes);
+        }
+}
+
 /* A scalar gate before a vector: rows beyond the first three read as 7. */
 static void gate_a_vector(void **state)
 {
@@ -413,6 +442,7 @@ int main(void)
         cmocka_unit_test(staged_softmax),
         cmocka_unit_test(gemm_tile),
         cmocka_unit_test(gates_a_lane),
+        cmocka_unit_test(masked_types),
         cmocka_unit_test(gate_a_vector),
         cmocka_unit_test(across_lanes),
         cmocka_unit_test(halves),
