@@ -57,6 +57,8 @@ typedef struct {
     Graph *g;
     const UOp *sink;                /* SINK of the output values; inputs are PARAM(slot) in the order of the model's inputs */
     uint32_t ninput, noutput;
+    struct StringPool *pool;        /* of the strings below (text.h) */
+    const bool *input_text, *output_text;   /* [ninput], [noutput]: the graph sees i64 numbers of the pool's strings */
     const bool *baked;              /* [ninput] the value, not only the shape, of this input is part of the graph: sizes depend on it */
 } Imported;
 /* input[k]: concrete type and shape (data may be NULL; small integer inputs on which shapes depend need it). */

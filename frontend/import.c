@@ -37,7 +37,7 @@ static TgStatus lookup(U *out, Import *im, const Ctx *c, const char *name)
     if (!v && c) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "tensor '%s' is not defined before its use", name);
     if (!v) return fail(TG_BAD_MODEL, "output '%s' is not made by any node", name);
     if (!v->value) {
-        v->value = import_tensor(im->run->g, v->init);
+        v->value = v->init->type == TG_STRING ? text_constant(im->run->g, im->run->pool, v->init) : import_tensor(im->run->g, v->init);
         v->known = v->init->numel <= KNOWN_MAX;
     }
     *out = v->value;
@@ -159,7 +159,28 @@ static const FunctionDef *local_function(const Model *m, const Node *n)
     return NULL;
 }
 
-static TgStatus node_inputs(Import *im, Ctx *c, bool *known)
+/* A value that is no tensor goes to operators that know it; strings go as their numbers to those that only move them. */
+static TgStatus special_input(const Ctx *c, uint32_t k, const UOp **in, bool *text)
+{
+    const Node *n = c->node;
+    TextUse use = text_use(n->op);
+    if (!is_text(*in)) return takes_sequences(n->op) ? TG_OK : fail_at(TG_BAD_MODEL, node_label(n), n->op, n->in[k], "is a sequence or optional; wanted a tensor");
+    if (use == TEXT_NO) return fail_at(TG_UNSUPPORTED, node_label(n), n->op, n->in[k], "is of strings, which this operator does not take");
+    if (use == TEXT_MOVES || use == TEXT_ASKS) *in = text_numbers(*in);
+    *text |= use == TEXT_MOVES;
+    return TG_OK;
+}
+
+/* The results of an operator that moved strings. */
+static U wrap_results(Graph *g, U u)
+{
+    if (u->op != UOP_TUPLE) return text_wrap(g, u);
+    const UOp **v = NEW_N(graph_arena(g), const UOp *, u->nsrc + 1);
+    for (uint32_t k = 0; k < u->nsrc; k++) v[k] = text_wrap(g, u->src[k]);
+    return uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, u->nsrc);
+}
+
+static TgStatus node_inputs(Import *im, Ctx *c, bool *known, bool *text)
 {
     const Node *n = c->node;
     const UOp **in = NEW_N(im->run->arena, const UOp *, n->nin + CTX_INPUTS);
@@ -167,7 +188,7 @@ static TgStatus node_inputs(Import *im, Ctx *c, bool *known)
         if (!*n->in[k]) continue;
         TRY(lookup(&in[k], im, c, n->in[k]));
         *known = *known && find(im, n->in[k])->known;
-        if (in[k]->op == UOP_TUPLE && !takes_sequences(n->op)) return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->in[k], "is a sequence or optional; wanted a tensor");
+        if (in[k]->op == UOP_TUPLE) TRY(special_input(c, k, &in[k], text));
     }
     c->in = in;
     c->nin = n->nin;
@@ -209,17 +230,17 @@ static TgStatus import_node(Import *im, const Node *n)
     const FunctionDef *f = local_function(run->model, n);
     Ctx c = { .im = im, .node = n, .nout = n->nout, .opset = frame_opset(im, n->domain) };
     const OpRow *row = f ? NULL : op_find(n->domain, n->op, c.opset);
-    bool known = true;
+    bool known = true, text = false;
     U result = NULL;
     if (++run->nodes > NODES_MAX) return fail(TG_LIMIT, "more than %d nodes with the bodies of functions", NODES_MAX);
     if (!f && !row)
         return fail_at(TG_UNSUPPORTED, node_label(n), n->op, NULL, "operator %s%s%s of opset %lld is not covered", n->domain, *n->domain ? "." : "", n->op, (long long)c.opset);
-    TRY(node_inputs(im, &c, &known));
+    TRY(node_inputs(im, &c, &known, &text));
     if (row) TRY(check_arity(&c, row));
     if (f) TRY(import_function(&result, &c, f));
     else result = row->fn(run->g, &c);
     if (!result || graph_error(run->g) != TG_OK) return place(run->g, n);
-    return bind_outputs(im, n, result, known);
+    return bind_outputs(im, n, text ? wrap_results(run->g, result) : result, known);
 }
 
 static TgStatus import_nodes(Import *im, const Node *node, uint32_t n)
@@ -299,7 +320,7 @@ static TgStatus check_input(const ValueDef *d, const TgTensor *t)
 {
     if (d->kind != VALUE_TENSOR) return fail(TG_UNSUPPORTED, "input '%s' is not a tensor", d->name);
     if (d->type && d->type != (int32_t)t->type) return fail(TG_BAD_INPUT, "input '%s' is of type %s; wanted %s", d->name, tg_type_name(t->type), tg_type_name((TgType)d->type));
-    if (dtype_from_onnx(t->type) == DT_VOID) return fail(TG_UNSUPPORTED, "input '%s': type %s is not covered", d->name, tg_type_name(t->type));
+    if (t->type != TG_STRING && dtype_from_onnx(t->type) == DT_VOID) return fail(TG_UNSUPPORTED, "input '%s': type %s is not covered", d->name, tg_type_name(t->type));
     if (t->rank < 0 || t->rank > TG_MAX_RANK || (d->rank >= 0 && d->rank != t->rank))
         return fail(TG_BAD_INPUT, "input '%s' is of rank %d; wanted %d", d->name, t->rank, d->rank);
     for (int32_t k = 0; k < t->rank; k++) {
@@ -314,10 +335,12 @@ static U make_input(Run *run, const ValueDef *d, const TgTensor *t, uint32_t slo
 {
     Graph *g = run->g;
     const UOp *dim[TG_MAX_RANK];
-    DType type = dtype_from_onnx(t->type);
+    bool text = t->type == TG_STRING;
+    DType type = text ? DT_I64 : dtype_from_onnx(t->type);
     int64_t numel = 1;
     for (int32_t k = 0; k < t->rank; k++) dim[k] = uop_index(g, t->shape[k]), numel *= t->shape[k];
-    if (!baked) return uop_param(g, type, dim, (uint32_t)t->rank, slot);
+    if (!baked) return text ? text_wrap(g, uop_param(g, type, dim, (uint32_t)t->rank, slot)) : uop_param(g, type, dim, (uint32_t)t->rank, slot);
+    if (text) return text_list(g, run->pool, t->data, t->shape, (uint32_t)t->rank);
     size_t size = (size_t)(numel * dtype_size(type));
     TensorDef def = { .name = d->name, .type = t->type, .rank = (uint32_t)t->rank, .shape = t->shape, .numel = numel, .size_bytes = size,
                       .data = arena_copy(graph_arena(g), t->data, size) };
@@ -329,6 +352,7 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
     const GraphDef *d = &run->model->graph;
     Import im = { .run = run, .opset = run->model->opset, .nopset = run->model->nopset };
     const UOp **v = NEW_N(run->arena, const UOp *, d->noutput + 1);
+    bool *text = NEW_N(graph_arena(run->g), bool, d->noutput + d->ninput + 1);
     map_init(&im.name, run->arena);
     bind_initializers(&im, d);
     for (uint32_t k = 0; k < d->ninput; k++)
@@ -336,9 +360,11 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
     TRY(import_nodes(&im, d->node, d->nnode));
     for (uint32_t k = 0; k < d->noutput; k++) {
         TRY(lookup(&v[k], &im, NULL, d->output[k].name));
+        if ((text[k] = is_text(v[k]))) v[k] = text_numbers(v[k]);
         if (v[k]->op == UOP_TUPLE) return fail(TG_UNSUPPORTED, "output '%s' is a sequence or an optional; tensors are covered", d->output[k].name);
     }
-    *out = (Imported){ .g = run->g, .sink = uop_new(run->g, UOP_SINK, DT_VOID, NO_ARG, v, d->noutput), .ninput = d->ninput, .noutput = d->noutput };
+    for (uint32_t k = 0; k < d->ninput; k++) text[d->noutput + k] = input[k].type == TG_STRING;
+    *out = (Imported){ .pool = run->pool, .output_text = text, .input_text = text + d->noutput, .g = run->g, .sink = uop_new(run->g, UOP_SINK, DT_VOID, NO_ARG, v, d->noutput), .ninput = d->ninput, .noutput = d->noutput };
     return graph_error(run->g);
 }
 
@@ -363,6 +389,7 @@ TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint
     for (uint32_t k = 0; k < ninput && status == TG_OK; k++) status = check_input(&m->graph.input[k], &input[k]);
     for (bool again = status == TG_OK; again;) {
         Run run = { .g = graph_new(), .arena = arena_new(), .model = m, .input = input, .ninput = ninput, .need = need };
+        run.pool = pool_new(graph_arena(run.g));
         status = import_once(out, &run, input, baked);
         again = status == TG_UNSUPPORTED && bake_more(&run, input, baked);
         if (status == TG_OK) out->baked = arena_copy(graph_arena(run.g), baked, ninput);

@@ -1,7 +1,7 @@
 /* What import.c and attr.c share: the frame of names in which a node stands. */
 #ifndef TG_IMPORT_H
 #define TG_IMPORT_H
-#include "frontend/frontend.h"
+#include "frontend/text.h"
 #include "graph/base/map.h"
 
 /* A name's value. An initializer becomes a constant when it is first asked for. */
@@ -16,6 +16,7 @@ typedef struct {
     uint32_t ninput, depth;
     uint64_t nodes;                 /* imported so far, bodies of functions each time */
     bool *need;                     /* inputs whose values are wanted */
+    StringPool *pool;
 } Run;
 
 /* A graph, subgraph or function body being imported: its names, and where names, opsets and attribute references that it lacks are found. */

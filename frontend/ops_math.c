@@ -1,7 +1,7 @@
 /* Element-wise operators. In: broadcastable inputs of one dtype. Out: the broadcast shape. Functions of a half-precision input are computed in f32 and
  * rounded once. To add one: a line here and a row in ops.def.
  */
-#include "frontend/frontend.h"
+#include "frontend/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -349,8 +349,10 @@ U op_cast(Graph *g, const Ctx *c)
     if (c->opset >= 6) type = attr_int(g, c, "to", 0);
     else for (int64_t k = 1; k < 14; k++) type = strcmp(attr_str(g, c, "to", ""), old_name[k]) ? type : k;      /* a string then */
     if (type < 1 || type > 30) return fail_node(g, c, TG_BAD_MODEL, "to", "is %lld; wanted an element type", (long long)type);
+    if (type == TG_STRING) return is_text(c->in[0]) ? c->in[0] : numbers_to_text(g, c);
     if (dtype_from_onnx((int32_t)type) == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "to", "element type %lld is not covered", (long long)type);
-    return convert(g, c->in[0], dtype_from_onnx((int32_t)type));
+    DType to = dtype_from_onnx((int32_t)type);
+    return is_text(c->in[0]) ? text_to_numbers(g, c, to) : convert(g, c->in[0], to);
 }
 
 U op_bit_cast(Graph *g, const Ctx *c)

@@ -2,7 +2,7 @@
  * A forest is walked by all rows and trees at once: a position per (row, tree) that takes one step of table lookups a level, no branches.
  * To add one: a function here and a row in ops.def.
  */
-#include "frontend/frontend.h"
+#include "frontend/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -56,12 +56,20 @@ static U post(Graph *g, const Ctx *c, U x, Post p)
     }
 }
 
-/* The class labels, integers; strings need host functions. */
-static U class_labels(Graph *g, const Ctx *c, const char *name, uint32_t *n)
+/* The class labels: integers, or numbers of strings. */
+static U class_labels(Graph *g, const Ctx *c, const char *name, uint32_t *n, bool *text)
 {
     const int64_t *v;
+    const Attr *words = attr_find(c, "classlabels_strings");
+    if ((*text = words && words->type == ATTR_STRINGS && words->n)) return *n = words->n, text_numbers(text_list(g, import_pool(c), words->strings, &(int64_t){ words->n }, 1));
     if (attr_ints(g, c, name, &v, n) && *n) return ints(g, v, *n);
-    return ok(g) ? fail_node(g, c, TG_UNSUPPORTED, "classlabels_strings", "labels that are strings are not covered") : NULL;
+    return ok(g) ? fail_node(g, c, TG_BAD_MODEL, name, "is missing") : NULL;
+}
+
+static U labels_at(Graph *g, U labels, U at, bool text)
+{
+    U y = take(g, labels, at, 0);
+    return text ? text_wrap(g, y) : y;
 }
 
 /* Two classes from one score: the second column is the score (or its probability), the first what is left. */
@@ -96,15 +104,16 @@ U op_linear_classifier(Graph *g, const Ctx *c)
 {
     U x = rows_of(g, c, 0), labels;
     uint32_t targets, classes;
+    bool text;
     Post p;
-    if (!ok(g) || !read_post(g, c, &p) || !(labels = class_labels(g, c, "classlabels_ints", &classes))) return NULL;
+    if (!ok(g) || !read_post(g, c, &p) || !(labels = class_labels(g, c, "classlabels_ints", &classes, &text))) return NULL;
     U score = linear(g, c, x, &targets), at;
     if (!ok(g)) return NULL;
     if (targets == 1 && classes == 2) {
         at = cast(g, gt(g, squeeze(g, score, 1), scalar(g, DT_F32, p == POST_NONE ? 0.5 : 0)), DT_I64);
         score = two_columns(g, score, p, false);
     } else at = argmax(g, score, 1, false, false);
-    return outputs(g, c, (U[]){ take(g, labels, at, 0), post(g, c, score, p) }, 2);
+    return outputs(g, c, (U[]){ labels_at(g, labels, at, text), post(g, c, score, p) }, 2);
 }
 
 /* ---- trees ---- */
@@ -297,10 +306,10 @@ U op_tree_ensemble_classifier(Graph *g, const Ctx *c)
     U x = rows_of(g, c, 0), labels, at;
     const float *base;
     uint32_t nbase, classes;
-    bool one, positive;
+    bool one, positive, text;
     Forest f;
     Post p;
-    if (!ok(g) || !read_post(g, c, &p) || !(labels = class_labels(g, c, "classlabels_int64s", &classes))) return NULL;
+    if (!ok(g) || !read_post(g, c, &p) || !(labels = class_labels(g, c, "classlabels_int64s", &classes, &text))) return NULL;
     if (!read_nodes(g, c, &f) || !measure_depth(g, c, &f) || !features_ok(g, c, x, &f)) return NULL;
     if (!read_weights(g, c, &f, "class", classes, &one, &positive) || !read_base(g, c, &base, &nbase)) return NULL;
     U score = aggregate(g, c, walk(g, x, &f), &f);
@@ -314,7 +323,7 @@ U op_tree_ensemble_classifier(Graph *g, const Ctx *c)
         if (nbase == classes) score = add(g, score, floats(g, base, nbase));
         at = argmax(g, score, 1, false, false);
     }
-    return outputs(g, c, (U[]){ take(g, labels, at, 0), post(g, c, score, p) }, 2);
+    return outputs(g, c, (U[]){ labels_at(g, labels, at, text), post(g, c, score, p) }, 2);
 }
 
 /* ---- rows of numbers ---- */
@@ -380,15 +389,6 @@ U op_feature_vectorizer(Graph *g, const Ctx *c)
         part[k] = cast(g, rows_of(g, c, k), DT_F32);
     }
     return cat(g, part, c->nin, 1);
-}
-
-U op_one_hot_encoder(Graph *g, const Ctx *c)
-{
-    U x = c->in[0];
-    const int64_t *cats;
-    uint32_t n;
-    if (!attr_ints(g, c, "cats_int64s", &cats, &n) || !n) return fail_node(g, c, TG_UNSUPPORTED, "cats_strings", "categories that are strings are not covered");
-    return cast(g, eq(g, unsqueeze(g, cast(g, x, DT_I64), -1), ints(g, cats, n)), DT_F32);
 }
 
 /* ZipMap only pairs scores with the labels that its attribute lists; the scores are its value here, a row for each map. */

@@ -1,7 +1,7 @@
 /* Operators that move, cut, join and make tensors. In: values whose sizes may be symbolic. Out: views of them; sizes and axes come from attributes (old opsets) or from
  * inputs that fold to known values. To add one: a function here and a row in ops.def.
  */
-#include "frontend/frontend.h"
+#include "frontend/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -46,6 +46,9 @@ U op_constant(Graph *g, const Ctx *c)
     }
     if (!a) return fail_node(g, c, TG_BAD_MODEL, "value", "is missing");
     int64_t n = a->n;
+    if (a->type == ATTR_TENSOR && a->t && a->t->type == TG_STRING) return text_constant(g, import_pool(c), a->t);
+    if (a->type == ATTR_STRING) return text_list(g, import_pool(c), &a->s, NULL, 0);
+    if (a->type == ATTR_STRINGS) return text_list(g, import_pool(c), a->strings, &n, 1);
     if ((a->type == ATTR_TENSOR || a->type == ATTR_SPARSE_TENSOR) && a->t) return import_tensor(g, a->t);
     if (a->type == ATTR_FLOAT) return scalar(g, DT_F32, (double)a->f);
     if (a->type == ATTR_INT) return uop_int(g, DT_I64, a->i);

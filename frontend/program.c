@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "frontend/text.h"
 #include "graph/base/map.h"
 #include "graph/custom.h"
 #include "graph/print.h"
@@ -74,7 +75,7 @@ static TgStatus make_outputs(Program *p)
         const PlanBuffer *b = &p->plan->buffer[i];
         if (b->kind != MEM_OUTPUT) continue;
         TgTensor *y = &p->output[b->offset];
-        y->type = (TgType)dtype_info[b->dtype].onnx;
+        y->type = p->imported.output_text[b->offset] ? TG_STRING : (TgType)dtype_info[b->dtype].onnx;
         y->rank = (int32_t)b->shape->rank;
         y->size_bytes = (size_t)b->size_bytes;
         y->data = aligned_alloc(64, ((size_t)b->size_bytes + 127) & ~(size_t)63);
@@ -110,10 +111,67 @@ static void copy_inputs(Program *p, const TgTensor *input, uint32_t ninput)
     }
 }
 
+/* ---- strings: the graph sees numbers of a pool ---- */
+
+static int64_t count_of(const TgTensor *t)
+{
+    int64_t n = 1;
+    for (int32_t k = 0; k < t->rank; k++) n *= t->shape[k];
+    return n;
+}
+
+static const char **copy_strings(Program *p, const TgTensor *t)
+{
+    const char **out = NEW_N(p->arena, const char *, count_of(t) + 1);
+    for (int64_t k = 0; k < count_of(t); k++) out[k] = arena_strdup(p->arena, ((const char *const *)t->data)[k]);
+    return out;
+}
+
+static bool same_strings(const TgTensor *a, const TgTensor *b)
+{
+    for (int64_t k = 0; k < count_of(a); k++)
+        if (strcmp(((const char *const *)a->data)[k], ((const char *const *)b->data)[k])) return false;
+    return true;
+}
+
+static void make_text(Program *p)
+{
+    p->text = NEW_N(p->arena, int64_t *, p->ninput + 1);
+    for (uint32_t i = 0; i < p->ninput; i++)
+        if (p->imported.input_text[i]) p->text[i] = NEW_N(p->arena, int64_t, count_of(&p->input[i]) + 1);
+}
+
+static const int64_t *numbers_of(Program *p, StringPool *pool, uint32_t i, const TgTensor *x)
+{
+    const char *const *s = x->data;
+    for (int64_t k = 0; k < count_of(x); k++) p->text[i][k] = pool_add(pool, s[k], strlen(s[k]));
+    return p->text[i];
+}
+
+/* The pool of one run: strings that the model does not know live until the next. */
+static StringPool *pool_of_run(Program *p)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < p->ninput; i++) any |= p->text[i] != NULL;
+    if (!any) return p->imported.pool;
+    arena_free(p->words);
+    return pool_above(p->words = arena_new(), p->imported.pool);
+}
+
+static void strings_of(const StringPool *pool, TgTensor *y)
+{
+    for (size_t k = 0; k < y->size_bytes / 8; k++) {
+        int64_t number;
+        memcpy(&number, (char *)y->data + 8 * k, 8);
+        const char *s = pool_text(pool, number);
+        memcpy((char *)y->data + 8 * k, &s, sizeof s);
+    }
+}
+
 static void keep_baked(Program *p, const TgTensor *input)
 {
     for (uint32_t i = 0; i < p->ninput && p->imported.baked; i++)
-        if (p->imported.baked[i] && input[i].data) p->input[i].data = arena_copy(p->arena, input[i].data, input[i].size_bytes);
+        if (p->imported.baked[i] && input[i].data) p->input[i].data = input[i].type == TG_STRING ? (void *)copy_strings(p, &input[i]) : arena_copy(p->arena, input[i].data, input[i].size_bytes);
 }
 
 static void forget(void *owner, const void *data, size_t bytes) { model_forget(owner, data, bytes); }
@@ -123,6 +181,7 @@ static TgStatus make(Program *p, const Model *m, const TgTensor *input, const Ba
     double start = seconds_now();
     TRY(import_model(&p->imported, m, input, p->ninput));
     keep_baked(p, input);
+    make_text(p);
     TRY(make_plan(p, c, dump));
     p->schedule_s = seconds_now() - start;
     if (goal == PROGRAM_PLAN) return TG_OK;
@@ -157,12 +216,14 @@ void program_free(Program *p, const Backend *b)
     if (p->schedule) schedule_free(p->schedule);
     if (p->imported.g) graph_free(p->imported.g);
     for (uint32_t i = 0; i < p->noutput; i++) free(p->output[i].data);
+    arena_free(p->words);
     arena_free(p->arena);
 }
 
 static bool same_port(const TgTensor *mine, const TgTensor *x)
 {
     if (mine->type != x->type || mine->rank != x->rank || memcmp(mine->shape, x->shape, sizeof *x->shape * (size_t)x->rank)) return false;
+    if (mine->data && x->data && x->type == TG_STRING) return same_strings(mine, x);
     return !mine->data || (x->data && mine->size_bytes == x->size_bytes && !memcmp(mine->data, x->data, x->size_bytes));
 }
 
@@ -178,10 +239,13 @@ TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTens
 {
     const void *in[p->ninput + 1];
     void *out[p->noutput + 1];
-    for (uint32_t i = 0; i < p->ninput; i++) in[i] = input[i].data;
+    StringPool *pool = pool_of_run(p);
+    for (uint32_t i = 0; i < p->ninput; i++) in[i] = p->text[i] ? (const void *)numbers_of(p, pool, i, &input[i]) : input[i].data;
     for (uint32_t i = 0; i < p->noutput; i++) out[i] = p->output[i].data;
     TRY(b->run(p->executable, in, out, p->vars));
     TRY(output_shapes(p));
+    for (uint32_t i = 0; i < p->noutput; i++)
+        if (p->imported.output_text[i]) strings_of(pool, &p->output[i]);
     memcpy(output, p->output, sizeof *output * p->noutput);
     return TG_OK;
 }

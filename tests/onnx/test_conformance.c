@@ -100,6 +100,11 @@ static const char *compare(const TgTensor *want, const TgTensor *got)
         if (want->shape[k] != got->shape[k]) return snprintf(text, sizeof text, "axis %d has size %lld, expected %lld", k, (long long)got->shape[k], (long long)want->shape[k]), text;
         numel *= want->shape[k];
     }
+    for (int64_t k = 0; k < numel && want->type == TG_STRING; k++) {
+        const char *a = ((const char *const *)want->data)[k], *b = ((const char *const *)got->data)[k];
+        if (strcmp(a, b)) return snprintf(text, sizeof text, "string %lld is '%.50s', expected '%.50s'", (long long)k, b, a), text;
+    }
+    if (want->type == TG_STRING) return NULL;
     size_t size = (size_t)tg_type_bits(want->type) / 8;
     for (int64_t k = 0; k < numel && !total.random; k++) {
         if (!memcmp((const char *)want->data + size * (size_t)k, (const char *)got->data + size * (size_t)k, size)) continue;
@@ -137,6 +142,8 @@ static const char *compare_maps(const char *set, uint32_t n, const TgTensor *got
 /* The graph's values by the reference interpreter, on the inputs as they are. */
 static TgStatus evaluate(const Imported *im, const TgTensor *input, TgTensor *output)
 {
+    for (uint32_t k = 0; k < im->ninput + im->noutput; k++)
+        if (k < im->ninput ? im->input_text[k] && !im->baked[k] : im->output_text[k - im->ninput]) return fail(TG_UNSUPPORTED, "strings need a session");
     const void *param[PORTS_MAX];
     RefTensor value[PORTS_MAX];
     for (uint32_t k = 0; k < im->ninput; k++) param[k] = input[k].data;

@@ -1,0 +1,114 @@
+/* See text.h. */
+#include "frontend/text.h"
+
+#include <string.h>
+
+#include "frontend/import.h"
+
+enum { STRINGS = 2, CONTENT_MAX = 4096 };          /* tag; strings of an input that an importer may look into */
+
+struct StringPool { Arena *arena; const StringPool *base; Map number; const char **text; int64_t first, count, cap; };
+
+StringPool *pool_new(Arena *arena)
+{
+    StringPool *p = NEW(arena, StringPool);
+    p->arena = arena;
+    map_init(&p->number, arena);
+    return p;
+}
+
+StringPool *pool_above(Arena *arena, const StringPool *base)
+{
+    StringPool *p = pool_new(arena);
+    p->base = base;
+    p->first = base->count;
+    return p;
+}
+
+int64_t pool_add(StringPool *p, const char *s, size_t len)
+{
+    intptr_t known = p->base ? (intptr_t)map_get(&p->base->number, s, len) : 0;
+    if (!known) known = (intptr_t)map_get(&p->number, s, len);
+    if (known) return known - 1;
+    if (p->count == p->cap) {
+        const char **grown = NEW_N(p->arena, const char *, p->cap = p->cap ? 2 * p->cap : 64);
+        if (p->count) memcpy(grown, p->text, sizeof *grown * (size_t)p->count);
+        p->text = grown;
+    }
+    p->text[p->count] = arena_strndup(p->arena, s, len);
+    map_put(&p->number, s, len, (void *)(intptr_t)(p->first + p->count + 1));
+    return p->first + p->count++;
+}
+
+const char *pool_text(const StringPool *p, int64_t number)
+{
+    if (p->base && number < p->first) return pool_text(p->base, number);
+    return number >= p->first && number - p->first < p->count ? p->text[number - p->first] : "";
+}
+
+U text_wrap(Graph *g, U numbers)
+{
+    if (numbers->op == UOP_ERROR || is_text(numbers)) return numbers;
+    return uop_tagged(g, uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, &numbers, 1), STRINGS);
+}
+
+bool is_text(U x) { return x->op == UOP_TUPLE && x->tag == STRINGS; }
+
+TextUse text_use(const char *op)
+{
+    static const struct { const char *name; TextUse use; } row[] = {
+        { "Compress", TEXT_MOVES }, { "Concat", TEXT_MOVES }, { "Expand", TEXT_MOVES }, { "Flatten", TEXT_MOVES }, { "Gather", TEXT_MOVES }, { "GatherElements", TEXT_MOVES },
+        { "GatherND", TEXT_MOVES }, { "Reshape", TEXT_MOVES }, { "ScatterElements", TEXT_MOVES }, { "ScatterND", TEXT_MOVES }, { "Slice", TEXT_MOVES }, { "Split", TEXT_MOVES },
+        { "Squeeze", TEXT_MOVES }, { "Tile", TEXT_MOVES }, { "Transpose", TEXT_MOVES }, { "Unsqueeze", TEXT_MOVES }, { "Where", TEXT_MOVES }, { "ArrayFeatureExtractor", TEXT_MOVES },
+        { "Equal", TEXT_ASKS }, { "Shape", TEXT_ASKS }, { "Size", TEXT_ASKS },
+        { "Cast", TEXT_KNOWS }, { "CategoryMapper", TEXT_KNOWS }, { "Identity", TEXT_KNOWS }, { "If", TEXT_KNOWS }, { "LabelEncoder", TEXT_KNOWS }, { "OneHotEncoder", TEXT_KNOWS },
+        { "RegexFullMatch", TEXT_KNOWS }, { "SequenceConstruct", TEXT_KNOWS }, { "SequenceInsert", TEXT_KNOWS }, { "StringConcat", TEXT_KNOWS }, { "StringNormalizer", TEXT_KNOWS },
+        { "StringSplit", TEXT_KNOWS }, { "TfIdfVectorizer", TEXT_KNOWS }, { "Tokenizer", TEXT_KNOWS }, { "ZipMap", TEXT_KNOWS },
+    };
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++)
+        if (!strcmp(op, row[k].name)) return row[k].use;
+    return TEXT_NO;
+}
+
+StringPool *import_pool(const Ctx *c) { return c->im->run->pool; }
+
+static U numbers_of(Graph *g, int64_t *v, int64_t n, const int64_t *shape, uint32_t rank)
+{
+    TensorDef t = { .name = "", .type = TG_I64, .rank = rank, .shape = shape, .numel = n, .data = v, .size_bytes = (size_t)n * 8 };
+    return text_wrap(g, import_tensor(g, &t));
+}
+
+U text_constant(Graph *g, StringPool *p, const TensorDef *t)
+{
+    int64_t *v = NEW_N(graph_arena(g), int64_t, t->numel + 1);
+    const TensorString *s = t->data;
+    for (int64_t k = 0; k < t->numel; k++) v[k] = pool_add(p, s[k].s, s[k].len);
+    return numbers_of(g, v, t->numel, t->shape, t->rank);
+}
+
+U text_list(Graph *g, StringPool *p, const char *const *s, const int64_t *shape, uint32_t rank)
+{
+    int64_t n = 1;
+    for (uint32_t k = 0; k < rank; k++) n *= shape[k];
+    int64_t *v = NEW_N(graph_arena(g), int64_t, n + 1);
+    for (int64_t k = 0; k < n; k++) v[k] = pool_add(p, s[k], strlen(s[k]));
+    return numbers_of(g, v, n, shape, rank);
+}
+
+bool input_text(Graph *g, const Ctx *c, uint32_t i, const char ***out, int64_t *n)
+{
+    U x = c->in[i];
+    *n = 0;
+    if (!is_text(x)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is not of strings"), false;
+    x = text_numbers(x);
+    *n = uop_static(x) ? uop_numel(x) : CONTENT_MAX + 1;
+    const UOp **v = NEW_N(graph_arena(g), const UOp *, *n + 1);
+    if (*n > CONTENT_MAX) return fail_node(g, c, TG_LIMIT, c->node->in[i], "%lld strings; at most %d", (long long)*n, CONTENT_MAX), false;
+    if (!values_of(g, x, v, (uint32_t)*n)) return fail_data(g, c, i), false;
+    *out = NEW_N(graph_arena(g), const char *, *n + 1);
+    for (int64_t k = 0; k < *n; k++) {
+        if (!uop_is_const(v[k])) return fail_data(g, c, i), false;
+        (*out)[k] = pool_text(import_pool(c), uop_const_int(v[k]));
+    }
+    return true;
+}

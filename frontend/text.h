@@ -1,0 +1,28 @@
+/* Strings. A pool numbers the strings of one import; a string tensor is a TUPLE with a tag around an i64 tensor of numbers. What only moves strings (Gather, Reshape,
+ * ..) moves numbers, at run time too; what looks into them (StringNormalizer, ..) needs to know them at import, and small inputs are baked in for that.
+ */
+#ifndef TG_TEXT_VALUES_H
+#define TG_TEXT_VALUES_H
+#include "frontend/frontend.h"
+
+typedef struct StringPool StringPool;
+StringPool *pool_new(Arena *arena);
+StringPool *pool_above(Arena *arena, const StringPool *base);      /* strings that base lacks, numbered behind its; base stays as it is */
+int64_t pool_add(StringPool *p, const char *s, size_t len);        /* the string's number; numbers ascend from 0 */
+const char *pool_text(const StringPool *p, int64_t number);        /* "" when there is none */
+
+U text_wrap(Graph *g, U numbers);
+bool is_text(U x);
+static inline U text_numbers(U x) { return x->src[0]; }
+/* May an operator's inputs be strings? MOVES: it sees numbers, and its outputs are strings; ASKS: it sees numbers; KNOWS: it sees the wrapped value. */
+typedef enum { TEXT_NO, TEXT_MOVES, TEXT_ASKS, TEXT_KNOWS } TextUse;
+TextUse text_use(const char *op);
+
+StringPool *import_pool(const Ctx *c);
+U text_constant(Graph *g, StringPool *p, const TensorDef *t);
+/* Input i's strings, row-major; false and an error when they depend on data. */
+bool input_text(Graph *g, const Ctx *c, uint32_t i, const char ***out, int64_t *n);
+U text_to_numbers(Graph *g, const Ctx *c, DType to);               /* Cast of input 0, ops_string.c */
+U numbers_to_text(Graph *g, const Ctx *c);
+U text_list(Graph *g, StringPool *p, const char *const *s, const int64_t *shape, uint32_t rank);
+#endif
