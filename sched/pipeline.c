@@ -149,6 +149,15 @@ static TgStatus lower(Optimize *o, Kernel **k, const OptList *opts)
     return status;
 }
 
+/* A kernel that runs once packs nothing: the copy would be made for a single reader, by a kernel that runs once. */
+static void drop_packs(OptList *l)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < l->count; i++)
+        if (l->op[i].kind != OPT_PACK) l->op[n++] = l->op[i];
+    l->count = n;
+}
+
 /* Kernels of one key are optimised and lowered once; the others take the result with their own buffers. */
 static TgStatus optimize_item(Optimize *o, ScheduleItem item)
 {
@@ -157,6 +166,7 @@ static TgStatus optimize_item(Optimize *o, ScheduleItem item)
     if (!like) {
         OptList opts = { .count = 0 };
         o->choose(&opts, k, &item, o->s, o->user);
+        if (item.once) drop_packs(&opts);
         TgStatus status = lower(o, &item.kernel, &opts);
         k = item.kernel;
         if (status != TG_OK) return append(o->out, item), status;

@@ -1,0 +1,94 @@
+/* Random graphs as whole plans: scheduled, optimised (by the heuristic, or at random), packed, planned, loaded and run, twice, by the reference device and by the CPU,
+ * against the interpreter of tensors. PLAN_COUNT graphs (default 50) from RANDOM_SEED (default 1).
+ */
+#include "tests/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/backend.h"
+#include "beam/beam.h"
+#include "random_stages.h"
+
+typedef struct { const Backend *backend; Device *device; const Target *target; Random r; bool at_random; } Engine;
+
+static void choose(OptList *out, const Kernel *k, const ScheduleItem *item, const Schedule *s, void *user)
+{
+    Engine *e = user;
+    (void)item, (void)s;
+    if (!e->at_random) {
+        heuristic_opts(out, k, e->target);
+        return;
+    }
+    Kernel *c = kernel_clone(k);
+    random_opts(c, &e->r, random_below(&e->r, 5), e->target);
+    *out = c->opts;
+    kernel_free(c);
+}
+
+/* ---- one plan ---- */
+
+typedef struct { RandomGraph rg; RefTensor want[3]; Schedule *s; Plan *p; Code *code; Executable *x; void *out[3]; Place at; } Session;
+
+static TgStatus prepare(Session *r, Engine *e)
+{
+    CompileStats stats;
+    TRY(ref_eval(r->want, r->rg.g, r->rg.sink->src, r->rg.sink->nsrc, &(RefInput){ .param = (const void *const *)r->rg.data, .nparam = RANDOM_INPUTS, .nvar = r->rg.var != NULL,
+                                                                              .var = &(RefVar){ r->rg.var, r->rg.var_value } }));
+    TRY(sched_schedule(&r->s, r->rg.g, r->rg.sink, e->target, NULL));
+    TRY(sched_optimize(r->s, e->target, choose, e, NULL));
+    TRY(plan_make(&r->p, r->s, e->target));
+    TRY(e->backend->compile(&r->code, e->device, r->p->kernel, r->p->nkernel, &stats));
+    return e->backend->load(&r->x, e->device, r->p, r->code);
+}
+
+static bool run_agrees(Session *r, Engine *e)
+{
+    int64_t vars[16];
+    for (uint32_t v = 0; v < r->p->nvar; v++) vars[v] = r->rg.var_value;
+    for (uint32_t k = 0; k < r->rg.sink->nsrc; k++) {
+        if (!r->out[k]) r->out[k] = malloc((size_t)(uop_numel(r->rg.sink->src[k]) * dtype_size(r->rg.sink->src[k]->dtype)) + 64);
+        memset(r->out[k], 0x5a, (size_t)(uop_numel(r->rg.sink->src[k]) * dtype_size(r->rg.sink->src[k]->dtype)));
+    }
+    if (!went(&r->at, e->backend->run(r->x, (const void *const *)r->rg.data, r->out, vars))) return false;
+    for (uint32_t k = 0; k < r->rg.sink->nsrc; k++)
+        if (!agree(&r->at, r->want[k].dtype, r->out[k], r->want[k].data, r->want[k].numel)) return false;
+    return true;
+}
+
+static bool plan_agrees(uint64_t seed, Engine *e)
+{
+    Session r = { .at = { seed, e->backend->name, NULL, NULL, NULL } };
+    random_graph_new(&r.rg, seed);
+    e->r.state = seed;
+    e->at_random = seed % 2;
+    bool ok = went(&r.at, prepare(&r, e)) && run_agrees(&r, e) && run_agrees(&r, e);
+    for (int k = 0; k < 3; k++) free(r.out[k]), ref_tensor_free(&r.want[k]);
+    if (r.x) e->backend->unload(r.x);
+    if (r.code) e->backend->code_free(r.code);
+    plan_free(r.p);
+    schedule_free(r.s);
+    random_graph_free(&r.rg);
+    return ok;
+}
+
+static void plans_agree(const Backend *b)
+{
+    Engine e = { .backend = b };
+    long count = setting("PLAN_COUNT", 50), first = setting("RANDOM_SEED", 1), bad = 0;
+    assert_int_equal(b->open(&e.device, &(DeviceOptions){ .threads = 2 }), TG_OK);
+    e.target = b->target(e.device);
+    for (long i = 0; i < count; i++) bad += !plan_agrees((uint64_t)(first + i), &e);
+    b->close(e.device);
+    print_message("%s: %ld plans, %ld failures\n", b->name, count, bad);
+    assert_int_equal(bad, 0);
+}
+
+static void plans_of_the_reference(void **state) { (void)state, plans_agree(&backend_reference); }
+static void plans_of_the_cpu(void **state) { (void)state, plans_agree(&backend_cpu); }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(plans_of_the_reference), cmocka_unit_test(plans_of_the_cpu) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
