@@ -307,7 +307,7 @@ static void contract(Plan *p, int lane)
     consider(p, &best, -1, 1, n);
     for (uint32_t i = 0; i < p->nout; i++) {
         int number = range_number(p->axis[i]);
-        if (number != lane && is_static(p, i) && tiles(p, number, lane)) consider(p, &best, number, p->axis[i]->src[0]->vmax, n);
+        if (number != lane && tiles(p, number, lane)) consider(p, &best, number, p->axis[i]->src[0]->vmax, n);
     }
     weigh(p, lane, &lane_bytes, &other_bytes);
     split(p, lane, floor_power(n < p->lanes ? n : p->lanes), AXIS_UPCAST);
