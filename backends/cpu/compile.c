@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <cpuid.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -132,11 +133,38 @@ static void first_error(char out[300], const char *log)
 typedef struct { char folder[64]; } Work;
 typedef struct { char source[96], object[96], log[96]; pid_t pid; bool done; } Job;
 
+static void remove_folder(const char *path)
+{
+    char file[400];
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        snprintf(file, sizeof file, "%s/%s", path, e->d_name);
+        if (e->d_name[0] != '.') unlink(file);
+    }
+    if (d) closedir(d);
+    rmdir(path);
+}
+
+/* What killed processes of ours left behind: no compile takes that long. */
+static void sweep(const char *tmp)
+{
+    char path[360];
+    struct stat st;
+    DIR *d = opendir(tmp);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (strncmp(e->d_name, "tgrun-cc-", 9)) continue;
+        snprintf(path, sizeof path, "%s/%s", tmp, e->d_name);
+        if (!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && time(NULL) - st.st_mtime > 4 * TIME_LIMIT_S) remove_folder(path);
+    }
+    if (d) closedir(d);
+}
+
 static TgStatus work_begin(Work *w)
 {
     const char *tmp = getenv("TMPDIR");
     if (!tmp || strlen(tmp) > 40) tmp = "/tmp";
-    snprintf(w->folder, sizeof w->folder, "%s/tgrun-XXXXXX", tmp);
+    sweep(tmp);
+    snprintf(w->folder, sizeof w->folder, "%s/tgrun-cc-XXXXXX", tmp);
     return mkdtemp(w->folder) ? TG_OK : fail(TG_CACHE, "%s: no temporary folder: %s", tmp, strerror(errno));
 }
 
@@ -145,12 +173,6 @@ static void job_names(Job *j, const Work *w, int i)
     snprintf(j->source, sizeof j->source, "%s/%d.c", w->folder, i);
     snprintf(j->object, sizeof j->object, "%s/%d.so", w->folder, i);
     snprintf(j->log, sizeof j->log, "%s/%d.log", w->folder, i);
-}
-
-static void work_end(const Work *w, const Job *job, int n)
-{
-    for (int i = 0; i < n; i++) unlink(job[i].source), unlink(job[i].object), unlink(job[i].log);
-    rmdir(w->folder);
 }
 
 static TgStatus write_text(const char *path, const Text *t)
@@ -369,7 +391,7 @@ static TgStatus compile_missing(Build *b, Item **missing, uint32_t n, int jobs)
         if (!(s = batch_start(b, &job[started], missing, n, started))) started++;
     TgStatus waited = jobs_wait(job, started);
     for (int i = 0; i < batches && !s && !waited; i++) s = batch_load(b, &job[i], missing, n, i);
-    work_end(&w, job, batches);
+    remove_folder(w.folder);
     return s ? s : waited;
 }
 
@@ -434,6 +456,6 @@ TgStatus cpu_assembly(Text *out, const Kernel *k)
     if (!s) s = read_bytes(&bytes, &size, job.object);
     if (!s) text_bytes(out, bytes, size);
     free(bytes);
-    work_end(&w, &job, 1);
+    remove_folder(w.folder);
     return s;
 }

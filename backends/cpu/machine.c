@@ -74,6 +74,20 @@ static void choose(Machine *m, Arena *arena, const bool *in, int threads)
     free(taken);
 }
 
+/* CPUs' worth of time that a container grants, or 0: no limit. Threads beyond it would only wait for their turn. */
+static int granted(void)
+{
+    long long quota = 0, period = 100000;
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r"), *g = f ? NULL : fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "r"), *h = g ? fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "r") : NULL;
+    if (f && fscanf(f, "%lld %lld", &quota, &period) != 2) quota = 0;
+    if (g && fscanf(g, "%lld", &quota) != 1) quota = 0;
+    if (h && fscanf(h, "%lld", &period) != 1) quota = 0;
+    if (f) fclose(f);
+    if (g) fclose(g);
+    if (h) fclose(h);
+    return quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
+}
+
 /* Does the system save these registers? Bits of XCR0. */
 static bool saves(unsigned want)
 {
@@ -114,6 +128,8 @@ TgStatus machine_read(Machine *m, Arena *arena, const char *cpus, int threads)
     if (!s) choose(m, arena, in, threads);
     free(in);
     TRY(s);
+    int limit = threads ? 0 : granted();
+    if (limit && limit < m->count) m->count = limit;
     long l1 = sysconf(_SC_LEVEL1_DCACHE_SIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
     m->l1_bytes = l1 > 0 ? l1 : 32 << 10;
     m->l2_bytes = l2 > 0 ? l2 : 512 << 10;
