@@ -141,7 +141,8 @@ TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char
     Text text = { 0 };
     Dump dump = { .text = &text, .stage = stage, .kernel = kernel };
     Program *p = NULL;
-    TgStatus status = program_make(&p, s->model, inputs, (uint32_t)count, s->backend, s->device, &s->choice, PROGRAM_PLAN, &dump);
+    ProgramMaker maker = session_maker(s);
+    TgStatus status = program_make(&p, &maker, inputs, (uint32_t)count, PROGRAM_PLAN, &dump);
     if (status == TG_OK && (!strcmp(stage, "source") || !strcmp(stage, "asm"))) status = dump_code(s, p->plan, stage, kernel, &text);
     emit_lines(&text, emit, user);                      /* also what there was before a failure */
     program_free(p, s->backend);

@@ -176,34 +176,48 @@ static void keep_baked(Program *p, const TgTensor *input)
 
 static void forget(void *owner, const void *data, size_t bytes) { model_forget(owner, data, bytes); }
 
-static TgStatus make(Program *p, const Model *m, const TgTensor *input, const Backend *b, Device *d, const Choice *c, ProgramGoal goal, Dump *dump)
+int64_t program_bytes(const Program *p)
+{
+    int64_t bytes = p->plan->arena_bytes + p->plan->persist_bytes;
+    for (uint32_t i = 0; i < p->plan->nbuffer; i++) bytes += p->plan->buffer[i].kind == MEM_OUTPUT ? p->plan->buffer[i].size_bytes : 0;
+    return bytes;
+}
+
+static TgStatus check_memory(const Program *p, int64_t limit)
+{
+    int64_t bytes = program_bytes(p);
+    return limit && bytes > limit ? fail(TG_LIMIT, "needs %ld bytes for its values; the limit is %ld", (long)bytes, (long)limit) : TG_OK;
+}
+
+static TgStatus make(Program *p, const ProgramMaker *k, const TgTensor *input, ProgramGoal goal, Dump *dump)
 {
     double start = seconds_now();
-    TRY(import_model(&p->imported, m, input, p->ninput));
+    TRY(import_model(&p->imported, k->model, input, p->ninput));
     keep_baked(p, input);
     make_text(p);
-    TRY(make_plan(p, c, dump));
+    TRY(make_plan(p, k->choice, dump));
     p->schedule_s = seconds_now() - start;
     if (goal == PROGRAM_PLAN) return TG_OK;
+    TRY(check_memory(p, k->max_memory_bytes));
     TRY(make_outputs(p));
-    TRY(b->compile(&p->code, d, p->plan->kernel, p->plan->nkernel, &p->stats));
+    TRY(k->backend->compile(&p->code, k->device, p->plan->kernel, p->plan->nkernel, &p->stats));
     start = seconds_now();
     p->plan->forget = forget;
-    p->plan->forget_owner = (void *)(uintptr_t)m;
-    TRY(b->load(&p->executable, d, p->plan, p->code));
+    p->plan->forget_owner = (void *)(uintptr_t)k->model;
+    TRY(k->backend->load(&p->executable, k->device, p->plan, p->code));
     p->load_s = seconds_now() - start;
     return TG_OK;
 }
 
-TgStatus program_make(Program **out, const Model *m, const TgTensor *input, uint32_t ninput, const Backend *b, Device *d, const Choice *c, ProgramGoal goal, Dump *dump)
+TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t ninput, ProgramGoal goal, Dump *dump)
 {
     Arena *arena = arena_new();
     Program *p = NEW(arena, Program);
     p->arena = arena;
     copy_inputs(p, input, ninput);
-    TgStatus status = make(p, m, input, b, d, c, goal, dump);
+    TgStatus status = make(p, maker, input, goal, dump);
     if (status == TG_OK) *out = p;
-    else program_free(p, b);
+    else program_free(p, maker->backend);
     return status;
 }
 

@@ -23,9 +23,13 @@ typedef struct Program {
     int64_t *vars;                  /* [plan->nvar], sizes that host steps find */
 } Program;
 
+/* What programs of one session are made with. */
+typedef struct { const Model *model; const Backend *backend; Device *device; const Choice *choice; int64_t max_memory_bytes; } ProgramMaker;      /* max_memory_bytes 0: no limit */
+
 /* How far to go: a dump needs no compiler. */
 typedef enum { PROGRAM_PLAN, PROGRAM_READY } ProgramGoal;
-TgStatus program_make(Program **out, const Model *m, const TgTensor *input, uint32_t ninput, const Backend *b, Device *d, const Choice *c, ProgramGoal goal, Dump *dump);
+TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t ninput, ProgramGoal goal, Dump *dump);
+int64_t program_bytes(const Program *p);        /* that it plans to hold: arenas, outputs */
 void program_free(Program *p, const Backend *b);
 bool program_fits(const Program *p, const TgTensor *input, uint32_t ninput);
 TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output);

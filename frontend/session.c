@@ -5,7 +5,8 @@
 
 #include "frontend/session.h"
 
-enum { PROGRAMS_KEPT = 8 };         /* the least recently used goes */
+enum { PROGRAMS_KEPT = 8 };
+static const int64_t PROGRAMS_BYTES = INT64_C(1) << 30;
 
 /* The backends of this build, in the order in which `auto` tries them; the reference is only used when named. */
 static const Backend *const backends[] = {
@@ -167,12 +168,16 @@ TgStatus session_check_inputs(const TgSession *s, const TgTensor *input, int32_t
 
 /* ---- programs ---- */
 
+/* Keeps what was used last: at most PROGRAMS_KEPT, and no second one beyond PROGRAMS_BYTES: each holds its own packed weights. */
 static void drop_oldest(TgSession *s)
 {
+    int64_t bytes = 0;
     Program **p = &s->program;
-    for (int i = 0; *p && i < PROGRAMS_KEPT; i++) p = &(*p)->next;
-    if (!*p) return;
-    program_free(*p, s->backend);
+    for (int i = 0; *p && i < PROGRAMS_KEPT && (!i || bytes + program_bytes(*p) <= PROGRAMS_BYTES); i++, p = &(*p)->next) bytes += program_bytes(*p);
+    for (Program *q = *p, *next; q; q = next) {
+        next = q->next;
+        program_free(q, s->backend);
+    }
     *p = NULL;
 }
 
@@ -187,9 +192,12 @@ static Program *unlink_fitting(TgSession *s, const TgTensor *input, int32_t coun
     return NULL;
 }
 
+ProgramMaker session_maker(const TgSession *s) { return (ProgramMaker){ s->model, s->backend, s->device, &s->choice, s->options.max_memory_bytes }; }
+
 static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input, int32_t count)
 {
-    TRY(program_make(out, s->model, input, (uint32_t)count, s->backend, s->device, &s->choice, PROGRAM_READY, NULL));
+    ProgramMaker maker = session_maker(s);
+    TRY(program_make(out, &maker, input, (uint32_t)count, PROGRAM_READY, NULL));
     const Program *p = *out;
     s->compiled += p->stats.compiled;
     s->cached += p->stats.cached;
@@ -217,7 +225,6 @@ static TgStatus program_for(TgSession *s, const TgTensor *input, int32_t count)
     if (!p) TRY(session_in_file(s, make_program(&p, s, input, count)));
     p->next = s->program;
     s->program = p;
-    drop_oldest(s);
     return TG_OK;
 }
 
@@ -226,6 +233,7 @@ TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count) { retur
 TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
 {
     TRY(program_for(s, inputs, count));
+    drop_oldest(s);                     /* here, not in tg_prepare: the last run's outputs live until now */
     return program_run(s->program, s->backend, inputs, outputs);
 }
 

@@ -20,5 +20,6 @@ struct TgSession {
 
 TgStatus session_in_file(const TgSession *s, TgStatus status);      /* a failure's message starts with the model's file name */
 TgStatus session_remake(TgSession *s);                              /* the program used last, with the lists that the database has now */
+ProgramMaker session_maker(const TgSession *s);
 TgStatus session_check_inputs(const TgSession *s, const TgTensor *input, int32_t count);
 #endif

@@ -22,3 +22,4 @@ t -q $M/add.onnx --dim n=200000 --duration 60 --timeout 0.5
 t test; t test nosuch; mkdir -p zoo/good zoo/bad; cp $M/add.onnx zoo/good/model.onnx; cp -r $M/add_data/* zoo/good; cp $M/misshapen.onnx zoo/bad/model.onnx
 t test -q zoo --junit report.xml | sed 's/[0-9.]* s /T /'; grep -c '<failure' report.xml
 tar -czf good.tar.gz -C zoo good; t test -q good.tar.gz
+t -q $M/add.onnx --runs 1 --dim n=1000 --max-memory 4K
