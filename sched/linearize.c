@@ -200,15 +200,22 @@ static void need(Lin *l, View *v, const UOp *u)
 enum { MANY_SUMS = 6, MAX_TERMS = 64 };
 typedef struct { const UOp *reduce, *reg, *acc; const UOp *term[MAX_TERMS]; uint32_t nterm; bool split, taken; } Sum;
 
-static void terms(const UOp *u, Op op, const UOp **term, uint32_t *n)
+/* false: there are more than fit, and the sum stays whole. */
+static bool terms(const UOp *u, Op op, const UOp **term, uint32_t *n, uint32_t depth)
 {
-    if (u->op == op && op == UOP_ADD && *n + 2 <= MAX_TERMS) {
-        terms(u->src[0], op, term, n);
-        terms(u->src[1], op, term, n);
-    } else if (u->op == UOP_MULACC && op == UOP_ADD && *n + 2 <= MAX_TERMS) {
-        terms(u->src[2], op, term, n);
-        term[(*n)++] = u;                                        /* its product only: taken apart in sum_step */
-    } else if (*n < MAX_TERMS) term[(*n)++] = u;
+    if (depth == MAX_TERMS) return false;
+    if (u->op == op && op == UOP_ADD) return terms(u->src[0], op, term, n, depth + 1) && terms(u->src[1], op, term, n, depth + 1);
+    if (u->op == UOP_MULACC && op == UOP_ADD && !terms(u->src[2], op, term, n, depth + 1)) return false;
+    if (*n == MAX_TERMS) return false;
+    term[(*n)++] = u;                                            /* of a MULACC its product only: taken apart in sum_step */
+    return true;
+}
+
+static void split_sum(Sum *s, bool many)
+{
+    const UOp *whole = s->reduce->src[0];
+    s->split = many && terms(whole, (Op)s->reduce->arg.i, s->term, &s->nterm, 0);
+    if (!s->split) s->term[0] = whole, s->nterm = 1;
 }
 
 /* How good it is to take this term next: what is new costs, what gets its last use is a gain. */
@@ -265,9 +272,7 @@ static void emit_sums(Lin *l, View *v, Sum *sum, uint32_t n)
     uint32_t *uses = NEW_N(l->arena, uint32_t, l->ids), most = 0;
     for (uint32_t i = 0; i < n; i++) {
         sum[i].reg = l->map[sum[i].reduce->id];
-        sum[i].split = n >= MANY_SUMS;
-        if (sum[i].split) terms(sum[i].reduce->src[0], (Op)sum[i].reduce->arg.i, sum[i].term, &sum[i].nterm);
-        else sum[i].term[sum[i].nterm++] = sum[i].reduce->src[0];
+        split_sum(&sum[i], n >= MANY_SUMS);
         if (sum[i].nterm > most) most = sum[i].nterm;
     }
     for (uint32_t i = 0; i < n; i++) push(l, sum[i].acc = UOP(l->g, UOP_LOAD, DT_VOID, NO_ARG, sum[i].reg));

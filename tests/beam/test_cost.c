@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/reference/reference.h"
 #include "beam/cost.h"
 #include "beam/moves.h"
 #include "beam/wire.h"
@@ -146,9 +147,32 @@ static void test_text(void **state)
     text_free(&t);
 }
 
+/* Eight sums of 240 terms in one loop: more than linearize takes apart. */
+static void test_long_unroll(void **state)
+{
+    enum { M = 8, N = 3, K = 480 };
+    static float a[M * K], b[N * K], plain[M * N], unrolled[M * N];
+    Graph *own = graph_new();
+    Schedule *s = NULL;
+    int64_t vars[1];
+    Kernel *k = subject_of(own, subject_gemm(own, M, N, K), &beam_target, &s), *low = subject_under(k, &beam_target, "SPLIT 0 8 UPCAST; SPLIT 2 60 UNROLL; SPLIT 2 4 UNROLL");
+    (void)state;
+    assert_non_null(low);
+    for (int i = 0; i < M * K; i++) a[i] = (float)(i % 17) - 8;
+    for (int i = 0; i < N * K; i++) b[i] = (float)(i % 11) - 5;
+    RefMem mem[] = { { plain, sizeof plain }, { a, sizeof a }, { b, sizeof b } };
+    assert_int_equal(ref_exec_root(k, mem, vars), TG_OK);
+    mem[0].data = unrolled;
+    assert_int_equal(ref_exec_linear(low, mem, vars), TG_OK);
+    assert_memory_equal(plain, unrolled, sizeof plain);
+    kernel_free(low);
+    schedule_free(s);
+    graph_free(own);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_order), cmocka_unit_test(test_grows_with_work), cmocka_unit_test(test_recipe), cmocka_unit_test(test_neighbours),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_long_unroll), cmocka_unit_test(test_order), cmocka_unit_test(test_grows_with_work), cmocka_unit_test(test_recipe), cmocka_unit_test(test_neighbours),
                                         cmocka_unit_test(test_text) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
