@@ -121,9 +121,10 @@ static void compare_integers(Comparison *c, const TgTensor *got, const TgTensor 
 static void compare_bytes(Comparison *c, const TgTensor *got, const TgTensor *want)
 {
     size_t size = (size_t)tg_type_bits(want->type) / 8;
-    if (want->type == TG_STRING || !size) return (void)snprintf(c->why, sizeof c->why, "type %s is not compared", tg_type_name(want->type));
+    bool text = want->type == TG_STRING;
+    if (!size) return (void)snprintf(c->why, sizeof c->why, "type %s is not compared", tg_type_name(want->type));
     for (int64_t i = 0; i < c->numel; i++)
-        if (memcmp((const char *)got->data + size * (size_t)i, (const char *)want->data + size * (size_t)i, size)) note_outside(c, i);
+        if (text ? strcmp(((const char *const *)got->data)[i], ((const char *const *)want->data)[i]) : memcmp((const char *)got->data + size * (size_t)i, (const char *)want->data + size * (size_t)i, size)) note_outside(c, i);
     c->cosine = c->outside == 0;
 }
 

@@ -48,7 +48,14 @@ static const char *engineering(char buf[32], double v, double step)
     static const char *const unit[] = { "", "k", "M", "G", "T", "P" };
     int i = 0;
     for (; fabs(v) >= step && i < 5; i++) v /= step;
-    snprintf(buf, 32, v == floor(v) && v < step ? "%.0f %s" : v < 10 ? "%.2f %s" : v < 100 ? "%.1f %s" : "%.0f %s", v, unit[i]);
+    snprintf(buf, 28, v == floor(v) && v < step ? "%.0f %s" : v < 10 ? "%.2f %s" : v < 100 ? "%.1f %s" : "%.0f %s", v, unit[i]);
+    return buf;
+}
+
+static const char *bytes_text(char buf[32], double v)
+{
+    engineering(buf, v, 1024);
+    strcat(buf, v < 1024 ? "B" : "iB");
     return buf;
 }
 
@@ -163,7 +170,7 @@ static void throughput_line(FILE *f, const Result *r)
     char planned[32], peak[32], flops[32], rate[32];
     double median = r->latency.runs ? latency_quantile(&r->latency, 50) : 0;
     if (median > 0) fprintf(f, "%.4g runs/s   ", 1e3 / median);
-    fprintf(f, "memory %siB planned, %siB peak", engineering(planned, (double)(r->info.planned_bytes + r->info.weight_bytes), 1024), engineering(peak, (double)peak_bytes(), 1024));
+    fprintf(f, "memory %s planned, %s peak", bytes_text(planned, (double)(r->info.planned_bytes + r->info.weight_bytes)), bytes_text(peak, (double)peak_bytes()));
     if (r->info.flops > 0) fprintf(f, "   %sFLOP/run", engineering(flops, (double)r->info.flops, 1000));
     if (r->info.flops > 0 && median > 0) fprintf(f, "   %sFLOP/s", engineering(rate, (double)r->info.flops / median * 1e3, 1000));
     fputc('\n', f);

@@ -138,6 +138,7 @@ static void print_value(FILE *f, const TgTensor *t, int64_t i)
     if (type_is_float(t->type)) fprintf(f, "%.7g", value_get(t->type, t->data, i));
     else if (t->type == TG_U64) fprintf(f, "%lu", ((const unsigned long *)t->data)[i]);
     else if (type_is_integer(t->type)) fprintf(f, "%ld", (long)value_get_int(t->type, t->data, i));
+    else if (t->type == TG_STRING) fprintf(f, "'%s'", ((const char *const *)t->data)[i]);
     else fputc('?', f);
 }
 

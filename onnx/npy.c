@@ -226,15 +226,55 @@ TgStatus npy_read_bytes(TgTensor *out, const void *data, size_t size, TgType wan
     return TG_OK;
 }
 
+/* The next character; a byte that is no UTF-8 is the replacement character. */
+static uint32_t next_character(const char **s)
+{
+    const unsigned char *u = (const unsigned char *)*s;
+    int more = *u < 0x80 ? 0 : *u >= 0xf0 ? 3 : *u >= 0xe0 ? 2 : *u >= 0xc0 ? 1 : -1;
+    uint32_t c = more == 0 ? *u : more > 0 ? *u & (0x3fu >> more) : 0xfffd;
+    for (int k = 1; k <= more; k++) {
+        if ((u[k] & 0xc0) != 0x80) return *s += k, 0xfffd;
+        c = c << 6 | (u[k] & 0x3f);
+    }
+    *s += more < 0 ? 1 : more + 1;
+    return c;
+}
+
+/* Characters of the longest string: npy's strings are of one width, UTF-32, zeros behind. */
+static size_t text_width(const TgTensor *t)
+{
+    size_t width = 1;
+    for (size_t k = 0; k < t->size_bytes / sizeof(char *); k++) {
+        size_t n = 0;
+        for (const char *s = ((const char *const *)t->data)[k]; *s; n++) next_character(&s);
+        if (n > width) width = n;
+    }
+    return width;
+}
+
+static void *text_elements(const TgTensor *t, size_t *size)
+{
+    size_t width = text_width(t), numel = t->size_bytes / sizeof(char *);
+    uint32_t *out = calloc(numel * width + 1, sizeof *out);
+    *size = numel * width * sizeof *out;
+    for (size_t k = 0; out && k < numel; k++) {
+        uint32_t *c = out + k * width;
+        for (const char *s = ((const char *const *)t->data)[k]; *s;) *c++ = next_character(&s);
+    }
+    return out;
+}
+
 size_t npy_header(char *header, const TgTensor *t)
 {
     char shape[TG_MAX_RANK * 24] = "", text[NPY_HEADER - 10];
-    size_t n = 0;
+    size_t n = 0, bytes;
     int k = 0;
     while (k < KINDS && kinds[k].type != t->type) k++;
-    if (k == KINDS) return 0;
+    if (k == KINDS && t->type != TG_STRING) return 0;
+    char kind = k < KINDS ? kinds[k].kind : 'U';
+    bytes = k < KINDS ? (size_t)kinds[k].bytes : text_width(t);
     for (int32_t d = 0; d < t->rank; d++) n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%lld%s", d ? ", " : "", (long long)t->shape[d], t->rank == 1 ? "," : "");
-    int len = snprintf(text, sizeof text, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (%s), }", kinds[k].bytes > 1 ? '<' : '|', kinds[k].kind, kinds[k].bytes, shape);
+    int len = snprintf(text, sizeof text, "{'descr': '%c%c%zu', 'fortran_order': False, 'shape': (%s), }", bytes > 1 || kind == 'U' ? '<' : '|', kind, bytes, shape);
     size_t total = ((size_t)len + 1 + 10 + 63) & ~(size_t)63;      /* data start at a multiple of 64 */
     memcpy(header, "\x93NUMPY\1\0", 8);
     header[8] = (char)((total - 10) & 255);
@@ -251,6 +291,7 @@ const void *npy_elements(const TgTensor *t, void **owned, size_t *size)
     int64_t numel;
     *owned = NULL;
     *size = t->size_bytes;
+    if (t->type == TG_STRING) return *owned = text_elements(t, size);
     if (bits >= 8) return t->data;
     if (!shape_numel(t->shape, (size_t)t->rank, &numel)) return NULL;
     const uint8_t *packed = t->data;

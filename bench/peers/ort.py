@@ -17,6 +17,7 @@ def load(model, data, threads):
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     load_s = time.perf_counter() - start
     feed = {x.name: np.load(os.path.join(data, f"input_{k}.npy")) for k, x in enumerate(session.get_inputs())}
+    feed = {name: a.astype(object) if a.dtype.kind == "U" else a for name, a in feed.items()}
     return session, feed, dict(name=f"onnxruntime {ort.__version__}", load_s=load_s), idle
 
 

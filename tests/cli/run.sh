@@ -23,3 +23,5 @@ t test; t test nosuch; mkdir -p zoo/good zoo/bad; cp $M/add.onnx zoo/good/model.
 t test -q zoo --junit report.xml | sed 's/[0-9.]* s /T /'; grep -c '<failure' report.xml
 tar -czf good.tar.gz -C zoo good; t test -q good.tar.gz
 t -q $M/add.onnx --runs 1 --dim n=1000 --max-memory 4K
+t -q $M/words.onnx --runs 1 --test-data $M/words_data --output-dir words -o -; "$PYTHON" -c 'import numpy as np; print(ascii(np.load("words/t.npy")))'
+t -q $M/words.onnx --runs 1
