@@ -88,17 +88,20 @@ static void capture(Capture *c, U root)
 /* A loop before this one, with a step of the same name. */
 static bool is_loop_of(U f, U step) { return f->op == UOP_CUSTOMFUNCTION && f->nsrc > 1 && f->src[1] == step; }
 
-/* Replaces what the body takes from outside by PARAM(slot..), in order of first use. Returns the new body; captured: the values. */
-static U lift(Graph *g, U body, const U *formal, uint32_t nformal, int64_t slot, U **captured, uint32_t *count)
+/* Replaces what the body takes from outside by PARAM(slot..), in order of first use. Inside is what depends on a formal (of a loop: its states and, last, its step), and
+ * what is as young as node `first`. Returns the new body; captured: the values. */
+static U lift(Graph *g, U body, const U *formal, uint32_t nformal, uint32_t first, int64_t slot, U **captured, uint32_t *count)
 {
     Arena *a = arena_new();
     uint32_t n, all = graph_count(g);
     const UOp **order = uop_toposort(g, &body, 1, a, &n), **param;
     Capture c = { NEW_N(a, uint8_t, all), NEW_N(a, uint8_t, all), NEW_N(graph_arena(g), U, n + 1), 0 };
     for (uint32_t k = 0; k < nformal; k++) c.inner[formal[k]->id] = c.seen[formal[k]->id] = 1;
-    for (uint32_t i = 0; i < n; i++)
-        if (!is_loop_of(order[i], formal[nformal - 1]))
+    for (uint32_t i = 0; i < n; i++) {
+        if (order[i]->id >= first) c.inner[order[i]->id] = 1;
+        else if (!nformal || !is_loop_of(order[i], formal[nformal - 1]))
             for (uint32_t k = 0; k < order[i]->nsrc; k++) c.inner[order[i]->id] |= c.inner[order[i]->src[k]->id];
+    }
     c.inner[body->id] = 1;
     capture(&c, body);
     param = NEW_N(a, const UOp *, c.count + 1);
@@ -200,7 +203,7 @@ static bool call_loop(Graph *g, const Loop *l, U *last, U *row)
     for (uint32_t k = 0; k < l->rows; k++) of[k] = UINT32_MAX;
     if (!counted) attr.history = histories(l, value, of);
     U tuple = body_values(g, l, value, of, keep, &attr.rows);
-    U body = lift(g, tuple, formal, l->states + 1, base + l->states, &captured, &attr.captured), meta[3] = { body, step };
+    U body = lift(g, tuple, formal, l->states + 1, UINT32_MAX, base + l->states, &captured, &attr.captured), meta[3] = { body, step };
     if (counted) rounds = meta[2] = size_var(g, "rounds", 0, l->most);
     U *arg = NEW_N(a, U, 2 + l->states + attr.captured);
     arg[0] = uop_is_const(l->trip) ? uop_int(g, DT_I64, uop_const_int(l->trip)) : l->trip;
@@ -434,6 +437,35 @@ static U empty_or(Graph *g, U p, U yes, U no)
     return shrink(g, empty_yes ? no : yes, zero, dim);
 }
 
+/* Do the branches hold what is worth skipping: a reduction or a call? */
+static bool is_heavy(Graph *g, U both, uint32_t first)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    bool heavy = false;
+    const UOp **order = uop_toposort(g, &both, 1, a, &n);
+    for (uint32_t k = 0; k < n; k++) heavy = heavy || (order[k]->id >= first && (order[k]->op == UOP_REDUCE || order[k]->op == UOP_CALL));
+    arena_free(a);
+    return heavy;
+}
+
+/* Only the branch that was chosen runs: a CALL of "if". first: the oldest node of the branches. NULL where their values differ in form or are cheap. */
+static U call_if(Graph *g, const Ctx *c, U p, const U *yes, const U *no, uint32_t first)
+{
+    U tuple[2] = { uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, yes, c->nout), uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, no, c->nout) }, both = uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, tuple, 2);
+    U *captured, *out = NEW_N(graph_arena(g), U, c->nout + 1);
+    for (uint32_t k = 0; k < c->nout; k++)
+        if (yes[k]->dtype == DT_VOID || !same_form(yes[k], no[k])) return NULL;
+    if (!is_heavy(g, both, first)) return NULL;
+    BranchAttr attr = { .base = (int64_t)graph_count(g) << 8, .values = c->nout };
+    U body = lift(g, both, NULL, 0, first, attr.base, &captured, &attr.captured), *arg = NEW_N(graph_arena(g), U, attr.captured + 1);
+    arg[0] = p;
+    for (uint32_t k = 0; k < attr.captured; k++) arg[k + 1] = captured[k];
+    U call = call_new(g, custom_new(g, "if", &attr, sizeof attr, body->src, 2), arg, attr.captured + 1);
+    for (uint32_t k = 0; k < c->nout; k++) out[k] = call_result(g, call, k, (DType)yes[k]->dtype, yes[k]->shape->dim, uop_rank(yes[k]));
+    return outputs(g, c, out, c->nout);
+}
+
 static U choose(Graph *g, const Ctx *c, uint32_t k, U p, U yes, U no)
 {
     if (yes->dtype != DT_VOID && same_form(yes, no)) return where(g, p, yes, no);
@@ -442,15 +474,18 @@ static U choose(Graph *g, const Ctx *c, uint32_t k, U p, U yes, U no)
 }
 
 /** If (ONNX 1, 11, 13, 16, 19): the branch that the condition chooses. One that depends on a small input chooses at import, for this plan; else both
- * branches are computed, and each value is chosen. */
+ * branches are computed, and each value is chosen, or, when that is work, the plan branches. */
 U op_if(Graph *g, const Ctx *c)
 {
     U *yes = NEW_N(graph_arena(g), U, c->nout + 1), *no = NEW_N(graph_arena(g), U, c->nout + 1), p = c->in[0];
     int known = known_bool(g, p);
     if (known >= 0) return branch(g, c, known ? "then_branch" : "else_branch", yes) ? outputs(g, c, yes, c->nout) : NULL;
     if (import_may_know(c->im, p, false)) return fail_node(g, c, TG_UNSUPPORTED, "cond", "depends on the data of an input");
-    if (!branch(g, c, "then_branch", yes) || !branch(g, c, "else_branch", no)) return NULL;
     p = reshape_i(g, p, NULL, 0);
+    uint32_t first = graph_count(g);
+    if (!branch(g, c, "then_branch", yes) || !branch(g, c, "else_branch", no)) return NULL;
+    U called = call_if(g, c, p, yes, no, first);
+    if (called) return called;
     for (uint32_t k = 0; k < c->nout; k++) yes[k] = choose(g, c, k, p, yes[k], no[k]);
     return outputs(g, c, yes, c->nout);
 }

@@ -46,7 +46,10 @@ static TgStatus check_sizes(Program *p)
     bool *set = NEW_N(p->arena, bool, plan->nvar + 1);
     for (uint32_t i = 0; i < plan->nstep; i++) {
         const Step *s = &plan->step[i];
-        for (uint32_t k = 0; s->kind == STEP_HOST && k < s->call->call->src[0]->nsrc; k++) set[s->call->var[k]] = true;
+        const Control *c = s->kind == STEP_HOST ? s->call->control : NULL;
+        if (c && c->step >= 0) set[c->step] = true;
+        if (c && c->count >= 0) set[c->count] = true;
+        for (uint32_t k = 0; s->kind == STEP_HOST && !c && k < s->call->call->src[0]->nsrc; k++) set[s->call->var[k]] = true;
     }
     for (uint32_t k = 0; k < plan->nvar; k++)
         if (!set[k] && *plan->var_name[k] != '#') return fail(TG_UNSUPPORTED, "size '%s' is used, but nothing that finds it is", plan->var_name[k]);

@@ -1,4 +1,4 @@
-/* Loops of known length: a CALL of "loop" (graph/custom.h) becomes ITEM_LOOP .. ITEM_NEXT around the items of its body, each kernel once, with the step as a variable.
+/* Loops: a CALL of "loop" (graph/custom.h) becomes ITEM_LOOP .. ITEM_NEXT around the items of its body, each kernel once, with the step as a variable.
  *
  * A state lives in a buffer of several slots, so that a round reads one and writes another and nothing is copied or swapped: two slots in turn (slot step % 2), or
  * trip + 1 of them where all values of the state are wanted (slot step). Before the loop slot 0 gets the initial value; after it the last slot is copied out.
@@ -11,13 +11,14 @@
 #include "sched/rangeify.h"
 
 /* Where a value of the body goes: buffer[at, ..], or the whole buffer when at is NULL. */
-typedef struct { const UOp *value, *buffer, *at; } Place;
+typedef struct { const UOp *value, *buffer, *at; int64_t first; } Place;      /* first: size of axis 0 as kernels see it, 0: the buffer's own */
 typedef struct {
     Rangeify *r;
     Graph *g;
     Schedule *s;
     const LoopAttr *attr;
-    const UOp *body, *step;
+    const UOp *body, *step, *count;         /* count: NULL where the number of rounds is known */
+    const UOp *trip, *keep;         /* in memory, where data tell them */
     const UOp *const *arg, *const *out;     /* initial states, then captured values, in memory; results */
     const UOp **slots;              /* buffer of each state */
 } Loop;
@@ -60,7 +61,7 @@ static void redirect(Kernel *k, uint32_t p, const Place *to)
     uint32_t n;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n), **map = NEW_N(a, const UOp *, graph_count(k->g)), *dim[64];
     const UOp *at = to->at ? uop_copy(k->g, to->at, NULL) : NULL;
-    for (uint32_t d = 0; d < uop_rank(to->buffer); d++) dim[d] = uop_copy(k->g, uop_dim(to->buffer, d), NULL);
+    for (uint32_t d = 0; d < uop_rank(to->buffer); d++) dim[d] = !d && to->first ? uop_index(k->g, to->first) : uop_copy(k->g, uop_dim(to->buffer, d), NULL);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i], *src[u->nsrc + 2];
         bool index = u->op == UOP_INDEX && u->src[0]->op == UOP_PARAM && u->src[0]->arg.i == p, changed = index;
@@ -161,17 +162,22 @@ static TgStatus rounds(Loop *l)
 {
     const UOp *body = bind_body(l);
     uint32_t n = 0, all = l->attr->states + l->attr->rows;
-    Place *place = NEW_N(graph_arena(l->g), Place, all + 1);
+    Place *place = NEW_N(graph_arena(l->g), Place, all + 2);
     for (uint32_t k = 0; k < all; k++) {
         bool state = k < l->attr->states;
         if (state) place[n++] = (Place){ body->src[k], l->slots[k], slot_of(l, k, next_of(l)) };
-        else if (l->out[k]) place[n++] = (Place){ body->src[k], l->out[k], l->step };
+        else if (l->out[k]) place[n++] = (Place){ body->src[k], l->out[k], l->step, l->count ? l->count->vmax : 0 };
     }
     ScheduleItem *loop = schedule_add(l->s, ITEM_LOOP);
     loop->trip = l->attr->trip;
     loop->var[0] = l->step;
+    loop->var[1] = l->count;
+    loop->mem[0] = l->trip;
+    loop->mem[1] = l->keep;
+    const UOp *keep = l->attr->has_keep ? graph_add_buffer(l->g, &(BufferInfo){ .dtype = DT_BOOL, .shape = graph_shape(l->g, NULL, 0), .size_bytes = 1, .name = "" }) : NULL;
+    if (keep) place[n++] = (Place){ body->src[all], keep, NULL, 0 };
     TgStatus status = add_items(l, place, n);
-    schedule_add(l->s, ITEM_NEXT);
+    schedule_add(l->s, ITEM_NEXT)->mem[0] = keep;
     return status;
 }
 
@@ -181,7 +187,7 @@ static TgStatus after_loop(Loop *l)
     uint32_t n = 0;
     for (uint32_t k = 0; k < l->attr->states; k++) {
         if (!l->out[k] || l->slots[k] == l->out[k]) continue;
-        place[n++] = (Place){ view_of(l->g, l->slots[k], slot_of(l, k, uop_index(l->g, l->attr->trip))), l->out[k], NULL };
+        place[n++] = (Place){ view_of(l->g, l->slots[k], slot_of(l, k, l->count ? l->count : uop_index(l->g, l->attr->trip))), l->out[k], NULL, 0 };
     }
     return n ? add_items(l, place, n) : TG_OK;
 }
@@ -194,6 +200,9 @@ TgStatus loop_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const 
     const UOp **arg = NEW_N(r->arena, const UOp *, n + 1);
     for (uint32_t k = 0; k < n; k++) arg[k] = memory_of(r, call->src[3 + k]);
     Loop l = { .r = r, .g = r->g, .s = s, .attr = attr, .body = call->src[0]->src[0], .step = call->src[0]->src[1], .arg = arg, .out = result };
+    l.count = attr->counted ? call->src[0]->src[2] : NULL;
+    l.trip = attr->trip < 0 ? memory_of(r, call->src[1]) : NULL;
+    l.keep = attr->counted ? memory_of(r, call->src[2]) : NULL;
     l.slots = NEW_N(r->arena, const UOp *, attr->states + 1);
     TRY(before_loop(&l));
     TRY(rounds(&l));

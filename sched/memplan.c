@@ -77,7 +77,9 @@ void plan_sync(Plan *p, const Target *t)
     for (uint32_t i = 0; i < p->nstep; i++) {
         Step *s = &p->step[i];
         if (i && p->step[i - 1].once && !s->once) since = i;        /* load ends: all have waited */
-        s->sync = false;
+        bool landed = i && p->step[i - 1].kind == STEP_JUMP;
+        for (uint32_t j = 0; p->jumps && j < p->nstep && !landed; j++) landed = p->step[j].kind == STEP_JUMP && p->step[j].target == i;
+        s->sync = landed || s->kind == STEP_JUMP;              /* around a jump all meet: what runs next is not what stands next */
         for (uint32_t j = i; j-- > since && !s->sync;)
             s->sync = !(is_serial(s, t) && is_serial(&p->step[j], t)) && plan_conflict(p, &p->step[j], s);
         if (s->sync) since = i;

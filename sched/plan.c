@@ -16,6 +16,7 @@
 enum { ALIGN = 256 };               /* bytes; what CUDA's widest loads and copy engines want, and four cache lines */
 
 typedef struct { uint32_t first, last; bool read_first, once_write, run_write, run_use; const UOp *uop; } Use;
+typedef struct { uint32_t first, last; } Range;
 typedef struct {
     Plan *p;
     Schedule *s;
@@ -23,6 +24,8 @@ typedef struct {
     uint32_t ninput_cap;
     Use *use;                       /* by PlanBuffer */
     Map kernel;                     /* key -> index + 1 */
+    Range *loop;                    /* steps of loops that run as such, inner ones first */
+    uint32_t nloop, nflag;
     uint32_t *step_var;             /* variable + 1 that holds 0, 1, .. */
 } Build;
 
@@ -212,16 +215,9 @@ static TgStatus host_step(Build *b, const ScheduleItem *item)
     return TG_OK;
 }
 
-static uint32_t end_of(const Schedule *s, uint32_t loop)
-{
-    uint32_t i = loop + 1, depth = 1;
-    for (; i < s->count && depth; i++) depth += s->item[i].kind == ITEM_LOOP ? 1 : s->item[i].kind == ITEM_NEXT ? -1u : 0;
-    return i - 1;
-}
-
 static TgStatus copy_step(Build *b, const ScheduleItem *item)
 {
-    if (item->var[0]) return fail(TG_UNSUPPORTED, "rows of a loop whose length depends on data are not covered yet");
+    if (item->var[0]) return fail(TG_INTERNAL, "plan: a copy into a place that a variable tells");
     Step *s = new_step(b, STEP_COPY, item->once, 2);
     set_arg(b, s, 0, buffer_of(b, item->mem[0]), ACCESS_WRITE);
     set_arg(b, s, 1, buffer_of(b, item->mem[1]), ACCESS_READ);
@@ -234,19 +230,158 @@ static TgStatus item_step(Build *b, const ScheduleItem *item, const Round *round
     case ITEM_KERNEL: return kernel_step(b, item, round);
     case ITEM_HOST: return host_step(b, item);
     case ITEM_COPY: return copy_step(b, item);
-    default: return fail(TG_UNSUPPORTED, "branches that data choose are not covered yet");
+    default: return fail(TG_INTERNAL, "plan: a control item out of place");
     }
 }
 
-/* A loop of known length is its rounds, one after another: its body's items, each with the step as an argument. */
+/* ---- loops and branches ---- */
+
+static TgStatus control_step(Build *b, HostFn fn, const Control *c, const UOp *const *mem, uint32_t n)
+{
+    Step *s = new_step(b, STEP_HOST, false, n);
+    HostTensor *tensor = NEW_N(b->p->arena, HostTensor, n + 1);
+    HostCall *call = NEW(b->p->arena, HostCall);
+    for (uint32_t k = 0; k < n; k++) {
+        if (!is_memory(mem[k])) return fail(TG_INTERNAL, "plan: a condition is %s, not memory", op_name(mem[k]->op));
+        tensor[k] = (HostTensor){ mem[k]->dtype, mem[k]->shape };
+        set_arg(b, s, k, buffer_of(b, mem[k]), ACCESS_READ);
+    }
+    *call = (HostCall){ .plan = b->p, .tensor = tensor, .nin = n, .control = c };
+    s->host = fn;
+    s->call = call;
+    return TG_OK;
+}
+
+static uint32_t jump_step(Build *b, uint32_t var)
+{
+    Step *s = new_step(b, STEP_JUMP, false, 0);
+    b->p->jumps = true;
+    s->nvar = 1;
+    s->var = NEW_N(b->p->arena, uint32_t, 1);
+    s->var[0] = var;
+    return b->p->nstep - 1;
+}
+
+static TgStatus add_range(Build *b, bool once, uint32_t from, uint32_t to, const Round *round);
+
+static Control *new_control(Build *b)
+{
+    Control *c = NEW(b->p->arena, Control);
+    c->step = c->count = -1;
+    c->flag = (int32_t)add_var(b->p, arena_printf(b->p->arena, "#flag%u", b->nflag++));
+    return c;
+}
+
+static void note_loop(Build *b, uint32_t first, uint32_t last)
+{
+    if (!(b->nloop & (b->nloop + 1))) {                         /* room for 1, 3, 7 .. */
+        Range *grown = NEW_N(b->p->arena, Range, 2 * b->nloop + 1);
+        if (b->nloop) memcpy(grown, b->loop, b->nloop * sizeof *grown);
+        b->loop = grown;
+    }
+    b->loop[b->nloop++] = (Range){ first, last };
+}
+
+/* begin, JUMP out, body, next, JUMP to the body. */
+static TgStatus loop_steps(Build *b, uint32_t i, uint32_t end, const Round *round)
+{
+    const ScheduleItem *loop = &b->s->item[i], *next = &b->s->item[end];
+    Control *c = new_control(b), *d = NEW(b->p->arena, Control);
+    const UOp *mem[2];
+    uint32_t n = 0, first = b->p->nstep;
+    c->trip = loop->trip;
+    c->step = (int32_t)add_var(b->p, var_name(loop->var[0]));
+    if (loop->var[1]) c->count = (int32_t)add_var(b->p, var_name(loop->var[1]));
+    *d = *c;
+    if ((c->has_trip = loop->mem[0] != NULL)) mem[n++] = loop->mem[0];
+    if ((c->has_keep = loop->mem[1] != NULL)) mem[n++] = loop->mem[1];
+    TRY(control_step(b, control_begin, c, mem, n));
+    uint32_t out = jump_step(b, (uint32_t)c->flag), body = b->p->nstep;
+    TRY(add_range(b, false, i + 1, end, round));
+    n = 0;
+    if ((d->has_trip = loop->mem[0] != NULL)) mem[n++] = loop->mem[0];
+    if ((d->has_keep = next->mem[0] != NULL)) mem[n++] = next->mem[0];
+    TRY(control_step(b, control_next, d, mem, n));
+    uint32_t back = jump_step(b, (uint32_t)d->flag);
+    b->p->step[back].target = body;
+    b->p->step[out].target = b->p->nstep;
+    note_loop(b, first, back);
+    return TG_OK;
+}
+
+static TgStatus branch_steps(Build *b, uint32_t i, uint32_t middle, uint32_t end, const Round *round)
+{
+    Control *c = new_control(b);
+    TRY(control_step(b, control_if, c, b->s->item[i].mem, 1));
+    uint32_t no = jump_step(b, (uint32_t)c->flag);
+    TRY(add_range(b, false, i + 1, middle, round));
+    uint32_t over = jump_step(b, var_of(b, "#", &(Round){ "#", 0, NULL }));
+    b->p->step[no].target = b->p->nstep;
+    TRY(add_range(b, false, middle + 1, end, round));
+    b->p->step[over].target = b->p->nstep;
+    return TG_OK;
+}
+
+/* The item that closes the one at i: NEXT of a LOOP, ELSE or ENDIF. */
+static uint32_t end_of(const Schedule *s, uint32_t i)
+{
+    uint32_t depth = 0;
+    for (i++; i < s->count; i++) {
+        ItemKind k = s->item[i].kind;
+        if (!depth && (k == ITEM_NEXT || k == ITEM_ELSE || k == ITEM_ENDIF)) break;
+        depth += k == ITEM_LOOP || k == ITEM_IF ? 1 : k == ITEM_NEXT || k == ITEM_ENDIF ? -1u : 0;
+    }
+    return i;
+}
+
+enum { STEPS_MAX = 1 << 22, WRITTEN_OUT_MAX = 1 << 16 };
+
+/* A loop of known length is written out, its body's items once a round with the step as an argument, when that is not too long. */
+static bool is_written_out(const ScheduleItem *loop, const ScheduleItem *next, int64_t inside)
+{
+    return loop->trip >= 0 && !loop->mem[1] && !next->mem[0] && inside * (loop->trip + 1) <= WRITTEN_OUT_MAX;
+}
+
+/* Steps of these items; the most rounds of a loop that is written out. */
+static int64_t count_steps(const Schedule *s, uint32_t from, uint32_t to, int64_t *most)
+{
+    int64_t n = 0;
+    for (uint32_t i = from; i < to && n <= STEPS_MAX; i++, n++) {
+        if (s->item[i].kind != ITEM_LOOP) continue;
+        uint32_t end = end_of(s, i);
+        int64_t inside = count_steps(s, i + 1, end, most), rounds = s->item[i].trip + 1;
+        bool out = inside <= WRITTEN_OUT_MAX && rounds <= WRITTEN_OUT_MAX && is_written_out(&s->item[i], &s->item[end], inside);
+        if (out && *most < rounds) *most = rounds;
+        n += out ? inside * rounds : inside + 4;
+        i = end;
+    }
+    return n;
+}
+
+static TgStatus add_loop(Build *b, bool once, uint32_t i, uint32_t end, const Round *round)
+{
+    const ScheduleItem *item = &b->s->item[i];
+    int64_t most = 0, inside = count_steps(b->s, i + 1, end, &most);
+    bool out = inside <= WRITTEN_OUT_MAX && item->trip < WRITTEN_OUT_MAX && is_written_out(item, &b->s->item[end], inside);
+    if (!once && !out) return loop_steps(b, i, end, round);
+    for (int64_t r = 0; r < (once ? 1 : item->trip); r++) TRY(add_range(b, once, i + 1, end, &(Round){ var_name(item->var[0]), r, round }));
+    return TG_OK;
+}
+
 static TgStatus add_range(Build *b, bool once, uint32_t from, uint32_t to, const Round *round)
 {
     for (uint32_t i = from; i < to; i++) {
         const ScheduleItem *item = &b->s->item[i];
         if (item->kind == ITEM_LOOP) {
             uint32_t end = end_of(b->s, i);
-            if (item->trip < 0 || item->mem[1] || b->s->item[end].mem[0]) return fail(TG_UNSUPPORTED, "loops whose number of rounds depends on data are not covered yet");
-            for (int64_t r = 0; r < (once ? 1 : item->trip); r++) TRY(add_range(b, once, i + 1, end, &(Round){ var_name(item->var[0]), r, round }));
+            TRY(add_loop(b, once, i, end, round));
+            i = end;
+        } else if (item->kind == ITEM_IF) {
+            uint32_t middle = end_of(b->s, i), end = end_of(b->s, middle);
+            if (once) {
+                TRY(add_range(b, true, i + 1, middle, round));
+                TRY(add_range(b, true, middle + 1, end, round));
+            } else TRY(branch_steps(b, i, middle, end, round));
             i = end;
         } else if (item->once == once) TRY(item_step(b, item, round));
     }
@@ -258,26 +393,6 @@ static TgStatus add_steps(Build *b)
 {
     TRY(add_range(b, true, 0, b->s->count, NULL));
     return add_range(b, false, 0, b->s->count, NULL);
-}
-
-enum { STEPS_MAX = 1 << 22 };
-
-/* Steps of these items; the most rounds of a loop. */
-static int64_t count_steps(const Schedule *s, uint32_t from, uint32_t to, int64_t *most)
-{
-    int64_t n = 0;
-    for (uint32_t i = from; i < to && n <= STEPS_MAX; i++) {
-        if (s->item[i].kind != ITEM_LOOP) {
-            n++;
-            continue;
-        }
-        uint32_t end = end_of(s, i);
-        int64_t inside = count_steps(s, i + 1, end, most), rounds = s->item[i].trip < 0 ? 1 : s->item[i].trip + 1;
-        if (*most < rounds) *most = rounds;
-        n = rounds > STEPS_MAX || inside > STEPS_MAX / rounds ? STEPS_MAX + 1 : n + inside * rounds;
-        i = end;
-    }
-    return n;
 }
 
 /* ---- places ---- */
@@ -325,9 +440,23 @@ static TgStatus place_of(Build *b, uint32_t k)
     return TG_OK;
 }
 
+/* What enters a loop, leaves it or goes from round to round lives in all of it. Inner loops come first. */
+static void extend_lives(Build *b)
+{
+    for (uint32_t l = 0; l < b->nloop; l++)
+        for (uint32_t k = 0; k < b->p->nbuffer; k++) {
+            Use *u = &b->use[k];
+            uint32_t first = b->loop[l].first, last = b->loop[l].last;
+            if (u->first == UINT32_MAX || u->last < first || u->first > last || (u->first >= first && u->last <= last && !u->read_first)) continue;
+            if (u->first > first) u->first = first;
+            if (u->last < last) u->last = last;
+        }
+}
+
 static TgStatus place(Build *b)
 {
     Plan *p = b->p;
+    extend_lives(b);
     Life *life = NEW_N(p->arena, Life, p->nbuffer);
     uint32_t n = 0;
     for (uint32_t k = 0; k < p->nbuffer; k++) {
@@ -431,6 +560,8 @@ static void print_step(Text *out, const Plan *p, const Step *s)
     text_add(out, "  %c ", s->sync ? '|' : ' ');
     if (s->kind == STEP_KERNEL) text_add(out, "%s", p->kernel[s->kernel]->name);
     else if (s->kind == STEP_COPY) text_add(out, "copy");
+    else if (s->kind == STEP_JUMP) text_add(out, "jump to %u when 0:", s->target);
+    else if (s->call->control) text_add(out, "host %s", s->host == control_begin ? "loop" : s->host == control_next ? "next" : "if");
     else text_add(out, "host %s", custom_name(s->call->call->src[0]));
     for (uint32_t i = 0; i < s->narg; i++) text_add(out, " %sb%u", access[s->access[i]], s->arg[i]);
     for (uint32_t i = 0; i < s->nvar; i++) text_add(out, " %s", p->var_name[s->var[i]]);

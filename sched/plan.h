@@ -27,12 +27,20 @@ typedef struct HostCall {
     uint32_t nin, nout;
     const uint32_t *result;         /* [nout] which of the function's results args[nin + k] is: those that nobody reads are left out */
     const uint32_t *var;            /* the plan's number of each DEFINE_VAR that the function sets: sources of its CUSTOMFUNCTION */
+    const struct Control *control;  /* a step of a loop or branch (steps.c), which has no call; else NULL */
 } HostCall;
 typedef TgStatus (*HostFn)(const HostCall *call, void *const *args, int64_t *vars);
 typedef struct { const char *name; HostFn fn; } HostEntry;
 const HostEntry *host_find(const char *name);       /* frontend/host.c; NULL: no such function */
 
-typedef enum { STEP_KERNEL, STEP_HOST, STEP_COPY } StepKind;       /* COPY: arg[1] to arg[0], whole buffers (an output that is an input or a constant) */
+/* What a control step decides: a loop's first round, whether another follows, a branch. It sets `flag`, which the JUMP behind it reads. Numbers of variables; -1: none. */
+typedef struct Control { int64_t trip; int32_t step, count, flag; bool has_trip, has_keep; } Control;      /* has_trip, has_keep: arguments, in that order */
+TgStatus control_begin(const HostCall *call, void *const *args, int64_t *vars);
+TgStatus control_next(const HostCall *call, void *const *args, int64_t *vars);
+TgStatus control_if(const HostCall *call, void *const *args, int64_t *vars);
+
+/* COPY: arg[1] to arg[0], whole buffers (an output that is an input or a constant). JUMP: to step `target` when variable var[0] is 0. */
+typedef enum { STEP_KERNEL, STEP_HOST, STEP_COPY, STEP_JUMP } StepKind;
 typedef struct {
     StepKind kind;
     bool once;                      /* runs at load only */
@@ -45,6 +53,7 @@ typedef struct {
     int64_t thread_count;           /* extent of the THREAD range (1: the calling thread runs it) when static, else -1 */
     HostFn host;                    /* NULL from plan_make: the session, which knows the functions, sets it */
     const HostCall *call;
+    uint32_t target;                /* JUMP */
 } Step;
 enum { ACCESS_READ = 1, ACCESS_WRITE = 2 };
 
@@ -63,6 +72,7 @@ struct Plan {
     void *forget_owner;
     int64_t arena_bytes, persist_bytes, flops;
     uint32_t nsync;
+    bool jumps;                     /* there are JUMPs */
 };
 
 /* Takes the schedule's kernels (optimised and lowered by then): borrowed, so the schedule must outlive the plan. */

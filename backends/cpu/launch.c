@@ -31,6 +31,7 @@ typedef struct {
     HostFn host;
     const HostCall *call;
     const PlanBuffer *copied;
+    uint32_t target;                    /* of a JUMP, in works */
 } Work;
 
 typedef struct { void **arg; uint32_t port; bool output; } Patch;
@@ -114,8 +115,9 @@ static void walk(void *user, int thread, int threads)
     for (uint32_t i = 0; i < e->nwork; i++) {
         const Work *w = &e->work[i];
         if (w->wait && threads > 1) team_wait(e->device->team);
-        if (e->status != TG_OK) continue;
-        if (w->shared) do_work(e, w, thread, threads);
+        if (e->status != TG_OK) continue;                        /* nor is a jump taken: the walk ends */
+        if (w->kind == STEP_JUMP) i = e->vars[w->var[0]] ? i : w->target - 1;
+        else if (w->shared) do_work(e, w, thread, threads);
         else if (!thread) do_work(e, w, 0, 1);
     }
 }
@@ -159,7 +161,7 @@ static void resolve_args(Executable *e, Work *w, const Step *s)
 
 static Work resolve(Executable *e, const Step *s, const Code *c)
 {
-    Work w = { .kind = s->kind, .nvar = s->nvar, .var = s->var, .count = s->thread_count, .host = s->host, .call = s->call };
+    Work w = { .kind = s->kind, .shared = s->kind == STEP_JUMP, .nvar = s->nvar, .var = s->var, .count = s->thread_count, .host = s->host, .call = s->call, .target = s->target };
     resolve_args(e, &w, s);
     if (s->kind == STEP_KERNEL) {
         w.kernel = e->plan->kernel[s->kernel];
@@ -192,11 +194,13 @@ static void thin_waits(Executable *e)
 
 static void collect(Executable *e, const Code *c, bool once)
 {
+    uint32_t *work_of = NEW_N(e->memory, uint32_t, e->plan->nstep + 1);
     bool wait = false, sizes = false;                            /* sizes: a host function ran, which may have set variables */
     e->nwork = e->npatch = 0;
     for (uint32_t i = 0; i < e->plan->nstep; i++) {
         const Step *s = &e->plan->step[i];
         wait |= s->sync;
+        work_of[i] = e->nwork;
         if (s->once != once) continue;
         Work *w = &e->work[e->nwork++];
         *w = resolve(e, s, c);
@@ -204,6 +208,9 @@ static void collect(Executable *e, const Code *c, bool once)
         sizes = w->kind == STEP_HOST || (sizes && !w->wait);
         wait = false;
     }
+    work_of[e->plan->nstep] = e->nwork;
+    for (uint32_t i = 0; i < e->nwork; i++)
+        if (e->work[i].kind == STEP_JUMP) e->work[i].target = work_of[e->work[i].target];
     thin_waits(e);
 }
 

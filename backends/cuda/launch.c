@@ -31,6 +31,8 @@ typedef struct {
     CuGraphExec exec;
     const Step *host;               /* runs after the graph; NULL at the end */
     void **host_arg;
+    const Step *jump;               /* after that: to segment `target` when its variable is 0 */
+    uint32_t target;
     bool symbolic;
 } Segment;
 
@@ -260,15 +262,23 @@ static TgStatus build_graph(Executable *e, Segment *s)
 static TgStatus build_segments(Executable *e, uint32_t first, uint32_t last, bool ports)
 {
     const Plan *p = e->p;
-    uint32_t hosts = 0;
-    for (uint32_t i = first; i < last; i++) hosts += p->step[i].kind == STEP_HOST;
-    e->nsegment = hosts + 1;
-    e->segment = NEW_N(e->arena, Segment, e->nsegment);
+    uint32_t cuts = 0, *segment_of = NEW_N(e->arena, uint32_t, p->nstep + 1);
+    bool *landing = NEW_N(e->arena, bool, p->nstep + 1);
+    for (uint32_t i = first; i < last; i++) {
+        cuts += p->step[i].kind == STEP_HOST ? 1 : p->step[i].kind == STEP_JUMP ? 2 : 0;
+        if (p->step[i].kind == STEP_JUMP) landing[p->step[i].target] = true;
+    }
+    e->segment = NEW_N(e->arena, Segment, cuts + 1);
     Segment *s = e->segment;
     for (uint32_t k = 0; ports && k < p->nbuffer; k++)
         if (p->buffer[k].kind == MEM_INPUT) add_copy(s, e->arena, NODE_UP, k);
     for (uint32_t i = first; i < last; i++) {
         Step *step = &p->step[i];
+        if (landing[i]) segment_of[i] = (uint32_t)(++s - e->segment);
+        if (step->kind == STEP_JUMP) {
+            s++->jump = step;
+            continue;
+        }
         if (step->kind != STEP_HOST) {
             add_node(s, e->arena, NODE_STEP, step);
             continue;
@@ -287,7 +297,12 @@ static TgStatus build_segments(Executable *e, uint32_t first, uint32_t last, boo
     }
     for (uint32_t k = 0; ports && k < p->nbuffer; k++)
         if (p->buffer[k].kind == MEM_OUTPUT) add_copy(s, e->arena, NODE_DOWN, k);
-    for (uint32_t k = 0; k < e->nsegment; k++) TRY(build_graph(e, &e->segment[k]));
+    if (landing[last]) segment_of[last] = (uint32_t)(s - e->segment);
+    e->nsegment = (uint32_t)(s - e->segment) + 1;
+    for (uint32_t k = 0; k < e->nsegment; k++) {
+        if (e->segment[k].jump) e->segment[k].target = segment_of[e->segment[k].jump->target];
+        TRY(build_graph(e, &e->segment[k]));
+    }
     return TG_OK;
 }
 
@@ -324,9 +339,11 @@ static TgStatus run_segments(Executable *e, int64_t *vars)
         if (e->p->nvar) memcpy(e->vars, vars, sizeof *vars * e->p->nvar);
         if (changed && s->symbolic) TRY(update(e, s));
         if (s->exec) CU(GraphLaunch(s->exec, e->d->stream));
-        if (!s->host) continue;
-        CU(StreamSynchronize(e->d->stream));
-        TRY(s->host->host(s->host->call, s->host_arg, vars));
+        if (s->host) {
+            CU(StreamSynchronize(e->d->stream));
+            TRY(s->host->host(s->host->call, s->host_arg, vars));
+        }
+        if (s->jump && !vars[s->jump->var[0]]) k = s->target - 1;
     }
     e->fresh = false;
     return TG_OK;

@@ -102,6 +102,7 @@ static TgStatus run_steps(const Executable *e, bool once, const void *const *inp
         for (uint32_t k = 0; k < s->narg; k++) arg[k] = memory_of(e, &p->buffer[s->arg[k]], inputs, outputs);
         if (s->kind == STEP_KERNEL) TRY(run_kernel(e, s, arg, vars));
         else if (s->kind == STEP_HOST) TRY(s->host(s->call, arg, vars));
+        else if (s->kind == STEP_JUMP) i = vars[s->var[0]] ? i : s->target - 1;
         else memmove(arg[0], arg[1], (size_t)bytes_now(p, &p->buffer[s->arg[0]], vars));
     }
     return TG_OK;
