@@ -32,9 +32,11 @@
 /* 2^x = 2^n p(x - n), n the nearest integer; the machine scales by 2^n and rounds once. The limits keep x - n finite at infinities, and NaN where it is. */
 #define EXP2_POLYNOMIAL "    p = p * f + 0.00133999309f;\n    p = p * f + 0.00961848907f;\n    p = p * f + 0.0555032864f;\n    p = p * f + 0.240226462f;\n" \
                         "    p = p * f + 0.693147182f;\n    p = p * f + 1.0f;\n"
-#define EXP2_OF(T, min, max, round, scale) \
+#define EXP2_OF(T, n, min, max, round, scale) \
+    "#if !defined(__AVX512F__) || !defined(__AVX512VL__)\n" \
+    "#define tg_exp2_" T "(a) ({ " T " x_ = (a); for (int l_ = 0; l_ < " #n "; l_++) x_[l_] = tg_exp2(x_[l_]); x_; })\n#else\n" \
     ALWAYS T " tg_exp2_" T "(" T " x)\n{\n    x = " max ";\n    x = " min ";\n    " T " n = " round ", f = x - n, p = 0.000153458081f - (" T "){ 0 };\n" EXP2_POLYNOMIAL \
-    "    return (" T ")" scale ";\n}\n"
+    "    return (" T ")" scale ";\n}\n#endif\n"
 
 const char *const cpu_helper[H_COUNT] = {
     [H_MAX] =                   /* when an operand is NaN: the second */
@@ -85,14 +87,14 @@ const char *const cpu_helper[H_COUNT] = {
         ALWAYS "float tg_exp2(float x)\n{\n    x = x > 129.0f ? 129.0f : x < -151.0f ? -151.0f : x;\n"
                "    float n = __builtin_rintf(x), f = x - n, p = 0.000153458081f;\n" EXP2_POLYNOMIAL
                "    int i = (int)n, half = i >> 1;\n    union { int i; float f; } a = { (half + 127) << 23 }, b = { (i - half + 127) << 23 };\n    return p * a.f * b.f;\n}\n",
-    [H_EXP2_4] = EXP2_OF("f32x4", "__builtin_ia32_minps(129.0f - (f32x4){ 0 }, x)", "__builtin_ia32_maxps(-151.0f - (f32x4){ 0 }, x)", "__builtin_ia32_roundps(x, 8)",
+    [H_EXP2_4] = EXP2_OF("f32x4", 4, "__builtin_ia32_minps(129.0f - (f32x4){ 0 }, x)", "__builtin_ia32_maxps(-151.0f - (f32x4){ 0 }, x)", "__builtin_ia32_roundps(x, 8)",
                          "__builtin_ia32_scalefps128_mask(p, n, (f32x4){ 0 }, -1)"),
-    [H_EXP2_8] = EXP2_OF("f32x8", "__builtin_ia32_minps256(129.0f - (f32x8){ 0 }, x)", "__builtin_ia32_maxps256(-151.0f - (f32x8){ 0 }, x)", "__builtin_ia32_roundps256(x, 8)",
+    [H_EXP2_8] = EXP2_OF("f32x8", 8, "__builtin_ia32_minps256(129.0f - (f32x8){ 0 }, x)", "__builtin_ia32_maxps256(-151.0f - (f32x8){ 0 }, x)", "__builtin_ia32_roundps256(x, 8)",
                          "__builtin_ia32_scalefps256_mask(p, n, (f32x8){ 0 }, -1)"),
     [H_EXP2_16] =
         "#ifdef __clang__\n#define tg_min_max(f, a, b) __builtin_ia32_##f##ps512(a, b, 4)\n"
         "#else\n#define tg_min_max(f, a, b) __builtin_ia32_##f##ps512_mask(a, b, (f32x16){ 0 }, -1, 4)\n#endif\n"
-        EXP2_OF("f32x16", "tg_min_max(min, 129.0f - (f32x16){ 0 }, x)", "tg_min_max(max, -151.0f - (f32x16){ 0 }, x)", "__builtin_ia32_rndscaleps_mask(x, 8, (f32x16){ 0 }, -1, 4)",
+        EXP2_OF("f32x16", 16, "tg_min_max(min, 129.0f - (f32x16){ 0 }, x)", "tg_min_max(max, -151.0f - (f32x16){ 0 }, x)", "__builtin_ia32_rndscaleps_mask(x, 8, (f32x16){ 0 }, -1, 4)",
                 "__builtin_ia32_scalefps512_mask(p, n, (f32x16){ 0 }, -1, 4)"),
     [H_MASKED] =                /* lanes whose mask is 0 are not touched in memory */
         "#if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512VL__)\n"
