@@ -232,7 +232,8 @@ static void link_piece(Linker *l, uint32_t at, const UOp *root, uint32_t *const 
         if (u->op == UOP_DEFINE_VAR && l->set_by[u->id]) needs(l, at, l->set_by[u->id] - 1);
         if (u->op != UOP_BUFFER || buffer_space(u) != SPACE_GLOBAL || (p->cut && buffer_slot(u) == buffer_slot(p->cut->buffer))) continue;
         const uint32_t *w = writer[buffer_slot(u)];
-        for (uint32_t k = 0; w && k < w[0]; k++) needs(l, at, w[k + 1]);
+        for (uint32_t k = 0; w && k < w[0]; k++)
+            if (l->piece[w[k + 1]].order <= p->order) needs(l, at, w[k + 1]);             /* parts that a join gets later are not read here */
     }
 }
 
@@ -306,6 +307,21 @@ static Piece *in_order(Rangeify *r, Piece *piece, uint32_t n, const UOp *const *
     return out;
 }
 
+/* Which kernels run once, at load. A buffer with several writers is of load only when all of them are; whatever reads it before that is known is looked at again. */
+static void find_once(Schedule *s, const uint32_t *item, uint32_t n, uint8_t *once, uint32_t known)
+{
+    for (bool again = true; again;) {
+        again = false;
+        for (uint32_t i = 0; i < n; i++) {
+            ScheduleItem *k = &s->item[item[i]];
+            uint8_t *when = &once[buffer_slot(k->kernel->param[0].buffer)], before = *when;
+            k->once = before != EACH_RUN && all_once(s, k->kernel, once, known);
+            *when = k->once ? ONCE : EACH_RUN;
+            again |= before == ONCE && *when == EACH_RUN;
+        }
+    }
+}
+
 TgStatus cut_kernels(Rangeify *r, Schedule *s)
 {
     Inst **by_number = arena_copy(r->arena, r->all, r->ninst * sizeof *r->all);
@@ -320,7 +336,7 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
     const UOp **root = cut_roots(r, piece, n, by_number);
     piece = in_order(r, piece, n, root);
     uint32_t known = graph_buffer_count(r->g);
-    uint8_t *once = NEW_N(r->arena, uint8_t, known + 1);
+    uint32_t *mine = NEW_N(r->arena, uint32_t, r->ncut + 1), nmine = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (piece[i].call) {
             TRY(add_call(r, s, piece[i].call));
@@ -330,13 +346,8 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
         ScheduleItem *item = schedule_add(s, ITEM_KERNEL);
         item->kernel = k;
         if (!k->root) return fail(TG_UNSUPPORTED, "a kernel reads more than %d tensors", KERNEL_PARAMS);
-        item->once = all_once(s, k, once, known);
-        uint8_t *when = &once[buffer_slot(piece[i].cut->buffer)];
-        *when = item->once && *when != EACH_RUN ? ONCE : EACH_RUN;
+        mine[nmine++] = s->count - 1;
     }
-    for (uint32_t i = 0; i < s->count; i++) {
-        int64_t to = s->item[i].kernel ? buffer_slot(s->item[i].kernel->param[0].buffer) : known;
-        if (to < known && once[to] == EACH_RUN) s->item[i].once = false;
-    }
+    find_once(s, mine, nmine, NEW_N(r->arena, uint8_t, known + 1), known);
     return graph_error(r->g);
 }

@@ -440,7 +440,7 @@ static const UOp *stored_join(const Rangeify *r, const UOp *u)
 /* One kernel a part, each storing its slice as soon as the part can be computed. */
 static void stage_parts(Rangeify *r, const UOp *u)
 {
-    if ((r->buffer[u->id] = stored_join(r, u))) return;
+    if (!r->forced[u->id] && (r->buffer[u->id] = stored_join(r, u))) return;
     r->join[r->njoin++] = u;
     const UOp *buffer = new_buffer(r, u), *begin = uop_index(r->g, 0);
     int64_t axis = u->arg.i;
