@@ -297,7 +297,8 @@ static Piece *in_order(Rangeify *r, Piece *piece, uint32_t n, const UOp *const *
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; piece[i].call && k < piece[i].call->src[0]->nsrc; k++) {
             const UOp *v = piece[i].call->src[0]->src[k];
-            if (v->op == UOP_DEFINE_VAR) l.set_by[v->id] = i + 1, any = true;
+            bool step = k == 1 && custom_is(piece[i].call, "loop");             /* counts inside of the loop only, and equal loops may share it */
+            if (v->op == UOP_DEFINE_VAR && !step) l.set_by[v->id] = i + 1, any = true;
         }
     if (!any) return piece;
     uint32_t **writer = writers_of(&l);
