@@ -334,7 +334,7 @@ static uint32_t end_of(const Schedule *s, uint32_t i)
     return i;
 }
 
-enum { STEPS_MAX = 1 << 22, WRITTEN_OUT_MAX = 1 << 16 };
+enum { STEPS_MAX = 1 << 22, WRITTEN_OUT_MAX = 1 << 14 };
 
 /* A loop of known length is written out, its body's items once a round with the step as an argument, when that is not too long. */
 static bool is_written_out(const ScheduleItem *loop, const ScheduleItem *next, int64_t inside)
