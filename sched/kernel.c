@@ -113,7 +113,7 @@ void kernel_name(Kernel *k)
     snprintf(k->name, sizeof k->name, "%s%s_%.8s", reduces ? "r" : "e", sizes, k->key);
 }
 
-/* Adds the ranges of REDUCEs below u, inner ones first. The walk follows sources, not ids: a copy of the kernel, whose ids differ, must give the same axes. */
+/* Adds the ranges of REDUCEs below u, those of a sum of sums before those of the sums. The walk follows sources, not ids: a copy of the kernel, whose ids differ, must give the same axes. */
 typedef struct { const UOp **range; uint32_t n, cap; uint64_t seen; uint8_t *visited; } Axes;
 
 static void add_axes(Axes *x, const UOp *u)
@@ -134,12 +134,11 @@ static void walk_reduces(Axes *x, const UOp *root, Arena *a, uint32_t ids)
         Frame *f = &stack[top - 1];
         while (f->next < f->u->nsrc && x->visited[f->u->src[f->next]->id]) f->next++;
         if (f->next < f->u->nsrc) {
-            stack[top] = (Frame){ f->u->src[f->next++], 0 };
-            x->visited[stack[top++].u->id] = 1;
-            continue;
-        }
-        if (f->u->op == UOP_REDUCE && !f->u->arg.blob) add_axes(x, f->u);
-        top--;
+            const UOp *u = f->u->src[f->next++];
+            stack[top++] = (Frame){ u, 0 };
+            x->visited[u->id] = 1;
+            if (u->op == UOP_REDUCE && !u->arg.blob) add_axes(x, u);
+        } else top--;
     }
 }
 
