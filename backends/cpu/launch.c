@@ -3,7 +3,8 @@
  * Every thread walks the same steps. A step belongs to thread 0 (host functions, copies, kernels without a THREAD range or too small to share) or to all, each
  * thread taking a contiguous part of the THREAD range. The threads wait for each other where the plan says so, unless all that ran since the last wait and all that
  * comes before the next is thread 0's. A plan without shared steps never wakes the team: the caller walks alone.
- * A failed host step stops the work but not the walk, so that the waits stay matched.
+ * A failed host step stops the work but not the walk, so that the waits stay matched. Where a JUMP goes is decided by thread 0, and all wait there: what it has decided
+ * stays readable until all have come to the next JUMP.
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -49,6 +50,7 @@ struct Executable {
     Arena *memory;
     int64_t *vars;                      /* of the run in progress */
     _Atomic(TgStatus) status;
+    bool jump[2];                       /* what thread 0 decided at a JUMP, and at the one before */
 };
 
 /* ---- memory ---- */
@@ -109,15 +111,27 @@ static void do_work(Executable *e, const Work *w, int thread, int threads)
     else e->status = w->host(w->call, w->args, e->vars);
 }
 
+/* A failed run takes no jump, so that it ends. */
+static bool jumps(Executable *e, const Work *w, bool *decided, int thread, int threads)
+{
+    if (!thread) *decided = e->status == TG_OK && !e->vars[w->var[0]];
+    if (threads > 1) team_wait(e->device->team);
+    return *decided;
+}
+
 static void walk(void *user, int thread, int threads)
 {
     Executable *e = user;
+    unsigned turn = 0;
     for (uint32_t i = 0; i < e->nwork; i++) {
         const Work *w = &e->work[i];
+        if (w->kind == STEP_JUMP) {
+            if (jumps(e, w, &e->jump[turn++ & 1], thread, threads)) i = w->target - 1;
+            continue;
+        }
         if (w->wait && threads > 1) team_wait(e->device->team);
-        if (e->status != TG_OK) continue;                        /* nor is a jump taken: the walk ends */
-        if (w->kind == STEP_JUMP) i = e->vars[w->var[0]] ? i : w->target - 1;
-        else if (w->shared) do_work(e, w, thread, threads);
+        if (e->status != TG_OK) continue;
+        if (w->shared) do_work(e, w, thread, threads);
         else if (!thread) do_work(e, w, 0, 1);
     }
 }
@@ -164,7 +178,7 @@ static void resolve_args(Executable *e, Work *w, const Step *s)
 
 static Work resolve(Executable *e, const Step *s, const Code *c)
 {
-    Work w = { .kind = s->kind, .shared = s->kind == STEP_JUMP, .nvar = s->nvar, .var = s->var, .count = s->thread_count, .host = s->host, .call = s->call, .target = s->target };
+    Work w = { .kind = s->kind, .nvar = s->nvar, .var = s->var, .count = s->thread_count, .host = s->host, .call = s->call, .target = s->target };
     resolve_args(e, &w, s);
     if (s->kind == STEP_KERNEL) {
         w.kernel = e->plan->kernel[s->kernel];
@@ -179,16 +193,16 @@ static Work resolve(Executable *e, const Step *s, const Code *c)
     return w;
 }
 
-/* Drops waits that only thread 0 would see. */
+/* Drops waits that only thread 0 would see. All wait at a JUMP, so nothing is pending behind one, wherever it goes. */
 static void thin_waits(Executable *e)
 {
     bool shared_before = false;
     e->shared = false;
     for (uint32_t i = 0; i < e->nwork;) {
         uint32_t end = i + 1;
-        bool shared = e->work[i].shared;
+        bool shared = e->work[i].shared, jump = e->work[i].kind == STEP_JUMP;
         for (; end < e->nwork && !e->work[end].wait; end++) shared |= e->work[end].shared;
-        e->work[i].wait &= shared || shared_before;
+        e->work[i].wait &= jump || shared || shared_before;
         shared_before = shared || (!e->work[i].wait && shared_before);
         e->shared |= shared;
         i = end;
@@ -198,7 +212,7 @@ static void thin_waits(Executable *e)
 static void collect(Executable *e, const Code *c, bool once)
 {
     uint32_t *work_of = NEW_N(e->memory, uint32_t, e->plan->nstep + 1);
-    bool wait = false, sizes = false;                            /* sizes: a host function ran, which may have set variables */
+    bool wait = false, sizes = false, readers = false;           /* sizes: a host function ran, which may have set variables; readers: all threads may be reading them */
     e->nwork = e->npatch = 0;
     for (uint32_t i = 0; i < e->plan->nstep; i++) {
         const Step *s = &e->plan->step[i];
@@ -207,8 +221,9 @@ static void collect(Executable *e, const Code *c, bool once)
         if (s->once != once) continue;
         Work *w = &e->work[e->nwork++];
         *w = resolve(e, s, c);
-        w->wait = wait || (sizes && w->shared);
+        w->wait = wait || (sizes && w->shared) || (readers && w->kind == STEP_HOST) || w->kind == STEP_JUMP;
         sizes = w->kind == STEP_HOST || (sizes && !w->wait);
+        readers = (w->shared && (w->nvar || w->kind == STEP_COPY)) || (readers && !w->wait);
         wait = false;
     }
     work_of[e->plan->nstep] = e->nwork;

@@ -121,6 +121,51 @@ static void runs(int threads)
     fixture_free(f);
 }
 
+/* A loop in the plan: arena = 2 * in; rounds of arena[rows of this round] += 1; the rounds, the rows and an error are the host's choice. */
+enum { ROUNDS = 20 };
+static int fails_at;
+
+static TgStatus loop_begin(const HostCall *call, void *const *args, int64_t *vars)
+{
+    (void)call, (void)args;
+    vars[0] = ROWS;
+    vars[1] = 0;
+    return TG_OK;
+}
+
+static TgStatus loop_next(const HostCall *call, void *const *args, int64_t *vars)
+{
+    (void)call, (void)args;
+    vars[0]--;
+    vars[1] = vars[0] == ROWS - ROUNDS;
+    return ROWS - vars[0] == fails_at ? fail(TG_BAD_INPUT, "as asked for") : TG_OK;
+}
+
+static void loops(void **state)
+{
+    (void)state;
+    Fixture *f = fixture(0, NULL, NULL);
+    Step step[6] = { f->step[0], { .kind = STEP_HOST, .host = loop_begin }, f->step[2], { .kind = STEP_HOST, .host = loop_next }, { .kind = STEP_JUMP, .target = 2, .nvar = 1 }, f->step[3] };
+    uint32_t in_place[2] = { 1, 1 }, flag = 1;
+    step[2].sync = step[5].sync = true;
+    step[2].arg = in_place;
+    step[4].var = &flag;
+    f->plan.step = step, f->plan.nstep = 6, f->plan.nvar = 2;
+    backend_cpu.unload(f->e);
+    assert_int_equal(backend_cpu.load(&f->e, f->d, &f->plan, f->code), TG_OK);
+    for (int i = 0; i < 150; i++) {
+        int64_t vars[2] = { 0 };
+        fails_at = i % 3 ? 0 : i % ROUNDS + 1;
+        TgStatus s = backend_cpu.run(f->e, (const void *[]){ f->in }, (void *[]){ f->out, f->copy }, vars);
+        assert_int_equal(s, fails_at ? TG_BAD_INPUT : TG_OK);
+        for (int e = 0; e < N && !fails_at; e++) {
+            int row = e / (N / ROWS), rounds = ROWS - row < ROUNDS ? ROWS - row : ROUNDS;
+            if (f->copy[e] != 2.0f * (float)e + (float)rounds) stop("run %d, element %d: got %g\n", i, e, f->copy[e] - 2.0f * (float)e);
+        }
+    }
+    fixture_free(f);
+}
+
 static void one_thread(void **state) { (void)state; runs(1); }
 static void all_threads(void **state) { (void)state; runs(0); }
 
@@ -206,7 +251,7 @@ static void bad_devices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_thread), cmocka_unit_test(all_threads), cmocka_unit_test(cached_code), cmocka_unit_test(no_compiler), cmocka_unit_test(timing), cmocka_unit_test(bad_devices),
+        cmocka_unit_test(one_thread), cmocka_unit_test(all_threads), cmocka_unit_test(loops), cmocka_unit_test(cached_code), cmocka_unit_test(no_compiler), cmocka_unit_test(timing), cmocka_unit_test(bad_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
