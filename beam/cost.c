@@ -1,6 +1,6 @@
 /* The cost of linear code. Instructions are walked in order with the loops around them. Each loop body gets cycles: the busiest of multiply-add ports, load ports, store port, issue
  * width, and the longest chain from a variable's old value to its new one (a reduction with too few accumulators). Variables beyond the registers cost a load and a
- * store an iteration. Memory: the outermost loop whose footprint fits a cache decides how often an access comes from the level below. On a GPU, thread by thread: what a warp touches
+ * store an addition. Memory: the outermost loop whose footprint fits a cache decides how often an access comes from the level below. On a GPU, thread by thread: what a warp touches
  * in one load is counted in sectors by evaluating its address for the 32 lanes; waves of workgroups fill the SMs.
  * What is not seen: associativity, pages, prefetching, frequency. Measured kernels decide.
  */
@@ -113,7 +113,7 @@ static void count_memory(Walk *w, Loop *l, const UOp *u)
     double n = registers_of(w, value), lanes = (double)lanes_of(value);
     bool gather = lanes > 1 && address->op == UOP_INDEX && lanes_of(address->src[1]) > 1;
     double cost = gather ? 1.2 * lanes : n;
-    if (gated) cost += lanes_of(u->src[2]) > 1 ? 2 * lanes : 1;
+    if (gated) cost += lanes_of(u->src[2]) > 1 ? w->t->vector_bytes >= 64 ? 1 : 2 * lanes : 3;
     *(store ? &l->store : &l->load) += cost;
     l->issue += gather ? 2 * lanes : n;
     if (!store && lanes > 1 && w->uses[u->id] > 1) l->loads_shared += (int64_t)n;
@@ -156,15 +156,19 @@ static double loop_cycles(const Walk *w, const Loop *l)
     bool gpu = w->t->max_block > 0;
     int64_t live = l->accumulators + (l->loads_shared < 4 ? l->loads_shared : 4) + 1, spilled = gpu ? live - 200 : live - w->t->vector_registers;
     double load = l->load, store = l->store, cycles;
-    if (spilled > 0 && l->accumulators) load += 1.5 * (double)spilled, store += 1.5 * (double)spilled;
+    if (spilled > 0 && l->accumulators) {                      /* each is fetched and put back for every addition to it */
+        double times = l->fma > (double)l->accumulators ? l->fma / (double)l->accumulators : 1;
+        load += 1.5 * (double)spilled * times;
+        store += (double)spilled * times;
+    }
     cycles = l->fma / 2;
     if (load / 2 > cycles) cycles = load / 2;
     if (store > cycles) cycles = store;
-    if (l->issue / 4 > cycles) cycles = l->issue / 4;
+    if ((l->issue + (l->range ? 3 : 0)) / 4 > cycles) cycles = (l->issue + 3) / 4;
     if (gpu) cycles = l->issue + 2 * load + 2 * store;
     cycles += 0.15 * (l->fma / 2 + load / 2 + store);
     if (l->chain > cycles && !gpu) cycles = l->chain;
-    return l->trip * (cycles + l->inside + (l->range ? 1.5 : 0));
+    return l->trip * (cycles + l->inside + (l->range ? gpu ? 4 : 0.25 : 0));
 }
 
 static void open_loop(Walk *w, const UOp *range)
@@ -341,7 +345,7 @@ Cost kernel_cost(const Kernel *k, const Target *t)
     for (uint32_t i = 0; i < w.nloop; i++)
         if (w.loop[i].accumulators > c.accumulators) c.accumulators = w.loop[i].accumulators;
     c.instructions = k->linear->nsrc;
-    if (c.instructions > 3000) c.seconds *= (double)c.instructions / 3000;      /* and they take long to compile */
+    c.seconds *= 1 + (double)c.instructions * (c.instructions > 3000 ? 1e-3 : 3e-5);        /* long code leaves caches, and takes long to compile */
     arena_free(w.arena);
     return c;
 }

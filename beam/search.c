@@ -18,6 +18,7 @@
 #include "graph/base/map.h"
 
 enum { BEAM_DEFAULT = 4, BEAM_MOST = 16, POOL = 512, BATCH = 12, ALIKE = 2, DEEPEN = 3, TRIES = 260, LEFT = 128, INSTRUCTIONS_MOST = 4000, PATIENCE_ROUNDS = 4 };
+#define POOL_S 0.8                  /* seconds for a pool: about what compiling a batch takes */
 #define GAIN 0.015                  /* a winner is faster by this share at least */
 
 typedef struct { Recipe recipe; OptList opts; double estimate, seconds; } Candidate;
@@ -40,7 +41,7 @@ typedef struct {
     SearchReport *report;
     Worker *worker;
     Subject *subject;
-    double start, until;
+    double start, until, pool_until;
     uint32_t width;
     uint64_t random;
 } Search;
@@ -88,7 +89,7 @@ static void expand_pool(Pool *p, const Recipe *from, uint32_t most)
 {
     p->nwaiting = 0;
     recipe_neighbours(from, p->u->k, p->s->t, wait_in_line, p);
-    for (uint32_t left = p->nwaiting; left && most && p->n < POOL && clock_s() < p->s->until; left--) {
+    for (uint32_t left = p->nwaiting; left && most && p->n < POOL && clock_s() < p->s->pool_until; left--) {
         uint32_t at = any(p->s, left);
         Candidate *c = &p->c[p->n];
         c->recipe = p->waiting[at];
@@ -104,13 +105,16 @@ static int by_estimate(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Within a share of the time that a round takes. */
 static void make_pool(Pool *p)
 {
+    p->s->pool_until = fmin(p->s->until, clock_s() + POOL_S);
     for (; p->n < p->u->nleft; p->n++) p->c[p->n] = p->u->left[p->n];
     for (uint32_t i = 0; i < p->u->nkept; i++) expand_pool(p, &p->u->kept[i].recipe, TRIES / p->u->nkept);
     for (int deeper = 0; deeper < 2; deeper++) {
         uint32_t n = p->n < DEEPEN ? p->n : DEEPEN;
         Recipe from[DEEPEN];
+        p->s->pool_until = fmin(p->s->until, clock_s() + POOL_S / 3);
         qsort(p->c, p->n, sizeof *p->c, by_estimate);
         for (uint32_t i = 0; i < n; i++) from[i] = p->c[i].recipe;
         for (uint32_t i = 0; i < n; i++) expand_pool(p, &from[i], TRIES / 6);

@@ -360,7 +360,7 @@ static void timing_part(const Timing *t, int thread, int threads)
     if (begin < end) t->fn(t->args, t->vars, begin, end, t->scratch + t->scratch_bytes * thread);
 }
 
-/* The first round warms caches and pages, and is taken only when it alone is beyond the limit. */
+/* The first round warms caches and pages, and is taken only when it alone is far beyond the limit. Others may disturb a round, so it takes three to give up. */
 static void timing_rounds(void *user, int thread, int threads)
 {
     Timing *t = user;
@@ -371,8 +371,9 @@ static void timing_rounds(void *user, int thread, int threads)
         if (threads > 1) team_wait(t->d->team);
         if (!thread) {
             double s = now_s() - start;
-            t->stop = t->limit_s > 0 && s > (r ? 1 : 3) * t->limit_s;
-            if ((r || t->stop || !t->runs) && (t->best_s < 0 || s < t->best_s)) t->best_s = s;
+            bool hopeless = t->limit_s > 0 && !r && s > 50 * t->limit_s;
+            if ((r || hopeless || !t->runs) && (t->best_s < 0 || s < t->best_s)) t->best_s = s;
+            t->stop = hopeless || (t->limit_s > 0 && r >= 3 && t->best_s > t->limit_s);
         }
         if (threads > 1) team_wait(t->d->team);
     }
