@@ -145,7 +145,7 @@ static TgStatus time_all(Tuner *t, const RoundHead *h)
             if (race(t, h, l, &seconds, &incumbent_s) != TG_OK) settle(l, LIST_FAILED);
             else if (seconds < incumbent_s * (1 - h->gain)) judge(t, l, i);
         }
-        say_result(t, i, seconds, incumbent_s);
+        say_result(t, i, seconds < NO_LIMIT ? seconds : 0, incumbent_s);
     }
     return TG_OK;
 }

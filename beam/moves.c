@@ -137,10 +137,12 @@ static void factors(Moves *m)
     }
 }
 
+/* NEST stays: it is there for the rounding of a long sum, not for its speed. */
 static void removals(Moves *m)
 {
     for (uint32_t i = 0; i < m->r->count; i++) {
         Recipe r = *m->r;
+        if (r.step[i].op.kind == OPT_NEST) continue;
         take_out(&r, i);
         m->take(m->user, &r);
     }
@@ -162,15 +164,15 @@ static void split_axis(Moves *m, uint32_t axis, AxisType target, bool top)
 
 static void splits(Moves *m)
 {
-    static const AxisType cpu_loop[] = { AXIS_UPCAST, AXIS_LOOP }, cpu_reduce[] = { AXIS_UNROLL, AXIS_REDUCE };
-    static const AxisType gpu_loop[] = { AXIS_UPCAST, AXIS_LOCAL, AXIS_GLOBAL, AXIS_LOOP }, gpu_reduce[] = { AXIS_UNROLL, AXIS_GROUP_REDUCE, AXIS_WARP, AXIS_REDUCE };
+    static const AxisType cpu_loop[] = { AXIS_UPCAST, AXIS_LOOP }, cpu_reduce[] = { AXIS_UNROLL };
+    static const AxisType gpu_loop[] = { AXIS_UPCAST, AXIS_LOCAL, AXIS_GLOBAL, AXIS_LOOP }, gpu_reduce[] = { AXIS_UNROLL, AXIS_GROUP_REDUCE, AXIS_WARP };
     bool gpu = m->t->max_block > 0;
     for (uint32_t i = 0; i < m->end.n; i++) {
         AxisType t = range_type(m->end.range[i]);
         bool reduce = t == AXIS_REDUCE || t == AXIS_GROUP_REDUCE;
         if (!uop_is_const(m->end.range[i]->src[0]) || (t != AXIS_LOOP && t != AXIS_GLOBAL && t != AXIS_LOCAL && !reduce)) continue;
         const AxisType *target = gpu ? reduce ? gpu_reduce : gpu_loop : reduce ? cpu_reduce : cpu_loop;
-        for (int k = 0; k < (gpu ? 4 : 2); k++) split_axis(m, i, target[k], false);
+        for (int k = 0; k < (gpu ? 4 : 2) - reduce; k++) split_axis(m, i, target[k], false);
     }
 }
 

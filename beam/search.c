@@ -17,7 +17,7 @@
 #include "beam/worker.h"
 #include "graph/base/map.h"
 
-enum { BEAM_DEFAULT = 4, BEAM_MOST = 16, POOL = 512, BATCH = 12, ALIKE = 2, DEEPEN = 3, TRIES = 260, LEFT = 128, INSTRUCTIONS_MOST = 4000, PATIENCE_ROUNDS = 4 };
+enum { BEAM_DEFAULT = 4, BEAM_MOST = 16, POOL = 512, BATCH = 12, GPU_LISTS = 48, ALIKE = 2, DEEPEN = 3, TRIES = 260, LEFT = 128, INSTRUCTIONS_MOST = 4000, PATIENCE_ROUNDS = 4 };
 #define POOL_S 0.8                  /* seconds for a pool: about what compiling a batch takes */
 #define GAIN 0.015                  /* a winner is faster by this share at least */
 
@@ -243,6 +243,21 @@ static void add_kept(Search *s, Subject *u, const OptList *l, double seconds)
     status_clear();
 }
 
+/* The heuristic's other lists for a GPU go first, in their order. */
+static void add_candidates(Search *s, Subject *u)
+{
+    OptList *list = calloc(GPU_LISTS, sizeof *list);
+    uint32_t n = list && s->t->max_block ? gpu_candidates(list, GPU_LISTS, u->k, s->t) : 0;
+    for (uint32_t i = 0; i < n && u->nleft < LEFT; i++) {
+        Candidate c;
+        if (!recipe_of(&c.recipe, u->k, &list[i], s->t) || !estimate(s, u, &c)) continue;
+        c.estimate = 1e-12 * (u->nleft + 1);
+        u->left[u->nleft++] = c;
+    }
+    free(list);
+    status_clear();
+}
+
 /* A first round of one list, or two: where the database has one, the heuristic's is a beginning too. */
 static void time_first(Search *s, Subject *u)
 {
@@ -260,6 +275,7 @@ static void time_first(Search *s, Subject *u)
     s->report->timed++;
     for (uint32_t i = 0; i < n; i++)
         if (r[i].known && r[i].state == LIST_TIMED) add_kept(s, u, &list[i], r[i].seconds);
+    add_candidates(s, u);
 }
 
 static Subject *next_subject(Search *s)

@@ -172,7 +172,7 @@ static bool blame(ListResult *result, const Sent *s, const Answer *culprit)
 {
     uint32_t i = culprit->event == EVENT_COMPILE ? s->n - 1 : culprit->index;
     if (i == 0 || i >= s->n) return false;
-    result[s->at[i]] = (ListResult){ .known = true, .state = LIST_FAILED, .seconds = 1e30, .incumbent_s = 1e30 };
+    result[s->at[i]] = (ListResult){ .known = true, .state = LIST_FAILED };
     snprintf(result[s->at[i]].why, sizeof result->why, "%s", culprit->why);
     return true;
 }
@@ -180,7 +180,7 @@ static bool blame(ListResult *result, const Sent *s, const Answer *culprit)
 TgStatus worker_round(Worker *w, const Kernel *k, const RoundHead *h, const OptList *list, uint32_t n, ListResult *result, double until)
 {
     bool alone = false, first = true;
-    for (uint32_t i = 0; i < n; i++) result[i] = (ListResult){ .seconds = 1e30 };
+    for (uint32_t i = 0; i < n; i++) result[i] = (ListResult){ .seconds = 0 };
     for (Sent s = what_is_left(result, n, alone); first || s.n > 1; s = what_is_left(result, n, alone)) {
         Answer culprit;
         first = false;
