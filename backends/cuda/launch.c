@@ -34,6 +34,7 @@ typedef struct {
     const Step *jump;               /* after that: to segment `target` when its variable is 0 */
     uint32_t target;
     bool symbolic;
+    int64_t *vars;                  /* that its graph holds; NULL: none yet */
 } Segment;
 
 struct Executable {
@@ -47,8 +48,8 @@ struct Executable {
     char **mirror;                  /* pinned host memory of a buffer, or NULL */
     Segment *segment;
     uint32_t nsegment;
-    int64_t *vars;                  /* the values that the graphs hold */
-    bool fresh, timed;
+    int64_t *vars;                  /* the values that launches are sized by */
+    bool timed;
 };
 
 /* ---- launches ---- */
@@ -158,7 +159,9 @@ static TgStatus upload(Executable *e)
     if (e->p->persist_bytes) CU(MemsetD8(e->resident, 0, (size_t)e->p->persist_bytes));
     for (uint32_t k = 0; k < e->p->nbuffer; k++) {
         const PlanBuffer *m = &e->p->buffer[k];
-        if (m->kind == MEM_CONST && m->size_bytes) CU(MemcpyHtoD(e->at[k], m->data, (size_t)m->size_bytes));
+        if (m->kind != MEM_CONST || !m->size_bytes) continue;
+        CU(MemcpyHtoD(e->at[k], m->data, (size_t)m->size_bytes));
+        if (e->p->forget) e->p->forget(e->p->forget_owner, m->data, (size_t)m->size_bytes);
     }
     return TG_OK;
 }
@@ -258,17 +261,18 @@ static TgStatus build_graph(Executable *e, Segment *s)
     return TG_OK;
 }
 
-/* The steps first .. last - 1 as segments; inputs come up in the first, outputs go down in the last. */
+/* The steps first .. last - 1 as segments; inputs come up in the first, outputs go down in the last. A long plan is cut: edges are found by comparing all pairs. */
 static TgStatus build_segments(Executable *e, uint32_t first, uint32_t last, bool ports)
 {
     const Plan *p = e->p;
+    enum { NODES = 1024 };
     uint32_t cuts = 0, *segment_of = NEW_N(e->arena, uint32_t, p->nstep + 1);
     bool *landing = NEW_N(e->arena, bool, p->nstep + 1);
     for (uint32_t i = first; i < last; i++) {
         cuts += p->step[i].kind == STEP_HOST ? 1 : p->step[i].kind == STEP_JUMP ? 2 : 0;
         if (p->step[i].kind == STEP_JUMP) landing[p->step[i].target] = true;
     }
-    e->segment = NEW_N(e->arena, Segment, cuts + 1);
+    e->segment = NEW_N(e->arena, Segment, cuts + (last - first + p->nbuffer) / NODES + 1);
     Segment *s = e->segment;
     for (uint32_t k = 0; ports && k < p->nbuffer; k++)
         if (p->buffer[k].kind == MEM_INPUT) add_copy(s, e->arena, NODE_UP, k);
@@ -280,6 +284,7 @@ static TgStatus build_segments(Executable *e, uint32_t first, uint32_t last, boo
             continue;
         }
         if (step->kind != STEP_HOST) {
+            s += s->count >= NODES;
             add_node(s, e->arena, NODE_STEP, step);
             continue;
         }
@@ -332,12 +337,15 @@ static TgStatus update(Executable *e, Segment *s)
 
 static TgStatus run_segments(Executable *e, int64_t *vars)
 {
-    bool changed = e->fresh;
+    size_t bytes = sizeof *vars * e->p->nvar;
     for (uint32_t k = 0; k < e->nsegment; k++) {
         Segment *s = &e->segment[k];
-        changed |= e->p->nvar && memcmp(e->vars, vars, sizeof *vars * e->p->nvar);
-        if (e->p->nvar) memcpy(e->vars, vars, sizeof *vars * e->p->nvar);
-        if (changed && s->symbolic) TRY(update(e, s));
+        if (s->symbolic && (!s->vars || memcmp(s->vars, vars, bytes))) {
+            if (!s->vars) s->vars = arena_alloc(e->arena, bytes);
+            memcpy(s->vars, vars, bytes);
+            memcpy(e->vars, vars, bytes);
+            TRY(update(e, s));
+        }
         if (s->exec) CU(GraphLaunch(s->exec, e->d->stream));
         if (s->host) {
             CU(StreamSynchronize(e->d->stream));
@@ -345,7 +353,6 @@ static TgStatus run_segments(Executable *e, int64_t *vars)
         }
         if (s->jump && !vars[s->jump->var[0]]) k = s->target - 1;
     }
-    e->fresh = false;
     return TG_OK;
 }
 
@@ -386,17 +393,15 @@ static TgStatus load(Executable *e)
     TRY(place_host(e));
     TRY(upload(e));
     while (once < e->p->nstep && e->p->step[once].once) once++;
-    for (uint32_t v = 0; v < e->p->nvar; v++) e->vars[v] = 1;
+    if (e->p->nvar) memcpy(e->vars, e->p->var_value, sizeof *e->vars * e->p->nvar);
     if (once) {
         TRY(build_segments(e, 0, once, false));
-        e->fresh = true;
         TRY(run_segments(e, e->vars));
         CU(StreamSynchronize(e->d->stream));
         free_segments(e);
     }
     if (e->load_only) CU(MemFree(e->load_only));
     e->load_only = 0;
-    e->fresh = true;
     return build_segments(e, once, e->p->nstep, true);
 }
 

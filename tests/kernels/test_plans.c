@@ -1,5 +1,6 @@
 /* Random graphs as whole plans: scheduled, optimised (by the heuristic, or at random), packed, planned, loaded and run, twice, by the reference device and by the CPU,
- * against the interpreter of tensors. PLAN_COUNT graphs (default 50) from RANDOM_SEED (default 1).
+ * against the interpreter of tensors. PLAN_COUNT graphs (default 50) from RANDOM_SEED (default 1). CUDA runs a fifth of them on the emulator that CUDA_EMULATOR names, whose
+ * graphs run their nodes in any order that the edges allow; on the device with TGRUN_TEST_GPU=1.
  */
 #include "tests/test.h"
 
@@ -72,10 +73,10 @@ static bool plan_agrees(uint64_t seed, Engine *e)
     return ok;
 }
 
-static void plans_agree(const Backend *b)
+static void plans_agree(const Backend *b, long share)
 {
     Engine e = { .backend = b };
-    long count = setting("PLAN_COUNT", 50), first = setting("RANDOM_SEED", 1), bad = 0;
+    long count = setting("PLAN_COUNT", 50) / share, first = setting("RANDOM_SEED", 1), bad = 0;
     assert_int_equal(b->open(&e.device, &(DeviceOptions){ .threads = 2 }), TG_OK);
     e.target = b->target(e.device);
     for (long i = 0; i < count; i++) bad += !plan_agrees((uint64_t)(first + i), &e);
@@ -84,11 +85,20 @@ static void plans_agree(const Backend *b)
     assert_int_equal(bad, 0);
 }
 
-static void plans_of_the_reference(void **state) { (void)state, plans_agree(&backend_reference); }
-static void plans_of_the_cpu(void **state) { (void)state, plans_agree(&backend_cpu); }
+static void plans_of_the_reference(void **state) { (void)state, plans_agree(&backend_reference, 1); }
+static void plans_of_the_cpu(void **state) { (void)state, plans_agree(&backend_cpu, 1); }
+
+static void plans_of_cuda(void **state)
+{
+    const char *emulator = getenv("CUDA_EMULATOR"), *device = getenv("TGRUN_TEST_GPU");
+    (void)state;
+    if (!emulator && !device) skip();
+    if (!device) setenv("TGRUN_LIBCUDA", emulator, 1), setenv("TGRUN_NVRTC", emulator, 1);
+    plans_agree(&backend_cuda, device ? 1 : 5);
+}
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(plans_of_the_reference), cmocka_unit_test(plans_of_the_cpu) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(plans_of_the_reference), cmocka_unit_test(plans_of_the_cpu), cmocka_unit_test(plans_of_cuda) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
