@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/values.h"
 #include "backends/cpu/cpu.h"
 #include "tests/kernels/hand.h"
 #include "tests/test.h"
@@ -68,7 +69,7 @@ static void put(void *p, DType t, int i, int64_t v)
     if (t == DT_F64) memcpy((char *)p + i * 8, &d, 8);
     else if (t == DT_F32) memcpy((char *)p + i * 4, &f, 4);
     else if (t == DT_BF16) ((uint16_t *)p)[i] = isnan(d) ? 0x7fc0 : (uint16_t)(b >> 16);
-    else if (t == DT_F16) { _Float16 h = (_Float16)f; memcpy((char *)p + i * 2, &h, 2); }
+    else if (t == DT_F16) value_put(TG_F16, p, i, (double)f);
     else memcpy((char *)p + i * dtype_size(t), &v, (size_t)dtype_size(t));
 }
 
@@ -78,7 +79,7 @@ static int64_t get(const void *p, DType t, int i)
     if (t == DT_F64) return ((const int64_t *)p)[i];
     if (t == DT_F32) return bits_of(((const float *)p)[i]);
     if (t == DT_BF16) { uint32_t b = (uint32_t)((const uint16_t *)p)[i] << 16; float f; memcpy(&f, &b, 4); return bits_of(f); }
-    if (t == DT_F16) { _Float16 h; memcpy(&h, (const char *)p + i * 2, 2); return bits_of((double)h); }
+    if (t == DT_F16) return bits_of(value_get(TG_F16, p, i));
     memcpy(&v, (const char *)p + i * dtype_size(t), (size_t)dtype_size(t));
     int64_t r = v;
     uop_eval(UOP_CAST, t, DT_I64, &v, &r);

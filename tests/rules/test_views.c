@@ -25,7 +25,7 @@ static const UOp *times(Graph *g, const UOp *a, int64_t k) { return alu(g, UOP_M
 /* The value of an expression at given ranges, slowly. */
 static int64_t value_at(const UOp *u, const int64_t *range)
 {
-    int64_t v[3] = { 0 }, r;
+    int64_t v[3] = { 0 }, r = 0;
     if (u->op == UOP_CONST) return u->arg.i;
     if (u->op == UOP_RANGE) return range[range_number(u)];
     for (uint32_t k = 0; k < u->nsrc; k++) v[k] = value_at(u->src[k], range);
