@@ -107,6 +107,9 @@ const char *const cpu_helper[H_COUNT] = {
         ALWAYS "float tg_bf16(unsigned short h)\n{\n    return (union { unsigned int i; float f; }){ (unsigned int)h << 16 }.f;\n}\n"
         ALWAYS "unsigned short tg_to_bf16(float f)\n{\n    unsigned int i = (union { float f; unsigned int i; }){ f }.i;\n"
                "    return f != f ? 0x7fc0 : (unsigned short)((i + 0x7fff + (i >> 16 & 1)) >> 16);\n}\n"
+        "#ifdef __F16C__\n"
+        ALWAYS "float tg_f16(unsigned short h)\n{\n    return __builtin_ia32_vcvtph2ps((short __attribute__((vector_size(16)))){ (short)h })[0];\n}\n"
+        ALWAYS "unsigned short tg_to_f16(float f)\n{\n    return (unsigned short)__builtin_ia32_vcvtps2ph((float __attribute__((vector_size(16)))){ f }, 8)[0];\n}\n#else\n"
         ALWAYS "float tg_f16(unsigned short h)\n{\n"
                "    float f = (union { unsigned int i; float f; }){ (unsigned int)(h & 0x7fff) << 13 }.f * 0x1p112f;\n"
                "    unsigned int i = (union { float f; unsigned int i; }){ f }.i | (unsigned int)(h & 0x8000) << 16;\n"
@@ -116,7 +119,7 @@ const char *const cpu_helper[H_COUNT] = {
                "    if (a > 0x7f800000) h = 0x7e00;\n    else if (a >= 0x477ff000) h = 0x7c00;\n"
                "    else if (a < 0x38800000) h = (union { float f; unsigned int i; }){ (union { unsigned int i; float f; }){ a }.f + 0.5f }.i - 0x3f000000;\n"
                "    else h = (a + 0xfff + (a >> 13 & 1) - 0x38000000) >> 13;\n"
-               "    return (unsigned short)(sign | h);\n}\n",
+               "    return (unsigned short)(sign | h);\n}\n#endif\n",
     [H_FROM_F16] =
         "typedef short tg_i16x8 __attribute__((vector_size(16)));\ntypedef short tg_i16x16 __attribute__((vector_size(32)));\n"
         "#ifdef __AVX512F__\n#define tg_from_f16x16(a) ((f32x16)__builtin_ia32_vcvtph2ps512_mask((tg_i16x16)(a), (f32x16){ 0 }, -1, 4))\n#endif\n"
