@@ -195,11 +195,9 @@ static TgStatus run_set(Result *r, TgSession *session, uint32_t s)
 static TgStatus tune(TgSession *session, const Args *a, const DataSet *set)
 {
     TgTensor in[set->ninput + 1];
-    double seconds = args_real(a, OPT_tune, 0);
     set_inputs(set, in);
-    if (seconds <= 0) return TG_OK;
+    if (args_real(a, OPT_tune, 0) <= 0 && !args_count(a, OPT_beam, 0)) return TG_OK;
     TgStatus status = tg_prepare(session, in, set->ninput);
-    if (status == TG_OK) status = tg_tune(session, seconds, (int32_t)args_count(a, OPT_beam, 0));
     say_progress_done();
     return status == TG_OK ? status : say_library_error(status);
 }

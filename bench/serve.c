@@ -76,7 +76,6 @@ static TgStatus own_save(void *self, const char *dir)
 static TgStatus own_open(Served *e, Own *o, const Args *a, const char *model)
 {
     TgInfo i;
-    double seconds = args_real(a, OPT_tune, 0);
     TgStatus status = open_model(&o->session, &o->data, a, model);
     if (status != TG_OK) return status;
     const DataSet *set = &o->data.set[0];
@@ -85,7 +84,6 @@ static TgStatus own_open(Served *e, Own *o, const Args *a, const char *model)
     if (!o->in || !o->out) return TG_LIMIT;
     set_inputs(set, o->in);
     status = tg_prepare(o->session, o->in, set->ninput);
-    if (status == TG_OK && seconds > 0) status = tg_tune(o->session, seconds, (int32_t)args_count(a, OPT_beam, 0));
     if (status == TG_OK) status = tg_info(o->session, &i);
     if (status != TG_OK) return status;
     *e = (Served){ .load_s = i.load_s + i.schedule_s + i.compile_s, .run = own_run, .save = own_save, .self = o };

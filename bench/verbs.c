@@ -128,20 +128,32 @@ TgStatus verb_check(const Args *a, const char *path)
 
 /* ---- tune, dump ---- */
 
+static void say_tuned(const TgSession *s)
+{
+    TgInfo i;
+    if (tg_info(s, &i) != TG_OK) return;
+    printf("%lld kernels timed, %lld better after %.1f s: %.4g -> %.4g ms a run", (long long)i.kernels_timed, (long long)i.kernels_better, i.tune_s, 1e3 * i.kernels_before_s,
+           1e3 * i.kernels_after_s);
+    if (i.kernels_after_s > 0) printf(" (%.2fx)", i.kernels_before_s / i.kernels_after_s);
+    puts("");
+}
+
+/* Without --tune and --beam for half a minute; with them tg_prepare searches. */
 TgStatus verb_tune(const Args *a, const char *path)
 {
     TgSession *s = NULL;
     Data data;
-    double seconds = args_real(a, OPT_tune, 30);
+    bool given = args_real(a, OPT_tune, 0) > 0 || args_count(a, OPT_beam, 0);
     TgStatus status = open_model(&s, &data, a, path);
     if (status == TG_OK) {
         TgTensor in[data.set[0].ninput + 1];
         set_inputs(&data.set[0], in);
         status = tg_prepare(s, in, data.set[0].ninput);
-        if (status == TG_OK) status = tg_tune(s, seconds, (int32_t)args_count(a, OPT_beam, 0));
+        if (status == TG_OK && !given) status = tg_tune(s, 30, 0);
+        say_progress_done();
         if (status != TG_OK) say_library_error(status);
+        else say_tuned(s);
     }
-    say_progress_done();
     data_free(&data);
     tg_close(s);
     return status;

@@ -17,6 +17,7 @@ typedef struct Program {
     Executable *executable;
     CompileStats stats;
     double schedule_s, load_s;
+    bool tuned;                     /* made after a search for its kernels */
     int64_t **text;                 /* [ninput] numbers of a string input's strings, or NULL */
     Arena *words;                   /* strings of the last run that the model does not know */
     TgTensor *output;               /* data: this program's own memory, written by each run */

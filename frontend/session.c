@@ -212,6 +212,7 @@ TgStatus session_remake(TgSession *s)
     Program *old = s->program, *p = NULL;
     TRY(make_program(&p, s, old->input, (int32_t)old->ninput));
     p->next = old->next;
+    p->tuned = true;
     s->program = p;
     program_free(old, s->backend);
     return TG_OK;
@@ -228,7 +229,12 @@ static TgStatus program_for(TgSession *s, const TgTensor *input, int32_t count)
     return TG_OK;
 }
 
-TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count) { return program_for(s, inputs, count); }
+TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)
+{
+    TRY(program_for(s, inputs, count));
+    bool search = s->options.tune_s > 0 || s->options.beam > 0;
+    return search && !s->program->tuned ? tg_tune(s, s->options.tune_s, s->options.beam) : TG_OK;
+}
 
 TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
 {

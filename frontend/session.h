@@ -16,6 +16,7 @@ struct TgSession {
     int32_t device_index;           /* cuda:N */
     double load_s, compile_s, schedule_s, tune_s;
     int64_t compiled, cached;
+    SearchReport report;            /* of the last search */
 };
 
 TgStatus session_in_file(const TgSession *s, TgStatus status);      /* a failure's message starts with the model's file name */

@@ -34,12 +34,11 @@ static TgStatus search(TgSession *s, const Schedule *schedule, double seconds, i
 {
     const TgOptions *o = &s->options;
     Uniques u = { .arena = arena_new() };
-    SearchReport report;
     collect(&u, schedule);
     SearchOptions so = { .choice = &s->choice, .backend = s->backend, .device_index = s->device_index, .threads = o->threads, .cpus = o->cpus,
                          .cache_dir = o->no_cache ? NULL : o->cache_dir, .kernel = u.kernel, .count = u.count, .n = u.n, .seconds = seconds, .beam = beam, .verbose = o->verbose,
                          .progress = o->progress, .user = o->progress_user };
-    TgStatus status = search_run(&report, &so);
+    TgStatus status = search_run(&s->report, &so);
     arena_free(u.arena);
     return status;
 }

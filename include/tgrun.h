@@ -77,8 +77,8 @@ typedef struct {
     const char *cache_dir;     /**< NULL: $XDG_CACHE_HOME/tgrun, else $HOME/.cache/tgrun */
     int32_t no_cache;          /**< 1: neither read nor write the cache folder */
     int64_t max_memory_bytes;  /**< 0: no limit of ours */
-    int32_t beam;              /**< width of the search, 0: none */
-    double tune_s;             /**< seconds that a search may take, 0: none */
+    int32_t beam;              /**< width of the search that tg_prepare makes, 0: none, unless tune_s asks for one */
+    double tune_s;             /**< seconds that it may take, 0: until nothing is gained any more */
     int32_t verbose;
     void (*progress)(void *user, const char *what, double done, double total);   /**< may be NULL */
     void *progress_user;
@@ -91,6 +91,8 @@ typedef struct {
     int64_t kernels_compiled, kernels_cached;      /**< unique kernels */
     int64_t planned_bytes, weight_bytes, flops;
     double load_s, schedule_s, compile_s, tune_s;
+    int64_t kernels_timed, kernels_better;         /**< of the last search: unique kernels, and those that it found a faster list for */
+    double kernels_before_s, kernels_after_s;      /**< what these take in a run, added up */
     int32_t threads;
     char device_kind[16], device_name[128], features[256];
     char model_hash[33];                           /**< XXH3-128 of the file, hex */
@@ -118,7 +120,7 @@ TG_API TgStatus tg_output(const TgSession *session, int32_t index, TgPort *out);
 /** Key number `key` of an output that is a sequence of maps; its tensor holds a row for each map. *text is NULL for a numeric key. 0 after the last, and for a tensor. */
 TG_API int32_t tg_output_key(const TgSession *session, int32_t index, int32_t key, const char **text, int64_t *number);
 
-/** Plans, compiles and (with tune_s) searches for these input shapes and types; inputs' data may be NULL unless the model's shapes depend on it. */
+/** Plans, compiles and (with beam or tune_s) searches for these input shapes and types; inputs' data may be NULL unless the model's shapes depend on it. */
 TG_API TgStatus tg_prepare(TgSession *session, const TgTensor *inputs, int32_t count);
 
 /** Runs. inputs in the model's order, data stay the caller's. outputs[count of outputs]: data belong to the session and live until
@@ -136,7 +138,8 @@ TG_API int32_t tg_model_operator(const TgSession *session, int32_t index, const 
 /** Does the device of these options work here? TG_OK: its name and features. */
 TG_API TgStatus tg_device(const TgOptions *options, char name[128], char features[256]);
 
-/** Searches kernels of the prepared plan for that long (see TgOptions.progress). */
+/** Searches kernels of the plan prepared last for that long (0: until nothing is gained any more), see TgOptions.progress; then makes it anew with the winners, which
+ *  are kept in the cache folder as they are found. beam: width, 0: the default. */
 TG_API TgStatus tg_tune(TgSession *session, double seconds, int32_t beam);
 
 /** One kernel of a run, timed alone. flops and bytes are a launch's; options: the OptOps that it got. */
