@@ -1,0 +1,153 @@
+/* The public API: sessions, programs for several shapes, values on which shapes depend, errors. The model files are made here (tests/pbtext.h has the notation). */
+#include "tests/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/pbtext.h"
+#include "tgrun.h"
+
+/* y = x + x with x f32[n];   r = Reshape(x, shape) with shape i64[2]: its value is part of the program */
+#define DIM_N "2{1{1:1 2{1{2:'n'}}}}"
+static const char twice[] = "1:8 8{2:13} 7{1{1:'x' 1:'x' 2:'y' 3:'plus' 4:'Add'} 11{1:'x' " DIM_N "} 12{1:'y' " DIM_N "}}";
+static const char shaped[] = "1:8 8{2:13} 7{1{1:'x' 1:'shape' 2:'y' 4:'Reshape'} 11{1:'x' " DIM_N "} 11{1:'shape' 2{1{1:7 2{1{1:2}}}}} 12{1:'y' 2{1{1:1}}}}";
+
+static char folder[] = "/tmp/tgrun-session.XXXXXX", path[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? snprintf(path, sizeof path, "%s/m.onnx", folder) < 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    remove(path);
+    return rmdir(folder);
+}
+
+static TgSession *open_text(const char *text, const char *device)
+{
+    Text bytes = pb_text(text);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes.s, 1, bytes.len, f), bytes.len);
+    fclose(f);
+    text_free(&bytes);
+    TgOptions o;
+    TgSession *s = NULL;
+    tg_options_default(&o);
+    o.device = device;
+    o.no_cache = 1;
+    assert_int_equal(tg_open(&s, path, &o), TG_OK);
+    return s;
+}
+
+static TgTensor vector(float *data, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) data[i] = (float)(i + n);
+    return (TgTensor){ .type = TG_F32, .rank = 1, .shape = { n }, .data = data, .size_bytes = sizeof *data * (size_t)n };
+}
+
+/* More shapes than a session keeps, some again: each run has its own sizes and values. */
+static void many_shapes(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = { 5, 1, 7, 5, 11, 13, 0, 2, 3, 4, 6, 8, 5, 1, 11 };
+    TgSession *s = open_text(twice, "reference");
+    float data[16];
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        TgTensor x = vector(data, sizes[k]), y;
+        assert_int_equal(tg_prepare(s, &x, 1), TG_OK);
+        assert_int_equal(tg_run(s, &x, 1, &y), TG_OK);
+        assert_true(y.type == TG_F32 && y.rank == 1 && y.shape[0] == sizes[k] && y.size_bytes == 4 * (size_t)sizes[k]);
+        for (int64_t i = 0; i < sizes[k]; i++) assert_true(((float *)y.data)[i] == 2 * data[i]);
+    }
+    tg_close(s);
+}
+
+static void values_that_shapes_depend_on(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][2] = { { 2, 3 }, { 3, 2 }, { 6, -1 }, { 2, 3 } };
+    TgSession *s = open_text(shaped, "reference");
+    float data[6];
+    for (size_t k = 0; k < 4; k++) {
+        TgTensor in[2] = { vector(data, 6), { .type = TG_I64, .rank = 1, .shape = { 2 }, .data = (void *)(uintptr_t)shapes[k], .size_bytes = 16 } }, y;
+        assert_int_equal(tg_run(s, in, 2, &y), TG_OK);
+        assert_int_equal(y.rank, 2);
+        assert_int_equal(y.shape[0], shapes[k][0]);
+        assert_int_equal(y.shape[0] * y.shape[1], 6);
+        assert_memory_equal(y.data, data, sizeof data);
+    }
+    tg_close(s);
+}
+
+static void wrong_calls(void **state)
+{
+    (void)state;
+    TgSession *s = open_text(twice, "reference");
+    float data[4];
+    TgTensor x = vector(data, 4), bad = x, y;
+    TgPort p;
+    assert_int_equal(tg_run(s, &x, 0, &y), TG_BAD_INPUT);
+    bad.type = TG_I64;
+    assert_int_equal(tg_run(s, &bad, 1, &y), TG_BAD_INPUT);
+    assert_non_null(strstr(tg_error(), "input 'x' is i64; f32 is wanted"));
+    bad = x;
+    bad.rank = 2;
+    assert_int_equal(tg_run(s, &bad, 1, &y), TG_BAD_INPUT);
+    bad = x;
+    bad.shape[0] = INT64_MAX;
+    assert_int_equal(tg_prepare(s, &bad, 1), TG_BAD_INPUT);
+    assert_int_equal(tg_input(s, 1, &p), TG_USAGE);
+    assert_int_equal(tg_input(s, 0, &p), TG_OK);
+    assert_true(p.shape[0] == -1 && !strcmp(p.symbol[0], "n"));
+    assert_int_equal(tg_run(s, &x, 1, &y), TG_OK);      /* still good after all of that */
+    tg_close(s);
+}
+
+static void looking_needs_no_device(void **state)
+{
+    (void)state;
+    TgSession *s = open_text(twice, "none");
+    TgInfo info;
+    const char *domain, *name;
+    float data[1];
+    TgTensor x = vector(data, 1), y;
+    assert_int_equal(tg_info(s, &info), TG_OK);
+    assert_true(info.nodes == 1 && info.opset == 13);
+    assert_int_equal(tg_model_operator(s, 0, &domain, &name), 1);
+    assert_string_equal(name, "Add");
+    assert_int_equal(tg_model_operator(s, 1, &domain, &name), 0);
+    assert_int_equal(tg_run(s, &x, 1, &y), TG_USAGE);
+    tg_close(s);
+}
+
+static void memory_limit(void **state)
+{
+    (void)state;
+    tg_close(open_text(twice, "none"));                 /* writes the file */
+    TgOptions o;
+    TgSession *s;
+    float data[100];
+    TgTensor x = vector(data, 100), small = vector(data, 4), y;
+    tg_options_default(&o);
+    o.device = "reference";
+    o.max_memory_bytes = 200;
+    assert_int_equal(tg_open(&s, path, &o), TG_OK);
+    assert_int_equal(tg_run(s, &x, 1, &y), TG_LIMIT);
+    assert_int_equal(tg_run(s, &small, 1, &y), TG_OK);
+    tg_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_shapes), cmocka_unit_test(values_that_shapes_depend_on), cmocka_unit_test(wrong_calls), cmocka_unit_test(looking_needs_no_device), cmocka_unit_test(memory_limit),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
