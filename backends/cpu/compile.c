@@ -74,6 +74,7 @@ static TgStatus compiler_find(Compiler *c)
     struct { XXH64_hash_t cpu; int64_t size, time, version; char path[PATH_MAX]; } id;
     struct stat st;
     memset(&id, 0, sizeof id);
+    if (name[0] && *name[0] && !find_program(c->path, name[0])) return fail(TG_CACHE, "the C compiler that CC names is not there: '%s'", name[0]);
     for (int i = 0; i < 4; i++) {
         if (!name[i] || !*name[i] || !find_program(c->path, name[i]) || stat(c->path, &st)) continue;
         c->clang = strstr(strrchr(c->path, '/'), "clang") != NULL;
@@ -159,13 +160,17 @@ static void sweep(const char *tmp)
     if (d) closedir(d);
 }
 
-static TgStatus work_begin(Work *w)
+static const char *temporary(void)
 {
     const char *tmp = getenv("TMPDIR");
-    if (!tmp || strlen(tmp) > 40) tmp = "/tmp";
-    sweep(tmp);
-    snprintf(w->folder, sizeof w->folder, "%s/tgrun-cc-XXXXXX", tmp);
-    return mkdtemp(w->folder) ? TG_OK : fail(TG_CACHE, "%s: no temporary folder: %s", tmp, strerror(errno));
+    return tmp && *tmp && strlen(tmp) <= 40 ? tmp : "/tmp";
+}
+
+static TgStatus work_begin(Work *w)
+{
+    sweep(temporary());
+    snprintf(w->folder, sizeof w->folder, "%s/tgrun-cc-XXXXXX", temporary());
+    return mkdtemp(w->folder) ? TG_OK : fail(TG_CACHE, "%s: no temporary folder: %s", temporary(), strerror(errno));
 }
 
 static void job_names(Job *j, const Work *w, int i)
@@ -226,21 +231,43 @@ static TgStatus jobs_wait(Job *job, int n)
 /* The descriptor stays open while the library is loaded: the loader knows libraries by name, and a descriptor that came again would be an old library's name. */
 typedef struct { void *handle; int fd; } Library;
 
+static bool write_all(int fd, const char *bytes, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        ssize_t n = write(fd, bytes + at, size - at);
+        if (n <= 0) return false;
+        at += (size_t)n;
+    }
+    return true;
+}
+
+static void *open_memory(int *fd, const void *bytes, size_t size)
+{
+    char name[40];
+    *fd = memfd_create("tgrun-kernels", MFD_CLOEXEC);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", *fd);
+    return *fd >= 0 && write_all(*fd, bytes, size) ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
+}
+
+/* For systems that let no memory file be executed. */
+static void *open_file(const void *bytes, size_t size)
+{
+    char name[80];
+    snprintf(name, sizeof name, "%s/tgrun-lib-XXXXXX", temporary());
+    int fd = mkstemp(name);
+    void *handle = fd >= 0 && write_all(fd, bytes, size) ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (fd >= 0) close(fd), unlink(name);
+    return handle;
+}
+
 static void *library_open(const void *bytes, size_t size)
 {
     Library *l = calloc(1, sizeof *l);
-    char name[40];
     if (!l) return NULL;
-    l->fd = memfd_create("tgrun-kernels", MFD_CLOEXEC);
-    for (size_t at = 0; l->fd >= 0 && at < size;) {
-        ssize_t n = write(l->fd, (const char *)bytes + at, size - at);
-        if (n <= 0) break;
-        at += (size_t)n;
-    }
-    snprintf(name, sizeof name, "/proc/self/fd/%d", l->fd);
-    l->handle = l->fd < 0 ? NULL : dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    l->handle = open_memory(&l->fd, bytes, size);
+    if (!l->handle && l->fd >= 0) close(l->fd), l->fd = -1;
+    if (!l->handle) l->handle = open_file(bytes, size);
     if (l->handle) return l;
-    if (l->fd >= 0) close(l->fd);
     free(l);
     return NULL;
 }
@@ -249,7 +276,7 @@ static void library_close(void *library)
 {
     Library *l = library;
     dlclose(l->handle);
-    close(l->fd);
+    if (l->fd >= 0) close(l->fd);
     free(l);
 }
 

@@ -204,6 +204,9 @@ static void no_compiler(void **state)
     setenv("PATH", path, 1);
     setenv("CC", "/bin/false", 1);
     assert_int_equal(backend_cpu.compile(&code, d, &k, 1, NULL), TG_CACHE);
+    setenv("CC", "gcc-of-tomorrow", 1);
+    assert_int_equal(backend_cpu.compile(&code, d, &k, 1, NULL), TG_CACHE);
+    assert_non_null(strstr(tg_error(), "gcc-of-tomorrow"));
     unsetenv("CC");
     assert_int_equal(backend_cpu.compile(&code, d, &k, 1, NULL), TG_OK);
     backend_cpu.code_free(code);
