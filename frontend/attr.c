@@ -117,6 +117,12 @@ U fail_data(Graph *g, const Ctx *c, uint32_t i)
     return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "a size or axis depends on the data of this input");
 }
 
+U known_scalar(Graph *g, U x)
+{
+    const UOp *v[1];
+    return x->dtype != DT_VOID && uop_static(x) && uop_numel(x) == 1 && values_of(g, x, v, 1) && uop_is_const(v[0]) ? v[0] : NULL;
+}
+
 enum { VALUES_MAX = 4096 };
 
 static bool values(Graph *g, const Ctx *c, uint32_t i, const UOp ***out, uint32_t *n)

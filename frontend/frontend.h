@@ -46,6 +46,8 @@ bool axis_ok(Graph *g, const Ctx *c, const char *field, int64_t axis, int64_t ra
 bool input_ints(Graph *g, const Ctx *c, uint32_t i, const int64_t **out, uint32_t *n);
 /* The same as DT_INDEX scalars, symbolic sizes allowed. */
 bool input_sizes(Graph *g, const Ctx *c, uint32_t i, const U **out, uint32_t *n);
+/* The CONST that x's one element is known to be; NULL: more, fewer, or not known. */
+U known_scalar(Graph *g, U x);
 /* The error that input i's value is needed but depends on data; when that is a small model input, the import is tried again with its value. */
 U fail_data(Graph *g, const Ctx *c, uint32_t i);
 /* axes of a node: attribute, or input i of later opsets (i < 0: none); normalised, each once. All axes of rank when absent. *given tells. */

@@ -145,6 +145,8 @@ U rotate(Graph *g, U x, U cosine, U sine, int64_t size, bool interleaved)
 
 U rows_at(Graph *g, U table, U ids)
 {
+    if (table->op == UOP_ERROR || ids->op == UOP_ERROR) return table->op == UOP_ERROR ? table : ids;
+    if (uop_rank(table) < 1) return graph_fail(g, "a table of rank 0");
     U last = dim_sub(g, uop_dim(table, 0), uop_index(g, 1));
     return take(g, table, clamp(g, cast(g, ids, DT_INDEX), uop_index(g, 0), last), 0);
 }
@@ -154,13 +156,15 @@ static U rotary(Graph *g, const Ctx *c, U cosine, U sine, U ids)
     U x = wide(g, c->in[0]), like = c->in[0];
     int64_t heads = attr_int(g, c, "num_heads", 0), size = attr_int(g, c, "rotary_embedding_dim", 0);
     bool flat = uop_rank(x) == 3;
-    if (flat && !heads && size && uop_size(x, 2) % size == 0) heads = uop_size(x, 2) / size;
-    if (flat && !heads && uop_rank(cosine) == 2) heads = uop_size(x, 2) / (2 * uop_size(cosine, 1));
+    if (uop_rank(cosine) < 2 || uop_size(cosine, uop_rank(cosine) - 1) < 1) return fail_node(g, c, TG_BAD_MODEL, "cos_cache", "has rank %u, or no columns", uop_rank(cosine));
+    if (flat && !heads && size > 0 && uop_size(x, 2) % size == 0) heads = uop_size(x, 2) / size;
+    if (flat && !heads) heads = uop_size(x, 2) / (2 * uop_size(cosine, uop_rank(cosine) - 1));
     x = split_heads(g, c, x, heads);
     if (!ok(g)) return NULL;
     x = permute(g, x, (int64_t[]){ 0, 2, 1, 3 }, 4);                         /* [batch, rows, heads, size] */
     size = size ? size : uop_size(x, 3);
     if (ids) cosine = rows_at(g, cosine, ids), sine = rows_at(g, sine, ids);
+    if (!ok(g)) return NULL;
     if (uop_rank(cosine) != 3 || uop_rank(sine) != 3 || size < 2 || size % 2 || size > uop_size(x, 3) || uop_size(cosine, 2) != size / 2 || uop_size(sine, 2) != size / 2)
         return fail_node(g, c, TG_BAD_MODEL, "cos_cache", "does not fit a rotated size of %lld", (long long)size);
     U y = rotate(g, x, wide(g, unsqueeze(g, cosine, 2)), wide(g, unsqueeze(g, sine, 2)), size, attr_bool(g, c, "interleaved", false));

@@ -279,9 +279,8 @@ static U pow_int(Graph *g, U x, U e)
 U op_pow(Graph *g, const Ctx *c)
 {
     U like = c->in[0], x = wide(g, like), e = old_operand(g, c);
-    const UOp *v[1];
-    double n = 0;
-    if (uop_static(e) && uop_numel(e) == 1 && values_of(g, e, v, 1) && uop_is_const(v[0])) n = dtype_is_float(type_of(e)) ? uop_const_float(v[0]) : (double)uop_const_int(v[0]);
+    U known = known_scalar(g, e);
+    double n = !known ? 0 : dtype_is_float(type_of(e)) ? uop_const_float(known) : (double)uop_const_int(known);
     if (uop_rank(e) <= uop_rank(x) && n == 1) return like;
     if (uop_rank(e) <= uop_rank(x) && n == 2) return narrow(g, mul(g, x, x), like);
     if (uop_rank(e) <= uop_rank(x) && n == 3) return narrow(g, mul(g, mul(g, x, x), x), like);

@@ -182,9 +182,8 @@ U op_lp_normalization(Graph *g, const Ctx *c)
 U op_dropout(Graph *g, const Ctx *c)
 {
     U x = c->in[0];
-    const UOp *train[1], *ratio[1];
-    bool training = c->opset >= 12 && c->in[2] && !(values_of(g, c->in[2], train, 1) && uop_is_int_const(train[0], 0));
-    bool none = c->in[1] && dtype_is_float(type_of(c->in[1])) && values_of(g, c->in[1], ratio, 1) && uop_is_const(ratio[0]) && uop_const_float(ratio[0]) == 0;
+    U train = c->opset >= 12 && c->in[2] ? known_scalar(g, c->in[2]) : NULL, ratio = c->in[1] && dtype_is_float(type_of(c->in[1])) ? known_scalar(g, c->in[1]) : NULL;
+    bool training = c->opset >= 12 && c->in[2] && !(train && uop_is_int_const(train, 0)), none = ratio && uop_const_float(ratio) == 0;
     if (training && !none) return fail_node(g, c, TG_UNSUPPORTED, "training_mode", "dropout in training is not covered");
     return outputs(g, c, (U[]){ x, full(g, c->opset < 10 ? type_of(x) : DT_BOOL, 1, x) }, 2);
 }

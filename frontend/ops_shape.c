@@ -98,7 +98,7 @@ static U range_size(Graph *g, const Ctx *c)
     bool known = true;
     for (uint32_t k = 0; k < 3; k++) {
         if (uop_numel(c->in[k]) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[k], "is not a scalar");
-        bool one = values_of(g, c->in[k], &v[k], 1) && uop_is_const(v[k]);
+        bool one = (v[k] = known_scalar(g, c->in[k])) != NULL;
         if (!one && dtype_is_float(type_of(c->in[k]))) return fail_data(g, c, k);
         known = known && one;
     }
@@ -528,12 +528,11 @@ U op_trilu(Graph *g, const Ctx *c)
 
 U op_one_hot(Graph *g, const Ctx *c)
 {
-    const UOp *depth[1];
-    U idx = c->in[0], n = cast(g, c->in[1], DT_I64);
+    U idx = c->in[0], n = cast(g, c->in[1], DT_I64), depth = known_scalar(g, n);
     int64_t axis, size;
     if (uop_numel(n) != 1) return fail_node(g, c, TG_BAD_MODEL, "depth", "is not a scalar");
-    if (!values_of(g, n, depth, 1) || !uop_is_const(depth[0])) return fail_data(g, c, 1);
-    size = uop_const_int(depth[0]);
+    if (!depth) return fail_data(g, c, 1);
+    size = uop_const_int(depth);
     if (size < 0 || size > EXTENT_MAX) return fail_node(g, c, TG_BAD_MODEL, "depth", "is %lld", (long long)size);
     if (uop_numel(c->in[2]) != 2) return fail_node(g, c, TG_BAD_MODEL, "values", "has %lld elements; wanted 2", (long long)uop_numel(c->in[2]));
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", -1), uop_rank(idx) + 1, &axis)) return NULL;

@@ -206,9 +206,9 @@ static double mel_to_hertz(double m) { return 700 * (pow(10, m / 2595) - 1); }
 
 static bool known_float(Graph *g, const Ctx *c, uint32_t i, double *out)
 {
-    const UOp *v[1];
-    if (uop_numel(c->in[i]) != 1 || !values_of(g, cast(g, c->in[i], DT_F64), v, 1) || !uop_is_const(v[0])) return fail_data(g, c, i), false;
-    *out = uop_const_float(v[0]);
+    U v = known_scalar(g, cast(g, c->in[i], DT_F64));
+    if (!v) return fail_data(g, c, i), false;
+    *out = uop_const_float(v);
     return true;
 }
 
