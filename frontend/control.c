@@ -184,26 +184,56 @@ static U body_values(Graph *g, const Loop *l, const U *value, const uint32_t *of
     return uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, n);
 }
 
-static _Thread_local int loop_depth;     /* loops around the one that is built: equal bodies of loops side by side use one name for the step */
-
-static bool call_loop(Graph *g, const Loop *l, U *last, U *row)
+/* States that a round passes on unchanged are values from outside: the loop goes on without them. formal, value and keep follow; at: the old number of each that is left. */
+static void drop_unchanged(Graph *g, Loop *l, U *formal, U *value, U *keep, int64_t base, uint32_t *at)
 {
     Arena *a = graph_arena(g);
-    int64_t base = (int64_t)graph_count(g) << 8;
-    U *formal = NEW_N(a, U, l->states + 1), *value = NEW_N(a, U, l->states + l->rows + 1), keep = NULL, *captured, rounds = l->trip;
-    uint32_t *of = NEW_N(a, uint32_t, l->rows + 1);
+    U *from = NEW_N(a, U, l->states + 1), *to = NEW_N(a, U, l->states + 1), *init = NEW_N(a, U, l->states + 1), *v = NEW_N(a, U, l->states + l->rows + 2);
+    uint32_t left = 0, n = 0, values = 0;
+    for (uint32_t k = 0; k < l->states; k++) {
+        bool same = value[k] == formal[k];
+        from[n] = formal[k];
+        to[n++] = same ? l->init[k] : uop_param(g, (DType)formal[k]->dtype, formal[k]->shape->dim, uop_rank(formal[k]), base + left);
+        if (same) continue;
+        at[left] = k;
+        init[left] = l->init[k];
+        v[left++] = value[k];
+    }
+    if (left == l->states) return;
+    values = left;
+    for (uint32_t k = 0; k < l->rows; k++) v[values++] = value[l->states + k];
+    if (*keep) v[values++] = *keep;
+    U tuple = uop_substitute(g, uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, values), from, to, n);
+    for (uint32_t k = 0; k < left + l->rows; k++) value[k] = tuple->src[k];
+    if (*keep) *keep = tuple->src[values - 1];
+    for (uint32_t k = 0; k < left; k++) formal[k] = to[at[k]];
+    formal[left] = formal[l->states];
+    l->states = left;
+    l->init = init;
+}
+
+static _Thread_local int loop_depth;     /* loops around the one that is built: equal bodies of loops side by side use one name for the step */
+
+static bool make_body(Graph *g, const Loop *l, int64_t base, U *formal, U *value, U *keep)
+{
     for (uint32_t k = 0; k < l->states; k++) formal[k] = uop_param(g, (DType)l->init[k]->dtype, l->init[k]->shape->dim, uop_rank(l->init[k]), base + k);
-    U step = formal[l->states] = uop_var(g, arena_printf(a, "step%d", loop_depth++), 0, l->most > 0 ? l->most - 1 : 0);
-    bool ok = l->body(g, l->user, step, formal, value, value + l->states, &keep) && check_body(g, l, step, value);
+    U step = formal[l->states] = uop_var(g, arena_printf(graph_arena(g), "step%d", loop_depth++), 0, l->most > 0 ? l->most - 1 : 0);
+    bool ok = l->body(g, l->user, step, formal, value, value + l->states, keep) && check_body(g, l, step, value);
     loop_depth--;
-    if (!ok) return false;
+    return ok;
+}
+
+static bool call_body(Graph *g, const Loop *l, int64_t base, const U *formal, const U *value, U keep, U *last, U *row)
+{
+    Arena *a = graph_arena(g);
+    uint32_t *of = NEW_N(a, uint32_t, l->rows + 1);
     bool counted = keep || l->keep || !uop_is_const(l->trip);
-    if (counted && l->rows && l->most > INT32_MAX) return graph_fail_code(g, TG_UNSUPPORTED, "a loop without a limit has rows"), false;
+    U *captured, rounds = l->trip, step = formal[l->states];
     LoopAttr attr = { .base = base, .trip = uop_is_const(l->trip) ? uop_const_int(l->trip) : -1, .states = l->states, .has_keep = keep != NULL, .counted = counted };
     for (uint32_t k = 0; k < l->rows; k++) of[k] = UINT32_MAX;
     if (!counted) attr.history = histories(l, value, of);
     U tuple = body_values(g, l, value, of, keep, &attr.rows);
-    U body = lift(g, tuple, formal, l->states + 1, UINT32_MAX, base + l->states, &captured, &attr.captured), meta[3] = { body, step };
+    U meta[3] = { lift(g, tuple, formal, l->states + 1, UINT32_MAX, base + l->states, &captured, &attr.captured), step };
     if (counted) rounds = meta[2] = size_var(g, "rounds", 0, l->most);
     U *arg = NEW_N(a, U, 2 + l->states + attr.captured);
     arg[0] = uop_is_const(l->trip) ? uop_int(g, DT_I64, uop_const_int(l->trip)) : l->trip;
@@ -213,6 +243,22 @@ static bool call_loop(Graph *g, const Loop *l, U *last, U *row)
     U call = call_new(g, custom_new(g, "loop", &attr, sizeof attr, meta, counted ? 3 : 2), arg, 2 + l->states + attr.captured);
     loop_results(g, l, call, rounds, &attr, of, value, last, row);
     return graph_error(g) == TG_OK;
+}
+
+static bool call_loop(Graph *g, const Loop *l, U *last, U *row)
+{
+    Arena *a = graph_arena(g);
+    Loop moving = *l;
+    int64_t base = (int64_t)graph_count(g) << 8;
+    U *formal = NEW_N(a, U, l->states + 1), *value = NEW_N(a, U, l->states + l->rows + 1), *found = NEW_N(a, U, l->states + 1), keep = NULL;
+    uint32_t *at = NEW_N(a, uint32_t, l->states + 1);
+    if (!make_body(g, l, base, formal, value, &keep)) return false;
+    if ((keep || l->keep || !uop_is_const(l->trip)) && l->rows && l->most > INT32_MAX) return graph_fail_code(g, TG_UNSUPPORTED, "a loop without a limit has rows"), false;
+    for (uint32_t k = 0; k < l->states; k++) at[k] = k, last[k] = l->init[k];
+    drop_unchanged(g, &moving, formal, value, &keep, base, at);
+    if (!call_body(g, &moving, base, formal, value, keep, found, row)) return false;
+    for (uint32_t k = 0; k < moving.states; k++) last[at[k]] = found[k];
+    return true;
 }
 
 bool loop_build(Graph *g, const Loop *l, U *last, U *row)
