@@ -12,6 +12,17 @@
 
 long setting(const char *name, long otherwise) { return getenv(name) ? atol(getenv(name)) : otherwise; }
 
+bool open_backend(Device **out, const Backend *b)
+{
+    const char *emulator = getenv("CUDA_EMULATOR");
+    if (b == &backend_cuda && !getenv("TGRUN_TEST_GPU")) {
+        if (!emulator) return false;
+        setenv("TGRUN_LIBCUDA", emulator, 1);
+        setenv("TGRUN_NVRTC", emulator, 1);
+    }
+    return b->open(out, &(DeviceOptions){ .threads = 2 }) == TG_OK;
+}
+
 /* ---- memory of a schedule ---- */
 
 const UOp *under(const UOp *u)

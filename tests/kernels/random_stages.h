@@ -1,11 +1,15 @@
 /* What the tests of random graphs share: a schedule's memory, runs of its kernels by the interpreter, comparisons, random lists of OptOps. */
 #ifndef TG_RANDOM_STAGES_H
 #define TG_RANDOM_STAGES_H
+#include "backends/backend.h"
 #include "backends/reference/reference.h"
 #include "random_graph.h"
 #include "sched/sched.h"
 
 long setting(const char *name, long otherwise);                     /* a number from the environment */
+
+/* Opens b for a test: CUDA on the emulator (CUDA_EMULATOR), or on a GPU with TGRUN_TEST_GPU. false: not here. */
+bool open_backend(Device **out, const Backend *b);
 
 /* Every buffer of a schedule, allocated when it is first asked for; inputs and constants are where they are. */
 typedef struct { RandomGraph *rg; Schedule *s; void **buffer; int64_t *size; uint32_t count; } Memory;

@@ -1,5 +1,5 @@
-/* Kernels of random graphs under random lists of OptOps, lowered for this machine, compiled and run by the CPU backend, against the interpreter.
- * COMPILED_COUNT lists (default 240) from RANDOM_SEED (default 1); the long run of CI asks for 2000 and more.
+/* Kernels of random graphs under random lists of OptOps, lowered, compiled and run by the CPU and CUDA backends, against the interpreter.
+ * COMPILED_COUNT lists from RANDOM_SEED (default 1); a long run asks for 2000 and more.
  */
 #include "tests/test.h"
 
@@ -7,14 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/backend.h"
 #include "random_stages.h"
 
 enum { BATCH = 96 };
 
 /* One lowered kernel, its memory, and what it should write. */
 typedef struct { uint64_t seed; Kernel *k; RefMem mem[KERNEL_PARAMS]; int64_t count[KERNEL_PARAMS]; void *want[KERNEL_PARAMS]; } Case;
-typedef struct { Case item[BATCH]; uint32_t count; Device *device; const Target *target; unsigned lists, ops, skipped, bad; } Batch;
+typedef struct { Case item[BATCH]; uint32_t count; const Backend *backend; Device *device; const Target *target; unsigned lists, ops, skipped, bad; } Batch;
 
 static void *copy(const void *data, int64_t size)
 {
@@ -74,7 +73,7 @@ static bool case_agrees(Batch *b, Code *code, uint32_t i, Case *c)
     Place at = { c->seed, "compiled", k, &k->opts, k->root };
     for (uint32_t p = 0; p < k->nparam; p++)
         if (k->param[p].written) out[p] = malloc((size_t)room(k, p, c->mem[p].size_bytes) + 1);
-    bool ok = went(&at, backend_cpu.time(&seconds, b->device, code, i, k, fill_memory, c, 1, 1.0, out));
+    bool ok = went(&at, b->backend->time(&seconds, b->device, code, i, k, fill_memory, c, 1, 1.0, out));
     for (uint32_t p = 0; p < k->nparam; p++) {
         if (ok && k->param[p].written) ok = agree(&at, c->k->param[p].buffer->dtype, out[p], c->want[p], c->count[p]);
         free(out[p]);
@@ -89,10 +88,10 @@ static void run_cases(Batch *b, uint32_t from, uint32_t to)
     Code *code;
     CompileStats stats;
     for (uint32_t i = from; i < to; i++) k[i] = b->item[i].k;
-    TgStatus status = backend_cpu.compile(&code, b->device, k + from, to - from, &stats);
+    TgStatus status = b->backend->compile(&code, b->device, k + from, to - from, &stats);
     if (status == TG_OK) {
         for (uint32_t i = from; i < to; i++) b->bad += !case_agrees(b, code, i - from, &b->item[i]);
-        backend_cpu.code_free(code);
+        b->backend->code_free(code);
     } else if (to - from > 1)
         for (uint32_t i = from; i < to; i++) run_cases(b, i, i + 1);
     else b->bad += !went(&(Place){ b->item[from].seed, "compiling", k[from], &k[from]->opts, k[from]->root }, status);
@@ -130,11 +129,16 @@ static bool schedule(RandomGraph *rg, Schedule *s, const Target *t)
     return sched_callify(&sink, rg->g, sink, t) == TG_OK && sched_rangeify(s, rg->g, sink, t) == TG_OK && sched_layout(s, t) == TG_OK;
 }
 
-/* Buffers of a case's kernel are asked for their dtype when the graph is gone. */
+/* Buffers of a case's kernel are asked for their dtype and size when the graph is gone; a packed constant's is that of the copy. */
 static void detach(Batch *b, uint32_t from, Graph *keep)
 {
-    for (uint32_t i = from; i < b->count; i++)
-        for (uint32_t p = 0; p < b->item[i].k->nparam; p++) b->item[i].k->param[p].buffer = uop_copy(keep, under(b->item[i].k->param[p].buffer), NULL);
+    for (uint32_t i = from; i < b->count; i++) {
+        Kernel *k = b->item[i].k;
+        for (uint32_t p = 0; p < k->nparam; p++) {
+            const UOp *size = k->pack[p].value ? uop_index(keep, k->pack[p].numel) : NULL;
+            k->param[p].buffer = size ? uop_param(keep, (DType)k->pack[p].value->dtype, &size, 1, p) : uop_copy(keep, under(k->param[p].buffer), NULL);
+        }
+    }
 }
 
 static void add_seed(Batch *b, uint64_t seed, Graph *keep)
@@ -166,29 +170,35 @@ static void add_seed(Batch *b, uint64_t seed, Graph *keep)
     random_graph_free(&rg);
 }
 
-static void compiled_kernels_agree(void **state)
+static void compiled_kernels_agree(const Backend *backend, long some)
 {
-    (void)state;
     Batch *b = calloc(1, sizeof *b);
     uint64_t seed = (uint64_t)setting("RANDOM_SEED", 1);
-    unsigned count = (unsigned)setting("COMPILED_COUNT", 240);
-    assert_int_equal(backend_cpu.open(&b->device, &(DeviceOptions){ .threads = 2 }), TG_OK);
-    b->target = backend_cpu.target(b->device);
+    unsigned count = (unsigned)setting("COMPILED_COUNT", some);
+    b->backend = backend;
+    if (!open_backend(&b->device, backend)) {
+        free(b);
+        skip();
+    }
+    b->target = backend->target(b->device);
     while (b->lists < count) {
         Graph *keep = graph_new();
         while (b->lists < count && b->count < BATCH * 3 / 4) add_seed(b, seed++, keep);
         run_batch(b);
         graph_free(keep);
     }
-    print_message("%u lists of %u OptOps, %u not expanded, %u failures\n", b->lists, b->ops, b->skipped, b->bad);
-    backend_cpu.close(b->device);
+    print_message("%s: %u lists of %u OptOps, %u refused, %u failures\n", backend->name, b->lists, b->ops, b->skipped, b->bad);
+    backend->close(b->device);
     unsigned bad = b->bad;
     free(b);
     assert_int_equal(bad, 0);
 }
 
+static void cpu_kernels_agree(void **state) { (void)state, compiled_kernels_agree(&backend_cpu, 240); }
+static void cuda_kernels_agree(void **state) { (void)state, compiled_kernels_agree(&backend_cuda, 40); }
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(compiled_kernels_agree) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(cpu_kernels_agree), cmocka_unit_test(cuda_kernels_agree) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
