@@ -17,6 +17,7 @@
  *      INDEX, SHRINK                         addresses, used only by LOAD and STORE: no instruction of their own
  *      LOAD(address [, alt, gate]), LOAD(REG)   values; STORE(address, value [, gate]), STORE(REG, value)
  *      INDEX(v, CONST l) of a vector v       lane l;   STACK(s..) of scalars: a vector
+ *      REDUCE(v) with axes {0}               across the lanes of v
  *      ALU, CAST, BITCAST, WHERE, WMMA, BARRIER, IF, ENDIF
  *    Every node stands after its sources and inside the loops that it depends on. A value is computed where it stands: LOAD(REG) reads the variable there.
  */
