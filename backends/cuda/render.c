@@ -30,15 +30,14 @@ static bool narrow_op(Text *out, const UOp *u, const char *const *o)
 static void float_const(Text *out, const UOp *u)
 {
     double v = uop_const_float(u);
-    bool wide = u->dtype == DT_F64;
-    if (is_narrow_float((DType)u->dtype)) text_add(out, "%s(", type_name((DType)u->dtype));
-    if (v != v || v - v != 0) text_add(out, v != v ? wide ? "__longlong_as_double(0x7ff8000000000000)" : "__int_as_float(0x7fc00000)" : wide ? "%s__longlong_as_double(0x7ff0000000000000)" : "%s__int_as_float(0x7f800000)", v < 0 ? "-" : "");
-    else {
-        char s[40];
-        snprintf(s, sizeof s, wide ? "%.17g" : "%.9g", v);
-        text_add(out, "%s%s%s", s, strpbrk(s, ".e") ? "" : ".0", wide ? "" : "f");
-    }
-    if (is_narrow_float((DType)u->dtype)) text_add(out, ")");
+    bool wide = u->dtype == DT_F64, narrow = is_narrow_float((DType)u->dtype);
+    char digits[40];
+    snprintf(digits, sizeof digits, wide ? "%.17g" : "%.9g", v);
+    if (narrow) text_add(out, "%s(", type_name((DType)u->dtype));
+    if (v != v) text_add(out, wide ? "__longlong_as_double(0x7ff8000000000000)" : "__int_as_float(0x7fc00000)");
+    else if (v - v != 0) text_add(out, "%s%s", v < 0 ? "-" : "", wide ? "__longlong_as_double(0x7ff0000000000000)" : "__int_as_float(0x7f800000)");
+    else text_add(out, "%s%s%s", digits, strpbrk(digits, ".e") ? "" : ".0", wide ? "" : "f");
+    if (narrow) text_add(out, ")");
 }
 
 static bool cuda_op(Text *out, const UOp *u, const char *const *o)
