@@ -17,7 +17,7 @@
 #include "beam/worker.h"
 #include "graph/base/map.h"
 
-enum { BEAM_DEFAULT = 4, BEAM_MOST = 16, POOL = 512, BATCH = 12, GPU_LISTS = 48, ALIKE = 2, DEEPEN = 3, TRIES = 260, LEFT = 128, INSTRUCTIONS_MOST = 4000, PATIENCE_ROUNDS = 4 };
+enum { BEAM_DEFAULT = 4, BEAM_MOST = 16, POOL = 512, BATCH = 12, GPU_BATCH = 32, GPU_LISTS = 48, ALIKE = 2, DEEPEN = 3, TRIES = 260, LEFT = 128, INSTRUCTIONS_MOST = 4000, PATIENCE_ROUNDS = 4 };
 #define POOL_S 0.8                  /* seconds for a pool: about what compiling a batch takes */
 #define GAIN 0.015                  /* a winner is faster by this share at least */
 
@@ -219,10 +219,10 @@ static TgStatus send_picked(Search *s, Subject *u, Candidate *c, uint32_t n, boo
 static void tune_once(Search *s, Subject *u)
 {
     Pool p = { .s = s, .u = u, .c = malloc(POOL * sizeof *p.c), .waiting = malloc(POOL * sizeof *p.waiting) };
-    Candidate picked[BATCH];
+    Candidate picked[GPU_BATCH];
     bool gained = false;
     if (p.c && p.waiting) make_pool(&p);
-    uint32_t n = pick(&p, picked, BATCH);
+    uint32_t n = pick(&p, picked, s->t->max_block ? GPU_BATCH : BATCH);
     if (!n || send_picked(s, u, picked, n, &gained) != TG_OK) u->done = true;
     u->dry = gained ? 0 : u->dry + 1;
     u->done |= u->dry >= PATIENCE_ROUNDS;
