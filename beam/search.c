@@ -7,7 +7,11 @@
  *      do not compile or compute something else are remembered as bad. The fastest few are kept for the next round.
  * The model's own graph is never touched: each candidate lives in a graph of its own.
  */
+#define _GNU_SOURCE
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +21,11 @@
 #include "beam/worker.h"
 #include "graph/base/map.h"
 
-enum { BEAM_DEFAULT = 4, BEAM_MOST = 16, POOL = 512, BATCH = 12, GPU_BATCH = 32, GPU_LISTS = 48, ALIKE = 2, DEEPEN = 3, TRIES = 260, LEFT = 128, INSTRUCTIONS_MOST = 4000, PATIENCE_ROUNDS = 4 };
+enum { BEAM_DEFAULT = 4, BEAM_MOST = 16, POOL = 512, BATCH = 12, GPU_BATCH = 32, GPU_LISTS = 48, THREADS_MOST = 16, ALIKE = 2, DEEPEN = 3, TRIES = 260, LEFT = 128, INSTRUCTIONS_MOST = 4000, PATIENCE_ROUNDS = 4 };
 #define POOL_S 0.8                  /* seconds for a pool: about what compiling a batch takes */
 #define GAIN 0.015                  /* a winner is faster by this share at least */
 
-typedef struct { Recipe recipe; OptList opts; double estimate, seconds; } Candidate;
+typedef struct { Recipe recipe; OptList opts; double estimate, seconds; uint64_t code; } Candidate;      /* code: 0: cannot be */
 typedef struct {
     Kernel *k;
     double count, seconds, first_s; /* seconds: of one launch under `best`; 0: not timed */
@@ -42,7 +46,7 @@ typedef struct {
     Worker *worker;
     Subject *subject;
     double start, until, pool_until;
-    uint32_t width;
+    uint32_t width, threads;
     uint64_t random;
 } Search;
 
@@ -64,39 +68,67 @@ static void wait_in_line(void *user, const Recipe *r)
 
 static uint64_t code_of(const Kernel *k) { return (uint64_t)k->linear->nsrc << 32 | k->linear->hash; }
 
-static bool is_new(Subject *u, const Kernel *k)
+static bool is_new(Subject *u, uint64_t code)
 {
-    uint64_t code = code_of(k);
     if (map_get(&u->seen, &code, sizeof code)) return false;
     map_put(&u->seen, &code, sizeof code, u);
     return true;
 }
 
-/* Lowers and estimates; false: illegal, seen before, known as bad, or too long to be compiled. */
-static bool estimate(Search *s, Subject *u, Candidate *c)
+/* Lowers and estimates; touches nothing but the candidate, so that many go on at once. */
+static void estimate(const Search *s, const Subject *u, Candidate *c)
 {
     Kernel *k = recipe_apply(&c->opts, u->k, &c->recipe, s->t);
-    bool ok = k && kernel_lower(k, s->t, NULL) == TG_OK && k->linear->nsrc <= INSTRUCTIONS_MOST && is_new(u, k) && !tunedb_is_bad(s->o->choice->db, u->k->key, s->o->choice->device, &c->opts);
     c->seconds = 1e30;
-    if (ok) c->estimate = kernel_cost(k, s->t).seconds;
+    c->code = 0;
+    if (k && kernel_lower(k, s->t, NULL) == TG_OK && k->linear->nsrc <= INSTRUCTIONS_MOST) {
+        c->code = code_of(k);
+        c->estimate = kernel_cost(k, s->t).seconds;
+    }
     if (k) kernel_free(k);
     status_clear();
-    return ok;
+}
+
+/* Not illegal or too long, not seen before, not known as bad. */
+static bool is_worth_trying(const Search *s, Subject *u, const Candidate *c)
+{
+    return c->code && is_new(u, c->code) && !tunedb_is_bad(s->o->choice->db, u->k->key, s->o->choice->device, &c->opts);
+}
+
+typedef struct { const Search *s; const Subject *u; Candidate *c; uint32_t n; atomic_uint next; double until; } Estimates;
+
+static void *estimate_some(void *user)
+{
+    Estimates *e = user;
+    for (uint32_t i; (i = atomic_fetch_add(&e->next, 1)) < e->n && clock_s() < e->until;) estimate(e->s, e->u, &e->c[i]);
+    return NULL;
+}
+
+static void estimate_all(Estimates *e)
+{
+    pthread_t thread[THREADS_MOST];
+    uint32_t n = 0;
+    while (n + 1 < e->s->threads && n < e->n / 4 && !pthread_create(&thread[n], NULL, estimate_some, e)) n++;
+    estimate_some(e);
+    while (n) pthread_join(thread[--n], NULL);
 }
 
 /* The neighbours of one recipe, in an order that favours none. */
 static void expand_pool(Pool *p, const Recipe *from, uint32_t most)
 {
+    Candidate *fresh = p->c + p->n;
+    uint32_t n = 0;
     p->nwaiting = 0;
     recipe_neighbours(from, p->u->k, p->s->t, wait_in_line, p);
-    for (uint32_t left = p->nwaiting; left && most && p->n < POOL && clock_s() < p->s->pool_until; left--) {
+    for (uint32_t left = p->nwaiting; left && n < most && p->n + n < POOL; left--) {
         uint32_t at = any(p->s, left);
-        Candidate *c = &p->c[p->n];
-        c->recipe = p->waiting[at];
+        fresh[n].code = 0;
+        fresh[n++].recipe = p->waiting[at];
         p->waiting[at] = p->waiting[left - 1];
-        most--;
-        if (estimate(p->s, p->u, c)) p->n++;
     }
+    estimate_all(&(Estimates){ .s = p->s, .u = p->u, .c = fresh, .n = n, .until = p->s->pool_until });
+    for (uint32_t i = 0; i < n; i++)
+        if (is_worth_trying(p->s, p->u, &fresh[i])) p->c[p->n++] = fresh[i];
 }
 
 static int by_estimate(const void *a, const void *b)
@@ -238,7 +270,7 @@ static void add_kept(Search *s, Subject *u, const OptList *l, double seconds)
     Candidate c = { .opts = *l, .seconds = seconds };
     if (!recipe_of(&c.recipe, u->k, l, s->t)) return;
     Kernel *k = recipe_apply(&c.opts, u->k, &c.recipe, s->t);
-    if (k && kernel_lower(k, s->t, NULL) == TG_OK && is_new(u, k)) keep(s, u, &c);
+    if (k && kernel_lower(k, s->t, NULL) == TG_OK && is_new(u, code_of(k))) keep(s, u, &c);
     if (k) kernel_free(k);
     status_clear();
 }
@@ -250,7 +282,9 @@ static void add_candidates(Search *s, Subject *u)
     uint32_t n = list && s->t->max_block ? gpu_candidates(list, GPU_LISTS, u->k, s->t) : 0;
     for (uint32_t i = 0; i < n && u->nleft < LEFT; i++) {
         Candidate c;
-        if (!recipe_of(&c.recipe, u->k, &list[i], s->t) || !estimate(s, u, &c)) continue;
+        if (!recipe_of(&c.recipe, u->k, &list[i], s->t)) continue;
+        estimate(s, u, &c);
+        if (!is_worth_trying(s, u, &c)) continue;
         c.estimate = 1e-12 * (u->nleft + 1);
         u->left[u->nleft++] = c;
     }
@@ -326,6 +360,13 @@ static void run(Search *s)
     sum_up(s);
 }
 
+static uint32_t usable_cores(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    return n > THREADS_MOST ? THREADS_MOST : (uint32_t)n;
+}
+
 TgStatus search_run(SearchReport *out, const SearchOptions *o)
 {
     Search s = { .o = o, .t = o->choice->target, .report = out, .start = clock_s(), .random = 88172645463325252u };
@@ -334,6 +375,7 @@ TgStatus search_run(SearchReport *out, const SearchOptions *o)
     s.until = o->seconds > 0 ? s.start + o->seconds : 1e300;
     s.width = o->beam < 1 ? BEAM_DEFAULT : o->beam > BEAM_MOST ? BEAM_MOST : (uint32_t)o->beam;
     TRY(worker_new(&s.worker, &w));
+    s.threads = usable_cores();
     s.subject = calloc(o->n + 1, sizeof *s.subject);
     for (uint32_t i = 0; i < o->n; i++) {
         Subject *u = &s.subject[i];
