@@ -31,29 +31,7 @@ static U element(Graph *g, const Fold *f, int64_t i)
 
 /* ---- scalars ---- */
 
-/* The rules that shape arithmetic needs most, for a node whose sources are simple already. */
-static U simplify_node(Graph *g, U u)
-{
-    U a = u->nsrc ? u->src[0] : NULL, b = u->nsrc > 1 ? u->src[1] : NULL;
-    if (dtype_is_int(u->dtype) && u->vmin == u->vmax) return uop_int(g, u->dtype, u->vmin);
-    switch (u->op) {
-    case UOP_CAST:
-        if (a->dtype == u->dtype) return a;
-        return a->op == UOP_CAST && a->src[0]->dtype == u->dtype && dtype_is_int(u->dtype) && dtype_info[a->dtype].bits == 64 && !dtype_is_float(a->dtype) ? a->src[0] : u;
-    case UOP_ADD: return uop_is_int_const(a, 0) ? b : uop_is_int_const(b, 0) ? a : u;
-    case UOP_MUL: return uop_is_int_const(a, 1) ? b : uop_is_int_const(b, 1) ? a : u;
-    case UOP_IDIV: return uop_is_int_const(b, 1) ? a : u;
-    case UOP_WHERE: return a->vmin == a->vmax ? u->src[a->vmin ? 1 : 2] : b == u->src[2] ? b : u;
-    case UOP_MAX: return a->vmin >= b->vmax ? a : b->vmin >= a->vmax ? b : u;
-    default: return u;
-    }
-}
-
-U dim_simplify(Graph *g, U size)
-{
-    U u = simplify_node(g, size);
-    return u->nsrc && dtype_is_int(u->dtype) ? graph_rewrite(g, u, rules_symbolic(), 0, NULL) : u;
-}
+U dim_simplify(Graph *g, U size) { return size->nsrc ? graph_rewrite(g, size, rules_symbolic(), 0, NULL) : size; }
 
 /* An element-wise op on known scalars. */
 static U fold_scalar(Graph *g, Op op, DType t, const U *src, uint32_t n)
