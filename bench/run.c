@@ -111,6 +111,7 @@ static TgStatus against_reference(DataSet *set, const Args *a, const char *path)
     TgTensor in[set->ninput + 1], out[set->noutput + 1];
     args_session_options(a, &o);
     o.device = "reference";
+    o.tune_s = o.beam = 0;
     set_inputs(set, in);
     TgStatus status = tg_open(&s, path, &o);
     if (status == TG_OK) status = tg_run(s, in, set->ninput, out);
