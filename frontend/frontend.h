@@ -61,6 +61,7 @@ typedef struct {
     uint32_t ninput, noutput;
     struct StringPool *pool;        /* of the strings below (text.h) */
     const bool *input_text, *output_text;   /* [ninput], [noutput]: the graph sees i64 numbers of the pool's strings */
+    const int32_t *input_narrow, *output_narrow;    /* the TgType of those whose storage is wider than their file form (narrow.h), else 0 */
     const bool *baked;              /* [ninput] the value, not only the shape, of this input is part of the graph: sizes depend on it */
 } Imported;
 /* input[k]: concrete type and shape (data may be NULL; small integer inputs on which shapes depend need it). */

@@ -37,7 +37,7 @@ static TgStatus lookup(U *out, Import *im, const Ctx *c, const char *name)
     if (!v && c) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "tensor '%s' is not defined before its use", name);
     if (!v) return fail(TG_BAD_MODEL, "output '%s' is not made by any node", name);
     if (!v->value) {
-        v->value = v->init->type == TG_STRING ? text_constant(im->run->g, im->run->pool, v->init) : import_tensor(im->run->g, v->init);
+        v->value = import_constant(im->run->g, im->run->pool, v->init);
         v->known = v->init->numel <= KNOWN_MAX;
     }
     *out = v->value;
@@ -46,31 +46,21 @@ static TgStatus lookup(U *out, Import *im, const Ctx *c, const char *name)
 
 /* ---- constants ---- */
 
-/* Two elements a byte, low half first; widened to a byte each. */
-static const void *unpack_4bit(Arena *arena, const TensorDef *t, bool is_signed)
-{
-    int8_t *out = arena_alloc(arena, (size_t)t->numel);
-    for (int64_t k = 0; k < t->numel; k++) {
-        int v = ((const uint8_t *)t->data)[k / 2] >> (k & 1) * 4 & 15;
-        out[k] = (int8_t)(is_signed && v > 7 ? v - 16 : v);
-    }
-    return out;
-}
-
-enum { ONNX_UINT4 = 21, ONNX_INT4 = 22 };
-
 U import_tensor(Graph *g, const TensorDef *t)
 {
     const char *name = t->name ? t->name : "";
-    bool half_byte = t->type == ONNX_UINT4 || t->type == ONNX_INT4;
-    DType type = half_byte ? (t->type == ONNX_INT4 ? DT_I8 : DT_U8) : dtype_from_onnx(t->type);
+    DType type = dtype_from_onnx(t->type);
     if (type == DT_VOID) return graph_fail_code(g, TG_UNSUPPORTED, "tensor '%s': element type %d is not covered", name, t->type);
     if (t->rank > TG_MAX_RANK) return graph_fail_code(g, TG_LIMIT, "tensor '%s': rank %u; at most %d", name, t->rank, TG_MAX_RANK);
-    const void *data = half_byte ? unpack_4bit(graph_arena(g), t, t->type == ONNX_INT4) : t->data;
-    U x = tensor_const(g, type, t->shape, t->rank, data, (size_t)(t->numel * dtype_size(type)), name);
+    U x = tensor_const(g, type, t->shape, t->rank, t->data, (size_t)(t->numel * dtype_size(type)), name);
     const UOp *v[LITERAL_MAX];
     bool literal = t->numel == 1 || (t->rank <= 1 && t->numel && t->numel <= LITERAL_MAX && !dtype_is_float(type));
     return literal && values_of(g, x, v, LITERAL_MAX) ? from_values(g, type, v, t->shape, t->rank) : x;
+}
+
+U import_constant(Graph *g, StringPool *pool, const TensorDef *t)
+{
+    return t->type == TG_STRING ? text_constant(g, pool, t) : narrow_is(t->type) ? narrow_constant(g, t) : import_tensor(g, t);
 }
 
 static bool is_literal(U u)
@@ -159,28 +149,34 @@ static const FunctionDef *local_function(const Model *m, const Node *n)
     return NULL;
 }
 
-/* A value that is no tensor goes to operators that know it; strings go as their numbers to those that only move them. */
-static TgStatus special_input(const Ctx *c, uint32_t k, const UOp **in, bool *text)
+/* A value that is no plain tensor goes to operators that know it; strings go as their numbers, narrow types as their storage, to those that only move them. kind: what
+ * the results are then, TG_STRING or a narrow type. */
+static TgStatus special_input(const Ctx *c, uint32_t k, const UOp **in, int32_t *kind)
 {
     const Node *n = c->node;
     TextUse use = text_use(n->op);
+    int32_t narrow = narrow_type(*in);
+    if (narrow && narrow_knows(n->op)) return TG_OK;
+    if (narrow && use != TEXT_MOVES && (use != TEXT_ASKS || narrow_is_float(narrow))) return fail_at(TG_UNSUPPORTED, node_label(n), n->op, n->in[k], "is of type %s, which this operator does not take", tg_type_name((TgType)narrow));
+    if (narrow) return *in = (*in)->src[0], *kind = use == TEXT_MOVES ? narrow : *kind, TG_OK;
     if (!is_text(*in)) return takes_sequences(n->op) ? TG_OK : fail_at(TG_BAD_MODEL, node_label(n), n->op, n->in[k], "is a sequence or optional; wanted a tensor");
     if (use == TEXT_NO) return fail_at(TG_UNSUPPORTED, node_label(n), n->op, n->in[k], "is of strings, which this operator does not take");
     if (use == TEXT_MOVES || use == TEXT_ASKS) *in = text_numbers(*in);
-    *text |= use == TEXT_MOVES;
+    if (use == TEXT_MOVES) *kind = TG_STRING;
     return TG_OK;
 }
 
-/* The results of an operator that moved strings. */
-static U wrap_results(Graph *g, U u)
+/* The results of an operator that moved such values. */
+static U wrap(Graph *g, U u, int32_t kind) { return kind == TG_STRING ? text_wrap(g, u) : narrow_wrap(g, u, kind); }
+static U wrap_results(Graph *g, U u, int32_t kind)
 {
-    if (u->op != UOP_TUPLE) return text_wrap(g, u);
+    if (u->op != UOP_TUPLE) return wrap(g, u, kind);
     const UOp **v = NEW_N(graph_arena(g), const UOp *, u->nsrc + 1);
-    for (uint32_t k = 0; k < u->nsrc; k++) v[k] = text_wrap(g, u->src[k]);
+    for (uint32_t k = 0; k < u->nsrc; k++) v[k] = wrap(g, u->src[k], kind);
     return uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, u->nsrc);
 }
 
-static TgStatus node_inputs(Import *im, Ctx *c, bool *known, bool *text)
+static TgStatus node_inputs(Import *im, Ctx *c, bool *known, int32_t *kind)
 {
     const Node *n = c->node;
     const UOp **in = NEW_N(im->run->arena, const UOp *, n->nin + CTX_INPUTS);
@@ -188,7 +184,7 @@ static TgStatus node_inputs(Import *im, Ctx *c, bool *known, bool *text)
         if (!*n->in[k]) continue;
         TRY(lookup(&in[k], im, c, n->in[k]));
         *known = *known && find(im, n->in[k])->known;
-        if (in[k]->op == UOP_TUPLE) TRY(special_input(c, k, &in[k], text));
+        if (in[k]->op == UOP_TUPLE) TRY(special_input(c, k, &in[k], kind));
     }
     c->in = in;
     c->nin = n->nin;
@@ -230,17 +226,18 @@ static TgStatus import_node(Import *im, const Node *n)
     const FunctionDef *f = local_function(run->model, n);
     Ctx c = { .im = im, .node = n, .nout = n->nout, .opset = frame_opset(im, n->domain) };
     const OpRow *row = f ? NULL : op_find(n->domain, n->op, c.opset);
-    bool known = true, text = false;
+    bool known = true;
+    int32_t kind = 0;
     U result = NULL;
     if (++run->nodes > NODES_MAX) return fail(TG_LIMIT, "more than %d nodes with the bodies of functions", NODES_MAX);
     if (!f && !row)
         return fail_at(TG_UNSUPPORTED, node_label(n), n->op, NULL, "operator %s%s%s of opset %lld is not covered", n->domain, *n->domain ? "." : "", n->op, (long long)c.opset);
-    TRY(node_inputs(im, &c, &known, &text));
+    TRY(node_inputs(im, &c, &known, &kind));
     if (row) TRY(check_arity(&c, row));
     if (f) TRY(import_function(&result, &c, f));
     else result = row->fn(run->g, &c);
     if (!result || graph_error(run->g) != TG_OK) return place(run->g, n);
-    return bind_outputs(im, n, text ? wrap_results(run->g, result) : result, known);
+    return bind_outputs(im, n, kind ? wrap_results(run->g, result, kind) : result, known);
 }
 
 static TgStatus import_nodes(Import *im, const Node *node, uint32_t n)
@@ -320,7 +317,7 @@ static TgStatus check_input(const ValueDef *d, const TgTensor *t)
 {
     if (d->kind != VALUE_TENSOR) return fail(TG_UNSUPPORTED, "input '%s' is not a tensor", d->name);
     if (d->type && d->type != (int32_t)t->type) return fail(TG_BAD_INPUT, "input '%s' is of type %s; wanted %s", d->name, tg_type_name(t->type), tg_type_name((TgType)d->type));
-    if (t->type != TG_STRING && dtype_from_onnx(t->type) == DT_VOID) return fail(TG_UNSUPPORTED, "input '%s': type %s is not covered", d->name, tg_type_name(t->type));
+    if (t->type != TG_STRING && !narrow_is((int32_t)t->type) && dtype_from_onnx((int32_t)t->type) == DT_VOID) return fail(TG_UNSUPPORTED, "input '%s': type %s is not covered", d->name, tg_type_name(t->type));
     if (t->rank < 0 || t->rank > TG_MAX_RANK || (d->rank >= 0 && d->rank != t->rank))
         return fail(TG_BAD_INPUT, "input '%s' is of rank %d; wanted %d", d->name, t->rank, d->rank);
     for (int32_t k = 0; k < t->rank; k++) {
@@ -335,11 +332,12 @@ static U make_input(Run *run, const ValueDef *d, const TgTensor *t, uint32_t slo
 {
     Graph *g = run->g;
     const UOp *dim[TG_MAX_RANK];
-    bool text = t->type == TG_STRING;
-    DType type = text ? DT_I64 : dtype_from_onnx(t->type);
+    bool text = t->type == TG_STRING, narrow = narrow_is((int32_t)t->type);
+    DType type = text ? DT_I64 : narrow ? narrow_storage((int32_t)t->type) : dtype_from_onnx((int32_t)t->type);
     int64_t numel = 1;
     for (int32_t k = 0; k < t->rank; k++) dim[k] = uop_index(g, t->shape[k]), numel *= t->shape[k];
-    if (!baked) return text ? text_wrap(g, uop_param(g, type, dim, (uint32_t)t->rank, slot)) : uop_param(g, type, dim, (uint32_t)t->rank, slot);
+    U param = uop_param(g, type, dim, (uint32_t)t->rank, slot);
+    if (!baked || narrow) return text ? text_wrap(g, param) : narrow ? narrow_wrap(g, param, (int32_t)t->type) : param;
     if (text) return text_list(g, run->pool, t->data, t->shape, (uint32_t)t->rank);
     size_t size = (size_t)(numel * dtype_size(type));
     TensorDef def = { .name = d->name, .type = t->type, .rank = (uint32_t)t->rank, .shape = t->shape, .numel = numel, .size_bytes = size,
@@ -353,6 +351,7 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
     Import im = { .run = run, .opset = run->model->opset, .nopset = run->model->nopset };
     const UOp **v = NEW_N(run->arena, const UOp *, d->noutput + 1);
     bool *text = NEW_N(graph_arena(run->g), bool, d->noutput + d->ninput + 1);
+    int32_t *narrow = NEW_N(graph_arena(run->g), int32_t, d->noutput + d->ninput + 1);
     map_init(&im.name, run->arena);
     bind_initializers(&im, d);
     for (uint32_t k = 0; k < d->ninput; k++)
@@ -361,10 +360,14 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
     for (uint32_t k = 0; k < d->noutput; k++) {
         TRY(lookup(&v[k], &im, NULL, d->output[k].name));
         if ((text[k] = is_text(v[k]))) v[k] = text_numbers(v[k]);
+        if ((narrow[k] = narrow_type(v[k]))) v[k] = v[k]->src[0];
         if (v[k]->op == UOP_TUPLE) return fail(TG_UNSUPPORTED, "output '%s' is a sequence or an optional; tensors are covered", d->output[k].name);
     }
-    for (uint32_t k = 0; k < d->ninput; k++) text[d->noutput + k] = input[k].type == TG_STRING;
-    *out = (Imported){ .pool = run->pool, .output_text = text, .input_text = text + d->noutput, .g = run->g, .sink = uop_new(run->g, UOP_SINK, DT_VOID, NO_ARG, v, d->noutput), .ninput = d->ninput, .noutput = d->noutput };
+    for (uint32_t k = 0; k < d->ninput; k++) {
+        text[d->noutput + k] = input[k].type == TG_STRING;
+        narrow[d->noutput + k] = narrow_is((int32_t)input[k].type) ? (int32_t)input[k].type : 0;
+    }
+    *out = (Imported){ .pool = run->pool, .output_text = text, .input_text = text + d->noutput, .output_narrow = narrow, .input_narrow = narrow + d->noutput, .g = run->g, .sink = uop_new(run->g, UOP_SINK, DT_VOID, NO_ARG, v, d->noutput), .ninput = d->ninput, .noutput = d->noutput };
     return graph_error(run->g);
 }
 

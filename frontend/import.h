@@ -1,6 +1,7 @@
 /* What import.c and attr.c share: the frame of names in which a node stands. */
 #ifndef TG_IMPORT_H
 #define TG_IMPORT_H
+#include "frontend/narrow.h"
 #include "frontend/text.h"
 #include "graph/base/map.h"
 

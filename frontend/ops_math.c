@@ -1,6 +1,7 @@
 /* Element-wise operators. In: broadcastable inputs of one dtype. Out: the broadcast shape. Functions of a half-precision input are computed in f32 and
  * rounded once. To add one: a line here and a row in ops.def.
  */
+#include "frontend/narrow.h"
 #include "frontend/text.h"
 
 #include <math.h>
@@ -349,9 +350,10 @@ U op_cast(Graph *g, const Ctx *c)
     else for (int64_t k = 1; k < 14; k++) type = strcmp(attr_str(g, c, "to", ""), old_name[k]) ? type : k;      /* a string then */
     if (type < 1 || type > 30) return fail_node(g, c, TG_BAD_MODEL, "to", "is %lld; wanted an element type", (long long)type);
     if (type == TG_STRING) return is_text(c->in[0]) ? c->in[0] : numbers_to_text(g, c);
+    if (narrow_is((int32_t)type) && !is_text(c->in[0])) return narrow_encode(g, c->in[0], (int32_t)type, attr_bool(g, c, "saturate", true), attr_str(g, c, "round_mode", "up"));
     if (dtype_from_onnx((int32_t)type) == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "to", "element type %lld is not covered", (long long)type);
     DType to = dtype_from_onnx((int32_t)type);
-    return is_text(c->in[0]) ? text_to_numbers(g, c, to) : convert(g, c->in[0], to);
+    return is_text(c->in[0]) ? text_to_numbers(g, c, to) : convert(g, narrow_decode(g, c->in[0]), to);
 }
 
 U op_bit_cast(Graph *g, const Ctx *c)
@@ -364,4 +366,9 @@ U op_bit_cast(Graph *g, const Ctx *c)
     return bitcast(g, c->in[0]->dtype == DT_BOOL ? cast(g, c->in[0], DT_U8) : c->in[0], to);
 }
 
-U op_cast_like(Graph *g, const Ctx *c) { return convert(g, c->in[0], type_of(c->in[1])); }
+U op_cast_like(Graph *g, const Ctx *c)
+{
+    int32_t narrow = narrow_type(c->in[1]);
+    if (narrow) return narrow_encode(g, c->in[0], narrow, attr_bool(g, c, "saturate", true), attr_str(g, c, "round_mode", "up"));
+    return convert(g, narrow_decode(g, c->in[0]), type_of(c->in[1]));
+}

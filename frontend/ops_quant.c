@@ -2,7 +2,7 @@
  * In: quantised tensors with their parameters a tensor, an axis or a block. Out: the standard's letter: products and sums in i32, rounding to even, saturation at the
  * end. Nothing is fused here: that integers suffice for QDQ chains is the compiler's business.
  */
-#include "frontend/frontend.h"
+#include "frontend/narrow.h"
 
 static U f32(Graph *g, U x) { return x->op == UOP_ERROR || x->dtype == DT_F32 ? x : cast(g, x, DT_F32); }
 
@@ -74,22 +74,40 @@ static DType output_type(Graph *g, const Ctx *c, DType otherwise)
     return given ? dtype_from_onnx((int32_t)given) : otherwise;
 }
 
+/* To types below a byte, and to float8, where the zero point is 0 and there is nothing to round but the result. */
+static U quantize_narrow(Graph *g, const Ctx *c, U x, U scale, U zero, int32_t type)
+{
+    U y = f32(g, div_(g, x, scale));
+    if (!narrow_is_float(type)) y = round_even(g, y);
+    if (zero) y = add(g, y, f32(g, zero));
+    return narrow_is_float(type) ? narrow_encode(g, y, type, attr_bool(g, c, "saturate", true), "up") : narrow_clamp(g, y, type);
+}
+
 U op_quantize_linear(Graph *g, const Ctx *c)
 {
     U x = c->in[0], zero = c->nin > 2 ? c->in[2] : NULL;
-    DType t = output_type(g, c, zero ? (DType)zero->dtype : DT_U8), precision = (DType)c->in[1]->dtype;
+    int32_t narrow = zero && narrow_type(zero) ? narrow_type(zero) : narrow_is((int32_t)attr_int(g, c, "output_dtype", 0)) ? (int32_t)attr_int(g, c, "output_dtype", 0) : 0;
+    if (narrow_type(x) || narrow_type(c->in[1])) return fail_node(g, c, TG_UNSUPPORTED, NULL, "inputs of such types are not covered");
+    if (zero) zero = narrow_decode(g, zero);
+    DType t = narrow ? DT_I8 : output_type(g, c, zero ? (DType)zero->dtype : DT_U8), precision = (DType)c->in[1]->dtype;
     int64_t given = attr_int(g, c, "precision", 0);
     if (given) precision = dtype_from_onnx((int32_t)given);
     if (!narrow_int(t)) return fail_node(g, c, TG_UNSUPPORTED, "output_dtype", "this type of quantised values is not covered");
     if (!dtype_is_float(precision)) return fail_node(g, c, TG_BAD_MODEL, "y_scale", "wanted a floating-point type");
     U scale = spread(g, c, cast(g, c->in[1], precision), x);
+    if (narrow) return quantize_narrow(g, c, cast(g, x, precision), scale, zero ? spread(g, c, zero, x) : NULL, narrow);
     return quantize(g, cast(g, x, precision), scale, zero ? spread(g, c, zero, x) : NULL, t);
 }
 
 U op_dequantize_linear(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], zero = c->nin > 2 ? c->in[2] : NULL;
+    U x = narrow_decode(g, c->in[0]), zero = c->nin > 2 && c->in[2] ? narrow_decode(g, c->in[2]) : NULL;
     DType t = output_type(g, c, (DType)c->in[1]->dtype);
+    if (narrow_type(c->in[1])) return fail_node(g, c, TG_UNSUPPORTED, "x_scale", "of such a type is not covered");
+    if (narrow_type(c->in[0]) && dtype_is_float((DType)x->dtype)) {
+        if (zero) x = sub(g, x, spread(g, c, f32(g, zero), x));
+        return cast(g, mul(g, x, f32(g, spread(g, c, c->in[1], x))), t);
+    }
     if (!narrow_int((DType)x->dtype) && x->dtype != DT_I32) return fail_node(g, c, TG_UNSUPPORTED, "x", "quantised values of type %s are not covered", dtype_name(x->dtype));
     U y = f32(g, centred(g, x, zero ? spread(g, c, zero, x) : NULL));
     return cast(g, mul(g, y, f32(g, spread(g, c, c->in[1], x))), t);

@@ -46,10 +46,9 @@ U op_constant(Graph *g, const Ctx *c)
     }
     if (!a) return fail_node(g, c, TG_BAD_MODEL, "value", "is missing");
     int64_t n = a->n;
-    if (a->type == ATTR_TENSOR && a->t && a->t->type == TG_STRING) return text_constant(g, import_pool(c), a->t);
     if (a->type == ATTR_STRING) return text_list(g, import_pool(c), &a->s, NULL, 0);
     if (a->type == ATTR_STRINGS) return text_list(g, import_pool(c), a->strings, &n, 1);
-    if ((a->type == ATTR_TENSOR || a->type == ATTR_SPARSE_TENSOR) && a->t) return import_tensor(g, a->t);
+    if ((a->type == ATTR_TENSOR || a->type == ATTR_SPARSE_TENSOR) && a->t) return import_constant(g, import_pool(c), a->t);
     if (a->type == ATTR_FLOAT) return scalar(g, DT_F32, (double)a->f);
     if (a->type == ATTR_INT) return uop_int(g, DT_I64, a->i);
     if (a->type == ATTR_FLOATS) return import_tensor(g, &(TensorDef){ .name = "", .type = TG_F32, .rank = 1, .shape = &n, .numel = n, .data = a->floats, .size_bytes = (size_t)n * 4 });

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "frontend/narrow.h"
 #include "frontend/text.h"
 #include "graph/base/map.h"
 #include "graph/custom.h"
@@ -78,7 +79,7 @@ static TgStatus make_outputs(Program *p)
         const PlanBuffer *b = &p->plan->buffer[i];
         if (b->kind != MEM_OUTPUT) continue;
         TgTensor *y = &p->output[b->offset];
-        y->type = p->imported.output_text[b->offset] ? TG_STRING : (TgType)dtype_info[b->dtype].onnx;
+        y->type = p->imported.output_text[b->offset] ? TG_STRING : p->imported.output_narrow[b->offset] ? (TgType)p->imported.output_narrow[b->offset] : (TgType)dtype_info[b->dtype].onnx;
         y->rank = (int32_t)b->shape->rank;
         y->size_bytes = (size_t)b->size_bytes;
         y->data = aligned_alloc(64, ((size_t)b->size_bytes + 127) & ~(size_t)63);
@@ -140,6 +141,9 @@ static bool same_strings(const TgTensor *a, const TgTensor *b)
 static void make_text(Program *p)
 {
     p->text = NEW_N(p->arena, int64_t *, p->ninput + 1);
+    p->bytes = NEW_N(p->arena, uint8_t *, p->ninput + 1);
+    for (uint32_t i = 0; i < p->ninput; i++)
+        if (p->imported.input_narrow[i]) p->bytes[i] = NEW_N(p->arena, uint8_t, count_of(&p->input[i]) + 1);
     for (uint32_t i = 0; i < p->ninput; i++)
         if (p->imported.input_text[i]) p->text[i] = NEW_N(p->arena, int64_t, count_of(&p->input[i]) + 1);
 }
@@ -169,6 +173,20 @@ static void strings_of(const StringPool *pool, TgTensor *y)
         const char *s = pool_text(pool, number);
         memcpy((char *)y->data + 8 * k, &s, sizeof s);
     }
+}
+
+static const void *bytes_of(Program *p, uint32_t i, const TgTensor *x)
+{
+    narrow_unpack(p->bytes[i], x->data, count_of(x), (int32_t)x->type);
+    return p->bytes[i];
+}
+
+/* Elements of a narrow output, from a byte each to their packed form, in place. */
+static void pack(TgTensor *y)
+{
+    int64_t n = count_of(y), bits = narrow_bits((int32_t)y->type);
+    narrow_pack(y->data, y->data, n, (int32_t)y->type);
+    y->size_bytes = (size_t)((n * bits + 7) / 8);
 }
 
 static void keep_baked(Program *p, const TgTensor *input)
@@ -257,12 +275,13 @@ TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTens
     const void *in[p->ninput + 1];
     void *out[p->noutput + 1];
     StringPool *pool = pool_of_run(p);
-    for (uint32_t i = 0; i < p->ninput; i++) in[i] = p->text[i] ? (const void *)numbers_of(p, pool, i, &input[i]) : input[i].data;
+    for (uint32_t i = 0; i < p->ninput; i++) in[i] = p->text[i] ? (const void *)numbers_of(p, pool, i, &input[i]) : p->bytes[i] ? bytes_of(p, i, &input[i]) : input[i].data;
     for (uint32_t i = 0; i < p->noutput; i++) out[i] = p->output[i].data;
     TRY(b->run(p->executable, in, out, p->vars));
     TRY(output_shapes(p));
     for (uint32_t i = 0; i < p->noutput; i++)
         if (p->imported.output_text[i]) strings_of(pool, &p->output[i]);
+        else if (p->imported.output_narrow[i]) pack(&p->output[i]);
     memcpy(output, p->output, sizeof *output * p->noutput);
     return TG_OK;
 }

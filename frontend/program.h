@@ -19,6 +19,7 @@ typedef struct Program {
     double schedule_s, load_s;
     bool tuned;                     /* made after a search for its kernels */
     int64_t **text;                 /* [ninput] numbers of a string input's strings, or NULL */
+    uint8_t **bytes;                /* [ninput] a narrow input, one byte an element, or NULL */
     Arena *words;                   /* strings of the last run that the model does not know */
     TgTensor *output;               /* data: this program's own memory, written by each run */
     int64_t *vars;                  /* [plan->nvar], sizes that host steps find */

@@ -19,6 +19,7 @@ typedef enum { TEXT_NO, TEXT_MOVES, TEXT_ASKS, TEXT_KNOWS } TextUse;
 TextUse text_use(const char *op);
 
 StringPool *import_pool(const Ctx *c);
+U import_constant(Graph *g, StringPool *pool, const TensorDef *t);  /* import_tensor, and strings and narrow types */
 U text_constant(Graph *g, StringPool *p, const TensorDef *t);
 /* Input i's strings, row-major; false and an error when they depend on data. */
 bool input_text(Graph *g, const Ctx *c, uint32_t i, const char ***out, int64_t *n);

@@ -31,7 +31,7 @@ static const struct { const char *name; AttrType type; } names[] = {
 static const char *const words[] = { "", "SAME_UPPER", "SAME_LOWER", "VALID", "reflect", "edge", "wrap", "constant", "linear", "cubic", "nearest", "ij,jk->ik", "...i->i", "ii", "forward", "reverse",
     "bidirectional", "LEFT", "RIGHT", "CRD", "sum", "mean", "none", "add", "max", "circular", "tanh", "align_corners", "asymmetric", "half_pixel", "tf_crop_and_resize", "%s\n\x01", "border" };
 static const int64_t hostile[] = { 0, 1, 2, 3, 4, 8, -1, -2, -3, 5, 7, 16, 100, INT64_MAX, INT64_MIN, INT32_MAX, INT32_MIN, (int64_t)1 << 62, 65536, 1 << 20 };
-static const TgType types[] = { TG_F32, TG_F32, TG_F32, TG_I64, TG_I64, TG_I32, TG_F16, TG_BOOL, TG_U8, TG_I8, TG_F64, TG_BF16, TG_U64, TG_STRING };
+static const TgType types[] = { TG_F32, TG_F32, TG_F32, TG_I64, TG_I64, TG_I32, TG_F16, TG_BOOL, TG_U8, TG_I8, TG_F64, TG_BF16, TG_U64, TG_STRING, TG_I4, TG_F8E4M3FN };
 
 typedef struct { const uint8_t *p, *end; } Bytes;
 static uint32_t next(Bytes *b, uint32_t below)

@@ -105,7 +105,9 @@ static const char *compare(const TgTensor *want, const TgTensor *got)
         if (strcmp(a, b)) return snprintf(text, sizeof text, "string %lld is '%.50s', expected '%.50s'", (long long)k, b, a), text;
     }
     if (want->type == TG_STRING) return NULL;
-    size_t size = (size_t)tg_type_bits(want->type) / 8;
+    int64_t bits = tg_type_bits(want->type);
+    if (bits < 8) return memcmp(want->data, got->data, (size_t)((numel * bits + 7) / 8)) ? "packed elements differ" : NULL;
+    size_t size = (size_t)bits / 8;
     for (int64_t k = 0; k < numel && !total.random; k++) {
         if (!memcmp((const char *)want->data + size * (size_t)k, (const char *)got->data + size * (size_t)k, size)) continue;
         if (!is_float(want->type)) return snprintf(text, sizeof text, "element %lld of %lld differs", (long long)k, (long long)numel), text;
@@ -143,7 +145,7 @@ static const char *compare_maps(const char *set, uint32_t n, const TgTensor *got
 static TgStatus evaluate(const Imported *im, const TgTensor *input, TgTensor *output)
 {
     for (uint32_t k = 0; k < im->ninput + im->noutput; k++)
-        if (k < im->ninput ? im->input_text[k] && !im->baked[k] : im->output_text[k - im->ninput]) return fail(TG_UNSUPPORTED, "strings need a session");
+        if (k < im->ninput ? (im->input_text[k] && !im->baked[k]) || im->input_narrow[k] : im->output_text[k - im->ninput] || im->output_narrow[k - im->ninput]) return fail(TG_UNSUPPORTED, "strings and packed types need a session");
     const void *param[PORTS_MAX];
     RefTensor value[PORTS_MAX];
     for (uint32_t k = 0; k < im->ninput; k++) param[k] = input[k].data;
