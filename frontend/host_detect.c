@@ -38,7 +38,7 @@ static bool meets_any(const Kept *k, int64_t from, int64_t to, Box b, float limi
     return false;
 }
 
-static void keep(Kept *k, int64_t i, Box b)
+static void keep(const Kept *k, int64_t i, Box b)
 {
     k->x0[i] = b.x0, k->y0[i] = b.y0, k->x1[i] = b.x1, k->y1[i] = b.y1;
     k->area[i] = (b.x1 - b.x0) * (b.y1 - b.y0);
@@ -50,51 +50,69 @@ typedef struct { double begin, width; int64_t first[STRIPS + 1], end[STRIPS]; } 
 
 static int64_t strip_of(const Strips *s, Box b) { return s->width > 0 ? (int64_t)fmin(fmax(((double)b.x0 - s->begin) / s->width, 0), STRIPS - 1) : 0; }
 
-/* Room in each strip for the candidates that begin there. Without finite bounds there is one strip. */
-static void make_strips(Strips *s, const float *boxes, const HostItem *item, int64_t count, bool centre)
+/* Room in each strip for the candidates that begin there. Few candidates, or bounds that are not finite, make one strip. */
+static void make_strips(Strips *s, const Box *box, const uint64_t *item, int64_t count)
 {
     double low = INFINITY, high = -INFINITY, widest = 0;
-    bool finite = true;
+    bool many = count > 4 * BLOCK;
     memset(s, 0, sizeof *s);
-    for (int64_t i = 0; i < count; i++) {
-        Box b = box_at(boxes + item[i].index * 4, centre);
-        finite = finite && isfinite(b.x0) && isfinite(b.x1);
+    for (int64_t i = 0; i < count && many; i++) {
+        Box b = box[(uint32_t)item[i]];
+        many = isfinite(b.x0) && isfinite(b.x1);
         low = fmin(low, (double)b.x0), high = fmax(high, (double)b.x0), widest = fmax(widest, (double)b.x1 - (double)b.x0);
     }
     s->begin = low;
-    s->width = finite && count ? fmax(widest * 1.001, (high - low) / (STRIPS - 1)) : 0;
-    for (int64_t i = 0; i < count; i++) s->first[strip_of(s, box_at(boxes + item[i].index * 4, centre)) + 1]++;
-    for (int i = 0; i < STRIPS; i++) s->first[i + 1] += s->first[i];
+    s->width = many ? fmax(widest * 1.001, (high - low) / (STRIPS - 1)) : 0;
+    for (int64_t i = 0; i < count && s->width > 0; i++) s->first[strip_of(s, box[(uint32_t)item[i]]) + 1]++;
+    for (int i = 0; i < STRIPS && s->width > 0; i++) s->first[i + 1] += s->first[i];
     memcpy(s->end, s->first, sizeof s->end);
 }
 
-static int64_t candidates(HostItem *item, const float *score, int64_t n, float least)
+/* ---- the best first ---- */
+
+/* Above: 32 bits that order as the scores do, backwards; below: the index. */
+static uint64_t item_of(float score, int64_t index)
 {
-    int64_t count = 0;
-    for (int64_t i = 0; i < n; i++)
-        if (score[i] > least) item[count++] = (HostItem){ host_key(DT_F32, score, i), i };
-    host_best(item, count, count);
-    return count;
+    uint32_t u;
+    score += 0.0f;
+    memcpy(&u, &score, 4);
+    u ^= u >> 31 ? UINT32_MAX : UINT32_C(1) << 31;
+    return (uint64_t)~u << 32 | (uint32_t)index;
 }
 
-typedef struct { int64_t limit; float iou, least; bool centre; } Nms;
+/* By the upper half, eight bits a pass; equal ones stay in order. */
+static void sort_items(uint64_t *item, uint64_t *spare, int64_t n)
+{
+    for (int shift = 32; shift < 64; shift += 8) {
+        int64_t at[257] = { 0 };
+        for (int64_t i = 0; i < n; i++) at[(item[i] >> shift & 255) + 1]++;
+        for (int k = 0; k < 256; k++) at[k + 1] += at[k];
+        for (int64_t i = 0; i < n; i++) spare[at[item[i] >> shift & 255]++] = item[i];
+        memcpy(item, spare, (size_t)n * sizeof *item);
+    }
+}
+
+/* ---- NonMaxSuppression ---- */
+
+typedef struct { int64_t limit, n; float iou, least; const Box *box; uint64_t *item, *spare; Kept kept; } Nms;
 
 /* One class of one picture: best first, each that overlaps none before it. Returns how many; item holds them. */
-static int64_t suppress(const Nms *s, const float *boxes, const float *score, int64_t n, HostItem *item)
+static int64_t suppress(const Nms *s, const float *score)
 {
-    int64_t count = candidates(item, score, n, s->least), kept = 0;
-    float *room = (float *)(item + n);
-    Kept k = { room, room + n, room + 2 * n, room + 3 * n, room + 4 * n };
+    int64_t count = 0, kept = 0;
     Strips strips;
-    make_strips(&strips, boxes, item, count, s->centre);
+    for (int64_t i = 0; i < s->n; i++)
+        if (score[i] > s->least) s->item[count++] = item_of(score[i], i);
+    sort_items(s->item, s->spare, count);
+    make_strips(&strips, s->box, s->item, count);
     for (int64_t i = 0; i < count && kept < s->limit; i++) {
-        Box b = box_at(boxes + item[i].index * 4, s->centre);
+        Box b = s->box[(uint32_t)s->item[i]];
         int64_t at = strip_of(&strips, b);
         bool met = false;
-        for (int64_t t = at ? at - 1 : 0; t <= at + 1 && t < STRIPS && !met; t++) met = meets_any(&k, strips.first[t], strips.end[t], b, s->iou);
+        for (int64_t t = at ? at - 1 : 0; t <= at + 1 && t < STRIPS && !met; t++) met = meets_any(&s->kept, strips.first[t], strips.end[t], b, s->iou);
         if (met) continue;
-        item[kept++] = item[i];
-        keep(&k, strips.end[at]++, b);
+        s->item[kept++] = s->item[i];
+        keep(&s->kept, strips.end[at]++, b);
     }
     return kept;
 }
@@ -104,14 +122,18 @@ TgStatus host_nms(const HostCall *call, void *const *args, int64_t *vars)
 {
     const NmsAttr *a = custom_attr(call->call->src[0], NULL);
     int64_t batch = host_dim(call, 1, 0, vars), classes = host_dim(call, 1, 1, vars), n = host_dim(call, 1, 2, vars), *out = host_result(call, args, 0), count = 0;
-    Nms s = { *(const int64_t *)args[2], *(const float *)args[3], *(const float *)args[4], a->centre };
-    HostItem *item = host_scratch((size_t)(n + 1) * (sizeof *item + 5 * sizeof(float)));
-    for (int64_t b = 0; b < batch; b++)
+    uint64_t *item = host_scratch((size_t)(n + 1) * (2 * sizeof *item + 9 * sizeof(float)));
+    Box *box = (Box *)(item + 2 * n);
+    float *room = (float *)(box + n);
+    Nms s = { *(const int64_t *)args[2], n, *(const float *)args[3], *(const float *)args[4], box, item, item + n, { room, room + n, room + 2 * n, room + 3 * n, room + 4 * n } };
+    for (int64_t b = 0; b < batch; b++) {
+        for (int64_t i = 0; i < n; i++) box[i] = box_at((const float *)args[0] + (b * n + i) * 4, a->centre);
         for (int64_t k = 0; k < classes; k++) {
-            int64_t kept = suppress(&s, (const float *)args[0] + b * n * 4, (const float *)args[1] + (b * classes + k) * n, n, item);
+            int64_t kept = suppress(&s, (const float *)args[1] + (b * classes + k) * n);
             for (int64_t i = 0; i < kept; i++, count++)
-                if (out) memcpy(out + count * 3, (int64_t[]){ b, k, item[i].index }, 24);
+                if (out) memcpy(out + count * 3, (int64_t[]){ b, k, (uint32_t)item[i] }, 24);
         }
+    }
     vars[call->var[0]] = count;
     return TG_OK;
 }
