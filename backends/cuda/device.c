@@ -32,7 +32,8 @@ static TgStatus read_facts(Device *d, int device)
     CU(MemGetInfo(&unused, &d->memory_bytes));
     d->cc = major * 10 + minor;
     name_arch(d);
-    if (nvrtc_version(&compiler_major, &compiler_minor) == TG_OK) d->compiler = compiler_major * 10 + compiler_minor;
+    if (nvrtc_version(&compiler_major, &compiler_minor) != TG_OK) return fail(TG_DEVICE, "cuda: the device is there, its compiler is not: install NVRTC (of the CUDA toolkit), or set TGRUN_NVRTC to its library");
+    d->compiler = compiler_major * 10 + compiler_minor;
     d->target = (Target){
         .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = sms, .l1_bytes = d->shared_bytes, .l2_bytes = l2, .has_locals = true, .has_fma = true,
         .has_f16 = true, .has_bf16 = d->cc >= 80, .max_block = block, .warp = warp,
