@@ -70,10 +70,16 @@ static U cubic_weight(Graph *g, U f, int t)         /* Keys' kernel, a = -0.75, 
     return sub(g, add(g, mul(g, K(-0.75), cube), mul(g, K(3.75), square)), sub(g, mul(g, K(6), x), K(3)));
 }
 
+/* From -1 .. 1 to places of pixels. */
+static U pixel(Graph *g, const Grid *s, U x, U size)
+{
+    U n = cast(g, size, type_of(x)), one = K(1);
+    return s->corners ? mul(g, mul(g, add(g, x, one), K(0.5)), sub(g, n, one)) : mul(g, sub(g, mul(g, add(g, x, one), n), one), K(0.5));
+}
+
 static int make_taps(Graph *g, const Grid *s, U x, U size, Tap tap[4])
 {
     U n = cast(g, size, type_of(x)), last = sub(g, n, K(1)), lo = s->corners ? K(0) : K(-0.5), hi = s->corners ? last : sub(g, n, K(0.5)), one = K(1);
-    x = s->corners ? mul(g, mul(g, add(g, x, one), K(0.5)), last) : mul(g, sub(g, mul(g, add(g, x, one), n), one), K(0.5));
     if (s->mode == GRID_NEAREST) x = round_even(g, x);
     if (s->pad == PAD_BORDER) x = clamp(g, x, K(0), last);
     if (s->pad == PAD_REFLECTION) x = where(g, or_(g, lt(g, x, lo), gt(g, x, hi)), reflect(g, x, lo, hi), x);
@@ -139,7 +145,7 @@ U op_grid_sample(Graph *g, const Ctx *c)
     for (uint32_t a = 0; a < k; a++) {
         U coord = reshape(g, slice_i(g, grid, -1, k - 1 - a, k - a), (U[]){ uop_dim(x, 0), uop_index(g, 1), places }, 3);
         if (coord->op == UOP_ERROR) return coord;
-        count[a] = make_taps(g, &s, coord, uop_dim(x, a + 2), tap[a]);
+        count[a] = make_taps(g, &s, pixel(g, &s, coord, uop_dim(x, a + 2)), uop_dim(x, a + 2), tap[a]);
         if (!ok(g)) return NULL;
     }
     U flat = reshape(g, x, (U[]){ uop_dim(x, 0), uop_dim(x, 1), dim_product(g, x->shape->dim + 2, k) }, 3);
@@ -147,6 +153,63 @@ U op_grid_sample(Graph *g, const Ctx *c)
     dim[0] = uop_dim(x, 0), dim[1] = uop_dim(x, 1);
     for (uint32_t a = 0; a < k; a++) dim[a + 2] = uop_dim(grid, a + 1);
     return narrow(g, reshape(g, y, dim, r), c->in[0]);
+}
+
+/* ---- DeformConv ---- */
+
+typedef struct { int64_t kernel[2], stride[2], dilation[2], pad[4], groups, offsets; } Deform;
+
+static bool pair_of(Graph *g, const Ctx *c, const char *name, uint32_t n, int64_t lo, int64_t otherwise, int64_t *out)
+{
+    const int64_t *v;
+    uint32_t count;
+    for (uint32_t k = 0; k < n; k++) out[k] = otherwise;
+    if (!attr_ints(g, c, name, &v, &count)) return ok(g);
+    for (uint32_t k = 0; k < n && count == n; k++)
+        if (v[k] < lo || v[k] > 1 << 20) count = 0;
+    if (count != n) return fail_node(g, c, TG_BAD_MODEL, name, "wanted %u values of %lld or more", n, (long long)lo), false;
+    memcpy(out, v, sizeof *v * n);
+    return true;
+}
+
+static bool read_deform(Graph *g, const Ctx *c, U x, U f, Deform *d)
+{
+    if (uop_rank(x) != 4 || uop_rank(f) != 4 || uop_rank(c->in[2]) != 4 || !uop_static(x) || !uop_static(f)) return fail_node(g, c, TG_UNSUPPORTED, NULL, "images of static size are covered"), false;
+    d->groups = attr_int(g, c, "group", 1), d->offsets = attr_int(g, c, "offset_group", 1);
+    d->kernel[0] = uop_size(f, 2), d->kernel[1] = uop_size(f, 3);
+    if (!pair_of(g, c, "strides", 2, 1, 1, d->stride) || !pair_of(g, c, "dilations", 2, 1, 1, d->dilation) || !pair_of(g, c, "pads", 4, 0, 0, d->pad)) return false;
+    if (d->groups < 1 || d->offsets < 1 || uop_size(x, 1) % d->offsets || uop_size(x, 1) != uop_size(f, 1) * d->groups || uop_size(f, 0) % d->groups)
+        return fail_node(g, c, TG_BAD_MODEL, "group", "%lld and offset_group %lld for %lld channels", (long long)d->groups, (long long)d->offsets, (long long)uop_size(x, 1)), false;
+    if (uop_size(c->in[2], 1) != d->offsets * d->kernel[0] * d->kernel[1] * 2) return fail_node(g, c, TG_BAD_MODEL, "offset", "has %lld channels", (long long)uop_size(c->in[2], 1)), false;
+    return true;
+}
+
+/** DeformConv: a convolution whose taps are moved by offset [n, groups * kh * kw * 2, oh, ow] and weighed by mask; values between pixels are bilinear, outside zero. */
+U op_deform_conv(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), f = wide(g, c->in[1]), offset = wide(g, c->in[2]), bias = wide(g, c->in[3]), mask = wide(g, c->in[4]);
+    static const Grid bilinear = { GRID_LINEAR, PAD_ZEROS, true };
+    Deform d;
+    Tap tap[3][4];
+    int count[3];
+    if (!read_deform(g, c, x, f, &d)) return NULL;
+    int64_t n = uop_size(x, 0), taps = d.kernel[0] * d.kernel[1], each = uop_size(x, 1) / d.offsets, oh = uop_size(offset, 2), ow = uop_size(offset, 3), m = uop_size(f, 0);
+    U moved = reshape_i(g, offset, (int64_t[]){ n * d.offsets, d.kernel[0], d.kernel[1], 2, oh, ow }, 6);
+    for (int a = 0; a < 2; a++) {
+        U out = sub(g, mul(g, iota(g, uop_index(g, a ? ow : oh), type_of(x)), K((double)d.stride[a])), K((double)d.pad[a])), at = mul(g, iota(g, uop_index(g, d.kernel[a]), type_of(x)), K((double)d.dilation[a]));
+        U place = a ? add(g, reshape_i(g, at, (int64_t[]){ d.kernel[1], 1, 1 }, 3), out) : add(g, reshape_i(g, at, (int64_t[]){ d.kernel[0], 1, 1, 1 }, 4), unsqueeze(g, out, 1));
+        U coord = add(g, squeeze(g, slice_i(g, moved, 3, a, a + 1), 3), place);
+        coord = reshape_i(g, coord, (int64_t[]){ n * d.offsets, 1, taps * oh * ow }, 3);
+        if (coord->op == UOP_ERROR) return coord;
+        count[a] = make_taps(g, &bilinear, coord, uop_dim(x, (uint32_t)a + 2), tap[a]);
+    }
+    U dim[] = { uop_index(g, n * d.offsets), uop_index(g, each), uop_dim(x, 2), uop_dim(x, 3) };
+    U columns = gather_taps(g, reshape_i(g, x, (int64_t[]){ n * d.offsets, each, uop_size(x, 2) * uop_size(x, 3) }, 3), dim, tap, count, 2);
+    if (mask) columns = mul(g, columns, reshape_i(g, mask, (int64_t[]){ n * d.offsets, 1, taps * oh * ow }, 3));
+    columns = reshape_i(g, columns, (int64_t[]){ n, d.groups, uop_size(f, 1) * taps, oh * ow }, 4);
+    U y = reshape_i(g, matmul(g, reshape_i(g, f, (int64_t[]){ d.groups, m / d.groups, uop_size(f, 1) * taps }, 3), columns), (int64_t[]){ n, m, oh, ow }, 4);
+    if (bias) y = add(g, y, reshape_i(g, bias, (int64_t[]){ m, 1, 1 }, 3));
+    return y->op == UOP_ERROR ? y : narrow(g, y, c->in[0]);
 }
 
 /* ---- positions along an axis ---- */
@@ -195,11 +258,24 @@ U op_tensor_scatter(Graph *g, const Ctx *c)
 /* MaxUnpool: values put back at flat positions, zeros elsewhere. It is a ScatterElements of one axis. */
 U op_scatter_elements(Graph *g, const Ctx *c);
 
+/* Flat positions in the shape that kernel and strides imply, as flat positions in a given one. */
+static U in_larger(Graph *g, U at, const int64_t *shape, const int64_t *inner, uint32_t r)
+{
+    U y = uop_int(g, DT_I64, 0);
+    int64_t step = 1;
+    at = cast(g, at, DT_I64);
+    for (uint32_t k = r; k-- > 0; step *= shape[k]) {
+        y = add(g, y, mul(g, mod_floor(g, at, uop_int(g, DT_I64, inner[k])), uop_int(g, DT_I64, step)));
+        at = idiv(g, at, uop_int(g, DT_I64, inner[k]));
+    }
+    return y;
+}
+
 U op_max_unpool(Graph *g, const Ctx *c)
 {
     U x = c->in[0];
     const int64_t *kernel, *stride, *pads, *given = NULL;
-    int64_t shape[TG_MAX_RANK], numel = 1;
+    int64_t shape[TG_MAX_RANK], inner[TG_MAX_RANK], numel = 1;
     uint32_t nk, ns, np, n, r = uop_rank(x);
     if (r < 3 || !uop_static(x) || uop_rank(c->in[1]) != r) return fail_node(g, c, TG_UNSUPPORTED, NULL, "an input of rank %u, or of symbolic size", r);
     if (!attr_ints(g, c, "kernel_shape", &kernel, &nk) || nk != r - 2) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "wanted %u values", r - 2);
@@ -208,16 +284,17 @@ U op_max_unpool(Graph *g, const Ctx *c)
     if (c->in[2] && (!input_ints(g, c, 2, &given, &n) || n != r)) return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "output_shape", "has %u values; wanted %u", n, r) : NULL;
     for (uint32_t k = 0; k < r; k++) {
         int64_t d = uop_size(x, k), step = strides && k > 1 ? stride[k - 2] : 1;
-        shape[k] = given ? given[k] : k < 2 ? d : (d - 1) * step + kernel[k - 2] - (padded ? pads[k - 2] + pads[k - 2 + nk] : 0);
+        inner[k] = k < 2 ? d : (d - 1) * step + kernel[k - 2] - (padded ? pads[k - 2] + pads[k - 2 + nk] : 0);
+        shape[k] = given ? given[k] : inner[k];
+        if (inner[k] < 1 || inner[k] > 1 << 24) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "makes %lld at axis %u", (long long)inner[k], k);
         if (shape[k] < 0 || shape[k] > 1 << 24 || (numel *= shape[k]) > 1 << 28) return fail_node(g, c, TG_LIMIT, "output_shape", "%lld at axis %u", (long long)shape[k], k);
     }
     int64_t flat = uop_numel(x);
-    const UOp *in[CTX_INPUTS] = { expand(g, K(0), (U[]){ uop_index(g, numel) }, 1), reshape_i(g, c->in[1], &flat, 1), reshape_i(g, x, &flat, 1) };
+    U at = reshape_i(g, c->in[1], &flat, 1);
+    if (given) at = in_larger(g, at, shape, inner, r);
+    const UOp *in[CTX_INPUTS] = { expand(g, K(0), (U[]){ uop_index(g, numel) }, 1), at, reshape_i(g, x, &flat, 1) };
     Ctx scatter = *c;
-    if (!given) {
-        scatter.in = in, scatter.nin = 3;
-        U y = op_scatter_elements(g, &scatter);
-        return y ? reshape_i(g, y, shape, r) : NULL;
-    }
-    return fail_node(g, c, TG_UNSUPPORTED, "output_shape", "is not covered");
+    scatter.in = in, scatter.nin = 3;
+    U y = op_scatter_elements(g, &scatter);
+    return y ? reshape_i(g, y, shape, r) : NULL;
 }

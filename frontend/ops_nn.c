@@ -313,6 +313,24 @@ U op_col2_im(Graph *g, const Ctx *c)
     return narrow(g, reshape(g, y, dim, n + 2), c->in[0]);
 }
 
+/** CausalConvWithState (27): each channel convolved with its own kernel over itself and what came before: past [n, c, k-1], or zeros. Out: the same length, and the
+ *  last k-1 places for the next call. */
+U op_causal_conv(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), f = wide(g, c->in[1]), past = wide(g, c->in[3]);
+    const char *activation = attr_str(g, c, "activation", "none");
+    bool swish = !strcmp(activation, "silu") || !strcmp(activation, "swish");
+    int64_t one[] = { 1 }, zero[] = { 0 };
+    if (uop_rank(x) != 3 || uop_rank(f) != 3 || !uop_static(f) || uop_size(f, 1) != 1 || uop_size(f, 2) < 1 || uop_dim(f, 0) != uop_dim(x, 1)) return fail_node(g, c, TG_BAD_MODEL, "weight", "wanted [channels, 1, k] for [batch, channels, length]");
+    if (!swish && strcmp(activation, "none") && *activation) return fail_node(g, c, TG_BAD_MODEL, "activation", "is '%s'; wanted none, silu or swish", activation);
+    int64_t k = uop_size(f, 2), before[] = { 0, 0, k - 1 }, none[] = { 0, 0, 0 };
+    U all = past ? cat(g, (U[]){ past, x }, 2, 2) : pad_i(g, x, before, none, NULL);
+    U y = add_bias(g, c, conv(g, all, f, one, one, zero, zero, uop_size(x, 1)), wide(g, c->in[2]), 1);
+    if (y->op == UOP_ERROR) return y;
+    U state = slice(g, all, 2, dim_sub(g, uop_dim(all, 2), uop_index(g, k - 1)), uop_index(g, k - 1));
+    return outputs(g, c, (U[]){ narrow(g, swish ? mul(g, y, sigmoid(g, y)) : y, c->in[0]), narrow(g, state, c->in[0]) }, 2);
+}
+
 /* ---- pools ---- */
 
 static U lowest(Graph *g, U x) { return dtype_is_float(type_of(x)) ? K(-INFINITY) : uop_int(g, type_of(x), dtype_min(type_of(x))); }
