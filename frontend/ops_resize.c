@@ -251,6 +251,7 @@ static U resize_lines(Graph *g, const Ctx *c, const Resize *r, const int64_t *ax
         bool same = l[k].in == l[k].out && l[k].scale == 1 && (r->at != TF_CROP_AND_RESIZE || (l[k].roi0 == 0 && l[k].roi1 == 1));
         if (same) continue;
         if (!uop_is_const(uop_dim(y, (uint32_t)axes[k]))) return fail_node(g, c, TG_UNSUPPORTED, NULL, "axis %d has a size that depends on data", (int)axes[k]);
+        if (l[k].out > 1 << 24) return fail_node(g, c, TG_LIMIT, NULL, "axis %d becomes %lld long; at most %d", (int)axes[k], (long long)l[k].out, 1 << 24);
         if (!l[k].in && l[k].out) return fail_node(g, c, TG_BAD_MODEL, NULL, "axis %d is empty", (int)axes[k]);
         y = resize_axis(g, r, y, axes[k], &l[k]);
     }

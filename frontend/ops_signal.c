@@ -6,7 +6,8 @@
 
 #include <math.h>
 
-enum { LENGTH_MAX = 1 << 24, TABLE_MAX = 1 << 20 };         /* TABLE_MAX: entries above which a transform is split when its length allows */
+/* TABLE_MAX: entries above which a transform is split when its length allows; PRIME_MAX: the longest that it does not. */
+enum { LENGTH_MAX = 1 << 22, TABLE_MAX = 1 << 20, PRIME_MAX = 2048 };
 
 static DType type_of(U x) { return (DType)x->dtype; }
 
@@ -111,9 +112,14 @@ static U transform(Graph *g, U x, int64_t n, int64_t parts, int64_t bins, int si
     return slice_i(g, reshape(g, y, dim, lead + 2), -2, 0, bins);
 }
 
-/* [.., bins, 2] of a real signal's spectrum -> [.., n, 1]: the mirrored half counts by doubling. */
+/* [.., bins, 2] of a real signal's spectrum -> [.., n, 1]: the mirrored half counts by doubling, or is put there when a table would be large. */
 static U transform_real_inverse(Graph *g, U x, int64_t n, int64_t bins)
 {
+    if (n * bins > TABLE_MAX && x->op != UOP_ERROR) {
+        U mirror = flip_axis(g, slice_i(g, x, -2, 1, n - bins + 1), -2), im = neg(g, slice_i(g, mirror, -1, 1, 2));
+        U full = cat(g, (U[]){ x, cat(g, (U[]){ slice_i(g, mirror, -1, 0, 1), im }, 2, -1) }, 2, -2);
+        return mul(g, slice_i(g, transform(g, full, n, 2, n, 1), -1, 0, 1), K(1 / (double)n));
+    }
     double *t = NEW_N(graph_arena(g), double, bins * 2 * n);
     for (int64_t k = 0; k < bins; k++)
         for (int64_t j = 0; j < n; j++) {
@@ -153,7 +159,7 @@ U op_dft(Graph *g, const Ctx *c)
     if (!c->in[1] && !uop_is_const(dim)) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size without dft_length");
     n = half && inverse ? 2 * (uop_size(x, (uint32_t)axis) - 1) : uop_size(x, (uint32_t)axis);
     if (c->in[1] && !known_int(g, c, 1, 1, &n)) return NULL;
-    if (n < 1 || n > LENGTH_MAX || (factor(n) == 1 && n > 1 << 13)) return fail_node(g, c, n < 1 ? TG_BAD_MODEL : TG_LIMIT, "dft_length", "is %lld", (long long)n);
+    if (n < 1 || n > LENGTH_MAX || (factor(n) == 1 && n > PRIME_MAX)) return fail_node(g, c, n < 1 ? TG_BAD_MODEL : TG_LIMIT, "dft_length", "is %lld", (long long)n);
     int64_t order[TG_MAX_RANK], back[TG_MAX_RANK], bins = n / 2 + 1;
     for (int64_t k = 0; k < r; k++) order[k] = k < axis || k == r - 1 ? k : k == r - 2 ? axis : k + 1;
     for (int64_t k = 0; k < r; k++) back[order[k]] = k;
@@ -176,6 +182,7 @@ U op_stft(Graph *g, const Ctx *c)
     if (!known_int(g, c, 1, 1, &step) || (c->in[3] && !known_int(g, c, 3, 1, &n))) return NULL;
     if (!c->in[3]) n = window ? uop_size(window, 0) : uop_size(x, 1);
     if (window && uop_size(window, 0) != n) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "has %lld values; frames have %lld", (long long)uop_size(window, 0), (long long)n);
+    if (factor(n) == 1 && n > PRIME_MAX) return fail_node(g, c, TG_LIMIT, "frame_length", "%lld, a prime", (long long)n);
     if (n < 1 || n > uop_size(x, 1)) return fail_node(g, c, TG_BAD_MODEL, "frame_length", "is %lld, the signal has %lld", (long long)n, (long long)uop_size(x, 1));
     int64_t parts = uop_size(x, 2), bins = attr_bool(g, c, "onesided", true) && parts == 1 ? n / 2 + 1 : n;
     U frames = permute(g, windows(g, transpose(g, x), 1, &n, &step, one), (int64_t[]){ 0, 2, 3, 1 }, 4);

@@ -206,6 +206,7 @@ static const char *half_cast(CRender *r, const UOp *u, uint32_t lanes)
 {
     DType to = (DType)u->dtype, from = (DType)u->src[0]->dtype;
     const char *s = cr_value(r, u->src[0]), *f = vec(r, E_F32, lanes), *w = vec(r, E_U32, lanes), *h = vec(r, E_U16, lanes), *i = vec(r, E_I32, lanes);
+    if (dtype_is_int(from) || from == DT_F64) s = convert(r, s, element_of(r, u->src[0]), E_F32, lanes);
     if (from == DT_BF16) return cr_text(r, "(%s)(%s << 16)", f, convert(r, s, E_U16, E_U32, lanes));
     if (to == DT_BF16) {
         const char *rounded = cr_text(r, "(((%s)%s + 0x7fff + ((%s)%s >> 16 & 1)) >> 16)", w, s, w, s);
