@@ -81,7 +81,8 @@ static bool serve(Workers *w, CompileJob *job, uint32_t n, const char *arch)
             fd[k] = (struct pollfd){ .fd = w->worker[k].child.from, .events = POLLIN };
             busy += w->worker[k].job != NULL;
         }
-        if (!busy) return true;
+        if (!busy && next == n) return true;
+        if (!busy) continue;                            /* every worker died before it had its job; the next ones take the rest */
         if (poll(fd, w->count, -1) < 0 && errno != EINTR) return false;
         for (uint32_t k = w->count; k--;)
             if ((fd[k].revents & (POLLIN | POLLHUP)) && w->worker[k].job && !take(&w->worker[k]) && !lost(w, k)) return false;
