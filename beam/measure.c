@@ -109,10 +109,13 @@ static int runs_for(const RoundHead *h, double seconds)
     return n < h->runs ? h->runs : n > 60 ? 60 : (int)n;
 }
 
+/* A GPU's first launch is cold and alone: it says little of kernels that take microseconds. */
+static double limit_for(const Tuner *t, double incumbent_s) { return 1.2 * incumbent_s + (t->t->max_block ? 3e-5 : 0); }
+
 /* In turns with the incumbent when the first timing comes near it. */
 static TgStatus race(Tuner *t, const RoundHead *h, Try *l, double *seconds, double *incumbent_s)
 {
-    TRY(time_list(t, l, runs_for(h, *incumbent_s), 1.2 * *incumbent_s, seconds));
+    TRY(time_list(t, l, runs_for(h, *incumbent_s), limit_for(t, *incumbent_s), seconds));
     for (int turn = 0; turn < TURNS && *seconds < 1.05 * *incumbent_s; turn++) {
         TRY(time_list(t, &t->list[0], runs_for(h, *incumbent_s), NO_LIMIT, incumbent_s));
         TRY(time_list(t, l, runs_for(h, *incumbent_s), NO_LIMIT, seconds));

@@ -1,7 +1,8 @@
 /* BEAM over lists of OptOps, kernel by kernel, within a budget for all of them.
  *
  * Every unique kernel is timed under its list first. Then the one with the most time in a run (less for those that lately gained nothing) gets a round, again and again:
- *   1. pool: neighbours (moves.c) of the lists that are kept; lowered, told apart by their code, estimated (cost.c); the best estimates' neighbours join, twice;
+ *   1. pool: neighbours (moves.c) of the lists that are kept; lowered, told apart by their code, estimated (cost.c, times the error of the estimate of the list that they are
+ *      neighbours of); the best estimates' neighbours join, twice;
  *   2. the best estimates, and a few others in case the estimate errs, go to the worker (worker.c): compiled together, timed in turns with the incumbent, checked;
  *   3. the fastest that was right becomes the incumbent and goes to the database at once, so that ending the search at any moment keeps what was found; lists that crash, hang,
  *      do not compile or compute something else are remembered as bad. The fastest few are kept for the next round.
@@ -21,11 +22,13 @@
 #include "beam/worker.h"
 #include "graph/base/map.h"
 
-enum { BEAM_DEFAULT = 4, BEAM_MOST = 16, POOL = 512, BATCH = 12, GPU_BATCH = 32, GPU_LISTS = 48, THREADS_MOST = 16, ALIKE = 2, DEEPEN = 3, TRIES = 260, LEFT = 128, INSTRUCTIONS_MOST = 4000, PATIENCE_ROUNDS = 4 };
+enum { BEAM_DEFAULT = 4, BEAM_MOST = 16, POOL = 512, BATCH = 12, GPU_BATCH = 32, GPU_LISTS = 24, THREADS_MOST = 16, ALIKE = 2, DEEPEN = 3, TRIES = 260, LEFT = 128, INSTRUCTIONS_MOST = 4000, GPU_INSTRUCTIONS_MOST = 2500, PATIENCE_ROUNDS = 4 };
 #define POOL_S 0.8                  /* seconds for a pool: about what compiling a batch takes */
+#define FIRST 1e-12                 /* seconds: an estimate that comes before all true ones */
 #define GAIN 0.015                  /* a winner is faster by this share at least */
 
-typedef struct { Recipe recipe; OptList opts; double estimate, seconds; uint64_t code; } Candidate;      /* code: 0: cannot be */
+/* estimate: the model's, times what measuring said of the list it was made from. code: 0: cannot be. */
+typedef struct { Recipe recipe; OptList opts; double model, estimate, seconds; uint64_t code; } Candidate;
 typedef struct {
     Kernel *k;
     double count, seconds, first_s; /* seconds: of one launch under `best`; 0: not timed */
@@ -81,9 +84,9 @@ static void estimate(const Search *s, const Subject *u, Candidate *c)
     Kernel *k = recipe_apply(&c->opts, u->k, &c->recipe, s->t);
     c->seconds = 1e30;
     c->code = 0;
-    if (k && kernel_lower(k, s->t, NULL) == TG_OK && k->linear->nsrc <= INSTRUCTIONS_MOST) {
+    if (k && kernel_lower(k, s->t, NULL) == TG_OK && k->linear->nsrc <= (s->t->max_block ? GPU_INSTRUCTIONS_MOST : INSTRUCTIONS_MOST)) {
         c->code = code_of(k);
-        c->estimate = kernel_cost(k, s->t).seconds;
+        c->model = c->estimate = kernel_cost(k, s->t).seconds;
     }
     if (k) kernel_free(k);
     status_clear();
@@ -114,12 +117,14 @@ static void estimate_all(Estimates *e)
 }
 
 /* The neighbours of one recipe, in an order that favours none. */
-static void expand_pool(Pool *p, const Recipe *from, uint32_t most)
+static void expand_pool(Pool *p, const Candidate *near, uint32_t most)
 {
+    const Recipe from = near->recipe;
+    double error = near->seconds < 1e20 ? near->seconds / near->model : near->estimate < FIRST * LEFT ? 1 : near->estimate / near->model;
     Candidate *fresh = p->c + p->n;
     uint32_t n = 0;
     p->nwaiting = 0;
-    recipe_neighbours(from, p->u->k, p->s->t, wait_in_line, p);
+    recipe_neighbours(&from, p->u->k, p->s->t, wait_in_line, p);
     for (uint32_t left = p->nwaiting; left && n < most && p->n + n < POOL; left--) {
         uint32_t at = any(p->s, left);
         fresh[n].code = 0;
@@ -128,7 +133,10 @@ static void expand_pool(Pool *p, const Recipe *from, uint32_t most)
     }
     estimate_all(&(Estimates){ .s = p->s, .u = p->u, .c = fresh, .n = n, .until = p->s->pool_until });
     for (uint32_t i = 0; i < n; i++)
-        if (is_worth_trying(p->s, p->u, &fresh[i])) p->c[p->n++] = fresh[i];
+        if (is_worth_trying(p->s, p->u, &fresh[i])) {
+            p->c[p->n] = fresh[i];
+            p->c[p->n++].estimate *= error;
+        }
 }
 
 static int by_estimate(const void *a, const void *b)
@@ -142,13 +150,13 @@ static void make_pool(Pool *p)
 {
     p->s->pool_until = fmin(p->s->until, clock_s() + POOL_S);
     for (; p->n < p->u->nleft; p->n++) p->c[p->n] = p->u->left[p->n];
-    for (uint32_t i = 0; i < p->u->nkept; i++) expand_pool(p, &p->u->kept[i].recipe, TRIES / p->u->nkept);
+    for (uint32_t i = 0; i < p->u->nkept; i++) expand_pool(p, &p->u->kept[i], TRIES / p->u->nkept);
     for (int deeper = 0; deeper < 2; deeper++) {
         uint32_t n = p->n < DEEPEN ? p->n : DEEPEN;
-        Recipe from[DEEPEN];
+        Candidate from[DEEPEN];
         p->s->pool_until = fmin(p->s->until, clock_s() + POOL_S / 3);
         qsort(p->c, p->n, sizeof *p->c, by_estimate);
-        for (uint32_t i = 0; i < n; i++) from[i] = p->c[i].recipe;
+        for (uint32_t i = 0; i < n; i++) from[i] = p->c[i];
         for (uint32_t i = 0; i < n; i++) expand_pool(p, &from[i], TRIES / 6);
     }
     qsort(p->c, p->n, sizeof *p->c, by_estimate);
@@ -253,9 +261,12 @@ static void tune_once(Search *s, Subject *u)
     Pool p = { .s = s, .u = u, .c = malloc(POOL * sizeof *p.c), .waiting = malloc(POOL * sizeof *p.waiting) };
     Candidate picked[GPU_BATCH];
     bool gained = false;
+    double start = clock_s();
     if (p.c && p.waiting) make_pool(&p);
+    double made = clock_s();
     uint32_t n = pick(&p, picked, s->t->max_block ? GPU_BATCH : BATCH);
     if (!n || send_picked(s, u, picked, n, &gained) != TG_OK) u->done = true;
+    if (s->o->verbose > 1) fprintf(stderr, "%s: %u of a pool of %u; %.2f s for the pool, %.2f s for the worker\n", u->k->name, n, p.n, made - start, clock_s() - made);
     u->dry = gained ? 0 : u->dry + 1;
     u->done |= u->dry >= PATIENCE_ROUNDS;
     status_clear();
@@ -270,7 +281,10 @@ static void add_kept(Search *s, Subject *u, const OptList *l, double seconds)
     Candidate c = { .opts = *l, .seconds = seconds };
     if (!recipe_of(&c.recipe, u->k, l, s->t)) return;
     Kernel *k = recipe_apply(&c.opts, u->k, &c.recipe, s->t);
-    if (k && kernel_lower(k, s->t, NULL) == TG_OK && is_new(u, code_of(k))) keep(s, u, &c);
+    if (k && kernel_lower(k, s->t, NULL) == TG_OK && is_new(u, code_of(k))) {
+        c.model = kernel_cost(k, s->t).seconds;
+        keep(s, u, &c);
+    }
     if (k) kernel_free(k);
     status_clear();
 }
@@ -285,7 +299,7 @@ static void add_candidates(Search *s, Subject *u)
         if (!recipe_of(&c.recipe, u->k, &list[i], s->t)) continue;
         estimate(s, u, &c);
         if (!is_worth_trying(s, u, &c)) continue;
-        c.estimate = 1e-12 * (u->nleft + 1);
+        c.estimate = FIRST * (u->nleft + 1);
         u->left[u->nleft++] = c;
     }
     free(list);
