@@ -203,7 +203,7 @@ static bool measure_depth(Graph *g, const Ctx *c, Forest *f)
 }
 
 /* Weights of leaves from lists of (tree, node, target, weight). */
-static bool read_weights(Graph *g, const Ctx *c, Forest *f, const char *kind, uint32_t targets, bool *one_target, bool *positive)
+static bool read_weights(Graph *g, const Ctx *c, Forest *f, const char *kind, uint32_t targets, bool *first_only, bool *positive)
 {
     const int64_t *tree, *id, *target, *all_tree, *all_id;
     const float *weight;
@@ -217,12 +217,12 @@ static bool read_weights(Graph *g, const Ctx *c, Forest *f, const char *kind, ui
     f->targets = targets;
     if ((uint64_t)f->nodes * targets > 1 << 26) return fail_node(g, c, TG_LIMIT, name[3], "a table of %u nodes by %u", f->nodes, targets), false;
     f->weight = NEW_N(graph_arena(g), float, (size_t)f->nodes * targets);
-    *one_target = *positive = true;
+    *first_only = *positive = true;
     for (uint32_t k = 0; k < n; k++) {
         int64_t row = node_row(all_tree, all_id, f->nodes, tree[k], id[k]);
         if (row < 0 || target[k] < 0 || target[k] >= targets) return fail_node(g, c, TG_BAD_MODEL, name[1], "entry %u names no leaf or target", k), false;
         f->weight[row * targets + target[k]] += weight[k];
-        *one_target &= target[k] == target[0];
+        *first_only &= target[k] == 0;
         *positive &= weight[k] >= 0;
     }
     return true;
@@ -300,30 +300,36 @@ U op_tree_ensemble_regressor(Graph *g, const Ctx *c)
     return post(g, c, y, p);
 }
 
-/** TreeEnsembleClassifier: one score a class. Two classes of which only one has weights: that score says the second class, as in a logistic model. */
+/* Two classes, by onnxruntime's rules: the second when a score passes a half, or its own zero where a weight is negative. Weights of the first class alone make one score,
+ * which is the second's; the first has what is left. */
+static U binary_scores(Graph *g, const Ctx *c, U score, Post p, bool first_only, bool positive, U *at)
+{
+    U x = score, limit = K(positive ? 0.5 : 0), second = slice_i(g, score, 1, first_only ? 0 : 1, first_only ? 1 : 2);
+    *at = cast(g, gt(g, squeeze(g, positive && !first_only ? max_reduce(g, score, 1, true) : second, 1), limit), DT_I64);
+    if (!first_only) return post(g, c, score, p);
+    if (p == POST_LOGISTIC) return sigmoid(g, cat(g, (U[]){ neg(g, second), second }, 2, 1));
+    return cat(g, (U[]){ positive ? sub(g, K(1), second) : neg(g, second), second }, 2, 1);
+}
+
+/** TreeEnsembleClassifier: one score a class, the label of the largest. */
 U op_tree_ensemble_classifier(Graph *g, const Ctx *c)
 {
     U x = rows_of(g, c, 0), labels, at;
     const float *base;
     uint32_t nbase, classes;
-    bool one, positive, text;
+    bool first_only, positive, text;
     Forest f;
     Post p;
     if (!ok(g) || !read_post(g, c, &p) || !(labels = class_labels(g, c, "classlabels_int64s", &classes, &text))) return NULL;
     if (!read_nodes(g, c, &f) || !measure_depth(g, c, &f) || !features_ok(g, c, x, &f)) return NULL;
-    if (!read_weights(g, c, &f, "class", classes, &one, &positive) || !read_base(g, c, &base, &nbase)) return NULL;
+    if (!read_weights(g, c, &f, "class", classes, &first_only, &positive) || !read_base(g, c, &base, &nbase)) return NULL;
     U score = aggregate(g, c, walk(g, x, &f), &f);
     if (!ok(g)) return NULL;
-    if (classes == 2 && one) {
-        score = sum(g, score, 1, true);
-        if (nbase) score = add(g, score, scalar(g, DT_F32, (double)base[nbase - 1]));
-        at = cast(g, gt(g, squeeze(g, score, 1), scalar(g, DT_F32, positive && p == POST_NONE ? 0.5 : 0)), DT_I64);
-        score = two_columns(g, score, p, !positive);
-    } else {
-        if (nbase == classes) score = add(g, score, floats(g, base, nbase));
-        at = argmax(g, score, 1, false, false);
-    }
-    return outputs(g, c, (U[]){ labels_at(g, labels, at, text), post(g, c, score, p) }, 2);
+    if (nbase == classes) score = add(g, score, floats(g, base, nbase));
+    else if (nbase == 1 && classes == 2) score = add(g, score, scalar(g, DT_F32, (double)base[0]));
+    if (classes == 2) score = binary_scores(g, c, score, p, first_only, positive, &at);
+    else at = argmax(g, score, 1, false, false), score = post(g, c, score, p);
+    return outputs(g, c, (U[]){ labels_at(g, labels, at, text), score }, 2);
 }
 
 /* ---- rows of numbers ---- */

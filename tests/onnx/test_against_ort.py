@@ -20,6 +20,7 @@ except ImportError:
 
 rng = np.random.default_rng(7)
 MS = "com.microsoft"
+ML = "ai.onnx.ml"
 
 
 def f(*shape, scale=1.0, dtype=np.float32):
@@ -42,6 +43,23 @@ class Const:
     """An input that is an initializer."""
     def __init__(self, value):
         self.value = np.asarray(value)
+
+
+def forest(trees, targets, kind, features=4, one_target=None, signed=False):
+    """Random full trees of depth 2 as the attributes of a TreeEnsemble of kind class or target."""
+    a = {f"nodes_{x}": [] for x in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids")}
+    w = {f"{kind}_{x}": [] for x in ("treeids", "nodeids", "ids", "weights")}
+    for tree in range(trees):
+        for node in range(7):
+            leaf = node > 2
+            for name, value in (("treeids", tree), ("nodeids", node), ("featureids", 0 if leaf else int(rng.integers(features))), ("values", 0.0 if leaf else float(rng.standard_normal())),
+                                ("modes", "LEAF" if leaf else "BRANCH_LEQ"), ("truenodeids", 0 if leaf else 2 * node + 1), ("falsenodeids", 0 if leaf else 2 * node + 2)):
+                a[f"nodes_{name}"].append(value)
+            for target in range(targets if leaf and one_target is None else int(leaf)):
+                for name, value in (("treeids", tree), ("nodeids", node), ("ids", target if one_target is None else one_target),
+                                    ("weights", float(rng.random() - 0.5 * signed))):
+                    w[f"{kind}_{name}"].append(value)
+    return a | w
 
 
 C = Const
@@ -142,6 +160,34 @@ CASES = [
     *[(op, 13, [rng.uniform(-0.99, 0.99, (40,)).astype(np.float32)], {}) for op in ("Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Atanh", "Tan", "Erf")],
     ("Atan", 13, [f(60, scale=50)], {}),
     ("Acosh", 13, [u(40) * 30 + 1], {}),
+    # ai.onnx.ml
+    *[("LinearClassifier", 1, [f(5, 4)], dict(coefficients=list(map(float, f(12))), intercepts=[0.1, -0.2, 0.3], classlabels_ints=[7, 3, 9], post_transform=p), 2, ML)
+      for p in ("NONE", "LOGISTIC", "SOFTMAX")],
+    *[("LinearClassifier", 1, [f(5, 4)], dict(coefficients=list(map(float, np.concatenate([-w, w]))), intercepts=[-0.1, 0.1], classlabels_ints=[0, 1], multi_class=0, post_transform=p), 2, ML)
+      for p in ("NONE", "LOGISTIC", "SOFTMAX") for w in [f(4)]],
+    ("LinearClassifier", 1, [f(5, 4)], dict(coefficients=list(map(float, f(12))), intercepts=[0.1, -0.2, 0.3], classlabels_strings=["a", "bc", "d"]), 2, ML),
+    ("LinearRegressor", 1, [f(5, 4)], dict(coefficients=list(map(float, f(8))), intercepts=[0.5, -0.5], targets=2), 1, ML),
+    ("TreeEnsembleRegressor", 1, [f(6, 4)], dict(n_targets=2, **forest(3, 2, "target")), 1, ML),
+    ("TreeEnsembleRegressor", 1, [f(6, 4)], dict(n_targets=1, aggregate_function="AVERAGE", base_values=[0.5], **forest(3, 1, "target")), 1, ML),
+    ("TreeEnsembleRegressor", 1, [f(6, 4)], dict(n_targets=1, aggregate_function="MAX", **forest(3, 1, "target")), 1, ML),
+    ("TreeEnsembleClassifier", 1, [f(6, 4)], dict(classlabels_int64s=[4, 5, 6], **forest(3, 3, "class")), 2, ML),
+    ("TreeEnsembleClassifier", 1, [f(6, 4)], dict(classlabels_int64s=[4, 5, 6], post_transform="SOFTMAX", **forest(3, 3, "class")), 2, ML),
+    *[("TreeEnsembleClassifier", 1, [f(9, 4)], dict(classlabels_int64s=[0, 1], post_transform=p, **forest(n, 2, "class", one_target=target, signed=signed)), 2, ML)
+      for p in ("NONE", "LOGISTIC", "SOFTMAX") for n in (1, 3) for target in (0, 1) for signed in (False, True)],
+    *[("TreeEnsembleClassifier", 1, [f(9, 4)], dict(classlabels_int64s=[0, 1], post_transform=p, **forest(2, 2, "class", signed=signed)), 2, ML)
+      for p in ("NONE", "LOGISTIC", "SOFTMAX") for signed in (False, True)],
+    *[("Normalizer", 1, [f(3, 5)], dict(norm=n), 1, ML) for n in ("MAX", "L1", "L2")],
+    ("Scaler", 1, [f(3, 4)], dict(offset=[0.5, 1.0, -1.0, 2.0], scale=[2.0, 1.0, 0.5, 3.0]), 1, ML),
+    ("Scaler", 1, [ids(9, 3, 4)], dict(offset=[0.5], scale=[2.0]), 1, ML),
+    ("Binarizer", 1, [f(3, 4)], dict(threshold=0.3), 1, ML),
+    ("Imputer", 1, [np.where(f(3, 4) > 0, f(3, 4), np.float32(np.nan))], dict(imputed_value_floats=[1.0, 2.0, 3.0, 4.0], replaced_value_float=float("nan")), 1, ML),
+    ("FeatureVectorizer", 1, [f(3, 2), f(3, 3)], dict(inputdimensions=[2, 3]), 1, ML),
+    ("OneHotEncoder", 1, [ids(6, 2, 3)], dict(cats_int64s=[0, 2, 4], zeros=1), 1, ML),
+    ("LabelEncoder", 2, [ids(6, 2, 3)], dict(keys_int64s=[0, 2, 4], values_floats=[0.5, 1.5, 2.5], default_float=-3.0), 1, ML),
+    ("LabelEncoder", 2, [ids(6, 2, 3)], dict(keys_int64s=[0, 2, 4], values_strings=["zero", "two", "four"]), 1, ML),
+    ("LabelEncoder", 2, [np.array(["a", "b", "zz"], object)], dict(keys_strings=["a", "b"], values_int64s=[3, 4], default_int64=9), 1, ML),
+    ("ArrayFeatureExtractor", 1, [f(3, 5), i(4, 0, 2)], {}, 1, ML),
+    ("CategoryMapper", 1, [np.array([["a"], ["q"]], object)], dict(cats_strings=["a", "b"], cats_int64s=[3, 4]), 1, ML),
     # onnxruntime's own
     ("Gelu", 1, [f(3, 8)], {}, 1, MS),
     ("BiasGelu", 1, [f(3, 8), f(8)], {}, 1, MS),
@@ -184,7 +230,7 @@ def build_model(case):
             graph_in.append(helper.make_tensor_value_info(f"x{k}", helper.np_dtype_to_tensor_dtype(value.dtype), value.shape))
     outs = [helper.make_empty_tensor_value_info(f"y{k}") for k in range(nout)]
     node = helper.make_node(op, names, [f"y{k}" for k in range(nout)], name="n", domain=domain, **attrs)
-    imports = [helper.make_opsetid("", 17 if domain else opset if op != "SimplifiedLayerNormalization" else 17)] + ([helper.make_opsetid(MS, 1)] if domain else [])
+    imports = [helper.make_opsetid("", 17 if domain else opset if op != "SimplifiedLayerNormalization" else 17)] + ([helper.make_opsetid(domain, opset)] if domain else [])
     model = helper.make_model(helper.make_graph([node], "g", graph_in, outs, inits), opset_imports=imports)
     model.ir_version = 8
     return model, {f"x{k}": v for k, v in enumerate(inputs) if v is not None and not isinstance(v, Const)}
