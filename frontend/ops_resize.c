@@ -33,7 +33,7 @@ static double source_of(const Resize *r, const Line *l, int64_t i)
     switch (r->at) {
     case HALF_PIXEL: return (x + 0.5) / l->scale - 0.5;
     case HALF_PIXEL_SYMMETRIC: return (double)l->in / 2 * (1 - (double)l->out / size) + (x + 0.5) / l->scale - 0.5;
-    case PYTORCH_HALF_PIXEL: return l->out == 1 ? -0.5 : (x + 0.5) / l->scale - 0.5;
+    case PYTORCH_HALF_PIXEL: return l->out == 1 ? 0 : (x + 0.5) / l->scale - 0.5;
     case ALIGN_CORNERS: return size == 1 || l->out == 1 ? 0 : x * last / (size - 1);
     case ASYMMETRIC: return x / l->scale;
     case TF_HALF_PIXEL_FOR_NN: return (x + 0.5) / l->scale;

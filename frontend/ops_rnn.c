@@ -69,14 +69,14 @@ static U before_act(Graph *g, const Rnn *r, U x)
 }
 
 /* Activation k of each direction on [D,B,H]. */
-static U activate(Graph *g, const Rnn *r, uint32_t k, U x)
+static U apply_each(Graph *g, const Rnn *r, uint32_t k, U x)
 {
-    x = before_act(g, r, x);
     if (!r->both || !memcmp(&r->act[0][k], &r->act[1][k], sizeof(Act))) return apply(g, r->act[0][k], x);
     U part[2] = { apply(g, r->act[0][k], slice_i(g, x, 0, 0, 1)), apply(g, r->act[1][k], slice_i(g, x, 0, 1, 2)) };
     return cat(g, part, 2, 0);
 }
 
+static U activate(Graph *g, const Rnn *r, uint32_t k, U x) { return apply_each(g, r, k, before_act(g, r, x)); }
 static U peeped(Graph *g, const Rnn *r, U x, U c, uint32_t k) { return r->peep[k] ? add(g, x, mul(g, r->peep[k], c)) : x; }
 
 static void rnn_step(Graph *g, const Rnn *r, U step, const U *state, U *next) { next[0] = activate(g, r, 0, add(g, input_share(g, r, step), matmul(g, state[0], r->r))); }
@@ -89,7 +89,7 @@ static void lstm_step(Graph *g, const Rnn *r, U step, const U *state, U *next)
     U f = r->input_forget ? sub(g, one, i) : activate(g, r, 0, peeped(g, r, part(g, r, all, 2, 3), c, 2));
     next[1] = add(g, mul(g, f, c), mul(g, i, activate(g, r, 1, part(g, r, all, 3, 4))));
     U o = activate(g, r, 0, peeped(g, r, part(g, r, all, 1, 2), next[1], 1));
-    next[0] = mul(g, o, activate(g, r, 2, next[1]));
+    next[0] = mul(g, o, apply_each(g, r, 2, next[1]));     /* the cell state itself is not clipped: so does onnxruntime, which other engines follow */
 }
 
 /* Gates in the order update, reset, hidden. */

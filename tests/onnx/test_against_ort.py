@@ -12,6 +12,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from random_cases import random_cases
+
 try:
     import onnxruntime as ort
 except ImportError:
@@ -215,6 +217,7 @@ CASES = [
     ("RotaryEmbedding", 1, [f(2, 3, 16), i(2), f(10, 4), f(10, 4)], dict(num_heads=2), 1, MS),
     ("RotaryEmbedding", 1, [f(2, 2, 3, 8), ids(10, 2, 3), f(10, 4), f(10, 4)], dict(interleaved=1), 1, MS),
 ]
+CASES += random_cases(Const)
 
 
 def build_model(case):
