@@ -20,4 +20,9 @@ typedef struct {
 /* last[states]: states after the last round. row[rows]: each round's row stacked along a new axis 0. Few rounds are unrolled; more become a CALL of "loop"
  * (graph/custom.h), where states keep their shapes. */
 bool loop_build(Graph *g, const Loop *l, U *last, U *row);
+
+/* Bodies of CALLs. Replaces what `body` takes from outside by PARAM(slot..), in order of first use. Inside is what depends on a formal (of a loop: its states and, last, its
+ * step), and what is as young as node `first`. Returns the new body; captured: the values. */
+U lift(Graph *g, U body, const U *formal, uint32_t nformal, uint32_t first, int64_t slot, U **captured, uint32_t *count);
+static inline bool same_form(U a, U b) { return a->dtype == b->dtype && a->shape == b->shape; }
 #endif
