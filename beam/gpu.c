@@ -20,7 +20,8 @@ typedef struct {
     Access access[ACCESSES];
     uint32_t naccess, naxis, nout;
     int number[64];                 /* of the axes as they came: outputs, then reduces */
-    int64_t size[64];               /* by range number; 0: symbolic */
+    int64_t size[64];               /* by range number; of a symbolic loop the largest, of a symbolic reduce 0: it is not split */
+    uint64_t symbolic;
     uint64_t outs, reduces, rows;   /* rows: outputs on which every reduce depends */
     double elements, reduced;       /* of the output; of one of them */
     bool contraction;
@@ -71,7 +72,8 @@ static void look_axes(Gpu *p, const UOp *const *axis)
     for (uint32_t i = 0; i < p->naxis; i++) {
         int n = p->number[i] = range_number(axis[i]);
         bool out = range_type(axis[i]) == AXIS_LOOP;
-        p->size[n] = uop_is_const(axis[i]->src[0]) ? axis[i]->src[0]->vmax : 0;
+        p->symbolic |= uop_is_const(axis[i]->src[0]) ? 0 : range_bit(axis[i]);
+        p->size[n] = out || uop_is_const(axis[i]->src[0]) ? axis[i]->src[0]->vmax : 0;
         if (out) p->outs |= range_bit(axis[i]), p->nout++, p->elements *= (double)axis[i]->src[0]->vmax;
         else p->reduces |= range_bit(axis[i]);
     }
@@ -115,8 +117,8 @@ static int64_t size_now(const Gpu *p, int number)
     int at = axis_at(p, number);
     if (at < 0) return 1;
     opt_axes(p->k, axis, 64);
-    bool loop = range_type(axis[at]) == AXIS_LOOP || range_type(axis[at]) == AXIS_REDUCE;
-    return loop && uop_is_const(axis[at]->src[0]) ? axis[at]->src[0]->vmax : 1;
+    bool loop = range_type(axis[at]) == AXIS_LOOP, reduce = range_type(axis[at]) == AXIS_REDUCE && uop_is_const(axis[at]->src[0]);
+    return loop || reduce ? axis[at]->src[0]->vmax : 1;
 }
 
 static bool try_op(Gpu *p, OptOp op)
@@ -132,10 +134,13 @@ static bool split(Gpu *p, int number, int64_t factor, AxisType target, bool top)
     return at >= 0 && factor > 1 && try_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)at, .target = (uint8_t)target, .factor = (int32_t)factor, .top = top });
 }
 
+static bool is_symbolic(const Gpu *p, int number) { return p->symbolic >> number & 1; }
+
+/* The parts of a symbolic axis overlap: it needs no padding. */
 static bool padto(Gpu *p, int number, int64_t multiple)
 {
     int at = axis_at(p, number);
-    if (at < 0 || size_now(p, number) % multiple == 0) return at >= 0;
+    if (at < 0 || is_symbolic(p, number) || size_now(p, number) % multiple == 0) return at >= 0;
     return try_op(p, (OptOp){ .kind = OPT_PADTO, .axis = (int8_t)at, .factor = (int32_t)multiple });
 }
 
@@ -148,10 +153,17 @@ static int64_t divisor_up_to(int64_t n, int64_t most)
     return 1;
 }
 
+/* The largest factor up to `most` by which a loop can be split. */
+static int64_t part_of(const Gpu *p, int number, int64_t most)
+{
+    int64_t n = size_now(p, number);
+    return is_symbolic(p, number) && n > 1 ? most < n ? most : n - 1 : divisor_up_to(n, most);
+}
+
 /* Threads for a loop: what divides it, or a padded warp where that is much better. */
 static int64_t spread(Gpu *p, int number, int64_t most)
 {
-    int64_t n = size_now(p, number), f = divisor_up_to(n, most);
+    int64_t n = size_now(p, number), f = part_of(p, number, most);
     if (f < WARP && f < n && most >= WARP && ceil_to(n, WARP) * 4 <= n * 5 && padto(p, number, WARP)) f = divisor_up_to(size_now(p, number), most);
     return split(p, number, f, AXIS_LOCAL, false) ? f : 1;
 }
@@ -164,8 +176,8 @@ static void grid(Gpu *p)
         uint32_t n = opt_axes(p->k, axis, 64);
         more = false;
         for (uint32_t i = 0; i < n && !more; i++)
-            if (range_type(axis[i]) == AXIS_LOOP && (p->outs & range_bit(axis[i])) && uop_is_const(axis[i]->src[0]) && axis[i]->src[0]->vmax > 1)
-                more = split(p, range_number(axis[i]), axis[i]->src[0]->vmax, AXIS_GLOBAL, false);
+            if (range_type(axis[i]) == AXIS_LOOP && (p->outs & range_bit(axis[i])) && axis[i]->src[0]->vmax > 1)
+                more = try_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)i, .target = AXIS_GLOBAL, .factor = uop_is_const(axis[i]->src[0]) ? (int32_t)axis[i]->src[0]->vmax : 0 });
     }
 }
 
@@ -218,7 +230,7 @@ static void unroll_small(Gpu *p, int64_t most)
 /* Every access along the lane is a plain row, so that four neighbours are one access of 16 bytes. Constants that will be packed do not count. */
 static bool takes_vectors(const Gpu *p, int lane)
 {
-    if (p->size[lane] % 4) return false;
+    if (p->size[lane] % 4 || is_symbolic(p, lane)) return false;
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
         if (!(a->ranges >> lane & 1) || (p->contraction && a->constant && (a->ranges & p->reduces))) continue;
@@ -259,7 +271,7 @@ static void share_loop(Gpu *p, int number, bool reduce, int64_t warps, bool four
     if (n < 2 || !padto(p, number, n % (lane * warps) && ceil_to(n, lane * warps) * 8 <= n * 9 ? lane * warps : lane)) return;
     if (four) split(p, number, 4, reduce ? AXIS_UNROLL : AXIS_UPCAST, false);
     if (!split(p, number, WARP, reduce ? AXIS_WARP : AXIS_LOCAL, false)) return;
-    if (warps > 1) split(p, number, divisor_up_to(size_now(p, number), warps), reduce ? AXIS_GROUP_REDUCE : AXIS_LOCAL, false);
+    if (warps > 1) split(p, number, part_of(p, number, warps), reduce ? AXIS_GROUP_REDUCE : AXIS_LOCAL, false);
 }
 
 static bool all_rows_of(const Gpu *p, int64_t n)
@@ -297,14 +309,14 @@ static void rows(Gpu *p, int64_t more_warps)
     int reduce = best_lane(p, p->reduces), inner = best_lane(p, p->outs & ~p->rows);
     int64_t warps = warps_of_row(p, count) * more_warps > 32 ? 32 : warps_of_row(p, count) * more_warps, length = p->size[reduce];
     if (inner >= 0 && meet(p, inner, reduce)) inner = -1;
-    bool four = all_rows_of(p, length) && (inner < 0 || p->size[inner] % 4 == 0);
+    bool four = all_rows_of(p, length) && (inner < 0 || (p->size[inner] % 4 == 0 && !is_symbolic(p, inner)));
     for (uint32_t i = p->nout; i < p->naxis; i++)
         if (size_now(p, p->number[i]) == length) share_loop(p, p->number[i], true, warps, four);
     if (inner >= 0) share_loop(p, inner, false, warps, four);
     if (warps == 1)
         for (uint32_t i = p->nout, left = 4; i-- > 0 && left > 1;)
             if (p->rows >> p->number[i] & 1) {
-                int64_t f = divisor_up_to(size_now(p, p->number[i]), left);
+                int64_t f = part_of(p, p->number[i], left);
                 if (split(p, p->number[i], f, AXIS_LOCAL, false)) left /= (uint32_t)f;
             }
     grid(p);
@@ -411,7 +423,7 @@ static bool fits(const Gpu *p, const Tile *x)
 {
     int64_t lanes = lanes_of_block(p, x), threads = lanes * x->rows * x->group, m = x->m >= 0 ? p->size[x->m] : 1;
     if (x->un * x->um > 64 || (x->un > 1 && x->un * 2 > p->size[x->lane]) || x->um * x->rows > m || threads > p->t->max_block) return false;
-    if (x->rows > 1 && ceil_to(m, x->um) / x->um % x->rows) return false;
+    if (x->rows > 1 && !is_symbolic(p, x->m) && ceil_to(m, x->um) / x->um % x->rows) return false;
     return x->group == 1 || (p->reduced >= 4.0 * (double)x->group && x->un * x->um * threads * 4 <= p->t->l1_bytes / 2);
 }
 
@@ -462,7 +474,7 @@ static void reduce_loops(Gpu *p, const Tile *x)
 static void apply_tile(Gpu *p, const Tile *x)
 {
     bool inner = p->size[x->lane] % x->un == 0 && x->un == 4 && takes_vectors(p, x->lane);
-    if (x->un > 1 && padto(p, x->lane, x->un)) split(p, x->lane, x->un, AXIS_UPCAST, !inner);
+    if (x->un > 1 && padto(p, x->lane, x->un)) split(p, x->lane, x->un, AXIS_UPCAST, !inner && !is_symbolic(p, x->lane));
     if (x->m >= 0 && x->um > 1 && padto(p, x->m, x->um)) split(p, x->m, x->um, AXIS_UPCAST, false);
     reduce_loops(p, x);
     if (x->rows > 1) split(p, x->m, x->rows, AXIS_LOCAL, false);

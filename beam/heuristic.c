@@ -227,13 +227,15 @@ static void share(Plan *p, int first)
     double work = (double)p->k->flops + (double)p->k->bytes;
     if (!p->t->has_threads || work < 20000) return;
     for (uint32_t i = 0; i < n; i++) {
-        if (range_type(axis[i]) != AXIS_LOOP || !uop_is_const(axis[i]->src[0]) || axis[i]->src[0]->vmax < 2) continue;
+        if (range_type(axis[i]) != AXIS_LOOP || axis[i]->src[0]->vmax < 2) continue;
         double b = balance(axis[i]->src[0]->vmax, p->t->threads) + (range_number(axis[i]) == first ? 0.12 : 0) - 0.01 * i;
         if (b > score) score = b, best = range_number(axis[i]);
     }
     if (best < 0) return;
     move_first(p, best);
-    split(p, best, size_now(p, best), AXIS_THREAD);
+    int at = axis_at(p, best);
+    opt_axes(p->k, axis, 64);
+    try_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)at, .target = AXIS_THREAD, .factor = uop_is_const(axis[at]->src[0]) ? (int32_t)axis[at]->src[0]->vmax : 0 });
 }
 
 /* ---- contractions ---- */

@@ -182,15 +182,16 @@ static const UOp *symbolic_parts(Graph *g, const UOp *size, int64_t f)
 
 static const UOp *at_most(Graph *g, const UOp *a, const UOp *most) { return UOP(g, UOP_WHERE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, a, most), a, most); }
 
-/* Where the factor does not divide, the last part of an UPCAST begins early enough to end with the axis: it overlaps the part before, and no access needs a gate. Of an axis of
- * symbolic size, which may be shorter than the factor, the elements beyond the end are the last one again. */
+/* Factor 0 is the whole axis. Where a factor does not divide, the last part of an UPCAST or LOCAL begins early enough to end with the axis: it overlaps the part before, and no access
+ * needs a gate. Of an axis of symbolic size, which may be shorter than the factor, the elements beyond the end are the last one again. */
 static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n)
 {
     const UOp *r = axis[o->axis];
-    int64_t size = r->src[0]->vmax, f = o->factor;
+    bool fixed = uop_is_const(r->src[0]), whole = !o->factor || (fixed && o->factor == r->src[0]->vmax);
+    int64_t size = r->src[0]->vmax, f = whole ? size : o->factor;
     int number = free_number(k);
-    bool fixed = uop_is_const(r->src[0]), overlap = f >= 1 && f < size && (size % f || !fixed) && o->target == AXIS_UPCAST && !o->top && range_type(r) == AXIS_LOOP && is_pure(k);
-    if (!fixed && !overlap) return fail(TG_USAGE, "optops: axis %d has a symbolic size", o->axis);
+    bool overlap = !whole && f < size && (size % f || !fixed) && (o->target == AXIS_UPCAST || o->target == AXIS_LOCAL) && !o->top && range_type(r) == AXIS_LOOP && is_pure(k);
+    if (!fixed && !overlap && !(whole && (o->target == AXIS_GLOBAL || o->target == AXIS_THREAD))) return fail(TG_USAGE, "optops: axis %d has a symbolic size", o->axis);
     if (f < 1 || (size % f && !overlap)) return fail(TG_USAGE, "optops: %lld does not divide axis %d of size %lld", (long long)f, o->axis, (long long)size);
     if (!strchr(target_rule[o->target].from, axis_letter[range_type(r)])) return fail(TG_USAGE, "optops: axis %d of type %c cannot become %s", o->axis, axis_letter[range_type(r)], target_name[o->target]);
     if (f > target_rule[o->target].most) return fail(TG_USAGE, "optops: %s of %lld; at most %d", target_name[o->target], (long long)f, target_rule[o->target].most);
@@ -200,8 +201,8 @@ static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_
             if (range_type(axis[i]) == AXIS_THREAD) return fail(TG_USAGE, "optops: a second THREAD axis");
     Graph *g = k->g;
     Change c = { .old = r };
-    const UOp *mine = uop_range(g, f == size && fixed ? range_number(r) : number, uop_index(g, f), (AxisType)o->target);
-    if (f == size && fixed) {
+    const UOp *mine = uop_range(g, whole ? range_number(r) : number, whole ? r->src[0] : uop_index(g, f), (AxisType)o->target);
+    if (whole) {
         c.value = c.list[0] = mine;
         c.n = 1;
     } else {

@@ -157,7 +157,7 @@ static int32_t random_factor(Random *r, int64_t n)
 {
     int32_t f = (int32_t)(2 + random_below(r, 15));
     for (int i = 0; i < 20 && n % f && random_below(r, 12); i++) f = (int32_t)(2 + random_below(r, n > 16 ? 16 : (uint32_t)n));
-    return random_below(r, 6) ? f : (int32_t)n;
+    return random_below(r, 6) ? f : random_below(r, 2) ? (int32_t)n : 0;
 }
 
 static uint8_t random_target(Random *r, AxisType from, bool gpu)
