@@ -38,6 +38,18 @@ Kernel *kernel_clone(const Kernel *k)
     return c;
 }
 
+int64_t kernel_param_bytes(const Kernel *k, uint32_t slot)
+{
+    const UOp *b = k->param[slot].buffer;
+    int64_t most = b ? uop_numel(b) * dtype_size((DType)b->dtype) : 0;
+    for (uint32_t i = 0; i < k->linear->nsrc; i++) {
+        const UOp *u = k->linear->src[i];
+        int64_t bytes = u->op == UOP_PARAM && u->arg.i == slot ? uop_numel(u) * dtype_size((DType)u->dtype) : 0;
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
 static double trips(const UOp *const *range, uint64_t open)
 {
     double n = 1;

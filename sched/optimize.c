@@ -20,6 +20,9 @@ static const struct { const char *from; int place; int32_t most; } target_rule[A
 #undef TARGET
 };
 
+const char *opt_kind_name(OptKind k) { return opt_name[k]; }
+const char *opt_target_name(AxisType t) { return target_name[t]; }
+
 void opt_print(Text *out, const OptList *l)
 {
     for (uint32_t i = 0; i < l->count; i++) {

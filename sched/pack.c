@@ -10,7 +10,7 @@
 
 typedef struct { Arena *arena; const UOp **order, **user; uint32_t n; uint8_t *uses, *constant; } Uses;
 
-/* Users, and what depends on nothing but constants and ranges. */
+/* Users, and what depends on nothing but constants and ranges. A constant that is packed is none: the kernel of another copy would read it unpacked. */
 static void look(Uses *s, Kernel *k)
 {
     s->arena = arena_new();
@@ -20,7 +20,7 @@ static void look(Uses *s, Kernel *k)
     s->constant = NEW_N(s->arena, uint8_t, k->root->id + 1);
     for (uint32_t i = 0; i < s->n; i++) {
         const UOp *u = s->order[i];
-        bool c = u->op != UOP_PARAM || k->param[u->arg.i].constant;
+        bool c = u->op != UOP_PARAM || (k->param[u->arg.i].constant && !k->pack[u->arg.i].value);
         c &= u->op != UOP_DEFINE_VAR && u->op != UOP_REDUCE && u->op != UOP_BUFFER && u->op != UOP_STORE && u->op != UOP_SPECIAL;
         for (uint32_t j = 0; j < u->nsrc; j++) {
             uint32_t id = u->src[j]->id;
@@ -117,7 +117,7 @@ static TgStatus pack(Kernel *k, uint32_t slot, const Uses *s)
     Graph *g = k->g;
     const UOp *load = only_load(s, slot), *at = NULL, *product, *factor, *from[2], *to[2];
     if (!load) return fail(TG_USAGE, "optops: PACK: parameter %u is not read in one way", slot);
-    if (!s->constant[load->id]) return fail(TG_USAGE, "optops: PACK: where parameter %u is read depends on data", slot);
+    if (!s->constant[load->id]) return fail(TG_USAGE, "optops: PACK: where parameter %u is read depends on data or on what is packed", slot);
     const UOp *e = grow(s, load), *scaled = scaled_sum(s, e, &product, &factor), *value = scaled ? UOP(g, UOP_MUL, DT_VOID, NO_ARG, e, factor) : e;
     if (reads_copy(k, value)) return fail(TG_USAGE, "optops: PACK: parameter %u is read where a packed one says", slot);
     int64_t numel = pack_index(k, e, load, &at);

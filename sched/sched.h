@@ -48,11 +48,14 @@ TgStatus opt_pack(Kernel *k, uint32_t slot);                            /* pack.
 Kernel *pack_kernel(const Kernel *k, uint32_t slot);                    /* fills the packed copy, its PARAM(0) */
 void opt_print(Text *out, const OptList *l);                            /* "SPLIT 1 32 UPCAST; PACK 2; .." */
 TgStatus opt_parse(OptList *out, const char *text);
+const char *opt_kind_name(OptKind k);
+const char *opt_target_name(AxisType t);
 Kernel *kernel_clone(const Kernel *k);                                  /* a scratch copy with its own Graph */
 Kernel *kernel_shared(Kernel *k);                                       /* the same graph and code, params of its own */
 void kernel_free(Kernel *k);
 void kernel_loops(Kernel *k);                                           /* loops.c: merges, orders and splits the ranges of form 2 */
 void kernel_count(Kernel *k);                                           /* sets flops and bytes */
+int64_t kernel_param_bytes(const Kernel *k, uint32_t slot);             /* of a linear kernel's parameter: what the code counts on, or more where the buffer has more */
 void kernel_vars(Kernel *k);                                            /* sets var and nvar from the DEFINE_VARs of root */
 void kernel_key(Kernel *k);                                             /* sets key from the structure of root */
 void kernel_name(Kernel *k);                                            /* sets name from loops and key */

@@ -379,25 +379,12 @@ static void timing_rounds(void *user, int thread, int threads)
     }
 }
 
-static size_t param_bytes(const Kernel *k, uint32_t slot)
-{
-    const UOp *b = k->param[slot].buffer;
-    size_t bytes = b ? (size_t)(uop_numel(b) * dtype_size((DType)b->dtype)) : 0;
-    for (uint32_t i = 0; i < k->linear->nsrc; i++) {
-        const UOp *u = k->linear->src[i];
-        if (u->op != UOP_PARAM || u->arg.i != (int64_t)slot) continue;
-        size_t n = (size_t)(uop_numel(u) * dtype_size((DType)u->dtype));
-        if (n > bytes) bytes = n;
-    }
-    return bytes;
-}
-
 typedef void Fill(void *user, uint32_t slot, void *ptr, size_t bytes);
 
 static TgStatus timing_memory(Timing *t, const Kernel *k, Fill *fill, void *user)
 {
     for (uint32_t i = 0; i < k->nparam; i++) {
-        size_t n = param_bytes(k, i);
+        size_t n = (size_t)kernel_param_bytes(k, i);
         if (!(t->args[i] = pages_new((int64_t)n + 64))) return fail(TG_LIMIT, "no memory to time kernel %s", k->name);
         if (fill) fill(user, i, t->args[i], n);
     }
@@ -409,10 +396,10 @@ static TgStatus timing_memory(Timing *t, const Kernel *k, Fill *fill, void *user
 /* What the kernel writes, from fresh inputs: timing may have run it on its own results. */
 static void timing_results(Timing *t, const Kernel *k, Fill *fill, void *user, void *const *out)
 {
-    for (uint32_t i = 0; i < k->nparam && fill; i++) fill(user, i, t->args[i], param_bytes(k, i));
+    for (uint32_t i = 0; i < k->nparam && fill; i++) fill(user, i, t->args[i], (size_t)kernel_param_bytes(k, i));
     timing_part(t, 0, 1);
     for (uint32_t i = 0; i < k->nparam; i++)
-        if (k->param[i].written && out[i]) memcpy(out[i], t->args[i], param_bytes(k, i));
+        if (k->param[i].written && out[i]) memcpy(out[i], t->args[i], (size_t)kernel_param_bytes(k, i));
 }
 
 static TgStatus cpu_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k, Fill *fill, void *user, int runs, double limit_s, void *const *out)
@@ -425,7 +412,7 @@ static TgStatus cpu_time(double *seconds, Device *d, Code *c, uint32_t i, const 
     if (!s && worth_sharing(d, k, t.count)) team_run(d->team, timing_rounds, &t);
     else if (!s) timing_rounds(&t, 0, 1);
     if (!s && out) timing_results(&t, k, fill, user, out);
-    for (uint32_t p = 0; p < k->nparam; p++) pages_free(args[p], (int64_t)param_bytes(k, p) + 64);
+    for (uint32_t p = 0; p < k->nparam; p++) pages_free(args[p], kernel_param_bytes(k, p) + 64);
     pages_free(t.scratch, t.scratch_bytes * d->machine.count);
     *seconds = t.best_s;
     return s;

@@ -44,7 +44,7 @@ static bool cuda_op(Text *out, const UOp *u, const char *const *o)
 {
     DType t = (DType)u->dtype;
     if (u->op == UOP_CONST && dtype_is_float(t)) return float_const(out, u), true;
-    if (u->op == UOP_BITCAST) return text_add(out, "tg_bits<%s>(%s)", type_name(t), o[0]), true;
+    if (u->op == UOP_BITCAST) return text_add(out, "tg_bits<%s>((%s)(%s))", type_name(t), type_name((DType)u->src[0]->dtype), o[0]), true;     /* C++ computes in a wider type */
     if (u->op == UOP_MULACC && (t == DT_F32 || t == DT_F64)) return text_add(out, t == DT_F32 ? "fmaf(%s, %s, %s)" : "fma(%s, %s, %s)", o[0], o[1], o[2]), true;
     return is_narrow_float(t) && narrow_op(out, u, o);
 }
@@ -125,7 +125,7 @@ static void shuffle_line(CRender *r, const UOp *u)
     const char *name = cr_name(r, u);
     for (uint32_t l = 0; l < lanes; l++) {
         const char *out = lanes > 1 ? cr_text(r, "%s_%u", name, l) : name;
-        if (is_narrow_float((DType)u->dtype)) cr_line(r, "const %s %s = tg_bits<%s>((unsigned short)__shfl_xor_sync(%s, (unsigned)tg_bits<unsigned short>(%s), %ld));", t, out, t, mask, value[l], (long)u->arg.i);
+        if (is_narrow_float((DType)u->dtype)) cr_line(r, "const %s %s = tg_bits<%s>((unsigned short)__shfl_xor_sync(%s, (unsigned)tg_bits<unsigned short>((%s)(%s)), %ld));", t, out, t, mask, t, value[l], (long)u->arg.i);
         else if (dtype_info[u->dtype].bits < 32) cr_line(r, "const %s %s = (%s)__shfl_xor_sync(%s, (int)%s, %ld);", t, out, t, mask, value[l], (long)u->arg.i);
         else cr_line(r, "const %s %s = __shfl_xor_sync(%s, %s, %ld);", t, out, mask, value[l], (long)u->arg.i);
     }

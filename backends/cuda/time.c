@@ -14,8 +14,7 @@ static TgStatus fill_params(Bench *b, void (*fill)(void *user, uint32_t slot, vo
     b->at = NEW_N(b->arena, CuPtr, b->k->nparam);
     b->bytes = NEW_N(b->arena, int64_t, b->k->nparam);
     for (uint32_t i = 0; i < b->k->nparam; i++) {
-        const UOp *u = b->k->param[i].buffer;
-        b->bytes[i] = uop_numel(u) * dtype_size(u->dtype);
+        b->bytes[i] = kernel_param_bytes(b->k, i);
         b->at[i] = (CuPtr)b->total;
         b->total += (b->bytes[i] + 255) / 256 * 256 + 256;
         largest = b->bytes[i] > largest ? b->bytes[i] : largest;

@@ -163,38 +163,66 @@ static int32_t random_factor(Random *r, int64_t n)
 static uint8_t random_target(Random *r, AxisType from, bool gpu)
 {
     static const uint8_t cpu_loop[] = { AXIS_THREAD, AXIS_LOOP, AXIS_UPCAST, AXIS_UPCAST }, cpu_sum[] = { AXIS_REDUCE, AXIS_UNROLL, AXIS_UNROLL, AXIS_UNROLL };
-    static const uint8_t gpu_loop[] = { AXIS_GLOBAL, AXIS_LOCAL, AXIS_WARP, AXIS_UPCAST }, gpu_sum[] = { AXIS_REDUCE, AXIS_UNROLL, AXIS_GROUP_REDUCE, AXIS_WARP };
-    bool sum = from == AXIS_REDUCE;
-    return (gpu ? sum ? gpu_sum : gpu_loop : sum ? cpu_sum : cpu_loop)[random_below(r, 4)];
+    static const uint8_t gpu_loop[] = { AXIS_GLOBAL, AXIS_LOCAL, AXIS_WARP, AXIS_UPCAST, AXIS_LOOP }, gpu_sum[] = { AXIS_REDUCE, AXIS_UNROLL, AXIS_GROUP_REDUCE, AXIS_WARP };
+    if (from == AXIS_REDUCE) return (gpu ? gpu_sum : cpu_sum)[random_below(r, 4)];
+    return gpu ? gpu_loop[random_below(r, 5)] : cpu_loop[random_below(r, 4)];
 }
 
+/* Half of them are SPLITs, the rest any kind; the last axis, which is that of a reduce where there is one, more often than others. A reduce just split is often nested. */
 static OptOp random_op(const Kernel *k, Random *r, const UOp *const *axis, uint32_t n, bool gpu)
 {
-    OptOp o = { .kind = OPT_SPLIT, .axis = (int8_t)random_below(r, n), .top = random_below(r, 4) == 0 };
+    const OptOp *last = k->opts.count ? &k->opts.op[k->opts.count - 1] : NULL;
+    if (last && last->kind == OPT_SPLIT && last->target == AXIS_REDUCE && random_below(r, 2)) return (OptOp){ .kind = OPT_NEST, .axis = (int8_t)(last->axis + 1) };
+    OptOp o = { .kind = OPT_SPLIT, .axis = (int8_t)(random_below(r, 3) ? random_below(r, n) : n - 1), .top = random_below(r, 4) == 0 };
     const UOp *at = axis[o.axis];
     o.factor = random_factor(r, at->src[0]->vmax);
     o.target = random_target(r, range_type(at), gpu);
     if (o.target == AXIS_THREAD) o.axis = 0, o.top = true;
-    switch (random_below(r, 12)) {
-    case 0: o.kind = OPT_PADTO; break;
-    case 1: o.kind = OPT_SWAP, o.factor = (int32_t)random_below(r, n); break;
-    case 2: o.kind = OPT_PACK, o.axis = (int8_t)random_below(r, k->nparam); break;
-    default: break;
-    }
+    if (random_below(r, 2)) return o;
+    o.kind = (uint8_t)random_below(r, OPT_COUNT);
+    if (o.kind == OPT_SWAP) o.factor = (int32_t)random_below(r, n);
+    if (o.kind == OPT_PACK || o.kind == OPT_STAGE) o.axis = (int8_t)random_below(r, k->nparam);
     return o;
 }
 
-unsigned random_opts(Kernel *k, Random *r, uint32_t tries, const Target *target)
+static struct { unsigned kind[OPT_COUNT], target[AXIS_COUNT]; } applied[2];      /* on CPUs, on GPUs */
+
+unsigned random_opts(Kernel *k, Random *r, uint32_t most, const Target *target)
 {
     unsigned legal = 0;
-    for (uint32_t i = 0; i < tries; i++) {
+    for (uint32_t i = 0; i < 3 * most && legal < most; i++) {
         const UOp *axis[64];
         uint32_t n = opt_axes(k, axis, 64);
         if (!n) break;
         OptOp o = random_op(k, r, axis, n, target->has_locals);
-        legal += opt_apply(k, &o, target) == TG_OK;
+        if (opt_apply(k, &o, target) != TG_OK) continue;
+        legal++;
+        applied[target->has_locals].kind[o.kind]++;
+        if (o.kind == OPT_SPLIT) applied[target->has_locals].target[o.target]++;
     }
     return legal;
+}
+
+static bool kind_is_for(OptKind k, const Target *t) { return k == OPT_NOLOCALS ? t->has_locals : k != OPT_TC && k != OPT_STAGE; }
+
+static bool target_is_for(AxisType a, const Target *t)
+{
+    return a == AXIS_THREAD ? t->has_threads : a == AXIS_GLOBAL || a == AXIS_LOCAL || a == AXIS_WARP || a == AXIS_GROUP_REDUCE ? t->has_locals : true;
+}
+
+bool random_opts_complete(const Target *t)
+{
+    unsigned *kind = applied[t->has_locals].kind, *target = applied[t->has_locals].target, missing = 0;
+    Text line = { 0 };
+    for (int i = 0; i < OPT_COUNT; i++)
+        if (kind_is_for((OptKind)i, t)) missing += !kind[i], text_add(&line, " %s %u", opt_kind_name((OptKind)i), kind[i]);
+    text_add(&line, "; to");
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (target_is_for((AxisType)i, t)) missing += !target[i], text_add(&line, " %s %u", opt_target_name((AxisType)i), target[i]);
+    print_message("%s:%s\n", t->kind, line.s);
+    text_free(&line);
+    memset(&applied[t->has_locals], 0, sizeof *applied);
+    return !missing;
 }
 
 bool fill_packs(Memory *m, Kernel *k, RefMem *pack, const Place *at)
