@@ -20,7 +20,7 @@ typedef struct {
     Access access[ACCESSES];
     uint32_t naccess, naxis, nout;
     int number[64];                 /* of the axes as they came: outputs, then reduces */
-    int64_t size[64];               /* by range number; of a symbolic loop the largest, of a symbolic reduce 0: it is not split */
+    int64_t size[64];               /* by range number; of a symbolic axis the largest */
     uint64_t symbolic;
     uint64_t outs, reduces, rows;   /* rows: outputs on which every reduce depends */
     double elements, reduced;       /* of the output; of one of them */
@@ -73,7 +73,7 @@ static void look_axes(Gpu *p, const UOp *const *axis)
         int n = p->number[i] = range_number(axis[i]);
         bool out = range_type(axis[i]) == AXIS_LOOP;
         p->symbolic |= uop_is_const(axis[i]->src[0]) ? 0 : range_bit(axis[i]);
-        p->size[n] = out || uop_is_const(axis[i]->src[0]) ? axis[i]->src[0]->vmax : 0;
+        p->size[n] = axis[i]->src[0]->vmax;
         if (out) p->outs |= range_bit(axis[i]), p->nout++, p->elements *= (double)axis[i]->src[0]->vmax;
         else p->reduces |= range_bit(axis[i]);
     }
@@ -117,8 +117,7 @@ static int64_t size_now(const Gpu *p, int number)
     int at = axis_at(p, number);
     if (at < 0) return 1;
     opt_axes(p->k, axis, 64);
-    bool loop = range_type(axis[at]) == AXIS_LOOP, reduce = range_type(axis[at]) == AXIS_REDUCE && uop_is_const(axis[at]->src[0]);
-    return loop || reduce ? axis[at]->src[0]->vmax : 1;
+    return range_type(axis[at]) == AXIS_LOOP || range_type(axis[at]) == AXIS_REDUCE ? axis[at]->src[0]->vmax : 1;
 }
 
 static bool try_op(Gpu *p, OptOp op)
@@ -309,7 +308,7 @@ static void rows(Gpu *p, int64_t more_warps)
     int reduce = best_lane(p, p->reduces), inner = best_lane(p, p->outs & ~p->rows);
     int64_t warps = warps_of_row(p, count) * more_warps > 32 ? 32 : warps_of_row(p, count) * more_warps, length = p->size[reduce];
     if (inner >= 0 && meet(p, inner, reduce)) inner = -1;
-    bool four = all_rows_of(p, length) && (inner < 0 || (p->size[inner] % 4 == 0 && !is_symbolic(p, inner)));
+    bool four = all_rows_of(p, length) && !is_symbolic(p, reduce) && (inner < 0 || (p->size[inner] % 4 == 0 && !is_symbolic(p, inner)));
     for (uint32_t i = p->nout; i < p->naxis; i++)
         if (size_now(p, p->number[i]) == length) share_loop(p, p->number[i], true, warps, four);
     if (inner >= 0) share_loop(p, inner, false, warps, four);
@@ -462,11 +461,11 @@ static void reduce_loops(Gpu *p, const Tile *x)
         if (longest < 0 || p->size[p->number[i]] > p->size[longest]) longest = p->number[i];
     int64_t budget = unroll_of(x);
     if (x->group > 1 && longest >= 0) {
-        int64_t n = size_now(p, longest), f = n % (4 * x->group) == 0 ? x->group : divisor_up_to(n, x->group);
+        int64_t n = size_now(p, longest), f = n % (4 * x->group) == 0 ? x->group : part_of(p, longest, x->group);
         if (f * 2 > x->group || padto(p, longest, f = x->group)) split(p, longest, f, AXIS_GROUP_REDUCE, true);
     }
     for (uint32_t i = p->naxis; i-- > p->nout && budget > 1;) {
-        int64_t f = divisor_up_to(size_now(p, p->number[i]), budget);
+        int64_t f = part_of(p, p->number[i], budget);
         if (split(p, p->number[i], f, AXIS_UNROLL, false)) budget /= f;
     }
 }

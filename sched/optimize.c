@@ -186,7 +186,7 @@ static const UOp *symbolic_parts(Graph *g, const UOp *size, int64_t f)
 static const UOp *at_most(Graph *g, const UOp *a, const UOp *most) { return UOP(g, UOP_WHERE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, a, most), a, most); }
 
 /* Factor 0 is the whole axis. Where a factor does not divide, the last part of an UPCAST or LOCAL begins early enough to end with the axis: it overlaps the part before, and no access
- * needs a gate. Of an axis of symbolic size, which may be shorter than the factor, the elements beyond the end are the last one again. */
+ * needs a gate. Of an axis of symbolic size, which may be shorter than the factor, the elements beyond the end are the last one again; in a reduce they are the identity. */
 static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n)
 {
     const UOp *r = axis[o->axis];
@@ -194,8 +194,9 @@ static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_
     int64_t size = r->src[0]->vmax, f = whole ? size : o->factor;
     int number = free_number(k);
     bool overlap = !whole && f < size && (size % f || !fixed) && (o->target == AXIS_UPCAST || o->target == AXIS_LOCAL) && !o->top && range_type(r) == AXIS_LOOP && is_pure(k);
-    if (!fixed && !overlap && !(whole && (o->target == AXIS_GLOBAL || o->target == AXIS_THREAD))) return fail(TG_USAGE, "optops: axis %d has a symbolic size", o->axis);
-    if (f < 1 || (size % f && !overlap)) return fail(TG_USAGE, "optops: %lld does not divide axis %d of size %lld", (long long)f, o->axis, (long long)size);
+    bool gated = !fixed && !whole && f < size && range_type(r) == AXIS_REDUCE;
+    if (!fixed && !overlap && !gated && !(whole && (o->target == AXIS_GLOBAL || o->target == AXIS_THREAD))) return fail(TG_USAGE, "optops: axis %d has a symbolic size", o->axis);
+    if (f < 1 || (size % f && !overlap && !gated)) return fail(TG_USAGE, "optops: %lld does not divide axis %d of size %lld", (long long)f, o->axis, (long long)size);
     if (!strchr(target_rule[o->target].from, axis_letter[range_type(r)])) return fail(TG_USAGE, "optops: axis %d of type %c cannot become %s", o->axis, axis_letter[range_type(r)], target_name[o->target]);
     if (f > target_rule[o->target].most) return fail(TG_USAGE, "optops: %s of %lld; at most %d", target_name[o->target], (long long)f, target_rule[o->target].most);
     if (number == 64) return fail(TG_USAGE, "optops: more than 64 ranges");
@@ -214,7 +215,8 @@ static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_
         const UOp *start = index_math(g, UOP_MUL, outer, inner->src[0]), *last = uop_index(g, size - f);
         if (overlap && fixed) start = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, start, last), start, last);
         c.value = index_math(g, UOP_ADD, start, inner);
-        if (!fixed) c.value = at_most(g, c.value, index_math(g, UOP_ADD, r->src[0], uop_index(g, -1)));
+        if (gated) c.gate = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, c.value, r->src[0]);
+        else if (!fixed) c.value = at_most(g, c.value, index_math(g, UOP_ADD, r->src[0], uop_index(g, -1)));
         c.list[0] = outer;
         c.list[1] = inner;
         c.n = 2;
