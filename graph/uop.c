@@ -18,7 +18,7 @@ const DTypeInfo dtype_info[DT_COUNT] = {
 enum { TYPE_ARG, TYPE_SRC0, TYPE_SRC1, TYPE_SRC2, TYPE_BOOL, TYPE_INDEX, TYPE_VOID };
 enum { SHAPE_NONE, SHAPE_SRC0, SHAPE_SRC2, SHAPE_SIZES0, SHAPE_SIZES1, SHAPE_SIZES2, SHAPE_SIZE0, SHAPE_BYTES, SHAPE_PERMUTE, SHAPE_INDEX, SHAPE_STACK, SHAPE_REDUCE,
        SHAPE_GETTUPLE, SHAPE_BROADCAST, SHAPE_CAT };
-enum { MM_FULL, MM_VALUE, MM_SRC0, MM_SRC1, MM_HULL0, MM_HULL, MM_BOUND, MM_BOUNDS, MM_CAST, MM_ADD, MM_MUL, MM_MAX, MM_MOD, MM_IDIV, MM_CMPLT, MM_CMPNE, MM_OR, MM_AND, MM_XOR, MM_WHERE };
+enum { MM_FULL, MM_VALUE, MM_SRC0, MM_SRC1, MM_HULL0, MM_HULL, MM_BOUND, MM_BOUNDS, MM_CAST, MM_ADD, MM_MUL, MM_MAX, MM_MOD, MM_IDIV, MM_CMPLT, MM_CMPNE, MM_OR, MM_AND, MM_XOR, MM_SHR, MM_WHERE };
 #define VAR 1
 #define ALU FLAG_ALU
 #define COMM FLAG_COMM
@@ -353,6 +353,7 @@ static Bounds alu_bounds(int rule, DType t, const UOp *const *src)
         if (dtype_info[t].kind != KIND_SINT) return all;
         if (a.lo == -1 && a.hi == -1) return (Bounds){ ~b.hi, ~b.lo };
         return b.lo == -1 && b.hi == -1 ? (Bounds){ ~a.hi, ~a.lo } : all;
+    case MM_SHR: return b.lo == b.hi && b.lo >= 0 && b.lo < 63 && t != DT_U64 ? (Bounds){ a.lo >> b.lo, a.hi >> b.lo } : all;
     case MM_WHERE: return (Bounds){ min64(b.lo, src[2]->vmin), max64(b.hi, src[2]->vmax) };
     default: return all;
     }

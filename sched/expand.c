@@ -64,10 +64,22 @@ static int64_t lane_stride(Expand *x, const UOp *index, const UOp *range)
     return step;
 }
 
-static bool fits_vector(const UOp *r, const Target *t)
+/* Elements below four bytes count as four: they are computed so. A GPU only moves them together. */
+static int64_t lane_bytes(const UOp *r, const UOp *const *order, uint32_t n, const Target *t)
+{
+    int64_t most = 1;
+    for (uint32_t i = 0; i < n && t->max_block; i++) {
+        const UOp *u = order[i];
+        bool access = (u->op == UOP_STORE || u->op == UOP_LOAD) && (u->src[0]->ranges & range_bit(r));
+        if (access && dtype_size((DType)u->src[0]->dtype) > most) most = dtype_size((DType)u->src[0]->dtype);
+    }
+    return t->max_block ? most : 4;
+}
+
+static bool fits_vector(const UOp *r, const UOp *const *order, uint32_t count, const Target *t)
 {
     int64_t n = r->src[0]->vmax;
-    return n >= 2 && n <= t->vector_bytes / 4 && !(n & (n - 1));
+    return n >= 2 && n <= t->vector_bytes / lane_bytes(r, order, count, t) && !(n & (n - 1));
 }
 
 /* An access inside a reduce loop runs many times for a store outside of it. */
@@ -104,7 +116,7 @@ static void choose_lanes(Expand *x, const UOp *const *order, uint32_t n, const T
     for (uint32_t i = 0; i < n; i++)
         if (order[i]->op == UOP_RANGE && (range_type(order[i]) == AXIS_REDUCE || range_type(order[i]) == AXIS_UNROLL)) reduces |= range_bit(order[i]);
     for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_RANGE && expands(order[i]) && fits_vector(order[i], t) && !(t->max_block && range_type(order[i]) == AXIS_UNROLL))
+        if (order[i]->op == UOP_RANGE && expands(order[i]) && fits_vector(order[i], order, n, t) && !(t->max_block && range_type(order[i]) == AXIS_UNROLL))
             score[range_number(order[i])] = lane_score(x, order[i], order, n, reduces);        /* a GPU's lanes are scalars: a reduce in lanes only has more sums */
     for (;;) {
         int best = -1;

@@ -6,7 +6,7 @@
  *   - a staged LOCAL buffer: private to each value of the thread ranges around its loops; a BARRIER after it is written, and inside a loop one before it is written again;
  *   - a STORE that does not depend on a range that others use: a gate, so that one thread (or workgroup) does it.
  * Threads are one line: slot k has extent e and stride s, its index is tid / s % e. The slot of a WARP range has stride 1. Ranges share a slot when nothing depends on both
- * and their extents agree: the loops over a row in softmax are one slot. Workgroups are up to three axes, or one line when those do not do.
+ * and their extents agree: the loops over a row in softmax are one slot. A LOCAL range that meets no other and is as long as the line is the line: the copy of a tile. Workgroups are up to three axes, or one line when those do not do.
  * Must hold: every thread meets every BARRIER and SHUFFLE; so nothing here is under an IF, gates are on stores only.
  */
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum { MAX_SLOTS = 16, GRID_YZ = 65535, LINE = 32 };
 
-typedef struct { uint64_t ranges; const UOp *bound, *index; int64_t extent, stride; bool warp; } Slot;
+typedef struct { uint64_t ranges; const UOp *bound, *index; int64_t extent, stride; bool warp, line; } Slot;      /* line: all threads, whatever the other slots make of them */
 typedef struct { Slot slot[MAX_SLOTS]; uint32_t count; } Slots;
 
 typedef struct {
@@ -101,6 +101,29 @@ static int64_t nearest(const Dims *d, const UOp *range)
     return best;
 }
 
+static int64_t threads_of(const Slots *s)
+{
+    int64_t n = 1;
+    for (uint32_t k = 0; k < s->count; k++) n *= s->slot[k].line ? 1 : s->slot[k].extent;
+    return n;
+}
+
+/* A LOCAL range that meets no other thread range: the copy of a tile, for which only the number of threads counts. */
+static bool stands_alone(const Dims *d, const UOp *r)
+{
+    uint64_t others = range_type(r) == AXIS_LOCAL ? together(d, r) : UINT64_MAX;
+    for (uint32_t i = 0; i < d->count && others != UINT64_MAX; i++)
+        if (d->order[i]->op == UOP_RANGE && is_thread_axis(range_type(d->order[i])) && (others & range_bit(d->order[i]))) return false;
+    return others != UINT64_MAX;
+}
+
+static TgStatus add_alone(Dims *d, const UOp *r, int64_t line)
+{
+    if (line == 1 || r->src[0]->vmax != line || d->thread.count == MAX_SLOTS) return add_range(d, &d->thread, r);
+    d->thread.slot[d->thread.count++] = (Slot){ .ranges = range_bit(r), .bound = r->src[0], .extent = line, .stride = 1, .line = true };
+    return TG_OK;
+}
+
 /* Ranges whose neighbours are near in memory first: they get neighbouring threads. Among equals the last range. */
 static TgStatus find_slots(Dims *d)
 {
@@ -117,7 +140,11 @@ static TgStatus find_slots(Dims *d)
         range[at] = r;
         near[at] = key;
     }
-    for (uint32_t k = 0; k < n; k++) TRY(add_range(d, is_group_axis(range_type(range[k])) ? &d->group : &d->thread, range[k]));
+    for (uint32_t k = 0; k < n; k++)
+        if (!stands_alone(d, range[k])) TRY(add_range(d, is_group_axis(range_type(range[k])) ? &d->group : &d->thread, range[k]));
+    int64_t line = threads_of(&d->thread);
+    for (uint32_t k = 0; k < n; k++)
+        if (stands_alone(d, range[k])) TRY(add_alone(d, range[k], line));
     return TG_OK;
 }
 
@@ -144,14 +171,17 @@ static TgStatus place_threads(Dims *d)
         if (++warps > 1) return fail(TG_UNSUPPORTED, "kernel %s: two WARP axes", d->k->name);
     }
     d->threads = 1;
+    uint32_t count = 0;
     for (uint32_t k = 0; k < s->count; k++) {
+        if (s->slot[k].line) continue;
         s->slot[k].stride = d->threads;
         d->threads *= s->slot[k].extent;
+        count = k + 1;
     }
     if (d->threads > (d->t->max_block ? d->t->max_block : 1)) return fail(TG_UNSUPPORTED, "kernel %s: %lld threads in a workgroup", d->k->name, (long long)d->threads);
     const UOp *tid = special(d->g, "lidx0", uop_index(d->g, d->threads));
     for (uint32_t k = 0; k < s->count; k++)
-        s->slot[k].index = part_of_line(d->g, tid, uop_index(d->g, s->slot[k].stride), s->slot[k].bound, k + 1 == s->count);
+        s->slot[k].index = s->slot[k].line ? tid : part_of_line(d->g, tid, uop_index(d->g, s->slot[k].stride), s->slot[k].bound, k + 1 == count);
     d->k->block[0] = uop_index(d->g, d->threads);
     d->k->block[1] = d->k->block[2] = NULL;
     return TG_OK;
@@ -349,7 +379,7 @@ static void find_copies(Dims *d, const UOp *store)
 {
     const UOp *b = memory_under(store->src[0]);
     if (!is_local_buffer(b)) return;
-    uint64_t missing = store->ranges | d->cover[store->id];
+    uint64_t missing = store->ranges & ~d->cover[store->id];       /* the loops that fill it fill one copy */
     for (uint32_t k = 1; k < store->src[0]->nsrc; k++) missing &= ~store->src[0]->src[k]->ranges;
     for (uint32_t k = 0; k < d->thread.count; k++) {
         const Slot *s = &d->thread.slot[k];
@@ -363,10 +393,11 @@ static void find_copies(Dims *d, const UOp *store)
 static const UOp *gate_of(Dims *d, const UOp *store)
 {
     const UOp *gate = store->nsrc > 2 ? d->map[store->src[2]->id] : NULL;
-    bool local = is_local_buffer(memory_under(store->src[0]));
+    bool local = is_local_buffer(memory_under(store->src[0])), line = false;
+    for (uint32_t k = 0; k < d->thread.count; k++) line |= d->thread.slot[k].line && (d->thread.slot[k].ranges & (d->cover[store->id] | store->ranges));
     for (uint32_t k = 0; k < d->thread.count + d->group.count; k++) {
         const Slot *s = k < d->thread.count ? &d->thread.slot[k] : &d->group.slot[k - d->thread.count];
-        if ((s->ranges & (d->cover[store->id] | store->ranges)) || s->extent == 1 || (local && k >= d->thread.count)) continue;
+        if ((s->ranges & (d->cover[store->id] | store->ranges)) || s->extent == 1 || s->line || (line && k < d->thread.count) || (local && k >= d->thread.count)) continue;
         const UOp *first = UOP(d->g, UOP_CMPLT, DT_VOID, NO_ARG, s->index, uop_index(d->g, 1));
         gate = gate ? UOP(d->g, UOP_AND, DT_VOID, NO_ARG, gate, first) : first;
     }

@@ -29,7 +29,7 @@ enum { KERNEL_PARAMS = 64, KERNEL_VARS = 256 };           /* a join of a hundred
 
 /* One OptOp: a row of a list that prints as "SPLIT 2 16 UPCAST", parses and replays. Axis numbers count the kernel's ranges as `opt_axes` lists them. */
 typedef enum { OPT_SPLIT, OPT_PADTO, OPT_SWAP, OPT_NOLOCALS, OPT_TC, OPT_PACK, OPT_STAGE, OPT_NEST, OPT_COUNT } OptKind;
-typedef struct { uint8_t kind; int8_t axis; uint8_t target; bool top; int32_t factor; } OptOp;    /* SWAP: factor is the other axis; PACK, STAGE: axis is the param; NEST: axis and the reduce axes inside of it sum apart */
+typedef struct { uint8_t kind; int8_t axis; uint8_t target; bool top; int32_t factor; } OptOp;    /* SWAP: factor is the other axis; PACK, STAGE: axis is the param; STAGE: factor is the axis of its rounds, target its depth; NEST: axis and the reduce axes inside of it sum apart */
 enum { OPT_MAX = 24 };
 typedef struct { OptOp op[OPT_MAX]; uint32_t count; } OptList;
 
@@ -49,6 +49,7 @@ typedef struct Kernel {
     uint32_t nvar;
     const UOp *var[KERNEL_VARS];   /* DEFINE_VARs, in the order of the arguments */
     OptList opts;                   /* applied, in order */
+    uint64_t rings;                 /* ranges whose rounds fill staged tiles in turn (STAGE of depth 2) */
     KernelPack pack[KERNEL_PARAMS];
     char name[64];                  /* e.g. "r_56_64_9_3f2a91c0": reduce or element-wise (r, e), sizes, key */
     char key[33];                   /* XXH3-128 of the canonical form 2, hex: equal kernels in different places have one key */

@@ -419,6 +419,7 @@ TgStatus kernel_linearize(Kernel *k, const Target *t)
     TgStatus s = linearize(&l, k->root);
     arena_free(l.arena);
     if (!t->max_block || s != TG_OK) return s;
+    kernel_prefetch(k);
     kernel_skip_idle(k);
     k->shared_bytes = k->local_bytes;
     if (k->shared_bytes > t->l1_bytes) return fail(TG_UNSUPPORTED, "kernel %s: %lld bytes of shared memory; there are %lld", k->name, (long long)k->shared_bytes, (long long)t->l1_bytes);

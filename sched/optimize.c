@@ -30,6 +30,7 @@ void opt_print(Text *out, const OptList *l)
         text_add(out, "%s%s", i ? "; " : "", opt_name[o->kind]);
         if (o->kind != OPT_NOLOCALS) text_add(out, " %d", o->axis);
         if (o->kind == OPT_SPLIT || o->kind == OPT_PADTO || o->kind == OPT_SWAP || o->kind == OPT_TC) text_add(out, " %d", o->factor);
+        if (o->kind == OPT_STAGE) text_add(out, " %d %d", o->factor, o->target);
         if (o->kind == OPT_SPLIT) text_add(out, " %s%s", target_name[o->target], o->top ? " TOP" : "");
     }
 }
@@ -72,6 +73,12 @@ static TgStatus parse_one(OptOp *o, const char **s)
     if (kind != OPT_NOLOCALS) TRY(parse_number(s, 0, 63, &axis));
     o->axis = (int8_t)axis;
     if (kind == OPT_SPLIT || kind == OPT_PADTO || kind == OPT_SWAP || kind == OPT_TC) TRY(parse_number(s, 0, INT32_MAX, &o->factor));
+    if (kind == OPT_STAGE) {
+        int32_t depth = 0;
+        TRY(parse_number(s, 0, 63, &o->factor));
+        TRY(parse_number(s, 1, 2, &depth));
+        o->target = (uint8_t)depth;
+    }
     if (kind != OPT_SPLIT) return TG_OK;
     *s = word(*s, w, sizeof w);
     int target = find_name(target_name, AXIS_COUNT, w);
@@ -312,13 +319,18 @@ static bool threads_outermost(Kernel *k)
     return ok;
 }
 
+/* They copy what the loops read, in the loops' order: the loops stay as they are from then on. */
+static bool is_last(const OptOp *o) { return o->kind == OPT_PACK || o->kind == OPT_STAGE; }
+
 TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
 {
     const UOp *axis[64], *before = k->root;
     uint32_t n = opt_axes(k, axis, 64);
     if (k->opts.count == OPT_MAX) return fail(TG_USAGE, "optops: more than %d ops", OPT_MAX);
-    if (o->kind != OPT_PACK && k->opts.count && k->opts.op[k->opts.count - 1].kind == OPT_PACK) return fail(TG_USAGE, "optops: PACK comes last");
-    if (o->kind == OPT_PACK) {
+    if (!is_last(o) && k->opts.count && is_last(&k->opts.op[k->opts.count - 1])) return fail(TG_USAGE, "optops: PACK and STAGE come last");
+    if (o->kind == OPT_STAGE) {
+        TRY(opt_stage(k, o, axis, n, t));
+    } else if (o->kind == OPT_PACK) {
         TRY(opt_pack(k, (uint32_t)o->axis));
     } else if (o->kind == OPT_NOLOCALS) {
         if (!t->has_locals) return fail(TG_USAGE, "optops: NOLOCALS on a device without locals");

@@ -89,12 +89,15 @@ static int64_t pack_index(Kernel *k, const UOp *e, const UOp *load, const UOp **
     Graph *g = k->g;
     const UOp *range[64], *index = uop_index(g, 0), *size = uop_index(g, 1);
     double total = 1, plain = (double)uop_numel(load->src[0]->src[0]);
+    uint64_t known = 0;
     for (uint32_t i = pack_order(k, e->ranges, range); i-- > 0;) {
         if (!uop_is_const(range[i]->src[0])) return fail(TG_USAGE, "optops: PACK under a symbolic range"), 0;
         index = index_math(g, UOP_ADD, index_math(g, UOP_MUL, range[i], size), index);
         size = index_math(g, UOP_MUL, size, range[i]->src[0]);
         total *= (double)range[i]->src[0]->vmax;
+        known |= range_bit(range[i]);
     }
+    if (e->ranges & ~known) return fail(TG_USAGE, "optops: PACK of what a stage copies"), 0;
     if (total > 1.5 * plain + 1024) return fail(TG_USAGE, "optops: PACK makes parameter %d %.1f times as large", (int)load->src[0]->src[0]->arg.i, total / plain), 0;
     *at = graph_rewrite(g, index, rules_symbolic(), 0, NULL);
     return (int64_t)total;

@@ -44,6 +44,7 @@ TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *u
 uint32_t opt_axes(const Kernel *k, const UOp **range, uint32_t cap);
 TgStatus opt_apply(Kernel *k, const OptOp *op, const Target *t);        /* illegal: TG_USAGE and a reason; k unchanged */
 TgStatus opt_apply_list(Kernel *k, const OptList *l, const Target *t);
+TgStatus opt_stage(Kernel *k, const OptOp *op, const UOp *const *axis, uint32_t n, const Target *t);      /* stage.c */
 TgStatus opt_pack(Kernel *k, uint32_t slot);                            /* pack.c */
 Kernel *pack_kernel(const Kernel *k, uint32_t slot);                    /* fills the packed copy, its PARAM(0) */
 void opt_print(Text *out, const OptList *l);                            /* "SPLIT 1 32 UPCAST; PACK 2; .." */
@@ -63,6 +64,7 @@ TgStatus kernel_expand(Kernel *k, const Target *t);
 TgStatus kernel_select(Kernel *k, const Target *t);
 TgStatus kernel_gpudims(Kernel *k, const Target *t);                    /* GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges -> SPECIALs; the first part of linearize on a GPU */
 void kernel_skip_idle(Kernel *k);                                        /* its last part: threads without stores stop behind the last barrier */
+void kernel_prefetch(Kernel *k);                                          /* its next: rings of staged tiles are filled a round ahead */
 const UOp *merge_loads(Graph *g, const UOp *root);                      /* scalar loads side by side become vector loads of up to 16 bytes */
 int64_t index_divisor(const UOp *u);                                    /* a number that divides every value of u; 0 for 0 */
 TgStatus kernel_linearize(Kernel *k, const Target *t);

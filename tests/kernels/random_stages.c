@@ -182,6 +182,7 @@ static OptOp random_op(const Kernel *k, Random *r, const UOp *const *axis, uint3
     o.kind = (uint8_t)random_below(r, OPT_COUNT);
     if (o.kind == OPT_SWAP) o.factor = (int32_t)random_below(r, n);
     if (o.kind == OPT_PACK || o.kind == OPT_STAGE) o.axis = (int8_t)random_below(r, k->nparam);
+    if (o.kind == OPT_STAGE) o.factor = (int32_t)random_below(r, n), o.target = (uint8_t)(1 + random_below(r, 2));
     return o;
 }
 

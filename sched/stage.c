@@ -1,0 +1,286 @@
+/* STAGE: what all rounds inside of a loop read of a parameter is copied into LOCAL memory once per round of that loop, and read there.
+ *
+ * Comes in: form 3 with all its splits made, a parameter that one LOAD reads, and an axis. The copy stands inside of that axis, of the LOOP and REDUCE axes before it, and of GLOBAL
+ * and THREAD axes; the ranges of all others say which elements a round reads: the tile. Goes out: LOAD(INDEX(AFTER(BUFFER LOCAL, END(STORE(..copy..))), ..)).
+ * The tile lies in LOCAL as it lies in memory, row by row: ranges whose steps fit into one another (k4 of step 4 around k of step 1 and 4 rounds) are one dimension, the
+ * nearest is the row. On a GPU rows are padded to an odd number of 16 bytes, so that neighbouring rows begin in different banks, and all threads of the workgroup copy, 16 bytes each;
+ * on a CPU it is a packed panel of the thread's scratch.
+ * depth 2: two tiles, filled in turn, so that one may be filled while the other is read (prefetch.c).
+ * Gates and alternatives of the LOAD move into the copy. Must hold: no range of the tile is symbolic, and nothing in the kernel writes the parameter.
+ */
+#include <stdlib.h>
+
+#include "graph/rewrite.h"
+#include "sched/rangeify.h"
+
+enum { MAX_TILE = 32, VECTOR_BYTES = 16, REPLICAS = 16 };
+
+/* Ranges inside of the tile, nearest first; step: elements in memory, or UNKNOWN. */
+enum { UNKNOWN = INT64_MIN };
+typedef struct { const UOp *range; int64_t step, extent; } Part;
+/* Neighbouring parts whose steps fit: one run of extent elements, step apart in memory and pitch apart in LOCAL. */
+typedef struct { uint32_t first, count; int64_t step, extent, pitch; } Run;
+
+typedef struct {
+    Kernel *k;
+    Graph *g;
+    const Target *t;
+    const UOp *load, *index, *base, *round;              /* base: index where the tile begins */
+    uint64_t inside;
+    Part part[MAX_TILE];
+    Run run[MAX_TILE];
+    uint32_t nparts, nruns;
+    int64_t elements, pitch, size, vector, threads;      /* of a tile; of a tile in LOCAL; of an element; elements a copy; threads that copy */
+    int depth;
+} Stage;
+
+static const UOp *plus(Graph *g, const UOp *a, const UOp *b) { return index_math(g, UOP_ADD, a, b); }
+static const UOp *times(Graph *g, const UOp *a, int64_t n) { return index_math(g, UOP_MUL, a, uop_index(g, n)); }
+static const UOp *over(Graph *g, const UOp *a, int64_t n) { return index_math(g, UOP_IDIV, a, uop_index(g, n)); }
+static const UOp *modulo(Graph *g, const UOp *a, int64_t n) { return index_math(g, UOP_MOD, a, uop_index(g, n)); }
+
+/* ---- what is read ---- */
+
+static TgStatus find_load(Stage *s, uint32_t slot)
+{
+    Arena *a = arena_new();
+    uint32_t n, found = 0;
+    const UOp **order = uop_toposort(s->g, &s->k->root, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i];
+        if (u->op != UOP_LOAD || u->src[0]->src[0]->op != UOP_PARAM || u->src[0]->src[0]->arg.i != slot) continue;
+        s->load = u;
+        s->index = u->src[0]->src[1];
+        found++;
+    }
+    arena_free(a);
+    return found == 1 ? TG_OK : fail(TG_USAGE, "optops: STAGE: parameter %u is read in %u places", slot, found);
+}
+
+static bool is_loop(const UOp *r) { return range_type(r) == AXIS_LOOP || range_type(r) == AXIS_REDUCE; }
+static bool is_grid(const UOp *r) { return range_type(r) == AXIS_GLOBAL || range_type(r) == AXIS_THREAD; }
+static bool is_thread(const UOp *r) { return range_type(r) == AXIS_LOCAL || range_type(r) == AXIS_WARP || range_type(r) == AXIS_GROUP_REDUCE; }
+
+/* Elements that u moves with the range, or UNKNOWN. */
+static int64_t step_of(const UOp *u, const UOp *range)
+{
+    if (u == range) return 1;
+    if (!(u->ranges & range_bit(range))) return 0;
+    if (u->op == UOP_ADD) {
+        int64_t a = step_of(u->src[0], range), b = step_of(u->src[1], range);
+        return a == UNKNOWN || b == UNKNOWN ? UNKNOWN : a + b;
+    }
+    int64_t a = u->op == UOP_MUL && uop_is_const(u->src[1]) ? step_of(u->src[0], range) : UNKNOWN;
+    return a == UNKNOWN ? a : a * u->src[1]->arg.i;
+}
+
+static uint64_t nearness(int64_t step) { return step <= 0 ? UINT64_MAX : (uint64_t)step; }
+
+static void add_part(Stage *s, const UOp *range)
+{
+    Part p = { range, step_of(s->index, range), range->src[0]->vmax };
+    uint32_t at = s->nparts++;
+    for (; at && nearness(p.step) < nearness(s->part[at - 1].step); at--) s->part[at] = s->part[at - 1];
+    s->part[at] = p;
+}
+
+static TgStatus find_parts(Stage *s, const OptOp *o, const UOp *const *axis, uint32_t n)
+{
+    uint64_t reads = s->load->ranges;
+    s->threads = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *r = axis[i];
+        if (is_thread(r)) s->threads *= r->src[0]->vmax;
+        if (is_grid(r) || (is_loop(r) && i <= (uint32_t)o->factor)) continue;
+        s->inside |= range_bit(r);
+        if (!(reads & range_bit(r))) continue;
+        if (!uop_is_const(r->src[0])) return fail(TG_USAGE, "optops: STAGE over axis %u of symbolic size", i);
+        if (s->nparts == MAX_TILE) return fail(TG_USAGE, "optops: STAGE over more than %d axes", MAX_TILE);
+        add_part(s, r);
+    }
+    for (uint32_t i = 0; i < n; i++) reads &= ~range_bit(axis[i]);
+    return reads ? fail(TG_USAGE, "optops: STAGE of what an inner loop of a stage reads") : s->nparts ? TG_OK : fail(TG_USAGE, "optops: STAGE of one element a round");
+}
+
+static void find_runs(Stage *s)
+{
+    const UOp *from[MAX_TILE], *zero[MAX_TILE];
+    for (uint32_t i = 0; i < s->nparts; i++) from[i] = s->part[i].range, zero[i] = uop_index(s->g, 0);
+    s->base = graph_rewrite(s->g, uop_substitute(s->g, s->index, from, zero, s->nparts), rules_symbolic(), 0, NULL);
+    for (uint32_t i = 0; i < s->nparts; i++) {
+        const Part *p = &s->part[i];
+        Run *last = s->nruns ? &s->run[s->nruns - 1] : NULL;
+        if (last && p->step > 0 && last->step > 0 && p->step == last->step * last->extent) last->count++, last->extent *= p->extent;
+        else s->run[s->nruns++] = (Run){ i, 1, p->step, p->extent, 0 };
+    }
+}
+
+/* ---- where it lies ---- */
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a < 0 ? -a : a; }
+
+/* The widest copy: elements side by side whose place is a multiple, at both ends. */
+static int64_t widest(const Stage *s)
+{
+    int64_t most = (s->t->max_block ? VECTOR_BYTES : s->t->vector_bytes) / s->size, n;
+    if (s->run[0].step != 1) return 1;
+    for (uint32_t i = 0; i < s->run[0].count && s->load->nsrc > 2; i++)
+        if (s->load->src[2]->ranges & range_bit(s->part[i].range)) return 1;
+    n = gcd(most, s->run[0].extent);
+    for (uint32_t i = 1; i < s->nruns; i++) {
+        if (s->run[i].step == UNKNOWN) return 1;
+        n = gcd(n, s->run[i].step);
+    }
+    return s->t->max_block ? gcd(n, index_divisor(s->base)) : n;
+}
+
+static void lay_out(Stage *s)
+{
+    int64_t row = s->run[0].extent, units = VECTOR_BYTES / s->size;
+    s->elements = 1;
+    for (uint32_t i = 0; i < s->nruns; i++) s->elements *= s->run[i].extent;
+    if (s->t->max_block && s->nruns > 1 && row % units == 0 && row / units % 2 == 0) row += units;
+    s->run[0].pitch = 1;
+    for (uint32_t i = 1; i < s->nruns; i++) s->run[i].pitch = i == 1 ? row : s->run[i - 1].pitch * s->run[i - 1].extent;
+    s->pitch = s->nruns == 1 ? s->elements : s->run[s->nruns - 1].pitch * s->run[s->nruns - 1].extent;
+}
+
+/* Which of the tiles this round's is. */
+static const UOp *tile_of_round(const Stage *s) { return s->depth > 1 ? times(s->g, modulo(s->g, s->round, s->depth), s->pitch) : uop_index(s->g, 0); }
+
+/* The LOCAL index of the LOAD: its ranges, with the pitches of their runs. */
+static const UOp *place_read(const Stage *s)
+{
+    const UOp *at = tile_of_round(s);
+    for (uint32_t i = 0; i < s->nruns; i++) {
+        int64_t pitch = s->run[i].pitch;
+        for (uint32_t j = 0; j < s->run[i].count; j++) {
+            const Part *p = &s->part[s->run[i].first + j];
+            at = plus(s->g, at, times(s->g, p->range, pitch));
+            pitch *= p->extent;
+        }
+    }
+    return at;
+}
+
+/* ---- the copy ---- */
+
+/* Element number `flat` of the tile: its place in LOCAL, and what the tile's ranges are there. */
+static const UOp *place_written(const Stage *s, const UOp *flat, const UOp **from, const UOp **to)
+{
+    Graph *g = s->g;
+    const UOp *at = tile_of_round(s);
+    for (uint32_t i = 0; i < s->nruns; i++) {
+        const Run *r = &s->run[i];
+        const UOp *v = i + 1 < s->nruns ? modulo(g, flat, r->extent) : flat;
+        flat = over(g, flat, r->extent);
+        at = plus(g, at, times(g, v, r->pitch));
+        for (uint32_t j = 0; j < r->count; j++) {
+            const Part *p = &s->part[r->first + j];
+            from[r->first + j] = p->range;
+            to[r->first + j] = j + 1 < r->count ? modulo(g, v, p->extent) : v;
+            v = over(g, v, p->extent);
+        }
+    }
+    return at;
+}
+
+/* The same for the address in memory, run by run: shorter than to substitute every range. */
+static const UOp *memory_index(const Stage *s, const UOp *flat, const UOp *const *from, const UOp *const *to)
+{
+    Graph *g = s->g;
+    const UOp *at = s->base;
+    for (uint32_t i = 0; i < s->nparts; i++)
+        if (s->part[i].step == UNKNOWN) return uop_substitute(g, s->index, from, to, s->nparts);
+    for (uint32_t i = 0; i < s->nruns; i++) {
+        at = plus(g, at, times(g, i + 1 < s->nruns ? modulo(g, flat, s->run[i].extent) : flat, s->run[i].step));
+        flat = over(g, flat, s->run[i].extent);
+    }
+    return at;
+}
+
+static const UOp *fresh_range(Stage *s, int64_t extent, AxisType type, const UOp **list, uint32_t *n)
+{
+    if (extent == 1) return uop_index(s->g, 0);
+    Arena *a = arena_new();
+    uint32_t count;
+    uint64_t used = 0;
+    const UOp **order = uop_toposort(s->g, &s->k->root, 1, a, &count);
+    for (uint32_t i = 0; i < count; i++)
+        if (order[i]->op == UOP_RANGE) used |= range_bit(order[i]);
+    for (uint32_t i = 0; i < *n; i++) used |= range_bit(list[i]);
+    arena_free(a);
+    return ~used ? list[(*n)++] = uop_range(s->g, __builtin_ctzll(~used), uop_index(s->g, extent), type) : NULL;
+}
+
+/* Copies are shared out: rounds x threads x elements side by side. The last round may not need all threads. */
+static const UOp *copy_tile(Stage *s, const UOp *buffer)
+{
+    Graph *g = s->g;
+    const UOp *list[4], *from[MAX_TILE], *to[MAX_TILE];
+    uint32_t n = 0;
+    int64_t copies = s->elements / s->vector, rounds = (copies + s->threads - 1) / s->threads;
+    const UOp *round = fresh_range(s, rounds, rounds > REPLICAS || !s->t->max_block ? AXIS_LOOP : AXIS_UPCAST, list, &n);
+    const UOp *thread = fresh_range(s, s->threads, AXIS_LOCAL, list, &n), *lane = fresh_range(s, s->vector, AXIS_UPCAST, list, &n);
+    if (!round || !thread || !lane) return NULL;
+    const UOp *number = plus(g, times(g, round, s->threads), thread), *flat = plus(g, times(g, number, s->vector), lane);
+    const UOp *local = place_written(s, flat, from, to), *memory = memory_index(s, flat, from, to);
+    const UOp *load[3] = { UOP(g, UOP_INDEX, DT_VOID, NO_ARG, s->load->src[0]->src[0], memory) }, *store[3] = { UOP(g, UOP_INDEX, DT_VOID, NO_ARG, buffer, local) }, *gate = NULL;
+    uint32_t nload = s->load->nsrc;
+    for (uint32_t i = 1; i < nload; i++) load[i] = uop_substitute(g, s->load->src[i], from, to, s->nparts);
+    if (copies % s->threads) {
+        gate = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, number, uop_index(g, copies));
+        load[1] = nload > 1 ? load[1] : uop_const_like(g, (DType)s->load->dtype, 0);
+        load[2] = nload > 1 ? UOP(g, UOP_AND, DT_VOID, NO_ARG, load[2], gate) : gate;
+        nload = 3;
+    }
+    store[1] = uop_new(g, UOP_LOAD, DT_VOID, s->load->arg, load, nload);
+    store[2] = gate;
+    const UOp *end[5] = { uop_new(g, UOP_STORE, DT_VOID, NO_ARG, store, gate ? 3 : 2) };
+    for (uint32_t i = 0; i < n; i++) end[i + 1] = list[i];
+    return n ? uop_new(g, UOP_END, DT_VOID, NO_ARG, end, n + 1) : end[0];
+}
+
+/* LOCAL buffers have numbers; a new one has the next. */
+static int64_t free_slot(const Stage *s)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    int64_t next = 0;
+    const UOp **order = uop_toposort(s->g, &s->k->root, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_BUFFER && buffer_slot(order[i]) >= next) next = buffer_slot(order[i]) + 1;
+    arena_free(a);
+    return next;
+}
+
+static TgStatus replace(Stage *s)
+{
+    Graph *g = s->g;
+    const UOp *size = uop_index(g, s->pitch * s->depth), *buffer = uop_buffer(g, (DType)s->load->dtype, &size, 1, free_slot(s), SPACE_LOCAL), *copy = copy_tile(s, buffer);
+    if (!copy) return fail(TG_USAGE, "optops: more than 64 ranges");
+    const UOp *staged = UOP(g, UOP_AFTER, DT_VOID, NO_ARG, buffer, copy);
+    const UOp *read = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, UOP(g, UOP_INDEX, DT_VOID, NO_ARG, staged, place_read(s)));
+    s->k->root = graph_rewrite(g, uop_substitute(g, s->k->root, &s->load, &read, 1), rules_symbolic(), 0, NULL);
+    return graph_error(g);
+}
+
+TgStatus opt_stage(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n, const Target *t)
+{
+    Stage s = { .k = k, .g = k->g, .t = t, .depth = o->target };
+    uint32_t slot = (uint32_t)o->axis;
+    if (slot >= k->nparam || k->param[slot].written) return fail(TG_USAGE, "optops: STAGE of parameter %u, which is not an input", slot);
+    if (o->factor < 0 || (uint32_t)o->factor >= n || !is_loop(axis[o->factor])) return fail(TG_USAGE, "optops: STAGE in axis %d, which is no loop", o->factor);
+    if (s.depth < 1 || s.depth > 2) return fail(TG_USAGE, "optops: STAGE of depth %d; 1 or 2", s.depth);
+    TRY(find_load(&s, slot));
+    s.round = axis[o->factor];
+    if (!(s.load->ranges & range_bit(s.round))) return fail(TG_USAGE, "optops: STAGE in axis %d, on which parameter %u does not depend", o->factor, slot);
+    TRY(find_parts(&s, o, axis, n));
+    s.size = dtype_size((DType)s.load->dtype);
+    find_runs(&s);
+    lay_out(&s);
+    s.vector = widest(&s);
+    if (s.pitch * s.size * s.depth > (t->max_block ? t->l1_bytes : t->l2_bytes / 2)) return fail(TG_USAGE, "optops: STAGE of %lld bytes", (long long)(s.pitch * s.size * s.depth));
+    if (s.depth > 1) k->rings |= range_bit(s.round);
+    return replace(&s);
+}
