@@ -204,7 +204,7 @@ unsigned random_opts(Kernel *k, Random *r, uint32_t most, const Target *target)
     return legal;
 }
 
-static bool kind_is_for(OptKind k, const Target *t) { return k == OPT_NOLOCALS ? t->has_locals : k != OPT_TC && k != OPT_STAGE; }
+static bool kind_is_for(OptKind k, const Target *t) { return k == OPT_NOLOCALS ? t->has_locals : k != OPT_TC; }
 
 static bool target_is_for(AxisType a, const Target *t)
 {
