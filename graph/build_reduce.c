@@ -89,8 +89,15 @@ static U in_wide(Graph *g, U x, int64_t axis, U (*f)(Graph *g, U x, int64_t axis
 
 static U below_max(Graph *g, U x, int64_t axis) { return sub(g, x, max_reduce(g, x, axis, true)); }
 
-/* Arguments are 0 or below and every term is divided by a sum of 1 or more: one rounded product by log2(e) serves, unlike in exp_. */
-static U exp_below(Graph *g, U x) { return is_error(x) ? x : exp2_(g, mul(g, x, uop_const_like(g, x->dtype, M_LOG2E))); }
+/* Arguments are 0 or below and every term is divided by a sum of 1 or more: one rounded product by log2(e) serves, unlike in exp_. Terms that would be denormal are 0:
+ * masks make rows full of them, and processors take hundreds of cycles for each, here and again in the products that follow. */
+static U exp_below(Graph *g, U x)
+{
+    if (is_error(x)) return x;
+    double least = x->dtype == DT_F64 ? -1022 : -126;
+    U t = mul(g, x, uop_const_like(g, x->dtype, M_LOG2E));
+    return exp2_(g, where(g, lt(g, t, uop_const_like(g, x->dtype, least)), uop_const_like(g, x->dtype, -INFINITY), t));
+}
 
 static U softmax_wide(Graph *g, U x, int64_t axis)
 {

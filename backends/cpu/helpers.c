@@ -29,14 +29,16 @@
     "#define tg_store_" t #n "(p, m, a) __builtin_ia32_storeu" s b "_mask((" c " *)(p), a, " mask "(m))\n"
 #define LOOPS(f, c) LOOP1(f, "f32x", 4, c "f") LOOP1(f, "f32x", 8, c "f") LOOP1(f, "f32x", 16, c "f") LOOP1(f, "f64x", 2, c) LOOP1(f, "f64x", 4, c) LOOP1(f, "f64x", 8, c)
 
-/* 2^x = 2^n p(x - n), n the nearest integer; the machine scales by 2^n and rounds once. The limits keep x - n finite at infinities, and NaN where it is. */
+/* 2^x = 2^n p(x - n), n the nearest integer; the machine scales by 2^n and rounds once. The limits keep x - n finite at infinities, and NaN where it is.
+ * A result below 2^-126 costs the machine hundreds of cycles even where it becomes 0, so only a vector that has denormal results is scaled that way. */
 #define EXP2_POLYNOMIAL "    p = p * f + 0.00133999309f;\n    p = p * f + 0.00961848907f;\n    p = p * f + 0.0555032864f;\n    p = p * f + 0.240226462f;\n" \
                         "    p = p * f + 0.693147182f;\n    p = p * f + 1.0f;\n"
-#define EXP2_OF(T, n, min, max, round, scale) \
-    "#if !defined(__AVX512F__) || !defined(__AVX512VL__)\n" \
+#define EXP2_OF(T, n, min, max, round, scale, mask) \
+    "#if !defined(__AVX512F__) || !defined(__AVX512VL__) || !defined(__AVX512DQ__)\n" \
     "#define tg_exp2_" T "(a) ({ " T " x_ = (a); for (int l_ = 0; l_ < " #n "; l_++) x_[l_] = tg_exp2(x_[l_]); x_; })\n#else\n" \
     ALWAYS T " tg_exp2_" T "(" T " x)\n{\n    x = " max ";\n    x = " min ";\n    " T " n = " round ", f = x - n, p = 0.000153458081f - (" T "){ 0 };\n" EXP2_POLYNOMIAL \
-    "    return (" T ")" scale ";\n}\n#endif\n"
+    "    __typeof__(x < x) tiny = x < -126.0f - (" T "){ 0 };\n    if (__builtin_expect(" mask "(tiny & (x > -151.0f - (" T "){ 0 })) != 0, 0)) return (" T ")" scale ";\n" \
+    "    n = (" T ")((__typeof__(tiny))n & ~tiny);\n    return (" T ")((__typeof__(tiny))" scale " & ~tiny);\n}\n#endif\n"
 
 const char *const cpu_helper[H_COUNT] = {
     [H_MAX] =                   /* when an operand is NaN: the second */
@@ -84,18 +86,18 @@ const char *const cpu_helper[H_COUNT] = {
         "#ifdef __SSE2__\n#define tg_all_i32x4(m) (__builtin_ia32_movmskps((float __attribute__((vector_size(16))))(m)) == 15)\n#endif\n"
         LOOP_ALL(4) LOOP_ALL(8) LOOP_ALL(16),
     [H_EXP2] =
-        ALWAYS "float tg_exp2(float x)\n{\n    x = x > 129.0f ? 129.0f : x < -151.0f ? -151.0f : x;\n"
+        ALWAYS "float tg_exp2(float x)\n{\n    if (x < -151.0f) return 0;\n    x = x > 129.0f ? 129.0f : x;\n"
                "    float n = __builtin_rintf(x), f = x - n, p = 0.000153458081f;\n" EXP2_POLYNOMIAL
                "    int i = (int)n, half = i >> 1;\n    union { int i; float f; } a = { (half + 127) << 23 }, b = { (i - half + 127) << 23 };\n    return p * a.f * b.f;\n}\n",
     [H_EXP2_4] = EXP2_OF("f32x4", 4, "__builtin_ia32_minps(129.0f - (f32x4){ 0 }, x)", "__builtin_ia32_maxps(-151.0f - (f32x4){ 0 }, x)", "__builtin_ia32_roundps(x, 8)",
-                         "__builtin_ia32_scalefps128_mask(p, n, (f32x4){ 0 }, -1)"),
+                         "__builtin_ia32_scalefps128_mask(p, n, (f32x4){ 0 }, -1)", "__builtin_ia32_cvtd2mask128"),
     [H_EXP2_8] = EXP2_OF("f32x8", 8, "__builtin_ia32_minps256(129.0f - (f32x8){ 0 }, x)", "__builtin_ia32_maxps256(-151.0f - (f32x8){ 0 }, x)", "__builtin_ia32_roundps256(x, 8)",
-                         "__builtin_ia32_scalefps256_mask(p, n, (f32x8){ 0 }, -1)"),
+                         "__builtin_ia32_scalefps256_mask(p, n, (f32x8){ 0 }, -1)", "__builtin_ia32_cvtd2mask256"),
     [H_EXP2_16] =
         "#ifdef __clang__\n#define tg_min_max(f, a, b) __builtin_ia32_##f##ps512(a, b, 4)\n"
         "#else\n#define tg_min_max(f, a, b) __builtin_ia32_##f##ps512_mask(a, b, (f32x16){ 0 }, -1, 4)\n#endif\n"
         EXP2_OF("f32x16", 16, "tg_min_max(min, 129.0f - (f32x16){ 0 }, x)", "tg_min_max(max, -151.0f - (f32x16){ 0 }, x)", "__builtin_ia32_rndscaleps_mask(x, 8, (f32x16){ 0 }, -1, 4)",
-                "__builtin_ia32_scalefps512_mask(p, n, (f32x16){ 0 }, -1, 4)"),
+                "__builtin_ia32_scalefps512_mask(p, n, (f32x16){ 0 }, -1, 4)", "__builtin_ia32_cvtd2mask512"),
     [H_MASKED] =                /* lanes whose mask is 0 are not touched in memory */
         "#if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512VL__)\n"
         MASKED("f32x", "float", 16, "ps", "512", "(unsigned short)__builtin_ia32_cvtd2mask512") MASKED("f32x", "float", 8, "ps", "256", "(unsigned char)__builtin_ia32_cvtd2mask256")
