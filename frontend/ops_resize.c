@@ -1,6 +1,6 @@
 /* Resampling: Resize, Upsample, RoiAlign.
  * Resize works axis by axis. In: sizes, scales and regions known at import. For each place of the result the standard's formulas give source positions and weights
- * ("taps"), computed here in double; out: a view (whole factors), one lookup (nearest), two lookups and a blend (linear), or a weighted sum (cubic, antialias).
+ * ("taps"), computed here; out: a view (whole factors), one lookup (nearest), two lookups and a blend (linear), or a weighted sum (cubic, antialias).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -27,17 +27,19 @@ static bool choice(Graph *g, const Ctx *c, const char *field, const char *otherw
 
 /* ---- positions and weights ---- */
 
+/* In float, as scales are in the standard and as other engines compute it: far from 0 a position is only known to 1e-5 of a pixel, and a picture shows it. */
 static double source_of(const Resize *r, const Line *l, int64_t i)
 {
-    double x = (double)i, size = l->scale * (double)l->in, last = (double)(l->in - 1);
+    float x = (float)i, in = (float)l->in, out = (float)l->out, scale = (float)l->scale, last = (float)(l->in - 1), half = (x + 0.5f) / scale;
+    float roi0 = (float)l->roi0, roi1 = (float)l->roi1;
     switch (r->at) {
-    case HALF_PIXEL: return (x + 0.5) / l->scale - 0.5;
-    case HALF_PIXEL_SYMMETRIC: return (double)l->in / 2 * (1 - (double)l->out / size) + (x + 0.5) / l->scale - 0.5;
-    case PYTORCH_HALF_PIXEL: return l->out == 1 ? 0 : (x + 0.5) / l->scale - 0.5;
-    case ALIGN_CORNERS: return size == 1 || l->out == 1 ? 0 : x * last / (size - 1);
-    case ASYMMETRIC: return x / l->scale;
-    case TF_HALF_PIXEL_FOR_NN: return (x + 0.5) / l->scale;
-    default: return l->roi0 * last + (l->out == 1 ? (l->roi1 - l->roi0) * last / 2 : x * (l->roi1 - l->roi0) * last / (double)(l->out - 1));
+    case HALF_PIXEL: return half - 0.5f;
+    case HALF_PIXEL_SYMMETRIC: return in / 2 * (1 - out / (scale * in)) + half - 0.5f;
+    case PYTORCH_HALF_PIXEL: return l->out == 1 ? 0 : half - 0.5f;
+    case ALIGN_CORNERS: return scale * in == 1 || l->out == 1 ? 0 : x * last / (scale * in - 1);
+    case ASYMMETRIC: return x / scale;
+    case TF_HALF_PIXEL_FOR_NN: return half;
+    default: return roi0 * last + (l->out == 1 ? (roi1 - roi0) * last / 2 : x * (roi1 - roi0) * last / (out - 1));
     }
 }
 
@@ -219,8 +221,8 @@ static bool lines_from_scales(Graph *g, const Ctx *c, const double *scale, uint3
     if (given != n) return fail_node(g, c, TG_BAD_MODEL, "scales", "has %u values; wanted %u", given, n), false;
     for (uint32_t k = 0; k < n; k++) {
         int64_t in = uop_size(x, (uint32_t)axes[k]);
-        double out = floor((double)in * scale[k]);
-        if (!(scale[k] > 0) || !(out < 0x1p31)) return fail_node(g, c, TG_BAD_MODEL, "scales", "%g is not a scale", scale[k]), false;
+        float out = floorf((float)in * (float)scale[k]);         /* 480 by a scale of 5/3, rounded, are 800 */
+        if (!(scale[k] > 0) || !(out < 0x1p31f)) return fail_node(g, c, TG_BAD_MODEL, "scales", "%g is not a scale", scale[k]), false;
         l[k] = (Line){ .in = in, .out = scale[k] == 1 ? in : (int64_t)out, .scale = scale[k], .roi1 = 1 };
     }
     return true;
