@@ -1,4 +1,4 @@
-/* Is an output what was expected? Tolerances are cli.md's: `auto` from dtype and rms of the reference, `standard` the standard's own, or given. */
+/* Is an output what was expected? Tolerances are cli.md's: `auto` from dtype and rms of the reference and the output's step, `standard` the standard's own, or given. */
 #ifndef TG_COMPARE_H
 #define TG_COMPARE_H
 #include "bench/args.h"
@@ -13,8 +13,8 @@ typedef struct {
     char why[160];                              /* type or shape differ; "" */
 } Comparison;
 
-/* Options --rtol, --atol (also NAME:V) and --tolerance for the output of that name. */
-Tolerance tolerance_for(const Args *a, const char *name, const TgTensor *want);
+/* Options --rtol, --atol (also NAME:V) and --tolerance for that output of the model. */
+Tolerance tolerance_for(const Args *a, const TgPort *port, const TgTensor *want);
 Comparison compare_tensors(const TgTensor *got, const TgTensor *want, Tolerance t);
 double tensor_rms(const TgTensor *t);           /* of the finite values */
 #endif

@@ -164,7 +164,7 @@ static void compare_set(Result *r, uint32_t s, const TgTensor *output)
         TgPort p;
         if (!set->output[k].known || tg_output(r->session, k, &p) != TG_OK) continue;
         Comparison *c = &r->compare[s * (uint32_t)set->noutput + (uint32_t)k];
-        *c = compare_tensors(&output[k], &set->output[k].tensor, tolerance_for(r->args, p.name, &set->output[k].tensor));
+        *c = compare_tensors(&output[k], &set->output[k].tensor, tolerance_for(r->args, &p, &set->output[k].tensor));
         r->ok &= c->ok;
         if (!c->ok && args_has(r->args, OPT_quiet))
             say_error(TG_DIFFERS, "%s: %s%soutput '%s' %s: %ld of %ld values outside rtol %g atol %.2g", r->file, set->name, *set->name ? ": " : "", p.name, *c->why ? c->why : "differs",

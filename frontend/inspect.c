@@ -24,7 +24,12 @@ static TgStatus port(const ValueDef *list, uint32_t count, int32_t index, TgPort
 }
 
 TgStatus tg_input(const TgSession *s, int32_t index, TgPort *out) { return port(s->model->graph.input, s->model->graph.ninput, index, out); }
-TgStatus tg_output(const TgSession *s, int32_t index, TgPort *out) { return port(s->model->graph.output, s->model->graph.noutput, index, out); }
+TgStatus tg_output(const TgSession *s, int32_t index, TgPort *out)
+{
+    TRY(port(s->model->graph.output, s->model->graph.noutput, index, out));
+    out->step = model_step(s->model, out->name);
+    return TG_OK;
+}
 
 /* Maps are made by one operator, whose attribute lists their keys. */
 static const Attr *keys_of(const GraphDef *g, const char *output)

@@ -19,6 +19,7 @@ struct TgSession {
     SearchReport report;            /* of the last search */
 };
 
+double model_step(const Model *m, const char *output);                /* step.c: TgPort.step */
 TgStatus session_in_file(const TgSession *s, TgStatus status);      /* a failure's message starts with the model's file name */
 TgStatus session_remake(TgSession *s);                              /* the program used last, with the lists that the database has now */
 ProgramMaker session_maker(const TgSession *s);

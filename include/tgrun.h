@@ -65,6 +65,7 @@ typedef struct {
     int32_t rank;        /**< -1: not declared */
     int64_t shape[TG_MAX_RANK];
     const char *symbol[TG_MAX_RANK];
+    double step;         /**< of an output: two right programs may differ by this, see frontend/step.c (a quantisation's step); 0: not known, and of an input */
 } TgPort;
 
 typedef enum { TG_PRECISION_EXACT, TG_PRECISION_SPLIT, TG_PRECISION_FAST } TgPrecision;

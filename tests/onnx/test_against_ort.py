@@ -102,6 +102,8 @@ CASES = [
     ("Upsample", 7, [f(1, 2, 3, 4)], dict(scales=[1.0, 1.0, 2.0, 3.0], mode="nearest")),
     ("Upsample", 9, [f(1, 2, 3, 4), C(np.array([1, 1, 2, 2], np.float32))], dict(mode="nearest")),
     ("Upsample", 9, [f(1, 2, 3, 4), C(np.array([1, 1, 2, 2], np.float32))], dict(mode="linear")),
+    ("Resize", 13, [f(1, 1, 3, 640), None, None, C(i(1, 1, 5, 1066))], dict(mode="linear", coordinate_transformation_mode="half_pixel")),      # far from 0 a float position shows
+    ("Resize", 13, [f(1, 1, 3, 480), None, C(np.array([1, 1, 2, 5 / 3], np.float32))], dict(mode="linear", coordinate_transformation_mode="asymmetric")),
     ("Resize", 10, [f(1, 2, 6, 4), C(np.array([1, 1, 0.5, 2], np.float32))], dict(mode="nearest")),
     ("Resize", 10, [f(1, 2, 6, 4), C(np.array([1, 1, 2, 1.5], np.float32))], dict(mode="linear")),
     ("Gemm", 7, [f(3, 4), f(4, 5), f(5)], dict(alpha=0.5, beta=2.0)),

@@ -102,17 +102,19 @@ static void automatic_tolerances(void **state)
     Args a = plain();
     float v[2] = { 3, 4 };
     TgTensor w = { .type = TG_F32, .rank = 1, .shape = { 2 }, .data = v };
-    Tolerance t = tolerance_for(&a, "y", &w);
+    TgPort x = { .name = "x" }, y = { .name = "y" }, coarse = { .name = "y", .step = 0.5 };
+    Tolerance t = tolerance_for(&a, &y, &w);
     assert_true(t.rtol == 1e-4);
     assert_float_equal(t.atol, 5e-5 * sqrt(12.5), 1e-12);
+    assert_float_equal(tolerance_for(&a, &coarse, &w).atol, 1.5, 1e-12);
     a.value[OPT_atol] = (ArgList){ 3, { "z:9", "0.5", "y:0.25" } };
-    assert_true(tolerance_for(&a, "y", &w).atol == 0.25);
-    assert_true(tolerance_for(&a, "x", &w).atol == 0.5);
+    assert_true(tolerance_for(&a, &y, &w).atol == 0.25);
+    assert_true(tolerance_for(&a, &x, &w).atol == 0.5);
     a = plain();
     a.value[OPT_tolerance] = (ArgList){ 1, { "standard" } };
-    assert_true(tolerance_for(&a, "y", &w).atol == 1e-7);
+    assert_true(tolerance_for(&a, &y, &w).atol == 1e-7);
     w.type = TG_I32;
-    assert_true(tolerance_for(&a, "y", &w).rtol == 0);
+    assert_true(tolerance_for(&a, &y, &w).rtol == 0);
 }
 
 int main(void)

@@ -144,10 +144,28 @@ static void memory_limit(void **state)
     tg_close(s);
 }
 
+/* Two right programs may differ by a step of what the model rounds to: a quantisation's scale, also behind nodes that move values; the last bit of a sigmoid's 1. */
+static void steps_of_outputs(void **state)
+{
+    (void)state;
+#define PORT(number, name, type) #number "{1:'" name "' 2{1{1:" #type " 2{1{1:4}}}}}"
+    static const char coarse[] = "1:8 8{2:13} 7{1{1:'q' 1:'scale' 2:'a' 4:'DequantizeLinear'} 1{1:'a' 2:'b' 4:'Identity'} 1{1:'b' 2:'c' 4:'Sigmoid'} 1{1:'c' 1:'b' 2:'d' 4:'Add'}"
+                                 " 5{2:1 8:'scale' 4#0000803e#}" PORT(11, "q", 2) PORT(12, "b", 1) PORT(12, "c", 1) PORT(12, "d", 1) "}";
+    static const double want[] = { 0.25, 0x1p-23, 0 };
+    TgSession *s = open_text(coarse, "none");
+    for (int32_t k = 0; k < 3; k++) {
+        TgPort p;
+        assert_int_equal(tg_output(s, k, &p), TG_OK);
+        assert_true(p.step == want[k]);
+    }
+    tg_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_shapes), cmocka_unit_test(values_that_shapes_depend_on), cmocka_unit_test(wrong_calls), cmocka_unit_test(looking_needs_no_device), cmocka_unit_test(memory_limit),
+        cmocka_unit_test(steps_of_outputs),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
