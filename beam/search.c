@@ -22,7 +22,8 @@
 #include "beam/worker.h"
 #include "graph/base/map.h"
 
-enum { BEAM_DEFAULT = 4, BEAM_MOST = 16, POOL = 512, BATCH = 12, GPU_BATCH = 32, GPU_LISTS = 24, THREADS_MOST = 16, ALIKE = 2, DEEPEN = 3, TRIES = 260, LEFT = 128, INSTRUCTIONS_MOST = 4000, GPU_INSTRUCTIONS_MOST = 2500, PATIENCE_ROUNDS = 4 };
+enum { BEAM_DEFAULT = 4, BEAM_MOST = 16, POOL = 512, BATCH = 12, GPU_BATCH = 32, GPU_LISTS = 24, THREADS_MOST = 16, ALIKE = 2, DEEPEN = 3, TRIES = 260,
+       LEFT = 128, INSTRUCTIONS_MOST = 4000, GPU_INSTRUCTIONS_MOST = 2500, PATIENCE_ROUNDS = 4 };
 #define POOL_S 0.8                  /* seconds for a pool: about what compiling a batch takes */
 #define FIRST 1e-12                 /* seconds: an estimate that comes before all true ones */
 #define GAIN 0.015                  /* a winner is faster by this share at least */

@@ -367,7 +367,8 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
         text[d->noutput + k] = input[k].type == TG_STRING;
         narrow[d->noutput + k] = narrow_is((int32_t)input[k].type) ? (int32_t)input[k].type : 0;
     }
-    *out = (Imported){ .pool = run->pool, .output_text = text, .input_text = text + d->noutput, .output_narrow = narrow, .input_narrow = narrow + d->noutput, .g = run->g, .sink = uop_new(run->g, UOP_SINK, DT_VOID, NO_ARG, v, d->noutput), .ninput = d->ninput, .noutput = d->noutput };
+    *out = (Imported){ .pool = run->pool, .output_text = text, .input_text = text + d->noutput, .output_narrow = narrow, .input_narrow = narrow + d->noutput,
+                        .g = run->g, .sink = uop_new(run->g, UOP_SINK, DT_VOID, NO_ARG, v, d->noutput), .ninput = d->ninput, .noutput = d->noutput };
     return graph_error(run->g);
 }
 

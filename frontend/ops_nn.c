@@ -296,7 +296,8 @@ U op_col2_im(Graph *g, const Ctx *c)
     if (uop_rank(x) != 3 || n < 1 || n > AXES_MAX - 1 || nb != n || !uop_static(x)) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u, an image of %u axes, blocks of %u", uop_rank(x), n, nb);
     if (!read_list(g, c, "strides", n, 1, 1, w.stride) || !read_list(g, c, "dilations", n, 1, 1, w.dilation) || !read_list(g, c, "pads", 2 * n, 0, 0, both)) return NULL;
     for (uint32_t k = 0; k < n; k++) {
-        if (block[k] < 1 || block[k] > STEP_MAX / 64 || image[k] < 1 || image[k] > STEP_MAX || w.dilation[k] > STEP_MAX / block[k]) return fail_node(g, c, TG_BAD_MODEL, "block_shape", "%lld for an image of %lld", (long long)block[k], (long long)image[k]);
+        if (block[k] < 1 || block[k] > STEP_MAX / 64 || image[k] < 1 || image[k] > STEP_MAX || w.dilation[k] > STEP_MAX / block[k])
+            return fail_node(g, c, TG_BAD_MODEL, "block_shape", "%lld for an image of %lld", (long long)block[k], (long long)image[k]);
         w.kernel[k] = block[k], w.before[k] = both[k], w.after[k] = both[k + n];
         int64_t over = image[k] + both[k] + both[k + n] - reach(&w, k), count = over < 0 ? 0 : over / w.stride[k] + 1;
         more[k] = over - (count - 1) * w.stride[k];
@@ -321,7 +322,8 @@ U op_causal_conv(Graph *g, const Ctx *c)
     const char *activation = attr_str(g, c, "activation", "none");
     bool swish = !strcmp(activation, "silu") || !strcmp(activation, "swish");
     int64_t one[] = { 1 }, zero[] = { 0 };
-    if (uop_rank(x) != 3 || uop_rank(f) != 3 || !uop_static(f) || uop_size(f, 1) != 1 || uop_size(f, 2) < 1 || uop_dim(f, 0) != uop_dim(x, 1)) return fail_node(g, c, TG_BAD_MODEL, "weight", "wanted [channels, 1, k] for [batch, channels, length]");
+    if (uop_rank(x) != 3 || uop_rank(f) != 3 || !uop_static(f) || uop_size(f, 1) != 1 || uop_size(f, 2) < 1 || uop_dim(f, 0) != uop_dim(x, 1))
+        return fail_node(g, c, TG_BAD_MODEL, "weight", "wanted [channels, 1, k] for [batch, channels, length]");
     if (!swish && strcmp(activation, "none") && *activation) return fail_node(g, c, TG_BAD_MODEL, "activation", "is '%s'; wanted none, silu or swish", activation);
     int64_t k = uop_size(f, 2), before[] = { 0, 0, k - 1 }, none[] = { 0, 0, 0 };
     U all = past ? cat(g, (U[]){ past, x }, 2, 2) : pad_i(g, x, before, none, NULL);

@@ -275,7 +275,8 @@ static bool read_tfidf(Graph *g, const Ctx *c, TfIdf *t, bool text)
     const char *const *words;
     t->mode = attr_str(g, c, "mode", "TF");
     t->least = attr_int(g, c, "min_gram_length", 1), t->most = attr_int(g, c, "max_gram_length", 1), t->skips = attr_int(g, c, "max_skip_count", 0);
-    if (!attr_ints(g, c, "ngram_counts", &t->start, &t->counts) || !attr_ints(g, c, "ngram_indexes", &t->column, &t->grams) || !t->counts || !t->grams) return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "ngram_counts", "or ngram_indexes is missing"), false : false;
+    if (!attr_ints(g, c, "ngram_counts", &t->start, &t->counts) || !attr_ints(g, c, "ngram_indexes", &t->column, &t->grams) || !t->counts || !t->grams)
+        return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "ngram_counts", "or ngram_indexes is missing"), false : false;
     attr_floats(g, c, "weights", &t->weight, &t->weights);
     if (!attr_ints(g, c, "pool_int64s", &t->pool, &t->npool) && attr_strings(g, c, "pool_strings", &words, &t->npool)) {
         int64_t *v = NEW_N(graph_arena(g), int64_t, t->npool + 1);

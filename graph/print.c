@@ -149,11 +149,11 @@ static void expr(Text *t, const UOp *u, int outer, int depth)
     if (!depth--) { text_add(t, ".."); return; }
     for (size_t k = 0; k < sizeof infix / sizeof *infix; k++)
         if (infix[k].op == u->op) in = &infix[k];
-    bool not = u->op == UOP_CMPNE && u->src[0]->dtype == DT_BOOL && uop_is_int_const(u->src[1], 1), where = u->op == UOP_WHERE;
-    int binds = not ? BIND_UNARY : where ? BIND_WHERE : in ? in->binds : BIND_UNARY;
-    bool parens = (in || where) && !not && (binds < outer || (binds == outer && binds != BIND_SUM && !where));
+    bool inverts = u->op == UOP_CMPNE && u->src[0]->dtype == DT_BOOL && uop_is_int_const(u->src[1], 1), where = u->op == UOP_WHERE;
+    int binds = inverts ? BIND_UNARY : where ? BIND_WHERE : in ? in->binds : BIND_UNARY;
+    bool parens = (in || where) && !inverts && (binds < outer || (binds == outer && binds != BIND_SUM && !where));
     if (parens) text_add(t, "(");
-    if (not) text_add(t, "!"), expr(t, u->src[0], BIND_UNARY, depth);
+    if (inverts) text_add(t, "!"), expr(t, u->src[0], BIND_UNARY, depth);
     else if (in) expr(t, u->src[0], binds - (binds == BIND_PRODUCT && u->src[0]->op == UOP_MUL), depth), text_add(t, "%s", in->text), expr(t, u->src[1], binds, depth);
     else if (where) {
         expr(t, u->src[0], BIND_OR, depth), text_add(t, " ? ");

@@ -448,6 +448,7 @@ TgStatus cpu_compile(Code **out, const char *cache_dir, int jobs, Kernel *const 
     CpuKernel *fn = calloc(n + 1, sizeof *fn);
     TgStatus s = b.code && fn ? compiler_find(&b.cc) : fail(TG_LIMIT, "out of memory");
     if (b.code) b.code->fn = fn, b.code->count = n;
+    else free(fn);
     if (!s) s = build(&b, k, n, jobs < MAX_JOBS ? jobs : MAX_JOBS, stats);
     if (stats) stats->compile_s += now_s() - start;
     arena_free(b.arena);

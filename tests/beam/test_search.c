@@ -100,7 +100,8 @@ static SearchReport search(Case *c, double seconds)
 {
     double count = 3;
     SearchReport r;
-    SearchOptions o = { .choice = &c->choice, .backend = &c->backend, .threads = 1, .kernel = &c->k, .count = &count, .n = 1, .seconds = seconds, .patience_s = 0.3, .beam = 4, .verbose = getenv("SEARCH_VERBOSE") ? atoi(getenv("SEARCH_VERBOSE")) : 0 };
+    SearchOptions o = { .choice = &c->choice, .backend = &c->backend, .threads = 1, .kernel = &c->k, .count = &count, .n = 1, .seconds = seconds, .patience_s = 0.3,
+                        .beam = 4, .verbose = getenv("SEARCH_VERBOSE") ? atoi(getenv("SEARCH_VERBOSE")) : 0 };
     assert_int_equal(search_run(&r, &o), TG_OK);
     return r;
 }

@@ -203,9 +203,9 @@ static void run_case(const Engine *e, uint32_t i)
     Case c = { uop_param(g, DT_F32, dim, 2, 0), tensor_const(g, DT_F32, (int64_t[]){ WIDTH, WIDTH }, 2, weight, sizeof weight, "w") };
     U sink = uop_new(g, UOP_SINK, DT_VOID, NO_ARG, out, row[i].make(g, &c, out));
     Schedule *s;
-    Plan *p;
-    Code *code;
-    Executable *x;
+    Plan *p = NULL;
+    Code *code = NULL;
+    Executable *x = NULL;
     CompileStats stats;
     if (!sink->nsrc || graph_error(g) != TG_OK) broken("%s: %s", row[i].name, tg_error());
     if (sched_schedule(&s, g, sink, e->t, NULL) != TG_OK || sched_optimize(s, e->t, choose, (void *)(uintptr_t)e, NULL) != TG_OK || plan_make(&p, s, e->t) != TG_OK ||

@@ -244,6 +244,7 @@ static void paths(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(locations), cmocka_unit_test(locations_old_kernel), cmocka_unit_test(long_name), cmocka_unit_test(values), cmocka_unit_test(doors), cmocka_unit_test(link_store), cmocka_unit_test(paths) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(locations), cmocka_unit_test(locations_old_kernel), cmocka_unit_test(long_name), cmocka_unit_test(values),
+                                         cmocka_unit_test(doors), cmocka_unit_test(link_store), cmocka_unit_test(paths) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
