@@ -20,10 +20,13 @@ void tunedb_put_best(TuneDb *d, const char *kernel, const char *device, const Tu
 bool tunedb_is_bad(TuneDb *d, const char *kernel, const char *device, const OptList *l);
 void tunedb_put_bad(TuneDb *d, const char *kernel, const char *device, const OptList *l);
 
-/* The list for a kernel: the database's where it has a legal one, else the heuristic's. */
-typedef struct { TuneDb *db; const Target *target; char device[640]; } Choice;
+/* The list for a kernel: what the user named for it (lines `KERNEL: LIST`, or NULL), the database's where it has a legal one, else the heuristic's. */
+typedef struct { TuneDb *db; const Target *target; const char *named; char device[640]; } Choice;
 void choice_init(Choice *c, TuneDb *db, const Backend *b, const Device *d);
-bool choice_of(OptList *out, const Choice *c, const Kernel *k);           /* true: from the database */
+bool choice_of(OptList *out, const Choice *c, const Kernel *k);           /* true: named, or from the database */
+TgStatus choice_named_check(const char *named);                           /* every line parses */
+bool choice_is_named(const Choice *c, const Kernel *k);
+TgStatus choice_is_legal(const Choice *c, const Kernel *k, const OptList *l);     /* does k lower under l? */
 
 /* search.c: spends a budget where the time is. Winners go to the choice's database as they are found. */
 typedef struct {

@@ -107,7 +107,7 @@ static void python_command(Command *c, const char *script, const char *model, co
 static void own_command(Command *c, const char *engine, const char *model, const char *dir, const char *threads, const Args *a, const char *more)
 {
     static const struct { Opt o; const char *name; } passed[] = { { OPT_device, "--device" }, { OPT_threads, "--threads" }, { OPT_cpus, "--cpus" }, { OPT_precision, "--precision" },
-        { OPT_cache_dir, "--cache-dir" }, { OPT_beam, "--beam" }, { OPT_tune, "--tune" }, { OPT_max_memory, "--max-memory" } };
+        { OPT_cache_dir, "--cache-dir" }, { OPT_beam, "--beam" }, { OPT_tune, "--tune" }, { OPT_opts, "--opts" }, { OPT_max_memory, "--max-memory" } };
     const char *fixed[] = { "/proc/self/exe", "@engine", engine, model, dir, threads };
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) push(c, fixed[i]);
     for (size_t i = 0; i < sizeof passed / sizeof *passed && more; i++)

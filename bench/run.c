@@ -11,13 +11,37 @@
 #include "bench/say.h"
 #include "bench/values.h"
 
+/* The values of --opts, files read: one text of lines. */
+static TgStatus opts_text(char **out, const Args *a)
+{
+    size_t size;
+    FILE *all = open_memstream(out, &size);
+    if (!all) return say_error(TG_LIMIT, "--opts: no memory");
+    for (uint32_t i = 0; i < a->value[OPT_opts].count; i++) {
+        const char *value = a->value[OPT_opts].v[i];
+        FILE *f = fopen(value, "r");
+        char part[4096];
+        for (size_t n; f && (n = fread(part, 1, sizeof part, f)) > 0;) fwrite(part, 1, n, all);
+        if (f) fclose(f);
+        else if (!strchr(value, ':')) return fclose(all), say_error(TG_BAD_INPUT, "--opts: %s: %s", value, strerror(errno));
+        else fputs(value, all);
+        fputc('\n', all);
+    }
+    return fclose(all) ? say_error(TG_LIMIT, "--opts: no memory") : TG_OK;
+}
+
 TgStatus open_model(TgSession **session, Data *data, const Args *a, const char *path)
 {
     TgOptions o;
+    char *opts = NULL;
     *data = (Data){ 0 };
     args_session_options(a, &o);
     say_progress_setup(args_text(a, OPT_progress, "auto"), &o);
-    TgStatus status = tg_open(session, path, &o);
+    TgStatus read = opts_text(&opts, a);
+    o.opts = opts && *opts ? opts : NULL;
+    TgStatus status = read == TG_OK ? tg_open(session, path, &o) : read;
+    free(opts);
+    if (read != TG_OK) return read;
     return status == TG_OK ? data_make(data, *session, a) : say_library_error(status);
 }
 

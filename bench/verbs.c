@@ -128,14 +128,18 @@ TgStatus verb_check(const Args *a, const char *path)
 
 /* ---- tune, dump ---- */
 
+/* What the search gained, and the list of every kernel of a run: --opts replays them. */
 static void say_tuned(const TgSession *s)
 {
     TgInfo i;
+    TgKernelTime k;
     if (tg_info(s, &i) != TG_OK) return;
-    printf("%lld kernels timed, %lld better after %.1f s: %.4g -> %.4g ms a run", (long long)i.kernels_timed, (long long)i.kernels_better, i.tune_s, 1e3 * i.kernels_before_s,
+    printf("# %lld kernels timed, %lld better after %.1f s: %.4g -> %.4g ms a run", (long long)i.kernels_timed, (long long)i.kernels_better, i.tune_s, 1e3 * i.kernels_before_s,
            1e3 * i.kernels_after_s);
     if (i.kernels_after_s > 0) printf(" (%.2fx)", i.kernels_before_s / i.kernels_after_s);
     puts("");
+    for (int32_t n = 0; tg_kernel(s, n, &k); n++)
+        if (k.launches) printf("%s: %s\n", k.name, k.options);
 }
 
 /* Without --tune and --beam for half a minute; with them tg_prepare searches. */

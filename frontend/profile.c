@@ -1,4 +1,4 @@
-/* tg_profile: every kernel of the program used last, timed alone on buffers of its own: caches are as warm as a repeated launch leaves them, so sums may lie below a run's time. */
+/* tg_kernel: the kernels of the program used last; tg_profile: each of them timed alone on buffers of its own: caches are as warm as a repeated launch leaves them, so sums may lie below a run's time. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,17 +22,25 @@ static int64_t launches_of(const Plan *p, uint32_t kernel)
     return n;
 }
 
-static TgStatus profile_kernel(const TgSession *s, Program *p, uint32_t i, TgKernelTime *out)
+int32_t tg_kernel(const TgSession *s, int32_t index, TgKernelTime *out)
 {
-    Kernel *k = p->plan->kernel[i];
+    const Program *p = s->program;
+    if (!p || index < 0 || (uint32_t)index >= p->plan->nkernel) return 0;
+    const Kernel *k = p->plan->kernel[index];
     Text opts = { 0 };
-    *out = (TgKernelTime){ .launches = launches_of(p->plan, i), .flops = k->flops, .bytes = k->bytes };
-    if (!out->launches) return TG_OK;
+    *out = (TgKernelTime){ .launches = launches_of(p->plan, (uint32_t)index), .flops = k->flops, .bytes = k->bytes };
     opt_print(&opts, &k->opts);
     snprintf(out->name, sizeof out->name, "%s", k->name);
     snprintf(out->options, sizeof out->options, "%s", opts.s ? opts.s : "");
     text_free(&opts);
-    return s->backend->time(&out->seconds, s->device, p->code, i, k, fill, k, PROFILE_RUNS, 0, NULL);
+    return 1;
+}
+
+static TgStatus profile_kernel(const TgSession *s, Program *p, uint32_t i, TgKernelTime *out)
+{
+    Kernel *k = p->plan->kernel[i];
+    tg_kernel(s, (int32_t)i, out);
+    return out->launches ? s->backend->time(&out->seconds, s->device, p->code, i, k, fill, k, PROFILE_RUNS, 0, NULL) : TG_OK;
 }
 
 TgStatus tg_profile(TgSession *s, void (*emit)(void *user, const TgKernelTime *row), void *user)

@@ -3,6 +3,7 @@
  * kernel's way belongs to kernel_lower, one that sees all kernels to sched_schedule. */
 #include "frontend/program.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,11 +21,28 @@ double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* A list that the user named is used or is an error; others may be dropped by sched_optimize. */
+typedef struct { const Choice *choice; uint32_t named; TgStatus status; char why[1024]; } Chooser;
+
 static void choose(OptList *out, const Kernel *k, const ScheduleItem *item, const Schedule *s, void *user)
 {
+    Chooser *c = user;
     (void)item;
     (void)s;
-    choice_of(out, user, k);
+    choice_of(out, c->choice, k);
+    if (!c->choice->named || !choice_is_named(c->choice, k)) return;
+    c->named++;
+    if (c->status != TG_OK || choice_is_legal(c->choice, k, out) == TG_OK) return;
+    c->status = TG_USAGE;
+    snprintf(c->why, sizeof c->why, "opts: kernel %s: %s", k->name, tg_error());
+}
+
+static TgStatus choose_all(Schedule *s, const Choice *choice, Dump *dump)
+{
+    Chooser c = { .choice = choice };
+    TRY(sched_optimize(s, choice->target, choose, &c, dump));
+    if (c.status != TG_OK) return fail(c.status, "%s", c.why);
+    return choice->named && !c.named ? fail(TG_USAGE, "opts: none of the kernels that they name is here") : TG_OK;
 }
 
 static TgStatus bind_host_steps(Plan *p)
@@ -60,7 +78,7 @@ static TgStatus check_sizes(Program *p)
 static TgStatus make_plan(Program *p, const Choice *c, Dump *dump)
 {
     TRY(sched_schedule(&p->schedule, p->imported.g, p->imported.sink, c->target, dump));
-    TRY(sched_optimize(p->schedule, c->target, choose, (void *)(uintptr_t)c, dump));
+    TRY(choose_all(p->schedule, c, dump));
     TRY(plan_make(&p->plan, p->schedule, c->target));
     TRY(bind_host_steps(p->plan));
     TRY(check_sizes(p));

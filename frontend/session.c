@@ -98,11 +98,13 @@ TgStatus session_in_file(const TgSession *s, TgStatus status)
 static TgStatus open_all(TgSession *s)
 {
     double start = seconds_now();
+    TRY(choice_named_check(s->options.opts));
     TRY(session_in_file(s, model_load(&s->model, s->path)));
     if (strcmp(s->options.device, "none")) {
         TRY(open_device(s));
         s->tunedb = tunedb_open(s->options.no_cache ? NULL : s->options.cache_dir);
         choice_init(&s->choice, s->tunedb, s->backend, s->device);
+        s->choice.named = s->options.opts;
     }
     s->load_s = seconds_now() - start;
     return TG_OK;
@@ -117,6 +119,7 @@ TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options)
     if (options) s->options = *options;
     else tg_options_default(&s->options);
     s->options.device = arena_strdup(a, s->options.device ? s->options.device : "auto");
+    s->options.opts = s->options.opts ? arena_strdup(a, s->options.opts) : NULL;
     s->options.cpus = s->options.cpus ? arena_strdup(a, s->options.cpus) : NULL;
     s->options.cache_dir = s->options.cache_dir ? arena_strdup(a, s->options.cache_dir) : default_cache(a);
     TgStatus status = open_all(s);

@@ -79,6 +79,7 @@ typedef struct {
     int32_t no_cache;          /**< 1: neither read nor write the cache folder */
     int64_t max_memory_bytes;  /**< 0: no limit of ours */
     int32_t beam;              /**< width of the search that tg_prepare makes, 0: none, unless tune_s asks for one */
+    const char *opts;          /**< lists of OptOps that take the place of the chosen ones, as tg_kernel tells them: lines `KERNEL: LIST`; blank lines and # lines do not count; NULL: none */
     double tune_s;             /**< seconds that it may take, 0: until nothing is gained any more */
     int32_t verbose;
     void (*progress)(void *user, const char *what, double done, double total);   /**< may be NULL */
@@ -143,12 +144,15 @@ TG_API TgStatus tg_device(const TgOptions *options, char name[128], char feature
  *  are kept in the cache folder as they are found. beam: width, 0: the default. */
 TG_API TgStatus tg_tune(TgSession *session, double seconds, int32_t beam);
 
-/** One kernel of a run, timed alone. flops and bytes are a launch's; options: the OptOps that it got. */
+/** One kernel of a run. flops and bytes are a launch's; options: the OptOps that it got; seconds: timed alone, else 0. */
 typedef struct {
-    char name[64], options[512];
+    char name[64], options[768];
     int64_t launches, flops, bytes;
     double seconds;
 } TgKernelTime;
+
+/** Kernels of the program that was prepared last, one an index; those without launches only run at load. Returns 0 after the last. */
+TG_API int32_t tg_kernel(const TgSession *session, int32_t index, TgKernelTime *out);
 
 /** Times every kernel of the program that was prepared last. */
 TG_API TgStatus tg_profile(TgSession *session, void (*emit)(void *user, const TgKernelTime *row), void *user);
