@@ -1,12 +1,13 @@
 /* The walk over instructions and the scalar expressions that C-like languages share. To add an op: a row in simple[] or a case in cr_op. */
 #include "backends/cstyle.h"
+#include "graph/guard.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { HELPER_IDIV = 1, HELPER_IMOD = 2, HELPER_FMOD = 4 };
+enum { HELPER_IDIV = 1, HELPER_IMOD = 2, HELPER_FMOD = 4, HELPER_INDEX = 8, HELPER_NONZERO = 16 };
 
 const char *cr_text(CRender *r, const char *fmt, ...)
 {
@@ -127,6 +128,13 @@ static const char *cast(CRender *r, const UOp *u, const char *a)
     return cr_text(r, "((%s)%s)", cr_type(r, u), a);
 }
 
+static const char *guard(CRender *r, const UOp *u, const char *const *o)
+{
+    bool index = guard_kind(u->arg) == GUARD_INDEX;
+    r->helpers |= index ? HELPER_INDEX : HELPER_NONZERO;
+    return index ? cr_text(r, "((%s)tg_index(%s, %s, %s))", cr_type(r, u), o[0], o[1], o[2]) : cr_text(r, "((%s)tg_nonzero(%s, %s))", cr_type(r, u), o[0], o[2]);
+}
+
 static const char *plain_op(CRender *r, const UOp *u, const char *const *o)
 {
     DType t = (DType)u->dtype;
@@ -144,6 +152,7 @@ static const char *plain_op(CRender *r, const UOp *u, const char *const *o)
         r->helpers |= HELPER_FMOD;
         return cr_text(r, "((%s)tg_fmod(%s, %s))", type_name(r, t), o[0], o[1]);
     case UOP_SHL: case UOP_SHR: return shift(r, u, o);
+    case UOP_GUARD: return guard(r, u, o);
     case UOP_ADD: if (t == DT_BOOL) return cr_text(r, "(%s | %s)", o[0], o[1]); break;
     default: break;
     }
@@ -201,6 +210,7 @@ const char *cr_value(CRender *r, const UOp *u)
     char name[64];
     if (u->op == UOP_CONST) return cr_op(r, u, NULL);
     if (u->op == UOP_DEFINE_VAR) return cr_text(r, "%s", cstyle_variable(name, u));
+    if (is_address(u)) return cr_text(r, "(%s + %s)", cr_memory(r, u), cr_position(r, u, 0));         /* of a GUARD */
     if (r->expr[u->id]) return r->expr[u->id];
     r->status = fail(TG_INTERNAL, "kernel %s: %s is used before it is computed", r->k->name, op_name((Op)u->op));
     return "0";
@@ -390,6 +400,8 @@ static void helpers(const CRender *r, Text *out)
     static const struct { uint32_t bit; const char *name, *body; } row[] = {
         { HELPER_IDIV, "IDIV", "long tg_idiv(long a, long b) { return b == 0 ? 0 : b == -1 ? (long)(0UL - (unsigned long)a) : a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }" },
         { HELPER_IMOD, "IMOD", "long tg_imod(long a, long b) { long m = b == 0 || b == -1 ? 0 : a % b; return m != 0 && (m < 0) != (b < 0) ? m + b : m; }" },
+        { HELPER_INDEX, "INDEX", "long tg_index(long v, long n, volatile long *e) { if ((unsigned long)v < (unsigned long)n) return v; e[0] = v; e[1] = n + 1; return 0; }" },
+        { HELPER_NONZERO, "NONZERO", "long tg_nonzero(long v, volatile long *e) { if (v) return v; e[0] = 0; e[1] = 1; return 1; }" },
         { HELPER_FMOD, "FMOD", "double tg_fmod(double a, double b) { double m = FMOD(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m; }" },
     };
     for (uint32_t k = 0; k < sizeof row / sizeof *row; k++) {

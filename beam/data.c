@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/guard.h"
 #include "graph/scalar.h"
 
 /* ---- positions ---- */
@@ -53,6 +54,7 @@ static uint64_t positions(const Kernel *k, int64_t *limit)
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
         Loads l;
+        while (u->op == UOP_GUARD && guard_kind(u->arg) == GUARD_INDEX && most[at] > 1 && most[at] > u->src[1]->vmin) at++;        /* good indices, all different */
         if (u->op != UOP_INDEX || u->nsrc != 2 || u->src[0]->op != UOP_PARAM) continue;
         find_loads(&l, u->src[1], g);
         slots |= slots_of(&l);

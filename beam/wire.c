@@ -32,7 +32,7 @@ void kernel_write(Text *out, const Kernel *k)
     for (uint32_t i = 0; i < k->nparam; i++) {
         const KernelParam *p = &k->param[i];
         const UOp *u = find_param(order, n, i), *typed = u ? u : p->buffer;
-        text_add(out, "param %d %d %d %d %lld\n", p->written, p->read, p->constant, typed ? typed->dtype : DT_F32, (long long)elements(u, p->buffer));
+        text_add(out, "param %d %d %d %d %lld\n", p->written | p->guard << 1, p->read, p->constant, typed ? typed->dtype : DT_F32, (long long)elements(u, p->buffer));
     }
     graph_print(out, k->g, k->root);
     arena_free(a);
@@ -45,7 +45,7 @@ static TgStatus read_param(Kernel *k, const char *line)
     if (k->nparam == KERNEL_PARAMS || sscanf(line, "param %d %d %d %d %lld", &written, &read, &constant, &dtype, &numel) != 5 || dtype < 0 || dtype >= DT_COUNT || numel < 0)
         return fail(TG_INTERNAL, "tuning: a parameter's line is wrong");
     const UOp *size = uop_index(k->g, numel);
-    k->param[k->nparam] = (KernelParam){ uop_buffer(k->g, (DType)dtype, &size, 1, k->nparam, SPACE_GLOBAL), written, read, constant };
+    k->param[k->nparam] = (KernelParam){ uop_buffer(k->g, (DType)dtype, &size, 1, k->nparam, SPACE_GLOBAL), written & 1, read, constant, written >> 1 };
     k->nparam++;
     return TG_OK;
 }

@@ -149,7 +149,7 @@ static TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars
     int64_t *index = host_result(call, args, 1);
     char *value = host_result(call, args, 0);
     HostItem *item = host_scratch((size_t)(n + 1) * sizeof *item);
-    if (k > n || k < 0) return fail(TG_BAD_INPUT, "TopK: k is %lld; the axis has size %lld", (long long)k, (long long)n);
+    if (k > n || k < 0) return fail(TG_BAD_INPUT, "k is %lld; the axis has size %lld", (long long)k, (long long)n);
     for (int64_t row = 0; row < outer * inner; row++) {
         int64_t from = row / inner * n * inner + row % inner, to = row / inner * k * inner + row % inner;
         for (int64_t i = 0; i < n; i++) {
@@ -197,7 +197,7 @@ static void combine(ScatterOp op, DType t, char *out, int64_t i, const char *upd
 
 static TgStatus bad_index(int64_t v, int64_t size)
 {
-    return fail(TG_BAD_INPUT, "an index is %lld; the axis has size %lld", (long long)v, (long long)size);
+    return fail(TG_BAD_INPUT, "index %lld; the axis has size %lld", (long long)v, (long long)size);
 }
 
 /* Row j of the indices names a slice of the output. */

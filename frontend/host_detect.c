@@ -183,11 +183,11 @@ TgStatus host_roi_align(const HostCall *call, void *const *args, int64_t *vars)
     for (int64_t r = 0; r < regions; r++) {
         const float *roi = (const float *)args[1] + r * 4;
         int64_t picture = ((const int64_t *)args[2])[r];
-        if (picture < 0 || picture >= n) return fail(TG_BAD_INPUT, "RoiAlign: picture %lld of %lld", (long long)picture, (long long)n);
+        if (picture < 0 || picture >= n) return fail(TG_BAD_INPUT, "picture %lld of %lld", (long long)picture, (long long)n);
         float x0 = roi[0] * a->scale - shift, y0 = roi[1] * a->scale - shift, rw = roi[2] * a->scale - shift - x0, rh = roi[3] * a->scale - shift - y0;
         if (!a->half_pixel) rw = fmaxf(rw, 1), rh = fmaxf(rh, 1);
         Grid g = { .dy = rh / (float)oh, .dx = rw / (float)ow };
-        if (!(fabsf(g.dy) < 65536 && fabsf(g.dx) < 65536)) return fail(TG_BAD_INPUT, "RoiAlign: region %lld is too large", (long long)r);
+        if (!(fabsf(g.dy) < 65536 && fabsf(g.dx) < 65536)) return fail(TG_BAD_INPUT, "region %lld is too large", (long long)r);
         g.ny = (int64_t)ceilf(g.dy), g.nx = (int64_t)ceilf(g.dx);
         for (int64_t k = 0; k < c * oh * ow; k++, out++) {
             g.y = y0 + (float)(k / ow % oh) * g.dy;

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/guard.h"
+
 enum { BAKED_MAX = 4096, KNOWN_MAX = 1024, LITERAL_MAX = 16, DEPTH_MAX = 64, NODES_MAX = 1000000 };
 #define NUMEL_MAX (INT64_C(1) << 42)           /* elements of one value: no machine holds more, and sums of sizes stay far from overflow */
 
@@ -233,6 +235,7 @@ static TgStatus import_node(Import *im, const Node *n)
     if (!f && !row)
         return fail_at(TG_UNSUPPORTED, node_label(n), n->op, NULL, "operator %s%s%s of opset %lld is not covered", n->domain, *n->domain ? "." : "", n->op, (long long)c.opset);
     TRY(node_inputs(im, &c, &known, &kind));
+    graph_at(run->g, node_label(n), n->op, n->nin > 1 ? n->in[1] : NULL);
     if (row) TRY(check_arity(&c, row));
     if (f) TRY(import_function(&result, &c, f));
     else result = row->fn(run->g, &c);

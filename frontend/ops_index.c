@@ -1,6 +1,5 @@
 /* Operators that find, take and place elements by index.
- * In: indices known at import (checked there) or not (clamped: an index out of range reads a neighbour, never beyond the tensor). Out: INDEX of a shaped
- * index where that says it, a host function (host.c) where the result's size or the order of writes depends on data. A size that the data tell is a
+ * In: indices known at import (checked there) or not (guarded: one that is out of range fails the run, graph/guard.h). Out: INDEX of a shaped index where that says it, a host function (host.c) where the result's size or the order of writes depends on data. A size that the data tell is a
  * DEFINE_VAR with bounds, so what follows is compiled once.
  */
 #include <math.h>
@@ -35,20 +34,7 @@ static U ints_const(Graph *g, const int64_t *v, const int64_t *shape, uint32_t r
     return tensor_const(g, DT_I64, shape, rank, v, (size_t)numel * 8, "");
 }
 
-static U size_of(Graph *g, U x, uint32_t axis, DType t)
-{
-    U d = uop_dim(x, axis);
-    return uop_is_const(d) ? uop_int(g, t, uop_const_int(d)) : cast(g, d, t);
-}
-
-/* Indices made non-negative and kept inside 0 .. size-1. */
-static U inside(Graph *g, U idx, U size)
-{
-    U zero = uop_int(g, (DType)idx->dtype, 0), one = uop_int(g, (DType)idx->dtype, 1);
-    return clamp(g, where(g, lt(g, idx, zero), add(g, idx, size), idx), zero, sub(g, size, one));
-}
-
-/* Known indices are checked, others clamped; stride picks every stride-th value from `from` (the columns of GatherND). */
+/* Known indices are checked here, others by the builder's guard; stride picks every stride-th value from `from` (the columns of GatherND). */
 static bool known_ok(Graph *g, const Ctx *c, const int64_t *v, uint32_t n, uint32_t from, uint32_t stride, int64_t size)
 {
     for (uint32_t k = from; k < n; k += stride)
@@ -56,12 +42,13 @@ static bool known_ok(Graph *g, const Ctx *c, const int64_t *v, uint32_t n, uint3
     return true;
 }
 
-static U safe_index(Graph *g, const Ctx *c, U x, U idx, uint32_t axis)
+static bool index_ok(Graph *g, const Ctx *c, U x, U idx, uint32_t axis)
 {
     uint32_t n;
-    const int64_t *v = uop_is_const(uop_dim(x, axis)) ? const_ints(g, idx, &n) : NULL;
-    if (v) return known_ok(g, c, v, n, 0, 1, uop_size(x, axis)) ? idx : NULL;
-    return inside(g, idx, size_of(g, x, axis, (DType)idx->dtype));
+    bool fixed = uop_is_const(uop_dim(x, axis));
+    const int64_t *v = fixed ? const_ints(g, idx, &n) : NULL;
+    if (!v && fixed && !uop_size(x, axis) && uop_numel(idx)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "%lld indices on an axis of size 0", (long long)uop_numel(idx)), false;
+    return !v || known_ok(g, c, v, n, 0, 1, uop_size(x, axis));
 }
 
 /* ---- Gather ---- */
@@ -85,7 +72,7 @@ U op_gather(Graph *g, const Ctx *c)
     U x = c->in[0], idx = c->in[1];
     int64_t axis;
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
-    if (!(idx = safe_index(g, c, x, idx, (uint32_t)axis))) return NULL;
+    if (!index_ok(g, c, x, idx, (uint32_t)axis)) return NULL;
     U view = gather_view(g, x, idx, axis);
     return view ? view : gather(g, x, idx, axis);
 }
@@ -96,7 +83,7 @@ U op_gather_elements(Graph *g, const Ctx *c)
     int64_t axis;
     if (uop_rank(idx) != uop_rank(x)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "rank %u; wanted %u", uop_rank(idx), uop_rank(x));
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
-    return (idx = safe_index(g, c, x, idx, (uint32_t)axis)) ? gather_elements(g, x, idx, axis) : NULL;
+    return index_ok(g, c, x, idx, (uint32_t)axis) ? gather_elements(g, x, idx, axis) : NULL;
 }
 
 U op_gather_nd(Graph *g, const Ctx *c)
@@ -108,12 +95,12 @@ U op_gather_nd(Graph *g, const Ctx *c)
     if (batch < 0 || depth < 1 || batch >= rank || batch + depth > uop_rank(x))
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "%lld indices a row after %lld batch axes do not fit rank %u", (long long)depth, (long long)batch, uop_rank(x));
     const int64_t *v = uop_static(x) ? const_ints(g, idx, &n) : NULL;
-    const UOp *size[TG_MAX_RANK];
     for (int64_t k = 0; k < depth; k++) {
-        if (v && !known_ok(g, c, v, n, (uint32_t)k, (uint32_t)depth, uop_size(x, (uint32_t)(batch + k)))) return NULL;
-        size[k] = size_of(g, x, (uint32_t)(batch + k), (DType)idx->dtype);
+        int64_t size = uop_size(x, (uint32_t)(batch + k));
+        if (v && !known_ok(g, c, v, n, (uint32_t)k, (uint32_t)depth, size)) return NULL;
+        if (!v && !size && uop_numel(idx)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "indices on an axis of size 0");
     }
-    return gather_nd(g, x, v ? idx : inside(g, idx, from_values(g, (DType)idx->dtype, size, &depth, 1)), batch);
+    return gather_nd(g, x, idx, batch);
 }
 
 /* ---- NonZero, Compress, Unique ---- */
@@ -308,10 +295,10 @@ static U flat_places(Graph *g, U x, U idx, int64_t depth)
 {
     U at = NULL;
     for (int64_t k = 0; k < depth; k++) {
-        U size = size_of(g, x, (uint32_t)k, DT_I64), v = inside(g, squeeze(g, slice_i(g, idx, -1, k, k + 1), -1), size);
+        U size = uop_dim(x, (uint32_t)k), v = position_in(g, squeeze(g, slice_i(g, idx, -1, k, k + 1), -1), size);
         at = at ? add(g, mul(g, at, size), v) : v;
     }
-    return reshape_i(g, at, (int64_t[]){ uop_numel(at) }, 1);
+    return cast(g, reshape_i(g, at, (int64_t[]){ uop_numel(at) }, 1), DT_I64);
 }
 
 static const int64_t *row_places(Graph *g, U x, const int64_t *v, int64_t rows, int64_t depth)

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/guard.h"
+
 static DType type_of(U x) { return (DType)x->dtype; }
 
 #define K(v) scalar(g, type_of(x), (v))          /* a constant of the operand's type */
@@ -225,7 +227,7 @@ static bool operands(Graph *g, const Ctx *c, U *a, U *b)
 BINARY(op_add, add(g, a, b))
 BINARY(op_sub, sub(g, a, b))
 BINARY(op_mul, mul(g, a, b))
-BINARY(op_div, div_(g, a, b))
+BINARY(op_div, div_(g, a, guard_nonzero(g, b)))
 static BINARY(prelu_aligned, where(g, lt(g, a, scalar(g, type_of(a), 0)), mul(g, a, b), a))
 COMPARE(op_equal, eq(g, a, b))
 COMPARE(op_greater, gt(g, a, b))
@@ -260,7 +262,7 @@ U op_mod(Graph *g, const Ctx *c)
 {
     U a, b;
     if (!operands(g, c, &a, &b)) return NULL;
-    a = wide(g, a), b = wide(g, b);
+    a = wide(g, a), b = guard_nonzero(g, wide(g, b));
     return narrow(g, attr_bool(g, c, "fmod", false) ? mod_trunc(g, a, b) : mod_floor(g, a, b), c->in[0]);
 }
 

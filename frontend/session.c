@@ -243,7 +243,7 @@ TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *o
 {
     TRY(program_for(s, inputs, count));
     drop_oldest(s);                     /* here, not in tg_prepare: the last run's outputs live until now */
-    return program_run(s->program, s->backend, inputs, outputs);
+    return session_in_file(s, program_run(s->program, s->backend, inputs, outputs));
 }
 
 double tg_device_seconds(const TgSession *s)

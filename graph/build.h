@@ -113,9 +113,10 @@ U argmax(Graph *g, U x, int64_t axis, bool keepdims, bool last);         /* i64 
 U matmul(Graph *g, U a, U b);                                            /* numpy's: batch axes broadcast, vectors allowed */
 U conv(Graph *g, U x, U w, const int64_t *stride, const int64_t *dilation, const int64_t *pad_before, const int64_t *pad_after, int64_t groups);
                                                                          /* x [N,C,d..], w [M,C/groups,k..] -> [N,M,o..] */
-/* gathering: INDEX with a shaped index, so it stays an index in the consumer. Indices out of range are the caller's business (see host error word). */
+/* gathering: INDEX with a shaped index, so it stays an index in the consumer. Indices out of range fail the run (guard.h). */
 U gather(Graph *g, U x, U idx, int64_t axis);                            /* ONNX Gather; negative indices wrap */
-U take(Graph *g, U x, U idx, int64_t axis);                              /* gather without the wrap */
+U take(Graph *g, U x, U idx, int64_t axis);                              /* gather without wrap and guard: the caller knows that it is in range */
+U position_in(Graph *g, U idx, U size);                                     /* idx counted from the end where negative, guarded: 0 .. size-1 as DT_INDEX */
 U gather_elements(Graph *g, U x, U idx, int64_t axis);
 U gather_nd(Graph *g, U x, U idx, int64_t batch_dims);
 U one_hot(Graph *g, U idx, U depth, int64_t axis, U off_on);             /* off_on [2] */

@@ -1,7 +1,9 @@
 /* Indexing by data: INDEX with a shaped index, which stays an index in the kernel that reads. Several indexed axes become one, at a flat index.
- * Negative indices wrap here; indices that are out of range are not checked here.
+ * Negative indices wrap here, and are guarded (guard.h): one that is out of range fails the run.
  */
+#include "graph/guard.h"
 #include "graph/build.h"
+#include "graph/scalar.h"
 
 static U wrapped(Graph *g, U idx, U size)
 {
@@ -9,6 +11,43 @@ static U wrapped(Graph *g, U idx, U size)
     bool may_wrap = idx->vmin < 0;
     idx = cast(g, idx, DT_INDEX);
     return may_wrap ? where(g, lt(g, idx, uop_index(g, 0)), add(g, idx, size), idx) : idx;
+}
+
+U position_in(Graph *g, U idx, U size) { return guard_index(g, wrapped(g, idx, size), size); }
+
+/* A table that is known at import, and in bounds. */
+static bool all_inside(Graph *g, U idx, U size)
+{
+    size_t bytes;
+    const void *data = !is_error(idx) && uop_is_const(size) && uop_static(idx) ? data_of(g, idx, 1 << 24, &bytes) : NULL;
+    for (int64_t k = 0; data && k < uop_numel(idx); k++) {
+        int64_t v = scalar_load((DType)idx->dtype, data, k);
+        if (v < -size->arg.i || v >= size->arg.i) return false;
+    }
+    return data != NULL;
+}
+
+/* Of an axis of size 1 every index would fold to 0, and its check with it: there the result is chosen by the index. ok: NULL, or what must hold. */
+static U checked(Graph *g, U idx, U size, U *ok)
+{
+    if (all_inside(g, idx, size)) return wrapped(g, idx, size);
+    U i = position_in(g, idx, size);
+    if (!is_error(i) && i->op == UOP_GUARD && size->vmax <= 1) {
+        U here = lt(g, i, uop_index(g, 1));
+        *ok = *ok ? and_(g, *ok, here) : here;
+    }
+    return i;
+}
+
+/* y where ok holds, which has y's axes up to the last `behind`. */
+static U where_ok(Graph *g, U y, U ok, uint32_t behind)
+{
+    U dim[RANK_MAX];
+    uint32_t n = 0;
+    if (!ok || is_error(y) || is_error(ok)) return y;
+    for (; n < uop_rank(ok); n++) dim[n] = uop_dim(ok, n);
+    for (uint32_t k = 0; k < behind; k++) dim[n++] = uop_index(g, 1);
+    return where(g, reshape(g, ok, dim, n), y, full(g, (DType)y->dtype, 0, NULL));
 }
 
 /* Constant indices in equal steps are a slice. NULL: they are not, or are not known. */
@@ -32,8 +71,8 @@ U gather(Graph *g, U x, U idx, int64_t axis)
 {
     if (is_error(x) || is_error(idx)) return is_error(x) ? x : idx;
     if ((axis = axis_of(g, "gather", axis, uop_rank(x))) < 0) return graph_fail(g, "gather");
-    U y = constant_gather(g, x, idx, axis);
-    return y ? y : take(g, x, wrapped(g, idx, uop_dim(x, (uint32_t)axis)), axis);
+    U y = constant_gather(g, x, idx, axis), ok = NULL;
+    return y ? y : where_ok(g, take(g, x, checked(g, idx, uop_dim(x, (uint32_t)axis), &ok), axis), ok, uop_rank(x) - 1 - (uint32_t)axis);
 }
 
 /* [0 .. n-1] along axis k of `rank`. */
@@ -50,29 +89,29 @@ U gather_elements(Graph *g, U x, U idx, int64_t axis)
     uint32_t r = uop_rank(x);
     if ((axis = axis_of(g, "gather_elements", axis, r)) < 0) return graph_fail(g, "gather_elements");
     if (uop_rank(idx) != r) return graph_fail(g, "gather_elements: ranks %u and %u", r, uop_rank(idx));
-    U at = uop_index(g, 0), step = uop_index(g, 1);
+    U at = uop_index(g, 0), step = uop_index(g, 1), ok = NULL;
     for (uint32_t k = r; k-- > 0; step = dim_mul(g, step, uop_dim(x, k))) {
-        U i = k == axis ? wrapped(g, idx, uop_dim(x, k)) : iota_on(g, uop_dim(idx, k), k, r);
+        U i = k == axis ? checked(g, idx, uop_dim(x, k), &ok) : iota_on(g, uop_dim(idx, k), k, r);
         at = add(g, at, mul(g, i, step));
     }
-    return take(g, reshape(g, x, &step, 1), expand_like(g, at, idx), 0);
+    return where_ok(g, take(g, reshape(g, x, &step, 1), expand_like(g, at, idx), 0), ok, 0);
 }
 
 U gather_nd(Graph *g, U x, U idx, int64_t batch)
 {
     if (is_error(x) || is_error(idx)) return is_error(x) ? x : idx;
     uint32_t r = uop_rank(x), q = uop_rank(idx), n = 1, b = (uint32_t)batch;
-    U d[RANK_MAX], at = uop_index(g, 0), step = uop_index(g, 1);
+    U d[RANK_MAX], at = uop_index(g, 0), step = uop_index(g, 1), ok = NULL;
     if (!q || !uop_is_const(uop_dim(idx, q - 1)) || batch < 0 || b >= q || b + uop_size(idx, q - 1) > r)
         return graph_fail(g, "gather_nd: indices of rank %u with %lld columns on a tensor of rank %u, %lld batch axes", q, q ? (long long)uop_size(idx, q - 1) : 0LL, r, (long long)batch);
     uint32_t last = b + (uint32_t)uop_size(idx, q - 1);
     for (uint32_t k = last; k-- > 0; step = dim_mul(g, step, uop_dim(x, k))) {
-        U i = k < b ? iota_on(g, uop_dim(x, k), k, q - 1) : wrapped(g, squeeze(g, slice_i(g, idx, -1, k - b, k - b + 1), -1), uop_dim(x, k));
+        U i = k < b ? iota_on(g, uop_dim(x, k), k, q - 1) : checked(g, squeeze(g, slice_i(g, idx, -1, k - b, k - b + 1), -1), uop_dim(x, k), &ok);
         at = add(g, at, mul(g, i, step));
     }
     d[0] = step;
     for (uint32_t k = last; k < r; k++) d[n++] = uop_dim(x, k);
-    return take(g, reshape(g, x, d, n), expand(g, at, idx->shape->dim, q - 1), 0);
+    return where_ok(g, take(g, reshape(g, x, d, n), expand(g, at, idx->shape->dim, q - 1), 0), ok, n - 1);
 }
 
 U one_hot(Graph *g, U idx, U depth, int64_t axis, U off_on)

@@ -1,5 +1,6 @@
 /* The blob of a CUSTOMFUNCTION: its name, zeros up to a multiple of 8 bytes, its attributes. */
 #include "graph/custom.h"
+#include "graph/guard.h"
 
 #include <string.h>
 
@@ -51,7 +52,9 @@ const UOp *call_new(Graph *g, const UOp *function, const UOp *const *arg, uint32
         if (arg[k]->op == UOP_ERROR) return arg[k];
         src[k + 1] = in_memory(g, arg[k]);
     }
-    return uop_new(g, UOP_CALL, DT_VOID, NO_ARG, src, narg + 1);
+    const UOp *call = uop_new(g, UOP_CALL, DT_VOID, NO_ARG, src, narg + 1);
+    graph_call_at(g, call);
+    return call;
 }
 
 const UOp *call_result(Graph *g, const UOp *call, uint32_t k, DType t, const UOp *const *dim, uint32_t rank)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "graph/build.h"
+#include "graph/guard.h"
 #include "graph/rewrite.h"
 #include "graph/scalar.h"
 
@@ -86,12 +87,24 @@ static U broadcast_element(Job *j, uint32_t s, const int64_t *idx, uint32_t rank
     return element(j->g, j->src[s], at);
 }
 
+/* A guard that stands in a size's way: known values were checked when it was built, or are now; a symbolic one is taken as it is, since a bad one gives no size. */
+static U fold_guard(U u, U value, U bound)
+{
+    if (!value || !bound || !uop_is_const(value) || !uop_is_const(bound)) return value;
+    return guard_allows(guard_kind(u->arg), value->arg.i, bound->arg.i) ? value : NULL;
+}
+
+static U fold_values(Job *j, U *v)
+{
+    return j->u->op == UOP_GUARD ? fold_guard(j->u, v[0], v[1]) : fold_scalar(j->g, (Op)j->u->op, (DType)j->u->dtype, v, j->u->nsrc);
+}
+
 static U alu_at(Job *j, const int64_t *idx, int64_t i)
 {
     U v[3];
     (void)i;
     for (uint32_t k = 0; k < j->u->nsrc; k++) v[k] = broadcast_element(j, k, idx, uop_rank(j->u));
-    return fold_scalar(j->g, (Op)j->u->op, (DType)j->u->dtype, v, j->u->nsrc);
+    return fold_values(j, v);
 }
 
 static const Fold *fold_alu(Job *j)
@@ -103,7 +116,7 @@ static const Fold *fold_alu(Job *j)
         v[k] = element(j->g, j->src[k], 0);
         if (j->src[k]->kind == FOLD_UNKNOWN && j->u->op != UOP_WHERE) return &unknown;
     }
-    return same ? uniform(j->g, fold_scalar(j->g, (Op)j->u->op, (DType)j->u->dtype, v, j->u->nsrc)) : list_of(j, alu_at);
+    return same ? uniform(j->g, fold_values(j, v)) : list_of(j, alu_at);
 }
 
 static U expand_at(Job *j, const int64_t *idx, int64_t i) { return (void)i, broadcast_element(j, 0, idx, uop_rank(j->u)); }

@@ -1,5 +1,6 @@
 /* Interned construction and derived properties. What a column of uops.def means stands in dtype_of, shape_of and bounds_of, a case a word. */
 #include "graph/uop.h"
+#include "graph/guard.h"
 
 #include <assert.h>
 #include <math.h>
@@ -18,7 +19,7 @@ const DTypeInfo dtype_info[DT_COUNT] = {
 enum { TYPE_ARG, TYPE_SRC0, TYPE_SRC1, TYPE_SRC2, TYPE_BOOL, TYPE_INDEX, TYPE_VOID };
 enum { SHAPE_NONE, SHAPE_SRC0, SHAPE_SRC2, SHAPE_SIZES0, SHAPE_SIZES1, SHAPE_SIZES2, SHAPE_SIZE0, SHAPE_BYTES, SHAPE_PERMUTE, SHAPE_INDEX, SHAPE_STACK, SHAPE_REDUCE,
        SHAPE_GETTUPLE, SHAPE_BROADCAST, SHAPE_CAT };
-enum { MM_FULL, MM_VALUE, MM_SRC0, MM_SRC1, MM_HULL0, MM_HULL, MM_BOUND, MM_BOUNDS, MM_CAST, MM_ADD, MM_MUL, MM_MAX, MM_MOD, MM_IDIV, MM_CMPLT, MM_CMPNE, MM_OR, MM_AND, MM_XOR, MM_SHR, MM_WHERE };
+enum { MM_FULL, MM_VALUE, MM_SRC0, MM_SRC1, MM_HULL0, MM_HULL, MM_BOUND, MM_BOUNDS, MM_CAST, MM_ADD, MM_MUL, MM_MAX, MM_MOD, MM_IDIV, MM_CMPLT, MM_CMPNE, MM_OR, MM_AND, MM_XOR, MM_SHR, MM_WHERE, MM_GUARD };
 #define VAR 1
 #define ALU FLAG_ALU
 #define COMM FLAG_COMM
@@ -48,6 +49,8 @@ struct Graph {
     uint32_t nbuffer, buffer_cap;
     TgStatus error;
     void *folds;
+    Guard place;
+    Map calls;
 };
 
 static void *must(void *p)
@@ -65,6 +68,7 @@ Graph *graph_new(void)
     g->slot = must(calloc(g->slots, sizeof *g->slot));
     map_init(&g->blob, g->arena);
     map_init(&g->shape, g->arena);
+    map_init(&g->calls, g->arena);
     return g;
 }
 
@@ -79,6 +83,8 @@ void graph_free(Graph *g)
 }
 
 Arena *graph_arena(Graph *g) { return g->arena; }
+Map *graph_calls(Graph *g) { return &g->calls; }
+Guard *graph_place(Graph *g) { return &g->place; }
 void **graph_folds(Graph *g) { return &g->folds; }
 uint32_t graph_count(const Graph *g) { return g->count; }
 const UOp *graph_node(const Graph *g, uint32_t id) { return g->node[id]; }
@@ -328,7 +334,7 @@ static int64_t floor_div(int64_t a, int64_t b)
     return q - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-static Bounds alu_bounds(int rule, DType t, const UOp *const *src)
+static Bounds alu_bounds(int rule, DType t, Arg arg, const UOp *const *src)
 {
     Bounds a = { src[0]->vmin, src[0]->vmax }, b = { src[1]->vmin, src[1]->vmax }, r, all = full_bounds(t);
     switch (rule) {
@@ -354,6 +360,9 @@ static Bounds alu_bounds(int rule, DType t, const UOp *const *src)
         if (a.lo == -1 && a.hi == -1) return (Bounds){ ~b.hi, ~b.lo };
         return b.lo == -1 && b.hi == -1 ? (Bounds){ ~a.hi, ~a.lo } : all;
     case MM_SHR: return b.lo == b.hi && b.lo >= 0 && b.lo < 63 && t != DT_U64 ? (Bounds){ a.lo >> b.lo, a.hi >> b.lo } : all;
+    case MM_GUARD:                      /* never a single value: it would fold, and the check with it */
+        if (guard_kind(arg) == GUARD_INDEX) return (Bounds){ 0, max64(b.hi - 1, 1) };
+        return (Bounds){ a.lo == 0 ? 1 : a.lo, max64(a.hi, 2) };
     case MM_WHERE: return (Bounds){ min64(b.lo, src[2]->vmin), max64(b.hi, src[2]->vmax) };
     default: return all;
     }
@@ -377,7 +386,7 @@ static Bounds bounds_of(Op op, DType t, Arg arg, const UOp *const *src, uint32_t
     case MM_BOUND: return (Bounds){ 0, max64(s.hi - 1, 0) };
     case MM_BOUNDS: return (Bounds){ blob_ints(arg.blob)[0], blob_ints(arg.blob)[1] };
     case MM_CAST: return dtype_is_float(src[0]->dtype) || src[0]->dtype == DT_U64 ? all : t == DT_BOOL ? all : s.lo < all.lo || s.hi > all.hi ? all : s;
-    default: return alu_bounds(rule, t, src);
+    default: return alu_bounds(rule, t, arg, src);
     }
 }
 

@@ -76,11 +76,14 @@ typedef struct Graph Graph;
 
 /* What stands behind a tensor-level BUFFER(slot): constants have data, others are made by the plan. */
 /* zeroed: what no kernel writes of it (a halo) must read as zero. */
-typedef struct { DType dtype; const Shape *shape; const void *data; size_t size_bytes; const char *name; bool zeroed; } BufferInfo;
+/* guard: it is the word of a GUARD (guard.h), outside of the memory plan's lifetimes. */
+typedef struct { DType dtype; const Shape *shape; const void *data; size_t size_bytes; const char *name; bool zeroed; const struct Guard *guard; } BufferInfo;
 
 Graph *graph_new(void);
 void graph_free(Graph *g);
 Arena *graph_arena(Graph *g);
+struct Guard *graph_place(Graph *g);                        /* guard.c: what is built now belongs to */
+struct Map *graph_calls(Graph *g);                          /* guard.c: places of CALLs by id */
 void **graph_folds(Graph *g);                                /* fold.c's memo, in the graph's arena */
 uint32_t graph_count(const Graph *g);                        /* ids are below this */
 const UOp *graph_node(const Graph *g, uint32_t id);

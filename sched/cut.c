@@ -29,6 +29,15 @@ static const UOp *select_part(Rangeify *r, const Inst *i, const UOp *at)
     return v;
 }
 
+const UOp *guarded(Rangeify *r, const UOp *u, const UOp *valid, const UOp *const *src)
+{
+    GuardKind kind = guard_kind(u->arg);
+    const UOp *words = uop_index(r->g, GUARD_WORDS), *word = uop_buffer(r->g, DT_I64, &words, 1, guard_slot(u), SPACE_GLOBAL);
+    const UOp *value = !valid ? src[0] : UOP(r->g, UOP_WHERE, DT_VOID, NO_ARG, valid, src[0], uop_int(r->g, (DType)u->dtype, guard_otherwise(kind)));
+    const UOp *at = UOP(r->g, UOP_INDEX, DT_VOID, NO_ARG, word, uop_index(r->g, 0));
+    return index_simplify(r, UOP(r->g, UOP_GUARD, DT_VOID, ARG_I(kind), value, src[1], at));
+}
+
 static const UOp *express(Rangeify *r, const Inst *i)
 {
     const UOp *u = i->node, *src[16];
@@ -49,6 +58,7 @@ static const UOp *express(Rangeify *r, const Inst *i)
     }
     if (!op_is((Op)u->op, FLAG_ALU)) return i->child[0]->expr;
     for (uint32_t k = 0; k < u->nsrc; k++) src[k] = i->child[k]->expr;
+    if (u->op == UOP_GUARD) return guarded(r, u, i->valid, src);
     return uop_new(r->g, (Op)u->op, (DType)u->dtype, u->arg, src, u->nsrc);
 }
 
@@ -125,6 +135,7 @@ static Kernel *make_kernel(Rangeify *r, const Cut *c, const UOp *root)
             if (!(memo[u->id] = param_of(k, u, r->g, memo, false))) break;
         } else uop_copy(k->g, u, memo);
         if (u->op == UOP_LOAD) k->param[memo[u->id]->src[0]->src[0]->arg.i].read = true;
+        if (u->op == UOP_GUARD) k->param[memo[u->id]->src[2]->src[0]->arg.i].guard = true;
     }
     k->root = memo[root->id];
     arena_release(r->arena, mark);
@@ -186,6 +197,7 @@ static TgStatus add_call(Rangeify *r, Schedule *s, const UOp *call)
     if (custom_is(call, "loop") || custom_is(call, "if")) return control_items(r, s, call, out);
     ScheduleItem *item = schedule_add(s, ITEM_HOST);
     item->call = uop_new(r->g, UOP_CALL, DT_VOID, NO_ARG, arg, call->nsrc);
+    item->at = graph_call_place(r->g, call);
     item->out = out;
     item->nout = n;
     return TG_OK;

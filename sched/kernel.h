@@ -2,6 +2,7 @@
  *
  * 1. After rangeify (N-dimensional). root = SINK(END(STORE(INDEX(PARAM slot, i..), value [, gate]), range..)..). Everything is scalar. value reads memory by
  *    LOAD(INDEX(PARAM slot, i..) [, alt, gate]) and contains REDUCE(value, range..; op). RANGEs are numbered from 0, types LOOP (of an END) and REDUCE.
+ *    GUARD(value, bound, INDEX(PARAM word, 0)) is the value, checked (graph/guard.h).
  *    A value that several loops read is staged: INDEX(AFTER(BUFFER space, END(STORE(INDEX(BUFFER, j..), v), j..)), i..) under LOAD, space LOCAL.
  *    Nodes are placed by what they depend on: a REDUCE that depends on an outer range only is computed once per iteration of it. So the dependence sets of
  *    the inlined REDUCEs and staged ENDs must form a chain with the END's own ranges in order (rangeify keeps to it, the verifier checks it).
@@ -34,7 +35,7 @@ enum { OPT_MAX = 24 };
 typedef struct { OptOp op[OPT_MAX]; uint32_t count; } OptList;
 
 /* A parameter of a kernel: which tensor-level BUFFER of the model's graph stands behind PARAM(slot). */
-typedef struct { const UOp *buffer; bool written, read, constant; } KernelParam;     /* constant: known at load, so that it can be packed; part of the key */
+typedef struct { const UOp *buffer; bool written, read, constant, guard; } KernelParam;     /* constant: known at load, so that it can be packed; part of the key. guard: the word of a GUARD, no data */
 
 /* A packed constant (OptOp PACK): the expression that is stored, its index among the loops, elements of the copy. NULL value: not packed. */
 typedef struct { const UOp *value, *at; int64_t numel; } KernelPack;

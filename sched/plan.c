@@ -182,7 +182,7 @@ static TgStatus kernel_step(Build *b, const ScheduleItem *item, const Round *rou
     for (uint32_t i = 0; i < k->nparam; i++) {
         const KernelParam *a = &k->param[i];
         if (!is_memory(a->buffer)) return fail(TG_INTERNAL, "plan: kernel %s: parameter %u is %s, not memory", k->name, i, op_name(a->buffer->op));
-        set_arg(b, s, i, buffer_of(b, a->buffer), (uint8_t)((a->read ? ACCESS_READ : 0) | (a->written ? ACCESS_WRITE : 0)));
+        set_arg(b, s, i, buffer_of(b, a->buffer), (uint8_t)((a->read ? ACCESS_READ : 0) | (a->written ? ACCESS_WRITE : 0)));       /* neither: a guard's word orders nothing */
     }
     s->nvar = k->nvar;
     s->var = NEW_N(b->p->arena, uint32_t, k->nvar);
@@ -210,7 +210,7 @@ static TgStatus host_step(Build *b, const ScheduleItem *item)
     const UOp *function = item->call->src[0];
     uint32_t *var = NEW_N(b->p->arena, uint32_t, function->nsrc);
     for (uint32_t i = 0; i < function->nsrc; i++) var[i] = add_var(b->p, function->src[i]->op == UOP_DEFINE_VAR ? var_name(function->src[i]) : "-");    /* one of a single value is folded */
-    *call = (HostCall){ item->call, b->p, tensor, nin, nout, result, var };
+    *call = (HostCall){ item->call, b->p, tensor, nin, nout, result, var, .at = item->at };
     s->call = call;
     return TG_OK;
 }
@@ -453,14 +453,46 @@ static void extend_lives(Build *b)
         }
 }
 
+static const Guard *guard_of(const Build *b, uint32_t k)
+{
+    const UOp *u = b->use[k].uop;
+    return u->op == UOP_BUFFER ? graph_buffer(b->s->g, buffer_slot(u))->guard : NULL;
+}
+
+/* The words of guards stand side by side, so that one look is enough. */
+static void place_guards(Build *b)
+{
+    Plan *p = b->p;
+    const Guard **guard = NEW_N(p->arena, const Guard *, p->nbuffer);
+    for (uint32_t k = 0; k < p->nbuffer; k++) {
+        if (!(guard[p->nguard] = guard_of(b, k))) continue;
+        p->buffer[k].kind = MEM_PERSIST;
+        p->buffer[k].zeroed = true;
+        p->buffer[k].offset = GUARD_BYTES * p->nguard++;
+    }
+    p->guard = guard;
+    p->persist_bytes = (p->nguard * GUARD_BYTES + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+TgStatus plan_guards(const Plan *p, void *words, TgStatus code)
+{
+    int64_t *word = words;
+    TgStatus status = TG_OK;
+    for (uint32_t k = 0; k < p->nguard && status == TG_OK; k++)
+        if (word[GUARD_WORDS * k + 1]) status = guard_fail(p->guard[k], code, &word[GUARD_WORDS * k]);
+    if (status != TG_OK) memset(words, 0, GUARD_BYTES * (size_t)p->nguard);
+    return status;
+}
+
 static TgStatus place(Build *b)
 {
     Plan *p = b->p;
     extend_lives(b);
+    place_guards(b);
     Life *life = NEW_N(p->arena, Life, p->nbuffer);
     uint32_t n = 0;
     for (uint32_t k = 0; k < p->nbuffer; k++) {
-        TRY(place_of(b, k));
+        if (!guard_of(b, k)) TRY(place_of(b, k));
         if (p->buffer[k].kind == MEM_ARENA) life[n++] = (Life){ .size_bytes = p->buffer[k].size_bytes, .first = b->use[k].first, .last = b->use[k].last };
     }
     p->arena_bytes = memplan_place(life, n, ALIGN);

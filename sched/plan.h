@@ -4,6 +4,7 @@
  */
 #ifndef TG_PLAN_H
 #define TG_PLAN_H
+#include "graph/guard.h"
 #include "sched/sched.h"
 
 typedef enum { MEM_ARENA, MEM_PERSIST, MEM_CONST, MEM_INPUT, MEM_OUTPUT } MemKind;
@@ -27,6 +28,7 @@ typedef struct HostCall {
     uint32_t nin, nout;
     const uint32_t *result;         /* [nout] which of the function's results args[nin + k] is: those that nobody reads are left out */
     const uint32_t *var;            /* the plan's number of each DEFINE_VAR that the function sets: sources of its CUSTOMFUNCTION */
+    const Guard *at;                /* the node that it belongs to, or NULL */
     const struct Control *control;  /* a step of a loop or branch (steps.c), which has no call; else NULL */
 } HostCall;
 typedef TgStatus (*HostFn)(const HostCall *call, void *const *args, int64_t *vars);
@@ -71,6 +73,8 @@ struct Plan {
     void (*forget)(void *owner, const void *data, size_t bytes);   /* may be NULL: these bytes of a constant will not be read soon and need not stay in memory */
     void *forget_owner;
     int64_t arena_bytes, persist_bytes, flops;
+    const Guard *const *guard;      /* [nguard] whose words stand first in the persistent arena: what kernels note that their data are wrong (graph/guard.h) */
+    uint32_t nguard;
     uint32_t nsync;
     bool jumps;                     /* there are JUMPs */
 };
@@ -78,6 +82,14 @@ struct Plan {
 /* Takes the schedule's kernels (optimised and lowered by then): borrowed, so the schedule must outlive the plan. */
 TgStatus plan_make(Plan **out, Schedule *s, const Target *t);
 void plan_free(Plan *p);
+/* The status of a host function, its message with the node in front. */
+static inline TgStatus host_status(const HostCall *call, TgStatus status)
+{
+    if (status != TG_OK && call && call->at) status_at(call->at->node, call->at->op);
+    return status;
+}
+/* The notes of a run (words: the first nguard * 16 bytes of the persistent arena, or a copy), which are cleared: the failure that the first of them is, or TG_OK. */
+TgStatus plan_guards(const Plan *p, void *words, TgStatus code);
 void plan_print(Text *out, const Plan *p);
 int32_t plan_var(const Plan *p, const char *name);                         /* its number, -1: none */
 /* Value of a symbolic size (DT_INDEX expression over DEFINE_VARs). INT64_MIN when it depends on anything else. */

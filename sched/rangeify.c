@@ -182,6 +182,7 @@ static const UOp *position(Rangeify *r, const UOp *u, const UOp *const *idx)
         index_source(r, u, k, idx, NULL, NULL, next, &valid);
         if (!(src[k] = position(r, u->src[k], next))) return NULL;
     }
+    if (u->op == UOP_GUARD) return guarded(r, u, NULL, src);
     return op_is((Op)u->op, FLAG_ALU) ? index_simplify(r, uop_new(r->g, (Op)u->op, (DType)u->dtype, u->arg, src, n)) : src[0];
 }
 

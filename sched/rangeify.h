@@ -1,6 +1,7 @@
 /* What the files of rangeify share: rangeify.c sweeps and decides, index_map.c says how an index passes through a node, cut.c builds kernels. */
 #ifndef TG_RANGEIFY_H
 #define TG_RANGEIFY_H
+#include "graph/guard.h"
 #include "graph/rewrite.h"
 #include "sched/sched.h"
 
@@ -54,6 +55,8 @@ void index_source(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *id
 const UOp *index_simplify(Rangeify *r, const UOp *u);
 const UOp *index_math(Graph *g, Op op, const UOp *a, const UOp *b);
 static inline bool is_global(const UOp *u) { return u->op == UOP_PARAM || (u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL); }
+/* A GUARD as kernels have it: with its word, and checked only where the value counts. */
+const UOp *guarded(Rangeify *r, const UOp *guard, const UOp *valid, const UOp *const *src);
 /* Builds every instance's expression and the kernels; appends to the schedule in order. */
 TgStatus cut_kernels(Rangeify *r, Schedule *out);
 /* The items of a CALL of "loop" or "if" (control.c). result: where the GETTUPLEs of the call lie, or NULL where nobody reads one. */

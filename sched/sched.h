@@ -11,6 +11,7 @@ typedef struct {
     bool once;                      /* depends on constants only: runs at load */
     Kernel *kernel;
     const UOp *call;                /* ITEM_HOST: CALL(CUSTOMFUNCTION, args..); args are BUFFERs */
+    const struct Guard *at;         /* ITEM_HOST: the node that it belongs to, for messages; may be NULL */
     const UOp *const *out;          /* ITEM_HOST: its result BUFFERs */
     uint32_t nout;
     const UOp *mem[2];              /* BUFFERs. COPY: to, from (whole). LOOP: trip count (i64 scalar; NULL: trip tells), keep (bool; NULL: true). NEXT: keep. IF: condition */

@@ -108,7 +108,7 @@ static void do_work(Executable *e, const Work *w, int thread, int threads)
 {
     if (w->kind == STEP_KERNEL) kernel_work(e, w, thread, threads);
     else if (w->kind == STEP_COPY) copy_work(e, w, thread, threads);
-    else e->status = w->host(w->call, w->args, e->vars);
+    else e->status = host_status(w->call, w->host(w->call, w->args, e->vars));
 }
 
 /* A failed run takes no jump, so that it ends. */
@@ -304,7 +304,8 @@ static TgStatus load_all(Executable *e, const Code *c)
     e->scratch_bytes += 4096 + 64;                               /* threads' scratches do not start at equal places of a page */
     if (!(e->scratch = pages_new(e->scratch_bytes * e->device->machine.count))) return fail(TG_LIMIT, "no memory for scratch");
     int64_t scratch = e->scratch_bytes;
-    TgStatus s = walk_once(e);
+    TgStatus s = walk_once(e), guarded = plan_guards(e->plan, e->persist, TG_BAD_MODEL);
+    if (guarded) s = guarded;
     collect(e, c, false);
     e->scratch_bytes = scratch;
     return s;
@@ -340,7 +341,8 @@ static TgStatus cpu_run(Executable *e, const void *const *inputs, void *const *o
         *p->arg = p->output ? outputs[p->port] : (void *)(uintptr_t)inputs[p->port];
     }
     e->vars = vars;
-    return walk_all(e);
+    TgStatus status = walk_all(e), guarded = plan_guards(e->plan, e->persist, TG_BAD_INPUT);         /* a bad index may be why something else failed */
+    return guarded ? guarded : status;
 }
 
 /* ---- timing one kernel, for search ---- */

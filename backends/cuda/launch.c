@@ -49,6 +49,7 @@ struct Executable {
     Segment *segment;
     uint32_t nsegment;
     int64_t *vars;                  /* the values that launches are sized by */
+    void *guards;                   /* pinned: where the words of the plan's guards come down after a run */
     bool timed;
 };
 
@@ -145,12 +146,14 @@ static TgStatus place_host(Executable *e)
     for (uint32_t i = 0; i < p->nstep; i++)
         for (uint32_t a = 0; p->step[i].kind == STEP_HOST && a < p->step[i].narg; a++) need[p->step[i].arg[a]] = p->buffer[p->step[i].arg[a]].kind != MEM_CONST || need[p->step[i].arg[a]];
     for (uint32_t k = 0; k < p->nbuffer; k++) bytes += need[k] ? up(p->buffer[k].size_bytes + 1) : 0;
+    bytes += up(p->nguard * GUARD_BYTES);
     if (bytes) CU(MemHostAlloc((void **)&e->staging, (size_t)bytes, 0));
     for (uint32_t k = 0, at = 0; k < p->nbuffer; k++) {
         if (!need[k]) continue;
         e->mirror[k] = e->staging + (int64_t)at * ALIGN;
         at += (uint32_t)(up(p->buffer[k].size_bytes + 1) / ALIGN);
     }
+    if (p->nguard) e->guards = e->staging + bytes - up(p->nguard * GUARD_BYTES);
     return TG_OK;
 }
 
@@ -349,11 +352,22 @@ static TgStatus run_segments(Executable *e, int64_t *vars)
         if (s->exec) CU(GraphLaunch(s->exec, e->d->stream));
         if (s->host) {
             CU(StreamSynchronize(e->d->stream));
-            TRY(s->host->host(s->host->call, s->host_arg, vars));
+            TRY(host_status(s->host->call, s->host->host(s->host->call, s->host_arg, vars)));
         }
         if (s->jump && !vars[s->jump->var[0]]) k = s->target - 1;
     }
     return TG_OK;
+}
+
+/* The guards' words come down behind the last graph; the failing ones are cleared for the next run. */
+static TgStatus finish(Executable *e, TgStatus status, TgStatus code)
+{
+    size_t bytes = GUARD_BYTES * (size_t)e->p->nguard;
+    if (bytes) CU(MemcpyDtoHAsync(e->guards, e->resident, bytes, e->d->stream));
+    CU(StreamSynchronize(e->d->stream));
+    TgStatus guarded = bytes ? plan_guards(e->p, e->guards, code) : TG_OK;
+    if (guarded) CU(MemsetD8(e->resident, 0, bytes));
+    return guarded ? guarded : status;
 }
 
 static int64_t used_bytes(const Executable *e, const PlanBuffer *m, const int64_t *vars)
@@ -370,9 +384,9 @@ TgStatus cuda_run(Executable *e, const void *const *inputs, void *const *outputs
     for (uint32_t k = 0; k < p->nbuffer; k++)
         if (p->buffer[k].kind == MEM_INPUT) memcpy(e->mirror[k], inputs[p->buffer[k].offset], (size_t)used_bytes(e, &p->buffer[k], vars));
     CU(EventRecord(e->d->from, e->d->stream));
-    TRY(run_segments(e, vars));
+    TgStatus status = run_segments(e, vars);
     CU(EventRecord(e->d->to, e->d->stream));
-    CU(StreamSynchronize(e->d->stream));
+    TRY(finish(e, status, TG_BAD_INPUT));
     e->timed = true;
     for (uint32_t k = 0; k < p->nbuffer; k++)
         if (p->buffer[k].kind == MEM_OUTPUT) memcpy(outputs[p->buffer[k].offset], e->mirror[k], (size_t)used_bytes(e, &p->buffer[k], vars));
@@ -396,8 +410,7 @@ static TgStatus load(Executable *e)
     if (e->p->nvar) memcpy(e->vars, e->p->var_value, sizeof *e->vars * e->p->nvar);
     if (once) {
         TRY(build_segments(e, 0, once, false));
-        TRY(run_segments(e, e->vars));
-        CU(StreamSynchronize(e->d->stream));
+        TRY(finish(e, run_segments(e, e->vars), TG_BAD_MODEL));
         free_segments(e);
     }
     if (e->load_only) CU(MemFree(e->load_only));

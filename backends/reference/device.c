@@ -101,11 +101,17 @@ static TgStatus run_steps(const Executable *e, bool once, const void *const *inp
         void *arg[s->narg + 1];
         for (uint32_t k = 0; k < s->narg; k++) arg[k] = memory_of(e, &p->buffer[s->arg[k]], inputs, outputs);
         if (s->kind == STEP_KERNEL) TRY(run_kernel(e, s, arg, vars));
-        else if (s->kind == STEP_HOST) TRY(s->host(s->call, arg, vars));
+        else if (s->kind == STEP_HOST) TRY(host_status(s->call, s->host(s->call, arg, vars)));
         else if (s->kind == STEP_JUMP) i = vars[s->var[0]] ? i : s->target - 1;
         else memmove(arg[0], arg[1], (size_t)bytes_now(p, &p->buffer[s->arg[0]], vars));
     }
     return TG_OK;
+}
+
+static TgStatus checked(const Executable *e, TgStatus status, TgStatus code)
+{
+    TgStatus guarded = plan_guards(e->plan, e->persist, code);
+    return guarded ? guarded : status;
 }
 
 static void plan_unload(Executable *e)
@@ -124,7 +130,7 @@ static TgStatus plan_load(Executable **out, Device *d, const Plan *p, Code *c)
     TgStatus s = fail(TG_LIMIT, "out of memory");
     if (e && vars) {
         *e = (Executable){ p, c, calloc(1, (size_t)p->arena_bytes + 1), calloc(1, (size_t)p->persist_bytes + 1) };
-        if (e->arena && e->persist) s = run_steps(e, true, NULL, NULL, vars);
+        if (e->arena && e->persist) s = checked(e, run_steps(e, true, NULL, NULL, vars), TG_BAD_MODEL);
     }
     free(vars);
     if (s) plan_unload(e);
@@ -133,7 +139,7 @@ static TgStatus plan_load(Executable **out, Device *d, const Plan *p, Code *c)
     return s;
 }
 
-static TgStatus plan_run(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars) { return run_steps(e, false, inputs, outputs, vars); }
+static TgStatus plan_run(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars) { return checked(e, run_steps(e, false, inputs, outputs, vars), TG_BAD_INPUT); }
 
 /* ---- timing one kernel ---- */
 

@@ -8,6 +8,7 @@
 
 #include "backends/reference/reference.h"
 #include "graph/custom.h"
+#include "graph/guard.h"
 #include "graph/scalar.h"
 
 enum { DEPTH_MAX = 24, STORE_MAX = 1 << 24 };
@@ -87,6 +88,13 @@ static int64_t pull_product(Eval *e, const UOp *u, const int64_t *idx)
     return r;
 }
 
+static int64_t pull_guard(Eval *e, const UOp *u, const int64_t *v)
+{
+    int64_t word[GUARD_WORDS] = { 0 }, r = ref_guard(u, v[0], v[1], word);
+    if (word[1] && !e->status) e->status = guard_fail(graph_buffer(e->g, guard_slot(u))->guard, TG_BAD_INPUT, word);
+    return r;
+}
+
 static int64_t pull_alu(Eval *e, const UOp *u, const int64_t *idx)
 {
     int64_t v[3] = { 0 }, r = 0;
@@ -94,6 +102,7 @@ static int64_t pull_alu(Eval *e, const UOp *u, const int64_t *idx)
     if (u->op == UOP_WHERE) return pull_broadcast(e, u->src[pull_broadcast(e, u->src[0], idx, rank) ? 1 : 2], idx, rank);
     if (u->op == UOP_MUL && dtype_is_float(u->dtype)) return pull_product(e, u, idx);
     for (uint32_t k = 0; k < u->nsrc; k++) v[k] = pull_broadcast(e, u->src[k], idx, rank);
+    if (u->op == UOP_GUARD) return pull_guard(e, u, v);
     if (u->op == UOP_BITCAST) return scalar_bitcast((DType)u->src[0]->dtype, (DType)u->dtype, v[0]);
     return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &r) ? r : broken(e, TG_BAD_INPUT, "division by zero", u, v[0]);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backends/reference/reference.h"
+#include "graph/guard.h"
 #include "graph/scalar.h"
 
 enum { LANES_MAX = 1024, DEPTH_MAX = 8000 };
@@ -185,6 +186,14 @@ static bool simple_alu(const UOp *u, const int64_t *a, const int64_t *b, int64_t
     return f32 ? scalar_real(*out) == scalar_real(*out) : true;             /* NaNs are made equal by uop_eval */
 }
 
+int64_t ref_guard(const UOp *u, int64_t value, int64_t bound, int64_t *word)
+{
+    GuardKind kind = guard_kind(u->arg);
+    if (guard_allows(kind, value, bound)) return value;
+    if (word) guard_note(kind, value, bound, word);
+    return guard_otherwise(kind);
+}
+
 bool ref_alu(const UOp *u, const int64_t *const *src, int64_t *out)
 {
     int64_t v[3] = { 0 };
@@ -220,10 +229,20 @@ static void choose(Exec *e, const UOp *u, int64_t *out)
     }
 }
 
+static void check(Exec *e, const UOp *u, int64_t *out)
+{
+    const int64_t *v = value_of(e, u->src[0]), *bound = value_of(e, u->src[1]);
+    Place word;
+    find_place(e, u->src[2], NULL, 0, &word);
+    for (uint32_t l = 0; l < ref_lanes(u) && !e->status; l++)
+        out[l] = ref_guard(u, v[ref_lanes(u->src[0]) == 1 ? 0 : l], bound[ref_lanes(u->src[1]) == 1 ? 0 : l], word.base);
+}
+
 static void compute(Exec *e, const UOp *u, int64_t *out)
 {
     const int64_t *src[3];
     if (u->op == UOP_WHERE) choose(e, u, out);
+    else if (u->op == UOP_GUARD) check(e, u, out);
     else if (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_BITCAST) {
         if (quotient(e, u, out)) return;
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = value_of(e, u->src[k]);

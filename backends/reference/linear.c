@@ -127,7 +127,11 @@ static void store(Machine *m, Thread *t, const UOp *u)
 static void compute(Machine *m, Thread *t, const UOp *u, int64_t *out)
 {
     const int64_t *src[3];
-    if (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_BITCAST) {
+    if (u->op == UOP_GUARD) {
+        int64_t count, *word = memory(m, t, base_of(u->src[2]), &count);
+        for (uint32_t l = 0; l < ref_lanes(u) && !m->status; l++)
+            out[l] = ref_guard(u, operand(m, t, u->src[0])[ref_lanes(u->src[0]) == 1 ? 0 : l], operand(m, t, u->src[1])[ref_lanes(u->src[1]) == 1 ? 0 : l], word);
+    } else if (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_BITCAST) {
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = operand(m, t, u->src[k]);
         if (!m->status && !ref_alu(u, src, out)) broken(m, TG_BAD_INPUT, "division by zero", u, 0);
     } else if (u->op == UOP_LOAD) load(m, t, u, out);

@@ -60,6 +60,14 @@ void status_prefix(const char *file)
     snprintf(err.line, sizeof err.line, "%.255s: %.760s", name, old);
 }
 
+void status_at(const char *node, const char *op)
+{
+    char old[sizeof err.line];
+    if (err.node[0] || !node) return;
+    memcpy(old, err.line, sizeof old);
+    fail_at(TG_OK, node, op, NULL, "%.800s", old);
+}
+
 const char *tg_error(void) { return err.line; }
 
 void tg_error_where(const char **node, const char **op, const char **field)

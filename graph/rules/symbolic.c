@@ -4,6 +4,7 @@
  * NOT stands on comparisons only. Rows end because each makes the node count smaller, or moves an operand toward its place in one fixed order.
  * Floats: only what keeps every bit, NaN, Inf and -0 included. To add a rule: a row here; tests/rules finds it and proves it.
  */
+#include "graph/guard.h"
 #include "graph/rules/pat.h"
 #include "graph/rules/poly.h"
 #include "graph/rules/rules.h"
@@ -49,6 +50,13 @@ static bool one_value(const Match *m)
     if (u->dtype == DT_U64 && u->vmax == INT64_MAX) return false;              /* stands for "or more" */
     if (u->op == UOP_RANGE || u->op == UOP_SPECIAL) return uop_is_int_const(u->src[0], 1);
     return op_is((Op)u->op, FLAG_ALU) || u->op == UOP_DEFINE_VAR;
+}
+
+static bool is_allowed(const Match *m)
+{
+    const UOp *v = m->slot[X], *bound = m->slot[Y];
+    if (guard_kind(m->root->arg) == GUARD_NONZERO) return v->vmin > 0 || v->vmax < 0;
+    return v->vmin >= 0 && v->vmax < bound->vmin;
 }
 
 static const UOp *that_value(const Match *m) { return uop_int(m->g, (DType)m->root->dtype, m->root->vmin); }
@@ -166,6 +174,7 @@ static const Rule simple[] = {
     { "order",        x,                           NULL,        is_commutative, swapped },
     { "add-zero",     P(ADD, x, zero),             x,           is_int,     NULL },
     { "div-consts",   P(MUL, c, P(RECIP, d)),      NULL,        NULL,       divided },
+    { "guard-inside", P_MORE(GUARD, x, y),         x,           is_allowed, NULL },
     { "mul-one",      P(MUL, x, one),              x,           NULL,       NULL },
     { "mul-zero",     P(MUL, x, zero),             zero,        not_float,  NULL },       /* NaN * 0 is NaN */
     { "idiv-one",     P(IDIV, x, one),             x,           is_int,     NULL },

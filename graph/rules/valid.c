@@ -78,7 +78,7 @@ static const UOp *swap_in(Swap *s, const UOp *u)
     const UOp *src[8];
     for (uint32_t k = 0; k < s->n; k++)
         if (s->from[k] == u) return s->to[k];
-    if (!u->nsrc || u->nsrc > 8 || s->full || !op_is((Op)u->op, FLAG_ALU)) return u;
+    if (!u->nsrc || u->nsrc > 8 || s->full || !op_is((Op)u->op, FLAG_ALU) || u->op == UOP_GUARD) return u;     /* a guard is checked where nothing holds, too */
     for (uint32_t k = 0; k < u->nsrc; k++) src[k] = swap_in(s, u->src[k]);
     const UOp *r = s->full ? u : uop_with(s->g, u, src);
     swap_add(s, u, r);

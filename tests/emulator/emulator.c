@@ -63,6 +63,7 @@ EXPORT CuResult cuMemFree_v2(CuPtr p)
 EXPORT CuResult cuMemHostAlloc(void **p, size_t bytes, unsigned flags) { return (void)flags, (*p = malloc(bytes)) ? OK : NO_MEMORY; }
 EXPORT CuResult cuMemFreeHost(void *p) { return free(p), OK; }
 EXPORT CuResult cuMemcpyHtoD_v2(CuPtr to, const void *from, size_t n) { return check(to, n) ? INVALID : (memcpy((void *)(uintptr_t)to, from, n), OK); }
+EXPORT CuResult cuMemcpyDtoHAsync_v2(void *to, CuPtr from, size_t n, CuStream s) { (void)s; return check(from, n) ? INVALID : (memcpy(to, (void *)(uintptr_t)from, n), OK); }
 EXPORT CuResult cuMemcpyDtoH_v2(void *to, CuPtr from, size_t n) { return check(from, n) ? INVALID : (memcpy(to, (void *)(uintptr_t)from, n), OK); }
 EXPORT CuResult cuMemsetD8_v2(CuPtr p, unsigned char v, size_t n) { return check(p, n) ? INVALID : (memset((void *)(uintptr_t)p, v, n), OK); }
 EXPORT CuResult cuMemGetInfo_v2(size_t *left, size_t *all) { return *left = *all = (size_t)1 << 33, OK; }
@@ -189,7 +190,7 @@ static void at_thread(const CuKernelNode *k, unsigned t)
 static CuResult run_fibers(const CuKernelNode *k, unsigned threads)
 {
     *k->func->meet = meet;
-    for (unsigned t = 0; t < threads; t++) {
+    for (volatile unsigned t = 0; t < threads; t++) {            /* volatile: getcontext may come back, for all that a compiler knows */
         if (!stack[t]) stack[t] = malloc(STACK_BYTES);
         getcontext(&fiber[t]);
         fiber[t].uc_stack.ss_sp = stack[t];
