@@ -1,5 +1,6 @@
 /* Operators that find, take and place elements by index.
- * In: indices known at import (checked there) or not (guarded: one that is out of range fails the run, graph/guard.h). Out: INDEX of a shaped index where that says it, a host function (host.c) where the result's size or the order of writes depends on data. A size that the data tell is a
+ * In: indices known at import (checked there) or not (guarded: one that is out of range fails the run, graph/guard.h).
+ * Out: INDEX of a shaped index where that says it, a host function (host.c) where the result's size or the order of writes depends on data. A size that the data tell is a
  * DEFINE_VAR with bounds, so what follows is compiled once.
  */
 #include <math.h>
