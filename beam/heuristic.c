@@ -169,6 +169,13 @@ static int64_t floor_power(int64_t n)
 
 /* ---- vector axis ---- */
 
+/* Lanes that lie multiples of a page apart share the sets of a cache, which holds fewer than there are lanes: each access misses. */
+static double apart(const Plan *p, const Access *a, int number)
+{
+    int64_t step = a->step[number];
+    return step != INT64_MIN && step && step * a->bytes % 4096 == 0 ? 3.0 * p->lanes : p->lanes;
+}
+
 /* Cost of one inner iteration's accesses when this axis is in lanes, in vector instructions; scalar code costs one a lane. */
 static double lane_cost(const Plan *p, int number)
 {
@@ -179,7 +186,7 @@ static double lane_cost(const Plan *p, int number)
         double weight = inner ? 1 : p->contraction ? 0.02 : 0.3;
         if (!(a->ranges >> number & 1)) cost += 0.5 * weight;
         else if (contiguous || (a->constant && p->contraction)) cost += weight;
-        else cost += weight * p->lanes;
+        else cost += weight * apart(p, a, number);
     }
     return cost;
 }
@@ -371,6 +378,21 @@ static void statistics(Plan *p, uint64_t rows)
     if (lane >= 0) lanes_on(p, lane, AXIS_UPCAST, 2);
 }
 
+/* A row axis along which everything lies side by side, does not change, or is a constant that can be packed: its lanes serve the statistic and the loops behind it. */
+static int row_lane(const Plan *p, uint64_t rows)
+{
+    for (uint32_t i = p->nout; i-- > 0;) {
+        int number = range_number(p->axis[i]);
+        bool fits = (rows >> number & 1) && is_static(p, i) && p->axis[i]->src[0]->vmax >= p->lanes;
+        for (uint32_t j = 0; j < p->naccess && fits; j++) {
+            const Access *a = &p->access[j];
+            fits = !(a->ranges >> number & 1) || a->step[number] == 1 || (a->constant && (a->ranges & p->reduces));
+        }
+        if (fits) return number;
+    }
+    return -1;
+}
+
 /* Outer ranges on which every reduce depends, when some loop of the output lies inside of that. */
 static uint64_t row_ranges(const Plan *p)
 {
@@ -394,7 +416,9 @@ static void cpu(Plan *p)
         else share(p, -1);
         return;
     }
-    if (p->reduces && rows != p->outs) statistics(p, rows);
+    int row = p->reduces && rows != p->outs ? row_lane(p, rows) : -1;
+    if (row >= 0) lanes_on(p, row, AXIS_UPCAST, 2);
+    else if (p->reduces && rows != p->outs) statistics(p, rows);
     else if (p->reduces && reduce >= 0 && (out < 0 || lane_cost(p, reduce) < lane_cost(p, out))) lanes_on(p, reduce, AXIS_UNROLL, 4);
     else if (out >= 0 && lane_cost(p, out) < scalar_cost(p)) {
         unroll_small(p, 27);

@@ -151,6 +151,24 @@ static U add_bias(Graph *g, const Ctx *c, U y, U bias, uint32_t n)
     return add(g, y, bias);
 }
 
+/* Taps whose every reach lies in the pads (those of a dilated kernel on a small picture) are left out, from both ends, with the pads that only they saw. */
+static U drop_blind_taps(Graph *g, U x, U f, Window *w)
+{
+    for (uint32_t k = 0; k < w->n; k++) {
+        int64_t d = w->dilation[k], n = uop_size(x, k + 2), first = 0, last = w->kernel[k] - 1;
+        if (!uop_is_const(uop_dim(x, k + 2)) || w->extra[k]) continue;
+        int64_t span = n + w->before[k] + w->after[k] - reach(w, k), travel = span - span % w->stride[k];     /* from the first window to the last */
+        if (span < 0) continue;
+        while (first < last && w->before[k] >= d && travel < w->before[k]) first++, w->before[k] -= d;
+        int64_t end = last * d - (w->before[k] + first * d);
+        for (; first < last && w->after[k] >= d && end >= n; end -= d) last--, w->after[k] -= d;
+        if (last - first + 1 == w->kernel[k]) continue;
+        f = slice_i(g, f, k + 2, first, last + 1);
+        w->kernel[k] = last - first + 1;
+    }
+    return f;
+}
+
 U conv_node(Graph *g, const Ctx *c, U x, U f)
 {
     Window w;
@@ -159,6 +177,7 @@ U conv_node(Graph *g, const Ctx *c, U x, U f)
     int64_t channels = uop_size(x, 1), each = uop_size(f, 1);
     if (channels != each * groups || uop_size(f, 0) % groups)
         return fail_node(g, c, TG_BAD_MODEL, "W", "[%lld, %lld, ..] does not fit %lld channels in %lld groups", (long long)uop_size(f, 0), (long long)each, (long long)channels, (long long)groups);
+    f = drop_blind_taps(g, x, f, &w);
     return conv(g, x, f, w.stride, w.dilation, w.before, w.after, groups);
 }
 
