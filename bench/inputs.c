@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "bench/maps.h"
 #include "bench/say.h"
@@ -85,6 +86,7 @@ static bool ends_with(const char *s, const char *end)
 static bool is_file_spec(const char *s)
 {
     const char *zip = strstr(s, ".npz:");
+    if (!strncmp(s, "raw:", 4)) return false;
     return !strcmp(s, "-") || ends_with(s, ".npy") || ends_with(s, ".npz") || ends_with(s, ".pb") || (zip && zip[5]);
 }
 
@@ -156,6 +158,17 @@ static int32_t split_name(const TgPort *ports, int32_t n, const char *s, const c
         if (!strncmp(s, ports[i].name, len) && s[len] == '=') return *rest = s + len + 1, i;
     }
     return *rest = s, -1;
+}
+
+/* NAME=FILE whose file is not there, where NAME is nobody's: the name is what is wrong. */
+static bool names_nobody(const char *option, const char *s, const TgPort *ports, int32_t n)
+{
+    size_t len = strcspn(s, "=:[(");
+    char known[400] = "";
+    if (s[len] != '=' || !access(s, F_OK)) return false;
+    for (int32_t i = 0; i < n && strlen(known) < 300; i++) snprintf(known + strlen(known), 100, "%s%.80s", i ? ", " : "", ports[i].name);
+    say_error(TG_BAD_INPUT, "%s %s: none is named '%.*s'; there %s %s%s", option, s, (int)len, s, n == 1 ? "is" : "are", known, strlen(known) < 300 ? "" : ", ..");
+    return true;
 }
 
 static int64_t dim_known(const Maker *m, const char *symbol)
@@ -275,6 +288,7 @@ static TgStatus bind_options(Maker *m, bool named)
         int32_t k = split_name(m->in, m->set->ninput, s, &rest);
         TgStatus status = TG_OK;
         if ((k >= 0) != named) continue;
+        if (k < 0 && names_nobody("-i", s, m->in, m->set->ninput)) return TG_BAD_INPUT;
         if (k < 0 && ends_with(rest, ".npz")) status = bind_archive(m, rest);
         else if (k < 0 && (k = first_open(m)) < 0) status = say_error(TG_BAD_INPUT, "-i %s: every input is given already, and none has that name", s);
         else if (named || k >= 0) status = bind(m, k, rest);
@@ -321,6 +335,7 @@ static TgStatus expected_options(Maker *m)
     for (uint32_t i = 0; i < m->args->value[OPT_expected].count; i++) {
         const char *rest;
         int32_t k = split_name(m->out, m->set->noutput, m->args->value[OPT_expected].v[i], &rest);
+        if (k < 0 && names_nobody("-e", rest, m->out, m->set->noutput)) return TG_BAD_INPUT;
         for (int32_t open = 0; k < 0 && open < m->set->noutput; open++)
             if (!m->set->output[open].known) k = open;
         if (k < 0) return say_error(TG_USAGE, "-e %s: no output has that name, or every output has its expectation", rest);

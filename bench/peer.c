@@ -91,15 +91,22 @@ static const char *keep(Command *c, const char *s, size_t len)
     return at;
 }
 
-static const char *python(void)
+/* TGRUN_PYTHON, else the private environment that scripts/quickstart made beside the program's folder, else the system's. */
+static const char *python(Command *c)
 {
     const char *s = getenv("TGRUN_PYTHON");
-    return s && *s ? s : "python3";
+    char path[4096 + 32];
+    ssize_t n = readlink("/proc/self/exe", path, 4096);
+    if (s && *s) return s;
+    for (int up = 0; up < 2 && n > 0; up++)
+        while (--n > 0 && path[n] != '/') { }
+    snprintf(path + (n > 0 ? n : 0), 32, "/.venv/bin/python");
+    return access(path, X_OK) ? "python3" : keep(c, path, strlen(path));
 }
 
 static void python_command(Command *c, const char *script, const char *model, const char *dir, const char *threads, const char *more)
 {
-    const char *list[] = { python(), "-W", "ignore", "-c", script, model, dir, threads, more };
+    const char *list[] = { python(c), "-W", "ignore", "-c", script, model, dir, threads, more };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) push(c, list[i]);
 }
 

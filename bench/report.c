@@ -159,6 +159,13 @@ static const char *percent_label(char buf[16], double p)
     return buf;
 }
 
+/* Three decimals, more where the median would have less than three digits. */
+static int decimals_of(const Latency *l)
+{
+    double median = latency_quantile(l, 50);
+    return median <= 0 || median >= 0.1 ? 3 : median >= 0.01 ? 4 : 5;
+}
+
 static void latency_lines(FILE *f, const Result *r)
 {
     double percent[8];
@@ -171,11 +178,12 @@ static void latency_lines(FILE *f, const Result *r)
     for (uint32_t k = 0; k < n; k++) fprintf(f, " %9s", percent_label(label, percent[k]));
     fprintf(f, " %9s %7s      load %.2f s  schedule %.2f s  compile %.2f s (%ld of %ld cached)\n", "max", "runs", i->load_s, i->schedule_s, i->compile_s, (long)i->kernels_cached,
             (long)(i->kernels_cached + i->kernels_compiled));
-    fprintf(f, "  ms    %8.3f", l->ms[0]);
+    int decimals = decimals_of(l);
+    fprintf(f, "  ms    %8.*f", decimals, l->ms[0]);
     for (uint32_t k = 0; k < n; k++)
-        if (l->runs >= runs_for_percentile(percent[k])) fprintf(f, " %9.3f", latency_quantile(l, percent[k]));
+        if (l->runs >= runs_for_percentile(percent[k])) fprintf(f, " %9.*f", decimals, latency_quantile(l, percent[k]));
         else fprintf(f, " %9s", "n/a");
-    fprintf(f, " %9.3f %7u      first run %.1f ms, warm after %u\n", l->ms[l->runs - 1], l->runs, r->first_run_ms, l->warm);
+    fprintf(f, " %9.*f %7u      first run %.*f ms, warm after %u\n", decimals, l->ms[l->runs - 1], l->runs, decimals - 2, r->first_run_ms, l->warm);
 }
 
 static void throughput_line(FILE *f, const Result *r)

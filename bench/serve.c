@@ -98,6 +98,7 @@ static TgStatus serve_own(const char *model, const char *data_dir, int argc, cha
     Own o = { 0 };
     Served e;
     TgStatus status = args_parse(&a, PROGRAM_TGBENCH, argc, argv);
+    if (status == TG_OK && a.operand.count) return printf("error '%s' is no option; --NAME=VALUE is wanted\n", a.operand.v[0]), TG_USAGE;
     if (status == TG_OK) a.value[OPT_test_data] = (ArgList){ 1, { data_dir } };
     if (status == TG_OK) status = own_open(&e, &o, &a, model);
     if (status == TG_OK) status = serve_loop(&e, idle_bytes);

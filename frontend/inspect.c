@@ -150,6 +150,7 @@ TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char
     ProgramMaker maker = session_maker(s);
     TgStatus status = program_make(&p, &maker, inputs, (uint32_t)count, PROGRAM_PLAN, &dump);
     if (status == TG_OK && (!strcmp(stage, "source") || !strcmp(stage, "asm"))) status = dump_code(s, p->plan, stage, kernel, &text);
+    if (status == TG_OK && kernel && !text.len) status = fail(TG_USAGE, "no kernel '%s' is there at stage '%s'", kernel, stage);
     emit_lines(&text, emit, user);                      /* also what there was before a failure */
     program_free(p, s->backend);
     text_free(&text);

@@ -62,12 +62,14 @@ static TgStatus open_device(TgSession *s)
     const TgOptions *o = &s->options;
     DeviceOptions d = { .threads = o->threads, .cpus = o->cpus, .cache_dir = o->no_cache ? NULL : o->cache_dir, .verbose = o->verbose };
     if (strcmp(o->device, "auto")) return open_named(s, o->device, &d);
+    TgStatus status = fail(TG_DEVICE, "no device works here");
     for (int i = 0; backends[i]; i++) {
+        if (!strcmp(backends[i]->name, "reference")) continue;
         s->backend = backends[i];
-        if (backends[i]->open(&s->device, &d) == TG_OK) return TG_OK;
+        if ((status = backends[i]->open(&s->device, &d)) == TG_OK) return TG_OK;
         if (o->verbose) fprintf(stderr, "%s: %s\n", backends[i]->name, tg_error());
     }
-    return fail(TG_DEVICE, "no device works here: %s", tg_error());
+    return status;
 }
 
 static const char *default_cache(Arena *a)

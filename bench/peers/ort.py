@@ -69,6 +69,9 @@ def main(model, data, threads, unused=""):
 
 try:
     main(*sys.argv[1:])
+except ModuleNotFoundError as e:
+    print(f"error {sys.executable} has no package '{e.name}': TGRUN_PYTHON names another Python, ort:LIB a shared library", flush=True)
+    sys.exit(1)
 except Exception as e:
     print("error " + " ".join(f"{type(e).__name__}: {e}".split()), flush=True)
     sys.exit(1)

@@ -21,3 +21,8 @@ t -q $M/add.onnx -d cuda:900 | sed 's/cuda.*/cuda/'
 t -q $M/add.onnx -d cpu:3
 t -q $M/add.onnx -d tpu
 head -c 8 $M/x.npy > raw.bin; t -q $M/add.onnx -i x=raw:raw.bin
+t $M/add.onnx -q --runs 1 -d cpu -i nosuch=x.npy
+t $M/add.onnx -q --runs 1 -d cpu -e nosuch=x.npy
+t $M/add.onnx -q --runs 1 -d cpu -s x=1,3 -i x=raw:$M/x.npy
+t $M/add.onnx -q --runs 1 --cpus 4000
+t dump $M/add.onnx -q --stage source -d cpu --kernel nosuch

@@ -25,3 +25,4 @@ grep -c '<svg' page.html
 echo '{"models": [{"model": "'$M'/add.onnx", "test_data": "'$M'/add_data"}, {"model": "nosuch.onnx"}, {"model": "'$M'/add.onnx", "atol": 2}]}' > suite.json
 b -q --suite suite.json --engine "$two" --engine "$wrong" --pairs 11 --format csv | cut -d, -f1,2,3,14,15
 b -q $M/add.onnx --engine tgrun --engine tgrun:--no-cache --pairs 3 --block 5 --budget 1 | grep -oE 'outputs agree|exit .*'
+b $M/add.onnx -q --engine 'tgrun:cache-dir=x' --budget 0.1 | grep -v '  failed'
