@@ -118,7 +118,7 @@ static const char *shift(CRender *r, const UOp *u, const char *const *o)
     return cr_text(r, "(%s%s < %d ? %s %s %s : %s)", limit, o[1], bits, o[0], sign, o[1], fill ? cr_text(r, "(%s < 0 ? -1 : 0)", o[0]) : "0");
 }
 
-/* Out of range a float becomes what the machine makes of it; small integers take the low bits of an int. */
+/* select has made sure that a float fits (graph/rules/decompose.c); of a NaN small integers take the low bits of what the machine makes of it, which are 0. */
 static const char *cast(CRender *r, const UOp *u, const char *a)
 {
     DType to = (DType)u->dtype, from = (DType)u->src[0]->dtype;

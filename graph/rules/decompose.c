@@ -33,6 +33,9 @@ static V shl(Graph *g, V a, int64_t n) { return ALU2(g, SHL, a, word(g, a, n)); 
 static V shr(Graph *g, V a, int64_t n) { return ALU2(g, SHR, a, word(g, a, n)); }
 static V and_(Graph *g, V a, int64_t v) { return ALU2(g, AND, a, word(g, a, v)); }
 
+enum { FITS = 1 };                  /* tag of a CAST of a float to an integer which fits, or does not matter */
+static V convert(Graph *g, DType t, V a) { return uop_tagged(g, UOP(g, UOP_CAST, t, NO_ARG, a), FITS); }
+
 /* k[0] + a*(k[1] + a*(.. k[n-1])) */
 static V polynomial(Graph *g, V a, const double *k, int n)
 {
@@ -90,7 +93,7 @@ static Quadrant reduce_small(Graph *g, V a)
 {
     V d = cast_to(g, DT_F64, a), n = ALU1(g, TRUNC, plus(g, times(g, d, M_2_PI), 0.5));
     V r = mad(g, n, num(g, n, -0x1.921fb544p+0), d);
-    return (Quadrant){ cast_to(g, DT_I32, n), mad(g, n, num(g, n, -0x1.0b4611a626331p-34), r) };
+    return (Quadrant){ convert(g, DT_I32, n), mad(g, n, num(g, n, -0x1.0b4611a626331p-34), r) };
 }
 
 /* Above: a is a 24-bit integer times 2^e; of its product with 2/pi only 64 bits matter, two before the point (the quadrant) and 62 behind. They come from
@@ -204,6 +207,56 @@ static V to_bf16(const Match *m)
     return bits(g, cast_to(g, DT_U16, top), DT_BF16);
 }
 
+/* ---- floats to integers: machines differ, and C says nothing, where the value does not fit ---- */
+
+typedef struct { double lo, hi; } Interval;
+
+/* Where a float lies, unless it is NaN. */
+static Interval interval(V a, int depth)
+{
+    static const Interval all = { -INFINITY, INFINITY };
+    Interval x, y;
+    double c = 0;
+    if (a->op == UOP_CONST) return (Interval){ uop_const_float(a), uop_const_float(a) };
+    if (!depth || !a->nsrc) return all;
+    if (a->op == UOP_CAST && dtype_is_int((DType)a->src[0]->dtype) && a->src[0]->dtype != DT_U64)
+        return (Interval){ dtype_round((DType)a->dtype, (double)a->src[0]->vmin), dtype_round((DType)a->dtype, (double)a->src[0]->vmax) };
+    if (a->nsrc > 1 && a->src[1]->op == UOP_CONST && dtype_is_float((DType)a->src[1]->dtype)) c = uop_const_float(a->src[1]);
+    switch (a->op) {
+    case UOP_CAST: case UOP_TRUNC: return dtype_is_float((DType)a->src[0]->dtype) ? interval(a->src[0], depth - 1) : all;
+    case UOP_MAX:
+        x = interval(a->src[0], depth - 1), y = interval(a->src[1], depth - 1);
+        return (Interval){ fmax(x.lo, y.lo), fmax(x.hi, y.hi) };
+    case UOP_MUL:
+        if (a->src[1]->op != UOP_CONST || (c != -1 && c != 1)) return all;
+        x = interval(a->src[0], depth - 1);
+        return c < 0 ? (Interval){ -x.hi, -x.lo } : x;
+    case UOP_WHERE:
+        x = interval(a->src[1], depth - 1), y = interval(a->src[2], depth - 1);
+        return (Interval){ fmin(x.lo, y.lo), fmax(x.hi, y.hi) };
+    default: return all;
+    }
+}
+
+/* Truncation where it fits, else the nearest end of the type; NaN is 0. Machines take a NaN to 0 or to a number whose low bits are 0, which serves the small types. */
+static V saturated(const Match *m)
+{
+    Graph *g = m->g;
+    V u = m->root, a = m->slot[X];
+    DType t = (DType)u->dtype;
+    if (u->tag == FITS || !dtype_is_int(t) || (a->dtype != DT_F32 && a->dtype != DT_F64)) return NULL;
+    int bits = dtype_info[t].bits;
+    bool is_signed = dtype_info[t].kind == KIND_SINT;
+    double lo = is_signed ? -ldexp(1, bits - 1) : 0, end = ldexp(1, bits - is_signed);
+    Interval known = interval(a, 8);
+    V nan = ALU2(g, CMPNE, a, a), zero = num(g, a, 0);
+    if (known.lo > lo - 1 && known.hi < end) return convert(g, t, bits < 32 ? a : pick(g, nan, zero, a));
+    V below = less(g, a, num(g, a, lo)), fits = less(g, a, num(g, a, end)), inside = ALU2(g, AND, fits, ALU2(g, CMPNE, below, uop_bool(g, true)));
+    V v = convert(g, t, pick(g, inside, a, zero));
+    if (is_signed) v = pick(g, below, uop_int(g, t, dtype_min(t)), v);
+    return pick(g, fits, v, pick(g, nan, uop_int(g, t, 0), uop_int(g, t, t == DT_U64 ? -1 : dtype_max(t))));
+}
+
 static const Rule select[] = {
     /* name          see                                write               only if   make */
     { "div",         P(MUL, x, P(RECIP, y)),            P(DIV, x, y),       is_float, NULL },
@@ -212,6 +265,7 @@ static const Rule select[] = {
     { "mulacc",      P(ADD, P(MUL, x, y), z),           P(MULACC, x, y, z), has_fma,  NULL },
     { "div-shift",   P(IDIV, x, c),                     NULL,               NULL,     shift_for_div },
     { "mod-mask",    P(MOD, x, c),                      NULL,               NULL,     mask_for_mod },
+    { "float-to-int", P(CAST, x),                       NULL,               NULL,     saturated },
     { "widen",       x,                                 NULL,               NULL,     widen },
     { "from-bf16",   P(CAST, x),                        NULL,               NULL,     from_bf16 },
     { "to-bf16",     P(CAST, x),                        NULL,               NULL,     to_bf16 },

@@ -20,8 +20,8 @@
 #define EXPORT __attribute__((visibility("default")))
 enum { OK = 0, INVALID = 1, NO_MEMORY = 2, FAILED = 719, MAX_ARGS = 80, STACK_BYTES = 64 << 10, MAX_THREADS = 1024 };
 
-struct CuModule_ { void *lib; };
-struct CuFunction_ { void *code; int params; bool meets; unsigned (*block)[3], (*thread)[3]; void (**meet)(void); };
+struct CuModule_ { void *lib; CuFunction functions; };
+struct CuFunction_ { void *code; int params; bool meets; unsigned (*block)[3], (*thread)[3]; void (**meet)(void); CuFunction next; };
 struct CuEvent_ { double s; };
 typedef enum { RUN, COPY } What;
 struct CuNode_ { What what; CuKernelNode kernel; uint64_t value[MAX_ARGS]; CuCopy copy; struct CuNode_ *after[512]; size_t count; bool disabled, done; };
@@ -137,7 +137,11 @@ EXPORT CuResult cuModuleLoadData(CuModule *m, const void *image)
     return lib ? OK : INVALID;
 }
 
-EXPORT CuResult cuModuleUnload(CuModule m) { return dlclose(m->lib), free(m), OK; }
+EXPORT CuResult cuModuleUnload(CuModule m)
+{
+    for (CuFunction f = m->functions, next; f; f = next) next = f->next, free(f);
+    return dlclose(m->lib), free(m), OK;
+}
 
 EXPORT CuResult cuModuleGetFunction(CuFunction *f, CuModule m, const char *name)
 {
@@ -145,8 +149,9 @@ EXPORT CuResult cuModuleGetFunction(CuFunction *f, CuModule m, const char *name)
     bool *meets = dlsym(m->lib, "tg_emulator_meets");
     void *code = dlsym(m->lib, name);
     if (!params || !meets || !code) return INVALID;
-    *f = calloc(1, sizeof **f);                                 /* lives as long as the process, as the driver's do with their module */
-    **f = (struct CuFunction_){ code, *params, *meets, dlsym(m->lib, "blockIdx"), dlsym(m->lib, "threadIdx"), dlsym(m->lib, "tg_emulator_meet") };
+    *f = calloc(1, sizeof **f);                                 /* lives as long as its module */
+    **f = (struct CuFunction_){ code, *params, *meets, dlsym(m->lib, "blockIdx"), dlsym(m->lib, "threadIdx"), dlsym(m->lib, "tg_emulator_meet"), m->functions };
+    m->functions = *f;
     return OK;
 }
 
