@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "graph/print.h"
+#include "graph/wmma.h"
 
 enum {
     TENSOR = 1 << VERIFY_TENSOR, RANGEIFY = 1 << VERIFY_RANGEIFY, LAYOUT = 1 << VERIFY_LAYOUT, OPTIMIZE = 1 << VERIFY_OPTIMIZE, EXPAND = 1 << VERIFY_EXPAND,
@@ -116,6 +117,8 @@ static bool may_be_inside(const UOp *u)
     return at->src[1]->vmax >= 0 && at->src[1]->vmin < uop_size(at->src[0], 0);
 }
 
+static bool is_wmma(const UOp *u) { return u->op == UOP_WMMA; }
+
 typedef struct {
     const char *name;
     unsigned stages;
@@ -140,6 +143,7 @@ static const Row row[] = {
     { "values are scalars or vectors",                     VECTOR,                is_value,      vector_shape },
     { "LOAD takes an address, or with it alt and a gate",  KERNEL,                is_load,       load_sources },
     { "STORE takes an address, a value and maybe a gate",  KERNEL,                is_store,      store_sources },
+    { "a WMMA is a row, and fits it",                      KERNEL,                is_wmma,       wmma_fits },
     { "memory is flat",                                    FLAT,                  is_memory,     flat_memory },
     { "an access meets its buffer",                        FLAT & SCALAR,         is_load,       may_be_inside },
 };

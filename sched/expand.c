@@ -112,11 +112,13 @@ static bool together(const UOp *const *order, uint32_t n, uint64_t bits)
 static void choose_lanes(Expand *x, const UOp *const *order, uint32_t n, const Target *t)
 {
     int score[64] = { 0 };
-    uint64_t reduces = 0;
+    uint64_t reduces = 0, tiles = 0;
     for (uint32_t i = 0; i < n; i++)
         if (order[i]->op == UOP_RANGE && (range_type(order[i]) == AXIS_REDUCE || range_type(order[i]) == AXIS_UNROLL)) reduces |= range_bit(order[i]);
     for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_RANGE && expands(order[i]) && fits_vector(order[i], order, n, t) && !(t->max_block && range_type(order[i]) == AXIS_UNROLL))
+        if (order[i]->op == UOP_WMMA) tiles |= order[i]->ranges;             /* an operation is whole: its operands have shapes already */
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_RANGE && expands(order[i]) && !(tiles & range_bit(order[i])) && fits_vector(order[i], order, n, t) && !(t->max_block && range_type(order[i]) == AXIS_UNROLL))
             score[range_number(order[i])] = lane_score(x, order[i], order, n, reduces);        /* a GPU's lanes are scalars: a reduce in lanes only has more sums */
     for (;;) {
         int best = -1;
@@ -202,6 +204,21 @@ static const UOp *address(Expand *x, const UOp *buffer, const UOp *index)
     return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, buffer, uop_new(g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)lanes->vmax));
 }
 
+static bool is_value(const UOp *u)
+{
+    while (u->op == UOP_AFTER) u = u->src[0];
+    return u->op != UOP_PARAM && u->op != UOP_BUFFER;
+}
+
+/* Elements of a WMMA's result: one, or one a lane. */
+static const UOp *elements(Expand *x, const UOp *v, const UOp *index)
+{
+    const UOp *lane = lane_of(x, index), *e[64];
+    if (!lane) return UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, v, index);
+    for (int64_t i = 0; i < lane->src[0]->vmax; i++) e[i] = UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, v, at_value(x, index, lane, i));
+    return uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, e, (uint32_t)lane->src[0]->vmax);
+}
+
 static const UOp *combine(Expand *x, Op op, const UOp *a, const UOp *b) { return a ? UOP(x->g, op, DT_VOID, NO_ARG, a, b) : b; }
 
 static const UOp *expand_reduce(Expand *x, const UOp *u)
@@ -265,7 +282,9 @@ static const UOp *expand_one(Expand *x, const UOp *u)
     if (u->op == UOP_REDUCE) return expand_reduce(x, u);
     if (u->op == UOP_END) return expand_end(x, u);
     for (uint32_t k = 0; k < u->nsrc; k++) src[k] = now(x, u->src[k]);
+    if (u->op == UOP_INDEX && is_value(u->src[0])) return elements(x, src[0], rewriter_run(x->rw, src[1]));
     if (u->op == UOP_INDEX) return address(x, src[0], rewriter_run(x->rw, src[1]));
+    if (u->op == UOP_SHRINK) src[1] = uop_sizes(x->g, (const UOp *[]){ rewriter_run(x->rw, src[1]->src[0]) }, 1);
     if (u->op == UOP_LOAD || u->op == UOP_STORE || (op_is((Op)u->op, FLAG_ALU) && !is_index_math(u)))
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = in_lanes(x, src[k]);
     if (u->op == UOP_LOAD && u->nsrc > 2) src[0] = widen_address(x, src[0], src[2]);
@@ -290,6 +309,7 @@ static void expand_node(Expand *x, const UOp *u)
 
 TgStatus kernel_expand(Kernel *k, const Target *t)
 {
+    TRY(kernel_fragments(k));
     Expand x = { .g = k->g, .arena = arena_new(), .rw = rewriter_new(k->g, rules_symbolic(), NULL) };
     uint32_t n;
     const UOp **order = uop_toposort(k->g, &k->root, 1, x.arena, &n);

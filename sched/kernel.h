@@ -8,8 +8,12 @@
  *    the inlined REDUCEs and staged ENDs must form a chain with the END's own ranges in order (rangeify keeps to it, the verifier checks it).
  * 2. After layout: INDEX has one flat index. Buffers are flat.
  * 3. After optimize: RANGEs are split and typed by OptOps.
+ *    TC makes WMMA(a, b, 0) of MUL(CAST a, CAST b): still that product, a scalar; its arg names the row of graph/wmma.def and the ranges that make the tile (graph/wmma.h).
  * 4. After expand: UPCAST and UNROLL ranges are gone: replicas, or a lane axis of L as shape (L). A lane-contiguous access is SHRINK(PARAM, STACK(i), STACK(L)) under LOAD or
  *    STORE; other vector accesses are INDEX(PARAM, i) with i of shape (L). An operand of shape () beside one of shape (L) means all lanes.
+ *    WMMA(A, B, accumulator) is the whole operation: fragments of shape (elements a lane), STACKs of scalars; INDEX of it, or of the REDUCE over the loops of k around it, is one
+ *    element of C. It reads the same of all lanes of its WARP range. With one lane A and B are LOADs of windows SHRINK(memory, begin, span): rows of 64 bytes, a stride apart, which
+ *    wmma_stride finds in the span; C goes to LOCAL memory and is read there.
  *    A horizontal reduction is REDUCE with axes {0} and a shape of (1).
  * 5. After select: only what the device says; DIV, MULACC, MAX for it.
  * 6. After linearize: LINEAR of instructions in order:
@@ -19,7 +23,8 @@
  *      LOAD(address [, alt, gate]), LOAD(REG)   values; STORE(address, value [, gate]), STORE(REG, value)
  *      INDEX(v, CONST l) of a vector v       lane l;   STACK(s..) of scalars: a vector
  *      REDUCE(v) with axes {0}               across the lanes of v
- *      ALU, CAST, BITCAST, WHERE, WMMA, BARRIER, IF, ENDIF
+ *      ALU, CAST, BITCAST, WHERE, BARRIER, IF, ENDIF
+ *      WMMA(A, B, accumulator)               accumulator: a value of a REG variable (LOAD or the WMMA before), or zeros
  *    Every node stands after its sources and inside the loops that it depends on. A value is computed where it stands: LOAD(REG) reads the variable there.
  */
 #ifndef TG_KERNEL_H
@@ -30,7 +35,7 @@ enum { KERNEL_PARAMS = 64, KERNEL_VARS = 256 };           /* a join of a hundred
 
 /* One OptOp: a row of a list that prints as "SPLIT 2 16 UPCAST", parses and replays. Axis numbers count the kernel's ranges as `opt_axes` lists them. */
 typedef enum { OPT_SPLIT, OPT_PADTO, OPT_SWAP, OPT_NOLOCALS, OPT_TC, OPT_PACK, OPT_STAGE, OPT_NEST, OPT_COUNT } OptKind;
-typedef struct { uint8_t kind; int8_t axis; uint8_t target; bool top; int32_t factor; } OptOp;    /* SWAP: factor is the other axis; PACK, STAGE: axis is the param; STAGE: factor is the axis of its rounds, target its depth; NEST: axis and the reduce axes inside of it sum apart */
+typedef struct { uint8_t kind; int8_t axis; uint8_t target; bool top; int32_t factor; } OptOp;    /* SWAP: factor is the other axis; TC: factor as tc.c says; PACK, STAGE: axis is the param; STAGE: factor is the axis of its rounds, target its depth; NEST: axis and the reduce axes inside of it sum apart */
 enum { OPT_MAX = 24 };
 typedef struct { OptOp op[OPT_MAX]; uint32_t count; } OptList;
 
@@ -68,7 +73,8 @@ typedef struct Target {
     int32_t threads;                /* cores, or SMs */
     int64_t l1_bytes, l2_bytes;     /* a core's caches; shared memory a workgroup on CUDA */
     bool has_locals, has_threads, has_fma, has_f16, has_bf16;
-    bool has_amx, has_exp2;         /* has_exp2: 2^x of f32 in few instructions */
+    bool has_exp2;                  /* 2^x of f32 in few instructions */
+    uint32_t wmma;                  /* rows of graph/wmma.def that it has: bit = WmmaRow */
     int32_t max_block, warp;
 } Target;
 #endif

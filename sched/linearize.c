@@ -214,7 +214,7 @@ static bool terms(const UOp *u, Op op, const UOp **term, uint32_t *n, uint32_t d
 static void split_sum(Sum *s, bool many)
 {
     const UOp *whole = s->reduce->src[0];
-    s->split = many && terms(whole, (Op)s->reduce->arg.i, s->term, &s->nterm, 0);
+    s->split = (many || s->reduce->shape->rank) && terms(whole, (Op)s->reduce->arg.i, s->term, &s->nterm, 0);       /* a WMMA adds by itself */
     if (!s->split) s->term[0] = whole, s->nterm = 1;
 }
 
@@ -236,10 +236,10 @@ static void sum_step(Lin *l, View *v, Sum *s, uint32_t t)
     const UOp *u = s->term[t];
     Op op = (Op)s->reduce->arg.i;
     bool product = op == UOP_ADD && u->op == UOP_MUL && dtype_is_float((DType)u->dtype) && !v->done[u->id];
-    if (product || (s->split && u->op == UOP_MULACC)) {
+    if (product || u->op == UOP_WMMA || (s->split && u->op == UOP_MULACC)) {
         need(l, v, u->src[0]);
         need(l, v, u->src[1]);
-        s->acc = UOP(l->g, UOP_MULACC, DT_VOID, NO_ARG, l->map[u->src[0]->id], l->map[u->src[1]->id], s->acc);
+        s->acc = UOP(l->g, u->op == UOP_WMMA ? UOP_WMMA : UOP_MULACC, DT_VOID, u->op == UOP_WMMA ? u->arg : NO_ARG, l->map[u->src[0]->id], l->map[u->src[1]->id], s->acc);
     } else {
         need(l, v, u);
         s->acc = UOP(l->g, op, DT_VOID, NO_ARG, s->acc, l->map[u->id]);

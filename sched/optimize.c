@@ -106,9 +106,6 @@ TgStatus opt_parse(OptList *out, const char *text)
 
 /* ---- rewriting ranges ---- */
 
-/* What a pass puts in place of one range: its value, and the ranges that stand in END and REDUCE lists instead. */
-typedef struct { const UOp *old, *value, *list[2]; uint32_t n; const UOp *gate; } Change;
-
 static const UOp *identity(Graph *g, Op op, DType t)
 {
     if (op == UOP_MUL) return uop_const_like(g, t, 1);
@@ -156,7 +153,7 @@ static const UOp *change_node(Graph *g, const UOp *u, const UOp **map, const Cha
     return n == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, n);
 }
 
-static void change(Kernel *k, const Change *c)
+void kernel_change(Kernel *k, const Change *c)
 {
     Arena *a = arena_new();
     uint32_t n;
@@ -230,7 +227,7 @@ static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_
         c.list[1] = inner;
         c.n = 2;
     }
-    change(k, &c);
+    kernel_change(k, &c);
     return TG_OK;
 }
 
@@ -246,7 +243,7 @@ static TgStatus padto(Kernel *k, const OptOp *o, const UOp *const *axis)
     if (padded == size) return TG_OK;
     const UOp *wide = uop_range(k->g, range_number(r), uop_index(k->g, padded), t);
     Change c = { .old = r, .value = wide, .list = { wide }, .n = 1, .gate = UOP(k->g, UOP_CMPLT, DT_VOID, NO_ARG, wide, r->src[0]) };
-    change(k, &c);
+    kernel_change(k, &c);
     return TG_OK;
 }
 
@@ -338,11 +335,12 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
         if (!t->has_locals) return fail(TG_USAGE, "optops: NOLOCALS on a device without locals");
     } else {
         if (o->axis < 0 || (uint32_t)o->axis >= n) return fail(TG_USAGE, "optops: axis %d of %u", o->axis, n);
+        if (wmma_holds(k, o, axis[o->axis])) return fail(TG_USAGE, "optops: axis %d is part of a TC", o->axis);
         if (o->kind == OPT_SPLIT) TRY(split(k, o, axis, n));
         else if (o->kind == OPT_PADTO) TRY(padto(k, o, axis));
         else if (o->kind == OPT_SWAP) TRY(swap(k, o, axis, n));
         else if (o->kind == OPT_NEST) TRY(nest(k, axis[o->axis]));
-        else return fail(TG_USAGE, "optops: %s is not covered on %s", opt_name[o->kind], t->kind);
+        else TRY(opt_tc(k, o, axis, n, t));
     }
     if (!threads_outermost(k)) {
         k->root = before;

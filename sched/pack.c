@@ -77,9 +77,10 @@ static uint32_t pack_order(const Kernel *k, uint64_t open, const UOp **out)
 {
     const UOp *axis[64];
     uint32_t n = opt_axes(k, axis, 64), m = 0;
-    for (int rank = 0; rank < 5; rank++)
+    int pair = wmma_pair(k);                                    /* tiles want it innermost */
+    for (int rank = 0; rank < 6; rank++)
         for (uint32_t i = 0; i < n; i++)
-            if ((open & range_bit(axis[i])) && rank_of(axis[i]) == rank) out[m++] = axis[i];
+            if ((open & range_bit(axis[i])) && (range_number(axis[i]) == pair ? 5 : rank_of(axis[i])) == rank) out[m++] = axis[i];
     return m;
 }
 

@@ -392,6 +392,9 @@ static bool stage_cat(Rangeify *r, const UOp *u)
     return extent(&r->cut[i->cut], i->enclosing) / (double)uop_numel(u) > 1.5;
 }
 
+/* A wider copy of a constant is none: it is read narrow and widened there (PACK may yet make one). */
+static bool only_widens(const UOp *u) { return u->op == UOP_CAST && dtype_is_float((DType)u->dtype) == dtype_is_float((DType)u->src[0]->dtype) && dtype_size((DType)u->dtype) > dtype_size((DType)u->src[0]->dtype); }
+
 static bool stage(Rangeify *r, const UOp *u)
 {
     if (is_leaf(u)) return false;
@@ -400,7 +403,7 @@ static bool stage(Rangeify *r, const UOp *u)
     if (u->op == UOP_STACK) return u->nsrc > 8;
     if (u->op == UOP_REDUCE) return r->constant[u->id] || r->inst[u->id]->next || !reduce_fits(r, u, r->inst[u->id]);
     if (!op_is((Op)u->op, FLAG_ALU)) return false;
-    if (r->constant[u->id] && uop_numel(u) > 1 && r->loads[u->id]) return true;
+    if (r->constant[u->id] && uop_numel(u) > 1 && r->loads[u->id]) return !only_widens(u);
     return stage_alu(r, u);
 }
 

@@ -46,6 +46,9 @@ uint32_t opt_axes(const Kernel *k, const UOp **range, uint32_t cap);
 TgStatus opt_apply(Kernel *k, const OptOp *op, const Target *t);        /* illegal: TG_USAGE and a reason; k unchanged */
 TgStatus opt_apply_list(Kernel *k, const OptList *l, const Target *t);
 TgStatus opt_stage(Kernel *k, const OptOp *op, const UOp *const *axis, uint32_t n, const Target *t);      /* stage.c */
+TgStatus opt_tc(Kernel *k, const OptOp *op, const UOp *const *axis, uint32_t n, const Target *t);         /* tc.c */
+bool wmma_holds(const Kernel *k, const OptOp *op, const UOp *range);    /* a TC needs this range as it is */
+int wmma_pair(const Kernel *k);                                         /* number of the range that PACK lays innermost, for a TC with tiles; -1: none */
 TgStatus opt_pack(Kernel *k, uint32_t slot);                            /* pack.c */
 Kernel *pack_kernel(const Kernel *k, uint32_t slot);                    /* fills the packed copy, its PARAM(0) */
 void opt_print(Text *out, const OptList *l);                            /* "SPLIT 1 32 UPCAST; PACK 2; .." */
@@ -61,6 +64,7 @@ int64_t kernel_param_bytes(const Kernel *k, uint32_t slot);             /* of a 
 void kernel_vars(Kernel *k);                                            /* sets var and nvar from the DEFINE_VARs of root */
 void kernel_key(Kernel *k);                                             /* sets key from the structure of root */
 void kernel_name(Kernel *k);                                            /* sets name from loops and key */
+TgStatus kernel_fragments(Kernel *k);                                   /* tc.c: scalar WMMAs become whole ones; the first part of expand */
 TgStatus kernel_expand(Kernel *k, const Target *t);
 TgStatus kernel_select(Kernel *k, const Target *t);
 TgStatus kernel_gpudims(Kernel *k, const Target *t);                    /* GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges -> SPECIALs; the first part of linearize on a GPU */

@@ -62,15 +62,15 @@ static bool is_grid(const UOp *r) { return range_type(r) == AXIS_GLOBAL || range
 static bool is_thread(const UOp *r) { return range_type(r) == AXIS_LOCAL || range_type(r) == AXIS_WARP || range_type(r) == AXIS_GROUP_REDUCE; }
 
 /* Elements that u moves with the range, or UNKNOWN. */
-static int64_t step_of(const UOp *u, const UOp *range)
+int64_t index_step(const UOp *u, const UOp *range)
 {
     if (u == range) return 1;
     if (!(u->ranges & range_bit(range))) return 0;
     if (u->op == UOP_ADD) {
-        int64_t a = step_of(u->src[0], range), b = step_of(u->src[1], range);
+        int64_t a = index_step(u->src[0], range), b = index_step(u->src[1], range);
         return a == UNKNOWN || b == UNKNOWN ? UNKNOWN : a + b;
     }
-    int64_t a = u->op == UOP_MUL && uop_is_const(u->src[1]) ? step_of(u->src[0], range) : UNKNOWN;
+    int64_t a = u->op == UOP_MUL && uop_is_const(u->src[1]) ? index_step(u->src[0], range) : UNKNOWN;
     return a == UNKNOWN ? a : a * u->src[1]->arg.i;
 }
 
@@ -78,7 +78,7 @@ static uint64_t nearness(int64_t step) { return step <= 0 ? UINT64_MAX : (uint64
 
 static void add_part(Stage *s, const UOp *range)
 {
-    Part p = { range, step_of(s->index, range), range->src[0]->vmax };
+    Part p = { range, index_step(s->index, range), range->src[0]->vmax };
     uint32_t at = s->nparts++;
     for (; at && nearness(p.step) < nearness(s->part[at - 1].step); at--) s->part[at] = s->part[at - 1];
     s->part[at] = p;

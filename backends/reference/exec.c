@@ -207,6 +207,29 @@ bool ref_alu(const UOp *u, const int64_t *const *src, int64_t *out)
     return true;
 }
 
+/* a and b: fragments of all lanes, one after the other; out: the lane's accumulator, which grows. Sums are kept wide and rounded once. */
+void ref_wmma(const Wmma *w, int64_t lane, const int64_t *a, const int64_t *b, int64_t *out)
+{
+    int na = wmma_elements(w->am, w->ak), nb = wmma_elements(w->bk, w->bn), l, e;
+    DType wide = dtype_is_float(w->acc) ? DT_F64 : w->acc;
+    for (int m = 0; m < w->m; m++)
+        for (int n = 0; n < w->n; n++) {
+            wmma_place(w->cm, m, w->cn, n, &l, &e);
+            if (l != lane) continue;
+            int64_t *c = &out[e];
+            for (int k = 0; k < w->k; k++) {
+                int64_t v[2];
+                wmma_place(w->am, m, w->ak, k, &l, &e);
+                v[0] = a[l * na + e];
+                wmma_place(w->bk, k, w->bn, n, &l, &e);
+                v[1] = b[l * nb + e];
+                uop_eval(UOP_MUL, wide, wide, v, &v[0]);
+                uop_eval(UOP_ADD, wide, wide, (int64_t[]){ *c, v[0] }, c);
+            }
+            if (wide == DT_F64) *c = scalar_of(dtype_round(w->acc, scalar_real(*c)));
+        }
+}
+
 /* a * RECIP(b) is one rounded division, as select makes it. */
 static bool quotient(Exec *e, const UOp *u, int64_t *out)
 {
@@ -238,6 +261,44 @@ static void check(Exec *e, const UOp *u, int64_t *out)
         out[l] = ref_guard(u, v[ref_lanes(u->src[0]) == 1 ? 0 : l], bound[ref_lanes(u->src[1]) == 1 ? 0 : l], word.base);
 }
 
+/* ---- WMMA ---- */
+
+/* Element number `at` of an operand of one lane: of its window in memory. */
+static int64_t window_element(Exec *e, const UOp *load, int64_t at, int64_t stride)
+{
+    const UOp *a = load->src[0];
+    int64_t count, columns = 64 / dtype_size(load->dtype), place = *value_of(e, a->src[1]->src[0]) + at / columns * stride + at % columns;
+    void *p = memory(e, a->src[0], &count);
+    if (e->status || !p || place < 0 || place >= count) return broken(e, TG_INTERNAL, "a window is out of bounds", load, place), 0;
+    return scalar_load((DType)load->dtype, p, place);
+}
+
+/* Operand s of a lane, as memory or the lane's own values have it. */
+static void fragment(Exec *e, const UOp *u, uint32_t s, int64_t lane, int64_t *out)
+{
+    const Wmma *w = wmma_of(u);
+    int64_t n = s ? wmma_elements(w->bk, w->bn) : wmma_elements(w->am, w->ak), range = wmma_ranges(u)->lane;
+    if (w->lanes == 1) {
+        for (int64_t i = 0; i < n && !e->status; i++) out[i] = window_element(e, u->src[s], i, wmma_stride(w, u->src[s]));
+        return;
+    }
+    e->at[range] = lane;
+    e->set[range] = ++e->now;
+    memcpy(out, value_of(e, u->src[s]), (size_t)n * sizeof *out);
+}
+
+/* The elements of the present lane. */
+static void wmma(Exec *e, const UOp *u, int64_t *out)
+{
+    const Wmma *w = wmma_of(u);
+    int na = wmma_elements(w->am, w->ak), nb = wmma_elements(w->bk, w->bn);
+    int64_t range = wmma_ranges(u)->lane, mine = range < 0 ? 0 : e->at[range], *a = arena_alloc(e->arena, sizeof *a * (size_t)((na + nb) * w->lanes)), *b = a + na * w->lanes;
+    for (int64_t l = 0; l < w->lanes && !e->status; l++) fragment(e, u, 0, l, a + l * na), fragment(e, u, 1, l, b + l * nb);
+    if (range >= 0) e->at[range] = mine, e->set[range] = ++e->now;
+    memcpy(out, value_of(e, u->src[2]), ref_lanes(u) * sizeof *out);
+    if (!e->status) ref_wmma(w, mine, a, b, out);
+}
+
 static void compute(Exec *e, const UOp *u, int64_t *out)
 {
     const int64_t *src[3];
@@ -252,6 +313,10 @@ static void compute(Exec *e, const UOp *u, int64_t *out)
     case UOP_RANGE: *out = e->at[range_number(u)]; break;
     case UOP_LOAD: load(e, u, out); break;
     case UOP_REDUCE: reduce(e, u, out); break;
+    case UOP_WMMA:
+        if (u->shape->rank) wmma(e, u, out);
+        else uop_eval(UOP_MUL, (DType)u->dtype, (DType)u->dtype, (int64_t[]){ *value_of(e, u->src[0]), *value_of(e, u->src[1]) }, out);
+        break;
     case UOP_AFTER:
         for (uint32_t k = 1; k < u->nsrc; k++) run(e, u->src[k]);
         memcpy(out, value_of(e, u->src[0]), ref_lanes(u) * sizeof *out);

@@ -9,7 +9,7 @@
 #include "backends/reference/reference.h"
 #include "graph/scalar.h"
 
-enum { SPECIALS_MAX = 6, THREADS_MAX = 1024, WARP = 32, LANES_MAX = 16 };
+enum { SPECIALS_MAX = 6, THREADS_MAX = 1024, WARP = 32, LANES_MAX = 64 };
 
 typedef struct {
     int64_t *value;                 /* by place */
@@ -197,6 +197,49 @@ static bool shuffle(Machine *m, Thread *t, const UOp *u)
     return false;
 }
 
+/* Operand s of the only lane, read from its window's values. */
+static void tile(Machine *m, Thread *t, const UOp *u, uint32_t s, int64_t *out)
+{
+    const Wmma *w = wmma_of(u);
+    int64_t n = s ? wmma_elements(w->bk, w->bn) : wmma_elements(w->am, w->ak), columns = 64 / dtype_size(w->ab), stride = wmma_stride(w, u->src[s]);
+    const int64_t *v = operand(m, t, u->src[s]);
+    for (int64_t i = 0; i < n && !m->status; i++) out[i] = v[i / columns * stride + i % columns];
+}
+
+/* A WMMA is done by all lanes of a warp: the first visit shows a thread's fragments (true: stop here), the second takes the others'. */
+static bool multiply(Machine *m, Thread *t, const UOp *u)
+{
+    const Wmma *w = wmma_of(u);
+    uint32_t side = t->shuffles & 1, me = (uint32_t)(t - m->thread), first = me / WARP * WARP, at = m->place[u->id];
+    int na = wmma_elements(w->am, w->ak), nb = wmma_elements(w->bk, w->bn);
+    int64_t *a, *b;
+    if (w->lanes > 1 && (na + nb > LANES_MAX || first + (uint32_t)w->lanes > m->nthread)) broken(m, TG_INTERNAL, "a WMMA without a whole warp", u, m->nthread);
+    if (m->status) return false;
+    t->waits = w->lanes > 1 && !t->waits;
+    if (t->waits) {
+        memcpy(t->shown[side], operand(m, t, u->src[0]), (size_t)na * sizeof(int64_t));
+        memcpy(t->shown[side] + na, operand(m, t, u->src[1]), (size_t)nb * sizeof(int64_t));
+        return true;
+    }
+    ArenaMark mark = arena_mark(m->arena);
+    a = arena_alloc(m->arena, sizeof *a * (size_t)((na + nb) * w->lanes));
+    b = a + na * w->lanes;
+    if (w->lanes == 1) tile(m, t, u, 0, a), tile(m, t, u, 1, b);
+    for (uint32_t l = 0; w->lanes > 1 && l < (uint32_t)w->lanes; l++) {
+        const Thread *other = &m->thread[first + l];
+        if (other != t && other->shuffles + other->waits < t->shuffles + 1) broken(m, TG_INTERNAL, "a neighbour does not take part", u, l);
+        memcpy(a + l * (uint32_t)na, other->shown[side], (size_t)na * sizeof *a);
+        memcpy(b + l * (uint32_t)nb, other->shown[side] + na, (size_t)nb * sizeof *b);
+    }
+    const int64_t *acc = operand(m, t, u->src[2]);
+    if (!m->status) memcpy(&t->value[at], acc, ref_lanes(u) * sizeof *acc), ref_wmma(w, me % WARP, a, b, &t->value[at]);
+    arena_release(m->arena, mark);
+    t->defined[at] = true;
+    t->shuffles += w->lanes > 1;
+    t->pc++;
+    return false;
+}
+
 /* Runs t to its next BARRIER or SHUFFLE (true) or its end. */
 static bool run(Machine *m, Thread *t)
 {
@@ -218,6 +261,9 @@ static bool run(Machine *m, Thread *t)
         case UOP_BARRIER: t->pc++; return true;
         case UOP_SHUFFLE:
             if (shuffle(m, t, u)) return true;
+            break;
+        case UOP_WMMA:
+            if (multiply(m, t, u)) return true;
             break;
         default:
             if (!is_address(u) && !(u->op == UOP_STACK && !u->nsrc)) define(m, t, u);

@@ -1,0 +1,58 @@
+/* The rows of wmma.def, and the little that every reader of their bits needs. */
+#include "graph/wmma.h"
+
+#include <string.h>
+
+const Wmma wmma_row[WMMA_COUNT] = {
+#define WMMA(name, device, m, n, k, ab, acc, lanes, am, ak, bk, bn, cm, cn) { #name, device, m, n, k, DT_##ab, DT_##acc, lanes, am, ak, bk, bn, cm, cn },
+#include "graph/wmma.def"
+#undef WMMA
+};
+
+enum { WINDOW_BYTES = 64 };
+
+static void add_bits(const char *bits, int64_t v, int *lane, int *element)
+{
+    for (int p = 0; bits[p]; p++) {
+        int one = (int)(v >> p & 1);
+        if (bits[p] >= 'a') *lane |= one << (bits[p] - 'a');
+        else *element |= one << (bits[p] - '0');
+    }
+}
+
+void wmma_place(const char *row_bits, int64_t row, const char *column_bits, int64_t column, int *lane, int *element)
+{
+    *lane = *element = 0;
+    add_bits(row_bits, row, lane, element);
+    add_bits(column_bits, column, lane, element);
+}
+
+int wmma_elements(const char *row_bits, const char *column_bits)
+{
+    int n = 1;
+    for (const char *s = row_bits; *s; s++) n <<= *s < 'a';
+    for (const char *s = column_bits; *s; s++) n <<= *s < 'a';
+    return n;
+}
+
+int64_t wmma_stride(const Wmma *w, const UOp *window)
+{
+    int64_t columns = WINDOW_BYTES / dtype_size(w->ab), rows = wmma_elements(w->am, w->ak) / columns;
+    return (uop_numel(window) - columns) / (rows - 1);
+}
+
+static bool fragment_fits(const Wmma *w, const UOp *u, int elements)
+{
+    int64_t n = u->shape->rank == 1 ? uop_numel(u) : 0;
+    if (u->dtype != w->ab || w->lanes > 1) return u->dtype == w->ab && n == elements;
+    return u->op == UOP_LOAD && n >= elements;
+}
+
+bool wmma_fits(const UOp *u)
+{
+    if (u->arg.i < 0 || u->arg.i >= WMMA_COUNT || !u->arg.blob || u->arg.blob->size != sizeof(WmmaRanges)) return false;
+    const Wmma *w = wmma_of(u);
+    if (u->dtype != w->acc) return false;
+    if (!u->shape->rank) return u->src[0]->dtype == w->ab && u->src[1]->dtype == w->ab;
+    return fragment_fits(w, u->src[0], wmma_elements(w->am, w->ak)) && fragment_fits(w, u->src[1], wmma_elements(w->bk, w->bn)) && uop_numel(u) == wmma_elements(w->cm, w->cn);
+}

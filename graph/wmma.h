@@ -1,0 +1,40 @@
+/* The rows of wmma.def, and what a WMMA's arg says.
+ *
+ * A WMMA is scalar in form 3 (kernel.h): one product a * b of one m, n, k, under the REDUCE(ADD) that sums it; so the kernel means what it meant before. In form 4 it is the
+ * whole operation: A and B are fragments, the accumulator and the result have shape (elements a lane). arg.i is the row, arg.blob a WmmaRanges: the numbers of the ranges
+ * that it is made of, of which only `lane` is left in form 4.
+ */
+#ifndef TG_WMMA_H
+#define TG_WMMA_H
+#include "graph/uop.h"
+
+typedef struct {
+    const char *name, *device;
+    int32_t m, n, k;
+    DType ab, acc;
+    int32_t lanes;
+    const char *am, *ak, *bk, *bn, *cm, *cn;
+} Wmma;
+
+typedef enum {
+#define WMMA(name, ...) WMMA_##name,
+#include "graph/wmma.def"
+#undef WMMA
+    WMMA_COUNT
+} WmmaRow;
+extern const Wmma wmma_row[WMMA_COUNT];
+
+/* Range numbers, -1: none. m, n: C's element bits of the axis; k: its runs of bits of one kind in B, lowest first; lane: of the lanes. */
+enum { WMMA_K = 4 };
+typedef struct { int64_t lane, m, n, k[WMMA_K]; } WmmaRanges;
+
+static inline const Wmma *wmma_of(const UOp *u) { return &wmma_row[u->arg.i]; }
+static inline const WmmaRanges *wmma_ranges(const UOp *u) { return (const WmmaRanges *)u->arg.blob->data; }
+
+/* Which lane holds the element of A, B or C at these two indices, and its number there. */
+void wmma_place(const char *row_bits, int64_t row, const char *column_bits, int64_t column, int *lane, int *element);
+int wmma_elements(const char *row_bits, const char *column_bits);           /* a lane's */
+int64_t wmma_stride(const Wmma *w, const UOp *window);                      /* one lane: elements from row to row of a window, given its shape */
+bool wmma_fits(const UOp *u);                                               /* what the verifier asks: types and shapes are the row's */
+static inline bool wmma_is_tile(const UOp *u) { return u->shape->rank == 1 && uop_numel(u) > 64; }      /* no vector is that long: what one lane's WMMA reads and gives */
+#endif

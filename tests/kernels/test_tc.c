@@ -1,0 +1,221 @@
+/* TC: products under lists with tensor cores, of every row of wmma.def, in every form, by the interpreter against the plain kernel; and by the backends that can run them. */
+#include "tests/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/build.h"
+#include "graph/scalar.h"
+#include "random_stages.h"
+
+static const Target gpu = { .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = 132, .l1_bytes = 227 << 10, .l2_bytes = 50 << 20, .has_locals = true, .has_fma = true,
+                            .has_f16 = true, .has_bf16 = true, .max_block = 1024, .warp = 32, .wmma = UINT32_MAX };
+static const Target cpu = { .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 4, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true,
+                            .wmma = 1 << WMMA_amx_bf16 };
+
+/* A[m, k] B[k, n] + bias[n], rounded to t; ta, tb: stored the other way round. B is a constant. refused: what the message says. */
+typedef struct { DType t; int64_t m, n, k; bool ta, tb, on_cpu; const char *opts, *refused; } Row;
+static const Row row[] = {
+    { DT_BF16, 16, 8, 16, 0, 0, 0, "TC 2 0", NULL },
+    { DT_F16, 16, 8, 16, 0, 1, 0, "TC 2 1", NULL },
+    { DT_F16, 32, 24, 48, 0, 1, 0, "TC 2 1", NULL },
+    { DT_BF16, 32, 24, 48, 1, 0, 0, "TC 2 0", NULL },
+    { DT_BF16, 64, 32, 64, 0, 1, 0, "SPLIT 0 32 UPCAST; SPLIT 2 16 UPCAST; TC 4 0; SPLIT 0 2 GLOBAL; SPLIT 3 2 LOCAL", NULL },                 /* 2 x 2 tiles a warp, 2 warps */
+    { DT_F16, 60, 30, 40, 0, 1, 0, "PADTO 0 64; PADTO 1 32; PADTO 2 48; TC 2 1; SPLIT 0 4 GLOBAL", NULL },
+    { DT_F16, 64, 16, 64, 0, 1, 0, "SPLIT 2 32 REDUCE; NEST 3; TC 3 1", NULL },
+    { DT_F16, 32, 16, 64, 0, 1, 0, "TC 2 1; SPLIT 5 2 UNROLL", NULL },
+    { DT_F16, 32, 16, 64, 0, 1, 0, "TC 2 33", "no axes" },                                                                                 /* there are two pairs */
+    { DT_F16, 32, 16, 64, 0, 1, 0, "TC 2 17", NULL },
+    { DT_F16, 32, 16, 64, 0, 1, 0, "TC 2 0", "bf16" },
+    { DT_F16, 32, 16, 40, 0, 1, 0, "TC 2 1", "multiple of 16" },
+    { DT_F16, 24, 16, 32, 0, 1, 0, "TC 2 1", NULL },                                                                                       /* the other way round: m is 16 */
+    { DT_F16, 24, 12, 32, 0, 1, 0, "TC 2 1", "no axes" },
+    { DT_F16, 32, 16, 64, 0, 1, 0, "TC 2 1; SPLIT 1 2 LOOP", "part of a TC" },
+    { DT_F32, 32, 16, 64, 0, 1, 0, "TC 2 1", "not of products" },
+    { DT_BF16, 16, 16, 32, 0, 0, 1, "TC 2 2; PACK 3", NULL },
+    { DT_BF16, 48, 32, 96, 0, 0, 1, "TC 2 2; PACK 3", NULL },
+    { DT_BF16, 64, 64, 64, 0, 0, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 2; PACK 3", NULL },
+    { DT_BF16, 64, 96, 128, 0, 1, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 2; SPLIT 6 2 UNROLL; PACK 3", NULL },
+    { DT_BF16, 37, 32, 64, 0, 1, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 3 2; PACK 3", NULL },                                        /* rows 5 to 36 again */
+    { DT_BF16, 64, 64, 64, 0, 0, 1, "TC 2 2; PACK 3; SPLIT 0 2 LOOP", "come last" },
+    { DT_BF16, 64, 64, 64, 1, 0, 1, "TC 2 2", "does not lie along" },
+    { DT_BF16, 64, 64, 64, 0, 0, 1, "TC 2 2; NEST 4", "part of a TC" },
+    { DT_BF16, 64, 64, 64, 0, 0, 1, "TC 2 0", "no row" },
+};
+
+typedef struct { const Row *r; void *in[3]; int64_t bytes[3]; Graph *g; Schedule *s; Kernel *k; void *want, *pack[KERNEL_PARAMS]; int64_t out; } Case;
+
+static void make_inputs(Case *c)
+{
+    Random rng = { .state = 7 };
+    int64_t size[3] = { c->r->m * c->r->k, c->r->n * c->r->k, c->r->n };
+    for (int i = 0; i < 3; i++) {
+        c->bytes[i] = size[i] * dtype_size(c->r->t);
+        c->in[i] = malloc((size_t)c->bytes[i] + 64);
+        for (int64_t j = 0; j < size[i]; j++) scalar_store(c->r->t, c->in[i], j, scalar_of(((double)random_below(&rng, 17) - 8) / 8));
+    }
+}
+
+static void make_case(Case *c, const Row *r)
+{
+    Graph *g = c->g = graph_new();
+    const UOp *m = uop_index(g, r->m), *n = uop_index(g, r->n), *k = uop_index(g, r->k);
+    c->r = r;
+    make_inputs(c);
+    const UOp *a = uop_param(g, r->t, (const UOp *[]){ r->ta ? k : m, r->ta ? m : k }, 2, 0), *bias = uop_param(g, r->t, &n, 1, 1);
+    const UOp *b = tensor_const(g, r->t, (const int64_t[]){ r->tb ? r->n : r->k, r->tb ? r->k : r->n }, 2, c->in[1], (size_t)c->bytes[1], "b");
+    const UOp *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, add(g, matmul(g, r->ta ? transpose(g, a) : a, r->tb ? transpose(g, b) : b), bias));
+    assert_int_equal(sched_schedule(&c->s, g, sink, r->on_cpu ? &cpu : &gpu, NULL), TG_OK);
+    assert_int_equal(c->s->count, 1);
+    c->k = kernel_clone(c->s->item[0].kernel);
+    c->out = r->m * r->n;
+}
+
+static void case_done(Case *c)
+{
+    kernel_free(c->k);
+    schedule_free(c->s);
+    graph_free(c->g);
+    for (int i = 0; i < 3; i++) free(c->in[i]);
+    for (int i = 0; i < KERNEL_PARAMS; i++) free(c->pack[i]);
+    free(c->want);
+}
+
+static RefMem memory_behind(Case *c, const UOp *buffer, void *out)
+{
+    const UOp *b = under(buffer);
+    if (b->op == UOP_PARAM) return (RefMem){ c->in[b->arg.i ? 2 : 0], c->bytes[b->arg.i ? 2 : 0] };
+    if (graph_buffer(c->g, buffer_slot(b))->data) return (RefMem){ c->in[1], c->bytes[1] };
+    return (RefMem){ out, c->out * dtype_size(c->r->t) };
+}
+
+static void fill_pack(Case *c, uint32_t slot)
+{
+    Kernel *p = pack_kernel(c->k, slot);
+    RefMem mem[KERNEL_PARAMS];
+    int64_t bytes = c->k->pack[slot].numel * dtype_size(c->k->pack[slot].value->dtype);
+    free(c->pack[slot]);
+    mem[0] = (RefMem){ c->pack[slot] = malloc((size_t)bytes + 64), bytes };
+    for (uint32_t i = 1; i < p->nparam; i++) mem[i] = memory_behind(c, p->param[i].buffer, NULL);
+    assert_int_equal(ref_exec_root(p, mem, NULL), TG_OK);
+    kernel_free(p);
+}
+
+static void set_memory(Case *c, RefMem *mem, void *out)
+{
+    for (uint32_t i = 0; i < c->k->nparam; i++) {
+        mem[i] = memory_behind(c, c->k->param[i].buffer, out);
+        if (!c->k->pack[i].value) continue;
+        if (!c->pack[i]) fill_pack(c, i);
+        mem[i] = (RefMem){ c->pack[i], c->k->pack[i].numel * dtype_size(c->r->t) };
+    }
+}
+
+static void *fresh(const Case *c)
+{
+    void *out = malloc((size_t)(c->out * dtype_size(c->r->t)) + 64);
+    memset(out, 0x5a, (size_t)(c->out * dtype_size(c->r->t)));
+    return out;
+}
+
+static void run_agrees(Case *c, Run run, const char *stage)
+{
+    RefMem mem[KERNEL_PARAMS];
+    void *out = fresh(c);
+    Place at = { (uint64_t)(c->r - row), stage, c->k, &c->k->opts, NULL };
+    set_memory(c, mem, out);
+    assert_true(went(&at, run(c->k, mem, NULL)));
+    if (c->want) assert_true(agree(&at, c->r->t, out, c->want, c->out));
+    if (c->want) free(out);
+    else c->want = out;
+}
+
+static void fill(void *user, uint32_t slot, void *ptr, size_t bytes)
+{
+    Case *c = user;
+    RefMem mem[KERNEL_PARAMS];
+    set_memory(c, mem, NULL);
+    memset(ptr, 0x5a, bytes);
+    if (mem[slot].data) memcpy(ptr, mem[slot].data, (size_t)mem[slot].size_bytes < bytes ? (size_t)mem[slot].size_bytes : bytes);
+}
+
+static void backend_agrees(Case *c, const Backend *b, Device *d)
+{
+    CompileStats stats;
+    Code *code;
+    double seconds;
+    void *out[KERNEL_PARAMS] = { NULL };
+    Place at = { (uint64_t)(c->r - row), b->name, c->k, &c->k->opts, NULL };
+    for (uint32_t i = 0; i < c->k->nparam; i++)
+        if (c->k->param[i].written) out[i] = fresh(c);
+    assert_true(went(&at, b->compile(&code, d, &c->k, 1, &stats)));
+    assert_true(went(&at, b->time(&seconds, d, code, 0, c->k, fill, c, 1, 10, out)));
+    for (uint32_t i = 0; i < c->k->nparam; i++) {
+        if (out[i]) assert_true(agree(&at, c->r->t, out[i], c->want, c->out));
+        free(out[i]);
+    }
+    b->code_free(code);
+}
+
+/* A device runs what it has the row for. */
+static void row_agrees(const Row *r, const Backend *b, Device *d)
+{
+    const Target *t = r->on_cpu ? &cpu : &gpu;
+    Case c = { 0 };
+    OptList opts;
+    make_case(&c, r);
+    assert_int_equal(opt_parse(&opts, r->opts), TG_OK);
+    TgStatus status = opt_apply_list(c.k, &opts, t);
+    if (r->refused) {
+        if (status == TG_OK) print_message("row %d is not refused\n", (int)(r - row));
+        assert_int_equal(status, TG_USAGE);
+        if (!strstr(tg_error(), r->refused)) print_message("row %d: %s\n", (int)(r - row), tg_error());
+        assert_non_null(strstr(tg_error(), r->refused));
+        case_done(&c);
+        return;
+    }
+    assert_true(went(&(Place){ (uint64_t)(r - row), "optimize", c.k, &opts, NULL }, status));
+    Kernel *plain = c.s->item[0].kernel, *k = c.k;
+    c.k = plain, run_agrees(&c, ref_exec_root, "plain");
+    c.k = k, run_agrees(&c, ref_exec_root, "optimize");
+    assert_true(went(&(Place){ (uint64_t)(r - row), "expand", k, &opts, NULL }, kernel_expand(k, t))), run_agrees(&c, ref_exec_root, "expand");
+    assert_int_equal(kernel_select(k, t), TG_OK), run_agrees(&c, ref_exec_root, "select");
+    assert_true(went(&(Place){ (uint64_t)(r - row), "linearize", k, &opts, NULL }, kernel_linearize(k, t))), run_agrees(&c, ref_exec_linear, "linearize");
+    if (d && !strcmp(b->target(d)->kind, t->kind) && (b->target(d)->wmma & t->wmma)) backend_agrees(&c, b, d);
+    case_done(&c);
+}
+
+static void tiles_agree(void **state)
+{
+    Device *d = NULL;
+    (void)state;
+    assert_int_equal(backend_cpu.open(&d, &(DeviceOptions){ .threads = 2 }), TG_OK);
+    for (const Row *r = row; r < row + sizeof row / sizeof *row; r++) row_agrees(r, &backend_cpu, d);
+    backend_cpu.close(d);
+}
+
+/* Every bit of every index of a row stands in one place, and every place is taken. */
+static void rows_are_complete(void **state)
+{
+    (void)state;
+    for (const Wmma *w = wmma_row; w < wmma_row + WMMA_COUNT; w++) {
+        const struct { const char *bits[2]; int size[2]; } part[3] = { { { w->am, w->ak }, { w->m, w->k } }, { { w->bk, w->bn }, { w->k, w->n } }, { { w->cm, w->cn }, { w->m, w->n } } };
+        for (int i = 0; i < 3; i++) {
+            int elements = wmma_elements(part[i].bits[0], part[i].bits[1]), lane, element, places = w->lanes * elements;
+            uint8_t *seen = calloc((size_t)places, 1);
+            assert_int_equal(places, part[i].size[0] * part[i].size[1]);
+            for (int a = 0; a < part[i].size[0]; a++)
+                for (int b = 0; b < part[i].size[1]; b++) {
+                    wmma_place(part[i].bits[0], a, part[i].bits[1], b, &lane, &element);
+                    assert_true(lane < w->lanes && element < elements && !seen[lane * elements + element]++);
+                }
+            free(seen);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_are_complete), cmocka_unit_test(tiles_agree) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
