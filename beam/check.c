@@ -1,5 +1,6 @@
-/* Is a list's kernel right? Its results on plain and on hostile data are compared with those of the kernel without OptOps, and with the interpreter's where those are
- * affordable; of a kernel that is too large to run without OptOps, with those of the heuristic's list. Packed constants are filled as a model's load fills them. */
+/* Is a list's kernel right? Its results on plain and on hostile data are compared with those of the kernel without OptOps, and with the interpreter's: all of them where that is
+ * affordable, else a sample (sample.c). A kernel that is too large to run without OptOps runs with the heuristic's list in their place. Packed constants are filled as a model's
+ * load fills them. */
 #include "beam/check.h"
 
 #include <stdio.h>
@@ -7,6 +8,7 @@
 #include <string.h>
 
 #include "backends/reference/reference.h"
+#include "beam/sample.h"
 
 enum { INTERPRET_MOST = 300000, PLAIN_MOST_CPU = 2000000000, PLAIN_MOST_GPU = 20000000 };      /* float operations and elements */
 
@@ -122,6 +124,13 @@ static TgStatus run_list(const Checker *c, const Kernel *k, Code *code, uint32_t
 
 /* ---- what is wanted ---- */
 
+static bool is_pure(const Kernel *k)
+{
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (k->param[i].written && k->param[i].read) return false;
+    return true;
+}
+
 static double work_of(const Kernel *k) { return (double)k->flops + (double)k->bytes / 4; }
 
 static TgStatus interpret(const Kernel *base, const Inputs *in, void *out[KERNEL_PARAMS])
@@ -131,9 +140,33 @@ static TgStatus interpret(const Kernel *base, const Inputs *in, void *out[KERNEL
     for (uint32_t i = 0; i < base->nvar; i++) vars[i] = base->var[i]->vmax;
     for (uint32_t i = 0; i < base->nparam; i++) {
         mem[i] = (RefMem){ base->param[i].written ? out[i] : in->data[i], (int64_t)in->size_bytes[i] };
-        if (base->param[i].written) memcpy(out[i], in->data[i], in->size_bytes[i]);
+        if (base->param[i].written && out[i] != in->data[i]) memcpy(out[i], in->data[i], in->size_bytes[i]);
     }
     return ref_exec_root(base, mem, vars);
+}
+
+/* The interpreter's results for a sample. What two runs over different memory leave alike was written. */
+static TgStatus interpret_sample(const Kernel *base, const Inputs *in, Want *w)
+{
+    void *other[KERNEL_PARAMS] = { 0 };
+    TRY(blocks_make(other, base));
+    TgStatus status = blocks_make(w->oracle, base);
+    if (status == TG_OK) status = blocks_make(w->chosen, base);
+    Kernel *part = kernel_sample(base, work_of(base), INTERPRET_MOST);
+    for (int pass = 0; pass < 2 && status == TG_OK; pass++) {
+        void **out = pass ? other : w->oracle;
+        Inputs start = *in;
+        for (uint32_t i = 0; i < base->nparam; i++)
+            if (base->param[i].written && !base->param[i].read) memset(out[i], pass ? 0xff : 0, start.size_bytes[i]), start.data[i] = out[i];
+        status = interpret(part, &start, out);
+    }
+    for (uint32_t i = 0; i < base->nparam && status == TG_OK; i++) {
+        size_t size = base->param[i].written ? (size_t)dtype_size((DType)base->param[i].buffer->dtype) : 0, n = size ? (size_t)uop_numel(base->param[i].buffer) : 0;
+        for (size_t e = 0; e < n; e++) ((uint8_t *)w->chosen[i])[e] = !memcmp((char *)w->oracle[i] + e * size, (char *)other[i] + e * size, size);
+    }
+    kernel_free(part);
+    blocks_free(other);
+    return status;
 }
 
 static TgStatus run_base(const Checker *c, const Inputs *in, void *const *out)
@@ -162,7 +195,7 @@ static TgStatus want_make(Checker *c, int which)
         TRY(blocks_make(w->oracle, c->base));
         TRY(interpret(c->base, &c->in[which], w->oracle));
         w->interpreted = true;
-    }
+    } else if (is_pure(c->base)) TRY(interpret_sample(c->base, &c->in[which], w));
     w->ready = true;
     return TG_OK;
 }
@@ -181,8 +214,50 @@ void checker_free(Checker *c)
         inputs_free(&c->in[i]);
         blocks_free(c->want[i].plain);
         blocks_free(c->want[i].oracle);
+        blocks_free(c->want[i].chosen);
     }
     *c = (Checker){ 0 };
+}
+
+/* The chosen elements of an array, one after the other, in place of those before; returns how many. */
+static int64_t gather(void *out, const void *from, const uint8_t *chosen, int64_t n, size_t size)
+{
+    int64_t m = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (chosen[i]) memcpy((char *)out + (size_t)m++ * size, (const char *)from + (size_t)i * size, size);
+    return m;
+}
+
+static bool sample_agrees(const Comparison *all, const void *oracle, const uint8_t *chosen, char why[160])
+{
+    size_t size = (size_t)dtype_size(all->dtype), bytes = (size_t)all->numel * size + 1;
+    void *got = malloc(bytes), *want = malloc(bytes);
+    Comparison one = { .dtype = all->dtype, .got = got, .oracle = want, .terms = all->terms };
+    bool ok = got && want;
+    if (ok) {
+        one.numel = gather(got, all->got, chosen, all->numel, size);
+        gather(want, oracle, chosen, all->numel, size);
+        ok = results_agree(&one, why);
+    } else snprintf(why, 160, "no memory to compare");
+    free(got);
+    free(want);
+    return ok;
+}
+
+/* How many numbers are added up for one element: those of its share of the work, or of the longest reduce. */
+static double terms_of(const Kernel *k, double outputs)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    double most = 1 + (double)k->flops / outputs;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        double trips = 1;
+        for (uint32_t r = 1; order[i]->op == UOP_REDUCE && r < order[i]->nsrc; r++) trips *= (double)order[i]->src[r]->src[0]->vmax;
+        if (trips > most) most = trips;
+    }
+    arena_free(a);
+    return most;
 }
 
 static bool compare(const Checker *c, const Want *w, void *const *got, char why[160])
@@ -190,9 +265,9 @@ static bool compare(const Checker *c, const Want *w, void *const *got, char why[
     for (uint32_t i = 0; i < c->base->nparam; i++) {
         if (!c->base->param[i].written) continue;
         const UOp *b = c->base->param[i].buffer;
-        double outputs = (double)uop_numel(b) + 1;
-        Comparison one = { (DType)b->dtype, uop_numel(b), got[i], w->plain[i], w->interpreted ? w->oracle[i] : NULL, 1 + (double)c->base->flops / outputs };
+        Comparison one = { (DType)b->dtype, uop_numel(b), got[i], w->plain[i], w->interpreted ? w->oracle[i] : NULL, terms_of(c->base, (double)uop_numel(b) + 1) };
         if (!results_agree(&one, why)) return false;
+        if (w->chosen[i] && !sample_agrees(&one, w->oracle[i], w->chosen[i], why)) return false;
     }
     return true;
 }

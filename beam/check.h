@@ -5,7 +5,8 @@
 #include "beam/beam.h"
 #include "beam/data.h"
 
-typedef struct { bool ready, interpreted; void *plain[KERNEL_PARAMS], *oracle[KERNEL_PARAMS]; } Want;
+/* plain: of the kernel without OptOps; oracle: of the interpreter, where chosen[slot] is set for the element (NULL: everywhere). */
+typedef struct { bool ready, interpreted; void *plain[KERNEL_PARAMS], *oracle[KERNEL_PARAMS], *chosen[KERNEL_PARAMS]; } Want;
 typedef struct { const Backend *b; Device *d; const Target *t; const Kernel *base; Inputs in[2]; Want want[2]; } Checker;      /* [0] plain data, [1] hostile */
 
 TgStatus checker_init(Checker *c, const Backend *b, Device *d, const Kernel *base);      /* base: before OptOps; borrowed */

@@ -104,18 +104,6 @@ static int64_t pack_index(Kernel *k, const UOp *e, const UOp *load, const UOp **
     return (int64_t)total;
 }
 
-/* A copy is filled from what the model brings, in any order: not from other copies. */
-static bool reads_copy(const Kernel *k, const UOp *value)
-{
-    Arena *a = arena_new();
-    uint32_t n;
-    bool found = false;
-    const UOp **order = uop_toposort(k->g, &value, 1, a, &n);
-    for (uint32_t i = 0; i < n; i++) found |= order[i]->op == UOP_PARAM && k->pack[order[i]->arg.i].value;
-    arena_free(a);
-    return found;
-}
-
 static TgStatus pack(Kernel *k, uint32_t slot, const Uses *s)
 {
     Graph *g = k->g;
@@ -123,7 +111,6 @@ static TgStatus pack(Kernel *k, uint32_t slot, const Uses *s)
     if (!load) return fail(TG_USAGE, "optops: PACK: parameter %u is not read in one way", slot);
     if (!s->constant[load->id]) return fail(TG_USAGE, "optops: PACK: where parameter %u is read depends on data or on what is packed", slot);
     const UOp *e = grow(s, load), *scaled = scaled_sum(s, e, &product, &factor), *value = scaled ? UOP(g, UOP_MUL, DT_VOID, NO_ARG, e, factor) : e;
-    if (reads_copy(k, value)) return fail(TG_USAGE, "optops: PACK: parameter %u is read where a packed one says", slot);
     int64_t numel = pack_index(k, e, load, &at);
     if (!numel) return TG_USAGE;
     const UOp *size = uop_index(g, numel), *param = uop_param(g, (DType)e->dtype, &size, 1, slot);

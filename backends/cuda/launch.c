@@ -166,6 +166,7 @@ static TgStatus upload(Executable *e)
         CU(MemcpyHtoD(e->at[k], m->data, (size_t)m->size_bytes));
         if (e->p->forget) e->p->forget(e->p->forget_owner, m->data, (size_t)m->size_bytes);
     }
+    CU(StreamSynchronize(NULL));                   /* what was set and copied is there: the kernels' stream does not wait for it */
     return TG_OK;
 }
 
@@ -366,7 +367,10 @@ static TgStatus finish(Executable *e, TgStatus status, TgStatus code)
     if (bytes) CU(MemcpyDtoHAsync(e->guards, e->resident, bytes, e->d->stream));
     CU(StreamSynchronize(e->d->stream));
     TgStatus guarded = bytes ? plan_guards(e->p, e->guards, code) : TG_OK;
-    if (guarded) CU(MemsetD8(e->resident, 0, bytes));
+    if (guarded) {
+        CU(MemsetD8(e->resident, 0, bytes));
+        CU(StreamSynchronize(NULL));
+    }
     return guarded ? guarded : status;
 }
 

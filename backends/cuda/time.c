@@ -29,7 +29,9 @@ static TgStatus fill_params(Bench *b, void (*fill)(void *user, uint32_t slot, vo
         if (r) status = cuda_failed(r, "MemcpyHtoD");
     }
     free(host);
-    return status;
+    TRY(status);
+    CU(StreamSynchronize(NULL));                   /* a copy may return before its bytes are there, and the kernel's stream does not wait for it */
+    return TG_OK;
 }
 
 static TgStatus make_graph(Bench *b, int copies)
