@@ -17,10 +17,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "onnx/npy_text.h"
 #include "onnx/save.h"
 #include "onnx/tensor.h"
 
-enum { MAX_HEADER = 65536 };
+enum { MAX_HEADER = 65536, MAX_TEXT = 1 << 24 };         /* MAX_TEXT: characters of a string */
 #define BAD(...) fail(TG_BAD_INPUT, __VA_ARGS__)
 
 static const struct { char kind; int32_t bytes; TgType type; } kinds[] = {
@@ -93,17 +94,19 @@ static TgStatus read_shape(Cursor *c, Header *h)
     return h->rank == 1 && !comma ? BAD("npy header: shape is no tuple") : TG_OK;
 }
 
+static bool is_text(char kind) { return kind == 'U' || kind == 'S'; }
+
 static TgStatus read_descr(Cursor *c, Header *h)
 {
-    char text[16];
+    char text[24];
     Cursor t = { text + 2, text };
     int64_t bytes;
     if (!quoted(c, text, sizeof text)) return BAD("npy header: element type is not a simple one");
     t.end = text + strlen(text);
-    if (strlen(text) < 3 || !strchr("<>|=", text[0]) || !whole_number(&t, &bytes) || t.p != t.end || bytes > 16) return BAD("npy header: element type '%s' is not supported", text);
+    if (strlen(text) < 3 || !strchr("<>|=", text[0]) || !whole_number(&t, &bytes) || t.p != t.end || bytes > (is_text(text[1]) ? MAX_TEXT : 16)) return BAD("npy header: element type '%s' is not supported", text);
     h->order = text[0];
     h->kind = text[1];
-    h->bytes = (int32_t)bytes;
+    h->bytes = (int32_t)(text[1] == 'U' ? 4 * bytes : bytes);
     return TG_OK;
 }
 
@@ -140,7 +143,7 @@ static TgType element_type(const Header *h, TgType want)
         if (want && kinds[k].type == want && kinds[k].bytes == h->bytes && (kinds[k].kind == h->kind || h->kind == 'V')) return want;
     for (int k = 0; k < 14; k++)
         if (kinds[k].kind == h->kind && kinds[k].bytes == h->bytes) return kinds[k].type;
-    return (TgType)0;
+    return is_text(h->kind) ? TG_STRING : (TgType)0;
 }
 
 static void swap_bytes(uint8_t *p, size_t size, size_t unit)
@@ -194,10 +197,11 @@ static TgStatus read_elements(TgTensor *t, const Header *h, const uint8_t *from,
     if (!to || !t->data) return free(to), fail(TG_LIMIT, "%zu bytes of memory are not there", size);
     if (h->fortran && h->rank > 1) from_fortran(to, from, h, numel);
     else if (size) memcpy(to, from, size);
-    if (h->order == '>') swap_bytes(to, size, (size_t)h->bytes / (is_complex ? 2 : 1));
+    if (h->order == '>') swap_bytes(to, size, h->kind == 'U' ? 4 : h->kind == 'S' ? 1 : (size_t)h->bytes / (is_complex ? 2 : 1));
     for (size_t k = 0; t->type == TG_BOOL && k < size; k++) to[k] = to[k] != 0;
-    TgStatus status = narrow ? pack(t, to, numel, h->kind == 'i') : TG_OK;
-    if (narrow) free(to);
+    if (t->type == TG_STRING) t->data = NULL;
+    TgStatus status = t->type == TG_STRING ? npy_text_read(t, to, h->bytes, numel, h->kind == 'U') : narrow ? pack(t, to, numel, h->kind == 'i') : TG_OK;
+    if (narrow || t->type == TG_STRING) free(to);
     return status;
 }
 
@@ -217,51 +221,13 @@ TgStatus npy_read_bytes(TgTensor *out, const void *data, size_t size, TgType wan
     TRY(read_header(&c, &h));
     TgTensor t = { .type = element_type(&h, want), .rank = h.rank };
     memcpy(t.shape, h.shape, sizeof t.shape);
-    if (!t.type) return BAD("npy element type %c%d is not supported%s", h.kind, h.bytes, h.kind == 'O' ? " (Python objects)" : h.kind == 'U' || h.kind == 'S' ? " (strings: use a .pb file)" : "");
+    if (!t.type) return BAD("npy element type %c%d is not supported%s", h.kind, h.bytes, h.kind == 'O' ? " (Python objects: strings must be of one width)" : "");
     if (!shape_numel(h.shape, (size_t)h.rank, &numel) || __builtin_mul_overflow(numel, (int64_t)h.bytes, &bytes)) return BAD("npy shape is too large");
     if ((size_t)bytes != size - start - length) return BAD("npy data have %zu bytes; type and shape need %lld", size - start - length, (long long)bytes);
     TgStatus status = read_elements(&t, &h, p + start + length, numel);
     if (status != TG_OK) return tg_tensor_free(&t), status;
     *out = t;
     return TG_OK;
-}
-
-/* The next character; a byte that is no UTF-8 is the replacement character. */
-static uint32_t next_character(const char **s)
-{
-    const unsigned char *u = (const unsigned char *)*s;
-    int more = *u < 0x80 ? 0 : *u >= 0xf0 ? 3 : *u >= 0xe0 ? 2 : *u >= 0xc0 ? 1 : -1;
-    uint32_t c = more == 0 ? *u : more > 0 ? *u & (0x3fu >> more) : 0xfffd;
-    for (int k = 1; k <= more; k++) {
-        if ((u[k] & 0xc0) != 0x80) return *s += k, 0xfffd;
-        c = c << 6 | (u[k] & 0x3f);
-    }
-    *s += more < 0 ? 1 : more + 1;
-    return c;
-}
-
-/* Characters of the longest string: npy's strings are of one width, UTF-32, zeros behind. */
-static size_t text_width(const TgTensor *t)
-{
-    size_t width = 1;
-    for (size_t k = 0; k < t->size_bytes / sizeof(char *); k++) {
-        size_t n = 0;
-        for (const char *s = ((const char *const *)t->data)[k]; *s; n++) next_character(&s);
-        if (n > width) width = n;
-    }
-    return width;
-}
-
-static void *text_elements(const TgTensor *t, size_t *size)
-{
-    size_t width = text_width(t), numel = t->size_bytes / sizeof(char *);
-    uint32_t *out = calloc(numel * width + 1, sizeof *out);
-    *size = numel * width * sizeof *out;
-    for (size_t k = 0; out && k < numel; k++) {
-        uint32_t *c = out + k * width;
-        for (const char *s = ((const char *const *)t->data)[k]; *s;) *c++ = next_character(&s);
-    }
-    return out;
 }
 
 size_t npy_header(char *header, const TgTensor *t)
@@ -272,7 +238,7 @@ size_t npy_header(char *header, const TgTensor *t)
     while (k < KINDS && kinds[k].type != t->type) k++;
     if (k == KINDS && t->type != TG_STRING) return 0;
     char kind = k < KINDS ? kinds[k].kind : 'U';
-    bytes = k < KINDS ? (size_t)kinds[k].bytes : text_width(t);
+    bytes = k < KINDS ? (size_t)kinds[k].bytes : npy_text_width(t);
     for (int32_t d = 0; d < t->rank; d++) n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%lld%s", d ? ", " : "", (long long)t->shape[d], t->rank == 1 ? "," : "");
     int len = snprintf(text, sizeof text, "{'descr': '%c%c%zu', 'fortran_order': False, 'shape': (%s), }", bytes > 1 || kind == 'U' ? '<' : '|', kind, bytes, shape);
     size_t total = ((size_t)len + 1 + 10 + 63) & ~(size_t)63;      /* data start at a multiple of 64 */
@@ -291,7 +257,7 @@ const void *npy_elements(const TgTensor *t, void **owned, size_t *size)
     int64_t numel;
     *owned = NULL;
     *size = t->size_bytes;
-    if (t->type == TG_STRING) return *owned = text_elements(t, size);
+    if (t->type == TG_STRING) return *owned = npy_text_elements(t, size);
     if (bits >= 8) return t->data;
     if (!shape_numel(t->shape, (size_t)t->rank, &numel)) return NULL;
     const uint8_t *packed = t->data;

@@ -4,7 +4,7 @@
 #include "graph/base/status.h"
 
 /* Data are malloc'ed. want: the type that the reader expects, or 0; it decides only what a file cannot say: npy has no bf16, f8 (held as u16 or u8 of the same bits) and no 4- and 2-bit
- * types (held as a byte each). Whether the type fits is the caller's question. npy holds no strings here. */
+ * types (held as a byte each). Whether the type fits is the caller's question. */
 TgStatus npy_read_bytes(TgTensor *out, const void *data, size_t size, TgType want);
 TgStatus npz_read_fd(TgTensor *out, int fd, const char *key, TgType want);                  /* takes fd; key NULL: the only member */
 TgStatus pb_read_bytes(TgTensor *out, const void *data, size_t size);

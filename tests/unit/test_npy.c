@@ -56,7 +56,9 @@ static const struct { const char *header, *data, *says; TgType type; int32_t ran
     { H("<f4", "Maybe", "(1,)"), "0000803f", "neither True nor False", 0, 0, NULL },
     { H("|O", "False", "(1,)"), "80", "element type", 0, 0, NULL },
     { H("|O8", "False", "(1,)"), "8003580100000061", "Python objects", 0, 0, NULL },
-    { H("<U4", "False", "(1,)"), "61000000000000000000000000000000", "strings", 0, 0, NULL },
+    { H("<U4", "False", "(1,)"), "61000000000000006200000000000000", "zero character", 0, 0, NULL },
+    { H("<U0", "False", "(1099511627776,)"), "", "empty strings", 0, 0, NULL },
+    { H("<U99999999", "False", "(1,)"), "61000000", "element type", 0, 0, NULL },
     { H("<V2", "False", "(1,)"), "803f", "element type", 0, 0, NULL },
     { H("<f3", "False", "(1,)"), "000000", "element type", 0, 0, NULL },
     { H("<f16", "False", "(1,)"), "00000000000000000000000000000000", "element type", 0, 0, NULL },
@@ -86,7 +88,7 @@ static void headers(void **state)
             TgTensor t = { 0 };
             Text file = npy(version, rows[k].header, rows[k].data);
             TgStatus status = npy_read_bytes(&t, file.s, file.len, 0);
-            bool right = rows[k].says ? status == TG_BAD_INPUT && strstr(tg_error(), rows[k].says) : status == TG_OK && t.type == rows[k].type && t.rank == rows[k].rank;
+            bool right = rows[k].says ? (status == TG_BAD_INPUT || status == TG_LIMIT) && strstr(tg_error(), rows[k].says) : status == TG_OK && t.type == rows[k].type && t.rank == rows[k].rank;
             if (!right) print_error("%s: status %d, \"%s\"; expected \"%s\"\n", rows[k].header, status, tg_error(), rows[k].says ? rows[k].says : "success");
             assert_true(right);
             if (status == TG_OK) {
@@ -177,6 +179,13 @@ static void strings(void **state)
     assert_int_equal(tg_tensor_read(&back, "s.pb", TG_STRING), TG_OK);
     assert_int_equal(back.size_bytes, sizeof data);
     for (int k = 0; k < 3; k++) assert_string_equal(((char **)back.data)[k], data[k]);
+    tg_tensor_free(&back);
+    char *words[] = { "d\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80 x" };
+    TgTensor wide = { .type = TG_STRING, .rank = 1, .shape = { 3 }, .data = words, .size_bytes = sizeof words };
+    assert_int_equal(tg_tensor_write(&wide, "w", "w.npy"), TG_OK);
+    assert_int_equal(tg_tensor_read(&back, "w.npy", TG_STRING), TG_OK);
+    assert_true(back.type == TG_STRING && back.rank == 1 && back.shape[0] == 3);
+    for (int k = 0; k < 3; k++) assert_string_equal(((char **)back.data)[k], words[k]);
     tg_tensor_free(&back);
     assert_int_equal(tg_tensor_write(&t, "s", "s.npy"), TG_OK);        /* of one width, four bytes a character */
     FILE *f = fopen("s.npy", "rb");
