@@ -51,6 +51,7 @@ struct Graph {
     void *folds;
     Guard place;
     Map calls;
+    uint32_t *mark, marked, walk;       /* uop_toposort's: a node is marked when its mark is the walk's number */
 };
 
 static void *must(void *p)
@@ -79,6 +80,7 @@ void graph_free(Graph *g)
     free(g->node);
     free(g->slot);
     free(g->buffer);
+    free(g->mark);
     free(g);
 }
 
@@ -533,27 +535,52 @@ int64_t uop_numel(const UOp *u)
     return n;
 }
 
+static int by_id(const void *a, const void *b)
+{
+    const UOp *x = *(const UOp *const *)a, *y = *(const UOp *const *)b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Marks are numbers of the walk, so that a walk over a small part of a large graph costs what the part is worth. */
+static uint32_t *walk_marks(Graph *g)
+{
+    if (g->marked < g->count) {
+        g->mark = must(realloc(g->mark, g->cap * sizeof *g->mark));
+        memset(g->mark + g->marked, 0, (g->cap - g->marked) * sizeof *g->mark);
+        g->marked = g->cap;
+    }
+    if (!++g->walk) memset(g->mark, 0, g->marked * sizeof *g->mark), g->walk = 1;
+    return g->mark;
+}
+
+typedef struct { const UOp **node; uint32_t count, cap; } Reached;
+
+static void reach(Graph *g, Reached *r, const UOp *u)
+{
+    if (g->mark[u->id] == g->walk) return;
+    g->mark[u->id] = g->walk;
+    if (r->count == r->cap) r->node = must(realloc(r->node, (r->cap = r->cap ? r->cap * 2 : 256) * sizeof *r->node));
+    r->node[r->count++] = u;
+}
+
+/* Ids ascend from sources to users, so what is reachable, by ids, is the order. */
 const UOp **uop_toposort(Graph *g, const UOp *const *root, uint32_t nroot, Arena *arena, uint32_t *count)
 {
-    /* Ids ascend from sources to users, so marking what is reachable and reading ids upwards is the order. */
-    uint8_t *mark = must(calloc(g->count, 1));
-    const UOp **stack = must(malloc((g->count + 1) * sizeof *stack));
-    uint32_t top = 0, n = 0;
-    for (uint32_t k = 0; k < nroot; k++)
-        if (!mark[root[k]->id]) mark[root[k]->id] = 1, stack[top++] = root[k];
-    while (top) {
-        const UOp *u = stack[--top];
-        n++;
-        for (uint32_t k = 0; k < u->nsrc; k++)
-            if (!mark[u->src[k]->id]) mark[u->src[k]->id] = 1, stack[top++] = u->src[k];
-    }
-    const UOp **out = NEW_N(arena, const UOp *, n);
-    n = 0;
-    for (uint32_t id = 0; id < g->count; id++)
-        if (mark[id]) out[n++] = g->node[id];
-    free(mark);
-    free(stack);
-    *count = n;
+    Reached r = { 0 };
+    uint32_t n = 0;
+    const uint32_t *mark = walk_marks(g);
+    for (uint32_t k = 0; k < nroot; k++) reach(g, &r, root[k]);
+    for (uint32_t i = 0; i < r.count; i++)
+        for (uint32_t k = 0; k < r.node[i]->nsrc; k++) reach(g, &r, r.node[i]->src[k]);
+    const UOp **out = NEW_N(arena, const UOp *, r.count);
+    if (r.count * 16ull < g->count) {
+        qsort(r.node, r.count, sizeof *r.node, by_id);
+        memcpy(out, r.node, r.count * sizeof *out);
+    } else
+        for (uint32_t id = 0; n < r.count; id++)
+            if (mark[id] == g->walk) out[n++] = g->node[id];
+    free(r.node);
+    *count = r.count;
     return out;
 }
 

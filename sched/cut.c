@@ -119,7 +119,7 @@ static Kernel *make_kernel(Rangeify *r, const Cut *c, const UOp *root)
     ArenaMark mark = arena_mark(r->arena);
     uint32_t n, next = 0;
     int number[64];
-    const UOp **order = uop_toposort(r->g, &root, 1, r->arena, &n), **memo = NEW_N(r->arena, const UOp *, graph_count(r->g));
+    const UOp **order = uop_toposort(r->g, &root, 1, r->arena, &n), **memo = r->copied;
     k->g = graph_new();
     for (uint32_t i = 0; i < c->nrange; i++) number[i] = -1;
     for (uint32_t i = 0; i < c->nout; i++) number[i] = (int)next++;
@@ -138,6 +138,7 @@ static Kernel *make_kernel(Rangeify *r, const Cut *c, const UOp *root)
         if (u->op == UOP_GUARD) k->param[memo[u->id]->src[2]->src[0]->arg.i].guard = true;
     }
     k->root = memo[root->id];
+    for (uint32_t i = 0; i < n; i++) memo[order[i]->id] = NULL;
     arena_release(r->arena, mark);
     if (k->root) kernel_vars(k);
     return k;
@@ -349,6 +350,7 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
     const UOp **root = cut_roots(r, piece, n, by_number);
     piece = in_order(r, piece, n, root);
     uint32_t known = graph_buffer_count(r->g);
+    r->copied = NEW_N(r->arena, const UOp *, graph_count(r->g));
     uint32_t *mine = NEW_N(r->arena, uint32_t, r->ncut + 1), nmine = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (piece[i].call) {

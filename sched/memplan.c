@@ -18,15 +18,65 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The smallest gap that holds x among the placed lives that meet it in time; behind them all when none does. placed is ordered by offset. */
-static int64_t best_fit(const Life *x, int64_t size, Life *const *placed, uint32_t n)
+static int by_offset(const void *a, const void *b)
 {
+    const Life *x = *(Life *const *)a, *y = *(Life *const *)b;
+    return x->offset != y->offset ? (x->offset < y->offset ? -1 : 1) : x < y ? -1 : x > y;
+}
+
+typedef struct { Life **at; uint32_t n, cap; } Lives;
+
+static void add_life(Lives *l, Life *x)
+{
+    if (l->n == l->cap) l->at = realloc(l->at, (l->cap = l->cap ? l->cap * 2 : 16) * sizeof *l->at);
+    l->at[l->n++] = x;
+}
+
+/* What is placed, so that the few lives that meet one in time are found soon: the steps are cut into spells, a short life stands in the list of each spell that it touches;
+ * long ones stand in one list, by offset. */
+typedef struct { Lives *spell, lasting, met; uint32_t nspell, steps; } Placed;
+enum { LIVES_A_SPELL = 16, SHORT_SPELLS = 8 };
+
+static uint32_t spell_of(const Placed *p, uint32_t step) { return (uint32_t)((uint64_t)step * p->nspell / p->steps); }
+
+static void place_life(Placed *p, Life *x)
+{
+    uint32_t from = spell_of(p, x->first), to = spell_of(p, x->last);
+    if (to - from < SHORT_SPELLS) {
+        for (uint32_t i = from; i <= to; i++) add_life(&p->spell[i], x);
+        return;
+    }
+    add_life(&p->lasting, x);
+    Life **at = p->lasting.at;
+    for (uint32_t k = p->lasting.n - 1; k && by_offset(&at[k - 1], &x) > 0; k--) at[k] = at[k - 1], at[k - 1] = x;
+}
+
+/* The short lives that x meets, by offset. One that stands in several spells is taken in the first that it shares with x. */
+static const Lives *meet(Placed *p, const Life *x)
+{
+    uint32_t from = spell_of(p, x->first), to = spell_of(p, x->last);
+    p->met.n = 0;
+    for (uint32_t i = from; i <= to; i++)
+        for (uint32_t k = 0; k < p->spell[i].n; k++) {
+            Life *y = p->spell[i].at[k];
+            uint32_t begin = spell_of(p, y->first);
+            if ((begin > from ? begin : from) == i && y->last >= x->first && x->last >= y->first) add_life(&p->met, y);
+        }
+    if (p->met.n) qsort(p->met.at, p->met.n, sizeof *p->met.at, by_offset);
+    return &p->met;
+}
+
+/* The smallest gap that holds x among the placed lives that meet it in time; behind them all when none does. */
+static int64_t best_fit(Placed *p, const Life *x, int64_t size)
+{
+    const Lives *near = meet(p, x), *far = &p->lasting;
     int64_t end = 0, best = -1, best_gap = INT64_MAX;
-    for (uint32_t k = 0; k < n; k++) {
-        const Life *p = placed[k];
-        if (p->last < x->first || x->last < p->first) continue;
-        if (p->offset - end >= size && p->offset - end < best_gap) best_gap = p->offset - end, best = end;
-        if (p->offset + p->size_bytes > end) end = p->offset + p->size_bytes;
+    for (uint32_t i = 0, j = 0; i < near->n || j < far->n;) {
+        bool is_near = j == far->n || (i < near->n && near->at[i]->offset <= far->at[j]->offset);
+        const Life *y = is_near ? near->at[i++] : far->at[j++];
+        if (y->last < x->first || x->last < y->first) continue;
+        if (y->offset - end >= size && y->offset - end < best_gap) best_gap = y->offset - end, best = end;
+        if (y->offset + y->size_bytes > end) end = y->offset + y->size_bytes;
     }
     return best >= 0 ? best : end;
 }
@@ -34,19 +84,26 @@ static int64_t best_fit(const Life *x, int64_t size, Life *const *placed, uint32
 /* Largest first: the big ones decide the size of the arena, the small ones fill their gaps. */
 int64_t memplan_place(Life *life, uint32_t n, int64_t align)
 {
-    Life **order = malloc(sizeof *order * (2 * (size_t)n + 1)), **placed = order + n;
+    Life **order = malloc(sizeof *order * ((size_t)n + 1));
+    Placed p = { .nspell = n / LIVES_A_SPELL + 1, .steps = 1 };
     int64_t bytes = 0;
-    for (uint32_t k = 0; k < n; k++) order[k] = &life[k];
+    for (uint32_t k = 0; k < n; k++) {
+        order[k] = &life[k];
+        if (life[k].last >= p.steps) p.steps = life[k].last + 1;
+    }
+    p.spell = calloc(p.nspell, sizeof *p.spell);
     qsort(order, n, sizeof *order, by_size);
     for (uint32_t k = 0; k < n; k++) {
         Life *x = order[k];
         x->size_bytes = round_up(x->size_bytes, align);
-        x->offset = best_fit(x, x->size_bytes, placed, k);
+        x->offset = best_fit(&p, x, x->size_bytes);
         if (x->offset + x->size_bytes > bytes) bytes = x->offset + x->size_bytes;
-        uint32_t at = k;
-        for (; at && placed[at - 1]->offset > x->offset; at--) placed[at] = placed[at - 1];
-        placed[at] = x;
+        place_life(&p, x);
     }
+    for (uint32_t i = 0; i < p.nspell; i++) free(p.spell[i].at);
+    free(p.spell);
+    free(p.lasting.at);
+    free(p.met.at);
     free(order);
     return bytes;
 }
@@ -72,17 +129,19 @@ static bool is_serial(const Step *s, const Target *t) { return t->has_threads &&
 
 void plan_sync(Plan *p, const Target *t)
 {
-    uint32_t since = 0;
+    uint32_t since = 0, nwide = 0, *wide = malloc(sizeof *wide * ((size_t)p->nstep + 1));      /* wide: the steps since the last sync that are not serial */
     p->nsync = 0;
     for (uint32_t i = 0; i < p->nstep; i++) {
         Step *s = &p->step[i];
-        if (i && p->step[i - 1].once && !s->once) since = i;        /* load ends: all have waited */
-        bool landed = i && p->step[i - 1].kind == STEP_JUMP;
+        bool serial = is_serial(s, t), landed = i && p->step[i - 1].kind == STEP_JUMP;
+        if (i && p->step[i - 1].once && !s->once) since = i, nwide = 0;        /* load ends: all have waited */
         for (uint32_t j = 0; p->jumps && j < p->nstep && !landed; j++) landed = p->step[j].kind == STEP_JUMP && p->step[j].target == i;
         s->sync = landed || s->kind == STEP_JUMP;              /* around a jump all meet: what runs next is not what stands next */
-        for (uint32_t j = i; j-- > since && !s->sync;)
-            s->sync = !(is_serial(s, t) && is_serial(&p->step[j], t)) && plan_conflict(p, &p->step[j], s);
-        if (s->sync) since = i;
+        for (uint32_t j = nwide; serial && j-- > 0 && !s->sync;) s->sync = plan_conflict(p, &p->step[wide[j]], s);
+        for (uint32_t j = i; !serial && j-- > since && !s->sync;) s->sync = plan_conflict(p, &p->step[j], s);
+        if (s->sync) since = i, nwide = 0;
+        if (!serial) wide[nwide++] = i;
         p->nsync += s->sync && !s->once;
     }
+    free(wide);
 }

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RANGES = 52, SIM_BUDGET = 200 };
+enum { MAX_RANGES = 52, SIM_BUDGET = 200, MAX_DEPTH = 1000 };        /* MAX_DEPTH: of one kernel's operations upon operations */
 
 static bool is_leaf(const UOp *u)
 {
@@ -49,6 +49,18 @@ static float own_cost(const UOp *u)
     }
 }
 
+/* A kernel of very many operations one upon another would help nobody, and its compiler least: the value at the limit lies in memory. */
+static void limit_depth(Rangeify *r, const UOp *u, uint32_t ns)
+{
+    uint16_t depth = 0;
+    for (uint32_t k = 0; k < ns; k++) {
+        const UOp *s = u->src[k];
+        if (!r->forced[s->id] && s->op != UOP_REDUCE && r->depth[s->id] > depth) depth = r->depth[s->id];
+    }
+    r->depth[u->id] = depth + op_is((Op)u->op, FLAG_ALU);
+    if (r->depth[u->id] == MAX_DEPTH && op_is((Op)u->op, FLAG_ALU)) r->forced[u->id] = 1;
+}
+
 static void gather_facts(Rangeify *r, const UOp *const *order, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -68,6 +80,7 @@ static void gather_facts(Rangeify *r, const UOp *const *order, uint32_t n)
         r->reduces[u->id] = reduces;
         r->cost[u->id] = cost > 1e6f ? 1e6f : cost;
         r->loads[u->id] = (uint8_t)(loads > 200 ? 200 : loads);
+        limit_depth(r, u, ns);
     }
 }
 
@@ -135,14 +148,39 @@ static Inst *new_inst(Rangeify *r, const UOp *u, uint32_t cut, const UOp *const 
     return r->all[r->ninst++] = i;
 }
 
+static uint32_t demand_hash(const UOp *u, uint32_t cut, const UOp *const *idx, const UOp *valid)
+{
+    uint64_t h = ((uint64_t)u->id << 32 | cut) * UINT64_C(0x9e3779b97f4a7c15) + (valid ? valid->id + 1 : 0);
+    for (uint32_t k = 0; k < uop_rank(u); k++) h = (h ^ h >> 29 ^ idx[k]->id) * UINT64_C(0xbf58476d1ce4e5b9);
+    return (uint32_t)(h >> 32);
+}
+
+static Inst **demand_place(const Rangeify *r, const UOp *u, uint32_t cut, const UOp *const *idx, const UOp *valid, uint32_t hash)
+{
+    for (uint32_t at = hash;; at++) {
+        Inst **p = &r->place[at & (r->nplace - 1)], *i = *p;
+        if (!i || (i->hash == hash && i->node == u && i->cut == cut && i->valid == valid && (!uop_rank(u) || !memcmp(i->idx, idx, uop_rank(u) * sizeof *idx)))) return p;
+    }
+}
+
+static void grow_places(Rangeify *r)
+{
+    Inst **old = r->place;
+    uint32_t n = r->nplace;
+    r->place = calloc(r->nplace = n ? 4 * n : 1024, sizeof *r->place);
+    for (uint32_t k = 0; k < n; k++)
+        if (old[k]) *demand_place(r, old[k]->node, old[k]->cut, old[k]->idx, old[k]->valid, old[k]->hash) = old[k];
+    free(old);
+}
+
 static Inst *demand(Rangeify *r, const UOp *u, uint32_t cut, const UOp *const *idx, const UOp *valid, uint64_t enclosing)
 {
-    for (Inst *i = r->inst[u->id]; i; i = i->next)
-        if (i->cut == cut && i->valid == valid && (!uop_rank(u) || !memcmp(i->idx, idx, uop_rank(u) * sizeof *idx))) {
-            i->enclosing |= enclosing;
-            return i;
-        }
-    Inst *i = new_inst(r, u, cut, idx, valid, enclosing);
+    if (2 * (r->ninst + 1) > r->nplace) grow_places(r);
+    uint32_t hash = demand_hash(u, cut, idx, valid);
+    Inst **place = demand_place(r, u, cut, idx, valid, hash), *i = *place;
+    if (i) return i->enclosing |= enclosing, i;
+    *place = i = new_inst(r, u, cut, idx, valid, enclosing);
+    i->hash = hash;
     i->next = r->inst[u->id];
     return r->inst[u->id] = i;
 }
@@ -540,6 +578,7 @@ TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *
     r.constant = NEW_N(r.arena, uint8_t, r.nnode);
     r.loads = NEW_N(r.arena, uint8_t, r.nnode);
     r.cost = NEW_N(r.arena, float, r.nnode);
+    r.depth = NEW_N(r.arena, uint16_t, r.nnode);
     TgStatus status = unsupported(order, n);
     if (status == TG_OK) {
         r.simplify = rewriter_new(g, rules_symbolic(), NULL);
@@ -555,6 +594,7 @@ TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *
         rewriter_free(r.simplify);
     }
     free(r.all);
+    free(r.place);
     free(r.cut);
     arena_free(r.arena);
     return status;

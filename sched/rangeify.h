@@ -16,6 +16,7 @@ typedef struct Inst {
     uint32_t nrange, number;
     bool root;                         /* computes a staged node; others of a staged node load */
     struct Inst *next;
+    uint32_t hash;                     /* of node, cut, valid and idx */
 } Inst;
 
 /* A kernel in the making. */
@@ -40,6 +41,7 @@ typedef struct {
     const UOp **buffer;                /* by node id: where a staged node lives, or NULL */
     uint8_t *forced, *reduces, *constant, *called;
     uint8_t *rests;                    /* by node id: will surely lie in memory (foresee) */
+    uint16_t *depth;                   /* by node id: element-wise operations one upon another, since memory or a reduce */
     float *cost;                       /* by node id: element-wise work of the inlined cone */
     uint8_t *loads;                    /* by node id: buffers that it reads */
     const UOp **join;                  /* CATs that are stored, in the order of the sweep */
@@ -48,6 +50,9 @@ typedef struct {
     uint32_t ncut, cut_cap, ninst, nnode;
     Inst **all;
     uint32_t all_cap;
+    Inst **place;                      /* demands by what is asked for: open addressing */
+    uint32_t nplace;
+    const UOp **copied;                /* make_kernel's: by node id, what a node became; NULL between kernels */
 } Rangeify;
 
 /* The index and validity at which source k of node is wanted when node is wanted at idx under valid. Not for REDUCE. gather: stands for the value of an index tensor. */
