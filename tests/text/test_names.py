@@ -6,7 +6,7 @@ import os, re, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OURS = set("""Abs Add And Cast Ceil Clip Concat Constant Cos Div Equal Exp Expand Floor Greater Identity If Less Log Loop Max Mean Min Mod Mul Neg Not Optional Or Pad Pow Range Reciprocal Round Scan
-Shape Sign Sin Size Slice Split Sqrt Sub Sum Tile Unique Where Xor Dropout Gather Scatter Reshape Squeeze Transpose Compress Hash Trunc Swish Flatten Resize Shrink IsNaN IsInf BitCast""".split())
+Shape Sign Sin Size Slice Split Sqrt Sub Sum Tile Unique Where Xor Dropout Gather Scatter Reshape Squeeze Transpose Compress Hash Trunc Swish Flatten Resize Shrink IsNaN IsInf BitCast NonZero""".split())
 
 
 def without_comments(text):
