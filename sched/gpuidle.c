@@ -41,7 +41,7 @@ void kernel_skip_idle(Kernel *k)
         const UOp *u = old->src[i];
         depth += u->op == UOP_RANGE;
         depth -= u->op == UOP_END;
-        if (u->op == UOP_BARRIER || u->op == UOP_SHUFFLE) last = depth ? UINT32_MAX : i + 1;
+        if (u->op == UOP_BARRIER || u->op == UOP_SHUFFLE || u->op == UOP_WMMA) last = depth ? UINT32_MAX : i + 1;
     }
     for (uint32_t i = last; i < old->nsrc && !gate; i++)
         if (old->src[i]->op == UOP_STORE && old->src[i]->nsrc > 2) gate = common_gate(old, last, old->src[i]->src[2]);

@@ -164,7 +164,7 @@ void kernel_change(Kernel *k, const Change *c)
 }
 
 /* Loops of stages inside the kernel have numbers too, though they are no axes. */
-static int free_number(Kernel *k)
+uint64_t opt_numbers(const Kernel *k)
 {
     Arena *a = arena_new();
     uint32_t n;
@@ -173,6 +173,12 @@ static int free_number(Kernel *k)
     for (uint32_t i = 0; i < n; i++)
         if (order[i]->op == UOP_RANGE) used |= range_bit(order[i]);
     arena_free(a);
+    return used;
+}
+
+static int free_number(const Kernel *k)
+{
+    uint64_t used = opt_numbers(k);
     return ~used ? __builtin_ctzll(~used) : 64;
 }
 

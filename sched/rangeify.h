@@ -63,6 +63,7 @@ int64_t index_step(const UOp *index, const UOp *range);                 /* eleme
 
 /* What an OptOp puts in place of one range: its value, and the ranges that stand in END and REDUCE lists instead; where the gate is false nothing is read, stored or summed. */
 typedef struct { const UOp *old, *value, *list[6]; uint32_t n; const UOp *gate; } Change;
+uint64_t opt_numbers(const Kernel *k);                                  /* of all its ranges, those of stages too */
 void kernel_change(Kernel *k, const Change *c);                          /* optimize.c */
 static inline bool is_global(const UOp *u) { return u->op == UOP_PARAM || (u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL); }
 /* A GUARD as kernels have it: with its word, and checked only where the value counts. */

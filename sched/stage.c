@@ -5,6 +5,7 @@
  * The tile lies in LOCAL as it lies in memory, row by row: ranges whose steps fit into one another (k4 of step 4 around k of step 1 and 4 rounds) are one dimension, the
  * nearest is the row. On a GPU rows are padded to an odd number of 16 bytes, so that neighbouring rows begin in different banks, and all threads of the workgroup copy, 16 bytes each;
  * on a CPU it is a packed panel of the thread's scratch.
+ * A range whose quotient and remainder are read apart (the lanes of a WMMA) is two of them.
  * depth 2: two tiles, filled in turn, so that one may be filled while the other is read (prefetch.c).
  * Gates and alternatives of the LOAD move into the copy. Must hold: no range of the tile is symbolic, and nothing in the kernel writes the parameter.
  */
@@ -17,7 +18,7 @@ enum { MAX_TILE = 32, VECTOR_BYTES = 16, REPLICAS = 16 };
 
 /* Ranges inside of the tile, nearest first; step: elements in memory, or UNKNOWN. */
 enum { UNKNOWN = INT64_MIN };
-typedef struct { const UOp *range; int64_t step, extent; } Part;
+typedef struct { const UOp *range, *value; int64_t step, extent; } Part;      /* value: what the range is for the reader, where it is a digit of another */
 /* Neighbouring parts whose steps fit: one run of extent elements, step apart in memory and pitch apart in LOCAL. */
 typedef struct { uint32_t first, count; int64_t step, extent, pitch; } Run;
 
@@ -26,6 +27,8 @@ typedef struct {
     Graph *g;
     const Target *t;
     const UOp *load, *index, *base, *round;              /* base: index where the tile begins */
+    const UOp *src[3];                                   /* of the load, in terms of the parts */
+    uint64_t digits;                                     /* numbers of ranges that stand for digits */
     uint64_t inside;
     Part part[MAX_TILE];
     Run run[MAX_TILE];
@@ -51,6 +54,7 @@ static TgStatus find_load(Stage *s, uint32_t slot)
         if (u->op != UOP_LOAD || u->src[0]->src[0]->op != UOP_PARAM || u->src[0]->src[0]->arg.i != slot) continue;
         s->load = u;
         s->index = u->src[0]->src[1];
+        for (uint32_t j = 0; j < u->nsrc && j < 3; j++) s->src[j] = u->src[j];
         found++;
     }
     arena_free(a);
@@ -76,12 +80,51 @@ int64_t index_step(const UOp *u, const UOp *range)
 
 static uint64_t nearness(int64_t step) { return step <= 0 ? UINT64_MAX : (uint64_t)step; }
 
-static void add_part(Stage *s, const UOp *range)
+static void add_part(Stage *s, const UOp *range, const UOp *value)
 {
-    Part p = { range, index_step(s->index, range), range->src[0]->vmax };
+    Part p = { range, value, index_step(s->index, range), range->src[0]->vmax };
+    if (value != range && !(s->index->ranges & range_bit(range))) return;
     uint32_t at = s->nparts++;
     for (; at && nearness(p.step) < nearness(s->part[at - 1].step); at--) s->part[at] = s->part[at - 1];
     s->part[at] = p;
+}
+
+/* The divisor by which the index takes the range apart; 0: none, or several. */
+static int64_t divisor_of(const Stage *s, const UOp *range)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    int64_t by = 0;
+    const UOp **order = uop_toposort(s->g, &s->index, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i];
+        if ((u->op != UOP_IDIV && u->op != UOP_MOD) || u->src[0] != range || !uop_is_const(u->src[1])) continue;
+        by = by && by != u->src[1]->arg.i ? -1 : u->src[1]->arg.i;
+    }
+    arena_free(a);
+    return by > 1 && range->src[0]->vmax % by == 0 && by < range->src[0]->vmax ? by : 0;
+}
+
+static const UOp *digit(Stage *s, int64_t extent, AxisType type)
+{
+    uint64_t used = opt_numbers(s->k) | s->digits;
+    if (!~used) return NULL;
+    s->digits |= ~used & (used + 1);
+    return uop_range(s->g, __builtin_ctzll(~used), uop_index(s->g, extent), type);
+}
+
+/* r = high * by + low, in all that the load reads. */
+static TgStatus take_apart(Stage *s, const UOp *r, int64_t by)
+{
+    Graph *g = s->g;
+    const UOp *high = digit(s, r->src[0]->vmax / by, range_type(r)), *low = digit(s, by, range_type(r));
+    if (!high || !low) return fail(TG_USAGE, "optops: more than 64 ranges");
+    const UOp *whole = plus(g, times(g, high, by), low);
+    s->index = graph_rewrite(g, uop_substitute(g, s->index, &r, &whole, 1), rules_symbolic(), 0, NULL);
+    for (uint32_t i = 1; i < s->load->nsrc; i++) s->src[i] = graph_rewrite(g, uop_substitute(g, s->src[i], &r, &whole, 1), rules_symbolic(), 0, NULL);
+    add_part(s, high, over(g, r, by));
+    add_part(s, low, modulo(g, r, by));
+    return TG_OK;
 }
 
 static TgStatus find_parts(Stage *s, const OptOp *o, const UOp *const *axis, uint32_t n)
@@ -95,8 +138,10 @@ static TgStatus find_parts(Stage *s, const OptOp *o, const UOp *const *axis, uin
         s->inside |= range_bit(r);
         if (!(reads & range_bit(r))) continue;
         if (!uop_is_const(r->src[0])) return fail(TG_USAGE, "optops: STAGE over axis %u of symbolic size", i);
-        if (s->nparts == MAX_TILE) return fail(TG_USAGE, "optops: STAGE over more than %d axes", MAX_TILE);
-        add_part(s, r);
+        if (s->nparts + 2 > MAX_TILE) return fail(TG_USAGE, "optops: STAGE over more than %d axes", MAX_TILE);
+        int64_t by = index_step(s->index, r) == UNKNOWN ? divisor_of(s, r) : 0;
+        if (by) TRY(take_apart(s, r, by));
+        else add_part(s, r, r);
     }
     for (uint32_t i = 0; i < n; i++) reads &= ~range_bit(axis[i]);
     return reads ? fail(TG_USAGE, "optops: STAGE of what an inner loop of a stage reads") : s->nparts ? TG_OK : fail(TG_USAGE, "optops: STAGE of one element a round");
@@ -125,7 +170,7 @@ static int64_t widest(const Stage *s)
     int64_t most = (s->t->max_block ? VECTOR_BYTES : s->t->vector_bytes) / s->size, n;
     if (s->run[0].step != 1) return 1;
     for (uint32_t i = 0; i < s->run[0].count && s->load->nsrc > 2; i++)
-        if (s->load->src[2]->ranges & range_bit(s->part[i].range)) return 1;
+        if (s->src[2]->ranges & range_bit(s->part[i].range)) return 1;
     n = gcd(most, s->run[0].extent);
     for (uint32_t i = 1; i < s->nruns; i++) {
         if (s->run[i].step == UNKNOWN) return 1;
@@ -156,7 +201,7 @@ static const UOp *place_read(const Stage *s)
         int64_t pitch = s->run[i].pitch;
         for (uint32_t j = 0; j < s->run[i].count; j++) {
             const Part *p = &s->part[s->run[i].first + j];
-            at = plus(s->g, at, times(s->g, p->range, pitch));
+            at = plus(s->g, at, times(s->g, p->value, pitch));
             pitch *= p->extent;
         }
     }
@@ -202,14 +247,8 @@ static const UOp *memory_index(const Stage *s, const UOp *flat, const UOp *const
 static const UOp *fresh_range(Stage *s, int64_t extent, AxisType type, const UOp **list, uint32_t *n)
 {
     if (extent == 1) return uop_index(s->g, 0);
-    Arena *a = arena_new();
-    uint32_t count;
-    uint64_t used = 0;
-    const UOp **order = uop_toposort(s->g, &s->k->root, 1, a, &count);
-    for (uint32_t i = 0; i < count; i++)
-        if (order[i]->op == UOP_RANGE) used |= range_bit(order[i]);
+    uint64_t used = opt_numbers(s->k) | s->digits;
     for (uint32_t i = 0; i < *n; i++) used |= range_bit(list[i]);
-    arena_free(a);
     return ~used ? list[(*n)++] = uop_range(s->g, __builtin_ctzll(~used), uop_index(s->g, extent), type) : NULL;
 }
 
@@ -227,7 +266,7 @@ static const UOp *copy_tile(Stage *s, const UOp *buffer)
     const UOp *local = place_written(s, flat, from, to), *memory = memory_index(s, flat, from, to);
     const UOp *load[3] = { UOP(g, UOP_INDEX, DT_VOID, NO_ARG, s->load->src[0]->src[0], memory) }, *store[3] = { UOP(g, UOP_INDEX, DT_VOID, NO_ARG, buffer, local) }, *gate = NULL;
     uint32_t nload = s->load->nsrc;
-    for (uint32_t i = 1; i < nload; i++) load[i] = uop_substitute(g, s->load->src[i], from, to, s->nparts);
+    for (uint32_t i = 1; i < nload; i++) load[i] = uop_substitute(g, s->src[i], from, to, s->nparts);
     if (copies % s->threads) {
         gate = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, number, uop_index(g, copies));
         load[1] = nload > 1 ? load[1] : uop_const_like(g, (DType)s->load->dtype, 0);
@@ -259,6 +298,7 @@ static TgStatus replace(Stage *s)
     Graph *g = s->g;
     const UOp *size = uop_index(g, s->pitch * s->depth), *buffer = uop_buffer(g, (DType)s->load->dtype, &size, 1, free_slot(s), SPACE_LOCAL), *copy = copy_tile(s, buffer);
     if (!copy) return fail(TG_USAGE, "optops: more than 64 ranges");
+    if (copy->ranges & s->digits) return fail(TG_USAGE, "optops: STAGE of a parameter whose gate knows more of the lanes than its index");
     const UOp *staged = UOP(g, UOP_AFTER, DT_VOID, NO_ARG, buffer, copy);
     const UOp *read = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, UOP(g, UOP_INDEX, DT_VOID, NO_ARG, staged, place_read(s)));
     s->k->root = graph_rewrite(g, uop_substitute(g, s->k->root, &s->load, &read, 1), rules_symbolic(), 0, NULL);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "backends/cuda/cuda.h"
+#include "graph/wmma.h"
 #include "backends/cuda/nvrtc.h"
 
 static TgStatus attribute(int *out, int which, int device)
@@ -37,6 +38,7 @@ static TgStatus read_facts(Device *d, int device)
     d->target = (Target){
         .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = sms, .l1_bytes = d->shared_bytes, .l2_bytes = l2, .has_locals = true, .has_fma = true,
         .has_f16 = true, .has_bf16 = d->cc >= 80, .max_block = block, .warp = warp,
+        .wmma = d->cc >= 80 && warp == 32 ? 1u << WMMA_mma_f16 | 1u << WMMA_mma_bf16 : 0,
     };
     return TG_OK;
 }

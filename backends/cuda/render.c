@@ -6,6 +6,7 @@
 
 #include "backends/cstyle.h"
 #include "backends/cuda/cuda.h"
+#include "graph/wmma.h"
 
 static bool is_narrow_float(DType t) { return t == DT_F16 || t == DT_BF16; }
 
@@ -131,12 +132,33 @@ static void shuffle_line(CRender *r, const UOp *u)
     }
 }
 
+/* Two 16-bit elements to a register; a lane's parts stand in the instruction's order. */
+static void add_registers(CRender *r, Text *out, const UOp *part)
+{
+    for (uint32_t l = 0; l < cr_lanes(part); l += 2) text_add(out, ", tg_pair(%s, %s)", cr_lane(r, part, l), cr_lane(r, part, l + 1));
+}
+
+/* A statement of its own: all lanes take part. */
+static void wmma_line(CRender *r, const UOp *u)
+{
+    Text a = { 0 };
+    uint32_t n = cr_lanes(u);
+    add_registers(r, &a, u->src[0]);
+    add_registers(r, &a, u->src[1]);
+    for (uint32_t l = 0; l < n; l++) text_add(&a, ", %s", cr_lane(r, u->src[2], l));
+    const char *name = cr_name(r, u);
+    cr_line(r, "float %s_0, %s_1, %s_2, %s_3;", name, name, name, name);
+    cr_line(r, "tg_%s(%s_0, %s_1, %s_2, %s_3%s);", wmma_of(u)->name, name, name, name, name, a.s);
+    text_free(&a);
+}
+
 static bool cuda_line(CRender *r, const UOp *u)
 {
     switch (u->op) {
     case UOP_SPECIAL: special_line(r, u); return true;
     case UOP_BARRIER: cr_line(r, "__syncthreads();"); return true;
     case UOP_SHUFFLE: shuffle_line(r, u); return true;
+    case UOP_WMMA: wmma_line(r, u); return true;
     case UOP_BUFFER:
         if (buffer_space(u) == SPACE_LOCAL) shared_line(r, u);
         return buffer_space(u) == SPACE_LOCAL;
@@ -165,10 +187,25 @@ static const char types[] =
     "    __device__ __forceinline__ operator float() const { return __uint_as_float((unsigned)x << 16); }\n"
     "};\n#endif\n";
 
+/* m16n8k16 of graph/wmma.def. */
+static const char mma[] =
+    "#ifndef TG_MMA\n#define TG_MMA\n"
+    "template <class T> static __device__ __forceinline__ unsigned tg_pair(T a, T b) { return (unsigned)a.x | (unsigned)b.x << 16; }\n"
+    "#define TG_MMA_OF(name, type) \\\n"
+    "static __device__ __forceinline__ void name(float &d0, float &d1, float &d2, float &d3, unsigned a0, unsigned a1, unsigned a2, unsigned a3, \\\n"
+    "                                            unsigned b0, unsigned b1, float c0, float c1, float c2, float c3) \\\n"
+    "{ \\\n"
+    "    asm(\"mma.sync.aligned.m16n8k16.row.col.f32.\" type \".\" type \".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};\" \\\n"
+    "        : \"=f\"(d0), \"=f\"(d1), \"=f\"(d2), \"=f\"(d3) : \"r\"(a0), \"r\"(a1), \"r\"(a2), \"r\"(a3), \"r\"(b0), \"r\"(b1), \"f\"(c0), \"f\"(c1), \"f\"(c2), \"f\"(c3)); \\\n"
+    "}\n"
+    "TG_MMA_OF(tg_mma_f16, \"f16\")\nTG_MMA_OF(tg_mma_bf16, \"bf16\")\n#endif\n";
+
 static void preamble(CRender *r, Text *out)
 {
-    (void)r;
+    bool used = false;
     text_add(out, "%s", types);
+    for (uint32_t i = 0; i < r->k->linear->nsrc; i++) used |= r->k->linear->src[i]->op == UOP_WMMA;
+    if (used) text_add(out, "%s", mma);
 }
 
 static DType param_type(const Kernel *k, uint32_t slot)

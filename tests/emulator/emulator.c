@@ -341,7 +341,7 @@ static void write_source(FILE *f, const char *source)
         params += *open == ',';
     }
     fprintf(f, "#include \"%s\"\n%s\n", TG_EMULATOR_PRELUDE, source);
-    fprintf(f, "extern \"C\" { int tg_emulator_params = %d; bool tg_emulator_meets = %d; }\n", params, strstr(source, "__syncthreads()") || strstr(source, "__shfl_"));
+    fprintf(f, "extern \"C\" { int tg_emulator_params = %d; bool tg_emulator_meets = %d; }\n", params, strstr(source, "__syncthreads()") || strstr(source, "__shfl_") || strstr(source, "tg_mma_"));
 }
 
 static void read_back(Program p, const char *path)

@@ -1,4 +1,4 @@
-/* STAGE: contractions under lists with staged operands, in every form, by the interpreter and by CUDA (the emulator, or a GPU with TGRUN_TEST_GPU), against the plain kernel. */
+/* STAGE and TC: contractions under lists with staged operands and tensor cores, in every form, by the interpreter and by CUDA (the emulator, or a GPU with TGRUN_TEST_GPU), against the plain kernel. */
 #include "tests/test.h"
 
 #include <math.h>
@@ -10,12 +10,13 @@
 #include "random_stages.h"
 
 static const Target gpu = { .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = 132, .l1_bytes = 227 << 10, .l2_bytes = 50 << 20, .has_locals = true, .has_fma = true,
-                            .has_f16 = true, .has_bf16 = true, .max_block = 1024, .warp = 32 };
+                            .has_f16 = true, .has_bf16 = true, .wmma = UINT32_MAX, .max_block = 1024, .warp = 32 };
 static const Target cpu = { .kind = "cpu", .vector_bytes = 32, .vector_registers = 16, .threads = 4, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true };
 
 /* A[m, k] B[k, n]; ta, tb: stored the other way round. refused: what the message says. */
 typedef struct { DType t; int64_t m, n, k; bool ta, tb, on_cpu; const char *opts, *refused; } Row;
 #define TILES "SPLIT 1 4 UPCAST; SPLIT 0 4 UPCAST; SPLIT 4 8 UNROLL; SPLIT 0 8 LOCAL; SPLIT 3 8 LOCAL; SPLIT 0 2 GLOBAL; SPLIT 3 2 GLOBAL"
+#define WARPS "TC 2 1; SPLIT 0 2 UPCAST; SPLIT 3 2 UPCAST; SPLIT 7 2 UNROLL; SPLIT 0 2 LOCAL; SPLIT 3 2 GLOBAL"
 static const Row row[] = {
     { DT_F32, 64, 64, 32, 0, 0, 0, TILES "; STAGE 1 6 1", NULL },
     { DT_F32, 64, 64, 32, 0, 0, 0, TILES "; STAGE 1 6 1; STAGE 2 6 1", NULL },
@@ -28,6 +29,18 @@ static const Row row[] = {
     { DT_F32, 48, 36, 24, 0, 0, 0, "SPLIT 2 4 GROUP_REDUCE; SPLIT 2 3 UNROLL; SPLIT 1 4 UPCAST; SPLIT 0 4 LOCAL; SPLIT 2 3 LOCAL; STAGE 2 5 2", NULL },
     { DT_F32, 48, 36, 24, 0, 0, 0, "SPLIT 2 4 UNROLL; SPLIT 1 4 UPCAST; STAGE 1 3 1", NULL },                                         /* no threads at all */
     { DT_F32, 48, 64, 24, 0, 0, 1, "SPLIT 1 8 UPCAST; SPLIT 1 2 LOOP; SPLIT 0 4 UPCAST; SPLIT 0 2 LOOP; STAGE 2 3 1", NULL },
+    { DT_F16, 16, 8, 16, 0, 0, 0, "TC 2 1", NULL },                                                                          /* one instruction */
+    { DT_BF16, 16, 8, 16, 0, 1, 0, "TC 2 0", NULL },
+    { DT_F16, 16, 8, 64, 1, 0, 0, "TC 2 1; SPLIT 3 4 UNROLL", NULL },                                                        /* no loop is left */
+    { DT_F16, 32, 48, 48, 0, 0, 0, "TC 2 1", NULL },
+    { DT_F16, 64, 32, 64, 0, 0, 0, WARPS, NULL },
+    { DT_F16, 64, 32, 64, 0, 0, 0, WARPS "; STAGE 1 7 2; STAGE 2 7 2", NULL },
+    { DT_F16, 64, 32, 64, 1, 1, 0, WARPS "; STAGE 1 7 1; STAGE 2 7 2", NULL },
+    { DT_F16, 64, 32, 64, 0, 1, 0, WARPS "; STAGE 1 7 2", NULL },
+    { DT_F16, 60, 28, 60, 0, 0, 0, "PADTO 0 64; PADTO 1 32; PADTO 2 64; " WARPS "; STAGE 1 7 2; STAGE 2 7 2", NULL },
+    { DT_F16, 64, 64, 64, 0, 0, 0, "SPLIT 2 2 GROUP_REDUCE; TC 2 1; SPLIT 0 2 UPCAST", NULL },
+    { DT_F16, 64, 64, 64, 0, 0, 0, "TC 2 0", "not of products of bf16" },
+    { DT_F32, 64, 64, 64, 0, 0, 0, "TC 2 1", "not of products of f16" },
     { DT_F32, 64, 64, 32, 0, 0, 0, TILES "; STAGE 0 6 1", "not an input" },
     { DT_F32, 64, 64, 32, 0, 0, 0, TILES "; STAGE 1 5 1", "no loop" },
     { DT_F32, 64, 64, 32, 0, 0, 0, TILES "; STAGE 1 6 2; SPLIT 6 2 REDUCE", "come last" },
@@ -142,8 +155,11 @@ static void row_agrees(const Row *r, Device *d)
     Kernel *plain = c.s->item[0].kernel, *k = c.k;
     c.k = plain, run_agrees(&c, ref_exec_root, "plain");
     c.k = k, run_agrees(&c, ref_exec_root, "optimize");
-    assert_int_equal(kernel_expand(k, t), TG_OK), run_agrees(&c, ref_exec_root, "expand");
-    assert_int_equal(kernel_select(k, t), TG_OK), run_agrees(&c, ref_exec_root, "select");
+    bool small = !r->opts || !strstr(r->opts, "TC") || r->m * r->n * r->k < 10000;                    /* a WMMA between loops asks for every lane's parts again and again */
+    assert_int_equal(kernel_expand(k, t), TG_OK);
+    if (small) run_agrees(&c, ref_exec_root, "expand");
+    assert_int_equal(kernel_select(k, t), TG_OK);
+    if (small) run_agrees(&c, ref_exec_root, "select");
     assert_int_equal(kernel_linearize(k, t), TG_OK), run_agrees(&c, ref_exec_linear, "linearize");
     if (d && !r->on_cpu) cuda_agrees(&c, d);
     case_done(&c);
