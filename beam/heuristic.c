@@ -225,6 +225,20 @@ static int64_t lane_width(const Plan *p, int64_t n)
 
 static double balance(int64_t n, int threads) { return (double)n / (double)(ceil_to(n, threads)) ; }
 
+/* The outermost axis in memory of what a kernel of constants reads (it runs once, and packs): a part of the loop then reads a part of the file. -1: the kernel reads more. */
+static int farthest(const Plan *p)
+{
+    int number = -1;
+    int64_t far = 0;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (!a->store && !a->constant) return -1;
+        for (uint32_t j = 0; j < p->naxis && !a->store; j++)
+            if (a->step[range_number(p->axis[j])] > far) far = a->step[number = range_number(p->axis[j])];
+    }
+    return number;
+}
+
 static void share(Plan *p, int first)
 {
     const UOp *axis[64];
@@ -233,6 +247,7 @@ static void share(Plan *p, int first)
     double score = 0.5;
     double work = (double)p->k->flops + (double)p->k->bytes;
     if (!p->t->has_threads || work < 20000) return;
+    if (first < 0) first = farthest(p);
     for (uint32_t i = 0; i < n; i++) {
         if (range_type(axis[i]) != AXIS_LOOP || axis[i]->src[0]->vmax < 2) continue;
         double b = balance(axis[i]->src[0]->vmax, p->t->threads) + (range_number(axis[i]) == first ? 0.12 : 0) - 0.01 * i;

@@ -88,11 +88,49 @@ static void note_outside(Comparison *c, int64_t i)
     c->outside++;
 }
 
+/* The largest hundredth of n numbers in a heap, the smallest of them on top: their 99th percentile without holding all. */
+typedef struct { double *v; size_t count, cap; } Largest;
+
+static void sift_down(Largest *h)
+{
+    size_t at = 0;
+    for (size_t child = 1; child < h->count; at = child, child = 2 * at + 1) {
+        if (child + 1 < h->count && h->v[child + 1] < h->v[child]) child++;
+        if (h->v[at] <= h->v[child]) return;
+        double v = h->v[at];
+        h->v[at] = h->v[child];
+        h->v[child] = v;
+    }
+}
+
+static void largest_add(Largest *h, double v)
+{
+    if (h->count == h->cap) {
+        if (v <= h->v[0]) return;
+        h->v[0] = v;
+        sift_down(h);
+        return;
+    }
+    size_t at = h->count++;
+    for (; at && h->v[(at - 1) / 2] > v; at = (at - 1) / 2) h->v[at] = h->v[(at - 1) / 2];
+    h->v[at] = v;
+}
+
+/* As quantile_sorted of all n. */
+static double largest_quantile(Largest *h, size_t n)
+{
+    double at = 0.99 * (double)(n - 1), low = floor(at);
+    size_t from = n - h->count, k = (size_t)low - from;
+    sort_doubles(h->v, (uint32_t)h->count);
+    return k + 1 < h->count ? h->v[k] + (at - low) * (h->v[k + 1] - h->v[k]) : h->v[k];
+}
+
 static void compare_floats(Comparison *c, const TgTensor *got, const TgTensor *want)
 {
-    double *ulp = malloc(sizeof *ulp * ((size_t)c->numel + 1)), dot = 0, gg = 0, ww = 0;
-    uint32_t finite = 0;
-    if (!ulp) return (void)snprintf(c->why, sizeof c->why, "no memory to compare %ld values", (long)c->numel);
+    double dot = 0, gg = 0, ww = 0;
+    size_t finite = 0;
+    Largest ulp = { .cap = (size_t)c->numel / 100 + 2 };
+    if (!(ulp.v = malloc(sizeof *ulp.v * ulp.cap))) return (void)snprintf(c->why, sizeof c->why, "no memory to compare %ld values", (long)c->numel);
     for (int64_t i = 0; i < c->numel; i++) {
         double g = value_get(got->type, got->data, i), w = value_get(want->type, want->data, i), d = fabs(g - w);
         if (g == w || (isnan(g) && isnan(w))) c->not_finite += !isfinite(w), d = 0;
@@ -102,12 +140,12 @@ static void compare_floats(Comparison *c, const TgTensor *got, const TgTensor *w
         dot += g * w;
         gg += g * g;
         ww += w * w;
-        ulp[finite++] = ulps_between(want->type, got->data, want->data, i);
+        finite++;
+        largest_add(&ulp, ulps_between(want->type, got->data, want->data, i));
     }
-    sort_doubles(ulp, finite);
-    c->ulp99 = finite ? quantile_sorted(ulp, finite, 0.99) : 0;
+    c->ulp99 = finite ? largest_quantile(&ulp, finite) : 0;
     c->cosine = gg > 0 && ww > 0 ? dot / sqrt(gg * ww) : gg == ww;
-    free(ulp);
+    free(ulp.v);
 }
 
 static void compare_integers(Comparison *c, const TgTensor *got, const TgTensor *want)

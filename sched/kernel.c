@@ -21,6 +21,18 @@ Kernel *kernel_shared(Kernel *k)
     return c;
 }
 
+static const UOp *moved(Graph *g, const UOp *u) { return u ? uop_copy(g, u, NULL) : NULL; }
+
+/* Everything that k holds of its graph, but root and linear, from another. */
+static void move_small_parts(Kernel *k, Graph *g)
+{
+    for (uint32_t i = 0; i < k->nvar; i++) k->var[i] = moved(g, k->var[i]);
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (k->pack[i].value) k->pack[i].value = moved(g, k->pack[i].value), k->pack[i].at = moved(g, k->pack[i].at);
+    for (uint32_t i = 0; i < 3; i++) k->grid[i] = moved(g, k->grid[i]), k->block[i] = moved(g, k->block[i]);
+    k->thread_bound = moved(g, k->thread_bound);
+}
+
 /* The copy holds root (not linear): a search lowers many copies of one kernel. */
 Kernel *kernel_clone(const Kernel *k)
 {
@@ -28,14 +40,21 @@ Kernel *kernel_clone(const Kernel *k)
     *c = *k;
     c->g = graph_new();
     c->owner = NULL;
-    const UOp **memo = calloc(k->root->id + 1, sizeof *memo);
-    c->root = uop_copy(c->g, k->root, memo);
-    for (uint32_t i = 0; i < k->nvar; i++) c->var[i] = uop_copy(c->g, k->var[i], NULL);
-    for (uint32_t i = 0; i < k->nparam; i++)
-        if (k->pack[i].value) c->pack[i].value = uop_copy(c->g, k->pack[i].value, NULL), c->pack[i].at = uop_copy(c->g, k->pack[i].at, NULL);
+    c->root = uop_copy(c->g, k->root, NULL);
+    move_small_parts(c, c->g);
     c->linear = NULL;
-    free(memo);
     return c;
+}
+
+void kernel_compact(Kernel *k)
+{
+    if (k->owner) return;
+    Graph *old = k->g;
+    k->g = graph_new();
+    k->root = k->linear ? NULL : moved(k->g, k->root);
+    k->linear = moved(k->g, k->linear);
+    move_small_parts(k, k->g);
+    graph_free(old);
 }
 
 int64_t kernel_param_bytes(const Kernel *k, uint32_t slot)

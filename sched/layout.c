@@ -4,7 +4,7 @@
  * Order: a kernel that sums products votes for the axis along which its constant operand varies (the columns of a GEMM, the output channels of a convolution) to be last in
  *   what it stores, for its reduce axis to be last in what it reads, and without constants for the axis that will be its lanes; element-wise kernels carry votes on between
  *   buffers whose axes they walk together. A vote is the time it would save. The axis with most votes moves to the end. Constants, inputs, outputs and what host functions touch keep their order.
- * Halo: a load gated by exactly "the index lies inside" reads zeros outside; with a margin of stored zeros the gate goes away. Such a buffer is zeroed once and keeps its place.
+ * Halo: a load gated by exactly "the index lies inside" reads zeros outside; with a margin of stored zeros the gate goes away. Such a buffer is zeroed once; only others with the same zeros may follow it in its place.
  * Last, kernels get their key, name and counts.
  */
 #include <stdlib.h>
@@ -307,12 +307,28 @@ static void choose(Layout *all, uint32_t n)
     }
 }
 
+/* Do the same elements of both stay zero? */
+static bool same_halo(const Schedule *s, const Layout *all, uint32_t a, uint32_t b)
+{
+    const BufferInfo *x = graph_buffer(s->g, a), *y = graph_buffer(s->g, b);
+    const Layout *l = &all[a], *m = &all[b];
+    bool same = has_halo(m) && dtype_size(x->dtype) == dtype_size(y->dtype) && l->rank == m->rank;
+    for (uint32_t k = 0; k < l->rank && same; k++) {
+        uint32_t i = storage(l, l->rank, k), j = storage(m, m->rank, k);
+        same = x->shape->dim[i]->vmax == y->shape->dim[j]->vmax && l->before[i] == m->before[j] && l->after[i] == m->after[j];
+    }
+    return same;
+}
+
 static void resize_buffers(Schedule *s, const Layout *all)
 {
     for (uint32_t b = 0; b < graph_buffer_count(s->g); b++) {
         BufferInfo *info = graph_buffer(s->g, b);
         if (!has_halo(&all[b])) continue;
+        uint32_t first = 0;
+        while (first < b && !same_halo(s, all, b, first)) first++;
         info->zeroed = true;
+        info->halo = first + 1;
         info->size_bytes = (size_t)dtype_size(info->dtype);
         for (uint32_t a = 0; a < info->shape->rank; a++) info->size_bytes *= (size_t)(info->shape->dim[a]->vmax + all[b].before[a] + all[b].after[a]);
     }
@@ -360,6 +376,7 @@ TgStatus sched_layout(Schedule *s, const Target *t)
             k->param[p].constant = !k->param[p].written && b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
         }
         kernel_loops(k);
+        kernel_compact(k);
         kernel_key(k);
         kernel_name(k);
     }

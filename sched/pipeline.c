@@ -180,6 +180,7 @@ static TgStatus optimize_item(Optimize *o, ScheduleItem item)
         k = item.kernel;
     }
     TgStatus status = pack_params(o, k);
+    if (!like && status == TG_OK) kernel_compact(k);
     append(o->out, item);
     return status;
 }

@@ -416,6 +416,28 @@ static void add_outputs(Build *b)
     }
 }
 
+static bool meet(const Use *a, const Use *b) { return a->first <= b->last && b->first <= a->last; }
+
+/* 0: keeps a place of its own, as what an earlier run or the load left must stay. */
+static uint32_t halo_of(const Build *b, uint32_t k)
+{
+    const Use *u = &b->use[k];
+    return b->p->buffer[k].zeroed && !u->read_first && !u->once_write ? graph_buffer(b->s->g, buffer_slot(u->uop))->halo : 0;
+}
+
+/* Buffers with zeros at the same places follow one another in one memory: what each stores lies between them. */
+static bool share_halo(Build *b, uint32_t k)
+{
+    PlanBuffer *all = b->p->buffer;
+    uint32_t halo = halo_of(b, k);
+    for (uint32_t j = 0; j < k && halo; j++) {
+        bool is_free = halo_of(b, j) == halo;
+        for (uint32_t i = 0; i < k && is_free; i++) is_free = halo_of(b, i) != halo || all[i].offset != all[j].offset || !meet(&b->use[i], &b->use[k]);
+        if (is_free) return all[k].offset = all[j].offset, true;
+    }
+    return false;
+}
+
 static TgStatus place_of(Build *b, uint32_t k)
 {
     PlanBuffer *m = &b->p->buffer[k];
@@ -434,6 +456,7 @@ static TgStatus place_of(Build *b, uint32_t k)
     m->zeroed = info->zeroed;
     if (m->zeroed || (u->once_write && u->run_use)) {
         m->kind = MEM_PERSIST;
+        if (m->zeroed && share_halo(b, k)) return TG_OK;
         m->offset = b->p->persist_bytes;
         b->p->persist_bytes += (m->size_bytes + ALIGN - 1) / ALIGN * ALIGN;
     }

@@ -62,6 +62,7 @@ void kernel_loops(Kernel *k);                                           /* loops
 void kernel_count(Kernel *k);                                           /* sets flops and bytes */
 int64_t kernel_param_bytes(const Kernel *k, uint32_t slot);             /* of a linear kernel's parameter: what the code counts on, or more where the buffer has more */
 void kernel_vars(Kernel *k);                                            /* sets var and nvar from the DEFINE_VARs of root */
+void kernel_compact(Kernel *k);                                         /* frees what stages left in its graph; of a kernel that has linear, root too */
 void kernel_key(Kernel *k);                                             /* sets key from the structure of root */
 void kernel_name(Kernel *k);                                            /* sets name from loops and key */
 TgStatus kernel_fragments(Kernel *k);                                   /* tc.c: scalar WMMAs become whole ones; the first part of expand */

@@ -15,7 +15,7 @@
 
 #include "backends/cpu/cpu.h"
 
-enum { SHARE_NS = 4000, COPY_PART = 64 << 10, FORGET_BYTES = 16 << 20 };
+enum { SHARE_NS = 4000, COPY_PART = 64 << 10, FORGET_BYTES = 16 << 20, PART_BYTES = 32 << 20 };
 
 struct Device { Machine machine; Target target; Arena *arena; Team *team; char *cache_dir; };
 
@@ -28,6 +28,7 @@ typedef struct {
     uint32_t nvar;
     const uint32_t *var;
     int64_t count;                      /* of the THREAD range; -1: bound's value */
+    int64_t part, parts;                /* which part of that; 0 parts: all of it */
     const Kernel *kernel;
     HostFn host;
     const HostCall *call;
@@ -87,7 +88,8 @@ static void kernel_work(const Executable *e, const Work *w, int thread, int thre
     int64_t vars[KERNEL_VARS];
     for (uint32_t i = 0; i < w->nvar; i++) vars[i] = e->vars[w->var[i]];
     int64_t n = w->count >= 0 ? w->count : bound_value(w->kernel, w->kernel->thread_bound, vars);
-    int64_t begin = n * thread / threads, end = n * (thread + 1) / threads;
+    int64_t first = w->parts ? n * w->part / w->parts : 0, size = w->parts ? n * (w->part + 1) / w->parts - first : n;
+    int64_t begin = first + size * thread / threads, end = first + size * (thread + 1) / threads;
     if (begin < end) w->fn(w->args, vars, begin, end, e->scratch + e->scratch_bytes * thread);
 }
 
@@ -256,7 +258,7 @@ static int64_t forgettable(const Executable *e, const Step *s)
     int64_t bytes = 0;
     for (uint32_t k = 0; k < s->narg; k++) {
         const PlanBuffer *b = &e->plan->buffer[s->arg[k]];
-        if (b->kind == MEM_CONST && b->once) bytes += b->size_bytes;
+        if (b->kind == MEM_CONST) bytes += b->size_bytes;
     }
     return bytes;
 }
@@ -265,8 +267,21 @@ static void forget_sources(const Executable *e, const Step *s)
 {
     for (uint32_t k = 0; k < s->narg; k++) {
         const PlanBuffer *b = &e->plan->buffer[s->arg[k]];
-        if (b->kind == MEM_CONST && b->once) e->plan->forget(e->plan->forget_owner, b->data, (size_t)b->size_bytes);
+        if (b->kind == MEM_CONST) e->plan->forget(e->plan->forget_owner, b->data, (size_t)b->size_bytes);
     }
+}
+
+/* The works that e has now, which read so many bytes of the file; a single large one in parts. */
+static TgStatus walk_part(Executable *e, const Step *s, int64_t bytes)
+{
+    Work *w = e->work;
+    TgStatus status = TG_OK;
+    if (e->nwork == 1 && s->kind == STEP_KERNEL && bytes > 2 * PART_BYTES && w->count > 1) w->parts = bytes / PART_BYTES < w->count ? bytes / PART_BYTES : w->count;
+    do {
+        status = walk_all(e);
+        if (w->parts && e->plan->forget) forget_sources(e, s);
+    } while (status == TG_OK && ++w->part < w->parts);
+    return status;
 }
 
 /* The `once` steps, a few at a time: what they read of the file leaves memory as soon as its packed copy is there, so that the two never stand side by side. */
@@ -278,14 +293,15 @@ static TgStatus walk_once(Executable *e)
     for (uint32_t from = 0; from < total && status == TG_OK;) {
         uint32_t first = step, n = 0;
         int64_t bytes = 0;
-        for (; from + n < total && bytes < FORGET_BYTES; step++)
-            if (e->plan->step[step].once) {
-                bytes += forgettable(e, &e->plan->step[step]);
-                n++;
-            }
+        for (; from + n < total; step++) {
+            int64_t more = e->plan->step[step].once ? forgettable(e, &e->plan->step[step]) : 0;
+            if (n && bytes + more > FORGET_BYTES) break;
+            bytes += more;
+            n += e->plan->step[step].once;
+        }
         e->work = all + from;
         e->nwork = n;
-        status = walk_all(e);
+        status = walk_part(e, &e->plan->step[step - 1], bytes);
         for (; first < step && e->plan->forget; first++)
             if (e->plan->step[first].once) forget_sources(e, &e->plan->step[first]);
         from += n;

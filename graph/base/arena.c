@@ -16,7 +16,7 @@ struct Arena {
 };
 
 #define HEADER ((sizeof(Chunk) + 15) & ~(size_t)15)
-#define CHUNK_MIN ((size_t)64 << 10)
+#define CHUNK_MIN ((size_t)16 << 10)
 #define CHUNK_MAX ((size_t)8 << 20)
 
 static void *must(void *p)

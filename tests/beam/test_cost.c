@@ -142,7 +142,7 @@ static void test_text(void **state)
         assert_int_equal(uop_numel(k->param[i].buffer), uop_numel(gemm->param[i].buffer));
     }
     kernel_free(k);
-    t.s[t.len / 2] = '(';
+    *strchr(t.s, '%') = '(';
     assert_int_not_equal(kernel_read(&k, t.s), TG_OK);
     text_free(&t);
 }

@@ -15,11 +15,13 @@ static uint32_t rnd(uint32_t n) { return (seed = seed * 1664525 + 1013904223) / 
 
 typedef struct { Graph *g; Schedule s; const UOp *buffer[BUFFERS]; bool ready[BUFFERS], once[BUFFERS]; uint32_t n; Kernel kernel[ITEMS]; uint8_t data[64]; } Case;
 
+/* Zeroed ones have one of two sizes, which is the number of their halo. */
 static const UOp *vec(Graph *g, int64_t n, int64_t input, const void *data, bool zeroed)
 {
+    if (zeroed) n = n % 2 + 100;
     const UOp *dim = uop_index(g, n);
     if (input >= 0) return uop_param(g, DT_F32, &dim, 1, input);
-    return graph_add_buffer(g, &(BufferInfo){ .dtype = DT_F32, .shape = graph_shape(g, &dim, 1), .data = data, .size_bytes = (size_t)n * 4, .zeroed = zeroed });
+    return graph_add_buffer(g, &(BufferInfo){ .dtype = DT_F32, .shape = graph_shape(g, &dim, 1), .data = data, .size_bytes = (size_t)n * 4, .zeroed = zeroed, .halo = zeroed ? (uint32_t)n : 0 });
 }
 
 static void add_param(Kernel *k, const UOp *b, bool read, bool written) { k->param[k->nparam++] = (KernelParam){ b, written, read }; }
@@ -121,6 +123,20 @@ static void check_owners(const Plan *p)
     free(owner);
 }
 
+/* Pairs of zeroed buffers in one memory; only those whose zeros lie at the same places may be. */
+static uint32_t count_shared(const Plan *p)
+{
+    uint32_t n = 0;
+    for (uint32_t a = 0; a < p->nbuffer; a++)
+        for (uint32_t b = 0; b < a; b++) {
+            const PlanBuffer *x = &p->buffer[a], *y = &p->buffer[b];
+            if (!x->zeroed || !y->zeroed || x->offset >= y->offset + y->size_bytes || y->offset >= x->offset + x->size_bytes) continue;
+            assert_true(x->offset == y->offset && x->size_bytes == y->size_bytes);
+            n++;
+        }
+    return n;
+}
+
 static bool must_order(const Plan *p, const Step *a, const Step *b)
 {
     for (uint32_t i = 0; i < a->narg; i++)
@@ -155,6 +171,7 @@ static void random_schedules(void **state)
 {
     (void)state;
     Case *c = malloc(sizeof *c);
+    uint32_t shared = 0;
     for (seed = 1; seed < 200000; seed += 1000) {
         uint32_t keep = seed;
         make_case(c, 5 + rnd(ITEMS - 5));
@@ -162,12 +179,14 @@ static void random_schedules(void **state)
             Plan *p = NULL;
             assert_int_equal(plan_make(&p, &c->s, k ? &gpu : &cpu), TG_OK);
             check_owners(p);
+            shared += count_shared(p);
             check_syncs(p, k ? &gpu : &cpu);
             plan_free(p);
         }
         free_case(c);
         seed = keep;
     }
+    assert_true(shared > 20);
     free(c);
 }
 
