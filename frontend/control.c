@@ -259,6 +259,10 @@ U op_if(Graph *g, const Ctx *c)
 {
     U *yes = NEW_N(graph_arena(g), U, c->nout + 1), *no = NEW_N(graph_arena(g), U, c->nout + 1), p = c->in[0];
     int known = known_bool(g, p);
+    for (int k = 0; k < 2; k++) {                   /* the other branch is not imported, but must be there */
+        const Attr *a = attr_find(c, k ? "else_branch" : "then_branch");
+        if (!a || !a->graph) return fail_node(g, c, TG_BAD_MODEL, k ? "else_branch" : "then_branch", "is missing");
+    }
     if (known >= 0) return branch(g, c, known ? "then_branch" : "else_branch", yes) ? outputs(g, c, yes, c->nout) : NULL;
     if (import_may_know(c->im, p, false)) return fail_node(g, c, TG_UNSUPPORTED, "cond", "depends on the data of an input");
     p = reshape_i(g, p, NULL, 0);

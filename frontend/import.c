@@ -10,6 +10,7 @@
 
 #include "graph/guard.h"
 
+enum { OPSET_NEWEST = 28, ML_OPSET_NEWEST = 5 };      /* of the standard that the tests follow (onnx 1.23) */
 enum { BAKED_MAX = 4096, KNOWN_MAX = 1024, LITERAL_MAX = 16, DEPTH_MAX = 64, NODES_MAX = 1000000 };
 #define NUMEL_MAX (INT64_C(1) << 42)           /* elements of one value: no machine holds more, and sums of sizes stay far from overflow */
 
@@ -348,6 +349,23 @@ static U make_input(Run *run, const ValueDef *d, const TgTensor *t, uint32_t slo
     return import_tensor(g, &def);
 }
 
+/* What a value is in a file: strings are numbers here, narrow types wider ones. */
+static TgStatus check_output(const ValueDef *d, const UOp *v, bool text, int32_t narrow)
+{
+    int32_t type = text ? (int32_t)TG_STRING : narrow ? narrow : dtype_info[v->dtype].onnx;
+    if (d->kind != VALUE_TENSOR || d->type <= 0 || type <= 0 || v->dtype == DT_VOID || d->type == type) return TG_OK;
+    return fail(TG_BAD_MODEL, "output '%s' is declared as %s; it is %s", d->name, tg_type_name((TgType)d->type), tg_type_name((TgType)type));
+}
+
+/* A later opset may give an operator another meaning: it is refused, not guessed. */
+static TgStatus check_opsets(const Model *m)
+{
+    int64_t version = opset_of(m->opset, m->nopset, ""), ml = opset_of(m->opset, m->nopset, "ai.onnx.ml");
+    if (version > OPSET_NEWEST) return fail(TG_UNSUPPORTED, "opset %lld of the standard's operators; the newest that is covered is %d", (long long)version, OPSET_NEWEST);
+    if (ml > ML_OPSET_NEWEST) return fail(TG_UNSUPPORTED, "opset %lld of ai.onnx.ml; the newest that is covered is %d", (long long)ml, ML_OPSET_NEWEST);
+    return TG_OK;
+}
+
 static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, const bool *baked)
 {
     const GraphDef *d = &run->model->graph;
@@ -355,6 +373,7 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
     const UOp **v = NEW_N(run->arena, const UOp *, d->noutput + 1);
     bool *text = NEW_N(graph_arena(run->g), bool, d->noutput + d->ninput + 1);
     int32_t *narrow = NEW_N(graph_arena(run->g), int32_t, d->noutput + d->ninput + 1);
+    TRY(check_opsets(run->model));
     map_init(&im.name, run->arena);
     bind_initializers(&im, d);
     for (uint32_t k = 0; k < d->ninput; k++)
@@ -364,6 +383,7 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
         TRY(lookup(&v[k], &im, NULL, d->output[k].name));
         if ((text[k] = is_text(v[k]))) v[k] = text_numbers(v[k]);
         if ((narrow[k] = narrow_type(v[k]))) v[k] = v[k]->src[0];
+        TRY(check_output(&d->output[k], v[k], text[k], narrow[k]));
         if (v[k]->op == UOP_TUPLE) return fail(TG_UNSUPPORTED, "output '%s' is a sequence or an optional; tensors are covered", d->output[k].name);
     }
     for (uint32_t k = 0; k < d->ninput; k++) {

@@ -293,6 +293,10 @@ U op_einsum(Graph *g, const Ctx *c)
     for (uint32_t k = 0; k < out.n; k++) {
         if (seen[out.label[k]]) return fail_node(g, c, TG_BAD_MODEL, "equation", "'%s': a letter twice in the output", equation);
         seen[order[n++] = out.label[k]] = true;
+        bool found = false;
+        for (uint32_t i = 0; i < c->nin; i++)
+            for (uint32_t j = 0; j < in[i].n; j++) found |= in[i].label[j] == out.label[k];
+        if (!found) return fail_node(g, c, TG_BAD_MODEL, "equation", "'%s': a letter of the output is in no input", equation);
     }
     U x[16], y = NULL;
     for (uint32_t k = 0; k < c->nin; k++) {

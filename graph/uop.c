@@ -363,7 +363,7 @@ static Bounds alu_bounds(int rule, DType t, Arg arg, const UOp *const *src)
         return b.lo == -1 && b.hi == -1 ? (Bounds){ ~a.hi, ~a.lo } : all;
     case MM_SHR: return b.lo == b.hi && b.lo >= 0 && b.lo < 63 && t != DT_U64 ? (Bounds){ a.lo >> b.lo, a.hi >> b.lo } : all;
     case MM_GUARD:                      /* never a single value: it would fold, and the check with it */
-        if (guard_kind(arg) == GUARD_INDEX) return (Bounds){ 0, max64(b.hi - 1, 1) };
+        if (guard_kind(arg) == GUARD_INDEX) return (Bounds){ 0, max64(b.hi, 2) - 1 };
         return (Bounds){ a.lo == 0 ? 1 : a.lo, max64(a.hi, 2) };
     case MM_WHERE: return (Bounds){ min64(b.lo, src[2]->vmin), max64(b.hi, src[2]->vmax) };
     default: return all;

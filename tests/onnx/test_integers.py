@@ -120,7 +120,8 @@ def main():
                         j = bad[0]
                         wrong += 1
                         print(f"{op} {attrs} {arrays[0].dtype} -> {want.dtype} on {device}{', known' * constant}: {[a[j] for a in arrays]} gives {got[j]}, not {want[j]}; {len(bad)} differ")
-    print(f"{len(rows)} rows, given and known, on {', '.join(DEVICES)}: {wrong} wrong")
+    total = len(rows) * (len(DEVICES) + 1)
+    print(f"{total - wrong} of {total} rows are right, given on {', '.join(DEVICES)} and known")
     return 1 if wrong else 0
 
 

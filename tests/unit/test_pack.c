@@ -1,6 +1,7 @@
 /* PACK moves to load time what a kernel reads from constants; where it is read must not depend on data. */
 #include "tests/test.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/build.h"
@@ -11,20 +12,22 @@ static const Target target = { .kind = "cpu", .vector_bytes = 64, .vector_regist
 /* PACK of every constant parameter of the only kernel of `value`. */
 static TgStatus pack_all(Graph *g, U value, uint32_t *constants)
 {
-    Schedule s = { .g = g };
+    Schedule *s = calloc(1, sizeof *s);
+    s->g = g;
     const UOp *sink = uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &value, 1);
     TgStatus status = TG_OK;
     assert_int_equal(sched_callify(&sink, g, sink, &target), TG_OK);
-    assert_int_equal(sched_rangeify(&s, g, sink, &target), TG_OK);
-    assert_int_equal(sched_layout(&s, &target), TG_OK);
+    assert_int_equal(sched_rangeify(s, g, sink, &target), TG_OK);
+    assert_int_equal(sched_layout(s, &target), TG_OK);
     *constants = 0;
-    for (uint32_t i = 0; i < s.count; i++)
-        for (uint32_t k = 0; s.item[i].kernel && k < s.item[i].kernel->nparam; k++) {
-            if (!s.item[i].kernel->param[k].constant) continue;
+    for (uint32_t i = 0; i < s->count; i++)
+        for (uint32_t k = 0; s->item[i].kernel && k < s->item[i].kernel->nparam; k++) {
+            if (!s->item[i].kernel->param[k].constant) continue;
             ++*constants;
-            TgStatus one = opt_apply(s.item[i].kernel, &(OptOp){ .kind = OPT_PACK, .axis = (int8_t)k }, &target);
+            TgStatus one = opt_apply(s->item[i].kernel, &(OptOp){ .kind = OPT_PACK, .axis = (int8_t)k }, &target);
             status = status == TG_OK ? one : status;
         }
+    schedule_free(s);
     return status;
 }
 

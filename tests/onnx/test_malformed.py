@@ -1,0 +1,264 @@
+"""Files that are wrong in one way each: bytes (A), structure (B), shapes and types (C), attributes (D). Each must end within seconds, by no signal, with the exit code of its class and one line
+that names the file and what is wrong; those that look odd and are right must run. A case is a row: name, file, exit codes, what the line says. To add one: a row."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto, helper as h, numpy_helper as nh
+
+F, I64 = TensorProto.FLOAT, TensorProto.INT64
+BAD, UNSUPPORTED, LIMIT = (3,), (3, 5), (3, 6)
+
+
+def port(name, shape=(2, 3), dtype=F):
+    return h.make_tensor_value_info(name, dtype, shape)
+
+
+def model(nodes, inputs=None, outputs=None, init=(), opset=17, edit=None, domains=(), functions=()):
+    """Nodes between x [2,3] and y. edit: changes the ModelProto at the end."""
+    graph = h.make_graph(nodes, "g", [port("x")] if inputs is None else inputs, [port("y", None)] if outputs is None else outputs, [nh.from_array(v, k) for k, v in dict(init).items()])
+    m = h.make_model(graph, opset_imports=[h.make_opsetid("", opset), *domains], ir_version=9, functions=functions)
+    if edit:
+        edit(m)
+    return m.SerializeToString()
+
+
+def node(op, inputs="x", outputs="y", name="bad", **attrs):
+    return h.make_node(op, inputs.split(","), outputs.split(",") if outputs else [], name=name, **attrs)
+
+
+def one(op, inputs="x", init=(), opset=17, ports=None, outputs="y", **attrs):
+    return model([node(op, inputs, outputs, **attrs)], ports, init=init, opset=opset, outputs=[port(o, None) for o in outputs.split(",") if o])
+
+
+def tensor(edit, dtype=F, dims=(2, 3), **fields):
+    """y = x + w, w a tensor of these fields."""
+    def change(m):
+        t = m.graph.initializer.add(name="w", data_type=dtype, dims=dims, **fields)
+        if edit:
+            edit(t)
+    return model([node("Add", "x,w")], edit=change)
+
+
+def attr(op, edit, inputs="x", init=(), opset=17, **attrs):
+    """The node's attributes changed by hand."""
+    return model([node(op, inputs, **attrs)], init=init, opset=opset, edit=lambda m: edit(m.graph.node[0]))
+
+
+def added(**fields):
+    return lambda n: n.attribute.add(**fields)
+
+
+def varint(v):
+    out = b""
+    while v > 127:
+        out, v = out + bytes([v & 127 | 128]), v >> 7
+    return out + bytes([v])
+
+
+def nested(depth, wrap=lambda inner: b"\x0a\x01n\x2a" + varint(4 + len(inner)) + b"\x0a\x02ab" + inner):
+    inner = b""
+    for _ in range(depth):
+        inner = b"\x32" + varint(len(inner)) + inner        # AttributeProto.g
+        inner = b"\x2a" + varint(len(inner)) + inner        # NodeProto.attribute
+        inner = b"\x0a" + varint(len(inner)) + inner        # GraphProto.node
+    return b"\x08\x09\x3a" + varint(len(inner)) + inner
+
+
+GOOD = model([node("Relu")])
+i = lambda *v: np.array(v, np.int64)
+f = lambda *shape: np.ones(shape, np.float32)
+CONV = dict(inputs="x,w", ports=[port("x", (1, 2, 5, 5))], init={"w": f(4, 2, 3, 3)})
+POOL = dict(ports=[port("x", (1, 2, 5, 5))])
+CYCLE = [h.make_node("Add", ["x", "b"], ["a"], name="first"), h.make_node("Relu", ["a"], ["b"], name="second"), h.make_node("Relu", ["b"], ["y"])]
+LOOP_BODY = h.make_graph([h.make_node("Identity", ["c"], ["d"])], "body", [port("t", (), I64), port("c", (), TensorProto.BOOL)], [port("d", (), TensorProto.BOOL)])
+THEN = h.make_graph([h.make_node("Relu", ["x"], ["t"])], "then", [], [port("t", None)])
+OUTER = h.make_graph([h.make_node("Relu", ["nowhere"], ["t"])], "then", [], [port("t", None)])
+TRUE = {"p": np.array(True)}
+
+
+def function(name, nodes, inputs=("a",), outputs=("b",)):
+    return h.make_function("f", name, list(inputs), list(outputs), nodes, [h.make_opsetid("", 17), h.make_opsetid("f", 1)])
+
+
+def calls(*functions):
+    return model([h.make_node("f0", ["x"], ["y"], domain="f", name="call")], domains=[h.make_opsetid("f", 1)], functions=list(functions))
+
+
+DOUBLING = calls(*[function(f"f{k}", [h.make_node(f"f{k + 1}", ["a"], ["m"], domain="f"), h.make_node(f"f{k + 1}", ["m"], ["b"], domain="f")]) for k in range(40)],
+                 function("f40", [h.make_node("Relu", ["a"], ["b"])]))
+
+A = [
+    ("zero bytes", b"", BAD, "empty"),
+    ("a web page", b"<!DOCTYPE html><html><body>404</body></html>", BAD, ""),
+    ("a pointer of Git LFS", b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", BAD, "LFS"),
+    ("gzip", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03" + bytes(50), BAD, ""),
+    ("zip", b"PK\x03\x04" + bytes(60), BAD, ""),
+    ("noise", bytes(np.random.default_rng(1).integers(0, 256, 1000, dtype=np.uint8)), BAD, ""),
+    *[(f"cut at {k}", GOOD[:k], BAD, "") for k in range(1, len(GOOD) - 1, 7)],
+    *[(f"length {n:#x}", b"\x08\x09\x3a" + varint(n) + b"abc", BAD, "") for n in (4, 2**31 - 1, 2**32 + 5, 2**64 - 1)],
+    ("a varint of 11 bytes", b"\x08" + b"\xff" * 10 + b"\x01", BAD, ""),
+    ("a varint without end", b"\x08\xff\xff", BAD, ""),
+    ("field 0", b"\x00\x01" + GOOD, BAD, ""),
+    ("wire type 6", b"\x0e" + GOOD, BAD, "wire type"),
+    ("wire type 7", b"\x0f" + GOOD, BAD, "wire type"),
+    ("an end of no group", b"\x0c" + GOOD, BAD, "group"),
+    ("a million groups", b"\x0b" * 1000000, BAD, "group"),
+    ("graph as a number", b"\x08\x09\x38\x01", BAD, ""),
+    ("3000 graphs in each other", nested(3000), LIMIT, ""),
+    ("100000 graphs in each other", nested(100000), LIMIT, ""),
+    ("four million attributes", b"\x08\x09\x3a" + varint(8000008) + b"\x0a" + varint(8000003) [:4] + b"\x2a\x00" * 4000001, LIMIT, ""),
+    ("250000 graphs", b"\x08\x09" + b"\x3a\x02\x12\x00" * 250000, LIMIT, ""),
+    ("trailing bytes", GOOD + b"\xff", BAD, ""),
+    ("a zero byte in a name", model([node("Relu", "x,", "y")]).replace(b"bad", b"b\0d"), BAD, ""),
+    ("needless bytes and unknown fields", GOOD + b"\xf8\x7f\x81\x00" + b"\xa0\x06\x01", (0,), ""),
+]
+B = [
+    ("no graph", b"\x08\x09\x42\x04\x0a\x00\x10\x11", BAD, "graph"),
+    ("no outputs", model([node("Relu")], outputs=[]), BAD, "output"),
+    ("an output without a name", model([node("Relu")], outputs=[port("", None)]), BAD, ""),
+    ("an undefined tensor", model([node("Relu", "nowhere")]), BAD, "nowhere"),
+    ("a loop of one node", model([node("Add", "x,y")]), BAD, "cycle"),
+    ("a cycle", model(CYCLE), BAD, ""),
+    ("made twice", model([node("Relu"), node("Abs")]), BAD, "'y'"),
+    ("made twice by one node", model([node("Split", "x", "y,y", axis=0)], outputs=[port("y", None)]), BAD, "'y'"),
+    ("an input made again", model([node("Relu", "x", "x"), node("Relu")]), BAD, "'x'"),
+    ("an initializer twice", model([node("Add", "x,w")], edit=lambda m: m.graph.initializer.extend([nh.from_array(f(2, 3), "w")] * 2)), BAD, "'w'"),
+    ("an input twice", model([node("Relu")], inputs=[port("x"), port("x")]), BAD, "'x'"),
+    ("an unknown operator", model([node("Frobnicate")]), (5,), "Frobnicate"),
+    ("a wrong case", model([node("relu")]), (5,), "relu"),
+    ("an unknown domain", model([node("Relu", domain="com.acme")], domains=[h.make_opsetid("com.acme", 1)]), (5,), "com.acme"),
+    ("a domain that is not imported", model([node("Relu", domain="com.acme")]), UNSUPPORTED, "com.acme"),
+    ("no opset", model([node("Relu")], edit=lambda m: m.ClearField("opset_import")), BAD, "opset"),
+    *[(f"opset {v}", model([node("Relu")], opset=v), UNSUPPORTED, "") for v in (0, -1, 9999)],
+    ("too few inputs", model([node("Add", "x")]), BAD, "node 'bad' (Add)"),
+    ("too many inputs", model([node("Relu", "x,x,x")]), BAD, "node 'bad' (Relu)"),
+    ("too many outputs", model([node("Relu", "x", "y,z")]), BAD, "node 'bad' (Relu)"),
+    ("an empty name for a required input", model([node("Add", "x,")]), BAD, "node 'bad' (Add)"),
+    ("If without branches", model([node("If", "p")], init=TRUE), BAD, "node 'bad' (If)"),
+    ("If with a branch", model([node("If", "p", then_branch=THEN)], init=TRUE), BAD, "else_branch"),
+    ("a Loop whose body has too few outputs", model([node("Loop", "n,p,x", "y", body=LOOP_BODY)], init=TRUE | {"n": np.array(3)}), BAD, "node 'bad' (Loop)"),
+    ("an outer name that is not there", model([node("If", "p", then_branch=OUTER, else_branch=THEN)], init=TRUE), BAD, "nowhere"),
+    ("a function of itself", calls(function("f0", [h.make_node("f0", ["a"], ["b"], domain="f")])), LIMIT, ""),
+    ("functions of each other", calls(function("f0", [h.make_node("f1", ["a"], ["b"], domain="f")]), function("f1", [h.make_node("f0", ["a"], ["b"], domain="f")])), LIMIT, ""),
+    ("functions that double", DOUBLING, LIMIT, ""),
+    ("an input without type", model([node("Relu")], edit=lambda m: m.graph.input[0].ClearField("type")), BAD, "x: input has no type"),
+    ("an input of type 777", model([node("Relu")], edit=lambda m: setattr(m.graph.input[0].type.tensor_type, "elem_type", 777)), UNSUPPORTED, "x: element type 777"),
+    ("an output of another type", model([node("Relu")], outputs=[port("y", (2, 3), I64)]), BAD, "'y'"),
+    ("mixed types", model([node("Add", "x,w")], init={"w": i(1)}), BAD, "node 'bad' (Add)"),
+    ("a type that it does not take", model([node("Sin", "w")], init={"w": i(1)}), UNSUPPORTED, "node 'bad' (Sin)"),
+    ("20000 nodes in a row", model([h.make_node("Relu", ["x" if not k else f"t{k}"], ["y" if k == 19999 else f"t{k + 1}"]) for k in range(20000)]), (0,), ""),
+    ("2^40 paths", model([h.make_node("Add", ["x" if not k else f"t{k}"] * 2, ["y" if k == 39 else f"t{k + 1}"]) for k in range(40)]), (0,), ""),
+    ("hostile names", model([node("Relu", "x", "a\n*/\"); %s \x1b[31m", name="\n\"}*/"), node("Frob", "a\n*/\"); %s \x1b[31m", "y", name="\x1b[31m" + "n" * 1000000)]), (5,), "Frob"),
+    ("dead nodes, unused initializers, a passthrough", model([node("Relu"), node("Relu", "w", "dead", name="d")], outputs=[port("y", None), port("x"), port("w", (1,))], init={"w": f(1), "unused": f(3)}), (0,), ""),
+    ("sizes of 0", model([node("Relu")], inputs=[port("x", (0, 3))]), (0,), ""),
+]
+C = [
+    *[(f"dims {d}", tensor(None, dims=d, raw_data=b"\0" * 24), LIMIT, "w") for d in ((2**32, 2**32), (2**62, 4, 1), (2**16, 2**16), (2**61, 1), (-1, 3), (-2, -3), (-2**63, 1))],
+    ("raw data too short", tensor(None, raw_data=b"\0" * 20), BAD, "'w'"),
+    ("raw data too long", tensor(None, raw_data=b"\0" * 28), BAD, "'w'"),
+    ("ragged raw data", tensor(None, raw_data=b"\0" * 23), BAD, "'w'"),
+    ("no data", tensor(None), BAD, "'w'"),
+    ("too few numbers", tensor(None, float_data=[1.0] * 5), BAD, "'w'"),
+    ("numbers in another field", tensor(None, int64_data=[1] * 6), BAD, "'w'"),
+    *[(f"data type {t}", tensor(None, dtype=t, raw_data=b"\0" * 24), UNSUPPORTED, "'w'") for t in (0, 999, -1)],
+    ("raw strings", tensor(None, dtype=TensorProto.STRING, raw_data=b"\0" * 24), BAD, "'w'"),
+    ("rank 65", tensor(None, dims=[1] * 65, raw_data=b"\0" * 4), (0, 3, 5, 6), ""),
+    ("rank 100000", tensor(None, dims=[1] * 100000, raw_data=b"\0" * 4), (0, 3, 5, 6), ""),
+    ("shapes that do not broadcast", one("Add", "x,w", {"w": f(4)}), BAD, "node 'bad' (Add)"),
+    ("MatMul of 3 and 4", one("MatMul", "x,w", {"w": f(4, 2)}), BAD, "node 'bad' (MatMul)"),
+    ("Gemm of rank 1", one("Gemm", "x,w", {"w": f(3)}), BAD, "node 'bad' (Gemm)"),
+    ("Concat of ranks 2 and 1", one("Concat", "x,w", {"w": f(3)}, axis=0), BAD, "node 'bad' (Concat)"),
+    ("Concat of sizes 3 and 4", one("Concat", "x,w", {"w": f(2, 4)}, axis=0), BAD, "node 'bad' (Concat)"),
+    *[(f"{op} on axis {a}", one(op, axis=a), BAD, f"node 'bad' ({op})") for op in ("Softmax", "Flatten", "ArgMax") for a in (99, -99, -2**63)],
+    ("axes twice", one("ReduceSum", "x,a", {"a": i(0, 0)}), BAD, "node 'bad' (ReduceSum)"),
+    ("axes 7", one("ReduceSum", "x,a", {"a": i(7)}), BAD, "node 'bad' (ReduceSum)"),
+    *[(f"perm {p}", one("Transpose", perm=p), BAD, "perm") for p in ([0, 0], [0, 2], [0], [0, -3])],
+    ("perm of 100000", one("Transpose", perm=list(range(100000))), BAD, "perm"),
+    *[(f"Reshape to {s}", one("Reshape", "x,s", {"s": i(*s)}), LIMIT, "node 'bad' (Reshape)") for s in ((4, 2), (-1, -1), (-7, 1), (2**32, 2**32), (-1, 5), (2**62, 4))],
+    ("Reshape of nothing to 0 and -1", one("Reshape", "z,s", {"s": i(0, -1), "z": f(0, 3)}), (0, 3), ""),
+    ("Slice by step 0", one("Slice", "x,a,b,c,d", {"a": i(0), "b": i(2), "c": i(0), "d": i(0)}), BAD, "node 'bad' (Slice)"),
+    ("Slice of two lengths", one("Slice", "x,a,b", {"a": i(0), "b": i(1, 2)}), BAD, "node 'bad' (Slice)"),
+    ("Slice from end to end", one("Slice", "x,a,b", {"a": i(-2**63, 0), "b": i(2**63 - 1, 2**63 - 1)}), (0,), ""),
+    ("Pad of 2^62", one("Pad", "x,p", {"p": i(0, 0, 2**62, 0)}), LIMIT, ""),
+    ("Pad beyond", one("Pad", "x,p", {"p": i(0, 0, -9, 0)}), BAD, "node 'bad' (Pad)"),
+    ("Tile of 2^40", one("Tile", "x,r", {"r": i(2**40, 1)}), (6, 3), ""),
+    ("Tile of -1", one("Tile", "x,r", {"r": i(-1, 1)}), BAD, "node 'bad' (Tile)"),
+    ("Expand to TiB", one("Expand", "x,s", {"s": i(2**40, 2, 3)}), (6, 3), ""),
+    ("ConstantOfShape of TiB", one("ConstantOfShape", "s", {"s": i(2**41)}), (6, 3), ""),
+    ("ConstantOfShape of -1", one("ConstantOfShape", "s", {"s": i(-1)}), BAD, "node 'bad' (ConstantOfShape)"),
+    ("Conv of rank 2", one("Conv", "x,w", {"w": f(4, 2, 3, 3)}), BAD, "node 'bad' (Conv)"),
+    ("Conv of other channels", one("Conv", "x,w", {"w": f(4, 3, 3, 3)}, ports=[port("x", (1, 2, 5, 5))]), BAD, "node 'bad' (Conv)"),
+    ("a kernel larger than the picture", one("Conv", "x,w", {"w": f(4, 2, 9, 9)}, ports=[port("x", (1, 2, 5, 5))]), BAD, "node 'bad' (Conv)"),
+    *[(f"Conv, {k} {v}", one("Conv", **CONV, **{k: v}), LIMIT, "node 'bad' (Conv)") for k, v in (("group", 0), ("group", -1), ("group", 2**40), ("strides", [0, 1]), ("strides", [-1, 1]),
+        ("strides", [1]), ("dilations", [0, 1]), ("dilations", [2**62, 1]), ("pads", [1, 1, 1]), ("pads", [2**62, 0, 0, 0]), ("pads", [-9, 0, 0, 0]), ("kernel_shape", [2, 2]), ("auto_pad", "SOMEHOW"))],
+    ("Conv, a stride of 2^62", one("Conv", **CONV, strides=[2**62, 1]), (0, 3, 6), ""),
+    *[(f"{op} with a window of {k}", one(op, **POOL, kernel_shape=k), LIMIT, f"node 'bad' ({op})") for op in ("MaxPool", "AveragePool") for k in ([0, 0], [-1, 1], [2], [2**62, 1], [9, 9])],
+    *[(f"Split into {s}", one("Split", "x,s", {"s": i(*s)}, outputs="y,z", axis=1), BAD, "node 'bad' (Split)") for s in ((1, 1), (-1, 4), (2**62, 2**62), (3,))],
+    *[(f"TopK of {k}", one("TopK", "x,k", {"k": i(k)}, outputs="y,z"), BAD, "node 'bad' (TopK)") for k in (4, -1, 2**62)],
+    ("DepthToSpace of block 0", one("DepthToSpace", **POOL, blocksize=0), BAD, "node 'bad' (DepthToSpace)"),
+    ("DepthToSpace of block 3", one("DepthToSpace", **POOL, blocksize=3), BAD, "node 'bad' (DepthToSpace)"),
+    ("Range by 0", one("Range", "a,b,c", {"a": np.array(0), "b": np.array(5), "c": np.array(0)}), BAD, "node 'bad' (Range)"),
+    ("Range of 2^62", one("Range", "a,b,c", {"a": np.array(0), "b": np.array(2**62), "c": np.array(1)}), LIMIT, ""),
+    *[(f"Resize by {s}", one("Resize", "x,,s", {"s": np.array([1, s], np.float32)}), LIMIT, "node 'bad' (Resize)") for s in (0.0, -1.0, float("nan"), float("inf"), 1e30)],
+    ("Gather beyond", one("Gather", "x,k", {"k": i(2)}), BAD, "node 'bad' (Gather)"),
+    *[(f"Einsum {e}", one("Einsum", equation=e), BAD, "node 'bad' (Einsum)") for e in ("ij,jk->ik", "i->i", "ij->ik", "i1->i", "ij->ii", "", "ij->i->j")],
+    ("LSTM of other sizes", one("LSTM", "x,w,r", {"w": f(1, 12, 7), "r": f(1, 12, 3)}, ports=[port("x", (4, 1, 5))], hidden_size=3, outputs="y"), BAD, "node 'bad' (LSTM)"),
+    ("BatchNormalization of other sizes", one("BatchNormalization", "x,a,a,a,a", {"a": f(7)}, ports=[port("x", (1, 2, 5, 5))]), BAD, "node 'bad' (BatchNormalization)"),
+    ("Div by 0", one("Div", "a,b", {"a": i(5), "b": i(0)}), BAD, "node 'bad' (Div)"),
+    ("Mod by 0", one("Mod", "a,b", {"a": i(5), "b": i(0)}), BAD, "node 'bad' (Mod)"),
+    ("INT_MIN by -1", model([node("Div", "a,b")], init={"a": i(-2**63), "b": i(-1)}, outputs=[port("y", None, I64)]), (0,), ""),
+    ("bools of 2 and 255", model([node("Not", "w")], outputs=[port("y", None, TensorProto.BOOL)], edit=lambda m: m.graph.initializer.add(name="w", data_type=9, dims=[2], raw_data=b"\x02\xff")), (0, 3), ""),
+    ("an int8 of 300", model([node("Neg", "w")], outputs=[port("y", None, TensorProto.INT8)], edit=lambda m: m.graph.initializer.add(name="w", data_type=3, dims=[1], int32_data=[300])), (0, 3), ""),
+]
+D = [
+    ("an axis that is a float", attr("Softmax", added(name="axis", type=AttributeProto.FLOAT, f=1.0)), BAD, "axis"),
+    ("perm of floats", attr("Transpose", added(name="perm", type=AttributeProto.FLOATS, floats=[1, 0])), BAD, "perm"),
+    ("no Cast to", one("Cast"), BAD, "node 'bad' (Cast)"),
+    ("Cast to 999", one("Cast", to=999), UNSUPPORTED, "node 'bad' (Cast)"),
+    ("Cast to 0", one("Cast", to=0), UNSUPPORTED, "node 'bad' (Cast)"),
+    ("an attribute twice", attr("Softmax", lambda n: n.attribute.extend([h.make_attribute("axis", 0), h.make_attribute("axis", 1)])), BAD, "axis"),
+    ("an attribute without a name", attr("Relu", added(type=AttributeProto.INT, i=1)), BAD, "node 'bad'"),
+    ("an attribute of type 999", model([node("Softmax", axis=1)]).replace(b"\x18\x01\xa0\x01\x02", b"\x18\x01\xa0\x01\x63"), BAD, ""),
+    ("an attribute that lies", attr("Softmax", added(name="axis", type=AttributeProto.INTS, i=1)), BAD, "axis"),
+    ("a Constant of nothing", model([node("Constant", "", "y")], edit=lambda m: m.graph.node[0].ClearField("input")), BAD, "node 'bad' (Constant)"),
+    ("a Constant of two values", model([h.make_node("Constant", [], ["y"], name="bad", value_int=1, value_float=2.0)]), BAD, "node 'bad' (Constant)"),
+    ("a Constant whose tensor is short", model([h.make_node("Constant", [], ["y"], name="bad", value=TensorProto(data_type=1, dims=[3], raw_data=b"\0" * 8))]), BAD, ""),
+    ("a reference outside a function", attr("Softmax", added(name="axis", type=AttributeProto.INT, ref_attr_name="a")), BAD, ""),
+    ("a direction that is none", one("LSTM", "x,w,r", {"w": f(1, 12, 5), "r": f(1, 12, 3)}, ports=[port("x", (4, 1, 5))], hidden_size=3, direction="sideways"), BAD, "direction"),
+    ("a mode that is none", one("Pad", "x,p", {"p": i(0, 0, 1, 1)}, mode="somehow"), BAD, "mode"),
+    ("a mode with a zero byte", one("Pad", "x,p", {"p": i(0, 0, 1, 1)}, mode=b"constant\0x"), BAD, ""),
+    ("pads of 2^63-1", one("Conv", **CONV, pads=[2**63 - 1] * 4), LIMIT, "node 'bad' (Conv)"),
+    ("a window of 2^63-1", one("MaxPool", **POOL, kernel_shape=[2**63 - 1] * 2), LIMIT, "node 'bad' (MaxPool)"),
+    ("an unknown attribute", one("Relu", alphabet=3), (0, 3), ""),
+]
+
+
+def main():
+    wrong, ran = 0, 0
+    device = sys.argv[1] if len(sys.argv) > 1 else "reference"
+    with tempfile.TemporaryDirectory() as root:
+        path = pathlib.Path(root) / "m.onnx"
+        for group, rows in zip("ABCD", (A, B, C, D)):
+            for name, data, codes, says in rows:
+                path.write_bytes(data)
+                try:
+                    p = subprocess.run([os.environ["TGRUN_PROGRAM"], str(path), "--runs", "1", "-q", "--no-cache", "--device", device, "--max-memory", str(1 << 30)], capture_output=True, timeout=60)
+                    code, said = p.returncode, p.stderr.decode(errors="backslashreplace").strip()
+                except subprocess.TimeoutExpired:
+                    code, said = "no end", ""
+                named = code == 0 or (says in said and "\n" not in said and said.startswith(f"tgrun: {path}: ") and len(said) < 1200)
+                ran += 1
+                if code not in codes or not named:
+                    wrong += 1
+                    print(f"{group}: {name}: exit {code} (wanted {' or '.join(map(str, codes))}{', ' + says if says else ''}): {said[:300]}")
+    print(f"{ran - wrong} of {ran} wrong files end as they should")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
