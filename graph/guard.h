@@ -1,7 +1,7 @@
 /* Guards: what a run checks of its data. A builder wraps an index or a divisor; the kernel that computes it compares, goes on with a harmless value where the check fails,
  * and leaves a note in the guard's word: a buffer of two numbers (value, limit), zero until then, that the backend looks at once after the run. Any one failing element may
  * win. Nothing is left of a guard whose value is in bounds by what is known at import, and one of constants fails there. What nobody reads is not computed, so not checked.
- * To add a kind: a row here, a case in guard.c, uop.c (bounds) and backends/cstyle.c.
+ * To add a kind: a row here, a case in guard.c, derive.c (bounds) and backends/cstyle.c.
  */
 #ifndef TG_GUARD_H
 #define TG_GUARD_H

@@ -119,6 +119,7 @@ bool uop_is_int_const(const UOp *u, int64_t v);              /* CONST of an inte
 /* Evaluates an element-wise op on constants, exactly as the spec and core.md say (wrap, floor division, NaN-keeping MAX, rounding to the dtype).
  * Values are Arg.i encodings. false: undefined (division by zero) or not element-wise. */
 bool uop_eval(Op op, DType dtype, DType src_dtype, const int64_t *v, int64_t *out);
+int64_t dtype_wrap(DType t, int64_t v);                      /* v modulo the range of an integer type; bool: is it not 0 */
 double dtype_round(DType t, double v);                       /* nearest value of a float dtype, ties to even */
 
 /* Ranges. number < 64, unique in a kernel. */
