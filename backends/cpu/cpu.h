@@ -9,6 +9,10 @@ typedef void (*CpuKernel)(void *const *args, const int64_t *vars, int64_t begin,
 
 extern const CStyle cpu_style;
 
+/* prefetch.c: hints before the instruction */
+void cpu_prefetch_panel(CRender *r, const UOp *load);
+void cpu_prefetch_epilogue(CRender *r, const UOp *range);
+
 /* compile.c */
 struct Code { CpuKernel *fn; uint32_t count; void **library; uint32_t nlibrary; };
 TgStatus cpu_compile(Code **out, const char *cache_dir, int jobs, Kernel *const *k, uint32_t n, CompileStats *stats);

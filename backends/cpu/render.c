@@ -458,10 +458,11 @@ static bool store_line(CRender *r, const UOp *u)
 static bool vector_line(CRender *r, const UOp *u)
 {
     uint32_t n = cr_lanes(u);
+    if (u->op == UOP_RANGE) return cpu_prefetch_epilogue(r, u), false;
     if (u->op == UOP_STORE) return store_line(r, u);
     if (u->op == UOP_REDUCE && cr_lanes(u->src[0]) > 1 && !cr_by_lanes(r, u->src[0])) return across(r, u), true;
     if (n < 2 || (n & (n - 1)) || cr_by_lanes(r, u)) return false;
-    if (u->op == UOP_LOAD) return load_line(r, u, n), true;
+    if (u->op == UOP_LOAD) return cpu_prefetch_panel(r, u), load_line(r, u, n), true;
     if (u->op == UOP_STACK) return define(r, u, list(r, element_of(r, u), n, stack_item, u)), true;
     if (is_variable(r, u)) return cr_line(r, "%s %s;", vec(r, element_of(r, u), n), cr_memory(r, u)), true;
     if (!op_is((Op)u->op, FLAG_ALU) && u->op != UOP_BITCAST) return false;
