@@ -197,7 +197,14 @@ const UOp *uop_float(Graph *g, DType t, double v)
     return UOP0(g, UOP_CONST, t, ARG_I(from_double(isnan(v) ? NAN : v)));
 }
 
-const UOp *uop_const_like(Graph *g, DType t, double v) { return dtype_is_float(t) ? uop_float(g, t, v) : uop_int(g, t, (int64_t)v); }
+/* What no int64_t holds is the nearest end of the type; the rest wraps, so that -1 is all bits. */
+static int64_t whole_of(DType t, double v)
+{
+    if (v >= -0x1p63 && v < 0x1p63) return (int64_t)v;
+    return isnan(v) ? 0 : v < 0 ? dtype_min(t) : dtype_max(t);
+}
+
+const UOp *uop_const_like(Graph *g, DType t, double v) { return dtype_is_float(t) ? uop_float(g, t, v) : uop_int(g, t, whole_of(t, v)); }
 const UOp *uop_index(Graph *g, int64_t v) { return uop_int(g, DT_INDEX, v); }
 const UOp *uop_bool(Graph *g, bool v) { return uop_int(g, DT_BOOL, v); }
 bool uop_is_int_const(const UOp *u, int64_t v) { return u->op == UOP_CONST && !dtype_is_float((DType)u->dtype) && u->arg.i == v; }
