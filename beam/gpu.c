@@ -10,8 +10,9 @@
 #include <string.h>
 
 #include "beam/beam.h"
+#include "beam/gpu_tensor.h"
 
-enum { ACCESSES = 96, WARP = 32, ROW_VARIANTS = 5 };
+enum { TENSOR_VARIANTS = 12, ACCESSES = 96, WARP = 32, ROW_VARIANTS = 5 };
 typedef struct { bool store, constant, gated; uint32_t slot; uint64_t ranges; int64_t step[64]; } Access;      /* step: INT64_MIN where the index is not linear */
 typedef struct {
     Kernel *k;                      /* a scratch copy, on which the list is tried as it grows */
@@ -509,6 +510,8 @@ static bool has_rows(const Gpu *p)
 /* The list that this file thinks `which`-th best. */
 static void choose(OptList *out, const Kernel *k, const Target *t, uint32_t which)
 {
+    if (which < TENSOR_VARIANTS && tensor_opts(out, k, t, which)) return;
+    if (which >= TENSOR_VARIANTS && tensor_opts(out, k, t, 0)) which -= TENSOR_VARIANTS;        /* behind its lists come those without tensor cores */
     Gpu *p = calloc(1, sizeof *p);
     out->count = 0;
     p->k = kernel_clone(k);

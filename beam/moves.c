@@ -47,6 +47,8 @@ static bool replay_op(Replay *p, const OptOp *op, uint8_t id)
     return true;
 }
 
+/* STAGE names the axis of its rounds, beside the parameter. */
+static bool names_second(const OptOp *op) { return op->kind == OPT_SWAP || op->kind == OPT_STAGE; }
 static bool names_axis(const OptOp *op) { return op->kind != OPT_PACK && op->kind != OPT_STAGE && op->kind != OPT_NOLOCALS; }
 
 bool recipe_of(Recipe *out, const Kernel *base, const OptList *l, const Target *t)
@@ -60,9 +62,9 @@ bool recipe_of(Recipe *out, const Kernel *base, const OptList *l, const Target *
         Move *s = &out->step[out->count++];
         *s = (Move){ .op = l->op[i], .id = out->next_id++ };
         axes_now(&a, &p);
-        ok = !names_axis(&s->op) || ((uint32_t)s->op.axis < a.n && (s->op.kind != OPT_SWAP || (uint32_t)s->op.factor < a.n));
+        ok = (!names_axis(&s->op) || (uint32_t)s->op.axis < a.n) && (!names_second(&s->op) || (uint32_t)s->op.factor < a.n);
         if (ok && names_axis(&s->op)) s->on = a.name[s->op.axis];
-        if (ok && s->op.kind == OPT_SWAP) s->with = a.name[s->op.factor];
+        if (ok && names_second(&s->op)) s->with = a.name[s->op.factor];
         ok = ok && replay_op(&p, &s->op, s->id);
     }
     kernel_free(p.k);
@@ -72,10 +74,9 @@ bool recipe_of(Recipe *out, const Kernel *base, const OptList *l, const Target *
 static bool number_axes(const Axes *a, const Move *s, OptOp *op)
 {
     *op = s->op;
-    if (!names_axis(op)) return true;
-    int at = find_name(a, s->on), with = op->kind == OPT_SWAP ? find_name(a, s->with) : 0;
-    op->axis = (int8_t)at;
-    if (op->kind == OPT_SWAP) op->factor = with;
+    int at = names_axis(op) ? find_name(a, s->on) : 0, with = names_second(op) ? find_name(a, s->with) : 0;
+    if (names_axis(op)) op->axis = (int8_t)at;
+    if (names_second(op)) op->factor = with;
     return at >= 0 && with >= 0;
 }
 
@@ -116,11 +117,11 @@ static void take_out(Recipe *r, uint32_t at)
     memmove(&r->step[at], &r->step[at + 1], (r->count - at) * sizeof *r->step);
 }
 
-/* PACK comes last. */
+/* PACK and STAGE come last. */
 static uint32_t before_packs(const Recipe *r)
 {
     uint32_t at = r->count;
-    while (at && r->step[at - 1].op.kind == OPT_PACK) at--;
+    while (at && (r->step[at - 1].op.kind == OPT_PACK || r->step[at - 1].op.kind == OPT_STAGE)) at--;
     return at;
 }
 
@@ -248,6 +249,25 @@ static void packs(Moves *m)
     }
 }
 
+/* An operand that a GPU's workgroup reads together, a tile each round of a reduce loop; or one tile instead of two. */
+static void stages(Moves *m)
+{
+    uint64_t staged = 0;
+    for (uint32_t i = 0; i < m->r->count; i++) {
+        Recipe r = *m->r;
+        if (r.step[i].op.kind != OPT_STAGE) continue;
+        staged |= UINT64_C(1) << r.step[i].op.axis;
+        r.step[i].op.target = (uint8_t)(3 - r.step[i].op.target);
+        m->take(m->user, &r);
+    }
+    for (uint32_t slot = 0; slot < m->base->nparam && m->t->has_locals; slot++)
+        for (uint32_t i = 0; i < m->end.n; i++) {
+            Recipe r = *m->r;
+            if (m->base->param[slot].written || (staged >> slot & 1) || range_type(m->end.range[i]) != AXIS_REDUCE) continue;
+            if (insert(&r, r.count, (OptOp){ .kind = OPT_STAGE, .axis = (int8_t)slot, .target = 2 }, 0, m->end.name[i])) m->take(m->user, &r);
+        }
+}
+
 void recipe_neighbours(const Recipe *r, const Kernel *base, const Target *t, void (*take)(void *user, const Recipe *r), void *user)
 {
     Moves m = { .r = r, .t = t, .base = base, .take = take, .user = user };
@@ -261,6 +281,6 @@ void recipe_neighbours(const Recipe *r, const Kernel *base, const Target *t, voi
         ok = number_axes(&a, &r->step[i], &op) && replay_op(&p, &op, r->step[i].id);
     }
     axes_now(&m.end, &p);
-    if (ok) factors(&m), removals(&m), splits(&m), orders(&m), blocks(&m), threads(&m), paddings(&m), packs(&m);
+    if (ok) factors(&m), removals(&m), splits(&m), orders(&m), blocks(&m), threads(&m), paddings(&m), packs(&m), stages(&m);
     kernel_free(p.k);
 }
