@@ -19,12 +19,12 @@ typedef struct { DType t; int64_t m, n, k; bool ta, tb, on_cpu; const char *opts
 #define TILES "SPLIT 1 4 UPCAST; SPLIT 0 4 UPCAST; SPLIT 4 8 UNROLL; SPLIT 0 8 LOCAL; SPLIT 3 8 LOCAL; SPLIT 0 2 GLOBAL; SPLIT 3 2 GLOBAL"
 #define WARPS "TC 2 1; SPLIT 0 2 UPCAST; SPLIT 3 2 UPCAST; SPLIT 7 2 UNROLL; SPLIT 0 2 LOCAL; SPLIT 3 2 GLOBAL"
 static const Row row[] = {
-    { DT_F32, 64, 64, 32, 0, 0, 0, TILES "; STAGE 1 6 1", NULL },
-    { DT_F32, 64, 64, 32, 0, 0, 0, TILES "; STAGE 1 6 1; STAGE 2 6 1", NULL },
-    { DT_F32, 64, 64, 32, 0, 0, 0, TILES "; STAGE 1 6 2; STAGE 2 6 2", NULL },
-    { DT_F32, 64, 64, 32, 1, 1, 0, TILES "; STAGE 1 6 2; STAGE 2 6 2", NULL },
-    { DT_F16, 64, 64, 32, 0, 1, 0, TILES "; STAGE 1 6 2; STAGE 2 6 2", NULL },
-    { DT_F16, 64, 64, 32, 1, 0, 0, TILES "; STAGE 1 6 2; STAGE 2 6 1", NULL },
+    { DT_F32, 64, 64, 16, 0, 0, 0, TILES "; STAGE 1 6 1", NULL },
+    { DT_F32, 64, 64, 16, 0, 0, 0, TILES "; STAGE 1 6 1; STAGE 2 6 1", NULL },
+    { DT_F32, 64, 64, 16, 0, 0, 0, TILES "; STAGE 1 6 2; STAGE 2 6 2", NULL },
+    { DT_F32, 64, 64, 16, 1, 1, 0, TILES "; STAGE 1 6 2; STAGE 2 6 2", NULL },
+    { DT_F16, 64, 64, 16, 0, 1, 0, TILES "; STAGE 1 6 2; STAGE 2 6 2", NULL },
+    { DT_F16, 64, 64, 16, 1, 0, 0, TILES "; STAGE 1 6 2; STAGE 2 6 1", NULL },
     { DT_F32, 64, 64, 8, 0, 0, 0, "SPLIT 1 4 UPCAST; SPLIT 0 8 LOCAL; SPLIT 2 8 LOCAL; STAGE 1 5 2; STAGE 2 5 2", NULL },            /* a tile is less than the threads */
     { DT_F32, 60, 50, 30, 0, 0, 0, "PADTO 0 64; PADTO 1 64; PADTO 2 32; " TILES "; STAGE 1 6 2; STAGE 2 6 2", NULL },
     { DT_F32, 48, 36, 24, 0, 0, 0, "SPLIT 2 4 GROUP_REDUCE; SPLIT 2 3 UNROLL; SPLIT 1 4 UPCAST; SPLIT 0 4 LOCAL; SPLIT 2 3 LOCAL; STAGE 2 5 2", NULL },
@@ -42,10 +42,10 @@ static const Row row[] = {
     { DT_F16, 64, 64, 64, 0, 0, 0, "SPLIT 2 2 GROUP_REDUCE; TC 2 1; SPLIT 0 2 UPCAST", NULL },
     { DT_F16, 64, 64, 64, 0, 0, 0, "TC 2 0", "not of products of bf16" },
     { DT_F32, 64, 64, 64, 0, 0, 0, "TC 2 1", "not of products of f16" },
-    { DT_F32, 64, 64, 32, 0, 0, 0, TILES "; STAGE 0 6 1", "not an input" },
-    { DT_F32, 64, 64, 32, 0, 0, 0, TILES "; STAGE 1 5 1", "no loop" },
-    { DT_F32, 64, 64, 32, 0, 0, 0, TILES "; STAGE 1 6 2; SPLIT 6 2 REDUCE", "come last" },
-    { DT_F32, 64, 64, 32, 0, 0, 0, TILES "; STAGE 1 6 2; STAGE 1 6 2", "inner loop" },
+    { DT_F32, 64, 64, 16, 0, 0, 0, TILES "; STAGE 0 6 1", "not an input" },
+    { DT_F32, 64, 64, 16, 0, 0, 0, TILES "; STAGE 1 5 1", "no loop" },
+    { DT_F32, 64, 64, 16, 0, 0, 0, TILES "; STAGE 1 6 2; SPLIT 6 2 REDUCE", "come last" },
+    { DT_F32, 64, 64, 16, 0, 0, 0, TILES "; STAGE 1 6 2; STAGE 1 6 2", "inner loop" },
     { DT_F32, 4096, 64, 4096, 0, 0, 0, "SPLIT 2 512 REDUCE; SPLIT 0 512 LOCAL; STAGE 1 3 1", "bytes" },
 };
 
