@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOPS = 256, DEEP = 64, ACCESSES = 4096, SECTOR = 32, LINE = 64 };
+#include "graph/wmma.h"
+
+enum { TILE_BYTES = 1024,  LOOPS = 256, DEEP = 64, ACCESSES = 4096, SECTOR = 32, LINE = 64 };
 static const double ghz = 2.6e9, gpu_ghz = 1.7e9;
 
 typedef struct { const UOp *range; int parent; double trip, fma, load, store, issue, chain, inside; int64_t accumulators, loads_shared; } Loop;
@@ -102,7 +104,7 @@ static void add_access(Walk *w, const UOp *address, const UOp *value, bool store
 {
     if (memory_of(address)->op != UOP_PARAM || w->naccess == ACCESSES) return;
     Access *a = &w->access[w->naccess++];
-    *a = (Access){ .address = address, .param = memory_of(address), .loop = w->at, .bytes = (double)(lanes_of(value) * dtype_size((DType)value->dtype)), .store = store };
+    *a = (Access){ .address = address, .param = memory_of(address), .loop = w->at, .bytes = wmma_is_tile(value) ? TILE_BYTES : (double)(lanes_of(value) * dtype_size((DType)value->dtype)), .store = store };
     a->line_bytes = a->bytes;
 }
 
@@ -111,6 +113,12 @@ static void count_memory(Walk *w, Loop *l, const UOp *u)
     bool store = u->op == UOP_STORE, gated = u->nsrc > 2;
     const UOp *value = store ? u->src[1] : u, *address = u->src[0];
     double n = registers_of(w, value), lanes = (double)lanes_of(value);
+    if (wmma_is_tile(value)) {                                  /* 16 rows of a cache line */
+        *(store ? &l->store : &l->load) += 16;
+        l->issue += 1;
+        add_access(w, address, value, store);
+        return;
+    }
     bool gather = lanes > 1 && address->op == UOP_INDEX && lanes_of(address->src[1]) > 1;
     double cost = gather ? 1.2 * lanes : n;
     if (gated) cost += lanes_of(u->src[2]) > 1 ? w->t->vector_bytes >= 64 ? 1 : 2 * lanes : 3;
@@ -136,6 +144,7 @@ static void count_one(Walk *w, const UOp *u)
 {
     Loop *l = &w->loop[w->at];
     follow_chain(w, u);
+    if (u->op == UOP_STORE && is_variable(u->src[0]) && wmma_is_tile(u->src[0])) return;
     if (u->op == UOP_STORE && is_variable(u->src[0])) {
         double chain = w->depth[u->src[1]->id];
         if (chain > l->chain) l->chain = chain;
@@ -146,7 +155,7 @@ static void count_one(Walk *w, const UOp *u)
     else if (u->op == UOP_STACK && lanes_of(u) > 1 && u->dtype != DT_INDEX) l->issue += (double)lanes_of(u);
     else if (u->op == UOP_SHUFFLE) l->issue += 2, l->load += 1;
     else if (u->op == UOP_BARRIER) l->issue += 20;
-    else if (u->op == UOP_WMMA) l->fma += 8, l->issue += 1;
+    else if (u->op == UOP_WMMA) l->fma += wmma_of(u)->lanes == 1 ? 32 : 8, l->issue += 1;
     else if (op_is((Op)u->op, FLAG_ALU)) count_alu(w, l, u);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "beam/beam.h"
+#include "graph/wmma.h"
 
 enum { ACCESSES = 96 };
 typedef struct { bool store, constant; uint32_t slot, bytes; uint64_t ranges; int64_t step[64]; } Access;    /* step: INT64_MIN where the index is not linear */
@@ -22,6 +23,7 @@ typedef struct {
     uint32_t naxis, nout;
     uint64_t outs, reduces;
     bool contraction;
+    DType products;                 /* what is multiplied in a contraction, before it was widened */
     int lanes;
 } Plan;
 
@@ -76,7 +78,9 @@ static void look(Plan *p)
         else p->reduces |= range_bit(p->axis[i]);
     for (uint32_t i = 0; i < n; i++) {
         if (order[i]->op == UOP_LOAD || order[i]->op == UOP_STORE) add_access(p, order[i]);
-        p->contraction |= contracts(p, order[i]);
+        if (!contracts(p, order[i])) continue;
+        p->contraction = true;
+        p->products = (DType)through_casts(through_casts(order[i]->src[0])->src[0])->dtype;
     }
     arena_free(a);
 }
@@ -346,6 +350,48 @@ static void contract(Plan *p, int lane)
     pack_constants(p);
 }
 
+/* ---- tiles ---- */
+
+typedef struct { int k, m, n; int32_t row; } TilePlan;
+
+static void start_again(Plan *p, const Kernel *k)
+{
+    kernel_free(p->k);
+    p->k = kernel_clone(k);
+    p->out->count = 0;
+}
+
+/* Two by two tiles of m and n where they are long enough; every window must be packed, or lie as it should. */
+static bool try_tiles(Plan *p, const TilePlan *t)
+{
+    const Wmma *w = &wmma_row[t->row];
+    int64_t m = size_of(p, t->m), n = size_of(p, t->n);
+    if (m < w->m || n < w->n || size_of(p, t->k) % w->k) return false;
+    if (!split(p, t->n, n >= 2 * w->n ? 2 * w->n : w->n, AXIS_UPCAST) || !split(p, t->m, m >= 2 * w->m ? 2 * w->m : w->m, AXIS_UPCAST)) return false;
+    if (!try_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)axis_at(p, t->k), .factor = t->row })) return false;
+    if (axis_at(p, t->n) >= 0) move_out(p, t->n, p->outs);
+    share(p, t->n);
+    pack_constants(p);
+    Kernel *trial = kernel_clone(p->k);
+    bool good = kernel_fragments(trial) == TG_OK;
+    kernel_free(trial);
+    return good;
+}
+
+/* Sums of products that the device has a tile operation for. n is best where the store is contiguous. */
+static bool tiles_of(Plan *p, const Kernel *k, int32_t row)
+{
+    for (uint32_t r = p->naxis; r-- > p->nout;)
+        for (uint32_t n = p->nout; n-- > 0;)
+            for (uint32_t m = p->nout; m-- > 0;) {
+                TilePlan t = { range_number(p->axis[r]), range_number(p->axis[m]), range_number(p->axis[n]), row };
+                if (m == n || !is_static(p, r) || !is_static(p, m) || !is_static(p, n)) continue;
+                if (try_tiles(p, &t)) return true;
+                start_again(p, k);
+            }
+    return false;
+}
+
 /* Both operands run along the reduce: lanes there, a tile of output pairs. */
 static void dot_products(Plan *p, int lane)
 {
@@ -421,11 +467,13 @@ static uint64_t row_ranges(const Plan *p)
     return rows & p->outs;
 }
 
-static void cpu(Plan *p)
+static void cpu(Plan *p, const Kernel *k)
 {
     uint64_t rows = row_ranges(p);
     int out = best_lane(p, p->outs), reduce = best_lane(p, p->reduces);
     if (p->contraction) {
+        for (int32_t row = 0; row < WMMA_COUNT; row++)
+            if (p->products == wmma_row[row].ab && (p->t->wmma >> row & 1) && wmma_row[row].lanes == 1 && tiles_of(p, k, row)) return;
         if (out >= 0 && (reduce < 0 || lane_cost(p, out) <= 1.5 * lane_cost(p, reduce))) contract(p, out);
         else if (reduce >= 0 && lane_cost(p, reduce) < scalar_cost(p)) dot_products(p, reduce);
         else share(p, -1);
@@ -456,7 +504,7 @@ void heuristic_opts(OptList *out, const Kernel *k, const Target *t)
     p->out = out;
     p->lanes = t->vector_bytes / 4 > 1 ? t->vector_bytes / 4 : 1;
     look(p);
-    if (!strcmp(t->kind, "cpu") && p->nout + 0 < 60) cpu(p);
+    if (!strcmp(t->kind, "cpu") && p->nout + 0 < 60) cpu(p, k);
     kernel_free(p->k);
     free(p);
     status_clear();

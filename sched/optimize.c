@@ -341,7 +341,8 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
         if (!t->has_locals) return fail(TG_USAGE, "optops: NOLOCALS on a device without locals");
     } else {
         if (o->axis < 0 || (uint32_t)o->axis >= n) return fail(TG_USAGE, "optops: axis %d of %u", o->axis, n);
-        if (wmma_holds(k, o, axis[o->axis])) return fail(TG_USAGE, "optops: axis %d is part of a TC", o->axis);
+        bool held = wmma_holds(k, o, axis[o->axis]) || (o->kind == OPT_SWAP && o->factor >= 0 && (uint32_t)o->factor < n && wmma_holds(k, o, axis[o->factor]));
+        if (held) return fail(TG_USAGE, "optops: axis %d is part of a TC", o->axis);
         if (o->kind == OPT_SPLIT) TRY(split(k, o, axis, n));
         else if (o->kind == OPT_PADTO) TRY(padto(k, o, axis));
         else if (o->kind == OPT_SWAP) TRY(swap(k, o, axis, n));

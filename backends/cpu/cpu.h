@@ -13,6 +13,11 @@ extern const CStyle cpu_style;
 void cpu_prefetch_panel(CRender *r, const UOp *load);
 void cpu_prefetch_epilogue(CRender *r, const UOp *range);
 
+/* tiles.c */
+bool cpu_has_tiles(const Kernel *k);
+bool cpu_tile_line(CRender *r, const UOp *u);                /* prints an instruction on tile registers; false: it is none */
+extern const char cpu_tile_helpers[];
+
 /* compile.c */
 struct Code { CpuKernel *fn; uint32_t count; void **library; uint32_t nlibrary; };
 TgStatus cpu_compile(Code **out, const char *cache_dir, int jobs, Kernel *const *k, uint32_t n, CompileStats *stats);

@@ -10,7 +10,7 @@
 
 #include "backends/cpu/cpu.h"
 
-enum { CPUS_MAX = 4096, ARCH_GET_XCOMP_SUPP = 0x1021, TILE_DATA = 18 };
+enum { CPUS_MAX = 4096, ARCH_GET_XCOMP_SUPP = 0x1021, ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
 
 /* A list such as "0-3,8". */
 static bool parse_list(const char *s, bool *in)
@@ -109,7 +109,7 @@ static void instructions(Machine *m)
     m->avx512 = zmm && b & 1u << 16 && b & 1u << 17 && b & 1u << 30 && b & 1u << 31;     /* F, DQ, BW, VL */
     m->vnni = zmm && c & 1u << 11;
     bool tiles = d & 1u << 24 && d & 1u << 22 && saves(3u << 17);
-    m->amx = tiles && !syscall(SYS_arch_prctl, ARCH_GET_XCOMP_SUPP, &supported) && supported >> TILE_DATA & 1;
+    m->amx = tiles && !syscall(SYS_arch_prctl, ARCH_GET_XCOMP_SUPP, &supported) && supported >> TILE_DATA & 1 && !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA);      /* the kernel saves tiles from then on */
 }
 
 static void brand(char name[128])

@@ -459,6 +459,7 @@ static bool vector_line(CRender *r, const UOp *u)
 {
     uint32_t n = cr_lanes(u);
     if (u->op == UOP_RANGE) return cpu_prefetch_epilogue(r, u), false;
+    if (cpu_tile_line(r, u)) return true;
     if (u->op == UOP_STORE) return store_line(r, u);
     if (u->op == UOP_REDUCE && cr_lanes(u->src[0]) > 1 && !cr_by_lanes(r, u->src[0])) return across(r, u), true;
     if (n < 2 || (n & (n - 1)) || cr_by_lanes(r, u)) return false;
@@ -520,6 +521,7 @@ static void preamble(CRender *r, Text *out)
     for (uint32_t i = 0; i < l->nsrc; i++)
         if (l->src[i]->op == UOP_EXP2 && l->src[i]->dtype == DT_F32) want(r, H_EXP2);
     typedefs(r, out);
+    if (cpu_has_tiles(r->k)) text_add(out, "%s", cpu_tile_helpers);
     for (int h = 0; h < H_COUNT; h++)
         if (r->used[USED_HELPER] >> h & 1) text_add(out, "#ifndef TG_HELPER_%d\n#define TG_HELPER_%d\n%s#endif\n", h, h, cpu_helper[h]);
 }
@@ -533,11 +535,12 @@ static void prologue(Text *out, const Kernel *k, const char *name)
         if (u->op == UOP_PARAM) text_add(out, "    %s *p%ld = (%s *)args[%ld];\n", t, (long)u->arg.i, t, (long)u->arg.i);
     }
     for (uint32_t i = 0; i < k->nvar; i++) text_add(out, "    const long %s = vars[%u];\n", cstyle_variable((char[64]){ 0 }, k->var[i]), i);
+    if (cpu_has_tiles(k)) text_add(out, "    __asm__ volatile(\"ldtilecfg %%0\" : : \"m\"(tg_tiles));\n");
 }
 
 static void epilogue(Text *out, const Kernel *k)
 {
-    (void)k;
+    if (cpu_has_tiles(k)) text_add(out, "    __asm__ volatile(\"tilerelease\" : : );\n");
     text_add(out, "}\n");
 }
 
