@@ -497,10 +497,20 @@ static void stage_parts(Rangeify *r, const UOp *u)
     }
 }
 
+/* What is stored where a wider copy of it should be: the value before it was widened, of half the bytes, and in the type that tensor cores take. */
+static bool stage_narrow(Rangeify *r, const UOp *u)
+{
+    const UOp *s = u->src[0];
+    if (!only_widens(u) || r->forced[u->id] || !dtype_is_float((DType)u->dtype)) return false;
+    while (s->op == UOP_RESHAPE || s->op == UOP_PERMUTE) s = s->src[0];
+    if (!is_leaf(s)) r->forced[s->id] = 1;
+    return true;
+}
+
 static void visit(Rangeify *r, const UOp *u)
 {
     if (!r->inst[u->id] && !r->forced[u->id]) return;
-    bool staged = r->inst[u->id] ? stage(r, u) : !is_leaf(u);
+    bool staged = r->inst[u->id] ? stage(r, u) && !stage_narrow(r, u) : !is_leaf(u);
     if (is_leaf(u)) return;
     if (staged && u->op == UOP_CAT) stage_parts(r, u);
     else if (staged) {
