@@ -85,7 +85,7 @@ static void give_registers(CRender *r)
     find_lives(&l);
     for (uint32_t i = 0; i < l.count; i++) {
         const UOp *u = l.line[i];
-        if (!is_tile(u)) continue;
+        if (!is_tile(u) || (home(u) == u && l.last[u->id] == i)) continue;       /* nobody uses it */
         int free = 0;
         while (home(u) == u && free < TILES && in[free] && l.last[in[free]->id] >= i) free++;
         if (free == TILES) r->status = fail(TG_UNSUPPORTED, "kernel %s: more than %d tiles", r->k->name, TILES);
@@ -122,6 +122,6 @@ bool cpu_tile_line(CRender *r, const UOp *u)
         cr_line(r, "TG_TILE_LOAD(%d, %s + %s, %ld);", register_of(r, u), cr_memory(r, u->src[0]), cr_position(r, u->src[0], 0), (long)(wmma_stride(w, u) * dtype_size((DType)u->dtype)));
     } else if (u->op == UOP_WMMA) {
         cr_line(r, "TG_TILE_BF16(%d, %d, %d);", register_of(r, u), register_of(r, u->src[0]), register_of(r, u->src[1]));
-    } else if (u->op == UOP_STACK) cr_line(r, "TG_TILE_ZERO(%d);", register_of(r, u));
+    } else if (u->op == UOP_STACK && register_of(r, u) >= 0) cr_line(r, "TG_TILE_ZERO(%d);", register_of(r, u));
     return true;
 }
