@@ -107,7 +107,7 @@ static void set_memory(Case *c, RefMem *mem, void *out)
         mem[i] = memory_behind(c, c->k->param[i].buffer, out);
         if (!c->k->pack[i].value) continue;
         if (!c->pack[i]) fill_pack(c, i);
-        mem[i] = (RefMem){ c->pack[i], c->k->pack[i].numel * dtype_size(c->r->t) };
+        mem[i] = (RefMem){ c->pack[i], c->k->pack[i].numel * dtype_size((DType)c->k->pack[i].value->dtype) };
     }
 }
 
@@ -122,7 +122,7 @@ static void run_agrees(Case *c, Run run, const char *stage)
 {
     RefMem mem[KERNEL_PARAMS];
     void *out = fresh(c);
-    Place at = { (uint64_t)(c->r - row), stage, c->k, &c->k->opts, NULL };
+    Place at = { c->r >= row && c->r < row + sizeof row / sizeof *row ? (uint64_t)(c->r - row) : 0, stage, c->k, &c->k->opts, NULL };
     set_memory(c, mem, out);
     assert_true(went(&at, run(c->k, mem, NULL)));
     if (c->want) assert_true(agree(&at, c->r->t, out, c->want, c->out));
@@ -194,6 +194,55 @@ static void tiles_agree(void **state)
     backend_cpu.close(d);
 }
 
+static bool try_tc(Kernel *k, Random *r, const Target *t)
+{
+    const UOp *axis[64];
+    uint32_t n = opt_axes(k, axis, 64);
+    for (uint32_t i = n; i-- > 0;)
+        for (int32_t c = 0; c < 2; c++)
+            if (opt_apply(k, &(OptOp){ .kind = OPT_TC, .axis = (int8_t)i, .factor = (int32_t)random_below(r, WMMA_COUNT) + 16 * c }, t) == TG_OK) return true;
+    return false;
+}
+
+/* Lowers under the list that k has; a stage may refuse what it does not cover. false: it did. */
+static bool lowered_agrees(Case *c, const Target *t)
+{
+    TgStatus status = kernel_expand(c->k, t);
+    if (status == TG_OK) run_agrees(c, ref_exec_root, "expand");
+    if (status == TG_OK) status = kernel_select(c->k, t);
+    if (status == TG_OK) status = kernel_linearize(c->k, t);
+    if (status == TG_OK) run_agrees(c, ref_exec_linear, "linearize");
+    assert_true(status == TG_OK || status == TG_UNSUPPORTED || status == TG_USAGE);
+    return status == TG_OK;
+}
+
+/* Random OptOps before and after a TC, on devices of both kinds. */
+static void random_lists_agree(void **state)
+{
+    (void)state;
+    long count = setting("RANDOM_COUNT", 120), made = 0, ran = 0;
+    for (long seed = setting("RANDOM_SEED", 1), end = seed + count; seed < end; seed++) {
+        Random r = { .state = (uint64_t)seed * 7919 };
+        bool on_cpu = seed % 2;
+        Row one = { random_below(&r, 2) && !on_cpu ? DT_F16 : DT_BF16, 16 + 16 * random_below(&r, 3), 16 + 16 * random_below(&r, 3), 32 + 32 * random_below(&r, 3), !on_cpu && random_below(&r, 2), random_below(&r, 2), on_cpu, NULL, NULL };
+        Case c = { 0 };
+        const Target *t = on_cpu ? &cpu : &gpu;
+        make_case(&c, &one);
+        Kernel *k = c.k;
+        random_opts(k, &r, random_below(&r, 2), t);
+        bool tiles = try_tc(k, &r, t);
+        if (tiles) random_opts(k, &r, random_below(&r, 4), t);
+        for (uint32_t i = 0; tiles && on_cpu && i < k->nparam; i++) opt_apply(k, &(OptOp){ .kind = OPT_PACK, .axis = (int8_t)i }, t);
+        c.k = c.s->item[0].kernel, run_agrees(&c, ref_exec_root, "plain");
+        c.k = k, run_agrees(&c, ref_exec_root, "optimize");
+        made += tiles;
+        ran += lowered_agrees(&c, t) && tiles;
+        case_done(&c);
+    }
+    print_message("%ld lists, %ld with a TC, %ld of those ran to the end\n", count, made, ran);
+    assert_true(ran * 4 > count);
+}
+
 /* Every bit of every index of a row stands in one place, and every place is taken. */
 static void rows_are_complete(void **state)
 {
@@ -216,6 +265,6 @@ static void rows_are_complete(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_are_complete), cmocka_unit_test(tiles_agree) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_are_complete), cmocka_unit_test(tiles_agree), cmocka_unit_test(random_lists_agree) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
