@@ -16,7 +16,7 @@ static void add_bits(const char *bits, int64_t v, int *lane, int *element)
     for (int p = 0; bits[p]; p++) {
         int one = (int)(v >> p & 1);
         if (bits[p] >= 'a') *lane |= one << (bits[p] - 'a');
-        else *element |= one << (bits[p] - '0');
+        else *element |= one << (bits[p] & 15);           /* '0' is 48 */
     }
 }
 
