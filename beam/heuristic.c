@@ -21,7 +21,7 @@ typedef struct {
     uint32_t naccess;
     const UOp *axis[64];            /* of the kernel as it came: outputs, then reduces */
     uint32_t naxis, nout;
-    uint64_t outs, reduces;
+    uint64_t outs, reduces, rows;   /* rows: outer ranges on which every reduce depends, when some loop of the output lies inside of that; else outs */
     bool contraction;
     DType products;                 /* what is multiplied in a contraction, before it was widened */
     int lanes;
@@ -254,6 +254,7 @@ static void share(Plan *p, int first)
     if (first < 0) first = farthest(p);
     for (uint32_t i = 0; i < n; i++) {
         if (range_type(axis[i]) != AXIS_LOOP || axis[i]->src[0]->vmax < 2) continue;
+        if (p->rows && (p->outs & ~p->rows) >> range_number(axis[i]) & 1) continue;         /* outside of the rows it would repeat their statistics */
         double b = balance(axis[i]->src[0]->vmax, p->t->threads) + (range_number(axis[i]) == first ? 0.12 : 0) - 0.01 * i;
         if (b > score) score = b, best = range_number(axis[i]);
     }
@@ -469,7 +470,7 @@ static uint64_t row_ranges(const Plan *p)
 
 static void cpu(Plan *p, const Kernel *k)
 {
-    uint64_t rows = row_ranges(p);
+    uint64_t rows = p->rows = p->reduces ? row_ranges(p) : p->outs;
     int out = best_lane(p, p->outs), reduce = best_lane(p, p->reduces);
     if (p->contraction) {
         for (int32_t row = 0; row < WMMA_COUNT; row++)
