@@ -22,7 +22,7 @@ typedef struct {
     const UOp ***memo;              /* by id: one value an assignment of the node's own ranges */
     uint32_t limit;                 /* ids below have a memo */
     int64_t at[64];                 /* the assignment under evaluation, by range number */
-    bool too_many;
+    bool too_many, gpu;
 } Expand;
 
 static bool expands(const UOp *r) { return range_type(r) == AXIS_UPCAST || range_type(r) == AXIS_UNROLL; }
@@ -89,12 +89,16 @@ static int access_weight(const UOp *u, uint64_t reduces)
     return u->op == UOP_STORE ? (reduces ? 20 : 400) : reduces ? 2 : 40;
 }
 
-/* Contiguous accesses count for a lane axis, scattered ones against it; a reduce axis serves only where no store axis does. */
+/* A logarithm or an exponential of lanes costs what a scalar's does: more than scattered stores of its lanes. */
+static int work_weight(const UOp *u) { return u->op == UOP_EXP2 || u->op == UOP_LOG2 || u->op == UOP_SIN ? 20 : 0; }
+
+/* Contiguous accesses and long computations count for a lane axis, scattered accesses against it; a reduce axis serves only where no store axis does. */
 static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t n, uint64_t reduces)
 {
     int score = 0;
     for (uint32_t j = 0; j < n; j++) {
         const UOp *u = order[j];
+        if (u->ranges & range_bit(r) && !x->gpu) score += work_weight(u);
         if ((u->op != UOP_STORE && u->op != UOP_LOAD) || u->src[0]->op != UOP_INDEX || !(u->src[0]->ranges & range_bit(r))) continue;
         int weight = access_weight(u, reduces & ~range_bit(r));
         score += lane_stride(x, u->src[0]->src[1], r) == 1 ? weight : -weight / 10 - 1;
@@ -310,7 +314,7 @@ static void expand_node(Expand *x, const UOp *u)
 TgStatus kernel_expand(Kernel *k, const Target *t)
 {
     TRY(kernel_fragments(k));
-    Expand x = { .g = k->g, .arena = arena_new(), .rw = rewriter_new(k->g, rules_symbolic(), NULL) };
+    Expand x = { .g = k->g, .arena = arena_new(), .rw = rewriter_new(k->g, rules_symbolic(), NULL), .gpu = t->max_block > 0 };
     uint32_t n;
     const UOp **order = uop_toposort(k->g, &k->root, 1, x.arena, &n);
     choose_lanes(&x, order, n, t);
