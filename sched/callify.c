@@ -19,7 +19,7 @@ static const UOp *store_scalars(Graph *g, const UOp *sink)
 TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t)
 {
     (void)t;
-    *out = graph_rewrite(g, sink, rules_movement(), 0, NULL);
+    *out = join_siblings(g, graph_rewrite(g, sink, rules_movement(), 0, NULL));
     if (graph_error(g) == TG_OK) *out = store_scalars(g, *out);
     return graph_error(g);
 }

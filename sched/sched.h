@@ -30,6 +30,7 @@ typedef struct { Text *text; const char *stage, *kernel; } Dump;        /* where
 
 /* sink: SINK of the output values; PARAM(slot) are the inputs. Rewrites values into a function of PARAMs and BUFFERs that stores outputs. */
 TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t);
+const UOp *join_siblings(Graph *g, const UOp *root);                     /* sums of products of one value with several constants, as one */
 TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t);
 TgStatus sched_layout(Schedule *s, const Target *t);                    /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */
 TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump);     /* the above in order */
