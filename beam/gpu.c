@@ -300,13 +300,22 @@ static bool meet(const Gpu *p, int a, int b)
     return false;
 }
 
+/* The reduce loop that threads share: one that lies side by side in memory, or the longest where that is shorter than a warp. */
+static int lane_of_rows(const Gpu *p)
+{
+    int best = best_lane(p, p->reduces);
+    for (uint32_t i = p->nout; i < p->naxis && p->size[best] < WARP; i++)
+        if (p->size[p->number[i]] >= WARP) best = p->number[i];
+    return best;
+}
+
 /* Rows: outputs on which all reduces depend. All loops over the row are shared out alike. */
 static void rows(Gpu *p, int64_t more_warps)
 {
     double count = 1;
     for (uint32_t i = 0; i < p->nout; i++)
         if (p->rows >> p->number[i] & 1) count *= (double)p->size[p->number[i]];
-    int reduce = best_lane(p, p->reduces), inner = best_lane(p, p->outs & ~p->rows);
+    int reduce = lane_of_rows(p), inner = best_lane(p, p->outs & ~p->rows);
     int64_t warps = warps_of_row(p, count) * more_warps > 32 ? 32 : warps_of_row(p, count) * more_warps, length = p->size[reduce];
     if (inner >= 0 && meet(p, inner, reduce)) inner = -1;
     bool four = all_rows_of(p, length) && !is_symbolic(p, reduce) && (inner < 0 || (p->size[inner] % 4 == 0 && !is_symbolic(p, inner)));

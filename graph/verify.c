@@ -173,6 +173,14 @@ static const UOp *range_twice(const UOp *const *order, uint32_t n)
     return NULL;
 }
 
+/* Stands before, or is no instruction: an address, a constant, a GROUP of what stands before. */
+static bool stands(const UOp *u, const uint8_t *done)
+{
+    bool silent = u->op == UOP_STACK || u->op == UOP_CONST || u->op == UOP_INDEX || u->op == UOP_SHRINK || u->op == UOP_AFTER, group = u->op == UOP_GROUP;
+    for (uint32_t k = 0; group && k < u->nsrc; k++) group &= done[u->src[k]->id];
+    return silent || group || done[u->id];
+}
+
 /* Sources stand before users; loops nest: an END names the loops that were opened last, innermost first one by one or all at once. */
 static const UOp *bad_order(const UOp *linear, uint32_t count, TgStatus *no_memory)
 {
@@ -183,11 +191,8 @@ static const UOp *bad_order(const UOp *linear, uint32_t count, TgStatus *no_memo
     for (uint32_t i = 0; done && i < linear->nsrc && !bad; i++) {
         const UOp *u = linear->src[i];
         bool ends = u->op == UOP_END, address = u->op == UOP_INDEX || u->op == UOP_SHRINK;
-        for (uint32_t k = 0; k < u->nsrc && !ends && !address; k++) {
-            const UOp *s = u->src[k];
-            bool silent = s->op == UOP_STACK || s->op == UOP_CONST || s->op == UOP_INDEX || s->op == UOP_SHRINK || s->op == UOP_AFTER;
-            if (!silent && !done[s->id]) bad = u;
-        }
+        for (uint32_t k = 0; k < u->nsrc && !ends && !address; k++)
+            if (!stands(u->src[k], done)) bad = u;
         if (u->op == UOP_RANGE && depth < 64) open[depth++] = u;
         for (uint32_t k = u->nsrc; ends && k-- > 0 && !bad;)
             if (u->src[k]->op == UOP_RANGE && (!depth || open[--depth] != u->src[k])) bad = u;
