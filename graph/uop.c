@@ -200,7 +200,7 @@ const UOp *uop_float(Graph *g, DType t, double v)
 /* What no int64_t holds is the nearest end of the type; the rest wraps, so that -1 is all bits. */
 static int64_t whole_of(DType t, double v)
 {
-    if (v >= -0x1p63 && v < 0x1p63) return (int64_t)v;
+    if (v >= -9223372036854775808.0 && v < 9223372036854775808.0) return (int64_t)v;
     return isnan(v) ? 0 : v < 0 ? dtype_min(t) : dtype_max(t);
 }
 
