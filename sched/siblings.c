@@ -8,8 +8,8 @@
 #include "graph/build.h"
 #include "sched/sched.h"
 
-enum { SIBLINGS_MAX = 4 };
-typedef struct Sibling { const UOp *sum, *x, *w, *flat, *bias, *scale, *end; struct Sibling *next; bool later; } Sibling;      /* flat: the sum without unit axes */
+enum { SIBLINGS_MAX = 4, SIBLINGS_WORK = 1 << 27 };              /* products of one sum: beyond, a wait is nothing, and parts of one buffer cannot have a layout each */
+typedef struct Sibling { const UOp *sum, *x, *w, *flat, *bias, *scale, *end; struct Sibling *next; } Sibling;      /* flat: the sum without unit axes */
 typedef struct { Graph *g; Arena *arena; const UOp **order, **user; uint32_t n; uint8_t *uses; Sibling **at; const UOp **map; } Search;
 
 static bool is_view(const UOp *u) { return op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST; }
@@ -58,6 +58,14 @@ static void look_behind(Search *s, Sibling *b)
     if ((b->scale = operand(s, b->end, UOP_MUL))) b->end = only_user(s, b->end);
 }
 
+/* Behind its views u has one reader, and that is element-wise: u's own sum had better store what it makes of u. */
+static bool has_epilogue(const Search *s, const UOp *u)
+{
+    const UOp *v = only_user(s, u);
+    while (v && is_view(v)) v = only_user(s, v);
+    return v && op_is((Op)v->op, FLAG_ALU) && uop_numel(v) == uop_numel(u);
+}
+
 static bool only_views_read(const Search *s, const UOp *u)
 {
     bool any = false;
@@ -74,13 +82,13 @@ static bool only_views_read(const Search *s, const UOp *u)
 static Sibling *sibling(Search *s, const UOp *u)
 {
     const UOp *p = u->op == UOP_REDUCE && u->arg.i == UOP_ADD && u->arg.blob ? u->src[0] : NULL;
-    if (!p || p->op != UOP_MUL || uop_rank(p) < 2 || !uop_static(p) || uop_size(u, uop_rank(u) - 1) < 2 || last_dim(u) != last_dim(p)) return NULL;
+    if (!p || p->op != UOP_MUL || uop_rank(p) < 2 || !uop_static(p) || uop_size(u, uop_rank(u) - 1) < 2 || last_dim(u) != last_dim(p) || uop_numel(p) > SIBLINGS_WORK) return NULL;
     bool second = is_known(s->g, p->src[1]);
     Sibling b = { .sum = u, .x = p->src[!second], .w = p->src[second] };
     if (is_known(s->g, b.x) || !is_known(s->g, b.w) || uop_rank(b.x) != uop_rank(p) || !uop_rank(b.w)) return NULL;
     if (!uop_is_int_const(last_dim(b.x), 1) || last_dim(b.w) != last_dim(p) || b.w->op == UOP_EXPAND) return NULL;
     look_behind(s, &b);
-    return only_views_read(s, b.end) ? arena_copy(s->arena, &b, sizeof b) : NULL;
+    return only_views_read(s, b.end) && !has_epilogue(s, b.end) ? arena_copy(s->arena, &b, sizeof b) : NULL;
 }
 
 static bool same_but_last(const UOp *a, const UOp *b)
