@@ -300,6 +300,13 @@ static bool meet(const Gpu *p, int a, int b)
     return false;
 }
 
+/* Warps' worth of a loop: loops share threads when these split alike. */
+static int64_t groups_of(const Gpu *p, int number, bool four)
+{
+    int64_t lane = WARP * (four ? 4 : 1);
+    return ceil_to(p->size[number], lane) / lane;
+}
+
 /* The reduce loop that threads share: one that lies side by side in memory, or the longest where that is shorter than a warp. */
 static int lane_of_rows(const Gpu *p)
 {
@@ -319,8 +326,9 @@ static void rows(Gpu *p, int64_t more_warps)
     int64_t warps = warps_of_row(p, count) * more_warps > 32 ? 32 : warps_of_row(p, count) * more_warps, length = p->size[reduce];
     if (inner >= 0 && meet(p, inner, reduce)) inner = -1;
     bool four = all_rows_of(p, length) && !is_symbolic(p, reduce) && (inner < 0 || (p->size[inner] % 4 == 0 && !is_symbolic(p, inner)));
+    while (inner >= 0 && warps > 1 && (groups_of(p, reduce, four) % warps || groups_of(p, inner, four) % warps)) warps /= 2;
     for (uint32_t i = p->nout; i < p->naxis; i++)
-        if (size_now(p, p->number[i]) == length) share_loop(p, p->number[i], true, warps, four);
+        if (size_now(p, p->number[i]) == length && (p->number[i] == reduce || !meet(p, p->number[i], reduce))) share_loop(p, p->number[i], true, warps, four);
     if (inner >= 0) share_loop(p, inner, false, warps, four);
     if (warps == 1)
         for (uint32_t i = p->nout, left = 4; i-- > 0 && left > 1;)
