@@ -139,7 +139,7 @@ U shrink(Graph *g, U x, const U *begin, const U *size)
         U b = begin[k], n = size[k], d = uop_dim(x, k);
         if (is_error(b) || is_error(n)) return is_error(b) ? b : n;
         if (b->vmin < 0 && uop_is_const(b)) return graph_fail(g, "shrink: axis %u begins at %lld", k, (long long)b->arg.i);
-        if (n->vmax < 0 || (uop_is_const(b) && uop_is_const(n) && uop_is_const(d) && b->arg.i + n->arg.i > d->arg.i))
+        if (n->vmax < 0 || (uop_is_const(b) && uop_is_const(n) && uop_is_const(d) && n->arg.i > d->arg.i - b->arg.i))
             return graph_fail(g, "shrink: %lld elements from %lld on an axis of %lld", (long long)n->vmax, (long long)b->vmin, (long long)d->vmax);
         all &= is_size(b, 0) && n == d;
     }
