@@ -279,12 +279,26 @@ static double tile_score(const Plan *p, int64_t mr, int64_t nv, int64_t m, int64
     return fma / 2 / (cycles + 0.6) * latency / waste;
 }
 
-static void consider(const Plan *p, Tile *best, int number, int64_t m, int64_t n)
+/* Rows of a tile that lie multiples of a page apart share the sets of the first cache: more of them than it has ways, and each push out the others at every step. */
+static bool crowded(const Plan *p, int lane, int number, int64_t mr)
+{
+    int64_t ways = p->t->l1_bytes / 4096;
+    for (uint32_t i = 0; number >= 0 && i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        int64_t bytes = a->step[number] == INT64_MIN ? 0 : a->step[number] * a->bytes, place = bytes & -bytes;
+        if (a->store || !bytes || !(a->ranges & p->reduces) || (a->ranges >> lane & 1)) continue;
+        int64_t places = place > 4096 ? 1 : place < 64 ? 64 : 4096 / place;
+        if ((mr + places - 1) / places + 2 > ways) return true;
+    }
+    return false;
+}
+
+static void consider(const Plan *p, Tile *best, int lane, int number, int64_t m, int64_t n)
 {
     for (int64_t nv = 1; nv <= 8; nv++)
         for (int64_t mr = 1; mr <= 16 && mr <= m; mr++) {
             if (mr * nv + nv > registers(p) || (mr > 1 && nv > 4) || nv * p->lanes > ceil_to(n, p->lanes)) continue;
-            double s = tile_score(p, mr, nv, m, n);
+            double s = tile_score(p, mr, nv, m, n) * (crowded(p, lane, number, mr) ? 0.6 : 1);
             if (s > best->score + 1e-9) *best = (Tile){ number, mr, nv, s, false };
         }
 }
@@ -333,10 +347,10 @@ static void contract(Plan *p, int lane)
     Tile best = { -1, 1, 1, 0, false };
     int64_t n = size_of(p, lane);
     double lane_bytes, other_bytes;
-    consider(p, &best, -1, 1, n);
+    consider(p, &best, lane, -1, 1, n);
     for (uint32_t i = 0; i < p->nout; i++) {
         int number = range_number(p->axis[i]);
-        if (number != lane && tiles(p, number, lane)) consider(p, &best, number, p->axis[i]->src[0]->vmax, n);
+        if (number != lane && tiles(p, number, lane)) consider(p, &best, lane, number, p->axis[i]->src[0]->vmax, n);
     }
     weigh(p, lane, &lane_bytes, &other_bytes);
     split(p, lane, floor_power(n < p->lanes ? n : p->lanes), AXIS_UPCAST);

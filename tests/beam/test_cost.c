@@ -127,6 +127,31 @@ static void test_neighbours(void **state)
     assert_true(legal * 3 > seen);
 }
 
+/* Rows of the tile that is chosen for 56 rows of k floats by 32 columns. */
+static int64_t tile_rows(int64_t k)
+{
+    static const Target wide = { .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 1, .l1_bytes = 48 << 10, .l2_bytes = 1 << 20, .has_fma = true };
+    Graph *own = graph_new();
+    Schedule *s = NULL;
+    OptList l;
+    int64_t rows = 1;
+    heuristic_opts(&l, subject_of(own, subject_gemm(own, 56, 32, k), &wide, &s), &wide);
+    for (uint32_t i = 0; i < l.count; i++)
+        if (l.op[i].kind == OPT_SPLIT && l.op[i].target == AXIS_UPCAST && l.op[i].factor != 16 && l.op[i].factor != 2) rows *= l.op[i].factor;
+    schedule_free(s);
+    graph_free(own);
+    return rows;
+}
+
+/* A cache of twelve ways holds fourteen rows that are not pages apart. */
+static void test_crowded_sets(void **state)
+{
+    (void)state;
+    assert_int_equal(tile_rows(1000), 14);
+    assert_in_range(tile_rows(1024), 2, 10);
+    assert_in_range(tile_rows(2048), 2, 10);
+}
+
 static void test_text(void **state)
 {
     Text t = { 0 };
@@ -172,7 +197,7 @@ static void test_long_unroll(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_long_unroll), cmocka_unit_test(test_order), cmocka_unit_test(test_grows_with_work), cmocka_unit_test(test_recipe), cmocka_unit_test(test_neighbours),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_long_unroll), cmocka_unit_test(test_order), cmocka_unit_test(test_grows_with_work), cmocka_unit_test(test_recipe), cmocka_unit_test(test_neighbours), cmocka_unit_test(test_crowded_sets),
                                         cmocka_unit_test(test_text) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
