@@ -147,8 +147,8 @@ static const UOp *change_node(Graph *g, const UOp *u, const UOp **map, const Cha
         src[0] = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, c->gate, src[0], identity(g, (Op)u->arg.i, (DType)u->dtype));
     if (c->gate && u->op == UOP_GUARD && (u->ranges & range_bit(c->old)))         /* what is padded is not checked */
         src[0] = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, c->gate, src[0], uop_int(g, (DType)u->dtype, guard_otherwise(guard_kind(u->arg))));
-    if (c->gate && u->op == UOP_LOAD && (u->src[0]->ranges & range_bit(c->old)) && is_global(u->src[0]->src[0])) return with_gate(g, u, src, c->gate);
-    if (c->gate && u->op == UOP_STORE && (u->src[0]->ranges & range_bit(c->old))) return with_gate(g, u, src, c->gate);
+    if (c->gate && u->op == UOP_LOAD && (u->ranges & range_bit(c->old)) && is_global(u->src[0]->src[0])) return with_gate(g, u, src, c->gate);   /* its own gate may hold in the pad */
+    if (c->gate && u->op == UOP_STORE && (u->ranges & range_bit(c->old))) return with_gate(g, u, src, c->gate);
     if (u->op == UOP_REDUCE && n == 1) return src[0];
     return n == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, n);
 }
