@@ -285,12 +285,13 @@ static TgStatus swap(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t
     return TG_OK;
 }
 
-/* REDUCE(v; outer.., axis..) becomes REDUCE(REDUCE(v; axis..); outer..): each round of the outer loops has a sum of its own, so that a long sum rounds like a short one. */
-static TgStatus nest(Kernel *k, const UOp *r)
+/* REDUCE(v; outer.., axis..) becomes REDUCE(REDUCE(v; axis..); outer..): each round of the outer loops has a sum of its own, so that a long sum rounds like a short one.
+ * What a TC sums stays inside. */
+static TgStatus nest(Kernel *k, const OptOp *o, const UOp *r)
 {
     Arena *a = arena_new();
     uint32_t count;
-    bool done = false;
+    bool done = false, held = false;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count), **map = NEW_N(a, const UOp *, k->root->id + 1), *src[72];
     for (uint32_t i = 0; i < count; i++) {
         const UOp *u = order[i];
@@ -299,14 +300,16 @@ static TgStatus nest(Kernel *k, const UOp *r)
             src[s] = map[u->src[s]->id];
             if (s > 1 && u->src[s] == r && u->op == UOP_REDUCE && !u->arg.blob) at = s;
         }
+        for (uint32_t s = 1; s < at; s++) held |= wmma_holds(k, o, u->src[s]);
         if (at) {
             const UOp *inner = uop_reduce_ranges(k->g, (Op)u->arg.i, src[0], src + at, u->nsrc - at);
             map[u->id] = uop_reduce_ranges(k->g, (Op)u->arg.i, inner, src + 1, at - 1);
             done = true;
         } else map[u->id] = uop_with(k->g, u, src);
     }
-    k->root = map[k->root->id];
+    if (!held) k->root = map[k->root->id];
     arena_free(a);
+    if (held) return fail(TG_USAGE, "optops: NEST of axis %d would sum part of a TC outside of it", o->axis);
     return done ? TG_OK : fail(TG_USAGE, "optops: NEST of an axis that is no inner axis of a reduce");
 }
 
@@ -346,7 +349,7 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
         if (o->kind == OPT_SPLIT) TRY(split(k, o, axis, n));
         else if (o->kind == OPT_PADTO) TRY(padto(k, o, axis));
         else if (o->kind == OPT_SWAP) TRY(swap(k, o, axis, n));
-        else if (o->kind == OPT_NEST) TRY(nest(k, axis[o->axis]));
+        else if (o->kind == OPT_NEST) TRY(nest(k, o, axis[o->axis]));
         else TRY(opt_tc(k, o, axis, n, t));
     }
     if (!threads_outermost(k)) {

@@ -276,7 +276,7 @@ TgStatus opt_tc(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n, c
     return fail(TG_USAGE, fits ? "optops: TC %s: B is no constant" : "optops: TC %s: A does not lie along the axis in memory", tc.w->name);
 }
 
-/* A range that a WMMA is made of stays as it is. With one lane sums stay whole too: a tile is no term. */
+/* A range that a WMMA is made of stays as it is. With one lane sums stay whole and without gates too: a tile is no term. */
 bool wmma_holds(const Kernel *k, const OptOp *o, const UOp *range)
 {
     Arena *a = arena_new();
@@ -287,7 +287,7 @@ bool wmma_holds(const Kernel *k, const OptOp *o, const UOp *range)
         if (order[i]->op != UOP_WMMA) continue;
         const int64_t *number = (const int64_t *)order[i]->arg.blob->data;
         for (size_t j = 0; j < sizeof(WmmaRanges) / sizeof *number; j++) held |= number[j] == range_number(range);
-        held |= wmma_of(order[i])->lanes == 1 && o->kind == OPT_NEST;
+        held |= wmma_of(order[i])->lanes == 1 && (o->kind == OPT_NEST || (o->kind == OPT_PADTO && range_type(range) == AXIS_REDUCE));
     }
     arena_free(a);
     return held;

@@ -186,7 +186,16 @@ static OptOp random_op(const Kernel *k, Random *r, const UOp *const *axis, uint3
     return o;
 }
 
-static struct { unsigned kind[OPT_COUNT], target[AXIS_COUNT]; } applied[2];      /* on CPUs, on GPUs */
+static struct { unsigned kind[OPT_COUNT], target[AXIS_COUNT], tiles[WMMA_COUNT]; } applied[2];      /* on CPUs, on GPUs */
+
+bool random_apply(Kernel *k, const OptOp *o, const Target *target)
+{
+    if (opt_apply(k, o, target) != TG_OK) return false;
+    applied[target->has_locals].kind[o->kind]++;
+    if (o->kind == OPT_SPLIT) applied[target->has_locals].target[o->target]++;
+    if (o->kind == OPT_TC) applied[target->has_locals].tiles[o->factor % 16]++;
+    return true;
+}
 
 unsigned random_opts(Kernel *k, Random *r, uint32_t most, const Target *target)
 {
@@ -196,30 +205,35 @@ unsigned random_opts(Kernel *k, Random *r, uint32_t most, const Target *target)
         uint32_t n = opt_axes(k, axis, 64);
         if (!n) break;
         OptOp o = random_op(k, r, axis, n, target->has_locals);
-        if (opt_apply(k, &o, target) != TG_OK) continue;
-        legal++;
-        applied[target->has_locals].kind[o.kind]++;
-        if (o.kind == OPT_SPLIT) applied[target->has_locals].target[o.target]++;
+        legal += random_apply(k, &o, target);
     }
     return legal;
 }
 
-static bool kind_is_for(OptKind k, const Target *t) { return k == OPT_NOLOCALS ? t->has_locals : k != OPT_TC; }
+static bool kind_is_for(OptKind k, const Target *t, bool tiles) { return k == OPT_NOLOCALS ? t->has_locals : k == OPT_TC ? tiles : true; }
 
 static bool target_is_for(AxisType a, const Target *t)
 {
     return a == AXIS_THREAD ? t->has_threads : a == AXIS_GLOBAL || a == AXIS_LOCAL || a == AXIS_WARP || a == AXIS_GROUP_REDUCE ? t->has_locals : true;
 }
 
-bool random_opts_complete(const Target *t)
+static unsigned told(Text *line, const char *name, unsigned count)
 {
-    unsigned *kind = applied[t->has_locals].kind, *target = applied[t->has_locals].target, missing = 0;
+    text_add(line, " %s %u", name, count);
+    return !count;
+}
+
+bool random_opts_complete(const Target *t, bool tiles)
+{
+    unsigned *kind = applied[t->has_locals].kind, *target = applied[t->has_locals].target, *tile = applied[t->has_locals].tiles, missing = 0;
     Text line = { 0 };
     for (int i = 0; i < OPT_COUNT; i++)
-        if (kind_is_for((OptKind)i, t)) missing += !kind[i], text_add(&line, " %s %u", opt_kind_name((OptKind)i), kind[i]);
+        if (kind_is_for((OptKind)i, t, tiles)) missing += told(&line, opt_kind_name((OptKind)i), kind[i]);
     text_add(&line, "; to");
     for (int i = 0; i < AXIS_COUNT; i++)
-        if (target_is_for((AxisType)i, t)) missing += !target[i], text_add(&line, " %s %u", opt_target_name((AxisType)i), target[i]);
+        if (target_is_for((AxisType)i, t)) missing += told(&line, opt_target_name((AxisType)i), target[i]);
+    for (int i = 0; tiles && i < WMMA_COUNT; i++)
+        if (!strcmp(wmma_row[i].device, t->kind)) missing += told(&line, wmma_row[i].name, tile[i]);
     print_message("%s:%s\n", t->kind, line.s);
     text_free(&line);
     memset(&applied[t->has_locals], 0, sizeof *applied);

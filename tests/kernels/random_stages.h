@@ -29,9 +29,12 @@ bool went(const Place *p, TgStatus status);
 /* Runs all kernels in the form that they have and compares the outputs. *m is new and keeps every result. */
 bool schedule_agrees(RandomGraph *rg, Schedule *s, const RefTensor *want, Memory *m, const Place *at);
 
+/* Every OptOp that a list is given at random goes through here, and is counted when it is legal. */
+bool random_apply(Kernel *k, const OptOp *o, const Target *target);
 unsigned random_opts(Kernel *k, Random *r, uint32_t most, const Target *target);        /* at most `most` legal OptOps, from three times as many tries; returns how many */
-/* Prints how often random_opts applied each OptOp, and each target of a SPLIT, on devices like `t`, and counts from 0 again. false: one that `t` has was never there. */
-bool random_opts_complete(const Target *t);
+/* Prints how often each OptOp, each target of a SPLIT, and with `tiles` a TC of each row of wmma.def was applied on devices like `t`, and counts from 0 again.
+ * false: one that `t` has was never legal. */
+bool random_opts_complete(const Target *t, bool tiles);
 /* The packed copies of k's constants, made by their kernels; again when k is lowered, which must change nothing. */
 bool fill_packs(Memory *m, Kernel *k, RefMem *pack, const Place *at);
 /* Memory of one launch: fresh for what is written, packed copies for what is packed. */

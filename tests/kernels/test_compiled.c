@@ -180,7 +180,7 @@ static void compiled_kernels_agree(const Backend *backend, long some)
         graph_free(keep);
     }
     print_message("%s: %u lists of %u OptOps, %u refused, %u failures\n", backend->name, b->lists, b->ops, b->skipped, b->bad);
-    bool complete = random_opts_complete(b->target);
+    bool complete = random_opts_complete(b->target, false);
     unsigned bad = b->bad;
     backend->close(b->device);
     free(b);

@@ -24,6 +24,7 @@ static const Row row[] = {
     { DT_F16, 60, 30, 40, 0, 1, 0, "PADTO 0 64; PADTO 1 32; PADTO 2 48; TC 2 1; SPLIT 0 4 GLOBAL", NULL },
     { DT_F16, 64, 16, 64, 0, 1, 0, "SPLIT 2 32 REDUCE; NEST 3; TC 3 1", NULL },
     { DT_F16, 32, 16, 64, 0, 1, 0, "TC 2 1; SPLIT 5 2 UNROLL", NULL },
+    { DT_F16, 48, 48, 96, 0, 1, 0, "SPLIT 2 2 REDUCE; TC 2 1; NEST 9", "part of a TC" },
     { DT_F16, 32, 16, 64, 0, 1, 0, "TC 2 33", "no axes" },                                                                                 /* there are two pairs */
     { DT_F16, 32, 16, 64, 0, 1, 0, "TC 2 17", NULL },
     { DT_F16, 32, 16, 64, 0, 1, 0, "TC 2 0", "bf16" },
@@ -40,6 +41,7 @@ static const Row row[] = {
     { DT_BF16, 64, 64, 64, 0, 0, 1, "TC 2 2; PACK 3; SPLIT 0 2 LOOP", "come last" },
     { DT_BF16, 64, 64, 64, 1, 0, 1, "TC 2 2", "does not lie along" },
     { DT_BF16, 64, 64, 64, 0, 0, 1, "TC 2 2; NEST 4", "part of a TC" },
+    { DT_BF16, 32, 48, 64, 0, 0, 1, "TC 2 2; PADTO 4 3; PACK 3", "part of a TC" },
     { DT_BF16, 64, 64, 64, 0, 0, 1, "TC 2 0", "no row" },
 };
 
@@ -194,13 +196,14 @@ static void tiles_agree(void **state)
     backend_cpu.close(d);
 }
 
+/* A TC of any row and pair of axes that is legal. */
 static bool try_tc(Kernel *k, Random *r, const Target *t)
 {
     const UOp *axis[64];
-    uint32_t n = opt_axes(k, axis, 64);
+    uint32_t n = opt_axes(k, axis, 64), any = random_below(r, WMMA_COUNT);
     for (uint32_t i = n; i-- > 0;)
-        for (int32_t c = 0; c < 2; c++)
-            if (opt_apply(k, &(OptOp){ .kind = OPT_TC, .axis = (int8_t)i, .factor = (int32_t)random_below(r, WMMA_COUNT) + 16 * c }, t) == TG_OK) return true;
+        for (uint32_t c = 0; c < 2 * WMMA_COUNT; c++)
+            if (random_apply(k, &(OptOp){ .kind = OPT_TC, .axis = (int8_t)i, .factor = (int32_t)((c + any) % WMMA_COUNT + 16 * (c / WMMA_COUNT)) }, t)) return true;
     return false;
 }
 
@@ -220,7 +223,7 @@ static bool lowered_agrees(Case *c, const Target *t)
 static void random_lists_agree(void **state)
 {
     (void)state;
-    long count = setting("RANDOM_COUNT", 120), made = 0, ran = 0;
+    long count = setting("RANDOM_COUNT", 240), made = 0, ran = 0;
     for (long seed = setting("RANDOM_SEED", 1), end = seed + count; seed < end; seed++) {
         Random r = { .state = (uint64_t)seed * 7919 };
         bool on_cpu = seed % 2;
@@ -229,10 +232,10 @@ static void random_lists_agree(void **state)
         const Target *t = on_cpu ? &cpu : &gpu;
         make_case(&c, &one);
         Kernel *k = c.k;
-        random_opts(k, &r, random_below(&r, 2), t);
+        random_opts(k, &r, random_below(&r, 4), t);
         bool tiles = try_tc(k, &r, t);
         if (tiles) random_opts(k, &r, random_below(&r, 4), t);
-        for (uint32_t i = 0; tiles && on_cpu && i < k->nparam; i++) opt_apply(k, &(OptOp){ .kind = OPT_PACK, .axis = (int8_t)i }, t);
+        for (uint32_t i = 0; tiles && on_cpu && i < k->nparam; i++) random_apply(k, &(OptOp){ .kind = OPT_PACK, .axis = (int8_t)i }, t);
         c.k = c.s->item[0].kernel, run_agrees(&c, ref_exec_root, "plain");
         c.k = k, run_agrees(&c, ref_exec_root, "optimize");
         made += tiles;
@@ -241,6 +244,8 @@ static void random_lists_agree(void **state)
     }
     print_message("%ld lists, %ld with a TC, %ld of those ran to the end\n", count, made, ran);
     assert_true(ran * 4 > count);
+    bool complete = random_opts_complete(&cpu, true);
+    assert_true(random_opts_complete(&gpu, true) && complete);
 }
 
 /* Every bit of every index of a row stands in one place, and every place is taken. */
