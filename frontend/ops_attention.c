@@ -163,7 +163,7 @@ static U rotary(Graph *g, const Ctx *c, U cosine, U sine, U ids)
     if (!ok(g)) return NULL;
     x = permute(g, x, (int64_t[]){ 0, 2, 1, 3 }, 4);                         /* [batch, rows, heads, size] */
     size = size ? size : uop_size(x, 3);
-    if (ids) cosine = rows_at(g, cosine, ids), sine = rows_at(g, sine, ids);
+    if (ids) cosine = gather(g, cosine, ids, 0), sine = gather(g, sine, ids, 0);
     if (!ok(g)) return NULL;
     if (uop_rank(cosine) != 3 || uop_rank(sine) != 3 || size < 2 || size % 2 || size > uop_size(x, 3) || uop_size(cosine, 2) != size / 2 || uop_size(sine, 2) != size / 2)
         return fail_node(g, c, TG_BAD_MODEL, "cos_cache", "does not fit a rotated size of %lld", (long long)size);
@@ -301,8 +301,8 @@ U op_embed_layer_normalization(Graph *g, const Ctx *c)
     U ids = c->in[0], more[3], like = c->in[2];
     if (uop_rank(ids) != 2 || !like || !c->in[3] || !c->in[5]) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, rows] and all tables");
     U batch = uop_dim(ids, 0), at = c->in[8] ? c->in[8] : iota(g, uop_dim(ids, 1), DT_I64);
-    U x = add(g, wide(g, rows_at(g, c->in[2], ids)), wide(g, rows_at(g, c->in[3], at)));
-    if (c->in[1] && c->in[4]) x = add(g, x, wide(g, rows_at(g, c->in[4], c->in[1])));
+    U x = add(g, wide(g, gather(g, c->in[2], ids, 0)), wide(g, gather(g, c->in[3], at, 0)));
+    if (c->in[1] && c->in[4]) x = add(g, x, wide(g, gather(g, c->in[4], c->in[1], 0)));
     if (!ok(g)) return NULL;
     U y = narrow(g, layer_norm(g, c, x, c->in[5], c->in[6], true, more), like);
     U count = c->in[7] ? sum(g, cast(g, c->in[7], DT_I32), 1, false) : expand(g, scalar(g, DT_I32, 0), &batch, 1);

@@ -10,13 +10,13 @@
 /* -x at each label, weighted and reduced; x: log probabilities. */
 static U label_loss(Graph *g, const Ctx *c, U x)
 {
-    U label = cast(g, c->in[1], DT_I64), zero = uop_int(g, DT_I64, 0), weight = K(1);
+    U label = cast(g, c->in[1], DT_I64), weight = K(1);
     const char *how = attr_str(g, c, "reduction", "mean");
     if (strcmp(how, "none") && strcmp(how, "sum") && strcmp(how, "mean")) return fail_node(g, c, TG_BAD_MODEL, "reduction", "is '%s'; wanted none, sum or mean", how);
     if (uop_rank(x) < 2 || uop_rank(label) + 1 != uop_rank(x)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "labels of rank %u for scores of rank %u", uop_rank(label), uop_rank(x));
     U skip = attr_find(c, "ignore_index") ? eq(g, label, uop_int(g, DT_I64, attr_int(g, c, "ignore_index", 0))) : NULL;
-    U at = clamp(g, skip ? where(g, skip, zero, label) : label, zero, cast(g, dim_sub(g, uop_dim(x, 1), uop_index(g, 1)), DT_I64));
-    if (c->in[2]) weight = take(g, wide(g, c->in[2]), at, 0);
+    U at = skip ? where(g, skip, uop_int(g, DT_I64, 0), label) : label;
+    if (c->in[2]) weight = gather(g, wide(g, c->in[2]), at, 0);
     weight = expand_like(g, skip ? where(g, skip, K(0), weight) : weight, label);
     U loss = neg(g, mul(g, squeeze(g, gather_elements(g, x, unsqueeze(g, at, 1), 1), 1), weight));
     if (skip) loss = where(g, skip, K(0), loss);

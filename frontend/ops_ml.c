@@ -371,8 +371,8 @@ U op_array_feature_extractor(Graph *g, const Ctx *c)
     U x = c->in[0], at = c->in[1];
     if (uop_rank(x) < 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is a scalar");
     if (uop_rank(x) == 1) x = unsqueeze(g, x, 0);
-    U n = dim_product(g, at->shape->dim, uop_rank(at)), last = cast(g, dim_sub(g, uop_dim(x, uop_rank(x) - 1), uop_index(g, 1)), DT_I64);
-    return take(g, x, clamp(g, cast(g, reshape(g, at, &n, 1), DT_I64), uop_int(g, DT_I64, 0), last), -1);
+    U n = dim_product(g, at->shape->dim, uop_rank(at));
+    return gather(g, x, cast(g, reshape(g, at, &n, 1), DT_I64), -1);
 }
 
 U op_imputer(Graph *g, const Ctx *c)

@@ -15,22 +15,24 @@ static U wrapped(Graph *g, U idx, U size)
 
 U position_in(Graph *g, U idx, U size) { return guard_index(g, wrapped(g, idx, size), size); }
 
-/* A table that is known at import, and in bounds. */
-static bool all_inside(Graph *g, U idx, U size)
+/* A table that is known at import, and in bounds. One out of bounds is an error in *bad. */
+static bool all_inside(Graph *g, U idx, U size, U *bad)
 {
     size_t bytes;
     const void *data = !is_error(idx) && uop_is_const(size) && uop_static(idx) ? data_of(g, idx, 1 << 24, &bytes) : NULL;
-    for (int64_t k = 0; data && k < uop_numel(idx); k++) {
-        int64_t v = scalar_load((DType)idx->dtype, data, k);
-        if (v < -size->arg.i || v >= size->arg.i) return false;
+    for (int64_t k = 0; data && k < uop_numel(idx) && !*bad; k++) {
+        int64_t v = scalar_load((DType)idx->dtype, data, k), at = v < 0 ? v + size->arg.i : v;
+        if (at < 0 || at >= size->arg.i) *bad = guard_index(g, uop_index(g, at), size);
     }
-    return data != NULL;
+    return data && !*bad;
 }
 
 /* Of an axis of size 1 every index would fold to 0, and its check with it: there the result is chosen by the index. ok: NULL, or what must hold. */
 static U checked(Graph *g, U idx, U size, U *ok)
 {
-    if (all_inside(g, idx, size)) return wrapped(g, idx, size);
+    U bad = NULL;
+    if (all_inside(g, idx, size, &bad)) return wrapped(g, idx, size);
+    if (bad) return bad;
     U i = position_in(g, idx, size);
     if (!is_error(i) && i->op == UOP_GUARD && size->vmax <= 1) {
         U here = lt(g, i, uop_index(g, 1));

@@ -45,6 +45,12 @@ CASES = [
     ("ScatterND", [f(5, 3), np.arange(40).reshape(40, 1) % 5, f(40, 3)], dict(reduction="max"), 1, np.arange(40).reshape(40, 1) % 6, "index 5" + SIZE5),
     ("ScatterND", [f(1, 3), i([0], [-1]), f(2, 3)], {}, 1, i([0], [3]), "index 3; the axis has size 1"),
     ("ScatterElements", [f(5, 3), i([0, 1, -5]), f(1, 3)], dict(axis=0), 1, i([0, 1, 5]), "5" + SIZE5),
+    ("RotaryEmbedding", [f(2, 2, 3, 4), f(5, 2), f(5, 2), i([0, 4, 2], [1, 3, 0])], {}, 3, i([0, 4, 2], [1, 5, 0]), "index 5" + SIZE5),
+    ("RotaryEmbedding", [f(2, 3, 8), f(5, 2), f(5, 2), i([0, 4, 2], [1, 3, 0])], dict(num_heads=2), 3, i([0, 4, 2], [1, 3, -6]), "index -6" + SIZE5),
+    ("ai.onnx.ml.ArrayFeatureExtractor", [f(3, 5), i([0, 4, 2])], {}, 1, i([0, 5, 2]), "index 5" + SIZE5),
+    ("NegativeLogLikelihoodLoss", [f(3, 5), i(0, 4, 2)], dict(reduction="none"), 1, i(0, 5, 2), "index 5" + SIZE5),
+    ("NegativeLogLikelihoodLoss", [f(3, 5, 2), i([0, 4], [2, 1], [1, 7]), f(5)], dict(ignore_index=7), 1, i([0, 4], [2, 9], [1, 7]), "index 9" + SIZE5),
+    ("SoftmaxCrossEntropyLoss", [f(3, 5), i(0, 4, 2), f(5)], dict(reduction="sum"), 1, i(0, 4, 5), "index 5" + SIZE5),
     ("Div", [i(7, -7, 9), i(2, -2, 3)], {}, 1, i(2, 0, 3), "division of integers by zero"),
     ("Div", [i(7, -7, 9, dtype=np.int32), i(2, dtype=np.int32)], {}, 1, i(0, dtype=np.int32), "division of integers by zero"),
     ("Div", [np.arange(64, dtype=np.uint8), np.arange(1, 65, dtype=np.uint8)], {}, 1, np.arange(64, dtype=np.uint8), "division of integers by zero"),
@@ -85,9 +91,10 @@ def make(path, op, arrays, attrs, consts=()):
     """The node with a cheap one behind it, so that it is fused."""
     inputs = [value(name, a) for name, a in arrays.items() if name not in consts]
     init = [onnx.numpy_helper.from_array(a, name) for name, a in arrays.items() if name in consts]
-    nodes = [helper.make_node(op, list(arrays), ["mid"], name="look", **attrs), helper.make_node("Abs", ["mid"], ["y"], name="after")]
+    domain, _, name = op.rpartition(".")
+    nodes = [helper.make_node(name, list(arrays), ["mid"], name="look", domain=domain, **attrs), helper.make_node("Abs", ["mid"], ["y"], name="after")]
     out = helper.make_tensor_value_info("y", helper.np_dtype_to_tensor_dtype(arrays["in0"].dtype), None)
-    model = helper.make_model(helper.make_graph(nodes, "g", inputs, [out], init), opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    model = helper.make_model(helper.make_graph(nodes, "g", inputs, [out], init), opset_imports=[helper.make_opsetid("", 23), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=11)
     path.write_bytes(model.SerializeToString())
     return model
 
