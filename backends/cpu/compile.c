@@ -30,8 +30,13 @@
 extern char **environ;
 
 enum { CODE_VERSION = 1, MAX_JOBS = 64, TIME_LIMIT_S = 300, MAX_BATCH = 48 };
+#ifdef __SANITIZE_THREAD__
+#define WATCHED , "-fsanitize=thread"                            /* so that a wait that is missing between two kernels is seen */
+#else
+#define WATCHED
+#endif
 #define FLAGS "-O2", "-march=native", "-std=gnu11", "-w", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", \
-              "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fcf-protection=none", "-fPIC"
+              "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fcf-protection=none", "-fPIC" WATCHED
 static const char *const flags[] = { FLAGS, NULL };
 
 static double now_s(void)

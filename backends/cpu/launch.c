@@ -84,6 +84,29 @@ static int64_t bound_value(const Kernel *k, const UOp *u, const int64_t *vars)
     return out;
 }
 
+#ifdef __SANITIZE_THREAD__
+void AnnotateIgnoreWritesBegin(const char *file, int line);
+void AnnotateIgnoreWritesEnd(const char *file, int line);
+
+/* The parts of a ragged axis overlap (sched/optimize.c): two threads write one value to one place, which is no race to report. */
+static bool parts_overlap(const Kernel *k)
+{
+    for (uint32_t i = 0; i < k->linear->nsrc; i++)
+        if (k->linear->src[i]->op == UOP_WHERE && k->linear->src[i]->dtype == DT_INDEX) return true;
+    return false;
+}
+
+static void call(const Kernel *k, CpuKernel fn, void *const *args, const int64_t *vars, int64_t begin, int64_t end, void *scratch)
+{
+    bool overlap = parts_overlap(k);
+    if (overlap) AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+    fn(args, vars, begin, end, scratch);
+    if (overlap) AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+}
+#else
+#define call(k, fn, ...) (fn)(__VA_ARGS__)
+#endif
+
 static void kernel_work(const Executable *e, const Work *w, int thread, int threads)
 {
     int64_t vars[KERNEL_VARS];
@@ -91,7 +114,7 @@ static void kernel_work(const Executable *e, const Work *w, int thread, int thre
     int64_t n = w->count >= 0 ? w->count : bound_value(w->kernel, w->kernel->thread_bound, vars);
     int64_t first = w->parts ? n * w->part / w->parts : 0, size = w->parts ? n * (w->part + 1) / w->parts - first : n;
     int64_t begin = first + size * thread / threads, end = first + size * (thread + 1) / threads;
-    if (begin < end) w->fn(w->args, vars, begin, end, e->scratch + e->scratch_bytes * thread);
+    if (begin < end) call(w->kernel, w->fn, w->args, vars, begin, end, e->scratch + e->scratch_bytes * thread);
 }
 
 static int64_t copied_bytes(const Executable *e, const PlanBuffer *b)
@@ -364,7 +387,7 @@ static TgStatus cpu_run(Executable *e, const void *const *inputs, void *const *o
 
 /* ---- timing one kernel, for search ---- */
 
-typedef struct { Device *d; CpuKernel fn; void **args; int64_t vars[KERNEL_VARS], count, scratch_bytes; char *scratch; int runs; double limit_s, best_s; bool stop; } Timing;
+typedef struct { Device *d; const Kernel *kernel; CpuKernel fn; void **args; int64_t vars[KERNEL_VARS], count, scratch_bytes; char *scratch; int runs; double limit_s, best_s; bool stop; } Timing;
 
 static double now_s(void)
 {
@@ -376,7 +399,7 @@ static double now_s(void)
 static void timing_part(const Timing *t, int thread, int threads)
 {
     int64_t begin = t->count * thread / threads, end = t->count * (thread + 1) / threads;
-    if (begin < end) t->fn(t->args, t->vars, begin, end, t->scratch + t->scratch_bytes * thread);
+    if (begin < end) call(t->kernel, t->fn, t->args, t->vars, begin, end, t->scratch + t->scratch_bytes * thread);
 }
 
 /* The first round warms caches and pages, and is taken only when it alone is far beyond the limit. Others may disturb a round, so it takes three to give up. */
@@ -424,7 +447,7 @@ static void timing_results(Timing *t, const Kernel *k, Fill *fill, void *user, v
 static TgStatus cpu_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k, Fill *fill, void *user, int runs, double limit_s, void *const *out)
 {
     void *args[KERNEL_PARAMS] = { 0 };
-    Timing t = { .d = d, .fn = c->fn[i], .args = args, .runs = runs, .limit_s = limit_s, .best_s = -1 };
+    Timing t = { .d = d, .kernel = k, .fn = c->fn[i], .args = args, .runs = runs, .limit_s = limit_s, .best_s = -1 };
     for (uint32_t v = 0; v < k->nvar && v < KERNEL_VARS; v++) t.vars[v] = k->var[v]->vmax;
     t.count = k->thread_bound ? bound_value(k, k->thread_bound, t.vars) : 1;
     TgStatus s = timing_memory(&t, k, fill, user);
