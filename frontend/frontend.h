@@ -66,6 +66,7 @@ typedef struct {
 } Imported;
 /* input[k]: concrete type and shape (data may be NULL; small integer inputs on which shapes depend need it). */
 TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput);
-/* Every unsupported operator of the model at once, grouped, a line each; returns how many. */
-uint32_t import_unsupported(const Model *m, void (*emit)(void *user, const char *line), void *user);
+TgStatus import_opsets(const Model *m);              /* a later opset may give an operator another meaning: it is refused, not guessed */
+/* Every unsupported operator of the model at once, grouped, a line each; returns how many. *ports: how many inputs and outputs are not supported, a line each as well. */
+uint32_t import_unsupported(const Model *m, uint32_t *ports, void (*emit)(void *user, const char *line), void *user);
 #endif

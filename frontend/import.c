@@ -357,8 +357,7 @@ static TgStatus check_output(const ValueDef *d, const UOp *v, bool text, int32_t
     return fail(TG_BAD_MODEL, "output '%s' is declared as %s; it is %s", d->name, tg_type_name((TgType)d->type), tg_type_name((TgType)type));
 }
 
-/* A later opset may give an operator another meaning: it is refused, not guessed. */
-static TgStatus check_opsets(const Model *m)
+TgStatus import_opsets(const Model *m)
 {
     int64_t version = opset_of(m->opset, m->nopset, ""), ml = opset_of(m->opset, m->nopset, "ai.onnx.ml");
     if (version > OPSET_NEWEST) return fail(TG_UNSUPPORTED, "opset %lld of the standard's operators; the newest that is covered is %d", (long long)version, OPSET_NEWEST);
@@ -373,7 +372,7 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
     const UOp **v = NEW_N(run->arena, const UOp *, d->noutput + 1);
     bool *text = NEW_N(graph_arena(run->g), bool, d->noutput + d->ninput + 1);
     int32_t *narrow = NEW_N(graph_arena(run->g), int32_t, d->noutput + d->ninput + 1);
-    TRY(check_opsets(run->model));
+    TRY(import_opsets(run->model));
     map_init(&im.name, run->arena);
     bind_initializers(&im, d);
     for (uint32_t k = 0; k < d->ninput; k++)
@@ -456,7 +455,21 @@ static void survey_nodes(Survey *s, const Node *node, uint32_t n, const OpsetDef
     s->depth--;
 }
 
-uint32_t import_unsupported(const Model *m, void (*emit)(void *user, const char *line), void *user)
+/* Inputs and outputs that are no tensors; maps come out as ZipMap makes them. */
+static uint32_t survey_ports(Survey *s, const char *what, const ValueDef *v, uint32_t n, void (*emit)(void *user, const char *line), void *user)
+{
+    static const char *const name[] = { [VALUE_TENSOR] = "a tensor", [VALUE_SEQUENCE] = "a sequence", [VALUE_OPTIONAL] = "an optional", [VALUE_MAP] = "a map", [VALUE_SPARSE] = "sparse", [VALUE_UNKNOWN] = "of no known type" };
+    uint32_t found = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        bool in = *what == 'i', fits = v[k].kind == VALUE_TENSOR || (!in && (v[k].kind == VALUE_UNKNOWN || v[k].kind == VALUE_MAP || (v[k].kind == VALUE_SEQUENCE && !v[k].type)));
+        if (fits) continue;
+        emit(user, arena_printf(s->arena, "%s '%.80s' is %s; tensors are covered", what, v[k].name, name[v[k].kind]));
+        found++;
+    }
+    return found;
+}
+
+uint32_t import_unsupported(const Model *m, uint32_t *ports, void (*emit)(void *user, const char *line), void *user)
 {
     Survey s = { .model = m, .arena = arena_new() };
     map_init(&s.found, s.arena);
@@ -468,6 +481,7 @@ uint32_t import_unsupported(const Model *m, void (*emit)(void *user, const char 
         char *rest = x->count > 4 ? arena_printf(s.arena, " and %lld more", (long long)x->count - 4) : "";
         emit(user, arena_printf(s.arena, "%s is not covered: node%s %s%s", x->head, x->count > 1 ? "s" : "", x->names, rest));
     }
+    *ports = survey_ports(&s, "input", m->graph.input, m->graph.ninput, emit, user) + survey_ports(&s, "output", m->graph.output, m->graph.noutput, emit, user);
     arena_free(s.arena);
     return count;
 }

@@ -165,7 +165,10 @@ TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), 
         status_prefix(path);
         return status;
     }
-    uint32_t n = import_unsupported(m, emit, user);
+    uint32_t ports, n = import_unsupported(m, &ports, emit, user);
+    status = import_opsets(m);
     model_free(m);
-    return n ? fail(TG_UNSUPPORTED, "%s: %u operator%s not supported", path, n, n == 1 ? " is" : "s are") : TG_OK;
+    if (status != TG_OK) return status_prefix(path), status;
+    if (n) return fail(TG_UNSUPPORTED, "%s: %u operator%s not supported", path, n, n == 1 ? " is" : "s are");
+    return ports ? fail(TG_UNSUPPORTED, "%s: %u input%s or output%s not supported", path, ports, ports == 1 ? "" : "s", ports == 1 ? " is" : "s are") : TG_OK;
 }

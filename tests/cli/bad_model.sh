@@ -9,3 +9,7 @@ t --runs 1 $M/unknown.onnx
 t check $M/unknown.onnx
 t check $M/garbage.onnx
 t check $M/add.onnx
+t check $M/parts.onnx
+t --runs 1 -q $M/parts.onnx
+t check $M/maybe.onnx
+t check $M/future.onnx

@@ -36,6 +36,9 @@ def make(folder):
     data_set(folder, "words", 0, [np.array(["aä", "b", "c\u20ac\U0001f600"], object)], [np.array(["AÄ", "B", "C\u20ac\U0001f600"], object)])
     save(folder, "unknown", [h.make_node("Frobnicate", ["x"], ["t"], name="frob", domain="com.acme"), h.make_node("Frobnicate", ["t"], ["u"], name="frob2", domain="com.acme"),
                              h.make_node("Relu", ["u"], ["y"])], [value("x", [3])], [value("y", [3])], domains=[h.make_opsetid("com.acme", 1)])
+    save(folder, "parts", [h.make_node("SplitToSequence", ["x"], ["parts"])], [value("x", [3])], [h.make_tensor_sequence_value_info("parts", T.FLOAT, None)])
+    save(folder, "maybe", [h.make_node("OptionalGetElement", ["o"], ["y"])], [h.make_value_info("o", h.make_optional_type_proto(h.make_tensor_type_proto(T.FLOAT, [3])))], [value("y", [3])], opset=18)
+    save(folder, "future", [h.make_node("Relu", ["x"], ["y"])], [value("x", [3])], [value("y", [3])], opset=99)
     save(folder, "misshapen", [h.make_node("MatMul", ["x", "w"], ["y"], name="mm")], [value("x", [2, 3])], [value("y", [2, 2])], {"w": np.ones((4, 2), "f4")})
     with open(os.path.join(folder, "garbage.onnx"), "wb") as f:
         f.write(b"this is no model\n" * 7)

@@ -293,11 +293,13 @@ static void unsupported(void **state)
 {
     (void)state;
     char all[600] = "";
+    uint32_t ports;
     const Node node[] = { NODE("Foo", 1, NAMES("x"), 1, NAMES("a")), NODE("Relu", 1, NAMES("a"), 1, NAMES("b")), NODE("Foo", 1, NAMES("b"), 1, NAMES("c")),
                           { "odd", "Bar", "my.domain", 1, 1, 0, NAMES("c"), NAMES("y"), NULL } };
     const OpsetDef opset = { "", 17 };
     Model m = { .nopset = 1, .opset = &opset, .graph = { .nnode = 4, .node = node } };
-    assert_int_equal(import_unsupported(&m, count_line, all), 2);
+    assert_int_equal(import_unsupported(&m, &ports, count_line, all), 2);
+    assert_int_equal(ports, 0);
     assert_string_equal(all, "Foo, opset 17 is not covered: nodes 'a', 'c'\nmy.domain.Bar, opset 1 is not covered: node 'odd'\n");
 }
 
