@@ -3,7 +3,8 @@
  * Comes in: form 6 (after linearize, on a CPU). Goes out: the same with some innermost loops under an IF, whose condition is the OR of the gates. So the taps of a dilated
  * convolution that see only the pad cost nothing, though no halo of zeros could serve them.
  * Must hold: all that the loop stores are variables, each its own old value plus products; one factor of each product is a LOAD with alt 0 whose gate does not change in the
- * loop. What a padded zero is multiplied by is not looked at then: a weight that is no number leaves no trace in a sum that only pads would have brought it to.
+ * loop, the other a constant of the model: zero times an infinity that data bring is no zero, and is summed. (A weight that is no number leaves no trace in a sum that only
+ * pads would have brought it to; its other sums tell.)
  */
 #include "sched/sched.h"
 
@@ -22,25 +23,36 @@ static bool add_gate(Gates *s, const UOp *gate)
 static bool is_zero(const UOp *u) { return u->op == UOP_CONST && dtype_is_float((DType)u->dtype) && uop_const_float(u) == 0; }
 static const UOp *gate_of(const UOp *u) { return u->op == UOP_LOAD && u->nsrc > 2 && is_zero(u->src[1]) ? u->src[2] : NULL; }
 
-/* v is the variable's old value plus products that gates make zero. */
-static bool adds_gated(Gates *s, const UOp *v, const UOp *variable)
+/* Known at load: constants of the model, as they are or in lanes. */
+static bool is_weight(const Kernel *k, const UOp *u)
+{
+    if (u->op == UOP_LOAD) return u->src[0]->op != UOP_BUFFER && u->src[0]->src[0]->op == UOP_PARAM && k->param[u->src[0]->src[0]->arg.i].constant;
+    bool weight = u->op == UOP_CONST || (u->nsrc && (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_STACK || u->op == UOP_INDEX));
+    for (uint32_t i = 0; i < u->nsrc && weight; i++) weight = is_weight(k, u->src[i]);
+    return weight;
+}
+
+/* v is the variable's old value plus products of weights and what gates make zero. */
+static bool adds_gated(const Kernel *k, Gates *s, const UOp *v, const UOp *variable)
 {
     for (; v->op == UOP_MULACC; v = v->src[2]) {
-        const UOp *gate = gate_of(v->src[0]) ? gate_of(v->src[0]) : gate_of(v->src[1]);
-        if (!gate || !add_gate(s, gate)) return false;
+        bool second = !gate_of(v->src[0]);
+        const UOp *gate = gate_of(v->src[second]);
+        if (!gate || !is_weight(k, v->src[!second]) || !add_gate(s, gate)) return false;
     }
     return v->op == UOP_LOAD && v->src[0] == variable;
 }
 
 /* Where the innermost loop that begins at i ends; 0: it is none, or it may not be left out. */
-static uint32_t skippable(const UOp *linear, uint32_t i, Gates *s)
+static uint32_t skippable(const Kernel *k, uint32_t i, Gates *s)
 {
+    const UOp *linear = k->linear;
     *s = (Gates){ .range = linear->src[i] };
     if (s->range->op != UOP_RANGE || range_type(s->range) == AXIS_THREAD || s->range->src[0]->vmax < LEAST_TRIPS) return 0;
     while (++i < linear->nsrc && linear->src[i]->op != UOP_END) {
         const UOp *u = linear->src[i];
         if (u->op == UOP_RANGE || u->op == UOP_IF || u->op == UOP_BARRIER || u->op == UOP_WMMA) return 0;
-        if (u->op == UOP_STORE && (u->src[0]->op != UOP_BUFFER || !adds_gated(s, u->src[1], u->src[0]))) return 0;
+        if (u->op == UOP_STORE && (u->src[0]->op != UOP_BUFFER || !adds_gated(k, s, u->src[1], u->src[0]))) return 0;
     }
     return s->n ? i : 0;
 }
@@ -76,7 +88,7 @@ void kernel_skip_zeros(Kernel *k)
     uint32_t n = 0, end = 0;
     for (uint32_t i = 0; i < old->nsrc; i++) {
         Gates s;
-        uint32_t to = begin ? 0 : skippable(old, i, &s);
+        uint32_t to = begin ? 0 : skippable(k, i, &s);
         if (to) {
             n = push_gates(k, &s, line, n);
             begin = line[n - 1];

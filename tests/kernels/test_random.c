@@ -4,6 +4,7 @@
  */
 #include "tests/test.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -141,8 +142,43 @@ static void a_padded_loop_keeps_gates(void **state)
     graph_free(g);
 }
 
+/* Rows of pads against a matrix: with a constant one the loop of their sums is left out; against one that holds an infinity their sums are no zeros. */
+static void only_weights_are_skipped(void **state)
+{
+    (void)state;
+    enum { ROWS = 4, K = 32, COLUMNS = 3 };
+    static float a[2][K], b[K][COLUMNS], got[ROWS][COLUMNS];
+    for (int i = 0; i < K; i++) a[0][i] = a[1][i] = 1, b[i][0] = b[i][1] = 2, b[i][2] = INFINITY;
+    for (int weights = 0; weights < 2; weights++) {
+        Graph *g = graph_new();
+        Schedule *s;
+        const UOp *two = uop_index(g, 2), *depth = uop_index(g, K), *three = uop_index(g, COLUMNS);
+        const UOp *x = pad_i(g, uop_param(g, DT_F32, (const UOp *[]){ two, depth }, 2, 0), (const int64_t[]){ 1, 0 }, (const int64_t[]){ 1, 0 }, NULL);
+        const UOp *y = weights ? tensor_const(g, DT_F32, (const int64_t[]){ K, COLUMNS }, 2, b, sizeof b, "b") : uop_param(g, DT_F32, (const UOp *[]){ depth, three }, 2, 1);
+        assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, matmul(g, x, y)), &targets[0], NULL), TG_OK);
+        assert_int_equal(s->count, 1);
+        Kernel *k = kernel_clone(s->item[0].kernel);
+        RefMem mem[3];
+        assert_int_equal(kernel_lower(k, &targets[0], NULL), TG_OK);
+        for (uint32_t i = 0; i < k->nparam; i++)
+            mem[i] = k->param[i].written ? (RefMem){ got, sizeof got } : kernel_param_bytes(k, i) == sizeof a ? (RefMem){ a, sizeof a } : (RefMem){ b, sizeof b };
+        uint32_t skips = 0;
+        for (uint32_t i = 0; i < k->linear->nsrc; i++) skips += k->linear->src[i]->op == UOP_IF;
+        assert_int_equal(skips > 0, weights);
+        assert_true(went(&(Place){ 0, "linearize", k, &k->opts, NULL }, ref_exec_linear(k, mem, NULL)));
+        for (int row = 0; row < ROWS; row++) {
+            bool inside = row == 1 || row == 2;
+            assert_true(got[row][0] == (inside ? 2 * K : 0) && got[row][1] == got[row][0]);
+            assert_true(inside ? isinf(got[row][2]) : weights ? got[row][2] == 0 : isnan(got[row][2]));
+        }
+        kernel_free(k);
+        schedule_free(s);
+        graph_free(g);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_padded_loop_keeps_gates), cmocka_unit_test(stages_agree_with_tensors) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_padded_loop_keeps_gates), cmocka_unit_test(only_weights_are_skipped), cmocka_unit_test(stages_agree_with_tensors) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
