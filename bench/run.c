@@ -20,10 +20,11 @@ static TgStatus opts_text(char **out, const Args *a)
     for (uint32_t i = 0; i < a->value[OPT_opts].count; i++) {
         const char *value = a->value[OPT_opts].v[i];
         FILE *f = fopen(value, "r");
+        int why = errno;                                         /* before fclose has another */
         char part[4096];
         for (size_t n; f && (n = fread(part, 1, sizeof part, f)) > 0;) fwrite(part, 1, n, all);
         if (f) fclose(f);
-        else if (!strchr(value, ':')) return fclose(all), say_error(TG_BAD_INPUT, "--opts: %s: %s", value, strerror(errno));
+        else if (!strchr(value, ':')) return fclose(all), say_error(TG_BAD_INPUT, "--opts: %s: %s", value, strerror(why));
         else fputs(value, all);
         fputc('\n', all);
     }

@@ -166,7 +166,28 @@ static bool alive[MAX_THREADS];
 static unsigned current;
 static struct CuNode_ *running;
 
-static void meet(void) { swapcontext(&fiber[current], &scheduler); }
+/* ThreadSanitizer keeps a stack of calls for each fibre, if it is told when we go to another. */
+#ifdef __SANITIZE_THREAD__
+void *__tsan_get_current_fiber(void), *__tsan_create_fiber(unsigned flags);
+void __tsan_switch_to_fiber(void *fiber, unsigned flags), __tsan_destroy_fiber(void *fiber);
+static void *watched[MAX_THREADS], *watched_scheduler;
+static void watch(unsigned t) { watched_scheduler = __tsan_get_current_fiber(), watched[t] = __tsan_create_fiber(0); }
+static void unwatch(unsigned t) { __tsan_destroy_fiber(watched[t]); }
+#define entering(t) __tsan_switch_to_fiber(watched[t], 0)
+#define leaving() __tsan_switch_to_fiber(watched_scheduler, 0)
+#else
+#define watch(t) ((void)(t))
+#define unwatch(t) ((void)(t))
+#define entering(t) ((void)(t))
+#define leaving() ((void)0)
+#endif
+
+/* A fibre comes to a meeting, or to its end. */
+static void meet(void)
+{
+    leaving();
+    swapcontext(&fiber[current], &scheduler);
+}
 
 static void call(const struct CuNode_ *n)
 {
@@ -180,7 +201,7 @@ static void thread_main(void)
 {
     call(running);
     alive[current] = false;
-    swapcontext(&fiber[current], &scheduler);
+    meet();
 }
 
 static void at_thread(const CuKernelNode *k, unsigned t)
@@ -201,17 +222,20 @@ static CuResult run_fibers(const CuKernelNode *k, unsigned threads)
         fiber[t].uc_stack.ss_sp = stack[t];
         fiber[t].uc_stack.ss_size = STACK_BYTES;
         makecontext(&fiber[t], thread_main, 0);
+        watch(t);
         alive[t] = true;
     }
     for (unsigned left = threads; left;) {
         left = 0;
         for (current = 0; current < threads; current++) {
             at_thread(k, current);
+            entering(current);
             swapcontext(&scheduler, &fiber[current]);
             left += alive[current];
         }
         if (left && left != threads) return fprintf(stderr, "emulator: only %u of %u threads come to a meeting\n", left, threads), FAILED;
     }
+    for (unsigned t = 0; t < threads; t++) unwatch(t);
     return OK;
 }
 
