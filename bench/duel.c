@@ -1,6 +1,6 @@
 /* Only one engine runs at a time: a block of runs is a command to one child while the others wait for theirs, and a hand-over waits until the child that ran has gone quiet.
- * In a round every engine runs one block, in random order, so that drift, heat and other load meet all of them. Some rounds run the first engine twice: the placebo, which
- * shows what difference this machine makes out of nothing. */
+ * In a round every engine runs one block, in random order, and in the next round in the order reversed, so that drift, heat, other load and a place in the order meet all of
+ * them. Some rounds run the first engine twice: the placebo, which shows what difference this machine makes out of nothing. */
 #define _GNU_SOURCE
 #include "bench/duel.h"
 
@@ -37,8 +37,9 @@ int32_t physical_cores(void)
 bool pairs_measure(double *log_ratio, uint32_t pairs, uint32_t block, BlockFn fn, void *user, Random *r)
 {
     double ms[block], median[2];
+    int first = 0;
     for (uint32_t k = 0; k < pairs; k++) {
-        int first = (int)(random_bits(r) & 1);
+        first = k & 1 ? !first : (int)(random_bits(r) & 1);
         for (int turn = 0; turn < 2; turn++) {
             int who = first ^ turn;
             if (!fn(user, who, block, ms)) return false;
@@ -115,6 +116,15 @@ static void shuffle(uint32_t *order, uint32_t n, Random *r)
     }
 }
 
+static void reverse(uint32_t *order, uint32_t n)
+{
+    for (uint32_t i = 0; i < n / 2; i++) {
+        uint32_t t = order[i];
+        order[i] = order[n - 1 - i];
+        order[n - 1 - i] = t;
+    }
+}
+
 static TgStatus one_block(Duel *d, Engine *e, double *ms, double *median)
 {
     TgStatus status = run_block(d, e, e->block, ms);
@@ -125,7 +135,7 @@ static TgStatus one_block(Duel *d, Engine *e, double *ms, double *median)
 
 static TgStatus rounds(Duel *d, double *ms, double *placebo, Random *r)
 {
-    uint32_t order[ENGINES_MAX], total = d->pairs + d->placebo_pairs, at = 0, placebos = 0;
+    uint32_t order[ENGINES_MAX] = { 0 }, total = d->pairs + d->placebo_pairs, at = 0, placebos = 0;
     TgStatus status = TG_OK;
     for (uint32_t k = 0; k < total && status == TG_OK; k++) {
         bool is_placebo = placebos * total < k * d->placebo_pairs && placebos < d->placebo_pairs;       /* spread evenly */
@@ -135,7 +145,8 @@ static TgStatus rounds(Duel *d, double *ms, double *placebo, Random *r)
             placebo[placebos++] = (random_bits(r) & 1 ? 1 : -1) * log(m[1] / m[0]);
             continue;
         }
-        shuffle(order, d->nengine, r);
+        if (at & 1) reverse(order, d->nengine);
+        else shuffle(order, d->nengine, r);
         for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) status = one_block(d, &d->engine[order[i]], ms, &d->engine[order[i]].block_median[at]);
         at++;
     }
@@ -147,7 +158,7 @@ static TgStatus measure(Duel *d, const Args *a)
     double budget = args_real(a, OPT_budget, 30), start = now_s(), placebo[PAIRS_MAX], log_ratio[PAIRS_MAX];
     uint32_t longest = 0;
     double round_s = 0;
-    Random r = { 42 };
+    Random r = { 42 + (uint64_t)args_count(a, OPT_seed, 0) };
     TgStatus status = TG_OK;
     for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) {
         status = pilot(d, &d->engine[i], a, budget);
