@@ -197,7 +197,9 @@ static void test_long_unroll(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_long_unroll), cmocka_unit_test(test_order), cmocka_unit_test(test_grows_with_work), cmocka_unit_test(test_recipe), cmocka_unit_test(test_neighbours), cmocka_unit_test(test_crowded_sets),
-                                        cmocka_unit_test(test_text) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_long_unroll), cmocka_unit_test(test_order), cmocka_unit_test(test_grows_with_work), cmocka_unit_test(test_recipe),
+        cmocka_unit_test(test_neighbours), cmocka_unit_test(test_crowded_sets), cmocka_unit_test(test_text),
+    };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
