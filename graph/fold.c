@@ -337,6 +337,7 @@ bool ints_of(Graph *g, U x, int64_t *out, uint32_t limit, uint32_t *count)
 /* All CONST: packed bytes in the graph's arena. */
 static void *pack(Graph *g, DType t, const Fold *f, int64_t n)
 {
+    if (f->kind == FOLD_UNKNOWN && n) return NULL;
     char *bytes = arena_alloc(graph_arena(g), (size_t)(n * dtype_size(t) + 1));
     for (int64_t i = 0; i < n; i++) {
         U e = element(g, f, i);

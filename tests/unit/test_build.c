@@ -195,9 +195,19 @@ static void packs_values(void **state)
     assert_int_equal(h[4], 0x4000);
 }
 
+/* What only data tell takes no room. */
+static void packs_nothing(void **state)
+{
+    (void)state;
+    size_t size;
+    U x = uop_param(g, DT_BOOL, (U[]){ uop_index(g, 1 << 22) }, 1, 0);
+    assert_null(data_of(g, x, 1 << 24, &size));
+    assert_true(arena_bytes(graph_arena(g)) < 1 << 20);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = { T(moves), T(integer_division), T(floats), T(reductions), T(products), T(gathering), T(symbolic_sizes), T(errors_pass_through), T(packs_values) };
+    const struct CMUnitTest tests[] = { T(moves), T(integer_division), T(floats), T(reductions), T(products), T(gathering), T(symbolic_sizes), T(errors_pass_through), T(packs_values), T(packs_nothing) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
