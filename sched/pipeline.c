@@ -102,7 +102,7 @@ TgStatus kernel_lower(Kernel *k, const Target *t, Dump *dump)
     return check(k->g, k->linear, VERIFY_LINEAR);
 }
 
-typedef struct { Schedule *s, *out; const Target *t; ChooseOpts choose; void *user; Dump *dump; Map done; } Optimize;
+typedef struct { Schedule *s, *out; const Target *t; ChooseOpts choose; void *user; Dump *dump; Map done, packed; } Optimize;     /* packed: what is stored, of which constants -> BUFFER */
 
 static ScheduleItem *append(Schedule *s, ScheduleItem item)
 {
@@ -113,14 +113,20 @@ static ScheduleItem *append(Schedule *s, ScheduleItem item)
 
 static TgStatus optimize_item(Optimize *o, ScheduleItem item);
 
-/* The packed copy of a constant is a buffer of its own, filled by a kernel that runs once. made: takes the place of the packed parameters when all kernels are known. */
+/* The packed copy of a constant is a buffer of its own, filled by a kernel that runs once; kernels that read it alike share it. made: takes the place of the packed parameters when all
+ * kernels are known. */
 static TgStatus pack_param(Optimize *o, const Kernel *k, uint32_t slot, const UOp **made)
 {
     Kernel *p = pack_kernel(k, slot);
+    struct { char key[sizeof p->key]; const UOp *of[KERNEL_PARAMS]; } id = { { 0 }, { NULL } };
+    memcpy(id.key, p->key, sizeof id.key);
+    for (uint32_t i = 1; i < p->nparam; i++) id.of[i] = p->param[i].buffer;
+    if ((*made = map_get(&o->packed, &id, sizeof id))) return kernel_free(p), TG_OK;
     const UOp *dim = uop_index(o->s->g, k->pack[slot].numel);
     DType t = (DType)k->pack[slot].value->dtype;
     BufferInfo info = { t, graph_shape(o->s->g, &dim, 1), NULL, (size_t)(k->pack[slot].numel * dtype_size(t)), NULL, false };
     *made = p->param[0].buffer = graph_add_buffer(o->s->g, &info);
+    map_put(&o->packed, &id, sizeof id, (void *)(uintptr_t)*made);
     return optimize_item(o, (ScheduleItem){ .kind = ITEM_KERNEL, .once = true, .kernel = p });
 }
 
@@ -192,6 +198,7 @@ TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *u
     Optimize o = { .s = s, .out = &out, .t = t, .choose = choose, .user = user, .dump = dump };
     TgStatus status = TG_OK;
     map_init(&o.done, a);
+    map_init(&o.packed, a);
     uint32_t i = 0;
     for (; i < s->count && status == TG_OK; i++) status = optimize_item(&o, s->item[i]);
     for (; i < s->count; i++) append(&out, s->item[i]);
