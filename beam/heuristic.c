@@ -12,7 +12,7 @@
 #include "graph/wmma.h"
 
 enum { ACCESSES = 96 };
-typedef struct { bool store, constant; uint32_t slot, bytes; uint64_t ranges; int64_t step[64]; } Access;    /* step: INT64_MIN where the index is not linear */
+typedef struct { bool store, constant; uint32_t slot, bytes; uint64_t ranges; int64_t step[64]; const UOp *at; } Access;    /* step: INT64_MIN where the index is not linear */
 typedef struct {
     Kernel *k;                      /* a scratch copy on which the list is tried as it grows */
     const Target *t;
@@ -50,6 +50,7 @@ static void add_access(Plan *p, const UOp *u)
     a->slot = (uint32_t)index->src[0]->arg.i;
     a->constant = p->k->param[a->slot].constant;
     a->bytes = (uint32_t)dtype_size((DType)index->dtype);
+    a->at = index->src[1];
     a->ranges = index->ranges | (u->nsrc > 2 ? u->src[2]->ranges : 0);
     for (uint32_t i = 0; i < p->naxis; i++) a->step[range_number(p->axis[i])] = step_of(index->src[1], p->axis[i]);
 }
@@ -229,6 +230,16 @@ static int64_t lane_width(const Plan *p, int64_t n)
 
 static double balance(int64_t n, int threads) { return (double)n / (double)(ceil_to(n, threads)) ; }
 
+/* How far an index moves with a range, about: gates keep it inside at the ends only. */
+static int64_t reach_of(const UOp *u, const UOp *range)
+{
+    if (u == range) return 1;
+    if (!(u->ranges & range_bit(range))) return 0;
+    if (u->op == UOP_MUL && uop_is_const(u->src[1])) return reach_of(u->src[0], range) * u->src[1]->arg.i;
+    int64_t a = u->nsrc > 1 ? reach_of(u->src[u->nsrc - 2], range) : 0, b = u->nsrc > 1 ? reach_of(u->src[u->nsrc - 1], range) : 0;
+    return u->op == UOP_ADD ? a + b : u->op == UOP_WHERE ? (a > b ? a : b) : 0;
+}
+
 /* The outermost axis in memory of what a kernel of constants reads (it runs once, and packs): a part of the loop then reads a part of the file. -1: the kernel reads more. */
 static int farthest(const Plan *p)
 {
@@ -237,8 +248,10 @@ static int farthest(const Plan *p)
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
         if (!a->store && !a->constant) return -1;
-        for (uint32_t j = 0; j < p->naxis && !a->store; j++)
-            if (a->step[range_number(p->axis[j])] > far) far = a->step[number = range_number(p->axis[j])];
+        for (uint32_t j = 0; j < p->naxis && !a->store; j++) {
+            int64_t reach = reach_of(a->at, p->axis[j]);
+            if (reach > far) far = reach, number = range_number(p->axis[j]);
+        }
     }
     return number;
 }
