@@ -16,7 +16,7 @@
 #include "backends/cpu/cpu.h"
 #include "graph/wmma.h"
 
-enum { SHARE_NS = 4000, COPY_PART = 64 << 10, FORGET_BYTES = 16 << 20, PART_BYTES = 32 << 20 };
+enum { SHARE_NS = 4000, COPY_PART = 64 << 10, FORGET_BYTES = 4 << 20, PART_BYTES = 8 << 20 };
 
 struct Device { Machine machine; Target target; Arena *arena; Team *team; char *cache_dir; };
 
