@@ -38,7 +38,7 @@ Graph *graph_new(void)
 {
     Graph *g = must(calloc(1, sizeof *g));
     g->arena = arena_new();
-    g->slots = 256;
+    g->slots = 64;
     g->slot = must(calloc(g->slots, sizeof *g->slot));
     map_init(&g->blob, g->arena);
     map_init(&g->shape, g->arena);
@@ -161,7 +161,7 @@ static const UOp *intern(Graph *g, Op op, DType dtype, uint16_t tag, Arg arg, co
         if (same(g->node[g->slot[i] - 1], hash, op, dtype, tag, arg, src, n)) return g->node[g->slot[i] - 1];
     const Shape *shape = derive_shape(g, op, arg, src, n);                  /* may intern sizes: the slot is searched again */
     Bounds b = derive_bounds(op, dtype, arg, src, n);
-    if (g->count == g->cap) g->node = must(realloc(g->node, (g->cap = g->cap ? g->cap * 2 : 1024) * sizeof *g->node));
+    if (g->count == g->cap) g->node = must(realloc(g->node, (g->cap = g->cap ? g->cap * 2 : 32) * sizeof *g->node));
     if (g->count * 2 >= g->slots) slots_grow(g);
     for (i = hash & (g->slots - 1); g->slot[i];) i = (i + 1) & (g->slots - 1);
     UOp *u = arena_alloc(g->arena, sizeof *u + n * sizeof *src);

@@ -1,4 +1,4 @@
-/* Chunks double up to 8 MiB; a block larger than a chunk gets one of its own. */
+/* Chunks start small, since a model has thousands of arenas, and double up to 8 MiB; a block larger than a chunk gets one of its own. */
 #include "graph/base/arena.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ struct Arena {
 };
 
 #define HEADER ((sizeof(Chunk) + 15) & ~(size_t)15)
-#define CHUNK_MIN ((size_t)16 << 10)
+#define CHUNK_MIN ((size_t)2 << 10)
 #define CHUNK_MAX ((size_t)8 << 20)
 
 static void *must(void *p)
