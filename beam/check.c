@@ -68,9 +68,9 @@ static TgStatus pack_one(const Checker *c, const Kernel *k, uint32_t slot, const
 {
     Kernel *p = pack_kernel(k, slot);
     Inputs from = { .count = p->nparam };
-    const UOp *size = uop_index(p->g, k->pack[slot].numel);
-    DType t = (DType)k->pack[slot].value->dtype;
-    *size_bytes = (size_t)(k->pack[slot].numel * dtype_size(t));
+    const UOp *size = uop_index(p->g, k->pack[slot]->numel);
+    DType t = (DType)k->pack[slot]->value->dtype;
+    *size_bytes = (size_t)(k->pack[slot]->numel * dtype_size(t));
     *data = calloc(1, *size_bytes + 1);
     for (uint32_t i = 1; i < p->nparam; i++) {
         uint32_t s = slot_of(k, p->param[i].buffer);
@@ -90,7 +90,7 @@ static TgStatus pack_all(const Checker *c, const Kernel *k, Inputs *in)
     TgStatus status = TG_OK;
     const Inputs plain = *in;
     for (uint32_t i = 0; i < k->nparam && status == TG_OK; i++)
-        if (k->pack[i].value) status = pack_one(c, k, i, &plain, &in->data[i], &in->size_bytes[i]);
+        if (k->pack[i]) status = pack_one(c, k, i, &plain, &in->data[i], &in->size_bytes[i]);
     return status;
 }
 
@@ -105,9 +105,9 @@ static void packed_free(const Kernel *k, Inputs *in, const Inputs *plain)
 void pack_buffers(Kernel *k)
 {
     for (uint32_t i = 0; i < k->nparam; i++) {
-        if (!k->pack[i].value) continue;
-        const UOp *size = uop_index(k->g, k->pack[i].numel);
-        k->param[i].buffer = uop_buffer(k->g, (DType)k->pack[i].value->dtype, &size, 1, i, SPACE_GLOBAL);
+        if (!k->pack[i]) continue;
+        const UOp *size = uop_index(k->g, k->pack[i]->numel);
+        k->param[i].buffer = uop_buffer(k->g, (DType)k->pack[i]->value->dtype, &size, 1, i, SPACE_GLOBAL);
     }
 }
 

@@ -52,11 +52,11 @@ static TgStatus read_param(Kernel *k, const char *line)
 
 static TgStatus find_var(Kernel *k, const char *name, size_t len)
 {
-    for (uint32_t i = 0; i < graph_count(k->g) && k->nvar < KERNEL_VARS; i++) {
+    for (uint32_t i = 0; i < graph_count(k->g); i++) {
         const UOp *u = graph_node(k->g, i);
         if (u->op != UOP_DEFINE_VAR || strlen(var_name(u)) != len || memcmp(var_name(u), name, len)) continue;
-        k->var[k->nvar++] = u;
-        return TG_OK;
+        if (kernel_add_var(k, u)) return TG_OK;
+        break;
     }
     return fail(TG_INTERNAL, "tuning: a variable of the kernel is missing");
 }

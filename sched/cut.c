@@ -98,6 +98,17 @@ static const UOp *param_of(Kernel *k, const UOp *buffer, Graph *from, const UOp 
     return uop_param(k->g, (DType)buffer->dtype, dim, uop_rank(buffer), slot);
 }
 
+bool kernel_add_var(Kernel *k, const UOp *var)
+{
+    if (k->nvar == KERNEL_VARS) return false;
+    if (!(k->nvar & (k->nvar + 1))) {                           /* room for 1, 3, 7 .. */
+        const UOp **more = NEW_N(graph_arena(k->g), const UOp *, 2 * k->nvar + 1);
+        if (k->nvar) memcpy(more, k->var, k->nvar * sizeof *more);
+        k->var = more;
+    }
+    return k->var[k->nvar++] = var, true;
+}
+
 void kernel_vars(Kernel *k)
 {
     k->nvar = 0;
@@ -106,8 +117,7 @@ void kernel_vars(Kernel *k)
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n);
     for (uint32_t i = 0; i < n; i++) {
         if (order[i]->op != UOP_DEFINE_VAR) continue;
-        if (k->nvar == KERNEL_VARS) graph_fail_code(k->g, TG_UNSUPPORTED, "a kernel of more than %d sizes that only the data tell", KERNEL_VARS);
-        else k->var[k->nvar++] = order[i];
+        if (!kernel_add_var(k, order[i])) graph_fail_code(k->g, TG_UNSUPPORTED, "a kernel of more than %d sizes that only the data tell", KERNEL_VARS);
     }
     arena_free(a);
 }

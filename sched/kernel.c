@@ -26,9 +26,11 @@ static const UOp *moved(Graph *g, const UOp *u) { return u ? uop_copy(g, u, NULL
 /* Everything that k holds of its graph, but root and linear, from another. */
 static void move_small_parts(Kernel *k, Graph *g)
 {
-    for (uint32_t i = 0; i < k->nvar; i++) k->var[i] = moved(g, k->var[i]);
+    const UOp *const *var = k->var;
+    uint32_t nvar = k->nvar;
+    for (k->nvar = 0; k->nvar < nvar;) kernel_add_var(k, moved(g, var[k->nvar]));
     for (uint32_t i = 0; i < k->nparam; i++)
-        if (k->pack[i].value) k->pack[i].value = moved(g, k->pack[i].value), k->pack[i].at = moved(g, k->pack[i].at);
+        if (k->pack[i]) k->pack[i] = arena_copy(graph_arena(g), &(KernelPack){ moved(g, k->pack[i]->value), moved(g, k->pack[i]->at), k->pack[i]->numel }, sizeof **k->pack);
     for (uint32_t i = 0; i < 3; i++) k->grid[i] = moved(g, k->grid[i]), k->block[i] = moved(g, k->block[i]);
     k->thread_bound = moved(g, k->thread_bound);
 }

@@ -43,7 +43,7 @@ typedef struct { OptOp op[OPT_MAX]; uint32_t count; } OptList;
 /* A parameter of a kernel: which tensor-level BUFFER of the model's graph stands behind PARAM(slot). constant: known at load, so that it can be packed; part of the key. guard: the word of a GUARD, no data. */
 typedef struct { const UOp *buffer; bool written, read, constant, guard; } KernelParam;
 
-/* A packed constant (OptOp PACK): the expression that is stored, its index among the loops, elements of the copy. NULL value: not packed. */
+/* A packed constant (OptOp PACK): the expression that is stored, its index among the loops, elements of the copy. */
 typedef struct { const UOp *value, *at; int64_t numel; } KernelPack;
 
 typedef struct Kernel {
@@ -54,10 +54,10 @@ typedef struct Kernel {
     uint32_t nparam;
     KernelParam param[KERNEL_PARAMS];
     uint32_t nvar;
-    const UOp *var[KERNEL_VARS];   /* DEFINE_VARs, in the order of the arguments */
+    const UOp **var;                /* DEFINE_VARs, in the order of the arguments; at most KERNEL_VARS */
     OptList opts;                   /* applied, in order */
     uint64_t rings;                 /* ranges whose rounds fill staged tiles in turn (STAGE of depth 2) */
-    KernelPack pack[KERNEL_PARAMS];
+    const KernelPack *pack[KERNEL_PARAMS];      /* NULL: not packed */
     char name[64];                  /* e.g. "r_56_64_9_3f2a91c0": reduce or element-wise (r, e), sizes, key */
     char key[33];                   /* XXH3-128 of the canonical form 2, hex: equal kernels in different places have one key */
     int64_t flops, bytes;           /* a launch */

@@ -20,7 +20,7 @@ static void look(Uses *s, Kernel *k)
     s->constant = NEW_N(s->arena, uint8_t, k->root->id + 1);
     for (uint32_t i = 0; i < s->n; i++) {
         const UOp *u = s->order[i];
-        bool c = u->op != UOP_PARAM || (k->param[u->arg.i].constant && !k->pack[u->arg.i].value);
+        bool c = u->op != UOP_PARAM || (k->param[u->arg.i].constant && !k->pack[u->arg.i]);
         c &= u->op != UOP_DEFINE_VAR && u->op != UOP_REDUCE && u->op != UOP_BUFFER && u->op != UOP_STORE && u->op != UOP_SPECIAL;
         for (uint32_t j = 0; j < u->nsrc; j++) {
             uint32_t id = u->src[j]->id;
@@ -121,7 +121,7 @@ static TgStatus pack(Kernel *k, uint32_t slot, const Uses *s)
         from[1] = scaled;
         to[1] = uop_substitute(g, sum, from, to, 1);
     }
-    k->pack[slot] = (KernelPack){ value, at, numel };
+    k->pack[slot] = arena_copy(graph_arena(g), &(KernelPack){ value, at, numel }, sizeof **k->pack);
     k->root = uop_substitute(g, k->root, from, to, scaled ? 2 : 1);
     return TG_OK;
 }
@@ -129,7 +129,7 @@ static TgStatus pack(Kernel *k, uint32_t slot, const Uses *s)
 TgStatus opt_pack(Kernel *k, uint32_t slot)
 {
     if (slot >= k->nparam || !k->param[slot].constant) return fail(TG_USAGE, "optops: PACK of parameter %u, which is not a constant", slot);
-    if (k->pack[slot].value) return fail(TG_USAGE, "optops: PACK of parameter %u again", slot);
+    if (k->pack[slot]) return fail(TG_USAGE, "optops: PACK of parameter %u again", slot);
     Uses s;
     look(&s, k);
     TgStatus status = pack(k, slot, &s);
@@ -153,7 +153,7 @@ static uint32_t value_ranges(const Kernel *k, const UOp *value, const UOp **out)
 /* The kernel that fills the packed copy, PARAM(0); the others are the constants it is made of, with the buffers that stand behind them in k. */
 Kernel *pack_kernel(const Kernel *k, uint32_t slot)
 {
-    const KernelPack *p = &k->pack[slot];
+    const KernelPack *p = k->pack[slot];
     Kernel *c = calloc(1, sizeof *c);
     Arena *a = arena_new();
     Graph *g = c->g = graph_new();

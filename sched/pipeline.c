@@ -122,9 +122,9 @@ static TgStatus pack_param(Optimize *o, const Kernel *k, uint32_t slot, const UO
     memcpy(id.key, p->key, sizeof id.key);
     for (uint32_t i = 1; i < p->nparam; i++) id.of[i] = p->param[i].buffer;
     if ((*made = map_get(&o->packed, &id, sizeof id))) return kernel_free(p), TG_OK;
-    const UOp *dim = uop_index(o->s->g, k->pack[slot].numel);
-    DType t = (DType)k->pack[slot].value->dtype;
-    BufferInfo info = { t, graph_shape(o->s->g, &dim, 1), NULL, (size_t)(k->pack[slot].numel * dtype_size(t)), NULL, false };
+    const UOp *dim = uop_index(o->s->g, k->pack[slot]->numel);
+    DType t = (DType)k->pack[slot]->value->dtype;
+    BufferInfo info = { t, graph_shape(o->s->g, &dim, 1), NULL, (size_t)(k->pack[slot]->numel * dtype_size(t)), NULL, false };
     *made = p->param[0].buffer = graph_add_buffer(o->s->g, &info);
     map_put(&o->packed, &id, sizeof id, (void *)(uintptr_t)*made);
     return optimize_item(o, (ScheduleItem){ .kind = ITEM_KERNEL, .once = true, .kernel = p });
@@ -134,7 +134,7 @@ static TgStatus pack_params(Optimize *o, Kernel *k)
 {
     const UOp *made[KERNEL_PARAMS] = { 0 };
     for (uint32_t i = 0; i < k->nparam; i++)
-        if (k->pack[i].value) TRY(pack_param(o, k, i, &made[i]));
+        if (k->pack[i]) TRY(pack_param(o, k, i, &made[i]));
     for (uint32_t i = 0; i < k->nparam; i++)
         if (made[i]) k->param[i].buffer = made[i];
     return TG_OK;

@@ -245,9 +245,9 @@ bool fill_packs(Memory *m, Kernel *k, RefMem *pack, const Place *at)
     bool ok = true;
     for (uint32_t i = 0; i < k->nparam && ok; i++) {
         RefMem mem[KERNEL_PARAMS];
-        if (!k->pack[i].value) continue;
+        if (!k->pack[i]) continue;
         Kernel *p = pack_kernel(k, i);
-        pack[i].size_bytes = k->pack[i].numel * dtype_size(k->pack[i].value->dtype);
+        pack[i].size_bytes = k->pack[i]->numel * dtype_size(k->pack[i]->value->dtype);
         free(pack[i].data);
         pack[i].data = malloc((size_t)pack[i].size_bytes + 1);
         mem[0] = pack[i];

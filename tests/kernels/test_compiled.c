@@ -127,8 +127,8 @@ static void detach(Batch *b, uint32_t from, Graph *keep)
     for (uint32_t i = from; i < b->count; i++) {
         Kernel *k = b->item[i].k;
         for (uint32_t p = 0; p < k->nparam; p++) {
-            const UOp *size = k->pack[p].value ? uop_index(keep, k->pack[p].numel) : NULL;
-            k->param[p].buffer = size ? uop_param(keep, (DType)k->pack[p].value->dtype, &size, 1, p) : uop_copy(keep, under(k->param[p].buffer), NULL);
+            const UOp *size = k->pack[p] ? uop_index(keep, k->pack[p]->numel) : NULL;
+            k->param[p].buffer = size ? uop_param(keep, (DType)k->pack[p]->value->dtype, &size, 1, p) : uop_copy(keep, under(k->param[p].buffer), NULL);
         }
     }
 }

@@ -24,7 +24,7 @@ static Kernel *scale_kernel(float scale, float offset, bool variable)
 {
     Kernel *k = hand_kernel();
     const UOp *rows = uop_index(k->g, ROWS);
-    if (variable) rows = k->var[k->nvar++] = uop_var(k->g, "rows", 0, ROWS);
+    if (variable) kernel_add_var(k, rows = uop_var(k->g, "rows", 0, ROWS));
     const UOp *r[2] = { uop_range(k->g, 0, rows, AXIS_THREAD), hand_loop(k, 1, N / ROWS, AXIS_LOOP) }, *at = hand_add(k, hand_scaled(k, r[0], N / ROWS, 0), r[1]);
     const UOp *x = hand_load(k, hand_at(k, hand_param(k, 1, DT_F32, N), at, 1)), *v = hand_add(k, hand_mul(k, x, uop_float(k->g, DT_F32, scale)), uop_float(k->g, DT_F32, offset));
     const UOp *end = hand_end(k, hand_store(k, hand_at(k, hand_param(k, 0, DT_F32, N), at, 1), v), r, 2);

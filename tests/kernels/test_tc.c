@@ -95,7 +95,7 @@ static void fill_pack(Case *c, uint32_t slot)
 {
     Kernel *p = pack_kernel(c->k, slot);
     RefMem mem[KERNEL_PARAMS];
-    int64_t bytes = c->k->pack[slot].numel * dtype_size(c->k->pack[slot].value->dtype);
+    int64_t bytes = c->k->pack[slot]->numel * dtype_size(c->k->pack[slot]->value->dtype);
     free(c->pack[slot]);
     mem[0] = (RefMem){ c->pack[slot] = malloc((size_t)bytes + 64), bytes };
     for (uint32_t i = 1; i < p->nparam; i++) mem[i] = memory_behind(c, p->param[i].buffer, NULL);
@@ -107,9 +107,9 @@ static void set_memory(Case *c, RefMem *mem, void *out)
 {
     for (uint32_t i = 0; i < c->k->nparam; i++) {
         mem[i] = memory_behind(c, c->k->param[i].buffer, out);
-        if (!c->k->pack[i].value) continue;
+        if (!c->k->pack[i]) continue;
         if (!c->pack[i]) fill_pack(c, i);
-        mem[i] = (RefMem){ c->pack[i], c->k->pack[i].numel * dtype_size((DType)c->k->pack[i].value->dtype) };
+        mem[i] = (RefMem){ c->pack[i], c->k->pack[i]->numel * dtype_size((DType)c->k->pack[i]->value->dtype) };
     }
 }
 

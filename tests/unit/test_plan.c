@@ -253,7 +253,8 @@ static void symbolic_sizes(void **state)
     const UOp *n = uop_var(c->g, "n", 1, 64), *m = uop_var(c->g, "m", 1, 8);
     const UOp *dim = UOP(c->g, UOP_MUL, DT_VOID, NO_ARG, n, uop_index(c->g, 3));
     Kernel *k = &c->kernel[0];
-    k->var[k->nvar++] = m;
+    k->var = &m;
+    k->nvar = 1;
     k->thread_bound = n;
     add_param(k, uop_param(c->g, DT_F32, &dim, 1, 0), true, false);
     add_param(k, graph_add_buffer(c->g, &(BufferInfo){ .dtype = DT_F32, .shape = graph_shape(c->g, &dim, 1) }), false, true);
