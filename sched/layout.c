@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/map.h"
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 
@@ -233,9 +234,10 @@ static const UOp *flat_param(Graph *g, Rewriter *rw, const Layout *l, const UOp 
     return uop_param(g, (DType)param->dtype, &n, 1, param->arg.i);
 }
 
-static void flatten_kernel(Layout *all, Kernel *k, Arena *scratch)
+static void flatten_kernel(Layout *all, Kernel *k)
 {
     Graph *g = k->g;
+    Arena *scratch = arena_new();
     Rewriter *rw = rewriter_new(g, rules_symbolic(), NULL);
     uint32_t n;
     const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, graph_count(g));
@@ -259,6 +261,22 @@ static void flatten_kernel(Layout *all, Kernel *k, Arena *scratch)
     }
     k->root = rewriter_run(rw, map[k->root->id]);
     rewriter_free(rw);
+    arena_free(scratch);
+}
+
+/* Kernels of one key are one graph. */
+static void share_equal(Map *known, Kernel *k)
+{
+    Kernel *like = map_gets(known, k->key);
+    if (!like) {
+        map_puts(known, k->key, k);
+        return;
+    }
+    graph_free(k->g);
+    k->owner = like;
+    k->g = like->g;
+    k->root = like->root;
+    k->var = like->var;
 }
 
 /* ---- the stage ---- */
@@ -340,7 +358,9 @@ TgStatus sched_layout(Schedule *s, const Target *t)
     uint32_t nbuffer = graph_buffer_count(s->g);
     Layout *all = NEW_N(scratch, Layout, nbuffer + 1);
     uint8_t *once = NEW_N(scratch, uint8_t, nbuffer + 1);
+    Map known;
     Access *access = NEW_N(scratch, Access, s->count + 1);
+    map_init(&known, scratch);
     fix_seen_outside(s, all);
     written_once(s, once);
     for (uint32_t i = 0; i < s->count; i++) {
@@ -370,7 +390,7 @@ TgStatus sched_layout(Schedule *s, const Target *t)
     for (uint32_t i = 0; i < s->count; i++) {
         Kernel *k = s->item[i].kernel;
         if (!k) continue;
-        flatten_kernel(all, k, scratch);
+        flatten_kernel(all, k);
         for (uint32_t p = 0; p < k->nparam; p++) {
             const UOp *b = k->param[p].buffer;
             k->param[p].constant = !k->param[p].written && b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
@@ -379,6 +399,7 @@ TgStatus sched_layout(Schedule *s, const Target *t)
         kernel_compact(k);
         kernel_key(k);
         kernel_name(k);
+        share_equal(&known, k);
     }
     resize_buffers(s, all);
     arena_free(scratch);
