@@ -60,13 +60,13 @@ def varint(v):
     return out + bytes([v])
 
 
-def nested(depth, wrap=lambda inner: b"\x0a\x01n\x2a" + varint(4 + len(inner)) + b"\x0a\x02ab" + inner):
-    inner = b""
-    for _ in range(depth):
-        inner = b"\x32" + varint(len(inner)) + inner        # AttributeProto.g
-        inner = b"\x2a" + varint(len(inner)) + inner        # NodeProto.attribute
-        inner = b"\x0a" + varint(len(inner)) + inner        # GraphProto.node
-    return b"\x08\x09\x3a" + varint(len(inner)) + inner
+def nested(depth):
+    """Heads of messages, innermost first, so that a million of them are not copied again and again."""
+    heads, size = [], 0
+    for tag in b"\x32\x2a\x0a" * depth:                       # AttributeProto.g, NodeProto.attribute, GraphProto.node
+        heads.append(bytes([tag]) + varint(size))
+        size += len(heads[-1])
+    return b"\x08\x09\x3a" + varint(size) + b"".join(reversed(heads))
 
 
 GOOD = model([node("Relu")])
