@@ -71,6 +71,7 @@ static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, 
     dump_schedule(dump, "rangeify", s);
     TRY(check_schedule(s, VERIFY_RANGEIFY));
     TRY(sched_layout(s, t));
+    if (t->max_block) sched_calls(s);
     dump_schedule(dump, "layout", s);
     return check_schedule(s, VERIFY_LAYOUT);
 }

@@ -33,6 +33,7 @@ TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target 
 const UOp *join_siblings(Graph *g, const UOp *root);                     /* sums of products of one value with several constants, as one */
 TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t);
 TgStatus sched_layout(Schedule *s, const Target *t);                    /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */
+void sched_calls(Schedule *s);                                          /* host calls side by side, where each must be waited for */
 TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump);     /* the above in order */
 void schedule_free(Schedule *s);
 ScheduleItem *schedule_add(Schedule *s, ItemKind kind);                 /* an empty item at the end; valid until the next call */

@@ -1,8 +1,8 @@
 /* Executable: a plan's memory on the device, and its steps as CUDA graphs.
  *
  * Everything has a fixed address: one block holds what stays (constants, persistent buffers, inputs, outputs), one the arena, one pinned host block the staging of inputs,
- * outputs and of what host functions see. A host function ends a graph; between two of them every kernel and copy is a node whose edges are the conflicts of byte
- * ranges, transitively reduced: independent branches run side by side.
+ * outputs and of what host functions see. Host functions end a graph, those in a row one for all of them; between two graphs' ends every kernel and copy is a node whose edges are
+ * the conflicts of byte ranges, transitively reduced: independent branches run side by side.
  * Must hold: plan, code and device outlive the executable; kernels whose sizes changed are updated before their graph is launched.
  */
 #include <stdlib.h>
@@ -29,8 +29,9 @@ typedef struct {
     uint32_t count, cap;
     CuGraph graph;
     CuGraphExec exec;
-    const Step *host;               /* runs after the graph; NULL at the end */
-    void **host_arg;
+    const Step *host;               /* nhost steps in a row that run after the graph */
+    void ***host_arg;
+    uint32_t nhost;
     const Step *jump;               /* after that: to segment `target` when its variable is 0 */
     uint32_t target;
     bool symbolic;
@@ -265,6 +266,35 @@ static TgStatus build_graph(Executable *e, Segment *s)
     return TG_OK;
 }
 
+/* Room for the host steps in a row from step i on. */
+static void begin_host(Executable *e, Segment *s, uint32_t i, uint32_t last)
+{
+    uint32_t n = 0;
+    while (i + n < last && e->p->step[i + n].kind == STEP_HOST) n++;
+    s->host = &e->p->step[i];
+    s->host_arg = NEW_N(e->arena, void **, n);
+}
+
+/* What an earlier one of the row wrote is in its mirror already. */
+static bool is_on_host(const Segment *s, uint32_t buffer)
+{
+    for (uint32_t h = 0; h < s->nhost; h++)
+        for (uint32_t a = 0; a < s->host[h].narg; a++)
+            if (s->host[h].arg[a] == buffer) return true;
+    return false;
+}
+
+static void add_host(Executable *e, Segment *s, const Step *step)
+{
+    void **arg = s->host_arg[s->nhost] = NEW_N(e->arena, void *, step->narg);
+    for (uint32_t a = 0; a < step->narg; a++) {
+        const PlanBuffer *m = &e->p->buffer[step->arg[a]];
+        arg[a] = m->kind == MEM_CONST ? (void *)(uintptr_t)m->data : e->mirror[step->arg[a]];
+        if ((step->access[a] & ACCESS_READ) && m->kind != MEM_CONST && m->kind != MEM_INPUT && !is_on_host(s, step->arg[a])) add_copy(s, e->arena, NODE_DOWN, step->arg[a]);
+    }
+    s->nhost++;
+}
+
 /* The steps first .. last - 1 as segments; inputs come up in the first, outputs go down in the last. A long plan is cut: edges are found by comparing all pairs. */
 static TgStatus build_segments(Executable *e, uint32_t first, uint32_t last, bool ports)
 {
@@ -293,14 +323,8 @@ static TgStatus build_segments(Executable *e, uint32_t first, uint32_t last, boo
             continue;
         }
         if (!step->host) return fail(TG_UNSUPPORTED, "the host function of step %u is not covered yet", i);
-        s->host = step;
-        s->host_arg = NEW_N(e->arena, void *, step->narg);
-        for (uint32_t a = 0; a < step->narg; a++) {
-            const PlanBuffer *m = &p->buffer[step->arg[a]];
-            s->host_arg[a] = m->kind == MEM_CONST ? (void *)(uintptr_t)m->data : e->mirror[step->arg[a]];
-            if ((step->access[a] & ACCESS_READ) && m->kind != MEM_CONST && m->kind != MEM_INPUT) add_copy(s, e->arena, NODE_DOWN, step->arg[a]);
-        }
-        s++;
+        if (i == first || landing[i] || p->step[i - 1].kind != STEP_HOST) begin_host(e, s++, i, last);
+        add_host(e, s - 1, step);
         for (uint32_t a = 0; a < step->narg; a++)
             if (step->access[a] & ACCESS_WRITE) add_copy(s, e->arena, NODE_UP, step->arg[a]);
     }
@@ -351,10 +375,8 @@ static TgStatus run_segments(Executable *e, int64_t *vars)
             TRY(update(e, s));
         }
         if (s->exec) CU(GraphLaunch(s->exec, e->d->stream));
-        if (s->host) {
-            CU(StreamSynchronize(e->d->stream));
-            TRY(host_status(s->host->call, s->host->host(s->host->call, s->host_arg, vars)));
-        }
+        if (s->nhost) CU(StreamSynchronize(e->d->stream));
+        for (uint32_t h = 0; h < s->nhost; h++) TRY(host_status(s->host[h].call, s->host[h].host(s->host[h].call, s->host_arg[h], vars)));
         if (s->jump && !vars[s->jump->var[0]]) k = s->target - 1;
     }
     return TG_OK;

@@ -1,4 +1,5 @@
-/* The order of a schedule: a kernel that needs a size which a host call sets comes after the call, whatever their nodes' ids say. */
+/* The order of a schedule: a kernel that needs a size which a host call sets comes after the call, whatever their nodes' ids say; where a call costs a wait, those that need not wait for one
+ * another stand side by side. */
 #include "graph/build.h"
 #include "graph/custom.h"
 #include "sched/sched.h"
@@ -32,8 +33,56 @@ static void sizes_come_before_their_users(void **state)
     graph_free(g);
 }
 
+enum { CALLS = 3 };
+
+/* Three times: the positions of what is not zero in x + k, one more than each, and where those are not zero: what the second calls find needs the first calls' sizes. */
+static const UOp *two_rounds_of_calls(Graph *g)
+{
+    const UOp *four = uop_index(g, 4), *x = uop_param(g, DT_F32, &four, 1, 0), *dim[2] = { uop_index(g, 1) }, *out[CALLS];
+    for (int64_t k = 0; k < CALLS; k++) {
+        const UOp *value = add(g, x, scalar(g, DT_F32, (double)k));
+        for (int round = 0; round < 2; round++) {
+            const UOp *n = size_var(g, "nonzero", 0, 4), *call = call_new(g, custom_new(g, "nonzero", NULL, 0, &n, 1), &value, 1);
+            dim[1] = n;
+            out[k] = call_result(g, call, 0, DT_I64, dim, 2);
+            value = add(g, out[k], uop_int(g, DT_I64, 1));
+        }
+    }
+    assert_int_equal(graph_error(g), TG_OK);
+    return uop_new(g, UOP_SINK, DT_VOID, NO_ARG, out, CALLS);
+}
+
+/* How often a call follows what is none. */
+static uint32_t waits(const Schedule *s)
+{
+    uint32_t n = 0, calls = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        calls += s->item[i].call != NULL;
+        n += s->item[i].call && (!i || !s->item[i - 1].call);
+    }
+    assert_int_equal(calls, 2 * CALLS);
+    return n;
+}
+
+static void calls_stand_side_by_side(void **state)
+{
+    (void)state;
+    static const struct { Target target; uint32_t waits; } row[] = {
+        { { .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = 132, .l1_bytes = 232448, .l2_bytes = 50 << 20, .has_locals = true, .max_block = 1024, .warp = 32 }, 2 },
+        { { .kind = "cpu", .vector_bytes = 32, .vector_registers = 16, .threads = 1, .l1_bytes = 32768, .l2_bytes = 1 << 20 }, 2 * CALLS },
+    };
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        Graph *g = graph_new();
+        Schedule *s;
+        assert_int_equal(sched_schedule(&s, g, two_rounds_of_calls(g), &row[k].target, NULL), TG_OK);
+        assert_int_equal(waits(s), row[k].waits);
+        schedule_free(s);
+        graph_free(g);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes_come_before_their_users) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes_come_before_their_users), cmocka_unit_test(calls_stand_side_by_side) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
