@@ -85,7 +85,7 @@ TgStatus tg_info(const TgSession *s, TgInfo *out)
     snprintf(out->device_kind, sizeof out->device_kind, "%s", s->backend->name);
     s->backend->describe(s->device, out->device_name, out->features);
     out->threads = s->backend->target(s->device)->threads;
-    if (s->program) plan_facts(s->program->plan, out);
+    if (s->program) plan_facts(s->program->plan, out), out->lists_refused = s->program->schedule->refused;
     return TG_OK;
 }
 

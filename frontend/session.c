@@ -209,6 +209,7 @@ static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input,
     s->compile_s += p->stats.compile_s;
     s->schedule_s += p->schedule_s;
     s->load_s += p->load_s;
+    if (s->options.verbose && p->schedule->refused) fputs(p->schedule->why_refused.s, stderr);
     return TG_OK;
 }
 

@@ -91,6 +91,7 @@ typedef struct {
     int64_t opset, nodes, parameters;              /**< of the model */
     int64_t kernels, syncs, host_steps;            /**< a run: launches, waits of all threads or the whole grid, host functions */
     int64_t kernels_compiled, kernels_cached;      /**< unique kernels */
+    int64_t lists_refused;                         /**< unique kernels that run without OptOps, because the device did not take those that were chosen */
     int64_t planned_bytes, weight_bytes, flops;
     double load_s, schedule_s, compile_s, tune_s;
     int64_t kernels_timed, kernels_better;         /**< of the last search: unique kernels, and those that it found a faster list for */

@@ -58,6 +58,7 @@ void schedule_free(Schedule *s)
     if (!s) return;
     for (uint32_t i = 0; i < s->count; i++) kernel_free(s->item[i].kernel);
     free(s->item);
+    text_free(&s->why_refused);
     free(s);
 }
 
@@ -141,13 +142,16 @@ static TgStatus pack_params(Optimize *o, Kernel *k)
     return TG_OK;
 }
 
-/* A list that asks for more than the device has (threads, shared memory) is no failure: the kernel is then lowered as it came. */
+/* A list that asks for more than the device has (threads, shared memory) is no failure: the kernel is then lowered as it came, and counted. */
 static TgStatus lower(Optimize *o, Kernel **k, const OptList *opts)
 {
     Kernel *plain = opts->count ? kernel_clone(*k) : NULL;
     TgStatus status = opt_apply_list(*k, opts, o->t);
     if (status == TG_OK) status = kernel_lower(*k, o->t, o->dump);
     if (plain && (status == TG_UNSUPPORTED || status == TG_USAGE)) {
+        text_add(&o->s->why_refused, "kernel %s: its list is refused: %s\n", plain->name, tg_error());
+        o->s->refused++;
+        status_clear();
         kernel_free(*k);
         *k = plain;
         return kernel_lower(plain, o->t, o->dump);

@@ -24,6 +24,8 @@ typedef struct {
     uint32_t count, cap;
     const UOp **output;             /* BUFFER of each graph output */
     uint32_t noutput;
+    uint32_t refused;               /* kernels whose list the device did not take: they run as they came */
+    Text why_refused;               /* a line each */
 } Schedule;
 
 typedef struct { Text *text; const char *stage, *kernel; } Dump;        /* where `tgrun dump` wants text; may be NULL */

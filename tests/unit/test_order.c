@@ -1,5 +1,7 @@
 /* The order of a schedule: a kernel that needs a size which a host call sets comes after the call, whatever their nodes' ids say; where a call costs a wait, those that need not wait for one
- * another stand side by side. */
+ * another stand side by side. And a list that the device does not take is counted. */
+#include <string.h>
+
 #include "graph/build.h"
 #include "graph/custom.h"
 #include "sched/sched.h"
@@ -81,8 +83,30 @@ static void calls_stand_side_by_side(void **state)
     }
 }
 
+static void too_many_threads(OptList *out, const Kernel *k, const ScheduleItem *item, const Schedule *s, void *user)
+{
+    (void)k, (void)item, (void)s, (void)user;
+    *out = (OptList){ { { .kind = OPT_SPLIT, .axis = 0, .target = AXIS_LOCAL, .factor = 4096 } }, 1 };
+}
+
+static void refused_lists_are_counted(void **state)
+{
+    (void)state;
+    const Target t = { .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = 132, .l1_bytes = 232448, .l2_bytes = 50 << 20, .has_locals = true, .max_block = 1024, .warp = 32 };
+    Graph *g = graph_new();
+    const UOp *n = uop_index(g, 4096), *x = uop_param(g, DT_F32, &n, 1, 0), *y = add(g, x, x);
+    Schedule *s;
+    assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &y, 1), &t, NULL), TG_OK);
+    assert_int_equal(sched_optimize(s, &t, too_many_threads, NULL, NULL), TG_OK);
+    assert_int_equal(s->refused, 1);
+    assert_non_null(strstr(s->why_refused.s, s->item[0].kernel->name));
+    assert_int_equal(s->item[0].kernel->opts.count, 0);
+    schedule_free(s);
+    graph_free(g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes_come_before_their_users), cmocka_unit_test(calls_stand_side_by_side) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes_come_before_their_users), cmocka_unit_test(calls_stand_side_by_side), cmocka_unit_test(refused_lists_are_counted) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
