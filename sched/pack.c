@@ -66,10 +66,11 @@ static const UOp *scaled_sum(const Uses *s, const UOp *e, const UOp **product, c
     return scaled;
 }
 
-/* Loops, then what is unrolled, then threads side by side, then lanes: the innermost changes fastest. */
+/* Loops, then what is unrolled, then threads side by side, those that share a sum outside of the others, then lanes: the innermost changes fastest. */
+enum { RANKS = 6 };
 static int rank_of(const UOp *r)
 {
-    static const int rank[AXIS_COUNT] = { [AXIS_UNROLL] = 1, [AXIS_GROUP_REDUCE] = 2, [AXIS_LOCAL] = 2, [AXIS_WARP] = 3, [AXIS_UPCAST] = 4 };
+    static const int rank[AXIS_COUNT] = { [AXIS_UNROLL] = 1, [AXIS_GROUP_REDUCE] = 2, [AXIS_LOCAL] = 3, [AXIS_WARP] = 4, [AXIS_UPCAST] = 5 };
     return rank[range_type(r)];
 }
 
@@ -78,9 +79,9 @@ static uint32_t pack_order(const Kernel *k, uint64_t open, const UOp **out)
     const UOp *axis[64];
     uint32_t n = opt_axes(k, axis, 64), m = 0;
     int pair = wmma_pair(k);                                    /* tiles want it innermost */
-    for (int rank = 0; rank < 6; rank++)
+    for (int rank = 0; rank <= RANKS; rank++)
         for (uint32_t i = 0; i < n; i++)
-            if ((open & range_bit(axis[i])) && (range_number(axis[i]) == pair ? 5 : rank_of(axis[i])) == rank) out[m++] = axis[i];
+            if ((open & range_bit(axis[i])) && (range_number(axis[i]) == pair ? RANKS : rank_of(axis[i])) == rank) out[m++] = axis[i];
     return m;
 }
 
@@ -143,7 +144,7 @@ static uint32_t value_ranges(const Kernel *k, const UOp *value, const UOp **out)
     Arena *a = arena_new();
     uint32_t count, n = 0;
     const UOp **order = uop_toposort(k->g, &value, 1, a, &count);
-    for (int rank = 0; rank < 5; rank++)
+    for (int rank = 0; rank < RANKS; rank++)
         for (uint32_t i = 0; i < count; i++)
             if (order[i]->op == UOP_RANGE && rank_of(order[i]) == rank) out[n++] = order[i];
     arena_free(a);

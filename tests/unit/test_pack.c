@@ -6,6 +6,7 @@
 
 #include "beam/beam.h"
 #include "graph/build.h"
+#include "sched/rangeify.h"
 #include "sched/sched.h"
 
 static const Target target = { .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 2, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true };
@@ -130,8 +131,34 @@ static void in_order_of_the_file(void **state)
     graph_free(g);
 }
 
+/* Threads side by side along an output read what lies side by side, also where others share their sums: the lanes' step is that of their UPCAST. */
+static void neighbours_read_neighbours(void **state)
+{
+    (void)state;
+    static const float data[64 * 256] = { 1 };
+    const Target gpu = { .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = 132, .l1_bytes = 232448, .l2_bytes = 50 << 20, .has_locals = true, .max_block = 1024, .warp = 32 };
+    Graph *g = graph_new();
+    U w = tensor_const(g, DT_F32, (int64_t[]){ 64, 256 }, 2, data, sizeof data, "w"), x = uop_param(g, DT_F32, (U[]){ uop_index(g, 16), uop_index(g, 64) }, 2, 0), y = matmul(g, x, w);
+    Schedule *s;
+    OptList list;
+    assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &y, 1), &gpu, NULL), TG_OK);
+    Kernel *k = s->item[0].kernel;
+    assert_int_equal(opt_parse(&list, "SPLIT 1 4 UPCAST; SPLIT 3 4 GROUP_REDUCE TOP; SPLIT 4 4 UNROLL; SPLIT 1 32 LOCAL"), TG_OK);
+    assert_int_equal(opt_apply_list(k, &list, &gpu), TG_OK);
+    for (uint32_t p = 0; p < k->nparam; p++) {
+        const UOp *axis[64];
+        if (!k->param[p].constant) continue;
+        assert_int_equal(opt_apply(k, &(OptOp){ .kind = OPT_PACK, .axis = (int8_t)p }, &gpu), TG_OK);
+        for (uint32_t i = opt_axes(k, axis, 64); i--;)
+            if (range_type(axis[i]) == AXIS_LOCAL) assert_int_equal(index_step(k->pack[p].at, axis[i]), 4);
+    }
+    schedule_free(s);
+    graph_free(g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(index_from_data), cmocka_unit_test(index_from_loops), cmocka_unit_test(one_copy_for_all), cmocka_unit_test(in_order_of_the_file) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(index_from_data), cmocka_unit_test(index_from_loops), cmocka_unit_test(one_copy_for_all), cmocka_unit_test(in_order_of_the_file),
+                                        cmocka_unit_test(neighbours_read_neighbours) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
