@@ -227,13 +227,14 @@ static void unroll_small(Gpu *p, int64_t most)
     }
 }
 
-/* Every access along the lane is a plain row, so that four neighbours are one access of 16 bytes. Constants that will be packed do not count. */
-static bool takes_vectors(const Gpu *p, int lane)
+/* Every access along the lane is a plain row, so that four neighbours are one access of 16 bytes. Constants that will be packed do not count, nor does what a tile stores in rows along m. */
+static bool takes_vectors(const Gpu *p, int lane, int m)
 {
     if (p->size[lane] % 4 || is_symbolic(p, lane)) return false;
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
         if (!(a->ranges >> lane & 1) || (p->contraction && a->constant && (a->ranges & p->reduces))) continue;
+        if (m >= 0 && !(a->ranges & p->reduces) && a->step[m] == 1) continue;
         if (a->step[lane] != 1 || a->gated) return false;
         for (uint32_t j = 0; j < p->naxis; j++)
             if (p->number[j] != lane && (a->step[p->number[j]] == INT64_MIN || a->step[p->number[j]] % 4)) return false;
@@ -254,7 +255,7 @@ static void elements(Gpu *p)
 {
     int lane = best_lane(p, p->outs);
     unroll_small(p, 49);
-    if (lane >= 0 && p->elements >= 4.0 * 256 * p->t->threads && takes_vectors(p, lane)) split(p, lane, 4, AXIS_UPCAST, false);
+    if (lane >= 0 && p->elements >= 4.0 * 256 * p->t->threads && takes_vectors(p, lane, -1)) split(p, lane, 4, AXIS_UPCAST, false);
     int64_t block = 256;
     while (block > 64 && p->elements / (double)block < p->t->threads) block /= 2;
     threads(p, lane, block);
@@ -427,7 +428,7 @@ static double tile_cycles(const Gpu *p, const Tile *x)
     double beside = each > 4 ? (each < resident ? each : resident) / 4 : 1, wait = (each > resident ? each / resident : 1) * steps / unroll * (590 + 0.94 * unroll * tile * beside);
     double top = work > moved ? work > wait ? work : wait : moved > wait ? moved : wait, sum = work + moved + wait;
     double all = top + 0.41 * (sum - top) + (x->group > 1 ? (937 + 1.4 * tile * (double)x->group) * sqrt(waves) : 0) + 2350;
-    return all * (x->un == 4 && takes_vectors(p, x->lane) ? 0.5 : x->un == 8 ? 0.7 : 1) * (waste > 1 ? 1.04 : 1);
+    return all * (x->un == 4 && takes_vectors(p, x->lane, x->m) ? 0.5 : x->un == 8 ? 0.7 : 1) * (waste > 1 ? 1.04 : 1);
 }
 
 static int by_cycles(const void *a, const void *b)
@@ -490,7 +491,7 @@ static void reduce_loops(Gpu *p, const Tile *x)
 
 static void apply_tile(Gpu *p, const Tile *x)
 {
-    bool inner = p->size[x->lane] % x->un == 0 && x->un == 4 && takes_vectors(p, x->lane);
+    bool inner = p->size[x->lane] % x->un == 0 && x->un == 4 && takes_vectors(p, x->lane, x->m);
     if (x->un > 1 && padto(p, x->lane, x->un)) split(p, x->lane, x->un, AXIS_UPCAST, !inner && !is_symbolic(p, x->lane));
     if (x->m >= 0 && x->um > 1 && padto(p, x->m, x->um)) split(p, x->m, x->um, AXIS_UPCAST, false);
     reduce_loops(p, x);
