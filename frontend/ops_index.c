@@ -10,7 +10,7 @@
 #include "frontend/host.h"
 #include "graph/custom.h"
 
-enum { CONST_MAX = 1 << 24, CHAIN_MAX = 16 };
+enum { CONST_MAX = 1 << 24, CHAIN_MAX = 16, ROWS_MAX = 1 << 22, ROW_LEAST = 16 };
 
 /* ---- helpers ---- */
 
@@ -349,6 +349,31 @@ static const int64_t *element_places(Graph *g, U x, U idx, const int64_t *v, int
     return at;
 }
 
+/* An index that is the same along all axes but one, as [K]; NULL: it is not known to be. */
+static U along_axis(Graph *g, U idx, U x, uint32_t axis)
+{
+    U from = idx->op == UOP_EXPAND ? idx->src[0] : idx, size = uop_dim(idx, axis);
+    uint32_t lead = uop_rank(idx) - uop_rank(from);
+    if (from == idx || axis < lead || uop_dim(from, axis - lead) != size) return NULL;
+    for (uint32_t k = 0; k < uop_rank(idx); k++)
+        if (k != axis && (uop_dim(idx, k) != uop_dim(x, k) || (k >= lead && !uop_is_int_const(uop_dim(from, k - lead), 1)))) return NULL;
+    return reshape(g, from, &size, 1);
+}
+
+/* Whole rows [K, ..] take the places that at [K] tells, of equal ones the last: each place looks for its row. Worth it where rows are longer than the search. */
+static U scatter_rows(Graph *g, U x, U updates, U at, uint32_t axis)
+{
+    U places = uop_dim(x, axis), none = uop_int(g, DT_I64, -1), dim[TG_MAX_RANK];
+    int64_t row = 1;
+    for (uint32_t k = 0; k < uop_rank(x); k++) row *= k == axis ? 1 : uop_dim(x, k)->vmax;
+    if (places->vmax < 2 || row < ROW_LEAST || places->vmax * uop_dim(at, 0)->vmax > ROWS_MAX) return NULL;
+    U hit = eq(g, unsqueeze(g, iota(g, places, DT_I64), 1), unsqueeze(g, cast(g, position_in(g, at, places), DT_I64), 0));
+    U from = max_reduce(g, where(g, hit, unsqueeze(g, iota(g, uop_dim(at, 0), DT_I64), 0), none), 1, false);
+    for (uint32_t k = 0; k < uop_rank(x); k++) dim[k] = k == axis ? places : uop_index(g, 1);
+    U found = reshape(g, lt(g, none, from), dim, uop_rank(x));
+    return where(g, found, take(g, updates, cast(g, max_(g, from, uop_int(g, DT_I64, 0)), DT_INDEX), axis), x);
+}
+
 /** ScatterElements (ONNX 11, 16, 18), Scatter (9): each update goes to its own place, but for the axis, where the index tells. */
 U op_scatter_elements(Graph *g, const Ctx *c)
 {
@@ -360,10 +385,12 @@ U op_scatter_elements(Graph *g, const Ctx *c)
     if (uop_rank(idx) != uop_rank(x) || idx->shape != updates->shape) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "its shape does not fit");
     for (uint32_t k = 0; k < uop_rank(x); k++)
         if (k != axis && uop_size(idx, k) > uop_size(x, k)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "axis %u is longer than that of the data", k);
-    if (!uop_static(x) || !uop_static(idx)) return scatter_host(g, c, op, axis);
-    if (!uop_numel(idx)) return x;
-    const int64_t *known = const_ints(g, idx, &n);
-    if (!known) return scatter_host(g, c, op, axis);
+    const int64_t *known = uop_static(x) && uop_static(idx) ? const_ints(g, idx, &n) : NULL;
+    if (uop_static(idx) && !uop_numel(idx)) return x;
+    if (!known) {
+        U at = op == SCATTER_SET ? along_axis(g, idx, x, (uint32_t)axis) : NULL, y = at ? scatter_rows(g, x, updates, at, (uint32_t)axis) : NULL;
+        return y ? y : scatter_host(g, c, op, axis);
+    }
     if (!known_ok(g, c, known, n, 0, 1, uop_size(x, (uint32_t)axis))) return NULL;
     U flat = reshape_i(g, x, (int64_t[]){ uop_numel(x), 1 }, 2), rows = reshape_i(g, updates, (int64_t[]){ n, 1 }, 2);
     U y = scatter_known(g, flat, rows, element_places(g, x, idx, known, axis), n, op);

@@ -1,6 +1,8 @@
-"""Many host functions in a run, as a detector's tail has them: NonZero and TopK a class, NonMaxSuppression of what all found. On the CPU and on the emulator of CUDA, on several
-pictures, one of which has classes where nothing is found, against the standard's own reference. On a GPU functions that need not wait for one another wait together.
+"""Many host functions in a run, as a detector's tail has them: NonZero and TopK a class, NonMaxSuppression of what all found; and rows that a ScatterElements puts in their places
+without one. On the CPU and on the emulator of CUDA, on several pictures, one of which has classes where nothing is found, against the standard's own reference. On a GPU functions
+that need not wait for one another wait together.
 """
+import json
 import os
 import pathlib
 import subprocess
@@ -37,6 +39,16 @@ def tail():
         }}"""
 
 
+def rows(axis):
+    """A row for each index takes its place among PLACES; of equal indices the last counts."""
+    n, k = ("7, 24", "5, 24") if axis == 0 else ("24, 7", "24, 5")
+    return f"""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[{n}] x, int64[5] at, float[{k}] row) => (float[{n}] y)
+        <int64[2] tall = {{{"5, 1" if axis == 0 else "1, 5"}}}, int64[2] full = {{{k}}}> {{
+            column = Reshape(at, tall)  index = Expand(column, full)  twice = Add(row, row)  y = ScatterElements<axis = {axis}>(x, index, twice)
+        }}"""
+
+
 def run(model, folder, inputs, device):
     args = []
     for name, a in inputs.items():
@@ -45,28 +57,41 @@ def run(model, folder, inputs, device):
     env = dict(os.environ, XDG_CACHE_HOME=str(folder / "cache"))
     if device == "cuda" and "TGRUN_TEST_GPU" not in os.environ:
         env |= {"TGRUN_LIBCUDA": os.environ["CUDA_EMULATOR"], "TGRUN_NVRTC": os.environ["CUDA_EMULATOR"]}
-    p = subprocess.run([os.environ["TGRUN_PROGRAM"], str(model), *args, "--runs", "3", "-q", "--device", device, "--output-dir", str(folder / "out")], env=env, capture_output=True, text=True,
-                       timeout=600)
-    return p.stderr if p.returncode else None
+    return subprocess.run([os.environ["TGRUN_PROGRAM"], str(model), *args, "--runs", "3", "--json", "--device", device, "--output-dir", str(folder / "out")], env=env, capture_output=True,
+                          text=True, timeout=600)
+
+
+def check(what, text, folder, inputs):
+    """How many devices differ from the reference; and how many host functions a run has."""
+    model, path, bad, steps = onnx.parser.parse_model(text), folder / "model.onnx", 0, 0
+    onnx.checker.check_model(model)
+    path.write_bytes(model.SerializeToString())
+    want = ReferenceEvaluator(model).run(None, inputs)
+    for device in ("cpu", "cuda"):
+        p = run(path, folder, inputs, device)
+        got = None if p.returncode else [np.load(folder / "out" / f"{o.name}.npy") for o in model.graph.output]
+        if p.returncode or any(g.shape != w.shape or not np.array_equal(g, w) for g, w in zip(got, want)):
+            print(f"{what} on {device}: {p.stderr if p.returncode else (got, want)}")
+            bad += 1
+        steps = 0 if p.returncode else json.loads(p.stdout)["model"]["host_steps"]
+    return bad, steps
 
 
 wrong = 0
 with tempfile.TemporaryDirectory() as name:
     folder, rng = pathlib.Path(name), np.random.default_rng(3)
-    model = onnx.parser.parse_model(tail())
-    onnx.checker.check_model(model)
-    path = folder / "tail.onnx"
-    path.write_bytes(model.SerializeToString())
     for picture in range(3):
         corner = rng.random((BOXES, 2)).astype(np.float32)
         inputs = {"scores": rng.random((CLASSES, BOXES)).astype(np.float32), "boxes": np.concatenate([corner, corner + 0.3], 1)}
         inputs["scores"][1:] *= picture != 1                    # two classes find nothing
-        want = ReferenceEvaluator(model).run(None, inputs)
-        for device in ("cpu", "cuda"):
-            failed = run(path, folder, inputs, device)
-            got = None if failed else [np.load(folder / "out" / f"{o.name}.npy") for o in model.graph.output]
-            if failed or any(g.shape != w.shape or not np.array_equal(g, w) for g, w in zip(got, want)):
-                print(f"picture {picture} on {device}: {failed or (got, want)}")
-                wrong += 1
-print(f"3 pictures, {wrong} failures")
+        bad, steps = check(f"picture {picture}", tail(), folder, inputs)
+        wrong += bad + (steps != 2 * CLASSES + 1)
+    for axis in (0, 1):
+        shape = [(7, 24), (5, 24)] if axis == 0 else [(24, 7), (24, 5)]
+        inputs = {"x": rng.random(shape[0]).astype(np.float32), "at": np.array([3, -1, 0, 3, -5]), "row": rng.random(shape[1]).astype(np.float32)}
+        bad, steps = check(f"rows along axis {axis}", rows(axis), folder, inputs)
+        inputs["at"][2] = 7
+        p = run(folder / "model.onnx", folder, inputs, "cuda")
+        wrong += bad + steps + (p.returncode != 4 or "index 7; the axis has size 7" not in p.stderr)
+print(f"{wrong} failures")
 sys.exit(wrong > 0)
