@@ -95,14 +95,14 @@ int64_t nonzero_find(int dtype, const void *data, int64_t numel, int64_t *out)
     return n;
 }
 
-/* x -> positions [rank, n] i64 and n. */
+/* x -> positions [rank, n] i64 and n. With one axis the flat positions are the result. */
 static TgStatus host_nonzero(const HostCall *call, void *const *args, int64_t *vars)
 {
     const HostTensor *x = &call->tensor[0];
     uint32_t rank = x->shape->rank;
     int64_t numel = host_product(call, 0, 0, rank, vars), *out = host_result(call, args, 0);
-    int64_t *flat = host_scratch((size_t)(numel + 1) * 8), n = nonzero_find(x->dtype, args[0], numel, flat);
-    for (uint32_t k = rank; out && k-- > 0;) {
+    int64_t *flat = rank == 1 ? out : host_scratch((size_t)(numel + 1) * 8), n = nonzero_find(x->dtype, args[0], numel, flat);
+    for (uint32_t k = rank; out && rank > 1 && k-- > 0;) {
         int64_t size = host_dim(call, 0, k, vars);
         for (int64_t i = 0; i < n; i++) out[k * n + i] = flat[i] % size, flat[i] /= size;
     }
@@ -138,6 +138,52 @@ void host_best(HostItem *item, int64_t n, int64_t k)
     }
 }
 
+uint64_t host_item(float value, int64_t index, bool largest)
+{
+    uint32_t u;
+    value += 0.0f;
+    memcpy(&u, &value, 4);
+    u = isnan(value) ? UINT32_MAX : u ^ (u >> 31 ? UINT32_MAX : UINT32_C(1) << 31);
+    return (uint64_t)(largest ? ~u : u) << 32 | (uint32_t)index;
+}
+
+/* Eight bits a pass; equal ones stay in order. An even number of passes ends where it began. */
+void host_sort(uint64_t *item, uint64_t *spare, int64_t n)
+{
+    for (int shift = 32; shift < 64; shift += 8) {
+        int64_t at[257] = { 0 };
+        uint64_t *from = item;
+        for (int64_t i = 0; i < n; i++) at[(item[i] >> shift & 255) + 1]++;
+        for (int k = 0; k < 256; k++) at[k + 1] += at[k];
+        for (int64_t i = 0; i < n; i++) spare[at[item[i] >> shift & 255]++] = item[i];
+        item = spare;
+        spare = from;
+    }
+}
+
+/* A heap sees all but moves few. */
+static bool sorts(DType t, int64_t n, int64_t k) { return t == DT_F32 && n < INT32_MAX && (double)k * log2((double)k + 1) * log2((double)n / (double)(k + !k)) > (double)n; }
+
+/* Places of the k best of a row; room: 3 n numbers. */
+static const int64_t *best_of_row(DType t, const void *x, int64_t from, int64_t step, int64_t n, int64_t k, bool largest, uint64_t *room)
+{
+    int64_t *place = (int64_t *)room + 2 * n;
+    HostItem *item = (HostItem *)room;
+    if (sorts(t, n, k)) {
+        for (int64_t i = 0; i < n; i++) room[i] = host_item(((const float *)x)[from + i * step], i, largest);
+        host_sort(room, room + n, n);
+        for (int64_t i = 0; i < k; i++) place[i] = (int64_t)(uint32_t)room[i];
+        return place;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t key = host_key(t, x, from + i * step);
+        item[i] = (HostItem){ largest ? key : ~key, i };
+    }
+    host_best(item, n, k);
+    for (int64_t i = 0; i < k; i++) place[i] = item[i].index;
+    return place;
+}
+
 /* x -> values, indices i64: the k best along the axis, best first. */
 static TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars)
 {
@@ -148,18 +194,14 @@ static TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars
     int64_t inner = host_product(call, 0, axis + 1, call->tensor[0].shape->rank, vars), size = dtype_size(t);
     int64_t *index = host_result(call, args, 1);
     char *value = host_result(call, args, 0);
-    HostItem *item = host_scratch((size_t)(n + 1) * sizeof *item);
+    uint64_t *room = host_scratch((size_t)(n + 1) * 3 * sizeof *room);
     if (k > n || k < 0) return fail(TG_BAD_INPUT, "k is %lld; the axis has size %lld", (long long)k, (long long)n);
     for (int64_t row = 0; row < outer * inner; row++) {
         int64_t from = row / inner * n * inner + row % inner, to = row / inner * k * inner + row % inner;
-        for (int64_t i = 0; i < n; i++) {
-            int64_t key = host_key(t, args[0], from + i * inner);
-            item[i] = (HostItem){ a->largest ? key : ~key, i };
-        }
-        host_best(item, n, k);
+        const int64_t *place = best_of_row(t, args[0], from, inner, n, k, a->largest, room);
         for (int64_t i = 0; i < k; i++) {
-            if (value) memcpy(value + (to + i * inner) * size, (char *)args[0] + (from + item[i].index * inner) * size, (size_t)size);
-            if (index) index[to + i * inner] = item[i].index;
+            if (value) memcpy(value + (to + i * inner) * size, (char *)args[0] + (from + place[i] * inner) * size, (size_t)size);
+            if (index) index[to + i * inner] = place[i];
         }
     }
     return TG_OK;

@@ -18,16 +18,31 @@ static Box box_at(const float *p, bool centre)
 typedef struct { float *x0, *y0, *x1, *y1, *area; } Kept;
 enum { BLOCK = 32 };
 
-static bool meets_block(const Kept *k, int64_t from, int64_t to, Box b, float area, float limit)
+/* Without a division, so that it is quick: finds what meets, and what nearly does. */
+static bool may_meet(const Kept *k, int64_t from, int64_t to, Box b, float area, float limit)
 {
+    const float *restrict x0 = k->x0, *restrict y0 = k->y0, *restrict x1 = k->x1, *restrict y1 = k->y1, *restrict own = k->area;
+    float most = limit * (limit > 0 ? 0.999999f : 1.000001f);
     int found = 0;
 #pragma omp simd reduction(| : found)
     for (int64_t i = from; i < to; i++) {
-        float w = (b.x1 < k->x1[i] ? b.x1 : k->x1[i]) - (b.x0 > k->x0[i] ? b.x0 : k->x0[i]), h = (b.y1 < k->y1[i] ? b.y1 : k->y1[i]) - (b.y0 > k->y0[i] ? b.y0 : k->y0[i]);
-        float both = w * h, either = area + k->area[i] - both;
-        found |= (w > 0) & (h > 0) & (area > 0) & (k->area[i] > 0) & (either > 0) & (both / either > limit);
+        float w = (b.x1 < x1[i] ? b.x1 : x1[i]) - (b.x0 > x0[i] ? b.x0 : x0[i]), h = (b.y1 < y1[i] ? b.y1 : y1[i]) - (b.y0 > y0[i] ? b.y0 : y0[i]);
+        w = w > 0 ? w : 0, h = h > 0 ? h : 0;
+        float both = w * h;
+        found |= both > most * (area + own[i] - both);
     }
     return found;
+}
+
+static bool meets_block(const Kept *k, int64_t from, int64_t to, Box b, float area, float limit)
+{
+    if (!may_meet(k, from, to, b, area, limit)) return false;
+    for (int64_t i = from; i < to; i++) {
+        float w = (b.x1 < k->x1[i] ? b.x1 : k->x1[i]) - (b.x0 > k->x0[i] ? b.x0 : k->x0[i]), h = (b.y1 < k->y1[i] ? b.y1 : k->y1[i]) - (b.y0 > k->y0[i] ? b.y0 : k->y0[i]);
+        float both = w * h, either = area + k->area[i] - both;
+        if (w > 0 && h > 0 && area > 0 && k->area[i] > 0 && either > 0 && both / either > limit) return true;
+    }
+    return false;
 }
 
 static bool meets_any(const Kept *k, int64_t from, int64_t to, Box b, float limit)
@@ -68,30 +83,6 @@ static void make_strips(Strips *s, const Box *box, const uint64_t *item, int64_t
     memcpy(s->end, s->first, sizeof s->end);
 }
 
-/* ---- the best first ---- */
-
-/* Above: 32 bits that order as the scores do, backwards; below: the index. */
-static uint64_t item_of(float score, int64_t index)
-{
-    uint32_t u;
-    score += 0.0f;
-    memcpy(&u, &score, 4);
-    u ^= u >> 31 ? UINT32_MAX : UINT32_C(1) << 31;
-    return (uint64_t)~u << 32 | (uint32_t)index;
-}
-
-/* By the upper half, eight bits a pass; equal ones stay in order. */
-static void sort_items(uint64_t *item, uint64_t *spare, int64_t n)
-{
-    for (int shift = 32; shift < 64; shift += 8) {
-        int64_t at[257] = { 0 };
-        for (int64_t i = 0; i < n; i++) at[(item[i] >> shift & 255) + 1]++;
-        for (int k = 0; k < 256; k++) at[k + 1] += at[k];
-        for (int64_t i = 0; i < n; i++) spare[at[item[i] >> shift & 255]++] = item[i];
-        memcpy(item, spare, (size_t)n * sizeof *item);
-    }
-}
-
 /* ---- NonMaxSuppression ---- */
 
 typedef struct { int64_t limit, n; float iou, least; const Box *box; uint64_t *item, *spare; Kept kept; } Nms;
@@ -102,8 +93,8 @@ static int64_t suppress(const Nms *s, const float *score)
     int64_t count = 0, kept = 0;
     Strips strips;
     for (int64_t i = 0; i < s->n; i++)
-        if (score[i] > s->least) s->item[count++] = item_of(score[i], i);
-    sort_items(s->item, s->spare, count);
+        if (score[i] > s->least) s->item[count++] = host_item(score[i], i, true);
+    host_sort(s->item, s->spare, count);
     make_strips(&strips, s->box, s->item, count);
     for (int64_t i = 0; i < count && kept < s->limit; i++) {
         Box b = s->box[(uint32_t)s->item[i]];

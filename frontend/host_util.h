@@ -13,6 +13,10 @@ int64_t host_key(DType t, const void *p, int64_t i);                /* orders as
 typedef struct { int64_t key, index; } HostItem;
 void host_best(HostItem *item, int64_t n, int64_t k);               /* the k with the largest keys first, in order; ties: lower index. k <= n */
 
+/* The same for floats in one sweep, for many of many. An item has bits above that order as the values do, the best first, and the index below; NaN is above all numbers. */
+uint64_t host_item(float value, int64_t index, bool largest);
+void host_sort(uint64_t *item, uint64_t *spare, int64_t n);
+
 TgStatus host_nms(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus host_roi_align(const HostCall *call, void *const *args, int64_t *vars);
 #endif

@@ -78,6 +78,32 @@ static void test_topk(void **state)
     assert_int_equal(call("topk", &(TopkAttr){ 0, 1 }, sizeof(TopkAttr), (Value[]){ { DT_F32, 1, { 1 }, (float[]){ 1 } } }, 1, (Value[]){ { DT_F32, 1, { 2 }, (float[2]){ 0 } } }, 1), TG_BAD_INPUT);
 }
 
+static bool comes_first(float a, float b, bool largest) { return largest ? (isnan(a) && !isnan(b)) || a > b : (isnan(b) && !isnan(a)) || a < b; }
+
+/* Many of many are sorted, few are searched for: both as one would by hand, with ties, zeros of both signs and NaN. */
+static void test_topk_of_many(void **state)
+{
+    (void)state;
+    enum { N = 500 };
+    static float x[N], value[N];
+    static int64_t index[N];
+    for (int i = 0; i < N; i++) x[i] = i % 97 == 5 ? NAN : i % 31 == 3 ? -0.f : i % 29 == 0 ? 0 : (float)((i * 7919) % 61 - 30) / 4;
+    for (int trial = 0; trial < 8; trial++) {
+        bool taken[N] = { false };
+        int64_t k = (int64_t[]){ 1, 3, 150, N }[trial % 4];
+        TopkAttr a = { 0, trial < 4 };
+        assert_int_equal(call("topk", &a, sizeof a, (Value[]){ { DT_F32, 1, { N }, x } }, 1, (Value[]){ { DT_F32, 1, { k }, value }, { DT_I64, 1, { k }, index } }, 2), TG_OK);
+        for (int64_t j = 0; j < k; j++) {
+            int best = -1;
+            for (int i = 0; i < N; i++)
+                if (!taken[i] && (best < 0 || comes_first(x[i], x[best], trial < 4))) best = i;
+            taken[best] = true;
+            assert_int_equal(index[j], best);
+            assert_memory_equal(&value[j], &x[best], 4);
+        }
+    }
+}
+
 static void test_scatter(void **state)
 {
     (void)state;
@@ -184,7 +210,7 @@ static int teardown(void **state) { (void)state; graph_free(g); return 0; }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nonzero), cmocka_unit_test(test_topk), cmocka_unit_test(test_scatter), cmocka_unit_test(test_scatter_rows),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nonzero), cmocka_unit_test(test_topk), cmocka_unit_test(test_topk_of_many), cmocka_unit_test(test_scatter), cmocka_unit_test(test_scatter_rows),
                                         cmocka_unit_test(test_unique), cmocka_unit_test(test_nms) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
