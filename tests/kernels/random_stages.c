@@ -272,6 +272,22 @@ void launch_mem(Memory *m, const Kernel *k, const RefMem *pack, RefMem *mem, voi
     }
 }
 
+DType compared_as(const Kernel *k, uint32_t param)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    DType t = (DType)under(k->param[param].buffer)->dtype;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *to = order[i]->op == UOP_STORE ? order[i]->src[0] : NULL, *v = to ? order[i]->src[1] : NULL;
+        if (!to || (to->op != UOP_INDEX && to->op != UOP_SHRINK) || to->src[0]->op != UOP_PARAM || to->src[0]->arg.i != param) continue;
+        while (v->op == UOP_AND || v->op == UOP_OR || v->op == UOP_XOR || v->op == UOP_STACK) v = v->src[0];
+        if (v->op == UOP_BITCAST && dtype_is_float((DType)v->src[0]->dtype)) t = (DType)v->src[0]->dtype;
+    }
+    arena_free(a);
+    return t;
+}
+
 bool launch(Memory *m, Kernel *k, const RefMem *pack, Run run, void **want, const Place *at)
 {
     RefMem mem[KERNEL_PARAMS];
@@ -279,7 +295,7 @@ bool launch(Memory *m, Kernel *k, const RefMem *pack, Run run, void **want, cons
     launch_mem(m, k, pack, mem, fresh);
     bool ok = went(at, run(k, mem, vars_of(m->rg, k)));
     for (uint32_t i = 0; i < k->nparam; i++) {
-        if (ok && k->param[i].written && want[i]) ok = agree(at, (DType)under(k->param[i].buffer)->dtype, fresh[i], want[i], mem[i].size_bytes / dtype_size(under(k->param[i].buffer)->dtype));
+        if (ok && k->param[i].written && want[i]) ok = agree(at, compared_as(k, i), fresh[i], want[i], mem[i].size_bytes / dtype_size(under(k->param[i].buffer)->dtype));
         if (ok && k->param[i].written && !want[i]) want[i] = fresh[i];
         else free(fresh[i]);
     }

@@ -39,6 +39,8 @@ bool random_opts_complete(const Target *t, bool tiles);
 bool fill_packs(Memory *m, Kernel *k, RefMem *pack, const Place *at);
 /* Memory of one launch: fresh for what is written, packed copies for what is packed. */
 void launch_mem(Memory *m, const Kernel *k, const RefMem *pack, RefMem *mem, void **fresh);
+/* The type of what k writes there; of a float's bits stored as an integer (its sign taken off) that of the float, which is right to within rounding. */
+DType compared_as(const Kernel *k, uint32_t param);
 typedef TgStatus (*Run)(const Kernel *k, const RefMem *mem, const int64_t *vars);
 /* Runs k and compares what it wrote with `want` (or keeps it there when that is empty). */
 bool launch(Memory *m, Kernel *k, const RefMem *pack, Run run, void **want, const Place *at);

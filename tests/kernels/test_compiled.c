@@ -67,7 +67,7 @@ static bool case_agrees(Batch *b, Code *code, uint32_t i, Case *c)
         if (k->param[p].written) out[p] = malloc((size_t)most(kernel_param_bytes(k, p), c->mem[p].size_bytes) + 1);
     bool ok = went(&at, b->backend->time(&seconds, b->device, code, i, k, fill_memory, c, 1, 1.0, out));
     for (uint32_t p = 0; p < k->nparam; p++) {
-        if (ok && k->param[p].written) ok = agree(&at, c->k->param[p].buffer->dtype, out[p], c->want[p], c->count[p]);
+        if (ok && k->param[p].written) ok = agree(&at, compared_as(k, p), out[p], c->want[p], c->count[p]);
         free(out[p]);
     }
     return ok;
