@@ -1,4 +1,4 @@
-/* Chunks start small, since a model has thousands of arenas, and double up to 8 MiB; a block larger than a chunk gets one of its own. */
+/* Chunks start small, since a model has thousands of arenas, and grow by half of what there is, up to 8 MiB; a block larger than a chunk gets one of its own. */
 #include "graph/base/arena.h"
 
 #include <stdio.h>
@@ -43,7 +43,8 @@ void *arena_alloc(Arena *a, size_t size)
     chunk_push(a, size ? size : 16);
 #else
     if (!a->top || a->top->cap - a->top->used < size) {
-        size_t cap = a->top ? a->top->cap * 2 : CHUNK_MIN;
+        size_t cap = a->total / 2;
+        if (cap < CHUNK_MIN) cap = CHUNK_MIN;
         if (cap > CHUNK_MAX) cap = CHUNK_MAX;
         if (cap < size) cap = size;
         chunk_push(a, cap);
