@@ -108,7 +108,7 @@ const Blob *graph_blob(Graph *g, const void *data, size_t size)
     uint32_t h = 2166136261u;
     for (size_t i = 0; i < size; i++) h = (h ^ b->data[i]) * 16777619u;
     b->hash = h;
-    map_put(&g->blob, data, size, b);
+    map_put_held(&g->blob, b->data, size, b);
     return b;
 }
 
@@ -123,7 +123,7 @@ const Shape *graph_shape(Graph *g, const UOp *const *dim, uint32_t rank)
     s = arena_alloc(g->arena, sizeof *s + size);
     s->rank = rank;
     if (rank) memcpy(s->dim, dim, size);
-    map_put(&g->shape, rank ? dim : none, size, s);
+    map_put_held(&g->shape, rank ? s->dim : none, size, s);
     return s;
 }
 

@@ -1,5 +1,6 @@
 #include "graph/base/map.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -34,7 +35,7 @@ static void grow(Map *m)
     for (uint32_t k = 0; k < m->count; k++) m->slot[find(m, entry[k].key, entry[k].key_len, entry[k].hash)] = k + 1;
 }
 
-void map_put(Map *m, const void *key, size_t len, void *value)
+static void put(Map *m, const void *key, size_t len, void *value, bool held)
 {
     if (m->count == m->cap) grow(m);
     uint64_t hash = XXH3_64bits(key, len);
@@ -43,9 +44,11 @@ void map_put(Map *m, const void *key, size_t len, void *value)
         m->entry[m->slot[i] - 1].value = value;
         return;
     }
-    m->entry[m->count] = (MapEntry){ arena_copy(m->arena, key, len), len, hash, value };
+    m->entry[m->count] = (MapEntry){ held ? key : arena_copy(m->arena, key, len), len, hash, value };
     m->slot[i] = ++m->count;
 }
 
+void map_put(Map *m, const void *key, size_t len, void *value) { put(m, key, len, value, false); }
+void map_put_held(Map *m, const void *key, size_t len, void *value) { put(m, key, len, value, true); }
 void *map_gets(const Map *m, const char *key) { return map_get(m, key, strlen(key)); }
 void map_puts(Map *m, const char *key, void *value) { map_put(m, key, strlen(key), value); }
