@@ -3,6 +3,7 @@
  * kernel's way belongs to kernel_lower, one that sees all kernels to sched_schedule. */
 #include "frontend/program.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,6 +223,15 @@ int64_t program_bytes(const Program *p)
     return bytes;
 }
 
+/* What was made on the way to code goes back to the system before the model's own memory is asked for. */
+static void forget_code(Program *p)
+{
+    schedule_forget_code(p->schedule);
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 static TgStatus check_memory(const Program *p, int64_t limit)
 {
     int64_t bytes = program_bytes(p);
@@ -240,6 +250,7 @@ static TgStatus make(Program *p, const ProgramMaker *k, const TgTensor *input, P
     TRY(check_memory(p, k->max_memory_bytes));
     TRY(make_outputs(p));
     TRY(k->backend->compile(&p->code, k->device, p->plan->kernel, p->plan->nkernel, &p->stats));
+    if (!k->backend->interprets) forget_code(p);
     start = seconds_now();
     p->plan->forget = forget;
     p->plan->forget_owner = (void *)(uintptr_t)k->model;

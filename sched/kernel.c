@@ -23,9 +23,10 @@ Kernel *kernel_shared(Kernel *k)
 
 static const UOp *moved(Graph *g, const UOp *u) { return u ? uop_copy(g, u, NULL) : NULL; }
 
-/* Everything that k holds of its graph, but root and linear, from another. */
-static void move_small_parts(Kernel *k, Graph *g)
+/* Brings what k holds beside root and linear from another graph to its own. */
+static void move_small_parts(Kernel *k)
 {
+    Graph *g = k->g;
     const UOp *const *var = k->var;
     uint32_t nvar = k->nvar;
     for (k->nvar = 0; k->nvar < nvar;) kernel_add_var(k, moved(g, var[k->nvar]));
@@ -43,7 +44,7 @@ Kernel *kernel_clone(const Kernel *k)
     c->g = graph_new();
     c->owner = NULL;
     c->root = uop_copy(c->g, k->root, NULL);
-    move_small_parts(c, c->g);
+    move_small_parts(c);
     c->linear = NULL;
     return c;
 }
@@ -55,12 +56,50 @@ void kernel_compact(Kernel *k)
     k->g = graph_new();
     k->root = k->linear ? NULL : moved(k->g, k->root);
     k->linear = moved(k->g, k->linear);
-    move_small_parts(k, k->g);
+    move_small_parts(k);
     graph_free(old);
+}
+
+/* What is still asked of a kernel whose code is compiled, in g. */
+static void keep_facts(Kernel *k, Graph *g)
+{
+    int64_t *bytes = NEW_N(graph_arena(g), int64_t, k->nparam + 1);
+    Graph *old = k->g;
+    for (uint32_t p = 0; p < k->nparam; p++) bytes[p] = kernel_param_bytes(k, p);
+    k->param_bytes = bytes;
+    k->vectors = kernel_vectors(k);
+    k->root = k->linear = NULL;
+    memset(k->pack, 0, sizeof k->pack);
+    k->g = g;
+    move_small_parts(k);
+    if (!k->owner) graph_free(old);
+}
+
+/* One graph holds what is left: the kernels of a model know the same sizes. Those that share a graph come after its owner. */
+void schedule_forget_code(Schedule *s)
+{
+    Kernel *first = NULL;
+    Graph *g = graph_new();
+    for (uint32_t i = s->count; i-- > 0;) {
+        Kernel *k = s->item[i].kernel;
+        if (k && k->linear) keep_facts(first = k, g);
+    }
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->item[i].kernel && s->item[i].kernel->g == g) s->item[i].kernel->owner = first;
+    if (first) first->owner = NULL;
+    else graph_free(g);
+}
+
+bool kernel_vectors(const Kernel *k)
+{
+    for (uint32_t i = 0; k->linear && i < k->linear->nsrc; i++)
+        if (op_is((Op)k->linear->src[i]->op, FLAG_ALU) && uop_numel(k->linear->src[i]) > 1) return true;
+    return !k->linear && k->vectors;
 }
 
 int64_t kernel_param_bytes(const Kernel *k, uint32_t slot)
 {
+    if (!k->linear) return k->param_bytes[slot];
     const UOp *b = k->param[slot].buffer;
     int64_t most = b ? uop_numel(b) * dtype_size((DType)b->dtype) : 0;
     for (uint32_t i = 0; i < k->linear->nsrc; i++) {

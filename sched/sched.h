@@ -37,6 +37,7 @@ TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *
 TgStatus sched_layout(Schedule *s, const Target *t);                    /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */
 void sched_calls(Schedule *s);                                          /* host calls side by side, where each must be waited for */
 TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump);     /* the above in order */
+void schedule_forget_code(Schedule *s);                                 /* frees what only rendering wants of its kernels */
 void schedule_free(Schedule *s);
 ScheduleItem *schedule_add(Schedule *s, ItemKind kind);                 /* an empty item at the end; valid until the next call */
 
@@ -66,6 +67,7 @@ void kernel_loops(Kernel *k);                                           /* loops
 void kernel_count(Kernel *k);                                           /* sets flops and bytes */
 int64_t kernel_param_bytes(const Kernel *k, uint32_t slot);             /* of a linear kernel's parameter: what the code counts on, or more where the buffer has more */
 bool kernel_add_var(Kernel *k, const UOp *var);                         /* false: there are KERNEL_VARS */
+bool kernel_vectors(const Kernel *k);                                   /* a linear kernel computes in vectors */
 void kernel_vars(Kernel *k);                                            /* sets var and nvar from the DEFINE_VARs of root */
 void kernel_compact(Kernel *k);                                         /* frees what stages left in its graph; of a kernel that has linear, root too */
 void kernel_key(Kernel *k);                                             /* sets key from the structure of root */

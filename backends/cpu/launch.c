@@ -173,12 +173,7 @@ static TgStatus walk_all(Executable *e)
 /* ---- load ---- */
 
 /* What a thread alone would need, by experience: 50 GFLOP/s in vectors, 4 in scalars, 12 GB/s. */
-static int64_t cost_ns(const Kernel *k)
-{
-    bool vectors = false;
-    for (uint32_t i = 0; i < k->linear->nsrc && !vectors; i++) vectors = op_is((Op)k->linear->src[i]->op, FLAG_ALU) && cr_lanes(k->linear->src[i]) > 1;
-    return k->flops / (vectors ? 50 : 4) + k->bytes / 12;
-}
+static int64_t cost_ns(const Kernel *k) { return k->flops / (kernel_vectors(k) ? 50 : 4) + k->bytes / 12; }
 
 static bool worth_sharing(const Device *d, const Kernel *k, int64_t count) { return d->machine.count > 1 && count != 1 && count != 0 && cost_ns(k) > SHARE_NS; }
 

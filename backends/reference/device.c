@@ -187,4 +187,4 @@ static double device_seconds(const Executable *e) { return (void)e, 0; }
 
 const Backend backend_reference = { .name = "reference", .open = device_open, .close = device_close, .target = device_target, .describe = device_describe,
                                     .render = device_render, .compile = device_compile, .code_free = code_free, .load = plan_load, .unload = plan_unload,
-                                    .run = plan_run, .device_seconds = device_seconds, .time = kernel_time };
+                                    .run = plan_run, .device_seconds = device_seconds, .time = kernel_time, .interprets = true };
