@@ -29,16 +29,30 @@
     "#define tg_store_" t #n "(p, m, a) __builtin_ia32_storeu" s b "_mask((" c " *)(p), a, " mask "(m))\n"
 #define LOOPS(f, c) LOOP1(f, "f32x", 4, c "f") LOOP1(f, "f32x", 8, c "f") LOOP1(f, "f32x", 16, c "f") LOOP1(f, "f64x", 2, c) LOOP1(f, "f64x", 4, c) LOOP1(f, "f64x", 8, c)
 
-/* 2^x = 2^n p(x - n), n the nearest integer; the machine scales by 2^n and rounds once. The limits keep x - n finite at infinities, and NaN where it is.
- * A result below 2^-126 costs the machine hundreds of cycles even where it becomes 0, so only a vector that has denormal results is scaled that way. */
+/* 2^x = 2^n p(x - n), n the nearest integer; the machine scales by 2^n and rounds once. Its remainder is 0 at infinities and NaN where x is.
+ * A result below 2^-126 costs the machine hundreds of cycles even where it becomes 0, so only a vector that has denormal results is scaled that way; exp2z has none, they are 0. */
 #define EXP2_POLYNOMIAL "    p = p * f + 0.00133999309f;\n    p = p * f + 0.00961848907f;\n    p = p * f + 0.0555032864f;\n    p = p * f + 0.240226462f;\n" \
                         "    p = p * f + 0.693147182f;\n    p = p * f + 1.0f;\n"
-#define EXP2_OF(T, n, min, max, round, scale, mask) \
-    "#if !defined(__AVX512F__) || !defined(__AVX512VL__) || !defined(__AVX512DQ__)\n" \
-    "#define tg_exp2_" T "(a) ({ " T " x_ = (a); for (int l_ = 0; l_ < " #n "; l_++) x_[l_] = tg_exp2(x_[l_]); x_; })\n#else\n" \
-    ALWAYS T " tg_exp2_" T "(" T " x)\n{\n    x = " max ";\n    x = " min ";\n    " T " n = " round ", f = x - n, p = 0.000153458081f - (" T "){ 0 };\n" EXP2_POLYNOMIAL \
-    "    __typeof__(x < x) tiny = x < -126.0f - (" T "){ 0 };\n    if (__builtin_expect(" mask "(tiny & (x > -151.0f - (" T "){ 0 })) != 0, 0)) return (" T ")" scale ";\n" \
-    "    n = (" T ")((__typeof__(tiny))n & ~tiny);\n    return (" T ")((__typeof__(tiny))" scale " & ~tiny);\n}\n#endif\n"
+#define EXP2_MACHINE(name, T, rest, round, scale) \
+    ALWAYS T " tg_" name "_" T "(" T " x)\n{\n    " T " n = " round ", f, p = 0.000153458081f - (" T "){ 0 };\n    unsigned short k, above;\n" \
+    "    __asm__(\"vreduceps $8, %1, %0\" : \"=v\"(f) : \"v\"(x));\n    __asm__(\"vcmpps $21, %2, %1, %0\" : \"=k\"(k) : \"v\"(x), \"v\"(-126.0f - (" T "){ 0 }));\n" \
+    EXP2_POLYNOMIAL rest "    return " scale(k) ";\n}\n"
+#define EXP2_DENORMAL(T, all, scale) \
+    "    if (__builtin_expect(k != " #all ", 0)) {\n        __asm__(\"vcmpps $30, %2, %1, %0\" : \"=k\"(above) : \"v\"(x), \"v\"(-151.0f - (" T "){ 0 }));\n" \
+    "        if (above & ~k & " #all ") return " scale(-1) ";\n    }\n"
+/* Without that machine: 2^n by its bits, in halves, so that a denormal result is rounded once. */
+#define EXP2_BITS(name, T, least) \
+    ALWAYS T " tg_" name "_" T "(" T " x)\n{\n    __typeof__(x < x) low = x < " least "f - (" T "){ 0 }, high = x > 129.0f - (" T "){ 0 };\n" \
+    "    x = (" T ")(((__typeof__(low))x & ~(low | high)) | ((__typeof__(low))(129.0f - (" T "){ 0 }) & high));\n" \
+    "    " T " n = (x + 12582912.0f) - 12582912.0f, f = x - n, p = 0.000153458081f - (" T "){ 0 };\n" EXP2_POLYNOMIAL \
+    "    __typeof__(low) i = __builtin_convertvector(n, __typeof__(low)), half = i >> 1;\n" \
+    "    p = p * (" T ")((half + 127) << 23) * (" T ")((i - half + 127) << 23);\n    return (" T ")((__typeof__(low))p & ~low);\n}\n"
+#define EXP2_OF(T, all, round, scale) \
+    "#if !defined(__AVX512F__) || !defined(__AVX512VL__) || !defined(__AVX512DQ__)\n" EXP2_BITS("exp2", T, "-151.0") EXP2_BITS("exp2z", T, "-126.0") "#else\n" \
+    EXP2_MACHINE("exp2", T, EXP2_DENORMAL(T, all, scale), round, scale) EXP2_MACHINE("exp2z", T, "    (void)above;\n", round, scale) "#endif\n"
+#define SCALE_4(k) "__builtin_ia32_scalefps128_mask(p, n, (f32x4){ 0 }, " #k ")"
+#define SCALE_8(k) "__builtin_ia32_scalefps256_mask(p, n, (f32x8){ 0 }, " #k ")"
+#define SCALE_16(k) "__builtin_ia32_scalefps512_mask(p, n, (f32x16){ 0 }, " #k ", 4)"
 
 const char *const cpu_helper[H_COUNT] = {
     [H_MAX] =                   /* when an operand is NaN: the second */
@@ -55,6 +69,12 @@ const char *const cpu_helper[H_COUNT] = {
         "#define tg_max_f32x4(a, b) ((f32x4)__builtin_ia32_maxps(a, b))\n"
         "#define tg_max_f64x2(a, b) ((f64x2)__builtin_ia32_maxpd(a, b))\n#endif\n"
         LOOP2("f32x", 4) LOOP2("f32x", 8) LOOP2("f32x", 16) LOOP2("f64x", 2) LOOP2("f64x", 4) LOOP2("f64x", 8),
+    [H_MAX_NAN] =               /* the same, NaN when an operand is NaN */
+        "#if defined(__AVX512F__) && defined(__AVX512VL__)\n"
+        "#define tg_max_nan(T, I, m, a, b) ({ T a_ = (a), m_ = m(a_, b); __asm__(\"vfixupimmps $0, %2, %1, %0\" : \"+v\"(m_) : \"v\"(a_), \"v\"(0x11 - (I){ 0 })); m_; })\n"
+        "#else\n"
+        "#define tg_max_nan(T, I, m, a, b) ({ T a_ = (a), m_ = m(a_, b); I n_ = a_ != a_; (T)((n_ & (I)a_) | (~n_ & (I)m_)); })\n"
+        "#endif\n",
     [H_SQRT] =
         "#if defined(__AVX512F__) && defined(__clang__)\n"
         "#define tg_sqrt_f32x16(a) ((f32x16)__builtin_ia32_sqrtps512(a, 4))\n"
@@ -89,15 +109,9 @@ const char *const cpu_helper[H_COUNT] = {
         ALWAYS "float tg_exp2(float x)\n{\n    if (x < -151.0f) return 0;\n    x = x > 129.0f ? 129.0f : x;\n"
                "    float n = __builtin_rintf(x), f = x - n, p = 0.000153458081f;\n" EXP2_POLYNOMIAL
                "    int i = (int)n, half = i >> 1;\n    union { int i; float f; } a = { (half + 127) << 23 }, b = { (i - half + 127) << 23 };\n    return p * a.f * b.f;\n}\n",
-    [H_EXP2_4] = EXP2_OF("f32x4", 4, "__builtin_ia32_minps(129.0f - (f32x4){ 0 }, x)", "__builtin_ia32_maxps(-151.0f - (f32x4){ 0 }, x)", "__builtin_ia32_roundps(x, 8)",
-                         "__builtin_ia32_scalefps128_mask(p, n, (f32x4){ 0 }, -1)", "__builtin_ia32_cvtd2mask128"),
-    [H_EXP2_8] = EXP2_OF("f32x8", 8, "__builtin_ia32_minps256(129.0f - (f32x8){ 0 }, x)", "__builtin_ia32_maxps256(-151.0f - (f32x8){ 0 }, x)", "__builtin_ia32_roundps256(x, 8)",
-                         "__builtin_ia32_scalefps256_mask(p, n, (f32x8){ 0 }, -1)", "__builtin_ia32_cvtd2mask256"),
-    [H_EXP2_16] =
-        "#ifdef __clang__\n#define tg_min_max(f, a, b) __builtin_ia32_##f##ps512(a, b, 4)\n"
-        "#else\n#define tg_min_max(f, a, b) __builtin_ia32_##f##ps512_mask(a, b, (f32x16){ 0 }, -1, 4)\n#endif\n"
-        EXP2_OF("f32x16", 16, "tg_min_max(min, 129.0f - (f32x16){ 0 }, x)", "tg_min_max(max, -151.0f - (f32x16){ 0 }, x)", "__builtin_ia32_rndscaleps_mask(x, 8, (f32x16){ 0 }, -1, 4)",
-                "__builtin_ia32_scalefps512_mask(p, n, (f32x16){ 0 }, -1, 4)", "__builtin_ia32_cvtd2mask512"),
+    [H_EXP2_4] = EXP2_OF("f32x4", 15, "__builtin_ia32_roundps(x, 8)", SCALE_4),
+    [H_EXP2_8] = EXP2_OF("f32x8", 255, "__builtin_ia32_roundps256(x, 8)", SCALE_8),
+    [H_EXP2_16] = EXP2_OF("f32x16", 65535, "__builtin_ia32_rndscaleps_mask(x, 8, (f32x16){ 0 }, -1, 4)", SCALE_16),
     [H_MASKED] =                /* lanes whose mask is 0 are not touched in memory */
         "#if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512VL__)\n"
         MASKED("f32x", "float", 16, "ps", "512", "(unsigned short)__builtin_ia32_cvtd2mask512") MASKED("f32x", "float", 8, "ps", "256", "(unsigned char)__builtin_ia32_cvtd2mask256")

@@ -181,6 +181,7 @@ static const char *max_of(CRender *r, const char *a, const char *b, bool a_is_nu
     const char *i = vec(r, signed_of(element[e].bytes), lanes), *f = machine_op(r, H_MAX, "max", e, lanes);
     if (!element[e].is_float) return select_of(r, cr_text(r, "((%s)(%s > %s))", i, a, b), a, b, e, lanes);
     if (!f) return select_of(r, cr_text(r, "((%s)(%s > %s) | (%s)(%s != %s))", i, a, b, i, a, a), a, b, e, lanes);
+    if (!a_is_number && e == E_F32) return want(r, H_MAX_NAN), cr_text(r, "tg_max_nan(%s, %s, %s, %s, %s)", vec(r, e, lanes), i, f, a, b);
     const char *m = cr_text(r, "%s(%s, %s)", f, a, b);
     return a_is_number ? m : select_of(r, cr_text(r, "((%s)(%s != %s))", i, a, a), a, m, e, lanes);
 }
@@ -251,11 +252,20 @@ static const char *unary(CRender *r, const UOp *u, int h, const char *name, int 
     return f ? cr_text(r, "%s(%s)", f, whole(r, u->src[0], e, lanes)) : by_lane(r, u, e, lanes);
 }
 
+/* x where it is at least -126, -infinity below: nothing denormal comes out. */
+static const UOp *flushed(const UOp *u)
+{
+    const UOp *p = u->op == UOP_WHERE ? u->src[0] : NULL;
+    bool below = p && p->op == UOP_CMPLT && p->src[0] == u->src[2] && uop_is_const(p->src[1]) && uop_is_const(u->src[1]);
+    return below && uop_const_float(p->src[1]) == -126 && uop_const_float(u->src[1]) == -__builtin_inf() ? u->src[2] : NULL;
+}
+
 static const char *exp2_op(CRender *r, const UOp *u, int e, uint32_t lanes)
 {
+    const UOp *x = flushed(u->src[0]);
     if (e != E_F32 || (lanes != 4 && lanes != 8 && lanes != 16)) return by_lane(r, u, e, lanes);
     want(r, lanes == 4 ? H_EXP2_4 : lanes == 8 ? H_EXP2_8 : H_EXP2_16);
-    return cr_text(r, "tg_exp2_%s(%s)", vec(r, e, lanes), whole(r, u->src[0], e, lanes));
+    return cr_text(r, "tg_exp2%s_%s(%s)", x ? "z" : "", vec(r, e, lanes), whole(r, x ? x : u->src[0], e, lanes));
 }
 
 static const char *where_op(CRender *r, const UOp *u, int e, uint32_t lanes)
@@ -418,28 +428,33 @@ static void vector_store(CRender *r, const UOp *u, uint32_t lanes)
     cr_line(r, "}");
 }
 
-static const char *half_of(CRender *r, const char *x, uint32_t from, uint32_t n)
+/* n lanes of x beginning with `from`; beyond the last of its `width` come the same again. */
+static const char *lanes_from(CRender *r, const char *x, uint32_t from, uint32_t n, uint32_t width)
 {
     Text t = { 0 };
-    for (uint32_t l = 0; l < n; l++) text_add(&t, ", %u", from + l);
+    for (uint32_t l = 0; l < n; l++) text_add(&t, ", %u", from + l < width ? from + l : from);
     const char *s = cr_text(r, "__builtin_shufflevector(%s, %s%s)", x, x, t.s ? t.s : "");
     text_free(&t);
     return s;
 }
 
-/* A horizontal reduction: halves are joined until two lanes are left. */
+/* A horizontal reduction: halves are joined, the last four lanes without leaving their register. */
 static void across(CRender *r, const UOp *u)
 {
     int e = element_of(r, u->src[0]);
     bool mask = u->dtype == DT_BOOL, max = u->arg.i == UOP_MAX && !mask;
     const char *x = cr_value(r, u->src[0]), *v = cr_name(r, u), *sign = u->arg.i == UOP_MUL ? mask ? "&" : "*" : mask ? "|" : "+";
-    for (uint32_t h = cr_lanes(u->src[0]) / 2; h > 1; h /= 2) {
-        const char *t = vec(r, e, h), *a = cr_text(r, "%s_%ua", v, h), *b = cr_text(r, "%s_%ub", v, h);
-        cr_line(r, "const %s %s = %s, %s = %s;", t, a, half_of(r, x, 0, h), b, half_of(r, x, h, h));
-        cr_line(r, "const %s %s_%u = %s;", t, v, h, max ? max_of(r, a, b, false, e, h) : cr_text(r, "%s %s %s", a, sign, b));
+    uint32_t width = cr_lanes(u->src[0]);
+    for (uint32_t h = width / 2; h > 0 && width > 2; h /= 2) {
+        uint32_t n = h < 4 ? 4 : h;
+        const char *t = vec(r, e, n), *a = n == width ? x : cr_text(r, "%s_%ua", v, h), *b = cr_text(r, "%s_%ub", v, h);
+        if (n < width) cr_line(r, "const %s %s = %s;", t, a, lanes_from(r, x, 0, n, width));
+        cr_line(r, "const %s %s = %s;", t, b, lanes_from(r, x, h, n, width));
+        cr_line(r, "const %s %s_%u = %s;", t, v, h, max ? max_of(r, a, b, false, e, n) : cr_text(r, "%s %s %s", a, sign, b));
         x = cr_text(r, "%s_%u", v, h);
+        width = n;
     }
-    const char *last = max ? cr_text(r, "%s[0] > %s[1] || %s[0] != %s[0] ? %s[0] : %s[1]", x, x, x, x, x, x) : cr_text(r, "%s[0] %s %s[1]", x, sign, x);
+    const char *last = width > 2 ? cr_text(r, "%s[0]", x) : max ? cr_text(r, "%s[0] > %s[1] || %s[0] != %s[0] ? %s[0] : %s[1]", x, x, x, x, x, x) : cr_text(r, "%s[0] %s %s[1]", x, sign, x);
     cr_line(r, mask ? "const %s %s = (%s) & 1;" : "const %s %s = %s;", cr_type(r, u), v, last);
 }
 
