@@ -418,7 +418,7 @@ TgStatus kernel_linearize(Kernel *k, const Target *t)
     Lin l = { .k = k, .g = k->g, .arena = arena_new() };
     TgStatus s = linearize(&l, k->root);
     arena_free(l.arena);
-    if (s == TG_OK && !t->max_block) kernel_skip_zeros(k);
+    if (s == TG_OK && !t->max_block) kernel_skip_zeros(k), kernel_peel(k);
     if (!t->max_block || s != TG_OK) return s;
     kernel_prefetch(k);
     kernel_skip_idle(k);

@@ -77,6 +77,7 @@ TgStatus kernel_expand(Kernel *k, const Target *t);
 TgStatus kernel_select(Kernel *k, const Target *t);
 TgStatus kernel_gpudims(Kernel *k, const Target *t);                    /* GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges -> SPECIALs; the first part of linearize on a GPU */
 void kernel_skip_zeros(Kernel *k);                                       /* CPU: loops whose sums gates make zero are left out */
+void kernel_peel(Kernel *k);                                              /* CPU: the last round of a loop apart, where only it has gates */
 void kernel_skip_idle(Kernel *k);                                        /* its last part: threads without stores stop behind the last barrier */
 void kernel_prefetch(Kernel *k);                                          /* its next: rings of staged tiles are filled a round ahead */
 const UOp *merge_loads(Graph *g, const UOp *root);                      /* scalar loads side by side become vector loads of up to 16 bytes */
