@@ -11,7 +11,7 @@
 #include "beam/beam.h"
 #include "graph/wmma.h"
 
-enum { ACCESSES = 96 };
+enum { ACCESSES = 96, WHOLE = 16 };
 typedef struct { bool store, constant; uint32_t slot, bytes; uint64_t ranges; int64_t step[64]; const UOp *at; } Access;    /* step: INT64_MIN where the index is not linear */
 typedef struct {
     Kernel *k;                      /* a scratch copy on which the list is tried as it grows */
@@ -24,7 +24,8 @@ typedef struct {
     uint64_t outs, reduces, rows;   /* rows: outer ranges on which every reduce depends, when some loop of the output lies inside of that; else outs */
     bool contraction;
     DType products;                 /* what is multiplied in a contraction, before it was widened */
-    int lanes;
+    int lanes, work;                /* work: operations on floats in the kernel's text */
+    bool kept;                      /* KEEP found something */
 } Plan;
 
 /* ---- facts ---- */
@@ -79,6 +80,7 @@ static void look(Plan *p)
         else p->reduces |= range_bit(p->axis[i]);
     for (uint32_t i = 0; i < n; i++) {
         if (order[i]->op == UOP_LOAD || order[i]->op == UOP_STORE) add_access(p, order[i]);
+        p->work += op_is((Op)order[i]->op, FLAG_ALU) && dtype_is_float((DType)order[i]->dtype);
         if (!contracts(p, order[i])) continue;
         p->contraction = true;
         p->products = (DType)through_casts(through_casts(order[i]->src[0])->src[0])->dtype;
@@ -217,13 +219,13 @@ static double scalar_cost(const Plan *p)
     return cost * p->lanes;
 }
 
-/* Of a reduce axis: the widest power of two up to the lanes that divides n, or the lanes with padding where that is worth it. */
+/* Of a reduce axis: the widest power of two up to the lanes that divides n, or the lanes with padding where that is worth it: only the last round is gated (peel.c). */
 static int64_t lane_width(const Plan *p, int64_t n)
 {
     int64_t w = p->lanes;
     while (w > 1 && n % w) w /= 2;
-    if (w * 2 >= p->lanes || n < p->lanes / 2) return w;
-    return ceil_to(n, p->lanes) * 2 <= n * 3 ? p->lanes : w;
+    if (n < p->lanes / 2) return w;
+    return ceil_to(n, p->lanes) * 4 <= n * 5 || (w * 2 < p->lanes && ceil_to(n, p->lanes) * 2 <= n * 3) ? p->lanes : w;
 }
 
 /* ---- threads ---- */
@@ -446,13 +448,42 @@ static void unroll_small(Plan *p, int64_t most)
     }
 }
 
-static void lanes_on(Plan *p, int number, AxisType type, int64_t replicas)
+/* Rounds of a reduce that share a variable: all when they are few, else what divides them, so that the loop waits for one operation in several; 1: nothing good does. */
+static int64_t rounds_together(const Plan *p, int64_t rounds)
 {
-    int64_t n = size_of(p, number), w = type == AXIS_UPCAST ? floor_power(n < p->lanes ? n : p->lanes) : lane_width(p, n);
-    if (w < 4 || (type != AXIS_UPCAST && !padto(p, number, w))) return;
-    split(p, number, w, type);
+    static const int8_t few[] = { 4, 5, 3, 6, 7, 2 };
+    if (rounds <= WHOLE && rounds * p->work <= 512) return rounds;
+    for (size_t i = 0; i < sizeof few; i++)
+        if (rounds % few[i] == 0) return few[i];
+    return 1;
+}
+
+static void reduce_lanes(Plan *p, int number)
+{
+    int64_t n = size_of(p, number), w = lane_width(p, n);
+    bool odd = rounds_together(p, ceil_to(n, w) / w) < 3 && n >= 32 * w;
+    if (w < 4 || !padto(p, number, odd ? 4 * w : w)) return;
+    split(p, number, w, AXIS_UNROLL);
+    if (axis_at(p, number) >= 0) split(p, number, rounds_together(p, size_now(p, number)), AXIS_UNROLL);
+}
+
+static void lanes_on(Plan *p, int number, int64_t replicas)
+{
+    int64_t n = size_of(p, number), w = floor_power(n < p->lanes ? n : p->lanes);
+    if (w < 4) return;
+    split(p, number, w, AXIS_UPCAST);
     for (int64_t f = replicas; f > 1; f /= 2)
-        if (axis_at(p, number) >= 0 && size_now(p, number) % f == 0 && split(p, number, f, type)) return;
+        if (axis_at(p, number) >= 0 && size_now(p, number) % f == 0 && split(p, number, f, AXIS_UPCAST)) return;
+}
+
+/* A short row that is kept stays in registers: its loop has the rounds of the reduces, none is left. */
+static bool whole_row(Plan *p, int number)
+{
+    int64_t n = size_of(p, number), w = lane_width(p, n);
+    if (w < 4 || rounds_together(p, ceil_to(n, w) / w) * w < n || !padto(p, number, w)) return false;
+    split(p, number, w, AXIS_UPCAST);
+    if (axis_at(p, number) >= 0) split(p, number, size_now(p, number), AXIS_UPCAST);
+    return true;
 }
 
 /* Reduce axes along which loads are contiguous, each in its own loop (row statistics), and the output axis beside them. */
@@ -461,10 +492,10 @@ static void statistics(Plan *p, uint64_t rows)
     for (uint32_t i = p->nout; i < p->naxis; i++) {
         bool contiguous = false;
         for (uint32_t j = 0; j < p->naccess; j++) contiguous |= p->access[j].step[range_number(p->axis[i])] == 1;
-        if (contiguous && is_static(p, i)) lanes_on(p, range_number(p->axis[i]), AXIS_UNROLL, 4);
+        if (contiguous && is_static(p, i)) reduce_lanes(p, range_number(p->axis[i]));
     }
     int lane = best_lane(p, p->outs & ~rows);
-    if (lane >= 0) lanes_on(p, lane, AXIS_UPCAST, 2);
+    if (lane >= 0 && !(p->kept && whole_row(p, lane))) lanes_on(p, lane, 2);
 }
 
 /* A row axis along which everything lies side by side, does not change, or is a constant that can be packed: its lanes serve the statistic and the loops behind it. */
@@ -495,6 +526,12 @@ static uint64_t row_ranges(const Plan *p)
     return rows & p->outs;
 }
 
+/* What a reduce's loop computes and a later one needs again. */
+static void keep_rows(Plan *p)
+{
+    for (uint32_t i = p->nout; i < p->naxis; i++) p->kept |= try_op(p, (OptOp){ .kind = OPT_KEEP, .axis = (int8_t)i });
+}
+
 static void cpu(Plan *p, const Kernel *k)
 {
     uint64_t rows = p->rows = p->reduces ? row_ranges(p) : p->outs;
@@ -507,13 +544,14 @@ static void cpu(Plan *p, const Kernel *k)
         else share(p, -1);
         return;
     }
+    if (p->reduces && rows != p->outs) keep_rows(p);
     int row = p->reduces && rows != p->outs ? row_lane(p, rows) : -1;
-    if (row >= 0) lanes_on(p, row, AXIS_UPCAST, 2);
+    if (row >= 0) lanes_on(p, row, 2);
     else if (p->reduces && rows != p->outs) statistics(p, rows);
-    else if (p->reduces && reduce >= 0 && (out < 0 || lane_cost(p, reduce) < lane_cost(p, out))) lanes_on(p, reduce, AXIS_UNROLL, 4);
+    else if (p->reduces && reduce >= 0 && (out < 0 || lane_cost(p, reduce) < lane_cost(p, out))) reduce_lanes(p, reduce);
     else if (out >= 0 && lane_cost(p, out) < scalar_cost(p)) {
         unroll_small(p, 27);
-        lanes_on(p, out, AXIS_UPCAST, p->reduces ? 4 : 1);
+        lanes_on(p, out, p->reduces ? 4 : 1);
     } else unroll_small(p, 27);
     share(p, -1);
     pack_constants(p);

@@ -223,13 +223,19 @@ static const UOp *elements(Expand *x, const UOp *v, const UOp *index)
     return uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, e, (uint32_t)lane->src[0]->vmax);
 }
 
-static const UOp *combine(Expand *x, Op op, const UOp *a, const UOp *b) { return a ? UOP(x->g, op, DT_VOID, NO_ARG, a, b) : b; }
+/* In order, or in pairs: then fewer wait for one another. */
+static const UOp *combine(Expand *x, Op op, const UOp **v, uint32_t n, bool pairs)
+{
+    for (uint32_t step = 1; step < n; step = pairs ? 2 * step : step + 1)
+        for (uint32_t i = 0; i + step < n; i += pairs ? 2 * step : n) v[i] = UOP(x->g, op, DT_VOID, NO_ARG, v[i], v[i + step]);
+    return v[0];
+}
 
 static const UOp *expand_reduce(Expand *x, const UOp *u)
 {
-    const UOp *src[65], *v = NULL;
+    const UOp *src[65], *v;
     uint64_t unrolled = 0;
-    uint32_t n = 1;
+    uint32_t n = 1, count = 0;
     const UOp *across = NULL;
     for (uint32_t k = 1; k < u->nsrc; k++) {
         const UOp *r = u->src[k];
@@ -238,8 +244,10 @@ static const UOp *expand_reduce(Expand *x, const UOp *u)
         else src[n++] = now(x, r);
     }
     for (uint64_t m = unrolled; m; m &= m - 1) x->at[__builtin_ctzll(m)] = 0;
-    do v = combine(x, (Op)u->arg.i, v, in_lanes(x, now(x, u->src[0])));
+    const UOp **part = NEW_N(x->arena, const UOp *, variants(x, unrolled));
+    do part[count++] = in_lanes(x, now(x, u->src[0]));
     while (next_assignment(x, unrolled));
+    v = combine(x, (Op)u->arg.i, part, count, across || u->arg.i == UOP_MAX);
     if (across && uop_rank(v) == 0) v = UOP(x->g, UOP_ADD, DT_VOID, NO_ARG, v, UOP(x->g, UOP_CAST, (DType)u->dtype, NO_ARG, UOP(x->g, UOP_MUL, DT_VOID, NO_ARG, lane_numbers(x, across), uop_index(x->g, 0))));
     src[0] = v;
     v = n > 1 ? uop_new(x->g, UOP_REDUCE, DT_VOID, ARG_I(u->arg.i), src, n) : v;
@@ -314,6 +322,7 @@ static void expand_node(Expand *x, const UOp *u)
 TgStatus kernel_expand(Kernel *k, const Target *t)
 {
     TRY(kernel_fragments(k));
+    kept_widen(k);
     Expand x = { .g = k->g, .arena = arena_new(), .rw = rewriter_new(k->g, rules_symbolic(), NULL), .gpu = t->max_block > 0 };
     uint32_t n;
     const UOp **order = uop_toposort(k->g, &k->root, 1, x.arena, &n);
@@ -323,7 +332,10 @@ TgStatus kernel_expand(Kernel *k, const Target *t)
     x.memo = NEW_N(x.arena, const UOp **, k->root->id + 1);
     for (uint32_t i = 0; i < n && !x.too_many; i++) expand_node(&x, order[i]);
     bool bad = x.too_many;
-    if (!bad && (x.up || x.lanes)) k->root = x.memo[k->root->id][0];
+    if (!bad && (x.up || x.lanes)) {
+        k->root = x.memo[k->root->id][0];
+        kept_hold(k);
+    }
     rewriter_free(x.rw);
     arena_free(x.arena);
     return bad ? fail(TG_USAGE, "optops: more than %d replicas of a value", REPLICAS_MAX) : TG_OK;

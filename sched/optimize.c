@@ -8,7 +8,7 @@
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 
-static const char *const opt_name[OPT_COUNT] = { "SPLIT", "PADTO", "SWAP", "NOLOCALS", "TC", "PACK", "STAGE", "NEST" };
+static const char *const opt_name[OPT_COUNT] = { "SPLIT", "PADTO", "SWAP", "NOLOCALS", "TC", "PACK", "STAGE", "NEST", "KEEP" };
 static const char *const target_name[AXIS_COUNT] = {
     [AXIS_GLOBAL] = "GLOBAL", [AXIS_LOCAL] = "LOCAL", [AXIS_WARP] = "WARP", [AXIS_THREAD] = "THREAD", [AXIS_LOOP] = "LOOP", [AXIS_REDUCE] = "REDUCE",
     [AXIS_GROUP_REDUCE] = "GROUP_REDUCE", [AXIS_UPCAST] = "UPCAST", [AXIS_UNROLL] = "UNROLL",
@@ -147,7 +147,7 @@ static const UOp *change_node(Graph *g, const UOp *u, const UOp **map, const Cha
         src[0] = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, c->gate, src[0], identity(g, (Op)u->arg.i, (DType)u->dtype));
     if (c->gate && u->op == UOP_GUARD && (u->ranges & range_bit(c->old)))         /* what is padded is not checked */
         src[0] = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, c->gate, src[0], uop_int(g, (DType)u->dtype, guard_otherwise(guard_kind(u->arg))));
-    if (c->gate && u->op == UOP_LOAD && (u->ranges & range_bit(c->old)) && is_global(u->src[0]->src[0])) return with_gate(g, u, src, c->gate);   /* its own gate may hold in the pad */
+    if (c->gate && u->op == UOP_LOAD && (u->ranges & range_bit(c->old))) return with_gate(g, u, src, c->gate);   /* its own gate may hold in the pad */
     if (c->gate && u->op == UOP_STORE && (u->ranges & range_bit(c->old))) return with_gate(g, u, src, c->gate);
     if (u->op == UOP_REDUCE && n == 1) return src[0];
     return n == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, n);
@@ -350,11 +350,16 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
         else if (o->kind == OPT_PADTO) TRY(padto(k, o, axis));
         else if (o->kind == OPT_SWAP) TRY(swap(k, o, axis, n));
         else if (o->kind == OPT_NEST) TRY(nest(k, o, axis[o->axis]));
+        else if (o->kind == OPT_KEEP) TRY(opt_keep(k, axis[o->axis], t));
         else TRY(opt_tc(k, o, axis, n, t));
     }
     if (!threads_outermost(k)) {
         k->root = before;
         return fail(TG_USAGE, "optops: a THREAD axis that is not outermost");
+    }
+    if (!t->max_block && kept_bytes(k) > t->l2_bytes / 2) {
+        k->root = before;
+        return fail(TG_USAGE, "optops: more than %lld bytes of LOCAL memory", (long long)(t->l2_bytes / 2));
     }
     k->opts.op[k->opts.count++] = *o;
     return TG_OK;

@@ -54,6 +54,10 @@ TgStatus opt_stage(Kernel *k, const OptOp *op, const UOp *const *axis, uint32_t 
 TgStatus opt_tc(Kernel *k, const OptOp *op, const UOp *const *axis, uint32_t n, const Target *t);         /* tc.c */
 bool wmma_holds(const Kernel *k, const OptOp *op, const UOp *range);    /* a TC needs this range as it is */
 int wmma_pair(const Kernel *k);                                         /* number of the range that PACK lays innermost, for a TC with tiles; -1: none */
+TgStatus opt_keep(Kernel *k, const UOp *axis, const Target *t);         /* keep.c */
+int64_t kept_bytes(const Kernel *k);                                    /* of LOCAL memory */
+void kept_widen(Kernel *k);
+void kept_hold(Kernel *k);
 TgStatus opt_pack(Kernel *k, uint32_t slot);                            /* pack.c */
 Kernel *pack_kernel(const Kernel *k, uint32_t slot);                    /* fills the packed copy, its PARAM(0) */
 void opt_print(Text *out, const OptList *l);                            /* "SPLIT 1 32 UPCAST; PACK 2; .." */

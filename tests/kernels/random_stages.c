@@ -179,7 +179,7 @@ static OptOp random_op(const Kernel *k, Random *r, const UOp *const *axis, uint3
     o.target = random_target(r, range_type(at), gpu);
     if (o.target == AXIS_THREAD) o.axis = 0, o.top = true;
     if (random_below(r, 2)) return o;
-    o.kind = (uint8_t)random_below(r, OPT_COUNT);
+    o.kind = (uint8_t)random_below(r, OPT_KEEP);
     if (o.kind == OPT_SWAP) o.factor = (int32_t)random_below(r, n);
     if (o.kind == OPT_PACK || o.kind == OPT_STAGE) o.axis = (int8_t)random_below(r, k->nparam);
     if (o.kind == OPT_STAGE) o.factor = (int32_t)random_below(r, n), o.target = (uint8_t)(1 + random_below(r, 2));
@@ -197,9 +197,17 @@ bool random_apply(Kernel *k, const OptOp *o, const Target *target)
     return true;
 }
 
+/* What may be kept is, in kernels of an even number of parameters: it is rare, and must come before any split. */
+static void keep_all(Kernel *k, const Target *target)
+{
+    const UOp *axis[64];
+    for (uint32_t i = k->nparam % 2 ? 0 : opt_axes(k, axis, 64); i-- > 0;) random_apply(k, &(OptOp){ .kind = OPT_KEEP, .axis = (int8_t)i }, target);
+}
+
 unsigned random_opts(Kernel *k, Random *r, uint32_t most, const Target *target)
 {
     unsigned legal = 0;
+    keep_all(k, target);
     for (uint32_t i = 0; i < 3 * most && legal < most; i++) {
         const UOp *axis[64];
         uint32_t n = opt_axes(k, axis, 64);
@@ -210,7 +218,7 @@ unsigned random_opts(Kernel *k, Random *r, uint32_t most, const Target *target)
     return legal;
 }
 
-static bool kind_is_for(OptKind k, const Target *t, bool tiles) { return k == OPT_NOLOCALS ? t->has_locals : k == OPT_TC ? tiles : true; }
+static bool kind_is_for(OptKind k, const Target *t, bool tiles) { return k == OPT_NOLOCALS ? t->has_locals : k == OPT_TC ? tiles : k == OPT_KEEP ? !t->max_block && !tiles : true; }
 
 static bool target_is_for(AxisType a, const Target *t)
 {
