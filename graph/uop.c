@@ -321,6 +321,35 @@ const UOp **uop_toposort(Graph *g, const UOp *const *root, uint32_t nroot, Arena
     return out;
 }
 
+const UOp **uop_postorder(Graph *g, const UOp *root, Arena *arena, uint32_t *count)
+{
+    typedef struct { const UOp *u; uint32_t next; } Frame;
+    uint32_t *mark = walk_marks(g), top = 0, cap = 64, n = 0, room = 256;
+    Frame *stack = must(malloc(cap * sizeof *stack));
+    const UOp **out = must(malloc(room * sizeof *out));
+    stack[top++] = (Frame){ root, 0 };
+    mark[root->id] = g->walk;
+    while (top) {
+        Frame *f = &stack[top - 1];
+        while (f->next < f->u->nsrc && mark[f->u->src[f->next]->id] == g->walk) f->next++;
+        if (f->next < f->u->nsrc) {
+            const UOp *u = f->u->src[f->next++];
+            if (top == cap) stack = must(realloc(stack, (cap *= 2) * sizeof *stack));
+            stack[top++] = (Frame){ u, 0 };
+            mark[u->id] = g->walk;
+            continue;
+        }
+        if (n == room) out = must(realloc(out, (room *= 2) * sizeof *out));
+        out[n++] = f->u;
+        top--;
+    }
+    const UOp **kept = arena_copy(arena, out, n * sizeof *out);
+    free(stack);
+    free(out);
+    *count = n;
+    return kept;
+}
+
 static const UOp *copy_one(Graph *to, const UOp *u, const UOp **memo)
 {
     const UOp *few[16], **src = u->nsrc > 16 ? must(malloc(u->nsrc * sizeof *src)) : few;

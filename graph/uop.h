@@ -154,6 +154,8 @@ static inline uint32_t blob_count(const Blob *b) { return b->size / 8; }
 
 /* Walks. Both return arena arrays of the nodes that root reaches, sources first; explicit stack. */
 const UOp **uop_toposort(Graph *g, const UOp *const *root, uint32_t nroot, Arena *arena, uint32_t *count);
+/* One root's, in the order of a walk of sources: the same for equal dags, whatever their ids. */
+const UOp **uop_postorder(Graph *g, const UOp *root, Arena *arena, uint32_t *count);
 /* Copies a dag into another graph. memo: arena array made by the caller with graph_count(from) zeros, or NULL for one call. */
 const UOp *uop_copy(Graph *to, const UOp *u, const UOp **memo);
 /* Replaces nodes: map[id] (NULL: keep) for every node of the dag; sources first. */

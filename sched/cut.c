@@ -129,7 +129,7 @@ static Kernel *make_kernel(Rangeify *r, const Cut *c, const UOp *root)
     ArenaMark mark = arena_mark(r->arena);
     uint32_t n, next = 0;
     int number[64];
-    const UOp **order = uop_toposort(r->g, &root, 1, r->arena, &n), **memo = r->copied;
+    const UOp **order = uop_postorder(r->g, root, r->arena, &n), **memo = r->copied;
     k->g = graph_new();
     for (uint32_t i = 0; i < c->nrange; i++) number[i] = -1;
     for (uint32_t i = 0; i < c->nout; i++) number[i] = (int)next++;

@@ -100,17 +100,38 @@ static bool is_reused(const Split *s, Arena *scratch, Graph *g)
     return reduces && reused;
 }
 
+/* u divides a range evenly: by how much; else 0. */
+static int64_t divides(const UOp *u)
+{
+    const UOp *r = u->nsrc ? u->src[0] : NULL;
+    if ((u->op != UOP_MOD && u->op != UOP_IDIV) || r->op != UOP_RANGE || !uop_is_const(r->src[0]) || !uop_is_const(u->src[1])) return 0;
+    int64_t c = u->src[1]->arg.i;
+    return c < 2 || r->src[0]->arg.i % c ? 0 : c;
+}
+
+/* Divisions of ranges, the smallest divisors first. */
+static uint32_t divisions_of_ranges(const UOp *const *order, uint32_t n, const UOp **out)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!divides(order[i])) continue;
+        uint32_t at = count++;
+        for (; at && divides(out[at - 1]) > divides(order[i]); at--) out[at] = out[at - 1];
+        out[at] = order[i];
+    }
+    return count;
+}
+
 /* Ranges that an index divides are split where that takes divisions away: reduce ranges always, since the divisions stand in the loop; others for reuse. */
 static void split_ranges(Kernel *k, Arena *scratch)
 {
     uint32_t n, before = divisions(k->g, k->root, scratch);
-    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n), **list = NEW_N(scratch, const UOp *, n);
     int number = free_number(order, n);
-    for (uint32_t i = 0; before && i < n && number < 64; i++) {
-        const UOp *u = order[i], *r = u->nsrc ? u->src[0] : NULL;
-        if ((u->op != UOP_MOD && u->op != UOP_IDIV) || r->op != UOP_RANGE || !uop_is_const(r->src[0]) || !uop_is_const(u->src[1])) continue;
-        int64_t c = u->src[1]->arg.i;
-        if (c < 2 || r->src[0]->arg.i % c) continue;
+    uint32_t count = divisions_of_ranges(order, n, list);
+    for (uint32_t i = 0; before && i < count && number < 64; i++) {
+        const UOp *r = list[i]->src[0];
+        int64_t c = divides(list[i]);
         Split s = split_range(k, r, c, number, scratch);
         if (divisions(k->g, s.root, scratch) >= before || (range_type(r) != AXIS_REDUCE && !is_reused(&s, scratch, k->g))) continue;
         k->root = s.root;

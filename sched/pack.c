@@ -143,7 +143,7 @@ static uint32_t value_ranges(const Kernel *k, const UOp *value, const UOp **out)
 {
     Arena *a = arena_new();
     uint32_t count, n = 0;
-    const UOp **order = uop_toposort(k->g, &value, 1, a, &count);
+    const UOp **order = uop_postorder(k->g, value, a, &count);
     for (int rank = 0; rank < RANKS; rank++)
         for (uint32_t i = 0; i < count; i++)
             if (order[i]->op == UOP_RANGE && rank_of(order[i]) == rank) out[n++] = order[i];
@@ -161,7 +161,7 @@ Kernel *pack_kernel(const Kernel *k, uint32_t slot)
     const UOp *range[64], *src[66], *from[64 + KERNEL_PARAMS], *to[64 + KERNEL_PARAMS], *value = uop_copy(g, p->value, NULL), *at = uop_copy(g, p->at, NULL), *size = uop_index(g, p->numel);
     uint32_t n = value_ranges(k, p->value, range), count, m;
     for (m = 0; m < n; m++) from[m] = uop_copy(g, range[m], NULL), src[m + 1] = to[m] = uop_range(g, (int)m, from[m]->src[0], AXIS_LOOP);
-    const UOp **order = uop_toposort(g, &value, 1, a, &count);
+    const UOp **order = uop_postorder(g, value, a, &count);
     c->param[c->nparam++].written = true;
     for (uint32_t i = 0; i < count; i++)
         if (order[i]->op == UOP_PARAM) {

@@ -33,15 +33,15 @@ static const Row row[] = {
     { DT_F16, 24, 12, 32, 0, 1, 0, "TC 2 1", "no axes" },
     { DT_F16, 32, 16, 64, 0, 1, 0, "TC 2 1; SPLIT 1 2 LOOP", "part of a TC" },
     { DT_F32, 32, 16, 64, 0, 1, 0, "TC 2 1", "not of products" },
-    { DT_BF16, 16, 16, 32, 0, 0, 1, "TC 2 2; PACK 3", NULL },
-    { DT_BF16, 48, 32, 96, 0, 0, 1, "TC 2 2; PACK 3", NULL },
-    { DT_BF16, 64, 64, 64, 0, 0, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 2; PACK 3", NULL },
-    { DT_BF16, 64, 96, 128, 0, 1, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 2; SPLIT 6 2 UNROLL; PACK 3", NULL },
-    { DT_BF16, 37, 32, 64, 0, 1, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 3 2; PACK 3", NULL },                                        /* rows 5 to 36 again */
-    { DT_BF16, 64, 64, 64, 0, 0, 1, "TC 2 2; PACK 3; SPLIT 0 2 LOOP", "come last" },
+    { DT_BF16, 16, 16, 32, 0, 0, 1, "TC 2 2; PACK 2", NULL },
+    { DT_BF16, 48, 32, 96, 0, 0, 1, "TC 2 2; PACK 2", NULL },
+    { DT_BF16, 64, 64, 64, 0, 0, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 2; PACK 2", NULL },
+    { DT_BF16, 64, 96, 128, 0, 1, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 2; SPLIT 6 2 UNROLL; PACK 2", NULL },
+    { DT_BF16, 37, 32, 64, 0, 1, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 3 2; PACK 2", NULL },                                        /* rows 5 to 36 again */
+    { DT_BF16, 64, 64, 64, 0, 0, 1, "TC 2 2; PACK 2; SPLIT 0 2 LOOP", "come last" },
     { DT_BF16, 64, 64, 64, 1, 0, 1, "TC 2 2", "does not lie along" },
     { DT_BF16, 64, 64, 64, 0, 0, 1, "TC 2 2; NEST 4", "part of a TC" },
-    { DT_BF16, 32, 48, 64, 0, 0, 1, "TC 2 2; PADTO 4 3; PACK 3", "part of a TC" },
+    { DT_BF16, 32, 48, 64, 0, 0, 1, "TC 2 2; PADTO 4 3; PACK 2", "part of a TC" },
     { DT_BF16, 64, 64, 64, 0, 0, 1, "TC 2 0", "no row" },
 };
 

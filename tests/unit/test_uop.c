@@ -53,6 +53,29 @@ static void copies_are_equal(void **state)
     graph_free(h);
 }
 
+/* ((x y) + z) of leaves that came in this order or the other: ids differ, the walk does not. */
+static void walks_are_equal(void **state)
+{
+    (void)state;
+    Graph *g[2] = { graph_new(), graph_new() };
+    Arena *a = arena_new();
+    const UOp **order[2], *leaf[3];
+    uint32_t n[2];
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < 3; i++) leaf[k ? 2 - i : i] = uop_param(g[k], DT_F32, NULL, 0, k ? 2 - i : i);
+        const UOp *root = UOP(g[k], UOP_ADD, DT_VOID, NO_ARG, UOP(g[k], UOP_MUL, DT_VOID, NO_ARG, leaf[0], leaf[1]), leaf[2]);
+        order[k] = uop_postorder(g[k], root, a, &n[k]);
+    }
+    assert_int_equal(n[0], n[1]);
+    for (uint32_t i = 0; i < n[0]; i++) {
+        assert_int_equal(order[0][i]->op, order[1][i]->op);
+        assert_int_equal(order[0][i]->arg.i, order[1][i]->arg.i);
+    }
+    assert_int_not_equal(order[0][1]->id, order[1][1]->id);
+    for (int k = 0; k < 2; k++) graph_free(g[k]);
+    arena_free(a);
+}
+
 static void evaluates_constants(void **state)
 {
     (void)state;
@@ -67,6 +90,7 @@ static void evaluates_constants(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(equal_nodes_are_one), cmocka_unit_test(reduce_closes_its_range), cmocka_unit_test(shapes_broadcast),
-                                        cmocka_unit_test(copies_are_equal), cmocka_unit_test(evaluates_constants) };
+                                        cmocka_unit_test(copies_are_equal), cmocka_unit_test(walks_are_equal),
+                                        cmocka_unit_test(evaluates_constants) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
