@@ -68,6 +68,12 @@ static TgStatus info_json(const TgSession *s, const TgInfo *i, const Args *a, co
     return json_write(j, args_text(a, OPT_json, ""));
 }
 
+static void emit_calls(void *user, const char *line)
+{
+    (void)user;
+    printf("%-8s%s\n", "repeats", line);
+}
+
 static TgStatus open_plain(TgSession **s, const Args *a, const char *path)
 {
     TgOptions o;
@@ -75,6 +81,27 @@ static TgStatus open_plain(TgSession **s, const Args *a, const char *path)
     o.device = "none";
     TgStatus status = tg_open(s, path, &o);
     return status == TG_OK ? status : say_library_error(status);
+}
+
+/* What repeats in it, free dimensions being 1; nothing where that does not fit the model. */
+static void functions_people(const Args *a, const char *path)
+{
+    TgSession *s = NULL;
+    TgOptions o;
+    args_session_options(a, &o);
+    if (tg_open(&s, path, &o) != TG_OK) return;
+    int32_t n = tg_input_count(s);
+    TgTensor in[n + 1];
+    bool known = true;
+    for (int32_t k = 0; k < n && known; k++) {
+        TgPort p;
+        known = tg_input(s, k, &p) == TG_OK && p.type && p.rank >= 0;
+        if (!known) break;
+        in[k] = (TgTensor){ .type = p.type, .rank = p.rank };
+        for (int32_t d = 0; d < p.rank; d++) in[k].shape[d] = p.shape[d] < 0 ? 1 : p.shape[d];
+    }
+    if (known) tg_dump(s, in, n, "calls", NULL, emit_calls, NULL);
+    tg_close(s);
 }
 
 TgStatus verb_info(const Args *a, const char *path)
@@ -91,6 +118,7 @@ TgStatus verb_info(const Args *a, const char *path)
         ports_people(s, "output", tg_output_count(s), tg_output);
         const char *domain, *name;
         for (int32_t k = 0, n; (n = tg_model_operator(s, k, &domain, &name)) > 0; k++) printf("%-8s%s%s%-24s %d\n", "op", domain, *domain ? "." : "", name, n);
+        functions_people(a, path);
     }
     tg_close(s);
     return status;

@@ -134,7 +134,7 @@ static TgStatus dump_code(const TgSession *s, const Plan *p, const char *stage, 
 
 static bool stage_known(const char *stage)
 {
-    static const char *const names[] = { "graph", "callify", "rangeify", "layout", "optimize", "expand", "select", "linearize", "memplan", "plan", "source", "asm" };
+    static const char *const names[] = { "graph", "callify", "functions", "calls", "rangeify", "layout", "optimize", "expand", "select", "linearize", "memplan", "plan", "source", "asm" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(stage, names[i])) return true;
     return false;
@@ -142,7 +142,7 @@ static bool stage_known(const char *stage)
 
 TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char *stage, const char *kernel, void (*emit)(void *user, const char *text), void *user)
 {
-    if (!stage_known(stage)) return fail(TG_USAGE, "stage '%s' is unknown; graph, callify, rangeify, layout, optimize, expand, select, linearize, memplan, plan, source or asm is wanted", stage);
+    if (!stage_known(stage)) return fail(TG_USAGE, "stage '%s' is unknown; graph, callify, functions, calls, rangeify, layout, optimize, expand, select, linearize, memplan, plan, source or asm is wanted", stage);
     TRY(session_in_file(s, session_check_inputs(s, inputs, count)));
     Text text = { 0 };
     Dump dump = { .text = &text, .stage = stage, .kernel = kernel };

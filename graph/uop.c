@@ -240,6 +240,8 @@ const UOp *graph_add_buffer(Graph *g, const BufferInfo *info)
     return uop_buffer(g, info->dtype, info->shape->dim, info->shape->rank, g->nbuffer++, SPACE_GLOBAL);
 }
 
+void graph_drop_buffers(Graph *g, uint32_t n) { g->nbuffer = n; }
+
 BufferInfo *graph_buffer(Graph *g, int64_t slot) { return &g->buffer[slot]; }
 uint32_t graph_buffer_count(const Graph *g) { return g->nbuffer; }
 

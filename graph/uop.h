@@ -138,6 +138,7 @@ static inline AddrSpace buffer_space(const UOp *b) { return (AddrSpace)(b->arg.i
 const UOp *graph_add_buffer(Graph *g, const BufferInfo *info);                /* a new tensor-level BUFFER; info is copied, data are not */
 BufferInfo *graph_buffer(Graph *g, int64_t slot);
 uint32_t graph_buffer_count(const Graph *g);
+void graph_drop_buffers(Graph *g, uint32_t n);                                /* those from the nth on, of a trial: nobody uses them */
 const UOp *uop_param(Graph *g, DType t, const UOp *const *dim, uint32_t rank, int64_t slot);
 const UOp *uop_var(Graph *g, const char *name, int64_t least, int64_t largest);     /* DEFINE_VAR */
 const char *var_name(const UOp *var);

@@ -205,6 +205,7 @@ static TgStatus add_call(Rangeify *r, Schedule *s, const UOp *call)
             if (n <= u->arg.i) n = (uint32_t)u->arg.i + 1;
         }
     }
+    if (calls_function(call)) return function_items(r, s, call, out, n);
     if (custom_is(call, "loop") || custom_is(call, "if")) return control_items(r, s, call, out);
     ScheduleItem *item = schedule_add(s, ITEM_HOST);
     item->call = uop_new(r->g, UOP_CALL, DT_VOID, NO_ARG, arg, call->nsrc);
@@ -353,26 +354,29 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
     for (uint32_t i = 0; i < r->ninst; i++) r->all[i]->expr = express(r, r->all[i]);
     Piece *piece = NEW_N(r->arena, Piece, r->ncut + r->nnode);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < r->ncut; i++) piece[n++] = (Piece){ r->cut[i].root->id, i + (r->cut[i].join ? r->ncut : 0), &r->cut[i], NULL };
+    for (uint32_t i = 0; i < r->ncut; i++) piece[n++] = (Piece){ home_order(r->homes, r->cut[i].root), i + (r->cut[i].join ? r->ncut : 0), &r->cut[i], NULL };
     for (uint32_t id = 0; id < r->nnode; id++)
-        if (r->called[id]) piece[n++] = (Piece){ id, 0, NULL, graph_node(r->g, id) };
+        if (r->called[id]) piece[n++] = (Piece){ home_order(r->homes, graph_node(r->g, id)), 0, NULL, graph_node(r->g, id) };
     qsort(piece, n, sizeof *piece, by_order);
     const UOp **root = cut_roots(r, piece, n, by_number);
     piece = in_order(r, piece, n, root);
-    uint32_t known = graph_buffer_count(r->g);
     r->copied = NEW_N(r->arena, const UOp *, graph_count(r->g));
-    uint32_t *mine = NEW_N(r->arena, uint32_t, r->ncut + 1), nmine = 0;
+    uint32_t *mine = NULL, known;
     for (uint32_t i = 0; i < n; i++) {
+        uint32_t first = s->count;
         if (piece[i].call) {
             TRY(add_call(r, s, piece[i].call));
+            for (uint32_t k = first; calls_function(piece[i].call) && k < s->count; k++)
+                if (s->item[k].kernel) mine = one_more(r->arena, mine, k);
             continue;
         }
         Kernel *k = make_kernel(r, piece[i].cut, root[piece[i].cut - r->cut]);
         ScheduleItem *item = schedule_add(s, ITEM_KERNEL);
         item->kernel = k;
         if (!k->root) return fail(TG_UNSUPPORTED, "a kernel reads more than %d tensors", KERNEL_PARAMS);
-        mine[nmine++] = s->count - 1;
+        mine = one_more(r->arena, mine, first);
     }
-    find_once(s, mine, nmine, NEW_N(r->arena, uint8_t, known + 1), known);
+    known = graph_buffer_count(r->g);
+    if (mine) find_once(s, mine + 1, mine[0], NEW_N(r->arena, uint8_t, known + 1), known);
     return graph_error(r->g);
 }

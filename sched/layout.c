@@ -5,7 +5,7 @@
  *   what it stores, for its reduce axis to be last in what it reads, and without constants for the axis that will be its lanes; element-wise kernels carry votes on between
  *   buffers whose axes they walk together. A vote is the time it would save. The axis with most votes moves to the end. Constants, inputs, outputs and what host functions touch keep their order.
  * Halo: a load gated by exactly "the index lies inside" reads zeros outside; with a margin of stored zeros the gate goes away. Such a buffer is zeroed once; only others with the same zeros may follow it in its place.
- * Last, kernels get their key, name and counts.
+ * Last, kernels get their key, name and counts. The calls of a function share their kernels' graphs: they are looked at once, and made flat once for all calls whose buffers lie alike.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +73,10 @@ static bool reads_constant(const Schedule *s, const Kernel *k, const UOp *u, con
         if (reads_constant(s, k, u->src[i], once)) return true;
     return false;
 }
+
+/* Of a kernel's graph, so of all calls that share it. */
+typedef struct Margin { int64_t slot; int32_t before[AXES], after[AXES]; struct Margin *next; } Margin;
+typedef struct { Access access; Margin *margin; } Facts;
 
 /* Votes are in nanoseconds saved: an element stored or loaded in a vector instead of alone, or an operation of a contraction in a lane. */
 static const float ELEMENT_NS = 0.5f, LANE_NS_PER_FLOP = 0.04f;
@@ -181,16 +185,27 @@ static bool halo_serves(const Kernel *k, Rewriter *rw, const UOp *load, int32_t 
     return !n && grown <= 2 * plain + 4096;
 }
 
-static void want_halo(Layout *all, Kernel *k, Rewriter *rw, const UOp *const *order, uint32_t n)
+static void margins(Facts *f, const Kernel *k, Arena *scratch)
 {
+    uint32_t n;
+    Rewriter *rw = rewriter_new(k->g, rules_symbolic(), NULL);
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
     for (uint32_t i = 0; i < n; i++) {
-        int32_t before[AXES] = { 0 }, after[AXES] = { 0 };
+        Margin m = { .next = f->margin };
         if (order[i]->op != UOP_LOAD || index_of(order[i])->op != UOP_INDEX || index_of(order[i])->src[0]->op != UOP_PARAM) continue;
-        Layout *l = layout_of(all, buffer_of(k, index_of(order[i])));
-        if (!l || l->fixed || l->rank > AXES || !halo_serves(k, rw, order[i], before, after)) continue;
-        for (uint32_t a = 0; a < l->rank; a++) {
-            if (l->before[a] < before[a]) l->before[a] = before[a];
-            if (l->after[a] < after[a]) l->after[a] = after[a];
+        m.slot = index_of(order[i])->src[0]->arg.i;
+        if (uop_rank(k->param[m.slot].buffer) <= AXES && halo_serves(k, rw, order[i], m.before, m.after)) f->margin = arena_copy(scratch, &m, sizeof m);
+    }
+    rewriter_free(rw);
+}
+
+static void want_halo(Layout *all, const Kernel *k, const Margin *m)
+{
+    for (; m; m = m->next) {
+        Layout *l = layout_of(all, k->param[m->slot].buffer);
+        for (uint32_t a = 0; l && !l->fixed && a < l->rank; a++) {
+            if (l->before[a] < m->before[a]) l->before[a] = m->before[a];
+            if (l->after[a] < m->after[a]) l->after[a] = m->after[a];
         }
     }
 }
@@ -279,6 +294,55 @@ static void share_equal(Map *known, Kernel *k)
     k->var = like->var;
 }
 
+/* ---- calls of a function ---- */
+
+static const Kernel *family(const Kernel *k) { return k->owner ? k->owner : k; }
+
+static bool lie_alike(const Layout *all, const UOp *a, const UOp *b)
+{
+    static const Layout plain = { .fixed = true };
+    const Layout *x = a->op == UOP_BUFFER ? &all[buffer_slot(a)] : &plain, *y = b->op == UOP_BUFFER ? &all[buffer_slot(b)] : &plain;
+    uint32_t rank = uop_rank(a), end = rank ? rank - 1 : 0;
+    return (x->fixed ? end : x->last) == (y->fixed ? end : y->last) && !memcmp(x->before, y->before, sizeof x->before) && !memcmp(x->after, y->after, sizeof x->after);
+}
+
+static bool same_places(const Layout *all, const Kernel *a, const Kernel *b)
+{
+    bool same = family(a) == family(b);
+    for (uint32_t p = 0; same && p < a->nparam; p++) same = a->param[p].constant == b->param[p].constant && lie_alike(all, a->param[p].buffer, b->param[p].buffer);
+    return same;
+}
+
+/* For each item the number + 1 of an earlier one whose flat form is its own; kernels that find none get a graph of their own. */
+static uint32_t *find_equals(Schedule *s, const Layout *all, Arena *scratch)
+{
+    uint32_t *equal = NEW_N(scratch, uint32_t, s->count + 1);
+    for (uint32_t i = 0; i < s->count; i++) {
+        Kernel *k = s->item[i].kernel;
+        for (uint32_t j = 0; k && k->owner && j < i && !equal[i]; j++)
+            if (s->item[j].kernel && !equal[j] && same_places(all, k, s->item[j].kernel)) equal[i] = j + 1;
+    }
+    return equal;
+}
+
+static Kernel *with_params_of(Kernel *k, Kernel *own)
+{
+    Kernel *c = kernel_shared(k);
+    memcpy(c->param, own->param, sizeof own->param);
+    kernel_free(own);
+    return c;
+}
+
+static void give_graphs(Schedule *s, const uint32_t *equal)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        Kernel *k = s->item[i].kernel;
+        if (!k || !k->owner || equal[i]) continue;
+        s->item[i].kernel = kernel_clone(k);
+        kernel_free(k);
+    }
+}
+
 /* ---- the stage ---- */
 
 static void fix(Layout *all, const UOp *b)
@@ -352,55 +416,85 @@ static void resize_buffers(Schedule *s, const Layout *all)
     }
 }
 
-TgStatus sched_layout(Schedule *s, const Target *t)
+static Facts **read_kernels(Schedule *s, Arena *scratch)
 {
-    Arena *scratch = arena_new();
-    uint32_t nbuffer = graph_buffer_count(s->g);
-    Layout *all = NEW_N(scratch, Layout, nbuffer + 1);
-    uint8_t *once = NEW_N(scratch, uint8_t, nbuffer + 1);
-    Map known;
-    Access *access = NEW_N(scratch, Access, s->count + 1);
-    map_init(&known, scratch);
-    fix_seen_outside(s, all);
-    written_once(s, once);
+    Facts **facts = NEW_N(scratch, Facts *, s->count + 1);
     for (uint32_t i = 0; i < s->count; i++) {
         Kernel *k = s->item[i].kernel;
-        if (!k) continue;
+        for (uint32_t j = 0; k && k->owner && j < i && !facts[i]; j++)
+            if (s->item[j].kernel == k->owner) facts[i] = facts[j], k->flops = k->owner->flops, k->bytes = k->owner->bytes;
+        if (!k || facts[i]) continue;
+        facts[i] = NEW(scratch, Facts);
         kernel_count(k);
-        accesses(&access[i], k, scratch);
-        if (!access[i].product) continue;
-        vote_heavy(s, all, k, &access[i], once);
-        if (!reads_constant(s, k, access[i].product, once)) vote_product(all, k, &access[i], access[i].product);
+        accesses(&facts[i]->access, k, scratch);
+        margins(facts[i], k, scratch);
+    }
+    return facts;
+}
+
+static void vote_all(Schedule *s, Layout *all, Facts *const *facts, const uint8_t *once)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        Kernel *k = s->item[i].kernel;
+        const Access *a = k ? &facts[i]->access : NULL;
+        if (!a || !a->product) continue;
+        vote_heavy(s, all, k, a, once);
+        if (!reads_constant(s, k, a->product, once)) vote_product(all, k, a, a->product);
     }
     for (int round = 0; round < 6; round++)
         for (uint32_t i = 0; i < s->count; i++) {
             uint32_t at = round % 2 ? s->count - 1 - i : i;
-            if (s->item[at].kernel && !access[at].product) vote_along(all, s->item[at].kernel, &access[at]);
+            if (s->item[at].kernel && !facts[at]->access.product) vote_along(all, s->item[at].kernel, &facts[at]->access);
         }
-    choose(all, nbuffer);
-    for (uint32_t i = 0; i < s->count; i++) {
-        Kernel *k = s->item[i].kernel;
-        uint32_t n;
-        if (!k) continue;
-        Rewriter *rw = rewriter_new(k->g, rules_symbolic(), NULL);
-        const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
-        want_halo(all, k, rw, order, n);
-        rewriter_free(rw);
+}
+
+static void mark_constants(const Schedule *s, Kernel *k, const uint8_t *once)
+{
+    for (uint32_t p = 0; p < k->nparam; p++) {
+        const UOp *b = k->param[p].buffer;
+        k->param[p].constant = !k->param[p].written && b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
     }
+}
+
+static void flatten(Schedule *s, Layout *all, Arena *scratch)
+{
+    const uint32_t *equal = find_equals(s, all, scratch);
+    Map known;
+    map_init(&known, scratch);
+    give_graphs(s, equal);
     for (uint32_t i = 0; i < s->count; i++) {
         Kernel *k = s->item[i].kernel;
         if (!k) continue;
-        flatten_kernel(all, k);
-        for (uint32_t p = 0; p < k->nparam; p++) {
-            const UOp *b = k->param[p].buffer;
-            k->param[p].constant = !k->param[p].written && b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
+        if (equal[i]) {
+            s->item[i].kernel = with_params_of(s->item[equal[i] - 1].kernel, k);
+            continue;
         }
+        flatten_kernel(all, k);
         kernel_loops(k);
         kernel_compact(k);
         kernel_key(k);
         kernel_name(k);
         share_equal(&known, k);
     }
+}
+
+TgStatus sched_layout(Schedule *s, const Target *t)
+{
+    Arena *scratch = arena_new();
+    uint32_t nbuffer = graph_buffer_count(s->g);
+    Layout *all = NEW_N(scratch, Layout, nbuffer + 1);
+    uint8_t *once = NEW_N(scratch, uint8_t, nbuffer + 1);
+    fix_seen_outside(s, all);
+    written_once(s, once);
+    Facts **facts = read_kernels(s, scratch);
+    vote_all(s, all, facts, once);
+    choose(all, nbuffer);
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (!s->item[i].kernel) continue;
+        want_halo(all, s->item[i].kernel, facts[i]->margin);
+        mark_constants(s, s->item[i].kernel, once);
+    }
+    flatten(s, all, scratch);
     resize_buffers(s, all);
     arena_free(scratch);
     (void)t;

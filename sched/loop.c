@@ -122,10 +122,11 @@ static TgStatus add_items(Loop *l, const Place *place, uint32_t n)
     Schedule part = { .g = l->g };
     const UOp *sink;
     TRY(sched_callify(&sink, l->g, uop_new(l->g, UOP_SINK, DT_VOID, NO_ARG, owned(l, place, n), n), l->r->target));
-    TgStatus status = sched_rangeify(&part, l->g, sink, l->r->target);
+    TgStatus status = sched_rangeify(&part, l->g, sink, l->r->target, NULL);
     if (status == TG_OK) redirect_items(&part, place, n, NEW_N(l->r->arena, uint8_t, graph_buffer_count(l->g) + 1));
     for (uint32_t i = 0; i < part.count; i++) *schedule_add(l->s, part.item[i].kind) = part.item[i];
     free(part.item);
+    free(part.function);
     return status;
 }
 

@@ -27,6 +27,18 @@ static void dump_schedule(Dump *d, const char *stage, const Schedule *s)
         if (s->item[i].kernel) dump_kernel(d, stage, s->item[i].kernel);
 }
 
+/* `12 calls of one function of 9 kernels`, a line a function. */
+static void dump_calls(Dump *d, const Schedule *s)
+{
+    for (uint32_t i = 0; wanted(d, "calls") && i < s->nfunction; i++) {
+        const struct FunctionUse *f = &s->function[i];
+        uint32_t n = 0, once = 0;
+        for (uint32_t k = f->first; k < f->first + f->count; k++) *(s->item[k].once ? &once : &n) += s->item[k].kernel != NULL;
+        text_add(d->text, "%u calls of one function of %u kernel%s", f->calls, n, n == 1 ? "" : "s");
+        text_add(d->text, once ? ", %u more at load\n" : "\n", once);
+    }
+}
+
 static void dump_graph(Dump *d, const char *stage, Graph *g, const UOp *root)
 {
     if (wanted(d, stage)) graph_print(d->text, g, root);
@@ -59,17 +71,22 @@ void schedule_free(Schedule *s)
     for (uint32_t i = 0; i < s->count; i++) kernel_free(s->item[i].kernel);
     free(s->item);
     text_free(&s->why_refused);
+    free(s->function);
     free(s);
 }
 
-static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, Dump *dump)
+static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, Dump *dump, Homes *homes)
 {
     dump_graph(dump, "graph", g, sink);
     TRY(sched_callify(&sink, g, sink, t));
     dump_graph(dump, "callify", g, sink);
     TRY(check(g, sink, VERIFY_TENSOR));
-    TRY(sched_rangeify(s, g, sink, t));
+    TRY(sched_functions(&sink, homes, g, sink, t));
+    dump_graph(dump, "functions", g, sink);
+    TRY(check(g, sink, VERIFY_TENSOR));
+    TRY(sched_rangeify(s, g, sink, t, homes));
     dump_schedule(dump, "rangeify", s);
+    dump_calls(dump, s);
     TRY(check_schedule(s, VERIFY_RANGEIFY));
     TRY(sched_layout(s, t));
     if (t->max_block) sched_calls(s);
@@ -81,7 +98,9 @@ TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target 
 {
     Schedule *s = calloc(1, sizeof *s);
     s->g = g;
-    TgStatus status = stages(s, g, sink, t, dump);
+    Homes homes = { 0 };
+    TgStatus status = stages(s, g, sink, t, dump, &homes);
+    homes_free(&homes);
     if (status == TG_OK) *out = s;
     else schedule_free(s);
     return status;

@@ -507,10 +507,16 @@ static bool stage_narrow(Rangeify *r, const UOp *u)
     return true;
 }
 
+static bool decide(Rangeify *r, const UOp *u)
+{
+    Home home = home_of(r->homes, u);
+    return home == HOME_OPEN ? stage(r, u) && !stage_narrow(r, u) : home != HOME_INLINE;
+}
+
 static void visit(Rangeify *r, const UOp *u)
 {
     if (!r->inst[u->id] && !r->forced[u->id]) return;
-    bool staged = r->inst[u->id] ? stage(r, u) && !stage_narrow(r, u) : !is_leaf(u);
+    bool staged = r->inst[u->id] ? decide(r, u) : !is_leaf(u);
     if (is_leaf(u)) return;
     if (staged && u->op == UOP_CAT) stage_parts(r, u);
     else if (staged) {
@@ -540,14 +546,14 @@ static TgStatus unsupported(const UOp *const *order, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         switch ((Op)order[i]->op) {
-        case UOP_ERROR: case UOP_FUNCTION: case UOP_STORE: case UOP_LOAD: case UOP_WMMA: case UOP_INS: case UOP_ATOMICADD: case UOP_CUSTOM: case UOP_BINARY:
+        case UOP_ERROR: case UOP_STORE: case UOP_LOAD: case UOP_WMMA: case UOP_INS: case UOP_ATOMICADD: case UOP_CUSTOM: case UOP_BINARY:
             return fail(TG_INTERNAL, "rangeify: %s in a tensor graph", op_name((Op)order[i]->op));
         default: break;
         }
     return TG_OK;
 }
 
-/* What sink reaches, sources first, without the bodies of loops and branches. */
+/* What sink reaches, sources first, without the bodies of calls. */
 static const UOp **outer_order(Rangeify *r, const UOp *sink, uint32_t *n)
 {
     uint8_t *mark = NEW_N(r->arena, uint8_t, r->nnode);
@@ -555,7 +561,7 @@ static const UOp **outer_order(Rangeify *r, const UOp *sink, uint32_t *n)
     mark[sink->id] = 1;
     for (uint32_t id = sink->id + 1; id-- > 0;) {
         const UOp *u = graph_node(r->g, id);
-        for (uint32_t k = 0; mark[id] && u->op != UOP_CUSTOMFUNCTION && k < u->nsrc; k++) mark[u->src[k]->id] = 1;
+        for (uint32_t k = 0; mark[id] && !is_scope(u) && k < u->nsrc; k++) mark[u->src[k]->id] = 1;
     }
     *n = 0;
     for (uint32_t id = 0; id <= sink->id; id++)
@@ -573,39 +579,85 @@ static const UOp *output_place(Rangeify *r, const UOp *u)
     return graph_add_buffer(r->g, &(BufferInfo){ .dtype = (DType)u->dtype, .shape = u->shape, .data = data, .size_bytes = (size_t)dtype_size((DType)u->dtype), .name = "" });
 }
 
-TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t)
+static void begin(Rangeify *r)
 {
-    Rangeify r = { .g = g, .arena = arena_new(), .target = t, .nnode = graph_count(g) };
+    r->arena = arena_new();
+    r->nnode = graph_count(r->g);
+    r->inst = NEW_N(r->arena, Inst *, r->nnode);
+    r->buffer = NEW_N(r->arena, const UOp *, r->nnode);
+    r->called = NEW_N(r->arena, uint8_t, r->nnode);
+    r->rests = NEW_N(r->arena, uint8_t, r->nnode);
+    r->join = NEW_N(r->arena, const UOp *, r->nnode);
+    r->forced = NEW_N(r->arena, uint8_t, r->nnode);
+    r->reduces = NEW_N(r->arena, uint8_t, r->nnode);
+    r->constant = NEW_N(r->arena, uint8_t, r->nnode);
+    r->loads = NEW_N(r->arena, uint8_t, r->nnode);
+    r->cost = NEW_N(r->arena, float, r->nnode);
+    r->depth = NEW_N(r->arena, uint16_t, r->nnode);
+    r->simplify = rewriter_new(r->g, rules_symbolic(), NULL);
+}
+
+static void end(Rangeify *r)
+{
+    functions_free(r);
+    rewriter_free(r->simplify);
+    free(r->all);
+    free(r->place);
+    free(r->cut);
+    arena_free(r->arena);
+}
+
+static TgStatus sweep(Rangeify *r, const UOp *sink)
+{
     uint32_t n;
-    const UOp **order = outer_order(&r, sink, &n);
-    r.inst = NEW_N(r.arena, Inst *, r.nnode);
-    r.buffer = NEW_N(r.arena, const UOp *, r.nnode);
-    r.called = NEW_N(r.arena, uint8_t, r.nnode);
-    r.rests = NEW_N(r.arena, uint8_t, r.nnode);
-    r.join = NEW_N(r.arena, const UOp *, n + 1);
-    r.forced = NEW_N(r.arena, uint8_t, r.nnode);
-    r.reduces = NEW_N(r.arena, uint8_t, r.nnode);
-    r.constant = NEW_N(r.arena, uint8_t, r.nnode);
-    r.loads = NEW_N(r.arena, uint8_t, r.nnode);
-    r.cost = NEW_N(r.arena, float, r.nnode);
-    r.depth = NEW_N(r.arena, uint16_t, r.nnode);
-    TgStatus status = unsupported(order, n);
-    if (status == TG_OK) {
-        r.simplify = rewriter_new(g, rules_symbolic(), NULL);
-        force(&r, order, n, sink);
-        gather_facts(&r, order, n);
-        foresee(&r, order, n);
-        for (uint32_t i = n; i-- > 0;)
-            if (order[i] != sink) visit(&r, order[i]);
-        status = graph_error(g) ? graph_error(g) : cut_kernels(&r, out);
-        out->noutput = sink->nsrc;
-        out->output = NEW_N(graph_arena(g), const UOp *, sink->nsrc + 1);
-        for (uint32_t k = 0; k < sink->nsrc; k++) out->output[k] = output_place(&r, sink->src[k]);
-        rewriter_free(r.simplify);
-    }
-    free(r.all);
-    free(r.place);
-    free(r.cut);
-    arena_free(r.arena);
+    const UOp **order = outer_order(r, sink, &n);
+    TRY(unsupported(order, n));
+    force(r, order, n, sink);
+    gather_facts(r, order, n);
+    foresee(r, order, n);
+    for (uint32_t i = n; i-- > 0;)
+        if (order[i] != sink) visit(r, order[i]);
+    return graph_error(r->g);
+}
+
+TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Homes *homes)
+{
+    Rangeify r = { .g = g, .target = t, .homes = homes };
+    begin(&r);
+    TgStatus status = sweep(&r, sink);
+    if (status == TG_OK) status = cut_kernels(&r, out);
+    out->noutput = sink->nsrc;
+    out->output = NEW_N(graph_arena(g), const UOp *, sink->nsrc + 1);
+    for (uint32_t k = 0; k < sink->nsrc && status == TG_OK; k++) out->output[k] = output_place(&r, sink->src[k]);
+    end(&r);
     return status;
+}
+
+/* ---- functions ---- */
+
+/* What the sweep decided, by node; memory of two values is HOME_JOIN. */
+static void keep_homes(const Rangeify *r, Homes *homes)
+{
+    uint32_t buffers = graph_buffer_count(r->g);
+    uint8_t *uses = NEW_N(r->arena, uint8_t, buffers + 1);
+    for (uint32_t id = 0; id < r->nnode; id++)
+        if (r->buffer[id] && uses[buffer_slot(r->buffer[id])] < 2) uses[buffer_slot(r->buffer[id])]++;
+    for (uint32_t id = 0; id < r->nnode; id++) {
+        const UOp *b = r->buffer[id];
+        if (b) home_set(homes, graph_node(r->g, id), uses[buffer_slot(b)] > 1 ? HOME_JOIN : HOME_MEMORY, id);
+        else if (r->inst[id]) home_set(homes, graph_node(r->g, id), HOME_INLINE, id);
+    }
+}
+
+TgStatus sched_functions(const UOp **out, Homes *homes, Graph *g, const UOp *sink, const Target *t)
+{
+    Rangeify r = { .g = g, .target = t };
+    uint32_t buffers = graph_buffer_count(g);
+    begin(&r);
+    TgStatus status = sweep(&r, sink);
+    if (status == TG_OK) keep_homes(&r, homes);
+    end(&r);
+    graph_drop_buffers(g, buffers);
+    if (status == TG_OK) *out = graph_blocks(g, sink, homes);
+    return status == TG_OK ? graph_error(g) : status;
 }

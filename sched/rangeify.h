@@ -1,6 +1,7 @@
 /* What the files of rangeify share: rangeify.c sweeps and decides, index_map.c says how an index passes through a node, cut.c builds kernels. */
 #ifndef TG_RANGEIFY_H
 #define TG_RANGEIFY_H
+#include "graph/blocks.h"
 #include "graph/guard.h"
 #include "graph/rewrite.h"
 #include "sched/sched.h"
@@ -52,6 +53,8 @@ typedef struct {
     uint32_t all_cap;
     Inst **place;                      /* demands by what is asked for: open addressing */
     uint32_t nplace;
+    Homes *homes;                      /* where values live, when that is known; or NULL */
+    struct Body *body;                 /* FUNCTIONs that are scheduled (function.c) */
     const UOp **copied;                /* make_kernel's: by node id, what a node became; NULL between kernels */
 } Rangeify;
 
@@ -74,5 +77,8 @@ TgStatus cut_kernels(Rangeify *r, Schedule *out);
 /* loop.c: the same for a loop whose number of rounds is known. */
 TgStatus loop_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result);
 static inline const UOp *memory_of(const Rangeify *r, const UOp *u) { return r->buffer[u->id] ? r->buffer[u->id] : u; }
+/* function.c: the items of a CALL of a FUNCTION; n results. */
+TgStatus function_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result, uint32_t n);
+void functions_free(Rangeify *r);
 TgStatus control_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result);
 #endif

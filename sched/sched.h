@@ -2,6 +2,7 @@
 #ifndef TG_SCHED_H
 #define TG_SCHED_H
 #include "graph/base/text.h"
+#include "graph/blocks.h"
 #include "sched/kernel.h"
 
 /* A schedule: kernels and host calls in order over tensor-level BUFFERs of one graph. */
@@ -26,6 +27,8 @@ typedef struct {
     uint32_t noutput;
     uint32_t refused;               /* kernels whose list the device did not take: they run as they came */
     Text why_refused;               /* a line each */
+    struct FunctionUse { uint32_t calls, first, count; } *function;     /* how often a FUNCTION is called; the items of its first call */
+    uint32_t nfunction;
 } Schedule;
 
 typedef struct { Text *text; const char *stage, *kernel; } Dump;        /* where `tgrun dump` wants text; may be NULL */
@@ -33,7 +36,8 @@ typedef struct { Text *text; const char *stage, *kernel; } Dump;        /* where
 /* sink: SINK of the output values; PARAM(slot) are the inputs. Rewrites values into a function of PARAMs and BUFFERs that stores outputs. */
 TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t);
 const UOp *join_siblings(Graph *g, const UOp *root);                     /* sums of products of one value with several constants, as one */
-TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t);
+TgStatus sched_functions(const UOp **out, Homes *homes, Graph *g, const UOp *sink, const Target *t);     /* parts that repeat, as FUNCTIONs (graph/blocks.h) */
+TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Homes *homes);        /* homes: as sched_functions found them; NULL: none */
 TgStatus sched_layout(Schedule *s, const Target *t);                    /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */
 void sched_calls(Schedule *s);                                          /* host calls side by side, where each must be waited for */
 TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump);     /* the above in order */

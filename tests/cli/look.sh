@@ -1,7 +1,9 @@
 # verbs that look at a model
 t info $M/add.onnx | sed 's/xxh3 .*/xxh3/'
+t info $M/layers.onnx -d cpu | grep -E 'repeats|exit'
+t -q $M/layers.onnx -d cpu --runs 1 --test-data $M/layers_data
 t dump $M/add.onnx --stage graph -d reference | grep -E 'ADD|exit'
-for s in graph rangeify layout optimize expand select linearize plan source; do echo "$s $(t dump $M/add.onnx --stage $s -d cpu | tail -1)"; done
+for s in graph callify functions calls rangeify layout optimize expand select linearize plan source; do echo "$s $(t dump $M/add.onnx --stage $s -d cpu | tail -1)"; done
 t --version
 t --help | head -3
 t --completion bash | cut -c1-60

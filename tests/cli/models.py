@@ -6,7 +6,7 @@ from onnx import TensorProto as T, helper as h, numpy_helper as nh
 
 def save(folder, name, nodes, inputs, outputs, init=(), opset=17, **more):
     graph = h.make_graph(nodes, name, inputs, outputs, [nh.from_array(v, k) for k, v in dict(init).items()])
-    model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)] + more.get("domains", []))
+    model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)] + more.get("domains", []), functions=more.get("functions", []))
     model.ir_version = 8
     with open(os.path.join(folder, name + ".onnx"), "wb") as f:
         f.write(model.SerializeToString())
@@ -25,6 +25,21 @@ def data_set(folder, model, k, inputs, outputs):
                 f.write(nh.from_array(a).SerializeToString())
 
 
+def layers(folder):
+    """Four calls of a function of the model, relu(x w + b), each with weights of its own."""
+    r, x, nodes, init = np.random.default_rng(1), "x", [], {}
+    for k in range(4):
+        init[f"w{k}"], init[f"b{k}"] = r.integers(-2, 3, (8, 8)).astype("f4"), r.integers(-2, 3, 8).astype("f4")
+        nodes.append(h.make_node("Layer", [x, f"w{k}", f"b{k}"], [x := f"x{k}"], domain="local"))
+    body = [h.make_node("MatMul", ["x", "w"], ["p"]), h.make_node("Add", ["p", "b"], ["q"]), h.make_node("Relu", ["q"], ["y"])]
+    layer = h.make_function("local", "Layer", ["x", "w", "b"], ["y"], body, [h.make_opsetid("", 17)])
+    save(folder, "layers", nodes, [value("x", [2, 8])], [value(x, [2, 8])], init, domains=[h.make_opsetid("local", 1)], functions=[layer])
+    y = first = np.array([[k % 5 - 2 for k in range(8)], [k % 3 - 1 for k in range(8)]], "f4")
+    for k in range(4):
+        y = np.maximum(y @ init[f"w{k}"] + init[f"b{k}"], 0)
+    data_set(folder, "layers", 0, [first], [y])
+
+
 def make(folder):
     two = [value("x", ["n", 3]), value("y", ["n", 3])]
     save(folder, "add", [h.make_node("Add", ["x", "y"], ["sum"], name="plus")], two, [value("sum", ["n", 3])])
@@ -39,6 +54,7 @@ def make(folder):
     save(folder, "parts", [h.make_node("SplitToSequence", ["x"], ["parts"])], [value("x", [3])], [h.make_tensor_sequence_value_info("parts", T.FLOAT, None)])
     save(folder, "maybe", [h.make_node("OptionalGetElement", ["o"], ["y"])], [h.make_value_info("o", h.make_optional_type_proto(h.make_tensor_type_proto(T.FLOAT, [3])))], [value("y", [3])], opset=18)
     save(folder, "future", [h.make_node("Relu", ["x"], ["y"])], [value("x", [3])], [value("y", [3])], opset=99)
+    layers(folder)
     save(folder, "misshapen", [h.make_node("MatMul", ["x", "w"], ["y"], name="mm")], [value("x", [2, 3])], [value("y", [2, 2])], {"w": np.ones((4, 2), "f4")})
     with open(os.path.join(folder, "garbage.onnx"), "wb") as f:
         f.write(b"this is no model\n" * 7)

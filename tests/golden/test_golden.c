@@ -80,7 +80,15 @@ static U heads(Graph *g)
     return permute(g, reshape_i(g, matmul(g, INPUT(0, DT_F32, 48, 64), WEIGHT(64, 64)), split, 3), order, 3);
 }
 
-typedef struct { const char *name; U (*build)(Graph *g); bool source; } Case;
+/* Three layers: one FUNCTION of two kernels. */
+static U layers(Graph *g)
+{
+    U x = INPUT(0, DT_F32, 48, 64);
+    for (int k = 0; k < 3; k++) x = normed(g, add(g, x, relu(g, add(g, matmul(g, x, WEIGHT(64, 64)), WEIGHT(64)))));
+    return x;
+}
+
+typedef struct { const char *name; U (*build)(Graph *g); bool source; const char *stage; } Case;      /* stage: of the graph that is shown, callify when left out */
 static const Case cases[] = {
     { "gemm",          gemm,          true  },
     { "gemm_packed",   gemm_packed,   true  },
@@ -90,6 +98,7 @@ static const Case cases[] = {
     { "convolution",   convolution,   false },
     { "attention",     attention,     false },
     { "heads",         heads,         false },
+    { "layers",        layers,        false, "functions" },
     { "join",          join,          true  },
     { "prefix_sum",    prefix_sum,    false },
     { "arange",        arange,        true  },
@@ -124,7 +133,7 @@ static TgStatus print_case(Text *out, const Case *c)
     Graph *g = graph_new();
     Schedule *s = NULL;
     U value = c->build(g);
-    Dump dump = { .text = out, .stage = "callify" };
+    Dump dump = { .text = out, .stage = c->stage ? c->stage : "callify" };
     assert_int_equal(graph_error(g), TG_OK);
     text_add(out, "---- graph\n");
     TRY(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, value), &avx512, &dump));

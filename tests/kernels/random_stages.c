@@ -129,6 +129,11 @@ static bool run_schedule(Memory *m, const Place *at)
         const Kernel *k = m->s->item[i].kernel;
         Place p = *at;
         p.k = k;
+        if (m->s->item[i].kind == ITEM_COPY) {
+            RefMem to = mem_of(m, m->s->item[i].mem[0]), from = mem_of(m, m->s->item[i].mem[1]);
+            memcpy(to.data, from.data, (size_t)from.size_bytes);
+            continue;
+        }
         kernel_mem(m, k, mem);
         if (!went(&p, ref_exec_root(k, mem, vars_of(m->rg, k)))) return false;
     }

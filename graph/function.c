@@ -1,0 +1,94 @@
+/* Homes, and what a FUNCTION means: its body with arguments in the place of PARAMs (blocks.h). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/blocks.h"
+
+/* ---- homes ---- */
+
+Home home_of(const Homes *h, const UOp *u) { return h && u->id < h->cap ? (Home)h->home[u->id] : HOME_OPEN; }
+uint32_t home_order(const Homes *h, const UOp *u) { return h && u->id < h->cap && h->order[u->id] ? h->order[u->id] - 1 : u->id; }
+
+void home_set(Homes *h, const UOp *u, Home home, uint32_t order)
+{
+    if (u->id >= h->cap) {
+        uint32_t cap = u->id + u->id / 2 + 1024;
+        h->home = realloc(h->home, cap * sizeof *h->home);
+        h->order = realloc(h->order, cap * sizeof *h->order);
+        memset(h->home + h->cap, 0, (cap - h->cap) * sizeof *h->home);
+        memset(h->order + h->cap, 0, (cap - h->cap) * sizeof *h->order);
+        h->cap = cap;
+    }
+    h->home[u->id] = (uint8_t)home;
+    h->order[u->id] = order + 1;
+}
+
+void home_move(Homes *h, const UOp *to, const UOp *from)
+{
+    if (h && to != from) home_set(h, to, home_of(h, from), home_order(h, from));
+}
+
+void homes_free(Homes *h)
+{
+    free(h->home);
+    free(h->order);
+    *h = (Homes){ 0 };
+}
+
+/* ---- bodies ---- */
+
+typedef struct { const UOp *u; uint32_t next; } Frame;
+
+const UOp *graph_rebuild(Graph *g, const UOp *root, const UOp **memo, Homes *homes)
+{
+    uint32_t top = 0, cap = 64;
+    Frame *stack = malloc(cap * sizeof *stack);
+    if (!memo[root->id]) stack[top++] = (Frame){ root, 0 };
+    while (top) {
+        Frame *f = &stack[top - 1];
+        const UOp *u = f->u;
+        while (!is_scope(u) && f->next < u->nsrc && memo[u->src[f->next]->id]) f->next++;
+        if (!is_scope(u) && f->next < u->nsrc) {
+            const UOp *next = u->src[f->next];
+            if (top == cap) stack = realloc(stack, (cap *= 2) * sizeof *stack);
+            stack[top++] = (Frame){ next, 0 };
+            continue;
+        }
+        const UOp *src[u->nsrc + 1];
+        for (uint32_t k = 0; k < u->nsrc; k++) src[k] = is_scope(u) ? u->src[k] : memo[u->src[k]->id];
+        memo[u->id] = uop_with(g, u, src);
+        home_move(homes, memo[u->id], u);
+        top--;
+    }
+    free(stack);
+    return memo[root->id];
+}
+
+/* The values of a call, whose arguments hold no calls any more. */
+static const UOp *body_of(Graph *g, const UOp *call, Arena *a)
+{
+    const UOp *f = call->src[0], *body = graph_inline(g, f->src[0]), **memo = NEW_N(a, const UOp *, graph_count(g));
+    uint32_t n;
+    const UOp **order = uop_toposort(g, &body, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t k = order[i]->arg.i - f->arg.i;
+        if (order[i]->op == UOP_PARAM && k >= 0 && k + 1 < call->nsrc) memo[order[i]->id] = call->src[k + 1];
+    }
+    return graph_rebuild(g, body, memo, NULL);
+}
+
+const UOp *graph_inline(Graph *g, const UOp *root)
+{
+    Arena *a = arena_new();
+    uint32_t n, count = graph_count(g);
+    const UOp **order = uop_toposort(g, &root, 1, a, &n), **memo = NEW_N(a, const UOp *, count), **body = NEW_N(a, const UOp *, count);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i], *call = u->op == UOP_GETTUPLE && calls_function(u->src[0]) ? u->src[0] : NULL;
+        if (!call) { graph_rebuild(g, u, memo, NULL); continue; }
+        if (!body[call->id]) body[call->id] = body_of(g, memo[call->id], a);
+        memo[u->id] = body[call->id]->src[u->arg.i];
+    }
+    root = memo[root->id];
+    arena_free(a);
+    return root;
+}
