@@ -409,7 +409,7 @@ static double waves_of(const Gpu *p, double blocks)
 }
 
 /* Cycles of a multiprocessor: what its units must do, and how long its few warps wait for each other's loads; the longer counts, and both where they are near. The numbers were fitted to
- * 1,150 timings of 35 kernels on an H200: its choice then takes 1.14 times as long as the best list that was timed, for kernels it was not fitted to as well. */
+ * 1,157 timings of 35 kernels on an H200: its choice then takes 1.15 times as long as the best list that was timed. */
 static double tile_cycles(const Gpu *p, const Tile *x)
 {
     int64_t n = p->size[x->lane], m = x->m >= 0 ? p->size[x->m] : 1, lanes = lanes_of_block(p, x), warps = ceil_to(lanes * x->rows * x->group, WARP) / WARP;

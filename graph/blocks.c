@@ -28,7 +28,7 @@ typedef struct {
     Graph *g;
     Homes *homes;
     Arena *arena;
-    const UOp *sink, **order;       /* what the sink reaches, sources first, without bodies */
+    const UOp *sink, **order;       /* graph_outer of the sink */
     uint32_t norder, nnode, nunit;
     uint8_t *constant;              /* by id: depends on constants only */
     uint32_t *unit_of, *reader;     /* by id, + 1: the unit whose root it is; the only unit that reads it, or SHARED */
@@ -43,18 +43,6 @@ typedef struct {
 static bool is_memory(const UOp *u) { return u->op == UOP_PARAM || u->op == UOP_BUFFER || u->op == UOP_GETTUPLE; }
 static bool in_memory(const Blocks *b, const UOp *u) { return home_of(b->homes, u) >= HOME_MEMORY; }
 static bool is_data(const Blocks *b, const UOp *u) { return u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL && graph_buffer(b->g, buffer_slot(u))->data; }
-
-static void reach(Blocks *b)
-{
-    uint8_t *mark = NEW_N(b->arena, uint8_t, b->nnode);
-    mark[b->sink->id] = 1;
-    for (uint32_t id = b->sink->id + 1; id-- > 0;) {
-        const UOp *u = graph_node(b->g, id);
-        for (uint32_t k = 0; mark[id] && !is_scope(u) && k < u->nsrc; k++) mark[u->src[k]->id] = 1;
-    }
-    for (uint32_t id = 0; id <= b->sink->id; id++)
-        if (mark[id]) b->order[b->norder++] = graph_node(b->g, id);
-}
 
 static void find_base(Blocks *b)
 {
@@ -365,13 +353,12 @@ const UOp *graph_blocks(Graph *g, const UOp *sink, Homes *homes)
 {
     uint32_t n = graph_count(g);
     Blocks b = { .g = g, .homes = homes, .arena = arena_new(), .sink = sink, .nnode = n };
-    b.order = NEW_N(b.arena, const UOp *, n);
+    b.order = graph_outer(g, sink, b.arena, &b.norder);
     b.constant = NEW_N(b.arena, uint8_t, n);
     b.unit_of = NEW_N(b.arena, uint32_t, n);
     b.reader = NEW_N(b.arena, uint32_t, n);
     b.seen = NEW_N(b.arena, uint32_t, n);
     b.number = NEW_N(b.arena, uint32_t, n);
-    reach(&b);
     find_constants(&b);
     find_units(&b);
     find_readers(&b);

@@ -18,6 +18,8 @@ void homes_free(Homes *h);
 static inline bool calls_function(const UOp *u) { return u->op == UOP_CALL && u->src[0]->op == UOP_FUNCTION; }
 /* A value of a body has a scope of its own: walks of the graph around it stop here. */
 static inline bool is_scope(const UOp *u) { return u->op == UOP_FUNCTION || u->op == UOP_CUSTOMFUNCTION; }
+/* What root reaches, sources first in the order of ids, without bodies. */
+const UOp **graph_outer(Graph *g, const UOp *root, Arena *arena, uint32_t *count);
 /* Rebuilds what root reaches with memo's nodes (by id) in the place of their keys; bodies are left alone. homes may be NULL. */
 const UOp *graph_rebuild(Graph *g, const UOp *root, const UOp **memo, Homes *homes);
 /* Every CALL of a FUNCTION replaced by its values, inner ones too. */

@@ -37,6 +37,21 @@ void homes_free(Homes *h)
 
 /* ---- bodies ---- */
 
+const UOp **graph_outer(Graph *g, const UOp *root, Arena *arena, uint32_t *count)
+{
+    uint8_t *mark = NEW_N(arena, uint8_t, root->id + 1);
+    const UOp **order = NEW_N(arena, const UOp *, root->id + 1);
+    mark[root->id] = 1;
+    for (uint32_t id = root->id + 1; id-- > 0;) {
+        const UOp *u = graph_node(g, id);
+        for (uint32_t k = 0; mark[id] && !is_scope(u) && k < u->nsrc; k++) mark[u->src[k]->id] = 1;
+    }
+    *count = 0;
+    for (uint32_t id = 0; id <= root->id; id++)
+        if (mark[id]) order[(*count)++] = graph_node(g, id);
+    return order;
+}
+
 typedef struct { const UOp *u; uint32_t next; } Frame;
 
 const UOp *graph_rebuild(Graph *g, const UOp *root, const UOp **memo, Homes *homes)

@@ -553,22 +553,6 @@ static TgStatus unsupported(const UOp *const *order, uint32_t n)
     return TG_OK;
 }
 
-/* What sink reaches, sources first, without the bodies of calls. */
-static const UOp **outer_order(Rangeify *r, const UOp *sink, uint32_t *n)
-{
-    uint8_t *mark = NEW_N(r->arena, uint8_t, r->nnode);
-    const UOp **order = NEW_N(r->arena, const UOp *, r->nnode);
-    mark[sink->id] = 1;
-    for (uint32_t id = sink->id + 1; id-- > 0;) {
-        const UOp *u = graph_node(r->g, id);
-        for (uint32_t k = 0; mark[id] && !is_scope(u) && k < u->nsrc; k++) mark[u->src[k]->id] = 1;
-    }
-    *n = 0;
-    for (uint32_t id = 0; id <= sink->id; id++)
-        if (mark[id]) order[(*n)++] = graph_node(r->g, id);
-    return order;
-}
-
 /* Where an output lies: its buffer, or the input or constant that it is; a bare number gets memory of its own. */
 static const UOp *output_place(Rangeify *r, const UOp *u)
 {
@@ -610,7 +594,7 @@ static void end(Rangeify *r)
 static TgStatus sweep(Rangeify *r, const UOp *sink)
 {
     uint32_t n;
-    const UOp **order = outer_order(r, sink, &n);
+    const UOp **order = graph_outer(r->g, sink, r->arena, &n);
     TRY(unsupported(order, n));
     force(r, order, n, sink);
     gather_facts(r, order, n);

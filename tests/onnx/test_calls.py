@@ -3,9 +3,7 @@ without one. On the CPU and on the emulator of CUDA, on several pictures, one of
 that need not wait for one another wait together.
 """
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -13,6 +11,8 @@ import numpy as np
 import onnx
 import onnx.parser
 from onnx.reference import ReferenceEvaluator
+
+import program
 
 CLASSES, BOXES = 3, 20
 
@@ -49,16 +49,7 @@ def rows(axis):
         }}"""
 
 
-def run(model, folder, inputs, device):
-    args = []
-    for name, a in inputs.items():
-        np.save(folder / f"{name}.npy", a)
-        args += ["-i", f"{name}={folder / name}.npy"]
-    env = dict(os.environ, XDG_CACHE_HOME=str(folder / "cache"))
-    if device == "cuda" and "TGRUN_TEST_GPU" not in os.environ:
-        env |= {"TGRUN_LIBCUDA": os.environ["CUDA_EMULATOR"], "TGRUN_NVRTC": os.environ["CUDA_EMULATOR"]}
-    return subprocess.run([os.environ["TGRUN_PROGRAM"], str(model), *args, "--runs", "3", "--json", "--device", device, "--output-dir", str(folder / "out")], env=env, capture_output=True,
-                          text=True, timeout=600)
+def run(model, folder, inputs, device): return program.run(model, folder, inputs, device, "--runs", "3", "--json", timeout=600)
 
 
 def check(what, text, folder, inputs):
@@ -68,12 +59,12 @@ def check(what, text, folder, inputs):
     path.write_bytes(model.SerializeToString())
     want = ReferenceEvaluator(model).run(None, inputs)
     for device in ("cpu", "cuda"):
-        p = run(path, folder, inputs, device)
-        got = None if p.returncode else [np.load(folder / "out" / f"{o.name}.npy") for o in model.graph.output]
-        if p.returncode or any(g.shape != w.shape or not np.array_equal(g, w) for g, w in zip(got, want)):
-            print(f"{what} on {device}: {p.stderr if p.returncode else (got, want)}")
+        code, told, said = run(path, folder, inputs, device)
+        got = None if code else [np.load(folder / "out" / f"{o.name}.npy") for o in model.graph.output]
+        if code or any(g.shape != w.shape or not np.array_equal(g, w) for g, w in zip(got, want)):
+            print(f"{what} on {device}: {said if code else (got, want)}")
             bad += 1
-        steps = 0 if p.returncode else json.loads(p.stdout)["model"]["host_steps"]
+        steps = 0 if code else json.loads(told)["model"]["host_steps"]
     return bad, steps
 
 
@@ -91,7 +82,7 @@ with tempfile.TemporaryDirectory() as name:
         inputs = {"x": rng.random(shape[0]).astype(np.float32), "at": np.array([3, -1, 0, 3, -5]), "row": rng.random(shape[1]).astype(np.float32)}
         bad, steps = check(f"rows along axis {axis}", rows(axis), folder, inputs)
         inputs["at"][2] = 7
-        p = run(folder / "model.onnx", folder, inputs, "cuda")
-        wrong += bad + steps + (p.returncode != 4 or "index 7; the axis has size 7" not in p.stderr)
+        code, _, said = run(folder / "model.onnx", folder, inputs, "cuda")
+        wrong += bad + steps + (code != 4 or "index 7; the axis has size 7" not in said)
 print(f"{wrong} failures")
 sys.exit(wrong > 0)

@@ -2,9 +2,7 @@
 good data are right. A case is a row: operator, inputs, attributes, position of the input that is broken, its broken values, what the line says."""
 import os
 import pathlib
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -13,6 +11,8 @@ import onnx
 import onnx.parser
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
+
+import program
 
 rng = np.random.default_rng(3)
 
@@ -100,15 +100,8 @@ def make(path, op, arrays, attrs, consts=()):
 
 
 def tgrun(model, folder, arrays, device):
-    args = []
-    for name, a in arrays.items():
-        np.save(folder / f"{name}.npy", a)
-        args += ["-i", f"{name}={folder / name}.npy"]
-    env = dict(os.environ, XDG_CACHE_HOME=str(folder / "cache"))
-    if device == "cuda":
-        env |= {"TGRUN_LIBCUDA": os.environ["CUDA_EMULATOR"], "TGRUN_NVRTC": os.environ["CUDA_EMULATOR"]}
-    p = subprocess.run([os.environ["TGRUN_PROGRAM"], str(model), *args, "--runs", "1", "-q", "--device", device, "--output-dir", str(folder / "out")], env=env, capture_output=True, text=True, timeout=120)
-    return p.returncode, re.sub(r"==\d+==WARNING: ASan doesn't fully support makecontext.*\n?", "", p.stderr).strip()  # of the emulator's fibres
+    code, _, said = program.run(model, folder, arrays, device, "--runs", "1", "-q")
+    return code, said
 
 
 def parsed(path, text):

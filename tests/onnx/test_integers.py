@@ -12,6 +12,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+import program
+
 rng = np.random.default_rng(5)
 INTS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
 SIGNED = INTS[:4]
@@ -92,12 +94,9 @@ def run(folder, rows, constant, device):
     model.write_bytes(build(rows, constant).SerializeToString())
     given = {f"x{k}_{j}": a for k, row in enumerate(rows) for j, a in enumerate(row[1]) if not constant}
     np.savez(folder / "in.npz", **given)
-    env = dict(os.environ, XDG_CACHE_HOME=str(folder / "cache"))
-    if device == "cuda":
-        env |= {"TGRUN_LIBCUDA": os.environ["CUDA_EMULATOR"], "TGRUN_NVRTC": os.environ["CUDA_EMULATOR"]}
     shutil.rmtree(folder / "out", ignore_errors=True)
     p = subprocess.run([os.environ["TGRUN_PROGRAM"], str(model), *(["-i", str(folder / "in.npz")] if given else []), "--runs", "1", "-q", "--device", device, "--output-dir", str(folder / "out")],
-                       env=env, capture_output=True, text=True, timeout=600)
+                       env=program.environment(folder, device), capture_output=True, text=True, timeout=600)
     return p.returncode, p.stderr.strip()
 
 
