@@ -33,6 +33,8 @@ typedef struct Backend {
     /* inputs, outputs: host pointers in the order of ports. vars: the plan's variables (sizes); host steps may change them. No allocation, lock or string on the way. */
     TgStatus (*run)(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars);
     double (*device_seconds)(const Executable *e);                              /* of the last run, 0: not measured */
+    /* As run; adds what each of the plan's steps took to seconds[nstep], every step begun and ended by all threads together. NULL: the device cannot tell. */
+    TgStatus (*trace)(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars, double *seconds);
     /* For search: seconds of one launch of kernel i of the code on buffers of its params' sizes filled by fill(slot, ptr, bytes); the best of up to `runs`, stopped early above `limit_s`.
      * When out is not NULL the written params are copied there afterwards (to compare with another schedule of the same kernel). */
     TgStatus (*time)(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k, void (*fill)(void *user, uint32_t slot, void *ptr, size_t bytes), void *user,

@@ -17,6 +17,7 @@ TuneDb *tunedb_open(const char *cache_dir);
 void tunedb_close(TuneDb *d);
 bool tunedb_best(TuneDb *d, const char *kernel, const char *device, Tuned *out);
 void tunedb_put_best(TuneDb *d, const char *kernel, const char *device, const Tuned *t);                    /* in place of the one before */
+void tunedb_forget_best(TuneDb *d, const char *kernel, const char *device);
 bool tunedb_is_bad(TuneDb *d, const char *kernel, const char *device, const OptList *l);
 void tunedb_put_bad(TuneDb *d, const char *kernel, const char *device, const OptList *l);
 

@@ -179,6 +179,11 @@ void tunedb_put_best(TuneDb *d, const char *kernel, const char *device, const Tu
     text_free(&text);
 }
 
+void tunedb_forget_best(TuneDb *d, const char *kernel, const char *device)
+{
+    if (ready(d, false)) step(d, DROP, &(Row){ .kernel = kernel, .device = device }, NULL, NULL);
+}
+
 bool tunedb_is_bad(TuneDb *d, const char *kernel, const char *device, const OptList *l)
 {
     Text text = { 0 };

@@ -1,4 +1,5 @@
 /* The verb `profile`: where a run's time goes, kernel by kernel, the most expensive first. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,8 @@ static void keep(void *user, const TgKernelTime *row)
     r->row[r->count++] = *row;
 }
 
-static double total(const TgKernelTime *row) { return row->seconds * (double)row->launches; }
+static double alone(const TgKernelTime *row) { return row->seconds * (double)row->launches; }
+static double total(const TgKernelTime *row) { return row->run_seconds > 0 ? row->run_seconds : alone(row); }
 
 static int by_time(const void *a, const void *b)
 {
@@ -38,11 +40,12 @@ static double sum_of(const Rows *r)
 static void people(const Rows *r, double run_ms)
 {
     double sum = sum_of(r);
-    printf("%6s %9s %9s %9s %9s  %-32s %s\n", "share", "ms", "launches", "GFLOP/s", "GB/s", "kernel", "OptOps");
+    printf("%6s %9s %9s %9s %9s %9s  %-32s %s\n", "share", "ms", "alone ms", "launches", "GFLOP/s", "GB/s", "kernel", "OptOps");
     for (uint32_t i = 0; i < r->count; i++) {
         const TgKernelTime *k = &r->row[i];
-        double s = k->seconds > 0 ? k->seconds : 1e-12;
-        printf("%5.1f%% %9.4f %9ld %9.1f %9.1f  %-32s %s\n", 100 * total(k) / sum, 1e3 * total(k), (long)k->launches, (double)k->flops / s * 1e-9, (double)k->bytes / s * 1e-9, k->name, k->options);
+        double s = fmax(total(k), 1e-12), launches = (double)k->launches;
+        printf("%5.1f%% %9.4f %9.4f %9ld %9.1f %9.1f  %-32s %s\n", 100 * total(k) / sum, 1e3 * total(k), 1e3 * alone(k), (long)k->launches, launches * (double)k->flops / s * 1e-9,
+               launches * (double)k->bytes / s * 1e-9, k->name, k->options);
     }
     printf("sum of kernels %.3f ms; a run %.3f ms\n", 1e3 * sum, run_ms);
 }
@@ -52,7 +55,7 @@ static json_t *rows_json(const Rows *r)
     json_t *list = json_array();
     for (uint32_t i = 0; i < r->count; i++) {
         const TgKernelTime *k = &r->row[i];
-        json_array_append_new(list, json_pack("{s:s, s:I, s:f, s:I, s:I, s:s}", "name", k->name, "launches", (json_int_t)k->launches, "seconds", k->seconds, "flops", (json_int_t)k->flops, "bytes",
+        json_array_append_new(list, json_pack("{s:s, s:I, s:f, s:f, s:I, s:I, s:s}", "name", k->name, "launches", (json_int_t)k->launches, "seconds", k->seconds, "run_seconds", k->run_seconds, "flops", (json_int_t)k->flops, "bytes",
                                               (json_int_t)k->bytes, "options", k->options));
     }
     return list;
@@ -72,7 +75,7 @@ static TgStatus measure(TgSession *s, const Data *data, Rows *rows, double *run_
         status = tg_run(s, in, set->ninput, out);
         if (i >= 0) ms[i] = 1e3 * (now_s() - start);
     }
-    if (status == TG_OK) status = tg_profile(s, keep, rows);
+    if (status == TG_OK) status = tg_profile(s, in, set->ninput, keep, rows);
     *run_ms = status == TG_OK ? median_of(ms, RUNS) : 0;
     return status == TG_OK ? status : say_library_error(status);
 }

@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* splitmix64: one multiply-xorshift chain a number, any seed is good. */
 uint64_t random_bits(Random *r)
@@ -21,33 +20,6 @@ double random_normal(Random *r)
 {
     double u = 1 - random_unit(r), v = random_unit(r);
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-void sort_doubles(double *v, uint32_t n) { qsort(v, n, sizeof *v, ascending); }
-
-double quantile_sorted(const double *v, uint32_t n, double q)
-{
-    double at = q * (n - 1);
-    uint32_t i = (uint32_t)at;
-    return i + 1 < n ? v[i] + (at - i) * (v[i + 1] - v[i]) : v[n - 1];
-}
-
-double median_of(const double *v, uint32_t n)
-{
-    double *copy = malloc(sizeof *v * n), m = NAN;
-    if (copy && n) {
-        memcpy(copy, v, sizeof *v * n);
-        sort_doubles(copy, n);
-        m = quantile_sorted(copy, n, 0.5);
-    }
-    free(copy);
-    return m;
 }
 
 /* The fewest runs of which at least two lie above the percentile with 99 % confidence: fewer, and one spike would be the answer. */

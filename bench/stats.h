@@ -4,14 +4,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "graph/base/order.h"
+
 typedef struct { uint64_t state; } Random;
 uint64_t random_bits(Random *r);
 double random_unit(Random *r);                                  /* [0, 1) */
 double random_normal(Random *r);
 
-void sort_doubles(double *v, uint32_t n);
-double quantile_sorted(const double *v, uint32_t n, double q);  /* linear between order statistics; q in 0 .. 1 */
-double median_of(const double *v, uint32_t n);                  /* v is not changed */
 /* Runs that a percentile needs to mean something (a binomial bound: 64 for p90, 662 for p99). */
 uint32_t runs_for_percentile(double percent);
 /* Have timings settled? The medians of the last two groups of `group` runs agree within `tolerance`. */

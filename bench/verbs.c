@@ -162,9 +162,9 @@ static void say_tuned(const TgSession *s)
     TgInfo i;
     TgKernelTime k;
     if (tg_info(s, &i) != TG_OK) return;
-    printf("# %lld kernels timed, %lld better after %.1f s: %.4g -> %.4g ms a run", (long long)i.kernels_timed, (long long)i.kernels_better, i.tune_s, 1e3 * i.kernels_before_s,
-           1e3 * i.kernels_after_s);
-    if (i.kernels_after_s > 0) printf(" (%.2fx)", i.kernels_before_s / i.kernels_after_s);
+    printf("# %lld kernels timed, %lld better after %.1f s: %.4g -> %.4g ms a run", (long long)i.kernels_timed, (long long)i.kernels_better, i.tune_s, 1e3 * i.run_before_s,
+           1e3 * i.run_after_s);
+    if (i.run_after_s > 0) printf(" (%.2fx)", i.run_before_s / i.run_after_s);
     puts("");
     for (int32_t n = 0; tg_kernel(s, n, &k); n++)
         if (k.launches) printf("%s: %s\n", k.name, k.options);
@@ -181,7 +181,7 @@ TgStatus verb_tune(const Args *a, const char *path)
         TgTensor in[data.set[0].ninput + 1];
         set_inputs(&data.set[0], in);
         status = tg_prepare(s, in, data.set[0].ninput);
-        if (status == TG_OK && !given) status = tg_tune(s, 30, 0);
+        if (status == TG_OK && !given) status = tg_tune(s, in, data.set[0].ninput, 30, 0);
         say_progress_done();
         if (status != TG_OK) say_library_error(status);
         else say_tuned(s);

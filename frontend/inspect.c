@@ -79,7 +79,7 @@ TgStatus tg_info(const TgSession *s, TgInfo *out)
 {
     *out = (TgInfo){ .opset = model_opset(s->model, ""), .nodes = s->model->graph.nnode, .parameters = parameters(&s->model->graph), .load_s = s->load_s,
                      .schedule_s = s->schedule_s, .compile_s = s->compile_s, .tune_s = s->tune_s, .kernels_timed = s->report.timed, .kernels_better = s->report.improved,
-                     .kernels_before_s = s->report.before_s, .kernels_after_s = s->report.after_s, .kernels_compiled = s->compiled, .kernels_cached = s->cached };
+                     .run_before_s = s->report.before_s, .run_after_s = s->report.after_s, .kernels_compiled = s->compiled, .kernels_cached = s->cached };
     snprintf(out->model_hash, sizeof out->model_hash, "%s", s->model->hash);
     if (!s->device) return TG_OK;
     snprintf(out->device_kind, sizeof out->device_kind, "%s", s->backend->name);

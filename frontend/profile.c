@@ -1,8 +1,11 @@
-/* tg_kernel: the kernels of the program used last; tg_profile: each of them timed alone on buffers of its own: caches are as warm as a repeated launch leaves them, so sums may lie below a run's time. */
+/* tg_kernel: the kernels of the program used last. tg_profile: the time of each within whole runs, and alone on buffers of its own, where caches are as warm as a repeated launch leaves them:
+ * the two tell apart a kernel that is slow from one whose data come from afar. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "frontend/session.h"
+#include "graph/base/order.h"
 
 enum { PROFILE_RUNS = 20 };
 
@@ -36,23 +39,51 @@ int32_t tg_kernel(const TgSession *s, int32_t index, TgKernelTime *out)
     return 1;
 }
 
-static TgStatus profile_kernel(const TgSession *s, Program *p, uint32_t i, TgKernelTime *out)
+TgStatus trace_kernels(Program *p, const Backend *b, const TgTensor *input, double *seconds)
 {
-    Kernel *k = p->plan->kernel[i];
-    tg_kernel(s, (int32_t)i, out);
-    return out->launches ? s->backend->time(&out->seconds, s->device, p->code, i, k, fill, k, PROFILE_RUNS, 0, NULL) : TG_OK;
+    const Plan *plan = p->plan;
+    double *step = calloc(plan->nstep + 1, sizeof *step);
+    TgStatus status = step ? program_trace(p, b, input, step) : fail(TG_LIMIT, "out of memory");
+    for (uint32_t i = 0; i < plan->nstep && status == TG_OK; i++)
+        if (plan->step[i].kind == STEP_KERNEL) seconds[plan->step[i].kernel] += step[i];
+    free(step);
+    return status;
 }
 
-TgStatus tg_profile(TgSession *s, void (*emit)(void *user, const TgKernelTime *row), void *user)
+static TgStatus time_alone(const TgSession *s, uint32_t i, TgKernelTime *row)
 {
-    Program *p = s->program;
-    if (!p) return session_in_file(s, fail(TG_USAGE, "nothing is prepared yet that could be timed"));
-    if (!s->backend->time) return session_in_file(s, fail(TG_UNSUPPORTED, "device %s times no kernels", s->backend->name));
-    for (uint32_t i = 0; i < p->plan->nkernel; i++) {
+    Kernel *k = s->program->plan->kernel[i];
+    return s->backend->time(&row->seconds, s->device, s->program->code, i, k, fill, k, PROFILE_RUNS, 0, NULL);
+}
+
+typedef struct { void (*emit)(void *user, const TgKernelTime *row); void *user; } Sink;
+
+/* run[r * nkernel + k]: what all launches of kernel k took in run r. */
+static TgStatus emit_rows(const TgSession *s, const double *run, const Sink *to)
+{
+    uint32_t n = s->program->plan->nkernel;
+    for (uint32_t k = 0; k < n; k++) {
         TgKernelTime row;
-        TgStatus status = profile_kernel(s, p, i, &row);
-        if (status != TG_OK) return session_in_file(s, status);
-        if (row.launches) emit(user, &row);
+        double seconds[PROFILE_RUNS];
+        tg_kernel(s, (int32_t)k, &row);
+        if (!row.launches) continue;
+        for (int r = 0; r < PROFILE_RUNS; r++) seconds[r] = run[(size_t)r * n + k];
+        row.run_seconds = median_of(seconds, PROFILE_RUNS);
+        TRY(time_alone(s, k, &row));
+        to->emit(to->user, &row);
     }
     return TG_OK;
+}
+
+TgStatus tg_profile(TgSession *s, const TgTensor *inputs, int32_t count, void (*emit)(void *user, const TgKernelTime *row), void *user)
+{
+    TRY(tg_prepare(s, inputs, count));
+    if (!s->backend->time) return session_in_file(s, fail(TG_UNSUPPORTED, "device %s times no kernels", s->backend->name));
+    uint32_t n = s->program->plan->nkernel;
+    double *run = calloc((size_t)n * PROFILE_RUNS + 1, sizeof *run);
+    TgStatus status = run ? TG_OK : fail(TG_LIMIT, "out of memory");
+    for (int r = 0; r < PROFILE_RUNS && s->backend->trace && status == TG_OK; r++) status = trace_kernels(s->program, s->backend, inputs, run + (size_t)r * n);
+    if (status == TG_OK) status = emit_rows(s, run, &(Sink){ emit, user });
+    free(run);
+    return session_in_file(s, status);
 }

@@ -299,18 +299,26 @@ bool program_fits(const Program *p, const TgTensor *input, uint32_t ninput)
     return true;
 }
 
-TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output)
+static TgStatus run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output, double *seconds)
 {
     const void *in[p->ninput + 1];
     void *out[p->noutput + 1];
     StringPool *pool = pool_of_run(p);
     for (uint32_t i = 0; i < p->ninput; i++) in[i] = p->text[i] ? (const void *)numbers_of(p, pool, i, &input[i]) : p->bytes[i] ? bytes_of(p, i, &input[i]) : input[i].data;
     for (uint32_t i = 0; i < p->noutput; i++) out[i] = p->output[i].data;
-    TRY(b->run(p->executable, in, out, p->vars));
+    TRY(seconds ? b->trace(p->executable, in, out, p->vars, seconds) : b->run(p->executable, in, out, p->vars));
     TRY(output_shapes(p));
     for (uint32_t i = 0; i < p->noutput; i++)
         if (p->imported.output_text[i]) strings_of(pool, &p->output[i]);
         else if (p->imported.output_narrow[i]) pack(&p->output[i]);
     memcpy(output, p->output, sizeof *output * p->noutput);
     return TG_OK;
+}
+
+TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output) { return run(p, b, input, output, NULL); }
+
+TgStatus program_trace(Program *p, const Backend *b, const TgTensor *input, double *seconds)
+{
+    TgTensor output[p->noutput + 1];
+    return run(p, b, input, output, seconds);
 }

@@ -35,5 +35,6 @@ int64_t program_bytes(const Program *p);        /* that it plans to hold: arenas
 void program_free(Program *p, const Backend *b);
 bool program_fits(const Program *p, const TgTensor *input, uint32_t ninput);
 TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output);
+TgStatus program_trace(Program *p, const Backend *b, const TgTensor *input, double *seconds);       /* a run; seconds[plan->nstep]: what its steps took is added. b can trace */
 double seconds_now(void);           /* monotonic */
 #endif

@@ -213,18 +213,17 @@ static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input,
     return TG_OK;
 }
 
-TgStatus session_remake(TgSession *s)
+TgStatus session_make_anew(Program **out, TgSession *s) { return make_program(out, s, s->program->input, (int32_t)s->program->ninput); }
+
+void session_replace(TgSession *s, Program *p)
 {
-    Program *old = s->program, *p = NULL;
-    TRY(make_program(&p, s, old->input, (int32_t)old->ninput));
+    Program *old = s->program;
     p->next = old->next;
-    p->tuned = true;
     s->program = p;
     program_free(old, s->backend);
-    return TG_OK;
 }
 
-static TgStatus program_for(TgSession *s, const TgTensor *input, int32_t count)
+TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count)
 {
     if (s->program && program_fits(s->program, input, (uint32_t)count)) return TG_OK;
     TRY(session_in_file(s, session_check_inputs(s, input, count)));
@@ -237,14 +236,14 @@ static TgStatus program_for(TgSession *s, const TgTensor *input, int32_t count)
 
 TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)
 {
-    TRY(program_for(s, inputs, count));
+    TRY(session_program(s, inputs, count));
     bool search = s->options.tune_s > 0 || s->options.beam > 0;
-    return search && !s->program->tuned ? tg_tune(s, s->options.tune_s, s->options.beam) : TG_OK;
+    return search && !s->program->tuned ? tg_tune(s, inputs, count, s->options.tune_s, s->options.beam) : TG_OK;
 }
 
 TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
 {
-    TRY(program_for(s, inputs, count));
+    TRY(session_program(s, inputs, count));
     drop_oldest(s);                     /* here, not in tg_prepare: the last run's outputs live until now */
     return session_in_file(s, program_run(s->program, s->backend, inputs, outputs));
 }

@@ -94,8 +94,8 @@ typedef struct {
     int64_t lists_refused;                         /**< unique kernels that run without OptOps, because the device did not take those that were chosen */
     int64_t planned_bytes, weight_bytes, flops;
     double load_s, schedule_s, compile_s, tune_s;
-    int64_t kernels_timed, kernels_better;         /**< of the last search: unique kernels, and those that it found a faster list for */
-    double kernels_before_s, kernels_after_s;      /**< what these take in a run, added up */
+    int64_t kernels_timed, kernels_better;         /**< of the last search: unique kernels, and those that got a faster list */
+    double run_before_s, run_after_s;              /**< a run before and after it; where it had no data to run on, the sum of its kernels */
     int32_t threads;
     char device_kind[16], device_name[128], features[256];
     char model_hash[33];                           /**< XXH3-128 of the file, hex */
@@ -141,22 +141,22 @@ TG_API int32_t tg_model_operator(const TgSession *session, int32_t index, const 
 /** Does the device of these options work here? TG_OK: its name and features. */
 TG_API TgStatus tg_device(const TgOptions *options, char name[128], char features[256]);
 
-/** Searches kernels of the plan prepared last for that long (0: until nothing is gained any more), see TgOptions.progress; then makes it anew with the winners, which
- *  are kept in the cache folder as they are found. beam: width, 0: the default. */
-TG_API TgStatus tg_tune(TgSession *session, double seconds, int32_t beam);
+/** Prepares, and searches its kernels for that long (0: until nothing is gained any more), see TgOptions.progress. The winners are kept in the cache folder as they are
+ *  found; at the end they are timed in the model on these inputs, and those that do not make it faster are dropped. Inputs without data: no winner is dropped. beam: width, 0: the default. */
+TG_API TgStatus tg_tune(TgSession *session, const TgTensor *inputs, int32_t count, double seconds, int32_t beam);
 
-/** One kernel of a run. flops and bytes are a launch's; options: the OptOps that it got; seconds: timed alone, else 0. */
+/** One kernel of a run. flops and bytes are a launch's; options: the OptOps that it got; seconds: a launch timed alone; run_seconds: all launches within a run; 0: not timed. */
 typedef struct {
     char name[64], options[768];
     int64_t launches, flops, bytes;
-    double seconds;
+    double seconds, run_seconds;
 } TgKernelTime;
 
 /** Kernels of the program that was prepared last, one an index; those without launches only run at load. Returns 0 after the last. */
 TG_API int32_t tg_kernel(const TgSession *session, int32_t index, TgKernelTime *out);
 
-/** Times every kernel of the program that was prepared last. */
-TG_API TgStatus tg_profile(TgSession *session, void (*emit)(void *user, const TgKernelTime *row), void *user);
+/** Prepares, and times every kernel, alone and (where the device can tell) within runs on these inputs. */
+TG_API TgStatus tg_profile(TgSession *session, const TgTensor *inputs, int32_t count, void (*emit)(void *user, const TgKernelTime *row), void *user);
 
 /** Calls emit once a line of text of what a stage makes for these inputs (as for tg_prepare); compiles and runs nothing.
  *  stage: as `tgrun dump --stage` names them; kernel: NULL for all. */

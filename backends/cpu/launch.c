@@ -35,6 +35,7 @@ typedef struct {
     const HostCall *call;
     const PlanBuffer *copied;
     uint32_t target;                    /* of a JUMP, in works */
+    uint32_t step;                      /* of the plan */
 } Work;
 
 typedef struct { void **arg; uint32_t port; bool output; } Patch;
@@ -53,6 +54,7 @@ struct Executable {
     int64_t *vars;                      /* of the run in progress */
     _Atomic(TgStatus) status;
     bool jump[2];                       /* what thread 0 decided at a JUMP, and at the one before */
+    double *seconds;                    /* of each step, where they are traced */
 };
 
 /* ---- memory ---- */
@@ -72,6 +74,13 @@ static void pages_free(void *p, int64_t size)
 }
 
 /* ---- one step ---- */
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 static int64_t bound_value(const Kernel *k, const UOp *u, const int64_t *vars)
 {
@@ -137,6 +146,17 @@ static void do_work(Executable *e, const Work *w, int thread, int threads)
     else e->status = host_status(w->call, w->host(w->call, w->args, e->vars));
 }
 
+/* The same between two waits, with the time that all of it took. */
+static void traced_work(Executable *e, const Work *w, int thread, int threads)
+{
+    if (threads > 1) team_wait(e->device->team);
+    double start = now_s();
+    if (w->shared) do_work(e, w, thread, threads);
+    else if (!thread) do_work(e, w, 0, 1);
+    if (threads > 1) team_wait(e->device->team);
+    if (!thread) e->seconds[w->step] += now_s() - start;
+}
+
 /* A failed run takes no jump, so that it ends. */
 static bool jumps(Executable *e, const Work *w, bool *decided, int thread, int threads)
 {
@@ -157,7 +177,8 @@ static void walk(void *user, int thread, int threads)
         }
         if (w->wait && threads > 1) team_wait(e->device->team);
         if (e->status != TG_OK) continue;
-        if (w->shared) do_work(e, w, thread, threads);
+        if (e->seconds) traced_work(e, w, thread, threads);
+        else if (w->shared) do_work(e, w, thread, threads);
         else if (!thread) do_work(e, w, 0, 1);
     }
 }
@@ -242,6 +263,7 @@ static void collect(Executable *e, const Code *c, bool once)
         if (s->once != once) continue;
         Work *w = &e->work[e->nwork++];
         *w = resolve(e, s, c);
+        w->step = i;
         w->wait = wait || (sizes && w->shared) || (readers && w->kind == STEP_HOST) || w->kind == STEP_JUMP;
         sizes = w->kind == STEP_HOST || (sizes && !w->wait);
         readers = (w->shared && (w->nvar || w->kind == STEP_COPY)) || (readers && !w->wait);
@@ -380,16 +402,17 @@ static TgStatus cpu_run(Executable *e, const void *const *inputs, void *const *o
     return guarded ? guarded : status;
 }
 
+static TgStatus cpu_trace(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars, double *seconds)
+{
+    e->seconds = seconds;
+    TgStatus status = cpu_run(e, inputs, outputs, vars);
+    e->seconds = NULL;
+    return status;
+}
+
 /* ---- timing one kernel, for search ---- */
 
 typedef struct { Device *d; const Kernel *kernel; CpuKernel fn; void **args; int64_t vars[KERNEL_VARS], count, scratch_bytes; char *scratch; int runs; double limit_s, best_s; bool stop; } Timing;
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void timing_part(const Timing *t, int thread, int threads)
 {
@@ -521,5 +544,5 @@ static double cpu_device_seconds(const Executable *e)
 
 const Backend backend_cpu = {
     .name = "cpu", .open = cpu_open, .close = cpu_close, .target = cpu_target, .describe = cpu_describe, .render = cpu_render, .compile = cpu_backend_compile,
-    .compiler = cpu_backend_compiler, .code_free = cpu_code_free, .load = cpu_load, .unload = cpu_unload, .run = cpu_run, .device_seconds = cpu_device_seconds, .time = cpu_time, .assembly = cpu_backend_assembly,
+    .compiler = cpu_backend_compiler, .code_free = cpu_code_free, .load = cpu_load, .unload = cpu_unload, .run = cpu_run, .trace = cpu_trace, .device_seconds = cpu_device_seconds, .time = cpu_time, .assembly = cpu_backend_assembly,
 };

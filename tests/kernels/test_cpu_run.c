@@ -88,13 +88,17 @@ static void fixture_free(Fixture *f)
     free(f->in), free(f->out), free(f->copy), free(f);
 }
 
-static TgStatus run(Fixture *f, int64_t rows)
+static TgStatus run_or_trace(Fixture *f, int64_t rows, double *seconds)
 {
     int64_t vars[1] = { 0 };
+    const void *in[] = { f->in };
+    void *out[] = { f->out, f->copy };
     host_rows = rows;
     for (int i = 0; i < N; i++) f->out[i] = f->copy[i] = -1;
-    return backend_cpu.run(f->e, (const void *[]){ f->in }, (void *[]){ f->out, f->copy }, vars);
+    return seconds ? backend_cpu.trace(f->e, in, out, vars, seconds) : backend_cpu.run(f->e, in, out, vars);
 }
+
+static TgStatus run(Fixture *f, int64_t rows) { return run_or_trace(f, rows, NULL); }
 
 static void check(const Fixture *f, int64_t rows)
 {
@@ -102,6 +106,20 @@ static void check(const Fixture *f, int64_t rows)
         float want = i < rows * (N / ROWS) ? 2.0f * (float)i + 1 : -1;
         if (f->out[i] != want || f->copy[i] != 2.0f * (float)i) stop("element %d: got %g and %g\n", i, f->out[i], f->copy[i]);
     }
+}
+
+/* A traced run computes the same, and every step has its time; one that fails gives its status. */
+static void traces(Fixture *f)
+{
+    double seconds[4] = { 0 };
+    assert_int_equal(run_or_trace(f, 9, seconds), TG_OK);
+    check(f, 9);
+    for (int i = 0; i < 4; i++) assert_true(seconds[i] > 0 && seconds[i] < 10);
+    host_fails = true;
+    assert_int_equal(run_or_trace(f, 3, seconds), TG_BAD_INPUT);
+    host_fails = false;
+    assert_int_equal(run(f, 7), TG_OK);
+    check(f, 7);
 }
 
 static void runs(int threads)
@@ -118,6 +136,7 @@ static void runs(int threads)
     host_fails = false;
     assert_int_equal(run(f, 5), TG_OK);
     check(f, 5);
+    traces(f);
     fixture_free(f);
 }
 
