@@ -4,9 +4,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "bench/stats.h"
 #include "bench/values.h"
+
+/* ---- parts ---- */
+
+enum { PART = 1 << 18 };            /* elements */
+
+/* Elements first .. of t, at most PART, as a row. */
+static TgTensor part_of(const TgTensor *t, int64_t first)
+{
+    int64_t left = tensor_numel(t) - first;
+    return (TgTensor){ .type = t->type, .rank = 1, .shape = { left < PART ? left : PART }, .data = (char *)t->data + first * tg_type_bits(t->type) / 8 };
+}
+
+/* A part of a mapped tensor that has been looked at leaves memory, so that the whole never stands there. The page that the next one begins on stays. */
+static void let_go(const TgTensor *part)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)part->data & ~(page - 1), end = (uintptr_t)part->data + (uintptr_t)(part->shape[0] * tg_type_bits(part->type) / 8);
+    if ((end & ~(page - 1)) > first) madvise((void *)first, (end & ~(page - 1)) - first, MADV_DONTNEED);
+}
 
 /* ---- tolerances ---- */
 
@@ -15,15 +35,19 @@ static const struct { TgType type; double rtol, atol_rms; } automatic[] = {
     { TG_F32, 1e-4, 5e-5 }, { TG_F16, 1e-2, 2e-3 }, { TG_BF16, 3e-2, 1e-2 }, { TG_F64, 1e-7, 1e-9 },
 };
 
-double tensor_rms(const TgTensor *t)
+double tensor_rms(const TgTensor *t, bool mapped)
 {
     double sum = 0;
     int64_t n = tensor_numel(t), count = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double v = value_get(t->type, t->data, i);
-        if (!isfinite(v)) continue;
-        sum += v * v;
-        count++;
+    for (int64_t first = 0; first < n; first += PART) {
+        TgTensor part = part_of(t, first);
+        for (int64_t i = 0; i < part.shape[0]; i++) {
+            double v = value_get(t->type, part.data, i);
+            if (!isfinite(v)) continue;
+            sum += v * v;
+            count++;
+        }
+        if (mapped) let_go(&part);
     }
     return count ? sqrt(sum / (double)count) : 0;
 }
@@ -31,15 +55,15 @@ double tensor_rms(const TgTensor *t)
 /* Roundings in another order move a coarse value to a neighbour, layers above it to the next: onnxruntime's own optimised and plain results lie two steps apart. */
 static const double STEPS = 3;
 
-static Tolerance automatic_tolerance(const Args *a, const TgPort *port, const TgTensor *want)
+static Tolerance automatic_tolerance(const Args *a, const TgPort *port, const Bound *want)
 {
     const char *precision = args_text(a, OPT_precision, "exact");
     for (size_t i = 0; i < sizeof automatic / sizeof *automatic; i++) {
-        if (automatic[i].type != want->type) continue;
+        if (automatic[i].type != want->tensor.type) continue;
         double scale = automatic[i].atol_rms;
-        if (want->type == TG_F32 && *precision == 's') scale = 1e-3;
-        if (want->type == TG_F32 && *precision == 'f') scale = 3e-2;
-        return (Tolerance){ automatic[i].rtol, fmax(scale * tensor_rms(want), STEPS * port->step) };
+        if (automatic[i].type == TG_F32 && *precision == 's') scale = 1e-3;
+        if (automatic[i].type == TG_F32 && *precision == 'f') scale = 3e-2;
+        return (Tolerance){ automatic[i].rtol, fmax(scale * tensor_rms(&want->tensor, want->mapped), STEPS * port->step) };
     }
     return (Tolerance){ 0, 0 };
 }
@@ -56,10 +80,10 @@ static bool given(const Args *a, Opt o, const char *name, double *out)
     return found;
 }
 
-Tolerance tolerance_for(const Args *a, const TgPort *port, const TgTensor *want)
+Tolerance tolerance_for(const Args *a, const TgPort *port, const Bound *want)
 {
     bool standard = !strcmp(args_text(a, OPT_tolerance, "auto"), "standard");
-    Tolerance t = standard && type_is_float(want->type) ? (Tolerance){ 1e-3, 1e-7 } : automatic_tolerance(a, port, want);
+    Tolerance t = standard && type_is_float(want->tensor.type) ? (Tolerance){ 1e-3, 1e-7 } : automatic_tolerance(a, port, want);
     given(a, OPT_rtol, port->name, &t.rtol);
     given(a, OPT_atol, port->name, &t.atol);
     return t;
@@ -125,48 +149,57 @@ static double largest_quantile(Largest *h, size_t n)
     return k + 1 < h->count ? h->v[k] + (at - low) * (h->v[k + 1] - h->v[k]) : h->v[k];
 }
 
-static void compare_floats(Comparison *c, const TgTensor *got, const TgTensor *want)
+/* What the parts of a tensor of floats add up to. */
+typedef struct { double dot, gg, ww; size_t finite; Largest ulp; } Sums;
+
+static bool sums_begin(Sums *s, Comparison *c)
 {
-    double dot = 0, gg = 0, ww = 0;
-    size_t finite = 0;
-    Largest ulp = { .cap = (size_t)c->numel / 100 + 2 };
-    if (!(ulp.v = malloc(sizeof *ulp.v * ulp.cap))) return (void)snprintf(c->why, sizeof c->why, "no memory to compare %ld values", (long)c->numel);
-    for (int64_t i = 0; i < c->numel; i++) {
+    *s = (Sums){ .ulp.cap = (size_t)c->numel / 100 + 2 };
+    s->ulp.v = malloc(sizeof *s->ulp.v * s->ulp.cap);
+    if (!s->ulp.v) snprintf(c->why, sizeof c->why, "no memory to compare %ld values", (long)c->numel);
+    return s->ulp.v != NULL;
+}
+
+static void sums_end(Sums *s, Comparison *c)
+{
+    c->ulp99 = s->finite ? largest_quantile(&s->ulp, s->finite) : 0;
+    c->cosine = s->gg > 0 && s->ww > 0 ? s->dot / sqrt(s->gg * s->ww) : s->gg == s->ww;
+    free(s->ulp.v);
+}
+
+static void compare_floats(Comparison *c, Sums *s, const TgTensor *got, const TgTensor *want, int64_t first)
+{
+    for (int64_t i = 0; i < want->shape[0]; i++) {
         double g = value_get(got->type, got->data, i), w = value_get(want->type, want->data, i), d = fabs(g - w);
         if (g == w || (isnan(g) && isnan(w))) c->not_finite += !isfinite(w), d = 0;
-        else if (!(d <= c->used.atol + c->used.rtol * fabs(w)) || !isfinite(g)) note_outside(c, i);
+        else if (!(d <= c->used.atol + c->used.rtol * fabs(w)) || !isfinite(g)) note_outside(c, first + i);
         if (!isfinite(g) || !isfinite(w)) continue;
         if (d > c->max_abs) c->max_abs = d;
-        dot += g * w;
-        gg += g * g;
-        ww += w * w;
-        finite++;
-        largest_add(&ulp, ulps_between(want->type, got->data, want->data, i));
+        s->dot += g * w;
+        s->gg += g * g;
+        s->ww += w * w;
+        s->finite++;
+        largest_add(&s->ulp, ulps_between(want->type, got->data, want->data, i));
     }
-    c->ulp99 = finite ? largest_quantile(&ulp, finite) : 0;
-    c->cosine = gg > 0 && ww > 0 ? dot / sqrt(gg * ww) : gg == ww;
-    free(ulp.v);
 }
 
-static void compare_integers(Comparison *c, const TgTensor *got, const TgTensor *want)
+static void compare_integers(Comparison *c, const TgTensor *got, const TgTensor *want, int64_t first)
 {
-    for (int64_t i = 0; i < c->numel; i++) {
+    for (int64_t i = 0; i < want->shape[0]; i++) {
         int64_t g = value_get_int(got->type, got->data, i), w = value_get_int(want->type, want->data, i);
         double d = (double)(g > w ? (uint64_t)g - (uint64_t)w : (uint64_t)w - (uint64_t)g);        /* exact: 2^63 - 1 and 2^63 - 2 differ */
-        if (g != w && !(d <= c->used.atol + c->used.rtol * fabs((double)w))) note_outside(c, i);
+        if (g != w && !(d <= c->used.atol + c->used.rtol * fabs((double)w))) note_outside(c, first + i);
         if (d > c->max_abs) c->max_abs = d;
     }
-    c->cosine = c->outside == 0;
 }
 
-static void compare_bytes(Comparison *c, const TgTensor *got, const TgTensor *want)
+static void compare_bytes(Comparison *c, const TgTensor *got, const TgTensor *want, int64_t first)
 {
     size_t size = (size_t)tg_type_bits(want->type) / 8;
     bool text = want->type == TG_STRING;
     if (!size) return (void)snprintf(c->why, sizeof c->why, "type %s is not compared", tg_type_name(want->type));
-    for (int64_t i = 0; i < c->numel; i++)
-        if (text ? strcmp(((const char *const *)got->data)[i], ((const char *const *)want->data)[i]) : memcmp((const char *)got->data + size * (size_t)i, (const char *)want->data + size * (size_t)i, size)) note_outside(c, i);
-    c->cosine = c->outside == 0;
+    for (int64_t i = 0; i < want->shape[0]; i++)
+        if (text ? strcmp(((const char *const *)got->data)[i], ((const char *const *)want->data)[i]) : memcmp((const char *)got->data + size * (size_t)i, (const char *)want->data + size * (size_t)i, size)) note_outside(c, first + i);
 }
 
 /* Complex numbers compare as pairs of reals. */
@@ -179,21 +212,34 @@ static TgTensor as_reals(const TgTensor *t)
     return r;
 }
 
-Comparison compare_tensors(const TgTensor *got_, const TgTensor *want_, Tolerance t)
+static void compare_parts(Comparison *c, Sums *s, const TgTensor *got, const TgTensor *want, bool mapped)
 {
-    TgTensor got = as_reals(got_), want = as_reals(want_);
+    for (int64_t first = 0; first < c->numel; first += PART) {
+        TgTensor g = part_of(got, first), w = part_of(want, first);
+        if (type_is_float(w.type)) compare_floats(c, s, &g, &w, first);
+        else if (type_is_integer(w.type)) compare_integers(c, &g, &w, first);
+        else compare_bytes(c, &g, &w, first);
+        if (mapped) let_go(&w);
+    }
+}
+
+Comparison compare_tensors(const TgTensor *got_, const Bound *want_, Tolerance t)
+{
+    TgTensor got = as_reals(got_), want = as_reals(&want_->tensor);
     Comparison c = { .numel = tensor_numel(&want), .first = -1, .used = t, .cosine = 1 };
     char a[96], b[96];
+    Sums s;
     tensor_title(&got, a, sizeof a);
     tensor_title(&want, b, sizeof b);
     if (strcmp(a, b)) {
         snprintf(c.why, sizeof c.why, "is %.70s, expected %.70s", a, b);
         return c;
     }
-    if (type_is_float(want.type)) compare_floats(&c, &got, &want);
-    else if (type_is_integer(want.type)) compare_integers(&c, &got, &want);
-    else compare_bytes(&c, &got, &want);
-    double rms = tensor_rms(&want);
+    if (!sums_begin(&s, &c)) return c;
+    compare_parts(&c, &s, &got, &want, want_->mapped);
+    sums_end(&s, &c);
+    if (!type_is_float(want.type)) c.cosine = c.outside == 0;
+    double rms = tensor_rms(&want, want_->mapped);
     c.max_rel = rms > 0 ? c.max_abs / rms : c.max_abs > 0 ? INFINITY : 0;
     c.ok = !c.outside && !*c.why;
     return c;

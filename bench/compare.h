@@ -1,7 +1,7 @@
 /* Is an output what was expected? Tolerances are cli.md's: `auto` from dtype and rms of the reference and the output's step, `standard` the standard's own, or given. */
 #ifndef TG_COMPARE_H
 #define TG_COMPARE_H
-#include "bench/args.h"
+#include "bench/inputs.h"
 
 typedef struct { double rtol, atol; } Tolerance;
 typedef struct {
@@ -14,7 +14,7 @@ typedef struct {
 } Comparison;
 
 /* Options --rtol, --atol (also NAME:V) and --tolerance for that output of the model. */
-Tolerance tolerance_for(const Args *a, const TgPort *port, const TgTensor *want);
-Comparison compare_tensors(const TgTensor *got, const TgTensor *want, Tolerance t);
-double tensor_rms(const TgTensor *t);           /* of the finite values */
+Tolerance tolerance_for(const Args *a, const TgPort *port, const Bound *want);
+Comparison compare_tensors(const TgTensor *got, const Bound *want, Tolerance t);
+double tensor_rms(const TgTensor *t, bool mapped);           /* of the finite values */
 #endif

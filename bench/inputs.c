@@ -299,6 +299,23 @@ static TgStatus bind_options(Maker *m, bool named)
 
 /* ---- test data folders ---- */
 
+void bound_clear(Bound *b)
+{
+    if (b->mapped) tg_tensor_unmap(&b->tensor);
+    else tg_tensor_free(&b->tensor);
+    b->known = b->mapped = false;
+}
+
+TgStatus expected_file(Bound *b, const char *path, TgType type)
+{
+    bound_clear(b);
+    b->mapped = tg_tensor_map(&b->tensor, path, type) == TG_OK;
+    TgStatus status = b->mapped ? TG_OK : tg_tensor_read(&b->tensor, path, type);
+    b->known = status == TG_OK;
+    snprintf(b->source, sizeof b->source, "%.199s", path);
+    return status == TG_OK ? status : say_library_error(status);
+}
+
 static bool find_file(char *path, size_t cap, const char *dir, const char *stem, int32_t k, bool map)
 {
     static const char *const suffixes[] = { "npy", "pb", "json" };
@@ -322,8 +339,8 @@ static TgStatus read_folder(Maker *m, const char *dir)
         Bound *b = &m->set->output[k];
         bool map = output_is_map(m->session, k);
         if (!find_file(path, sizeof path, dir, "output", k, map)) continue;
-        TgStatus status = map ? map_read(&b->tensor, path) : tg_tensor_read(&b->tensor, path, m->out[k].type);
-        if (status != TG_OK) return map ? status : say_library_error(status);
+        TgStatus status = map ? map_read(&b->tensor, path) : expected_file(b, path, m->out[k].type);
+        if (status != TG_OK) return status;
         b->known = true;
         snprintf(b->source, sizeof b->source, "%.199s", path);
     }
@@ -340,8 +357,8 @@ static TgStatus expected_options(Maker *m)
             if (!m->set->output[open].known) k = open;
         if (k < 0) return say_error(TG_USAGE, "-e %s: no output has that name, or every output has its expectation", rest);
         Bound *b = &m->set->output[k];
-        if (b->known) tg_tensor_free(&b->tensor);
-        TgStatus status = spec_read(&b->tensor, rest, &m->out[k], m->out[k].shape, m->out[k].rank < 0 ? 0 : m->out[k].rank, 0);
+        bound_clear(b);
+        TgStatus status = is_file_spec(rest) ? expected_file(b, rest, m->out[k].type) : spec_read(&b->tensor, rest, &m->out[k], m->out[k].shape, m->out[k].rank < 0 ? 0 : m->out[k].rank, 0);
         if (status != TG_OK) return status;
         b->known = true;
         snprintf(b->source, sizeof b->source, "%.199s", rest);
@@ -423,8 +440,8 @@ TgStatus data_make(Data *out, const TgSession *session, const Args *a)
 void data_free(Data *d)
 {
     for (uint32_t i = 0; d->set && i < d->count; i++) {
-        for (int32_t k = 0; d->set[i].input && k < d->set[i].ninput; k++) tg_tensor_free(&d->set[i].input[k].tensor);
-        for (int32_t k = 0; d->set[i].output && k < d->set[i].noutput; k++) tg_tensor_free(&d->set[i].output[k].tensor);
+        for (int32_t k = 0; d->set[i].input && k < d->set[i].ninput; k++) bound_clear(&d->set[i].input[k]);
+        for (int32_t k = 0; d->set[i].output && k < d->set[i].noutput; k++) bound_clear(&d->set[i].output[k]);
         free(d->set[i].input);
         free(d->set[i].output);
     }

@@ -63,10 +63,8 @@ TgStatus expected_read(DataSet *set, const TgSession *session, const char *dir, 
         Bound *b = &set->output[k];
         snprintf(path, sizeof path, "%s/output_%d.npy", dir, k);
         TgStatus status = tg_output(session, k, &p);
-        if (b->known) tg_tensor_free(&b->tensor);
-        if (status == TG_OK) status = tg_tensor_read(&b->tensor, path, p.type);
         if (status != TG_OK) return say_library_error(status);
-        b->known = true;
+        if ((status = expected_file(b, path, p.type)) != TG_OK) return status;
         snprintf(b->source, sizeof b->source, "%s", source);
     }
     return TG_OK;

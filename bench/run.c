@@ -142,7 +142,7 @@ static TgStatus against_reference(DataSet *set, const Args *a, const char *path)
     if (status == TG_OK) status = tg_run(s, in, set->ninput, out);
     for (int32_t k = 0; k < set->noutput && status == TG_OK; k++) {
         Bound *b = &set->output[k];
-        if (b->known) tg_tensor_free(&b->tensor);
+        bound_clear(b);
         if (!(b->known = tensor_new(&b->tensor, out[k].type, out[k].shape, out[k].rank))) return say_error(TG_LIMIT, "no memory for the reference's outputs");
         memcpy(b->tensor.data, out[k].data, out[k].size_bytes);
         snprintf(b->source, sizeof b->source, "reference");
@@ -189,7 +189,7 @@ static void compare_set(Result *r, uint32_t s, const TgTensor *output)
         TgPort p;
         if (!set->output[k].known || tg_output(r->session, k, &p) != TG_OK) continue;
         Comparison *c = &r->compare[s * (uint32_t)set->noutput + (uint32_t)k];
-        *c = compare_tensors(&output[k], &set->output[k].tensor, tolerance_for(r->args, &p, &set->output[k].tensor));
+        *c = compare_tensors(&output[k], &set->output[k], tolerance_for(r->args, &p, &set->output[k]));
         r->ok &= c->ok;
         if (!c->ok && args_has(r->args, OPT_quiet))
             say_error(TG_DIFFERS, "%s: %s%soutput '%s' %s: %ld of %ld values outside rtol %g atol %.2g", r->file, set->name, *set->name ? ": " : "", p.name, *c->why ? c->why : "differs",

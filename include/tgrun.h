@@ -175,6 +175,10 @@ TG_API const char *tg_type_name(TgType type);
 /** Tensor files: npy, npz and pb by suffix; FILE.npz:KEY is one member (without a key: the only one); reading "-" is npy on standard input.
  *  Data are malloc'ed and freed by tg_tensor_free. `want`: the port's type, or 0; bfloat16 has no npy type and is uint16 there. */
 TG_API TgStatus tg_tensor_read(TgTensor *out, const char *path, TgType want);
+/** As tg_tensor_read, but without a copy: data are a read-only mapping of an npy file, given back by tg_tensor_unmap. TG_UNSUPPORTED where the file's elements do not lie
+ *  as memory wants them (another byte order, Fortran's order of axes, narrow types, bool, none at all): such a file is read. */
+TG_API TgStatus tg_tensor_map(TgTensor *out, const char *path, TgType want);
+TG_API void tg_tensor_unmap(TgTensor *tensor);
 TG_API TgStatus tg_tensor_write(const TgTensor *tensor, const char *name, const char *path);
 TG_API void tg_tensor_free(TgTensor *tensor);
 

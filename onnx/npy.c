@@ -1,6 +1,6 @@
 /* npy bytes <-> tensors, and the tensor files of tgrun.h.
  *
- * In: bytes from anybody. Out: a row-major little-endian tensor in malloc'ed memory. The header is a Python literal by its own account; here it is a grammar of one dictionary with
+ * In: bytes from anybody. Out: a row-major little-endian tensor in malloc'ed memory, or where it lies in a mapped file. The header is a Python literal by its own account; here it is a grammar of one dictionary with
  * three known keys, and nothing is evaluated. Every size is checked against the bytes that are there before memory is asked for.
  * To add an element type: a row in `kinds`.
  */
@@ -35,7 +35,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 /* ---- the header's grammar */
 
 typedef struct { const char *p, *end; } Cursor;
-typedef struct { char order, kind; int32_t bytes; bool fortran; int32_t rank; int64_t shape[TG_MAX_RANK]; } Header;
+typedef struct { char order, kind; int32_t bytes; bool fortran; int32_t rank; int64_t shape[TG_MAX_RANK], numel; } Header;
 
 static void skip(Cursor *c)
 {
@@ -187,8 +187,9 @@ static TgStatus pack(TgTensor *t, const uint8_t *bytes, int64_t numel, bool is_s
     return TG_OK;
 }
 
-static TgStatus read_elements(TgTensor *t, const Header *h, const uint8_t *from, int64_t numel)
+static TgStatus read_elements(TgTensor *t, const Header *h, const uint8_t *from)
 {
+    int64_t numel = h->numel;
     size_t size = (size_t)numel * (size_t)h->bytes;
     bool is_complex = t->type == TG_COMPLEX64 || t->type == TG_COMPLEX128, narrow = tg_type_bits(t->type) < 8;
     type_bytes((int32_t)t->type, numel, &t->size_bytes);
@@ -205,11 +206,10 @@ static TgStatus read_elements(TgTensor *t, const Header *h, const uint8_t *from,
     return status;
 }
 
-TgStatus npy_read_bytes(TgTensor *out, const void *data, size_t size, TgType want)
+/* Type and shape of the tensor; where its elements lie, as the file has them. */
+static TgStatus read_head(TgTensor *t, Header *h, const uint8_t **elements, const uint8_t *p, size_t size, TgType want)
 {
-    const uint8_t *p = data;
-    Header h = { 0 };
-    int64_t numel, bytes;
+    int64_t bytes;
     if (!size) return BAD("is empty");
     if (size < 10 || memcmp(p, "\x93NUMPY", 6)) return BAD("is not an npy file");
     if (p[6] < 1 || p[6] > 3) return BAD("npy version %d is unknown", p[6]);
@@ -218,16 +218,38 @@ TgStatus npy_read_bytes(TgTensor *out, const void *data, size_t size, TgType wan
     if (p[6] > 1) length |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
     if (length > MAX_HEADER || length > size - start) return BAD("npy header of %zu bytes; the file has %zu, the limit is %d", length, size, MAX_HEADER);
     Cursor c = { (const char *)p + start, (const char *)p + start + length };
-    TRY(read_header(&c, &h));
-    TgTensor t = { .type = element_type(&h, want), .rank = h.rank };
-    memcpy(t.shape, h.shape, sizeof t.shape);
-    if (!t.type) return BAD("npy element type %c%d is not supported%s", h.kind, h.bytes, h.kind == 'O' ? " (Python objects: strings must be of one width)" : "");
-    if (!shape_numel(h.shape, (size_t)h.rank, &numel) || __builtin_mul_overflow(numel, (int64_t)h.bytes, &bytes)) return BAD("npy shape is too large");
+    TRY(read_header(&c, h));
+    *t = (TgTensor){ .type = element_type(h, want), .rank = h->rank };
+    memcpy(t->shape, h->shape, sizeof t->shape);
+    if (!t->type) return BAD("npy element type %c%d is not supported%s", h->kind, h->bytes, h->kind == 'O' ? " (Python objects: strings must be of one width)" : "");
+    if (!shape_numel(h->shape, (size_t)h->rank, &h->numel) || __builtin_mul_overflow(h->numel, (int64_t)h->bytes, &bytes)) return BAD("npy shape is too large");
     if ((size_t)bytes != size - start - length) return BAD("npy data have %zu bytes; type and shape need %lld", size - start - length, (long long)bytes);
-    TgStatus status = read_elements(&t, &h, p + start + length, numel);
+    *elements = p + start + length;
+    return TG_OK;
+}
+
+TgStatus npy_read_bytes(TgTensor *out, const void *data, size_t size, TgType want)
+{
+    const uint8_t *elements;
+    Header h = { 0 };
+    TgTensor t;
+    TRY(read_head(&t, &h, &elements, data, size, want));
+    TgStatus status = read_elements(&t, &h, elements);
     if (status != TG_OK) return tg_tensor_free(&t), status;
     *out = t;
     return TG_OK;
+}
+
+/* The elements where they are, if that is how memory wants them. */
+static bool view(TgTensor *out, const uint8_t *p, size_t size, TgType want)
+{
+    const uint8_t *elements;
+    Header h = { 0 };
+    if (read_head(out, &h, &elements, p, size, want) != TG_OK || (want && out->type != want) || !h.numel) return false;
+    if (h.order == '>' || (h.fortran && h.rank > 1) || out->type == TG_BOOL || is_text(h.kind) || tg_type_bits(out->type) != 8 * h.bytes || (elements - p) % 16) return false;
+    out->data = (void *)(uintptr_t)elements;
+    out->size_bytes = (size_t)h.numel * (size_t)h.bytes;
+    return true;
 }
 
 size_t npy_header(char *header, const TgTensor *t)
@@ -323,11 +345,19 @@ static TgStatus open_regular(int *fd, size_t *size, const char *path)
     return BAD("is not a regular file");
 }
 
+/* Takes fd. */
+static TgStatus map_fd(void **out, int fd, size_t size)
+{
+    *out = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : (void *)"";
+    int error = errno;
+    close(fd);
+    return *out == MAP_FAILED ? BAD("cannot be mapped: %s", strerror(error)) : TG_OK;
+}
+
 static TgStatus read_mapped(TgTensor *out, int fd, size_t size, bool pb, TgType want)
 {
-    void *p = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : (void *)"";
-    close(fd);
-    if (p == MAP_FAILED) return BAD("cannot be mapped: %s", strerror(errno));
+    void *p;
+    TRY(map_fd(&p, fd, size));
     TgStatus status = pb ? pb_read_bytes(out, p, size) : npy_read_bytes(out, p, size, want);
     if (size) munmap(p, size);
     return status;
@@ -358,6 +388,32 @@ TgStatus tg_tensor_read(TgTensor *out, const char *path, TgType want)
     }
     if (status != TG_OK) status_prefix(strcmp(path, "-") ? path : "standard input");
     return status;
+}
+
+static char *page_of(const void *p) { return (char *)((uintptr_t)p & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1)); }
+
+TgStatus tg_tensor_map(TgTensor *out, const char *path, TgType want)
+{
+    int fd;
+    size_t size;
+    void *p;
+    *out = (TgTensor){ 0 };
+    if (!ends_with(path, ".npy")) return fail(TG_UNSUPPORTED, "%s: only an npy file is mapped", path);
+    TRY(open_regular(&fd, &size, path));
+    TRY(map_fd(&p, fd, size));
+    if (!view(out, p, size, want)) {
+        if (size) munmap(p, size);
+        *out = (TgTensor){ 0 };
+        return fail(TG_UNSUPPORTED, "%s: its elements do not lie as memory wants them", path);
+    }
+    if (page_of(out->data) != p) munmap(p, (size_t)(page_of(out->data) - (char *)p));
+    return TG_OK;
+}
+
+void tg_tensor_unmap(TgTensor *t)
+{
+    if (t->data) munmap(page_of(t->data), t->size_bytes + (size_t)((char *)t->data - page_of(t->data)));
+    *t = (TgTensor){ 0 };
 }
 
 TgStatus tg_tensor_write(const TgTensor *t, const char *name, const char *path)

@@ -56,8 +56,9 @@ static Args plain(void)
 
 static Comparison compare(TgType type, const void *got, const void *want, int64_t n, Tolerance t)
 {
-    TgTensor g = { .type = type, .rank = 1, .shape = { n }, .data = (void *)(uintptr_t)got }, w = g;
-    w.data = (void *)(uintptr_t)want;
+    TgTensor g = { .type = type, .rank = 1, .shape = { n }, .data = (void *)(uintptr_t)got };
+    Bound w = { .tensor = g };
+    w.tensor.data = (void *)(uintptr_t)want;
     return compare_tensors(&g, &w, t);
 }
 
@@ -89,11 +90,12 @@ static void shapes_types_and_integers(void **state)
     int64_t a[3] = { 1, 2, INT64_MAX }, b[3] = { 1, 3, INT64_MAX - 1 };
     Comparison c = compare(TG_I64, a, b, 3, (Tolerance){ 0, 0 });
     assert_true(!c.ok && c.outside == 2 && c.first == 1);
-    TgTensor x = { .type = TG_I64, .rank = 1, .shape = { 3 }, .data = a }, y = { .type = TG_I64, .rank = 2, .shape = { 1, 3 }, .data = a };
+    TgTensor x = { .type = TG_I64, .rank = 1, .shape = { 3 }, .data = a };
+    Bound y = { .tensor = { .type = TG_I64, .rank = 2, .shape = { 1, 3 }, .data = a } };
     c = compare_tensors(&x, &y, (Tolerance){ 0, 0 });
     assert_true(!c.ok && strstr(c.why, "i64[3]") && strstr(c.why, "i64[1,3]"));
-    TgTensor none = { .type = TG_F32, .rank = 1, .shape = { 0 }, .data = a };
-    assert_true(compare_tensors(&none, &none, (Tolerance){ 0, 0 }).ok);
+    Bound none = { .tensor = { .type = TG_F32, .rank = 1, .shape = { 0 }, .data = a } };
+    assert_true(compare_tensors(&none.tensor, &none, (Tolerance){ 0, 0 }).ok);
 }
 
 static void automatic_tolerances(void **state)
@@ -101,7 +103,7 @@ static void automatic_tolerances(void **state)
     (void)state;
     Args a = plain();
     float v[2] = { 3, 4 };
-    TgTensor w = { .type = TG_F32, .rank = 1, .shape = { 2 }, .data = v };
+    Bound w = { .tensor = { .type = TG_F32, .rank = 1, .shape = { 2 }, .data = v } };
     TgPort x = { .name = "x" }, y = { .name = "y" }, coarse = { .name = "y", .step = 0.5 };
     Tolerance t = tolerance_for(&a, &y, &w);
     assert_true(t.rtol == 1e-4);
@@ -113,7 +115,7 @@ static void automatic_tolerances(void **state)
     a = plain();
     a.value[OPT_tolerance] = (ArgList){ 1, { "standard" } };
     assert_true(tolerance_for(&a, &y, &w).atol == 1e-7);
-    w.type = TG_I32;
+    w.tensor.type = TG_I32;
     assert_true(tolerance_for(&a, &y, &w).rtol == 0);
 }
 
