@@ -255,6 +255,7 @@ static TgStatus make(Program *p, const ProgramMaker *k, const TgTensor *input, P
     p->plan->forget = forget;
     p->plan->forget_owner = (void *)(uintptr_t)k->model;
     TRY(k->backend->load(&p->executable, k->device, p->plan, p->code));
+    model_forget_all(k->model);                                  /* around what was read, the system has mapped up to 2 MiB */
     p->load_s = seconds_now() - start;
     return TG_OK;
 }

@@ -211,6 +211,11 @@ void files_forget(const Files *f, Bytes bytes)
     }
 }
 
+void files_forget_all(const Files *f)
+{
+    for (uint32_t k = 0; k < f->map.count; k++) files_forget(f, *(const Bytes *)f->map.entry[k].value);
+}
+
 void files_digest(Files *f, Bytes bytes)
 {
     while (bytes.size) {

@@ -18,6 +18,7 @@ TgStatus files_map(Bytes *out, Files *f, const char *name, const char *field);
 void *files_block(Files *f, size_t size);
 /* These bytes will not be read soon: their pages need not stay in memory. Only mapped bytes are affected. */
 void files_forget(const Files *f, Bytes bytes);
+void files_forget_all(const Files *f);
 /* The digest over the model and, in the order of reading, the external bytes that it uses. */
 void files_digest(Files *f, Bytes bytes);
 void files_digest_hex(const Files *f, char hex[33]);

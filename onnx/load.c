@@ -74,6 +74,8 @@ TgStatus model_load_bytes(Model **out, const void *data, size_t size, const char
 
 void model_forget(const Model *m, const void *data, size_t bytes) { files_forget(m->owner, (Bytes){ data, bytes }); }
 
+void model_forget_all(const Model *m) { files_forget_all(m->owner); }
+
 void model_free(Model *m)
 {
     if (!m) return;

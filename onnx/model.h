@@ -86,5 +86,6 @@ TgStatus model_load(Model **out, const char *path);
 TgStatus model_load_bytes(Model **out, const void *data, size_t size, const char *folder);
 void model_free(Model *m);
 void model_forget(const Model *m, const void *data, size_t bytes);     /* mapped weights there need not stay in memory; they come back when read */
+void model_forget_all(const Model *m);
 int64_t model_opset(const Model *m, const char *domain);      /* 0: not imported */
 #endif

@@ -45,6 +45,7 @@ struct Executable {
     const Plan *plan;
     char *arena, *persist, *scratch;
     int64_t arena_bytes, persist_bytes, scratch_bytes;           /* scratch: a thread */
+    const void **constant;              /* by PlanBuffer: where a MEM_CONST is read */
     Work *work;
     uint32_t nwork;
     Patch *patch;
@@ -203,7 +204,7 @@ static void *address(const Executable *e, const PlanBuffer *b)
     switch (b->kind) {
     case MEM_ARENA: return e->arena + b->offset;
     case MEM_PERSIST: return e->persist + b->offset;
-    case MEM_CONST: return (void *)(uintptr_t)b->data;           /* kernels only read it */
+    case MEM_CONST: return (void *)(uintptr_t)e->constant[b - e->plan->buffer];           /* kernels only read it */
     default: return NULL;
     }
 }
@@ -282,9 +283,25 @@ static uint32_t args_total(const Plan *p)
     return n;
 }
 
+/* Around a few bytes that are read of a file the system maps at least that many, and up to 2 MiB: small constants of a run are copied side by side. */
+enum { SMALL_BYTES = 64 << 10, LINE = 64 };
+
+static void gather_constants(Executable *e)
+{
+    const Plan *p = e->plan;
+    e->constant = NEW_N(e->memory, const void *, p->nbuffer + 1);
+    for (uint32_t i = 0; i < p->nbuffer; i++) {
+        const PlanBuffer *b = &p->buffer[i];
+        bool small = b->kind == MEM_CONST && !b->once && b->size_bytes <= SMALL_BYTES;
+        char *copy = small ? arena_alloc(e->memory, (size_t)b->size_bytes + LINE) : NULL;
+        e->constant[i] = small ? memcpy(copy + (-(uintptr_t)copy & (LINE - 1)), b->data, (size_t)b->size_bytes) : b->data;
+    }
+}
+
 static TgStatus allocate(Executable *e)
 {
     const Plan *p = e->plan;
+    gather_constants(e);
     e->arena_bytes = p->arena_bytes + 64;
     e->persist_bytes = p->persist_bytes + 64;
     if (!(e->arena = pages_new(e->arena_bytes)) || !(e->persist = pages_new(e->persist_bytes)))
