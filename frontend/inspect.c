@@ -55,6 +55,16 @@ int32_t tg_output_key(const TgSession *s, int32_t index, int32_t key, const char
 
 /* ---- what a session knows ---- */
 
+void tg_model(const TgSession *s, TgModel *out) { *out = s->model->about; }
+
+int32_t tg_model_property(const TgSession *s, int32_t index, const char **key, const char **value)
+{
+    if (index < 0 || (uint32_t)index >= s->model->nproperty) return 0;
+    *key = s->model->property[index].key;
+    *value = s->model->property[index].value;
+    return 1;
+}
+
 static int64_t parameters(const GraphDef *g)
 {
     int64_t n = 0;

@@ -89,7 +89,18 @@ static TgStatus make_plan(Program *p, const Choice *c, Dump *dump)
     return TG_OK;
 }
 
-/* Outputs' memory is sized by the largest values of symbolic sizes; the shape of a run is evaluated after it. */
+/* Memory for the outputs that have none: at first all, later those that tg_take gave away. It is sized by the largest values of symbolic sizes; the shape of a run is evaluated after it. */
+static TgStatus outputs_memory(Program *p)
+{
+    for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
+        const PlanBuffer *b = &p->plan->buffer[i];
+        if (b->kind != MEM_OUTPUT || p->output[b->offset].data) continue;
+        p->output[b->offset].data = aligned_alloc(64, ((size_t)b->size_bytes + 127) & ~(size_t)63);
+        if (!p->output[b->offset].data) return fail(TG_LIMIT, "no memory for output %ld (%ld bytes)", (long)b->offset, (long)b->size_bytes);
+    }
+    return TG_OK;
+}
+
 static TgStatus make_outputs(Program *p)
 {
     p->noutput = p->plan->noutput;
@@ -100,11 +111,8 @@ static TgStatus make_outputs(Program *p)
         TgTensor *y = &p->output[b->offset];
         y->type = p->imported.output_text[b->offset] ? TG_STRING : p->imported.output_narrow[b->offset] ? (TgType)p->imported.output_narrow[b->offset] : (TgType)dtype_info[b->dtype].onnx;
         y->rank = (int32_t)b->shape->rank;
-        y->size_bytes = (size_t)b->size_bytes;
-        y->data = aligned_alloc(64, ((size_t)b->size_bytes + 127) & ~(size_t)63);
-        if (!y->data) return fail(TG_LIMIT, "no memory for output %ld (%ld bytes)", (long)b->offset, (long)b->size_bytes);
     }
-    return TG_OK;
+    return outputs_memory(p);
 }
 
 static TgStatus output_shapes(Program *p)
@@ -306,6 +314,7 @@ static TgStatus run(Program *p, const Backend *b, const TgTensor *input, TgTenso
     void *out[p->noutput + 1];
     StringPool *pool = pool_of_run(p);
     for (uint32_t i = 0; i < p->ninput; i++) in[i] = p->text[i] ? (const void *)numbers_of(p, pool, i, &input[i]) : p->bytes[i] ? bytes_of(p, i, &input[i]) : input[i].data;
+    TRY(outputs_memory(p));
     for (uint32_t i = 0; i < p->noutput; i++) out[i] = p->output[i].data;
     TRY(seconds ? b->trace(p->executable, in, out, p->vars, seconds) : b->run(p->executable, in, out, p->vars));
     TRY(output_shapes(p));

@@ -21,7 +21,7 @@ typedef struct Program {
     int64_t **text;                 /* [ninput] numbers of a string input's strings, or NULL */
     uint8_t **bytes;                /* [ninput] a narrow input, one byte an element, or NULL */
     Arena *words;                   /* strings of the last run that the model does not know */
-    TgTensor *output;               /* data: this program's own memory, written by each run */
+    TgTensor *output;               /* data: this program's own memory, written by each run; NULL: taken */
     int64_t *vars;                  /* [plan->nvar], sizes that host steps find */
 } Program;
 

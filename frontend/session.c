@@ -97,22 +97,19 @@ TgStatus session_in_file(const TgSession *s, TgStatus status)
     return status;
 }
 
-static TgStatus open_all(TgSession *s)
+/* The device, once there is a model. */
+static TgStatus open_rest(TgSession *s)
 {
-    double start = seconds_now();
     TRY(choice_named_check(s->options.opts));
-    TRY(session_in_file(s, model_load(&s->model, s->path)));
-    if (strcmp(s->options.device, "none")) {
-        TRY(open_device(s));
-        s->tunedb = tunedb_open(s->options.no_cache ? NULL : s->options.cache_dir);
-        choice_init(&s->choice, s->tunedb, s->backend, s->device);
-        s->choice.named = s->options.opts;
-    }
-    s->load_s = seconds_now() - start;
+    if (!strcmp(s->options.device, "none")) return TG_OK;
+    TRY(open_device(s));
+    s->tunedb = tunedb_open(s->options.no_cache ? NULL : s->options.cache_dir);
+    choice_init(&s->choice, s->tunedb, s->backend, s->device);
+    s->choice.named = s->options.opts;
     return TG_OK;
 }
 
-TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options)
+static TgSession *session_new(const char *path, const TgOptions *options)
 {
     Arena *a = arena_new();
     TgSession *s = NEW(a, TgSession);
@@ -124,10 +121,31 @@ TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options)
     s->options.opts = s->options.opts ? arena_strdup(a, s->options.opts) : NULL;
     s->options.cpus = s->options.cpus ? arena_strdup(a, s->options.cpus) : NULL;
     s->options.cache_dir = s->options.cache_dir ? arena_strdup(a, s->options.cache_dir) : default_cache(a);
-    TgStatus status = open_all(s);
+    return s;
+}
+
+/* Takes the session, whose model was loaded or was not. */
+static TgStatus session_open(TgSession **out, TgSession *s, double start, TgStatus loaded)
+{
+    TgStatus status = loaded == TG_OK ? open_rest(s) : session_in_file(s, loaded);
+    s->load_s = seconds_now() - start;
     if (status == TG_OK) *out = s;
     else tg_close(s);
     return status;
+}
+
+TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options)
+{
+    double start = seconds_now();
+    TgSession *s = session_new(path, options);
+    return session_open(out, s, start, model_load(&s->model, path));
+}
+
+TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, const char *folder, const TgOptions *options)
+{
+    double start = seconds_now();
+    TgSession *s = session_new("model", options);
+    return session_open(out, s, start, model_load_bytes(&s->model, data, size_bytes, folder));
 }
 
 void tg_close(TgSession *s)
@@ -246,6 +264,16 @@ TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *o
     TRY(session_program(s, inputs, count));
     drop_oldest(s);                     /* here, not in tg_prepare: the last run's outputs live until now */
     return session_in_file(s, program_run(s->program, s->backend, inputs, outputs));
+}
+
+TgStatus tg_take(TgTensor *out, TgSession *s, int32_t index)
+{
+    TgTensor *y = s->program && index >= 0 && (uint32_t)index < s->program->noutput ? &s->program->output[index] : NULL;
+    if (!y || !y->data) return fail(TG_USAGE, "output %d of no run is there to take", index);
+    if (y->type == TG_STRING) return fail(TG_USAGE, "output %d holds strings, which stay the session's", index);
+    *out = *y;
+    y->data = NULL;
+    return TG_OK;
 }
 
 double tg_device_seconds(const TgSession *s)

@@ -113,6 +113,8 @@ TG_API void tg_options_default(TgOptions *options);
 
 /** Loads and checks a model; compiles nothing yet. @param out set only on TG_OK; freed by tg_close. */
 TG_API TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options);
+/** The same for a model in memory: data stay the caller's and must live as long as the session. folder: where its external data lie; NULL: it may name none. Errors call it "model". */
+TG_API TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, const char *folder, const TgOptions *options);
 TG_API void tg_close(TgSession *session);
 
 TG_API int32_t tg_input_count(const TgSession *session);
@@ -130,10 +132,23 @@ TG_API TgStatus tg_prepare(TgSession *session, const TgTensor *inputs, int32_t c
  *  its next tg_run or tg_close. Prepares when the shapes are new. */
 TG_API TgStatus tg_run(TgSession *session, const TgTensor *inputs, int32_t count, TgTensor *outputs);
 
+/** The data of output `index` of the last run become the caller's, who frees them by tg_tensor_free; the next run takes new memory. Strings stay the session's: TG_USAGE. */
+TG_API TgStatus tg_take(TgTensor *out, TgSession *session, int32_t index);
+
 /** Seconds that the device spent in the last run, or 0 where it cannot tell. */
 TG_API double tg_device_seconds(const TgSession *session);
 
 TG_API TgStatus tg_info(const TgSession *session, TgInfo *out);
+
+/** What the model says of itself; "" where it says nothing. Strings live as long as the session. */
+typedef struct {
+    const char *producer_name, *producer_version, *domain, *doc_string, *graph_name, *graph_doc_string;
+    int64_t model_version, ir_version;
+} TgModel;
+TG_API void tg_model(const TgSession *session, TgModel *out);
+
+/** The model's metadata_props, one an index. Returns 0 after the last. */
+TG_API int32_t tg_model_property(const TgSession *session, int32_t index, const char **key, const char **value);
 
 /** The model's operators, one an index: how many nodes of the graph are of that kind. Returns 0 after the last. */
 TG_API int32_t tg_model_operator(const TgSession *session, int32_t index, const char **domain, const char **name);

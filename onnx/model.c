@@ -319,18 +319,26 @@ static TgStatus check_ports(const GraphDef *g)
     return TG_OK;
 }
 
+static void build_about(Build *b, Model *m, const Onnx__ModelProto *p)
+{
+    m->about = (TgModel){ .producer_name = text(p->producer_name), .producer_version = text(p->producer_version), .domain = text(p->domain), .doc_string = text(p->doc_string),
+        .graph_name = text(p->graph->name), .graph_doc_string = text(p->graph->doc_string), .model_version = p->model_version, .ir_version = p->ir_version };
+    PropertyDef *q = NEW_N(b->arena, PropertyDef, p->n_metadata_props);
+    for (size_t k = 0; k < p->n_metadata_props; k++) q[k] = (PropertyDef){ text(p->metadata_props[k]->key), text(p->metadata_props[k]->value) };
+    m->property = q;
+    m->nproperty = (uint32_t)p->n_metadata_props;
+}
+
 /* Models before IR 3 could not say which operators they mean: opset 1 is what there was. */
 static TgStatus build_version(Build *b, Model *m, const Onnx__ModelProto *p)
 {
     static const OpsetDef first = { "", 1 };
-    m->ir_version = p->ir_version;
-    m->producer = text(p->producer_name);
-    if (m->ir_version < 1) return fail_at(TG_BAD_MODEL, NULL, NULL, "ir_version", "is missing or not positive");
-    if (m->ir_version > NEWEST_IR) return fail_at(TG_UNSUPPORTED, NULL, NULL, "ir_version", "%lld; the newest supported is %d", (long long)m->ir_version, NEWEST_IR);
+    if (p->ir_version < 1) return fail_at(TG_BAD_MODEL, NULL, NULL, "ir_version", "is missing or not positive");
+    if (p->ir_version > NEWEST_IR) return fail_at(TG_UNSUPPORTED, NULL, NULL, "ir_version", "%lld; the newest supported is %d", (long long)p->ir_version, NEWEST_IR);
     if (!p->graph) return fail_at(TG_BAD_MODEL, NULL, NULL, "graph", "the model has none");
     TRY(build_opsets(b, &m->opset, &m->nopset, p->opset_import, p->n_opset_import));
     if (m->nopset) return TG_OK;
-    if (m->ir_version >= 3) return fail_at(TG_BAD_MODEL, NULL, NULL, "opset_import", "the model has none");
+    if (p->ir_version >= 3) return fail_at(TG_BAD_MODEL, NULL, NULL, "opset_import", "the model has none");
     m->opset = &first;
     m->nopset = 1;
     return TG_OK;
@@ -341,6 +349,7 @@ TgStatus model_build(Model *m, const Onnx__ModelProto *p, const TensorSource *so
     Build b = { .arena = m->arena, .scratch = scratch, .source = *source };
     Wants wants = { 0 };
     TRY(build_version(&b, m, p));
+    build_about(&b, m, p);
     TRY(build_functions(&b, m, p));
     TRY(build_graph(&b, &m->graph, p->graph, &wants));
     TRY(names_refuse(&(Body){ .where = "graph" }, &wants));

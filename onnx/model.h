@@ -67,9 +67,12 @@ typedef struct {
     const Node *node;
     const OpsetDef *opset;
 } FunctionDef;
+typedef struct { const char *key, *value; } PropertyDef;
 typedef struct {
-    const char *path, *producer;
-    int64_t ir_version;
+    const char *path;
+    TgModel about;                  /* what it says of itself */
+    const PropertyDef *property;    /* metadata_props */
+    uint32_t nproperty;
     uint32_t nopset, nfunction;
     const OpsetDef *opset;
     const FunctionDef *function;

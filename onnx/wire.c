@@ -17,7 +17,9 @@ enum { MAX_DEPTH = 64, WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LEN = 2, WIRE_32 = 5 }
 #define BUDGET_MIN ((size_t)64 << 20)
 #define BUDGET_FACTOR 24
 
-static const char *const unused[] = { "doc_string", "metadata_props", "quantization_annotation", "training_info", "device_configurations", "configuration", "denotation" };
+/* Of a message that lies deeper than that: words are read of the model (1) and its graph (2). */
+static const struct { const char *name; uint32_t depth; } unused[] = { { "doc_string", 2 }, { "metadata_props", 1 }, { "quantization_annotation", 0 }, { "training_info", 0 },
+    { "device_configurations", 0 }, { "configuration", 0 }, { "denotation", 0 } };
 
 typedef const ProtobufCFieldDescriptor Field;
 typedef struct {
@@ -109,10 +111,10 @@ static Field *field_find(const ProtobufCMessageDescriptor *type, uint64_t id)
     return NULL;
 }
 
-static bool is_unused(Field *f)
+static bool is_unused(Field *f, uint32_t depth)
 {
     for (size_t k = 0; k < sizeof unused / sizeof *unused; k++)
-        if (!strcmp(f->name, unused[k])) return true;
+        if (depth > unused[k].depth && !strcmp(f->name, unused[k].name)) return true;
     return false;
 }
 
@@ -236,7 +238,7 @@ static TgStatus field(Scan *s, Level *l)
     if (!varint(&s->p, l->end, &key) || !(key >> 3) || key >> 32) return broken(s, NULL, "no field starts here");
     int wire = key & 7;
     Field *f = field_find(l->type, key >> 3);
-    bool use = f && !is_unused(f), number_field = f && wire_of(f) != WIRE_LEN;
+    bool use = f && !is_unused(f, s->depth), number_field = f && wire_of(f) != WIRE_LEN;
     if (wire != WIRE_VARINT && wire != WIRE_64 && wire != WIRE_LEN && wire != WIRE_32) return broken(s, f, "groups and wire types 6 and 7 are not allowed");
     if (use && wire != wire_of(f) && !(wire == WIRE_LEN && number_field && f->label == PROTOBUF_C_LABEL_REPEATED)) return broken(s, f, "has another wire type than its field");
     if (use && !first_time(l, f)) return broken(s, f, "is given twice");

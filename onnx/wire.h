@@ -22,7 +22,7 @@ typedef struct {
 } Wire;
 
 /* out: a message of that type. Refused, with field and byte offset: bytes that are no message of the type, nesting above 64 messages, zero bytes or no UTF-8 in a string, and
- * what would take more than 64 MiB + 24 times the file's size. Fields that this program does not use (documentation, metadata) are skipped unread. */
+ * what would take more than 64 MiB + 24 times the file's size. Fields that this program does not use (nodes' documentation and metadata) are skipped unread. */
 TgStatus wire_unpack(ProtobufCMessage **out, const Wire *w, const ProtobufCMessageDescriptor *type);
 
 /* The bytes of a field of type `bytes`, inside w->file. */

@@ -222,7 +222,7 @@ static void contents(void **state)
     assert_int_equal(model_opset(m, "ai.onnx"), 13);
     assert_int_equal(model_opset(m, "ai.onnx.ml"), 3);
     assert_int_equal(model_opset(m, "other"), 0);
-    assert_string_equal(m->producer, "maker");
+    assert_string_equal(m->about.producer_name, "maker");
     assert_int_equal(g->nnode, 2);
     assert_string_equal(g->node[1].name, "late");       /* moved behind what it reads */
     assert_string_equal(n->name, "b");                  /* it has none: its first output's */

@@ -161,11 +161,68 @@ static void steps_of_outputs(void **state)
     tg_close(s);
 }
 
+/* Errors call it "model"; what it says of itself and its properties can be read. */
+static void model_in_memory(void **state)
+{
+    (void)state;
+    Text bytes = pb_text("1:8 2:'maker' 5:7 6:'why' 8{2:13} 14{1:'k' 2:'v'} 7{2:'g' 10:'graph' 1{1:'x' 2:'y' 4:'Neg' 6:'unread'} 11{1:'x' " DIM_N "} 12{1:'y' " DIM_N "}}");
+    TgOptions o;
+    TgSession *s = NULL;
+    TgModel about;
+    const char *key, *value;
+    float data[3];
+    TgTensor x = vector(data, 3), y;
+    tg_options_default(&o);
+    o.device = "reference";
+    assert_int_equal(tg_open_memory(&s, "no model", 8, NULL, &o), TG_BAD_MODEL);
+    assert_int_equal(strncmp(tg_error(), "model: ", 7), 0);
+    assert_int_equal(tg_open_memory(&s, "", 0, NULL, &o), TG_BAD_MODEL);
+    assert_int_equal(tg_open_memory(&s, bytes.s, bytes.len, NULL, &o), TG_OK);
+    tg_model(s, &about);
+    assert_string_equal(about.producer_name, "maker");
+    assert_string_equal(about.producer_version, "");
+    assert_string_equal(about.doc_string, "why");
+    assert_string_equal(about.graph_name, "g");
+    assert_string_equal(about.graph_doc_string, "graph");
+    assert_true(about.model_version == 7 && about.ir_version == 8);
+    assert_int_equal(tg_model_property(s, 0, &key, &value), 1);
+    assert_true(!strcmp(key, "k") && !strcmp(value, "v") && !tg_model_property(s, 1, &key, &value) && !tg_model_property(s, -1, &key, &value));
+    assert_int_equal(tg_run(s, &x, 1, &y), TG_OK);
+    assert_true(((float *)y.data)[2] == -data[2]);
+    tg_close(s);
+    text_free(&bytes);
+}
+
+/* What was taken keeps its values in later runs and after the session is closed. */
+static void taken_outputs(void **state)
+{
+    (void)state;
+    static const char *const devices[] = { "reference", "cpu" };
+    for (size_t d = 0; d < 2; d++) {
+        TgSession *s = open_text(twice, devices[d]);
+        float data[5];
+        TgTensor x = vector(data, 5), y, first, second;
+        assert_int_equal(tg_take(&first, s, 0), TG_USAGE);
+        assert_int_equal(tg_run(s, &x, 1, &y), TG_OK);
+        assert_int_equal(tg_take(&first, s, 1), TG_USAGE);
+        assert_int_equal(tg_take(&first, s, 0), TG_OK);
+        assert_int_equal(tg_take(&second, s, 0), TG_USAGE);
+        assert_ptr_equal(first.data, y.data);
+        data[0] = 100;
+        assert_int_equal(tg_run(s, &x, 1, &y), TG_OK);
+        assert_int_equal(tg_take(&second, s, 0), TG_OK);
+        tg_close(s);
+        assert_true(((float *)first.data)[0] == 10 && ((float *)second.data)[0] == 200 && ((float *)second.data)[4] == 2 * data[4]);
+        tg_tensor_free(&first);
+        tg_tensor_free(&second);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_shapes), cmocka_unit_test(values_that_shapes_depend_on), cmocka_unit_test(wrong_calls), cmocka_unit_test(looking_needs_no_device), cmocka_unit_test(memory_limit),
-        cmocka_unit_test(steps_of_outputs),
+        cmocka_unit_test(steps_of_outputs), cmocka_unit_test(model_in_memory), cmocka_unit_test(taken_outputs),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
