@@ -1,0 +1,202 @@
+"""InferenceSession in onnxruntime's shape: a program that used that one only replaces the import.
+
+A session is one model on one device. It compiles at the first run of each set of input shapes and keeps what it compiled, also on disk.
+Options of onnxruntime that mean nothing here are accepted and have no effect.
+"""
+import ctypes
+import enum
+import os
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .library import BAD_INPUT, DEVICE, BadInput, DeviceError, TgInfo, TgModel, TgOptions, TgPort, TgTensor, lib, text
+from .values import TYPES, lend, receive
+
+PROVIDERS = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
+GraphOptimizationLevel = enum.IntEnum("GraphOptimizationLevel", {"ORT_DISABLE_ALL": 0, "ORT_ENABLE_BASIC": 1, "ORT_ENABLE_EXTENDED": 2, "ORT_ENABLE_LAYOUT": 3, "ORT_ENABLE_ALL": 99})
+ExecutionMode = enum.IntEnum("ExecutionMode", {"ORT_SEQUENTIAL": 0, "ORT_PARALLEL": 1})
+
+
+class SessionOptions:
+    """intra_op_num_threads: 0 is one a physical core. Those of TgOptions (include/tgrun.h), None being the library's default: cpus, cache_dir, no_cache, max_memory_bytes, beam, tune_s, opts,
+    verbose."""
+
+    OWN = ("cpus", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "verbose")
+
+    def __init__(self):
+        self.intra_op_num_threads = 0
+        self.config = {}
+        for name in self.OWN:
+            setattr(self, name, None)
+
+    def add_session_config_entry(self, key, value):
+        self.config[key] = value
+
+    def to_c(self, device):
+        o = TgOptions()
+        lib.tg_options_default(o)
+        o.device, o.threads = device.encode(), self.intra_op_num_threads
+        for name in self.OWN:
+            value = getattr(self, name)
+            if value is not None:
+                setattr(o, name, os.fsencode(value) if isinstance(value, (str, os.PathLike)) else value)
+        return o
+
+
+class RunOptions:
+    """Only so that code which makes one works."""
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or output. shape: sizes, symbols, and None where the model says nothing; [] also when it does not say how many."""
+    name: str
+    type: str
+    shape: list
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    graph_description: str
+    version: int
+    custom_metadata_map: dict = field(default_factory=dict)
+
+
+# ---- devices ----
+
+def works(device):
+    o = TgOptions()
+    lib.tg_options_default(o)
+    o.device = device.encode()
+    try:
+        lib.tg_device(o, (ctypes.c_char * 128)(), (ctypes.c_char * 256)())
+    except DeviceError:
+        return False
+    return True
+
+
+def get_available_providers():
+    return [name for name, device in PROVIDERS.items() if works(device)]
+
+
+def get_device():
+    return "GPU" if works("cuda") else "CPU"
+
+
+def devices_of(providers, provider_options):
+    """What `providers` asks for, as names of devices in order; providers that are not ours are passed over."""
+    out = []
+    for k, provider in enumerate(providers):
+        name, options = provider if isinstance(provider, tuple) else (provider, (provider_options or {k: {}})[k])
+        if name in PROVIDERS:
+            out.append(PROVIDERS[name] + (f":{options['device_id']}" if "device_id" in options and PROVIDERS[name] == "cuda" else ""))
+    return out
+
+
+# ---- the session ----
+
+class InferenceSession:
+    """path_or_bytes: a file's name, or a model's bytes. providers: the first that works here is taken; device: `auto`, `cpu`, `cuda`, `cuda:N` or `reference` instead."""
+
+    def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, device=None):
+        devices = [device] if device else devices_of(providers, provider_options) if providers else ["auto"]
+        self._options = sess_options or SessionOptions()
+        self._session = ctypes.c_void_p()
+        self._lock = threading.Lock()           # one run at a time: its outputs are the session's until they are taken
+        if not devices:
+            raise DeviceError(f"none of the providers {list(providers)} is here; {', '.join(PROVIDERS)} are known", DEVICE)
+        for name in devices:
+            try:
+                self._open(path_or_bytes, self._options.to_c(name))
+                break
+            except DeviceError:
+                if name == devices[-1]:
+                    raise
+        self._inputs = self._ports(lib.tg_input_count, lib.tg_input)
+        self._outputs = self._ports(lib.tg_output_count, lib.tg_output)
+        self._keys = [self._keys_of(k) for k in range(len(self._outputs))]
+
+    def _open(self, model, options):
+        if isinstance(model, (str, os.PathLike)):
+            lib.tg_open(self._session, os.fsencode(model), options)
+        else:
+            self._bytes = np.frombuffer(model, np.uint8)        # the session reads it as long as it lives
+            lib.tg_open_memory(self._session, self._bytes.ctypes.data, self._bytes.size, None, options)
+
+    def __del__(self, close=lib.tg_close):
+        if getattr(self, "_session", None):
+            close(self._session)
+
+    def _ports(self, count, get):
+        out = []
+        for k in range(count(self._session)):
+            p = TgPort()
+            get(self._session, k, p)
+            shape = [p.shape[d] if p.shape[d] >= 0 else text(p.symbol[d]) or None for d in range(max(p.rank, 0))]
+            out.append(NodeArg(text(p.name), f"tensor({TYPES[p.type][0]})" if p.type else "", shape))
+        return out
+
+    def _keys_of(self, index):
+        """The keys of an output that is a sequence of maps, else []."""
+        word, number, out = ctypes.c_char_p(), ctypes.c_int64(), []
+        while lib.tg_output_key(self._session, index, len(out), word, number):
+            out.append(number.value if word.value is None else text(word.value))
+        return out
+
+    def get_inputs(self):
+        return list(self._inputs)
+
+    def get_outputs(self):
+        return list(self._outputs)
+
+    def get_session_options(self):
+        return self._options
+
+    def get_providers(self):
+        return [name for name, device in PROVIDERS.items() if device == text(self.get_info().device_kind)]
+
+    def get_info(self):
+        """TgInfo (include/tgrun.h): kernels, times, sizes."""
+        info = TgInfo()
+        lib.tg_info(self._session, info)
+        return info
+
+    def get_modelmeta(self):
+        m, key, value, more = TgModel(), ctypes.c_char_p(), ctypes.c_char_p(), {}
+        lib.tg_model(self._session, m)
+        while lib.tg_model_property(self._session, len(more), key, value):
+            more[text(key.value)] = text(value.value)
+        return ModelMetadata(*(text(s) for s in (m.producer_name, m.graph_name, m.domain, m.doc_string, m.graph_doc_string)), m.model_version, more)
+
+    def run(self, output_names, input_feed, run_options=None):
+        """The outputs of these names, in their order; None: all. A sequence of maps is a list of dicts."""
+        wanted = self._wanted(output_names)
+        self._check_names(input_feed)
+        tensors, results = (TgTensor * len(self._inputs))(), (TgTensor * len(self._outputs))()
+        kept = [lend(tensor, port.name, input_feed[port.name]) for tensor, port in zip(tensors, self._inputs)]
+        with self._lock:
+            lib.tg_run(self._session, tensors, len(kept), results)
+            got = {k: receive(self._session, k, results[k]) for k in wanted}
+        return [[dict(zip(self._keys[k], row)) for row in got[k].tolist()] if self._keys[k] else got[k] for k in wanted]
+
+    def _wanted(self, names):
+        index = {port.name: k for k, port in enumerate(self._outputs)}
+        for name in names or []:
+            if name not in index:
+                raise BadInput(f"the model has no output '{name}'; it has {', '.join(index)}", BAD_INPUT, field=name)
+        return [index[name] for name in names or index]
+
+    def _check_names(self, feed):
+        names = [port.name for port in self._inputs]
+        for name in names:
+            if name not in feed:
+                raise BadInput(f"input '{name}' is missing", BAD_INPUT, field=name)
+        for name in feed:
+            if name not in names:
+                raise BadInput(f"the model has no input '{name}'; it has {', '.join(names)}", BAD_INPUT, field=name)

@@ -1,0 +1,264 @@
+"""The Python package: onnxruntime's shape, every type in and out, who owns memory, errors. Beside it test_backend.py runs the standard's own tests through the package."""
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
+import tgrun
+from tgrun import backend, library, values
+
+ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
+
+
+def model(nodes, inputs, outputs, **more):
+    """Bytes of a model; inputs and outputs are (name, type, shape)."""
+    ports = [[helper.make_tensor_value_info(*p) for p in side] for side in (inputs, outputs)]
+    made = helper.make_model(helper.make_graph(nodes, "g", *ports), opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=10, **more)
+    return made.SerializeToString()
+
+
+def proto_bytes(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def one(op, kind=TensorProto.FLOAT, shape=("n",), **attributes):
+    return model([helper.make_node(op, ["x"], ["y"], name="only", **attributes)], [("x", kind, shape)], [("y", kind, shape)])
+
+
+def session(data, **more):
+    return tgrun.InferenceSession(data, device="cpu", **more)
+
+
+class Shape(unittest.TestCase):
+    """What onnxruntime's package has, under its names."""
+
+    def test_ports(self):
+        s = session(model([helper.make_node("Add", ["a", "b"], ["sum"])], [("a", TensorProto.FLOAT, ["n", None, 3]), ("b", TensorProto.FLOAT, [])], [("sum", TensorProto.FLOAT, None)]))
+        self.assertEqual([(p.name, p.type, p.shape) for p in s.get_inputs()], [("a", "tensor(float)", ["n", None, 3]), ("b", "tensor(float)", [])])
+        self.assertEqual([(p.name, p.shape) for p in s.get_outputs()], [("sum", [])])
+
+    def test_names(self):
+        s = session(model([helper.make_node("Split", ["x"], ["a", "b"], num_outputs=2)], [("x", TensorProto.FLOAT, [4])], [("a", TensorProto.FLOAT, [2]), ("b", TensorProto.FLOAT, [2])]))
+        x = np.arange(4, dtype=np.float32)
+        self.assertEqual([y.tolist() for y in s.run(None, {"x": x})], [[0, 1], [2, 3]])
+        self.assertEqual([y.tolist() for y in s.run(["b", "a"], {"x": x})], [[2, 3], [0, 1]])
+        self.assertEqual([y.tolist() for y in s.run(["b"], {"x": x}, tgrun.RunOptions())], [[2, 3]])
+
+    def test_metadata(self):
+        proto = onnx.ModelProto.FromString(one("Neg"))
+        proto.producer_name, proto.domain, proto.doc_string, proto.model_version, proto.graph.doc_string = "maker", "org.x", "why", 7, "grαph"
+        helper.set_model_props(proto, {"labels": "a,b", "é": "ü"})
+        m = session(proto.SerializeToString()).get_modelmeta()
+        self.assertEqual((m.producer_name, m.graph_name, m.domain, m.description, m.graph_description, m.version), ("maker", "g", "org.x", "why", "grαph", 7))
+        self.assertEqual(m.custom_metadata_map, {"labels": "a,b", "é": "ü"})
+
+    def test_options(self):
+        o = tgrun.SessionOptions()
+        o.intra_op_num_threads, o.graph_optimization_level, o.no_cache = 1, tgrun.GraphOptimizationLevel.ORT_ENABLE_ALL, True
+        o.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        s = session(one("Neg"), sess_options=o)
+        self.assertEqual(s.get_info().threads, 1)
+        self.assertIs(s.get_session_options(), o)
+        with tempfile.TemporaryDirectory() as cache:
+            o = tgrun.SessionOptions()
+            o.cache_dir = cache
+            session(one("Neg"), sess_options=o).run(None, {"x": np.ones(3, np.float32)})
+            self.assertTrue(os.listdir(cache))
+
+    def test_providers(self):
+        self.assertIn("CPUExecutionProvider", tgrun.get_available_providers())
+        s = tgrun.InferenceSession(one("Neg"), providers=["TensorrtExecutionProvider", ("CPUExecutionProvider", {"arena_extend_strategy": "x"})])
+        self.assertEqual(s.get_providers(), ["CPUExecutionProvider"])
+        if tgrun.get_device() == "CPU":
+            self.assertEqual(tgrun.InferenceSession(one("Neg"), providers=["CUDAExecutionProvider", "CPUExecutionProvider"]).get_providers(), ["CPUExecutionProvider"])
+            with self.assertRaisesRegex(tgrun.DeviceError, "cuda"):
+                tgrun.InferenceSession(one("Neg"), providers=["CUDAExecutionProvider"])
+        with self.assertRaisesRegex(tgrun.DeviceError, "none of the providers"):
+            tgrun.InferenceSession(one("Neg"), providers=["TensorrtExecutionProvider"])
+
+    def test_file_and_external_data(self):
+        w = np.arange(300, dtype=np.float32)
+        proto = onnx.ModelProto.FromString(model([helper.make_node("Add", ["x", "w"], ["y"])], [("x", TensorProto.FLOAT, [300])], [("y", TensorProto.FLOAT, [300])]))
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "mödel.onnx")
+            onnx.save(proto, path, save_as_external_data=True, location="weights", size_threshold=0)
+            self.assertTrue((session(path).run(None, {"x": w})[0] == 2 * w).all())
+            with self.assertRaisesRegex(tgrun.BadModel, "no folder"):
+                session(proto_bytes(path))
+
+
+class Types(unittest.TestCase):
+    """Identity of arrays, of every type, in every form that numpy has."""
+
+    def same(self, x, kind, shape=None):
+        (y,) = session(one("Identity", kind, list(x.shape) if shape is None else shape)).run(None, {"x": x})
+        self.assertEqual((y.dtype, y.shape), (x.dtype.newbyteorder("="), x.shape))
+        self.assertEqual(y.tolist() if x.dtype == object else y.tobytes(), x.tolist() if x.dtype == object else x.astype(y.dtype).tobytes())
+
+    def test_every_type(self):
+        for number, (_, name) in values.TYPES.items():
+            if name.startswith("complex"):
+                continue                                        # the compiler does not cover them yet
+            dtype = values.dtype_of(number)
+            if name == "object":
+                x = np.array(["", "b", "c€😀"] + ["x"] * 10, object)
+            elif name in values.PACKED_BITS:
+                half = 1 << values.PACKED_BITS[name] - 1
+                x = (np.arange(13) % (2 * half) - (half if name.startswith("int") else 0)).astype(np.int8).view(dtype)
+            else:
+                x = np.abs(np.arange(-4, 9)).astype(np.float32).astype(dtype)
+            with self.subTest(name):
+                self.same(x, number)
+                self.same(x[:12].reshape(3, 4).T, number)
+
+    def test_values_of_packed_types(self):
+        x = np.array([-8, -1, 7, 3, 5], ml_dtypes.int4)
+        (y,) = session(model([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.INT32)], [("x", TensorProto.INT4, [5])], [("y", TensorProto.INT32, [5])])).run(None, {"x": x})
+        self.assertEqual(y.tolist(), [-8, -1, 7, 3, 5])
+        x = np.array([-6, 0.5, 1.5, 3], ml_dtypes.float4_e2m1fn)
+        (y,) = session(model([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)], [("x", TensorProto.FLOAT4E2M1, [4])], [("y", TensorProto.FLOAT, [4])])).run(None, {"x": x})
+        self.assertEqual(y.tolist(), [-6, 0.5, 1.5, 3])
+
+    def test_forms(self):
+        x = np.arange(24, dtype=np.float32).reshape(4, 6)
+        for form in (x[::2, ::-1], x.T, np.asfortranarray(x), x.astype(">f4"), x[:0], x[0, 0], np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32)):
+            self.same(np.asarray(form), TensorProto.FLOAT)
+        locked = x.copy()
+        locked.flags.writeable = False
+        self.same(locked, TensorProto.FLOAT)
+
+    def test_strings(self):
+        for x in (np.array([["a", "ß"]]), np.array([[b"a", "ß".encode()]]), np.array([["a", "ß"]], object)):
+            (y,) = session(one("Identity", TensorProto.STRING, [1, 2])).run(None, {"x": x})
+            self.assertEqual((y.dtype, y.tolist()), (np.dtype(object), [["a", "ß"]]))
+
+    def test_maps(self):
+        s = session(model([helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["a", "b"])], [("x", TensorProto.FLOAT, [2, 2])], [("y", TensorProto.FLOAT, None)]))
+        self.assertEqual(s.run(None, {"x": np.array([[1, 2], [3, 4]], np.float32)}), [[{"a": 1, "b": 2}, {"a": 3, "b": 4}]])
+
+
+class Memory(unittest.TestCase):
+    def test_outputs_are_nobody_elses(self):
+        """They are not copied, and neither later runs nor the session's end touch them."""
+        s = session(one("Neg", shape=[1000]))
+        first, second = (s.run(None, {"x": np.full(1000, k, np.float32)})[0] for k in (1, 2))
+        del s
+        gc.collect()
+        self.assertFalse(first.flags.owndata)
+        self.assertTrue((first == -1).all() and (second == -2).all())
+        first += 1
+        self.assertTrue((first == 0).all())
+
+    def test_inputs_are_lent(self):
+        tensor, x = library.TgTensor(), np.zeros((3, 5), np.float32)
+        values.lend(tensor, "x", x)
+        self.assertEqual(tensor.data, x.ctypes.data)
+
+    def test_bytes_live_as_long_as_the_session(self):
+        s = session(bytearray(one("Neg")))
+        gc.collect()
+        self.assertEqual(s.run(None, {"x": np.ones(1, np.float32)})[0].tolist(), [-1])
+
+    def test_threads_share_a_session(self):
+        s, wrong = session(one("Neg")), []
+
+        def work(k):
+            for n in range(1, 40):
+                (y,) = s.run(None, {"x": np.full(n % 5 + 1, k, np.float32)})
+                if y.tolist() != [-k] * (n % 5 + 1):
+                    wrong.append(y)
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+    def test_layout(self):
+        """The structures are those of the header, by its compiler."""
+        structures = [library.TgTensor, library.TgPort, library.TgModel, library.TgOptions, library.TgInfo]
+        lines = [f'printf("%zu\\n", sizeof({s.__name__}));' + "".join(f'printf("%zu\\n", offsetof({s.__name__}, {name}));' for name, _ in s._fields_) for s in structures]
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "layout.c"), "w") as f:
+                f.write("#include <stdio.h>\n#include <tgrun.h>\nint main(void) {" + "\n".join(lines) + "return 0; }\n")
+            subprocess.run([os.environ.get("CC", "gcc"), "-I", os.path.join(ROOT, "include"), "-o", "layout", "layout.c"], cwd=folder, check=True)
+            said = subprocess.run([os.path.join(folder, "layout")], stdout=subprocess.PIPE, check=True).stdout.split()
+        self.assertEqual([int(n) for n in said], [n for s in structures for n in [ctypes.sizeof(s)] + [getattr(s, name).offset for name, _ in s._fields_]])
+
+
+class Errors(unittest.TestCase):
+    """One line, the library's, and a kind that a program can tell."""
+
+    def test_models(self):
+        for data, kind, said in ((b"no model", tgrun.BadModel, "^model: "), (b"", tgrun.BadModel, "is empty"), ("nosuch.onnx", tgrun.BadModel, "nosuch.onnx: cannot be opened")):
+            with self.assertRaisesRegex(kind, said) as caught:
+                session(data)
+            self.assertEqual(caught.exception.status, 3)
+        self.assertNotIn("\n", str(caught.exception))
+
+    def test_node(self):
+        bad = model([helper.make_node("Frobnicate", ["x"], ["y"], name="frob")], [("x", TensorProto.FLOAT, [1])], [("y", TensorProto.FLOAT, [1])])
+        with self.assertRaisesRegex(tgrun.Unsupported, "Frobnicate") as caught:
+            session(bad).run(None, {"x": np.ones(1, np.float32)})
+        self.assertEqual((caught.exception.status, caught.exception.node, caught.exception.op), (5, "frob", "Frobnicate"))
+        self.assertIsInstance(caught.exception, NotImplementedError)
+
+    def test_inputs(self):
+        s = session(one("Neg", shape=[2, "n"]))
+        good = np.ones((2, 3), np.float32)
+        for feed, said in (({}, "input 'x' is missing"), ({"x": good, "z": good}, "no input 'z'; it has x"), ({"x": good.astype(np.float64)}, "f64; f32 is wanted"), ({"x": good[:1]}, "axis 0 is 1"),
+                           ({"x": good[0]}, "1 dimensions; 2"), ({"x": np.zeros(2, "M8[s]")}, "datetime64"), ({"x": np.array(["a"])}, "string"), ({"x": np.zeros([1] * 17, np.float32)}, "17 dimensions")):
+            with self.subTest(said), self.assertRaisesRegex(tgrun.BadInput, said) as caught:
+                s.run(None, feed)
+            self.assertIsInstance(caught.exception, ValueError)
+        with self.assertRaisesRegex(tgrun.BadInput, "no output 'z'; it has y"):
+            s.run(["z"], {"x": good})
+        with self.assertRaisesRegex(tgrun.BadInput, "zero byte"):
+            session(one("Identity", TensorProto.STRING)).run(None, {"x": np.array(["a\0b"], object)})
+        self.assertEqual(s.run(None, {"x": good})[0].tolist(), (-good).tolist())
+
+    def test_devices(self):
+        with self.assertRaisesRegex(tgrun.DeviceError, "device 'tpu' is unknown"):
+            tgrun.InferenceSession(one("Neg"), device="tpu")
+
+
+class Backend(unittest.TestCase):
+    def test_run_node(self):
+        x = np.array([[3, 1, 2]], np.float32)
+        (y,) = backend.run_node(helper.make_node("Neg", ["x"], ["y"]), [x])
+        self.assertEqual(y.tolist(), [[-3, -1, -2]])
+        out = backend.run_node(helper.make_node("TopK", ["x", "k"], ["values", "indices"], axis=1), [x, np.array([2])], opset_version=13)
+        self.assertEqual((out.values.tolist(), out["indices"].tolist()), ([[3, 2]], [[0, 2]]))
+        (y,) = backend.run_node(helper.make_node("Clip", ["x", "", "max"], ["y"]), [x, np.float32(2)])
+        self.assertEqual(y.tolist(), [[2, 1, 2]])
+        (y,) = backend.run_node(helper.make_node("Binarizer", ["x"], ["y"], domain="ai.onnx.ml", threshold=1.5), [x])
+        self.assertEqual(y.tolist(), [[1, 0, 1]])
+
+    def test_run_model(self):
+        proto = onnx.ModelProto.FromString(one("Neg"))
+        self.assertEqual(backend.run_model(proto, [np.ones(2, np.float32)])[0].tolist(), [-1, -1])
+        self.assertEqual(backend.prepare(proto).run({"x": np.ones(2, np.float32)}).y.tolist(), [-1, -1])
+
+    def test_devices(self):
+        self.assertTrue(backend.supports_device("CPU"))
+        self.assertFalse(backend.supports_device("TPU"))
+
+
+sys.dont_write_bytecode = True
+if __name__ == "__main__":
+    done = unittest.main(exit=False).result
+    bad = len(done.failures) + len(done.errors)
+    print(f"{done.testsRun - bad} of {done.testsRun} tests of the package are right")
+    sys.exit(bad != 0)
