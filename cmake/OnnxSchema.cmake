@@ -1,5 +1,8 @@
 # Finds a Python with the pinned `onnx` package, whose onnx-ml.proto is the schema that onnx/ is generated from. Unless TGRUN_PYTHON names one, a private environment is made
-# at build/.venv (once; scripts/python-env), shared by all presets. Python is needed to build and test, never to run.
+# at build/.venv (once; scripts/python-env), shared by all presets. pip brings its own. Python is needed to build and test, never to run.
+if(SKBUILD)
+    set(TGRUN_PYTHON ${Python_EXECUTABLE})
+endif()
 set(TGRUN_PYTHON "$ENV{TGRUN_PYTHON}" CACHE FILEPATH "Python interpreter that has the packages of scripts/requirements.txt")
 if(NOT TGRUN_PYTHON OR NOT EXISTS ${TGRUN_PYTHON})
     set(venv ${CMAKE_SOURCE_DIR}/build/.venv)

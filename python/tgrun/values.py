@@ -52,7 +52,10 @@ def strings(name, array):
 
 def lend(tensor, name, value):
     """Fills in the TgTensor; returns what must live as long as it is used."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as e:
+        raise BadInput(f"input '{name}' is no array: {e}", BAD_INPUT, field=name) from None
     if array.dtype.kind in "OSU":
         kept = strings(name, array)
         tensor.type, tensor.data, tensor.size_bytes = STRING, ctypes.addressof(kept), ctypes.sizeof(kept)

@@ -16,15 +16,38 @@ import pytest
 from onnx.backend.test.loader import load_model_tests
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
-os.environ.setdefault("ONNX_HOME", os.path.join(os.environ.get("BUILD_DIR", "build"), "onnx_home"))        # where the runner puts the light models' data
+if "BUILD_DIR" in os.environ:
+    os.environ["ONNX_HOME"] = os.path.join(os.environ["BUILD_DIR"], "onnx_home")        # where the runner puts the light models' data
+    os.environ["XDG_CACHE_HOME"] = os.path.join(os.environ["BUILD_DIR"], "python_cache")
 import tgrun.backend
 
 UNCOVERED = [
+    "^test_(adagrad|adam|momentum|nesterov_momentum)_",
+    "^test_ai_onnx_ml_tree_ensemble_",
+    "^test_flexattention_(?!.*expanded)",
+    "^test_gradient_of_",
+    "^test_image_decoder_",
+    "^test_linear_attention_(?!.*expanded)",
+    "^test_training_dropout_",
+    # sequences and optionals as inputs and outputs
+    "^test_(identity|if)_(opt|sequence|seq)_",
+    "^test_loop(13_seq|16_seq_none)_",
+    "^test_optional_get_element_(optional|sequence)_",
+    "^test_optional_has_element_(optional_input|tensor_input|empty_optional_input)_",
+    "^test_sequence_(insert|map)_",
+    "^test_split_to_sequence_",
 ]
+
+# Expected values that carry roundings of whoever made them, and so lie further from the truth than the tolerance allows.
+ROUNDED = {
+    "test_dft_inverse": {"atol": 1e-6},                             # numpy's transform in complex64 gives 1.9e-7 where the sum is 0
+    "test_dft_inverse_opset19": {"atol": 1e-6},
+    "test_attention_4d_causal_fp16_expanded": {"rtol": 1.5e-3},     # Softmax with each of its steps rounded to 11 bits; one rounding at the end is 2 in the last place away
+}
 
 
 def standard_tests():
-    tests = onnx.backend.test.BackendTest(tgrun.backend.TgrunBackend, __name__)
+    tests = onnx.backend.test.BackendTest(tgrun.backend.TgrunBackend, __name__, ROUNDED)
     tests.exclude("test_bernoulli")
     for pattern in UNCOVERED:
         tests.xfail(pattern)
@@ -38,7 +61,7 @@ with warnings.catch_warnings(action="ignore"):
 
 @pytest.mark.parametrize("case", bernoulli, ids=lambda case: case.name)
 def test_random_cpu(case):
-    """Type and shape are those expected; over a large input each value is 1 as often as it says."""
+    """Type and shape are those expected; over a large input each value is 1 as often as it says: in the standard's function body, which asks whether the draw is greater, as it does not."""
     model = onnx.ModelProto.FromString(case.model.SerializeToString())
     (inputs, expected), = case.data_sets
     (y,) = tgrun.backend.run_model(model, inputs)
@@ -46,8 +69,9 @@ def test_random_cpu(case):
     for port in (model.graph.input[0], model.graph.output[0]):
         port.type.tensor_type.shape.dim[0].dim_value = 4 * 10000
     del model.graph.value_info[:]
-    chance = np.array([0, 0.25, 0.7, 1])
-    (y,) = tgrun.backend.run_model(model, [np.repeat(chance, 10000).astype(inputs[0].dtype)])
+    value = np.array([0, 0.25, 0.7, 1])
+    chance = 1 - value if any(node.op_type == "Greater" for node in model.graph.node) else value
+    (y,) = tgrun.backend.run_model(model, [np.repeat(value, 10000).astype(inputs[0].dtype)])
     drawn = y.astype(np.float64).reshape(4, 10000)
     assert set(np.unique(drawn)) == {0, 1}
     assert (abs(drawn.mean(axis=1) - chance) <= 5 * np.sqrt(chance * (1 - chance) / 10000)).all()

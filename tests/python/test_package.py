@@ -14,6 +14,8 @@ import onnx
 from onnx import TensorProto, helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
+if "BUILD_DIR" in os.environ:
+    os.environ["XDG_CACHE_HOME"] = os.path.join(os.environ["BUILD_DIR"], "python_cache")
 import tgrun
 from tgrun import backend, library, values
 
