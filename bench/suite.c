@@ -1,11 +1,13 @@
-/* In: folders and archives. Out: a line a model, a summary, a JUnit file. A model is a folder with model.onnx (or one .onnx file) and test_data_set_K/; an archive .tar.gz of such folders is
- * unpacked into a temporary folder. Each model runs in a child, so that a crash or a limit is one line too. */
+/* In: folders and archives. Out: a line a model as it ends, a summary, JUnit and JSON. A model is any .onnx file below; the test_data_set_K/ beside it are its data, and without outputs among
+ * them it only runs. An archive, given or below, is unpacked into a temporary folder for as long as its models run. Each model runs in a child, so that a crash or a limit is one line too. */
 #define _GNU_SOURCE
 #include "bench/suite.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +17,17 @@
 #include <unistd.h>
 
 #include "bench/measure.h"
+#include "bench/peer.h"
+#include "bench/report.h"
 #include "bench/say.h"
 
 extern char **environ;
-enum { ARGV_MAX = 64, DEPTH_MAX = 4 };
-typedef struct { char *folder, *model, *why; int code; double seconds; } Case;
-typedef struct { const Args *args; Case *list; uint32_t count, cap; const char *program; } Suite;
+enum { ARGV_MAX = 64 };
+typedef struct { char *name, *why; int code; bool compared; double seconds; } Case;
+typedef struct { const Args *args; const char *program; FILE *told; Case *list; uint32_t count, cap; TgStatus status; } Suite;     /* status: of the walk itself */
 
-/* ---- finding ---- */
+static volatile sig_atomic_t stopped;       /* the signal: what was unpacked is still removed */
+static void on_stop(int sig) { stopped = sig; }
 
 static bool ends_with(const char *s, const char *end)
 {
@@ -30,63 +35,16 @@ static bool ends_with(const char *s, const char *end)
     return n > m && !strcmp(s + n - m, end);
 }
 
-static void add_case(Suite *s, const char *folder, const char *model)
-{
-    if (s->count == s->cap) {
-        Case *grown = realloc(s->list, sizeof *grown * (s->cap = s->cap ? 2 * s->cap : 64));
-        if (!grown) return (void)say_error(TG_LIMIT, "no memory for the list of models");
-        s->list = grown;
-    }
-    Case *c = &s->list[s->count];
-    *c = (Case){ .folder = strdup(folder) };
-    if (asprintf(&c->model, "%s/%s", folder, model) >= 0) s->count++;
-}
+static bool is_archive(const char *name) { return ends_with(name, ".tar.gz") || ends_with(name, ".tgz") || ends_with(name, ".tar.xz") || ends_with(name, ".tar"); }
+static bool is_data_set(const char *name) { return !strncmp(name, "test_data_set_", 14); }
 
-static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+/* ---- one model ---- */
 
-/* A folder that holds a model is one case; else its folders are looked through. */
-static void find_models(Suite *s, const char *dir, int depth)
-{
-    struct dirent **e;
-    int n = scandir(dir, &e, NULL, by_name);
-    uint32_t before = s->count;
-    for (int i = 0; i < n; i++)
-        if (s->count == before && ends_with(e[i]->d_name, ".onnx")) add_case(s, dir, e[i]->d_name);
-    bool is_model = s->count > before;
-    for (int i = 0; i < n; i++) {
-        char *path = NULL;
-        struct stat st;
-        if (!is_model && depth && *e[i]->d_name != '.' && asprintf(&path, "%s/%s", dir, e[i]->d_name) >= 0 && !stat(path, &st) && S_ISDIR(st.st_mode)) find_models(s, path, depth - 1);
-        free(path);
-        free(e[i]);
-    }
-    if (n >= 0) free(e);
-}
-
-static int run_quietly(char *const *argv)
-{
-    pid_t pid;
-    int status = -1;
-    if (posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ)) return -1;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-    return status;
-}
-
-static TgStatus unpack(const char *archive, char folder[64])
-{
-    snprintf(folder, 64, "/tmp/tgrun-test.XXXXXX");
-    if (!mkdtemp(folder)) return say_error(TG_CACHE, "%s: %s", folder, strerror(errno));
-    char *argv[] = { "tar", "-xzf", (char *)(uintptr_t)archive, "-C", folder, "--no-same-owner", NULL };
-    return run_quietly(argv) ? say_error(TG_BAD_INPUT, "%s: is no .tar.gz that tar can unpack", archive) : TG_OK;
-}
-
-/* ---- running ---- */
-
-static void child_arguments(const Suite *s, const Case *c, const char **argv)
+static void child_arguments(const Suite *s, const char *model, const char *folder, const char **argv)
 {
     static const struct { Opt o; const char *name; } passed[] = { { OPT_device, "--device" }, { OPT_threads, "--threads" }, { OPT_cpus, "--cpus" }, { OPT_precision, "--precision" },
-        { OPT_cache_dir, "--cache-dir" }, { OPT_tolerance, "--tolerance" }, { OPT_rtol, "--rtol" }, { OPT_atol, "--atol" }, { OPT_timeout, "--timeout" }, { OPT_max_memory, "--max-memory" } };
-    const char *fixed[] = { s->program, c->model, "--test-data", c->folder, "--runs", "1", "-q" };
+        { OPT_cache_dir, "--cache-dir" }, { OPT_tolerance, "--tolerance" }, { OPT_rtol, "--rtol" }, { OPT_atol, "--atol" }, { OPT_max_memory, "--max-memory" } };
+    const char *fixed[] = { s->program, model, "--test-data", folder, "--runs", "1", "-q", "--timeout", args_text(s->args, OPT_timeout, "600") };
     int n = 0;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) argv[n++] = fixed[i];
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
@@ -98,44 +56,174 @@ static void child_arguments(const Suite *s, const Case *c, const char **argv)
     argv[n] = NULL;
 }
 
-/* The last line that the child said. */
-static char *last_line(FILE *f)
+/* The last line that the child said, without what the line of the report begins with. */
+static char *last_line(FILE *f, const char *program, const char *model)
 {
     char *line = NULL, *last = NULL;
-    size_t cap = 0;
+    size_t cap = 0, skip;
     while (getline(&line, &cap, f) > 0) {
         line[strcspn(line, "\n")] = 0;
+        skip = 0;
+        for (const char *const *part = (const char *const[]){ program, model, NULL }; *part; part++)
+            if (!strncmp(line + skip, *part, strlen(*part)) && !strncmp(line + skip + strlen(*part), ": ", 2)) skip += strlen(*part) + 2;
         free(last);
-        last = strdup(line);
+        last = strdup(line + skip);
     }
     free(line);
     return last;
 }
 
-static void run_case(const Suite *s, Case *c)
+static void run_child(Case *c, const char *const *argv)
 {
-    const char *argv[ARGV_MAX];
     int pipe_of[2], status = 0;
     pid_t pid;
     posix_spawn_file_actions_t actions;
-    child_arguments(s, c, argv);
     c->code = TG_INTERNAL;
     if (pipe2(pipe_of, O_CLOEXEC)) return;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pipe_of[1], STDERR_FILENO);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    double start = now_s();
-    int bad = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, (char *const *)argv, environ);
+    int bad = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, (char *const *)(uintptr_t)argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(pipe_of[1]);
     FILE *f = fdopen(pipe_of[0], "r");
-    c->why = f ? last_line(f) : NULL;
+    c->why = f ? last_line(f, argv[0], argv[1]) : NULL;
     if (f) fclose(f);
-    if (!bad && waitpid(pid, &status, 0) == pid) c->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (bad) return;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) { }
+    c->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (!WIFSIGNALED(status)) return;
+    free(c->why);
+    if (asprintf(&c->why, "ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status))) < 0) c->why = NULL;
+}
+
+/* Do its data sets hold outputs? */
+static bool has_outputs(const char *folder)
+{
+    bool found = false;
+    struct dirent **set, **file;
+    int sets = scandir(folder, &set, NULL, NULL);
+    for (int i = 0; i < sets; i++) {
+        char *path = NULL;
+        int files = is_data_set(set[i]->d_name) && asprintf(&path, "%s/%s", folder, set[i]->d_name) >= 0 ? scandir(path, &file, NULL, NULL) : -1;
+        for (int k = 0; k < files; k++) {
+            found |= !strncmp(file[k]->d_name, "output_", 7);
+            free(file[k]);
+        }
+        if (files >= 0) free(file);
+        free(path);
+        free(set[i]);
+    }
+    if (sets >= 0) free(set);
+    return found;
+}
+
+static void tell(const Suite *s, const Case *c)
+{
+    const char *said = c->why ? c->why : "";
+    if (c->code) fprintf(s->told, "%-40s exit %-3d %6.1f s  %s\n", c->name, c->code, c->seconds, said);
+    else if (!args_has(s->args, OPT_quiet)) fprintf(s->told, "%-40s %-8s %6.1f s\n", c->name, c->compared ? "ok" : "ran", c->seconds);
+    fflush(s->told);
+}
+
+/* name: the folder as the user sees it. */
+static void run_case(Suite *s, const char *folder, const char *name, const char *file)
+{
+    const char *argv[ARGV_MAX];
+    char *model = NULL;
+    if (s->count == s->cap) {
+        Case *grown = realloc(s->list, sizeof *grown * (s->cap = s->cap ? 2 * s->cap : 64));
+        if (!grown) return (void)(s->status = say_error(TG_LIMIT, "no memory for the list of models"));
+        s->list = grown;
+    }
+    Case *c = &s->list[s->count];
+    *c = (Case){ .compared = has_outputs(folder) };
+    if (asprintf(&model, "%s/%s", folder, file) < 0 || asprintf(&c->name, strcmp(file, "model.onnx") ? "%s/%s" : "%s", name, file) < 0) return (void)(s->status = TG_LIMIT);
+    s->count++;
+    child_arguments(s, model, folder, argv);
+    double start = now_s();
+    run_child(c, argv);
     c->seconds = now_s() - start;
+    free(model);
+    tell(s, c);
+}
+
+/* ---- finding them ---- */
+
+static void visit_folder(Suite *s, const char *folder, const char *name);
+
+static int run_quietly(char *const *argv)
+{
+    pid_t pid;
+    int status = -1;
+    if (posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ)) return -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) { }
+    return status;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) { return (void)st, (void)kind, (void)at, remove(path); }
+
+static void visit_archive(Suite *s, const char *archive, const char *name)
+{
+    char folder[64];
+    if (!folder_make(folder)) return (void)(s->status = TG_CACHE);
+    char *argv[] = { "tar", "-xf", (char *)(uintptr_t)archive, "-C", folder, "--no-same-owner", NULL };
+    if (!run_quietly(argv)) visit_folder(s, folder, name);
+    else if (!stopped) s->status = say_error(TG_BAD_INPUT, "%s: is no archive that tar can unpack", archive);
+    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+/* Links to folders are not followed: they may lead back. */
+static void visit_entry(Suite *s, const char *folder, const char *name, const char *entry)
+{
+    struct stat st;
+    char *path = NULL, *shown = NULL;
+    if (asprintf(&path, "%s/%s", folder, entry) < 0 || asprintf(&shown, "%s/%s", name, entry) < 0) s->status = TG_LIMIT;
+    else if (ends_with(entry, ".onnx")) run_case(s, folder, name, entry);
+    else if (is_archive(entry)) visit_archive(s, path, shown);
+    else if (*entry != '.' && !is_data_set(entry) && !lstat(path, &st) && S_ISDIR(st.st_mode)) visit_folder(s, path, shown);
+    free(path);
+    free(shown);
+}
+
+static void visit_folder(Suite *s, const char *folder, const char *name)
+{
+    struct dirent **e;
+    int n = scandir(folder, &e, NULL, by_name);
+    if (n < 0) return (void)(s->status = say_error(TG_BAD_INPUT, "%s: %s", folder, strerror(errno)));
+    for (int i = 0; i < n; i++) {
+        if (s->status == TG_OK && !stopped) visit_entry(s, folder, name, e[i]->d_name);
+        free(e[i]);
+    }
+    free(e);
+}
+
+static void visit_operand(Suite *s, const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) || (!is_archive(path) && !S_ISDIR(st.st_mode))) s->status = say_error(TG_BAD_INPUT, "test: %s is neither a folder nor a .tar.gz", path);
+    else if (S_ISDIR(st.st_mode)) visit_folder(s, path, path);
+    else visit_archive(s, path, path);
 }
 
 /* ---- telling ---- */
+
+typedef struct { uint32_t right, ran, differ, broken; } Count;      /* ran: without outputs to compare; broken: ended otherwise than by comparing */
+
+static Count count_cases(const Suite *s)
+{
+    Count n = { 0 };
+    for (uint32_t i = 0; i < s->count; i++) {
+        const Case *c = &s->list[i];
+        n.differ += c->code == TG_DIFFERS;
+        n.broken += c->code && c->code != TG_DIFFERS;
+        n.ran += !c->code && !c->compared;
+        n.right += !c->code && c->compared;
+    }
+    return n;
+}
 
 static void xml_escaped(FILE *f, const char *s)
 {
@@ -144,18 +232,20 @@ static void xml_escaped(FILE *f, const char *s)
         else fputc(*s, f);
 }
 
-static TgStatus write_junit(const Suite *s, const char *file, uint32_t bad)
+static TgStatus write_junit(const Suite *s, const char *file, Count n)
 {
     FILE *f = fopen(file, "w");
+    double seconds = 0;
     if (!f) return say_error(TG_CACHE, "--junit: %s: %s", file, strerror(errno));
-    fprintf(f, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"tgrun\" tests=\"%u\" failures=\"%u\">\n", s->count, bad);
+    for (uint32_t i = 0; i < s->count; i++) seconds += s->list[i].seconds;
+    fprintf(f, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"tgrun\" tests=\"%u\" failures=\"%u\" errors=\"%u\" time=\"%.3f\">\n", s->count, n.differ, n.broken, seconds);
     for (uint32_t i = 0; i < s->count; i++) {
         const Case *c = &s->list[i];
-        fputs("  <testcase name=\"", f);
-        xml_escaped(f, c->folder);
+        fputs("  <testcase classname=\"tgrun\" name=\"", f);
+        xml_escaped(f, c->name);
         fprintf(f, "\" time=\"%.3f\">", c->seconds);
         if (c->code) {
-            fprintf(f, "<failure message=\"exit %d: ", c->code);
+            fprintf(f, "<%s message=\"exit %d: ", c->code == TG_DIFFERS ? "failure" : "error", c->code);
             xml_escaped(f, c->why);
             fputs("\"/>", f);
         }
@@ -165,61 +255,43 @@ static TgStatus write_junit(const Suite *s, const char *file, uint32_t bad)
     return fclose(f) ? say_error(TG_CACHE, "--junit: %s: %s", file, strerror(errno)) : TG_OK;
 }
 
-static uint32_t run_all(const Suite *s)
+static TgStatus write_json(const Suite *s, TgStatus status)
 {
-    uint32_t bad = 0;
+    json_t *models = json_array();
     for (uint32_t i = 0; i < s->count; i++) {
-        Case *c = &s->list[i];
-        run_case(s, c);
-        bad += c->code != 0;
-        if (c->code) printf("%-40s exit %-3d %6.1f s  %s\n", c->folder, c->code, c->seconds, c->why ? c->why : "");
-        else if (!args_has(s->args, OPT_quiet)) printf("%-40s ok       %6.1f s\n", c->folder, c->seconds);
-        fflush(stdout);
+        const Case *c = &s->list[i];
+        json_array_append_new(models, json_pack("{s:s, s:b, s:b, s:i, s:f, s:s}", "name", c->name, "ok", !c->code, "compared", c->compared, "exit", c->code, "seconds", c->seconds,
+                                                "message", c->code && c->why ? c->why : ""));
     }
-    printf("%u of %u models are right\n", s->count - bad, s->count);
-    return bad;
+    return json_write(json_pack("{s:s, s:o, s:b, s:i}", "schema", "tgrun.test/1", "models", models, "ok", status == TG_OK, "exit", (int)status), args_text(s->args, OPT_json, ""));
 }
 
-static TgStatus run_folder(Suite *s, const char *dir)
+static TgStatus report(const Suite *s)
 {
-    struct stat st;
-    char folder[64] = "";
-    bool archive = ends_with(dir, ".tar.gz");
-    if (stat(dir, &st) || (!archive && !S_ISDIR(st.st_mode))) return say_error(TG_BAD_INPUT, "test: %s is neither a folder nor a .tar.gz", dir);
-    TgStatus status = archive ? unpack(dir, folder) : TG_OK;
-    if (status == TG_OK) find_models(s, archive ? folder : dir, DEPTH_MAX);
-    return status;
-}
-
-static void drop_unpacked(const Suite *s)
-{
-    for (uint32_t i = 0; i < s->count; i++) {
-        const char *prefix = "/tmp/tgrun-test.";
-        char top[64];
-        if (strncmp(s->list[i].folder, prefix, strlen(prefix))) continue;
-        snprintf(top, sizeof top, "%.*s", (int)strlen("/tmp/tgrun-test.XXXXXX"), s->list[i].folder);
-        char *argv[] = { "rm", "-rf", top, NULL };
-        run_quietly(argv);
-    }
+    Count n = count_cases(s);
+    TgStatus status = n.differ || n.broken ? TG_DIFFERS : TG_OK, written = TG_OK;
+    fprintf(s->told, "%u of %u models are right", n.right, s->count - n.ran);
+    if (n.ran) fprintf(s->told, ", %u more ran and had no outputs to compare", n.ran);
+    fputc('\n', s->told);
+    if (args_has(s->args, OPT_junit)) written = write_junit(s, args_text(s->args, OPT_junit, ""), n);
+    if (args_has(s->args, OPT_json) && written == TG_OK) written = write_json(s, status);
+    return written == TG_OK ? status : written;
 }
 
 TgStatus suite_run(const Args *a, const char *const *dir, uint32_t ndir, const char *program)
 {
-    Suite s = { .args = a, .program = program };
-    TgStatus status = ndir ? TG_OK : say_error(TG_USAGE, "test: a folder is missing: tgrun test DIR...");
-    for (uint32_t i = 0; i < ndir && status == TG_OK; i++) status = run_folder(&s, dir[i]);
-    if (status == TG_OK && !s.count) status = say_error(TG_BAD_INPUT, "test: no model is in there");
-    if (status == TG_OK) {
-        uint32_t bad = run_all(&s);
-        status = bad ? TG_DIFFERS : TG_OK;
-        if (args_has(a, OPT_junit) && write_junit(&s, args_text(a, OPT_junit, ""), bad) != TG_OK) status = TG_CACHE;
-    }
-    drop_unpacked(&s);
+    Suite s = { .args = a, .program = program, .told = args_has(a, OPT_json) ? stderr : stdout };
+    const struct sigaction stop = { .sa_handler = on_stop };
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    if (!ndir) s.status = say_error(TG_USAGE, "test: a folder is missing: tgrun test DIR...");
+    for (uint32_t i = 0; i < ndir && s.status == TG_OK && !stopped; i++) visit_operand(&s, dir[i]);
+    if (s.status == TG_OK && !s.count && !stopped) s.status = say_error(TG_BAD_INPUT, "test: no model is in there");
+    if (s.status == TG_OK && s.count) s.status = report(&s);
     for (uint32_t i = 0; i < s.count; i++) {
-        free(s.list[i].folder);
-        free(s.list[i].model);
+        free(s.list[i].name);
         free(s.list[i].why);
     }
     free(s.list);
-    return status;
+    return stopped ? (TgStatus)(128 + stopped) : s.status;
 }

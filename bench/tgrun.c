@@ -17,7 +17,7 @@ static const Verb verbs[] = {
     { "tune",  verb_tune,  true,  "searches kernels for --tune SECONDS" },
     { "profile", verb_profile, true, "every kernel timed alone: launches, time, flops, bytes, its OptOps" },
     { "dump",  verb_dump,  true,  "what a stage made: --stage NAME, --kernel NAME" },
-    { "test",  NULL,       false, "DIR...: every model folder below, each in a child, with its data sets; .tar.gz too; --junit FILE" },
+    { "test",  NULL,       false, "DIR...: every model below, each in a child, with its data sets; .tar.gz too; --junit FILE; --timeout of each, 600 s" },
     { "ops",   verb_ops,   false, "every operator, version and domain that is covered" },
     { "env",   verb_env,   false, "devices, compiler, cache: the block to paste into a report" },
 };
@@ -61,7 +61,8 @@ static TgStatus dispatch(const Args *a)
     uint32_t first, left;
     const Verb *v = verb_of(a, &first);
     left = a->operand.count - first;
-    if (!v->fn) return suite_run(a, a->operand.v + first, left, "tgrun");
+    if (!v->fn) return suite_run(a, a->operand.v + first, left, "tgrun");       /* its limit is each child's own */
+    say_time_limit(args_real(a, OPT_timeout, 0));
     if (!v->takes_model) return left ? say_error(TG_USAGE, "%s takes no model; '%s' is one too many", v->name, a->operand.v[first]) : v->fn(a, NULL);
     if (!left) return say_error(TG_USAGE, "a model is missing: tgrun [VERB] MODEL [options]; --help tells more");
     if (left > 1 && no_such_model(a->operand.v[0]) != TG_OK) return TG_USAGE;
@@ -80,6 +81,5 @@ int main(int argc, char **argv)
     if (args_has(&a, OPT_help)) return help(), 0;
     if (args_has(&a, OPT_version)) return printf("tgrun %s\n", tg_version()), 0;
     if (args_has(&a, OPT_completion)) return completion(args_text(&a, OPT_completion, "bash")), 0;
-    say_time_limit(args_real(&a, OPT_timeout, 0));
     return (int)dispatch(&a);
 }

@@ -19,9 +19,6 @@ t -q $M/add.onnx --runs 1 -i $M/xy.npz -o sum.npy -o sum=sum.pb; ls
 t -q $M/add.onnx --runs 1 -i $M/xy.npz -e sum.npy
 t -q $M/add.onnx --runs 1 -i $M/xy.npz -e sum.pb
 t -q $M/add.onnx --dim n=200000 --duration 60 --timeout 0.5
-t test; t test nosuch; mkdir -p zoo/good zoo/bad; cp $M/add.onnx zoo/good/model.onnx; cp -r $M/add_data/* zoo/good; cp $M/misshapen.onnx zoo/bad/model.onnx
-t test -q zoo --junit report.xml | sed 's/[0-9.]* s /T /'; grep -c '<failure' report.xml
-tar -czf good.tar.gz -C zoo good; t test -q good.tar.gz
 t -q $M/add.onnx --runs 1 --dim n=1000 --max-memory 4K
 t -q $M/words.onnx --runs 1 --test-data $M/words_data --output-dir words -o -; "$PYTHON" -c 'import numpy as np; print(ascii(np.load("words/t.npy")))'
 t -q $M/words.onnx --runs 1
