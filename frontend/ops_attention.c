@@ -125,6 +125,36 @@ U op_attention(Graph *g, const Ctx *c)
     return outputs(g, c, (U[]){ y, k, v, narrow(g, stages[mode], c->in[0]) }, 4);
 }
 
+/* ---- FlexAttention (ai.onnx.preview) ---- */
+
+/* x by the subgraph of that name, if there is one; it keeps type and shape. */
+static U modified(Graph *g, const Ctx *c, const char *name, U x)
+{
+    const Attr *a = attr_find(c, name);
+    U y;
+    if (!a || x->op == UOP_ERROR) return x;
+    if (a->type != ATTR_GRAPH || !a->graph) return fail_node(g, c, TG_BAD_MODEL, name, "is not a graph");
+    if (import_subgraph(g, c, a->graph, &x, 1, &y, 1) != TG_OK) return NULL;
+    return y->dtype == x->dtype && y->shape == x->shape ? y : fail_node(g, c, TG_BAD_MODEL, name, "changes the type or shape of what it is given");
+}
+
+/** FlexAttention: prob_mod(softmax(score_mod(q k' scale))) v, q [b,h,n,d], k and v [b,h/groups,m,d]. */
+U op_flex_attention(Graph *g, const Ctx *c)
+{
+    U q = c->in[0], k = c->in[1], v = c->in[2];
+    int64_t precision = attr_int(g, c, "softmax_precision", q->dtype == DT_F64 ? TG_F64 : TG_F32);
+    DType t = precision > 0 && precision < 100 ? dtype_from_onnx((int32_t)precision) : DT_VOID;
+    if (!dtype_is_float(t)) return fail_node(g, c, TG_BAD_MODEL, "softmax_precision", "is %lld; wanted a float type", (long long)precision);
+    if (uop_rank(q) != 4 || uop_rank(k) != 4 || uop_rank(v) != 4) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u, %u and %u; wanted 4", uop_rank(q), uop_rank(k), uop_rank(v));
+    if (uop_size(k, 1) < 1 || uop_size(k, 1) != uop_size(v, 1) || uop_size(q, 1) % uop_size(k, 1))
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "%lld heads of queries on %lld of keys and %lld of values", (long long)uop_size(q, 1), (long long)uop_size(k, 1), (long long)uop_size(v, 1));
+    U x = grouped_matmul(g, wide(g, q), transpose(g, wide(g, k)));
+    x = modified(g, c, "score_mod", cast(g, mul(g, x, K(attr_float(g, c, "scale", default_scale(q)))), t));
+    if (!x || !ok(g)) return NULL;
+    x = modified(g, c, "prob_mod", narrow(g, softmax(g, wide(g, x), -1), x));
+    return x && ok(g) ? narrow(g, grouped_matmul(g, cast(g, x, type_of(wide(g, v))), wide(g, v)), q) : NULL;
+}
+
 /* ---- positions ---- */
 
 U rotate(Graph *g, U x, U cosine, U sine, int64_t size, bool interleaved)

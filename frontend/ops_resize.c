@@ -1,4 +1,4 @@
-/* Resampling: Resize, Upsample, RoiAlign.
+/* Resampling: Resize, Upsample, RoiAlign, MaxRoiPool.
  * Resize works axis by axis. In: sizes, scales and regions known at import. For each place of the result the standard's formulas give source positions and weights
  * ("taps"), computed here; out: a view (whole factors), one lookup (nearest), two lookups and a blend (linear), or a weighted sum (cubic, antialias).
  */
@@ -9,6 +9,8 @@
 #include "frontend/import.h"
 #include "frontend/host.h"
 #include "graph/custom.h"
+
+#define K(v) scalar(g, (DType)x->dtype, (v))
 
 typedef enum { MODE_NEAREST, MODE_LINEAR, MODE_CUBIC } Mode;
 typedef enum { HALF_PIXEL, HALF_PIXEL_SYMMETRIC, PYTORCH_HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC, TF_CROP_AND_RESIZE, TF_HALF_PIXEL_FOR_NN } Coordinates;
@@ -282,8 +284,8 @@ U op_resize(Graph *g, const Ctx *c)
     return resize_lines(g, c, &r, axes, line, n);
 }
 
-/** Upsample (ONNX 7): scales are an attribute. */
-U op_upsample_7(Graph *g, const Ctx *c)
+/** Upsample (ONNX 1, 7): scales are attributes, of all axes or of the last two. */
+U op_upsample_1(Graph *g, const Ctx *c)
 {
     Resize r;
     Line line[TG_MAX_RANK] = { 0 };
@@ -292,8 +294,14 @@ U op_upsample_7(Graph *g, const Ctx *c)
     int64_t axes[TG_MAX_RANK];
     uint32_t n, rank = uop_rank(c->in[0]);
     if (!resize_attrs(g, c, &r)) return NULL;
-    if (!attr_floats(g, c, "scales", &given, &n) || n > TG_MAX_RANK) return fail_node(g, c, TG_BAD_MODEL, "scales", "is missing or too long");
-    for (uint32_t k = 0; k < n; k++) scale[k] = (double)given[k], axes[k] = k;
+    if (c->opset < 7) {
+        if (rank != 4) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 4", rank);
+        scale[0] = scale[1] = 1, scale[2] = attr_float(g, c, "height_scale", 0), scale[3] = attr_float(g, c, "width_scale", 0), n = 4;
+    } else {
+        if (!attr_floats(g, c, "scales", &given, &n) || n > TG_MAX_RANK) return fail_node(g, c, TG_BAD_MODEL, "scales", "is missing or too long");
+        for (uint32_t k = 0; k < n; k++) scale[k] = (double)given[k];
+    }
+    for (uint32_t k = 0; k < n; k++) axes[k] = k;
     return lines_from_scales(g, c, scale, n, axes, rank, c->in[0], line) ? resize_lines(g, c, &r, axes, line, rank) : NULL;
 }
 
@@ -376,4 +384,42 @@ U op_roi_align(Graph *g, const Ctx *c)
     U picture = cast(g, c->in[2], DT_I64), wide_x = cast(g, x, DT_F32);
     rois = cast(g, rois, DT_F32);
     return narrow(g, r.samples && uop_static(x) ? roi_align_fixed(g, wide_x, rois, picture, &r) : roi_align_host(g, wide_x, rois, picture, &r), x);
+}
+
+/* ---- MaxRoiPool ---- */
+
+/* To the nearest integer, halves away from zero. */
+static U round_away(Graph *g, U x)
+{
+    U half = floor_(g, add(g, abs_(g, x), scalar(g, (DType)x->dtype, 0.5)));
+    return where(g, lt(g, x, scalar(g, (DType)x->dtype, 0)), neg(g, half), half);
+}
+
+/* Which pixels of an axis of that size the cells of each region hold: bool [R, cells, size]. first, last: [R], pixels both of them the region's own. */
+static U cell_masks(Graph *g, U first, U last, int64_t cells, U size)
+{
+    U x = first, one = K(1), n = K((double)cells), extent = max_(g, add(g, sub(g, last, first), one), one), i = iota(g, uop_index(g, cells), (DType)x->dtype), pixel = iota(g, size, (DType)x->dtype);
+    U step = div_(g, unsqueeze(g, extent, 1), n), start = unsqueeze(g, first, 1);
+    U begin = add(g, floor_(g, mul(g, i, step)), start), end = add(g, ceil_(g, mul(g, add(g, i, one), step)), start);
+    return and_(g, ge(g, pixel, unsqueeze(g, begin, 2)), lt(g, pixel, unsqueeze(g, end, 2)));
+}
+
+/** MaxRoiPool (ONNX 1): each region [picture x0 y0 x1 y1] cut into h x w cells that share border pixels, each the maximum of its pixels, 0 where it has none.
+ *  in   x [N,C,H,W], regions [R,5]     out  [R,C,h,w]
+ */
+U op_max_roi_pool(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), rois = wide(g, c->in[1]), at[5], none = K(-INFINITY);
+    const int64_t *shape;
+    uint32_t n;
+    if (uop_rank(x) != 4 || uop_rank(rois) != 2 || !uop_is_int_const(uop_dim(rois, 1), 5)) return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted x of rank 4 and regions [R,5]");
+    if (!attr_ints(g, c, "pooled_shape", &shape, &n) || n != 2 || shape[0] < 1 || shape[1] < 1 || shape[0] > 4096 || shape[1] > 4096)
+        return fail_node(g, c, TG_BAD_MODEL, "pooled_shape", "wanted two sizes of 1 to 4096");
+    for (int k = 0; k < 5; k++) at[k] = squeeze(g, slice_i(g, rois, 1, k, k + 1), 1);
+    for (int k = 1; k < 5; k++) at[k] = round_away(g, mul(g, at[k], K(attr_float(g, c, "spatial_scale", 1))));
+    U rows = cell_masks(g, at[2], at[4], shape[0], uop_dim(x, 2)), columns = cell_masks(g, at[1], at[3], shape[1], uop_dim(x, 3));
+    U y = unsqueeze(g, gather(g, x, cast(g, at[0], DT_I64), 0), 3);                                                  /* [R,C,H,1,W] */
+    y = max_reduce(g, where(g, unsqueeze(g, unsqueeze(g, columns, 1), 1), y, none), -1, false);                     /* [R,C,H,w] */
+    y = max_reduce(g, where(g, unsqueeze(g, unsqueeze(g, rows, 1), 4), unsqueeze(g, y, 2), none), 3, false);        /* [R,C,h,w] */
+    return narrow(g, where(g, eq(g, y, none), K(0), y), c->in[0]);
 }
