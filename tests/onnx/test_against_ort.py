@@ -64,6 +64,29 @@ def forest(trees, targets, kind, features=4, one_target=None, signed=False):
     return a | w
 
 
+def vectors(classes, each=3, features=4, kernel="RBF", probable=False, positive=False):
+    """A support vector machine of so many classes."""
+    pairs, n = classes * (classes - 1) // 2, classes * each
+    w = f(classes - 1, n)
+    a = dict(vectors_per_class=[each] * classes, support_vectors=numbers(f(n, features)), coefficients=numbers(abs(w) if positive else w), rho=numbers(f(pairs)), kernel_type=kernel,
+             kernel_params=[0.4, 0.3, 2.0], classlabels_ints=[7, 3, 9, 5][:classes])
+    return a | (dict(prob_a=numbers(-u(pairs)), prob_b=numbers(f(pairs))) if probable else {})
+
+
+def ensemble(members=(), aggregate=1, post=0, targets=2, dtype=np.float32):
+    """Two trees of three nodes and four leaves each, as branches and leaves apart."""
+    tensor = lambda v, t: helper.make_tensor("t", helper.np_dtype_to_tensor_dtype(np.dtype(t)), [len(v)], v)
+    modes = [6 if members else 0, 1, 2, 3, 4, 5]
+    a = dict(tree_roots=[0, 3], nodes_modes=tensor(modes, np.uint8), nodes_featureids=[0, 1, 2, 3, 0, 1], nodes_splits=tensor(f(6).astype(dtype), dtype), n_targets=targets, aggregate_function=aggregate,
+             nodes_truenodeids=[1, 0, 2, 4, 4, 6], nodes_trueleafs=[0, 1, 1, 0, 1, 1], nodes_falsenodeids=[2, 1, 3, 5, 5, 7], nodes_falseleafs=[0, 1, 1, 0, 1, 1], post_transform=post,
+             nodes_missing_value_tracks_true=[1, 0, 1, 0, 1, 0], leaf_targetids=[k % targets for k in range(8)], leaf_weights=tensor(f(8).astype(dtype), dtype))
+    return a | (dict(membership_values=tensor([*members, np.nan], dtype)) if members else {})
+
+
+def numbers(a):
+    return [float(v) for v in a.ravel()]
+
+
 C = Const
 CASES = [
     # opset 7 to 12: attributes that became inputs, meanings that changed
@@ -129,6 +152,7 @@ CASES = [
     ("LpNormalization", 7, [f(2, 3, 4)], dict(axis=1, p=1)),
     ("LpPool", 11, [f(1, 2, 6, 6)], dict(kernel_shape=[2, 3], p=3, strides=[2, 1])),
     ("GlobalLpPool", 7, [f(1, 2, 6, 6)], dict(p=3)),
+    *[("MaxRoiPool", 7, [f(2, 3, 9, 7), C(np.array([[0, 1, 1, 5, 6], [1, 0, 2, 3, 3], [1, 4, 4, 4, 4], [0, -3, 2, 20, 30]], np.float32))], dict(pooled_shape=[3, 2], spatial_scale=s)) for s in (1.0, 0.5)],
     ("CumSum", 11, [f(3, 40), C(np.int32(1))], dict(exclusive=1, reverse=1)),
     ("Einsum", 12, [f(2, 3, 4), f(2, 4, 5)], dict(equation="bij,bjk->bik")),
     ("Einsum", 12, [f(3, 3)], dict(equation="ii->i")),
@@ -183,11 +207,28 @@ CASES = [
       for p in ("NONE", "LOGISTIC", "SOFTMAX") for n in (1, 3) for target in (0, 1) for signed in (False, True)],
     *[("TreeEnsembleClassifier", 1, [f(9, 4)], dict(classlabels_int64s=[0, 1], post_transform=p, **forest(2, 2, "class", signed=signed)), 2, ML)
       for p in ("NONE", "LOGISTIC", "SOFTMAX") for signed in (False, True)],
+    *[("TreeEnsemble", 5, [f(7, 4)], ensemble(aggregate=k), 1, ML) for k in range(4)],
+    ("TreeEnsemble", 5, [np.where(u(9, 4) > 0.8, f(9, 4), np.float32(np.nan))], ensemble(), 1, ML),
+    ("TreeEnsemble", 5, [np.round(f(9, 4) * 2)], ensemble(members=(1.0, -2.0, 0.0)), 1, ML),
+    ("TreeEnsemble", 5, [np.round(f(9, 4) * 50)], ensemble(members=tuple(map(float, range(100)))), 1, ML),
+    ("TreeEnsemble", 5, [f(7, 4).astype(np.float64)], ensemble(dtype=np.float64), 1, ML),
+    *[("SVMRegressor", 1, [f(5, 4)], dict(n_supports=3, support_vectors=numbers(f(3, 4)), coefficients=numbers(f(3)), rho=[0.3], kernel_type=k, kernel_params=[0.4, 0.3, 2.0], one_class=one), 1, ML)
+      for k in ("LINEAR", "POLY", "RBF", "SIGMOID") for one in (0, 1)],
+    ("SVMRegressor", 1, [f(5, 4)], dict(n_supports=0, coefficients=numbers(f(4)), rho=[0.3], kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0]), 1, ML),
+    *[("SVMClassifier", 1, [f(6, 4)], vectors(n, kernel=k, probable=p), 2, ML) for n in (2, 3, 4) for k in ("LINEAR", "POLY", "RBF", "SIGMOID") for p in (False, True)],
+    *[("SVMClassifier", 1, [f(6, 4)], vectors(n) | dict(post_transform=p), 2, ML) for n, p in ((2, "LOGISTIC"), (3, "LOGISTIC"), (3, "SOFTMAX"), (3, "SOFTMAX_ZERO"))],
+    ("SVMClassifier", 1, [f(6, 4)], vectors(2, positive=True), 2, ML),
+    ("SVMClassifier", 1, [f(6, 4)], {k: v for k, v in vectors(3).items() if k != "classlabels_ints"} | dict(classlabels_strings=["a", "b", "c"]), 2, ML),
+    *[("SVMClassifier", 1, [f(6, 4)], dict(coefficients=numbers(f(n, 4)), rho=[0.2] * n, kernel_type="LINEAR", kernel_params=[0.0, 0.0, 0.0], classlabels_ints=[7, 3, 9]), 2, ML) for n in (3,)],
     *[("Normalizer", 1, [f(3, 5)], dict(norm=n), 1, ML) for n in ("MAX", "L1", "L2")],
     ("Scaler", 1, [f(3, 4)], dict(offset=[0.5, 1.0, -1.0, 2.0], scale=[2.0, 1.0, 0.5, 3.0]), 1, ML),
     ("Scaler", 1, [ids(9, 3, 4)], dict(offset=[0.5], scale=[2.0]), 1, ML),
     ("Binarizer", 1, [f(3, 4)], dict(threshold=0.3), 1, ML),
     ("Imputer", 1, [np.where(f(3, 4) > 0, f(3, 4), np.float32(np.nan))], dict(imputed_value_floats=[1.0, 2.0, 3.0, 4.0], replaced_value_float=float("nan")), 1, ML),
+    ("Imputer", 1, [ids(3, 4, 3)], dict(imputed_value_int64s=[7, 8, 9], replaced_value_int64=1), 1, ML),
+    ("Imputer", 1, [f(3, 4)], dict(imputed_value_floats=[5.0], replaced_value_float=float("nan")), 1, ML),
+    ("LinearRegressor", 1, [f(5, 4)], dict(coefficients=numbers(f(12) * 3), targets=3, post_transform="SOFTMAX_ZERO"), 1, ML),
+    ("LinearRegressor", 1, [u(5, 4) - 0.5], dict(coefficients=[0.2, 0.3, 0.1, 0.3], targets=1, post_transform="PROBIT"), 1, ML),
     ("FeatureVectorizer", 1, [f(3, 2), f(3, 3)], dict(inputdimensions=[2, 3]), 1, ML),
     ("OneHotEncoder", 1, [ids(6, 2, 3)], dict(cats_int64s=[0, 2, 4], zeros=1), 1, ML),
     ("LabelEncoder", 2, [ids(6, 2, 3)], dict(keys_int64s=[0, 2, 4], values_floats=[0.5, 1.5, 2.5], default_float=-3.0), 1, ML),

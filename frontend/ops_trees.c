@@ -1,0 +1,406 @@
+/* ai.onnx.ml: forests. In: rows [n, features]; trees as lists of nodes, from attributes of either form (one list with leaves among the nodes, or branches and leaves apart).
+ * Out: scores, labels. A forest becomes tables by node; all rows and trees are walked at once: a position per (row, tree) takes one step of table lookups a level, without
+ * branches, and stays once it is at a leaf, which follows itself. What a tree says of a target is in a table [nodes, targets]. Must hold: every path ends.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "frontend/loop.h"
+#include "frontend/ml.h"
+#include "graph/scalar.h"
+
+static DType type_of(U x) { return (DType)x->dtype; }
+static bool ok(Graph *g) { return graph_error(g) == TG_OK; }
+
+#define K(v) scalar(g, type_of(x), (v))
+
+typedef enum { BRANCH_LEQ, BRANCH_LT, BRANCH_GTE, BRANCH_GT, BRANCH_EQ, BRANCH_NEQ, LEAF, MODE_COUNT } Branch;
+enum { BRANCH_MEMBER = LEAF };                                  /* in TreeEnsemble's numbers, where leaves have none */
+typedef enum { JOIN_AVERAGE, JOIN_SUM, JOIN_MIN, JOIN_MAX, JOIN_COUNT } Join;
+
+typedef struct {
+    uint32_t nodes, trees, depth, targets;
+    int64_t *feature, *yes, *no, *mode, *root, *missing;        /* missing: does NaN go the way of yes? */
+    double *value, *weight;
+    Join join;
+    Post post;
+} Forest;
+
+static void forest_alloc(Graph *g, Forest *f, uint32_t nodes, uint32_t trees)
+{
+    int64_t **list[] = { &f->feature, &f->yes, &f->no, &f->mode, &f->missing };
+    for (int k = 0; k < 5; k++) *list[k] = NEW_N(graph_arena(g), int64_t, nodes + 1);
+    f->value = NEW_N(graph_arena(g), double, nodes + 1);
+    f->root = NEW_N(graph_arena(g), int64_t, trees + 1);
+    f->nodes = nodes;
+}
+
+/* Weights of so many targets; those that a leaf does not mention count as nothing. */
+static bool weights_alloc(Graph *g, const Ctx *c, Forest *f, int64_t targets)
+{
+    double none = f->join == JOIN_MIN ? INFINITY : f->join == JOIN_MAX ? -INFINITY : 0;
+    if (targets < 1 || targets > 1 << 20) return fail_node(g, c, TG_BAD_MODEL, "n_targets", "is %lld", (long long)targets), false;
+    if ((uint64_t)f->nodes * (uint64_t)targets > 1 << 26) return fail_node(g, c, TG_LIMIT, NULL, "a table of %u nodes by %lld targets", f->nodes, (long long)targets), false;
+    f->targets = (uint32_t)targets;
+    f->weight = NEW_N(graph_arena(g), double, (size_t)f->nodes * f->targets);
+    for (size_t k = 0; k < (size_t)f->nodes * f->targets; k++) f->weight[k] = none;
+    return true;
+}
+
+static void weigh(Forest *f, int64_t node, int64_t target, double weight)
+{
+    double *w = &f->weight[node * f->targets + target];
+    *w = isinf(*w) ? weight : *w + weight;
+}
+
+/* A list of numbers: attribute `name` as floats or as a tensor, or the tensor name_as_tensor. */
+static bool numbers(Graph *g, const Ctx *c, const char *name, const double **out, uint32_t *n)
+{
+    const Attr *a = attr_find(c, name);
+    if (!a) a = attr_find(c, arena_printf(graph_arena(g), "%s_as_tensor", name));
+    *out = NULL, *n = 0;
+    if (!a) return false;
+    DType t = a->type == ATTR_FLOATS ? DT_F32 : a->type == ATTR_TENSOR && a->t->rank < 2 && a->t->numel < UINT32_MAX ? dtype_from_onnx(a->t->type) : DT_VOID;
+    if (t == DT_VOID) return fail_node(g, c, TG_BAD_MODEL, name, "is not a list of numbers"), false;
+    const void *data = a->type == ATTR_FLOATS ? (const void *)a->floats : a->t->data;
+    *n = a->type == ATTR_FLOATS ? a->n : (uint32_t)a->t->numel;
+    double *v = NEW_N(graph_arena(g), double, *n + 1);
+    for (uint32_t k = 0; k < *n; k++) v[k] = dtype_is_float(t) ? scalar_real(scalar_load(t, data, k)) : (double)scalar_load(t, data, k);
+    return *out = v, true;
+}
+
+/* ---- nodes and leaves in one list (the operators of opset 1 and 3) ---- */
+
+static bool branch_of(const char *s, int64_t *out)
+{
+    static const char *const name[MODE_COUNT] = { "BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "LEAF" };
+    for (int k = 0; k < MODE_COUNT; k++)
+        if (!strcmp(s, name[k])) return *out = k, true;
+    return false;
+}
+
+/* The row of (tree, node id), by bisection over rows sorted so, else by walking. */
+static int64_t node_row(const int64_t *tree, const int64_t *id, uint32_t n, int64_t want_tree, int64_t want_id)
+{
+    uint32_t lo = 0, hi = n;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (tree[mid] < want_tree || (tree[mid] == want_tree && id[mid] < want_id)) lo = mid + 1;
+        else hi = mid;
+    }
+    if (lo < n && tree[lo] == want_tree && id[lo] == want_id) return lo;
+    for (uint32_t k = 0; k < n; k++)
+        if (tree[k] == want_tree && id[k] == want_id) return k;
+    return -1;
+}
+
+static bool read_nodes(Graph *g, const Ctx *c, Forest *f)
+{
+    const int64_t *tree, *id, *yes, *no, *feature, *missing;
+    const double *value;
+    uint32_t n, m[6];
+    const Attr *modes = attr_find(c, "nodes_modes");
+    bool all = attr_ints(g, c, "nodes_treeids", &tree, &n) && attr_ints(g, c, "nodes_nodeids", &id, &m[0]) && attr_ints(g, c, "nodes_truenodeids", &yes, &m[1]) &&
+               attr_ints(g, c, "nodes_falsenodeids", &no, &m[2]) && attr_ints(g, c, "nodes_featureids", &feature, &m[3]) && numbers(g, c, "nodes_values", &value, &m[4]);
+    if (!all || !n || !modes || modes->type != ATTR_STRINGS || modes->n != n) return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "and the other lists of nodes must be there, of one length"), false;
+    for (int k = 0; k < 5; k++)
+        if (m[k] != n) return fail_node(g, c, TG_BAD_MODEL, "nodes_nodeids", "and the other lists of nodes are not of one length"), false;
+    forest_alloc(g, f, n, n);
+    bool tracks = attr_ints(g, c, "nodes_missing_value_tracks_true", &missing, &m[5]) && m[5] == n;
+    for (uint32_t k = 0; k < n; k++) {
+        if (!branch_of(modes->strings[k], &f->mode[k])) return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "'%s'", modes->strings[k]), false;
+        if (k == 0 || tree[k] != tree[k - 1]) f->root[f->trees++] = k;
+        f->value[k] = value[k], f->missing[k] = tracks && missing[k];
+        if (f->mode[k] == LEAF) { f->yes[k] = f->no[k] = k; continue; }
+        f->feature[k] = feature[k], f->yes[k] = node_row(tree, id, n, tree[k], yes[k]), f->no[k] = node_row(tree, id, n, tree[k], no[k]);
+        if (f->yes[k] < 0 || f->no[k] < 0) return fail_node(g, c, TG_BAD_MODEL, "nodes_truenodeids", "row %u leads to no node", k), false;
+    }
+    return true;
+}
+
+/* What lists of (tree, node, target, weight) say of all weights: are they of target 0 alone, is none negative? */
+typedef struct { bool first_only, positive; } Weights;
+
+static bool read_weights(Graph *g, const Ctx *c, Forest *f, const char *kind, int64_t targets, Weights *out)
+{
+    const int64_t *tree, *id, *target, *all_tree, *all_id;
+    const double *weight;
+    uint32_t n, m[3], all;
+    char name[4][32];
+    static const char *const part[] = { "treeids", "nodeids", "ids", "weights" };
+    for (int k = 0; k < 4; k++) strcat(strcat(strcpy(name[k], kind), "_"), part[k]);
+    if (!attr_ints(g, c, name[0], &tree, &n) || !attr_ints(g, c, name[1], &id, &m[0]) || !attr_ints(g, c, name[2], &target, &m[1]) || !numbers(g, c, name[3], &weight, &m[2]) ||
+        m[0] != n || m[1] != n || m[2] != n) return fail_node(g, c, TG_BAD_MODEL, name[0], "and its fellow lists must be there, of one length"), false;
+    attr_ints(g, c, "nodes_treeids", &all_tree, &all), attr_ints(g, c, "nodes_nodeids", &all_id, &all);
+    if (!weights_alloc(g, c, f, targets)) return false;
+    *out = (Weights){ true, true };
+    for (uint32_t k = 0; k < n; k++) {
+        int64_t row = node_row(all_tree, all_id, f->nodes, tree[k], id[k]);
+        if (row < 0 || target[k] < 0 || target[k] >= targets) return fail_node(g, c, TG_BAD_MODEL, name[1], "entry %u names no leaf or target", k), false;
+        weigh(f, row, target[k], weight[k]);
+        out->first_only &= target[k] == 0;
+        out->positive &= weight[k] >= 0;
+    }
+    return true;
+}
+
+static bool read_join(Graph *g, const Ctx *c, Forest *f)
+{
+    static const char *const name[JOIN_COUNT] = { "AVERAGE", "SUM", "MIN", "MAX" };
+    const char *how = attr_str(g, c, "aggregate_function", "SUM");
+    for (int k = 0; k < JOIN_COUNT; k++)
+        if (!strcmp(how, name[k])) return f->join = (Join)k, ok(g);
+    return fail_node(g, c, TG_BAD_MODEL, "aggregate_function", "is '%s'", how), false;
+}
+
+/* ---- branches and leaves apart (TreeEnsemble, opset 5) ---- */
+
+typedef struct {
+    const int64_t *yes, *no, *yes_leaf, *no_leaf, *feature, *missing, *target, *root;
+    const double *mode, *split, *member, *weight;
+    uint32_t branches, leaves, members, roots;
+} Ensemble;
+
+static bool ints_of_length(Graph *g, const Ctx *c, const char *name, uint32_t want, const int64_t **out)
+{
+    uint32_t n;
+    return (attr_ints(g, c, name, out, &n) && n == want) || (fail_node(g, c, TG_BAD_MODEL, name, "has %u values; wanted %u", n, want), false);
+}
+
+static bool numbers_of_length(Graph *g, const Ctx *c, const char *name, uint32_t want, const double **out)
+{
+    uint32_t n;
+    return (numbers(g, c, name, out, &n) && n == want) || (fail_node(g, c, TG_BAD_MODEL, name, "has %u values; wanted %u", n, want), false);
+}
+
+static bool read_lists(Graph *g, const Ctx *c, Ensemble *e)
+{
+    uint32_t n;
+    if (!numbers(g, c, "nodes_modes", &e->mode, &e->branches) || !numbers(g, c, "leaf_weights", &e->weight, &e->leaves) || !e->branches || !e->leaves || e->branches + (uint64_t)e->leaves > 1 << 26)
+        return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "or leaf_weights is missing, or too long"), false;
+    if (!attr_ints(g, c, "tree_roots", &e->root, &e->roots) || !e->roots) return fail_node(g, c, TG_BAD_MODEL, "tree_roots", "is missing"), false;
+    numbers(g, c, "membership_values", &e->member, &e->members);
+    if (!attr_ints(g, c, "nodes_missing_value_tracks_true", &e->missing, &n)) e->missing = NEW_N(graph_arena(g), int64_t, e->branches);
+    else if (n != e->branches) return fail_node(g, c, TG_BAD_MODEL, "nodes_missing_value_tracks_true", "has %u values; wanted %u", n, e->branches), false;
+    return ok(g) && ints_of_length(g, c, "nodes_truenodeids", e->branches, &e->yes) && ints_of_length(g, c, "nodes_falsenodeids", e->branches, &e->no) &&
+           ints_of_length(g, c, "nodes_trueleafs", e->branches, &e->yes_leaf) && ints_of_length(g, c, "nodes_falseleafs", e->branches, &e->no_leaf) &&
+           ints_of_length(g, c, "nodes_featureids", e->branches, &e->feature) && ints_of_length(g, c, "leaf_targetids", e->leaves, &e->target) &&
+           numbers_of_length(g, c, "nodes_splits", e->branches, &e->split);
+}
+
+/* Where branch or leaf `id` stands in the forest, branches first. */
+static bool place_of(Graph *g, const Ctx *c, const Ensemble *e, const char *field, int64_t id, bool leaf, int64_t *out)
+{
+    if (id < 0 || id >= (leaf ? e->leaves : e->branches)) return fail_node(g, c, TG_BAD_MODEL, field, "%lld of %u %s", (long long)id, leaf ? e->leaves : e->branches, leaf ? "leaves" : "nodes"), false;
+    return *out = leaf ? e->branches + id : id, true;
+}
+
+/* A set to be a member of becomes a chain of comparisons with its values, the first in the node's own place, the others behind all nodes. Its values end with a NaN. */
+static void add_members(Forest *f, const Ensemble *e, uint32_t node, uint32_t *at)
+{
+    int64_t no = f->no[node], last = node;
+    f->mode[node] = BRANCH_EQ;
+    f->value[node] = NAN;
+    for (bool first = true; *at < e->members && !isnan(e->member[*at]); first = false, ++*at) {
+        if (!first) {
+            int64_t next = f->nodes++;
+            f->mode[next] = BRANCH_EQ, f->feature[next] = f->feature[node], f->yes[next] = f->yes[node], f->no[next] = no;
+            f->no[last] = next, last = next;
+        }
+        f->value[last] = e->member[*at];
+    }
+    ++*at;
+}
+
+static bool build_forest(Graph *g, const Ctx *c, const Ensemble *e, Forest *f)
+{
+    uint32_t at = 0;
+    forest_alloc(g, f, e->branches + e->leaves + e->members, e->roots);
+    f->nodes = e->branches + e->leaves;
+    for (uint32_t k = 0; k < e->leaves; k++) f->mode[e->branches + k] = LEAF, f->yes[e->branches + k] = f->no[e->branches + k] = e->branches + k;
+    for (uint32_t k = 0; k < e->branches; k++) {
+        if (!(e->mode[k] >= 0 && e->mode[k] <= BRANCH_MEMBER)) return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "%g at %u", e->mode[k], k), false;
+        f->mode[k] = (int64_t)e->mode[k], f->value[k] = e->split[k], f->feature[k] = e->feature[k], f->missing[k] = e->missing[k];
+        if (!place_of(g, c, e, "nodes_truenodeids", e->yes[k], e->yes_leaf[k], &f->yes[k]) || !place_of(g, c, e, "nodes_falsenodeids", e->no[k], e->no_leaf[k], &f->no[k])) return false;
+        if (f->mode[k] == BRANCH_MEMBER) add_members(f, e, k, &at);
+    }
+    for (; f->trees < e->roots; f->trees++)
+        if (!place_of(g, c, e, "tree_roots", e->root[f->trees], false, &f->root[f->trees])) return false;
+    return true;
+}
+
+static bool read_ensemble(Graph *g, const Ctx *c, Forest *f)
+{
+    Ensemble e = { 0 };
+    int64_t join = attr_int(g, c, "aggregate_function", JOIN_SUM), post = attr_int(g, c, "post_transform", POST_NONE), targets = attr_int(g, c, "n_targets", 1);
+    if (join < 0 || join >= JOIN_COUNT) return fail_node(g, c, TG_BAD_MODEL, "aggregate_function", "is %lld", (long long)join), false;
+    if (post < 0 || post >= POST_COUNT) return fail_node(g, c, TG_BAD_MODEL, "post_transform", "is %lld", (long long)post), false;
+    f->join = (Join)join, f->post = (Post)post;
+    if (!read_lists(g, c, &e) || !build_forest(g, c, &e, f) || !weights_alloc(g, c, f, targets)) return false;
+    for (uint32_t k = 0; k < e.leaves; k++) {
+        if (e.target[k] < 0 || e.target[k] >= targets) return fail_node(g, c, TG_BAD_MODEL, "leaf_targetids", "%lld of %lld targets", (long long)e.target[k], (long long)targets), false;
+        weigh(f, e.branches + k, e.target[k], e.weight[k]);
+    }
+    return true;
+}
+
+/* ---- walking ---- */
+
+/* Features that are there, and the longest path, level by level; a cycle would go on beyond the number of nodes. */
+static bool forest_ok(Graph *g, const Ctx *c, U x, Forest *f)
+{
+    uint32_t *level = NEW_N(graph_arena(g), uint32_t, f->nodes), *next = NEW_N(graph_arena(g), uint32_t, f->nodes), n = 0;
+    for (uint32_t k = 0; k < f->nodes; k++)
+        if (f->feature[k] < 0 || f->feature[k] >= uop_size(x, 1)) return fail_node(g, c, TG_BAD_MODEL, "nodes_featureids", "%lld of %lld features", (long long)f->feature[k], (long long)uop_size(x, 1)), false;
+    if (f->trees > f->nodes) return fail_node(g, c, TG_BAD_MODEL, "tree_roots", "%u trees of %u nodes", f->trees, f->nodes), false;
+    for (uint32_t t = 0; t < f->trees; t++) level[n++] = (uint32_t)f->root[t];
+    for (;; f->depth++) {
+        uint32_t m = 0;
+        for (uint32_t k = 0; k < n; k++) {
+            if (f->mode[level[k]] == LEAF) continue;
+            if (m + 2 > f->nodes || f->depth > f->nodes) return fail_node(g, c, TG_BAD_MODEL, "nodes_truenodeids", "nodes do not make trees"), false;
+            next[m++] = (uint32_t)f->yes[level[k]], next[m++] = (uint32_t)f->no[level[k]];
+        }
+        if (!m) return true;
+        memcpy(level, next, sizeof *next * m);
+        n = m;
+    }
+}
+
+static U table(Graph *g, DType t, const double *v, int64_t n)
+{
+    char *data = NEW_N(graph_arena(g), char, n * dtype_size(t) + 1);
+    for (int64_t k = 0; k < n; k++) scalar_store(t, data, k, scalar_of(v[k]));
+    return tensor_const(g, t, &n, 1, data, (size_t)(n * dtype_size(t)), "");
+}
+
+static U compare(Graph *g, Branch b, U a, U v)
+{
+    switch (b) {
+    case BRANCH_LT: return lt(g, a, v);
+    case BRANCH_GTE: return ge(g, a, v);
+    case BRANCH_GT: return gt(g, a, v);
+    case BRANCH_EQ: return eq(g, a, v);
+    case BRANCH_NEQ: return ne(g, a, v);
+    default: return le(g, a, v);
+    }
+}
+
+/* The forest's tables, and rows x as one list with where each begins. missing: NULL when NaN goes nowhere of its own. modes: which comparisons occur. */
+typedef struct { U flat, row, feature, yes, no, value, mode, missing; bool modes[LEAF + 1]; } Walk;
+
+static void walk_tables(Graph *g, U x, const Forest *f, Walk *w)
+{
+    bool any = false;
+    w->flat = reshape(g, x, (U[]){ dim_mul(g, uop_dim(x, 0), uop_dim(x, 1)) }, 1);
+    w->row = mul(g, unsqueeze(g, iota(g, uop_dim(x, 0), DT_I64), 1), cast(g, uop_dim(x, 1), DT_I64));
+    w->feature = ml_ints(g, f->feature, f->nodes), w->yes = ml_ints(g, f->yes, f->nodes), w->no = ml_ints(g, f->no, f->nodes), w->mode = ml_ints(g, f->mode, f->nodes);
+    w->value = table(g, type_of(x), f->value, f->nodes);
+    for (uint32_t k = 0; k < f->nodes; k++) any |= f->missing[k] != 0, w->modes[f->mode[k]] = true;
+    w->missing = any ? ml_ints(g, f->missing, f->nodes) : NULL;
+}
+
+/* One step down from nodes `at` [n, trees]. */
+static U step_down(Graph *g, const Walk *w, U at)
+{
+    U a = take(g, w->flat, add(g, w->row, take(g, w->feature, at, 0)), 0), v = take(g, w->value, at, 0), go = NULL;
+    for (int b = 0; b < LEAF; b++) {
+        if (!w->modes[b]) continue;
+        U this = compare(g, (Branch)b, a, v);
+        go = go ? where(g, eq(g, take(g, w->mode, at, 0), uop_int(g, DT_I64, b)), this, go) : this;
+    }
+    if (!go) return at;
+    if (w->missing) go = or_(g, go, and_(g, is_nan(g, a), ne(g, take(g, w->missing, at, 0), uop_int(g, DT_I64, 0))));
+    return where(g, go, take(g, w->yes, at, 0), take(g, w->no, at, 0));
+}
+
+static bool walk_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+{
+    (void)step, (void)row;
+    next[0] = step_down(g, user, state[0]);
+    *keep = NULL;
+    return ok(g);
+}
+
+/* Leaves that rows reach, [n, trees]: a formula of all levels, or a loop when they are many. */
+static U walk(Graph *g, U x, const Forest *f)
+{
+    enum { FORMULA_MAX = 64 };
+    Walk w = { 0 };
+    U at = expand(g, ml_ints(g, f->root, f->trees), (U[]){ uop_dim(x, 0), uop_index(g, f->trees) }, 2);
+    walk_tables(g, x, f, &w);
+    Loop l = { .body = walk_round, .user = &w, .trip = uop_index(g, f->depth), .most = f->depth, .states = 1, .init = &at };
+    if (f->depth > FORMULA_MAX) return loop_build(g, &l, &at, NULL) ? at : UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
+    for (uint32_t level = 0; level < f->depth; level++) at = step_down(g, &w, at);
+    return at;
+}
+
+/* What rows x get for each target, in type t: [n, targets]. */
+static U scores(Graph *g, U x, const Forest *f, DType t)
+{
+    U weight = reshape_i(g, table(g, t, f->weight, (int64_t)f->nodes * f->targets), (int64_t[]){ f->nodes, f->targets }, 2);
+    x = take(g, weight, walk(g, x, f), 0);                                              /* [n, trees, targets] */
+    switch (f->join) {
+    case JOIN_AVERAGE: return div_(g, sum(g, x, 1, false), K(f->trees));
+    case JOIN_MIN: x = min_reduce(g, x, 1, false); break;
+    case JOIN_MAX: x = max_reduce(g, x, 1, false); break;
+    default: return sum(g, x, 1, false);
+    }
+    return where(g, is_inf(g, x), K(0), x);
+}
+
+/* ---- operators ---- */
+
+/** TreeEnsemble (5): scores of rows x in x's type. */
+U op_tree_ensemble(Graph *g, const Ctx *c)
+{
+    U x = ml_rows(g, c, 0);
+    Forest f = { 0 };
+    if (!ok(g) || !read_ensemble(g, c, &f) || !forest_ok(g, c, x, &f)) return NULL;
+    return narrow(g, ml_post(g, scores(g, x, &f, type_of(x)), f.post), c->in[0]);
+}
+
+U op_tree_ensemble_regressor(Graph *g, const Ctx *c)
+{
+    U x = ml_rows(g, c, 0);
+    const double *base;
+    uint32_t nbase;
+    Weights weights;
+    Forest f = { 0 };
+    if (!ok(g) || !ml_read_post(g, c, &f.post) || !read_join(g, c, &f) || !read_nodes(g, c, &f) || !forest_ok(g, c, x, &f)) return NULL;
+    if (!read_weights(g, c, &f, "target", attr_int(g, c, "n_targets", 1), &weights)) return NULL;
+    U y = scores(g, x, &f, DT_F32);
+    if (numbers(g, c, "base_values", &base, &nbase) && nbase == f.targets) y = add(g, y, table(g, DT_F32, base, nbase));
+    return ml_post(g, y, f.post);
+}
+
+/* Two classes, by onnxruntime's rules: the second when a score passes a half, or its own zero where a weight is negative. Weights of the first class alone make one score,
+ * which is the second's; the first has what is left. */
+static U binary_scores(Graph *g, U x, Post p, Weights w, U *at)
+{
+    U limit = K(w.positive ? 0.5 : 0), second = slice_i(g, x, 1, w.first_only ? 0 : 1, w.first_only ? 1 : 2);
+    *at = cast(g, gt(g, squeeze(g, w.positive && !w.first_only ? max_reduce(g, x, 1, true) : second, 1), limit), DT_I64);
+    if (!w.first_only) return ml_post(g, x, p);
+    if (p == POST_LOGISTIC) return sigmoid(g, cat(g, (U[]){ neg(g, second), second }, 2, 1));
+    return cat(g, (U[]){ w.positive ? sub(g, K(1), second) : neg(g, second), second }, 2, 1);
+}
+
+/** TreeEnsembleClassifier: one score a class, the label of the largest. */
+U op_tree_ensemble_classifier(Graph *g, const Ctx *c)
+{
+    U x = ml_rows(g, c, 0), labels, at;
+    const double *base;
+    uint32_t nbase, classes;
+    bool text;
+    Weights weights;
+    Forest f = { .join = JOIN_SUM };
+    if (!ok(g) || !ml_read_post(g, c, &f.post) || !(labels = ml_labels(g, c, "classlabels_int64s", &classes, &text))) return NULL;
+    if (!read_nodes(g, c, &f) || !forest_ok(g, c, x, &f) || !read_weights(g, c, &f, "class", classes, &weights)) return NULL;
+    U score = scores(g, x, &f, DT_F32);
+    numbers(g, c, "base_values", &base, &nbase);
+    if (!ok(g)) return NULL;
+    if (nbase == classes || (nbase == 1 && classes == 2)) score = add(g, score, table(g, DT_F32, base, nbase));
+    if (classes == 2) score = binary_scores(g, score, f.post, weights, &at);
+    else at = argmax(g, score, 1, false, false), score = ml_post(g, score, f.post);
+    return outputs(g, c, (U[]){ ml_labels_at(g, labels, at, text), score }, 2);
+}
