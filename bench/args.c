@@ -249,6 +249,7 @@ void args_session_options(const Args *a, TgOptions *out)
     out->beam = (int32_t)args_count(a, OPT_beam, 0);
     out->tune_s = args_real(a, OPT_tune, 0);
     out->verbose = (int32_t)a->value[OPT_verbose].count;
+    out->seed = args_count(a, OPT_seed, 0);
 }
 
 /* ---- help ---- */

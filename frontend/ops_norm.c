@@ -1,4 +1,4 @@
-/* Normalisations and dropout. In: x [N, C, d..] or rows, parameters by channel or by row. Out: x's shape and type. Half precision is computed in f32.
+/* Normalisations. In: x [N, C, d..] or rows, parameters by channel or by row. Out: x's shape and type. Half precision is computed in f32.
  * Scales and shifts that depend on constants only are written as such (x*s + b), so that they fold into a convolution's weights.
  * To add one: a function here and a row in ops.def.
  */
@@ -44,11 +44,19 @@ static U batch_train(Graph *g, const Ctx *c, U x, U scale, U bias, double epsilo
     U v = mean(g, mul(g, d, d), axis, n, false), old_m = cast(g, c->in[3], type_of(x)), old_v = cast(g, c->in[4], type_of(x));
     U new_m = add(g, mul(g, old_m, K(momentum)), mul(g, m, K(1 - momentum))), new_v = add(g, mul(g, old_v, K(momentum)), mul(g, v, K(1 - momentum)));
     y = narrow(g, add(g, mul(g, y, scale), bias), c->in[0]);
-    return outputs(g, c, (U[]){ y, narrow(g, new_m, c->in[3]), narrow(g, new_v, c->in[4]) }, 3);
+    return outputs(g, c, (U[]){ y, narrow(g, new_m, c->in[3]), narrow(g, new_v, c->in[4]), narrow(g, m, c->in[3]), narrow(g, v, c->in[4]) }, c->opset < 14 ? 5 : 3);
+}
+
+/* Does it train? By its attribute from opset 14 on; before, when its further outputs are wanted, and before 7 only if is_test does not forbid it. */
+static bool batch_trains(Graph *g, const Ctx *c)
+{
+    bool more = false;
+    for (uint32_t k = 1; k < c->nout; k++) more |= *c->node->out[k] != 0;
+    return c->opset < 14 ? more && !attr_bool(g, c, "is_test", false) : attr_bool(g, c, "training_mode", false);
 }
 
 /** BatchNormalization: y = x*s + b with s = scale / sqrt(var + epsilon), b = bias - mean*s: one multiply-add, and nothing once folded.
- *  Before opset 9, spatial 0 had a parameter for every element of a sample. Before 14, further outputs were the untouched statistics outside training. */
+ *  Before opset 9, spatial 0 had a parameter for every element of a sample. */
 U op_batch_normalization(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]), p[5];
@@ -58,7 +66,8 @@ U op_batch_normalization(Graph *g, const Ctx *c)
     for (uint32_t k = 1; k < 5; k++)
         p[k] = spatial ? by_channel(g, c, x, k) : cast(g, c->in[k], type_of(x));
     if (!ok(g)) return NULL;
-    if (c->opset >= 14 && attr_bool(g, c, "training_mode", false)) return batch_train(g, c, x, p[1], p[2], epsilon);
+    if (batch_trains(g, c) && !spatial) return fail_node(g, c, TG_UNSUPPORTED, "spatial", "0 is not covered in training");
+    if (batch_trains(g, c)) return batch_train(g, c, x, p[1], p[2], epsilon);
     U s = mul(g, p[1], recip(g, sqrt_(g, add(g, p[4], K(epsilon))))), b = sub(g, p[2], mul(g, p[3], s));
     U y = narrow(g, add(g, mul(g, x, s), b), c->in[0]);
     return outputs(g, c, (U[]){ y, c->in[3], c->in[4], c->in[3], c->in[4] }, c->opset < 14 ? 5 : 3);
@@ -174,16 +183,4 @@ U op_lp_normalization(Graph *g, const Ctx *c)
     if (p != 1 && p != 2) return fail_node(g, c, TG_BAD_MODEL, "p", "is %lld; wanted 1 or 2", (long long)p);
     U total = sum(g, p == 1 ? abs_(g, x) : mul(g, x, x), axis, true), norm = p == 1 ? total : sqrt_(g, total);
     return narrow(g, where(g, eq(g, norm, K(0)), K(0), div_(g, x, norm)), c->in[0]);
-}
-
-/* ---- dropout ---- */
-
-/* Outside training x itself, and a mask of ones. In training with ratio 0 too; other ratios would need random numbers. */
-U op_dropout(Graph *g, const Ctx *c)
-{
-    U x = c->in[0];
-    U train = c->opset >= 12 && c->in[2] ? known_scalar(g, c->in[2]) : NULL, ratio = c->in[1] && dtype_is_float(type_of(c->in[1])) ? known_scalar(g, c->in[1]) : NULL;
-    bool training = c->opset >= 12 && c->in[2] && !(train && uop_is_int_const(train, 0)), none = ratio && uop_const_float(ratio) == 0;
-    if (training && !none) return fail_node(g, c, TG_UNSUPPORTED, "training_mode", "dropout in training is not covered");
-    return outputs(g, c, (U[]){ x, full(g, c->opset < 10 ? type_of(x) : DT_BOOL, 1, x) }, 2);
 }

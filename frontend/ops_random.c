@@ -1,5 +1,5 @@
-/* Random numbers: a hash of (element, seed), so that any shape, symbolic ones too, is element-wise work and every run of a model gives the same numbers.
- * The seed is the node's attribute, or made from its name. The hash is the 32-bit finaliser of C. Wellons' prospector ("lowbias32").
+/* Random numbers: THREEFRY of (element, stream) under a key, so that any shape, symbolic ones too, is element-wise work and every run of a model, on every device, gives the
+ * same numbers. The key is the node's attribute seed; else it is made of the node's name and the session's seed. Dropout's seed alone names numpy's generator.
  * To add one: a function here and a row in ops.def.
  */
 #include "frontend/import.h"
@@ -8,36 +8,48 @@
 #include <string.h>
 #include <xxhash.h>
 
-static U u32(Graph *g, uint32_t v) { return uop_int(g, DT_U32, v); }
-static U mixed(Graph *g, U x, int shift) { return xor_(g, x, idiv(g, x, u32(g, UINT32_C(1) << shift))); }
+static DType type_of(U x) { return (DType)x->dtype; }
 
-/* 32 random bits an element of a value of n elements in all. stream: several for one element. */
-static U bits(Graph *g, const Ctx *c, U n, uint32_t stream)
+/* ---- bits and distributions ---- */
+
+static void node_key(Graph *g, const Ctx *c, U key[2])
 {
     const Attr *seed = attr_find(c, "seed");
     const char *name = node_label(c->node);
-    uint32_t key = seed && seed->type == ATTR_FLOAT ? (uint32_t)XXH3_64bits(&seed->f, sizeof seed->f) : (uint32_t)XXH3_64bits(name, strlen(name));
-    U x = add(g, mul(g, iota(g, n, DT_U32), u32(g, 2)), u32(g, stream));
-    x = add(g, mul(g, x, u32(g, 0x9e3779b9)), u32(g, key));
-    x = mul(g, mixed(g, x, 16), u32(g, 0x7feb352d));
-    x = mul(g, mixed(g, x, 15), u32(g, 0x846ca68b));
-    return mixed(g, x, 16);
+    bool given = seed && seed->type == ATTR_FLOAT;
+    uint64_t v = given ? XXH3_64bits(&seed->f, sizeof seed->f) : XXH3_64bits_withSeed(name, strlen(name), c->im->run->model->seed);
+    for (int k = 0; k < 2; k++) key[k] = uop_int(g, DT_U32, (uint32_t)(v >> 32 * k));
 }
 
-/* Uniform in [0, 1), 24 bits, of a shape. */
-static U uniform(Graph *g, const Ctx *c, const U *dim, uint32_t rank, uint32_t stream)
+/* 64 random bits an element, in two words. */
+static void bits(Graph *g, const Ctx *c, const U *dim, uint32_t rank, U out[2])
 {
-    U x = idiv(g, bits(g, c, dim_product(g, dim, rank), stream), u32(g, 256));
-    return reshape(g, mul(g, cast(g, x, DT_F32), scalar(g, DT_F32, 0x1p-24)), dim, rank);
+    U key[2];
+    node_key(g, c, key);
+    out[0] = reshape(g, iota(g, dim_product(g, dim, rank), DT_U32), dim, rank), out[1] = uop_int(g, DT_U32, 0);
+    threefry(g, out, key);
+}
+
+/* The upper 24 bits of a word as a number in [0, 1). */
+static U unit(Graph *g, U word) { return mul(g, cast(g, shr(g, word, uop_int(g, DT_U32, 8)), DT_F32), scalar(g, DT_F32, 0x1p-24)); }
+
+static U uniform(Graph *g, const Ctx *c, const U *dim, uint32_t rank)
+{
+    U word[2];
+    bits(g, c, dim, rank, word);
+    return unit(g, word[0]);
 }
 
 /* Box and Muller, 1958. */
 static U normal(Graph *g, const Ctx *c, const U *dim, uint32_t rank)
 {
-    U a = add(g, uniform(g, c, dim, rank, 0), scalar(g, DT_F32, 0x1p-24)), b = uniform(g, c, dim, rank, 1);
-    U radius = sqrt_(g, mul(g, scalar(g, DT_F32, -2), log_(g, a)));
-    return mul(g, radius, cos_(g, mul(g, scalar(g, DT_F32, 2 * M_PI), b)));
+    U word[2];
+    bits(g, c, dim, rank, word);
+    U a = add(g, unit(g, word[0]), scalar(g, DT_F32, 0x1p-24)), radius = sqrt_(g, mul(g, scalar(g, DT_F32, -2), log_(g, a)));
+    return mul(g, radius, cos_(g, mul(g, scalar(g, DT_F32, 2 * M_PI), unit(g, word[1]))));
 }
+
+/* ---- operators ---- */
 
 /* The shape and type wanted: from attributes, or like an input's. */
 static bool read_shape(Graph *g, const Ctx *c, const U **dim, uint32_t *rank, DType *type)
@@ -65,7 +77,7 @@ U op_random_uniform(Graph *g, const Ctx *c)
     uint32_t rank;
     DType t;
     double low = attr_float(g, c, "low", 0), high = attr_float(g, c, "high", 1);
-    return read_shape(g, c, &dim, &rank, &t) ? scaled(g, uniform(g, c, dim, rank, 0), high - low, low, t) : NULL;
+    return read_shape(g, c, &dim, &rank, &t) ? scaled(g, uniform(g, c, dim, rank), high - low, low, t) : NULL;
 }
 
 U op_random_normal(Graph *g, const Ctx *c)
@@ -82,7 +94,7 @@ U op_bernoulli(Graph *g, const Ctx *c)
     uint32_t rank;
     DType t;
     if (!read_shape(g, c, &dim, &rank, &t)) return NULL;
-    U hit = lt(g, uniform(g, c, dim, rank, 0), cast(g, c->in[0], DT_F32));
+    U hit = lt(g, uniform(g, c, dim, rank), cast(g, c->in[0], DT_F32));
     return t == DT_BOOL ? hit : cast(g, hit, t);
 }
 
@@ -93,7 +105,60 @@ U op_multinomial(Graph *g, const Ctx *c)
     int64_t n = attr_int(g, c, "sample_size", 1), type = attr_int(g, c, "dtype", TG_I32);
     if (uop_rank(x) != 2 || n < 1 || n > 1 << 20) return fail_node(g, c, TG_BAD_MODEL, "sample_size", "%lld of an input of rank %u", (long long)n, uop_rank(x));
     if (type != TG_I32 && type != TG_I64) return fail_node(g, c, TG_BAD_MODEL, "dtype", "is %lld; wanted int32 or int64", (long long)type);
-    U dim[] = { uop_dim(x, 0), uop_index(g, n), uop_dim(x, 1) }, a = add(g, uniform(g, c, dim, 3, 0), scalar(g, DT_F32, 0x1p-25));
+    U dim[] = { uop_dim(x, 0), uop_index(g, n), uop_dim(x, 1) }, a = add(g, uniform(g, c, dim, 3), scalar(g, DT_F32, 0x1p-25));
     U noise = neg(g, log_(g, neg(g, log_(g, a))));
     return cast(g, argmax(g, add(g, unsqueeze(g, x, 1), noise), -1, false, false), type == TG_I32 ? DT_I32 : DT_I64);
+}
+
+/* ---- Dropout ---- */
+
+enum { TWISTER_WORDS = 624, DRAWN_MAX = 1 << 24 };
+typedef struct { uint32_t word[TWISTER_WORDS], at; } Twister;
+
+/* Matsumoto and Nishimura, 1998, as numpy.random.seed starts it. */
+static void twister_seed(Twister *t, uint32_t seed)
+{
+    for (uint32_t k = 0; k < TWISTER_WORDS; k++) t->word[k] = seed, seed = 1812433253u * (seed ^ seed >> 30) + k + 1;
+    t->at = TWISTER_WORDS;
+}
+
+static uint32_t twister_next(Twister *t)
+{
+    for (uint32_t k = 0; t->at == TWISTER_WORDS && k < TWISTER_WORDS; k++) {
+        uint32_t y = (t->word[k] & 0x80000000u) | (t->word[(k + 1) % TWISTER_WORDS] & 0x7fffffffu);
+        t->word[k] = t->word[(k + 397) % TWISTER_WORDS] ^ y >> 1 ^ (y & 1 ? 0x9908b0dfu : 0);
+    }
+    if (t->at == TWISTER_WORDS) t->at = 0;
+    uint32_t y = t->word[t->at++];
+    y ^= y >> 11, y ^= y << 7 & 0x9d2c5680u, y ^= y << 15 & 0xefc60000u;
+    return y ^ y >> 18;
+}
+
+/* numpy.random.uniform(0, 1, x's shape) after numpy.random.seed: what the standard's tests expect of a seed. */
+static U numpy_uniform(Graph *g, const Ctx *c, U x, int64_t seed)
+{
+    Twister t;
+    int64_t n = uop_static(x) ? uop_numel(x) : -1;
+    if (seed < 0 || seed > UINT32_MAX) return fail_node(g, c, TG_BAD_MODEL, "seed", "is %lld; wanted 0 to 2^32-1", (long long)seed);
+    if (n < 0 || n > DRAWN_MAX) return fail_node(g, c, n < 0 ? TG_UNSUPPORTED : TG_LIMIT, "seed", "of a shape that %s", n < 0 ? "depends on data" : "is too large");
+    double *v = NEW_N(graph_arena(g), double, n + 1);
+    twister_seed(&t, (uint32_t)seed);
+    for (int64_t k = 0; k < n; k++) {
+        uint32_t high = twister_next(&t) >> 5, low = twister_next(&t) >> 6;
+        v[k] = (high * 67108864.0 + low) / 9007199254740992.0;
+    }
+    return reshape(g, tensor_const(g, DT_F64, &n, 1, v, (size_t)n * 8, ""), x->shape->dim, uop_rank(x));
+}
+
+/** Dropout: in training, x / (1 - ratio) where a draw is at least ratio, else 0; otherwise x. Opset 12 trains when input 2 says so; before 7, unless is_test; between, never. */
+U op_dropout(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], on = c->opset >= 12 && c->in[2] ? reshape_i(g, c->in[2], NULL, 0) : uop_bool(g, c->opset < 7 && !attr_bool(g, c, "is_test", false));
+    U ratio = c->opset >= 12 && c->in[1] ? cast(g, reshape_i(g, c->in[1], NULL, 0), DT_F64) : scalar(g, DT_F64, attr_float(g, c, "ratio", 0.5)), known = known_scalar(g, on);
+    const Attr *seed = attr_find(c, "seed");
+    DType mask = c->opset < 10 ? type_of(x) : DT_BOOL;
+    if (known && uop_is_int_const(known, 0)) return outputs(g, c, (U[]){ x, full(g, mask, 1, x) }, 2);
+    U drawn = seed ? numpy_uniform(g, c, x, attr_int(g, c, "seed", 0)) : cast(g, uniform(g, c, x->shape->dim, uop_rank(x)), DT_F64);
+    U keep = or_(g, ge(g, drawn, ratio), not_(g, on)), scale = where(g, on, recip(g, sub(g, scalar(g, DT_F64, 1), ratio)), scalar(g, DT_F64, 1)), w = wide(g, x);
+    return outputs(g, c, (U[]){ narrow(g, where(g, keep, mul(g, w, cast(g, scale, type_of(w))), scalar(g, type_of(w), 0)), x), cast(g, keep, mask) }, 2);
 }

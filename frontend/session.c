@@ -100,6 +100,7 @@ TgStatus session_in_file(const TgSession *s, TgStatus status)
 /* The device, once there is a model. */
 static TgStatus open_rest(TgSession *s)
 {
+    s->model->seed = (uint64_t)s->options.seed;
     TRY(choice_named_check(s->options.opts));
     if (!strcmp(s->options.device, "none")) return TG_OK;
     TRY(open_device(s));

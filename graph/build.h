@@ -100,6 +100,7 @@ U tanh_(Graph *g, U x);
 U erf_(Graph *g, U x);
 U is_nan(Graph *g, U x);
 U is_inf(Graph *g, U x);
+void threefry(Graph *g, U x[2], const U key[2]);                 /* THREEFRY 2x32 of u32 counters and keys: 64 random bits in place of the counter */
 
 /* reductions over axes (may be negative); keepdims false drops them */
 U reduce(Graph *g, Op op, U x, const int64_t *axes, uint32_t n, bool keepdims);

@@ -84,6 +84,7 @@ typedef struct {
     int32_t verbose;
     void (*progress)(void *user, const char *what, double done, double total);   /**< may be NULL */
     void *progress_user;
+    int64_t seed;              /**< of the model's random nodes that name none; the same numbers on every device and in every run */
 } TgOptions;
 
 /** What a session has done and holds; times in seconds, sizes in bytes. */

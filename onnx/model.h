@@ -79,6 +79,7 @@ typedef struct {
     GraphDef graph;
     char hash[33];                  /* XXH3-128 of the file, and then of the external bytes that it uses, if any */
     size_t file_bytes;
+    uint64_t seed;                  /* not of the file: what random nodes start from that name no seed */
     void *owner;                    /* mappings */
     Arena *arena;
 } Model;

@@ -205,9 +205,23 @@ static void packs_nothing(void **state)
     assert_true(arena_bytes(graph_arena(g)) < 1 << 20);
 }
 
+/* Answers of the authors' own tests (Random123, threefry 2x32 of 20 rounds). */
+static void threefry_answers(void **state)
+{
+    (void)state;
+    static const uint32_t row[][6] = { { 0, 0, 0, 0, 0x6b200159, 0x99ba4efe }, { UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0x1cb996fc, 0xbb002be7 },
+                                       { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xc4923a9c, 0x483df7a0 } };
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        U word[4];
+        for (int i = 0; i < 4; i++) word[i] = uop_int(g, DT_U32, row[k][i]);
+        threefry(g, word, word + 2);
+        for (int i = 0; i < 2; i++) EXPECT(word[i], row[k][4 + i]);
+    }
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = { T(moves), T(integer_division), T(floats), T(reductions), T(products), T(gathering), T(symbolic_sizes), T(errors_pass_through), T(packs_values), T(packs_nothing) };
+    const struct CMUnitTest tests[] = { T(moves), T(integer_division), T(floats), T(reductions), T(products), T(gathering), T(symbolic_sizes), T(errors_pass_through), T(packs_values), T(packs_nothing), T(threefry_answers) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,26 @@
+"""Cases in the standard's layout, and the program that runs them."""
+import os
+import pathlib
+import subprocess
+
+from onnx import numpy_helper
+
+build = pathlib.Path(os.environ["BUILD_DIR"])
+
+
+def write(folder, model, inputs, outputs):
+    """A model with arrays for its inputs and outputs, in order."""
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True)
+    for kind, values in (("input", inputs), ("output", outputs)):
+        for k, value in enumerate(values):
+            (data / f"{kind}_{k}.pb").write_bytes(numpy_helper.from_array(value).SerializeToString())
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+
+
+def run(top, *flags):
+    """At tensor level, then through a session that interprets every kernel: not 0 when a case differs."""
+    failed = 0
+    for device in ([], ["-d", "reference"]):
+        failed |= subprocess.run([build / "test_onnx_conformance", *flags, *device, str(top)]).returncode
+    return failed

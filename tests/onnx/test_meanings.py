@@ -1,0 +1,160 @@
+"""Operators where nobody else can be asked: versions that onnxruntime no longer takes, what it has otherwise than the standard's text, and random ones, which are looked at as a whole. What a
+case expects is written here in numpy. A case is a row: operator, domain, opset, inputs, attributes, expected outputs. To add one: a row."""
+import math
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import numpy as np
+from onnx import TensorProto, helper
+
+import cases
+import program
+
+rng = np.random.default_rng(11)
+ML = "ai.onnx.ml"
+
+
+def f(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def model(op, domain, opset, inputs, attrs, nout):
+    names = ["" if v is None else f"x{k}" for k, v in enumerate(inputs)]
+    ports = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in zip(names, inputs) if v is not None]
+    node = helper.make_node(op, names, [f"y{k}" for k in range(nout)], name="n", domain=domain, **attrs)
+    opsets = [helper.make_opsetid("", 17 if domain else opset)] + ([helper.make_opsetid(domain, opset)] if domain else [])
+    m = helper.make_model(helper.make_graph([node], "g", ports, [helper.make_empty_tensor_value_info(f"y{k}") for k in range(nout)]), opset_imports=opsets)
+    m.ir_version = 8
+    return m
+
+
+def softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def flat_softmax(x, axis):
+    return softmax(x.reshape(math.prod(x.shape[:axis]), -1)).reshape(x.shape)
+
+
+def batch_norm(x, scale, bias, mean, var, momentum, epsilon=1e-5):
+    """In training: y, the running statistics, those of the batch."""
+    axes, per = (0, 2, 3), lambda v: v.reshape(1, -1, 1, 1)
+    m, v = x.mean(axis=axes), x.var(axis=axes)
+    y = per(scale) * (x - per(m)) / np.sqrt(per(v) + epsilon) + per(bias)
+    return [y, mean * momentum + m * (1 - momentum), var * momentum + v * (1 - momentum), m, v]
+
+
+def recurrence(x, w, r, b):
+    h, rows = np.zeros((x.shape[1], r.shape[2]), np.float32), []
+    for step in x:
+        h = np.tanh(step @ w[0].T + h @ r[0].T + b[0, :3] + b[0, 3:])
+        rows.append(h)
+    return [np.stack(rows)[:, None], h[None]]
+
+
+def tensor(v, dtype):
+    return helper.make_tensor("t", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), [len(v)], v)
+
+
+x, y, z = f(2, 3, 4), f(3, 4), f(2, 3, 4, 5)
+one = f(3)
+w, r, b, steps = f(1, 3, 5), f(1, 3, 3), f(1, 6), f(4, 2, 5)
+stats = [z, f(3), f(3), f(3), abs(f(3))]
+rows, vectors, weights = f(6, 4), f(4, 4), f(1, 4)
+decision = weights @ (rows @ vectors.T).T + 0.3
+SVM = dict(vectors_per_class=[2, 2], support_vectors=[float(v) for v in vectors.ravel()], coefficients=[float(v) for v in weights.ravel()], rho=[0.3], classlabels_ints=[7, 3], kernel_type="LINEAR")
+# one tree: x0 <= 0 ? leaf 0 (target 0: 2) : leaf 1 (target 1: -1)
+TREE = dict(tree_roots=[0], nodes_modes=tensor([0], np.uint8), nodes_featureids=[0], nodes_splits=tensor([0.0], np.float32), nodes_truenodeids=[0], nodes_trueleafs=[1], nodes_falsenodeids=[1],
+            nodes_falseleafs=[1], leaf_targetids=[0, 1], leaf_weights=tensor([2.0, -1.0], np.float32), n_targets=2)
+tree = np.where(rows[:, :1] <= 0, np.array([[2, 0]], np.float32), np.array([[0, -1]], np.float32))
+
+CASES = [
+    # opset 1 to 6
+    ("Add", "", 6, [x, one], dict(broadcast=1, axis=1), [x + one[:, None]]),
+    ("Mul", "", 1, [x, y], dict(broadcast=1), [x * y]),
+    ("Cast", "", 1, [x * 9], dict(to="INT32"), [(x * 9).astype(np.int32)]),
+    ("Concat", "", 1, [x, x], {}, [np.concatenate([x, x], 1)]),
+    ("Clip", "", 6, [x], dict(min=-0.5), [np.maximum(x, -0.5)]),
+    ("Gemm", "", 6, [f(2, 3) * 0 + 1, y, y[0]], dict(broadcast=1), [np.ones((2, 3), np.float32) @ y + y[0]]),
+    ("Pad", "", 1, [y], dict(paddings=[0, 1, 2, 0], value=1.5), [np.pad(y, ((0, 2), (1, 0)), constant_values=1.5)]),
+    ("Pad", "", 2, [y], dict(pads=[0, 1, 2, 0]), [np.pad(y, ((0, 2), (1, 0)))]),
+    ("Reshape", "", 1, [x], dict(shape=[0, -1]), [x.reshape(2, 12)]),
+    ("Slice", "", 1, [x], dict(starts=[1, -2], ends=[3, 100], axes=[1, 2]), [x[:, 1:3, -2:]]),
+    ("Softmax", "", 1, [x], dict(axis=1), [flat_softmax(x, 1)]),
+    ("Split", "", 1, [x], dict(axis=2, split=[1, 3]), [x[..., :1], x[..., 1:]]),
+    ("Squeeze", "", 1, [x[:1]], dict(axes=[0]), [x[0]]),
+    ("Tile", "", 1, [y, np.array(2, np.float32), np.array(1, np.float32)], {}, [np.tile(y, (1, 2))]),
+    ("TopK", "", 1, [y], dict(k=2), [-np.sort(-y)[:, :2], np.argsort(-y)[:, :2]]),
+    ("Upsample", "", 1, [z], dict(height_scale=2.0, width_scale=3.0), [z.repeat(2, 2).repeat(3, 3)]),
+    ("Upsample", "", 7, [z], dict(scales=[1.0, 1.0, 2.0, 3.0]), [z.repeat(2, 2).repeat(3, 3)]),
+    ("LpPool", "", 1, [z], dict(kernel_shape=[4, 5], p=3.0), [(abs(z) ** 3).sum(axis=(2, 3), keepdims=True) ** (1 / 3)]),
+    ("GlobalLpPool", "", 1, [z], dict(p=3.0), [(abs(z) ** 3).sum(axis=(2, 3), keepdims=True) ** (1 / 3)]),
+    ("RNN", "", 1, [steps, w, r, b], dict(hidden_size=3, output_sequence=1), recurrence(steps, w, r, b)),
+    ("Dropout", "", 6, [x], dict(is_test=1), [x]),
+    ("BatchNormalization", "", 6, stats, dict(momentum=0.7), batch_norm(*stats, 0.7)),
+    ("BatchNormalization", "", 9, stats, dict(momentum=0.7), batch_norm(*stats, 0.7)),
+    ("BatchNormalization", "", 14, stats, dict(momentum=0.7, training_mode=1), batch_norm(*stats, 0.7)[:3]),
+    # ai.onnx.ml
+    ("TreeEnsemble", ML, 5, [rows], TREE, [tree]),
+    ("TreeEnsemble", ML, 5, [rows], TREE | dict(post_transform=1), [softmax(tree)]),
+    ("TreeEnsemble", ML, 5, [rows], TREE | dict(post_transform=2), [1 / (1 + np.exp(-tree))]),
+    ("SVMClassifier", ML, 1, [rows], SVM | dict(post_transform="SOFTMAX"), [np.where(decision[0] > 0, 7, 3), softmax(np.stack([-decision[0], decision[0]], 1))]),
+    ("SVMClassifier", ML, 1, [rows], dict(coefficients=[float(v) for v in vectors[:2].ravel()], rho=[0.2], classlabels_ints=[7, 3]), [np.where((rows @ vectors[:2].T).argmax(1), 3, 7), rows @ vectors[:2].T + 0.2]),
+]
+
+
+def known():
+    top = cases.build / "onnx_meanings"
+    shutil.rmtree(top, ignore_errors=True)
+    for number, (op, domain, opset, inputs, attrs, expected) in enumerate(CASES):
+        m = model(op, domain, opset, inputs, attrs, len(expected))
+        cases.write(top / f"case_{number:03d}_{op}_{opset}", m, inputs, [v.astype(np.float32) if v.dtype == np.float64 else v for v in expected])
+    return cases.run(top, "-a", "2e-6")
+
+
+def draws(op, opset, inputs, attrs, *more, device="cpu", nout=1):
+    """What a random node draws; all draws are one array."""
+    with tempfile.TemporaryDirectory() as root:
+        root = pathlib.Path(root)
+        (root / "m.onnx").write_bytes(model(op, "", opset, inputs, attrs, nout).SerializeToString())
+        code, _, said = program.run(root / "m.onnx", root, {f"x{k}": v for k, v in enumerate(inputs)}, device, "--runs", "1", "-q", *more)
+        assert code == 0, said
+        return np.load(root / "out" / "y0.npy")
+
+
+def near(value, want, spread, n):
+    """A mean of n draws of that deviation, within five of its own."""
+    return abs(value - want) < 5 * spread / math.sqrt(n)
+
+
+def random():
+    """Shape, type and distribution; the same bytes on both devices and in every run; another seed, other bytes."""
+    n, wrong = 40000, []
+    uniform, normal = dict(shape=[200, 200], low=-1.0, high=3.0), dict(shape=[200, 200], mean=2.0, scale=0.5)
+    a, g = draws("RandomUniform", 1, [], uniform), draws("RandomNormal", 1, [], normal)
+    p, train = np.full((200, 200), 0.3, np.float32), [np.ones((200, 200), np.float32), np.float32(0.25), np.bool_(True)]
+    hits, few = draws("Bernoulli", 15, [p], {}), draws("Multinomial", 7, [np.log(np.array([[0.1, 0.2, 0.7]], np.float32))], dict(sample_size=n))
+    dropped, old = draws("Dropout", 13, train, {}), draws("Dropout", 6, train[:1], dict(ratio=0.25))
+    checks = {
+        "uniform": near(a.mean(), 1, 4 / math.sqrt(12), n) and a.min() >= -1 and a.max() < 3 and near((a < 0).mean(), 0.25, 0.433, n),
+        "normal": near(g.mean(), 2, 0.5, n) and abs(g.std() - 0.5) < 0.01 and near((g < 1.5).mean(), 0.1587, 0.365, n),
+        "neighbours": abs(np.corrcoef(a.ravel()[1:], a.ravel()[:-1])[0, 1]) < 0.03,
+        "Bernoulli": near(hits.mean(), 0.3, 0.46, n) and set(np.unique(hits)) == {0, 1},
+        "Multinomial": all(near((few == k).mean(), q, 0.5, n) for k, q in enumerate((0.1, 0.2, 0.7))),
+        "Dropout": all(near((v != 0).mean(), 0.75, 0.433, n) and np.allclose(v[v != 0], 4 / 3) for v in (dropped, old)),
+        "another run": np.array_equal(a, draws("RandomUniform", 1, [], uniform)),
+        "the interpreter": np.array_equal(a, draws("RandomUniform", 1, [], uniform, device="reference")),
+        "--seed": not np.array_equal(a, draws("RandomUniform", 1, [], uniform, "--seed", "1")),
+        "a seed of its own": np.array_equal(draws("RandomUniform", 1, [], uniform | dict(seed=3.0)), draws("RandomUniform", 1, [], uniform | dict(seed=3.0), "--seed", "1")),
+        "another seed of its own": not np.array_equal(draws("RandomUniform", 1, [], uniform | dict(seed=3.0)), draws("RandomUniform", 1, [], uniform | dict(seed=4.0))),
+        "float16": draws("RandomNormal", 1, [], normal | dict(dtype=TensorProto.FLOAT16)).dtype == np.float16,
+    }
+    wrong = [name for name, right in checks.items() if not right]
+    print(f"random operators: {len(checks) - len(wrong)} of {len(checks)} as they should be", *wrong)
+    return bool(wrong)
+
+
+sys.exit(known() | random())
