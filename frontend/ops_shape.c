@@ -413,8 +413,11 @@ U op_tile(Graph *g, const Ctx *c)
     int64_t repeat[TG_MAX_RANK], tiles, axis;
     uint32_t n, rank = uop_rank(x);
     for (uint32_t k = 0; k < rank; k++) repeat[k] = 1;
-    if (c->opset < 6) {                             /* how often along one axis */
-        if (!input_int(g, c, 1, &tiles) || !input_int(g, c, 2, &axis) || !axis_ok(g, c, "axis", axis, rank, &axis)) return NULL;
+    if (c->opset < 6) {                             /* how often along one axis, both as numbers of x's type */
+        const UOp *in[CTX_INPUTS] = { x, cast(g, c->in[1], DT_I64), c->in[2] ? cast(g, c->in[2], DT_I64) : NULL };
+        Ctx old = *c;
+        old.in = in;
+        if (!input_int(g, &old, 1, &tiles) || !input_int(g, &old, 2, &axis) || !axis_ok(g, c, "axis", axis, rank, &axis)) return NULL;
         repeat[axis] = tiles;
     } else {
         if (!input_ints(g, c, 1, &v, &n)) return NULL;

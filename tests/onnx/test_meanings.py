@@ -20,12 +20,12 @@ def f(*shape):
     return rng.standard_normal(shape).astype(np.float32)
 
 
-def model(op, domain, opset, inputs, attrs, nout):
+def model(op, domain, opset, inputs, attrs, types):
     names = ["" if v is None else f"x{k}" for k, v in enumerate(inputs)]
     ports = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in zip(names, inputs) if v is not None]
-    node = helper.make_node(op, names, [f"y{k}" for k in range(nout)], name="n", domain=domain, **attrs)
+    node = helper.make_node(op, names, [f"y{k}" for k in range(len(types))], name="n", domain=domain, **attrs)
     opsets = [helper.make_opsetid("", 17 if domain else opset)] + ([helper.make_opsetid(domain, opset)] if domain else [])
-    m = helper.make_model(helper.make_graph([node], "g", ports, [helper.make_empty_tensor_value_info(f"y{k}") for k in range(nout)]), opset_imports=opsets)
+    m = helper.make_model(helper.make_graph([node], "g", ports, [helper.make_tensor_value_info(f"y{k}", t, None) for k, t in enumerate(types)]), opset_imports=opsets)
     m.ir_version = 8
     return m
 
@@ -110,16 +110,17 @@ def known():
     top = cases.build / "onnx_meanings"
     shutil.rmtree(top, ignore_errors=True)
     for number, (op, domain, opset, inputs, attrs, expected) in enumerate(CASES):
-        m = model(op, domain, opset, inputs, attrs, len(expected))
-        cases.write(top / f"case_{number:03d}_{op}_{opset}", m, inputs, [v.astype(np.float32) if v.dtype == np.float64 else v for v in expected])
+        expected = [v.astype(np.float32) if v.dtype == np.float64 else v for v in expected]
+        m = model(op, domain, opset, inputs, attrs, [helper.np_dtype_to_tensor_dtype(v.dtype) for v in expected])
+        cases.write(top / f"case_{number:03d}_{op}_{opset}", m, inputs, expected)
     return cases.run(top, "-a", "2e-6")
 
 
-def draws(op, opset, inputs, attrs, *more, device="cpu", nout=1):
+def draws(op, opset, inputs, attrs, *more, device="cpu", dtype=TensorProto.FLOAT):
     """What a random node draws; all draws are one array."""
     with tempfile.TemporaryDirectory() as root:
         root = pathlib.Path(root)
-        (root / "m.onnx").write_bytes(model(op, "", opset, inputs, attrs, nout).SerializeToString())
+        (root / "m.onnx").write_bytes(model(op, "", opset, inputs, attrs, [dtype]).SerializeToString())
         code, _, said = program.run(root / "m.onnx", root, {f"x{k}": v for k, v in enumerate(inputs)}, device, "--runs", "1", "-q", *more)
         assert code == 0, said
         return np.load(root / "out" / "y0.npy")
@@ -136,7 +137,7 @@ def random():
     uniform, normal = dict(shape=[200, 200], low=-1.0, high=3.0), dict(shape=[200, 200], mean=2.0, scale=0.5)
     a, g = draws("RandomUniform", 1, [], uniform), draws("RandomNormal", 1, [], normal)
     p, train = np.full((200, 200), 0.3, np.float32), [np.ones((200, 200), np.float32), np.float32(0.25), np.bool_(True)]
-    hits, few = draws("Bernoulli", 15, [p], {}), draws("Multinomial", 7, [np.log(np.array([[0.1, 0.2, 0.7]], np.float32))], dict(sample_size=n))
+    hits, few = draws("Bernoulli", 15, [p], {}), draws("Multinomial", 7, [np.log(np.array([[0.1, 0.2, 0.7]], np.float32))], dict(sample_size=n), dtype=TensorProto.INT32)
     dropped, old = draws("Dropout", 13, train, {}), draws("Dropout", 6, train[:1], dict(ratio=0.25))
     checks = {
         "uniform": near(a.mean(), 1, 4 / math.sqrt(12), n) and a.min() >= -1 and a.max() < 3 and near((a < 0).mean(), 0.25, 0.433, n),
@@ -150,7 +151,7 @@ def random():
         "--seed": not np.array_equal(a, draws("RandomUniform", 1, [], uniform, "--seed", "1")),
         "a seed of its own": np.array_equal(draws("RandomUniform", 1, [], uniform | dict(seed=3.0)), draws("RandomUniform", 1, [], uniform | dict(seed=3.0), "--seed", "1")),
         "another seed of its own": not np.array_equal(draws("RandomUniform", 1, [], uniform | dict(seed=3.0)), draws("RandomUniform", 1, [], uniform | dict(seed=4.0))),
-        "float16": draws("RandomNormal", 1, [], normal | dict(dtype=TensorProto.FLOAT16)).dtype == np.float16,
+        "float16": draws("RandomNormal", 1, [], normal | dict(dtype=TensorProto.FLOAT16), dtype=TensorProto.FLOAT16).dtype == np.float16,
     }
     wrong = [name for name, right in checks.items() if not right]
     print(f"random operators: {len(checks) - len(wrong)} of {len(checks)} as they should be", *wrong)
