@@ -246,6 +246,7 @@ static TgStatus import_node(Import *im, const Node *n)
 
 static TgStatus import_nodes(Import *im, const Node *node, uint32_t n)
 {
+    im->node = node, im->nnode = n;
     for (uint32_t k = 0; k < n; k++) TRY(import_node(im, &node[k]));
     return TG_OK;
 }
@@ -275,10 +276,9 @@ static TgStatus subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *i
 }
 
 /* A failure of a node inside stays in the graph too, with its own place: the importer that asked may return NULL. */
-TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *in, uint32_t nin, U *out, uint32_t nout)
+static TgStatus kept_failure(Graph *g, TgStatus status)
 {
     const char *node, *op, *field;
-    TgStatus status = subgraph(g, c, sub, in, nin, out, nout);
     if (status == TG_OK || graph_error(g) != TG_OK) return status;
     tg_error_where(&node, &op, &field);
     Arena *arena = graph_arena(g);
@@ -287,6 +287,70 @@ TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *i
     graph_fail_code(g, status, "%s", line);
     return *at ? fail_at(status, at, by, NULL, "%s", strncmp(line, head, strlen(head)) ? line : line + strlen(head)) : status;
 }
+
+TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *in, uint32_t nin, U *out, uint32_t nout) { return kept_failure(g, subgraph(g, c, sub, in, nin, out, nout)); }
+
+/* ---- a part once more ---- */
+
+/* Marks what node n makes as made of `changed` names, where an input is, or a subgraph might be. */
+static bool spread(Map *changed, const Node *n)
+{
+    bool made = false;
+    for (uint32_t k = 0; k < n->nin && !made; k++) made = map_gets(changed, n->in[k]) != NULL;
+    for (uint32_t k = 0; k < n->nattr && !made; k++) made = n->attr[k].type == ATTR_GRAPH;
+    for (uint32_t k = 0; k < n->nout && made; k++)
+        if (*n->out[k] && !map_gets(changed, n->out[k])) map_puts(changed, n->out[k], (void *)(uintptr_t)n);
+    return made;
+}
+
+/* Nodes that make y, back to those that nothing changes; *kept: in order. */
+static uint32_t between(Import *im, const Node *until, Map *changed, const char *y, const Node **kept)
+{
+    Map wanted;
+    uint32_t n = 0, last = (uint32_t)(until - im->node);
+    bool *made = NEW_N(im->run->arena, bool, last + 1);
+    map_init(&wanted, im->run->arena);
+    map_puts(&wanted, y, changed);
+    for (uint32_t k = 0; k < last; k++) made[k] = spread(changed, &im->node[k]);
+    for (uint32_t k = last; k-- > 0;) {
+        const Node *node = &im->node[k];
+        bool use = false;
+        for (uint32_t o = 0; o < node->nout && made[k]; o++) use |= map_gets(&wanted, node->out[o]) && map_gets(changed, node->out[o]) == node;
+        for (uint32_t i = 0; i < node->nin && use; i++) map_puts(&wanted, node->in[i], changed);
+        if (use) kept[n++] = node;
+    }
+    for (uint32_t k = 0; k < n / 2; k++) {
+        const Node *first = kept[k];
+        kept[k] = kept[n - 1 - k], kept[n - 1 - k] = first;
+    }
+    return n;
+}
+
+static TgStatus value_once_more(U *out, const Ctx *c, const char *y, const char *const *name, const U *value, uint32_t n)
+{
+    Run *run = c->im->run;
+    Import im = *c->im;
+    Map changed;
+    ArenaMark mark = arena_mark(run->arena);
+    if (++run->depth > DEPTH_MAX) return fail_at(TG_LIMIT, node_label(c->node), c->node->op, NULL, "nested deeper than %d", DEPTH_MAX);
+    im.up = c->im;
+    map_init(&im.name, run->arena);
+    map_init(&changed, run->arena);
+    for (uint32_t k = 0; k < n; k++) {
+        if (map_gets(&im.name, name[k])) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "'%s' twice", name[k]);
+        *bind(&im, name[k]) = (Value){ .value = value[k] };
+        map_puts(&changed, name[k], &im);
+    }
+    const Node **kept = NEW_N(run->arena, const Node *, im.nnode + 1);
+    uint32_t count = between(c->im, c->node, &changed, y, kept);
+    for (uint32_t k = 0; k < count; k++) TRY(import_node(&im, kept[k]));
+    TRY(lookup(out, &im, c, y));
+    arena_release(run->arena, mark);
+    run->depth--;
+    return graph_error(run->g);
+}
+
+TgStatus import_value(U *out, const Ctx *c, const char *y, const char *const *name, const U *value, uint32_t n) { return kept_failure(c->im->run->g, value_once_more(out, c, y, name, value, n)); }
 
 /* ---- models ---- */
 

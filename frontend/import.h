@@ -25,6 +25,8 @@ struct Import {
     Run *run;
     Import *up;                     /* enclosing graph whose names are visible, or NULL */
     Map name;                       /* -> Value */
+    const Node *node;               /* its nodes, in order */
+    uint32_t nnode;
     const OpsetDef *opset;
     uint32_t nopset;
     const FunctionDef *function;    /* innermost function, or NULL, and the node that calls it */
@@ -33,6 +35,8 @@ struct Import {
 
 const char *node_label(const Node *n);          /* its name, else its first output's */
 bool takes_sequences(const char *op);           /* ops_seq.c: may inputs be TUPLEs? */
+/* What tensor `y` of the graph around node c would be if its tensors `name` had these values: the nodes between are imported once more. */
+TgStatus import_value(U *out, const Ctx *c, const char *y, const char *const *name, const U *value, uint32_t n);
 void import_needs(Import *im, U x);             /* notes the model's inputs that x is made of */
 /* Is x made of a few integers (or single floats, when asked) of inputs, so that importing again with their values will know it? Then notes them; the importer fails with TG_UNSUPPORTED. */
 bool import_may_know(Import *im, U x, bool floats);

@@ -1,10 +1,11 @@
-/* ai.onnx.preview.training: one step of an optimizer. In: rate R, count of updates T, then groups of n tensors each: variables, gradients, and what the optimizer
- * remembers of them. Out: new variables, then what it remembers now. Rate and count are scalars; what they make of the rate is computed in f64.
+/* ai.onnx.preview.training: gradients, and one step of an optimizer. An optimizer's inputs: rate R, count of updates T, then groups of n tensors each: variables, gradients,
+ * and what it remembers of them. Out: new variables, then what it remembers now. Rate and count are scalars; what they make of the rate is computed in f64.
  * To add one: its step and a row in ops.def.
  */
 #include <string.h>
 
-#include "frontend/frontend.h"
+#include "frontend/import.h"
+#include "graph/gradient.h"
 
 static DType type_of(U x) { return (DType)x->dtype; }
 
@@ -85,3 +86,36 @@ static void momentum_step(Graph *g, const Ctx *c, U x, U grad, const U *memory, 
 U op_adagrad(Graph *g, const Ctx *c) { return optimize(g, c, 1, adagrad_step); }
 U op_adam(Graph *g, const Ctx *c) { return optimize(g, c, 2, adam_step); }
 U op_momentum(Graph *g, const Ctx *c) { return optimize(g, c, 1, momentum_step); }
+
+/* ---- Gradient ---- */
+
+static bool names_of(Graph *g, const Ctx *c, const char *field, const char **out, uint32_t *n)
+{
+    const Attr *a = attr_find(c, field);
+    if (!a) return true;
+    if (a->type != ATTR_STRINGS || *n + a->n > c->nin) return fail_node(g, c, TG_BAD_MODEL, field, "is not a list of names, or of more than %u inputs", c->nin), false;
+    for (uint32_t k = 0; k < a->n; k++) out[(*n)++] = a->strings[k];
+    return true;
+}
+
+/* Gradient: of y, as the graph makes it of the tensors xs and zs, with respect to xs, where these have the values of the inputs. That part of the graph is imported with parameters
+ * in their place, which the inputs then take: so a constant is as good a variable as any, and equal values stay apart. */
+U op_gradient(Graph *g, const Ctx *c)
+{
+    const char **name = NEW_N(graph_arena(g), const char *, c->nin + 1), *target = attr_str(g, c, "y", "");
+    const UOp **x = NEW_N(graph_arena(g), const UOp *, 2 * c->nin + 1), **out = x + c->nin, *y;
+    uint32_t nx = 0, n = 0;
+    if (!names_of(g, c, "xs", name, &n)) return NULL;
+    nx = n;
+    if (!names_of(g, c, "zs", name, &n)) return NULL;
+    if (!*target || !nx || n != c->nin) return fail_node(g, c, TG_BAD_MODEL, *target ? "xs" : "y", "%u names for %u inputs", n, c->nin);
+    for (uint32_t k = 0; k < n; k++) {
+        if (!c->in[k] || c->in[k]->dtype == DT_VOID) return fail_node(g, c, TG_BAD_MODEL, NULL, "input %u is not a tensor", k);
+        x[k] = uop_param(g, type_of(c->in[k]), c->in[k]->shape->dim, uop_rank(c->in[k]), INT64_C(1) << 40 | (int64_t)graph_count(g));
+    }
+    if (import_value(&y, c, target, name, x, n) != TG_OK) return NULL;
+    if (y->dtype == DT_VOID || !dtype_is_float(type_of(y))) return fail_node(g, c, TG_BAD_MODEL, "y", "'%s' is not a tensor of floats", target);
+    if (gradient(g, y, full(g, type_of(y), 1, y), x, nx, out) != TG_OK) return NULL;
+    for (uint32_t k = 0; k < nx; k++) out[k] = uop_substitute(g, out[k], x, c->in, n);
+    return outputs(g, c, out, nx);
+}

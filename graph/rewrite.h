@@ -49,6 +49,8 @@ const RuleSet *rules_symbolic(void);        /* kernel-level scalars: constants, 
 const UOp *simplify_valid(Graph *g, const UOp *valid);                  /* an AND of comparisons */
 const UOp *simplify_under(Graph *g, const UOp *value, const UOp *valid);/* value, where valid holds; unchanged when nothing is gained */
 const RuleSet *rules_movement(void);        /* tensor level: merge and drop movement ops */
+const RuleSet *rules_gradient(void);        /* TUPLE(value, its gradient) -> TUPLE of its sources' gradients (gradient.h) */
+const RuleSet *rules_arithmetic(void);      /* before: float values written with bits, as arithmetic that has a gradient */
 const RuleSet *rules_reduce(void);          /* kernel level: unused ranges, hoisted factors, arange and one-hot collapse */
 /* What a target cannot say: DIV from MUL(a, RECIP(b)), MULACC, shifts, polynomials, narrow floats (decompose.c). user: SelectOptions; NULL is all false. */
 typedef struct {

@@ -4,7 +4,7 @@
 #include "graph/rewrite.h"
 
 extern const RuleTable table_simple, table_logic, table_sums, table_compare, table_divmod, table_valid;     /* symbolic.c, divmod.c, valid.c */
-extern const RuleTable table_movement, table_reduce, table_select, table_polynomials;
+extern const RuleTable table_movement, table_reduce, table_select, table_polynomials, table_gradient, table_arithmetic;
 
 const RuleSet *rules_scalar(void);          /* rules_symbolic without valid.c */
 

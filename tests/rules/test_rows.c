@@ -409,6 +409,7 @@ static void divmod_rows(void **state) { (void)state; every_row(&table_divmod); }
 static void valid_rows(void **state) { (void)state; every_row(&table_valid); }
 static void reduce_rows(void **state) { (void)state; every_row(&table_reduce); }
 static void select_rows(void **state) { (void)state; every_row(&table_select); }
+static void arithmetic_rows(void **state) { (void)state; every_row(&table_arithmetic); }
 
 /* Whole sets on random expressions: rows that are each true end, and stay true together. */
 static void sets_end_and_hold(void **state)
@@ -435,6 +436,6 @@ int main(int argc, char **argv)
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
     const struct CMUnitTest tests[] = { cmocka_unit_test(simple_rows), cmocka_unit_test(logic_rows),  cmocka_unit_test(sum_rows),
                                         cmocka_unit_test(compare_rows), cmocka_unit_test(divmod_rows), cmocka_unit_test(valid_rows),
-                                        cmocka_unit_test(reduce_rows), cmocka_unit_test(select_rows), cmocka_unit_test(sets_end_and_hold) };
+                                        cmocka_unit_test(reduce_rows), cmocka_unit_test(select_rows), cmocka_unit_test(arithmetic_rows), cmocka_unit_test(sets_end_and_hold) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
