@@ -24,14 +24,14 @@ class TgModel(Structure):
 
 class TgOptions(Structure):
     _fields_ = [("device", c_char_p), ("threads", c_int32), ("cpus", c_char_p), ("precision", c_int), ("cache_dir", c_char_p), ("no_cache", c_int32), ("max_memory_bytes", c_int64),
-                ("beam", c_int32), ("opts", c_char_p), ("tune_s", c_double), ("verbose", c_int32), ("progress", c_void_p), ("progress_user", c_void_p)]
+                ("beam", c_int32), ("opts", c_char_p), ("tune_s", c_double), ("verbose", c_int32), ("progress", c_void_p), ("progress_user", c_void_p), ("seed", c_int64)]
 
 
 class TgInfo(Structure):
     _fields_ = [(name, c_int64) for name in ("opset", "nodes", "parameters", "kernels", "syncs", "host_steps", "kernels_compiled", "kernels_cached", "lists_refused", "planned_bytes",
                                              "weight_bytes", "flops")] + [
-        (name, c_double) for name in ("load_s", "schedule_s", "compile_s", "tune_s")] + [("kernels_timed", c_int64), ("kernels_better", c_int64), ("kernels_before_s", c_double),
-        ("kernels_after_s", c_double), ("threads", c_int32), ("device_kind", c_char * 16), ("device_name", c_char * 128), ("features", c_char * 256), ("model_hash", c_char * 33)]
+        (name, c_double) for name in ("load_s", "schedule_s", "compile_s", "tune_s")] + [("kernels_timed", c_int64), ("kernels_better", c_int64), ("run_before_s", c_double),
+        ("run_after_s", c_double), ("threads", c_int32), ("device_kind", c_char * 16), ("device_name", c_char * 128), ("features", c_char * 256), ("model_hash", c_char * 33)]
 
 
 SESSION, STATUS = c_void_p, "TgStatus"

@@ -22,13 +22,7 @@ if "BUILD_DIR" in os.environ:
 import tgrun.backend
 
 UNCOVERED = [
-    "^test_(adagrad|adam|momentum|nesterov_momentum)_",
-    "^test_ai_onnx_ml_tree_ensemble_",
-    "^test_flexattention_(?!.*expanded)",
-    "^test_gradient_of_",
     "^test_image_decoder_",
-    "^test_linear_attention_(?!.*expanded)",
-    "^test_training_dropout_",
     # sequences and optionals as inputs and outputs
     "^test_(identity|if)_(opt|sequence|seq)_",
     "^test_loop(13_seq|16_seq_none)_",
