@@ -56,7 +56,7 @@ TgStatus percentile_list(const Args *a, double out[8], uint32_t *n)
 /* ---- text ---- */
 
 /* 25600000 as "25.6 M", with `step` 1000 or 1024. */
-static const char *engineering(char buf[32], double v, double step)
+static char *engineering(char buf[32], double v, double step)
 {
     static const char *const unit[] = { "", "k", "M", "G", "T", "P" };
     int i = 0;
@@ -65,9 +65,10 @@ static const char *engineering(char buf[32], double v, double step)
     return buf;
 }
 
-static const char *bytes_text(char buf[32], double v)
+const char *bytes_text(char buf[32], double v)
 {
-    engineering(buf, v, 1024);
+    char *kilo = strchr(engineering(buf, v, 1024), 'k');
+    if (kilo) *kilo = 'K';
     strcat(buf, v < 1024 ? "B" : "iB");
     return buf;
 }

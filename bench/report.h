@@ -20,6 +20,7 @@ typedef struct {
 } Result;
 
 int64_t peak_bytes(void);           /* the process's highest resident size */
+const char *bytes_text(char buf[32], double v);         /* "25.6 MiB" */
 const char *precision_name(const Args *a);
 void report_people(FILE *f, const Result *r);
 json_t *report_json(const Result *r, TgStatus exit_code);

@@ -12,7 +12,7 @@ typedef struct { const char *name; TgStatus (*fn)(const Args *a, const char *pat
 
 static const Verb verbs[] = {
     { "run",   run_model,  true,  "runs the model, compares if a reference is at hand, reports latency" },
-    { "info",  verb_info,  true,  "inputs, outputs, free dimensions, opset, operators with counts, parameters" },
+    { "info",  verb_info,  true,  "inputs, outputs, free dimensions, opset, operators with counts, parameters, planned memory" },
     { "check", verb_check, true,  "is the model valid, and what in it is not supported; nothing runs" },
     { "tune",  verb_tune,  true,  "searches kernels for --tune SECONDS" },
     { "profile", verb_profile, true, "every kernel timed alone: launches, time, flops, bytes, its OptOps" },

@@ -60,12 +60,11 @@ static json_t *operators_json(const TgSession *s)
     return j;
 }
 
-static TgStatus info_json(const TgSession *s, const TgInfo *i, const Args *a, const char *path)
+static json_t *info_json(const TgSession *s, const TgInfo *i, const char *path)
 {
-    json_t *j = json_pack("{s:s, s:{s:s, s:s, s:I, s:I, s:I}, s:o, s:o, s:o, s:b, s:i}", "schema", "tgrun.info/1", "model", "file", path, "xxh3", i->model_hash, "opset", (json_int_t)i->opset,
-                          "nodes", (json_int_t)i->nodes, "parameters", (json_int_t)i->parameters, "inputs", ports_json(s, tg_input_count(s), tg_input), "outputs",
-                          ports_json(s, tg_output_count(s), tg_output), "operators", operators_json(s), "ok", 1, "exit", 0);
-    return json_write(j, args_text(a, OPT_json, ""));
+    return json_pack("{s:s, s:{s:s, s:s, s:I, s:I, s:I}, s:o, s:o, s:o, s:b, s:i}", "schema", "tgrun.info/1", "model", "file", path, "xxh3", i->model_hash, "opset", (json_int_t)i->opset,
+                     "nodes", (json_int_t)i->nodes, "parameters", (json_int_t)i->parameters, "inputs", ports_json(s, tg_input_count(s), tg_input), "outputs",
+                     ports_json(s, tg_output_count(s), tg_output), "operators", operators_json(s), "ok", 1, "exit", 0);
 }
 
 static void emit_calls(void *user, const char *line)
@@ -83,25 +82,57 @@ static TgStatus open_plain(TgSession **s, const Args *a, const char *path)
     return status == TG_OK ? status : say_library_error(status);
 }
 
-/* What repeats in it, free dimensions being 1; nothing where that does not fit the model. */
-static void functions_people(const Args *a, const char *path)
+static bool takes_tensors(const TgSession *s)
+{
+    TgPort p;
+    for (int32_t k = 0; k < tg_input_count(s); k++)
+        if (tg_input(s, k, &p) != TG_OK || !p.type || p.rank < 0) return false;
+    return true;
+}
+
+static json_t *memory_json(const TgMemory *m)
+{
+    return json_pack("{s:I, s:I, s:I}", "values_bytes", (json_int_t)m->values_bytes, "packed_bytes", (json_int_t)m->packed_bytes, "mapped_bytes", (json_int_t)m->mapped_bytes);
+}
+
+static void memory_people(const TgMemory *m)
+{
+    char values[32], packed[32], mapped[32];
+    printf("%-8s%s values, %s packed weights, %s mapped weights\n", "memory", bytes_text(values, (double)m->values_bytes), bytes_text(packed, (double)m->packed_bytes),
+           bytes_text(mapped, (double)m->mapped_bytes));
+}
+
+/* What repeats in it and what memory it takes, for the sizes that options and data tell, else 1; nothing where those do not fit the model. */
+static TgStatus info_planned(const Args *a, const char *path, json_t *json)
 {
     TgSession *s = NULL;
     TgOptions o;
+    TgMemory m;
+    Data data = { 0 };
     args_session_options(a, &o);
-    if (tg_open(&s, path, &o) != TG_OK) return;
-    int32_t n = tg_input_count(s);
-    TgTensor in[n + 1];
-    bool known = true;
-    for (int32_t k = 0; k < n && known; k++) {
-        TgPort p;
-        known = tg_input(s, k, &p) == TG_OK && p.type && p.rank >= 0;
-        if (!known) break;
-        in[k] = (TgTensor){ .type = p.type, .rank = p.rank };
-        for (int32_t d = 0; d < p.rank; d++) in[k].shape[d] = p.shape[d] < 0 ? 1 : p.shape[d];
+    if (tg_open(&s, path, &o) != TG_OK) return TG_OK;
+    TgStatus status = data_make(&data, s, a);
+    if (status == TG_OK) {
+        int32_t n = data.set[0].ninput;
+        TgTensor in[n + 1];
+        set_inputs(&data.set[0], in);
+        if (!json) tg_dump(s, in, n, "calls", NULL, emit_calls, NULL);
+        bool planned = tg_memory(s, in, n, &m) == TG_OK;
+        if (planned && json) json_object_set_new(json, "memory", memory_json(&m));
+        else if (planned) memory_people(&m);
     }
-    if (known) tg_dump(s, in, n, "calls", NULL, emit_calls, NULL);
+    data_free(&data);
     tg_close(s);
+    return status;
+}
+
+static void info_people(const TgSession *s, const TgInfo *i, const char *path)
+{
+    const char *domain, *name;
+    printf("%s   opset %ld, %ld nodes, %ld parameters, xxh3 %s\n", path, (long)i->opset, (long)i->nodes, (long)i->parameters, i->model_hash);
+    ports_people(s, "input", tg_input_count(s), tg_input);
+    ports_people(s, "output", tg_output_count(s), tg_output);
+    for (int32_t k = 0, n; (n = tg_model_operator(s, k, &domain, &name)) > 0; k++) printf("%-8s%s%s%-24s %d\n", "op", domain, *domain ? "." : "", name, n);
 }
 
 TgStatus verb_info(const Args *a, const char *path)
@@ -111,16 +142,12 @@ TgStatus verb_info(const Args *a, const char *path)
     TgStatus status = open_plain(&s, a, path);
     if (status != TG_OK) return status;
     tg_info(s, &i);
-    if (args_has(a, OPT_json)) status = info_json(s, &i, a, path);
-    else {
-        printf("%s   opset %ld, %ld nodes, %ld parameters, xxh3 %s\n", path, (long)i.opset, (long)i.nodes, (long)i.parameters, i.model_hash);
-        ports_people(s, "input", tg_input_count(s), tg_input);
-        ports_people(s, "output", tg_output_count(s), tg_output);
-        const char *domain, *name;
-        for (int32_t k = 0, n; (n = tg_model_operator(s, k, &domain, &name)) > 0; k++) printf("%-8s%s%s%-24s %d\n", "op", domain, *domain ? "." : "", name, n);
-        functions_people(a, path);
-    }
+    json_t *json = args_has(a, OPT_json) ? info_json(s, &i, path) : NULL;
+    if (!json) info_people(s, &i, path);
+    if (takes_tensors(s)) status = info_planned(a, path, json);
     tg_close(s);
+    if (json && status == TG_OK) return json_write(json, args_text(a, OPT_json, ""));
+    json_decref(json);
     return status;
 }
 

@@ -72,6 +72,19 @@ static int64_t parameters(const GraphDef *g)
     return n;
 }
 
+/* What is zero at load and then written by runs is a value with a halo. */
+static TgMemory memory_of(const Plan *p)
+{
+    TgMemory m = { .values_bytes = p->arena_bytes + p->persist_bytes };
+    for (uint32_t i = 0; i < p->nbuffer; i++) {
+        const PlanBuffer *b = &p->buffer[i];
+        if (b->kind == MEM_CONST && !b->once) m.mapped_bytes += b->size_bytes;
+        if (b->kind == MEM_PERSIST && !b->zeroed) m.packed_bytes += b->size_bytes;
+    }
+    m.values_bytes -= m.packed_bytes;
+    return m;
+}
+
 static void plan_facts(const Plan *p, TgInfo *out)
 {
     for (uint32_t i = 0; i < p->nstep; i++) {
@@ -79,7 +92,7 @@ static void plan_facts(const Plan *p, TgInfo *out)
         out->kernels += p->step[i].kind == STEP_KERNEL;
         out->host_steps += p->step[i].kind == STEP_HOST;
     }
-    for (uint32_t i = 0; i < p->nbuffer; i++) out->weight_bytes += p->buffer[i].kind == MEM_CONST ? p->buffer[i].size_bytes : 0;
+    out->weight_bytes = memory_of(p).mapped_bytes;
     out->syncs = p->nsync;
     out->planned_bytes = p->arena_bytes + p->persist_bytes;
     out->flops = p->flops;
@@ -115,6 +128,17 @@ int32_t tg_model_operator(const TgSession *s, int32_t index, const char **domain
         return after;
     }
     return 0;
+}
+
+TgStatus tg_memory(const TgSession *s, const TgTensor *inputs, int32_t count, TgMemory *out)
+{
+    Program *p = NULL;
+    ProgramMaker maker = session_maker(s);
+    TRY(session_in_file(s, session_check_inputs(s, inputs, count)));
+    TRY(session_in_file(s, program_make(&p, &maker, inputs, (uint32_t)count, PROGRAM_PLAN, NULL)));
+    *out = memory_of(p->plan);
+    program_free(p, s->backend);
+    return TG_OK;
 }
 
 /* ---- dump and check ---- */

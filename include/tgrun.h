@@ -93,7 +93,7 @@ typedef struct {
     int64_t kernels, syncs, host_steps;            /**< a run: launches, waits of all threads or the whole grid, host functions */
     int64_t kernels_compiled, kernels_cached;      /**< unique kernels */
     int64_t lists_refused;                         /**< unique kernels that run without OptOps, because the device did not take those that were chosen */
-    int64_t planned_bytes, weight_bytes, flops;
+    int64_t planned_bytes, weight_bytes, flops;    /**< planned: values and packed constants; weight: mapped ones (see TgMemory) */
     double load_s, schedule_s, compile_s, tune_s;
     int64_t kernels_timed, kernels_better;         /**< of the last search: unique kernels, and those that got a faster list */
     double run_before_s, run_after_s;              /**< a run before and after it; where it had no data to run on, the sum of its kernels */
@@ -128,6 +128,16 @@ TG_API int32_t tg_output_key(const TgSession *session, int32_t index, int32_t ke
 
 /** Plans, compiles and (with beam or tune_s) searches for these input shapes and types; inputs' data may be NULL unless the model's shapes depend on it. */
 TG_API TgStatus tg_prepare(TgSession *session, const TgTensor *inputs, int32_t count);
+
+/** What a program for these inputs takes of memory, in bytes. */
+typedef struct {
+    int64_t values_bytes;      /**< what a run computes on the way to its outputs */
+    int64_t packed_bytes;      /**< constants as they are laid out at load */
+    int64_t mapped_bytes;      /**< constants that a run reads where the files have them; what it does not look at of them takes none */
+} TgMemory;
+
+/** Plans for these inputs, as tg_prepare does, but compiles and loads nothing. */
+TG_API TgStatus tg_memory(const TgSession *session, const TgTensor *inputs, int32_t count, TgMemory *out);
 
 /** Runs. inputs in the model's order, data stay the caller's. outputs[count of outputs]: data belong to the session and live until
  *  its next tg_run or tg_close. Prepares when the shapes are new. */
