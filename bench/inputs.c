@@ -114,9 +114,11 @@ static TgStatus read_literal(TgTensor *out, const Spec *s, bool *is_literal)
         if (end == at || (*end && *end != ',')) return bad_spec(s, "a list of numbers");
         at = end;
     }
-    size_t bytes = (size_t)tg_type_bits(type) / 8;
-    if (n == 1)
-        for (; n < numel; n++) memcpy((char *)out->data + (size_t)n * bytes, out->data, bytes);
+    if (n == 1) {
+        for (; n < numel; n++)
+            if (type_is_integer(type)) value_put_int(type, out->data, n, value_get_int(type, out->data, 0));
+            else value_put(type, out->data, n, value_get(type, out->data, 0));
+    }
     return *at || n < numel ? bad_spec(s, "one value, or one for each element,") : TG_OK;
 }
 

@@ -12,11 +12,13 @@ int64_t tensor_numel(const TgTensor *t)
 }
 
 bool type_is_float(TgType t) { return t == TG_F16 || t == TG_BF16 || t == TG_F32 || t == TG_F64; }
-bool type_is_integer(TgType t) { return t == TG_BOOL || (t >= TG_U8 && t <= TG_I64) || t == TG_U32 || t == TG_U64; }
+static bool is_signed_packed(TgType t) { return t == TG_I4 || t == TG_I2; }
+static bool is_packed(TgType t) { return t == TG_U4 || t == TG_U2 || t == TG_F4E2M1 || is_signed_packed(t); }
+bool type_is_integer(TgType t) { return t == TG_BOOL || (t >= TG_U8 && t <= TG_I64) || t == TG_U32 || t == TG_U64 || (is_packed(t) && t != TG_F4E2M1); }
 
 TgType type_named(const char *name, size_t len)
 {
-    for (int t = 1; t <= TG_BF16; t++) {
+    for (int t = 1; t <= TG_I2; t++) {
         const char *s = tg_type_name((TgType)t);
         if (strlen(s) == len && !memcmp(s, name, len)) return (TgType)t;
     }
@@ -62,6 +64,21 @@ static uint16_t bf16_put(double v)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
+/* ---- elements of 4 and 2 bits, the first in the lowest ---- */
+
+static int64_t packed_get(TgType t, const void *data, int64_t i)
+{
+    int64_t bits = tg_type_bits(t), sign = is_signed_packed(t) ? 1 << (bits - 1) : 0;
+    return (((((const uint8_t *)data)[i * bits / 8] >> (i * bits % 8)) & ((1 << bits) - 1)) ^ sign) - sign;
+}
+
+static void packed_put(TgType t, void *data, int64_t i, int64_t v)
+{
+    int64_t bits = tg_type_bits(t), shift = i * bits % 8, mask = ((1 << bits) - 1) << shift;
+    uint8_t *byte = &((uint8_t *)data)[i * bits / 8];
+    *byte = (uint8_t)((*byte & ~mask) | (v << shift & mask));
+}
+
 /* ---- elements ---- */
 
 #define TYPES(X) X(TG_BOOL, uint8_t) X(TG_U8, uint8_t) X(TG_I8, int8_t) X(TG_U16, uint16_t) X(TG_I16, int16_t) X(TG_U32, uint32_t) X(TG_I32, int32_t) X(TG_U64, uint64_t) X(TG_I64, int64_t)
@@ -76,7 +93,7 @@ double value_get(TgType t, const void *data, int64_t i)
     case TG_F64: return ((const double *)data)[i];
     case TG_F16: return half_get(((const uint16_t *)data)[i]);
     case TG_BF16: return bf16_get(((const uint16_t *)data)[i]);
-    default: return 0;
+    default: return type_is_integer(t) ? (double)packed_get(t, data, i) : 0;
     }
 }
 
@@ -86,7 +103,7 @@ int64_t value_get_int(TgType t, const void *data, int64_t i)
 #define GET(type, c) case type: return (int64_t)((const c *)data)[i];
     TYPES(GET)
 #undef GET
-    default: return 0;
+    default: return is_packed(t) ? packed_get(t, data, i) : 0;
     }
 }
 
@@ -96,7 +113,9 @@ void value_put_int(TgType t, void *data, int64_t i, int64_t v)
 #define PUT(type, c) case type: ((c *)data)[i] = type == TG_BOOL ? v != 0 : (c)v; break;
     TYPES(PUT)
 #undef PUT
-    default: value_put(t, data, i, (double)v);
+    default:
+        if (is_packed(t)) packed_put(t, data, i, v);
+        else value_put(t, data, i, (double)v);
     }
 }
 
@@ -114,13 +133,14 @@ void value_put(TgType t, void *data, int64_t i, double v)
 
 bool tensor_new(TgTensor *out, TgType type, const int64_t *shape, int32_t rank)
 {
-    int64_t bytes = tg_type_bits(type) / 8;
+    int64_t bits = tg_type_bits(type), bytes;
     *out = (TgTensor){ .type = type, .rank = rank };
     for (int32_t k = 0; k < rank; k++)
-        if (shape[k] < 0 || __builtin_mul_overflow(bytes, shape[k], &bytes)) return false;
+        if (shape[k] < 0 || __builtin_mul_overflow(bits, shape[k], &bits)) return false;
         else out->shape[k] = shape[k];
+    bytes = bits / 8 + (bits % 8 != 0);
     out->size_bytes = (size_t)bytes;
-    out->data = bytes < INT64_MAX / 2 ? calloc((size_t)bytes + 64, 1) : NULL;
+    out->data = calloc((size_t)bytes + 64, 1);
     return out->data != NULL;
 }
 

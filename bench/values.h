@@ -10,7 +10,7 @@ bool type_is_float(TgType t);                       /* f16, bf16, f32, f64 */
 bool type_is_integer(TgType t);                     /* bool too */
 TgType type_named(const char *name, size_t len);    /* "f32"; 0 when there is none */
 double value_get(TgType t, const void *data, int64_t i);
-int64_t value_get_int(TgType t, const void *data, int64_t i);       /* integers, exactly (u64 by its bits) */
+int64_t value_get_int(TgType t, const void *data, int64_t i);       /* integers, exactly (u64 by its bits); a float of 4 bits by its code */
 void value_put(TgType t, void *data, int64_t i, double v);          /* rounds to nearest, clamps integers */
 void value_put_int(TgType t, void *data, int64_t i, int64_t v);
 /* Makes a zeroed tensor; false when there is no memory or the size overflows. Freed by tg_tensor_free. */

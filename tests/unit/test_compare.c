@@ -46,6 +46,32 @@ static void integers_are_exact_and_clamp(void **state)
     assert_int_equal(type_named("x", 1), 0);
 }
 
+/* Elements of 4 and 2 bits: the first in the lowest bits, signed ones with their sign; neighbours are left alone. */
+static void packed_types(void **state)
+{
+    (void)state;
+    static const struct { TgType type; const char *name; int64_t least, most; size_t bytes; } rows[] = {
+        { TG_I4, "i4", -8, 7, 3 }, { TG_U4, "u4", 0, 15, 3 }, { TG_I2, "i2", -2, 1, 2 }, { TG_U2, "u2", 0, 3, 2 }, { TG_F4E2M1, "f4e2m1", 0, 15, 3 },
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        TgTensor a, b;
+        TgType t = rows[k].type;
+        int64_t shape = 5, v[] = { rows[k].most, rows[k].least, 1, 0, rows[k].least };
+        assert_int_equal(type_named(rows[k].name, strlen(rows[k].name)), t);
+        assert_true(tensor_new(&a, t, &shape, 1) && tensor_new(&b, t, &shape, 1));
+        assert_int_equal(a.size_bytes, rows[k].bytes);
+        for (int64_t i = 4; i >= 0; i--) value_put_int(t, a.data, i, 0), value_put_int(t, a.data, i, v[i]), value_put_int(t, b.data, i, v[i]);
+        for (int64_t i = 0; i < 5; i++) assert_int_equal(value_get_int(t, a.data, i), v[i]);
+        ((uint8_t *)b.data)[rows[k].bytes - 1] ^= 0x80;         /* bits behind the last element do not count */
+        assert_true(compare_tensors(&a, &(Bound){ .tensor = b }, (Tolerance){ 0, 0 }).ok);
+        value_put_int(t, b.data, 3, 1);
+        Comparison c = compare_tensors(&a, &(Bound){ .tensor = b }, (Tolerance){ 0, 0 });
+        assert_true(!c.ok && c.outside == 1 && c.first == 3);
+        tg_tensor_free(&a);
+        tg_tensor_free(&b);
+    }
+}
+
 static Args plain(void)
 {
     Args a;
@@ -122,7 +148,7 @@ static void automatic_tolerances(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(half_precision_by_bits), cmocka_unit_test(integers_are_exact_and_clamp), cmocka_unit_test(floats_within_tolerance),
+        cmocka_unit_test(half_precision_by_bits), cmocka_unit_test(integers_are_exact_and_clamp), cmocka_unit_test(packed_types), cmocka_unit_test(floats_within_tolerance),
         cmocka_unit_test(ulps_count_values_between), cmocka_unit_test(shapes_types_and_integers), cmocka_unit_test(automatic_tolerances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
