@@ -10,6 +10,7 @@
 
 #include "frontend/text.h"
 #include "graph/base/text.h"
+#include "graph/guard.h"
 
 static bool ok(Graph *g) { return graph_error(g) == TG_OK; }
 
@@ -367,7 +368,8 @@ static U encoder_list(Graph *g, const Ctx *c, const char *side, bool *text, uint
 static U encoder_default(Graph *g, const Ctx *c, U values, bool text)
 {
     const Attr *a = attr_find(c, "default_tensor");
-    if (a && a->type == ATTR_TENSOR && a->t->numel == 1) return reshape_i(g, text ? text_numbers(text_constant(g, import_pool(c), a->t)) : import_tensor(g, a->t), NULL, 0);
+    if (a && (a->type != ATTR_TENSOR || a->t->numel != 1 || text != (a->t->type == TG_STRING))) return fail_node(g, c, TG_BAD_MODEL, "default_tensor", "is not one element of the values' type");
+    if (a) return reshape_i(g, text ? text_numbers(text_constant(g, import_pool(c), a->t)) : import_tensor(g, a->t), NULL, 0);
     if (text) {
         const char *s = attr_str(g, c, "default_string", "_Unused");
         return uop_int(g, DT_I64, pool_add(import_pool(c), s, strlen(s)));
@@ -427,7 +429,11 @@ U op_one_hot_encoder(Graph *g, const Ctx *c)
     if (is_text(c->in[0]) && attr_strings(g, c, "cats_strings", &s, &n) && n) cats = listed(g, c, s, n);
     else if (!is_text(c->in[0]) && attr_ints(g, c, "cats_int64s", &v, &n) && n) shape = n, cats = tensor_const(g, DT_I64, &shape, 1, v, (size_t)n * 8, "");
     else return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "cats_int64s", "or cats_strings of the input's type is missing") : NULL;
-    return cast(g, eq(g, unsqueeze(g, x, -1), cats), DT_F32);
+    U same = eq(g, unsqueeze(g, x, -1), cats);
+    if (attr_bool(g, c, "zeros", true)) return cast(g, same, DT_F32);
+    U hit = cast(g, same, DT_I32), size = uop_index(g, n), found = ne(g, max_reduce(g, hit, -1, false), uop_int(g, DT_I32, 0));
+    U at = guard_index(g, where(g, found, cast(g, argmax(g, hit, -1, false, false), DT_INDEX), size), size);      /* what no category fits fails the run */
+    return cast(g, eq(g, unsqueeze(g, at, -1), iota(g, size, DT_INDEX)), DT_F32);
 }
 
 /* ---- Cast ---- */

@@ -1,4 +1,4 @@
-"""Files that are wrong in one way each: bytes (A), structure (B), shapes and types (C), attributes (D). Each must end within seconds, by no signal, with the exit code of its class and one line
+"""Files that are wrong in one way each: bytes (A), structure (B), shapes and types (C), attributes (D), operators beyond the usual (E). Each must end within seconds, by no signal, with the exit code of its class and one line
 that names the file and what is wrong; those that look odd and are right must run. A case is a row: name, file, exit codes, what the line says. To add one: a row."""
 import os
 import pathlib
@@ -21,7 +21,8 @@ def port(name, shape=(2, 3), dtype=F):
 def model(nodes, inputs=None, outputs=None, init=(), opset=17, edit=None, domains=(), functions=()):
     """Nodes between x [2,3] and y. edit: changes the ModelProto at the end."""
     graph = h.make_graph(nodes, "g", [port("x")] if inputs is None else inputs, [port("y", None)] if outputs is None else outputs, [nh.from_array(v, k) for k, v in dict(init).items()])
-    m = h.make_model(graph, opset_imports=[h.make_opsetid("", opset), *domains], ir_version=9, functions=functions)
+    known = [h.make_opsetid(*d) for d in (("ai.onnx.ml", 5), ("ai.onnx.preview", 1), ("ai.onnx.preview.training", 1)) if any(n.domain == d[0] for n in nodes)]
+    m = h.make_model(graph, opset_imports=[h.make_opsetid("", opset), *known, *domains], ir_version=9, functions=functions)
     if edit:
         edit(m)
     return m.SerializeToString()
@@ -238,12 +239,69 @@ D = [
 ]
 
 
+# ---- operators of other domains, and those that are made of others ----
+
+ML, TRAINING, PREVIEW = "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"
+
+
+def uint8(*v):
+    return h.make_tensor("t", TensorProto.UINT8, [len(v)], v)
+
+
+def floats(*v):
+    return h.make_tensor("t", F, [len(v)], v)
+
+
+TREE = dict(domain=ML, tree_roots=[0], nodes_modes=uint8(0, 0), nodes_featureids=[0, 1], nodes_splits=floats(0, 0), nodes_truenodeids=[1, 0], nodes_trueleafs=[0, 1], nodes_falsenodeids=[0, 1],
+            nodes_falseleafs=[1, 1], leaf_targetids=[0, 0], leaf_weights=floats(1, 2))
+SVM = dict(domain=ML, vectors_per_class=[1, 1], support_vectors=[1.0] * 6, coefficients=[1.0, 2.0], rho=[0.5], classlabels_ints=[0, 1])
+LINEAR = dict(inputs="x,x,x,,w,b", ports=[port("x", (1, 4, 6))], init={"w": f(1, 4, 2), "b": f(1, 4, 2)}, outputs="y,z", opset=27)
+GRADIENT = [node("Mul", "x,x", "p"), node("ReduceSum", "p", "y", name="sum")]
+E = [
+    *[(f"TreeEnsemble, {k} {v}", one("TreeEnsemble", **TREE | {k: v}), LIMIT, f"node 'bad' (TreeEnsemble): {k}") for k, v in (("tree_roots", [2]), ("tree_roots", [-1]), ("nodes_featureids", [0, 9]),
+        ("nodes_featureids", [0]), ("nodes_truenodeids", [1, 2]), ("nodes_truenodeids", [0, 0]), ("nodes_modes", uint8(0, 7)), ("nodes_splits", floats(0)), ("leaf_targetids", [0, 1]), ("leaf_targetids", [0]),
+        ("n_targets", 0), ("n_targets", 2**40), ("aggregate_function", 4), ("post_transform", -1), ("nodes_missing_value_tracks_true", [1]))],
+    ("TreeEnsemble without roots", one("TreeEnsemble", **{k: v for k, v in TREE.items() if k != "tree_roots"}), BAD, "tree_roots"),
+    ("TreeEnsemble of strings", one("TreeEnsemble", **TREE | dict(leaf_weights=h.make_tensor("t", TensorProto.STRING, [2], [b"a", b"b"]))), BAD, "leaf_weights"),
+    *[(f"SVMClassifier, {k} {v}", one("SVMClassifier", **SVM | {k: v}), LIMIT, f"node 'bad' (SVMClassifier): {k}") for k, v in (("vectors_per_class", [1]), ("vectors_per_class", [-1, 3]),
+        ("vectors_per_class", [2**62, 2**62]), ("support_vectors", [1.0] * 5), ("coefficients", [1.0]), ("rho", [1.0, 2.0]), ("kernel_type", "CUBIC"), ("kernel_params", [1.0]), ("prob_a", [1.0, 2.0]),
+        ("post_transform", "SOMEHOW"))],
+    ("SVMRegressor of other features", one("SVMRegressor", domain=ML, n_supports=2, support_vectors=[1.0] * 5, coefficients=[1.0, 2.0], rho=[0.5]), BAD, "support_vectors"),
+    ("SVMRegressor of -1 vectors", one("SVMRegressor", domain=ML, n_supports=-1, support_vectors=[1.0] * 6, coefficients=[1.0, 2.0], rho=[0.5]), BAD, "support_vectors"),
+    ("Imputer without values", one("Imputer", domain=ML), BAD, "imputed_value_floats"),
+    ("Imputer of other features", one("Imputer", domain=ML, imputed_value_floats=[1.0, 2.0]), BAD, "imputed_value_floats"),
+    ("LabelEncoder whose default is a number", one("LabelEncoder", domain=ML, keys_floats=[1.0], values_strings=["a"], default_tensor=floats(1)), BAD, "default_tensor"),
+    ("Adam of three inputs and a gradient too few", one("Adam", "r,t,x,x,x", {"r": f(), "t": i()}, domain=TRAINING), BAD, "node 'bad' (Adam)"),
+    ("Adagrad of other shapes", one("Adagrad", "r,t,x,w,x", {"r": f(), "t": np.array(0), "w": f(3, 2)}, outputs="y,z", domain=TRAINING), BAD, "w: its type or shape"),
+    ("Adagrad at many rates", one("Adagrad", "r,t,x,x,x", {"r": f(2), "t": np.array(0)}, outputs="y,z", domain=TRAINING), BAD, "r: wanted a scalar"),
+    ("Momentum of no mode", one("Momentum", "r,t,x,x,x", {"r": f(), "t": np.array(0)}, outputs="y,z", domain=TRAINING, mode="fast", alpha=0.9, beta=0.1, norm_coefficient=0.0), BAD, "mode"),
+    ("Gradient of a tensor that is not there", model([*GRADIENT, node("Gradient", "x", "d", domain=TRAINING, xs=["x"], y="q")], outputs=[port("d", None)]), BAD, "'q'"),
+    ("Gradient of two inputs by one name", model([*GRADIENT, node("Gradient", "x,x", "d", domain=TRAINING, xs=["x"], y="y")], outputs=[port("d", None)]), BAD, "xs"),
+    ("Gradient by one name twice", model([*GRADIENT, node("Gradient", "x,x", "d,e", domain=TRAINING, xs=["x", "x"], y="y")], outputs=[port("d", None)]), BAD, "'x' twice"),
+    ("Gradient by another shape", model([*GRADIENT, node("MatMul", "x,v", "m"), node("Gradient", "w", "d", domain=TRAINING, xs=["x"], y="m")], outputs=[port("d", None)], init={"w": f(2, 7), "v": f(3, 2)}), BAD, "node 'bad' (MatMul)"),
+    ("Gradient without y", model([*GRADIENT, node("Gradient", "x", "d", domain=TRAINING, xs=["x"])], outputs=[port("d", None)]), BAD, "y: "),
+    ("Gradient of integers", model([node("ArgMax", "x", "k", axis=1, name="a"), node("Gradient", "x", "d", domain=TRAINING, xs=["x"], y="k")], outputs=[port("d", None)]), BAD, "y: 'k'"),
+    ("Gradient through a sort", model([node("TopK", "x,k", "t,u", name="top"), node("Gradient", "x", "d", domain=TRAINING, xs=["x"], y="t")], outputs=[port("d", None)], init={"k": i(2)}), (5,), "node 'bad' (Gradient)"),
+    *[(f"LinearAttention, {k} {v}", one("LinearAttention", **LINEAR, **dict(q_num_heads=2, kv_num_heads=2) | {k: v}), BAD, "node 'bad' (LinearAttention)") for k, v in (("q_num_heads", 3), ("q_num_heads", 0),
+        ("kv_num_heads", 4), ("kv_num_heads", -1), ("update_rule", "linear"), ("update_rule", "somehow"))],
+    ("LinearAttention of a past of another shape", one("LinearAttention", **LINEAR | dict(inputs="x,x,x,p,w,b", init=LINEAR["init"] | {"p": f(1, 2, 3, 4)}), q_num_heads=2, kv_num_heads=2), BAD, "past_state"),
+    ("FlexAttention of rank 2", one("FlexAttention", "x,x,x", domain=PREVIEW), BAD, "node 'bad' (FlexAttention)"),
+    ("FlexAttention of 3 heads on 2", one("FlexAttention", "x,w,w", {"w": f(1, 2, 4, 4)}, ports=[port("x", (1, 3, 4, 4))], domain=PREVIEW), BAD, "node 'bad' (FlexAttention)"),
+    ("FlexAttention in integers", one("FlexAttention", "x,x,x", ports=[port("x", (1, 2, 4, 4))], domain=PREVIEW, softmax_precision=7), BAD, "softmax_precision"),
+    *[(f"MaxRoiPool to {s}", one("MaxRoiPool", "x,r", {"r": f(1, 5)}, ports=[port("x", (1, 2, 5, 5))], pooled_shape=s), BAD, "pooled_shape") for s in ([2], [0, 2], [2**40, 2])],
+    ("MaxRoiPool of regions of four numbers", one("MaxRoiPool", "x,r", {"r": f(1, 4)}, ports=[port("x", (1, 2, 5, 5))], pooled_shape=[2, 2]), BAD, "node 'bad' (MaxRoiPool)"),
+    ("Dropout of seed -1", one("Dropout", "x,r,t", {"r": np.array(0.5, np.float32), "t": np.array(True)}, seed=-1), BAD, "seed"),
+    ("Upsample 1 of rank 2", one("Upsample", opset=1, height_scale=2.0, width_scale=2.0), BAD, "node 'bad' (Upsample)"),
+    ("Upsample 1 by nothing", one("Upsample", ports=[port("x", (1, 2, 3, 3))], opset=1), BAD, "node 'bad' (Upsample)"),
+]
+
+
 def main():
     wrong, ran = 0, 0
     device = sys.argv[1] if len(sys.argv) > 1 else "reference"
     with tempfile.TemporaryDirectory() as root:
         path = pathlib.Path(root) / "m.onnx"
-        for group, rows in zip("ABCD", (A, B, C, D)):
+        for group, rows in zip("ABCDE", (A, B, C, D, E)):
             for name, data, codes, says in rows:
                 path.write_bytes(data)
                 try:
