@@ -9,6 +9,7 @@
 #include "frontend/import.h"
 #include "frontend/host.h"
 #include "graph/custom.h"
+#include "graph/scalar.h"
 
 #define K(v) scalar(g, (DType)x->dtype, (v))
 
@@ -121,12 +122,14 @@ static U positions(Graph *g, const Taps *t, int64_t out, int64_t from, int64_t n
     return tensor_const(g, DT_I64, (int64_t[]){ out, n }, n > 1 ? 2 : 1, v, (size_t)(out * n) * 8, "");
 }
 
-static U weights(Graph *g, const Taps *t, int64_t out, int64_t from, int64_t n, int64_t axis, uint32_t rank)
+/* In x's type. */
+static U weights(Graph *g, U x, const Taps *t, int64_t out, int64_t from, int64_t n, int64_t axis, uint32_t rank)
 {
-    float *v = NEW_N(graph_arena(g), float, out * n + 1);
+    DType type = (DType)x->dtype;
+    char *v = NEW_N(graph_arena(g), char, out * n * dtype_size(type) + 1);
     for (int64_t i = 0; i < out; i++)
-        for (int64_t k = 0; k < n; k++) v[i * n + k] = (float)t->weight[i * t->n + from + k];
-    return along(g, DT_F32, v, out, n > 1 ? n : 0, axis, rank);
+        for (int64_t k = 0; k < n; k++) scalar_store(type, v, i * n + k, scalar_of(t->weight[i * t->n + from + k]));
+    return along(g, type, v, out, n > 1 ? n : 0, axis, rank);
 }
 
 /* Every source f times in a row, or every f-th one: no lookup is needed. */
@@ -150,9 +153,9 @@ static U whole_factor(Graph *g, U x, int64_t axis, const Line *l, const Taps *t)
 static U blend(Graph *g, U x, int64_t axis, int64_t out, const Taps *t)
 {
     uint32_t rank = uop_rank(x);
-    if (t->n > 2) return sum(g, mul(g, gather(g, x, positions(g, t, out, 0, t->n), axis), weights(g, t, out, 0, t->n, axis, rank + 1)), axis + 1, false);
-    U a = mul(g, gather(g, x, positions(g, t, out, 0, 1), axis), weights(g, t, out, 0, 1, axis, rank));
-    U b = mul(g, gather(g, x, positions(g, t, out, 1, 1), axis), weights(g, t, out, 1, 1, axis, rank));
+    if (t->n > 2) return sum(g, mul(g, gather(g, x, positions(g, t, out, 0, t->n), axis), weights(g, x, t, out, 0, t->n, axis, rank + 1)), axis + 1, false);
+    U a = mul(g, gather(g, x, positions(g, t, out, 0, 1), axis), weights(g, x, t, out, 0, 1, axis, rank));
+    U b = mul(g, gather(g, x, positions(g, t, out, 1, 1), axis), weights(g, x, t, out, 1, 1, axis, rank));
     return add(g, a, b);
 }
 

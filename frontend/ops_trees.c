@@ -118,8 +118,8 @@ static bool read_nodes(Graph *g, const Ctx *c, Forest *f)
     return true;
 }
 
-/* What lists of (tree, node, target, weight) say of all weights: are they of target 0 alone, is none negative? */
-typedef struct { bool first_only, positive; } Weights;
+/* What lists of (tree, node, target, weight) say of all weights: are they of target 0 alone, of target 1 alone, is none negative? */
+typedef struct { bool first_only, second_only, positive; } Weights;
 
 static bool read_weights(Graph *g, const Ctx *c, Forest *f, const char *kind, int64_t targets, Weights *out)
 {
@@ -133,12 +133,13 @@ static bool read_weights(Graph *g, const Ctx *c, Forest *f, const char *kind, in
         m[0] != n || m[1] != n || m[2] != n) return fail_node(g, c, TG_BAD_MODEL, name[0], "and its fellow lists must be there, of one length"), false;
     attr_ints(g, c, "nodes_treeids", &all_tree, &all), attr_ints(g, c, "nodes_nodeids", &all_id, &all);
     if (!weights_alloc(g, c, f, targets)) return false;
-    *out = (Weights){ true, true };
+    *out = (Weights){ true, true, true };
     for (uint32_t k = 0; k < n; k++) {
         int64_t row = node_row(all_tree, all_id, f->nodes, tree[k], id[k]);
         if (row < 0 || target[k] < 0 || target[k] >= targets) return fail_node(g, c, TG_BAD_MODEL, name[1], "entry %u names no leaf or target", k), false;
         weigh(f, row, target[k], weight[k]);
         out->first_only &= target[k] == 0;
+        out->second_only &= target[k] == 1;
         out->positive &= weight[k] >= 0;
     }
     return true;
@@ -374,12 +375,12 @@ U op_tree_ensemble_regressor(Graph *g, const Ctx *c)
     return ml_post(g, y, f.post);
 }
 
-/* Two classes, by onnxruntime's rules: the second when a score passes a half, or its own zero where a weight is negative. Weights of the first class alone make one score,
- * which is the second's; the first has what is left. */
+/* Two classes of which leaves weigh one alone, by onnxruntime's rules: the second label when the score passes a half, or zero where a weight is negative. Weights of the first class
+ * make one score, which is the second's; the first has what is left. */
 static U binary_scores(Graph *g, U x, Post p, Weights w, U *at)
 {
-    U limit = K(w.positive ? 0.5 : 0), second = slice_i(g, x, 1, w.first_only ? 0 : 1, w.first_only ? 1 : 2);
-    *at = cast(g, gt(g, squeeze(g, w.positive && !w.first_only ? max_reduce(g, x, 1, true) : second, 1), limit), DT_I64);
+    U second = slice_i(g, x, 1, w.first_only ? 0 : 1, w.first_only ? 1 : 2);
+    *at = cast(g, gt(g, squeeze(g, second, 1), K(w.positive ? 0.5 : 0)), DT_I64);
     if (!w.first_only) return ml_post(g, x, p);
     if (p == POST_LOGISTIC) return sigmoid(g, cat(g, (U[]){ neg(g, second), second }, 2, 1));
     return cat(g, (U[]){ w.positive ? sub(g, K(1), second) : neg(g, second), second }, 2, 1);
@@ -400,7 +401,7 @@ U op_tree_ensemble_classifier(Graph *g, const Ctx *c)
     numbers(g, c, "base_values", &base, &nbase);
     if (!ok(g)) return NULL;
     if (nbase == classes || (nbase == 1 && classes == 2)) score = add(g, score, table(g, DT_F32, base, nbase));
-    if (classes == 2) score = binary_scores(g, score, f.post, weights, &at);
+    if (classes == 2 && (weights.first_only || weights.second_only)) score = binary_scores(g, score, f.post, weights, &at);
     else at = argmax(g, score, 1, false, false), score = ml_post(g, score, f.post);
     return outputs(g, c, (U[]){ ml_labels_at(g, labels, at, text), score }, 2);
 }

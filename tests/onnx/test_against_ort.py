@@ -202,8 +202,6 @@ CASES = [
     ("TreeEnsembleClassifier", 1, [f(6, 4)], dict(classlabels_int64s=[4, 5, 6], post_transform="SOFTMAX", **forest(3, 3, "class")), 2, ML),
     *[("TreeEnsembleClassifier", 1, [f(9, 4)], dict(classlabels_int64s=[0, 1], post_transform=p, **forest(n, 2, "class", one_target=target, signed=signed)), 2, ML)
       for p in ("NONE", "LOGISTIC", "SOFTMAX") for n in (1, 3) for target in (0, 1) for signed in (False, True)],
-    *[("TreeEnsembleClassifier", 1, [f(9, 4)], dict(classlabels_int64s=[0, 1], post_transform=p, **forest(2, 2, "class", signed=signed)), 2, ML)
-      for p in ("NONE", "LOGISTIC", "SOFTMAX") for signed in (False, True)],
     *[("TreeEnsemble", 5, [f(7, 4)], ensemble(aggregate=k), 1, ML) for k in range(4)],
     ("TreeEnsemble", 5, [np.where(u(9, 4) > 0.8, f(9, 4), np.float32(np.nan))], ensemble(), 1, ML),
     ("TreeEnsemble", 5, [np.round(f(9, 4) * 2)], ensemble(members=(1.0, -2.0, 0.0)), 1, ML),

@@ -48,7 +48,7 @@ CASES = [
     ("RotaryEmbedding", [f(2, 2, 3, 4), f(5, 2), f(5, 2), i([0, 4, 2], [1, 3, 0])], {}, 3, i([0, 4, 2], [1, 5, 0]), "index 5" + SIZE5),
     ("RotaryEmbedding", [f(2, 3, 8), f(5, 2), f(5, 2), i([0, 4, 2], [1, 3, 0])], dict(num_heads=2), 3, i([0, 4, 2], [1, 3, -6]), "index -6" + SIZE5),
     ("ai.onnx.ml.ArrayFeatureExtractor", [f(3, 5), i([0, 4, 2])], {}, 1, i([0, 5, 2]), "index 5" + SIZE5),
-    ("ai.onnx.ml.OneHotEncoder", [i(2, 0, 4)], dict(cats_int64s=[0, 2, 4], zeros=0), 0, i(2, 1, 4), "index 3; the axis has size 3"),
+    ("ai.onnx.ml.OneHotEncoder", [np.array([2, 0, 4], np.float32)], dict(cats_int64s=[0, 2, 4], zeros=0), 0, np.array([2, 1, 4], np.float32), "index 3; the axis has size 3"),
     ("NegativeLogLikelihoodLoss", [f(3, 5), i(0, 4, 2)], dict(reduction="none"), 1, i(0, 5, 2), "index 5" + SIZE5),
     ("NegativeLogLikelihoodLoss", [f(3, 5, 2), i([0, 4], [2, 1], [1, 7]), f(5)], dict(ignore_index=7), 1, i([0, 4], [2, 9], [1, 7]), "index 9" + SIZE5),
     ("SoftmaxCrossEntropyLoss", [f(3, 5), i(0, 4, 2), f(5)], dict(reduction="sum"), 1, i(0, 4, 5), "index 5" + SIZE5),

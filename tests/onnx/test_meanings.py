@@ -47,6 +47,13 @@ def batch_norm(x, scale, bias, mean, var, momentum, epsilon=1e-5):
     return [y, mean * momentum + m * (1 - momentum), var * momentum + v * (1 - momentum), m, v]
 
 
+def cubic(x):
+    """The last axis twice as long: every element, and between two the mean of four by Keys' kernel of a = -0.5."""
+    wide = np.pad(x, ((0, 0),) * 3 + ((1, 2),), mode="edge")
+    between = (-wide[..., :-3] + 9 * wide[..., 1:-2] + 9 * wide[..., 2:-1] - wide[..., 3:]) / 16
+    return np.stack([x, between], -1).reshape(*x.shape[:-1], -1)
+
+
 def recurrence(x, w, r, b):
     h, rows = np.zeros((x.shape[1], r.shape[2]), np.float32), []
     for step in x:
@@ -70,6 +77,10 @@ SVM = dict(vectors_per_class=[2, 2], support_vectors=[float(v) for v in vectors.
 TREE = dict(tree_roots=[0], nodes_modes=tensor([0], np.uint8), nodes_featureids=[0], nodes_splits=tensor([0.0], np.float32), nodes_truenodeids=[0], nodes_trueleafs=[1], nodes_falsenodeids=[1],
             nodes_falseleafs=[1], leaf_targetids=[0, 1], leaf_weights=tensor([2.0, -1.0], np.float32), n_targets=2)
 tree = np.where(rows[:, :1] <= 0, np.array([[2, 0]], np.float32), np.array([[0, -1]], np.float32))
+# the same of one list of nodes, whose leaves weigh both classes
+OLD_TREE = dict(nodes_treeids=[0] * 3, nodes_nodeids=[0, 1, 2], nodes_featureids=[0] * 3, nodes_values_as_tensor=tensor([0.0] * 3, np.float32), nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"],
+                nodes_truenodeids=[1, 0, 0], nodes_falsenodeids=[2, 0, 0], class_treeids=[0] * 4, class_nodeids=[1, 1, 2, 2], class_ids=[0, 1, 0, 1], class_weights=[0.2, 0.3, 0.9, 0.6])
+old_tree = np.where(rows[:, :1] <= 0, np.array([[0.2, 0.3]]), np.array([[0.9, 0.6]]))
 
 CASES = [
     # opset 1 to 6
@@ -97,10 +108,13 @@ CASES = [
     ("BatchNormalization", "", 6, stats, dict(momentum=0.7), batch_norm(*stats, 0.7)),
     ("BatchNormalization", "", 9, stats, dict(momentum=0.7), batch_norm(*stats, 0.7)),
     ("BatchNormalization", "", 14, stats, dict(momentum=0.7, training_mode=1), batch_norm(*stats, 0.7)[:3]),
+    ("Resize", "", 13, [z.astype(np.float64), np.zeros(0, np.float32), np.array([1, 1, 1, 2], np.float32)], dict(mode="cubic", coordinate_transformation_mode="asymmetric", cubic_coeff_a=-0.5), [cubic(z.astype(np.float64))]),
     # ai.onnx.ml
     ("TreeEnsemble", ML, 5, [rows], TREE, [tree]),
     ("TreeEnsemble", ML, 5, [rows], TREE | dict(post_transform=1), [softmax(tree)]),
     ("TreeEnsemble", ML, 5, [rows], TREE | dict(post_transform=2), [1 / (1 + np.exp(-tree))]),
+    ("TreeEnsembleClassifier", ML, 3, [rows], OLD_TREE | dict(classlabels_int64s=[5, 3]), [np.where(old_tree[:, 1] > old_tree[:, 0], 3, 5), old_tree]),
+    ("TreeEnsembleClassifier", ML, 3, [rows], OLD_TREE | dict(classlabels_int64s=[5, 3], base_values=[1.0, 0.0]), [np.where(old_tree[:, 1] > old_tree[:, 0] + 1, 3, 5), old_tree + [1, 0]]),
     ("SVMClassifier", ML, 1, [rows], SVM | dict(post_transform="SOFTMAX"), [np.where(decision[0] > 0, 7, 3), softmax(np.stack([-decision[0], decision[0]], 1))]),
     ("SVMClassifier", ML, 1, [rows], dict(coefficients=[float(v) for v in vectors[:2].ravel()], rho=[0.2], classlabels_ints=[7, 3]), [np.where((rows @ vectors[:2].T).argmax(1), 3, 7), rows @ vectors[:2].T + 0.2]),
 ]
@@ -110,7 +124,7 @@ def known():
     top = cases.build / "onnx_meanings"
     shutil.rmtree(top, ignore_errors=True)
     for number, (op, domain, opset, inputs, attrs, expected) in enumerate(CASES):
-        expected = [v.astype(np.float32) if v.dtype == np.float64 else v for v in expected]
+        expected = [v.astype(np.float32) if v.dtype == np.float64 and inputs[0].dtype != np.float64 else v for v in expected]
         m = model(op, domain, opset, inputs, attrs, [helper.np_dtype_to_tensor_dtype(v.dtype) for v in expected])
         cases.write(top / f"case_{number:03d}_{op}_{opset}", m, inputs, expected)
     return cases.run(top, "-a", "2e-6")
