@@ -75,9 +75,9 @@ struct UOp {
 typedef struct Graph Graph;
 
 /* What stands behind a tensor-level BUFFER(slot): constants have data, others are made by the plan. */
-/* zeroed: what no kernel writes of it (a halo) must read as zero. halo: equal numbers, above 0, have their zeros at equal places and can follow one another in one memory. */
+/* zeroed: what no kernel writes of it (a halo) must read as zero. halo: where these zeros are (sched/halo.h), or NULL. */
 /* guard: it is the word of a GUARD (guard.h), outside of the memory plan's lifetimes. */
-typedef struct { DType dtype; const Shape *shape; const void *data; size_t size_bytes; const char *name; bool zeroed; uint32_t halo; const struct Guard *guard; } BufferInfo;
+typedef struct { DType dtype; const Shape *shape; const void *data; size_t size_bytes; const char *name; bool zeroed; const struct Halo *halo; const struct Guard *guard; } BufferInfo;
 
 Graph *graph_new(void);
 void graph_free(Graph *g);

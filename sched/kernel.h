@@ -77,6 +77,7 @@ typedef struct Target {
     int64_t l1_bytes, l2_bytes;     /* a core's caches; shared memory a workgroup on CUDA */
     bool has_locals, has_threads, has_fma, has_f16, has_bf16;
     bool has_exp2;                  /* 2^x of f32 in few instructions */
+    bool clears_halos;              /* a step can zero the halo of what its kernel stores */
     uint32_t wmma;                  /* rows of graph/wmma.def that it has: bit = WmmaRow */
     int32_t max_block, warp;
 } Target;

@@ -4,7 +4,7 @@
  * Order: a kernel that sums products votes for the axis along which its constant operand varies (the columns of a GEMM, the output channels of a convolution) to be last in
  *   what it stores, for its reduce axis to be last in what it reads, and without constants for the axis that will be its lanes; element-wise kernels carry votes on between
  *   buffers whose axes they walk together. A vote is the time it would save. The axis with most votes moves to the end. Constants, inputs, outputs and what host functions touch keep their order.
- * Halo: a load gated by exactly "the index lies inside" reads zeros outside; with a margin of stored zeros the gate goes away. Such a buffer is zeroed once; only others with the same zeros may follow it in its place.
+ * Halo: a load gated by exactly "the index lies inside" reads zeros outside; with a margin of stored zeros the gate goes away. Such a buffer is zeroed once, or each time before it is stored (plan.c).
  * Last, kernels get their key, name and counts. The calls of a function share their kernels' graphs: they are looked at once, and made flat once for all calls whose buffers lie alike.
  */
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 
 #include "graph/base/map.h"
 #include "graph/rewrite.h"
+#include "sched/halo.h"
 #include "sched/rangeify.h"
 
 enum { HALO_MAX = 8, AXES = 16 };
@@ -389,17 +390,14 @@ static void choose(Layout *all, uint32_t n)
     }
 }
 
-/* Do the same elements of both stay zero? */
-static bool same_halo(const Schedule *s, const Layout *all, uint32_t a, uint32_t b)
+static const Halo *halo_of(Schedule *s, const Layout *l, const BufferInfo *info)
 {
-    const BufferInfo *x = graph_buffer(s->g, a), *y = graph_buffer(s->g, b);
-    const Layout *l = &all[a], *m = &all[b];
-    bool same = has_halo(m) && dtype_size(x->dtype) == dtype_size(y->dtype) && l->rank == m->rank;
-    for (uint32_t k = 0; k < l->rank && same; k++) {
-        uint32_t i = storage(l, l->rank, k), j = storage(m, m->rank, k);
-        same = x->shape->dim[i]->vmax == y->shape->dim[j]->vmax && l->before[i] == m->before[j] && l->after[i] == m->after[j];
+    HaloAxis axis[AXES];
+    for (uint32_t k = 0; k < l->rank; k++) {
+        uint32_t a = storage(l, l->rank, k);
+        axis[k] = (HaloAxis){ .size = info->shape->dim[a]->vmax, .before = l->before[a], .after = l->after[a] };
     }
-    return same;
+    return halo_new(graph_arena(s->g), axis, l->rank, dtype_size(info->dtype));
 }
 
 static void resize_buffers(Schedule *s, const Layout *all)
@@ -407,12 +405,13 @@ static void resize_buffers(Schedule *s, const Layout *all)
     for (uint32_t b = 0; b < graph_buffer_count(s->g); b++) {
         BufferInfo *info = graph_buffer(s->g, b);
         if (!has_halo(&all[b])) continue;
-        uint32_t first = 0;
-        while (first < b && !same_halo(s, all, b, first)) first++;
         info->zeroed = true;
-        info->halo = first + 1;
-        info->size_bytes = (size_t)dtype_size(info->dtype);
-        for (uint32_t a = 0; a < info->shape->rank; a++) info->size_bytes *= (size_t)(info->shape->dim[a]->vmax + all[b].before[a] + all[b].after[a]);
+        info->halo = halo_of(s, &all[b], info);
+        for (uint32_t first = 0; first < b; first++) {
+            const Halo *h = graph_buffer(s->g, first)->halo;
+            if (h && halo_same(h, info->halo)) info->halo = h;
+        }
+        info->size_bytes = (size_t)(info->halo->axis[0].size * info->halo->axis[0].stride);
     }
 }
 

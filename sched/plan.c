@@ -26,6 +26,7 @@ typedef struct {
     Map kernel;                     /* key -> index + 1 */
     Range *loop;                    /* steps of loops that run as such, inner ones first */
     uint32_t nloop, nflag;
+    bool clears;                    /* the device can zero a halo in a run */
     uint32_t *step_var;             /* variable + 1 that holds 0, 1, .. */
 } Build;
 
@@ -418,18 +419,31 @@ static void add_outputs(Build *b)
 
 static bool meet(const Use *a, const Use *b) { return a->first <= b->last && b->first <= a->last; }
 
-/* 0: keeps a place of its own, as what an earlier run or the load left must stay. */
-static uint32_t halo_of(const Build *b, uint32_t k)
+/* NULL: keeps a place of its own, as what an earlier run or the load left must stay. */
+static const Halo *halo_of(const Build *b, uint32_t k)
 {
     const Use *u = &b->use[k];
-    return b->p->buffer[k].zeroed && !u->read_first && !u->once_write ? graph_buffer(b->s->g, buffer_slot(u->uop))->halo : 0;
+    return b->p->buffer[k].zeroed && !u->read_first && !u->once_write ? graph_buffer(b->s->g, buffer_slot(u->uop))->halo : NULL;
+}
+
+/* The kernel that stores first of what it surrounds has its zeros made: then it is like any other value. Not where a jump may come to another kernel first. */
+static bool clear_halo(Build *b, uint32_t k)
+{
+    const Step *s = &b->p->step[b->use[k].first];
+    const Halo *halo = b->clears ? halo_of(b, k) : NULL;
+    if (!halo || b->p->jumps || s->kind != STEP_KERNEL) return false;
+    for (uint32_t i = 0; i < s->narg; i++)
+        if (s->arg[i] == k) s->access[i] |= ACCESS_CLEAR;
+    b->p->buffer[k].halo = halo;
+    b->p->buffer[k].zeroed = false;
+    return true;
 }
 
 /* Buffers with zeros at the same places follow one another in one memory: what each stores lies between them. */
 static bool share_halo(Build *b, uint32_t k)
 {
     PlanBuffer *all = b->p->buffer;
-    uint32_t halo = halo_of(b, k);
+    const Halo *halo = halo_of(b, k);
     for (uint32_t j = 0; j < k && halo; j++) {
         bool is_free = halo_of(b, j) == halo;
         for (uint32_t i = 0; i < k && is_free; i++) is_free = halo_of(b, i) != halo || all[i].offset != all[j].offset || !meet(&b->use[i], &b->use[k]);
@@ -454,6 +468,7 @@ static TgStatus place_of(Build *b, uint32_t k)
     if (u->once_write && u->run_write) return fail(TG_INTERNAL, "plan: buffer %d is written at load and by a run", (int)buffer_slot(u->uop));
     if (u->read_first && !info->zeroed && m->size_bytes) return fail(TG_INTERNAL, "plan: buffer %d is read before it is written", (int)buffer_slot(u->uop));
     m->zeroed = info->zeroed;
+    if (clear_halo(b, k)) return TG_OK;
     if (m->zeroed || (u->once_write && u->run_use)) {
         m->kind = MEM_PERSIST;
         if (m->zeroed && share_halo(b, k)) return TG_OK;
@@ -569,7 +584,7 @@ TgStatus plan_make(Plan **out, Schedule *s, const Target *t)
 {
     Arena *arena = arena_new();
     Plan *p = NEW(arena, Plan);
-    Build b = { .p = p, .s = s };
+    Build b = { .p = p, .s = s, .clears = t->clears_halos };
     p->arena = arena;
     TgStatus status = allocate(&b);
     if (status == TG_OK) status = add_steps(&b);
@@ -601,7 +616,7 @@ static void print_buffer(Text *out, const PlanBuffer *m, uint32_t k)
     static const char *const kind[] = { "arena", "persist", "const", "input", "output" };
     text_add(out, "  b%-4u %s", k, kind[m->kind]);
     if (m->kind != MEM_CONST) text_add(out, m->kind == MEM_INPUT || m->kind == MEM_OUTPUT ? " %lld" : " @%lld", (long long)m->offset);
-    text_add(out, "%s%s %s[", m->zeroed ? " zeroed" : "", m->once ? " once" : "", dtype_name(m->dtype));
+    text_add(out, "%s%s %s[", m->zeroed ? " zeroed" : m->halo ? " halo" : "", m->once ? " once" : "", dtype_name(m->dtype));
     for (uint32_t d = 0; d < m->shape->rank; d++) {
         if (d) text_add(out, ",");
         uop_print_expr(out, m->shape->dim[d]);
@@ -618,7 +633,7 @@ static void print_step(Text *out, const Plan *p, const Step *s)
     else if (s->kind == STEP_JUMP) text_add(out, "jump to %u when 0:", s->target);
     else if (s->call->control) text_add(out, "host %s", s->host == control_begin ? "loop" : s->host == control_next ? "next" : "if");
     else text_add(out, "host %s", custom_name(s->call->call->src[0]));
-    for (uint32_t i = 0; i < s->narg; i++) text_add(out, " %sb%u", access[s->access[i]], s->arg[i]);
+    for (uint32_t i = 0; i < s->narg; i++) text_add(out, " %sb%u", access[s->access[i] & (ACCESS_READ | ACCESS_WRITE)], s->arg[i]);
     for (uint32_t i = 0; i < s->nvar; i++) text_add(out, " %s", p->var_name[s->var[i]]);
     if (s->thread_count != 1) text_add(out, s->thread_count < 0 ? "  threads ?" : "  threads %lld", (long long)s->thread_count);
     text_add(out, "\n");

@@ -1,16 +1,18 @@
 /* The plan: a flat array of steps over flat memory, what `tgrun dump --stage plan` prints. Made once per set of shapes by plan_make, run many times by a backend.
- * Memory: intermediate buffers share one arena (memplan.c, lifetimes from the order of steps); constants, results of `once` steps and pinned buffers (zero halo) have
+ * Memory: intermediate buffers share one arena (memplan.c, lifetimes from the order of steps); constants, results of `once` steps and what must stay zero between runs have
  * places of their own in a second, persistent arena; inputs and outputs are the caller's or staged by the backend.
  */
 #ifndef TG_PLAN_H
 #define TG_PLAN_H
 #include "graph/guard.h"
+#include "sched/halo.h"
 #include "sched/sched.h"
 
 typedef enum { MEM_ARENA, MEM_PERSIST, MEM_CONST, MEM_INPUT, MEM_OUTPUT } MemKind;
 typedef struct {
     MemKind kind;
-    bool zeroed;                    /* MEM_PERSIST: zero at load (halo) */
+    bool zeroed;                    /* MEM_PERSIST: zero at load */
+    const Halo *halo;               /* MEM_ARENA: the zeros that the step with ACCESS_CLEAR makes, or NULL */
     bool once;                      /* only `once` steps touch it: a MEM_CONST of this kind need not stay on the device after load */
     int64_t offset, size_bytes;     /* in its arena; MEM_INPUT, MEM_OUTPUT: offset is the port's index */
     const void *data;               /* MEM_CONST: host bytes, valid as long as the session */
@@ -57,7 +59,7 @@ typedef struct {
     const HostCall *call;
     uint32_t target;                /* JUMP */
 } Step;
-enum { ACCESS_READ = 1, ACCESS_WRITE = 2 };
+enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_CLEAR = 4 };       /* CLEAR: the buffer's halo is zeroed while the kernel stores what is inside */
 
 struct Plan {
     Arena *arena;

@@ -26,6 +26,8 @@ typedef struct {
     bool wait, shared;
     CpuKernel fn;
     void **args;
+    uint64_t clears;                    /* bit a: the halo of args[a] is zeroed */
+    const uint32_t *arg;                /* the plan's buffers behind args */
     uint32_t nvar;
     const uint32_t *var;
     int64_t count;                      /* of the THREAD range; -1: bound's value */
@@ -117,8 +119,17 @@ static void call(const Kernel *k, CpuKernel fn, void *const *args, const int64_t
 #define call(k, fn, ...) (fn)(__VA_ARGS__)
 #endif
 
+static void clear_halos(const Executable *e, const Work *w, int thread, int threads)
+{
+    for (uint64_t left = w->clears; left; left &= left - 1) {
+        int a = __builtin_ctzll(left);
+        halo_clear(e->plan->buffer[w->arg[a]].halo, w->args[a], thread, threads);
+    }
+}
+
 static void kernel_work(const Executable *e, const Work *w, int thread, int threads)
 {
+    if (w->clears) clear_halos(e, w, thread, threads);
     int64_t vars[KERNEL_VARS];
     for (uint32_t i = 0; i < w->nvar; i++) vars[i] = e->vars[w->var[i]];
     int64_t n = w->count >= 0 ? w->count : bound_value(w->kernel, w->kernel->thread_bound, vars);
@@ -212,9 +223,11 @@ static void *address(const Executable *e, const PlanBuffer *b)
 static void resolve_args(Executable *e, Work *w, const Step *s)
 {
     w->args = NEW_N(e->memory, void *, s->narg + 1);
+    w->arg = s->arg;
     for (uint32_t k = 0; k < s->narg; k++) {
         const PlanBuffer *b = &e->plan->buffer[s->arg[k]];
         w->args[k] = address(e, b);
+        if (b->halo && (s->access[k] & ACCESS_CLEAR)) w->clears |= UINT64_C(1) << k;
         if (b->kind == MEM_INPUT || b->kind == MEM_OUTPUT) e->patch[e->npatch++] = (Patch){ &w->args[k], (uint32_t)b->offset, b->kind == MEM_OUTPUT };
     }
 }
@@ -508,7 +521,7 @@ static void cpu_close(Device *d)
 static Target target_of(const Machine *m)
 {
     return (Target){ .kind = "cpu", .vector_bytes = m->avx512 ? 64 : m->avx ? 32 : 16, .vector_registers = m->avx512 ? 32 : 16, .threads = m->count,
-                     .l1_bytes = m->l1_bytes, .l2_bytes = m->l2_bytes, .has_threads = true, .has_fma = m->fma || m->avx512, .has_exp2 = m->avx512, .wmma = m->amx ? 1u << WMMA_amx_bf16 : 0 };
+                     .l1_bytes = m->l1_bytes, .l2_bytes = m->l2_bytes, .has_threads = true, .clears_halos = true, .has_fma = m->fma || m->avx512, .has_exp2 = m->avx512, .wmma = m->amx ? 1u << WMMA_amx_bf16 : 0 };
 }
 
 static TgStatus cpu_open(Device **out, const DeviceOptions *o)

@@ -9,19 +9,20 @@
 
 enum { BUFFERS = 40, ITEMS = 60, BLOCK = 256 };
 
-static const Target cpu = { .kind = "cpu", .has_threads = true }, gpu = { .kind = "cuda" };
+static const Target cpu = { .kind = "cpu", .has_threads = true }, clearing = { .kind = "cpu", .has_threads = true, .clears_halos = true }, gpu = { .kind = "cuda" };
 static uint32_t seed;
 static uint32_t rnd(uint32_t n) { return (seed = seed * 1664525 + 1013904223) / 65536 % n; }
 
 typedef struct { Graph *g; Schedule s; const UOp *buffer[BUFFERS]; bool ready[BUFFERS], once[BUFFERS]; uint32_t n; Kernel kernel[ITEMS]; uint8_t data[64]; } Case;
 
-/* Zeroed ones have one of two sizes, which is the number of their halo. */
+/* Zeroed ones have one of two sizes, and each of these one halo. */
 static const UOp *vec(Graph *g, int64_t n, int64_t input, const void *data, bool zeroed)
 {
+    static const Halo halo[2] = { { .rank = 1 }, { .rank = 2 } };
     if (zeroed) n = n % 2 + 100;
     const UOp *dim = uop_index(g, n);
     if (input >= 0) return uop_param(g, DT_F32, &dim, 1, input);
-    return graph_add_buffer(g, &(BufferInfo){ .dtype = DT_F32, .shape = graph_shape(g, &dim, 1), .data = data, .size_bytes = (size_t)n * 4, .zeroed = zeroed, .halo = zeroed ? (uint32_t)n : 0 });
+    return graph_add_buffer(g, &(BufferInfo){ .dtype = DT_F32, .shape = graph_shape(g, &dim, 1), .data = data, .size_bytes = (size_t)n * 4, .zeroed = zeroed, .halo = zeroed ? &halo[n - 100] : NULL });
 }
 
 static void add_param(Kernel *k, const UOp *b, bool read, bool written) { k->param[k->nparam++] = (KernelParam){ b, written, read }; }
@@ -137,6 +138,24 @@ static uint32_t count_shared(const Plan *p)
     return n;
 }
 
+/* A halo in the arena is made by the one step that first stores what it surrounds; the number of such halos. */
+static uint32_t check_halos(const Plan *p)
+{
+    uint32_t n = 0;
+    for (uint32_t b = 0; b < p->nbuffer; b++) {
+        bool used = false;
+        assert_true(!p->buffer[b].halo || (p->buffer[b].kind == MEM_ARENA && !p->buffer[b].zeroed));
+        for (uint32_t i = 0; i < p->nstep; i++)
+            for (uint32_t a = 0; a < p->step[i].narg; a++) {
+                if (p->step[i].arg[a] != b) continue;
+                assert_int_equal(p->step[i].access[a] & ACCESS_CLEAR, p->buffer[b].halo && !used ? ACCESS_CLEAR : 0);
+                used = true;
+            }
+        n += p->buffer[b].halo != NULL;
+    }
+    return n;
+}
+
 static bool must_order(const Plan *p, const Step *a, const Step *b)
 {
     for (uint32_t i = 0; i < a->narg; i++)
@@ -171,22 +190,25 @@ static void random_schedules(void **state)
 {
     (void)state;
     Case *c = malloc(sizeof *c);
-    uint32_t shared = 0;
+    static const Target *const targets[] = { &cpu, &gpu, &clearing };
+    uint32_t shared = 0, cleared[3] = { 0 };
     for (seed = 1; seed < 200000; seed += 1000) {
         uint32_t keep = seed;
         make_case(c, 5 + rnd(ITEMS - 5));
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < 3; k++) {
             Plan *p = NULL;
-            assert_int_equal(plan_make(&p, &c->s, k ? &gpu : &cpu), TG_OK);
+            assert_int_equal(plan_make(&p, &c->s, targets[k]), TG_OK);
             check_owners(p);
             shared += count_shared(p);
-            check_syncs(p, k ? &gpu : &cpu);
+            cleared[k] += check_halos(p);
+            check_syncs(p, targets[k]);
             plan_free(p);
         }
         free_case(c);
         seed = keep;
     }
-    assert_true(shared > 20);
+    assert_true(shared > 20 && cleared[2] > 20);
+    assert_true(!cleared[0] && !cleared[1]);
     free(c);
 }
 
