@@ -193,10 +193,10 @@ class InferenceSession:
         return [index[name] for name in names or index]
 
     def _check_names(self, feed):
-        names = [port.name for port in self._inputs]
-        for name in names:
-            if name not in feed:
-                raise BadInput(f"input '{name}' is missing", BAD_INPUT, field=name)
-        for name in feed:
-            if name not in names:
-                raise BadInput(f"the model has no input '{name}'; it has {', '.join(names)}", BAD_INPUT, field=name)
+        names = {port.name for port in self._inputs}
+        if names == feed.keys():
+            return
+        for name in sorted(names - feed.keys()):
+            raise BadInput(f"input '{name}' is missing", BAD_INPUT, field=name)
+        for name in sorted(feed.keys() - names):
+            raise BadInput(f"the model has no input '{name}'; it has {', '.join(port.name for port in self._inputs)}", BAD_INPUT, field=name)

@@ -19,7 +19,12 @@ TYPES = {                       # TgType: the standard's name, numpy's name
     24: ("float8e8m0", "float8_e8m0fnu"), 25: ("uint2", "uint2"), 26: ("int2", "int2"),
 }
 NUMBERS = {numpy_name: number for number, (_, numpy_name) in TYPES.items()}
-PACKED_BITS = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
+PACKED_BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
+
+
+@functools.cache                # a dtype's name takes longer than a small run
+def number_of(dtype):
+    return STRING if dtype.kind in "OSU" else NUMBERS.get(dtype.name)
 
 
 @functools.cache
@@ -50,24 +55,28 @@ def strings(name, array):
     return (ctypes.c_char_p * len(encoded))(*encoded)
 
 
+def plain(array):
+    return array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
+
+
 def lend(tensor, name, value):
     """Fills in the TgTensor; returns what must live as long as it is used."""
     try:
         array = np.asarray(value)
     except ValueError as e:
         raise BadInput(f"input '{name}' is no array: {e}", BAD_INPUT, field=name) from None
-    if array.dtype.kind in "OSU":
-        kept = strings(name, array)
-        tensor.type, tensor.data, tensor.size_bytes = STRING, ctypes.addressof(kept), ctypes.sizeof(kept)
-    elif array.dtype.name in NUMBERS and array.ndim <= MAX_RANK:
-        kept = np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
-        if array.dtype.name in PACKED_BITS:
-            kept = pack(kept, PACKED_BITS[array.dtype.name])
-        tensor.type, tensor.data, tensor.size_bytes = NUMBERS[array.dtype.name], kept.ctypes.data, kept.nbytes
-    else:
+    tensor.type, tensor.rank = number_of(array.dtype) or 0, array.ndim
+    if not tensor.type or array.ndim > MAX_RANK:
         raise BadInput(f"input '{name}' is an array of {array.dtype.name} with {array.ndim} dimensions, which no tensor is", BAD_INPUT, field=name)
-    tensor.rank = array.ndim
     tensor.shape[:array.ndim] = array.shape
+    if tensor.type == STRING:
+        kept = strings(name, array)
+        tensor.data, tensor.size_bytes = ctypes.addressof(kept), ctypes.sizeof(kept)
+        return kept
+    kept = array if plain(array) else np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
+    if tensor.type in PACKED_BITS:
+        kept = pack(kept, PACKED_BITS[tensor.type])
+    tensor.data, tensor.size_bytes = kept.__array_interface__["data"][0], kept.nbytes
     return kept
 
 
@@ -77,9 +86,8 @@ class Memory:
     """A tensor's data as numpy sees memory of others; freed with the last array over it."""
 
     def __init__(self, tensor, shape, dtype):
-        plain = dtype.str if dtype.isbuiltin == 1 else f"|u{dtype.itemsize}" if dtype.itemsize == 1 else f"<u{dtype.itemsize}"
         self.tensor = tensor
-        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": plain, "data": (tensor.data, False)}
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str if dtype.isbuiltin == 1 else f"|V{dtype.itemsize}", "data": (tensor.data, False)}
 
     def __del__(self, free=lib.tg_tensor_free):
         free(self.tensor)
@@ -106,8 +114,9 @@ def receive(session, index, tensor):
     shape, dtype = tuple(tensor.shape[:tensor.rank]), dtype_of(tensor.type)
     if tensor.type == STRING:
         return words(tensor.data, shape)
-    if dtype.name in PACKED_BITS:
-        return unpack(tensor.data, shape, dtype, PACKED_BITS[dtype.name])
+    if tensor.type in PACKED_BITS:
+        return unpack(tensor.data, shape, dtype, PACKED_BITS[tensor.type])
     taken = TgTensor()
     lib.tg_take(taken, session, index)
-    return np.asarray(Memory(taken, shape, dtype)).view(dtype)
+    array = np.asarray(Memory(taken, shape, dtype))
+    return array if array.dtype == dtype else array.view(dtype)

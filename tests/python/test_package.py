@@ -78,6 +78,14 @@ class Shape(unittest.TestCase):
             session(one("Neg"), sess_options=o).run(None, {"x": np.ones(3, np.float32)})
             self.assertTrue(os.listdir(cache))
 
+    def test_seed(self):
+        def drawn(seed):
+            o = tgrun.SessionOptions()
+            o.seed = seed
+            return session(one("RandomNormalLike", shape=[8]), sess_options=o).run(None, {"x": np.zeros(8, np.float32)})[0].tolist()
+        self.assertEqual(drawn(1), drawn(1))
+        self.assertNotEqual(drawn(1), drawn(2))
+
     def test_providers(self):
         self.assertIn("CPUExecutionProvider", tgrun.get_available_providers())
         s = tgrun.InferenceSession(one("Neg"), providers=["TensorrtExecutionProvider", ("CPUExecutionProvider", {"arena_extend_strategy": "x"})])
@@ -116,8 +124,8 @@ class Types(unittest.TestCase):
             dtype = values.dtype_of(number)
             if name == "object":
                 x = np.array(["", "b", "c€😀"] + ["x"] * 10, object)
-            elif name in values.PACKED_BITS:
-                half = 1 << values.PACKED_BITS[name] - 1
+            elif number in values.PACKED_BITS:
+                half = 1 << values.PACKED_BITS[number] - 1
                 x = (np.arange(13) % (2 * half) - (half if name.startswith("int") else 0)).astype(np.int8).view(dtype)
             else:
                 x = np.abs(np.arange(-4, 9)).astype(np.float32).astype(dtype)
