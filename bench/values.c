@@ -76,7 +76,7 @@ static void packed_put(TgType t, void *data, int64_t i, int64_t v)
 {
     int64_t bits = tg_type_bits(t), shift = i * bits % 8, mask = ((1 << bits) - 1) << shift;
     uint8_t *byte = &((uint8_t *)data)[i * bits / 8];
-    *byte = (uint8_t)((*byte & ~mask) | (v << shift & mask));
+    *byte = (uint8_t)((*byte & ~mask) | ((int64_t)((uint64_t)v << shift) & mask));
 }
 
 /* ---- elements ---- */
