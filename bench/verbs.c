@@ -236,19 +236,70 @@ TgStatus verb_dump(const Args *a, const char *path)
 
 /* ---- ops, env ---- */
 
+static const char *domain_of(const TgOperator *o) { return *o->domain ? o->domain : "ai.onnx"; }
+static bool same_name(const TgOperator *a, const TgOperator *b) { return !strcmp(a->domain, b->domain) && !strcmp(a->name, b->name); }
+
+/* One operator in all its versions: those, the types of the newest, and the tests of all. Returns the index behind it. */
+static int32_t operator_people(int32_t i, TgOperator *o)
+{
+    TgOperator next;
+    int32_t tests = o->tests;
+    char versions[96] = "";
+    size_t n = (size_t)snprintf(versions, sizeof versions, "%d%s", o->since_version, o->covered ? "" : "!");
+    while (tg_operator(++i, &next) && same_name(o, &next)) {
+        if (n < sizeof versions) n += (size_t)snprintf(versions + n, sizeof versions - n, " %d%s", next.since_version, next.covered ? "" : "!");
+        tests += next.tests;
+        *o = next;
+    }
+    printf("%-24s %-32s %-20s ", domain_of(o), o->name, versions);
+    if (o->tests < 0) printf("beyond the standard");
+    else printf("%3d test%s", tests, tests == 1 ? " " : "s");
+    for (int32_t k = 0; k < 32 && o->type[k]; k++)
+        if (tg_type_covered(o->type[k])) printf(" %s", tg_type_name(o->type[k]));
+    printf("%s%s%s\n", o->sequence ? " sequence" : "", o->optional ? " optional" : "", o->map ? " map" : "");
+    return i;
+}
+
+/* What of the standard is not there. */
+static void lacks_people(void)
+{
+    TgOperator o;
+    int32_t versions = 0, lacking = 0;
+    uint64_t types = 0;
+    for (int32_t i = 0; tg_operator(i, &o); i++) {
+        if (o.tests < 0) continue;
+        versions++, lacking += !o.covered;
+        for (int32_t k = 0; k < 32 && o.type[k]; k++) types |= tg_type_covered(o.type[k]) ? 0 : UINT64_C(1) << (o.type[k] & 63);
+    }
+    printf("\n%d operator versions of the standard, %d of them not covered (marked !)", versions, lacking);
+    for (int32_t t = 0; t < 64; t++) {
+        if (!(types >> t & 1)) continue;
+        printf("%s %s", t == __builtin_ctzll(types) ? "; types that are not:" : ",", tg_type_bits((TgType)t) ? tg_type_name((TgType)t) : "");
+        if (!tg_type_bits((TgType)t)) printf("number %d", t);
+    }
+    printf("\n");
+}
+
+static json_t *operator_json(const TgOperator *o)
+{
+    json_t *covered = json_array(), *lacking = json_array();
+    for (int32_t k = 0; k < 32 && o->type[k]; k++) json_array_append_new(tg_type_covered(o->type[k]) ? covered : lacking, json_string(tg_type_name(o->type[k])));
+    return json_pack("{s:s, s:s, s:i, s:b, s:b, s:i, s:o, s:o}", "domain", domain_of(o), "name", o->name, "since_version", o->since_version, "covered", o->covered, "standard", o->tests >= 0, "tests",
+                     o->tests < 0 ? 0 : o->tests, "types", covered, "types_lacking", lacking);
+}
+
 TgStatus verb_ops(const Args *a, const char *unused)
 {
     (void)unused;
-    const char *domain, *name;
-    int32_t since;
-    json_t *list = json_array();
-    for (int32_t i = 0; tg_operator(i, &domain, &name, &since); i++) {
-        if (!args_has(a, OPT_json)) printf("%-18s %-32s %d\n", *domain ? domain : "ai.onnx", name, since);
-        else json_array_append_new(list, json_pack("{s:s, s:s, s:i}", "domain", *domain ? domain : "ai.onnx", "name", name, "since_version", since));
+    TgOperator o;
+    if (!args_has(a, OPT_json)) {
+        for (int32_t i = 0; tg_operator(i, &o);) i = operator_people(i, &o);
+        lacks_people();
+        return TG_OK;
     }
-    if (args_has(a, OPT_json)) return json_write(json_pack("{s:s, s:o, s:b, s:i}", "schema", "tgrun.ops/1", "operators", list, "ok", 1, "exit", 0), args_text(a, OPT_json, ""));
-    json_decref(list);
-    return TG_OK;
+    json_t *list = json_array();
+    for (int32_t i = 0; tg_operator(i, &o); i++) json_array_append_new(list, operator_json(&o));
+    return json_write(json_pack("{s:s, s:o, s:b, s:i}", "schema", "tgrun.ops/1", "operators", list, "ok", 1, "exit", 0), args_text(a, OPT_json, ""));
 }
 
 static json_t *devices_json(const Args *a)

@@ -191,8 +191,20 @@ TG_API TgStatus tg_dump(TgSession *session, const TgTensor *inputs, int32_t coun
 /** Checks without running: everything that is not supported goes to emit, a line each. TG_OK when there is none. */
 TG_API TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), void *user);
 
-/** The covered operators, a row each: domain, name, since_version. Returns 0 after the last. */
-TG_API int32_t tg_operator(int32_t index, const char **domain, const char **name, int32_t *since_version);
+/** One operator as of one version. */
+typedef struct {
+    const char *domain, *name;
+    int32_t since_version;
+    int32_t covered;           /**< 0: the standard has it, we do not */
+    int32_t tests;             /**< of the onnx package's own tests, those that have a node of it; -1: it is not of the standard */
+    TgType type[32];           /**< of the first input, as the standard lists them; 0 after the last; none known outside the standard */
+    int32_t sequence, optional, map;    /**< may the first input be one? */
+} TgOperator;
+
+/** Every version of every operator, those of the standard that the build knew first, then ours beyond it. Returns 0 after the last. */
+TG_API int32_t tg_operator(int32_t index, TgOperator *out);
+/** Are values of that type computed or moved? */
+TG_API int32_t tg_type_covered(TgType type);
 
 /** Element size in bits, and the short name ("f32"); 0 and "?" for an unknown type. */
 TG_API int32_t tg_type_bits(TgType type);

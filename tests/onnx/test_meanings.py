@@ -1,5 +1,6 @@
 """Operators where nobody else can be asked: versions that onnxruntime no longer takes, what it has otherwise than the standard's text, and random ones, which are looked at as a whole. What a
 case expects is written here in numpy. A case is a row: operator, domain, opset, inputs, attributes, expected outputs. To add one: a row."""
+import json
 import math
 import pathlib
 import shutil
@@ -109,6 +110,8 @@ CASES = [
     ("BatchNormalization", "", 9, stats, dict(momentum=0.7), batch_norm(*stats, 0.7)),
     ("BatchNormalization", "", 14, stats, dict(momentum=0.7, training_mode=1), batch_norm(*stats, 0.7)[:3]),
     ("Resize", "", 13, [z.astype(np.float64), np.zeros(0, np.float32), np.array([1, 1, 1, 2], np.float32)], dict(mode="cubic", coordinate_transformation_mode="asymmetric", cubic_coeff_a=-0.5), [cubic(z.astype(np.float64))]),
+    # of others
+    ("Tokenizer", "com.microsoft", 1, [np.array(["one two", "three"], object)], dict(mark=0, mincharnum=1, pad_value="-", separators=[" "]), [np.array([["one", "two"], ["three", "-"]], object)]),
     # ai.onnx.ml
     ("TreeEnsemble", ML, 5, [rows], TREE, [tree]),
     ("TreeEnsemble", ML, 5, [rows], TREE | dict(post_transform=1), [softmax(tree)]),
@@ -140,6 +143,20 @@ def draws(op, opset, inputs, attrs, *more, device="cpu", dtype=TensorProto.FLOAT
         return np.load(root / "out" / "y0.npy")
 
 
+def maps():
+    """ZipMap: a map a row, from the attribute's labels to the row's numbers."""
+    p = np.array([[0.25, 0.75], [1, 0]], np.float32)
+    with tempfile.TemporaryDirectory() as root:
+        root = pathlib.Path(root)
+        m = model("ZipMap", ML, 1, [p], dict(classlabels_strings=["no", "yes"]), [TensorProto.FLOAT])
+        m.graph.output[0].type.CopyFrom(helper.make_sequence_type_proto(helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, []))))
+        (root / "m.onnx").write_bytes(m.SerializeToString())
+        code, _, said = program.run(root / "m.onnx", root, {"x0": p}, "cpu", "--runs", "1", "-q")
+        got = json.loads((root / "out" / "y0.json").read_text()) if code == 0 else said
+    print("ZipMap:", got)
+    return got != {"name": "y0", "value": [[["no", 0.25], ["yes", 0.75]], [["no", 1], ["yes", 0]]]}
+
+
 def near(value, want, spread, n):
     """A mean of n draws of that deviation, within five of its own."""
     return abs(value - want) < 5 * spread / math.sqrt(n)
@@ -156,6 +173,7 @@ def random():
     checks = {
         "uniform": near(a.mean(), 1, 4 / math.sqrt(12), n) and a.min() >= -1 and a.max() < 3 and near((a < 0).mean(), 0.25, 0.433, n),
         "normal": near(g.mean(), 2, 0.5, n) and abs(g.std() - 0.5) < 0.01 and near((g < 1.5).mean(), 0.1587, 0.365, n),
+        "like another": near((like := draws("RandomNormalLike", 1, [p], dict(mean=2.0, scale=0.5))).mean(), 2, 0.5, n) and like.shape == p.shape,
         "neighbours": abs(np.corrcoef(a.ravel()[1:], a.ravel()[:-1])[0, 1]) < 0.03,
         "Bernoulli": near(hits.mean(), 0.3, 0.46, n) and set(np.unique(hits)) == {0, 1},
         "Multinomial": all(near((few == k).mean(), q, 0.5, n) for k, q in enumerate((0.1, 0.2, 0.7))),
@@ -172,4 +190,4 @@ def random():
     return bool(wrong)
 
 
-sys.exit(known() | random())
+sys.exit(known() | maps() | random())
