@@ -11,7 +11,7 @@
 #include "graph/guard.h"
 
 enum { OPSET_NEWEST = 28, ML_OPSET_NEWEST = 5 };      /* of the standard that the tests follow (onnx 1.23) */
-enum { BAKED_MAX = 4096, KNOWN_MAX = 1024, LITERAL_MAX = 16, DEPTH_MAX = 64, NODES_MAX = 1000000 };
+enum { BAKED_MAX = 4096, BAKED_BYTES_MAX = 1 << 28, KNOWN_MAX = 1024, LITERAL_MAX = 16, DEPTH_MAX = 64, NODES_MAX = 1000000 };
 #define NUMEL_MAX (INT64_C(1) << 42)           /* elements of one value: no machine holds more, and sums of sizes stay far from overflow */
 
 static TgStatus import_nodes(Import *im, const Node *node, uint32_t n);
@@ -464,8 +464,9 @@ static bool bake_more(const Run *run, const TgTensor *input, bool *baked)
     bool more = false;
     for (uint32_t k = 0; k < run->ninput; k++) {
         int64_t numel = 1;
-        for (int32_t a = 0; a < input[k].rank; a++) numel = numel > BAKED_MAX ? numel : numel * input[k].shape[a];
-        if (!run->need[k] || baked[k] || numel > BAKED_MAX || (numel && !input[k].data)) continue;
+        int64_t most = input[k].type == TG_U8 ? BAKED_BYTES_MAX : BAKED_MAX;                    /* bytes may be a file */
+        for (int32_t a = 0; a < input[k].rank; a++) numel = numel > most ? numel : numel * input[k].shape[a];
+        if (!run->need[k] || baked[k] || numel > most || (numel && !input[k].data)) continue;
         baked[k] = more = true;
     }
     return more;

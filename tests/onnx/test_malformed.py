@@ -290,6 +290,8 @@ E = [
     ("FlexAttention in integers", one("FlexAttention", "x,x,x", ports=[port("x", (1, 2, 4, 4))], domain=PREVIEW, softmax_precision=7), BAD, "softmax_precision"),
     *[(f"MaxRoiPool to {s}", one("MaxRoiPool", "x,r", {"r": f(1, 5)}, ports=[port("x", (1, 2, 5, 5))], pooled_shape=s), BAD, "pooled_shape") for s in ([2], [0, 2], [2**40, 2])],
     ("MaxRoiPool of regions of four numbers", one("MaxRoiPool", "x,r", {"r": f(1, 4)}, ports=[port("x", (1, 2, 5, 5))], pooled_shape=[2, 2]), BAD, "node 'bad' (MaxRoiPool)"),
+    ("ImageDecoder of floats", one("ImageDecoder", opset=20), BAD, "is not a list of bytes"),
+    ("ImageDecoder to CMYK", one("ImageDecoder", "b", {"b": np.zeros(9, np.uint8)}, opset=20, pixel_format="CMYK"), BAD, "pixel_format"),
     ("Dropout of seed -1", one("Dropout", "x,r,t", {"r": np.array(0.5, np.float32), "t": np.array(True)}, seed=-1), BAD, "seed"),
     ("Upsample 1 of rank 2", one("Upsample", opset=1, height_scale=2.0, width_scale=2.0), BAD, "node 'bad' (Upsample)"),
     ("Upsample 1 by nothing", one("Upsample", ports=[port("x", (1, 2, 3, 3))], opset=1), BAD, "node 'bad' (Upsample)"),

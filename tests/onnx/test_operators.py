@@ -9,7 +9,7 @@ import sys
 
 from onnx import TensorProto, defs
 
-LACKING = {("ai.onnx.ml", "CastMap"): "maps as inputs", ("ai.onnx.ml", "DictVectorizer"): "maps as inputs", ("", "ImageDecoder"): "not yet"}
+LACKING = {("ai.onnx.ml", "CastMap"): "maps as inputs", ("ai.onnx.ml", "DictVectorizer"): "maps as inputs"}
 TYPES_LACKING = {"c64", "c128", "?"}            # complex numbers, and float6, for which tgrun.h has no name yet
 DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 

@@ -22,7 +22,6 @@ if "BUILD_DIR" in os.environ:
 import tgrun.backend
 
 UNCOVERED = [
-    "^test_image_decoder_",
     # sequences and optionals as inputs and outputs
     "^test_(identity|if)_(opt|sequence|seq)_",
     "^test_loop(13_seq|16_seq_none)_",
