@@ -188,6 +188,39 @@ U op_conv(Graph *g, const Ctx *c)
     return y->op == UOP_ERROR ? y : narrow(g, add_bias(g, c, y, wide(g, c->in[2]), uop_rank(y) - 2), c->in[0]);
 }
 
+/* The activation that an attribute names, its parameters in a list. */
+static U fused_activation(Graph *g, const Ctx *c, U x)
+{
+    static const struct { const char *name; uint32_t n; float p[2]; } row[] = { { "Relu" }, { "Tanh" }, { "Sigmoid" }, { "LeakyRelu", 1, { 0.01f } }, { "Clip", 2, { -INFINITY, INFINITY } }, { "HardSigmoid", 2, { 0.2f, 0.5f } } };
+    const char *name = attr_str(g, c, "activation", "");
+    const float *p;
+    uint32_t n, k = 0;
+    U zero = scalar(g, x->dtype, 0), v[2];
+    if (!*name) return x;
+    while (k < sizeof row / sizeof *row && strcmp(row[k].name, name)) k++;
+    if (k == sizeof row / sizeof *row) return fail_node(g, c, TG_UNSUPPORTED, "activation", "'%s' is not covered", name);
+    attr_floats(g, c, "activation_params", &p, &n);
+    for (uint32_t i = 0; i < 2; i++) v[i] = scalar(g, x->dtype, (double)(i < n ? p[i] : row[k].p[i]));
+    switch (k) {
+    case 0: return relu(g, x);
+    case 1: return tanh_(g, x);
+    case 2: return sigmoid(g, x);
+    case 3: return where(g, lt(g, x, zero), mul(g, x, v[0]), x);
+    case 4: return clamp(g, x, v[0], v[1]);
+    default: return clamp(g, add(g, mul(g, x, v[0]), v[1]), zero, scalar(g, x->dtype, 1));
+    }
+}
+
+/* com.microsoft FusedConv: a convolution, a sum, an activation. */
+U op_fused_conv(Graph *g, const Ctx *c)
+{
+    U y = conv_node(g, c, wide(g, c->in[0]), wide(g, c->in[1]));
+    if (y->op == UOP_ERROR) return y;
+    y = add_bias(g, c, y, wide(g, c->in[2]), uop_rank(y) - 2);
+    if (c->in[3]) y = add(g, y, wide(g, c->in[3]));
+    return y->op == UOP_ERROR ? y : narrow(g, fused_activation(g, c, y), c->in[0]);
+}
+
 /* Zeros between the taps of a dilated kernel; its reach becomes its size. */
 static U dilate(Graph *g, U f, Window *w)
 {

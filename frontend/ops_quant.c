@@ -1,6 +1,6 @@
 /* Quantised operators: integers with a scale and a zero point, written as arithmetic on wider types.
  * In: quantised tensors with their parameters a tensor, an axis or a block. Out: the standard's letter: products and sums in i32, rounding to even, saturation at the
- * end. Nothing is fused here: that integers suffice for QDQ chains is the compiler's business.
+ * end. Nothing is fused here: that integers suffice for QDQ chains is the compiler's business. Those of com.microsoft go through f32, as onnxruntime's do.
  */
 #include "frontend/narrow.h"
 
@@ -113,19 +113,27 @@ U op_dequantize_linear(Graph *g, const Ctx *c)
     return cast(g, mul(g, y, f32(g, spread(g, c, c->in[1], x))), t);
 }
 
-/** DynamicQuantizeLinear (ONNX 11): the range of x, widened to hold 0, on 0 .. 255.
- *  in   x f32     out  y u8, scale f32 (), zero point u8 (). All-zero x has scale 1.
- */
-U op_dynamic_quantize_linear(Graph *g, const Ctx *c)
+/* x on 0 .. 255 by its range, widened to hold 0: values, scale, zero point. All-zero x has scale 1. */
+static void dynamic_range(Graph *g, U x, U out[3])
 {
-    U x = c->in[0], zero = scalar(g, DT_F32, 0);
+    U zero = scalar(g, DT_F32, 0);
     uint32_t rank = uop_rank(x);
     int64_t axes[rank + 1];
     for (uint32_t k = 0; k < rank; k++) axes[k] = k;
     U high = max_(g, reduce(g, UOP_MAX, x, axes, rank, false), zero), low = min_(g, neg(g, reduce(g, UOP_MAX, neg(g, x), axes, rank, false)), zero);
-    U scale = where(g, eq(g, high, low), scalar(g, DT_F32, 1), div_(g, sub(g, high, low), scalar(g, DT_F32, 255)));
-    U point = saturate(g, round_even(g, neg(g, div_(g, low, scale))), DT_U8);
-    return outputs(g, c, (U[]){ quantize(g, x, scale, point, DT_U8), scale, point }, 3);
+    out[1] = where(g, eq(g, high, low), scalar(g, DT_F32, 1), div_(g, sub(g, high, low), scalar(g, DT_F32, 255)));
+    out[2] = saturate(g, round_even(g, neg(g, div_(g, low, out[1]))), DT_U8);
+    out[0] = quantize(g, x, out[1], out[2], DT_U8);
+}
+
+/** DynamicQuantizeLinear (ONNX 11).
+ *  in   x f32     out  y u8, scale f32 (), zero point u8 ()
+ */
+U op_dynamic_quantize_linear(Graph *g, const Ctx *c)
+{
+    U out[3];
+    dynamic_range(g, c->in[0], out);
+    return outputs(g, c, out, 3);
 }
 
 /* Parameters of a matrix's rows (a left operand) come as [M]; as [M, 1] they broadcast. Everything else does already. */
@@ -177,4 +185,99 @@ U op_q_linear_conv(Graph *g, const Ctx *c)
     if (c->nin > 8 && in[8]) y = add(g, y, of_channels(g, in[8], in[0]));
     y = add(g, round_even(g, mul(g, f32(g, y), scale)), f32(g, as_scalar(g, in[7])));
     return saturate(g, y, (DType)in[7]->dtype);
+}
+
+/* ---- com.microsoft ---- */
+
+/* Inputs i, i+1, i+2: values, their scale, and their zero point or none; as f32. */
+static U real(Graph *g, const Ctx *c, uint32_t i)
+{
+    U zero = c->in[i + 2], y = f32(g, centred(g, c->in[i], zero ? as_scalar(g, zero) : NULL));
+    return mul(g, y, f32(g, as_scalar(g, c->in[i + 1])));
+}
+
+/* f32 as quantised values by scale i and zero point i+1, or none; of the zero point's type, else like's. */
+static U quantized_by(Graph *g, const Ctx *c, U y, uint32_t i, U like)
+{
+    U zero = c->in[i + 1];
+    DType t = (DType)(zero ? zero : like)->dtype;
+    if (!narrow_int(t)) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[0], "quantised values of type %s are not covered", dtype_name(t));
+    return quantize(g, y, f32(g, as_scalar(g, c->in[i])), zero ? as_scalar(g, zero) : NULL, t);
+}
+
+U op_q_linear_add(Graph *g, const Ctx *c) { return quantized_by(g, c, add(g, real(g, c, 0), real(g, c, 3)), 6, c->in[0]); }
+U op_q_linear_mul(Graph *g, const Ctx *c) { return quantized_by(g, c, mul(g, real(g, c, 0), real(g, c, 3)), 6, c->in[0]); }
+U op_q_linear_sigmoid(Graph *g, const Ctx *c) { return quantized_by(g, c, sigmoid(g, real(g, c, 0)), 3, c->in[0]); }
+
+U op_q_linear_leaky_relu(Graph *g, const Ctx *c)
+{
+    U x = real(g, c, 0), zero = scalar(g, DT_F32, 0);
+    return quantized_by(g, c, where(g, lt(g, x, zero), mul(g, x, scalar(g, DT_F32, attr_float(g, c, "alpha", 0.01))), x), 3, c->in[0]);
+}
+
+U op_q_linear_global_average_pool(Graph *g, const Ctx *c)
+{
+    U x = real(g, c, 0);
+    int64_t axis[TG_MAX_RANK];
+    uint32_t n = uop_rank(x), first = attr_bool(g, c, "channels_last", false) ? 1 : 2;
+    if (n < 3) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 3 or more", n);
+    for (uint32_t k = 0; k < n - 2; k++) axis[k] = first + k;
+    return quantized_by(g, c, mean(g, x, axis, n - 2, true), 3, c->in[0]);
+}
+
+/* Scale and zero point of the result come first, then three inputs a part. */
+U op_q_linear_concat(Graph *g, const Ctx *c)
+{
+    uint32_t n = (c->nin - 2) / 3;
+    const UOp **part = NEW_N(graph_arena(g), const UOp *, n + 1);
+    int64_t axis;
+    if (c->nin != 2 + 3 * n) return fail_node(g, c, TG_BAD_MODEL, NULL, "%u inputs; wanted 2 and 3 for each part", c->nin);
+    for (uint32_t k = 0; k < n; k++) {
+        if (!c->in[2 + 3 * k] || !c->in[3 + 3 * k]) return fail_node(g, c, TG_BAD_MODEL, NULL, "input %u is missing", 2 + 3 * k);
+        part[k] = real(g, c, 2 + 3 * k);
+    }
+    if (is_error(part[0]) || !axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(part[0]), &axis)) return NULL;
+    return quantized_by(g, c, cat(g, part, n, axis), 0, c->in[2]);
+}
+
+/* An operand of a product: centred, transposed where the attribute says so. */
+static U operand(Graph *g, const Ctx *c, U x, U zero, const char *transposed)
+{
+    x = centred(g, x, zero);
+    return *transposed && attr_bool(g, c, transposed, false) ? transpose(g, x) : x;
+}
+
+/** QGemm: alpha a b' + bias, bias in the product's scale; f32 unless a scale of the result is there. */
+U op_q_gemm(Graph *g, const Ctx *c)
+{
+    const U *in = c->in;
+    if (uop_rank(in[0]) != 2 || uop_rank(in[3]) != 2) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u and %u; wanted 2", uop_rank(in[0]), uop_rank(in[3]));
+    bool turned = attr_bool(g, c, "transB", false);
+    U b_zero = in[5] && uop_numel(in[5]) > 1 && turned ? unsqueeze(g, in[5], 1) : of_columns(g, in[5]);
+    U y = matmul(g, operand(g, c, in[0], as_scalar(g, in[2]), "transA"), operand(g, c, in[3], b_zero, "transB"));
+    if (in[6]) y = add(g, y, in[6]);
+    y = mul(g, f32(g, y), mul(g, scalar(g, DT_F32, attr_float(g, c, "alpha", 1)), mul(g, f32(g, as_scalar(g, in[1])), f32(g, of_columns(g, in[4])))));
+    return in[7] ? quantized_by(g, c, y, 7, in[0]) : y;
+}
+
+/* a b in integers times their scales, plus a bias, in f32. */
+static U scaled_product(Graph *g, U a, U a_scale, U a_zero, U b, U b_scale, U b_zero, U bias)
+{
+    U y = f32(g, matmul(g, centred(g, a, a_zero), centred(g, b, of_columns(g, b_zero))));
+    y = mul(g, y, mul(g, f32(g, as_scalar(g, a_scale)), f32(g, of_columns(g, b_scale))));
+    return bias ? add(g, y, f32(g, bias)) : y;
+}
+
+U op_mat_mul_integer_to_float(Graph *g, const Ctx *c)
+{
+    const U *in = c->in;
+    return scaled_product(g, in[0], in[2], in[4] ? as_scalar(g, in[4]) : NULL, in[1], in[3], in[5], in[6]);
+}
+
+/** DynamicQuantizeMatMul: a quantised by its own range, as DynamicQuantizeLinear does. */
+U op_dynamic_quantize_mat_mul(Graph *g, const Ctx *c)
+{
+    U a[3];
+    dynamic_range(g, c->in[0], a);
+    return scaled_product(g, a[0], a[1], a[2], c->in[1], c->in[2], c->in[3], c->in[4]);
 }

@@ -165,6 +165,27 @@ U op_det(Graph *g, const Ctx *c)
     return ok(g) ? narrow(g, det, c->in[0]) : NULL;
 }
 
+/* com.microsoft Inverse: Gauss and Jordan on [x, 1], with the largest pivot of each column; a column a round. A matrix without an inverse gives infinities or NaN. */
+U op_inverse(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]);
+    uint32_t r = uop_rank(x);
+    if (r < 2 || uop_dim(x, r - 1) != uop_dim(x, r - 2) || !uop_is_const(uop_dim(x, r - 1))) return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted square matrices");
+    int64_t n = uop_size(x, r - 1);
+    if (n > 64 || n < 1) return fail_node(g, c, TG_UNSUPPORTED, NULL, "matrices of %lld rows; 1 to 64 are covered", (long long)n);
+    U row = unsqueeze(g, iota(g, uop_index(g, n), DT_I64), 1), column = iota(g, uop_index(g, n), DT_I64);
+    x = cat(g, (U[]){ x, expand_like(g, cast(g, eq(g, row, column), type_of(x)), x) }, 2, -1);
+    for (int64_t k = 0; k < n && ok(g); k++) {
+        U at = uop_int(g, DT_I64, k), below = where(g, lt(g, row, at), K(-1), abs_(g, slice_i(g, x, -1, k, k + 1))), best = argmax(g, below, -2, true, false);
+        U chosen = sum(g, where(g, eq(g, row, best), x, K(0)), -2, true), old = slice_i(g, x, -2, k, k + 1);
+        x = where(g, eq(g, row, best), old, x);
+        U unit = div_(g, chosen, slice_i(g, chosen, -1, k, k + 1));
+        x = where(g, eq(g, row, at), unit, sub(g, x, mul(g, slice_i(g, x, -1, k, k + 1), unit)));
+        if (ok(g)) x = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, x);
+    }
+    return ok(g) ? narrow(g, slice_i(g, x, -1, n, 2 * n), c->in[0]) : NULL;
+}
+
 U op_mat_mul(Graph *g, const Ctx *c)
 {
     if (c->in[0]->dtype != c->in[1]->dtype) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of types %s and %s; wanted one type", dtype_name(type_of(c->in[0])), dtype_name(type_of(c->in[1])));

@@ -38,6 +38,10 @@ def ids(high, *shape, dtype=np.int64):
     return rng.integers(0, high, shape).astype(dtype)
 
 
+def q(*shape, dtype=np.uint8):
+    return (rng.integers(0, 256, shape) + np.iinfo(dtype).min).astype(dtype)
+
+
 class Const:
     """An input that is an initializer."""
     def __init__(self, value):
@@ -231,7 +235,28 @@ CASES = [
     ("LabelEncoder", 2, [np.array(["a", "b", "zz"], object)], dict(keys_strings=["a", "b"], values_int64s=[3, 4], default_int64=9), 1, ML),
     ("ArrayFeatureExtractor", 1, [f(3, 5), i(4, 0, 2)], {}, 1, ML),
     ("CategoryMapper", 1, [np.array([["a"], ["q"]], object)], dict(cats_strings=["a", "b"], cats_int64s=[3, 4]), 1, ML),
+    # experimental ones that left the standard
+    ("Affine", 7, [f(3, 4)], dict(alpha=0.5, beta=2.0)),
+    ("ScaledTanh", 7, [f(3, 4)], dict(alpha=0.5, beta=2.0)),
+    ("ParametricSoftplus", 7, [f(3, 4, scale=9)], dict(alpha=0.5, beta=2.0)),
+    ("ImageScaler", 7, [f(2, 3, 4, 5)], dict(scale=0.5, bias=[1.0, 2.0, 3.0])),
+    ("Crop", 7, [f(2, 3, 6, 7)], dict(border=[1, 2, 3, 1])),
+    ("Crop", 7, [f(2, 3, 6, 7)], dict(border=[1, 2, 3, 1], scale=[2, 3])),
     # onnxruntime's own
+    *[(op, 1, [q(3, 5), C(np.float32(0.1)), C(np.uint8(120)), q(5), C(np.float32(0.2)), C(np.uint8(131)), C(np.float32(s)), C(np.uint8(119))], {}, 1, MS) for op, s in (("QLinearAdd", 0.3), ("QLinearMul", 1.9))],
+    ("QLinearAdd", 1, [q(3, 5, dtype=np.int8), C(np.float32(0.1)), C(np.int8(-3)), q(3, 1, dtype=np.int8), C(np.float32(0.2)), C(np.int8(0)), C(np.float32(0.17)), C(np.int8(5))], {}, 1, MS),
+    *[(op, 1, [q(3, 50), C(np.float32(0.05)), C(np.uint8(120)), C(np.float32(0.02)), C(np.uint8(9))], a, 1, MS) for op, a in (("QLinearSigmoid", {}), ("QLinearLeakyRelu", dict(alpha=0.3)))],
+    *[("QLinearGlobalAveragePool", 1, [q(2, 3, 4, 5), C(np.float32(0.05)), C(np.uint8(120)), C(np.float32(0.02)), C(np.uint8(99))], dict(channels_last=k), 1, MS) for k in (0, 1)],
+    ("QLinearConcat", 1, [C(np.float32(0.07)), C(np.uint8(100)), q(2, 3), C(np.float32(0.05)), C(np.uint8(120)), q(2, 4), C(np.float32(0.11)), C(np.uint8(90))], dict(axis=1), 1, MS),
+    *[("QGemm", 1, [q(4, 6), C(np.float32(0.1)), C(np.uint8(120)), C(q(5, 6, dtype=np.int8)), C(u(5) * 0.1), C(q(5, dtype=np.int8)), C(ids(500, 5, dtype=np.int32)), *more], dict(transB=1), 1, MS)
+      for more in ([], [C(np.float32(3.0)), C(np.uint8(128))])],
+    *[("MatMulIntegerToFloat", 1, [q(4, 6), q(6, 5, dtype=t), C(np.float32(0.1)), C(u(5) * 0.1), C(np.uint8(120)), C(q(5, dtype=t)), C(f(5))], {}, 1, MS) for t in (np.uint8, np.int8)],
+    ("DynamicQuantizeMatMul", 1, [f(4, 6), C(q(6, 5)), C(u(5) * 0.1), C(q(5)), C(f(5))], {}, 1, MS),
+    *[("Inverse", 1, [f(*shape, n, n)], {}, 1, MS) for shape, n in (((), 1), ((), 2), ((2, 3), 3), ((), 7))],
+    *[("FusedConv", 1, [f(1, 2, 5, 6), C(f(3, 2, 3, 3)), C(f(3)), *more], dict(activation=a) | p, 1, MS) for a, p, more in (("Relu", {}, []), ("LeakyRelu", dict(activation_params=[0.2]), []),
+        ("Tanh", {}, []), ("Sigmoid", {}, []), ("Clip", dict(activation_params=[-0.5, 1.5]), []), ("HardSigmoid", dict(activation_params=[0.3, 0.4]), []), ("Relu", {}, [f(1, 3, 3, 4)]))],
+    ("QuantizeLinear", 1, [f(3, 4), C(np.float32(0.02)), C(np.uint8(120))], {}, 1, MS),
+    ("DequantizeLinear", 1, [q(3, 4), C(np.float32(0.02)), C(np.uint8(120))], {}, 1, MS),
     ("Gelu", 1, [f(3, 8)], {}, 1, MS),
     ("BiasGelu", 1, [f(3, 8), f(8)], {}, 1, MS),
     ("FastGelu", 1, [f(3, 8), f(8)], {}, 1, MS),

@@ -21,7 +21,7 @@ def port(name, shape=(2, 3), dtype=F):
 def model(nodes, inputs=None, outputs=None, init=(), opset=17, edit=None, domains=(), functions=()):
     """Nodes between x [2,3] and y. edit: changes the ModelProto at the end."""
     graph = h.make_graph(nodes, "g", [port("x")] if inputs is None else inputs, [port("y", None)] if outputs is None else outputs, [nh.from_array(v, k) for k, v in dict(init).items()])
-    known = [h.make_opsetid(*d) for d in (("ai.onnx.ml", 5), ("ai.onnx.preview", 1), ("ai.onnx.preview.training", 1)) if any(n.domain == d[0] for n in nodes)]
+    known = [h.make_opsetid(*d) for d in (("ai.onnx.ml", 5), ("ai.onnx.preview", 1), ("ai.onnx.preview.training", 1), ("com.microsoft", 1)) if any(n.domain == d[0] for n in nodes)]
     m = h.make_model(graph, opset_imports=[h.make_opsetid("", opset), *known, *domains], ir_version=9, functions=functions)
     if edit:
         edit(m)
@@ -241,7 +241,7 @@ D = [
 
 # ---- operators of other domains, and those that are made of others ----
 
-ML, TRAINING, PREVIEW = "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"
+ML, TRAINING, PREVIEW, MS = "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview", "com.microsoft"
 
 
 def uint8(*v):
@@ -290,6 +290,15 @@ E = [
     ("FlexAttention in integers", one("FlexAttention", "x,x,x", ports=[port("x", (1, 2, 4, 4))], domain=PREVIEW, softmax_precision=7), BAD, "softmax_precision"),
     *[(f"MaxRoiPool to {s}", one("MaxRoiPool", "x,r", {"r": f(1, 5)}, ports=[port("x", (1, 2, 5, 5))], pooled_shape=s), BAD, "pooled_shape") for s in ([2], [0, 2], [2**40, 2])],
     ("MaxRoiPool of regions of four numbers", one("MaxRoiPool", "x,r", {"r": f(1, 4)}, ports=[port("x", (1, 2, 5, 5))], pooled_shape=[2, 2]), BAD, "node 'bad' (MaxRoiPool)"),
+    ("QGemm of rank 1", one("QGemm", "b,s,z,b,s,z", {"b": np.zeros(4, np.uint8), "s": f(), "z": np.array(0, np.uint8)}, domain=MS), BAD, "node 'bad' (QGemm)"),
+    ("QLinearConcat of a part without a scale", one("QLinearConcat", "s,z,b,s,z,b", {"b": np.zeros(4, np.uint8), "s": f(), "z": np.array(0, np.uint8)}, domain=MS, axis=0), BAD, "node 'bad' (QLinearConcat)"),
+    ("QLinearAdd of floats", one("QLinearAdd", "x,s,,x,s,,s", {"s": f()}, domain=MS), UNSUPPORTED, "node 'bad' (QLinearAdd)"),
+    ("QLinearGlobalAveragePool of rank 2", one("QLinearGlobalAveragePool", "b,s,z,s,z", {"b": np.zeros((2, 2), np.uint8), "s": f(), "z": np.array(0, np.uint8)}, domain=MS), BAD, "b: has rank 2"),
+    ("FusedConv of an unknown activation", one("FusedConv", **CONV, domain=MS, activation="Snake"), (5,), "activation"),
+    ("Inverse of 2 by 3", one("Inverse", domain=MS), BAD, "node 'bad' (Inverse)"),
+    ("ImageScaler of other channels", one("ImageScaler", **POOL, bias=[1.0]), BAD, "bias"),
+    *[(f"Crop by {b}", one("Crop", **POOL, border=b), BAD, "border") for b in ([1, 1], [-1, 0, 0, 0], [3, 0, 3, 0], [0, 0, 2**63 - 1, 0])],
+    ("Crop to 9 by 9", one("Crop", **POOL, border=[0, 0, 0, 0], scale=[9, 9]), BAD, "border"),
     ("ImageDecoder of floats", one("ImageDecoder", opset=20), BAD, "is not a list of bytes"),
     ("ImageDecoder to CMYK", one("ImageDecoder", "b", {"b": np.zeros(9, np.uint8)}, opset=20, pixel_format="CMYK"), BAD, "pixel_format"),
     ("Dropout of seed -1", one("Dropout", "x,r,t", {"r": np.array(0.5, np.float32), "t": np.array(True)}, seed=-1), BAD, "seed"),
