@@ -2,9 +2,11 @@
 """The bench list: kernels that every network is made of, by heuristics alone, on one thread, beside onnxruntime and the processor's peak.
 
     python scripts/bench_list.py [--tgbench build/tgbench] [--budget SECONDS] [--threads N] [NAME..]
+    python scripts/bench_list.py --operators ...
 
 Each row is a model of one or two nodes that tgbench times in blocks of runs, the engines in turn; shown is the least of the blocks. The peak is measured here: independent
-multiply-adds of the widest vectors, by the C compiler. Needs the packages of scripts/requirements.txt. To add a kernel: a row in CASES.
+multiply-adds of the widest vectors, by the C compiler. With --operators the rows are operators that are no arithmetic (they search, sort, pick, place and resample), at the sizes that
+detectors and language models have; shown are medians, and the ratio's interval. Needs the packages of scripts/requirements.txt. To add a row: one of KERNELS or OPERATORS.
 """
 import argparse, json, os, subprocess, sys, tempfile
 
@@ -62,7 +64,7 @@ def masked_softmax(rows, n):
     return [("Add", ["x", "m"], {}), ("Softmax", ["t0"], {"axis": -1})], [rows, n], {"m": mask}, 0
 
 
-CASES = [
+KERNELS = [
     ("gemm 128x768x768", *gemm(128, 768, 768)), ("gemm 128x3072x768", *gemm(128, 3072, 768)), ("gemm 49x768x3072", *gemm(49, 768, 3072)), ("gemv 768x3072", *gemm(1, 768, 3072)),
     ("conv 3x3 64 at 56", *conv(64, 64, 56, 3)), ("conv 3x3 256 at 14", *conv(256, 256, 14, 3)), ("conv 1x1 64-256 at 56", *conv(64, 256, 56, 1)),
     ("depthwise 3x3 144 at 56", *conv(144, 144, 56, 3, 144)),
@@ -71,12 +73,93 @@ CASES = [
 ]
 
 
-def save(path, nodes, shape, constants):
+def boxes(n, size=1000):
+    """Boxes [n, 4] of a picture, as detectors propose them: many of one object."""
+    centre, half = rng.integers(1, 20, (n, 2)) / 20 * size + rng.normal(0, size / 60, (n, 2)), np.exp(rng.normal(np.log(size / 16), 0.5, (n, 2)))
+    return np.concatenate([centre - half, centre + half], 1).astype(np.float32)
+
+
+def nms(n, classes, most):
+    scores = (rng.random((1, classes, n)) ** 6).astype(np.float32)
+    constants = {"most": np.array([most], np.int64), "overlap": np.array([0.5], np.float32), "least": np.array([0.05], np.float32)}
+    return "NonMaxSuppression", ["b", "s", "most", "overlap", "least"], {}, {"b": boxes(n)[None], "s": scores}, constants, 1
+
+
+def topk(shape, k, axis=-1):
+    return "TopK", ["x", "k"], {"axis": axis}, {"x": weight(*shape)}, {"k": np.array([k], np.int64)}, 2
+
+
+def nonzero(shape, share, dtype=np.float32):
+    return "NonZero", ["x"], {}, {"x": (rng.random(shape) < share).astype(dtype)}, {}, 1
+
+
+def unique(n, values, dtype, results):
+    return "Unique", ["x"], {}, {"x": rng.integers(0, values, n).astype(dtype)}, {}, results
+
+
+def roi_align(n, c, size, ratio):
+    inputs = {"x": weight(1, c, size, size), "r": boxes(n, size * 16), "i": np.zeros(n, np.int64)}
+    return "RoiAlign", ["x", "r", "i"], {"output_height": 7, "output_width": 7, "sampling_ratio": ratio, "spatial_scale": 1 / 16}, inputs, {}, 1
+
+
+def resize(shape, to, **attrs):
+    return "Resize", ["x", "", "", "to"], attrs, {"x": weight(*shape)}, {"to": np.array(to, np.int64)}, 1
+
+
+def grid_sample(shape, to, mode):
+    return "GridSample", ["x", "g"], {"mode": mode}, {"x": weight(*shape), "g": rng.uniform(-1.1, 1.1, (shape[0], *to, 2)).astype(np.float32)}, {}, 1
+
+
+def cumsum(shape, axis):
+    return "CumSum", ["x", "axis"], {}, {"x": weight(*shape)}, {"axis": np.array(axis, np.int64)}, 1
+
+
+def scatter_nd(shape, rows, **attrs):
+    return "ScatterND", ["x", "i", "u"], attrs, {"x": weight(*shape), "i": rng.permutation(shape[0])[:rows, None], "u": weight(rows, *shape[1:])}, {}, 1
+
+
+def scatter_elements(shape, rows, **attrs):
+    inputs = {"x": weight(*shape), "i": rng.integers(0, shape[0], (rows, *shape[1:])), "u": weight(rows, *shape[1:])}
+    return "ScatterElements", ["x", "i", "u"], {"axis": 0, **attrs}, inputs, {}, 1
+
+
+OPERATORS = [
+    ("nms 1000 x 1", *nms(1000, 1, 100)), ("nms 1917 x 80", *nms(1917, 80, 100)), ("nms 8732 x 80", *nms(8732, 80, 200)),
+    ("topk 1000 of 100k", *topk((1, 100000), 1000)), ("topk 5 of 1000, 1000 rows", *topk((1000, 1000), 5)), ("topk 1 of 1000, 1000 rows", *topk((1000, 1000), 1)), ("topk 50 of 50k", *topk((1, 50257), 50)),
+    ("topk 5 of 1000, columns", *topk((1000, 1000), 5, 0)), ("topk 4000 of 4000", *topk((4, 4000), 4000)),
+    ("nonzero 1M, 1 %", *nonzero((1000, 1000), 0.01)), ("nonzero 1M, 50 %", *nonzero((1000, 1000), 0.5)), ("nonzero 1M bool, 1 %", *nonzero((1000, 1000), 0.01, bool)),
+    ("nonzero 1M bool, 50 %, 1 axis", *nonzero(1000000, 0.5, bool)),
+    ("unique 1M of 1000 i64", *unique(1000000, 1000, np.int64, 1)), ("unique 1M of 1M i64, all results", *unique(1000000, 1000000, np.int64, 4)), ("unique 100k f32", *unique(100000, 5000, np.float32, 1)),
+    ("roi align 1000 x 256x50x50", *roi_align(1000, 256, 50, 2)), ("roi align 100, adaptive", *roi_align(100, 256, 50, 0)),
+    *((f"resize 1080p {mode}", *resize((1, 3, 1080, 1920), (1, 3, 360, 640), mode=mode)) for mode in ("nearest", "linear", "cubic")),
+    ("resize x2 64x56x56 nearest", *resize((1, 64, 56, 56), (1, 64, 112, 112), mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")),
+    ("resize x2 64x56x56 linear", *resize((1, 64, 56, 56), (1, 64, 112, 112), mode="linear")), ("resize antialias 1080p", *resize((1, 3, 1080, 1920), (1, 3, 360, 640), mode="linear", antialias=1)),
+    *((f"grid sample 64x112x112 {mode}", *grid_sample((1, 64, 112, 112), (112, 112), mode)) for mode in ("nearest", "linear", "cubic")),
+    ("cumsum 1000x1000 rows", *cumsum((1000, 1000), 1)), ("cumsum 1000x1000 columns", *cumsum((1000, 1000), 0)), ("cumsum 100k", *cumsum((1, 100000), 1)),
+    ("scatter nd 1000 rows, 50k x 256", *scatter_nd((50000, 256), 1000)), ("scatter nd 64 rows, 1000 x 256", *scatter_nd((1000, 256), 64)), ("scatter nd add 1000, 50k x 256", *scatter_nd((50000, 256), 1000, reduction="add")),
+    ("scatter elements 1000, 50k x 256", *scatter_elements((50000, 256), 1000)), ("scatter elements add, 5k x 256", *scatter_elements((5000, 256), 1000, reduction="add")),
+]
+
+
+def save_model(path, nodes, inputs, outputs, constants):
+    types = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape) for name, (dtype, shape) in inputs.items()]
+    graph = helper.make_graph(nodes, "case", types, [helper.make_empty_tensor_value_info(name) for name in outputs], [numpy_helper.from_array(a, name) for name, a in constants.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+
+
+def save_kernel(path, nodes, shape, constants):
     last = len(nodes) - 1
     made = [helper.make_node(op, inputs, ["y" if k == last else f"t{k}"], **attrs) for k, (op, inputs, attrs) in enumerate(nodes)]
-    graph = helper.make_graph(made, "case", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-                              [numpy_helper.from_array(a, name) for name, a in constants.items()])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    save_model(path, made, {"x": (np.float32, shape)}, ["y"], constants)
+    return ["-i", "x=random:normal(0,1)"]
+
+
+def save_operator(path, op, names, attrs, inputs, constants, results):
+    outputs = [f"y{k}" for k in range(results)]
+    save_model(path, [helper.make_node(op, names, outputs, **attrs)], {name: (a.dtype, a.shape) for name, a in inputs.items()}, outputs, constants)
+    for name, a in inputs.items():
+        np.save(f"{path}.{name}.npy", a)
+    return [word for name in inputs for word in ("-i", f"{name}={path}.{name}.npy")]
 
 
 def measured_peak(folder):
@@ -87,14 +170,27 @@ def measured_peak(folder):
     return float(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
 
 
-def bench(args, path):
-    command = [args.tgbench, path, "--device", "cpu", "-t", str(args.threads), "--budget", str(args.budget), "--format", "json", "-q", "-i", "x=random:normal(0,1)"]
+def bench(args, path, inputs):
+    command = [args.tgbench, path, "--device", "cpu", "-t", str(args.threads), "--budget", str(args.budget), "--format", "json", "-q", *inputs]
     done = subprocess.run(command, capture_output=True, text=True, env={"TGRUN_PYTHON": sys.executable, **os.environ})
     if not done.stdout:
         raise SystemExit(f"{' '.join(command)}: {done.stderr}")
-    engines = json.loads(done.stdout)["results"][0]["engines"]
-    ours, theirs = engines[0], engines[1]
-    return ours["min"], theirs["min"], theirs["agrees"], theirs["ratio"]["value"] if "ratio" in theirs else ours["ratio"]["value"]
+    return json.loads(done.stdout)["results"][0]["engines"]
+
+
+def kernel_row(args, path, peak, name, nodes, shape, constants, flops):
+    ours, theirs = bench(args, path, save_kernel(path, nodes, shape, constants))
+    speed = flops / ours["min"] * 1e-6
+    share = f"{speed:8.1f} {speed / peak:8.2f}" if flops else f"{'':8} {'':8}"
+    print(f"{name:34} {1e3 * ours['min']:10.2f} {1e3 * theirs['min']:15.2f} {theirs['min'] / ours['min']:6.2f} {share}{'' if theirs['agrees'] else '   OUTPUTS DIFFER'}", flush=True)
+    return theirs["agrees"]
+
+
+def operator_row(args, path, _, name, *case):
+    ours, theirs = bench(args, path, save_operator(path, *case))
+    ratio = theirs["ratio"]
+    print(f"{name:34} {1e3 * ours['median']:10.1f} {1e3 * theirs['median']:15.1f} {ratio['value']:6.2f}  {ratio['low']:.2f}-{ratio['high']:.2f}{'' if theirs['agrees'] else '   OUTPUTS DIFFER'}", flush=True)
+    return theirs["agrees"]
 
 
 def main():
@@ -102,23 +198,19 @@ def main():
     p.add_argument("--tgbench", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "tgbench"))
     p.add_argument("--budget", type=float, default=3)
     p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--operators", action="store_true")
     p.add_argument("names", nargs="*", help="only the rows that contain one of these")
     args = p.parse_args()
-    wrong = 0
+    rows, row, columns = (OPERATORS, operator_row, "  95 %") if args.operators else (KERNELS, kernel_row, f" {'GFLOP/s':>8} {'of peak':>8}")
+    wrong = peak = 0
     with tempfile.TemporaryDirectory() as folder:
-        peak = measured_peak(folder) * args.threads
-        print(f"peak {peak:.0f} GFLOP/s, {args.threads} thread(s)")
-        print(f"{'kernel':34} {'tgrun us':>10} {'onnxruntime us':>15} {'ratio':>6} {'GFLOP/s':>8} {'of peak':>8}")
-        for name, nodes, shape, constants, flops in CASES:
-            if args.names and not any(n in name for n in args.names):
-                continue
-            path = os.path.join(folder, "case.onnx")
-            save(path, nodes, shape, constants)
-            ours, theirs, agrees, _ = bench(args, path)
-            speed = flops / ours * 1e-6
-            share = f"{speed:8.1f} {speed / peak:8.2f}" if flops else f"{'':8} {'':8}"
-            print(f"{name:34} {1e3 * ours:10.2f} {1e3 * theirs:15.2f} {theirs / ours:6.2f} {share}{'' if agrees else '   OUTPUTS DIFFER'}", flush=True)
-            wrong += not agrees
+        if not args.operators:
+            peak = measured_peak(folder) * args.threads
+            print(f"peak {peak:.0f} GFLOP/s, {args.threads} thread(s)")
+        print(f"{'operator' if args.operators else 'kernel':34} {'tgrun us':>10} {'onnxruntime us':>15} {'ratio':>6}{columns}")
+        for name, *case in rows:
+            if not args.names or any(n in name for n in args.names):
+                wrong += not row(args, os.path.join(folder, "case.onnx"), peak, name, *case)
     sys.exit(1 if wrong else 0)
 
 
