@@ -1,6 +1,8 @@
-/* What host functions share: sizes of a call's tensors, elements as numbers, the k best of a list. */
+/* What host functions share: sizes of a call's tensors, elements as numbers, lists in order. */
 #ifndef TG_HOST_UTIL_H
 #define TG_HOST_UTIL_H
+#include <string.h>
+
 #include "sched/plan.h"
 
 int64_t host_dim(const HostCall *call, uint32_t tensor, uint32_t axis, const int64_t *vars);
@@ -10,13 +12,22 @@ void *host_scratch(size_t size);                                    /* the threa
 double host_float(DType t, const void *p, int64_t i);
 int64_t host_key(DType t, const void *p, int64_t i);                /* orders as the elements do */
 
-typedef struct { int64_t key, index; } HostItem;
-void host_best(HostItem *item, int64_t n, int64_t k);               /* the k with the largest keys first, in order; ties: lower index. k <= n */
+static inline void host_copy(int64_t size, char *out, const char *from)         /* of one element */
+{
+    switch (size) {
+    case 1: *out = *from; break;
+    case 2: memcpy(out, from, 2); break;
+    case 4: memcpy(out, from, 4); break;
+    default: memcpy(out, from, 8); break;
+    }
+}
 
-/* The same for floats in one sweep, for many of many. An item has bits above that order as the values do, the best first, and the index below; NaN is above all numbers. */
+/* What lists are sorted as: bits above that order as the values do, the best first, and the index below; NaN is above all numbers. spare: room for n more. */
 uint64_t host_item(float value, int64_t index, bool largest);
 void host_sort(uint64_t *item, uint64_t *spare, int64_t n);
 
+TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars);
+TgStatus host_unique(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus host_nms(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus host_roi_align(const HostCall *call, void *const *args, int64_t *vars);
 #endif
