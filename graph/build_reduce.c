@@ -203,51 +203,46 @@ U tri_mask(Graph *g, U rows, U cols, int64_t diagonal, bool upper)
     return upper ? le(g, i, j) : le(g, j, i);
 }
 
-/* Along the last axis of n elements, all pairs. */
-static U cumsum_pairs(Graph *g, U x, U n) { return sum(g, where(g, tri_mask(g, n, n, 0, false), unsqueeze(g, x, -2), uop_const_like(g, x->dtype, 0)), -1, false); }
-
-static U shift_right(Graph *g, U x)
+/* Along an axis, all pairs. */
+static U cumsum_pairs(Graph *g, U x, uint32_t axis)
 {
-    uint32_t r = uop_rank(x);
+    U n = uop_dim(x, axis), upto = tri_mask(g, n, n, 0, false);
+    for (uint32_t k = axis + 1; k < uop_rank(x); k++) upto = unsqueeze(g, upto, -1);
+    return sum(g, where(g, upto, unsqueeze(g, x, axis), uop_const_like(g, x->dtype, 0)), axis + 1, false);
+}
+
+static U shift_right(Graph *g, U x, uint32_t axis)
+{
     int64_t before[RANK_MAX] = { 0 }, after[RANK_MAX] = { 0 };
-    before[r - 1] = 1;
-    after[r - 1] = -1;
+    before[axis] = 1;
+    after[axis] = -1;
     return pad_i(g, x, before, after, NULL);
 }
 
-/* Two levels: running sums in blocks of about sqrt(n), to which the running sums of the blocks' totals are added. */
-static U cumsum_last(Graph *g, U x)
+/* By levels: running sums in small blocks, to which the running sums of the blocks' totals are added. */
+static U cumsum_blocks(Graph *g, U x, uint32_t axis)
 {
+    enum { BLOCK = 8 };
     uint32_t r = uop_rank(x);
-    U n = uop_dim(x, r - 1), d[RANK_MAX];
-    int64_t before[RANK_MAX] = { 0 }, after[RANK_MAX] = { 0 }, block = 8;
-    if (!uop_is_const(n) || n->arg.i <= 32) return cumsum_pairs(g, x, n);
-    while (block * block < n->arg.i && block < 64) block *= 2;
-    after[r - 1] = (block - n->arg.i % block) % block;
+    U n = uop_dim(x, axis), d[RANK_MAX];
+    int64_t before[RANK_MAX] = { 0 }, after[RANK_MAX] = { 0 };
+    if (!uop_is_const(n) || n->arg.i <= 2 * BLOCK) return cumsum_pairs(g, x, axis);
+    after[axis] = (BLOCK - n->arg.i % BLOCK) % BLOCK;
     U p = pad_i(g, x, before, after, NULL);
-    for (uint32_t k = 0; k < r; k++) d[k] = uop_dim(p, k);
-    d[r - 1] = uop_index(g, uop_size(p, r - 1) / block);
-    d[r] = uop_index(g, block);
-    U y = cumsum_pairs(g, reshape(g, p, d, r + 1), d[r]);                                           /* [.., blocks, block] */
-    U total = squeeze(g, slice_i(g, y, -1, block - 1, block), -1), start = shift_right(g, cumsum_last(g, total));
-    return slice(g, reshape(g, add(g, y, unsqueeze(g, start, -1)), p->shape->dim, r), -1, uop_index(g, 0), n);
+    for (uint32_t k = 0; k <= r; k++) d[k] = k == axis ? uop_index(g, uop_size(p, axis) / BLOCK) : k == axis + 1 ? uop_index(g, BLOCK) : uop_dim(p, k - (k > axis));
+    U y = cumsum_pairs(g, reshape(g, p, d, r + 1), axis + 1);                                      /* [.., blocks, BLOCK, ..] */
+    U total = squeeze(g, slice_i(g, y, axis + 1, BLOCK - 1, BLOCK), axis + 1), start = shift_right(g, cumsum_blocks(g, total, axis), axis);
+    return slice(g, reshape(g, add(g, y, unsqueeze(g, start, axis + 1)), p->shape->dim, r), axis, uop_index(g, 0), n);
 }
 
 U cumsum(Graph *g, U x, int64_t axis, bool exclusive, bool reverse)
 {
     if (is_error(x)) return x;
-    DType t = (DType)x->dtype;
-    uint32_t r = uop_rank(x);
-    int64_t order[RANK_MAX];
-    if ((axis = axis_of(g, "cumsum", axis, r)) < 0) return graph_fail(g, "cumsum");
-    for (uint32_t k = 0; k < r; k++) order[k] = k;
-    order[axis] = r - 1;
-    order[r - 1] = axis;
-    U y = permute(g, x, order, r);
-    if (is_narrow(y)) y = cast(g, y, DT_F32);
-    if (reverse) y = flip_axis(g, y, -1);
-    y = cumsum_last(g, y);
-    if (exclusive) y = shift_right(g, y);
-    if (reverse) y = flip_axis(g, y, -1);
-    return permute(g, cast(g, y, t), order, r);
+    if ((axis = axis_of(g, "cumsum", axis, uop_rank(x))) < 0) return graph_fail(g, "cumsum");
+    U y = is_narrow(x) ? cast(g, x, DT_F32) : x;
+    if (reverse) y = flip_axis(g, y, axis);
+    y = cumsum_blocks(g, y, (uint32_t)axis);
+    if (exclusive) y = shift_right(g, y, (uint32_t)axis);
+    if (reverse) y = flip_axis(g, y, axis);
+    return cast(g, y, (DType)x->dtype);
 }
