@@ -10,6 +10,6 @@ typedef struct { int32_t centre; } NmsAttr;                     /* boxes are cen
 typedef struct { int32_t sorted; } UniqueAttr;
 typedef struct { int32_t max, half_pixel; float scale; } RoiAttr;
 
-/* The same search on a constant at import: row-major positions of what is not zero; out may be NULL. Returns how many. */
+/* The same search on a constant at import: row-major positions of what is not zero; out may be NULL, else has room for one more than it finds. Returns how many. */
 int64_t nonzero_find(int dtype, const void *data, int64_t numel, int64_t *out);
 #endif

@@ -11,7 +11,8 @@ typedef struct { float x0, y0, x1, y1; } Box;
 static Box box_at(const float *p, bool centre)
 {
     if (centre) return (Box){ p[0] - p[2] / 2, p[1] - p[3] / 2, p[0] + p[2] / 2, p[1] + p[3] / 2 };
-    return (Box){ fminf(p[1], p[3]), fminf(p[0], p[2]), fmaxf(p[1], p[3]), fmaxf(p[0], p[2]) };
+    bool x = p[1] < p[3], y = p[0] < p[2];
+    return (Box){ p[x ? 1 : 3], p[y ? 0 : 2], p[x ? 3 : 1], p[y ? 2 : 0] };
 }
 
 /* Boxes that were kept, side by side, so that a new one meets several at once. */

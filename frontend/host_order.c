@@ -228,6 +228,43 @@ static void row_sort(const Rows *r, int64_t *v, int64_t *spare, int64_t n)
     memcpy(v, spare, (size_t)n * sizeof *v);
 }
 
+typedef struct { uint64_t key; int64_t row; } Keyed;
+
+/* Rows of one element. Eight bits a pass, as many as the keys' range has; equal ones stay in order. Returns the sorted list, which is one of the two. */
+static const Keyed *keyed_sort(const Rows *r, Keyed *item, Keyed *spare, int64_t n)
+{
+    uint64_t least = UINT64_MAX, range = 0;
+    for (int64_t i = 0; i < n; i++) {
+        item[i] = (Keyed){ (uint64_t)host_key(r->t, r->x, i) ^ UINT64_C(1) << 63, i };
+        if (item[i].key < least) least = item[i].key;
+        if (item[i].key > range) range = item[i].key;
+    }
+    range -= least;
+    for (int shift = 0; shift < 64 && n && range >> shift; shift += 8) {
+        int64_t at[257] = { 0 };
+        Keyed *from = item;
+        for (int64_t i = 0; i < n; i++) at[((item[i].key - least) >> shift & 255) + 1]++;
+        for (int k = 0; k < 256; k++) at[k + 1] += at[k];
+        for (int64_t i = 0; i < n; i++) spare[at[(item[i].key - least) >> shift & 255]++] = item[i];
+        item = spare;
+        spare = from;
+    }
+    return item;
+}
+
+/* Row numbers in order of the rows, equal ones in their own; again[i]: the i-th equals the one before. room: 4 n numbers. */
+static void sort_rows(const Rows *r, int64_t *sorted, bool *again, int64_t *room, int64_t n)
+{
+    if (r->width == 1) {
+        const Keyed *item = keyed_sort(r, (Keyed *)room, (Keyed *)(room + 2 * n), n);
+        for (int64_t i = 0; i < n; i++) sorted[i] = item[i].row, again[i] = i && item[i].key == item[i - 1].key;
+    } else {
+        for (int64_t i = 0; i < n; i++) sorted[i] = i;
+        row_sort(r, sorted, room, n);
+        for (int64_t i = 0; i < n; i++) again[i] = i && !row_order(r, sorted[i - 1], sorted[i]);
+    }
+}
+
 /* Rows x [N, W] -> distinct rows [n, W], where each is first [n], which one each row is [N], how often each occurs [n]; and n. In order of value or of first sight. */
 TgStatus host_unique(const HostCall *call, void *const *args, int64_t *vars)
 {
@@ -235,14 +272,11 @@ TgStatus host_unique(const HostCall *call, void *const *args, int64_t *vars)
     Rows r = { call->tensor[0].dtype, args[0], host_dim(call, 0, 1, vars) };
     int64_t rows = host_dim(call, 0, 0, vars), n = 0, *out_first = host_result(call, args, 1), *inverse = host_result(call, args, 2), *count = host_result(call, args, 3);
     size_t bytes = (size_t)(r.width * dtype_size(r.t));
-    int64_t *sorted = host_scratch((size_t)(rows + 1) * 40), *group = sorted + rows + 1, *number = group + rows + 1, *spare = number + rows + 1, *first = spare + rows + 1;
+    int64_t *room = host_scratch((size_t)(rows + 1) * 41), *sorted = room + 4 * rows, *group = room, *number = room + rows, *first = room + 2 * rows;
+    bool *again = (bool *)(sorted + rows);
     char *y = host_result(call, args, 0);
-    for (int64_t i = 0; i < rows; i++) sorted[i] = i;
-    row_sort(&r, sorted, spare, rows);
-    for (int64_t i = 0; i < rows; i++) {                                /* group: the first row that equals row i, the sort being stable */
-        bool again = i && !row_order(&r, sorted[i - 1], sorted[i]);
-        group[sorted[i]] = again ? group[sorted[i - 1]] : sorted[i];
-    }
+    sort_rows(&r, sorted, again, room, rows);
+    for (int64_t i = 0; i < rows; i++) group[sorted[i]] = again[i] ? group[sorted[i - 1]] : sorted[i];       /* the first row that equals it, the sort being stable */
     for (int64_t i = 0; i < rows; i++) {
         int64_t row = a->sorted ? sorted[i] : i;
         if (group[row] == row) first[n] = row, number[row] = n++;

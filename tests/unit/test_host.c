@@ -48,6 +48,10 @@ static void test_nonzero(void **state)
     assert_int_equal(call("nonzero", NULL, 0, (Value[]){ { DT_BOOL, 1, { 19 }, bits } }, 1, (Value[]){ { DT_I64, 2, { 1, 19 }, at } }, 1), TG_OK);
     assert_int_equal(found, 4);
     assert_memory_equal(at, ((int64_t[]){ 3, 8, 16, 18 }), 32);
+    uint16_t half[3][2][2] = { { { 0x8000, 1 }, { 0, 0 } }, { { 0, 0 }, { 0, 0x8000 } }, { { 0x8001, 0 }, { 0x7e00, 0 } } };
+    assert_int_equal(call("nonzero", NULL, 0, (Value[]){ { DT_F16, 3, { 3, 2, 2 }, half } }, 1, (Value[]){ { DT_I64, 2, { 3, 12 }, at } }, 1), TG_OK);
+    assert_int_equal(found, 3);
+    assert_memory_equal(at, ((int64_t[]){ 0, 2, 2, 0, 0, 1, 1, 0, 0 }), 72);
     memset(bits, 0, sizeof bits);
     assert_int_equal(call("nonzero", NULL, 0, (Value[]){ { DT_BOOL, 1, { 19 }, bits } }, 1, NULL, 0), TG_OK);
     assert_int_equal(found, 0);
@@ -158,6 +162,27 @@ static void test_unique(void **state)
     }
 }
 
+/* Numbers of both signs and any size, zeros of both signs, several NaN: as rows of one they are sorted by their bits, as rows of two by comparison. */
+static void test_unique_floats(void **state)
+{
+    (void)state;
+    enum { N = 9 };
+    static const double one[N] = { NAN, -0.0, 1e300, -2, 0, -INFINITY, NAN, 1e-300, -2 };
+    static const int64_t first[6] = { 5, 3, 1, 7, 2, 0 }, inverse[N] = { 5, 2, 4, 1, 2, 0, 5, 3, 1 }, count[6] = { 1, 2, 2, 1, 1, 2 };
+    for (int64_t width = 1; width <= 2; width++) {
+        double x[2 * N], y[2 * N];
+        int64_t at[N], group[N], times[N];
+        for (int i = 0; i < 2 * N; i++) x[i] = one[i / width % N];
+        Value out[4] = { { DT_F64, 2, { N, width }, y }, { DT_I64, 1, { N }, at }, { DT_I64, 1, { N }, group }, { DT_I64, 1, { N }, times } };
+        assert_int_equal(call("unique", &(UniqueAttr){ 1 }, sizeof(UniqueAttr), (Value[]){ { DT_F64, 2, { N, width }, x } }, 1, out, 4), TG_OK);
+        assert_int_equal(found, 6);
+        assert_memory_equal(at, first, sizeof first);
+        assert_memory_equal(group, inverse, sizeof inverse);
+        assert_memory_equal(times, count, sizeof count);
+        for (int i = 0; i < 6 * width; i++) assert_memory_equal(&y[i], &one[first[i / width]], 8);
+    }
+}
+
 /* The rule said plainly: every pair, every class. */
 static int64_t plain_nms(const float *box, const float *score, int64_t n, float iou, float least, int64_t *out)
 {
@@ -211,6 +236,6 @@ static int teardown(void **state) { (void)state; graph_free(g); return 0; }
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_nonzero), cmocka_unit_test(test_topk), cmocka_unit_test(test_topk_of_many), cmocka_unit_test(test_scatter), cmocka_unit_test(test_scatter_rows),
-                                        cmocka_unit_test(test_unique), cmocka_unit_test(test_nms) };
+                                        cmocka_unit_test(test_unique), cmocka_unit_test(test_unique_floats), cmocka_unit_test(test_nms) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
