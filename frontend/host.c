@@ -145,6 +145,25 @@ static void combine(ScatterOp op, DType t, char *out, int64_t i, const char *upd
     }
 }
 
+/* n elements side by side. */
+static void combine_run(ScatterOp op, DType t, char *out, int64_t i, const char *update, int64_t j, int64_t n)
+{
+    if (op == SCATTER_SET) {
+        memcpy(out + i * dtype_size(t), update + j * dtype_size(t), (size_t)(n * dtype_size(t)));
+    } else if (op == SCATTER_ADD && t == DT_F32) {
+        for (int64_t k = 0; k < n; k++) ((float *)out)[i + k] += ((const float *)update)[j + k];
+    } else {
+        for (int64_t k = 0; k < n; k++) combine(op, t, out, i + k, update, j + k);
+    }
+}
+
+/* n elements whose places are known, so that memory can be asked for all of them at once. */
+static void combine_at(ScatterOp op, DType t, char *out, const int64_t *place, const char *update, int64_t j, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++) __builtin_prefetch(out + place[k] * dtype_size(t), 1);
+    for (int64_t k = 0; k < n; k++) combine_run(op, t, out, place[k], update, j + k, 1);
+}
+
 static TgStatus bad_index(int64_t v, int64_t size)
 {
     return fail(TG_BAD_INPUT, "index %lld; the axis has size %lld", (long long)v, (long long)size);
@@ -163,10 +182,12 @@ static TgStatus scatter_nd(const HostCall *call, void *const *args, int64_t *var
             if (v < -size || v >= size) return bad_index(v, size);
             at = at * size + (v < 0 ? v + size : v);
         }
-        for (int64_t i = 0; i < slice; i++) combine(op, x->dtype, args[3], at * slice + i, args[2], j * slice + i);
+        combine_run(op, x->dtype, args[3], at * slice, args[2], j * slice, slice);
     }
     return TG_OK;
 }
+
+enum { PLACES = 64 };
 
 /* Element j of the updates goes to its own place, but for the axis, where the index tells. at: of the present place, without the axis' share. */
 static TgStatus scatter_elements(const HostCall *call, void *const *args, int64_t *vars, ScatterOp op, uint32_t axis)
@@ -174,12 +195,13 @@ static TgStatus scatter_elements(const HostCall *call, void *const *args, int64_
     const HostTensor *x = &call->tensor[0], *idx = &call->tensor[1];
     uint32_t rank = x->shape->rank;
     int64_t n = host_product(call, 1, 0, rank, vars), size = host_dim(call, 0, axis, vars), along = host_product(call, 0, axis + 1, rank, vars), at = 0;
-    int64_t count[rank + 1], step[rank + 1], now[rank + 1];
+    int64_t count[rank + 1], step[rank + 1], now[rank + 1], place[PLACES];
     for (uint32_t k = 0; k < rank; k++) count[k] = host_dim(call, 1, k, vars), step[k] = k == axis ? 0 : host_product(call, 0, k + 1, rank, vars), now[k] = 0;
     for (int64_t j = 0; j < n; j++) {
         int64_t v = idx->dtype == DT_I64 ? ((const int64_t *)args[1])[j] : ((const int32_t *)args[1])[j];
         if (v < -size || v >= size) return bad_index(v, size);
-        combine(op, x->dtype, args[3], at + (v < 0 ? v + size : v) * along, args[2], j);
+        place[j % PLACES] = at + (v < 0 ? v + size : v) * along;
+        if (j % PLACES == PLACES - 1 || j == n - 1) combine_at(op, x->dtype, args[3], place, args[2], j - j % PLACES, j % PLACES + 1);
         for (uint32_t k = rank; k-- > 0; now[k] = 0) {
             at += step[k];
             if (++now[k] < count[k]) break;
