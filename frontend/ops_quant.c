@@ -59,6 +59,13 @@ static U quantize(Graph *g, U x, U scale, U zero, DType t)
     return saturate(g, y, t);
 }
 
+/* A sum of products of integers as a quantised value: one multiplication by the scales' quotient, as integer kernels do. zero: of type t, or NULL for 0. */
+static U requantize(Graph *g, U total, U scale, U zero, DType t)
+{
+    U y = round_even(g, mul(g, f32(g, total), scale));
+    return saturate(g, zero ? add(g, y, f32(g, zero)) : y, t);
+}
+
 /* x - zero in i32; zero may be NULL. */
 static U centred(Graph *g, U x, U zero)
 {
@@ -157,8 +164,7 @@ U op_q_linear_mat_mul(Graph *g, const Ctx *c)
     U a = centred(g, in[0], of_rows(g, in[2])), b = centred(g, in[3], of_columns(g, in[5]));
     U scale = div_(g, mul(g, f32(g, of_rows(g, in[1])), f32(g, of_columns(g, in[4]))), f32(g, of_rows(g, in[6])));
     if (!narrow_int((DType)in[7]->dtype)) return fail_node(g, c, TG_UNSUPPORTED, "y_zero_point", "type %s is not covered", dtype_name(in[7]->dtype));
-    U y = add(g, round_even(g, mul(g, f32(g, matmul(g, a, b)), scale)), f32(g, of_rows(g, in[7])));
-    return saturate(g, y, (DType)in[7]->dtype);
+    return requantize(g, matmul(g, a, b), scale, of_rows(g, in[7]), (DType)in[7]->dtype);
 }
 
 /* A weight's parameter: one, or one an output channel (axis 0 of w). */
@@ -183,8 +189,7 @@ U op_q_linear_conv(Graph *g, const Ctx *c)
     U y = conv_node(g, c, x, w), scale = div_(g, mul(g, as_scalar(g, in[1]), of_channels(g, in[4], in[0])), as_scalar(g, in[6]));
     if (!narrow_int((DType)in[7]->dtype)) return fail_node(g, c, TG_UNSUPPORTED, "y_zero_point", "type %s is not covered", dtype_name(in[7]->dtype));
     if (c->nin > 8 && in[8]) y = add(g, y, of_channels(g, in[8], in[0]));
-    y = add(g, round_even(g, mul(g, f32(g, y), scale)), f32(g, as_scalar(g, in[7])));
-    return saturate(g, y, (DType)in[7]->dtype);
+    return requantize(g, y, scale, as_scalar(g, in[7]), (DType)in[7]->dtype);
 }
 
 /* ---- com.microsoft ---- */
@@ -217,12 +222,18 @@ U op_q_linear_leaky_relu(Graph *g, const Ctx *c)
 
 U op_q_linear_global_average_pool(Graph *g, const Ctx *c)
 {
-    U x = real(g, c, 0);
-    int64_t axis[TG_MAX_RANK];
+    const U *in = c->in;
+    U x = centred(g, in[0], in[2] ? as_scalar(g, in[2]) : NULL), count = uop_index(g, 1);
     uint32_t n = uop_rank(x), first = attr_bool(g, c, "channels_last", false) ? 1 : 2;
+    DType t = (DType)(in[4] ? in[4] : in[0])->dtype;
     if (n < 3) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 3 or more", n);
-    for (uint32_t k = 0; k < n - 2; k++) axis[k] = first + k;
-    return quantized_by(g, c, mean(g, x, axis, n - 2, true), 3, c->in[0]);
+    if (!narrow_int(t)) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[0], "quantised values of type %s are not covered", dtype_name(t));
+    for (uint32_t k = first; k < first + n - 2; k++) {
+        count = dim_mul(g, count, uop_dim(x, k));
+        x = sum(g, x, k, true);
+    }
+    U scale = div_(g, f32(g, as_scalar(g, in[1])), mul(g, f32(g, as_scalar(g, in[3])), cast(g, count, DT_F32)));
+    return requantize(g, x, scale, in[4] ? as_scalar(g, in[4]) : NULL, t);
 }
 
 /* Scale and zero point of the result come first, then three inputs a part. */
