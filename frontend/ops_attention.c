@@ -119,7 +119,7 @@ U op_attention(Graph *g, const Ctx *c)
     if (!ok(g)) return NULL;
     Attend a = { .softcap = attr_float(g, c, "softcap", 0), .scale = attr_float(g, c, "scale", default_scale(q)) };
     read_masks(g, c, q, k, c->in[4], &a);
-    U y = attend(g, wide(g, q), wide(g, k), wide(g, v), &a, stages);
+    U y = attend(g, wide(g, q), wide(g, k), cast(g, wide(g, v), type_of(wide(g, q))), &a, stages);
     if (!ok(g)) return NULL;
     y = narrow(g, flat ? join_heads(g, y) : y, c->in[0]);
     return outputs(g, c, (U[]){ y, k, v, narrow(g, stages[mode], c->in[0]) }, 4);

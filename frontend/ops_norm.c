@@ -161,10 +161,12 @@ U op_layer_normalization(Graph *g, const Ctx *c)
     uint32_t n;
     if (!row_axes(g, c, x, axis, &n)) return NULL;
     U y = mul(g, standardise(g, x, axis, n, attr_float(g, c, "epsilon", 1e-5), &m, &inverse), scale);
-    return outputs(g, c, (U[]){ narrow(g, bias ? add(g, y, bias) : y, c->in[0]), m, inverse }, 3);
+    DType stash = attr_int(g, c, "stash_type", TG_F32) == TG_BF16 ? DT_BF16 : DT_F32;        /* of what is kept for training */
+    if (!ok(g)) return NULL;
+    return outputs(g, c, (U[]){ narrow(g, bias ? add(g, y, bias) : y, c->in[0]), cast(g, m, stash), cast(g, inverse, stash) }, 3);
 }
 
-/* RMSNormalization, and SimplifiedLayerNormalization, which has the reciprocal as a second output. */
+/* RMSNormalization, and SimplifiedLayerNormalization, which has the reciprocal as a second output. The result is of the scale's type. */
 U op_rms_normalization(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]), scale = cast(g, c->in[1], type_of(x));
@@ -172,7 +174,8 @@ U op_rms_normalization(Graph *g, const Ctx *c)
     uint32_t n;
     if (!row_axes(g, c, x, axis, &n)) return NULL;
     U inverse = recip(g, sqrt_(g, add(g, mean(g, mul(g, x, x), axis, n, true), K(attr_float(g, c, "epsilon", 1e-5)))));
-    return outputs(g, c, (U[]){ narrow(g, mul(g, mul(g, x, inverse), scale), c->in[0]), inverse }, 2);
+    if (!ok(g)) return NULL;
+    return outputs(g, c, (U[]){ narrow(g, mul(g, mul(g, x, inverse), scale), c->in[1]), inverse }, 2);
 }
 
 U op_lp_normalization(Graph *g, const Ctx *c)

@@ -18,10 +18,10 @@ def write(folder, model, inputs, outputs):
     (folder / "model.onnx").write_bytes(model.SerializeToString())
 
 
-def run(top, *flags):
+def run(top, *flags, devices=([], ["-d", "reference"])):
     """At tensor level, which has no strings, then through a session that interprets every kernel, where nothing may be unsupported: not 0 when a case differs."""
     failed = 0
-    for device in ([], ["-d", "reference"]):
+    for device in devices:
         p = subprocess.run([build / "test_onnx_conformance", *flags, *device, str(top)], stdout=subprocess.PIPE, text=True)
         print(p.stdout, end="", flush=True)
         failed |= p.returncode or bool(device and " 0 unsupported" not in p.stdout)
