@@ -108,24 +108,40 @@ static bool read_grid(Graph *g, const Ctx *c, Grid *s)
     return ok(g);
 }
 
-/* The sum over all combinations of taps, one an axis, of weight times value. x: [n, c, points], index and weight: [n, 1, places]. */
+/* One value of each tap of axis a, [n, 1, places] each, as [n, 1.., taps, ..1, places], which broadcasts with those of the other axes. */
+static U along_taps(Graph *g, const U *value, int count, uint32_t a, uint32_t axes)
+{
+    U dim[5];
+    for (uint32_t k = 0; k < axes; k++) dim[k + 1] = uop_index(g, k == a ? count : 1);
+    dim[0] = uop_dim(value[0], 0), dim[axes + 1] = uop_dim(value[0], 2);
+    return reshape(g, cat(g, value, (uint32_t)count, 1), dim, axes + 2);
+}
+
+static U stored(Graph *g, U x) { return UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, x); }
+
+/* The sum over all combinations of taps, one an axis, of weight times value. x: [n, c, points], index and weight: [n, 1, places]. Those of all combinations are stored as one
+ * tensor each: apart they would be more than a kernel can read. */
 static U gather_taps(Graph *g, U x, const U *dim, Tap tap[3][4], const int *count, uint32_t axes)
 {
-    int total = 1, at[3];
-    U y = NULL, zero = K(0);
-    for (uint32_t a = 0; a < axes; a++) total *= count[a];
+    int total = 1;
+    U index = NULL, weight = NULL, inside = NULL, places = uop_dim(tap[0][0].index, 2);
+    for (uint32_t a = 0; a < axes; a++) {
+        U at[4], scale[4], in[4];
+        for (int t = 0; t < count[a]; t++) at[t] = tap[a][t].index, in[t] = tap[a][t].inside, scale[t] = expand(g, tap[a][t].weight, at[t]->shape->dim, 3);
+        U i = along_taps(g, at, count[a], a, axes), w = along_taps(g, scale, count[a], a, axes), hit = in[0] ? along_taps(g, in, count[a], a, axes) : NULL;
+        index = index ? add(g, mul(g, index, cast(g, dim[a + 2], DT_I64)), i) : i;
+        weight = weight ? mul(g, weight, w) : w;
+        inside = inside ? and_(g, inside, hit) : hit;
+        total *= count[a];
+    }
+    U taps = uop_index(g, total), y = NULL;
+    index = stored(g, reshape(g, index, (U[]){ dim[0], taps, places }, 3));
+    weight = stored(g, cast(g, reshape(g, weight, (U[]){ dim[0], taps, places }, 3), type_of(x)));
+    inside = inside ? stored(g, reshape(g, inside, (U[]){ dim[0], taps, places }, 3)) : NULL;
     for (int k = 0; k < total; k++) {
-        U index = NULL, weight = NULL, inside = NULL;
-        for (int a = (int)axes - 1, rest = k; a >= 0; a--) at[a] = rest % count[a], rest /= count[a];
-        for (uint32_t a = 0; a < axes; a++) {
-            const Tap *t = &tap[a][at[a]];
-            index = index ? add(g, mul(g, index, cast(g, dim[a + 2], DT_I64)), t->index) : t->index;
-            weight = weight ? mul(g, weight, t->weight) : t->weight;
-            inside = inside && t->inside ? and_(g, inside, t->inside) : inside ? inside : t->inside;
-        }
-        U places[] = { dim[0], dim[1], uop_dim(index, 2) };
-        U v = gather_elements(g, x, expand(g, index, places, 3), 2);
-        v = mul(g, inside ? where(g, inside, v, zero) : v, cast(g, weight, type_of(x)));
+        U v = gather_elements(g, x, expand(g, slice_i(g, index, 1, k, k + 1), (U[]){ dim[0], dim[1], places }, 3), 2);
+        if (inside) v = where(g, slice_i(g, inside, 1, k, k + 1), v, K(0));
+        v = mul(g, v, slice_i(g, weight, 1, k, k + 1));
         y = y ? add(g, y, v) : v;
     }
     return y;

@@ -186,6 +186,7 @@ CASES = [
     ("ConvTranspose", 11, [f(1, 2, 7), C(f(2, 3, 2))], dict(strides=[3])),
     ("GridSample", 16, [f(2, 3, 5, 6), f(2, 4, 4, 2, scale=0.8)], dict(mode="bicubic", padding_mode="reflection", align_corners=1)),
     ("GridSample", 16, [f(2, 3, 5, 6), f(2, 4, 4, 2, scale=0.8)], dict(mode="bilinear", padding_mode="border")),
+    ("GridSample", 16, [f(1, 32, 40, 40), f(1, 40, 40, 2, scale=0.8)], dict(mode="bicubic")),
     ("Trilu", 14, [f(2, 4, 5), C(np.int64(-1))], dict(upper=0)),
     ("LayerNormalization", 17, [f(2, 3, 8), u(8), f(8)], dict(axis=-1), 3),
     ("LayerNormalization", 17, [f(2, 3, 8), u(3, 8), f(3, 8)], dict(axis=1)),
