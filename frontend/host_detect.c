@@ -62,26 +62,33 @@ static void keep(const Kept *k, int64_t i, Box b)
 
 /* Strips of x at least as wide as any box: a box meets only those that begin in its own strip or one beside it. */
 enum { STRIPS = 1024 };
-typedef struct { double begin, width; int64_t first[STRIPS + 1], end[STRIPS]; } Strips;
+typedef struct { double begin, scale; int64_t count, first[STRIPS + 1], end[STRIPS]; } Strips;
 
-static int64_t strip_of(const Strips *s, Box b) { return s->width > 0 ? (int64_t)fmin(fmax(((double)b.x0 - s->begin) / s->width, 0), STRIPS - 1) : 0; }
+static int64_t strip_of(const Strips *s, Box b)
+{
+    double at = ((double)b.x0 - s->begin) * s->scale;
+    return at > 0 ? at < (double)s->count ? (int64_t)at : s->count - 1 : 0;
+}
 
 /* Room in each strip for the candidates that begin there. Few candidates, or bounds that are not finite, make one strip. */
 static void make_strips(Strips *s, const Box *box, const uint64_t *item, int64_t count)
 {
     double low = INFINITY, high = -INFINITY, widest = 0;
     bool many = count > 4 * BLOCK;
-    memset(s, 0, sizeof *s);
     for (int64_t i = 0; i < count && many; i++) {
         Box b = box[(uint32_t)item[i]];
+        double x0 = (double)b.x0, wide = (double)b.x1 - x0;
         many = isfinite(b.x0) && isfinite(b.x1);
-        low = fmin(low, (double)b.x0), high = fmax(high, (double)b.x0), widest = fmax(widest, (double)b.x1 - (double)b.x0);
+        low = x0 < low ? x0 : low, high = x0 > high ? x0 : high, widest = wide > widest ? wide : widest;
     }
-    s->begin = low;
-    s->width = many ? fmax(widest * 1.001, (high - low) / (STRIPS - 1)) : 0;
-    for (int64_t i = 0; i < count && s->width > 0; i++) s->first[strip_of(s, box[(uint32_t)item[i]]) + 1]++;
-    for (int i = 0; i < STRIPS && s->width > 0; i++) s->first[i + 1] += s->first[i];
-    memcpy(s->end, s->first, sizeof s->end);
+    double width = widest * 1.001 > (high - low) / (STRIPS - 1) ? widest * 1.001 : (high - low) / (STRIPS - 1);
+    many = many && width > 0;
+    s->begin = low, s->scale = many ? 1 / width : 0;
+    s->count = many ? (int64_t)((high - low) * s->scale) + 1 : 1;
+    if (s->count > STRIPS) s->count = STRIPS;
+    memset(s->first, 0, (size_t)(s->count + 1) * sizeof *s->first);
+    for (int64_t i = 0; i < count && many; i++) s->first[strip_of(s, box[(uint32_t)item[i]]) + 1]++;
+    for (int64_t i = 0; i < s->count; i++) s->first[i + 1] += s->first[i], s->end[i] = s->first[i];
 }
 
 /* ---- NonMaxSuppression ---- */
@@ -101,7 +108,7 @@ static int64_t suppress(const Nms *s, const float *score)
         Box b = s->box[(uint32_t)s->item[i]];
         int64_t at = strip_of(&strips, b);
         bool met = false;
-        for (int64_t t = at ? at - 1 : 0; t <= at + 1 && t < STRIPS && !met; t++) met = meets_any(&s->kept, strips.first[t], strips.end[t], b, s->iou);
+        for (int64_t t = at ? at - 1 : 0; t <= at + 1 && t < strips.count && !met; t++) met = meets_any(&s->kept, strips.first[t], strips.end[t], b, s->iou);
         if (met) continue;
         s->item[kept++] = s->item[i];
         keep(&s->kept, strips.end[at]++, b);
@@ -150,19 +157,36 @@ static Sample sample_at(float y, float x, int64_t h, int64_t w)
 }
 
 typedef struct { float y, x, dy, dx; int64_t ny, nx; } Grid;         /* a cell's first corner, size, samples */
+enum { SAMPLES = 256 };
 
-static float pool(const float *plane, const Grid *g, int64_t h, int64_t w, bool max)
+static void place_samples(Sample *s, const Grid *g, int64_t from, int64_t count, int64_t h, int64_t w)
 {
-    float y = max ? -INFINITY : 0;
-    for (int64_t i = 0; i < g->ny; i++)
-        for (int64_t j = 0; j < g->nx; j++) {
-            Sample s = sample_at(g->y + ((float)i + 0.5f) * g->dy / (float)g->ny, g->x + ((float)j + 0.5f) * g->dx / (float)g->nx, h, w);
-            float v[4];
-            for (int k = 0; k < 4; k++) v[k] = s.w[k] * plane[s.i[k]];
-            y = max ? fmaxf(y, fmaxf(fmaxf(v[0], v[1]), fmaxf(v[2], v[3]))) : y + (v[0] + v[1] + v[2] + v[3]);
-        }
-    int64_t n = g->ny * g->nx;
-    return n <= 0 ? 0 : max ? y : y / (float)n;
+    for (int64_t k = from; k < from + count; k++)
+        *s++ = sample_at(g->y + ((float)(k / g->nx) + 0.5f) * g->dy / (float)g->ny, g->x + ((float)(k % g->nx) + 0.5f) * g->dx / (float)g->nx, h, w);
+}
+
+static float pool(float y, const float *plane, const Sample *s, int64_t count, bool max)
+{
+    for (int64_t i = 0; i < count; i++, s++) {
+        float v[4];
+        for (int k = 0; k < 4; k++) v[k] = s->w[k] * plane[s->i[k]];
+        y = max ? fmaxf(y, fmaxf(fmaxf(v[0], v[1]), fmaxf(v[2], v[3]))) : y + (v[0] + v[1] + v[2] + v[3]);
+    }
+    return y;
+}
+
+/* A cell of all c channels of a picture, step apart in out: their samples lie at the same places. */
+static void pool_cell(float *out, int64_t step, const float *x, const Grid *g, int64_t c, int64_t h, int64_t w, bool max)
+{
+    Sample sample[SAMPLES];
+    int64_t n = g->ny > 0 && g->nx > 0 ? g->ny * g->nx : 0;
+    for (int64_t k = 0; k < c; k++) out[k * step] = max && n ? -INFINITY : 0;
+    for (int64_t from = 0, count; from < n; from += count) {
+        count = n - from < SAMPLES ? n - from : SAMPLES;
+        place_samples(sample, g, from, count, h, w);
+        for (int64_t k = 0; k < c; k++) out[k * step] = pool(out[k * step], x + k * h * w, sample, count, max);
+    }
+    for (int64_t k = 0; k < c && n && !max; k++) out[k * step] /= (float)n;
 }
 
 /* x [N,C,H,W], regions [R,4], pictures [R] i64 -> [R,C,h,w]; the samples of a cell are as many as its pixels. */
@@ -181,10 +205,10 @@ TgStatus host_roi_align(const HostCall *call, void *const *args, int64_t *vars)
         Grid g = { .dy = rh / (float)oh, .dx = rw / (float)ow };
         if (!(fabsf(g.dy) < 65536 && fabsf(g.dx) < 65536)) return fail(TG_BAD_INPUT, "region %lld is too large", (long long)r);
         g.ny = (int64_t)ceilf(g.dy), g.nx = (int64_t)ceilf(g.dx);
-        for (int64_t k = 0; k < c * oh * ow; k++, out++) {
-            g.y = y0 + (float)(k / ow % oh) * g.dy;
+        for (int64_t k = 0; k < oh * ow; k++) {
+            g.y = y0 + (float)(k / ow) * g.dy;
             g.x = x0 + (float)(k % ow) * g.dx;
-            *out = pool((const float *)args[0] + (picture * c + k / (oh * ow)) * h * w, &g, h, w, a->max);
+            pool_cell(out + r * c * oh * ow + k, oh * ow, (const float *)args[0] + picture * c * h * w, &g, c, h, w, a->max);
         }
     }
     return TG_OK;
