@@ -165,13 +165,16 @@ static void place_samples(Sample *s, const Grid *g, int64_t from, int64_t count,
         *s++ = sample_at(g->y + ((float)(k / g->nx) + 0.5f) * g->dy / (float)g->ny, g->x + ((float)(k % g->nx) + 0.5f) * g->dx / (float)g->nx, h, w);
 }
 
-static float pool(float y, const float *plane, const Sample *s, int64_t count, bool max)
+static float most(float y, const float *plane, const Sample *s, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++, s++) {
-        float v[4];
-        for (int k = 0; k < 4; k++) v[k] = s->w[k] * plane[s->i[k]];
-        y = max ? fmaxf(y, fmaxf(fmaxf(v[0], v[1]), fmaxf(v[2], v[3]))) : y + (v[0] + v[1] + v[2] + v[3]);
-    }
+    for (int64_t i = 0; i < count; i++, s++)
+        for (int k = 0; k < 4; k++) y = fmaxf(y, s->w[k] * plane[s->i[k]]);
+    return y;
+}
+
+static float total(float y, const float *plane, const Sample *s, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++, s++) y += s->w[0] * plane[s->i[0]] + s->w[1] * plane[s->i[1]] + s->w[2] * plane[s->i[2]] + s->w[3] * plane[s->i[3]];
     return y;
 }
 
@@ -184,7 +187,7 @@ static void pool_cell(float *out, int64_t step, const float *x, const Grid *g, i
     for (int64_t from = 0, count; from < n; from += count) {
         count = n - from < SAMPLES ? n - from : SAMPLES;
         place_samples(sample, g, from, count, h, w);
-        for (int64_t k = 0; k < c; k++) out[k * step] = pool(out[k * step], x + k * h * w, sample, count, max);
+        for (int64_t k = 0; k < c; k++) out[k * step] = (max ? most : total)(out[k * step], x + k * h * w, sample, count);
     }
     for (int64_t k = 0; k < c && n && !max; k++) out[k * step] /= (float)n;
 }
