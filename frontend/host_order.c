@@ -75,12 +75,37 @@ static int64_t insert(uint64_t *item, int64_t count, int64_t most, uint64_t new)
     return count;
 }
 
+/* Of a block the largest, of that times sign; NaN do not count. */
+static float block_best(const float *x, float sign)
+{
+    float best = -INFINITY;
+#pragma omp simd reduction(max : best)
+    for (int64_t i = 0; i < BLOCK; i++) best = sign * x[i] > best ? sign * x[i] : best;
+    return best;
+}
+
+/* What the k best are all better than, told by the best of blocks: so are those of k blocks. NAN: nothing is known. */
+static float first_limit(const float *x, int64_t n, int64_t k, bool largest)
+{
+    float best[FEW], sign = largest ? 1 : -1;
+    int64_t count = 0;
+    if (k > FEW || n < 4 * k * BLOCK) return NAN;
+    for (int64_t i = 0; i + BLOCK <= n; i += BLOCK) {
+        float new = block_best(x + i, sign);
+        if (!(new > -INFINITY) || (count == k && new <= best[k - 1])) continue;
+        int64_t j = count < k ? count++ : k - 1;
+        for (; j > 0 && best[j - 1] < new; j--) best[j] = best[j - 1];
+        best[j] = new;
+    }
+    return count < k ? NAN : sign * nextafterf(best[k - 1], -INFINITY);
+}
+
 /* The k best of n to the front of item, best first, k > 0. Few are kept in order; many gather, and when there is no room for more, are sorted. */
 static void select_best(const float *x, int64_t n, int64_t k, bool largest, uint64_t *item, uint64_t *spare)
 {
     int64_t count = 0, room = select_room(n, k);
     uint64_t last = UINT64_MAX;
-    float limit = NAN;
+    float limit = first_limit(x, n, k, largest);
     for (int64_t i = 0; i < n; i++) {
         if (i % BLOCK == 0)
             while (i + BLOCK <= n && !any_better(x + i, BLOCK, limit, largest)) i += BLOCK;
