@@ -97,7 +97,7 @@ static uint32_t add_var(Plan *p, const char *name)
         if (p->nvar) memcpy(grown, p->var_name, sizeof *grown * p->nvar);
         p->var_name = grown;
     }
-    p->var_name[p->nvar] = name;
+    p->var_name[p->nvar] = arena_strdup(p->arena, name);        /* a kernel's graph does not live as long */
     return p->nvar++;
 }
 
@@ -580,6 +580,17 @@ static TgStatus allocate(Build *b)
     return TG_OK;
 }
 
+/* Variables of sizes that somebody asks for: of what comes in, goes out, is copied or read by host functions. Kernels have their own. */
+static void add_size_vars(Plan *p)
+{
+    bool *asked = NEW_N(p->arena, bool, p->nbuffer + 1);
+    for (uint32_t k = 0; k < p->nbuffer; k++) asked[k] = p->buffer[k].kind == MEM_INPUT || p->buffer[k].kind == MEM_OUTPUT;
+    for (uint32_t i = 0; i < p->nstep; i++)
+        for (uint32_t k = 0; p->step[i].kind != STEP_KERNEL && k < p->step[i].narg; k++) asked[p->step[i].arg[k]] = true;
+    for (uint32_t k = 0; k < p->nbuffer; k++)
+        for (uint32_t d = 0; asked[k] && d < p->buffer[k].shape->rank; d++) add_vars_of(p, p->buffer[k].shape->dim[d]);
+}
+
 TgStatus plan_make(Plan **out, Schedule *s, const Target *t)
 {
     Arena *arena = arena_new();
@@ -596,8 +607,7 @@ TgStatus plan_make(Plan **out, Schedule *s, const Target *t)
         plan_free(p);
         return status;
     }
-    for (uint32_t k = 0; k < p->nbuffer; k++)
-        for (uint32_t d = 0; d < p->buffer[k].shape->rank; d++) add_vars_of(p, p->buffer[k].shape->dim[d]);
+    add_size_vars(p);
     set_var_values(p);
     plan_sync(p, t);
     *out = p;
