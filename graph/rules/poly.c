@@ -211,10 +211,25 @@ static bool join_one(Poly *p)
     return false;
 }
 
+/* The same by a divisor that is a product with symbols: a * (y % d) and a * d * (y // d) make a * y. */
+static bool join_symbolic(Poly *p)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        Term m = p->term[i];
+        const UOp *d = m.f->op == UOP_MOD ? m.f->src[1] : NULL, *factor = d && d->op == UOP_MUL && d->src[1]->op == UOP_CONST ? d->src[0] : d;
+        int64_t want, c = d && factor != d ? d->src[1]->arg.i : 1;
+        if (!d || d->op == UOP_CONST || d->vmin < 1 || factor->op == UOP_ADD || __builtin_mul_overflow(m.c, c, &want)) continue;
+        const UOp *q = factor_mul(p->g, UOP(p->g, UOP_IDIV, DT_VOID, NO_ARG, m.f->src[0], d), factor);
+        for (uint32_t j = 0; j < p->n; j++)
+            if (p->term[j].f == q && p->term[j].c == want) return poly_add_term(p, m.f, -m.c) && poly_add_term(p, q, -want) && poly_add(p, m.f->src[0], m.c);
+    }
+    return false;
+}
+
 bool poly_recombine(Poly *p)
 {
     bool any = false;
-    while (p->t == DT_INDEX && join_one(p)) any = true;
+    while (p->t == DT_INDEX && (join_one(p) || join_symbolic(p))) any = true;
     return any;
 }
 
