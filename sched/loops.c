@@ -57,13 +57,16 @@ static uint32_t divisions(Graph *g, const UOp *root, Arena *scratch)
 
 typedef struct { const UOp *outer, *inner, *root; } Split;
 
+static const UOp *quotient(Graph *g, const UOp *a, const UOp *b) { return graph_rewrite(g, index_math(g, UOP_IDIV, a, b), rules_symbolic(), 0, NULL); }
+static const UOp *product(Graph *g, const UOp *a, const UOp *b) { return graph_rewrite(g, index_math(g, UOP_MUL, a, b), rules_symbolic(), 0, NULL); }
+
 /* A range r as outer*c + inner: what divided r by c becomes a range of its own. */
-static Split split_range(Kernel *k, const UOp *r, int64_t c, int number, Arena *scratch)
+static Split split_range(Kernel *k, const UOp *r, const UOp *c, int number, Arena *scratch)
 {
     Graph *g = k->g;
     uint32_t n;
-    const UOp *outer = uop_range(g, range_number(r), uop_index(g, r->src[0]->arg.i / c), range_type(r)), *inner = uop_range(g, number, uop_index(g, c), range_type(r));
-    const UOp *sum = index_math(g, UOP_ADD, index_math(g, UOP_MUL, outer, uop_index(g, c)), inner);
+    const UOp *outer = uop_range(g, range_number(r), quotient(g, r->src[0], c), range_type(r)), *inner = uop_range(g, number, c, range_type(r));
+    const UOp *sum = index_math(g, UOP_ADD, index_math(g, UOP_MUL, outer, c), inner);
     const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, graph_count(g) + 1);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i], *src[72];
@@ -100,40 +103,40 @@ static bool is_reused(const Split *s, Arena *scratch, Graph *g)
     return reduces && reused;
 }
 
-/* u divides a range evenly: by how much; else 0. */
-static int64_t divides(const UOp *u)
+/* u divides a range evenly: by how much, at most; else 0. */
+static int64_t divides(Graph *g, const UOp *u)
 {
-    const UOp *r = u->nsrc ? u->src[0] : NULL;
-    if ((u->op != UOP_MOD && u->op != UOP_IDIV) || r->op != UOP_RANGE || !uop_is_const(r->src[0]) || !uop_is_const(u->src[1])) return 0;
-    int64_t c = u->src[1]->arg.i;
-    return c < 2 || r->src[0]->arg.i % c ? 0 : c;
+    const UOp *r = u->nsrc ? u->src[0] : NULL, *c = u->nsrc > 1 ? u->src[1] : NULL;
+    if ((u->op != UOP_MOD && u->op != UOP_IDIV) || r->op != UOP_RANGE || c->ranges || c->vmax < 2) return 0;
+    if (uop_is_const(r->src[0])) return uop_is_const(c) && r->src[0]->arg.i % c->arg.i == 0 ? c->arg.i : 0;
+    return product(g, quotient(g, r->src[0], c), c) == r->src[0] ? c->vmax : 0;
 }
 
 /* Divisions of ranges, the smallest divisors first. */
-static uint32_t divisions_of_ranges(const UOp *const *order, uint32_t n, const UOp **out)
+static uint32_t divisions_of_ranges(Graph *g, const UOp *const *order, uint32_t n, const UOp **out)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (!divides(order[i])) continue;
+        if (!divides(g, order[i])) continue;
         uint32_t at = count++;
-        for (; at && divides(out[at - 1]) > divides(order[i]); at--) out[at] = out[at - 1];
+        for (; at && divides(g, out[at - 1]) > divides(g, order[i]); at--) out[at] = out[at - 1];
         out[at] = order[i];
     }
     return count;
 }
 
-/* Ranges that an index divides are split where that takes divisions away: reduce ranges always, since the divisions stand in the loop; others for reuse. */
+/* Ranges that an index divides are split where that takes divisions away: reduce ranges always, since the divisions stand in the loop, and those of symbolic size, by which the
+ * machine would have to divide; others for reuse. */
 static void split_ranges(Kernel *k, Arena *scratch)
 {
     uint32_t n, before = divisions(k->g, k->root, scratch);
     const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n), **list = NEW_N(scratch, const UOp *, n);
     int number = free_number(order, n);
-    uint32_t count = divisions_of_ranges(order, n, list);
+    uint32_t count = divisions_of_ranges(k->g, order, n, list);
     for (uint32_t i = 0; before && i < count && number < 64; i++) {
         const UOp *r = list[i]->src[0];
-        int64_t c = divides(list[i]);
-        Split s = split_range(k, r, c, number, scratch);
-        if (divisions(k->g, s.root, scratch) >= before || (range_type(r) != AXIS_REDUCE && !is_reused(&s, scratch, k->g))) continue;
+        Split s = split_range(k, r, list[i]->src[1], number, scratch);
+        if (divisions(k->g, s.root, scratch) >= before || (range_type(r) != AXIS_REDUCE && uop_is_const(r->src[0]) && !is_reused(&s, scratch, k->g))) continue;
         k->root = s.root;
         split_ranges(k, scratch);
         return;
@@ -145,8 +148,8 @@ static const UOp *merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
 {
     Graph *g = k->g;
     uint32_t n;
-    if (!uop_is_const(a->src[0]) || !uop_is_const(b->src[0]) || range_type(a) != range_type(b)) return NULL;
-    const UOp *one = uop_range(g, range_number(a), uop_index(g, a->src[0]->arg.i * b->src[0]->arg.i), range_type(a));
+    if (range_type(a) != range_type(b)) return NULL;
+    const UOp *one = uop_range(g, range_number(a), product(g, a->src[0], b->src[0]), range_type(a));
     const UOp *outer = UOP(g, UOP_IDIV, DT_VOID, NO_ARG, one, b->src[0]), *inner = UOP(g, UOP_MOD, DT_VOID, NO_ARG, one, b->src[0]);
     const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, graph_count(g) + 1);
     for (uint32_t i = 0; i < n; i++) {

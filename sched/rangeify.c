@@ -226,7 +226,7 @@ static const UOp *position(Rangeify *r, const UOp *u, const UOp *const *idx)
 
 static const UOp *as_position(Rangeify *r, const UOp *u, const UOp *const *idx)
 {
-    const UOp *p = r->constant[u->id] && !r->loads[u->id] && !r->reduces[u->id] ? position(r, u, idx) : NULL;
+    const UOp *p = !r->loads[u->id] && !r->reduces[u->id] ? position(r, u, idx) : NULL;
     return p && p->dtype != DT_INDEX ? index_simplify(r, UOP(r->g, UOP_CAST, DT_INDEX, NO_ARG, p)) : p;
 }
 
