@@ -124,6 +124,15 @@ static int64_t size_now(const Plan *p, int number)
     return 1;
 }
 
+/* What divides a loop's length: the length itself where it is known. */
+static int64_t divisor_now(const Plan *p, int number)
+{
+    const UOp *axis[64];
+    int at = axis_at(p, number);
+    opt_axes(p->k, axis, 64);
+    return at < 0 ? 1 : index_divisor(axis[at]->src[0]);
+}
+
 static bool split(Plan *p, int number, int64_t factor, AxisType target)
 {
     int at = axis_at(p, number);
@@ -133,8 +142,21 @@ static bool split(Plan *p, int number, int64_t factor, AxisType target)
 static bool padto(Plan *p, int number, int64_t multiple)
 {
     int at = axis_at(p, number);
-    if (at < 0 || size_now(p, number) % multiple == 0) return at >= 0;
+    if (at < 0 || divisor_now(p, number) % multiple == 0) return at >= 0;
     return try_op(p, (OptOp){ .kind = OPT_PADTO, .axis = (int8_t)at, .factor = (int32_t)multiple });
+}
+
+static bool is_symbolic(const Plan *p, int number)
+{
+    for (uint32_t i = 0; i < p->naxis; i++)
+        if (range_number(p->axis[i]) == number) return !is_static(p, i);
+    return false;
+}
+
+/* Lanes on a loop of the output; one of symbolic size gets as many more rounds as make it whole, whose elements are gated. */
+static bool lanes_of(Plan *p, int number, int64_t lanes, int64_t together)
+{
+    return (!is_symbolic(p, number) || padto(p, number, lanes * together)) && split(p, number, lanes, AXIS_UPCAST);
 }
 
 static void move_first(Plan *p, int number)
@@ -205,7 +227,7 @@ static int best_lane(const Plan *p, uint64_t among)
     for (uint32_t i = p->naxis; i-- > 0;) {
         int number = range_number(p->axis[i]);
         int64_t n = p->axis[i]->src[0]->vmax;
-        if (!(among >> number & 1) || n < 4 || !is_static(p, i)) continue;
+        if (!(among >> number & 1) || n < 4) continue;
         double waste = (double)ceil_to(n, p->lanes) / (double)n, cost = lane_cost(p, number) * (waste > 1.5 ? waste : 1 + (waste - 1) / 2);
         if (cost < least) least = cost, best = number;
     }
@@ -368,7 +390,7 @@ static void contract(Plan *p, int lane)
         if (number != lane && tiles(p, number, lane)) consider(p, &best, lane, number, p->axis[i]->src[0]->vmax, n);
     }
     weigh(p, lane, &lane_bytes, &other_bytes);
-    split(p, lane, floor_power(n < p->lanes ? n : p->lanes), AXIS_UPCAST);
+    lanes_of(p, lane, floor_power(n < p->lanes ? n : p->lanes), best.nv);
     if (best.nv > 1) split(p, lane, best.nv, AXIS_UPCAST);
     if (best.m >= 0 && best.mr > 1) split(p, best.m, best.mr, AXIS_UPCAST);
     uint64_t inside = 0;
@@ -430,7 +452,7 @@ static void dot_products(Plan *p, int lane)
     split(p, lane, lane_width(p, size_now(p, lane)), AXIS_UNROLL);
     for (uint32_t i = p->nout; i-- > 0 && left > 1;)
         for (int64_t f = left >= 4 ? 4 : left; f > 1; f--)
-            if (is_static(p, i) && p->axis[i]->src[0]->vmax >= f && split(p, range_number(p->axis[i]), f, AXIS_UPCAST)) { left /= f; break; }
+            if (p->axis[i]->src[0]->vmax >= f && split(p, range_number(p->axis[i]), f, AXIS_UPCAST)) { left /= f; break; }
     share(p, -1);
     pack_constants(p);
 }
@@ -464,16 +486,16 @@ static void reduce_lanes(Plan *p, int number)
     bool odd = rounds_together(p, ceil_to(n, w) / w) < 3 && n >= 32 * w;
     if (w < 4 || !padto(p, number, odd ? 4 * w : w)) return;
     split(p, number, w, AXIS_UNROLL);
-    if (axis_at(p, number) >= 0) split(p, number, rounds_together(p, size_now(p, number)), AXIS_UNROLL);
+    if (axis_at(p, number) >= 0 && !is_symbolic(p, number)) split(p, number, rounds_together(p, size_now(p, number)), AXIS_UNROLL);
 }
 
 static void lanes_on(Plan *p, int number, int64_t replicas)
 {
     int64_t n = size_of(p, number), w = floor_power(n < p->lanes ? n : p->lanes);
     if (w < 4) return;
-    split(p, number, w, AXIS_UPCAST);
+    lanes_of(p, number, w, 1);
     for (int64_t f = replicas; f > 1; f /= 2)
-        if (axis_at(p, number) >= 0 && size_now(p, number) % f == 0 && split(p, number, f, AXIS_UPCAST)) return;
+        if (axis_at(p, number) >= 0 && divisor_now(p, number) % f == 0 && split(p, number, f, AXIS_UPCAST)) return;
 }
 
 /* A short row that is kept stays in registers: its loop has the rounds of the reduces, none is left. */
@@ -492,7 +514,7 @@ static void statistics(Plan *p, uint64_t rows)
     for (uint32_t i = p->nout; i < p->naxis; i++) {
         bool contiguous = false;
         for (uint32_t j = 0; j < p->naccess; j++) contiguous |= p->access[j].step[range_number(p->axis[i])] == 1;
-        if (contiguous && is_static(p, i)) reduce_lanes(p, range_number(p->axis[i]));
+        if (contiguous) reduce_lanes(p, range_number(p->axis[i]));
     }
     int lane = best_lane(p, p->outs & ~rows);
     if (lane >= 0 && !(p->kept && whole_row(p, lane))) lanes_on(p, lane, 2);

@@ -198,17 +198,19 @@ static const UOp *symbolic_parts(Graph *g, const UOp *size, int64_t f)
 static const UOp *at_most(Graph *g, const UOp *a, const UOp *most) { return UOP(g, UOP_WHERE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, a, most), a, most); }
 
 /* Factor 0 is the whole axis. Where a factor does not divide, the last part of an UPCAST or LOCAL begins early enough to end with the axis: it overlaps the part before, and no access
- * needs a gate. Of an axis of symbolic size, which may be shorter than the factor, the elements beyond the end are the last one again; in a reduce they are the identity. */
+ * needs a gate. Of an axis of symbolic size, which may be shorter than the factor, the elements beyond the end are the last one again; in a reduce they are the identity. One that PADTO made a multiple
+ * of the factor, or that is one, is divided exactly. */
 static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n)
 {
     const UOp *r = axis[o->axis];
     bool fixed = uop_is_const(r->src[0]), whole = !o->factor || (fixed && o->factor == r->src[0]->vmax);
     int64_t size = r->src[0]->vmax, f = whole ? size : o->factor;
     int number = free_number(k);
-    bool overlap = !whole && f < size && (size % f || !fixed) && (o->target == AXIS_UPCAST || o->target == AXIS_LOCAL) && !o->top && range_type(r) == AXIS_LOOP && is_pure(k);
-    bool gated = !fixed && !whole && f < size && range_type(r) == AXIS_REDUCE;
-    if (!fixed && !overlap && !gated && !(whole && (o->target == AXIS_GLOBAL || o->target == AXIS_THREAD))) return fail(TG_USAGE, "optops: axis %d has a symbolic size", o->axis);
-    if (f < 1 || (size % f && !overlap && !gated)) return fail(TG_USAGE, "optops: %lld does not divide axis %d of size %lld", (long long)f, o->axis, (long long)size);
+    bool exact = !fixed && !whole && f > 0 && index_divisor(r->src[0]) % f == 0;
+    bool overlap = !whole && !exact && f < size && (size % f || !fixed) && (o->target == AXIS_UPCAST || o->target == AXIS_LOCAL) && !o->top && range_type(r) == AXIS_LOOP && is_pure(k);
+    bool gated = !fixed && !whole && !exact && f < size && range_type(r) == AXIS_REDUCE;
+    if (!fixed && !exact && !overlap && !gated && !(whole && (o->target == AXIS_GLOBAL || o->target == AXIS_THREAD))) return fail(TG_USAGE, "optops: axis %d has a symbolic size", o->axis);
+    if (f < 1 || (size % f && !exact && !overlap && !gated)) return fail(TG_USAGE, "optops: %lld does not divide axis %d of size %lld", (long long)f, o->axis, (long long)size);
     if (!strchr(target_rule[o->target].from, axis_letter[range_type(r)])) return fail(TG_USAGE, "optops: axis %d of type %c cannot become %s", o->axis, axis_letter[range_type(r)], target_name[o->target]);
     if (f > target_rule[o->target].most) return fail(TG_USAGE, "optops: %s of %lld; at most %d", target_name[o->target], (long long)f, target_rule[o->target].most);
     if (number == 64) return fail(TG_USAGE, "optops: more than 64 ranges");
@@ -228,7 +230,7 @@ static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_
         if (overlap && fixed) start = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, start, last), start, last);
         c.value = index_math(g, UOP_ADD, start, inner);
         if (gated) c.gate = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, c.value, r->src[0]);
-        else if (!fixed) c.value = at_most(g, c.value, index_math(g, UOP_ADD, r->src[0], uop_index(g, -1)));
+        else if (!fixed && !exact) c.value = at_most(g, c.value, index_math(g, UOP_ADD, r->src[0], uop_index(g, -1)));
         c.list[0] = outer;
         c.list[1] = inner;
         c.n = 2;
@@ -242,12 +244,14 @@ static TgStatus padto(Kernel *k, const OptOp *o, const UOp *const *axis)
     const UOp *r = axis[o->axis];
     int64_t size = r->src[0]->vmax, m = o->factor;
     AxisType t = range_type(r);
-    if (!uop_is_const(r->src[0]) || m < 2) return fail(TG_USAGE, "optops: PADTO of axis %d to a multiple of %lld", o->axis, (long long)m);
+    bool fixed = uop_is_const(r->src[0]);
+    if (m < 2) return fail(TG_USAGE, "optops: PADTO of axis %d to a multiple of %lld", o->axis, (long long)m);
     if (t != AXIS_LOOP && t != AXIS_REDUCE && t != AXIS_GLOBAL) return fail(TG_USAGE, "optops: PADTO of a split axis");
     int64_t padded = (size + m - 1) / m * m;
-    if (padded > 4 * size) return fail(TG_USAGE, "optops: PADTO makes axis %d more than four times as long", o->axis);
-    if (padded == size) return TG_OK;
-    const UOp *wide = uop_range(k->g, range_number(r), uop_index(k->g, padded), t);
+    if (fixed && padded > 4 * size) return fail(TG_USAGE, "optops: PADTO makes axis %d more than four times as long", o->axis);
+    if (fixed ? padded == size : index_divisor(r->src[0]) % m == 0) return TG_OK;
+    const UOp *bound = fixed ? uop_index(k->g, padded) : index_math(k->g, UOP_MUL, symbolic_parts(k->g, r->src[0], m), uop_index(k->g, m));
+    const UOp *wide = uop_range(k->g, range_number(r), bound, t);
     Change c = { .old = r, .value = wide, .list = { wide }, .n = 1, .gate = UOP(k->g, UOP_CMPLT, DT_VOID, NO_ARG, wide, r->src[0]) };
     kernel_change(k, &c);
     return TG_OK;

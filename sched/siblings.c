@@ -3,7 +3,7 @@
  *
  * Comes in: y_k = REDUCE(MUL(x, w_k)) + b_k, times s_k, where x is the same node, w_k is constant and only it has the last axis, and only views read y_k (an arithmetic reader would
  * rather be the epilogue of the one sum). Goes out: y_k as a SHRINK of REDUCE(MUL(x, CAT w)) + CAT b, times CAT s. A part without b has -0 there, without s 1: neither changes a value.
- * Must hold: sizes are known. To join one more step behind the sum: a field of Sibling, a row in look_behind and one in join.
+ * Must hold: the sizes of the constants are known. To join one more step behind the sum: a field of Sibling, a row in look_behind and one in join.
  */
 #include "graph/build.h"
 #include "sched/sched.h"
@@ -82,10 +82,10 @@ static bool only_views_read(const Search *s, const UOp *u)
 static Sibling *sibling(Search *s, const UOp *u)
 {
     const UOp *p = u->op == UOP_REDUCE && u->arg.i == UOP_ADD && u->arg.blob ? u->src[0] : NULL;
-    if (!p || p->op != UOP_MUL || uop_rank(p) < 2 || !uop_static(p) || uop_size(u, uop_rank(u) - 1) < 2 || last_dim(u) != last_dim(p) || uop_numel(p) > SIBLINGS_WORK) return NULL;
+    if (!p || p->op != UOP_MUL || uop_rank(p) < 2 || !uop_is_const(last_dim(p)) || uop_size(u, uop_rank(u) - 1) < 2 || last_dim(u) != last_dim(p) || uop_numel(p) > SIBLINGS_WORK) return NULL;
     bool second = is_known(s->g, p->src[1]);
     Sibling b = { .sum = u, .x = p->src[!second], .w = p->src[second] };
-    if (is_known(s->g, b.x) || !is_known(s->g, b.w) || uop_rank(b.x) != uop_rank(p) || !uop_rank(b.w)) return NULL;
+    if (is_known(s->g, b.x) || !is_known(s->g, b.w) || !uop_static(b.w) || uop_rank(b.x) != uop_rank(p) || !uop_rank(b.w)) return NULL;
     if (!uop_is_int_const(last_dim(b.x), 1) || last_dim(b.w) != last_dim(p) || b.w->op == UOP_EXPAND) return NULL;
     look_behind(s, &b);
     return only_views_read(s, b.end) && !has_epilogue(s, b.end) ? arena_copy(s->arena, &b, sizeof b) : NULL;

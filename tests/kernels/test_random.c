@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph/print.h"
 #include "random_stages.h"
@@ -142,6 +143,43 @@ static void a_padded_loop_keeps_gates(void **state)
     graph_free(g);
 }
 
+/* y[h*w] = x[h,w] times the sum of z[h*w], h and w variable: loops of symbolic size are one or two as the indices want them, become a multiple of the lanes by PADTO, and are
+ * divided exactly then; every pair of sizes gives what it should. */
+static void symbolic_loops_are_padded(void **state)
+{
+    (void)state;
+    enum { MOST = 7 };
+    static const char *const lists[] = { "", "PADTO 0 4; SPLIT 0 4 UPCAST", "PADTO 1 8; SPLIT 1 8 UNROLL", "PADTO 0 8; SPLIT 0 4 UPCAST; SPLIT 0 2 UPCAST; PADTO 3 4; SPLIT 3 2 UNROLL; SPLIT 3 2 UNROLL" };
+    Graph *g = graph_new();
+    Schedule *s;
+    const UOp *h = uop_var(g, "h", 1, MOST), *w = uop_var(g, "w", 1, MOST), *flat = dim_mul(g, h, w);
+    const UOp *x = uop_param(g, DT_I64, (const UOp *[]){ h, w }, 2, 0), *z = uop_param(g, DT_I64, &flat, 1, 1), *total = sum(g, z, 0, true);
+    assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, mul(g, reshape(g, x, &flat, 1), total)), &targets[0], NULL), TG_OK);
+    assert_int_equal(s->count, 1);
+    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
+        Kernel *k = kernel_clone(s->item[0].kernel);
+        OptList opts;
+        assert_int_equal(opt_parse(&opts, lists[l]), TG_OK);
+        assert_true(went(&(Place){ 0, lists[l], k, &opts, NULL }, opt_apply_list(k, &opts, &targets[0])));
+        assert_int_equal(kernel_lower(k, &targets[0], NULL), TG_OK);
+        for (int64_t sizes = 0; sizes < MOST * MOST; sizes++) {
+            int64_t size[2] = { sizes / MOST + 1, sizes % MOST + 1 }, n = size[0] * size[1], data[2][MOST * MOST] = { 0 }, got[MOST * MOST + 1] = { 0 }, want = 0, vars[2];
+            RefMem mem[3];
+            for (int64_t i = 0; i < n; i++) data[0][i] = i - 3, want += data[1][i] = 2 * i + 1;
+            for (uint32_t i = 0; i < k->nvar; i++) vars[i] = size[strcmp(var_name(k->var[i]), "h") != 0];
+            for (uint32_t i = 0; i < k->nparam; i++) {
+                const UOp *b = k->param[i].buffer;
+                mem[i] = k->param[i].written ? (RefMem){ got, (int64_t)sizeof *got * n } : (RefMem){ data[b->arg.i], (int64_t)sizeof *got * n };
+            }
+            assert_true(went(&(Place){ (uint64_t)sizes, lists[l], k, &k->opts, NULL }, ref_exec_linear(k, mem, vars)));
+            for (int64_t i = 0; i <= n; i++) assert_int_equal(got[i], i < n ? (i - 3) * want : 0);
+        }
+        kernel_free(k);
+    }
+    schedule_free(s);
+    graph_free(g);
+}
+
 /* Rows of pads against a matrix: with a constant one the loop of their sums is left out; against one that holds an infinity their sums are no zeros. */
 static void only_weights_are_skipped(void **state)
 {
@@ -179,6 +217,6 @@ static void only_weights_are_skipped(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_padded_loop_keeps_gates), cmocka_unit_test(only_weights_are_skipped), cmocka_unit_test(stages_agree_with_tensors) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_padded_loop_keeps_gates), cmocka_unit_test(only_weights_are_skipped), cmocka_unit_test(symbolic_loops_are_padded), cmocka_unit_test(stages_agree_with_tensors) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
