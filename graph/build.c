@@ -41,6 +41,26 @@ U dim_product(Graph *g, const U *dim, uint32_t n)
     return p;
 }
 
+bool same_size(Graph *g, U a, U b)
+{
+    if (a == b || uop_is_int_const(dim_sub(g, a, b), 0)) return true;
+    graph_doubt(g, a, b);
+    return false;
+}
+
+int64_t fixed_size(Graph *g, U x, uint32_t k)
+{
+    U dim = uop_dim(x, k);
+    if (!uop_is_const(dim)) graph_doubt(g, dim, uop_index(g, dim->vmax));
+    return dim->vmax;
+}
+
+int64_t fixed_numel(Graph *g, U x)
+{
+    for (uint32_t k = 0; k < uop_rank(x); k++) fixed_size(g, x, k);
+    return uop_numel(x);
+}
+
 /* ---- constants ---- */
 
 U scalar(Graph *g, DType t, double value) { return uop_const_like(g, t, value); }

@@ -21,6 +21,9 @@ U dim_div(Graph *g, U a, U b);
 U dim_max(Graph *g, U a, U b);
 U dim_product(Graph *g, const U *dim, uint32_t n);
 U dim_simplify(Graph *g, U size);
+bool same_size(Graph *g, U a, U b);                              /* known to be equal; where it is not, that is a doubt (uop.h) */
+int64_t fixed_size(Graph *g, U x, uint32_t k);                   /* dim k as a number: a symbolic one is taken for its largest value, which is a doubt */
+int64_t fixed_numel(Graph *g, U x);                              /* the same of all */
 
 /* constants */
 U full(Graph *g, DType t, double value, U like);                 /* scalar of dtype t; `like` may be NULL; else expanded to its shape */

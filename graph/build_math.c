@@ -8,12 +8,12 @@
 
 static bool is_narrow(U x) { return x->dtype == DT_F16 || x->dtype == DT_BF16; }
 
-static bool broadcasts(U a, U b)
+static bool broadcasts(Graph *g, U a, U b)
 {
     uint32_t ra = uop_rank(a), rb = uop_rank(b), r = ra < rb ? ra : rb;
     for (uint32_t k = 1; k <= r; k++) {
         U p = uop_dim(a, ra - k), q = uop_dim(b, rb - k);
-        if (p != q && !uop_is_int_const(p, 1) && !uop_is_int_const(q, 1)) return false;
+        if (p != q && !uop_is_int_const(p, 1) && !uop_is_int_const(q, 1) && (graph_doubt(g, p, q), true)) return false;
     }
     return true;
 }
@@ -41,7 +41,7 @@ static U alu(Graph *g, Op op, DType t, U *src, uint32_t n)
         known &= uop_is_const(src[k]);
         v[k] = src[k]->arg.i;
         for (uint32_t i = 0; i < k; i++)
-            if (!broadcasts(src[i], src[k])) return no_broadcast(g, op, src[i], src[k]);
+            if (!broadcasts(g, src[i], src[k])) return no_broadcast(g, op, src[i], src[k]);
     }
     U u = NULL;
     if (known) {

@@ -29,7 +29,7 @@ U reshape(Graph *g, U x, const U *dim, uint32_t rank)
     while (x->op == UOP_RESHAPE && !same_dims(x, dim, rank)) x = x->src[0];
     if (same_dims(x, dim, rank)) return x;
     U from = dim_product(g, x->shape->dim, uop_rank(x)), to = dim_product(g, dim, rank);
-    if (uop_is_const(from) && uop_is_const(to) && from != to)
+    if (!same_size(g, from, to) && uop_is_const(from) && uop_is_const(to))
         return graph_fail(g, "reshape: %lld elements do not fill %lld", (long long)from->arg.i, (long long)to->arg.i);
     return UOP(g, UOP_RESHAPE, DT_VOID, NO_ARG, x, uop_sizes(g, dim, rank));
 }
@@ -52,7 +52,7 @@ U expand(Graph *g, U x, const U *dim, uint32_t rank)
     x = reshape(g, x, d, rank);
     if (is_error(x) || same_dims(x, dim, rank)) return x;
     for (uint32_t k = 0; k < rank; k++)
-        if (d[k] != dim[k] && !is_size(d[k], 1)) return graph_fail(g, "expand: axis %u of %lld elements to %lld", k, (long long)d[k]->vmax, (long long)dim[k]->vmax);
+        if (!is_size(d[k], 1) && !same_size(g, d[k], dim[k])) return graph_fail(g, "expand: axis %u of %lld elements to %lld", k, (long long)d[k]->vmax, (long long)dim[k]->vmax);
     if (x->op == UOP_EXPAND) x = x->src[0];
     return UOP(g, UOP_EXPAND, DT_VOID, NO_ARG, x, uop_sizes(g, dim, rank));
 }
@@ -141,6 +141,7 @@ U shrink(Graph *g, U x, const U *begin, const U *size)
         if (b->vmin < 0 && uop_is_const(b)) return graph_fail(g, "shrink: axis %u begins at %lld", k, (long long)b->arg.i);
         if (n->vmax < 0 || (uop_is_const(b) && uop_is_const(n) && uop_is_const(d) && n->arg.i > d->arg.i - b->arg.i))
             return graph_fail(g, "shrink: %lld elements from %lld on an axis of %lld", (long long)n->vmax, (long long)b->vmin, (long long)d->vmax);
+        if (!is_size(b, 0) || n != d) graph_need(g, dim_sub(g, dim_sub(g, d, b), n));
         all &= is_size(b, 0) && n == d;
     }
     return all ? x : UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, x, uop_sizes(g, begin, r), uop_sizes(g, size, r));
@@ -161,6 +162,7 @@ U pad(Graph *g, U x, const U *before, const U *after, U fill)
             return graph_fail_code(g, TG_UNSUPPORTED, "pad: the sign of a symbolic size is not known");
         begin[k] = crop_of(g, before[k]);
         size[k] = dim_sub(g, dim_sub(g, uop_dim(x, k), begin[k]), crop_of(g, after[k]));
+        graph_need(g, size[k]);
     }
     x = shrink(g, x, begin, size);
     for (uint32_t k = 0; k < r; k++) {
@@ -244,7 +246,7 @@ U cat(Graph *g, const U *x, uint32_t n, int64_t axis)
         if (uop_rank(x[k]) != uop_rank(x[0])) return graph_fail(g, "cat: part %u has rank %u, part 0 has rank %u", k, uop_rank(x[k]), uop_rank(x[0]));
         if (x[k]->dtype != x[0]->dtype) return graph_fail(g, "cat: part %u is %s, part 0 is %s", k, dtype_name(x[k]->dtype), dtype_name(x[0]->dtype));
         for (uint32_t i = 0; i < uop_rank(x[0]); i++)
-            if (i != axis && uop_dim(x[k], i) != uop_dim(x[0], i))
+            if (i != axis && !same_size(g, uop_dim(x[k], i), uop_dim(x[0], i)))
                 return graph_fail(g, "cat: part %u has %lld elements on axis %u, part 0 has %lld", k, (long long)uop_size(x[k], i), i, (long long)uop_size(x[0], i));
         if (!is_size(uop_dim(x[k], (uint32_t)axis), 0)) part[count++] = x[k];
     }
@@ -271,6 +273,7 @@ static U window_index(Graph *g, U dim, int64_t kernel, int64_t stride, int64_t d
     U reach = uop_index(g, dilation * (kernel - 1) + 1), out = dim_add(g, dim_div(g, dim_sub(g, dim, reach), uop_index(g, stride)), uop_index(g, 1));
     if (kernel < 1 || stride < 1 || dilation < 1) return graph_fail(g, "windows: kernel, stride and dilation must be positive");
     if (out->vmax < 1) return graph_fail(g, "windows: a kernel that reaches %lld elements on an axis of %lld", (long long)reach->arg.i, (long long)dim->vmax);
+    graph_need(g, dim_sub(g, out, uop_index(g, 1)));
     return add(g, unsqueeze(g, progression(g, out, 0, stride), 1), progression(g, uop_index(g, kernel), 0, dilation));
 }
 

@@ -78,10 +78,16 @@ static const Shape *reduce_shape(Graph *g, const UOp *x, Arg arg)
     return graph_shape(g, dim, x->shape->rank);
 }
 
+/* A sum of sizes as the builders write it: one constant, last. */
 static const UOp *index_add(Graph *g, const UOp *a, const UOp *b)
 {
+    bool sum = a->op == UOP_ADD && uop_is_const(a->src[1]);
     if (uop_is_const(a) && uop_is_const(b)) return uop_index(g, a->arg.i + b->arg.i);
-    return UOP(g, UOP_ADD, DT_VOID, NO_ARG, a, b);
+    if (uop_is_const(a)) return index_add(g, b, a);
+    if (b->op == UOP_ADD && uop_is_const(b->src[1])) return index_add(g, index_add(g, a, b->src[0]), b->src[1]);
+    if (sum && uop_is_const(b)) return index_add(g, a->src[0], uop_index(g, a->src[1]->arg.i + b->arg.i));
+    if (sum) return index_add(g, index_add(g, a->src[0], b), a->src[1]);
+    return uop_is_int_const(b, 0) ? a : UOP(g, UOP_ADD, DT_VOID, NO_ARG, a, b);
 }
 
 const Shape *derive_shape(Graph *g, Op op, Arg arg, const UOp *const *src, uint32_t n)

@@ -24,6 +24,7 @@ struct Graph {
     void *folds;
     Guard place;
     Map calls;
+    const Doubt *doubt, *need;
     uint32_t *mark, marked, walk;       /* uop_toposort's: a node is marked when its mark is the walk's number */
 };
 
@@ -65,6 +66,22 @@ uint32_t graph_count(const Graph *g) { return g->count; }
 const UOp *graph_node(const Graph *g, uint32_t id) { return g->node[id]; }
 TgStatus graph_error(const Graph *g) { return g->error; }
 void graph_error_clear(Graph *g) { g->error = TG_OK; }
+const Doubt *graph_doubts(const Graph *g) { return g->doubt; }
+const Doubt *graph_needs(const Graph *g) { return g->need; }
+
+static const Doubt *doubt_before(Graph *g, const Doubt *next, const UOp *a, const UOp *b)
+{
+    Doubt *d = NEW(g->arena, Doubt);
+    *d = (Doubt){ next, { a, b } };
+    return d;
+}
+
+void graph_doubt(Graph *g, const UOp *a, const UOp *b) { g->doubt = doubt_before(g, g->doubt, a, b); }
+
+void graph_need(Graph *g, const UOp *size)
+{
+    if (size->vmin < 0) g->need = doubt_before(g, g->need, size, NULL);
+}
 
 static const UOp *vfail(Graph *g, TgStatus code, const char *fmt, va_list ap)
 {

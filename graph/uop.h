@@ -90,6 +90,12 @@ const UOp *graph_node(const Graph *g, uint32_t id);
 /* The first failure of a builder; TG_OK when none. The message is the thread's last error. */
 TgStatus graph_error(const Graph *g);
 void graph_error_clear(Graph *g);
+/* What builders took for granted of symbolic sizes without a proof, the last first: that two are equal (doubts), that one is not negative (needs). */
+typedef struct Doubt { const struct Doubt *next; const UOp *size[2]; } Doubt;
+const Doubt *graph_doubts(const Graph *g);
+const Doubt *graph_needs(const Graph *g);
+void graph_doubt(Graph *g, const UOp *a, const UOp *b);
+void graph_need(Graph *g, const UOp *size);
 const UOp *graph_fail(Graph *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));                       /* ERROR, status TG_BAD_MODEL */
 const UOp *graph_fail_code(Graph *g, TgStatus code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
