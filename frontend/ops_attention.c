@@ -74,7 +74,7 @@ U attend(Graph *g, U q, U k, U v, const Attend *a, U stages[4])
     return grouped_matmul(g, stages[3], v);
 }
 
-static double default_scale(U q) { return 1 / sqrt((double)uop_size(q, 3)); }
+static double default_scale(Graph *g, U q) { return 1 / sqrt((double)fixed_size(g, q, 3)); }
 
 /* ---- the standard's Attention (23, 24, 25) ---- */
 
@@ -113,11 +113,11 @@ U op_attention(Graph *g, const Ctx *c)
     U q = split_heads(g, c, c->in[0], heads), k = split_heads(g, c, c->in[1], kv_heads), v = split_heads(g, c, c->in[2], kv_heads), stages[4];
     if (!ok(g)) return NULL;
     if (mode < 0 || mode > 3) return fail_node(g, c, TG_BAD_MODEL, "qk_matmul_output_mode", "is %lld; wanted 0 to 3", (long long)mode);
-    if (uop_size(k, 1) < 1 || uop_size(q, 1) % uop_size(k, 1)) return fail_node(g, c, TG_BAD_MODEL, "kv_num_heads", "%lld heads of queries on %lld of keys", (long long)uop_size(q, 1), (long long)uop_size(k, 1));
+    if (fixed_size(g, k, 1) < 1 || fixed_size(g, q, 1) % fixed_size(g, k, 1)) return fail_node(g, c, TG_BAD_MODEL, "kv_num_heads", "%lld heads of queries on %lld of keys", (long long)uop_size(q, 1), (long long)uop_size(k, 1));
     if (!c->in[4] != !c->in[5]) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
     if (c->in[4]) k = cat(g, (U[]){ c->in[4], k }, 2, 2), v = cat(g, (U[]){ c->in[5], v }, 2, 2);
     if (!ok(g)) return NULL;
-    Attend a = { .softcap = attr_float(g, c, "softcap", 0), .scale = attr_float(g, c, "scale", default_scale(q)) };
+    Attend a = { .softcap = attr_float(g, c, "softcap", 0), .scale = attr_float(g, c, "scale", default_scale(g, q)) };
     read_masks(g, c, q, k, c->in[4], &a);
     U y = attend(g, wide(g, q), wide(g, k), cast(g, wide(g, v), type_of(wide(g, q))), &a, stages);
     if (!ok(g)) return NULL;
@@ -149,7 +149,7 @@ U op_flex_attention(Graph *g, const Ctx *c)
     if (uop_size(k, 1) < 1 || uop_size(k, 1) != uop_size(v, 1) || uop_size(q, 1) % uop_size(k, 1))
         return fail_node(g, c, TG_BAD_MODEL, NULL, "%lld heads of queries on %lld of keys and %lld of values", (long long)uop_size(q, 1), (long long)uop_size(k, 1), (long long)uop_size(v, 1));
     U x = grouped_matmul(g, wide(g, q), transpose(g, wide(g, k)));
-    x = modified(g, c, "score_mod", cast(g, mul(g, x, K(attr_float(g, c, "scale", default_scale(q)))), t));
+    x = modified(g, c, "score_mod", cast(g, mul(g, x, K(attr_float(g, c, "scale", default_scale(g, q)))), t));
     if (!x || !ok(g)) return NULL;
     x = modified(g, c, "prob_mod", narrow(g, softmax(g, wide(g, x), -1), x));
     return x && ok(g) ? narrow(g, grouped_matmul(g, cast(g, x, type_of(wide(g, v))), wide(g, v)), q) : NULL;
@@ -186,16 +186,16 @@ static U rotary(Graph *g, const Ctx *c, U cosine, U sine, U ids)
     U x = wide(g, c->in[0]), like = c->in[0];
     int64_t heads = attr_int(g, c, "num_heads", 0), size = attr_int(g, c, "rotary_embedding_dim", 0);
     bool flat = uop_rank(x) == 3;
-    if (uop_rank(cosine) < 2 || uop_size(cosine, uop_rank(cosine) - 1) < 1) return fail_node(g, c, TG_BAD_MODEL, "cos_cache", "has rank %u, or no columns", uop_rank(cosine));
-    if (flat && !heads && size > 0 && uop_size(x, 2) % size == 0) heads = uop_size(x, 2) / size;
-    if (flat && !heads) heads = uop_size(x, 2) / (2 * uop_size(cosine, uop_rank(cosine) - 1));
+    if (uop_rank(cosine) < 2 || fixed_size(g, cosine, uop_rank(cosine) - 1) < 1) return fail_node(g, c, TG_BAD_MODEL, "cos_cache", "has rank %u, or no columns", uop_rank(cosine));
+    if (flat && !heads && size > 0 && fixed_size(g, x, 2) % size == 0) heads = fixed_size(g, x, 2) / size;
+    if (flat && !heads) heads = fixed_size(g, x, 2) / (2 * fixed_size(g, cosine, uop_rank(cosine) - 1));
     x = split_heads(g, c, x, heads);
     if (!ok(g)) return NULL;
     x = permute(g, x, (int64_t[]){ 0, 2, 1, 3 }, 4);                         /* [batch, rows, heads, size] */
-    size = size ? size : uop_size(x, 3);
+    size = size ? size : fixed_size(g, x, 3);
     if (ids) cosine = gather(g, cosine, ids, 0), sine = gather(g, sine, ids, 0);
     if (!ok(g)) return NULL;
-    if (uop_rank(cosine) != 3 || uop_rank(sine) != 3 || size < 2 || size % 2 || size > uop_size(x, 3) || uop_size(cosine, 2) != size / 2 || uop_size(sine, 2) != size / 2)
+    if (uop_rank(cosine) != 3 || uop_rank(sine) != 3 || size < 2 || size % 2 || size > fixed_size(g, x, 3) || fixed_size(g, cosine, 2) != size / 2 || fixed_size(g, sine, 2) != size / 2)
         return fail_node(g, c, TG_BAD_MODEL, "cos_cache", "does not fit a rotated size of %lld", (long long)size);
     U y = rotate(g, x, wide(g, unsqueeze(g, cosine, 2)), wide(g, unsqueeze(g, sine, 2)), size, attr_bool(g, c, "interleaved", false));
     if (!ok(g)) return NULL;
@@ -211,7 +211,7 @@ U op_rotary_embedding_ms(Graph *g, const Ctx *c)
     U ids = c->in[1], x = c->in[0];
     if (uop_rank(x) < 3) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 3 or 4", uop_rank(x));
     U rows = uop_dim(x, uop_rank(x) == 3 ? 1 : 2);
-    if (uop_numel(ids) == 1) ids = add(g, reshape_i(g, ids, NULL, 0), iota(g, rows, type_of(ids)));
+    if (fixed_numel(g, ids) == 1) ids = add(g, reshape_i(g, ids, NULL, 0), iota(g, rows, type_of(ids)));
     if (uop_rank(ids) == 1) ids = expand(g, unsqueeze(g, ids, 0), (U[]){ uop_dim(x, 0), rows }, 2);
     return rotary(g, c, c->in[2], c->in[3], ids);
 }
@@ -245,8 +245,8 @@ U op_attention_ms(Graph *g, const Ctx *c)
     U y = matmul(g, x, w);
     if (bias) y = add(g, y, bias);
     for (int k = 0; k < 3; k++) {
-        size[k] = given ? sizes[k] : uop_size(w, 1) / 3;
-        if (size[k] < 1 || at + size[k] > uop_size(w, 1)) return fail_node(g, c, TG_BAD_MODEL, "qkv_hidden_sizes", "do not fit weights of %lld columns", (long long)uop_size(w, 1));
+        size[k] = given ? sizes[k] : fixed_size(g, w, 1) / 3;
+        if (size[k] < 1 || at + size[k] > fixed_size(g, w, 1)) return fail_node(g, c, TG_BAD_MODEL, "qkv_hidden_sizes", "do not fit weights of %lld columns", (long long)uop_size(w, 1));
         part[k] = split_heads(g, c, slice_i(g, y, 2, at, at + size[k]), heads);
         at += size[k];
     }
@@ -259,7 +259,7 @@ U op_attention_ms(Graph *g, const Ctx *c)
     if (!ok(g)) return NULL;
     double scale = attr_float(g, c, "scale", 0);
     U keys = uop_dim(part[1], 2);
-    Attend a = { .scale = scale != 0 ? scale : default_scale(part[0]), .bias = wide(g, c->in[5]) };
+    Attend a = { .scale = scale != 0 ? scale : default_scale(g, part[0]), .bias = wide(g, c->in[5]) };
     if (c->in[3]) a.bias = total_of(g, a.bias, filter_bias(g, c, c->in[3], rows, keys, attr_float(g, c, "mask_filter_value", -10000)));
     if (attr_bool(g, c, "unidirectional", false)) a.allowed = window_mask(g, rows, keys, offset, -1, 0);
     U out = narrow(g, join_heads(g, attend(g, part[0], part[1], part[2], &a, stages)), c->in[0]);
@@ -276,8 +276,8 @@ U op_multi_head_attention(Graph *g, const Ctx *c)
     if (!c->in[1] || !c->in[2] || uop_rank(c->in[0]) != 3) return fail_node(g, c, TG_UNSUPPORTED, NULL, "packed queries, keys and values are not covered");
     for (int k = 0; k < 3; k++) {
         U x = wide(g, c->in[k]);
-        if (c->in[3] && uop_rank(x) == 3) x = add(g, x, wide(g, slice_i(g, c->in[3], 0, at, at + uop_size(x, 2))));
-        at += uop_rank(x) == 3 ? uop_size(x, 2) : 0;
+        if (c->in[3] && uop_rank(x) == 3) x = add(g, x, wide(g, slice_i(g, c->in[3], 0, at, at + fixed_size(g, x, 2))));
+        at += uop_rank(x) == 3 ? fixed_size(g, x, 2) : 0;
         part[k] = split_heads(g, c, x, heads);
     }
     if (!ok(g)) return NULL;
@@ -289,7 +289,7 @@ U op_multi_head_attention(Graph *g, const Ctx *c)
     if (!ok(g)) return NULL;
     double scale = attr_float(g, c, "scale", 0);
     U rows = uop_dim(part[0], 2), keys = uop_dim(part[1], 2);
-    Attend a = { .scale = scale != 0 ? scale : default_scale(part[0]), .bias = wide(g, c->in[5]) };
+    Attend a = { .scale = scale != 0 ? scale : default_scale(g, part[0]), .bias = wide(g, c->in[5]) };
     if (c->in[4]) a.bias = total_of(g, a.bias, filter_bias(g, c, c->in[4], rows, keys, attr_float(g, c, "mask_filter_value", -10000)));
     if (attr_bool(g, c, "unidirectional", false)) a.allowed = window_mask(g, rows, keys, offset, -1, 0);
     U y = narrow(g, join_heads(g, attend(g, part[0], part[1], part[2], &a, stages)), c->in[0]);

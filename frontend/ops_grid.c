@@ -22,7 +22,7 @@ U op_affine_grid(Graph *g, const Ctx *c)
     bool corners = attr_bool(g, c, "align_corners", false);
     if (!input_ints(g, c, 1, &size, &n)) return NULL;
     k = n - 2;
-    if (n < 4 || n > 5 || uop_rank(theta) != 3 || uop_size(theta, 1) != k || uop_size(theta, 2) != k + 1) return fail_node(g, c, TG_BAD_MODEL, "size", "has %u values for a theta of rank %u", n, uop_rank(theta));
+    if (n < 4 || n > 5 || uop_rank(theta) != 3 || fixed_size(g, theta, 1) != k || fixed_size(g, theta, 2) != k + 1) return fail_node(g, c, TG_BAD_MODEL, "size", "has %u values for a theta of rank %u", n, uop_rank(theta));
     for (uint32_t a = 0; a < k; a++) {
         if (size[a + 2] < 1 || size[a + 2] > 1 << 24) return fail_node(g, c, TG_BAD_MODEL, "size", "%lld", (long long)size[a + 2]);
         double steps = (double)size[a + 2], step = corners ? (steps > 1 ? 2 / (steps - 1) : 0) : 2 / steps;
@@ -155,7 +155,7 @@ U op_grid_sample(Graph *g, const Ctx *c)
     Grid s;
     Tap tap[3][4];
     int count[3];
-    if (r < 3 || r > 5 || uop_rank(grid) != r || uop_size(grid, r - 1) != k || uop_dim(grid, 0) != uop_dim(x, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not fit an input of rank %u", r);
+    if (r < 3 || r > 5 || uop_rank(grid) != r || fixed_size(g, grid, r - 1) != k || uop_dim(grid, 0) != uop_dim(x, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not fit an input of rank %u", r);
     if (!read_grid(g, c, &s)) return NULL;
     U places = dim_product(g, grid->shape->dim + 1, k);
     for (uint32_t a = 0; a < k; a++) {

@@ -63,6 +63,7 @@ static U gather_view(Graph *g, U x, U idx, int64_t axis)
     if (!at || (uop_is_const(at) && uop_const_int(at) < 0 && !uop_is_const(uop_dim(x, (uint32_t)axis)))) return NULL;
     if (uop_is_const(at) && uop_const_int(at) < 0) at = uop_index(g, uop_const_int(at) + uop_size(x, (uint32_t)axis));
     if (at->vmin < 0) return NULL;
+    graph_need(g, dim_sub(g, dim_sub(g, uop_dim(x, (uint32_t)axis), uop_index(g, 1)), at));
     U y = squeeze(g, slice(g, x, axis, at, uop_index(g, 1)), axis);
     for (uint32_t k = 0; k < uop_rank(idx); k++) y = unsqueeze(g, y, axis);
     return y;
@@ -182,6 +183,7 @@ U op_top_k(Graph *g, const Ctx *c)
     if (c->opset >= 10 && !input_sizes(g, c, 1, &size, &n)) return NULL;
     if (n != 1) return fail_node(g, c, TG_BAD_MODEL, "K", "has %u values; wanted 1", n);
     k = c->opset >= 10 ? size[0] : uop_index(g, attr_int(g, c, "k", -1));
+    graph_need(g, dim_sub(g, uop_dim(x, (uint32_t)axis), k));
     if (k->vmin < 0 || (uop_is_const(k) && uop_const_int(k) > uop_size(x, (uint32_t)axis)))
         return fail_node(g, c, TG_BAD_MODEL, "K", "%lld of an axis of size %lld", (long long)k->vmin, (long long)uop_size(x, (uint32_t)axis));
     for (uint32_t i = 0; i < rank; i++) dim[i] = i == axis ? k : uop_dim(x, i);

@@ -33,13 +33,13 @@ U op_mat_mul_n_bits(Graph *g, const Ctx *c)
     if (k < 1 || n < 1 || k > 1 << 28 || n > 1 << 28 || block < 8 || block > 1 << 20) return fail_node(g, c, TG_BAD_MODEL, "block_size", "%lld for K %lld, N %lld", (long long)block, (long long)k, (long long)n);
     if (bits != 2 && bits != 4 && bits != 8) return fail_node(g, c, TG_UNSUPPORTED, "bits", "%lld; 2, 4 and 8 are covered", (long long)bits);
     int64_t blocks = (k + block - 1) / block, packed = (blocks * bits + 7) / 8, per_byte = 8 / bits;
-    if (type_of(b) != DT_U8 || uop_numel(b) != n * blocks * block / per_byte) return fail_node(g, c, TG_BAD_MODEL, "B", "has %lld bytes; wanted %lld", (long long)uop_numel(b), (long long)(n * blocks * block / per_byte));
-    if (uop_numel(scale) != n * blocks) return fail_node(g, c, TG_BAD_MODEL, "scales", "has %lld values; wanted %lld", (long long)uop_numel(scale), (long long)(n * blocks));
+    if (type_of(b) != DT_U8 || fixed_numel(g, b) != n * blocks * block / per_byte) return fail_node(g, c, TG_BAD_MODEL, "B", "has %lld bytes; wanted %lld", (long long)uop_numel(b), (long long)(n * blocks * block / per_byte));
+    if (fixed_numel(g, scale) != n * blocks) return fail_node(g, c, TG_BAD_MODEL, "scales", "has %lld values; wanted %lld", (long long)uop_numel(scale), (long long)(n * blocks));
     const int64_t by_block[] = { n, blocks, 1 };
     U q = cast(g, unpack_bits(g, reshape_i(g, b, (int64_t[]){ n, blocks, block / per_byte }, 3), bits), type_of(x)), z;
     if (!zero) z = scalar(g, type_of(x), 1 << (bits - 1));
     else if (type_of(zero) != DT_U8) z = reshape_i(g, wide(g, zero), by_block, 3);
-    else if (uop_numel(zero) != n * packed) return fail_node(g, c, TG_BAD_MODEL, "zero_points", "has %lld bytes; wanted %lld", (long long)uop_numel(zero), (long long)(n * packed));
+    else if (fixed_numel(g, zero) != n * packed) return fail_node(g, c, TG_BAD_MODEL, "zero_points", "has %lld bytes; wanted %lld", (long long)uop_numel(zero), (long long)(n * packed));
     else z = reshape_i(g, cast(g, slice_i(g, unpack_bits(g, reshape_i(g, zero, (int64_t[]){ n, packed }, 2), bits), 1, 0, blocks), type_of(x)), by_block, 3);
     U w = mul(g, sub(g, q, z), cast(g, reshape_i(g, scale, by_block, 3), type_of(x)));
     w = slice_i(g, reshape_i(g, w, (int64_t[]){ n, blocks * block }, 2), 1, 0, k);
@@ -59,8 +59,8 @@ static bool read_projections(Graph *g, const Ctx *c, Projections *p)
     if (p->heads < 1 || p->groups < 1 || p->heads % p->groups) return fail_node(g, c, TG_BAD_MODEL, "kv_num_heads", "%lld for %lld heads", (long long)p->groups, (long long)p->heads), false;
     if (uop_rank(q) != 3 || !uop_is_const(uop_dim(q, 2))) return fail_node(g, c, TG_BAD_MODEL, "query", "wanted [batch, rows, hidden]"), false;
     if (!k) {
-        int64_t size = uop_size(q, 2) / (p->heads + 2 * p->groups), at = p->heads * size, step = p->groups * size;
-        if (size * (p->heads + 2 * p->groups) != uop_size(q, 2)) return fail_node(g, c, TG_BAD_MODEL, "query", "a hidden size of %lld for these heads", (long long)uop_size(q, 2)), false;
+        int64_t size = fixed_size(g, q, 2) / (p->heads + 2 * p->groups), at = p->heads * size, step = p->groups * size;
+        if (size * (p->heads + 2 * p->groups) != fixed_size(g, q, 2)) return fail_node(g, c, TG_BAD_MODEL, "query", "a hidden size of %lld for these heads", (long long)uop_size(q, 2)), false;
         k = slice_i(g, q, 2, at, at + step), v = slice_i(g, q, 2, at + step, at + 2 * step), q = slice_i(g, q, 2, 0, at);
     }
     if (!v) return fail_node(g, c, TG_BAD_MODEL, "value", "is missing"), false;
@@ -72,7 +72,7 @@ static bool read_projections(Graph *g, const Ctx *c, Projections *p)
 static U turn(Graph *g, const Ctx *c, U x, U at)
 {
     U cosine = unsqueeze(g, rows_at(g, wide(g, c->in[7]), at), 2), sine = unsqueeze(g, rows_at(g, wide(g, c->in[8]), at), 2);
-    int64_t size = 2 * uop_size(c->in[7], 1);
+    int64_t size = 2 * fixed_size(g, c->in[7], 1);
     const int64_t order[] = { 0, 2, 1, 3 };
     return permute(g, rotate(g, permute(g, x, order, 4), cosine, sine, size, attr_bool(g, c, "rotary_interleaved", false)), order, 4);
 }
@@ -110,7 +110,7 @@ U op_group_query_attention(Graph *g, const Ctx *c)
     U k = extend_cache(g, past_k, p.k, before), v = extend_cache(g, past_v, p.v, before);
     if (!ok(g)) return NULL;
     double scale = attr_float(g, c, "scale", 0);
-    Attend a = { .scale = scale != 0 ? scale : 1 / sqrt((double)uop_size(p.q, 3)), .softcap = attr_float(g, c, "softcap", 0), .bias = wide(g, c->in[10]) };
+    Attend a = { .scale = scale != 0 ? scale : 1 / sqrt((double)fixed_size(g, p.q, 3)), .softcap = attr_float(g, c, "softcap", 0), .bias = wide(g, c->in[10]) };
     a.allowed = window_mask(g, rows, uop_dim(k, 2), before, left > 0 ? left - 1 : -1, 0);
     U y = narrow(g, join_heads(g, attend(g, wide(g, p.q), wide(g, k), wide(g, v), &a, stages)), c->in[0]);
     return outputs(g, c, (U[]){ y, k, v }, 3);

@@ -93,7 +93,7 @@ U ml_two_columns(Graph *g, U x, Post p, bool centred)
 static U linear(Graph *g, const Ctx *c, U x, uint32_t *targets)
 {
     const float *w, *b;
-    uint32_t n, nb, features = (uint32_t)uop_size(x, 1);
+    uint32_t n, nb, features = (uint32_t)fixed_size(g, x, 1);
     if (!attr_floats(g, c, "coefficients", &w, &n) || !features || n % features) return fail_node(g, c, TG_BAD_MODEL, "coefficients", "has %u values for %u features", n, features);
     *targets = n / features;
     U y = matmul(g, cast(g, x, DT_F32), transpose(g, reshape_i(g, ml_floats(g, w, n), (int64_t[]){ *targets, features }, 2)));

@@ -174,7 +174,7 @@ U conv_node(Graph *g, const Ctx *c, U x, U f)
     Window w;
     int64_t groups;
     if (!conv_checks(g, c, x, f, &w, &groups) || !read_steps(g, c, x, &w)) return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
-    int64_t channels = uop_size(x, 1), each = uop_size(f, 1);
+    int64_t channels = fixed_size(g, x, 1), each = fixed_size(g, f, 1);
     if (channels != each * groups || uop_size(f, 0) % groups)
         return fail_node(g, c, TG_BAD_MODEL, "W", "[%lld, %lld, ..] does not fit %lld channels in %lld groups", (long long)uop_size(f, 0), (long long)each, (long long)channels, (long long)groups);
     f = drop_blind_taps(g, x, f, &w);
@@ -323,7 +323,7 @@ U op_conv_transpose(Graph *g, const Ctx *c)
     if (!conv_checks(g, c, x, f, &w, &groups)) return NULL;
     if (!read_list(g, c, "strides", w.n, 1, 1, w.stride) || !read_list(g, c, "dilations", w.n, 1, 1, w.dilation)) return NULL;
     if (!read_list(g, c, "output_padding", w.n, 0, 0, more) || !transposed_pads(g, c, x, &w, more)) return NULL;
-    if (uop_size(x, 1) != uop_size(f, 0) || uop_size(f, 0) % groups)
+    if (fixed_size(g, x, 1) != fixed_size(g, f, 0) || fixed_size(g, f, 0) % groups)
         return fail_node(g, c, TG_BAD_MODEL, "W", "[%lld, ..] does not fit %lld channels in %lld groups", (long long)uop_size(f, 0), (long long)uop_size(x, 1), (long long)groups);
     return narrow(g, add_bias(g, c, transposed(g, x, f, w, more, groups), wide(g, c->in[2]), w.n), c->in[0]);
 }

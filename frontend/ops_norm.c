@@ -92,7 +92,7 @@ static U group_parameter(Graph *g, const Ctx *c, U x, uint32_t i, int64_t groups
     U p = c->in[i], each = dim_div(g, uop_dim(x, 1), uop_index(g, groups));
     const UOp *in[CTX_INPUTS] = { 0 };
     Ctx channel = *c;
-    if (c->opset < 21 && uop_rank(p) == 1 && uop_size(p, 0) == groups) p = reshape(g, expand(g, unsqueeze(g, p, 1), (U[]){ uop_dim(p, 0), each }, 2), (U[]){ uop_dim(x, 1) }, 1);
+    if (c->opset < 21 && uop_rank(p) == 1 && fixed_size(g, p, 0) == groups) p = reshape(g, expand(g, unsqueeze(g, p, 1), (U[]){ uop_dim(p, 0), each }, 2), (U[]){ uop_dim(x, 1) }, 1);
     in[i] = p;
     channel.in = in;
     return by_channel(g, &channel, x, i);

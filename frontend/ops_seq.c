@@ -102,7 +102,7 @@ U op_split_to_sequence(Graph *g, const Ctx *c)
     bool scalar_size = c->in[1] && uop_rank(c->in[1]) == 0, drop = !c->in[1] && !attr_bool(g, c, "keepdims", true);
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis) || (c->in[1] && !input_ints(g, c, 1, &v, &n))) return NULL;
     if (!uop_is_const(uop_dim(x, (uint32_t)axis))) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size");
-    int64_t size = uop_size(x, (uint32_t)axis), each = scalar_size ? v[0] : 1, count = v && !scalar_size ? n : each > 0 ? (size + each - 1) / each : -1;
+    int64_t size = fixed_size(g, x, (uint32_t)axis), each = scalar_size ? v[0] : 1, count = v && !scalar_size ? n : each > 0 ? (size + each - 1) / each : -1;
     if (count < 0 || count > LENGTH_MAX) return fail_node(g, c, TG_BAD_MODEL, "split", "%lld pieces of %lld elements", (long long)count, (long long)size);
     const UOp **out = NEW_N(graph_arena(g), const UOp *, count + 1);
     for (int64_t k = 0; k < count; k++) {

@@ -256,7 +256,7 @@ U op_depth_to_space(Graph *g, const Ctx *c)
     bool first = !strcmp(mode, "DCR");
     if (!first && strcmp(mode, "CRD")) return fail_node(g, c, TG_BAD_MODEL, "mode", "is '%s'; wanted DCR or CRD", mode);
     if (uop_rank(x) != 4) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 4", uop_rank(x));
-    if (b < 1 || b > EXTENT_MAX || uop_size(x, 1) % (b * b)) return fail_node(g, c, TG_BAD_MODEL, "blocksize", "%lld with %lld channels", (long long)b, (long long)uop_size(x, 1));
+    if (b < 1 || b > EXTENT_MAX || fixed_size(g, x, 1) % (b * b)) return fail_node(g, c, TG_BAD_MODEL, "blocksize", "%lld with %lld channels", (long long)b, (long long)uop_size(x, 1));
     U n = uop_dim(x, 0), h = uop_dim(x, 2), w = uop_dim(x, 3), s = uop_index(g, b), d = dim_div(g, uop_dim(x, 1), uop_index(g, b * b));
     U y = reshape(g, x, first ? (U[]){ n, s, s, d, h, w } : (U[]){ n, d, s, s, h, w }, 6);
     return reshape(g, permute(g, y, first ? dcr : crd, 6), (U[]){ n, d, dim_mul(g, h, s), dim_mul(g, w, s) }, 4);
@@ -270,7 +270,7 @@ U op_space_to_depth(Graph *g, const Ctx *c)
     int64_t b = attr_int(g, c, "blocksize", 0);
     if (strcmp(mode, "DCR") && strcmp(mode, "CRD")) return fail_node(g, c, TG_BAD_MODEL, "mode", "is '%s'; wanted DCR or CRD", mode);
     if (uop_rank(x) != 4) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 4", uop_rank(x));
-    if (b < 1 || b > EXTENT_MAX || uop_size(x, 2) % b || uop_size(x, 3) % b)
+    if (b < 1 || b > EXTENT_MAX || (uop_is_const(uop_dim(x, 2)) && uop_size(x, 2) % b) || (uop_is_const(uop_dim(x, 3)) && uop_size(x, 3) % b))
         return fail_node(g, c, TG_BAD_MODEL, "blocksize", "%lld on %lldx%lld", (long long)b, (long long)uop_size(x, 2), (long long)uop_size(x, 3));
     U n = uop_dim(x, 0), d = uop_dim(x, 1), s = uop_index(g, b), h = dim_div(g, uop_dim(x, 2), s), w = dim_div(g, uop_dim(x, 3), s);
     U y = permute(g, reshape(g, x, (U[]){ n, d, h, s, w, s }, 6), !strcmp(mode, "DCR") ? dcr : crd, 6);
@@ -303,7 +303,7 @@ U op_split(Graph *g, const Ctx *c)
     if (!ok(g)) return NULL;
     if (!given) n = c->nout;
     if (n != c->nout || n > 256) return fail_node(g, c, TG_BAD_MODEL, "split", "%u sizes for %u outputs", n, c->nout);
-    if (!given && (num != c->nout || (c->opset < 18 && uop_size(x, (uint32_t)axis) % num)))
+    if (!given && (num != c->nout || (c->opset < 18 && uop_is_const(dim) && uop_const_int(dim) % num)))
         return fail_node(g, c, TG_BAD_MODEL, "num_outputs", "%lld parts, %u outputs, %lld elements", (long long)num, c->nout, (long long)uop_size(x, (uint32_t)axis));
     U chunk = dim_div(g, dim_add(g, dim, uop_index(g, num - 1)), uop_index(g, num));
     for (uint32_t k = 0; k < n; k++) {
@@ -312,7 +312,7 @@ U op_split(Graph *g, const Ctx *c)
         part[k] = slice(g, x, axis, at, s);
         at = dim_add(g, at, s);
     }
-    if (uop_is_const(at) && uop_is_const(dim) && at != dim)
+    if (!same_size(g, at, dim) && uop_is_const(at) && uop_is_const(dim))
         return fail_node(g, c, TG_BAD_MODEL, "split", "sizes add up to %lld on an axis of %lld", (long long)at->arg.i, (long long)dim->arg.i);
     return outputs(g, c, part, n);
 }

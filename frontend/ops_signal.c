@@ -146,7 +146,7 @@ static U fit(Graph *g, U x, int64_t n)
 U op_dft(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]);
-    int64_t r = uop_rank(x), axis = c->opset < 20 ? attr_int(g, c, "axis", 1) : -2, n, parts = r ? uop_size(x, (uint32_t)r - 1) : 0;
+    int64_t r = uop_rank(x), axis = c->opset < 20 ? attr_int(g, c, "axis", 1) : -2, n, parts = r ? fixed_size(g, x, (uint32_t)r - 1) : 0;
     bool inverse = attr_bool(g, c, "inverse", false), half = attr_bool(g, c, "onesided", false);
     const int64_t *v;
     uint32_t count;
@@ -157,7 +157,7 @@ U op_dft(Graph *g, const Ctx *c)
     if (axis == r - 1) return fail_node(g, c, TG_BAD_MODEL, "axis", "is that of real and imaginary parts");
     U dim = uop_dim(x, (uint32_t)axis);
     if (!c->in[1] && !uop_is_const(dim)) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size without dft_length");
-    n = half && inverse ? 2 * (uop_size(x, (uint32_t)axis) - 1) : uop_size(x, (uint32_t)axis);
+    n = half && inverse ? 2 * (fixed_size(g, x, (uint32_t)axis) - 1) : fixed_size(g, x, (uint32_t)axis);
     if (c->in[1] && !known_int(g, c, 1, 1, &n)) return NULL;
     if (n < 1 || n > LENGTH_MAX || (factor(n) == 1 && n > PRIME_MAX)) return fail_node(g, c, n < 1 ? TG_BAD_MODEL : TG_LIMIT, "dft_length", "is %lld", (long long)n);
     int64_t order[TG_MAX_RANK], back[TG_MAX_RANK], bins = n / 2 + 1;
@@ -177,14 +177,14 @@ U op_stft(Graph *g, const Ctx *c)
     U x = wide(g, c->in[0]), window = wide(g, c->in[2]);
     int64_t step, n = 0, one[] = { 1 };
     if (uop_rank(x) == 2) x = unsqueeze(g, x, 2);
-    if (uop_rank(x) != 3 || uop_size(x, 2) < 1 || uop_size(x, 2) > 2) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, length, 1 or 2]");
+    if (uop_rank(x) != 3 || fixed_size(g, x, 2) < 1 || fixed_size(g, x, 2) > 2) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, length, 1 or 2]");
     if (window && (uop_rank(window) != 1 || !uop_is_const(uop_dim(window, 0)))) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "wanted a list of known length");
     if (!known_int(g, c, 1, 1, &step) || (c->in[3] && !known_int(g, c, 3, 1, &n))) return NULL;
-    if (!c->in[3]) n = window ? uop_size(window, 0) : uop_size(x, 1);
-    if (window && uop_size(window, 0) != n) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "has %lld values; frames have %lld", (long long)uop_size(window, 0), (long long)n);
+    if (!c->in[3]) n = window ? fixed_size(g, window, 0) : fixed_size(g, x, 1);
+    if (window && fixed_size(g, window, 0) != n) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "has %lld values; frames have %lld", (long long)uop_size(window, 0), (long long)n);
     if (factor(n) == 1 && n > PRIME_MAX) return fail_node(g, c, TG_LIMIT, "frame_length", "%lld, a prime", (long long)n);
-    if (n < 1 || n > uop_size(x, 1)) return fail_node(g, c, TG_BAD_MODEL, "frame_length", "is %lld, the signal has %lld", (long long)n, (long long)uop_size(x, 1));
-    int64_t parts = uop_size(x, 2), bins = attr_bool(g, c, "onesided", true) && parts == 1 ? n / 2 + 1 : n;
+    if (n < 1 || n > fixed_size(g, x, 1)) return fail_node(g, c, TG_BAD_MODEL, "frame_length", "is %lld, the signal has %lld", (long long)n, (long long)uop_size(x, 1));
+    int64_t parts = fixed_size(g, x, 2), bins = attr_bool(g, c, "onesided", true) && parts == 1 ? n / 2 + 1 : n;
     U frames = permute(g, windows(g, transpose(g, x), 1, &n, &step, one), (int64_t[]){ 0, 2, 3, 1 }, 4);
     if (window) frames = mul(g, frames, unsqueeze(g, window, 1));
     return narrow(g, transform(g, frames, n, parts, bins, -1), c->in[0]);

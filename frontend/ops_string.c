@@ -147,7 +147,7 @@ U op_regex_full_match(Graph *g, const Ctx *c)
     uint8_t *hit = NEW_N(graph_arena(g), uint8_t, n + 1);
     for (int64_t k = 0; k < n; k++) hit[k] = !regexec(&re, s[k], 0, NULL, 0);
     regfree(&re);
-    for (uint32_t k = 0; k < uop_rank(like); k++) shape[k] = uop_size(like, k);
+    for (uint32_t k = 0; k < uop_rank(like); k++) shape[k] = fixed_size(g, like, k);
     return tensor_const(g, DT_BOOL, shape, uop_rank(like), hit, (size_t)n, "");
 }
 
@@ -173,7 +173,7 @@ static U padded_rows(Graph *g, const Ctx *c, U like, const Pieces *row, int64_t 
     const char **all = NEW_N(graph_arena(g), const char *, n * longest + 1);
     for (int64_t k = 0; k < n; k++)
         for (int64_t j = 0; j < longest; j++) all[k * longest + j] = j < row[k].n ? row[k].s[j] : fill;
-    for (uint32_t k = 0; k < uop_rank(like); k++) shape[k] = uop_size(like, k);
+    for (uint32_t k = 0; k < uop_rank(like); k++) shape[k] = fixed_size(g, like, k);
     shape[uop_rank(like)] = longest;
     return text_list(g, import_pool(c), all, shape, uop_rank(like) + 1);
 }
@@ -247,7 +247,7 @@ U op_string_split(Graph *g, const Ctx *c)
         }
         count[k] = row[k].n;
     }
-    for (uint32_t k = 0; k < uop_rank(like); k++) shape[k] = uop_size(like, k);
+    for (uint32_t k = 0; k < uop_rank(like); k++) shape[k] = fixed_size(g, like, k);
     return outputs(g, c, (U[]){ padded_rows(g, c, like, row, n, ""), tensor_const(g, DT_I64, shape, uop_rank(like), count, (size_t)n * 8, "") }, 2);
 }
 
@@ -263,7 +263,7 @@ U op_string_concat(Graph *g, const Ctx *c)
     wide_ctx.in = in;
     if (!input_text(g, &wide_ctx, 0, &a, &na) || !input_text(g, &wide_ctx, 1, &b, &nb)) return NULL;
     for (int64_t k = 0; k < na; k++) a[k] = arena_printf(graph_arena(g), "%s%s", a[k], b[k]);
-    for (uint32_t k = 0; k < uop_rank(both); k++) shape[k] = uop_size(both, k);
+    for (uint32_t k = 0; k < uop_rank(both); k++) shape[k] = fixed_size(g, both, k);
     return text_list(g, import_pool(c), a, shape, uop_rank(both));
 }
 
@@ -320,7 +320,7 @@ U op_tf_idf_vectorizer(Graph *g, const Ctx *c)
     numbers.in = in;
     if (!read_tfidf(g, c, &t, text) || !input_ints(g, &numbers, 0, &v, &n)) return NULL;
     if (rank < 1 || rank > 2) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 1 or 2", rank);
-    int64_t length = uop_size(x, rank - 1), rows = rank == 2 ? uop_size(x, 0) : 1, shape[] = { rows, t.columns };
+    int64_t length = fixed_size(g, x, rank - 1), rows = rank == 2 ? fixed_size(g, x, 0) : 1, shape[] = { rows, t.columns };
     float *y = NEW_N(graph_arena(g), float, rows * t.columns + 1);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t gram = t.least; gram <= t.most; gram++)
@@ -445,7 +445,7 @@ U text_to_numbers(Graph *g, const Ctx *c, DType to)
     int64_t n, shape[TG_MAX_RANK];
     if (!input_text(g, c, 0, &s, &n)) return NULL;
     U like = text_numbers(c->in[0]);
-    for (uint32_t k = 0; k < uop_rank(like); k++) shape[k] = uop_size(like, k);
+    for (uint32_t k = 0; k < uop_rank(like); k++) shape[k] = fixed_size(g, like, k);
     if (!dtype_is_float(to)) {
         int64_t *v = NEW_N(graph_arena(g), int64_t, n + 1);
         for (int64_t k = 0; k < n; k++) v[k] = strtoll(s[k], NULL, 10);
@@ -469,6 +469,6 @@ U numbers_to_text(Graph *g, const Ctx *c)
         if (dtype_is_float((DType)x->dtype)) s[k] = arena_printf(graph_arena(g), x->dtype == DT_F64 ? "%.17g" : "%.8g", uop_const_float(v[k]));
         else s[k] = arena_printf(graph_arena(g), "%lld", (long long)uop_const_int(v[k]));
     }
-    for (uint32_t k = 0; k < uop_rank(x); k++) shape[k] = uop_size(x, k);
+    for (uint32_t k = 0; k < uop_rank(x); k++) shape[k] = fixed_size(g, x, k);
     return text_list(g, import_pool(c), s, shape, uop_rank(x));
 }

@@ -37,9 +37,9 @@ static bool read_svm(Graph *g, const Ctx *c, U x, int64_t vectors, Svm *s)
     else if (m) return fail_node(g, c, TG_BAD_MODEL, "kernel_params", "has %u values; wanted 3", m), false;
     s->kernel = vectors ? (SvmKernel)k : SVM_LINEAR, s->vectors = (uint32_t)vectors;
     if (!vectors) return ok(g);
-    if (vectors < 0 || vectors > UINT32_MAX || !attr_floats(g, c, "support_vectors", &v, &n) || n != vectors * uop_size(x, 1))
+    if (vectors < 0 || vectors > UINT32_MAX || !attr_floats(g, c, "support_vectors", &v, &n) || n != vectors * fixed_size(g, x, 1))
         return fail_node(g, c, TG_BAD_MODEL, "support_vectors", "do not make %lld of %lld features", (long long)vectors, (long long)uop_size(x, 1)), false;
-    s->vector = cast(g, reshape_i(g, ml_floats(g, v, n), (int64_t[]){ vectors, uop_size(x, 1) }, 2), type_of(x));
+    s->vector = cast(g, reshape_i(g, ml_floats(g, v, n), (int64_t[]){ vectors, fixed_size(g, x, 1) }, 2), type_of(x));
     return ok(g);
 }
 
@@ -70,7 +70,7 @@ U op_svm_regressor(Graph *g, const Ctx *c)
     Svm s = { 0 };
     Post p;
     if (!ok(g) || !ml_read_post(g, c, &p) || !read_svm(g, c, x, vectors, &s)) return NULL;
-    if (s.coefficients != (vectors ? vectors : uop_size(x, 1))) return fail_node(g, c, TG_BAD_MODEL, "coefficients", "has %u values; wanted %lld", s.coefficients, (long long)(vectors ? vectors : uop_size(x, 1)));
+    if (s.coefficients != (vectors ? vectors : fixed_size(g, x, 1))) return fail_node(g, c, TG_BAD_MODEL, "coefficients", "has %u values; wanted %lld", s.coefficients, (long long)(vectors ? vectors : uop_size(x, 1)));
     x = add(g, product(g, vectors ? kernel_of(g, &s, x) : x, s.coefficient, s.coefficients, 1), K((double)s.rho[0]));
     if (attr_bool(g, c, "one_class", false)) x = where(g, gt(g, x, K(0)), K(1), K(-1));
     return cast(g, ml_post(g, x, p), DT_F32);
@@ -172,7 +172,7 @@ static U pair_probabilities(Graph *g, U x, const float *a, const float *b, uint3
 /* Scores [n, classes] of a machine without vectors: a plane a class. */
 static U planes(Graph *g, const Ctx *c, const Svm *s, U x, uint32_t classes)
 {
-    int64_t features = uop_size(x, 1);
+    int64_t features = fixed_size(g, x, 1);
     if (s->coefficients != classes * features) return fail_node(g, c, TG_BAD_MODEL, "coefficients", "has %u values; wanted %u of %lld features", s->coefficients, classes, (long long)features);
     U w = cast(g, reshape_i(g, ml_floats(g, s->coefficient, s->coefficients), (int64_t[]){ classes, features }, 2), type_of(x));
     return add(g, matmul(g, x, transpose(g, w)), K((double)s->rho[0]));

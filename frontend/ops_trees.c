@@ -252,7 +252,7 @@ static bool forest_ok(Graph *g, const Ctx *c, U x, Forest *f)
 {
     uint32_t *level = NEW_N(graph_arena(g), uint32_t, f->nodes), *next = NEW_N(graph_arena(g), uint32_t, f->nodes), n = 0;
     for (uint32_t k = 0; k < f->nodes; k++)
-        if (f->feature[k] < 0 || f->feature[k] >= uop_size(x, 1)) return fail_node(g, c, TG_BAD_MODEL, "nodes_featureids", "%lld of %lld features", (long long)f->feature[k], (long long)uop_size(x, 1)), false;
+        if (f->feature[k] < 0 || f->feature[k] >= fixed_size(g, x, 1)) return fail_node(g, c, TG_BAD_MODEL, "nodes_featureids", "%lld of %lld features", (long long)f->feature[k], (long long)uop_size(x, 1)), false;
     if (f->trees > f->nodes) return fail_node(g, c, TG_BAD_MODEL, "tree_roots", "%u trees of %u nodes", f->trees, f->nodes), false;
     for (uint32_t t = 0; t < f->trees; t++) level[n++] = (uint32_t)f->root[t];
     for (;; f->depth++) {
