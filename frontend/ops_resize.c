@@ -68,6 +68,8 @@ static int64_t half_width(const Resize *r, const Line *l)
     return r->antialias && l->scale < 1 ? (int64_t)ceil(radius / l->scale) : (int64_t)radius;
 }
 
+static int64_t clamped(int64_t at, int64_t size) { return at < 0 ? 0 : at >= size ? size - 1 : at; }
+
 /* The taps of one place: sources first .. first+n-1, the place lying at `ratio` (above 0, at most 1) after the middle one. */
 static void weigh(const Resize *r, const Line *l, double ratio, int64_t first, int64_t n, int64_t *index, double *weight)
 {
@@ -78,7 +80,7 @@ static void weigh(const Resize *r, const Line *l, double ratio, int64_t first, i
         int64_t at = first + k;
         weight[k] = r->mode == MODE_CUBIC ? cubic(r->cubic_a, d) : fmax(0, 1 - fabs(d));
         if (r->exclude_outside && (at < 0 || at >= l->in)) weight[k] = 0;
-        index[k] = at < 0 ? 0 : at >= l->in ? l->in - 1 : at;
+        index[k] = clamped(at, l->in);
         sum += weight[k];
     }
     for (int64_t k = 0; k < n && scaled && sum != 0; k++) weight[k] /= sum;
@@ -98,7 +100,7 @@ static Taps taps_of(Graph *g, const Resize *r, const Line *l)
         double ratio = x - left;
         if (n == 1) {
             int64_t at = (int64_t)left + nearest(r->rounding, ratio);
-            t.index[i] = at < 0 ? 0 : at >= l->in ? l->in - 1 : at;
+            t.index[i] = clamped(at, l->in);
         } else weigh(r, l, ratio, (int64_t)left - n / 2 + 1, n, t.index + i * n, t.weight + i * n);
     }
     return t;
@@ -167,6 +169,56 @@ static U resize_axis(Graph *g, const Resize *r, U x, int64_t axis, const Line *l
     return t.outside ? where(g, along(g, DT_BOOL, t.outside, l->out, 0, axis, uop_rank(x)), scalar(g, y->dtype, r->extrapolation), y) : y;
 }
 
+/* ---- axes of symbolic size ---- */
+
+enum { MODEL_SIZE = 64, FACTOR_MAX = 64, TAPS_MAX = 8 };
+
+/* What every `factor` places have in common, found on an axis of MODEL_SIZE: place i takes source i / factor + offset, clamped, with a weight; both depend on i % factor alone. */
+typedef struct { int64_t n, offset[TAPS_MAX][FACTOR_MAX]; float weight[TAPS_MAX][FACTOR_MAX]; } Period;
+
+static bool period_of(Graph *g, const Resize *r, int64_t factor, Period *p)
+{
+    Line l = { .in = MODEL_SIZE, .out = MODEL_SIZE * factor, .scale = (double)factor, .roi1 = 1 };
+    Taps t = taps_of(g, r, &l);
+    int64_t middle = MODEL_SIZE / 2 * factor;
+    if ((p->n = t.n) > TAPS_MAX || t.outside) return false;
+    for (int64_t i = 0; i < l.out * t.n; i++) {
+        int64_t tap = i % t.n, place = i / t.n, phase = place % factor, like = (middle + phase) * t.n + tap;
+        p->offset[tap][phase] = t.index[like] - MODEL_SIZE / 2;
+        p->weight[tap][phase] = t.n > 1 ? (float)t.weight[like] : 1;
+        int64_t at = clamped(place / factor + p->offset[tap][phase], l.in);
+        if (t.index[i] != at || (t.n > 1 && t.weight[i] != t.weight[like])) return false;
+    }
+    return true;
+}
+
+/* [.., n, ..] to [.., n, factor, ..]: one tap. */
+static U periodic_tap(Graph *g, const Period *p, int64_t tap, U x, int64_t axis, int64_t factor)
+{
+    U n = uop_dim(x, (uint32_t)axis), j = unsqueeze(g, iota(g, n, DT_INDEX), 1);
+    int64_t *offset = NEW_N(graph_arena(g), int64_t, factor);
+    float *weight = NEW_N(graph_arena(g), float, factor);
+    memcpy(offset, p->offset[tap], sizeof *offset * (size_t)factor);
+    memcpy(weight, p->weight[tap], sizeof *weight * (size_t)factor);
+    U at = clamp(g, add(g, j, tensor_const(g, DT_I64, &factor, 1, offset, sizeof *offset * (size_t)factor, "")), uop_index(g, 0), dim_sub(g, n, uop_index(g, 1)));
+    U y = take(g, x, at, axis);
+    return p->n > 1 ? mul(g, y, along(g, DT_F32, weight, factor, 0, axis + 1, uop_rank(y))) : y;
+}
+
+/* An axis whose size is not known, made `factor` times as long. NULL: its places are not alike. */
+static U resize_symbolic(Graph *g, const Resize *r, U x, int64_t axis, int64_t factor)
+{
+    Period p;
+    U y = NULL, dim[TG_MAX_RANK];
+    if (factor < 1 || factor > FACTOR_MAX || !period_of(g, r, factor, &p)) return NULL;
+    for (int64_t tap = 0; tap < p.n; tap++) {
+        U part = periodic_tap(g, &p, tap, x, axis, factor);
+        y = y ? add(g, y, part) : part;
+    }
+    for (uint32_t k = 0; k < uop_rank(x); k++) dim[k] = k == axis ? dim_mul(g, uop_dim(x, k), uop_index(g, factor)) : uop_dim(x, k);
+    return reshape(g, y, dim, uop_rank(x));
+}
+
 /* ---- inputs and attributes ---- */
 
 /* Values of a small constant float input; n 0 when absent or empty. */
@@ -233,6 +285,9 @@ static bool lines_from_scales(Graph *g, const Ctx *c, const double *scale, uint3
     return true;
 }
 
+/* A size that is known to be a whole number of times another. */
+static bool whole_times(Graph *g, U size, U of) { return of->vmax > 0 && same_size(g, size, dim_mul(g, of, uop_index(g, size->vmax / of->vmax))); }
+
 static bool lines_from_sizes(Graph *g, const Ctx *c, uint32_t input, const int64_t *axes, uint32_t n, U x, Line *l)
 {
     const U *size;
@@ -241,10 +296,15 @@ static bool lines_from_sizes(Graph *g, const Ctx *c, uint32_t input, const int64
     if (given != n) return fail_node(g, c, TG_BAD_MODEL, "sizes", "has %u values; wanted %u", given, n), false;
     Line old[TG_MAX_RANK];
     for (uint32_t k = 0; k < n; k++) {
-        bool same = size[k] == uop_dim(x, (uint32_t)axes[k]);
+        U in = uop_dim(x, (uint32_t)axes[k]);
+        bool same = size[k] == in;
+        if (!same && (!uop_is_const(size[k]) || !uop_is_const(in)) && whole_times(g, size[k], in)) {
+            old[k] = (Line){ .in = 1, .out = size[k]->vmax / in->vmax, .roi1 = 1 };
+            continue;
+        }
         if (!same && !uop_is_const(size[k])) return fail_node(g, c, TG_UNSUPPORTED, "sizes", "a size that depends on data is not covered"), false;
         if (!same && (uop_const_int(size[k]) < 0 || uop_const_int(size[k]) > INT32_MAX)) return fail_node(g, c, TG_BAD_MODEL, "sizes", "a size is out of range"), false;
-        old[k] = (Line){ .in = uop_size(x, (uint32_t)axes[k]), .out = same ? uop_size(x, (uint32_t)axes[k]) : uop_const_int(size[k]), .roi1 = 1 };
+        old[k] = (Line){ .in = in->vmax, .out = same ? in->vmax : uop_const_int(size[k]), .roi1 = 1 };
     }
     return scales_of_sizes(g, c, old, n, l);
 }
@@ -257,7 +317,11 @@ static U resize_lines(Graph *g, const Ctx *c, const Resize *r, const int64_t *ax
     for (uint32_t k = n; k-- > 0;) {
         bool same = l[k].in == l[k].out && l[k].scale == 1 && (r->at != TF_CROP_AND_RESIZE || (l[k].roi0 == 0 && l[k].roi1 == 1));
         if (same) continue;
-        if (!uop_is_const(uop_dim(y, (uint32_t)axes[k]))) return fail_node(g, c, TG_UNSUPPORTED, NULL, "axis %d has a size that depends on data", (int)axes[k]);
+        if (!uop_is_const(uop_dim(y, (uint32_t)axes[k]))) {
+            y = resize_symbolic(g, r, y, axes[k], l[k].scale == floor(l[k].scale) ? (int64_t)l[k].scale : 0);
+            if (!y) return fail_node(g, c, TG_UNSUPPORTED, NULL, "axis %d of symbolic size does not become a whole number of times as long", (int)axes[k]);
+            continue;
+        }
         if (l[k].out > 1 << 24) return fail_node(g, c, TG_LIMIT, NULL, "axis %d becomes %lld long; at most %d", (int)axes[k], (long long)l[k].out, 1 << 24);
         if (!l[k].in && l[k].out) return fail_node(g, c, TG_BAD_MODEL, NULL, "axis %d is empty", (int)axes[k]);
         y = resize_axis(g, r, y, axes[k], &l[k]);
