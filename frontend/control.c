@@ -58,6 +58,7 @@ static U trip_of(Graph *g, const Ctx *c, int64_t *most)
     *most = INT64_MAX;
     if (!m) return uop_index(g, INT64_MAX);
     m = reshape_i(g, cast(g, m, DT_I64), NULL, 0);
+    if (values_of(g, m, v, 1) && v[0]->op == UOP_CAST && v[0]->src[0]->dtype == DT_INDEX) return *most = v[0]->src[0]->vmax, dim_max(g, uop_index(g, 0), v[0]->src[0]);
     if (!values_of(g, m, v, 1) || !uop_is_const(v[0])) return import_may_know(c->im, m, true) ? fail_node(g, c, TG_UNSUPPORTED, "M", "depends on the data of an input") : m;
     *most = uop_const_int(v[0]) < 0 ? 0 : uop_const_int(v[0]);
     return uop_index(g, *most);
@@ -85,11 +86,11 @@ U op_loop(Graph *g, const Ctx *c)
 
 /* ---- Scan ---- */
 
-typedef struct { const Ctx *c; const GraphDef *body; uint32_t states, rows, inputs; const U *input; int64_t trip, *axis; const int64_t *reverse; } ScanNode;
+typedef struct { const Ctx *c; const GraphDef *body; uint32_t states, rows, inputs; const U *input; U trip; int64_t *axis; const int64_t *reverse; } ScanNode;
 
 static U scan_slice(Graph *g, const ScanNode *n, uint32_t k, U step)
 {
-    U at = n->reverse[k] ? sub(g, uop_index(g, n->trip - 1), step) : step;
+    U at = n->reverse[k] ? sub(g, dim_sub(g, n->trip, uop_index(g, 1)), step) : step;
     return squeeze(g, slice(g, n->input[k], n->axis[k], at, uop_index(g, 1)), n->axis[k]);
 }
 
@@ -133,11 +134,10 @@ static bool scan_run(Graph *g, ScanNode *n, const U *init, U *last, U *row)
 {
     for (uint32_t k = 0; k < n->inputs; k++) {
         U d = uop_dim(n->input[k], (uint32_t)n->axis[k]);
-        if (!uop_is_const(d)) return fail_node(g, n->c, TG_UNSUPPORTED, NULL, "a number of rounds that depends on data is not covered"), false;
-        if (k && uop_const_int(d) != n->trip) return fail_node(g, n->c, TG_BAD_MODEL, NULL, "inputs of different lengths"), false;
-        n->trip = uop_const_int(d);
+        if (k && !same_size(g, d, n->trip)) return fail_node(g, n->c, TG_BAD_MODEL, NULL, "inputs of different lengths"), false;
+        n->trip = d;
     }
-    Loop l = { .body = scan_round, .user = n, .trip = uop_index(g, n->trip), .most = n->trip, .states = n->states, .rows = n->rows, .init = init };
+    Loop l = { .body = scan_round, .user = n, .trip = n->trip, .most = n->trip->vmax, .states = n->states, .rows = n->rows, .init = init };
     return loop_build(g, &l, last, row);
 }
 

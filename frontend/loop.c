@@ -1,13 +1,13 @@
 /* Loops, as importers ask for them (loop.h): a few rounds unrolled, or a CALL of "loop" (graph/custom.h) whose body stands for every round.
- * What a body uses from outside and does not depend on the round is computed once, outside, and captured. Must hold: states keep type and shape (else the loop is
- * unrolled, or refused when the number of rounds is not known).
+ * What a body uses from outside and does not depend on the round is computed once, outside, and captured. A state to which each round joins as much again has sizes that are
+ * formulas of the step: the body is made for all of them. Must hold: other states keep type and shape (else the loop is unrolled, or refused when the number of rounds is not known).
  */
 #include <string.h>
 
 #include "frontend/loop.h"
 #include "graph/custom.h"
 
-enum { UNROLL_MAX = 8, FORCED_MAX = 512 };
+enum { UNROLL_MAX = 8, FORCED_MAX = 512, GROWN_MAX = 1 << 20 };
 
 /* ---- unrolled ---- */
 
@@ -111,24 +111,58 @@ U lift(Graph *g, U body, const U *formal, uint32_t nformal, uint32_t first, int6
 
 /* ---- a CALL of "loop" ---- */
 
-/* Does u's shape depend on the round? Then rounds do not stack. */
-static bool varies(Graph *g, U u, U step)
+/* Do these sizes depend on the round? */
+static bool any_varies(Graph *g, const U *dim, uint32_t rank, U step)
 {
     Arena *a = arena_new();
     uint32_t n;
     bool found = false;
-    const UOp **order = uop_rank(u) ? uop_toposort(g, u->shape->dim, uop_rank(u), a, &n) : NULL;
+    const UOp **order = rank ? uop_toposort(g, dim, rank, a, &n) : NULL;
     for (uint32_t k = 0; order && k < n; k++) found = found || order[k] == step;
     arena_free(a);
     return found;
 }
 
+/* The sizes of state k after n rounds. */
+static const U *sizes_after(Graph *g, const Loop *l, uint32_t k, U n)
+{
+    U *dim = NEW_N(graph_arena(g), U, TG_MAX_RANK + 1);
+    for (uint32_t a = 0; a < uop_rank(l->init[k]); a++) {
+        dim[a] = uop_dim(l->init[k], a);
+        if (l->grow[k][a]) dim[a] = dim_add(g, dim[a], dim_mul(g, l->grow[k][a], n));
+    }
+    return dim;
+}
+
+/* What the first round, made for the initial states, joins to them. */
+static bool find_growth(Graph *g, const Loop *l, U step, const U *value)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < l->states; k++)
+        for (uint32_t a = 0; value[k]->dtype != DT_VOID && uop_rank(value[k]) == uop_rank(l->init[k]) && a < uop_rank(value[k]); a++) {
+            U more = dim_sub(g, uop_dim(value[k], a), uop_dim(l->init[k], a));
+            if (more->vmin < 0 || !more->vmax || any_varies(g, &more, 1, step)) continue;
+            l->grow[k][a] = more;
+            any = true;
+        }
+    return any && l->most <= GROWN_MAX;
+}
+
+static bool fits_state(Graph *g, const Loop *l, uint32_t k, U value, U rounds)
+{
+    const U *dim = sizes_after(g, l, k, rounds);
+    bool same = value->dtype == l->init[k]->dtype && uop_rank(value) == uop_rank(l->init[k]);
+    for (uint32_t a = 0; same && a < uop_rank(value); a++) same = same_size(g, uop_dim(value, a), dim[a]);
+    return same;
+}
+
 static bool check_body(Graph *g, const Loop *l, U step, const U *value)
 {
+    U after = dim_add(g, step, uop_index(g, 1));
     for (uint32_t k = 0; k < l->states; k++)
-        if (value[k]->dtype == DT_VOID || !same_form(value[k], l->init[k])) return graph_fail_code(g, TG_UNSUPPORTED, "state %u of a loop changes its type or shape", k), false;
+        if (value[k]->dtype == DT_VOID || !fits_state(g, l, k, value[k], after)) return graph_fail_code(g, TG_UNSUPPORTED, "state %u of a loop changes its type or shape", k), false;
     for (uint32_t k = l->states; k < l->states + l->rows; k++)
-        if (value[k]->dtype == DT_VOID || varies(g, value[k], step)) return graph_fail_code(g, TG_UNSUPPORTED, "rows of a loop differ in shape"), false;
+        if (value[k]->dtype == DT_VOID || any_varies(g, value[k]->shape->dim, uop_rank(value[k]), step)) return graph_fail_code(g, TG_UNSUPPORTED, "rows of a loop differ in shape"), false;
     return true;
 }
 
@@ -161,7 +195,7 @@ static void loop_results(Graph *g, const Loop *l, U call, U rounds, const LoopAt
     for (uint32_t k = 0; k < l->states; k++) {
         bool history = a->history >> (k & 63) & 1 && k < 64;
         if (history) all[k] = result_rows(g, call, k, value[k], uop_index(g, a->trip + 1));
-        last[k] = history ? squeeze(g, slice_i(g, all[k], 0, a->trip, a->trip + 1), 0) : call_result(g, call, k, (DType)value[k]->dtype, value[k]->shape->dim, uop_rank(value[k]));
+        last[k] = history ? squeeze(g, slice_i(g, all[k], 0, a->trip, a->trip + 1), 0) : call_result(g, call, k, (DType)value[k]->dtype, sizes_after(g, l, k, rounds), uop_rank(value[k]));
     }
     for (uint32_t k = 0; k < l->rows; k++) row[k] = of[k] != UINT32_MAX ? slice_i(g, all[of[k]], 0, 1, a->trip + 1) : result_rows(g, call, own++, value[l->states + k], rounds);
 }
@@ -190,6 +224,7 @@ static void drop_unchanged(Graph *g, Loop *l, U *formal, U *value, U *keep, int6
         to[n++] = same ? l->init[k] : uop_param(g, (DType)formal[k]->dtype, formal[k]->shape->dim, uop_rank(formal[k]), base + left);
         if (same) continue;
         at[left] = k;
+        memcpy(l->grow[left], l->grow[k], sizeof *l->grow);
         init[left] = l->init[k];
         v[left++] = value[k];
     }
@@ -208,13 +243,20 @@ static void drop_unchanged(Graph *g, Loop *l, U *formal, U *value, U *keep, int6
 
 static _Thread_local int loop_depth;     /* loops around the one that is built: equal bodies of loops side by side use one name for the step */
 
+static bool body_for(Graph *g, const Loop *l, int64_t base, U *formal, U *value, U *keep)
+{
+    U step = formal[l->states];
+    for (uint32_t k = 0; k < l->states; k++) formal[k] = uop_param(g, (DType)l->init[k]->dtype, sizes_after(g, l, k, step), uop_rank(l->init[k]), base + k);
+    return l->body(g, l->user, step, formal, value, value + l->states, keep);
+}
+
 static bool make_body(Graph *g, const Loop *l, int64_t base, U *formal, U *value, U *keep)
 {
-    for (uint32_t k = 0; k < l->states; k++) formal[k] = uop_param(g, (DType)l->init[k]->dtype, l->init[k]->shape->dim, uop_rank(l->init[k]), base + k);
     U step = formal[l->states] = uop_var(g, arena_printf(graph_arena(g), "step%d", loop_depth++), 0, l->most > 0 ? l->most - 1 : 0);
-    bool ok = l->body(g, l->user, step, formal, value, value + l->states, keep) && check_body(g, l, step, value);
+    bool ok = body_for(g, l, base, formal, value, keep);
+    if (ok && find_growth(g, l, step, value)) ok = body_for(g, l, base, formal, value, keep);
     loop_depth--;
-    return ok;
+    return ok && check_body(g, l, step, value);
 }
 
 static bool call_body(Graph *g, const Loop *l, int64_t base, const U *formal, const U *value, U keep, U *last, U *row)
@@ -222,7 +264,7 @@ static bool call_body(Graph *g, const Loop *l, int64_t base, const U *formal, co
     Arena *a = graph_arena(g);
     uint32_t *of = NEW_N(a, uint32_t, l->rows + 1);
     bool counted = keep || l->keep || !uop_is_const(l->trip);
-    U *captured, rounds = l->trip, step = formal[l->states];
+    U *captured, rounds = l->trip, step = formal[l->states], trip = cast(g, l->trip, DT_I64);
     LoopAttr attr = { .base = base, .trip = uop_is_const(l->trip) ? uop_const_int(l->trip) : -1, .states = l->states, .has_keep = keep != NULL, .counted = counted };
     for (uint32_t k = 0; k < l->rows; k++) of[k] = UINT32_MAX;
     if (!counted) attr.history = histories(l, value, of);
@@ -230,12 +272,13 @@ static bool call_body(Graph *g, const Loop *l, int64_t base, const U *formal, co
     U meta[3] = { lift(g, tuple, formal, l->states + 1, UINT32_MAX, base + l->states, &captured, &attr.captured), step };
     if (counted) rounds = meta[2] = size_var(g, "rounds", 0, l->most);
     U *arg = NEW_N(a, U, 2 + l->states + attr.captured);
-    arg[0] = uop_is_const(l->trip) ? uop_int(g, DT_I64, uop_const_int(l->trip)) : l->trip;
+    arg[0] = trip;
     arg[1] = l->keep ? l->keep : uop_bool(g, true);
     for (uint32_t k = 0; k < l->states; k++) arg[2 + k] = l->init[k];
     for (uint32_t k = 0; k < attr.captured; k++) arg[2 + l->states + k] = captured[k];
     U call = call_new(g, custom_new(g, "loop", &attr, sizeof attr, meta, counted ? 3 : 2), arg, 2 + l->states + attr.captured);
     loop_results(g, l, call, rounds, &attr, of, value, last, row);
+    for (uint32_t k = 0; k < l->rows && counted && !keep && !l->keep && trip != l->trip; k++) row[k] = slice(g, row[k], 0, uop_index(g, 0), l->trip);        /* as many as the size says */
     return graph_error(g) == TG_OK;
 }
 
@@ -246,7 +289,8 @@ static bool call_loop(Graph *g, const Loop *l, U *last, U *row)
     int64_t base = (int64_t)graph_count(g) << 8;
     U *formal = NEW_N(a, U, l->states + 1), *value = NEW_N(a, U, l->states + l->rows + 1), *found = NEW_N(a, U, l->states + 1), keep = NULL;
     uint32_t *at = NEW_N(a, uint32_t, l->states + 1);
-    if (!make_body(g, l, base, formal, value, &keep)) return false;
+    moving.grow = arena_alloc(a, sizeof *moving.grow * (l->states + 1));
+    if (!make_body(g, &moving, base, formal, value, &keep)) return false;
     if ((keep || l->keep || !uop_is_const(l->trip)) && l->rows && l->most > INT32_MAX) return graph_fail_code(g, TG_UNSUPPORTED, "a loop without a limit has rows"), false;
     for (uint32_t k = 0; k < l->states; k++) at[k] = k, last[k] = l->init[k];
     drop_unchanged(g, &moving, formal, value, &keep, base, at);

@@ -10,15 +10,16 @@ typedef bool (*LoopBody)(Graph *g, void *user, U step, const U *state, U *next, 
 typedef struct {
     LoopBody body;
     void *user;
-    U trip;                         /* DT_INDEX CONST, or a scalar i64 that data tell, at most `most` */
+    U trip;                         /* DT_INDEX, a size; or a scalar i64 that data tell, at most `most` */
     int64_t most;
     U keep;                         /* bool scalar: start at all? NULL: yes */
     uint32_t states, rows;
     const U *init;
+    U (*grow)[TG_MAX_RANK];         /* loop_build's own: by how much each round makes an axis of a state longer, NULL: not at all */
 } Loop;
 
 /* last[states]: states after the last round. row[rows]: each round's row stacked along a new axis 0. Few rounds are unrolled; more become a CALL of "loop"
- * (graph/custom.h), where states keep their shapes. */
+ * (graph/custom.h), where states keep their shapes, or grow by the same size each round. */
 bool loop_build(Graph *g, const Loop *l, U *last, U *row);
 
 /* Bodies of CALLs. Replaces what `body` takes from outside by PARAM(slot..), in order of first use. Inside is what depends on a formal (of a loop: its states and, last, its

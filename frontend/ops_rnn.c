@@ -45,7 +45,8 @@ typedef struct Rnn Rnn;
 typedef void (*CellStep)(Graph *g, const Rnn *r, U step, const U *state, U *next);
 struct Rnn {
     uint32_t gates, acts, states, dirs;
-    int64_t steps, hidden;
+    int64_t hidden;
+    U steps;                        /* DT_INDEX */
     CellStep cell;
     bool reverse, both;             /* direction: reverse only; forward and reverse */
     Act act[2][ACTS];
@@ -168,9 +169,9 @@ static bool check_shapes(Graph *g, const Ctx *c, Rnn *r, U x, uint32_t initial, 
 {
     U w = c->in[1], rec = c->in[2];
     if (uop_rank(x) != 3 || uop_rank(w) != 3 || uop_rank(rec) != 3) return fail_node(g, c, TG_BAD_MODEL, NULL, "X, W and R must have rank 3"), false;
-    if (!uop_static(w) || !uop_static(rec) || !uop_is_const(uop_dim(x, 0))) return fail_node(g, c, TG_UNSUPPORTED, NULL, "a number of steps that depends on data is not covered"), false;
+    if (!uop_static(w) || !uop_static(rec) ) return fail_node(g, c, TG_UNSUPPORTED, NULL, "weights of symbolic size are not covered"), false;
     int64_t h = r->hidden = uop_size(rec, 2), d = r->dirs, n = r->gates * h;
-    r->steps = uop_size(x, 0);
+    r->steps = uop_dim(x, 0);
     if (uop_size(rec, 0) != d || uop_size(rec, 1) != n) return fail_node(g, c, TG_BAD_MODEL, "R", "its shape does not fit %u gates in %u directions", r->gates, r->dirs), false;
     if (uop_size(w, 0) != d || uop_size(w, 1) != n || uop_dim(w, 2) != uop_dim(x, 2)) return fail_node(g, c, TG_BAD_MODEL, "W", "its shape does not fit"), false;
     if (attr_int(g, c, "hidden_size", h) != h) return fail_node(g, c, TG_BAD_MODEL, "hidden_size", "differs from R's %lld", (long long)h), false;
@@ -185,13 +186,13 @@ static bool check_shapes(Graph *g, const Ctx *c, Rnn *r, U x, uint32_t initial, 
 /* ---- time ---- */
 
 /* Lengths that are not all T, as [1,B,1]. */
-static U lengths(Graph *g, const Ctx *c, int64_t steps)
+static U lengths(Graph *g, const Ctx *c, U steps)
 {
     int64_t v[256];
     uint32_t n;
     if (!c->in[4]) return NULL;
     bool full = ints_of(g, c->in[4], v, 256, &n);
-    for (uint32_t k = 0; full && k < n; k++) full = v[k] == steps;
+    for (uint32_t k = 0; full && k < n; k++) full = uop_is_int_const(steps, v[k]);
     return full ? NULL : reshape(g, cast(g, c->in[4], DT_I64), (U[]){ uop_index(g, 1), uop_dim(c->in[4], 0), uop_index(g, 1) }, 3);
 }
 
@@ -201,7 +202,7 @@ static U reversed(Graph *g, const Rnn *r, U x)
     if (!r->length) return flip_axis(g, x, 0);
     U t = iota(g, uop_dim(x, 0), DT_I64), step = unsqueeze(g, unsqueeze(g, t, 1), 2);
     U at = where(g, lt(g, step, r->length), sub(g, sub(g, r->length, uop_int(g, DT_I64, 1)), step), step);
-    return gather_elements(g, x, clamp(g, expand_like(g, at, x), uop_int(g, DT_I64, 0), uop_int(g, DT_I64, r->steps - 1)), 0);
+    return gather_elements(g, x, clamp(g, expand_like(g, at, x), uop_int(g, DT_I64, 0), sub(g, cast(g, r->steps, DT_I64), uop_int(g, DT_I64, 1))), 0);
 }
 
 static bool backward(const Rnn *r, uint32_t dir) { return r->reverse || dir == 1; }
@@ -266,7 +267,7 @@ static U recurrence(Graph *g, const Ctx *c, Rnn *r, const ActKind *otherwise, ui
     project(g, c, r, x);
     recurrent(g, c, r, peephole);
     for (uint32_t k = 0; k < r->states; k++) first[k] = initial_state(g, r, c->in[initial + k], x, swapped);
-    Loop l = { .body = round_of, .user = r, .trip = uop_index(g, r->steps), .most = r->steps, .states = r->states, .rows = 1, .init = first };
+    Loop l = { .body = round_of, .user = r, .trip = r->steps, .most = r->steps->vmax, .states = r->states, .rows = 1, .init = first };
     if (!loop_build(g, &l, out + 1, out)) return NULL;
     out[0] = in_order(g, r, out[0]);
     for (uint32_t k = 0; k < 1 + r->states; k++) out[k] = narrow(g, swapped ? batch_first(g, out[k]) : out[k], c->in[0]);

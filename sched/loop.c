@@ -32,24 +32,25 @@ static const UOp *slot_of(const Loop *l, uint32_t state, const UOp *n)
 
 static const UOp *next_of(const Loop *l) { return UOP(l->g, UOP_ADD, DT_VOID, NO_ARG, l->step, uop_index(l->g, 1)); }
 
-/* The value in a slot, as a view. */
-static const UOp *view_of(Graph *g, const UOp *buffer, const UOp *slot)
+/* The value in a slot, as a view; it may be smaller than the slot, which holds the largest. */
+static const UOp *view_of(Graph *g, const UOp *buffer, const UOp *slot, const UOp *like)
 {
     uint32_t rank = uop_rank(buffer);
     const UOp *begin[64], *size[64];
     for (uint32_t k = 0; k < rank; k++) {
         begin[k] = k ? uop_index(g, 0) : slot;
-        size[k] = k ? uop_dim(buffer, k) : uop_index(g, 1);
+        size[k] = k ? uop_dim(like, k - 1) : uop_index(g, 1);
     }
     const UOp *part = UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, buffer, uop_sizes(g, begin, rank), uop_sizes(g, size, rank));
     return UOP(g, UOP_RESHAPE, DT_VOID, NO_ARG, part, uop_sizes(g, size + 1, rank - 1));
 }
 
-static const UOp *new_slots(Graph *g, const UOp *like, int64_t n)
+/* n places for the values of a state: what a round leaves of it may be larger than what the loop begins with, of which nobody stores what has no elements. */
+static const UOp *new_slots(Graph *g, const UOp *init, const UOp *next, int64_t n)
 {
     const UOp *dim[65] = { uop_index(g, n) };
-    for (uint32_t k = 0; k < uop_rank(like); k++) dim[k + 1] = uop_dim(like, k);
-    return graph_add_buffer(g, &(BufferInfo){ .dtype = (DType)like->dtype, .shape = graph_shape(g, dim, uop_rank(like) + 1), .name = "" });
+    for (uint32_t k = 0; k < uop_rank(init); k++) dim[k + 1] = uop_dim(next, k) == uop_dim(init, k) ? uop_dim(init, k) : uop_index(g, uop_size(next, k));
+    return graph_add_buffer(g, &(BufferInfo){ .dtype = (DType)init->dtype, .shape = graph_shape(g, dim, uop_rank(init) + 1), .name = "", .zeroed = !uop_numel(init) });
 }
 
 /* ---- storing into a part of a buffer ---- */
@@ -134,13 +135,13 @@ static TgStatus add_items(Loop *l, const Place *place, uint32_t n)
 
 static TgStatus before_loop(Loop *l)
 {
-    uint32_t n = l->attr->states;
-    Place *place = NEW_N(graph_arena(l->g), Place, n + 1);
-    for (uint32_t k = 0; k < n; k++) {
+    uint32_t n = 0;
+    Place *place = NEW_N(graph_arena(l->g), Place, l->attr->states + 1);
+    for (uint32_t k = 0; k < l->attr->states; k++) {
         const UOp *init = l->arg[k];
         bool history = l->attr->history >> k & 1;
-        l->slots[k] = history && l->out[k] ? l->out[k] : new_slots(l->g, init, history ? l->attr->trip + 1 : 2);
-        place[k] = (Place){ init, l->slots[k], uop_index(l->g, 0) };
+        l->slots[k] = history && l->out[k] ? l->out[k] : new_slots(l->g, init, l->body->src[k], history ? l->attr->trip + 1 : 2);
+        if (uop_numel(init)) place[n++] = (Place){ init, l->slots[k], uop_index(l->g, 0) };
     }
     return n ? add_items(l, place, n) : TG_OK;
 }
@@ -149,14 +150,15 @@ static TgStatus before_loop(Loop *l)
 static const UOp *bind_body(const Loop *l)
 {
     Graph *g = l->g;
-    uint32_t n = l->attr->states + l->attr->captured;
-    const UOp **from = NEW_N(graph_arena(g), const UOp *, n + 1), **to = NEW_N(graph_arena(g), const UOp *, n + 1);
-    for (uint32_t k = 0; k < n; k++) {
-        const UOp *arg = l->arg[k];
-        from[k] = uop_param(g, (DType)arg->dtype, arg->shape->dim, uop_rank(arg), l->attr->base + k);
-        to[k] = k < l->attr->states ? view_of(g, l->slots[k], slot_of(l, k, l->step)) : arg;
+    uint32_t n, found = 0, all = l->attr->states + l->attr->captured;
+    const UOp **order = uop_toposort(g, &l->body, 1, l->r->arena, &n), **from = NEW_N(l->r->arena, const UOp *, all + 1), **to = NEW_N(l->r->arena, const UOp *, all + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t k = order[i]->arg.i - l->attr->base;
+        if (order[i]->op != UOP_PARAM || k < 0 || k >= all) continue;
+        from[found] = order[i];
+        to[found++] = k < l->attr->states ? view_of(g, l->slots[k], slot_of(l, (uint32_t)k, l->step), order[i]) : l->arg[k];
     }
-    return n ? uop_substitute(g, l->body, from, to, n) : l->body;
+    return found ? uop_substitute(g, l->body, from, to, found) : l->body;
 }
 
 static TgStatus rounds(Loop *l)
@@ -188,7 +190,7 @@ static TgStatus after_loop(Loop *l)
     uint32_t n = 0;
     for (uint32_t k = 0; k < l->attr->states; k++) {
         if (!l->out[k] || l->slots[k] == l->out[k]) continue;
-        place[n++] = (Place){ view_of(l->g, l->slots[k], slot_of(l, k, l->count ? l->count : uop_index(l->g, l->attr->trip))), l->out[k], NULL, 0 };
+        place[n++] = (Place){ view_of(l->g, l->slots[k], slot_of(l, k, l->count ? l->count : uop_index(l->g, l->attr->trip)), l->out[k]), l->out[k], NULL, 0 };
     }
     return n ? add_items(l, place, n) : TG_OK;
 }

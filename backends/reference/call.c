@@ -78,7 +78,10 @@ static TgStatus run_round(Rounds *r, int64_t i, bool *keep)
         if (a->states + k < r->nresult) give(&r->result[a->states + k], &r->value[a->states + k], i);
     *keep = !a->has_keep || is_true(&r->value[a->states + a->rows]);
     for (uint32_t k = 0; k < a->states; k++) {
-        memcpy(r->state[k].data, r->value[k].data, bytes_of(&r->value[k]));
+        void *memory = r->state[k].data;
+        memcpy(memory, r->value[k].data, bytes_of(&r->value[k]));
+        r->state[k] = r->value[k];
+        r->state[k].data = memory;
         if (k < r->nresult && a->history >> k & 1) give(&r->result[k], &r->state[k], i + 1);
     }
     for (uint32_t k = 0; k < r->body->nsrc; k++) ref_tensor_free(&r->value[k]);
@@ -96,7 +99,8 @@ static TgStatus call_loop(Graph *g, const UOp *call, const RefTensor *arg, RefTe
     Rounds r = { g, a, meta[0], meta[1], NEW_N(arena, RefTensor, a->states + 1), NEW_N(arena, RefTensor, meta[0]->nsrc + 1), result, nresult, NEW_N(arena, const void *, a->states + a->captured + 1), in };
     for (uint32_t k = 0; k < a->states; k++) {
         r.state[k] = arg[2 + k];
-        r.state[k].data = arena_copy(arena, arg[2 + k].data, bytes_of(&arg[2 + k]));
+        size_t now = bytes_of(&arg[2 + k]), most = (size_t)(uop_numel(meta[0]->src[k]) * dtype_size(meta[0]->src[k]->dtype));       /* it may grow */
+        r.state[k].data = memcpy(arena_alloc(arena, now > most ? now : most), arg[2 + k].data, now);
     }
     for (uint32_t k = 0; k < a->captured; k++) r.param[a->states + k] = arg[2 + a->states + k].data;
     for (uint32_t k = 0; k < a->states && k < nresult; k++) give(&result[k], &r.state[k], 0);
