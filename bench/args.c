@@ -235,6 +235,18 @@ double args_real(const Args *a, Opt o, double otherwise)
 
 int64_t args_count(const Args *a, Opt o, int64_t otherwise) { return args_has(a, o) ? (int64_t)args_real(a, o, 0) : otherwise; }
 
+/* The ranges among the values of --dim, between commas; NULL: none. */
+static const char *dim_ranges(const Args *a)
+{
+    static char text[1024];
+    size_t n = 0;
+    for (uint32_t i = 0; i < a->value[OPT_dim].count; i++) {
+        const char *s = a->value[OPT_dim].v[i];
+        if (strstr(s, "..") && n + strlen(s) + 2 < sizeof text) n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? "," : "", s);
+    }
+    return n ? text : NULL;
+}
+
 void args_session_options(const Args *a, TgOptions *out)
 {
     const char *precision = args_text(a, OPT_precision, "exact");
@@ -246,6 +258,7 @@ void args_session_options(const Args *a, TgOptions *out)
     out->cache_dir = args_text(a, OPT_cache_dir, NULL);
     out->no_cache = args_has(a, OPT_no_cache);
     out->max_memory_bytes = (int64_t)args_real(a, OPT_max_memory, 0);
+    out->dims = dim_ranges(a);
     out->beam = (int32_t)args_count(a, OPT_beam, 0);
     out->tune_s = args_real(a, OPT_tune, 0);
     out->verbose = (int32_t)a->value[OPT_verbose].count;

@@ -192,8 +192,8 @@ static TgStatus dims_from_options(Maker *m)
     for (uint32_t i = 0; i < m->args->value[OPT_dim].count; i++) {
         const char *s = m->args->value[OPT_dim].v[i], *equals = strrchr(s, '=');
         int64_t size;
-        if (equals && strstr(equals, "..")) return say_error(TG_UNSUPPORTED, "--dim: '%s': a range of sizes is not supported yet", s);
-        if (!equals || equals == s || !parse_int(equals + 1, &size) || size < 0) return say_error(TG_USAGE, "--dim: '%s' is wrong; SYMBOL=8 is wanted", s);
+        if (equals && strstr(equals, "..")) continue;                 /* a range: the library's (args.c), and a size where nothing tells one (choose_shape) */
+        if (!equals || equals == s || !parse_int(equals + 1, &size) || size < 0) return say_error(TG_USAGE, "--dim: '%s' is wrong; SYMBOL=8 or SYMBOL=1..64 is wanted", s);
         char symbol[64];
         snprintf(symbol, sizeof symbol, "%.*s", (int)(equals - s), s);
         bool known = false;
@@ -222,6 +222,18 @@ static TgStatus shape_option(const Maker *m, int32_t k, int64_t shape[TG_MAX_RAN
     return TG_OK;
 }
 
+/* The largest size of the range that --dim asks for; 1 without one. */
+static int64_t size_assumed(const Maker *m, const char *symbol)
+{
+    int64_t size = 1;
+    for (uint32_t i = 0; symbol && i < m->args->value[OPT_dim].count; i++) {
+        const char *s = m->args->value[OPT_dim].v[i], *dots = strstr(s, "..");
+        bool named = dots && (!strncmp(s, "*=", 2) || (!strncmp(s, symbol, strlen(symbol)) && s[strlen(symbol)] == '='));
+        if (named) parse_int(dots + 2, &size);
+    }
+    return size;
+}
+
 /* The shape of a generated input; what had to be assumed is said. */
 static TgStatus choose_shape(Maker *m, int32_t k, int64_t shape[TG_MAX_RANK], int32_t *rank)
 {
@@ -234,8 +246,8 @@ static TgStatus choose_shape(Maker *m, int32_t k, int64_t shape[TG_MAX_RANK], in
         const char *symbol = d < p->rank ? p->symbol[d] : NULL;
         if (shape[d] < 0) shape[d] = dim_known(m, symbol);
         if (shape[d] >= 0) continue;
-        shape[d] = 1;
-        say_note("assumed: input '%s' axis %d%s%s%s is 1 (--dim or --shape sets it)", p->name, d, symbol && *symbol ? " (" : "", symbol ? symbol : "", symbol && *symbol ? ")" : "");
+        shape[d] = size_assumed(m, symbol);
+        say_note("assumed: input '%s' axis %d%s%s%s is %ld (--dim or --shape sets it)", p->name, d, symbol && *symbol ? " (" : "", symbol ? symbol : "", symbol && *symbol ? ")" : "", (long)shape[d]);
     }
     return TG_OK;
 }

@@ -1,8 +1,7 @@
 /* From a Model to a tensor graph: what operators mean, in primitives. import.c walks nodes in order; importers (ops_*.c) are rows of ops.def. */
 #ifndef TG_FRONTEND_H
 #define TG_FRONTEND_H
-#include "graph/build.h"
-#include "onnx/model.h"
+#include "frontend/dims.h"
 
 /* What an importer sees of one node. Inputs that are absent are NULL; in[] may be read up to CTX_INPUTS beyond nin. Those that its row calls required are there. */
 typedef struct Import Import;
@@ -64,8 +63,8 @@ typedef struct {
     const int32_t *input_narrow, *output_narrow;    /* the TgType of those whose storage is wider than their file form (narrow.h), else 0 */
     const bool *baked;              /* [ninput] the value, not only the shape, of this input is part of the graph: sizes depend on it */
 } Imported;
-/* input[k]: concrete type and shape (data may be NULL; small integer inputs on which shapes depend need it). */
-TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput);
+/* input[k]: type and shape (data may be NULL; small integer inputs on which shapes depend need it). dims: sizes that are variables, less of them where that is needed; NULL: none. */
+TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput, Dims *dims);
 TgStatus import_opsets(const Model *m);              /* a later opset may give an operator another meaning: it is refused, not guessed */
 /* Every unsupported operator of the model at once, grouped, a line each; returns how many. *ports: how many inputs and outputs are not supported, a line each as well. */
 uint32_t import_unsupported(const Model *m, uint32_t *ports, void (*emit)(void *user, const char *line), void *user);

@@ -403,7 +403,7 @@ static U make_input(Run *run, const ValueDef *d, const TgTensor *t, uint32_t slo
     bool text = t->type == TG_STRING, narrow = narrow_is((int32_t)t->type);
     DType type = text ? DT_I64 : narrow ? narrow_storage((int32_t)t->type) : dtype_from_onnx((int32_t)t->type);
     int64_t numel = 1;
-    for (int32_t k = 0; k < t->rank; k++) dim[k] = uop_index(g, t->shape[k]), numel *= t->shape[k];
+    for (int32_t k = 0; k < t->rank; k++) dim[k] = dims_size(g, run->dims, slot, k, t->shape[k]), numel *= t->shape[k];
     U param = uop_param(g, type, dim, (uint32_t)t->rank, slot);
     if (!baked || narrow) return text ? text_wrap(g, param) : narrow ? narrow_wrap(g, param, (int32_t)t->type) : param;
     if (text) return text_list(g, run->pool, t->data, t->shape, (uint32_t)t->rank);
@@ -472,18 +472,19 @@ static bool bake_more(const Run *run, const TgTensor *input, bool *baked)
     return more;
 }
 
-TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput)
+TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput, Dims *dims)
 {
     bool *baked = calloc((size_t)ninput * 2 + 1, 1), *need = baked + ninput;
     TgStatus status = TG_OK;
     if (ninput != m->graph.ninput) status = fail(TG_BAD_INPUT, "%u inputs; the model has %u", ninput, m->graph.ninput);
     for (uint32_t k = 0; k < ninput && status == TG_OK; k++) status = check_input(&m->graph.input[k], &input[k]);
     for (bool again = status == TG_OK; again;) {
-        Run run = { .g = graph_new(), .arena = arena_new(), .model = m, .input = input, .ninput = ninput, .need = need };
+        Run run = { .g = graph_new(), .arena = arena_new(), .model = m, .input = input, .ninput = ninput, .need = need, .dims = dims };
         run.pool = pool_new(graph_arena(run.g));
         status = import_once(out, &run, input, baked);
-        again = status == TG_UNSUPPORTED && bake_more(&run, input, baked);
-        if (status == TG_OK) out->baked = arena_copy(graph_arena(run.g), baked, ninput);
+        bool doubted = status == TG_OK && dims && dims_doubted(dims, run.g, input);
+        again = (status == TG_UNSUPPORTED && bake_more(&run, input, baked)) || ((status != TG_OK || doubted) && dims && dims_refine(dims, run.g, status != TG_OK ? tg_error() : NULL));
+        if (status == TG_OK && !again) out->baked = arena_copy(graph_arena(run.g), baked, ninput);
         else graph_free(run.g);
         arena_free(run.arena);
     }

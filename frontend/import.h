@@ -17,6 +17,7 @@ typedef struct {
     uint32_t ninput, depth;
     uint64_t nodes;                 /* imported so far, bodies of functions each time */
     bool *need;                     /* inputs whose values are wanted */
+    const Dims *dims;               /* sizes that are variables, or NULL */
     StringPool *pool;
 } Run;
 

@@ -135,7 +135,7 @@ TgStatus tg_memory(const TgSession *s, const TgTensor *inputs, int32_t count, Tg
     Program *p = NULL;
     ProgramMaker maker = session_maker(s);
     TRY(session_in_file(s, session_check_inputs(s, inputs, count)));
-    TRY(session_in_file(s, program_make(&p, &maker, inputs, (uint32_t)count, PROGRAM_PLAN, NULL)));
+    TRY(session_in_file(s, program_make(&p, &maker, inputs, (uint32_t)count, &s->dims, PROGRAM_PLAN, NULL)));
     *out = memory_of(p->plan);
     program_free(p, s->backend);
     return TG_OK;
@@ -182,7 +182,7 @@ TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char
     Dump dump = { .text = &text, .stage = stage, .kernel = kernel };
     Program *p = NULL;
     ProgramMaker maker = session_maker(s);
-    TgStatus status = program_make(&p, &maker, inputs, (uint32_t)count, PROGRAM_PLAN, &dump);
+    TgStatus status = program_make(&p, &maker, inputs, (uint32_t)count, &s->dims, PROGRAM_PLAN, &dump);
     if (status == TG_OK && (!strcmp(stage, "source") || !strcmp(stage, "asm"))) status = dump_code(s, p->plan, stage, kernel, &text);
     if (status == TG_OK && kernel && !text.len) status = fail(TG_USAGE, "no kernel '%s' is there at stage '%s'", kernel, stage);
     emit_lines(&text, emit, user);                      /* also what there was before a failure */

@@ -15,6 +15,8 @@
 #include "graph/custom.h"
 #include "graph/print.h"
 
+static const int64_t REACH_BYTES = INT64_C(1) << 28;      /* of values, for the largest sizes of a range that nobody asked for */
+
 double seconds_now(void)
 {
     struct timespec t;
@@ -59,7 +61,7 @@ static TgStatus bind_host_steps(Plan *p)
     return TG_OK;
 }
 
-/* A size that the data tell must be found by a step. */
+/* A size that the data tell must be found by a step, one of an input by its shape. */
 static TgStatus check_sizes(Program *p)
 {
     const Plan *plan = p->plan;
@@ -70,6 +72,10 @@ static TgStatus check_sizes(Program *p)
         if (c && c->step >= 0) set[c->step] = true;
         if (c && c->count >= 0) set[c->count] = true;
         for (uint32_t k = 0; s->kind == STEP_HOST && !c && k < s->call->call->src[0]->nsrc; k++) set[s->call->var[k]] = true;
+    }
+    for (uint32_t k = 0; p->dims && k < p->dims->nvar; k++) {
+        int32_t at = plan_var(plan, p->dims->var[k].name);
+        if (at >= 0) set[at] = true;
     }
     for (uint32_t k = 0; k < plan->nvar; k++)
         if (!set[k] && *plan->var_name[k] != '#') return fail(TG_UNSUPPORTED, "size '%s' is used, but nothing that finds it is", plan->var_name[k]);
@@ -246,13 +252,33 @@ static TgStatus check_memory(const Program *p, int64_t limit)
     return limit && bytes > limit ? fail(TG_LIMIT, "needs %ld bytes for its values; the limit is %ld", (long)bytes, (long)limit) : TG_OK;
 }
 
+static void drop_plan(Program *p)
+{
+    if (p->plan) plan_free(p->plan);
+    if (p->schedule) schedule_free(p->schedule);
+    if (p->imported.g) graph_free(p->imported.g);
+    p->plan = NULL;
+    p->schedule = NULL;
+    p->imported.g = NULL;
+}
+
+/* Memory is planned for the largest sizes: those that nobody asked for reach as far as that is cheap. */
+static TgStatus import_and_plan(Program *p, const ProgramMaker *k, const TgTensor *input, Dump *dump)
+{
+    do {
+        drop_plan(p);
+        TRY(import_model(&p->imported, k->model, input, p->ninput, p->dims));
+        keep_baked(p, input);
+        make_text(p);
+        TRY(make_plan(p, k->choice, dump));
+    } while (p->dims && program_bytes(p) - p->plan->persist_bytes > REACH_BYTES && dims_narrow(p->dims));
+    return TG_OK;
+}
+
 static TgStatus make(Program *p, const ProgramMaker *k, const TgTensor *input, ProgramGoal goal, Dump *dump)
 {
     double start = seconds_now();
-    TRY(import_model(&p->imported, k->model, input, p->ninput));
-    keep_baked(p, input);
-    make_text(p);
-    TRY(make_plan(p, k->choice, dump));
+    TRY(import_and_plan(p, k, input, dump));
     p->schedule_s = seconds_now() - start;
     if (goal == PROGRAM_PLAN) return TG_OK;
     TRY(check_memory(p, k->max_memory_bytes));
@@ -268,16 +294,19 @@ static TgStatus make(Program *p, const ProgramMaker *k, const TgTensor *input, P
     return TG_OK;
 }
 
-TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t ninput, ProgramGoal goal, Dump *dump)
+/* What cannot be done with sizes that are variables is done with those at hand. */
+TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t ninput, const FreeDims *f, ProgramGoal goal, Dump *dump)
 {
     Arena *arena = arena_new();
     Program *p = NEW(arena, Program);
     p->arena = arena;
     copy_inputs(p, input, ninput);
+    p->dims = f ? dims_new(arena, f, maker->model, input) : NULL;
     TgStatus status = make(p, maker, input, goal, dump);
-    if (status == TG_OK) *out = p;
-    else program_free(p, maker->backend);
-    return status;
+    if (status == TG_OK) return *out = p, TG_OK;
+    bool again = p->dims != NULL;
+    program_free(p, maker->backend);
+    return again ? program_make(out, maker, input, ninput, NULL, goal, dump) : status;
 }
 
 void program_free(Program *p, const Backend *b)
@@ -285,17 +314,19 @@ void program_free(Program *p, const Backend *b)
     if (!p) return;
     if (p->executable) b->unload(p->executable);
     if (p->code) b->code_free(p->code);
-    if (p->plan) plan_free(p->plan);
-    if (p->schedule) schedule_free(p->schedule);
-    if (p->imported.g) graph_free(p->imported.g);
+    drop_plan(p);
     for (uint32_t i = 0; i < p->noutput; i++) free(p->output[i].data);
     arena_free(p->words);
     arena_free(p->arena);
 }
 
-static bool same_port(const TgTensor *mine, const TgTensor *x)
+/* Of equal type and sizes, where these are built in, and of equal value where that is. */
+static bool same_port(const Program *p, uint32_t i, const TgTensor *x)
 {
-    if (mine->type != x->type || mine->rank != x->rank || memcmp(mine->shape, x->shape, sizeof *x->shape * (size_t)x->rank)) return false;
+    const TgTensor *mine = &p->input[i];
+    if (mine->type != x->type || mine->rank != x->rank) return false;
+    for (int32_t k = 0; k < x->rank; k++)
+        if (mine->shape[k] != x->shape[k] && (mine->data || dims_find(p->dims, i, k) < 0)) return false;
     if (mine->data && x->data && x->type == TG_STRING) return same_strings(mine, x);
     return !mine->data || (x->data && mine->size_bytes == x->size_bytes && !memcmp(mine->data, x->data, x->size_bytes));
 }
@@ -304,8 +335,19 @@ bool program_fits(const Program *p, const TgTensor *input, uint32_t ninput)
 {
     if (p->ninput != ninput) return false;
     for (uint32_t i = 0; i < ninput; i++)
-        if (!same_port(&p->input[i], &input[i])) return false;
-    return true;
+        if (!same_port(p, i, &input[i])) return false;
+    int64_t value[p->dims ? p->dims->nvar + 1 : 1];
+    return !p->dims || (dims_values(p->dims, input, value) && dims_hold(p->dims, p->imported.g, value));
+}
+
+static void bind_dims(Program *p, const TgTensor *input)
+{
+    int64_t value[p->dims->nvar + 1];
+    dims_values(p->dims, input, value);
+    for (uint32_t k = 0; k < p->dims->nvar; k++) {
+        int32_t at = plan_var(p->plan, p->dims->var[k].name);
+        if (at >= 0) p->vars[at] = value[k];
+    }
 }
 
 static TgStatus run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output, double *seconds)
@@ -313,6 +355,7 @@ static TgStatus run(Program *p, const Backend *b, const TgTensor *input, TgTenso
     const void *in[p->ninput + 1];
     void *out[p->noutput + 1];
     StringPool *pool = pool_of_run(p);
+    if (p->dims) bind_dims(p, input);
     for (uint32_t i = 0; i < p->ninput; i++) in[i] = p->text[i] ? (const void *)numbers_of(p, pool, i, &input[i]) : p->bytes[i] ? bytes_of(p, i, &input[i]) : input[i].data;
     TRY(outputs_memory(p));
     for (uint32_t i = 0; i < p->noutput; i++) out[i] = p->output[i].data;

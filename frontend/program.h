@@ -10,6 +10,7 @@ typedef struct Program {
     Arena *arena;
     uint32_t ninput, noutput;
     TgTensor *input;                /* type and shape; data: a copy of the value where it is baked into the graph, else NULL */
+    Dims *dims;                     /* sizes that are variables, or NULL: for sizes that dims_values takes; else for those of `input` alone */
     Imported imported;
     Schedule *schedule;
     Plan *plan;
@@ -30,7 +31,7 @@ typedef struct { const Model *model; const Backend *backend; Device *device; con
 
 /* How far to go: a dump needs no compiler. */
 typedef enum { PROGRAM_PLAN, PROGRAM_READY } ProgramGoal;
-TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t ninput, ProgramGoal goal, Dump *dump);
+TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t ninput, const FreeDims *f, ProgramGoal goal, Dump *dump);      /* f: those that vary are variables; NULL: none */
 int64_t program_bytes(const Program *p);        /* that it plans to hold: arenas, outputs */
 void program_free(Program *p, const Backend *b);
 bool program_fits(const Program *p, const TgTensor *input, uint32_t ninput);

@@ -1,4 +1,5 @@
-/* The public API. A session is a checked model, an open device and the programs made so far, one for each set of input shapes (and of those values that sizes depend on). */
+/* The public API. A session is a checked model, an open device and the programs made so far: one for the first input shapes (and those values that sizes depend on), then
+ * one in which the sizes that have changed are variables (dims.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +103,7 @@ static TgStatus open_rest(TgSession *s)
 {
     s->model->seed = (uint64_t)s->options.seed;
     TRY(choice_named_check(s->options.opts));
+    TRY(free_dims_new(&s->dims, s->arena, s->model, s->options.dims));
     if (!strcmp(s->options.device, "none")) return TG_OK;
     TRY(open_device(s));
     s->tunedb = tunedb_open(s->options.no_cache ? NULL : s->options.cache_dir);
@@ -120,6 +122,7 @@ static TgSession *session_new(const char *path, const TgOptions *options)
     else tg_options_default(&s->options);
     s->options.device = arena_strdup(a, s->options.device ? s->options.device : "auto");
     s->options.opts = s->options.opts ? arena_strdup(a, s->options.opts) : NULL;
+    s->options.dims = s->options.dims ? arena_strdup(a, s->options.dims) : NULL;
     s->options.cpus = s->options.cpus ? arena_strdup(a, s->options.cpus) : NULL;
     s->options.cache_dir = s->options.cache_dir ? arena_strdup(a, s->options.cache_dir) : default_cache(a);
     return s;
@@ -187,7 +190,7 @@ TgStatus session_check_inputs(const TgSession *s, const TgTensor *input, int32_t
         TRY(tg_input(s, i, &p));
         TRY(check_input(&p, &input[i]));
     }
-    return TG_OK;
+    return free_dims_check(&s->dims, s->model, input);
 }
 
 /* ---- programs ---- */
@@ -205,29 +208,37 @@ static void drop_oldest(TgSession *s)
     *p = NULL;
 }
 
+/* One whose sizes are built in is faster. */
 static Program *unlink_fitting(TgSession *s, const TgTensor *input, int32_t count)
 {
-    for (Program **p = &s->program; *p; p = &(*p)->next)
-        if (program_fits(*p, input, (uint32_t)count)) {
-            Program *found = *p;
-            *p = found->next;
-            return found;
-        }
-    return NULL;
+    Program **best = NULL;
+    for (Program **p = &s->program; *p && (!best || (*best)->dims); p = &(*p)->next)
+        if (program_fits(*p, input, (uint32_t)count) && (!best || !(*p)->dims)) best = p;
+    Program *found = best ? *best : NULL;
+    if (best) *best = found->next;
+    return found;
 }
 
 ProgramMaker session_maker(const TgSession *s) { return (ProgramMaker){ s->model, s->backend, s->device, &s->choice, s->options.max_memory_bytes }; }
 
+static void say_variable(const DimVar *v)
+{
+    if (!v->fixed) fprintf(stderr, "size %s is a variable: %ld..%ld, step %ld\n", v->name, (long)v->least, (long)v->largest, (long)v->step);
+    else if (v->why) fprintf(stderr, "size %s is built in: %s\n", v->name, v->why);
+}
+
 static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input, int32_t count)
 {
     ProgramMaker maker = session_maker(s);
-    TRY(program_make(out, &maker, input, (uint32_t)count, PROGRAM_READY, NULL));
+    free_dims_see(&s->dims, input);
+    TRY(program_make(out, &maker, input, (uint32_t)count, &s->dims, PROGRAM_READY, NULL));
     const Program *p = *out;
     s->compiled += p->stats.compiled;
     s->cached += p->stats.cached;
     s->compile_s += p->stats.compile_s;
     s->schedule_s += p->schedule_s;
     s->load_s += p->load_s;
+    for (uint32_t k = 0; s->options.verbose && p->dims && k < p->dims->nvar; k++) say_variable(&p->dims->var[k]);
     if (s->options.verbose && p->schedule->refused) fputs(p->schedule->why_refused.s, stderr);
     return TG_OK;
 }
@@ -244,7 +255,7 @@ void session_replace(TgSession *s, Program *p)
 
 TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count)
 {
-    if (s->program && program_fits(s->program, input, (uint32_t)count)) return TG_OK;
+    if (s->program && !s->program->dims && program_fits(s->program, input, (uint32_t)count)) return TG_OK;
     TRY(session_in_file(s, session_check_inputs(s, input, count)));
     Program *p = unlink_fitting(s, input, count);
     if (!p) TRY(session_in_file(s, make_program(&p, s, input, count)));

@@ -11,6 +11,7 @@ struct TgSession {
     TuneDb *tunedb;
     Choice choice;                  /* which list a kernel gets: from the database, else the heuristic's */
     Program *program;               /* list, last used first */
+    FreeDims dims;                  /* what sizes inputs had */
     TgOptions options;
     const char *path;
     int32_t device_index;           /* cuda:N */

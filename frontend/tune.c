@@ -65,7 +65,7 @@ static TgStatus search_program(TgSession *s, Uniques *u, double seconds, int32_t
     const Program *p = s->program;
     Imported imported = { 0 };
     Schedule *schedule = NULL;
-    TgStatus status = import_model(&imported, s->model, p->input, p->ninput);
+    TgStatus status = import_model(&imported, s->model, p->input, p->ninput, p->dims);
     if (status == TG_OK) status = sched_schedule(&schedule, imported.g, imported.sink, s->choice.target, NULL);
     if (status == TG_OK) {
         collect(u, schedule, &s->choice);

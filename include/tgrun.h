@@ -85,6 +85,7 @@ typedef struct {
     void (*progress)(void *user, const char *what, double done, double total);   /**< may be NULL */
     void *progress_user;
     int64_t seed;              /**< of the model's random nodes that name none; the same numbers on every device and in every run */
+    const char *dims;          /**< free dimensions that stay variable from the start: "batch=1..64,length=1..512", all of them: "*=1..512"; NULL: those that change from run to run */
 } TgOptions;
 
 /** What a session has done and holds; times in seconds, sizes in bytes. */

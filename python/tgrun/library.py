@@ -24,7 +24,7 @@ class TgModel(Structure):
 
 class TgOptions(Structure):
     _fields_ = [("device", c_char_p), ("threads", c_int32), ("cpus", c_char_p), ("precision", c_int), ("cache_dir", c_char_p), ("no_cache", c_int32), ("max_memory_bytes", c_int64),
-                ("beam", c_int32), ("opts", c_char_p), ("tune_s", c_double), ("verbose", c_int32), ("progress", c_void_p), ("progress_user", c_void_p), ("seed", c_int64)]
+                ("beam", c_int32), ("opts", c_char_p), ("tune_s", c_double), ("verbose", c_int32), ("progress", c_void_p), ("progress_user", c_void_p), ("seed", c_int64), ("dims", c_char_p)]
 
 
 class TgInfo(Structure):

@@ -20,10 +20,10 @@ ExecutionMode = enum.IntEnum("ExecutionMode", {"ORT_SEQUENTIAL": 0, "ORT_PARALLE
 
 
 class SessionOptions:
-    """intra_op_num_threads: 0 is one a physical core. Those of TgOptions (include/tgrun.h), None being the library's default: cpus, cache_dir, no_cache, max_memory_bytes, beam, tune_s, opts, seed,
+    """intra_op_num_threads: 0 is one a physical core. Those of TgOptions (include/tgrun.h), None being the library's default: cpus, cache_dir, no_cache, max_memory_bytes, beam, tune_s, opts, seed, dims,
     verbose."""
 
-    OWN = ("cpus", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "seed", "verbose")
+    OWN = ("cpus", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "seed", "dims", "verbose")
 
     def __init__(self):
         self.intra_op_num_threads = 0

@@ -16,6 +16,11 @@ t -q $M/add.onnx --shape z=1
 t -q $M/add.onnx --shape x=1,b
 t -q $M/add.onnx --dim m=2
 t -q $M/add.onnx --dim n
+t -q $M/add.onnx --dim m=1..4
+t -q $M/add.onnx --dim n=0..4
+t -q $M/add.onnx --dim n=4..1
+t -q $M/add.onnx --dim n=1..4 --dim n=5
+t -q $M/add.onnx --dim n=1..4 -i x=ones -i 'y=f32[2,3]:1' --shape x=3,3
 t -q $M/add.onnx -e $M/ints.npy --runs 1
 t -q $M/add.onnx -d cuda:900 | sed 's/cuda.*/cuda/'
 t -q $M/add.onnx -d cpu:3

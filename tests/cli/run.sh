@@ -4,6 +4,8 @@ t -q $M/add.onnx --runs 1 -i $M/xy.npz -o -
 t -q $M/add.onnx --runs 1 -i - -i ones -o - < $M/x.npy
 t -q $M/add.onnx --runs 1 -i zeros -i 'f32[2,3]:7' -o -
 t -q $M/add.onnx --runs 1 --dim n=2 -i x=ones -i y=ones -o -
+t -q $M/add.onnx --runs 1 --dim n=1..3 -i x=ones -i y=ones -o -
+t -q $M/add.onnx --runs 1 --dim n=1..3 --dim n=2 -i x=ones -i y=ones -o - -v -d cpu
 t -q $M/ints.onnx --runs 1 -i a=$M/ints.npy -i 'b=i64[2]:-5,9223372036854775807' -o -
 t -q $M/add.onnx --runs 1 --test-data $M/add_data
 t -q $M/add.onnx --runs 1 --test-data $M/add_data --atol 0 --rtol 0

@@ -185,7 +185,7 @@ static TgStatus run_set(const Model *m, const char *path, const char *set)
         if (m->graph.output[k].kind != VALUE_TENSOR && m->graph.output[k].kind != VALUE_SEQUENCE) return fail(TG_UNSUPPORTED, "output '%s' is not a tensor", m->graph.output[k].name);
     if (total.device) TRY(run_session(path, m->graph.ninput, input, output));
     else {
-        TRY(import_model(&im, m, input, m->graph.ninput));
+        TRY(import_model(&im, m, input, m->graph.ninput, NULL));
         TRY(evaluate(&im, input, output));
     }
     for (uint32_t k = 0; k < m->graph.noutput; k++) {

@@ -69,6 +69,30 @@ static void many_shapes(void **state)
     tg_close(s);
 }
 
+/* The first size is built in, the second makes it a variable; what was asked for as a range is kept to it. */
+static void sizes_that_vary(void **state)
+{
+    (void)state;
+    tg_close(open_text(twice, "none"));                 /* writes the file */
+    TgOptions o;
+    TgSession *s;
+    float data[100];
+    TgTensor x = vector(data, 8), more = vector(data, 9), y;
+    tg_options_default(&o);
+    o.device = "reference";
+    o.dims = "m=1..8";
+    assert_int_equal(tg_open(&s, path, &o), TG_USAGE);
+    o.dims = "n=1..8,";
+    assert_int_equal(tg_open(&s, path, &o), TG_OK);
+    assert_int_equal(tg_run(s, &x, 1, &y), TG_OK);
+    assert_int_equal(y.shape[0], 8);
+    assert_int_equal(tg_run(s, &more, 1, &y), TG_BAD_INPUT);
+    assert_non_null(strstr(tg_error(), "input 'x': axis 0 (n) is 9; 1..8 is wanted"));
+    x = vector(data, 0);
+    assert_int_equal(tg_run(s, &x, 1, &y), TG_BAD_INPUT);
+    tg_close(s);
+}
+
 static void values_that_shapes_depend_on(void **state)
 {
     (void)state;
@@ -221,7 +245,7 @@ static void taken_outputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_shapes), cmocka_unit_test(values_that_shapes_depend_on), cmocka_unit_test(wrong_calls), cmocka_unit_test(looking_needs_no_device), cmocka_unit_test(memory_limit),
+        cmocka_unit_test(many_shapes), cmocka_unit_test(sizes_that_vary), cmocka_unit_test(values_that_shapes_depend_on), cmocka_unit_test(wrong_calls), cmocka_unit_test(looking_needs_no_device), cmocka_unit_test(memory_limit),
         cmocka_unit_test(steps_of_outputs), cmocka_unit_test(model_in_memory), cmocka_unit_test(taken_outputs),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -1,0 +1,328 @@
+/* See dims.h. In: ports, sizes seen, ranges asked. Out: variables for an import, and their values for a run. */
+#include "frontend/dims.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/print.h"
+
+enum { REACH_LEAST = 1024, REACH_TIMES = 4, STEP_MOST = 64, NAME_LEN = 20, LOOK_MOST = 1 << 16 };
+
+/* ---- what a session knows ---- */
+
+static const char *symbol_of(const Model *m, uint32_t input, int32_t axis)
+{
+    const ValueDef *v = &m->graph.input[input];
+    const char *s = axis < v->rank ? v->dim[axis].symbol : NULL;
+    return s && *s ? s : NULL;
+}
+
+static bool same_symbol(const char *a, const char *b) { return a && b && !strcmp(a, b); }
+
+static TgStatus ask_range(FreeDims *f, const Model *m, const char *text, size_t len)
+{
+    const char *equals = memchr(text, '=', len);
+    char *dots = NULL, *end = NULL;
+    int64_t least = equals ? strtoll(equals + 1, &dots, 10) : 0, largest = dots && !strncmp(dots, "..", 2) ? strtoll(dots + 2, &end, 10) : 0;
+    bool found = false;
+    if (end != text + len || least < 1 || largest < least) return fail(TG_USAGE, "--dim: '%.*s' is wrong; SYMBOL=1..64 is wanted", (int)len, text);
+    for (uint32_t i = 0; i < f->ninput; i++)
+        for (int32_t k = 0; k < m->graph.input[i].rank; k++) {
+            const char *s = symbol_of(m, i, k);
+            bool named = s && strlen(s) == (size_t)(equals - text) && !memcmp(s, text, strlen(s)), any = *text == '*' && equals == text + 1 && m->graph.input[i].dim[k].size < 0;
+            if (!named && !any) continue;
+            f->axis[i][k] = (FreeDim){ .least = least, .largest = largest };
+            found = true;
+        }
+    return found ? TG_OK : fail(TG_USAGE, "--dim: no input has a dimension '%.*s'", (int)(equals - text), text);
+}
+
+TgStatus free_dims_new(FreeDims *out, Arena *a, const Model *m, const char *text)
+{
+    *out = (FreeDims){ .ninput = m->graph.ninput, .axis = arena_alloc(a, sizeof *out->axis * (m->graph.ninput + 1)) };
+    for (size_t len; text && *text; text += len, text += *text == ',') {
+        len = strcspn(text, ",");
+        TRY(ask_range(out, m, text, len));
+    }
+    return TG_OK;
+}
+
+TgStatus free_dims_check(const FreeDims *f, const Model *m, const TgTensor *input)
+{
+    for (uint32_t i = 0; i < f->ninput; i++)
+        for (int32_t k = 0; k < input[i].rank; k++) {
+            const FreeDim *d = &f->axis[i][k];
+            const char *s = symbol_of(m, i, k);
+            int64_t size = input[i].shape[k];
+            if (!d->least) continue;
+            if (size < d->least || size > d->largest)
+                return fail(TG_BAD_INPUT, "input '%s': axis %d (%s) is %ld; %ld..%ld is wanted", m->graph.input[i].name, k, s ? s : "*", (long)size, (long)d->least, (long)d->largest);
+            for (uint32_t j = 0; j <= i; j++)
+                for (int32_t l = 0; l < (j < i ? input[j].rank : k); l++)
+                    if (same_symbol(s, symbol_of(m, j, l)) && input[j].shape[l] != size)
+                        return fail(TG_BAD_INPUT, "input '%s': axis %d (%s) is %ld; that of input '%s' is %ld", m->graph.input[i].name, k, s, (long)size, m->graph.input[j].name, (long)input[j].shape[l]);
+        }
+    return TG_OK;
+}
+
+void free_dims_see(FreeDims *f, const TgTensor *input)
+{
+    for (uint32_t i = 0; i < f->ninput; i++)
+        for (int32_t k = 0; k < input[i].rank; k++) {
+            FreeDim *d = &f->axis[i][k];
+            int64_t size = input[i].shape[k];
+            if (!f->any) d->first = size;
+            d->varies |= d->first != size;
+            if (size > d->most) d->most = size;
+        }
+    f->any = true;
+}
+
+/* ---- the variables of a program ---- */
+
+/* A name for C and for people: the symbol's letters and a number. */
+static const char *name_of(Arena *a, const char *symbol, uint32_t number)
+{
+    char *name = arena_printf(a, "%.*s_%u", NAME_LEN, symbol ? symbol : "dim", number);
+    for (char *c = name; *c; c++)
+        if (!isalnum((unsigned char)*c)) *c = '_';
+    return name;
+}
+
+static int64_t reach_of(int64_t most)
+{
+    int64_t reach = REACH_LEAST;
+    while (reach < REACH_TIMES * most) reach *= 2;
+    return reach;
+}
+
+/* The variable of an axis that came before, of the same symbol and size. */
+static int32_t shared(const Dims *d, const Model *m, const TgTensor *input, uint32_t i, int32_t k)
+{
+    for (uint32_t j = 0; j <= i; j++)
+        for (int32_t l = 0; l < (j < i ? input[j].rank : k); l++)
+            if (d->of[j][l] >= 0 && same_symbol(symbol_of(m, i, k), symbol_of(m, j, l)) && input[j].shape[l] == input[i].shape[k]) return d->of[j][l];
+    return -1;
+}
+
+/* Strings and types narrower than a byte pass through memory of a fixed size. */
+static bool may_vary(const TgTensor *t, int32_t axis) { return t->type != TG_STRING && tg_type_bits(t->type) >= 8 && t->shape[axis] > 0; }
+
+Dims *dims_new(Arena *a, const FreeDims *f, const Model *m, const TgTensor *input)
+{
+    Dims *d = NEW(a, Dims);
+    d->arena = a;
+    d->ninput = f->ninput;
+    d->of = arena_alloc(a, sizeof *d->of * (f->ninput + 1));
+    d->var = NEW_N(a, DimVar, f->ninput * TG_MAX_RANK + 1);
+    for (uint32_t i = 0; i < f->ninput; i++)
+        for (int32_t k = 0; k < TG_MAX_RANK; k++) {
+            const FreeDim *x = &f->axis[i][k];
+            bool free = k < input[i].rank && (x->varies || x->least) && may_vary(&input[i], k);
+            if ((d->of[i][k] = free ? shared(d, m, input, i, k) : -1) >= 0 || !free) continue;
+            d->of[i][k] = (int32_t)d->nvar;
+            d->var[d->nvar] = (DimVar){ name_of(a, symbol_of(m, i, k), d->nvar), x->least ? x->least : 1, x->least ? x->largest : reach_of(x->most), 1, input[i].shape[k], x->least != 0, false, NULL };
+            d->nvar++;
+        }
+    return d->nvar ? d : NULL;
+}
+
+int32_t dims_find(const Dims *d, uint32_t input, int32_t axis)
+{
+    int32_t v = d ? d->of[input][axis] : -1;
+    return v < 0 || d->var[v].fixed ? -1 : v;
+}
+
+static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+
+U dims_size(Graph *g, const Dims *d, uint32_t input, int32_t axis, int64_t size)
+{
+    int32_t at = dims_find(d, input, axis);
+    if (at < 0) return uop_index(g, size);
+    const DimVar *v = &d->var[at];
+    return dim_mul(g, uop_var(g, v->name, up(v->least, v->step), v->largest / v->step), uop_index(g, v->step));
+}
+
+bool dims_values(const Dims *d, const TgTensor *input, int64_t *value)
+{
+    for (uint32_t k = 0; k < d->nvar; k++) value[k] = -1;
+    for (uint32_t i = 0; i < d->ninput; i++)
+        for (int32_t k = 0; k < input[i].rank; k++) {
+            int32_t at = dims_find(d, i, k);
+            const DimVar *v = at < 0 ? NULL : &d->var[at];
+            int64_t size = input[i].shape[k];
+            if (!v) continue;
+            if (size < v->least || size > v->largest || size % v->step || (value[at] >= 0 && value[at] != size / v->step)) return false;
+            value[at] = size / v->step;
+        }
+    return true;
+}
+
+/* What a size is for these values; INT64_MIN: the data tell. */
+static int64_t eval(const Dims *d, const UOp *u, const int64_t *value)
+{
+    int64_t v[3], out;
+    if (uop_is_const(u)) return uop_const_int(u);
+    for (uint32_t k = 0; u->op == UOP_DEFINE_VAR && k < d->nvar; k++)
+        if (!strcmp(d->var[k].name, var_name(u))) return value[k];
+    if (!op_is((Op)u->op, FLAG_ALU) || u->nsrc > 3) return INT64_MIN;
+    for (uint32_t k = 0; k < u->nsrc; k++)
+        if ((v[k] = eval(d, u->src[k], value)) == INT64_MIN) return INT64_MIN;
+    return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out) ? out : INT64_MIN;
+}
+
+bool dims_hold(const Dims *d, const Graph *g, const int64_t *value)
+{
+    for (const Doubt *x = graph_needs(g); x; x = x->next) {
+        int64_t size = eval(d, x->size[0], value);
+        if (size < 0 && size != INT64_MIN) return false;
+    }
+    return true;
+}
+
+bool dims_narrow(Dims *d)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < d->nvar; k++) {
+        DimVar *v = &d->var[k];
+        if (v->asked || v->largest / 2 < v->at_hand) continue;
+        v->largest /= 2;
+        any = true;
+    }
+    return any;
+}
+
+/* ---- less freedom ---- */
+
+static void mark(const Dims *d, const UOp *u, bool *in)
+{
+    for (uint32_t k = 0; u->op == UOP_DEFINE_VAR && k < d->nvar; k++) in[k] |= !strcmp(d->var[k].name, var_name(u));
+    for (uint32_t k = 0; k < u->nsrc; k++) mark(d, u->src[k], in);
+}
+
+static int32_t first_marked(const Dims *d, const bool *in)
+{
+    for (uint32_t k = 0; k < d->nvar; k++)
+        if (in[k] && !d->var[k].fixed) return (int32_t)k;
+    return -1;
+}
+
+/* The variable that a size is, alone or times its step. */
+static int32_t alone(const Dims *d, const UOp *u)
+{
+    if (u->op == UOP_MUL && uop_is_const(u->src[1])) u = u->src[0];
+    for (uint32_t k = 0; u->op == UOP_DEFINE_VAR && k < d->nvar; k++)
+        if (!strcmp(d->var[k].name, var_name(u))) return (int32_t)k;
+    return -1;
+}
+
+static bool unite(Dims *d, int32_t a, int32_t b)
+{
+    DimVar *v = &d->var[a], *w = &d->var[b];
+    if (a < 0 || b < 0 || a == b || w->fixed || v->fixed || v->at_hand != w->at_hand || v->step != w->step) return false;
+    if (w->least > v->least) v->least = w->least;
+    if (w->largest < v->largest) v->largest = w->largest;
+    for (uint32_t i = 0; i < d->ninput; i++)
+        for (int32_t k = 0; k < TG_MAX_RANK; k++)
+            if (d->of[i][k] == b) d->of[i][k] = a;
+    return w->fixed = true;
+}
+
+/* Whether the two sizes of a doubt are equal when variable k is `size` and the others are as at hand. */
+static bool equal_at(const Dims *d, const Doubt *x, uint32_t k, int64_t size)
+{
+    int64_t value[d->nvar + 1];
+    for (uint32_t i = 0; i < d->nvar; i++) value[i] = (i == k ? size : d->var[i].at_hand) / d->var[i].step;
+    return eval(d, x->size[0], value) == eval(d, x->size[1], value);
+}
+
+/* The last size, from that at hand to the end of the range, up to which all are equal; past it none may be: else it is a matter of multiples, and the answer is -1. */
+static int64_t equal_until(const Dims *d, const Doubt *x, uint32_t k, int64_t end)
+{
+    const DimVar *v = &d->var[k];
+    int64_t by = end < v->at_hand ? -v->step : v->step, last = -1;
+    bool equal = true;
+    for (int64_t i = 0; i < LOOK_MOST && i * llabs(by) <= llabs(end - v->at_hand); i++) {
+        int64_t size = v->at_hand + i * by;
+        bool now = equal_at(d, x, k, size);
+        if (now && !equal) return -1;
+        equal = now;
+        if (now) last = size;
+    }
+    return last;
+}
+
+/* Sizes that are equal at hand, but not in all of the range: it goes as far as they are. */
+static bool shorten(Dims *d, const Doubt *x, const bool *in)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < d->nvar; k++) {
+        DimVar *v = &d->var[k];
+        if (!in[k] || v->fixed) continue;
+        int64_t least = equal_until(d, x, k, up(v->least, v->step) * v->step), largest = equal_until(d, x, k, v->largest);
+        if (least < 0 || largest < 0 || least == largest || (least < v->least + v->step && largest > v->largest - v->step)) continue;
+        v->least = least;
+        v->largest = largest;
+        any = true;
+    }
+    return any;
+}
+
+static bool double_steps(Dims *d, const bool *in)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < d->nvar; k++) {
+        DimVar *v = &d->var[k];
+        if (!in[k] || v->fixed || 2 * v->step > STEP_MOST || v->at_hand % (2 * v->step)) continue;
+        v->step *= 2;
+        any = true;
+    }
+    return any;
+}
+
+static const Doubt *doubt_of(const Dims *d, Graph *g, bool *in)
+{
+    for (const Doubt *x = graph_doubts(g); x; x = x->next) {
+        mark(d, x->size[0], in);
+        mark(d, x->size[1], in);
+        if (first_marked(d, in) >= 0) return x;
+    }
+    return NULL;
+}
+
+bool dims_doubted(const Dims *d, Graph *g, const TgTensor *input)
+{
+    bool in[d->nvar + 1];
+    int64_t value[d->nvar + 1];
+    memset(in, 0, sizeof in);
+    return doubt_of(d, g, in) || !dims_values(d, input, value) || !dims_hold(d, g, value);
+}
+
+static const char *why_not(const Dims *d, const Doubt *x, const char *error)
+{
+    Text t = { 0 };
+    if (x) {
+        text_add(&t, "%s", "it cannot be shown that ");
+        uop_print_expr(&t, x->size[0]);
+        text_add(&t, " is ");
+        uop_print_expr(&t, x->size[1]);
+    } else text_add(&t, "%s", error ? error : "its range does not hold what is at hand");
+    const char *out = arena_strdup(d->arena, t.s);
+    text_free(&t);
+    return out;
+}
+
+bool dims_refine(Dims *d, Graph *g, const char *error)
+{
+    bool in[d->nvar + 1], any = false;
+    memset(in, 0, sizeof in);
+    const Doubt *x = doubt_of(d, g, in);
+    if (x && (unite(d, alone(d, x->size[0]), alone(d, x->size[1])) || shorten(d, x, in) || double_steps(d, in))) return true;
+    for (uint32_t k = 0; k < d->nvar; k++) {
+        if (d->var[k].fixed || (x && !in[k])) continue;
+        any = d->var[k].fixed = true;
+        d->var[k].why = why_not(d, x, error);
+    }
+    return any;
+}
