@@ -39,17 +39,20 @@ typedef enum {
     TG_TIMEOUT = 124      /**< the time limit */
 } TgStatus;
 
-/** Element types, numbered as the standard's TensorProto.DataType. */
+/** Element types, numbered as the standard's TensorProto.DataType; then what holds tensors. */
 typedef enum {
     TG_F32 = 1, TG_U8 = 2, TG_I8 = 3, TG_U16 = 4, TG_I16 = 5, TG_I32 = 6, TG_I64 = 7, TG_STRING = 8, TG_BOOL = 9,
     TG_F16 = 10, TG_F64 = 11, TG_U32 = 12, TG_U64 = 13, TG_COMPLEX64 = 14, TG_COMPLEX128 = 15, TG_BF16 = 16,
-    TG_F8E4M3FN = 17, TG_F8E4M3FNUZ = 18, TG_F8E5M2 = 19, TG_F8E5M2FNUZ = 20, TG_U4 = 21, TG_I4 = 22, TG_F4E2M1 = 23, TG_F8E8M0 = 24, TG_U2 = 25, TG_I2 = 26
+    TG_F8E4M3FN = 17, TG_F8E4M3FNUZ = 18, TG_F8E5M2 = 19, TG_F8E5M2FNUZ = 20, TG_U4 = 21, TG_I4 = 22, TG_F4E2M1 = 23, TG_F8E8M0 = 24, TG_U2 = 25, TG_I2 = 26,
+    TG_SEQUENCE = 64, TG_OPTIONAL = 65, TG_MAP = 66
 } TgType;
 
 #define TG_MAX_RANK 16
 
 /** A dense row-major tensor. `data` is owned by whoever made it (see each function). Elements of 4 and 2 bits are packed, the first in the lowest bits.
- *  TG_STRING: data are numel pointers to zero-terminated strings, size_bytes counts the pointers. */
+ *  TG_STRING: data are numel pointers to zero-terminated strings, size_bytes counts the pointers.
+ *  TG_SEQUENCE, TG_OPTIONAL, TG_MAP: rank is 1, data are shape[0] TgTensors, which size_bytes counts. Those of a sequence may differ in shape; an optional has one or none; a map
+ *  has two: keys [K], i64 or strings, and values [K]. A sequence of maps is one TG_MAP with values [N,K], a row for each of N maps that share their keys. */
 typedef struct {
     TgType type;
     int32_t rank;
@@ -207,12 +210,12 @@ TG_API int32_t tg_operator(int32_t index, TgOperator *out);
 /** Are values of that type computed or moved? */
 TG_API int32_t tg_type_covered(TgType type);
 
-/** Element size in bits, and the short name ("f32"); 0 and "?" for an unknown type. */
+/** Element size in bits (0: what holds tensors), and the short name ("f32", "seq"); 0 and "?" for an unknown type. */
 TG_API int32_t tg_type_bits(TgType type);
 TG_API const char *tg_type_name(TgType type);
 
-/** Tensor files: npy, npz and pb by suffix; FILE.npz:KEY is one member (without a key: the only one); reading "-" is npy on standard input.
- *  Data are malloc'ed and freed by tg_tensor_free. `want`: the port's type, or 0; bfloat16 has no npy type and is uint16 there. */
+/** Tensor files: npy, npz and pb by suffix; FILE.npz:KEY is one member (without a key: the only one); reading "-" is npy on standard input. What holds tensors is a pb file:
+ *  SequenceProto, OptionalProto, MapProto. Data are malloc'ed and freed by tg_tensor_free. `want`: the port's type, or 0 for any tensor; bfloat16 has no npy type and is uint16 there. */
 TG_API TgStatus tg_tensor_read(TgTensor *out, const char *path, TgType want);
 /** As tg_tensor_read, but without a copy: data are a read-only mapping of an npy file, given back by tg_tensor_unmap. TG_UNSUPPORTED where the file's elements do not lie
  *  as memory wants them (another byte order, Fortran's order of axes, narrow types, bool, none at all): such a file is read. */

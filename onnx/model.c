@@ -46,8 +46,30 @@ static TgStatus build_dims(Build *b, ValueDef *v, const Onnx__TensorShapeProto *
     return TG_OK;
 }
 
-/* A sequence or an optional says what it holds by the tensor inside, however deep. */
-static TgStatus build_type(Build *b, ValueDef *v, const Onnx__TypeProto *p)
+static TgStatus build_type(Build *b, ValueDef *v, const Onnx__TypeProto *p, uint32_t depth);
+
+static TgStatus build_inside(Build *b, ValueDef *v, const Onnx__TypeProto *p, uint32_t depth)
+{
+    ValueDef *inside = NEW(b->arena, ValueDef);
+    if (depth == VALUE_DEPTH) return fail_at(TG_UNSUPPORTED, NULL, NULL, v->name, "more than %d types inside one another", VALUE_DEPTH);
+    inside->name = v->name;
+    TRY(build_type(b, inside, p, depth + 1));
+    v->inside = inside;
+    v->type = inside->type;
+    v->rank = inside->rank;
+    v->dim = inside->dim;
+    return TG_OK;
+}
+
+static TgStatus build_map(Build *b, ValueDef *v, const Onnx__TypeProto__Map *p, uint32_t depth)
+{
+    bool integer = (p->key_type >= TG_U8 && p->key_type <= TG_I64) || p->key_type == TG_U32 || p->key_type == TG_U64;
+    if (!integer && p->key_type != TG_STRING) return fail_at(TG_BAD_MODEL, NULL, NULL, v->name, "key type %d is neither of integers nor of strings", p->key_type);
+    v->key = p->key_type;
+    return build_inside(b, v, p->value_type, depth);
+}
+
+static TgStatus build_type(Build *b, ValueDef *v, const Onnx__TypeProto *p, uint32_t depth)
 {
     static const ValueKind kinds[] = { [ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE] = VALUE_TENSOR, [ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE] = VALUE_SEQUENCE,
         [ONNX__TYPE_PROTO__VALUE_MAP_TYPE] = VALUE_MAP, [ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE] = VALUE_OPTIONAL, [ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE] = VALUE_SPARSE };
@@ -55,10 +77,10 @@ static TgStatus build_type(Build *b, ValueDef *v, const Onnx__TypeProto *p)
     v->kind = VALUE_UNKNOWN;
     if (!p || p->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET || p->value_case == ONNX__TYPE_PROTO__VALUE_OPAQUE_TYPE) return TG_OK;
     v->kind = kinds[p->value_case];
-    while (p && (p->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE || p->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE))
-        p = p->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ? p->sequence_type->elem_type : p->optional_type->elem_type;
-    bool tensor = p && p->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE, sparse = p && p->value_case == ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE;
-    if (!tensor && !sparse) return TG_OK;
+    if (v->kind == VALUE_SEQUENCE) return build_inside(b, v, p->sequence_type->elem_type, depth);
+    if (v->kind == VALUE_OPTIONAL) return build_inside(b, v, p->optional_type->elem_type, depth);
+    if (v->kind == VALUE_MAP) return build_map(b, v, p->map_type, depth);
+    bool tensor = v->kind == VALUE_TENSOR;
     v->type = tensor ? p->tensor_type->elem_type : p->sparse_tensor_type->elem_type;
     if (v->type && !type_known(v->type)) return fail_at(TG_BAD_MODEL, NULL, NULL, v->name, "element type %d is unknown", v->type);
     return build_dims(b, v, tensor ? p->tensor_type->shape : p->sparse_tensor_type->shape);
@@ -73,7 +95,7 @@ static TgStatus build_values(Build *b, const ValueDef **out, uint32_t *count, On
     for (size_t k = 0; k < n; k++) {
         if (without && map_gets(without, text(p[k]->name))) continue;
         v[*count].name = text(p[k]->name);
-        TRY(build_type(b, &v[(*count)++], p[k]->type));
+        TRY(build_type(b, &v[(*count)++], p[k]->type, 0));
     }
     return TG_OK;
 }
@@ -135,7 +157,7 @@ static TgStatus build_attr_value(Build *b, Attr *a, const Onnx__AttributeProto *
     case ATTR_SPARSE_TENSOR: a->t = t = NEW(b->arena, TensorDef); return tensor_decode_sparse(t, &b->source, p->sparse_tensor, at);
     case ATTR_TENSORS: return build_tensors(b, a, p, at);
     case ATTR_GRAPH: a->graph = g = NEW(b->arena, GraphDef); return build_graph(b, g, p->g, captured);
-    case ATTR_TYPE_PROTO: a->tp = v = NEW(b->arena, ValueDef); v->name = a->name; return build_type(b, v, p->tp);
+    case ATTR_TYPE_PROTO: a->tp = v = NEW(b->arena, ValueDef); v->name = a->name; return build_type(b, v, p->tp, 0);
     default: return fail_at(TG_UNSUPPORTED, at->node, at->op, at->field, "lists of graphs, types or sparse tensors are not supported: no operator of the standard has one");
     }
 }

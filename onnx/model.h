@@ -21,8 +21,9 @@ typedef struct {
 
 typedef enum { VALUE_TENSOR, VALUE_SEQUENCE, VALUE_OPTIONAL, VALUE_MAP, VALUE_SPARSE, VALUE_UNKNOWN } ValueKind;
 typedef struct { int64_t size; const char *symbol; } DimDef;      /* size -1: free */
-/* rank -1: not declared. type and dim of a sequence or optional are those of its tensors; type 0: unknown. */
-typedef struct { const char *name; ValueKind kind; int32_t type; int32_t rank; const DimDef *dim; } ValueDef;
+/* inside: what a sequence or an optional holds, or a map's values, at most VALUE_DEPTH of them; their type and dim are told outside too. type 0: unknown; rank -1: not declared. */
+enum { VALUE_DEPTH = 4 };
+typedef struct ValueDef { const char *name; ValueKind kind; int32_t type, key, rank; const DimDef *dim; const struct ValueDef *inside; } ValueDef;      /* key: type of a map's keys */
 
 typedef enum { ATTR_FLOAT = 1, ATTR_INT = 2, ATTR_STRING = 3, ATTR_TENSOR = 4, ATTR_GRAPH = 5, ATTR_FLOATS = 6, ATTR_INTS = 7, ATTR_STRINGS = 8, ATTR_TENSORS = 9,
     ATTR_GRAPHS = 10, ATTR_SPARSE_TENSOR = 11, ATTR_TYPE_PROTO = 13 } AttrType;

@@ -358,7 +358,7 @@ static TgStatus read_mapped(TgTensor *out, int fd, size_t size, bool pb, TgType 
 {
     void *p;
     TRY(map_fd(&p, fd, size));
-    TgStatus status = pb ? pb_read_bytes(out, p, size) : npy_read_bytes(out, p, size, want);
+    TgStatus status = pb ? pb_read_bytes(out, p, size, want) : npy_read_bytes(out, p, size, want);
     if (size) munmap(p, size);
     return status;
 }
@@ -382,7 +382,8 @@ TgStatus tg_tensor_read(TgTensor *out, const char *path, TgType want)
 {
     *out = (TgTensor){ 0 };
     TgStatus status = read_path(out, path, want);
-    if (status == TG_OK && want && out->type != want) {
+    bool stands = want == TG_OPTIONAL || (want == TG_SEQUENCE && out->type == TG_MAP);      /* an element for its optional, maps for their sequence */
+    if (status == TG_OK && want && out->type != want && !stands) {
         status = BAD("holds %s; %s is wanted", tg_type_name(out->type), tg_type_name(want));
         tg_tensor_free(out);
     }
@@ -418,16 +419,28 @@ void tg_tensor_unmap(TgTensor *t)
 
 TgStatus tg_tensor_write(const TgTensor *t, const char *name, const char *path)
 {
-    TgStatus status = ends_with(path, ".npy")   ? npy_write_file(t, path)
+    TgStatus status = ends_with(path, ".pb")    ? pb_write_file(t, name, path)
+                      : t->type >= TG_SEQUENCE  ? fail(TG_USAGE, "a %s goes to a .pb file", tg_type_name(t->type))
+                      : ends_with(path, ".npy") ? npy_write_file(t, path)
                       : ends_with(path, ".npz") ? npz_write_file(t, name, path)
-                      : ends_with(path, ".pb")  ? pb_write_file(t, name, path)
                                                 : fail(TG_USAGE, "is no tensor file by its name: .npy, .npz or .pb");
     if (status != TG_OK) status_prefix(path);
     return status;
 }
 
+bool tensor_same(const TgTensor *a, const TgTensor *b)
+{
+    int64_t n = 1;
+    if (a->type != b->type || a->rank != b->rank || memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->rank)) return false;
+    for (int32_t k = 0; k < a->rank; k++) n *= a->shape[k];
+    for (int64_t k = 0; k < n && a->type == TG_STRING; k++)
+        if (strcmp(((char *const *)a->data)[k], ((char *const *)b->data)[k])) return false;
+    return a->type == TG_STRING || !n || (a->size_bytes == b->size_bytes && !memcmp(a->data, b->data, a->size_bytes));
+}
+
 void tg_tensor_free(TgTensor *t)
 {
+    for (int64_t k = 0; t->type >= TG_SEQUENCE && t->data && k < t->shape[0]; k++) tg_tensor_free((TgTensor *)t->data + k);
     free(t->data);
     *t = (TgTensor){ 0 };
 }

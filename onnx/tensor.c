@@ -43,7 +43,16 @@ enum { TYPES = sizeof types / sizeof *types };
 static const TypeRow *row_of(int32_t type) { return type > 0 && type < TYPES && types[type].name ? &types[type] : NULL; }
 bool type_known(int32_t type) { return row_of(type) != NULL; }
 int32_t tg_type_bits(TgType type) { return type_known((int32_t)type) ? types[type].bits : 0; }
-const char *tg_type_name(TgType type) { return type_known((int32_t)type) ? types[type].name : "?"; }
+
+const char *tg_type_name(TgType type)
+{
+    switch (type) {
+    case TG_SEQUENCE: return "seq";
+    case TG_OPTIONAL: return "optional";
+    case TG_MAP: return "map";
+    default: return type_known((int32_t)type) ? types[type].name : "?";
+    }
+}
 
 bool shape_numel(const int64_t *dim, size_t rank, int64_t *numel)
 {

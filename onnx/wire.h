@@ -10,7 +10,7 @@
 
 #include "graph/base/arena.h"
 #include "graph/base/status.h"
-#include "onnx-ml.pb-c.h"
+#include "onnx/onnx-ml.pb-c.h"
 
 typedef struct { const uint8_t *data; size_t size; } Bytes;
 

@@ -44,6 +44,7 @@ static void touch_values(const ValueDef *v, uint32_t n)
 {
     for (uint32_t k = 0; k < n; k++) {
         touch(v[k].name, strlen(v[k].name));
+        if (v[k].inside) touch_values(v[k].inside, 1);
         for (int32_t d = 0; d < v[k].rank; d++) sink += (uint64_t)v[k].dim[d].size + (v[k].dim[d].symbol ? strlen(v[k].dim[d].symbol) : 0);
     }
 }

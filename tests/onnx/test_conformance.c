@@ -54,7 +54,7 @@ static bool read_tensor(TgTensor *t, const char *set, const char *kind, uint32_t
     snprintf(path, sizeof path, "%s/%s_%u.pb", set, kind, n);
     char *data = read_file(path, &size);
     if (!data) return false;
-    *status = pb_read_bytes(t, data, size);
+    *status = pb_read_bytes(t, data, size, 0);
     free(data);
     return true;
 }

@@ -269,10 +269,59 @@ static void archive_keys(void **state)
     assert_int_equal(tg_tensor_read(&t, "keys.npz:c", 0), TG_BAD_INPUT);
 }
 
+/* What holds tensors comes back as it went, with its kind told by the port. */
+#define TENSOR(t, n, d) { .type = t, .rank = 1, .shape = { n }, .data = d, .size_bytes = sizeof d }
+static void same_value(const TgTensor *a, const TgTensor *b)
+{
+    assert_true(a->type == b->type && a->rank == b->rank && !memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->rank) && a->size_bytes == b->size_bytes);
+    for (int64_t k = 0; a->type >= TG_SEQUENCE && k < a->shape[0]; k++) same_value((TgTensor *)a->data + k, (TgTensor *)b->data + k);
+    for (int64_t k = 0; a->type == TG_STRING && k < a->shape[0]; k++) assert_string_equal(((char **)a->data)[k], ((char **)b->data)[k]);
+    if (a->type < TG_SEQUENCE && a->type != TG_STRING && a->size_bytes) assert_memory_equal(a->data, b->data, a->size_bytes);
+}
+
+static void holders(void **state)
+{
+    (void)state;
+    float five[5] = { 1, 2, 3, 4, 5 }, six[6] = { 6, 5, 4, 3, 2, 1 };
+    int64_t numbers[] = { -1, 1L << 40 }, three[] = { 7, 8, 9 };
+    char *words[] = { "one", "", "three" };
+    TgTensor ragged[] = { TENSOR(TG_F32, 5, five), { .type = TG_F32, .rank = 2, .shape = { 0, 3 } }, { .type = TG_F32, .rank = 0, .data = six, .size_bytes = 4 } };
+    TgTensor text[] = { TENSOR(TG_STRING, 3, words) };
+    TgTensor map[] = { TENSOR(TG_I64, 2, numbers), { .type = TG_F32, .rank = 1, .shape = { 2 }, .data = five, .size_bytes = 8 } };
+    TgTensor maps[] = { TENSOR(TG_STRING, 3, words), { .type = TG_F32, .rank = 2, .shape = { 2, 3 }, .data = six, .size_bytes = 24 } };
+    TgTensor word_map[] = { TENSOR(TG_I64, 3, three), TENSOR(TG_STRING, 3, words) };
+    TgTensor all[] = { TENSOR(TG_SEQUENCE, 3, ragged), { .type = TG_SEQUENCE, .rank = 1 }, TENSOR(TG_SEQUENCE, 1, text), TENSOR(TG_OPTIONAL, 1, text), { .type = TG_OPTIONAL, .rank = 1 },
+                       TENSOR(TG_MAP, 2, map), TENSOR(TG_MAP, 2, maps), TENSOR(TG_MAP, 2, word_map) };
+    TgTensor nested[] = { { .type = TG_SEQUENCE, .rank = 1, .shape = { 2 }, .data = all, .size_bytes = 2 * sizeof *all }, { .type = TG_OPTIONAL, .rank = 1, .shape = { 1 }, .data = all, .size_bytes = sizeof *all } };
+    const TgTensor *value[] = { &all[0], &all[1], &all[2], &all[3], &all[4], &all[5], &all[6], &all[7], &nested[0], &nested[1] };
+    for (size_t k = 0; k < sizeof value / sizeof *value; k++) {
+        TgTensor back;
+        TgType want = value[k] == &all[6] ? TG_SEQUENCE : value[k]->type;
+        assert_int_equal(tg_tensor_write(value[k], "name", "h.pb"), TG_OK);
+        assert_int_equal(tg_tensor_read(&back, "h.pb", want), TG_OK);
+        same_value(value[k], &back);
+        tg_tensor_free(&back);
+        assert_int_equal(tg_tensor_write(value[k], "name", "h.npy"), TG_USAGE);
+    }
+    assert_int_equal(tg_tensor_write(&all[0], "", "h.npz"), TG_USAGE);
+    assert_string_equal(tg_error(), "h.npz: a seq goes to a .pb file");
+}
+
+#define ONE "3{2:1 9#0000803f#}"
 static void bad_files(void **state)
 {
     (void)state;
-    static const struct { const char *path, *proto, *says; } cases[] = {
+    static const struct { const char *path, *proto, *says; TgType want; } cases[] = {
+        { "s.pb", "2:1 3{1:1 2:1 9#00#}", "raw_data has 1 bytes", TG_SEQUENCE },
+        { "s.pb", "2:1 " ONE " 5{2:1}", "values of several kinds", TG_SEQUENCE },
+        { "s.pb", "2:4 6{2:7 3[1] 5{2:1 " ONE "}} 6{2:7 3[2] 5{2:1 " ONE "}}", "map 1 has other keys", TG_SEQUENCE },
+        { "m.pb", "2:7 3[1 2] 5{2:1 " ONE "}", "not as many as keys", TG_MAP },
+        { "m.pb", "2:7 3[1 2]", "not as many as keys", TG_MAP },
+        { "m.pb", "2:7 3[1 2] 5{2:1 " ONE " 3{2:7 7:1}}", "one element of the others' type", TG_MAP },
+        { "m.pb", "2:7 3[1] 5{2:1 3{1:2 2:1 9#0000803f0000803f#}}", "one element of the others' type", TG_MAP },
+        { "m.pb", "2:8 3[1] 4:'a' 5{2:1 " ONE " " ONE "}", "numbers and strings", TG_MAP },
+        { "o.pb", "2:1 3{2:1 9#0000803f#} 5{2:1}", "values of several kinds", TG_OPTIONAL },
+        { "o.pb", "!ffff!", "OptionalProto", TG_OPTIONAL },
         { "a.pb", "", "is empty" },
         { "a.pb", "1:2 2:1 9#0000803f#", "raw_data has 4 bytes" },
         { "a.pb", "1:8 8{2:13} 7{2:'g'}", "data_type" },                                   /* a model */
@@ -286,7 +335,7 @@ static void bad_files(void **state)
         TgTensor t;
         Text bytes = pb_text(cases[k].proto);
         write_text(cases[k].path, &bytes);
-        assert_int_equal(tg_tensor_read(&t, cases[k].path, 0), TG_BAD_INPUT);
+        assert_int_equal(tg_tensor_read(&t, cases[k].path, cases[k].want), TG_BAD_INPUT);
         if (!strstr(tg_error(), cases[k].says)) print_error("%s: %s\n", cases[k].proto, tg_error());
         assert_non_null(strstr(tg_error(), cases[k].says));
         assert_int_equal(strncmp(tg_error(), cases[k].path, strlen(cases[k].path)), 0);
@@ -301,6 +350,8 @@ static void bad_files(void **state)
     text_free(&good);
     assert_int_equal(tg_tensor_read(&t, "f32.npy", TG_F64), TG_BAD_INPUT);
     assert_string_equal(tg_error(), "f32.npy: holds f32; f64 is wanted");
+    assert_int_equal(tg_tensor_read(&t, "f32.npy", TG_SEQUENCE), TG_BAD_INPUT);
+    assert_string_equal(tg_error(), "f32.npy: holds f32; seq is wanted");
     assert_int_equal(tg_tensor_read(&t, ".", 0), TG_BAD_INPUT);
 }
 
@@ -324,7 +375,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(headers), cmocka_unit_test(not_npy),       cmocka_unit_test(truncations), cmocka_unit_test(round_trips), cmocka_unit_test(mapped), cmocka_unit_test(strings),
-        cmocka_unit_test(narrow_values), cmocka_unit_test(archive_keys), cmocka_unit_test(bad_files), cmocka_unit_test(whole_or_not),
+        cmocka_unit_test(narrow_values), cmocka_unit_test(archive_keys), cmocka_unit_test(holders), cmocka_unit_test(bad_files), cmocka_unit_test(whole_or_not),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -248,6 +248,27 @@ static void contents(void **state)
     text_free(&bytes);
 }
 
+/* What a port holds, from outside in; its tensors' type and shape are told outside too. */
+static void types_inside_types(void **state)
+{
+    (void)state;
+    Model *m;
+    Text bytes;
+    assert_int_equal(load_text(&m, &bytes, GRAPH(RELU X Y "11{1:'o' 2{9{1{4{1{1{1:7 2{1{1:3}}}}}}}}} 11{1:'m' 2{4{1{5{1:8 2{1{1:1}}}}}}}")), TG_OK);
+    const ValueDef *o = &m->graph.input[1], *s = &m->graph.input[2];
+    assert_true(o->kind == VALUE_OPTIONAL && o->inside->kind == VALUE_SEQUENCE && o->inside->inside->kind == VALUE_TENSOR && !o->inside->inside->inside);
+    assert_true(o->type == TG_I64 && o->rank == 1 && o->dim[0].size == 3 && o->inside->inside->type == TG_I64);
+    assert_true(s->kind == VALUE_SEQUENCE && s->inside->kind == VALUE_MAP && s->inside->key == TG_STRING && s->inside->inside->kind == VALUE_TENSOR && s->type == TG_F32);
+    model_free(m);
+    text_free(&bytes);
+    assert_int_equal(load_text(&m, &bytes, GRAPH(RELU X Y "11{1:'deep' 2{4{1{4{1{4{1{4{1{4{1{1{1:1}}}}}}}}}}}}}")), TG_UNSUPPORTED);
+    assert_string_equal(tg_error(), "deep: more than 4 types inside one another");
+    text_free(&bytes);
+    assert_int_equal(load_text(&m, &bytes, GRAPH(RELU X Y "11{1:'m' 2{5{1:1 2{1{1:1}}}}}")), TG_BAD_MODEL);
+    assert_string_equal(tg_error(), "m: key type 1 is neither of integers nor of strings");
+    text_free(&bytes);
+}
+
 /* Each type, in each way that the standard allows: the bytes that must come out. */
 static const struct { const char *tensor; int32_t type; const char *bytes; } tensors[] = {
     { "1:2 2:1 4~1 4~-2", TG_F32, "0000803f000000c0" },
@@ -506,7 +527,7 @@ static void wide_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses),      cmocka_unit_test(accepts),      cmocka_unit_test(contents),       cmocka_unit_test(tensor_types), cmocka_unit_test(string_tensor),
+        cmocka_unit_test(refuses),      cmocka_unit_test(accepts),      cmocka_unit_test(contents), cmocka_unit_test(types_inside_types),       cmocka_unit_test(tensor_types), cmocka_unit_test(string_tensor),
         cmocka_unit_test(alignment),    cmocka_unit_test(digest),       cmocka_unit_test(truncations),    cmocka_unit_test(single_bytes), cmocka_unit_test(deep_nesting),
         cmocka_unit_test(memory_bombs), cmocka_unit_test(function_bombs), cmocka_unit_test(long_chain),   cmocka_unit_test(wide_node),
     };
