@@ -249,3 +249,41 @@ Comparison compare_tensors(const TgTensor *got_, const Bound *want_, Tolerance t
     c.ok = !c.outside && !*c.why;
     return c;
 }
+
+/* ---- outputs ---- */
+
+static void add_part(Comparison *all, const Comparison *c, int64_t k)
+{
+    if (!c->ok && !*all->why && *c->why) snprintf(all->why, sizeof all->why, "[%ld] %.140s", (long)k, c->why);
+    if (!c->ok && all->first < 0) all->first = k;
+    all->ok &= c->ok;
+    all->max_abs = fmax(all->max_abs, c->max_abs);
+    all->max_rel = fmax(all->max_rel, c->max_rel);
+    all->ulp99 = fmax(all->ulp99, c->ulp99);
+    all->cosine = fmin(all->cosine, c->cosine);
+    all->numel += c->numel;
+    all->outside += c->outside;
+    all->not_finite += c->not_finite;
+    all->used = c->used;
+}
+
+Comparison compare_output(const Args *a, const TgPort *port, const TgTensor *got, const Bound *expected)
+{
+    const TgTensor *want = &expected->tensor;
+    Comparison all = { .ok = true, .first = -1, .cosine = 1 };
+    if (got->type == TG_OPTIONAL && want->type != TG_OPTIONAL && got->shape[0]) got = got->data;       /* files may tell an optional's element alone */
+    if (!holds_tensors(want)) return compare_tensors(got, expected, tolerance_for(a, port, expected));
+    if (got->type != want->type || got->shape[0] != want->shape[0]) {
+        char is[70], expected[70];
+        tensor_title(got, is, sizeof is);
+        tensor_title(want, expected, sizeof expected);
+        all.ok = false;
+        snprintf(all.why, sizeof all.why, "is %s, expected %s", is, expected);
+        return all;
+    }
+    for (int64_t k = 0; k < want->shape[0]; k++) {
+        Comparison c = compare_output(a, port, (const TgTensor *)got->data + k, &(Bound){ .tensor = ((const TgTensor *)want->data)[k] });
+        add_part(&all, &c, k);
+    }
+    return all;
+}

@@ -196,7 +196,7 @@ static void compare_sets(Duel *d, uint32_t i, const DataSet *first, const DataSe
     for (int32_t k = 0; k < first->noutput; k++) {
         TgPort p;
         if (tg_output(s, k, &p) != TG_OK) continue;
-        Comparison c = compare_tensors(&other->output[k].tensor, &first->output[k], tolerance_for(a, &p, &first->output[k]));
+        Comparison c = compare_output(a, &p, &other->output[k].tensor, &first->output[k]);
         e->agrees &= c.ok;
         if (c.max_abs > e->max_abs) e->max_abs = c.max_abs;
         if (!c.ok) say_note("%s: %s and %s differ in output '%s': %ld of %ld values, max|d| %.2g%s%s", d->model, d->engine[0].peer.name, e->peer.name, p.name, (long)c.outside, (long)c.numel,

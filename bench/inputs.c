@@ -77,17 +77,11 @@ static TgStatus fill_raw(TgTensor *t, const Spec *s)
 
 static const struct { const char *prefix; FillFn fill; } forms[] = { { "zeros", fill_zeros }, { "ones", fill_ones }, { "random", fill_random }, { "raw:", fill_raw } };
 
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
-}
-
 static bool is_file_spec(const char *s)
 {
     const char *zip = strstr(s, ".npz:");
     if (!strncmp(s, "raw:", 4)) return false;
-    return !strcmp(s, "-") || ends_with(s, ".npy") || ends_with(s, ".npz") || ends_with(s, ".pb") || (zip && zip[5]);
+    return !strcmp(s, "-") || ends_with(s, ".npy") || ends_with(s, ".npz") || ends_with(s, ".pb") || ends_with(s, ".json") || (zip && zip[5]);
 }
 
 /* i64[2]:3,4 or f32:0.5; one value fills the whole tensor. *out is left alone when the text is no literal. */
@@ -126,6 +120,7 @@ TgStatus spec_read(TgTensor *out, const char *text, const TgPort *port, const in
 {
     Spec s = { text, port, seed };
     bool literal;
+    if (ends_with(text, ".json")) return map_read(out, text, port);
     if (is_file_spec(text)) {
         TgStatus status = tg_tensor_read(out, text, port->type);
         return status == TG_OK ? TG_OK : say_library_error(status);
@@ -134,11 +129,12 @@ TgStatus spec_read(TgTensor *out, const char *text, const TgPort *port, const in
     if (literal || status != TG_OK) return status;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         if (strncmp(text, forms[i].prefix, strlen(forms[i].prefix))) continue;
-        if (!port->type || port->type == TG_STRING) return say_error(TG_BAD_INPUT, "input '%s': only a file can give a %s", port->name, port->type ? "string tensor" : "value that is no tensor");
+        if (!port->type) return say_error(TG_UNSUPPORTED, "input '%s' is of a type that is not covered", port->name);
+        if (port->type == TG_STRING || port->type >= TG_SEQUENCE) return say_error(TG_BAD_INPUT, "input '%s' is %s, which only a file can give", port->name, tg_type_name(port->type));
         if (!tensor_new(out, port->type, shape, rank)) return say_error(TG_LIMIT, "input '%s': no memory for its shape", port->name);
         return forms[i].fill(out, &s);
     }
-    return bad_spec(&s, "a file (.npy, .npz, .pb), raw:FILE, zeros, ones, random or TYPE[SIZES]:VALUES");
+    return bad_spec(&s, "a file (.npy, .npz, .pb, .json), raw:FILE, zeros, ones, random or TYPE[SIZES]:VALUES");
 }
 
 /* ---- names and sizes ---- */
@@ -266,7 +262,7 @@ static TgStatus bind(Maker *m, int32_t k, const char *spec)
     b->known = true;
     if (file || strncmp(spec, "random", 6)) snprintf(b->source, sizeof b->source, "%.199s", spec);
     else snprintf(b->source, sizeof b->source, "%.150s, seed %ld", spec, (long)args_count(m->args, OPT_seed, 0));
-    for (int32_t d = 0; d < m->in[k].rank && d < b->tensor.rank; d++) dim_set(m, m->in[k].symbol[d], b->tensor.shape[d]);
+    for (int32_t d = 0; !holds_tensors(&b->tensor) && d < m->in[k].rank && d < b->tensor.rank; d++) dim_set(m, m->in[k].symbol[d], b->tensor.shape[d]);
     return TG_OK;
 }
 
@@ -320,20 +316,20 @@ void bound_clear(Bound *b)
     b->known = b->mapped = false;
 }
 
-TgStatus expected_file(Bound *b, const char *path, TgType type)
+TgStatus expected_file(Bound *b, const char *path, const TgPort *port)
 {
     bound_clear(b);
-    b->mapped = tg_tensor_map(&b->tensor, path, type) == TG_OK;
-    TgStatus status = b->mapped ? TG_OK : tg_tensor_read(&b->tensor, path, type);
+    b->mapped = tg_tensor_map(&b->tensor, path, port->type) == TG_OK;
+    TgStatus status = b->mapped ? TG_OK : spec_read(&b->tensor, path, port, NULL, 0, 0);
     b->known = status == TG_OK;
     snprintf(b->source, sizeof b->source, "%.199s", path);
-    return status == TG_OK ? status : say_library_error(status);
+    return status;
 }
 
-static bool find_file(char *path, size_t cap, const char *dir, const char *stem, int32_t k, bool map)
+static bool find_file(char *path, size_t cap, const char *dir, const char *stem, int32_t k)
 {
     static const char *const suffixes[] = { "npy", "pb", "json" };
-    for (size_t i = map ? 2 : 0; i < (map ? 3 : 2); i++) {
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
         struct stat st;
         snprintf(path, cap, "%s/%s_%d.%s", dir, stem, k, suffixes[i]);
         if (!stat(path, &st)) return true;
@@ -345,15 +341,14 @@ static TgStatus read_folder(Maker *m, const char *dir)
 {
     char path[4096];
     for (int32_t k = 0; k < m->set->ninput; k++)
-        if (find_file(path, sizeof path, dir, "input", k, false)) {
+        if (find_file(path, sizeof path, dir, "input", k)) {
             TgStatus status = bind(m, k, path);
             if (status != TG_OK) return status;
         }
     for (int32_t k = 0; k < m->set->noutput; k++) {
         Bound *b = &m->set->output[k];
-        bool map = output_is_map(m->session, k);
-        if (!find_file(path, sizeof path, dir, "output", k, map)) continue;
-        TgStatus status = map ? map_read(&b->tensor, path) : expected_file(b, path, m->out[k].type);
+        if (!find_file(path, sizeof path, dir, "output", k)) continue;
+        TgStatus status = expected_file(b, path, &m->out[k]);
         if (status != TG_OK) return status;
         b->known = true;
         snprintf(b->source, sizeof b->source, "%.199s", path);
@@ -372,7 +367,7 @@ static TgStatus expected_options(Maker *m)
         if (k < 0) return say_error(TG_USAGE, "-e %s: no output has that name, or every output has its expectation", rest);
         Bound *b = &m->set->output[k];
         bound_clear(b);
-        TgStatus status = is_file_spec(rest) ? expected_file(b, rest, m->out[k].type) : spec_read(&b->tensor, rest, &m->out[k], m->out[k].shape, m->out[k].rank < 0 ? 0 : m->out[k].rank, 0);
+        TgStatus status = is_file_spec(rest) ? expected_file(b, rest, &m->out[k]) : spec_read(&b->tensor, rest, &m->out[k], m->out[k].shape, m->out[k].rank < 0 ? 0 : m->out[k].rank, 0);
         if (status != TG_OK) return status;
         b->known = true;
         snprintf(b->source, sizeof b->source, "%.199s", rest);

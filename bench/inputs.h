@@ -18,7 +18,7 @@ typedef struct { uint32_t count; DataSet *set; } Data;
 TgStatus data_make(Data *out, const TgSession *session, const Args *a);
 void data_free(Data *d);
 /* What is expected, from a file that stays mapped where it can: it is looked at once, and is none of the model's memory. Takes the place of what b held. */
-TgStatus expected_file(Bound *b, const char *path, TgType type);
+TgStatus expected_file(Bound *b, const char *path, const TgPort *port);
 void bound_clear(Bound *b);
 /* A tensor from a specification: a file, raw:FILE, zeros, ones, random.., i64[2]:3,4. port gives type and shape where the specification does not. */
 TgStatus spec_read(TgTensor *out, const char *spec, const TgPort *port, const int64_t *shape, int32_t rank, uint64_t seed);

@@ -1,10 +1,8 @@
-/* Outputs that are sequences of maps: a tensor with a row a map, keys beside it; as files {"name": .., "value": [[[key, number], ..], ..]}. */
+/* Maps as JSON files: {"name": .., "value": [[key, value], ..]} is one, {"name": .., "value": [[[key, value], ..], ..]} a sequence of maps that share their keys. */
 #ifndef TG_MAPS_H
 #define TG_MAPS_H
-#include <stdbool.h>
 #include "tgrun.h"
 
-bool output_is_map(const TgSession *s, int32_t index);
-TgStatus map_read(TgTensor *out, const char *path);             /* the numbers, a row a map; errors are said */
-TgStatus map_write(const TgSession *s, int32_t index, const char *name, const TgTensor *t, const char *path);
+TgStatus map_read(TgTensor *out, const char *path, const TgPort *port);        /* errors are said */
+TgStatus map_write(const TgTensor *map, const char *name, const char *path);
 #endif

@@ -15,6 +15,7 @@
 
 #include "bench/measure.h"
 #include "bench/say.h"
+#include "bench/values.h"
 
 extern char **environ;
 extern const char peer_ort[], peer_torch[];
@@ -31,24 +32,32 @@ bool folder_make(char out[64])
     return false;
 }
 
-/* Only files that the peers make: input_K.npy and output_K.npy. */
+/* Only files that the peers make: input_K and output_K, .npy or, of what holds tensors, .pb. */
 void folder_remove(const char *dir)
 {
-    char path[128];
-    for (int k = 0; k < PORTS_MAX; k++) {
-        snprintf(path, sizeof path, "%s/input_%d.npy", dir, k);
-        bool in = !remove(path);
-        snprintf(path, sizeof path, "%s/output_%d.npy", dir, k);
-        if (remove(path) && !in) break;
+    static const char *const forms[] = { "%s/input_%d.npy", "%s/input_%d.pb", "%s/output_%d.npy", "%s/output_%d.pb" };
+    bool any = true;
+    for (int k = 0; k < PORTS_MAX && any; k++) {
+        any = false;
+        for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+            char path[128];
+            snprintf(path, sizeof path, forms[i], dir, k);
+            any |= !remove(path);
+        }
     }
     rmdir(dir);
+}
+
+void value_path(char *path, size_t cap, const char *dir, const char *stem, int32_t k, const TgTensor *t)
+{
+    snprintf(path, cap, "%s/%s_%d.%s", dir, stem, k, holds_tensors(t) ? "pb" : "npy");
 }
 
 TgStatus inputs_write(const DataSet *set, const char *dir)
 {
     for (int32_t k = 0; k < set->ninput; k++) {
         char path[128];
-        snprintf(path, sizeof path, "%s/input_%d.npy", dir, k);
+        value_path(path, sizeof path, dir, "input", k, &set->input[k].tensor);
         TgStatus status = tg_tensor_write(&set->input[k].tensor, "", path);
         if (status != TG_OK) return say_library_error(status);
     }
@@ -61,10 +70,13 @@ TgStatus expected_read(DataSet *set, const TgSession *session, const char *dir, 
         char path[128];
         TgPort p;
         Bound *b = &set->output[k];
-        snprintf(path, sizeof path, "%s/output_%d.npy", dir, k);
+        snprintf(path, sizeof path, "%s/output_%d.pb", dir, k);
+        bool holds = !access(path, F_OK);
+        if (!holds) snprintf(path, sizeof path, "%s/output_%d.npy", dir, k);
         TgStatus status = tg_output(session, k, &p);
         if (status != TG_OK) return say_library_error(status);
-        if ((status = expected_file(b, path, p.type)) != TG_OK) return status;
+        if (holds && !p.type) p.type = TG_SEQUENCE;
+        if ((status = expected_file(b, path, &p)) != TG_OK) return status;
         snprintf(b->source, sizeof b->source, "%s", source);
     }
     return TG_OK;

@@ -1,7 +1,7 @@
 /* Another engine, in a process of its own, spoken to in lines:
- *   it starts with a model and a folder of input_K.npy; it loads, runs once and answers     {"name": "onnxruntime 1.31.1", "load_s": 0.9, "first_ms": 9.8}
+ *   it starts with a model and a folder of input_K.npy (what holds tensors: input_K.pb); it loads, runs once and answers     {"name": "onnxruntime 1.31.1", "load_s": 0.9, "first_ms": 9.8}
  *   run N        -> N times in nanoseconds, between blanks
- *   save DIR     -> writes DIR/output_K.npy and answers `ok`
+ *   save DIR     -> writes DIR/output_K.npy (or .pb) and answers `ok`
  *   memory       -> MiB that it holds above its idle process
  * An answer that starts with `error ` says why not. The end of its input ends it. Between commands it must be silent: no spinning threads.
  * Adding an engine: a script in peers/ and a row in peer.c, or `cmd:PROGRAM` that speaks this (MODEL, DATA and THREADS are in its environment). */
@@ -29,6 +29,7 @@ void peer_stop(Peer *p);
 /* A fresh folder that goes with folder_remove; false after say_error. */
 bool folder_make(char out[64]);
 void folder_remove(const char *dir);
+void value_path(char *path, size_t cap, const char *dir, const char *stem, int32_t k, const TgTensor *t);      /* stem_K.npy or .pb */
 TgStatus inputs_write(const DataSet *set, const char *dir);
 /* The outputs that DIR/output_K.npy hold become what `set` expects. */
 TgStatus expected_read(DataSet *set, const TgSession *session, const char *dir, const char *source);

@@ -215,9 +215,22 @@ static json_t *shape_json(const TgTensor *t)
     return j;
 }
 
+/* What holds tensors tells theirs as `inside`. */
+static json_t *form_json(const TgTensor *t)
+{
+    json_t *j = json_pack("{s:s, s:o}", "dtype", tg_type_name(t->type), "shape", shape_json(t)), *inside = holds_tensors(t) ? json_array() : NULL;
+    for (int64_t k = 0; inside && k < t->shape[0]; k++) json_array_append_new(inside, form_json((const TgTensor *)t->data + k));
+    if (inside) json_object_set_new(j, "inside", inside);
+    return j;
+}
+
 static json_t *port_json(const TgPort *p, const TgTensor *t, const char *source)
 {
-    return json_pack("{s:s, s:s, s:o, s:s}", "name", p->name, "dtype", tg_type_name(t->type), "shape", shape_json(t), "source", source);
+    json_t *j = json_pack("{s:s}", "name", p->name), *form = form_json(t);
+    json_object_update(j, form);
+    json_decref(form);
+    json_object_set_new(j, "source", json_string(source));
+    return j;
 }
 
 /* JSON knows no NaN and no Inf. */

@@ -79,6 +79,13 @@ static void file_name(char *out, size_t cap, const char *name)
     out[n] = 0;
 }
 
+static TgStatus write_value(const TgTensor *t, const char *name, const char *path)
+{
+    if (ends_with(path, ".json")) return map_write(t, name, path);
+    TgStatus status = tg_tensor_write(t, name, path);
+    return status == TG_OK ? TG_OK : say_library_error(status);
+}
+
 static TgStatus write_folder(const Result *r, uint32_t set, const TgTensor *output)
 {
     char dir[2048], name[512], path[2600];
@@ -90,10 +97,8 @@ static TgStatus write_folder(const Result *r, uint32_t set, const TgTensor *outp
     for (int32_t k = 0; k < d->noutput && status == TG_OK; k++) {
         if (tg_output(r->session, k, &p) != TG_OK) continue;
         file_name(name, sizeof name, p.name);
-        bool map = output_is_map(r->session, k);
-        snprintf(path, sizeof path, "%s/%s.%s", dir, name, map ? "json" : "npy");
-        status = map ? map_write(r->session, k, p.name, &output[k], path) : tg_tensor_write(&output[k], p.name, path);
-        if (status != TG_OK && !map) say_library_error(status);
+        snprintf(path, sizeof path, "%s/%s.%s", dir, name, output[k].type == TG_MAP ? "json" : holds_tensors(&output[k]) ? "pb" : "npy");
+        status = write_value(&output[k], p.name, path);
     }
     return status;
 }
@@ -120,9 +125,9 @@ static TgStatus write_files(const Result *r, const TgTensor *output)
         if (k < 0) k = next++;
         if (k >= r->data->set[0].noutput) return say_error(TG_USAGE, "-o %s: the model has %d outputs, and none has that name", file, r->data->set[0].noutput);
         TgStatus status = tg_output(r->session, k, &p);
-        if (!strcmp(file, "-")) tensor_print(stdout, p.name, &output[k]);
-        else if (status == TG_OK) status = tg_tensor_write(&output[k], p.name, file);
         if (status != TG_OK) return say_library_error(status);
+        if (!strcmp(file, "-")) tensor_print(stdout, p.name, &output[k]);
+        else if ((status = write_value(&output[k], p.name, file)) != TG_OK) return status;
     }
     return TG_OK;
 }
@@ -143,8 +148,7 @@ static TgStatus against_reference(DataSet *set, const Args *a, const char *path)
     for (int32_t k = 0; k < set->noutput && status == TG_OK; k++) {
         Bound *b = &set->output[k];
         bound_clear(b);
-        if (!(b->known = tensor_new(&b->tensor, out[k].type, out[k].shape, out[k].rank))) return say_error(TG_LIMIT, "no memory for the reference's outputs");
-        memcpy(b->tensor.data, out[k].data, out[k].size_bytes);
+        if (!(b->known = tensor_copy(&b->tensor, &out[k]))) return say_error(TG_LIMIT, "no memory for the reference's outputs");
         snprintf(b->source, sizeof b->source, "reference");
     }
     if (status != TG_OK) say_library_error(status);
@@ -189,7 +193,7 @@ static void compare_set(Result *r, uint32_t s, const TgTensor *output)
         TgPort p;
         if (!set->output[k].known || tg_output(r->session, k, &p) != TG_OK) continue;
         Comparison *c = &r->compare[s * (uint32_t)set->noutput + (uint32_t)k];
-        *c = compare_tensors(&output[k], &set->output[k], tolerance_for(r->args, &p, &set->output[k]));
+        *c = compare_output(r->args, &p, &output[k], &set->output[k]);
         r->ok &= c->ok;
         if (!c->ok && args_has(r->args, OPT_quiet))
             say_error(TG_DIFFERS, "%s: %s%soutput '%s' %s: %ld of %ld values outside rtol %g atol %.2g", r->file, set->name, *set->name ? ": " : "", p.name, *c->why ? c->why : "differs",
@@ -223,7 +227,9 @@ static TgStatus run_set(Result *r, TgSession *session, uint32_t s)
     if (s) count_kernels(r);
     if (s || status != TG_OK) return status;
     r->first_run_ms = first;
-    memcpy(r->output, out, sizeof *out * (size_t)set->noutput);
+    for (int32_t k = 0; k < set->noutput; k++)
+        if (!holds_tensors(&out[k])) r->output[k] = out[k];
+        else if (!tensor_copy(&r->output[k], &out[k])) return say_error(TG_LIMIT, "no memory for output %d", k);
     tg_info(session, &r->info);
     status = write_files(r, out);
     if (status == TG_OK) status = latency_measure(&r->latency, session, r->args, in, set->ninput, out);
@@ -278,6 +284,8 @@ TgStatus run_model(const Args *a, const char *path)
         r.compare = calloc(nout * data.count, sizeof *r.compare);
         status = r.output && r.compare ? run_and_report(&r, session) : say_error(TG_LIMIT, "no memory for the results");
     }
+    for (int32_t k = 0; r.output && k < data.set[0].noutput; k++)
+        if (holds_tensors(&r.output[k])) tg_tensor_free(&r.output[k]);
     free(r.latency.ms);
     free(r.output);
     free(r.compare);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench/measure.h"
+#include "bench/peer.h"
 #include "bench/report.h"
 #include "bench/run.h"
 #include "bench/say.h"
@@ -67,7 +68,7 @@ static TgStatus own_save(void *self, const char *dir)
     TgStatus status = own_run(self);
     for (int32_t k = 0; k < o->data.set[0].noutput && status == TG_OK; k++) {
         char path[4096];
-        snprintf(path, sizeof path, "%s/output_%d.npy", dir, k);
+        value_path(path, sizeof path, dir, "output", k, &o->out[k]);
         status = tg_tensor_write(&o->out[k], "", path);
     }
     return status;

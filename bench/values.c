@@ -11,6 +11,12 @@ int64_t tensor_numel(const TgTensor *t)
     return n;
 }
 
+bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && !strcmp(s + n - m, end);
+}
+
 bool type_is_float(TgType t) { return t == TG_F16 || t == TG_BF16 || t == TG_F32 || t == TG_F64; }
 static bool is_signed_packed(TgType t) { return t == TG_I4 || t == TG_I2; }
 static bool is_packed(TgType t) { return t == TG_U4 || t == TG_U2 || t == TG_F4E2M1 || is_signed_packed(t); }
@@ -144,13 +150,59 @@ bool tensor_new(TgTensor *out, TgType type, const int64_t *shape, int32_t rank)
     return out->data != NULL;
 }
 
+/* One block as tg_tensor_free wants it: pointers, then the strings. */
+static char **copy_strings(char *const *s, int64_t n)
+{
+    size_t size = sizeof *s * (size_t)n + 1;
+    for (int64_t k = 0; k < n; k++) size += strlen(s[k]) + 1;
+    char **out = malloc(size), *to = out ? (char *)(out + n) : NULL;
+    for (int64_t k = 0; out && k < n; k++) {
+        out[k] = to;
+        to = stpcpy(to, s[k]) + 1;
+    }
+    return out;
+}
+
+bool tensor_copy(TgTensor *out, const TgTensor *t)
+{
+    *out = *t;
+    out->data = t->type == TG_STRING ? (void *)copy_strings(t->data, tensor_numel(t)) : calloc(t->size_bytes + 64, 1);
+    bool ok = out->data != NULL;
+    for (int64_t k = 0; ok && holds_tensors(t) && k < t->shape[0]; k++) ok = tensor_copy((TgTensor *)out->data + k, (const TgTensor *)t->data + k);
+    if (ok && t->size_bytes && !holds_tensors(t) && t->type != TG_STRING) memcpy(out->data, t->data, t->size_bytes);
+    return ok;
+}
+
 /* ---- text ---- */
+
+static void print_title(FILE *f, const TgTensor *t)
+{
+    enum { SHOWN = 3 };
+    fputs(tg_type_name(t->type), f);
+    if (!holds_tensors(t) || t->type == TG_SEQUENCE) {
+        fputc('[', f);
+        for (int32_t k = 0; k < t->rank; k++) fprintf(f, "%s%ld", k ? "," : "", (long)t->shape[k]);
+        fputc(']', f);
+    }
+    if (!holds_tensors(t)) return;
+    fputc('(', f);
+    for (int64_t k = 0; k < t->shape[0] && k < SHOWN; k++) {
+        if (k) fputc(',', f);
+        print_title(f, (const TgTensor *)t->data + k);
+    }
+    fputs(t->shape[0] > SHOWN ? ",..)" : ")", f);
+}
 
 void tensor_title(const TgTensor *t, char *out, size_t cap)
 {
-    size_t n = (size_t)snprintf(out, cap, "%s[", tg_type_name(t->type));
-    for (int32_t k = 0; k < t->rank && n < cap; k++) n += (size_t)snprintf(out + n, cap - n, "%s%ld", k ? "," : "", (long)t->shape[k]);
-    if (n < cap) snprintf(out + n, cap - n, "]");
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    *out = 0;
+    if (!f) return;
+    print_title(f, t);
+    if (!fclose(f)) snprintf(out, cap, "%s", text);
+    free(text);
 }
 
 static void print_value(FILE *f, const TgTensor *t, int64_t i)
@@ -182,9 +234,16 @@ static void print_axis(FILE *f, const TgTensor *t, int32_t axis, int64_t first)
 
 void tensor_print(FILE *f, const char *name, const TgTensor *t)
 {
-    char title[160];
-    tensor_title(t, title, sizeof title);
-    fprintf(f, "%s  %s\n", name, title);
-    print_axis(f, t, 0, 0);
+    fprintf(f, "%s  ", name);
+    print_title(f, t);
     fputc('\n', f);
+    if (!holds_tensors(t)) {
+        print_axis(f, t, 0, 0);
+        fputc('\n', f);
+    }
+    for (int64_t k = 0; holds_tensors(t) && k < t->shape[0]; k++) {
+        char inside[200];
+        snprintf(inside, sizeof inside, "%.150s[%ld]", name, (long)k);
+        tensor_print(f, inside, (const TgTensor *)t->data + k);
+    }
 }

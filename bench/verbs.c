@@ -11,17 +11,30 @@
 
 /* ---- info ---- */
 
-static void port_text(char *out, size_t cap, const TgPort *p)
+static void print_shape(const TgPort *p)
 {
-    size_t n = (size_t)snprintf(out, cap, "%s", p->type ? tg_type_name(p->type) : "not a tensor");
-    if (p->rank < 0 || !p->type) return;
-    n += (size_t)snprintf(out + n, cap - n, "[");
-    for (int32_t k = 0; k < p->rank && n < cap; k++) {
-        const char *comma = k ? "," : "";
-        if (p->shape[k] >= 0) n += (size_t)snprintf(out + n, cap - n, "%s%ld", comma, (long)p->shape[k]);
-        else n += (size_t)snprintf(out + n, cap - n, "%s%s", comma, p->symbol[k] && *p->symbol[k] ? p->symbol[k] : "?");
+    if (p->rank < 0) return;
+    putchar('[');
+    for (int32_t k = 0; k < p->rank; k++) {
+        if (k) putchar(',');
+        if (p->shape[k] >= 0) printf("%ld", (long)p->shape[k]);
+        else fputs(p->symbol[k] && *p->symbol[k] ? p->symbol[k] : "?", stdout);
     }
-    if (n < cap) snprintf(out + n, cap - n, "]");
+    putchar(']');
+}
+
+/* f32[n,3], seq(f32[?]), optional(seq(f32)), seq(map(i64,f32)) */
+static void print_port(const TgPort *p)
+{
+    int open = 0;
+    TgType type = p->type;
+    for (int k = 0; type >= TG_SEQUENCE && k + 1 < TG_MAX_INSIDE; type = p->inside[k++], open++) {
+        printf("%s(", tg_type_name(type));
+        if (type == TG_MAP) printf("%s,", tg_type_name(p->inside[k++]));
+    }
+    fputs(type ? tg_type_name(type) : "of no known type", stdout);
+    if (type) print_shape(p);
+    while (open--) putchar(')');
 }
 
 typedef TgStatus (*PortFn)(const TgSession *s, int32_t index, TgPort *out);
@@ -30,10 +43,10 @@ static void ports_people(const TgSession *s, const char *what, int32_t count, Po
 {
     for (int32_t k = 0; k < count; k++) {
         TgPort p;
-        char text[512];
         if (fn(s, k, &p) != TG_OK) continue;
-        port_text(text, sizeof text, &p);
-        printf("%-8s%-24s %s\n", what, p.name, text);
+        printf("%-8s%-24s ", what, p.name);
+        print_port(&p);
+        putchar('\n');
     }
 }
 
@@ -46,7 +59,11 @@ static json_t *ports_json(const TgSession *s, int32_t count, PortFn fn)
         json_t *shape = json_array();
         for (int32_t d = 0; d < p.rank; d++)
             json_array_append_new(shape, p.shape[d] >= 0 ? json_integer(p.shape[d]) : json_string(p.symbol[d] && *p.symbol[d] ? p.symbol[d] : "?"));
-        json_array_append_new(j, json_pack("{s:s, s:s, s:o}", "name", p.name, "dtype", p.type ? tg_type_name(p.type) : "", "shape", shape));
+        json_t *port = json_pack("{s:s, s:s, s:o}", "name", p.name, "dtype", p.type ? tg_type_name(p.type) : "", "shape", shape), *inside = json_array();
+        for (int i = 0; i < TG_MAX_INSIDE && p.inside[i]; i++) json_array_append_new(inside, json_string(tg_type_name(p.inside[i])));
+        if (json_array_size(inside)) json_object_set(port, "inside", inside);
+        json_decref(inside);
+        json_array_append_new(j, port);
     }
     return j;
 }
@@ -82,11 +99,13 @@ static TgStatus open_plain(TgSession **s, const Args *a, const char *path)
     return status == TG_OK ? status : say_library_error(status);
 }
 
-static bool takes_tensors(const TgSession *s)
+/* Are the inputs given, or can they be made up? */
+static bool has_inputs(const TgSession *s, const Args *a)
 {
     TgPort p;
+    if (args_has(a, OPT_input) || args_has(a, OPT_test_data)) return true;
     for (int32_t k = 0; k < tg_input_count(s); k++)
-        if (tg_input(s, k, &p) != TG_OK || !p.type || p.rank < 0) return false;
+        if (tg_input(s, k, &p) != TG_OK || !p.type || p.type == TG_STRING || p.type >= TG_SEQUENCE || p.rank < 0) return false;
     return true;
 }
 
@@ -144,7 +163,7 @@ TgStatus verb_info(const Args *a, const char *path)
     tg_info(s, &i);
     json_t *json = args_has(a, OPT_json) ? info_json(s, &i, path) : NULL;
     if (!json) info_people(s, &i, path);
-    if (takes_tensors(s)) status = info_planned(a, path, json);
+    if (has_inputs(s, a)) status = info_planned(a, path, json);
     tg_close(s);
     if (json && status == TG_OK) return json_write(json, args_text(a, OPT_json, ""));
     json_decref(json);

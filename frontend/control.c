@@ -6,6 +6,7 @@
 
 #include "frontend/import.h"
 #include "frontend/loop.h"
+#include "frontend/tuple.h"
 #include "graph/custom.h"
 
 /* ---- Loop ---- */
@@ -248,6 +249,13 @@ static U call_if(Graph *g, const Ctx *c, U p, const U *yes, const U *no, uint32_
 
 static U choose(Graph *g, const Ctx *c, uint32_t k, U p, U yes, U no)
 {
+    int32_t kind = special_kind(yes);
+    if (kind && kind == special_kind(no)) return special_wrap(g, choose(g, c, k, p, yes->src[0], no->src[0]), kind);
+    if (is_sequence(yes) && is_sequence(no) && yes->nsrc == no->nsrc) {
+        const UOp **v = NEW_N(graph_arena(g), const UOp *, yes->nsrc + 1);
+        for (uint32_t i = 0; i < yes->nsrc; i++) v[i] = choose(g, c, k, p, yes->src[i], no->src[i]);
+        return sequence_new(g, v, yes->nsrc);
+    }
     if (yes->dtype != DT_VOID && same_form(yes, no)) return where(g, p, yes, no);
     U y = yes->dtype != DT_VOID && no->dtype != DT_VOID ? empty_or(g, p, yes, no) : NULL;
     return y ? y : fail_node(g, c, TG_UNSUPPORTED, c->node->out[k], "branches of different types or shapes, chosen by data, are not covered");

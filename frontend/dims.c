@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/ports.h"
 #include "graph/print.h"
 
 enum { REACH_LEAST = 1024, REACH_TIMES = 4, STEP_MOST = 64, NAME_LEN = 20, LOOK_MOST = 1 << 16 };
@@ -109,8 +110,11 @@ static int32_t shared(const Dims *d, const Model *m, const TgTensor *input, uint
 /* Strings and types narrower than a byte pass through memory of a fixed size. */
 static bool may_vary(const TgTensor *t, int32_t axis) { return t->type != TG_STRING && tg_type_bits(t->type) >= 8 && t->shape[axis] > 0; }
 
+/* Beside sequences and maps, whose tensors are inputs of their own, every size is built in. */
 Dims *dims_new(Arena *a, const FreeDims *f, const Model *m, const TgTensor *input)
 {
+    for (uint32_t i = 0; i < f->ninput; i++)
+        if (holds_tensors(&input[i])) return NULL;
     Dims *d = NEW(a, Dims);
     d->arena = a;
     d->ninput = f->ninput;

@@ -56,14 +56,15 @@ TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *i
 
 typedef struct {
     Graph *g;
-    const UOp *sink;                /* SINK of the output values; inputs are PARAM(slot) in the order of the model's inputs */
-    uint32_t ninput, noutput;
+    const UOp *sink;                /* SINK of the output tensors; input tensors are PARAM(slot) */
+    uint32_t ninput, noutput;       /* tensors, in the order of the model's ports, those inside sequences and maps one by one (ports.h) */
+    TgTensor *output;               /* [the model's outputs] what holds those tensors; their types, shapes and data are the program's */
     struct StringPool *pool;        /* of the strings below (text.h) */
     const bool *input_text, *output_text;   /* [ninput], [noutput]: the graph sees i64 numbers of the pool's strings */
     const int32_t *input_narrow, *output_narrow;    /* the TgType of those whose storage is wider than their file form (narrow.h), else 0 */
     const bool *baked;              /* [ninput] the value, not only the shape, of this input is part of the graph: sizes depend on it */
 } Imported;
-/* input[k]: type and shape (data may be NULL; small integer inputs on which shapes depend need it). dims: sizes that are variables, less of them where that is needed; NULL: none. */
+/* input[k]: concrete type and shape, of sequences each tensor's (data may be NULL; small integer inputs on which shapes depend need it). dims: sizes that are variables, less of them where that is needed; NULL: none. */
 TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput, Dims *dims);
 TgStatus import_opsets(const Model *m);              /* a later opset may give an operator another meaning: it is refused, not guessed */
 /* Every unsupported operator of the model at once, grouped, a line each; returns how many. *ports: how many inputs and outputs are not supported, a line each as well. */

@@ -5,9 +5,10 @@
  */
 #include "frontend/import.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "frontend/ports.h"
+#include "frontend/tuple.h"
 #include "graph/guard.h"
 
 enum { OPSET_NEWEST = 28, ML_OPSET_NEWEST = 5 };      /* of the standard that the tests follow (onnx 1.23) */
@@ -169,13 +170,15 @@ static TgStatus special_input(const Ctx *c, uint32_t k, const UOp **in, int32_t 
     return TG_OK;
 }
 
+int32_t special_kind(U u) { return is_text(u) ? (int32_t)TG_STRING : narrow_type(u); }
+U special_wrap(Graph *g, U u, int32_t kind) { return !kind ? u : kind == TG_STRING ? text_wrap(g, u) : narrow_wrap(g, u, kind); }
+
 /* The results of an operator that moved such values. */
-static U wrap(Graph *g, U u, int32_t kind) { return kind == TG_STRING ? text_wrap(g, u) : narrow_wrap(g, u, kind); }
 static U wrap_results(Graph *g, U u, int32_t kind)
 {
-    if (u->op != UOP_TUPLE) return wrap(g, u, kind);
+    if (u->op != UOP_TUPLE) return special_wrap(g, u, kind);
     const UOp **v = NEW_N(graph_arena(g), const UOp *, u->nsrc + 1);
-    for (uint32_t k = 0; k < u->nsrc; k++) v[k] = wrap(g, u->src[k], kind);
+    for (uint32_t k = 0; k < u->nsrc; k++) v[k] = special_wrap(g, u->src[k], kind);
     return uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, u->nsrc);
 }
 
@@ -372,53 +375,13 @@ bool import_may_know(Import *im, U x, bool floats)
     const UOp **u = uop_toposort(im->run->g, &x, 1, arena, &n);
     for (uint32_t k = 0; k < n; k++) {
         if (u[k]->op != UOP_PARAM) continue;
-        bool given = u[k]->arg.i < im->run->ninput && im->run->input[u[k]->arg.i].data;
+        bool given = u[k]->arg.i < im->run->ninput && im->run->input[u[k]->arg.i]->data;
         few = few && given && uop_numel(u[k]) <= (dtype_is_float((DType)u[k]->dtype) ? floats : LITERAL_MAX);
         found++;
     }
     arena_free(arena);
     if (few && found) import_needs(im, x);
     return few && found;
-}
-
-static TgStatus check_input(const ValueDef *d, const TgTensor *t)
-{
-    if (d->kind != VALUE_TENSOR) return fail(TG_UNSUPPORTED, "input '%s' is not a tensor", d->name);
-    if (d->type && d->type != (int32_t)t->type) return fail(TG_BAD_INPUT, "input '%s' is of type %s; wanted %s", d->name, tg_type_name(t->type), tg_type_name((TgType)d->type));
-    if (t->type != TG_STRING && !narrow_is((int32_t)t->type) && dtype_from_onnx((int32_t)t->type) == DT_VOID) return fail(TG_UNSUPPORTED, "input '%s': type %s is not covered", d->name, tg_type_name(t->type));
-    if (t->rank < 0 || t->rank > TG_MAX_RANK || (d->rank >= 0 && d->rank != t->rank))
-        return fail(TG_BAD_INPUT, "input '%s' is of rank %d; wanted %d", d->name, t->rank, d->rank);
-    for (int32_t k = 0; k < t->rank; k++) {
-        int64_t want = d->rank < 0 ? -1 : d->dim[k].size;
-        if (t->shape[k] < 0 || (want >= 0 && want != t->shape[k]))
-            return fail(TG_BAD_INPUT, "input '%s': axis %d has size %lld; wanted %lld", d->name, k, (long long)t->shape[k], (long long)want);
-    }
-    return TG_OK;
-}
-
-static U make_input(Run *run, const ValueDef *d, const TgTensor *t, uint32_t slot, bool baked)
-{
-    Graph *g = run->g;
-    const UOp *dim[TG_MAX_RANK];
-    bool text = t->type == TG_STRING, narrow = narrow_is((int32_t)t->type);
-    DType type = text ? DT_I64 : narrow ? narrow_storage((int32_t)t->type) : dtype_from_onnx((int32_t)t->type);
-    int64_t numel = 1;
-    for (int32_t k = 0; k < t->rank; k++) dim[k] = dims_size(g, run->dims, slot, k, t->shape[k]), numel *= t->shape[k];
-    U param = uop_param(g, type, dim, (uint32_t)t->rank, slot);
-    if (!baked || narrow) return text ? text_wrap(g, param) : narrow ? narrow_wrap(g, param, (int32_t)t->type) : param;
-    if (text) return text_list(g, run->pool, t->data, t->shape, (uint32_t)t->rank);
-    size_t size = (size_t)(numel * dtype_size(type));
-    TensorDef def = { .name = d->name, .type = t->type, .rank = (uint32_t)t->rank, .shape = t->shape, .numel = numel, .size_bytes = size,
-                      .data = arena_copy(graph_arena(g), t->data, size) };
-    return import_tensor(g, &def);
-}
-
-/* What a value is in a file: strings are numbers here, narrow types wider ones. */
-static TgStatus check_output(const ValueDef *d, const UOp *v, bool text, int32_t narrow)
-{
-    int32_t type = text ? (int32_t)TG_STRING : narrow ? narrow : dtype_info[v->dtype].onnx;
-    if (d->kind != VALUE_TENSOR || d->type <= 0 || type <= 0 || v->dtype == DT_VOID || d->type == type) return TG_OK;
-    return fail(TG_BAD_MODEL, "output '%s' is declared as %s; it is %s", d->name, tg_type_name((TgType)d->type), tg_type_name((TgType)type));
 }
 
 TgStatus import_opsets(const Model *m)
@@ -433,62 +396,70 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
 {
     const GraphDef *d = &run->model->graph;
     Import im = { .run = run, .opset = run->model->opset, .nopset = run->model->nopset };
-    const UOp **v = NEW_N(run->arena, const UOp *, d->noutput + 1);
-    bool *text = NEW_N(graph_arena(run->g), bool, d->noutput + d->ninput + 1);
-    int32_t *narrow = NEW_N(graph_arena(run->g), int32_t, d->noutput + d->ninput + 1);
+    bool *text = NEW_N(graph_arena(run->g), bool, run->ninput + 1);
+    int32_t *narrow = NEW_N(graph_arena(run->g), int32_t, run->ninput + 1);
+    const UOp **value = NEW_N(run->arena, const UOp *, d->noutput + 1);
     TRY(import_opsets(run->model));
     map_init(&im.name, run->arena);
     bind_initializers(&im, d);
-    for (uint32_t k = 0; k < d->ninput; k++)
-        *bind(&im, d->input[k].name) = (Value){ .value = make_input(run, &d->input[k], &input[k], k, baked[k]), .known = baked[k] };
+    for (uint32_t k = 0, slot = 0; k < d->ninput; k++) {
+        bool known = !holds_tensors(&input[k]) && baked[slot];
+        *bind(&im, d->input[k].name) = (Value){ .value = border_input(run, &input[k], &slot, baked), .known = known };
+    }
     TRY(import_nodes(&im, d->node, d->nnode));
-    for (uint32_t k = 0; k < d->noutput; k++) {
-        TRY(lookup(&v[k], &im, NULL, d->output[k].name));
-        if ((text[k] = is_text(v[k]))) v[k] = text_numbers(v[k]);
-        if ((narrow[k] = narrow_type(v[k]))) v[k] = v[k]->src[0];
-        TRY(check_output(&d->output[k], v[k], text[k], narrow[k]));
-        if (v[k]->op == UOP_TUPLE) return fail(TG_UNSUPPORTED, "output '%s' is a sequence or an optional; tensors are covered", d->output[k].name);
+    for (uint32_t k = 0; k < run->ninput; k++) {
+        text[k] = run->input[k]->type == TG_STRING;
+        narrow[k] = narrow_is((int32_t)run->input[k]->type) ? (int32_t)run->input[k]->type : 0;
     }
-    for (uint32_t k = 0; k < d->ninput; k++) {
-        text[d->noutput + k] = input[k].type == TG_STRING;
-        narrow[d->noutput + k] = narrow_is((int32_t)input[k].type) ? (int32_t)input[k].type : 0;
-    }
-    *out = (Imported){ .pool = run->pool, .output_text = text, .input_text = text + d->noutput, .output_narrow = narrow, .input_narrow = narrow + d->noutput,
-                        .g = run->g, .sink = uop_new(run->g, UOP_SINK, DT_VOID, NO_ARG, v, d->noutput), .ninput = d->ninput, .noutput = d->noutput };
-    return graph_error(run->g);
+    Imported made = { .g = run->g, .pool = run->pool, .ninput = run->ninput, .input_text = text, .input_narrow = narrow };
+    for (uint32_t k = 0; k < d->noutput; k++) TRY(lookup(&value[k], &im, NULL, d->output[k].name));
+    TRY(border_outputs(&made, d, value));
+    *out = made;
+    return TG_OK;
 }
 
 /* Whether a new try may do better: an input whose value was wanted can be baked in, which was not. */
-static bool bake_more(const Run *run, const TgTensor *input, bool *baked)
+static bool bake_more(const Run *run, bool *baked)
 {
     bool more = false;
     for (uint32_t k = 0; k < run->ninput; k++) {
+        const TgTensor *t = run->input[k];
         int64_t numel = 1;
-        int64_t most = input[k].type == TG_U8 ? BAKED_BYTES_MAX : BAKED_MAX;                    /* bytes may be a file */
-        for (int32_t a = 0; a < input[k].rank; a++) numel = numel > most ? numel : numel * input[k].shape[a];
-        if (!run->need[k] || baked[k] || numel > most || (numel && !input[k].data)) continue;
+        int64_t most = t->type == TG_U8 ? BAKED_BYTES_MAX : BAKED_MAX;                    /* bytes may be a file */
+        for (int32_t a = 0; a < t->rank; a++) numel = numel > most ? numel : numel * t->shape[a];
+        if (!run->need[k] || baked[k] || numel > most || (numel && !t->data)) continue;
         baked[k] = more = true;
     }
     return more;
 }
 
+static TgStatus check_inputs(const Model *m, const TgTensor *input, uint32_t ninput)
+{
+    if (ninput != m->graph.ninput) return fail(TG_BAD_INPUT, "%u inputs; the model has %u", ninput, m->graph.ninput);
+    for (uint32_t k = 0; k < ninput; k++) TRY(port_check(&m->graph.input[k], &input[k]));
+    return TG_OK;
+}
+
 TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput, Dims *dims)
 {
-    bool *baked = calloc((size_t)ninput * 2 + 1, 1), *need = baked + ninput;
+    TRY(check_inputs(m, input, ninput));
+    Arena *arena = arena_new();
+    uint32_t n = port_parts(NULL, input, ninput);
+    const TgTensor **part = NEW_N(arena, const TgTensor *, n + 1);
+    bool *baked = NEW_N(arena, bool, n + 1), *need = NEW_N(arena, bool, n + 1);
     TgStatus status = TG_OK;
-    if (ninput != m->graph.ninput) status = fail(TG_BAD_INPUT, "%u inputs; the model has %u", ninput, m->graph.ninput);
-    for (uint32_t k = 0; k < ninput && status == TG_OK; k++) status = check_input(&m->graph.input[k], &input[k]);
-    for (bool again = status == TG_OK; again;) {
-        Run run = { .g = graph_new(), .arena = arena_new(), .model = m, .input = input, .ninput = ninput, .need = need, .dims = dims };
+    port_parts(part, input, ninput);
+    for (bool again = true; again;) {
+        Run run = { .g = graph_new(), .arena = arena_new(), .model = m, .input = part, .ninput = n, .need = need, .dims = dims };
         run.pool = pool_new(graph_arena(run.g));
         status = import_once(out, &run, input, baked);
         bool doubted = status == TG_OK && dims && dims_doubted(dims, run.g, input);
-        again = (status == TG_UNSUPPORTED && bake_more(&run, input, baked)) || ((status != TG_OK || doubted) && dims && dims_refine(dims, run.g, status != TG_OK ? tg_error() : NULL));
-        if (status == TG_OK && !again) out->baked = arena_copy(graph_arena(run.g), baked, ninput);
+        again = (status == TG_UNSUPPORTED && bake_more(&run, baked)) || ((status != TG_OK || doubted) && dims && dims_refine(dims, run.g, status != TG_OK ? tg_error() : NULL));
+        if (status == TG_OK && !again) out->baked = arena_copy(graph_arena(run.g), baked, n);
         else graph_free(run.g);
         arena_free(run.arena);
     }
-    free(baked);
+    arena_free(arena);
     return status;
 }
 
@@ -521,15 +492,12 @@ static void survey_nodes(Survey *s, const Node *node, uint32_t n, const OpsetDef
     s->depth--;
 }
 
-/* Inputs and outputs that are no tensors; maps come out as ZipMap makes them. */
 static uint32_t survey_ports(Survey *s, const char *what, const ValueDef *v, uint32_t n, void (*emit)(void *user, const char *line), void *user)
 {
-    static const char *const name[] = { [VALUE_TENSOR] = "a tensor", [VALUE_SEQUENCE] = "a sequence", [VALUE_OPTIONAL] = "an optional", [VALUE_MAP] = "a map", [VALUE_SPARSE] = "sparse", [VALUE_UNKNOWN] = "of no known type" };
     uint32_t found = 0;
     for (uint32_t k = 0; k < n; k++) {
-        bool in = *what == 'i', fits = v[k].kind == VALUE_TENSOR || (!in && (v[k].kind == VALUE_UNKNOWN || v[k].kind == VALUE_MAP || (v[k].kind == VALUE_SEQUENCE && !v[k].type)));
-        if (fits) continue;
-        emit(user, arena_printf(s->arena, "%s '%.80s' is %s; tensors are covered", what, v[k].name, name[v[k].kind]));
+        if (*what == 'i' ? port_covered(&v[k]) : v[k].kind != VALUE_SPARSE) continue;
+        emit(user, arena_printf(s->arena, "%s '%.80s' is %s, which is not covered", what, v[k].name, v[k].kind == VALUE_SPARSE ? "sparse" : v[k].kind == VALUE_UNKNOWN ? "of no known type" : "of such a type"));
         found++;
     }
     return found;

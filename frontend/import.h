@@ -13,10 +13,10 @@ typedef struct {
     Graph *g;
     Arena *arena;
     const Model *model;
-    const TgTensor *input;
+    const TgTensor *const *input;   /* tensors, those inside sequences and maps one by one: their PARAMs' slots */
     uint32_t ninput, depth;
     uint64_t nodes;                 /* imported so far, bodies of functions each time */
-    bool *need;                     /* inputs whose values are wanted */
+    bool *need;                     /* [ninput] those whose values are wanted */
     const Dims *dims;               /* sizes that are variables, or NULL */
     StringPool *pool;
 } Run;
@@ -34,10 +34,15 @@ struct Import {
     const Ctx *call;
 };
 
+/* border.c. slot: of the input's first tensor; moved behind its last. baked: by slot. */
+U border_input(Run *run, const TgTensor *t, uint32_t *slot, const bool *baked);
+TgStatus border_outputs(Imported *out, const GraphDef *d, const UOp *const *value);       /* what out says of outputs, and its sink */
 const char *node_label(const Node *n);          /* its name, else its first output's */
-bool takes_sequences(const char *op);           /* ops_seq.c: may inputs be TUPLEs? */
 /* What tensor `y` of the graph around node c would be if its tensors `name` had these values: the nodes between are imported once more. */
 TgStatus import_value(U *out, const Ctx *c, const char *y, const char *const *name, const U *value, uint32_t n);
+/* A tensor that is a TUPLE around what stands for it: strings (TG_STRING) and narrow types; kind 0: a plain one. */
+int32_t special_kind(U u);
+U special_wrap(Graph *g, U u, int32_t kind);
 void import_needs(Import *im, U x);             /* notes the model's inputs that x is made of */
 /* Is x made of a few integers (or single floats, when asked) of inputs, so that importing again with their values will know it? Then notes them; the importer fails with TG_UNSUPPORTED. */
 bool import_may_know(Import *im, U x, bool floats);

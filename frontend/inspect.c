@@ -10,11 +10,26 @@
 int32_t tg_input_count(const TgSession *s) { return (int32_t)s->model->graph.ninput; }
 int32_t tg_output_count(const TgSession *s) { return (int32_t)s->model->graph.noutput; }
 
+static TgType type_of(const ValueDef *v)
+{
+    static const TgType holder[] = { [VALUE_SEQUENCE] = TG_SEQUENCE, [VALUE_OPTIONAL] = TG_OPTIONAL, [VALUE_MAP] = TG_MAP };
+    return v->kind == VALUE_TENSOR ? (TgType)v->type : v->kind == VALUE_SPARSE || v->kind == VALUE_UNKNOWN ? 0 : holder[v->kind];
+}
+
+static void inside_of(TgType inside[TG_MAX_INSIDE], const ValueDef *v)
+{
+    for (uint32_t n = 0; v->inside && n + 2 < TG_MAX_INSIDE; v = v->inside) {
+        if (v->kind == VALUE_MAP) inside[n++] = (TgType)v->key;
+        inside[n++] = type_of(v->inside);
+    }
+}
+
 static TgStatus port(const ValueDef *list, uint32_t count, int32_t index, TgPort *out)
 {
     if (index < 0 || (uint32_t)index >= count) return fail(TG_USAGE, "port %d of %u", index, count);
     const ValueDef *v = &list[index];
-    *out = (TgPort){ .name = v->name, .type = v->kind == VALUE_TENSOR ? (TgType)v->type : 0, .rank = v->rank };
+    *out = (TgPort){ .name = v->name, .type = type_of(v), .rank = v->rank };
+    inside_of(out->inside, v);
     if (v->rank > TG_MAX_RANK) return fail(TG_UNSUPPORTED, "'%s' has %d dimensions; %d are supported", v->name, v->rank, TG_MAX_RANK);
     for (int32_t k = 0; k < v->rank; k++) {
         out->shape[k] = v->dim[k].size;
@@ -29,28 +44,6 @@ TgStatus tg_output(const TgSession *s, int32_t index, TgPort *out)
     TRY(port(s->model->graph.output, s->model->graph.noutput, index, out));
     out->step = model_step(s->model, out->name);
     return TG_OK;
-}
-
-/* Maps are made by one operator, whose attribute lists their keys. */
-static const Attr *keys_of(const GraphDef *g, const char *output)
-{
-    for (uint32_t i = 0; i < g->nnode; i++) {
-        const Node *n = &g->node[i];
-        if (!n->nout || strcmp(n->out[0], output) || strcmp(n->op, "ZipMap")) continue;
-        for (uint32_t k = 0; k < n->nattr; k++)
-            if (n->attr[k].type == ATTR_INTS || n->attr[k].type == ATTR_STRINGS) return &n->attr[k];
-    }
-    return NULL;
-}
-
-int32_t tg_output_key(const TgSession *s, int32_t index, int32_t key, const char **text, int64_t *number)
-{
-    const GraphDef *g = &s->model->graph;
-    const Attr *a = index >= 0 && (uint32_t)index < g->noutput ? keys_of(g, g->output[index].name) : NULL;
-    if (!a || key < 0 || (uint32_t)key >= a->n) return 0;
-    *text = a->type == ATTR_STRINGS ? a->strings[key] : NULL;
-    *number = a->type == ATTR_INTS ? a->ints[key] : 0;
-    return 1;
 }
 
 /* ---- what a session knows ---- */

@@ -194,6 +194,3 @@ U op_feature_vectorizer(Graph *g, const Ctx *c)
     }
     return cat(g, part, c->nin, 1);
 }
-
-/* ZipMap only pairs scores with the labels that its attribute lists; the scores are its value here, a row for each map. */
-U op_zip_map(Graph *g, const Ctx *c) { (void)g; return c->in[0]; }

@@ -1,11 +1,10 @@
-/* Sequences and optionals. A sequence is a TUPLE whose length and positions are known at import, so that nothing of it is left in the graph but its tensors.
- * An optional is its element; an empty one is a TUPLE of nothing with a tag. To add one: a function here, a row in ops.def and a name in `takes_sequences`.
- */
-#include "frontend/import.h"
+/* Sequences and optionals (tuple.h): positions and lengths are known at import. To add one: a function here, a row in ops.def and a name in `takes_sequences`. */
+#include "frontend/tuple.h"
 
 #include <string.h>
 
-enum { EMPTY_OPTIONAL = 1, LENGTH_MAX = 1 << 16 };
+#include "frontend/import.h"
+#include "frontend/ports.h"
 
 bool takes_sequences(const char *op)
 {
@@ -15,9 +14,6 @@ bool takes_sequences(const char *op)
         if (!strcmp(op, name[k])) return true;
     return false;
 }
-
-static U sequence(Graph *g, const U *v, uint32_t n) { return uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, n); }
-static bool is_sequence(U x) { return x->op == UOP_TUPLE && x->tag != EMPTY_OPTIONAL; }
 
 static bool sequence_ok(Graph *g, const Ctx *c, uint32_t i)
 {
@@ -37,13 +33,13 @@ static bool position(Graph *g, const Ctx *c, uint32_t i, int64_t n, int64_t othe
     return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "position %lld in a sequence of %lld", count == 1 ? (long long)v[0] : 0, (long long)n), false;
 }
 
-U op_sequence_empty(Graph *g, const Ctx *c) { (void)c; return sequence(g, NULL, 0); }
+U op_sequence_empty(Graph *g, const Ctx *c) { (void)c; return sequence_new(g, NULL, 0); }
 
 U op_sequence_construct(Graph *g, const Ctx *c)
 {
     for (uint32_t k = 0; k < c->nin; k++)
         if (!c->in[k]) return fail_node(g, c, TG_BAD_MODEL, NULL, "input %u is missing", k);
-    return sequence(g, c->in, c->nin);
+    return sequence_new(g, c->in, c->nin);
 }
 
 U op_sequence_insert(Graph *g, const Ctx *c)
@@ -51,13 +47,13 @@ U op_sequence_insert(Graph *g, const Ctx *c)
     U s = c->in[0];
     int64_t at;
     if (!sequence_ok(g, c, 0) || !position(g, c, 2, (int64_t)s->nsrc + 1, s->nsrc, &at)) return NULL;
-    if (s->nsrc >= LENGTH_MAX) return fail_node(g, c, TG_LIMIT, NULL, "a sequence of more than %d", LENGTH_MAX);
+    if (s->nsrc >= SEQUENCE_MAX) return fail_node(g, c, TG_LIMIT, NULL, "a sequence of more than %d", SEQUENCE_MAX);
     const int64_t *v;
     uint32_t n;
     if (c->in[2] && input_ints(g, c, 2, &v, &n) && v[0] < 0) at--;          /* counted from the end of what is there */
     const UOp **out = NEW_N(graph_arena(g), const UOp *, s->nsrc + 1);
     for (uint32_t k = 0; k <= s->nsrc; k++) out[k] = k < at ? s->src[k] : k == at ? c->in[1] : s->src[k - 1];
-    return sequence(g, out, s->nsrc + 1);
+    return sequence_new(g, out, s->nsrc + 1);
 }
 
 U op_sequence_erase(Graph *g, const Ctx *c)
@@ -70,7 +66,7 @@ U op_sequence_erase(Graph *g, const Ctx *c)
     const UOp **out = NEW_N(graph_arena(g), const UOp *, s->nsrc);
     for (uint32_t k = 0; k < s->nsrc; k++)
         if (k != at) out[n++] = s->src[k];
-    return sequence(g, out, n);
+    return sequence_new(g, out, n);
 }
 
 U op_sequence_at(Graph *g, const Ctx *c)
@@ -87,9 +83,15 @@ U op_concat_from_sequence(Graph *g, const Ctx *c)
     U s = c->in[0];
     if (!s->nsrc) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is empty");
     int64_t axis, fresh = attr_int(g, c, "new_axis", 0);
+    int32_t kind = special_kind(s->src[0]);
+    const UOp **v = NEW_N(graph_arena(g), const UOp *, s->nsrc);
+    for (uint32_t k = 0; k < s->nsrc; k++) {
+        if (special_kind(s->src[k]) != kind) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "holds tensors of different types");
+        v[k] = kind ? s->src[k]->src[0] : s->src[k];
+    }
     if (!attr_find(c, "axis")) return fail_node(g, c, TG_BAD_MODEL, "axis", "is missing");
-    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(s->src[0]) + (fresh != 0), &axis)) return NULL;
-    return fresh ? stack(g, s->src, s->nsrc, axis) : cat(g, s->src, s->nsrc, axis);
+    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(v[0]) + (fresh != 0), &axis)) return NULL;
+    return special_wrap(g, fresh ? stack(g, v, s->nsrc, axis) : cat(g, v, s->nsrc, axis), kind);
 }
 
 /* SplitToSequence: pieces of given sizes, of one size (the last may be smaller), or of 1, whose axis keepdims 0 drops. */
@@ -103,7 +105,7 @@ U op_split_to_sequence(Graph *g, const Ctx *c)
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis) || (c->in[1] && !input_ints(g, c, 1, &v, &n))) return NULL;
     if (!uop_is_const(uop_dim(x, (uint32_t)axis))) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size");
     int64_t size = fixed_size(g, x, (uint32_t)axis), each = scalar_size ? v[0] : 1, count = v && !scalar_size ? n : each > 0 ? (size + each - 1) / each : -1;
-    if (count < 0 || count > LENGTH_MAX) return fail_node(g, c, TG_BAD_MODEL, "split", "%lld pieces of %lld elements", (long long)count, (long long)size);
+    if (count < 0 || count > SEQUENCE_MAX) return fail_node(g, c, TG_BAD_MODEL, "split", "%lld pieces of %lld elements", (long long)count, (long long)size);
     const UOp **out = NEW_N(graph_arena(g), const UOp *, count + 1);
     for (int64_t k = 0; k < count; k++) {
         int64_t take = v && !scalar_size ? v[k] : at + each > size ? size - at : each;
@@ -113,7 +115,7 @@ U op_split_to_sequence(Graph *g, const Ctx *c)
         at += take;
     }
     if (at != size) return fail_node(g, c, TG_BAD_MODEL, "split", "sizes add up to %lld on an axis of %lld", (long long)at, (long long)size);
-    return sequence(g, out, (uint32_t)count);
+    return sequence_new(g, out, (uint32_t)count);
 }
 
 /* SequenceMap: the body for each element; other inputs are sequences walked along, or tensors for all. */
@@ -132,13 +134,13 @@ U op_sequence_map(Graph *g, const Ctx *c)
         if (import_subgraph(g, c, body->graph, in, c->nin, one, c->nout) != TG_OK) return NULL;
         for (uint32_t o = 0; o < c->nout; o++) out[o * (n + 1) + k] = one[o];
     }
-    for (uint32_t o = 0; o < c->nout; o++) one[o] = sequence(g, out + o * (n + 1), n);
+    for (uint32_t o = 0; o < c->nout; o++) one[o] = sequence_new(g, out + o * (n + 1), n);
     return outputs(g, c, one, c->nout);
 }
 
 /* ---- optionals ---- */
 
-U op_optional(Graph *g, const Ctx *c) { return c->in[0] ? c->in[0] : uop_tagged(g, sequence(g, NULL, 0), EMPTY_OPTIONAL); }
-static bool has_element(const Ctx *c) { return c->in[0] && !(c->in[0]->op == UOP_TUPLE && c->in[0]->tag == EMPTY_OPTIONAL); }
+U op_optional(Graph *g, const Ctx *c) { return c->in[0] ? c->in[0] : optional_empty(g); }
+static bool has_element(const Ctx *c) { return c->in[0] && !is_empty_optional(c->in[0]); }
 U op_optional_has_element(Graph *g, const Ctx *c) { return uop_bool(g, has_element(c)); }
 U op_optional_get_element(Graph *g, const Ctx *c) { return has_element(c) ? c->in[0] : fail_node(g, c, TG_BAD_INPUT, c->node->in[0], "the optional is empty"); }

@@ -100,21 +100,23 @@ static TgStatus outputs_memory(Program *p)
 {
     for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
         const PlanBuffer *b = &p->plan->buffer[i];
-        if (b->kind != MEM_OUTPUT || p->output[b->offset].data) continue;
-        p->output[b->offset].data = aligned_alloc(64, ((size_t)b->size_bytes + 127) & ~(size_t)63);
-        if (!p->output[b->offset].data) return fail(TG_LIMIT, "no memory for output %ld (%ld bytes)", (long)b->offset, (long)b->size_bytes);
+        if (b->kind != MEM_OUTPUT || p->out[b->offset]->data) continue;
+        p->out[b->offset]->data = aligned_alloc(64, ((size_t)b->size_bytes + 127) & ~(size_t)63);
+        if (!p->out[b->offset]->data) return fail(TG_LIMIT, "no memory for output %ld (%ld bytes)", (long)b->offset, (long)b->size_bytes);
     }
     return TG_OK;
 }
 
 static TgStatus make_outputs(Program *p)
 {
-    p->noutput = p->plan->noutput;
-    p->output = NEW_N(p->arena, TgTensor, p->noutput + 1);
+    p->noutput = p->imported.noutput;
+    p->output = p->imported.output;
+    p->out = NEW_N(p->arena, TgTensor *, p->noutput + 1);
+    port_parts((const TgTensor **)p->out, p->output, p->nresult);
     for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
         const PlanBuffer *b = &p->plan->buffer[i];
         if (b->kind != MEM_OUTPUT) continue;
-        TgTensor *y = &p->output[b->offset];
+        TgTensor *y = p->out[b->offset];
         y->type = p->imported.output_text[b->offset] ? TG_STRING : p->imported.output_narrow[b->offset] ? (TgType)p->imported.output_narrow[b->offset] : (TgType)dtype_info[b->dtype].onnx;
         y->rank = (int32_t)b->shape->rank;
     }
@@ -126,7 +128,7 @@ static TgStatus output_shapes(Program *p)
     for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
         const PlanBuffer *b = &p->plan->buffer[i];
         if (b->kind != MEM_OUTPUT) continue;
-        TgTensor *y = &p->output[b->offset];
+        TgTensor *y = p->out[b->offset];
         int64_t numel = 1;
         for (uint32_t k = 0; k < b->shape->rank; k++) {
             int64_t size = plan_eval(p->plan, b->shape->dim[k], p->vars);
@@ -138,37 +140,23 @@ static TgStatus output_shapes(Program *p)
     return TG_OK;
 }
 
-static void copy_inputs(Program *p, const TgTensor *input, uint32_t ninput)
+static void copy_inputs(Program *p, const TgTensor *input, uint32_t nport)
 {
-    p->ninput = ninput;
-    p->input = NEW_N(p->arena, TgTensor, ninput + 1);
-    for (uint32_t i = 0; i < ninput; i++) {
-        p->input[i] = input[i];
-        p->input[i].data = NULL;
-    }
+    p->nport = nport;
+    p->input = port_copy(p->arena, input, nport);
+    p->ninput = port_parts(NULL, p->input, nport);
+    p->in = NEW_N(p->arena, TgTensor *, p->ninput + 1);
+    p->given = NEW_N(p->arena, const TgTensor *, p->ninput + 1);
+    port_parts((const TgTensor **)p->in, p->input, nport);
 }
 
 /* ---- strings: the graph sees numbers of a pool ---- */
 
-static int64_t count_of(const TgTensor *t)
-{
-    int64_t n = 1;
-    for (int32_t k = 0; k < t->rank; k++) n *= t->shape[k];
-    return n;
-}
-
 static const char **copy_strings(Program *p, const TgTensor *t)
 {
-    const char **out = NEW_N(p->arena, const char *, count_of(t) + 1);
-    for (int64_t k = 0; k < count_of(t); k++) out[k] = arena_strdup(p->arena, ((const char *const *)t->data)[k]);
+    const char **out = NEW_N(p->arena, const char *, tensor_count(t) + 1);
+    for (int64_t k = 0; k < tensor_count(t); k++) out[k] = arena_strdup(p->arena, ((const char *const *)t->data)[k]);
     return out;
-}
-
-static bool same_strings(const TgTensor *a, const TgTensor *b)
-{
-    for (int64_t k = 0; k < count_of(a); k++)
-        if (strcmp(((const char *const *)a->data)[k], ((const char *const *)b->data)[k])) return false;
-    return true;
 }
 
 static void make_text(Program *p)
@@ -176,15 +164,15 @@ static void make_text(Program *p)
     p->text = NEW_N(p->arena, int64_t *, p->ninput + 1);
     p->bytes = NEW_N(p->arena, uint8_t *, p->ninput + 1);
     for (uint32_t i = 0; i < p->ninput; i++)
-        if (p->imported.input_narrow[i]) p->bytes[i] = NEW_N(p->arena, uint8_t, count_of(&p->input[i]) + 1);
+        if (p->imported.input_narrow[i]) p->bytes[i] = NEW_N(p->arena, uint8_t, tensor_count(p->in[i]) + 1);
     for (uint32_t i = 0; i < p->ninput; i++)
-        if (p->imported.input_text[i]) p->text[i] = NEW_N(p->arena, int64_t, count_of(&p->input[i]) + 1);
+        if (p->imported.input_text[i]) p->text[i] = NEW_N(p->arena, int64_t, tensor_count(p->in[i]) + 1);
 }
 
 static const int64_t *numbers_of(Program *p, StringPool *pool, uint32_t i, const TgTensor *x)
 {
     const char *const *s = x->data;
-    for (int64_t k = 0; k < count_of(x); k++) p->text[i][k] = pool_add(pool, s[k], strlen(s[k]));
+    for (int64_t k = 0; k < tensor_count(x); k++) p->text[i][k] = pool_add(pool, s[k], strlen(s[k]));
     return p->text[i];
 }
 
@@ -210,22 +198,25 @@ static void strings_of(const StringPool *pool, TgTensor *y)
 
 static const void *bytes_of(Program *p, uint32_t i, const TgTensor *x)
 {
-    narrow_unpack(p->bytes[i], x->data, count_of(x), (int32_t)x->type);
+    narrow_unpack(p->bytes[i], x->data, tensor_count(x), (int32_t)x->type);
     return p->bytes[i];
 }
 
 /* Elements of a narrow output, from a byte each to their packed form, in place. */
 static void pack(TgTensor *y)
 {
-    int64_t n = count_of(y), bits = narrow_bits((int32_t)y->type);
+    int64_t n = tensor_count(y), bits = narrow_bits((int32_t)y->type);
     narrow_pack(y->data, y->data, n, (int32_t)y->type);
     y->size_bytes = (size_t)((n * bits + 7) / 8);
 }
 
 static void keep_baked(Program *p, const TgTensor *input)
 {
-    for (uint32_t i = 0; i < p->ninput && p->imported.baked; i++)
-        if (p->imported.baked[i] && input[i].data) p->input[i].data = input[i].type == TG_STRING ? (void *)copy_strings(p, &input[i]) : arena_copy(p->arena, input[i].data, input[i].size_bytes);
+    port_parts(p->given, input, p->nport);
+    for (uint32_t i = 0; i < p->ninput; i++) {
+        const TgTensor *x = p->given[i];
+        if (p->imported.baked[i] && x->data) p->in[i]->data = x->type == TG_STRING ? (void *)copy_strings(p, x) : arena_copy(p->arena, x->data, x->size_bytes);
+    }
 }
 
 static void forget(void *owner, const void *data, size_t bytes) { model_forget(owner, data, bytes); }
@@ -267,7 +258,7 @@ static TgStatus import_and_plan(Program *p, const ProgramMaker *k, const TgTenso
 {
     do {
         drop_plan(p);
-        TRY(import_model(&p->imported, k->model, input, p->ninput, p->dims));
+        TRY(import_model(&p->imported, k->model, input, p->nport, p->dims));
         keep_baked(p, input);
         make_text(p);
         TRY(make_plan(p, k->choice, dump));
@@ -295,18 +286,19 @@ static TgStatus make(Program *p, const ProgramMaker *k, const TgTensor *input, P
 }
 
 /* What cannot be done with sizes that are variables is done with those at hand. */
-TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t ninput, const FreeDims *f, ProgramGoal goal, Dump *dump)
+TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t nport, const FreeDims *f, ProgramGoal goal, Dump *dump)
 {
     Arena *arena = arena_new();
     Program *p = NEW(arena, Program);
     p->arena = arena;
-    copy_inputs(p, input, ninput);
+    copy_inputs(p, input, nport);
+    p->nresult = maker->model->graph.noutput;
     p->dims = f ? dims_new(arena, f, maker->model, input) : NULL;
     TgStatus status = make(p, maker, input, goal, dump);
     if (status == TG_OK) return *out = p, TG_OK;
     bool again = p->dims != NULL;
     program_free(p, maker->backend);
-    return again ? program_make(out, maker, input, ninput, NULL, goal, dump) : status;
+    return again ? program_make(out, maker, input, nport, NULL, goal, dump) : status;
 }
 
 void program_free(Program *p, const Backend *b)
@@ -314,27 +306,26 @@ void program_free(Program *p, const Backend *b)
     if (!p) return;
     if (p->executable) b->unload(p->executable);
     if (p->code) b->code_free(p->code);
+    for (uint32_t i = 0; i < p->noutput; i++) free(p->out[i]->data);        /* the graph's memory holds out */
     drop_plan(p);
-    for (uint32_t i = 0; i < p->noutput; i++) free(p->output[i].data);
     arena_free(p->words);
     arena_free(p->arena);
 }
 
-/* Of equal type and sizes, where these are built in, and of equal value where that is. */
+/* Of equal form and sizes, where these are built in, and of equal value where that is. */
 static bool same_port(const Program *p, uint32_t i, const TgTensor *x)
 {
     const TgTensor *mine = &p->input[i];
-    if (mine->type != x->type || mine->rank != x->rank) return false;
-    for (int32_t k = 0; k < x->rank; k++)
-        if (mine->shape[k] != x->shape[k] && (mine->data || dims_find(p->dims, i, k) < 0)) return false;
-    if (mine->data && x->data && x->type == TG_STRING) return same_strings(mine, x);
-    return !mine->data || (x->data && mine->size_bytes == x->size_bytes && !memcmp(mine->data, x->data, x->size_bytes));
+    TgTensor alike = *x;
+    for (int32_t k = 0; k < x->rank && k < mine->rank; k++)
+        if (!mine->data && dims_find(p->dims, i, k) >= 0) alike.shape[k] = mine->shape[k];
+    return port_same(mine, &alike);
 }
 
-bool program_fits(const Program *p, const TgTensor *input, uint32_t ninput)
+bool program_fits(const Program *p, const TgTensor *input, uint32_t nport)
 {
-    if (p->ninput != ninput) return false;
-    for (uint32_t i = 0; i < ninput; i++)
+    if (p->nport != nport) return false;
+    for (uint32_t i = 0; i < nport; i++)
         if (!same_port(p, i, &input[i])) return false;
     int64_t value[p->dims ? p->dims->nvar + 1 : 1];
     return !p->dims || (dims_values(p->dims, input, value) && dims_hold(p->dims, p->imported.g, value));
@@ -356,15 +347,19 @@ static TgStatus run(Program *p, const Backend *b, const TgTensor *input, TgTenso
     void *out[p->noutput + 1];
     StringPool *pool = pool_of_run(p);
     if (p->dims) bind_dims(p, input);
-    for (uint32_t i = 0; i < p->ninput; i++) in[i] = p->text[i] ? (const void *)numbers_of(p, pool, i, &input[i]) : p->bytes[i] ? bytes_of(p, i, &input[i]) : input[i].data;
+    port_parts(p->given, input, p->nport);
+    for (uint32_t i = 0; i < p->ninput; i++) {
+        const TgTensor *x = p->given[i];
+        in[i] = p->text[i] ? (const void *)numbers_of(p, pool, i, x) : p->bytes[i] ? bytes_of(p, i, x) : x->data;
+    }
     TRY(outputs_memory(p));
-    for (uint32_t i = 0; i < p->noutput; i++) out[i] = p->output[i].data;
+    for (uint32_t i = 0; i < p->noutput; i++) out[i] = p->out[i]->data;
     TRY(seconds ? b->trace(p->executable, in, out, p->vars, seconds) : b->run(p->executable, in, out, p->vars));
     TRY(output_shapes(p));
     for (uint32_t i = 0; i < p->noutput; i++)
-        if (p->imported.output_text[i]) strings_of(pool, &p->output[i]);
-        else if (p->imported.output_narrow[i]) pack(&p->output[i]);
-    memcpy(output, p->output, sizeof *output * p->noutput);
+        if (p->imported.output_text[i]) strings_of(pool, p->out[i]);
+        else if (p->imported.output_narrow[i]) pack(p->out[i]);
+    memcpy(output, p->output, sizeof *output * p->nresult);
     return TG_OK;
 }
 
@@ -372,6 +367,6 @@ TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTens
 
 TgStatus program_trace(Program *p, const Backend *b, const TgTensor *input, double *seconds)
 {
-    TgTensor output[p->noutput + 1];
+    TgTensor output[p->nresult + 1];
     return run(p, b, input, output, seconds);
 }

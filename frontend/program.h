@@ -4,12 +4,15 @@
 #include "backends/backend.h"
 #include "beam/beam.h"
 #include "frontend/frontend.h"
+#include "frontend/ports.h"
 
 typedef struct Program {
     struct Program *next;           /* the session's list, last used first */
     Arena *arena;
-    uint32_t ninput, noutput;
-    TgTensor *input;                /* type and shape; data: a copy of the value where it is baked into the graph, else NULL */
+    uint32_t nport, nresult, ninput, noutput;       /* the model's inputs and outputs; tensors in and out, those inside sequences and maps one by one (ports.h) */
+    TgTensor *input, *output;       /* [nport] types and shapes, data: a copy of the value where it is baked into the graph, else NULL; [nresult] */
+    TgTensor **in, **out;           /* [ninput], [noutput] the tensors in these; data of out: this program's own memory, written by each run; NULL: taken */
+    const TgTensor **given;         /* [ninput] those of the run */
     Dims *dims;                     /* sizes that are variables, or NULL: for sizes that dims_values takes; else for those of `input` alone */
     Imported imported;
     Schedule *schedule;
@@ -22,7 +25,6 @@ typedef struct Program {
     int64_t **text;                 /* [ninput] numbers of a string input's strings, or NULL */
     uint8_t **bytes;                /* [ninput] a narrow input, one byte an element, or NULL */
     Arena *words;                   /* strings of the last run that the model does not know */
-    TgTensor *output;               /* data: this program's own memory, written by each run; NULL: taken */
     int64_t *vars;                  /* [plan->nvar], sizes that host steps find */
 } Program;
 
@@ -31,10 +33,10 @@ typedef struct { const Model *model; const Backend *backend; Device *device; con
 
 /* How far to go: a dump needs no compiler. */
 typedef enum { PROGRAM_PLAN, PROGRAM_READY } ProgramGoal;
-TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t ninput, const FreeDims *f, ProgramGoal goal, Dump *dump);      /* f: those that vary are variables; NULL: none */
+TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t nport, const FreeDims *f, ProgramGoal goal, Dump *dump);      /* f: those that vary are variables; NULL: none */
 int64_t program_bytes(const Program *p);        /* that it plans to hold: arenas, outputs */
 void program_free(Program *p, const Backend *b);
-bool program_fits(const Program *p, const TgTensor *input, uint32_t ninput);
+bool program_fits(const Program *p, const TgTensor *input, uint32_t nport);
 TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output);
 TgStatus program_trace(Program *p, const Backend *b, const TgTensor *input, double *seconds);       /* a run; seconds[plan->nstep]: what its steps took is added. b can trace */
 double seconds_now(void);           /* monotonic */

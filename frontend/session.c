@@ -165,31 +165,11 @@ void tg_close(TgSession *s)
     arena_free(s->arena);
 }
 
-/* An input against its declaration; rank and type must agree, sizes where they are fixed. */
-static TgStatus check_input(const TgPort *p, const TgTensor *x)
-{
-    if (p->type && x->type != p->type)
-        return fail(TG_BAD_INPUT, "input '%s' is %s; %s is wanted", p->name, tg_type_name(x->type), tg_type_name(p->type));
-    if (p->rank >= 0 && x->rank != p->rank) return fail(TG_BAD_INPUT, "input '%s' has %d dimensions; %d are wanted", p->name, x->rank, p->rank);
-    int64_t bits = tg_type_bits(x->type);
-    for (int32_t k = 0; k < x->rank; k++) {
-        if (x->shape[k] < 0 || (x->shape[k] && bits > INT64_MAX / x->shape[k])) return fail(TG_BAD_INPUT, "input '%s': size %ld of axis %d", p->name, (long)x->shape[k], k);
-        bits *= x->shape[k] ? x->shape[k] : 1;
-        if (p->rank >= 0 && p->shape[k] >= 0 && x->shape[k] != p->shape[k])
-            return fail(TG_BAD_INPUT, "input '%s': axis %d is %ld; %ld is wanted", p->name, k, (long)x->shape[k], (long)p->shape[k]);
-    }
-    return TG_OK;
-}
-
 TgStatus session_check_inputs(const TgSession *s, const TgTensor *input, int32_t count)
 {
     if (!s->device) return fail(TG_USAGE, "the session was opened without a device");
     if (count != tg_input_count(s)) return fail(TG_BAD_INPUT, "%d inputs are given; %d are wanted", count, tg_input_count(s));
-    for (int32_t i = 0; i < count; i++) {
-        TgPort p;
-        TRY(tg_input(s, i, &p));
-        TRY(check_input(&p, &input[i]));
-    }
+    for (int32_t i = 0; i < count; i++) TRY(port_check(&s->model->graph.input[i], &input[i]));
     return free_dims_check(&s->dims, s->model, input);
 }
 
@@ -243,7 +223,7 @@ static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input,
     return TG_OK;
 }
 
-TgStatus session_make_anew(Program **out, TgSession *s) { return make_program(out, s, s->program->input, (int32_t)s->program->ninput); }
+TgStatus session_make_anew(Program **out, TgSession *s) { return make_program(out, s, s->program->input, (int32_t)s->program->nport); }
 
 void session_replace(TgSession *s, Program *p)
 {
@@ -280,9 +260,9 @@ TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *o
 
 TgStatus tg_take(TgTensor *out, TgSession *s, int32_t index)
 {
-    TgTensor *y = s->program && index >= 0 && (uint32_t)index < s->program->noutput ? &s->program->output[index] : NULL;
+    TgTensor *y = s->program && index >= 0 && (uint32_t)index < s->program->nresult ? &s->program->output[index] : NULL;
     if (!y || !y->data) return fail(TG_USAGE, "output %d of no run is there to take", index);
-    if (y->type == TG_STRING) return fail(TG_USAGE, "output %d holds strings, which stay the session's", index);
+    if (y->type == TG_STRING || holds_tensors(y)) return fail(TG_USAGE, "output %d holds %s, which stay the session's", index, y->type == TG_STRING ? "strings" : "tensors");
     *out = *y;
     y->data = NULL;
     return TG_OK;

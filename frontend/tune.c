@@ -65,7 +65,7 @@ static TgStatus search_program(TgSession *s, Uniques *u, double seconds, int32_t
     const Program *p = s->program;
     Imported imported = { 0 };
     Schedule *schedule = NULL;
-    TgStatus status = import_model(&imported, s->model, p->input, p->ninput, p->dims);
+    TgStatus status = import_model(&imported, s->model, p->input, p->nport, p->dims);
     if (status == TG_OK) status = sched_schedule(&schedule, imported.g, imported.sink, s->choice.target, NULL);
     if (status == TG_OK) {
         collect(u, schedule, &s->choice);
@@ -151,7 +151,7 @@ static TgStatus try_kernels(Trial *t)
 static TgStatus whole_turn(void *user, int side, double *seconds)
 {
     const Trial *t = user;
-    TgTensor output[t->program[side]->noutput + 1];
+    TgTensor output[t->program[side]->nresult + 1];
     double start = seconds_now();
     TRY(program_run(t->program[side], t->s->backend, t->input, output));
     *seconds = seconds_now() - start;
@@ -180,10 +180,10 @@ static TgStatus try_all(Trial *t)
     return TG_OK;
 }
 
-static bool has_data(const TgTensor *input, int32_t count)
+static bool has_data(const TgTensor *input, int64_t count)
 {
-    for (int32_t i = 0; i < count; i++)
-        if (!input[i].data) return false;
+    for (int64_t i = 0; i < count; i++)
+        if (!input[i].data || (holds_tensors(&input[i]) && !has_data(input[i].data, input[i].shape[0]))) return false;
     return true;
 }
 

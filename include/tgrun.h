@@ -61,11 +61,14 @@ typedef struct {
     size_t size_bytes;
 } TgTensor;
 
+#define TG_MAX_INSIDE 8
+
 /** A port of the model. A free dimension has shape -1 and may have a symbol. Strings live as long as the session. */
 typedef struct {
     const char *name;
-    TgType type;
-    int32_t rank;        /**< -1: not declared */
+    TgType type;         /**< 0: not declared */
+    TgType inside[TG_MAX_INSIDE];   /**< what a sequence, optional or map holds, from outside in, then 0: TG_OPTIONAL has { TG_SEQUENCE, TG_F32 }; a map its keys, then its values */
+    int32_t rank;        /**< -1: not declared; rank and shape are those of the tensors inside, if any */
     int64_t shape[TG_MAX_RANK];
     const char *symbol[TG_MAX_RANK];
     double step;         /**< of an output: two right programs may differ by this, see frontend/step.c (a quantisation's step); 0: not known, and of an input */
@@ -127,9 +130,6 @@ TG_API int32_t tg_output_count(const TgSession *session);
 TG_API TgStatus tg_input(const TgSession *session, int32_t index, TgPort *out);
 TG_API TgStatus tg_output(const TgSession *session, int32_t index, TgPort *out);
 
-/** Key number `key` of an output that is a sequence of maps; its tensor holds a row for each map. *text is NULL for a numeric key. 0 after the last, and for a tensor. */
-TG_API int32_t tg_output_key(const TgSession *session, int32_t index, int32_t key, const char **text, int64_t *number);
-
 /** Plans, compiles and (with beam or tune_s) searches for these input shapes and types; inputs' data may be NULL unless the model's shapes depend on it. */
 TG_API TgStatus tg_prepare(TgSession *session, const TgTensor *inputs, int32_t count);
 
@@ -144,10 +144,10 @@ typedef struct {
 TG_API TgStatus tg_memory(const TgSession *session, const TgTensor *inputs, int32_t count, TgMemory *out);
 
 /** Runs. inputs in the model's order, data stay the caller's. outputs[count of outputs]: data belong to the session and live until
- *  its next tg_run or tg_close. Prepares when the shapes are new. */
+ *  its next tg_run or tg_close. Prepares when the shapes, or the lengths of sequences, are new. An optional input may be given as its element. */
 TG_API TgStatus tg_run(TgSession *session, const TgTensor *inputs, int32_t count, TgTensor *outputs);
 
-/** The data of output `index` of the last run become the caller's, who frees them by tg_tensor_free; the next run takes new memory. Strings stay the session's: TG_USAGE. */
+/** The data of output `index` of the last run become the caller's, who frees them by tg_tensor_free; the next run takes new memory. Strings, and what holds tensors, stay the session's: TG_USAGE. */
 TG_API TgStatus tg_take(TgTensor *out, TgSession *session, int32_t index);
 
 /** Seconds that the device spent in the last run, or 0 where it cannot tell. */

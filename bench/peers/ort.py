@@ -8,8 +8,40 @@ def peak_mib():
         return int(next(line for line in f if line.startswith("VmHWM:")).split()[1]) / 1024
 
 
+def read(path, kind):
+    """path.npy; of a sequence, optional or map (onnxruntime's words for them: seq(..), optional(..), map(..)) path.pb."""
+    import numpy as np
+    if os.path.exists(path + ".npy"):
+        a = np.load(path + ".npy")
+        return a.astype(object) if a.dtype.kind == "U" else a
+    import onnx
+    from onnx import numpy_helper as h
+    proto, convert = {"s": (onnx.SequenceProto, h.to_list), "o": (onnx.OptionalProto, h.to_optional), "m": (onnx.MapProto, h.to_dict)}[kind[0]]
+    with open(path + ".pb", "rb") as f:
+        return convert(proto.FromString(f.read()))
+
+
+def write(path, value, kind):
+    import numpy as np
+    if isinstance(value, np.ndarray):
+        return np.save(path + ".npy", value)
+    import onnx
+    from onnx import numpy_helper as h
+
+    def map_of(row):                        # h.from_dict knows no strings
+        words = isinstance(next(iter(row), 0), str)
+        keys = dict(string_keys=[k.encode() for k in row]) if words else dict(keys=row)
+        return onnx.MapProto(key_type=8 if words else 7, values=h.from_list([np.array(v, np.float32 if isinstance(v, float) else None) for v in row.values()]), **keys)
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        proto = onnx.SequenceProto(elem_type=onnx.SequenceProto.MAP, map_values=map(map_of, value))
+    else:
+        proto = h.from_optional(value) if kind[0] == "o" else map_of(value) if isinstance(value, dict) else h.from_list(value)
+    with open(path + ".pb", "wb") as f:
+        f.write(proto.SerializeToString())
+
+
 def load(model, data, threads):
-    import numpy as np, onnxruntime as ort
+    import onnxruntime as ort
     idle = peak_mib()
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -18,8 +50,7 @@ def load(model, data, threads):
     start = time.perf_counter()
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     load_s = time.perf_counter() - start
-    feed = {x.name: np.load(os.path.join(data, f"input_{k}.npy")) for k, x in enumerate(session.get_inputs())}
-    feed = {name: a.astype(object) if a.dtype.kind == "U" else a for name, a in feed.items()}
+    feed = {x.name: read(os.path.join(data, f"input_{k}"), x.type) for k, x in enumerate(session.get_inputs())}
     return session, feed, dict(name=f"onnxruntime {ort.__version__}", load_s=load_s), idle
 
 
@@ -48,9 +79,8 @@ def times(run, n):
 
 
 def save(session, feed, folder):
-    import numpy as np
-    for k, y in enumerate(session.run(None, feed)):
-        np.save(os.path.join(folder, f"output_{k}.npy"), y)
+    for k, (y, port) in enumerate(zip(session.run(None, feed), session.get_outputs())):
+        write(os.path.join(folder, f"output_{k}"), y, port.type)
     return "ok"
 
 

@@ -6,7 +6,7 @@ import ctypes
 import os
 from ctypes import CDLL, POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p
 
-MAX_RANK = 16
+MAX_RANK, MAX_INSIDE = 16, 8
 
 
 class TgTensor(Structure):
@@ -14,7 +14,7 @@ class TgTensor(Structure):
 
 
 class TgPort(Structure):
-    _fields_ = [("name", c_char_p), ("type", c_int), ("rank", c_int32), ("shape", c_int64 * MAX_RANK), ("symbol", c_char_p * MAX_RANK), ("step", c_double)]
+    _fields_ = [("name", c_char_p), ("type", c_int), ("inside", c_int * MAX_INSIDE), ("rank", c_int32), ("shape", c_int64 * MAX_RANK), ("symbol", c_char_p * MAX_RANK), ("step", c_double)]
 
 
 class TgModel(Structure):
@@ -47,7 +47,6 @@ FUNCTIONS = {                   # name: (result, arguments)
     "tg_output_count": (c_int32, [SESSION]),
     "tg_input": (STATUS, [SESSION, c_int32, POINTER(TgPort)]),
     "tg_output": (STATUS, [SESSION, c_int32, POINTER(TgPort)]),
-    "tg_output_key": (c_int32, [SESSION, c_int32, c_int32, POINTER(c_char_p), POINTER(c_int64)]),
     "tg_run": (STATUS, [SESSION, POINTER(TgTensor), c_int32, POINTER(TgTensor)]),
     "tg_take": (STATUS, [POINTER(TgTensor), SESSION, c_int32]),
     "tg_info": (STATUS, [SESSION, POINTER(TgInfo)]),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .library import BAD_INPUT, DEVICE, BadInput, DeviceError, TgInfo, TgModel, TgOptions, TgPort, TgTensor, lib, text
-from .values import TYPES, lend, receive
+from .values import lend, receive, type_of
 
 PROVIDERS = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
 GraphOptimizationLevel = enum.IntEnum("GraphOptimizationLevel", {"ORT_DISABLE_ALL": 0, "ORT_ENABLE_BASIC": 1, "ORT_ENABLE_EXTENDED": 2, "ORT_ENABLE_LAYOUT": 3, "ORT_ENABLE_ALL": 99})
@@ -51,7 +51,8 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class NodeArg:
-    """An input or output. shape: sizes, symbols, and None where the model says nothing; [] also when it does not say how many."""
+    """An input or output. type: onnxruntime's words, as `tensor(float)`, `seq(tensor(int64))`, `map(string,tensor(float))`. shape: sizes, symbols, and None where the model says nothing,
+    of the tensors inside; [] also when it does not say how many."""
     name: str
     type: str
     shape: list
@@ -120,7 +121,6 @@ class InferenceSession:
                     raise
         self._inputs = self._ports(lib.tg_input_count, lib.tg_input)
         self._outputs = self._ports(lib.tg_output_count, lib.tg_output)
-        self._keys = [self._keys_of(k) for k in range(len(self._outputs))]
 
     def _open(self, model, options):
         if isinstance(model, (str, os.PathLike)):
@@ -139,14 +139,7 @@ class InferenceSession:
             p = TgPort()
             get(self._session, k, p)
             shape = [p.shape[d] if p.shape[d] >= 0 else text(p.symbol[d]) or None for d in range(max(p.rank, 0))]
-            out.append(NodeArg(text(p.name), f"tensor({TYPES[p.type][0]})" if p.type else "", shape))
-        return out
-
-    def _keys_of(self, index):
-        """The keys of an output that is a sequence of maps, else []."""
-        word, number, out = ctypes.c_char_p(), ctypes.c_int64(), []
-        while lib.tg_output_key(self._session, index, len(out), word, number):
-            out.append(number.value if word.value is None else text(word.value))
+            out.append(NodeArg(text(p.name), type_of(iter([p.type, *p.inside])), shape))
         return out
 
     def get_inputs(self):
@@ -175,15 +168,15 @@ class InferenceSession:
         return ModelMetadata(*(text(s) for s in (m.producer_name, m.graph_name, m.domain, m.doc_string, m.graph_doc_string)), m.model_version, more)
 
     def run(self, output_names, input_feed, run_options=None):
-        """The outputs of these names, in their order; None: all. A sequence of maps is a list of dicts."""
+        """The outputs of these names, in their order; None: all. Sequences are lists, maps dicts, and an optional is its element or None; so are inputs."""
         wanted = self._wanted(output_names)
         self._check_names(input_feed)
         tensors, results = (TgTensor * len(self._inputs))(), (TgTensor * len(self._outputs))()
-        kept = [lend(tensor, port.name, input_feed[port.name]) for tensor, port in zip(tensors, self._inputs)]
+        kept = [lend(tensor, port.name, input_feed[port.name], port.type) for tensor, port in zip(tensors, self._inputs)]
         with self._lock:
             lib.tg_run(self._session, tensors, len(kept), results)
             got = {k: receive(self._session, k, results[k]) for k in wanted}
-        return [[dict(zip(self._keys[k], row)) for row in got[k].tolist()] if self._keys[k] else got[k] for k in wanted]
+        return [got[k] for k in wanted]
 
     def _wanted(self, names):
         index = {port.name: k for k, port in enumerate(self._outputs)}

@@ -1,7 +1,7 @@
-"""numpy arrays <-> TgTensor.
+"""numpy arrays, and lists, dicts and None, <-> TgTensor.
 
 In: what a user feeds. A contiguous array is lent to the library as it is. Out: an array over the memory that the run wrote, which it owns from then on. Copied are only values whose form
-differs: strings, and types below a byte, which numpy keeps one a byte and the library packed. Types that numpy lacks are those of the package ml_dtypes.
+differs: strings, types below a byte, which numpy keeps one a byte and the library packed, and what sequences, optionals and maps hold. Types that numpy lacks are those of the package ml_dtypes.
 """
 import ctypes
 import functools
@@ -10,7 +10,7 @@ import numpy as np
 
 from .library import BAD_INPUT, MAX_RANK, BadInput, TgTensor, lib
 
-STRING = 8
+STRING, SEQUENCE, OPTIONAL, MAP = 8, 64, 65, 66
 TYPES = {                       # TgType: the standard's name, numpy's name
     1: ("float", "float32"), 2: ("uint8", "uint8"), 3: ("int8", "int8"), 4: ("uint16", "uint16"), 5: ("int16", "int16"), 6: ("int32", "int32"), 7: ("int64", "int64"),
     STRING: ("string", "object"), 9: ("bool", "bool"), 10: ("float16", "float16"), 11: ("double", "float64"), 12: ("uint32", "uint32"), 13: ("uint64", "uint64"),
@@ -37,6 +37,16 @@ def dtype_of(number):
         return np.dtype(getattr(ml_dtypes, name))
 
 
+def type_of(numbers):
+    """A port's type in onnxruntime's words; numbers: its TgType and those inside, an iterator."""
+    number = next(numbers)
+    if number == MAP:
+        return f"map({TYPES[next(numbers)][0]},{type_of(numbers)})"
+    if number in (SEQUENCE, OPTIONAL):
+        return f"{'seq' if number == SEQUENCE else 'optional'}({type_of(numbers)})"
+    return f"tensor({TYPES[number][0]})" if number else ""
+
+
 # ---- in ----
 
 def pack(array, bits):
@@ -59,8 +69,24 @@ def plain(array):
     return array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
 
 
-def lend(tensor, name, value):
-    """Fills in the TgTensor; returns what must live as long as it is used."""
+def lend_held(tensor, name, number, values, type):
+    held = (TgTensor * len(values))()
+    kept = [lend(part, name, value, type) for part, value in zip(held, values)]
+    tensor.type, tensor.rank, tensor.data, tensor.size_bytes = number, 1, ctypes.addressof(held), ctypes.sizeof(held)
+    tensor.shape[0] = len(values)
+    return held, kept
+
+
+def lend(tensor, name, value, type="tensor"):
+    """Fills in the TgTensor of an input of that type (as type_of says it); returns what must live as long as it is used."""
+    kind, _, inside = type[:-1].partition("(")
+    if kind == "optional":
+        return lend_held(tensor, name, OPTIONAL, [] if value is None else [value], inside)
+    if kind == "seq" and isinstance(value, (list, tuple)):
+        return lend_held(tensor, name, SEQUENCE, value, inside)
+    if kind == "map" and isinstance(value, dict):
+        number = next(n for n, (word, _) in TYPES.items() if inside.endswith(f"tensor({word})"))
+        return lend_held(tensor, name, MAP, [np.array(list(value)), np.array(list(value.values()), dtype_of(number))], "tensor")
     try:
         array = np.asarray(value)
     except ValueError as e:
@@ -109,14 +135,36 @@ def words(data, shape):
     return out
 
 
-def receive(session, index, tensor):
-    """Output `index` of the last run as an array."""
+def copied(tensor):
+    """What a tensor inside another value holds, which stays the session's."""
     shape, dtype = tuple(tensor.shape[:tensor.rank]), dtype_of(tensor.type)
     if tensor.type == STRING:
         return words(tensor.data, shape)
     if tensor.type in PACKED_BITS:
         return unpack(tensor.data, shape, dtype, PACKED_BITS[tensor.type])
-    taken = TgTensor()
+    out = np.empty(shape, dtype)
+    ctypes.memmove(out.ctypes.data, tensor.data, out.nbytes)
+    return out
+
+
+def held(tensor):
+    parts = (TgTensor * tensor.shape[0]).from_address(tensor.data)
+    values = [held(part) if part.type >= SEQUENCE else copied(part) for part in parts]
+    if tensor.type == OPTIONAL:
+        return values[0] if values else None
+    if tensor.type == SEQUENCE:
+        return values
+    keys, rows = (v.tolist() for v in values)
+    return [dict(zip(keys, row)) for row in rows] if values[1].ndim == 2 else dict(zip(keys, rows))
+
+
+def receive(session, index, tensor):
+    """Output `index` of the last run: an array over its memory, or a list, dict or None with copies."""
+    if tensor.type >= SEQUENCE:
+        return held(tensor)
+    if tensor.type == STRING or tensor.type in PACKED_BITS:
+        return copied(tensor)
+    shape, dtype, taken = tuple(tensor.shape[:tensor.rank]), dtype_of(tensor.type), TgTensor()
     lib.tg_take(taken, session, index)
     array = np.asarray(Memory(taken, shape, dtype))
     return array if array.dtype == dtype else array.view(dtype)

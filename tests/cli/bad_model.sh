@@ -9,7 +9,6 @@ t --runs 1 $M/unknown.onnx
 t check $M/unknown.onnx
 t check $M/garbage.onnx
 t check $M/add.onnx
-t check $M/parts.onnx
-t --runs 1 -q $M/parts.onnx
-t check $M/maybe.onnx
+t check $M/sparse.onnx
+t --runs 1 -q $M/sparse.onnx
 t check $M/future.onnx

@@ -52,7 +52,12 @@ def make(folder):
     save(folder, "unknown", [h.make_node("Frobnicate", ["x"], ["t"], name="frob", domain="com.acme"), h.make_node("Frobnicate", ["t"], ["u"], name="frob2", domain="com.acme"),
                              h.make_node("Relu", ["u"], ["y"])], [value("x", [3])], [value("y", [3])], domains=[h.make_opsetid("com.acme", 1)])
     save(folder, "parts", [h.make_node("SplitToSequence", ["x"], ["parts"])], [value("x", [3])], [h.make_tensor_sequence_value_info("parts", T.FLOAT, None)])
-    save(folder, "maybe", [h.make_node("OptionalGetElement", ["o"], ["y"])], [h.make_value_info("o", h.make_optional_type_proto(h.make_tensor_type_proto(T.FLOAT, [3])))], [value("y", [3])], opset=18)
+    optional = h.make_optional_type_proto(h.make_tensor_type_proto(T.FLOAT, [3]))
+    save(folder, "maybe", [h.make_node("Identity", ["o"], ["y"])], [h.make_value_info("o", optional)], [h.make_value_info("y", optional)], opset=18)
+    maps = h.make_sequence_type_proto(h.make_map_type_proto(T.STRING, h.make_tensor_type_proto(T.FLOAT, [])))
+    save(folder, "scores", [h.make_node("ZipMap", ["x"], ["scores"], domain="ai.onnx.ml", classlabels_strings=["a", "b", "c"])], [value("x", ["n", 3])], [h.make_value_info("scores", maps)],
+         domains=[h.make_opsetid("ai.onnx.ml", 1)])
+    save(folder, "sparse", [h.make_node("Identity", ["s"], ["y"])], [h.make_value_info("s", h.make_sparse_tensor_type_proto(T.FLOAT, [3]))], [value("y", [3])])
     save(folder, "future", [h.make_node("Relu", ["x"], ["y"])], [value("x", [3])], [value("y", [3])], opset=99)
     layers(folder)
     save(folder, "misshapen", [h.make_node("MatMul", ["x", "w"], ["y"], name="mm")], [value("x", [2, 3])], [value("y", [2, 2])], {"w": np.ones((4, 2), "f4")})

@@ -4,6 +4,8 @@ import re
 import subprocess
 
 import numpy as np
+import onnx
+from onnx import numpy_helper
 
 
 def environment(folder, device):
@@ -14,12 +16,44 @@ def environment(folder, device):
     return env
 
 
+def map_message(value):
+    """numpy_helper.from_dict knows no strings."""
+    words = isinstance(next(iter(value)), str)
+    proto = onnx.MapProto(key_type=onnx.TensorProto.STRING if words else onnx.TensorProto.INT64, values=numpy_helper.from_list([np.array(v) for v in value.values()]))
+    if words:
+        proto.string_keys.extend(k.encode() for k in value)
+    else:
+        proto.keys.extend(value)
+    return proto
+
+
+def save(path, value):
+    """An array as path.npy; a list, a dict, or an optional as a tuple of at most one, as path.pb. Returns the file's name."""
+    if not isinstance(value, (list, dict, tuple)):
+        np.save(f"{path}.npy", value)
+        return f"{path}.npy"
+    proto = numpy_helper.from_optional(value[0] if value else None) if isinstance(value, tuple) else map_message(value) if isinstance(value, dict) else numpy_helper.from_list(value)
+    with open(f"{path}.pb", "wb") as f:
+        f.write(proto.SerializeToString())
+    return f"{path}.pb"
+
+
+def load(path):
+    """The same back: NAME.npy, else NAME.pb, whose first letter tells what it holds."""
+    if path.with_suffix(".npy").exists():
+        return np.load(path.with_suffix(".npy"))
+    data = path.with_suffix(".pb").read_bytes()
+    if path.name[0] == "s":
+        return numpy_helper.to_list(onnx.SequenceProto.FromString(data))
+    value = numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
+    return () if value is None else (value,)
+
+
 def run(model, folder, inputs, device, *more, timeout=120):
-    """Runs a model on arrays by name: outputs are folder/out/NAME.npy; returns exit code, standard output, and what was said, without ASan's own warning about the emulator's fibres."""
+    """Runs a model on values by name: outputs are folder/out/NAME.npy, of sequences and optionals .pb; returns exit code, standard output, and what was said, without ASan's own warning about the emulator's fibres."""
     args = []
     for name, a in inputs.items():
-        np.save(folder / f"{name}.npy", a)
-        args += ["-i", f"{name}={folder / name}.npy"]
+        args += ["-i", f"{name}={save(folder / name, a)}"]
     p = subprocess.run([os.environ["TGRUN_PROGRAM"], str(model), *args, *more, "--device", device, "--output-dir", str(folder / "out")], env=environment(folder, device),
                        capture_output=True, text=True, timeout=timeout)
     return p.returncode, p.stdout, re.sub(r"==\d+==WARNING: ASan doesn't fully support makecontext.*\n?", "", p.stderr).strip()

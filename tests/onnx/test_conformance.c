@@ -18,6 +18,7 @@
 
 #include "backends/reference/reference.h"
 #include "frontend/frontend.h"
+#include "frontend/ports.h"
 #include "onnx/npy.h"
 
 /* Where the expected value itself carries the rounding of float32: its error, not ours. */
@@ -47,14 +48,15 @@ static char *read_file(const char *path, size_t *size)
 }
 
 /* input_N.pb or output_N.pb of a set; false: no such file. */
-static bool read_tensor(TgTensor *t, const char *set, const char *kind, uint32_t n, TgStatus *status)
+static bool read_value(TgTensor *t, const ValueDef *d, const char *set, const char *kind, uint32_t n, TgStatus *status)
 {
+    static const TgType want[] = { [VALUE_SEQUENCE] = TG_SEQUENCE, [VALUE_OPTIONAL] = TG_OPTIONAL, [VALUE_MAP] = TG_MAP, [VALUE_UNKNOWN] = 0 };
     char path[4096];
     size_t size;
     snprintf(path, sizeof path, "%s/%s_%u.pb", set, kind, n);
     char *data = read_file(path, &size);
     if (!data) return false;
-    *status = pb_read_bytes(t, data, size, 0);
+    *status = pb_read_bytes(t, data, size, want[d->kind]);
     free(data);
     return true;
 }
@@ -94,6 +96,7 @@ static bool is_float(TgType t) { return t == TG_F32 || t == TG_F64 || t == TG_F1
 static const char *compare(const TgTensor *want, const TgTensor *got)
 {
     static char text[160];
+    const char *wrong = NULL;
     int64_t numel = 1;
     if (want->type != got->type) return snprintf(text, sizeof text, "type %d, expected %d", got->type, want->type), text;
     if (want->rank != got->rank) return snprintf(text, sizeof text, "rank %d, expected %d", got->rank, want->rank), text;
@@ -101,6 +104,8 @@ static const char *compare(const TgTensor *want, const TgTensor *got)
         if (want->shape[k] != got->shape[k]) return snprintf(text, sizeof text, "axis %d has size %lld, expected %lld", k, (long long)got->shape[k], (long long)want->shape[k]), text;
         numel *= want->shape[k];
     }
+    for (int64_t k = 0; k < numel && holds_tensors(want) && !wrong; k++) wrong = compare((const TgTensor *)want->data + k, (const TgTensor *)got->data + k);
+    if (holds_tensors(want)) return wrong;
     for (int64_t k = 0; k < numel && want->type == TG_STRING; k++) {
         const char *a = ((const char *const *)want->data)[k], *b = ((const char *const *)got->data)[k];
         if (strcmp(a, b)) return snprintf(text, sizeof text, "string %lld is '%.50s', expected '%.50s'", (long long)k, b, a), text;
@@ -128,6 +133,8 @@ static const char *compare_maps(const char *set, uint32_t n, const TgTensor *got
     json_t *file = json_load_file(path, 0, NULL), *rows = json_object_get(file, "value"), *row, *entry;
     size_t i, j;
     if (!file) return NULL;
+    if (got->type != TG_MAP) return "is not a map";
+    got = (const TgTensor *)got->data + 1;
     if (got->rank != 2 || got->shape[0] != (int64_t)json_array_size(rows)) return "the maps do not have one row each";
     json_array_foreach(rows, i, row) {
         if (got->shape[1] != (int64_t)json_array_size(row)) return "a map of another size";
@@ -143,20 +150,24 @@ static const char *compare_maps(const char *set, uint32_t n, const TgTensor *got
 /* ---- one case, in the child ---- */
 
 /* The graph's values by the reference interpreter, on the inputs as they are. */
-static TgStatus evaluate(const Imported *im, const TgTensor *input, TgTensor *output)
+static TgStatus evaluate(const Imported *im, const TgTensor *input, uint32_t ninput, TgTensor *output, uint32_t noutput)
 {
     for (uint32_t k = 0; k < im->ninput + im->noutput; k++)
         if (k < im->ninput ? (im->input_text[k] && !im->baked[k]) || im->input_narrow[k] : im->output_text[k - im->ninput] || im->output_narrow[k - im->ninput]) return fail(TG_UNSUPPORTED, "strings and packed types need a session");
+    if (im->ninput > PORTS_MAX || im->noutput > PORTS_MAX) return fail(TG_UNSUPPORTED, "more than %d tensors", PORTS_MAX);
     const void *param[PORTS_MAX];
+    const TgTensor *in[PORTS_MAX], *out[PORTS_MAX];
     RefTensor value[PORTS_MAX];
-    for (uint32_t k = 0; k < im->ninput; k++) param[k] = input[k].data;
-    for (uint32_t k = 0; k < im->noutput; k++)
-        if (im->sink->src[k]->dtype == DT_VOID) return fail(TG_UNSUPPORTED, "output %u is not a tensor", k);
+    port_parts(in, input, ninput);
+    port_parts(out, im->output, noutput);
+    for (uint32_t k = 0; k < im->ninput; k++) param[k] = in[k]->data;
     TRY(ref_eval(value, im->g, im->sink->src, im->noutput, &(RefInput){ .param = param, .nparam = im->ninput }));
     for (uint32_t k = 0; k < im->noutput; k++) {
-        output[k] = (TgTensor){ .type = (TgType)dtype_info[value[k].dtype].onnx, .rank = (int32_t)value[k].rank, .data = value[k].data };
-        memcpy(output[k].shape, value[k].shape, sizeof *value[k].shape * value[k].rank);
+        TgTensor *y = (TgTensor *)(uintptr_t)out[k];
+        *y = (TgTensor){ .type = (TgType)dtype_info[value[k].dtype].onnx, .rank = (int32_t)value[k].rank, .data = value[k].data };
+        memcpy(y->shape, value[k].shape, sizeof *value[k].shape * value[k].rank);
     }
+    memcpy(output, im->output, sizeof *output * noutput);
     return TG_OK;
 }
 
@@ -177,20 +188,17 @@ static TgStatus run_set(const Model *m, const char *path, const char *set)
     TgStatus status = TG_OK;
     if (m->graph.ninput > PORTS_MAX || m->graph.noutput > PORTS_MAX) return fail(TG_UNSUPPORTED, "more than %d ports", PORTS_MAX);
     for (uint32_t k = 0; k < m->graph.ninput; k++) {
-        if (m->graph.input[k].kind != VALUE_TENSOR) return fail(TG_UNSUPPORTED, "input '%s' is not a tensor", m->graph.input[k].name);
-        if (!read_tensor(&input[k], set, "input", k, &status)) return fail(TG_UNSUPPORTED, "input %u has no file", k);
+        if (!read_value(&input[k], &m->graph.input[k], set, "input", k, &status)) return fail(TG_UNSUPPORTED, "input %u has no file", k);
         if (status != TG_OK) return TG_UNSUPPORTED;
     }
-    for (uint32_t k = 0; k < m->graph.noutput; k++)
-        if (m->graph.output[k].kind != VALUE_TENSOR && m->graph.output[k].kind != VALUE_SEQUENCE) return fail(TG_UNSUPPORTED, "output '%s' is not a tensor", m->graph.output[k].name);
     if (total.device) TRY(run_session(path, m->graph.ninput, input, output));
     else {
         TRY(import_model(&im, m, input, m->graph.ninput, NULL));
-        TRY(evaluate(&im, input, output));
+        TRY(evaluate(&im, input, m->graph.ninput, output, m->graph.noutput));
     }
     for (uint32_t k = 0; k < m->graph.noutput; k++) {
         const char *wrong = compare_maps(set, k, &output[k]);
-        if (!wrong && read_tensor(&want, set, "output", k, &status)) {
+        if (!wrong && read_value(&want, &m->graph.output[k], set, "output", k, &status)) {
             if (status != TG_OK) return TG_UNSUPPORTED;
             wrong = compare(&want, &output[k]);
         }

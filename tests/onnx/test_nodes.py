@@ -21,26 +21,24 @@ from onnx import numpy_helper
 warnings.filterwarnings("ignore")
 
 
-def message(value):
-    """A value of a data set as the proto that its file holds; None for what has no file form here."""
-    if isinstance(value, list):
-        return numpy_helper.from_list(value)
-    if isinstance(value, dict):
-        return numpy_helper.from_dict(value)
+def message(value, port):
+    """A value of a data set as the proto that the file of such a port holds."""
     if isinstance(value, (onnx.TensorProto, onnx.SequenceProto, onnx.OptionalProto)):
         return value
-    return None if value is None else numpy_helper.from_array(np.asarray(value))
+    kind = port.type.WhichOneof("value")
+    if kind == "optional_type":
+        return numpy_helper.from_optional(value if value is None or isinstance(value, list) else np.asarray(value))
+    return numpy_helper.from_list(value) if kind == "sequence_type" else numpy_helper.from_dict(value) if kind == "map_type" else numpy_helper.from_array(np.asarray(value))
 
 
 def write_case(folder, case):
     for number, (inputs, outputs) in enumerate(case.data_sets):
         at = folder / f"test_data_set_{number}"
         at.mkdir(parents=True)
-        for kind, values in (("input", inputs), ("output", outputs)):
-            for position, value in enumerate(values):
-                proto = message(value)
-                if proto is not None:
-                    (at / f"{kind}_{position}.pb").write_bytes(proto.SerializeToString())
+        graph = case.model.graph
+        for kind, values, ports in (("input", inputs, graph.input), ("output", outputs, graph.output)):
+            for position, (value, port) in enumerate(zip(values, ports)):
+                (at / f"{kind}_{position}.pb").write_bytes(message(value, port).SerializeToString())
     (folder / "model.onnx").write_bytes(case.model.SerializeToString())
 
 

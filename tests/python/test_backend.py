@@ -21,15 +21,7 @@ if "BUILD_DIR" in os.environ:
     os.environ["XDG_CACHE_HOME"] = os.path.join(os.environ["BUILD_DIR"], "python_cache")
 import tgrun.backend
 
-UNCOVERED = [
-    # sequences and optionals as inputs and outputs
-    "^test_(identity|if)_(opt|sequence|seq)_",
-    "^test_loop(13_seq|16_seq_none)_",
-    "^test_optional_get_element_(optional|sequence)_",
-    "^test_optional_has_element_(optional_input|tensor_input|empty_optional_input)_",
-    "^test_sequence_(insert|map)_",
-    "^test_split_to_sequence_",
-]
+UNCOVERED = []
 
 # Expected values that carry roundings of whoever made them, and so lie further from the truth than the tolerance allows.
 ROUNDED = {
@@ -39,8 +31,22 @@ ROUNDED = {
 }
 
 
+class StandardTests(onnx.backend.test.BackendTest):
+    """Sequences are compared tensor by tensor. The package's own way takes a tensor in one for a list of outputs: no engine can pass with scalars (test_loop16_seq_none), and too short a one passes."""
+
+    @classmethod
+    def assert_similar_outputs(cls, ref_outputs, outputs, rtol, atol, model_dir=None):
+        assert len(ref_outputs) == len(outputs)
+        for want, got in zip(ref_outputs, outputs):
+            if isinstance(want, list):
+                assert isinstance(got, list)
+                cls.assert_similar_outputs(want, got, rtol, atol, model_dir)
+            else:
+                super().assert_similar_outputs([want], [got], rtol, atol, model_dir)
+
+
 def standard_tests():
-    tests = onnx.backend.test.BackendTest(tgrun.backend.TgrunBackend, __name__, ROUNDED)
+    tests = StandardTests(tgrun.backend.TgrunBackend, __name__, ROUNDED)
     tests.exclude("test_bernoulli")
     for pattern in UNCOVERED:
         tests.xfail(pattern)

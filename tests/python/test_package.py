@@ -10,7 +10,7 @@ import unittest
 
 import ml_dtypes
 import numpy as np
-import onnx
+import onnx.parser
 from onnx import TensorProto, helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
@@ -32,6 +32,10 @@ def model(nodes, inputs, outputs, **more):
 def proto_bytes(path):
     with open(path, "rb") as f:
         return f.read()
+
+
+def parsed(graph):
+    return session(onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18, "ai.onnx.ml" : 1]> g {graph}').SerializeToString())
 
 
 def one(op, kind=TensorProto.FLOAT, shape=("n",), **attributes):
@@ -155,8 +159,24 @@ class Types(unittest.TestCase):
             self.assertEqual((y.dtype, y.tolist()), (np.dtype(object), [["a", "ß"]]))
 
     def test_maps(self):
-        s = session(model([helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["a", "b"])], [("x", TensorProto.FLOAT, [2, 2])], [("y", TensorProto.FLOAT, None)]))
+        s = parsed('(float[2, 2] x) => (seq(map(string, float)) y) { y = ai.onnx.ml.ZipMap<classlabels_strings = ["a", "b"]>(x) }')
+        self.assertEqual([p.type for p in s.get_outputs()], ["seq(map(string,tensor(float)))"])
         self.assertEqual(s.run(None, {"x": np.array([[1, 2], [3, 4]], np.float32)}), [[{"a": 1, "b": 2}, {"a": 3, "b": 4}]])
+
+    def test_sequences_and_optionals(self):
+        s = parsed("(seq(float[n]) s, optional(int64[n]) o) => (seq(float[n]) t, optional(int64[n]) p, bool has) { t = Identity(s) p = Identity(o) has = OptionalHasElement(o) }")
+        self.assertEqual([p.type for p in s.get_inputs()], ["seq(tensor(float))", "optional(tensor(int64))"])
+        a, b, n = np.ones(2, np.float32), np.zeros(0, np.float32), np.arange(3)
+        t, p, has = s.run(None, {"s": [a, b], "o": None})
+        later, element, there = s.run(None, {"s": [2 * a, b], "o": n})
+        self.assertEqual(([x.tolist() for x in t], p, has.item()), ([[1, 1], []], None, False))
+        self.assertEqual(([x.tolist() for x in later], element.tolist(), there.item()), ([[2, 2], []], [0, 1, 2], True))
+        self.assertEqual(s.run(["t"], {"s": [], "o": n}), [[]])
+        for feed, said in (({"s": a, "o": n}, "'s' is f32; seq is wanted"), ({"s": [a, n], "o": n}, r"'s'\[1\] is i64; f32 is wanted"), ({"s": [a], "o": a}, r"'o'\[0\] is f32; i64 is wanted")):
+            with self.assertRaisesRegex(tgrun.BadInput, said):
+                s.run(None, feed)
+        words = parsed("(seq(string[n]) s) => (seq(string[n]) t) { t = Identity(s) }").run(None, {"s": [["a", "ß"], np.array([], object)]})
+        self.assertEqual([x.tolist() for x in words[0]], [["a", "ß"], []])
 
 
 class Memory(unittest.TestCase):

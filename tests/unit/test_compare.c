@@ -145,11 +145,37 @@ static void automatic_tolerances(void **state)
     assert_true(tolerance_for(&a, &y, &w).rtol == 0);
 }
 
+/* What holds tensors is equal when all of them are; an optional's element may stand alone. */
+static void holders(void **state)
+{
+    (void)state;
+    Args a = plain();
+    TgPort y = { .name = "y", .type = TG_SEQUENCE };
+    float v[] = { 1, 2, 3 }, w[] = { 1, 2, 4 };
+    TgTensor x = { .type = TG_F32, .rank = 1, .shape = { 3 }, .data = v, .size_bytes = sizeof v }, other = x, shorter = x;
+    other.data = w;
+    shorter.shape[0] = 2;
+    TgTensor good[] = { x, x }, bad[] = { x, other }, form[] = { x, shorter }, got = { .type = TG_SEQUENCE, .rank = 1, .shape = { 2 }, .data = good };
+    Bound want = { .tensor = got }, element = { .tensor = x };
+    assert_true(compare_output(&a, &y, &got, &want).ok);
+    got.data = bad;
+    Comparison c = compare_output(&a, &y, &got, &want);
+    assert_true(!c.ok && c.first == 1 && c.outside == 1 && c.numel == 6 && c.max_abs == 1 && !*c.why);
+    got.data = form;
+    c = compare_output(&a, &y, &got, &want);
+    assert_string_equal(c.why, "[1] is f32[2], expected f32[3]");
+    got.shape[0] = 1;
+    c = compare_output(&a, &y, &got, &want);
+    assert_string_equal(c.why, "is seq[1](f32[3]), expected seq[2](f32[3],f32[3])");
+    got.type = TG_OPTIONAL;
+    assert_true(compare_output(&a, &y, &got, &element).ok && !compare_output(&a, &y, &x, &(Bound){ .tensor = got }).ok);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(half_precision_by_bits), cmocka_unit_test(integers_are_exact_and_clamp), cmocka_unit_test(packed_types), cmocka_unit_test(floats_within_tolerance),
-        cmocka_unit_test(ulps_count_values_between), cmocka_unit_test(shapes_types_and_integers), cmocka_unit_test(automatic_tolerances),
+        cmocka_unit_test(ulps_count_values_between), cmocka_unit_test(shapes_types_and_integers), cmocka_unit_test(holders), cmocka_unit_test(automatic_tolerances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

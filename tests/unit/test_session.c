@@ -168,6 +168,64 @@ static void memory_limit(void **state)
     tg_close(s);
 }
 
+/* y = the sequence's tensors in one, and the sequence as it is. A length or a shape that is new makes a program; each run has its own values. */
+#define SEQ_OF "2{4{1{1{1:1 2{1{}}}}}}"
+static const char joined[] = "1:8 8{2:13} 7{1{1:'s' 2:'y' 3:'join' 4:'ConcatFromSequence' 5{1:'axis' 20:2}} 1{1:'s' 2:'t' 4:'Identity'} 11{1:'s' " SEQ_OF "} 12{1:'y' 2{1{1:1}}} 12{1:'t' " SEQ_OF "}}";
+
+static void sequences(void **state)
+{
+    (void)state;
+    static const int64_t lengths[][3] = { { 5, 0, 3 }, { 1, -1 }, { 5, 0, 3 }, { 2, 2, -1 }, { 5, 0, 3 } };
+    TgSession *s = open_text(joined, "reference");
+    TgPort p;
+    assert_int_equal(tg_input(s, 0, &p), TG_OK);
+    assert_true(p.type == TG_SEQUENCE && p.inside[0] == TG_F32 && !p.inside[1] && p.rank == 1 && p.shape[0] == -1);
+    for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+        float data[3][8];
+        TgTensor part[3], x = { .type = TG_SEQUENCE, .rank = 1, .data = part }, y[2];
+        for (; x.shape[0] < 3 && lengths[k][x.shape[0]] >= 0; x.shape[0]++) part[x.shape[0]] = vector(data[x.shape[0]], lengths[k][x.shape[0]]);
+        data[0][0] = (float)k;
+        assert_int_equal(tg_run(s, &x, 1, y), TG_OK);
+        assert_true(y[1].type == TG_SEQUENCE && y[1].rank == 1 && y[1].shape[0] == x.shape[0] && y[1].size_bytes == sizeof *part * (size_t)x.shape[0]);
+        int64_t at = 0;
+        for (int64_t i = 0; i < x.shape[0]; i++) {
+            const TgTensor *t = (const TgTensor *)y[1].data + i;
+            assert_true(t->type == TG_F32 && t->rank == 1 && t->shape[0] == part[i].shape[0]);
+            assert_memory_equal(t->data, data[i], part[i].size_bytes);
+            assert_memory_equal((float *)y[0].data + at, data[i], part[i].size_bytes);
+            at += t->shape[0];
+        }
+        assert_true(y[0].shape[0] == at);
+    }
+    tg_close(s);
+}
+
+static void wrong_sequences(void **state)
+{
+    (void)state;
+    float data[4];
+    TgTensor part[2] = { vector(data, 4), vector(data, 3) }, good = { .type = TG_SEQUENCE, .rank = 1, .shape = { 2 }, .data = part, .size_bytes = sizeof part }, y[2], bad = good;
+    TgSession *s = open_text(joined, "reference");
+    assert_int_equal(tg_run(s, &part[0], 1, y), TG_BAD_INPUT);
+    assert_non_null(strstr(tg_error(), "input 's' is f32; seq is wanted"));
+    bad.rank = 0;
+    assert_int_equal(tg_run(s, &bad, 1, y), TG_BAD_INPUT);
+    bad = good, bad.shape[0] = -1;
+    assert_int_equal(tg_run(s, &bad, 1, y), TG_BAD_INPUT);
+    bad = good, bad.data = NULL;
+    assert_int_equal(tg_run(s, &bad, 1, y), TG_BAD_INPUT);
+    bad = good, bad.type = TG_MAP;
+    assert_int_equal(tg_run(s, &bad, 1, y), TG_BAD_INPUT);
+    assert_int_equal(tg_run(s, &good, 1, y), TG_OK);
+    part[1].type = TG_I64;
+    assert_int_equal(tg_run(s, &good, 1, y), TG_BAD_INPUT);
+    assert_non_null(strstr(tg_error(), "input 's'[1] is i64; f32 is wanted"));
+    part[1] = good;
+    assert_int_equal(tg_prepare(s, &good, 1), TG_BAD_INPUT);
+    assert_non_null(strstr(tg_error(), "input 's'[1] is seq; f32 is wanted"));
+    tg_close(s);
+}
+
 /* Two right programs may differ by a step of what the model rounds to: a quantisation's scale, also behind nodes that move values; the last bit of a sigmoid's 1. */
 static void steps_of_outputs(void **state)
 {
@@ -246,7 +304,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_shapes), cmocka_unit_test(sizes_that_vary), cmocka_unit_test(values_that_shapes_depend_on), cmocka_unit_test(wrong_calls), cmocka_unit_test(looking_needs_no_device), cmocka_unit_test(memory_limit),
-        cmocka_unit_test(steps_of_outputs), cmocka_unit_test(model_in_memory), cmocka_unit_test(taken_outputs),
+        cmocka_unit_test(sequences), cmocka_unit_test(wrong_sequences), cmocka_unit_test(steps_of_outputs), cmocka_unit_test(model_in_memory), cmocka_unit_test(taken_outputs),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,0 +1,92 @@
+/* A model's inputs and outputs as values of the graph: tensors one by one, PARAMs in and sources of the SINK out; what holds them is a TUPLE (tuple.h) here and TgTensors (ports.h)
+ * outside. Must hold: inputs fit their declarations (port_check). Outputs are compared with theirs here.
+ */
+#include "frontend/import.h"
+#include "frontend/ports.h"
+#include "frontend/tuple.h"
+
+static U tensor_input(Run *run, const TgTensor *t, uint32_t slot, bool baked)
+{
+    Graph *g = run->g;
+    const UOp *dim[TG_MAX_RANK];
+    bool text = t->type == TG_STRING, narrow = narrow_is((int32_t)t->type);
+    DType type = text ? DT_I64 : narrow ? narrow_storage((int32_t)t->type) : dtype_from_onnx((int32_t)t->type);
+    for (int32_t k = 0; k < t->rank; k++) dim[k] = dims_size(g, run->dims, slot, k, t->shape[k]);
+    U param = uop_param(g, type, dim, (uint32_t)t->rank, slot);
+    if (!baked || narrow) return text ? text_wrap(g, param) : narrow ? narrow_wrap(g, param, (int32_t)t->type) : param;
+    if (text) return text_list(g, run->pool, t->data, t->shape, (uint32_t)t->rank);
+    size_t size = (size_t)(tensor_count(t) * dtype_size(type));
+    TensorDef def = { .type = t->type, .rank = (uint32_t)t->rank, .shape = t->shape, .numel = tensor_count(t), .size_bytes = size,
+                      .data = arena_copy(graph_arena(g), t->data, size) };
+    return import_tensor(g, &def);
+}
+
+U border_input(Run *run, const TgTensor *t, uint32_t *slot, const bool *baked)
+{
+    uint32_t at = *slot, n = (uint32_t)t->shape[0];
+    if (!holds_tensors(t)) return ++*slot, tensor_input(run, t, at, baked[at]);
+    const UOp **v = NEW_N(run->arena, const UOp *, n + 1);
+    for (uint32_t k = 0; k < n; k++) v[k] = border_input(run, (const TgTensor *)t->data + k, slot, baked);
+    if (t->type == TG_OPTIONAL) return n ? v[0] : optional_empty(run->g);
+    return t->type == TG_MAP ? map_new(run->g, v[0], v[1]) : sequence_new(run->g, v, n);
+}
+
+/* ---- outputs ---- */
+
+/* The tensors of a model's outputs, those inside others one by one. What a tensor is in a file: strings are numbers in the graph, narrow types wider ones. */
+typedef struct { Graph *g; const char *name; const UOp **value; bool *text; int32_t *narrow; uint32_t n; } Outputs;
+
+static uint32_t count_tensors(U v)
+{
+    uint32_t n = 0;
+    if (!is_sequence(v) && !is_map(v)) return 1;
+    for (uint32_t k = 0; k < v->nsrc; k++) n += count_tensors(v->src[k]);
+    return n;
+}
+
+static TgStatus add_tensor(Outputs *o, const ValueDef *d, U v)
+{
+    bool text = is_text(v);
+    int32_t narrow = narrow_type(v), type = text ? (int32_t)TG_STRING : narrow ? narrow : dtype_info[v->dtype].onnx;
+    if (d->kind == VALUE_TENSOR && d->type > 0 && type > 0 && d->type != type) return fail(TG_BAD_MODEL, "output '%s' is declared as %s; it is %s", o->name, tg_type_name((TgType)d->type), tg_type_name((TgType)type));
+    o->text[o->n] = text;
+    o->narrow[o->n] = narrow;
+    o->value[o->n++] = text ? text_numbers(v) : narrow ? v->src[0] : v;
+    return TG_OK;
+}
+
+static ValueKind kind_of(U v) { return is_sequence(v) ? VALUE_SEQUENCE : is_map(v) ? VALUE_MAP : is_empty_optional(v) ? VALUE_OPTIONAL : VALUE_TENSOR; }
+
+/* *to is what the caller gets: a tensor, which the program fills in, or what holds those of v. */
+static TgStatus add_output(Outputs *o, TgTensor *to, const ValueDef *d, U v)
+{
+    static const char *const name[] = { [VALUE_TENSOR] = "a tensor", [VALUE_SEQUENCE] = "a sequence", [VALUE_OPTIONAL] = "an optional", [VALUE_MAP] = "a map" };
+    static const ValueDef unknown = { .kind = VALUE_UNKNOWN, .rank = -1 };
+    ValueKind kind = kind_of(v);
+    bool wrap = d->kind == VALUE_OPTIONAL || kind == VALUE_OPTIONAL, fits = d->kind == kind || d->kind == VALUE_UNKNOWN || d->kind == VALUE_OPTIONAL || (d->kind == VALUE_SEQUENCE && kind == VALUE_MAP);
+    if (d->kind == VALUE_SPARSE) return fail(TG_UNSUPPORTED, "output '%s' is sparse, which is not covered", o->name);
+    if (!fits) return fail(TG_BAD_MODEL, "output '%s' is declared as %s; it is %s", o->name, name[d->kind], name[kind]);
+    if (!wrap && kind == VALUE_TENSOR) return add_tensor(o, d, v);
+    uint32_t n = wrap ? kind != VALUE_OPTIONAL : v->nsrc;
+    TgTensor *held = hold(graph_arena(o->g), to, wrap ? TG_OPTIONAL : kind == VALUE_MAP ? TG_MAP : TG_SEQUENCE, n);
+    for (uint32_t k = 0; k < n; k++) TRY(add_output(o, &held[k], d->inside && kind != VALUE_MAP ? d->inside : &unknown, wrap ? v : v->src[k]));
+    return TG_OK;
+}
+
+TgStatus border_outputs(Imported *out, const GraphDef *d, const UOp *const *value)
+{
+    Arena *arena = graph_arena(out->g);
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < d->noutput; k++) n += count_tensors(value[k]);
+    Outputs o = { .g = out->g, .value = NEW_N(arena, const UOp *, n + 1), .text = NEW_N(arena, bool, n + 1), .narrow = NEW_N(arena, int32_t, n + 1) };
+    out->output = NEW_N(arena, TgTensor, d->noutput + 1);
+    for (uint32_t k = 0; k < d->noutput; k++) {
+        o.name = d->output[k].name;
+        TRY(add_output(&o, &out->output[k], &d->output[k], value[k]));
+    }
+    out->noutput = o.n;
+    out->output_text = o.text;
+    out->output_narrow = o.narrow;
+    out->sink = uop_new(out->g, UOP_SINK, DT_VOID, NO_ARG, o.value, o.n);
+    return graph_error(out->g);
+}

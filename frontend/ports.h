@@ -1,0 +1,20 @@
+/* Values at a model's border. A sequence, an optional or a map holds TgTensors (tgrun.h); the graph knows only the tensors inside, its parts, numbered depth first. */
+#ifndef TG_PORTS_H
+#define TG_PORTS_H
+#include <stdbool.h>
+
+#include "graph/base/arena.h"
+#include "onnx/model.h"
+
+static inline bool holds_tensors(const TgTensor *t) { return t->type >= TG_SEQUENCE; }
+TgTensor *hold(Arena *a, TgTensor *out, TgType type, uint32_t n);          /* makes *out a holder of n empty tensors, which are returned */
+
+enum { SEQUENCE_MAX = 1 << 16 };
+bool port_covered(const ValueDef *d);                                      /* as an input */
+TgStatus port_check(const ValueDef *d, const TgTensor *t);                 /* does an input fit its declaration? */
+/* The tensors inside n values; part NULL: counts only. */
+uint32_t port_parts(const TgTensor **part, const TgTensor *value, uint32_t n);
+TgTensor *port_copy(Arena *a, const TgTensor *value, uint32_t n);          /* types, shapes and what holds them, without elements */
+bool port_same(const TgTensor *mine, const TgTensor *t);                   /* the same form; and, where mine has elements, the same elements */
+int64_t tensor_count(const TgTensor *t);                                   /* its elements */
+#endif

@@ -1,0 +1,106 @@
+"""Sequences, optionals and maps as inputs and outputs of models, which the standard's own tests have in their simplest forms: ragged and empty sequences, absent optionals, sequences
+that a loop makes longer, branches in branches, and values that do not fit. To add one: a row; names of sequences start with s, of optionals with o.
+"""
+import pathlib
+import sys
+import tempfile
+
+import numpy as np
+import onnx.parser
+
+import program
+
+
+def f(*shape): return np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 2
+
+
+WORDS = [np.array(["a", "bc"], object), np.array(["d"], object)]
+SEQ = "seq(float[n, 3]) sx"
+GROW = """(int64 rounds, seq(float[n]) sx, float[n] row) => (seq(float[n]) sy, int64 length) {
+    sy = Loop(rounds, , sx) <body = b (int64 i, bool go, seq(float[n]) s) => (bool on, seq(float[n]) t) {
+        on = Identity(go) k = Cast<to = 1>(i) more = Mul(row, k) t = SequenceInsert(s, more) }>
+    length = SequenceLength(sy) }"""
+NESTED = """(bool a, bool b, float[n] x) => (seq(float[n]) sy) {
+    sy = If(a) <then_branch = t () => (seq(float[n]) u) {
+                    u = If(b) <then_branch = tt () => (seq(float[n]) v) { v = SequenceConstruct(x, x, x) }, else_branch = te () => (seq(float[n]) w) { w = SequenceConstruct(x) }> },
+                else_branch = e () => (seq(float[n]) z) { z = SequenceEmpty<dtype = 1>() }> }"""
+BY_DATA = """(float[40] x) => (seq(float[40]) sy) <float least = {0}> {
+    all = ReduceSum<keepdims = 0>(x) p = Greater(all, least) n = Neg(x)
+    sy = If(p) <then_branch = t () => (seq(float[40]) u) { u = SequenceConstruct(x, n) }, else_branch = e () => (seq(float[40]) w) { w = SequenceConstruct(%s) }> }"""
+GIVEN = """(optional(float[n]) ox, float[n] y) => (float[n] z, bool has, optional(float[n]) oy) {
+    oy = Identity(ox) has = OptionalHasElement(ox)
+    z = If(has) <then_branch = t () => (float[n] u) { e = OptionalGetElement(ox) u = Add(e, y) }, else_branch = e () => (float[n] w) { w = Identity(y) }> }"""
+OPTIONAL_SEQ = "(optional(seq(float[n])) ox) => (bool has, optional(seq(float[n])) oy) { has = OptionalHasElement(ox) oy = Identity(ox) }"
+SCAN = """(seq(float[n]) sx, float[4, 2] x, float[2] h) => (float[2] last, float[4, 2] rows) <int64 at = {1}> {
+    last, rows = Scan<num_scan_inputs = 1, body = b (float[2] a, float[2] r) => (float[2] c, float[2] d) { e = SequenceAt(sx, at) s = Add(a, r) c = Add(s, e) d = Identity(c) }>(h, x) }"""
+RAGGED = f"({SEQ}) => (float[m, 3] all, int64 length, float[k, 3] last, {SEQ.replace('sx', 'sy')}) <int64 end = {{-1}}> {{ all = ConcatFromSequence<axis = 0>(sx) length = SequenceLength(sx) last = SequenceAt(sx, end) sy = Identity(sx) }}"
+TEXT = '(seq(string[n]) sx, string[n] w) => (seq(string[n]) sy, seq(string[n]) st, string[m] all) { sy = SequenceInsert(sx, w) st = SplitToSequence(w) all = ConcatFromSequence<axis = 0>(sy) }'
+
+F32, DEVICES = np.float32, ("reference", "cpu", "cuda")
+GOOD = [
+    # what, graph, inputs, outputs by name
+    ("ragged", RAGGED, dict(sx=[f(1, 3), f(4, 3), f(0, 3)]), dict(all=np.concatenate([f(1, 3), f(4, 3)]), length=3, last=f(0, 3), sy=[f(1, 3), f(4, 3), f(0, 3)])),
+    ("another length", RAGGED, dict(sx=[f(2, 3)]), dict(all=f(2, 3), length=1, last=f(2, 3), sy=[f(2, 3)])),
+    ("empty", f"({SEQ}) => (int64 length, {SEQ.replace('sx', 'sy')}) {{ length = SequenceLength(sx) sy = Identity(sx) }}", dict(sx=[]), dict(length=0, sy=[])),
+    ("strings", TEXT, dict(sx=WORDS[:1], w=np.array(["d", "e"])), dict(sy=[WORDS[0], np.array(["d", "e"])], st=[["d"], ["e"]], all=["a", "bc", "d", "e"])),
+    *[(f"{k} rounds", GROW, dict(rounds=np.array(k), sx=[f(2)] * (k % 2), row=f(2)), dict(sy=[f(2)] * (k % 2) + [f(2) * i for i in range(k)], length=k + k % 2)) for k in (0, 3, 40)],
+    *[(f"branch {a}{b}", NESTED, dict(a=np.array(a), b=np.array(b), x=f(3)), dict(sy=[f(3)] * (0 if not a else 3 if b else 1))) for a in (False, True) for b in (False, True)],
+    *[("branch by data", BY_DATA % "n, x", dict(x=s * np.ones(40, F32)), dict(sy=[np.ones(40, F32), -np.ones(40, F32)])) for s in (-1, 1)],
+    ("present", GIVEN, dict(ox=(f(4),), y=f(4)), dict(z=2 * f(4), has=True, oy=(f(4),))),
+    ("present, as an array", GIVEN, dict(ox=f(4), y=f(4)), dict(z=2 * f(4), has=True, oy=(f(4),))),
+    ("absent", GIVEN, dict(ox=(), y=f(4)), dict(z=f(4), has=False, oy=())),
+    ("optional sequence", OPTIONAL_SEQ, dict(ox=([f(2), f(3)],)), dict(has=True, oy=([f(2), f(3)],))),
+    ("optional sequence that is empty", OPTIONAL_SEQ, dict(ox=([],)), dict(has=True, oy=([],))),
+    ("no optional sequence", OPTIONAL_SEQ, dict(ox=()), dict(has=False, oy=())),
+    ("in Scan", SCAN, dict(sx=[f(3), f(2)], x=f(4, 2), h=f(2)), dict(last=f(2) + f(4, 2).sum(0) + 4 * f(2), rows=f(2) + np.cumsum(f(4, 2) + f(2), 0))),
+]
+BAD = [
+    # what, graph, inputs, exit code, said
+    ("a tensor for a sequence", RAGGED, dict(sx=f(1, 3)), 4, "sx.npy: holds f32; seq is wanted"),
+    ("an element's type", RAGGED, dict(sx=[f(1, 3).astype(np.int64)]), 4, "input 'sx'[0] is i64; f32 is wanted"),
+    ("an element's rank", RAGGED, dict(sx=[f(1, 3), f(3)]), 4, "input 'sx'[1] has 1 dimensions; 2 are wanted"),
+    ("an element's size", RAGGED, dict(sx=[f(1, 3), f(2, 4)]), 4, "input 'sx'[1]: axis 1 is 4; 3 is wanted"),
+    ("an optional's type", GIVEN, dict(ox=(f(3).astype(np.float64),), y=f(3)), 4, "input 'ox'[0] is f64; f32 is wanted"),
+    ("a sequence for an optional tensor", GIVEN, dict(ox=([f(3)],), y=f(3)), 4, "input 'ox'[0] is seq; f32 is wanted"),
+    ("nothing given", RAGGED, {}, 4, "input 'sx' is seq, which only a file can give"),
+    ("the end of an empty sequence", RAGGED, dict(sx=[]), 3, "node 'all' (ConcatFromSequence): sx: is empty"),
+    ("an absent element", "(optional(float[n]) ox) => (float[n] y) { y = OptionalGetElement(ox) }", dict(ox=()), 4, "node 'y' (OptionalGetElement): ox: the optional is empty"),
+    ("a sequence declared as a tensor", "(float[n] x) => (float[n] y) { y = SequenceConstruct(x) }", dict(x=f(2)), 3, "output 'y' is declared as a tensor; it is a sequence"),
+    ("a tensor declared as a sequence", "(float[n] x) => (seq(float[n]) sy) { sy = Identity(x) }", dict(x=f(2)), 3, "output 'sy' is declared as a sequence; it is a tensor"),
+    ("lengths by data", BY_DATA % "x", dict(x=np.ones(40, F32)), 5, "node 'sy' (If): sy: branches of different types or shapes, chosen by data, are not covered"),
+    ("a sequence of maps", "(seq(map(int64, float)) sx) => (seq(map(int64, float)) sy) { sy = Identity(sx) }", dict(sx=[{1: F32(2)}]), 5, "input 'sx' is of a type that is not covered"),
+]
+
+
+def same(got, want):
+    if isinstance(want, (tuple, list)) and isinstance(got, (tuple, list)):
+        return type(got) is type(want) and len(got) == len(want) and all(same(g, w) for g, w in zip(got, want))
+    if isinstance(want, (tuple, list)) and isinstance(got, np.ndarray):
+        want = np.array(want)
+    got, want = np.asarray(got), np.asarray(want)
+    return got.shape == want.shape and bool(np.all(got == want))
+
+
+def write(folder, graph):
+    path = folder / "model.onnx"
+    path.write_bytes(onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18, "ai.onnx.ml" : 1]> g {graph}').SerializeToString())
+    return path
+
+
+wrong = 0
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    for device in DEVICES:
+        for what, graph, inputs, want in GOOD:
+            code, _, said = program.run(write(folder, graph), folder, inputs, device, "--runs", "2", "-q")
+            got = {} if code else {k: program.load(folder / "out" / k) for k in want}
+            if code or not all(same(got[k], want[k]) for k in want):
+                print(f"{what} on {device}: {said if code else (got, want)}")
+                wrong += 1
+    for what, graph, inputs, status, say in BAD:
+        code, _, said = program.run(write(folder, graph), folder, inputs, "reference", "--runs", "1", "-q")
+        if code != status or say not in said or "\n" in said:
+            print(f"{what}: exit {code}, '{said}'; wanted {status}, '{say}'")
+            wrong += 1
+print(f"{wrong} of {len(DEVICES) * len(GOOD) + len(BAD)} failed")
+sys.exit(wrong > 0)
