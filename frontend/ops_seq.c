@@ -8,7 +8,7 @@
 
 bool takes_sequences(const char *op)
 {
-    static const char *const name[] = { "Identity", "If", "Loop", "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct",
+    static const char *const name[] = { "CastMap", "DictVectorizer", "Identity", "If", "Loop", "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct",
         "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap" };
     for (size_t k = 0; k < sizeof name / sizeof *name; k++)
         if (!strcmp(op, name[k])) return true;

@@ -79,7 +79,7 @@ def lend_held(tensor, name, number, values, type):
 
 def lend(tensor, name, value, type="tensor"):
     """Fills in the TgTensor of an input of that type (as type_of says it); returns what must live as long as it is used."""
-    kind, _, inside = type[:-1].partition("(")
+    kind, _, inside = type[:-1].partition("(") if type[:6] != "tensor" else ("", "", "")
     if kind == "optional":
         return lend_held(tensor, name, OPTIONAL, [] if value is None else [value], inside)
     if kind == "seq" and isinstance(value, (list, tuple)):

@@ -9,7 +9,7 @@ import sys
 
 from onnx import TensorProto, defs
 
-LACKING = {("ai.onnx.ml", "CastMap"): "maps as inputs", ("ai.onnx.ml", "DictVectorizer"): "maps as inputs"}
+LACKING = {}
 TYPES_LACKING = {"c64", "c128", "?"}            # complex numbers, and float6, for which tgrun.h has no name yet
 DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 
@@ -17,7 +17,7 @@ listed = json.loads(subprocess.run([os.environ["TGRUN_PROGRAM"], "ops", "--json"
 ours = {(o["domain"].replace("ai.onnx", "", 1) if o["domain"] == "ai.onnx" else o["domain"], o["name"], o["since_version"]): o for o in listed if o["standard"]}
 schemas = {(s.domain, s.name, s.since_version): s for s in defs.get_all_schemas_with_history() if s.domain in DOMAINS and not s.deprecated}
 texts = "".join(p.read_text() for p in pathlib.Path(__file__).parent.parent.glob("*/*.py") if p.name != "test_operators.py")
-tested = {o["name"] for o in listed if o["tests"]} | set(re.findall(r'"(?:[\w.]+\.)?(\w+)"', texts))
+tested = {o["name"] for o in listed if o["tests"]} | set(re.findall(r'"(?:[\w.]+\.)?(\w+)"', texts)) | set(re.findall(r"ai\.onnx\.ml\.(\w+)<", texts))
 wrong = []
 
 

@@ -35,6 +35,10 @@ SCAN = """(seq(float[n]) sx, float[4, 2] x, float[2] h) => (float[2] last, float
     last, rows = Scan<num_scan_inputs = 1, body = b (float[2] a, float[2] r) => (float[2] c, float[2] d) { e = SequenceAt(sx, at) s = Add(a, r) c = Add(s, e) d = Identity(c) }>(h, x) }"""
 RAGGED = f"({SEQ}) => (float[m, 3] all, int64 length, float[k, 3] last, {SEQ.replace('sx', 'sy')}) <int64 end = {{-1}}> {{ all = ConcatFromSequence<axis = 0>(sx) length = SequenceLength(sx) last = SequenceAt(sx, end) sy = Identity(sx) }}"
 TEXT = '(seq(string[n]) sx, string[n] w) => (seq(string[n]) sy, seq(string[n]) st, string[m] all) { sy = SequenceInsert(sx, w) st = SplitToSequence(w) all = ConcatFromSequence<axis = 0>(sy) }'
+DICT = '(map(string, float) m) => (float[1, c] y) { y = ai.onnx.ml.DictVectorizer<string_vocabulary = ["b", "a", "none"]>(m) }'
+DICT_INT = "(map(int64, int64) m) => (int64[1, c] y) { y = ai.onnx.ml.DictVectorizer<int64_vocabulary = [7, -3]>(m) }"
+DICT_TEXT = '(map(int64, string) m) => (string[1, c] y) { y = ai.onnx.ml.DictVectorizer<int64_vocabulary = [7, 5, -3]>(m) }'
+CAST = '(map(int64, %s) m) => (%s[1, c] y) { y = ai.onnx.ml.CastMap<%s>(m) }'
 
 F32, DEVICES = np.float32, ("reference", "cpu", "cuda")
 GOOD = [
@@ -53,6 +57,12 @@ GOOD = [
     ("optional sequence that is empty", OPTIONAL_SEQ, dict(ox=([],)), dict(has=True, oy=([],))),
     ("no optional sequence", OPTIONAL_SEQ, dict(ox=()), dict(has=False, oy=())),
     ("in Scan", SCAN, dict(sx=[f(3), f(2)], x=f(4, 2), h=f(2)), dict(last=f(2) + f(4, 2).sum(0) + 4 * f(2), rows=f(2) + np.cumsum(f(4, 2) + f(2), 0))),
+    ("words", DICT, dict(m={"a": F32(1.5), "b": F32(2), "other": F32(9)}), dict(y=[[2, 1.5, 0]])),
+    ("numbers", DICT_INT, dict(m={-3: 5, 7: 2**60}), dict(y=[[2**60, 5]])),
+    ("numbers of words", DICT_TEXT, dict(m={-3: "x", 7: "y"}), dict(y=[["y", "", "x"]])),
+    ("dense", CAST % ("float", "float", 'cast_to = "TO_FLOAT"'), dict(m={5: F32(1), -2: F32(2), 3: F32(3)}), dict(y=[[2, 3, 1]])),
+    ("sparse", CAST % ("float", "int64", 'cast_to = "TO_INT64", map_form = "SPARSE", max_map = 4'), dict(m={3: F32(7.5), 1: F32(-2)}), dict(y=[[0, -2, 0, 7]])),
+    ("words as numbers", CAST % ("string", "float", 'cast_to = "TO_FLOAT"'), dict(m={1: "2.5", 0: "1"}), dict(y=[[1, 2.5]])),
 ]
 BAD = [
     # what, graph, inputs, exit code, said
@@ -63,11 +73,13 @@ BAD = [
     ("an optional's type", GIVEN, dict(ox=(f(3).astype(np.float64),), y=f(3)), 4, "input 'ox'[0] is f64; f32 is wanted"),
     ("a sequence for an optional tensor", GIVEN, dict(ox=([f(3)],), y=f(3)), 4, "input 'ox'[0] is seq; f32 is wanted"),
     ("nothing given", RAGGED, {}, 4, "input 'sx' is seq, which only a file can give"),
+    ("a map's keys", DICT, dict(m={1: F32(1)}), 4, "input 'm' is i64; string is wanted"),
     ("the end of an empty sequence", RAGGED, dict(sx=[]), 3, "node 'all' (ConcatFromSequence): sx: is empty"),
     ("an absent element", "(optional(float[n]) ox) => (float[n] y) { y = OptionalGetElement(ox) }", dict(ox=()), 4, "node 'y' (OptionalGetElement): ox: the optional is empty"),
     ("a sequence declared as a tensor", "(float[n] x) => (float[n] y) { y = SequenceConstruct(x) }", dict(x=f(2)), 3, "output 'y' is declared as a tensor; it is a sequence"),
     ("a tensor declared as a sequence", "(float[n] x) => (seq(float[n]) sy) { sy = Identity(x) }", dict(x=f(2)), 3, "output 'sy' is declared as a sequence; it is a tensor"),
     ("lengths by data", BY_DATA % "x", dict(x=np.ones(40, F32)), 5, "node 'sy' (If): sy: branches of different types or shapes, chosen by data, are not covered"),
+    ("a map's place", CAST % ("float", "float", 'map_form = "SPARSE", max_map = 4'), dict(m={4: F32(1)}), 4, "index 4; the axis has size 4"),
     ("a sequence of maps", "(seq(map(int64, float)) sx) => (seq(map(int64, float)) sy) { sy = Identity(sx) }", dict(sx=[{1: F32(2)}]), 5, "input 'sx' is of a type that is not covered"),
 ]
 

@@ -162,6 +162,8 @@ class Types(unittest.TestCase):
         s = parsed('(float[2, 2] x) => (seq(map(string, float)) y) { y = ai.onnx.ml.ZipMap<classlabels_strings = ["a", "b"]>(x) }')
         self.assertEqual([p.type for p in s.get_outputs()], ["seq(map(string,tensor(float)))"])
         self.assertEqual(s.run(None, {"x": np.array([[1, 2], [3, 4]], np.float32)}), [[{"a": 1, "b": 2}, {"a": 3, "b": 4}]])
+        s = parsed('(map(string, float) m) => (float[1, 2] y) { y = ai.onnx.ml.DictVectorizer<string_vocabulary = ["b", "é"]>(m) }')
+        self.assertEqual(s.run(None, {"m": {"é": 1.5, "c": 2}})[0].tolist(), [[0, 1.5]])
 
     def test_sequences_and_optionals(self):
         s = parsed("(seq(float[n]) s, optional(int64[n]) o) => (seq(float[n]) t, optional(int64[n]) p, bool has) { t = Identity(s) p = Identity(o) has = OptionalHasElement(o) }")
