@@ -224,7 +224,7 @@ static TgStatus host_scatter(const HostCall *call, void *const *args, int64_t *v
 
 static const HostEntry table[] = {
     { "nonzero", host_nonzero },
-    { "topk", host_topk },
+    { "topk", host_topk, host_topk_part },
     { "scatter", host_scatter },
     { "unique", host_unique },
     { "nms", host_nms },

@@ -205,8 +205,8 @@ static void make_room(Topk *s)
     s->heap = (HostItem *)(s->item + items);
 }
 
-/* x -> values, indices i64: the k best along the axis, best first. */
-TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars)
+/* x -> values, indices i64: the k best along the axis, best first. A part is some of the rows. */
+TgStatus host_topk_part(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts)
 {
     const TopkAttr *a = custom_attr(call->call->src[0], NULL);
     DType t = call->tensor[0].dtype;
@@ -216,9 +216,11 @@ TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars)
     if (k > n || k < 0) return fail(TG_BAD_INPUT, "k is %lld; the axis has size %lld", (long long)k, (long long)n);
     Topk s = { .t = t, .x = args[0], .n = n, .k = k, .inner = inner, .largest = a->largest };
     make_room(&s);
-    for (int64_t column = 0, columns; column < outer * inner && k; column += columns) {
+    int64_t end = outer * inner * (part + 1) / parts;
+    for (int64_t column = outer * inner * part / parts, columns; column < end && k; column += columns) {
         int64_t at = column % inner, from = column / inner * n * inner + at, to = column / inner * k * inner + at;
         columns = inner - at < COLUMNS ? inner - at : COLUMNS;
+        if (columns > end - column) columns = end - column;
         const float *row = by_value(t, n) ? rows_of(&s, from, columns) : NULL;
         for (int64_t c = 0; c < columns; c++) {
             if (row) best_by_value(&s, row + c * n);
@@ -228,6 +230,8 @@ TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars)
     }
     return TG_OK;
 }
+
+TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars) { return host_topk_part(call, args, vars, 0, 1); }
 
 /* ---- Unique ---- */
 

@@ -27,6 +27,7 @@ uint64_t host_item(float value, int64_t index, bool largest);
 void host_sort(uint64_t *item, uint64_t *spare, int64_t n);
 
 TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars);
+TgStatus host_topk_part(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts);
 TgStatus host_unique(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus host_nms(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus host_roi_align(const HostCall *call, void *const *args, int64_t *vars);

@@ -34,7 +34,8 @@ typedef struct HostCall {
     const struct Control *control;  /* a step of a loop or branch (steps.c), which has no call; else NULL */
 } HostCall;
 typedef TgStatus (*HostFn)(const HostCall *call, void *const *args, int64_t *vars);
-typedef struct { const char *name; HostFn fn; } HostEntry;
+typedef TgStatus (*HostPart)(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts);
+typedef struct { const char *name; HostFn fn; HostPart part; } HostEntry;      /* part: NULL, or one of several that together are fn, at once; sets no size, and fails only where all parts do */
 const HostEntry *host_find(const char *name);       /* frontend/host.c; NULL: no such function */
 
 /* What a control step decides: a loop's first round, whether another follows, a branch. It sets `flag`, which the JUMP behind it reads. Numbers of variables; -1: none. */
@@ -56,6 +57,7 @@ typedef struct {
     uint32_t *var;                  /* Plan variable of each kernel variable */
     int64_t thread_count;           /* extent of the THREAD range (1: the calling thread runs it) when static, else -1 */
     HostFn host;                    /* NULL from plan_make: the session, which knows the functions, sets it */
+    HostPart part;                  /* likewise; may stay NULL */
     const HostCall *call;
     uint32_t target;                /* JUMP */
 } Step;

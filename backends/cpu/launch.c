@@ -1,7 +1,7 @@
 /* The CPU Backend: a plan becomes an Executable whose pointers are resolved at load; a run walks its steps in one region of the team.
  *
- * Every thread walks the same steps. A step belongs to thread 0 (host functions, copies, kernels without a THREAD range or too small to share) or to all, each
- * thread taking a contiguous part of the THREAD range. The threads wait for each other where the plan says so, unless all that ran since the last wait and all that
+ * Every thread walks the same steps. A step belongs to thread 0 (host functions that have no parts, small copies, kernels without a THREAD range or too small to share) or to all, each
+ * thread taking a contiguous part of the THREAD range, of the bytes, of the function. The threads wait for each other where the plan says so, unless all that ran since the last wait and all that
  * comes before the next is thread 0's. A plan without shared steps never wakes the team: the caller walks alone.
  * A failed host step stops the work but not the walk, so that the waits stay matched. Where a JUMP goes is decided by thread 0, and all wait there: what it has decided
  * stays readable until all have come to the next JUMP.
@@ -34,6 +34,7 @@ typedef struct {
     int64_t part, parts;                /* which part of that; 0 parts: all of it */
     const Kernel *kernel;
     HostFn host;
+    HostPart host_part;
     const HostCall *call;
     const PlanBuffer *copied;
     uint32_t target;                    /* of a JUMP, in works */
@@ -151,11 +152,18 @@ static void copy_work(const Executable *e, const Work *w, int thread, int thread
     if (begin < end) memmove((char *)w->args[0] + begin, (char *)w->args[1] + begin, (size_t)(end - begin));
 }
 
+/* Where a part fails all do: thread 0 tells. */
+static void host_work(Executable *e, const Work *w, int thread, int threads)
+{
+    TgStatus status = w->shared ? w->host_part(w->call, w->args, e->vars, thread, threads) : w->host(w->call, w->args, e->vars);
+    if (!thread) e->status = host_status(w->call, status);
+}
+
 static void do_work(Executable *e, const Work *w, int thread, int threads)
 {
     if (w->kind == STEP_KERNEL) kernel_work(e, w, thread, threads);
     else if (w->kind == STEP_COPY) copy_work(e, w, thread, threads);
-    else e->status = host_status(w->call, w->host(w->call, w->args, e->vars));
+    else host_work(e, w, thread, threads);
 }
 
 /* The same between two waits, with the time that all of it took. */
@@ -234,7 +242,7 @@ static void resolve_args(Executable *e, Work *w, const Step *s)
 
 static Work resolve(Executable *e, const Step *s, const Code *c)
 {
-    Work w = { .kind = s->kind, .nvar = s->nvar, .var = s->var, .count = s->thread_count, .host = s->host, .call = s->call, .target = s->target };
+    Work w = { .kind = s->kind, .nvar = s->nvar, .var = s->var, .count = s->thread_count, .host = s->host, .host_part = s->part, .call = s->call, .target = s->target };
     resolve_args(e, &w, s);
     if (s->kind == STEP_KERNEL) {
         w.kernel = e->plan->kernel[s->kernel];
@@ -245,6 +253,8 @@ static Work resolve(Executable *e, const Step *s, const Code *c)
     } else if (s->kind == STEP_COPY) {
         w.copied = &e->plan->buffer[s->arg[0]];
         w.shared = e->device->machine.count > 1 && w.copied->size_bytes > 2 * COPY_PART;
+    } else if (s->part) {
+        w.shared = e->device->machine.count > 1 && e->plan->buffer[s->arg[0]].size_bytes > 2 * COPY_PART;
     }
     return w;
 }
@@ -280,7 +290,7 @@ static void collect(Executable *e, const Code *c, bool once)
         w->step = i;
         w->wait = wait || (sizes && w->shared) || (readers && w->kind == STEP_HOST) || w->kind == STEP_JUMP;
         sizes = w->kind == STEP_HOST || (sizes && !w->wait);
-        readers = (w->shared && (w->nvar || w->kind == STEP_COPY)) || (readers && !w->wait);
+        readers = (w->shared && (w->nvar || w->kind != STEP_KERNEL)) || (readers && !w->wait);
         wait = false;
     }
     work_of[e->plan->nstep] = e->nwork;

@@ -160,6 +160,7 @@ CASES = [
     ("TopK", 11, [f(5, 3000), C(i(400))], dict(axis=1), 2),
     ("TopK", 11, [f(300, 5, 3), C(i(100))], dict(axis=0, largest=0), 2),
     ("TopK", 11, [f(2, 300, 19), C(i(7))], dict(axis=1), 2),
+    ("TopK", 11, [f(701, 60), C(i(3))], {}, 2),                       # large enough for all threads
     ("Einsum", 12, [f(2, 3, 4), f(2, 4, 5)], dict(equation="bij,bjk->bik")),
     ("Einsum", 12, [f(3, 3)], dict(equation="ii->i")),
     ("Einsum", 12, [f(2, 3, 5), f(5, 4)], dict(equation="...ij,jk->...ik")),

@@ -108,6 +108,28 @@ static void test_topk_of_many(void **state)
     }
 }
 
+/* Parts that end within a row of columns, more than there are rows: together they are the whole. */
+static void test_topk_parts(void **state)
+{
+    (void)state;
+    enum { OUTER = 2, N = 9, INNER = 19, K = 4, OUT = OUTER * K * INNER };
+    static float x[OUTER * N * INNER], value[2][OUT];
+    static int64_t index[2][OUT];
+    TopkAttr a = { 1, 1 };
+    const UOp *d[3] = { uop_index(g, OUTER), uop_index(g, N), uop_index(g, INNER) }, *e[3] = { d[0], uop_index(g, K), d[2] };
+    const UOp *in = uop_param(g, DT_F32, d, 3, 0), *c = call_new(g, custom_new(g, "topk", &a, sizeof a, NULL, 0), &in, 1);
+    const HostTensor tensor[3] = { { DT_F32, graph_shape(g, d, 3) }, { DT_F32, graph_shape(g, e, 3) }, { DT_I64, graph_shape(g, e, 3) } };
+    const HostCall host = { c, NULL, tensor, 1, 2, (uint32_t[]){ 0, 1 }, NULL };
+    for (int i = 0; i < OUTER * N * INNER; i++) x[i] = (float)(i * 7919 % 101);
+    assert_int_equal(host_find("topk")->fn(&host, (void *[]){ x, value[0], index[0] }, NULL), TG_OK);
+    for (int64_t parts = 2; parts < 60; parts += 19) {
+        memset(value[1], 0xff, sizeof value[1]);
+        for (int64_t part = 0; part < parts; part++) assert_int_equal(host_find("topk")->part(&host, (void *[]){ x, value[1], index[1] }, NULL, part, parts), TG_OK);
+        assert_memory_equal(value[0], value[1], sizeof value[0]);
+        assert_memory_equal(index[0], index[1], sizeof index[0]);
+    }
+}
+
 static void test_scatter(void **state)
 {
     (void)state;
@@ -235,7 +257,7 @@ static int teardown(void **state) { (void)state; graph_free(g); return 0; }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nonzero), cmocka_unit_test(test_topk), cmocka_unit_test(test_topk_of_many), cmocka_unit_test(test_scatter), cmocka_unit_test(test_scatter_rows),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nonzero), cmocka_unit_test(test_topk), cmocka_unit_test(test_topk_of_many), cmocka_unit_test(test_topk_parts), cmocka_unit_test(test_scatter), cmocka_unit_test(test_scatter_rows),
                                         cmocka_unit_test(test_unique), cmocka_unit_test(test_unique_floats), cmocka_unit_test(test_nms) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
