@@ -228,7 +228,7 @@ static const HostEntry table[] = {
     { "scatter", host_scatter },
     { "unique", host_unique },
     { "nms", host_nms },
-    { "roi_align", host_roi_align },
+    { "roi_align", host_roi_align, host_roi_align_part },
 };
 
 const HostEntry *host_find(const char *name)

@@ -192,27 +192,40 @@ static void pool_cell(float *out, int64_t step, const float *x, const Grid *g, i
     for (int64_t k = 0; k < c && n && !max; k++) out[k * step] /= (float)n;
 }
 
-/* x [N,C,H,W], regions [R,4], pictures [R] i64 -> [R,C,h,w]; the samples of a cell are as many as its pixels. */
-TgStatus host_roi_align(const HostCall *call, void *const *args, int64_t *vars)
+/* Region [x0 y0 x1 y1] of a picture, cut into oh x ow cells, with as many samples as pixels. */
+static Grid grid_of(const float *roi, const RoiAttr *a, int64_t oh, int64_t ow)
+{
+    float shift = a->half_pixel ? 0.5f : 0, x0 = roi[0] * a->scale - shift, y0 = roi[1] * a->scale - shift, rw = roi[2] * a->scale - shift - x0, rh = roi[3] * a->scale - shift - y0;
+    if (!a->half_pixel) rw = fmaxf(rw, 1), rh = fmaxf(rh, 1);
+    return (Grid){ .y = y0, .x = x0, .dy = rh / (float)oh, .dx = rw / (float)ow };
+}
+
+static TgStatus check_region(const Grid *g, int64_t r, int64_t picture, int64_t pictures)
+{
+    if (picture < 0 || picture >= pictures) return fail(TG_BAD_INPUT, "picture %lld of %lld", (long long)picture, (long long)pictures);
+    return fabsf(g->dy) < 65536 && fabsf(g->dx) < 65536 ? TG_OK : fail(TG_BAD_INPUT, "region %lld is too large", (long long)r);
+}
+
+/* x [N,C,H,W], regions [R,4], pictures [R] i64 -> [R,C,h,w]; the samples of a cell are as many as its pixels. A part is some of the regions; each checks them all. */
+TgStatus host_roi_align_part(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts)
 {
     const RoiAttr *a = custom_attr(call->call->src[0], NULL);
     int64_t n = host_dim(call, 0, 0, vars), c = host_dim(call, 0, 1, vars), h = host_dim(call, 0, 2, vars), w = host_dim(call, 0, 3, vars);
-    int64_t regions = host_dim(call, 1, 0, vars), oh = host_dim(call, 3, 2, vars), ow = host_dim(call, 3, 3, vars);
-    float shift = a->half_pixel ? 0.5f : 0, *out = args[3];
+    int64_t regions = host_dim(call, 1, 0, vars), oh = host_dim(call, 3, 2, vars), ow = host_dim(call, 3, 3, vars), cells = oh * ow;
     for (int64_t r = 0; r < regions; r++) {
-        const float *roi = (const float *)args[1] + r * 4;
         int64_t picture = ((const int64_t *)args[2])[r];
-        if (picture < 0 || picture >= n) return fail(TG_BAD_INPUT, "picture %lld of %lld", (long long)picture, (long long)n);
-        float x0 = roi[0] * a->scale - shift, y0 = roi[1] * a->scale - shift, rw = roi[2] * a->scale - shift - x0, rh = roi[3] * a->scale - shift - y0;
-        if (!a->half_pixel) rw = fmaxf(rw, 1), rh = fmaxf(rh, 1);
-        Grid g = { .dy = rh / (float)oh, .dx = rw / (float)ow };
-        if (!(fabsf(g.dy) < 65536 && fabsf(g.dx) < 65536)) return fail(TG_BAD_INPUT, "region %lld is too large", (long long)r);
+        Grid g = grid_of((const float *)args[1] + r * 4, a, oh, ow);
+        TRY(check_region(&g, r, picture, n));
+        if (r < regions * part / parts || r >= regions * (part + 1) / parts) continue;
+        float y0 = g.y, x0 = g.x, *out = (float *)args[3] + r * c * cells;
         g.ny = (int64_t)ceilf(g.dy), g.nx = (int64_t)ceilf(g.dx);
-        for (int64_t k = 0; k < oh * ow; k++) {
+        for (int64_t k = 0; k < cells; k++) {
             g.y = y0 + (float)(k / ow) * g.dy;
             g.x = x0 + (float)(k % ow) * g.dx;
-            pool_cell(out + r * c * oh * ow + k, oh * ow, (const float *)args[0] + picture * c * h * w, &g, c, h, w, a->max);
+            pool_cell(out + k, cells, (const float *)args[0] + picture * c * h * w, &g, c, h, w, a->max);
         }
     }
     return TG_OK;
 }
+
+TgStatus host_roi_align(const HostCall *call, void *const *args, int64_t *vars) { return host_roi_align_part(call, args, vars, 0, 1); }

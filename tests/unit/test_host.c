@@ -257,7 +257,8 @@ static int teardown(void **state) { (void)state; graph_free(g); return 0; }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nonzero), cmocka_unit_test(test_topk), cmocka_unit_test(test_topk_of_many), cmocka_unit_test(test_topk_parts), cmocka_unit_test(test_scatter), cmocka_unit_test(test_scatter_rows),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nonzero), cmocka_unit_test(test_topk), cmocka_unit_test(test_topk_of_many), cmocka_unit_test(test_topk_parts),
+                                        cmocka_unit_test(test_scatter), cmocka_unit_test(test_scatter_rows),
                                         cmocka_unit_test(test_unique), cmocka_unit_test(test_unique_floats), cmocka_unit_test(test_nms) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
