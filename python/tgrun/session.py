@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .library import BAD_INPUT, DEVICE, BadInput, DeviceError, TgInfo, TgModel, TgOptions, TgPort, TgTensor, lib, text
-from .values import lend, receive, type_of
+from .values import lend, receive, type_text
 
 PROVIDERS = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
 GraphOptimizationLevel = enum.IntEnum("GraphOptimizationLevel", {"ORT_DISABLE_ALL": 0, "ORT_ENABLE_BASIC": 1, "ORT_ENABLE_EXTENDED": 2, "ORT_ENABLE_LAYOUT": 3, "ORT_ENABLE_ALL": 99})
@@ -119,8 +119,8 @@ class InferenceSession:
             except DeviceError:
                 if name == devices[-1]:
                     raise
-        self._inputs = self._ports(lib.tg_input_count, lib.tg_input)
-        self._outputs = self._ports(lib.tg_output_count, lib.tg_output)
+        self._inputs, self._types = self._ports(lib.tg_input_count, lib.tg_input)
+        self._outputs, _ = self._ports(lib.tg_output_count, lib.tg_output)
 
     def _open(self, model, options):
         if isinstance(model, (str, os.PathLike)):
@@ -134,13 +134,15 @@ class InferenceSession:
             close(self._session)
 
     def _ports(self, count, get):
-        out = []
+        """As users see them; and their types, from outside in."""
+        out, types = [], []
         for k in range(count(self._session)):
             p = TgPort()
             get(self._session, k, p)
             shape = [p.shape[d] if p.shape[d] >= 0 else text(p.symbol[d]) or None for d in range(max(p.rank, 0))]
-            out.append(NodeArg(text(p.name), type_of(iter([p.type, *p.inside])), shape))
-        return out
+            types.append((p.type, *p.inside))
+            out.append(NodeArg(text(p.name), type_text(types[-1]), shape))
+        return out, types
 
     def get_inputs(self):
         return list(self._inputs)
@@ -172,7 +174,7 @@ class InferenceSession:
         wanted = self._wanted(output_names)
         self._check_names(input_feed)
         tensors, results = (TgTensor * len(self._inputs))(), (TgTensor * len(self._outputs))()
-        kept = [lend(tensor, port.name, input_feed[port.name], port.type) for tensor, port in zip(tensors, self._inputs)]
+        kept = [lend(tensor, port.name, input_feed[port.name], types) for tensor, port, types in zip(tensors, self._inputs, self._types)]
         with self._lock:
             lib.tg_run(self._session, tensors, len(kept), results)
             got = {k: receive(self._session, k, results[k]) for k in wanted}

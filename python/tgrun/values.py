@@ -2,6 +2,7 @@
 
 In: what a user feeds. A contiguous array is lent to the library as it is. Out: an array over the memory that the run wrote, which it owns from then on. Copied are only values whose form
 differs: strings, types below a byte, which numpy keeps one a byte and the library packed, and what sequences, optionals and maps hold. Types that numpy lacks are those of the package ml_dtypes.
+A sequence is a list, an optional its element or None, a map a dict. Where a value is not of its input's kind, the library says so.
 """
 import ctypes
 import functools
@@ -37,13 +38,13 @@ def dtype_of(number):
         return np.dtype(getattr(ml_dtypes, name))
 
 
-def type_of(numbers):
-    """A port's type in onnxruntime's words; numbers: its TgType and those inside, an iterator."""
-    number = next(numbers)
+def type_text(types):
+    """A port's type in onnxruntime's words; types: its TgType and those inside, then 0."""
+    number, *inside = types
     if number == MAP:
-        return f"map({TYPES[next(numbers)][0]},{type_of(numbers)})"
+        return f"map({TYPES[inside[0]][0]},{type_text(inside[1:])})"
     if number in (SEQUENCE, OPTIONAL):
-        return f"{'seq' if number == SEQUENCE else 'optional'}({type_of(numbers)})"
+        return f"{'seq' if number == SEQUENCE else 'optional'}({type_text(inside)})"
     return f"tensor({TYPES[number][0]})" if number else ""
 
 
@@ -69,24 +70,27 @@ def plain(array):
     return array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
 
 
-def lend_held(tensor, name, number, values, type):
+def lend_held(tensor, name, values, types):
     held = (TgTensor * len(values))()
-    kept = [lend(part, name, value, type) for part, value in zip(held, values)]
-    tensor.type, tensor.rank, tensor.data, tensor.size_bytes = number, 1, ctypes.addressof(held), ctypes.sizeof(held)
+    tensor.type, tensor.rank, tensor.data, tensor.size_bytes = types[0], 1, ctypes.addressof(held), ctypes.sizeof(held)
     tensor.shape[0] = len(values)
-    return held, kept
+    return held, [lend(part, name, value, types[1:]) for part, value in zip(held, values)]
 
 
-def lend(tensor, name, value, type="tensor"):
-    """Fills in the TgTensor of an input of that type (as type_of says it); returns what must live as long as it is used."""
-    kind, _, inside = type[:-1].partition("(") if type[:6] != "tensor" else ("", "", "")
-    if kind == "optional":
-        return lend_held(tensor, name, OPTIONAL, [] if value is None else [value], inside)
-    if kind == "seq" and isinstance(value, (list, tuple)):
-        return lend_held(tensor, name, SEQUENCE, value, inside)
-    if kind == "map" and isinstance(value, dict):
-        number = next(n for n, (word, _) in TYPES.items() if inside.endswith(f"tensor({word})"))
-        return lend_held(tensor, name, MAP, [np.array(list(value)), np.array(list(value.values()), dtype_of(number))], "tensor")
+def lend(tensor, name, value, types):
+    """Fills in the TgTensor of an input of these types (as type_text has them); returns what must live as long as it is used."""
+    if types[0] == OPTIONAL:
+        return lend_held(tensor, name, [] if value is None else [value], types)
+    if types[0] == SEQUENCE and isinstance(value, (list, tuple)):
+        return lend_held(tensor, name, value, types)
+    if types[0] == MAP and isinstance(value, dict):
+        return lend_held(tensor, name, [np.array(list(part), dtype_of(number)) for part, number in zip((value, value.values()), types[1:])], types)
+    if value is None:
+        raise BadInput(f"input '{name}' is None; {type_text(types)} is wanted", BAD_INPUT, field=name)
+    return lend_array(tensor, name, value)
+
+
+def lend_array(tensor, name, value):
     try:
         array = np.asarray(value)
     except ValueError as e:
@@ -109,11 +113,15 @@ def lend(tensor, name, value, type="tensor"):
 # ---- out ----
 
 class Memory:
-    """A tensor's data as numpy sees memory of others; freed with the last array over it."""
+    """A tensor's data as numpy sees memory of others."""
 
     def __init__(self, tensor, shape, dtype):
         self.tensor = tensor
         self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str if dtype.isbuiltin == 1 else f"|V{dtype.itemsize}", "data": (tensor.data, False)}
+
+
+class OwnMemory(Memory):
+    """Freed with the last array over it."""
 
     def __del__(self, free=lib.tg_tensor_free):
         free(self.tensor)
@@ -135,36 +143,30 @@ def words(data, shape):
     return out
 
 
+def maps(keys, values):
+    """One, or a row for each of several that share their keys."""
+    return dict(zip(keys.tolist(), values.tolist())) if values.ndim == 1 else [dict(zip(keys.tolist(), row)) for row in values.tolist()]
+
+
 def copied(tensor):
-    """What a tensor inside another value holds, which stays the session's."""
-    shape, dtype = tuple(tensor.shape[:tensor.rank]), dtype_of(tensor.type)
+    """What stays the session's."""
+    shape = tuple(tensor.shape[:tensor.rank])
+    if tensor.type >= SEQUENCE:
+        held = [copied(part) for part in (TgTensor * shape[0]).from_address(tensor.data)] if shape[0] else []
+        return held if tensor.type == SEQUENCE else maps(*held) if tensor.type == MAP else held[0] if held else None
     if tensor.type == STRING:
         return words(tensor.data, shape)
+    dtype = dtype_of(tensor.type)
     if tensor.type in PACKED_BITS:
         return unpack(tensor.data, shape, dtype, PACKED_BITS[tensor.type])
-    out = np.empty(shape, dtype)
-    ctypes.memmove(out.ctypes.data, tensor.data, out.nbytes)
-    return out
-
-
-def held(tensor):
-    parts = (TgTensor * tensor.shape[0]).from_address(tensor.data)
-    values = [held(part) if part.type >= SEQUENCE else copied(part) for part in parts]
-    if tensor.type == OPTIONAL:
-        return values[0] if values else None
-    if tensor.type == SEQUENCE:
-        return values
-    keys, rows = (v.tolist() for v in values)
-    return [dict(zip(keys, row)) for row in rows] if values[1].ndim == 2 else dict(zip(keys, rows))
+    return np.array(Memory(tensor, shape, dtype)).view(dtype)
 
 
 def receive(session, index, tensor):
     """Output `index` of the last run: an array over its memory, or a list, dict or None with copies."""
-    if tensor.type >= SEQUENCE:
-        return held(tensor)
-    if tensor.type == STRING or tensor.type in PACKED_BITS:
+    if tensor.type == STRING or tensor.type in PACKED_BITS or tensor.type >= SEQUENCE:
         return copied(tensor)
-    shape, dtype, taken = tuple(tensor.shape[:tensor.rank]), dtype_of(tensor.type), TgTensor()
+    taken, dtype = TgTensor(), dtype_of(tensor.type)
     lib.tg_take(taken, session, index)
-    array = np.asarray(Memory(taken, shape, dtype))
+    array = np.asarray(OwnMemory(taken, tuple(tensor.shape[:tensor.rank]), dtype))
     return array if array.dtype == dtype else array.view(dtype)

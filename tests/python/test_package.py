@@ -174,7 +174,8 @@ class Types(unittest.TestCase):
         self.assertEqual(([x.tolist() for x in t], p, has.item()), ([[1, 1], []], None, False))
         self.assertEqual(([x.tolist() for x in later], element.tolist(), there.item()), ([[2, 2], []], [0, 1, 2], True))
         self.assertEqual(s.run(["t"], {"s": [], "o": n}), [[]])
-        for feed, said in (({"s": a, "o": n}, "'s' is f32; seq is wanted"), ({"s": [a, n], "o": n}, r"'s'\[1\] is i64; f32 is wanted"), ({"s": [a], "o": a}, r"'o'\[0\] is f32; i64 is wanted")):
+        for feed, said in (({"s": a, "o": n}, "'s' is f32; seq is wanted"), ({"s": [a, n], "o": n}, r"'s'\[1\] is i64; f32 is wanted"), ({"s": [a], "o": a}, r"'o'\[0\] is f32; i64 is wanted"),
+                           ({"s": None, "o": n}, r"'s' is None; seq\(tensor\(float\)\) is wanted"), ({"s": [[a]], "o": n}, r"'s'\[0\] has 2 dimensions; 1")):
             with self.assertRaisesRegex(tgrun.BadInput, said):
                 s.run(None, feed)
         words = parsed("(seq(string[n]) s) => (seq(string[n]) t) { t = Identity(s) }").run(None, {"s": [["a", "ß"], np.array([], object)]})
@@ -195,7 +196,7 @@ class Memory(unittest.TestCase):
 
     def test_inputs_are_lent(self):
         tensor, x = library.TgTensor(), np.zeros((3, 5), np.float32)
-        values.lend(tensor, "x", x)
+        values.lend(tensor, "x", x, (1,))
         self.assertEqual(tensor.data, x.ctypes.data)
 
     def test_bytes_live_as_long_as_the_session(self):
