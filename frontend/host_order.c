@@ -8,7 +8,7 @@
 #include "graph/custom.h"
 #include "graph/scalar.h"
 
-enum { FEW = 64, BLOCK = 32, COLUMNS = 16 };
+enum { FEW = 64, BLOCK = 32, LANES = 16, COLUMNS = 16 };
 
 /* ---- lists ---- */
 
@@ -78,9 +78,11 @@ static int64_t insert(uint64_t *item, int64_t count, int64_t most, uint64_t new)
 /* Of a block the largest, of that times sign; NaN do not count. */
 static float block_best(const float *x, float sign)
 {
-    float best = -INFINITY;
-#pragma omp simd reduction(max : best)
-    for (int64_t i = 0; i < BLOCK; i++) best = sign * x[i] > best ? sign * x[i] : best;
+    float lane[LANES], best = -INFINITY;
+    for (int l = 0; l < LANES; l++) lane[l] = best;
+    for (int64_t i = 0; i < BLOCK; i += LANES)
+        for (int l = 0; l < LANES; l++) lane[l] = sign * x[i + l] > lane[l] ? sign * x[i + l] : lane[l];
+    for (int l = 0; l < LANES; l++) best = lane[l] > best ? lane[l] : best;
     return best;
 }
 
