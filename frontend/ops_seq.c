@@ -51,6 +51,7 @@ U op_sequence_insert(Graph *g, const Ctx *c)
     const int64_t *v;
     uint32_t n;
     if (c->in[2] && input_ints(g, c, 2, &v, &n) && v[0] < 0) at--;          /* counted from the end of what is there */
+    if (at < 0) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "position %lld in a sequence of %u", (long long)v[0], s->nsrc);
     const UOp **out = NEW_N(graph_arena(g), const UOp *, s->nsrc + 1);
     for (uint32_t k = 0; k <= s->nsrc; k++) out[k] = k < at ? s->src[k] : k == at ? c->in[1] : s->src[k - 1];
     return sequence_new(g, out, s->nsrc + 1);

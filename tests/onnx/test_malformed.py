@@ -123,6 +123,8 @@ B = [
     ("no outputs", model([node("Relu")], outputs=[]), BAD, "output"),
     ("an output without a name", model([node("Relu")], outputs=[port("", None)]), BAD, ""),
     ("an undefined tensor", model([node("Relu", "nowhere")]), BAD, "nowhere"),
+    ("a place before a sequence", model([node("SequenceConstruct", "x", "s"), node("SequenceInsert", "s,x,at", "t"), node("SequenceAt", "t,zero", "y")],
+                                         init={"at": np.array(-2), "zero": np.array(0)}), BAD, "position -2"),
     ("a loop of one node", model([node("Add", "x,y")]), BAD, "cycle"),
     ("a cycle", model(CYCLE), BAD, ""),
     ("made twice", model([node("Relu"), node("Abs")]), BAD, "'y'"),
