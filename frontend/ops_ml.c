@@ -24,7 +24,8 @@ U ml_rows(Graph *g, const Ctx *c, uint32_t i)
 {
     U x = c->in[i]->dtype == DT_F64 ? c->in[i] : cast(g, c->in[i], DT_F32);
     if (uop_rank(x) == 1) x = unsqueeze(g, x, 0);
-    if (uop_rank(x) != 2 || !uop_is_const(uop_dim(x, 1))) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has rank %u; wanted rows of features", uop_rank(x));
+    if (uop_rank(x) != 2) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has rank %u; wanted rows of features", uop_rank(x));
+    if (!uop_is_const(uop_dim(x, 1))) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "has a number of features that depends on data");
     return x;
 }
 
