@@ -4,6 +4,7 @@
 #include "frontend/narrow.h"
 #include "frontend/text.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -54,7 +55,7 @@ static U asinh_(Graph *g, U x)
 
 static U acosh_(Graph *g, U x)
 {
-    U u = sub(g, x, K(1)), small = log1p_(g, add(g, u, sqrt_(g, mul(g, u, add(g, u, K(2))))));
+    U u = sub(g, x, K(1)), small = log1p_(g, add(g, u, mul(g, sqrt_(g, u), sqrt_(g, add(g, u, K(2))))));    /* two roots: the product of great negative ones is positive */
     return where(g, gt(g, x, K(1e9)), add(g, log_(g, x), K(M_LN2)), small);
 }
 
@@ -64,15 +65,22 @@ static U atanh_(Graph *g, U x)
     return where(g, lt(g, x, K(0)), neg(g, y), y);
 }
 
+/* e^x / 2 by its root: e^x itself overflows earlier. */
+static U half_exp(Graph *g, U x)
+{
+    U root = exp_(g, mul(g, K(0.5), x));
+    return mul(g, mul(g, K(0.5), root), root);
+}
+
 static U sinh_(Graph *g, U x)
 {
-    U z = mul(g, x, x), s = K(1), half = K(0.5);
-    for (int k = 9; k >= 3; k -= 2) s = add(g, K(1), mul(g, mul(g, z, K(1.0 / (k * (k - 1)))), s));      /* 1 + z/6 (1 + z/20 (..)) */
-    U whole = sub(g, mul(g, half, exp_(g, x)), mul(g, half, exp_(g, neg(g, x))));
+    U z = mul(g, x, x), s = K(1);
+    for (int k = x->dtype == DT_F64 ? 17 : 9; k >= 3; k -= 2) s = add(g, K(1), mul(g, mul(g, z, K(1.0 / (k * (k - 1)))), s));      /* 1 + z/6 (1 + z/20 (..)) */
+    U whole = sub(g, half_exp(g, x), half_exp(g, neg(g, x)));
     return where(g, lt(g, abs_(g, x), K(0.5)), mul(g, x, s), whole);
 }
 
-static U cosh_(Graph *g, U x) { return add(g, mul(g, K(0.5), exp_(g, x)), mul(g, K(0.5), exp_(g, neg(g, x)))); }
+static U cosh_(Graph *g, U x) { return add(g, half_exp(g, x), half_exp(g, neg(g, x))); }
 static U softplus(Graph *g, U x) { return add(g, relu(g, x), log1p_(g, exp_(g, neg(g, abs_(g, x))))); }
 
 U op_identity(Graph *g, const Ctx *c) { (void)g; return c->in[0]; }
@@ -87,7 +95,7 @@ UNARY(op_atanh, atanh_(g, x))
 UNARY(op_ceil, ceil_(g, x))
 UNARY(op_cos, cos_(g, x))
 UNARY(op_cosh, cosh_(g, x))
-UNARY(op_erf, erf_(g, x))
+UNARY(op_erf, erf_(g, dtype_is_int(type_of(x)) ? cast(g, x, DT_F32) : x))
 UNARY(op_exp, exp_(g, x))
 UNARY(op_floor, floor_(g, x))
 UNARY(op_log, log_(g, x))
@@ -167,18 +175,17 @@ U op_gelu(Graph *g, const Ctx *c)
 
 U op_shrink(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]);
+    U x = dtype_is_int(type_of(c->in[0])) ? cast(g, c->in[0], DT_F64) : wide(g, c->in[0]);       /* lambd and bias are seldom whole */
     double lambd = attr_float(g, c, "lambd", 0.5), bias = attr_float(g, c, "bias", 0);
     U high = where(g, gt(g, x, K(lambd)), sub(g, x, K(bias)), K(0));
     return narrow(g, where(g, lt(g, x, K(-lambd)), add(g, x, K(bias)), high), c->in[0]);
 }
 
-/* Clip (ONNX 6 and 11): limits are attributes, later inputs that may be absent. The upper one wins. */
+/* Clip (ONNX 6 and 11): limits are attributes, by default float's ends, later inputs that may be absent. The upper one wins. */
 U op_clip(Graph *g, const Ctx *c)
 {
     U x = c->in[0], lo = c->in[1], hi = c->in[2];
-    if (c->opset < 11 && attr_find(c, "min")) lo = K(attr_float(g, c, "min", 0));
-    if (c->opset < 11 && attr_find(c, "max")) hi = K(attr_float(g, c, "max", 0));
+    if (c->opset < 11) lo = K(attr_float(g, c, "min", -FLT_MAX)), hi = K(attr_float(g, c, "max", FLT_MAX));
     if ((lo && lo->dtype != x->dtype) || (hi && hi->dtype != x->dtype)) return fail_node(g, c, TG_BAD_MODEL, NULL, "limits of another type than the input's %s", dtype_name(type_of(x)));
     if ((lo && uop_numel(lo) != 1) || (hi && uop_numel(hi) != 1)) return fail_node(g, c, TG_BAD_MODEL, NULL, "a limit is not a scalar");
     return clamp(g, x, lo ? reshape_i(g, lo, NULL, 0) : NULL, hi ? reshape_i(g, hi, NULL, 0) : NULL);

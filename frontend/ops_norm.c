@@ -121,6 +121,7 @@ U op_lrn(Graph *g, const Ctx *c)
     uint32_t r = uop_rank(x);
     if (size < 1 || size > 1 << 20) return fail_node(g, c, TG_BAD_MODEL, "size", "is %lld; wanted 1 or more", (long long)size);
     if (r < 2) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 2 or more", r);
+    if (uop_is_int_const(uop_dim(x, 1), 0)) return c->in[0];
     for (uint32_t k = 0; k < r; k++) order[k] = k < 1 ? 0 : k + 1 < r ? k + 1 : 1;                 /* channels last, and back */
     for (uint32_t k = 0; k < r; k++) back[order[k]] = k;
     before[r - 1] = (size - 1) / 2;

@@ -58,12 +58,11 @@ REDUCE(op_reduce_sum, red(g, UOP_ADD, x, a))
 REDUCE(op_reduce_prod, red(g, UOP_MUL, x, a))
 REDUCE(op_reduce_l1, red(g, UOP_ADD, abs_(g, x), a))
 REDUCE(op_reduce_sum_square, red(g, UOP_ADD, mul(g, x, x), a))
-REDUCE(op_reduce_log_sum, log_(g, red(g, UOP_ADD, x, a)))
-
 static bool is_int(U x) { return dtype_is_int(type_of(x)); }
 
 /* Of integers by way of f64, as their results are integers again. */
 REDUCE(op_reduce_l2, sqrt_(g, red(g, UOP_ADD, is_int(x) ? cast(g, mul(g, x, x), DT_F64) : mul(g, x, x), a)))
+REDUCE(op_reduce_log_sum, log_(g, red(g, UOP_ADD, is_int(x) ? cast(g, x, DT_F64) : x, a)))
 REDUCE(op_reduce_log_sum_exp, log_sum_exp(g, is_int(x) ? cast(g, x, DT_F64) : x, a))
 
 static U extremum(Graph *g, const Ctx *c, bool least)
@@ -115,7 +114,7 @@ U op_cum_sum(Graph *g, const Ctx *c)
 {
     int64_t axis;
     if (!running_axis(g, c, &axis)) return NULL;
-    return narrow(g, cumsum(g, wide(g, c->in[0]), axis, attr_bool(g, c, "exclusive", false), attr_bool(g, c, "reverse", false)), c->in[0]);
+    return narrow(g, cumsum(g, wide(g, c->in[0]), axis, attr_bool(g, c, "exclusive", false) && !uop_is_int_const(uop_dim(c->in[0], (uint32_t)axis), 0), attr_bool(g, c, "reverse", false)), c->in[0]);
 }
 
 /* x moved by n along an axis, ones from the front. */

@@ -336,6 +336,7 @@ static U slice_axis(Graph *g, const Ctx *c, U x, int64_t axis, U start, U end, U
     int64_t step = clamp_i(by->arg.i, -EXTENT_MAX, EXTENT_MAX);
     U last = step > 0 ? dim : dim_sub(g, dim, one), first = step > 0 ? zero : minus;
     if (step == 0) return fail_node(g, c, TG_BAD_MODEL, "steps", "a step of 0");
+    if (uop_is_int_const(dim, 0)) return x;
     U from = bound(g, c, start, dim, zero, uop_is_const(last) && last->arg.i < 0 ? zero : last), to = bound(g, c, end, dim, first, last);
     if (!ok(g)) return NULL;
     if (step == 1) return slice(g, x, axis, from, dim_max(g, zero, dim_sub(g, to, from)));
