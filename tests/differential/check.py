@@ -1,0 +1,142 @@
+"""A graph that grew -> differences between us and the peers.
+
+We run the whole graph once, all values being outputs. Then every step is judged alone: its peers get our own values of what enters, so that roundings do not add up and what differs is found
+where it arises. A second run, in which only the graph's ends are outputs, must give the same: there our kernels are larger."""
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import tgrun
+
+from compare import differences, is_float
+from disagreements import explain
+from draw import model_of
+from grow import run_peers
+from operators import EACH
+from peers import of_tgrun
+
+
+SIZE_OF_DATA = {"Compress", "NonZero", "Unique", "NonMaxSuppression", "Loop", "StringSplit", "StringNormalizer"}        # what follows from such sizes is not all covered yet
+
+
+@dataclass
+class Difference:
+    step: object
+    kind: str                   # refused, shape, type, value, ends
+    peer: str
+    text: str
+    values: dict                # what entered the step
+
+    def signature(self):
+        return self.kind, self.peer
+
+
+@dataclass
+class Case:
+    """What a row of disagreements.py may ask for."""
+    op: str
+    opset: int
+    attributes: dict
+    inputs: list
+    got: list
+    want: list
+    peer: str
+    index: int
+    agree: bool                 # another peer gives the same as we
+
+
+def bits_equal(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and (a.tolist() == b.tolist() if a.dtype == object else a.tobytes() == b.tobytes())
+
+
+def agree(step, inputs, got, want):
+    wrong = differences(step.op, step.op in EACH, [v for v in inputs if v is not None], got, want)
+    return wrong is not None and (not wrong.any() or got.dtype == np.float64 and np.allclose(got, want, 1e-5, 1e-5, equal_nan=True))
+
+
+def check_step(opset, step, values, constants, got, seen=None, said=None):
+    """The first difference that no row of disagreements.py explains. seen: what peers made of the same values."""
+    said = Counter() if said is None else said
+    results = seen if seen is not None else run_peers(opset, step, values, constants)
+    inputs = [values[name] if name else None for name in step.nodes[0].input if not name or name in values]
+    for peer, arrays in results.items():
+        said["compared", step.name] += 1
+        for k, (g, w) in enumerate(zip(got, arrays)):
+            wrong = differences(step.op, step.op in EACH, [v for v in inputs if v is not None], g, w)
+            if wrong is not None and not wrong.any():
+                continue
+            case = Case(step.op, opset, step.attributes(), inputs, got, arrays, peer, k, any(agree(step, inputs, g, a[k]) for p, a in results.items() if p != peer))
+            row = explain(case, wrong)
+            if row:
+                said["explained", row] += 1
+                continue
+            kind = "value" if wrong is not None else "type" if g.dtype != w.dtype else "shape"
+            where = tuple(np.argwhere(wrong)[0]) if wrong is not None else ()
+            text = f"output {k}: we {g.dtype}{list(g.shape)}, {peer} {w.dtype}{list(w.shape)}" + (f"; at {list(map(int, where))}: {g[where]!r} and {w[where]!r}, {int(wrong.sum())} differ" if wrong is not None else "")
+            return Difference(step, kind, peer, text, {name: values[name] for name in step.inputs() if name in values})
+    return None
+
+
+def run(opset, steps, values, constants, outputs, device):
+    model, inputs = model_of(opset, steps, values, constants, outputs)
+    return dict(zip(outputs, of_tgrun(model, device).run(None, {name: values[name] for name in inputs})))
+
+
+def without(steps, bad):
+    """The steps that need nothing of what `bad` makes."""
+    lost, out = set(bad.outputs), []
+    for step in steps:
+        if step is bad or lost & set(step.inputs()):
+            lost |= set(step.outputs)
+        else:
+            out.append(step)
+    return out
+
+
+def refused(opset, error, steps, values):
+    step = next((s for s in steps if error.node in [n.name for n in s.nodes]), steps[-1])
+    return Difference(step, "refused", "", f"{type(error).__name__} {error.status}: {error}", {name: values[name] for name in step.inputs() if name in values})
+
+
+def check(d, device="reference", ends=False, said=None):
+    """The first unexplained difference of a graph, or None. said counts what was compared, explained, and not covered by us."""
+    said = Counter() if said is None else said
+    steps = list(d.steps)
+    given = {name: d.values[name] for name in d.values if not any(name in s.outputs for s in steps)}
+    while steps:
+        try:
+            got = run(d.opset, steps, d.values, d.constants, [name for s in steps for name in s.outputs], device)
+            break
+        except tgrun.Unsupported as e:
+            said["not covered", str(e).split(": ", 1)[-1]] += 1
+            steps = without(steps, refused(d.opset, e, steps, d.values).step)
+        except tgrun.Error as e:
+            if not any(s.op in SIZE_OF_DATA for s in steps):
+                return refused(d.opset, e, steps, d.values)
+            said["not covered", "sizes that depend on data"] += 1
+            steps = without(steps, next(s for s in steps if s.op in SIZE_OF_DATA))
+    if not steps:
+        return None
+    values = given | got
+    for step in steps:
+        seen = d.results[d.steps.index(step)] if all(bits_equal(values[name], step.seen[name]) for name in step.inputs()) else None
+        found = check_step(d.opset, step, values, d.constants, [got[name] for name in step.outputs], seen, said)
+        if found:
+            return found
+    return check_ends(d, steps, got, device, said) if ends else None
+
+
+def check_ends(d, steps, got, device, said):
+    used = {name for s in steps for name in s.inputs()}
+    last = [name for s in steps for name in s.outputs if name not in used]
+    try:
+        alone = run(d.opset, steps, d.values, d.constants, last, device)
+    except tgrun.Error as e:
+        return refused(d.opset, e, steps, d.values)
+    said["ends compared"] += 1
+    for name in last:
+        if not bits_equal(alone[name], got[name]) and (alone[name].shape != got[name].shape or alone[name].dtype != got[name].dtype or not is_float(got[name].dtype) or not np.allclose(
+                alone[name].astype(np.float64), got[name].astype(np.float64), 1e-2, 1e-2, equal_nan=True)):
+            step = next(s for s in steps if name in s.outputs)
+            return Difference(step, "ends", "", f"{name}: {got[name].ravel()[:8]} where all values are outputs, {alone[name].ravel()[:8]} where only the ends are", {})
+    return None

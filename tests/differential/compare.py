@@ -1,0 +1,42 @@
+"""Where two results differ: as arrays of truth values, by tolerances that follow from the types."""
+import ml_dtypes
+import numpy as np
+
+from draw import is_float
+
+ROUNDINGS = 64                  # of the type, that two right ways of computing may be apart: relative, and relative to the largest number that enters a sum
+ROUNDINGS_HALF = 6              # the same for types of 16 bits and less, where intermediate results are wider
+EXACT = {"Identity", "Cast", "CastLike", "BitCast", "Abs", "Neg", "Relu", "Ceil", "Floor", "Round", "Sign", "Where", "Max", "Min", "Clip", "Transpose", "Reshape", "Concat", "Slice", "Gather", "Pad"}
+
+
+def step_of(dtype):
+    return float(ml_dtypes.finfo(dtype).eps)
+
+
+def largest(arrays):
+    """The largest finite number."""
+    most = 0.0
+    for a in arrays:
+        if a.dtype != object and a.size:
+            x = np.abs(a.astype(np.complex128 if a.dtype.kind == "c" else np.float64))
+            most = max(most, float(np.max(np.where(np.isfinite(x), x, 0))))
+    return most
+
+
+def differences(op, each, inputs, got, want):
+    """Elements that differ; None: type or shape do."""
+    if got.dtype != want.dtype or got.shape != want.shape:
+        return None
+    if got.dtype.kind == "c":
+        x, y = got.astype(np.complex128), want.astype(np.complex128)
+        return ~((np.abs(x - y) <= 64 * np.finfo(np.float32).eps * (1 + largest([want]))) | (np.isnan(x) & np.isnan(y)) | (x == y))
+    if not is_float(got.dtype):
+        return np.asarray(got != want)
+    x, y = got.astype(np.float64), want.astype(np.float64)
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
+    if op in EXACT:
+        return ~same
+    rounding = step_of(got.dtype) * (ROUNDINGS if got.dtype.itemsize > 2 else ROUNDINGS_HALF)
+    scale = 1.0 if each else max(1.0, largest([want]), largest(i for i in inputs if is_float(i.dtype) or i.dtype.kind in "iu"))
+    near = np.abs(x - y) <= rounding * (np.abs(y) + scale * (1 / 16 if each else 1))
+    return ~(same | near)
