@@ -3,10 +3,10 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from ml_dtypes import finfo
+from ml_dtypes import finfo, iinfo
 
 from compare import step_of
-from draw import is_float, is_plain
+from draw import is_float
 
 
 @dataclass
@@ -71,10 +71,10 @@ def of_shape(c):
 def outside(c):
     """Numbers that the integer type of the result does not hold."""
     x, to = c.inputs[0], c.got[0].dtype
-    if not is_float(x.dtype) or to.kind not in "iu" or not is_plain(to):
+    if not is_float(x.dtype) or is_float(to) or to == object or to == bool:
         return False
-    v, i = x.astype(np.float64), np.iinfo(to)
-    return ~((v > float(i.min) - 1) & (v < float(i.max) + 1))
+    v, i = x.astype(np.float64), iinfo(to)
+    return ~((v > int(i.min) - 1) & (v < int(i.max) + 1))
 
 
 def outside_power(c):
@@ -91,6 +91,11 @@ def infinite(c):
 def outvoted(c):
     """The other peer gives what we give."""
     return c.agree
+
+
+def neighbours(c):
+    g, w = c.got[c.index], c.want[c.index]
+    return c.index == 0 and np.abs(g.astype(np.int64) - w.astype(np.int64)) <= 1
 
 
 def steep(c):
@@ -134,14 +139,18 @@ ROWS = [
     Row("ArgMax|ArgMin|ReduceMax|ReduceMin|Max|Min|Relu|Clip|TopK|MaxPool|GlobalMaxPool|Hardmax|Sign", EITHER, nan, "the order of NaN is not said; NaN that enters gives NaN here"),
     Row("Resize|RoiAlign|DeformConv|LRN", EITHER, narrow, "scales are floats, and so may places be computed"),
     Row("Tan", EITHER, steep, "beside a pole a rounding of x shows"),
-    Row("Shrink", EITHER, overflows, "a float outside the range of an integer type is undefined"),
+    Row("Shrink", EITHER, lambda c: c.inputs[0].dtype.kind == "u" or overflows(c), "a float outside the range of an integer type is undefined"),
     Row("Mod", EITHER, far, "of a quotient beyond the type's digits we give no exact rest"),
     Row("BatchNormalization|LayerNormalization|HardSwish|DFT|GroupNormalization|InstanceNormalization|RMSNormalization", EITHER, narrow, "epsilon and constants are floats"),
     Row("Cast|CastLike", EITHER, lambda c: c.got[0].dtype == object, "how many digits a number has as text is not said"),
     Row("HardSigmoid|Gelu", EITHER, narrow, "alpha and constants are floats"),
     Row("ScatterElements|ScatterND|ReduceLogSumExp", EITHER, special, "which of NaN and a number is greater is not said"),
     Row("Div|Mean", EITHER, tiny, "we multiply by the reciprocal, which overflows where the divisor is denormal"),
-    Row("Attention|AffineGrid", EITHER, narrow, "scales are floats"),
+    Row("Attention|AffineGrid|LeakyRelu|ThresholdedRelu|Elu|Celu|Selu", EITHER, narrow, "scales and alpha are floats"),
+    Row("DynamicQuantizeLinear", EITHER, neighbours, "x / scale is half way between two numbers but for a rounding of the scale"),
+    Row("LpNormalization", EITHER, tiny, "we multiply by the reciprocal, which overflows where the divisor is denormal"),
+    Row("ReduceProd", EITHER, integers, "a product that the integer type does not hold is undefined"),
+    Row("Sum|Mean|LpPool", REF, half, "sums are wider than the type"),
     Row("Dropout", ORT, before(12), "the mask is not filled outside training"),
     Row("Clip", ORT, infinite, "the text's default bounds are the ends of the type, the standard's function body has none where none is given, and so have we"),
     # the reference evaluator
@@ -162,12 +171,14 @@ ROWS = [
     Row("StringSplit", REF, always, "an empty string has no parts"),
     Row("LRN", REF, always, "the sum ends at channel c + ceil((size - 1) / 2)"),
     Row("GridSample|Det|Attention|RoiAlign|DeformConv|Resize|Gelu", REF, half, "sums are wider than the type"),
-    Row("MaxPool", REF, lambda c: "dilations" in c.attributes, "dilated windows keep their places"),
+    Row("MaxPool|LpPool", REF, lambda c: "dilations" in c.attributes, "dilated windows keep their places"),
     Row("LinearRegressor|LinearClassifier", REF, always, "intercepts are 0 where none are given"),
     Row("Normalizer", REF, always, "x / max(x), x / sum(|x|)"),
     Row("AffineGrid|Det|Celu|Shrink|HannWindow|HammingWindow|BlackmanWindow|Unique|DFT|STFT", REF, of_type, "the result's type is the schema's"),
     Row("Attention|BatchNormalization|InstanceNormalization|GridSample|HardSigmoid|HardSwish|LeakyRelu|Erf|Elu|Selu|Celu|LRN|ThresholdedRelu|Gelu|Mish", REF, narrow, "the type of the result says the precision"),
     Row("ConvTranspose", REF, lambda c: c.attributes.get("group", 1) > 1, "each group has its own part of the bias"),
+    Row("PRelu", REF, special, "what is not negative stays, 0 too where the slope is infinite"),
+    Row("DynamicQuantizeLinear", REF, lambda c: c.index > 0 or not c.inputs[0].any(), "a range of nothing has any scale"),
     Row("DynamicQuantizeLinear|PRelu|StringSplit|LRN|MaxPool|AveragePool|LpPool", REF, outvoted, "as its text says and onnxruntime has it"),
     Row("AveragePool", REF, given("ceil_mode", 1), "what lies outside is not counted"),
     Row("MaxPool|AveragePool|LpPool", REF, lambda c: c.attributes.get("auto_pad", b"NOTSET") != b"NOTSET" or c.index == 1, "SAME keeps ceil(size / stride); indices count within the whole tensor"),
@@ -183,14 +194,15 @@ ROWS = [
     Row("AffineGrid", ORT, always, "the only place of an axis of size 1 is -1 where corners are aligned, else 0"),
     Row("Resize", ORT, given("coordinate_transformation_mode", b"align_corners"), "the standard's evaluator takes scale * length where scales are given"),
     Row("ReduceLogSumExp", ORT, nan, "a sum with NaN is NaN"),
-    Row("GridSample", ORT, outvoted, "with border, places outside are clamped before their neighbours are taken: the standard's evaluator"),
+    Row("GridSample", ORT, given("padding_mode", b"border"), "with border, places outside are clamped before their neighbours are taken: the standard's evaluator"),
+    Row("MaxPool", ORT, given("auto_pad", b"SAME_UPPER", b"SAME_LOWER"), "the padding of SAME is never negative"),
     Row("LpPool", ORT, given("auto_pad", b"SAME_UPPER", b"SAME_LOWER"), "SAME pads for the dilated window"),
     Row("Mod", ORT, given("fmod", 1), "of integers it is exact"),
     Row("Gemm", ORT, empty, "beta C stays where the product is an empty sum"),
     Row("MatMul|MatMulInteger", ORT, empty, "an empty sum is 0"),
     Row("Slice", ORT, of_shape, "start and end are clamped before elements are counted"),
     Row("Gather", ORT, outvoted, "strings are moved as they are"),
-    Row("Softmax|LogSoftmax", ORT, nan, "a sum with NaN is NaN"),
+    Row("Softmax|LogSoftmax", ORT, special, "a sum with NaN is NaN"),
     Row("GroupNormalization|Shrink|ThresholdedRelu|Elu|Celu", ORT, narrow, "the type of the result says the precision"),
 ]
 

@@ -602,7 +602,7 @@ def max_unpool(d, op):
 
 @operator("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
 def global_pool(d, op):
-    return d.step(op, [d.tensor(d.type(op), (3, 5), calm=True, fits=lambda v: v.size)], p=d.some(d.int(1, 3)) if op == "GlobalLpPool" else None)
+    return d.step(op, [d.tensor(d.type(op), (4, 4) if op == "GlobalMaxPool" and d.opset > 21 else (3, 5), calm=True, fits=lambda v: v.size)], p=d.some(d.int(1, 3)) if op == "GlobalLpPool" else None)
 
 
 @operator("LRN")

@@ -11,7 +11,6 @@ import pathlib
 import signal
 import sys
 import tempfile
-import time
 from collections import Counter
 
 sys.path[:0] = [os.path.join(os.path.dirname(__file__), "..", "..", "python")]
@@ -27,7 +26,7 @@ from grow import grow
 from operators import TABLE
 from shrink import shrink, written
 
-LIMIT_S = 60                    # of one graph
+LIMIT_S = 60                    # of one graph, processor time
 
 
 def judge(args, number, tell):
@@ -47,7 +46,7 @@ def judge(args, number, tell):
 
 def work(args, first, last, pipe):
     for number in range(first, last):
-        signal.alarm(LIMIT_S)
+        signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
         pipe.send(("done", number, *judge(args, number, pipe.send)))
 
 
@@ -114,5 +113,4 @@ def main():
 
 
 if __name__ == "__main__":
-    start = time.time()
     sys.exit(main())
