@@ -151,7 +151,7 @@ static void combine_run(ScatterOp op, DType t, char *out, int64_t i, const char 
     if (op == SCATTER_SET) {
         memcpy(out + i * dtype_size(t), update + j * dtype_size(t), (size_t)(n * dtype_size(t)));
     } else if (op == SCATTER_ADD && t == DT_F32) {
-        for (int64_t k = 0; k < n; k++) ((float *)out)[i + k] += ((const float *)update)[j + k];
+        for (int64_t k = 0; k < n; k++) ((float *)(void *)out)[i + k] += ((const float *)(const void *)update)[j + k];
     } else {
         for (int64_t k = 0; k < n; k++) combine(op, t, out, i + k, update, j + k);
     }

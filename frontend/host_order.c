@@ -203,8 +203,8 @@ static void make_room(Topk *s)
     size_t n = (size_t)s->n, k = (size_t)s->k, items = 2 * (size_t)select_room(s->n, s->k);
     s->place = host_scratch((k + items) * 8 + n * (COLUMNS * sizeof *s->value > sizeof *s->heap ? COLUMNS * sizeof *s->value : sizeof *s->heap));
     s->item = (uint64_t *)(s->place + k);
-    s->value = (float *)(s->item + items);
-    s->heap = (HostItem *)(s->item + items);
+    s->value = (void *)(s->item + items);
+    s->heap = (void *)(s->item + items);
 }
 
 /* x -> values, indices i64: the k best along the axis, best first. A part is some of the rows. */
