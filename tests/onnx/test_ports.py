@@ -114,5 +114,6 @@ with tempfile.TemporaryDirectory() as name:
         if code != status or say not in said or "\n" in said:
             print(f"{what}: exit {code}, '{said}'; wanted {status}, '{say}'")
             wrong += 1
-print(f"{wrong} of {len(DEVICES) * len(GOOD) + len(BAD)} failed")
+total = len(DEVICES) * len(GOOD) + len(BAD)
+print(f"{total - wrong} of {total} cases are right")
 sys.exit(wrong > 0)
