@@ -1,7 +1,7 @@
 """Random small graphs: do we, onnxruntime and the standard's reference evaluator agree? A difference that no row of disagreements.py explains is reduced to its smallest form and fails.
 
-    graphs.py                                   the short run: a fixed seed
-    graphs.py      --count 20000 --seed 7       a long one; --only Resize,Pad and --graph 123 look closer, --device cpu, --table counts per operator
+    graphs.py                              the short run: a fixed seed
+    graphs.py --count 20000 --seed 7       a long one; --only Resize,Pad and --graph 123 look closer, --device cpu, --table counts per operator
 
 Graphs are grown and run in a child: one that crashes or hangs is a finding, and the next graphs follow in another child."""
 import argparse
