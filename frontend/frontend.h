@@ -28,6 +28,9 @@ U outputs(Graph *g, const Ctx *c, const U *v, uint32_t n);
 U wide(Graph *g, U x);
 U narrow(Graph *g, U y, U like);                               /* y in the dtype of like */
 
+static inline bool ok(Graph *g) { return graph_error(g) == TG_OK; }
+static inline DType type_of(U x) { return (DType)x->dtype; }
+
 /* Attributes; a wrong type records an error in the graph and returns the default. */
 int64_t attr_int(Graph *g, const Ctx *c, const char *name, int64_t otherwise);
 double attr_float(Graph *g, const Ctx *c, const char *name, double otherwise);

@@ -10,7 +10,7 @@
 int32_t tg_input_count(const TgSession *s) { return (int32_t)s->model->graph.ninput; }
 int32_t tg_output_count(const TgSession *s) { return (int32_t)s->model->graph.noutput; }
 
-static TgType type_of(const ValueDef *v)
+static TgType port_type(const ValueDef *v)
 {
     static const TgType holder[] = { [VALUE_SEQUENCE] = TG_SEQUENCE, [VALUE_OPTIONAL] = TG_OPTIONAL, [VALUE_MAP] = TG_MAP };
     return v->kind == VALUE_TENSOR ? (TgType)v->type : v->kind == VALUE_SPARSE || v->kind == VALUE_UNKNOWN ? 0 : holder[v->kind];
@@ -20,7 +20,7 @@ static void inside_of(TgType inside[TG_MAX_INSIDE], const ValueDef *v)
 {
     for (uint32_t n = 0; v->inside && n + 2 < TG_MAX_INSIDE; v = v->inside) {
         if (v->kind == VALUE_MAP) inside[n++] = (TgType)v->key;
-        inside[n++] = type_of(v->inside);
+        inside[n++] = port_type(v->inside);
     }
 }
 
@@ -28,7 +28,7 @@ static TgStatus port(const ValueDef *list, uint32_t count, int32_t index, TgPort
 {
     if (index < 0 || (uint32_t)index >= count) return fail(TG_USAGE, "port %d of %u", index, count);
     const ValueDef *v = &list[index];
-    *out = (TgPort){ .name = v->name, .type = type_of(v), .rank = v->rank };
+    *out = (TgPort){ .name = v->name, .type = port_type(v), .rank = v->rank };
     inside_of(out->inside, v);
     if (v->rank > TG_MAX_RANK) return fail(TG_UNSUPPORTED, "'%s' has %d dimensions; %d are supported", v->name, v->rank, TG_MAX_RANK);
     for (int32_t k = 0; k < v->rank; k++) {

@@ -6,9 +6,6 @@
 
 #include <string.h>
 
-static DType type_of(U x) { return (DType)x->dtype; }
-static bool ok(Graph *g) { return graph_error(g) == TG_OK; }
-
 #define K(v) scalar(g, type_of(x), (v))
 
 /* ---- AffineGrid ---- */

@@ -7,8 +7,6 @@
 
 #include "frontend/loop.h"
 
-static bool ok(Graph *g) { return graph_error(g) == TG_OK; }
-
 typedef struct {
     int64_t steps, heads, kv_heads;
     U query;                        /* [T,B,H,groups,d_k], scaled: each head of keys serves the queries of a group */

@@ -5,9 +5,6 @@
 
 #include <math.h>
 
-static DType type_of(U x) { return (DType)x->dtype; }
-static bool ok(Graph *g) { return graph_error(g) == TG_OK; }
-
 /* ---- MatMulNBits ---- */
 
 /* Bytes [.., n] as n * 8 / bits numbers of few bits each, the lowest bits first. */

@@ -10,8 +10,6 @@
 
 #include "graph/guard.h"
 
-static DType type_of(U x) { return (DType)x->dtype; }
-
 #define K(v) scalar(g, type_of(x), (v))          /* a constant of the operand's type */
 
 #define UNARY(name, value)                       \

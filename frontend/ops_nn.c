@@ -15,9 +15,6 @@ typedef struct {
     int64_t before[AXES_MAX], after[AXES_MAX], extra[AXES_MAX];                 /* extra: what ceil_mode adds behind the pads */
 } Window;
 
-static DType type_of(U x) { return (DType)x->dtype; }
-static bool ok(Graph *g) { return graph_error(g) == TG_OK; }
-
 #define K(v) scalar(g, type_of(x), (v))
 
 /* ---- windows ---- */

@@ -1,8 +1,6 @@
 /* Experimental operators that left the standard and live on in old models (opset 1 of ai.onnx). To add one: a function here and a row in ops.def. */
 #include "frontend/frontend.h"
 
-static DType type_of(U x) { return (DType)x->dtype; }
-
 #define K(v) scalar(g, type_of(x), (v))
 
 U op_affine(Graph *g, const Ctx *c)

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-static DType type_of(U x) { return (DType)x->dtype; }
-
 /* ---- bits and distributions ---- */
 
 static void node_key(Graph *g, const Ctx *c, U key[2])

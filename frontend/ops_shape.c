@@ -8,10 +8,8 @@
 
 enum { EXTENT_MAX = 1 << 30 };          /* of a pad, a repeat: keeps sums of sizes far from overflow */
 
-static DType type_of(U x) { return (DType)x->dtype; }
 static U dim_min(Graph *g, U a, U b) { return a->vmax <= b->vmin ? a : b->vmax <= a->vmin ? b : dim_sub(g, dim_add(g, a, b), dim_max(g, a, b)); }
 static int64_t clamp_i(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v > hi ? hi : v; }
-static bool ok(Graph *g) { return graph_error(g) == TG_OK; }
 
 /* Sizes of a result from input i; -1 and below are errors. */
 static bool sizes_ok(Graph *g, const Ctx *c, uint32_t i, const U **v, uint32_t *n)

@@ -9,8 +9,6 @@
 /* TABLE_MAX: entries above which a transform is split when its length allows; PRIME_MAX: the longest that it does not. */
 enum { LENGTH_MAX = 1 << 22, TABLE_MAX = 1 << 20, PRIME_MAX = 2048 };
 
-static DType type_of(U x) { return (DType)x->dtype; }
-
 #define K(v) scalar(g, type_of(x), (v))
 
 /* A table of n doubles as a constant in the type that x is computed in. */

@@ -12,8 +12,6 @@
 #include "graph/base/text.h"
 #include "graph/guard.h"
 
-static bool ok(Graph *g) { return graph_error(g) == TG_OK; }
-
 static bool attr_strings(Graph *g, const Ctx *c, const char *name, const char *const **out, uint32_t *n)
 {
     const Attr *a = attr_find(c, name);

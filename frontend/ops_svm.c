@@ -8,9 +8,6 @@
 #include "frontend/loop.h"
 #include "frontend/ml.h"
 
-static DType type_of(U x) { return (DType)x->dtype; }
-static bool ok(Graph *g) { return graph_error(g) == TG_OK; }
-
 #define K(v) scalar(g, type_of(x), (v))
 
 typedef enum { SVM_LINEAR, SVM_POLY, SVM_RBF, SVM_SIGMOID, SVM_COUNT } SvmKernel;

@@ -7,8 +7,6 @@
 #include "frontend/import.h"
 #include "graph/gradient.h"
 
-static DType type_of(U x) { return (DType)x->dtype; }
-
 #define K(v) scalar(g, type_of(x), (v))
 
 enum { MEMORIES = 2 };

@@ -9,9 +9,6 @@
 #include "frontend/ml.h"
 #include "graph/scalar.h"
 
-static DType type_of(U x) { return (DType)x->dtype; }
-static bool ok(Graph *g) { return graph_error(g) == TG_OK; }
-
 #define K(v) scalar(g, type_of(x), (v))
 
 typedef enum { BRANCH_LEQ, BRANCH_LT, BRANCH_GTE, BRANCH_GT, BRANCH_EQ, BRANCH_NEQ, LEAF, MODE_COUNT } Branch;

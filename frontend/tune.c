@@ -19,7 +19,7 @@
 
 /* A unique kernel and what the database knew of it before the search. */
 typedef struct { char key[33]; bool known; Tuned before; } Subject;
-typedef struct { Arena *arena; Kernel **kernel; double *count; Subject *subject; uint32_t n; Map index; } Uniques;
+typedef struct { Arena *arena; Kernel **kernel; double *count; Subject *subject; uint32_t n; } Uniques;
 typedef struct { TgSession *s; const TgTensor *input; const Uniques *uniques; Program *program[2]; double seconds; } Trial;      /* program: the old, the new */
 
 /* ---- the search ---- */
@@ -29,22 +29,23 @@ static void collect(Uniques *u, const Schedule *s, const Choice *c)
 {
     double times[64] = { 1 };
     int depth = 0;
+    Map index;
     u->kernel = NEW_N(u->arena, Kernel *, s->count + 1);
     u->count = NEW_N(u->arena, double, s->count + 1);
     u->subject = NEW_N(u->arena, Subject, s->count + 1);
-    map_init(&u->index, u->arena);
+    map_init(&index, u->arena);
     for (uint32_t i = 0; i < s->count; i++) {
         const ScheduleItem *item = &s->item[i];
         if (item->kind == ITEM_LOOP && depth < 63) depth++, times[depth] = times[depth - 1] * (item->mem[0] || item->trip < 1 ? 8 : (double)item->trip);
         if (item->kind == ITEM_NEXT && depth) depth--;
         if (item->kind != ITEM_KERNEL || item->once || !item->kernel->key[0]) continue;
-        uintptr_t at = (uintptr_t)map_gets(&u->index, item->kernel->key);
+        uintptr_t at = (uintptr_t)map_gets(&index, item->kernel->key);
         if (!at) {
             Subject *x = &u->subject[u->n];
             memcpy(x->key, item->kernel->key, sizeof x->key);
             x->known = tunedb_best(c->db, x->key, c->device, &x->before);
             u->kernel[u->n++] = item->kernel;
-            map_puts(&u->index, x->key, (void *)(uintptr_t)(at = u->n));
+            map_puts(&index, x->key, (void *)(uintptr_t)(at = u->n));
         }
         u->count[at - 1] += times[depth];
     }

@@ -7,4 +7,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 #undef fail
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A suite's folder of temporary files, at its end. */
+static inline int remove_tree(const char *folder)
+{
+    char command[4200];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
 #endif

@@ -24,10 +24,8 @@ static int make_folder(void **state)
 
 static int drop_folder(void **state)
 {
-    char command[160];
     (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
+    return remove_tree(folder);
 }
 
 static Tuned tuned(const char *list, double seconds)

@@ -59,10 +59,8 @@ static void damage_is_a_miss(void **state)
 
 static int clean(void **state)
 {
-    char command[100];
     (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    return system(command);
+    return remove_tree(dir);
 }
 
 static int make(void **state)

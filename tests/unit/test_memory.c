@@ -29,9 +29,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return chdir("/") || system(command);
+    return chdir("/") || remove_tree(folder);
 }
 
 /* KiB that are in memory of the mappings of files of that name; -1: none is mapped. */

@@ -29,7 +29,7 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
-static TgSession *open_text(const char *text, const char *device)
+static void write_model(const char *text)
 {
     Text bytes = pb_text(text);
     FILE *f = fopen(path, "wb");
@@ -37,11 +37,22 @@ static TgSession *open_text(const char *text, const char *device)
     assert_int_equal(fwrite(bytes.s, 1, bytes.len, f), bytes.len);
     fclose(f);
     text_free(&bytes);
+}
+
+static TgOptions options_of(const char *device)
+{
     TgOptions o;
-    TgSession *s = NULL;
     tg_options_default(&o);
     o.device = device;
     o.no_cache = 1;
+    return o;
+}
+
+static TgSession *open_text(const char *text, const char *device)
+{
+    TgOptions o = options_of(device);
+    TgSession *s = NULL;
+    write_model(text);
     assert_int_equal(tg_open(&s, path, &o), TG_OK);
     return s;
 }
@@ -73,13 +84,11 @@ static void many_shapes(void **state)
 static void sizes_that_vary(void **state)
 {
     (void)state;
-    tg_close(open_text(twice, "none"));                 /* writes the file */
-    TgOptions o;
+    TgOptions o = options_of("reference");
     TgSession *s;
     float data[100];
     TgTensor x = vector(data, 8), more = vector(data, 9), y;
-    tg_options_default(&o);
-    o.device = "reference";
+    write_model(twice);
     o.dims = "m=1..8";
     assert_int_equal(tg_open(&s, path, &o), TG_USAGE);
     o.dims = "n=1..8,";
@@ -154,13 +163,11 @@ static void looking_needs_no_device(void **state)
 static void memory_limit(void **state)
 {
     (void)state;
-    tg_close(open_text(twice, "none"));                 /* writes the file */
-    TgOptions o;
+    TgOptions o = options_of("reference");
     TgSession *s;
     float data[100];
     TgTensor x = vector(data, 100), small = vector(data, 4), y;
-    tg_options_default(&o);
-    o.device = "reference";
+    write_model(twice);
     o.max_memory_bytes = 200;
     assert_int_equal(tg_open(&s, path, &o), TG_OK);
     assert_int_equal(tg_run(s, &x, 1, &y), TG_LIMIT);
