@@ -226,8 +226,7 @@ TgStatus verb_tune(const Args *a, const char *path)
     if (status == TG_OK) {
         TgTensor in[data.set[0].ninput + 1];
         set_inputs(&data.set[0], in);
-        status = tg_prepare(s, in, data.set[0].ninput);
-        if (status == TG_OK && !given) status = tg_tune(s, in, data.set[0].ninput, 30, 0);
+        status = given ? tg_prepare(s, in, data.set[0].ninput) : tg_tune(s, in, data.set[0].ninput, 30, 0);
         say_progress_done();
         if (status != TG_OK) say_library_error(status);
         else say_tuned(s);
