@@ -15,7 +15,7 @@ enum { REACH_LEAST = 1024, REACH_TIMES = 4, STEP_MOST = 64, NAME_LEN = 20, LOOK_
 static const char *symbol_of(const Model *m, uint32_t input, int32_t axis)
 {
     const ValueDef *v = &m->graph.input[input];
-    const char *s = axis < v->rank ? v->dim[axis].symbol : NULL;
+    const char *s = v->kind == VALUE_TENSOR && axis < v->rank ? v->dim[axis].symbol : NULL;
     return s && *s ? s : NULL;
 }
 
@@ -31,7 +31,7 @@ static TgStatus ask_range(FreeDims *f, const Model *m, const char *text, size_t 
     for (uint32_t i = 0; i < f->ninput; i++)
         for (int32_t k = 0; k < m->graph.input[i].rank; k++) {
             const char *s = symbol_of(m, i, k);
-            bool named = s && strlen(s) == (size_t)(equals - text) && !memcmp(s, text, strlen(s)), any = *text == '*' && equals == text + 1 && m->graph.input[i].dim[k].size < 0;
+            bool named = s && strlen(s) == (size_t)(equals - text) && !memcmp(s, text, strlen(s)), any = *text == '*' && equals == text + 1 && m->graph.input[i].kind == VALUE_TENSOR && m->graph.input[i].dim[k].size < 0;
             if (!named && !any) continue;
             f->axis[i][k] = (FreeDim){ .least = least, .largest = largest };
             found = true;

@@ -231,6 +231,9 @@ static void wrong_sequences(void **state)
     assert_int_equal(tg_prepare(s, &good, 1), TG_BAD_INPUT);
     assert_non_null(strstr(tg_error(), "input 's'[1] is seq; f32 is wanted"));
     tg_close(s);
+    TgOptions o = options_of("reference");
+    o.dims = "*=2..3";                                  /* not how many tensors it holds, nor their sizes */
+    assert_int_equal(tg_open(&s, path, &o), TG_USAGE);
 }
 
 /* Two right programs may differ by a step of what the model rounds to: a quantisation's scale, also behind nodes that move values; the last bit of a sigmoid's 1. */
