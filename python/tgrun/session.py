@@ -5,6 +5,7 @@ Options of onnxruntime that mean nothing here are accepted and have no effect.
 """
 import ctypes
 import enum
+import functools
 import os
 import threading
 from dataclasses import dataclass, field
@@ -71,6 +72,7 @@ class ModelMetadata:
 
 # ---- devices ----
 
+@functools.cache                                                # opening a GPU takes a third of a second
 def works(device):
     o = TgOptions()
     lib.tg_options_default(o)
