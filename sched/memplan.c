@@ -124,8 +124,8 @@ bool plan_conflict(const Plan *p, const Step *a, const Step *b)
     return false;
 }
 
-/* Steps that only the calling thread runs follow one another without a barrier; on a device without our threads every order is a dependency. */
-static bool is_serial(const Step *s, const Target *t) { return t->has_threads && (s->kind != STEP_KERNEL || s->thread_count == 1); }
+/* Steps that only the calling thread runs follow one another without a barrier (a copy or a host function may be shared out as well); on a device without our threads every order is a dependency. */
+static bool is_serial(const Step *s, const Target *t) { return t->has_threads && s->kind == STEP_KERNEL && s->thread_count == 1; }
 
 void plan_sync(Plan *p, const Target *t)
 {
