@@ -418,14 +418,17 @@ static void vector_store(CRender *r, const UOp *u, uint32_t lanes)
         cr_line(r, "tg_store_%s(%s + %s, %s, (%s)%s);", vec(r, m, lanes), cr_memory(r, a), cr_position(r, a, 0), whole(r, gate, E_I32, lanes), vec(r, m, lanes), v);
         return;
     }
-    const char *open = !gate ? "" : cr_text(r, "if (%s) ", cr_lanes(gate) == 1 ? cr_value(r, gate) : all_true(r, gate, lanes));
-    cr_line(r, "%s*(%s *)(%s + %s) = %s;", open, to, cr_memory(r, a), cr_position(r, a, 0), v);
-    if (!gate || cr_lanes(gate) == 1) return;
-    cr_line(r, "else {");
-    r->depth++;
-    scatter(r, u, lanes);
-    r->depth--;
-    cr_line(r, "}");
+    const char *at = cr_text(r, "%s + %s", cr_memory(r, a), cr_position(r, a, 0));
+    if (!gate || cr_lanes(gate) == 1) cr_line(r, "%s*(%s *)(%s) = %s;", gate ? cr_text(r, "if (%s) ", cr_value(r, gate)) : "", to, at, v);
+    else {
+        cr_line(r, "{");
+        r->depth++;
+        cr_line(r, "const %s x = %s;", vec(r, e, lanes), v);
+        cr_line(r, "if (%s) *(%s *)(%s) = x;", all_true(r, gate, lanes), to, at);
+        cr_line(r, "else for (int l = 0; l < %u; l++) if (%s[l]) (%s)[l] = x[l];", lanes, cr_value(r, gate), at);
+        r->depth--;
+        cr_line(r, "}");
+    }
 }
 
 /* n lanes of x beginning with `from`; beyond the last of its `width` come the same again. */
