@@ -241,6 +241,9 @@ static double scalar_cost(const Plan *p)
     return cost * p->lanes;
 }
 
+/* Lanes that each fetch for themselves save little where nothing is computed between, and are many times the text. */
+static bool worth_lanes(const Plan *p, int lane) { return lane_cost(p, lane) + p->work < 0.6 * (scalar_cost(p) + p->work * p->lanes); }
+
 /* Of a reduce axis: the widest power of two up to the lanes that divides n, or the lanes with padding where that is worth it: only the last round is gated (peel.c). */
 static int64_t lane_width(const Plan *p, int64_t n)
 {
@@ -571,7 +574,7 @@ static void cpu(Plan *p, const Kernel *k)
     if (row >= 0) lanes_on(p, row, 2);
     else if (p->reduces && rows != p->outs) statistics(p, rows);
     else if (p->reduces && reduce >= 0 && (out < 0 || lane_cost(p, reduce) < lane_cost(p, out))) reduce_lanes(p, reduce);
-    else if (out >= 0 && lane_cost(p, out) < scalar_cost(p)) {
+    else if (out >= 0 && worth_lanes(p, out)) {
         unroll_small(p, 27);
         lanes_on(p, out, p->reduces ? 4 : 1);
     } else unroll_small(p, 27);
