@@ -63,19 +63,6 @@ static bool is_variable(const UOp *u)
 
 static const UOp *position(const UOp *address) { return address->op == UOP_SHRINK ? address->src[1]->src[0] : address->src[1]; }
 
-/* Elements that the address moves when the range moves by one; 0: it does not, -1: not linear. */
-static int64_t step_of(const UOp *u, const UOp *range)
-{
-    if (u == range) return 1;
-    if (!(u->ranges & range_bit(range))) return 0;
-    if (u->op == UOP_ADD) {
-        int64_t a = step_of(u->src[0], range), b = step_of(u->src[1], range);
-        return a < 0 || b < 0 ? -1 : a + b;
-    }
-    int64_t a = u->op == UOP_MUL && uop_is_const(u->src[1]) ? step_of(u->src[0], range) : -1;
-    return a < 0 || u->src[1]->arg.i < 0 ? -1 : a * u->src[1]->arg.i;
-}
-
 /* ---- instructions ---- */
 
 /* Cycles of one port for an element-wise op on one register. */
@@ -218,7 +205,7 @@ static void widen(const Walk *w, Access *a)
 {
     double size = (double)dtype_size((DType)a->param->dtype), least = 1e30;
     for (int l = a->loop; l > 0; l = w->loop[l].parent) {
-        int64_t s = step_of(position(a->address), w->loop[l].range);
+        int64_t s = range_step(position(a->address), w->loop[l].range);
         if (s < 0) s = LINE;
         if (s && (double)s * size < least) least = (double)s * size;
     }

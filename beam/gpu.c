@@ -13,7 +13,7 @@
 #include "beam/gpu_tensor.h"
 
 enum { TENSOR_VARIANTS = 12, ACCESSES = 96, WARP = 32, ROW_VARIANTS = 5 };
-typedef struct { bool store, constant, gated; uint32_t slot; uint64_t ranges; int64_t step[64]; } Access;      /* step: INT64_MIN where the index is not linear */
+typedef struct { bool store, constant, gated; uint32_t slot; uint64_t ranges; int64_t step[64]; } Access;      /* step: NO_STEP where the index is not linear */
 typedef struct {
     Kernel *k;                      /* a scratch copy, on which the list is tried as it grows */
     const Target *t;
@@ -30,18 +30,6 @@ typedef struct {
 
 /* ---- facts ---- */
 
-static int64_t step_of(const UOp *u, const UOp *range)
-{
-    if (u == range) return 1;
-    if (!(u->ranges & range_bit(range))) return 0;
-    if (u->op == UOP_ADD) {
-        int64_t a = step_of(u->src[0], range), b = step_of(u->src[1], range);
-        return a == INT64_MIN || b == INT64_MIN ? INT64_MIN : a + b;
-    }
-    int64_t a = u->op == UOP_MUL && uop_is_const(u->src[1]) ? step_of(u->src[0], range) : INT64_MIN;
-    return a == INT64_MIN ? a : a * u->src[1]->arg.i;
-}
-
 static void add_access(Gpu *p, const UOp *u, const UOp *const *axis)
 {
     const UOp *index = u->src[0];
@@ -52,7 +40,7 @@ static void add_access(Gpu *p, const UOp *u, const UOp *const *axis)
     a->constant = p->k->param[a->slot].constant;
     a->gated = u->nsrc > 2;
     a->ranges = index->ranges | (u->nsrc > 2 ? u->src[2]->ranges : 0);
-    for (uint32_t i = 0; i < p->naxis; i++) a->step[p->number[i]] = step_of(index->src[1], axis[i]);
+    for (uint32_t i = 0; i < p->naxis; i++) a->step[p->number[i]] = range_step(index->src[1], axis[i]);
 }
 
 static const UOp *through_casts(const UOp *u)
@@ -188,7 +176,7 @@ static double lines(const Access *a, int number)
 {
     int64_t s = a->step[number];
     if (!(a->ranges >> number & 1) || s == 0) return 0.25;
-    if (s == INT64_MIN) return 16;
+    if (s == NO_STEP) return 16;
     s = s < 0 ? -s : s;
     return s > 32 ? 32 : (double)s;
 }
@@ -237,7 +225,7 @@ static bool takes_vectors(const Gpu *p, int lane, int m)
         if (m >= 0 && !(a->ranges & p->reduces) && a->step[m] == 1) continue;
         if (a->step[lane] != 1 || a->gated) return false;
         for (uint32_t j = 0; j < p->naxis; j++)
-            if (p->number[j] != lane && (a->step[p->number[j]] == INT64_MIN || a->step[p->number[j]] % 4)) return false;
+            if (p->number[j] != lane && (a->step[p->number[j]] == NO_STEP || a->step[p->number[j]] % 4)) return false;
     }
     return true;
 }

@@ -114,7 +114,7 @@ static bool lies_in_rows(const Kernel *k)
         bool reduced = false, side = false;
         for (uint32_t j = 0; j < count; j++) {
             reduced |= range_type(axis[j]) == AXIS_REDUCE && (u->ranges & range_bit(axis[j]));
-            side |= index_step(u->src[0]->src[1], axis[j]) == 1 && axis[j]->src[0]->vmax >= ROW_STEP;
+            side |= range_step(u->src[0]->src[1], axis[j]) == 1 && axis[j]->src[0]->vmax >= ROW_STEP;
         }
         all &= side || !reduced;
     }

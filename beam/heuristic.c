@@ -12,7 +12,7 @@
 #include "graph/wmma.h"
 
 enum { ACCESSES = 96, WHOLE = 16 };
-typedef struct { bool store, constant; uint32_t slot, bytes; uint64_t ranges; int64_t step[64]; const UOp *at; } Access;    /* step: INT64_MIN where the index is not linear */
+typedef struct { bool store, constant; uint32_t slot, bytes; uint64_t ranges; int64_t step[64]; const UOp *at; } Access;    /* step: NO_STEP where the index is not linear */
 typedef struct {
     Kernel *k;                      /* a scratch copy on which the list is tried as it grows */
     const Target *t;
@@ -30,18 +30,6 @@ typedef struct {
 
 /* ---- facts ---- */
 
-static int64_t step_of(const UOp *u, const UOp *range)
-{
-    if (u == range) return 1;
-    if (!(u->ranges & range_bit(range))) return 0;
-    if (u->op == UOP_ADD) {
-        int64_t a = step_of(u->src[0], range), b = step_of(u->src[1], range);
-        return a == INT64_MIN || b == INT64_MIN ? INT64_MIN : a + b;
-    }
-    int64_t a = u->op == UOP_MUL && uop_is_const(u->src[1]) ? step_of(u->src[0], range) : INT64_MIN;
-    return a == INT64_MIN ? a : a * u->src[1]->arg.i;
-}
-
 static void add_access(Plan *p, const UOp *u)
 {
     const UOp *index = u->src[0];
@@ -53,7 +41,7 @@ static void add_access(Plan *p, const UOp *u)
     a->bytes = (uint32_t)dtype_size((DType)index->dtype);
     a->at = index->src[1];
     a->ranges = index->ranges | (u->nsrc > 2 ? u->src[2]->ranges : 0);
-    for (uint32_t i = 0; i < p->naxis; i++) a->step[range_number(p->axis[i])] = step_of(index->src[1], p->axis[i]);
+    for (uint32_t i = 0; i < p->naxis; i++) a->step[range_number(p->axis[i])] = range_step(index->src[1], p->axis[i]);
 }
 
 static const UOp *through_casts(const UOp *u)
@@ -202,7 +190,7 @@ static int64_t floor_power(int64_t n)
 static double apart(const Plan *p, const Access *a, int number)
 {
     int64_t step = a->step[number];
-    return step != INT64_MIN && step && step * a->bytes % 4096 == 0 ? 3.0 * p->lanes : p->lanes;
+    return step != NO_STEP && step && step * a->bytes % 4096 == 0 ? 3.0 * p->lanes : p->lanes;
 }
 
 /* Cost of one inner iteration's accesses when this axis is in lanes, in vector instructions; scalar code costs one a lane. */
@@ -325,7 +313,7 @@ static bool crowded(const Plan *p, int lane, int number, int64_t mr)
     int64_t ways = p->t->l1_bytes / 4096;
     for (uint32_t i = 0; number >= 0 && i < p->naccess; i++) {
         const Access *a = &p->access[i];
-        int64_t bytes = a->step[number] == INT64_MIN ? 0 : a->step[number] * a->bytes, place = bytes & -bytes;
+        int64_t bytes = a->step[number] == NO_STEP ? 0 : a->step[number] * a->bytes, place = bytes & -bytes;
         if (a->store || !bytes || !(a->ranges & p->reduces) || (a->ranges >> lane & 1)) continue;
         int64_t places = place > 4096 ? 1 : place < 64 ? 64 : 4096 / place;
         if ((mr + places - 1) / places + 2 > ways) return true;

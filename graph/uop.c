@@ -291,6 +291,18 @@ int64_t uop_numel(const UOp *u)
     return n;
 }
 
+int64_t range_step(const UOp *u, const UOp *range)
+{
+    if (u == range) return 1;
+    if (!(u->ranges & range_bit(range))) return 0;
+    if (u->op == UOP_ADD) {
+        int64_t a = range_step(u->src[0], range), b = range_step(u->src[1], range);
+        return a == NO_STEP || b == NO_STEP ? NO_STEP : a + b;
+    }
+    int64_t a = u->op == UOP_MUL && uop_is_const(u->src[1]) ? range_step(u->src[0], range) : NO_STEP;
+    return a == NO_STEP ? a : a * u->src[1]->arg.i;
+}
+
 static int by_id(const void *a, const void *b)
 {
     const UOp *x = *(const UOp *const *)a, *y = *(const UOp *const *)b;

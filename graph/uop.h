@@ -133,6 +133,9 @@ const UOp *uop_range(Graph *g, int number, const UOp *bound, AxisType type);
 static inline int range_number(const UOp *r) { return (int)(r->arg.i & 0xff); }
 static inline AxisType range_type(const UOp *r) { return (AxisType)(r->arg.i >> 8); }
 static inline uint64_t range_bit(const UOp *r) { return UINT64_C(1) << range_number(r); }
+/* How far the integer u moves when the range moves by one; NO_STEP: it is not linear in it. */
+#define NO_STEP INT64_MIN
+int64_t range_step(const UOp *u, const UOp *range);
 
 /* REDUCE: arg.i is the Op (ADD, MAX, MUL); arg.blob the axes at tensor level, NULL at kernel level. */
 const UOp *uop_reduce_ranges(Graph *g, Op op, const UOp *value, const UOp *const *range, uint32_t n);

@@ -36,29 +36,16 @@ static const UOp *at_value(Expand *x, const UOp *u, const UOp *range, int64_t v)
     return rewriter_run(x->rw, uop_substitute(x->g, u, &range, &c, 1));
 }
 
-/* The coefficient of range in a sum of products by constants; INT64_MIN for any other form. */
-static int64_t coefficient(const UOp *u, const UOp *range)
-{
-    if (u == range) return 1;
-    if (!(u->ranges & range_bit(range))) return 0;
-    if (u->op == UOP_ADD) {
-        int64_t a = coefficient(u->src[0], range), b = coefficient(u->src[1], range);
-        return a == INT64_MIN || b == INT64_MIN ? INT64_MIN : a + b;
-    }
-    int64_t a = u->op == UOP_MUL && uop_is_const(u->src[1]) ? coefficient(u->src[0], range) : INT64_MIN;
-    return a == INT64_MIN ? a : a * u->src[1]->arg.i;
-}
-
-/* The constant step between neighbouring lanes, or INT64_MIN when there is none. */
+/* The constant step between neighbouring lanes, or NO_STEP when there is none. */
 static int64_t lane_stride(Expand *x, const UOp *index, const UOp *range)
 {
-    int64_t linear = coefficient(index, range);
-    if (linear != INT64_MIN) return linear;
+    int64_t linear = range_step(index, range);
+    if (linear != NO_STEP) return linear;
     const UOp *first = at_value(x, index, range, 0);
-    int64_t step = INT64_MIN;
+    int64_t step = NO_STEP;
     for (int64_t v = 1; v < range->src[0]->vmax; v++) {
         const UOp *d = rewriter_run(x->rw, index_math(x->g, UOP_ADD, at_value(x, index, range, v), index_math(x->g, UOP_MUL, first, uop_index(x->g, -1))));
-        if (!uop_is_const(d) || (v > 1 && d->arg.i != step * v)) return INT64_MIN;
+        if (!uop_is_const(d) || (v > 1 && d->arg.i != step * v)) return NO_STEP;
         if (v == 1) step = d->arg.i;
     }
     return step;
@@ -204,7 +191,7 @@ static const UOp *address(Expand *x, const UOp *buffer, const UOp *index)
     int64_t step = lane_stride(x, index, lane);
     const UOp *first = at_value(x, index, lane, 0), *lanes = lane->src[0];
     if (step == 1) return UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, buffer, uop_sizes(g, &first, 1), uop_sizes(g, &lanes, 1));
-    for (int64_t i = 0; i < lanes->vmax; i++) v[i] = step == INT64_MIN ? at_value(x, index, lane, i) : rewriter_run(x->rw, index_math(g, UOP_ADD, first, uop_index(g, i * step)));
+    for (int64_t i = 0; i < lanes->vmax; i++) v[i] = step == NO_STEP ? at_value(x, index, lane, i) : rewriter_run(x->rw, index_math(g, UOP_ADD, first, uop_index(g, i * step)));
     return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, buffer, uop_new(g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)lanes->vmax));
 }
 

@@ -167,7 +167,7 @@ static int accesses_along(const UOp *const *order, uint32_t n, const UOp *range)
     int count = 0;
     for (uint32_t i = 0; i < n; i++) {
         const UOp *m = memory_of_access(order[i]);
-        count += m && m->op == UOP_PARAM && index_step(order[i]->src[1], range) == 1;
+        count += m && m->op == UOP_PARAM && range_step(order[i]->src[1], range) == 1;
     }
     return count;
 }

@@ -1,19 +1,11 @@
 /* Loops of a kernel whose indices are flat: which ranges there are, before any OptOp. Long steps outside, neighbours that walk memory as one merged, ranges that an index
  * divides split. Comes in and goes out: form 2 (kernel.h).
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
-
-/* The coefficient of a range in a flat index that is a sum of products by constants; 0 otherwise. */
-static int64_t step_of(const UOp *u, const UOp *range)
-{
-    if (u == range) return 1;
-    if (!(u->ranges & range_bit(range))) return 0;
-    if (u->op == UOP_ADD) return step_of(u->src[0], range) + step_of(u->src[1], range);
-    return u->op == UOP_MUL && uop_is_const(u->src[1]) ? step_of(u->src[0], range) * u->src[1]->arg.i : 0;
-}
 
 /* The widest step that any load but a constant's takes along a reduce range: long steps go outside. */
 static int64_t reach_of(const Kernel *k, const UOp *const *order, uint32_t n, const UOp *range)
@@ -22,9 +14,8 @@ static int64_t reach_of(const Kernel *k, const UOp *const *order, uint32_t n, co
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
         if (u->op != UOP_LOAD || u->src[0]->src[0]->op != UOP_PARAM || k->param[u->src[0]->src[0]->arg.i].constant) continue;
-        int64_t step = step_of(u->src[0]->src[1], range);
-        if (step < 0) step = -step;
-        if (step > widest) widest = step;
+        int64_t step = range_step(u->src[0]->src[1], range);
+        if (step != NO_STEP && llabs(step) > widest) widest = llabs(step);
     }
     return widest;
 }

@@ -62,7 +62,6 @@ typedef struct {
 void index_source(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *idx, const UOp *valid, const UOp *const *gather, const UOp **out_idx, const UOp **out_valid);
 const UOp *index_simplify(Rangeify *r, const UOp *u);
 const UOp *index_math(Graph *g, Op op, const UOp *a, const UOp *b);
-int64_t index_step(const UOp *index, const UOp *range);                 /* elements that the index moves with the range; INT64_MIN: it is not linear in it */
 
 /* What an OptOp puts in place of one range: its value, and the ranges that stand in END and REDUCE lists instead; where the gate is false nothing is read, stored or summed. */
 typedef struct { const UOp *old, *value, *list[6]; uint32_t n; const UOp *gate; } Change;

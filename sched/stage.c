@@ -16,8 +16,7 @@
 
 enum { MAX_TILE = 32, VECTOR_BYTES = 16, REPLICAS = 16 };
 
-/* Ranges inside of the tile, nearest first; step: elements in memory, or UNKNOWN. */
-enum { UNKNOWN = INT64_MIN };
+/* Ranges inside of the tile, nearest first; step: elements in memory, or NO_STEP. */
 typedef struct { const UOp *range, *value; int64_t step, extent; } Part;      /* value: what the range is for the reader, where it is a digit of another */
 /* Neighbouring parts whose steps fit: one run of extent elements, step apart in memory and pitch apart in LOCAL. */
 typedef struct { uint32_t first, count; int64_t step, extent, pitch; } Run;
@@ -65,24 +64,11 @@ static bool is_loop(const UOp *r) { return range_type(r) == AXIS_LOOP || range_t
 static bool is_grid(const UOp *r) { return range_type(r) == AXIS_GLOBAL || range_type(r) == AXIS_THREAD; }
 static bool is_thread(const UOp *r) { return range_type(r) == AXIS_LOCAL || range_type(r) == AXIS_WARP || range_type(r) == AXIS_GROUP_REDUCE; }
 
-/* Elements that u moves with the range, or UNKNOWN. */
-int64_t index_step(const UOp *u, const UOp *range)
-{
-    if (u == range) return 1;
-    if (!(u->ranges & range_bit(range))) return 0;
-    if (u->op == UOP_ADD) {
-        int64_t a = index_step(u->src[0], range), b = index_step(u->src[1], range);
-        return a == UNKNOWN || b == UNKNOWN ? UNKNOWN : a + b;
-    }
-    int64_t a = u->op == UOP_MUL && uop_is_const(u->src[1]) ? index_step(u->src[0], range) : UNKNOWN;
-    return a == UNKNOWN ? a : a * u->src[1]->arg.i;
-}
-
 static uint64_t nearness(int64_t step) { return step <= 0 ? UINT64_MAX : (uint64_t)step; }
 
 static void add_part(Stage *s, const UOp *range, const UOp *value)
 {
-    Part p = { range, value, index_step(s->index, range), range->src[0]->vmax };
+    Part p = { range, value, range_step(s->index, range), range->src[0]->vmax };
     if (value != range && !(s->index->ranges & range_bit(range))) return;
     uint32_t at = s->nparts++;
     for (; at && nearness(p.step) < nearness(s->part[at - 1].step); at--) s->part[at] = s->part[at - 1];
@@ -139,7 +125,7 @@ static TgStatus find_parts(Stage *s, const OptOp *o, const UOp *const *axis, uin
         if (!(reads & range_bit(r))) continue;
         if (!uop_is_const(r->src[0])) return fail(TG_USAGE, "optops: STAGE over axis %u of symbolic size", i);
         if (s->nparts + 2 > MAX_TILE) return fail(TG_USAGE, "optops: STAGE over more than %d axes", MAX_TILE);
-        int64_t by = index_step(s->index, r) == UNKNOWN ? divisor_of(s, r) : 0;
+        int64_t by = range_step(s->index, r) == NO_STEP ? divisor_of(s, r) : 0;
         if (by) TRY(take_apart(s, r, by));
         else add_part(s, r, r);
     }
@@ -173,7 +159,7 @@ static int64_t widest(const Stage *s)
         if (s->src[2]->ranges & range_bit(s->part[i].range)) return 1;
     n = gcd(most, s->run[0].extent);
     for (uint32_t i = 1; i < s->nruns; i++) {
-        if (s->run[i].step == UNKNOWN) return 1;
+        if (s->run[i].step == NO_STEP) return 1;
         n = gcd(n, s->run[i].step);
     }
     return s->t->max_block ? gcd(n, index_divisor(s->base)) : n;
@@ -236,7 +222,7 @@ static const UOp *memory_index(const Stage *s, const UOp *flat, const UOp *const
     Graph *g = s->g;
     const UOp *at = s->base;
     for (uint32_t i = 0; i < s->nparts; i++)
-        if (s->part[i].step == UNKNOWN) return uop_substitute(g, s->index, from, to, s->nparts);
+        if (s->part[i].step == NO_STEP) return uop_substitute(g, s->index, from, to, s->nparts);
     for (uint32_t i = 0; i < s->nruns; i++) {
         at = plus(g, at, times(g, i + 1 < s->nruns ? modulo(g, flat, s->run[i].extent) : flat, s->run[i].step));
         flat = over(g, flat, s->run[i].extent);

@@ -360,8 +360,8 @@ static const UOp *window(Kernel *k, const UOp *wmma, uint32_t s)
         int64_t at = 0;
         uint32_t n = ranges_at(&f, s, e, from, to);
         for (uint32_t i = 0; i < n; i++) {
-            int64_t step = index_step(load->src[0]->src[1], from[i]);
-            if (step == INT64_MIN || !uop_is_const(to[i])) return NULL;
+            int64_t step = range_step(load->src[0]->src[1], from[i]);
+            if (step == NO_STEP || !uop_is_const(to[i])) return NULL;
             at += step * to[i]->arg.i;
             zero[i] = uop_index(k->g, 0);
         }

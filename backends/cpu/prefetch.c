@@ -22,19 +22,6 @@ static bool nest_of(const UOp *linear, const UOp *u, Nest *s)
     return s->n > 0;
 }
 
-/* How far the index moves when the range moves by one; -1: not linear, or backwards. */
-static int64_t step_of(const UOp *u, const UOp *range)
-{
-    if (u == range) return 1;
-    if (!(u->ranges & range_bit(range))) return 0;
-    if (u->op == UOP_ADD) {
-        int64_t a = step_of(u->src[0], range), b = step_of(u->src[1], range);
-        return a < 0 || b < 0 ? -1 : a + b;
-    }
-    int64_t a = u->op == UOP_MUL && uop_is_const(u->src[1]) && u->src[1]->arg.i > 0 ? step_of(u->src[0], range) : -1;
-    return a < 0 ? a : a * u->src[1]->arg.i;
-}
-
 static const UOp *index_of(const UOp *address)
 {
     if (address->op == UOP_INDEX) return address->src[1];
@@ -63,18 +50,18 @@ void cpu_prefetch_panel(CRender *r, const UOp *load)
     if (!i || !large_param(a) || !r->k->param[a->src[0]->arg.i].constant || !nest_of(r->k->linear, load, &s) || read_before(r->k->linear, s.at, a->src[0])) return;
     uint32_t first = 0;
     while (first < s.n && !(i->ranges & range_bit(s.range[first]))) first++;
-    int64_t panel = first < s.n ? step_of(i, s.range[first]) : 0, tiles = 1;
+    int64_t panel = first < s.n ? range_step(i, s.range[first]) : 0, tiles = 1;
     const char *tile = "0";
     for (uint32_t k = first + 1; k < s.n; k++) {
         const UOp *size = s.range[k]->src[0];
-        if (step_of(i, s.range[k]) < 0 || !uop_is_const(size)) return;
+        if (range_step(i, s.range[k]) < 0 || !uop_is_const(size)) return;
         if (i->ranges & range_bit(s.range[k])) continue;
         tile = cr_text(r, "(%s * %ld + %s)", tile, (long)size->arg.i, cr_value(r, s.range[k]));
         tiles *= size->arg.i;
     }
     const UOp *last = s.range[s.n - 1];
-    bool inner = step_of(i, last) > 0 && last->src[0]->vmax >= LEAST_TRIPS && s.n > first + 2;
-    if (!inner || tiles < 2 || tiles > MOST_TILES || panel * dtype_size((DType)a->dtype) < LEAST_PANEL) return;
+    bool inner = range_step(i, last) > 0 && last->src[0]->vmax >= LEAST_TRIPS && s.n > first + 2;
+    if (!inner || tiles < 2 || tiles > MOST_TILES || panel < 1 || panel * dtype_size((DType)a->dtype) < LEAST_PANEL) return;
     const char *p = cr_value(r, s.range[first]), *m = cr_memory(r, a);
     cr_line(r, "__builtin_prefetch(%s + ((%s + 1) * %ld + (%s * %ld + (%s - %s * %ld)) / %ld));", m, p, (long)panel, tile, (long)panel, cr_position(r, a, 0), p, (long)panel, (long)tiles);
 }

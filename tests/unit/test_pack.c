@@ -150,7 +150,7 @@ static void neighbours_read_neighbours(void **state)
         if (!k->param[p].constant) continue;
         assert_int_equal(opt_apply(k, &(OptOp){ .kind = OPT_PACK, .axis = (int8_t)p }, &gpu), TG_OK);
         for (uint32_t i = opt_axes(k, axis, 64); i--;)
-            if (range_type(axis[i]) == AXIS_LOCAL) assert_int_equal(index_step(k->pack[p]->at, axis[i]), 4);
+            if (range_type(axis[i]) == AXIS_LOCAL) assert_int_equal(range_step(k->pack[p]->at, axis[i]), 4);
     }
     schedule_free(s);
     graph_free(g);

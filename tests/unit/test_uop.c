@@ -87,10 +87,25 @@ static void evaluates_constants(void **state)
     assert_true(uop_eval(UOP_ADD, DT_U8, DT_U8, (int64_t[]){ 250, 10 }, &r) && r == 4);
 }
 
+static void steps_of_ranges(void **state)
+{
+    (void)state;
+    Graph *g = graph_new();
+    const UOp *i = uop_range(g, 0, uop_index(g, 5), AXIS_LOOP), *j = uop_range(g, 1, uop_index(g, 7), AXIS_LOOP), *minus = UOP(g, UOP_MUL, DT_VOID, NO_ARG, j, uop_index(g, -3));
+    const UOp *linear = UOP(g, UOP_ADD, DT_VOID, NO_ARG, UOP(g, UOP_MUL, DT_VOID, NO_ARG, UOP(g, UOP_ADD, DT_VOID, NO_ARG, i, minus), uop_index(g, 4)), i);
+    const UOp *half = UOP(g, UOP_ADD, DT_VOID, NO_ARG, UOP(g, UOP_IDIV, DT_VOID, NO_ARG, i, uop_index(g, 2)), j);
+    assert_int_equal(range_step(linear, i), 5);
+    assert_int_equal(range_step(linear, j), -12);
+    assert_int_equal(range_step(half, j), 1);
+    assert_int_equal(range_step(half, i), NO_STEP);
+    assert_int_equal(range_step(i, j), 0);
+    graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(equal_nodes_are_one), cmocka_unit_test(reduce_closes_its_range), cmocka_unit_test(shapes_broadcast),
                                         cmocka_unit_test(copies_are_equal), cmocka_unit_test(walks_are_equal),
-                                        cmocka_unit_test(evaluates_constants) };
+                                        cmocka_unit_test(evaluates_constants), cmocka_unit_test(steps_of_ranges) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
