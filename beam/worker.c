@@ -8,19 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "backends/child.h"
 
 enum { START_S = 60, COMPILE_S = 10, GRACE_S = 2 };     /* COMPILE_S: of one list */
 struct Worker { WorkerOptions o; char path[4096]; Child child; bool alive; const Kernel *kernel; };
-
-double clock_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- the process ---- */
 

@@ -82,13 +82,13 @@ static bool keep_times(Engine *e, const double *ms, uint32_t n)
 static TgStatus pilot(Duel *d, Engine *e, const Args *a, double budget)
 {
     enum { MOST = 2000 };
-    double ms[MOST], start = now_s();
+    double ms[MOST], start = clock_s();
     uint32_t n = 0;
-    while (n + WARM_GROUP <= MOST && (n < 2 * WARM_GROUP || (now_s() - start < budget / 10 && !is_steady(ms, n, WARM_GROUP, 0.01)))) {
+    while (n + WARM_GROUP <= MOST && (n < 2 * WARM_GROUP || (clock_s() - start < budget / 10 && !is_steady(ms, n, WARM_GROUP, 0.01)))) {
         TgStatus status = run_block(d, e, WARM_GROUP, ms + n);
         if (status != TG_OK) return status;
         n += WARM_GROUP;
-        if (n >= WARM_GROUP && now_s() - start > budget / 4) break;
+        if (n >= WARM_GROUP && clock_s() - start > budget / 4) break;
     }
     double typical = median_of(ms + n - WARM_GROUP, WARM_GROUP), wanted = ceil(BLOCK_MS_LEAST / typical);
     e->block = (uint32_t)args_count(a, OPT_block, wanted < BLOCK_RUNS_LEAST ? BLOCK_RUNS_LEAST : wanted > BLOCK_MAX ? BLOCK_MAX : (int64_t)wanted);
@@ -155,7 +155,7 @@ static TgStatus rounds(Duel *d, double *ms, double *placebo, Random *r)
 
 static TgStatus measure(Duel *d, const Args *a)
 {
-    double budget = args_real(a, OPT_budget, 30), start = now_s(), placebo[PAIRS_MAX], log_ratio[PAIRS_MAX];
+    double budget = args_real(a, OPT_budget, 30), start = clock_s(), placebo[PAIRS_MAX], log_ratio[PAIRS_MAX];
     uint32_t longest = 0;
     double round_s = 0;
     Random r = { 42 + (uint64_t)args_count(a, OPT_seed, 0) };
@@ -166,10 +166,10 @@ static TgStatus measure(Duel *d, const Args *a)
     }
     double *ms = malloc(sizeof *ms * (longest + 1));
     if (!ms) return say_error(TG_LIMIT, "no memory for the timings");
-    double spent = now_s() - start;
-    start = now_s();
+    double spent = clock_s() - start;
+    start = clock_s();
     for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) status = run_block(d, &d->engine[i], d->engine[i].block, ms);
-    round_s = now_s() - start;
+    round_s = clock_s() - start;
     d->pairs = pairs_for(d, a, budget - spent / d->nengine, round_s);
     d->placebo_pairs = PLACEBO_PAIRS;
     if (status == TG_OK) status = rounds(d, ms, placebo, &r);

@@ -4,27 +4,19 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench/say.h"
 #include "bench/stats.h"
-
-double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 enum { GROUP = 5, SAMPLES_MAX = 1 << 20 };
 typedef struct { TgSession *s; const TgTensor *in; int32_t nin; TgTensor *out; double *ms, *device; uint32_t n; } Timer;
 
 static TgStatus time_one(Timer *t)
 {
-    double start = now_s();
+    double start = clock_s();
     TgStatus status = tg_run(t->s, t->in, t->nin, t->out);
     if (status != TG_OK) return say_library_error(status);
-    t->ms[t->n] = 1e3 * (now_s() - start);
+    t->ms[t->n] = 1e3 * (clock_s() - start);
     t->device[t->n++] = 1e3 * tg_device_seconds(t->s);
     return TG_OK;
 }
@@ -50,8 +42,8 @@ static TgStatus warmup_option(const Args *a, Until *out)
 
 static TgStatus warm(Timer *t, const Until *u)
 {
-    double start = now_s();
-    while (t->n < u->runs && now_s() - start < u->seconds && !(u->automatic && is_steady(t->ms, t->n, GROUP, 0.01))) {
+    double start = clock_s();
+    while (t->n < u->runs && clock_s() - start < u->seconds && !(u->automatic && is_steady(t->ms, t->n, GROUP, 0.01))) {
         TgStatus status = time_one(t);
         if (status != TG_OK) return status;
     }
@@ -62,10 +54,10 @@ static TgStatus time_runs(Timer *t, const Args *a)
 {
     bool counted = args_has(a, OPT_runs), timed = args_has(a, OPT_duration);
     uint32_t most = counted ? (uint32_t)args_count(a, OPT_runs, 1) : SAMPLES_MAX, enough = runs_for_percentile(99);
-    double seconds = timed ? args_real(a, OPT_duration, 3) : counted ? 1e9 : 3, start = now_s();
+    double seconds = timed ? args_real(a, OPT_duration, 3) : counted ? 1e9 : 3, start = clock_s();
     if (most > SAMPLES_MAX) most = SAMPLES_MAX;
     while (t->n < most) {
-        double passed = now_s() - start;
+        double passed = clock_s() - start;
         if (t->n && (passed >= seconds || (!counted && !timed && t->n >= enough && passed >= 1))) break;
         TgStatus status = time_one(t);
         if (status != TG_OK) return status;
@@ -84,9 +76,9 @@ TgStatus latency_measure(Latency *out, TgSession *s, const Args *a, const TgTens
     if (status == TG_OK) status = warm(&t, &until);
     out->warm += t.n;
     t.n = 0;
-    double start = now_s();
+    double start = clock_s();
     if (status == TG_OK) status = time_runs(&t, a);
-    out->total_s = now_s() - start;
+    out->total_s = clock_s() - start;
     out->runs = t.n;
     out->device_median_ms = t.n ? median_of(t.device, t.n) : 0;
     if (t.n) sort_doubles(t.ms, t.n);

@@ -2,6 +2,7 @@
 #ifndef TG_MEASURE_H
 #define TG_MEASURE_H
 #include "bench/args.h"
+#include "graph/base/clock.h"
 
 typedef struct {
     double *ms;                     /* each timed run, sorted */
@@ -9,7 +10,6 @@ typedef struct {
     double total_s, device_median_ms;      /* 0: the device cannot tell */
 } Latency;
 
-double now_s(void);                 /* monotonic */
 /* --runs, --duration and --warmup; the first run is over. --runs 1: no timed runs. */
 TgStatus latency_measure(Latency *out, TgSession *s, const Args *a, const TgTensor *in, int32_t nin, TgTensor *outputs);
 #endif

@@ -63,9 +63,9 @@ static TgStatus open_session(Ort *o, const char *model, int threads)
     if (s == TG_OK) s = CALL(o, CREATE_OPTIONS, (Handle *), &options);
     if (s == TG_OK && threads > 0) s = CALL(o, SET_INTRA_THREADS, (Handle, int), options, threads);
     if (s == TG_OK) s = CALL(o, SET_INTER_THREADS, (Handle, int), options, 1);
-    double start = now_s();
+    double start = clock_s();
     if (s == TG_OK) s = CALL(o, CREATE_SESSION, (Handle, const char *, Handle, Handle *), o->env, model, options, &o->session);
-    o->served->load_s = now_s() - start;
+    o->served->load_s = clock_s() - start;
     if (s == TG_OK) s = CALL(o, CREATE_CPU_MEMORY, (int, int, Handle *), 1, 0, &o->memory);
     if (s == TG_OK) s = CALL(o, DEFAULT_ALLOCATOR, (Handle *), &o->allocator);
     return s;

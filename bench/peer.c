@@ -229,10 +229,10 @@ TgStatus peer_start(Peer *out, const char *engine, const char *model, const char
     *out = (Peer){ .pid = 0 };
     snprintf(out->label, sizeof out->label, "%.63s", engine);
     TgStatus status = command_for(&c, engine, model, data_dir, a);
-    double start = now_s();
+    double start = clock_s();
     if (status == TG_OK) status = spawn(out, (char *const *)c.argv);
     if (status == TG_OK) status = greeting(out);
-    out->start_s = now_s() - start;
+    out->start_s = clock_s() - start;
     if (status != TG_OK) peer_stop(out);
     return status;
 }
@@ -296,8 +296,8 @@ static long cpu_time(pid_t pid)
 
 bool peer_silent(const Peer *p)
 {
-    double start = now_s();
-    for (long before = cpu_time(p->pid), now; now_s() - start < 0.2; before = now) {
+    double start = clock_s();
+    for (long before = cpu_time(p->pid), now; clock_s() - start < 0.2; before = now) {
         usleep(2000);
         now = cpu_time(p->pid);
         if (now == before) return true;

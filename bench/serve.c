@@ -13,10 +13,10 @@
 static TgStatus run_times(Served *e, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
-        double start = now_s();
+        double start = clock_s();
         TgStatus status = e->run(e->self);
         if (status != TG_OK) return status;
-        printf("%s%.0f", i ? " " : "", 1e9 * (now_s() - start));
+        printf("%s%.0f", i ? " " : "", 1e9 * (clock_s() - start));
     }
     putchar('\n');
     return TG_OK;
@@ -40,9 +40,9 @@ TgStatus serve_loop(Served *e, int64_t idle_bytes)
 {
     char *line = NULL;
     size_t cap = 0;
-    double start = now_s();
+    double start = clock_s();
     TgStatus status = e->run(e->self);
-    if (status == TG_OK) printf("{\"name\": \"%s\", \"load_s\": %.6f, \"first_ms\": %.6f}\n", e->name, e->load_s, 1e3 * (now_s() - start));
+    if (status == TG_OK) printf("{\"name\": \"%s\", \"load_s\": %.6f, \"first_ms\": %.6f}\n", e->name, e->load_s, 1e3 * (clock_s() - start));
     fflush(stdout);
     while (status == TG_OK && getline(&line, &cap, stdin) > 0) {
         status = obey(e, line, idle_bytes);

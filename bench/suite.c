@@ -141,9 +141,9 @@ static void run_case(Suite *s, const char *folder, const char *name, const char 
     if (asprintf(&model, "%s/%s", folder, file) < 0 || asprintf(&c->name, strcmp(file, "model.onnx") ? "%s/%s" : "%s", name, file) < 0) return (void)(s->status = TG_LIMIT);
     s->count++;
     child_arguments(s, model, folder, argv);
-    double start = now_s();
+    double start = clock_s();
     run_child(c, argv);
-    c->seconds = now_s() - start;
+    c->seconds = clock_s() - start;
     free(model);
     tell(s, c);
 }

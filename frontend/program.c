@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "frontend/narrow.h"
 #include "frontend/text.h"
@@ -16,13 +15,6 @@
 #include "graph/print.h"
 
 static const int64_t REACH_BYTES = INT64_C(1) << 28;      /* of values, for the largest sizes of a range that nobody asked for */
-
-double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* A list that the user named is used or is an error; others may be dropped by sched_optimize. */
 typedef struct { const Choice *choice; uint32_t named; TgStatus status; char why[1024]; } Chooser;
@@ -269,20 +261,20 @@ static TgStatus import_and_plan(Program *p, const ProgramMaker *k, const TgTenso
 
 static TgStatus make(Program *p, const ProgramMaker *k, const TgTensor *input, ProgramGoal goal, Dump *dump)
 {
-    double start = seconds_now();
+    double start = clock_s();
     TRY(import_and_plan(p, k, input, dump));
-    p->schedule_s = seconds_now() - start;
+    p->schedule_s = clock_s() - start;
     if (goal == PROGRAM_PLAN) return TG_OK;
     TRY(check_memory(p, k->max_memory_bytes));
     TRY(make_outputs(p));
     TRY(k->backend->compile(&p->code, k->device, p->plan->kernel, p->plan->nkernel, &p->stats));
     if (!k->backend->interprets) forget_code(p);
-    start = seconds_now();
+    start = clock_s();
     p->plan->forget = forget;
     p->plan->forget_owner = (void *)(uintptr_t)k->model;
     TRY(k->backend->load(&p->executable, k->device, p->plan, p->code));
     model_forget_all(k->model);                                  /* around what was read, the system has mapped up to 2 MiB */
-    p->load_s = seconds_now() - start;
+    p->load_s = clock_s() - start;
     return TG_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "beam/beam.h"
 #include "frontend/frontend.h"
 #include "frontend/ports.h"
+#include "graph/base/clock.h"
 
 typedef struct Program {
     struct Program *next;           /* the session's list, last used first */
@@ -39,5 +40,4 @@ void program_free(Program *p, const Backend *b);
 bool program_fits(const Program *p, const TgTensor *input, uint32_t nport);
 TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output);
 TgStatus program_trace(Program *p, const Backend *b, const TgTensor *input, double *seconds);       /* a run; seconds[plan->nstep]: what its steps took is added. b can trace */
-double seconds_now(void);           /* monotonic */
 #endif

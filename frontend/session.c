@@ -132,7 +132,7 @@ static TgSession *session_new(const char *path, const TgOptions *options)
 static TgStatus session_open(TgSession **out, TgSession *s, double start, TgStatus loaded)
 {
     TgStatus status = loaded == TG_OK ? open_rest(s) : session_in_file(s, loaded);
-    s->load_s = seconds_now() - start;
+    s->load_s = clock_s() - start;
     if (status == TG_OK) *out = s;
     else tg_close(s);
     return status;
@@ -140,14 +140,14 @@ static TgStatus session_open(TgSession **out, TgSession *s, double start, TgStat
 
 TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options)
 {
-    double start = seconds_now();
+    double start = clock_s();
     TgSession *s = session_new(path, options);
     return session_open(out, s, start, model_load(&s->model, path));
 }
 
 TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, const char *folder, const TgOptions *options)
 {
-    double start = seconds_now();
+    double start = clock_s();
     TgSession *s = session_new("model", options);
     return session_open(out, s, start, model_load_bytes(&s->model, data, size_bytes, folder));
 }

@@ -153,9 +153,9 @@ static TgStatus whole_turn(void *user, int side, double *seconds)
 {
     const Trial *t = user;
     TgTensor output[t->program[side]->nresult + 1];
-    double start = seconds_now();
+    double start = clock_s();
     TRY(program_run(t->program[side], t->s->backend, t->input, output));
-    *seconds = seconds_now() - start;
+    *seconds = clock_s() - start;
     return TG_OK;
 }
 
@@ -223,9 +223,9 @@ static TgStatus tune(TgSession *s, const TgTensor *input, bool data, double seco
 
 TgStatus tg_tune(TgSession *s, const TgTensor *inputs, int32_t count, double seconds, int32_t beam)
 {
-    double start = seconds_now();
+    double start = clock_s();
     TRY(session_program(s, inputs, count));
     TgStatus status = tune(s, inputs, has_data(inputs, count), seconds, beam);
-    s->tune_s += seconds_now() - start;
+    s->tune_s += clock_s() - start;
     return session_in_file(s, status);
 }

@@ -25,6 +25,7 @@
 
 #include "backends/cache.h"
 #include "backends/cpu/cpu.h"
+#include "graph/base/clock.h"
 #include "graph/base/map.h"
 
 extern char **environ;
@@ -38,13 +39,6 @@ enum { CODE_VERSION = 1, MAX_JOBS = 64, TIME_LIMIT_S = 300, MAX_BATCH = 48 };
 #define FLAGS "-O2", "-march=native", "-std=gnu11", "-w", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", \
               "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fcf-protection=none", "-fPIC" WATCHED
 static const char *const flags[] = { FLAGS, NULL };
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- the compiler ---- */
 
@@ -210,7 +204,7 @@ static TgStatus read_bytes(void **out, size_t *size, const char *path)
 static TgStatus jobs_wait(Job *job, int n)
 {
     TgStatus s = TG_OK;
-    double limit = now_s() + TIME_LIMIT_S;
+    double limit = clock_s() + TIME_LIMIT_S;
     for (int left = n; left;) {
         for (int i = 0; i < n; i++) {
             int status = -1;
@@ -223,9 +217,9 @@ static TgStatus jobs_wait(Job *job, int n)
             first_error(why, job[i].log);
             if (!s) s = fail(TG_CACHE, "the C compiler failed on generated code: %s", why);
         }
-        bool late = now_s() > limit;
+        bool late = clock_s() > limit;
         for (int i = 0; late && i < n; i++)
-            if (!job[i].done) kill(-job[i].pid, SIGKILL), limit = now_s() + TIME_LIMIT_S;
+            if (!job[i].done) kill(-job[i].pid, SIGKILL), limit = clock_s() + TIME_LIMIT_S;
         if (left) nanosleep(&(struct timespec){ 0, 300000 }, NULL);
     }
     return s;
@@ -444,7 +438,7 @@ static TgStatus build(Build *b, Kernel *const *k, uint32_t n, int jobs, CompileS
 TgStatus cpu_compile(Code **out, const char *cache_dir, int jobs, Kernel *const *k, uint32_t n, CompileStats *stats)
 {
     Build b = { .cache_dir = cache_dir, .arena = arena_new() };
-    double start = now_s();
+    double start = clock_s();
     if (jobs < 1) jobs = 1;
     map_init(&b.items, b.arena);
     map_init(&b.entries, b.arena);
@@ -455,7 +449,7 @@ TgStatus cpu_compile(Code **out, const char *cache_dir, int jobs, Kernel *const 
     if (b.code) b.code->fn = fn, b.code->count = n;
     else free(fn);
     if (!s) s = build(&b, k, n, jobs < MAX_JOBS ? jobs : MAX_JOBS, stats);
-    if (stats) stats->compile_s += now_s() - start;
+    if (stats) stats->compile_s += clock_s() - start;
     arena_free(b.arena);
     if (s) cpu_code_free(b.code);
     else *out = b.code;

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "backends/cpu/cpu.h"
+#include "graph/base/clock.h"
 #include "graph/wmma.h"
 
 enum { SHARE_NS = 4000, COPY_PART = 64 << 10, FORGET_BYTES = 4 << 20, PART_BYTES = 8 << 20 };
@@ -78,13 +78,6 @@ static void pages_free(void *p, int64_t size)
 }
 
 /* ---- one step ---- */
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int64_t bound_value(const Kernel *k, const UOp *u, const int64_t *vars)
 {
@@ -170,11 +163,11 @@ static void do_work(Executable *e, const Work *w, int thread, int threads)
 static void traced_work(Executable *e, const Work *w, int thread, int threads)
 {
     if (threads > 1) team_wait(e->device->team);
-    double start = now_s();
+    double start = clock_s();
     if (w->shared) do_work(e, w, thread, threads);
     else if (!thread) do_work(e, w, 0, 1);
     if (threads > 1) team_wait(e->device->team);
-    if (!thread) e->seconds[w->step] += now_s() - start;
+    if (!thread) e->seconds[w->step] += clock_s() - start;
 }
 
 /* A failed run takes no jump, so that it ends. */
@@ -466,11 +459,11 @@ static void timing_rounds(void *user, int thread, int threads)
     Timing *t = user;
     for (int r = 0; r <= t->runs && !t->stop; r++) {
         if (threads > 1) team_wait(t->d->team);
-        double start = thread ? 0 : now_s();
+        double start = thread ? 0 : clock_s();
         timing_part(t, thread, threads);
         if (threads > 1) team_wait(t->d->team);
         if (!thread) {
-            double s = now_s() - start;
+            double s = clock_s() - start;
             bool hopeless = t->limit_s > 0 && !r && s > 50 * t->limit_s;
             if ((r || hopeless || !t->runs) && (t->best_s < 0 || s < t->best_s)) t->best_s = s;
             t->stop = hopeless || (t->limit_s > 0 && r >= 3 && t->best_s > t->limit_s);

@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backends/cpu/cpu.h"
+#include "graph/base/clock.h"
 
 enum { SPIN_NS = 200000, PAUSES = 32, YIELD_AFTER = 8 };
 
@@ -36,13 +36,6 @@ struct Team {
     bool started;
     pid_t pid;
 };
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
 
 static void pause_cpu(void)
 {
@@ -63,8 +56,8 @@ static void wait_change(Team *t, atomic_uint *word, unsigned old)
             pause_cpu();
         }
         if (turn < YIELD_AFTER) continue;
-        if (!start) start = now_ns();
-        if (now_ns() - start < SPIN_NS) {
+        if (!start) start = clock_ns();
+        if (clock_ns() - start < SPIN_NS) {
             sched_yield();                                       /* another program may want this core */
             continue;
         }

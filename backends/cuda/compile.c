@@ -2,22 +2,15 @@
  * A CUBIN's key is the hash of its source, the architecture and the compiler's version: the source holds all else. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <xxhash.h>
 
 #include "backends/cache.h"
 #include "backends/cuda/cuda.h"
+#include "graph/base/clock.h"
 
 enum { STATIC_SHARED_BYTES = 48 << 10 };        /* more must be asked for, by function */
 
 typedef struct { Text source; char key[33]; } Job;
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void make_key(Job *j, const Device *d)
 {
@@ -74,7 +67,7 @@ static TgStatus compile_all(Code *c, Device *d, Kernel *const *k, CompileJob *jo
 
 TgStatus cuda_compile(Code **out, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats)
 {
-    double start = now_s();
+    double start = clock_s();
     CompileJob *job = calloc(n + !n, sizeof *job);
     Job *text = calloc(n + !n, sizeof *text);
     Code *c = calloc(1, sizeof *c);
@@ -88,7 +81,7 @@ TgStatus cuda_compile(Code **out, Device *d, Kernel *const *k, uint32_t n, Compi
     }
     free(text);
     free(job);
-    stats->compile_s = now_s() - start;
+    stats->compile_s = clock_s() - start;
     if (status == TG_OK) *out = c;
     else cuda_code_free(c);
     return status;

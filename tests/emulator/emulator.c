@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include "backends/cuda/driver.h"
+#include "graph/base/clock.h"
 
 #define EXPORT __attribute__((visibility("default")))
 enum { OK = 0, INVALID = 1, NO_MEMORY = 2, FAILED = 719, MAX_ARGS = 80, STACK_BYTES = 64 << 10, MAX_THREADS = 1024 };
@@ -100,15 +100,9 @@ EXPORT CuResult cuDeviceGetAttribute(int *v, int which, int d)
     return OK;
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 EXPORT CuResult cuEventCreate(CuEvent *e, unsigned flags) { return (void)flags, (*e = calloc(1, sizeof **e)) ? OK : NO_MEMORY; }
 EXPORT CuResult cuEventDestroy_v2(CuEvent e) { return free(e), OK; }
-EXPORT CuResult cuEventRecord(CuEvent e, CuStream s) { return (void)s, e->s = now_s(), OK; }
+EXPORT CuResult cuEventRecord(CuEvent e, CuStream s) { return (void)s, e->s = clock_s(), OK; }
 EXPORT CuResult cuEventSynchronize(CuEvent e) { return (void)e, OK; }
 EXPORT CuResult cuEventElapsedTime(float *ms, CuEvent a, CuEvent b) { return *ms = (float)((b->s - a->s) * 1e3), OK; }
 
