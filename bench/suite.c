@@ -1,5 +1,6 @@
-/* In: folders and archives. Out: a line a model as it ends, a summary, JUnit and JSON. A model is any .onnx file below; the test_data_set_K/ beside it are its data, and without outputs among
- * them it only runs. An archive, given or below, is unpacked into a temporary folder for as long as its models run. Each model runs in a child, so that a crash or a limit is one line too. */
+/* In: folders and archives. Out: a line a model, in their order, a summary, JUnit and JSON. A model is any .onnx file below; the test_data_set_K/ beside it are its data, and without outputs
+ * among them it only runs. An archive, given or below, is unpacked into a temporary folder for as long as its models run. Each model runs in a child, so that a crash or a limit is one line
+ * too; --jobs of them at a time. */
 #define _GNU_SOURCE
 #include "bench/suite.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,9 +24,10 @@
 #include "bench/say.h"
 
 extern char **environ;
-enum { ARGV_MAX = 64 };
-typedef struct { char *name, *why; int code; bool compared; double seconds; } Case;
-typedef struct { const Args *args; const char *program; FILE *told; Case *list; uint32_t count, cap; TgStatus status; } Suite;     /* status: of the walk itself */
+enum { ARGV_MAX = 64, JOBS_MAX = 1024 };
+typedef struct { char *name, *why; int code; bool compared, ended; double seconds; } Case;
+typedef struct { pid_t pid; FILE *said; char *model; double start; uint32_t number; } Job;      /* a child that runs; number: of its case */
+typedef struct { const Args *args; const char *program; FILE *out; Case *list; uint32_t count, cap, told, running; Job job[JOBS_MAX]; TgStatus status; } Suite;     /* status: of the walk itself */
 
 static volatile sig_atomic_t stopped;       /* the signal: what was unpacked is still removed */
 static void on_stop(int sig) { stopped = sig; }
@@ -39,6 +42,8 @@ static bool is_archive(const char *name) { return ends_with(name, ".tar.gz") || 
 static bool is_data_set(const char *name) { return !strncmp(name, "test_data_set_", 14); }
 
 /* ---- one model ---- */
+
+static int64_t jobs_of(const Args *a) { return args_count(a, OPT_jobs, 1); }
 
 static void child_arguments(const Suite *s, const char *model, const char *folder, const char **argv)
 {
@@ -73,28 +78,18 @@ static char *last_line(FILE *f, const char *program, const char *model)
     return last;
 }
 
-static void run_child(Case *c, const char *const *argv)
+static bool start_child(Job *j, const char *const *argv)
 {
-    int pipe_of[2], status = 0;
-    pid_t pid;
     posix_spawn_file_actions_t actions;
-    c->code = TG_INTERNAL;
-    if (pipe2(pipe_of, O_CLOEXEC)) return;
+    int fd = memfd_create("said", MFD_CLOEXEC);
+    if (fd < 0) return false;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, pipe_of[1], STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, fd, STDERR_FILENO);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    int bad = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, (char *const *)(uintptr_t)argv, environ);
+    bool good = !posix_spawn(&j->pid, "/proc/self/exe", &actions, NULL, (char *const *)(uintptr_t)argv, environ);
     posix_spawn_file_actions_destroy(&actions);
-    close(pipe_of[1]);
-    FILE *f = fdopen(pipe_of[0], "r");
-    c->why = f ? last_line(f, argv[0], argv[1]) : NULL;
-    if (f) fclose(f);
-    if (bad) return;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) { }
-    c->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (!WIFSIGNALED(status)) return;
-    free(c->why);
-    if (asprintf(&c->why, "ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status))) < 0) c->why = NULL;
+    if (!good || !(j->said = fdopen(fd, "r"))) close(fd);
+    return good;
 }
 
 /* Do its data sets hold outputs? */
@@ -121,31 +116,67 @@ static bool has_outputs(const char *folder)
 static void tell(const Suite *s, const Case *c)
 {
     const char *said = c->why ? c->why : "";
-    if (c->code) fprintf(s->told, "%-40s exit %-3d %6.1f s  %s\n", c->name, c->code, c->seconds, said);
-    else if (!args_has(s->args, OPT_quiet)) fprintf(s->told, "%-40s %-8s %6.1f s\n", c->name, c->compared ? "ok" : "ran", c->seconds);
-    fflush(s->told);
+    if (c->code) fprintf(s->out, "%-40s exit %-3d %6.1f s  %s\n", c->name, c->code, c->seconds, said);
+    else if (!args_has(s->args, OPT_quiet)) fprintf(s->out, "%-40s %-8s %6.1f s\n", c->name, c->compared ? "ok" : "ran", c->seconds);
+    fflush(s->out);
+}
+
+static void end_case(Suite *s, Case *c, int code)
+{
+    c->code = code;
+    c->ended = true;
+    for (; s->told < s->count && s->list[s->told].ended; s->told++) tell(s, &s->list[s->told]);
+}
+
+/* Waits for one of the children. */
+static void end_job(Suite *s)
+{
+    int status = TG_INTERNAL << 8;                          /* where the system has dropped it */
+    uint32_t i = 0;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, 0)) < 0 && errno == EINTR) { }
+    while (i + 1 < s->running && s->job[i].pid != pid) i++;
+    Job j = s->job[i];
+    Case *c = &s->list[j.number];
+    s->job[i] = s->job[--s->running];
+    c->seconds = clock_s() - j.start;
+    if (j.said) {                                           /* the child has moved the offset that both have */
+        rewind(j.said);
+        c->why = last_line(j.said, s->program, j.model);
+        fclose(j.said);
+    }
+    free(j.model);
+    if (WIFSIGNALED(status)) {
+        free(c->why);
+        if (asprintf(&c->why, "ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status))) < 0) c->why = NULL;
+    }
+    end_case(s, c, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
+static void end_jobs(Suite *s)
+{
+    while (s->running) end_job(s);
 }
 
 /* name: the folder as the user sees it. */
 static void run_case(Suite *s, const char *folder, const char *name, const char *file)
 {
     const char *argv[ARGV_MAX];
-    char *model = NULL;
+    if (s->running == jobs_of(s->args)) end_job(s);
     if (s->count == s->cap) {
         Case *grown = realloc(s->list, sizeof *grown * (s->cap = s->cap ? 2 * s->cap : 64));
         if (!grown) return (void)(s->status = say_error(TG_LIMIT, "no memory for the list of models"));
         s->list = grown;
     }
     Case *c = &s->list[s->count];
+    Job *j = &s->job[s->running];
     *c = (Case){ .compared = has_outputs(folder) };
-    if (asprintf(&model, "%s/%s", folder, file) < 0 || asprintf(&c->name, strcmp(file, "model.onnx") ? "%s/%s" : "%s", name, file) < 0) return (void)(s->status = TG_LIMIT);
+    *j = (Job){ .start = clock_s(), .number = s->count };
+    if (asprintf(&j->model, "%s/%s", folder, file) < 0 || asprintf(&c->name, strcmp(file, "model.onnx") ? "%s/%s" : "%s", name, file) < 0) return (void)(s->status = TG_LIMIT);
     s->count++;
-    child_arguments(s, model, folder, argv);
-    double start = clock_s();
-    run_child(c, argv);
-    c->seconds = clock_s() - start;
-    free(model);
-    tell(s, c);
+    child_arguments(s, j->model, folder, argv);
+    if (start_child(j, argv)) s->running++;
+    else free(j->model), end_case(s, c, TG_INTERNAL);
 }
 
 /* ---- finding them ---- */
@@ -168,7 +199,7 @@ static void visit_archive(Suite *s, const char *archive, const char *name)
     char folder[64];
     if (!folder_make(folder)) return (void)(s->status = TG_CACHE);
     char *argv[] = { "tar", "-xf", (char *)(uintptr_t)archive, "-C", folder, "--no-same-owner", NULL };
-    if (!run_quietly(argv)) visit_folder(s, folder, name);
+    if (!run_quietly(argv)) visit_folder(s, folder, name), end_jobs(s);
     else if (!stopped) s->status = say_error(TG_BAD_INPUT, "%s: is no archive that tar can unpack", archive);
     nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
@@ -270,9 +301,9 @@ static TgStatus report(const Suite *s)
 {
     Count n = count_cases(s);
     TgStatus status = n.differ || n.broken ? TG_DIFFERS : TG_OK, written = TG_OK;
-    fprintf(s->told, "%u of %u models are right", n.right, s->count - n.ran);
-    if (n.ran) fprintf(s->told, ", %u more ran and had no outputs to compare", n.ran);
-    fputc('\n', s->told);
+    fprintf(s->out, "%u of %u models are right", n.right, s->count - n.ran);
+    if (n.ran) fprintf(s->out, ", %u more ran and had no outputs to compare", n.ran);
+    fputc('\n', s->out);
     if (args_has(s->args, OPT_junit)) written = write_junit(s, args_text(s->args, OPT_junit, ""), n);
     if (args_has(s->args, OPT_json) && written == TG_OK) written = write_json(s, status);
     return written == TG_OK ? status : written;
@@ -280,12 +311,14 @@ static TgStatus report(const Suite *s)
 
 TgStatus suite_run(const Args *a, const char *const *dir, uint32_t ndir, const char *program)
 {
-    Suite s = { .args = a, .program = program, .told = args_has(a, OPT_json) ? stderr : stdout };
+    Suite s = { .args = a, .program = program, .out = args_has(a, OPT_json) ? stderr : stdout };
     const struct sigaction stop = { .sa_handler = on_stop };
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
     if (!ndir) s.status = say_error(TG_USAGE, "test: a folder is missing: tgrun test DIR...");
+    if (jobs_of(a) < 1 || jobs_of(a) > JOBS_MAX) s.status = say_error(TG_USAGE, "test: --jobs: wanted 1 to %d", JOBS_MAX);
     for (uint32_t i = 0; i < ndir && s.status == TG_OK && !stopped; i++) visit_operand(&s, dir[i]);
+    end_jobs(&s);
     if (s.status == TG_OK && !s.count && !stopped) s.status = say_error(TG_BAD_INPUT, "test: no model is in there");
     if (s.status == TG_OK && s.count) s.status = report(&s);
     for (uint32_t i = 0; i < s.count; i++) {
