@@ -135,8 +135,7 @@ static TgStatus info_planned(const Args *a, const char *path, json_t *json)
         int32_t n = data.set[0].ninput;
         TgTensor in[n + 1];
         set_inputs(&data.set[0], in);
-        if (!json) tg_dump(s, in, n, "calls", NULL, emit_calls, NULL);
-        bool planned = tg_memory(s, in, n, &m) == TG_OK;
+        bool planned = tg_memory(s, in, n, &m, json ? NULL : emit_calls, NULL) == TG_OK;
         if (planned && json) json_object_set_new(json, "memory", memory_json(&m));
         else if (planned) memory_people(&m);
     }

@@ -107,14 +107,15 @@ TgStatus tg_info(const TgSession *s, TgInfo *out)
 
 static bool same_operator(const Node *a, const Node *b) { return !strcmp(a->op, b->op) && !strcmp(a->domain, b->domain); }
 
-/* Operators by their first node; the list is short, so that each call may walk. */
+/* Operators by their first node; the list is short, so that each call may walk: the first node like this one is most often near the start. */
 int32_t tg_model_operator(const TgSession *s, int32_t index, const char **domain, const char **name)
 {
     const GraphDef *g = &s->model->graph;
     for (uint32_t i = 0; i < g->nnode; i++) {
-        int32_t before = 0, after = 1;
-        for (uint32_t k = 0; k < i; k++) before += same_operator(&g->node[k], &g->node[i]);
-        if (before || index--) continue;
+        int32_t after = 1;
+        uint32_t first = 0;
+        while (!same_operator(&g->node[first], &g->node[i])) first++;
+        if (first < i || index--) continue;
         for (uint32_t k = i + 1; k < g->nnode; k++) after += same_operator(&g->node[k], &g->node[i]);
         *domain = g->node[i].domain;
         *name = g->node[i].op;
@@ -123,18 +124,7 @@ int32_t tg_model_operator(const TgSession *s, int32_t index, const char **domain
     return 0;
 }
 
-TgStatus tg_memory(const TgSession *s, const TgTensor *inputs, int32_t count, TgMemory *out)
-{
-    Program *p = NULL;
-    ProgramMaker maker = session_maker(s);
-    TRY(session_in_file(s, session_check_inputs(s, inputs, count)));
-    TRY(session_in_file(s, program_make(&p, &maker, inputs, (uint32_t)count, &s->dims, PROGRAM_PLAN, NULL)));
-    *out = memory_of(p->plan);
-    program_free(p, s->backend);
-    return TG_OK;
-}
-
-/* ---- dump and check ---- */
+/* ---- plans, dump and check ---- */
 
 static void emit_lines(Text *t, void (*emit)(void *user, const char *text), void *user)
 {
@@ -144,6 +134,21 @@ static void emit_lines(Text *t, void (*emit)(void *user, const char *text), void
         emit(user, line);
         if (!end) return;
     }
+}
+
+TgStatus tg_memory(const TgSession *s, const TgTensor *inputs, int32_t count, TgMemory *out, void (*calls)(void *user, const char *line), void *user)
+{
+    Text text = { 0 };
+    Dump dump = { .text = &text, .stage = "calls" };
+    Program *p = NULL;
+    ProgramMaker maker = session_maker(s);
+    TRY(session_in_file(s, session_check_inputs(s, inputs, count)));
+    TgStatus status = session_in_file(s, program_make(&p, &maker, inputs, (uint32_t)count, &s->dims, PROGRAM_PLAN, calls ? &dump : NULL));
+    if (status == TG_OK) *out = memory_of(p->plan);
+    emit_lines(&text, calls, user);
+    text_free(&text);
+    program_free(p, s->backend);
+    return status;
 }
 
 /* Source and assembly come from the backend, one kernel after the other. */

@@ -140,8 +140,8 @@ typedef struct {
     int64_t mapped_bytes;      /**< constants that a run reads where the files have them; what it does not look at of them takes none */
 } TgMemory;
 
-/** Plans for these inputs, as tg_prepare does, but compiles and loads nothing. */
-TG_API TgStatus tg_memory(const TgSession *session, const TgTensor *inputs, int32_t count, TgMemory *out);
+/** Plans for these inputs, as tg_prepare does, but compiles and loads nothing. calls, unless NULL, is given a line for each function that stands for parts which repeat. */
+TG_API TgStatus tg_memory(const TgSession *session, const TgTensor *inputs, int32_t count, TgMemory *out, void (*calls)(void *user, const char *line), void *user);
 
 /** Runs. inputs in the model's order, data stay the caller's. outputs[count of outputs]: data belong to the session and live until
  *  its next tg_run or tg_close. Prepares when the shapes, or the lengths of sequences, are new. An optional input may be given as its element. */
