@@ -72,7 +72,7 @@ bool attr_bool(Graph *g, const Ctx *c, const char *name, bool otherwise) { retur
 double attr_float(Graph *g, const Ctx *c, const char *name, double otherwise)
 {
     const Attr *a = typed(g, c, name, ATTR_FLOAT);
-    return a ? (double)a->f : otherwise;
+    return (double)(a ? a->f : (float)otherwise);
 }
 
 const char *attr_str(Graph *g, const Ctx *c, const char *name, const char *otherwise)

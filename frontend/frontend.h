@@ -33,7 +33,7 @@ static inline DType type_of(U x) { return (DType)x->dtype; }
 
 /* Attributes; a wrong type records an error in the graph and returns the default. */
 int64_t attr_int(Graph *g, const Ctx *c, const char *name, int64_t otherwise);
-double attr_float(Graph *g, const Ctx *c, const char *name, double otherwise);
+double attr_float(Graph *g, const Ctx *c, const char *name, double otherwise);    /* defaults are of single precision as well */
 const char *attr_str(Graph *g, const Ctx *c, const char *name, const char *otherwise);
 bool attr_ints(Graph *g, const Ctx *c, const char *name, const int64_t **out, uint32_t *n);        /* false: absent */
 bool attr_floats(Graph *g, const Ctx *c, const char *name, const float **out, uint32_t *n);

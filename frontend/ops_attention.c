@@ -73,6 +73,9 @@ U attend(Graph *g, U q, U k, U v, const Attend *a, U stages[4])
 
 static double default_scale(Graph *g, U q) { return 1 / sqrt((double)fixed_size(g, q, 3)); }
 
+/* Double, unlike an attribute's default. */
+static double scale_of(Graph *g, const Ctx *c, U q) { return attr_find(c, "scale") ? attr_float(g, c, "scale", 0) : default_scale(g, q); }
+
 /* ---- the standard's Attention (23, 24, 25) ---- */
 
 /* A mask whose last axis is shorter than the keys: the rest is not attended. */
@@ -114,7 +117,7 @@ U op_attention(Graph *g, const Ctx *c)
     if (!c->in[4] != !c->in[5]) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
     if (c->in[4]) k = cat(g, (U[]){ c->in[4], k }, 2, 2), v = cat(g, (U[]){ c->in[5], v }, 2, 2);
     if (!ok(g)) return NULL;
-    Attend a = { .softcap = attr_float(g, c, "softcap", 0), .scale = attr_float(g, c, "scale", default_scale(g, q)) };
+    Attend a = { .softcap = attr_float(g, c, "softcap", 0), .scale = scale_of(g, c, q) };
     read_masks(g, c, q, k, c->in[4], &a);
     U y = attend(g, wide(g, q), wide(g, k), cast(g, wide(g, v), type_of(wide(g, q))), &a, stages);
     if (!ok(g)) return NULL;
@@ -146,7 +149,7 @@ U op_flex_attention(Graph *g, const Ctx *c)
     if (uop_size(k, 1) < 1 || uop_size(k, 1) != uop_size(v, 1) || uop_size(q, 1) % uop_size(k, 1))
         return fail_node(g, c, TG_BAD_MODEL, NULL, "%lld heads of queries on %lld of keys and %lld of values", (long long)uop_size(q, 1), (long long)uop_size(k, 1), (long long)uop_size(v, 1));
     U x = grouped_matmul(g, wide(g, q), transpose(g, wide(g, k)));
-    x = modified(g, c, "score_mod", cast(g, mul(g, x, K(attr_float(g, c, "scale", default_scale(g, q)))), t));
+    x = modified(g, c, "score_mod", cast(g, mul(g, x, K(scale_of(g, c, q))), t));
     if (!x || !ok(g)) return NULL;
     x = modified(g, c, "prob_mod", narrow(g, softmax(g, wide(g, x), -1), x));
     return x && ok(g) ? narrow(g, grouped_matmul(g, cast(g, x, type_of(wide(g, v))), wide(g, v)), q) : NULL;

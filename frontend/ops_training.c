@@ -63,7 +63,7 @@ static U blend(Graph *g, double keep, U old, U x) { return add(g, mul(g, K(keep)
 
 static void adam_step(Graph *g, const Ctx *c, U x, U grad, const U *memory, U *next)
 {
-    double alpha = attr_float(g, c, "alpha", (double)0.9f), beta = attr_float(g, c, "beta", (double)0.999f);
+    double alpha = attr_float(g, c, "alpha", 0.9), beta = attr_float(g, c, "beta", 0.999);
     U d = regularized(g, c, x, grad);
     next[1] = blend(g, alpha, memory[0], d);
     next[2] = blend(g, beta, memory[1], mul(g, d, d));

@@ -157,6 +157,17 @@ def maps():
     return got != {"name": "y0", "value": [[["no", 0.25], ["yes", 0.75]], [["no", 1], ["yes", 0]]]}
 
 
+def doubles():
+    """What single precision hides: defaults of attributes are numbers of single precision, as given ones are."""
+    x, single, wrong = np.linspace(-3, 3, 7), lambda v: float(np.float32(v)), []
+    means = [("LeakyRelu", [x], {}, np.where(x < 0, single(0.01) * x, x)), ("HardSigmoid", [x], {}, np.clip(single(0.2) * x + 0.5, 0, 1)),
+             ("Selu", [x], {}, single(1.0507010221481323) * np.where(x > 0, x, single(1.6732631921768188) * np.expm1(x)))]
+    for op, inputs, attrs, want in means:
+        wrong += [op] * (not np.allclose(draws(op, 22, inputs, attrs, dtype=TensorProto.DOUBLE), want, 1e-14, 0, equal_nan=True))
+    print(f"doubles: {len(means) - len(wrong)} of {len(means)} right", *wrong)
+    return bool(wrong)
+
+
 def near(value, want, spread, n):
     """A mean of n draws of that deviation, within five of its own."""
     return abs(value - want) < 5 * spread / math.sqrt(n)
@@ -190,4 +201,4 @@ def random():
     return bool(wrong)
 
 
-sys.exit(known() | maps() | random())
+sys.exit(known() | maps() | doubles() | random())
