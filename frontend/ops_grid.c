@@ -78,8 +78,7 @@ static int make_taps(Graph *g, const Grid *s, U x, U size, Tap tap[4])
 {
     U n = cast(g, size, type_of(x)), last = sub(g, n, K(1)), lo = s->corners ? K(0) : K(-0.5), hi = s->corners ? last : sub(g, n, K(0.5)), one = K(1);
     if (s->mode == GRID_NEAREST) x = round_even(g, x);
-    if (s->pad == PAD_BORDER) x = clamp(g, x, K(0), last);
-    if (s->pad == PAD_REFLECTION) x = where(g, or_(g, lt(g, x, lo), gt(g, x, hi)), reflect(g, x, lo, hi), x);
+    if (s->pad != PAD_ZEROS) x = where(g, or_(g, lt(g, x, lo), gt(g, x, hi)), s->pad == PAD_BORDER ? clamp(g, x, K(0), last) : reflect(g, x, lo, hi), x);
     U base = floor_(g, x), f = sub(g, x, base);
     int count = s->mode == GRID_NEAREST ? 1 : s->mode == GRID_LINEAR ? 2 : 4;
     for (int t = 0; t < count; t++) {
