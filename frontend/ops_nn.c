@@ -390,13 +390,16 @@ static U lowest(Graph *g, U x) { return dtype_is_float(type_of(x)) ? K(-INFINITY
 static U max_positions(Graph *g, const Ctx *c, U x, const Window *w)
 {
     U dim[TG_MAX_RANK], y = windows(g, padded(g, x, w, true, true, lowest(g, x)), w->n, w->kernel, w->stride, w->dilation);
+    U inside = windows(g, padded(g, full(g, DT_BOOL, 1, x), w, true, true, NULL), w->n, w->kernel, w->stride, w->dilation);
     uint32_t n = w->n;
-    if (y->op == UOP_ERROR) return y;
+    if (y->op == UOP_ERROR || inside->op == UOP_ERROR) return y;
     int64_t taps = 1;
     memcpy(dim, y->shape->dim, sizeof *dim * (n + 2));
     for (uint32_t k = 0; k < n; k++) taps *= w->kernel[k];
     dim[n + 2] = uop_index(g, taps);
-    U at = argmax(g, reshape(g, y, dim, n + 3), -1, false, false);                        /* i64 [N, C, o..], tap number */
+    y = reshape(g, y, dim, n + 3), inside = reshape(g, inside, dim, n + 3);               /* what lies outside may be as small as the maximum */
+    U hit = and_(g, inside, or_(g, eq(g, y, max_reduce(g, y, -1, true)), is_nan(g, y)));
+    U at = argmax(g, cast(g, hit, DT_U8), -1, false, false);                              /* i64 [N, C, o..], tap number */
     bool columns = attr_bool(g, c, "storage_order", false);
     U image = dim_product(g, x->shape->dim + 2, n), step = uop_index(g, 1), total = NULL;
     for (uint32_t j = 0; j < n; j++) {
