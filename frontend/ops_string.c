@@ -183,13 +183,13 @@ static size_t characters(const char *s, size_t len)
     return n;
 }
 
-/* com.microsoft Tokenizer: what matches tokenexp, or what lies between separators (an empty one: every character). */
+/* com.microsoft Tokenizer: what matches tokenexp, or what lies between separators (an empty one: every character). Rows are marked where any of them holds a token. */
 U op_tokenizer(Graph *g, const Ctx *c)
 {
     const char **s, *const *sep, *expression = attr_str(g, c, "tokenexp", "");
     int64_t n, least = attr_int(g, c, "mincharnum", 1);
     uint32_t seps;
-    bool mark = attr_bool(g, c, "mark", false);
+    bool mark = attr_bool(g, c, "mark", false), found = false;
     regex_t re;
     Text joined = { 0 };
     if (!input_text(g, c, 0, &s, &n)) return NULL;
@@ -212,11 +212,14 @@ U op_tokenizer(Graph *g, const Ctx *c)
             else if (regexec(&re, p, 1, &m, p == s[k] ? 0 : REG_NOTBOL)) to = *expression ? from : p + strlen(p), p += strlen(p);
             else if (*expression) from = p + m.rm_so, to = p + m.rm_eo, p = m.rm_eo > m.rm_so ? to : to + (*to != 0);
             else to = p + m.rm_so, p += m.rm_eo > 0 ? m.rm_eo : 1;
-            if (to > from && (int64_t)characters(from, (size_t)(to - from)) >= least) add_piece(&row[k], from, (size_t)(to - from));
+            if (to == from || (int64_t)characters(from, (size_t)(to - from)) < least) continue;
+            add_piece(&row[k], from, (size_t)(to - from));
+            found = true;
         }
         if (mark) add_piece(&row[k], "\x03", 1);
     }
     if (!by_character) regfree(&re);
+    for (int64_t k = 0; k < n && !found; k++) row[k].n = 0;
     return padded_rows(g, c, text_numbers(c->in[0]), row, n, attr_str(g, c, "pad_value", ""));
 }
 

@@ -112,6 +112,8 @@ CASES = [
     ("Resize", "", 13, [z.astype(np.float64), np.zeros(0, np.float32), np.array([1, 1, 1, 2], np.float32)], dict(mode="cubic", coordinate_transformation_mode="asymmetric", cubic_coeff_a=-0.5), [cubic(z.astype(np.float64))]),
     # of others
     ("Tokenizer", "com.microsoft", 1, [np.array(["one two", "three"], object)], dict(mark=0, mincharnum=1, pad_value="-", separators=[" "]), [np.array([["one", "two"], ["three", "-"]], object)]),
+    *[("Tokenizer", "com.microsoft", 1, [np.array(words, object)], dict(mark=1, mincharnum=1, pad_value="-", tokenexp="[a-z]+"), [want]) for words, want in (
+        (["A", "4"], np.zeros((2, 0), object)), (["A", "b"], np.array([["\x02", "\x03", "-"], ["\x02", "b", "\x03"]], object)))],
     ("MaxPool", "", 12, [np.zeros((1, 2, 1, 1), np.uint8)], dict(kernel_shape=[1, 3], pads=[0, 2, 0, 1]), [np.zeros((1, 2, 1, 2), np.uint8), np.array([0, 0, 1, 1]).reshape(1, 2, 1, 2)]),
     *[("GridSample", "", 20, [np.array([[[[8, 4]]]], np.float32), np.array([[[[at, 0]]]], np.float32)], dict(mode="cubic", padding_mode="border"), [np.array([[[[want]]]], np.float32)])
       for at, want in ((1, 3.625), (1.25, 4), (-1, 8.375), (0, 6))],        # inside of the border's pixel the kernel reaches beyond it, outside it is that pixel
