@@ -163,12 +163,12 @@ def maps():
 
 
 def doubles():
-    """What single precision hides: defaults of attributes are numbers of single precision, as given ones are."""
-    x, single, wrong = np.linspace(-3, 3, 7), lambda v: float(np.float32(v)), []
+    """What single precision hides: defaults of attributes are numbers of single precision, as given ones are; Erf ends in 1."""
+    x, ends, single, wrong = np.linspace(-3, 3, 7), np.array([-np.inf, -30, -6.5, 5.9, 7, 1e300, np.nan]), lambda v: float(np.float32(v)), []
     means = [("LeakyRelu", [x], {}, np.where(x < 0, single(0.01) * x, x)), ("HardSigmoid", [x], {}, np.clip(single(0.2) * x + 0.5, 0, 1)),
-             ("Selu", [x], {}, single(1.0507010221481323) * np.where(x > 0, x, single(1.6732631921768188) * np.expm1(x)))]
+             ("Selu", [x], {}, single(1.0507010221481323) * np.where(x > 0, x, single(1.6732631921768188) * np.expm1(x))), ("Erf", [ends], {}, np.array([math.erf(v) for v in ends]))]
     for op, inputs, attrs, want in means:
-        wrong += [op] * (not np.allclose(draws(op, 22, inputs, attrs, dtype=TensorProto.DOUBLE), want, 1e-14, 0, equal_nan=True))
+        wrong += [op] * (not np.allclose(draws(op, 22, inputs, attrs, dtype=TensorProto.DOUBLE), want, 1e-15 if op == "Erf" else 1e-14, 0, equal_nan=True))
     print(f"doubles: {len(means) - len(wrong)} of {len(means)} right", *wrong)
     return bool(wrong)
 
