@@ -139,93 +139,31 @@ TgStatus host_nms(const HostCall *call, void *const *args, int64_t *vars)
 
 /* ---- RoiAlign ---- */
 
-typedef struct { int64_t i[4]; float w[4]; } Sample;
-
-/* Bilinear weights of a point of a plane [h, w]; all zero beyond one pixel around it. */
-static Sample sample_at(float y, float x, int64_t h, int64_t w)
-{
-    Sample s = { 0 };
-    if (!(y >= -1 && y <= (float)h && x >= -1 && x <= (float)w)) return s;
-    y = fmaxf(y, 0);
-    x = fmaxf(x, 0);
-    int64_t y0 = (int64_t)y, x0 = (int64_t)x;
-    if (y0 >= h - 1) y0 = h - 1, y = (float)y0;
-    if (x0 >= w - 1) x0 = w - 1, x = (float)x0;
-    int64_t y1 = y0 + 1 < h ? y0 + 1 : y0, x1 = x0 + 1 < w ? x0 + 1 : x0;
-    float dy = y - (float)y0, dx = x - (float)x0;
-    return (Sample){ { y0 * w + x0, y0 * w + x1, y1 * w + x0, y1 * w + x1 }, { (1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx } };
-}
-
-typedef struct { float y, x, dy, dx; int64_t ny, nx; } Grid;         /* a cell's first corner, size, samples */
 enum { SAMPLES = 256 };
 
-static void place_samples(Sample *s, const Grid *g, int64_t from, int64_t count, int64_t h, int64_t w)
-{
-    for (int64_t k = from; k < from + count; k++)
-        *s++ = sample_at(g->y + ((float)(k / g->nx) + 0.5f) * g->dy / (float)g->ny, g->x + ((float)(k % g->nx) + 0.5f) * g->dx / (float)g->nx, h, w);
-}
-
-static float most(float y, const float *plane, const Sample *s, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++, s++)
-        for (int k = 0; k < 4; k++) y = fmaxf(y, s->w[k] * plane[s->i[k]]);
-    return y;
-}
-
-static float total(float y, const float *plane, const Sample *s, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++, s++) y += s->w[0] * plane[s->i[0]] + s->w[1] * plane[s->i[1]] + s->w[2] * plane[s->i[2]] + s->w[3] * plane[s->i[3]];
-    return y;
-}
-
-/* A cell of all c channels of a picture, step apart in out: their samples lie at the same places. */
-static void pool_cell(float *out, int64_t step, const float *x, const Grid *g, int64_t c, int64_t h, int64_t w, bool max)
-{
-    Sample sample[SAMPLES];
-    int64_t n = g->ny > 0 && g->nx > 0 ? g->ny * g->nx : 0;
-    for (int64_t k = 0; k < c; k++) out[k * step] = max && n ? -INFINITY : 0;
-    for (int64_t from = 0, count; from < n; from += count) {
-        count = n - from < SAMPLES ? n - from : SAMPLES;
-        place_samples(sample, g, from, count, h, w);
-        for (int64_t k = 0; k < c; k++) out[k * step] = (max ? most : total)(out[k * step], x + k * h * w, sample, count);
-    }
-    for (int64_t k = 0; k < c && n && !max; k++) out[k * step] /= (float)n;
-}
-
-/* Region [x0 y0 x1 y1] of a picture, cut into oh x ow cells, with as many samples as pixels. */
-static Grid grid_of(const float *roi, const RoiAttr *a, int64_t oh, int64_t ow)
-{
-    float shift = a->half_pixel ? 0.5f : 0, x0 = roi[0] * a->scale - shift, y0 = roi[1] * a->scale - shift, rw = roi[2] * a->scale - shift - x0, rh = roi[3] * a->scale - shift - y0;
-    if (!a->half_pixel) rw = fmaxf(rw, 1), rh = fmaxf(rh, 1);
-    return (Grid){ .y = y0, .x = x0, .dy = rh / (float)oh, .dx = rw / (float)ow };
-}
-
-static TgStatus check_region(const Grid *g, int64_t r, int64_t picture, int64_t pictures)
+static TgStatus check_region(double dy, double dx, int64_t r, int64_t picture, int64_t pictures)
 {
     if (picture < 0 || picture >= pictures) return fail(TG_BAD_INPUT, "picture %lld of %lld", (long long)picture, (long long)pictures);
-    return fabsf(g->dy) < 65536 && fabsf(g->dx) < 65536 ? TG_OK : fail(TG_BAD_INPUT, "region %lld is too large", (long long)r);
+    return fabs(dy) < 65536 && fabs(dx) < 65536 ? TG_OK : fail(TG_BAD_INPUT, "region %lld is too large", (long long)r);
 }
+
+#define REAL float
+#define ROI(name) name##_single
+#define CEIL ceilf
+#define MAX fmaxf
+#include "frontend/host_roi.h"
+
+#define REAL double
+#define ROI(name) name##_double
+#define CEIL ceil
+#define MAX fmax
+#include "frontend/host_roi.h"
 
 /* x [N,C,H,W], regions [R,4], pictures [R] i64 -> [R,C,h,w]; the samples of a cell are as many as its pixels. A part is some of the regions; each checks them all. */
 TgStatus host_roi_align_part(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts)
 {
     const RoiAttr *a = custom_attr(call->call->src[0], NULL);
-    int64_t n = host_dim(call, 0, 0, vars), c = host_dim(call, 0, 1, vars), h = host_dim(call, 0, 2, vars), w = host_dim(call, 0, 3, vars);
-    int64_t regions = host_dim(call, 1, 0, vars), oh = host_dim(call, 3, 2, vars), ow = host_dim(call, 3, 3, vars), cells = oh * ow;
-    for (int64_t r = 0; r < regions; r++) {
-        int64_t picture = ((const int64_t *)args[2])[r];
-        Grid g = grid_of((const float *)args[1] + r * 4, a, oh, ow);
-        TRY(check_region(&g, r, picture, n));
-        if (r < regions * part / parts || r >= regions * (part + 1) / parts) continue;
-        float y0 = g.y, x0 = g.x, *out = (float *)args[3] + r * c * cells;
-        g.ny = (int64_t)ceilf(g.dy), g.nx = (int64_t)ceilf(g.dx);
-        for (int64_t k = 0; k < cells; k++) {
-            g.y = y0 + (float)(k / ow) * g.dy;
-            g.x = x0 + (float)(k % ow) * g.dx;
-            pool_cell(out + k, cells, (const float *)args[0] + picture * c * h * w, &g, c, h, w, a->max);
-        }
-    }
-    return TG_OK;
+    return (a->wide ? roi_align_double : roi_align_single)(call, args, vars, part, parts);
 }
 
 TgStatus host_roi_align(const HostCall *call, void *const *args, int64_t *vars) { return host_roi_align_part(call, args, vars, 0, 1); }

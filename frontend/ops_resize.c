@@ -377,20 +377,21 @@ U op_upsample_1(Graph *g, const Ctx *c)
 /* Sample points of each region along one direction: [R, cells * samples]. */
 static U sample_points(Graph *g, U start, U extent, int64_t cells, int64_t samples)
 {
-    float *v = NEW_N(graph_arena(g), float, cells * samples);
-    for (int64_t i = 0; i < cells * samples; i++) v[i] = (float)(((double)(i % samples) + 0.5) / (double)samples / (double)cells + (double)(i / samples) / (double)cells);
-    U at = tensor_const(g, DT_F32, (int64_t[]){ 1, cells * samples }, 2, v, (size_t)(cells * samples) * 4, "");
+    DType t = (DType)start->dtype;
+    int64_t n = cells * samples;
+    char *v = NEW_N(graph_arena(g), char, n * dtype_size(t) + 1);
+    for (int64_t i = 0; i < n; i++) scalar_store(t, v, i, scalar_of(((double)(i % samples) + 0.5) / (double)samples / (double)cells + (double)(i / samples) / (double)cells));
+    U at = tensor_const(g, t, (int64_t[]){ 1, n }, 2, v, (size_t)(n * dtype_size(t)), "");
     return add(g, unsqueeze(g, start, 1), mul(g, at, unsqueeze(g, extent, 1)));
 }
 
 typedef struct { U low, high, low_weight, high_weight; } Ends;
 
 /* The two pixels (i64) and weights of points along an axis of that size; weights 0 more than a pixel outside. */
-static Ends ends_of(Graph *g, U p, int64_t size)
+static Ends ends_of(Graph *g, U x, int64_t size)
 {
-    U zero = scalar(g, DT_F32, 0), one = scalar(g, DT_F32, 1), last = scalar(g, DT_F32, (double)(size - 1));
-    U ok = cast(g, and_(g, ge(g, p, scalar(g, DT_F32, -1)), le(g, p, scalar(g, DT_F32, (double)size))), DT_F32);
-    U at = clamp(g, p, zero, last), low = floor_(g, at), part = sub(g, at, low);
+    U one = K(1), last = K((double)(size - 1)), ok = cast(g, and_(g, ge(g, x, K(-1)), le(g, x, K((double)size))), (DType)x->dtype);
+    U at = clamp(g, x, K(0), last), low = floor_(g, at), part = sub(g, at, low);
     return (Ends){ cast(g, low, DT_I64), cast(g, min_(g, add(g, low, one), last), DT_I64), mul(g, ok, sub(g, one, part)), mul(g, ok, part) };
 }
 
@@ -407,8 +408,8 @@ typedef struct { int64_t h, w, samples; bool max, half_pixel; double scale; } Ro
 
 static U roi_column(Graph *g, U rois, int64_t k, const Roi *r)
 {
-    U v = mul(g, squeeze(g, slice_i(g, rois, 1, k, k + 1), 1), scalar(g, DT_F32, r->scale));
-    return r->half_pixel ? sub(g, v, scalar(g, DT_F32, 0.5)) : v;
+    U x = squeeze(g, slice_i(g, rois, 1, k, k + 1), 1), v = mul(g, x, K(r->scale));
+    return r->half_pixel ? sub(g, v, K(0.5)) : v;
 }
 
 /* A fixed number of samples a cell: gathers and a reduction. */
@@ -416,7 +417,7 @@ static U roi_align_fixed(Graph *g, U x, U rois, U picture, const Roi *r)
 {
     int64_t n = uop_size(x, 0), c = uop_size(x, 1), h = uop_size(x, 2), w = uop_size(x, 3), s = r->samples;
     U x0 = roi_column(g, rois, 0, r), y0 = roi_column(g, rois, 1, r), rw = sub(g, roi_column(g, rois, 2, r), x0), rh = sub(g, roi_column(g, rois, 3, r), y0);
-    if (!r->half_pixel) rw = max_(g, rw, scalar(g, DT_F32, 1)), rh = max_(g, rh, scalar(g, DT_F32, 1));
+    if (!r->half_pixel) rw = max_(g, rw, K(1)), rh = max_(g, rh, K(1));
     Ends v = ends_of(g, sample_points(g, y0, rh, r->h, s), h), u = ends_of(g, sample_points(g, x0, rw, r->w, s), w);
     U rows = reshape_i(g, permute(g, x, (int64_t[]){ 0, 2, 3, 1 }, 4), (int64_t[]){ n * h * w, c }, 2);
     U p = unsqueeze(g, clamp(g, picture, uop_int(g, DT_I64, 0), uop_int(g, DT_I64, n - 1)), 1);
@@ -431,9 +432,9 @@ static U roi_align_fixed(Graph *g, U x, U rois, U picture, const Roi *r)
 
 static U roi_align_host(Graph *g, U x, U rois, U picture, const Roi *r)
 {
-    RoiAttr a = { r->max, r->half_pixel, (float)r->scale };
+    RoiAttr a = { r->max, r->half_pixel, x->dtype == DT_F64, (float)r->scale };
     U call = call_new(g, custom_new(g, "roi_align", &a, sizeof a, NULL, 0), (U[]){ x, rois, picture }, 3);
-    return call_result(g, call, 0, DT_F32, (U[]){ uop_dim(rois, 0), uop_dim(x, 1), uop_index(g, r->h), uop_index(g, r->w) }, 4);
+    return call_result(g, call, 0, (DType)x->dtype, (U[]){ uop_dim(rois, 0), uop_dim(x, 1), uop_index(g, r->h), uop_index(g, r->w) }, 4);
 }
 
 /** RoiAlign (ONNX 10, 16): each region [x0 y0 x1 y1] of its picture cut into h x w cells, each the mean (or maximum) of bilinear samples.
@@ -448,8 +449,8 @@ U op_roi_align(Graph *g, const Ctx *c)
     Roi r = { attr_int(g, c, "output_height", 1), attr_int(g, c, "output_width", 1), attr_int(g, c, "sampling_ratio", 0), mode == 1, place == 0, attr_float(g, c, "spatial_scale", 1) };
     if (uop_rank(x) != 4 || uop_rank(rois) != 2 || !uop_is_int_const(uop_dim(rois, 1), 4)) return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted x of rank 4 and regions [R,4]");
     if (r.h < 1 || r.w < 1 || r.samples < 0 || r.h > 4096 || r.w > 4096 || r.samples > 4096) return fail_node(g, c, TG_BAD_MODEL, NULL, "output sizes or sampling_ratio are out of range");
-    U picture = cast(g, c->in[2], DT_I64), wide_x = cast(g, x, DT_F32);
-    rois = cast(g, rois, DT_F32);
+    U picture = cast(g, c->in[2], DT_I64), wide_x = wide(g, x);
+    rois = cast(g, rois, (DType)wide_x->dtype);
     return narrow(g, r.samples && uop_static(x) ? roi_align_fixed(g, wide_x, rois, picture, &r) : roi_align_host(g, wide_x, rois, picture, &r), x);
 }
 

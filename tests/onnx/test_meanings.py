@@ -163,10 +163,12 @@ def maps():
 
 
 def doubles():
-    """What single precision hides: defaults of attributes are numbers of single precision, as given ones are; Erf ends in 1."""
+    """What single precision hides: defaults of attributes are numbers of single precision, as given ones are; Erf ends in 1; RoiAlign's places and sums."""
     x, ends, single, wrong = np.linspace(-3, 3, 7), np.array([-np.inf, -30, -6.5, 5.9, 7, 1e300, np.nan]), lambda v: float(np.float32(v)), []
+    picture, region = np.arange(16.0).reshape(1, 1, 4, 4) / 3, [np.array([[0.1, 0.2, 3.1, 3.2]]), np.array([0])]
     means = [("LeakyRelu", [x], {}, np.where(x < 0, single(0.01) * x, x)), ("HardSigmoid", [x], {}, np.clip(single(0.2) * x + 0.5, 0, 1)),
-             ("Selu", [x], {}, single(1.0507010221481323) * np.where(x > 0, x, single(1.6732631921768188) * np.expm1(x))), ("Erf", [ends], {}, np.array([math.erf(v) for v in ends]))]
+             ("Selu", [x], {}, single(1.0507010221481323) * np.where(x > 0, x, single(1.6732631921768188) * np.expm1(x))), ("Erf", [ends], {}, np.array([math.erf(v) for v in ends])),
+             *[("RoiAlign", [picture, *region], dict(sampling_ratio=n, output_height=1, output_width=1), np.array([[[[(1.1 + 4 * 1.2) / 3]]]])) for n in (0, 1)]]
     for op, inputs, attrs, want in means:
         wrong += [op] * (not np.allclose(draws(op, 22, inputs, attrs, dtype=TensorProto.DOUBLE), want, 1e-15 if op == "Erf" else 1e-14, 0, equal_nan=True))
     print(f"doubles: {len(means) - len(wrong)} of {len(means)} right", *wrong)
