@@ -387,7 +387,8 @@ static void count_uses(CRender *r, const UOp *linear)
         if ((u->op == UOP_END || u->op == UOP_ENDIF) && top) top--;
     }
     for (uint32_t i = linear->nsrc; i-- > 0;) {
-        const UOp *u = linear->src[i];
+        const UOp *u = linear->src[i], *part = u->op == UOP_LOAD && r->style->vector_part ? r->style->vector_part(u) : NULL;
+        if (part) r->vector[part->id] = 1;
         bool whole = r->style->vectors && (cr_lanes(u) > 1 || u->op == UOP_STORE || u->op == UOP_REDUCE) && !(u->dtype == DT_INDEX && !r->vector[u->id] && op_is((Op)u->op, FLAG_ALU));
         for (uint32_t k = 0; whole && k < u->nsrc; k++)
             if (!is_address(u->src[k])) r->vector[u->src[k]->id] = 1;

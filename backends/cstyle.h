@@ -24,6 +24,7 @@ typedef struct CStyle {
     bool (*op)(Text *out, const UOp *u, const char *const *operand);
     const char *(*type)(DType t);   /* C name of a scalar type; NULL: dtype.def's */
     bool (*line)(CRender *r, const UOp *u);     /* prints a whole instruction (vectors, WMMA, SPECIAL, LOCAL buffers); NULL or false: the shared way */
+    const UOp *(*vector_part)(const UOp *load); /* what of an INDEX's position is computed as a vector of its lanes; NULL: each lane is a scalar */
     void (*preamble)(CRender *r, Text *out);    /* what must stand before the function, asked for when its body is known; may be NULL */
 } CStyle;
 

@@ -27,6 +27,19 @@
 #define MASKED(t, c, n, s, b, mask) \
     "#define tg_load_" t #n "(p, m, a) ((" t #n ")__builtin_ia32_loadu" s b "_mask((const " c " *)(p), a, " mask "(m)))\n" \
     "#define tg_store_" t #n "(p, m, a) __builtin_ia32_storeu" s b "_mask((" c " *)(p), a, " mask "(m))\n"
+/* p[i] in each lane, where mask m is set; else a's. */
+#define EACH4(of, l) of(l) ", " of(l + 1) ", " of(l + 2) ", " of(l + 3)
+#define EACH8(of, l) EACH4(of, l) ", " EACH4(of, l + 4)
+#define EACH16(of, l) EACH8(of, l) ", " EACH8(of, l + 8)
+#define TAKEN(l) "p_[i_[" #l "]]"
+#define TAKEN_IF(l) "m_[" #l "] ? p_[i_[" #l "]] : a_[" #l "]"
+#define LIST_GATHER(t, c, n) \
+    "#ifndef tg_gather_" t #n "\n" \
+    "#define tg_gather_" t #n "(p, i) ({ const " c " *p_ = (const " c " *)(p); i32x" #n " i_ = (i); (" t #n "){ " EACH##n(TAKEN, 0) " }; })\n" \
+    "#define tg_gather_if_" t #n "(p, i, m, a) ({ const " c " *p_ = (const " c " *)(p); i32x" #n " i_ = (i), m_ = (m); " t #n " a_ = (a); (" t #n "){ " EACH##n(TAKEN_IF, 0) " }; })\n#endif\n"
+#define GATHER(t, c, n, s, all, mask) \
+    "#define tg_gather_" t #n "(p, i) ((" t #n ")__builtin_ia32_gather" s "((" t #n "){ 0 }, (const " c " *)(p), i, " all ", sizeof(" c ")))\n" \
+    "#define tg_gather_if_" t #n "(p, i, m, a) ((" t #n ")__builtin_ia32_gather" s "(a, (const " c " *)(p), i, " mask "(m), sizeof(" c ")))\n"
 #define LOOPS(f, c) LOOP1(f, "f32x", 4, c "f") LOOP1(f, "f32x", 8, c "f") LOOP1(f, "f32x", 16, c "f") LOOP1(f, "f64x", 2, c) LOOP1(f, "f64x", 4, c) LOOP1(f, "f64x", 8, c)
 
 /* 2^x = 2^n p(x - n), n the nearest integer; the machine scales by 2^n and rounds once. Its remainder is 0 at infinities and NaN where x is.
@@ -119,6 +132,13 @@ const char *const cpu_helper[H_COUNT] = {
         MASKED("f64x", "double", 4, "pd", "256", "(unsigned char)__builtin_ia32_cvtd2mask128")
         "#endif\n"
         LOOP_MASKED("f32x", "float", 16) LOOP_MASKED("f32x", "float", 8) LOOP_MASKED("f32x", "float", 4) LOOP_MASKED("f64x", "double", 8) LOOP_MASKED("f64x", "double", 4),
+    [H_GATHER] =                /* older machines with AVX-512 were made to gather slower than they load lane by lane; those with its bf16 were not */
+        "#if defined(__AVX512BF16__) && defined(__AVX512DQ__) && defined(__AVX512VL__)\n"
+        GATHER("f32x", "float", 16, "siv16sf", "-1", "(unsigned short)__builtin_ia32_cvtd2mask512") GATHER("f32x", "float", 8, "3siv8sf", "-1", "(unsigned char)__builtin_ia32_cvtd2mask256")
+        GATHER("f32x", "float", 4, "3siv4sf", "-1", "(unsigned char)__builtin_ia32_cvtd2mask128") GATHER("f64x", "double", 8, "siv8df", "-1", "(unsigned char)__builtin_ia32_cvtd2mask256")
+        GATHER("f64x", "double", 4, "3siv4df", "-1", "(unsigned char)__builtin_ia32_cvtd2mask128")
+        "#endif\n"
+        LIST_GATHER("f32x", "float", 16) LIST_GATHER("f32x", "float", 8) LIST_GATHER("f32x", "float", 4) LIST_GATHER("f64x", "double", 8) LIST_GATHER("f64x", "double", 4),
     [H_HALF] =                  /* scalars; f16: the exponent is moved by a product, so that denormals come out right */
         ALWAYS "float tg_bf16(unsigned short h)\n{\n    return (union { unsigned int i; float f; }){ (unsigned int)h << 16 }.f;\n}\n"
         ALWAYS "unsigned short tg_to_bf16(float f)\n{\n    unsigned int i = (union { float f; unsigned int i; }){ f }.i;\n"

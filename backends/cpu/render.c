@@ -336,6 +336,41 @@ static const char *gather_item(CRender *r, const UOp *u, uint32_t l)
     return u->nsrc > 2 ? cr_text(r, "(%s ? %s : %s)", cr_lane(r, u->src[2], l), s, cr_lane(r, u->src[1], l)) : s;
 }
 
+static bool constants(const UOp *u)
+{
+    for (uint32_t k = 0; k < u->nsrc; k++)
+        if (!uop_is_const(u->src[k])) return false;
+    return true;
+}
+
+/* The float type whose masked access moves elements of this type, or -1. */
+static int masked_as(int e, uint32_t lanes)
+{
+    uint32_t bytes = element[e].bytes * lanes;
+    if (element[e].bytes < 4 || lanes < 4 || bytes > 64) return -1;
+    return element[e].bytes == 4 ? E_F32 : E_F64;
+}
+
+/* What of an INDEX's position differs by lane, where that fits the machine's gather; NULL: it is loaded lane by lane. */
+static const UOp *gathered_by(const UOp *load)
+{
+    const UOp *a = load->src[0], *at = a->op == UOP_INDEX ? a->src[1] : NULL;
+    uint32_t lanes = cr_lanes(load);
+    if (!at || (lanes & (lanes - 1)) || load->dtype == DT_BOOL || masked_as(memory_element((DType)load->dtype), lanes) < 0) return NULL;
+    while (at->op == UOP_ADD && (cr_lanes(at->src[0]) == 1 || cr_lanes(at->src[1]) == 1)) at = at->src[cr_lanes(at->src[0]) == 1];
+    return cr_lanes(at) == lanes && fits_i32(at) && (at->op != UOP_STACK || constants(at)) ? at : NULL;
+}
+
+static void gather(CRender *r, const UOp *u, const UOp *part, uint32_t lanes)
+{
+    int e = element_of(r, u), m = masked_as(e, lanes);
+    const char *t = vec(r, e, lanes), *f = vec(r, m, lanes), *base = cr_memory(r, u->src[0]), *at = whole(r, part, E_I32, lanes);
+    for (const UOp *i = u->src[0]->src[1]; i != part; i = i->src[cr_lanes(i->src[0]) == 1]) base = cr_text(r, "%s + %s", base, cr_value(r, i->src[cr_lanes(i->src[0]) > 1]));
+    want(r, H_GATHER);
+    if (u->nsrc < 3) define(r, u, cr_text(r, "(%s)tg_gather_%s(%s, %s)", t, f, base, at));
+    else define(r, u, cr_text(r, "(%s)tg_gather_if_%s(%s, %s, %s, (%s)%s)", t, f, base, at, whole(r, u->src[2], E_I32, lanes), f, whole(r, u->src[1], e, lanes)));
+}
+
 static const char *all_true(CRender *r, const UOp *gate, uint32_t lanes)
 {
     if (lanes == 16 || lanes == 8 || lanes == 4) {
@@ -347,14 +382,6 @@ static const char *all_true(CRender *r, const UOp *gate, uint32_t lanes)
     const char *s = cr_text(r, "%s", t.s);
     text_free(&t);
     return s;
-}
-
-/* The float type whose masked access moves elements of this type, or -1. */
-static int masked_as(int e, uint32_t lanes)
-{
-    uint32_t bytes = element[e].bytes * lanes;
-    if (element[e].bytes < 4 || lanes < 4 || bytes > 64) return -1;
-    return element[e].bytes == 4 ? E_F32 : E_F64;
 }
 
 /* A vector gate: the machine's masked access; for small types one access when all lanes are on, else lane by lane. */
@@ -382,7 +409,9 @@ static void load_line(CRender *r, const UOp *u, uint32_t lanes)
 {
     const UOp *a = u->src[0];
     int e = element_of(r, u);
+    const UOp *part = gathered_by(u);
     if (is_variable(r, a)) define(r, u, cr_memory(r, a));
+    else if (part) gather(r, u, part, lanes);
     else if (a->op == UOP_INDEX) define(r, u, list(r, e, lanes, gather_item, u));
     else if (u->nsrc < 3 || u->src[2]->vmin == 1) define(r, u, vector_at(r, a, lanes));
     else if (cr_lanes(u->src[2]) == 1) define(r, u, cr_text(r, "%s ? (%s)%s : %s", cr_value(r, u->src[2]), vec(r, e, lanes), vector_at(r, a, lanes), whole(r, u->src[1], e, lanes)));
@@ -564,5 +593,5 @@ static void epilogue(Text *out, const Kernel *k)
 
 const CStyle cpu_style = {
     .name = "C", .vectors = true, .math = "__builtin_", .inline_function = "static inline", .prologue = prologue, .epilogue = epilogue,
-    .op = scalar_op, .type = scalar_type, .line = vector_line, .preamble = preamble,
+    .op = scalar_op, .type = scalar_type, .line = vector_line, .vector_part = gathered_by, .preamble = preamble,
 };

@@ -358,6 +358,36 @@ static void masked_types(void **state)
         }
 }
 
+/* Lanes from places that lie in memory, with a gate a lane and without: negative places read as 1, or are counted from 50. */
+static void gathered_lanes(void **state)
+{
+    (void)state;
+    for (int t = DT_BOOL; t < DT_COUNT; t++)
+        for (int lanes = 2; lanes <= 16 && t != DT_INDEX; lanes *= 2) {
+            Kernel *k = hand_kernel();
+            Graph *g = k->g;
+            enum { N = 100, OUT = 48, FROM = 50 };
+            const UOp *i = hand_loop(k, 0, 3, AXIS_LOOP), *first = hand_scaled(k, i, lanes, 0), *x = hand_param(k, 1, (DType)t, N);
+            const UOp *place = hand_load(k, hand_at(k, hand_param(k, 2, DT_I32, OUT), first, lanes)), *at = UOP(g, UOP_CAST, DT_INDEX, NO_ARG, place);
+            const UOp *below = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, at, uop_index(g, 0)), *gate = UOP(g, UOP_CMPNE, DT_VOID, NO_ARG, below, uop_bool(g, true));
+            const UOp *v[2] = { UOP(g, UOP_LOAD, DT_VOID, NO_ARG, hand_at(k, x, at, 1), uop_const_like(g, (DType)t, 1), gate), hand_load(k, hand_at(k, x, hand_add(k, hand_scaled(k, i, 2, FROM), at), 1)) }, *store[2];
+            for (int s = 0; s < 2; s++) store[s] = hand_store(k, hand_at(k, hand_param(k, s ? 3 : 0, (DType)t, OUT), first, lanes), v[s]);
+            const UOp *end = hand_end(k, uop_new(g, UOP_GROUP, DT_VOID, NO_ARG, store, 2), &i, 1);
+            char in[N * 8], got[2][OUT * 8], want[2][OUT * 8];
+            int32_t from[OUT];
+            memset(got, 0, sizeof got), memset(want, 0, sizeof want), memset(in, 0, sizeof in);
+            for (int e = 0; e < N; e++) put(in, (DType)t, e, random_value((DType)t, true));
+            for (int e = 0; e < 3 * lanes; e++) {
+                from[e] = (int32_t)((random64() >> 40) % 90) - 45;
+                put(want[0], (DType)t, e, from[e] < 0 ? (dtype_is_float((DType)t) ? bits_of(1) : 1) : get(in, (DType)t, from[e]));
+                put(want[1], (DType)t, e, get(in, (DType)t, FROM + 2 * (e / lanes) + from[e]));
+            }
+            hand_sink(k, &end, 1);
+            run_one(k, (void *[]){ got[0], in, from, got[1] }, 1);
+            if (memcmp(got, want, sizeof got)) stop("%s, %d lanes: gathered lanes differ\n", dtype_name((DType)t), lanes);
+        }
+}
+
 /* A scalar gate before a vector: rows beyond the first three read as 7. */
 static void gate_a_vector(void **state)
 {
@@ -444,6 +474,7 @@ int main(void)
         cmocka_unit_test(gemm_tile),
         cmocka_unit_test(gates_a_lane),
         cmocka_unit_test(masked_types),
+        cmocka_unit_test(gathered_lanes),
         cmocka_unit_test(gate_a_vector),
         cmocka_unit_test(across_lanes),
         cmocka_unit_test(halves),
