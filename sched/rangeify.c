@@ -71,7 +71,7 @@ static void gather_facts(Rangeify *r, const UOp *const *order, uint32_t n)
         for (uint32_t k = 0; k < ns; k++) {
             const UOp *s = u->src[k];
             constant = (k == 0 || constant) && r->constant[s->id];
-            if (r->forced[s->id]) { loads++; continue; }
+            if (r->forced[s->id] || s->op == UOP_CONTIGUOUS) { loads++; continue; }
             reduces |= r->reduces[s->id];
             if (s->op != UOP_REDUCE) cost += r->cost[s->id], loads += r->loads[s->id];
             else loads++;
