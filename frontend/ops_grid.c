@@ -56,15 +56,14 @@ static U reflect(Graph *g, U x, U lo, U hi)
     return add(g, lo, where(g, eq(g, span, K(0)), K(0), min_(g, t, sub(g, twice, t))));
 }
 
-/* One axis of size n: where tap t of the kernel lies, its weight, and whether it counts. */
-typedef struct { U index, weight, inside; } Tap;
+/* The taps of a kernel along one axis, all in one tensor [n, taps, places] each: where they lie, their weights, and whether they count (NULL: all do). */
+typedef struct { int64_t count; U index, weight, inside; } Taps;
 
-static U cubic_weight(Graph *g, U f, int t)         /* Keys' kernel, a = -0.75, taps -1, 0, 1, 2 around the fraction f */
+static U cubic_weight(Graph *g, U d)         /* Keys' kernel, a = -0.75, at distance d */
 {
-    U x = t == 0 ? add(g, f, scalar(g, type_of(f), 1)) : t == 1 ? f : t == 2 ? sub(g, scalar(g, type_of(f), 1), f) : sub(g, scalar(g, type_of(f), 2), f);
-    U square = mul(g, x, x), cube = mul(g, square, x);
-    if (t == 1 || t == 2) return add(g, sub(g, mul(g, K(1.25), cube), mul(g, K(2.25), square)), K(1));
-    return sub(g, add(g, mul(g, K(-0.75), cube), mul(g, K(3.75), square)), sub(g, mul(g, K(6), x), K(3)));
+    U x = d, square = mul(g, x, x), cube = mul(g, square, x);
+    U near = add(g, sub(g, mul(g, K(1.25), cube), mul(g, K(2.25), square)), K(1)), far = sub(g, add(g, mul(g, K(-0.75), cube), mul(g, K(3.75), square)), sub(g, mul(g, K(6), x), K(3)));
+    return where(g, le(g, x, K(1)), near, far);
 }
 
 /* From -1 .. 1 to places of pixels. */
@@ -74,21 +73,19 @@ static U pixel(Graph *g, const Grid *s, U x, U size)
     return s->corners ? mul(g, mul(g, add(g, x, one), K(0.5)), sub(g, n, one)) : mul(g, sub(g, mul(g, add(g, x, one), n), one), K(0.5));
 }
 
-static int make_taps(Graph *g, const Grid *s, U x, U size, Tap tap[4])
+/* x: [n, 1, places] */
+static Taps make_taps(Graph *g, const Grid *s, U x, U size)
 {
+    Taps taps = { .count = s->mode == GRID_NEAREST ? 1 : s->mode == GRID_LINEAR ? 2 : 4 };
     U n = cast(g, size, type_of(x)), last = sub(g, n, K(1)), lo = s->corners ? K(0) : K(-0.5), hi = s->corners ? last : sub(g, n, K(0.5)), one = K(1);
     if (s->mode == GRID_NEAREST) x = round_even(g, x);
     if (s->pad != PAD_ZEROS) x = where(g, or_(g, lt(g, x, lo), gt(g, x, hi)), s->pad == PAD_BORDER ? clamp(g, x, K(0), last) : reflect(g, x, lo, hi), x);
-    U base = floor_(g, x), f = sub(g, x, base);
-    int count = s->mode == GRID_NEAREST ? 1 : s->mode == GRID_LINEAR ? 2 : 4;
-    for (int t = 0; t < count; t++) {
-        U at = s->mode == GRID_NEAREST ? round_even(g, x) : add(g, base, K(t - (s->mode == GRID_CUBIC)));
-        tap[t].weight = s->mode == GRID_NEAREST ? one : s->mode == GRID_CUBIC ? cubic_weight(g, f, t) : t ? f : sub(g, one, f);
-        tap[t].inside = s->pad == PAD_ZEROS ? and_(g, ge(g, at, K(0)), le(g, at, last)) : NULL;
-        if (s->pad == PAD_REFLECTION) at = where(g, or_(g, lt(g, at, lo), gt(g, at, hi)), reflect(g, at, lo, hi), at);
-        tap[t].index = cast(g, clamp(g, at, K(0), last), DT_I64);
-    }
-    return count;
+    U base = floor_(g, x), f = sub(g, x, base), t = sub(g, unsqueeze(g, iota(g, uop_index(g, taps.count), type_of(x)), 1), K(s->mode == GRID_CUBIC)), at = s->mode == GRID_NEAREST ? round_even(g, x) : add(g, base, t);
+    taps.weight = s->mode == GRID_NEAREST ? expand_like(g, one, x) : s->mode == GRID_CUBIC ? cubic_weight(g, abs_(g, sub(g, f, t))) : where(g, lt(g, t, one), sub(g, one, f), f);
+    taps.inside = s->pad == PAD_ZEROS ? and_(g, ge(g, at, K(0)), le(g, at, last)) : NULL;
+    if (s->pad == PAD_REFLECTION) at = where(g, or_(g, lt(g, at, lo), gt(g, at, hi)), reflect(g, at, lo, hi), at);
+    taps.index = min_(g, cast(g, clamp(g, at, K(0), last), DT_I64), cast(g, sub(g, size, uop_index(g, 1)), DT_I64));       /* a large size is no float; NaN is 0 */
+    return taps;
 }
 
 static bool read_grid(Graph *g, const Ctx *c, Grid *s)
@@ -104,39 +101,38 @@ static bool read_grid(Graph *g, const Ctx *c, Grid *s)
     return ok(g);
 }
 
-/* One value of each tap of axis a, [n, 1, places] each, as [n, 1.., taps, ..1, places], which broadcasts with those of the other axes. */
-static U along_taps(Graph *g, const U *value, int count, uint32_t a, uint32_t axes)
+/* [n, taps, places] of axis a as [n, 1.., taps, ..1, places], which broadcasts with those of the other axes. */
+static U along_taps(Graph *g, U value, uint32_t a, uint32_t axes)
 {
     U dim[5];
-    for (uint32_t k = 0; k < axes; k++) dim[k + 1] = uop_index(g, k == a ? count : 1);
-    dim[0] = uop_dim(value[0], 0), dim[axes + 1] = uop_dim(value[0], 2);
-    return reshape(g, cat(g, value, (uint32_t)count, 1), dim, axes + 2);
+    for (uint32_t k = 0; k < axes; k++) dim[k + 1] = k == a ? uop_dim(value, 1) : uop_index(g, 1);
+    dim[0] = uop_dim(value, 0), dim[axes + 1] = uop_dim(value, 2);
+    return reshape(g, value, dim, axes + 2);
 }
 
-static U stored(Graph *g, U x) { return UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, x); }
+static U stored(Graph *g, U x, const U *dim) { return UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, reshape(g, x, dim, 3)); }
 
-/* The sum over all combinations of taps, one an axis, of weight times value. x: [n, c, points], index and weight: [n, 1, places]. Those of all combinations are stored as one
- * tensor each: apart they would be more than a kernel can read. */
-static U gather_taps(Graph *g, U x, const U *dim, Tap tap[3][4], const int *count, uint32_t axes)
+/* The sum over all combinations of taps, one an axis, of weight times value. x: [n, c, points], dim: its sizes before the points became one axis. Index and weight of all combinations
+ * are stored as one tensor each: apart they would be more than a kernel can read. What is outside lies at -1. */
+static U gather_taps(Graph *g, U x, const U *dim, const Taps *taps, uint32_t axes)
 {
-    int total = 1;
-    U index = NULL, weight = NULL, inside = NULL, places = uop_dim(tap[0][0].index, 2);
+    int64_t total = 1;
+    U index = NULL, weight = NULL, inside = NULL, places = uop_dim(taps->index, 2), points = uop_dim(x, 2), y = NULL;
     for (uint32_t a = 0; a < axes; a++) {
-        U at[4], scale[4], in[4];
-        for (int t = 0; t < count[a]; t++) at[t] = tap[a][t].index, in[t] = tap[a][t].inside, scale[t] = expand(g, tap[a][t].weight, at[t]->shape->dim, 3);
-        U i = along_taps(g, at, count[a], a, axes), w = along_taps(g, scale, count[a], a, axes), hit = in[0] ? along_taps(g, in, count[a], a, axes) : NULL;
+        U i = along_taps(g, taps[a].index, a, axes), w = along_taps(g, taps[a].weight, a, axes), hit = taps[a].inside ? along_taps(g, taps[a].inside, a, axes) : NULL;
         index = index ? add(g, mul(g, index, cast(g, dim[a + 2], DT_I64)), i) : i;
         weight = weight ? mul(g, weight, w) : w;
         inside = inside ? and_(g, inside, hit) : hit;
-        total *= count[a];
+        total *= taps[a].count;
     }
-    U taps = uop_index(g, total), y = NULL;
-    index = stored(g, reshape(g, index, (U[]){ dim[0], taps, places }, 3));
-    weight = stored(g, cast(g, reshape(g, weight, (U[]){ dim[0], taps, places }, 3), type_of(x)));
-    inside = inside ? stored(g, reshape(g, inside, (U[]){ dim[0], taps, places }, 3)) : NULL;
-    for (int k = 0; k < total; k++) {
-        U v = gather_elements(g, x, expand(g, slice_i(g, index, 1, k, k + 1), (U[]){ dim[0], dim[1], places }, 3), 2);
-        if (inside) v = where(g, slice_i(g, inside, 1, k, k + 1), v, K(0));
+    U shape[3] = { dim[0], uop_index(g, total), places }, all = dim_mul(g, dim_mul(g, dim[0], dim[1]), points);
+    U flat = reshape(g, x, &all, 1), plane = reshape(g, mul(g, iota(g, dim_mul(g, dim[0], dim[1]), DT_INDEX), points), (U[]){ dim[0], dim[1], uop_index(g, 1) }, 3);
+    if (inside) index = where(g, inside, index, uop_int(g, DT_I64, -1));
+    index = stored(g, cast(g, index, points->vmax <= INT32_MAX ? DT_I32 : DT_I64), shape);
+    weight = stored(g, cast(g, weight, type_of(x)), shape);
+    for (int64_t k = 0; k < total; k++) {
+        U at = cast(g, slice_i(g, index, 1, k, k + 1), DT_INDEX), v = take(g, flat, add(g, plane, clamp(g, at, uop_index(g, 0), dim_sub(g, points, uop_index(g, 1)))), 0);
+        if (inside || points->vmin < 1) v = where(g, ge(g, at, uop_index(g, 0)), v, K(0));
         v = mul(g, v, slice_i(g, weight, 1, k, k + 1));
         y = y ? add(g, y, v) : v;
     }
@@ -149,19 +145,18 @@ U op_grid_sample(Graph *g, const Ctx *c)
     U x = wide(g, c->in[0]), grid = wide(g, c->in[1]), dim[TG_MAX_RANK];
     uint32_t r = uop_rank(x), k = r - 2;
     Grid s;
-    Tap tap[3][4];
-    int count[3];
+    Taps taps[3];
     if (r < 3 || r > 5 || uop_rank(grid) != r || fixed_size(g, grid, r - 1) != k || uop_dim(grid, 0) != uop_dim(x, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not fit an input of rank %u", r);
     if (!read_grid(g, c, &s)) return NULL;
     U places = dim_product(g, grid->shape->dim + 1, k);
     for (uint32_t a = 0; a < k; a++) {
         U coord = reshape(g, slice_i(g, grid, -1, k - 1 - a, k - a), (U[]){ uop_dim(x, 0), uop_index(g, 1), places }, 3);
         if (coord->op == UOP_ERROR) return coord;
-        count[a] = make_taps(g, &s, pixel(g, &s, coord, uop_dim(x, a + 2)), uop_dim(x, a + 2), tap[a]);
+        taps[a] = make_taps(g, &s, pixel(g, &s, coord, uop_dim(x, a + 2)), uop_dim(x, a + 2));
         if (!ok(g)) return NULL;
     }
     U flat = reshape(g, x, (U[]){ uop_dim(x, 0), uop_dim(x, 1), dim_product(g, x->shape->dim + 2, k) }, 3);
-    U y = gather_taps(g, flat, x->shape->dim, tap, count, k);
+    U y = gather_taps(g, flat, x->shape->dim, taps, k);
     dim[0] = uop_dim(x, 0), dim[1] = uop_dim(x, 1);
     for (uint32_t a = 0; a < k; a++) dim[a + 2] = uop_dim(grid, a + 1);
     return narrow(g, reshape(g, y, dim, r), c->in[0]);
@@ -202,8 +197,7 @@ U op_deform_conv(Graph *g, const Ctx *c)
     U x = wide(g, c->in[0]), f = wide(g, c->in[1]), offset = wide(g, c->in[2]), bias = wide(g, c->in[3]), mask = wide(g, c->in[4]);
     static const Grid bilinear = { GRID_LINEAR, PAD_ZEROS, true };
     Deform d;
-    Tap tap[3][4];
-    int count[3];
+    Taps move[2];
     if (!read_deform(g, c, x, f, &d)) return NULL;
     int64_t n = uop_size(x, 0), taps = d.kernel[0] * d.kernel[1], each = uop_size(x, 1) / d.offsets, oh = uop_size(offset, 2), ow = uop_size(offset, 3), m = uop_size(f, 0);
     U moved = reshape_i(g, offset, (int64_t[]){ n * d.offsets, d.kernel[0], d.kernel[1], 2, oh, ow }, 6);
@@ -213,10 +207,10 @@ U op_deform_conv(Graph *g, const Ctx *c)
         U coord = add(g, squeeze(g, slice_i(g, moved, 3, a, a + 1), 3), place);
         coord = reshape_i(g, coord, (int64_t[]){ n * d.offsets, 1, taps * oh * ow }, 3);
         if (coord->op == UOP_ERROR) return coord;
-        count[a] = make_taps(g, &bilinear, coord, uop_dim(x, (uint32_t)a + 2), tap[a]);
+        move[a] = make_taps(g, &bilinear, coord, uop_dim(x, (uint32_t)a + 2));
     }
     U dim[] = { uop_index(g, n * d.offsets), uop_index(g, each), uop_dim(x, 2), uop_dim(x, 3) };
-    U columns = gather_taps(g, reshape_i(g, x, (int64_t[]){ n * d.offsets, each, uop_size(x, 2) * uop_size(x, 3) }, 3), dim, tap, count, 2);
+    U columns = gather_taps(g, reshape_i(g, x, (int64_t[]){ n * d.offsets, each, uop_size(x, 2) * uop_size(x, 3) }, 3), dim, move, 2);
     if (mask) columns = mul(g, columns, reshape_i(g, mask, (int64_t[]){ n * d.offsets, 1, taps * oh * ow }, 3));
     columns = reshape_i(g, columns, (int64_t[]){ n, d.groups, uop_size(f, 1) * taps, oh * ow }, 4);
     U y = reshape_i(g, matmul(g, reshape_i(g, f, (int64_t[]){ d.groups, m / d.groups, uop_size(f, 1) * taps }, 3), columns), (int64_t[]){ n, m, oh, ow }, 4);
