@@ -139,7 +139,7 @@ TgStatus host_nms(const HostCall *call, void *const *args, int64_t *vars)
 
 /* ---- RoiAlign ---- */
 
-enum { SAMPLES = 256 };
+enum { SAMPLES = 512, TOGETHER = 4 };          /* of a block of cells; channels that share them */
 
 static TgStatus check_region(double dy, double dx, int64_t r, int64_t picture, int64_t pictures)
 {

@@ -25,31 +25,64 @@ static void ROI(place_samples)(ROI(Sample) *s, const ROI(Grid) *g, int64_t from,
         *s++ = ROI(sample_at)(g->y + ((REAL)(k / g->nx) + (REAL)0.5) * g->dy / (REAL)g->ny, g->x + ((REAL)(k % g->nx) + (REAL)0.5) * g->dx / (REAL)g->nx, h, w);
 }
 
-static REAL ROI(most)(REAL y, const REAL *plane, const ROI(Sample) *s, int64_t count)
+/* What a cell's samples add to y, or the largest of y and them, in planes of several channels: place and weight are read once for all of them. */
+static void ROI(total)(REAL *y, const REAL *const *plane, const ROI(Sample) *s, int64_t count)
 {
+    REAL v[TOGETHER];
+    memcpy(v, y, sizeof v);
     for (int64_t i = 0; i < count; i++, s++)
-        for (int k = 0; k < 4; k++) y = MAX(y, s->w[k] * plane[s->i[k]]);
-    return y;
+        for (int c = 0; c < TOGETHER; c++) v[c] += s->w[0] * plane[c][s->i[0]] + s->w[1] * plane[c][s->i[1]] + s->w[2] * plane[c][s->i[2]] + s->w[3] * plane[c][s->i[3]];
+    memcpy(y, v, sizeof v);
 }
 
-static REAL ROI(total)(REAL y, const REAL *plane, const ROI(Sample) *s, int64_t count)
+static void ROI(most)(REAL *y, const REAL *const *plane, const ROI(Sample) *s, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++, s++) y += s->w[0] * plane[s->i[0]] + s->w[1] * plane[s->i[1]] + s->w[2] * plane[s->i[2]] + s->w[3] * plane[s->i[3]];
-    return y;
+    REAL v[TOGETHER];
+    memcpy(v, y, sizeof v);
+    for (int64_t i = 0; i < count; i++, s++)
+        for (int c = 0; c < TOGETHER; c++)
+            for (int k = 0; k < 4; k++) {
+                REAL part = s->w[k] * plane[c][s->i[k]];
+                v[c] = part > v[c] ? part : v[c];
+            }
+    memcpy(y, v, sizeof v);
 }
 
-/* A cell of all c channels of a picture, step apart in out: their samples lie at the same places. */
-static void ROI(pool_cell)(REAL *out, int64_t step, const REAL *x, const ROI(Grid) *g, int64_t c, int64_t h, int64_t w, bool max)
+/* The same samples of some cells, `count` each, in all c channels of a picture. Results of a channel lie side by side, those of the next one step behind. */
+static void ROI(pool_cells)(REAL *out, int64_t step, int64_t cells, const REAL *x, int64_t plane_size, int64_t c, const ROI(Sample) *s, int64_t count, bool max)
+{
+    for (int64_t k = 0; k < c; k += TOGETHER) {
+        const REAL *plane[TOGETHER];
+        for (int64_t j = 0; j < TOGETHER; j++) plane[j] = x + (k + j < c ? k + j : c - 1) * plane_size;
+        for (int64_t cell = 0; cell < cells; cell++) {
+            REAL y[TOGETHER], *o = out + k * step + cell;
+            for (int64_t j = 0; j < TOGETHER; j++) y[j] = k + j < c ? o[j * step] : 0;
+            (max ? ROI(most) : ROI(total))(y, plane, s + cell * count, count);
+            for (int64_t j = 0; j < TOGETHER && k + j < c; j++) o[j * step] = y[j];
+        }
+    }
+}
+
+typedef struct { int64_t c, h, w, oh, ow; bool max; } ROI(Pool);
+
+/* One region of a picture: cells are taken as many at a time as have room for their samples. */
+static void ROI(pool_region)(REAL *out, const REAL *x, const ROI(Grid) *region, const ROI(Pool) *p)
 {
     ROI(Sample) sample[SAMPLES];
-    int64_t n = g->ny > 0 && g->nx > 0 ? g->ny * g->nx : 0;
-    for (int64_t k = 0; k < c; k++) out[k * step] = max && n ? -(REAL)INFINITY : 0;
-    for (int64_t from = 0, count; from < n; from += count) {
-        count = n - from < SAMPLES ? n - from : SAMPLES;
-        ROI(place_samples)(sample, g, from, count, h, w);
-        for (int64_t k = 0; k < c; k++) out[k * step] = (max ? ROI(most) : ROI(total))(out[k * step], x + k * h * w, sample, count);
-    }
-    for (int64_t k = 0; k < c && n && !max; k++) out[k * step] /= (REAL)n;
+    int64_t n = region->ny > 0 && region->nx > 0 ? region->ny * region->nx : 0, cells = p->oh * p->ow, block = n && n < SAMPLES ? SAMPLES / n : 1;
+    for (int64_t k = 0; k < p->c * cells; k++) out[k] = p->max && n ? -(REAL)INFINITY : 0;
+    for (int64_t first = 0; first < cells; first += block)
+        for (int64_t from = 0, some = first + block < cells ? block : cells - first, count; from < n; from += count) {
+            count = n - from < SAMPLES ? n - from : SAMPLES;
+            for (int64_t k = 0; k < some; k++) {
+                ROI(Grid) g = *region;
+                g.y += (REAL)((first + k) / p->ow) * g.dy;
+                g.x += (REAL)((first + k) % p->ow) * g.dx;
+                ROI(place_samples)(sample + k * count, &g, from, count, p->h, p->w);
+            }
+            ROI(pool_cells)(out + first, cells, some, x, p->h * p->w, p->c, sample, count, p->max);
+        }
+    for (int64_t k = 0; k < p->c * cells && n && !p->max; k++) out[k] /= (REAL)n;
 }
 
 /* Region [x0 y0 x1 y1] of a picture, cut into oh x ow cells, with as many samples as pixels. */
@@ -70,13 +103,8 @@ static TgStatus ROI(roi_align)(const HostCall *call, void *const *args, const in
         ROI(Grid) g = ROI(grid_of)((const REAL *)args[1] + r * 4, a, oh, ow);
         TRY(check_region((double)g.dy, (double)g.dx, r, picture, n));
         if (r < regions * part / parts || r >= regions * (part + 1) / parts) continue;
-        REAL y0 = g.y, x0 = g.x, *out = (REAL *)args[3] + r * c * cells;
         g.ny = (int64_t)CEIL(g.dy), g.nx = (int64_t)CEIL(g.dx);
-        for (int64_t k = 0; k < cells; k++) {
-            g.y = y0 + (REAL)(k / ow) * g.dy;
-            g.x = x0 + (REAL)(k % ow) * g.dx;
-            ROI(pool_cell)(out + k, cells, (const REAL *)args[0] + picture * c * h * w, &g, c, h, w, a->max);
-        }
+        ROI(pool_region)((REAL *)args[3] + r * c * cells, (const REAL *)args[0] + picture * c * h * w, &g, &(ROI(Pool)){ c, h, w, oh, ow, a->max });
     }
     return TG_OK;
 }
