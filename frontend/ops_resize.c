@@ -86,6 +86,23 @@ static void weigh(const Resize *r, const Line *l, double ratio, int64_t first, i
     for (int64_t k = 0; k < n && scaled && sum != 0; k++) weight[k] /= sum;
 }
 
+/* Taps that weigh nothing at any place go: of a whole factor there may be many. */
+static void drop_idle(Graph *g, Taps *t, int64_t out)
+{
+    int64_t *kept = NEW_N(graph_arena(g), int64_t, t->n), n = 0;
+    for (int64_t k = 0; k < t->n; k++) {
+        bool weighs = false;
+        for (int64_t i = 0; i < out && !weighs; i++) weighs = t->weight[i * t->n + k] != 0;
+        if (weighs) kept[n++] = k;
+    }
+    for (int64_t i = 0; i < out && n; i++)
+        for (int64_t k = 0; k < n; k++) {
+            t->index[i * n + k] = t->index[i * t->n + kept[k]];
+            t->weight[i * n + k] = t->weight[i * t->n + kept[k]];
+        }
+    if (n) t->n = n;
+}
+
 static Taps taps_of(Graph *g, const Resize *r, const Line *l)
 {
     int64_t n = r->mode == MODE_NEAREST ? 1 : 2 * half_width(r, l);
@@ -101,8 +118,10 @@ static Taps taps_of(Graph *g, const Resize *r, const Line *l)
         if (n == 1) {
             int64_t at = (int64_t)left + nearest(r->rounding, ratio);
             t.index[i] = clamped(at, l->in);
+            t.weight[i] = 1;
         } else weigh(r, l, ratio, (int64_t)left - n / 2 + 1, n, t.index + i * n, t.weight + i * n);
     }
+    drop_idle(g, &t, l->out);
     return t;
 }
 
@@ -116,12 +135,14 @@ static U along(Graph *g, DType t, const void *data, int64_t n, int64_t inner, in
     return tensor_const(g, t, shape, rank, data, (size_t)(n * (inner ? inner : 1) * dtype_size(t)), "");
 }
 
-static U positions(Graph *g, const Taps *t, int64_t out, int64_t from, int64_t n)
+/* Source places of n taps from `from` on: [out], [out, n] where they are many. Narrow, as the positions in a kernel then are. */
+static U positions(Graph *g, const Taps *t, const Line *l, int64_t from, int64_t n)
 {
-    int64_t *v = NEW_N(graph_arena(g), int64_t, out * n + 1);
-    for (int64_t i = 0; i < out; i++)
-        for (int64_t k = 0; k < n; k++) v[i * n + k] = t->index[i * t->n + from + k];
-    return tensor_const(g, DT_I64, (int64_t[]){ out, n }, n > 1 ? 2 : 1, v, (size_t)(out * n) * 8, "");
+    DType type = l->in <= 1 << 16 ? DT_U16 : l->in <= INT32_MAX ? DT_I32 : DT_I64;
+    void *v = NEW_N(graph_arena(g), char, l->out * n * dtype_size(type) + 1);
+    for (int64_t i = 0; i < l->out; i++)
+        for (int64_t k = 0; k < n; k++) scalar_store(type, v, i * n + k, t->index[i * t->n + from + k]);
+    return tensor_const(g, type, (int64_t[]){ l->out, n }, n > 1 ? 2 : 1, v, (size_t)(l->out * n * dtype_size(type)), "");
 }
 
 /* In x's type. */
@@ -134,16 +155,17 @@ static U weights(Graph *g, U x, const Taps *t, int64_t out, int64_t from, int64_
     return along(g, type, v, out, n > 1 ? n : 0, axis, rank);
 }
 
-/* Every source f times in a row, or every f-th one: no lookup is needed. */
-static U whole_factor(Graph *g, U x, int64_t axis, const Line *l, const Taps *t)
+/* One tap where every source comes f times in a row, or every f-th one: no lookup is needed. NULL: it is. */
+static U whole_factor(Graph *g, U x, int64_t axis, const Line *l, const Taps *t, int64_t tap)
 {
-    int64_t up = l->in && l->out % l->in == 0 ? l->out / l->in : 0, step = l->out > 1 ? t->index[1] - t->index[0] : 1;
+    const int64_t *index = t->index + tap;
+    int64_t up = l->in && l->out % l->in == 0 ? l->out / l->in : 0, step = l->out > 1 ? index[t->n] - index[0] : 1;
     bool repeats = up > 0, steps = step > 0 && l->out > 0;
     for (int64_t i = 0; i < l->out; i++) {
-        repeats = repeats && t->index[i] == i / up;
-        steps = steps && t->index[i] == t->index[0] + i * step;
+        repeats = repeats && index[i * t->n] == i / up;
+        steps = steps && index[i * t->n] == index[0] + i * step;
     }
-    if (steps) return slice_step(g, x, axis, t->index[0], l->out, step);
+    if (steps) return slice_step(g, x, axis, index[0], l->out, step);
     if (!repeats) return NULL;
     U wide_dim[TG_MAX_RANK + 1], dim[TG_MAX_RANK];
     for (uint32_t k = 0; k < uop_rank(x); k++) wide_dim[k + (k > axis)] = dim[k] = uop_dim(x, k);
@@ -152,21 +174,31 @@ static U whole_factor(Graph *g, U x, int64_t axis, const Line *l, const Taps *t)
     return reshape(g, expand(g, unsqueeze(g, x, axis + 1), wide_dim, uop_rank(x) + 1), dim, uop_rank(x));
 }
 
-static U blend(Graph *g, U x, int64_t axis, int64_t out, const Taps *t)
+static U one_tap(Graph *g, U x, int64_t axis, const Line *l, const Taps *t, int64_t tap)
 {
-    uint32_t rank = uop_rank(x);
-    if (t->n > 2) return sum(g, mul(g, gather(g, x, positions(g, t, out, 0, t->n), axis), weights(g, x, t, out, 0, t->n, axis, rank + 1)), axis + 1, false);
-    U a = mul(g, gather(g, x, positions(g, t, out, 0, 1), axis), weights(g, x, t, out, 0, 1, axis, rank));
-    U b = mul(g, gather(g, x, positions(g, t, out, 1, 1), axis), weights(g, x, t, out, 1, 1, axis, rank));
-    return add(g, a, b);
+    U y = whole_factor(g, x, axis, l, t, tap);
+    return y ? y : take(g, x, positions(g, t, l, tap, 1), axis);
 }
 
-static U resize_axis(Graph *g, const Resize *r, U x, int64_t axis, const Line *l)
+static U blend(Graph *g, U x, int64_t axis, const Line *l, const Taps *t)
 {
-    Taps t = taps_of(g, r, l);
-    U y = t.n == 1 ? whole_factor(g, x, axis, l, &t) : blend(g, x, axis, l->out, &t);
-    if (!y) y = gather(g, x, positions(g, &t, l->out, 0, 1), axis);
-    return t.outside ? where(g, along(g, DT_BOOL, t.outside, l->out, 0, axis, uop_rank(x)), scalar(g, y->dtype, r->extrapolation), y) : y;
+    uint32_t rank = uop_rank(x);
+    if (t->n > 2) return sum(g, mul(g, take(g, x, positions(g, t, l, 0, t->n), axis), weights(g, x, t, l->out, 0, t->n, axis, rank + 1)), axis + 1, false);
+    U y = mul(g, one_tap(g, x, axis, l, t, 0), weights(g, x, t, l->out, 0, 1, axis, rank));
+    return t->n < 2 ? y : add(g, y, mul(g, one_tap(g, x, axis, l, t, 1), weights(g, x, t, l->out, 1, 1, axis, rank)));
+}
+
+static bool is_copy(const Taps *t, int64_t out)
+{
+    for (int64_t i = 0; i < out && t->n == 1; i++)
+        if (t->weight[i] != 1) return false;
+    return t->n == 1;
+}
+
+static U resize_axis(Graph *g, const Resize *r, U x, int64_t axis, const Line *l, const Taps *t)
+{
+    U y = is_copy(t, l->out) ? one_tap(g, x, axis, l, t, 0) : blend(g, x, axis, l, t);
+    return t->outside ? where(g, along(g, DT_BOOL, t->outside, l->out, 0, axis, uop_rank(x)), scalar(g, y->dtype, r->extrapolation), y) : y;
 }
 
 /* ---- axes of symbolic size ---- */
@@ -309,22 +341,46 @@ static bool lines_from_sizes(Graph *g, const Ctx *c, uint32_t input, const int64
     return scales_of_sizes(g, c, old, n, l);
 }
 
+/* Axes in the order that computes least: those that shrink most come first; of equal ones the first where they shrink, the last, whose neighbours lie apart, where they grow. */
+static void order_axes(const Line *l, const int64_t *axes, uint32_t n, uint32_t *order)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t at = k;
+        for (; at; at--) {
+            const Line *a = &l[order[at - 1]], *b = &l[k];
+            double x = (double)a->out * (double)b->in, y = (double)b->out * (double)a->in;       /* the ratios compared */
+            bool later = axes[order[at - 1]] < axes[k];
+            if (x != y ? x < y : later == (a->out < a->in)) break;
+            order[at] = order[at - 1];
+        }
+        order[at] = k;
+    }
+}
+
+static bool line_is_same(const Resize *r, const Line *l) { return l->in == l->out && l->scale == 1 && (r->at != TF_CROP_AND_RESIZE || (l->roi0 == 0 && l->roi1 == 1)); }
+
 static U resize_lines(Graph *g, const Ctx *c, const Resize *r, const int64_t *axes, const Line *l, uint32_t n)
 {
     U x = wide(g, c->in[0]), y = x;
-    bool exact = r->mode == MODE_NEAREST;
-    if (!exact && !dtype_is_float((DType)y->dtype)) y = cast(g, y, DT_F32);
-    for (uint32_t k = n; k-- > 0;) {
-        bool same = l[k].in == l[k].out && l[k].scale == 1 && (r->at != TF_CROP_AND_RESIZE || (l[k].roi0 == 0 && l[k].roi1 == 1));
-        if (same) continue;
-        if (!uop_is_const(uop_dim(y, (uint32_t)axes[k]))) {
-            y = resize_symbolic(g, r, y, axes[k], l[k].scale == floor(l[k].scale) ? (int64_t)l[k].scale : 0);
-            if (!y) return fail_node(g, c, TG_UNSUPPORTED, NULL, "axis %d of symbolic size does not become a whole number of times as long", (int)axes[k]);
+    uint32_t order[TG_MAX_RANK];
+    bool blended = false;
+    if (r->mode != MODE_NEAREST && !dtype_is_float((DType)y->dtype)) y = cast(g, y, DT_F32);
+    order_axes(l, axes, n, order);
+    for (uint32_t k = 0; k < n; k++) {
+        const Line *line = &l[order[k]];
+        int64_t axis = axes[order[k]];
+        if (line_is_same(r, line)) continue;
+        if (!uop_is_const(uop_dim(y, (uint32_t)axis))) {
+            y = resize_symbolic(g, r, y, axis, line->scale == floor(line->scale) ? (int64_t)line->scale : 0);
+            if (!y) return fail_node(g, c, TG_UNSUPPORTED, NULL, "axis %d of symbolic size does not become a whole number of times as long", (int)axis);
             continue;
         }
-        if (l[k].out > 1 << 24) return fail_node(g, c, TG_LIMIT, NULL, "axis %d becomes %lld long; at most %d", (int)axes[k], (long long)l[k].out, 1 << 24);
-        if (!l[k].in && l[k].out) return fail_node(g, c, TG_BAD_MODEL, NULL, "axis %d is empty", (int)axes[k]);
-        y = resize_axis(g, r, y, axes[k], &l[k]);
+        if (line->out > 1 << 24) return fail_node(g, c, TG_LIMIT, NULL, "axis %d becomes %lld long; at most %d", (int)axis, (long long)line->out, 1 << 24);
+        if (!line->in && line->out) return fail_node(g, c, TG_BAD_MODEL, NULL, "axis %d is empty", (int)axis);
+        Taps t = taps_of(g, r, line);
+        if (blended && t.n * line->out >= line->in) y = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, y);         /* its values are wanted more than once each */
+        y = resize_axis(g, r, y, axis, line, &t);
+        blended = t.n > 1;
     }
     return narrow(g, y, c->in[0]);
 }

@@ -138,6 +138,10 @@ CASES = [
     ("Resize", 13, [f(1, 1, 3, 480), None, C(np.array([1, 1, 2, 5 / 3], np.float32))], dict(mode="linear", coordinate_transformation_mode="asymmetric")),
     ("Resize", 10, [f(1, 2, 6, 4), C(np.array([1, 1, 0.5, 2], np.float32))], dict(mode="nearest")),
     ("Resize", 10, [f(1, 2, 6, 4), C(np.array([1, 1, 2, 1.5], np.float32))], dict(mode="linear")),
+    *[("Resize", 19, [f(1, 3, 36, 45), None, None, C(i(1, 3, h, w))], dict(mode=m, **more)) for m, more in (("linear", {}), ("cubic", {}), ("linear", {"antialias": 1}), ("cubic", {"antialias": 1}))
+      for h, w in ((12, 15), (72, 90), (20, 70), (50, 15))],        # whole factors, whose idle taps go; axes that shrink come first
+    ("Resize", 13, [f(1, 2, 5, 6, 70), None, None, C(i(1, 2, 10, 12, 35))], dict(mode="linear")),
+    ("Resize", 13, [f(1, 1, 2, 70000), None, None, C(i(1, 1, 4, 70100))], dict(mode="linear", coordinate_transformation_mode="asymmetric")),       # more places than 16 bits count
     ("Gemm", 7, [f(3, 4), f(4, 5), f(5)], dict(alpha=0.5, beta=2.0)),
     ("Gemm", 11, [f(4, 3), f(5, 4)], dict(transA=1, transB=1)),
     ("Gemm", 9, [f(3, 4), f(4, 5), f(3, 1)], {}),
