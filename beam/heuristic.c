@@ -489,6 +489,24 @@ static void lanes_on(Plan *p, int number, int64_t replicas)
         if (axis_at(p, number) >= 0 && divisor_now(p, number) % f == 0 && split(p, number, f, AXIS_UPCAST)) return;
 }
 
+/* Two or three rounds at once of an output loop on which most of what is loaded in lanes does not depend: tables of places and weights are then read once for several channels. */
+static void share_loads(Plan *p, int lane)
+{
+    int best = -1, most = 1;
+    for (uint32_t i = p->nout; i-- > 0;) {
+        int number = range_number(p->axis[i]), loads = 0, same = 0;
+        int64_t n = p->axis[i]->src[0]->vmax;
+        for (uint32_t j = 0; j < p->naccess; j++) {
+            const Access *a = &p->access[j];
+            if (a->store || !(a->ranges >> lane & 1)) continue;
+            loads++;
+            same += !(a->ranges >> number & 1);
+        }
+        if (number != lane && is_static(p, i) && (n % 2 == 0 || n % 3 == 0) && same > most && 2 * same >= loads) best = number, most = same;
+    }
+    if (best >= 0) split(p, best, size_of(p, best) % 2 ? 3 : 2, AXIS_UPCAST);
+}
+
 /* A short row that is kept stays in registers: its loop has the rounds of the reduces, none is left. */
 static bool whole_row(Plan *p, int number)
 {
@@ -565,6 +583,7 @@ static void cpu(Plan *p, const Kernel *k)
     else if (out >= 0 && worth_lanes(p, out)) {
         unroll_small(p, 27);
         lanes_on(p, out, p->reduces ? 4 : 1);
+        if (!p->reduces) share_loads(p, out);
     } else unroll_small(p, 27);
     share(p, -1);
     pack_constants(p);
