@@ -61,7 +61,7 @@ U bitcast(Graph *g, U x, DType t);
 U add(Graph *g, U a, U b);
 U sub(Graph *g, U a, U b);
 U mul(Graph *g, U a, U b);
-U div_(Graph *g, U a, U b);          /* floats: MUL(a, RECIP(b)); integers: truncates, as ONNX's Div */
+U div_(Graph *g, U a, U b);          /* floats: rounds once; integers: truncates, as ONNX's Div */
 U idiv(Graph *g, U a, U b);          /* integers: floor */
 U mod_floor(Graph *g, U a, U b);     /* sign of the divisor */
 U mod_trunc(Graph *g, U a, U b);     /* sign of the dividend (C's % and fmod) */

@@ -31,11 +31,11 @@ static U no_broadcast(Graph *g, Op op, U a, U b)
     return graph_fail(g, "%s: shapes [%s] and [%s] do not broadcast", op_name(op), text[0], text[1]);
 }
 
-/* An element-wise node; folded when every operand is CONST. RECIP stays: MUL(a, RECIP(b)) is one rounded division. */
+/* An element-wise node; folded when every operand is CONST. */
 static U alu(Graph *g, Op op, DType t, U *src, uint32_t n)
 {
     int64_t v[3], r;
-    bool known = op != UOP_RECIP;
+    bool known = true;
     for (uint32_t k = 0; k < n; k++) {
         if (is_error(src[k])) return src[k];
         known &= uop_is_const(src[k]);
@@ -102,7 +102,7 @@ static bool may_be_negative(U x) { return !is_error(x) && x->vmin < 0 && dtype_i
 U div_(Graph *g, U a, U b)
 {
     if (is_error(a) || is_error(b)) return is_error(a) ? a : b;
-    if (dtype_is_float(a->dtype)) return mul(g, a, recip(g, b));
+    if (dtype_is_float(a->dtype)) return binary(g, UOP_DIV, a, b);
     if (!one_dtype(g, UOP_IDIV, &a, &b)) return error_node(g);
     U q = idiv(g, a, b);
     if (!may_be_negative(a) && !may_be_negative(b)) return q;

@@ -52,7 +52,7 @@ const RuleSet *rules_movement(void);        /* tensor level: merge and drop move
 const RuleSet *rules_gradient(void);        /* TUPLE(value, its gradient) -> TUPLE of its sources' gradients (gradient.h) */
 const RuleSet *rules_arithmetic(void);      /* before: float values written with bits, as arithmetic that has a gradient */
 const RuleSet *rules_reduce(void);          /* kernel level: unused ranges, hoisted factors, arange and one-hot collapse */
-/* What a target cannot say: DIV from MUL(a, RECIP(b)), MULACC, shifts, polynomials, narrow floats (decompose.c). user: SelectOptions; NULL is all false. */
+/* What a target cannot say: MULACC, shifts, polynomials, narrow floats (decompose.c). user: SelectOptions; NULL is all false. */
 typedef struct {
     bool has_fma;               /* ADD(MUL(a, b), c) of f32 and f64 becomes MULACC */
     bool whole_math;            /* the device has EXP2, LOG2 and SIN of f32 */

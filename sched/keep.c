@@ -27,7 +27,7 @@ static float own_cost(const UOp *u)
     switch ((Op)u->op) {
     case UOP_REDUCE: return ENOUGH;
     case UOP_EXP2: case UOP_LOG2: case UOP_SIN: case UOP_POW: return 10;
-    case UOP_SQRT: case UOP_RECIP: return 4;
+    case UOP_SQRT: case UOP_RECIP: case UOP_DIV: return 4;
     default: return op_is((Op)u->op, FLAG_ALU) && dtype_is_float((DType)u->dtype) ? 1 : 0;
     }
 }

@@ -43,7 +43,7 @@ static float own_cost(const UOp *u)
 {
     switch ((Op)u->op) {
     case UOP_EXP2: case UOP_LOG2: case UOP_SIN: case UOP_POW: return 10;
-    case UOP_SQRT: case UOP_RECIP: case UOP_MOD: case UOP_IDIV: return 4;
+    case UOP_SQRT: case UOP_RECIP: case UOP_DIV: case UOP_MOD: case UOP_IDIV: return 4;
     case UOP_CAST: return dtype_size((DType)u->dtype) > dtype_size((DType)u->src[0]->dtype) ? 0 : 1;
     default: return op_is((Op)u->op, FLAG_ALU) ? 1 : 0;
     }

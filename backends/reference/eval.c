@@ -78,16 +78,6 @@ static int64_t pull_broadcast(Eval *e, const UOp *x, const int64_t *idx, uint32_
     return pull(e, x, from);
 }
 
-/* a * RECIP(b) is one rounded division. */
-static int64_t pull_product(Eval *e, const UOp *u, const int64_t *idx)
-{
-    int d = u->src[1]->op == UOP_RECIP ? 1 : u->src[0]->op == UOP_RECIP ? 0 : -1;
-    const UOp *a = u->src[d == 0], *b = d < 0 ? u->src[1] : u->src[d]->src[0];
-    int64_t v[2] = { pull_broadcast(e, a, idx, uop_rank(u)), pull_broadcast(e, b, idx, uop_rank(u)) }, r = 0;
-    uop_eval(d < 0 ? UOP_MUL : UOP_DIV, (DType)u->dtype, (DType)u->dtype, v, &r);
-    return r;
-}
-
 static int64_t pull_guard(Eval *e, const UOp *u, const int64_t *v)
 {
     int64_t word[GUARD_WORDS] = { 0 }, r = ref_guard(u, v[0], v[1], word);
@@ -100,7 +90,6 @@ static int64_t pull_alu(Eval *e, const UOp *u, const int64_t *idx)
     int64_t v[3] = { 0 }, r = 0;
     uint32_t rank = uop_rank(u);
     if (u->op == UOP_WHERE) return pull_broadcast(e, u->src[pull_broadcast(e, u->src[0], idx, rank) ? 1 : 2], idx, rank);
-    if (u->op == UOP_MUL && dtype_is_float(u->dtype)) return pull_product(e, u, idx);
     for (uint32_t k = 0; k < u->nsrc; k++) v[k] = pull_broadcast(e, u->src[k], idx, rank);
     if (u->op == UOP_GUARD) return pull_guard(e, u, v);
     if (u->op == UOP_BITCAST) return scalar_bitcast((DType)u->src[0]->dtype, (DType)u->dtype, v[0]);

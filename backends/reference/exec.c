@@ -230,18 +230,6 @@ void ref_wmma(const Wmma *w, int64_t lane, const int64_t *a, const int64_t *b, i
         }
 }
 
-/* a * RECIP(b) is one rounded division, as select makes it. */
-static bool quotient(Exec *e, const UOp *u, int64_t *out)
-{
-    int d = u->op != UOP_MUL || !dtype_is_float(u->dtype) ? -1 : u->src[1]->op == UOP_RECIP ? 1 : u->src[0]->op == UOP_RECIP ? 0 : -1;
-    if (d < 0) return false;
-    const UOp *a = u->src[!d], *b = u->src[d]->src[0];
-    const int64_t *x = value_of(e, a), *y = value_of(e, b);
-    for (uint32_t l = 0; l < ref_lanes(u); l++)
-        uop_eval(UOP_DIV, (DType)u->dtype, (DType)u->dtype, (int64_t[]){ x[ref_lanes(a) == 1 ? 0 : l], y[ref_lanes(b) == 1 ? 0 : l] }, &out[l]);
-    return true;
-}
-
 static void choose(Exec *e, const UOp *u, int64_t *out)
 {
     const int64_t *p = value_of(e, u->src[0]);
@@ -305,7 +293,6 @@ static void compute(Exec *e, const UOp *u, int64_t *out)
     if (u->op == UOP_WHERE) choose(e, u, out);
     else if (u->op == UOP_GUARD) check(e, u, out);
     else if (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_BITCAST) {
-        if (quotient(e, u, out)) return;
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = value_of(e, u->src[k]);
         if (!e->status && !ref_alu(u, src, out)) broken(e, TG_BAD_INPUT, "division by zero", u, 0);
     } else switch (u->op) {

@@ -164,9 +164,6 @@ static V shift_for_div(const Match *m)
 
 static V mask_for_mod(const Match *m) { return exponent(m->slot[C]) < 0 || !is_int(m) ? NULL : and_(m->g, m->slot[X], m->slot[C]->arg.i - 1); }
 
-/* a / 2^n is a product without rounding. */
-static V recip_const(const Match *m) { return is_power_of_two(m->slot[C]) ? uop_float(m->g, (DType)m->root->dtype, 1 / uop_const_float(m->slot[C])) : NULL; }
-
 /* ---- narrow floats: arithmetic in f32, each result rounded ---- */
 
 static bool is_narrow(const Match *m, DType t) { return (t == DT_F16 && !options(m)->has_f16) || (t == DT_BF16 && !options(m)->has_bf16); }
@@ -177,15 +174,6 @@ static V widen(const Match *m)
     if (!op_is((Op)u->op, FLAG_ALU) || u->op == UOP_CAST || u->op == UOP_WHERE || !u->nsrc || u->nsrc > 3 || !is_narrow(m, (DType)u->src[0]->dtype)) return NULL;
     for (uint32_t k = 0; k < u->nsrc; k++) src[k] = cast_to(m->g, DT_F32, u->src[k]);
     return cast_to(m->g, (DType)u->dtype, uop_new(m->g, (Op)u->op, DT_VOID, u->arg, src, u->nsrc));
-}
-
-/* A narrow quotient was widened from inside: RECIP first. It is still one division. */
-static V narrow_div(const Match *m)
-{
-    DType t = (DType)m->root->dtype;
-    const UOp *u = m->root, *r = u->src[m->slot[X] == u->src[0]];
-    if (!is_narrow(m, t) || m->slot[Y]->dtype != t || r->src[0]->dtype != DT_F32) return NULL;
-    return cast_to(m->g, t, ALU2(m->g, DIV, cast_to(m->g, DT_F32, m->slot[X]), cast_to(m->g, DT_F32, m->slot[Y])));
 }
 
 /* bf16 is the upper half of an f32. */
@@ -259,9 +247,6 @@ static V saturated(const Match *m)
 
 static const Rule select[] = {
     /* name          see                                write               only if   make */
-    { "div",         P(MUL, x, P(RECIP, y)),            P(DIV, x, y),       is_float, NULL },
-    { "div-narrow",  P(MUL, x, P(CAST, P(RECIP, P(CAST, y)))), NULL,               NULL,     narrow_div },
-    { "recip-exact", P(RECIP, c),                       NULL,               NULL,     recip_const },
     { "mulacc",      P(ADD, P(MUL, x, y), z),           P(MULACC, x, y, z), has_fma,  NULL },
     { "div-shift",   P(IDIV, x, c),                     NULL,               NULL,     shift_for_div },
     { "mod-mask",    P(MOD, x, c),                      NULL,               NULL,     mask_for_mod },

@@ -8,8 +8,6 @@ extern const RuleTable table_movement, table_reduce, table_select, table_polynom
 
 const RuleSet *rules_scalar(void);          /* rules_symbolic without valid.c */
 
-bool is_power_of_two(const UOp *u);
-
 #define ALU1(g, o, a) UOP(g, UOP_##o, DT_VOID, NO_ARG, a)
 #define ALU2(g, o, a, b) UOP(g, UOP_##o, DT_VOID, NO_ARG, a, b)
 #define ALU3(g, o, a, b, c) UOP(g, UOP_##o, DT_VOID, NO_ARG, a, b, c)

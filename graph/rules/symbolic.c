@@ -25,7 +25,7 @@ static bool all_const(const Match *m)
 }
 
 /* A float whose reciprocal is exact. */
-bool is_power_of_two(const UOp *u)
+static bool is_power_of_two(const UOp *u)
 {
     int e;
     if (u->op != UOP_CONST || !dtype_is_float((DType)u->dtype)) return false;
@@ -37,7 +37,6 @@ static const UOp *evaluated(const Match *m)
 {
     const UOp *u = m->root;
     int64_t v[3] = { 0 }, r;
-    if (u->op == UOP_RECIP && !is_power_of_two(u->src[0])) return NULL;        /* MUL(a, RECIP(b)) is one rounded division */
     for (uint32_t k = 0; k < u->nsrc; k++) v[k] = u->src[k]->arg.i;
     if (!uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &r)) return NULL;
     return UOP0(m->g, UOP_CONST, (DType)u->dtype, ARG_I(r));
@@ -61,12 +60,8 @@ static bool is_allowed(const Match *m)
 
 static const UOp *that_value(const Match *m) { return uop_int(m->g, (DType)m->root->dtype, m->root->vmin); }
 
-static const UOp *divided(const Match *m)
-{
-    const UOp *a = m->slot[C], *b = m->slot[D];
-    int64_t v[2] = { a->arg.i, b->arg.i }, r;
-    return uop_eval(UOP_DIV, (DType)a->dtype, (DType)a->dtype, v, &r) ? UOP0(m->g, UOP_CONST, (DType)a->dtype, ARG_I(r)) : NULL;
-}
+/* a / 2^n is a product without rounding. */
+static bool by_power_of_two(const Match *m) { return is_power_of_two(m->slot[C]); }
 
 /* Constants stand last; integers and bools besides in structural order. Floats keep the order in which they were written. */
 static bool out_of_order(const Match *m)
@@ -173,7 +168,7 @@ static const Rule simple[] = {
     { "one-value",    x,                           NULL,        one_value,  that_value },
     { "order",        x,                           NULL,        is_commutative, swapped },
     { "add-zero",     P(ADD, x, zero),             x,           is_int,     NULL },
-    { "div-consts",   P(MUL, c, P(RECIP, d)),      NULL,        NULL,       divided },
+    { "div-exact",    P(DIV, x, c),                P(MUL, x, P(RECIP, c)), by_power_of_two, NULL },
     { "guard-inside", P_MORE(GUARD, x, y),         x,           is_allowed, NULL },
     { "mul-one",      P(MUL, x, one),              x,           NULL,       NULL },
     { "mul-zero",     P(MUL, x, zero),             zero,        not_float,  NULL },       /* NaN * 0 is NaN */

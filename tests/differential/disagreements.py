@@ -109,12 +109,6 @@ def far(c):
     return is_float(c.inputs[0].dtype) and ~(np.abs(x) < np.abs(y) / step_of(c.inputs[0].dtype))
 
 
-def tiny(c):
-    with np.errstate(all="ignore"):
-        y = c.inputs[-1].astype(np.float64)
-        return is_float(c.inputs[0].dtype) and (y != 0) & (np.abs(y) < 2 * float(finfo(c.inputs[0].dtype).smallest_normal))
-
-
 def integers(c):
     return c.inputs[0].dtype.kind in "iu"
 
@@ -145,10 +139,8 @@ ROWS = [
     Row("Cast|CastLike", EITHER, lambda c: c.got[0].dtype == object, "how many digits a number has as text is not said"),
     Row("HardSigmoid|Gelu", EITHER, narrow, "alpha and constants are floats"),
     Row("ScatterElements|ScatterND|ReduceLogSumExp", EITHER, special, "which of NaN and a number is greater is not said"),
-    Row("Div|Mean", EITHER, tiny, "we multiply by the reciprocal, which overflows where the divisor is denormal"),
     Row("Attention|AffineGrid|LeakyRelu|ThresholdedRelu|Elu|Celu|Selu", EITHER, narrow, "scales and alpha are floats"),
     Row("DynamicQuantizeLinear", EITHER, neighbours, "x / scale is half way between two numbers but for a rounding of the scale"),
-    Row("LpNormalization", EITHER, tiny, "we multiply by the reciprocal, which overflows where the divisor is denormal"),
     Row("ReduceProd", EITHER, integers, "a product that the integer type does not hold is undefined"),
     Row("Sum|Mean|LpPool", REF, half, "sums are wider than the type"),
     Row("Dropout", ORT, before(12), "the mask is not filled outside training"),

@@ -27,6 +27,7 @@ static U constant(Graph *g, DType t, const void *v, int64_t n, size_t size)
 
 static U sums(Graph *g, U x) { return add(g, mul(g, x, slice_i(g, x, 0, 1, 2)), sub(g, slice_i(g, x, 1, 2, 3), x)); }
 static U quotients(Graph *g, U x) { return div_(g, add(g, x, K(2)), sqrt_(g, x)); }
+static U reciprocals(Graph *g, U x) { return recip(g, add(g, x, K(1))); }
 static U exponentials(Graph *g, U x) { return mul(g, exp_(g, neg(g, x)), log_(g, x)); }
 static U waves(Graph *g, U x) { return mul(g, sin_(g, x), cos_(g, x)); }
 static U sizes(Graph *g, U x) { return mul(g, abs_(g, sub(g, x, K(1))), x); }
@@ -51,7 +52,7 @@ static U stored(Graph *g, U x) { return UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, 
 static U held(Graph *g, U x) { return mul(g, UOP(g, UOP_DETACH, DT_VOID, NO_ARG, constant(g, DT_F64, start, N, sizeof start)), reshape_i(g, x, INTS(N), 1)); }
 static U gradients_too(Graph *g, U x) { U d = NULL; gradient(g, softmax(g, mul(g, x, x), 1), exp_(g, x), &x, 1, &d); return d; }
 
-static U (*const cases[])(Graph *g, U x) = { sums, quotients, exponentials, waves, sizes, powers, powers_of_both, choices, remainders, casts, through_integers, totals, maxima, products, softmaxes,
+static U (*const cases[])(Graph *g, U x) = { sums, quotients, reciprocals, exponentials, waves, sizes, powers, powers_of_both, choices, remainders, casts, through_integers, totals, maxima, products, softmaxes,
     products_of_matrices, moves, joined, piled, slid, chosen, chosen_twice, stored, held, gradients_too };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -2,7 +2,7 @@
  * wrapping data, bools, floats with NaN, Inf, -0 and denormals), the row applied alone, both sides evaluated at random points. Every row must have fired.
  *
  * A LOAD reads a known pseudo-random memory and must stay inside it; a STORE is worth a number made of its place and value; loops add those up.
- * MUL(a, RECIP(b)) is worth a/b rounded once, as core.md says. A new row needs nothing here unless random expressions never reach it: then see `reduction`.
+ * A new row needs nothing here unless random expressions never reach it: then see `reduction`.
  */
 #include <stdlib.h>
 
@@ -90,13 +90,6 @@ static int64_t start_of(const UOp *u)
     return f ? double_bits(-INFINITY) : dtype_min((DType)u->dtype);
 }
 
-/* b of RECIP(b), which may have been widened; else NULL. */
-static const UOp *divisor(const UOp *u)
-{
-    if (u->op == UOP_CAST && dtype_is_float((DType)u->dtype)) u = u->src[0];
-    return u->op == UOP_RECIP ? u->src[0] : NULL;
-}
-
 static bool eval(const UOp *u, Point *p, int64_t *out)
 {
     int64_t v[3] = { 0 };
@@ -109,10 +102,6 @@ static bool eval(const UOp *u, Point *p, int64_t *out)
     case UOP_END: case UOP_REDUCE: return *out = start_of(u), eval_loop(u, 1, p, out);
     case UOP_WHERE: return eval(u->src[0], p, v) && eval(u->src[v[0] ? 1 : 2], p, out);
     default: break;
-    }
-    if (u->op == UOP_MUL && (divisor(u->src[1]) || divisor(u->src[0]))) {
-        int d = divisor(u->src[1]) != NULL;
-        return eval(u->src[!d], p, v) && eval(divisor(u->src[d]), p, v + 1) && uop_eval(UOP_DIV, (DType)u->dtype, (DType)u->dtype, v, out);
     }
     for (uint32_t k = 0; k < u->nsrc; k++)
         if (!eval(u->src[k], p, &v[k])) return false;
@@ -291,7 +280,7 @@ static const UOp *any_node(Graph *g, DType t)
     if (rnd(20) == 0) return uop_range(g, 9, uop_index(g, 1 + rnd(2)), AXIS_LOOP);
     if (rnd(8) == 0) return UOP(g, UOP_CAST, any_type(), NO_ARG, rnd(2) ? constant(g, t) : expr(g, t, 1));
     if (dtype_is_float(t) && rnd(3) == 0) return UOP(g, (Op)(rnd(2) ? UOP_TRUNC : UOP_SQRT), DT_VOID, NO_ARG, rnd(2) ? constant(g, t) : expr(g, t, 1));
-    if (whole && dtype_is_float(t)) op = UOP_ADD;
+    if (whole && dtype_is_float(t)) op = rnd(2) ? UOP_ADD : UOP_DIV;
     return UOP(g, op, DT_VOID, NO_ARG, rnd(2) ? constant(g, t) : expr(g, t, 2), rnd(2) ? constant(g, t) : expr(g, t, 2));
 }
 
