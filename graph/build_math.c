@@ -118,7 +118,6 @@ U mod_trunc(Graph *g, U a, U b)
     U zero = like(g, a, 0), below = lt(g, a, zero), m;
     if (dtype_is_float(a->dtype)) {
         m = mod_floor(g, abs_(g, a), abs_(g, b));
-        m = where(g, is_inf(g, b), abs_(g, a), m);
         return where(g, below, neg(g, m), m);
     }
     m = mod_floor(g, a, b);

@@ -25,7 +25,7 @@ static bool float_op(Op op, double a, double b, double c, double *r)
     case UOP_MUL: *r = a * b; break;
     case UOP_DIV: *r = a / b; break;
     case UOP_MAX: *r = isnan(a) || isnan(b) ? NAN : a > b || (a == b && !signbit(a)) ? a : b; break;
-    case UOP_MOD: *r = b == 0 || !isfinite(a) ? NAN : isinf(b) ? ((a < 0) != (b < 0) && a != 0 ? b : a) : a - b * floor(a / b); break;
+    case UOP_MOD: *r = fmod(a, b), *r += *r != 0 && (*r < 0) != (b < 0) ? b : 0; break;
     case UOP_SQRT: *r = sqrt(a); break;
     case UOP_EXP2: *r = exp2(a); break;
     case UOP_LOG2: *r = log2(a); break;

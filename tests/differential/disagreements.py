@@ -3,7 +3,7 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from ml_dtypes import finfo, iinfo
+from ml_dtypes import iinfo
 
 from compare import step_of
 from draw import is_float
@@ -104,11 +104,6 @@ def steep(c):
     return np.abs(g - w) <= 64 * step_of(c.got[0].dtype) * (1 + w * w)
 
 
-def far(c):
-    x, y = (v.astype(np.float64) for v in c.inputs)
-    return is_float(c.inputs[0].dtype) and ~(np.abs(x) < np.abs(y) / step_of(c.inputs[0].dtype))
-
-
 def integers(c):
     return c.inputs[0].dtype.kind in "iu"
 
@@ -134,7 +129,6 @@ ROWS = [
     Row("Resize|RoiAlign|DeformConv|LRN", EITHER, narrow, "scales are floats, and so may places be computed"),
     Row("Tan", EITHER, steep, "beside a pole a rounding of x shows"),
     Row("Shrink", EITHER, lambda c: c.inputs[0].dtype.kind == "u" or overflows(c), "a float outside the range of an integer type is undefined"),
-    Row("Mod", EITHER, far, "of a quotient beyond the type's digits we give no exact rest"),
     Row("BatchNormalization|LayerNormalization|HardSwish|DFT|GroupNormalization|InstanceNormalization|RMSNormalization", EITHER, narrow, "epsilon and constants are floats"),
     Row("Cast|CastLike", EITHER, lambda c: c.got[0].dtype == object, "how many digits a number has as text is not said"),
     Row("HardSigmoid|Gelu", EITHER, narrow, "alpha and constants are floats"),

@@ -1,4 +1,4 @@
-"""Results that have one right value, bit by bit: quotients, also by what is denormal; what they are made of may be constant, shared, or under a maximum.
+"""Results that have one right value, bit by bit: quotients, also by what is denormal, and remainders of quotients of any size; what they are made of may be constant, shared, or under a sum.
 A case is a row: its name, the model, the inputs, and what numpy gives. To add one: a row."""
 import os
 import pathlib
@@ -23,6 +23,15 @@ def spread(*shape, t=np.float32):
 TINY = np.array([3, 1e-39, -7e-42, 1e38, 0.1], np.float32)
 X, D = spread(4, 5), spread(5)
 LIST = ", ".join(repr(float(v)) for v in D)
+FAR = np.array([1e10, -1e10, 5.5, -5.5, 3e38, 1e-40, 7, -0.75, np.inf, np.nan, 2.0**30 + 64, -2.0**31], np.float32)
+BY = np.array([3, -3, 0.1, 1e-42, 7, np.inf], np.float32)[:, None]
+
+
+def floor_mod(a, b):
+    r = np.fmod(a, b)
+    return np.where((r != 0) & ((r < 0) != (b < 0)), r + b, r)
+
+
 CASES = [
     ("a quotient", "(float[4,5] x, float[5] d) => (float y) { y = Div(x, d) }", dict(x=X, d=D), [X / D]),
     ("by what is denormal", "(float[4,5] x, float[5] d) => (float y) { y = Div(x, d) }", dict(x=X * 1e-20, d=TINY), [X * np.float32(1e-20) / TINY]),
@@ -35,6 +44,10 @@ CASES = [
     ("a mean of three", "(float[6,3] x) => (float y) { a = Constant<value_ints = [1]>() y = ReduceMean<keepdims = 0>(x, a) }", dict(x=(x := rng.integers(-99, 99, (6, 3)).astype(np.float32))), [x.sum(1) / np.float32(3)]),
     ("in double precision", "(double[4,5] x, double[5] d) => (double y) { y = Div(x, d) }", dict(x=spread(4, 5, t=np.float64), d=spread(5, t=np.float64)), [lambda x, d: x / d]),
     ("in half precision", "(float16[4,5] x, float16[5] d) => (float16 y) { y = Div(x, d) }", dict(x=rng.standard_normal((4, 5)).astype(np.float16), d=rng.standard_normal(5).astype(np.float16)), [lambda x, d: x / d]),
+    ("a remainder", "(float[12] x, float[6,1] d) => (float y) { y = Mod<fmod = 1>(x, d) }", dict(x=FAR, d=BY), [np.fmod(FAR, BY)]),
+    ("a remainder, the other way round", "(float[12] x, float[6,1] d) => (float y) { y = Mod<fmod = 1>(d, x) }", dict(x=FAR, d=BY), [np.fmod(BY, FAR)]),
+    ("a remainder of doubles", "(double[12] x, double[6,1] d) => (double y) { y = Mod<fmod = 1>(x, d) }", dict(x=FAR.astype(np.float64) ** 3, d=BY.astype(np.float64)), [np.fmod]),
+    ("a remainder with the divisor's sign", "(float[12] x, float[6,1] d) => (float y) { y = Mod(x, d) }", dict(x=FAR, d=BY), [floor_mod(FAR, BY)]),
 ]
 DEVICES = ["cpu", "reference"] + (["cuda"] if os.environ.get("CUDA_EMULATOR") and shutil.which("g++") else [])
 
