@@ -81,7 +81,7 @@ U op_reduce_mean(Graph *g, const Ctx *c)
     if (!is_int(x)) return a.n ? narrow(g, mean(g, x, a.axis, a.n, a.keep), c->in[0]) : c->in[0];
     U count = uop_index(g, 1);
     for (uint32_t k = 0; k < a.n; k++) count = dim_mul(g, count, uop_dim(x, (uint32_t)a.axis[k]));
-    return div_(g, red(g, UOP_ADD, x, &a), cast(g, count, type_of(x)));
+    return div_(g, red(g, UOP_ADD, x, &a), cast(g, dim_max(g, count, uop_index(g, 1)), type_of(x)));        /* of nothing: the sum, 0 */
 }
 
 static U arg_extremum(Graph *g, const Ctx *c, bool least)

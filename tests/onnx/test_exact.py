@@ -48,6 +48,8 @@ CASES = [
     ("a remainder, the other way round", "(float[12] x, float[6,1] d) => (float y) { y = Mod<fmod = 1>(d, x) }", dict(x=FAR, d=BY), [np.fmod(BY, FAR)]),
     ("a remainder of doubles", "(double[12] x, double[6,1] d) => (double y) { y = Mod<fmod = 1>(x, d) }", dict(x=FAR.astype(np.float64) ** 3, d=BY.astype(np.float64)), [np.fmod]),
     ("a remainder with the divisor's sign", "(float[12] x, float[6,1] d) => (float y) { y = Mod(x, d) }", dict(x=FAR, d=BY), [floor_mod(FAR, BY)]),
+    ("a mean of no integers", "(int64[2,0] x) => (int64 y, float z) { y = ReduceMean(x) f = Cast<to = 1>(x) z = ReduceMean(f) }", dict(x=np.zeros((2, 0), np.int64)),
+     [np.zeros((1, 1), np.int64), np.full((1, 1), np.nan, np.float32)]),
 ]
 DEVICES = ["cpu", "reference"] + (["cuda"] if os.environ.get("CUDA_EMULATOR") and shutil.which("g++") else [])
 
