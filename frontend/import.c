@@ -109,7 +109,9 @@ static TgStatus place(Graph *g, const Node *n)
 static TgStatus bind_output(Import *im, const Node *n, uint32_t k, U u, bool known)
 {
     Graph *g = im->run->g;
+    int32_t kind = special_kind(u);
     if (!*n->out[k]) return TG_OK;
+    if (kind) u = u->src[0];                                    /* of strings and narrow types what moves */
     if (u->dtype != DT_VOID && uop_rank(u) > TG_MAX_RANK)
         return fail_at(TG_LIMIT, node_label(n), n->op, n->out[k], "rank %u; at most %d", uop_rank(u), TG_MAX_RANK);
     if (u->dtype != DT_VOID && uop_numel(u) > NUMEL_MAX)
@@ -117,7 +119,7 @@ static TgStatus bind_output(Import *im, const Node *n, uint32_t k, U u, bool kno
     if (map_gets(&im->name, n->out[k])) return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->out[k], "this tensor is already defined");
     if (u->dtype != DT_VOID && uop_static(u) && !uop_numel(u)) u = expand(g, scalar(g, (DType)u->dtype, 0), u->shape->dim, uop_rank(u));    /* no elements, no formula */
     if (known) u = fold(g, u);
-    *bind(im, n->out[k]) = (Value){ .value = u, .known = u->op == UOP_BUFFER || is_literal(u) };
+    *bind(im, n->out[k]) = (Value){ .value = special_wrap(g, u, kind), .known = u->op == UOP_BUFFER || is_literal(u) };
     return graph_error(g) == TG_OK ? TG_OK : place(g, n);
 }
 

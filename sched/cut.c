@@ -15,6 +15,7 @@ static const UOp *load(Rangeify *r, const UOp *buffer, const Inst *i)
     return UOP(r->g, UOP_LOAD, DT_VOID, NO_ARG, at, uop_const_like(r->g, (DType)buffer->dtype, 0), i->valid);
 }
 
+/* The part in which `at` lies. Outside of all of them, where nothing is read, any value will do: no part may have been asked for then. */
 static const UOp *select_part(Rangeify *r, const Inst *i, const UOp *at)
 {
     const UOp *u = i->node, *v = NULL, *begin[u->nsrc + 1];
@@ -26,7 +27,7 @@ static const UOp *select_part(Rangeify *r, const Inst *i, const UOp *at)
         const UOp *e = i->child[k]->expr;
         v = v ? UOP(r->g, UOP_WHERE, DT_VOID, NO_ARG, index_simplify(r, index_math(r->g, UOP_CMPLT, at, begin[k + 1])), e, v) : e;
     }
-    return v;
+    return v ? v : uop_const_like(r->g, (DType)u->dtype, 0);
 }
 
 const UOp *guarded(Rangeify *r, const UOp *u, const UOp *valid, const UOp *const *src)

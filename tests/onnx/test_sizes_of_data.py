@@ -1,0 +1,84 @@
+"""Sizes that the data tell: those of nothing flow on. A case is a row: its name, the model, and its runs, each the inputs and what is said where it fails. To add one: a row."""
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnx.parser
+from onnx.reference import ReferenceEvaluator
+
+import program
+
+
+def f(*values):
+    return np.array(values, np.float32)
+
+
+def only(n, size=6):
+    """n of the elements are not 0."""
+    return f(*[k + 1.5 if k < n else 0 for k in range(size)][::-1])
+
+
+def rows(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+FOUND = "a = Constant<value_ints = [0]>() n = NonZero(x) i = Squeeze(n, a) v = Gather(x, i)"
+CASES = [
+    ("strings", """(int64[1] s, int64[1] e) => (string y) { t = Constant<value_strings = ["a", "b", "c"]>() y = Slice(t, s, e) }""",
+     [(dict(s=np.array([s]), e=np.array([e])), "") for s, e in ((5, 9), (1, 3), (3, 3), (2, 1), (-1, 9))]),
+    ("slices of nothing", "(float[4,3] x, bool[4] c) => (float y, float z, float w) { a = Constant<value_ints = [0]>() k = Compress<axis = 0>(x, c) y = Relu(k) z = ReduceSum<keepdims = 0>(k, a) w = Concat<axis = 0>(k, x) }",
+     [(dict(x=rows(4, 3), c=np.array(c, bool)), "") for c in ([0, 0, 0, 0], [0, 1, 1, 0], [1, 1, 1, 1])]),
+    ("elements of nothing, and a product of that", "(float[2,3] x, bool[6] c, float[1,5] m) => (float y, float z) { k = Compress(x, c) s = Constant<value_ints = [-1, 1]>() r = Reshape(k, s) y = MatMul(r, m) z = Exp(k) }",
+     [(dict(x=rows(2, 3), c=np.array(c, bool), m=rows(1, 5)), "") for c in ([0] * 6, [0, 1, 1, 0, 0, 1])]),
+    ("a tensor without elements", "(float[0,3] x, bool[2] c) => (float y, int64 n) { k = Compress<axis = 1>(x, c) y = Neg(k) n = NonZero(x) }", [(dict(x=rows(0, 3), c=np.array([1, 0], bool)), "")]),
+    ("positions of nothing", "(float[6] x) => (int64 n, float y, int64 s) { " + FOUND + " y = Softmax(v) s = Shape(v) }", [(dict(x=only(n)), "") for n in (0, 1, 4)]),
+    ("distinct values of a few", "(int64[5] x) => (int64 y, int64 c) { u, p, q, c = Unique(x) y = Neg(u) }", [(dict(x=np.array(v)), "") for v in ([3, 3, 3, 3, 3], [5, 1, 2, 1, 4])]),
+    ("no box is left", "(float[1,4,4] b, float[1,2,4] s, float[1] t) => (int64 k, float y) { m = Constant<value_ints = [3]>() o = Constant<value_floats = [0.5]>() k = NonMaxSuppression(b, s, m, o, t) g = Cast<to = 1>(k) y = Add(g, g) }",
+     [(dict(b=np.tile(f(0, 0, 1, 1), (1, 4, 1)) + np.arange(4, dtype=np.float32)[None, :, None], s=np.abs(rows(1, 2, 4)), t=f(t)), "") for t in (9, 0.3, 0)]),
+]
+DEVICES = ["cpu", "reference"] + (["cuda"] if os.environ.get("CUDA_EMULATOR") and shutil.which("g++") else [])
+
+
+def expected(model, inputs):
+    return ReferenceEvaluator(model).run(None, inputs)
+
+
+def same(folder, model, want):
+    got = [np.load(folder / "out" / f"{o.name}.npy") for o in model.graph.output]
+    return all(g.shape == w.shape and (g.tolist() == w.tolist() if g.dtype.kind == "U" else g.dtype == w.dtype and np.allclose(g, w, rtol=1e-5, atol=1e-6)) for g, w in zip(got, want))
+
+
+def check(what, path, folder, model, inputs, says):
+    """How many of the devices do something else than they should."""
+    wrong, want = 0, None if says else expected(model, inputs)
+    for device in DEVICES:
+        shutil.rmtree(folder / "out", ignore_errors=True)
+        code, _, line = program.run(path, folder, inputs, device, "--runs", "1", "-q")
+        right = code == 4 and says in line and "\n" not in line and line.startswith(f"tgrun: {path}: node 'look'") if says else code == 0 and same(folder, model, want)
+        if not right:
+            print(f"{what} on {device}: exit {code} {line}; wanted {says or 'the result'}")
+            wrong += 1
+    return wrong
+
+
+def main():
+    wrong = count = 0
+    with tempfile.TemporaryDirectory() as root:
+        folder = pathlib.Path(root)
+        for k, (what, text, runs) in enumerate(CASES):
+            model = onnx.parser.parse_model('<ir_version: 9, opset_import: ["" : 18]> g ' + text)
+            path = folder / f"case{k}.onnx"
+            path.write_bytes(model.SerializeToString())
+            for j, (inputs, says) in enumerate(runs):
+                wrong += check(f"{what}, run {j}", path, folder, model, inputs, says)
+                count += len(DEVICES)
+    print(f"{count - wrong} of {count} runs right")
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
