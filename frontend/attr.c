@@ -53,7 +53,7 @@ const Attr *attr_find(const Ctx *c, const char *name) { return resolve(c->im, fi
 static const char *const type_name[] = { "undefined", "float", "int", "string", "tensor", "graph", "floats", "ints", "strings", "tensors", "graphs",
     "sparse_tensor", "sparse_tensors", "type_proto", "type_protos" };
 
-static const Attr *typed(Graph *g, const Ctx *c, const char *name, AttrType type)
+const Attr *attr_typed(Graph *g, const Ctx *c, const char *name, AttrType type)
 {
     const Attr *a = attr_find(c, name);
     if (!a || a->type == type) return a;
@@ -63,7 +63,7 @@ static const Attr *typed(Graph *g, const Ctx *c, const char *name, AttrType type
 
 int64_t attr_int(Graph *g, const Ctx *c, const char *name, int64_t otherwise)
 {
-    const Attr *a = typed(g, c, name, ATTR_INT);
+    const Attr *a = attr_typed(g, c, name, ATTR_INT);
     return a ? a->i : otherwise;
 }
 
@@ -71,13 +71,13 @@ bool attr_bool(Graph *g, const Ctx *c, const char *name, bool otherwise) { retur
 
 double attr_float(Graph *g, const Ctx *c, const char *name, double otherwise)
 {
-    const Attr *a = typed(g, c, name, ATTR_FLOAT);
+    const Attr *a = attr_typed(g, c, name, ATTR_FLOAT);
     return (double)(a ? a->f : (float)otherwise);
 }
 
 const char *attr_str(Graph *g, const Ctx *c, const char *name, const char *otherwise)
 {
-    const Attr *a = typed(g, c, name, ATTR_STRING);
+    const Attr *a = attr_typed(g, c, name, ATTR_STRING);
     if (a && strlen(a->s) != a->len) {
         fail_node(g, c, TG_BAD_MODEL, name, "holds a zero byte");
         return otherwise;
@@ -87,7 +87,7 @@ const char *attr_str(Graph *g, const Ctx *c, const char *name, const char *other
 
 bool attr_ints(Graph *g, const Ctx *c, const char *name, const int64_t **out, uint32_t *n)
 {
-    const Attr *a = typed(g, c, name, ATTR_INTS);
+    const Attr *a = attr_typed(g, c, name, ATTR_INTS);
     *out = a ? a->ints : NULL;
     *n = a ? a->n : 0;
     return a != NULL;
@@ -95,7 +95,7 @@ bool attr_ints(Graph *g, const Ctx *c, const char *name, const int64_t **out, ui
 
 bool attr_floats(Graph *g, const Ctx *c, const char *name, const float **out, uint32_t *n)
 {
-    const Attr *a = typed(g, c, name, ATTR_FLOATS);
+    const Attr *a = attr_typed(g, c, name, ATTR_FLOATS);
     *out = a ? a->floats : NULL;
     *n = a ? a->n : 0;
     return a != NULL;

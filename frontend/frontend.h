@@ -38,6 +38,7 @@ const char *attr_str(Graph *g, const Ctx *c, const char *name, const char *other
 bool attr_ints(Graph *g, const Ctx *c, const char *name, const int64_t **out, uint32_t *n);        /* false: absent */
 bool attr_floats(Graph *g, const Ctx *c, const char *name, const float **out, uint32_t *n);
 const Attr *attr_find(const Ctx *c, const char *name);         /* references inside functions are followed; NULL: absent */
+const Attr *attr_typed(Graph *g, const Ctx *c, const char *name, AttrType type);
 bool attr_bool(Graph *g, const Ctx *c, const char *name, bool otherwise);
 U conv_node(Graph *g, const Ctx *c, U x, U w);                 /* conv with the node's auto_pad, pads, strides, dilations, group (ops_nn.c) */
 U import_tensor(Graph *g, const TensorDef *t);                 /* a tensor of the file as a constant; small ones as scalars that fold */

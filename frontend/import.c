@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "frontend/ports.h"
+#include "frontend/standard.h"
 #include "frontend/tuple.h"
 #include "graph/guard.h"
 
@@ -184,21 +185,6 @@ static U wrap_results(Graph *g, U u, int32_t kind)
     return uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, u->nsrc);
 }
 
-static TgStatus node_inputs(Import *im, Ctx *c, bool *known, int32_t *kind)
-{
-    const Node *n = c->node;
-    const UOp **in = NEW_N(im->run->arena, const UOp *, n->nin + CTX_INPUTS);
-    for (uint32_t k = 0; k < n->nin; k++) {
-        if (!*n->in[k]) continue;
-        TRY(lookup(&in[k], im, c, n->in[k]));
-        *known = *known && find(im, n->in[k])->known;
-        if (in[k]->op == UOP_TUPLE) TRY(special_input(c, k, &in[k], kind));
-    }
-    c->in = in;
-    c->nin = n->nin;
-    return TG_OK;
-}
-
 static TgStatus check_arity(const Ctx *c, const OpRow *row)
 {
     const char *node = node_label(c->node), *op = c->node->op;
@@ -206,6 +192,25 @@ static TgStatus check_arity(const Ctx *c, const OpRow *row)
     for (uint32_t k = 0; k < row->least; k++)
         if (!c->in[k]) return fail_at(TG_BAD_MODEL, node, op, NULL, "input %u is missing; it needs %u", k, row->least);
     return TG_OK;
+}
+
+/* row: NULL for a function, whose nodes are checked when it is their turn. */
+static TgStatus node_inputs(Import *im, Ctx *c, const OpRow *row, bool *known, int32_t *kind)
+{
+    const Node *n = c->node;
+    const UOp **in = NEW_N(im->run->arena, const UOp *, n->nin + CTX_INPUTS);
+    for (uint32_t k = 0; k < n->nin; k++) {
+        if (!*n->in[k]) continue;
+        TRY(lookup(&in[k], im, c, n->in[k]));
+        *known = *known && find(im, n->in[k])->known;
+    }
+    c->in = in;
+    c->nin = n->nin;
+    if (!row) return TG_OK;
+    TRY(standard_check(im->run->g, c));
+    for (uint32_t k = 0; k < n->nin; k++)
+        if (in[k] && in[k]->op == UOP_TUPLE) TRY(special_input(c, k, &in[k], kind));
+    return check_arity(c, row);
 }
 
 /* A body in place of its call: names of its own, inputs by position, outputs as a TUPLE. */
@@ -240,9 +245,8 @@ static TgStatus import_node(Import *im, const Node *n)
     if (++run->nodes > NODES_MAX) return fail(TG_LIMIT, "more than %d nodes with the bodies of functions", NODES_MAX);
     if (!f && !row)
         return fail_at(TG_UNSUPPORTED, node_label(n), n->op, NULL, "operator %s%s%s of opset %lld is not covered", n->domain, *n->domain ? "." : "", n->op, (long long)c.opset);
-    TRY(node_inputs(im, &c, &known, &kind));
+    TRY(node_inputs(im, &c, row, &known, &kind));
     graph_at(run->g, node_label(n), n->op, n->nin > 1 ? n->in[1] : NULL);
-    if (row) TRY(check_arity(&c, row));
     if (f) TRY(import_function(&result, &c, f));
     else result = row->fn(run->g, &c);
     if (!result || graph_error(run->g) != TG_OK) return place(run->g, n);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the installed onnx package defines, as rows of C: STANDARD(domain, name, since version, types of the first input as numbers of TensorProto.DataType and the words seq, optional, map,
-how many of the package's own tests have a node of it). For frontend/ops.c, at build time.
+"""What the installed onnx package defines, as rows of C: STANDARD(domain, name, since version, how many of the package's own tests have a node of it, least and most inputs and outputs,
+INPUTS(...), ATTRIBUTES(...)). For frontend/standard.c, at build time.
 
     standard_operators.py FILE
 """
@@ -39,19 +39,35 @@ def tests():
     return count
 
 
-def types(schema):
-    if not schema.inputs:
-        return ""
-    first = schema.inputs[0].type_str
-    allowed = " ".join({c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}.get(first, [first]))
-    elements = {TensorProto.DataType.Value(word.upper()) for word in re.findall(r"tensor\((\w+)\)", allowed)}
-    return " ".join([*map(str, sorted(elements)), *(word for word in ("seq", "optional", "map") if f"{word}(" in allowed)])
+def elements(types, outside):
+    """The set, as a number, of the element types of those types that begin with a word, or have it inside."""
+    found = {TensorProto.DataType.Value(word.upper()) for t in types if outside in t for word in re.findall(r"tensor\((\w+)\)", t)}
+    return sum(1 << number for number in found)
+
+
+def formals(schema):
+    """Its inputs as frontend/standard.c has them."""
+    variables = {c.type_param_str: (number, c.allowed_type_strs) for number, c in enumerate(schema.type_constraints, 1)}
+    for f in schema.inputs:
+        variable, types = variables.get(f.type_str, (0, [f.type_str]))
+        many = f.option == defs.OpSchema.FormalParameterOption.Variadic
+        presence = "MANY" if many else "OPTIONAL" if f.option == defs.OpSchema.FormalParameterOption.Optional else "REQUIRED"
+        tensors = elements([t for t in types if t.startswith("tensor(")], "")
+        sets = f"{tensors:#x}, {elements(types, 'seq('):#x}, {elements(types, 'optional('):#x}, {int(any('map(' in t for t in types))}"
+        yield f'{{ "{f.name}", {variable if f.is_homogeneous or not many else 0}, {presence}, {sets} }}'
+
+
+def attributes(schema):
+    for a in schema.attributes.values():
+        yield f'{{ "{a.name}", {a.type.value}, {int(a.required)} }}'
 
 
 warnings.filterwarnings("ignore")
 used = tests()
-rows = sorted((s.domain, s.name, s.since_version, types(s)) for s in defs.get_all_schemas_with_history() if s.domain in DOMAINS and not s.deprecated)
+schemas = sorted((s for s in defs.get_all_schemas_with_history() if s.domain in DOMAINS and not s.deprecated), key=lambda s: (s.domain, s.name, s.since_version))
 with open(sys.argv[1], "w") as out:
     out.write(f"/* Made by scripts/standard_operators.py from onnx {onnx.__version__}. */\n")
-    for domain, name, since, allowed in rows:
-        out.write(f'STANDARD("{domain}", "{name}", {since}, "{allowed}", {used[domain, name, since]})\n')
+    for s in schemas:
+        key = s.domain, s.name, s.since_version
+        out.write(f'STANDARD("{s.domain}", "{s.name}", {s.since_version}, {used[key]}, {s.min_input}, {s.max_input}, {s.min_output}, {s.max_output}, '
+                  f'INPUTS({", ".join(formals(s))}), ATTRIBUTES({", ".join(attributes(s))}))\n')

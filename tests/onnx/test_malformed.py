@@ -153,7 +153,13 @@ B = [
     ("an input of type 777", model([node("Relu")], edit=lambda m: setattr(m.graph.input[0].type.tensor_type, "elem_type", 777)), UNSUPPORTED, "x: element type 777"),
     ("an output of another type", model([node("Relu")], outputs=[port("y", (2, 3), I64)]), BAD, "'y'"),
     ("mixed types", model([node("Add", "x,w")], init={"w": i(1)}), BAD, "node 'bad' (Add)"),
-    ("a type that it does not take", model([node("Sin", "w")], init={"w": i(1)}), UNSUPPORTED, "node 'bad' (Sin)"),
+    ("a type that it does not take", model([node("Sin", "w")], init={"w": i(1)}), BAD, "node 'bad' (Sin): w: is of type i64, which input 0"),
+    ("two types for one", model([node("Concat", "x,w", axis=0)], init={"w": i(1)}), BAD, "node 'bad' (Concat): w: is of type i64; input 0 is of type f32"),
+    ("a tensor for a sequence", model([node("SequenceLength")]), BAD, "node 'bad' (SequenceLength): x: is of type f32"),
+    ("a type of a later version", model([node("Add", "w,w")], init={"w": np.array([1], np.uint8)}, opset=13), BAD, "node 'bad' (Add): w: is of type u8"),
+    ("an input of a later version", model([node("Clip", "x,w")], init={"w": np.float32(0)}, opset=7), BAD, "node 'bad' (Clip): 2 inputs; at most 1"),
+    ("an attribute of an older version", one("Clip", min=0.0), BAD, "node 'bad' (Clip): min"),
+    ("no attribute that it needs", one("Concat", "x,x"), BAD, "node 'bad' (Concat): axis: is missing"),
     ("20000 nodes in a row", model([h.make_node("Relu", ["x" if not k else f"t{k}"], ["y" if k == 19999 else f"t{k + 1}"]) for k in range(20000)]), (0,), ""),
     ("2^40 paths", model([h.make_node("Add", ["x" if not k else f"t{k}"] * 2, ["y" if k == 39 else f"t{k + 1}"]) for k in range(40)]), (0,), ""),
     ("hostile names", model([node("Relu", "x", "a\n*/\"); %s \x1b[31m", name="\n\"}*/"), node("Frob", "a\n*/\"); %s \x1b[31m", "y", name="\x1b[31m" + "n" * 1000000)]), (5,), "Frob"),
@@ -214,6 +220,7 @@ C = [
     ("BatchNormalization of other sizes", one("BatchNormalization", "x,a,a,a,a", {"a": f(7)}, ports=[port("x", (1, 2, 5, 5))]), BAD, "node 'bad' (BatchNormalization)"),
     ("Div by 0", one("Div", "a,b", {"a": i(5), "b": i(0)}), BAD, "node 'bad' (Div)"),
     ("Mod by 0", one("Mod", "a,b", {"a": i(5), "b": i(0)}), BAD, "node 'bad' (Mod)"),
+    ("BitShift UP", one("BitShift", "a,a", {"a": np.array([1], np.uint8)}, direction="UP"), BAD, "direction: is 'UP'"),
     ("INT_MIN by -1", model([node("Div", "a,b")], init={"a": i(-2**63), "b": i(-1)}, outputs=[port("y", None, I64)]), (0,), ""),
     ("bools of 2 and 255", model([node("Not", "w")], outputs=[port("y", None, TensorProto.BOOL)], edit=lambda m: m.graph.initializer.add(name="w", data_type=9, dims=[2], raw_data=b"\x02\xff")), (0, 3), ""),
     ("an int8 of 300", model([node("Neg", "w")], outputs=[port("y", None, TensorProto.INT8)], edit=lambda m: m.graph.initializer.add(name="w", data_type=3, dims=[1], int32_data=[300])), (0, 3), ""),
@@ -237,7 +244,7 @@ D = [
     ("a mode with a zero byte", one("Pad", "x,p", {"p": i(0, 0, 1, 1)}, mode=b"constant\0x"), BAD, ""),
     ("pads of 2^63-1", one("Conv", **CONV, pads=[2**63 - 1] * 4), LIMIT, "node 'bad' (Conv)"),
     ("a window of 2^63-1", one("MaxPool", **POOL, kernel_shape=[2**63 - 1] * 2), LIMIT, "node 'bad' (MaxPool)"),
-    ("an unknown attribute", one("Relu", alphabet=3), (0, 3), ""),
+    ("an unknown attribute", one("Relu", alphabet=3), BAD, "alphabet"),
 ]
 
 
@@ -256,7 +263,7 @@ def floats(*v):
 
 TREE = dict(domain=ML, tree_roots=[0], nodes_modes=uint8(0, 0), nodes_featureids=[0, 1], nodes_splits=floats(0, 0), nodes_truenodeids=[1, 0], nodes_trueleafs=[0, 1], nodes_falsenodeids=[0, 1],
             nodes_falseleafs=[1, 1], leaf_targetids=[0, 0], leaf_weights=floats(1, 2))
-SVM = dict(domain=ML, vectors_per_class=[1, 1], support_vectors=[1.0] * 6, coefficients=[1.0, 2.0], rho=[0.5], classlabels_ints=[0, 1])
+SVM = dict(domain=ML, vectors_per_class=[1, 1], support_vectors=[1.0] * 6, coefficients=[1.0, 2.0], rho=[0.5], classlabels_ints=[0, 1], outputs="y,z")
 LINEAR = dict(inputs="x,x,x,,w,b", ports=[port("x", (1, 4, 6))], init={"w": f(1, 4, 2), "b": f(1, 4, 2)}, outputs="y,z", opset=27)
 GRADIENT = [node("Mul", "x,x", "p"), node("ReduceSum", "p", "y", name="sum")]
 E = [
@@ -301,7 +308,8 @@ E = [
     ("ImageScaler of other channels", one("ImageScaler", **POOL, bias=[1.0]), BAD, "bias"),
     *[(f"Crop by {b}", one("Crop", **POOL, border=b), BAD, "border") for b in ([1, 1], [-1, 0, 0, 0], [3, 0, 3, 0], [0, 0, 2**63 - 1, 0])],
     ("Crop to 9 by 9", one("Crop", **POOL, border=[0, 0, 0, 0], scale=[9, 9]), BAD, "border"),
-    ("ImageDecoder of floats", one("ImageDecoder", opset=20), BAD, "is not a list of bytes"),
+    ("ImageDecoder of floats", one("ImageDecoder", opset=20), BAD, "node 'bad' (ImageDecoder): x: is of type f32"),
+    ("ImageDecoder of a table", one("ImageDecoder", "b", {"b": np.zeros((2, 2), np.uint8)}, opset=20), BAD, "is not a list of bytes"),
     ("ImageDecoder to CMYK", one("ImageDecoder", "b", {"b": np.zeros(9, np.uint8)}, opset=20, pixel_format="CMYK"), BAD, "pixel_format"),
     ("Dropout of seed -1", one("Dropout", "x,r,t", {"r": np.array(0.5, np.float32), "t": np.array(True)}, seed=-1), BAD, "seed"),
     ("Upsample 1 of rank 2", one("Upsample", opset=1, height_scale=2.0, width_scale=2.0), BAD, "node 'bad' (Upsample)"),

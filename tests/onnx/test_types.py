@@ -19,6 +19,7 @@ OTHERWISE = {
     "LinearAttention": "the state's type is free where no past is given",
     "FlexAttention": "the subgraphs hold constants of the first type",
 }
+BODY = {"Scan": "Add"}           # whose subgraph has such a node, which must take the type as well
 PLAIN = "float uint8 int8 uint16 int16 int32 int64 bool float16 double uint32 uint64 bfloat16".split()
 PLAIN = {f"tensor({name})": onnx.TensorProto.DataType.Value(name.upper()) for name in PLAIN}
 
@@ -34,6 +35,8 @@ def variants(case):
     schema = defs.get_schema(node.op_type, opset.get(node.domain, 1), node.domain)
     first = schema.inputs[0].type_str if schema.inputs else ""
     allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}.get(first, [])
+    if node.op_type in BODY:
+        allowed = [t for t in allowed if t in defs.get_schema(BODY[node.op_type], opset[""]).type_constraints[0].allowed_type_strs]
     tied, tied_out = of_type(schema.inputs, node.input, first), of_type(schema.outputs, node.output, first)
     ports = {i.name: i for i in case.model.graph.input}
     if node.input[0] not in ports or not all(isinstance(v, np.ndarray) and v.dtype != object for v in case.data_sets[0][0]):
