@@ -8,7 +8,7 @@
 struct Device {
     Target target;
     char name[128], arch[16], *cache_dir;
-    int ordinal, cc, registers, shared_bytes, compiler;     /* cc 90; compiler: version * 10 of NVRTC */
+    int cc, registers, shared_bytes, compiler;     /* cc 90; compiler: version * 10 of NVRTC */
     size_t memory_bytes;
     CuContext ctx;
     CuStream stream;

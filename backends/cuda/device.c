@@ -51,25 +51,23 @@ static TgStatus open_device(Device *d, const DeviceOptions *o)
     if (o->index < 0 || o->index >= count) return fail(TG_DEVICE, "cuda: no device %d; there are %d", o->index, count);
     CU(DeviceGet(&device, o->index));
     CU(DevicePrimaryCtxRetain(&d->ctx, device));
-    d->ordinal = device;
     CU(CtxSetCurrent(d->ctx));
     TRY(read_facts(d, device));
     CU(StreamCreate(&d->stream, CU_NON_BLOCKING));
     CU(EventCreate(&d->from, 0));
     CU(EventCreate(&d->to, 0));
     d->cache_dir = o->cache_dir ? strdup(o->cache_dir) : NULL;
-    d->workers = workers_new((int)sysconf(_SC_NPROCESSORS_ONLN));
+    d->workers = workers_kept();
     return TG_OK;
 }
 
+/* The primary context stays until the process ends, as it does under CUDA's own runtime: it takes a third of a second to make, and the next session wants it too. */
 static void cuda_close(Device *d)
 {
     if (!d) return;
-    workers_free(d->workers);
     if (d->to) cuda.EventDestroy(d->to);
     if (d->from) cuda.EventDestroy(d->from);
     if (d->stream) cuda.StreamDestroy(d->stream);
-    if (d->ctx) cuda.DevicePrimaryCtxRelease(d->ordinal);
     free(d->cache_dir);
     free(d);
 }

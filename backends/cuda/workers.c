@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backends/child.h"
 #include "backends/cuda/nvrtc.h"
@@ -16,19 +18,31 @@
 
 enum { MOST = 64 };
 typedef struct { Child child; CompileJob *job; } Worker;
-struct Workers { Worker worker[MOST]; uint32_t count, most; char path[4096]; bool missing; };
+struct Workers { Worker worker[MOST]; uint32_t count, most; char path[4096]; bool missing; pthread_mutex_t lock; };
 
 Workers *workers_new(int most)
 {
     Workers *w = calloc(1, sizeof *w);
     w->most = most < 1 ? 1 : most > MOST ? MOST : (uint32_t)most;
     w->missing = !child_find(w->path, sizeof w->path);
+    pthread_mutex_init(&w->lock, NULL);
     return w;
+}
+
+Workers *workers_kept(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static Workers *kept;
+    pthread_mutex_lock(&lock);
+    if (!kept) kept = workers_new((int)sysconf(_SC_NPROCESSORS_ONLN));
+    pthread_mutex_unlock(&lock);
+    return kept;
 }
 
 void workers_free(Workers *w)
 {
     for (uint32_t k = 0; w && k < w->count; k++) child_stop(&w->worker[k].child, false);
+    if (w) pthread_mutex_destroy(&w->lock);
     free(w);
 }
 
@@ -101,8 +115,10 @@ static TgStatus compile_here(CompileJob *job, uint32_t n, const char *arch)
 TgStatus workers_compile(Workers *w, CompileJob *job, uint32_t n, const char *arch)
 {
     if (w->missing || n == 1) return compile_here(job, n, arch);
+    pthread_mutex_lock(&w->lock);
     void (*old)(int) = signal(SIGPIPE, SIG_IGN);
     bool ok = serve(w, job, n, arch);
     signal(SIGPIPE, old);
+    pthread_mutex_unlock(&w->lock);
     return ok ? TG_OK : fail(TG_CACHE, "cuda: no compiler process can be started: %s", w->path);
 }

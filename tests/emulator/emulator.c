@@ -77,7 +77,6 @@ EXPORT CuResult cuDeviceGetCount(int *n) { return *n = 1, OK; }
 EXPORT CuResult cuDeviceGet(int *d, int ordinal) { return *d = 0, ordinal ? INVALID : OK; }
 EXPORT CuResult cuDeviceGetName(char *name, int size, int d) { return (void)d, snprintf(name, (size_t)size, "emulator"), OK; }
 EXPORT CuResult cuDevicePrimaryCtxRetain(CuContext *c, int d) { return (void)d, *c = (CuContext)block, OK; }
-EXPORT CuResult cuDevicePrimaryCtxRelease_v2(int d) { return (void)d, OK; }
 EXPORT CuResult cuCtxSetCurrent(CuContext c) { return c ? OK : INVALID; }
 EXPORT CuResult cuStreamCreate(CuStream *s, unsigned flags) { return (void)flags, *s = (CuStream)block, OK; }
 EXPORT CuResult cuStreamDestroy_v2(CuStream s) { return (void)s, OK; }
