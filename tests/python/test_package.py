@@ -25,7 +25,7 @@ ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
 def model(nodes, inputs, outputs, **more):
     """Bytes of a model; inputs and outputs are (name, type, shape)."""
     ports = [[helper.make_tensor_value_info(*p) for p in side] for side in (inputs, outputs)]
-    made = helper.make_model(helper.make_graph(nodes, "g", *ports), opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=10, **more)
+    made = helper.make_model(helper.make_graph(nodes, "g", *ports), opset_imports=[helper.make_opsetid("", 26), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=13, **more)
     return made.SerializeToString()
 
 
