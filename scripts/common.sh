@@ -13,7 +13,7 @@ install_packages() {
     done
     [ ${#missing[@]} -eq 0 ] && return
     # What is there by other means (a compiler that somebody built) counts too.
-    if command -v gcc cmake ninja pkg-config python3 protoc-c >/dev/null && pkg-config --exists libprotobuf-c jansson libzip zlib sqlite3 libxxhash cmocka && python3 -c 'import ensurepip, venv'; then return; fi
+    if type gcc cmake ninja pkg-config python3 protoc-c >/dev/null 2>&1 && pkg-config --exists libprotobuf-c jansson libzip zlib sqlite3 libxxhash cmocka && python3 -c 'import ensurepip, venv'; then return; fi
     echo "installing system packages: ${missing[*]}" >&2
     local sudo=
     [ "$(id -u)" = 0 ] || sudo=sudo
