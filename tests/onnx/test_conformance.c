@@ -282,6 +282,6 @@ int main(int argc, char **argv)
         else find_cases(argv[k], only);
     }
     for (int k = 0; k < cases.count; k++) run_child(cases.path[k]);
-    printf("%d passed, %d failed, %d crashed, %d unsupported of %d\n", total.passed, total.differed, total.crashed, total.unsupported, cases.count);
+    printf("%d of %d cases are right, %d differ, %d crashed, %d unsupported\n", total.passed, cases.count - total.unsupported, total.differed, total.crashed, total.unsupported);
     return total.differed || total.crashed;
 }
