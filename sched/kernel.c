@@ -68,6 +68,7 @@ static void keep_facts(Kernel *k, Graph *g)
     for (uint32_t p = 0; p < k->nparam; p++) bytes[p] = kernel_param_bytes(k, p);
     k->param_bytes = bytes;
     k->vectors = kernel_vectors(k);
+    k->overlaps = kernel_overlaps(k);
     k->root = k->linear = NULL;
     memset(k->pack, 0, sizeof k->pack);
     k->g = g;
@@ -95,6 +96,13 @@ bool kernel_vectors(const Kernel *k)
     for (uint32_t i = 0; k->linear && i < k->linear->nsrc; i++)
         if (op_is((Op)k->linear->src[i]->op, FLAG_ALU) && uop_numel(k->linear->src[i]) > 1) return true;
     return !k->linear && k->vectors;
+}
+
+bool kernel_overlaps(const Kernel *k)
+{
+    for (uint32_t i = 0; k->linear && i < k->linear->nsrc; i++)
+        if (k->linear->src[i]->op == UOP_WHERE && k->linear->src[i]->dtype == DT_INDEX) return true;
+    return !k->linear && k->overlaps;
 }
 
 int64_t kernel_param_bytes(const Kernel *k, uint32_t slot)

@@ -51,8 +51,8 @@ typedef struct Kernel {
     struct Kernel *owner;           /* whose graph it is; NULL: its own */
     const UOp *root;                /* form 1 .. 5 */
     const UOp *linear;              /* form 6, or NULL */
-    const int64_t *param_bytes;     /* of a kernel that has forgotten its code: what kernel_param_bytes and kernel_vectors said before */
-    bool vectors;
+    const int64_t *param_bytes;     /* of a kernel that has forgotten its code: what kernel_param_bytes, kernel_vectors and kernel_overlaps said before */
+    bool vectors, overlaps;
     uint32_t nparam;
     KernelParam param[KERNEL_PARAMS];
     uint32_t nvar;

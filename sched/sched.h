@@ -76,6 +76,7 @@ void kernel_count(Kernel *k);                                           /* sets 
 int64_t kernel_param_bytes(const Kernel *k, uint32_t slot);             /* of a linear kernel's parameter: what the code counts on, or more where the buffer has more */
 bool kernel_add_var(Kernel *k, const UOp *var);                         /* false: there are KERNEL_VARS */
 bool kernel_vectors(const Kernel *k);                                   /* a linear kernel computes in vectors */
+bool kernel_overlaps(const Kernel *k);                                  /* parts of its THREAD range may write one value to one place: the last of a ragged axis begins early */
 void kernel_vars(Kernel *k);                                            /* sets var and nvar from the DEFINE_VARs of root */
 void kernel_compact(Kernel *k);                                         /* frees what stages left in its graph; of a kernel that has linear, root too */
 void kernel_key(Kernel *k);                                             /* sets key from the structure of root */

@@ -94,17 +94,10 @@ static int64_t bound_value(const Kernel *k, const UOp *u, const int64_t *vars)
 void AnnotateIgnoreWritesBegin(const char *file, int line);
 void AnnotateIgnoreWritesEnd(const char *file, int line);
 
-/* The parts of a ragged axis overlap (sched/optimize.c): two threads write one value to one place, which is no race to report. */
-static bool parts_overlap(const Kernel *k)
-{
-    for (uint32_t i = 0; i < k->linear->nsrc; i++)
-        if (k->linear->src[i]->op == UOP_WHERE && k->linear->src[i]->dtype == DT_INDEX) return true;
-    return false;
-}
-
+/* What overlaps is written twice by two threads, one value to one place, which is no race to report. */
 static void call(const Kernel *k, CpuKernel fn, void *const *args, const int64_t *vars, int64_t begin, int64_t end, void *scratch)
 {
-    bool overlap = parts_overlap(k);
+    bool overlap = kernel_overlaps(k);
     if (overlap) AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
     fn(args, vars, begin, end, scratch);
     if (overlap) AnnotateIgnoreWritesEnd(__FILE__, __LINE__);

@@ -32,7 +32,7 @@ static void forgets_code(void **state)
     (void)state;
     Graph *g = graph_new();
     Schedule *s = make(g);
-    struct { int64_t bytes[3], bound; bool vectors; } before[8];
+    struct { int64_t bytes[3], bound; bool vectors, overlaps; } before[8];
     uint32_t nodes = 0;
     assert_in_range(s->count, 3, 8);
     for (uint32_t i = 0; i < s->count; i++) {
@@ -41,6 +41,7 @@ static void forgets_code(void **state)
         before[i].bound = k->thread_bound ? k->thread_bound->vmax : 0;
         nodes += graph_count(k->g);
         before[i].vectors = kernel_vectors(k);
+        before[i].overlaps = kernel_overlaps(k);
     }
     schedule_forget_code(s);
     for (uint32_t i = 0; i < s->count; i++) {
@@ -51,6 +52,7 @@ static void forgets_code(void **state)
         for (uint32_t p = 0; p < k->nparam && p < 3; p++) assert_int_equal(kernel_param_bytes(k, p), before[i].bytes[p]);
         assert_int_equal(k->thread_bound ? k->thread_bound->vmax : 0, before[i].bound);
         assert_int_equal(kernel_vectors(k), before[i].vectors);
+        assert_int_equal(kernel_overlaps(k), before[i].overlaps);
         for (uint32_t v = 0; v < k->nvar; v++) assert_ptr_equal(k->var[v], graph_node(k->g, k->var[v]->id));
     }
     schedule_free(s);
