@@ -30,8 +30,8 @@ python_environment() {
     python=$TGRUN_PYTHON
 }
 
-# build PRESET: configured once, then what changed.
+# build PRESET [TARGET..]: configured once, then what changed.
 build() {
     [ -e "build/$1/build.ninja" ] || cmake --preset "$1" >/dev/null
-    cmake --build --preset "$1" -- --quiet >"build/$1/build.log" 2>&1 || { cat "build/$1/build.log" >&2; exit 1; }
+    cmake --build --preset "$1" ${2:+--target "${@:2}"} -- --quiet >"build/$1/build.log" 2>&1 || { cat "build/$1/build.log" >&2; exit 1; }
 }

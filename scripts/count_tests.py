@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts the cases in a JUnit file of ctest, those inside each test program too, and prints `N passed, N failed`.
+"""Counts the cases in JUnit files of ctest, those inside each test program too, and prints `N passed, N failed`.
 A program tells its own cases in its output: cmocka as `[       OK ] name` and `[  FAILED  ] name`, our scripts as `N of M ... `. One that tells nothing is one case."""
 import re, sys
 import xml.etree.ElementTree as tree
@@ -19,5 +19,5 @@ def count(case):
 
 
 if __name__ == "__main__":
-    cases = [count(c) for c in tree.parse(sys.argv[1]).getroot().iter("testcase")]
+    cases = [count(c) for file in sys.argv[1:] for c in tree.parse(file).getroot().iter("testcase")]
     print(f"{sum(c[0] for c in cases)} passed, {sum(c[1] for c in cases)} failed")
