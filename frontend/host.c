@@ -145,23 +145,52 @@ static void combine(ScatterOp op, DType t, char *out, int64_t i, const char *upd
     }
 }
 
-/* n elements side by side. */
-static void combine_run(ScatterOp op, DType t, char *out, int64_t i, const char *update, int64_t j, int64_t n)
-{
-    if (op == SCATTER_SET) {
-        memcpy(out + i * dtype_size(t), update + j * dtype_size(t), (size_t)(n * dtype_size(t)));
-    } else if (op == SCATTER_ADD && t == DT_F32) {
-        for (int64_t k = 0; k < n; k++) ((float *)(void *)out)[i + k] += ((const float *)(const void *)update)[j + k];
-    } else {
-        for (int64_t k = 0; k < n; k++) combine(op, t, out, i + k, update, j + k);
+/* The same of n elements of one type: side by side, or update from[k] to place[k]. wide: in which sums and products wrap. */
+#define EACH(to, with)                                                                                                  \
+    switch (op) {                                                                                                       \
+    case SCATTER_SET: for (int64_t k = 0; k < n; k++) to = with; break;                                                 \
+    case SCATTER_ADD: for (int64_t k = 0; k < n; k++) to = (Element)((Wide)to + (Wide)with); break;                     \
+    case SCATTER_MUL: for (int64_t k = 0; k < n; k++) to = (Element)((Wide)to * (Wide)with); break;                     \
+    case SCATTER_MAX: for (int64_t k = 0; k < n; k++) to = with > to || with != with ? with : to; break;                \
+    case SCATTER_MIN: for (int64_t k = 0; k < n; k++) to = with < to || with != with ? with : to; break;                \
     }
+#define COMBINE(name, type, wide)                                                                                       \
+    static void run_##name(ScatterOp op, type *out, const type *update, int64_t n)                                      \
+    {                                                                                                                   \
+        typedef type Element;                                                                                           \
+        typedef wide Wide;                                                                                              \
+        EACH(out[k], update[k])                                                                                         \
+    }                                                                                                                   \
+    static void at_##name(ScatterOp op, type *out, const int64_t *place, const type *update, const int64_t *from, int64_t n) \
+    {                                                                                                                   \
+        typedef type Element;                                                                                           \
+        typedef wide Wide;                                                                                              \
+        EACH(out[place[k]], update[from[k]])                                                                            \
+    }
+COMBINE(f32, float, float)
+COMBINE(f64, double, double)
+COMBINE(i32, int32_t, uint32_t)
+COMBINE(i64, int64_t, uint64_t)
+
+static void combine_run(ScatterOp op, DType t, void *out, const void *update, int64_t n)
+{
+    if (op == SCATTER_SET) memcpy(out, update, (size_t)(n * dtype_size(t)));
+    else if (t == DT_F32) run_f32(op, out, update, n);
+    else if (t == DT_F64) run_f64(op, out, update, n);
+    else if (t == DT_I32) run_i32(op, out, update, n);
+    else if (t == DT_I64) run_i64(op, out, update, n);
+    else for (int64_t k = 0; k < n; k++) combine(op, t, out, k, update, k);
 }
 
-/* n elements whose places are known, so that memory can be asked for all of them at once. */
-static void combine_at(ScatterOp op, DType t, char *out, const int64_t *place, const char *update, int64_t j, int64_t n)
+/* Places that are known, so that memory can be asked for all of them at once. */
+static void combine_at(ScatterOp op, DType t, void *out, const int64_t *place, const void *update, const int64_t *from, int64_t n)
 {
-    for (int64_t k = 0; k < n; k++) __builtin_prefetch(out + place[k] * dtype_size(t), 1);
-    for (int64_t k = 0; k < n; k++) combine_run(op, t, out, place[k], update, j + k, 1);
+    for (int64_t k = 0; k < n; k++) __builtin_prefetch((char *)out + place[k] * dtype_size(t), 1);
+    if (t == DT_F32) at_f32(op, out, place, update, from, n);
+    else if (t == DT_F64) at_f64(op, out, place, update, from, n);
+    else if (t == DT_I32) at_i32(op, out, place, update, from, n);
+    else if (t == DT_I64) at_i64(op, out, place, update, from, n);
+    else for (int64_t k = 0; k < n; k++) combine(op, t, out, place[k], update, from[k]);
 }
 
 static TgStatus bad_index(int64_t v, int64_t size)
@@ -169,20 +198,25 @@ static TgStatus bad_index(int64_t v, int64_t size)
     return fail(TG_BAD_INPUT, "index %lld; the axis has size %lld", (long long)v, (long long)size);
 }
 
+/* The elements of the result that one of several threads makes. */
+typedef struct { int64_t begin, end; } Own;
+
 /* Row j of the indices names a slice of the output. */
-static TgStatus scatter_nd(const HostCall *call, void *const *args, int64_t *vars, ScatterOp op)
+static TgStatus scatter_nd(const HostCall *call, void *const *args, const int64_t *vars, ScatterOp op, Own own)
 {
     const HostTensor *x = &call->tensor[0], *idx = &call->tensor[1];
     uint32_t depth = (uint32_t)host_dim(call, 1, idx->shape->rank - 1, vars);
-    int64_t rows = host_product(call, 1, 0, idx->shape->rank - 1, vars), slice = host_product(call, 0, depth, x->shape->rank, vars);
+    int64_t rows = host_product(call, 1, 0, idx->shape->rank - 1, vars), slice = host_product(call, 0, depth, x->shape->rank, vars), size = dtype_size(x->dtype), dim[depth + 1];
+    for (uint32_t k = 0; k < depth; k++) dim[k] = host_dim(call, 0, k, vars);
     for (int64_t j = 0; j < rows; j++) {
         int64_t at = 0;
         for (uint32_t k = 0; k < depth; k++) {
-            int64_t v = scalar_load(idx->dtype, args[1], j * depth + k), size = host_dim(call, 0, k, vars);
-            if (v < -size || v >= size) return bad_index(v, size);
-            at = at * size + (v < 0 ? v + size : v);
+            int64_t v = scalar_load(idx->dtype, args[1], j * depth + k);
+            if (v < -dim[k] || v >= dim[k]) return bad_index(v, dim[k]);
+            at = at * dim[k] + (v < 0 ? v + dim[k] : v);
         }
-        combine_run(op, x->dtype, args[3], at * slice, args[2], j * slice, slice);
+        int64_t first = at * slice, begin = first > own.begin ? first : own.begin, end = first + slice < own.end ? first + slice : own.end;
+        if (begin < end) combine_run(op, x->dtype, (char *)args[3] + begin * size, (const char *)args[2] + (j * slice + begin - first) * size, end - begin);
     }
     return TG_OK;
 }
@@ -190,42 +224,51 @@ static TgStatus scatter_nd(const HostCall *call, void *const *args, int64_t *var
 enum { PLACES = 64 };
 
 /* Element j of the updates goes to its own place, but for the axis, where the index tells. at: of the present place, without the axis' share. */
-static TgStatus scatter_elements(const HostCall *call, void *const *args, int64_t *vars, ScatterOp op, uint32_t axis)
+static TgStatus scatter_elements(const HostCall *call, void *const *args, const int64_t *vars, ScatterOp op, uint32_t axis, Own own)
 {
     const HostTensor *x = &call->tensor[0], *idx = &call->tensor[1];
     uint32_t rank = x->shape->rank;
-    int64_t n = host_product(call, 1, 0, rank, vars), size = host_dim(call, 0, axis, vars), along = host_product(call, 0, axis + 1, rank, vars), at = 0;
-    int64_t count[rank + 1], step[rank + 1], now[rank + 1], place[PLACES];
+    int64_t n = host_product(call, 1, 0, rank, vars), size = host_dim(call, 0, axis, vars), along = host_product(call, 0, axis + 1, rank, vars), at = 0, found = 0;
+    int64_t count[rank], step[rank], now[rank], place[PLACES], from[PLACES];
     for (uint32_t k = 0; k < rank; k++) count[k] = host_dim(call, 1, k, vars), step[k] = k == axis ? 0 : host_product(call, 0, k + 1, rank, vars), now[k] = 0;
-    for (int64_t j = 0; j < n; j++) {
-        int64_t v = idx->dtype == DT_I64 ? ((const int64_t *)args[1])[j] : ((const int32_t *)args[1])[j];
-        if (v < -size || v >= size) return bad_index(v, size);
-        place[j % PLACES] = at + (v < 0 ? v + size : v) * along;
-        if (j % PLACES == PLACES - 1 || j == n - 1) combine_at(op, x->dtype, args[3], place, args[2], j - j % PLACES, j % PLACES + 1);
-        for (uint32_t k = rank; k-- > 0; now[k] = 0) {
+    for (int64_t j = 0; j < n;) {
+        for (int64_t end = j + count[rank - 1]; j < end; j++, at += step[rank - 1]) {
+            int64_t v = idx->dtype == DT_I64 ? ((const int64_t *)args[1])[j] : ((const int32_t *)args[1])[j];
+            if (v < -size || v >= size) return bad_index(v, size);
+            place[found] = at + (v < 0 ? v + size : v) * along;
+            from[found] = j;
+            found += (uint64_t)(place[found] - own.begin) < (uint64_t)(own.end - own.begin);
+            if (found == PLACES) combine_at(op, x->dtype, args[3], place, args[2], from, found), found = 0;
+        }
+        at -= step[rank - 1] * count[rank - 1];
+        for (uint32_t k = rank - 1; k-- > 0; now[k] = 0) {
             at += step[k];
             if (++now[k] < count[k]) break;
             at -= step[k] * count[k];
         }
     }
+    combine_at(op, x->dtype, args[3], place, args[2], from, found);
     return TG_OK;
 }
 
-/* data, indices, updates -> data with the updates applied, in order. */
-static TgStatus host_scatter(const HostCall *call, void *const *args, int64_t *vars)
+/* data, indices, updates -> data with the updates applied, in order. A part is some of the result's elements; each looks at all indices. */
+static TgStatus host_scatter_part(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts)
 {
     const ScatterAttr *a = custom_attr(call->call->src[0], NULL);
-    size_t size = (size_t)(host_product(call, 0, 0, call->tensor[0].shape->rank, vars) * dtype_size(call->tensor[0].dtype));
-    if (args[3] != args[0] && size) memmove(args[3], args[0], size);
-    return a->axis < 0 ? scatter_nd(call, args, vars, (ScatterOp)a->op) : scatter_elements(call, args, vars, (ScatterOp)a->op, (uint32_t)a->axis);
+    int64_t n = host_product(call, 0, 0, call->tensor[0].shape->rank, vars), size = dtype_size(call->tensor[0].dtype);
+    Own own = { n * part / parts & ~INT64_C(63), part + 1 == parts ? n : n * (part + 1) / parts & ~INT64_C(63) };
+    if (args[3] != args[0] && own.begin < own.end) memmove((char *)args[3] + own.begin * size, (const char *)args[0] + own.begin * size, (size_t)((own.end - own.begin) * size));
+    return a->axis < 0 ? scatter_nd(call, args, vars, (ScatterOp)a->op, own) : scatter_elements(call, args, vars, (ScatterOp)a->op, (uint32_t)a->axis, own);
 }
+
+static TgStatus host_scatter(const HostCall *call, void *const *args, int64_t *vars) { return host_scatter_part(call, args, vars, 0, 1); }
 
 /* ---- table ---- */
 
 static const HostEntry table[] = {
     { "nonzero", host_nonzero },
     { "topk", host_topk, host_topk_part },
-    { "scatter", host_scatter },
+    { "scatter", host_scatter, host_scatter_part },
     { "unique", host_unique },
     { "nms", host_nms },
     { "roi_align", host_roi_align, host_roi_align_part },

@@ -5,6 +5,7 @@
 
 #include "frontend/host.h"
 #include "graph/custom.h"
+#include "graph/scalar.h"
 #include "sched/plan.h"
 #include "tests/test.h"
 
@@ -12,7 +13,7 @@ typedef struct { DType t; uint32_t rank; int64_t shape[3]; void *data; } Value;
 enum { VALUES = 8, MOST = 64 };
 
 static Graph *g;
-static int64_t found;
+static int64_t found, parts;             /* parts: 0, or in how many a call is done */
 
 static TgStatus call(const char *name, const void *attr, size_t attr_size, const Value *in, uint32_t nin, const Value *out, uint32_t nout)
 {
@@ -33,7 +34,11 @@ static TgStatus call(const char *name, const void *attr, size_t attr_size, const
     }
     const UOp *c = call_new(g, custom_new(g, name, attr, attr_size, NULL, 0), arg, nin);
     found = -1;
-    return host_find(name)->fn(&(HostCall){ c, NULL, tensor, nin, kept, result, &var }, args, &found);
+    HostCall made = { c, NULL, tensor, nin, kept, result, &var };
+    if (!parts) return host_find(name)->fn(&made, args, &found);
+    TgStatus status = TG_OK;
+    for (int64_t k = 0; k < parts; k++) status = host_find(name)->part(&made, args, &found, k, parts);
+    return status;
 }
 
 static void test_nonzero(void **state)
@@ -164,6 +169,43 @@ static void test_scatter_rows(void **state)
     assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_SET, -1 }, sizeof(ScatterAttr), in, 3, (Value[]){ { DT_F32, 2, { 3, 2 }, y } }, 1), TG_BAD_INPUT);
 }
 
+/* In parts, and in the type's own arithmetic, as element after element: rows [70, 3] under 90 indices, some of them equal. */
+static void test_scatter_parts(void **state)
+{
+    (void)state;
+    enum { ROWS = 70, WIDE = 3, N = ROWS * WIDE, UPDATES = 90 };
+    static const DType type[] = { DT_F32, DT_F64, DT_I32, DT_I64, DT_I16 };
+    char x[N * 8], update[UPDATES * WIDE * 8], want[N * 8], y[N * 8];
+    int64_t row[UPDATES], element[UPDATES * WIDE];
+    for (int64_t k = 0; k < UPDATES; k++) row[k] = k * k % ROWS - (k % 5 ? 0 : ROWS);
+    for (int64_t k = 0; k < UPDATES * WIDE; k++) element[k] = row[k / WIDE];
+    for (size_t t = 0; t < sizeof type / sizeof *type; t++)
+        for (int op = SCATTER_SET; op <= SCATTER_MIN; op++) {
+            size_t bytes = (size_t)(N * dtype_size(type[t]));
+            for (int64_t k = 0; k < N; k++) scalar_store(type[t], x, k, dtype_is_float(type[t]) ? scalar_of((double)(k % 7) - 2.5) : k % 7 - 3);
+            for (int64_t k = 0; k < UPDATES * WIDE; k++) scalar_store(type[t], update, k, dtype_is_float(type[t]) ? scalar_of((double)(k % 11) / 2 - 3) : k % 11 - 5);
+            memcpy(want, x, bytes);
+            for (int64_t k = 0; k < UPDATES * WIDE; k++) {
+                int64_t at = (element[k] < 0 ? element[k] + ROWS : element[k]) * WIDE + k % WIDE, a = scalar_load(type[t], want, at), b = scalar_load(type[t], update, k), out = b;
+                Op alu = op == SCATTER_ADD ? UOP_ADD : op == SCATTER_MUL ? UOP_MUL : UOP_MAX;
+                if (op == SCATTER_MIN) out = dtype_is_float(type[t]) ? (scalar_real(a) < scalar_real(b) ? a : b) : a < b ? a : b;
+                else if (op != SCATTER_SET) assert_true(uop_eval(alu, type[t], type[t], (int64_t[]){ a, b }, &out));
+                scalar_store(type[t], want, at, out);
+            }
+            for (parts = 0; parts < 4; parts++)
+                for (int32_t axis = -1; axis < 1; axis++) {
+                    Value in[3] = { { type[t], 2, { ROWS, WIDE }, x }, { DT_I64, 2, { UPDATES, axis ? 1 : WIDE }, axis ? row : element }, { type[t], 2, { UPDATES, WIDE }, update } };
+                    assert_int_equal(call("scatter", &(ScatterAttr){ op, axis }, sizeof(ScatterAttr), in, 3, (Value[]){ { type[t], 2, { ROWS, WIDE }, y } }, 1), TG_OK);
+                    assert_memory_equal(y, want, bytes);
+                }
+        }
+    parts = 2;
+    element[7] = ROWS;
+    Value in[3] = { { DT_F32, 2, { ROWS, WIDE }, x }, { DT_I64, 2, { UPDATES, WIDE }, element }, { DT_F32, 2, { UPDATES, WIDE }, update } };
+    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_SET, 0 }, sizeof(ScatterAttr), in, 3, (Value[]){ { DT_F32, 2, { ROWS, WIDE }, y } }, 1), TG_BAD_INPUT);
+    parts = 0;
+}
+
 static void test_unique(void **state)
 {
     (void)state;
@@ -258,7 +300,7 @@ static int teardown(void **state) { (void)state; graph_free(g); return 0; }
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_nonzero), cmocka_unit_test(test_topk), cmocka_unit_test(test_topk_of_many), cmocka_unit_test(test_topk_parts),
-                                        cmocka_unit_test(test_scatter), cmocka_unit_test(test_scatter_rows),
+                                        cmocka_unit_test(test_scatter), cmocka_unit_test(test_scatter_rows), cmocka_unit_test(test_scatter_parts),
                                         cmocka_unit_test(test_unique), cmocka_unit_test(test_unique_floats), cmocka_unit_test(test_nms) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
