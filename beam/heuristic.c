@@ -11,7 +11,7 @@
 #include "beam/beam.h"
 #include "graph/wmma.h"
 
-enum { ACCESSES = 96, WHOLE = 16 };
+enum { ACCESSES = 96, WHOLE = 16, SHORT = 27 };         /* SHORT: reduces that are unrolled whole */
 typedef struct { bool store, constant; uint32_t slot, bytes; uint64_t ranges; int64_t step[64]; const UOp *at; } Access;    /* step: NO_STEP where the index is not linear */
 typedef struct {
     Kernel *k;                      /* a scratch copy on which the list is tried as it grows */
@@ -461,6 +461,21 @@ static void unroll_small(Plan *p, int64_t most)
     }
 }
 
+/* A short loop of the output on which short sums depend, though nothing does that they read: they differ in how many terms a mask lets through (running sums). -1: there is none. */
+static int shares_terms(const Plan *p)
+{
+    int64_t terms = 1;
+    for (uint32_t i = p->nout; i < p->naxis; i++) terms *= is_static(p, i) ? p->axis[i]->src[0]->vmax : SHORT + 1;
+    for (uint32_t i = p->nout; p->reduces && terms <= SHORT && i-- > 0;) {
+        int number = range_number(p->axis[i]);
+        bool same = is_static(p, i) && p->axis[i]->src[0]->vmax <= SHORT && p->rows >> number & 1;
+        for (uint32_t j = 0; j < p->naccess && same; j++)
+            same = p->access[j].store || !(p->access[j].at->ranges & p->reduces) || !(p->access[j].at->ranges >> number & 1);
+        if (same) return number;
+    }
+    return -1;
+}
+
 /* Rounds of a reduce that share a variable: all when they are few, else what divides them, so that the loop waits for one operation in several; 1: nothing good does. */
 static int64_t rounds_together(const Plan *p, int64_t rounds)
 {
@@ -505,6 +520,15 @@ static void share_loads(Plan *p, int lane)
         if (number != lane && is_static(p, i) && (n % 2 == 0 || n % 3 == 0) && same > most && 2 * same >= loads) best = number, most = same;
     }
     if (best >= 0) split(p, best, size_of(p, best) % 2 ? 3 : 2, AXIS_UPCAST);
+}
+
+/* That loop becomes replicas, so that each sum is another's and the terms that it has more (expand.c). */
+static void running(Plan *p, int number)
+{
+    int lane = best_lane(p, p->outs & ~(UINT64_C(1) << number));
+    unroll_small(p, SHORT);
+    split(p, number, size_of(p, number), AXIS_UPCAST);
+    if (lane >= 0 && worth_lanes(p, lane)) lanes_on(p, lane, 1);
 }
 
 /* A short row that is kept stays in registers: its loop has the rounds of the reduces, none is left. */
@@ -577,14 +601,16 @@ static void cpu(Plan *p, const Kernel *k)
     }
     if (p->reduces && rows != p->outs) keep_rows(p);
     int row = p->reduces && rows != p->outs ? row_lane(p, rows) : -1;
-    if (row >= 0) lanes_on(p, row, 2);
+    int same = shares_terms(p);
+    if (same >= 0) running(p, same);
+    else if (row >= 0) lanes_on(p, row, 2);
     else if (p->reduces && rows != p->outs) statistics(p, rows);
     else if (p->reduces && reduce >= 0 && (out < 0 || lane_cost(p, reduce) < lane_cost(p, out))) reduce_lanes(p, reduce);
     else if (out >= 0 && worth_lanes(p, out)) {
-        unroll_small(p, 27);
+        unroll_small(p, SHORT);
         lanes_on(p, out, p->reduces ? 4 : 1);
         if (!p->reduces) share_loads(p, out);
-    } else unroll_small(p, 27);
+    } else unroll_small(p, SHORT);
     share(p, -1);
     pack_constants(p);
 }

@@ -96,7 +96,7 @@ static U arg_extremum(Graph *g, const Ctx *c, bool least)
 U op_arg_max(Graph *g, const Ctx *c) { return arg_extremum(g, c, false); }
 U op_arg_min(Graph *g, const Ctx *c) { return arg_extremum(g, c, true); }
 
-/* ---- running sums ---- */
+/* ---- running sums and products ---- */
 
 static bool running_axis(Graph *g, const Ctx *c, int64_t *axis)
 {
@@ -107,35 +107,15 @@ static bool running_axis(Graph *g, const Ctx *c, int64_t *axis)
     return axis_ok(g, c, "axis", v[0], uop_rank(c->in[0]), axis);
 }
 
-U op_cum_sum(Graph *g, const Ctx *c)
+static U cumulative(Graph *g, const Ctx *c, Op op)
 {
     int64_t axis;
     if (!running_axis(g, c, &axis)) return NULL;
-    return narrow(g, cumsum(g, wide(g, c->in[0]), axis, attr_bool(g, c, "exclusive", false) && !uop_is_int_const(uop_dim(c->in[0], (uint32_t)axis), 0), attr_bool(g, c, "reverse", false)), c->in[0]);
+    return narrow(g, running(g, op, wide(g, c->in[0]), axis, attr_bool(g, c, "exclusive", false), attr_bool(g, c, "reverse", false)), c->in[0]);
 }
 
-/* x moved by n along an axis, ones from the front. */
-static U delayed(Graph *g, U x, int64_t axis, int64_t n)
-{
-    int64_t before[TG_MAX_RANK] = { 0 }, after[TG_MAX_RANK] = { 0 };
-    before[axis] = n, after[axis] = -n;
-    return pad_i(g, x, before, after, K(1));
-}
-
-/* CumProd: each round multiplies by what stands 1, 2, 4 .. before, so that log2(n) rounds reach everything. */
-U op_cum_prod(Graph *g, const Ctx *c)
-{
-    U x = wide(g, c->in[0]);
-    int64_t axis;
-    bool back = attr_bool(g, c, "reverse", false);
-    if (!running_axis(g, c, &axis)) return NULL;
-    if (!uop_is_const(uop_dim(x, (uint32_t)axis))) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size");
-    int64_t n = uop_size(x, (uint32_t)axis);
-    if (back) x = flip_axis(g, x, axis);
-    if (n && attr_bool(g, c, "exclusive", false)) x = delayed(g, x, axis, 1);
-    for (int64_t step = 1; step < n && ok(g); step *= 2) x = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, mul(g, x, delayed(g, x, axis, step)));
-    return narrow(g, back ? flip_axis(g, x, axis) : x, c->in[0]);
-}
+U op_cum_sum(Graph *g, const Ctx *c) { return cumulative(g, c, UOP_ADD); }
+U op_cum_prod(Graph *g, const Ctx *c) { return cumulative(g, c, UOP_MUL); }
 
 /* ---- matrices ---- */
 

@@ -124,7 +124,7 @@ U position_in(Graph *g, U idx, U size);                                     /* i
 U gather_elements(Graph *g, U x, U idx, int64_t axis);
 U gather_nd(Graph *g, U x, U idx, int64_t batch_dims);
 U one_hot(Graph *g, U idx, U depth, int64_t axis, U off_on);             /* off_on [2] */
-U cumsum(Graph *g, U x, int64_t axis, bool exclusive, bool reverse);
+U running(Graph *g, Op op, U x, int64_t axis, bool exclusive, bool reverse);   /* op ADD or MUL: of x up to each place, from the far end if reverse, without its own if exclusive */
 U tri_mask(Graph *g, U rows, U cols, int64_t diagonal, bool upper);      /* bool [rows, cols] */
 
 /* Known small values: fills out[numel] with scalar UOps (row-major) when x depends on constants and sizes only; NULL data of unknown size: false.

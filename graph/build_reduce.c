@@ -195,7 +195,7 @@ U conv(Graph *g, U x, U w, const int64_t *stride, const int64_t *dilation, const
     return reshape(g, y, d, s + 2);
 }
 
-/* ---- running sums ---- */
+/* ---- running sums and products ---- */
 
 U tri_mask(Graph *g, U rows, U cols, int64_t diagonal, bool upper)
 {
@@ -203,46 +203,76 @@ U tri_mask(Graph *g, U rows, U cols, int64_t diagonal, bool upper)
     return upper ? le(g, i, j) : le(g, j, i);
 }
 
-/* Along an axis, all pairs. */
-static U cumsum_pairs(Graph *g, U x, uint32_t axis)
+static U neutral(Graph *g, Op op, U x) { return uop_const_like(g, x->dtype, op == UOP_MUL); }
+
+/* Along an axis, all pairs. Sums from either end have their terms in the same order, so that each is the one before and a term. */
+static U running_pairs(Graph *g, Op op, U x, uint32_t axis, bool reverse)
 {
-    U n = uop_dim(x, axis), upto = tri_mask(g, n, n, 0, false);
-    for (uint32_t k = axis + 1; k < uop_rank(x); k++) upto = unsqueeze(g, upto, -1);
-    return sum(g, where(g, upto, unsqueeze(g, x, axis), uop_const_like(g, x->dtype, 0)), axis + 1, false);
+    U i = iota(g, uop_dim(x, axis), DT_INDEX), beyond = lt(g, unsqueeze(g, i, 1), i);
+    if (reverse) x = flip_axis(g, x, axis), beyond = flip_axis(g, beyond, 0);
+    for (uint32_t k = axis + 1; k < uop_rank(x); k++) beyond = unsqueeze(g, beyond, -1);
+    return reduce(g, op, where(g, beyond, neutral(g, op, x), unsqueeze(g, x, axis)), (const int64_t[]){ axis + 1 }, 1, false);
 }
 
-static U shift_right(Graph *g, U x, uint32_t axis)
+/* x one place further from where the sums begin. */
+static U later(Graph *g, Op op, U x, uint32_t axis, bool reverse)
 {
     int64_t before[RANK_MAX] = { 0 }, after[RANK_MAX] = { 0 };
-    before[axis] = 1;
-    after[axis] = -1;
-    return pad_i(g, x, before, after, NULL);
+    before[axis] = reverse ? -1 : 1;
+    after[axis] = -before[axis];
+    return pad_i(g, x, before, after, neutral(g, op, x));
 }
 
-/* By levels: running sums in small blocks, to which the running sums of the blocks' totals are added. */
-static U cumsum_blocks(Graph *g, U x, uint32_t axis)
+static U with_start(Graph *g, Op op, U y, U start) { return op == UOP_MUL ? mul(g, y, start) : add(g, y, start); }
+
+enum { BLOCK = 16, FEW = 24 };
+static U running_blocks(Graph *g, Op op, U x, uint32_t axis, bool reverse);
+
+/* x of whole blocks: running sums in each, and before them those of the blocks' totals (upto), which are sums of their own: x is read twice, and only the result is stored. */
+static U in_blocks(Graph *g, Op op, U x, uint32_t axis, U blocks, int64_t block, bool reverse, U *upto)
 {
-    enum { BLOCK = 8 };
+    U d[RANK_MAX];
     uint32_t r = uop_rank(x);
-    U n = uop_dim(x, axis), d[RANK_MAX];
-    int64_t before[RANK_MAX] = { 0 }, after[RANK_MAX] = { 0 };
-    if (!uop_is_const(n) || n->arg.i <= 2 * BLOCK) return cumsum_pairs(g, x, axis);
-    after[axis] = (BLOCK - n->arg.i % BLOCK) % BLOCK;
-    U p = pad_i(g, x, before, after, NULL);
-    for (uint32_t k = 0; k <= r; k++) d[k] = k == axis ? uop_index(g, uop_size(p, axis) / BLOCK) : k == axis + 1 ? uop_index(g, BLOCK) : uop_dim(p, k - (k > axis));
-    U y = cumsum_pairs(g, reshape(g, p, d, r + 1), axis + 1);                                      /* [.., blocks, BLOCK, ..] */
-    U total = squeeze(g, slice_i(g, y, axis + 1, BLOCK - 1, BLOCK), axis + 1), start = shift_right(g, cumsum_blocks(g, total, axis), axis);
-    return slice(g, reshape(g, add(g, y, unsqueeze(g, start, axis + 1)), p->shape->dim, r), axis, uop_index(g, 0), n);
+    for (uint32_t k = 0; k <= r; k++) d[k] = k == axis ? blocks : k == axis + 1 ? uop_index(g, block) : uop_dim(x, k - (k > axis));
+    U p = reshape(g, x, d, r + 1);
+    *upto = running_blocks(g, op, reduce(g, op, p, (const int64_t[]){ axis + 1 }, 1, false), axis, reverse);
+    U y = with_start(g, op, running_pairs(g, op, p, axis + 1, reverse), unsqueeze(g, later(g, op, *upto, axis, reverse), axis + 1));
+    return is_error(y) ? y : reshape(g, y, x->shape->dim, r);
 }
 
-U cumsum(Graph *g, U x, int64_t axis, bool exclusive, bool reverse)
+/* x with what changes no sum behind it, up to this size. */
+static U filled(Graph *g, Op op, U x, uint32_t axis, U size)
+{
+    U at[RANK_MAX], to[RANK_MAX];
+    for (uint32_t k = 0; k < uop_rank(x); k++) at[k] = uop_index(g, 0), to[k] = k == axis ? size : uop_dim(x, k);
+    U begin = uop_sizes(g, at, uop_rank(x)), sizes = uop_sizes(g, to, uop_rank(x)), y = UOP(g, UOP_PAD, DT_VOID, NO_ARG, x, begin, sizes);
+    return op == UOP_ADD ? y : where(g, UOP(g, UOP_PAD, DT_VOID, NO_ARG, full(g, DT_BOOL, 1, x), begin, sizes), y, neutral(g, op, x));
+}
+
+/* By levels. What whole blocks leave at the far end is a short one; where the size is symbolic, the last one is filled up. */
+static U running_blocks(Graph *g, Op op, U x, uint32_t axis, bool reverse)
+{
+    U upto, part[2];
+    if (is_error(x) || uop_dim(x, axis)->vmax <= FEW) return is_error(x) ? x : running_pairs(g, op, x, axis, reverse);
+    U size = uop_dim(x, axis), length = uop_index(g, BLOCK);
+    if (!uop_is_const(size)) {
+        U blocks = dim_div(g, dim_add(g, size, uop_index(g, BLOCK - 1)), length);
+        return slice(g, in_blocks(g, op, filled(g, op, x, axis, dim_mul(g, blocks, length)), axis, blocks, BLOCK, reverse, &upto), axis, uop_index(g, 0), size);
+    }
+    int64_t n = size->arg.i, block = n % BLOCK && n % (BLOCK / 2) == 0 ? BLOCK / 2 : BLOCK, rest = n % block, from = reverse ? rest : 0;
+    part[reverse] = in_blocks(g, op, slice_i(g, x, axis, from, from + n - rest), axis, uop_index(g, n / block), block, reverse, &upto);
+    if (!rest) return part[reverse];
+    U last = slice_i(g, upto, axis, reverse ? 0 : n / block - 1, reverse ? 1 : n / block);
+    part[!reverse] = with_start(g, op, running_pairs(g, op, slice_i(g, x, axis, reverse ? 0 : n - rest, reverse ? rest : n), axis, reverse), last);
+    return cat(g, part, 2, axis);
+}
+
+U running(Graph *g, Op op, U x, int64_t axis, bool exclusive, bool reverse)
 {
     if (is_error(x)) return x;
-    if ((axis = axis_of(g, "cumsum", axis, uop_rank(x))) < 0) return graph_fail(g, "cumsum");
+    if ((axis = axis_of(g, "running", axis, uop_rank(x))) < 0) return graph_fail(g, "running");
+    if (uop_is_int_const(uop_dim(x, (uint32_t)axis), 0)) return x;
     U y = is_narrow(x) ? cast(g, x, DT_F32) : x;
-    if (reverse) y = flip_axis(g, y, axis);
-    y = cumsum_blocks(g, y, (uint32_t)axis);
-    if (exclusive) y = shift_right(g, y, (uint32_t)axis);
-    if (reverse) y = flip_axis(g, y, axis);
-    return cast(g, y, (DType)x->dtype);
+    if (exclusive) y = later(g, op, y, (uint32_t)axis, reverse);
+    return cast(g, running_blocks(g, op, y, (uint32_t)axis, reverse), (DType)x->dtype);
 }

@@ -218,6 +218,18 @@ static const UOp *combine(Expand *x, Op op, const UOp **v, uint32_t n, bool pair
     return v[0];
 }
 
+/* A term of a sum or product under a mask that the assignment decides: as it is without, or NULL for one that is left out. So replicas of a running sum have their first terms in common. */
+static const UOp *unmasked(Expand *x, Op op, const UOp *v)
+{
+    bool load = v->op == UOP_LOAD && v->nsrc > 2;
+    const UOp *gate = load ? v->src[2] : v->op == UOP_WHERE ? v->src[0] : NULL;
+    if (!gate || op == UOP_MAX || gate->ranges || uop_rank(gate)) return v;
+    gate = rewriter_run(x->rw, gate);
+    if (gate->op != UOP_CONST) return v;
+    v = !load ? v->src[gate->arg.i ? 1 : 2] : gate->arg.i ? UOP(x->g, UOP_LOAD, DT_VOID, NO_ARG, v->src[0]) : v->src[1];
+    return v == uop_const_like(x->g, (DType)v->dtype, op == UOP_MUL) ? NULL : v;
+}
+
 static const UOp *expand_reduce(Expand *x, const UOp *u)
 {
     const UOp *src[65], *v;
@@ -232,8 +244,11 @@ static const UOp *expand_reduce(Expand *x, const UOp *u)
     }
     for (uint64_t m = unrolled; m; m &= m - 1) x->at[__builtin_ctzll(m)] = 0;
     const UOp **part = NEW_N(x->arena, const UOp *, variants(x, unrolled));
-    do part[count++] = in_lanes(x, now(x, u->src[0]));
-    while (next_assignment(x, unrolled));
+    do {
+        const UOp *term = now(x, u->src[0]), *kept = unmasked(x, (Op)u->arg.i, term);
+        if (kept || !count) part[count] = in_lanes(x, kept ? kept : term), count += kept != NULL;
+    } while (next_assignment(x, unrolled));
+    if (!count) count = 1;
     v = combine(x, (Op)u->arg.i, part, count, across || u->arg.i == UOP_MAX);
     if (across && uop_rank(v) == 0) v = UOP(x->g, UOP_ADD, DT_VOID, NO_ARG, v, UOP(x->g, UOP_CAST, (DType)u->dtype, NO_ARG, UOP(x->g, UOP_MUL, DT_VOID, NO_ARG, lane_numbers(x, across), uop_index(x->g, 0))));
     src[0] = v;

@@ -389,14 +389,14 @@ static bool row_statistic(Rangeify *r, const UOp *u, const Inst *i)
     return s.n && s.budget > 0;
 }
 
-/* Element-wise work under loops that it does not need: a store and loads are cheaper. */
+/* Element-wise work under loops that it does not need: a store and loads are cheaper, but than a comparison of positions. */
 static bool repeated(Rangeify *r, const UOp *u, const Inst *i)
 {
     const Cut *c = &r->cut[i->cut];
     uint64_t set = depends(i->idx, uop_rank(u));
     double times = extent(c, i->enclosing) / (double)uop_numel(u);
     if (times < 4 || in_chain(c, set) || row_statistic(r, u, i)) return false;
-    if (i->enclosing & ~c->out) return r->cost[u->id] >= 1;
+    if (i->enclosing & ~c->out) return r->cost[u->id] >= (r->loads[u->id] || r->reduces[u->id] ? 1 : 2);
     return r->cost[u->id] >= 12 || r->reduces[u->id];
 }
 

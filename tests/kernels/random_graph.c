@@ -246,7 +246,7 @@ static U step_reduce(RandomGraph *rg, U x, bool *exact)
     case 5: return is_float(x) ? (*exact = false, softmax(g, x, k)) : NULL;
     case 6: return is_float(x) ? (*exact = false, log_softmax(g, x, k)) : NULL;
     case 7: return *exact ? cast(g, argmax(g, x, k, keep, random_below(&rg->r, 2)), DT_I32) : NULL;
-    case 8: return cumsum(g, x, k, random_below(&rg->r, 2), random_below(&rg->r, 2));
+    case 8: return running(g, UOP_ADD, x, k, random_below(&rg->r, 2), random_below(&rg->r, 2));
     case 9: return random_product(rg, x, exact);
     default: return random_conv(rg, x, exact);
     }

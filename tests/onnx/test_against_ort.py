@@ -169,6 +169,8 @@ CASES = [
     ("CumSum", 11, [f(3, 40), C(np.int32(1))], dict(exclusive=1, reverse=1)),
     ("CumSum", 11, [f(2, 301, 3), C(np.int32(1))], dict(exclusive=1, reverse=1)),
     ("CumSum", 11, [f(70, 5), C(np.int32(-2))], {}),
+    ("CumSum", 14, [np.round(8 * f(411, 19)), C(np.int64(0))], dict(reverse=1)),
+    ("CumSum", 14, [np.round(8 * f(2, 1000)), C(np.int64(1))], dict(exclusive=1)),
     ("TopK", 11, [f(5, 3000), C(i(400))], dict(axis=1), 2),
     ("TopK", 11, [f(300, 5, 3), C(i(100))], dict(axis=0, largest=0), 2),
     ("TopK", 11, [f(2, 300, 19), C(i(7))], dict(axis=1), 2),

@@ -48,6 +48,8 @@ CASES = [
  f = Cast<to = 1>(r) a = Constant<value_ints = [1]>() u = Unsqueeze(f, a) y = Mul(x, u) }""", [{"n": k} for k in (4, 9, 1, 30)], True),
     ("the last row, the first k", """(float[n,5] x) => (float y, float v, int64 i) { last = Constant<value_int = -1>() y = Gather(x, last) k = Constant<value_ints = [3]>() v, i = TopK<axis = 0>(x, k) }""",
      [{"n": k} for k in (4, 9, 3, 30)], True),
+    ("running sums over a free length", """(float[n,5] x) => (float y, float z) { a = Constant<value_int = 0>() y = CumSum(x, a) z = CumSum<exclusive = 1, reverse = 1>(x, a) }""",
+     [{"n": k} for k in (40, 9, 1, 61, 32)], True),
     ("what the data tell of a free size", "(float[n,5] x) => (float y, int64 z) { z = NonZero(x) f = Relu(x) y = ReduceSum<keepdims = 1>(f) }", [{"n": k} for k in (4, 9, 1, 30)], True),
 ]
 # Loops that join something to a state each round: as many kernels for 300 rounds as for 20. ROUNDS stands for the number.

@@ -104,13 +104,27 @@ static void reductions(void **state)
     EXPECT(mean(g, x, INTS(0, 1), 2, false), 2.5);
     EXPECT(argmax(g, CONST_I64(5, 1, 4, 2, 4, 0), 0, false, false), 1);
     EXPECT(argmax(g, CONST_I64(5, 1, 4, 2, 4, 0), 0, true, true), 3);
-    EXPECT(cumsum(g, CONST_I64(4, 1, 2, 3, 4), 0, false, false), 1, 3, 6, 10);
-    EXPECT(cumsum(g, CONST_I64(4, 1, 2, 3, 4), 0, true, false), 0, 1, 3, 6);
-    EXPECT(cumsum(g, CONST_I64(4, 1, 2, 3, 4), 0, false, true), 10, 9, 7, 4);
-    EXPECT(cumsum(g, CONST_I64(4, 1, 2, 3, 4), 0, true, true), 9, 7, 4, 0);
-    double want[100];
-    for (int i = 0; i < 100; i++) want[i] = i * (i + 1) / 2;
-    expect(cumsum(g, iota(g, uop_index(g, 100), DT_I32), 0, false, false), 100, want);
+    EXPECT(running(g, UOP_ADD, CONST_I64(4, 1, 2, 3, 4), 0, false, false), 1, 3, 6, 10);
+    EXPECT(running(g, UOP_ADD, CONST_I64(4, 1, 2, 3, 4), 0, true, false), 0, 1, 3, 6);
+    EXPECT(running(g, UOP_ADD, CONST_I64(4, 1, 2, 3, 4), 0, false, true), 10, 9, 7, 4);
+    EXPECT(running(g, UOP_ADD, CONST_I64(4, 1, 2, 3, 4), 0, true, true), 9, 7, 4, 0);
+    EXPECT(running(g, UOP_MUL, CONST_I64(4, 1, 2, 3, 4), 0, false, false), 1, 2, 6, 24);
+    EXPECT(running(g, UOP_MUL, CONST_I64(4, 1, 2, 3, 4), 0, true, true), 24, 12, 4, 1);
+    static const int64_t size[] = { 1, 24, 25, 40, 100, 203 };                     /* one block, whole ones of either length, rests */
+    for (size_t s = 0; s < sizeof size / sizeof *size; s++)
+        for (int form = 0; form < 4; form++) {
+            int64_t n = size[s];
+            double want[203], total = 0;
+            for (int64_t k = 0; k < n; k++) {
+                int64_t i = form & 2 ? n - 1 - k : k;
+                want[i] = total + (form & 1 ? 0 : (double)i);
+                total += (double)i;
+            }
+            expect(running(g, UOP_ADD, iota(g, uop_index(g, n), DT_I32), 0, form & 1, form & 2), n, want);
+        }
+    double sign[40];
+    for (int i = 0; i < 40; i++) sign[i] = i & 1 ? 1 : -1;
+    expect(running(g, UOP_MUL, expand(g, scalar(g, DT_I32, -1), (U[]){ uop_index(g, 40) }, 1), 0, false, false), 40, sign);
     EXPECT(tri_mask(g, uop_index(g, 2), uop_index(g, 3), 0, false), 1, 0, 0, 1, 1, 0);
     EXPECT(tri_mask(g, uop_index(g, 2), uop_index(g, 3), 1, true), 0, 1, 1, 0, 0, 1);
 }
