@@ -8,7 +8,7 @@
 #include "graph/custom.h"
 #include "graph/scalar.h"
 
-enum { FEW = 64, BLOCK = 32, LANES = 16, COLUMNS = 16 };
+enum { FEW = 64, BLOCK = 32, GROUPS = 1024, COLUMNS = 16 };
 
 /* ---- lists ---- */
 
@@ -75,29 +75,22 @@ static int64_t insert(uint64_t *item, int64_t count, int64_t most, uint64_t new)
     return count;
 }
 
-/* Of a block the largest, of that times sign; NaN do not count. */
-static float block_best(const float *x, float sign)
-{
-    float lane[LANES], best = -INFINITY;
-    for (int l = 0; l < LANES; l++) lane[l] = best;
-    for (int64_t i = 0; i < BLOCK; i += LANES)
-        for (int l = 0; l < LANES; l++) lane[l] = sign * x[i + l] > lane[l] ? sign * x[i + l] : lane[l];
-    for (int l = 0; l < LANES; l++) best = lane[l] > best ? lane[l] : best;
-    return best;
-}
-
-/* What the k best are all better than, told by the best of blocks: so are those of k blocks. NAN: nothing is known. */
+/* What the k best are all better than, told by the best of groups, which lie side by side: so are those of k groups. NaN do not count. NAN: nothing is known. */
 static float first_limit(const float *x, int64_t n, int64_t k, bool largest)
 {
-    float best[FEW], sign = largest ? 1 : -1;
-    int64_t count = 0;
-    if (k > FEW || n < 4 * k * BLOCK) return NAN;
-    for (int64_t i = 0; i + BLOCK <= n; i += BLOCK) {
-        float new = block_best(x + i, sign);
-        if (!(new > -INFINITY) || (count == k && new <= best[k - 1])) continue;
+    float group[GROUPS], best[FEW], sign = largest ? 1 : -1;
+    int64_t count = 0, groups = n / 8 < GROUPS ? n / 8 & ~INT64_C(15) : GROUPS;
+    if (k > FEW || groups < 4 * k) return NAN;
+    for (int64_t i = 0; i < groups; i++) group[i] = -INFINITY;
+    for (int64_t from = 0; from + groups <= n; from += groups) {
+#pragma omp simd
+        for (int64_t i = 0; i < groups; i++) group[i] = sign * x[from + i] > group[i] ? sign * x[from + i] : group[i];
+    }
+    for (int64_t i = 0; i < groups; i++) {
+        if (!(group[i] > -INFINITY) || (count == k && group[i] <= best[k - 1])) continue;
         int64_t j = count < k ? count++ : k - 1;
-        for (; j > 0 && best[j - 1] < new; j--) best[j] = best[j - 1];
-        best[j] = new;
+        for (; j > 0 && best[j - 1] < group[i]; j--) best[j] = best[j - 1];
+        best[j] = group[i];
     }
     return count < k ? NAN : sign * nextafterf(best[k - 1], -INFINITY);
 }

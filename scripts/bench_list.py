@@ -93,8 +93,8 @@ def nonzero(shape, share, dtype=np.float32):
     return "NonZero", ["x"], {}, {"x": (rng.random(shape) < share).astype(dtype)}, {}, 1
 
 
-def unique(n, values, dtype, results):
-    return "Unique", ["x"], {}, {"x": rng.integers(0, values, n).astype(dtype)}, {}, results
+def unique(n, values, dtype, results, **attrs):
+    return "Unique", ["x"], attrs, {"x": rng.integers(0, values, n).astype(dtype)}, {}, results
 
 
 def roi_align(n, c, size, ratio):
@@ -110,8 +110,8 @@ def grid_sample(shape, to, mode):
     return "GridSample", ["x", "g"], {"mode": mode}, {"x": weight(*shape), "g": rng.uniform(-1.1, 1.1, (shape[0], *to, 2)).astype(np.float32)}, {}, 1
 
 
-def cumsum(shape, axis):
-    return "CumSum", ["x", "axis"], {}, {"x": weight(*shape)}, {"axis": np.array(axis, np.int64)}, 1
+def cumsum(shape, axis, dtype=np.float32, **attrs):
+    return "CumSum", ["x", "axis"], attrs, {"x": rng.integers(-9, 9, shape).astype(dtype)}, {"axis": np.array(axis, np.int64)}, 1
 
 
 def scatter_nd(shape, rows, **attrs):
@@ -124,18 +124,20 @@ def scatter_elements(shape, rows, **attrs):
 
 
 OPERATORS = [
-    ("nms 1000 x 1", *nms(1000, 1, 100)), ("nms 1917 x 80", *nms(1917, 80, 100)), ("nms 8732 x 80", *nms(8732, 80, 200)),
+    ("nms 1000 x 1", *nms(1000, 1, 100)), ("nms 1917 x 80", *nms(1917, 80, 100)), ("nms 8732 x 80", *nms(8732, 80, 200)), ("nms 10k x 1", *nms(10000, 1, 1000)),
     ("topk 1000 of 100k", *topk((1, 100000), 1000)), ("topk 5 of 1000, 1000 rows", *topk((1000, 1000), 5)), ("topk 1 of 1000, 1000 rows", *topk((1000, 1000), 1)), ("topk 50 of 50k", *topk((1, 50257), 50)),
     ("topk 5 of 1000, columns", *topk((1000, 1000), 5, 0)), ("topk 4000 of 4000", *topk((4, 4000), 4000)),
     ("nonzero 1M, 1 %", *nonzero((1000, 1000), 0.01)), ("nonzero 1M, 50 %", *nonzero((1000, 1000), 0.5)), ("nonzero 1M bool, 1 %", *nonzero((1000, 1000), 0.01, bool)),
     ("nonzero 1M bool, 50 %, 1 axis", *nonzero(1000000, 0.5, bool)),
     ("unique 1M of 1000 i64", *unique(1000000, 1000, np.int64, 1)), ("unique 1M of 1M i64, all results", *unique(1000000, 1000000, np.int64, 4)), ("unique 100k f32", *unique(100000, 5000, np.float32, 1)),
+    ("unique 1M of 1M i64, by first sight", *unique(1000000, 1000000, np.int64, 4, sorted=0)), ("unique 25k rows of 4 i64, all results", *unique((25000, 4), 20, np.int64, 4, axis=0)),
     ("roi align 1000 x 256x50x50", *roi_align(1000, 256, 50, 2)), ("roi align 100, adaptive", *roi_align(100, 256, 50, 0)),
     *((f"resize 1080p {mode}", *resize((1, 3, 1080, 1920), (1, 3, 360, 640), mode=mode)) for mode in ("nearest", "linear", "cubic")),
     ("resize x2 64x56x56 nearest", *resize((1, 64, 56, 56), (1, 64, 112, 112), mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")),
     ("resize x2 64x56x56 linear", *resize((1, 64, 56, 56), (1, 64, 112, 112), mode="linear")), ("resize antialias 1080p", *resize((1, 3, 1080, 1920), (1, 3, 360, 640), mode="linear", antialias=1)),
     *((f"grid sample 64x112x112 {mode}", *grid_sample((1, 64, 112, 112), (112, 112), mode)) for mode in ("nearest", "linear", "cubic")),
     ("cumsum 1000x1000 rows", *cumsum((1000, 1000), 1)), ("cumsum 1000x1000 columns", *cumsum((1000, 1000), 0)), ("cumsum 100k", *cumsum((1, 100000), 1)),
+    ("cumsum 1M", *cumsum((1, 1000000), 1)), ("cumsum 1M i64", *cumsum((1, 1000000), 1, np.int64)), ("cumsum 997x1000 columns, from the end", *cumsum((997, 1000), 0, exclusive=1, reverse=1)),
     ("scatter nd 1000 rows, 50k x 256", *scatter_nd((50000, 256), 1000)), ("scatter nd 64 rows, 1000 x 256", *scatter_nd((1000, 256), 64)), ("scatter nd add 1000, 50k x 256", *scatter_nd((50000, 256), 1000, reduction="add")),
     ("scatter elements 1000, 50k x 256", *scatter_elements((50000, 256), 1000)), ("scatter elements add, 5k x 256", *scatter_elements((5000, 256), 1000, reduction="add")),
 ]
