@@ -468,7 +468,7 @@ U numbers_to_text(Graph *g, const Ctx *c)
     for (int64_t k = 0; k < n; k++) {
         if (!uop_is_const(v[k])) return fail_data(g, c, 0);
         if (dtype_is_float((DType)x->dtype)) s[k] = arena_printf(graph_arena(g), x->dtype == DT_F64 ? "%.17g" : "%.8g", uop_const_float(v[k]));
-        else s[k] = arena_printf(graph_arena(g), "%lld", (long long)uop_const_int(v[k]));
+        else s[k] = arena_printf(graph_arena(g), dtype_info[x->dtype].kind == KIND_UINT ? "%llu" : "%lld", (long long)uop_const_int(v[k]));
     }
     for (uint32_t k = 0; k < uop_rank(x); k++) shape[k] = fixed_size(g, x, k);
     return text_list(g, import_pool(c), s, shape, uop_rank(x));

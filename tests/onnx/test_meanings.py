@@ -111,6 +111,7 @@ CASES = [
     ("BatchNormalization", "", 14, stats, dict(momentum=0.7, training_mode=1), batch_norm(*stats, 0.7)[:3]),
     ("Resize", "", 13, [z.astype(np.float64), np.zeros(0, np.float32), np.array([1, 1, 1, 2], np.float32)], dict(mode="cubic", coordinate_transformation_mode="asymmetric", cubic_coeff_a=-0.5), [cubic(z.astype(np.float64))]),
     # of others
+    ("Cast", "", 13, [np.array([2**64 - 2, 7], np.uint64)], dict(to=TensorProto.STRING), [np.array(["18446744073709551614", "7"], object)]),
     ("Tokenizer", "com.microsoft", 1, [np.array(["one two", "three"], object)], dict(mark=0, mincharnum=1, pad_value="-", separators=[" "]), [np.array([["one", "two"], ["three", "-"]], object)]),
     *[("Tokenizer", "com.microsoft", 1, [np.array(words, object)], dict(mark=1, mincharnum=1, pad_value="-", tokenexp="[a-z]+"), [want]) for words, want in (
         (["A", "4"], np.zeros((2, 0), object)), (["A", "b"], np.array([["\x02", "\x03", "-"], ["\x02", "b", "\x03"]], object)))],
