@@ -2,6 +2,7 @@
 
 We run the whole graph once, all values being outputs. Then every step is judged alone: its peers get our own values of what enters, so that roundings do not add up and what differs is found
 where it arises. A second run, in which only the graph's ends are outputs, must give the same: there our kernels are larger."""
+import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -9,11 +10,11 @@ import numpy as np
 import tgrun
 
 from compare import differences, is_float
-from disagreements import explain
+from disagreements import INFERENCE, explain
 from draw import model_of
 from grow import run_peers
-from operators import EACH
-from peers import of_tgrun
+from peers import fits, of_tgrun, ports_of
+from table import EACH
 
 
 SIZE_OF_DATA = {"Compress", "NonZero", "Unique", "NonMaxSuppression", "Loop", "StringSplit", "StringNormalizer"}        # what follows from such sizes is not all covered yet
@@ -22,63 +23,81 @@ SIZE_OF_DATA = {"Compress", "NonZero", "Unique", "NonMaxSuppression", "Loop", "S
 @dataclass
 class Difference:
     step: object
-    kind: str                   # refused, shape, type, value, ends
+    kind: str                   # refused, port, shape, type, value, ends
     peer: str
     text: str
     values: dict                # what entered the step
 
     def signature(self):
-        return self.kind, self.peer
+        """What stays while a graph is reduced: of an error its words."""
+        words = re.sub("'[^']*'|[0-9]+", "", self.text.split(": ", 3)[-1]) if self.kind == "refused" else ""
+        return self.kind, self.peer, words
 
 
 @dataclass
 class Case:
     """What a row of disagreements.py may ask for."""
-    op: str
-    opset: int
-    attributes: dict
-    inputs: list
+    step: object
+    versions: dict
+    attributes: dict            # of the first node
+    inputs: list                # of the first node, None where absent
+    values: dict                # all that enters
     got: list
     want: list
     peer: str
-    index: int
-    agree: bool                 # another peer gives the same as we
+    index: int                  # of the output
+    other: str                  # where they differ, the other peer gives what "we" do, what the "peer" does, or "neither"; "none": it does not run this
 
 
 def bits_equal(a, b):
     return a.dtype == b.dtype and a.shape == b.shape and (a.tolist() == b.tolist() if a.dtype == object else a.tobytes() == b.tobytes())
 
 
-def agree(step, inputs, got, want):
-    wrong = differences(step.op, step.op in EACH, [v for v in inputs if v is not None], got, want)
-    return wrong is not None and (not wrong.any() or got.dtype == np.float64 and np.allclose(got, want, 1e-5, 1e-5, equal_nan=True))
+def sides_with(step, inputs, got, want, third, wrong):
+    """Whose result a third one is, in the elements that are wrong."""
+    def same(a):
+        apart = differences(step.name, step.name in EACH, inputs, a, third)
+        return apart is not None and not (apart if wrong is None else apart & wrong).any()
+
+    return "none" if third is None else "we" if same(got) else "peer" if same(want) else "neither"
 
 
-def check_step(opset, step, values, constants, got, seen=None, said=None):
+def check_step(versions, step, values, constants, got, seen=None, said=None):
     """The first difference that no row of disagreements.py explains. seen: what peers made of the same values."""
     said = Counter() if said is None else said
-    results = seen if seen is not None else run_peers(opset, step, values, constants)
+    given = {name: values[name] for name in step.inputs() if name in values}
     inputs = [values[name] if name else None for name in step.nodes[0].input if not name or name in values]
+    numbers = [v for v in inputs if v is not None]
+    for k, (g, port) in enumerate(zip(got, ports_of(model_of(versions, [step], values, constants, step.outputs)[0]))):
+        row = fits(g, port) or explain(Case(step, versions, step.attributes(), inputs, given, got, got, INFERENCE, k, "none"), None)
+        if row is not True:
+            said["explained", row] += 1
+        if not row:
+            return Difference(step, "port", "", f"output {k}: we {g.dtype}{list(g.shape)}, the standard infers {port[0]}{port[1]}", given)
+    results = seen if seen is not None else run_peers(versions, step, values, constants)
     for peer, arrays in results.items():
         said["compared", step.name] += 1
         for k, (g, w) in enumerate(zip(got, arrays)):
-            wrong = differences(step.op, step.op in EACH, [v for v in inputs if v is not None], g, w)
+            wrong = differences(step.name, step.name in EACH, numbers, g, w)
             if wrong is not None and not wrong.any():
                 continue
-            case = Case(step.op, opset, step.attributes(), inputs, got, arrays, peer, k, any(agree(step, inputs, g, a[k]) for p, a in results.items() if p != peer))
+            third = next((a[k] for p, a in results.items() if p != peer), None)
+            case = Case(step, versions, step.attributes(), inputs, given, got, arrays, peer, k, sides_with(step, numbers, g, w, third, wrong))
             row = explain(case, wrong)
             if row:
                 said["explained", row] += 1
                 continue
             kind = "value" if wrong is not None else "type" if g.dtype != w.dtype else "shape"
             where = tuple(np.argwhere(wrong)[0]) if wrong is not None else ()
-            text = f"output {k}: we {g.dtype}{list(g.shape)}, {peer} {w.dtype}{list(w.shape)}" + (f"; at {list(map(int, where))}: {g[where]!r} and {w[where]!r}, {int(wrong.sum())} differ" if wrong is not None else "")
-            return Difference(step, kind, peer, text, {name: values[name] for name in step.inputs() if name in values})
+            text = f"output {k}, the other peer with {case.other}: we {g.dtype}{list(g.shape)}, {peer} {w.dtype}{list(w.shape)}"
+            if wrong is not None:
+                text += f"; at {list(map(int, where))}: {g[where]!r} and {w[where]!r}, {int(wrong.sum())} differ"
+            return Difference(step, kind, peer, text, given)
     return None
 
 
-def run(opset, steps, values, constants, outputs, device):
-    model, inputs = model_of(opset, steps, values, constants, outputs)
+def run(versions, steps, values, constants, outputs, device):
+    model, inputs = model_of(versions, steps, values, constants, outputs)
     return dict(zip(outputs, of_tgrun(model, device).run(None, {name: values[name] for name in inputs})))
 
 
@@ -93,7 +112,7 @@ def without(steps, bad):
     return out
 
 
-def refused(opset, error, steps, values):
+def refused(error, steps, values):
     step = next((s for s in steps if error.node in [n.name for n in s.nodes]), steps[-1])
     return Difference(step, "refused", "", f"{type(error).__name__} {error.status}: {error}", {name: values[name] for name in step.inputs() if name in values})
 
@@ -105,14 +124,14 @@ def check(d, device="reference", ends=False, said=None):
     given = {name: d.values[name] for name in d.values if not any(name in s.outputs for s in steps)}
     while steps:
         try:
-            got = run(d.opset, steps, d.values, d.constants, [name for s in steps for name in s.outputs], device)
+            got = run(d.versions, steps, d.values, d.constants, [name for s in steps for name in s.outputs], device)
             break
         except tgrun.Unsupported as e:
             said["not covered", str(e).split(": ", 1)[-1]] += 1
-            steps = without(steps, refused(d.opset, e, steps, d.values).step)
+            steps = without(steps, refused(e, steps, d.values).step)
         except tgrun.Error as e:
             if not any(s.op in SIZE_OF_DATA for s in steps):
-                return refused(d.opset, e, steps, d.values)
+                return refused(e, steps, d.values)
             said["not covered", "sizes that depend on data"] += 1
             steps = without(steps, next(s for s in steps if s.op in SIZE_OF_DATA))
     if not steps:
@@ -120,7 +139,7 @@ def check(d, device="reference", ends=False, said=None):
     values = given | got
     for step in steps:
         seen = d.results[d.steps.index(step)] if all(bits_equal(values[name], step.seen[name]) for name in step.inputs()) else None
-        found = check_step(d.opset, step, values, d.constants, [got[name] for name in step.outputs], seen, said)
+        found = check_step(d.versions, step, values, d.constants, [got[name] for name in step.outputs], seen, said)
         if found:
             return found
     return check_ends(d, steps, got, device, said) if ends else None
@@ -130,9 +149,9 @@ def check_ends(d, steps, got, device, said):
     used = {name for s in steps for name in s.inputs()}
     last = [name for s in steps for name in s.outputs if name not in used]
     try:
-        alone = run(d.opset, steps, d.values, d.constants, last, device)
+        alone = run(d.versions, steps, d.values, d.constants, last, device)
     except tgrun.Error as e:
-        return refused(d.opset, e, steps, d.values)
+        return refused(e, steps, d.values)
     said["ends compared"] += 1
     for name in last:
         if not bits_equal(alone[name], got[name]) and (alone[name].shape != got[name].shape or alone[name].dtype != got[name].dtype or not is_float(got[name].dtype) or not np.allclose(

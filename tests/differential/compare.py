@@ -6,7 +6,10 @@ from draw import is_float
 
 ROUNDINGS = 64                  # of the type, that two right ways of computing may be apart: relative, and relative to the largest number that enters a sum
 ROUNDINGS_HALF = 6              # the same for types of 16 bits and less, where intermediate results are wider
-EXACT = {"Identity", "Cast", "CastLike", "BitCast", "Abs", "Neg", "Relu", "Ceil", "Floor", "Round", "Sign", "Where", "Max", "Min", "Clip", "Transpose", "Reshape", "Concat", "Slice", "Gather", "Pad"}
+EXACT = {"Identity", "Cast", "CastLike", "BitCast", "Abs", "Neg", "Relu", "Ceil", "Floor", "Round", "Sign", "Where", "Max", "Min", "Clip", "Transpose", "Reshape", "Concat", "Slice", "Gather", "Pad", "Add",
+         "Sub", "Mul", "ArgMax", "ArgMin", "Compress", "ConstantOfShape", "Constant", "DepthToSpace", "SpaceToDepth", "Dropout", "Expand", "EyeLike", "Flatten", "GatherElements", "GatherND", "OneHot", "Range",
+         "ReverseSequence", "Shape", "Size", "Split", "SplitToSequence", "Squeeze", "Unsqueeze", "Tile", "TopK", "Trilu", "Unique", "TensorScatter", "CenterCropPad", "MaxPool",
+         "GlobalMaxPool", "MaxUnpool", "ReduceMax", "ReduceMin", "Sqrt", "Optional"}
 
 
 def step_of(dtype):
@@ -29,7 +32,7 @@ def differences(op, each, inputs, got, want):
         return None
     if got.dtype.kind == "c":
         x, y = got.astype(np.complex128), want.astype(np.complex128)
-        return ~((np.abs(x - y) <= 64 * np.finfo(np.float32).eps * (1 + largest([want]))) | (np.isnan(x) & np.isnan(y)) | (x == y))
+        return ~((np.abs(x - y) <= 64 * np.finfo(got.dtype).eps * (1 + largest([want]))) | (np.isnan(x) & np.isnan(y)) | (x == y))
     if not is_float(got.dtype):
         return np.asarray(got != want)
     x, y = got.astype(np.float64), want.astype(np.float64)
@@ -38,5 +41,5 @@ def differences(op, each, inputs, got, want):
         return ~same
     rounding = step_of(got.dtype) * (ROUNDINGS if got.dtype.itemsize > 2 else ROUNDINGS_HALF)
     scale = 1.0 if each else max(1.0, largest([want]), largest(i for i in inputs if is_float(i.dtype) or i.dtype.kind in "iu"))
-    near = np.abs(x - y) <= rounding * (np.abs(y) + scale * (1 / 16 if each else 1))
+    near = np.isfinite(x) & np.isfinite(y) & (np.abs(x - y) <= rounding * (np.abs(y) + scale * (1 / 16 if each else 1)))
     return ~(same | near)

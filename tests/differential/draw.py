@@ -9,7 +9,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 SIZES = (1, 2, 3, 4, 5, 7)
-ML_VERSION = 4
+ML, TRAINING, PREVIEW, MS = "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview", "com.microsoft"
 WORDS = ["", "a", "b", "A bc", "ä", "x y z", "0.5", "the", "The", "a,b,,c"]
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, 1e-40, 1e30, -1e30, 88.8, -104.0, 3.0)
 COMMON = ("float32",) * 6 + ("int64", "int32")               # drawn more often than other types
@@ -36,6 +36,9 @@ class Step:
     @property
     def name(self):
         return f"{self.domain}.{self.op}" if self.domain else self.op
+
+    def has(self, op):
+        return any(n.op_type == op for n in self.nodes)
 
     def attributes(self):
         return {a.name: helper.get_attribute_value(a) for n in self.nodes[:1] for a in n.attribute}
@@ -74,8 +77,9 @@ def is_plain(dtype):
 
 
 class Draw:
-    def __init__(self, rng, opset):
-        self.rng, self.opset = rng, opset
+    def __init__(self, rng, opset, ml=5):
+        self.rng, self.opset, self.ml = rng, opset, ml
+        self.versions = {"": opset, ML: ml, TRAINING: 1, PREVIEW: 1, MS: 1}
         self.values, self.constants, self.inputs, self.steps = {}, set(), [], []
         self.hostile = rng.random() < 0.4
 
@@ -109,7 +113,7 @@ class Draw:
     # ---- types ----
 
     def schema(self, op, domain=""):
-        return onnx.defs.get_schema(op, ML_VERSION if domain else self.opset, domain)
+        return onnx.defs.get_schema(op, self.versions[domain], domain)
 
     def types(self, op, k, domain="", output=False):
         s = self.schema(op, domain)
@@ -225,8 +229,8 @@ def is_calm(v):
         return bool(np.all(x < 1e4))
 
 
-def model_of(opset, steps, values, constants, outputs):
-    """A model of these steps; what they use and do not make becomes its inputs, in order."""
+def model_of(versions, steps, values, constants, outputs):
+    """A model of these steps, versions by domain; what they use and do not make becomes its inputs, in order."""
     made = {name for step in steps for n in step.nodes for name in n.output}
     used = list(dict.fromkeys(name for step in steps for name in step.inputs() if name not in made))
     initializers = [numpy_helper.from_array(values[name], name) for name in used if name in constants]
@@ -234,5 +238,6 @@ def model_of(opset, steps, values, constants, outputs):
     ports = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(values[name].dtype), values[name].shape) for name in inputs]
     ends = [onnx.ValueInfoProto(name=name) for name in outputs]
     graph = helper.make_graph([n for step in steps for n in step.nodes], "g", ports, ends, initializers)
-    imports = [helper.make_opsetid("", opset)] + [helper.make_opsetid("ai.onnx.ml", ML_VERSION)] * any(n.domain for step in steps for n in step.nodes)
-    return helper.make_model(graph, opset_imports=imports, ir_version=13 if opset > 24 else 11 if opset > 22 else 10), inputs
+    domains = dict.fromkeys(["", *(n.domain for step in steps for n in step.nodes)])
+    ir = 13 if versions[""] > 24 else 11 if versions[""] > 22 else 10
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, versions[domain]) for domain in domains], ir_version=ir), inputs

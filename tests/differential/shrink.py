@@ -13,12 +13,12 @@ from grow import run_peers
 class Small:
     """What check asks of a graph."""
 
-    def __init__(self, opset, steps, values, constants):
-        self.opset, self.steps, self.values, self.constants = opset, steps, dict(values), constants
+    def __init__(self, versions, steps, values, constants):
+        self.versions, self.steps, self.values, self.constants = versions, steps, dict(values), constants
         self.results = []
         for step in steps:
             step.seen = {name: self.values[name] for name in step.inputs()}
-            self.results.append(run_peers(opset, step, self.values, constants))
+            self.results.append(run_peers(versions, step, self.values, constants))
             self.values |= dict(zip(step.outputs, next(iter(self.results[-1].values()))))      # StopIteration: all peers refuse
 
 
@@ -48,10 +48,10 @@ def fewer_steps(d, found):
     if len(d.steps) > 1:
         if found.values:
             step = next(s for s in d.steps if s.outputs == found.step.outputs)
-            yield lambda: Small(d.opset, [copy.deepcopy(step)], found.values, d.constants)
+            yield lambda: Small(d.versions, [copy.deepcopy(step)], found.values, d.constants)
         for k in range(len(d.steps)):
             rest = d.steps[:k] + d.steps[k + 1:]
-            yield lambda rest=rest: Small(d.opset, copy.deepcopy(rest), d.values, d.constants)
+            yield lambda rest=rest: Small(d.versions, copy.deepcopy(rest), d.values, d.constants)
 
 
 def fewer_attributes(d, found):
@@ -61,7 +61,7 @@ def fewer_attributes(d, found):
                 steps = copy.deepcopy(d.steps)
                 attributes = steps[k].nodes[0].attribute
                 attributes.remove(next(a for a in attributes if a.name == name))
-                return Small(d.opset, steps, given_values(d), d.constants)
+                return Small(d.versions, steps, given_values(d), d.constants)
             yield make
 
 
@@ -69,11 +69,11 @@ def smaller_shapes(d, found):
     given = given_values(d)
     for size in sorted({n for v in given.values() for n in v.shape if n > 1}, reverse=True):
         for to in sorted({1, size // 2, size - 1}):
-            yield lambda: Small(d.opset, copy.deepcopy(d.steps), {name: v[tuple(slice(to if n == size else None) for n in v.shape)] for name, v in given.items()}, d.constants)
+            yield lambda: Small(d.versions, copy.deepcopy(d.steps), {name: v[tuple(slice(to if n == size else None) for n in v.shape)] for name, v in given.items()}, d.constants)
     for name, v in given.items():
         for axis, n in enumerate(v.shape):
             if n > 1:
-                yield lambda name=name, v=v, axis=axis: Small(d.opset, copy.deepcopy(d.steps), given | {name: v.take([0], axis)}, d.constants)
+                yield lambda name=name, v=v, axis=axis: Small(d.versions, copy.deepcopy(d.steps), given | {name: v.take([0], axis)}, d.constants)
 
 
 def plainer_values(d, found):
@@ -82,9 +82,9 @@ def plainer_values(d, found):
         if v.size and v.dtype != object:
             for plain in (np.zeros_like(v), np.ones_like(v), np.round(v.astype(np.float64)).astype(v.dtype) if v.dtype.kind == "f" else v):
                 if plain.tobytes() != v.tobytes():
-                    yield lambda name=name, plain=plain: Small(d.opset, copy.deepcopy(d.steps), given | {name: plain}, d.constants)
+                    yield lambda name=name, plain=plain: Small(d.versions, copy.deepcopy(d.steps), given | {name: plain}, d.constants)
     if d.constants & set(given):
-        yield lambda: Small(d.opset, copy.deepcopy(d.steps), given, set())
+        yield lambda: Small(d.versions, copy.deepcopy(d.steps), given, set())
 
 
 def shrink(d, found, device):
@@ -101,7 +101,7 @@ def shrink(d, found, device):
 def written(d, found, folder=None):
     """The difference, the model and its inputs as text; in a folder too, as tests have them."""
     outputs = [name for s in d.steps for name in s.outputs]
-    model, inputs = model_of(d.opset, d.steps, d.values, d.constants, outputs)
+    model, inputs = model_of(d.versions, d.steps, d.values, d.constants, outputs)
     if folder:
         (folder / "test_data_set_0").mkdir(parents=True, exist_ok=True)
         (folder / "model.onnx").write_bytes(model.SerializeToString())
