@@ -49,10 +49,13 @@ static const UOp *fresh_range(Peel *p, int64_t rounds)
     return uop_range(p->k->g, (int)number, uop_index(p->k->g, rounds), range_type(p->range));
 }
 
+/* Has u a value where the line ends: does it stand there, outside of loops that have ended? */
 static bool stands(const UOp *const *line, uint32_t n, const UOp *u)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (line[i] == u) return true;
+    while (n--) {
+        if (line[n] == u) return true;
+        for (const UOp *open = line[n]->op == UOP_END || line[n]->op == UOP_ENDIF ? line[n]->src[0] : line[n]; line[n] != open;) n--;
+    }
     return false;
 }
 
@@ -62,14 +65,13 @@ static void emit(Peel *p, const UOp *open, const UOp *value, const UOp *const *b
     Graph *g = p->k->g;
     p->value = value;
     p->map = NEW_N(p->arena, const UOp *, p->k->linear->id + 1);
-    uint32_t begin = p->n;
     p->line[p->n++] = open;
     if (value != open) p->line[p->n++] = value;
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = moved(p, body[i]);
         bool source = false;
         for (uint32_t s = 0; s < body[i]->nsrc && u != body[i]; s++) source |= u == moved(p, body[i]->src[s]);
-        if (!source && !stands(p->line + begin, p->n - begin, u)) p->line[p->n++] = u;
+        if (!source && !stands(p->line, p->n, u)) p->line[p->n++] = u;
     }
     p->line[p->n++] = UOP(g, UOP_END, DT_VOID, NO_ARG, open);
 }

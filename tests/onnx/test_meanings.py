@@ -116,6 +116,7 @@ CASES = [
     *[("Tokenizer", "com.microsoft", 1, [np.array(words, object)], dict(mark=1, mincharnum=1, pad_value="-", tokenexp="[a-z]+"), [want]) for words, want in (
         (["A", "4"], np.zeros((2, 0), object)), (["A", "b"], np.array([["\x02", "\x03", "-"], ["\x02", "b", "\x03"]], object)))],
     ("MaxPool", "", 12, [np.zeros((1, 2, 1, 1), np.uint8)], dict(kernel_shape=[1, 3], pads=[0, 2, 0, 1]), [np.zeros((1, 2, 1, 2), np.uint8), np.array([0, 0, 1, 1]).reshape(1, 2, 1, 2)]),
+    ("AveragePool", "", 12, [np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3)], dict(kernel_shape=[2, 3], pads=[1, 1, 0, 1]), [np.array([[[[0.5, 1, 1.5], [2, 2.5, 3]]]], np.float32)]),
     *[("GridSample", "", 20, [np.array([[[[8, 4]]]], np.float32), np.array([[[[at, 0]]]], np.float32)], dict(mode="cubic", padding_mode="border"), [np.array([[[[want]]]], np.float32)])
       for at, want in ((1, 3.625), (1.25, 4), (-1, 8.375), (0, 6))],        # inside of the border's pixel the kernel reaches beyond it, outside it is that pixel
     # ai.onnx.ml
