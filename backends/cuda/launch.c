@@ -328,9 +328,9 @@ static TgStatus build_segments(Executable *e, uint32_t first, uint32_t last, boo
         for (uint32_t a = 0; a < step->narg; a++)
             if (step->access[a] & ACCESS_WRITE) add_copy(s, e->arena, NODE_UP, step->arg[a]);
     }
+    if (landing[last]) segment_of[last] = (uint32_t)(++s - e->segment);
     for (uint32_t k = 0; ports && k < p->nbuffer; k++)
         if (p->buffer[k].kind == MEM_OUTPUT) add_copy(s, e->arena, NODE_DOWN, k);
-    if (landing[last]) segment_of[last] = (uint32_t)(s - e->segment);
     e->nsegment = (uint32_t)(s - e->segment) + 1;
     for (uint32_t k = 0; k < e->nsegment; k++) {
         if (e->segment[k].jump) e->segment[k].target = segment_of[e->segment[k].jump->target];

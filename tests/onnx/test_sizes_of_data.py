@@ -27,6 +27,7 @@ def rows(*shape):
 
 
 FOUND = "a = Constant<value_ints = [0]>() n = NonZero(x) i = Squeeze(n, a) v = Gather(x, i)"
+W = f(3, -1, 2)
 CASES = [
     ("strings", """(int64[1] s, int64[1] e) => (string y) { t = Constant<value_strings = ["a", "b", "c"]>() y = Slice(t, s, e) }""",
      [(dict(s=np.array([s]), e=np.array([e])), "") for s, e in ((5, 9), (1, 3), (3, 3), (2, 1), (-1, 9))]),
@@ -39,6 +40,8 @@ CASES = [
     ("distinct values of a few", "(int64[5] x) => (int64 y, int64 c) { u, p, q, c = Unique(x) y = Neg(u) }", [(dict(x=np.array(v)), "") for v in ([3, 3, 3, 3, 3], [5, 1, 2, 1, 4])]),
     ("no box is left", "(float[1,4,4] b, float[1,2,4] s, float[1] t) => (int64 k, float y) { m = Constant<value_ints = [3]>() o = Constant<value_floats = [0.5]>() k = NonMaxSuppression(b, s, m, o, t) g = Cast<to = 1>(k) y = Add(g, g) }",
      [(dict(b=np.tile(f(0, 0, 1, 1), (1, 4, 1)) + np.arange(4, dtype=np.float32)[None, :, None], s=np.abs(rows(1, 2, 4)), t=f(t)), "") for t in (9, 0.3, 0)]),
+    ("a branch that a size chooses, the last step", """(float[6] x, float[3] w) => (float y) { FOUND t = Shape(v) three = Constant<value_ints = [3]>() e = Equal(t, three) c = Squeeze(e)
+     y = If<then_branch = p () => (float p0) { s = Exp(w) k = ReduceSum(s, a) p0 = Add(w, k) }, else_branch = q () => (float q0) { q0 = Neg(w) }>(c) }""".replace("FOUND", FOUND), [(dict(x=only(n), w=W), "") for n in (3, 2)]),
 ]
 DEVICES = ["cpu", "reference"] + (["cuda"] if os.environ.get("CUDA_EMULATOR") and shutil.which("g++") else [])
 
