@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HELPER_IDIV = 1, HELPER_IMOD = 2, HELPER_FMOD = 4, HELPER_INDEX = 8, HELPER_NONZERO = 16 };
+enum { HELPER_IDIV = 1, HELPER_IMOD = 2, HELPER_FMOD = 4, HELPER_INDEX = 8, HELPER_NONZERO = 16, HELPER_SIZE = 32, HELPER_BROADCAST = 64 };
 
 const char *cr_text(CRender *r, const char *fmt, ...)
 {
@@ -130,9 +130,12 @@ static const char *cast(CRender *r, const UOp *u, const char *a)
 
 static const char *guard(CRender *r, const UOp *u, const char *const *o)
 {
-    bool index = guard_kind(u->arg) == GUARD_INDEX;
-    r->helpers |= index ? HELPER_INDEX : HELPER_NONZERO;
-    return index ? cr_text(r, "((%s)tg_index(%s, %s, %s))", cr_type(r, u), o[0], o[1], o[2]) : cr_text(r, "((%s)tg_nonzero(%s, %s))", cr_type(r, u), o[0], o[2]);
+    static const struct { uint32_t helper; const char *name; } row[] = {
+        [GUARD_INDEX] = { HELPER_INDEX, "index" }, [GUARD_NONZERO] = { HELPER_NONZERO, "nonzero" }, [GUARD_SIZE] = { HELPER_SIZE, "size" }, [GUARD_BROADCAST] = { HELPER_BROADCAST, "broadcast" },
+    };
+    GuardKind kind = guard_kind(u->arg);
+    r->helpers |= row[kind].helper;
+    return cr_text(r, "((%s)tg_%s(%s, %s, %s))", cr_type(r, u), row[kind].name, o[0], o[1], o[2]);
 }
 
 static const char *plain_op(CRender *r, const UOp *u, const char *const *o)
@@ -402,7 +405,9 @@ static void helpers(const CRender *r, Text *out)
         { HELPER_IDIV, "IDIV", "long tg_idiv(long a, long b) { return b == 0 ? 0 : b == -1 ? (long)(0UL - (unsigned long)a) : a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }" },
         { HELPER_IMOD, "IMOD", "long tg_imod(long a, long b) { long m = b == 0 || b == -1 ? 0 : a % b; return m != 0 && (m < 0) != (b < 0) ? m + b : m; }" },
         { HELPER_INDEX, "INDEX", "long tg_index(long v, long n, volatile long *e) { if ((unsigned long)v < (unsigned long)n) return v; e[0] = v; e[1] = n + 1; return 0; }" },
-        { HELPER_NONZERO, "NONZERO", "long tg_nonzero(long v, volatile long *e) { if (v) return v; e[0] = 0; e[1] = 1; return 1; }" },
+        { HELPER_NONZERO, "NONZERO", "long tg_nonzero(long v, long n, volatile long *e) { if (v != n) return v; e[0] = 0; e[1] = 1; return 1; }" },
+        { HELPER_SIZE, "SIZE", "long tg_size(long v, long n, volatile long *e) { if (v == n) return v; e[0] = v; e[1] = n + 1; return 1; }" },
+        { HELPER_BROADCAST, "BROADCAST", "long tg_broadcast(long v, long n, volatile long *e) { if (v == n || v == 1) return v; e[0] = v; e[1] = n + 1; return 1; }" },
         { HELPER_FMOD, "FMOD", "double tg_fmod(double a, double b) { double m = FMOD(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m; }" },
     };
     for (uint32_t k = 0; k < sizeof row / sizeof *row; k++) {

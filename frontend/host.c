@@ -208,6 +208,7 @@ static TgStatus scatter_nd(const HostCall *call, void *const *args, const int64_
     uint32_t depth = (uint32_t)host_dim(call, 1, idx->shape->rank - 1, vars);
     int64_t rows = host_product(call, 1, 0, idx->shape->rank - 1, vars), slice = host_product(call, 0, depth, x->shape->rank, vars), size = dtype_size(x->dtype), dim[depth + 1];
     for (uint32_t k = 0; k < depth; k++) dim[k] = host_dim(call, 0, k, vars);
+    if (host_product(call, 2, 0, call->tensor[2].shape->rank, vars) != rows * slice) return fail(TG_BAD_INPUT, "the updates do not fill %lld rows of %lld", (long long)rows, (long long)slice);
     for (int64_t j = 0; j < rows; j++) {
         int64_t at = 0;
         for (uint32_t k = 0; k < depth; k++) {
@@ -231,6 +232,8 @@ static TgStatus scatter_elements(const HostCall *call, void *const *args, const 
     int64_t n = host_product(call, 1, 0, rank, vars), size = host_dim(call, 0, axis, vars), along = host_product(call, 0, axis + 1, rank, vars), at = 0, found = 0;
     int64_t count[rank], step[rank], now[rank], place[PLACES], from[PLACES];
     for (uint32_t k = 0; k < rank; k++) count[k] = host_dim(call, 1, k, vars), step[k] = k == axis ? 0 : host_product(call, 0, k + 1, rank, vars), now[k] = 0;
+    for (uint32_t k = 0; k < rank && n; k++)
+        if (k != axis && count[k] > host_dim(call, 0, k, vars)) return fail(TG_BAD_INPUT, "axis %u has %lld indices; the data have %lld", k, (long long)count[k], (long long)host_dim(call, 0, k, vars));
     for (int64_t j = 0; j < n;) {
         for (int64_t end = j + count[rank - 1]; j < end; j++, at += step[rank - 1]) {
             int64_t v = idx->dtype == DT_I64 ? ((const int64_t *)args[1])[j] : ((const int32_t *)args[1])[j];

@@ -62,8 +62,9 @@ static U gather_view(Graph *g, U x, U idx, int64_t axis)
     U at = uop_is_const(v[0]) ? uop_index(g, uop_const_int(v[0])) : v[0]->op == UOP_CAST && v[0]->src[0]->dtype == DT_INDEX ? v[0]->src[0] : NULL;
     if (!at || (uop_is_const(at) && uop_const_int(at) < 0 && !uop_is_const(uop_dim(x, (uint32_t)axis)))) return NULL;
     if (uop_is_const(at) && uop_const_int(at) < 0) at = uop_index(g, uop_const_int(at) + uop_size(x, (uint32_t)axis));
-    if (at->vmin < 0) return NULL;
-    graph_need(g, dim_sub(g, dim_sub(g, uop_dim(x, (uint32_t)axis), uop_index(g, 1)), at));
+    U size = uop_dim(x, (uint32_t)axis);
+    if (at->vmin < 0 || (size_told(g, size) && at->vmax >= size->vmin)) return NULL;
+    graph_need(g, dim_sub(g, dim_sub(g, size, uop_index(g, 1)), at));
     U y = squeeze(g, slice(g, x, axis, at, uop_index(g, 1)), axis);
     for (uint32_t k = 0; k < uop_rank(idx); k++) y = unsqueeze(g, y, axis);
     return y;
@@ -211,7 +212,7 @@ U op_non_max_suppression(Graph *g, const Ctx *c)
 {
     U boxes = cast(g, c->in[0], DT_F32), scores = cast(g, c->in[1], DT_F32), most = or_scalar(g, c, 2, DT_I64, 0);
     if (uop_rank(boxes) != 3 || uop_rank(scores) != 3) return fail_node(g, c, TG_BAD_MODEL, NULL, "boxes of rank %u, scores of rank %u; wanted 3", uop_rank(boxes), uop_rank(scores));
-    if (!uop_is_int_const(uop_dim(boxes, 2), 4) || uop_dim(boxes, 0) != uop_dim(scores, 0) || uop_dim(boxes, 1) != uop_dim(scores, 2))
+    if (!uop_is_int_const(uop_dim(boxes, 2), 4) || !one_size(g, &boxes, 0, &scores, 0) || !one_size(g, &boxes, 1, &scores, 2))
         return fail_node(g, c, TG_BAD_MODEL, NULL, "boxes and scores do not fit each other");
     const UOp *limit[1];
     int64_t each = uop_size(scores, 2), known = values_of(g, most, limit, 1) && uop_is_const(limit[0]) ? uop_const_int(limit[0]) : each;
@@ -286,9 +287,9 @@ static bool index_type_ok(Graph *g, const Ctx *c)
     return t == DT_I32 || t == DT_I64 || (fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "is of type %s; wanted i32 or i64", dtype_name(t)), false);
 }
 
-static U scatter_host(Graph *g, const Ctx *c, ScatterOp op, int64_t axis)
+static U scatter_host(Graph *g, U x, U idx, U updates, ScatterOp op, int64_t axis)
 {
-    U arg[3] = { c->in[0], c->in[1], c->in[2] };
+    U arg[3] = { x, idx, updates };
     U call = call_new(g, custom_new(g, "scatter", &(ScatterAttr){ (int32_t)op, (int32_t)axis }, sizeof(ScatterAttr), NULL, 0), arg, 3);
     return call_result(g, call, 0, (DType)arg[0]->dtype, arg[0]->shape->dim, uop_rank(arg[0]));
 }
@@ -325,7 +326,7 @@ U op_scatter_nd(Graph *g, const Ctx *c)
     int64_t depth = rank && uop_is_const(uop_dim(idx, rank - 1)) ? uop_size(idx, rank - 1) : -1, places = 1, slice = 1, rows = 1;
     if (depth < 1 || depth > uop_rank(x)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "%lld indices a row; the data have rank %u", (long long)depth, uop_rank(x));
     if (uop_rank(updates) != rank - 1 + uop_rank(x) - depth) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "rank %u does not fit", uop_rank(updates));
-    if (!uop_static(x) || !uop_static(idx) || !uop_static(updates)) return scatter_host(g, c, op, -1);
+    if (!uop_static(x) || !uop_static(idx) || !uop_static(updates)) return scatter_host(g, x, idx, updates, op, -1);
     for (uint32_t k = 0; k < uop_rank(x); k++) *(k < depth ? &places : &slice) *= uop_size(x, k);
     for (uint32_t k = 0; k + 1 < rank; k++) rows *= uop_size(idx, k);
     if (uop_numel(updates) != rows * slice) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "%lld elements; wanted %lld", (long long)uop_numel(updates), (long long)(rows * slice));
@@ -333,10 +334,10 @@ U op_scatter_nd(Graph *g, const Ctx *c)
     const int64_t *known = const_ints(g, idx, &n);
     for (int64_t k = 0; known && k < depth; k++)
         if (!known_ok(g, c, known, n, (uint32_t)k, (uint32_t)depth, uop_size(x, (uint32_t)k))) return NULL;
-    if (!known && rows > CHAIN_MAX) return scatter_host(g, c, op, -1);
+    if (!known && rows > CHAIN_MAX) return scatter_host(g, x, idx, updates, op, -1);
     U flat = reshape_i(g, x, (int64_t[]){ places, slice }, 2), rows_of = reshape_i(g, updates, (int64_t[]){ rows, slice }, 2);
     U y = known ? scatter_known(g, flat, rows_of, row_places(g, x, known, rows, depth), rows, op) : scatter_chain(g, flat, rows_of, flat_places(g, x, cast(g, idx, DT_I64), depth), op);
-    return y ? reshape(g, y, x->shape->dim, uop_rank(x)) : scatter_host(g, c, op, -1);
+    return y ? reshape(g, y, x->shape->dim, uop_rank(x)) : scatter_host(g, x, idx, updates, op, -1);
 }
 
 /* Known indices of ScatterElements as row-major positions in x. */
@@ -384,17 +385,19 @@ U op_scatter_elements(Graph *g, const Ctx *c)
     int64_t axis;
     ScatterOp op;
     if (!scatter_op(g, c, &op) || !index_type_ok(g, c) || !axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
-    if (uop_rank(idx) != uop_rank(x) || idx->shape != updates->shape) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "its shape does not fit");
+    bool fits = uop_rank(idx) == uop_rank(x) && uop_rank(updates) == uop_rank(x);
+    for (uint32_t k = 0; fits && k < uop_rank(x); k++) fits = one_size(g, &idx, k, &updates, k);
+    if (!fits) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "its shape does not fit");
     for (uint32_t k = 0; k < uop_rank(x); k++)
-        if (k != axis && uop_size(idx, k) > uop_size(x, k)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "axis %u is longer than that of the data", k);
+        if (k != axis && uop_dim(idx, k)->vmin > uop_size(x, k)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "axis %u is longer than that of the data", k);
     const int64_t *known = uop_static(x) && uop_static(idx) ? const_ints(g, idx, &n) : NULL;
     if (uop_static(idx) && !uop_numel(idx)) return x;
     if (!known) {
         U at = op == SCATTER_SET ? along_axis(g, idx, x, (uint32_t)axis) : NULL, y = at ? scatter_rows(g, x, updates, at, (uint32_t)axis) : NULL;
-        return y ? y : scatter_host(g, c, op, axis);
+        return y ? y : scatter_host(g, x, idx, updates, op, axis);
     }
     if (!known_ok(g, c, known, n, 0, 1, uop_size(x, (uint32_t)axis))) return NULL;
     U flat = reshape_i(g, x, (int64_t[]){ uop_numel(x), 1 }, 2), rows = reshape_i(g, updates, (int64_t[]){ n, 1 }, 2);
     U y = scatter_known(g, flat, rows, element_places(g, x, idx, known, axis), n, op);
-    return y ? reshape(g, y, x->shape->dim, uop_rank(x)) : scatter_host(g, c, op, axis);
+    return y ? reshape(g, y, x->shape->dim, uop_rank(x)) : scatter_host(g, x, idx, updates, op, axis);
 }

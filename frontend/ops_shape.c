@@ -2,6 +2,7 @@
  * inputs that fold to known values. To add one: a function here and a row in ops.def.
  */
 #include "frontend/text.h"
+#include "graph/custom.h"
 
 #include <math.h>
 #include <string.h>
@@ -194,7 +195,9 @@ U op_expand(Graph *g, const Ctx *c)
     uint32_t rank = n > r ? n : r;
     for (uint32_t k = 0; k < rank; k++) {
         U a = k + r >= rank ? uop_dim(x, k + r - rank) : NULL, b = k + n >= rank ? want[k + n - rank] : NULL;
-        dim[k] = !a || (b && !uop_is_int_const(b, 1)) ? b : a;
+        U common = a && b ? common_size(g, a, b) : NULL;
+        dim[k] = common ? common : b ? b : a;
+        if (common && size_told(g, b)) x = beside_size(g, x, b, common);
     }
     return expand(g, x, dim, rank);
 }
@@ -208,7 +211,9 @@ U op_squeeze(Graph *g, const Ctx *c)
     bool given;
     if (!node_axes(g, c, 1, uop_rank(x), &axis, &n, &given)) return NULL;
     for (uint32_t k = 0; k < n; k++) {
-        bool one = uop_is_int_const(uop_dim(x, (uint32_t)axis[k]), 1);
+        U size = uop_dim(x, (uint32_t)axis[k]), none = uop_index(g, 1);
+        bool one = uop_is_int_const(size, 1) || (given && size_told(g, size) && may_agree(g, size, none));
+        if (one) x = sized(g, x, axis[k], none);
         if (given && !one) return fail_node(g, c, TG_BAD_MODEL, "axes", "axis %lld has size %lld; wanted 1", (long long)axis[k], (long long)uop_size(x, (uint32_t)axis[k]));
         drop |= (uint64_t)one << axis[k];
     }
@@ -290,7 +295,7 @@ U op_concat(Graph *g, const Ctx *c)
 /* Split: sizes from input or attribute, or equal parts; the last of num_outputs (opset 18) may be smaller. */
 U op_split(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], part[256], at = uop_index(g, 0);
+    U x = c->in[0], part[256], each[256], at = uop_index(g, 0);
     const U *size = NULL;
     const int64_t *list = NULL;
     uint32_t n = c->nout;
@@ -307,11 +312,14 @@ U op_split(Graph *g, const Ctx *c)
     for (uint32_t k = 0; k < n; k++) {
         U s = size ? size[k] : list ? uop_index(g, list[k]) : k + 1 < n || c->opset < 18 ? dim_min(g, chunk, dim_sub(g, dim, at)) : dim_sub(g, dim, at);
         if (s->vmax < 0) return fail_node(g, c, TG_BAD_MODEL, "split", "size %lld", (long long)s->vmax);
-        part[k] = slice(g, x, axis, at, s);
+        each[k] = s;
         at = dim_add(g, at, s);
     }
-    if (!same_size(g, at, dim) && uop_is_const(at) && uop_is_const(dim))
+    if (!may_agree(g, at, dim) && uop_is_const(at) && uop_is_const(dim))
         return fail_node(g, c, TG_BAD_MODEL, "split", "sizes add up to %lld on an axis of %lld", (long long)at->arg.i, (long long)dim->arg.i);
+    x = sized(g, x, axis, at);
+    at = uop_index(g, 0);
+    for (uint32_t k = 0; k < n; at = dim_add(g, at, each[k++])) part[k] = slice(g, x, axis, at, each[k]);
     return outputs(g, c, part, n);
 }
 

@@ -22,7 +22,14 @@ U dim_max(Graph *g, U a, U b);
 U dim_product(Graph *g, const U *dim, uint32_t n);
 U dim_simplify(Graph *g, U size);
 bool same_size(Graph *g, U a, U b);                              /* known to be equal; where it is not, that is a doubt (uop.h) */
-int64_t fixed_size(Graph *g, U x, uint32_t k);                   /* dim k as a number: a symbolic one is taken for its largest value, which is a doubt */
+/* Where a size that the data tell meets another, it is taken to fit, and the kernels that read what it belongs to check that (guard.h). */
+bool may_agree(Graph *g, U a, U b);                              /* known to be equal, or may be by what the data tell; not: that is a doubt */
+U sized(Graph *g, U x, int64_t axis, U size);                    /* x, whose size on the axis may_agree with this one, with it */
+bool one_size(Graph *g, U *a, int64_t i, U *b, int64_t j);          /* makes a's axis i and b's axis j one size; false: they cannot be */
+U common_size(Graph *g, U a, U b);                               /* of two that broadcast; NULL: they do not, which may be a doubt */
+U stretched(Graph *g, U x, int64_t axis, U size);                /* x with the common size on the axis, unless it has 1 there */
+U beside_size(Graph *g, U x, U a, U size);                       /* x, with which it is checked that a is this common size or 1 */
+int64_t fixed_size(Graph *g, U x, uint32_t k);                   /* dim k as a number: a symbolic one is taken for its largest value, which is a doubt; one that the data tell is unsupported */
 int64_t fixed_numel(Graph *g, U x);                              /* the same of all */
 
 /* constants */

@@ -93,7 +93,7 @@ U gather_elements(Graph *g, U x, U idx, int64_t axis)
     if (uop_rank(idx) != r) return graph_fail(g, "gather_elements: ranks %u and %u", r, uop_rank(idx));
     U at = uop_index(g, 0), step = uop_index(g, 1), ok = NULL;
     for (uint32_t k = r; k-- > 0; step = dim_mul(g, step, uop_dim(x, k))) {
-        U i = k == axis ? checked(g, idx, uop_dim(x, k), &ok) : iota_on(g, uop_dim(idx, k), k, r);
+        U i = k == axis ? checked(g, idx, uop_dim(x, k), &ok) : guard_index(g, iota_on(g, uop_dim(idx, k), k, r), uop_dim(x, k));
         at = add(g, at, mul(g, i, step));
     }
     return where_ok(g, take(g, reshape(g, x, &step, 1), expand_like(g, at, idx), 0), ok, 0);

@@ -8,12 +8,28 @@
 
 static bool is_narrow(U x) { return x->dtype == DT_F16 || x->dtype == DT_BF16; }
 
-static bool broadcasts(Graph *g, U a, U b)
+static bool broadcasts(U a, U b)
 {
     uint32_t ra = uop_rank(a), rb = uop_rank(b), r = ra < rb ? ra : rb;
     for (uint32_t k = 1; k <= r; k++) {
         U p = uop_dim(a, ra - k), q = uop_dim(b, rb - k);
-        if (p != q && !uop_is_int_const(p, 1) && !uop_is_int_const(q, 1) && (graph_doubt(g, p, q), true)) return false;
+        if (p != q && !uop_is_int_const(p, 1) && !uop_is_int_const(q, 1)) return false;
+    }
+    return true;
+}
+
+/* Gives all the sizes that they have in common, where data tell some of them. */
+static bool made_to_broadcast(Graph *g, U *src, uint32_t n)
+{
+    uint32_t rank = 0;
+    for (uint32_t s = 0; s < n; s++) rank = uop_rank(src[s]) > rank ? uop_rank(src[s]) : rank;
+    for (uint32_t k = 1; k <= rank; k++) {
+        U size = uop_index(g, 1);
+        for (uint32_t s = 0; s < n && size; s++)
+            if (k <= uop_rank(src[s])) size = common_size(g, size, uop_dim(src[s], uop_rank(src[s]) - k));
+        for (uint32_t s = 0; s < n && size; s++)
+            if (k <= uop_rank(src[s])) src[s] = stretched(g, src[s], -(int64_t)k, size);
+        if (!size) return false;
     }
     return true;
 }
@@ -41,7 +57,7 @@ static U alu(Graph *g, Op op, DType t, U *src, uint32_t n)
         known &= uop_is_const(src[k]);
         v[k] = src[k]->arg.i;
         for (uint32_t i = 0; i < k; i++)
-            if (!broadcasts(g, src[i], src[k])) return no_broadcast(g, op, src[i], src[k]);
+            if (!broadcasts(src[i], src[k]) && !made_to_broadcast(g, src, n)) return no_broadcast(g, op, src[i], src[k]);
     }
     U u = NULL;
     if (known) {

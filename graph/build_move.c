@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "graph/build.h"
+#include "graph/custom.h"
 
 static bool is_size(U d, int64_t v) { return uop_is_int_const(d, v); }
 
@@ -29,8 +30,10 @@ U reshape(Graph *g, U x, const U *dim, uint32_t rank)
     while (x->op == UOP_RESHAPE && !same_dims(x, dim, rank)) x = x->src[0];
     if (same_dims(x, dim, rank)) return x;
     U from = dim_product(g, x->shape->dim, uop_rank(x)), to = dim_product(g, dim, rank);
-    if (!same_size(g, from, to) && uop_is_const(from) && uop_is_const(to))
-        return graph_fail(g, "reshape: %lld elements do not fill %lld", (long long)from->arg.i, (long long)to->arg.i);
+    bool told = from != to && (size_told(g, from) || size_told(g, to)), fits = may_agree(g, from, to);
+    if (!fits && (told || (uop_is_const(from) && uop_is_const(to))))
+        return graph_fail(g, "reshape: %lld elements do not fill %lld", (long long)from->vmax, (long long)to->vmax);
+    if (told && !uop_is_int_const(dim_sub(g, from, to), 0)) x = sized(g, UOP(g, UOP_RESHAPE, DT_VOID, NO_ARG, x, uop_sizes(g, &from, 1)), 0, to);
     return UOP(g, UOP_RESHAPE, DT_VOID, NO_ARG, x, uop_sizes(g, dim, rank));
 }
 
@@ -52,7 +55,10 @@ U expand(Graph *g, U x, const U *dim, uint32_t rank)
     x = reshape(g, x, d, rank);
     if (is_error(x) || same_dims(x, dim, rank)) return x;
     for (uint32_t k = 0; k < rank; k++)
-        if (!is_size(d[k], 1) && !same_size(g, d[k], dim[k])) return graph_fail(g, "expand: axis %u of %lld elements to %lld", k, (long long)d[k]->vmax, (long long)dim[k]->vmax);
+        if (!is_size(d[k], 1) && size_told(g, d[k]) && common_size(g, d[k], dim[k]) == dim[k]) x = stretched(g, x, k, dim[k]);
+        else if (!is_size(d[k], 1) && may_agree(g, d[k], dim[k])) x = sized(g, x, k, dim[k]);
+        else if (!is_size(d[k], 1)) return graph_fail(g, "expand: axis %u of %lld elements to %lld", k, (long long)d[k]->vmax, (long long)dim[k]->vmax);
+    if (is_error(x) || same_dims(x, dim, rank)) return x;
     if (x->op == UOP_EXPAND) x = x->src[0];
     return UOP(g, UOP_EXPAND, DT_VOID, NO_ARG, x, uop_sizes(g, dim, rank));
 }
@@ -238,6 +244,7 @@ U cat(Graph *g, const U *x, uint32_t n, int64_t axis)
 {
     const UOp **part = NEW_N(graph_arena(g), const UOp *, n ? n : 1);
     uint32_t count = 0;
+    U size[RANK_MAX];
     if (!n) return graph_fail(g, "cat: nothing to join");
     for (uint32_t k = 0; k < n; k++)
         if (is_error(x[k])) return x[k];
@@ -246,9 +253,16 @@ U cat(Graph *g, const U *x, uint32_t n, int64_t axis)
         if (uop_rank(x[k]) != uop_rank(x[0])) return graph_fail(g, "cat: part %u has rank %u, part 0 has rank %u", k, uop_rank(x[k]), uop_rank(x[0]));
         if (x[k]->dtype != x[0]->dtype) return graph_fail(g, "cat: part %u is %s, part 0 is %s", k, dtype_name(x[k]->dtype), dtype_name(x[0]->dtype));
         for (uint32_t i = 0; i < uop_rank(x[0]); i++)
-            if (i != axis && !same_size(g, uop_dim(x[k], i), uop_dim(x[0], i)))
-                return graph_fail(g, "cat: part %u has %lld elements on axis %u, part 0 has %lld", k, (long long)uop_size(x[k], i), i, (long long)uop_size(x[0], i));
-        if (!is_size(uop_dim(x[k], (uint32_t)axis), 0)) part[count++] = x[k];
+            if (!k || uop_is_const(uop_dim(x[k], i))) size[i] = uop_dim(x[k], i);
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        U y = x[k];
+        for (uint32_t i = 0; i < uop_rank(x[0]); i++) {
+            if (i == axis) continue;
+            if (!may_agree(g, uop_dim(y, i), size[i])) return graph_fail(g, "cat: part %u has %lld elements on axis %u, others have %lld", k, (long long)uop_size(y, i), i, (long long)size[i]->vmax);
+            y = sized(g, y, i, size[i]);
+        }
+        if (!is_size(uop_dim(y, (uint32_t)axis), 0)) part[count++] = y;
     }
     if (count < 2) return count ? part[0] : x[0];
     return uop_new(g, UOP_CAT, DT_VOID, ARG_I(axis), part, count);

@@ -149,7 +149,7 @@ U matmul(Graph *g, U a, U b)
     if (ra == 1) a = unsqueeze(g, a, 0);
     if (rb == 1) b = unsqueeze(g, b, 1);
     U inner = uop_dim(a, uop_rank(a) - 1), other = uop_dim(b, uop_rank(b) - 2);
-    if (!same_size(g, inner, other)) return graph_fail(g, "matmul: %lld columns meet %lld rows", (long long)inner->vmax, (long long)other->vmax);
+    if (!one_size(g, &a, -1, &b, -2)) return graph_fail(g, "matmul: %lld columns meet %lld rows", (long long)inner->vmax, (long long)other->vmax);
     U y = product_sum(g, unsqueeze(g, a, -1), unsqueeze(g, b, -3), (const int64_t[]){ -2 }, 1);      /* [.., M, K, 1] * [.., 1, K, N] */
     if (rb == 1) y = squeeze(g, y, -1);
     return ra == 1 ? squeeze(g, y, rb == 1 ? -1 : -2) : y;

@@ -1,5 +1,6 @@
 /* The blob of a CUSTOMFUNCTION: its name, zeros up to a multiple of 8 bytes, its attributes. */
 #include "graph/custom.h"
+#include "graph/base/map.h"
 #include "graph/guard.h"
 
 #include <string.h>
@@ -8,7 +9,16 @@
 
 const UOp *size_var(Graph *g, const char *what, int64_t least, int64_t largest)
 {
-    return uop_var(g, arena_printf(graph_arena(g), "%s_%u", what, graph_count(g)), least, largest);
+    const UOp *v = uop_var(g, arena_printf(graph_arena(g), "%s_%u", what, graph_count(g)), least, largest);
+    map_put(graph_told(g), &v->id, sizeof v->id, (void *)(uintptr_t)v);
+    return v;
+}
+
+bool size_told(Graph *g, const UOp *size)
+{
+    bool told = size->op == UOP_DEFINE_VAR && map_get(graph_told(g), &size->id, sizeof size->id);
+    for (uint32_t k = 0; k < size->nsrc && !told; k++) told = size_told(g, size->src[k]);
+    return told;
 }
 
 static size_t name_bytes(const char *name) { return (strlen(name) + 8) & ~(size_t)7; }

@@ -20,6 +20,7 @@ typedef struct { int64_t base; uint32_t values, captured; } BranchAttr;
 
 /* A fresh DEFINE_VAR for a size that data tell. */
 const UOp *size_var(Graph *g, const char *what, int64_t least, int64_t largest);
+bool size_told(Graph *g, const UOp *size);              /* it depends on one */
 /* attr: plain bytes without pointers or uninitialised padding (part of the node's identity). */
 const UOp *custom_new(Graph *g, const char *name, const void *attr, size_t attr_bytes, const UOp *const *meta, uint32_t nmeta);
 const char *custom_name(const UOp *function);

@@ -4,18 +4,28 @@
 #include "graph/build.h"
 #include "graph/scalar.h"
 
-bool guard_allows(GuardKind kind, int64_t value, int64_t bound) { return kind == GUARD_INDEX ? value >= 0 && value < bound : value != 0; }
+bool guard_allows(GuardKind kind, int64_t value, int64_t bound)
+{
+    switch (kind) {
+    case GUARD_INDEX: return value >= 0 && value < bound;
+    case GUARD_NONZERO: return value != 0;
+    case GUARD_SIZE: return value == bound;
+    default: return value == bound || value == 1;
+    }
+}
 
 void guard_note(GuardKind kind, int64_t value, int64_t bound, int64_t *word)
 {
     word[0] = value;
-    word[1] = kind == GUARD_INDEX ? bound + 1 : 1;
+    word[1] = kind == GUARD_NONZERO ? 1 : bound + 1;
 }
 
 TgStatus guard_fail(const Guard *w, TgStatus code, const int64_t *word)
 {
     int64_t size = word[1] - 1, index = word[0] < 0 ? word[0] - size : word[0];
     if (w->kind == GUARD_NONZERO) return fail_at(code, w->node, w->op, w->field, "division of integers by zero");
+    if (w->kind == GUARD_SIZE) return fail_at(code, w->node, w->op, NULL, "a size that the data tell is %lld; wanted %lld", (long long)word[0], (long long)size);
+    if (w->kind == GUARD_BROADCAST) return fail_at(code, w->node, w->op, NULL, "sizes %lld, which the data tell, and %lld do not broadcast", (long long)word[0], (long long)size);
     return fail_at(code, w->node, w->op, w->field, "index %lld; the axis has size %lld", (long long)index, (long long)size);
 }
 
@@ -63,6 +73,8 @@ U guard_index(Graph *g, U index, U size)
     bool fits = index->vmin >= 0 && index->vmax < size->vmin;
     return fits || !uop_numel(index) ? index : guard(g, GUARD_INDEX, index, size);
 }
+
+U guard_size(Graph *g, GuardKind kind, U size, U wanted) { return size == wanted ? size : guard(g, kind, size, wanted); }
 
 U guard_nonzero(Graph *g, U value)
 {

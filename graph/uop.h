@@ -84,6 +84,7 @@ void graph_free(Graph *g);
 Arena *graph_arena(Graph *g);
 struct Guard *graph_place(Graph *g);                        /* guard.c: what is built now belongs to */
 struct Map *graph_calls(Graph *g);                          /* guard.c: places of CALLs by id */
+struct Map *graph_told(Graph *g);                           /* custom.c: DEFINE_VARs that the data tell, by id */
 void **graph_folds(Graph *g);                                /* fold.c's memo, in the graph's arena */
 uint32_t graph_count(const Graph *g);                        /* ids are below this */
 const UOp *graph_node(const Graph *g, uint32_t id);

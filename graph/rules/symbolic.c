@@ -54,8 +54,11 @@ static bool one_value(const Match *m)
 static bool is_allowed(const Match *m)
 {
     const UOp *v = m->slot[X], *bound = m->slot[Y];
-    if (guard_kind(m->root->arg) == GUARD_NONZERO) return v->vmin > 0 || v->vmax < 0;
-    return v->vmin >= 0 && v->vmax < bound->vmin;
+    switch (guard_kind(m->root->arg)) {
+    case GUARD_INDEX: return v->vmin >= 0 && v->vmax < bound->vmin;
+    case GUARD_NONZERO: return v->vmin > 0 || v->vmax < 0;
+    default: return v == bound;
+    }
 }
 
 static const UOp *that_value(const Match *m) { return uop_int(m->g, (DType)m->root->dtype, m->root->vmin); }

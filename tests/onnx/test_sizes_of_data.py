@@ -1,4 +1,5 @@
-"""Sizes that the data tell: those of nothing flow on. A case is a row: its name, the model, and its runs, each the inputs and what is said where it fails. To add one: a row."""
+"""Sizes that the data tell, where they meet others: sizes of nothing flow on, those that fit are computed with, and of those that do not, one line names the node and the sizes (exit 4). A
+case is a row: its name, the model, and its runs, each the inputs and what the line says where the sizes do not fit. To add one: a row."""
 import os
 import pathlib
 import shutil
@@ -42,6 +43,29 @@ CASES = [
      [(dict(b=np.tile(f(0, 0, 1, 1), (1, 4, 1)) + np.arange(4, dtype=np.float32)[None, :, None], s=np.abs(rows(1, 2, 4)), t=f(t)), "") for t in (9, 0.3, 0)]),
     ("a branch that a size chooses, the last step", """(float[6] x, float[3] w) => (float y) { FOUND t = Shape(v) three = Constant<value_ints = [3]>() e = Equal(t, three) c = Squeeze(e)
      y = If<then_branch = p () => (float p0) { s = Exp(w) k = ReduceSum(s, a) p0 = Add(w, k) }, else_branch = q () => (float q0) { q0 = Neg(w) }>(c) }""".replace("FOUND", FOUND), [(dict(x=only(n), w=W), "") for n in (3, 2)]),
+    ("a fixed size", "(float[6] x, float[3] w) => (float y) { " + FOUND + " [look] y = Add(v, w) }",
+     [(dict(x=only(3), w=W), ""), (dict(x=only(1), w=W), ""), (dict(x=only(2), w=W), "sizes 2, which the data tell, and 3 do not broadcast"), (dict(x=only(0), w=W), "sizes 0, which the data tell, and 3 do not broadcast")]),
+    ("one at most", "(float[1] x, float[3] w) => (float y) { " + FOUND + " [look] y = Add(v, w) }", [(dict(x=f(2), w=W), ""), (dict(x=f(0), w=W), "sizes 0, which the data tell, and 3 do not broadcast")]),
+    ("a fixed size in the middle", "(float[2,3] x, bool[5] c, float[4,5,3] t) => (float y) { k = Compress<axis = 1>(t, c) s = Constant<value_ints = [1]>() u = Unsqueeze(x, s) z = Constant<value_ints = [2, 2, 3]>() e = Expand(u, z)"
+     " two = Constant<value_ints = [2, 1, 1]>() w = Tile(e, two) [look] y = Mul(k, w) }",
+     [(dict(x=rows(2, 3), c=np.array(c, bool), t=rows(4, 5, 3)), says) for c, says in (([0, 1, 0, 1, 0], ""), ([0, 1, 0, 0, 0], ""), ([1, 1, 1, 0, 0], "sizes 3, which the data tell, and 2 do not broadcast"))]),
+    ("two that the data tell", "(float[6] x, float[5] z) => (float y) { " + FOUND + " p = NonZero(z) q = Squeeze(p, a) w = Gather(z, q) [look] y = Sub(v, w) }",
+     [(dict(x=only(n), z=only(m, 5)), says) for n, m, says in ((4, 4, ""), (1, 5, ""), (6, 1, ""), (0, 1, ""), (1, 0, ""), (0, 0, ""), (3, 2, "do not broadcast"), (0, 2, "do not broadcast"))]),
+    ("a choice", "(float[6] x, bool[3] c, float[3] w) => (float y) { " + FOUND + " [look] y = Where(c, v, w) }",
+     [(dict(x=only(n), c=np.array([1, 0, 1], bool), w=W), says) for n, says in ((3, ""), (1, ""), (5, "sizes 5, which the data tell, and 3 do not broadcast"))]),
+    ("a product", "(float[6] x, float[3,4] m) => (float y) { " + FOUND + " [look] y = MatMul(v, m) }",
+     [(dict(x=only(3), m=rows(3, 4)), ""), (dict(x=only(1), m=rows(3, 4)), "a size that the data tell is 1; wanted 3"), (dict(x=only(4), m=rows(3, 4)), "a size that the data tell is 4; wanted 3")]),
+    ("joined to others", "(float[6] x, float[2,3] m) => (float y) { " + FOUND + " u = Unsqueeze(v, a) [look] y = Concat<axis = 0>(u, m) }",
+     [(dict(x=only(3), m=rows(2, 3)), ""), (dict(x=only(2), m=rows(2, 3)), "a size that the data tell is 2; wanted 3")]),
+    ("another shape", "(float[6] x) => (float y) { " + FOUND + " s = Constant<value_ints = [2, 2]>() [look] r = Reshape(v, s) y = Transpose(r) }",
+     [(dict(x=only(4)), ""), (dict(x=only(5)), "a size that the data tell is 5; wanted 4")]),
+    ("pairs", "(float[6] x) => (float y) { " + FOUND + " s = Constant<value_ints = [-1, 2]>() [look] r = Reshape(v, s) y = Neg(r) }",
+     [(dict(x=only(4)), ""), (dict(x=only(0)), ""), (dict(x=only(5)), "a size that the data tell is 5; wanted 4")]),
+    ("the only one", "(float[6] x) => (float y) { " + FOUND + " [look] s = Squeeze(v, a) y = Neg(s) }", [(dict(x=only(1)), ""), (dict(x=only(2)), "a size that the data tell is 2; wanted 1")]),
+    ("the first of them", "(float[6] x) => (float y) { " + FOUND + " z = Constant<value_int = 0>() [look] g = Gather(v, z) y = Neg(g) }", [(dict(x=only(2)), ""), (dict(x=only(0)), "index 0; the axis has size 0")]),
+    ("split", "(float[6] x) => (float y, float z) { " + FOUND + " s = Constant<value_ints = [2, 1]>() [look] p, q = Split<axis = 0>(v, s) y = Neg(p) z = Neg(q) }",
+     [(dict(x=only(3)), ""), (dict(x=only(4)), "a size that the data tell is 4; wanted 3")]),
+    ("placed", "(float[6] x, float[3] w) => (float y) { " + FOUND + " [look] y = ScatterElements(x, i, w) }", [(dict(x=only(3), w=W), ""), (dict(x=only(4), w=W), "a size that the data tell is 4; wanted 3")]),
 ]
 DEVICES = ["cpu", "reference"] + (["cuda"] if os.environ.get("CUDA_EMULATOR") and shutil.which("g++") else [])
 
