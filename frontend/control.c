@@ -218,14 +218,14 @@ static U empty_or(Graph *g, U p, U yes, U no)
     return shrink(g, empty_yes ? no : yes, zero, dim);
 }
 
-/* Do the branches hold what is worth skipping: a reduction or a call? */
+/* Do the branches hold what is worth skipping, a reduction or a call, or what must not fail where it is skipped? */
 static bool is_heavy(Graph *g, U both, uint32_t first)
 {
     Arena *a = arena_new();
     uint32_t n;
     bool heavy = false;
     const UOp **order = uop_toposort(g, &both, 1, a, &n);
-    for (uint32_t k = 0; k < n; k++) heavy = heavy || (order[k]->id >= first && (order[k]->op == UOP_REDUCE || order[k]->op == UOP_CALL));
+    for (uint32_t k = 0; k < n; k++) heavy = heavy || (order[k]->id >= first && (order[k]->op == UOP_REDUCE || order[k]->op == UOP_CALL || order[k]->op == UOP_GUARD));
     arena_free(a);
     return heavy;
 }

@@ -66,6 +66,8 @@ CASES = [
     ("split", "(float[6] x) => (float y, float z) { " + FOUND + " s = Constant<value_ints = [2, 1]>() [look] p, q = Split<axis = 0>(v, s) y = Neg(p) z = Neg(q) }",
      [(dict(x=only(3)), ""), (dict(x=only(4)), "a size that the data tell is 4; wanted 3")]),
     ("placed", "(float[6] x, float[3] w) => (float y) { " + FOUND + " [look] y = ScatterElements(x, i, w) }", [(dict(x=only(3), w=W), ""), (dict(x=only(4), w=W), "a size that the data tell is 4; wanted 3")]),
+    ("where it would not fit, another branch", """(float[6] x, float[3] w) => (float y) { FOUND t = Shape(v) three = Constant<value_ints = [3]>() e = Equal(t, three) c = Squeeze(e)
+     y = If<then_branch = p () => (float p0) { p0 = Add(v, w) }, else_branch = q () => (float q0) { q0 = Neg(w) }>(c) }""".replace("FOUND", FOUND), [(dict(x=only(n), w=W), "") for n in (3, 2, 0)]),
 ]
 DEVICES = ["cpu", "reference"] + (["cuda"] if os.environ.get("CUDA_EMULATOR") and shutil.which("g++") else [])
 
