@@ -4,6 +4,7 @@
 #include "frontend/import.h"
 #include "frontend/ports.h"
 #include "frontend/tuple.h"
+#include "graph/custom.h"
 
 static U tensor_input(Run *run, const TgTensor *t, uint32_t slot, bool baked)
 {
@@ -87,6 +88,6 @@ TgStatus border_outputs(Imported *out, const GraphDef *d, const UOp *const *valu
     out->noutput = o.n;
     out->output_text = o.text;
     out->output_narrow = o.narrow;
-    out->sink = uop_new(out->g, UOP_SINK, DT_VOID, NO_ARG, o.value, o.n);
+    out->sink = sink_of(out->g, o.value, o.n);
     return graph_error(out->g);
 }

@@ -21,6 +21,46 @@ bool size_told(Graph *g, const UOp *size)
     return told;
 }
 
+static bool sets(const UOp *call, const UOp *var)
+{
+    bool found = false;
+    for (uint32_t k = 0; call->op == UOP_CALL && k < call->src[0]->nsrc; k++) found |= call->src[0]->src[k] == var;
+    return found;
+}
+
+/* A CALL that sets a size which sink asks for, while none that it reaches does; NULL: there is none. */
+static const UOp *lacking(Graph *g, const UOp *sink)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    const UOp **order = uop_toposort(g, &sink, 1, a, &n), *call = NULL;
+    for (uint32_t i = 0; i < n && !call; i++) {
+        bool set = order[i]->op != UOP_DEFINE_VAR || !size_told(g, order[i]);
+        for (uint32_t k = 0; k < n && !set; k++) set = sets(order[k], order[i]);
+        for (uint32_t id = order[i]->id; id < graph_count(g) && !set && !call; id++)
+            if (sets(graph_node(g, id), order[i])) call = graph_node(g, id);
+    }
+    arena_free(a);
+    return call;
+}
+
+const UOp *sink_of(Graph *g, const UOp *const *value, uint32_t n)
+{
+    const UOp *sink = uop_new(g, UOP_SINK, DT_VOID, NO_ARG, value, n), *call = lacking(g, sink);
+    if (!call) return sink;
+    const UOp **more = NEW_N(graph_arena(g), const UOp *, n + 1);
+    if (n) memcpy(more, value, n * sizeof *more);
+    more[n] = call;
+    return sink_of(g, more, n + 1);
+}
+
+uint32_t sink_values(const UOp *sink)
+{
+    uint32_t n = sink->nsrc;
+    while (n && sink->src[n - 1]->op == UOP_CALL) n--;
+    return n;
+}
+
 static size_t name_bytes(const char *name) { return (strlen(name) + 8) & ~(size_t)7; }
 
 const UOp *custom_new(Graph *g, const char *name, const void *attr, size_t attr_bytes, const UOp *const *meta, uint32_t nmeta)

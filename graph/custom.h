@@ -21,6 +21,9 @@ typedef struct { int64_t base; uint32_t values, captured; } BranchAttr;
 /* A fresh DEFINE_VAR for a size that data tell. */
 const UOp *size_var(Graph *g, const char *what, int64_t least, int64_t largest);
 bool size_told(Graph *g, const UOp *size);              /* it depends on one */
+/* SINK of the values, and behind them of CALLs that set sizes which these ask for, though nobody reads what else such a CALL finds. */
+const UOp *sink_of(Graph *g, const UOp *const *value, uint32_t n);
+uint32_t sink_values(const UOp *sink);                  /* how many of its sources are values */
 /* attr: plain bytes without pointers or uninitialised padding (part of the node's identity). */
 const UOp *custom_new(Graph *g, const char *name, const void *attr, size_t attr_bytes, const UOp *const *meta, uint32_t nmeta);
 const char *custom_name(const UOp *function);

@@ -12,6 +12,7 @@
  *   what depends on constants only is staged, and computed once at load.
  */
 #include "sched/rangeify.h"
+#include "graph/custom.h"
 #include "graph/scalar.h"
 
 #include <stdlib.h>
@@ -532,7 +533,7 @@ static void visit(Rangeify *r, const UOp *u)
 /* Outputs and whatever a CALL reads must lie in memory. */
 static void force(Rangeify *r, const UOp *const *order, uint32_t n, const UOp *sink)
 {
-    for (uint32_t k = 0; k < sink->nsrc; k++) r->forced[sink->src[k]->id] = 1;
+    for (uint32_t k = 0; k < sink_values(sink); k++) r->forced[sink->src[k]->id] = 1;
     for (uint32_t i = 0; i < n; i++)
         if (order[i]->op == UOP_CALL) {
             r->called[order[i]->id] = 1;
@@ -610,9 +611,9 @@ TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *
     begin(&r);
     TgStatus status = sweep(&r, sink);
     if (status == TG_OK) status = cut_kernels(&r, out);
-    out->noutput = sink->nsrc;
+    out->noutput = sink_values(sink);
     out->output = NEW_N(graph_arena(g), const UOp *, sink->nsrc + 1);
-    for (uint32_t k = 0; k < sink->nsrc && status == TG_OK; k++) out->output[k] = output_place(&r, sink->src[k]);
+    for (uint32_t k = 0; k < out->noutput && status == TG_OK; k++) out->output[k] = output_place(&r, sink->src[k]);
     end(&r);
     return status;
 }
