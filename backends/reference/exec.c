@@ -202,7 +202,10 @@ bool ref_alu(const UOp *u, const int64_t *const *src, int64_t *out)
     for (uint32_t l = 0; l < lanes; l++) {
         for (uint32_t k = 0; k < u->nsrc; k++) v[k] = src[k][ref_lanes(u->src[k]) == 1 ? 0 : l];
         if (u->op == UOP_BITCAST) out[l] = scalar_bitcast((DType)u->src[0]->dtype, (DType)u->dtype, v[0]);
-        else if (!uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out[l])) return false;
+        else if (!uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out[l])) {
+            if (u->op != UOP_IDIV && u->op != UOP_MOD) return false;
+            out[l] = 0;                                          /* as in compiled kernels: what divides a place by a size of 0 stands before a loop without rounds */
+        }
     }
     return true;
 }

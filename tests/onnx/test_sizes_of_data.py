@@ -34,6 +34,7 @@ CASES = [
      [(dict(s=np.array([s]), e=np.array([e])), "") for s, e in ((5, 9), (1, 3), (3, 3), (2, 1), (-1, 9))]),
     ("slices of nothing", "(float[4,3] x, bool[4] c) => (float y, float z, float w) { a = Constant<value_ints = [0]>() k = Compress<axis = 0>(x, c) y = Relu(k) z = ReduceSum<keepdims = 0>(k, a) w = Concat<axis = 0>(k, x) }",
      [(dict(x=rows(4, 3), c=np.array(c, bool)), "") for c in ([0, 0, 0, 0], [0, 1, 1, 0], [1, 1, 1, 1])]),
+    ("one slice or none", "(float[1,2,3,1] x, bool[1] c) => (float y, float z) { y = Compress<axis = 0>(x, c) k = Compress<axis = 3>(x, c) z = Neg(k) }", [(dict(x=rows(1, 2, 3, 1), c=np.array([c])), "") for c in (False, True)]),
     ("elements of nothing, and a product of that", "(float[2,3] x, bool[6] c, float[1,5] m) => (float y, float z) { k = Compress(x, c) s = Constant<value_ints = [-1, 1]>() r = Reshape(k, s) y = MatMul(r, m) z = Exp(k) }",
      [(dict(x=rows(2, 3), c=np.array(c, bool), m=rows(1, 5)), "") for c in ([0] * 6, [0, 1, 1, 0, 0, 1])]),
     ("a tensor without elements", "(float[0,3] x, bool[2] c) => (float y, int64 n) { k = Compress<axis = 1>(x, c) y = Neg(k) n = NonZero(x) }", [(dict(x=rows(0, 3), c=np.array([1, 0], bool)), "")]),
