@@ -19,12 +19,13 @@ bool ends_with(const char *s, const char *end)
 
 bool type_is_float(TgType t) { return t == TG_F16 || t == TG_BF16 || t == TG_F32 || t == TG_F64; }
 static bool is_signed_packed(TgType t) { return t == TG_I4 || t == TG_I2; }
-static bool is_packed(TgType t) { return t == TG_U4 || t == TG_U2 || t == TG_F4E2M1 || is_signed_packed(t); }
-bool type_is_integer(TgType t) { return t == TG_BOOL || (t >= TG_U8 && t <= TG_I64) || t == TG_U32 || t == TG_U64 || (is_packed(t) && t != TG_F4E2M1); }
+static bool is_packed_float(TgType t) { return t == TG_F4E2M1 || t == TG_F6E2M3 || t == TG_F6E3M2; }
+static bool is_packed(TgType t) { return t == TG_U4 || t == TG_U2 || is_packed_float(t) || is_signed_packed(t); }
+bool type_is_integer(TgType t) { return t == TG_BOOL || (t >= TG_U8 && t <= TG_I64) || t == TG_U32 || t == TG_U64 || (is_packed(t) && !is_packed_float(t)); }
 
 TgType type_named(const char *name, size_t len)
 {
-    for (int t = 1; t <= TG_I2; t++) {
+    for (int t = 1; t <= TG_F6E3M2; t++) {
         const char *s = tg_type_name((TgType)t);
         if (strlen(s) == len && !memcmp(s, name, len)) return (TgType)t;
     }
@@ -70,19 +71,23 @@ static uint16_t bf16_put(double v)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-/* ---- elements of 4 and 2 bits, the first in the lowest ---- */
+/* ---- elements of 6, 4 and 2 bits, the first in the lowest; those of 6 lie across bytes ---- */
 
 static int64_t packed_get(TgType t, const void *data, int64_t i)
 {
-    int64_t bits = tg_type_bits(t), sign = is_signed_packed(t) ? 1 << (bits - 1) : 0;
-    return (((((const uint8_t *)data)[i * bits / 8] >> (i * bits % 8)) & ((1 << bits) - 1)) ^ sign) - sign;
+    int64_t bits = tg_type_bits(t), shift = i * bits % 8, sign = is_signed_packed(t) ? 1 << (bits - 1) : 0;
+    const uint8_t *byte = &((const uint8_t *)data)[i * bits / 8];
+    int64_t v = *byte >> shift | (shift + bits > 8 ? byte[1] << (8 - shift) : 0);
+    return ((v & ((1 << bits) - 1)) ^ sign) - sign;
 }
 
 static void packed_put(TgType t, void *data, int64_t i, int64_t v)
 {
     int64_t bits = tg_type_bits(t), shift = i * bits % 8, mask = ((1 << bits) - 1) << shift;
     uint8_t *byte = &((uint8_t *)data)[i * bits / 8];
-    *byte = (uint8_t)((*byte & ~mask) | ((int64_t)((uint64_t)v << shift) & mask));
+    int64_t moved = (int64_t)((uint64_t)v << shift) & mask;
+    byte[0] = (uint8_t)((byte[0] & ~mask) | moved);
+    if (mask >> 8) byte[1] = (uint8_t)((byte[1] & ~(mask >> 8)) | moved >> 8);
 }
 
 /* ---- elements ---- */

@@ -1,5 +1,6 @@
 /* See narrow.h. A float format is a row: mantissa bits, exponent bias, largest code, codes of NaN and infinity. */
 #include "frontend/narrow.h"
+#include "onnx/tensor.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,6 +14,8 @@ static const Format formats[] = {
     { TG_F8E5M2,     8, 2,  15, 0x7b, 0x7e, 0x7c, true,  true },
     { TG_F8E5M2FNUZ, 8, 2,  16, 0x7f, 0x80, 0x80, true,  false },
     { TG_F4E2M1,     4, 1,   1, 0x07, 0x08, 0x07, true,  true },
+    { TG_F6E2M3,     6, 3,   1, 0x1f, 0x20, 0x1f, true,  true },
+    { TG_F6E3M2,     6, 2,   3, 0x1f, 0x20, 0x1f, true,  true },
     { TG_F8E8M0,     8, 0, 127, 0xfe, 0xff, 0xff, true,  false },
     { TG_U4,         4, 0,   0, 0,    0,    0,    false, false },
     { TG_I4,         4, 0,   0, 0,    0,    0,    false, true },
@@ -49,23 +52,10 @@ U narrow_wrap(Graph *g, U storage, int32_t type)
 void narrow_unpack(uint8_t *out, const void *packed, int64_t n, int32_t type)
 {
     const Format *f = format_of(type);
-    uint32_t per_byte = 8 / f->bits, mask = (1u << f->bits) - 1;
-    for (int64_t k = 0; k < n; k++) {
-        uint32_t v = ((const uint8_t *)packed)[k / per_byte] >> (k % per_byte) * f->bits & mask;
-        out[k] = (uint8_t)(!f->is_float && f->is_signed && v >> (f->bits - 1) ? v | ~mask : v);
-    }
+    bits_unpack(out, packed, n, f->bits, f->is_signed && !f->is_float);
 }
 
-void narrow_pack(void *packed, const uint8_t *in, int64_t n, int32_t type)
-{
-    const Format *f = format_of(type);
-    uint32_t per_byte = 8 / f->bits, mask = (1u << f->bits) - 1;
-    for (int64_t k = 0; k < n; k += per_byte) {
-        uint32_t v = 0;
-        for (uint32_t j = 0; j < per_byte && k + j < n; j++) v |= (in[k + j] & mask) << j * f->bits;
-        ((uint8_t *)packed)[k / per_byte] = (uint8_t)v;
-    }
-}
+void narrow_pack(void *packed, const uint8_t *in, int64_t n, int32_t type) { bits_pack(packed, in, n, format_of(type)->bits); }
 
 U narrow_constant(Graph *g, const TensorDef *t)
 {
@@ -121,7 +111,7 @@ static U encode_float(Graph *g, U x, const Format *f, bool saturate)
 {
     U a = abs_(g, x), inf = is_inf(g, x), code = magnitude_code(g, where(g, inf, f32(g, 0), min_(g, a, f32(g, 3e38))), f);
     U over = or_(g, inf, gt(g, cast(g, code, DT_I64), uop_int(g, DT_I64, f->max)));
-    code = where(g, over, u32(g, saturate || f->type == TG_F4E2M1 ? f->max : f->inf), code);
+    code = where(g, over, u32(g, saturate ? f->max : f->inf), code);
     U negative = lt(g, bitcast(g, x, DT_I32), uop_int(g, DT_I32, 0)), sign = u32(g, UINT32_C(1) << (f->bits - 1));
     U signed_code = or_(g, code, where(g, negative, sign, u32(g, 0)));
     if (!f->is_signed) signed_code = where(g, eq(g, code, u32(g, 0)), code, signed_code);           /* no negative zero: its code is NaN */

@@ -44,12 +44,13 @@ typedef enum {
     TG_F32 = 1, TG_U8 = 2, TG_I8 = 3, TG_U16 = 4, TG_I16 = 5, TG_I32 = 6, TG_I64 = 7, TG_STRING = 8, TG_BOOL = 9,
     TG_F16 = 10, TG_F64 = 11, TG_U32 = 12, TG_U64 = 13, TG_COMPLEX64 = 14, TG_COMPLEX128 = 15, TG_BF16 = 16,
     TG_F8E4M3FN = 17, TG_F8E4M3FNUZ = 18, TG_F8E5M2 = 19, TG_F8E5M2FNUZ = 20, TG_U4 = 21, TG_I4 = 22, TG_F4E2M1 = 23, TG_F8E8M0 = 24, TG_U2 = 25, TG_I2 = 26,
+    TG_F6E2M3 = 27, TG_F6E3M2 = 28,
     TG_SEQUENCE = 64, TG_OPTIONAL = 65, TG_MAP = 66
 } TgType;
 
 #define TG_MAX_RANK 16
 
-/** A dense row-major tensor. `data` is owned by whoever made it (see each function). Elements of 4 and 2 bits are packed, the first in the lowest bits.
+/** A dense row-major tensor. `data` is owned by whoever made it (see each function). Elements of 6, 4 and 2 bits are packed, the first in the lowest bits.
  *  TG_STRING: data are numel pointers to zero-terminated strings, size_bytes counts the pointers.
  *  TG_SEQUENCE, TG_OPTIONAL, TG_MAP: rank is 1, data are shape[0] TgTensors, which size_bytes counts. Those of a sequence may differ in shape; an optional has one or none; a map
  *  has two: keys [K], i64 or strings, and values [K]. A sequence of maps is one TG_MAP with values [N,K], a row for each of N maps that share their keys. */

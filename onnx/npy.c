@@ -28,7 +28,7 @@ static const struct { char kind; int32_t bytes; TgType type; } kinds[] = {
     { 'b', 1, TG_BOOL }, { 'i', 1, TG_I8 }, { 'i', 2, TG_I16 }, { 'i', 4, TG_I32 }, { 'i', 8, TG_I64 }, { 'u', 1, TG_U8 }, { 'u', 2, TG_U16 }, { 'u', 4, TG_U32 }, { 'u', 8, TG_U64 },
     { 'f', 2, TG_F16 }, { 'f', 4, TG_F32 }, { 'f', 8, TG_F64 }, { 'c', 8, TG_COMPLEX64 }, { 'c', 16, TG_COMPLEX128 },
     { 'u', 2, TG_BF16 }, { 'u', 1, TG_F8E4M3FN }, { 'u', 1, TG_F8E4M3FNUZ }, { 'u', 1, TG_F8E5M2 }, { 'u', 1, TG_F8E5M2FNUZ }, { 'u', 1, TG_F8E8M0 },      /* stand-ins: */
-    { 'u', 1, TG_U4 }, { 'i', 1, TG_I4 }, { 'u', 1, TG_F4E2M1 }, { 'u', 1, TG_U2 }, { 'i', 1, TG_I2 },                                                    /* see npy.h */
+    { 'u', 1, TG_U4 }, { 'i', 1, TG_I4 }, { 'u', 1, TG_F4E2M1 }, { 'u', 1, TG_U2 }, { 'i', 1, TG_I2 }, { 'u', 1, TG_F6E2M3 }, { 'u', 1, TG_F6E3M2 },                                                   /* see npy.h */
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -176,14 +176,13 @@ static void from_fortran(uint8_t *to, const uint8_t *from, const Header *h, int6
 /* A byte an element -> packed, the first in the lowest bits. */
 static TgStatus pack(TgTensor *t, const uint8_t *bytes, int64_t numel, bool is_signed)
 {
-    unsigned bits = (unsigned)tg_type_bits(t->type), per = 8 / bits;
+    unsigned bits = (unsigned)tg_type_bits(t->type);
     int least = is_signed ? -(1 << (bits - 1)) : 0, largest = is_signed ? (1 << (bits - 1)) - 1 : (1 << bits) - 1;
-    uint8_t *packed = t->data;
     for (int64_t k = 0; k < numel; k++) {
         int v = is_signed ? (int8_t)bytes[k] : bytes[k];
         if (v < least || v > largest) return BAD("value %d at %lld is outside %s", v, (long long)k, tg_type_name(t->type));
-        packed[k / per] |= (uint8_t)((unsigned)(v & ((1 << bits) - 1)) << (bits * ((unsigned)k % per)));
     }
+    bits_pack(t->data, bytes, numel, bits);
     return TG_OK;
 }
 
@@ -275,21 +274,16 @@ size_t npy_header(char *header, const TgTensor *t)
 
 const void *npy_elements(const TgTensor *t, void **owned, size_t *size)
 {
-    unsigned bits = (unsigned)tg_type_bits(t->type), per = bits ? 8 / bits : 0;
+    unsigned bits = (unsigned)tg_type_bits(t->type);
     int64_t numel;
     *owned = NULL;
     *size = t->size_bytes;
     if (t->type == TG_STRING) return *owned = npy_text_elements(t, size);
     if (bits >= 8) return t->data;
     if (!shape_numel(t->shape, (size_t)t->rank, &numel)) return NULL;
-    const uint8_t *packed = t->data;
     uint8_t *out = *owned = malloc((size_t)numel + 1);
     *size = (size_t)numel;
-    for (int64_t k = 0; out && k < numel; k++) {
-        unsigned v = packed[k / per] >> (bits * ((unsigned)k % per)) & ((1u << bits) - 1);
-        bool negative = (t->type == TG_I4 || t->type == TG_I2) && v >> (bits - 1);
-        out[k] = (uint8_t)(negative ? v | ~((1u << bits) - 1) : v);
-    }
+    if (out) bits_unpack(out, t->data, numel, bits, t->type == TG_I4 || t->type == TG_I2);
     return out;
 }
 

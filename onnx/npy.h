@@ -7,7 +7,7 @@
 
 bool tensor_same(const TgTensor *a, const TgTensor *b);         /* type, shape and elements, strings by their text */
 
-/* Data are malloc'ed. want: the type that the reader expects, or 0; it decides only what a file cannot say: npy has no bf16, f8 (held as u16 or u8 of the same bits) and no 4- and 2-bit
+/* Data are malloc'ed. want: the type that the reader expects, or 0; it decides only what a file cannot say: npy has no bf16, f8 (held as u16 or u8 of the same bits) and no 6-, 4- and 2-bit
  * types (held as a byte each). Whether the type fits is the caller's question. */
 TgStatus npy_read_bytes(TgTensor *out, const void *data, size_t size, TgType want);
 TgStatus npz_read_fd(TgTensor *out, int fd, const char *key, TgType want);                  /* takes fd; key NULL: the only member */

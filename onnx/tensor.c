@@ -37,6 +37,8 @@ static const TypeRow types[] = {
     [TG_F8E8M0] = { "f8e8m0", 8, 1, 'i', 0, 255 },
     [TG_U2] = { "u2", 2, 1, 'i', 0, 255 },
     [TG_I2] = { "i2", 2, 1, 'i', -128, 255 },
+    [TG_F6E2M3] = { "f6e2m3", 6, 1, 'i', 0, 63 },
+    [TG_F6E3M2] = { "f6e3m2", 6, 1, 'i', 0, 63 },
 };
 enum { TYPES = sizeof types / sizeof *types };
 
@@ -75,6 +77,26 @@ bool type_bytes(int32_t type, int64_t numel, size_t *bytes)
     if (__builtin_mul_overflow(numel, (int64_t)types[type].bits, &bits) || bits > INT64_MAX - 7) return false;
     *bytes = (size_t)((bits + 7) / 8);
     return true;
+}
+
+void bits_unpack(uint8_t *out, const uint8_t *packed, int64_t n, unsigned bits, bool is_signed)
+{
+    unsigned held = 0, count = 0, mask = (1u << bits) - 1, sign = is_signed ? 1u << (bits - 1) : 0;
+    for (int64_t k = 0; k < n; k++, held >>= bits, count -= bits) {
+        if (count < bits) held |= (unsigned)*packed++ << count, count += 8;
+        out[k] = (uint8_t)(((held & mask) ^ sign) - sign);
+    }
+}
+
+void bits_pack(uint8_t *packed, const uint8_t *in, int64_t n, unsigned bits)
+{
+    unsigned held = 0, count = 0, mask = (1u << bits) - 1;
+    for (int64_t k = 0; k < n; k++) {
+        held |= (in[k] & mask) << count;
+        count += bits;
+        if (count >= 8) *packed++ = (uint8_t)held, held >>= 8, count -= 8;
+    }
+    if (count) *packed = (uint8_t)held;
 }
 
 static void *room(const TensorSource *s, size_t size)
@@ -134,18 +156,22 @@ static TgStatus decode_external(TensorDef *t, const TensorSource *s, const Onnx_
     return TG_OK;
 }
 
+/* Do numbers of int32_data hold bytes of packed elements? Those of 6 bits stand one a number. */
+static bool holds_packed(const TypeRow *row) { return row->bits < 6; }
+
 /* int32_data holds one element a number, or packed bytes of the types narrower than a byte. */
 static TgStatus decode_int32(TensorDef *t, const TensorSource *s, const Onnx__TensorProto *p, const Place *at)
 {
     const TypeRow *row = &types[t->type];
     if (row->bits == 32) return t->data = p->int32_data, TG_OK;
-    uint8_t *out = room(s, t->size_bytes);
+    uint8_t *out = room(s, row->bits == 6 ? (size_t)t->numel : t->size_bytes);
     for (size_t k = 0; k < p->n_int32_data; k++) {
         int32_t v = p->int32_data[k];
         if (v < row->least || v > row->largest) return FAIL_AT(at, "value %d at %zu is outside %s", v, k, row->name);
         if (row->bits == 16) memcpy(out + 2 * k, &(uint16_t){ (uint16_t)v }, 2);
         else out[k] = (uint8_t)v;
     }
+    if (row->bits == 6) bits_pack(out, out, t->numel, 6);
     t->data = out;
     return TG_OK;
 }
@@ -182,7 +208,7 @@ static TgStatus decode_typed(TensorDef *t, const TensorSource *s, const Onnx__Te
     };
     bool complex = t->type == TG_COMPLEX64 || t->type == TG_COMPLEX128;
     const TypeRow *row = &types[t->type];
-    size_t want = row->bits < 8 ? t->size_bytes : (size_t)t->numel * (complex ? 2 : 1);
+    size_t want = holds_packed(row) ? t->size_bytes : (size_t)t->numel * (complex ? 2 : 1);
     for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) {
         if (fields[k].store != row->store && fields[k].n) return FAIL_AT(at, "%s cannot hold %s", fields[k].name, row->name);
         if (fields[k].store != row->store) continue;
@@ -200,7 +226,7 @@ static TgStatus decode_header(TensorDef *t, const TensorSource *s, const Onnx__T
     *t = (TensorDef){ .name = p->name ? p->name : "", .type = p->data_type, .rank = (uint32_t)p->n_dims, .shape = p->dims };
     if (!p->n_dims) t->shape = NEW(s->arena, int64_t);
     if (!p->data_type) return FAIL_AT(at, "tensor without a data_type");
-    if (!type_known(p->data_type)) return fail_at(p->data_type == 27 || p->data_type == 28 ? TG_UNSUPPORTED : at->code, at->node, at->op, at->field, "data_type %d is not supported", p->data_type);
+    if (!type_known(p->data_type)) return FAIL_AT(at, "data_type %d is not supported", p->data_type);
     if (p->segment) return fail_at(TG_UNSUPPORTED, at->node, at->op, at->field, "tensors in segments are not supported");
     if (p->n_dims > TG_MAX_RANK) return fail_at(TG_UNSUPPORTED, at->node, at->op, at->field, "rank %zu; at most %d is supported", p->n_dims, TG_MAX_RANK);
     if (!shape_numel(p->dims, p->n_dims, &t->numel) || !type_bytes(t->type, t->numel, &t->size_bytes)) return FAIL_AT(at, "its dims are negative or too large");

@@ -17,10 +17,10 @@ TYPES = {                       # TgType: the standard's name, numpy's name
     STRING: ("string", "object"), 9: ("bool", "bool"), 10: ("float16", "float16"), 11: ("double", "float64"), 12: ("uint32", "uint32"), 13: ("uint64", "uint64"),
     14: ("complex64", "complex64"), 15: ("complex128", "complex128"), 16: ("bfloat16", "bfloat16"), 17: ("float8e4m3fn", "float8_e4m3fn"), 18: ("float8e4m3fnuz", "float8_e4m3fnuz"),
     19: ("float8e5m2", "float8_e5m2"), 20: ("float8e5m2fnuz", "float8_e5m2fnuz"), 21: ("uint4", "uint4"), 22: ("int4", "int4"), 23: ("float4e2m1", "float4_e2m1fn"),
-    24: ("float8e8m0", "float8_e8m0fnu"), 25: ("uint2", "uint2"), 26: ("int2", "int2"),
+    24: ("float8e8m0", "float8_e8m0fnu"), 25: ("uint2", "uint2"), 26: ("int2", "int2"), 27: ("float6e2m3", "float6_e2m3fn"), 28: ("float6e3m2", "float6_e3m2fn"),
 }
 NUMBERS = {numpy_name: number for number, (_, numpy_name) in TYPES.items()}
-PACKED_BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
+PACKED_BITS = {21: 4, 22: 4, 23: 4, 25: 2, 26: 2, 27: 6, 28: 6}
 
 
 @functools.cache                # a dtype's name takes longer than a small run
@@ -52,10 +52,8 @@ def type_text(types):
 
 def pack(array, bits):
     """The first element in the lowest bits."""
-    per_byte = 8 // bits
-    codes = np.zeros(-(-array.size // per_byte) * per_byte, np.uint8)
-    codes[:array.size] = array.reshape(-1).view(np.uint8) & (1 << bits) - 1
-    return np.bitwise_or.reduce(codes.reshape(-1, per_byte) << np.arange(0, 8, bits, dtype=np.uint8), axis=1, dtype=np.uint8)
+    codes = np.unpackbits(array.reshape(-1, 1).view(np.uint8), axis=1, count=bits, bitorder="little")
+    return np.packbits(codes, bitorder="little")
 
 
 def strings(name, array):
@@ -130,7 +128,7 @@ class OwnMemory(Memory):
 def unpack(data, shape, dtype, bits):
     size = int(np.prod(shape))
     packed = np.frombuffer(ctypes.string_at(data, -(-size * bits // 8)), np.uint8)
-    codes = (packed[:, None] >> np.arange(0, 8, bits, dtype=np.uint8) & (1 << bits) - 1).reshape(-1)[:size]
+    codes = np.packbits(np.unpackbits(packed, count=size * bits, bitorder="little").reshape(size, bits), axis=1, bitorder="little").reshape(-1)
     if dtype.name.startswith("int"):
         codes = (codes.astype(np.int8) ^ (1 << bits - 1)) - (1 << bits - 1)         # the sign bit stands for its negative
     return codes.astype(np.int8).view(dtype).reshape(shape)

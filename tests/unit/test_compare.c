@@ -46,12 +46,12 @@ static void integers_are_exact_and_clamp(void **state)
     assert_int_equal(type_named("x", 1), 0);
 }
 
-/* Elements of 4 and 2 bits: the first in the lowest bits, signed ones with their sign; neighbours are left alone. */
+/* Elements of 6, 4 and 2 bits: the first in the lowest bits, signed ones with their sign; neighbours are left alone. */
 static void packed_types(void **state)
 {
     (void)state;
     static const struct { TgType type; const char *name; int64_t least, most; size_t bytes; } rows[] = {
-        { TG_I4, "i4", -8, 7, 3 }, { TG_U4, "u4", 0, 15, 3 }, { TG_I2, "i2", -2, 1, 2 }, { TG_U2, "u2", 0, 3, 2 }, { TG_F4E2M1, "f4e2m1", 0, 15, 3 },
+        { TG_I4, "i4", -8, 7, 3 }, { TG_U4, "u4", 0, 15, 3 }, { TG_I2, "i2", -2, 1, 2 }, { TG_U2, "u2", 0, 3, 2 }, { TG_F4E2M1, "f4e2m1", 0, 15, 3 }, { TG_F6E2M3, "f6e2m3", 0, 63, 4 }, { TG_F6E3M2, "f6e3m2", 0, 63, 4 },
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         TgTensor a, b;

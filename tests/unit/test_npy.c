@@ -149,7 +149,7 @@ static void round_trips(void **state)
 {
     (void)state;
     static const char *const suffixes[] = { "npy", "npz", "pb" };
-    for (int type = 1; type <= TG_I2; type++)
+    for (int type = 1; type <= TG_F6E3M2; type++)
         for (size_t k = 0; k < 3; k++) {
             uint8_t data[80];
             char path[40];

@@ -297,6 +297,8 @@ static const struct { const char *tensor; int32_t type; const char *bytes; } ten
     { "1:2 2:23 9#21#", TG_F4E2M1, "21" },
     { "1:5 2:25 9#e401#", TG_U2, "e401" },
     { "1:1 2:26 5[3]", TG_I2, "03" },
+    { "1:5 2:27 5[1 63 32 0 7]", TG_F6E2M3, "c10f0207" },
+    { "1:5 2:28 9#c10f0207#", TG_F6E3M2, "c10f0207" },
 };
 
 static void tensor_types(void **state)
