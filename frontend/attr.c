@@ -1,7 +1,7 @@
 /* What importers ask of a node: attributes, folded integer inputs, normalised axes, errors that name the place.
  * Every question checks what it returns; a failed one has recorded an error in the graph, and the importer may go on or return (import.c looks once a node).
  */
-#include "frontend/import.h"
+#include "frontend/question.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -110,10 +110,11 @@ bool axis_ok(Graph *g, const Ctx *c, const char *field, int64_t axis, int64_t ra
     return false;
 }
 
-/* Which of the model's inputs does x depend on? They are baked in on the next try when small; import.c decides. */
+/* The model's inputs that x depends on are baked in on the next try, or x is asked for; import.c decides. */
 U fail_data(Graph *g, const Ctx *c, uint32_t i)
 {
     import_needs(c->im, c->in[i]);
+    import_ask(c->im, c->in[i]);
     return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "a size or axis depends on the data of this input");
 }
 

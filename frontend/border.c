@@ -1,25 +1,31 @@
 /* A model's inputs and outputs as values of the graph: tensors one by one, PARAMs in and sources of the SINK out; what holds them is a TUPLE (tuple.h) here and TgTensors (ports.h)
  * outside. Must hold: inputs fit their declarations (port_check). Outputs are compared with theirs here.
  */
-#include "frontend/import.h"
+#include "frontend/question.h"
 #include "frontend/ports.h"
 #include "frontend/tuple.h"
 #include "graph/custom.h"
 
+U border_constant(const Run *run, const TgTensor *t)
+{
+    Arena *a = graph_arena(run->g);
+    if (t->type == TG_STRING) return text_list(run->g, run->pool, t->data, t->shape, (uint32_t)t->rank);
+    TensorDef def = { .type = t->type, .rank = (uint32_t)t->rank, .shape = arena_copy(a, t->shape, sizeof t->shape), .numel = tensor_count(t), .size_bytes = t->size_bytes, .data = arena_copy(a, t->data, t->size_bytes) };
+    return import_constant(run->g, run->pool, &def);
+}
+
 static U tensor_input(Run *run, const TgTensor *t, uint32_t slot, bool baked)
 {
     Graph *g = run->g;
-    const UOp *dim[TG_MAX_RANK];
+    const UOp *dim[TG_MAX_RANK + 1];
     bool text = t->type == TG_STRING, narrow = narrow_is((int32_t)t->type);
-    DType type = text ? DT_I64 : narrow ? narrow_storage((int32_t)t->type) : dtype_from_onnx((int32_t)t->type);
+    bool pairs = complex_is((int32_t)t->type);
+    DType type = text ? DT_I64 : narrow ? narrow_storage((int32_t)t->type) : pairs ? complex_storage((int32_t)t->type) : dtype_from_onnx((int32_t)t->type);
+    dim[t->rank] = uop_index(g, 2);
     for (int32_t k = 0; k < t->rank; k++) dim[k] = dims_size(g, run->dims, slot, k, t->shape[k]);
-    U param = uop_param(g, type, dim, (uint32_t)t->rank, slot);
-    if (!baked || narrow) return text ? text_wrap(g, param) : narrow ? narrow_wrap(g, param, (int32_t)t->type) : param;
-    if (text) return text_list(g, run->pool, t->data, t->shape, (uint32_t)t->rank);
-    size_t size = (size_t)(tensor_count(t) * dtype_size(type));
-    TensorDef def = { .type = t->type, .rank = (uint32_t)t->rank, .shape = t->shape, .numel = tensor_count(t), .size_bytes = size,
-                      .data = arena_copy(graph_arena(g), t->data, size) };
-    return import_tensor(g, &def);
+    U param = uop_param(g, type, dim, (uint32_t)t->rank + pairs, slot);
+    if (baked && !narrow) return border_constant(run, t);
+    return text ? text_wrap(g, param) : pairs ? complex_of_pairs(g, param, (int32_t)t->type) : narrow ? narrow_wrap(g, param, (int32_t)t->type) : param;
 }
 
 U border_input(Run *run, const TgTensor *t, uint32_t *slot, const bool *baked)
@@ -29,12 +35,12 @@ U border_input(Run *run, const TgTensor *t, uint32_t *slot, const bool *baked)
     const UOp **v = NEW_N(run->arena, const UOp *, n + 1);
     for (uint32_t k = 0; k < n; k++) v[k] = border_input(run, (const TgTensor *)t->data + k, slot, baked);
     if (t->type == TG_OPTIONAL) return n ? v[0] : optional_empty(run->g);
-    return t->type == TG_MAP ? map_new(run->g, v[0], v[1]) : sequence_new(run->g, v, n);
+    return t->type == TG_SEQUENCE ? sequence_new(run->g, v, n) : maps_apart(run->g, map_new(run->g, v[0], v[1]));
 }
 
 /* ---- outputs ---- */
 
-/* The tensors of a model's outputs, those inside others one by one. What a tensor is in a file: strings are numbers in the graph, narrow types wider ones. */
+/* The tensors of a model's outputs, those inside others one by one. What a tensor is in a file: strings are numbers in the graph, narrow types wider ones, complex ones pairs. */
 typedef struct { Graph *g; const char *name; const UOp **value; bool *text; int32_t *narrow; uint32_t n; } Outputs;
 
 static uint32_t count_tensors(U v)
@@ -48,11 +54,11 @@ static uint32_t count_tensors(U v)
 static TgStatus add_tensor(Outputs *o, const ValueDef *d, U v)
 {
     bool text = is_text(v);
-    int32_t narrow = narrow_type(v), type = text ? (int32_t)TG_STRING : narrow ? narrow : dtype_info[v->dtype].onnx;
+    int32_t narrow = complex_type(v) ? complex_type(v) : narrow_type(v), type = text ? (int32_t)TG_STRING : narrow ? narrow : dtype_info[v->dtype].onnx;
     if (d->kind == VALUE_TENSOR && d->type > 0 && type > 0 && d->type != type) return fail(TG_BAD_MODEL, "output '%s' is declared as %s; it is %s", o->name, tg_type_name((TgType)d->type), tg_type_name((TgType)type));
     o->text[o->n] = text;
     o->narrow[o->n] = narrow;
-    o->value[o->n++] = text ? text_numbers(v) : narrow ? v->src[0] : v;
+    o->value[o->n++] = complex_type(v) ? complex_pairs(o->g, v) : special_part(v, 0);
     return TG_OK;
 }
 

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "frontend/import.h"
+#include "frontend/question.h"
 #include "frontend/loop.h"
 #include "frontend/tuple.h"
 #include "graph/custom.h"
@@ -19,7 +19,24 @@ static int known_bool(Graph *g, U u)
     return uop_const_int(v[0]) != 0;
 }
 
-typedef struct { const Ctx *c; const GraphDef *body; uint32_t states, rows; } LoopNode;
+/* Strings and narrow types go round as what stands for them; kind: of states, then rows. asks: whether a round is the last is asked where data tell it. */
+typedef struct { const Ctx *c; const GraphDef *body; uint32_t states, rows; int32_t *kind; bool asks; } LoopNode;
+
+static int32_t bare_kind(U x) { return complex_type(x) ? 0 : special_kind(x); }
+static U bare(U x) { return bare_kind(x) ? x->src[0] : x; }
+static U dressed(Graph *g, U x, int32_t kind) { return special_wrap(g, &x, kind); }
+
+/* What a body has made: n states of the kinds that they had, then rows of any. */
+static bool undress(Graph *g, const U *out, uint32_t states, uint32_t rows, U *next, U *row, int32_t *kind)
+{
+    for (uint32_t k = 0; k < states + rows; k++) {
+        int32_t found = bare_kind(out[k]);
+        if (k >= states) kind[k] = found;
+        else if (kind[k] != found) return graph_fail_code(g, TG_BAD_MODEL, "state %u of a loop changes its type", k), false;
+        *(k < states ? next + k : row + k - states) = bare(out[k]);
+    }
+    return true;
+}
 
 static bool loop_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
 {
@@ -27,13 +44,12 @@ static bool loop_round(Graph *g, void *user, U step, const U *state, U *next, U 
     U *in = NEW_N(graph_arena(g), U, n->states + 2), *out = NEW_N(graph_arena(g), U, n->states + n->rows + 1);
     in[0] = uop_is_const(step) ? uop_int(g, DT_I64, uop_const_int(step)) : cast(g, step, DT_I64);
     in[1] = uop_bool(g, true);                                  /* a round takes place only when the condition holds */
-    for (uint32_t k = 0; k < n->states; k++) in[2 + k] = state[k];
+    for (uint32_t k = 0; k < n->states; k++) in[2 + k] = dressed(g, state[k], n->kind[k]);
     if (import_subgraph(g, n->c, n->body, in, n->states + 2, out, 1 + n->states + n->rows) != TG_OK) return false;
-    int go_on = known_bool(g, out[0]);
+    U asked = n->asks && known_bool(g, out[0]) < 0 ? import_ask(n->c->im, out[0]) : NULL;
+    int go_on = known_bool(g, asked ? asked : out[0]);
     *keep = go_on == 1 ? NULL : go_on == 0 ? uop_bool(g, false) : reshape_i(g, out[0], NULL, 0);
-    for (uint32_t k = 0; k < n->states; k++) next[k] = out[1 + k];
-    for (uint32_t k = 0; k < n->rows; k++) row[k] = out[1 + n->states + k];
-    return graph_error(g) == TG_OK;
+    return undress(g, out + 1, n->states, n->rows, next, row, n->kind) && graph_error(g) == TG_OK;
 }
 
 static const GraphDef *body_of(Graph *g, const Ctx *c, const char *name)
@@ -44,10 +60,10 @@ static const GraphDef *body_of(Graph *g, const Ctx *c, const char *name)
     return NULL;
 }
 
-static U results(Graph *g, const Ctx *c, U *last, uint32_t states, const U *row, uint32_t rows)
+static U results(Graph *g, const Ctx *c, U *last, uint32_t states, const U *row, uint32_t rows, const int32_t *kind)
 {
     U *v = NEW_N(graph_arena(g), U, states + rows + 1);
-    for (uint32_t k = 0; k < states + rows; k++) v[k] = k < states ? last[k] : row[k - states];
+    for (uint32_t k = 0; k < states + rows; k++) v[k] = dressed(g, k < states ? last[k] : row[k - states], kind[k]);
     return outputs(g, c, v, states + rows);
 }
 
@@ -65,32 +81,54 @@ static U trip_of(Graph *g, const Ctx *c, int64_t *most)
     return uop_index(g, *most);
 }
 
+/* What the device cannot loop over (sequences, shapes that change) is done round by round, as many as a run tells. The first failure stands until the number of rounds is known. */
+static bool rounds_by_answers(Graph *g, LoopNode *n, Loop *l, U *last, U *row)
+{
+    bool counted = uop_is_const(l->trip), asked = false;
+    if (!counted) import_ask(n->c->im, n->c->in[0]);
+    else if ((asked = l->keep && !uop_is_const(l->keep))) import_ask(n->c->im, n->c->in[1]);
+    if (!counted || asked) return false;
+    graph_error_clear(g);
+    n->asks = true;
+    return loop_unroll(g, l, last, row);
+}
+
 /** Loop (ONNX 1, 11, 13, 16): up to `trip` rounds while the condition holds; states go round, rows are stacked. */
 U op_loop(Graph *g, const Ctx *c)
 {
-    LoopNode n = { c, body_of(g, c, "body"), c->nin > 2 ? c->nin - 2 : 0, 0 };
+    LoopNode n = { c, body_of(g, c, "body"), c->nin > 2 ? c->nin - 2 : 0, 0, NULL, false };
     Arena *a = graph_arena(g);
     if (!n.body) return NULL;
     if (n.body->noutput < 1 + n.states || n.body->ninput != n.states + 2) return fail_node(g, c, TG_BAD_MODEL, "body", "%u inputs and %u outputs do not fit", n.body->ninput, n.body->noutput);
     n.rows = n.body->noutput - 1 - n.states;
-    Loop l = { .body = loop_round, .user = &n, .states = n.states, .rows = n.rows, .init = c->in + 2, .keep = c->in[1] };
+    n.kind = NEW_N(a, int32_t, n.states + n.rows + 1);
+    U *init = NEW_N(a, U, n.states + 1);
+    for (uint32_t k = 0; k < n.states; k++) {
+        if (!c->in[2 + k]) return fail_node(g, c, TG_UNSUPPORTED, NULL, "state %u without a first value is not covered", k);
+        n.kind[k] = bare_kind(c->in[2 + k]);
+        init[k] = bare(c->in[2 + k]);
+    }
+    Loop l = { .body = loop_round, .user = &n, .states = n.states, .rows = n.rows, .init = init, .keep = c->in[1] };
     U *last = NEW_N(a, U, n.states + 1), *row = NEW_N(a, U, n.rows + 1);
     l.trip = trip_of(g, c, &l.most);
     int start = l.keep ? known_bool(g, l.keep) : 1;
     if (l.trip->op == UOP_ERROR) return NULL;
     if (start < 0 && import_may_know(c->im, l.keep, false)) return fail_node(g, c, TG_UNSUPPORTED, "cond", "depends on the data of an input");
     if (l.keep) l.keep = start == 1 ? NULL : start == 0 ? uop_bool(g, false) : reshape_i(g, l.keep, NULL, 0);
-    for (uint32_t k = 0; k < n.states; k++)
-        if (!l.init[k]) return fail_node(g, c, TG_UNSUPPORTED, NULL, "state %u without a first value is not covered", k);
-    return loop_build(g, &l, last, row) ? results(g, c, last, n.states, row, n.rows) : NULL;
+    return loop_build(g, &l, last, row) || rounds_by_answers(g, &n, &l, last, row) ? results(g, c, last, n.states, row, n.rows, n.kind) : NULL;
 }
 
 /* ---- Scan ---- */
 
-typedef struct { const Ctx *c; const GraphDef *body; uint32_t states, rows, inputs; const U *input; U trip; int64_t *axis; const int64_t *reverse; } ScanNode;
+/* length: how many rounds count, a scalar i64; NULL: all. kind: of states, rows, inputs. */
+typedef struct { const Ctx *c; const GraphDef *body; uint32_t states, rows, inputs; const U *input; U trip, length; int64_t *axis; const int64_t *reverse; int32_t *kind; } ScanNode;
 
 static U scan_slice(Graph *g, const ScanNode *n, uint32_t k, U step)
 {
+    if (n->length && n->reverse[k]) {
+        U last = sub(g, sub(g, n->length, uop_int(g, DT_I64, 1)), cast(g, step, DT_I64));
+        return gather(g, n->input[k], max_(g, last, uop_int(g, DT_I64, 0)), n->axis[k]);
+    }
     U at = n->reverse[k] ? sub(g, dim_sub(g, n->trip, uop_index(g, 1)), step) : step;
     return squeeze(g, slice(g, n->input[k], n->axis[k], at, uop_index(g, 1)), n->axis[k]);
 }
@@ -99,11 +137,13 @@ static bool scan_round(Graph *g, void *user, U step, const U *state, U *next, U 
 {
     ScanNode *n = user;
     U *in = NEW_N(graph_arena(g), U, n->states + n->inputs + 1), *out = NEW_N(graph_arena(g), U, n->states + n->rows + 1);
-    for (uint32_t k = 0; k < n->states; k++) in[k] = state[k];
-    for (uint32_t k = 0; k < n->inputs; k++) in[n->states + k] = scan_slice(g, n, k, step);
+    for (uint32_t k = 0; k < n->states; k++) in[k] = dressed(g, state[k], n->kind[k]);
+    for (uint32_t k = 0; k < n->inputs; k++) in[n->states + k] = dressed(g, scan_slice(g, n, k, step), n->kind[n->states + n->rows + k]);
     if (import_subgraph(g, n->c, n->body, in, n->states + n->inputs, out, n->states + n->rows) != TG_OK) return false;
-    for (uint32_t k = 0; k < n->states; k++) next[k] = out[k];
-    for (uint32_t k = 0; k < n->rows; k++) row[k] = out[n->states + k];
+    if (!undress(g, out, n->states, n->rows, next, row, n->kind)) return false;
+    U counts = n->length ? lt(g, cast(g, step, DT_I64), n->length) : NULL;
+    for (uint32_t k = 0; counts && k < n->states; k++) next[k] = where(g, counts, next[k], state[k]);
+    for (uint32_t k = 0; counts && k < n->rows; k++) row[k] = where(g, counts, row[k], scalar(g, (DType)row[k]->dtype, 0));
     *keep = NULL;
     return graph_error(g) == TG_OK;
 }
@@ -142,7 +182,8 @@ static bool scan_run(Graph *g, ScanNode *n, const U *init, U *last, U *row)
     return loop_build(g, &l, last, row);
 }
 
-static bool scan_node(Graph *g, const Ctx *c, ScanNode *n, uint32_t first)
+/* in: the node's inputs from `first` on, strings and narrow types as what stands for them. */
+static bool scan_node(Graph *g, const Ctx *c, ScanNode *n, uint32_t first, U *in)
 {
     int64_t inputs = attr_int(g, c, "num_scan_inputs", 0);
     if (!(n->body = body_of(g, c, "body"))) return false;
@@ -153,8 +194,13 @@ static bool scan_node(Graph *g, const Ctx *c, ScanNode *n, uint32_t first)
     if (n->body->noutput < n->states) return fail_node(g, c, TG_BAD_MODEL, "body", "has fewer outputs than states"), false;
     n->rows = n->body->noutput - n->states;
     n->axis = NEW_N(graph_arena(g), int64_t, n->inputs + 1);
-    for (uint32_t k = first; k < c->nin; k++)
+    n->kind = NEW_N(graph_arena(g), int32_t, c->nin + n->rows + 1);
+    for (uint32_t k = first; k < c->nin; k++) {
         if (!c->in[k]) return fail_node(g, c, TG_BAD_MODEL, NULL, "input %u is missing", k), false;
+        in[k - first] = bare(c->in[k]);
+        if (in[k - first]->dtype == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[k], "is no tensor that Scan is covered for"), false;
+        n->kind[k - first < n->states ? k - first : k - first + n->rows] = bare_kind(c->in[k]);
+    }
     return true;
 }
 
@@ -162,36 +208,39 @@ static bool scan_node(Graph *g, const Ctx *c, ScanNode *n, uint32_t first)
 U op_scan(Graph *g, const Ctx *c)
 {
     ScanNode n = { 0 };
-    if (!scan_node(g, c, &n, 0)) return NULL;
+    U *in = NEW_N(graph_arena(g), U, c->nin + 1);
+    if (!scan_node(g, c, &n, 0, in)) return NULL;
     const int64_t *axes = list_or_zeros(g, c, "scan_input_axes", n.inputs), *to = list_or_zeros(g, c, "scan_output_axes", n.rows), *back = list_or_zeros(g, c, "scan_output_directions", n.rows);
     U *last = NEW_N(graph_arena(g), U, n.states + 1), *row = NEW_N(graph_arena(g), U, n.rows + 1);
     n.reverse = list_or_zeros(g, c, "scan_input_directions", n.inputs);
-    n.input = c->in + n.states;
+    n.input = in + n.states;
     if (!axes || !to || !back || !n.reverse) return NULL;
     for (uint32_t k = 0; k < n.inputs; k++)
         if (!axis_ok(g, c, "scan_input_axes", axes[k], uop_rank(n.input[k]), &n.axis[k])) return NULL;
-    if (!scan_run(g, &n, c->in, last, row) || !place_rows(g, c, row, n.rows, to, back)) return NULL;
-    return results(g, c, last, n.states, row, n.rows);
+    if (!scan_run(g, &n, in, last, row) || !place_rows(g, c, row, n.rows, to, back)) return NULL;
+    return results(g, c, last, n.states, row, n.rows, n.kind);
 }
 
-/** Scan (ONNX 8): the same for each element of a batch axis 0; input 0 would give lengths, one an element. */
+/** Scan (ONNX 8): the same for each element of a batch axis 0, of which input 0 may give lengths; rows beyond an element's length are 0. */
 U op_scan_8(Graph *g, const Ctx *c)
 {
     ScanNode n = { 0 };
-    if (c->in[0]) return fail_node(g, c, TG_UNSUPPORTED, "sequence_lens", "lengths are not covered");
-    if (!scan_node(g, c, &n, 1) || !(n.reverse = list_or_zeros(g, c, "directions", n.inputs))) return NULL;
+    U *all_in = NEW_N(graph_arena(g), U, c->nin + 1), *in = NEW_N(graph_arena(g), U, c->nin + 1);
+    if (!scan_node(g, c, &n, 1, all_in) || !(n.reverse = list_or_zeros(g, c, "directions", n.inputs))) return NULL;
     uint32_t all = n.states + n.rows;
-    if (!uop_static(c->in[1]) || !uop_rank(c->in[1]) || uop_size(c->in[1], 0) < 1) return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted a batch axis");
-    int64_t batch = uop_size(c->in[1], 0);
-    U *in = NEW_N(graph_arena(g), U, c->nin), *out = NEW_N(graph_arena(g), U, (uint64_t)all * (uint64_t)batch + 1), *last = NEW_N(graph_arena(g), U, all + 1);
+    if (!uop_static(all_in[0]) || !uop_rank(all_in[0]) || uop_size(all_in[0], 0) < 1) return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted a batch axis");
+    int64_t batch = uop_size(all_in[0], 0);
+    U *out = NEW_N(graph_arena(g), U, (uint64_t)all * (uint64_t)batch + 1), *last = NEW_N(graph_arena(g), U, all + 1);
+    if (c->in[0] && (!uop_static(c->in[0]) || uop_numel(c->in[0]) != batch)) return fail_node(g, c, TG_BAD_MODEL, "sequence_lens", "wanted one for each of %lld", (long long)batch);
     n.input = in + n.states;
     for (int64_t b = 0; b < batch; b++) {
-        for (uint32_t k = 1; k < c->nin; k++) in[k - 1] = squeeze(g, slice_i(g, c->in[k], 0, b, b + 1), 0);
+        if (c->in[0]) n.length = cast(g, reshape_i(g, slice_i(g, c->in[0], 0, b, b + 1), NULL, 0), DT_I64);
+        for (uint32_t k = 1; k < c->nin; k++) in[k - 1] = squeeze(g, slice_i(g, all_in[k - 1], 0, b, b + 1), 0);
         if (graph_error(g) != TG_OK || !scan_run(g, &n, in, last, last + n.states)) return NULL;
         for (uint32_t k = 0; k < all; k++) out[k * batch + b] = last[k];
     }
     for (uint32_t k = 0; k < all; k++) last[k] = stack(g, out + k * batch, (uint32_t)batch, 0);
-    return outputs(g, c, last, all);
+    return results(g, c, last, n.states, last + n.states, n.rows, n.kind);
 }
 
 /* ---- If ---- */
@@ -250,7 +299,11 @@ static U call_if(Graph *g, const Ctx *c, U p, const U *yes, const U *no, uint32_
 static U choose(Graph *g, const Ctx *c, uint32_t k, U p, U yes, U no)
 {
     int32_t kind = special_kind(yes);
-    if (kind && kind == special_kind(no)) return special_wrap(g, choose(g, c, k, p, yes->src[0], no->src[0]), kind);
+    if (kind && kind == special_kind(no)) {
+        U part[2];
+        for (uint32_t i = 0; i < special_parts(kind); i++) part[i] = choose(g, c, k, p, yes->src[i], no->src[i]);
+        return special_wrap(g, part, kind);
+    }
     if (is_sequence(yes) && is_sequence(no) && yes->nsrc == no->nsrc) {
         const UOp **v = NEW_N(graph_arena(g), const UOp *, yes->nsrc + 1);
         for (uint32_t i = 0; i < yes->nsrc; i++) v[i] = choose(g, c, k, p, yes->src[i], no->src[i]);
@@ -262,7 +315,7 @@ static U choose(Graph *g, const Ctx *c, uint32_t k, U p, U yes, U no)
 }
 
 /** If (ONNX 1, 11, 13, 16, 19): the branch that the condition chooses. One that depends on a small input chooses at import, for this plan; else both
- * branches are computed, and each value is chosen, or, when that is work, the plan branches. */
+ * branches are computed, and each value is chosen, or, when that is work, the plan branches. Values that differ in form, and a branch that fails, make the condition a question. */
 U op_if(Graph *g, const Ctx *c)
 {
     U *yes = NEW_N(graph_arena(g), U, c->nout + 1), *no = NEW_N(graph_arena(g), U, c->nout + 1), p = c->in[0];
@@ -275,9 +328,10 @@ U op_if(Graph *g, const Ctx *c)
     if (import_may_know(c->im, p, false)) return fail_node(g, c, TG_UNSUPPORTED, "cond", "depends on the data of an input");
     p = reshape_i(g, p, NULL, 0);
     uint32_t first = graph_count(g);
-    if (!branch(g, c, "then_branch", yes) || !branch(g, c, "else_branch", no)) return NULL;
+    if (!branch(g, c, "then_branch", yes) || !branch(g, c, "else_branch", no)) return import_ask(c->im, c->in[0]), NULL;
     U called = call_if(g, c, p, yes, no, first);
     if (called) return called;
     for (uint32_t k = 0; k < c->nout; k++) yes[k] = choose(g, c, k, p, yes[k], no[k]);
+    if (graph_error(g) != TG_OK) import_ask(c->im, c->in[0]);
     return outputs(g, c, yes, c->nout);
 }

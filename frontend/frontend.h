@@ -58,6 +58,10 @@ bool node_axes(Graph *g, const Ctx *c, int32_t i, int64_t rank, const int64_t **
 /* Names visible from a subgraph (If, Loop, Scan): imports `sub` with these values for its inputs; outputs to out. */
 TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *in, uint32_t nin, U *out, uint32_t nout);
 
+/* What the imports of a program have come to know: inputs whose values are part of the graph, and values that only a run can tell (question.h). All of it stays as long as arena. */
+typedef struct { uint32_t node; TgTensor value; } Answer;
+typedef struct { Arena *arena; bool *baked; Answer *item; uint32_t n, room; } Known;
+
 typedef struct {
     Graph *g;
     const UOp *sink;                /* SINK of the output tensors; input tensors are PARAM(slot) */
@@ -65,11 +69,14 @@ typedef struct {
     TgTensor *output;               /* [the model's outputs] what holds those tensors; their types, shapes and data are the program's */
     struct StringPool *pool;        /* of the strings below (text.h) */
     const bool *input_text, *output_text;   /* [ninput], [noutput]: the graph sees i64 numbers of the pool's strings */
-    const int32_t *input_narrow, *output_narrow;    /* the TgType of those whose storage is wider than their file form (narrow.h), else 0 */
+    const int32_t *input_narrow, *output_narrow;    /* the TgType of those whose storage differs from their file form (narrow.h; of outputs also complex.h), else 0 */
     const bool *baked;              /* [ninput] the value, not only the shape, of this input is part of the graph: sizes depend on it */
+    bool question;                  /* the first output is what this node would be, which an import must know before it can be made */
+    uint32_t node;
 } Imported;
-/* input[k]: concrete type and shape, of sequences each tensor's (data may be NULL; small integer inputs on which shapes depend need it). dims: sizes that are variables, less of them where that is needed; NULL: none. */
-TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput, Dims *dims);
+/* input[k]: concrete type and shape, of sequences each tensor's (data may be NULL; small integer inputs on which shapes depend need it). dims: sizes that are variables, less of them where that is needed; NULL: none.
+ * known: what earlier tries have found; NULL: it asks nothing. */
+TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput, Dims *dims, Known *known);
 TgStatus import_opsets(const Model *m);              /* a later opset may give an operator another meaning: it is refused, not guessed */
 /* Every unsupported operator of the model at once, grouped, a line each; returns how many. *ports: how many inputs and outputs are not supported, a line each as well. */
 uint32_t import_unsupported(const Model *m, uint32_t *ports, void (*emit)(void *user, const char *line), void *user);

@@ -275,6 +275,8 @@ static const HostEntry table[] = {
     { "unique", host_unique },
     { "nms", host_nms },
     { "roi_align", host_roi_align, host_roi_align_part },
+    { "picture", host_picture },
+    { "picture_size", host_picture_size },
 };
 
 const HostEntry *host_find(const char *name)

@@ -30,6 +30,8 @@ TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus host_topk_part(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts);
 TgStatus host_unique(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus host_nms(const HostCall *call, void *const *args, int64_t *vars);
+TgStatus host_picture(const HostCall *call, void *const *args, int64_t *vars);
+TgStatus host_picture_size(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus host_roi_align(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus host_roi_align_part(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts);
 #endif

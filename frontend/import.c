@@ -1,9 +1,9 @@
 /* The walk: a checked Model and concrete input shapes come in, a tensor graph goes out. Nodes are taken in order; each name becomes a value; importers
  * (rows of ops.def) say what an operator means. What depends on sizes and constants only is folded as it appears, so that shape arithmetic leaves nothing.
  * Must hold: an error names its node; nothing in a file reaches an assert; work is linear in nodes (bodies of functions count each time they are called).
- * When a size depends on the data of a small input, the import starts again with that input's value in the graph (`baked`).
+ * When a size depends on the data of a small input, the import starts again with that input's value in the graph (`baked`); on other data, it becomes a question (question.h).
  */
-#include "frontend/import.h"
+#include "frontend/question.h"
 
 #include <string.h>
 
@@ -45,7 +45,9 @@ static TgStatus lookup(U *out, Import *im, const Ctx *c, const char *name)
         v->value = import_constant(im->run->g, im->run->pool, v->init);
         v->known = v->init->numel <= KNOWN_MAX;
     }
-    *out = v->value;
+    U x = question_answered(im->run, v->value);
+    if (x != v->value) *v = (Value){ .value = x, .known = true };
+    *out = x;
     return graph_error(im->run->g);
 }
 
@@ -65,7 +67,7 @@ U import_tensor(Graph *g, const TensorDef *t)
 
 U import_constant(Graph *g, StringPool *pool, const TensorDef *t)
 {
-    return t->type == TG_STRING ? text_constant(g, pool, t) : narrow_is(t->type) ? narrow_constant(g, t) : import_tensor(g, t);
+    return t->type == TG_STRING ? text_constant(g, pool, t) : complex_is(t->type) ? complex_constant(g, t) : narrow_is(t->type) ? narrow_constant(g, t) : import_tensor(g, t);
 }
 
 static bool is_literal(U u)
@@ -156,33 +158,40 @@ static const FunctionDef *local_function(const Model *m, const Node *n)
     return NULL;
 }
 
-/* A value that is no plain tensor goes to operators that know it; strings go as their numbers, narrow types as their storage, to those that only move them. kind: what
- * the results are then, TG_STRING or a narrow type. */
-static TgStatus special_input(const Ctx *c, uint32_t k, const UOp **in, int32_t *kind)
+/* A value that is no plain tensor goes to operators that know it; strings go as their numbers, narrow types as their storage, complex ones part by part, to those that only move
+ * them. kind: what the results are then, TG_STRING, a narrow or a complex type. */
+static TgStatus special_input(const Ctx *c, uint32_t k, const UOp **in, int32_t *kind, uint32_t part)
 {
     const Node *n = c->node;
     TextUse use = text_use(n->op);
-    int32_t narrow = narrow_type(*in);
-    if (narrow && narrow_knows(n->op)) return TG_OK;
+    int32_t narrow = narrow_type(*in), pairs = complex_type(*in);
+    if (takes_sequences(n->op) || (narrow && narrow_knows(n->op))) return TG_OK;
+    if (pairs && use != TEXT_MOVES && use != TEXT_ASKS) return fail_at(TG_UNSUPPORTED, node_label(n), n->op, n->in[k], "is of type %s, which this operator does not take", tg_type_name((TgType)pairs));
+    if (pairs) return *in = (*in)->src[part], *kind = use == TEXT_MOVES ? pairs : *kind, TG_OK;
     if (narrow && use != TEXT_MOVES && (use != TEXT_ASKS || narrow_is_float(narrow))) return fail_at(TG_UNSUPPORTED, node_label(n), n->op, n->in[k], "is of type %s, which this operator does not take", tg_type_name((TgType)narrow));
     if (narrow) return *in = (*in)->src[0], *kind = use == TEXT_MOVES ? narrow : *kind, TG_OK;
-    if (!is_text(*in)) return takes_sequences(n->op) ? TG_OK : fail_at(TG_BAD_MODEL, node_label(n), n->op, n->in[k], "is a sequence or optional; wanted a tensor");
+    if (!is_text(*in)) return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->in[k], "is a sequence or optional; wanted a tensor");
     if (use == TEXT_NO) return fail_at(TG_UNSUPPORTED, node_label(n), n->op, n->in[k], "is of strings, which this operator does not take");
     if (use == TEXT_MOVES || use == TEXT_ASKS) *in = text_numbers(*in);
     if (use == TEXT_MOVES) *kind = TG_STRING;
     return TG_OK;
 }
 
-int32_t special_kind(U u) { return is_text(u) ? (int32_t)TG_STRING : narrow_type(u); }
-U special_wrap(Graph *g, U u, int32_t kind) { return !kind ? u : kind == TG_STRING ? text_wrap(g, u) : narrow_wrap(g, u, kind); }
+int32_t special_kind(U u) { return is_text(u) ? (int32_t)TG_STRING : complex_type(u) ? complex_type(u) : narrow_type(u); }
+uint32_t special_parts(int32_t kind) { return complex_is(kind) ? 2 : 1; }
+U special_part(U u, uint32_t k) { return special_kind(u) ? u->src[k] : u; }
+U special_wrap(Graph *g, const U *part, int32_t kind) { return !kind ? part[0] : kind == TG_STRING ? text_wrap(g, part[0]) : complex_is(kind) ? complex_wrap(g, part, kind) : narrow_wrap(g, part[0], kind); }
 
-/* The results of an operator that moved such values. */
-static U wrap_results(Graph *g, U u, int32_t kind)
+/* The results of an operator that moved such values, part by part. */
+static U wrap_results(Graph *g, const U *part, int32_t kind)
 {
-    if (u->op != UOP_TUPLE) return special_wrap(g, u, kind);
-    const UOp **v = NEW_N(graph_arena(g), const UOp *, u->nsrc + 1);
-    for (uint32_t k = 0; k < u->nsrc; k++) v[k] = special_wrap(g, u->src[k], kind);
-    return uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, u->nsrc);
+    if (!kind || part[0]->op != UOP_TUPLE) return special_wrap(g, part, kind);
+    const UOp **v = NEW_N(graph_arena(g), const UOp *, part[0]->nsrc + 1), *each[2];
+    for (uint32_t k = 0; k < part[0]->nsrc; k++) {
+        for (uint32_t i = 0; i < special_parts(kind); i++) each[i] = part[i]->src[k];
+        v[k] = special_wrap(g, each, kind);
+    }
+    return uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, part[0]->nsrc);
 }
 
 static TgStatus check_arity(const Ctx *c, const OpRow *row)
@@ -195,7 +204,7 @@ static TgStatus check_arity(const Ctx *c, const OpRow *row)
 }
 
 /* row: NULL for a function, whose nodes are checked when it is their turn. */
-static TgStatus node_inputs(Import *im, Ctx *c, const OpRow *row, bool *known, int32_t *kind)
+static TgStatus node_inputs(Import *im, Ctx *c, const OpRow *row, bool *known, int32_t *kind, uint32_t part)
 {
     const Node *n = c->node;
     const UOp **in = NEW_N(im->run->arena, const UOp *, n->nin + CTX_INPUTS);
@@ -209,7 +218,7 @@ static TgStatus node_inputs(Import *im, Ctx *c, const OpRow *row, bool *known, i
     if (!row) return TG_OK;
     TRY(standard_check(im->run->g, c));
     for (uint32_t k = 0; k < n->nin; k++)
-        if (in[k] && in[k]->op == UOP_TUPLE) TRY(special_input(c, k, &in[k], kind));
+        if (in[k] && in[k]->op == UOP_TUPLE) TRY(special_input(c, k, &in[k], kind, part));
     return check_arity(c, row);
 }
 
@@ -241,16 +250,18 @@ static TgStatus import_node(Import *im, const Node *n)
     const OpRow *row = f ? NULL : op_find(n->domain, n->op, c.opset);
     bool known = true;
     int32_t kind = 0;
-    U result = NULL;
+    U result[2] = { NULL };
     if (++run->nodes > NODES_MAX) return fail(TG_LIMIT, "more than %d nodes with the bodies of functions", NODES_MAX);
     if (!f && !row)
         return fail_at(TG_UNSUPPORTED, node_label(n), n->op, NULL, "operator %s%s%s of opset %lld is not covered", n->domain, *n->domain ? "." : "", n->op, (long long)c.opset);
-    TRY(node_inputs(im, &c, row, &known, &kind));
     graph_at(run->g, node_label(n), n->op, n->nin > 1 ? n->in[1] : NULL);
-    if (f) TRY(import_function(&result, &c, f));
-    else result = row->fn(run->g, &c);
-    if (!result || graph_error(run->g) != TG_OK) return place(run->g, n);
-    return bind_outputs(im, n, kind ? wrap_results(run->g, result, kind) : result, known);
+    for (uint32_t part = 0; part < special_parts(kind); part++) {
+        TRY(node_inputs(im, &c, row, &known, &kind, part));
+        if (f) TRY(import_function(&result[part], &c, f));
+        else result[part] = row->fn(run->g, &c);
+        if (!result[part] || graph_error(run->g) != TG_OK) return place(run->g, n);
+    }
+    return bind_outputs(im, n, wrap_results(run->g, result, kind), known);
 }
 
 static TgStatus import_nodes(Import *im, const Node *node, uint32_t n)
@@ -297,7 +308,13 @@ static TgStatus kept_failure(Graph *g, TgStatus status)
     return *at ? fail_at(status, at, by, NULL, "%s", strncmp(line, head, strlen(head)) ? line : line + strlen(head)) : status;
 }
 
-TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *in, uint32_t nin, U *out, uint32_t nout) { return kept_failure(g, subgraph(g, c, sub, in, nin, out, nout)); }
+TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *in, uint32_t nin, U *out, uint32_t nout)
+{
+    uint32_t depth = c->im->run->depth;
+    TgStatus status = subgraph(g, c, sub, in, nin, out, nout);
+    c->im->run->depth = depth;                      /* an importer may go on after a failure */
+    return kept_failure(g, status);
+}
 
 /* ---- a part once more ---- */
 
@@ -398,12 +415,21 @@ TgStatus import_opsets(const Model *m)
     return TG_OK;
 }
 
+void import_inputs(Imported *out, const Run *run)
+{
+    bool *text = NEW_N(graph_arena(run->g), bool, run->ninput + 1);
+    int32_t *narrow = NEW_N(graph_arena(run->g), int32_t, run->ninput + 1);
+    for (uint32_t k = 0; k < run->ninput; k++) {
+        text[k] = run->input[k]->type == TG_STRING;
+        narrow[k] = narrow_is((int32_t)run->input[k]->type) ? (int32_t)run->input[k]->type : 0;
+    }
+    *out = (Imported){ .g = run->g, .pool = run->pool, .ninput = run->ninput, .input_text = text, .input_narrow = narrow };
+}
+
 static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, const bool *baked)
 {
     const GraphDef *d = &run->model->graph;
     Import im = { .run = run, .opset = run->model->opset, .nopset = run->model->nopset };
-    bool *text = NEW_N(graph_arena(run->g), bool, run->ninput + 1);
-    int32_t *narrow = NEW_N(graph_arena(run->g), int32_t, run->ninput + 1);
     const UOp **value = NEW_N(run->arena, const UOp *, d->noutput + 1);
     TRY(import_opsets(run->model));
     map_init(&im.name, run->arena);
@@ -413,18 +439,15 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
         *bind(&im, d->input[k].name) = (Value){ .value = border_input(run, &input[k], &slot, baked), .known = known };
     }
     TRY(import_nodes(&im, d->node, d->nnode));
-    for (uint32_t k = 0; k < run->ninput; k++) {
-        text[k] = run->input[k]->type == TG_STRING;
-        narrow[k] = narrow_is((int32_t)run->input[k]->type) ? (int32_t)run->input[k]->type : 0;
-    }
-    Imported made = { .g = run->g, .pool = run->pool, .ninput = run->ninput, .input_text = text, .input_narrow = narrow };
+    Imported made;
+    import_inputs(&made, run);
     for (uint32_t k = 0; k < d->noutput; k++) TRY(lookup(&value[k], &im, NULL, d->output[k].name));
     TRY(border_outputs(&made, d, value));
     *out = made;
     return TG_OK;
 }
 
-/* Whether a new try may do better: an input whose value was wanted can be baked in, which was not. */
+/* Whether a new try may do better: an input whose value was wanted can be baked in, which was not. Not many floats, where what is made of them can be asked for. */
 static bool bake_more(const Run *run, bool *baked)
 {
     bool more = false;
@@ -432,6 +455,7 @@ static bool bake_more(const Run *run, bool *baked)
         const TgTensor *t = run->input[k];
         int64_t numel = 1;
         int64_t most = t->type == TG_U8 ? BAKED_BYTES_MAX : BAKED_MAX;                    /* bytes may be a file */
+        if (run->question && dtype_is_float(dtype_from_onnx((int32_t)t->type))) most = LITERAL_MAX;
         for (int32_t a = 0; a < t->rank; a++) numel = numel > most ? numel : numel * t->shape[a];
         if (!run->need[k] || baked[k] || numel > most || (numel && !t->data)) continue;
         baked[k] = more = true;
@@ -446,21 +470,24 @@ static TgStatus check_inputs(const Model *m, const TgTensor *input, uint32_t nin
     return TG_OK;
 }
 
-TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput, Dims *dims)
+TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint32_t ninput, Dims *dims, Known *known)
 {
     TRY(check_inputs(m, input, ninput));
     Arena *arena = arena_new();
     uint32_t n = port_parts(NULL, input, ninput);
     const TgTensor **part = NEW_N(arena, const TgTensor *, n + 1);
-    bool *baked = NEW_N(arena, bool, n + 1), *need = NEW_N(arena, bool, n + 1);
+    bool *baked = known && known->baked ? known->baked : NEW_N(known ? known->arena : arena, bool, n + 1), *need = NEW_N(arena, bool, n + 1);
     TgStatus status = TG_OK;
+    if (known) known->baked = baked;
     port_parts(part, input, ninput);
     for (bool again = true; again;) {
-        Run run = { .g = graph_new(), .arena = arena_new(), .model = m, .input = part, .ninput = n, .need = need, .dims = dims };
+        Run run = { .g = graph_new(), .arena = arena_new(), .model = m, .input = part, .ninput = n, .need = need, .dims = dims, .known = known };
         run.pool = pool_new(graph_arena(run.g));
         status = import_once(out, &run, input, baked);
-        bool doubted = status == TG_OK && dims && dims_doubted(dims, run.g, input);
-        again = (status == TG_UNSUPPORTED && bake_more(&run, baked)) || ((status != TG_OK || doubted) && dims && dims_refine(dims, run.g, status != TG_OK ? tg_error() : NULL));
+        bool doubted = status == TG_OK && dims && dims_doubted(dims, run.g, input), bake = status == TG_UNSUPPORTED && bake_more(&run, baked), ask = status != TG_OK && run.question && !bake;
+        if (ask) status = question_import(out, &run);
+        again = bake || (!ask && (status != TG_OK || doubted) && dims && dims_refine(dims, run.g, status != TG_OK ? tg_error() : NULL));
+        if (again && known) known->n = 0;
         if (status == TG_OK && !again) out->baked = arena_copy(graph_arena(run.g), baked, n);
         else graph_free(run.g);
         arena_free(run.arena);

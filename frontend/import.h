@@ -1,6 +1,7 @@
 /* What import.c and attr.c share: the frame of names in which a node stands. */
 #ifndef TG_IMPORT_H
 #define TG_IMPORT_H
+#include "frontend/complex.h"
 #include "frontend/narrow.h"
 #include "frontend/text.h"
 #include "graph/base/map.h"
@@ -17,6 +18,8 @@ typedef struct {
     uint32_t ninput, depth;
     uint64_t nodes;                 /* imported so far, bodies of functions each time */
     bool *need;                     /* [ninput] those whose values are wanted */
+    const Known *known;             /* answers so far; NULL: nothing is asked */
+    U question;                     /* the last one that can be asked, or NULL */
     const Dims *dims;               /* sizes that are variables, or NULL */
     StringPool *pool;
 } Run;
@@ -36,13 +39,17 @@ struct Import {
 
 /* border.c. slot: of the input's first tensor; moved behind its last. baked: by slot. */
 U border_input(Run *run, const TgTensor *t, uint32_t *slot, const bool *baked);
+U border_constant(const Run *run, const TgTensor *t);
 TgStatus border_outputs(Imported *out, const GraphDef *d, const UOp *const *value);       /* what out says of outputs, and its sink */
 const char *node_label(const Node *n);          /* its name, else its first output's */
 /* What tensor `y` of the graph around node c would be if its tensors `name` had these values: the nodes between are imported once more. */
 TgStatus import_value(U *out, const Ctx *c, const char *y, const char *const *name, const U *value, uint32_t n);
-/* A tensor that is a TUPLE around what stands for it: strings (TG_STRING) and narrow types; kind 0: a plain one. */
+/* A tensor that is a TUPLE around what stands for it: strings (TG_STRING) and narrow types around one tensor, complex types around two; kind 0: a plain one. */
 int32_t special_kind(U u);
-U special_wrap(Graph *g, U u, int32_t kind);
+uint32_t special_parts(int32_t kind);
+U special_part(U u, uint32_t k);                /* u itself where it is plain */
+U special_wrap(Graph *g, const U *part, int32_t kind);
+void import_inputs(Imported *out, const Run *run);      /* what out says of inputs */
 void import_needs(Import *im, U x);             /* notes the model's inputs that x is made of */
 /* Is x made of a few integers (or single floats, when asked) of inputs, so that importing again with their values will know it? Then notes them; the importer fails with TG_UNSUPPORTED. */
 bool import_may_know(Import *im, U x, bool floats);

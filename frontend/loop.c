@@ -7,7 +7,7 @@
 #include "frontend/loop.h"
 #include "graph/custom.h"
 
-enum { UNROLL_MAX = 8, FORCED_MAX = 512, GROWN_MAX = 1 << 20 };
+enum { UNROLL_MAX = 8, FORCED_MAX = 512, ROUNDS_MAX = 4096, GROWN_MAX = 1 << 20 };
 
 /* ---- unrolled ---- */
 
@@ -27,12 +27,14 @@ static U stored(Graph *g, U u, U before)
 static bool unroll(Graph *g, const Loop *l, int64_t trip, U *last, U *row)
 {
     Arena *a = graph_arena(g);
-    U *rows = NEW_N(a, U, (uint64_t)l->rows * (uint64_t)(trip + 1) + 1), *next = NEW_N(a, U, l->states + 1), *now = NEW_N(a, U, l->rows + 1), keep = NULL;
+    int64_t room = trip < ROUNDS_MAX ? trip + 1 : ROUNDS_MAX;
+    U *rows = NEW_N(a, U, l->rows * (uint64_t)room + 1), *next = NEW_N(a, U, l->states + 1), *now = NEW_N(a, U, l->rows + 1), keep = NULL;
     for (uint32_t k = 0; k < l->states; k++) last[k] = l->init[k];
     int64_t i = 0;
     for (; i < trip || (i == 0 && l->rows); i++) {
+        if (i == ROUNDS_MAX) return graph_fail_code(g, TG_LIMIT, "more than %d rounds of a loop that is done round by round", ROUNDS_MAX), false;
         if (!l->body(g, l->user, uop_index(g, i), last, next, now, &keep)) return false;
-        for (uint32_t k = 0; k < l->rows; k++) rows[k * (trip + 1) + i] = now[k];
+        for (uint32_t k = 0; k < l->rows; k++) rows[k * room + i] = now[k];
         if (!trip) break;
         if (keep && !uop_is_const(keep)) return graph_fail_code(g, TG_UNSUPPORTED, "a loop of few rounds has a condition that depends on data"), false;
         bool end = i + 1 == trip || (keep && !uop_const_int(keep));
@@ -41,7 +43,7 @@ static bool unroll(Graph *g, const Loop *l, int64_t trip, U *last, U *row)
         i++;
         break;
     }
-    for (uint32_t k = 0; k < l->rows; k++) row[k] = i ? stack(g, rows + k * (trip + 1), (uint32_t)i, 0) : empty_rows(g, rows[k * (trip + 1)]);
+    for (uint32_t k = 0; k < l->rows; k++) row[k] = i ? stack(g, rows + k * room, (uint32_t)i, 0) : empty_rows(g, rows[k * room]);
     return graph_error(g) == TG_OK;
 }
 
@@ -253,7 +255,7 @@ static bool body_for(Graph *g, const Loop *l, int64_t base, U *formal, U *value,
 static bool make_body(Graph *g, const Loop *l, int64_t base, U *formal, U *value, U *keep)
 {
     for (uint32_t k = 0; k < l->states; k++)
-        if (l->init[k]->dtype == DT_VOID) return graph_fail_code(g, TG_UNSUPPORTED, "state %u of a loop is no tensor; then the rounds must be known, at most %d", k, FORCED_MAX), false;
+        if (l->init[k]->dtype == DT_VOID) return graph_fail_code(g, TG_UNSUPPORTED, "state %u of a loop is no tensor, and its rounds are not known", k), false;
     U step = formal[l->states] = uop_var(g, arena_printf(graph_arena(g), "step%d", loop_depth++), 0, l->most > 0 ? l->most - 1 : 0);
     bool ok = body_for(g, l, base, formal, value, keep);
     if (ok && find_growth(g, l, step, value)) ok = body_for(g, l, base, formal, value, keep);
@@ -300,6 +302,8 @@ static bool call_loop(Graph *g, const Loop *l, U *last, U *row)
     for (uint32_t k = 0; k < moving.states; k++) last[at[k]] = found[k];
     return true;
 }
+
+bool loop_unroll(Graph *g, const Loop *l, U *last, U *row) { return unroll(g, l, l->keep && !uop_const_int(l->keep) ? 0 : uop_const_int(l->trip), last, row); }
 
 bool loop_build(Graph *g, const Loop *l, U *last, U *row)
 {

@@ -21,6 +21,7 @@ typedef struct {
 /* last[states]: states after the last round. row[rows]: each round's row stacked along a new axis 0. Few rounds are unrolled; more become a CALL of "loop"
  * (graph/custom.h), where states keep their shapes, or grow by the same size each round. */
 bool loop_build(Graph *g, const Loop *l, U *last, U *row);
+bool loop_unroll(Graph *g, const Loop *l, U *last, U *row);       /* of a known trip, however long, where body always knows whether to go on */
 
 /* Bodies of CALLs. Replaces what `body` takes from outside by PARAM(slot..), in order of first use. Inside is what depends on a formal (of a loop: its states and, last, its
  * step), and what is as young as node `first`. Returns the new body; captured: the values. */

@@ -30,7 +30,7 @@ static const Format *format_of(int32_t type)
     return NULL;
 }
 
-int32_t narrow_type(U x) { return x->op == UOP_TUPLE && x->tag > NARROW ? x->tag - NARROW : 0; }
+int32_t narrow_type(U x) { return x->op == UOP_TUPLE && x->tag > NARROW && x->tag < 2 * NARROW ? x->tag - NARROW : 0; }
 bool narrow_is(int32_t type) { return format_of(type) != NULL; }
 bool narrow_is_float(int32_t type) { return format_of(type)->is_float; }
 uint32_t narrow_bits(int32_t type) { return format_of(type)->bits; }
@@ -38,7 +38,7 @@ DType narrow_storage(int32_t type) { return type == TG_I4 || type == TG_I2 ? DT_
 
 bool narrow_knows(const char *op)
 {
-    return !strcmp(op, "Cast") || !strcmp(op, "CastLike") || !strcmp(op, "QuantizeLinear") || !strcmp(op, "DequantizeLinear") || !strcmp(op, "Identity");
+    return !strcmp(op, "Cast") || !strcmp(op, "CastLike") || !strcmp(op, "QuantizeLinear") || !strcmp(op, "DequantizeLinear");
 }
 
 U narrow_wrap(Graph *g, U storage, int32_t type)

@@ -31,6 +31,20 @@ U op_zip_map(Graph *g, const Ctx *c)
     return map_new(g, keys, scores);
 }
 
+U maps_apart(Graph *g, U x)
+{
+    U values = is_map(x) ? x->src[1] : NULL, part[2];
+    int32_t kind = values ? special_kind(values) : 0;
+    if (!values || uop_rank(special_part(values, 0)) != 2) return x;
+    int64_t n = fixed_size(g, special_part(values, 0), 0);
+    const UOp **v = NEW_N(graph_arena(g), const UOp *, n + 1);
+    for (int64_t k = 0; k < n; k++) {
+        for (uint32_t i = 0; i < special_parts(kind); i++) part[i] = squeeze(g, slice_i(g, special_part(values, i), 0, k, k + 1), 0);
+        v[k] = map_new(g, x->src[0], special_wrap(g, part, kind));
+    }
+    return sequence_new(g, v, (uint32_t)n);
+}
+
 /* values[k] wherever hit[.., k], else `otherwise`. At most one of a row hits. */
 static U pick(Graph *g, U hit, U values, U otherwise) { return add(g, sum(g, where(g, hit, sub(g, values, otherwise), scalar(g, (DType)values->dtype, 0)), 1, false), otherwise); }
 
@@ -49,7 +63,7 @@ U op_dict_vectorizer(Graph *g, const Ctx *c)
     if (is_text(keys) != is_text(words)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has keys of another type than the vocabulary");
     U hit = eq(g, unsqueeze(g, numbers(words), 1), unsqueeze(g, cast(g, numbers(keys), DT_I64), 0));
     U none = text ? uop_int(g, DT_I64, pool_add(import_pool(c), "", 0)) : scalar(g, (DType)values->dtype, 0);
-    return special_wrap(g, unsqueeze(g, pick(g, hit, numbers(values), none), 0), special_kind(values));
+    return special_wrap(g, (U[]){ unsqueeze(g, pick(g, hit, numbers(values), none), 0) }, special_kind(values));
 }
 
 static U cast_values(Graph *g, const Ctx *c, U values, const char *to)
@@ -78,5 +92,5 @@ U op_cast_map(Graph *g, const Ctx *c)
     U place = sparse ? guard_index(g, cast(g, keys, DT_INDEX), uop_index(g, places)) : sum(g, cast(g, smaller, DT_INDEX), 1, false);
     U hit = eq(g, unsqueeze(g, iota(g, sparse ? uop_index(g, places) : count, DT_INDEX), 1), unsqueeze(g, place, 0));
     U none = is_text(values) ? uop_int(g, DT_I64, pool_add(import_pool(c), "0.f", 3)) : scalar(g, (DType)values->dtype, 0);
-    return special_wrap(g, unsqueeze(g, pick(g, hit, numbers(values), none), 0), special_kind(values));
+    return special_wrap(g, (U[]){ unsqueeze(g, pick(g, hit, numbers(values), none), 0) }, special_kind(values));
 }

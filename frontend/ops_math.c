@@ -349,6 +349,17 @@ static U convert(Graph *g, U x, DType to)
     return to == DT_BOOL ? ne(g, x, K(0)) : cast(g, x, to);
 }
 
+static U cast_to(Graph *g, const Ctx *c, int32_t type)
+{
+    U x = c->in[0];
+    DType to = dtype_from_onnx(type);
+    if (type == TG_STRING) return is_text(x) ? x : numbers_to_text(g, c);
+    if (is_text(x) && !(x = text_to_numbers(g, c, to == DT_VOID ? DT_F32 : to))) return NULL;
+    if (narrow_is(type)) return narrow_encode(g, x, type, attr_bool(g, c, "saturate", true), attr_str(g, c, "round_mode", "up"));
+    if (to == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "to", "element type %d is not covered", type);
+    return convert(g, narrow_decode(g, x), to);
+}
+
 U op_cast(Graph *g, const Ctx *c)
 {
     static const char *const old_name[] = { "", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL", "FLOAT16", "DOUBLE", "UINT32", "UINT64" };
@@ -356,11 +367,7 @@ U op_cast(Graph *g, const Ctx *c)
     if (c->opset >= 6) type = attr_int(g, c, "to", 0);
     else for (int64_t k = 1; k < 14; k++) type = strcmp(attr_str(g, c, "to", ""), old_name[k]) ? type : k;      /* a string then */
     if (type < 1 || type > 30) return fail_node(g, c, TG_BAD_MODEL, "to", "is %lld; wanted an element type", (long long)type);
-    if (type == TG_STRING) return is_text(c->in[0]) ? c->in[0] : numbers_to_text(g, c);
-    if (narrow_is((int32_t)type) && !is_text(c->in[0])) return narrow_encode(g, c->in[0], (int32_t)type, attr_bool(g, c, "saturate", true), attr_str(g, c, "round_mode", "up"));
-    if (dtype_from_onnx((int32_t)type) == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "to", "element type %lld is not covered", (long long)type);
-    DType to = dtype_from_onnx((int32_t)type);
-    return is_text(c->in[0]) ? text_to_numbers(g, c, to) : convert(g, narrow_decode(g, c->in[0]), to);
+    return cast_to(g, c, (int32_t)type);
 }
 
 U op_bit_cast(Graph *g, const Ctx *c)
@@ -375,7 +382,7 @@ U op_bit_cast(Graph *g, const Ctx *c)
 
 U op_cast_like(Graph *g, const Ctx *c)
 {
-    int32_t narrow = narrow_type(c->in[1]);
-    if (narrow) return narrow_encode(g, c->in[0], narrow, attr_bool(g, c, "saturate", true), attr_str(g, c, "round_mode", "up"));
-    return convert(g, narrow_decode(g, c->in[0]), type_of(c->in[1]));
+    U like = c->in[1];
+    int32_t type = is_text(like) ? (int32_t)TG_STRING : narrow_type(like) ? narrow_type(like) : dtype_info[like->dtype].onnx;
+    return cast_to(g, c, type);
 }

@@ -266,8 +266,7 @@ static bool input_floats(Graph *g, const Ctx *c, uint32_t i, double *out, uint32
         out[k] = known ? uop_const_float(v[k]) : 0;
     }
     if (known) return true;
-    import_needs(c->im, x);
-    return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "scales or regions that depend on data are not covered"), false;
+    return fail_data(g, c, i), false;
 }
 
 static bool resize_attrs(Graph *g, const Ctx *c, Resize *r)

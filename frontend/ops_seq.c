@@ -1,4 +1,4 @@
-/* Sequences and optionals (tuple.h): positions and lengths are known at import. To add one: a function here, a row in ops.def and a name in `takes_sequences`. */
+/* Sequences and optionals (tuple.h): lengths are known at import, and positions, but for that of an element among equal forms. To add one: a function here, a row in ops.def and a name in `takes_sequences`. */
 #include "frontend/tuple.h"
 
 #include <string.h>
@@ -8,17 +8,18 @@
 
 bool takes_sequences(const char *op)
 {
-    static const char *const name[] = { "CastMap", "DictVectorizer", "Identity", "If", "Loop", "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct",
+    static const char *const name[] = { "CastMap", "DictVectorizer", "Identity", "If", "Loop", "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "Scan", "SequenceAt", "SequenceConstruct",
         "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap" };
     for (size_t k = 0; k < sizeof name / sizeof *name; k++)
         if (!strcmp(op, name[k])) return true;
     return false;
 }
 
-static bool sequence_ok(Graph *g, const Ctx *c, uint32_t i)
+/* Input 0, which must be one. */
+static U sequence_in(Graph *g, const Ctx *c)
 {
-    if (is_sequence(c->in[i])) return true;
-    return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is not a sequence"), false;
+    U s = maps_apart(g, c->in[0]);
+    return is_sequence(s) ? s : (fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is not a sequence"), NULL);
 }
 
 /* The position that input i names, -1 being the last of n; `otherwise` when absent. */
@@ -44,9 +45,9 @@ U op_sequence_construct(Graph *g, const Ctx *c)
 
 U op_sequence_insert(Graph *g, const Ctx *c)
 {
-    U s = c->in[0];
+    U s = sequence_in(g, c);
     int64_t at;
-    if (!sequence_ok(g, c, 0) || !position(g, c, 2, (int64_t)s->nsrc + 1, s->nsrc, &at)) return NULL;
+    if (!s || !position(g, c, 2, (int64_t)s->nsrc + 1, s->nsrc, &at)) return NULL;
     if (s->nsrc >= SEQUENCE_MAX) return fail_node(g, c, TG_LIMIT, NULL, "a sequence of more than %d", SEQUENCE_MAX);
     const int64_t *v;
     uint32_t n;
@@ -59,10 +60,10 @@ U op_sequence_insert(Graph *g, const Ctx *c)
 
 U op_sequence_erase(Graph *g, const Ctx *c)
 {
-    U s = c->in[0];
+    U s = sequence_in(g, c);
     int64_t at;
     uint32_t n = 0;
-    if (!sequence_ok(g, c, 0) || !position(g, c, 1, s->nsrc, (int64_t)s->nsrc - 1, &at)) return NULL;
+    if (!s || !position(g, c, 1, s->nsrc, (int64_t)s->nsrc - 1, &at)) return NULL;
     if (!s->nsrc) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is empty");
     const UOp **out = NEW_N(graph_arena(g), const UOp *, s->nsrc);
     for (uint32_t k = 0; k < s->nsrc; k++)
@@ -70,29 +71,62 @@ U op_sequence_erase(Graph *g, const Ctx *c)
     return sequence_new(g, out, n);
 }
 
-U op_sequence_at(Graph *g, const Ctx *c)
+/* Part i of each element. */
+static const U *parts_of(Graph *g, U s, uint32_t i)
 {
-    int64_t at;
-    return sequence_ok(g, c, 0) && position(g, c, 1, c->in[0]->nsrc, 0, &at) ? c->in[0]->src[at] : NULL;
+    const UOp **v = NEW_N(graph_arena(g), const UOp *, s->nsrc + 1);
+    for (uint32_t k = 0; k < s->nsrc; k++) v[k] = special_part(s->src[k], i);
+    return v;
 }
 
-U op_sequence_length(Graph *g, const Ctx *c) { return sequence_ok(g, c, 0) ? uop_int(g, DT_I64, c->in[0]->nsrc) : NULL; }
+/* Tensors of one type and shape? */
+static bool alike(U s)
+{
+    for (uint32_t k = 0; k < s->nsrc; k++) {
+        U first = special_part(s->src[0], 0), x = special_part(s->src[k], 0);
+        if (special_kind(s->src[k]) != special_kind(s->src[0]) || x->dtype == DT_VOID || x->dtype != first->dtype || x->shape != first->shape) return false;
+    }
+    return s->nsrc > 0;
+}
+
+/* Where the position is data, or the round of a loop. */
+static U element_at(Graph *g, U s, U at)
+{
+    int32_t kind = special_kind(s->src[0]);
+    U part[2];
+    for (uint32_t i = 0; i < special_parts(kind); i++) part[i] = gather(g, stack(g, parts_of(g, s, i), s->nsrc, 0), reshape_i(g, at, NULL, 0), 0);
+    return special_wrap(g, part, kind);
+}
+
+U op_sequence_at(Graph *g, const Ctx *c)
+{
+    U s = sequence_in(g, c);
+    int64_t at;
+    if (!s) return NULL;
+    if (!known_scalar(g, c->in[1]) && alike(s)) return element_at(g, s, c->in[1]);
+    return position(g, c, 1, s->nsrc, 0, &at) ? s->src[at] : NULL;
+}
+
+U op_sequence_length(Graph *g, const Ctx *c)
+{
+    U s = sequence_in(g, c);
+    return s ? uop_int(g, DT_I64, s->nsrc) : NULL;
+}
 
 U op_concat_from_sequence(Graph *g, const Ctx *c)
 {
-    if (!sequence_ok(g, c, 0)) return NULL;
-    U s = c->in[0];
+    U s = sequence_in(g, c);
+    if (!s) return NULL;
     if (!s->nsrc) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is empty");
     int64_t axis, fresh = attr_int(g, c, "new_axis", 0);
     int32_t kind = special_kind(s->src[0]);
-    const UOp **v = NEW_N(graph_arena(g), const UOp *, s->nsrc);
-    for (uint32_t k = 0; k < s->nsrc; k++) {
+    U part[2];
+    for (uint32_t k = 0; k < s->nsrc; k++)
         if (special_kind(s->src[k]) != kind) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "holds tensors of different types");
-        v[k] = kind ? s->src[k]->src[0] : s->src[k];
-    }
     if (!attr_find(c, "axis")) return fail_node(g, c, TG_BAD_MODEL, "axis", "is missing");
-    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(v[0]) + (fresh != 0), &axis)) return NULL;
-    return special_wrap(g, fresh ? stack(g, v, s->nsrc, axis) : cat(g, v, s->nsrc, axis), kind);
+    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(special_part(s->src[0], 0)) + (fresh != 0), &axis)) return NULL;
+    for (uint32_t i = 0; i < special_parts(kind); i++) part[i] = fresh ? stack(g, parts_of(g, s, i), s->nsrc, axis) : cat(g, parts_of(g, s, i), s->nsrc, axis);
+    return special_wrap(g, part, kind);
 }
 
 /* SplitToSequence: pieces of given sizes, of one size (the last may be smaller), or of 1, whose axis keepdims 0 drops. */
@@ -123,14 +157,15 @@ U op_split_to_sequence(Graph *g, const Ctx *c)
 U op_sequence_map(Graph *g, const Ctx *c)
 {
     const Attr *body = attr_find(c, "body");
-    if (!sequence_ok(g, c, 0)) return NULL;
+    U s = sequence_in(g, c), walked;
+    if (!s) return NULL;
     if (!body || body->type != ATTR_GRAPH) return fail_node(g, c, TG_BAD_MODEL, "body", "is missing");
-    uint32_t n = c->in[0]->nsrc;
+    uint32_t n = s->nsrc;
     const UOp **in = NEW_N(graph_arena(g), const UOp *, c->nin + 1), **out = NEW_N(graph_arena(g), const UOp *, (uint64_t)c->nout * (n + 1) + 1), **one = NEW_N(graph_arena(g), const UOp *, c->nout + 1);
     for (uint32_t k = 0; k < n; k++) {
         for (uint32_t i = 0; i < c->nin; i++) {
-            if (!c->in[i] || (is_sequence(c->in[i]) && c->in[i]->nsrc != n)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is missing, or of another length");
-            in[i] = is_sequence(c->in[i]) ? c->in[i]->src[k] : c->in[i];
+            if (!c->in[i] || (is_sequence(walked = maps_apart(g, c->in[i])) && walked->nsrc != n)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is missing, or of another length");
+            in[i] = is_sequence(walked) ? walked->src[k] : c->in[i];
         }
         if (import_subgraph(g, c, body->graph, in, c->nin, one, c->nout) != TG_OK) return NULL;
         for (uint32_t o = 0; o < c->nout; o++) out[o * (n + 1) + k] = one[o];

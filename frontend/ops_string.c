@@ -8,6 +8,7 @@
 #include <string.h>
 #include <wctype.h>
 
+#include "frontend/narrow.h"
 #include "frontend/text.h"
 #include "graph/base/text.h"
 #include "graph/guard.h"
@@ -460,7 +461,7 @@ U text_to_numbers(Graph *g, const Ctx *c, DType to)
 /* Numbers to strings: integers in full, floats with as many digits as their type carries. */
 U numbers_to_text(Graph *g, const Ctx *c)
 {
-    U x = c->in[0];
+    U x = narrow_decode(g, c->in[0]);
     int64_t n = uop_static(x) ? uop_numel(x) : 1 << 20, shape[TG_MAX_RANK];
     const UOp **v = NEW_N(graph_arena(g), const UOp *, n + 1);
     if (n > 4096 || !values_of(g, x, v, (uint32_t)n)) return fail_data(g, c, 0);

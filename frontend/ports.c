@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "frontend/complex.h"
 #include "frontend/narrow.h"
 #include "onnx/npy.h"
 
@@ -29,6 +30,13 @@ uint32_t port_parts(const TgTensor **part, const TgTensor *value, uint32_t n)
         else count++;
     }
     return count;
+}
+
+bool port_has_data(const TgTensor *value, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        if (!value[k].data || (holds_tensors(&value[k]) && !port_has_data(value[k].data, value[k].shape[0]))) return false;
+    return true;
 }
 
 TgTensor *port_copy(Arena *a, const TgTensor *value, uint32_t n)
@@ -57,7 +65,7 @@ static TgStatus check_tensor(const char *where, const ValueDef *d, const TgTenso
 {
     int64_t bits = tg_type_bits(t->type);
     if (d->type && d->type != (int32_t)t->type) return fail(TG_BAD_INPUT, "input %s is %s; %s is wanted", where, tg_type_name(t->type), tg_type_name((TgType)d->type));
-    if (t->type != TG_STRING && !narrow_is((int32_t)t->type) && dtype_from_onnx((int32_t)t->type) == DT_VOID) return fail(TG_UNSUPPORTED, "input %s: type %s is not covered", where, tg_type_name(t->type));
+    if (t->type != TG_STRING && !narrow_is((int32_t)t->type) && !complex_is((int32_t)t->type) && dtype_from_onnx((int32_t)t->type) == DT_VOID) return fail(TG_UNSUPPORTED, "input %s: type %s is not covered", where, tg_type_name(t->type));
     if (t->rank < 0 || t->rank > TG_MAX_RANK || (d->rank >= 0 && t->rank != d->rank)) return fail(TG_BAD_INPUT, "input %s has %d dimensions; %d are wanted", where, t->rank, d->rank);
     for (int32_t k = 0; k < t->rank; k++) {
         int64_t want = d->rank < 0 ? -1 : d->dim[k].size;
@@ -68,14 +76,17 @@ static TgStatus check_tensor(const char *where, const ValueDef *d, const TgTenso
     return TG_OK;
 }
 
-static TgStatus check_map(const char *where, const ValueDef *d, const TgTensor *t)
+/* rank 2: a sequence of maps that share their keys. */
+static TgStatus check_map(const char *where, const ValueDef *d, const TgTensor *t, int32_t rank)
 {
     const TgTensor *keys = t->data, *values = keys + 1;
     TRY(check_tensor(where, &(ValueDef){ .type = d->key, .rank = 1, .dim = &(DimDef){ .size = -1 } }, keys));
-    return check_tensor(where, &(ValueDef){ .type = d->type, .rank = 1, .dim = &(DimDef){ .size = keys->shape[0] } }, values);
+    return check_tensor(where, &(ValueDef){ .type = d->type, .rank = rank, .dim = (DimDef[]){ { .size = rank == 1 ? keys->shape[0] : -1 }, { .size = keys->shape[0] } } }, values);
 }
 
 static TgStatus check(const char *where, const ValueDef *d, const TgTensor *t);
+
+static bool is_maps(const ValueDef *d) { return d->kind == VALUE_SEQUENCE && d->inside->kind == VALUE_MAP; }
 
 /* A holder of that type, of `least` to `most` tensors. */
 static TgStatus check_holder(const char *where, const ValueDef *d, const TgTensor *t, TgType type, int64_t least, int64_t most)
@@ -84,7 +95,7 @@ static TgStatus check_holder(const char *where, const ValueDef *d, const TgTenso
     if (t->type != type) return fail(TG_BAD_INPUT, "input %s is %s; %s is wanted", where, tg_type_name(t->type), tg_type_name(type));
     if (t->rank != 1 || t->shape[0] < least || t->shape[0] > most || (t->shape[0] && !t->data))
         return fail(TG_BAD_INPUT, "input %s holds %lld tensors; a %s has %lld to %lld", where, (long long)t->shape[0], tg_type_name(type), (long long)least, (long long)most);
-    if (type == TG_MAP) return check_map(where, d, t);
+    if (type == TG_MAP) return is_maps(d) ? check_map(where, d->inside, t, 2) : check_map(where, d, t, 1);
     for (int64_t k = 0; k < t->shape[0]; k++) {
         snprintf(inside, sizeof inside, "%s[%lld]", where, (long long)k);
         TRY(check(inside, d->inside, (const TgTensor *)t->data + k));
@@ -95,19 +106,19 @@ static TgStatus check_holder(const char *where, const ValueDef *d, const TgTenso
 static TgStatus check(const char *where, const ValueDef *d, const TgTensor *t)
 {
     switch (d->kind) {
-    case VALUE_SEQUENCE: return check_holder(where, d, t, TG_SEQUENCE, 0, SEQUENCE_MAX);
+    case VALUE_SEQUENCE: return is_maps(d) && t->type == TG_MAP ? check_holder(where, d, t, TG_MAP, 2, 2) : check_holder(where, d, t, TG_SEQUENCE, 0, SEQUENCE_MAX);
     case VALUE_OPTIONAL: return t->type == TG_OPTIONAL ? check_holder(where, d, t, TG_OPTIONAL, 0, 1) : check(where, d->inside, t);
     case VALUE_MAP: return check_holder(where, d, t, TG_MAP, 2, 2);
     default: return check_tensor(where, d, t);
     }
 }
 
-/* Whether d is a tensor, or a sequence, optional or map of what is. A map holds tensors alone, and no operator takes a sequence of maps. */
+/* Whether d is a tensor, or a sequence, optional or map of what is. A map holds tensors alone. */
 bool port_covered(const ValueDef *d)
 {
     const ValueDef *inside = d->inside;
     if (d->kind == VALUE_MAP) return inside->kind == VALUE_TENSOR;
-    if (d->kind == VALUE_SEQUENCE || d->kind == VALUE_OPTIONAL) return inside->kind != VALUE_MAP && port_covered(inside);
+    if (d->kind == VALUE_SEQUENCE || d->kind == VALUE_OPTIONAL) return port_covered(inside);
     return d->kind == VALUE_TENSOR;
 }
 

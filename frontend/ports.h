@@ -14,6 +14,7 @@ bool port_covered(const ValueDef *d);                                      /* as
 TgStatus port_check(const ValueDef *d, const TgTensor *t);                 /* does an input fit its declaration? */
 /* The tensors inside n values; part NULL: counts only. */
 uint32_t port_parts(const TgTensor **part, const TgTensor *value, uint32_t n);
+bool port_has_data(const TgTensor *value, int64_t n);                      /* all of them */
 TgTensor *port_copy(Arena *a, const TgTensor *value, uint32_t n);          /* types, shapes and what holds them, without elements */
 bool port_same(const TgTensor *mine, const TgTensor *t);                   /* the same form; and, where mine has elements, the same elements */
 int64_t tensor_count(const TgTensor *t);                                   /* its elements */

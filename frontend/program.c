@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/complex.h"
 #include "frontend/narrow.h"
 #include "frontend/text.h"
 #include "graph/base/map.h"
@@ -111,7 +112,7 @@ static TgStatus make_outputs(Program *p)
         if (b->kind != MEM_OUTPUT) continue;
         TgTensor *y = p->out[b->offset];
         y->type = p->imported.output_text[b->offset] ? TG_STRING : p->imported.output_narrow[b->offset] ? (TgType)p->imported.output_narrow[b->offset] : (TgType)dtype_info[b->dtype].onnx;
-        y->rank = (int32_t)b->shape->rank;
+        y->rank = (int32_t)b->shape->rank - complex_is((int32_t)y->type);
     }
     return outputs_memory(p);
 }
@@ -126,7 +127,8 @@ static TgStatus output_shapes(Program *p)
         for (uint32_t k = 0; k < b->shape->rank; k++) {
             int64_t size = plan_eval(p->plan, b->shape->dim[k], p->vars);
             if (size < 0) return fail(TG_INTERNAL, "size %u of output %ld is not known after the run", k, (long)b->offset);
-            numel *= y->shape[k] = size;
+            numel *= size;
+            if ((int32_t)k < y->rank) y->shape[k] = size;
         }
         y->size_bytes = (size_t)(numel * dtype_size(b->dtype));
     }
@@ -246,12 +248,116 @@ static void drop_plan(Program *p)
     p->imported.g = NULL;
 }
 
+static TgStatus compile_and_load(Program *p, const ProgramMaker *k)
+{
+    TRY(check_memory(p, k->max_memory_bytes));
+    TRY(make_outputs(p));
+    TRY(k->backend->compile(&p->code, k->device, p->plan->kernel, p->plan->nkernel, &p->stats));
+    if (!k->backend->interprets) forget_code(p);
+    double start = clock_s();
+    p->plan->forget = forget;
+    p->plan->forget_owner = (void *)(uintptr_t)k->model;
+    TRY(k->backend->load(&p->executable, k->device, p->plan, p->code));
+    model_forget_all(k->model);                                  /* around what was read, the system has mapped up to 2 MiB */
+    p->load_s = clock_s() - start;
+    return TG_OK;
+}
+
+/* ---- questions (question.h) ---- */
+
+static Program *program_new(const TgTensor *input, uint32_t nport)
+{
+    Arena *arena = arena_new();
+    Program *p = NEW(arena, Program);
+    p->arena = p->known.arena = arena;
+    copy_inputs(p, input, nport);
+    return p;
+}
+
+/* Those that the import has forgotten. */
+static void drop_asked(Program *p, const Backend *b)
+{
+    uint32_t n = p->known.n;
+    for (; p->asked && p->asked[n]; n++) {
+        program_free(p->asked[n], b);
+        p->asked[n] = NULL;
+    }
+}
+
+static Program **room_for_question(Program *p)
+{
+    Known *k = &p->known;
+    if (k->n + 1 >= k->room) {
+        Answer *item = NEW_N(p->arena, Answer, k->room = 2 * k->room + 4);
+        Program **asked = NEW_N(p->arena, Program *, k->room + 1);
+        if (k->n) memcpy(item, k->item, sizeof *item * k->n), memcpy(asked, p->asked, sizeof *asked * k->n);
+        k->item = item;
+        p->asked = asked;
+    }
+    return &p->asked[k->n];
+}
+
+static void keep_answer(Program *p, const TgTensor *y)
+{
+    Answer *a = &p->known.item[p->known.n++];
+    *a = (Answer){ p->imported.node, *y };
+    a->value.data = y->type == TG_STRING ? (void *)copy_strings(p, y) : arena_copy(p->arena, y->data, y->size_bytes);
+}
+
+/* The graph that p's import has come to computes a value that it must know: a program of its own, which lives as long as p. */
+static TgStatus ask(Program *p, const ProgramMaker *k, const TgTensor *input)
+{
+    if (!port_has_data(input, p->nport)) return fail(TG_UNSUPPORTED, "a size or axis depends on the data of inputs, which are not given");
+    Program *q = *room_for_question(p) = program_new(input, p->nport);
+    q->dims = p->dims;
+    q->imported = p->imported;
+    p->imported.g = NULL;
+    keep_baked(q, input);
+    make_text(q);
+    TRY(make_plan(q, k->choice, NULL));
+    q->nresult = 1;
+    TRY(compile_and_load(q, k));
+    TgTensor y[q->nresult];
+    TRY(program_run(q, k->backend, input, y));
+    keep_answer(p, y);
+    return TG_OK;
+}
+
+static void add_stats(CompileStats *to, const CompileStats *s)
+{
+    to->compiled += s->compiled;
+    to->cached += s->cached;
+    to->compile_s += s->compile_s;
+}
+
+static TgStatus import_asking(Program *p, const ProgramMaker *k, const TgTensor *input)
+{
+    for (;;) {
+        TRY(import_model(&p->imported, k->model, input, p->nport, p->dims, &p->known));
+        drop_asked(p, k->backend);
+        if (!p->imported.question) return TG_OK;
+        TRY(ask(p, k, input));
+    }
+}
+
+static bool same_answers(const Program *p, const Backend *b, const TgTensor *input)
+{
+    for (uint32_t i = 0; i < p->known.n; i++) {
+        TgTensor y[p->asked[i]->nresult];
+        if (program_run(p->asked[i], b, input, y) != TG_OK || !port_same(&p->known.item[i].value, y)) return false;
+    }
+    return true;
+}
+
+/* ---- all of it ---- */
+
 /* Memory is planned for the largest sizes: those that nobody asked for reach as far as that is cheap. */
 static TgStatus import_and_plan(Program *p, const ProgramMaker *k, const TgTensor *input, Dump *dump)
 {
     do {
         drop_plan(p);
-        TRY(import_model(&p->imported, k->model, input, p->nport, p->dims));
+        p->known.n = 0;
+        TRY(import_asking(p, k, input));
         keep_baked(p, input);
         make_text(p);
         TRY(make_plan(p, k->choice, dump));
@@ -265,28 +371,17 @@ static TgStatus make(Program *p, const ProgramMaker *k, const TgTensor *input, P
     TRY(import_and_plan(p, k, input, dump));
     p->schedule_s = clock_s() - start;
     if (goal == PROGRAM_PLAN) return TG_OK;
-    TRY(check_memory(p, k->max_memory_bytes));
-    TRY(make_outputs(p));
-    TRY(k->backend->compile(&p->code, k->device, p->plan->kernel, p->plan->nkernel, &p->stats));
-    if (!k->backend->interprets) forget_code(p);
-    start = clock_s();
-    p->plan->forget = forget;
-    p->plan->forget_owner = (void *)(uintptr_t)k->model;
-    TRY(k->backend->load(&p->executable, k->device, p->plan, p->code));
-    model_forget_all(k->model);                                  /* around what was read, the system has mapped up to 2 MiB */
-    p->load_s = clock_s() - start;
+    TRY(compile_and_load(p, k));
+    for (uint32_t i = 0; i < p->known.n; i++) add_stats(&p->stats, &p->asked[i]->stats);
     return TG_OK;
 }
 
 /* What cannot be done with sizes that are variables is done with those at hand. */
 TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t nport, const FreeDims *f, ProgramGoal goal, Dump *dump)
 {
-    Arena *arena = arena_new();
-    Program *p = NEW(arena, Program);
-    p->arena = arena;
-    copy_inputs(p, input, nport);
+    Program *p = program_new(input, nport);
     p->nresult = maker->model->graph.noutput;
-    p->dims = f ? dims_new(arena, f, maker->model, input) : NULL;
+    p->dims = f ? dims_new(p->arena, f, maker->model, input) : NULL;
     TgStatus status = make(p, maker, input, goal, dump);
     if (status == TG_OK) return *out = p, TG_OK;
     bool again = p->dims != NULL;
@@ -297,6 +392,8 @@ TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *
 void program_free(Program *p, const Backend *b)
 {
     if (!p) return;
+    p->known.n = 0;
+    drop_asked(p, b);
     if (p->executable) b->unload(p->executable);
     if (p->code) b->code_free(p->code);
     for (uint32_t i = 0; i < p->noutput; i++) free(p->out[i]->data);        /* the graph's memory holds out */
@@ -315,13 +412,13 @@ static bool same_port(const Program *p, uint32_t i, const TgTensor *x)
     return port_same(mine, &alike);
 }
 
-bool program_fits(const Program *p, const TgTensor *input, uint32_t nport)
+bool program_fits(const Program *p, const Backend *b, const TgTensor *input, uint32_t nport)
 {
     if (p->nport != nport) return false;
     for (uint32_t i = 0; i < nport; i++)
         if (!same_port(p, i, &input[i])) return false;
     int64_t value[p->dims ? p->dims->nvar + 1 : 1];
-    return !p->dims || (dims_values(p->dims, input, value) && dims_hold(p->dims, p->imported.g, value));
+    return (!p->dims || (dims_values(p->dims, input, value) && dims_hold(p->dims, p->imported.g, value))) && same_answers(p, b, input);
 }
 
 static void bind_dims(Program *p, const TgTensor *input)
@@ -351,7 +448,7 @@ static TgStatus run(Program *p, const Backend *b, const TgTensor *input, TgTenso
     TRY(output_shapes(p));
     for (uint32_t i = 0; i < p->noutput; i++)
         if (p->imported.output_text[i]) strings_of(pool, p->out[i]);
-        else if (p->imported.output_narrow[i]) pack(p->out[i]);
+        else if (narrow_is(p->imported.output_narrow[i])) pack(p->out[i]);
     memcpy(output, p->output, sizeof *output * p->nresult);
     return TG_OK;
 }

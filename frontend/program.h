@@ -16,6 +16,8 @@ typedef struct Program {
     const TgTensor **given;         /* [ninput] those of the run */
     Dims *dims;                     /* sizes that are variables, or NULL: for sizes that dims_values takes; else for those of `input` alone */
     Imported imported;
+    Known known;                    /* what the import asked, and */
+    struct Program **asked;         /* [known.n] the programs that answer */
     Schedule *schedule;
     Plan *plan;
     Code *code;
@@ -37,7 +39,7 @@ typedef enum { PROGRAM_PLAN, PROGRAM_READY } ProgramGoal;
 TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t nport, const FreeDims *f, ProgramGoal goal, Dump *dump);      /* f: those that vary are variables; NULL: none */
 int64_t program_bytes(const Program *p);        /* that it plans to hold: arenas, outputs */
 void program_free(Program *p, const Backend *b);
-bool program_fits(const Program *p, const TgTensor *input, uint32_t nport);
+bool program_fits(const Program *p, const Backend *b, const TgTensor *input, uint32_t nport);       /* also by what it asked: runs those programs */
 TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output);
 TgStatus program_trace(Program *p, const Backend *b, const TgTensor *input, double *seconds);       /* a run; seconds[plan->nstep]: what its steps took is added. b can trace */
 #endif

@@ -193,7 +193,7 @@ static Program *unlink_fitting(TgSession *s, const TgTensor *input, int32_t coun
 {
     Program **best = NULL;
     for (Program **p = &s->program; *p && (!best || (*best)->dims); p = &(*p)->next)
-        if (program_fits(*p, input, (uint32_t)count) && (!best || !(*p)->dims)) best = p;
+        if (program_fits(*p, s->backend, input, (uint32_t)count) && (!best || !(*p)->dims)) best = p;
     Program *found = best ? *best : NULL;
     if (best) *best = found->next;
     return found;
@@ -223,7 +223,7 @@ static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input,
     return TG_OK;
 }
 
-TgStatus session_make_anew(Program **out, TgSession *s) { return make_program(out, s, s->program->input, (int32_t)s->program->nport); }
+TgStatus session_make_anew(Program **out, TgSession *s, const TgTensor *input) { return make_program(out, s, input, (int32_t)s->program->nport); }
 
 void session_replace(TgSession *s, Program *p)
 {
@@ -235,7 +235,7 @@ void session_replace(TgSession *s, Program *p)
 
 TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count)
 {
-    if (s->program && !s->program->dims && program_fits(s->program, input, (uint32_t)count)) return TG_OK;
+    if (s->program && !s->program->dims && program_fits(s->program, s->backend, input, (uint32_t)count)) return TG_OK;
     TRY(session_in_file(s, session_check_inputs(s, input, count)));
     Program *p = unlink_fitting(s, input, count);
     if (!p) TRY(session_in_file(s, make_program(&p, s, input, count)));

@@ -23,7 +23,7 @@ struct TgSession {
 double model_step(const Model *m, const char *output);                /* step.c: TgPort.step */
 TgStatus session_in_file(const TgSession *s, TgStatus status);      /* a failure's message starts with the model's file name */
 TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count);      /* makes the one that fits these inputs the one used last */
-TgStatus session_make_anew(Program **out, TgSession *s);            /* the program used last, with the lists that the database has now; the caller's */
+TgStatus session_make_anew(Program **out, TgSession *s, const TgTensor *input);    /* the program used last, for inputs that it fits, with the lists that the database has now; the caller's */
 void session_replace(TgSession *s, Program *p);                     /* p takes the place of the program used last, which is freed */
 ProgramMaker session_maker(const TgSession *s);
 TgStatus trace_kernels(Program *p, const Backend *b, const TgTensor *input, double *seconds);      /* profile.c: a run; seconds[plan->nkernel]: all launches of each are added */

@@ -142,4 +142,4 @@ int32_t tg_operator(int32_t index, TgOperator *out)
     return 0;
 }
 
-int32_t tg_type_covered(TgType type) { return type == TG_STRING || narrow_is((int32_t)type) || dtype_from_onnx((int32_t)type) != DT_VOID; }
+int32_t tg_type_covered(TgType type) { return type == TG_STRING || narrow_is((int32_t)type) || complex_is((int32_t)type) || dtype_from_onnx((int32_t)type) != DT_VOID; }

@@ -64,9 +64,10 @@ static TgStatus search(TgSession *s, const Uniques *u, double seconds, int32_t b
 static TgStatus search_program(TgSession *s, Uniques *u, double seconds, int32_t beam)
 {
     const Program *p = s->program;
+    Known known = p->known;
     Imported imported = { 0 };
     Schedule *schedule = NULL;
-    TgStatus status = import_model(&imported, s->model, p->input, p->nport, p->dims);
+    TgStatus status = import_model(&imported, s->model, p->input, p->nport, p->dims, &known);
     if (status == TG_OK) status = sched_schedule(&schedule, imported.g, imported.sink, s->choice.target, NULL);
     if (status == TG_OK) {
         collect(u, schedule, &s->choice);
@@ -144,7 +145,7 @@ static TgStatus try_kernels(Trial *t)
     if (!lost) return status;
     program_free(t->program[1], t->s->backend);
     t->program[1] = NULL;
-    return session_make_anew(&t->program[1], t->s);
+    return session_make_anew(&t->program[1], t->s, t->input);
 }
 
 /* ---- the run as a whole ---- */
@@ -181,18 +182,11 @@ static TgStatus try_all(Trial *t)
     return TG_OK;
 }
 
-static bool has_data(const TgTensor *input, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        if (!input[i].data || (holds_tensors(&input[i]) && !has_data(input[i].data, input[i].shape[0]))) return false;
-    return true;
-}
-
 /* The program with the winners takes the place of the old one, if it has won. */
 static TgStatus adopt_winners(Trial *t)
 {
     const TgOptions *o = &t->s->options;
-    TRY(session_make_anew(&t->program[1], t->s));
+    TRY(session_make_anew(&t->program[1], t->s, t->input));
     if (o->progress && t->seconds > 0) o->progress(o->progress_user, "trying the winners in the model", 0, t->seconds);
     TgStatus status = t->seconds > 0 ? try_all(t) : TG_OK;
     if (status == TG_OK && t->program[1]) session_replace(t->s, t->program[1]);
@@ -225,7 +219,7 @@ TgStatus tg_tune(TgSession *s, const TgTensor *inputs, int32_t count, double sec
 {
     double start = clock_s();
     TRY(session_program(s, inputs, count));
-    TgStatus status = tune(s, inputs, has_data(inputs, count), seconds, beam);
+    TgStatus status = tune(s, inputs, port_has_data(inputs, count), seconds, beam);
     s->tune_s += clock_s() - start;
     return session_in_file(s, status);
 }

@@ -12,6 +12,7 @@ static inline U optional_empty(Graph *g) { return uop_tagged(g, sequence_new(g, 
 static inline bool is_empty_optional(U x) { return x->op == UOP_TUPLE && x->tag == EMPTY_OPTIONAL; }
 /* Keys [K] and values [K], or [N,K]: a sequence of N maps that share their keys. */
 static inline U map_new(Graph *g, U keys, U values) { return uop_tagged(g, sequence_new(g, (const U[]){ keys, values }, 2), MAP_VALUE); }
+U maps_apart(Graph *g, U x);                    /* a sequence of N maps as a sequence; another value as it is (ops_map.c) */
 static inline bool is_map(U x) { return x->op == UOP_TUPLE && x->tag == MAP_VALUE; }
 
 bool takes_sequences(const char *op);           /* ops_seq.c: may inputs be such values? */

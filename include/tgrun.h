@@ -53,7 +53,7 @@ typedef enum {
 /** A dense row-major tensor. `data` is owned by whoever made it (see each function). Elements of 6, 4 and 2 bits are packed, the first in the lowest bits.
  *  TG_STRING: data are numel pointers to zero-terminated strings, size_bytes counts the pointers.
  *  TG_SEQUENCE, TG_OPTIONAL, TG_MAP: rank is 1, data are shape[0] TgTensors, which size_bytes counts. Those of a sequence may differ in shape; an optional has one or none; a map
- *  has two: keys [K], i64 or strings, and values [K]. A sequence of maps is one TG_MAP with values [N,K], a row for each of N maps that share their keys. */
+ *  has two: keys [K], i64 or strings, and values [K]. A sequence of maps that share their keys may be one TG_MAP with values [N,K], a row for each of N maps. */
 typedef struct {
     TgType type;
     int32_t rank;

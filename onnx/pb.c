@@ -100,15 +100,21 @@ static TgStatus read_maps(TgTensor *out, const TensorSource *s, Onnx__MapProto *
     TRY(hold(out, TG_MAP, 2));
     TgTensor *part = out->data;
     TRY(read_keys(&part[0], s, n ? map[0] : &(Onnx__MapProto)ONNX__MAP_PROTO__INIT));
-    for (size_t k = 1; k < n; k++) {
-        TgTensor keys = { 0 };
-        TgStatus status = read_keys(&keys, s, map[k]);
-        bool same = status == TG_OK && tensor_same(&part[0], &keys);
-        tg_tensor_free(&keys);
-        TRY(status);
-        if (!same) return fail_at(TG_BAD_INPUT, NULL, NULL, "SequenceProto.map_values", "map %zu has other keys than the first", k);
-    }
     return read_values(&part[1], s, map, n, part[0].shape[0], rank);
+}
+
+/* Have n maps the keys of the first, in its order? */
+static bool same_keys(const Wire *wire, Onnx__MapProto *const *map, size_t n)
+{
+    for (size_t k = 1; k < n; k++) {
+        const Onnx__MapProto *a = map[0], *b = map[k];
+        if (a->n_keys != b->n_keys || a->n_string_keys != b->n_string_keys || (a->n_keys && memcmp(a->keys, b->keys, a->n_keys * sizeof *a->keys))) return false;
+        for (size_t i = 0; i < a->n_string_keys; i++) {
+            Bytes x = wire_bytes(wire, &a->string_keys[i]), y = wire_bytes(wire, &b->string_keys[i]);
+            if (x.size != y.size || memcmp(x.data, y.data, x.size)) return false;
+        }
+    }
+    return true;
 }
 
 static TgStatus read_sequence(TgTensor *out, const TensorSource *s, const Onnx__SequenceProto *p);
@@ -145,7 +151,7 @@ static TgStatus read_optional(TgTensor *out, const TensorSource *s, const Onnx__
 
 static TgStatus read_sequence(TgTensor *out, const TensorSource *s, const Onnx__SequenceProto *p)
 {
-    if (p->elem_type == ONNX__SEQUENCE_PROTO__DATA_TYPE__MAP) return read_maps(out, s, p->map_values, p->n_map_values, 2);
+    if (p->elem_type == ONNX__SEQUENCE_PROTO__DATA_TYPE__MAP && same_keys(s->wire, p->map_values, p->n_map_values)) return read_maps(out, s, p->map_values, p->n_map_values, 2);
     return read_held(out, s, TG_SEQUENCE, &(Held){ p->n_tensor_values, p->n_sequence_values, p->n_map_values, p->n_optional_values, p->n_sparse_tensor_values,
                                                    p->tensor_values, p->sequence_values, p->map_values, p->optional_values });
 }
@@ -252,7 +258,7 @@ static Onnx__SequenceProto *sequence_message(Arena *a, const TgTensor *t)
     void **m = NEW_N(a, void *, n + 1);
     for (size_t k = 0; k < n; k++)
         m[k] = maps ? (void *)map_message(a, t, (int64_t)k) : type == TG_SEQUENCE ? (void *)sequence_message(a, &part[k])
-             : type == TG_OPTIONAL ? (void *)optional_message(a, &part[k]) : tensor_message(a, &part[k]);
+             : type == TG_OPTIONAL ? (void *)optional_message(a, &part[k]) : type == TG_MAP ? (void *)map_message(a, &part[k], 0) : tensor_message(a, &part[k]);
     p->has_elem_type = 1;
     switch (type) {
     case TG_SEQUENCE: p->elem_type = ONNX__SEQUENCE_PROTO__DATA_TYPE__SEQUENCE; p->n_sequence_values = n; p->sequence_values = (Onnx__SequenceProto **)m; break;

@@ -159,7 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint32_t k = 0; k < nout; k++) d->output[k] = (ValueDef){ .name = out_name[k], .kind = VALUE_TENSOR, .rank = -1 };
     d->m = (Model){ .nopset = 3, .opset = d->opset, .graph = { .nnode = 1, .node = &d->node, .ninput = d->m.graph.ninput, .input = d->input, .noutput = nout, .output = d->output,
         .ninit = d->m.graph.ninit, .init = d->init } };
-    if (import_model(&im, &d->m, d->tensor, d->m.graph.ninput, NULL) == TG_OK) {
+    if (import_model(&im, &d->m, d->tensor, d->m.graph.ninput, NULL, NULL) == TG_OK) {
         if (small(&im)) evaluate(&im, d);
         graph_free(im.g);
     } else if (!*tg_error()) abort();                               /* refused without a word */

@@ -32,7 +32,12 @@ def save(path, value):
     if not isinstance(value, (list, dict, tuple)):
         np.save(f"{path}.npy", value)
         return f"{path}.npy"
-    proto = numpy_helper.from_optional(value[0] if value else None) if isinstance(value, tuple) else map_message(value) if isinstance(value, dict) else numpy_helper.from_list(value)
+    if isinstance(value, tuple):
+        proto = numpy_helper.from_optional(value[0] if value else None)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        proto = onnx.SequenceProto(elem_type=onnx.SequenceProto.MAP, map_values=map(map_message, value))
+    else:
+        proto = map_message(value) if isinstance(value, dict) else numpy_helper.from_list(value)
     with open(f"{path}.pb", "wb") as f:
         f.write(proto.SerializeToString())
     return f"{path}.pb"
@@ -44,7 +49,8 @@ def load(path):
         return np.load(path.with_suffix(".npy"))
     data = path.with_suffix(".pb").read_bytes()
     if path.name[0] == "s":
-        return numpy_helper.to_list(onnx.SequenceProto.FromString(data))
+        proto = onnx.SequenceProto.FromString(data)
+        return [dict(zip(m.keys, map(np.ndarray.item, numpy_helper.to_list(m.values)))) for m in proto.map_values] or numpy_helper.to_list(proto)
     value = numpy_helper.to_optional(onnx.OptionalProto.FromString(data))
     return () if value is None else (value,)
 

@@ -190,7 +190,7 @@ static TgStatus run_set(const Model *m, const char *path, const char *set)
     }
     if (total.device) TRY(run_session(path, m->graph.ninput, input, output));
     else {
-        TRY(import_model(&im, m, input, m->graph.ninput, NULL));
+        TRY(import_model(&im, m, input, m->graph.ninput, NULL, NULL));
         TRY(evaluate(&im, input, m->graph.ninput, output, m->graph.noutput));
     }
     for (uint32_t k = 0; k < m->graph.noutput; k++) {

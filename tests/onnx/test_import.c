@@ -214,7 +214,7 @@ static void rows(void **state)
         Imported im;
         Text said = { 0 };
         make(&d, &cases[k]);
-        TgStatus status = import_model(&im, &d.m, d.tensor, d.m.graph.ninput, NULL);
+        TgStatus status = import_model(&im, &d.m, d.tensor, d.m.graph.ninput, NULL, NULL);
         if (status == TG_OK) describe(&said, &im), graph_free(im.g);
         else text_add(&said, "%s", tg_error());
         if (status != cases[k].want || !strstr(said.s, cases[k].say)) {
@@ -239,7 +239,7 @@ static TgStatus import_nodes(const Node *node, uint32_t n, const FunctionDef *fu
     Model m = { .nopset = 2, .opset = opset, .nfunction = nfunction, .function = function,
                 .graph = { .nnode = n, .node = node, .ninput = 1, .input = &input, .noutput = 1, .output = &output } };
     Imported im;
-    TgStatus status = import_model(&im, &m, &(TgTensor){ .type = TG_F32, .rank = 1, .shape = { 3 } }, 1, NULL);
+    TgStatus status = import_model(&im, &m, &(TgTensor){ .type = TG_F32, .rank = 1, .shape = { 3 } }, 1, NULL, NULL);
     if (status == TG_OK) graph_free(im.g);
     return status;
 }

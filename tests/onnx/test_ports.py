@@ -38,6 +38,7 @@ TEXT = '(seq(string[n]) sx, string[n] w) => (seq(string[n]) sy, seq(string[n]) s
 DICT = '(map(string, float) m) => (float[1, c] y) { y = ai.onnx.ml.DictVectorizer<string_vocabulary = ["b", "a", "none"]>(m) }'
 DICT_INT = "(map(int64, int64) m) => (int64[1, c] y) { y = ai.onnx.ml.DictVectorizer<int64_vocabulary = [7, -3]>(m) }"
 DICT_TEXT = '(map(int64, string) m) => (string[1, c] y) { y = ai.onnx.ml.DictVectorizer<int64_vocabulary = [7, 5, -3]>(m) }'
+MAPS = '(seq(map(int64, float)) sx, int64 i) => (seq(map(int64, float)) sy, float[1, c] y, int64 n) { sy = Identity(sx) n = SequenceLength(sx) m = SequenceAt(sx, i) y = ai.onnx.ml.DictVectorizer<int64_vocabulary = [7, -3]>(m) }'
 CAST = '(map(int64, %s) m) => (%s[1, c] y) { y = ai.onnx.ml.CastMap<%s>(m) }'
 
 F32, DEVICES = np.float32, ("reference", "cpu", "cuda")
@@ -50,6 +51,9 @@ GOOD = [
     *[(f"{k} rounds", GROW, dict(rounds=np.array(k), sx=[f(2)] * (k % 2), row=f(2)), dict(sy=[f(2)] * (k % 2) + [f(2) * i for i in range(k)], length=k + k % 2)) for k in (0, 3, 40)],
     *[(f"branch {a}{b}", NESTED, dict(a=np.array(a), b=np.array(b), x=f(3)), dict(sy=[f(3)] * (0 if not a else 3 if b else 1))) for a in (False, True) for b in (False, True)],
     *[("branch by data", BY_DATA % "n, x", dict(x=s * np.ones(40, F32)), dict(sy=[np.ones(40, F32), -np.ones(40, F32)])) for s in (-1, 1)],
+    *[("lengths by data", BY_DATA % "x", dict(x=s * np.ones(40, F32)), dict(sy=[s * np.ones(40, F32), -np.ones(40, F32)][:1 + (s > 0)])) for s in (-1, 1)],
+    *[(f"maps with {what} keys", MAPS, dict(sx=m, i=np.array(i)), dict(sy=m, y=[[m[i].get(7, 0), m[i].get(-3, 0)]], n=2)) for i in (0, 1)
+      for what, m in (("equal", [{7: F32(2), -3: F32(1)}, {7: F32(3), -3: F32(4)}]), ("other", [{7: F32(2)}, {1: F32(3), -3: F32(4), 5: F32(6)}]))],
     ("present", GIVEN, dict(ox=(f(4),), y=f(4)), dict(z=2 * f(4), has=True, oy=(f(4),))),
     ("present, as an array", GIVEN, dict(ox=f(4), y=f(4)), dict(z=2 * f(4), has=True, oy=(f(4),))),
     ("absent", GIVEN, dict(ox=(), y=f(4)), dict(z=f(4), has=False, oy=())),
@@ -78,9 +82,8 @@ BAD = [
     ("an absent element", "(optional(float[n]) ox) => (float[n] y) { y = OptionalGetElement(ox) }", dict(ox=()), 4, "node 'y' (OptionalGetElement): ox: the optional is empty"),
     ("a sequence declared as a tensor", "(float[n] x) => (float[n] y) { y = SequenceConstruct(x) }", dict(x=f(2)), 3, "output 'y' is declared as a tensor; it is a sequence"),
     ("a tensor declared as a sequence", "(float[n] x) => (seq(float[n]) sy) { sy = Identity(x) }", dict(x=f(2)), 3, "output 'sy' is declared as a sequence; it is a tensor"),
-    ("lengths by data", BY_DATA % "x", dict(x=np.ones(40, F32)), 5, "node 'sy' (If): sy: branches of different types or shapes, chosen by data, are not covered"),
     ("a map's place", CAST % ("float", "float", 'map_form = "SPARSE", max_map = 4'), dict(m={4: F32(1)}), 4, "index 4; the axis has size 4"),
-    ("a sequence of maps", "(seq(map(int64, float)) sx) => (seq(map(int64, float)) sy) { sy = Identity(sx) }", dict(sx=[{1: F32(2)}]), 5, "input 'sx' is of a type that is not covered"),
+    ("a map's keys in a sequence", MAPS, dict(sx=[{"a": F32(2)}], i=np.array(0)), 4, "input 'sx' is string; i64 is wanted"),
 ]
 
 

@@ -1,0 +1,104 @@
+/* See question.h. In: an import that has failed for want of a value. Out: the graph that computes it, and later the answer in its place. Must hold: an import is the same again up to the first use of its last answer, so that the
+ * number of a node names a value; what else changes imports (values baked in, sizes that are variables) forgets the answers.
+ */
+#include "frontend/question.h"
+
+#include <string.h>
+
+#include "frontend/ports.h"
+#include "graph/custom.h"
+
+
+static U plain_of(U x) { return special_part(x, 0); }
+
+U question_answered(const Run *run, U x)
+{
+    uint32_t id = plain_of(x)->id;
+    for (uint32_t k = 0; run->known && k < run->known->n; k++)
+        if (run->known->item[k].node == id) return border_constant(run, &run->known->item[k].value);
+    return x;
+}
+
+/* ---- what a value is made of ---- */
+
+/* Nodes that root reaches, sources first; a body is a scope of its own. */
+static U *reached(Graph *g, U root, Arena *a, uint32_t *count)
+{
+    uint32_t all;
+    const UOp **order = uop_toposort(g, &root, 1, a, &all), **kept = NEW_N(a, const UOp *, all + 1);
+    bool *inside = NEW_N(a, bool, graph_count(g));
+    inside[root->id] = true;
+    for (uint32_t k = all; k-- > 0;)
+        for (uint32_t i = 0; inside[order[k]->id] && order[k]->op != UOP_CUSTOMFUNCTION && i < order[k]->nsrc; i++) inside[order[k]->src[i]->id] = true;
+    *count = 0;
+    for (uint32_t k = 0; k < all; k++)
+        if (inside[order[k]->id]) kept[(*count)++] = order[k];
+    return kept;
+}
+
+static bool sets(U call, U var)
+{
+    U f = call->src[0];
+    for (uint32_t k = custom_is(call, "loop") ? 2 : 0; f->op == UOP_CUSTOMFUNCTION && k < f->nsrc; k++)      /* a loop's step is its own */
+        if (f->src[k] == var) return true;
+    return false;
+}
+
+/* A result of the call that finds this size; NULL: there is none, as for sizes of inputs, and for the step of a loop that is being made. */
+static U found_by(Graph *g, U var)
+{
+    for (uint32_t k = 0; k < graph_count(g); k++) {
+        U u = graph_node(g, k);
+        if (u->op == UOP_GETTUPLE && sets(u->src[0], var)) return u;
+    }
+    return NULL;
+}
+
+/* ---- what can be asked ---- */
+
+static bool is_input_size(const Run *run, U var)
+{
+    for (uint32_t k = 0; run->dims && k < run->dims->nvar; k++)
+        if (!strcmp(run->dims->var[k].name, var_name(var))) return true;
+    return false;
+}
+
+/* Is all that x is made of at hand, outside of bodies that are being made, and does some of it differ from run to run? */
+static bool can_ask(const Run *run, U x)
+{
+    Arena *a = arena_new();
+    uint32_t count;
+    U sink = sink_of(run->g, &x, 1), *u = reached(run->g, sink, a, &count);
+    bool good = true, varies = false;
+    for (uint32_t k = 0; k < count && good; k++) {
+        if (u[k]->op == UOP_PARAM) good = u[k]->arg.i < run->ninput;
+        if (u[k]->op == UOP_DEFINE_VAR) good = is_input_size(run, u[k]) || found_by(run->g, u[k]);
+        varies |= u[k]->op == UOP_PARAM || u[k]->op == UOP_CALL;
+    }
+    arena_free(a);
+    return good && varies;
+}
+
+U import_ask(Import *im, U x)
+{
+    U known = question_answered(im->run, x), plain = plain_of(x);
+    if (known != x) return known;
+    if (im->run->known && !complex_type(x) && plain->dtype != DT_VOID && plain->op != UOP_ERROR && can_ask(im->run, plain)) im->run->question = x;
+    return NULL;
+}
+
+bool import_asks(const Import *im) { return im->run->known != NULL; }
+
+/* ---- the question ---- */
+
+TgStatus question_import(Imported *out, Run *run)
+{
+    U x = run->question;
+    ValueDef port = { .name = "", .kind = VALUE_UNKNOWN, .rank = -1 };
+    if (run->known->n == QUESTIONS_MAX) return fail(TG_LIMIT, "sizes depend on more than %d values that only a run can tell", QUESTIONS_MAX);
+    graph_error_clear(run->g);
+    import_inputs(out, run);
+    out->question = true;
+    out->node = plain_of(x)->id;
+    return border_outputs(out, &(GraphDef){ .output = &port, .noutput = 1 }, &x);
+}
