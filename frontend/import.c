@@ -113,16 +113,18 @@ static TgStatus bind_output(Import *im, const Node *n, uint32_t k, U u, bool kno
 {
     Graph *g = im->run->g;
     int32_t kind = special_kind(u);
+    U part[2];                                                  /* of strings, narrow types and complex numbers what moves */
     if (!*n->out[k]) return TG_OK;
-    if (kind) u = u->src[0];                                    /* of strings and narrow types what moves */
-    if (u->dtype != DT_VOID && uop_rank(u) > TG_MAX_RANK)
-        return fail_at(TG_LIMIT, node_label(n), n->op, n->out[k], "rank %u; at most %d", uop_rank(u), TG_MAX_RANK);
-    if (u->dtype != DT_VOID && uop_numel(u) > NUMEL_MAX)
-        return fail_at(TG_LIMIT, node_label(n), n->op, n->out[k], "%lld elements; at most %lld", (long long)uop_numel(u), (long long)NUMEL_MAX);
+    for (uint32_t i = 0; i < special_parts(kind); i++) {
+        U x = special_part(u, i);
+        bool tensor = x->dtype != DT_VOID;
+        if (tensor && uop_rank(x) > TG_MAX_RANK) return fail_at(TG_LIMIT, node_label(n), n->op, n->out[k], "rank %u; at most %d", uop_rank(x), TG_MAX_RANK);
+        if (tensor && uop_numel(x) > NUMEL_MAX) return fail_at(TG_LIMIT, node_label(n), n->op, n->out[k], "%lld elements; at most %lld", (long long)uop_numel(x), (long long)NUMEL_MAX);
+        if (tensor && uop_static(x) && !uop_numel(x)) x = expand(g, scalar(g, (DType)x->dtype, 0), x->shape->dim, uop_rank(x));     /* no elements, no formula */
+        part[i] = known ? fold(g, x) : x;
+    }
     if (map_gets(&im->name, n->out[k])) return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->out[k], "this tensor is already defined");
-    if (u->dtype != DT_VOID && uop_static(u) && !uop_numel(u)) u = expand(g, scalar(g, (DType)u->dtype, 0), u->shape->dim, uop_rank(u));    /* no elements, no formula */
-    if (known) u = fold(g, u);
-    *bind(im, n->out[k]) = (Value){ .value = special_wrap(g, u, kind), .known = u->op == UOP_BUFFER || is_literal(u) };
+    *bind(im, n->out[k]) = (Value){ .value = special_wrap(g, part, kind), .known = part[0]->op == UOP_BUFFER || is_literal(part[0]) };
     return graph_error(g) == TG_OK ? TG_OK : place(g, n);
 }
 
