@@ -203,11 +203,21 @@ static const char *compare(CRender *r, const UOp *u, uint32_t lanes)
     return convert(r, cr_text(r, "((%s)%s)", vec(r, m, lanes), s), m, element_of(r, u), lanes);
 }
 
+/* A bool, whose lanes are 0 and -1, as 0 and 1 of another type. */
+static const char *bool_as(CRender *r, const UOp *x, int e, uint32_t lanes)
+{
+    int i = signed_of(element[e].bytes);
+    const char *mask = convert(r, cr_value(r, x), element_of(r, x), i, lanes), *t = vec(r, e, lanes);
+    if (!element[e].is_float) return cr_text(r, "(%s)(%s & 1)", t, mask);
+    return cr_text(r, "(%s)(%s & (%s)(1 - (%s){ 0 }))", t, mask, vec(r, i, lanes), t);
+}
+
 static const char *half_cast(CRender *r, const UOp *u, uint32_t lanes)
 {
     DType to = (DType)u->dtype, from = (DType)u->src[0]->dtype;
     const char *s = cr_value(r, u->src[0]), *f = vec(r, E_F32, lanes), *w = vec(r, E_U32, lanes), *h = vec(r, E_U16, lanes), *i = vec(r, E_I32, lanes);
-    if (dtype_is_int(from) || from == DT_F64) s = convert(r, s, element_of(r, u->src[0]), E_F32, lanes);
+    if (from == DT_BOOL) s = cr_text(r, "(%s)", bool_as(r, u->src[0], E_F32, lanes));
+    else if (dtype_is_int(from) || from == DT_F64) s = convert(r, s, element_of(r, u->src[0]), E_F32, lanes);
     if (from == DT_BF16) return cr_text(r, "(%s)(%s << 16)", f, convert(r, s, E_U16, E_U32, lanes));
     if (to == DT_BF16) {
         const char *rounded = cr_text(r, "(((%s)%s + 0x7fff + ((%s)%s >> 16 & 1)) >> 16)", w, s, w, s);
@@ -221,17 +231,14 @@ static const char *half_cast(CRender *r, const UOp *u, uint32_t lanes)
 static const char *cast_op(CRender *r, const UOp *u, int e, uint32_t lanes)
 {
     const UOp *x = u->src[0];
-    int from = element_of(r, x), m = signed_of(element[from].bytes), i = signed_of(element[e].bytes);
+    int from = element_of(r, x), m = signed_of(element[from].bytes);
     if (u->dtype == x->dtype) return whole(r, x, e, lanes);
     if (u->dtype == DT_BOOL) return convert(r, cr_text(r, "((%s)(%s != 0))", vec(r, m, lanes), cr_value(r, x)), m, e, lanes);
     if (u->dtype == DT_F16 || u->dtype == DT_BF16 || x->dtype == DT_F16 || x->dtype == DT_BF16) {
         const char *half = half_cast(r, u, lanes);
         return u->dtype == DT_F64 ? convert(r, half, E_F32, e, lanes) : half;
     }
-    if (x->dtype != DT_BOOL) return convert(r, cr_value(r, x), from, e, lanes);
-    const char *mask = convert(r, cr_value(r, x), from, i, lanes), *t = vec(r, e, lanes);
-    if (!element[e].is_float) return cr_text(r, "(%s)(%s & 1)", t, mask);
-    return cr_text(r, "(%s)(%s & (%s)(1 - (%s){ 0 }))", t, mask, vec(r, i, lanes), t);
+    return x->dtype == DT_BOOL ? bool_as(r, x, e, lanes) : convert(r, cr_value(r, x), from, e, lanes);
 }
 
 static const char *infix(CRender *r, const UOp *u, const char *sign, int e, uint32_t lanes)

@@ -102,6 +102,8 @@ def casts(name, to):
             x = np.abs(x[np.abs(x) < 65504])            # of infinity it says NaN, where the standard's text has the largest
         if not is_float(to) and name != TEXT and to != TEXT and to != "BOOL" and is_float(name):
             x = x[np.abs(x) < (1 << bits_of(to) - 1)]
+        if name == "FLOAT8E8M0":
+            x = x[x > 0]                                # it has neither a zero nor a sign
         return x if name == TEXT else x.astype(dtype_of(name))
 
 
