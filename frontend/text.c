@@ -59,7 +59,8 @@ TextUse text_use(const char *op)
     static const struct { const char *name; TextUse use; } row[] = {
         { "Compress", TEXT_MOVES }, { "Concat", TEXT_MOVES }, { "Expand", TEXT_MOVES }, { "Flatten", TEXT_MOVES }, { "Gather", TEXT_MOVES }, { "GatherElements", TEXT_MOVES },
         { "GatherND", TEXT_MOVES }, { "Reshape", TEXT_MOVES }, { "ScatterElements", TEXT_MOVES }, { "ScatterND", TEXT_MOVES }, { "Slice", TEXT_MOVES }, { "Split", TEXT_MOVES }, { "SplitToSequence", TEXT_MOVES },
-        { "DepthToSpace", TEXT_MOVES }, { "ReverseSequence", TEXT_MOVES }, { "SpaceToDepth", TEXT_MOVES }, { "Squeeze", TEXT_MOVES }, { "Tile", TEXT_MOVES }, { "Transpose", TEXT_MOVES }, { "Unsqueeze", TEXT_MOVES }, { "Where", TEXT_MOVES }, { "ArrayFeatureExtractor", TEXT_MOVES },
+        { "DepthToSpace", TEXT_MOVES }, { "ReverseSequence", TEXT_MOVES }, { "SpaceToDepth", TEXT_MOVES },
+        { "Squeeze", TEXT_MOVES }, { "Tile", TEXT_MOVES }, { "Transpose", TEXT_MOVES }, { "Unsqueeze", TEXT_MOVES }, { "Where", TEXT_MOVES }, { "ArrayFeatureExtractor", TEXT_MOVES },
         { "Equal", TEXT_ASKS }, { "Shape", TEXT_ASKS }, { "Size", TEXT_ASKS },
         { "Cast", TEXT_KNOWS }, { "CastLike", TEXT_KNOWS }, { "CategoryMapper", TEXT_KNOWS }, { "LabelEncoder", TEXT_KNOWS }, { "OneHotEncoder", TEXT_KNOWS },
         { "RegexFullMatch", TEXT_KNOWS }, { "StringConcat", TEXT_KNOWS }, { "StringNormalizer", TEXT_KNOWS },

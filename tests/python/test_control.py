@@ -54,7 +54,8 @@ CASES = [
     ("counted from the end", f"(float[5000] x, seq(float[2]) s) => (float[2] y) {{ {TOLD} j = Neg(k) i = Sub(j, one) y = SequenceAt(s, i) }}", [dict(r, s=[f(2) + j for j in range(4)]) for r in NUMBERS]),
     ("the place of a new one, and of one that goes", f"(float[5000] x, seq(float[m]) s) => (seq(float[m]) a, seq(float[m]) b) {{ {TOLD} v = Constant<value_floats = [9.0]>() a = SequenceInsert(s, v, k) b = SequenceErase(s, k) }}",
      [dict(r, s=[f(2 + j) + j for j in range(4)]) for r in NUMBERS]),
-    ("sizes of pieces", f"(float[5000] x, float[7,2] y) => (seq(float[m,2]) s, int64 n) <int64[1] z0 = {{0}}> {{ {TOLD} p = Unsqueeze(k, z0) t = Constant<value_ints = [7]>() q = Sub(t, p) z = Concat<axis = 0>(p, q) s = SplitToSequence(y, z) n = SequenceLength(s) }}",
+    ("sizes of pieces", f"""(float[5000] x, float[7,2] y) => (seq(float[m,2]) s, int64 n) <int64[1] z0 = {{0}}> {{ {TOLD} p = Unsqueeze(k, z0) t = Constant<value_ints = [7]>() q = Sub(t, p)
+ z = Concat<axis = 0>(p, q) s = SplitToSequence(y, z) n = SequenceLength(s) }}""",
      [dict(r, y=f(7, 2)) for r in NUMBERS]),
     ("one size for all pieces", f"(float[5000] x, float[7,2] y) => (seq(float[m,2]) s) {{ {TOLD} m = Add(k, one) s = SplitToSequence(y, m) }}", [dict(r, y=f(7, 2)) for r in NUMBERS]),
     ("positions in a long loop", """(seq(float[2]) s) => (float[2] y, float[12,2] rows) { n = SequenceLength(s) o = Constant<value_floats = [0.0, 0.0]>()
@@ -71,7 +72,8 @@ CASES = [
     ("an optional or none", f"""(float[5000] x, float[3] y) => (bool has) <float least = {{2.0}}> {{ {TOLD} p = Greater(top, least)
  o = If(p) <then_branch = t () => (optional(float[3]) u) {{ u = Optional(y) }}, else_branch = e () => (optional(float[3]) v) {{ v = Optional<type = float[3]>() }}> has = OptionalHasElement(o) }}""", [dict(r, y=f(3)) for r in NUMBERS]),
     ("in a long loop", f"""(float[5000] x, float[3] y) => (float[20,3] rows) {{ {TOLD} n = Constant<value_int = 20>()
- rows = Loop<body = b (int64 i, bool c) => (bool d, float[3] r) {{ d = Identity(c) p = Greater(i, k) r = If(p) <then_branch = t () => (float[3] u) {{ u = Neg(y) }}, else_branch = e () => (float[3] v) {{ v = Identity(y) }}> }}>(n, yes) }}""", [dict(r, y=f(3)) for r in NUMBERS]),
+ rows = Loop<body = b (int64 i, bool c) => (bool d, float[3] r) {{ d = Identity(c) p = Greater(i, k)
+  r = If(p) <then_branch = t () => (float[3] u) {{ u = Neg(y) }}, else_branch = e () => (float[3] v) {{ v = Identity(y) }}> }}>(n, yes) }}""", [dict(r, y=f(3)) for r in NUMBERS]),
     # ---- tensors in loops ----
     ("shapes that grow unevenly", f"""(float[5000] x, float[9] y) => (float[m] z) <int64[1] z0 = {{0}}, float[1] w = {{7.0}}> {{ {TOLD}
  z = Loop<body = b (int64 i, bool c, float[m] s0) => (bool d, float[q] s1) {{ d = Identity(c) j = Unsqueeze(i, z0) p = Slice(y, z0, j) s1 = Concat<axis = 0>(s0, p) }}>(k, , w) }}""", [dict(r, y=f(9)) for r in NUMBERS]),
@@ -83,18 +85,58 @@ CASES = [
  z, rows = Loop<body = b (int64 i, bool c, float[2] a0) => (bool d, float[2] a1, float[2] r) {{ d = Identity(c) a1 = Add(a0, y) r = Neg(a1) }}>(k, no, y) }}""", [dict(r, y=f(2)) for r in NUMBERS]),
     ("captured from two levels up", f"""(float[5000] x, float[2] y) => (float[2] z, float[k,12,2] rows) {{ {TOLD} n = Constant<value_int = 12>() w = Exp(y)
  z, rows = Loop<body = b (int64 i, bool c, float[2] a0) => (bool d, float[2] a1, float[12,2] r) {{ d = Identity(c) g = Cast<to = 1>(i) v = Mul(w, g)
-  a1, r = Loop<body = bb (int64 j, bool cc, float[2] b0) => (bool dd, float[2] b1, float[2] q) {{ dd = Identity(cc) h = Cast<to = 1>(j) t = Mul(v, h) u = Add(t, w) b1 = Add(b0, u) q = Identity(b1) }}>(n, , a0) }}>(k, , y) }}""", [dict(r, y=f(2) / 8) for r in NUMBERS]),
+  a1, r = Loop<body = bb (int64 j, bool cc, float[2] b0) => (bool dd, float[2] b1, float[2] q) {{ dd = Identity(cc) h = Cast<to = 1>(j) t = Mul(v, h) u = Add(t, w) b1 = Add(b0, u) q = Identity(b1) }}>(n, , a0) }}>(k, , y) }}""",
+     [dict(r, y=f(2) / 8) for r in NUMBERS]),
     ("a scan in a scan, from behind", """(float[5,3,4] x, float[4] h) => (float[4] z, float[4,3,5] rows) {
  z, rows = Scan<num_scan_inputs = 1, scan_input_axes = [-3], scan_output_axes = [-1], scan_input_directions = [1], scan_output_directions = [1], body = b (float[4] a0, float[3,4] r) => (float[4] a1, float[4,3] q) {
-  a1, q = Scan<num_scan_inputs = 1, scan_input_axes = [0], scan_output_axes = [-1], scan_output_directions = [1], body = bb (float[4] b0, float[4] s) => (float[4] b1, float[4] t) { u = Add(b0, s) b1 = Add(u, h) t = Neg(b1) }>(a0, r) }>(h, x) }""", [dict(x=f(5, 3, 4) / 9, h=f(4))]),
-    ("a scan over what data chose", """(float[5000] x, float[2] h) => (float[2] z, float[k,2] rows) <int64[1] z0 = {0}, int64[1] z9 = {9}, float most = {2.5}, float[1,2] ones = {1.0, 1.0}> { n = Slice(x, z0, z9) p = Greater(n, most) i = NonZero(p) c = Transpose(i) v = Cast<to = 1>(c) w = Mul(v, ones)
+  a1, q = Scan<num_scan_inputs = 1, scan_input_axes = [0], scan_output_axes = [-1], scan_output_directions = [1], body = bb (float[4] b0, float[4] s) => (float[4] b1, float[4] t) {
+   u = Add(b0, s) b1 = Add(u, h) t = Neg(b1) }>(a0, r) }>(h, x) }""", [dict(x=f(5, 3, 4) / 9, h=f(4))]),
+    ("a scan over what data chose", """(float[5000] x, float[2] h) => (float[2] z, float[k,2] rows) <int64[1] z0 = {0}, int64[1] z9 = {9}, float most = {2.5}, float[1,2] ones = {1.0, 1.0}> {
+ n = Slice(x, z0, z9) p = Greater(n, most) i = NonZero(p) c = Transpose(i) v = Cast<to = 1>(c) w = Mul(v, ones)
  z, rows = Scan<num_scan_inputs = 1, body = b (float[2] a0, float[2] r) => (float[2] a1, float[2] q) { a1 = Add(a0, r) q = Mul(a1, r) }>(h, w) }""", [dict(x=big(*v), h=f(2)) for v in ((3, 0, 4), (0, 0, 0), (5, 6, 1))],
      {1: lambda feed: [feed["h"], np.zeros((0, 2), F32)]}),            # which neither peer can
     # ---- sizes ----
-    ("a shape", f"(float[5000] x, float[12] y) => (float z) <int64[1] z0 = {{0}}, int64[1] rest = {{-1}}> {{ {TOLD} m = Max(k, one) p = Unsqueeze(m, z0) q = Concat<axis = 0>(p, rest) z = Reshape(y, q) }}", [dict(r, y=f(12)) for r in NUMBERS]),
+    ("a shape", f"(float[5000] x, float[12] y) => (float z) <int64[1] z0 = {{0}}, int64[1] rest = {{-1}}> {{ {TOLD} m = Max(k, one) p = Unsqueeze(m, z0) q = Concat<axis = 0>(p, rest) z = Reshape(y, q) }}",
+     [dict(r, y=f(12)) for r in NUMBERS]),
     ("a range and a fill", f"(float[5000] x) => (int64[m] r, float[m] z) <int64[1] z0 = {{0}}> {{ {TOLD} r = Range(zero, k, one) p = Unsqueeze(k, z0) z = ConstantOfShape(p) }}", NUMBERS),
     ("only a size that data tell", "(float[5000] x) => (int64[2] s) { i = NonZero(x) s = Shape(i) }", NUMBERS),
-    ("a size that data tell, as a position", """(float[5000] x, seq(float[m]) s) => (float[m] y) <int64[1] z0 = {0}, int64[1] z5 = {5}> { h = Slice(x, z0, z5) i = NonZero(h) n = Size(i) y = SequenceAt(s, n) }""", [dict(r, s=[f(2 + j) + j for j in range(6)]) for r in NUMBERS]),
+    ("a size that data tell, as a position", """(float[5000] x, seq(float[m]) s) => (float[m] y) <int64[1] z0 = {0}, int64[1] z5 = {5}> { h = Slice(x, z0, z5) i = NonZero(h) n = Size(i) y = SequenceAt(s, n) }""",
+     [dict(r, s=[f(2 + j) + j for j in range(6)]) for r in NUMBERS]),
+    *[(f"{what} by data", f"(float[5000] x, float[4,6] y) => (float z) <int64[1] z0 = {{0}}, int64[2] z10 = {{1, 0}}, int64[2] z03 = {{0, 3}}, float half = {{0.5}}, float[3] v = {{1.0, 2.0, 3.0}}> {{ {TOLD} p = Unsqueeze(k, z0) {how} }}",
+       [dict(r, y=f(4, 6) / 3) for r in NUMBERS]) for what, how in (
+        ("where a slice ends", "z = Slice(y, z0, p, z0)"),
+        ("where a slice begins", "q = Constant<value_ints = [4]>() z = Slice(y, p, q, z0)"),
+        ("a slice's step", "m = Add(p, one) q = Constant<value_ints = [4]>() z = Slice(y, z0, q, z0, m)"),
+        ("repeats", "q = Concat<axis = 0>(p, p) z = Tile(y, q)"),
+        ("a shape to expand to", "m = Max(p, one) q = Concat<axis = 0>(m, z10) r = Max(q, one) t = Unsqueeze(v, z0) u = Slice(t, z0, one1, one1) z = Expand(u, r)".replace("one1", "o1").replace("m = Max", "o1 = Constant<value_ints = [1]>() m = Max", 1)),
+        ("an edge", "q = Concat<axis = 0>(p, z10, p) z = Pad(y, q, half)"),
+        ("k best", "w, i = TopK<axis = 1>(y, p) z = ReduceSum<keepdims = 0>(w)"),
+        ("parts", "q = Constant<value_ints = [6]>() r = Sub(q, p) s = Concat<axis = 0>(p, r) a, b = Split<axis = 1>(y, s) z = Concat<axis = 1>(b, a)"),
+        ("a depth", "m = Add(k, one) i = Constant<value_ints = [0, 1, 2]>() o = Constant<value_floats = [0.0, 1.0]>() z = OneHot(i, m, o)"),
+        ("an axis to sum over", "q = Min(p, one) z = ReduceSum<keepdims = 0>(y, q)"),
+        ("an axis to add", "q = Min(p, one) z = Unsqueeze(y, q)"),
+        ("an axis to run along", "q = Min(k, one) z = CumSum(y, q)"),
+        ("a diagonal", "z = Trilu(y, k)"),
+        ("a size to resize to", "e = Constant<value_floats: floats = []>() o = Constant<value_ints = [4]>() m = Max(p, one) q = Concat<axis = 0>(o, m) z = Resize<mode = \"nearest\">(y, e, e, q)"),
+        ("a scale", "e = Constant<value_floats: floats = []>() o = Constant<value_floats = [1.0]>() n = Cast<to = 1>(p) m = Max(n, o) q = Concat<axis = 0>(o, m) z = Resize<mode = \"nearest\">(y, e, q)"),
+        ("a window", "m = Add(k, one) z = HannWindow(m)"),
+        ("a range of floats", "n = Cast<to = 1>(k) o = Constant<value_float = 0.0>() z = Range(o, n, half)"),
+        ("how much is kept", "m = Max(p, one) q = Concat<axis = 0>(m, m) z = CenterCropPad(y, q)"))],
+    ("optional sequences by data", f"""(float[5000] x, float[3] y) => (bool has, int64 n) <float least = {{2.0}}> {{ {TOLD} p = Greater(top, least)
+ o = If(p) <then_branch = t () => (optional(seq(float[3])) u) {{ a = SequenceConstruct(y, y) u = Optional(a) }}, else_branch = e () => (optional(seq(float[3])) v) {{ v = Optional<type = seq(float[3])>() }}> has = OptionalHasElement(o)
+ n = If(has) <then_branch = tt () => (int64 uu) {{ s = OptionalGetElement(o) uu = SequenceLength(s) }}, else_branch = ee () => (int64 vv) {{ vv = Identity(zero) }}> }}""", [dict(r, y=f(3)) for r in NUMBERS]),
+    ("a map over pieces", f"""(float[5000] x, float[7,2] y) => (seq(float[m,2]) s) {{ {TOLD} m = Add(k, one) p = SplitToSequence(y, m) g = Cast<to = 1>(m)
+ s = SequenceMap<body = b (float[n,2] e) => (float[n,2] r) {{ h = Mul(e, g) r = Neg(h) }}>(p) }}""", [dict(r, y=f(7, 2)) for r in NUMBERS]),
+    ("branches in a loop, some of other lengths", f"""(float[5000] x, float[3] y) => (seq(float[3]) s) {{ {TOLD} e = SequenceEmpty<dtype = 1>() n = Constant<value_int = 5>()
+ s = Loop<body = b (int64 i, bool c, seq(float[3]) s0) => (bool d, seq(float[3]) s1) {{ d = Identity(c) p = Less(i, k)
+  s1 = If(p) <then_branch = t () => (seq(float[3]) u) {{ u = SequenceInsert(s0, y) }}, else_branch = e () => (seq(float[3]) v) {{ v = Identity(s0) }}> }}>(n, yes, e) }}""", [dict(r, y=f(3)) for r in NUMBERS]),
+    ("both a count and a condition, with rows", f"""(float[5000] x, float[2] y) => (seq(float[2]) s, float[k,2] rows) {{ {TOLD} e = SequenceEmpty<dtype = 1>() two = Constant<value_int = 2>()
+ s, rows = Loop<body = b (int64 i, bool c, seq(float[2]) s0) => (bool d, seq(float[2]) s1, float[2] r) {{ d = Less(i, two) g = Cast<to = 1>(i) r = Mul(y, g) s1 = SequenceInsert(s0, r) }}>(k, yes, e) }}""",
+     [dict(r, y=f(2)) for r in [dict(x=big(k, 0)) for k in (1, 2, 7)]]),
+    ("words that a run chooses", f"(float[5000] x, string[4] w) => (string[m] z) <int64[1] z0 = {{0}}> {{ {TOLD} p = Unsqueeze(k, z0) c = Gather(w, p) z = StringNormalizer<case_change_action = \"UPPER\">(c) }}",
+     [dict(r, w=np.array(["a", "bc", "d", "ef"], object)) for r in NUMBERS]),
+    ("what words say", f"(float[5000] x, string[4] w, float[6] y) => (float[m] z) <int64[1] z0 = {{0}}> {{ {TOLD} p = Unsqueeze(k, z0) c = Gather(w, p) n = Cast<to = 7>(c) z = Slice(y, z0, n) }}",
+     [dict(r, y=f(6), w=np.array(["1", "4", "2", "3"], object)) for r in NUMBERS]),
     ("a function's sequence", None, [dict(x=f(3)), dict(x=f(3) + 1)]),
 ]
 FUNCTION = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]> g (float[3] x) => (float[6] y) { s = SequenceConstruct(x, x) y = local.join(s) }
@@ -105,7 +147,9 @@ def same(got, want):
     if isinstance(want, list):
         return isinstance(got, list) and len(got) == len(want) and all(same(g, w) for g, w in zip(got, want))
     got, want = np.asarray(got), np.asarray(want)
-    return got.shape == want.shape and got.dtype == want.dtype and (got.tolist() == want.tolist() if got.dtype == object else bool(np.allclose(got, want, 1e-5, 1e-6)))
+    if got.dtype == object:
+        return got.tolist() == want.tolist()
+    return got.shape == want.shape and got.dtype == want.dtype and bool(np.allclose(got, want, 1e-5, 1e-6))
 
 
 def without_shapes(graph):

@@ -288,9 +288,11 @@ static void holders(void **state)
     TgTensor map[] = { TENSOR(TG_I64, 2, numbers), { .type = TG_F32, .rank = 1, .shape = { 2 }, .data = five, .size_bytes = 8 } };
     TgTensor maps[] = { TENSOR(TG_STRING, 3, words), { .type = TG_F32, .rank = 2, .shape = { 2, 3 }, .data = six, .size_bytes = 24 } };
     TgTensor word_map[] = { TENSOR(TG_I64, 3, three), TENSOR(TG_STRING, 3, words) };
-    TgTensor short_map[] = { { .type = TG_I64, .rank = 1, .shape = { 1 }, .data = numbers, .size_bytes = 8 }, { .type = TG_F32, .rank = 1, .shape = { 1 }, .data = five, .size_bytes = 4 } }, differing[] = { TENSOR(TG_MAP, 2, map), TENSOR(TG_MAP, 2, short_map) };
+    TgTensor short_map[] = { { .type = TG_I64, .rank = 1, .shape = { 1 }, .data = numbers, .size_bytes = 8 }, { .type = TG_F32, .rank = 1, .shape = { 1 }, .data = five, .size_bytes = 4 } };
+    TgTensor differing[] = { TENSOR(TG_MAP, 2, map), TENSOR(TG_MAP, 2, short_map) };
     TgTensor all[] = { TENSOR(TG_SEQUENCE, 3, ragged), { .type = TG_SEQUENCE, .rank = 1 }, TENSOR(TG_SEQUENCE, 1, text), TENSOR(TG_OPTIONAL, 1, text), { .type = TG_OPTIONAL, .rank = 1 },
-                       TENSOR(TG_MAP, 2, map), TENSOR(TG_MAP, 2, maps), TENSOR(TG_MAP, 2, word_map), { .type = TG_SEQUENCE, .rank = 1, .shape = { 2 }, .data = differing, .size_bytes = sizeof differing } };
+                       TENSOR(TG_MAP, 2, map), TENSOR(TG_MAP, 2, maps), TENSOR(TG_MAP, 2, word_map),
+                       { .type = TG_SEQUENCE, .rank = 1, .shape = { 2 }, .data = differing, .size_bytes = sizeof differing } };
     TgTensor nested[] = { { .type = TG_SEQUENCE, .rank = 1, .shape = { 2 }, .data = all, .size_bytes = 2 * sizeof *all }, { .type = TG_OPTIONAL, .rank = 1, .shape = { 1 }, .data = all, .size_bytes = sizeof *all } };
     const TgTensor *value[] = { &all[0], &all[1], &all[2], &all[3], &all[4], &all[5], &all[6], &all[7], &all[8], &nested[0], &nested[1] };
     for (size_t k = 0; k < sizeof value / sizeof *value; k++) {
