@@ -137,6 +137,10 @@ CASES = [
      [dict(r, w=np.array(["a", "bc", "d", "ef"], object)) for r in NUMBERS]),
     ("what words say", f"(float[5000] x, string[4] w, float[6] y) => (float[m] z) <int64[1] z0 = {{0}}> {{ {TOLD} p = Unsqueeze(k, z0) c = Gather(w, p) n = Cast<to = 7>(c) z = Slice(y, z0, n) }}",
      [dict(r, y=f(6), w=np.array(["1", "4", "2", "3"], object)) for r in NUMBERS]),
+    ("positions while a size varies", f"(float[n] x, seq(float[m]) s) => (float[m] y, float[n] z) {{ {TOLD} y = SequenceAt(s, k) z = Neg(x) }}",
+     [dict(x=np.resize(np.array([k, 0], F32), n), s=[f(2 + j) + j for j in range(4)]) for k, n in ((3, 5000), (1, 6000), (1, 7000), (2, 5000), (3, 8000))]),
+    ("a shape by data while a size varies", f"""(float[n,6] x, float[500] u) => (float[a,b] z) <int64[1] rest = {{-1}}, int64[1] z0 = {{0}}> {{ top = ReduceMax<keepdims = 0>(u) k = Cast<to = 7>(top) p = Unsqueeze(k, z0)
+ q = Concat<axis = 0>(rest, p) z = Reshape(x, q) }}""", [dict(x=f(n, 6), u=np.full(500, k, F32)) for k, n in ((3, 5), (2, 5), (3, 7), (3, 9), (6, 11))]),
     ("a function's sequence", None, [dict(x=f(3)), dict(x=f(3) + 1)]),
 ]
 FUNCTION = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]> g (float[3] x) => (float[6] y) { s = SequenceConstruct(x, x) y = local.join(s) }
