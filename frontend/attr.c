@@ -67,7 +67,18 @@ int64_t attr_int(Graph *g, const Ctx *c, const char *name, int64_t otherwise)
     return a ? a->i : otherwise;
 }
 
-bool attr_bool(Graph *g, const Ctx *c, const char *name, bool otherwise) { return attr_int(g, c, name, otherwise) != 0; }
+bool attr_bool(Graph *g, const Ctx *c, const char *name, bool otherwise)
+{
+    int64_t v = attr_int(g, c, name, otherwise);
+    if (v != 0 && v != 1) fail_node(g, c, TG_BAD_MODEL, name, "is %lld; wanted 0 or 1", (long long)v);
+    return v == 1;
+}
+
+DType attr_dtype(Graph *g, const Ctx *c, const char *name, int64_t otherwise)
+{
+    int64_t v = attr_int(g, c, name, otherwise);
+    return v > 0 && v < 100 ? dtype_from_onnx((int32_t)v) : DT_VOID;
+}
 
 double attr_float(Graph *g, const Ctx *c, const char *name, double otherwise)
 {
@@ -83,6 +94,14 @@ const char *attr_str(Graph *g, const Ctx *c, const char *name, const char *other
         return otherwise;
     }
     return a ? a->s : otherwise;
+}
+
+bool attr_choice(Graph *g, const Ctx *c, const char *name, const char *otherwise, const char *const *allowed, int *out)
+{
+    const char *s = attr_str(g, c, name, otherwise);
+    for (*out = 0; allowed[*out]; ++*out)
+        if (!strcmp(s, allowed[*out])) return ok(g);
+    return fail_node(g, c, TG_BAD_MODEL, name, "'%s' is not a value of the standard", s), false;
 }
 
 bool attr_ints(Graph *g, const Ctx *c, const char *name, const int64_t **out, uint32_t *n)
@@ -110,6 +129,17 @@ bool axis_ok(Graph *g, const Ctx *c, const char *field, int64_t axis, int64_t ra
     return false;
 }
 
+bool shape_ok(Graph *g, const Ctx *c, uint32_t i, const U *dim, uint32_t n)
+{
+    U x = i < c->nin ? c->in[i] : NULL;
+    if (!x || x->op == UOP_ERROR) return ok(g);
+    if (uop_rank(x) != n) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has rank %u; wanted %u", uop_rank(x), n), false;
+    for (uint32_t k = 0; k < n; k++)
+        if (dim[k] && !same_size(g, uop_dim(x, k), dim[k]))
+            return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has size %lld on axis %u; wanted %lld", (long long)uop_size(x, k), k, (long long)dim[k]->vmax), false;
+    return true;
+}
+
 /* The model's inputs that x depends on are baked in on the next try, or x is asked for; import.c decides. */
 U fail_data(Graph *g, const Ctx *c, uint32_t i)
 {
@@ -133,6 +163,7 @@ static bool values(Graph *g, const Ctx *c, uint32_t i, const UOp ***out, uint32_
     U x = c->in[i];
     int64_t count = uop_static(x) ? uop_numel(x) : VALUES_MAX + 1;
     if (!dtype_is_int(x->dtype)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is of type %s; wanted integers", dtype_name(x->dtype)), false;
+    if (uop_rank(x) > 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has rank %u; wanted a list", uop_rank(x)), false;
     if (count > VALUES_MAX) return fail_data(g, c, i), false;
     *out = NEW_N(graph_arena(g), const UOp *, count + 1);
     if (!values_of(g, x, *out, (uint32_t)count)) return fail_data(g, c, i), false;

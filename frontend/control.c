@@ -228,7 +228,9 @@ U op_scan_8(Graph *g, const Ctx *c)
     U *all_in = NEW_N(graph_arena(g), U, c->nin + 1), *in = NEW_N(graph_arena(g), U, c->nin + 1);
     if (!scan_node(g, c, &n, 1, all_in) || !(n.reverse = list_or_zeros(g, c, "directions", n.inputs))) return NULL;
     uint32_t all = n.states + n.rows;
-    if (!uop_static(all_in[0]) || !uop_rank(all_in[0]) || uop_size(all_in[0], 0) < 1) return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted a batch axis");
+    for (uint32_t k = 1; k < c->nin; k++)
+        if (uop_rank(all_in[k - 1]) < 1 + (k > n.states) || !uop_is_const(uop_dim(all_in[k - 1], 0)) || uop_size(all_in[k - 1], 0) < 1 || uop_size(all_in[k - 1], 0) != uop_size(all_in[0], 0))
+            return fail_node(g, c, TG_BAD_MODEL, c->node->in[k], "wanted the same batch axis as in input 1%s", k > n.states ? ", and one to scan" : "");
     int64_t batch = uop_size(all_in[0], 0);
     U *out = NEW_N(graph_arena(g), U, (uint64_t)all * (uint64_t)batch + 1), *last = NEW_N(graph_arena(g), U, all + 1);
     if (c->in[0] && (!uop_static(c->in[0]) || uop_numel(c->in[0]) != batch)) return fail_node(g, c, TG_BAD_MODEL, "sequence_lens", "wanted one for each of %lld", (long long)batch);

@@ -39,12 +39,16 @@ bool attr_ints(Graph *g, const Ctx *c, const char *name, const int64_t **out, ui
 bool attr_floats(Graph *g, const Ctx *c, const char *name, const float **out, uint32_t *n);
 const Attr *attr_find(const Ctx *c, const char *name);         /* references inside functions are followed; NULL: absent */
 const Attr *attr_typed(Graph *g, const Ctx *c, const char *name, AttrType type);
-bool attr_bool(Graph *g, const Ctx *c, const char *name, bool otherwise);
+bool attr_bool(Graph *g, const Ctx *c, const char *name, bool otherwise);     /* 0 or 1 */
 U conv_node(Graph *g, const Ctx *c, U x, U w);                 /* conv with the node's auto_pad, pads, strides, dilations, group (ops_nn.c) */
 U import_tensor(Graph *g, const TensorDef *t);                 /* a tensor of the file as a constant; small ones as scalars that fold */
 U fail_node(Graph *g, const Ctx *c, TgStatus code, const char *field, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 /* An axis attribute or value normalised to 0 .. rank-1; error names the field. */
 bool axis_ok(Graph *g, const Ctx *c, const char *field, int64_t axis, int64_t rank, int64_t *out);
+bool attr_choice(Graph *g, const Ctx *c, const char *name, const char *otherwise, const char *const *allowed, int *out);     /* a word of a list that ends with NULL: its place */
+DType attr_dtype(Graph *g, const Ctx *c, const char *name, int64_t otherwise);      /* DT_VOID: a type that is not computed in, or none */
+/* Is input i, where it is there, a tensor of these n sizes? NULL: any. */
+bool shape_ok(Graph *g, const Ctx *c, uint32_t i, const U *dim, uint32_t n);
 /* Values of a small integer input (shape, axes, pads), folded; false and an error when they depend on data. */
 bool input_ints(Graph *g, const Ctx *c, uint32_t i, const int64_t **out, uint32_t *n);
 /* The same as DT_INDEX scalars, symbolic sizes allowed. */

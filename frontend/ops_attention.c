@@ -93,6 +93,8 @@ static void read_masks(Graph *g, const Ctx *c, U q, U k, U past, Attend *a)
 {
     U rows = uop_dim(q, 2), keys = uop_dim(k, 2), mask = c->in[3] ? long_mask(g, c->in[3], keys) : NULL, offset = uop_int(g, DT_I64, 0);
     int64_t left = attr_int(g, c, "left_window_size", -1), right = attr_int(g, c, "right_window_size", -1);
+    if (left < -1 || right < -1) return (void)fail_node(g, c, TG_BAD_MODEL, left < -1 ? "left_window_size" : "right_window_size", "is %lld; wanted -1 or more", (long long)(left < -1 ? left : right));
+    if (!shape_ok(g, c, 6, (U[]){ uop_dim(q, 0) }, 1)) return;
     if (mask && type_of(mask) == DT_BOOL) a->allowed = mask;
     else a->bias = wide(g, mask);
     if (past) offset = cast(g, uop_dim(past, 2), DT_I64);
@@ -110,8 +112,13 @@ U op_attention(Graph *g, const Ctx *c)
 {
     bool flat = uop_rank(c->in[0]) == 3;
     int64_t mode = attr_int(g, c, "qk_matmul_output_mode", 0), heads = attr_int(g, c, "q_num_heads", 0), kv_heads = attr_int(g, c, "kv_num_heads", 0);
+    int64_t precision = attr_int(g, c, "softmax_precision", TG_F32);
     U q = split_heads(g, c, c->in[0], heads), k = split_heads(g, c, c->in[1], kv_heads), v = split_heads(g, c, c->in[2], kv_heads), stages[4];
     if (!ok(g)) return NULL;
+    if (precision != TG_F32 && precision != TG_F16 && precision != TG_F64 && precision != TG_BF16) return fail_node(g, c, TG_BAD_MODEL, "softmax_precision", "is %lld; wanted a float type", (long long)precision);
+    if ((heads && heads != fixed_size(g, q, 1)) || (kv_heads && kv_heads != fixed_size(g, k, 1))) return fail_node(g, c, TG_BAD_MODEL, "q_num_heads", "or kv_num_heads is not what the inputs have");
+    if (!same_size(g, uop_dim(q, 0), uop_dim(k, 0)) || !same_size(g, uop_dim(q, 0), uop_dim(v, 0)) || !same_size(g, uop_dim(k, 1), uop_dim(v, 1)) || !same_size(g, uop_dim(k, 2), uop_dim(v, 2)) || !same_size(g, uop_dim(q, 3), uop_dim(k, 3)))
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "queries, keys and values do not fit each other");
     if (mode < 0 || mode > 3) return fail_node(g, c, TG_BAD_MODEL, "qk_matmul_output_mode", "is %lld; wanted 0 to 3", (long long)mode);
     if (fixed_size(g, k, 1) < 1 || fixed_size(g, q, 1) % fixed_size(g, k, 1)) return fail_node(g, c, TG_BAD_MODEL, "kv_num_heads", "%lld heads of queries on %lld of keys", (long long)uop_size(q, 1), (long long)uop_size(k, 1));
     if (!c->in[4] != !c->in[5]) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
@@ -142,9 +149,8 @@ static U modified(Graph *g, const Ctx *c, const char *name, U x)
 U op_flex_attention(Graph *g, const Ctx *c)
 {
     U q = c->in[0], k = c->in[1], v = c->in[2];
-    int64_t precision = attr_int(g, c, "softmax_precision", q->dtype == DT_F64 ? TG_F64 : TG_F32);
-    DType t = precision > 0 && precision < 100 ? dtype_from_onnx((int32_t)precision) : DT_VOID;
-    if (!dtype_is_float(t)) return fail_node(g, c, TG_BAD_MODEL, "softmax_precision", "is %lld; wanted a float type", (long long)precision);
+    DType t = attr_dtype(g, c, "softmax_precision", q->dtype == DT_F64 ? TG_F64 : TG_F32);
+    if (!dtype_is_float(t)) return fail_node(g, c, TG_BAD_MODEL, "softmax_precision", "is no float type");
     if (uop_rank(q) != 4 || uop_rank(k) != 4 || uop_rank(v) != 4) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u, %u and %u; wanted 4", uop_rank(q), uop_rank(k), uop_rank(v));
     if (uop_size(k, 1) < 1 || uop_size(k, 1) != uop_size(v, 1) || uop_size(q, 1) % uop_size(k, 1))
         return fail_node(g, c, TG_BAD_MODEL, NULL, "%lld heads of queries on %lld of keys and %lld of values", (long long)uop_size(q, 1), (long long)uop_size(k, 1), (long long)uop_size(v, 1));

@@ -164,7 +164,7 @@ U op_grid_sample(Graph *g, const Ctx *c)
 
 /* ---- DeformConv ---- */
 
-typedef struct { int64_t kernel[2], stride[2], dilation[2], pad[4], groups, offsets; } Deform;
+typedef struct { int64_t kernel[2], shape[2], stride[2], dilation[2], pad[4], groups, offsets; } Deform;
 
 static bool pair_of(Graph *g, const Ctx *c, const char *name, uint32_t n, int64_t lo, int64_t otherwise, int64_t *out)
 {
@@ -185,10 +185,17 @@ static bool read_deform(Graph *g, const Ctx *c, U x, U f, Deform *d)
     d->groups = attr_int(g, c, "group", 1), d->offsets = attr_int(g, c, "offset_group", 1);
     d->kernel[0] = uop_size(f, 2), d->kernel[1] = uop_size(f, 3);
     if (!pair_of(g, c, "strides", 2, 1, 1, d->stride) || !pair_of(g, c, "dilations", 2, 1, 1, d->dilation) || !pair_of(g, c, "pads", 4, 0, 0, d->pad)) return false;
+    memcpy(d->shape, d->kernel, sizeof d->shape);
+    if (attr_find(c, "kernel_shape") && !pair_of(g, c, "kernel_shape", 2, 1, 1, d->shape)) return false;
     if (d->groups < 1 || d->offsets < 1 || uop_size(x, 1) % d->offsets || uop_size(x, 1) != uop_size(f, 1) * d->groups || uop_size(f, 0) % d->groups)
         return fail_node(g, c, TG_BAD_MODEL, "group", "%lld and offset_group %lld for %lld channels", (long long)d->groups, (long long)d->offsets, (long long)uop_size(x, 1)), false;
-    if (uop_size(c->in[2], 1) != d->offsets * d->kernel[0] * d->kernel[1] * 2) return fail_node(g, c, TG_BAD_MODEL, "offset", "has %lld channels", (long long)uop_size(c->in[2], 1)), false;
-    return true;
+    int64_t out[2], taps = d->offsets * d->kernel[0] * d->kernel[1];
+    for (int a = 0; a < 2; a++) {
+        out[a] = (uop_size(x, (uint32_t)a + 2) + d->pad[a] + d->pad[a + 2] - d->dilation[a] * (d->kernel[a] - 1) - 1) / d->stride[a] + 1;
+        if (uop_size(x, (uint32_t)a + 2) < 1 || out[a] < 1 || d->shape[a] != d->kernel[a]) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "weights of size %lld on axis %d of the image do not fit", (long long)d->kernel[a], a), false;
+    }
+    U n = uop_dim(x, 0), h = uop_index(g, out[0]), w = uop_index(g, out[1]);
+    return shape_ok(g, c, 2, (U[]){ n, uop_index(g, 2 * taps), h, w }, 4) && shape_ok(g, c, 3, (U[]){ uop_dim(f, 0) }, 1) && shape_ok(g, c, 4, (U[]){ n, uop_index(g, taps), h, w }, 4);
 }
 
 /** DeformConv: a convolution whose taps are moved by offset [n, groups * kh * kw * 2, oh, ow] and weighed by mask; values between pixels are bilinear, outside zero. */
@@ -235,6 +242,7 @@ U op_reverse_sequence(Graph *g, const Ctx *c)
     uint32_t r = uop_rank(x);
     if (!axis_ok(g, c, "batch_axis", attr_int(g, c, "batch_axis", 1), r, &batch) || !axis_ok(g, c, "time_axis", attr_int(g, c, "time_axis", 0), r, &time)) return NULL;
     if (batch == time || uop_rank(lens) != 1 || uop_dim(lens, 0) != uop_dim(x, (uint32_t)batch)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "wanted a length for each batch");
+    lens = place_in(g, lens, dim_add(g, uop_dim(x, (uint32_t)time), uop_index(g, 1)));
     U t = along(g, iota(g, uop_dim(x, (uint32_t)time), DT_I64), (uint32_t)time, r), n = along(g, lens, (uint32_t)batch, r);
     U from = where(g, lt(g, t, n), sub(g, sub(g, n, uop_int(g, DT_I64, 1)), t), t);
     from = clamp(g, from, uop_int(g, DT_I64, 0), cast(g, dim_sub(g, uop_dim(x, (uint32_t)time), uop_index(g, 1)), DT_I64));
@@ -252,7 +260,13 @@ U op_tensor_scatter(Graph *g, const Ctx *c)
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", -2), r, &axis) || uop_rank(update) != r) return ok(g) ? fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "has rank %u; wanted %u", uop_rank(update), r) : NULL;
     if (axis == 0) return fail_node(g, c, TG_BAD_MODEL, "axis", "is that of the batch");
     U rows = uop_dim(x, (uint32_t)axis), count = uop_dim(update, (uint32_t)axis), dim[TG_MAX_RANK];
-    U first = c->in[2] ? along(g, cast(g, c->in[2], DT_I64), 0, r) : zero;
+    memcpy(dim, x->shape->dim, sizeof *dim * r);
+    dim[axis] = NULL;
+    if (!shape_ok(g, c, 1, dim, r) || !shape_ok(g, c, 2, (U[]){ uop_dim(x, 0) }, 1)) return NULL;
+    if (count->vmax > rows->vmax) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "%lld rows for a cache of %lld", (long long)count->vmax, (long long)rows->vmax);
+    if (uop_is_int_const(count, 0)) return x;
+    U room = *mode == 'c' ? rows : dim_add(g, dim_sub(g, rows, count), uop_index(g, 1));
+    U first = c->in[2] ? along(g, place_in(g, c->in[2], room), 0, r) : zero;
     U at = sub(g, along(g, iota(g, rows, DT_I64), (uint32_t)axis, r), first);
     if (*mode == 'c') at = mod_floor(g, at, cast(g, rows, DT_I64));
     U inside = and_(g, ge(g, at, zero), lt(g, at, cast(g, count, DT_I64)));
@@ -281,7 +295,7 @@ U op_max_unpool(Graph *g, const Ctx *c)
 {
     U x = c->in[0];
     const int64_t *kernel, *stride, *pads, *given = NULL;
-    int64_t shape[TG_MAX_RANK], inner[TG_MAX_RANK], numel = 1;
+    int64_t shape[TG_MAX_RANK], inner[TG_MAX_RANK], numel = 1, places = 1;
     uint32_t nk, ns, np, n, r = uop_rank(x);
     if (r < 3 || !uop_static(x) || uop_rank(c->in[1]) != r) return fail_node(g, c, TG_UNSUPPORTED, NULL, "an input of rank %u, or of symbolic size", r);
     if (!attr_ints(g, c, "kernel_shape", &kernel, &nk) || nk != r - 2) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "wanted %u values", r - 2);
@@ -293,11 +307,14 @@ U op_max_unpool(Graph *g, const Ctx *c)
         inner[k] = k < 2 ? d : (d - 1) * step + kernel[k - 2] - (padded ? pads[k - 2] + pads[k - 2 + nk] : 0);
         shape[k] = given ? given[k] : inner[k];
         if (inner[k] < 1 || inner[k] > 1 << 24) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "makes %lld at axis %u", (long long)inner[k], k);
-        if (shape[k] < 0 || shape[k] > 1 << 24 || (numel *= shape[k]) > 1 << 28) return fail_node(g, c, TG_LIMIT, "output_shape", "%lld at axis %u", (long long)shape[k], k);
+        if (shape[k] < 0 || shape[k] > 1 << 24 || (numel *= shape[k]) > 1 << 28 || (places *= inner[k]) > 1 << 28) return fail_node(g, c, TG_LIMIT, "output_shape", "%lld at axis %u", (long long)shape[k], k);
     }
     int64_t flat = uop_numel(x);
-    U at = reshape_i(g, c->in[1], &flat, 1);
-    if (given) at = in_larger(g, at, shape, inner, r);
+    for (uint32_t k = 0; k < nk; k++)
+        if (kernel[k] < 1 || (strides && stride[k] < 1)) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "and strides are 1 or more");
+    if (!shape_ok(g, c, 1, x->shape->dim, r)) return NULL;
+    U at = reshape_i(g, place_in(g, c->in[1], uop_index(g, places)), &flat, 1);
+    if (given) at = place_in(g, in_larger(g, at, shape, inner, r), uop_index(g, numel));
     const UOp *in[CTX_INPUTS] = { expand(g, K(0), (U[]){ uop_index(g, numel) }, 1), at, reshape_i(g, x, &flat, 1) };
     Ctx scatter = *c;
     scatter.in = in, scatter.nin = 3;

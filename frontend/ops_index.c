@@ -392,6 +392,7 @@ U op_scatter_elements(Graph *g, const Ctx *c)
         if (k != axis && uop_dim(idx, k)->vmin > uop_size(x, k)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "axis %u is longer than that of the data", k);
     const int64_t *known = uop_static(x) && uop_static(idx) ? const_ints(g, idx, &n) : NULL;
     if (uop_static(idx) && !uop_numel(idx)) return x;
+    if (uop_is_int_const(uop_dim(x, (uint32_t)axis), 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "indices on an axis of size 0");
     if (!known) {
         U at = op == SCATTER_SET ? along_axis(g, idx, x, (uint32_t)axis) : NULL, y = at ? scatter_rows(g, x, updates, at, (uint32_t)axis) : NULL;
         return y ? y : scatter_host(g, x, idx, updates, op, axis);

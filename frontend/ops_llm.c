@@ -93,6 +93,7 @@ U op_group_query_attention(Graph *g, const Ctx *c)
     U past_k = c->in[3], past_v = c->in[4], stages[4], one = uop_int(g, DT_I64, 1);
     int64_t left = attr_int(g, c, "local_window_size", -1);
     if (!read_projections(g, c, &p)) return NULL;
+    if (!c->in[5]) return fail_node(g, c, TG_BAD_MODEL, "seqlens_k", "is missing");
     if (!past_k != !past_v) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
     if (c->in[11] || attr_bool(g, c, "smooth_softmax", false)) return fail_node(g, c, TG_UNSUPPORTED, "smooth_softmax", "is not covered");
     if (past_k && uop_is_int_const(uop_dim(past_k, 2), 0)) past_k = past_v = NULL;

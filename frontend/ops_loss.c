@@ -14,6 +14,9 @@ static U label_loss(Graph *g, const Ctx *c, U x)
     const char *how = attr_str(g, c, "reduction", "mean");
     if (strcmp(how, "none") && strcmp(how, "sum") && strcmp(how, "mean")) return fail_node(g, c, TG_BAD_MODEL, "reduction", "is '%s'; wanted none, sum or mean", how);
     if (uop_rank(x) < 2 || uop_rank(label) + 1 != uop_rank(x)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "labels of rank %u for scores of rank %u", uop_rank(label), uop_rank(x));
+    U dim[TG_MAX_RANK];
+    for (uint32_t k = 0; k < uop_rank(label); k++) dim[k] = uop_dim(x, k + (k > 0));
+    if (!shape_ok(g, c, 1, dim, uop_rank(label)) || !shape_ok(g, c, 2, (U[]){ uop_dim(x, 1) }, 1)) return NULL;
     U skip = attr_find(c, "ignore_index") ? eq(g, label, uop_int(g, DT_I64, attr_int(g, c, "ignore_index", 0))) : NULL;
     U at = skip ? where(g, skip, uop_int(g, DT_I64, 0), label) : label;
     if (c->in[2]) weight = gather(g, wide(g, c->in[2]), at, 0);

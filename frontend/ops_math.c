@@ -246,6 +246,7 @@ COMPARE(op_xor, xor_(g, a, b))
 U op_swi_glu(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]), b = wide(g, c->in[1]);
+    if (!shape_ok(g, c, 1, x->shape->dim, uop_rank(x))) return NULL;
     return narrow(g, mul(g, mul(g, x, sigmoid(g, mul(g, ALPHA(1), x))), b), c->in[0]);
 }
 
@@ -349,13 +350,20 @@ static U convert(Graph *g, U x, DType to)
     return to == DT_BOOL ? ne(g, x, K(0)) : cast(g, x, to);
 }
 
+static const char *round_mode(Graph *g, const Ctx *c)
+{
+    static const char *const modes[] = { "up", "down", "nearest", NULL };
+    int at;
+    return attr_choice(g, c, "round_mode", "up", modes, &at) ? modes[at] : modes[0];
+}
+
 static U cast_to(Graph *g, const Ctx *c, int32_t type)
 {
     U x = c->in[0];
     DType to = dtype_from_onnx(type);
     if (type == TG_STRING) return is_text(x) ? x : numbers_to_text(g, c);
     if (is_text(x) && !(x = text_to_numbers(g, c, to == DT_VOID ? DT_F32 : to))) return NULL;
-    if (narrow_is(type)) return narrow_encode(g, x, type, attr_bool(g, c, "saturate", true), attr_str(g, c, "round_mode", "up"));
+    if (narrow_is(type)) return narrow_encode(g, x, type, attr_bool(g, c, "saturate", true), round_mode(g, c));
     if (to == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "to", "element type %d is not covered", type);
     return convert(g, narrow_decode(g, x), to);
 }

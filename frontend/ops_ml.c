@@ -68,6 +68,8 @@ U ml_labels(Graph *g, const Ctx *c, const char *name, uint32_t *n, bool *text)
 {
     const int64_t *v;
     const Attr *words = attr_find(c, "classlabels_strings");
+    const Attr *numbers = attr_find(c, name);
+    if (words && words->n && numbers && numbers->n) return fail_node(g, c, TG_BAD_MODEL, name, "and classlabels_strings cannot both be given");
     if ((*text = words && words->type == ATTR_STRINGS && words->n)) return *n = words->n, text_numbers(text_list(g, import_pool(c), words->strings, &(int64_t){ words->n }, 1));
     if (attr_ints(g, c, name, &v, n) && *n) return ml_ints(g, v, *n);
     return ok(g) ? fail_node(g, c, TG_BAD_MODEL, name, "is missing") : NULL;
@@ -104,7 +106,10 @@ U op_linear_regressor(Graph *g, const Ctx *c)
     U x = ml_rows(g, c, 0);
     uint32_t targets;
     Post p;
-    return ok(g) && ml_read_post(g, c, &p) ? ml_post(g, linear(g, c, x, &targets), p) : NULL;
+    if (!ok(g) || !ml_read_post(g, c, &p)) return NULL;
+    U y = linear(g, c, x, &targets);
+    if (ok(g) && attr_int(g, c, "targets", 1) != targets) return fail_node(g, c, TG_BAD_MODEL, "targets", "is %lld; the coefficients are of %u", (long long)attr_int(g, c, "targets", 1), targets);
+    return ml_post(g, y, p);
 }
 
 U op_linear_classifier(Graph *g, const Ctx *c)

@@ -53,9 +53,9 @@ static bool read_pads(Graph *g, const Ctx *c, U x, Window *w)
 {
     const char *mode = attr_str(g, c, "auto_pad", "NOTSET");
     int64_t both[2 * AXES_MAX];
+    if (!read_list(g, c, "pads", 2 * w->n, 0, 0, both)) return false;               /* also where auto_pad makes them count nothing */
     if (!strcmp(mode, "SAME_UPPER") || !strcmp(mode, "SAME_LOWER")) return same_pads(g, c, x, w, mode[5] == 'U');
     if (strcmp(mode, "NOTSET") && strcmp(mode, "VALID") && *mode) return fail_node(g, c, TG_BAD_MODEL, "auto_pad", "is '%s'; wanted NOTSET, VALID, SAME_UPPER or SAME_LOWER", mode), false;
-    if (!read_list(g, c, "pads", 2 * w->n, 0, 0, both)) return false;
     for (uint32_t k = 0; k < w->n && strcmp(mode, "VALID"); k++) w->before[k] = both[k], w->after[k] = both[k + w->n];
     return true;
 }
@@ -97,7 +97,12 @@ static bool read_pool(Graph *g, const Ctx *c, U x, Window *w)
 {
     if (!spatial_ok(g, c, x, w)) return false;
     if (!attr_find(c, "kernel_shape")) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "is missing"), false;
-    return read_list(g, c, "kernel_shape", w->n, 1, 1, w->kernel) && read_steps(g, c, x, w);
+    if (!read_list(g, c, "kernel_shape", w->n, 1, 1, w->kernel) || !read_steps(g, c, x, w)) return false;
+    for (uint32_t k = 0; k < w->n; k++) {
+        if (uop_is_int_const(uop_dim(x, k + 2), 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has no elements along axis %u", k + 2), false;
+        if (w->before[k] >= w->kernel[k] * w->dilation[k] || w->after[k] >= w->kernel[k] * w->dilation[k]) return fail_node(g, c, TG_BAD_MODEL, "pads", "hold a whole window on axis %u", k + 2), false;
+    }
+    return true;
 }
 
 /* x with pads around its spatial axes. */
@@ -242,12 +247,13 @@ static bool transposed_pads(Graph *g, const Ctx *c, U x, Window *w, const int64_
     const char *mode = attr_str(g, c, "auto_pad", "NOTSET");
     bool same = !strncmp(mode, "SAME", 4), upper = !strcmp(mode, "SAME_UPPER"), shaped = attr_find(c, "output_shape") != NULL;
     int64_t want[AXES_MAX];
-    if (!shaped && !same) return read_pads(g, c, x, w);
-    if (!read_list(g, c, "output_shape", w->n, 0, 0, want)) return false;
+    if (!read_pads(g, c, x, w) || (!shaped && !same)) return ok(g);
+    if (!read_list(g, c, "output_shape", w->n, 1, 1, want)) return false;
     for (uint32_t k = 0; k < w->n; k++) {
         U dim = uop_dim(x, k + 2);
         if (shaped && !uop_is_const(dim)) return fail_node(g, c, TG_UNSUPPORTED, "output_shape", "with a symbolic size"), false;
         int64_t total = more[k] + reach(w, k) - w->stride[k] + (shaped ? dim->arg.i * w->stride[k] - want[k] : 0), half = total > 0 ? total / 2 : 0;
+        if (shaped && total <= -w->stride[k]) return fail_node(g, c, TG_BAD_MODEL, "output_shape", "%lld on axis %u is more than there is", (long long)want[k], k + 2), false;
         w->before[k] = total < 0 ? 0 : upper ? half : total - half;
         w->after[k] = total - w->before[k];
     }
@@ -319,7 +325,10 @@ U op_conv_transpose(Graph *g, const Ctx *c)
     int64_t groups, more[AXES_MAX];
     if (!conv_checks(g, c, x, f, &w, &groups)) return NULL;
     if (!read_list(g, c, "strides", w.n, 1, 1, w.stride) || !read_list(g, c, "dilations", w.n, 1, 1, w.dilation)) return NULL;
-    if (!read_list(g, c, "output_padding", w.n, 0, 0, more) || !transposed_pads(g, c, x, &w, more)) return NULL;
+    if (!read_list(g, c, "output_padding", w.n, 0, 0, more)) return NULL;
+    for (uint32_t k = 0; k < w.n; k++)
+        if (more[k] && more[k] >= w.stride[k] && more[k] >= w.dilation[k]) return fail_node(g, c, TG_BAD_MODEL, "output_padding", "%lld on axis %u; wanted less than the stride", (long long)more[k], k + 2);
+    if (!transposed_pads(g, c, x, &w, more)) return NULL;
     if (fixed_size(g, x, 1) != fixed_size(g, f, 0) || fixed_size(g, f, 0) % groups)
         return fail_node(g, c, TG_BAD_MODEL, "W", "[%lld, ..] does not fit %lld channels in %lld groups", (long long)uop_size(f, 0), (long long)uop_size(x, 1), (long long)groups);
     return narrow(g, add_bias(g, c, transposed(g, x, f, w, more, groups), wide(g, c->in[2]), w.n), c->in[0]);
@@ -470,7 +479,10 @@ static bool spatial_axes(Graph *g, const Ctx *c, U x, int64_t *axis, uint32_t *n
 {
     if (uop_rank(x) < 3) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 3 or more", uop_rank(x)), false;
     *n = uop_rank(x) - 2;
-    for (uint32_t k = 0; k < *n; k++) axis[k] = k + 2;
+    for (uint32_t k = 0; k < *n; k++) {
+        axis[k] = k + 2;
+        if (uop_is_int_const(uop_dim(x, k + 2), 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has no elements along axis %u", k + 2), false;
+    }
     return true;
 }
 

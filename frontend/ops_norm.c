@@ -63,6 +63,7 @@ U op_batch_normalization(Graph *g, const Ctx *c)
     for (uint32_t k = 1; k < 5; k++)
         p[k] = spatial ? by_channel(g, c, x, k) : cast(g, c->in[k], type_of(x));
     if (!ok(g)) return NULL;
+    if (c->opset >= 14 && c->nout > 1 && !batch_trains(g, c)) return fail_node(g, c, TG_BAD_MODEL, "training_mode", "%u outputs; one when it is 0", c->nout);
     if (batch_trains(g, c) && !spatial) return fail_node(g, c, TG_UNSUPPORTED, "spatial", "0 is not covered in training");
     if (batch_trains(g, c)) return batch_train(g, c, x, p[1], p[2], epsilon);
     U s = mul(g, p[1], recip(g, sqrt_(g, add(g, p[4], K(epsilon))))), b = sub(g, p[2], mul(g, p[3], s));
@@ -159,7 +160,8 @@ U op_layer_normalization(Graph *g, const Ctx *c)
     uint32_t n;
     if (!row_axes(g, c, x, axis, &n)) return NULL;
     U y = mul(g, standardise(g, x, axis, n, attr_float(g, c, "epsilon", 1e-5), &m, &inverse), scale);
-    DType stash = attr_int(g, c, "stash_type", TG_F32) == TG_BF16 ? DT_BF16 : DT_F32;        /* of what is kept for training */
+    DType stash = attr_dtype(g, c, "stash_type", TG_F32);       /* of what is kept for training */
+    if (!dtype_is_float(stash)) return fail_node(g, c, TG_BAD_MODEL, "stash_type", "is no float type");
     if (!ok(g)) return NULL;
     return outputs(g, c, (U[]){ narrow(g, bias ? add(g, y, bias) : y, c->in[0]), cast(g, m, stash), cast(g, inverse, stash) }, 3);
 }

@@ -40,6 +40,8 @@ static U spread(Graph *g, const Ctx *c, U v, U x)
         if (uop_dim(v, 0) != uop_dim(x, (uint32_t)axis)) return fail_node(g, c, TG_BAD_MODEL, "axis", "the scale or zero point does not fit its size");
         return on_axis(g, v, axis, (uint32_t)rank);
     }
+    for (uint32_t k = 0; k < rank && uop_rank(v) == rank; k++)
+        if (k != axis && !same_size(g, uop_dim(v, k), uop_dim(x, k))) return fail_node(g, c, TG_BAD_MODEL, "block_size", "the scale or zero point has size %lld on axis %u of %lld", (long long)uop_size(v, k), k, (long long)uop_size(x, k));
     if (uop_rank(v) != rank || block < 0 || !uop_static(x) || !uop_static(v) || block > uop_size(x, (uint32_t)axis) ||
         uop_size(v, (uint32_t)axis) != (uop_size(x, (uint32_t)axis) + block - 1) / block)
         return fail_node(g, c, TG_BAD_MODEL, "block_size", "%lld does not fit the shapes", (long long)block);
@@ -77,8 +79,7 @@ static bool narrow_int(DType t) { return t == DT_I8 || t == DT_U8 || t == DT_I16
 
 static DType output_type(Graph *g, const Ctx *c, DType otherwise)
 {
-    int64_t given = attr_int(g, c, "output_dtype", 0);
-    return given ? dtype_from_onnx((int32_t)given) : otherwise;
+    return attr_int(g, c, "output_dtype", 0) ? attr_dtype(g, c, "output_dtype", 0) : otherwise;
 }
 
 /* To types below a byte, and to float8, where the zero point is 0 and there is nothing to round but the result. */
@@ -93,12 +94,13 @@ static U quantize_narrow(Graph *g, const Ctx *c, U x, U scale, U zero, int32_t t
 U op_quantize_linear(Graph *g, const Ctx *c)
 {
     U x = c->in[0], zero = c->nin > 2 ? c->in[2] : NULL;
-    int32_t narrow = zero && narrow_type(zero) ? narrow_type(zero) : narrow_is((int32_t)attr_int(g, c, "output_dtype", 0)) ? (int32_t)attr_int(g, c, "output_dtype", 0) : 0;
+    int64_t wanted = attr_int(g, c, "output_dtype", 0);
+    int32_t narrow = zero ? narrow_type(zero) : wanted > 0 && wanted < 100 && narrow_is((int32_t)wanted) ? (int32_t)wanted : 0;
+    if (zero && wanted && wanted != (narrow ? narrow : dtype_info[zero->dtype].onnx)) return fail_node(g, c, TG_BAD_MODEL, "output_dtype", "is %lld, which the zero point is not", (long long)wanted);
     if (narrow_type(x) || narrow_type(c->in[1])) return fail_node(g, c, TG_UNSUPPORTED, NULL, "inputs of such types are not covered");
     if (zero) zero = narrow_decode(g, zero);
     DType t = narrow ? DT_I8 : output_type(g, c, zero ? (DType)zero->dtype : DT_U8), precision = (DType)c->in[1]->dtype;
-    int64_t given = attr_int(g, c, "precision", 0);
-    if (given) precision = dtype_from_onnx((int32_t)given);
+    if (attr_int(g, c, "precision", 0)) precision = attr_dtype(g, c, "precision", 0);
     if (!narrow_int(t)) return fail_node(g, c, TG_UNSUPPORTED, "output_dtype", "this type of quantised values is not covered");
     if (!dtype_is_float(precision)) return fail_node(g, c, TG_BAD_MODEL, "y_scale", "wanted a floating-point type");
     U scale = spread(g, c, cast(g, c->in[1], precision), x);
@@ -110,6 +112,7 @@ U op_dequantize_linear(Graph *g, const Ctx *c)
 {
     U x = narrow_decode(g, c->in[0]), zero = c->nin > 2 && c->in[2] ? narrow_decode(g, c->in[2]) : NULL;
     DType t = output_type(g, c, (DType)c->in[1]->dtype);
+    if (!dtype_is_float(t)) return fail_node(g, c, TG_BAD_MODEL, "output_dtype", "is no float type");
     if (narrow_type(c->in[1])) return fail_node(g, c, TG_UNSUPPORTED, "x_scale", "of such a type is not covered");
     if (narrow_type(c->in[0]) && dtype_is_float((DType)x->dtype)) {
         if (zero) x = sub(g, x, spread(g, c, f32(g, zero), x));

@@ -20,14 +20,6 @@ typedef struct { Mode mode; Coordinates at; Rounding rounding; double cubic_a, e
 typedef struct { int64_t in, out; double scale, roi0, roi1; } Line;             /* one axis */
 typedef struct { int64_t n; int64_t *index; double *weight; bool *outside; } Taps;      /* n a place */
 
-static bool choice(Graph *g, const Ctx *c, const char *field, const char *otherwise, const char *const *name, int *out)
-{
-    const char *s = attr_str(g, c, field, otherwise);
-    for (*out = 0; name[*out]; ++*out)
-        if (!strcmp(s, name[*out])) return true;
-    return fail_node(g, c, TG_BAD_MODEL, field, "'%s' is not a value of the standard", s), false;
-}
-
 /* ---- positions and weights ---- */
 
 /* In float, as scales are in the standard and as other engines compute it: far from 0 a position is only known to 1e-5 of a pixel, and a picture shows it. */
@@ -260,6 +252,7 @@ static bool input_floats(Graph *g, const Ctx *c, uint32_t i, double *out, uint32
     U x = i < c->nin ? c->in[i] : NULL;
     *n = x && uop_static(x) ? (uint32_t)uop_numel(x) : 0;
     if (!*n) return true;
+    if (uop_rank(x) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has rank %u; wanted a list", uop_rank(x)), false;
     bool known = *n <= 2 * TG_MAX_RANK && dtype_is_float((DType)x->dtype) && values_of(g, x, v, *n);
     for (uint32_t k = 0; known && k < *n; k++) {
         known = uop_is_const(v[k]);
@@ -277,9 +270,9 @@ static bool resize_attrs(Graph *g, const Ctx *c, Resize *r)
     int mode, at, rounding;
     const char *s = attr_str(g, c, "mode", "nearest");
     if (!strcmp(s, "bilinear") || !strcmp(s, "trilinear")) mode = MODE_LINEAR;
-    else if (!choice(g, c, "mode", "nearest", modes, &mode)) return false;
-    if (!choice(g, c, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel", places, &at)) return false;
-    if (!choice(g, c, "nearest_mode", old ? "floor" : "round_prefer_floor", roundings, &rounding)) return false;
+    else if (!attr_choice(g, c, "mode", "nearest", modes, &mode)) return false;
+    if (!attr_choice(g, c, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel", places, &at)) return false;
+    if (!attr_choice(g, c, "nearest_mode", old ? "floor" : "round_prefer_floor", roundings, &rounding)) return false;
     *r = (Resize){ (Mode)mode, (Coordinates)at, (Rounding)rounding, attr_float(g, c, "cubic_coeff_a", -0.75), attr_float(g, c, "extrapolation_value", 0),
                    attr_bool(g, c, "exclude_outside", false), attr_bool(g, c, "antialias", false) };
     return true;
@@ -291,7 +284,7 @@ static bool scales_of_sizes(Graph *g, const Ctx *c, const Line *old, uint32_t n,
     static const char *const names[] = { "stretch", "not_larger", "not_smaller", NULL };
     int policy;
     double scale = 0;
-    if (!choice(g, c, "keep_aspect_ratio_policy", "stretch", names, &policy)) return false;
+    if (!attr_choice(g, c, "keep_aspect_ratio_policy", "stretch", names, &policy)) return false;
     for (uint32_t k = 0; k < n; k++) {
         l[k] = old[k];
         l[k].scale = (double)l[k].out / (double)l[k].in;
@@ -500,11 +493,13 @@ U op_roi_align(Graph *g, const Ctx *c)
     static const char *const places[] = { "half_pixel", "output_half_pixel", NULL }, *const modes[] = { "avg", "max", NULL };
     U x = c->in[0], rois = wide(g, c->in[1]);
     int place, mode;
-    if (!choice(g, c, "coordinate_transformation_mode", c->opset < 16 ? "output_half_pixel" : "half_pixel", places, &place) || !choice(g, c, "mode", "avg", modes, &mode)) return NULL;
+    if (!attr_choice(g, c, "coordinate_transformation_mode", c->opset < 16 ? "output_half_pixel" : "half_pixel", places, &place) || !attr_choice(g, c, "mode", "avg", modes, &mode)) return NULL;
     Roi r = { attr_int(g, c, "output_height", 1), attr_int(g, c, "output_width", 1), attr_int(g, c, "sampling_ratio", 0), mode == 1, place == 0, attr_float(g, c, "spatial_scale", 1) };
     if (uop_rank(x) != 4 || uop_rank(rois) != 2 || !uop_is_int_const(uop_dim(rois, 1), 4)) return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted x of rank 4 and regions [R,4]");
+    if (!shape_ok(g, c, 2, (U[]){ uop_dim(rois, 0) }, 1)) return NULL;
+    if (!(r.scale > 0 && isfinite(r.scale))) return fail_node(g, c, TG_BAD_MODEL, "spatial_scale", "is %g; wanted a positive number", r.scale);
     if (r.h < 1 || r.w < 1 || r.samples < 0 || r.h > 4096 || r.w > 4096 || r.samples > 4096) return fail_node(g, c, TG_BAD_MODEL, NULL, "output sizes or sampling_ratio are out of range");
-    U picture = cast(g, c->in[2], DT_I64), wide_x = wide(g, x);
+    U picture = place_in(g, c->in[2], uop_dim(x, 0)), wide_x = wide(g, x);
     rois = cast(g, rois, (DType)wide_x->dtype);
     return narrow(g, r.samples && uop_static(x) ? roi_align_fixed(g, wide_x, rois, picture, &r) : roi_align_host(g, wide_x, rois, picture, &r), x);
 }
@@ -533,13 +528,15 @@ static U cell_masks(Graph *g, U first, U last, int64_t cells, U size)
 U op_max_roi_pool(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]), rois = wide(g, c->in[1]), at[5], none = K(-INFINITY);
+    double scale = attr_float(g, c, "spatial_scale", 1);
     const int64_t *shape;
     uint32_t n;
     if (uop_rank(x) != 4 || uop_rank(rois) != 2 || !uop_is_int_const(uop_dim(rois, 1), 5)) return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted x of rank 4 and regions [R,5]");
     if (!attr_ints(g, c, "pooled_shape", &shape, &n) || n != 2 || shape[0] < 1 || shape[1] < 1 || shape[0] > 4096 || shape[1] > 4096)
         return fail_node(g, c, TG_BAD_MODEL, "pooled_shape", "wanted two sizes of 1 to 4096");
+    if (!(scale > 0 && isfinite(scale))) return fail_node(g, c, TG_BAD_MODEL, "spatial_scale", "is %g; wanted a positive number", scale);
     for (int k = 0; k < 5; k++) at[k] = squeeze(g, slice_i(g, rois, 1, k, k + 1), 1);
-    for (int k = 1; k < 5; k++) at[k] = round_away(g, mul(g, at[k], K(attr_float(g, c, "spatial_scale", 1))));
+    for (int k = 1; k < 5; k++) at[k] = round_away(g, mul(g, at[k], K(scale)));
     U rows = cell_masks(g, at[2], at[4], shape[0], uop_dim(x, 2)), columns = cell_masks(g, at[1], at[3], shape[1], uop_dim(x, 3));
     U y = unsqueeze(g, gather(g, x, cast(g, at[0], DT_I64), 0), 3);                                                  /* [R,C,H,1,W] */
     y = max_reduce(g, where(g, unsqueeze(g, unsqueeze(g, columns, 1), 1), y, none), -1, false);                     /* [R,C,H,w] */

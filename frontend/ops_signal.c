@@ -194,7 +194,7 @@ U op_stft(Graph *g, const Ctx *c)
 static U cosine_window(Graph *g, const Ctx *c, double a0, double a1, double a2)
 {
     int64_t size, type = attr_int(g, c, "output_datatype", TG_F32);
-    DType t = dtype_from_onnx((int32_t)type);
+    DType t = attr_dtype(g, c, "output_datatype", TG_F32);
     if (!known_int(g, c, 0, 0, &size)) return NULL;
     if (t == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "output_datatype", "element type %lld is not covered", (long long)type);
     double n = attr_bool(g, c, "periodic", true) ? (double)size : (double)size - 1, *v = NEW_N(graph_arena(g), double, size + 1);
@@ -222,7 +222,7 @@ U op_mel_weight_matrix(Graph *g, const Ctx *c)
 {
     int64_t bands, length, rate, type = attr_int(g, c, "output_datatype", TG_F32);
     double low, high;
-    DType t = dtype_from_onnx((int32_t)type);
+    DType t = attr_dtype(g, c, "output_datatype", TG_F32);
     if (!known_int(g, c, 0, 1, &bands) || !known_int(g, c, 1, 1, &length) || !known_int(g, c, 2, 1, &rate) || !known_float(g, c, 3, &low) || !known_float(g, c, 4, &high)) return NULL;
     if (t == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "output_datatype", "element type %lld is not covered", (long long)type);
     int64_t bins = length / 2 + 1, *edge = NEW_N(graph_arena(g), int64_t, bands + 2);

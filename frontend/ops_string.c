@@ -317,7 +317,7 @@ U op_tf_idf_vectorizer(Graph *g, const Ctx *c)
     TfIdf t = { 0 };
     const int64_t *v;
     uint32_t n, rank = uop_rank(x);
-    const UOp *in[CTX_INPUTS] = { x };
+    const UOp *in[CTX_INPUTS] = { uop_static(x) ? reshape_i(g, x, (int64_t[]){ uop_numel(x) }, 1) : x };
     Ctx numbers = *c;
     numbers.in = in;
     if (!read_tfidf(g, c, &t, text) || !input_ints(g, &numbers, 0, &v, &n)) return NULL;
@@ -326,7 +326,7 @@ U op_tf_idf_vectorizer(Graph *g, const Ctx *c)
     float *y = NEW_N(graph_arena(g), float, rows * t.columns + 1);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t gram = t.least; gram <= t.most; gram++)
-            for (int64_t skip = 0; skip <= (gram > 1 ? t.skips : 0); skip++) count_grams(&t, v + r * length, length, gram, skip + 1, y + r * t.columns);
+            for (int64_t skip = 0; skip <= (gram > 1 ? t.skips : 0) && skip < length; skip++) count_grams(&t, v + r * length, length, gram, skip + 1, y + r * t.columns);
     for (int64_t r = 0; r < rows && strcmp(t.mode, "TF"); r++)
         for (uint32_t k = 0; k < t.grams; k++) {
             float *f = &y[r * t.columns + t.column[k]], w = t.weights ? t.weight[k] : 1;
@@ -351,6 +351,10 @@ static U encoder_list(Graph *g, const Ctx *c, const char *side, bool *text, uint
     const char *const *s;
     const int64_t *i;
     const float *f;
+    static const char *const kind[] = { "_tensor", "_strings", "_int64s", "_floats" };
+    uint32_t given = 0;
+    for (int k = 0; k < 4; k++) given += attr_find(c, strcat(strcpy(name, side), kind[k])) != NULL;
+    if (given > 1) return fail_node(g, c, TG_BAD_MODEL, side, "are given in %u types", given);
     const Attr *a = attr_find(c, strcat(strcpy(name, side), "_tensor"));
     *text = false;
     if (a && a->type == ATTR_TENSOR) {

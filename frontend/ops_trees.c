@@ -368,7 +368,9 @@ U op_tree_ensemble_regressor(Graph *g, const Ctx *c)
     if (!ok(g) || !ml_read_post(g, c, &f.post) || !read_join(g, c, &f) || !read_nodes(g, c, &f) || !forest_ok(g, c, x, &f)) return NULL;
     if (!read_weights(g, c, &f, "target", attr_int(g, c, "n_targets", 1), &weights)) return NULL;
     U y = scores(g, x, &f, DT_F32);
-    if (numbers(g, c, "base_values", &base, &nbase) && nbase == f.targets) y = add(g, y, table(g, DT_F32, base, nbase));
+    if (!numbers(g, c, "base_values", &base, &nbase) || !nbase) return ok(g) ? ml_post(g, y, f.post) : NULL;
+    if (nbase != f.targets) return fail_node(g, c, TG_BAD_MODEL, "base_values", "has %u values for %lld targets", nbase, (long long)f.targets);
+    y = add(g, y, table(g, DT_F32, base, nbase));
     return ml_post(g, y, f.post);
 }
 
@@ -397,6 +399,7 @@ U op_tree_ensemble_classifier(Graph *g, const Ctx *c)
     U score = scores(g, x, &f, DT_F32);
     numbers(g, c, "base_values", &base, &nbase);
     if (!ok(g)) return NULL;
+    if (nbase && nbase != classes && nbase != 1) return fail_node(g, c, TG_BAD_MODEL, "base_values", "has %u values for %u classes", nbase, classes);
     if (nbase == classes || (nbase == 1 && classes == 2)) score = add(g, score, table(g, DT_F32, base, nbase));
     if (classes == 2 && (weights.first_only || weights.second_only)) score = binary_scores(g, score, f.post, weights, &at);
     else at = argmax(g, score, 1, false, false), score = ml_post(g, score, f.post);

@@ -128,6 +128,7 @@ U conv(Graph *g, U x, U w, const int64_t *stride, const int64_t *dilation, const
 U gather(Graph *g, U x, U idx, int64_t axis);                            /* ONNX Gather; negative indices wrap */
 U take(Graph *g, U x, U idx, int64_t axis);                              /* gather without wrap and guard: the caller knows that it is in range */
 U position_in(Graph *g, U idx, U size);                                     /* idx counted from the end where negative, guarded: 0 .. size-1 as DT_INDEX */
+U place_in(Graph *g, U idx, U size);                             /* the same in i64, without counting from the end */
 U gather_elements(Graph *g, U x, U idx, int64_t axis);
 U gather_nd(Graph *g, U x, U idx, int64_t batch_dims);
 U one_hot(Graph *g, U idx, U depth, int64_t axis, U off_on);             /* off_on [2] */

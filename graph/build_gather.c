@@ -16,22 +16,29 @@ static U wrapped(Graph *g, U idx, U size)
 U position_in(Graph *g, U idx, U size) { return guard_index(g, wrapped(g, idx, size), size); }
 
 /* A table that is known at import, and in bounds. One out of bounds is an error in *bad. */
-static bool all_inside(Graph *g, U idx, U size, U *bad)
+static bool all_inside(Graph *g, U idx, U size, bool wraps, U *bad)
 {
     size_t bytes;
     const void *data = !is_error(idx) && uop_is_const(size) && uop_static(idx) ? data_of(g, idx, 1 << 24, &bytes) : NULL;
     for (int64_t k = 0; data && k < uop_numel(idx) && !*bad; k++) {
-        int64_t v = scalar_load((DType)idx->dtype, data, k), at = v < 0 ? v + size->arg.i : v;
+        int64_t v = scalar_load((DType)idx->dtype, data, k), at = v < 0 && wraps ? v + size->arg.i : v;
         if (at < 0 || at >= size->arg.i) *bad = guard_index(g, uop_index(g, at), size);
     }
     return data && !*bad;
+}
+
+U place_in(Graph *g, U idx, U size)
+{
+    U bad = NULL;
+    bool inside = all_inside(g, idx, size, false, &bad);
+    return is_error(idx) ? idx : bad ? bad : inside ? cast(g, idx, DT_I64) : cast(g, guard_index(g, cast(g, idx, DT_INDEX), size), DT_I64);
 }
 
 /* Of an axis of size 1 every index would fold to 0, and its check with it: there the result is chosen by the index. ok: NULL, or what must hold. */
 static U checked(Graph *g, U idx, U size, U *ok)
 {
     U bad = NULL;
-    if (all_inside(g, idx, size, &bad)) return wrapped(g, idx, size);
+    if (all_inside(g, idx, size, true, &bad)) return wrapped(g, idx, size);
     if (bad) return bad;
     U i = position_in(g, idx, size);
     if (!is_error(i) && i->op == UOP_GUARD && size->vmax <= 1) {
@@ -93,7 +100,10 @@ U gather_elements(Graph *g, U x, U idx, int64_t axis)
     if (uop_rank(idx) != r) return graph_fail(g, "gather_elements: ranks %u and %u", r, uop_rank(idx));
     U at = uop_index(g, 0), step = uop_index(g, 1), ok = NULL;
     for (uint32_t k = r; k-- > 0; step = dim_mul(g, step, uop_dim(x, k))) {
-        U i = k == axis ? checked(g, idx, uop_dim(x, k), &ok) : guard_index(g, iota_on(g, uop_dim(idx, k), k, r), uop_dim(x, k));
+        U have = uop_dim(x, k), want = uop_dim(idx, k);
+        if (k != axis && uop_is_const(have) && uop_is_const(want) && have->arg.i < want->arg.i)
+            return graph_fail(g, "gather_elements: indices of size %lld on axis %u of size %lld", (long long)want->arg.i, k, (long long)have->arg.i);
+        U i = k == axis ? checked(g, idx, have, &ok) : guard_index(g, iota_on(g, want, k, r), have);
         at = add(g, at, mul(g, i, step));
     }
     return where_ok(g, take(g, reshape(g, x, &step, 1), expand_like(g, at, idx), 0), ok, 0);
@@ -107,6 +117,8 @@ U gather_nd(Graph *g, U x, U idx, int64_t batch)
     if (!q || !uop_is_const(uop_dim(idx, q - 1)) || batch < 0 || b >= q || b + uop_size(idx, q - 1) > r)
         return graph_fail(g, "gather_nd: indices of rank %u with %lld columns on a tensor of rank %u, %lld batch axes", q, q ? (long long)uop_size(idx, q - 1) : 0LL, r, (long long)batch);
     uint32_t last = b + (uint32_t)uop_size(idx, q - 1);
+    for (uint32_t k = 0; k < b; k++)
+        if (!same_size(g, uop_dim(x, k), uop_dim(idx, k))) return graph_fail(g, "gather_nd: sizes %lld and %lld on batch axis %u", (long long)uop_size(x, k), (long long)uop_size(idx, k), k);
     for (uint32_t k = last; k-- > 0; step = dim_mul(g, step, uop_dim(x, k))) {
         U i = k < b ? iota_on(g, uop_dim(x, k), k, q - 1) : checked(g, squeeze(g, slice_i(g, idx, -1, k - b, k - b + 1), -1), uop_dim(x, k), &ok);
         at = add(g, at, mul(g, i, step));

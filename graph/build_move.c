@@ -211,6 +211,7 @@ U take(Graph *g, U x, U idx, int64_t axis)
     int64_t order[RANK_MAX];
     if (r + n > RANK_MAX) return graph_fail(g, "take: rank %u is above %d", r + n, RANK_MAX);
     if ((axis = axis_of(g, "take", axis, r)) < 0) return graph_fail(g, "take");
+    if (uop_is_int_const(uop_dim(x, (uint32_t)axis), 0) && uop_numel(idx)) return graph_fail(g, "an index into an axis of size 0");
     order[at++] = axis;
     for (uint32_t k = 0; k < r; k++)
         if (k != axis) order[at++] = k;

@@ -49,6 +49,10 @@ CASES = [
     ("RotaryEmbedding", [f(2, 3, 8), f(5, 2), f(5, 2), i([0, 4, 2], [1, 3, 0])], dict(num_heads=2), 3, i([0, 4, 2], [1, 3, -6]), "index -6" + SIZE5),
     ("ai.onnx.ml.ArrayFeatureExtractor", [f(3, 5), i([0, 4, 2])], {}, 1, i([0, 5, 2]), "index 5" + SIZE5),
     ("ai.onnx.ml.OneHotEncoder", [np.array([2, 0, 4], np.float32)], dict(cats_int64s=[0, 2, 4], zeros=0), 0, np.array([2, 1, 4], np.float32), "index 3; the axis has size 3"),
+    ("ReverseSequence", [f(4, 3), i(4, 0, 2)], {}, 1, i(4, 5, 2), "index 5; the axis has size 5"),
+    ("RoiAlign", [f(2, 1, 5, 5), np.array([[0, 0, 3, 3], [1, 1, 4, 4]], np.float32), i(0, 1)], dict(output_height=2, output_width=2, sampling_ratio=2), 2, i(0, 2), "index 2; the axis has size 2"),
+    ("TensorScatter", [f(2, 5, 3), f(2, 2, 3), i(0, 3)], dict(axis=1), 2, i(0, 4), "index 4; the axis has size 4"),
+    ("MaxUnpool", [f(1, 1, 2, 2), i(0, 2, 8, 10).reshape(1, 1, 2, 2)], dict(kernel_shape=[2, 2], strides=[2, 2]), 1, i(0, 2, 8, 16).reshape(1, 1, 2, 2), "index 16; the axis has size 16"),
     ("NegativeLogLikelihoodLoss", [f(3, 5), i(0, 4, 2)], dict(reduction="none"), 1, i(0, 5, 2), "index 5" + SIZE5),
     ("NegativeLogLikelihoodLoss", [f(3, 5, 2), i([0, 4], [2, 1], [1, 7]), f(5)], dict(ignore_index=7), 1, i([0, 4], [2, 9], [1, 7]), "index 9" + SIZE5),
     ("SoftmaxCrossEntropyLoss", [f(3, 5), i(0, 4, 2), f(5)], dict(reduction="sum"), 1, i(0, 4, 5), "index 5" + SIZE5),
@@ -95,7 +99,7 @@ def make(path, op, arrays, attrs, consts=()):
     domain, _, name = op.rpartition(".")
     nodes = [helper.make_node(name, list(arrays), ["mid"], name="look", domain=domain, **attrs), helper.make_node("Abs", ["mid"], ["y"], name="after")]
     out = helper.make_tensor_value_info("y", helper.np_dtype_to_tensor_dtype(arrays["in0"].dtype), None)
-    model = helper.make_model(helper.make_graph(nodes, "g", inputs, [out], init), opset_imports=[helper.make_opsetid("", 23), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=11)
+    model = helper.make_model(helper.make_graph(nodes, "g", inputs, [out], init), opset_imports=[helper.make_opsetid("", 24), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=11)
     path.write_bytes(model.SerializeToString())
     return model
 
