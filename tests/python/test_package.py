@@ -25,7 +25,7 @@ ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
 def model(nodes, inputs, outputs, **more):
     """Bytes of a model; inputs and outputs are (name, type, shape)."""
     ports = [[helper.make_tensor_value_info(*p) for p in side] for side in (inputs, outputs)]
-    made = helper.make_model(helper.make_graph(nodes, "g", *ports), opset_imports=[helper.make_opsetid("", 26), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=13, **more)
+    made = helper.make_model(helper.make_graph(nodes, "g", *ports), opset_imports=[helper.make_opsetid("", 28), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=14, **more)
     return made.SerializeToString()
 
 
@@ -124,6 +124,8 @@ class Types(unittest.TestCase):
     def test_every_type(self):
         for number, (_, name) in values.TYPES.items():
             dtype = values.dtype_of(number)
+            if name.startswith("float6"):
+                continue                                        # which Identity does not take
             if name.startswith("complex"):
                 x = (np.arange(13) - 1j * np.arange(13) / 2).astype(dtype)
             elif name == "object":
@@ -144,6 +146,9 @@ class Types(unittest.TestCase):
         x = np.array([-6, 0.5, 1.5, 3], ml_dtypes.float4_e2m1fn)
         (y,) = session(model([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)], [("x", TensorProto.FLOAT4E2M1, [4])], [("y", TensorProto.FLOAT, [4])])).run(None, {"x": x})
         self.assertEqual(y.tolist(), [-6, 0.5, 1.5, 3])
+        x = np.array([-7.5, 0.125, 1.5, 3, 0], ml_dtypes.float6_e2m3fn)
+        (y,) = session(model([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT6E3M2)], [("x", TensorProto.FLOAT6E2M3, [5])], [("y", TensorProto.FLOAT6E3M2, [5])])).run(None, {"x": x})
+        self.assertEqual((y.dtype, y.astype(np.float32).tolist()), (ml_dtypes.float6_e3m2fn, [-8, 0.125, 1.5, 3, 0]))
 
     def test_forms(self):
         x = np.arange(24, dtype=np.float32).reshape(4, 6)
