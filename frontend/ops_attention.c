@@ -93,6 +93,7 @@ static void read_masks(Graph *g, const Ctx *c, U q, U k, U past, Attend *a)
 {
     U rows = uop_dim(q, 2), keys = uop_dim(k, 2), mask = c->in[3] ? long_mask(g, c->in[3], keys) : NULL, offset = uop_int(g, DT_I64, 0);
     int64_t left = attr_int(g, c, "left_window_size", -1), right = attr_int(g, c, "right_window_size", -1);
+    if (mask && (uop_rank(mask) < 1 || uop_rank(mask) > 4)) return (void)fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has rank %u; wanted 1 to 4", uop_rank(mask));
     if (left < -1 || right < -1) return (void)fail_node(g, c, TG_BAD_MODEL, left < -1 ? "left_window_size" : "right_window_size", "is %lld; wanted -1 or more", (long long)(left < -1 ? left : right));
     if (!shape_ok(g, c, 6, (U[]){ uop_dim(q, 0) }, 1)) return;
     if (mask && type_of(mask) == DT_BOOL) a->allowed = mask;

@@ -77,7 +77,7 @@ U ml_labels(Graph *g, const Ctx *c, const char *name, uint32_t *n, bool *text)
 
 U ml_labels_at(Graph *g, U labels, U at, bool text)
 {
-    U y = take(g, labels, at, 0);
+    U y = gather(g, labels, at, 0);                 /* guarded where there may be more scores than labels */
     return text ? text_wrap(g, y) : y;
 }
 
@@ -121,6 +121,7 @@ U op_linear_classifier(Graph *g, const Ctx *c)
     if (!ok(g) || !ml_read_post(g, c, &p) || !(labels = ml_labels(g, c, "classlabels_ints", &classes, &text))) return NULL;
     U score = linear(g, c, x, &targets), at;
     if (!ok(g)) return NULL;
+    if (targets != classes && (targets != 1 || classes != 2)) return fail_node(g, c, TG_BAD_MODEL, "coefficients", "are of %u classes; there are %u labels", targets, classes);
     if (targets == 1 && classes == 2) {
         at = cast(g, gt(g, squeeze(g, score, 1), scalar(g, DT_F32, p == POST_NONE ? 0.5 : 0)), DT_I64);
         score = ml_two_columns(g, score, p, false);
@@ -191,9 +192,15 @@ U op_imputer(Graph *g, const Ctx *c)
 U op_feature_vectorizer(Graph *g, const Ctx *c)
 {
     const UOp **part = NEW_N(graph_arena(g), const UOp *, c->nin + 1);
+    const int64_t *size;
+    uint32_t n;
+    bool given = attr_ints(g, c, "inputdimensions", &size, &n);
+    if (given && n != c->nin) return fail_node(g, c, TG_BAD_MODEL, "inputdimensions", "has %u values for %u inputs", n, c->nin);
     for (uint32_t k = 0; k < c->nin; k++) {
         if (!c->in[k]) return fail_node(g, c, TG_BAD_MODEL, NULL, "input %u is missing", k);
         part[k] = cast(g, ml_rows(g, c, k), DT_F32);
+        if (!ok(g)) return NULL;
+        if (given && size[k] != uop_size(part[k], 1)) return fail_node(g, c, TG_BAD_MODEL, "inputdimensions", "is %lld for input %u, which has %lld", (long long)size[k], k, (long long)uop_size(part[k], 1));
     }
     return cat(g, part, c->nin, 1);
 }

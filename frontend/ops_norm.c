@@ -136,8 +136,9 @@ U op_mean_variance_normalization(Graph *g, const Ctx *c)
     int64_t axis[TG_MAX_RANK] = { 0, 2, 3 };
     uint32_t n;
     if (!attr_ints(g, c, "axes", &list, &n)) list = axis, n = 3;
+    if (n > uop_rank(x)) return fail_node(g, c, TG_BAD_MODEL, "axes", "%u axes of a tensor of rank %u", n, uop_rank(x));
     for (uint32_t k = 0; k < n; k++)
-        if (n > TG_MAX_RANK || !axis_ok(g, c, "axes", list[k], uop_rank(x), &axis[k])) return NULL;
+        if (!axis_ok(g, c, "axes", list[k], uop_rank(x), &axis[k])) return NULL;
     U d = sub(g, x, mean(g, x, axis, n, true)), deviation = sqrt_(g, mean(g, mul(g, d, d), axis, n, true));
     return narrow(g, div_(g, d, add(g, deviation, K(1e-9))), c->in[0]);
 }

@@ -259,7 +259,7 @@ static U initial_state(Graph *g, const Rnn *r, U given, U x, bool swapped)
 /* The operator whose cell r describes. initial, peephole: the inputs that hold the first states and P (0: none). */
 static U recurrence(Graph *g, const Ctx *c, Rnn *r, const ActKind *otherwise, uint32_t initial, uint32_t peephole)
 {
-    bool swapped = attr_int(g, c, "layout", 0) == 1;
+    bool swapped = attr_bool(g, c, "layout", false);
     U x = wide(g, c->in[0]), first[2], out[3] = { NULL, NULL, NULL };
     if (swapped && uop_rank(x) == 3) x = batch_first(g, x);
     if (!attributes(g, c, r, otherwise) || !check_shapes(g, c, r, x, initial, peephole)) return NULL;

@@ -539,7 +539,7 @@ U op_one_hot(Graph *g, const Ctx *c)
 {
     U idx = c->in[0], n = cast(g, c->in[1], DT_I64), depth = known_scalar(g, n);
     int64_t axis, size;
-    if (uop_numel(n) != 1) return fail_node(g, c, TG_BAD_MODEL, "depth", "is not a scalar");
+    if (uop_numel(n) != 1 || uop_rank(n) > 1) return fail_node(g, c, TG_BAD_MODEL, "depth", "is not a scalar");
     if (!depth) return fail_data(g, c, 1);
     size = uop_const_int(depth);
     if (size < 0 || size > EXTENT_MAX) return fail_node(g, c, TG_BAD_MODEL, "depth", "is %lld", (long long)size);

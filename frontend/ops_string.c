@@ -4,6 +4,7 @@
  */
 #include <locale.h>
 #include <regex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wctype.h>
@@ -124,9 +125,26 @@ static void translate(Text *t, const char *s)
     }
 }
 
+/* The C library writes repeats out and goes down into brackets: patterns of a few bytes could take all memory or the stack. */
+static bool pattern_fits(const char *s)
+{
+    enum { NESTED_MAX = 100, COPIES_MAX = 10000, LENGTH_MAX = 10000 };
+    double copies = 1;
+    int depth = 0;
+    if (strlen(s) > LENGTH_MAX) return false;
+    for (; *s; s++) {
+        depth += (*s == '(') - (*s == ')');
+        int least = 0, most = 0;
+        if (*s == '{' && sscanf(s, "{%d,%d", &least, &most) > 0) copies *= most > least ? most : least > 1 ? least : 1;
+        if (depth > NESTED_MAX || copies > COPIES_MAX) return false;
+    }
+    return true;
+}
+
 static bool compile(Graph *g, const Ctx *c, regex_t *out, const char *field, const char *pattern, bool full)
 {
     Text t = { 0 };
+    if (!pattern_fits(pattern)) return fail_node(g, c, TG_LIMIT, field, "the pattern is too long, nested too deep, or repeats too often"), false;
     if (full) text_add(&t, "^(");
     translate(&t, pattern);
     text_add(&t, full ? ")$" : "");

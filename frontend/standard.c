@@ -1,4 +1,4 @@
-/* See standard.h. An operator's rows ascend by version; the newest that is not newer than the model's opset counts. */
+/* See standard.h. An operator's rows ascend by version; the newest that is not newer than the model's opset counts. To add an operator of com.microsoft: a row of microsoft.def as well. */
 #include "frontend/standard.h"
 
 #include <string.h>
@@ -29,6 +29,21 @@ static const StandardRow standard[] = {
 };
 enum { STANDARD_COUNT = sizeof standard / sizeof *standard };
 
+/* com.microsoft, which is no standard: rows by hand. */
+#define TYPE_SET(t) (1u << TG_##t)
+enum {
+    FLOATS = TYPE_SET(F16) | TYPE_SET(BF16) | TYPE_SET(F32) | TYPE_SET(F64), INDICES = TYPE_SET(I32) | TYPE_SET(I64), BYTES = TYPE_SET(I8) | TYPE_SET(U8), TEXT = TYPE_SET(STRING),
+    QUANTS = BYTES | TYPE_SET(I16) | TYPE_SET(U16) | TYPE_SET(I32) | TYPE_SET(I4) | TYPE_SET(U4),
+};
+static const StandardRow microsoft[] = {
+#define IN(name, variable, presence, types) { #name, variable, presence, types }
+#define AT(name, type, required) { #name, ATTR_##type, required }
+#define MICROSOFT(name, least_in, most_in, least_out, most_out, inputs, attributes) \
+    { "com.microsoft", #name, 1, -1, least_in, most_in, least_out, most_out, LIST(Formal, inputs), LIST(Attribute, attributes), (const Formal[]){ inputs }, (const Attribute[]){ attributes } },
+#include "frontend/microsoft.def"
+};
+enum { MICROSOFT_COUNT = sizeof microsoft / sizeof *microsoft };
+
 static int order(const StandardRow *s, const char *domain, const char *name)
 {
     int by_domain = strcmp(s->domain, domain);
@@ -37,14 +52,16 @@ static int order(const StandardRow *s, const char *domain, const char *name)
 
 static const StandardRow *standard_find(const char *domain, const char *name, int64_t opset)
 {
-    int32_t lo = 0, hi = STANDARD_COUNT;
+    bool own = !strcmp(domain, "com.microsoft");
+    const StandardRow *row = own ? microsoft : standard;
+    int32_t lo = 0, hi = own ? MICROSOFT_COUNT : STANDARD_COUNT;
     if (!strcmp(domain, "ai.onnx")) domain = "";
     while (lo < hi) {                                   /* lo: rows at or before (domain, name, opset) */
-        int32_t mid = lo + (hi - lo) / 2, by = order(&standard[mid], domain, name);
-        if (by < 0 || (!by && standard[mid].since <= opset)) lo = mid + 1;
+        int32_t mid = lo + (hi - lo) / 2, by = order(&row[mid], domain, name);
+        if (by < 0 || (!by && row[mid].since <= opset)) lo = mid + 1;
         else hi = mid;
     }
-    return lo && !order(&standard[lo - 1], domain, name) ? &standard[lo - 1] : NULL;
+    return lo && !order(&row[lo - 1], domain, name) ? &row[lo - 1] : NULL;
 }
 
 /* ---- a node against its row ---- */
@@ -93,7 +110,7 @@ static const Attribute *attribute_of(const StandardRow *s, const char *name)
 static void check_attributes(Graph *g, const Ctx *c, const StandardRow *s)
 {
     for (uint32_t k = 0; k < c->node->nattr && ok(g); k++)
-        if (!attribute_of(s, c->node->attr[k].name)) fail_node(g, c, TG_BAD_MODEL, c->node->attr[k].name, "is no attribute of the operator as of version %d", s->since);
+        if (!attribute_of(s, c->node->attr[k].name)) fail_node(g, c, s->tests < 0 ? TG_UNSUPPORTED : TG_BAD_MODEL, c->node->attr[k].name, "is no attribute of the operator as of version %d", s->since);
     for (uint32_t k = 0; k < s->nattribute && ok(g); k++)
         if (!attr_typed(g, c, s->attribute[k].name, s->attribute[k].type) && s->attribute[k].required) fail_node(g, c, TG_BAD_MODEL, s->attribute[k].name, "is missing");
 }

@@ -329,6 +329,15 @@ E = [
     ("keepdims 2", one("ReduceMax", keepdims=2), BAD, "keepdims: is 2; wanted 0 or 1"),
     ("a shape that is a table", one("Reshape", "x,s", {"s": i([3, 2])}), BAD, "s: has rank 2; wanted a list"),
     ("Attention of two batches on one", one("Attention", "x,k,k", {"k": f(1, 2, 4, 4)}, ports=[port("x", (3, 2, 4, 4))], opset=23), BAD, "do not fit each other"),
+    ("MeanVarianceNormalization on many axes", one("MeanVarianceNormalization", axes=[1] * 70), BAD, "axes: 70 axes of a tensor of rank 2"),
+    ("Compress by more than there is", one("Compress", "x,k", {"k": np.ones(3, bool)}, axis=0), BAD, "k: has size 3; there are 2 slices"),
+    ("LinearClassifier of three classes and two labels", one("LinearClassifier", domain=ML, coefficients=[1.0] * 9, classlabels_ints=[0, 1], outputs="y,z"), BAD, "coefficients"),
+    ("FeatureVectorizer of other sizes", one("FeatureVectorizer", domain=ML, inputdimensions=[4]), BAD, "inputdimensions"),
+    *[(f"a pattern of {what}", model([node("RegexFullMatch", "s", pattern=p)], init={"s": np.array(["a"], object)}, outputs=[port("y", None, TensorProto.BOOL)], opset=20), LIMIT, "pattern")
+      for what, p in (("many brackets", "(" * 5000 + "a" + ")" * 5000), ("many copies", "((a{1,255}){1,255}){1,255}"))],
+    ("com.microsoft: a type that it does not take", one("QuickGelu", "w", {"w": i(1)}, domain=MS), BAD, "w: is of type i64"),
+    ("com.microsoft: an attribute that we do not know", one("QuickGelu", domain=MS, beta=1.0), UNSUPPORTED, "beta"),
+    ("com.microsoft: inputs that are missing", one("GroupQueryAttention", "x,x,x", domain=MS, num_heads=1, kv_num_heads=1), BAD, "3 inputs; at least 7"),
     ("Upsample 1 of rank 2", one("Upsample", opset=1, height_scale=2.0, width_scale=2.0), BAD, "node 'bad' (Upsample)"),
     ("Upsample 1 by nothing", one("Upsample", ports=[port("x", (1, 2, 3, 3))], opset=1), BAD, "node 'bad' (Upsample)"),
 ]
