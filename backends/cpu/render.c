@@ -86,10 +86,18 @@ static int mask_element(CRender *r, const UOp *u)
     }
 }
 
+/* Positions and sizes are i32 where they fit; a quotient and the like, in which the high bits of the operands count, only where those fit too. */
+static bool is_narrow(const UOp *u)
+{
+    bool narrow = u->dtype == DT_INDEX && u->vmin >= INT32_MIN && u->vmax <= INT32_MAX, high = u->op == UOP_MOD || u->op == UOP_IDIV || u->op == UOP_SHR || u->op == UOP_MAX;
+    for (uint32_t k = 0; high && k < u->nsrc; k++) narrow = narrow && u->src[k]->vmin >= INT32_MIN && u->src[k]->vmax <= INT32_MAX;
+    return narrow;
+}
+
 static int element_of(CRender *r, const UOp *u)
 {
     if (r->note[u->id]) return r->note[u->id] - 1;
-    bool narrow = u->dtype == DT_INDEX && u->vmin >= INT32_MIN && u->vmax <= INT32_MAX;
+    bool narrow = is_narrow(u);
     int e = u->dtype == DT_BOOL ? mask_element(r, u) : narrow ? E_I32 : memory_element((DType)u->dtype);
     r->note[u->id] = (uint8_t)(e + 1);
     return e;

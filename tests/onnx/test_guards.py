@@ -82,6 +82,8 @@ MODELS = [
     ("a loop", "(float[6] x, int64[5] i, int64 n) => (float y) { one = Constant<value = bool {1}>() zero = Constant<value_float = 0.0>() y = Loop<body = b (int64 t, bool c, float s0) =>"
      " (bool d, float s1) { d = Identity(c) k = Gather(i, t) [look] g = Gather(x, k) s1 = Add(s0, g) }>(n, one, zero) }", dict(x=f(6), i=i(0, 1, 5, -6, 2), n=i(4).reshape(())), "i",
      i(0, 1, 6, -6, 2), "index 6; the axis has size 6"),
+    ("places in a join that are known", "(float[4,6,16] x, float[4,1,16] w, int64[2] i) => (float y, float z) { a = Constant<value = int64[1,7,1] {0, 6, 6, 5, 6, 6, 6}>() s = Constant<value_ints = [4, 7, 16]>()"
+     " k = Expand(a, s) j = Concat<axis = 1>(x, w) y = GatherElements<axis = 1>(j, k) [look] z = Gather(x, i) }", dict(x=f(4, 6, 16), w=f(4, 1, 16), i=i(0, 3)), "i", i(0, 4), "index 4; the axis has size 4"),
     ("a divisor behind a mask", "(int32[3,35] x, int32[35] d) => (int32 y) { p = Constant<value_ints = [1, 2, 3, 4]>() [look] q = Div(x, d) y = Pad(q, p) }",
      dict(x=np.arange(-50, 55, dtype=np.int32).reshape(3, 35), d=np.arange(1, 36, dtype=np.int32)), "d", np.arange(35, dtype=np.int32), "division of integers by zero"),
 ]
