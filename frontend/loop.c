@@ -309,6 +309,7 @@ bool loop_build(Graph *g, const Loop *l, U *last, U *row)
 {
     bool known = uop_is_const(l->trip) && (!l->keep || uop_is_const(l->keep));
     int64_t trip = known ? (l->keep && !uop_const_int(l->keep) ? 0 : uop_const_int(l->trip)) : -1;
+    if (graph_error(g) != TG_OK) return false;              /* of before: it must not be cleared below */
     if (known && trip <= UNROLL_MAX && unroll(g, l, trip, last, row)) return true;
     if (known && !trip) return false;
     graph_error_clear(g);

@@ -301,6 +301,9 @@ U op_max_unpool(Graph *g, const Ctx *c)
     if (!attr_ints(g, c, "kernel_shape", &kernel, &nk) || nk != r - 2) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "wanted %u values", r - 2);
     bool strides = attr_ints(g, c, "strides", &stride, &ns), padded = attr_ints(g, c, "pads", &pads, &np);
     if ((strides && ns != nk) || (padded && np != 2 * nk)) return fail_node(g, c, TG_BAD_MODEL, "strides", "and pads do not fit %u axes", nk);
+    for (uint32_t k = 0; k < 2 * nk; k++)
+        if (kernel[k % nk] < 1 || kernel[k % nk] > 1 << 24 || (strides && (stride[k % nk] < 1 || stride[k % nk] > 1 << 24)) || (padded && (pads[k] < 0 || pads[k] > 1 << 24)))
+            return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "strides or pads are out of range");
     if (c->in[2] && (!input_ints(g, c, 2, &given, &n) || n != r)) return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "output_shape", "has %u values; wanted %u", n, r) : NULL;
     for (uint32_t k = 0; k < r; k++) {
         int64_t d = uop_size(x, k), step = strides && k > 1 ? stride[k - 2] : 1;
@@ -310,8 +313,6 @@ U op_max_unpool(Graph *g, const Ctx *c)
         if (shape[k] < 0 || shape[k] > 1 << 24 || (numel *= shape[k]) > 1 << 28 || (places *= inner[k]) > 1 << 28) return fail_node(g, c, TG_LIMIT, "output_shape", "%lld at axis %u", (long long)shape[k], k);
     }
     int64_t flat = uop_numel(x);
-    for (uint32_t k = 0; k < nk; k++)
-        if (kernel[k] < 1 || (strides && stride[k] < 1)) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "and strides are 1 or more");
     if (!shape_ok(g, c, 1, x->shape->dim, r)) return NULL;
     U at = reshape_i(g, place_in(g, c->in[1], uop_index(g, places)), &flat, 1);
     if (given) at = place_in(g, in_larger(g, at, shape, inner, r), uop_index(g, numel));

@@ -287,6 +287,7 @@ static bool scales_of_sizes(Graph *g, const Ctx *c, const Line *old, uint32_t n,
     if (!attr_choice(g, c, "keep_aspect_ratio_policy", "stretch", names, &policy)) return false;
     for (uint32_t k = 0; k < n; k++) {
         l[k] = old[k];
+        if (l[k].out < 1 && l[k].in) return fail_node(g, c, TG_BAD_MODEL, "sizes", "%lld on axis %u", (long long)l[k].out, k), false;
         l[k].scale = (double)l[k].out / (double)l[k].in;
         scale = !k ? l[k].scale : policy == 1 ? fmin(scale, l[k].scale) : fmax(scale, l[k].scale);
     }

@@ -180,7 +180,7 @@ static bool check_shapes(Graph *g, const Ctx *c, Rnn *r, U x, uint32_t initial, 
     if (c->in[4] && (uop_rank(c->in[4]) != 1 || uop_dim(c->in[4], 0) != uop_dim(x, 1))) return fail_node(g, c, TG_BAD_MODEL, "sequence_lens", "wanted one length an element"), false;
     for (uint32_t k = initial; k < initial + r->states; k++)
         if (c->in[k] && (uop_rank(c->in[k]) != 3 || uop_numel(c->in[k]) != d * uop_size(x, 1) * h)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[k], "its shape does not fit"), false;
-    return true;
+    return ok(g);
 }
 
 /* ---- time ---- */

@@ -22,7 +22,7 @@ void guard_note(GuardKind kind, int64_t value, int64_t bound, int64_t *word)
 
 TgStatus guard_fail(const Guard *w, TgStatus code, const int64_t *word)
 {
-    int64_t size = word[1] - 1, index = word[0] < 0 ? word[0] - size : word[0];
+    int64_t size = word[1] - 1, index = word[0] < INT64_MIN + size ? INT64_MIN : word[0] < 0 ? word[0] - size : word[0];
     if (w->kind == GUARD_NONZERO) return fail_at(code, w->node, w->op, w->field, "division of integers by zero");
     if (w->kind == GUARD_SIZE) return fail_at(code, w->node, w->op, NULL, "a size that the data tell is %lld; wanted %lld", (long long)word[0], (long long)size);
     if (w->kind == GUARD_BROADCAST) return fail_at(code, w->node, w->op, NULL, "sizes %lld, which the data tell, and %lld do not broadcast", (long long)word[0], (long long)size);
