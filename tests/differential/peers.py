@@ -54,11 +54,12 @@ def fits(array, port):
 def in_plain_types(model, feed):
     """The same for an interface of numpy's own types: other inputs become initializers, other outputs are cast to f32 or i8, which hold each of their values. Also the outputs' true types."""
     types = [dtype for dtype, _ in ports_of(model)]
-    if all(is_plain(v.dtype) for v in feed.values()) and all(t is None or is_plain(t) for t in types):
+    arrays = {name: v for name, v in feed.items() if isinstance(v, np.ndarray)}
+    if all(is_plain(v.dtype) for v in arrays.values()) and all(t is None or is_plain(t) for t in types):
         return model, feed, [None] * len(types)
     out = onnx.ModelProto()
     out.CopyFrom(model)
-    odd = [name for name, v in feed.items() if not is_plain(v.dtype)]
+    odd = [name for name, v in arrays.items() if not is_plain(v.dtype)]
     out.graph.initializer.extend(numpy_helper.from_array(feed[name], name) for name in odd)
     for port in [p for p in out.graph.input if p.name in odd]:
         out.graph.input.remove(port)

@@ -1,0 +1,212 @@
+"""Is every operator safe from bad models? The standard's node tests, and those of test_against_ort.py, each changed in one place (hostile.py): attributes, shapes, types, values, what is missing or too much.
+Right is: a result, the same on the CPU, or exit 3, 4, 5 or 6 with one line that names node, tensor or field. Wrong: a signal, no end, our own error, several lines.
+
+    test_hostile.py [--every N] [--cpu N] [--only TEXT] [--cases N] [--peers] [--list]
+
+Every N-th form of all is taken (the default takes about 20 s), of those that run every N-th also on the CPU; of each operator at most so many cases that have the same attributes and inputs.
+--peers: where both onnxruntime and the standard's evaluator refuse what ran here, or give something else, that is told and counted: to be judged one by one, as they have limits and faults of their own."""
+import argparse
+import collections
+import os
+import pathlib
+import pickle
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import warnings
+import zlib
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "differential"))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
+import cases
+import compare
+import disagreements
+import hostile
+import operators
+import test_against_ort
+
+TIME_MAX = 10                   # seconds of one form
+RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}      # their values are their own
+Case = collections.namedtuple("Case", "name model feed")
+Compared = collections.namedtuple("Compared", "op opset attributes inputs got want peer index agree")      # what disagreements.py asks for
+
+
+class Worker:
+    """A process that answers; one that died or does not end is replaced."""
+
+    def __init__(self):
+        self.process = None
+
+    def start(self):
+        libraries = subprocess.run(["ldd", os.environ["TGRUN_LIBRARY"]], capture_output=True, text=True).stdout
+        asan = re.search(r"\S*/libasan\S*", libraries)          # it must be the first library of a process
+        path = os.pathsep.join(filter(None, [str(pathlib.Path(__file__).parents[2] / "python"), os.environ.get("PYTHONPATH")]))
+        env = os.environ | {"PYTHONPATH": path, "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1", "LD_PRELOAD": asan[0] if asan else ""}
+        self.said = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([sys.executable, pathlib.Path(__file__).with_name("hostile_worker.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, env=env)
+
+    def ask(self, *job):
+        """What it answers, or why there is no answer."""
+        if not self.process:
+            self.start()
+        try:
+            pickle.dump(job, self.process.stdin)
+            self.process.stdin.flush()
+            if not select.select([self.process.stdout], [], [], TIME_MAX)[0]:
+                return self.stop("no end")
+            return pickle.load(self.process.stdout)
+        except (EOFError, BrokenPipeError):
+            return self.stop("it died")
+
+    def stop(self, why):
+        self.process.kill()
+        code = self.process.wait()
+        self.said.seek(0)
+        text = self.said.read().decode(errors="replace")
+        error = re.search(r"(ERROR: AddressSanitizer.*|\S*runtime error.*)(\n.*){0,12}", text)
+        self.process = None
+        return f"{why} ({code}) {error[0] if error else text[-300:]}"
+
+
+# ---- what is right ----
+
+def named(reply):
+    """Whether a refusal is one line that names a place: a node, or a tensor in quotes. Too much memory may be nobody's fault."""
+    status, line, node, _ = reply
+    return status in (3, 4, 5, 6) and "\n" not in line and len(line) < 700 and bool(node or status == 6 or re.search("'[^']+'", line))
+
+
+def flat(value):
+    """Arrays inside lists and dicts."""
+    if isinstance(value, (list, tuple)):
+        return [x for v in value for x in flat(v)]
+    if isinstance(value, dict):
+        return flat(np.array(list(value))) + flat(np.array(list(value.values())))
+    return [np.asarray(value)] if value is not None else []
+
+
+def explained(*compared):
+    try:
+        return disagreements.explain(Compared(*compared[:-1]), compared[-1])
+    except (IndexError, TypeError, AttributeError):             # a row that asks for what a hostile form lacks
+        return None
+
+
+def same(model, feed, got, want, peer, others):
+    """Whether results agree, or a row of disagreements.py says why they do not. Where NaN or infinities enter, only types and shapes are asked: tests/differential is for them."""
+    node = model.graph.node[0]
+    got, want, inputs = flat(got), flat(want), flat(list(feed.values())) + [hostile.numpy_helper.to_array(t) for t in model.graph.initializer]
+    special = any(v.dtype.kind == "f" and not np.isfinite(v).all() for v in inputs + got + want)
+    if len(got) != len(want):
+        return False
+    for k, (g, w) in enumerate(zip(got, want)):
+        wrong = compare.differences(node.op_type, node.op_type in operators.EACH, [v for v in inputs if v.dtype != object], g, w)
+        if wrong is not None and (special or not wrong.any() or node.op_type in RANDOM):
+            continue
+        opset = max(o.version for o in model.opset_import if o.domain == node.domain)
+        attributes = {a.name: hostile.helper.get_attribute_value(a) for a in node.attribute}
+        attributes = {name: v.decode(errors="replace") if isinstance(v, bytes) else v for name, v in attributes.items()}
+        agree = any(len(o) == len(got) and o[k].dtype == g.dtype and o[k].shape == g.shape and np.array_equal(o[k], g) for o in map(flat, others))
+        if not explained(node.op_type, opset, attributes, inputs, got, want, peer, k, agree, wrong):
+            return False
+    return True
+
+
+# ---- the run ----
+
+class Run:
+    def __init__(self, cpu, peers):
+        self.ours, self.peers, self.cpu = Worker(), {"onnxruntime": Worker(), "reference": Worker()} if peers else {}, cpu
+        self.count = collections.Counter()
+
+    def check(self, case, model, feed, number):
+        """(kind, text) of what is wrong, or None."""
+        data = model.SerializeToString()
+        reply = self.ours.ask("ours", data, feed, "reference")
+        if isinstance(reply, str):
+            return "died", reply
+        if isinstance(reply, tuple):
+            self.count[f"refused with {reply[0]}"] += 1
+            return None if named(reply) else ("line", str(reply))
+        self.count["ran"] += 1
+        if self.peers:
+            self.ask_peers(case, model, data, feed, reply)
+        if self.cpu and number % self.cpu == 0:
+            self.count["ran on the CPU"] += 1
+            other = self.ours.ask("ours", data, feed, "cpu")
+            if not isinstance(other, list) or not same(model, feed, other, reply, "reference", []):
+                return "cpu", f"{brief(other)}; reference {brief(reply)}"
+        return None
+
+    def ask_peers(self, case, model, data, feed, reply):
+        results = self.results(data, feed)
+        if not results and self.results(case.model.SerializeToString(), case.feed):         # else they do not know the case at all
+            self.tell("refused by both peers", case, brief(reply))
+        elif results and not any(same(model, feed, reply, r, name, [o for n, o in results.items() if n != name]) for name, r in results.items()):
+            self.tell("different from the peers", case, f"we {brief(reply)}; " + "; ".join(f"{name} {brief(r)}" for name, r in results.items()))
+
+    def results(self, data, feed):
+        """Those of the peers that run it."""
+        results = {name: worker.ask("peer", data, feed, name) for name, worker in self.peers.items()}
+        return {name: r for name, r in results.items() if isinstance(r, list)}
+
+    def tell(self, kind, case, text):
+        self.count[kind] += 1
+        print(f"{kind}: {case.name} ({case.model.graph.node[0].op_type}), {self.what}: {text}".encode(errors="backslashreplace").decode(), flush=True)
+
+
+def brief(reply):
+    return " ".join(f"{a.dtype}{list(a.shape)} {a.ravel()[:4]}" for a in flat(reply)[:3])[:300] if isinstance(reply, list) else str(reply)[:1500]
+
+
+def all_cases(most):
+    """Single nodes; of those with the same attributes, types and ranks the first ones."""
+    seen = collections.Counter()
+    rows = [(f"{row[0]} {number}", *test_against_ort.build_model(row)) for number, row in enumerate(test_against_ort.CASES)]
+    for name, model, feed in [*cases.node_cases(), *rows]:
+        node = model.graph.node[0]
+        key = node.domain, node.op_type, tuple(sorted((a.name, a.s) for a in node.attribute)), tuple(bool(n) for n in node.input), len(node.output)
+        seen[key] += 1
+        if len(model.graph.node) == 1 and not model.functions and seen[key] <= most:
+            yield Case(name, model, feed)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--every", type=int, default=97)
+    p.add_argument("--cpu", type=int, default=10)
+    p.add_argument("--only", default="")
+    p.add_argument("--cases", type=int, default=1)
+    p.add_argument("--peers", action="store_true")
+    p.add_argument("--list", action="store_true")
+    a = p.parse_args()
+    run, wrong, total = Run(a.cpu, a.peers), 0, 0
+    warnings.filterwarnings("ignore")
+    np.seterr(all="ignore")
+    for case in all_cases(a.cases):
+        if not re.search(a.only, case.name):
+            continue
+        for what, model, feed in hostile.forms(case):
+            number = zlib.crc32(f"{case.name} {what}".encode(errors="backslashreplace"))
+            if number % a.every:
+                continue
+            total += 1
+            if a.list:
+                print(case.name, what)
+                continue
+            run.what = what
+            found = run.check(case, model, feed, number // a.every)
+            if found:
+                wrong += 1
+                run.tell(found[0], case, found[1])
+    print(", ".join(f"{n} {what}" for what, n in sorted(run.count.items())))
+    print(f"{total - wrong} of {total} hostile forms right")
+    return wrong != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
