@@ -29,7 +29,7 @@ import hostile
 import operators
 import test_against_ort
 
-TIME_MAX = 10                   # seconds of one form
+TIME_MAX = 30                   # seconds of one form
 RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}      # their values are their own
 Case = collections.namedtuple("Case", "name model feed")
 Compared = collections.namedtuple("Compared", "op opset attributes inputs got want peer index agree")      # what disagreements.py asks for
