@@ -334,46 +334,59 @@ static bool lines_from_sizes(Graph *g, const Ctx *c, uint32_t input, const int64
     return scales_of_sizes(g, c, old, n, l);
 }
 
-/* Axes in the order that computes least: those that shrink most come first; of equal ones the first where they shrink, the last, whose neighbours lie apart, where they grow. */
-static void order_axes(const Line *l, const int64_t *axes, uint32_t n, uint32_t *order)
+/* An axis to be resized: results an input element, work a result (a lookup in the last axis is dear, since neighbours lie apart), how the places are made. */
+typedef struct { int64_t axis; const Line *line; Taps taps; double ratio, work; } Pass;
+
+/* Each pass works on what the ones before it left: of two, that one comes first with which they do less together. */
+static void order_passes(Pass *p, uint32_t n)
 {
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t at = k;
-        for (; at; at--) {
-            const Line *a = &l[order[at - 1]], *b = &l[k];
-            double x = (double)a->out * (double)b->in, y = (double)b->out * (double)a->in;       /* the ratios compared */
-            bool later = axes[order[at - 1]] < axes[k];
-            if (x != y ? x < y : later == (a->out < a->in)) break;
-            order[at] = order[at - 1];
+    for (uint32_t k = 1; k < n; k++)
+        for (uint32_t at = k; at; at--) {
+            Pass a = p[at - 1], b = p[at];
+            if (a.ratio * (a.work + b.ratio * b.work) <= b.ratio * (b.work + a.ratio * a.work)) break;
+            p[at - 1] = b, p[at] = a;
         }
-        order[at] = k;
-    }
 }
 
 static bool line_is_same(const Resize *r, const Line *l) { return l->in == l->out && l->scale == 1 && (r->at != TF_CROP_AND_RESIZE || (l->roi0 == 0 && l->roi1 == 1)); }
 
+/* n: of the axes, then of the passes. */
+static bool make_passes(Graph *g, const Ctx *c, const Resize *r, U x, const int64_t *axes, const Line *l, uint32_t *n, Pass *p)
+{
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < *n; k++) {
+        const Line *line = &l[k];
+        Pass pass = { .axis = axes[k], .line = line, .taps.n = 1 };
+        if (line_is_same(r, line)) continue;
+        if (uop_is_const(uop_dim(x, (uint32_t)axes[k]))) {
+            if (line->out > 1 << 24) return fail_node(g, c, TG_LIMIT, NULL, "axis %d becomes %lld long; at most %d", (int)axes[k], (long long)line->out, 1 << 24), false;
+            if (!line->in && line->out) return fail_node(g, c, TG_BAD_MODEL, NULL, "axis %d is empty", (int)axes[k]), false;
+            pass.taps = taps_of(g, r, line);
+        }
+        pass.ratio = (double)line->out / fmax(1, (double)line->in);
+        pass.work = (double)pass.taps.n * (axes[k] + 1 == uop_rank(x) ? 8 : 1);
+        p[count++] = pass;
+    }
+    order_passes(p, *n = count);
+    return true;
+}
+
 static U resize_lines(Graph *g, const Ctx *c, const Resize *r, const int64_t *axes, const Line *l, uint32_t n)
 {
     U x = wide(g, c->in[0]), y = x;
-    uint32_t order[TG_MAX_RANK];
+    Pass pass[TG_MAX_RANK];
     bool blended = false;
     if (r->mode != MODE_NEAREST && !dtype_is_float((DType)y->dtype)) y = cast(g, y, DT_F32);
-    order_axes(l, axes, n, order);
-    for (uint32_t k = 0; k < n; k++) {
-        const Line *line = &l[order[k]];
-        int64_t axis = axes[order[k]];
-        if (line_is_same(r, line)) continue;
-        if (!uop_is_const(uop_dim(y, (uint32_t)axis))) {
-            y = resize_symbolic(g, r, y, axis, line->scale == floor(line->scale) ? (int64_t)line->scale : 0);
-            if (!y) return fail_node(g, c, TG_UNSUPPORTED, NULL, "axis %d of symbolic size does not become a whole number of times as long", (int)axis);
+    if (!make_passes(g, c, r, x, axes, l, &n, pass)) return NULL;
+    for (const Pass *p = pass; p < pass + n; p++) {
+        if (!p->taps.index) {
+            y = resize_symbolic(g, r, y, p->axis, p->line->scale == floor(p->line->scale) ? (int64_t)p->line->scale : 0);
+            if (!y) return fail_node(g, c, TG_UNSUPPORTED, NULL, "axis %d of symbolic size does not become a whole number of times as long", (int)p->axis);
             continue;
         }
-        if (line->out > 1 << 24) return fail_node(g, c, TG_LIMIT, NULL, "axis %d becomes %lld long; at most %d", (int)axis, (long long)line->out, 1 << 24);
-        if (!line->in && line->out) return fail_node(g, c, TG_BAD_MODEL, NULL, "axis %d is empty", (int)axis);
-        Taps t = taps_of(g, r, line);
-        if (blended && t.n * line->out >= line->in) y = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, y);         /* its values are wanted more than once each */
-        y = resize_axis(g, r, y, axis, line, &t);
-        blended = t.n > 1;
+        if (blended && (double)p->taps.n * p->ratio >= 1) y = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, y);         /* its values are wanted more than once each */
+        y = resize_axis(g, r, y, p->axis, p->line, &p->taps);
+        blended = p->taps.n > 1;
     }
     return narrow(g, y, c->in[0]);
 }
