@@ -9,7 +9,7 @@ ROUNDINGS_HALF = 6              # the same for types of 16 bits and less, where 
 EXACT = {"Identity", "Cast", "CastLike", "BitCast", "Abs", "Neg", "Relu", "Ceil", "Floor", "Round", "Sign", "Where", "Max", "Min", "Clip", "Transpose", "Reshape", "Concat", "Slice", "Gather", "Pad", "Add",
          "Sub", "Mul", "ArgMax", "ArgMin", "Compress", "ConstantOfShape", "Constant", "DepthToSpace", "SpaceToDepth", "Dropout", "Expand", "EyeLike", "Flatten", "GatherElements", "GatherND", "OneHot", "Range",
          "ReverseSequence", "Shape", "Size", "Split", "SplitToSequence", "Squeeze", "Unsqueeze", "Tile", "TopK", "Trilu", "Unique", "TensorScatter", "CenterCropPad", "MaxPool",
-         "GlobalMaxPool", "MaxUnpool", "ReduceMax", "ReduceMin", "Sqrt", "Optional"}
+         "GlobalMaxPool", "MaxUnpool", "ReduceMax", "ReduceMin", "Sqrt", "Div", "Optional"}
 
 
 def step_of(dtype):

@@ -124,6 +124,15 @@ def of_grid(c):
     return (grid.itemsize == 2 or grid.itemsize < c.inputs[0].dtype.itemsize) and np.abs(g - w) <= 64 * step_of(grid) * largest([c.inputs[0]])
 
 
+def flat(c):
+    """A batch whose deviation is so small that the rounding of its mean shows: as far as a sum of so many numbers may be off."""
+    g, w = results(c)
+    x, channel = c.inputs[0].astype(np.float64), (1, -1) + (1,) * (c.inputs[0].ndim - 2)
+    others = tuple(a for a in range(x.ndim) if a != 1)
+    steepness = np.abs(c.inputs[1].astype(np.float64)) / np.sqrt(x.var(others) + c.attributes.get("epsilon", 1e-5))
+    return c.index == 0 and np.abs(g - w) <= step_of(c.inputs[0].dtype) * largest([x]) * (x.size // x.shape[1]) * steepness.reshape(channel)
+
+
 def coarse(c):
     """In half precision the peer rounded on the way."""
     g, w = results(c)
@@ -159,12 +168,12 @@ def halfway(c):
 
 
 def same_number(c):
-    """Two texts of one number."""
+    """Two texts of one number, to the eight digits that one of single precision has here."""
     if c.got[0].dtype != object or not is_float(c.inputs[0].dtype):
         return False
     read = lambda a: np.array([float(text) for text in a.ravel()]).reshape(a.shape).astype(c.inputs[0].dtype).astype(np.float64)
     g, w = read(c.got[0]), read(c.want[0])
-    return (g == w) | np.isnan(g) & np.isnan(w)
+    return np.isclose(g, w, 1e-7, 0, equal_nan=True)
 
 
 # ---- what integers do not hold ----
@@ -225,6 +234,11 @@ def sparse(c):
     return any(span < s for _, span, s, _ in window(c))
 
 
+def uneven(c):
+    """Pads that are not all one number."""
+    return len(set(c.attributes.get("pads", [0]))) > 1
+
+
 def dilated(c):
     return any(d > 1 for *_, d in window(c))
 
@@ -235,8 +249,8 @@ def apart(c):
 
 
 def lower_end(c):
-    """SAME_LOWER where the stride does not divide the length."""
-    return c.attributes.get("auto_pad") == b"SAME_LOWER" and any(n % s for n, _, s, _ in window(c))
+    """SAME_LOWER where the stride does not divide the length, or pads are odd."""
+    return c.attributes.get("auto_pad") == b"SAME_LOWER" and any(n % s or (span - s) % 2 for n, span, s, _ in window(c))
 
 
 # ---- others ----
@@ -352,6 +366,9 @@ ROWS = [
     Row("ReduceL2|ReduceMean|ReduceLogSum|ReduceLogSumExp", EITHER, overflows, "a sum that the integer type does not hold is undefined"),
     Row("ReduceProd|ReduceSum|ReduceSumSquare|ReduceL1", ORT, overflows, "integers wrap"),
     Row("ReduceLogSum|ReduceLogSumExp", EITHER, not_positive, "a logarithm that is no number is undefined in integers"),
+    Row("ReduceProd", EITHER, lambda c: np.isfinite(results(c)[0]) & ((results(c)[1] == 0) | ~np.isfinite(results(c)[1])), "whether a product over- or underflows on the way is a matter of order",
+        "the order and the precision of a product are not said"),
+    Row("BatchNormalization", EITHER, both(given("training_mode", 1), flat), "where the deviation is small the rounding of the mean shows", "sums of single precision differ by their order"),
     Row("Tan", EITHER, steep, "beside a pole a rounding of x shows", "tan' is 1 + tan^2"),
     Row("Cast|CastLike", EITHER, same_number, "how many digits a number has as text is not said"),
     Row("DynamicQuantizeLinear", EITHER, halfway, "x / scale is half way between two numbers but for a rounding of the scale"),
@@ -371,7 +388,7 @@ ROWS = [
     Row("GlobalMaxPool", REF, lambda c: c.inputs[0].ndim != 4, "the first two dimensions stay, and there are no more of size 1 than there were"),
     Row("Cast|CastLike", REF, both(outvoted, of_type("object")), "text is read as a number, of which 0 is false"),
     Row("MaxPool", REF, both(same, apart), "the padding of SAME is never negative"),
-    Row("MaxPool", REF, both(has("pads"), of_shape), "each axis has its own pads"),
+    Row("MaxPool", REF, uneven, "each axis has its own pads, before and behind"),
     Row("LRN", REF, rough, "the formula in double precision gives ours to 1e-16"),
     Row("ai.onnx.ml.SVMClassifier", REF, both(output(0), two_classes), "of two classes the sign of the decision says which"),
     Row("MeanVarianceNormalization", REF, outvoted, "the function's body takes E(x^2) - E(x)^2, which loses digits"),
@@ -382,7 +399,7 @@ ROWS = [
     Row("ReduceLogSumExp", REF, lambda c: np.isinf(results(c)[0]) & np.isnan(results(c)[1]), "the logarithm of an infinite sum is infinite"),
     Row("HardSwish", EITHER, rough, "alpha is 1/6", "the function's body has 1/6 in single precision"),
     Row("GridSample", REF, of_grid, "places are computed wider than the grid's type"),
-    Row("DeformConv", REF, rough, "the type of the result says the precision"),
+    Row("DeformConv|GridSample", REF, rough, "the type of the result says the precision"),
     Row("SequenceConstruct|SequenceEmpty", REF, lambda c: c.step.has("Optional"), "the element of an optional sequence is the sequence"),
     Row("StringNormalizer", REF, stop_words_of_any_case, "stop words go by is_case_sensitive, whatever becomes of the case"),
     Row("LRN", REF, lambda c: c.inputs[0].shape[0] != c.inputs[0].shape[1], "every channel is normalised, not as many as the batch has rows"),
@@ -400,9 +417,12 @@ ROWS = [
     Row("PRelu", REF, lambda c: ~np.isfinite(c.inputs[1].astype(np.float64)), "what is not negative stays, 0 too where the slope is infinite"),
     Row("DynamicQuantizeLinear", REF, lambda c: not c.inputs[0].any(), "a range of nothing has any scale"),
     Row("AveragePool|LpPool", REF, given("ceil_mode", 1), "what ceil_mode adds lies behind the end, and is not counted"),
-    Row("MaxPool", REF, both(given("ceil_mode", 1), lambda c: not c.attributes.get("strides")), "what ceil_mode adds lies behind the end"),
+    Row("MaxPool", REF, both(given("ceil_mode", 1), lambda c: set(c.attributes.get("strides", [1])) == {1}), "what ceil_mode adds lies behind the end"),
+    Row("BatchNormalization", REF, both(given("training_mode", 1), lambda c: c.inputs[0].dtype.itemsize == 2), "sums are wider than the type"),
+    Row("ai.onnx.ml.LinearClassifier", REF, both(output(0), given("post_transform", b"LOGISTIC")), "the label is that of the greatest score, before the transform makes several 1"),
+    Row("ConvTranspose", REF, both(same, sparse), "SAME keeps size * stride, and the windows lie at its begin"),
     Row(POOLS, REF, both(lambda c: c.attributes.get("auto_pad", b"NOTSET") != b"NOTSET", dilated), "a dilated window is longer"),
-    Row("MaxPool", REF, lower_end, "SAME keeps ceil(size / stride)"),
+    Row("MaxPool", REF, lower_end, "SAME keeps ceil(size / stride), and SAME_LOWER pads more in front"),
     Row("MaxPool", REF, output(1), "indices count within the whole tensor"),
     Row("Unique", REF, given("sorted", 0), "unsorted values come in the order of their first occurrence"),
     Row("Resize", REF, both(given("coordinate_transformation_mode", b"pytorch_half_pixel", b"tf_crop_and_resize"), cut_length), "the resized length is a whole number"),
@@ -429,18 +449,21 @@ ROWS = [
     Row("com.microsoft.Tokenizer", ORT, empty, "the axis of tokens is there where there is no text, too"),
     Row("Cast|CastLike", ORT, lambda c: c.got[0].dtype.name == "float8_e8m0fnu" and (c.inputs[0].astype(np.float64) <= 0), "the type holds neither 0 nor what is negative, so what becomes of them is undefined"),
     Row("BatchNormalization", ORT, both(given("training_mode", 1), outvoted), "the mean is taken from x before the division"),
-    Row("Attention", ORT, lambda c: np.isneginf(results(c)[0]) & (results(c)[1] < -3e38), "what is masked is -inf"),
-    Row("com.microsoft.GridSample", ORT, given("padding_mode", b"border"), "with border, places outside are clamped before their neighbours are taken: as of the standard's GridSample"),
+    Row("CastLike", ORT, given("round_mode", b"down", b"nearest"), "round_mode says where a number goes that e8m0 does not hold"),
+    Row("Attention", ORT, lambda c: np.isneginf(results(c)[0]) & (results(c)[1] == float(finfo(c.want[c.index].dtype).min)), "what is masked is -inf"),
+    Row("com.microsoft.GridSample", ORT, both(given("padding_mode", b"border"), given("mode", b"bicubic")), "with border, places outside are clamped before their neighbours are taken: as of the standard's GridSample"),
     Row("ConvTranspose", ORT, both(same, sparse), "SAME keeps size * stride, where the kernel is shorter than the stride too"),
     # shape inference of the onnx package
     Row("ConvTranspose", INFERENCE, both(same, sparse), "SAME keeps size * stride, where the kernel is shorter than the stride too"),
     Row(POOLS, INFERENCE, given("ceil_mode", 1), "windows that would start in the padding behind are left out"),
     Row("STFT", INFERENCE, lacks("onesided"), "onesided is 1 where it is not given"),
+    Row("Resize", ORT, both(has("keep_aspect_ratio_policy"), axes_count_back), "axes may count from the end"),
+    Row(POOLS, ORT, both(given("auto_pad", b"VALID"), given("ceil_mode", 1)), "VALID keeps ceil((size - kernel + 1) / stride)"),
     Row("MaxPool|LpPool", ORT, both(same, apart), "the padding of SAME is never negative"),
     Row("MeanVarianceNormalization", ORT, outvoted, "1e-9 is added before the division"),
     Row("AffineGrid", ORT, one_place, "the only place of an axis of size 1 is -1 where corners are aligned, else 0"),
     Row("Resize", ORT, both(given("coordinate_transformation_mode", b"align_corners"), by_scales), "the standard's evaluator takes scale * length where scales are given"),
-    Row("GridSample", ORT, both(given("padding_mode", b"border"), outvoted), "with border, places outside are clamped before their neighbours are taken: the standard's evaluator"),
+    Row("GridSample", ORT, both(given("padding_mode", b"border"), given("mode", b"cubic", b"bicubic")), "with border, places outside are clamped before their neighbours are taken: the standard's evaluator"),
     Row("Mod", ORT, both(given("fmod", 1), beyond_double), "of integers it is exact"),
     Row("Gemm|MatMul|MatMulInteger", ORT, empty, "an empty sum is 0, and beta C stays"),
     Row("Gather", ORT, of_type("object"), "strings are moved as they are"),
@@ -449,10 +472,12 @@ ROWS = [
 
 
 def explain(case, wrong):
-    """The row that explains all elements that differ, or None. wrong: None where type or shape differ."""
+    """The first row that explains some of the elements that are wrong, and which; or None. wrong: None where type or shape differ, which a row explains as a whole."""
     for row in ROWS:
         if re.fullmatch(row.op, case.step.name) and row.peer in (case.peer, EITHER) and (row.proof or case.other != "peer"):
             covers = row.when(case)
-            if np.ndim(covers) == 0 and covers if wrong is None else np.all(np.broadcast_to(covers, wrong.shape)[wrong]):
-                return str(row)
+            if wrong is None and np.ndim(covers) == 0 and covers:
+                return row, True
+            if wrong is not None and (np.broadcast_to(covers, wrong.shape) & wrong).any():
+                return row, np.broadcast_to(covers, wrong.shape)
     return None

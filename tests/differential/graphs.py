@@ -70,7 +70,8 @@ def children(args, seed):
         except EOFError:
             child.join()
         if child.exitcode:
-            yield first, Counter(), f"graph {first} {doing}: ended by {signal.Signals(-child.exitcode).name if child.exitcode < 0 else child.exitcode}"
+            end = f"graph {first} {doing}: ended by {signal.Signals(-child.exitcode).name if child.exitcode < 0 else child.exitcode}"
+            yield first, Counter({("not covered", "a peer crashed"): 1}) if doing == "grows" else Counter(), "" if doing == "grows" and child.exitcode < 0 else end
             first += 1
 
 
@@ -94,9 +95,9 @@ def report(args, said, graphs, wrong):
         for what in ("drawn", "refused", "unfit", "error", "compared", "explained", "not covered"):
             print(f"{what}:\n" + "\n".join(f"  {n:6d} {key[1]}" for key, n in said.most_common() if key[0] == what and n))
         print("rows that explained nothing:\n" + "\n".join(f"         {row}" for row in ROWS if not said["explained", str(row)]))
-        print("operators that were never compared: " + " ".join(name for name in TABLE if not said["compared", name]))
+        print("operators that were never compared: " + " ".join(name for name in TABLE if not said["compared", name] + said["within", name]))
     total = lambda what: sum(n for key, n in said.items() if key[0] == what)
-    seen = sum(1 for name in TABLE if said["compared", name])
+    seen = sum(1 for name in TABLE if said["compared", name] + said["within", name])
     print(f"{total('compared')} results of {seen} operators compared, {total('explained')} differences explained, {total('not covered')} graphs with what is not covered yet")
     print(f"{graphs - wrong} of {graphs} graphs right")
 

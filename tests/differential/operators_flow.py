@@ -37,8 +37,8 @@ def loop(d, op):
     x = d.tensor([np.float32, np.float64, np.int64], (0, 3), calm=True)
     v = d.values[x]
     step = d.array(v.dtype, (), calm=True)
-    fixed = [helper.make_node("Less", ["turn", "last"], ["again"], name="b1")]
-    constants = [numpy_helper.from_array(step, "step"), numpy_helper.from_array(np.array(d.int(0, 4)), "last")]
+    fixed = [helper.make_node("Cast", ["turn"], ["number"], name="b3", to=proto_type(np.float32)), helper.make_node("Less", ["number", "last"], ["again"], name="b1")]
+    constants = [numpy_helper.from_array(step, "step"), numpy_helper.from_array(np.array(d.int(0, 4), np.float32), "last")]
     often, go = d.index(d.int(0, 4)), d.some(d.add(np.array(d.chance(0.8))))
     head = [("turn", np.int64, ()), ("go", bool, ())]
     if v.ndim and d.chance(0.2):                                # the state grows; a value of outside is seen inside

@@ -199,6 +199,8 @@ def quantize(d, op):
     x = d.tensor([t], (0, 4), calm=True)
     axis, block, shape = blocked(d, d.values[x])
     scale_type = t if is_float(t) and d.opset >= 19 else np.dtype(np.float32)
+    if 19 <= d.opset < 23 and not is_float(t):                  # of one type with the scale, which is no whole number
+        raise Unfit
     zero = np.zeros(shape, to) if is_float(to) or to == np.int32 else d.array(to, shape)
     named = d.opset >= 21 and d.chance(0.3)
     inputs = [x, d.new(scale_type, shape, 0.05, 1.0), d.add(zero) if to != np.uint8 and not named or d.chance(0.5) else None]
@@ -426,7 +428,8 @@ def window(d, op):
 @operator("MelWeightMatrix")
 def mel(d, op):
     kind, low, high = d.type(op, 0), d.pick(0.0, 20.0), d.pick(4096.0, 3000.0)
-    f = lambda v: d.index(v, d.pick(np.float32, np.float64))
+    real = d.pick(np.float32, np.float64)
+    f = lambda v: d.index(v, real)
     return d.step(op, [d.index(d.pick(1, 2, 8), kind), d.index(d.pick(16, 32), kind), d.index(8192, kind), f(low), f(high)], output_datatype=d.some(d.pick(TensorProto.FLOAT, TensorProto.DOUBLE)))
 
 

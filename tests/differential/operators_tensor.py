@@ -27,14 +27,14 @@ def unary(d, op):
           "StringConcat", each=True)
 def binary(d, op):
     t = d.type(op)
+    kinds = d.types(op, 1) if op == "Pow" and d.opset >= 12 else [t]
     x = d.tensor(t)
     shape = [1 if d.chance(0.25) else n for n in d.values[x].shape][d.int(0, d.values[x].ndim) if d.chance(0.4) else 0:]
     if op in ("Div", "Mod") and t.kind in "iu":                 # by 0, and the least by -1, are not defined
         y = d.add(np.array(d.rng.choice([1, 2, 3, 7] + [-2, -3] * (t.kind == "i"), shape)).astype(t))
     elif op == "BitShift":
         y = d.new(t, shape, 0, t.itemsize * 8 - 1)
-    elif op == "Pow" and (t.kind in "iu" or d.chance()):
-        kinds = d.types(op, 1) if d.opset >= 12 else [t]
+    elif op == "Pow" and (t.kind in "iu" or t not in kinds or d.chance()):
         y = d.new(d.pick(*kinds), shape, 0, 3, calm=True)
     elif op == "PRelu":
         y = d.new(t, shape)
@@ -420,7 +420,7 @@ def gather_nd(d, op):
     v = d.values[x]
     batch = d.int(0, v.ndim - 1) if d.opset >= 12 and d.chance() else 0
     at = places(d, v, d.int(1, v.ndim - batch), batch)
-    return d.step(op, [x, d.add(at(*v.shape[:batch], *d.shape(0, 2)))], batch_dims=d.some(batch) if batch == 0 else batch)
+    return d.step(op, [x, d.add(at(*v.shape[:batch], *d.shape(0, 2)))], batch_dims=d.some(batch) if batch == 0 and d.opset >= 12 else batch or None)
 
 
 def reduction(d, op, t):
