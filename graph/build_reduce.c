@@ -23,7 +23,7 @@ static U reduce_nothing(Graph *g, Op op, U x, const int64_t *axis, uint32_t n)
     DType t = (DType)x->dtype;
     bool nothing = false;
     for (uint32_t k = 0; k < uop_rank(x); k++) d[k] = uop_dim(x, k);
-    for (uint32_t k = 0; k < n; k++) nothing |= uop_is_int_const(d[axis[k]], 0), d[axis[k]] = uop_index(g, 1);
+    for (uint32_t k = 0; k < n; k++) nothing |= d[axis[k]]->vmax == 0, d[axis[k]] = uop_index(g, 1);
     U neutral = op != UOP_MAX ? scalar(g, t, op == UOP_MUL) : dtype_is_float(t) ? scalar(g, t, -INFINITY) : uop_int(g, t, dtype_min(t));
     return nothing ? expand(g, neutral, d, uop_rank(x)) : NULL;
 }

@@ -47,10 +47,6 @@ def both(*conditions):
     return lambda c: np.logical_and.reduce(np.broadcast_arrays(*[condition(c) for condition in conditions]))
 
 
-def any_of(*conditions):
-    return lambda c: np.logical_or.reduce(np.broadcast_arrays(*[condition(c) for condition in conditions]))
-
-
 def outvoted(c):
     """The other peer gives what we give."""
     return c.other == "we"
@@ -153,18 +149,6 @@ def lost_logarithm(c):
     g, w = results(c)
     with np.errstate(over="ignore"):
         return np.abs(np.exp(w) - np.exp(g)) <= 4 * step_of(c.got[0].dtype) * np.exp(g) + 4 * float(finfo(c.got[0].dtype).smallest_subnormal)
-
-
-def neighbours(c):
-    g, w = results(c)
-    return np.abs(g - w) <= 1
-
-
-def halfway(c):
-    """x / scale is half way between two numbers but for a rounding of the scale."""
-    with np.errstate(all="ignore"):
-        quotient = c.inputs[0].astype(np.float64) / c.got[1].astype(np.float64)
-    return c.index == 0 and neighbours(c) & (np.abs(quotient - np.floor(quotient) - 0.5) < 1e-4)
 
 
 def same_number(c):
@@ -304,13 +288,6 @@ def ends_at_most(c):
     return len(c.inputs) > 4 and c.inputs[4] is not None and any(step < 0 and end >= 2 ** 31 - 1 for end, step in zip(c.inputs[2], c.inputs[4]))
 
 
-def quantised_halfway(c):
-    """A value of the first input is half way between two of its quanta."""
-    x = c.inputs[0].astype(np.float64)
-    scale = (max(x.max(), 0) - min(x.min(), 0)) / 255
-    return scale > 0 and bool((np.abs(x / scale - np.floor(x / scale) - 0.5) < 1e-4).any())
-
-
 def raw_product(c):
     return not c.attributes.get("qk_matmul_output_mode") and len(c.step.nodes[0].output) > 3 and c.index == len(c.got) - 1
 
@@ -371,7 +348,6 @@ ROWS = [
     Row("BatchNormalization", EITHER, both(given("training_mode", 1), flat), "where the deviation is small the rounding of the mean shows", "sums of single precision differ by their order"),
     Row("Tan", EITHER, steep, "beside a pole a rounding of x shows", "tan' is 1 + tan^2"),
     Row("Cast|CastLike", EITHER, same_number, "how many digits a number has as text is not said"),
-    Row("DynamicQuantizeLinear", EITHER, halfway, "x / scale is half way between two numbers but for a rounding of the scale"),
     Row("GroupNormalization|LayerNormalization|RMSNormalization|SimplifiedLayerNormalization", EITHER, rough, "the first stage is as precise as stash_type",
         "stash_type is 1, single precision, where it is not given"),
     Row("Dropout", ORT, both(output(1), before(12)), "the mask is not filled outside training"),
@@ -394,7 +370,7 @@ ROWS = [
     Row("MeanVarianceNormalization", REF, outvoted, "the function's body takes E(x^2) - E(x)^2, which loses digits"),
     Row("RoiAlign", REF, before(16), "before version 16 no half pixel is taken off"),
     Row("Slice", REF, starts_before_first, "a start is clamped into the axis before steps go backwards"),
-    Row("ai.onnx.ml.TreeEnsemble", REF, both(given("aggregate_function", 2, 3), outvoted), "a target without a leaf stays 0"),
+    Row("ai.onnx.ml.TreeEnsemble", REF, both(given("aggregate_function", 2, 3), lambda c: np.abs(results(c)[1]) > 3e38), "a target without a leaf stays 0"),
     Row("QLinearMatMul", REF, lambda c: c.inputs[1].dtype.itemsize == 2 and np.abs(np.subtract(*results(c))) <= 2, "the quotient of scales is wider than their type"),
     Row("ReduceLogSumExp", REF, lambda c: np.isinf(results(c)[0]) & np.isnan(results(c)[1]), "the logarithm of an infinite sum is infinite"),
     Row("HardSwish", EITHER, rough, "alpha is 1/6", "the function's body has 1/6 in single precision"),
@@ -445,7 +421,6 @@ ROWS = [
     Row("ReduceMean", EITHER, lambda c: integers(c) and np.abs(results(c)[0]) > 2.0 ** 53, "a mean of integers is exact", "both take doubles, which do not hold it"),
     Row("Cast|CastLike", ORT, both(outvoted, lambda c: c.got[0].dtype.name in ("int4", "uint4", "int2", "uint2")), "of a number that is not whole the fraction is cut off"),
     Row("Slice", ORT, ends_at_most, "an end is clamped into the axis, whatever its number"),
-    Row("com.microsoft.DynamicQuantizeMatMul", ORT, quantised_halfway, "x / scale is half way between two numbers but for a rounding of the scale"),
     Row("com.microsoft.Tokenizer", ORT, empty, "the axis of tokens is there where there is no text, too"),
     Row("Cast|CastLike", ORT, lambda c: c.got[0].dtype.name == "float8_e8m0fnu" and (c.inputs[0].astype(np.float64) <= 0), "the type holds neither 0 nor what is negative, so what becomes of them is undefined"),
     Row("BatchNormalization", ORT, both(given("training_mode", 1), outvoted), "the mean is taken from x before the division"),
@@ -459,7 +434,7 @@ ROWS = [
     Row("STFT", INFERENCE, lacks("onesided"), "onesided is 1 where it is not given"),
     Row("Resize", ORT, both(has("keep_aspect_ratio_policy"), axes_count_back), "axes may count from the end"),
     Row(POOLS, ORT, both(given("auto_pad", b"VALID"), given("ceil_mode", 1)), "VALID keeps ceil((size - kernel + 1) / stride)"),
-    Row("MaxPool|LpPool", ORT, both(same, apart), "the padding of SAME is never negative"),
+    Row("AveragePool|LpPool", ORT, both(same, apart), "the padding of SAME is never negative"),
     Row("MeanVarianceNormalization", ORT, outvoted, "1e-9 is added before the division"),
     Row("AffineGrid", ORT, one_place, "the only place of an axis of size 1 is -1 where corners are aligned, else 0"),
     Row("Resize", ORT, both(given("coordinate_transformation_mode", b"align_corners"), by_scales), "the standard's evaluator takes scale * length where scales are given"),

@@ -61,6 +61,8 @@ GOOD = [
     ("optional sequence that is empty", OPTIONAL_SEQ, dict(ox=([],)), dict(has=True, oy=([],))),
     ("no optional sequence", OPTIONAL_SEQ, dict(ox=()), dict(has=False, oy=())),
     ("in Scan", SCAN, dict(sx=[f(3), f(2)], x=f(4, 2), h=f(2)), dict(last=f(2) + f(4, 2).sum(0) + 4 * f(2), rows=f(2) + np.cumsum(f(4, 2) + f(2), 0))),
+    ("a size by data that can only be 0", "(float[1, 1, 4] x, float[1, 1, 1] c) => (int64[1, 1] y) <int64[1] most = {0}, float[1] t = {0.7}, int64[2] a = {1, 0}> { z = NonMaxSuppression(x, c, most, t) y = ReduceSumSquare(z, a) }",
+     dict(x=np.ones((1, 1, 4), F32), c=np.ones((1, 1, 1), F32)), dict(y=[[0]])),
     ("words", DICT, dict(m={"a": F32(1.5), "b": F32(2), "other": F32(9)}), dict(y=[[2, 1.5, 0]])),
     ("numbers", DICT_INT, dict(m={-3: 5, 7: 2**60}), dict(y=[[2**60, 5]])),
     ("numbers of words", DICT_TEXT, dict(m={-3: "x", 7: "y"}), dict(y=[["y", "", "x"]])),
