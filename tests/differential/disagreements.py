@@ -184,6 +184,12 @@ def outside_power(c):
     return i is not None and ~((y > float(i.min) - 1) & (y < float(i.max)))
 
 
+def rounded_to_bits(c):
+    """A float that becomes an integer of few bits."""
+    t = c.got[0].dtype.name
+    return t in ("int4", "uint4", "int2", "uint2") and is_float(c.inputs[0].dtype) and (np.subtract(*results(c)) + 1) % 2 ** int(t[-1]) <= 2
+
+
 def overflows(c):
     """Sums, squares or products of integers that may leave the type."""
     t, x = c.got[0].dtype, c.inputs[0].astype(np.float64)
@@ -402,6 +408,7 @@ ROWS = [
     Row("MaxPool", REF, output(1), "indices count within the whole tensor"),
     Row("Unique", REF, given("sorted", 0), "unsorted values come in the order of their first occurrence"),
     Row("Resize", REF, both(given("coordinate_transformation_mode", b"pytorch_half_pixel", b"tf_crop_and_resize"), cut_length), "the resized length is a whole number"),
+    Row("Resize", REF, both(integers, has("extrapolation_value")), "how extrapolation_value becomes a whole number is not said"),
     Row("Resize", REF, rough, "scales are of single precision, and so are places"),
     Row("Resize", REF, both(given("coordinate_transformation_mode", b"half_pixel_symmetric"), cut_length), "where offset + (x + 0.5) / scale is whole but for a rounding, it is that pixel"),
     Row("Gelu", EITHER, rough, "the type of the result says the precision", "with numbers in double precision the formula gives ours; Erf and the constants of the function's body are of single precision"),
@@ -419,7 +426,8 @@ ROWS = [
     Row("Reduce.*", ORT, empty, "what is reduced has size 1 or goes, and an empty sum is 0"),
     Row("AveragePool|MaxPool|LpPool|Conv|ConvInteger|QLinearConv", ORT, both(same, dilated), "SAME keeps ceil(size / stride), whatever the dilation"),
     Row("ReduceMean", EITHER, lambda c: integers(c) and np.abs(results(c)[0]) > 2.0 ** 53, "a mean of integers is exact", "both take doubles, which do not hold it"),
-    Row("Cast|CastLike", ORT, both(outvoted, lambda c: c.got[0].dtype.name in ("int4", "uint4", "int2", "uint2")), "of a number that is not whole the fraction is cut off"),
+    Row("Cast|CastLike", ORT, rounded_to_bits, "of a number that is not whole the fraction is cut off"),
+    Row("DFT", ORT, both(rough, outvoted), "the type of the result says the precision"),
     Row("Slice", ORT, ends_at_most, "an end is clamped into the axis, whatever its number"),
     Row("com.microsoft.Tokenizer", ORT, empty, "the axis of tokens is there where there is no text, too"),
     Row("Cast|CastLike", ORT, lambda c: c.got[0].dtype.name == "float8_e8m0fnu" and (c.inputs[0].astype(np.float64) <= 0), "the type holds neither 0 nor what is negative, so what becomes of them is undefined"),
@@ -429,7 +437,7 @@ ROWS = [
     Row("com.microsoft.GridSample", ORT, both(given("padding_mode", b"border"), given("mode", b"bicubic")), "with border, places outside are clamped before their neighbours are taken: as of the standard's GridSample"),
     Row("ConvTranspose", ORT, both(same, sparse), "SAME keeps size * stride, where the kernel is shorter than the stride too"),
     # shape inference of the onnx package
-    Row("ConvTranspose", INFERENCE, both(same, sparse), "SAME keeps size * stride, where the kernel is shorter than the stride too"),
+    Row("ConvTranspose", INFERENCE, both(same, lambda c: sparse(c) or "output_padding" in c.attributes), "SAME keeps size * stride, where the kernel is shorter than the stride too, and with output_padding"),
     Row(POOLS, INFERENCE, given("ceil_mode", 1), "windows that would start in the padding behind are left out"),
     Row("STFT", INFERENCE, lacks("onesided"), "onesided is 1 where it is not given"),
     Row("Resize", ORT, both(has("keep_aspect_ratio_policy"), axes_count_back), "axes may count from the end"),
