@@ -6,6 +6,7 @@
 #include "frontend/host.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,14 +36,20 @@ void *host_result(const HostCall *call, void *const *args, uint32_t k)
     return NULL;
 }
 
+static pthread_key_t scratch_key;           /* frees a thread's scratch when it ends */
+static void make_scratch_key(void) { pthread_key_create(&scratch_key, free); }
+
 void *host_scratch(size_t size)
 {
     static _Thread_local struct { void *p; size_t cap; } kept;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_scratch_key);
     if (size <= kept.cap) return kept.p;
     free(kept.p);
     kept.cap = size + size / 2;
     kept.p = malloc(kept.cap);
     if (!kept.p) abort();
+    pthread_setspecific(scratch_key, kept.p);
     return kept.p;
 }
 
