@@ -14,11 +14,37 @@ install_packages() {
     [ ${#missing[@]} -eq 0 ] && return
     # What is there by other means (a compiler that somebody built) counts too.
     if type gcc cmake ninja pkg-config python3 protoc-c >/dev/null 2>&1 && pkg-config --exists libprotobuf-c jansson libzip zlib sqlite3 libxxhash cmocka && python3 -c 'import ensurepip, venv'; then return; fi
-    echo "installing system packages: ${missing[*]}" >&2
-    local sudo=
-    [ "$(id -u)" = 0 ] || sudo=sudo
-    $sudo apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
+    apt_update
+    apt_install "${missing[@]}"
+}
+
+apt_update() { $(as_root) apt-get update -qq; }
+apt_install() {
+    echo "installing system packages: $*" >&2
+    DEBIAN_FRONTEND=noninteractive $(as_root) apt-get install -qq -y --no-install-recommends "$@" >/dev/null
+}
+as_root() { [ "$(id -u)" = 0 ] || echo sudo -E; }
+
+# A library to open at run time, then the names that its package has here or there.
+pictures="libturbojpeg.so.0 libturbojpeg0 libturbojpeg
+libpng16.so.16 libpng16-16 libpng16-16t64
+libwebp.so.7 libwebp7
+libtiff.so.6 libtiff6
+libopenjp2.so.7 libopenjp2-7"
+
+# The libraries of pictures, for the tests of models that decode files.
+install_pictures() {
+    local library names name missing=()
+    while read -r library names; do
+        /sbin/ldconfig -p | grep -qF "$library " || missing+=("$names")
+    done <<<"$pictures"
+    [ ${#missing[@]} -eq 0 ] && return
+    apt_update
+    for names in "${missing[@]}"; do
+        for name in $names; do
+            ! apt-cache show "$name" >/dev/null 2>&1 || { apt_install "$name"; break; }
+        done
+    done
 }
 
 # python: the private environment's interpreter, unless TGRUN_PYTHON names one that has the packages.
