@@ -26,8 +26,8 @@ import cases
 import compare
 import disagreements
 import hostile
-import operators
 import test_against_ort
+from table import EACH
 
 TIME_MAX = 30                   # seconds of one form
 RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}      # their values are their own
@@ -104,7 +104,7 @@ def same(model, feed, got, want, peer, others):
     if len(got) != len(want):
         return False
     for k, (g, w) in enumerate(zip(got, want)):
-        wrong = compare.differences(node.op_type, node.op_type in operators.EACH, [v for v in inputs if v.dtype != object], g, w)
+        wrong = compare.differences(node.op_type, node.op_type in EACH, [v for v in inputs if v.dtype != object], g, w)
         if wrong is not None and (special or not wrong.any() or node.op_type in RANDOM):
             continue
         opset = max(o.version for o in model.opset_import if o.domain == node.domain)

@@ -320,7 +320,7 @@ E = [
     ("TensorScatter of more rows", one("TensorScatter", "x,u", {"u": f(2, 4)}, opset=24, axis=1), BAD, "4 rows for a cache of 3"),
     ("TfIdfVectorizer of 2^62 skips", one("TfIdfVectorizer", "k", {"k": i(1, 2, 3)}, mode="TF", min_gram_length=2, max_gram_length=2, max_skip_count=2**62, ngram_counts=[0, 0], ngram_indexes=[0], pool_int64s=[1, 2]), (0,), ""),
     ("ArgMax of nothing", one("ArgMax", "z", {"z": f(0, 3)}, axis=0), BAD, "has no elements along axis 0"),
-    ("an index into nothing", one("GridSample", "p,k", {"k": f(1, 2, 2, 2)}, ports=[port("p", (1, 1, 0, 3))]), BAD, "the axis has size 0"),
+    ("an index into nothing", one("GridSample", "p,k", {"k": f(1, 2, 2, 2)}, ports=[port("p", (1, 1, 0, 3))]), BAD, "an axis of size 0"),
     *[(f"DequantizeLinear to type {t}", one("DequantizeLinear", "q,s", {"q": np.array([1], np.uint8), "s": np.float32(1)}, opset=23, output_dtype=t), BAD, "output_dtype") for t in (6, 99, 2**32 + 1)],
     ("LSTM of a peephole of rank 1", one("LSTM", "x,w,r,,,,,p", {"w": f(1, 12, 5), "r": f(1, 12, 3), "p": f(9)}, ports=[port("x", (4, 1, 5))], hidden_size=3), BAD, "p: has rank 1; wanted 2"),
     ("MaxPool of windows of padding", one("MaxPool", **POOL, kernel_shape=[2, 2], pads=[2, 0, 0, 0]), BAD, "pads"),
