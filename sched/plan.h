@@ -49,6 +49,7 @@ typedef enum { STEP_KERNEL, STEP_HOST, STEP_COPY, STEP_JUMP } StepKind;
 typedef struct {
     StepKind kind;
     bool once;                      /* runs at load only */
+    bool may_idle;                  /* what it writes has one slice or none: its loop of one round is no loop, and what it loads may not be there when there is none (plan_idle) */
     bool sync;                      /* all threads (the whole grid) wait before this step: it reads or overwrites what an earlier step since the last sync touched */
     uint32_t kernel;                /* index into Plan.kernel */
     uint32_t narg, nvar;
@@ -98,6 +99,7 @@ void plan_print(Text *out, const Plan *p);
 int32_t plan_var(const Plan *p, const char *name);                         /* its number, -1: none */
 /* Value of a symbolic size (DT_INDEX expression over DEFINE_VARs). INT64_MIN when it depends on anything else. */
 int64_t plan_eval(const Plan *p, const UOp *size, const int64_t *vars);
+bool plan_idle(const Plan *p, const Step *s, const int64_t *vars);         /* this step must not run: what it would write has no elements */
 
 /* memplan.c. A life is the steps first .. last during which `size_bytes` are needed; gets an offset. Returns the bytes of the arena. */
 typedef struct { int64_t size_bytes, offset; uint32_t first, last; } Life;

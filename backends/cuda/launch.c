@@ -100,7 +100,7 @@ static bool size_node(const Executable *e, Node *n)
 {
     int64_t vars[KERNEL_VARS];
     for (uint32_t i = 0; i < n->step->nvar; i++) vars[i] = e->vars[n->step->var[i]];
-    return launch_size(&n->launch, vars);
+    return launch_size(&n->launch, vars) && !plan_idle(e->p, n->step, e->vars);
 }
 
 /* ---- memory ---- */

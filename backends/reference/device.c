@@ -100,6 +100,7 @@ static TgStatus run_steps(const Executable *e, bool once, const void *const *inp
         if (s->once != once) continue;
         void *arg[s->narg + 1];
         for (uint32_t k = 0; k < s->narg; k++) arg[k] = memory_of(e, &p->buffer[s->arg[k]], inputs, outputs);
+        if (plan_idle(p, s, vars)) continue;
         if (s->kind == STEP_KERNEL) TRY(run_kernel(e, s, arg, vars));
         else if (s->kind == STEP_HOST) TRY(host_status(s->call, s->host(s->call, arg, vars)));
         else if (s->kind == STEP_JUMP) i = vars[s->var[0]] ? i : s->target - 1;
