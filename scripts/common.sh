@@ -34,9 +34,10 @@ libopenjp2.so.7 libopenjp2-7"
 
 # The libraries of pictures, for the tests of models that decode files.
 install_pictures() {
-    local library names name missing=()
+    local library names name missing=() there
+    there=$(/sbin/ldconfig -p)
     while read -r library names; do
-        /sbin/ldconfig -p | grep -qF "$library " || missing+=("$names")
+        [[ $there == *"$library "* ]] || missing+=("$names")
     done <<<"$pictures"
     [ ${#missing[@]} -eq 0 ] && return
     apt_update
