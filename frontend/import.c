@@ -120,7 +120,7 @@ static TgStatus bind_output(Import *im, const Node *n, uint32_t k, U u, bool kno
         bool tensor = x->dtype != DT_VOID;
         if (tensor && uop_rank(x) > TG_MAX_RANK) return fail_at(TG_LIMIT, node_label(n), n->op, n->out[k], "rank %u; at most %d", uop_rank(x), TG_MAX_RANK);
         if (tensor && uop_numel(x) > NUMEL_MAX) return fail_at(TG_LIMIT, node_label(n), n->op, n->out[k], "%lld elements; at most %lld", (long long)uop_numel(x), (long long)NUMEL_MAX);
-        if (tensor && uop_static(x) && !uop_numel(x)) x = expand(g, scalar(g, (DType)x->dtype, 0), x->shape->dim, uop_rank(x));     /* no elements, no formula */
+        if (tensor && !uop_numel(x)) x = expand(g, scalar(g, (DType)x->dtype, 0), x->shape->dim, uop_rank(x));     /* no elements, no formula */
         part[i] = known ? fold(g, x) : x;
     }
     if (map_gets(&im->name, n->out[k])) return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->out[k], "this tensor is already defined");
