@@ -86,12 +86,14 @@ bool custom_is(const UOp *call, const char *name)
     return call->op == UOP_CALL && call->src[0]->op == UOP_CUSTOMFUNCTION && !strcmp(custom_name(call->src[0]), name);
 }
 
+/* A number, or what has no elements, whose formula is never computed, as a constant. */
 static const UOp *in_memory(Graph *g, const UOp *u)
 {
-    if (!uop_is_const(u)) return u;
+    bool nothing = u->dtype != DT_VOID && uop_static(u) && !uop_numel(u);
+    if (!uop_is_const(u) && !nothing) return u;
     void *data = arena_alloc(graph_arena(g), 16);
-    scalar_store((DType)u->dtype, data, 0, u->arg.i);
-    return graph_add_buffer(g, &(BufferInfo){ .dtype = (DType)u->dtype, .shape = u->shape, .data = data, .size_bytes = (size_t)dtype_size((DType)u->dtype), .name = "" });
+    if (!nothing) scalar_store((DType)u->dtype, data, 0, u->arg.i);
+    return graph_add_buffer(g, &(BufferInfo){ .dtype = (DType)u->dtype, .shape = u->shape, .data = data, .size_bytes = nothing ? 0 : (size_t)dtype_size((DType)u->dtype), .name = "" });
 }
 
 const UOp *call_new(Graph *g, const UOp *function, const UOp *const *arg, uint32_t narg)
