@@ -89,7 +89,7 @@ U op_cast_map(Graph *g, const Ctx *c)
     U keys = c->in[0]->src[0], values = cast_values(g, c, c->in[0]->src[1], to);
     if (!values || is_text(keys)) return !values ? NULL : fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has strings as keys; wanted int64");
     U count = uop_dim(keys, 0), smaller = lt(g, unsqueeze(g, keys, 0), unsqueeze(g, keys, 1));
-    U place = sparse ? guard_index(g, cast(g, keys, DT_INDEX), uop_index(g, places)) : sum(g, cast(g, smaller, DT_INDEX), 1, false);
+    U place = sparse ? guard_index(g, cast(g, keys, DT_INDEX), uop_index(g, places), false) : sum(g, cast(g, smaller, DT_INDEX), 1, false);
     U hit = eq(g, unsqueeze(g, iota(g, sparse ? uop_index(g, places) : count, DT_INDEX), 1), unsqueeze(g, place, 0));
     U none = is_text(values) ? uop_int(g, DT_I64, pool_add(import_pool(c), "0.f", 3)) : scalar(g, (DType)values->dtype, 0);
     return special_wrap(g, (U[]){ unsqueeze(g, pick(g, hit, numbers(values), none), 0) }, special_kind(values));

@@ -456,7 +456,7 @@ U op_one_hot_encoder(Graph *g, const Ctx *c)
     U same = eq(g, unsqueeze(g, x, -1), cats);
     if (attr_bool(g, c, "zeros", true)) return cast(g, same, DT_F32);
     U hit = cast(g, same, DT_I32), size = uop_index(g, n), found = ne(g, max_reduce(g, hit, -1, false), uop_int(g, DT_I32, 0));
-    U at = guard_index(g, where(g, found, cast(g, argmax(g, hit, -1, false, false), DT_INDEX), size), size);      /* what no category fits fails the run */
+    U at = guard_index(g, where(g, found, cast(g, argmax(g, hit, -1, false, false), DT_INDEX), size), size, false);      /* what no category fits fails the run */
     return cast(g, eq(g, unsqueeze(g, at, -1), iota(g, size, DT_INDEX)), DT_F32);
 }
 

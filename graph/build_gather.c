@@ -13,7 +13,7 @@ static U wrapped(Graph *g, U idx, U size)
     return may_wrap ? where(g, lt(g, idx, uop_index(g, 0)), add(g, idx, size), idx) : idx;
 }
 
-U position_in(Graph *g, U idx, U size) { return guard_index(g, wrapped(g, idx, size), size); }
+U position_in(Graph *g, U idx, U size) { return guard_index(g, wrapped(g, idx, size), size, true); }
 
 /* A table that is known at import, and in bounds. One out of bounds is an error in *bad. */
 static bool all_inside(Graph *g, U idx, U size, bool wraps, U *bad)
@@ -22,7 +22,7 @@ static bool all_inside(Graph *g, U idx, U size, bool wraps, U *bad)
     const void *data = !is_error(idx) && uop_is_const(size) && uop_static(idx) ? data_of(g, idx, 1 << 24, &bytes) : NULL;
     for (int64_t k = 0; data && k < uop_numel(idx) && !*bad; k++) {
         int64_t v = scalar_load((DType)idx->dtype, data, k), at = v < 0 && wraps ? v + size->arg.i : v;
-        if (at < 0 || at >= size->arg.i) *bad = guard_index(g, uop_index(g, at), size);
+        if (at < 0 || at >= size->arg.i) *bad = guard_index(g, uop_index(g, at), size, wraps);
     }
     return data && !*bad;
 }
@@ -31,7 +31,7 @@ U place_in(Graph *g, U idx, U size)
 {
     U bad = NULL;
     bool inside = all_inside(g, idx, size, false, &bad);
-    return is_error(idx) ? idx : bad ? bad : inside ? cast(g, idx, DT_I64) : cast(g, guard_index(g, cast(g, idx, DT_INDEX), size), DT_I64);
+    return is_error(idx) ? idx : bad ? bad : inside ? cast(g, idx, DT_I64) : cast(g, guard_index(g, cast(g, idx, DT_INDEX), size, false), DT_I64);
 }
 
 /* Of an axis of size 1 every index would fold to 0, and its check with it: there the result is chosen by the index. ok: NULL, or what must hold. */
@@ -103,7 +103,7 @@ U gather_elements(Graph *g, U x, U idx, int64_t axis)
         U have = uop_dim(x, k), want = uop_dim(idx, k);
         if (k != axis && uop_is_const(have) && uop_is_const(want) && have->arg.i < want->arg.i)
             return graph_fail(g, "gather_elements: indices of size %lld on axis %u of size %lld", (long long)want->arg.i, k, (long long)have->arg.i);
-        U i = k == axis ? checked(g, idx, have, &ok) : guard_index(g, iota_on(g, want, k, r), have);
+        U i = k == axis ? checked(g, idx, have, &ok) : guard_index(g, iota_on(g, want, k, r), have, false);
         at = add(g, at, mul(g, i, step));
     }
     return where_ok(g, take(g, reshape(g, x, &step, 1), expand_like(g, at, idx), 0), ok, 0);

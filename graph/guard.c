@@ -22,20 +22,21 @@ void guard_note(GuardKind kind, int64_t value, int64_t bound, int64_t *word)
 
 TgStatus guard_fail(const Guard *w, TgStatus code, const int64_t *word)
 {
-    int64_t size = word[1] - 1, index = word[0] < INT64_MIN + size ? INT64_MIN : word[0] < 0 ? word[0] - size : word[0];
+    int64_t size = word[1] - 1, index = word[0] >= 0 || !w->from_end ? word[0] : word[0] < INT64_MIN + size ? INT64_MIN : word[0] - size;
     if (w->kind == GUARD_NONZERO) return fail_at(code, w->node, w->op, w->field, "division of integers by zero");
     if (w->kind == GUARD_SIZE) return fail_at(code, w->node, w->op, NULL, "a size that the data tell is %lld; wanted %lld", (long long)word[0], (long long)size);
     if (w->kind == GUARD_BROADCAST) return fail_at(code, w->node, w->op, NULL, "sizes %lld, which the data tell, and %lld do not broadcast", (long long)word[0], (long long)size);
     return fail_at(code, w->node, w->op, w->field, "index %lld; the axis has size %lld", (long long)index, (long long)size);
 }
 
-static const Guard *guard_here(Graph *g, GuardKind kind)
+static const Guard *guard_here(Graph *g, GuardKind kind, bool from_end)
 {
     Guard *w = arena_copy(graph_arena(g), graph_place(g), sizeof *w);
     if (w->node) w->node = arena_strdup(graph_arena(g), w->node);
     if (w->op) w->op = arena_strdup(graph_arena(g), w->op);
     if (w->field) w->field = arena_strdup(graph_arena(g), w->field);
     w->kind = kind;
+    w->from_end = from_end;
     return w;
 }
 
@@ -43,38 +44,38 @@ void graph_at(Graph *g, const char *node, const char *op, const char *field) { *
 
 void graph_call_at(Graph *g, const UOp *call)
 {
-    if (graph_place(g)->node && !graph_call_place(g, call)) map_put(graph_calls(g), &call->id, sizeof call->id, (void *)(uintptr_t)guard_here(g, GUARD_INDEX));
+    if (graph_place(g)->node && !graph_call_place(g, call)) map_put(graph_calls(g), &call->id, sizeof call->id, (void *)(uintptr_t)guard_here(g, GUARD_INDEX, false));
 }
 
 const Guard *graph_call_place(Graph *g, const UOp *call) { return map_get(graph_calls(g), &call->id, sizeof call->id); }
 
 /* A value that is a constant and not allowed: the model is wrong. */
-static U refused(Graph *g, GuardKind kind, int64_t value, int64_t bound)
+static U refused(Graph *g, GuardKind kind, int64_t value, int64_t bound, bool from_end)
 {
     int64_t word[GUARD_WORDS];
     if (graph_error(g) != TG_OK) return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
     guard_note(kind, value, bound, word);
     U error = graph_fail(g, "guard");
-    guard_fail(guard_here(g, kind), TG_BAD_MODEL, word);         /* the message with its place */
+    guard_fail(guard_here(g, kind, from_end), TG_BAD_MODEL, word);         /* the message with its place */
     return error;
 }
 
-static U guard(Graph *g, GuardKind kind, U value, U bound)
+static U guard(Graph *g, GuardKind kind, U value, U bound, bool from_end)
 {
-    if (uop_is_const(value) && uop_is_const(bound)) return guard_allows(kind, value->arg.i, bound->arg.i) ? value : refused(g, kind, value->arg.i, bound->arg.i);
+    if (uop_is_const(value) && uop_is_const(bound)) return guard_allows(kind, value->arg.i, bound->arg.i) ? value : refused(g, kind, value->arg.i, bound->arg.i, from_end);
     const UOp *two = uop_index(g, GUARD_WORDS);
-    BufferInfo info = { .dtype = DT_I64, .shape = graph_shape(g, &two, 1), .size_bytes = GUARD_BYTES, .guard = guard_here(g, kind) };
+    BufferInfo info = { .dtype = DT_I64, .shape = graph_shape(g, &two, 1), .size_bytes = GUARD_BYTES, .guard = guard_here(g, kind, from_end) };
     return UOP(g, UOP_GUARD, DT_VOID, ARG_I(kind | buffer_slot(graph_add_buffer(g, &info)) << 8), value, bound);
 }
 
-U guard_index(Graph *g, U index, U size)
+U guard_index(Graph *g, U index, U size, bool from_end)
 {
     if (is_error(index) || is_error(size)) return is_error(index) ? index : size;
     bool fits = index->vmin >= 0 && index->vmax < size->vmin;
-    return fits || !uop_numel(index) ? index : guard(g, GUARD_INDEX, index, size);
+    return fits || !uop_numel(index) ? index : guard(g, GUARD_INDEX, index, size, from_end);
 }
 
-U guard_size(Graph *g, GuardKind kind, U size, U wanted) { return size == wanted ? size : guard(g, kind, size, wanted); }
+U guard_size(Graph *g, GuardKind kind, U size, U wanted) { return size == wanted ? size : guard(g, kind, size, wanted, false); }
 
 U guard_nonzero(Graph *g, U value)
 {
@@ -82,6 +83,6 @@ U guard_nonzero(Graph *g, U value)
     size_t bytes;
     const void *data = uop_static(value) ? data_of(g, value, 1 << 20, &bytes) : NULL;
     for (int64_t k = 0; data && k < uop_numel(value); k++)
-        if (!scalar_load((DType)value->dtype, data, k)) return refused(g, GUARD_NONZERO, 0, 0);
-    return data ? value : guard(g, GUARD_NONZERO, value, uop_int(g, (DType)value->dtype, 0));
+        if (!scalar_load((DType)value->dtype, data, k)) return refused(g, GUARD_NONZERO, 0, 0, false);
+    return data ? value : guard(g, GUARD_NONZERO, value, uop_int(g, (DType)value->dtype, 0), false);
 }

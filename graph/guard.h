@@ -8,12 +8,13 @@
 #include "graph/uop.h"
 
 typedef enum {
-    GUARD_INDEX,                    /* 0 <= value < bound, else 0; negative positions have been counted from the end by then */
+    GUARD_INDEX,                    /* 0 <= value < bound, else 0 */
     GUARD_NONZERO,                  /* value != 0, else 1; the bound is 0 */
     GUARD_SIZE,                     /* value == bound, else 1: sizes that the data tell */
     GUARD_BROADCAST,                /* value == bound or value == 1, else 1 */
 } GuardKind;
-typedef struct Guard { GuardKind kind; const char *node, *op, *field; } Guard;      /* in the graph's arena; NULL where nothing is known */
+/* In the graph's arena; names that are not known are NULL. from_end: negative positions were counted from the end before they came here. */
+typedef struct Guard { GuardKind kind; bool from_end; const char *node, *op, *field; } Guard;
 enum { GUARD_WORDS = 2, GUARD_BYTES = 16 };
 
 /* arg.i of a GUARD: the kind, and at tensor level the slot of its word. */
@@ -26,7 +27,7 @@ void guard_note(GuardKind kind, int64_t value, int64_t bound, int64_t *word);   
 TgStatus guard_fail(const Guard *w, TgStatus code, const int64_t *word);            /* the message of a word that is not zero */
 
 /* The value checked; at run time, unless it is known. */
-const UOp *guard_index(Graph *g, const UOp *index, const UOp *size);
+const UOp *guard_index(Graph *g, const UOp *index, const UOp *size, bool from_end);
 const UOp *guard_nonzero(Graph *g, const UOp *value);
 const UOp *guard_size(Graph *g, GuardKind kind, const UOp *size, const UOp *wanted);      /* GUARD_SIZE or GUARD_BROADCAST */
 /* What a host function belongs to, by its CALL; NULL: nothing is known. */

@@ -112,7 +112,7 @@ static bool applies(uint32_t r)
     U x = uop_param(g, DT_F64, (U[]){ uop_index(g, ROWS), uop_index(g, COLUMNS) }, 2, 0), weight;
     for (uint32_t k = 0; k < CASES && !found; k++) {
         uint32_t n;
-        U y = weighed(g, k, x, &weight), guarded = guard_index(g, cast(g, x, DT_I64), uop_index(g, 2)), root[] = { y, guarded, UOP(g, UOP_BITCAST, DT_I64, NO_ARG, x) };
+        U y = weighed(g, k, x, &weight), guarded = guard_index(g, cast(g, x, DT_I64), uop_index(g, 2), false), root[] = { y, guarded, UOP(g, UOP_BITCAST, DT_I64, NO_ARG, x) };
         const UOp **u = uop_toposort(g, root, 3, arena, &n);
         for (uint32_t i = 0; i < n && !found; i++)
             found = u[i]->dtype != DT_VOID && ruleset_apply(set, g, UOP(g, UOP_TUPLE, DT_VOID, NO_ARG, u[i], full(g, DT_F64, 1, u[i])), NULL);
