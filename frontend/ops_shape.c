@@ -206,16 +206,19 @@ U op_squeeze(Graph *g, const Ctx *c)
 {
     U x = c->in[0], dim[TG_MAX_RANK];
     const int64_t *axis;
-    uint64_t drop = 0;
+    uint64_t named = 0, drop = 0;
     uint32_t n, rank = 0;
     bool given;
     if (!node_axes(g, c, 1, uop_rank(x), &axis, &n, &given)) return NULL;
-    for (uint32_t k = 0; k < n; k++) {
-        U size = uop_dim(x, (uint32_t)axis[k]), none = uop_index(g, 1);
-        bool one = uop_is_int_const(size, 1) || (given && size_told(g, size) && may_agree(g, size, none));
-        if (one) x = sized(g, x, axis[k], none);
-        if (given && !one) return fail_node(g, c, TG_BAD_MODEL, "axes", "axis %lld has size %lld; wanted 1", (long long)axis[k], (long long)uop_size(x, (uint32_t)axis[k]));
-        drop |= (uint64_t)one << axis[k];
+    given = given && (n || c->nin > 1);                     /* an empty attribute is none; an empty input names no axes */
+    for (uint32_t k = 0; k < n && given; k++) named |= UINT64_C(1) << axis[k];
+    for (uint32_t k = 0; k < uop_rank(x); k++) {
+        U size = uop_dim(x, k), none = uop_index(g, 1);
+        bool wanted = named >> k & 1, one = uop_is_int_const(size, 1) || (wanted && size_told(g, size) && may_agree(g, size, none));
+        if (wanted && !one) return fail_node(g, c, TG_BAD_MODEL, "axes", "axis %u has size %lld; wanted 1", k, (long long)uop_size(x, k));
+        if (!one || (given && !wanted)) continue;
+        x = sized(g, x, k, none);
+        drop |= UINT64_C(1) << k;
     }
     for (uint32_t k = 0; k < uop_rank(x); k++)
         if (!(drop >> k & 1)) dim[rank++] = uop_dim(x, k);

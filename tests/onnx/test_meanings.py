@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import AttributeProto, TensorProto, helper
 
 import cases
 import program
@@ -24,7 +24,8 @@ def f(*shape):
 def model(op, domain, opset, inputs, attrs, types):
     names = ["" if v is None else f"x{k}" for k, v in enumerate(inputs)]
     ports = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in zip(names, inputs) if v is not None]
-    node = helper.make_node(op, names, [f"y{k}" for k in range(len(types))], name="n", domain=domain, **attrs)
+    node = helper.make_node(op, names, [f"y{k}" for k in range(len(types))], name="n", domain=domain)
+    node.attribute.extend(helper.make_attribute(k, v, attr_type=AttributeProto.INTS if v == [] else None) for k, v in attrs.items())
     opsets = [helper.make_opsetid("", 17 if domain else opset)] + ([helper.make_opsetid(domain, opset)] if domain else [])
     m = helper.make_model(helper.make_graph([node], "g", ports, [helper.make_tensor_value_info(f"y{k}", t, None) for k, t in enumerate(types)]), opset_imports=opsets)
     m.ir_version = 8
@@ -98,6 +99,8 @@ CASES = [
     ("Softmax", "", 1, [x], dict(axis=1), [flat_softmax(x, 1)]),
     ("Split", "", 1, [x], dict(axis=2, split=[1, 3]), [x[..., :1], x[..., 1:]]),
     ("Squeeze", "", 1, [x[:1]], dict(axes=[0]), [x[0]]),
+    *[("Squeeze", "", opset, [x[:1, :, :1]], dict(axes=[]), [x[0, :, 0]]) for opset in (1, 11)],         # no axis named: all of size 1
+    ("Squeeze", "", 13, [x[:1], np.zeros(0, np.int64)], {}, [x[:1]]),
     ("Tile", "", 1, [y, np.array(2, np.float32), np.array(1, np.float32)], {}, [np.tile(y, (1, 2))]),
     ("TopK", "", 1, [y], dict(k=2), [-np.sort(-y)[:, :2], np.argsort(-y)[:, :2]]),
     ("Upsample", "", 1, [z], dict(height_scale=2.0, width_scale=3.0), [z.repeat(2, 2).repeat(3, 3)]),
