@@ -388,6 +388,8 @@ static U resize_lines(Graph *g, const Ctx *c, const Resize *r, const int64_t *ax
         y = resize_axis(g, r, y, p->axis, p->line, &p->taps);
         blended = p->taps.n > 1;
     }
+    bool cut = r->mode == MODE_LINEAR && !r->antialias;         /* of integers, as onnxruntime does it; the standard leaves it open */
+    if (dtype_is_float(type_of(y)) && dtype_is_int(x->dtype) && !cut) y = round_even(g, y);
     return narrow(g, y, c->in[0]);
 }
 

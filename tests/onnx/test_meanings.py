@@ -113,6 +113,8 @@ CASES = [
     ("BatchNormalization", "", 9, stats, dict(momentum=0.7), batch_norm(*stats, 0.7)),
     ("BatchNormalization", "", 14, stats, dict(momentum=0.7, training_mode=1), batch_norm(*stats, 0.7)[:3]),
     ("Resize", "", 13, [z.astype(np.float64), np.zeros(0, np.float32), np.array([1, 1, 1, 2], np.float32)], dict(mode="cubic", coordinate_transformation_mode="asymmetric", cubic_coeff_a=-0.5), [cubic(z.astype(np.float64))]),
+    *[("Resize", "", 19, [np.array([[0, 255, 251, 10, 0, 128]], dtype), np.zeros(0, np.float32), np.array([1, 1.7], np.float32)], dict(mode="cubic"), [np.array([want], dtype)]) for dtype, want in (
+        (np.uint8, [0, 94, 249, 255, 221, 69, 0, 0, 63, 135]), (np.int32, [-25, 94, 249, 298, 221, 69, -27, -8, 63, 135]))],      # rounded and kept in range
     # of others
     ("Cast", "", 13, [np.array([2**64 - 2, 7], np.uint64)], dict(to=TensorProto.STRING), [np.array(["18446744073709551614", "7"], object)]),
     ("Tokenizer", "com.microsoft", 1, [np.array(["one two", "three"], object)], dict(mark=0, mincharnum=1, pad_value="-", separators=[" "]), [np.array([["one", "two"], ["three", "-"]], object)]),
