@@ -36,6 +36,13 @@ static bool read_list(Graph *g, const Ctx *c, const char *name, uint32_t n, int6
 
 static int64_t reach(const Window *w, uint32_t k) { return w->dilation[k] * (w->kernel[k] - 1) + 1; }
 
+/* The word of auto_pad; an empty one is NOTSET. */
+static const char *auto_pad(Graph *g, const Ctx *c)
+{
+    const char *mode = attr_str(g, c, "auto_pad", "NOTSET");
+    return *mode ? mode : "NOTSET";
+}
+
 static bool same_pads(Graph *g, const Ctx *c, U x, Window *w, bool upper)
 {
     for (uint32_t k = 0; k < w->n; k++) {
@@ -51,11 +58,11 @@ static bool same_pads(Graph *g, const Ctx *c, U x, Window *w, bool upper)
 
 static bool read_pads(Graph *g, const Ctx *c, U x, Window *w)
 {
-    const char *mode = attr_str(g, c, "auto_pad", "NOTSET");
+    const char *mode = auto_pad(g, c);
     int64_t both[2 * AXES_MAX];
     if (!read_list(g, c, "pads", 2 * w->n, 0, 0, both)) return false;               /* also where auto_pad makes them count nothing */
     if (!strcmp(mode, "SAME_UPPER") || !strcmp(mode, "SAME_LOWER")) return same_pads(g, c, x, w, mode[5] == 'U');
-    if (strcmp(mode, "NOTSET") && strcmp(mode, "VALID") && *mode) return fail_node(g, c, TG_BAD_MODEL, "auto_pad", "is '%s'; wanted NOTSET, VALID, SAME_UPPER or SAME_LOWER", mode), false;
+    if (strcmp(mode, "NOTSET") && strcmp(mode, "VALID")) return fail_node(g, c, TG_BAD_MODEL, "auto_pad", "is '%s'; wanted NOTSET, VALID, SAME_UPPER or SAME_LOWER", mode), false;
     for (uint32_t k = 0; k < w->n && strcmp(mode, "VALID"); k++) w->before[k] = both[k], w->after[k] = both[k + w->n];
     return true;
 }
@@ -63,7 +70,7 @@ static bool read_pads(Graph *g, const Ctx *c, U x, Window *w)
 /* ceil_mode: a last window that hangs over the end counts, unless it starts in the right pad. */
 static bool read_ceil(Graph *g, const Ctx *c, U x, Window *w)
 {
-    if (strcmp(attr_str(g, c, "auto_pad", "NOTSET"), "NOTSET") || !attr_bool(g, c, "ceil_mode", false)) return ok(g);
+    if (strcmp(auto_pad(g, c), "NOTSET") || !attr_bool(g, c, "ceil_mode", false)) return ok(g);
     for (uint32_t k = 0; k < w->n; k++) {
         if (w->stride[k] == 1) continue;
         if (!uop_is_const(uop_dim(x, k + 2))) return fail_node(g, c, TG_UNSUPPORTED, "ceil_mode", "on a symbolic size"), false;
@@ -244,7 +251,7 @@ static U dilate(Graph *g, U f, Window *w)
 /* ConvTranspose's pads: explicit, or from the wanted size (output_shape, or input * stride for SAME). after may be negative: zeros are added there. */
 static bool transposed_pads(Graph *g, const Ctx *c, U x, Window *w, const int64_t *more)
 {
-    const char *mode = attr_str(g, c, "auto_pad", "NOTSET");
+    const char *mode = auto_pad(g, c);
     bool same = !strncmp(mode, "SAME", 4), upper = !strcmp(mode, "SAME_UPPER"), shaped = attr_find(c, "output_shape") != NULL;
     int64_t want[AXES_MAX];
     if (!read_pads(g, c, x, w) || (!shaped && !same)) return ok(g);

@@ -141,6 +141,7 @@ CASES = [
       for h, w in ((12, 15), (72, 90), (20, 70), (50, 15))],        # whole factors, whose idle taps go; axes that shrink come first
     *[("Resize", 19, [rng.integers(0, 255, (1, 1, 1, 37)).astype(t), None, C(np.array([1, 1, 1, s], np.float32))], dict(mode=m, antialias=1, coordinate_transformation_mode="asymmetric"))
       for t in (np.uint8, np.int32) for m in ("linear", "cubic") for s in (0.37, 1.7)],          # none that lies halfway between two integers
+    ("MaxPool", 22, [f(1, 3, 5, 4)], dict(kernel_shape=[2, 2], strides=[3, 3], auto_pad="", ceil_mode=1)),
     ("Resize", 13, [f(1, 2, 5, 6, 70), None, None, C(i(1, 2, 10, 12, 35))], dict(mode="linear")),
     ("Resize", 13, [f(1, 1, 2, 70000), None, None, C(i(1, 1, 4, 70100))], dict(mode="linear", coordinate_transformation_mode="asymmetric")),       # more places than 16 bits count
     ("Gemm", 7, [f(3, 4), f(4, 5), f(5)], dict(alpha=0.5, beta=2.0)),
