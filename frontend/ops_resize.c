@@ -304,7 +304,8 @@ static bool lines_from_scales(Graph *g, const Ctx *c, const double *scale, uint3
     for (uint32_t k = 0; k < n; k++) {
         int64_t in = uop_size(x, (uint32_t)axes[k]);
         float out = floorf((float)in * (float)scale[k]);         /* 480 by a scale of 5/3, rounded, are 800 */
-        if (!(scale[k] > 0) || !(out < 0x1p31f)) return fail_node(g, c, TG_BAD_MODEL, "scales", "%g is not a scale", scale[k]), false;
+        bool upsample = c->opset < 10;                           /* the name of Resize until then, of nothing smaller */
+        if (!(scale[k] > 0) || (upsample && scale[k] < 1) || !(out < 0x1p31f)) return fail_node(g, c, TG_BAD_MODEL, "scales", "%g is not a scale", scale[k]), false;
         l[k] = (Line){ .in = in, .out = scale[k] == 1 ? in : (int64_t)out, .scale = scale[k], .roi1 = 1 };
     }
     return true;

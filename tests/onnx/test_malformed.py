@@ -342,6 +342,8 @@ E = [
     ("MaxUnpool by windows of 2^63-1", one("MaxUnpool", "x,k", {"k": np.zeros((1, 2, 5, 5), np.int64)}, ports=[port("x", (1, 2, 5, 5))], kernel_shape=[2, 2**63 - 1]), BAD, "kernel_shape"),
     ("Resize to nothing", one("Resize", "x,,,s", {"s": i(0, 3)}, mode="linear"), BAD, "sizes"),
     ("Upsample 1 of rank 2", one("Upsample", opset=1, height_scale=2.0, width_scale=2.0), BAD, "node 'bad' (Upsample)"),
+    ("Upsample 1 by less than 1", one("Upsample", ports=[port("x", (1, 2, 3, 3))], opset=1, height_scale=2.0, width_scale=0.5), BAD, "scales: 0.5 is not a scale"),
+    ("Upsample 9 by less than 1", one("Upsample", "x,s", {"s": f(2) * 0 + 0.5}, opset=9), BAD, "scales: 0.5 is not a scale"),
     ("Upsample 1 by nothing", one("Upsample", ports=[port("x", (1, 2, 3, 3))], opset=1), BAD, "node 'bad' (Upsample)"),
 ]
 
