@@ -314,8 +314,22 @@ static U layer_norm(Graph *g, const Ctx *c, U x, U gamma, U beta, bool centred, 
     return beta ? add(g, y, cast(g, beta, type_of(x))) : y;
 }
 
+/* What is added to x [.., rows, size] has its shape, but for a batch that is left out or is one; scales and biases have its last size. */
+static bool skip_shapes_ok(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], skip = c->in[1], dim[TG_MAX_RANK];
+    uint32_t rank = uop_rank(x), n = uop_rank(skip);
+    if (rank < 2) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 2 or more", rank), false;
+    if (n < 2 || n > rank) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "has rank %u; wanted %u", n, rank), false;
+    for (uint32_t k = 0; k < n; k++) dim[k] = k + 2 < n && uop_is_int_const(uop_dim(skip, k), 1) ? NULL : uop_dim(x, rank - n + k);
+    for (uint32_t k = 2; k < 5; k++)
+        if (!shape_ok(g, c, k, &x->shape->dim[rank - 1], 1)) return false;
+    return shape_ok(g, c, 1, dim, n);
+}
+
 U op_skip_layer_normalization(Graph *g, const Ctx *c)
 {
+    if (!skip_shapes_ok(g, c)) return NULL;
     U x = add(g, wide(g, c->in[0]), wide(g, c->in[1])), more[3], like = c->in[0];
     if (c->in[4]) x = add(g, x, wide(g, c->in[4]));
     if (!ok(g)) return NULL;
@@ -325,6 +339,7 @@ U op_skip_layer_normalization(Graph *g, const Ctx *c)
 
 U op_skip_rms_normalization(Graph *g, const Ctx *c)
 {
+    if (!skip_shapes_ok(g, c)) return NULL;
     U x = add(g, wide(g, c->in[0]), wide(g, c->in[1])), more[3], like = c->in[0];
     if (c->in[3]) x = add(g, x, wide(g, c->in[3]));
     if (!ok(g)) return NULL;
@@ -346,7 +361,13 @@ U op_embed_layer_normalization(Graph *g, const Ctx *c)
     return outputs(g, c, (U[]){ y, count, narrow(g, x, like) }, 3);
 }
 
-static U with_bias(Graph *g, const Ctx *c) { return c->in[1] ? add(g, wide(g, c->in[0]), wide(g, c->in[1])) : wide(g, c->in[0]); }
+/* x plus a bias of its last size, if there is one. */
+static U with_bias(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]);
+    if (!c->in[1] || !uop_rank(x)) return x;
+    return shape_ok(g, c, 1, &x->shape->dim[uop_rank(x) - 1], 1) ? add(g, x, wide(g, c->in[1])) : UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
+}
 
 U op_gelu_ms(Graph *g, const Ctx *c)        /* Gelu, BiasGelu */
 {

@@ -344,6 +344,10 @@ E = [
     ("Upsample 1 of rank 2", one("Upsample", opset=1, height_scale=2.0, width_scale=2.0), BAD, "node 'bad' (Upsample)"),
     ("Upsample 1 by less than 1", one("Upsample", ports=[port("x", (1, 2, 3, 3))], opset=1, height_scale=2.0, width_scale=0.5), BAD, "scales: 0.5 is not a scale"),
     ("Upsample 9 by less than 1", one("Upsample", "x,s", {"s": f(2) * 0 + 0.5}, opset=9), BAD, "scales: 0.5 is not a scale"),
+    *[(f"{op} of a bias of {n}", one(op, "x,b", {"b": f(*n)}, domain=MS), BAD, "b: has ") for op in ("BiasGelu", "FastGelu") for n in ((1,), (2,), (2, 3))],
+    *[(f"{op} of {what}", one(op, "x,s,w" + (",w" if op[4] == "L" else "") + ",b", dict(s=f(*s), w=f(*w), b=f(*b)), ports=[port("x", (2, 3, 4))], domain=MS), BAD, f"{at}: has ")
+      for op in ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization") for what, s, w, b, at in (("one row", (2, 1, 4), (4,), (4,), "s"), ("a row", (4,), (4,), (4,), "s"),
+          ("one column", (2, 3, 1), (4,), (4,), "s"), ("more batches", (5, 3, 4), (4,), (4,), "s"), ("one scale", (2, 3, 4), (1,), (4,), "w"), ("one bias", (2, 3, 4), (4,), (1,), "b"))],
     ("Upsample 1 by nothing", one("Upsample", ports=[port("x", (1, 2, 3, 3))], opset=1), BAD, "node 'bad' (Upsample)"),
 ]
 
