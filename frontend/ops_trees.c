@@ -7,6 +7,7 @@
 
 #include "frontend/loop.h"
 #include "frontend/ml.h"
+#include "graph/base/map.h"
 #include "graph/scalar.h"
 
 #define K(v) scalar(g, type_of(x), (v))
@@ -97,16 +98,21 @@ static bool read_nodes(Graph *g, const Ctx *c, Forest *f)
     const double *value;
     uint32_t n, m[6];
     const Attr *modes = attr_find(c, "nodes_modes");
+    Map known;
     bool all = attr_ints(g, c, "nodes_treeids", &tree, &n) && attr_ints(g, c, "nodes_nodeids", &id, &m[0]) && attr_ints(g, c, "nodes_truenodeids", &yes, &m[1]) &&
                attr_ints(g, c, "nodes_falsenodeids", &no, &m[2]) && attr_ints(g, c, "nodes_featureids", &feature, &m[3]) && numbers(g, c, "nodes_values", &value, &m[4]);
     if (!all || !n || !modes || modes->type != ATTR_STRINGS || modes->n != n) return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "and the other lists of nodes must be there, of one length"), false;
     for (int k = 0; k < 5; k++)
         if (m[k] != n) return fail_node(g, c, TG_BAD_MODEL, "nodes_nodeids", "and the other lists of nodes are not of one length"), false;
     forest_alloc(g, f, n, n);
+    map_init(&known, graph_arena(g));
     bool tracks = attr_ints(g, c, "nodes_missing_value_tracks_true", &missing, &m[5]) && m[5] == n;
     for (uint32_t k = 0; k < n; k++) {
         if (!branch_of(modes->strings[k], &f->mode[k])) return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "'%s'", modes->strings[k]), false;
-        if (k == 0 || tree[k] != tree[k - 1]) f->root[f->trees++] = k;
+        if ((k == 0 || tree[k] != tree[k - 1]) && !map_get(&known, &tree[k], sizeof *tree)) {           /* a tree's first node is its root; the others need not follow it at once */
+            map_put_held(&known, &tree[k], sizeof *tree, f);
+            f->root[f->trees++] = k;
+        }
         f->value[k] = value[k], f->missing[k] = tracks && missing[k];
         if (f->mode[k] == LEAF) { f->yes[k] = f->no[k] = k; continue; }
         f->feature[k] = feature[k], f->yes[k] = node_row(tree, id, n, tree[k], yes[k]), f->no[k] = node_row(tree, id, n, tree[k], no[k]);

@@ -82,6 +82,10 @@ tree = np.where(rows[:, :1] <= 0, np.array([[2, 0]], np.float32), np.array([[0, 
 # the same of one list of nodes, whose leaves weigh both classes
 OLD_TREE = dict(nodes_treeids=[0] * 3, nodes_nodeids=[0, 1, 2], nodes_featureids=[0] * 3, nodes_values_as_tensor=tensor([0.0] * 3, np.float32), nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"],
                 nodes_truenodeids=[1, 0, 0], nodes_falsenodeids=[2, 0, 0], class_treeids=[0] * 4, class_nodeids=[1, 1, 2, 2], class_ids=[0, 1, 0, 1], class_weights=[0.2, 0.3, 0.9, 0.6])
+# and a second tree of one leaf, whose node stands among those of the first
+MIXED_TREES = OLD_TREE | dict(nodes_treeids=[0, 1, 0, 0], nodes_nodeids=[0, 0, 1, 2], nodes_featureids=[0] * 4, nodes_values_as_tensor=tensor([0.0] * 4, np.float32), nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF", "LEAF"],
+                              nodes_truenodeids=[1, 0, 0, 0], nodes_falsenodeids=[2, 0, 0, 0], class_treeids=[0, 0, 0, 0, 1, 1], class_nodeids=[1, 1, 2, 2, 0, 0], class_ids=[0, 1] * 3,
+                              class_weights=[0.2, 0.3, 0.9, 0.6, 0.5, 0.1])
 old_tree = np.where(rows[:, :1] <= 0, np.array([[0.2, 0.3]]), np.array([[0.9, 0.6]]))
 
 CASES = [
@@ -128,6 +132,7 @@ CASES = [
     ("TreeEnsemble", ML, 5, [rows], TREE, [tree]),
     ("TreeEnsemble", ML, 5, [rows], TREE | dict(post_transform=1), [softmax(tree)]),
     ("TreeEnsemble", ML, 5, [rows], TREE | dict(post_transform=2), [1 / (1 + np.exp(-tree))]),
+    ("TreeEnsembleClassifier", ML, 3, [rows], MIXED_TREES | dict(classlabels_int64s=[5, 3]), [np.where(old_tree[:, 1] > old_tree[:, 0] + 0.4, 3, 5), old_tree + [0.5, 0.1]]),
     ("TreeEnsembleClassifier", ML, 3, [rows], OLD_TREE | dict(classlabels_int64s=[5, 3]), [np.where(old_tree[:, 1] > old_tree[:, 0], 3, 5), old_tree]),
     ("TreeEnsembleClassifier", ML, 3, [rows], OLD_TREE | dict(classlabels_int64s=[5, 3], base_values=[1.0, 0.0]), [np.where(old_tree[:, 1] > old_tree[:, 0] + 1, 3, 5), old_tree + [1, 0]]),
     ("SVMClassifier", ML, 1, [rows], SVM | dict(post_transform="SOFTMAX"), [np.where(decision[0] > 0, 7, 3), softmax(np.stack([-decision[0], decision[0]], 1))]),
