@@ -243,7 +243,7 @@ static double scalar_cost(const Plan *p)
 }
 
 /* Lanes that each fetch for themselves save little where nothing is computed between, and are many times the text. */
-static bool worth_lanes(const Plan *p, int lane) { return lane_cost(p, lane) + p->work < 0.6 * (scalar_cost(p) + p->work * p->lanes); }
+static bool worth_lanes(const Plan *p, int lane) { return lane_cost(p, lane) + p->work < 0.55 * (scalar_cost(p) + p->work * p->lanes); }
 
 /* Of a reduce axis: the widest power of two up to the lanes that divides n, or the lanes with padding where that is worth it: only the last round is gated (peel.c). */
 static int64_t lane_width(const Plan *p, int64_t n)
