@@ -473,6 +473,7 @@ static void apply_tile(Gpu *p, const Tile *x)
     if (x->un > 1 && padto(p, x->lane, x->un)) split(p, x->lane, x->un, AXIS_UPCAST, !inner && !is_symbolic(p, x->lane));
     if (x->m >= 0 && x->um > 1 && padto(p, x->m, x->um)) split(p, x->m, x->um, AXIS_UPCAST, false);
     reduce_loops(p, x);
+    cut_sum(p->out, p->k, p->t, 128);        /* as fast as uncut or with 512, and rounds like a CPU's library */
     if (x->rows > 1) split(p, x->m, x->rows, AXIS_LOCAL, false);
     spread(p, x->lane, lanes_of_block(p, x));
     grid(p);

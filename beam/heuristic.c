@@ -368,21 +368,6 @@ static void weigh(const Plan *p, int lane, double *constant, double *other)
     }
 }
 
-/* A long sum is cut into sums of a few hundred terms: it rounds like those, and the tile is added once a round. */
-static void cut_sum(Plan *p)
-{
-    int64_t total = 1, size, part = 512;
-    int inner = -1;
-    for (uint32_t i = p->nout; i < p->naxis; i++) total *= p->axis[i]->src[0]->vmax, inner = range_number(p->axis[i]);
-    if (inner < 0 || total < 1024) return;
-    size = size_now(p, inner);
-    while (part >= 64 && size % part) part--;
-    if (size > 512 && part < 64) return;
-    int at = axis_at(p, inner);
-    if (size > 512 && split(p, inner, part, AXIS_REDUCE)) at++;
-    if (size >= 64) try_op(p, (OptOp){ .kind = OPT_NEST, .axis = (int8_t)at });
-}
-
 static void contract(Plan *p, int lane)
 {
     Tile best = { -1, 1, 1, 0, false };
@@ -401,7 +386,7 @@ static void contract(Plan *p, int lane)
     for (uint32_t i = 0; i < 64; i++)
         if ((int)i != lane && (!(p->outs >> i & 1) || tiles(p, (int)i, lane))) inside |= UINT64_C(1) << i;
     move_out(p, lane, inside);
-    cut_sum(p);
+    cut_sum(p->out, p->k, p->t, 512);
     share(p, lane_bytes > 512 << 10 || best.m < 0 ? lane : -1);
     pack_constants(p);
 }

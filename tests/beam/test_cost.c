@@ -152,6 +152,37 @@ static void test_crowded_sets(void **state)
     assert_in_range(tile_rows(2048), 2, 10);
 }
 
+/* What cut_sum adds to `before` for a sum of k terms, at most 128 in a part. */
+static void cut_is(int64_t k, const char *before, const char *after)
+{
+    Graph *own = graph_new();
+    Schedule *s = NULL;
+    OptList l = { 0 };
+    Text t = { 0 };
+    Kernel *kernel = kernel_clone(subject_of(own, subject_gemm(own, 8, 16, k), &beam_target, &s));
+    assert_int_equal(opt_parse(&l, before), TG_OK);
+    for (uint32_t i = 0; i < l.count; i++) assert_int_equal(opt_apply(kernel, &l.op[i], &beam_target), TG_OK);
+    cut_sum(&l, kernel, &beam_target, 128);
+    opt_print(&t, &l);
+    assert_string_equal(t.s ? t.s : "", after);
+    text_free(&t);
+    kernel_free(kernel);
+    schedule_free(s);
+    graph_free(own);
+}
+
+static void test_cut_sum(void **state)
+{
+    (void)state;
+    cut_is(255, "", "");
+    cut_is(1024, "", "SPLIT 2 128 REDUCE; NEST 3");
+    cut_is(1000, "", "SPLIT 2 125 REDUCE; NEST 3");
+    cut_is(1009, "", "");                                                       /* a prime */
+    cut_is(1024, "SPLIT 2 4 UNROLL", "SPLIT 2 4 UNROLL; SPLIT 2 32 REDUCE; NEST 3");
+    cut_is(1152, "SPLIT 2 128 REDUCE", "SPLIT 2 128 REDUCE; NEST 3");           /* nine windows of 128 */
+    cut_is(1152, "SPLIT 2 9 REDUCE", "SPLIT 2 9 REDUCE; SPLIT 2 8 REDUCE; NEST 3");      /* windows inside: eight channels of each, or so */
+}
+
 static void test_text(void **state)
 {
     Text t = { 0 };
@@ -199,7 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_long_unroll), cmocka_unit_test(test_order), cmocka_unit_test(test_grows_with_work), cmocka_unit_test(test_recipe),
-        cmocka_unit_test(test_neighbours), cmocka_unit_test(test_crowded_sets), cmocka_unit_test(test_text),
+        cmocka_unit_test(test_neighbours), cmocka_unit_test(test_crowded_sets), cmocka_unit_test(test_text), cmocka_unit_test(test_cut_sum),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
