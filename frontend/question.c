@@ -8,7 +8,6 @@
 #include "frontend/ports.h"
 #include "graph/custom.h"
 
-
 static U plain_of(U x) { return special_part(x, 0); }
 
 U question_answered(const Run *run, U x)
@@ -36,22 +35,12 @@ static U *reached(Graph *g, U root, Arena *a, uint32_t *count)
     return kept;
 }
 
-static bool sets(U call, U var)
+/* Does a call tell this size? None does those of inputs, and those of a loop that is being made. */
+static bool is_told(Graph *g, U var)
 {
-    U f = call->src[0];
-    for (uint32_t k = custom_is(call, "loop") ? 2 : 0; f->op == UOP_CUSTOMFUNCTION && k < f->nsrc; k++)      /* a loop's step is its own */
-        if (f->src[k] == var) return true;
+    for (uint32_t k = 0; k < graph_count(g); k++)
+        if (call_sets(graph_node(g, k), var)) return true;
     return false;
-}
-
-/* A result of the call that finds this size; NULL: there is none, as for sizes of inputs, and for the step of a loop that is being made. */
-static U found_by(Graph *g, U var)
-{
-    for (uint32_t k = 0; k < graph_count(g); k++) {
-        U u = graph_node(g, k);
-        if (u->op == UOP_GETTUPLE && sets(u->src[0], var)) return u;
-    }
-    return NULL;
 }
 
 /* ---- what can be asked ---- */
@@ -72,7 +61,7 @@ static bool can_ask(const Run *run, U x)
     bool good = true, varies = false;
     for (uint32_t k = 0; k < count && good; k++) {
         if (u[k]->op == UOP_PARAM) good = u[k]->arg.i < run->ninput;
-        if (u[k]->op == UOP_DEFINE_VAR) good = is_input_size(run, u[k]) || found_by(run->g, u[k]);
+        if (u[k]->op == UOP_DEFINE_VAR) good = is_input_size(run, u[k]) || is_told(run->g, u[k]);
         varies |= u[k]->op == UOP_PARAM || u[k]->op == UOP_CALL;
     }
     arena_free(a);

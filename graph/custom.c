@@ -21,13 +21,6 @@ bool size_told(Graph *g, const UOp *size)
     return told;
 }
 
-static bool sets(const UOp *call, const UOp *var)
-{
-    bool found = false;
-    for (uint32_t k = 0; call->op == UOP_CALL && k < call->src[0]->nsrc; k++) found |= call->src[0]->src[k] == var;
-    return found;
-}
-
 /* A CALL that sets a size which sink asks for, while none that it reaches does; NULL: there is none. */
 static const UOp *lacking(Graph *g, const UOp *sink)
 {
@@ -36,9 +29,9 @@ static const UOp *lacking(Graph *g, const UOp *sink)
     const UOp **order = uop_toposort(g, &sink, 1, a, &n), *call = NULL;
     for (uint32_t i = 0; i < n && !call; i++) {
         bool set = order[i]->op != UOP_DEFINE_VAR || !size_told(g, order[i]);
-        for (uint32_t k = 0; k < n && !set; k++) set = sets(order[k], order[i]);
+        for (uint32_t k = 0; k < n && !set; k++) set = call_sets(order[k], order[i]);
         for (uint32_t id = order[i]->id; id < graph_count(g) && !set && !call; id++)
-            if (sets(graph_node(g, id), order[i])) call = graph_node(g, id);
+            if (call_sets(graph_node(g, id), order[i])) call = graph_node(g, id);
     }
     arena_free(a);
     return call;
@@ -84,6 +77,15 @@ const void *custom_attr(const UOp *function, size_t *size_bytes)
 bool custom_is(const UOp *call, const char *name)
 {
     return call->op == UOP_CALL && call->src[0]->op == UOP_CUSTOMFUNCTION && !strcmp(custom_name(call->src[0]), name);
+}
+
+bool call_sets(const UOp *call, const UOp *var)
+{
+    if (call->op != UOP_CALL || call->src[0]->op != UOP_CUSTOMFUNCTION) return false;
+    const UOp *f = call->src[0];
+    for (uint32_t k = custom_is(call, "loop") ? 2 : 0; k < f->nsrc; k++)
+        if (f->src[k] == var) return true;
+    return false;
 }
 
 /* A number, or what has no elements, whose formula is never computed, as a constant. */

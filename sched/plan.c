@@ -138,18 +138,19 @@ int64_t plan_eval(const Plan *p, const UOp *u, const int64_t *vars)
     return uop_eval(u->op, u->dtype, u->src[0]->dtype, v, &out) ? out : INT64_MIN;
 }
 
-static bool is_maybe(const UOp *size) { return size->vmin < 1 && size->vmax == 1; }
-
-bool plan_idle(const Plan *p, const Step *s, const int64_t *vars)
+/* Has all that s writes a size that may be 0, and that is 0 with these variables (NULL: any)? */
+static bool writes_no_slice(const Plan *p, const Step *s, const int64_t *vars)
 {
-    bool idle = s->may_idle;
-    for (uint32_t i = 0; i < s->narg && idle; i++) {
+    bool none = true;
+    for (uint32_t i = 0; i < s->narg && none; i++) {
         const Shape *shape = p->buffer[s->arg[i]].shape;
-        idle = !(s->access[i] & ACCESS_WRITE);
-        for (uint32_t k = 0; k < shape->rank && !idle; k++) idle = is_maybe(shape->dim[k]) && plan_eval(p, shape->dim[k], vars) < 1;
+        none = !(s->access[i] & ACCESS_WRITE);
+        for (uint32_t k = 0; k < shape->rank && !none; k++) none = shape->dim[k]->vmin < 1 && shape->dim[k]->vmax == 1 && (!vars || plan_eval(p, shape->dim[k], vars) < 1);
     }
-    return idle;
+    return none;
 }
+
+bool plan_idle(const Plan *p, const Step *s, const int64_t *vars) { return s->may_idle && writes_no_slice(p, s, vars); }
 
 /* ---- steps ---- */
 
@@ -187,18 +188,6 @@ static bool writes_nothing(const Build *b, const Kernel *k)
     return true;
 }
 
-/* Does all that it writes have a size of 0 or 1? */
-static bool may_idle(const Build *b, const Step *s)
-{
-    bool may = true;
-    for (uint32_t i = 0; i < s->narg && may; i++) {
-        const Shape *shape = b->p->buffer[s->arg[i]].shape;
-        may = !(s->access[i] & ACCESS_WRITE);
-        for (uint32_t k = 0; k < shape->rank && !may; k++) may = is_maybe(shape->dim[k]);
-    }
-    return may;
-}
-
 static TgStatus kernel_step(Build *b, const ScheduleItem *item, const Round *round)
 {
     Kernel *k = item->kernel;
@@ -213,7 +202,7 @@ static TgStatus kernel_step(Build *b, const ScheduleItem *item, const Round *rou
     s->nvar = k->nvar;
     s->var = NEW_N(b->p->arena, uint32_t, k->nvar);
     for (uint32_t i = 0; i < k->nvar; i++) s->var[i] = var_of(b, var_name(k->var[i]), round);
-    s->may_idle = may_idle(b, s);
+    s->may_idle = writes_no_slice(b->p, s, NULL);
     if (k->thread_bound) s->thread_count = uop_is_const(k->thread_bound) ? uop_const_int(k->thread_bound) : -1;
     if (!item->once) b->p->flops += k->flops;
     return TG_OK;

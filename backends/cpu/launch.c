@@ -23,7 +23,7 @@ struct Device { Machine machine; Target target; Arena *arena; Team *team; char *
 /* A step with everything resolved. */
 typedef struct {
     uint8_t kind;
-    bool wait, shared, may_idle;
+    bool wait, shared;
     CpuKernel fn;
     void **args;
     uint64_t clears;                    /* bit a: the halo of args[a] is zeroed */
@@ -116,7 +116,7 @@ static void clear_halos(const Executable *e, const Work *w, int thread, int thre
 
 static void kernel_work(const Executable *e, const Work *w, int thread, int threads)
 {
-    if (w->may_idle && plan_idle(e->plan, &e->plan->step[w->step], e->vars)) return;
+    if (plan_idle(e->plan, &e->plan->step[w->step], e->vars)) return;
     if (w->clears) clear_halos(e, w, thread, threads);
     int64_t vars[KERNEL_VARS];
     for (uint32_t i = 0; i < w->nvar; i++) vars[i] = e->vars[w->var[i]];
@@ -234,7 +234,6 @@ static Work resolve(Executable *e, const Step *s, const Code *c)
     if (s->kind == STEP_KERNEL) {
         w.kernel = e->plan->kernel[s->kernel];
         w.fn = c->fn[s->kernel];
-        w.may_idle = s->may_idle;
         w.shared = worth_sharing(e->device, w.kernel, s->thread_count);
         int64_t local = (w.kernel->local_bytes + 4095) & ~INT64_C(4095);
         if (local > e->scratch_bytes) e->scratch_bytes = local;
