@@ -139,7 +139,7 @@ TgStatus host_nms(const HostCall *call, void *const *args, int64_t *vars)
 
 /* ---- RoiAlign ---- */
 
-enum { SAMPLES = 512, TOGETHER = 4 };          /* of a block of cells; channels that share them */
+enum { VECTORS = 4 };          /* vectors of channels that share a cell's weights */
 
 static TgStatus check_region(double dy, double dx, int64_t r, int64_t picture, int64_t pictures)
 {
@@ -148,18 +148,20 @@ static TgStatus check_region(double dy, double dx, int64_t r, int64_t picture, i
 }
 
 #define REAL float
+#define INT int32_t
 #define ROI(name) name##_single
 #define CEIL ceilf
 #define MAX fmaxf
 #include "frontend/host_roi.h"
 
 #define REAL double
+#define INT int64_t
 #define ROI(name) name##_double
 #define CEIL ceil
 #define MAX fmax
 #include "frontend/host_roi.h"
 
-/* x [N,C,H,W], regions [R,4], pictures [R] i64 -> [R,C,h,w]; the samples of a cell are as many as its pixels. A part is some of the regions; each checks them all. */
+/* x [N,H,W,C], regions [R,4], pictures [R] i64 -> [R,C,h,w]; the samples of a cell are as many as its pixels. A part is some of the regions; each checks them all. */
 TgStatus host_roi_align_part(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts)
 {
     const RoiAttr *a = custom_attr(call->call->src[0], NULL);

@@ -1,88 +1,118 @@
-/* RoiAlign in one precision. Included by host_detect.c once for each, with REAL its type, ROI(name) the names, CEIL and MAX its functions. */
+/* RoiAlign in one precision. Included by host_detect.c once for each, with REAL its type, INT the integer of that size, ROI(name) the names, CEIL and MAX its functions. */
 
-typedef struct { int64_t i[4]; REAL w[4]; } ROI(Sample);
+typedef REAL ROI(Vector) __attribute__((vector_size(16)));
+typedef REAL ROI(Stored) __attribute__((vector_size(16), aligned(sizeof(REAL)), may_alias));
+typedef INT ROI(Mask) __attribute__((vector_size(16)));
+enum { ROI(LANES) = 16 / sizeof(REAL) };
 
-/* Bilinear weights of a point of a plane [h, w]; all zero beyond one pixel around it. */
-static ROI(Sample) ROI(sample_at)(REAL y, REAL x, int64_t h, int64_t w)
+/* What a cell's samples touch along one axis: pixels side by side, each with two weights: the sum of the samples' and nothing, or the largest and the least of them.
+ * outside: a sample lies more than a pixel beyond the axis. */
+typedef struct { int64_t first, count; bool outside; REAL *weight; } ROI(Touched);
+
+static void ROI(touch)(ROI(Touched) *t, int64_t at, REAL weight, bool max)
 {
-    ROI(Sample) s = { 0 };
-    if (!(y >= -1 && y <= (REAL)h && x >= -1 && x <= (REAL)w)) return s;
-    y = MAX(y, 0);
-    x = MAX(x, 0);
-    int64_t y0 = (int64_t)y, x0 = (int64_t)x;
-    if (y0 >= h - 1) y0 = h - 1, y = (REAL)y0;
-    if (x0 >= w - 1) x0 = w - 1, x = (REAL)x0;
-    int64_t y1 = y0 + 1 < h ? y0 + 1 : y0, x1 = x0 + 1 < w ? x0 + 1 : x0;
-    REAL dy = y - (REAL)y0, dx = x - (REAL)x0;
-    return (ROI(Sample)){ { y0 * w + x0, y0 * w + x1, y1 * w + x0, y1 * w + x1 }, { (1 - dy) * (1 - dx), (1 - dy) * dx, dy * (1 - dx), dy * dx } };
+    if (!t->count) t->first = at;
+    if (at > t->first + t->count) at = t->first + t->count;          /* far out a position is rounded by more than a pixel */
+    REAL *w = t->weight + 2 * (at - t->first);
+    if (at == t->first + t->count) w[0] = weight, w[1] = max ? weight : 0, t->count++;
+    else if (!max) w[0] += weight;
+    else w[0] = MAX(w[0], weight), w[1] = weight < w[1] ? weight : w[1];
 }
 
-typedef struct { REAL y, x, dy, dx; int64_t ny, nx; } ROI(Grid);         /* a cell's first corner, size, samples */
-
-static void ROI(place_samples)(ROI(Sample) *s, const ROI(Grid) *g, int64_t from, int64_t count, int64_t h, int64_t w)
+/* n samples in a stretch of at most n pixels of an axis of that size. room: for two weights a pixel of the axis. */
+static ROI(Touched) ROI(touched)(REAL *room, REAL start, REAL length, int64_t n, int64_t size, bool max)
 {
-    for (int64_t k = from; k < from + count; k++)
-        *s++ = ROI(sample_at)(g->y + ((REAL)(k / g->nx) + (REAL)0.5) * g->dy / (REAL)g->ny, g->x + ((REAL)(k % g->nx) + (REAL)0.5) * g->dx / (REAL)g->nx, h, w);
+    ROI(Touched) t = { .weight = room };
+    for (int64_t k = 0; k < n; k++) {
+        REAL at = start + ((REAL)k + (REAL)0.5) * length / (REAL)n;
+        bool out = !(size && at >= -1 && at <= (REAL)size);
+        t.outside |= out;
+        if (out) continue;
+        at = MAX(at, 0);
+        int64_t low = (int64_t)at;
+        if (low >= size - 1) low = size - 1, at = (REAL)low;
+        ROI(touch)(&t, low, 1 - (at - (REAL)low), max);
+        ROI(touch)(&t, low + 1 < size ? low + 1 : low, at - (REAL)low, max);
+    }
+    return t;
 }
 
-/* What a cell's samples add to y, or the largest of y and them, in planes of several channels: place and weight are read once for all of them. */
-static void ROI(total)(REAL *y, const REAL *const *plane, const ROI(Sample) *s, int64_t count)
+typedef struct { const REAL *x; int64_t row, pixel; ROI(Touched) down, along; REAL samples; } ROI(Cell);          /* x: the first pixel touched, its channels side by side; row, pixel: how far the next is */
+
+static ROI(Vector) ROI(larger)(ROI(Vector) a, ROI(Vector) b)         /* b where one of them is NaN */
 {
-    REAL v[TOGETHER];
-    memcpy(v, y, sizeof v);
-    for (int64_t i = 0; i < count; i++, s++)
-        for (int c = 0; c < TOGETHER; c++) v[c] += s->w[0] * plane[c][s->i[0]] + s->w[1] * plane[c][s->i[1]] + s->w[2] * plane[c][s->i[2]] + s->w[3] * plane[c][s->i[3]];
-    memcpy(y, v, sizeof v);
+    ROI(Mask) m = a > b;
+    return (ROI(Vector))((m & (ROI(Mask))a) | (~m & (ROI(Mask))b));
 }
 
-static void ROI(most)(REAL *y, const REAL *const *plane, const ROI(Sample) *s, int64_t count)
+/* The mean of a cell's samples in channels side by side. */
+static void ROI(mean)(ROI(Vector) v[VECTORS], const ROI(Cell) *cell)
 {
-    REAL v[TOGETHER];
-    memcpy(v, y, sizeof v);
-    for (int64_t i = 0; i < count; i++, s++)
-        for (int c = 0; c < TOGETHER; c++)
-            for (int k = 0; k < 4; k++) {
-                REAL part = s->w[k] * plane[c][s->i[k]];
-                v[c] = part > v[c] ? part : v[c];
-            }
-    memcpy(y, v, sizeof v);
+    ROI(Vector) a = { 0 }, b = a, c = a, d = a;
+    for (int64_t i = 0; i < cell->down.count; i++)
+        for (int64_t j = 0; j < cell->along.count; j++) {
+            const ROI(Stored) *x = (const ROI(Stored) *)(cell->x + i * cell->row + j * cell->pixel);
+            REAL w = cell->down.weight[2 * i] * cell->along.weight[2 * j];
+            a += w * x[0], b += w * x[1], c += w * x[2], d += w * x[3];
+        }
+    v[0] = a / cell->samples, v[1] = b / cell->samples, v[2] = c / cell->samples, v[3] = d / cell->samples;
 }
 
-/* The same samples of some cells, `count` each, in all c channels of a picture. Results of a channel lie side by side, those of the next one step behind. */
-static void ROI(pool_cells)(REAL *out, int64_t step, int64_t cells, const REAL *x, int64_t plane_size, int64_t c, const ROI(Sample) *s, int64_t count, bool max)
+/* The largest of all that a mean would add up: of one pixel it has the largest weight or the least. */
+static void ROI(most)(ROI(Vector) v[VECTORS], const ROI(Cell) *cell)
 {
-    for (int64_t k = 0; k < c; k += TOGETHER) {
-        const REAL *plane[TOGETHER];
-        for (int64_t j = 0; j < TOGETHER; j++) plane[j] = x + (k + j < c ? k + j : c - 1) * plane_size;
-        for (int64_t cell = 0; cell < cells; cell++) {
-            REAL y[TOGETHER], *o = out + k * step + cell;
-            for (int64_t j = 0; j < TOGETHER; j++) y[j] = k + j < c ? o[j * step] : 0;
-            (max ? ROI(most) : ROI(total))(y, plane, s + cell * count, count);
-            for (int64_t j = 0; j < TOGETHER && k + j < c; j++) o[j * step] = y[j];
+    REAL none = cell->down.outside || cell->along.outside ? 0 : -(REAL)INFINITY;
+    ROI(Vector) a = none + (ROI(Vector)){ 0 }, b = a, c = a, d = a;
+    for (int64_t i = 0; i < cell->down.count; i++)
+        for (int64_t j = 0; j < cell->along.count; j++) {
+            const ROI(Stored) *x = (const ROI(Stored) *)(cell->x + i * cell->row + j * cell->pixel);
+            REAL w = cell->down.weight[2 * i] * cell->along.weight[2 * j], u = cell->down.weight[2 * i + 1] * cell->along.weight[2 * j + 1];
+            a = ROI(larger)(u * x[0], ROI(larger)(w * x[0], a)), b = ROI(larger)(u * x[1], ROI(larger)(w * x[1], b));
+            c = ROI(larger)(u * x[2], ROI(larger)(w * x[2], c)), d = ROI(larger)(u * x[3], ROI(larger)(w * x[3], d));
+        }
+    v[0] = a, v[1] = b, v[2] = c, v[3] = d;
+}
+
+/* One channel, where fewer are left than those two take. */
+static REAL ROI(single)(const ROI(Cell) *cell, bool max)
+{
+    REAL v = !max || cell->down.outside || cell->along.outside ? 0 : -(REAL)INFINITY;
+    for (int64_t i = 0; i < cell->down.count; i++)
+        for (int64_t j = 0; j < cell->along.count; j++) {
+            REAL x = cell->x[i * cell->row + j * cell->pixel], w = cell->down.weight[2 * i] * cell->along.weight[2 * j] * x, u = cell->down.weight[2 * i + 1] * cell->along.weight[2 * j + 1] * x;
+            if (!max) v += w;
+            else v = w > v ? w : v, v = u > v ? u : v;
+        }
+    return max ? v : v / cell->samples;
+}
+
+/* All channels; results of one lie step apart from those of the next. */
+static void ROI(pool_cell)(REAL *out, int64_t step, int64_t channels, ROI(Cell) cell, bool max)
+{
+    int64_t k = 0;
+    for (; k + VECTORS * ROI(LANES) <= channels; k += VECTORS * ROI(LANES), cell.x += VECTORS * ROI(LANES)) {
+        ROI(Vector) v[VECTORS];
+        (max ? ROI(most) : ROI(mean))(v, &cell);
+        for (int64_t j = 0; j < VECTORS * ROI(LANES); j++) out[(k + j) * step] = v[j / ROI(LANES)][j % ROI(LANES)];
+    }
+    for (; k < channels; k++, cell.x++) out[k * step] = ROI(single)(&cell, max);
+}
+
+typedef struct { REAL y, x, dy, dx; int64_t ny, nx; } ROI(Grid);         /* the first cell's corner; a cell's size, samples */
+typedef struct { int64_t h, w, c, oh, ow; bool max; } ROI(Pool);
+
+/* One region of a picture [h,w,c] -> [c,oh,ow]. room: for two weights a row and a column */
+static void ROI(pool_region)(REAL *out, const REAL *x, const ROI(Grid) *g, const ROI(Pool) *p, REAL *room)
+{
+    for (int64_t i = 0; i < p->oh && g->ny > 0 && g->nx > 0; i++) {
+        ROI(Touched) down = ROI(touched)(room, g->y + (REAL)i * g->dy, g->dy, g->ny, p->h, p->max);
+        for (int64_t j = 0; j < p->ow; j++) {
+            ROI(Touched) along = ROI(touched)(room + 2 * p->h, g->x + (REAL)j * g->dx, g->dx, g->nx, p->w, p->max);
+            ROI(Cell) cell = { x + (down.first * p->w + along.first) * p->c, p->w * p->c, p->c, down, along, (REAL)(g->ny * g->nx) };
+            ROI(pool_cell)(out + i * p->ow + j, p->oh * p->ow, p->c, cell, p->max);
         }
     }
-}
-
-typedef struct { int64_t c, h, w, oh, ow; bool max; } ROI(Pool);
-
-/* One region of a picture: cells are taken as many at a time as have room for their samples. */
-static void ROI(pool_region)(REAL *out, const REAL *x, const ROI(Grid) *region, const ROI(Pool) *p)
-{
-    ROI(Sample) sample[SAMPLES];
-    int64_t n = region->ny > 0 && region->nx > 0 ? region->ny * region->nx : 0, cells = p->oh * p->ow, block = n && n < SAMPLES ? SAMPLES / n : 1;
-    for (int64_t k = 0; k < p->c * cells; k++) out[k] = p->max && n ? -(REAL)INFINITY : 0;
-    for (int64_t first = 0; first < cells; first += block)
-        for (int64_t from = 0, some = first + block < cells ? block : cells - first, count; from < n; from += count) {
-            count = n - from < SAMPLES ? n - from : SAMPLES;
-            for (int64_t k = 0; k < some; k++) {
-                ROI(Grid) g = *region;
-                g.y += (REAL)((first + k) / p->ow) * g.dy;
-                g.x += (REAL)((first + k) % p->ow) * g.dx;
-                ROI(place_samples)(sample + k * count, &g, from, count, p->h, p->w);
-            }
-            ROI(pool_cells)(out + first, cells, some, x, p->h * p->w, p->c, sample, count, p->max);
-        }
-    for (int64_t k = 0; k < p->c * cells && n && !p->max; k++) out[k] /= (REAL)n;
+    if (g->ny <= 0 || g->nx <= 0) memset(out, 0, (size_t)(p->c * p->oh * p->ow) * sizeof *out);
 }
 
 /* Region [x0 y0 x1 y1] of a picture, cut into oh x ow cells, with as many samples as pixels. */
@@ -96,20 +126,22 @@ static ROI(Grid) ROI(grid_of)(const REAL *roi, const RoiAttr *a, int64_t oh, int
 static TgStatus ROI(roi_align)(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts)
 {
     const RoiAttr *a = custom_attr(call->call->src[0], NULL);
-    int64_t n = host_dim(call, 0, 0, vars), c = host_dim(call, 0, 1, vars), h = host_dim(call, 0, 2, vars), w = host_dim(call, 0, 3, vars);
-    int64_t regions = host_dim(call, 1, 0, vars), oh = host_dim(call, 3, 2, vars), ow = host_dim(call, 3, 3, vars), cells = oh * ow;
+    int64_t n = host_dim(call, 0, 0, vars), h = host_dim(call, 0, 1, vars), w = host_dim(call, 0, 2, vars), c = host_dim(call, 0, 3, vars);
+    int64_t regions = host_dim(call, 1, 0, vars), oh = host_dim(call, 3, 2, vars), ow = host_dim(call, 3, 3, vars);
+    REAL *room = host_scratch((size_t)(2 * (h + w) + 1) * sizeof *room);
     for (int64_t r = 0; r < regions; r++) {
         int64_t picture = ((const int64_t *)args[2])[r];
         ROI(Grid) g = ROI(grid_of)((const REAL *)args[1] + r * 4, a, oh, ow);
         TRY(check_region((double)g.dy, (double)g.dx, r, picture, n));
         if (r < regions * part / parts || r >= regions * (part + 1) / parts) continue;
         g.ny = (int64_t)CEIL(g.dy), g.nx = (int64_t)CEIL(g.dx);
-        ROI(pool_region)((REAL *)args[3] + r * c * cells, (const REAL *)args[0] + picture * c * h * w, &g, &(ROI(Pool)){ c, h, w, oh, ow, a->max });
+        ROI(pool_region)((REAL *)args[3] + r * c * oh * ow, (const REAL *)args[0] + picture * c * h * w, &g, &(ROI(Pool)){ h, w, c, oh, ow, a->max }, room);
     }
     return TG_OK;
 }
 
 #undef REAL
+#undef INT
 #undef ROI
 #undef CEIL
 #undef MAX

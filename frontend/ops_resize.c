@@ -484,7 +484,7 @@ static U roi_align_fixed(Graph *g, U x, U rois, U picture, const Roi *r)
     U x0 = roi_column(g, rois, 0, r), y0 = roi_column(g, rois, 1, r), rw = sub(g, roi_column(g, rois, 2, r), x0), rh = sub(g, roi_column(g, rois, 3, r), y0);
     if (!r->half_pixel) rw = max_(g, rw, K(1)), rh = max_(g, rh, K(1));
     Ends v = ends_of(g, sample_points(g, y0, rh, r->h, s), h), u = ends_of(g, sample_points(g, x0, rw, r->w, s), w);
-    U rows = reshape_i(g, permute(g, x, (int64_t[]){ 0, 2, 3, 1 }, 4), (int64_t[]){ n * h * w, c }, 2);
+    U rows = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, reshape_i(g, permute(g, x, (int64_t[]){ 0, 2, 3, 1 }, 4), (int64_t[]){ n * h * w, c }, 2));
     U p = unsqueeze(g, clamp(g, picture, uop_int(g, DT_I64, 0), uop_int(g, DT_I64, n - 1)), 1);
     U part[4] = { corner(g, rows, p, v.low, u.low, v.low_weight, u.low_weight, h, w), corner(g, rows, p, v.low, u.high, v.low_weight, u.high_weight, h, w),
                   corner(g, rows, p, v.high, u.low, v.high_weight, u.low_weight, h, w), corner(g, rows, p, v.high, u.high, v.high_weight, u.high_weight, h, w) };
@@ -498,7 +498,7 @@ static U roi_align_fixed(Graph *g, U x, U rois, U picture, const Roi *r)
 static U roi_align_host(Graph *g, U x, U rois, U picture, const Roi *r)
 {
     RoiAttr a = { r->max, r->half_pixel, x->dtype == DT_F64, (float)r->scale };
-    U call = call_new(g, custom_new(g, "roi_align", &a, sizeof a, NULL, 0), (U[]){ x, rois, picture }, 3);
+    U call = call_new(g, custom_new(g, "roi_align", &a, sizeof a, NULL, 0), (U[]){ permute(g, x, (int64_t[]){ 0, 2, 3, 1 }, 4), rois, picture }, 3);
     return call_result(g, call, 0, (DType)x->dtype, (U[]){ uop_dim(rois, 0), uop_dim(x, 1), uop_index(g, r->h), uop_index(g, r->w) }, 4);
 }
 

@@ -97,9 +97,9 @@ def unique(n, values, dtype, results, **attrs):
     return "Unique", ["x"], attrs, {"x": rng.integers(0, values, n).astype(dtype)}, {}, results
 
 
-def roi_align(n, c, size, ratio):
-    inputs = {"x": weight(1, c, size, size), "r": boxes(n, size * 16), "i": np.zeros(n, np.int64)}
-    return "RoiAlign", ["x", "r", "i"], {"output_height": 7, "output_width": 7, "sampling_ratio": ratio, "spatial_scale": 1 / 16}, inputs, {}, 1
+def roi_align(n, c, size, ratio, stride=16, **attrs):
+    inputs = {"x": weight(1, c, size, size), "r": boxes(n, size * stride), "i": np.zeros(n, np.int64)}
+    return "RoiAlign", ["x", "r", "i"], {"output_height": 7, "output_width": 7, "sampling_ratio": ratio, "spatial_scale": 1 / stride, **attrs}, inputs, {}, 1
 
 
 def resize(shape, to, **attrs):
@@ -132,6 +132,7 @@ OPERATORS = [
     ("unique 1M of 1000 i64", *unique(1000000, 1000, np.int64, 1)), ("unique 1M of 1M i64, all results", *unique(1000000, 1000000, np.int64, 4)), ("unique 100k f32", *unique(100000, 5000, np.float32, 1)),
     ("unique 1M of 1M i64, by first sight", *unique(1000000, 1000000, np.int64, 4, sorted=0)), ("unique 25k rows of 4 i64, all results", *unique((25000, 4), 20, np.int64, 4, axis=0)),
     ("roi align 1000 x 256x50x50", *roi_align(1000, 256, 50, 2)), ("roi align 100, adaptive", *roi_align(100, 256, 50, 0)),
+    ("roi align 300 x 64x200x200, adaptive", *roi_align(300, 64, 200, 0, 4)), ("roi align 100, adaptive, max", *roi_align(100, 256, 50, 0, mode="max")), ("roi align 100, max", *roi_align(100, 256, 50, 2, mode="max")),
     *((f"resize 1080p {mode}", *resize((1, 3, 1080, 1920), (1, 3, 360, 640), mode=mode)) for mode in ("nearest", "linear", "cubic")),
     ("resize x2 64x56x56 nearest", *resize((1, 64, 56, 56), (1, 64, 112, 112), mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")),
     ("resize x2 64x56x56 linear", *resize((1, 64, 56, 56), (1, 64, 112, 112), mode="linear")), ("resize antialias 1080p", *resize((1, 3, 1080, 1920), (1, 3, 360, 640), mode="linear", antialias=1)),
