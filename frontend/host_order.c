@@ -1,5 +1,6 @@
 /* Host functions that order: TopK, Unique; and what they and others sort with. See host.c.
  */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -75,24 +76,36 @@ static int64_t insert(uint64_t *item, int64_t count, int64_t most, uint64_t new)
     return count;
 }
 
-/* What the k best are all better than, told by the best of groups, which lie side by side: so are those of k groups. NaN do not count. NAN: nothing is known. */
+/* How many are at least that. */
+static int64_t count_from(const float *x, int64_t n, float least)
+{
+    int32_t count = 0;
+#pragma omp simd reduction(+ : count)
+    for (int64_t i = 0; i < n; i++) count += x[i] >= least;
+    return count;
+}
+
+/* What the k best are all better than, and few others: told by the best of groups, which lie side by side, of which k or a few more are. NaN do not count. NAN: nothing is known. */
 static float first_limit(const float *x, int64_t n, int64_t k, bool largest)
 {
-    float group[GROUPS], best[FEW], sign = largest ? 1 : -1;
-    int64_t count = 0, groups = n / 8 < GROUPS ? n / 8 & ~INT64_C(15) : GROUPS;
-    if (k > FEW || groups < 4 * k) return NAN;
-    for (int64_t i = 0; i < groups; i++) group[i] = -INFINITY;
+    float group[GROUPS], low = FLT_MAX, high = -FLT_MAX, sign = largest ? 1 : -1;
+    int64_t groups = n / 8 < GROUPS ? n / 8 & ~INT64_C(15) : GROUPS;
+    if (k > FEW || groups < 2 * k) return NAN;
+    for (int64_t i = 0; i < groups; i++) group[i] = -FLT_MAX;
     for (int64_t from = 0; from + groups <= n; from += groups) {
 #pragma omp simd
         for (int64_t i = 0; i < groups; i++) group[i] = sign * x[from + i] > group[i] ? sign * x[from + i] : group[i];
     }
-    for (int64_t i = 0; i < groups; i++) {
-        if (!(group[i] > -INFINITY) || (count == k && group[i] <= best[k - 1])) continue;
-        int64_t j = count < k ? count++ : k - 1;
-        for (; j > 0 && best[j - 1] < group[i]; j--) best[j] = best[j - 1];
-        best[j] = group[i];
+#pragma omp simd reduction(min : low) reduction(max : high)
+    for (int64_t i = 0; i < groups; i++) low = group[i] < low ? group[i] : low, high = group[i] > high ? group[i] : high;
+    if (high > FLT_MAX) high = FLT_MAX;
+    for (int64_t step = 0, count = groups; step < 16 && count > k + k / 4; step++) {
+        float middle = low / 2 + high / 2;
+        int64_t more = count_from(group, groups, middle);
+        if (more < k) high = middle;
+        else low = middle, count = more;
     }
-    return count < k ? NAN : sign * nextafterf(best[k - 1], -INFINITY);
+    return low > -FLT_MAX ? sign * nextafterf(low, -INFINITY) : NAN;
 }
 
 /* The k best of n to the front of item, best first, k > 0. Few are kept in order; many gather, and when there is no room for more, are sorted. */

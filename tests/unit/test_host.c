@@ -89,23 +89,23 @@ static void test_topk(void **state)
 
 static bool comes_first(float a, float b, bool largest) { return largest ? (isnan(a) && !isnan(b)) || a > b : (isnan(b) && !isnan(a)) || a < b; }
 
-/* Many of many are sorted, few are searched for: both as one would by hand, with ties, zeros of both signs and NaN. */
+/* Many of many are sorted, few are searched for: both as one would by hand, with ties, zeros of both signs, infinities and NaN. */
 static void test_topk_of_many(void **state)
 {
     (void)state;
     enum { N = 500 };
     static float x[N], value[N];
     static int64_t index[N];
-    for (int i = 0; i < N; i++) x[i] = i % 97 == 5 ? NAN : i % 31 == 3 ? -0.f : i % 29 == 0 ? 0 : (float)((i * 7919) % 61 - 30) / 4;
-    for (int trial = 0; trial < 8; trial++) {
+    for (int i = 0; i < N; i++) x[i] = i % 97 == 5 ? NAN : i % 53 == 7 ? INFINITY : i % 59 == 2 ? -INFINITY : i % 31 == 3 ? -0.f : i % 29 == 0 ? 0 : (float)((i * 7919) % 61 - 30) / 4;
+    for (int trial = 0; trial < 10; trial++) {
         bool taken[N] = { false };
-        int64_t k = (int64_t[]){ 1, 3, 150, N }[trial % 4];
-        TopkAttr a = { 0, trial < 4 };
+        int64_t k = (int64_t[]){ 1, 3, 12, 150, N }[trial % 5];
+        TopkAttr a = { 0, trial < 5 };
         assert_int_equal(call("topk", &a, sizeof a, (Value[]){ { DT_F32, 1, { N }, x } }, 1, (Value[]){ { DT_F32, 1, { k }, value }, { DT_I64, 1, { k }, index } }, 2), TG_OK);
         for (int64_t j = 0; j < k; j++) {
             int best = -1;
             for (int i = 0; i < N; i++)
-                if (!taken[i] && (best < 0 || comes_first(x[i], x[best], trial < 4))) best = i;
+                if (!taken[i] && (best < 0 || comes_first(x[i], x[best], trial < 5))) best = i;
             taken[best] = true;
             assert_int_equal(index[j], best);
             assert_memory_equal(&value[j], &x[best], 4);
