@@ -161,7 +161,7 @@ static TgStatus check_region(double dy, double dx, int64_t r, int64_t picture, i
 #define MAX fmax
 #include "frontend/host_roi.h"
 
-/* x [N,H,W,C], regions [R,4], pictures [R] i64 -> [R,C,h,w]; the samples of a cell are as many as its pixels. A part is some of the regions; each checks them all. */
+/* x [N,H,W,C], regions [R,4], pictures [R] i64 -> [R,C,h,w]. A part is some of the regions; each checks them all. */
 TgStatus host_roi_align_part(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts)
 {
     const RoiAttr *a = custom_attr(call->call->src[0], NULL);

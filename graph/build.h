@@ -97,6 +97,7 @@ U exp_(Graph *g, U x);
 U log_(Graph *g, U x);
 U cos_(Graph *g, U x);
 U pow_(Graph *g, U a, U b);
+U pow_whole(Graph *g, U a, U b);     /* of floats, one node */
 U abs_(Graph *g, U x);
 U sign(Graph *g, U x);
 U trunc_(Graph *g, U x);

@@ -105,17 +105,14 @@ static U float_power(Graph *g, U a, U b)
     if (n == -1) return recip(g, a);
     if (n == 0 || n == 1 || n == 2 || n == 3 || n == 4) return power(g, a, (int64_t)n);
     if (a->dtype == DT_F16 || a->dtype == DT_BF16) return cast(g, float_power(g, cast(g, a, DT_F32), cast(g, b, DT_F32)), a->dtype);
-    return UOP(g, UOP_POW, DT_VOID, NO_ARG, a, b);
+    return pow_whole(g, a, b);
 }
 
 /* numpy's power; the result has a's dtype. -0 and -Inf to 0.5 are those of the square root. */
 U pow_(Graph *g, U a, U b)
 {
     if (is_error(a) || is_error(b)) return is_error(a) ? a : b;
-    if (dtype_is_float(a->dtype)) {
-        U x = cast(g, b, a->dtype), both = add(g, a, x);                        /* checks that they broadcast */
-        return is_error(both) ? both : float_power(g, a, x);
-    }
+    if (dtype_is_float(a->dtype)) return float_power(g, a, cast(g, b, a->dtype));
     if (dtype_is_float(b->dtype)) return cast(g, pow_(g, cast(g, a, DT_F64), cast(g, b, DT_F64)), a->dtype);
     if (uop_is_const(b) && b->arg.i >= 0 && b->arg.i < 64) return power(g, a, b->arg.i);
     return int_power(g, a, b);

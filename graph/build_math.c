@@ -171,6 +171,7 @@ U or_(Graph *g, U a, U b) { return binary(g, UOP_OR, a, b); }
 U xor_(Graph *g, U a, U b) { return binary(g, UOP_XOR, a, b); }
 U shl(Graph *g, U a, U b) { return binary(g, UOP_SHL, a, b); }
 U shr(Graph *g, U a, U b) { return binary(g, UOP_SHR, a, b); }
+U pow_whole(Graph *g, U a, U b) { return binary(g, UOP_POW, a, b); }
 
 U not_(Graph *g, U x)
 {

@@ -72,6 +72,9 @@ CASES = [
     ("placed", "(float[6] x, float[3] w) => (float y) { " + FOUND + " [look] y = ScatterElements(x, i, w) }", [(dict(x=only(3), w=W), ""), (dict(x=only(4), w=W), "a size that the data tell is 4; wanted 3")]),
     ("where it would not fit, another branch", """(float[6] x, float[3] w) => (float y) { FOUND t = Shape(v) three = Constant<value_ints = [3]>() e = Equal(t, three) c = Squeeze(e)
      y = If<then_branch = p () => (float p0) { p0 = Add(v, w) }, else_branch = q () => (float q0) { q0 = Neg(w) }>(c) }""".replace("FOUND", FOUND), [(dict(x=only(n), w=W), "") for n in (3, 2, 0)]),
+    ("a power, of broadcast values", "(float[6] x, float[3] w) => (float y) { " + FOUND + " p = Abs(v) [look] y = Pow(p, w) }", [(dict(x=only(3), w=W), ""), (dict(x=only(1), w=W), ""), (dict(x=only(2), w=W), "sizes 2, which the data tell, and 3 do not broadcast")]),
+    ("regions of the pictures found, of fixed samples", "(float[3,2,8,8] x, bool[3] c, float[2,4] r, int64[2] i) => (float y) { k = Compress<axis = 0>(x, c) y = RoiAlign<output_height = 2, output_width = 2, sampling_ratio = 3>(k, r, i) }",
+     [(dict(x=rows(3, 2, 8, 8), c=np.array(c, bool), r=np.array([[0, 1, 7, 5], [2, 0, 5, 7]], np.float32), i=np.array([0, 1])), "") for c in ([1, 0, 1], [1, 1, 1])]),
 ]
 DEVICES = ["cpu", "reference"] + (["cuda"] if os.environ.get("CUDA_EMULATOR") and shutil.which("g++") else [])
 
