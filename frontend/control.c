@@ -108,7 +108,7 @@ U op_loop(Graph *g, const Ctx *c)
         n.kind[k] = bare_kind(c->in[2 + k]);
         init[k] = bare(c->in[2 + k]);
     }
-    Loop l = { .body = loop_round, .user = &n, .states = n.states, .rows = n.rows, .init = init, .keep = c->in[1] };
+    Loop l = { .body = loop_round, .user = &n, .states = n.states, .rows = n.rows, .init = init, .im = c->im, .keep = c->in[1] };
     U *last = NEW_N(a, U, n.states + 1), *row = NEW_N(a, U, n.rows + 1);
     l.trip = trip_of(g, c, &l.most);
     int start = l.keep ? known_bool(g, l.keep) : 1;
@@ -178,7 +178,7 @@ static bool scan_run(Graph *g, ScanNode *n, const U *init, U *last, U *row)
         if (k && !same_size(g, d, n->trip)) return fail_node(g, n->c, TG_BAD_MODEL, NULL, "inputs of different lengths"), false;
         n->trip = d;
     }
-    Loop l = { .body = scan_round, .user = n, .trip = n->trip, .most = n->trip->vmax, .states = n->states, .rows = n->rows, .init = init };
+    Loop l = { .body = scan_round, .user = n, .trip = n->trip, .most = n->trip->vmax, .states = n->states, .rows = n->rows, .init = init, .im = n->c->im };
     return loop_build(g, &l, last, row);
 }
 

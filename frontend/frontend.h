@@ -64,7 +64,7 @@ TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *i
 
 /* What the imports of a program have come to know: inputs whose values are part of the graph, and values that only a run can tell (question.h). All of it stays as long as arena. */
 typedef struct { uint32_t node; TgTensor value; } Answer;
-typedef struct { Arena *arena; bool *baked; Answer *item; uint32_t n, room; } Known;
+typedef struct { Arena *arena; bool *baked; Answer *item; uint32_t n, room, asked; } Known;      /* asked: so far, forgotten ones too */
 
 typedef struct {
     Graph *g;

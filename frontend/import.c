@@ -244,26 +244,35 @@ static TgStatus import_function(U *out, const Ctx *c, const FunctionDef *f)
     return TG_OK;
 }
 
+static TgStatus node_results(Import *im, Ctx *c, const FunctionDef *f, const OpRow *row)
+{
+    Run *run = im->run;
+    const Node *n = c->node;
+    bool known = true;
+    int32_t kind = 0;
+    U result[2] = { NULL };
+    for (uint32_t part = 0; part < special_parts(kind); part++) {
+        TRY(node_inputs(im, c, row, &known, &kind, part));
+        if (f) TRY(import_function(&result[part], c, f));
+        else result[part] = row->fn(run->g, c);
+        if (!result[part] || graph_error(run->g) != TG_OK) return place(run->g, n);
+    }
+    return bind_outputs(im, n, wrap_results(run->g, result, kind), known);
+}
+
 static TgStatus import_node(Import *im, const Node *n)
 {
     Run *run = im->run;
     const FunctionDef *f = local_function(run->model, n);
     Ctx c = { .im = im, .node = n, .nout = n->nout, .opset = frame_opset(im, n->domain) };
     const OpRow *row = f ? NULL : op_find(n->domain, n->op, c.opset);
-    bool known = true;
-    int32_t kind = 0;
-    U result[2] = { NULL };
     if (++run->nodes > NODES_MAX) return fail(TG_LIMIT, "more than %d nodes with the bodies of functions", NODES_MAX);
     if (!f && !row)
         return fail_at(TG_UNSUPPORTED, node_label(n), n->op, NULL, "operator %s%s%s of opset %lld is not covered", n->domain, *n->domain ? "." : "", n->op, (long long)c.opset);
     graph_at(run->g, node_label(n), n->op, n->nin > 1 ? n->in[1] : NULL);
-    for (uint32_t part = 0; part < special_parts(kind); part++) {
-        TRY(node_inputs(im, &c, row, &known, &kind, part));
-        if (f) TRY(import_function(&result[part], &c, f));
-        else result[part] = row->fn(run->g, &c);
-        if (!result[part] || graph_error(run->g) != TG_OK) return place(run->g, n);
-    }
-    return bind_outputs(im, n, wrap_results(run->g, result, kind), known);
+    TgStatus status = node_results(im, &c, f, row);
+    if (status != TG_OK) import_ask_size(im, &c);
+    return status;
 }
 
 static TgStatus import_nodes(Import *im, const Node *node, uint32_t n)

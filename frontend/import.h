@@ -18,7 +18,7 @@ typedef struct {
     uint32_t ninput, depth;
     uint64_t nodes;                 /* imported so far, bodies of functions each time */
     bool *need;                     /* [ninput] those whose values are wanted */
-    const Known *known;             /* answers so far; NULL: nothing is asked */
+    Known *known;                   /* answers so far; NULL: nothing is asked */
     U question;                     /* the last one that can be asked, or NULL */
     const Dims *dims;               /* sizes that are variables, or NULL */
     StringPool *pool;

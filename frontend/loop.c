@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "frontend/loop.h"
+#include "frontend/question.h"
 #include "graph/custom.h"
 
 enum { UNROLL_MAX = 8, FORCED_MAX = 512, ROUNDS_MAX = 4096, GROWN_MAX = 1 << 20 };
@@ -274,7 +275,7 @@ static bool call_body(Graph *g, const Loop *l, int64_t base, const U *formal, co
     if (!counted) attr.history = histories(l, value, of);
     U tuple = body_values(g, l, value, of, keep, &attr.rows);
     U meta[3] = { lift(g, tuple, formal, l->states + 1, UINT32_MAX, base + l->states, &captured, &attr.captured), step };
-    if (counted) rounds = meta[2] = size_var(g, "rounds", 0, l->most);
+    if (counted) meta[2] = size_var(g, "rounds", 0, l->most), rounds = l->im ? size_answered(l->im->run, meta[2]) : meta[2];
     U *arg = NEW_N(a, U, 2 + l->states + attr.captured);
     arg[0] = trip;
     arg[1] = l->keep ? l->keep : uop_bool(g, true);

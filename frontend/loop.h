@@ -15,6 +15,7 @@ typedef struct {
     U keep;                         /* bool scalar: start at all? NULL: yes */
     uint32_t states, rows;
     const U *init;
+    Import *im;                     /* where answers are (question.h); NULL: a number of rounds that the data tell is not asked for */
     U (*grow)[TG_MAX_RANK];         /* loop_build's own: by how much each round makes an axis of a state longer, NULL: not at all */
 } Loop;
 

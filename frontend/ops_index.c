@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "frontend/frontend.h"
 #include "frontend/host.h"
+#include "frontend/question.h"
 #include "graph/custom.h"
 
 enum { CONST_MAX = 1 << 24, CHAIN_MAX = 16, ROWS_MAX = 1 << 22, ROW_LEAST = 16 };
@@ -119,17 +119,17 @@ static U nonzero_known(Graph *g, U x, const void *data)
     return ints_const(g, out, (int64_t[]){ rank, n }, 2);
 }
 
-static U nonzero(Graph *g, U x)
+static U nonzero(Graph *g, const Ctx *c, U x)
 {
     size_t size;
     const void *data = uop_static(x) ? data_of(g, x, CONST_MAX, &size) : NULL;
     if (data) return nonzero_known(g, x, data);
     U n = size_var(g, "nonzero", 0, uop_numel(x));
     U call = call_new(g, custom_new(g, "nonzero", NULL, 0, &n, 1), &x, 1);
-    return call_result(g, call, 0, DT_I64, (U[]){ uop_index(g, uop_rank(x)), n }, 2);
+    return call_result(g, call, 0, DT_I64, (U[]){ uop_index(g, uop_rank(x)), size_answered(c->im->run, n) }, 2);
 }
 
-U op_non_zero(Graph *g, const Ctx *c) { return nonzero(g, c->in[0]); }
+U op_non_zero(Graph *g, const Ctx *c) { return nonzero(g, c, c->in[0]); }
 
 /** Compress (ONNX 9): slices of x along the axis (without one: elements of x in a row) at which the condition holds; a short condition leaves the rest out. */
 U op_compress(Graph *g, const Ctx *c)
@@ -141,7 +141,7 @@ U op_compress(Graph *g, const Ctx *c)
     if (uop_rank(keep) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "rank %u; wanted 1", uop_rank(keep));
     if (uop_static(x) && uop_static(keep) && uop_size(keep, 0) > uop_size(x, (uint32_t)axis))
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "has size %lld; there are %lld slices", (long long)uop_size(keep, 0), (long long)uop_size(x, (uint32_t)axis));
-    return gather(g, x, squeeze(g, nonzero(g, keep), 0), axis);
+    return gather(g, x, squeeze(g, nonzero(g, c, keep), 0), axis);
 }
 
 /** Unique (ONNX 11): distinct elements, or slices along an axis. Slices become rows for the host function. */
@@ -149,18 +149,17 @@ U op_unique(Graph *g, const Ctx *c)
 {
     U x = c->in[0], dim[TG_MAX_RANK] = { 0 };
     bool whole = !attr_find(c, "axis");
-    int64_t axis = 0, order[TG_MAX_RANK], back[TG_MAX_RANK], rows, rank = uop_rank(x);
-    if (!uop_static(x)) return fail_node(g, c, TG_UNSUPPORTED, NULL, "sizes that depend on data are not covered");
+    int64_t axis = 0, order[TG_MAX_RANK], back[TG_MAX_RANK], rank = uop_rank(x);
     if (!whole && !axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), rank, &axis)) return NULL;
     for (int64_t k = 0; k < rank; k++) order[k] = !k ? axis : k <= axis ? k - 1 : k, back[order[k]] = k;
     U moved = whole ? x : permute(g, x, order, (uint32_t)rank);
-    rows = whole ? uop_numel(x) : uop_size(x, (uint32_t)axis);
-    U flat = reshape_i(g, moved, (int64_t[]){ rows, rows ? uop_numel(x) / rows : 1 }, 2), n = size_var(g, "unique", rows > 0, rows), rows_dim = uop_index(g, rows);
+    U flat = flatten(g, moved, whole ? rank : 1), rows = uop_dim(flat, 0), n = size_var(g, "unique", rows->vmin > 0, rows->vmax);
     U call = call_new(g, custom_new(g, "unique", &(UniqueAttr){ attr_bool(g, c, "sorted", true) }, sizeof(UniqueAttr), &n, 1), &flat, 1);
+    n = size_answered(c->im->run, n);
     U y = call_result(g, call, 0, (DType)x->dtype, (U[]){ n, uop_dim(flat, 1) }, 2);
     for (int64_t k = 0; k < rank; k++) dim[k] = k ? uop_dim(moved, (uint32_t)k) : n;
     y = whole ? reshape(g, y, &n, 1) : permute(g, reshape(g, y, dim, (uint32_t)rank), back, (uint32_t)rank);
-    return outputs(g, c, (U[]){ y, call_result(g, call, 1, DT_I64, &n, 1), call_result(g, call, 2, DT_I64, &rows_dim, 1), call_result(g, call, 3, DT_I64, &n, 1) }, 4);
+    return outputs(g, c, (U[]){ y, call_result(g, call, 1, DT_I64, &n, 1), call_result(g, call, 2, DT_I64, &rows, 1), call_result(g, call, 3, DT_I64, &n, 1) }, 4);
 }
 
 /* ---- TopK ---- */
@@ -221,7 +220,7 @@ U op_non_max_suppression(Graph *g, const Ctx *c)
     U n = size_var(g, "nms", 0, uop_size(scores, 0) * uop_size(scores, 1) * each);
     U arg[5] = { boxes, scores, most, or_scalar(g, c, 3, DT_F32, 0), or_scalar(g, c, 4, DT_F32, -INFINITY) };
     U call = call_new(g, custom_new(g, "nms", &(NmsAttr){ attr_bool(g, c, "center_point_box", false) }, sizeof(NmsAttr), &n, 1), arg, 5);
-    return call_result(g, call, 0, DT_I64, (U[]){ n, uop_index(g, 3) }, 2);
+    return call_result(g, call, 0, DT_I64, (U[]){ size_answered(c->im->run, n), uop_index(g, 3) }, 2);
 }
 
 /* ---- ScatterND, ScatterElements ---- */

@@ -1,5 +1,5 @@
 /* See question.h. In: an import that has failed for want of a value. Out: the graph that computes it, and later the answer in its place. Must hold: an import is the same again up to the first use of its last answer, so that the
- * number of a node names a value; what else changes imports (values baked in, sizes that are variables) forgets the answers.
+ * number of a node names a value: a question about an older node forgets the answers about younger ones, and what else changes imports (values baked in, sizes that are variables) all of them.
  */
 #include "frontend/question.h"
 
@@ -76,18 +76,45 @@ U import_ask(Import *im, U x)
     return NULL;
 }
 
+/* ---- sizes ---- */
+
+/* In a size, or in those of a value, of the tensors of a sequence too. */
+static U told_of(Graph *g, U u)
+{
+    bool size = u->dtype == DT_INDEX && !uop_rank(u);
+    U found = size && u->op == UOP_DEFINE_VAR && size_told(g, u) ? u : NULL;
+    for (uint32_t k = 0; (size || u->op == UOP_TUPLE) && k < u->nsrc && !found; k++) found = told_of(g, u->src[k]);
+    for (uint32_t k = 0; !size && u->op != UOP_TUPLE && k < uop_rank(u) && !found; k++) found = told_of(g, uop_dim(u, k));
+    return found;
+}
+
+void import_ask_size(Import *im, const Ctx *c)
+{
+    for (uint32_t k = 0; k < c->nin && !im->run->question; k++) {
+        U size = c->in[k] ? told_of(im->run->g, c->in[k]) : NULL;
+        if (size) import_ask(im, size);
+    }
+}
+
+U size_answered(const Run *run, U var)
+{
+    U x = question_answered(run, var);
+    return x == var ? var : uop_index(run->g, uop_const_int(known_scalar(run->g, x)));
+}
+
 bool import_asks(const Import *im) { return im->run->known != NULL; }
 
 /* ---- the question ---- */
 
 TgStatus question_import(Imported *out, Run *run)
 {
-    U x = run->question;
+    U x = run->question, y = x->dtype == DT_INDEX ? cast(run->g, x, DT_I64) : x;
     ValueDef port = { .name = "", .kind = VALUE_UNKNOWN, .rank = -1 };
-    if (run->known->n == QUESTIONS_MAX) return fail(TG_LIMIT, "sizes depend on more than %d values that only a run can tell", QUESTIONS_MAX);
+    while (run->known->n && run->known->item[run->known->n - 1].node >= plain_of(x)->id) run->known->n--;
+    if (run->known->asked++ == QUESTIONS_MAX) return fail(TG_LIMIT, "sizes depend on more than %d values that only a run can tell", QUESTIONS_MAX);
     graph_error_clear(run->g);
     import_inputs(out, run);
     out->question = true;
     out->node = plain_of(x)->id;
-    return border_outputs(out, &(GraphDef){ .output = &port, .noutput = 1 }, &x);
+    return border_outputs(out, &(GraphDef){ .output = &port, .noutput = 1 }, &y);
 }

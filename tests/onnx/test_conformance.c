@@ -1,9 +1,10 @@
 /* The standard's own test data through loader, import and reference interpreter: does each operator agree with the standard?
  *
- *   test_onnx_conformance [-v] [-o NAME] [-a ATOL] [-d DEVICE] DIR...      every folder below that holds model.onnx is a case with its test_data_set_K/{input,output}_N.pb
+ *   test_onnx_conformance [-v] [-o NAME] [-a ATOL] [-d DEVICE] [-s SYMBOL=LEAST..LARGEST] DIR...      every folder below that holds model.onnx is a case with its test_data_set_K/{input,output}_N.pb
  *
  * Each case runs in a child with a time limit, so that a crash is one line too. Prints what did not pass (-v: everything) and a summary; exit 1 when a case
- * differs or crashes. With -d the case goes through a session of that device (cpu, cuda, reference): every stage, and host functions too. Without folders nothing is run. Tolerances are the standard's: rtol 1e-3, atol 1e-7 (or -a).
+ * differs or crashes.
+ * With -d the case goes through a session of that device (cpu, cuda, reference): every stage and host functions. -s: sizes that are variables. Without folders nothing is run. Tolerances are the standard's: rtol 1e-3, atol 1e-7 (or -a).
  */
 #include <dirent.h>
 #include <jansson.h>
@@ -27,7 +28,7 @@ static const char *const free_case[] = { "bernoulli", "test_dft_inverse", "test_
 
 enum { PORTS_MAX = 64, SECONDS_MAX = 600, CPU_SECONDS_MAX = 120, CASES_MAX = 1 << 16 };
 
-static struct { int passed, differed, crashed, unsupported, verbose; bool free; double atol; const char *device; } total = { .atol = 1e-7 };
+static struct { int passed, differed, crashed, unsupported, verbose; bool free; double atol; const char *device, *dims; } total = { .atol = 1e-7 };
 static struct { char *path[CASES_MAX]; int count; } cases;
 
 /* ---- data ---- */
@@ -174,6 +175,7 @@ static TgStatus run_session(const char *path, uint32_t ninput, const TgTensor *i
     TgSession *session;
     tg_options_default(&o);
     o.device = total.device;
+    o.dims = total.dims;
     TRY(tg_open(&session, path, &o));
     return tg_run(session, input, (int32_t)ninput, output);                     /* its memory is the outputs'; the child ends soon */
 }
@@ -277,6 +279,7 @@ int main(int argc, char **argv)
     for (int k = 1; k < argc; k++) {
         if (!strcmp(argv[k], "-v")) total.verbose = 1;
         else if (!strcmp(argv[k], "-d") && k + 1 < argc) total.device = argv[++k];
+        else if (!strcmp(argv[k], "-s") && k + 1 < argc) total.dims = argv[++k];
         else if (!strcmp(argv[k], "-a") && k + 1 < argc) total.atol = atof(argv[++k]);
         else if (!strcmp(argv[k], "-o") && k + 1 < argc) only = argv[++k];
         else find_cases(argv[k], only);

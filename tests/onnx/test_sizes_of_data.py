@@ -72,9 +72,24 @@ CASES = [
     ("placed", "(float[6] x, float[3] w) => (float y) { " + FOUND + " [look] y = ScatterElements(x, i, w) }", [(dict(x=only(3), w=W), ""), (dict(x=only(4), w=W), "a size that the data tell is 4; wanted 3")]),
     ("where it would not fit, another branch", """(float[6] x, float[3] w) => (float y) { FOUND t = Shape(v) three = Constant<value_ints = [3]>() e = Equal(t, three) c = Squeeze(e)
      y = If<then_branch = p () => (float p0) { p0 = Add(v, w) }, else_branch = q () => (float q0) { q0 = Neg(w) }>(c) }""".replace("FOUND", FOUND), [(dict(x=only(n), w=W), "") for n in (3, 2, 0)]),
-    ("a power, of broadcast values", "(float[6] x, float[3] w) => (float y) { " + FOUND + " p = Abs(v) [look] y = Pow(p, w) }", [(dict(x=only(3), w=W), ""), (dict(x=only(1), w=W), ""), (dict(x=only(2), w=W), "sizes 2, which the data tell, and 3 do not broadcast")]),
+    ("channels of a convolution", "(float[1,4,5,5] x, bool[4] c, float[6,3,3,3] w, float[6] b) => (float y) { k = Compress<axis = 1>(x, c) [look] v = Conv<pads = [1, 1, 1, 1]>(k, w, b) y = Relu(v) }",
+     [(dict(x=rows(1, 4, 5, 5), c=np.array(c, bool), w=rows(6, 3, 3, 3), b=rows(6)), "") for c in ([1, 0, 1, 1], [0, 1, 1, 1])]),
+    ("filters of a convolution, one after the other", "(float[1,3,5,5] x, bool[6] c, float[6,3,3,3] w) => (float y, int64 s) { k = Compress<axis = 0>(w, c)"
+     " v = Conv(x, k) d = Compress<axis = 0>(w, c) u = Conv(x, d) y = Add(u, v) s = Shape(y) }",
+     [(dict(x=rows(1, 3, 5, 5), c=np.array(c, bool), w=rows(6, 3, 3, 3)), "") for c in ([1, 0, 1, 1, 0, 0], [0, 1, 1, 1, 1, 1])]),
+    ("a size asked for after a value that is younger", "(float[1,4,5,5] x, bool[4] c, float[2,3,3,3] w, float[30] f) => (float y) { k = Compress<axis = 1>(x, c) u = Relu(k) s = ReduceSum<keepdims = 1>(f) l = Cast<to = 7>(s)"
+     " z = Expand(s, l)" + "".join(f" t{i + 1} = {'Exp' if i % 2 else 'Neg'}({f't{i}' if i else 'f'})" for i in range(8)) + " q = Conv(u, w) h = ReduceSum<keepdims = 0>(t8) v = Mul(q, h) r = ReduceSum<keepdims = 0>(z) y = Add(v, r) }",
+     [(dict(x=rows(1, 4, 5, 5), c=np.array(c, bool), w=rows(2, 3, 3, 3), f=np.full(30, n / 32, np.float32)), "") for c, n in (([1, 0, 1, 1], 3), ([0, 1, 1, 1], 7))]),
+    ("parameters of a normalisation", "(float[2,3,4] x, bool[5] c, float[5] s, float[5] b) => (float y) { p = Compress<axis = 0>(s, c) q = Compress<axis = 0>(b, c) [look] v = InstanceNormalization(x, p, q) y = Neg(v) }",
+     [(dict(x=rows(2, 3, 4), c=np.array(c, bool), s=rows(5), b=rows(5)), "") for c in ([1, 0, 1, 1, 0], [0, 0, 1, 1, 1])]),
+    ("a diagonal", "(float[4,4] x, bool[4] c) => (float y) { k = Compress<axis = 0>(x, c) l = Compress<axis = 1>(k, c) v = Einsum<equation = \"ii->i\">(l) y = Neg(v) }",
+     [(dict(x=rows(4, 4), c=np.array(c, bool)), "") for c in ([1, 0, 1, 1], [0, 1, 0, 0])]),
+    ("a power, of broadcast values", "(float[6] x, float[3] w) => (float y) { " + FOUND + " p = Abs(v) [look] y = Pow(p, w) }",
+     [(dict(x=only(3), w=W), ""), (dict(x=only(1), w=W), ""), (dict(x=only(2), w=W), "sizes 2, which the data tell, and 3 do not broadcast")]),
     ("regions of the pictures found, of fixed samples", "(float[3,2,8,8] x, bool[3] c, float[2,4] r, int64[2] i) => (float y) { k = Compress<axis = 0>(x, c) y = RoiAlign<output_height = 2, output_width = 2, sampling_ratio = 3>(k, r, i) }",
      [(dict(x=rows(3, 2, 8, 8), c=np.array(c, bool), r=np.array([[0, 1, 7, 5], [2, 0, 5, 7]], np.float32), i=np.array([0, 1])), "") for c in ([1, 0, 1], [1, 1, 1])]),
+    ("distinct rows of those found", "(float[6,2] x, bool[6] c) => (float y, int64 i) { k = Compress<axis = 0>(x, c) u, f, i, n = Unique<axis = 0>(k) y = Neg(u) }",
+     [(dict(x=np.repeat(rows(3, 2), 2, 0), c=np.array(c, bool)), "") for c in ([1, 1, 0, 1, 0, 1], [0, 0, 1, 1, 0, 0])]),
 ]
 DEVICES = ["cpu", "reference"] + (["cuda"] if os.environ.get("CUDA_EMULATOR") and shutil.which("g++") else [])
 
