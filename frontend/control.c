@@ -19,21 +19,21 @@ static int known_bool(Graph *g, U u)
     return uop_const_int(v[0]) != 0;
 }
 
-/* Strings and narrow types go round as what stands for them; kind: of states, then rows. asks: whether a round is the last is asked where data tell it. */
+/* Strings and narrow types go round as what stands for them, complex numbers as pairs; kind: of states, then rows. asks: whether a round is the last is asked where data tell it. */
 typedef struct { const Ctx *c; const GraphDef *body; uint32_t states, rows; int32_t *kind; bool asks; } LoopNode;
 
-static int32_t bare_kind(U x) { return complex_type(x) ? 0 : special_kind(x); }
-static U bare(U x) { return bare_kind(x) ? x->src[0] : x; }
-static U dressed(Graph *g, U x, int32_t kind) { return special_wrap(g, &x, kind); }
+static U bare(Graph *g, U x) { return complex_type(x) ? complex_pairs(g, x) : special_part(x, 0); }
+static U dressed(Graph *g, U x, int32_t kind) { return complex_is(kind) ? complex_of_pairs(g, x, kind) : special_wrap(g, &x, kind); }
+static uint32_t rank_of(U x, int32_t kind) { return uop_rank(x) - complex_is(kind); }
 
 /* What a body has made: n states of the kinds that they had, then rows of any. */
 static bool undress(Graph *g, const U *out, uint32_t states, uint32_t rows, U *next, U *row, int32_t *kind)
 {
     for (uint32_t k = 0; k < states + rows; k++) {
-        int32_t found = bare_kind(out[k]);
+        int32_t found = special_kind(out[k]);
         if (k >= states) kind[k] = found;
         else if (kind[k] != found) return graph_fail_code(g, TG_BAD_MODEL, "state %u of a loop changes its type", k), false;
-        *(k < states ? next + k : row + k - states) = bare(out[k]);
+        *(k < states ? next + k : row + k - states) = bare(g, out[k]);
     }
     return true;
 }
@@ -105,8 +105,8 @@ U op_loop(Graph *g, const Ctx *c)
     U *init = NEW_N(a, U, n.states + 1);
     for (uint32_t k = 0; k < n.states; k++) {
         if (!c->in[2 + k]) return fail_node(g, c, TG_UNSUPPORTED, NULL, "state %u without a first value is not covered", k);
-        n.kind[k] = bare_kind(c->in[2 + k]);
-        init[k] = bare(c->in[2 + k]);
+        n.kind[k] = special_kind(c->in[2 + k]);
+        init[k] = bare(g, c->in[2 + k]);
     }
     Loop l = { .body = loop_round, .user = &n, .states = n.states, .rows = n.rows, .init = init, .im = c->im, .keep = c->in[1] };
     U *last = NEW_N(a, U, n.states + 1), *row = NEW_N(a, U, n.rows + 1);
@@ -158,12 +158,12 @@ static const int64_t *list_or_zeros(Graph *g, const Ctx *c, const char *name, ui
     return NULL;
 }
 
-/* Stacked rows, first round first along axis 0, brought to the axis and direction that the node asks for. */
-static bool place_rows(Graph *g, const Ctx *c, U *row, uint32_t rows, const int64_t *axis, const int64_t *reverse)
+/* Stacked rows of those kinds, first round first along axis 0, brought to the axis and direction that the node asks for. */
+static bool place_rows(Graph *g, const Ctx *c, U *row, const int32_t *kind, uint32_t rows, const int64_t *axis, const int64_t *reverse)
 {
     for (uint32_t k = 0; k < rows; k++) {
-        int64_t order[TG_MAX_RANK + 1], rank = uop_rank(row[k]), at;
-        if (!axis_ok(g, c, "scan_output_axes", axis[k], rank, &at)) return false;
+        int64_t order[TG_MAX_RANK + 2], rank = uop_rank(row[k]), at;
+        if (!axis_ok(g, c, "scan_output_axes", axis[k], rank_of(row[k], kind[k]), &at)) return false;
         for (int64_t i = 0; i < rank; i++) order[i] = i < at ? i + 1 : i == at ? 0 : i;
         if (reverse[k]) row[k] = flip_axis(g, row[k], 0);
         if (at) row[k] = permute(g, row[k], order, (uint32_t)rank);
@@ -182,7 +182,7 @@ static bool scan_run(Graph *g, ScanNode *n, const U *init, U *last, U *row)
     return loop_build(g, &l, last, row);
 }
 
-/* in: the node's inputs from `first` on, strings and narrow types as what stands for them. */
+/* in: the node's inputs from `first` on, bare. */
 static bool scan_node(Graph *g, const Ctx *c, ScanNode *n, uint32_t first, U *in)
 {
     int64_t inputs = attr_int(g, c, "num_scan_inputs", 0);
@@ -197,9 +197,9 @@ static bool scan_node(Graph *g, const Ctx *c, ScanNode *n, uint32_t first, U *in
     n->kind = NEW_N(graph_arena(g), int32_t, c->nin + n->rows + 1);
     for (uint32_t k = first; k < c->nin; k++) {
         if (!c->in[k]) return fail_node(g, c, TG_BAD_MODEL, NULL, "input %u is missing", k), false;
-        in[k - first] = bare(c->in[k]);
+        in[k - first] = bare(g, c->in[k]);
         if (in[k - first]->dtype == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[k], "is no tensor that Scan is covered for"), false;
-        n->kind[k - first < n->states ? k - first : k - first + n->rows] = bare_kind(c->in[k]);
+        n->kind[k - first < n->states ? k - first : k - first + n->rows] = special_kind(c->in[k]);
     }
     return true;
 }
@@ -216,8 +216,8 @@ U op_scan(Graph *g, const Ctx *c)
     n.input = in + n.states;
     if (!axes || !to || !back || !n.reverse) return NULL;
     for (uint32_t k = 0; k < n.inputs; k++)
-        if (!axis_ok(g, c, "scan_input_axes", axes[k], uop_rank(n.input[k]), &n.axis[k])) return NULL;
-    if (!scan_run(g, &n, in, last, row) || !place_rows(g, c, row, n.rows, to, back)) return NULL;
+        if (!axis_ok(g, c, "scan_input_axes", axes[k], rank_of(n.input[k], n.kind[n.states + n.rows + k]), &n.axis[k])) return NULL;
+    if (!scan_run(g, &n, in, last, row) || !place_rows(g, c, row, n.kind + n.states, n.rows, to, back)) return NULL;
     return results(g, c, last, n.states, row, n.rows, n.kind);
 }
 

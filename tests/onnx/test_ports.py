@@ -12,6 +12,15 @@ import program
 
 
 def f(*shape): return np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 2
+def pairs(*shape): return (f(*shape) + 1j * f(*shape) ** 2).astype(np.complex64)
+
+
+def complex_states(x, h):
+    """The states of COMPLEX_SCAN, first to last: slices come from the end."""
+    states = [h]
+    for k in range(x.shape[1])[::-1]:
+        states.append(np.array([states[-1][1], x[0, k]]))
+    return states
 
 
 WORDS = [np.array(["a", "bc"], object), np.array(["d"], object)]
@@ -41,6 +50,12 @@ DICT_TEXT = '(map(int64, string) m) => (string[1, c] y) { y = ai.onnx.ml.DictVec
 MAPS = '(seq(map(int64, float)) sx, int64 i) => (seq(map(int64, float)) sy, float[1, c] y, int64 n) { sy = Identity(sx) n = SequenceLength(sx) m = SequenceAt(sx, i) y = ai.onnx.ml.DictVectorizer<int64_vocabulary = [7, -3]>(m) }'
 CAST = '(map(int64, %s) m) => (%s[1, c] y) { y = ai.onnx.ml.CastMap<%s>(m) }'
 
+PAIR = "one = Constant<value_ints = [1]>() two = Constant<value_ints = [2]>() three = Constant<value_ints = [3]>()"
+COMPLEX_SCAN = """(complex64[2,T] x, complex64[2] h) => (complex64[2] last, complex64[2,T] rows, complex64[T,2] back) { last, rows, back = Scan<num_scan_inputs = 1, scan_input_axes = [-1],
+    scan_input_directions = [1], scan_output_axes = [-1, 0], scan_output_directions = [0, 1], body = b (complex64[2] a, complex64[2] r) => (complex64[2] c, complex64[2] d, complex64[2] e) {
+    %s p = Concat<axis = 0>(a, r) c = Slice(p, one, three) d = Identity(r) e = Identity(a) }>(h, x) }""" % PAIR
+COMPLEX_LOOP = """(int64 n, complex64[2] x) => (complex64[2] y, complex64[k,2] rows) { y, rows = Loop(n, , x) <body = b (int64 i, bool go, complex64[2] s) => (bool on, complex64[2] t, complex64[2] r) {
+    on = Identity(go) %s p = Concat<axis = 0>(s, s) t = Slice(p, one, three) r = Identity(s) }> }""" % PAIR
 F32, DEVICES = np.float32, ("reference", "cpu", "cuda")
 GOOD = [
     # what, graph, inputs, outputs by name
@@ -61,6 +76,9 @@ GOOD = [
     ("optional sequence that is empty", OPTIONAL_SEQ, dict(ox=([],)), dict(has=True, oy=([],))),
     ("no optional sequence", OPTIONAL_SEQ, dict(ox=()), dict(has=False, oy=())),
     ("in Scan", SCAN, dict(sx=[f(3), f(2)], x=f(4, 2), h=f(2)), dict(last=f(2) + f(4, 2).sum(0) + 4 * f(2), rows=f(2) + np.cumsum(f(4, 2) + f(2), 0))),
+    *[(f"complex numbers, {t} rounds of a scan", COMPLEX_SCAN.replace("T", str(t)), dict(x=pairs(2, t), h=-pairs(2)),
+       dict(last=complex_states(pairs(2, t), -pairs(2))[-1], rows=pairs(2, t)[:, ::-1], back=np.array(complex_states(pairs(2, t), -pairs(2))[:-1])[::-1])) for t in (3, 30)],
+    *[(f"complex numbers, {n} rounds of a loop", COMPLEX_LOOP, dict(n=np.array(n), x=pairs(2)), dict(y=np.roll(pairs(2), n), rows=np.array([np.roll(pairs(2), k) for k in range(n)]).reshape(n, 2))) for n in (0, 3, 40)],
     ("a size by data that can only be 0", "(float[1, 1, 4] x, float[1, 1, 1] c) => (int64[1, 1] y) <int64[1] most = {0}, float[1] t = {0.7}, int64[2] a = {1, 0}> { z = NonMaxSuppression(x, c, most, t) y = ReduceSumSquare(z, a) }",
      dict(x=np.ones((1, 1, 4), F32), c=np.ones((1, 1, 1), F32)), dict(y=[[0]])),
     ("words", DICT, dict(m={"a": F32(1.5), "b": F32(2), "other": F32(9)}), dict(y=[[2, 1.5, 0]])),
