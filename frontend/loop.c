@@ -8,7 +8,7 @@
 #include "frontend/question.h"
 #include "graph/custom.h"
 
-enum { UNROLL_MAX = 8, FORCED_MAX = 512, ROUNDS_MAX = 4096, GROWN_MAX = 1 << 20 };
+enum { UNROLL_MAX = 8, ROUNDS_MAX = 1 << 20, GROWN_MAX = 1 << 20 };
 
 /* ---- unrolled ---- */
 
@@ -24,18 +24,33 @@ static U stored(Graph *g, U u, U before)
     return u->dtype == DT_VOID || uop_is_const(u) || u == before || u->op == UOP_BUFFER ? u : UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, u);
 }
 
+/* Room for one round more: rows of all rounds so far, those of a round side by side. */
+static U *with_room(Arena *a, U *rows, uint64_t width, int64_t rounds, int64_t *room)
+{
+    if (rounds < *room) return rows;
+    U *more = NEW_N(a, U, width * (uint64_t)(*room = 2 * rounds + 8) + 1);
+    if (rounds) memcpy(more, rows, sizeof *rows * width * (uint64_t)rounds);
+    return more;
+}
+
+static U stacked(Graph *g, const U *row, uint64_t width, int64_t rounds)
+{
+    U *each = NEW_N(graph_arena(g), U, rounds);
+    for (int64_t i = 0; i < rounds; i++) each[i] = row[(uint64_t)i * width];
+    return stack(g, each, (uint32_t)rounds, 0);
+}
+
 /* Round by round; a state is stored, so that no round computes the earlier ones again. */
 static bool unroll(Graph *g, const Loop *l, int64_t trip, U *last, U *row)
 {
     Arena *a = graph_arena(g);
-    int64_t room = trip < ROUNDS_MAX ? trip + 1 : ROUNDS_MAX;
-    U *rows = NEW_N(a, U, l->rows * (uint64_t)room + 1), *next = NEW_N(a, U, l->states + 1), *now = NEW_N(a, U, l->rows + 1), keep = NULL;
+    U *rows = NULL, *next = NEW_N(a, U, l->states + 1), keep = NULL;
     for (uint32_t k = 0; k < l->states; k++) last[k] = l->init[k];
-    int64_t i = 0;
+    int64_t i = 0, room = 0;
     for (; i < trip || (i == 0 && l->rows); i++) {
         if (i == ROUNDS_MAX) return graph_fail_code(g, TG_LIMIT, "more than %d rounds of a loop that is done round by round", ROUNDS_MAX), false;
-        if (!l->body(g, l->user, uop_index(g, i), last, next, now, &keep)) return false;
-        for (uint32_t k = 0; k < l->rows; k++) rows[k * room + i] = now[k];
+        rows = with_room(a, rows, l->rows, i, &room);
+        if (!l->body(g, l->user, uop_index(g, i), last, next, rows + (uint64_t)i * l->rows, &keep)) return false;
         if (!trip) break;
         if (keep && !uop_is_const(keep)) return graph_fail_code(g, TG_UNSUPPORTED, "a loop of few rounds has a condition that depends on data"), false;
         bool end = i + 1 == trip || (keep && !uop_const_int(keep));
@@ -44,7 +59,7 @@ static bool unroll(Graph *g, const Loop *l, int64_t trip, U *last, U *row)
         i++;
         break;
     }
-    for (uint32_t k = 0; k < l->rows; k++) row[k] = i ? stack(g, rows + k * room, (uint32_t)i, 0) : empty_rows(g, rows[k * room]);
+    for (uint32_t k = 0; k < l->rows; k++) row[k] = i ? stacked(g, rows + k, l->rows, i) : empty_rows(g, rows[k]);
     return graph_error(g) == TG_OK;
 }
 
@@ -315,7 +330,7 @@ bool loop_build(Graph *g, const Loop *l, U *last, U *row)
     if (known && !trip) return false;
     graph_error_clear(g);
     if (call_loop(g, l, last, row)) return true;
-    if (!known || trip > FORCED_MAX) return false;
+    if (!known) return false;
     graph_error_clear(g);               /* a body that only makes sense with the round's number in its shapes */
     return unroll(g, l, trip, last, row);
 }

@@ -56,6 +56,10 @@ COMPLEX_SCAN = """(complex64[2,T] x, complex64[2] h) => (complex64[2] last, comp
     %s p = Concat<axis = 0>(a, r) c = Slice(p, one, three) d = Identity(r) e = Identity(a) }>(h, x) }""" % PAIR
 COMPLEX_LOOP = """(int64 n, complex64[2] x) => (complex64[2] y, complex64[k,2] rows) { y, rows = Loop(n, , x) <body = b (int64 i, bool go, complex64[2] s) => (bool on, complex64[2] t, complex64[2] r) {
     on = Identity(go) %s p = Concat<axis = 0>(s, s) t = Slice(p, one, three) r = Identity(s) }> }""" % PAIR
+MANY = """(int64 n, float[1] x) => (int64 length, int64 last, float[m] y) <int64 end = {-1}> { e = SequenceEmpty<dtype = 7>() s, y = Loop(n, , e, x) <
+    body = b (int64 i, bool go, seq(int64) q, float[p] s0) => (bool on, seq(int64) q1, float[r] s1) {
+    on = Identity(go) q1 = SequenceInsert(q, i) k = Constant<value_int = 2000>() m = Mod(i, k) f = Cast<to = 9>(m)
+    s1 = If(f) <then_branch = a () => (float[u] u) { u = Identity(s0) }, else_branch = c () => (float[v] v) { v = Concat<axis = 0>(s0, x) }> }> length = SequenceLength(s) last = SequenceAt(s, end) }"""
 F32, DEVICES = np.float32, ("reference", "cpu", "cuda")
 GOOD = [
     # what, graph, inputs, outputs by name
@@ -76,6 +80,7 @@ GOOD = [
     ("optional sequence that is empty", OPTIONAL_SEQ, dict(ox=([],)), dict(has=True, oy=([],))),
     ("no optional sequence", OPTIONAL_SEQ, dict(ox=()), dict(has=False, oy=())),
     ("in Scan", SCAN, dict(sx=[f(3), f(2)], x=f(4, 2), h=f(2)), dict(last=f(2) + f(4, 2).sum(0) + 4 * f(2), rows=f(2) + np.cumsum(f(4, 2) + f(2), 0))),
+    ("thousands of rounds, one by one", MANY, dict(n=np.array(5000), x=f(1)), dict(length=5000, last=4999, y=np.full(4, -2, F32))),
     *[(f"complex numbers, {t} rounds of a scan", COMPLEX_SCAN.replace("T", str(t)), dict(x=pairs(2, t), h=-pairs(2)),
        dict(last=complex_states(pairs(2, t), -pairs(2))[-1], rows=pairs(2, t)[:, ::-1], back=np.array(complex_states(pairs(2, t), -pairs(2))[:-1])[::-1])) for t in (3, 30)],
     *[(f"complex numbers, {n} rounds of a loop", COMPLEX_LOOP, dict(n=np.array(n), x=pairs(2)), dict(y=np.roll(pairs(2), n), rows=np.array([np.roll(pairs(2), k) for k in range(n)]).reshape(n, 2))) for n in (0, 3, 40)],
