@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/archive.h"
 #include "bench/measure.h"
 #include "bench/peer.h"
 #include "bench/report.h"
@@ -183,24 +184,14 @@ static void run_case(Suite *s, const char *folder, const char *name, const char 
 
 static void visit_folder(Suite *s, const char *folder, const char *name);
 
-static int run_quietly(char *const *argv)
-{
-    pid_t pid;
-    int status = -1;
-    if (posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ)) return -1;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) { }
-    return status;
-}
-
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) { return (void)st, (void)kind, (void)at, remove(path); }
 
 static void visit_archive(Suite *s, const char *archive, const char *name)
 {
     char folder[64];
     if (!folder_make(folder)) return (void)(s->status = TG_CACHE);
-    char *argv[] = { "tar", "-xf", (char *)(uintptr_t)archive, "-C", folder, "--no-same-owner", NULL };
-    if (!run_quietly(argv)) visit_folder(s, folder, name), end_jobs(s);
-    else if (!stopped) s->status = say_error(TG_BAD_INPUT, "%s: is no archive that tar can unpack", archive);
+    s->status = archive_unpack(archive, folder, &stopped);
+    if (s->status == TG_OK) visit_folder(s, folder, name), end_jobs(s);
     nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 

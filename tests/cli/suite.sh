@@ -14,7 +14,7 @@ t test zoo wrong --jobs 3 | times; t test zoo --jobs 0
 # archives, given and below; nothing stays behind
 mkdir tmp; export TMPDIR=$PWD/tmp
 tar -czf zoo.tar.gz zoo/add zoo/unknown; mkdir -p hub/v; tar -cJf hub/v/words.tar.xz -C zoo/deep/er words; echo no archive > bad.tar.gz
-t test zoo.tar.gz hub -j 2 | times; t test bad.tar.gz 2>&1 | grep -v '^tar:' | grep -v '^$\|gzip'; ls tmp
+t test zoo.tar.gz hub -j 2 | times; t test bad.tar.gz; ls tmp
 # a child that is killed, one that hangs: here by its compiler
 folder one add; printf '#!/bin/sh\nkill -KILL $PPID\n' > killer; printf '#!/bin/sh\nexec sleep 20\n' > sleeper; chmod +x killer sleeper
 CC=$PWD/killer t test one zoo/deep/er -d cpu --no-cache | times
