@@ -19,8 +19,9 @@ static int known_bool(Graph *g, U u)
     return uop_const_int(v[0]) != 0;
 }
 
-/* Strings and narrow types go round as what stands for them, complex numbers as pairs; kind: of states, then rows. asks: whether a round is the last is asked where data tell it. */
-typedef struct { const Ctx *c; const GraphDef *body; uint32_t states, rows; int32_t *kind; bool asks; } LoopNode;
+/* Strings and narrow types go round as what stands for them, complex numbers as pairs; kind: of states, then rows. asks: whether a round is the last is asked where data tell it; counted: no round before the last is; open: data
+ * tell it. */
+typedef struct { const Ctx *c; const GraphDef *body; uint32_t states, rows; int32_t *kind; bool asks, counted, open; } LoopNode;
 
 static U bare(Graph *g, U x) { return complex_type(x) ? complex_pairs(g, x) : special_part(x, 0); }
 static U dressed(Graph *g, U x, int32_t kind) { return complex_is(kind) ? complex_of_pairs(g, x, kind) : special_wrap(g, &x, kind); }
@@ -48,7 +49,8 @@ static bool loop_round(Graph *g, void *user, U step, const U *state, U *next, U 
     if (import_subgraph(g, n->c, n->body, in, n->states + 2, out, 1 + n->states + n->rows) != TG_OK) return false;
     U asked = n->asks && known_bool(g, out[0]) < 0 ? import_ask(n->c->im, out[0]) : NULL;
     int go_on = known_bool(g, asked ? asked : out[0]);
-    *keep = go_on == 1 ? NULL : go_on == 0 ? uop_bool(g, false) : reshape_i(g, out[0], NULL, 0);
+    n->open |= go_on < 0;
+    *keep = go_on == 1 || n->counted ? NULL : go_on == 0 ? uop_bool(g, false) : reshape_i(g, out[0], NULL, 0);
     return undress(g, out + 1, n->states, n->rows, next, row, n->kind) && graph_error(g) == TG_OK;
 }
 
@@ -81,22 +83,108 @@ static U trip_of(Graph *g, const Ctx *c, int64_t *most)
     return uop_index(g, *most);
 }
 
-/* What the device cannot loop over (sequences, shapes that change) is done round by round, as many as a run tells. The first failure stands until the number of rounds is known. */
+/* ---- the number of rounds of a Loop ---- */
+
+static void mark_uses(Map *used, const Node *n)
+{
+    for (uint32_t k = 0; k < n->nin; k++) map_puts(used, n->in[k], used);
+    for (uint32_t k = 0; k < n->nattr; k++)
+        for (uint32_t i = 0; n->attr[k].graph && i < n->attr[k].graph->nnode; i++) mark_uses(used, &n->attr[k].graph->node[i]);
+    for (uint32_t k = 0; k < n->nattr; k++)
+        for (uint32_t i = 0; n->attr[k].graph && i < n->attr[k].graph->noutput; i++) map_puts(used, n->attr[k].graph->output[i].name, used);
+}
+
+/* Nodes of which the used names are made; in order. */
+static uint32_t nodes_for(Map *used, const GraphDef *body, Node *kept)
+{
+    uint32_t n = 0;
+    for (uint32_t k = body->nnode; k-- > 0;) {
+        bool use = false;
+        for (uint32_t i = 0; i < body->node[k].nout; i++) use |= map_gets(used, body->node[k].out[i]) != NULL;
+        if (use) mark_uses(used, &body->node[k]), kept[n++] = body->node[k];
+    }
+    for (uint32_t k = 0; k < n / 2; k++) {
+        Node first = kept[k];
+        kept[k] = kept[n - 1 - k], kept[n - 1 - k] = first;
+    }
+    return n;
+}
+
+/* The body as far as its condition needs it, in every round: with fewer states, at[k] being the old number of state k, and without rows. */
+static GraphDef body_of_condition(Arena *a, const GraphDef *body, uint32_t states, uint32_t *at, uint32_t *left)
+{
+    Map used;
+    GraphDef part = *body;
+    Node *node = NEW_N(a, Node, body->nnode + 1);
+    ValueDef *in = NEW_N(a, ValueDef, states + 2), *out = NEW_N(a, ValueDef, states + 1);
+    bool *kept = NEW_N(a, bool, states + 1), more = true;
+    map_init(&used, a);
+    map_puts(&used, body->output[0].name, &used);
+    while (more) {
+        more = false;
+        part.nnode = nodes_for(&used, body, node);
+        for (uint32_t k = 0; k < states; k++) {
+            if (kept[k] || !map_gets(&used, body->input[2 + k].name)) continue;
+            kept[k] = more = true;
+            map_puts(&used, body->output[1 + k].name, &used);
+        }
+    }
+    memcpy(in, body->input, 2 * sizeof *in);
+    *out = *body->output;
+    *left = 0;
+    for (uint32_t k = 0; k < states; k++)
+        if (kept[k]) in[2 + *left] = body->input[2 + k], out[1 + *left] = body->output[1 + k], at[(*left)++] = k;
+    part.node = node, part.input = in, part.output = out;
+    part.ninput = 2 + *left, part.noutput = 1 + *left;
+    return part;
+}
+
+/* One state more: the number of rounds. */
+static bool count_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+{
+    LoopNode *n = user;
+    next[n->states] = add(g, cast(g, step, DT_I64), uop_int(g, DT_I64, 1));
+    return loop_round(g, user, step, state, next, row, keep);
+}
+
+/* A value: how often the loop goes round, by a loop of what the condition is made of. NULL: it is made of what the device cannot loop over. */
+static U rounds_of(Graph *g, const LoopNode *n, const Loop *l)
+{
+    Arena *a = graph_arena(g);
+    uint32_t *at = NEW_N(a, uint32_t, n->states + 1), left;
+    GraphDef part = body_of_condition(a, n->body, n->states, at, &left);
+    LoopNode m = { .c = n->c, .body = &part, .states = left, .kind = NEW_N(a, int32_t, left + 1) };
+    U *init = NEW_N(a, U, left + 1), *last = NEW_N(a, U, left + 1);
+    if (left == n->states) return NULL;
+    for (uint32_t k = 0; k < left; k++) m.kind[k] = n->kind[at[k]], init[k] = l->init[at[k]];
+    init[left] = uop_int(g, DT_I64, 0);
+    Loop counting = { .body = count_round, .user = &m, .trip = l->trip, .most = l->most, .keep = l->keep, .states = left + 1, .init = init, .im = n->c->im };
+    graph_error_clear(g);
+    return loop_build(g, &counting, last, NULL) ? last[left] : NULL;
+}
+
+/* What the device cannot loop over (sequences, shapes that change) is done round by round, as many as a run tells: at once, or round for round. The first failure stands until their number is known. */
 static bool rounds_by_answers(Graph *g, LoopNode *n, Loop *l, U *last, U *row)
 {
-    bool counted = uop_is_const(l->trip), asked = false;
-    if (!counted) import_ask(n->c->im, n->c->in[0]);
-    else if ((asked = l->keep && !uop_is_const(l->keep))) import_ask(n->c->im, n->c->in[1]);
-    if (!counted || asked) return false;
+    bool counted = uop_is_const(l->trip), asked = l->keep && !uop_is_const(l->keep);
+    if (counted && !asked && !n->open) return false;                /* it is another failure */
+    U rounds = rounds_of(g, n, l), known = !rounds ? NULL : known_scalar(g, rounds) ? rounds : import_ask(n->c->im, rounds);
+    if (known) {
+        l->trip = uop_index(g, uop_const_int(known_scalar(g, known)));
+        l->keep = NULL;
+        n->counted = true;
+    } else if (rounds && import_asks(n->c->im)) return graph_fail_code(g, TG_UNSUPPORTED, "the number of a loop's rounds depends on data"), false;
+    else if (!counted) return import_ask(n->c->im, n->c->in[0]), false;
+    else if (asked) return import_ask(n->c->im, n->c->in[1]), false;
     graph_error_clear(g);
-    n->asks = true;
+    n->asks = !known;
     return loop_unroll(g, l, last, row);
 }
 
 /** Loop (ONNX 1, 11, 13, 16): up to `trip` rounds while the condition holds; states go round, rows are stacked. */
 U op_loop(Graph *g, const Ctx *c)
 {
-    LoopNode n = { c, body_of(g, c, "body"), c->nin > 2 ? c->nin - 2 : 0, 0, NULL, false };
+    LoopNode n = { .c = c, .body = body_of(g, c, "body"), .states = c->nin > 2 ? c->nin - 2 : 0 };
     Arena *a = graph_arena(g);
     if (!n.body) return NULL;
     if (n.body->noutput < 1 + n.states || n.body->ninput != n.states + 2) return fail_node(g, c, TG_BAD_MODEL, "body", "%u inputs and %u outputs do not fit", n.body->ninput, n.body->noutput);

@@ -60,6 +60,9 @@ MANY = """(int64 n, float[1] x) => (int64 length, int64 last, float[m] y) <int64
     body = b (int64 i, bool go, seq(int64) q, float[p] s0) => (bool on, seq(int64) q1, float[r] s1) {
     on = Identity(go) q1 = SequenceInsert(q, i) k = Constant<value_int = 2000>() m = Mod(i, k) f = Cast<to = 9>(m)
     s1 = If(f) <then_branch = a () => (float[u] u) { u = Identity(s0) }, else_branch = c () => (float[v] v) { v = Concat<axis = 0>(s0, x) }> }> length = SequenceLength(s) last = SequenceAt(s, end) }"""
+UNTIL = """(float[30] q, float stop, int64 most) => (int64 length, float last) { t = Constant<value = bool {1}>() e = SequenceEmpty<dtype = 7>() z = Constant<value_float = 0.0>() s, last = Loop(most, t, e, z) <
+    body = b (int64 i, bool go, seq(int64) q0, float a0) => (bool on, seq(int64) q1, float a1) { seven = Constant<value_int = 7>() at = Mod(i, seven) v = Gather(q, at) a1 = Add(a0, v) on = Less(a1, stop)
+    q1 = SequenceInsert(q0, i) }> length = SequenceLength(s) }"""
 F32, DEVICES = np.float32, ("reference", "cpu", "cuda")
 GOOD = [
     # what, graph, inputs, outputs by name
@@ -80,6 +83,7 @@ GOOD = [
     ("optional sequence that is empty", OPTIONAL_SEQ, dict(ox=([],)), dict(has=True, oy=([],))),
     ("no optional sequence", OPTIONAL_SEQ, dict(ox=()), dict(has=False, oy=())),
     ("in Scan", SCAN, dict(sx=[f(3), f(2)], x=f(4, 2), h=f(2)), dict(last=f(2) + f(4, 2).sum(0) + 4 * f(2), rows=f(2) + np.cumsum(f(4, 2) + f(2), 0))),
+    *[(f"until data end it, at most {most} rounds", UNTIL, dict(q=np.ones(30, F32), stop=np.array(2000, F32), most=np.array(most)), dict(length=n, last=n)) for most, n in ((5000, 2000), (1500, 1500), (5, 5), (0, 0))],
     ("thousands of rounds, one by one", MANY, dict(n=np.array(5000), x=f(1)), dict(length=5000, last=4999, y=np.full(4, -2, F32))),
     *[(f"complex numbers, {t} rounds of a scan", COMPLEX_SCAN.replace("T", str(t)), dict(x=pairs(2, t), h=-pairs(2)),
        dict(last=complex_states(pairs(2, t), -pairs(2))[-1], rows=pairs(2, t)[:, ::-1], back=np.array(complex_states(pairs(2, t), -pairs(2))[:-1])[::-1])) for t in (3, 30)],
