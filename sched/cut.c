@@ -371,6 +371,7 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
                 if (s->item[k].kernel) mine = one_more(r->arena, mine, k);
             continue;
         }
+        if (!uop_numel(piece[i].cut->buffer)) continue;                     /* empty: nothing is stored, and what it would load may not be there */
         Kernel *k = make_kernel(r, piece[i].cut, root[piece[i].cut - r->cut]);
         ScheduleItem *item = schedule_add(s, ITEM_KERNEL);
         item->kernel = k;
