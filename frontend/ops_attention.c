@@ -8,6 +8,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "frontend/import.h"
+#include "graph/guard.h"
+
 #define K(v) scalar(g, type_of(x), (v))
 
 /* ---- heads ---- */
@@ -35,6 +38,42 @@ static U grouped_matmul(Graph *g, U a, U b)
     U groups = dim_div(g, uop_dim(a, 1), uop_dim(b, 1));
     U y = matmul(g, reshape(g, a, (U[]){ uop_dim(a, 0), uop_dim(b, 1), groups, uop_dim(a, 2), uop_dim(a, 3) }, 5), unsqueeze(g, b, 2));
     return y->op == UOP_ERROR ? y : reshape(g, y, (U[]){ uop_dim(a, 0), uop_dim(a, 1), uop_dim(a, 2), uop_dim(b, 3) }, 4);
+}
+
+/* ---- shapes ---- */
+
+bool spreads_ok(Graph *g, const Ctx *c, uint32_t i, const U *dim, uint32_t n)
+{
+    U x = i < c->nin ? c->in[i] : NULL, want[TG_MAX_RANK];
+    if (!x || x->op == UOP_ERROR || uop_rank(x) > n) return shape_ok(g, c, i, dim, n);
+    uint32_t rank = uop_rank(x);
+    for (uint32_t k = 0; k < rank; k++) want[k] = uop_is_int_const(uop_dim(x, k), 1) ? NULL : dim[n - rank + k];
+    return shape_ok(g, c, i, want, rank);
+}
+
+bool past_ok(Graph *g, const Ctx *c, uint32_t i, U x) { return shape_ok(g, c, i, (U[]){ uop_dim(x, 0), uop_dim(x, 1), NULL, uop_dim(x, 3) }, 4); }
+bool same_rows(Graph *g, const Ctx *c, uint32_t i, uint32_t j) { return shape_ok(g, c, j, (U[]){ NULL, NULL, uop_dim(c->in[i], 2), NULL }, 4); }
+
+/* Queries, keys and values [batch, heads, rows, size] that belong together. */
+static bool heads_ok(Graph *g, const Ctx *c, U q, U k, U v)
+{
+    bool same = same_size(g, uop_dim(q, 0), uop_dim(k, 0)) && same_size(g, uop_dim(q, 0), uop_dim(v, 0)) && same_size(g, uop_dim(k, 1), uop_dim(v, 1)) && same_size(g, uop_dim(k, 2), uop_dim(v, 2)) &&
+                same_size(g, uop_dim(q, 3), uop_dim(k, 3));
+    return same || (fail_node(g, c, TG_BAD_MODEL, NULL, "queries, keys and values do not fit each other"), false);
+}
+
+bool bias_ok(Graph *g, const Ctx *c, uint32_t i, U q, U keys)
+{
+    U x = c->in[i], dim[4] = { uop_dim(q, 0), uop_dim(q, 1), uop_dim(q, 2), keys };
+    for (uint32_t k = 0; x && k < 2 && k < uop_rank(x); k++)
+        if (uop_is_int_const(uop_dim(x, k), 1)) dim[k] = NULL;
+    return shape_ok(g, c, i, dim, 4);
+}
+
+U count_in(Graph *g, const Ctx *c, uint32_t i, U most)
+{
+    graph_at(g, node_label(c->node), c->node->op, c->node->in[i]);
+    return place_in(g, c->in[i], dim_add(g, most, uop_index(g, 1)));
 }
 
 /* ---- masks ---- */
@@ -78,12 +117,16 @@ static double scale_of(Graph *g, const Ctx *c, U q) { return attr_find(c, "scale
 
 /* ---- the standard's Attention (23, 24, 25) ---- */
 
-/* A mask whose last axis is shorter than the keys: the rest is not attended. */
-static U long_mask(Graph *g, U mask, U keys)
+/* The standard's mask, which broadcasts to [batch, heads, rows, keys]. Its last axis may be shorter than the keys: the rest is not attended. */
+static U long_mask(Graph *g, const Ctx *c, U q, U keys)
 {
-    U before[TG_MAX_RANK], after[TG_MAX_RANK];
+    U mask = c->in[3], before[TG_MAX_RANK], after[TG_MAX_RANK];
     uint32_t r = uop_rank(mask);
-    if (!r || uop_dim(mask, r - 1) == keys || uop_is_int_const(uop_dim(mask, r - 1), 1)) return mask;
+    if (r < 1 || r > 4) return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has rank %u; wanted 1 to 4", r);
+    if (!spreads_ok(g, c, 3, (U[]){ uop_dim(q, 0), uop_dim(q, 1), uop_dim(q, 2), NULL }, 4)) return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
+    if (uop_dim(mask, r - 1) == keys || uop_is_int_const(uop_dim(mask, r - 1), 1)) return mask;
+    if (dim_sub(g, keys, uop_dim(mask, r - 1))->vmax < 0)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has size %lld on axis %u; there are %lld keys", (long long)uop_size(mask, r - 1), r - 1, (long long)keys->vmax);
     for (uint32_t k = 0; k < r; k++) before[k] = after[k] = uop_index(g, 0);
     after[r - 1] = dim_sub(g, keys, uop_dim(mask, r - 1));
     return pad(g, mask, before, after, type_of(mask) == DT_BOOL ? NULL : scalar(g, type_of(mask), -INFINITY));
@@ -91,16 +134,16 @@ static U long_mask(Graph *g, U mask, U keys)
 
 static void read_masks(Graph *g, const Ctx *c, U q, U k, U past, Attend *a)
 {
-    U rows = uop_dim(q, 2), keys = uop_dim(k, 2), mask = c->in[3] ? long_mask(g, c->in[3], keys) : NULL, offset = uop_int(g, DT_I64, 0);
+    U rows = uop_dim(q, 2), keys = uop_dim(k, 2), mask = c->in[3] ? long_mask(g, c, q, keys) : NULL, offset = uop_int(g, DT_I64, 0);
     int64_t left = attr_int(g, c, "left_window_size", -1), right = attr_int(g, c, "right_window_size", -1);
-    if (mask && (uop_rank(mask) < 1 || uop_rank(mask) > 4)) return (void)fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has rank %u; wanted 1 to 4", uop_rank(mask));
     if (left < -1 || right < -1) return (void)fail_node(g, c, TG_BAD_MODEL, left < -1 ? "left_window_size" : "right_window_size", "is %lld; wanted -1 or more", (long long)(left < -1 ? left : right));
-    if (!shape_ok(g, c, 6, (U[]){ uop_dim(q, 0) }, 1)) return;
+    if (!ok(g) || !shape_ok(g, c, 6, (U[]){ uop_dim(q, 0) }, 1)) return;
+    if (past && c->in[6]) return (void)fail_node(g, c, TG_BAD_MODEL, c->node->in[6], "cannot be given together with past_key");
     if (mask && type_of(mask) == DT_BOOL) a->allowed = mask;
     else a->bias = wide(g, mask);
     if (past) offset = cast(g, uop_dim(past, 2), DT_I64);
     if (c->in[6]) {                                                         /* how many keys of each batch are not padding */
-        U valid = cast(g, c->in[6], DT_I64);
+        U valid = count_in(g, c, 6, keys);
         for (int n = 0; n < 3; n++) valid = unsqueeze(g, valid, -1);
         if (!past) offset = sub(g, valid, cast(g, rows, DT_I64));
         a->allowed = both(g, a->allowed, lt(g, positions(g, keys), valid));
@@ -118,11 +161,11 @@ U op_attention(Graph *g, const Ctx *c)
     if (!ok(g)) return NULL;
     if (precision != TG_F32 && precision != TG_F16 && precision != TG_F64 && precision != TG_BF16) return fail_node(g, c, TG_BAD_MODEL, "softmax_precision", "is %lld; wanted a float type", (long long)precision);
     if ((heads && heads != fixed_size(g, q, 1)) || (kv_heads && kv_heads != fixed_size(g, k, 1))) return fail_node(g, c, TG_BAD_MODEL, "q_num_heads", "or kv_num_heads is not what the inputs have");
-    if (!same_size(g, uop_dim(q, 0), uop_dim(k, 0)) || !same_size(g, uop_dim(q, 0), uop_dim(v, 0)) || !same_size(g, uop_dim(k, 1), uop_dim(v, 1)) || !same_size(g, uop_dim(k, 2), uop_dim(v, 2)) || !same_size(g, uop_dim(q, 3), uop_dim(k, 3)))
-        return fail_node(g, c, TG_BAD_MODEL, NULL, "queries, keys and values do not fit each other");
+    if (!heads_ok(g, c, q, k, v)) return NULL;
     if (mode < 0 || mode > 3) return fail_node(g, c, TG_BAD_MODEL, "qk_matmul_output_mode", "is %lld; wanted 0 to 3", (long long)mode);
     if (fixed_size(g, k, 1) < 1 || fixed_size(g, q, 1) % fixed_size(g, k, 1)) return fail_node(g, c, TG_BAD_MODEL, "kv_num_heads", "%lld heads of queries on %lld of keys", (long long)uop_size(q, 1), (long long)uop_size(k, 1));
     if (!c->in[4] != !c->in[5]) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
+    if (!past_ok(g, c, 4, k) || !past_ok(g, c, 5, v) || (c->in[4] && !same_rows(g, c, 4, 5))) return NULL;
     if (c->in[4]) k = cat(g, (U[]){ c->in[4], k }, 2, 2), v = cat(g, (U[]){ c->in[5], v }, 2, 2);
     if (!ok(g)) return NULL;
     Attend a = { .softcap = attr_float(g, c, "softcap", 0), .scale = scale_of(g, c, q) };
@@ -183,9 +226,7 @@ U rotate(Graph *g, U x, U cosine, U sine, int64_t size, bool interleaved)
 U rows_at(Graph *g, U table, U ids)
 {
     if (table->op == UOP_ERROR || ids->op == UOP_ERROR) return table->op == UOP_ERROR ? table : ids;
-    if (uop_rank(table) < 1) return graph_fail(g, "a table of rank 0");
-    U last = dim_sub(g, uop_dim(table, 0), uop_index(g, 1));
-    return take(g, table, clamp(g, cast(g, ids, DT_INDEX), uop_index(g, 0), last), 0);
+    return uop_rank(table) ? take(g, table, place_in(g, ids, uop_dim(table, 0)), 0) : graph_fail(g, "a table of rank 0");
 }
 
 static U rotary(Graph *g, const Ctx *c, U cosine, U sine, U ids)
@@ -225,16 +266,19 @@ U op_rotary_embedding_ms(Graph *g, const Ctx *c)
 
 /* ---- com.microsoft ---- */
 
-/* A mask of one of the forms: [batch] lengths, [batch, keys], [batch, rows, keys], [batch, 1, rows, keys]; what is 0 gets the filter value added. */
-static U filter_bias(Graph *g, const Ctx *c, U mask, U rows, U keys, double filter)
+/* Input i, a mask of one of the forms: [batch] lengths, [batch, keys], [batch, rows, keys], [batch, 1, longest, longest]; what is 0 gets the filter value added. */
+static U filter_bias(Graph *g, const Ctx *c, uint32_t i, U q, U keys, double filter)
 {
-    U on;
-    if (uop_rank(mask) == 1) on = lt(g, positions(g, keys), unsqueeze(g, cast(g, mask, DT_I64), 1));
-    else on = ne(g, mask, scalar(g, type_of(mask), 0));
-    if (uop_rank(mask) > 4 || uop_rank(mask) < 1) return fail_node(g, c, TG_UNSUPPORTED, "mask_index", "a mask of rank %u", uop_rank(mask));
-    if (uop_rank(on) == 2) on = unsqueeze(g, on, 1);
-    if (uop_rank(on) == 3) on = unsqueeze(g, on, 1);
-    if (on->op != UOP_ERROR && uop_rank(mask) == 4 && uop_dim(on, 3) != keys)           /* square for the longest sequence */
+    U mask = c->in[i], batch = uop_dim(q, 0), rows = uop_dim(q, 2), on;
+    uint32_t rank = uop_rank(mask);
+    const U form[4][4] = { { batch }, { batch, keys }, { batch, rows, keys }, { batch, uop_index(g, 1), NULL, NULL } };
+    if (rank < 1 || rank > 4) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "a mask of rank %u", rank);
+    if (rank == 1 && !same_size(g, uop_dim(mask, 0), batch)) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "has size %lld; only one length a batch is covered", (long long)uop_size(mask, 0));
+    if (!shape_ok(g, c, i, form[rank - 1], rank)) return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
+    on = rank == 1 ? lt(g, positions(g, keys), unsqueeze(g, count_in(g, c, i, keys), 1)) : ne(g, mask, scalar(g, type_of(mask), 0));
+    if (rank < 3) on = unsqueeze(g, on, 1);
+    if (rank < 4) on = unsqueeze(g, on, 1);
+    else if (uop_dim(on, 3) != keys)                        /* square for the longest sequence */
         on = slice(g, slice(g, on, 3, uop_index(g, 0), keys), 2, dim_sub(g, keys, rows), rows);
     return where(g, on, scalar(g, DT_F32, 0), scalar(g, DT_F32, filter));
 }
@@ -248,7 +292,10 @@ U op_attention_ms(Graph *g, const Ctx *c)
     uint32_t n;
     if (uop_rank(x) != 3 || uop_rank(w) != 2 || !uop_is_const(uop_dim(w, 1))) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u and %u; wanted 3 and 2", uop_rank(x), uop_rank(w));
     if (attr_bool(g, c, "do_rotary", false) || attr_bool(g, c, "past_present_share_buffer", false)) return fail_node(g, c, TG_UNSUPPORTED, "do_rotary", "and shared buffers are not covered");
-    bool given = attr_ints(g, c, "qkv_hidden_sizes", &sizes, &n) && n == 3;
+    if (c->in[6]) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[6], "belongs to shared buffers, which are not covered");
+    bool given = attr_ints(g, c, "qkv_hidden_sizes", &sizes, &n);
+    if (given && n != 3) return fail_node(g, c, TG_BAD_MODEL, "qkv_hidden_sizes", "has %u values; wanted 3", n);
+    if (!shape_ok(g, c, 1, (U[]){ uop_dim(x, 2), NULL }, 2) || !shape_ok(g, c, 2, &w->shape->dim[1], 1)) return NULL;
     U y = matmul(g, x, w);
     if (bias) y = add(g, y, bias);
     for (int k = 0; k < 3; k++) {
@@ -257,17 +304,20 @@ U op_attention_ms(Graph *g, const Ctx *c)
         part[k] = split_heads(g, c, slice_i(g, y, 2, at, at + size[k]), heads);
         at += size[k];
     }
-    if (!ok(g)) return NULL;
+    if (at != fixed_size(g, w, 1)) return fail_node(g, c, TG_BAD_MODEL, "qkv_hidden_sizes", "%lld columns of weights; wanted %lld", (long long)uop_size(w, 1), (long long)at);
+    if (!ok(g) || !heads_ok(g, c, part[0], part[1], part[2])) return NULL;
     U rows = uop_dim(x, 1), offset = uop_int(g, DT_I64, 0);
     if (past) {
+        if (!shape_ok(g, c, 4, (U[]){ uop_index(g, 2), uop_dim(x, 0), uop_index(g, heads), NULL, uop_dim(part[1], 3) }, 5)) return NULL;
         offset = cast(g, uop_dim(past, 3), DT_I64);
         for (int k = 1; k < 3; k++) part[k] = cat(g, (U[]){ wide(g, squeeze(g, slice_i(g, past, 0, k - 1, k), 0)), part[k] }, 2, 2);
     }
     if (!ok(g)) return NULL;
     double scale = attr_float(g, c, "scale", 0);
     U keys = uop_dim(part[1], 2);
+    if (!bias_ok(g, c, 5, part[0], keys)) return NULL;
     Attend a = { .scale = scale != 0 ? scale : default_scale(g, part[0]), .bias = wide(g, c->in[5]) };
-    if (c->in[3]) a.bias = total_of(g, a.bias, filter_bias(g, c, c->in[3], rows, keys, attr_float(g, c, "mask_filter_value", -10000)));
+    if (c->in[3]) a.bias = total_of(g, a.bias, filter_bias(g, c, 3, part[0], keys, attr_float(g, c, "mask_filter_value", -10000)));
     if (attr_bool(g, c, "unidirectional", false)) a.allowed = window_mask(g, rows, keys, offset, -1, 0);
     U out = narrow(g, join_heads(g, attend(g, part[0], part[1], part[2], &a, stages)), c->in[0]);
     if (!ok(g) || c->nout < 2) return out;
@@ -278,26 +328,34 @@ U op_attention_ms(Graph *g, const Ctx *c)
 /** com.microsoft MultiHeadAttention: query, key, value [b, rows, h] (or keys and values already by heads), bias [3h], masks, past. */
 U op_multi_head_attention(Graph *g, const Ctx *c)
 {
-    int64_t heads = attr_int(g, c, "num_heads", 0), at = 0;
+    int64_t heads = attr_int(g, c, "num_heads", 0), at = 0, columns = 0;
     U part[3], stages[4];
     if (!c->in[1] || !c->in[2] || uop_rank(c->in[0]) != 3) return fail_node(g, c, TG_UNSUPPORTED, NULL, "packed queries, keys and values are not covered");
+    if (!c->in[6] != !c->in[7]) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
+    if (c->in[8] || c->in[9]) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[c->in[8] ? 8 : 9], "belongs to shared buffers, which are not covered");
+    if (c->in[3] && uop_rank(c->in[3]) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has rank %u; wanted 1", uop_rank(c->in[3]));
     for (int k = 0; k < 3; k++) {
         U x = wide(g, c->in[k]);
         if (c->in[3] && uop_rank(x) == 3) x = add(g, x, wide(g, slice_i(g, c->in[3], 0, at, at + fixed_size(g, x, 2))));
         at += uop_rank(x) == 3 ? fixed_size(g, x, 2) : 0;
         part[k] = split_heads(g, c, x, heads);
     }
-    if (!ok(g)) return NULL;
+    if (!ok(g) || !heads_ok(g, c, part[0], part[1], part[2])) return NULL;
+    if (!same_size(g, uop_dim(part[0], 1), uop_dim(part[1], 1))) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "has %lld heads; wanted %lld", (long long)uop_size(part[1], 1), (long long)heads);
+    for (int k = 0; k < 3; k++) columns += heads * fixed_size(g, part[k], 3);
+    if (!shape_ok(g, c, 3, (U[]){ uop_index(g, columns) }, 1)) return NULL;
     U offset = uop_int(g, DT_I64, 0);
-    if (c->in[6] && c->in[7]) {
+    if (c->in[6]) {
+        if (!past_ok(g, c, 6, part[1]) || !past_ok(g, c, 7, part[2]) || !same_rows(g, c, 6, 7)) return NULL;
         offset = cast(g, uop_dim(c->in[6], 2), DT_I64);
         for (int k = 1; k < 3; k++) part[k] = cat(g, (U[]){ wide(g, c->in[5 + k]), part[k] }, 2, 2);
     }
     if (!ok(g)) return NULL;
     double scale = attr_float(g, c, "scale", 0);
     U rows = uop_dim(part[0], 2), keys = uop_dim(part[1], 2);
+    if (!bias_ok(g, c, 5, part[0], keys)) return NULL;
     Attend a = { .scale = scale != 0 ? scale : default_scale(g, part[0]), .bias = wide(g, c->in[5]) };
-    if (c->in[4]) a.bias = total_of(g, a.bias, filter_bias(g, c, c->in[4], rows, keys, attr_float(g, c, "mask_filter_value", -10000)));
+    if (c->in[4]) a.bias = total_of(g, a.bias, filter_bias(g, c, 4, part[0], keys, attr_float(g, c, "mask_filter_value", -10000)));
     if (attr_bool(g, c, "unidirectional", false)) a.allowed = window_mask(g, rows, keys, offset, -1, 0);
     U y = narrow(g, join_heads(g, attend(g, part[0], part[1], part[2], &a, stages)), c->in[0]);
     return outputs(g, c, (U[]){ y, narrow(g, part[1], c->in[0]), narrow(g, part[2], c->in[0]) }, 3);
@@ -353,6 +411,10 @@ U op_embed_layer_normalization(Graph *g, const Ctx *c)
     U ids = c->in[0], more[3], like = c->in[2];
     if (uop_rank(ids) != 2 || !like || !c->in[3] || !c->in[5]) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, rows] and all tables");
     U batch = uop_dim(ids, 0), at = c->in[8] ? c->in[8] : iota(g, uop_dim(ids, 1), DT_I64);
+    U size = uop_rank(c->in[2]) == 2 ? uop_dim(c->in[2], 1) : NULL;
+    const U each[] = { batch, uop_dim(ids, 1) }, column[] = { NULL, size };
+    if (!shape_ok(g, c, 2, column, 2) || !shape_ok(g, c, 3, column, 2) || !shape_ok(g, c, 4, column, 2) || !shape_ok(g, c, 5, &size, 1) || !shape_ok(g, c, 6, &size, 1)) return NULL;
+    if (!shape_ok(g, c, 1, each, 2) || !shape_ok(g, c, 7, each, 2) || !spreads_ok(g, c, 8, each, 2)) return NULL;
     U x = add(g, wide(g, gather(g, c->in[2], ids, 0)), wide(g, gather(g, c->in[3], at, 0)));
     if (c->in[1] && c->in[4]) x = add(g, x, wide(g, gather(g, c->in[4], c->in[1], 0)));
     if (!ok(g)) return NULL;

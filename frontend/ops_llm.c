@@ -5,6 +5,9 @@
 
 #include <math.h>
 
+#include "frontend/import.h"
+#include "graph/guard.h"
+
 /* ---- MatMulNBits ---- */
 
 /* Bytes [.., n] as n * 8 / bits numbers of few bits each, the lowest bits first. */
@@ -62,7 +65,11 @@ static bool read_projections(Graph *g, const Ctx *c, Projections *p)
     }
     if (!v) return fail_node(g, c, TG_BAD_MODEL, "value", "is missing"), false;
     p->q = split_heads(g, c, q, p->heads), p->k = split_heads(g, c, k, p->groups), p->v = split_heads(g, c, v, p->groups);
-    return ok(g);
+    if (!ok(g)) return false;
+    const U kept[] = { uop_dim(p->q, 0), NULL, uop_dim(p->q, 2), uop_dim(p->q, 3) };
+    for (int i = 0; i < 4; i++)
+        if (kept[i] && (!same_size(g, kept[i], uop_dim(p->k, (uint32_t)i)) || !same_size(g, kept[i], uop_dim(p->v, (uint32_t)i)))) return fail_node(g, c, TG_BAD_MODEL, "key", "or value does not fit the queries"), false;
+    return true;
 }
 
 /* x [batch, heads, rows, size] turned by its positions [batch, rows]. */
@@ -86,6 +93,20 @@ static U extend_cache(Graph *g, U past, U fresh, U before)
     return gather_elements(g, joined, expand(g, min_(g, from, last), dim, 4), 2);
 }
 
+/* seqlens_k as [batch, 1, 1, 1]: each below `total`, which is what total_sequence_length must be. */
+static U last_positions(Graph *g, const Ctx *c, U q, U total)
+{
+    U one = uop_index(g, 1), given = known_scalar(g, c->in[6]);
+    if (fixed_numel(g, c->in[6]) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[6], "has %lld values; wanted 1", (long long)uop_numel(c->in[6]));
+    if (!same_size(g, dim_product(g, c->in[5]->shape->dim, uop_rank(c->in[5])), uop_dim(q, 0))) return fail_node(g, c, TG_BAD_MODEL, c->node->in[5], "wanted a value a batch");
+    if (given && uop_is_const(total) && uop_const_int(given) != total->arg.i)
+        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[6], "is %lld of %lld rows: a buffer that past and present share is not covered", (long long)uop_const_int(given), (long long)total->arg.i);
+    graph_at(g, node_label(c->node), c->node->op, c->node->in[5]);
+    U last = place_in(g, c->in[5], total);
+    if (ok(g) && !given) last = place_in(g, c->in[5], guard_size(g, GUARD_SIZE, cast(g, reshape(g, c->in[6], NULL, 0), DT_INDEX), total));
+    return ok(g) ? reshape(g, last, (U[]){ uop_dim(q, 0), one, one, one }, 4) : NULL;
+}
+
 /** GroupQueryAttention: seqlens_k [batch] is the last position that counts; rows are the last ones of each sample. Out: rows, keys, values with the new ones. */
 U op_group_query_attention(Graph *g, const Ctx *c)
 {
@@ -96,20 +117,24 @@ U op_group_query_attention(Graph *g, const Ctx *c)
     if (!c->in[5]) return fail_node(g, c, TG_BAD_MODEL, "seqlens_k", "is missing");
     if (!past_k != !past_v) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
     if (c->in[11] || attr_bool(g, c, "smooth_softmax", false)) return fail_node(g, c, TG_UNSUPPORTED, "smooth_softmax", "is not covered");
+    if (!past_ok(g, c, 3, p.k) || !past_ok(g, c, 4, p.v) || (past_k && !same_rows(g, c, 3, 4))) return NULL;
     if (past_k && uop_is_int_const(uop_dim(past_k, 2), 0)) past_k = past_v = NULL;
-    U rows = uop_dim(p.q, 2), count = reshape(g, cast(g, c->in[5], DT_I64), (U[]){ uop_dim(p.q, 0), uop_index(g, 1), uop_index(g, 1), uop_index(g, 1) }, 4);
-    U before = past_k ? sub(g, add(g, count, one), cast(g, rows, DT_I64)) : uop_int(g, DT_I64, 0);
+    U rows = uop_dim(p.q, 2), before = uop_int(g, DT_I64, 0), last = last_positions(g, c, p.q, past_k ? dim_add(g, uop_dim(past_k, 2), rows) : rows);
+    if (!last) return NULL;
+    if (past_k) before = place_in(g, sub(g, add(g, last, one), cast(g, rows, DT_I64)), dim_add(g, uop_dim(past_k, 2), uop_index(g, 1)));
     if (attr_bool(g, c, "do_rotary", false)) {
         if (!c->in[7] || !c->in[8] || uop_rank(c->in[7]) != 2) return fail_node(g, c, TG_BAD_MODEL, "cos_cache", "is missing");
+        if (!shape_ok(g, c, 8, c->in[7]->shape->dim, 2) || !shape_ok(g, c, 9, (U[]){ uop_dim(p.q, 0), rows }, 2)) return NULL;
         U at = c->in[9] ? c->in[9] : add(g, past_k ? squeeze(g, squeeze(g, before, 3), 2) : before, iota(g, rows, DT_I64));
         at = expand(g, at, (U[]){ uop_dim(p.q, 0), rows }, 2);
         p.q = narrow(g, turn(g, c, wide(g, p.q), at), c->in[0]), p.k = narrow(g, turn(g, c, wide(g, p.k), at), c->in[0]);
     }
     U k = extend_cache(g, past_k, p.k, before), v = extend_cache(g, past_v, p.v, before);
-    if (!ok(g)) return NULL;
+    if (!ok(g) || !bias_ok(g, c, 10, p.q, uop_dim(k, 2))) return NULL;
     double scale = attr_float(g, c, "scale", 0);
     Attend a = { .scale = scale != 0 ? scale : 1 / sqrt((double)fixed_size(g, p.q, 3)), .softcap = attr_float(g, c, "softcap", 0), .bias = wide(g, c->in[10]) };
     a.allowed = window_mask(g, rows, uop_dim(k, 2), before, left > 0 ? left - 1 : -1, 0);
+    if (!past_k) a.allowed = and_(g, a.allowed, le(g, iota(g, rows, DT_I64), last));       /* rows behind the last position are padding */
     U y = narrow(g, join_heads(g, attend(g, wide(g, p.q), wide(g, k), wide(g, v), &a, stages)), c->in[0]);
     return outputs(g, c, (U[]){ y, k, v }, 3);
 }

@@ -351,6 +351,32 @@ E = [
     *[(f"{op} of {what}", one(op, "x,s,w" + (",w" if op[4] == "L" else "") + ",b", dict(s=f(*s), w=f(*w), b=f(*b)), ports=[port("x", (2, 3, 4))], domain=MS), BAD, f"{at}: has ")
       for op in ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization") for what, s, w, b, at in (("one row", (2, 1, 4), (4,), (4,), "s"), ("a row", (4,), (4,), (4,), "s"),
           ("one column", (2, 3, 1), (4,), (4,), "s"), ("more batches", (5, 3, 4), (4,), (4,), "s"), ("one scale", (2, 3, 4), (1,), (4,), "w"), ("one bias", (2, 3, 4), (4,), (1,), "b"))],
+    *[(f"Attention, a mask {list(n)}", one("Attention", "x,x,x,m", {"m": f(*n)}, ports=[port("x", (2, 2, 4, 4))], opset=23), BAD, "m: has ")
+      for n in ((3, 1, 4, 4), (2, 3, 4, 4), (2, 1, 5, 4), (2, 1, 4, 5), (1, 2, 2, 4, 4), (3, 4))],
+    *[(f"Attention, a mask {list(n)} that fits", one("Attention", "x,x,x,m", {"m": f(*n)}, ports=[port("x", (2, 2, 4, 4))], opset=23), (0,), "") for n in ((2, 1, 1, 4), (4, 2), (1,), (2, 4, 1))],
+    *[(f"Attention, a past {list(n)}", one("Attention", "x,x,x,,p,q", {"p": f(*n), "q": f(2, 2, 3, 4)}, ports=[port("x", (2, 2, 4, 4))], opset=23), BAD, "node 'bad' (Attention): ")
+      for n in ((2, 2, 3), (1, 2, 3, 4), (2, 1, 3, 4), (2, 2, 3, 5), (2, 2, 1, 4))],
+    ("Attention of a past and a number of keys", one("Attention", "x,x,x,,p,p,n", {"p": f(2, 2, 3, 4), "n": i(1, 1)}, ports=[port("x", (2, 2, 4, 4))], opset=24), BAD, "n: cannot be given together"),
+    *[(f"com.microsoft: Attention of {what}", one("Attention", f"x,w,b,{m},{p},{e}", {"w": f(*w), "b": f(*b), "m": np.ones(ms, np.int32), "p": f(*ps), "e": f(*es)}, ports=[port("x", (2, 5, 8))], domain=MS, num_heads=2, **more),
+        UNSUPPORTED, "node 'bad' (Attention): ") for what, w, b, m, ms, p, ps, e, es, more in (
+            ("a past of rank 4", (8, 24), (24,), "", (1,), "p", (2, 2, 2, 4), "", (1,), {}), ("another batch's past", (8, 24), (24,), "", (1,), "p", (2, 1, 2, 3, 4), "", (1,), {}),
+            ("one bias", (8, 24), (1,), "", (1,), "", (1,), "", (1,), {}), ("surplus columns", (8, 25), (25,), "", (1,), "", (1,), "", (1,), {}),
+            ("two sizes", (8, 24), (24,), "", (1,), "", (1,), "", (1,), dict(qkv_hidden_sizes=[8, 8])), ("sizes that leave columns", (8, 24), (24,), "", (1,), "", (1,), "", (1,), dict(qkv_hidden_sizes=[8, 8, 6])),
+            ("begins and ends", (8, 24), (24,), "m", (4,), "", (1,), "", (1,), {}), ("one mask", (8, 24), (24,), "m", (1, 5), "", (1,), "", (1,), {}), ("one column", (8, 24), (24,), "m", (2, 1), "", (1,), "", (1,), {}),
+            ("other rows", (8, 24), (24,), "m", (2, 4, 5), "", (1,), "", (1,), {}), ("more heads' bias", (8, 24), (24,), "", (1,), "", (1,), "e", (2, 3, 5, 5), {}))],
+    *[(f"com.microsoft: MultiHeadAttention of {what}", one("MultiHeadAttention", f"x,k,v,{b},{m},,{p}", {"k": f(*k), "v": f(*v), "b": f(*bs), "m": np.ones(ms, np.int32), "p": f(2, 2, 3, 4)}, ports=[port("x", (2, 5, 8))], domain=MS,
+        num_heads=2), BAD, "node 'bad' (MultiHeadAttention): ") for what, k, v, b, bs, m, ms, p in (
+            ("one batch of keys", (1, 6, 8), (1, 6, 8), "", (1,), "", (1,), ""), ("fewer values", (2, 6, 8), (2, 5, 8), "", (1,), "", (1,), ""), ("longer keys", (2, 6, 10), (2, 6, 8), "", (1,), "", (1,), ""),
+            ("a bias for two", (2, 6, 8), (2, 6, 8), "b", (16,), "", (1,), ""), ("a bias that is too long", (2, 6, 8), (2, 6, 8), "b", (25,), "", (1,), ""), ("a bias of rank 2", (2, 6, 8), (2, 6, 8), "b", (1, 24), "", (1,), ""),
+            ("a mask of rows", (2, 6, 8), (2, 6, 8), "", (1,), "m", (2, 5), ""), ("a past without values", (2, 6, 8), (2, 6, 8), "", (1,), "", (1,), "p"))],
+    *[(f"com.microsoft: GroupQueryAttention of {what}", one("GroupQueryAttention", f"x,k,v,{p},{q},s,t", {"k": f(*k), "v": f(*v), "p": f(*ps), "q": f(*qs), "s": np.array(s, np.int32), "t": np.array(t, np.int32)},
+        ports=[port("x", (2, 5, 16))], domain=MS, num_heads=2, kv_num_heads=1), UNSUPPORTED, "node 'bad' (GroupQueryAttention): ") for what, k, v, p, ps, q, qs, s, t in (
+            ("a past of rank 3", (2, 5, 8), (2, 5, 8), "p", (2, 1, 3), "q", (2, 1, 3, 8), (7, 7), 8), ("another past", (2, 5, 8), (2, 5, 8), "p", (2, 1, 3, 8), "q", (2, 1, 4, 8), (7, 7), 8),
+            ("other rows", (2, 6, 8), (2, 6, 8), "", (1,), "", (1,), (4, 4), 5), ("one batch", (1, 5, 8), (1, 5, 8), "", (1,), "", (1,), (4, 4), 5), ("three lengths", (2, 5, 8), (2, 5, 8), "", (1,), "", (1,), (4, 4, 4), 5),
+            ("two totals", (2, 5, 8), (2, 5, 8), "", (1,), "", (1,), (4, 4), (5, 5)), ("a buffer that is shared", (2, 5, 8), (2, 5, 8), "p", (2, 1, 9, 8), "q", (2, 1, 9, 8), (7, 7), 8))],
+    *[(f"com.microsoft: EmbedLayerNormalization of {what}", one("EmbedLayerNormalization", "k,s,w,p,g,a,b,m", {"k": np.zeros((2, 3), np.int32), "s": np.zeros(ss, np.int32), "w": f(9, 8), "p": f(6, ps), "g": f(2, 8),
+        "a": f(*a), "b": f(8), "m": np.ones(ms, np.int32)}, domain=MS), BAD, f"{at}: has ") for what, ss, ps, a, ms, at in (("one row of segments", (1, 3), 8, (8,), (2, 3), "s"), ("one column of positions", (2, 3), 1, (8,),
+            (2, 3), "p"), ("one scale", (2, 3), 8, (1,), (2, 3), "a"), ("other masks", (2, 3), 8, (8,), (3, 3), "m"))],
     ("Upsample 1 by nothing", one("Upsample", ports=[port("x", (1, 2, 3, 3))], opset=1), BAD, "node 'bad' (Upsample)"),
 ]
 
