@@ -2,6 +2,7 @@
  * Every question checks what it returns; a failed one has recorded an error in the graph, and the importer may go on or return (import.c looks once a node).
  */
 #include "frontend/question.h"
+#include "graph/guard.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -78,6 +79,13 @@ DType attr_dtype(Graph *g, const Ctx *c, const char *name, int64_t otherwise)
 {
     int64_t v = attr_int(g, c, name, otherwise);
     return v > 0 && v < 100 ? dtype_from_onnx((int32_t)v) : DT_VOID;
+}
+
+DType attr_float_type(Graph *g, const Ctx *c, const char *name, int64_t otherwise)
+{
+    DType t = attr_dtype(g, c, name, otherwise);
+    if (!dtype_is_float(t)) fail_node(g, c, TG_BAD_MODEL, name, "is no float type");
+    return t;
 }
 
 double attr_float(Graph *g, const Ctx *c, const char *name, double otherwise)
@@ -201,6 +209,14 @@ bool input_sizes(Graph *g, const Ctx *c, uint32_t i, const U **out, uint32_t *n)
     *out = v;
     return true;
 }
+
+U input_place(Graph *g, const Ctx *c, uint32_t i, U size)
+{
+    graph_at(g, node_label(c->node), c->node->op, c->node->in[i]);
+    return place_in(g, c->in[i], size);
+}
+
+U input_count(Graph *g, const Ctx *c, uint32_t i, U most) { return input_place(g, c, i, dim_add(g, most, uop_index(g, 1))); }
 
 bool node_axes(Graph *g, const Ctx *c, int32_t i, int64_t rank, const int64_t **out, uint32_t *n, bool *given)
 {

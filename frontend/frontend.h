@@ -47,12 +47,16 @@ U fail_node(Graph *g, const Ctx *c, TgStatus code, const char *field, const char
 bool axis_ok(Graph *g, const Ctx *c, const char *field, int64_t axis, int64_t rank, int64_t *out);
 bool attr_choice(Graph *g, const Ctx *c, const char *name, const char *otherwise, const char *const *allowed, int *out);     /* a word of a list that ends with NULL: its place */
 DType attr_dtype(Graph *g, const Ctx *c, const char *name, int64_t otherwise);      /* DT_VOID: a type that is not computed in, or none */
+DType attr_float_type(Graph *g, const Ctx *c, const char *name, int64_t otherwise); /* of floats, or the import fails */
 /* Is input i, where it is there, a tensor of these n sizes? NULL: any. */
 bool shape_ok(Graph *g, const Ctx *c, uint32_t i, const U *dim, uint32_t n);
 /* Values of a small integer input (shape, axes, pads), folded; false and an error when they depend on data. */
 bool input_ints(Graph *g, const Ctx *c, uint32_t i, const int64_t **out, uint32_t *n);
 /* The same as DT_INDEX scalars, symbolic sizes allowed. */
 bool input_sizes(Graph *g, const Ctx *c, uint32_t i, const U **out, uint32_t *n);
+/* Input i as i64, whose elements are positions below size, or counts up to most; what is neither fails the run, or the import where it is known. */
+U input_place(Graph *g, const Ctx *c, uint32_t i, U size);
+U input_count(Graph *g, const Ctx *c, uint32_t i, U most);
 /* The CONST that x's one element is known to be; NULL: more, fewer, or not known. */
 U known_scalar(Graph *g, U x);
 /* The error that input i's value is needed but depends on data; when that is a small model input, the import is tried again with its value. */

@@ -8,9 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "frontend/import.h"
-#include "graph/guard.h"
-
 #define K(v) scalar(g, type_of(x), (v))
 
 /* ---- heads ---- */
@@ -70,12 +67,6 @@ bool bias_ok(Graph *g, const Ctx *c, uint32_t i, U q, U keys)
     return shape_ok(g, c, i, dim, 4);
 }
 
-U count_in(Graph *g, const Ctx *c, uint32_t i, U most)
-{
-    graph_at(g, node_label(c->node), c->node->op, c->node->in[i]);
-    return place_in(g, c->in[i], dim_add(g, most, uop_index(g, 1)));
-}
-
 /* ---- masks ---- */
 
 static U both(Graph *g, U a, U b) { return !a ? b : !b ? a : and_(g, a, b); }
@@ -115,6 +106,13 @@ static double default_scale(Graph *g, U q) { return 1 / sqrt((double)fixed_size(
 /* Double, unlike an attribute's default. */
 static double scale_of(Graph *g, const Ctx *c, U q) { return attr_find(c, "scale") ? attr_float(g, c, "scale", 0) : default_scale(g, q); }
 
+double cap_of(Graph *g, const Ctx *c)
+{
+    double cap = attr_float(g, c, "softcap", 0);
+    if (!(cap >= 0 && isfinite(cap))) fail_node(g, c, TG_BAD_MODEL, "softcap", "is %g; wanted 0 or more", cap);
+    return cap;
+}
+
 /* ---- the standard's Attention (23, 24, 25) ---- */
 
 /* The standard's mask, which broadcasts to [batch, heads, rows, keys]. Its last axis may be shorter than the keys: the rest is not attended. */
@@ -143,7 +141,7 @@ static void read_masks(Graph *g, const Ctx *c, U q, U k, U past, Attend *a)
     else a->bias = wide(g, mask);
     if (past) offset = cast(g, uop_dim(past, 2), DT_I64);
     if (c->in[6]) {                                                         /* how many keys of each batch are not padding */
-        U valid = count_in(g, c, 6, keys);
+        U valid = input_count(g, c, 6, keys);
         for (int n = 0; n < 3; n++) valid = unsqueeze(g, valid, -1);
         if (!past) offset = sub(g, valid, cast(g, rows, DT_I64));
         a->allowed = both(g, a->allowed, lt(g, positions(g, keys), valid));
@@ -160,7 +158,7 @@ U op_attention(Graph *g, const Ctx *c)
     U q = split_heads(g, c, c->in[0], heads), k = split_heads(g, c, c->in[1], kv_heads), v = split_heads(g, c, c->in[2], kv_heads), stages[4];
     if (!ok(g)) return NULL;
     if (precision != TG_F32 && precision != TG_F16 && precision != TG_F64 && precision != TG_BF16) return fail_node(g, c, TG_BAD_MODEL, "softmax_precision", "is %lld; wanted a float type", (long long)precision);
-    if ((heads && heads != fixed_size(g, q, 1)) || (kv_heads && kv_heads != fixed_size(g, k, 1))) return fail_node(g, c, TG_BAD_MODEL, "q_num_heads", "or kv_num_heads is not what the inputs have");
+    if ((attr_find(c, "q_num_heads") && heads != fixed_size(g, q, 1)) || (attr_find(c, "kv_num_heads") && kv_heads != fixed_size(g, k, 1))) return fail_node(g, c, TG_BAD_MODEL, "q_num_heads", "or kv_num_heads is not what the inputs have");
     if (!heads_ok(g, c, q, k, v)) return NULL;
     if (mode < 0 || mode > 3) return fail_node(g, c, TG_BAD_MODEL, "qk_matmul_output_mode", "is %lld; wanted 0 to 3", (long long)mode);
     if (fixed_size(g, k, 1) < 1 || fixed_size(g, q, 1) % fixed_size(g, k, 1)) return fail_node(g, c, TG_BAD_MODEL, "kv_num_heads", "%lld heads of queries on %lld of keys", (long long)uop_size(q, 1), (long long)uop_size(k, 1));
@@ -168,7 +166,7 @@ U op_attention(Graph *g, const Ctx *c)
     if (!past_ok(g, c, 4, k) || !past_ok(g, c, 5, v) || (c->in[4] && !same_rows(g, c, 4, 5))) return NULL;
     if (c->in[4]) k = cat(g, (U[]){ c->in[4], k }, 2, 2), v = cat(g, (U[]){ c->in[5], v }, 2, 2);
     if (!ok(g)) return NULL;
-    Attend a = { .softcap = attr_float(g, c, "softcap", 0), .scale = scale_of(g, c, q) };
+    Attend a = { .softcap = cap_of(g, c), .scale = scale_of(g, c, q) };
     read_masks(g, c, q, k, c->in[4], &a);
     U y = attend(g, wide(g, q), wide(g, k), cast(g, wide(g, v), type_of(wide(g, q))), &a, stages);
     if (!ok(g)) return NULL;
@@ -193,8 +191,8 @@ static U modified(Graph *g, const Ctx *c, const char *name, U x)
 U op_flex_attention(Graph *g, const Ctx *c)
 {
     U q = c->in[0], k = c->in[1], v = c->in[2];
-    DType t = attr_dtype(g, c, "softmax_precision", q->dtype == DT_F64 ? TG_F64 : TG_F32);
-    if (!dtype_is_float(t)) return fail_node(g, c, TG_BAD_MODEL, "softmax_precision", "is no float type");
+    DType t = attr_float_type(g, c, "softmax_precision", q->dtype == DT_F64 ? TG_F64 : TG_F32);
+    if (!ok(g)) return NULL;
     if (uop_rank(q) != 4 || uop_rank(k) != 4 || uop_rank(v) != 4) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u, %u and %u; wanted 4", uop_rank(q), uop_rank(k), uop_rank(v));
     if (uop_size(k, 1) < 1 || uop_size(k, 1) != uop_size(v, 1) || uop_size(q, 1) % uop_size(k, 1))
         return fail_node(g, c, TG_BAD_MODEL, NULL, "%lld heads of queries on %lld of keys and %lld of values", (long long)uop_size(q, 1), (long long)uop_size(k, 1), (long long)uop_size(v, 1));
@@ -226,7 +224,7 @@ U rotate(Graph *g, U x, U cosine, U sine, int64_t size, bool interleaved)
 U rows_at(Graph *g, U table, U ids)
 {
     if (table->op == UOP_ERROR || ids->op == UOP_ERROR) return table->op == UOP_ERROR ? table : ids;
-    return uop_rank(table) ? take(g, table, place_in(g, ids, uop_dim(table, 0)), 0) : graph_fail(g, "a table of rank 0");
+    return uop_rank(table) ? gather(g, table, place_in(g, ids, uop_dim(table, 0)), 0) : graph_fail(g, "a table of rank 0");
 }
 
 static U rotary(Graph *g, const Ctx *c, U cosine, U sine, U ids)
@@ -258,10 +256,12 @@ U op_rotary_embedding_ms(Graph *g, const Ctx *c)
 {
     U ids = c->in[1], x = c->in[0];
     if (uop_rank(x) < 3) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 3 or 4", uop_rank(x));
-    U rows = uop_dim(x, uop_rank(x) == 3 ? 1 : 2);
+    U batch = uop_dim(x, 0), rows = uop_dim(x, uop_rank(x) == 3 ? 1 : 2), table = c->in[2];
+    if (uop_rank(table) != 2 || !shape_ok(g, c, 3, table->shape->dim, 2)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "has rank %u; wanted 2", uop_rank(table));
+    if (fixed_numel(g, ids) != 1 && !shape_ok(g, c, 1, (U[]){ batch, rows }, 2)) return NULL;
     if (fixed_numel(g, ids) == 1) ids = add(g, reshape_i(g, ids, NULL, 0), iota(g, rows, type_of(ids)));
-    if (uop_rank(ids) == 1) ids = expand(g, unsqueeze(g, ids, 0), (U[]){ uop_dim(x, 0), rows }, 2);
-    return rotary(g, c, c->in[2], c->in[3], ids);
+    if (uop_rank(ids) == 1) ids = expand(g, unsqueeze(g, ids, 0), (U[]){ batch, rows }, 2);
+    return rotary(g, c, table, c->in[3], place_in(g, ids, uop_dim(table, 0)));
 }
 
 /* ---- com.microsoft ---- */
@@ -275,7 +275,7 @@ static U filter_bias(Graph *g, const Ctx *c, uint32_t i, U q, U keys, double fil
     if (rank < 1 || rank > 4) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "a mask of rank %u", rank);
     if (rank == 1 && !same_size(g, uop_dim(mask, 0), batch)) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "has size %lld; only one length a batch is covered", (long long)uop_size(mask, 0));
     if (!shape_ok(g, c, i, form[rank - 1], rank)) return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
-    on = rank == 1 ? lt(g, positions(g, keys), unsqueeze(g, count_in(g, c, i, keys), 1)) : ne(g, mask, scalar(g, type_of(mask), 0));
+    on = rank == 1 ? lt(g, positions(g, keys), unsqueeze(g, input_count(g, c, i, keys), 1)) : ne(g, mask, scalar(g, type_of(mask), 0));
     if (rank < 3) on = unsqueeze(g, on, 1);
     if (rank < 4) on = unsqueeze(g, on, 1);
     else if (uop_dim(on, 3) != keys)                        /* square for the longest sequence */
@@ -366,6 +366,7 @@ static U layer_norm(Graph *g, const Ctx *c, U x, U gamma, U beta, bool centred, 
 {
     double epsilon = attr_float(g, c, "epsilon", 1e-12);
     const int64_t axis[] = { -1 };
+    if (!(epsilon >= 0)) fail_node(g, c, TG_BAD_MODEL, "epsilon", "is %g; wanted 0 or more", epsilon);
     U m = centred ? mean(g, x, axis, 1, true) : NULL, d = m ? sub(g, x, m) : x;
     U inverse = recip(g, sqrt_(g, add(g, mean(g, mul(g, d, d), axis, 1, true), K(epsilon)))), y = mul(g, mul(g, d, inverse), cast(g, gamma, type_of(x)));
     out[0] = m, out[1] = inverse, out[2] = x;
@@ -419,7 +420,7 @@ U op_embed_layer_normalization(Graph *g, const Ctx *c)
     if (c->in[1] && c->in[4]) x = add(g, x, wide(g, gather(g, c->in[4], c->in[1], 0)));
     if (!ok(g)) return NULL;
     U y = narrow(g, layer_norm(g, c, x, c->in[5], c->in[6], true, more), like);
-    U count = c->in[7] ? sum(g, cast(g, c->in[7], DT_I32), 1, false) : expand(g, scalar(g, DT_I32, 0), &batch, 1);
+    U count = c->in[7] ? sum(g, cast(g, eq(g, c->in[7], uop_int(g, type_of(c->in[7]), 1)), DT_I32), 1, false) : expand(g, scalar(g, DT_I32, 0), &batch, 1);
     return outputs(g, c, (U[]){ y, count, narrow(g, x, like) }, 3);
 }
 

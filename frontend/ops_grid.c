@@ -266,7 +266,7 @@ U op_tensor_scatter(Graph *g, const Ctx *c)
     if (count->vmax > rows->vmax) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "%lld rows for a cache of %lld", (long long)count->vmax, (long long)rows->vmax);
     if (uop_is_int_const(count, 0)) return x;
     U room = *mode == 'c' ? rows : dim_add(g, dim_sub(g, rows, count), uop_index(g, 1));
-    U first = c->in[2] ? along(g, place_in(g, c->in[2], room), 0, r) : zero;
+    U first = c->in[2] ? along(g, input_place(g, c, 2, room), 0, r) : zero;
     U at = sub(g, along(g, iota(g, rows, DT_I64), (uint32_t)axis, r), first);
     if (*mode == 'c') at = mod_floor(g, at, cast(g, rows, DT_I64));
     U inside = and_(g, ge(g, at, zero), lt(g, at, cast(g, count, DT_I64)));

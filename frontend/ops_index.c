@@ -330,7 +330,9 @@ U op_scatter_nd(Graph *g, const Ctx *c)
     for (uint32_t k = 0; k < uop_rank(x); k++) *(k < depth ? &places : &slice) *= uop_size(x, k);
     for (uint32_t k = 0; k + 1 < rank; k++) rows *= uop_size(idx, k);
     if (uop_numel(updates) != rows * slice) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "%lld elements; wanted %lld", (long long)uop_numel(updates), (long long)(rows * slice));
-    if (!rows || !uop_numel(x)) return x;
+    if (!rows) return x;
+    if (!places) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "indices on an axis of size 0");
+    if (!uop_numel(x)) return x;
     const int64_t *known = const_ints(g, idx, &n);
     for (int64_t k = 0; known && k < depth; k++)
         if (!known_ok(g, c, known, n, (uint32_t)k, (uint32_t)depth, uop_size(x, (uint32_t)k))) return NULL;

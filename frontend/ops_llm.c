@@ -5,7 +5,6 @@
 
 #include <math.h>
 
-#include "frontend/import.h"
 #include "graph/guard.h"
 
 /* ---- MatMulNBits ---- */
@@ -101,9 +100,8 @@ static U last_positions(Graph *g, const Ctx *c, U q, U total)
     if (!same_size(g, dim_product(g, c->in[5]->shape->dim, uop_rank(c->in[5])), uop_dim(q, 0))) return fail_node(g, c, TG_BAD_MODEL, c->node->in[5], "wanted a value a batch");
     if (given && uop_is_const(total) && uop_const_int(given) != total->arg.i)
         return fail_node(g, c, TG_UNSUPPORTED, c->node->in[6], "is %lld of %lld rows: a buffer that past and present share is not covered", (long long)uop_const_int(given), (long long)total->arg.i);
-    graph_at(g, node_label(c->node), c->node->op, c->node->in[5]);
-    U last = place_in(g, c->in[5], total);
-    if (ok(g) && !given) last = place_in(g, c->in[5], guard_size(g, GUARD_SIZE, cast(g, reshape(g, c->in[6], NULL, 0), DT_INDEX), total));
+    U last = input_place(g, c, 5, total);
+    if (ok(g) && !given) last = input_place(g, c, 5, guard_size(g, GUARD_SIZE, cast(g, reshape(g, c->in[6], NULL, 0), DT_INDEX), total));
     return ok(g) ? reshape(g, last, (U[]){ uop_dim(q, 0), one, one, one }, 4) : NULL;
 }
 
@@ -132,7 +130,7 @@ U op_group_query_attention(Graph *g, const Ctx *c)
     U k = extend_cache(g, past_k, p.k, before), v = extend_cache(g, past_v, p.v, before);
     if (!ok(g) || !bias_ok(g, c, 10, p.q, uop_dim(k, 2))) return NULL;
     double scale = attr_float(g, c, "scale", 0);
-    Attend a = { .scale = scale != 0 ? scale : 1 / sqrt((double)fixed_size(g, p.q, 3)), .softcap = attr_float(g, c, "softcap", 0), .bias = wide(g, c->in[10]) };
+    Attend a = { .scale = scale != 0 ? scale : 1 / sqrt((double)fixed_size(g, p.q, 3)), .softcap = cap_of(g, c), .bias = wide(g, c->in[10]) };
     a.allowed = window_mask(g, rows, uop_dim(k, 2), before, left > 0 ? left - 1 : -1, 0);
     if (!past_k) a.allowed = and_(g, a.allowed, le(g, iota(g, rows, DT_I64), last));       /* rows behind the last position are padding */
     U y = narrow(g, join_heads(g, attend(g, wide(g, p.q), wide(g, k), wide(g, v), &a, stages)), c->in[0]);

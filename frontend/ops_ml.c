@@ -133,10 +133,10 @@ U op_linear_classifier(Graph *g, const Ctx *c)
 
 U op_normalizer(Graph *g, const Ctx *c)
 {
-    U x = ml_rows(g, c, 0), norm = NULL;
+    U x = cast(g, c->in[0], DT_F32), norm = NULL;
     const char *how = attr_str(g, c, "norm", "MAX");
+    ml_rows(g, c, 0);
     if (!ok(g)) return NULL;
-    x = cast(g, x, DT_F32);
     if (!strcmp(how, "MAX")) norm = max_reduce(g, x, -1, true);
     if (!strcmp(how, "L1")) norm = sum(g, abs_(g, x), -1, true);
     if (!strcmp(how, "L2")) norm = sqrt_(g, sum(g, mul(g, x, x), -1, true));
@@ -146,14 +146,16 @@ U op_normalizer(Graph *g, const Ctx *c)
 
 U op_scaler(Graph *g, const Ctx *c)
 {
-    U x = ml_rows(g, c, 0);
-    const float *scale, *offset;
-    uint32_t ns, no;
+    static const char *const name[] = { "offset", "scale" };
+    U x = cast(g, c->in[0], DT_F32), rows;
+    const float *v[2];
+    uint32_t n[2];
+    for (int k = 0; k < 2 && ok(g); k++)
+        if (attr_floats(g, c, name[k], &v[k], &n[k]) && n[k] > 1 && n[k] != fixed_size(g, rows = ml_rows(g, c, 0), 1))
+            return fail_node(g, c, TG_BAD_MODEL, name[k], "has %u values for %lld features", n[k], (long long)uop_size(rows, 1));
     if (!ok(g)) return NULL;
-    x = cast(g, x, DT_F32);
-    if (attr_floats(g, c, "offset", &offset, &no) && no) x = sub(g, x, ml_floats(g, offset, no));
-    if (attr_floats(g, c, "scale", &scale, &ns) && ns) x = mul(g, x, ml_floats(g, scale, ns));
-    return x;
+    if (n[0]) x = sub(g, x, ml_floats(g, v[0], n[0]));
+    return n[1] ? mul(g, x, ml_floats(g, v[1], n[1])) : x;
 }
 
 U op_binarizer(Graph *g, const Ctx *c)

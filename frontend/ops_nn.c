@@ -205,7 +205,7 @@ static U fused_activation(Graph *g, const Ctx *c, U x)
     const float *p;
     uint32_t n, k = 0;
     U zero = scalar(g, x->dtype, 0), v[2];
-    if (!*name) return x;
+    if (!attr_find(c, "activation")) return x;
     while (k < sizeof row / sizeof *row && strcmp(row[k].name, name)) k++;
     if (k == sizeof row / sizeof *row) return fail_node(g, c, TG_UNSUPPORTED, "activation", "'%s' is not covered", name);
     attr_floats(g, c, "activation_params", &p, &n);
@@ -226,6 +226,7 @@ U op_fused_conv(Graph *g, const Ctx *c)
     U y = conv_node(g, c, wide(g, c->in[0]), wide(g, c->in[1]));
     if (y->op == UOP_ERROR) return y;
     y = add_bias(g, c, y, wide(g, c->in[2]), uop_rank(y) - 2);
+    if (y->op == UOP_ERROR || !shape_ok(g, c, 3, y->shape->dim, uop_rank(y))) return NULL;
     if (c->in[3]) y = add(g, y, wide(g, c->in[3]));
     return y->op == UOP_ERROR ? y : narrow(g, fused_activation(g, c, y), c->in[0]);
 }

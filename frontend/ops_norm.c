@@ -103,6 +103,7 @@ U op_group_normalization(Graph *g, const Ctx *c)
     if (uop_rank(x) < 2) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 2 or more", uop_rank(x));
     if (groups < 1 || !uop_is_const(uop_dim(x, 1)) || uop_size(x, 1) % groups)
         return fail_node(g, c, TG_BAD_MODEL, "num_groups", "%lld groups of %lld channels", (long long)groups, (long long)uop_size(x, 1));
+    attr_float_type(g, c, "stash_type", TG_F32);                /* what is less precise is computed in single precision all the same */
     U scale = group_parameter(g, c, x, 1, groups), bias = group_parameter(g, c, x, 2, groups);
     U rest = dim_div(g, dim_product(g, x->shape->dim + 1, uop_rank(x) - 1), uop_index(g, groups));
     if (!ok(g)) return NULL;
@@ -161,8 +162,7 @@ U op_layer_normalization(Graph *g, const Ctx *c)
     uint32_t n;
     if (!row_axes(g, c, x, axis, &n)) return NULL;
     U y = mul(g, standardise(g, x, axis, n, attr_float(g, c, "epsilon", 1e-5), &m, &inverse), scale);
-    DType stash = attr_dtype(g, c, "stash_type", TG_F32);       /* of what is kept for training */
-    if (!dtype_is_float(stash)) return fail_node(g, c, TG_BAD_MODEL, "stash_type", "is no float type");
+    DType stash = attr_float_type(g, c, "stash_type", TG_F32);  /* of what is kept for training */
     if (!ok(g)) return NULL;
     return outputs(g, c, (U[]){ narrow(g, bias ? add(g, y, bias) : y, c->in[0]), cast(g, m, stash), cast(g, inverse, stash) }, 3);
 }
@@ -174,6 +174,7 @@ U op_rms_normalization(Graph *g, const Ctx *c)
     int64_t axis[TG_MAX_RANK];
     uint32_t n;
     if (!row_axes(g, c, x, axis, &n)) return NULL;
+    attr_float_type(g, c, "stash_type", TG_F32);
     U inverse = recip(g, sqrt_(g, add(g, mean(g, mul(g, x, x), axis, n, true), K(attr_float(g, c, "epsilon", 1e-5)))));
     if (!ok(g)) return NULL;
     return outputs(g, c, (U[]){ narrow(g, mul(g, mul(g, x, inverse), scale), c->in[1]), inverse }, 2);

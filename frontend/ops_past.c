@@ -3,32 +3,51 @@
 
 #define K(v) scalar(g, type_of(x), (v))
 
+/* The input, which is of a float type, as x is computed. */
+static U floats(Graph *g, const Ctx *c)
+{
+    U x = c->in[0];
+    return dtype_is_float(type_of(x)) ? wide(g, x) : fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is of type %s; wanted floats", dtype_name(x->dtype));
+}
+
+/* An attribute without a default. */
+static double needed(Graph *g, const Ctx *c, const char *name)
+{
+    if (!attr_find(c, name)) fail_node(g, c, TG_BAD_MODEL, name, "is missing");
+    return attr_float(g, c, name, 1);
+}
+
 U op_affine(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]);
-    return narrow(g, add(g, mul(g, K(attr_float(g, c, "alpha", 1)), x), K(attr_float(g, c, "beta", 0))), c->in[0]);
+    U x = floats(g, c);
+    return !ok(g) ? NULL : narrow(g, add(g, mul(g, K(attr_float(g, c, "alpha", 1)), x), K(attr_float(g, c, "beta", 0))), c->in[0]);
 }
 
 U op_scaled_tanh(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]);
-    return narrow(g, mul(g, K(attr_float(g, c, "alpha", 1)), tanh_(g, mul(g, K(attr_float(g, c, "beta", 1)), x))), c->in[0]);
+    U x = floats(g, c);
+    double alpha = needed(g, c, "alpha"), beta = needed(g, c, "beta");
+    return ok(g) ? narrow(g, mul(g, K(alpha), tanh_(g, mul(g, K(beta), x))), c->in[0]) : NULL;
 }
 
 /* alpha ln(1 + e^(beta x)), the larger part of the logarithm taken out */
 U op_parametric_softplus(Graph *g, const Ctx *c)
 {
-    U x = mul(g, wide(g, c->in[0]), scalar(g, type_of(wide(g, c->in[0])), attr_float(g, c, "beta", 1)));
+    U x = floats(g, c);
+    double alpha = needed(g, c, "alpha"), beta = needed(g, c, "beta");
+    if (!ok(g)) return NULL;
+    x = mul(g, x, K(beta));
     U y = add(g, relu(g, x), log_(g, add(g, K(1), exp_(g, neg(g, abs_(g, x))))));
-    return narrow(g, mul(g, K(attr_float(g, c, "alpha", 1)), y), c->in[0]);
+    return narrow(g, mul(g, K(alpha), y), c->in[0]);
 }
 
 /* ImageScaler: pictures [N,C,H,W] times scale, plus a bias a channel. */
 U op_image_scaler(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]);
+    U x = floats(g, c);
     const float *bias;
     uint32_t n;
+    if (!ok(g)) return NULL;
     if (uop_rank(x) != 4) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 4", uop_rank(x));
     x = mul(g, x, K(attr_float(g, c, "scale", 1)));
     if (!attr_floats(g, c, "bias", &bias, &n) || !n) return narrow(g, x, c->in[0]);
@@ -43,6 +62,8 @@ U op_crop(Graph *g, const Ctx *c)
     U x = c->in[0];
     const int64_t *border, *size;
     uint32_t n, m;
+    floats(g, c);
+    if (!ok(g)) return NULL;
     if (uop_rank(x) != 4 || !uop_is_const(uop_dim(x, 2)) || !uop_is_const(uop_dim(x, 3))) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 4, of known size", uop_rank(x));
     if (!attr_ints(g, c, "border", &border, &n) || n != 4) return fail_node(g, c, TG_BAD_MODEL, "border", "has %u values; wanted 4", n);
     bool given = attr_ints(g, c, "scale", &size, &m) && m;

@@ -164,6 +164,8 @@ U op_mat_mul_integer(Graph *g, const Ctx *c)
 U op_q_linear_mat_mul(Graph *g, const Ctx *c)
 {
     const U *in = c->in;
+    for (uint32_t k = 1; k < 8; k += k == 1 ? 3 : 2)                   /* a scale and its zero point */
+        if (!shape_ok(g, c, k + 1, in[k]->shape->dim, uop_rank(in[k]))) return NULL;
     U a = centred(g, in[0], of_rows(g, in[2])), b = centred(g, in[3], of_columns(g, in[5]));
     U scale = div_(g, mul(g, f32(g, of_rows(g, in[1])), f32(g, of_columns(g, in[4]))), f32(g, of_rows(g, in[6])));
     if (!narrow_int((DType)in[7]->dtype)) return fail_node(g, c, TG_UNSUPPORTED, "y_zero_point", "type %s is not covered", dtype_name(in[7]->dtype));

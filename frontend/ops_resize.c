@@ -16,7 +16,7 @@
 typedef enum { MODE_NEAREST, MODE_LINEAR, MODE_CUBIC } Mode;
 typedef enum { HALF_PIXEL, HALF_PIXEL_SYMMETRIC, PYTORCH_HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC, TF_CROP_AND_RESIZE, TF_HALF_PIXEL_FOR_NN } Coordinates;
 typedef enum { ROUND_PREFER_FLOOR, ROUND_PREFER_CEIL, ROUND_FLOOR, ROUND_CEIL } Rounding;
-typedef struct { Mode mode; Coordinates at; Rounding rounding; double cubic_a, extrapolation; bool exclude_outside, antialias; } Resize;
+typedef struct { Mode mode; Coordinates at; Rounding rounding; double cubic_a, extrapolation; bool exclude_outside, antialias; int policy; } Resize;
 typedef struct { int64_t in, out; double scale, roi0, roi1; } Line;             /* one axis */
 typedef struct { int64_t n; int64_t *index; double *weight; bool *outside; } Taps;      /* n a place */
 
@@ -266,25 +266,24 @@ static bool resize_attrs(Graph *g, const Ctx *c, Resize *r)
 {
     static const char *const modes[] = { "nearest", "linear", "cubic", NULL }, *const roundings[] = { "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL };
     static const char *const places[] = { "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn", NULL };
+    static const char *const policies[] = { "stretch", "not_larger", "not_smaller", NULL };
     bool old = c->opset < 11;
-    int mode, at, rounding;
+    int mode, at, rounding, policy;
     const char *s = attr_str(g, c, "mode", "nearest");
     if (!strcmp(s, "bilinear") || !strcmp(s, "trilinear")) mode = MODE_LINEAR;
     else if (!attr_choice(g, c, "mode", "nearest", modes, &mode)) return false;
     if (!attr_choice(g, c, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel", places, &at)) return false;
     if (!attr_choice(g, c, "nearest_mode", old ? "floor" : "round_prefer_floor", roundings, &rounding)) return false;
+    if (!attr_choice(g, c, "keep_aspect_ratio_policy", "stretch", policies, &policy)) return false;
     *r = (Resize){ (Mode)mode, (Coordinates)at, (Rounding)rounding, attr_float(g, c, "cubic_coeff_a", -0.75), attr_float(g, c, "extrapolation_value", 0),
-                   attr_bool(g, c, "exclude_outside", false), attr_bool(g, c, "antialias", false) };
+                   attr_bool(g, c, "exclude_outside", false), attr_bool(g, c, "antialias", false), policy };
     return true;
 }
 
 /* Sizes given for n axes: each its own scale, or one scale for all of them that keeps the picture's proportions. */
-static bool scales_of_sizes(Graph *g, const Ctx *c, const Line *old, uint32_t n, Line *l)
+static bool scales_of_sizes(Graph *g, const Ctx *c, int policy, const Line *old, uint32_t n, Line *l)
 {
-    static const char *const names[] = { "stretch", "not_larger", "not_smaller", NULL };
-    int policy;
     double scale = 0;
-    if (!attr_choice(g, c, "keep_aspect_ratio_policy", "stretch", names, &policy)) return false;
     for (uint32_t k = 0; k < n; k++) {
         l[k] = old[k];
         if (l[k].out < 1 && l[k].in) return fail_node(g, c, TG_BAD_MODEL, "sizes", "%lld on axis %u", (long long)l[k].out, k), false;
@@ -314,7 +313,7 @@ static bool lines_from_scales(Graph *g, const Ctx *c, const double *scale, uint3
 /* A size that is known to be a whole number of times another. */
 static bool whole_times(Graph *g, U size, U of) { return of->vmax > 0 && same_size(g, size, dim_mul(g, of, uop_index(g, size->vmax / of->vmax))); }
 
-static bool lines_from_sizes(Graph *g, const Ctx *c, uint32_t input, const int64_t *axes, uint32_t n, U x, Line *l)
+static bool lines_from_sizes(Graph *g, const Ctx *c, int policy, uint32_t input, const int64_t *axes, uint32_t n, U x, Line *l)
 {
     const U *size;
     uint32_t given;
@@ -332,7 +331,7 @@ static bool lines_from_sizes(Graph *g, const Ctx *c, uint32_t input, const int64
         if (!same && (uop_const_int(size[k]) < 0 || uop_const_int(size[k]) > INT32_MAX)) return fail_node(g, c, TG_BAD_MODEL, "sizes", "a size is out of range"), false;
         old[k] = (Line){ .in = in->vmax, .out = same ? in->vmax : uop_const_int(size[k]), .roi1 = 1 };
     }
-    return scales_of_sizes(g, c, old, n, l);
+    return scales_of_sizes(g, c, policy, old, n, l);
 }
 
 /* An axis to be resized: results an input element, work a result (a lookup in the last axis is dear, since neighbours lie apart), how the places are made. */
@@ -407,7 +406,8 @@ U op_resize(Graph *g, const Ctx *c)
     bool given;
     U x = c->in[0];
     if (!resize_attrs(g, c, &r) || !node_axes(g, c, -1, uop_rank(x), &axes, &n, &given) || !input_floats(g, c, at, scale, &nscale)) return NULL;
-    if (nscale ? !lines_from_scales(g, c, scale, nscale, axes, n, x, line) : !lines_from_sizes(g, c, 3, axes, n, x, line)) return NULL;
+    if (nscale && c->in[3] && fixed_numel(g, c->in[3])) return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "cannot be given together with scales");
+    if (nscale ? !lines_from_scales(g, c, scale, nscale, axes, n, x, line) : !lines_from_sizes(g, c, r.policy, 3, axes, n, x, line)) return NULL;
     if (r.at == TF_CROP_AND_RESIZE) {
         if (!input_floats(g, c, 1, roi, &nroi)) return NULL;
         if (nroi != 2 * n) return fail_node(g, c, TG_BAD_MODEL, "roi", "has %u values; wanted %u", nroi, 2 * n);
@@ -466,7 +466,7 @@ static U corner(Graph *g, U rows, U picture, U y, U x, U weight_y, U weight_x, i
     U at = add(g, mul(g, picture, uop_int(g, DT_I64, h)), y);                                             /* [R, h'] */
     at = add(g, mul(g, unsqueeze(g, at, 2), uop_int(g, DT_I64, w)), unsqueeze(g, x, 1));                   /* [R, h', w'] */
     U weight = mul(g, unsqueeze(g, weight_y, 2), unsqueeze(g, weight_x, 1));
-    return mul(g, gather(g, rows, at, 0), unsqueeze(g, weight, 3));
+    return mul(g, take(g, rows, at, 0), unsqueeze(g, weight, 3));
 }
 
 typedef struct { int64_t h, w, samples; bool max, half_pixel; double scale; } Roi;
@@ -485,7 +485,7 @@ static U roi_align_fixed(Graph *g, U x, U rois, U picture, const Roi *r)
     if (!r->half_pixel) rw = max_(g, rw, K(1)), rh = max_(g, rh, K(1));
     Ends v = ends_of(g, sample_points(g, y0, rh, r->h, s), h), u = ends_of(g, sample_points(g, x0, rw, r->w, s), w);
     U rows = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, reshape_i(g, permute(g, x, (int64_t[]){ 0, 2, 3, 1 }, 4), (int64_t[]){ n * h * w, c }, 2));
-    U p = unsqueeze(g, clamp(g, picture, uop_int(g, DT_I64, 0), uop_int(g, DT_I64, n - 1)), 1);
+    U p = unsqueeze(g, picture, 1);
     U part[4] = { corner(g, rows, p, v.low, u.low, v.low_weight, u.low_weight, h, w), corner(g, rows, p, v.low, u.high, v.low_weight, u.high_weight, h, w),
                   corner(g, rows, p, v.high, u.low, v.high_weight, u.low_weight, h, w), corner(g, rows, p, v.high, u.high, v.high_weight, u.high_weight, h, w) };
     U y = r->max ? max_(g, max_(g, part[0], part[1]), max_(g, part[2], part[3])) : add(g, add(g, part[0], part[1]), add(g, part[2], part[3]));
@@ -516,7 +516,7 @@ U op_roi_align(Graph *g, const Ctx *c)
     if (!shape_ok(g, c, 2, (U[]){ uop_dim(rois, 0) }, 1)) return NULL;
     if (!(r.scale > 0 && isfinite(r.scale))) return fail_node(g, c, TG_BAD_MODEL, "spatial_scale", "is %g; wanted a positive number", r.scale);
     if (r.h < 1 || r.w < 1 || r.samples < 0 || r.h > 4096 || r.w > 4096 || r.samples > 4096) return fail_node(g, c, TG_BAD_MODEL, NULL, "output sizes or sampling_ratio are out of range");
-    U picture = place_in(g, c->in[2], uop_dim(x, 0)), wide_x = wide(g, x);
+    U picture = input_place(g, c, 2, uop_dim(x, 0)), wide_x = wide(g, x);
     rois = cast(g, rois, (DType)wide_x->dtype);
     return narrow(g, r.samples && uop_static(x) ? roi_align_fixed(g, wide_x, rois, picture, &r) : roi_align_host(g, wide_x, rois, picture, &r), x);
 }
@@ -555,7 +555,8 @@ U op_max_roi_pool(Graph *g, const Ctx *c)
     for (int k = 0; k < 5; k++) at[k] = squeeze(g, slice_i(g, rois, 1, k, k + 1), 1);
     for (int k = 1; k < 5; k++) at[k] = round_away(g, mul(g, at[k], K(scale)));
     U rows = cell_masks(g, at[2], at[4], shape[0], uop_dim(x, 2)), columns = cell_masks(g, at[1], at[3], shape[1], uop_dim(x, 3));
-    U y = unsqueeze(g, gather(g, x, cast(g, at[0], DT_I64), 0), 3);                                                  /* [R,C,H,1,W] */
+    U picture = place_in(g, where(g, eq(g, at[0], floor_(g, at[0])), cast(g, at[0], DT_I64), uop_int(g, DT_I64, -1)), uop_dim(x, 0));      /* what is no whole number is none */
+    U y = unsqueeze(g, gather(g, x, picture, 0), 3);                                                                /* [R,C,H,1,W] */
     y = max_reduce(g, where(g, unsqueeze(g, unsqueeze(g, columns, 1), 1), y, none), -1, false);                     /* [R,C,H,w] */
     y = max_reduce(g, where(g, unsqueeze(g, unsqueeze(g, rows, 1), 4), unsqueeze(g, y, 2), none), 3, false);        /* [R,C,h,w] */
     return narrow(g, where(g, eq(g, y, none), K(0), y), c->in[0]);

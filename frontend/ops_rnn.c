@@ -159,6 +159,7 @@ static bool attributes(Graph *g, const Ctx *c, Rnn *r, const ActKind *otherwise)
     r->dirs = r->both ? 2 : 1;
     if (!r->reverse && !r->both && strcmp(direction, "forward")) return fail_node(g, c, TG_BAD_MODEL, "direction", "'%s' is none of forward, reverse, bidirectional", direction), false;
     r->clip = attr_float(g, c, "clip", 0);
+    if (attr_find(c, "clip") && !(r->clip > 0)) return fail_node(g, c, TG_BAD_MODEL, "clip", "is %g; wanted a positive number", r->clip), false;
     r->input_forget = attr_bool(g, c, "input_forget", false);
     r->linear_before_reset = attr_bool(g, c, "linear_before_reset", false);
     return activations(g, c, r, otherwise);
@@ -185,7 +186,7 @@ static bool check_shapes(Graph *g, const Ctx *c, Rnn *r, U x, uint32_t initial, 
 
 /* ---- time ---- */
 
-/* Lengths that are not all T, as [1,B,1]. */
+/* Lengths that are not all T, as [1,B,1]; a longer or negative one fails. */
 static U lengths(Graph *g, const Ctx *c, U steps)
 {
     int64_t v[256];
@@ -193,7 +194,7 @@ static U lengths(Graph *g, const Ctx *c, U steps)
     if (!c->in[4]) return NULL;
     bool full = ints_of(g, c->in[4], v, 256, &n);
     for (uint32_t k = 0; full && k < n; k++) full = uop_is_int_const(steps, v[k]);
-    return full ? NULL : reshape(g, cast(g, c->in[4], DT_I64), (U[]){ uop_index(g, 1), uop_dim(c->in[4], 0), uop_index(g, 1) }, 3);
+    return full ? NULL : reshape(g, input_count(g, c, 4, steps), (U[]){ uop_index(g, 1), uop_dim(c->in[4], 0), uop_index(g, 1) }, 3);
 }
 
 /* x [T,B,F] with the steps of each element, as many as it has, in reverse. */

@@ -115,6 +115,7 @@ U op_range(Graph *g, const Ctx *c)
 {
     DType t = type_of(c->in[0]);
     U size = range_size(g, c);
+    attr_float_type(g, c, "stash_type", TG_F32);
     if (!size || !ok(g)) return size;
     U start = wide(g, reshape_i(g, c->in[0], NULL, 0)), delta = wide(g, reshape_i(g, c->in[2], NULL, 0));
     if (type_of(c->in[1]) != t || type_of(c->in[2]) != t) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of several types");

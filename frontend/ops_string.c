@@ -295,6 +295,7 @@ static bool read_tfidf(Graph *g, const Ctx *c, TfIdf *t, bool text)
 {
     const char *const *words;
     t->mode = attr_str(g, c, "mode", "TF");
+    if (strcmp(t->mode, "TF") && strcmp(t->mode, "IDF") && strcmp(t->mode, "TFIDF")) return fail_node(g, c, TG_BAD_MODEL, "mode", "is '%s'; wanted TF, IDF or TFIDF", t->mode), false;
     t->least = attr_int(g, c, "min_gram_length", 1), t->most = attr_int(g, c, "max_gram_length", 1), t->skips = attr_int(g, c, "max_skip_count", 0);
     if (!attr_ints(g, c, "ngram_counts", &t->start, &t->counts) || !attr_ints(g, c, "ngram_indexes", &t->column, &t->grams) || !t->counts || !t->grams)
         return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "ngram_counts", "or ngram_indexes is missing"), false : false;

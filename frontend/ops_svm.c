@@ -188,12 +188,13 @@ U op_svm_classifier(Graph *g, const Ctx *c)
     Post post;
     if (!ok(g) || !ml_read_post(g, c, &post) || !(labels = ml_labels(g, c, "classlabels_ints", &p.classes, &text)) || !read_pairs(g, c, &p, &vectors) || !read_svm(g, c, x, vectors, &s)) return NULL;
     attr_floats(g, c, "prob_a", &a, &na), attr_floats(g, c, "prob_b", &b, &nb);
+    if (na != nb) return fail_node(g, c, TG_BAD_MODEL, "prob_a", "and prob_b have %u and %u values", na, nb);
     bool probable = vectors && na;
     if (!vectors) speaks = score = planes(g, c, &s, x, p.classes);
     else {
         if (s.coefficients != (p.classes - 1) * vectors) return fail_node(g, c, TG_BAD_MODEL, "coefficients", "has %u values; wanted %u of %lld vectors", s.coefficients, p.classes - 1, (long long)vectors);
         if (s.rhos != p.pairs) return fail_node(g, c, TG_BAD_MODEL, "rho", "has %u values for %u pairs of classes", s.rhos, p.pairs);
-        if (probable && (na != p.pairs || nb != p.pairs)) return fail_node(g, c, TG_BAD_MODEL, "prob_a", "and prob_b have %u and %u values for %u pairs of classes", na, nb, p.pairs);
+        if (probable && na != p.pairs) return fail_node(g, c, TG_BAD_MODEL, "prob_a", "has %u values for %u pairs of classes", na, p.pairs);
         score = decisions(g, &s, &p, kernel_of(g, &s, x)), speaks = votes(g, &p, score);
         if (probable) score = couple(g, &p, pair_probabilities(g, score, a, b, p.pairs));
     }

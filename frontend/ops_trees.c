@@ -54,9 +54,10 @@ static void weigh(Forest *f, int64_t node, int64_t target, double weight)
 /* A list of numbers: attribute `name` as floats or as a tensor, or the tensor name_as_tensor. */
 static bool numbers(Graph *g, const Ctx *c, const char *name, const double **out, uint32_t *n)
 {
-    const Attr *a = attr_find(c, name);
-    if (!a) a = attr_find(c, arena_printf(graph_arena(g), "%s_as_tensor", name));
+    const Attr *a = attr_find(c, name), *other = attr_find(c, arena_printf(graph_arena(g), "%s_as_tensor", name));
     *out = NULL, *n = 0;
+    if (a && a->type == ATTR_FLOATS && a->n && other) return fail_node(g, c, TG_BAD_MODEL, name, "and %s_as_tensor cannot both be given", name), false;
+    if (other) a = other;
     if (!a) return false;
     DType t = a->type == ATTR_FLOATS ? DT_F32 : a->type == ATTR_TENSOR && a->t->rank < 2 && a->t->numel < UINT32_MAX ? dtype_from_onnx(a->t->type) : DT_VOID;
     if (t == DT_VOID) return fail_node(g, c, TG_BAD_MODEL, name, "is not a list of numbers"), false;
@@ -77,22 +78,15 @@ static bool branch_of(const char *s, int64_t *out)
     return false;
 }
 
-/* The row of (tree, node id), by bisection over rows sorted so, else by walking. */
-static int64_t node_row(const int64_t *tree, const int64_t *id, uint32_t n, int64_t want_tree, int64_t want_id)
+/* The row of (tree, node id), or -1. */
+static int64_t node_row(const Map *rows, int64_t tree, int64_t id)
 {
-    uint32_t lo = 0, hi = n;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (tree[mid] < want_tree || (tree[mid] == want_tree && id[mid] < want_id)) lo = mid + 1;
-        else hi = mid;
-    }
-    if (lo < n && tree[lo] == want_tree && id[lo] == want_id) return lo;
-    for (uint32_t k = 0; k < n; k++)
-        if (tree[k] == want_tree && id[k] == want_id) return k;
-    return -1;
+    const int64_t key[] = { tree, id };
+    return (int64_t)(intptr_t)map_get(rows, key, sizeof key) - 1;
 }
 
-static bool read_nodes(Graph *g, const Ctx *c, Forest *f)
+/* rows: of nodes by tree and number. */
+static bool read_nodes(Graph *g, const Ctx *c, Forest *f, Map *rows)
 {
     const int64_t *tree, *id, *yes, *no, *feature, *missing;
     const double *value;
@@ -104,9 +98,14 @@ static bool read_nodes(Graph *g, const Ctx *c, Forest *f)
     if (!all || !n || !modes || modes->type != ATTR_STRINGS || modes->n != n) return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "and the other lists of nodes must be there, of one length"), false;
     for (int k = 0; k < 5; k++)
         if (m[k] != n) return fail_node(g, c, TG_BAD_MODEL, "nodes_nodeids", "and the other lists of nodes are not of one length"), false;
+    bool tracks = attr_ints(g, c, "nodes_missing_value_tracks_true", &missing, &m[5]) && m[5];
+    if (tracks && m[5] != n) return fail_node(g, c, TG_BAD_MODEL, "nodes_missing_value_tracks_true", "has %u values; wanted %u", m[5], n), false;
     forest_alloc(g, f, n, n);
-    map_init(&known, graph_arena(g));
-    bool tracks = attr_ints(g, c, "nodes_missing_value_tracks_true", &missing, &m[5]) && m[5] == n;
+    map_init(&known, graph_arena(g)), map_init(rows, graph_arena(g));
+    for (uint32_t k = 0; k < n; k++) {
+        if (node_row(rows, tree[k], id[k]) >= 0) return fail_node(g, c, TG_BAD_MODEL, "nodes_nodeids", "node %lld of tree %lld is there twice", (long long)id[k], (long long)tree[k]), false;
+        map_put(rows, (const int64_t[]){ tree[k], id[k] }, 2 * sizeof *id, (void *)(intptr_t)(k + 1));
+    }
     for (uint32_t k = 0; k < n; k++) {
         if (!branch_of(modes->strings[k], &f->mode[k])) return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "'%s'", modes->strings[k]), false;
         if ((k == 0 || tree[k] != tree[k - 1]) && !map_get(&known, &tree[k], sizeof *tree)) {           /* a tree's first node is its root; the others need not follow it at once */
@@ -115,7 +114,7 @@ static bool read_nodes(Graph *g, const Ctx *c, Forest *f)
         }
         f->value[k] = value[k], f->missing[k] = tracks && missing[k];
         if (f->mode[k] == LEAF) { f->yes[k] = f->no[k] = k; continue; }
-        f->feature[k] = feature[k], f->yes[k] = node_row(tree, id, n, tree[k], yes[k]), f->no[k] = node_row(tree, id, n, tree[k], no[k]);
+        f->feature[k] = feature[k], f->yes[k] = node_row(rows, tree[k], yes[k]), f->no[k] = node_row(rows, tree[k], no[k]);
         if (f->yes[k] < 0 || f->no[k] < 0) return fail_node(g, c, TG_BAD_MODEL, "nodes_truenodeids", "row %u leads to no node", k), false;
     }
     return true;
@@ -124,21 +123,20 @@ static bool read_nodes(Graph *g, const Ctx *c, Forest *f)
 /* What lists of (tree, node, target, weight) say of all weights: are they of target 0 alone, of target 1 alone, is none negative? */
 typedef struct { bool first_only, second_only, positive; } Weights;
 
-static bool read_weights(Graph *g, const Ctx *c, Forest *f, const char *kind, int64_t targets, Weights *out)
+static bool read_weights(Graph *g, const Ctx *c, Forest *f, const Map *rows, const char *kind, int64_t targets, Weights *out)
 {
-    const int64_t *tree, *id, *target, *all_tree, *all_id;
+    const int64_t *tree, *id, *target;
     const double *weight;
-    uint32_t n, m[3], all;
+    uint32_t n, m[3];
     char name[4][32];
     static const char *const part[] = { "treeids", "nodeids", "ids", "weights" };
     for (int k = 0; k < 4; k++) strcat(strcat(strcpy(name[k], kind), "_"), part[k]);
     if (!attr_ints(g, c, name[0], &tree, &n) || !attr_ints(g, c, name[1], &id, &m[0]) || !attr_ints(g, c, name[2], &target, &m[1]) || !numbers(g, c, name[3], &weight, &m[2]) ||
         m[0] != n || m[1] != n || m[2] != n) return fail_node(g, c, TG_BAD_MODEL, name[0], "and its fellow lists must be there, of one length"), false;
-    attr_ints(g, c, "nodes_treeids", &all_tree, &all), attr_ints(g, c, "nodes_nodeids", &all_id, &all);
     if (!weights_alloc(g, c, f, targets)) return false;
     *out = (Weights){ true, true, true };
     for (uint32_t k = 0; k < n; k++) {
-        int64_t row = node_row(all_tree, all_id, f->nodes, tree[k], id[k]);
+        int64_t row = node_row(rows, tree[k], id[k]);
         if (row < 0 || target[k] < 0 || target[k] >= targets) return fail_node(g, c, TG_BAD_MODEL, name[1], "entry %u names no leaf or target", k), false;
         weigh(f, row, target[k], weight[k]);
         out->first_only &= target[k] == 0;
@@ -199,7 +197,7 @@ static bool place_of(Graph *g, const Ctx *c, const Ensemble *e, const char *fiel
     return *out = leaf ? e->branches + id : id, true;
 }
 
-/* A set to be a member of becomes a chain of comparisons with its values, the first in the node's own place, the others behind all nodes. Its values end with a NaN. */
+/* A set to be a member of becomes a chain of comparisons with its values, the first in the node's own place, the others behind all nodes. Its values end with a NaN, or the list. */
 static void add_members(Forest *f, const Ensemble *e, uint32_t node, uint32_t *at)
 {
     int64_t no = f->no[node], last = node;
@@ -223,11 +221,13 @@ static bool build_forest(Graph *g, const Ctx *c, const Ensemble *e, Forest *f)
     f->nodes = e->branches + e->leaves;
     for (uint32_t k = 0; k < e->leaves; k++) f->mode[e->branches + k] = LEAF, f->yes[e->branches + k] = f->no[e->branches + k] = e->branches + k;
     for (uint32_t k = 0; k < e->branches; k++) {
-        if (!(e->mode[k] >= 0 && e->mode[k] <= BRANCH_MEMBER)) return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "%g at %u", e->mode[k], k), false;
+        if (!(e->mode[k] >= 0 && e->mode[k] <= BRANCH_MEMBER && e->mode[k] == trunc(e->mode[k]))) return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "%g at %u", e->mode[k], k), false;
         f->mode[k] = (int64_t)e->mode[k], f->value[k] = e->split[k], f->feature[k] = e->feature[k], f->missing[k] = e->missing[k];
         if (!place_of(g, c, e, "nodes_truenodeids", e->yes[k], e->yes_leaf[k], &f->yes[k]) || !place_of(g, c, e, "nodes_falsenodeids", e->no[k], e->no_leaf[k], &f->no[k])) return false;
+        if (f->mode[k] == BRANCH_MEMBER && at >= e->members) return fail_node(g, c, TG_BAD_MODEL, "membership_values", "has no set for node %u", k), false;
         if (f->mode[k] == BRANCH_MEMBER) add_members(f, e, k, &at);
     }
+    if (at < e->members) return fail_node(g, c, TG_BAD_MODEL, "membership_values", "has more sets than there are nodes for them"), false;
     for (; f->trees < e->roots; f->trees++)
         if (!place_of(g, c, e, "tree_roots", e->root[f->trees], false, &f->root[f->trees])) return false;
     return true;
@@ -370,9 +370,10 @@ U op_tree_ensemble_regressor(Graph *g, const Ctx *c)
     const double *base;
     uint32_t nbase;
     Weights weights;
+    Map rows;
     Forest f = { 0 };
-    if (!ok(g) || !ml_read_post(g, c, &f.post) || !read_join(g, c, &f) || !read_nodes(g, c, &f) || !forest_ok(g, c, x, &f)) return NULL;
-    if (!read_weights(g, c, &f, "target", attr_int(g, c, "n_targets", 1), &weights)) return NULL;
+    if (!ok(g) || !ml_read_post(g, c, &f.post) || !read_join(g, c, &f) || !read_nodes(g, c, &f, &rows) || !forest_ok(g, c, x, &f)) return NULL;
+    if (!read_weights(g, c, &f, &rows, "target", attr_int(g, c, "n_targets", 1), &weights)) return NULL;
     U y = scores(g, x, &f, DT_F32);
     if (!numbers(g, c, "base_values", &base, &nbase) || !nbase) return ok(g) ? ml_post(g, y, f.post) : NULL;
     if (nbase != f.targets) return fail_node(g, c, TG_BAD_MODEL, "base_values", "has %u values for %lld targets", nbase, (long long)f.targets);
@@ -399,14 +400,15 @@ U op_tree_ensemble_classifier(Graph *g, const Ctx *c)
     uint32_t nbase, classes;
     bool text;
     Weights weights;
+    Map rows;
     Forest f = { .join = JOIN_SUM };
     if (!ok(g) || !ml_read_post(g, c, &f.post) || !(labels = ml_labels(g, c, "classlabels_int64s", &classes, &text))) return NULL;
-    if (!read_nodes(g, c, &f) || !forest_ok(g, c, x, &f) || !read_weights(g, c, &f, "class", classes, &weights)) return NULL;
+    if (!read_nodes(g, c, &f, &rows) || !forest_ok(g, c, x, &f) || !read_weights(g, c, &f, &rows, "class", classes, &weights)) return NULL;
     U score = scores(g, x, &f, DT_F32);
     numbers(g, c, "base_values", &base, &nbase);
     if (!ok(g)) return NULL;
-    if (nbase && nbase != classes && nbase != 1) return fail_node(g, c, TG_BAD_MODEL, "base_values", "has %u values for %u classes", nbase, classes);
-    if (nbase == classes || (nbase == 1 && classes == 2)) score = add(g, score, table(g, DT_F32, base, nbase));
+    if (nbase && nbase != classes && (nbase != 1 || classes != 2)) return fail_node(g, c, TG_BAD_MODEL, "base_values", "has %u values for %u classes", nbase, classes);
+    if (nbase) score = add(g, score, table(g, DT_F32, base, nbase));
     if (classes == 2 && (weights.first_only || weights.second_only)) score = binary_scores(g, score, f.post, weights, &at);
     else at = argmax(g, score, 1, false, false), score = ml_post(g, score, f.post);
     return outputs(g, c, (U[]){ ml_labels_at(g, labels, at, text), score }, 2);

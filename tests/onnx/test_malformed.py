@@ -263,6 +263,8 @@ def floats(*v):
 
 TREE = dict(domain=ML, tree_roots=[0], nodes_modes=uint8(0, 0), nodes_featureids=[0, 1], nodes_splits=floats(0, 0), nodes_truenodeids=[1, 0], nodes_trueleafs=[0, 1], nodes_falsenodeids=[0, 1],
             nodes_falseleafs=[1, 1], leaf_targetids=[0, 0], leaf_weights=floats(1, 2))
+OLD_TREE = dict(domain=ML, nodes_treeids=[0] * 3, nodes_nodeids=[0, 1, 2], nodes_featureids=[0] * 3, nodes_values=[0.0] * 3, nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"], nodes_truenodeids=[1, 0, 0],
+                nodes_falsenodeids=[2, 0, 0], target_treeids=[0, 0], target_nodeids=[1, 2], target_ids=[0, 0], target_weights=[1.0, 2.0])
 SVM = dict(domain=ML, vectors_per_class=[1, 1], support_vectors=[1.0] * 6, coefficients=[1.0, 2.0], rho=[0.5], classlabels_ints=[0, 1], outputs="y,z")
 LINEAR = dict(inputs="x,x,x,,w,b", ports=[port("x", (1, 4, 6))], init={"w": f(1, 4, 2), "b": f(1, 4, 2)}, outputs="y,z", opset=27)
 GRADIENT = [node("Mul", "x,x", "p"), node("ReduceSum", "p", "y", name="sum")]
@@ -377,6 +379,37 @@ E = [
     *[(f"com.microsoft: EmbedLayerNormalization of {what}", one("EmbedLayerNormalization", "k,s,w,p,g,a,b,m", {"k": np.zeros((2, 3), np.int32), "s": np.zeros(ss, np.int32), "w": f(9, 8), "p": f(6, ps), "g": f(2, 8),
         "a": f(*a), "b": f(8), "m": np.ones(ms, np.int32)}, domain=MS), BAD, f"{at}: has ") for what, ss, ps, a, ms, at in (("one row of segments", (1, 3), 8, (8,), (2, 3), "s"), ("one column of positions", (2, 3), 1, (8,),
             (2, 3), "p"), ("one scale", (2, 3), 8, (1,), (2, 3), "a"), ("other masks", (2, 3), 8, (8,), (3, 3), "m"))],
+    *[(f"Attention, {k} {v}", one("Attention", "x,x,x", ports=[port("x", (2, 2, 4, 4))], opset=23, **{k: v}), BAD, k) for k, v in (("softcap", -1.0), ("softcap", float("nan")), ("q_num_heads", 0))],
+    *[(f"{op} with stash_type {t}", one(op, "x,w" + ",b" * (op[0] == "G"), {"w": f(4), "b": f(4)}, ports=[port("x", (2, 4))], opset=23, stash_type=t, **more), BAD, "stash_type: is no float type")
+      for op, more in (("GroupNormalization", dict(num_groups=2)), ("RMSNormalization", {}), ("LayerNormalization", {})) for t in (7, 999)],
+    *[(f"QLinearMatMul whose {at} has no zero point for each scale", one("QLinearMatMul", "q,s,z,q,s,z,s,z".replace("s", "t", 1) if at == "a" else "q,s,z,q,s,z,s,v", {"q": np.ones((3, 3), np.uint8), "s": f(), "t": f(3),
+        "z": np.array(1, np.uint8), "v": np.ones(3, np.uint8)}), BAD, "has rank") for at in "ay"],
+    ("Resize by a policy that is none", one("Resize", "x,,s", {"s": f(2)}, opset=18, keep_aspect_ratio_policy="bend"), BAD, "keep_aspect_ratio_policy"),
+    ("Resize by scales and sizes", one("Resize", "x,,s,t", {"s": f(2), "t": i(2, 3)}), BAD, "t: cannot be given together"),
+    ("TfIdfVectorizer in mode T", one("TfIdfVectorizer", "k", {"k": i(1, 2, 3)}, mode="T", min_gram_length=1, max_gram_length=1, max_skip_count=0, ngram_counts=[0], ngram_indexes=[0], pool_int64s=[1]), BAD, "mode"),
+    ("ScatterND into nothing", model([node("ScatterND", "z,k,u")], [port("z", (0, 3)), port("k", (1, 1), I64)], init={"u": f(1, 3)}), BAD, "k: indices on an axis of size 0"),
+    ("Scaler of two features", one("Scaler", domain=ML, offset=[1.0, 2.0], scale=[1.0]), BAD, "offset: has 2 values for 3 features"),
+    ("Affine of integers", one("Affine", "k", {"k": i(1)}, opset=7), BAD, "k: is of type i64"),
+    ("Affine of beta alone", one("Affine", opset=7, beta=2.0), (0,), ""),                     # 1 and 0 where they are not given, as in onnxruntime
+    *[(f"{op} without {a}", one(op, opset=7, **{b: 2.0}), BAD, f"{a}: is missing") for op in ("ScaledTanh", "ParametricSoftplus") for a, b in (("alpha", "beta"), ("beta", "alpha"))],
+    ("Crop of bytes", one("Crop", "k", {"k": np.ones((1, 1, 4, 4), np.uint8)}, opset=7, border=[1, 1, 1, 1]), BAD, "k: is of type u8"),
+    ("FusedConv of more pictures to be added", one("FusedConv", **CONV | dict(inputs="x,w,,z", init=CONV["init"] | {"z": f(2, 4, 3, 3)}), domain=MS), BAD, "z: has size 2 on axis 0; wanted 1"),
+    ("FusedConv of an activation without a name", one("FusedConv", **CONV, domain=MS, activation=""), (5,), "activation"),
+    *[(f"RNN clipped to {v}", one("RNN", "x,w,r", {"w": f(1, 3, 5), "r": f(1, 3, 3)}, ports=[port("x", (4, 1, 5))], hidden_size=3, clip=v), BAD, "clip") for v in (0.0, -1.0, float("nan"))],
+    *[(f"TreeEnsembleRegressor, {k} {v}", one("TreeEnsembleRegressor", **OLD_TREE | {k: v}), BAD, k) for k, v in (("nodes_nodeids", [0, 1, 1]), ("nodes_missing_value_tracks_true", [1]), ("nodes_values_as_tensor",
+        h.make_tensor("t", TensorProto.DOUBLE, [3], [0.0] * 3)), ("base_values", [1.0, 2.0]), ("target_nodeids", [1, 3]), ("target_treeids", [0] * 3), ("nodes_truenodeids", [0, 0, 0]))],
+    # what no tree reaches, weighs or needs does no harm: nothing is said of it
+    *[(f"TreeEnsembleRegressor, {what}", one("TreeEnsembleRegressor", **OLD_TREE | more), (0,), "") for what, more in (("a circle that no tree reaches", dict(nodes_treeids=[0] * 5, nodes_nodeids=[0, 1, 2, 3, 4],
+        nodes_featureids=[0] * 5, nodes_values=[0.0] * 5, nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_LEQ", "BRANCH_LEQ"], nodes_truenodeids=[1, 0, 0, 4, 3], nodes_falsenodeids=[2, 0, 0, 4, 3])),
+        ("a weight of a branch", dict(target_nodeids=[0, 2])))],
+    *[(f"TreeEnsembleClassifier of {what}", model([node("TreeEnsembleClassifier", "x", "y,z", classlabels_int64s=[5, 6, 7], class_treeids=[0, 0], class_nodeids=[1, 2], class_ids=[0, 1], class_weights=[1.0, 2.0],
+        **{k: v for k, v in OLD_TREE.items() if not k.startswith("target")}, **more)], outputs=[port("y", None, I64), port("z", None)]), codes, says)
+      for what, more, codes, says in (("a label that no leaf has", {}, (0,), ""), ("one base for three classes", dict(base_values=[1.0]), BAD, "base_values"))],
+    *[(f"TreeEnsemble of {what}", one("TreeEnsemble", **TREE | dict(nodes_modes=uint8(6, 6), membership_values=floats(*v))), BAD, "membership_values") for what, v in (("a set too few", (1, 2)), ("a set too many", (1, float("nan"), 2,
+        float("nan"), 3)))],
+    *[(f"TreeEnsemble of two sets, {what}", one("TreeEnsemble", **TREE | dict(nodes_modes=uint8(6, 6), membership_values=floats(*v))), (0,), "") for what, v in (("the last without an end", (1, float("nan"), 2)), ("each with its end",
+        (1, float("nan"), 2, float("nan"))))],
+    ("SVMClassifier of prob_b alone", one("SVMClassifier", **SVM | dict(prob_b=[1.0])), BAD, "prob_a"),
     ("Upsample 1 by nothing", one("Upsample", ports=[port("x", (1, 2, 3, 3))], opset=1), BAD, "node 'bad' (Upsample)"),
 ]
 
