@@ -10,7 +10,7 @@ import numpy as np
 import tgrun
 
 from compare import differences, is_float
-from disagreements import INFERENCE, explain
+from disagreements import INFERENCE, Case, explain, remaining, sides_with
 from draw import model_of
 from grow import run_peers
 from peers import fits, of_tgrun, ports_of
@@ -31,32 +31,8 @@ class Difference:
         return self.kind, self.peer, words
 
 
-@dataclass
-class Case:
-    """What a row of disagreements.py may ask for."""
-    step: object
-    versions: dict
-    attributes: dict            # of the first node
-    inputs: list                # of the first node, None where absent
-    values: dict                # all that enters
-    got: list
-    want: list
-    peer: str
-    index: int                  # of the output
-    other: str                  # where they differ, the other peer gives what "we" do, what the "peer" does, or "neither"; "none": it does not run this
-
-
 def bits_equal(a, b):
     return a.dtype == b.dtype and a.shape == b.shape and (a.tolist() == b.tolist() if a.dtype == object else a.tobytes() == b.tobytes())
-
-
-def sides_with(step, inputs, got, want, third, wrong):
-    """Whose result a third one is, in the elements that are wrong."""
-    def same(a):
-        apart = differences(step.name, step.name in EACH, inputs, a, third)
-        return apart is not None and not (apart if wrong is None else apart & wrong).any()
-
-    return "none" if third is None else "we" if same(got) else "peer" if same(want) else "neither"
 
 
 def check_step(versions, step, values, constants, got, seen=None, said=None):
@@ -80,18 +56,16 @@ def check_step(versions, step, values, constants, got, seen=None, said=None):
             if wrong is not None and not wrong.any():
                 continue
             third = next((a[k] for p, a in results.items() if p != peer), None)
-            while wrong is None or wrong.any():
-                case = Case(step, versions, step.attributes(), inputs, given, got, arrays, peer, k, sides_with(step, numbers, g, w, third, wrong))
-                row = explain(case, wrong)
-                if not row:
-                    break
-                said["explained", str(row[0])] += 1
-                wrong = wrong & ~row[1] if wrong is not None else np.zeros(())
+
+            def case_of(left, peer=peer, arrays=arrays, k=k, g=g, w=w, third=third):
+                return Case(step, versions, step.attributes(), inputs, given, got, arrays, peer, k, sides_with(step, numbers, g, w, third, left))
+
+            wrong = remaining(wrong, case_of, said)
             if wrong is not None and not wrong.any():
                 continue
             kind = "value" if wrong is not None else "type" if g.dtype != w.dtype else "shape"
             where = tuple(np.argwhere(wrong)[0]) if wrong is not None else ()
-            text = f"output {k}, the other peer with {case.other}: we {g.dtype}{list(g.shape)}, {peer} {w.dtype}{list(w.shape)}"
+            text = f"output {k}, the other peer with {case_of(wrong).other}: we {g.dtype}{list(g.shape)}, {peer} {w.dtype}{list(w.shape)}"
             if wrong is not None:
                 text += f"; at {list(map(int, where))}: {g[where]!r} and {w[where]!r}, {int(wrong.sum())} differ"
             return Difference(step, kind, peer, text, given)

@@ -8,10 +8,26 @@ from dataclasses import dataclass
 import numpy as np
 from ml_dtypes import finfo, iinfo
 
-from compare import largest, step_of
+from compare import differences, largest, step_of
 from draw import is_float
+from table import EACH
 
 ORT, REF, EITHER, INFERENCE = "onnxruntime", "reference", "either", "the standard's shape inference"
+
+
+@dataclass
+class Case:
+    """What a row may ask for."""
+    step: object
+    versions: dict
+    attributes: dict            # of the first node
+    inputs: list                # of the first node, None where absent
+    values: dict                # all that enters
+    got: list
+    want: list
+    peer: str
+    index: int                  # of the output
+    other: str                  # where they differ, the other peer gives what "we" do, what the "peer" does, or "neither"; "none": it does not run this
 
 
 @dataclass
@@ -464,3 +480,23 @@ def explain(case, wrong):
             if wrong is not None and (np.broadcast_to(covers, wrong.shape) & wrong).any():
                 return row, np.broadcast_to(covers, wrong.shape)
     return None
+
+
+def sides_with(step, inputs, got, want, third, wrong):
+    """Whose result a third one is, in the elements that are wrong."""
+    def same(a):
+        apart = differences(step.name, step.name in EACH, inputs, a, third)
+        return apart is not None and not (apart if wrong is None else apart & wrong).any()
+
+    return "none" if third is None else "we" if same(got) else "peer" if same(want) else "neither"
+
+
+def remaining(wrong, case_of, said):
+    """What of `wrong` no row explains; None: type or shape differ, and no row says why. case_of: the Case, by what is left; said counts the rows."""
+    while wrong is None or wrong.any():
+        row = explain(case_of(wrong), wrong)
+        if not row:
+            break
+        said["explained", str(row[0])] += 1
+        wrong = wrong & ~row[1] if wrong is not None else np.zeros(())
+    return wrong
