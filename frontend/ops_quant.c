@@ -249,7 +249,8 @@ U op_q_linear_concat(Graph *g, const Ctx *c)
     int64_t axis;
     if (c->nin != 2 + 3 * n) return fail_node(g, c, TG_BAD_MODEL, NULL, "%u inputs; wanted 2 and 3 for each part", c->nin);
     for (uint32_t k = 0; k < n; k++) {
-        if (!c->in[2 + 3 * k] || !c->in[3 + 3 * k]) return fail_node(g, c, TG_BAD_MODEL, NULL, "input %u is missing", 2 + 3 * k);
+        for (uint32_t i = 2 + 3 * k; i < 5 + 3 * k; i++)
+            if (!c->in[i]) return fail_node(g, c, TG_BAD_MODEL, NULL, "input %u is missing", i);
         part[k] = real(g, c, 2 + 3 * k);
     }
     if (is_error(part[0]) || !axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(part[0]), &axis)) return NULL;

@@ -11,6 +11,7 @@
 
 #include "frontend/narrow.h"
 #include "frontend/text.h"
+#include "graph/base/map.h"
 #include "graph/base/text.h"
 #include "graph/guard.h"
 
@@ -446,14 +447,22 @@ U op_category_mapper(Graph *g, const Ctx *c)
 
 U op_one_hot_encoder(Graph *g, const Ctx *c)
 {
-    const char *const *s;
-    const int64_t *v;
+    const char *const *s = NULL;
+    const int64_t *v = NULL;
     uint32_t n;
+    Map known;
     U x = is_text(c->in[0]) ? text_numbers(c->in[0]) : cast(g, c->in[0], DT_I64), cats;
     int64_t shape;
     if (is_text(c->in[0]) && attr_strings(g, c, "cats_strings", &s, &n) && n) cats = listed(g, c, s, n);
     else if (!is_text(c->in[0]) && attr_ints(g, c, "cats_int64s", &v, &n) && n) shape = n, cats = tensor_const(g, DT_I64, &shape, 1, v, (size_t)n * 8, "");
     else return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "cats_int64s", "or cats_strings of the input's type is missing") : NULL;
+    map_init(&known, graph_arena(g));
+    for (uint32_t k = 0; k < n; k++) {
+        const void *key = s ? (const void *)s[k] : &v[k];
+        size_t size = s ? strlen(s[k]) : sizeof *v;
+        if (map_get(&known, key, size)) return fail_node(g, c, TG_BAD_MODEL, s ? "cats_strings" : "cats_int64s", "entry %u is there twice", k);
+        map_put_held(&known, key, size, g);
+    }
     U same = eq(g, unsqueeze(g, x, -1), cats);
     if (attr_bool(g, c, "zeros", true)) return cast(g, same, DT_F32);
     U hit = cast(g, same, DT_I32), size = uop_index(g, n), found = ne(g, max_reduce(g, hit, -1, false), uop_int(g, DT_I32, 0));

@@ -87,7 +87,7 @@ static bool read_pairs(Graph *g, const Ctx *c, Pairs *p, int64_t *vectors)
     p->pairs = n * (n - 1) / 2;
     p->first = NEW_N(graph_arena(g), uint32_t, n);
     for (uint32_t k = 0; k < n; *vectors += p->count[k++]) {
-        if (p->count[k] < 0 || *vectors + p->count[k] > 1 << 24) return fail_node(g, c, TG_BAD_MODEL, "vectors_per_class", "%lld", (long long)p->count[k]), false;
+        if (p->count[k] < 0 || p->count[k] > (1 << 24) - *vectors) return fail_node(g, c, TG_BAD_MODEL, "vectors_per_class", "%lld", (long long)p->count[k]), false;
         p->first[k] = (uint32_t)*vectors;
     }
     return true;

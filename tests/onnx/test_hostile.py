@@ -7,6 +7,7 @@ Every N-th form of all is taken, from the first on (the default takes about 20 s
 --peers: where both onnxruntime and the standard's evaluator refuse what ran here, or give something else, that is told and counted: to be judged one by one, as they have limits and faults of their own."""
 import argparse
 import collections
+import itertools
 import os
 import pathlib
 import pickle
@@ -163,8 +164,8 @@ def brief(reply):
 
 def all_cases(most):
     """Single nodes; of those with the same attributes, types and ranks the first ones."""
-    seen = collections.Counter()
-    rows = [(f"{row[0]} {number}", *test_against_ort.build_model(row)) for number, row in enumerate(test_against_ort.CASES)]
+    seen, of_op = collections.Counter(), collections.defaultdict(itertools.count)   # a new row changes the names of no other operator's
+    rows = [(f"{row[0]} {next(of_op[row[0]])}", *test_against_ort.build_model(row)) for row in test_against_ort.CASES]
     for name, model, feed in [*cases.node_cases(), *rows]:
         node = model.graph.node[0]
         key = node.domain, node.op_type, tuple(sorted((a.name, a.s) for a in node.attribute)), tuple(bool(n) for n in node.input), len(node.output)

@@ -409,6 +409,10 @@ E = [
         float("nan"), 3)))],
     *[(f"TreeEnsemble of two sets, {what}", one("TreeEnsemble", **TREE | dict(nodes_modes=uint8(6, 6), membership_values=floats(*v))), (0,), "") for what, v in (("the last without an end", (1, float("nan"), 2)), ("each with its end",
         (1, float("nan"), 2, float("nan"))))],
+    ("SVMClassifier of 2^63 vectors", one("SVMClassifier", **SVM | dict(vectors_per_class=[3, 2**63 - 1])), BAD, "vectors_per_class"),
+    ("Imputer of two lists", one("Imputer", domain=ML, imputed_value_floats=[1.0], imputed_value_int64s=[1]), BAD, "imputed_value_floats"),
+    ("OneHotEncoder of a category twice", one("OneHotEncoder", domain=ML, cats_int64s=[0, 2, 0]), BAD, "cats_int64s: entry 2 is there twice"),
+    ("QLinearConcat without a zero point", one("QLinearConcat", "s,z,b,s,", {"b": np.zeros(4, np.uint8), "s": f(), "z": np.array(0, np.uint8)}, domain=MS, axis=0), BAD, "input 4 is missing"),
     ("SVMClassifier of prob_b alone", one("SVMClassifier", **SVM | dict(prob_b=[1.0])), BAD, "prob_a"),
     ("Upsample 1 by nothing", one("Upsample", ports=[port("x", (1, 2, 3, 3))], opset=1), BAD, "node 'bad' (Upsample)"),
 ]
