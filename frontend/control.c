@@ -27,13 +27,14 @@ static U bare(Graph *g, U x) { return complex_type(x) ? complex_pairs(g, x) : sp
 static U dressed(Graph *g, U x, int32_t kind) { return complex_is(kind) ? complex_of_pairs(g, x, kind) : special_wrap(g, &x, kind); }
 static uint32_t rank_of(U x, int32_t kind) { return uop_rank(x) - complex_is(kind); }
 
-/* What a body has made: n states of the kinds that they had, then rows of any. */
-static bool undress(Graph *g, const U *out, uint32_t states, uint32_t rows, U *next, U *row, int32_t *kind)
+/* What a body has made: n states of the kinds that they had, then rows, which are tensors. */
+static bool undress(Graph *g, const Ctx *c, const U *out, uint32_t states, uint32_t rows, U *next, U *row, int32_t *kind)
 {
     for (uint32_t k = 0; k < states + rows; k++) {
         int32_t found = special_kind(out[k]);
-        if (k >= states) kind[k] = found;
-        else if (kind[k] != found) return graph_fail_code(g, TG_BAD_MODEL, "state %u of a loop changes its type", k), false;
+        if (k < states && kind[k] != found) return fail_node(g, c, TG_BAD_MODEL, "body", "state %u changes its type", k), false;
+        if (k >= states && (is_sequence(out[k]) || is_map(out[k]) || is_empty_optional(out[k]))) return fail_node(g, c, TG_BAD_MODEL, "body", "scan output %u is no tensor", k - states), false;
+        kind[k] = found;
         *(k < states ? next + k : row + k - states) = bare(g, out[k]);
     }
     return true;
@@ -47,11 +48,12 @@ static bool loop_round(Graph *g, void *user, U step, const U *state, U *next, U 
     in[1] = uop_bool(g, true);                                  /* a round takes place only when the condition holds */
     for (uint32_t k = 0; k < n->states; k++) in[2 + k] = dressed(g, state[k], n->kind[k]);
     if (import_subgraph(g, n->c, n->body, in, n->states + 2, out, 1 + n->states + n->rows) != TG_OK) return false;
+    if (out[0]->dtype != DT_BOOL || fixed_numel(g, out[0]) != 1) return fail_node(g, n->c, TG_BAD_MODEL, "body", "its first output, the condition, is no bool of one element"), false;
     U asked = n->asks && known_bool(g, out[0]) < 0 ? import_ask(n->c->im, out[0]) : NULL;
     int go_on = known_bool(g, asked ? asked : out[0]);
     n->open |= go_on < 0;
     *keep = go_on == 1 || n->counted ? NULL : go_on == 0 ? uop_bool(g, false) : reshape_i(g, out[0], NULL, 0);
-    return undress(g, out + 1, n->states, n->rows, next, row, n->kind) && graph_error(g) == TG_OK;
+    return undress(g, n->c, out + 1, n->states, n->rows, next, row, n->kind) && graph_error(g) == TG_OK;
 }
 
 static const GraphDef *body_of(Graph *g, const Ctx *c, const char *name)
@@ -228,7 +230,7 @@ static bool scan_round(Graph *g, void *user, U step, const U *state, U *next, U 
     for (uint32_t k = 0; k < n->states; k++) in[k] = dressed(g, state[k], n->kind[k]);
     for (uint32_t k = 0; k < n->inputs; k++) in[n->states + k] = dressed(g, scan_slice(g, n, k, step), n->kind[n->states + n->rows + k]);
     if (import_subgraph(g, n->c, n->body, in, n->states + n->inputs, out, n->states + n->rows) != TG_OK) return false;
-    if (!undress(g, out, n->states, n->rows, next, row, n->kind)) return false;
+    if (!undress(g, n->c, out, n->states, n->rows, next, row, n->kind)) return false;
     U counts = n->length ? lt(g, cast(g, step, DT_I64), n->length) : NULL;
     for (uint32_t k = 0; counts && k < n->states; k++) next[k] = where(g, counts, next[k], state[k]);
     for (uint32_t k = 0; counts && k < n->rows; k++) row[k] = where(g, counts, row[k], scalar(g, (DType)row[k]->dtype, 0));

@@ -281,7 +281,87 @@ def of_versions(case):
                     yield f"opset {s.since_version}", form
 
 
-KINDS = [of_attributes, of_inputs, of_arity, of_declarations, of_free_sizes, of_versions]
+def of_bodies(case):
+    """Bodies whose ports, results and captured values are others than the operator wants."""
+    for a, attr in enumerate(case.model.graph.node[0].attribute):
+        if attr.type != A.GRAPH:
+            continue
+
+        def form():
+            f = Form(case)
+            f.anything_goes()
+            return f, f.node.attribute[a].g
+
+        g = attr.g
+        inner, outer = [i.name for i in g.input] + [o for n in g.node for o in n.output if o], [n for n in case.model.graph.node[0].input if n]
+        for field in ("input", "output"):
+            for k, port in enumerate(getattr(g, field)):
+                for number in (*TYPES[:5], TensorProto.STRING):
+                    f, b = form()
+                    getattr(b, field)[k].type.CopyFrom(helper.make_tensor_type_proto(number, None))
+                    yield f"{attr.name}: {field} {k} declared as {number}", f
+                for what, t in (("a row", helper.make_tensor_type_proto(TensorProto.FLOAT, [1])), ("a sequence", helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None)))):
+                    f, b = form()
+                    getattr(b, field)[k].type.CopyFrom(t)
+                    yield f"{attr.name}: {field} {k} declared as {what}", f
+                f, b = form()
+                del getattr(b, field)[k]
+                yield f"{attr.name}: no {field} {k}", f
+                f, b = form()
+                getattr(b, field).append(port)
+                yield f"{attr.name}: {field} {k} twice", f
+            f, b = form()
+            ports = list(getattr(b, field))[::-1]
+            b.ClearField(field)
+            getattr(b, field).extend(ports)
+            yield f"{attr.name}: {field}s in reverse", f
+        for k, port in enumerate(g.output):
+            for name in dict.fromkeys([*inner, *outer, "nowhere"]):
+                if name != port.name:
+                    f, b = form()
+                    b.output[k].CopyFrom(helper.make_empty_tensor_value_info(name))
+                    yield f"{attr.name}: output {k} is {name}", f
+            for what, nodes in CHANGES.items():
+                f, b = form()
+                b.output[k].CopyFrom(helper.make_empty_tensor_value_info("changed"))
+                b.node.extend(nodes(port.name))
+                yield f"{attr.name}: output {k} {what}", f
+        for j, node in enumerate(g.node):
+            for i, name in enumerate(node.input):
+                for other in dict.fromkeys([*inner, *outer, "", "nowhere"]):
+                    if other != name:
+                        f, b = form()
+                        b.node[j].input[i] = other
+                        yield f"{attr.name}: input {i} of node {j} is {other}", f
+
+
+CHANGES = {
+    "as another type": lambda x: [helper.make_node("Cast", [x], ["changed"], to=TensorProto.INT32)],
+    "of a larger rank": lambda x: [helper.make_node("Constant", [], ["new axis"], value_ints=[0]), helper.make_node("Unsqueeze", [x, "new axis"], ["changed"])],
+    "of rank 0": lambda x: [helper.make_node("Constant", [], ["no axes"], value=TensorProto(data_type=TensorProto.INT64, dims=[0])), helper.make_node("ReduceMax", [x], ["changed"], keepdims=0)],
+    "twice as long": lambda x: [helper.make_node("Concat", [x, x], ["changed"], axis=0)],
+    "as its shape": lambda x: [helper.make_node("Shape", [x], ["changed"])],
+    "as what is not zero": lambda x: [helper.make_node("NonZero", [x], ["changed"])],
+    "as a sequence": lambda x: [helper.make_node("SequenceConstruct", [x], ["changed"])],
+    "as an optional": lambda x: [helper.make_node("Optional", [x], ["changed"])],
+    "as a list of nothing": lambda x: [helper.make_node("Constant", [], ["changed"], value=TensorProto(data_type=TensorProto.FLOAT, dims=[0]))],
+}
+
+
+def of_sequences(case):
+    """Sequences and optionals of other elements, of none, and within each other."""
+    for name, v in case.feed.items():
+        if isinstance(v, list) or v is None:
+            some = [a for a in v or [] if isinstance(a, np.ndarray)] or [np.ones((2, 3), np.float32)]
+            lists = {"none": None, "an empty list": [], "an array": some[0], "one": some[:1], "many": some * 50, "a list of lists": [some], "a hole": [*some, None]}
+            lists |= {f"another {what}": [*some, b] for what, b in itertools.chain(other_shapes(some[-1]), other_types(some[-1], TYPES[:6]))}
+            for what, w in lists.items():
+                form = Form(case)
+                form.feed[name] = w
+                yield f"{name} with {what}"[:60], form
+
+
+KINDS = [of_attributes, of_inputs, of_arity, of_declarations, of_free_sizes, of_versions, of_bodies, of_sequences]
 
 
 def forms(case):
