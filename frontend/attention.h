@@ -11,7 +11,6 @@ U window_mask(Graph *g, U rows, U cols, U offset, int64_t left, int64_t right);
 U rotate(Graph *g, U x, U cosine, U sine, int64_t size, bool interleaved);
 U rows_at(Graph *g, U table, U ids);                                   /* rows of a table, by numbers that do not count from the end */
 /* Shapes of inputs that may be absent; an error says which does not fit. */
-bool spreads_ok(Graph *g, const Ctx *c, uint32_t i, const U *dim, uint32_t n);      /* broadcasts to these sizes, of at most n axes; NULL: any */
 bool past_ok(Graph *g, const Ctx *c, uint32_t i, U x);                 /* as x [batch, heads, rows, size], but for the rows */
 bool same_rows(Graph *g, const Ctx *c, uint32_t i, uint32_t j);        /* i and j, both past_ok */
 bool bias_ok(Graph *g, const Ctx *c, uint32_t i, U q, U keys);         /* [batch or 1, heads or 1, rows, keys] */

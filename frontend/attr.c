@@ -148,6 +148,15 @@ bool shape_ok(Graph *g, const Ctx *c, uint32_t i, const U *dim, uint32_t n)
     return true;
 }
 
+bool spreads_ok(Graph *g, const Ctx *c, uint32_t i, const U *dim, uint32_t n)
+{
+    U x = i < c->nin ? c->in[i] : NULL, want[TG_MAX_RANK];
+    if (!x || x->op == UOP_ERROR || uop_rank(x) > n) return shape_ok(g, c, i, dim, n);
+    uint32_t rank = uop_rank(x);
+    for (uint32_t k = 0; k < rank; k++) want[k] = uop_is_int_const(uop_dim(x, k), 1) ? NULL : dim[n - rank + k];
+    return shape_ok(g, c, i, want, rank);
+}
+
 /* The model's inputs that x depends on are baked in on the next try, or x is asked for; import.c decides. */
 U fail_data(Graph *g, const Ctx *c, uint32_t i)
 {

@@ -50,6 +50,7 @@ DType attr_dtype(Graph *g, const Ctx *c, const char *name, int64_t otherwise);  
 DType attr_float_type(Graph *g, const Ctx *c, const char *name, int64_t otherwise); /* of floats, or the import fails */
 /* Is input i, where it is there, a tensor of these n sizes? NULL: any. */
 bool shape_ok(Graph *g, const Ctx *c, uint32_t i, const U *dim, uint32_t n);
+bool spreads_ok(Graph *g, const Ctx *c, uint32_t i, const U *dim, uint32_t n);      /* does it broadcast to them, and make nothing larger? */
 /* Values of a small integer input (shape, axes, pads), folded; false and an error when they depend on data. */
 bool input_ints(Graph *g, const Ctx *c, uint32_t i, const int64_t **out, uint32_t *n);
 /* The same as DT_INDEX scalars, symbolic sizes allowed. */

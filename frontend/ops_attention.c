@@ -39,15 +39,6 @@ static U grouped_matmul(Graph *g, U a, U b)
 
 /* ---- shapes ---- */
 
-bool spreads_ok(Graph *g, const Ctx *c, uint32_t i, const U *dim, uint32_t n)
-{
-    U x = i < c->nin ? c->in[i] : NULL, want[TG_MAX_RANK];
-    if (!x || x->op == UOP_ERROR || uop_rank(x) > n) return shape_ok(g, c, i, dim, n);
-    uint32_t rank = uop_rank(x);
-    for (uint32_t k = 0; k < rank; k++) want[k] = uop_is_int_const(uop_dim(x, k), 1) ? NULL : dim[n - rank + k];
-    return shape_ok(g, c, i, want, rank);
-}
-
 bool past_ok(Graph *g, const Ctx *c, uint32_t i, U x) { return shape_ok(g, c, i, (U[]){ uop_dim(x, 0), uop_dim(x, 1), NULL, uop_dim(x, 3) }, 4); }
 bool same_rows(Graph *g, const Ctx *c, uint32_t i, uint32_t j) { return shape_ok(g, c, j, (U[]){ NULL, NULL, uop_dim(c->in[i], 2), NULL }, 4); }
 

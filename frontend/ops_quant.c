@@ -153,10 +153,20 @@ static U of_rows(Graph *g, U v)
     return uop_numel(v) == 1 ? as_scalar(g, v) : uop_rank(v) == 1 ? unsqueeze(g, v, 1) : v;
 }
 
+/* Is input i, a scale or zero point of matrices x, one for all, one for each index of x's axis `back` from the end, or of x's axes? */
+static bool of_axis(Graph *g, const Ctx *c, uint32_t i, U x, uint32_t back)
+{
+    U v = i < c->nin ? c->in[i] : NULL;
+    if (!v || x->op == UOP_ERROR || !uop_rank(v) || fixed_numel(g, v) == 1) return ok(g);
+    if (uop_rank(v) > 1 || uop_rank(x) < back) return spreads_ok(g, c, i, x->shape->dim, uop_rank(x));
+    return shape_ok(g, c, i, &x->shape->dim[uop_rank(x) - back], 1);
+}
+
 static U of_columns(Graph *g, U v) { return v && uop_rank(v) && uop_numel(v) == 1 ? as_scalar(g, v) : v; }
 
 U op_mat_mul_integer(Graph *g, const Ctx *c)
 {
+    if (!of_axis(g, c, 2, c->in[0], 2) || !of_axis(g, c, 3, c->in[1], 1)) return NULL;
     U a_zero = c->nin > 2 ? of_rows(g, c->in[2]) : NULL, b_zero = c->nin > 3 ? of_columns(g, c->in[3]) : NULL;
     return matmul(g, centred(g, c->in[0], a_zero), centred(g, c->in[1], b_zero));
 }
@@ -166,10 +176,19 @@ U op_q_linear_mat_mul(Graph *g, const Ctx *c)
     const U *in = c->in;
     for (uint32_t k = 1; k < 8; k += k == 1 ? 3 : 2)                   /* a scale and its zero point */
         if (!shape_ok(g, c, k + 1, in[k]->shape->dim, uop_rank(in[k]))) return NULL;
+    if (!of_axis(g, c, 1, in[0], 2) || !of_axis(g, c, 4, in[3], 1)) return NULL;
     U a = centred(g, in[0], of_rows(g, in[2])), b = centred(g, in[3], of_columns(g, in[5]));
     U scale = div_(g, mul(g, f32(g, of_rows(g, in[1])), f32(g, of_columns(g, in[4]))), f32(g, of_rows(g, in[6])));
     if (!narrow_int((DType)in[7]->dtype)) return fail_node(g, c, TG_UNSUPPORTED, "y_zero_point", "type %s is not covered", dtype_name(in[7]->dtype));
-    return requantize(g, matmul(g, a, b), scale, of_rows(g, in[7]), (DType)in[7]->dtype);
+    U y = matmul(g, a, b);
+    return of_axis(g, c, 6, y, 2) ? requantize(g, y, scale, of_rows(g, in[7]), (DType)in[7]->dtype) : NULL;
+}
+
+/* Is input i, a parameter of filters w, one, or one for each (axis 0 of w)? */
+static bool filters_ok(Graph *g, const Ctx *c, uint32_t i, U w)
+{
+    U v = i < c->nin ? c->in[i] : NULL;
+    return !v || !uop_rank(v) || fixed_numel(g, v) == 1 ? ok(g) : shape_ok(g, c, i, w->shape->dim, 1);
 }
 
 /* A weight's parameter: one, or one an output channel (axis 0 of w). */
@@ -183,6 +202,7 @@ static U of_channels(Graph *g, U v, U x) { return uop_numel(v) == 1 ? as_scalar(
 
 U op_conv_integer(Graph *g, const Ctx *c)
 {
+    if (!filters_ok(g, c, 3, c->in[1])) return NULL;
     U x_zero = c->nin > 2 && c->in[2] ? as_scalar(g, c->in[2]) : NULL, w_zero = c->nin > 3 ? of_filters(g, c->in[3], c->in[1]) : NULL;
     return conv_node(g, c, centred(g, c->in[0], x_zero), centred(g, c->in[1], w_zero));
 }
@@ -190,6 +210,7 @@ U op_conv_integer(Graph *g, const Ctx *c)
 U op_q_linear_conv(Graph *g, const Ctx *c)
 {
     const U *in = c->in;
+    if (!filters_ok(g, c, 4, in[3]) || !filters_ok(g, c, 5, in[3]) || !shape_ok(g, c, 8, in[3]->shape->dim, 1)) return NULL;
     U x = centred(g, in[0], as_scalar(g, in[2])), w = centred(g, in[3], of_filters(g, in[5], in[3]));
     U y = conv_node(g, c, x, w), scale = div_(g, mul(g, as_scalar(g, in[1]), of_channels(g, in[4], in[0])), as_scalar(g, in[6]));
     if (!narrow_int((DType)in[7]->dtype)) return fail_node(g, c, TG_UNSUPPORTED, "y_zero_point", "type %s is not covered", dtype_name(in[7]->dtype));

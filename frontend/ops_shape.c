@@ -69,7 +69,7 @@ U op_eye_like(Graph *g, const Ctx *c)
 {
     U x = c->in[0];
     int64_t k = clamp_i(attr_int(g, c, "k", 0), -EXTENT_MAX, EXTENT_MAX), to = attr_int(g, c, "dtype", 0);
-    DType t = to ? dtype_from_onnx((int32_t)to) : type_of(x);
+    DType t = attr_find(c, "dtype") ? attr_dtype(g, c, "dtype", 0) : type_of(x);
     if (uop_rank(x) != 2) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 2", uop_rank(x));
     if (t == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "dtype", "element type %lld is not covered", (long long)to);
     U row = unsqueeze(g, iota(g, uop_dim(x, 0), DT_I64), 1), col = iota(g, uop_dim(x, 1), DT_I64);

@@ -409,6 +409,12 @@ E = [
         float("nan"), 3)))],
     *[(f"TreeEnsemble of two sets, {what}", one("TreeEnsemble", **TREE | dict(nodes_modes=uint8(6, 6), membership_values=floats(*v))), (0,), "") for what, v in (("the last without an end", (1, float("nan"), 2)), ("each with its end",
         (1, float("nan"), 2, float("nan"))))],
+    *[(f"EyeLike of type {t}", one("EyeLike", dtype=t), UNSUPPORTED, "dtype") for t in (0, 2**32 + 1)],
+    ("ConvInteger of two zero points for a filter", one("ConvInteger", "k,w,,b", {"k": np.ones((1, 1, 3, 3), np.uint8), "w": np.ones((1, 1, 2, 2), np.uint8), "b": np.array([1, 2], np.uint8)}), BAD, "b: has size 2 on axis 0; wanted 1"),
+    *[(f"QLinearConv, {n} values at {at}", one("QLinearConv", ",".join("q,s,z,w,s,z,s,z,b".split(",")[:at] + ["o"] + "q,s,z,w,s,z,s,z,b".split(",")[at + 1:]), {"q": np.ones((1, 1, 3, 3), np.uint8), "w": np.ones((4, 1, 2, 2), np.uint8),
+        "s": f(), "z": np.array(0, np.uint8), "b": np.ones(4, np.int32), "o": np.ones(n, {4: np.float32, 5: np.uint8, 8: np.int32}[at])}), BAD, "o: has size") for n, at in ((3, 4), (3, 5), (1, 8))],
+    *[(f"MatMulInteger, {n} zero points at {at}", one("MatMulInteger", "q,w," + (",o" if at else "o"), {"q": np.ones((1, 3), np.uint8), "w": np.ones((3, 1), np.uint8), "o": np.ones(n, np.uint8)}), BAD, "o: has size")
+      for n, at in ((2, 0), (2, 1))],
     ("SVMClassifier of 2^63 vectors", one("SVMClassifier", **SVM | dict(vectors_per_class=[3, 2**63 - 1])), BAD, "vectors_per_class"),
     ("Imputer of two lists", one("Imputer", domain=ML, imputed_value_floats=[1.0], imputed_value_int64s=[1]), BAD, "imputed_value_floats"),
     ("OneHotEncoder of a category twice", one("OneHotEncoder", domain=ML, cats_int64s=[0, 2, 0]), BAD, "cats_int64s: entry 2 is there twice"),
