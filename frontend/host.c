@@ -141,8 +141,8 @@ static void combine(ScatterOp op, DType t, char *out, int64_t i, const char *upd
         host_copy(size, out + i * size, update + j * size);
     } else if (op == SCATTER_MAX || op == SCATTER_MIN) {
         int64_t a = host_key(t, out, i), b = host_key(t, update, j);
-        bool take = op == SCATTER_MAX ? b > a : (b < a && a != INT64_MAX) || b == INT64_MAX;
-        if (take) host_copy(size, out + i * size, update + j * size);
+        bool nan = dtype_is_float(t) && (a == INT64_MAX || b == INT64_MAX);     /* it stays, and wins */
+        if (nan ? b == INT64_MAX : op == SCATTER_MAX ? b > a : b < a) host_copy(size, out + i * size, update + j * size);
     } else if (dtype_is_float(t)) {
         double a = host_float(t, out, i), b = host_float(t, update, j);
         scalar_store(t, out, i, scalar_of(op == SCATTER_ADD ? a + b : a * b));

@@ -56,6 +56,8 @@ def cases():
         yield "Div", [a, d], {}, each(toward_zero, t)
         yield "Mod", [a, d], {}, each(lambda x, y: x % y, t)
         yield "Mod", [a, d], dict(fmod=1), each(lambda x, y: x - y * toward_zero(x, y), t)
+        for how in ("max", "min"):                              # each place twice
+            yield "ScatterElements", [a, np.arange(74) % 37, np.concatenate([b, a[::-1]])], dict(reduction=how), lambda x, _, u, f=getattr(np, how + "imum"): f(f(x, u[:37]), u[37:])
         if t in SIGNED:
             least, minus = np.full(19, np.iinfo(t).min, t), np.full(19, -1, t)
             yield "Div", [least, minus], {}, each(toward_zero, t)
