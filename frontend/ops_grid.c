@@ -241,7 +241,7 @@ U op_reverse_sequence(Graph *g, const Ctx *c)
     int64_t batch, time;
     uint32_t r = uop_rank(x);
     if (!axis_ok(g, c, "batch_axis", attr_int(g, c, "batch_axis", 1), r, &batch) || !axis_ok(g, c, "time_axis", attr_int(g, c, "time_axis", 0), r, &time)) return NULL;
-    if (batch == time || uop_rank(lens) != 1 || uop_dim(lens, 0) != uop_dim(x, (uint32_t)batch)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "wanted a length for each batch");
+    if (batch == time || uop_rank(lens) != 1 || !one_size(g, &x, batch, &lens, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "wanted a length for each batch");
     lens = place_in(g, lens, dim_add(g, uop_dim(x, (uint32_t)time), uop_index(g, 1)));
     U t = along(g, iota(g, uop_dim(x, (uint32_t)time), DT_I64), (uint32_t)time, r), n = along(g, lens, (uint32_t)batch, r);
     U from = where(g, lt(g, t, n), sub(g, sub(g, n, uop_int(g, DT_I64, 1)), t), t);

@@ -17,7 +17,7 @@ static U on_axis(Graph *g, U v, int64_t axis, uint32_t rank)
     return reshape(g, v, dim, rank);
 }
 
-/* Each element of v along the axis stands for `block` elements of x; the last block may be cut. */
+/* Each element of v along the axis stands for `block` elements of x, no more than there are; the last block may be cut. */
 static U on_blocks(Graph *g, U v, U x, int64_t axis, int64_t block)
 {
     uint32_t rank = uop_rank(x);
@@ -29,23 +29,22 @@ static U on_blocks(Graph *g, U v, U x, int64_t axis, int64_t block)
     return slice_i(g, y, axis, 0, uop_size(x, (uint32_t)axis));
 }
 
-/* A scale or zero point of x so that it broadcasts: one for all, one an index of the axis, or one a block. */
-static U spread(Graph *g, const Ctx *c, U v, U x)
+/* A scale or zero point of x so that it broadcasts: one for all, one an index of the axis, or one a block. Where the data tell a size, x and v take each other's. */
+static U spread(Graph *g, const Ctx *c, U v, U *x)
 {
-    int64_t axis = 0, block = attr_int(g, c, "block_size", 0), rank = uop_rank(x);
+    int64_t axis = 0, block = attr_int(g, c, "block_size", 0), rank = uop_rank(*x);
     if (uop_rank(v) == 0 || (uop_rank(v) == 1 && uop_size(v, 0) == 1 && !block)) return as_scalar(g, v);
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 1), rank, &axis)) return graph_fail(g, "axis");
     if (!block) {
         if (uop_rank(v) != 1) return fail_node(g, c, TG_BAD_MODEL, "block_size", "is needed by a scale of rank %u", uop_rank(v));
-        if (uop_dim(v, 0) != uop_dim(x, (uint32_t)axis)) return fail_node(g, c, TG_BAD_MODEL, "axis", "the scale or zero point does not fit its size");
+        if (!one_size(g, x, axis, &v, 0)) return fail_node(g, c, TG_BAD_MODEL, "axis", "the scale or zero point does not fit its size");
         return on_axis(g, v, axis, (uint32_t)rank);
     }
     for (uint32_t k = 0; k < rank && uop_rank(v) == rank; k++)
-        if (k != axis && !same_size(g, uop_dim(v, k), uop_dim(x, k))) return fail_node(g, c, TG_BAD_MODEL, "block_size", "the scale or zero point has size %lld on axis %u of %lld", (long long)uop_size(v, k), k, (long long)uop_size(x, k));
-    if (uop_rank(v) != rank || block < 0 || !uop_static(x) || !uop_static(v) || block > uop_size(x, (uint32_t)axis) ||
-        uop_size(v, (uint32_t)axis) != (uop_size(x, (uint32_t)axis) + block - 1) / block)
-        return fail_node(g, c, TG_BAD_MODEL, "block_size", "%lld does not fit the shapes", (long long)block);
-    return on_blocks(g, v, x, axis, block);
+        if (k != axis && !one_size(g, x, k, &v, k)) return fail_node(g, c, TG_BAD_MODEL, "block_size", "the scale or zero point has size %lld on axis %u of %lld", (long long)uop_size(v, k), k, (long long)uop_size(*x, k));
+    U n = uop_dim(*x, (uint32_t)axis), blocks = uop_rank(v) == rank ? uop_dim(v, (uint32_t)axis) : NULL;
+    if (!blocks || block < 0 || !uop_is_const(n) || !uop_is_const(blocks) || blocks->vmax != n->vmax / block + (n->vmax % block != 0)) return fail_node(g, c, TG_BAD_MODEL, "block_size", "%lld does not fit the shapes", (long long)block);
+    return on_blocks(g, v, *x, axis, block < n->vmax ? block : n->vmax);
 }
 
 static U saturate(Graph *g, U y, DType t)
@@ -103,9 +102,10 @@ U op_quantize_linear(Graph *g, const Ctx *c)
     if (attr_int(g, c, "precision", 0)) precision = attr_dtype(g, c, "precision", 0);
     if (!narrow_int(t)) return fail_node(g, c, TG_UNSUPPORTED, "output_dtype", "this type of quantised values is not covered");
     if (!dtype_is_float(precision)) return fail_node(g, c, TG_BAD_MODEL, "y_scale", "wanted a floating-point type");
-    U scale = spread(g, c, cast(g, c->in[1], precision), x);
-    if (narrow) return quantize_narrow(g, c, cast(g, x, precision), scale, zero ? spread(g, c, zero, x) : NULL, narrow);
-    return quantize(g, cast(g, x, precision), scale, zero ? spread(g, c, zero, x) : NULL, t);
+    U scale = spread(g, c, cast(g, c->in[1], precision), &x);
+    if (zero) zero = spread(g, c, zero, &x);
+    if (narrow) return quantize_narrow(g, c, cast(g, x, precision), scale, zero, narrow);
+    return quantize(g, cast(g, x, precision), scale, zero, t);
 }
 
 U op_dequantize_linear(Graph *g, const Ctx *c)
@@ -114,13 +114,12 @@ U op_dequantize_linear(Graph *g, const Ctx *c)
     DType t = output_type(g, c, (DType)c->in[1]->dtype);
     if (!dtype_is_float(t)) return fail_node(g, c, TG_BAD_MODEL, "output_dtype", "is no float type");
     if (narrow_type(c->in[1])) return fail_node(g, c, TG_UNSUPPORTED, "x_scale", "of such a type is not covered");
-    if (narrow_type(c->in[0]) && dtype_is_float((DType)x->dtype)) {
-        if (zero) x = sub(g, x, spread(g, c, f32(g, zero), x));
-        return cast(g, mul(g, x, f32(g, spread(g, c, c->in[1], x))), t);
-    }
-    if (!narrow_int((DType)x->dtype) && x->dtype != DT_I32) return fail_node(g, c, TG_UNSUPPORTED, "x", "quantised values of type %s are not covered", dtype_name(x->dtype));
-    U y = f32(g, centred(g, x, zero ? spread(g, c, zero, x) : NULL));
-    return cast(g, mul(g, y, f32(g, spread(g, c, c->in[1], x))), t);
+    bool plain = narrow_type(c->in[0]) && dtype_is_float((DType)x->dtype);
+    if (!plain && !narrow_int((DType)x->dtype) && x->dtype != DT_I32) return fail_node(g, c, TG_UNSUPPORTED, "x", "quantised values of type %s are not covered", dtype_name(x->dtype));
+    U scale = f32(g, spread(g, c, c->in[1], &x));
+    if (zero) zero = spread(g, c, zero, &x);
+    U y = !plain ? f32(g, centred(g, x, zero)) : zero ? sub(g, x, f32(g, zero)) : x;
+    return cast(g, mul(g, y, scale), t);
 }
 
 /* x on 0 .. 255 by its range, widened to hold 0: values, scale, zero point. All-zero x has scale 1. */

@@ -108,6 +108,7 @@ CASES = [
     ("Slice", 9, [f(5, 6, 7)], dict(starts=[0, 1], ends=[-1, -2])),
     ("Slice", 10, [f(5, 6, 7), i(4, 5), i(-100, 0), i(0, 2), i(-2, -3)], {}),
     ("Slice", 10, [np.zeros((2, 0), np.float32), i(0), i(1), i(1), i(-2)], {}),
+    ("QuantizeLinear", 21, [f(3, 4), u(1, 4)], dict(axis=0, block_size=5)),
     ("LRN", 7, [np.zeros((1, 0, 2, 2), np.float32)], dict(size=3)),
     ("CumSum", 14, [np.zeros((2, 0), np.float32), i(1)], dict(exclusive=1)),
     ("Pad", 7, [f(2, 3, 4, 5)], dict(pads=[0, 0, 1, 2, 0, 0, 3, 4], mode="constant", value=1.5)),

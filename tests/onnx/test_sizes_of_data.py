@@ -1,5 +1,5 @@
 """Sizes that the data tell, where they meet others: sizes of nothing flow on, those that fit are computed with, and of those that do not, one line names the node and the sizes (exit 4). A
-case is a row: its name, the model, and its runs, each the inputs and what the line says where the sizes do not fit. To add one: a row."""
+case is a row: its name, the model, its runs, each the inputs and what the line says where the sizes do not fit, and the version where 18 is too old. To add one: a row."""
 import os
 import pathlib
 import shutil
@@ -70,6 +70,14 @@ CASES = [
     ("split", "(float[6] x) => (float y, float z) { " + FOUND + " s = Constant<value_ints = [2, 1]>() [look] p, q = Split<axis = 0>(v, s) y = Neg(p) z = Neg(q) }",
      [(dict(x=only(3)), ""), (dict(x=only(4)), "a size that the data tell is 4; wanted 3")]),
     ("placed", "(float[6] x, float[3] w) => (float y) { " + FOUND + " [look] y = ScatterElements(x, i, w) }", [(dict(x=only(3), w=W), ""), (dict(x=only(4), w=W), "a size that the data tell is 4; wanted 3")]),
+    ("a length for each", "(float[6] x, float[4,6] m, int64[3] t) => (float y) { " + FOUND + " c = Gather<axis = 1>(m, i) [look] y = ReverseSequence(c, t) }",
+     [(dict(x=only(3), m=rows(4, 6), t=np.array([4, 1, 3])), ""), (dict(x=only(2), m=rows(4, 6), t=np.array([4, 1, 3])), "a size that the data tell is 2; wanted 3")]),
+    ("a scale for each", "(float[6] x, uint8[2,6] m, float[3] s, uint8[3] z) => (float y) { " + FOUND + " c = Gather<axis = 1>(m, i) [look] y = DequantizeLinear(c, s, z) }",
+     [(dict(x=only(n), m=np.arange(12, dtype=np.uint8).reshape(2, 6) * 20, s=f(0.5, 2, 1), z=np.array([0, 7, 128], np.uint8)), says) for n, says in ((3, ""), (4, "a size that the data tell is 4; wanted 3"))], 21),
+    ("scales for all that there are", "(float[6] x, float[2,6] m, float[6] s) => (uint8 y) { " + FOUND + " c = Gather<axis = 1>(m, i) t = Gather(s, i) y = QuantizeLinear(c, t) }",
+     [(dict(x=only(n), m=rows(2, 6), s=f(0.5, 2, 1, 0.1, 0.3, 0.2)), "") for n in (0, 1, 4)], 21),
+    ("a scale for each block", "(float[6] x, float[4,6] m, float[2,3] s) => (uint8 y) { " + FOUND + " c = Gather<axis = 1>(m, i) [look] y = QuantizeLinear<axis = 0, block_size = 2>(c, s) }",
+     [(dict(x=only(n), m=rows(4, 6), s=np.abs(rows(2, 3))), says) for n, says in ((3, ""), (1, "a size that the data tell is 1; wanted 3"))], 21),
     ("where it would not fit, another branch", """(float[6] x, float[3] w) => (float y) { FOUND t = Shape(v) three = Constant<value_ints = [3]>() e = Equal(t, three) c = Squeeze(e)
      y = If<then_branch = p () => (float p0) { p0 = Add(v, w) }, else_branch = q () => (float q0) { q0 = Neg(w) }>(c) }""".replace("FOUND", FOUND), [(dict(x=only(n), w=W), "") for n in (3, 2, 0)]),
     ("channels of a convolution", "(float[1,4,5,5] x, bool[4] c, float[6,3,3,3] w, float[6] b) => (float y) { k = Compress<axis = 1>(x, c) [look] v = Conv<pads = [1, 1, 1, 1]>(k, w, b) y = Relu(v) }",
@@ -120,8 +128,8 @@ def main():
     wrong = count = 0
     with tempfile.TemporaryDirectory() as root:
         folder = pathlib.Path(root)
-        for k, (what, text, runs) in enumerate(CASES):
-            model = onnx.parser.parse_model('<ir_version: 9, opset_import: ["" : 18]> g ' + text)
+        for k, (what, text, runs, *opset) in enumerate(CASES):
+            model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset[0] if opset else 18}]> g ' + text)
             path = folder / f"case{k}.onnx"
             path.write_bytes(model.SerializeToString())
             for j, (inputs, says) in enumerate(runs):
