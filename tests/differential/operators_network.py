@@ -448,7 +448,7 @@ def blocked(d, v):
     n = v.shape[axis]
     if d.opset < 21 or not n or d.chance(0.6):
         return axis, None, (n,)
-    block = d.int(1, n)
+    block = d.int(1, n + 1)                                     # longer than the axis, too
     shape = list(v.shape)
     shape[axis] = -(-n // block)
     return axis, block, tuple(shape)
