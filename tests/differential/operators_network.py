@@ -267,7 +267,7 @@ def resize(d, op):
                       nearest_mode=d.some(d.pick("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")))
     roi = None
     if attributes["coordinate_transformation_mode"] == "tf_crop_and_resize":
-        roi = d.index([0.0] * (rank - 1) + [d.pick(0.0, 0.25)] + [1.0] * (rank - 1) + [d.pick(1.0, 0.75, 1.5)], t if is_float(t) else np.float32)
+        roi = d.index([0.0] * (rank - 1) + [d.pick(0.0, 0.25)] + [1.0] * (rank - 1) + [d.pick(1.0, 0.75, 1.5)], t if t in d.types(op, 1) else np.float32)
         attributes["extrapolation_value"] = d.some(7.5)
     if mode == "cubic":
         attributes |= dict(exclude_outside=d.some(d.int(0, 1)), cubic_coeff_a=d.some(-0.5))
