@@ -165,6 +165,13 @@ U fail_data(Graph *g, const Ctx *c, uint32_t i)
     return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "a size or axis depends on the data of this input");
 }
 
+bool said_to_hold(Graph *g, const Ctx *c, U x, bool *holds)
+{
+    U known = import_ask(c->im, cast(g, x, DT_I64)), v = known ? known_scalar(g, known) : NULL;
+    *holds = v && uop_const_int(v);
+    return v;
+}
+
 U known_scalar(Graph *g, U x)
 {
     const UOp *v[1];

@@ -62,6 +62,8 @@ U input_count(Graph *g, const Ctx *c, uint32_t i, U most);
 U known_scalar(Graph *g, U x);
 /* The error that input i's value is needed but depends on data; when that is a small model input, the import is tried again with its value. */
 U fail_data(Graph *g, const Ctx *c, uint32_t i);
+/* Whether a scalar that only a run can tell is not 0; false: that is not known yet, the importer fails and is tried again with the answer. */
+bool said_to_hold(Graph *g, const Ctx *c, U x, bool *holds);
 /* axes of a node: attribute, or input i of later opsets (i < 0: none); normalised, each once. All axes of rank when absent. *given tells. */
 bool node_axes(Graph *g, const Ctx *c, int32_t i, int64_t rank, const int64_t **out, uint32_t *n, bool *given);
 /* Names visible from a subgraph (If, Loop, Scan): imports `sub` with these values for its inputs; outputs to out. */

@@ -63,6 +63,8 @@ CASES = [
     ("pairs", "(float[6] x) => (float y) { " + FOUND + " s = Constant<value_ints = [-1, 2]>() [look] r = Reshape(v, s) y = Neg(r) }",
      [(dict(x=only(4)), ""), (dict(x=only(0)), ""), (dict(x=only(5)), "a size that the data tell is 5; wanted 4")]),
     ("the only one", "(float[6] x) => (float y) { " + FOUND + " [look] s = Squeeze(v, a) y = Neg(s) }", [(dict(x=only(1)), ""), (dict(x=only(2)), "a size that the data tell is 2; wanted 1")]),
+    ("whatever is of size 1 goes", "(float[6] x) => (float y, int64 r) { n = NonZero(x) i = Squeeze(n) v = Gather(x, i) y = Neg(v) s = Shape(y) r = Shape(s) }",
+     [(dict(x=only(n)), "") for n in (0, 1, 2, 4)]),
     ("spread to a size that the data tell", "(float[6] x, float[3,1] w) => (float y) { " + FOUND + " t = Shape(v) [look] e = Expand(w, t) y = Neg(e) }", [(dict(x=only(n), w=rows(3, 1)), "") for n in (0, 1, 4)]),
     ("spread, or of that size already", "(float[6] x, float[3] w) => (float y) { " + FOUND + " t = Shape(v) [look] e = Expand(w, t) y = Neg(e) }",
      [(dict(x=only(n), w=W), says) for n, says in ((3, ""), (1, ""), (2, "sizes 2, which the data tell, and 3 do not broadcast"))]),
