@@ -120,14 +120,15 @@ static U encode_float(Graph *g, U x, const Format *f, bool saturate)
     return cast(g, where(g, is_nan(g, x), nan, signed_code), DT_U8);
 }
 
-/* A power of two by its exponent: rounded up, down, or to the nearest. */
+/* A power of two by its exponent: rounded up, down, or to the nearest. The smallest, 2^-127, is a subnormal f32: below 2^-126 it lies in the middle. */
 static U encode_exponent(Graph *g, U x, const Format *f, bool saturate, const char *round_mode)
 {
-    U bits = bitcast(g, abs_(g, x), DT_U32), e = shifted(g, bits, 23), m = and_(g, bits, u32(g, 0x7fffff)), up;
+    U bits = bitcast(g, abs_(g, x), DT_U32), e = shifted(g, bits, 23), m = and_(g, bits, u32(g, 0x7fffff)), first = eq(g, e, u32(g, 0)), up;
     if (!strcmp(round_mode, "down")) up = u32(g, 0);
-    else up = cast(g, !strcmp(round_mode, "nearest") ? ge(g, m, u32(g, 0x400000)) : ne(g, m, u32(g, 0)), DT_U32);
-    U code = add(g, e, up), over = gt(g, code, u32(g, f->max));
-    code = where(g, over, u32(g, saturate ? f->max : f->nan), code);
+    else if (!strcmp(round_mode, "nearest")) up = cast(g, ge(g, m, where(g, first, u32(g, 0x600000), u32(g, 0x400000))), DT_U32);
+    else up = cast(g, gt(g, m, where(g, first, u32(g, 0x400000), u32(g, 0))), DT_U32);
+    U code = add(g, e, up), beyond = saturate ? gt(g, code, u32(g, f->max)) : or_(g, lt(g, bits, u32(g, 0x400000)), gt(g, bits, u32(g, f->max << 23)));
+    code = where(g, beyond, u32(g, saturate ? f->max : f->nan), code);
     return cast(g, where(g, is_nan(g, x), u32(g, f->nan), code), DT_U8);
 }
 

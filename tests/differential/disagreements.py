@@ -395,6 +395,7 @@ ROWS = [
     Row("GlobalMaxPool", REF, lambda c: c.inputs[0].ndim != 4, "the first two dimensions stay, and there are no more of size 1 than there were"),
     Row("Cast|CastLike", REF, both(outvoted, of_type("object")), "text is read as a number, of which 0 is false"),
     Row("Cast|CastLike", REF, both(of_type("bool"), lambda c: c.got[0].dtype == object), "numbers become text in plain representation, and bool is 1 and 0 as a number"),
+    Row("Cast|CastLike", REF, lambda c: c.got[0].dtype.name == "float8_e8m0fnu" and (np.abs(c.inputs[0].astype(np.float64)) < 2.0 ** -126), "what is below e8m0's least number becomes that, or NaN where it does not saturate"),
     Row("Scan", REF, both(outvoted, before(9)), "before version 9 a batch is the first axis, and lengths stand before the states"),
     Row("MaxPool", REF, both(same, apart), "the padding of SAME is never negative"),
     Row("MaxPool", REF, uneven, "each axis has its own pads, before and behind"),

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 
+import ml_dtypes
 import numpy as np
 from onnx import AttributeProto, TensorProto, helper
 
@@ -88,6 +89,7 @@ MIXED_TREES = OLD_TREE | dict(nodes_treeids=[0, 1, 0, 0], nodes_nodeids=[0, 0, 1
                               class_weights=[0.2, 0.3, 0.9, 0.6, 0.5, 0.1])
 old_tree = np.where(rows[:, :1] <= 0, np.array([[0.2, 0.3]]), np.array([[0.9, 0.6]]))
 
+SMALL = np.exp2(np.array([-149, -128, -127, -127, -126, -126, 127, 127], np.float64)).astype(np.float32) * np.array([1, 1, 1, 1.25, 1, 1.25, 1.25, 1.75], np.float32)
 CASES = [
     # opset 1 to 6
     ("Add", "", 6, [x, one], dict(broadcast=1, axis=1), [x + one[:, None]]),
@@ -128,6 +130,8 @@ CASES = [
     ("AveragePool", "", 12, [np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3)], dict(kernel_shape=[2, 3], pads=[1, 1, 0, 1]), [np.array([[[[0.5, 1, 1.5], [2, 2.5, 3]]]], np.float32)]),
     *[("GridSample", "", 20, [np.array([[[[8, 4]]]], np.float32), np.array([[[[at, 0]]]], np.float32)], dict(mode="cubic", padding_mode="border"), [np.array([[[[want]]]], np.float32)])
       for at, want in ((1, 3.625), (1.25, 4), (-1, 8.375), (0, 6))],        # inside of the border's pixel the kernel reaches beyond it, outside it is that pixel
+    *[("Cast", "", 24, [SMALL], dict(to=TensorProto.FLOAT8E8M0, saturate=saturate, round_mode=mode), [np.exp2(np.array(want, np.float64) - 127).astype(ml_dtypes.float8_e8m0fnu)]) for saturate, mode, want in (
+        (1, "up", [0, 0, 0, 1, 1, 2, 254, 254]), (1, "nearest", [0, 0, 0, 0, 1, 1, 254, 254]), (1, "down", [0, 0, 0, 0, 1, 1, 254, 254]), (0, "nearest", [np.nan, np.nan, 0, 0, 1, 1, np.nan, np.nan]))],
     # ai.onnx.ml
     ("TreeEnsemble", ML, 5, [rows], TREE, [tree]),
     ("TreeEnsemble", ML, 5, [rows], TREE | dict(post_transform=1), [softmax(tree)]),
