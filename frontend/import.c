@@ -166,16 +166,13 @@ static TgStatus special_input(const Ctx *c, uint32_t k, const UOp **in, int32_t 
 {
     const Node *n = c->node;
     TextUse use = text_use(n->op);
-    int32_t narrow = narrow_type(*in), pairs = complex_type(*in);
-    if (takes_sequences(n->op) || (narrow && narrow_knows(n->op))) return TG_OK;
-    if (pairs && use != TEXT_MOVES && use != TEXT_ASKS) return fail_at(TG_UNSUPPORTED, node_label(n), n->op, n->in[k], "is of type %s, which this operator does not take", tg_type_name((TgType)pairs));
-    if (pairs) return *in = (*in)->src[part], *kind = use == TEXT_MOVES ? pairs : *kind, TG_OK;
-    if (narrow && use != TEXT_MOVES && (use != TEXT_ASKS || narrow_is_float(narrow))) return fail_at(TG_UNSUPPORTED, node_label(n), n->op, n->in[k], "is of type %s, which this operator does not take", tg_type_name((TgType)narrow));
-    if (narrow) return *in = (*in)->src[0], *kind = use == TEXT_MOVES ? narrow : *kind, TG_OK;
-    if (!is_text(*in)) return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->in[k], "is a sequence or optional; wanted a tensor");
-    if (use == TEXT_NO) return fail_at(TG_UNSUPPORTED, node_label(n), n->op, n->in[k], "is of strings, which this operator does not take");
-    if (use == TEXT_MOVES || use == TEXT_ASKS) *in = text_numbers(*in);
-    if (use == TEXT_MOVES) *kind = TG_STRING;
+    int32_t type = special_kind(*in);
+    if (takes_sequences(n->op) || (type && use == TEXT_KNOWS)) return TG_OK;
+    if (!type) return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->in[k], "is a sequence or optional; wanted a tensor");
+    if (use != TEXT_MOVES && use != TEXT_ASKS && !(use == TEXT_LINEAR && complex_is(type)))
+        return fail_at(TG_UNSUPPORTED, node_label(n), n->op, n->in[k], "is of type %s, which this operator does not take", tg_type_name((TgType)type));
+    *in = special_part(*in, part);
+    if (use != TEXT_ASKS) *kind = type;
     return TG_OK;
 }
 

@@ -36,11 +36,6 @@ bool narrow_is_float(int32_t type) { return format_of(type)->is_float; }
 uint32_t narrow_bits(int32_t type) { return format_of(type)->bits; }
 DType narrow_storage(int32_t type) { return type == TG_I4 || type == TG_I2 ? DT_I8 : DT_U8; }
 
-bool narrow_knows(const char *op)
-{
-    return !strcmp(op, "Cast") || !strcmp(op, "CastLike") || !strcmp(op, "QuantizeLinear") || !strcmp(op, "DequantizeLinear");
-}
-
 U narrow_wrap(Graph *g, U storage, int32_t type)
 {
     if (storage->op == UOP_ERROR) return storage;

@@ -4,10 +4,14 @@
  * DEFINE_VAR with bounds, so what follows is compiled once.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "frontend/complex.h"
 #include "frontend/host.h"
+#include "frontend/import.h"
 #include "frontend/question.h"
+#include "frontend/text.h"
 #include "graph/custom.h"
 
 enum { CONST_MAX = 1 << 24, CHAIN_MAX = 16, ROWS_MAX = 1 << 22, ROW_LEAST = 16 };
@@ -129,7 +133,12 @@ static U nonzero(Graph *g, const Ctx *c, U x)
     return call_result(g, call, 0, DT_I64, (U[]){ uop_index(g, uop_rank(x)), size_answered(c->im->run, n) }, 2);
 }
 
-U op_non_zero(Graph *g, const Ctx *c) { return nonzero(g, c, c->in[0]); }
+/* Of strings the empty one is nothing. */
+U op_non_zero(Graph *g, const Ctx *c)
+{
+    U x = special_part(c->in[0], 0), zero = scalar(g, type_of(x), 0);
+    return nonzero(g, c, complex_type(c->in[0]) ? or_(g, ne(g, x, zero), ne(g, special_part(c->in[0], 1), zero)) : x);
+}
 
 /** Compress (ONNX 9): slices of x along the axis (without one: elements of x in a row) at which the condition holds; a short condition leaves the rest out. */
 U op_compress(Graph *g, const Ctx *c)
@@ -144,21 +153,47 @@ U op_compress(Graph *g, const Ctx *c)
     return gather(g, x, squeeze(g, nonzero(g, c, keep), 0), axis);
 }
 
-/** Unique (ONNX 11): distinct elements, or slices along an axis. Slices become rows for the host function. */
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* Strings as their places among all that occur, in order; *word: those. */
+static U text_ranks(Graph *g, const Ctx *c, U *word)
+{
+    const char **s;
+    int64_t n, count = 0, shape[TG_MAX_RANK];
+    if (!input_text(g, c, 0, &s, &n)) return NULL;
+    const char **sorted = NEW_N(graph_arena(g), const char *, n + 1);
+    int64_t *rank = NEW_N(graph_arena(g), int64_t, n + 1);
+    memcpy(sorted, s, sizeof *s * (size_t)n);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_text);
+    for (int64_t k = 0; k < n; k++)
+        if (!count || strcmp(sorted[k], sorted[count - 1])) sorted[count++] = sorted[k];
+    for (int64_t k = 0; k < n; k++) rank[k] = (const char **)bsearch(&s[k], sorted, (size_t)count, sizeof *sorted, by_text) - sorted;
+    U x = text_numbers(c->in[0]);
+    for (uint32_t k = 0; k < uop_rank(x); k++) shape[k] = uop_size(x, k);
+    *word = text_list(g, import_pool(c), sorted, &count, 1);
+    return ints_const(g, rank, shape, uop_rank(x));
+}
+
+/** Unique (ONNX 11): distinct elements, or slices along an axis. Slices become rows for the host function; complex numbers are pairs there, strings numbers: where they are sorted, places in order. */
 U op_unique(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], dim[TG_MAX_RANK] = { 0 };
-    bool whole = !attr_find(c, "axis");
-    int64_t axis = 0, order[TG_MAX_RANK], back[TG_MAX_RANK], rank = uop_rank(x);
-    if (!whole && !axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), rank, &axis)) return NULL;
+    U x = c->in[0], word = NULL, dim[TG_MAX_RANK + 1] = { 0 };
+    bool whole = !attr_find(c, "axis"), sorted = attr_bool(g, c, "sorted", true), text = is_text(x);
+    int64_t axis = 0, order[TG_MAX_RANK + 1], back[TG_MAX_RANK + 1];
+    int32_t pair = complex_type(x);
+    if (!whole && !axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(special_part(x, 0)), &axis)) return NULL;
+    x = pair ? complex_pairs(g, x) : text && sorted ? text_ranks(g, c, &word) : special_part(x, 0);
+    if (!x) return NULL;
+    uint32_t rank = uop_rank(x);
     for (int64_t k = 0; k < rank; k++) order[k] = !k ? axis : k <= axis ? k - 1 : k, back[order[k]] = k;
-    U moved = whole ? x : permute(g, x, order, (uint32_t)rank);
-    U flat = flatten(g, moved, whole ? rank : 1), rows = uop_dim(flat, 0), n = size_var(g, "unique", rows->vmin > 0, rows->vmax);
-    U call = call_new(g, custom_new(g, "unique", &(UniqueAttr){ attr_bool(g, c, "sorted", true) }, sizeof(UniqueAttr), &n, 1), &flat, 1);
+    U moved = whole ? x : permute(g, x, order, rank);
+    U flat = flatten(g, moved, !whole ? 1 : pair ? rank - 1 : rank), rows = uop_dim(flat, 0), n = size_var(g, "unique", rows->vmin > 0, rows->vmax);
+    U call = call_new(g, custom_new(g, "unique", &(UniqueAttr){ sorted }, sizeof(UniqueAttr), &n, 1), &flat, 1);
     n = size_answered(c->im->run, n);
     U y = call_result(g, call, 0, (DType)x->dtype, (U[]){ n, uop_dim(flat, 1) }, 2);
-    for (int64_t k = 0; k < rank; k++) dim[k] = k ? uop_dim(moved, (uint32_t)k) : n;
-    y = whole ? reshape(g, y, &n, 1) : permute(g, reshape(g, y, dim, (uint32_t)rank), back, (uint32_t)rank);
+    for (uint32_t k = 0; k < rank; k++) dim[k] = k ? uop_dim(moved, k) : n;
+    y = whole ? reshape(g, y, (U[]){ n, uop_index(g, 2) }, pair ? 2 : 1) : permute(g, reshape(g, y, dim, rank), back, rank);
+    y = pair ? complex_of_pairs(g, y, pair) : word && uop_numel(x) ? text_wrap(g, take(g, text_numbers(word), y, 0)) : text ? text_wrap(g, y) : y;
     return outputs(g, c, (U[]){ y, call_result(g, call, 1, DT_I64, &n, 1), call_result(g, call, 2, DT_I64, &rows, 1), call_result(g, call, 3, DT_I64, &n, 1) }, 4);
 }
 

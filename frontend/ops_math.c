@@ -1,6 +1,8 @@
 /* Element-wise operators. In: broadcastable inputs of one dtype. Out: the broadcast shape. Functions of a half-precision input are computed in f32 and
  * rounded once. To add one: a line here and a row in ops.def.
  */
+#include "frontend/complex.h"
+#include "frontend/import.h"
 #include "frontend/narrow.h"
 #include "frontend/text.h"
 
@@ -109,11 +111,11 @@ UNARY(op_tan, div_(g, sin_(g, x), cos_(g, x)))
 UNARY(op_tanh, tanh_(g, x))
 
 U op_not(Graph *g, const Ctx *c) { return not_(g, c->in[0]); }      /* BitwiseNot too: on integers it is bitwise */
-U op_is_nan(Graph *g, const Ctx *c) { return is_nan(g, c->in[0]); }
+U op_is_nan(Graph *g, const Ctx *c) { return is_nan(g, narrow_decode(g, c->in[0])); }
 
 U op_is_inf(Graph *g, const Ctx *c)
 {
-    U x = c->in[0];
+    U x = narrow_decode(g, c->in[0]);
     U low = attr_bool(g, c, "detect_negative", true) ? eq(g, x, K(-INFINITY)) : NULL;
     U high = attr_bool(g, c, "detect_positive", true) ? eq(g, x, K(INFINITY)) : NULL;
     if (low && high) return or_(g, low, high);
@@ -378,14 +380,38 @@ U op_cast(Graph *g, const Ctx *c)
     return cast_to(g, c, (int32_t)type);
 }
 
+static int64_t bits_of(int32_t type) { return narrow_is(type) ? narrow_bits(type) : complex_is(type) ? 16 * dtype_size(complex_storage(type)) : 8 * dtype_size(dtype_from_onnx(type)); }
+static DType word_of(DType t) { return dtype_size(t) == 1 ? DT_U8 : dtype_size(t) == 2 ? DT_U16 : dtype_size(t) == 4 ? DT_U32 : DT_U64; }
+static U u64(Graph *g, U x) { return cast(g, bitcast(g, x, DT_U32), DT_U64); }
+
+/* The bits of x as an unsigned integer; of a complex number those of the real part are the lower ones. */
+static U bits_in(Graph *g, U x, int32_t type)
+{
+    U part = special_part(x, 0);
+    if (complex_is(type)) return add(g, u64(g, part), mul(g, u64(g, special_part(x, 1)), uop_int(g, DT_U64, INT64_C(1) << 32)));
+    if (part->dtype == DT_BOOL) return cast(g, part, DT_U8);
+    U word = bitcast(g, part, word_of((DType)part->dtype));
+    return narrow_is(type) ? and_(g, word, uop_int(g, DT_U8, (1 << narrow_bits(type)) - 1)) : word;
+}
+
+static U value_of_bits(Graph *g, U bits, int32_t type)
+{
+    U half[2];
+    if (narrow_is(type)) return narrow_is_float(type) ? narrow_wrap(g, bits, type) : narrow_encode(g, bits, type, true, "up");
+    if (!complex_is(type)) return type == TG_BOOL ? ne(g, bits, scalar(g, DT_U8, 0)) : bitcast(g, bits, dtype_from_onnx(type));
+    for (int k = 0; k < 2; k++) half[k] = bitcast(g, cast(g, k ? shr(g, bits, uop_int(g, DT_U64, 32)) : bits, DT_U32), DT_F32);
+    return complex_wrap(g, half, type);
+}
+
+/** BitCast (ONNX 26): the same bits as another type of as many. */
 U op_bit_cast(Graph *g, const Ctx *c)
 {
-    int64_t type = attr_int(g, c, "to", 0);
-    DType to = type > 0 && type < 100 ? dtype_from_onnx((int32_t)type) : DT_VOID;
-    if (to == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "to", "element type %lld is not covered", (long long)type);
-    if (dtype_size(to) != dtype_size(type_of(c->in[0]))) return fail_node(g, c, TG_BAD_MODEL, "to", "%s for values of %s", dtype_name(to), dtype_name(type_of(c->in[0])));
-    if (to == DT_BOOL) return ne(g, bitcast(g, c->in[0], DT_U8), scalar(g, DT_U8, 0));
-    return bitcast(g, c->in[0]->dtype == DT_BOOL ? cast(g, c->in[0], DT_U8) : c->in[0], to);
+    int64_t to = attr_int(g, c, "to", 0);
+    U x = c->in[0];
+    int32_t from = special_kind(x) ? special_kind(x) : dtype_info[x->dtype].onnx;
+    if (to < 1 || to > 30 || to == TG_STRING || !tg_type_covered((TgType)to)) return fail_node(g, c, TG_BAD_MODEL, "to", "is %lld, no type of numbers", (long long)to);
+    if (bits_of((int32_t)to) != bits_of(from)) return fail_node(g, c, TG_BAD_MODEL, "to", "%s for values of %s", tg_type_name((TgType)to), tg_type_name((TgType)from));
+    return from == to ? x : value_of_bits(g, bits_in(g, x, from), (int32_t)to);
 }
 
 U op_cast_like(Graph *g, const Ctx *c)

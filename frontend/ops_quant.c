@@ -170,14 +170,21 @@ U op_mat_mul_integer(Graph *g, const Ctx *c)
     return matmul(g, centred(g, c->in[0], a_zero), centred(g, c->in[1], b_zero));
 }
 
+static U number(Graph *g, U x) { return f32(g, narrow_decode(g, x)); }
+
 U op_q_linear_mat_mul(Graph *g, const Ctx *c)
 {
     const U *in = c->in;
     for (uint32_t k = 1; k < 8; k += k == 1 ? 3 : 2)                   /* a scale and its zero point */
         if (!shape_ok(g, c, k + 1, in[k]->shape->dim, uop_rank(in[k]))) return NULL;
     if (!of_axis(g, c, 1, in[0], 2) || !of_axis(g, c, 4, in[3], 1)) return NULL;
-    U a = centred(g, in[0], of_rows(g, in[2])), b = centred(g, in[3], of_columns(g, in[5]));
     U scale = div_(g, mul(g, f32(g, of_rows(g, in[1])), f32(g, of_columns(g, in[4]))), f32(g, of_rows(g, in[6])));
+    int32_t type = narrow_type(in[7]);
+    if (narrow_type(in[0]) || narrow_type(in[3]) || type) {     /* of float8: products and sums of numbers */
+        U a = sub(g, number(g, in[0]), of_rows(g, number(g, in[2]))), b = sub(g, number(g, in[3]), of_columns(g, number(g, in[5]))), y = mul(g, matmul(g, a, b), scale), zero = of_rows(g, number(g, in[7]));
+        return type ? narrow_encode(g, add(g, y, zero), type, true, "up") : saturate(g, add(g, round_even(g, y), zero), (DType)in[7]->dtype);
+    }
+    U a = centred(g, in[0], of_rows(g, in[2])), b = centred(g, in[3], of_columns(g, in[5]));
     if (!narrow_int((DType)in[7]->dtype)) return fail_node(g, c, TG_UNSUPPORTED, "y_zero_point", "type %s is not covered", dtype_name(in[7]->dtype));
     U y = matmul(g, a, b);
     return of_axis(g, c, 6, y, 2) ? requantize(g, y, scale, of_rows(g, in[7]), (DType)in[7]->dtype) : NULL;

@@ -3,6 +3,7 @@
  * To add one: a function here and a row in ops.def.
  */
 #include "frontend/import.h"
+#include "frontend/narrow.h"
 
 #include <math.h>
 #include <string.h>
@@ -67,6 +68,12 @@ static bool read_shape(Graph *g, const Ctx *c, const U **dim, uint32_t *rank, DT
     return true;
 }
 
+static bool float_shape(Graph *g, const Ctx *c, const U **dim, uint32_t *rank, DType *type)
+{
+    if (!read_shape(g, c, dim, rank, type)) return false;
+    return dtype_is_float(*type) || (fail_node(g, c, TG_BAD_MODEL, "dtype", "is %s; wanted a floating-point type", dtype_name(*type)), false);
+}
+
 static U scaled(Graph *g, U x, double by, double plus, DType t) { return cast(g, add(g, mul(g, x, scalar(g, DT_F32, by)), scalar(g, DT_F32, plus)), t); }
 
 U op_random_uniform(Graph *g, const Ctx *c)
@@ -75,7 +82,7 @@ U op_random_uniform(Graph *g, const Ctx *c)
     uint32_t rank;
     DType t;
     double low = attr_float(g, c, "low", 0), high = attr_float(g, c, "high", 1);
-    return read_shape(g, c, &dim, &rank, &t) ? scaled(g, uniform(g, c, dim, rank), high - low, low, t) : NULL;
+    return float_shape(g, c, &dim, &rank, &t) ? scaled(g, uniform(g, c, dim, rank), high - low, low, t) : NULL;
 }
 
 U op_random_normal(Graph *g, const Ctx *c)
@@ -83,7 +90,7 @@ U op_random_normal(Graph *g, const Ctx *c)
     const U *dim;
     uint32_t rank;
     DType t;
-    return read_shape(g, c, &dim, &rank, &t) ? scaled(g, normal(g, c, dim, rank), attr_float(g, c, "scale", 1), attr_float(g, c, "mean", 0), t) : NULL;
+    return float_shape(g, c, &dim, &rank, &t) ? scaled(g, normal(g, c, dim, rank), attr_float(g, c, "scale", 1), attr_float(g, c, "mean", 0), t) : NULL;
 }
 
 U op_bernoulli(Graph *g, const Ctx *c)
@@ -151,12 +158,14 @@ static U numpy_uniform(Graph *g, const Ctx *c, U x, int64_t seed)
 /** Dropout: in training, x / (1 - ratio) where a draw is at least ratio, else 0; otherwise x. Opset 12 trains when input 2 says so; before 7, unless is_test; between, never. */
 U op_dropout(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], on = c->opset >= 12 && c->in[2] ? reshape_i(g, c->in[2], NULL, 0) : uop_bool(g, c->opset < 7 && !attr_bool(g, c, "is_test", false));
-    U ratio = c->opset >= 12 && c->in[1] ? cast(g, reshape_i(g, c->in[1], NULL, 0), DT_F64) : scalar(g, DT_F64, attr_float(g, c, "ratio", 0.5)), known = known_scalar(g, on);
+    U x = narrow_decode(g, c->in[0]), on = c->opset >= 12 && c->in[2] ? reshape_i(g, c->in[2], NULL, 0) : uop_bool(g, c->opset < 7 && !attr_bool(g, c, "is_test", false));
+    U ratio = c->opset >= 12 && c->in[1] ? cast(g, reshape_i(g, narrow_decode(g, c->in[1]), NULL, 0), DT_F64) : scalar(g, DT_F64, attr_float(g, c, "ratio", 0.5)), known = known_scalar(g, on);
     const Attr *seed = attr_find(c, "seed");
+    int32_t type = narrow_type(c->in[0]);
     DType mask = c->opset < 10 ? type_of(x) : DT_BOOL;
-    if (known && uop_is_int_const(known, 0)) return outputs(g, c, (U[]){ x, full(g, mask, 1, x) }, 2);
+    if (known && uop_is_int_const(known, 0)) return outputs(g, c, (U[]){ c->in[0], full(g, mask, 1, x) }, 2);
     U drawn = seed ? numpy_uniform(g, c, x, attr_int(g, c, "seed", 0)) : cast(g, uniform(g, c, x->shape->dim, uop_rank(x)), DT_F64);
     U keep = or_(g, ge(g, drawn, ratio), not_(g, on)), scale = where(g, on, recip(g, sub(g, scalar(g, DT_F64, 1), ratio)), scalar(g, DT_F64, 1)), w = wide(g, x);
-    return outputs(g, c, (U[]){ narrow(g, where(g, keep, mul(g, w, cast(g, scale, type_of(w))), scalar(g, type_of(w), 0)), x), cast(g, keep, mask) }, 2);
+    U y = narrow(g, where(g, keep, mul(g, w, cast(g, scale, type_of(w))), scalar(g, type_of(w), 0)), x);
+    return outputs(g, c, (U[]){ type ? narrow_encode(g, y, type, true, "up") : y, cast(g, keep, mask) }, 2);
 }

@@ -1,6 +1,7 @@
 /* Operators that move, cut, join and make tensors. In: values whose sizes may be symbolic. Out: views of them; sizes and axes come from attributes (old opsets) or from
  * inputs that fold to known values. To add one: a function here and a row in ops.def.
  */
+#include "frontend/import.h"
 #include "frontend/text.h"
 #include "graph/custom.h"
 
@@ -61,8 +62,10 @@ U op_constant_of_shape(Graph *g, const Ctx *c)
     const U *dim;
     uint32_t n;
     if (a && (a->type != ATTR_TENSOR || a->t->numel != 1)) return fail_node(g, c, TG_BAD_MODEL, "value", "wanted a tensor of one element");
-    U v = a ? reshape_i(g, import_tensor(g, a->t), NULL, 0) : scalar(g, DT_F32, 0);
-    return sizes_ok(g, c, 0, &dim, &n) ? expand(g, v, dim, n) : NULL;
+    U v = a ? import_constant(g, import_pool(c), a->t) : scalar(g, DT_F32, 0), part[2];
+    if (!sizes_ok(g, c, 0, &dim, &n)) return NULL;
+    for (uint32_t k = 0; k < special_parts(special_kind(v)); k++) part[k] = expand(g, reshape_i(g, special_part(v, k), NULL, 0), dim, n);
+    return special_wrap(g, part, special_kind(v));
 }
 
 U op_eye_like(Graph *g, const Ctx *c)

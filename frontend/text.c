@@ -9,21 +9,22 @@ enum { STRINGS = 2, CONTENT_MAX = 4096 };          /* tag; strings of an input t
 
 struct StringPool { Arena *arena; const StringPool *base; Map number; const char **text; int64_t first, count, cap; };
 
-StringPool *pool_new(Arena *arena)
+static StringPool *pool_behind(Arena *arena, const StringPool *base, int64_t first)
 {
     StringPool *p = NEW(arena, StringPool);
-    p->arena = arena;
+    *p = (StringPool){ .arena = arena, .base = base, .first = first };
     map_init(&p->number, arena);
     return p;
 }
 
-StringPool *pool_above(Arena *arena, const StringPool *base)
+StringPool *pool_new(Arena *arena)
 {
-    StringPool *p = pool_new(arena);
-    p->base = base;
-    p->first = base->count;
+    StringPool *p = pool_behind(arena, NULL, 0);
+    pool_add(p, "", 0);
     return p;
 }
+
+StringPool *pool_above(Arena *arena, const StringPool *base) { return pool_behind(arena, base, base->count); }
 
 int64_t pool_add(StringPool *p, const char *s, size_t len)
 {
@@ -59,9 +60,13 @@ TextUse text_use(const char *op)
     static const struct { const char *name; TextUse use; } row[] = {
         { "Compress", TEXT_MOVES }, { "Concat", TEXT_MOVES }, { "Expand", TEXT_MOVES }, { "Flatten", TEXT_MOVES }, { "Gather", TEXT_MOVES }, { "GatherElements", TEXT_MOVES },
         { "GatherND", TEXT_MOVES }, { "Reshape", TEXT_MOVES }, { "ScatterElements", TEXT_MOVES }, { "ScatterND", TEXT_MOVES }, { "Slice", TEXT_MOVES }, { "Split", TEXT_MOVES }, { "SplitToSequence", TEXT_MOVES },
-        { "DepthToSpace", TEXT_MOVES }, { "ReverseSequence", TEXT_MOVES }, { "SpaceToDepth", TEXT_MOVES },
+        { "CenterCropPad", TEXT_MOVES }, { "DepthToSpace", TEXT_MOVES }, { "OneHot", TEXT_MOVES }, { "Pad", TEXT_MOVES }, { "ReverseSequence", TEXT_MOVES }, { "Scatter", TEXT_MOVES }, { "SpaceToDepth", TEXT_MOVES },
+        { "TensorScatter", TEXT_MOVES }, { "Trilu", TEXT_MOVES },
         { "Squeeze", TEXT_MOVES }, { "Tile", TEXT_MOVES }, { "Transpose", TEXT_MOVES }, { "Unsqueeze", TEXT_MOVES }, { "Where", TEXT_MOVES }, { "ArrayFeatureExtractor", TEXT_MOVES },
-        { "Equal", TEXT_ASKS }, { "Shape", TEXT_ASKS }, { "Size", TEXT_ASKS },
+        { "Col2Im", TEXT_LINEAR }, { "GridSample", TEXT_LINEAR }, { "Resize", TEXT_LINEAR }, { "Upsample", TEXT_LINEAR },
+        { "Equal", TEXT_ASKS }, { "RandomNormalLike", TEXT_ASKS }, { "RandomUniformLike", TEXT_ASKS }, { "Shape", TEXT_ASKS }, { "Size", TEXT_ASKS },
+        { "BitCast", TEXT_KNOWS }, { "DequantizeLinear", TEXT_KNOWS }, { "Dropout", TEXT_KNOWS }, { "IsInf", TEXT_KNOWS }, { "IsNaN", TEXT_KNOWS }, { "NonZero", TEXT_KNOWS }, { "QLinearMatMul", TEXT_KNOWS },
+        { "QuantizeLinear", TEXT_KNOWS }, { "Unique", TEXT_KNOWS },
         { "Cast", TEXT_KNOWS }, { "CastLike", TEXT_KNOWS }, { "CategoryMapper", TEXT_KNOWS }, { "LabelEncoder", TEXT_KNOWS }, { "OneHotEncoder", TEXT_KNOWS },
         { "RegexFullMatch", TEXT_KNOWS }, { "StringConcat", TEXT_KNOWS }, { "StringNormalizer", TEXT_KNOWS },
         { "StringSplit", TEXT_KNOWS }, { "TfIdfVectorizer", TEXT_KNOWS }, { "Tokenizer", TEXT_KNOWS }, { "ZipMap", TEXT_KNOWS },

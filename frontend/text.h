@@ -8,14 +8,15 @@
 typedef struct StringPool StringPool;
 StringPool *pool_new(Arena *arena);
 StringPool *pool_above(Arena *arena, const StringPool *base);      /* strings that base lacks, numbered behind its; base stays as it is */
-int64_t pool_add(StringPool *p, const char *s, size_t len);        /* the string's number; numbers ascend from 0 */
+int64_t pool_add(StringPool *p, const char *s, size_t len);        /* the string's number; numbers ascend from 0, the empty string */
 const char *pool_text(const StringPool *p, int64_t number);        /* "" when there is none */
 
 U text_wrap(Graph *g, U numbers);
 bool is_text(U x);
 static inline U text_numbers(U x) { return x->src[0]; }
-/* May an operator's inputs be strings? MOVES: it sees numbers, and its outputs are strings; ASKS: it sees numbers; KNOWS: it sees the wrapped value. */
-typedef enum { TEXT_NO, TEXT_MOVES, TEXT_ASKS, TEXT_KNOWS } TextUse;
+/* May an operator's inputs be strings, of narrow types (narrow.h) or complex (complex.h)? MOVES: it sees what stands for them, and its outputs are of their type; LINEAR: so with complex ones alone,
+ * whose parts may be mixed; ASKS: it sees what stands for them; KNOWS: it sees the wrapped value. Which of these types they may be the standard says. */
+typedef enum { TEXT_NO, TEXT_MOVES, TEXT_LINEAR, TEXT_ASKS, TEXT_KNOWS } TextUse;
 TextUse text_use(const char *op);
 
 StringPool *import_pool(const Ctx *c);

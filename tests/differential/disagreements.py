@@ -438,6 +438,8 @@ ROWS = [
     Row("MaxPool", REF, output(1), "indices count within the whole tensor"),
     Row("Unique", REF, given("sorted", 0), "unsorted values come in the order of their first occurrence"),
     Row("Resize", REF, both(given("coordinate_transformation_mode", b"pytorch_half_pixel", b"tf_crop_and_resize"), cut_length), "the resized length is a whole number"),
+    Row("Resize", REF, lambda c: c.inputs[0].dtype.kind == "c" and (c.want[0].imag == 0), "a complex number has an imaginary part, too"),
+    Row("Trilu|CenterCropPad", REF, lambda c: (c.got[0] == "") & (c.want[0] == 0), "what fills a tensor of strings is a string"),
     Row("Resize", REF, both(integers, has("extrapolation_value")), "how extrapolation_value becomes a whole number is not said"),
     Row("Resize", REF, rough, "scales are of single precision, and so are places"),
     Row("Resize", REF, both(given("coordinate_transformation_mode", b"half_pixel_symmetric"), cut_length), "where offset + (x + 0.5) / scale is whole but for a rounding, it is that pixel"),

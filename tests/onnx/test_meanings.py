@@ -9,7 +9,7 @@ import tempfile
 
 import ml_dtypes
 import numpy as np
-from onnx import AttributeProto, TensorProto, helper
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 import cases
 import program
@@ -90,6 +90,7 @@ MIXED_TREES = OLD_TREE | dict(nodes_treeids=[0, 1, 0, 0], nodes_nodeids=[0, 0, 1
 old_tree = np.where(rows[:, :1] <= 0, np.array([[0.2, 0.3]]), np.array([[0.9, 0.6]]))
 
 SMALL = np.exp2(np.array([-149, -128, -127, -127, -126, -126, 127, 127], np.float64)).astype(np.float32) * np.array([1, 1, 1, 1.25, 1, 1.25, 1.25, 1.75], np.float32)
+EIGHTHS = np.array([[1.5, -2, 0.25], [0.5, 1, 4]], ml_dtypes.float8_e4m3fn)
 CASES = [
     # opset 1 to 6
     ("Add", "", 6, [x, one], dict(broadcast=1, axis=1), [x + one[:, None]]),
@@ -132,6 +133,39 @@ CASES = [
       for at, want in ((1, 3.625), (1.25, 4), (-1, 8.375), (0, 6))],        # inside of the border's pixel the kernel reaches beyond it, outside it is that pixel
     *[("Cast", "", 24, [SMALL], dict(to=TensorProto.FLOAT8E8M0, saturate=saturate, round_mode=mode), [np.exp2(np.array(want, np.float64) - 127).astype(ml_dtypes.float8_e8m0fnu)]) for saturate, mode, want in (
         (1, "up", [0, 0, 0, 1, 1, 2, 254, 254]), (1, "nearest", [0, 0, 0, 0, 1, 1, 254, 254]), (1, "down", [0, 0, 0, 0, 1, 1, 254, 254]), (0, "nearest", [np.nan, np.nan, 0, 0, 1, 1, np.nan, np.nan]))],
+    # types that are moved, or seldom computed with
+    ("NonZero", "", 13, [np.array([["", "a"], [" ", ""]], object)], {}, [np.array([[0, 1], [1, 0]])]),
+    ("NonZero", "", 13, [np.array([0, 1j, 1, 0], np.complex64)], {}, [np.array([[1, 2]])]),
+    *[("Unique", "", 11, [np.array([["b", "ä", "b"], ["a", "", "a"]], object)], dict(axis=1, sorted=k), [np.array([["b", "ä"], ["a", ""]], object), np.array([0, 1]), np.array([0, 1, 0]), np.array([2, 1])]) for k in (0, 1)],
+    ("Unique", "", 11, [np.array(["b", "a", "", "b", "B"], object)], {}, [np.array(["", "B", "a", "b"], object), np.array([2, 4, 1, 0]), np.array([3, 2, 0, 3, 1]), np.array([1, 1, 1, 2])]),
+    ("Unique", "", 11, [np.array([1 + 2j, -1j, 1 - 2j, 1 + 2j, 0])], {}, [np.array([-1j, 0, 1 - 2j, 1 + 2j]), np.array([1, 4, 2, 0]), np.array([3, 0, 2, 3, 1]), np.array([1, 1, 1, 2])]),
+    ("Pad", "", 21, [np.array(["a", "b"], object), np.array([1, 1])], {}, [np.array(["", "a", "b", ""], object)]),
+    ("Pad", "", 21, [np.array([1.5, -2], ml_dtypes.float8_e4m3fn), np.array([2, 0])], dict(mode="reflect"), [np.array([1.5, -2, 1.5, -2], ml_dtypes.float8_e4m3fn)]),
+    ("Pad", "", 25, [np.array([3, 1], ml_dtypes.uint2), np.array([1, 0]), np.array(2, ml_dtypes.uint2)], {}, [np.array([2, 3, 1], ml_dtypes.uint2)]),
+    ("CenterCropPad", "", 18, [np.array([1j, 2], np.complex128), np.array([4])], {}, [np.array([0, 1j, 2, 0])]),
+    ("Trilu", "", 14, [np.array([["a", "b"], ["c", "d"]], object)], {}, [np.array([["a", "b"], ["", "d"]], object)]),
+    ("OneHot", "", 11, [np.array([1, 0]), np.array([2]), np.array(["off", "on"], object)], {}, [np.array([["off", "on"], ["on", "off"]], object)]),
+    ("OneHot", "", 11, [np.array([1]), np.array([2]), np.array([1, 2j], np.complex64)], {}, [np.array([[1, 2j]], np.complex64)]),
+    ("Scatter", "", 9, [np.array(["a", "b"], object), np.array([1]), np.array(["c"], object)], {}, [np.array(["a", "c"], object)]),
+    ("TensorScatter", "", 24, [np.array([[["a"], ["b"]]], object), np.array([[["c"]]], object), np.array([1])], {}, [np.array([[["a"], ["c"]]], object)]),
+    ("Resize", "", 19, [np.array([[0, 2 + 4j]], np.complex64), np.zeros(0, np.float32), np.array([1, 2], np.float32)], dict(mode="linear"), [np.array([[0, 0.5 + 1j, 1.5 + 3j, 2 + 4j]], np.complex64)]),
+    ("ConstantOfShape", "", 21, [np.array([2])], dict(value=numpy_helper.from_array(np.array([-3], ml_dtypes.int4))), [np.array([-3, -3], ml_dtypes.int4)]),
+    ("ConstantOfShape", "", 20, [np.array([1, 2])], dict(value=numpy_helper.from_array(np.array([1 + 2j], np.complex64))), [np.array([[1 + 2j] * 2], np.complex64)]),
+    *[(op, "", 22, [np.array(["a", ""], object)], dict(dtype=TensorProto.FLOAT) | same, [np.array([2, 2], np.float32)]) for op, same in (("RandomNormalLike", dict(mean=2.0, scale=0.0)), ("RandomUniformLike", dict(low=2.0, high=2.0)))],
+    ("Size", "", 21, [np.array([1.5, 2], ml_dtypes.float8_e5m2)], {}, [np.array(2)]),
+    ("Shape", "", 21, [np.array([1.5, 2], ml_dtypes.float8_e5m2)], {}, [np.array([2])]),
+    ("IsNaN", "", 20, [np.array([1.5, np.nan], ml_dtypes.float8_e4m3fnuz)], {}, [np.array([False, True])]),
+    ("IsInf", "", 20, [np.array([1.5, np.inf, -np.inf, np.nan], ml_dtypes.float8_e5m2)], dict(detect_negative=0), [np.array([False, True, False, False])]),
+    ("Dropout", "", 22, [np.array([1.5, -2], ml_dtypes.float8_e5m2), np.array(0.5, ml_dtypes.float8_e5m2)], {}, [np.array([1.5, -2], ml_dtypes.float8_e5m2)]),
+    ("Dropout", "", 22, [np.array([1.5, -2], ml_dtypes.float8_e5m2), np.array(0, ml_dtypes.float8_e5m2), np.array(True)], {}, [np.array([1.5, -2], ml_dtypes.float8_e5m2), np.array([True, True])]),
+    ("BitCast", "", 26, [np.array([1.5 - 2j, 0], np.complex64)], dict(to=TensorProto.UINT64), [np.array([1.5 - 2j, 0], np.complex64).view(np.uint64)]),
+    ("BitCast", "", 26, [np.array([1.5, -2.25e10])], dict(to=TensorProto.COMPLEX64), [np.array([1.5, -2.25e10]).view(np.complex64)]),
+    ("BitCast", "", 26, [np.array([-1, -8, 7, 3], ml_dtypes.int4)], dict(to=TensorProto.UINT4), [np.array([15, 8, 7, 3], ml_dtypes.uint4)]),
+    ("BitCast", "", 26, [np.array([15, 8, 7, 3], ml_dtypes.uint4)], dict(to=TensorProto.INT4), [np.array([-1, -8, 7, 3], ml_dtypes.int4)]),
+    ("BitCast", "", 26, [np.array([15, 8, 7, 3], ml_dtypes.uint4)], dict(to=TensorProto.FLOAT4E2M1), [np.array([-6, -0.0, 6, 1.5], ml_dtypes.float4_e2m1fn)]),
+    ("BitCast", "", 26, [np.array([-1, 56], np.int8)], dict(to=TensorProto.FLOAT8E4M3FN), [np.array([-1, 56], np.int8).view(ml_dtypes.float8_e4m3fn)]),
+    ("QLinearMatMul", "", 21, [EIGHTHS, np.float32(0.5), EIGHTHS[0, 0] * 0, EIGHTHS.T.copy(), np.float32(2), EIGHTHS[0, 0] * 0, np.float32(0.25), EIGHTHS[0, 0] * 0], {},
+        [(EIGHTHS.astype(np.float32) @ EIGHTHS.astype(np.float32).T * 4).astype(EIGHTHS.dtype)]),
     # ai.onnx.ml
     ("TreeEnsemble", ML, 5, [rows], TREE, [tree]),
     ("TreeEnsemble", ML, 5, [rows], TREE | dict(post_transform=1), [softmax(tree)]),
