@@ -163,6 +163,15 @@ def coarse(c):
     return np.abs(g - w) <= terms * step_of(c.got[c.index].dtype) * (np.abs(w) + largest([c.want[c.index], *floats(c)]))
 
 
+def running(c):
+    """LRN whose sum is that of the window before, plus what enters, minus what leaves: off by roundings of the largest square."""
+    g, w = results(c)
+    alpha, beta, size = c.attributes.get("alpha", 1e-4), c.attributes.get("beta", 0.75), c.attributes["size"]
+    with np.errstate(all="ignore"):
+        total = [np.power(c.inputs[0].astype(np.float64) / v, 1 / beta) * size / alpha for v in (g, w)]
+    return np.abs(total[0] - total[1]) <= 4 * step_of(c.got[0].dtype) * c.inputs[0].shape[1] * largest(c.inputs) ** 2
+
+
 def steep(c):
     """Beside a pole a rounding of x shows."""
     g, w = results(c)
@@ -174,6 +183,14 @@ def lost_logarithm(c):
     g, w = results(c)
     with np.errstate(over="ignore"):
         return np.abs(np.exp(w) - np.exp(g)) <= 4 * step_of(c.got[0].dtype) * np.exp(g) + 4 * float(finfo(c.got[0].dtype).smallest_subnormal)
+
+
+def cancelled_sum(c):
+    """The logarithm of a sum that is not larger than its roundings, as whose order has them."""
+    terms = c.inputs[0].size / max(c.got[0].size, 1)
+    with np.errstate(over="ignore"):
+        small = [~(np.exp(v) > terms * step_of(c.got[0].dtype) * largest(c.inputs[:1])) for v in results(c)]
+    return small[0] & small[1]
 
 
 def same_number(c):
@@ -220,7 +237,7 @@ def overflows(c):
     t, x = c.got[0].dtype, c.inputs[0].astype(np.float64)
     if t.kind not in "iu":
         return False
-    return float(np.prod(np.abs(np.where(x == 0, 1, x)))) > float(np.iinfo(t).max) if c.step.op == "ReduceProd" else float(np.sum(x ** 2)) > float(np.iinfo(t).max)
+    return float(np.prod(np.abs(np.where(x == 0, 1, x)))) >= float(np.iinfo(t).max) if c.step.op == "ReduceProd" else float(np.sum(x ** 2)) > float(np.iinfo(t).max)
 
 
 def not_positive(c):
@@ -378,6 +395,7 @@ ROWS = [
         "the order and the precision of a product are not said"),
     Row("BatchNormalization", EITHER, both(given("training_mode", 1), flat), "where the deviation is small the rounding of the mean shows", "sums of single precision differ by their order"),
     Row("Tan", EITHER, steep, "beside a pole a rounding of x shows", "tan' is 1 + tan^2"),
+    Row("ReduceLogSum", EITHER, lambda c: is_float(c.got[0].dtype) and cancelled_sum(c), "the order of a sum is not said"),
     Row("Cast|CastLike", EITHER, same_number, "how many digits a number has as text is not said"),
     Row("GroupNormalization|LayerNormalization|RMSNormalization|SimplifiedLayerNormalization", EITHER, rough, "the first stage is as precise as stash_type",
         "stash_type is 1, single precision, where it is not given"),
@@ -395,9 +413,10 @@ ROWS = [
     Row("GlobalMaxPool", REF, lambda c: c.inputs[0].ndim != 4, "the first two dimensions stay, and there are no more of size 1 than there were"),
     Row("Cast|CastLike", REF, both(outvoted, of_type("object")), "text is read as a number, of which 0 is false"),
     Row("Cast|CastLike", REF, both(of_type("bool"), lambda c: c.got[0].dtype == object), "numbers become text in plain representation, and bool is 1 and 0 as a number"),
-    Row("Cast|CastLike", REF, lambda c: c.got[0].dtype.name == "float8_e8m0fnu" and (np.abs(c.inputs[0].astype(np.float64)) < 2.0 ** -126), "what is below e8m0's least number becomes that, or NaN where it does not saturate"),
+    Row("Cast|CastLike", REF, lambda c: c.got[0].dtype.name == "float8_e8m0fnu" and ((np.abs(c.inputs[0].astype(np.float64)) < 2.0 ** -126) | infinite(c)),
+        "what is outside of e8m0's range becomes the end of it, or NaN where it does not saturate"),
     Row("Scan", REF, both(outvoted, before(9)), "before version 9 a batch is the first axis, and lengths stand before the states"),
-    Row("MaxPool", REF, both(same, apart), "the padding of SAME is never negative"),
+    Row("MaxPool", EITHER, both(same, apart), "the padding of SAME is never negative", "pads 'should be greater than or equal to 0'; windows of the evaluator's Conv start at the first place, too"),
     Row("MaxPool", REF, uneven, "each axis has its own pads, before and behind"),
     Row("LRN", REF, rough, "the formula in double precision gives ours to 1e-16"),
     Row("ai.onnx.ml.SVMClassifier", REF, both(output(0), two_classes), "of two classes the sign of the decision says which"),
@@ -439,7 +458,7 @@ ROWS = [
     Row("Unique", REF, given("sorted", 0), "unsorted values come in the order of their first occurrence"),
     Row("Resize", REF, both(given("coordinate_transformation_mode", b"pytorch_half_pixel", b"tf_crop_and_resize"), cut_length), "the resized length is a whole number"),
     Row("Resize", REF, lambda c: c.inputs[0].dtype.kind == "c" and (c.want[0].imag == 0), "a complex number has an imaginary part, too"),
-    Row("Trilu|CenterCropPad", REF, lambda c: (c.got[0] == "") & (c.want[0] == 0), "what fills a tensor of strings is a string"),
+    Row("Trilu|CenterCropPad|Pad", REF, lambda c: (c.got[0] == "") & (c.want[0] == 0), "what fills a tensor of strings is a string"),
     Row("Resize", REF, both(integers, has("extrapolation_value")), "how extrapolation_value becomes a whole number is not said"),
     Row("Resize", REF, rough, "scales are of single precision, and so are places"),
     Row("Resize", REF, both(given("coordinate_transformation_mode", b"half_pixel_symmetric"), cut_length), "where offset + (x + 0.5) / scale is whole but for a rounding, it is that pixel"),
@@ -455,6 +474,8 @@ ROWS = [
     Row("Attention", EITHER, rough, "the type of the result says the precision", "with numbers in double precision the formula gives ours to 1e-16; the root of scale is of single precision there"),
     Row("Attention", REF, both(has("softcap"), raw_product), "mode 0 is the raw product, before softcap"),
     Row("Resize", ORT, both(given("coordinate_transformation_mode", b"tf_crop_and_resize"), outvoted), "what lies outside the picture has extrapolation_value, on axes that keep their length too"),
+    Row("ReduceLogSumExp", ORT, integers, "the exponentials are numbers, not of the type's whole ones"),
+    Row("LRN", ORT, running, "the sum is that of a window's own squares"),
     Row("Shrink", ORT, both(integers, outvoted), "x - bias is computed in numbers, not in the type's whole ones"),
     Row("Reduce.*", ORT, empty, "what is reduced has size 1 or goes, and an empty sum is 0"),
     Row("AveragePool|MaxPool|LpPool|Conv|ConvInteger|QLinearConv", ORT, both(same, dilated), "SAME keeps ceil(size / stride), whatever the dilation"),
