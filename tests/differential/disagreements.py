@@ -185,6 +185,12 @@ def lost_logarithm(c):
         return np.abs(np.exp(w) - np.exp(g)) <= 4 * step_of(c.got[0].dtype) * np.exp(g) + 4 * float(finfo(c.got[0].dtype).smallest_subnormal)
 
 
+def beyond_range(c):
+    """A product that is 0 or not finite: ours is finite, or no 0 and no NaN entered."""
+    x, lost = c.inputs[0].astype(np.float64), [(v == 0) | ~np.isfinite(v) for v in results(c)]
+    return lost[1] & (np.isfinite(results(c)[0]) | lost[0] & bool(x.all() and not np.isnan(x).any()))
+
+
 def cancelled_sum(c):
     """The logarithm of a sum that is not larger than its roundings, as whose order has them."""
     terms = c.inputs[0].size / max(c.got[0].size, 1)
@@ -391,7 +397,7 @@ ROWS = [
     Row("ReduceL2|ReduceMean|ReduceLogSum|ReduceLogSumExp", EITHER, overflows, "a sum that the integer type does not hold is undefined"),
     Row("ReduceProd|ReduceSum|ReduceSumSquare|ReduceL1", ORT, overflows, "integers wrap"),
     Row("ReduceLogSum|ReduceLogSumExp", EITHER, not_positive, "a logarithm that is no number is undefined in integers"),
-    Row("ReduceProd", EITHER, lambda c: np.isfinite(results(c)[0]) & ((results(c)[1] == 0) | ~np.isfinite(results(c)[1])), "whether a product over- or underflows on the way is a matter of order",
+    Row("ReduceProd", EITHER, beyond_range, "whether a product over- or underflows on the way is a matter of order",
         "the order and the precision of a product are not said"),
     Row("BatchNormalization", EITHER, both(given("training_mode", 1), flat), "where the deviation is small the rounding of the mean shows", "sums of single precision differ by their order"),
     Row("Tan", EITHER, steep, "beside a pole a rounding of x shows", "tan' is 1 + tan^2"),
@@ -411,7 +417,7 @@ ROWS = [
     Row("LpNormalization", REF, given("p", 1), "the norm is the sum of magnitudes"),
     Row("RoiAlign", REF, given("mode", b"max"), "of the samples' interpolated values the maximum"),
     Row("GlobalMaxPool", REF, lambda c: c.inputs[0].ndim != 4, "the first two dimensions stay, and there are no more of size 1 than there were"),
-    Row("Cast|CastLike", REF, both(outvoted, of_type("object")), "text is read as a number, of which 0 is false"),
+    Row("Cast|CastLike", REF, both(of_type("object"), lambda c: outvoted(c) or c.got[0].dtype == bool), "text is read as a number, of which 0 is false"),
     Row("Cast|CastLike", REF, both(of_type("bool"), lambda c: c.got[0].dtype == object), "numbers become text in plain representation, and bool is 1 and 0 as a number"),
     Row("Cast|CastLike", REF, lambda c: c.got[0].dtype.name == "float8_e8m0fnu" and ((np.abs(c.inputs[0].astype(np.float64)) < 2.0 ** -126) | infinite(c)),
         "what is outside of e8m0's range becomes the end of it, or NaN where it does not saturate"),
@@ -476,6 +482,7 @@ ROWS = [
     Row("Resize", ORT, both(given("coordinate_transformation_mode", b"tf_crop_and_resize"), outvoted), "what lies outside the picture has extrapolation_value, on axes that keep their length too"),
     Row("ReduceLogSumExp", ORT, integers, "the exponentials are numbers, not of the type's whole ones"),
     Row("LRN", ORT, running, "the sum is that of a window's own squares"),
+    Row("QuantizeLinear", ORT, lambda c: outvoted(c) and c.inputs[1].dtype.itemsize == 2 and np.abs(np.subtract(*results(c))) <= 1, "the type of the scale says the precision of the division"),
     Row("Shrink", ORT, both(integers, outvoted), "x - bias is computed in numbers, not in the type's whole ones"),
     Row("Reduce.*", ORT, empty, "what is reduced has size 1 or goes, and an empty sum is 0"),
     Row("AveragePool|MaxPool|LpPool|Conv|ConvInteger|QLinearConv", ORT, both(same, dilated), "SAME keeps ceil(size / stride), whatever the dilation"),

@@ -2,6 +2,7 @@
 
 Values are known while the graph grows, because a peer runs each step at once (grow.py): operators.py draws what follows from types, shapes and values that are there."""
 from dataclasses import dataclass, field
+from itertools import count
 
 import ml_dtypes
 import numpy as np
@@ -61,7 +62,7 @@ class Step:
 
 def numpy_type(text):
     """`tensor(float)` as numpy's type; None: not a tensor."""
-    if not text.startswith("tensor(") or "float6" in text:     # 6 bits: no IR that we read has them
+    if not text.startswith("tensor("):
         return None
     name = {"float": "FLOAT", "double": "DOUBLE", "string": "STRING"}.get(text[7:-1], text[7:-1].upper())
     return helper.tensor_dtype_to_np_dtype(onnx.TensorProto.DataType.Value(name))
@@ -80,7 +81,7 @@ class Draw:
     def __init__(self, rng, opset, ml=5):
         self.rng, self.opset, self.ml = rng, opset, ml
         self.versions = {"": opset, ML: ml, TRAINING: 1, PREVIEW: 1, MS: 1}
-        self.values, self.constants, self.inputs, self.steps = {}, set(), [], []
+        self.values, self.constants, self.inputs, self.steps, self.count = {}, set(), [], [], count()
         self.hostile = rng.random() < 0.4
 
     # ---- choices ----
@@ -214,7 +215,7 @@ class Draw:
         inputs = list(inputs)
         while inputs and not inputs[-1]:
             inputs.pop()
-        return helper.make_node(op, [name or "" for name in inputs], names, domain=domain, name=f"n{len(self.steps)}", **{k: v for k, v in attributes.items() if v is not None})
+        return helper.make_node(op, [name or "" for name in inputs], names, domain=domain, name=f"n{len(self.steps)}_{next(self.count)}", **{k: v for k, v in attributes.items() if v is not None})
 
     def step(self, op, inputs, outputs=1, domain="", **attributes):
         n = self.node(op, inputs, outputs, domain, **attributes)
@@ -239,5 +240,5 @@ def model_of(versions, steps, values, constants, outputs):
     ends = [onnx.ValueInfoProto(name=name) for name in outputs]
     graph = helper.make_graph([n for step in steps for n in step.nodes], "g", ports, ends, initializers)
     domains = dict.fromkeys(["", *(n.domain for step in steps for n in step.nodes)])
-    ir = 13 if versions[""] > 24 else 11 if versions[""] > 22 else 10
+    ir = 14 if versions[""] > 27 else 13 if versions[""] > 24 else 11 if versions[""] > 22 else 10
     return helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, versions[domain]) for domain in domains], ir_version=ir), inputs
