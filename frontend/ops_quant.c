@@ -96,13 +96,14 @@ U op_quantize_linear(Graph *g, const Ctx *c)
     int64_t wanted = attr_int(g, c, "output_dtype", 0);
     int32_t narrow = zero ? narrow_type(zero) : wanted > 0 && wanted < 100 && narrow_is((int32_t)wanted) ? (int32_t)wanted : 0;
     if (zero && wanted && wanted != (narrow ? narrow : dtype_info[zero->dtype].onnx)) return fail_node(g, c, TG_BAD_MODEL, "output_dtype", "is %lld, which the zero point is not", (long long)wanted);
-    if (narrow_type(x) || narrow_type(c->in[1])) return fail_node(g, c, TG_UNSUPPORTED, NULL, "inputs of such types are not covered");
+    if (narrow_type(x)) return fail_node(g, c, TG_UNSUPPORTED, NULL, "inputs of such types are not covered");
     if (zero) zero = narrow_decode(g, zero);
-    DType t = narrow ? DT_I8 : output_type(g, c, zero ? (DType)zero->dtype : DT_U8), precision = (DType)c->in[1]->dtype;
+    U given = narrow_decode(g, c->in[1]);                       /* of e8m0, which is no type to divide in, as f32 */
+    DType t = narrow ? DT_I8 : output_type(g, c, zero ? (DType)zero->dtype : DT_U8), precision = (DType)given->dtype;
     if (attr_int(g, c, "precision", 0)) precision = attr_dtype(g, c, "precision", 0);
     if (!narrow_int(t)) return fail_node(g, c, TG_UNSUPPORTED, "output_dtype", "this type of quantised values is not covered");
     if (!dtype_is_float(precision)) return fail_node(g, c, TG_BAD_MODEL, "y_scale", "wanted a floating-point type");
-    U scale = spread(g, c, cast(g, c->in[1], precision), &x);
+    U scale = spread(g, c, cast(g, given, precision), &x);
     if (zero) zero = spread(g, c, zero, &x);
     if (narrow) return quantize_narrow(g, c, cast(g, x, precision), scale, zero, narrow);
     return quantize(g, cast(g, x, precision), scale, zero, t);
@@ -111,12 +112,11 @@ U op_quantize_linear(Graph *g, const Ctx *c)
 U op_dequantize_linear(Graph *g, const Ctx *c)
 {
     U x = narrow_decode(g, c->in[0]), zero = c->nin > 2 && c->in[2] ? narrow_decode(g, c->in[2]) : NULL;
-    DType t = output_type(g, c, (DType)c->in[1]->dtype);
+    DType t = output_type(g, c, (DType)c->in[1]->dtype);        /* a scale of e8m0 says none */
     if (!dtype_is_float(t)) return fail_node(g, c, TG_BAD_MODEL, "output_dtype", "is no float type");
-    if (narrow_type(c->in[1])) return fail_node(g, c, TG_UNSUPPORTED, "x_scale", "of such a type is not covered");
     bool plain = narrow_type(c->in[0]) && dtype_is_float((DType)x->dtype);
     if (!plain && !narrow_int((DType)x->dtype) && x->dtype != DT_I32) return fail_node(g, c, TG_UNSUPPORTED, "x", "quantised values of type %s are not covered", dtype_name(x->dtype));
-    U scale = f32(g, spread(g, c, c->in[1], &x));
+    U scale = f32(g, spread(g, c, narrow_decode(g, c->in[1]), &x));
     if (zero) zero = spread(g, c, zero, &x);
     U y = !plain ? f32(g, centred(g, x, zero)) : zero ? sub(g, x, f32(g, zero)) : x;
     return cast(g, mul(g, y, scale), t);

@@ -90,6 +90,7 @@ MIXED_TREES = OLD_TREE | dict(nodes_treeids=[0, 1, 0, 0], nodes_nodeids=[0, 0, 1
 old_tree = np.where(rows[:, :1] <= 0, np.array([[0.2, 0.3]]), np.array([[0.9, 0.6]]))
 
 SMALL = np.exp2(np.array([-149, -128, -127, -127, -126, -126, 127, 127], np.float64)).astype(np.float32) * np.array([1, 1, 1, 1.25, 1, 1.25, 1.25, 1.75], np.float32)
+POWERS = np.array([0.5, 4, 2], ml_dtypes.float8_e8m0fnu)
 EIGHTHS = np.array([[1.5, -2, 0.25], [0.5, 1, 4]], ml_dtypes.float8_e4m3fn)
 CASES = [
     # opset 1 to 6
@@ -166,6 +167,9 @@ CASES = [
     ("BitCast", "", 26, [np.array([-1, 56], np.int8)], dict(to=TensorProto.FLOAT8E4M3FN), [np.array([-1, 56], np.int8).view(ml_dtypes.float8_e4m3fn)]),
     ("QLinearMatMul", "", 21, [EIGHTHS, np.float32(0.5), EIGHTHS[0, 0] * 0, EIGHTHS.T.copy(), np.float32(2), EIGHTHS[0, 0] * 0, np.float32(0.25), EIGHTHS[0, 0] * 0], {},
         [(EIGHTHS.astype(np.float32) @ EIGHTHS.astype(np.float32).T * 4).astype(EIGHTHS.dtype)]),
+    ("DequantizeLinear", "", 25, [np.array([[3, -2, 7]], ml_dtypes.int4), POWERS], dict(axis=1, output_dtype=TensorProto.FLOAT), [np.array([[1.5, -8, 14]], np.float32)]),
+    ("DequantizeLinear", "", 25, [np.array([[1.5, -6, 2, 0.5]], ml_dtypes.float4_e2m1fn), POWERS[None, :2]], dict(axis=1, block_size=2, output_dtype=TensorProto.FLOAT16), [np.array([[0.75, -3, 8, 2]], np.float16)]),
+    ("QuantizeLinear", "", 25, [np.array([[1.3, -10, 5]], np.float32), POWERS], dict(axis=1, output_dtype=TensorProto.INT8), [np.array([[3, -2, 2]], np.int8)]),
     # ai.onnx.ml
     ("TreeEnsemble", ML, 5, [rows], TREE, [tree]),
     ("TreeEnsemble", ML, 5, [rows], TREE | dict(post_transform=1), [softmax(tree)]),
