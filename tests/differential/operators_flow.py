@@ -17,6 +17,16 @@ def arithmetic(d, t):
     return d.pick("Add", "Mul", "Sub", *["Max", "Min"] * (d.opset >= 12)) if t.kind in "fiu" else "Or"
 
 
+PLAIN = (np.float32, np.float64, np.int64)
+
+
+def turned(d, t, other):
+    """Nodes of a body: the next state, and what is seen of it; of plain numbers by arithmetic."""
+    if t in PLAIN:
+        return [helper.make_node(arithmetic(d, t), ["state", other], ["next"], name="b0"), helper.make_node("Neg", ["next"], ["seen"], name="b2")]
+    return [helper.make_node("Identity", [other], ["next"], name="b0"), helper.make_node("Identity", ["state"], ["seen"], name="b2")]
+
+
 @operator("If")
 def if_(d, op):
     x = d.tensor([np.float32, np.float64, np.int32, np.int64])
@@ -34,27 +44,28 @@ def if_(d, op):
 
 @operator("Loop")
 def loop(d, op):
-    x = d.tensor([np.float32, np.float64, np.int64], (0, 3), calm=True)
+    x = d.tensor(d.types(op, 2) if d.chance(0.3) else PLAIN, (0, 3), calm=True)
     v = d.values[x]
     step = d.array(v.dtype, (), calm=True)
     fixed = [helper.make_node("Cast", ["turn"], ["number"], name="b3", to=proto_type(np.float32)), helper.make_node("Less", ["number", "last"], ["again"], name="b1")]
     constants = [numpy_helper.from_array(step, "step"), numpy_helper.from_array(np.array(d.int(0, 4), np.float32), "last")]
     often, go = d.index(d.int(0, 4)), d.some(d.add(np.array(d.chance(0.8))))
     head = [("turn", np.int64, ()), ("go", bool, ())]
-    if v.ndim and d.chance(0.2):                                # the state grows; a value of outside is seen inside
+    if v.ndim and v.dtype in d.types("Concat", 0) and d.chance(0.2):                                # the state grows; a value of outside is seen inside
         nodes = [helper.make_node("Concat", ["state", x], ["next"], name="b0", axis=d.int(0, v.ndim - 1)), *fixed]
         inner = body(nodes, head + [("state", v.dtype, [None] * v.ndim)], [("again", bool, ()), ("next", v.dtype, [None] * v.ndim)], constants)
         return d.step(op, [often, go, x], 1, body=inner)
-    nodes = [helper.make_node(arithmetic(d, v.dtype), ["state", "step"], ["next"], name="b0"), *fixed, helper.make_node("Neg", ["state"], ["seen"], name="b2")]
+    constants[0] = constants[0] if v.dtype in PLAIN else numpy_helper.from_array(d.array(v.dtype, v.shape), "step")
+    nodes = [*turned(d, v.dtype, "step"), *fixed]
     inner = body(nodes, head + [("state", v.dtype, v.shape)], [("again", bool, ()), ("next", v.dtype, v.shape), ("seen", v.dtype, v.shape)], constants)
     return d.step(op, [often, go, x], 2, body=inner)
 
 
 @operator("Scan")
 def scan(d, op):
-    t = np.dtype(d.pick(np.float32, np.float64, np.int64))
+    t = np.dtype(d.pick(*d.types(op, -1)) if d.chance(0.3) else d.pick(*PLAIN))
     n, shape = d.pick(1, 2, 5), d.shape(0, 2)
-    nodes = [helper.make_node(arithmetic(d, t), ["state", "row"], ["next"], name="b0"), helper.make_node("Neg", ["next"], ["seen"], name="b1")]
+    nodes = turned(d, t, "row")
     inner = body(nodes, [("state", t, shape), ("row", t, shape)], [("next", t, shape), ("seen", t, shape)])
     if d.opset < 9:                                             # with a batch, and lengths before the rest
         b = d.pick(1, 2)
@@ -101,11 +112,11 @@ def sequence(d, op):
 
 @operator("SplitToSequence")
 def split_to_sequence(d, op):
-    x = d.tensor(d.type(op, among=is_plain), (1, 3), fits=lambda v: v.size)
+    x = d.tensor(d.type(op, among=lambda t: t in d.types("SequenceConstruct", 0)), (1, 3), fits=lambda v: v.size)
     axis = d.axis(d.values[x].ndim)
     n = d.values[x].shape[axis]
-    cut = d.int(0, n)
-    how = d.pick(None, d.index(d.int(1, n)), d.index([cut, n - cut]))
+    cut, kind = d.int(0, n), d.pick(np.int32, np.int64)
+    how = d.pick(None, d.index(d.int(1, n), kind), d.index([cut, n - cut], kind))
     first = d.node(op, [x, how], axis=axis if axis else d.some(axis), keepdims=d.some(d.int(0, 1)) if how is None else None)
     return chain(d, [first, d.node("SequenceAt", [first.output[0], d.index(d.pick(0, -1))])])
 

@@ -43,12 +43,12 @@ def scaler(d, op):
 
 @operator("Imputer")
 def imputer(d, op):
-    t = d.pick(np.float32, np.int64)
+    t = d.type(op, 0, ML)
     x = d.new(t, (d.pick(1, 3), d.pick(1, 2, 4)), calm=True)
     n = d.values[x].shape[-1] if d.chance() else 1
-    if t == np.int64:
+    if t.kind == "i":
         return ml(d, op, [x], imputed_value_int64s=list(range(n)), replaced_value_int64=d.int(0, 2))
-    d.values[x] = np.where(d.rng.random(d.values[x].shape) < 0.4, np.float32(np.nan), d.values[x])
+    d.values[x] = np.where(d.rng.random(d.values[x].shape) < 0.4, t.type(np.nan), d.values[x])
     return ml(d, op, [x], imputed_value_floats=[0.5 * k for k in range(n)], replaced_value_float=float("nan"))
 
 
@@ -62,7 +62,9 @@ def feature_vectorizer(d, op):
 def one_hot_encoder(d, op):
     if d.chance(0.3):
         return ml(d, op, [d.new(object, d.shape(1, 2))], cats_strings=["a", "the", ""], zeros=d.some(1))
-    return ml(d, op, [d.new(np.int64, d.shape(1, 2), 0, 3)], cats_int64s=[0, 2, 3, 1], zeros=d.some(1))
+    x = d.new(d.type(op, 0, ML, lambda t: t != object), d.shape(1, 2), 0, 3)
+    d.values[x] = np.floor(d.values[x]).astype(d.values[x].dtype)
+    return ml(d, op, [x], cats_int64s=[0, 2, 3, 1], zeros=d.some(1))
 
 
 @operator("LabelEncoder")
@@ -73,10 +75,11 @@ def label_encoder(d, op):
         x = d.new(d.pick(object, np.int64), d.shape(1, 2), 0, 3)
         return ml(d, op, [x], classes_strings=["a", "b", "the"], default_int64=d.some(9), default_string=d.some("none"))
     source, target = d.pick(*kinds), d.pick(*kinds)
+    if d.ml >= 4 and d.chance(0.4):
+        a, b = (d.type(op, 0, ML, lambda t: t != object) for _ in range(2))
+        tensor = lambda v, t: numpy_helper.from_array(np.array(v, t), "t")
+        return ml(d, op, [d.new(a, d.shape(1, 2), 0, 4)], keys_tensor=tensor([0, 2, 4], a), values_tensor=tensor([3, 1, 2], b), default_tensor=tensor([9], b))
     x = d.new(types[source], d.shape(1, 2), *([] if source == "strings" else [0, 4]))
-    if d.ml >= 4 and d.chance(0.3) and "strings" not in (source, target):
-        tensor = lambda v, kind: numpy_helper.from_array(np.array(v, types[kind]), "t")
-        return ml(d, op, [x], keys_tensor=tensor(kinds[source], source), values_tensor=tensor(kinds[target], target), default_tensor=tensor([other[target]], target))
     return ml(d, op, [x], **{f"keys_{source}": kinds[source], f"values_{target}": kinds[target], f"default_{target[:-1]}": d.some(other[target])})
 
 
@@ -104,7 +107,7 @@ def linear_regressor(d, op):
 def linear_classifier(d, op):
     x = features(d, op)
     n, k = d.pick(3, 4), d.values[x].shape[1]
-    return ml(d, op, [x], 2, coefficients=numbers(d, n * k), intercepts=[0.25 * j for j in range(n)], post_transform=d.some(d.pick(*POST)), **classes(d, n))
+    return ml(d, op, [x], 2, coefficients=numbers(d, n * k), intercepts=[0.25 * j for j in range(n)], post_transform=d.some(d.pick(*POST)), multi_class=d.some(d.int(0, 1), 0.3), **classes(d, n))
 
 
 @operator("TreeEnsembleRegressor", "TreeEnsembleClassifier")
@@ -143,7 +146,7 @@ def svm_regressor(d, op):
     x, n = d.new(d.type(op, 0, ML, is_plain), (d.pick(1, 5), 3), calm=True), d.pick(0, 2, 3)
     if n == 0:
         return ml(d, op, [x], n_supports=0, coefficients=numbers(d, 3), rho=[0.3], **kernel(d) | dict(kernel_type="LINEAR"))
-    return ml(d, op, [x], n_supports=n, support_vectors=numbers(d, n, 3), coefficients=numbers(d, n), rho=[0.3], one_class=d.some(d.int(0, 1), 0.3), **kernel(d))
+    return ml(d, op, [x], n_supports=n, support_vectors=numbers(d, n, 3), coefficients=numbers(d, n), rho=[0.3], one_class=d.some(d.int(0, 1), 0.3), post_transform=d.some("NONE"), **kernel(d))
 
 
 @operator("SVMClassifier")
@@ -151,17 +154,22 @@ def svm_classifier(d, op):
     x, n, each = d.new(d.type(op, 0, ML, is_plain), (d.pick(1, 5), 3), calm=True), d.pick(2, 3), d.pick(1, 2)
     pairs = n * (n - 1) // 2
     chances = dict(prob_a=[-1.0 - k / 4 for k in range(pairs)], prob_b=[0.25 * k for k in range(pairs)]) if d.chance(0.3) else {}
-    return ml(d, op, [x], 2, vectors_per_class=[each] * n, support_vectors=numbers(d, n * each, 3), coefficients=numbers(d, n - 1, n * each), rho=numbers(d, pairs), **chances, **kernel(d), **classes(d, n))
+    return ml(d, op, [x], 2, vectors_per_class=[each] * n, support_vectors=numbers(d, n * each, 3), coefficients=numbers(d, n - 1, n * each), rho=numbers(d, pairs), post_transform=d.some(d.pick(*POST), 0.3), **chances, **kernel(d), **classes(d, n))
 
 
 @operator("TreeEnsemble")
 def tree_ensemble(d, op):
-    t, targets, trees = d.type(op, 0, ML, lambda k: k in (np.float32, np.float64)), d.pick(1, 2), d.pick(1, 2)
+    t, targets, trees = d.type(op, 0, ML), d.pick(1, 2), d.pick(1, 2)
     tensor = lambda v: numpy_helper.from_array(np.array(v, t), "t")
-    modes = np.array([d.pick(0, 0, 0, 1, 2, 3) for _ in range(3 * trees)], np.uint8)
+    modes = np.array([d.pick(0, 0, 0, 1, 2, 3, 6) for _ in range(3 * trees)], np.uint8)       # 6: is the feature one of a list?
+    lists = [v for _ in range(int((modes == 6).sum())) for v in (*[float(d.int(-2, 2)) for _ in range(d.int(1, 3))], float("nan"))]
+    missing = d.chance(0.3)
     leaves = 4 * trees
     shape = dict(nodes_truenodeids=[v for k in range(trees) for v in (3 * k + 1, 4 * k, 4 * k + 2)], nodes_trueleafs=[0, 1, 1] * trees,
                  nodes_falsenodeids=[v for k in range(trees) for v in (3 * k + 2, 4 * k + 1, 4 * k + 3)], nodes_falseleafs=[0, 1, 1] * trees)
-    return ml(d, op, [d.new(t, (d.pick(1, 2, 5), 3), calm=True)], n_targets=targets, tree_roots=[3 * k for k in range(trees)], nodes_featureids=[d.int(0, 2) for _ in modes], nodes_modes=numpy_helper.from_array(modes, "m"),
+    x = d.new(t, (d.pick(1, 2, 5), 3), calm=True)
+    v = d.values[x] = np.round(d.values[x]) if lists else d.values[x]
+    d.values[x] = np.where(d.rng.random(v.shape) < 0.3, t.type(np.nan), v) if missing else v
+    return ml(d, op, [x], nodes_missing_value_tracks_true=[d.int(0, 1) for _ in modes] if missing and d.chance() else None, membership_values=tensor(lists) if lists else None, n_targets=targets, tree_roots=[3 * k for k in range(trees)], nodes_featureids=[d.int(0, 2) for _ in modes], nodes_modes=numpy_helper.from_array(modes, "m"),
               nodes_splits=tensor(numbers(d, len(modes))), leaf_targetids=[d.int(0, targets - 1) for _ in range(leaves)], leaf_weights=tensor(numbers(d, leaves)), aggregate_function=d.some(d.pick(0, 1, 2, 3)),
               post_transform=d.some(0), **shape)

@@ -13,7 +13,7 @@ ms = functools.partial(operator, domain=MS)
 
 @operator("Adagrad", "Adam", "Momentum", domain=TRAINING)
 def optimizer(d, op):
-    n, shapes, f = d.pick(1, 2), [d.shape(0, 2), d.shape(0, 2)], np.float32
+    n, shapes, f = d.pick(1, 2), [d.shape(0, 2), d.shape(0, 2)], d.type(op, 2, TRAINING)
     states = [[d.new(f, shape, 0, 1) for shape in shapes[:n]] for _ in range(4 if op == "Adam" else 3)]
     rates = dict(norm_coefficient=d.some(0.25))
     if op == "Adagrad":
@@ -22,7 +22,7 @@ def optimizer(d, op):
         rates |= dict(alpha=d.some(0.8), beta=d.some(0.9), epsilon=d.some(1e-3), norm_coefficient_post=d.some(0.1))
     else:
         rates = dict(norm_coefficient=0.25, alpha=0.8, beta=0.7, mode=d.pick("standard", "nesterov"))
-    return d.step(op, [d.new(f, (), 0, 1), d.index(d.int(0, 3)), *[name for state in states for name in state]], n * (len(states) - 1), TRAINING, **rates)
+    return d.step(op, [d.new(d.type(op, 0, TRAINING), (), 0, 1), d.index(d.int(0, 3)), *[name for state in states for name in state]], n * (len(states) - 1), TRAINING, **rates)
 
 
 # ---- com.microsoft ----

@@ -114,10 +114,10 @@ def pool(d, op):
 
 @operator("MaxUnpool")
 def max_unpool(d, op):
-    t = np.dtype(np.float32)
+    t = d.type(op)
     x = d.new(t, (1, d.pick(1, 2), 2 * d.pick(1, 2), 4), calm=True)
     down = d.step("MaxPool", [x], 2, kernel_shape=[2, 2], strides=[2, 2])
-    up = d.node(op, down.outputs, kernel_shape=[2, 2], strides=[2, 2])
+    up = d.node(op, [*down.outputs, d.some(d.index([*d.values[x].shape[:2], d.values[x].shape[2] + d.int(0, 1), 4 + d.int(0, 1)]), 0.3)], kernel_shape=[2, 2], strides=[2, 2], pads=d.some([0, 0, 0, 0]))
     return Step([down.nodes[0], up], list(up.output))
 
 
@@ -140,7 +140,7 @@ def col2im(d, op):
     for k in range(2):
         p = (pads[k] + pads[k + 2]) if pads else 0
         blocks *= (size[k] + p - (dilations or [1, 1])[k] * (kernel[k] - 1) - 1) // (strides or [1, 1])[k] + 1
-    x = d.new(d.type(op, among=is_float), (d.pick(1, 2), c * kernel[0] * kernel[1], blocks), calm=True)
+    x = d.new(d.type(op, among=lambda t: t not in (object, bool)), (d.pick(1, 2), c * kernel[0] * kernel[1], blocks), calm=True)
     return d.step(op, [x, d.index(size), d.index(kernel)], strides=strides, dilations=dilations, pads=pads)
 
 
@@ -175,7 +175,8 @@ def instance_normalization(d, op):
     c = groups * d.pick(1, 2) if op == "GroupNormalization" else d.pick(1, 2, 3)
     n = groups if op == "GroupNormalization" and d.opset < 21 else c
     x = d.new(t, (d.pick(1, 2), c, d.pick(3, 5), d.pick(2, 7)), calm=True)
-    return d.step(op, [x, d.new(t, (n,), calm=True), d.new(t, (n,), calm=True)], epsilon=d.some(1e-2), num_groups=groups if op == "GroupNormalization" else None)
+    return d.step(op, [x, d.new(t, (n,), calm=True), d.new(t, (n,), calm=True)], epsilon=d.some(1e-2), num_groups=groups if op == "GroupNormalization" else None,
+                  stash_type=d.some(1, 0.2) if op == "GroupNormalization" and d.opset >= 21 else None)
 
 
 @operator("LayerNormalization", "RMSNormalization")
@@ -198,13 +199,14 @@ def quantize(d, op):
     t, to = d.type(op), d.pick(*d.types(op, 0, output=True))
     x = d.tensor([t], (0, 4), calm=True)
     axis, block, shape = blocked(d, d.values[x])
-    scale_type = t if is_float(t) and d.opset >= 19 else np.dtype(np.float32)
+    scale_type = t if is_float(t) and 19 <= d.opset < 23 else np.dtype(d.pick(*[k for k in d.types(op, 1) if is_float(k)]) if d.opset >= 23 else np.float32)
     if 19 <= d.opset < 23 and not is_float(t):                  # of one type with the scale, which is no whole number
         raise Unfit
+    precision = d.some(TensorProto.FLOAT, 0.3) if d.opset >= 23 else None
     zero = np.zeros(shape, to) if is_float(to) or to == np.int32 else d.array(to, shape)
     named = d.opset >= 21 and d.chance(0.3)
     inputs = [x, d.new(scale_type, shape, 0.05, 1.0), d.add(zero) if to != np.uint8 and not named or d.chance(0.5) else None]
-    return d.step(op, inputs, axis=axis, block_size=block, output_dtype=proto_type(to) if named else None, saturate=d.some(d.int(0, 1)) if is_float(to) and d.opset >= 19 else None)
+    return d.step(op, inputs, axis=axis, block_size=block, output_dtype=proto_type(to) if named else None, precision=precision, saturate=d.some(d.int(0, 1)) if is_float(to) and d.opset >= 19 else None)
 
 
 @operator("DequantizeLinear")
@@ -212,9 +214,10 @@ def dequantize(d, op):
     t = d.type(op)
     x = d.tensor([t], (0, 4))
     axis, block, shape = blocked(d, d.values[x])
-    scale_type = d.pick(*[k for k in d.types(op, 1) if is_float(k) and k.itemsize > 1]) if d.opset >= 19 else np.dtype(np.float32)
+    scale_type = d.pick(*[k for k in d.types(op, 1) if is_float(k)]) if d.opset >= 19 else np.dtype(np.float32)
     zero = np.zeros(shape, t) if is_float(t) or t == np.int32 else d.array(t, shape)
-    return d.step(op, [x, d.new(scale_type, shape, 0.05, 1.0), d.some(d.add(zero))], axis=axis, block_size=block)
+    to = proto_type(d.pick(*d.types(op, 0, output=True))) if d.opset >= 23 and (scale_type.itemsize == 1 or d.chance(0.3)) else None
+    return d.step(op, [x, d.new(scale_type, shape, 0.05, 1.0), d.some(d.add(zero))], axis=axis, block_size=block, output_dtype=to)
 
 
 @operator("DynamicQuantizeLinear")
@@ -224,11 +227,11 @@ def dynamic_quantize(d, op):
 
 @operator("QLinearMatMul")
 def qlinear_matmul(d, op):
-    t, u, y = (d.pick(np.uint8, np.int8) for _ in range(3))
+    t, u, y = (d.pick(*d.types(op, k)) if d.chance(0.2) else np.dtype(d.pick(np.uint8, np.int8)) for k in (0, 3, 7))
     m, k, n, kind = d.pick(1, 2, 5), d.pick(1, 3, 7), d.pick(1, 2, 4), d.type(op, 1)
     batch, s, many = d.shape(0, 1), lambda *shape: d.new(kind, shape, 0.05, 0.5), d.chance(0.3)
     each = (n,) if many else ()
-    return d.step(op, [d.new(t, (*batch, m, k)), s(), d.new(t, ()), d.new(u, (k, n)), s(*each), d.new(u, each), s(), d.new(y, ())])
+    return d.step(op, [d.new(t, (*batch, m, k), calm=True), s(), d.new(t, ()), d.new(u, (k, n), calm=True), s(*each), d.new(u, each), s(), d.new(y, ())])
 
 
 @operator("QLinearConv")
@@ -236,12 +239,13 @@ def qlinear_conv(d, op):
     t = d.pick(np.uint8, np.int8)
     u = d.pick(np.uint8, np.int8) if t == np.uint8 else t
     kernel, size, attributes = spatial(d, 2, op)
-    c, m, many = d.pick(1, 3), d.pick(1, 2), d.chance()
+    group = d.pick(1, 1, 2)
+    c, m, many = group * d.pick(1, 3), group * d.pick(1, 2), d.chance()
     s = lambda shape=(): d.new(np.float32, shape, 0.05, 0.5, constant=True)
     z = lambda kind, shape=(): d.add(d.array(kind, shape), True)
     zero = d.add(np.zeros(m, u), True) if many else z(u)
-    inputs = [d.new(t, (1, c, *size)), s(), z(t), d.new(u, (m, c, *kernel), constant=True), s((m,) if many else ()), zero, s(), z(t)]
-    return d.step(op, inputs + [d.some(d.add(d.array(np.int32, (m,), -100, 100), True))], kernel_shape=d.some(kernel), **attributes)
+    inputs = [d.new(t, (1, c, *size)), s(), z(t), d.new(u, (m, c // group, *kernel), constant=True), s((m,) if many else ()), zero, s(), z(t)]
+    return d.step(op, inputs + [d.some(d.add(d.array(np.int32, (m,), -100, 100), True))], group=group if group > 1 else d.some(1), kernel_shape=d.some(kernel), **attributes)
 
 
 # ---- pictures ----
@@ -296,12 +300,13 @@ def upsample(d, op):
 
 @operator("GridSample")
 def grid_sample(d, op):
-    t = d.type(op, among=is_float)
+    t = d.type(op, among=lambda k: is_float(k) or k.kind in "cui" and d.chance(0.3))
     n, deep = d.pick(1, 2), d.opset >= 20 and d.chance(0.3)
     space = [d.pick(1, 3, 4) for _ in range(2 + deep)]
     modes = ("linear", "nearest") + ("cubic",) * (not deep) if d.opset >= 20 else ("bilinear", "nearest", "bicubic")
     grid = d.new(d.type(op, 1, among=is_float) if d.opset >= 20 else np.dtype(np.float32), (n, *[d.pick(1, 2, 3) for _ in space], len(space)), -1.3, 1.3)
-    return d.step(op, [d.new(t, (n, d.pick(1, 2), *space), calm=True), grid], mode=d.some(d.pick(*modes)), padding_mode=d.some(d.pick("zeros", "border", "reflection")), align_corners=d.some(d.int(0, 1)))
+    mode = "nearest" if t.kind in "ui" else d.some(d.pick(*modes))     # how a number that is not whole becomes one is not said
+    return d.step(op, [d.new(t, (n, d.pick(1, 2), *space), calm=True), grid], mode=mode, padding_mode=d.some(d.pick("zeros", "border", "reflection")), align_corners=d.some(d.int(0, 1)))
 
 
 @operator("AffineGrid")
@@ -330,6 +335,9 @@ def nms(d, op):
 
 # ---- recurrent ----
 
+WITH_ALPHA, WITH_BETA = ("HardSigmoid", "LeakyRelu", "ScaledTanh", "Elu", "Affine", "ThresholdedRelu"), ("HardSigmoid", "ScaledTanh", "Affine")
+
+
 @operator("LSTM", "GRU", "RNN")
 def recurrent(d, op):
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
@@ -347,7 +355,10 @@ def recurrent(d, op):
         outputs.pop()
     more = {"LSTM": dict(input_forget=d.some(d.int(0, 1), 0.2)), "GRU": dict(linear_before_reset=d.some(d.int(0, 1))), "RNN": {}}[op]
     count = {"LSTM": 3, "GRU": 2, "RNN": 1}[op]
-    names = d.some([d.pick("Sigmoid", "Tanh", "Relu", "HardSigmoid", "Softsign", "Softplus") if k % count or count == 1 else "Sigmoid" for k in range(count * dirs)], 0.3)
+    names = d.some([d.pick("Sigmoid", "Tanh", "Relu", "HardSigmoid", "Softsign", "Softplus", "LeakyRelu", "ScaledTanh", "Elu", "Affine", "ThresholdedRelu") if k % count or count == 1 else "Sigmoid" for k in range(count * dirs)], 0.3)
+    if names:
+        more["activation_alpha"] = [d.pick(0.2, 0.5, 1.0) for k in names if k in WITH_ALPHA] or None
+        more["activation_beta"] = [d.pick(0.3, 0.5) for k in names if k in WITH_BETA] or None
     return d.step(op, inputs, outputs, hidden_size=hidden, direction=d.some(direction) if direction == "forward" else direction, clip=d.some(0.7, 0.2), activations=names, layout=1 if layout else None, **more)
 
 
@@ -357,20 +368,21 @@ def attention(d, op):
     flat = d.chance()
     f = lambda heads, n, w: d.new(t, (b, n, heads * w) if flat else (b, heads, n, w), -1, 1)
     mask = d.pick(None, d.new(bool, (q, k)), d.new(t, (b, 1, q, k), -1, 1))
-    if mask is not None and d.values[mask].dtype == bool:
+    if mask is not None and d.values[mask].dtype == bool and d.opset < 25:
         d.values[mask][..., 0] = True                           # no row that sees nothing
     past, filled = [None, None], None
     if d.chance(0.2) and mask is None:
         past = [d.new(t, (b, kv, 2, h), -1, 1), d.new(t, (b, kv, 2, v), -1, 1)]
     elif d.opset >= 24 and k >= q and d.chance(0.3):
-        filled = d.new(np.int64, (b,), q, k)
+        filled = d.new(np.int64, (b,), q if d.opset < 25 else 1, k)
+    windows = {f"{side}_window_size": d.pick(0, 1, 2, -1) for side in ("left", "right") if d.opset >= 25 and d.chance(0.2)}
     outputs = [True] + [past[0] is not None] * 2
     raw = d.some(d.int(0, 3), 0.3)
     if raw is not None:
         outputs = (outputs + [False, False])[:3] + [True]
     heads = dict(q_num_heads=kv * group, kv_num_heads=kv) if flat else {}
     inputs = [f(kv * group, q, h), f(kv, k, h), f(kv, k, v), mask, *past, filled]
-    return d.step(op, inputs, outputs, is_causal=d.some(d.int(0, 1)), scale=d.some(0.7), softcap=d.some(2.0, 0.2), qk_matmul_output_mode=raw, softmax_precision=d.some(TensorProto.FLOAT, 0.2) if t.itemsize == 2 else None, **heads)
+    return d.step(op, inputs, outputs, is_causal=d.some(d.int(0, 1)), scale=d.some(0.7), softcap=d.some(2.0, 0.2), qk_matmul_output_mode=raw, softmax_precision=d.some(TensorProto.FLOAT, 0.2) if t.itemsize == 2 else None, **windows, **heads)
 
 
 @operator("RotaryEmbedding")
@@ -406,7 +418,7 @@ def dft(d, op):
     shape[axis] = n
     inverse = d.some(d.int(0, 1)) if shape[-1] == 2 else None
     onesided = d.some(1) if shape[-1] == 1 else None
-    length = d.some(d.index(d.pick(3, 5, 8)), 0.3)
+    length = d.some(d.index(d.pick(3, 5, 8), d.pick(np.int32, np.int64)), 0.3)
     x = d.new(t, shape, calm=True)
     if d.opset >= 20:
         return d.step(op, [x, length, d.index(axis)], inverse=inverse, onesided=onesided)
@@ -416,8 +428,8 @@ def dft(d, op):
 @operator("STFT")
 def stft(d, op):
     t, length = d.type(op, among=is_float), d.pick(4, 5)
-    window = d.some(d.new(t, (length,), 0, 1), 0.7)
-    return d.step(op, [d.new(t, (d.pick(1, 2), d.pick(9, 16), 1), calm=True), d.index(d.pick(1, 3)), window, d.index(length) if window is None or d.chance() else None], onesided=d.some(d.int(0, 1)))
+    window, kind = d.some(d.new(t, (length,), 0, 1), 0.7), d.pick(np.int32, np.int64)
+    return d.step(op, [d.new(t, (d.pick(1, 2), d.pick(9, 16), 1), calm=True), d.index(d.pick(1, 3), kind), window, d.index(length, kind) if window is None or d.chance() else None], onesided=d.some(d.int(0, 1)))
 
 
 @operator("BlackmanWindow", "HammingWindow", "HannWindow")

@@ -78,11 +78,12 @@ def cast(d, op):
 
 @operator("BitCast", each=True)
 def bit_cast(d, op):
-    x = d.tensor(d.type(op, among=is_plain))
-    same = [t for t in d.types(op, 0) if t.itemsize == d.values[x].dtype.itemsize and is_plain(t) and t != object and (t == bool) == (d.values[x].dtype == bool)]
-    if d.values[x].dtype == bool or d.values[x].dtype == object or not same:
-        raise Unfit
-    return d.step(op, [x], to=proto_type(d.pick(*same)))
+    x = d.tensor(d.type(op))
+    return d.step(op, [x], to=proto_type(d.pick(*[t for t in d.types(op, 0) if bits_of(t) == bits_of(d.values[x].dtype) and (t != bool or d.values[x].dtype == bool)])))
+
+
+def bits_of(dtype):
+    return 4 if "4" in dtype.name and dtype.itemsize == 1 and "8" not in dtype.name else 2 if dtype.name in ("int2", "uint2") else 8 * dtype.itemsize
 
 
 @operator("Dropout")
@@ -91,7 +92,7 @@ def dropout(d, op):
     outputs = [True, d.chance() and d.opset >= 10]
     if d.opset < 12:
         return d.step(op, [x], outputs[:1 + outputs[1]], ratio=d.some(0.3))
-    return d.step(op, [x, d.some(d.add(np.array(0.3, d.pick(np.float32, np.float64))))], outputs[:1 + outputs[1]])
+    return d.step(op, [x, d.some(d.add(np.array(0.3).astype(d.pick(*d.types(op, 1))))), d.some(d.add(np.array(False)), 0.3)], outputs[:1 + outputs[1]], seed=d.some(7, 0.2))
 
 
 # ---- along axes ----
@@ -319,7 +320,7 @@ def depth(d, op):
     t, b = d.type(op), d.pick(1, 2, 3)
     if op == "DepthToSpace":
         return d.step(op, [d.new(t, (d.size(), b * b * d.pick(1, 2), d.size(), d.size()))], blocksize=b, mode=d.some(d.pick("DCR", "CRD")) if d.opset >= 11 else None)
-    return d.step(op, [d.new(t, (d.size(), d.pick(1, 2, 3), b * d.pick(1, 2), b * d.pick(1, 3)))], blocksize=b)
+    return d.step(op, [d.new(t, (d.size(), d.pick(1, 2, 3), b * d.pick(1, 2), b * d.pick(1, 3)))], blocksize=b, mode=d.some(d.pick("DCR", "CRD")) if d.opset >= 28 else None)
 
 
 @operator("CenterCropPad")
@@ -373,7 +374,7 @@ def range_(d, op):
     t = d.type(op)
     start, delta = d.int(-3, 3), d.pick(1, 2, -1, 3, -2)
     limit = start + delta * d.int(-1, 5) + d.pick(0, 0, 1)
-    return d.step(op, [d.index(v, t) for v in ([0.5 * v for v in (start, limit, delta)] if is_float(t) else (start, limit, delta))])
+    return d.step(op, [d.index(v, t) for v in ([0.5 * v for v in (start, limit, delta)] if is_float(t) else (start, limit, delta))], stash_type=d.some(1, 0.2) if d.opset >= 27 else None)
 
 
 @operator("ConstantOfShape")
