@@ -142,7 +142,7 @@ static void count_one(Walk *w, const UOp *u)
     else if (u->op == UOP_STACK && lanes_of(u) > 1 && u->dtype != DT_INDEX) l->issue += (double)lanes_of(u);
     else if (u->op == UOP_SHUFFLE) l->issue += 2, l->load += 1;
     else if (u->op == UOP_BARRIER) l->issue += 20;
-    else if (u->op == UOP_WMMA) l->fma += wmma_of(u)->lanes == 1 ? 32 : 8, l->issue += 1;
+    else if (u->op == UOP_WMMA) l->fma += wmma_tiled(wmma_of(u)) ? 32 : wmma_of(u)->lanes > 1 ? 8 : 1, l->issue += 1;
     else if (op_is((Op)u->op, FLAG_ALU)) count_alu(w, l, u);
 }
 

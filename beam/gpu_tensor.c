@@ -127,7 +127,7 @@ static bool lies_in_rows(const Kernel *k)
 static int64_t tile_bytes(const Tensor *p, const Tile *x)
 {
     int64_t rows = (int64_t)x->mt * x->wm * p->w->m + (int64_t)x->nt * x->wn * p->w->n;
-    return rows * (x->ku * p->w->k + 8) * dtype_size(p->w->ab) * x->group;
+    return rows * (x->ku * p->w->k + 8) * dtype_size(p->w->a) * x->group;
 }
 
 static double threads_of(const Tile *x) { return 32.0 * x->wm * x->wn * x->group; }

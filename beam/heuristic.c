@@ -433,6 +433,50 @@ static bool tiles_of(Plan *p, const Kernel *k, int32_t row)
     return false;
 }
 
+/* Rows of vectors as in contract, each lane the dot product of neighbours along axis r. */
+static bool try_dots(Plan *p, int r, int lane, int32_t row)
+{
+    const Wmma *w = &wmma_row[row];
+    Tile best = { -1, 1, 1, 0, false };
+    int64_t n = size_of(p, lane);
+    if (n < w->n || size_of(p, r) % w->k) return false;
+    consider(p, &best, lane, -1, 1, n);
+    for (uint32_t i = 0; i < p->nout; i++) {
+        int number = range_number(p->axis[i]);
+        if (number != lane && tiles(p, number, lane)) consider(p, &best, lane, number, p->axis[i]->src[0]->vmax, n);
+    }
+    if (!split(p, lane, w->n, AXIS_UPCAST) || !try_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)axis_at(p, r), .factor = row })) return false;
+    if (best.nv > 1) split(p, lane, best.nv, AXIS_UPCAST);
+    if (best.m >= 0 && best.mr > 1) split(p, best.m, best.mr, AXIS_UPCAST);
+    move_out(p, lane, p->outs);
+    share(p, lane);
+    pack_constants(p);
+    Kernel *trial = kernel_clone(p->k);
+    bool good = kernel_fragments(trial) == TG_OK;
+    kernel_free(trial);
+    return good;
+}
+
+static bool dots_of(Plan *p, const Kernel *k, int32_t row)
+{
+    for (uint32_t r = p->naxis; r-- > p->nout;)
+        for (uint32_t n = p->nout; n-- > 0;) {
+            if (is_static(p, r) && is_static(p, n) && try_dots(p, range_number(p->axis[r]), range_number(p->axis[n]), row)) return true;
+            start_again(p, k);
+        }
+    return false;
+}
+
+static bool operations_of(Plan *p, const Kernel *k)
+{
+    for (int32_t row = 0; row < WMMA_COUNT; row++) {
+        const Wmma *w = &wmma_row[row];
+        if ((p->products != w->a && p->products != w->b) || !(p->t->wmma >> row & 1) || w->lanes > 1) continue;
+        if (wmma_tiled(w) ? tiles_of(p, k, row) : dots_of(p, k, row)) return true;
+    }
+    return false;
+}
+
 /* Both operands run along the reduce: lanes there, a tile of output pairs. */
 static void dot_products(Plan *p, int lane)
 {
@@ -590,8 +634,7 @@ static void cpu(Plan *p, const Kernel *k)
     uint64_t rows = p->rows = p->reduces ? row_ranges(p) : p->outs;
     int out = best_lane(p, p->outs), reduce = best_lane(p, p->reduces);
     if (p->contraction) {
-        for (int32_t row = 0; row < WMMA_COUNT; row++)
-            if (p->products == wmma_row[row].ab && (p->t->wmma >> row & 1) && wmma_row[row].lanes == 1 && tiles_of(p, k, row)) return;
+        if (operations_of(p, k)) return;
         if (out >= 0 && (reduce < 0 || lane_cost(p, out) <= 1.5 * lane_cost(p, reduce))) contract(p, out);
         else if (reduce >= 0 && lane_cost(p, reduce) < scalar_cost(p)) dot_products(p, reduce);
         else share(p, -1);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 const Wmma wmma_row[WMMA_COUNT] = {
-#define WMMA(name, device, m, n, k, ab, acc, lanes, am, ak, bk, bn, cm, cn) { #name, device, m, n, k, DT_##ab, DT_##acc, lanes, am, ak, bk, bn, cm, cn },
+#define WMMA(name, device, m, n, k, a, b, acc, lanes, am, ak, bk, bn, cm, cn) { #name, device, m, n, k, DT_##a, DT_##b, DT_##acc, lanes, am, ak, bk, bn, cm, cn },
 #include "graph/wmma.def"
 #undef WMMA
 };
@@ -37,15 +37,14 @@ int wmma_elements(const char *row_bits, const char *column_bits)
 
 int64_t wmma_stride(const Wmma *w, const UOp *window)
 {
-    int64_t columns = WINDOW_BYTES / dtype_size(w->ab), rows = wmma_elements(w->am, w->ak) / columns;
+    int64_t columns = WINDOW_BYTES / dtype_size(w->a), rows = wmma_elements(w->am, w->ak) / columns;
     return (uop_numel(window) - columns) / (rows - 1);
 }
 
-static bool fragment_fits(const Wmma *w, const UOp *u, int elements)
+static bool fragment_fits(const Wmma *w, const UOp *u, DType t, int elements)
 {
     int64_t n = u->shape->rank == 1 ? uop_numel(u) : 0;
-    if (u->dtype != w->ab || w->lanes > 1) return u->dtype == w->ab && n == elements;
-    return u->op == UOP_LOAD && n >= elements;
+    return u->dtype == t && (wmma_tiled(w) ? u->op == UOP_LOAD && n >= elements : n == elements);
 }
 
 bool wmma_fits(const UOp *u)
@@ -53,6 +52,6 @@ bool wmma_fits(const UOp *u)
     if (u->arg.i < 0 || u->arg.i >= WMMA_COUNT || !u->arg.blob || u->arg.blob->size != sizeof(WmmaRanges)) return false;
     const Wmma *w = wmma_of(u);
     if (u->dtype != w->acc) return false;
-    if (!u->shape->rank) return u->src[0]->dtype == w->ab && u->src[1]->dtype == w->ab;
-    return fragment_fits(w, u->src[0], wmma_elements(w->am, w->ak)) && fragment_fits(w, u->src[1], wmma_elements(w->bk, w->bn)) && uop_numel(u) == wmma_elements(w->cm, w->cn);
+    if (!u->shape->rank) return u->src[0]->dtype == w->a && u->src[1]->dtype == w->b;
+    return fragment_fits(w, u->src[0], w->a, wmma_elements(w->am, w->ak)) && fragment_fits(w, u->src[1], w->b, wmma_elements(w->bk, w->bn)) && uop_numel(u) == wmma_elements(w->cm, w->cn);
 }

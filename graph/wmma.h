@@ -11,7 +11,7 @@
 typedef struct {
     const char *name, *device;
     int32_t m, n, k;
-    DType ab, acc;
+    DType a, b, acc;
     int32_t lanes;
     const char *am, *ak, *bk, *bn, *cm, *cn;
 } Wmma;
@@ -32,9 +32,10 @@ static inline const Wmma *wmma_of(const UOp *u) { return &wmma_row[u->arg.i]; }
 static inline const WmmaRanges *wmma_ranges(const UOp *u) { return (const WmmaRanges *)u->arg.blob->data; }
 
 /* Which lane holds the element of A, B or C at these two indices, and its number there. */
+static inline bool wmma_tiled(const Wmma *w) { return w->lanes == 1 && w->m > 1; }          /* C lies in a tile register; else in a vector, or in a warp's registers */
 void wmma_place(const char *row_bits, int64_t row, const char *column_bits, int64_t column, int *lane, int *element);
 int wmma_elements(const char *row_bits, const char *column_bits);           /* a lane's */
-int64_t wmma_stride(const Wmma *w, const UOp *window);                      /* one lane: elements from row to row of a window, given its shape */
+int64_t wmma_stride(const Wmma *w, const UOp *window);                      /* tiled: elements from row to row of a window, given its shape */
 bool wmma_fits(const UOp *u);                                               /* what the verifier asks: types and shapes are the row's */
-static inline bool wmma_is_tile(const UOp *u) { return u->shape->rank == 1 && uop_numel(u) > 64; }      /* no vector is that long: what one lane's WMMA reads and gives */
+static inline bool wmma_is_tile(const UOp *u) { return u->shape->rank == 1 && uop_numel(u) > 64; }      /* no vector is that long: what a tiled WMMA reads and gives */
 #endif

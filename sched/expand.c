@@ -201,10 +201,11 @@ static bool is_value(const UOp *u)
     return u->op != UOP_PARAM && u->op != UOP_BUFFER;
 }
 
-/* Elements of a WMMA's result: one, or one a lane. */
+/* Elements of a WMMA's result: one, one a lane, or as they are. */
 static const UOp *elements(Expand *x, const UOp *v, const UOp *index)
 {
     const UOp *lane = lane_of(x, index), *e[64];
+    if (lane && index == lane && lane->src[0]->vmax == uop_numel(v)) return v;
     if (!lane) return UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, v, index);
     for (int64_t i = 0; i < lane->src[0]->vmax; i++) e[i] = UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, v, at_value(x, index, lane, i));
     return uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, e, (uint32_t)lane->src[0]->vmax);

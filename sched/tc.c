@@ -1,16 +1,17 @@
 /* TC axis row: a sum of products becomes a device's matrix operation (graph/wmma.def), in two steps.
  *
- * opt_tc, in optimize. Comes in: REDUCE(ADD, MUL(CAST x, CAST y); .. axis ..), x and y of the row's type. Of the output's axes, n is the innermost on which one operand (B) alone
+ * opt_tc, in optimize. Comes in: REDUCE(ADD, MUL(CAST x, CAST y); .. axis ..), x and y of the row's types. Of the output's axes, n is the innermost on which one operand (B) alone
  * depends, m the innermost on which the other (A) alone does, among those whose sizes are multiples of the row's N and M; factor is row + 16 * c, and c takes the c-th next pair.
  * An UPCAST axis serves too: SPLIT m 32 UPCAST; SPLIT n 32 UPCAST; TC is two by two tiles, and parts of a ragged m overlap as always.
- * m, n and k are split by the row's bits: lanes become one WARP range that m and n share, elements an UPCAST range of m and one of n (with one lane m's is a LOOP, the last of all),
- * k UNROLLs. MUL becomes WMMA(x, y, 0), a scalar that is still that product: the kernel is as legal and as executable as before, its new ranges are held in place.
+ * m, n and k are split by the row's bits: lanes become one WARP range that m and n share, elements an UPCAST range of m and one of n (of a tile m's is a LOOP, the last of all; of a
+ * vector there is none, and B may depend on what it likes), k UNROLLs. MUL becomes WMMA(x, y, 0), a scalar that is still that product: the kernel is as legal and as executable as
+ * before, its new ranges are held in place.
  *
  * kernel_fragments, the first part of expand. REDUCE(ADD, WMMA(x, y, 0); outer.., k..) becomes element (i, j) of REDUCE(ADD, WMMA(A, B, zeros); outer..): A is the STACK of
- * what x is at the m and k of each of a lane's elements, B likewise. With one lane A and B are LOADs of windows: SHRINK(memory, begin, span), rows of 64 bytes whose stride the
- * span tells; the sum is stored to LOCAL memory, and element (i, j) is read there.
+ * what x is at the m and k of each of a lane's elements, B likewise. With one lane A and B are LOADs of windows: SHRINK(memory, begin, span), for a tile rows of 64 bytes whose
+ * stride the span tells; the sum of tiles is stored to LOCAL memory, and element (i, j) is read there. A vector's operands may be element-wise work on what is loaded.
  *
- * Must hold with one lane: A lies along k in memory; B is a constant that PACK lays out (in pairs along k: pack.c asks wmma_pair).
+ * Must hold with one lane: A lies along k in memory; B is a constant that PACK lays out (in pairs or fours along k: pack.c asks wmma_pair).
  */
 #include <string.h>
 
@@ -96,7 +97,7 @@ static int elements_of(const char *bits) { return wmma_elements(bits, ""); }
 
 typedef struct { Kernel *k; Graph *g; const Wmma *w; const UOp *reduce, *a, *b, *m, *n, *r; uint64_t used; } Tc;
 
-static const UOp *through_widening(const UOp *u, const Wmma *w) { return u->op == UOP_CAST && u->dtype == w->acc && u->src[0]->dtype == w->ab ? u->src[0] : NULL; }
+static const UOp *through_widening(const UOp *u, const Wmma *w) { return u->op == UOP_CAST && u->dtype == w->acc && (u->src[0]->dtype == w->a || u->src[0]->dtype == w->b) ? u->src[0] : NULL; }
 
 static bool lists(const UOp *u, const UOp *range)
 {
@@ -116,7 +117,7 @@ static TgStatus look(Tc *tc)
         const UOp *u = order[i];
         if (u->op == UOP_RANGE) tc->used |= range_bit(u);
         if (u->op == UOP_REDUCE && lists(u, tc->r)) tc->reduce = u, found++;
-        if (u->op == UOP_END && tc->m) whole &= lists(u, tc->m) == lists(u, tc->n);
+        if (u->op == UOP_END && tc->m && tc->m != tc->n) whole &= lists(u, tc->m) == lists(u, tc->n);
     }
     arena_free(a);
     if (!whole) return fail(TG_USAGE, "optops: TC: a store that depends on one of the tile's axes only");
@@ -131,9 +132,8 @@ static TgStatus find_operands(Tc *tc)
     if (v->op == UOP_WHERE && uop_is_const(v->src[2]) && v->src[2]->arg.i == 0) gate = v->src[0], v = v->src[1];
     tc->a = v->op == UOP_MUL ? through_widening(v->src[0], tc->w) : NULL;
     tc->b = v->op == UOP_MUL ? through_widening(v->src[1], tc->w) : NULL;
-    if (!tc->a || !tc->b) return fail(TG_USAGE, "optops: TC %s of a sum that is not of products of %s in %s", tc->w->name, dtype_name(tc->w->ab), dtype_name(tc->w->acc));
-    const UOp *zero = uop_const_like(tc->g, tc->w->ab, 0);
-    if (gate) tc->a = UOP(tc->g, UOP_WHERE, DT_VOID, NO_ARG, gate, tc->a, zero), tc->b = UOP(tc->g, UOP_WHERE, DT_VOID, NO_ARG, gate, tc->b, zero);
+    if (!tc->a || !tc->b) return fail(TG_USAGE, "optops: TC %s of a sum that is not of products of %s in %s", tc->w->name, dtype_name(tc->w->a), dtype_name(tc->w->acc));
+    for (const UOp **p = &tc->a; gate && p; p = p == &tc->a ? &tc->b : NULL) *p = UOP(tc->g, UOP_WHERE, DT_VOID, NO_ARG, gate, *p, uop_const_like(tc->g, (DType)(*p)->dtype, 0));
     return TG_OK;
 }
 
@@ -145,13 +145,20 @@ static bool may_be_tile(const UOp *r, int64_t size)
 
 static bool varies(const UOp *u, const UOp *r) { return (u->ranges & range_bit(r)) != 0; }
 
+/* The operands stand on their sides; of a vector only n is asked for, and m is n. */
+static bool fits_axes(const Tc *tc, const UOp *m, const UOp *n, const UOp *a, const UOp *b)
+{
+    if (a->dtype != tc->w->a || b->dtype != tc->w->b || !may_be_tile(n, tc->w->n) || !varies(b, n) || varies(a, n)) return false;
+    return tc->w->m == 1 ? m == n : may_be_tile(m, tc->w->m) && varies(a, m) && !varies(b, m);
+}
+
 /* Sets m, n, and which operand is A. */
 static TgStatus find_axes(Tc *tc, const UOp *const *axis, uint32_t count, int32_t choice)
 {
     for (uint32_t j = count; j-- > 0;)
         for (uint32_t i = count; i-- > 0;) {
             const UOp *n = axis[j], *m = axis[i], *b = varies(tc->b, n) ? tc->b : tc->a, *a = b == tc->b ? tc->a : tc->b;
-            if (!may_be_tile(n, tc->w->n) || !may_be_tile(m, tc->w->m) || !varies(b, n) || varies(a, n) || !varies(a, m) || varies(b, m) || choice--) continue;
+            if (!fits_axes(tc, m, n, a, b) || choice--) continue;
             tc->a = a, tc->b = b, tc->m = m, tc->n = n;
             return TG_OK;
         }
@@ -213,7 +220,7 @@ static void split_axes(Tc *tc)
     Graph *g = tc->g;
     WmmaRanges rs = { -1, -1, -1, { -1, -1, -1, -1 } };
     const UOp *lane = w->lanes > 1 ? new_range(tc, w->lanes, AXIS_WARP, &rs.lane) : NULL, *list[1 + WMMA_K], *inner = uop_index(g, 0);
-    const UOp *i = new_range(tc, elements_of(w->cm), w->lanes > 1 ? AXIS_UPCAST : AXIS_LOOP, &rs.m), *j = new_range(tc, elements_of(w->cn), AXIS_UPCAST, &rs.n), *kr[WMMA_K];
+    const UOp *i = w->m > 1 ? new_range(tc, elements_of(w->cm), w->lanes > 1 ? AXIS_UPCAST : AXIS_LOOP, &rs.m) : NULL, *j = new_range(tc, elements_of(w->cn), AXIS_UPCAST, &rs.n), *kr[WMMA_K];
     uint32_t nk = 0, n = 0;
     for (int p = 0, len; w->bk[p]; p += len) {
         len = run_of(w->bk + p);
@@ -227,18 +234,24 @@ static void split_axes(Tc *tc)
     tc->k->root = uop_substitute(g, tc->k->root, &tc->reduce, &reduce, 1);
     for (uint32_t s = nk; s-- > 0;) list[n++] = kr[s];
     replace_axis(tc, tc->r, w->k, inner, list, n);
-    replace_axis(tc, tc->m, w->m, index_of(g, w->cm, i, lane), &i, 1);
+    if (i) replace_axis(tc, tc->m, w->m, index_of(g, w->cm, i, lane), &i, 1);
     n = 0;
     if (lane) list[n++] = lane;
     list[n++] = j;
     replace_axis(tc, tc->n, w->n, index_of(g, w->cn, j, lane), list, n);
-    if (w->lanes == 1) move_last(tc, rs.m);
+    if (wmma_tiled(w)) move_last(tc, rs.m);
 }
 
-static bool is_constant_load(const Kernel *k, const UOp *u)
+/* PACK can lay it out. */
+static bool is_constant(const Kernel *k, const UOp *u)
 {
-    const UOp *m = u->op == UOP_LOAD && u->nsrc == 1 ? u->src[0]->src[0] : NULL;
-    return m && m->op == UOP_PARAM && k->param[m->arg.i].constant;
+    Arena *a = arena_new();
+    uint32_t count;
+    bool constant = true;
+    const UOp **order = uop_toposort(k->g, &u, 1, a, &count);
+    for (uint32_t i = 0; i < count; i++) constant &= order[i]->op != UOP_PARAM || k->param[order[i]->arg.i].constant;
+    arena_free(a);
+    return constant;
 }
 
 static const UOp *find_wmma(const Kernel *k, bool scalar, bool one_lane)
@@ -252,7 +265,7 @@ static const UOp *find_wmma(const Kernel *k, bool scalar, bool one_lane)
     return found;
 }
 
-static const UOp *window(Kernel *k, const UOp *wmma, uint32_t s);
+static const UOp *one_lane_operand(Kernel *k, const UOp *wmma, uint32_t s);
 
 TgStatus opt_tc(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n, const Target *t)
 {
@@ -270,8 +283,8 @@ TgStatus opt_tc(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n, c
     split_axes(&tc);
     if (tc.w->lanes > 1) return TG_OK;
     const UOp *made = find_wmma(k, true, true);
-    bool fits = window(k, made, 0) != NULL, constant = is_constant_load(k, made->src[1]);
-    if (fits && (constant || window(k, made, 1))) return TG_OK;
+    bool fits = one_lane_operand(k, made, 0) != NULL;
+    if (fits && (is_constant(k, made->src[1]) || one_lane_operand(k, made, 1))) return TG_OK;
     k->root = before;
     return fail(TG_USAGE, fits ? "optops: TC %s: B is no constant" : "optops: TC %s: A does not lie along the axis in memory", tc.w->name);
 }
@@ -348,30 +361,56 @@ static const UOp *stack_of(Fragments *f, uint32_t s)
     return uop_new(f->g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)count);
 }
 
-/* The LOAD of the window that operand s reads, or NULL: its elements do not lie so. */
-static const UOp *window(Kernel *k, const UOp *wmma, uint32_t s)
+/* The LOAD of the window of memory in which operand s has what this LOAD reads, or NULL: its elements do not lie so, or a tile's are gated. */
+static const UOp *window(Fragments *f, uint32_t s, const UOp *load)
 {
-    Fragments f = { .k = k, .g = k->g, .wmma = wmma, .w = wmma_of(wmma) };
-    const UOp *load = wmma->src[s], *from[2 + WMMA_K], *to[2 + WMMA_K], *zero[2 + WMMA_K];
-    int64_t count = s ? wmma_elements(f.w->bk, f.w->bn) : wmma_elements(f.w->am, f.w->ak), columns = 64 / dtype_size(f.w->ab), stride = 0;
-    if (load->op != UOP_LOAD || load->nsrc > 1 || load->src[0]->op != UOP_INDEX) return NULL;
-    find_ranges(&f);
+    Graph *g = f->g;
+    const UOp *from[2 + WMMA_K], *to[2 + WMMA_K], *zero[2 + WMMA_K];
+    bool tiled = wmma_tiled(f->w);
+    int64_t count = s ? wmma_elements(f->w->bk, f->w->bn) : wmma_elements(f->w->am, f->w->ak), columns = tiled ? 64 / dtype_size(f->w->a) : count, stride = tiled ? 0 : count;
+    if (load->src[0]->op != UOP_INDEX || (tiled && load->nsrc > 1)) return NULL;
     for (int64_t e = 0; e < count; e++) {
         int64_t at = 0;
-        uint32_t n = ranges_at(&f, s, e, from, to);
+        uint32_t n = ranges_at(f, s, e, from, to);
         for (uint32_t i = 0; i < n; i++) {
             int64_t step = range_step(load->src[0]->src[1], from[i]);
             if (step == NO_STEP || !uop_is_const(to[i])) return NULL;
+            if (load->nsrc > 1 && (varies(load->src[1], from[i]) || varies(load->src[2], from[i]))) return NULL;
             at += step * to[i]->arg.i;
-            zero[i] = uop_index(k->g, 0);
+            zero[i] = uop_index(g, 0);
         }
         if (e == columns) stride = at;
         if (at != e / columns * stride + e % columns) return NULL;
     }
     if (stride < columns) return NULL;
-    uint32_t n = ranges_at(&f, s, 0, from, to);
-    const UOp *begin = graph_rewrite(k->g, uop_substitute(k->g, load->src[0]->src[1], from, zero, n), rules_symbolic(), 0, NULL), *span = uop_index(k->g, (count / columns - 1) * stride + columns);
-    return UOP(k->g, UOP_LOAD, DT_VOID, NO_ARG, UOP(k->g, UOP_SHRINK, DT_VOID, NO_ARG, load->src[0]->src[0], uop_sizes(k->g, &begin, 1), uop_sizes(k->g, &span, 1)));
+    uint32_t n = ranges_at(f, s, 0, from, to);
+    const UOp *begin = graph_rewrite(g, uop_substitute(g, load->src[0]->src[1], from, zero, n), rules_symbolic(), 0, NULL), *span = uop_index(g, (count / columns - 1) * stride + columns);
+    const UOp *src[3] = { UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, load->src[0]->src[0], uop_sizes(g, &begin, 1), uop_sizes(g, &span, 1)) };
+    for (uint32_t i = 1; i < load->nsrc; i++) src[i] = load->src[i];
+    return uop_new(g, UOP_LOAD, DT_VOID, NO_ARG, src, load->nsrc);
+}
+
+/* u at all elements of operand s: what does not depend on them stays a scalar. */
+static const UOp *vector_of(Fragments *f, uint32_t s, const UOp *u)
+{
+    const UOp *from[2 + WMMA_K], *to[2 + WMMA_K], *src[3];
+    bool depends = false;
+    for (uint32_t n = ranges_at(f, s, 0, from, to); n-- > 0;) depends |= varies(u, from[n]);
+    if (!depends) return u;
+    if (u->op == UOP_LOAD) return window(f, s, u);
+    if (!op_is((Op)u->op, FLAG_ALU)) return NULL;
+    for (uint32_t k = 0; k < u->nsrc; k++)
+        if (!(src[k] = vector_of(f, s, u->src[k]))) return NULL;
+    return uop_with(f->g, u, src);
+}
+
+/* Operand s where the elements of its LOADs lie as one lane wants them, else NULL. */
+static const UOp *one_lane_operand(Kernel *k, const UOp *wmma, uint32_t s)
+{
+    Fragments f = { .k = k, .g = k->g, .wmma = wmma, .w = wmma_of(wmma) };
+    find_ranges(&f);
+    if (wmma_tiled(f.w)) return wmma->src[s]->op == UOP_LOAD ? window(&f, s, wmma->src[s]) : NULL;
+    return vector_of(&f, s, wmma->src[s]);
 }
 
 static const UOp *zeros(Graph *g, DType t, int n)
@@ -433,7 +472,7 @@ static TgStatus operands(Fragments *f, const UOp **src)
 {
     for (uint32_t s = 0; s < 2; s++) {
         if (has_wmma(f->g, f->wmma->src[s])) return fail(TG_UNSUPPORTED, "kernel %s: a WMMA's operand comes from another in the same kernel", f->k->name);
-        src[s] = f->w->lanes > 1 ? stack_of(f, s) : window(f->k, f->wmma, s);
+        src[s] = f->w->lanes > 1 ? stack_of(f, s) : one_lane_operand(f->k, f->wmma, s);
         if (!src[s]) return fail(TG_USAGE, "optops: TC %s: operand %c is not packed", f->w->name, 'A' + (int)s);
     }
     return TG_OK;
@@ -446,7 +485,7 @@ static TgStatus fragment(Fragments *f)
     const UOp *src[3], *outer[64], *value;
     uint32_t n = 0;
     find_ranges(f);
-    if (!f->m || !f->n) return fail(TG_INTERNAL, "kernel %s: a WMMA without its ranges", f->k->name);
+    if ((w->m > 1 && !f->m) || !f->n) return fail(TG_INTERNAL, "kernel %s: a WMMA without its ranges", f->k->name);
     TRY(operands(f, src));
     src[2] = zeros(g, w->acc, wmma_elements(w->cm, w->cn));
     for (uint32_t k = 1; k < f->reduce->nsrc; k++) {
@@ -456,7 +495,7 @@ static TgStatus fragment(Fragments *f)
     }
     const UOp *sum = uop_new(g, UOP_WMMA, DT_VOID, f->wmma->arg, src, 3), *element = plus(g, element_of(g, w->cm, f->m), element_of(g, w->cn, f->n));
     if (n) sum = uop_reduce_ranges(g, UOP_ADD, sum, outer, n);
-    if (w->lanes > 1) value = UOP(g, UOP_INDEX, DT_VOID, NO_ARG, sum, element);
+    if (!wmma_tiled(w)) value = UOP(g, UOP_INDEX, DT_VOID, NO_ARG, sum, element);
     else TRY(through_memory(f, sum, element, &value));
     f->k->root = uop_substitute(g, f->k->root, &f->reduce, &value, 1);
     return graph_error(g);

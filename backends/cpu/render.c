@@ -9,6 +9,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/helpers.h"
+#include "graph/wmma.h"
 
 enum { E_F32, E_F64, E_I8, E_U8, E_I16, E_U16, E_I32, E_U32, E_I64, E_U64, E_COUNT };
 static const struct { const char *name, *c; uint8_t bytes; bool is_float, is_signed; } element[E_COUNT] = {
@@ -505,6 +506,13 @@ static void across(CRender *r, const UOp *u)
     cr_line(r, mask ? "const %s %s = (%s) & 1;" : "const %s %s = %s;", cr_type(r, u), v, last);
 }
 
+static void dot_product(CRender *r, const UOp *u, uint32_t lanes)
+{
+    const char *c = whole(r, u->src[2], element_of(r, u), lanes);
+    want(r, H_DOT);
+    define(r, u, cr_text(r, "tg_%s(%s, %s, %s)", wmma_of(u)->name, c, cr_value(r, u->src[0]), cr_value(r, u->src[1])));
+}
+
 static const char *stack_item(CRender *r, const UOp *u, uint32_t l) { return cr_value(r, u->src[l]); }
 
 static bool store_line(CRender *r, const UOp *u)
@@ -528,6 +536,7 @@ static bool vector_line(CRender *r, const UOp *u)
     if (u->op == UOP_LOAD) return cpu_prefetch_panel(r, u), load_line(r, u, n), true;
     if (u->op == UOP_STACK) return define(r, u, list(r, element_of(r, u), n, stack_item, u)), true;
     if (is_variable(r, u)) return cr_line(r, "%s %s;", vec(r, element_of(r, u), n), cr_memory(r, u)), true;
+    if (u->op == UOP_WMMA) return dot_product(r, u, n), true;
     if (!op_is((Op)u->op, FLAG_ALU) && u->op != UOP_BITCAST) return false;
     define(r, u, vector_op(r, u, element_of(r, u), n));
     return true;

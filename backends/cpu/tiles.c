@@ -22,7 +22,7 @@ const char cpu_tile_helpers[] =
 bool cpu_has_tiles(const Kernel *k)
 {
     for (uint32_t i = 0; i < k->linear->nsrc; i++)
-        if (k->linear->src[i]->op == UOP_WMMA) return true;
+        if (k->linear->src[i]->op == UOP_WMMA && wmma_tiled(wmma_of(k->linear->src[i]))) return true;
     return false;
 }
 

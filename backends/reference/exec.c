@@ -254,7 +254,7 @@ static void check(Exec *e, const UOp *u, int64_t *out)
 
 /* ---- WMMA ---- */
 
-/* Element number `at` of an operand of one lane: of its window in memory. */
+/* Element number `at` of a tiled operand: of its window in memory. */
 static int64_t window_element(Exec *e, const UOp *load, int64_t at, int64_t stride)
 {
     const UOp *a = load->src[0];
@@ -264,17 +264,16 @@ static int64_t window_element(Exec *e, const UOp *load, int64_t at, int64_t stri
     return scalar_load((DType)load->dtype, p, place);
 }
 
-/* Operand s of a lane, as memory or the lane's own values have it. */
+/* Operand s of a lane, as its windows of memory or its own values have it. */
 static void fragment(Exec *e, const UOp *u, uint32_t s, int64_t lane, int64_t *out)
 {
     const Wmma *w = wmma_of(u);
     int64_t n = s ? wmma_elements(w->bk, w->bn) : wmma_elements(w->am, w->ak), range = wmma_ranges(u)->lane;
-    if (w->lanes == 1) {
+    if (wmma_tiled(w)) {
         for (int64_t i = 0; i < n && !e->status; i++) out[i] = window_element(e, u->src[s], i, wmma_stride(w, u->src[s]));
         return;
     }
-    e->at[range] = lane;
-    e->set[range] = ++e->now;
+    if (range >= 0) e->at[range] = lane, e->set[range] = ++e->now;
     memcpy(out, value_of(e, u->src[s]), (size_t)n * sizeof *out);
 }
 

@@ -197,11 +197,11 @@ static bool shuffle(Machine *m, Thread *t, const UOp *u)
     return false;
 }
 
-/* Operand s of the only lane, read from its window's values. */
+/* Operand s of the only lane: a vector, or read from its window's values. */
 static void tile(Machine *m, Thread *t, const UOp *u, uint32_t s, int64_t *out)
 {
     const Wmma *w = wmma_of(u);
-    int64_t n = s ? wmma_elements(w->bk, w->bn) : wmma_elements(w->am, w->ak), columns = 64 / dtype_size(w->ab), stride = wmma_stride(w, u->src[s]);
+    int64_t n = s ? wmma_elements(w->bk, w->bn) : wmma_elements(w->am, w->ak), columns = wmma_tiled(w) ? 64 / dtype_size(w->a) : n, stride = wmma_tiled(w) ? wmma_stride(w, u->src[s]) : n;
     const int64_t *v = operand(m, t, u->src[s]);
     for (int64_t i = 0; i < n && !m->status; i++) out[i] = v[i / columns * stride + i % columns];
 }

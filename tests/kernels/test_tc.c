@@ -11,9 +11,9 @@
 static const Target gpu = { .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = 132, .l1_bytes = 227 << 10, .l2_bytes = 50 << 20, .has_locals = true, .has_fma = true,
                             .has_f16 = true, .has_bf16 = true, .max_block = 1024, .warp = 32, .wmma = UINT32_MAX };
 static const Target cpu = { .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 4, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true,
-                            .wmma = 1 << WMMA_amx_bf16 };
+                            .wmma = 1 << WMMA_amx_bf16 | 1 << WMMA_vnni_u8 };
 
-/* A[m, k] B[k, n] + bias[n], rounded to t; ta, tb: stored the other way round. B is a constant. refused: what the message says. */
+/* A[m, k] B[k, n] + bias[n], rounded to t; of u8 a product with i8 in i32. ta, tb: stored the other way round. B is a constant. refused: what the message says. */
 typedef struct { DType t; int64_t m, n, k; bool ta, tb, on_cpu; const char *opts, *refused; } Row;
 static const Row row[] = {
     { DT_BF16, 16, 8, 16, 0, 0, 0, "TC 2 0", NULL },
@@ -43,7 +43,18 @@ static const Row row[] = {
     { DT_BF16, 64, 64, 64, 0, 0, 1, "TC 2 2; NEST 4", "part of a TC" },
     { DT_BF16, 32, 48, 64, 0, 0, 1, "TC 2 2; PADTO 4 3; PACK 2", "part of a TC" },
     { DT_BF16, 64, 64, 64, 0, 0, 1, "TC 2 0", "no row" },
+    { DT_U8, 1, 16, 4, 0, 0, 1, "TC 1 3; PACK 1", NULL },
+    { DT_U8, 5, 16, 4, 0, 0, 1, "TC 2 3; PACK 1", NULL },
+    { DT_U8, 7, 48, 52, 0, 1, 1, "SPLIT 1 16 UPCAST; TC 3 3; PACK 1", NULL },
+    { DT_U8, 13, 64, 64, 0, 0, 1, "SPLIT 1 16 UPCAST; TC 3 3; SPLIT 1 2 UPCAST; SPLIT 0 5 UPCAST; PACK 1", NULL },                         /* 5 x 2 vectors, rows 3 to 12 again */
+    { DT_U8, 6, 24, 36, 0, 0, 1, "SPLIT 1 16 UPCAST; SPLIT 0 3 UPCAST; TC 4 3; SPLIT 4 3 UNROLL; PACK 1", NULL },                          /* columns 8 to 23 again */
+    { DT_U8, 16, 16, 64, 1, 0, 1, "TC 2 3", "does not lie along" },
+    { DT_U8, 16, 16, 30, 0, 0, 1, "TC 2 3", "multiple of 4" },
+    { DT_U8, 16, 12, 64, 0, 0, 1, "TC 2 3", "no axes" },
+    { DT_U8, 16, 16, 64, 0, 0, 1, "TC 2 2", "not of products" },
 };
+
+static DType type_of(const Row *r, int input) { return r->t != DT_U8 ? r->t : input == 0 ? DT_U8 : input == 1 ? DT_I8 : DT_I32; }         /* 2: of the bias and the result */
 
 typedef struct { const Row *r; void *in[3]; int64_t bytes[3]; Graph *g; Schedule *s; Kernel *k; void *want, *pack[KERNEL_PARAMS]; int64_t out; } Case;
 
@@ -52,9 +63,13 @@ static void make_inputs(Case *c)
     Random rng = { .state = 7 };
     int64_t size[3] = { c->r->m * c->r->k, c->r->n * c->r->k, c->r->n };
     for (int i = 0; i < 3; i++) {
-        c->bytes[i] = size[i] * dtype_size(c->r->t);
+        DType t = type_of(c->r, i);
+        c->bytes[i] = size[i] * dtype_size(t);
         c->in[i] = malloc((size_t)c->bytes[i] + 64);
-        for (int64_t j = 0; j < size[i]; j++) scalar_store(c->r->t, c->in[i], j, scalar_of(((double)random_below(&rng, 17) - 8) / 8));
+        for (int64_t j = 0; j < size[i]; j++) {
+            double v = (double)random_below(&rng, 17) - 8;
+            scalar_store(t, c->in[i], j, dtype_is_float(t) ? scalar_of(v / 8) : t == DT_U8 ? 127 + (int64_t)(v * 16) : (int64_t)(v * 16) - (v > 7));      /* both ends of u8 and i8 are there */
+        }
     }
 }
 
@@ -64,8 +79,9 @@ static void make_case(Case *c, const Row *r)
     const UOp *m = uop_index(g, r->m), *n = uop_index(g, r->n), *k = uop_index(g, r->k);
     c->r = r;
     make_inputs(c);
-    const UOp *a = uop_param(g, r->t, (const UOp *[]){ r->ta ? k : m, r->ta ? m : k }, 2, 0), *bias = uop_param(g, r->t, &n, 1, 1);
-    const UOp *b = tensor_const(g, r->t, (const int64_t[]){ r->tb ? r->n : r->k, r->tb ? r->k : r->n }, 2, c->in[1], (size_t)c->bytes[1], "b");
+    const UOp *a = uop_param(g, type_of(r, 0), (const UOp *[]){ r->ta ? k : m, r->ta ? m : k }, 2, 0), *bias = uop_param(g, type_of(r, 2), &n, 1, 1);
+    const UOp *b = tensor_const(g, type_of(r, 1), (const int64_t[]){ r->tb ? r->n : r->k, r->tb ? r->k : r->n }, 2, c->in[1], (size_t)c->bytes[1], "b");
+    if (r->t == DT_U8) a = cast(g, a, DT_I32), b = cast(g, b, DT_I32);
     const UOp *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, add(g, matmul(g, r->ta ? transpose(g, a) : a, r->tb ? transpose(g, b) : b), bias));
     assert_int_equal(sched_schedule(&c->s, g, sink, r->on_cpu ? &cpu : &gpu, NULL), TG_OK);
     assert_int_equal(c->s->count, 1);
@@ -88,7 +104,7 @@ static RefMem memory_behind(Case *c, const UOp *buffer, void *out)
     const UOp *b = under(buffer);
     if (b->op == UOP_PARAM) return (RefMem){ c->in[b->arg.i ? 2 : 0], c->bytes[b->arg.i ? 2 : 0] };
     if (graph_buffer(c->g, buffer_slot(b))->data) return (RefMem){ c->in[1], c->bytes[1] };
-    return (RefMem){ out, c->out * dtype_size(c->r->t) };
+    return (RefMem){ out, c->out * dtype_size(type_of(c->r, 2)) };
 }
 
 static void fill_pack(Case *c, uint32_t slot)
@@ -115,8 +131,9 @@ static void set_memory(Case *c, RefMem *mem, void *out)
 
 static void *fresh(const Case *c)
 {
-    void *out = malloc((size_t)(c->out * dtype_size(c->r->t)) + 64);
-    memset(out, 0x5a, (size_t)(c->out * dtype_size(c->r->t)));
+    size_t bytes = (size_t)(c->out * dtype_size(type_of(c->r, 2)));
+    void *out = malloc(bytes + 64);
+    memset(out, 0x5a, bytes);
     return out;
 }
 
@@ -127,7 +144,7 @@ static void run_agrees(Case *c, Run run, const char *stage)
     Place at = { c->r >= row && c->r < row + sizeof row / sizeof *row ? (uint64_t)(c->r - row) : 0, stage, c->k, &c->k->opts, NULL };
     set_memory(c, mem, out);
     assert_true(went(&at, run(c->k, mem, NULL)));
-    if (c->want) assert_true(agree(&at, c->r->t, out, c->want, c->out));
+    if (c->want) assert_true(agree(&at, type_of(c->r, 2), out, c->want, c->out));
     if (c->want) free(out);
     else c->want = out;
 }
@@ -153,13 +170,20 @@ static void backend_agrees(Case *c, const Backend *b, Device *d)
     assert_true(went(&at, b->compile(&code, d, &c->k, 1, &stats)));
     assert_true(went(&at, b->time(&seconds, d, code, 0, c->k, fill, c, 1, 10, out)));
     for (uint32_t i = 0; i < c->k->nparam; i++) {
-        if (out[i]) assert_true(agree(&at, c->r->t, out[i], c->want, c->out));
+        if (out[i]) assert_true(agree(&at, type_of(c->r, 2), out[i], c->want, c->out));
         free(out[i]);
     }
     b->code_free(code);
 }
 
-/* A device runs what it has the row for. */
+static uint32_t rows_of(const OptList *l)
+{
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < l->count; i++) rows |= l->op[i].kind == OPT_TC ? 1u << l->op[i].factor % 16 : 0;
+    return rows;
+}
+
+/* A device runs what it has the rows for. */
 static void row_agrees(const Row *r, const Backend *b, Device *d)
 {
     const Target *t = r->on_cpu ? &cpu : &gpu;
@@ -183,7 +207,7 @@ static void row_agrees(const Row *r, const Backend *b, Device *d)
     assert_true(went(&(Place){ (uint64_t)(r - row), "expand", k, &opts, NULL }, kernel_expand(k, t))), run_agrees(&c, ref_exec_root, "expand");
     assert_int_equal(kernel_select(k, t), TG_OK), run_agrees(&c, ref_exec_root, "select");
     assert_true(went(&(Place){ (uint64_t)(r - row), "linearize", k, &opts, NULL }, kernel_linearize(k, t))), run_agrees(&c, ref_exec_linear, "linearize");
-    if (d && !strcmp(b->target(d)->kind, t->kind) && (b->target(d)->wmma & t->wmma)) backend_agrees(&c, b, d);
+    if (d && !strcmp(b->target(d)->kind, t->kind) && (b->target(d)->wmma & rows_of(&opts)) == rows_of(&opts)) backend_agrees(&c, b, d);
     case_done(&c);
 }
 
@@ -227,7 +251,7 @@ static void random_lists_agree(void **state)
     for (long seed = setting("RANDOM_SEED", 1), end = seed + count; seed < end; seed++) {
         Random r = { .state = (uint64_t)seed * 7919 };
         bool on_cpu = seed % 2;
-        Row one = { random_below(&r, 2) && !on_cpu ? DT_F16 : DT_BF16, 16 + 16 * random_below(&r, 3), 16 + 16 * random_below(&r, 3), 32 + 32 * random_below(&r, 3), !on_cpu && random_below(&r, 2), random_below(&r, 2), on_cpu, NULL, NULL };
+        Row one = { random_below(&r, 2) ? on_cpu ? DT_U8 : DT_F16 : DT_BF16, 16 + 16 * random_below(&r, 3), 16 + 16 * random_below(&r, 3), 32 + 32 * random_below(&r, 3), !on_cpu && random_below(&r, 2), random_below(&r, 2), on_cpu, NULL, NULL };
         Case c = { 0 };
         const Target *t = on_cpu ? &cpu : &gpu;
         make_case(&c, &one);
