@@ -141,6 +141,10 @@ const char *const cpu_helper[H_COUNT] = {
         LIST_GATHER("f32x", "float", 16) LIST_GATHER("f32x", "float", 8) LIST_GATHER("f32x", "float", 4) LIST_GATHER("f64x", "double", 8) LIST_GATHER("f64x", "double", 4),
     [H_DOT] =                   /* rows of graph/wmma.def whose accumulator c is a vector: a is the same in every lane */
         "#define tg_vnni_u8(c, a, b) ({ i32x16 c_ = (c); __asm__(\"vpdpbusd %2, %1, %0\" : \"+v\"(c_) : \"v\"((int)(a) - (i32x16){ 0 }), \"v\"(b)); c_; })\n",
+    [H_WIDEN] =                 /* 16 integers of size s (b, w) and sign (z: none, s) to 32 bits each at once; GCC's conversion makes halves of quarters */
+        "#if defined(__AVX512F__) && !defined(__clang__)\n"
+        "#define tg_widen(T, sign, s, a) ({ T y_; __asm__(\"vpmov\" sign \"x\" s \"d %1, %0\" : \"=v\"(y_) : \"vm\"(a)); y_; })\n"
+        "#else\n#define tg_widen(T, sign, s, a) __builtin_convertvector(a, T)\n#endif\n",
     [H_HALF] =                  /* scalars; f16: the exponent is moved by a product, so that denormals come out right */
         ALWAYS "float tg_bf16(unsigned short h)\n{\n    return (union { unsigned int i; float f; }){ (unsigned int)h << 16 }.f;\n}\n"
         ALWAYS "unsigned short tg_to_bf16(float f)\n{\n    unsigned int i = (union { float f; unsigned int i; }){ f }.i;\n"

@@ -108,14 +108,25 @@ static int element_of(CRender *r, const UOp *u)
 
 static const char *convert_step(CRender *r, const char *s, int to, uint32_t lanes) { return cr_text(r, "__builtin_convertvector(%s, %s)", s, vec(r, to, lanes)); }
 
+/* What fills a register is widened to 32 bits by one instruction. */
+static const char *widen_step(CRender *r, const char *s, int *from, int target, uint32_t lanes)
+{
+    bool sign = element[*from].is_signed;
+    int to = integer_of(element[*from].bytes * 2, sign);
+    if (lanes != 16 || element[*from].bytes > 2 || target < 4) return *from = to, convert_step(r, s, to, lanes);
+    const char *size = element[*from].bytes == 1 ? "b" : "w";
+    want(r, H_WIDEN);
+    *from = integer_of(4, sign);
+    return cr_text(r, "tg_widen(%s, \"%s\", \"%s\", %s)", vec(r, *from, lanes), sign ? "s" : "z", size, s);
+}
+
 /* GCC converts well between neighbouring widths only: integers widen by doubling and become float at the float's width (or half of it). */
 static const char *convert(CRender *r, const char *s, int from, int to, uint32_t lanes)
 {
-    bool sign = element[from].is_signed;
     if (from == to) return s;
     if (!element[from].is_float) {
         int target = to == E_F64 && element[from].bytes < 4 ? 4 : element[to].bytes;
-        for (; element[from].bytes < target; from = integer_of(element[from].bytes * 2, sign)) s = convert_step(r, s, integer_of(element[from].bytes * 2, sign), lanes);
+        while (element[from].bytes < target) s = widen_step(r, s, &from, target, lanes);
         if (from == to) return s;
         if (!element[to].is_float && element[from].bytes == element[to].bytes) return cr_text(r, "((%s)%s)", vec(r, to, lanes), s);
     } else if (!element[to].is_float && element[to].bytes < 4) {
