@@ -11,7 +11,7 @@
 #include "beam/beam.h"
 #include "graph/wmma.h"
 
-enum { ACCESSES = 96, WHOLE = 16, SHORT = 27 };         /* SHORT: reduces that are unrolled whole */
+enum { ACCESSES = 96, WHOLE = 16, SHORT = 27, DOT_OTHERS = 4 };         /* SHORT: reduces that are unrolled whole; DOT_OTHERS: of a dot product, which takes its other operand in a register */
 typedef struct { bool store, constant; uint32_t slot, bytes; uint64_t ranges, placed; int64_t step[64]; const UOp *at; } Access;    /* step: NO_STEP where the index is not linear; placed: what loaded places in it depend on */
 typedef struct {
     Kernel *k;                      /* a scratch copy on which the list is tried as it grows */
@@ -75,6 +75,9 @@ static void look(Plan *p)
     uint32_t n;
     const UOp **order = uop_toposort(p->k->g, &p->k->root, 1, a, &n);
     p->naxis = opt_axes(p->k, p->axis, 64);
+    p->outs = p->reduces = 0;
+    p->naccess = p->nout = 0;
+    p->work = 0;
     for (uint32_t i = 0; i < p->naxis; i++)
         if (range_type(p->axis[i]) == AXIS_LOOP) p->outs |= range_bit(p->axis[i]), p->nout++;
         else p->reduces |= range_bit(p->axis[i]);
@@ -334,11 +337,12 @@ static bool crowded(const Plan *p, int lane, int number, int64_t mr)
     return false;
 }
 
-static void consider(const Plan *p, Tile *best, int lane, int number, int64_t m, int64_t n)
+/* others: registers that hold neither accumulators nor vectors of the lane axis. */
+static void consider(const Plan *p, Tile *best, int lane, int number, int64_t m, int64_t n, int64_t others)
 {
     for (int64_t nv = 1; nv <= 8; nv++)
         for (int64_t mr = 1; mr <= 16 && mr <= m; mr++) {
-            if (mr * nv + nv > registers(p) || (mr > 1 && nv > 4) || nv * p->lanes > ceil_to(n, p->lanes)) continue;
+            if (mr * nv + nv + others > registers(p) || (mr > 1 && nv > 4) || nv * p->lanes > ceil_to(n, p->lanes)) continue;
             double s = tile_score(p, mr, nv, m, n) * (crowded(p, lane, number, mr) ? 0.6 : 1);
             if (s > best->score + 1e-9) *best = (Tile){ number, mr, nv, s, false };
         }
@@ -373,10 +377,10 @@ static void contract(Plan *p, int lane)
     Tile best = { -1, 1, 1, 0, false };
     int64_t n = size_of(p, lane);
     double lane_bytes, other_bytes;
-    consider(p, &best, lane, -1, 1, n);
+    consider(p, &best, lane, -1, 1, n, 0);
     for (uint32_t i = 0; i < p->nout; i++) {
         int number = range_number(p->axis[i]);
-        if (number != lane && tiles(p, number, lane)) consider(p, &best, lane, number, p->axis[i]->src[0]->vmax, n);
+        if (number != lane && tiles(p, number, lane)) consider(p, &best, lane, number, p->axis[i]->src[0]->vmax, n, 0);
     }
     weigh(p, lane, &lane_bytes, &other_bytes);
     lanes_of(p, lane, floor_power(n < p->lanes ? n : p->lanes), best.nv);
@@ -400,6 +404,7 @@ static void start_again(Plan *p, const Kernel *k)
     kernel_free(p->k);
     p->k = kernel_clone(k);
     p->out->count = 0;
+    look(p);                                            /* what was seen lay in the copy before */
 }
 
 /* Two by two tiles of m and n where they are long enough; every window must be packed, or lie as it should. */
@@ -433,23 +438,34 @@ static bool tiles_of(Plan *p, const Kernel *k, int32_t row)
     return false;
 }
 
+/* Of what is summed the constants vary along it, and nothing else. */
+static bool is_of_constants(const Plan *p, int number)
+{
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> number & 1) != a->constant) return false;
+    }
+    return true;
+}
+
 /* Rows of vectors as in contract, each lane the dot product of neighbours along axis r. */
 static bool try_dots(Plan *p, int r, int lane, int32_t row)
 {
     const Wmma *w = &wmma_row[row];
     Tile best = { -1, 1, 1, 0, false };
     int64_t n = size_of(p, lane);
-    if (n < w->n || size_of(p, r) % w->k) return false;
-    consider(p, &best, lane, -1, 1, n);
+    if (n < w->n || size_of(p, r) % w->k || !is_of_constants(p, lane)) return false;
+    consider(p, &best, lane, -1, 1, n, DOT_OTHERS);
     for (uint32_t i = 0; i < p->nout; i++) {
         int number = range_number(p->axis[i]);
-        if (number != lane && tiles(p, number, lane)) consider(p, &best, lane, number, p->axis[i]->src[0]->vmax, n);
+        if (number != lane && tiles(p, number, lane)) consider(p, &best, lane, number, p->axis[i]->src[0]->vmax, n, DOT_OTHERS);
     }
-    if (!split(p, lane, w->n, AXIS_UPCAST) || !try_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)axis_at(p, r), .factor = row })) return false;
+    if (!split(p, lane, w->n, AXIS_UPCAST)) return false;
     if (best.nv > 1) split(p, lane, best.nv, AXIS_UPCAST);
     if (best.m >= 0 && best.mr > 1) split(p, best.m, best.mr, AXIS_UPCAST);
     move_out(p, lane, p->outs);
     share(p, lane);
+    if (!try_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)axis_at(p, r), .factor = row })) return false;
     pack_constants(p);
     Kernel *trial = kernel_clone(p->k);
     bool good = kernel_fragments(trial) == TG_OK;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "beam/beam.h"
 #include "graph/build.h"
 #include "graph/scalar.h"
 #include "random_stages.h"
@@ -13,8 +14,9 @@ static const Target gpu = { .kind = "cuda", .vector_bytes = 16, .vector_register
 static const Target cpu = { .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 4, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true,
                             .wmma = 1 << WMMA_amx_bf16 | 1 << WMMA_vnni_u8 };
 
-/* A[m, k] B[k, n] + bias[n], rounded to t; of u8 a product with i8 in i32. ta, tb: stored the other way round. B is a constant. refused: what the message says. */
-typedef struct { DType t; int64_t m, n, k; bool ta, tb, on_cpu; const char *opts, *refused; } Row;
+/* A[m, k] B[k, n] + bias[n], rounded to t; of u8 a product with i8 in i32. ta, tb: stored the other way round. B is a constant. refused: what the message says.
+ * turned: the result too is stored the other way round. */
+typedef struct { DType t; int64_t m, n, k; bool ta, tb, on_cpu; const char *opts, *refused; bool turned; } Row;
 static const Row row[] = {
     { DT_BF16, 16, 8, 16, 0, 0, 0, "TC 2 0", NULL },
     { DT_F16, 16, 8, 16, 0, 1, 0, "TC 2 1", NULL },
@@ -82,7 +84,7 @@ static void make_case(Case *c, const Row *r)
     const UOp *a = uop_param(g, type_of(r, 0), (const UOp *[]){ r->ta ? k : m, r->ta ? m : k }, 2, 0), *bias = uop_param(g, type_of(r, 2), &n, 1, 1);
     const UOp *b = tensor_const(g, type_of(r, 1), (const int64_t[]){ r->tb ? r->n : r->k, r->tb ? r->k : r->n }, 2, c->in[1], (size_t)c->bytes[1], "b");
     if (r->t == DT_U8) a = cast(g, a, DT_I32), b = cast(g, b, DT_I32);
-    const UOp *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, add(g, matmul(g, r->ta ? transpose(g, a) : a, r->tb ? transpose(g, b) : b), bias));
+    const UOp *y = add(g, matmul(g, r->ta ? transpose(g, a) : a, r->tb ? transpose(g, b) : b), bias), *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, r->turned ? transpose(g, y) : y);
     assert_int_equal(sched_schedule(&c->s, g, sink, r->on_cpu ? &cpu : &gpu, NULL), TG_OK);
     assert_int_equal(c->s->count, 1);
     c->k = kernel_clone(c->s->item[0].kernel);
@@ -220,17 +222,6 @@ static void tiles_agree(void **state)
     backend_cpu.close(d);
 }
 
-/* A TC of any row and pair of axes that is legal. */
-static bool try_tc(Kernel *k, Random *r, const Target *t)
-{
-    const UOp *axis[64];
-    uint32_t n = opt_axes(k, axis, 64), any = random_below(r, WMMA_COUNT);
-    for (uint32_t i = n; i-- > 0;)
-        for (uint32_t c = 0; c < 2 * WMMA_COUNT; c++)
-            if (random_apply(k, &(OptOp){ .kind = OPT_TC, .axis = (int8_t)i, .factor = (int32_t)((c + any) % WMMA_COUNT + 16 * (c / WMMA_COUNT)) }, t)) return true;
-    return false;
-}
-
 /* Lowers under the list that k has; a stage may refuse what it does not cover. false: it did. */
 static bool lowered_agrees(Case *c, const Target *t)
 {
@@ -241,6 +232,37 @@ static bool lowered_agrees(Case *c, const Target *t)
     if (status == TG_OK) run_agrees(c, ref_exec_linear, "linearize");
     assert_true(status == TG_OK || status == TG_UNSUPPORTED || status == TG_USAGE);
     return status == TG_OK;
+}
+
+/* The heuristic's lists have the row that a product wants, whichever of its axes come first. */
+static void heuristic_takes_them(void **state)
+{
+    (void)state;
+    static const Row product[] = { { DT_U8, 13, 64, 64, .on_cpu = true }, { DT_U8, 29, 48, 32, .on_cpu = true, .turned = true }, { DT_BF16, 64, 64, 64, .on_cpu = true } };
+    for (const Row *r = product; r < product + sizeof product / sizeof *product; r++) {
+        Case c = { 0 };
+        OptList opts;
+        make_case(&c, r);
+        Kernel *plain = c.s->item[0].kernel, *k = c.k;
+        heuristic_opts(&opts, k, &cpu);
+        assert_int_equal(rows_of(&opts), 1 << (r->t == DT_U8 ? WMMA_vnni_u8 : WMMA_amx_bf16));
+        assert_int_equal(opt_apply_list(k, &opts, &cpu), TG_OK);
+        c.k = plain, run_agrees(&c, ref_exec_root, "plain");
+        c.k = k, run_agrees(&c, ref_exec_root, "optimize");
+        assert_true(lowered_agrees(&c, &cpu));
+        case_done(&c);
+    }
+}
+
+/* A TC of any row and pair of axes that is legal. */
+static bool try_tc(Kernel *k, Random *r, const Target *t)
+{
+    const UOp *axis[64];
+    uint32_t n = opt_axes(k, axis, 64), any = random_below(r, WMMA_COUNT);
+    for (uint32_t i = n; i-- > 0;)
+        for (uint32_t c = 0; c < 2 * WMMA_COUNT; c++)
+            if (random_apply(k, &(OptOp){ .kind = OPT_TC, .axis = (int8_t)i, .factor = (int32_t)((c + any) % WMMA_COUNT + 16 * (c / WMMA_COUNT)) }, t)) return true;
+    return false;
 }
 
 /* Random OptOps before and after a TC, on devices of both kinds. */
@@ -294,6 +316,6 @@ static void rows_are_complete(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_are_complete), cmocka_unit_test(tiles_agree), cmocka_unit_test(random_lists_agree) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_are_complete), cmocka_unit_test(tiles_agree), cmocka_unit_test(heuristic_takes_them), cmocka_unit_test(random_lists_agree) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
