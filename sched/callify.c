@@ -1,6 +1,4 @@
-/* Callify: the tensor graph as one stateless function of PARAMs: movement merged, and scales of constants moved into the constants that they multiply, so that rangeify sees
- * one reduce with an epilogue where an exporter wrote a convolution and a normalisation.
- */
+/* Callify: the tensor graph as one stateless function of PARAMs: movement merged, sums that are made of integers written so, sums of products of one value joined. */
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 
@@ -18,8 +16,7 @@ static const UOp *store_scalars(Graph *g, const UOp *sink)
 
 TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t)
 {
-    (void)t;
-    *out = join_siblings(g, graph_rewrite(g, sink, rules_movement(), 0, NULL));
+    *out = join_siblings(g, graph_rewrite(g, sum_integers(g, sink, t), rules_movement(), 0, NULL));
     if (graph_error(g) == TG_OK) *out = store_scalars(g, *out);
     return graph_error(g);
 }

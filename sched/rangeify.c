@@ -434,6 +434,8 @@ static bool stage_cat(Rangeify *r, const UOp *u)
 /* A wider copy of a constant is none: it is read narrow and widened there (PACK may yet make one). */
 static bool only_widens(const UOp *u) { return u->op == UOP_CAST && dtype_is_float((DType)u->dtype) == dtype_is_float((DType)u->src[0]->dtype) && dtype_size((DType)u->dtype) > dtype_size((DType)u->src[0]->dtype); }
 
+static bool holds(const UOp *u) { return u->op == UOP_CAST && u->dtype == DT_F32 && dtype_is_int((DType)u->src[0]->dtype) && dtype_size((DType)u->src[0]->dtype) < 3; }        /* every value of that integer */
+
 static bool stage(Rangeify *r, const UOp *u)
 {
     if (is_leaf(u)) return false;
@@ -498,11 +500,11 @@ static void stage_parts(Rangeify *r, const UOp *u)
     }
 }
 
-/* What is stored where a wider copy of it should be: the value before it was widened, of half the bytes, and in the type that tensor cores take. */
+/* What is stored where a wider copy of it should be: the value before it was widened, of half the bytes or a quarter, and in the type that tensor cores take. */
 static bool stage_narrow(Rangeify *r, const UOp *u)
 {
     const UOp *s = u->src[0];
-    if (!only_widens(u) || r->forced[u->id] || !dtype_is_float((DType)u->dtype)) return false;
+    if ((!only_widens(u) && !holds(u)) || r->forced[u->id]) return false;
     while (s->op == UOP_RESHAPE || s->op == UOP_PERMUTE) s = s->src[0];
     if (!is_leaf(s)) r->forced[s->id] = 1;
     return true;

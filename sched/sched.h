@@ -36,6 +36,7 @@ typedef struct { Text *text; const char *stage, *kernel; } Dump;        /* where
 /* sink: SINK of the output values; PARAM(slot) are the inputs. Rewrites values into a function of PARAMs and BUFFERs that stores outputs. */
 TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t);
 const UOp *join_siblings(Graph *g, const UOp *root);                     /* sums of products of one value with several constants, as one */
+const UOp *sum_integers(Graph *g, const UOp *root, const Target *t);    /* sums of products of quantised values, in integers */
 TgStatus sched_functions(const UOp **out, Homes *homes, Graph *g, const UOp *sink, const Target *t);     /* parts that repeat, as FUNCTIONs (graph/blocks.h) */
 TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Homes *homes);        /* homes: as sched_functions found them; NULL: none */
 TgStatus sched_layout(Schedule *s, const Target *t);                    /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */

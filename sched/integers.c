@@ -1,0 +1,231 @@
+/* Integers: a sum of products of quantised values becomes that of the integers they are made of, which lie in memory in a byte each, and for which CPUs have dot products.
+ *
+ * Comes in: REDUCE(ADD, MUL(x, w)), both views of s * (q + z) in f32 or of q + z in i32, q of 8 bits, w constant. Goes out, for a device with a row of wmma.def of u8 and i8:
+ * s_x s_w (sum q_x q_w + z_x sum q_w + z_w (sum q_x + n z_x)), where q_x became u8 and q_w i8 by half the range, which goes to their z; sum q_w is computed once, at load.
+ * In f32 that is the same sum rounded once instead of at every step. Sums without lanes of their own (depthwise convolutions) are made in f32, where they are as exact, and there w may
+ * be any constant, so that x is read as it lies.
+ * Must hold: z are one number each, s_x too; s_w is one, or lies along one axis that is not summed; what is padded with zeros has z = 0; no sum of n terms leaves i32 (in i32 it might: both
+ * wrap).
+ * To cover one more way to write a quantised value: a case in offset_of or dequantised.
+ */
+#include "graph/build.h"
+#include "graph/wmma.h"
+#include "sched/sched.h"
+
+enum { HALF = 128, VALUES_MAX = 1 << 16, TERMS_MAX = 1 << 15, VIEWS_MAX = 32 };      /* TERMS_MAX: of 255 * 255 at most each */
+
+/* scale * (q + added), all of it seen through the views, the outermost first. added: i32, NULL for 0; scale: f32, NULL for 1. Both as they broadcast against base. */
+typedef struct { U base, q, added, scale, view[VIEWS_MAX]; uint32_t nview; bool padded; } Operand;
+
+static bool is_view(U u) { return u->op == UOP_INDEX || (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST); }
+static bool is_byte(U u) { return u->dtype == DT_U8 || u->dtype == DT_I8; }
+static bool widens(U u, DType t) { return u->op == UOP_CAST && u->dtype == t && is_byte(u->src[0]); }
+
+static bool is_constant(Graph *g, U u)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    bool constant = uop_static(u);
+    const UOp **order = uop_toposort(g, &u, 1, a, &n);
+    for (uint32_t i = 0; i < n && constant; i++) {
+        U v = order[i];
+        constant = v->op == UOP_CONST || v->op == UOP_STACK || v->op == UOP_IOTA || is_view(v) || op_is((Op)v->op, FLAG_ALU) || (v->op == UOP_BUFFER && graph_buffer(g, buffer_slot(v))->data);
+    }
+    arena_free(a);
+    return constant;
+}
+
+/* One known integer in every place of u; NULL is 0. */
+static bool known(Graph *g, U u, int64_t *v)
+{
+    int64_t n = u ? uop_numel(u) : 1;
+    U *one = n <= VALUES_MAX ? NEW_N(graph_arena(g), U, n + 1) : NULL;
+    *v = 0;
+    if (!u) return true;
+    if (!one || !n || !values_of(g, u, one, VALUES_MAX)) return false;
+    for (int64_t i = 0; i < n; i++)
+        if (!one[i] || !uop_is_const(one[i]) || one[i]->arg.i != one[0]->arg.i) return false;
+    return *v = one[0]->arg.i, true;
+}
+
+/* u as q + added, in i32. */
+static bool offset_of(Operand *o, U u)
+{
+    if (widens(u, DT_I32)) return o->q = u->src[0], true;
+    for (uint32_t k = 0; k < 2 && u->op == UOP_ADD && u->dtype == DT_I32; k++)
+        if (widens(u->src[k], DT_I32) && u->src[k]->shape == u->shape) return o->q = u->src[k]->src[0], o->added = u->src[!k], true;
+    return false;
+}
+
+/* u as scale * (q + added), in f32. */
+static bool dequantised(Operand *o, U u)
+{
+    for (uint32_t k = 0; k < 2 && u->op == UOP_MUL && !o->scale; k++)
+        if (u->src[k]->op == UOP_CAST && u->src[k]->shape == u->shape && dtype_is_int((DType)u->src[k]->src[0]->dtype)) o->scale = u->src[!k], u = u->src[k];
+    if (u->op != UOP_CAST || u->dtype != DT_F32) return false;
+    return widens(u, DT_F32) ? o->q = u->src[0], true : offset_of(o, u->src[0]);
+}
+
+/* q as this type of a byte. */
+static bool shift_to(Graph *g, Operand *o, DType t)
+{
+    int64_t z;
+    if (o->q->dtype != t) {
+        U by = scalar(g, DT_I32, t == DT_I8 ? HALF : -HALF);
+        o->q = add(g, cast(g, o->q, t), scalar(g, t, t == DT_I8 ? -HALF : HALF));
+        o->added = o->added ? add(g, o->added, by) : by;
+    }
+    if (known(g, o->added, &z)) o->added = z ? scalar(g, DT_I32, (double)z) : NULL;
+    return !o->added || (uop_numel(o->added) == 1 && !o->padded);
+}
+
+static bool operand_of(Graph *g, U u, DType t, Operand *o)
+{
+    *o = (Operand){ .base = u };
+    for (; is_view(o->base); o->base = o->base->src[0]) {
+        if (o->nview == VIEWS_MAX || o->base->op == UOP_CONTIGUOUS) return false;
+        o->padded |= o->base->op == UOP_PAD;
+        o->view[o->nview++] = o->base;
+    }
+    return (u->dtype == DT_I32 ? offset_of(o, o->base) : u->dtype == DT_F32 && dequantised(o, o->base)) && shift_to(g, o, t);
+}
+
+/* q where the product wants it, in type t: widened before the views, so that what lies in memory is as small as q. */
+static U seen(Graph *g, const Operand *o, DType t)
+{
+    U x = cast(g, o->q, t);
+    for (uint32_t i = o->nview; i-- > 0;) {
+        U v = o->view[i], src[RANK_MAX + 1] = { x };
+        for (uint32_t k = 1; k < v->nsrc; k++) src[k] = v->src[k];
+        x = uop_with(g, v, src);
+    }
+    return x;
+}
+
+/* ---- a scale along one axis ---- */
+
+/* Where a view puts the axis of that size; -1: in several places, or none. */
+static int64_t axis_behind(U view, int64_t axis)
+{
+    U x = view->src[0];
+    int64_t before = 1, size = uop_size(x, (uint32_t)axis);
+    if (view->op == UOP_EXPAND) return axis + uop_rank(view) - uop_rank(x);
+    for (uint32_t k = 0; view->op == UOP_PERMUTE && k < uop_rank(view); k++)
+        if (blob_ints(view->arg.blob)[k] == axis) return k;
+    if (view->op != UOP_RESHAPE) return -1;
+    for (int64_t k = 0; k < axis; k++) before *= uop_size(x, (uint32_t)k);
+    for (uint32_t k = 0; k < uop_rank(view); before /= uop_size(view, k++)) {
+        if (before == 1 && uop_size(view, k) == size) return k;
+        if (before % uop_size(view, k)) return -1;
+    }
+    return -1;
+}
+
+/* The operand's scale beside the sum: one number, or along an axis of the rank that the operand has there, no summed one. NULL: it is not such. */
+static U scale_beside(Graph *g, const Operand *o, U u, const bool *summed)
+{
+    if (!o->scale) return scalar(g, DT_F32, 1);
+    if (uop_numel(o->scale) == 1) return reshape(g, o->scale, NULL, 0);
+    int64_t axis = -1, n = uop_numel(o->scale);
+    U dim[RANK_MAX];
+    for (uint32_t k = 0; k < uop_rank(o->scale); k++)
+        if (uop_size(o->scale, k) == n) axis = k + uop_rank(o->base) - uop_rank(o->scale);
+    for (uint32_t i = o->nview; i-- > 0 && axis >= 0;) axis = axis_behind(o->view[i], axis);
+    if (axis < 0 || summed[axis] || uop_size(u, (uint32_t)axis) != n || !uop_static(u)) return NULL;
+    for (uint32_t k = 0; k < uop_rank(u); k++) dim[k] = uop_index(g, k == axis ? n : 1);
+    return reshape(g, o->scale, dim, uop_rank(u));
+}
+
+/* ---- the sum ---- */
+
+/* The axes of a sum as u has them, aligned at the right; false: u lacks one. Multiplies *terms by their sizes. */
+static bool summed_axes(U sum, U u, bool *summed, int64_t *terms)
+{
+    uint32_t off = uop_rank(sum->src[0]) - uop_rank(u);
+    for (uint32_t k = 0; k < blob_count(sum->arg.blob); k++) {
+        int64_t axis = blob_ints(sum->arg.blob)[k];
+        if (axis < off || uop_dim(u, (uint32_t)axis - off) != uop_dim(sum->src[0], (uint32_t)axis) || __builtin_mul_overflow(*terms, uop_size(u, (uint32_t)axis - off), terms)) return false;
+        summed[axis - off] = true;
+    }
+    return true;
+}
+
+static U sum_over(Graph *g, U u, const bool *summed)
+{
+    int64_t axes[RANK_MAX];
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < uop_rank(u); k++)
+        if (summed[k]) axes[n++] = k;
+    return reduce(g, UOP_ADD, u, axes, n, true);
+}
+
+/* In which type the sum is made: i32 where w has an axis of its own for the lanes and dot products do not end within it; f32 where no term has a partner in another, so that there is
+ * nothing but one product a lane, which CPUs have no quick one of integers for, and all sums are whole numbers that f32 holds. DT_VOID: it stays as it is. */
+static DType sum_type(U sum, U x, U w, const bool *summed, int64_t terms)
+{
+    U p = sum->src[0];
+    uint32_t n = uop_rank(p), rx = uop_rank(x), rw = uop_rank(w);
+    bool own = false, fours = false;
+    for (uint32_t k = 1; k <= n && k <= rw; k++) {
+        bool shared = k <= rx && !uop_is_int_const(uop_dim(x, rx - k), 1);
+        own |= !shared && uop_size(w, rw - k) > 1;
+        fours |= summed[rw - k] && uop_size(w, rw - k) % 4 == 0;
+    }
+    if (own) return fours ? DT_I32 : DT_VOID;
+    return terms * 255 * HALF <= 1 << 24 ? DT_F32 : DT_VOID;
+}
+
+/* z_x sum q_w + z_w (sum q_x + n z_x), which the zero points add to sum q_x q_w of n terms each. */
+static U zeros_of(Graph *g, const Operand *a, const Operand *b, bool (*summed)[RANK_MAX], int64_t terms)
+{
+    U z = NULL, z_x = a->added ? reshape(g, a->added, NULL, 0) : NULL;
+    if (z_x) z = mul(g, sum_over(g, seen(g, b, DT_I32), summed[1]), z_x);
+    if (!b->added) return z;
+    U x = sum_over(g, seen(g, a, DT_I32), summed[0]);
+    if (z_x) x = add(g, x, mul(g, z_x, uop_int(g, DT_I32, terms)));
+    x = mul(g, x, reshape(g, b->added, NULL, 0));
+    return z ? add(g, z, x) : x;
+}
+
+static U in_integers(Graph *g, U sum, U x, U w)
+{
+    Operand a, b;
+    bool summed[2][RANK_MAX] = { 0 };
+    int64_t terms = 1, again = 1;
+    if (!is_constant(g, w) || !summed_axes(sum, x, summed[0], &terms) || !summed_axes(sum, w, summed[1], &again) || terms > TERMS_MAX || !operand_of(g, x, DT_U8, &a)) return NULL;
+    DType t = sum_type(sum, x, w, summed[1], terms);
+    bool bytes = operand_of(g, w, DT_I8, &b), plain = !bytes && t == DT_F32 && sum->dtype == DT_F32 && !a.added;
+    U s_x = scale_beside(g, &a, x, summed[0]), s_w = bytes ? scale_beside(g, &b, w, summed[1]) : NULL;
+    if (t == DT_VOID || !s_x || uop_rank(s_x) || (!s_w && !plain)) return NULL;
+    U y = UOP(g, UOP_REDUCE, DT_VOID, sum->arg, mul(g, seen(g, &a, t), plain ? w : seen(g, &b, t))), z = bytes ? zeros_of(g, &a, &b, summed, terms) : NULL;
+    if (z || sum->dtype == DT_I32) y = cast(g, y, DT_I32);
+    if (z) y = add(g, y, z);
+    return sum->dtype == DT_I32 ? y : mul(g, cast(g, y, DT_F32), plain ? s_x : mul(g, s_x, s_w));
+}
+
+static bool has_row(const Target *t)
+{
+    bool has = false;
+    for (int i = 0; i < WMMA_COUNT; i++) has |= (t->wmma >> i & 1) && wmma_row[i].a == DT_U8 && wmma_row[i].b == DT_I8;
+    return has;
+}
+
+const UOp *sum_integers(Graph *g, const UOp *root, const Target *t)
+{
+    if (!has_row(t)) return root;
+    Arena *a = arena_new();
+    uint32_t n;
+    const UOp **order = uop_toposort(g, &root, 1, a, &n), **map = NEW_N(a, const UOp *, root->id + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        U u = order[i], y = NULL;
+        const UOp **src = NEW_N(a, const UOp *, u->nsrc + 1);
+        for (uint32_t k = 0; k < u->nsrc; k++) src[k] = map[u->src[k]->id];
+        u = uop_with(g, u, src);
+        U p = u->op == UOP_REDUCE && u->arg.i == UOP_ADD && u->src[0]->op == UOP_MUL ? u->src[0] : NULL;
+        for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_integers(g, u, p->src[k], p->src[!k]);
+        map[order[i]->id] = y ? y : u;
+    }
+    root = map[root->id];
+    arena_free(a);
+    return root;
+}

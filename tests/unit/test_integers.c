@@ -1,0 +1,145 @@
+/* Integers: sums of products of quantised values are made of bytes, and are what the interpreter finds for the model's own text: exact in i32, to its rounding in f32. */
+#include <math.h>
+#include <string.h>
+
+#include "backends/reference/reference.h"
+#include "graph/build.h"
+#include "graph/wmma.h"
+#include "sched/sched.h"
+#include "tests/test.h"
+
+static const Target vnni = { .kind = "cpu", .wmma = 1 << WMMA_vnni_u8 }, without = { .kind = "cpu" };
+
+/* x [1, C, 7, 6] * w [M, C / groups, k, k], padded by `pad`; k 0: [5, C] times [C, M]. z: subtracted from each, NAN: no operand at all there. scales: 0 i32, 1 one number each, 2 one a channel of w.
+ * made: what the sum is made of, DT_VOID: it stays as it is. */
+typedef struct { DType x, w; int64_t c, m, k, groups, pad; double zx, zw; int scales; DType made; } Row;
+static const Row row[] = {
+    { DT_U8, DT_I8, 8, 5, 0, 1, 0, NAN, NAN, 0, DT_I32 },
+    { DT_U8, DT_I8, 8, 5, 0, 1, 0, 113, NAN, 0, DT_I32 },
+    { DT_U8, DT_U8, 8, 5, 0, 1, 0, 113, 128, 0, DT_I32 },
+    { DT_I8, DT_I8, 8, 5, 0, 1, 0, -13, 3, 0, DT_I32 },
+    { DT_I8, DT_U8, 12, 5, 0, 1, 0, 7, 250, 1, DT_I32 },
+    { DT_U8, DT_I8, 8, 5, 0, 1, 0, 0, 0, 1, DT_I32 },
+    { DT_U8, DT_I8, 8, 5, 0, 1, 0, 100, 0, 2, DT_I32 },
+    { DT_U8, DT_I8, 8, 5, 3, 1, 1, 0, 0, 2, DT_I32 },
+    { DT_I8, DT_I8, 8, 5, 3, 1, 1, -128, 0, 2, DT_I32 },
+    { DT_U8, DT_I8, 8, 5, 1, 1, 0, 77, 0, 2, DT_I32 },
+    { DT_U8, DT_I8, 8, 6, 3, 2, 1, 0, 0, 1, DT_I32 },
+    { DT_U8, DT_I8, 8, 6, 3, 2, 1, 0, 0, 2, DT_VOID },              /* the scale lies along two axes */
+    { DT_U8, DT_I8, 8, 5, 3, 1, 1, 9, 0, 2, DT_VOID },              /* what is padded is no byte */
+    { DT_U8, DT_I8, 3, 5, 3, 1, 1, 0, 0, 2, DT_VOID },              /* no fours */
+    { DT_U8, DT_I8, 6, 6, 3, 6, 1, 0, 0, 2, DT_F32 },               /* depthwise */
+    { DT_U8, DT_I8, 6, 6, 3, 6, 0, 50, 0, 2, DT_F32 },
+    { DT_I8, DT_U8, 6, 6, 3, 6, 0, 50, 3, 0, DT_F32 },
+    { DT_U8, DT_F32, 6, 6, 3, 6, 1, 0, NAN, 1, DT_F32 },            /* its weights are no bytes */
+    { DT_U8, DT_F32, 6, 6, 3, 6, 0, 4, NAN, 1, DT_VOID },
+    { DT_U8, DT_F32, 8, 5, 3, 1, 1, 0, NAN, 1, DT_VOID },
+};
+enum { X_MOST = 16 * 7 * 6 };
+
+static uint32_t number(uint32_t k) { return k * 2654435761u >> 15; }
+
+static void fill(DType t, void *p, int64_t n, uint32_t seed)
+{
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t v = number((uint32_t)i + seed);
+        if (t == DT_F32) ((float *)p)[i] = (float)(v % 255) / 64 - 2;
+        else ((uint8_t *)p)[i] = (uint8_t)v;
+    }
+}
+
+static U constant(Graph *g, DType t, const int64_t *shape, uint32_t rank, uint32_t seed)
+{
+    int64_t n = 1;
+    for (uint32_t k = 0; k < rank; k++) n *= shape[k];
+    void *p = arena_alloc(graph_arena(g), (size_t)(n * dtype_size(t)));
+    fill(t, p, n, seed);
+    return tensor_const(g, t, shape, rank, p, (size_t)(n * dtype_size(t)), "");
+}
+
+/* As ops_quant.c writes it. */
+static U quantised(Graph *g, U q, double z, U scale)
+{
+    if (q->dtype == DT_F32) return q;
+    U y = cast(g, q, DT_I32);
+    if (z == z) y = sub(g, y, scalar(g, DT_I32, z));
+    return scale ? mul(g, cast(g, y, DT_F32), scale) : y;
+}
+
+static U make(Graph *g, const Row *r)
+{
+    int64_t shape_x[] = { 1, r->c, 7, 6 }, shape_m[] = { 5, r->c }, shape_w[] = { r->m, r->c / r->groups, r->k, r->k }, shape_k[] = { r->c, r->m }, one[] = { 1, 1 }, pads[] = { r->pad, r->pad }, along[] = { r->m, 1, 1, 1 };
+    U dim[4], s = r->scales ? scalar(g, DT_F32, 0.0625) : NULL, s_w = r->scales < 2 ? s : r->k ? constant(g, DT_F32, along, 4, 99) : constant(g, DT_F32, along, 1, 99);
+    for (int k = 0; k < 4; k++) dim[k] = uop_index(g, r->k ? shape_x[k] : shape_m[k % 2]);
+    U x = quantised(g, uop_param(g, r->x, dim, r->k ? 4 : 2, 0), r->zx, s), w = r->k ? constant(g, r->w, shape_w, 4, 5) : constant(g, r->w, shape_k, 2, 5);
+    w = quantised(g, w, r->zw, s_w);
+    U y = r->k ? conv(g, x, w, one, one, pads, pads, r->groups) : matmul(g, x, w);
+    return UOP(g, UOP_SINK, DT_VOID, NO_ARG, y);
+}
+
+static bool is_of_bytes(U u)
+{
+    while (u->op == UOP_INDEX || (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST)) u = u->src[0];
+    return u->op == UOP_CAST && dtype_size((DType)u->src[0]->dtype) == 1;
+}
+
+/* The type of a sum of products of bytes, or of bytes and a plain constant; DT_VOID: there is none. */
+static DType made_of(Graph *g, U root)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    DType t = DT_VOID;
+    const UOp **order = uop_toposort(g, &root, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        U p = order[i]->op == UOP_REDUCE && order[i]->src[0]->op == UOP_MUL ? order[i]->src[0] : NULL;
+        if (p && (is_of_bytes(p->src[0]) || is_of_bytes(p->src[1]))) t = (DType)p->dtype;
+    }
+    arena_free(a);
+    return t;
+}
+
+static void eval(RefTensor *out, Graph *g, U sink)
+{
+    uint8_t x[X_MOST];
+    const void *data[1] = { x };
+    fill(DT_U8, x, X_MOST, 7777);
+    assert_int_equal(ref_eval(out, g, sink->src, sink->nsrc, &(RefInput){ .param = data, .nparam = 1 }), TG_OK);
+}
+
+static bool near(const RefTensor *got, const RefTensor *want)
+{
+    double most = 0, apart = 0;
+    for (int64_t i = 0; i < want->numel; i++) {
+        double w = ((const float *)want->data)[i], d = fabs(((const float *)got->data)[i] - w);
+        if (fabs(w) > most) most = fabs(w);
+        if (d > apart) apart = d;
+    }
+    return apart <= 2e-6 * most;
+}
+
+static void rows_agree(void **state)
+{
+    (void)state;
+    for (const Row *r = row; r < row + sizeof row / sizeof *row; r++) {
+        Graph *g = graph_new();
+        RefTensor want = { 0 }, got = { 0 };
+        U sink = make(g, r), one = sum_integers(g, sink, &vnni);
+        bool integers = r->scales == 0, there = made_of(g, one) == r->made || (r->made == DT_VOID && one == sink);
+        assert_int_equal(graph_error(g), TG_OK);
+        eval(&want, g, sink);
+        eval(&got, g, one);
+        bool same = got.numel == want.numel && (integers ? !memcmp(got.data, want.data, (size_t)want.numel * 4) : near(&got, &want));
+        if (!there || !same) print_message("row %d: made of %s, %s\n", (int)(r - row), dtype_name(made_of(g, one)), same ? "right" : "wrong");
+        assert_true(there && same);
+        assert_ptr_equal(sum_integers(g, sink, &without), sink);
+        ref_tensor_free(&want);
+        ref_tensor_free(&got);
+        graph_free(g);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
