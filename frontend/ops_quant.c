@@ -180,14 +180,14 @@ U op_q_linear_mat_mul(Graph *g, const Ctx *c)
     if (!of_axis(g, c, 1, in[0], 2) || !of_axis(g, c, 4, in[3], 1)) return NULL;
     U scale = div_(g, mul(g, f32(g, of_rows(g, in[1])), f32(g, of_columns(g, in[4]))), f32(g, of_rows(g, in[6])));
     int32_t type = narrow_type(in[7]);
-    if (narrow_type(in[0]) || narrow_type(in[3]) || type) {     /* of float8: products and sums of numbers */
-        U a = sub(g, number(g, in[0]), of_rows(g, number(g, in[2]))), b = sub(g, number(g, in[3]), of_columns(g, number(g, in[5]))), y = mul(g, matmul(g, a, b), scale), zero = of_rows(g, number(g, in[7]));
-        return type ? narrow_encode(g, add(g, y, zero), type, true, "up") : saturate(g, add(g, round_even(g, y), zero), (DType)in[7]->dtype);
-    }
-    U a = centred(g, in[0], of_rows(g, in[2])), b = centred(g, in[3], of_columns(g, in[5]));
-    if (!narrow_int((DType)in[7]->dtype)) return fail_node(g, c, TG_UNSUPPORTED, "y_zero_point", "type %s is not covered", dtype_name(in[7]->dtype));
-    U y = matmul(g, a, b);
-    return of_axis(g, c, 6, y, 2) ? requantize(g, y, scale, of_rows(g, in[7]), (DType)in[7]->dtype) : NULL;
+    bool numbers = narrow_type(in[0]) || narrow_type(in[3]) || type;           /* of float8: products and sums of numbers */
+    if (!numbers && !narrow_int((DType)in[7]->dtype)) return fail_node(g, c, TG_UNSUPPORTED, "y_zero_point", "type %s is not covered", dtype_name(in[7]->dtype));
+    U a = numbers ? sub(g, number(g, in[0]), of_rows(g, number(g, in[2]))) : centred(g, in[0], of_rows(g, in[2]));
+    U b = numbers ? sub(g, number(g, in[3]), of_columns(g, number(g, in[5]))) : centred(g, in[3], of_columns(g, in[5])), y = matmul(g, a, b);
+    if (!of_axis(g, c, 6, y, 2)) return NULL;
+    if (!numbers) return requantize(g, y, scale, of_rows(g, in[7]), (DType)in[7]->dtype);
+    U zero = of_rows(g, number(g, in[7]));
+    return type ? narrow_encode(g, add(g, mul(g, y, scale), zero), type, true, "up") : saturate(g, add(g, round_even(g, mul(g, y, scale)), zero), (DType)in[7]->dtype);
 }
 
 /* Is input i, a parameter of filters w, one, or one for each (axis 0 of w)? */
