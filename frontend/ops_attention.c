@@ -257,7 +257,7 @@ U op_rotary_embedding_ms(Graph *g, const Ctx *c)
 
 /* ---- com.microsoft ---- */
 
-/* Input i, a mask of one of the forms: [batch] lengths, [batch, keys], [batch, rows, keys], [batch, 1, longest, longest]; what is 0 gets the filter value added. */
+/* Input i, a mask of one of the forms: [batch] lengths, [batch, keys], [batch, rows, keys], [batch, 1, longest, longest]; what is not above 0 gets the filter value added. */
 static U filter_bias(Graph *g, const Ctx *c, uint32_t i, U q, U keys, double filter)
 {
     U mask = c->in[i], batch = uop_dim(q, 0), rows = uop_dim(q, 2), on;
@@ -266,7 +266,7 @@ static U filter_bias(Graph *g, const Ctx *c, uint32_t i, U q, U keys, double fil
     if (rank < 1 || rank > 4) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "a mask of rank %u", rank);
     if (rank == 1 && !same_size(g, uop_dim(mask, 0), batch)) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "has size %lld; only one length a batch is covered", (long long)uop_size(mask, 0));
     if (!shape_ok(g, c, i, form[rank - 1], rank)) return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
-    on = rank == 1 ? lt(g, positions(g, keys), unsqueeze(g, input_count(g, c, i, keys), 1)) : ne(g, mask, scalar(g, type_of(mask), 0));
+    on = rank == 1 ? lt(g, positions(g, keys), unsqueeze(g, input_count(g, c, i, keys), 1)) : gt(g, mask, scalar(g, type_of(mask), 0));
     if (rank < 3) on = unsqueeze(g, on, 1);
     if (rank < 4) on = unsqueeze(g, on, 1);
     else if (uop_dim(on, 3) != keys)                        /* square for the longest sequence */
@@ -407,8 +407,8 @@ U op_embed_layer_normalization(Graph *g, const Ctx *c)
     const U each[] = { batch, uop_dim(ids, 1) }, column[] = { NULL, size };
     if (!shape_ok(g, c, 2, column, 2) || !shape_ok(g, c, 3, column, 2) || !shape_ok(g, c, 4, column, 2) || !shape_ok(g, c, 5, &size, 1) || !shape_ok(g, c, 6, &size, 1)) return NULL;
     if (!shape_ok(g, c, 1, each, 2) || !shape_ok(g, c, 7, each, 2) || !spreads_ok(g, c, 8, each, 2)) return NULL;
-    U x = add(g, wide(g, gather(g, c->in[2], ids, 0)), wide(g, gather(g, c->in[3], at, 0)));
-    if (c->in[1] && c->in[4]) x = add(g, x, wide(g, gather(g, c->in[4], c->in[1], 0)));
+    U x = add(g, wide(g, rows_at(g, c->in[2], ids)), wide(g, rows_at(g, c->in[3], at)));
+    if (c->in[1] && c->in[4]) x = add(g, x, wide(g, rows_at(g, c->in[4], c->in[1])));
     if (!ok(g)) return NULL;
     U y = narrow(g, layer_norm(g, c, x, c->in[5], c->in[6], true, more), like);
     U count = c->in[7] ? sum(g, cast(g, eq(g, c->in[7], uop_int(g, type_of(c->in[7]), 1)), DT_I32), 1, false) : expand(g, scalar(g, DT_I32, 0), &batch, 1);

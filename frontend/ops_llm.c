@@ -57,12 +57,12 @@ static bool read_projections(Graph *g, const Ctx *c, Projections *p)
     p->heads = attr_int(g, c, "num_heads", 0), p->groups = attr_int(g, c, "kv_num_heads", 0);
     if (p->heads < 1 || p->groups < 1 || p->heads % p->groups) return fail_node(g, c, TG_BAD_MODEL, "kv_num_heads", "%lld for %lld heads", (long long)p->groups, (long long)p->heads), false;
     if (uop_rank(q) != 3 || !uop_is_const(uop_dim(q, 2))) return fail_node(g, c, TG_BAD_MODEL, "query", "wanted [batch, rows, hidden]"), false;
+    if (!k != !v) return fail_node(g, c, TG_BAD_MODEL, k ? "value" : "key", "is missing"), false;
     if (!k) {
         int64_t size = fixed_size(g, q, 2) / (p->heads + 2 * p->groups), at = p->heads * size, step = p->groups * size;
         if (size * (p->heads + 2 * p->groups) != fixed_size(g, q, 2)) return fail_node(g, c, TG_BAD_MODEL, "query", "a hidden size of %lld for these heads", (long long)uop_size(q, 2)), false;
         k = slice_i(g, q, 2, at, at + step), v = slice_i(g, q, 2, at + step, at + 2 * step), q = slice_i(g, q, 2, 0, at);
     }
-    if (!v) return fail_node(g, c, TG_BAD_MODEL, "value", "is missing"), false;
     p->q = split_heads(g, c, q, p->heads), p->k = split_heads(g, c, k, p->groups), p->v = split_heads(g, c, v, p->groups);
     if (!ok(g)) return false;
     const U kept[] = { uop_dim(p->q, 0), NULL, uop_dim(p->q, 2), uop_dim(p->q, 3) };

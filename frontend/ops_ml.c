@@ -150,9 +150,12 @@ U op_scaler(Graph *g, const Ctx *c)
     U x = cast(g, c->in[0], DT_F32), rows;
     const float *v[2];
     uint32_t n[2];
-    for (int k = 0; k < 2 && ok(g); k++)
-        if (attr_floats(g, c, name[k], &v[k], &n[k]) && n[k] > 1 && n[k] != fixed_size(g, rows = ml_rows(g, c, 0), 1))
-            return fail_node(g, c, TG_BAD_MODEL, name[k], "has %u values for %lld features", n[k], (long long)uop_size(rows, 1));
+    for (int k = 0; k < 2; k++) {
+        if (!attr_floats(g, c, name[k], &v[k], &n[k]) || n[k] < 2) continue;
+        rows = ml_rows(g, c, 0);
+        if (!ok(g)) return NULL;
+        if (n[k] != fixed_size(g, rows, 1)) return fail_node(g, c, TG_BAD_MODEL, name[k], "has %u values for %lld features", n[k], (long long)uop_size(rows, 1));
+    }
     if (!ok(g)) return NULL;
     if (n[0]) x = sub(g, x, ml_floats(g, v[0], n[0]));
     return n[1] ? mul(g, x, ml_floats(g, v[1], n[1])) : x;

@@ -160,7 +160,7 @@ U op_layer_normalization(Graph *g, const Ctx *c)
     U x = wide(g, c->in[0]), scale = cast(g, c->in[1], type_of(x)), bias = c->in[2] ? cast(g, c->in[2], type_of(x)) : NULL, m, inverse;
     int64_t axis[TG_MAX_RANK];
     uint32_t n;
-    if (!row_axes(g, c, x, axis, &n)) return NULL;
+    if (!row_axes(g, c, x, axis, &n) || !spreads_ok(g, c, 1, x->shape->dim, uop_rank(x)) || !spreads_ok(g, c, 2, x->shape->dim, uop_rank(x))) return NULL;
     U y = mul(g, standardise(g, x, axis, n, attr_float(g, c, "epsilon", 1e-5), &m, &inverse), scale);
     DType stash = attr_float_type(g, c, "stash_type", TG_F32);  /* of what is kept for training */
     if (!ok(g)) return NULL;
@@ -173,7 +173,7 @@ U op_rms_normalization(Graph *g, const Ctx *c)
     U x = wide(g, c->in[0]), scale = cast(g, c->in[1], type_of(x));
     int64_t axis[TG_MAX_RANK];
     uint32_t n;
-    if (!row_axes(g, c, x, axis, &n)) return NULL;
+    if (!row_axes(g, c, x, axis, &n) || !spreads_ok(g, c, 1, x->shape->dim, uop_rank(x))) return NULL;
     attr_float_type(g, c, "stash_type", TG_F32);
     U inverse = recip(g, sqrt_(g, add(g, mean(g, mul(g, x, x), axis, n, true), K(attr_float(g, c, "epsilon", 1e-5)))));
     if (!ok(g)) return NULL;

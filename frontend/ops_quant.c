@@ -259,6 +259,8 @@ U op_q_linear_global_average_pool(Graph *g, const Ctx *c)
     uint32_t n = uop_rank(x), first = attr_bool(g, c, "channels_last", false) ? 1 : 2;
     DType t = (DType)(in[4] ? in[4] : in[0])->dtype;
     if (n < 3) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 3 or more", n);
+    for (uint32_t k = first; k < first + n - 2; k++)
+        if (uop_is_int_const(uop_dim(x, k), 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has no elements along axis %u", k);
     if (!narrow_int(t)) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[0], "quantised values of type %s are not covered", dtype_name(t));
     for (uint32_t k = first; k < first + n - 2; k++) {
         count = dim_mul(g, count, uop_dim(x, k));
@@ -296,9 +298,11 @@ U op_q_gemm(Graph *g, const Ctx *c)
 {
     const U *in = c->in;
     if (uop_rank(in[0]) != 2 || uop_rank(in[3]) != 2) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u and %u; wanted 2", uop_rank(in[0]), uop_rank(in[3]));
+    if (!in[7] != !in[8]) return fail_node(g, c, TG_UNSUPPORTED, "y_scale", "and y_zero_point are covered together only");
     bool turned = attr_bool(g, c, "transB", false);
     U b_zero = in[5] && uop_numel(in[5]) > 1 && turned ? unsqueeze(g, in[5], 1) : of_columns(g, in[5]);
     U y = matmul(g, operand(g, c, in[0], as_scalar(g, in[2]), "transA"), operand(g, c, in[3], b_zero, "transB"));
+    if (!ok(g) || !of_axis(g, c, 4, y, 1) || !of_axis(g, c, 5, y, 1) || !spreads_ok(g, c, 6, y->shape->dim, 2)) return NULL;
     if (in[6]) y = add(g, y, in[6]);
     y = mul(g, f32(g, y), mul(g, scalar(g, DT_F32, attr_float(g, c, "alpha", 1)), mul(g, f32(g, as_scalar(g, in[1])), f32(g, of_columns(g, in[4])))));
     return in[7] ? quantized_by(g, c, y, 7, in[0]) : y;

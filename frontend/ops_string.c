@@ -249,6 +249,7 @@ U op_string_split(Graph *g, const Ctx *c)
     const char **s, *delimiter = attr_str(g, c, "delimiter", "");
     int64_t n, most = attr_int(g, c, "maxsplit", INT64_MAX), shape[TG_MAX_RANK];
     if (!input_text(g, c, 0, &s, &n)) return NULL;
+    if (most < 0) return fail_node(g, c, TG_BAD_MODEL, "maxsplit", "is %lld; wanted 0 or more", (long long)most);
     U like = text_numbers(c->in[0]);
     Pieces *row = NEW_N(graph_arena(g), Pieces, n + 1);
     int64_t *count = NEW_N(graph_arena(g), int64_t, n + 1);

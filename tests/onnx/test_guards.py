@@ -68,6 +68,7 @@ CASES = [
     # those for which test_against_ort.py knows the values
     *[("MaxRoiPool", [f(2, 1, 5, 5), np.array([[0, 0, 0, 3, 3], [1, 1, 1, 4, 4]], np.float32)], dict(pooled_shape=[2, 2]), 1, np.array([[0, 0, 0, 3, 3], [n, 1, 1, 4, 4]], np.float32), f"index {at}; the axis has size 2")
       for n, at in ((2, 2), (-1, -1), (0.5, -1), (np.nan, -1), (np.inf, 2**63 - 1))],
+    ("com.microsoft.EmbedLayerNormalization", [i([0, 4], [1, 3], dtype=np.int32), i([0, 0], [0, 0], dtype=np.int32), f(5, 8), f(6, 8), f(2, 8), f(8), f(8)], {}, 0, i([0, -1], [1, 3], dtype=np.int32), "index -1" + SIZE5),
     ("com.microsoft.RotaryEmbedding", [f(2, 2, 3, 4), i([0, 4, 2], [1, 3, 0]), f(5, 2), f(5, 2)], {}, 1, i([0, -1, 2], [1, 3, 0]), "index -1" + SIZE5),
     *[("com.microsoft.GroupQueryAttention", [f(2, 3, 16), f(2, 3, 8), f(2, 3, 8), None, None, i(1, 2, dtype=np.int32), i(3, dtype=np.int32)], dict(num_heads=2, kv_num_heads=1), 5, i(1, n, dtype=np.int32),
        f"in5: index {n}; the axis has size 3") for n in (3, -1)],
@@ -119,8 +120,8 @@ def make(path, op, arrays, attrs, consts=()):
     init = [onnx.numpy_helper.from_array(a, name) for name, a in arrays.items() if name in consts]
     domain, _, name = op.rpartition(".")
     nodes = [helper.make_node(name, names, ["mid"], name="look", domain=domain, **attrs), helper.make_node("Abs", ["mid"], ["y"], name="after")]
-    out = helper.make_tensor_value_info("y", helper.np_dtype_to_tensor_dtype(arrays["in0"].dtype), None)
-    model = helper.make_model(helper.make_graph(nodes, "g", inputs, [out], init), opset_imports=[helper.make_opsetid("", 24), helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("com.microsoft", 1)], ir_version=11)
+    opsets = [helper.make_opsetid(*d) for d in (("", 24), ("ai.onnx.ml", 3), ("com.microsoft", 1))]
+    model = helper.make_model(helper.make_graph(nodes, "g", inputs, [helper.make_empty_tensor_value_info("y")], init), opset_imports=opsets, ir_version=11)
     path.write_bytes(model.SerializeToString())
     return model
 
