@@ -106,14 +106,14 @@ double cap_of(Graph *g, const Ctx *c)
 
 /* ---- the standard's Attention (23, 24, 25) ---- */
 
-/* The standard's mask, which broadcasts to [batch, heads, rows, keys]. Its last axis may be shorter than the keys: the rest is not attended. */
+/* The standard's mask, which broadcasts to [batch, heads, rows, keys]. From version 24 on its last axis may be shorter than the keys, and is not repeated if it is 1: the rest is not attended. */
 static U long_mask(Graph *g, const Ctx *c, U q, U keys)
 {
     U mask = c->in[3], before[TG_MAX_RANK], after[TG_MAX_RANK];
     uint32_t r = uop_rank(mask);
     if (r < 1 || r > 4) return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has rank %u; wanted 1 to 4", r);
-    if (!spreads_ok(g, c, 3, (U[]){ uop_dim(q, 0), uop_dim(q, 1), uop_dim(q, 2), NULL }, 4)) return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
-    if (uop_dim(mask, r - 1) == keys || uop_is_int_const(uop_dim(mask, r - 1), 1)) return mask;
+    if (!spreads_ok(g, c, 3, (U[]){ uop_dim(q, 0), uop_dim(q, 1), uop_dim(q, 2), c->opset < 24 ? keys : NULL }, 4)) return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
+    if (c->opset < 24 || uop_dim(mask, r - 1) == keys) return mask;
     if (dim_sub(g, keys, uop_dim(mask, r - 1))->vmax < 0)
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has size %lld on axis %u; there are %lld keys", (long long)uop_size(mask, r - 1), r - 1, (long long)keys->vmax);
     for (uint32_t k = 0; k < r; k++) before[k] = after[k] = uop_index(g, 0);

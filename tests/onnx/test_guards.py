@@ -116,7 +116,7 @@ def value(name, a):
 def make(path, op, arrays, attrs, consts=()):
     """The node with a cheap one behind it, so that it is fused."""
     inputs = [value(name, a) for name, a in arrays.items() if name not in consts]
-    names = [name if (name := f"in{k}") in arrays else "" for k in range(int(max(arrays)[2:]) + 1)]
+    names = [name if (name := f"in{k}") in arrays else "" for k in range(1 + max(int(n[2:]) for n in arrays))]
     init = [onnx.numpy_helper.from_array(a, name) for name, a in arrays.items() if name in consts]
     domain, _, name = op.rpartition(".")
     nodes = [helper.make_node(name, names, ["mid"], name="look", domain=domain, **attrs), helper.make_node("Abs", ["mid"], ["y"], name="after")]

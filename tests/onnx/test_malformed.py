@@ -355,7 +355,8 @@ E = [
           ("one column", (2, 3, 1), (4,), (4,), "s"), ("more batches", (5, 3, 4), (4,), (4,), "s"), ("one scale", (2, 3, 4), (1,), (4,), "w"), ("one bias", (2, 3, 4), (4,), (1,), "b"))],
     *[(f"Attention, a mask {list(n)}", one("Attention", "x,x,x,m", {"m": f(*n)}, ports=[port("x", (2, 2, 4, 4))], opset=23), BAD, "m: has ")
       for n in ((3, 1, 4, 4), (2, 3, 4, 4), (2, 1, 5, 4), (2, 1, 4, 5), (1, 2, 2, 4, 4), (3, 4))],
-    *[(f"Attention, a mask {list(n)} that fits", one("Attention", "x,x,x,m", {"m": f(*n)}, ports=[port("x", (2, 2, 4, 4))], opset=23), (0,), "") for n in ((2, 1, 1, 4), (4, 2), (1,), (2, 4, 1))],
+    *[(f"Attention, a mask {list(n)} that fits", one("Attention", "x,x,x,m", {"m": f(*n)}, ports=[port("x", (2, 2, 4, 4))], opset=23), (0,), "") for n in ((2, 1, 1, 4), (4, 1), (1,), (2, 4, 1))],
+    ("Attention 23, a mask that is shorter", one("Attention", "x,x,x,m", {"m": f(4, 2)}, ports=[port("x", (2, 2, 4, 4))], opset=23), BAD, "m: has size 2 on axis 1; wanted 4"),
     *[(f"Attention, a past {list(n)}", one("Attention", "x,x,x,,p,q", {"p": f(*n), "q": f(2, 2, 3, 4)}, ports=[port("x", (2, 2, 4, 4))], opset=23), BAD, "node 'bad' (Attention): ")
       for n in ((2, 2, 3), (1, 2, 3, 4), (2, 1, 3, 4), (2, 2, 3, 5), (2, 2, 1, 4))],
     ("Attention of a past and a number of keys", one("Attention", "x,x,x,,p,p,n", {"p": f(2, 2, 3, 4), "n": i(1, 1)}, ports=[port("x", (2, 2, 4, 4))], opset=24), BAD, "n: cannot be given together"),

@@ -92,7 +92,15 @@ old_tree = np.where(rows[:, :1] <= 0, np.array([[0.2, 0.3]]), np.array([[0.9, 0.
 SMALL = np.exp2(np.array([-149, -128, -127, -127, -126, -126, 127, 127], np.float64)).astype(np.float32) * np.array([1, 1, 1, 1.25, 1, 1.25, 1.25, 1.75], np.float32)
 POWERS = np.array([0.5, 4, 2], ml_dtypes.float8_e8m0fnu)
 EIGHTHS = np.array([[1.5, -2, 0.25], [0.5, 1, 4]], ml_dtypes.float8_e4m3fn)
+heads = f(1, 2, 3, 4)
+nothing = np.zeros((1, 1, 3, 1), np.float32)
+
 CASES = [
+    # a mask for one key: repeated, and from version 24 on followed by nothing
+    ("Attention", "", 23, [heads, heads, heads, nothing], {}, [softmax(heads @ heads.transpose(0, 1, 3, 2) / 2) @ heads]),
+    ("Attention", "", 24, [heads, heads, heads, nothing], {}, [np.repeat(heads[:, :, :1], 3, 2)]),
+    # parameters of activations that have none, and too many of them, are not used
+    *[("RNN", "", 14, [steps, w, r, b], dict(hidden_size=3, activation_alpha=[0.5, 0.7], activation_beta=[0.3], **more), recurrence(steps, w, r, b)) for more in ({}, dict(activations=["Tanh"]))],
     # opset 1 to 6
     ("Add", "", 6, [x, one], dict(broadcast=1, axis=1), [x + one[:, None]]),
     ("Mul", "", 1, [x, y], dict(broadcast=1), [x * y]),
