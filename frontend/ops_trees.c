@@ -51,8 +51,8 @@ static void weigh(Forest *f, int64_t node, int64_t target, double weight)
     *w = isinf(*w) ? weight : *w + weight;
 }
 
-/* A list of numbers: attribute `name` as floats or as a tensor, or the tensor name_as_tensor. */
-static bool numbers(Graph *g, const Ctx *c, const char *name, const double **out, uint32_t *n)
+/* A list of floats: attribute `name` as floats or as a tensor, or the tensor name_as_tensor. modes: of bytes instead. */
+static bool list_of(Graph *g, const Ctx *c, const char *name, bool modes, const double **out, uint32_t *n)
 {
     const Attr *a = attr_find(c, name), *other = attr_find(c, arena_printf(graph_arena(g), "%s_as_tensor", name));
     *out = NULL, *n = 0;
@@ -60,13 +60,15 @@ static bool numbers(Graph *g, const Ctx *c, const char *name, const double **out
     if (other) a = other;
     if (!a) return false;
     DType t = a->type == ATTR_FLOATS ? DT_F32 : a->type == ATTR_TENSOR && a->t->rank < 2 && a->t->numel < UINT32_MAX ? dtype_from_onnx(a->t->type) : DT_VOID;
-    if (t == DT_VOID) return fail_node(g, c, TG_BAD_MODEL, name, "is not a list of numbers"), false;
+    if (modes ? t != DT_U8 : !dtype_is_float(t)) return fail_node(g, c, TG_BAD_MODEL, name, "is not a list of %s", modes ? "bytes" : "floats"), false;
     const void *data = a->type == ATTR_FLOATS ? (const void *)a->floats : a->t->data;
     *n = a->type == ATTR_FLOATS ? a->n : (uint32_t)a->t->numel;
     double *v = NEW_N(graph_arena(g), double, *n + 1);
     for (uint32_t k = 0; k < *n; k++) v[k] = dtype_is_float(t) ? scalar_real(scalar_load(t, data, k)) : (double)scalar_load(t, data, k);
     return *out = v, true;
 }
+
+static bool numbers(Graph *g, const Ctx *c, const char *name, const double **out, uint32_t *n) { return list_of(g, c, name, false, out, n); }
 
 /* ---- nodes and leaves in one list (the operators of opset 1 and 3) ---- */
 
@@ -178,7 +180,7 @@ static bool numbers_of_length(Graph *g, const Ctx *c, const char *name, uint32_t
 static bool read_lists(Graph *g, const Ctx *c, Ensemble *e)
 {
     uint32_t n;
-    if (!numbers(g, c, "nodes_modes", &e->mode, &e->branches) || !numbers(g, c, "leaf_weights", &e->weight, &e->leaves) || !e->branches || !e->leaves || e->branches + (uint64_t)e->leaves > 1 << 26)
+    if (!list_of(g, c, "nodes_modes", true, &e->mode, &e->branches) || !numbers(g, c, "leaf_weights", &e->weight, &e->leaves) || !e->branches || !e->leaves || e->branches + (uint64_t)e->leaves > 1 << 26)
         return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "or leaf_weights is missing, or too long"), false;
     if (!attr_ints(g, c, "tree_roots", &e->root, &e->roots) || !e->roots) return fail_node(g, c, TG_BAD_MODEL, "tree_roots", "is missing"), false;
     numbers(g, c, "membership_values", &e->member, &e->members);
@@ -191,8 +193,9 @@ static bool read_lists(Graph *g, const Ctx *c, Ensemble *e)
 }
 
 /* Where branch or leaf `id` stands in the forest, branches first. */
-static bool place_of(Graph *g, const Ctx *c, const Ensemble *e, const char *field, int64_t id, bool leaf, int64_t *out)
+static bool place_of(Graph *g, const Ctx *c, const Ensemble *e, const char *field, int64_t id, int64_t leaf, int64_t *out)
 {
+    if (leaf != 0 && leaf != 1) return fail_node(g, c, TG_BAD_MODEL, field, "leads to a leaf or not: %lld is neither 1 nor 0", (long long)leaf), false;
     if (id < 0 || id >= (leaf ? e->leaves : e->branches)) return fail_node(g, c, TG_BAD_MODEL, field, "%lld of %u %s", (long long)id, leaf ? e->leaves : e->branches, leaf ? "leaves" : "nodes"), false;
     return *out = leaf ? e->branches + id : id, true;
 }
@@ -221,7 +224,7 @@ static bool build_forest(Graph *g, const Ctx *c, const Ensemble *e, Forest *f)
     f->nodes = e->branches + e->leaves;
     for (uint32_t k = 0; k < e->leaves; k++) f->mode[e->branches + k] = LEAF, f->yes[e->branches + k] = f->no[e->branches + k] = e->branches + k;
     for (uint32_t k = 0; k < e->branches; k++) {
-        if (!(e->mode[k] >= 0 && e->mode[k] <= BRANCH_MEMBER && e->mode[k] == trunc(e->mode[k]))) return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "%g at %u", e->mode[k], k), false;
+        if (!(e->mode[k] >= 0 && e->mode[k] <= BRANCH_MEMBER)) return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "%g at %u", e->mode[k], k), false;
         f->mode[k] = (int64_t)e->mode[k], f->value[k] = e->split[k], f->feature[k] = e->feature[k], f->missing[k] = e->missing[k];
         if (!place_of(g, c, e, "nodes_truenodeids", e->yes[k], e->yes_leaf[k], &f->yes[k]) || !place_of(g, c, e, "nodes_falsenodeids", e->no[k], e->no_leaf[k], &f->no[k])) return false;
         if (f->mode[k] == BRANCH_MEMBER && at >= e->members) return fail_node(g, c, TG_BAD_MODEL, "membership_values", "has no set for node %u", k), false;
