@@ -44,6 +44,9 @@ static const char *const flags[] = { FLAGS, NULL };
 
 typedef struct { char path[PATH_MAX]; bool clang; XXH64_hash_t identity; } Compiler;
 
+/* gcc gives out registers loop by loop, and then keeps a vector that a tile needs at every step in memory, though registers are free. */
+static const char *own_flag(bool clang) { return clang ? "-mprefer-vector-width=512" : "-fira-region=one"; }
+
 static bool find_program(char out[PATH_MAX], const char *name)
 {
     char one[PATH_MAX];
@@ -80,6 +83,7 @@ static TgStatus compiler_find(Compiler *c)
         id.cpu = cpu_identity(), id.size = st.st_size, id.time = st.st_mtime, id.version = CODE_VERSION;
         strcpy(id.path, c->path);
         c->identity = XXH3_64bits(&id, sizeof id);
+        c->identity = XXH3_64bits_withSeed(own_flag(c->clang), strlen(own_flag(c->clang)), c->identity);
         for (int k = 0; flags[k]; k++) c->identity ^= XXH3_64bits_withSeed(flags[k], strlen(flags[k]), (XXH64_hash_t)k);
         return TG_OK;
     }
@@ -99,7 +103,7 @@ static pid_t compiler_start(const Compiler *c, const char *source, const char *o
     const char *arg[32] = { c->path };
     int n = 1;
     for (int i = 0; flags[i]; i++) arg[n++] = flags[i];
-    if (c->clang) arg[n++] = "-mprefer-vector-width=512";
+    arg[n++] = own_flag(c->clang);
     arg[n++] = assembly ? "-S" : "-shared";
     arg[n++] = "-o", arg[n++] = object, arg[n++] = source;
     if (!assembly) arg[n++] = "-lm";
