@@ -273,7 +273,8 @@ static void random_lists_agree(void **state)
     for (long seed = setting("RANDOM_SEED", 1), end = seed + count; seed < end; seed++) {
         Random r = { .state = (uint64_t)seed * 7919 };
         bool on_cpu = seed % 2;
-        Row one = { random_below(&r, 2) ? on_cpu ? DT_U8 : DT_F16 : DT_BF16, 16 + 16 * random_below(&r, 3), 16 + 16 * random_below(&r, 3), 32 + 32 * random_below(&r, 3), !on_cpu && random_below(&r, 2), random_below(&r, 2), on_cpu, NULL, NULL };
+        Row one = { random_below(&r, 2) ? on_cpu ? DT_U8 : DT_F16 : DT_BF16, 16 + 16 * random_below(&r, 3), 16 + 16 * random_below(&r, 3), 32 + 32 * random_below(&r, 3), !on_cpu && random_below(&r, 2), random_below(&r, 2), on_cpu,
+                    NULL, NULL };
         Case c = { 0 };
         const Target *t = on_cpu ? &cpu : &gpu;
         make_case(&c, &one);

@@ -270,7 +270,8 @@ LINEAR = dict(inputs="x,x,x,,w,b", ports=[port("x", (1, 4, 6))], init={"w": f(1,
 GRADIENT = [node("Mul", "x,x", "p"), node("ReduceSum", "p", "y", name="sum")]
 E = [
     *[(f"TreeEnsemble, {k} {v}", one("TreeEnsemble", **TREE | {k: v}), LIMIT, f"node 'bad' (TreeEnsemble): {k}") for k, v in (("tree_roots", [2]), ("tree_roots", [-1]), ("nodes_featureids", [0, 9]),
-        ("nodes_featureids", [0]), ("nodes_truenodeids", [1, 2]), ("nodes_truenodeids", [0, 0]), ("nodes_modes", uint8(0, 7)), ("nodes_modes", floats(0, 0)), ("leaf_weights", uint8(1, 2)), ("nodes_splits", uint8(0, 0)), ("nodes_splits", floats(0)), ("leaf_targetids", [0, 1]), ("leaf_targetids", [0]),
+        ("nodes_featureids", [0]), ("nodes_truenodeids", [1, 2]), ("nodes_truenodeids", [0, 0]), ("nodes_modes", uint8(0, 7)), ("nodes_modes", floats(0, 0)), ("leaf_weights", uint8(1, 2)),
+        ("nodes_splits", uint8(0, 0)), ("nodes_splits", floats(0)), ("leaf_targetids", [0, 1]), ("leaf_targetids", [0]),
         ("n_targets", 0), ("n_targets", 2**40), ("aggregate_function", 4), ("post_transform", -1), ("nodes_missing_value_tracks_true", [1]))],
     ("TreeEnsemble, a leaf or not: 2", one("TreeEnsemble", **TREE | dict(nodes_falseleafs=[1, 2])), BAD, "nodes_falsenodeids: leads to a leaf or not"),
     ("TreeEnsemble without roots", one("TreeEnsemble", **{k: v for k, v in TREE.items() if k != "tree_roots"}), BAD, "tree_roots"),
