@@ -52,19 +52,32 @@ static U saturate(Graph *g, U y, DType t)
     return cast(g, clamp(g, y, scalar(g, y->dtype, (double)dtype_min(t)), scalar(g, y->dtype, (double)dtype_max(t))), t);
 }
 
-/* zero: of type t, or NULL for 0; x, scale: of one float type. Above the division f32 holds every 16-bit integer. */
-static U quantize(Graph *g, U x, U scale, U zero, DType t)
+static bool is_zero(Graph *g, U x)
 {
-    U y = f32(g, round_even(g, div_(g, x, scale)));
-    if (zero) y = add(g, y, f32(g, zero));
-    return saturate(g, y, t);
+    U v;
+    return uop_numel(x) == 1 && values_of(g, x, &v, 1) && v && uop_is_int_const(v, 0);
 }
+
+/* y rounded to even, plus zero (of type t, or NULL for 0), within t. Cut to the ends first, which are whole, it is small: adding 1.5 * 2^23 (f64: 2^52) leaves no digits behind the point. */
+static U rounded(Graph *g, U y, U zero, DType t)
+{
+    if (is_error(y) || (y->dtype != DT_F64 && y->dtype != DT_F32)) y = f32(g, y);
+    if (is_error(y)) return y;
+    DType f = (DType)y->dtype;
+    U z = zero ? cast(g, zero, f) : NULL, least = scalar(g, f, (double)dtype_min(t)), most = scalar(g, f, (double)dtype_max(t)), big = scalar(g, f, f == DT_F64 ? 0x1.8p52 : 0x1.8p23);
+    if (z) least = sub(g, least, z), most = sub(g, most, z);
+    y = max_(g, y, least);
+    y = sub(g, add(g, where(g, lt(g, most, y), most, y), big), big);
+    return cast(g, z && !is_zero(g, zero) ? add(g, y, z) : y, t);
+}
+
+/* zero: of type t, or NULL for 0; x, scale: of one float type. */
+static U quantize(Graph *g, U x, U scale, U zero, DType t) { return rounded(g, div_(g, x, scale), zero, t); }
 
 /* A sum of products of integers as a quantised value: one multiplication by the scales' quotient, as integer kernels do. zero: of type t, or NULL for 0. */
 static U requantize(Graph *g, U total, U scale, U zero, DType t)
 {
-    U y = round_even(g, mul(g, f32(g, total), scale));
-    return saturate(g, zero ? add(g, y, f32(g, zero)) : y, t);
+    return rounded(g, mul(g, f32(g, total), scale), zero, t);
 }
 
 /* x - zero in i32; zero may be NULL. */

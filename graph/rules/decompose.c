@@ -199,6 +199,13 @@ static V to_bf16(const Match *m)
 
 typedef struct { double lo, hi; } Interval;
 
+/* An end of a sum, rounded as the sum is; `open` where it may lie beyond what is found here. */
+static double end_of_sum(DType t, double a, double b, double open)
+{
+    double s = a + b;
+    return isinf(s) || t == DT_F64 || (s - a == b && s - b == a) ? dtype_round(t, s) : open;
+}
+
 /* Where a float lies, unless it is NaN. */
 static Interval interval(V a, int depth)
 {
@@ -219,8 +226,12 @@ static Interval interval(V a, int depth)
         if (a->src[1]->op != UOP_CONST || (c != -1 && c != 1)) return all;
         x = interval(a->src[0], depth - 1);
         return c < 0 ? (Interval){ -x.hi, -x.lo } : x;
+    case UOP_ADD:
+        x = interval(a->src[0], depth - 1), y = interval(a->src[1], depth - 1);
+        return (Interval){ end_of_sum((DType)a->dtype, x.lo, y.lo, -INFINITY), end_of_sum((DType)a->dtype, x.hi, y.hi, INFINITY) };
     case UOP_WHERE:
         x = interval(a->src[1], depth - 1), y = interval(a->src[2], depth - 1);
+        if (a->src[0]->op == UOP_CMPLT && a->src[0]->src[0] == a->src[1] && a->src[0]->src[1] == a->src[2]) return (Interval){ fmin(x.lo, y.lo), fmin(x.hi, y.hi) };        /* the smaller */
         return (Interval){ fmin(x.lo, y.lo), fmax(x.hi, y.hi) };
     default: return all;
     }
