@@ -2,7 +2,7 @@
  *
  * Comes in: REDUCE(ADD, MUL(x, w)), both views of s * (q + z) in f32 or of q + z in i32, q of 8 bits, w constant. Goes out, for a device with a row of wmma.def of u8 and i8:
  * s_x s_w (sum q_x q_w + z_x sum q_w + z_w (sum q_x + n z_x)), where q_x became u8 and q_w i8 by half the range, which goes to their z; sum q_w is computed once, at load.
- * In f32 that is the same sum rounded once instead of at every step. Sums without lanes of their own (depthwise convolutions) are made in f32, where they are as exact, and there w may
+ * In f32 that is the same sum rounded once instead of at every step, and what is made of it is divided by a number as by multiplying. Sums without lanes of their own (depthwise convolutions) are made in f32, where they are as exact, and there w may
  * be any constant, so that x is read as it lies.
  * Must hold: z are one number each, s_x too; s_w is one, or lies along one axis that is not summed; what is padded with zeros has z = 0; no sum of n terms leaves i32 (in i32 it might: both
  * wrap).
@@ -203,6 +203,14 @@ static U in_integers(Graph *g, U sum, U x, U w)
     return sum->dtype == DT_I32 ? y : mul(g, cast(g, y, DT_F32), plain ? s_x : mul(g, s_x, s_w));
 }
 
+/* x / c for a known number c, where x has been rounded otherwise already: an exact quotient is worth nothing there, and takes as long as all the rest of quantising. */
+static U times_reciprocal(Graph *g, U u)
+{
+    U c;
+    double v = uop_numel(u->src[1]) == 1 && values_of(g, u->src[1], &c, 1) && c && uop_is_const(c) ? uop_const_float(c) : 0;
+    return v >= 0x1p-100 && v <= 0x1p100 ? mul(g, u->src[0], uop_float(g, DT_F32, 1 / v)) : NULL;
+}
+
 static bool has_row(const Target *t)
 {
     bool has = false;
@@ -216,14 +224,17 @@ const UOp *sum_integers(Graph *g, const UOp *root, const Target *t)
     Arena *a = arena_new();
     uint32_t n;
     const UOp **order = uop_toposort(g, &root, 1, a, &n), **map = NEW_N(a, const UOp *, root->id + 1);
+    bool *loose = NEW_N(a, bool, root->id + 1);             /* floats made of a sum that is rounded otherwise now */
     for (uint32_t i = 0; i < n; i++) {
         U u = order[i], y = NULL;
+        bool *mine = &loose[u->id];
         const UOp **src = NEW_N(a, const UOp *, u->nsrc + 1);
-        for (uint32_t k = 0; k < u->nsrc; k++) src[k] = map[u->src[k]->id];
-        u = uop_with(g, u, src);
-        U p = u->op == UOP_REDUCE && u->arg.i == UOP_ADD && u->src[0]->op == UOP_MUL ? u->src[0] : NULL;
-        for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_integers(g, u, p->src[k], p->src[!k]);
-        map[order[i]->id] = y ? y : u;
+        for (uint32_t k = 0; k < u->nsrc; k++) src[k] = map[u->src[k]->id], *mine |= (is_view(u) || op_is((Op)u->op, FLAG_ALU)) && u->dtype == DT_F32 && loose[u->src[k]->id];
+        U v = uop_with(g, u, src), p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->src[0]->op == UOP_MUL ? v->src[0] : NULL;
+        for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_integers(g, v, p->src[k], p->src[!k]);
+        *mine |= y && y->dtype == DT_F32;
+        if (u->op == UOP_DIV && loose[u->src[0]->id]) y = times_reciprocal(g, v);
+        map[u->id] = y ? y : v;
     }
     root = map[root->id];
     arena_free(a);
