@@ -14,6 +14,7 @@
 #include "sched/rangeify.h"
 #include "graph/custom.h"
 #include "graph/scalar.h"
+#include "graph/wmma.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,7 @@ static void gather_facts(Rangeify *r, const UOp *const *order, uint32_t n)
         float cost = own_cost(u);
         for (uint32_t k = 0; k < ns; k++) {
             const UOp *s = u->src[k];
+            if (r->users[s->id] < 2) r->users[s->id]++;
             constant = (k == 0 || constant) && r->constant[s->id];
             if (r->forced[s->id] || s->op == UOP_CONTIGUOUS) { loads++; continue; }
             reduces |= r->reduces[s->id];
@@ -115,6 +117,7 @@ static void foresee(Rangeify *r, const UOp *const *order, uint32_t n)
             const UOp *u = order[i];
             bool passes = op_is((Op)u->op, FLAG_ALU) || op_is((Op)u->op, FLAG_MOVE) || u->op == UOP_INDEX, view = passes && !op_is((Op)u->op, FLAG_ALU);
             uint8_t f = fact[u->id];
+            r->multiplied[u->id] = f & TO_PRODUCT;
             if (op_is((Op)u->op, FLAG_ALU) && (f & TO_PRODUCT) && r->cost[u->id] >= 1) r->rests[u->id] = 1;
             if (pass && (f & HEAVY) && !(f & STATISTIC) && (f & TO_STATISTIC) && fan[u->id] > 1 && !view) r->rests[u->id] = 1;
             for (uint32_t k = 0; k < value_sources(u); k++) {
@@ -500,11 +503,21 @@ static void stage_parts(Rangeify *r, const UOp *u)
     }
 }
 
-/* What is stored where a wider copy of it should be: the value before it was widened, of half the bytes or a quarter, and in the type that tensor cores take. */
+/* Does the device multiply values of that type as they are? */
+static bool multiplies(const Target *t, DType type)
+{
+    for (int32_t row = 0; row < WMMA_COUNT; row++)
+        if ((t->wmma >> row & 1) && (wmma_row[row].a == type || wmma_row[row].b == type)) return true;
+    return t->max_block;
+}
+
+/* What is stored where a wider copy of it should be: the value before it was widened, of half the bytes or a quarter, and in the type that tensor cores take. Products of wide numbers alone,
+ * which take each value many times, have it widened once: where it is stored. */
 static bool stage_narrow(Rangeify *r, const UOp *u)
 {
     const UOp *s = u->src[0];
     if ((!only_widens(u) && !holds(u)) || r->forced[u->id]) return false;
+    if (r->multiplied[u->id] && r->users[s->id] == 1 && op_is((Op)s->op, FLAG_ALU) && !multiplies(r->target, (DType)s->dtype)) return false;
     while (s->op == UOP_RESHAPE || s->op == UOP_PERMUTE) s = s->src[0];
     if (!is_leaf(s)) r->forced[s->id] = 1;
     return true;
@@ -574,6 +587,8 @@ static void begin(Rangeify *r)
     r->buffer = NEW_N(r->arena, const UOp *, r->nnode);
     r->called = NEW_N(r->arena, uint8_t, r->nnode);
     r->rests = NEW_N(r->arena, uint8_t, r->nnode);
+    r->multiplied = NEW_N(r->arena, uint8_t, r->nnode);
+    r->users = NEW_N(r->arena, uint8_t, r->nnode);
     r->join = NEW_N(r->arena, const UOp *, r->nnode);
     r->forced = NEW_N(r->arena, uint8_t, r->nnode);
     r->reduces = NEW_N(r->arena, uint8_t, r->nnode);

@@ -42,6 +42,7 @@ typedef struct {
     const UOp **buffer;                /* by node id: where a staged node lives, or NULL */
     uint8_t *forced, *reduces, *constant, *called;
     uint8_t *rests;                    /* by node id: will surely lie in memory (foresee) */
+    uint8_t *multiplied, *users;       /* by node id: is an operand of products; how many nodes read it, at most 2 */
     uint16_t *depth;                   /* by node id: element-wise operations one upon another, since memory or a reduce */
     float *cost;                       /* by node id: element-wise work of the inlined cone */
     uint8_t *loads;                    /* by node id: buffers that it reads */
