@@ -505,6 +505,7 @@ ROWS = [
     Row("Resize", ORT, both(given("coordinate_transformation_mode", b"tf_crop_and_resize"), outvoted), "what lies outside the picture has extrapolation_value, on axes that keep their length too"),
     Row("MaxPool", ORT, lambda c: c.step.has("MaxUnpool") and len(c.step.nodes[1].input) > 2, "places count in the size that kernel and strides give, whatever output_shape is: the standard's own test"),
     Row("StringSplit", ORT, both(outvoted, has("maxsplit"), lacks("delimiter")), "what is left after that many splits stays as it is"),
+    Row("Attention", ORT, lambda c: outvoted(c) and (results(c)[0] == 0) & np.isnan(results(c)[1]), "a query that sees no key gives a row of 0"),
     Row("Attention", ORT, both(outvoted, given("is_causal", 1), lambda c: len(c.inputs) > 4 and c.inputs[4] is not None), "a query sees as many more keys as are past"),
     Row("ai.onnx.ml.SVMClassifier", ORT, both(output(1), two_classes, given("post_transform", b"SOFTMAX", b"SOFTMAX_ZERO")), "scores of two classes are transformed, too"),
     Row("ReduceLogSumExp", ORT, lambda c: outvoted(c) and np.isinf(results(c)[1]) & np.isfinite(results(c)[0]), "the result fits the type, whatever its exponential does"),

@@ -10,12 +10,10 @@ import operators_tensor  # noqa: F401
 from table import TABLE
 
 OLD = "of versions before 7 alone, which no peer runs"
-RANDOM = "values are somebody's draw"
 MAPS = "maps are no tensors"
 IN_A_STEP = "follows an operator that makes sequences or optionals"
 UNDRAWN = {
     "Affine": OLD, "Crop": OLD, "ImageScaler": OLD, "ParametricSoftplus": OLD, "ScaledTanh": OLD,
-    "Bernoulli": RANDOM, "Multinomial": RANDOM, "RandomNormal": RANDOM, "RandomNormalLike": RANDOM, "RandomUniform": RANDOM, "RandomUniformLike": RANDOM,
     "ai.onnx.ml.CastMap": MAPS, "ai.onnx.ml.DictVectorizer": MAPS, "ai.onnx.ml.ZipMap": MAPS,
     "ConcatFromSequence": IN_A_STEP, "OptionalGetElement": IN_A_STEP, "OptionalHasElement": IN_A_STEP, "SequenceAt": IN_A_STEP, "SequenceErase": IN_A_STEP, "SequenceInsert": IN_A_STEP,
     "SequenceLength": IN_A_STEP, "SequenceMap": IN_A_STEP,

@@ -1,6 +1,6 @@
 """Operators of ai.onnx that networks are made of: products, windows over space, normalisations, quantised forms, pictures, recurrences, losses, signals."""
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from draw import PREVIEW, Step, Unfit, is_float, is_plain
 from table import operator, proto_type
@@ -494,4 +494,8 @@ def linear_attention(d, op):
 def flex_attention(d, op):
     t, b, kv, group, q, k, h, v = d.type(op, 0, PREVIEW), d.pick(1, 2), d.pick(1, 2), d.pick(1, 2), d.pick(1, 3), d.pick(1, 2, 4), d.pick(1, 4), d.pick(1, 4)
     f = lambda heads, n, w: d.new(t, (b, heads, n, w), -1, 1)
-    return d.step(op, [f(kv * group, q, h), f(kv, k, h), f(kv, k, v)], 1, PREVIEW, scale=d.some(0.7))
+    precision = np.dtype(d.pick(np.float32, np.float64)) if d.chance(0.2) else None
+    inner = precision or np.dtype(np.float64 if t == np.float64 else np.float32)
+    port = lambda name: helper.make_tensor_value_info(name, proto_type(inner), (b, kv * group, q, k))
+    mod = lambda: helper.make_graph([helper.make_node(d.pick("Tanh", "Neg", "Abs"), ["i"], ["o"])], "mod", [port("i")], [port("o")])
+    return d.step(op, [f(kv * group, q, h), f(kv, k, h), f(kv, k, v)], 1, PREVIEW, scale=d.some(0.7), score_mod=d.some(mod(), 0.3), prob_mod=d.some(mod(), 0.3), softmax_precision=proto_type(precision) if precision else None)

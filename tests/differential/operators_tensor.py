@@ -95,6 +95,32 @@ def dropout(d, op):
     return d.step(op, [x, d.some(d.add(np.array(0.3).astype(d.pick(*d.types(op, 1))))), d.some(d.add(np.array(False)), 0.3)], outputs[:1 + outputs[1]], seed=d.some(7, 0.2))
 
 
+# ---- of chance ----
+
+def chances(d, op, types, **attributes):
+    return dict(dtype=d.some(proto_type(d.pick(*types))), seed=d.some(3.0), **attributes)
+
+
+@operator("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike")
+def random(d, op):
+    ends = dict(mean=d.some(2.0), scale=d.some(0.5)) if "Normal" in op else dict(low=d.some(-1.0), high=d.some(3.0))
+    attributes = chances(d, op, d.types(op, 0, output=True), **ends)
+    if not op.endswith("Like"):
+        return d.step(op, [], shape=list(d.shape(1)), **attributes)
+    x = d.tensor(d.type(op))
+    return d.step(op, [x], **attributes if is_float(d.values[x].dtype) else attributes | dict(dtype=TensorProto.FLOAT))
+
+
+@operator("Bernoulli")
+def bernoulli(d, op):
+    return d.step(op, [d.new(d.type(op), d.shape(), 0, 1)], **chances(d, op, d.types(op, 0, output=True)))
+
+
+@operator("Multinomial")
+def multinomial(d, op):
+    return d.step(op, [d.new(d.type(op), (d.pick(1, 3), d.pick(1, 2, 4)), -3, 0)], sample_size=d.some(d.pick(1, 5)), **chances(d, op, d.types(op, 0, output=True)))
+
+
 # ---- along axes ----
 
 @operator("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare")
@@ -386,6 +412,9 @@ def constant_of_shape(d, op):
 @operator("Constant")
 def constant(d, op):
     if d.opset >= 12 and d.chance():
+        if d.chance(0.2):
+            at, values = np.flatnonzero(d.rng.random(6) < 0.4), d.array(np.float32, 6)
+            return d.step(op, [], sparse_value=helper.make_sparse_tensor(numpy_helper.from_array(values[at], "v"), numpy_helper.from_array(at if d.chance() else np.stack([at // 3, at % 3], 1), "i"), [2, 3]))
         return d.step(op, [], **d.pick(dict(value_float=1.5), dict(value_int=-3), dict(value_floats=[0.5, 2.0]), dict(value_ints=[1, -2, 3]), dict(value_string="ab"), dict(value_strings=["a", ""])))
     return d.step(op, [], value=numpy_helper.from_array(d.array(d.pick(*d.types(op, 0, output=True)), d.shape(0, 3)), "v"))
 
