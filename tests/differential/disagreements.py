@@ -510,6 +510,7 @@ ROWS = [
     Row("ai.onnx.ml.SVMClassifier", ORT, both(output(1), two_classes, given("post_transform", b"SOFTMAX", b"SOFTMAX_ZERO")), "scores of two classes are transformed, too"),
     Row("ReduceLogSumExp", ORT, lambda c: outvoted(c) and np.isinf(results(c)[1]) & np.isfinite(results(c)[0]), "the result fits the type, whatever its exponential does"),
     Row("ReduceLogSumExp", ORT, integers, "the exponentials are numbers, not of the type's whole ones"),
+    Row("Swish", ORT, lambda c: outvoted(c) and np.abs(np.subtract(*results(c))) <= step_of(c.got[0].dtype) * np.abs(c.inputs[0].astype(np.float64)), "the sigmoid is as exact near 0 as elsewhere"),
     Row("LRN", ORT, running, "the sum is that of a window's own squares"),
     Row("QuantizeLinear", EITHER, of_scale, "the type of the scale says the precision of the division"),
     Row("Shrink", ORT, both(integers, outvoted), "x - bias is computed in numbers, not in the type's whole ones"),

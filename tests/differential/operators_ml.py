@@ -171,7 +171,7 @@ def tree_ensemble(d, op):
     x = d.new(t, (d.pick(1, 2, 5), 3), calm=True)
     v = d.values[x] = np.round(d.values[x]) if lists else d.values[x]
     d.values[x] = np.where(d.rng.random(v.shape) < 0.3, t.type(np.nan), v) if missing else v
-    return ml(d, op, [x], nodes_missing_value_tracks_true=[d.int(0, 1) for _ in modes] if missing and d.chance() else None, membership_values=tensor(lists) if lists else None,
-              n_targets=targets, tree_roots=[3 * k for k in range(trees)], nodes_featureids=[d.int(0, 2) for _ in modes], nodes_modes=numpy_helper.from_array(modes, "m"),
+    more = dict(nodes_missing_value_tracks_true=[d.int(0, 1) for _ in modes] if missing and d.chance() else None, membership_values=tensor(lists) if lists else None)
+    return ml(d, op, [x], n_targets=targets, tree_roots=[3 * k for k in range(trees)], nodes_featureids=[d.int(0, 2) for _ in modes], nodes_modes=numpy_helper.from_array(modes, "m"),
               nodes_splits=tensor(numbers(d, len(modes))), leaf_targetids=[d.int(0, targets - 1) for _ in range(leaves)], leaf_weights=tensor(numbers(d, leaves)), aggregate_function=d.some(d.pick(0, 1, 2, 3)),
-              post_transform=d.some(0), **shape)
+              post_transform=d.some(0), **shape, **more)
