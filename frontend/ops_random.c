@@ -167,5 +167,5 @@ U op_dropout(Graph *g, const Ctx *c)
     U drawn = seed ? numpy_uniform(g, c, x, attr_int(g, c, "seed", 0)) : cast(g, uniform(g, c, x->shape->dim, uop_rank(x)), DT_F64);
     U keep = or_(g, ge(g, drawn, ratio), not_(g, on)), scale = where(g, on, recip(g, sub(g, scalar(g, DT_F64, 1), ratio)), scalar(g, DT_F64, 1)), w = wide(g, x);
     U y = narrow(g, where(g, keep, mul(g, w, cast(g, scale, type_of(w))), scalar(g, type_of(w), 0)), x);
-    return outputs(g, c, (U[]){ type ? narrow_encode(g, y, type, true, "up") : y, cast(g, keep, mask) }, 2);
+    return outputs(g, c, (U[]){ type ? narrow_encode(g, y, type, false, "up") : y, cast(g, keep, mask) }, 2);
 }

@@ -167,6 +167,7 @@ CASES = [
     ("IsInf", "", 20, [np.array([1.5, np.inf, -np.inf, np.nan], ml_dtypes.float8_e5m2)], dict(detect_negative=0), [np.array([False, True, False, False])]),
     ("Dropout", "", 22, [np.array([1.5, -2], ml_dtypes.float8_e5m2), np.array(0.5, ml_dtypes.float8_e5m2)], {}, [np.array([1.5, -2], ml_dtypes.float8_e5m2)]),
     ("Dropout", "", 22, [np.array([1.5, -2], ml_dtypes.float8_e5m2), np.array(0, ml_dtypes.float8_e5m2), np.array(True)], {}, [np.array([1.5, -2], ml_dtypes.float8_e5m2), np.array([True, True])]),
+    ("Dropout", "", 22, [np.array([1.5, -np.inf], ml_dtypes.float8_e5m2), np.array(0.5, ml_dtypes.float8_e5m2), np.array(False)], {}, [np.array([1.5, -np.inf], ml_dtypes.float8_e5m2)]),
     ("BitCast", "", 26, [np.array([1.5 - 2j, 0], np.complex64)], dict(to=TensorProto.UINT64), [np.array([1.5 - 2j, 0], np.complex64).view(np.uint64)]),
     ("BitCast", "", 26, [np.array([1.5, -2.25e10])], dict(to=TensorProto.COMPLEX64), [np.array([1.5, -2.25e10]).view(np.complex64)]),
     ("BitCast", "", 26, [np.array([-1, -8, 7, 3], ml_dtypes.int4)], dict(to=TensorProto.UINT4), [np.array([15, 8, 7, 3], ml_dtypes.uint4)]),
