@@ -410,6 +410,7 @@ POOLS = "AveragePool|MaxPool|LpPool"
 ROWS = [
     # what the standard does not determine
     Row("Cast|CastLike", EITHER, outside, "a float outside the range of an integer type is undefined", "Cast: 'float to integer: undefined if it does not fit'"),
+    Row("QuantizeLinear", EITHER, lambda c: np.isnan(c.inputs[0].astype(np.float64)) & (not is_float(c.got[0].dtype)), "what NaN is as an integer is undefined", "as Cast"),
     Row("Pow", EITHER, outside_power, "a power that the integer type does not hold is undefined", "the text knows no overflow of integers; peers take a double and cast it, which is undefined"),
     Row("Shrink", EITHER, outside_shrink, "a float outside the range of an integer type is undefined", "as Cast"),
     Row("ReduceL2|ReduceMean|ReduceLogSum|ReduceLogSumExp", EITHER, overflows, "a sum that the integer type does not hold is undefined"),
