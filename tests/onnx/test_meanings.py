@@ -95,6 +95,12 @@ EIGHTHS = np.array([[1.5, -2, 0.25], [0.5, 1, 4]], ml_dtypes.float8_e4m3fn)
 heads = f(1, 2, 3, 4)
 nothing = np.zeros((1, 1, 3, 1), np.float32)
 
+spin = (f(2, 3) + 1j * f(2, 3)).astype(np.complex64)
+turns = np.array([1, 1j, 1, -1, 1j, 1 + 1j], np.complex64)
+eighths = np.array([0.5, -2, 16], ml_dtypes.float8_e4m3fn)
+folded = np.concatenate([turns[:3], [0]]) + np.concatenate([[0], turns[3:]])
+one8 = np.array(1, ml_dtypes.float8_e4m3fn)
+
 CASES = [
     # a mask for one key: repeated, and from version 24 on followed by nothing
     ("Attention", "", 23, [heads, heads, heads, nothing], {}, [softmax(heads @ heads.transpose(0, 1, 3, 2) / 2) @ heads]),
@@ -179,6 +185,43 @@ CASES = [
     ("DequantizeLinear", "", 25, [np.array([[3, -2, 7]], ml_dtypes.int4), POWERS], dict(axis=1, output_dtype=TensorProto.FLOAT), [np.array([[1.5, -8, 14]], np.float32)]),
     ("DequantizeLinear", "", 25, [np.array([[1.5, -6, 2, 0.5]], ml_dtypes.float4_e2m1fn), POWERS[None, :2]], dict(axis=1, block_size=2, output_dtype=TensorProto.FLOAT16), [np.array([[0.75, -3, 8, 2]], np.float16)]),
     ("QuantizeLinear", "", 25, [np.array([[1.3, -10, 5]], np.float32), POWERS], dict(axis=1, output_dtype=TensorProto.INT8), [np.array([[3, -2, 2]], np.int8)]),
+    # what is moved: strings, of which "" fills, complex numbers, narrow types
+    ("Pad", "", 13, [np.array([["a", "b"]], object), np.array([0, 1, 0, 2])], {}, [np.array([["", "a", "b", "", ""]], object)]),
+    ("Pad", "", 13, [np.array([["a", "b"]], object), np.array([0, 1, 0, 0]), np.array("z", object)], {}, [np.array([["z", "a", "b"]], object)]),
+    ("Pad", "", 13, [np.array(["a", "b", "c"], object), np.array([2, 1])], dict(mode="reflect"), [np.array(["c", "b", "a", "b", "c", "b"], object)]),
+    *[("Pad", "", 13, [spin, np.array([1, 0, 0, 1]), *fill], {}, [np.pad(spin, ((1, 0), (0, 1)), constant_values=fill[0] if fill else 0)]) for fill in ([], [np.array(2 - 1j, np.complex64)])],
+    ("Pad", "", 21, [eighths, np.array([1, 2])], {}, [np.pad(eighths, (1, 2))]),
+    ("CenterCropPad", "", 18, [np.array([["a", "b", "c"]], object), np.array([3, 1])], {}, [np.array([[""], ["b"], [""]], object)]),
+    ("Trilu", "", 14, [np.array([["a", "b"], ["c", "d"]], object)], {}, [np.array([["a", "b"], ["", "d"]], object)]),
+    ("Trilu", "", 14, [spin], dict(upper=0), [np.tril(spin)]),
+    ("OneHot", "", 11, [np.array([1, 0]), np.array(2), np.array(["off", "on"], object)], {}, [np.array([["off", "on"], ["on", "off"]], object)]),
+    ("Resize", "", 19, [turns.reshape(2, 3), np.zeros(0, np.float32), np.array([1, 2], np.float32)], dict(mode="linear"),
+     [turns.reshape(2, 3) @ np.array([[1, 0.75, 0.25, 0, 0, 0], [0, 0.25, 0.75, 0.75, 0.25, 0], [0, 0, 0, 0.25, 0.75, 1]], np.float32)]),
+    ("Upsample", "", 9, [spin, np.array([2, 1], np.float32)], {}, [np.repeat(spin, 2, 0)]),
+    ("Col2Im", "", 18, [turns.reshape(1, 2, 3), np.array([1, 4]), np.array([1, 2])], {}, [folded.astype(np.complex64).reshape(1, 1, 1, 4)]),
+    ("Scatter", "", 9, [np.array(["a", "b", "c"], object), np.array([2, 0]), np.array(["x", "y"], object)], {}, [np.array(["y", "b", "x"], object)]),
+    ("ScatterElements", "", 18, [spin[0], np.array([1, 1]), spin[1, :2]], dict(reduction="add"), [np.array([spin[0, 0], spin[0, 1] + spin[1, 0] + spin[1, 1], spin[0, 2]])]),
+    ("NonZero", "", 13, [np.array([["a", ""], ["", "b"]], object)], {}, [np.array([[0, 1], [0, 1]])]),
+    ("NonZero", "", 13, [np.array([0, 1j, 2, 0], np.complex64)], {}, [np.array([[1, 2]])]),
+    *[("Unique", "", 11, [np.array(["b", "a", "", "b", "ab"], object)], dict(sorted=order), [np.array(v) if k else np.array(v, object) for k, v in enumerate(want)]) for order, want in (
+        (1, [["", "a", "ab", "b"], [2, 1, 4, 0], [3, 1, 0, 3, 2], [1, 1, 1, 2]]), (0, [["b", "a", "", "ab"], [0, 1, 2, 4], [0, 1, 2, 0, 3], [2, 1, 1, 1]]))],
+    ("Unique", "", 11, [np.array([["b", "a"], ["a", "z"], ["b", "a"]], object)], dict(axis=0), [np.array([["a", "z"], ["b", "a"]], object), np.array([1, 0]), np.array([1, 0, 1]), np.array([1, 2])]),
+    ("Unique", "", 11, [turns], {}, list(np.unique(turns, True, True, True))),
+    ("Unique", "", 11, [turns.reshape(3, 2)], dict(axis=1), list(np.unique(turns.reshape(3, 2), True, True, True, 1))),
+    *[(op, "", 20, [np.array([1, np.nan, np.inf, -np.inf], ml_dtypes.float8_e5m2)], {}, [np.array(want)]) for op, want in (("IsNaN", [False, True, False, False]), ("IsInf", [False, False, True, True]))],
+    ("Shape", "", 21, [eighths.reshape(1, 3)], {}, [np.array([1, 3])]),
+    ("Dropout", "", 22, [eighths], {}, [eighths, np.ones(3, bool)]),
+    ("QuantizeLinear", "", 25, [np.array([[1, -3, 6, 100], [1, -3, 7, 0.2]], np.float32), np.array([[2], [0.5]], ml_dtypes.float8_e8m0fnu)], dict(axis=1, block_size=4, output_dtype=TensorProto.FLOAT4E2M1),
+     [np.array([[0.5, -1.5, 3, 6], [2, -6, 6, 0.5]], ml_dtypes.float4_e2m1fn)]),
+    ("DequantizeLinear", "", 25, [np.array([[0.5, -1.5], [2, 6]], ml_dtypes.float4_e2m1fn), np.array([[2], [0.5]], ml_dtypes.float8_e8m0fnu)], dict(axis=1, block_size=2, output_dtype=TensorProto.FLOAT),
+     [np.array([[1, -3], [1, 3]], np.float32)]),
+    ("QLinearMatMul", "", 21, [eighths[None], np.array(0.5, np.float32), one8, eighths[:, None], np.array(2, np.float32), one8, np.array(8, np.float32), one8], {},
+     [((eighths.astype(np.float32) - 1) @ (eighths.astype(np.float32) - 1) * 0.125 + 1).astype(ml_dtypes.float8_e4m3fn).reshape(1, 1)]),
+    *[("BitCast", "", 26, [a], dict(to=helper.np_dtype_to_tensor_dtype(np.dtype(to))), [a.view(to)]) for a, to in ((eighths, np.uint8), (np.array([3, 200], np.uint8), ml_dtypes.float8_e5m2), (turns, np.uint64),
+      (np.array([1, -(2**62)], np.int64), np.complex64), (eighths, np.int8), (turns, np.complex64))],
+    ("BitCast", "", 26, [np.array([-3, 7, -8], ml_dtypes.int4)], dict(to=TensorProto.UINT4), [np.array([13, 7, 8], ml_dtypes.uint4)]),
+    ("BitCast", "", 26, [np.array([13, 7, 8], ml_dtypes.uint4)], dict(to=TensorProto.INT4), [np.array([-3, 7, -8], ml_dtypes.int4)]),
+    ("BitCast", "", 26, [np.array([3, 9], ml_dtypes.uint4)], dict(to=TensorProto.FLOAT4E2M1), [np.array([1.5, -0.5], ml_dtypes.float4_e2m1fn)]),
     # ai.onnx.ml
     ("TreeEnsemble", ML, 5, [rows], TREE, [tree]),
     ("TreeEnsemble", ML, 5, [rows], TREE | dict(post_transform=1), [softmax(tree)]),
