@@ -525,6 +525,7 @@ ROWS = [
     Row("com.microsoft.Tokenizer", ORT, empty, "the axis of tokens is there where there is no text, too"),
     Row("Cast|CastLike", ORT, lambda c: c.got[0].dtype.name == "float8_e8m0fnu" and (c.inputs[0].astype(np.float64) <= 0), "the type holds neither 0 nor what is negative, so what becomes of them is undefined"),
     Row("BatchNormalization", ORT, both(given("training_mode", 1), outvoted), "the mean is taken from x before the division"),
+    Row("Cast|CastLike", ORT, lambda c: outvoted(c) and c.got[0].dtype == bool and (c.inputs[0].astype(np.float64) == 0), "'+/- 0.0 to False'"),
     Row("CastLike", ORT, given("round_mode", b"down", b"nearest"), "round_mode says where a number goes that e8m0 does not hold"),
     Row("Attention", ORT, lambda c: np.isneginf(results(c)[0]) & (results(c)[1] == float(finfo(c.want[c.index].dtype).min)), "what is masked is -inf"),
     Row("com.microsoft.GridSample", ORT, both(given("padding_mode", b"border"), given("mode", b"bicubic")), "with border, places outside are clamped before their neighbours are taken: as of the standard's GridSample"),
