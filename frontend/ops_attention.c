@@ -64,9 +64,13 @@ static U both(Graph *g, U a, U b) { return !a ? b : !b ? a : and_(g, a, b); }
 static U total_of(Graph *g, U a, U b) { return !a ? b : !b ? a : add(g, a, b); }
 static U positions(Graph *g, U n) { return iota(g, n, DT_I64); }
 
+#define FAR (INT64_C(1) << 48)              /* beyond every position; sums with it do not wrap */
+
 U window_mask(Graph *g, U rows, U cols, U offset, int64_t left, int64_t right)
 {
     U i = add(g, unsqueeze(g, positions(g, rows), 1), offset), j = positions(g, cols), mask = NULL;
+    if (right > FAR) right = FAR;
+    if (left > FAR) left = FAR;
     if (right >= 0) mask = le(g, j, add(g, i, uop_int(g, DT_I64, right)));
     if (left >= 0) mask = both(g, mask, ge(g, j, sub(g, i, uop_int(g, DT_I64, left))));
     return mask;
@@ -403,6 +407,7 @@ U op_embed_layer_normalization(Graph *g, const Ctx *c)
     U ids = c->in[0], more[3], like = c->in[2];
     if (uop_rank(ids) != 2 || !like || !c->in[3] || !c->in[5]) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, rows] and all tables");
     U batch = uop_dim(ids, 0), at = c->in[8] ? c->in[8] : iota(g, uop_dim(ids, 1), DT_I64);
+    if (!c->in[1] != !c->in[4]) return fail_node(g, c, TG_BAD_MODEL, "segment_ids", "and segment_embedding must come together");
     U size = uop_rank(c->in[2]) == 2 ? uop_dim(c->in[2], 1) : NULL;
     const U each[] = { batch, uop_dim(ids, 1) }, column[] = { NULL, size };
     if (!shape_ok(g, c, 2, column, 2) || !shape_ok(g, c, 3, column, 2) || !shape_ok(g, c, 4, column, 2) || !shape_ok(g, c, 5, &size, 1) || !shape_ok(g, c, 6, &size, 1)) return NULL;

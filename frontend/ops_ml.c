@@ -188,7 +188,7 @@ U op_imputer(Graph *g, const Ctx *c)
     const char *field = whole ? "imputed_value_int64s" : "imputed_value_floats";
     if (attr_find(c, "imputed_value_int64s") && attr_find(c, "imputed_value_floats")) return fail_node(g, c, TG_BAD_MODEL, field, "is one of two lists of values; wanted one");
     if (whole ? !attr_ints(g, c, field, &w, &n) || !n : !attr_floats(g, c, field, &v, &n) || !n) return fail_node(g, c, TG_BAD_MODEL, field, "is missing");
-    if (n > 1 && (uop_rank(x) < 1 || uop_size(x, uop_rank(x) - 1) != n)) return fail_node(g, c, TG_BAD_MODEL, field, "has %u values for another number of features", n);
+    if (n > 1 && (uop_rank(x) < 1 || uop_rank(x) > 2 || uop_size(x, uop_rank(x) - 1) != n)) return fail_node(g, c, TG_BAD_MODEL, field, "has %u values for another number of features", n);
     fill = cast(g, whole ? ml_ints(g, w, n) : ml_floats(g, v, n), type_of(x));
     double missing = whole ? 0 : attr_float(g, c, "replaced_value_float", 0);
     U gone = whole ? eq(g, x, uop_int(g, type_of(x), attr_int(g, c, "replaced_value_int64", 0))) : isnan(missing) ? is_nan(g, x) : eq(g, x, K(missing));

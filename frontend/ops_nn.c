@@ -390,8 +390,9 @@ U op_causal_conv(Graph *g, const Ctx *c)
     int64_t one[] = { 1 }, zero[] = { 0 };
     if (uop_rank(x) != 3 || uop_rank(f) != 3 || !uop_static(f) || uop_size(f, 1) != 1 || uop_size(f, 2) < 1 || uop_dim(f, 0) != uop_dim(x, 1))
         return fail_node(g, c, TG_BAD_MODEL, "weight", "wanted [channels, 1, k] for [batch, channels, length]");
-    if (!swish && strcmp(activation, "none") && *activation) return fail_node(g, c, TG_BAD_MODEL, "activation", "is '%s'; wanted none, silu or swish", activation);
+    if (!swish && strcmp(activation, "none")) return fail_node(g, c, TG_BAD_MODEL, "activation", "is '%s'; wanted none, silu or swish", activation);
     int64_t k = uop_size(f, 2), before[] = { 0, 0, k - 1 }, none[] = { 0, 0, 0 };
+    if (!shape_ok(g, c, 3, (U[]){ uop_dim(x, 0), uop_dim(x, 1), uop_index(g, k - 1) }, 3)) return NULL;
     U all = past ? cat(g, (U[]){ past, x }, 2, 2) : pad_i(g, x, before, none, NULL);
     U y = add_bias(g, c, conv(g, all, f, one, one, zero, zero, uop_size(x, 1)), wide(g, c->in[2]), 1);
     if (y->op == UOP_ERROR) return y;

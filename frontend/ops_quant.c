@@ -114,7 +114,7 @@ U op_quantize_linear(Graph *g, const Ctx *c)
     U given = narrow_decode(g, c->in[1]);                       /* of e8m0, which is no type to divide in, as f32 */
     DType t = narrow ? DT_I8 : output_type(g, c, zero ? (DType)zero->dtype : DT_U8), precision = (DType)given->dtype;
     if (attr_int(g, c, "precision", 0)) precision = attr_dtype(g, c, "precision", 0);
-    if (!narrow_int(t)) return fail_node(g, c, TG_UNSUPPORTED, "output_dtype", "this type of quantised values is not covered");
+    if (!narrow_int(t) || narrow == TG_F8E8M0) return fail_node(g, c, TG_UNSUPPORTED, "output_dtype", "this type of quantised values is not covered");
     if (!dtype_is_float(precision)) return fail_node(g, c, TG_BAD_MODEL, "y_scale", "wanted a floating-point type");
     U scale = spread(g, c, cast(g, given, precision), &x);
     if (zero) zero = spread(g, c, zero, &x);

@@ -161,6 +161,7 @@ U op_regex_full_match(Graph *g, const Ctx *c)
     regex_t re;
     if (!input_text(g, c, 0, &s, &n)) return NULL;
     U like = text_numbers(c->in[0]);
+    if (!attr_find(c, "pattern")) return fail_node(g, c, TG_BAD_MODEL, "pattern", "is missing");
     if (!compile(g, c, &re, "pattern", attr_str(g, c, "pattern", ""), true)) return NULL;
     uint8_t *hit = NEW_N(graph_arena(g), uint8_t, n + 1);
     for (int64_t k = 0; k < n; k++) hit[k] = !regexec(&re, s[k], 0, NULL, 0);

@@ -1,12 +1,14 @@
 """Is every operator safe from bad models? The standard's node tests, and those of test_against_ort.py, each changed in one place (hostile.py): attributes, shapes, types, values, what is missing or too much.
 Right is: a result, the same on the CPU, or exit 3, 4, 5 or 6 with one line that names node, tensor or field. Wrong: a signal, no end, our own error, several lines.
 
-    test_hostile.py [--every N] [--first N] [--cpu N] [--only TEXT] [--cases N] [--peers] [--list]
+    test_hostile.py [--every N] [--first N] [--cpu N] [--only TEXT] [--cases N] [--no-peers] [--list]
 
 Every N-th form of all is taken, from the first on (the default takes about 20 s), of those that run every N-th also on the CPU; of each operator at most so many cases that have the same attributes and inputs.
---peers: where both onnxruntime and the standard's evaluator refuse what ran here, or give something else, that is told and counted: to be judged one by one, as they have limits and faults of their own."""
+Where onnxruntime is installed (--no-peers leaves it out): not both of it and the standard's evaluator may refuse what ran here, or give something else, but for the rows of hostile_reasons.py and of
+differential/disagreements.py."""
 import argparse
 import collections
+import importlib.util
 import itertools
 import os
 import pathlib
@@ -27,6 +29,7 @@ import cases
 import compare
 import disagreements
 import hostile
+import hostile_reasons
 import test_against_ort
 from draw import Step
 from table import EACH
@@ -132,8 +135,9 @@ class Run:
             self.count[f"refused with {reply[0]}"] += 1
             return None if named(reply) else ("line", str(reply))
         self.count["ran"] += 1
-        if self.peers:
-            self.ask_peers(case, model, data, feed, reply)
+        found = self.ask_peers(case, model, data, feed, reply) if self.peers else None
+        if found:
+            return found
         if self.cpu and number % self.cpu == 0:
             self.count["ran on the CPU"] += 1
             other = self.ours.ask("ours", data, feed, "cpu")
@@ -142,11 +146,16 @@ class Run:
         return None
 
     def ask_peers(self, case, model, data, feed, reply):
-        results = self.results(data, feed)
+        """(kind, text) of what is refused by both, or different from both, without a reason."""
+        results, found = self.results(data, feed), None
         if not results and self.results(case.model.SerializeToString(), case.feed):         # else they do not know the case at all
-            self.tell("refused by both peers", case, brief(reply))
+            found = "refused by both peers", brief(reply)
         elif results and not any(same(model, feed, reply, r, name, [o for n, o in results.items() if n != name]) for name, r in results.items()):
-            self.tell("different from the peers", case, f"we {brief(reply)}; " + "; ".join(f"{name} {brief(r)}" for name, r in results.items()))
+            found = "different from the peers", f"we {brief(reply)}; " + "; ".join(f"{name} {brief(r)}" for name, r in results.items())
+        if found and hostile_reasons.reason(model.graph.node[0].op_type, self.what):
+            self.count[f"{found[0]} for a reason"] += 1
+            return None
+        return found
 
     def results(self, data, feed):
         """Those of the peers that run it."""
@@ -181,7 +190,7 @@ def main():
     p.add_argument("--cpu", type=int, default=10)
     p.add_argument("--only", default="")
     p.add_argument("--cases", type=int, default=1)
-    p.add_argument("--peers", action="store_true")
+    p.add_argument("--peers", action=argparse.BooleanOptionalAction, default=importlib.util.find_spec("onnxruntime") is not None)
     p.add_argument("--list", action="store_true")
     a = p.parse_args()
     run, wrong, total = Run(a.cpu, a.peers), 0, 0

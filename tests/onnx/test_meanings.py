@@ -105,6 +105,8 @@ CASES = [
     # a mask for one key: repeated, and from version 24 on followed by nothing
     ("Attention", "", 23, [heads, heads, heads, nothing], {}, [softmax(heads @ heads.transpose(0, 1, 3, 2) / 2) @ heads]),
     ("Attention", "", 24, [heads, heads, heads, nothing], {}, [np.repeat(heads[:, :, :1], 3, 2)]),
+    # a window without end is none
+    *[("Attention", "", 27, [heads, heads, heads], {side: 2**63 - 1}, [softmax(heads @ heads.transpose(0, 1, 3, 2) / 2) @ heads]) for side in ("left_window_size", "right_window_size")],
     # parameters of activations that have none, and too many of them, are not used
     *[("RNN", "", 14, [steps, w, r, b], dict(hidden_size=3, activation_alpha=[0.5, 0.7], activation_beta=[0.3], **more), recurrence(steps, w, r, b)) for more in ({}, dict(activations=["Tanh"]))],
     # opset 1 to 6
