@@ -138,8 +138,38 @@ static void rows_agree(void **state)
     }
 }
 
+static uint32_t count(Graph *g, U root, Op op)
+{
+    Arena *a = arena_new();
+    uint32_t n, found = 0;
+    const UOp **order = uop_toposort(g, &root, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++) found += order[i]->op == op;
+    arena_free(a);
+    return found;
+}
+
+/* What is made of such a sum is divided by a known number as by multiplying; a quotient of anything else is exact, as quantising wants it. */
+static void quotients_are_products(void **state)
+{
+    (void)state;
+    const Row r = { DT_U8, DT_I8, 8, 5, 3, 1, 1, 0, 0, 2, DT_I32 };
+    Graph *g = graph_new();
+    RefTensor want = { 0 }, got = { 0 };
+    U y = make(g, &r)->src[0], c = scalar(g, DT_F32, 0.3), s = scalar(g, DT_F32, 7), sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, div_(g, relu(g, add(g, y, s)), c));
+    U one = sum_integers(g, sink, &vnni), plain = UOP(g, UOP_SINK, DT_VOID, NO_ARG, div_(g, uop_param(g, DT_F32, (const UOp *[]){ uop_index(g, 5) }, 1, 0), c));
+    assert_int_equal(count(g, sink, UOP_DIV), 1);
+    assert_int_equal(count(g, one, UOP_DIV), 0);
+    eval(&want, g, sink);
+    eval(&got, g, one);
+    assert_true(near(&got, &want));
+    assert_ptr_equal(sum_integers(g, plain, &vnni), plain);
+    ref_tensor_free(&want);
+    ref_tensor_free(&got);
+    graph_free(g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(quotients_are_products) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
