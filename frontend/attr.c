@@ -139,7 +139,7 @@ bool axis_ok(Graph *g, const Ctx *c, const char *field, int64_t axis, int64_t ra
 
 bool shape_ok(Graph *g, const Ctx *c, uint32_t i, const U *dim, uint32_t n)
 {
-    U x = i < c->nin ? c->in[i] : NULL;
+    U x = i < c->nin && c->in[i] ? special_part(c->in[i], 0) : NULL;
     if (!x || x->op == UOP_ERROR) return ok(g);
     if (uop_rank(x) != n) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has rank %u; wanted %u", uop_rank(x), n), false;
     for (uint32_t k = 0; k < n; k++)

@@ -2,6 +2,7 @@
  * In: quantised tensors with their parameters a tensor, an axis or a block. Out: the standard's letter: products and sums in i32, rounding to even, saturation at the
  * end. Nothing is fused here: that integers suffice for QDQ chains is the compiler's business. Those of com.microsoft go through f32, as onnxruntime's do.
  */
+#include "frontend/import.h"
 #include "frontend/narrow.h"
 
 static U f32(Graph *g, U x) { return x->op == UOP_ERROR || x->dtype == DT_F32 ? x : cast(g, x, DT_F32); }
@@ -168,7 +169,8 @@ static U of_rows(Graph *g, U v)
 /* Is input i, a scale or zero point of matrices x, one for all, one for each index of x's axis `back` from the end, or of x's axes? */
 static bool of_axis(Graph *g, const Ctx *c, uint32_t i, U x, uint32_t back)
 {
-    U v = i < c->nin ? c->in[i] : NULL;
+    U v = i < c->nin && c->in[i] ? special_part(c->in[i], 0) : NULL;
+    x = special_part(x, 0);
     if (!v || x->op == UOP_ERROR || !uop_rank(v) || fixed_numel(g, v) == 1) return ok(g);
     if (uop_rank(v) > 1 || uop_rank(x) < back) return spreads_ok(g, c, i, x->shape->dim, uop_rank(x));
     return shape_ok(g, c, i, &x->shape->dim[uop_rank(x) - back], 1);

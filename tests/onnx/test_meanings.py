@@ -184,6 +184,8 @@ CASES = [
     ("BitCast", "", 26, [np.array([-1, 56], np.int8)], dict(to=TensorProto.FLOAT8E4M3FN), [np.array([-1, 56], np.int8).view(ml_dtypes.float8_e4m3fn)]),
     ("QLinearMatMul", "", 21, [EIGHTHS, np.float32(0.5), EIGHTHS[0, 0] * 0, EIGHTHS.T.copy(), np.float32(2), EIGHTHS[0, 0] * 0, np.float32(0.25), EIGHTHS[0, 0] * 0], {},
         [(EIGHTHS.astype(np.float32) @ EIGHTHS.astype(np.float32).T * 4).astype(EIGHTHS.dtype)]),
+    ("QLinearMatMul", "", 21, [np.array([[2, -1, 3]], np.int8), np.float32(0.5), np.int8(0), EIGHTHS.T.copy(), np.array([2, 1], np.float32), EIGHTHS[0, :2] * 0, np.float32(0.25), np.int8(0)], {},
+        [np.round(np.array([[2, -1, 3]]) @ EIGHTHS.astype(np.float32).T * [4, 2]).astype(np.int8)]),
     ("DequantizeLinear", "", 25, [np.array([[3, -2, 7]], ml_dtypes.int4), POWERS], dict(axis=1, output_dtype=TensorProto.FLOAT), [np.array([[1.5, -8, 14]], np.float32)]),
     ("DequantizeLinear", "", 25, [np.array([[1.5, -6, 2, 0.5]], ml_dtypes.float4_e2m1fn), POWERS[None, :2]], dict(axis=1, block_size=2, output_dtype=TensorProto.FLOAT16), [np.array([[0.75, -3, 8, 2]], np.float16)]),
     ("QuantizeLinear", "", 25, [np.array([[1.3, -10, 5]], np.float32), POWERS], dict(axis=1, output_dtype=TensorProto.INT8), [np.array([[3, -2, 2]], np.int8)]),
