@@ -1,13 +1,6 @@
 /* A long sum rounds like its longest part: cut in two, each part of some hundred terms has a sum of its own, and the tile's sums are added once a part. */
 #include "beam/beam.h"
 
-static bool apply(OptList *l, Kernel *k, const Target *t, OptOp op)
-{
-    if (l->count >= OPT_MAX || opt_apply(k, &op, t) != TG_OK) return false;
-    l->op[l->count++] = op;
-    return true;
-}
-
 static bool is_summed(const UOp *axis) { return range_type(axis) == AXIS_REDUCE || range_type(axis) == AXIS_UNROLL; }
 
 static double terms(const UOp *const *axis, uint32_t n)
@@ -24,8 +17,8 @@ static void cut_at(OptList *l, Kernel *k, const Target *t, const UOp *axis, uint
     int64_t length = index_divisor(axis->src[0]), part = range_type(axis) == AXIS_REDUCE ? most / inside : 1;
     while (part > 1 && length % part) part--;
     if (part * inside < most / 8) return;
-    if (part > 1 && !apply(l, k, t, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)i, .target = AXIS_REDUCE, .factor = (int32_t)part })) return;
-    apply(l, k, t, (OptOp){ .kind = OPT_NEST, .axis = (int8_t)(part > 1 ? i + 1 : next) });
+    if (part > 1 && !opt_try(l, k, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)i, .target = AXIS_REDUCE, .factor = (int32_t)part }, t)) return;
+    opt_try(l, k, (OptOp){ .kind = OPT_NEST, .axis = (int8_t)(part > 1 ? i + 1 : next) }, t);
 }
 
 void cut_sum(OptList *l, Kernel *k, const Target *t, int64_t most)

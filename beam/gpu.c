@@ -91,34 +91,20 @@ static void look(Gpu *p)
 
 /* ---- ops ---- */
 
-static int axis_at(const Gpu *p, int number)
-{
-    const UOp *axis[64];
-    uint32_t n = opt_axes(p->k, axis, 64);
-    for (uint32_t i = 0; i < n; i++)
-        if (range_number(axis[i]) == number) return (int)i;
-    return -1;
-}
-
 static int64_t size_now(const Gpu *p, int number)
 {
     const UOp *axis[64];
-    int at = axis_at(p, number);
+    int at = opt_axis(p->k, number);
     if (at < 0) return 1;
     opt_axes(p->k, axis, 64);
     return range_type(axis[at]) == AXIS_LOOP || range_type(axis[at]) == AXIS_REDUCE ? axis[at]->src[0]->vmax : 1;
 }
 
-static bool try_op(Gpu *p, OptOp op)
-{
-    if (p->out->count >= OPT_MAX || opt_apply(p->k, &op, p->t) != TG_OK) return false;
-    p->out->op[p->out->count++] = op;
-    return true;
-}
+static bool try_op(Gpu *p, OptOp op) { return opt_try(p->out, p->k, op, p->t); }
 
 static bool split(Gpu *p, int number, int64_t factor, AxisType target, bool top)
 {
-    int at = axis_at(p, number);
+    int at = opt_axis(p->k, number);
     return at >= 0 && factor > 1 && try_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)at, .target = (uint8_t)target, .factor = (int32_t)factor, .top = top });
 }
 
@@ -127,7 +113,7 @@ static bool is_symbolic(const Gpu *p, int number) { return p->symbolic >> number
 /* The parts of a symbolic axis overlap: it needs no padding. */
 static bool padto(Gpu *p, int number, int64_t multiple)
 {
-    int at = axis_at(p, number);
+    int at = opt_axis(p->k, number);
     if (at < 0 || is_symbolic(p, number) || size_now(p, number) % multiple == 0) return at >= 0;
     return try_op(p, (OptOp){ .kind = OPT_PADTO, .axis = (int8_t)at, .factor = (int32_t)multiple });
 }

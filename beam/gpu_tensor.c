@@ -22,25 +22,11 @@ typedef struct {
     double others;                  /* outputs beside m and n */
 } Tensor;
 
-static bool try_op(Tensor *p, OptOp op)
-{
-    if (p->out->count >= OPT_MAX || opt_apply(p->k, &op, p->t) != TG_OK) return false;
-    p->out->op[p->out->count++] = op;
-    return true;
-}
-
-static int axis_at(const Kernel *k, int number)
-{
-    const UOp *axis[64];
-    uint32_t n = opt_axes(k, axis, 64);
-    for (uint32_t i = 0; i < n; i++)
-        if (range_number(axis[i]) == number) return (int)i;
-    return -1;
-}
+static bool try_op(Tensor *p, OptOp op) { return opt_try(p->out, p->k, op, p->t); }
 
 static bool split(Tensor *p, int number, int64_t factor, AxisType target, bool top)
 {
-    int at = factor == 1 ? -1 : axis_at(p->k, number);
+    int at = factor == 1 ? -1 : opt_axis(p->k, number);
     return factor == 1 || (at >= 0 && try_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)at, .target = (uint8_t)target, .factor = (int32_t)factor, .top = top }));
 }
 
@@ -77,7 +63,7 @@ static void pad(Tensor *p, int reduce)
 
 static bool use_row(Tensor *p, int reduce, int row)
 {
-    int at = axis_at(p->k, reduce);
+    int at = opt_axis(p->k, reduce);
     return at >= 0 && try_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)at, .factor = row });
 }
 
@@ -90,7 +76,7 @@ static void find_axes(Tensor *p, const UOp *const *before, uint32_t n, int reduc
     p->ms = p->ns = p->rs = 1;
     opt_axes(p->k, after, 64);
     for (uint32_t i = 0; i < n; i++) {
-        int number = range_number(before[i]), at = axis_at(p->k, number);
+        int number = range_number(before[i]), at = opt_axis(p->k, number);
         int64_t was = before[i]->src[0]->vmax, is = at < 0 ? 1 : after[at]->src[0]->vmax;
         if (number == reduce) p->r = number, p->rs = is;
         else if (range_type(before[i]) != AXIS_LOOP) continue;
@@ -201,7 +187,7 @@ static uint64_t operands(const Kernel *k)
 static bool stage(Tensor *p)
 {
     for (uint64_t s = operands(p->k); s; s &= s - 1)
-        if (!try_op(p, (OptOp){ .kind = OPT_STAGE, .axis = (int8_t)__builtin_ctzll(s), .factor = axis_at(p->k, p->r), .target = 2 })) return false;
+        if (!try_op(p, (OptOp){ .kind = OPT_STAGE, .axis = (int8_t)__builtin_ctzll(s), .factor = opt_axis(p->k, p->r), .target = 2 })) return false;
     return true;
 }
 

@@ -102,49 +102,39 @@ static bool is_static(const Plan *p, uint32_t i) { return uop_is_const(p->axis[i
 
 /* ---- trying ops ---- */
 
-static bool try_op(Plan *p, OptOp op)
-{
-    if (p->out->count >= OPT_MAX || opt_apply(p->k, &op, p->t) != TG_OK) return false;
-    p->out->op[p->out->count++] = op;
-    return true;
-}
+static bool try_op(Plan *p, OptOp op) { return opt_try(p->out, p->k, op, p->t); }
 
-static int axis_at(const Plan *p, int number)
+/* What is left of a loop; NULL: nothing. */
+static const UOp *axis_now(const Plan *p, int number)
 {
     const UOp *axis[64];
-    uint32_t n = opt_axes(p->k, axis, 64);
-    for (uint32_t i = 0; i < n; i++)
-        if (range_number(axis[i]) == number) return (int)i;
-    return -1;
+    int at = opt_axis(p->k, number);
+    opt_axes(p->k, axis, 64);
+    return at < 0 ? NULL : axis[at];
 }
 
 static int64_t size_now(const Plan *p, int number)
 {
-    const UOp *axis[64];
-    uint32_t n = opt_axes(p->k, axis, 64);
-    for (uint32_t i = 0; i < n; i++)
-        if (range_number(axis[i]) == number) return axis[i]->src[0]->vmax;
-    return 1;
+    const UOp *axis = axis_now(p, number);
+    return axis ? axis->src[0]->vmax : 1;
 }
 
 /* What divides a loop's length: the length itself where it is known. */
 static int64_t divisor_now(const Plan *p, int number)
 {
-    const UOp *axis[64];
-    int at = axis_at(p, number);
-    opt_axes(p->k, axis, 64);
-    return at < 0 ? 1 : index_divisor(axis[at]->src[0]);
+    const UOp *axis = axis_now(p, number);
+    return axis ? index_divisor(axis->src[0]) : 1;
 }
 
 static bool split(Plan *p, int number, int64_t factor, AxisType target)
 {
-    int at = axis_at(p, number);
+    int at = opt_axis(p->k, number);
     return at >= 0 && factor > 1 && try_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)at, .target = (uint8_t)target, .factor = (int32_t)factor });
 }
 
 static bool padto(Plan *p, int number, int64_t multiple)
 {
-    int at = axis_at(p, number);
+    int at = opt_axis(p->k, number);
     if (at < 0 || divisor_now(p, number) % multiple == 0) return at >= 0;
     return try_op(p, (OptOp){ .kind = OPT_PADTO, .axis = (int8_t)at, .factor = (int32_t)multiple });
 }
@@ -164,7 +154,7 @@ static bool lanes_of(Plan *p, int number, int64_t lanes, int64_t together)
 
 static void move_first(Plan *p, int number)
 {
-    for (int at = axis_at(p, number); at > 0; at--)
+    for (int at = opt_axis(p->k, number); at > 0; at--)
         if (!try_op(p, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 })) return;
 }
 
@@ -172,7 +162,7 @@ static void move_first(Plan *p, int number)
 static void move_out(Plan *p, int number, uint64_t past)
 {
     const UOp *axis[64];
-    for (int at = axis_at(p, number); at > 0; at--) {
+    for (int at = opt_axis(p->k, number); at > 0; at--) {
         opt_axes(p->k, axis, 64);
         if (!(past & range_bit(axis[at - 1])) || !try_op(p, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 })) return;
     }
@@ -304,7 +294,7 @@ static void share(Plan *p, int first)
     }
     if (best < 0) return;
     move_first(p, best);
-    int at = axis_at(p, best);
+    int at = opt_axis(p->k, best);
     opt_axes(p->k, axis, 64);
     try_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)at, .target = AXIS_THREAD, .factor = uop_is_const(axis[at]->src[0]) ? (int32_t)axis[at]->src[0]->vmax : 0 });
 }
@@ -407,6 +397,15 @@ static void start_again(Plan *p, const Kernel *k)
     look(p);                                            /* what was seen lay in the copy before */
 }
 
+/* Can the operands of the TC be made? */
+static bool is_fragmented(const Kernel *k)
+{
+    Kernel *trial = kernel_clone(k);
+    bool good = kernel_fragments(trial) == TG_OK;
+    kernel_free(trial);
+    return good;
+}
+
 /* Two by two tiles of m and n where they are long enough; every window must be packed, or lie as it should. */
 static bool try_tiles(Plan *p, const TilePlan *t)
 {
@@ -414,14 +413,11 @@ static bool try_tiles(Plan *p, const TilePlan *t)
     int64_t m = size_of(p, t->m), n = size_of(p, t->n);
     if (m < w->m || n < w->n || size_of(p, t->k) % w->k) return false;
     if (!split(p, t->n, n >= 2 * w->n ? 2 * w->n : w->n, AXIS_UPCAST) || !split(p, t->m, m >= 2 * w->m ? 2 * w->m : w->m, AXIS_UPCAST)) return false;
-    if (!try_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)axis_at(p, t->k), .factor = t->row })) return false;
-    if (axis_at(p, t->n) >= 0) move_out(p, t->n, p->outs);
+    if (!try_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)opt_axis(p->k, t->k), .factor = t->row })) return false;
+    if (opt_axis(p->k, t->n) >= 0) move_out(p, t->n, p->outs);
     share(p, t->n);
     pack_constants(p);
-    Kernel *trial = kernel_clone(p->k);
-    bool good = kernel_fragments(trial) == TG_OK;
-    kernel_free(trial);
-    return good;
+    return is_fragmented(p->k);
 }
 
 /* Sums of products that the device has a tile operation for. n is best where the store is contiguous. */
@@ -465,12 +461,9 @@ static bool try_dots(Plan *p, int r, int lane, int32_t row)
     if (best.m >= 0 && best.mr > 1) split(p, best.m, best.mr, AXIS_UPCAST);
     move_out(p, lane, p->outs);
     share(p, lane);
-    if (!try_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)axis_at(p, r), .factor = row })) return false;
+    if (!try_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)opt_axis(p->k, r), .factor = row })) return false;
     pack_constants(p);
-    Kernel *trial = kernel_clone(p->k);
-    bool good = kernel_fragments(trial) == TG_OK;
-    kernel_free(trial);
-    return good;
+    return is_fragmented(p->k);
 }
 
 static bool dots_of(Plan *p, const Kernel *k, int32_t row)
@@ -514,7 +507,7 @@ static void unroll_small(Plan *p, int64_t most)
     for (uint32_t i = p->naxis; i-- > p->nout;) {
         int number = range_number(p->axis[i]);
         int64_t n = size_now(p, number);
-        if (!is_static(p, i) || axis_at(p, number) < 0 || n > most || n < 2) continue;
+        if (!is_static(p, i) || opt_axis(p->k, number) < 0 || n > most || n < 2) continue;
         if (split(p, number, n, AXIS_UNROLL)) most /= n;
     }
 }
@@ -550,7 +543,7 @@ static void reduce_lanes(Plan *p, int number)
     bool odd = rounds_together(p, ceil_to(n, w) / w) < 3 && n >= 32 * w;
     if (w < 4 || !padto(p, number, odd ? 4 * w : w)) return;
     split(p, number, w, AXIS_UNROLL);
-    if (axis_at(p, number) >= 0 && !is_symbolic(p, number)) split(p, number, rounds_together(p, size_now(p, number)), AXIS_UNROLL);
+    if (opt_axis(p->k, number) >= 0 && !is_symbolic(p, number)) split(p, number, rounds_together(p, size_now(p, number)), AXIS_UNROLL);
 }
 
 static void lanes_on(Plan *p, int number, int64_t replicas)
@@ -559,7 +552,7 @@ static void lanes_on(Plan *p, int number, int64_t replicas)
     if (w < 4) return;
     lanes_of(p, number, w, 1);
     for (int64_t f = replicas; f > 1; f /= 2)
-        if (axis_at(p, number) >= 0 && divisor_now(p, number) % f == 0 && split(p, number, f, AXIS_UPCAST)) return;
+        if (opt_axis(p->k, number) >= 0 && divisor_now(p, number) % f == 0 && split(p, number, f, AXIS_UPCAST)) return;
 }
 
 /* Two or three rounds at once of an output loop on which most of what is loaded in lanes does not depend: tables of places and weights are then read once for several channels. */
@@ -595,7 +588,7 @@ static bool whole_row(Plan *p, int number)
     int64_t n = size_of(p, number), w = lane_width(p, n);
     if (w < 4 || rounds_together(p, ceil_to(n, w) / w) * w < n || !padto(p, number, w)) return false;
     split(p, number, w, AXIS_UPCAST);
-    if (axis_at(p, number) >= 0) split(p, number, size_now(p, number), AXIS_UPCAST);
+    if (opt_axis(p->k, number) >= 0) split(p, number, size_now(p, number), AXIS_UPCAST);
     return true;
 }
 

@@ -8,7 +8,7 @@
 #include "frontend/question.h"
 #include "graph/custom.h"
 
-enum { UNROLL_MAX = 8, ROUNDS_MAX = 1 << 20, HELD_MAX = 1 << 28, GROWN_MAX = 1 << 20 };
+enum { UNROLL_MAX = 8, ROUNDS_MAX = 1 << 20, HELD_MAX = 1 << 26, GROWN_MAX = 1 << 20 };
 
 /* ---- unrolled ---- */
 

@@ -2,8 +2,8 @@
  *
  * Comes in: REDUCE(ADD, MUL(x, w)), both views of s * (q + z) in f32 or of q + z in i32, q of 8 bits, w constant. Goes out, for a device with a row of wmma.def of u8 and i8:
  * s_x s_w (sum q_x q_w + z_x sum q_w + z_w (sum q_x + n z_x)), where q_x became u8 and q_w i8 by half the range, which goes to their z; sum q_w is computed once, at load.
- * In f32 that is the same sum rounded once instead of at every step, and what is made of it is divided by a number as by multiplying. Sums without lanes of their own (depthwise convolutions) are made in f32, where they are as exact, and there w may
- * be any constant, so that x is read as it lies.
+ * In f32 that is the same sum rounded once instead of at every step, and what is made of it is divided by a number as by multiplying. Sums without lanes of their own (depthwise
+ * convolutions) are made in f32, where they are as exact, and there w may be any constant, so that x is read as it lies.
  * Must hold: z are one number each, s_x too; s_w is one, or lies along one axis that is not summed; what is padded with zeros has z = 0; no sum of n terms leaves i32 (in i32 it might: both
  * wrap).
  * To cover one more way to write a quantised value: a case in offset_of or dequantised.

@@ -232,3 +232,12 @@ uint32_t opt_axes(const Kernel *k, const UOp **range, uint32_t cap)
     arena_free(a);
     return x.n;
 }
+
+int opt_axis(const Kernel *k, int number)
+{
+    const UOp *axis[64];
+    uint32_t n = opt_axes(k, axis, 64);
+    for (uint32_t i = 0; i < n; i++)
+        if (range_number(axis[i]) == number) return (int)i;
+    return -1;
+}

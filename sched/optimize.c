@@ -369,6 +369,13 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
     return TG_OK;
 }
 
+bool opt_try(OptList *l, Kernel *k, OptOp op, const Target *t)
+{
+    if (l->count >= OPT_MAX || opt_apply(k, &op, t) != TG_OK) return false;
+    l->op[l->count++] = op;
+    return true;
+}
+
 TgStatus opt_apply_list(Kernel *k, const OptList *l, const Target *t)
 {
     for (uint32_t i = 0; i < l->count; i++) TRY(opt_apply(k, &l->op[i], t));

@@ -55,6 +55,8 @@ TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *u
 uint32_t opt_axes(const Kernel *k, const UOp **range, uint32_t cap);
 TgStatus opt_apply(Kernel *k, const OptOp *op, const Target *t);        /* illegal: TG_USAGE and a reason; k unchanged */
 TgStatus opt_apply_list(Kernel *k, const OptList *l, const Target *t);
+bool opt_try(OptList *l, Kernel *k, OptOp op, const Target *t);         /* applies one more op to a kernel that has l; false: it is illegal, nothing changed */
+int opt_axis(const Kernel *k, int number);                              /* where opt_axes lists the range of that number; -1: nowhere */
 TgStatus opt_stage(Kernel *k, const OptOp *op, const UOp *const *axis, uint32_t n, const Target *t);      /* stage.c */
 TgStatus opt_tc(Kernel *k, const OptOp *op, const UOp *const *axis, uint32_t n, const Target *t);         /* tc.c */
 bool wmma_holds(const Kernel *k, const OptOp *op, const UOp *range);    /* a TC needs this range as it is */
