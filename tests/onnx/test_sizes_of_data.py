@@ -96,6 +96,13 @@ CASES = [
      [(dict(x=rows(4, 4), c=np.array(c, bool)), "") for c in ([1, 0, 1, 1], [0, 1, 0, 0])]),
     ("a power, of broadcast values", "(float[6] x, float[3] w) => (float y) { " + FOUND + " p = Abs(v) [look] y = Pow(p, w) }",
      [(dict(x=only(3), w=W), ""), (dict(x=only(1), w=W), ""), (dict(x=only(2), w=W), "sizes 2, which the data tell, and 3 do not broadcast")]),
+    ("regions put where they were found, of which there may be none", "(float[1,16,9,9] x, bool[8] c, float[8,4] r, float[200,200] big, float[8,16,7,7] base) => (float y) { e = MatMul(big, big) f = MatMul(e, big) "
+     "s = ReduceSum<keepdims = 0>(f) "
+     "none = Constant<value_float = 0.0>() nothing = Mul(s, none) "
+     "later = Add(r, nothing) k = Compress<axis = 0>(later, c) n = NonZero(c) first = Constant<value_ints = [0]>() at = Squeeze(n, first) zero = Sub(at, at) "
+     "parts = RoiAlign<output_height = 7, output_width = 7, sampling_ratio = 2>(x, k, zero) ones = Constant<value_ints = [-1, 1, 1, 1]>() column = Reshape(at, ones) shape = Shape(parts) places = Expand(column, shape) "
+     "y = ScatterElements<axis = 0>(base, places, parts) }",
+     [(dict(x=rows(1, 16, 9, 9), c=np.arange(8) % step == 1, r=np.tile(np.array([[0, 1, 7, 5]], np.float32), (8, 1)), big=rows(200, 200), base=rows(8, 16, 7, 7)), "") for step in (1, 3, 1, 2)]),
     ("regions of the pictures found, of fixed samples", "(float[3,2,8,8] x, bool[3] c, float[2,4] r, int64[2] i) => (float y) { k = Compress<axis = 0>(x, c) y = RoiAlign<output_height = 2, output_width = 2, sampling_ratio = 3>(k, r, i) }",
      [(dict(x=rows(3, 2, 8, 8), c=np.array(c, bool), r=np.array([[0, 1, 7, 5], [2, 0, 5, 7]], np.float32), i=np.array([0, 1])), "") for c in ([1, 0, 1], [1, 1, 1])]),
     ("distinct rows of those found", "(float[6,2] x, bool[6] c) => (float y, int64 i) { k = Compress<axis = 0>(x, c) u, f, i, n = Unique<axis = 0>(k) y = Neg(u) }",
