@@ -362,16 +362,23 @@ static void weigh(const Plan *p, int lane, double *constant, double *other)
     }
 }
 
-static void contract(Plan *p, int lane)
+static Tile best_tile(const Plan *p, int lane, int64_t others)
 {
     Tile best = { -1, 1, 1, 0, false };
     int64_t n = size_of(p, lane);
-    double lane_bytes, other_bytes;
-    consider(p, &best, lane, -1, 1, n, 0);
+    consider(p, &best, lane, -1, 1, n, others);
     for (uint32_t i = 0; i < p->nout; i++) {
         int number = range_number(p->axis[i]);
-        if (number != lane && tiles(p, number, lane)) consider(p, &best, lane, number, p->axis[i]->src[0]->vmax, n, 0);
+        if (number != lane && tiles(p, number, lane)) consider(p, &best, lane, number, p->axis[i]->src[0]->vmax, n, others);
     }
+    return best;
+}
+
+static void contract(Plan *p, int lane)
+{
+    Tile best = best_tile(p, lane, 0);
+    int64_t n = size_of(p, lane);
+    double lane_bytes, other_bytes;
     weigh(p, lane, &lane_bytes, &other_bytes);
     lanes_of(p, lane, floor_power(n < p->lanes ? n : p->lanes), best.nv);
     if (best.nv > 1) split(p, lane, best.nv, AXIS_UPCAST);
@@ -448,14 +455,8 @@ static bool is_of_constants(const Plan *p, int number)
 static bool try_dots(Plan *p, int r, int lane, int32_t row)
 {
     const Wmma *w = &wmma_row[row];
-    Tile best = { -1, 1, 1, 0, false };
-    int64_t n = size_of(p, lane);
-    if (n < w->n || size_of(p, r) % w->k || !is_of_constants(p, lane)) return false;
-    consider(p, &best, lane, -1, 1, n, DOT_OTHERS);
-    for (uint32_t i = 0; i < p->nout; i++) {
-        int number = range_number(p->axis[i]);
-        if (number != lane && tiles(p, number, lane)) consider(p, &best, lane, number, p->axis[i]->src[0]->vmax, n, DOT_OTHERS);
-    }
+    if (size_of(p, lane) < w->n || size_of(p, r) % w->k || !is_of_constants(p, lane)) return false;
+    Tile best = best_tile(p, lane, DOT_OTHERS);
     if (!split(p, lane, w->n, AXIS_UPCAST)) return false;
     if (best.nv > 1) split(p, lane, best.nv, AXIS_UPCAST);
     if (best.m >= 0 && best.mr > 1) split(p, best.m, best.mr, AXIS_UPCAST);

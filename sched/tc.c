@@ -124,6 +124,8 @@ static TgStatus look(Tc *tc)
     return found == 1 ? TG_OK : fail(TG_USAGE, "optops: TC: %u sums share the axis", found);
 }
 
+static const UOp *under(Graph *g, const UOp *gate, const UOp *x) { return gate ? UOP(g, UOP_WHERE, DT_VOID, NO_ARG, gate, x, uop_const_like(g, (DType)x->dtype, 0)) : x; }
+
 /* Gated by PADTO: WHERE(gate, a * b, 0) is a product of gated operands. */
 static TgStatus find_operands(Tc *tc)
 {
@@ -133,7 +135,8 @@ static TgStatus find_operands(Tc *tc)
     tc->a = v->op == UOP_MUL ? through_widening(v->src[0], tc->w) : NULL;
     tc->b = v->op == UOP_MUL ? through_widening(v->src[1], tc->w) : NULL;
     if (!tc->a || !tc->b) return fail(TG_USAGE, "optops: TC %s of a sum that is not of products of %s in %s", tc->w->name, dtype_name(tc->w->a), dtype_name(tc->w->acc));
-    for (const UOp **p = &tc->a; gate && p; p = p == &tc->a ? &tc->b : NULL) *p = UOP(tc->g, UOP_WHERE, DT_VOID, NO_ARG, gate, *p, uop_const_like(tc->g, (DType)(*p)->dtype, 0));
+    tc->a = under(tc->g, gate, tc->a);
+    tc->b = under(tc->g, gate, tc->b);
     return TG_OK;
 }
 
