@@ -6,7 +6,7 @@
 typedef struct Backend Backend;         /* backends/backend.h */
 typedef struct Device Device;
 
-void heuristic_opts(OptList *out, const Kernel *k, const Target *t);      /* heuristic.c: a good list at once, from the kernel and the device alone */
+void heuristic_opts(OptList *out, const Kernel *k, const Target *t);      /* heuristic.c: a good list at once, from the kernel (trial.h) and the device alone */
 void gpu_opts(OptList *out, const Kernel *k, const Target *t);            /* gpu.c: its part for GPUs */
 void cut_sum(OptList *l, Kernel *k, const Target *t, int64_t most);       /* cut.c: a sum of twice as many terms or more becomes one of sums of at most that many; k has l applied, and so it stays */
 uint32_t gpu_candidates(OptList *out, uint32_t cap, const Kernel *k, const Target *t);      /* different lists for a GPU, the likeliest first; returns how many */

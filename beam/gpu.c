@@ -11,114 +11,19 @@
 
 #include "beam/beam.h"
 #include "beam/gpu_tensor.h"
+#include "beam/trial.h"
 
-enum { TENSOR_VARIANTS = 12, ACCESSES = 96, WARP = 32, ROW_VARIANTS = 5 };
-typedef struct { bool store, constant, gated; uint32_t slot; uint64_t ranges; int64_t step[64]; } Access;      /* step: NO_STEP where the index is not linear */
-typedef struct {
-    Kernel *k;                      /* a scratch copy, on which the list is tried as it grows */
-    const Target *t;
-    OptList *out;
-    Access access[ACCESSES];
-    uint32_t naccess, naxis, nout;
-    int number[64];                 /* of the axes as they came: outputs, then reduces */
-    int64_t size[64];               /* by range number; of a symbolic axis the largest */
-    uint64_t symbolic;
-    uint64_t outs, reduces, rows;   /* rows: outputs on which every reduce depends */
-    double elements, reduced;       /* of the output; of one of them */
-    bool contraction;
-} Gpu;
-
-/* ---- facts ---- */
-
-static void add_access(Gpu *p, const UOp *u, const UOp *const *axis)
-{
-    const UOp *index = u->src[0];
-    if (index->op != UOP_INDEX || index->src[0]->op != UOP_PARAM || p->naccess == ACCESSES) return;
-    Access *a = &p->access[p->naccess++];
-    a->store = u->op == UOP_STORE;
-    a->slot = (uint32_t)index->src[0]->arg.i;
-    a->constant = p->k->param[a->slot].constant;
-    a->gated = u->nsrc > 2;
-    a->ranges = index->ranges | (u->nsrc > 2 ? u->src[2]->ranges : 0);
-    for (uint32_t i = 0; i < p->naxis; i++) a->step[p->number[i]] = range_step(index->src[1], axis[i]);
-}
-
-static const UOp *through_casts(const UOp *u)
-{
-    while (u->op == UOP_CAST) u = u->src[0];
-    return u;
-}
-
-static bool contracts(const Gpu *p, const UOp *u)
-{
-    const UOp *m = u->arg.i == UOP_ADD ? through_casts(u->src[0]) : NULL;
-    return m && m->op == UOP_MUL && u->ranges == p->outs && m->src[0]->ranges != m->src[1]->ranges;
-}
-
-static void look_axes(Gpu *p, const UOp *const *axis)
-{
-    p->elements = p->reduced = 1;
-    for (uint32_t i = 0; i < p->naxis; i++) {
-        int n = p->number[i] = range_number(axis[i]);
-        bool out = range_type(axis[i]) == AXIS_LOOP;
-        p->symbolic |= uop_is_const(axis[i]->src[0]) ? 0 : range_bit(axis[i]);
-        p->size[n] = axis[i]->src[0]->vmax;
-        if (out) p->outs |= range_bit(axis[i]), p->nout++, p->elements *= (double)axis[i]->src[0]->vmax;
-        else p->reduces |= range_bit(axis[i]);
-    }
-}
-
-static void look(Gpu *p)
-{
-    Arena *a = arena_new();
-    uint32_t n;
-    const UOp **order = uop_toposort(p->k->g, &p->k->root, 1, a, &n), *axis[64];
-    p->naxis = opt_axes(p->k, axis, 64);
-    look_axes(p, axis);
-    p->rows = p->outs;
-    for (uint32_t i = 0; i < n; i++) {
-        const UOp *u = order[i];
-        if (u->op == UOP_LOAD || u->op == UOP_STORE) add_access(p, u, axis);
-        if (u->op != UOP_REDUCE || u->arg.blob) continue;
-        double trips = 1;
-        for (uint32_t k = 1; k < u->nsrc; k++) trips *= (double)u->src[k]->src[0]->vmax;
-        if (trips > p->reduced) p->reduced = trips;
-        p->contraction |= contracts(p, u);
-        p->rows &= u->ranges;
-    }
-    arena_free(a);
-}
+enum { TENSOR_VARIANTS = 12, WARP = 32, ROW_VARIANTS = 5 };
 
 /* ---- ops ---- */
 
-static int64_t size_now(const Gpu *p, int number)
-{
-    const UOp *axis[64];
-    int at = opt_axis(p->k, number);
-    if (at < 0) return 1;
-    opt_axes(p->k, axis, 64);
-    return range_type(axis[at]) == AXIS_LOOP || range_type(axis[at]) == AXIS_REDUCE ? axis[at]->src[0]->vmax : 1;
-}
-
-static bool try_op(Gpu *p, OptOp op) { return opt_try(p->out, p->k, op, p->t); }
-
-static bool split(Gpu *p, int number, int64_t factor, AxisType target, bool top)
-{
-    int at = opt_axis(p->k, number);
-    return at >= 0 && factor > 1 && try_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)at, .target = (uint8_t)target, .factor = (int32_t)factor, .top = top });
-}
-
-static bool is_symbolic(const Gpu *p, int number) { return p->symbolic >> number & 1; }
-
 /* The parts of a symbolic axis overlap: it needs no padding. */
-static bool padto(Gpu *p, int number, int64_t multiple)
+static bool padto(Trial *p, int number, int64_t multiple)
 {
     int at = opt_axis(p->k, number);
-    if (at < 0 || is_symbolic(p, number) || size_now(p, number) % multiple == 0) return at >= 0;
-    return try_op(p, (OptOp){ .kind = OPT_PADTO, .axis = (int8_t)at, .factor = (int32_t)multiple });
+    if (at < 0 || is_symbolic(p, number) || trial_size(p, number) % multiple == 0) return at >= 0;
+    return trial_op(p, (OptOp){ .kind = OPT_PADTO, .axis = (int8_t)at, .factor = (int32_t)multiple });
 }
-
-static int64_t ceil_to(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
 
 static int64_t divisor_up_to(int64_t n, int64_t most)
 {
@@ -128,22 +33,22 @@ static int64_t divisor_up_to(int64_t n, int64_t most)
 }
 
 /* The largest factor up to `most` by which a loop can be split. */
-static int64_t part_of(const Gpu *p, int number, int64_t most)
+static int64_t part_of(const Trial *p, int number, int64_t most)
 {
-    int64_t n = size_now(p, number);
+    int64_t n = trial_size(p, number);
     return is_symbolic(p, number) && n > 1 ? most < n ? most : n - 1 : divisor_up_to(n, most);
 }
 
 /* Threads for a loop: what divides it, or a padded warp where that is much better. */
-static int64_t spread(Gpu *p, int number, int64_t most)
+static int64_t spread(Trial *p, int number, int64_t most)
 {
-    int64_t n = size_now(p, number), f = part_of(p, number, most);
-    if (f < WARP && f < n && most >= WARP && ceil_to(n, WARP) * 4 <= n * 5 && padto(p, number, WARP)) f = divisor_up_to(size_now(p, number), most);
-    return split(p, number, f, AXIS_LOCAL, false) ? f : 1;
+    int64_t n = trial_size(p, number), f = part_of(p, number, most);
+    if (f < WARP && f < n && most >= WARP && ceil_to(n, WARP) * 4 <= n * 5 && padto(p, number, WARP)) f = divisor_up_to(trial_size(p, number), most);
+    return trial_split(p, number, f, AXIS_LOCAL, false) ? f : 1;
 }
 
 /* What is left of the output's loops: workgroups. */
-static void grid(Gpu *p)
+static void grid(Trial *p)
 {
     const UOp *axis[64];
     for (bool more = true; more;) {
@@ -151,7 +56,7 @@ static void grid(Gpu *p)
         more = false;
         for (uint32_t i = 0; i < n && !more; i++)
             if (range_type(axis[i]) == AXIS_LOOP && (p->outs & range_bit(axis[i])) && axis[i]->src[0]->vmax > 1)
-                more = try_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)i, .target = AXIS_GLOBAL, .factor = uop_is_const(axis[i]->src[0]) ? (int32_t)axis[i]->src[0]->vmax : 0 });
+                more = trial_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)i, .target = AXIS_GLOBAL, .factor = uop_is_const(axis[i]->src[0]) ? (int32_t)axis[i]->src[0]->vmax : 0 });
     }
 }
 
@@ -167,7 +72,7 @@ static double lines(const Access *a, int number)
     return s > 32 ? 32 : (double)s;
 }
 
-static double lane_cost(const Gpu *p, int number)
+static double lane_cost(const Trial *p, int number)
 {
     double cost = 0;
     for (uint32_t i = 0; i < p->naccess; i++) {
@@ -179,7 +84,7 @@ static double lane_cost(const Gpu *p, int number)
     return cost;
 }
 
-static int best_lane(const Gpu *p, uint64_t among)
+static int best_lane(const Trial *p, uint64_t among)
 {
     int best = -1;
     double least = 1e30;
@@ -193,16 +98,16 @@ static int best_lane(const Gpu *p, uint64_t among)
 
 /* ---- elements ---- */
 
-static void unroll_small(Gpu *p, int64_t most)
+static void unroll_small(Trial *p, int64_t most)
 {
     for (uint32_t i = p->naxis; i-- > p->nout;) {
-        int64_t n = size_now(p, p->number[i]);
-        if (n > 1 && n <= most && split(p, p->number[i], n, AXIS_UNROLL, false)) most /= n;
+        int64_t n = trial_size(p, p->number[i]);
+        if (n > 1 && n <= most && trial_split(p, p->number[i], n, AXIS_UNROLL, false)) most /= n;
     }
 }
 
 /* Every access along the lane is a plain row, so that four neighbours are one access of 16 bytes. Constants that will be packed do not count, nor does what a tile stores in rows along m. */
-static bool takes_vectors(const Gpu *p, int lane, int m)
+static bool takes_vectors(const Trial *p, int lane, int m)
 {
     if (p->size[lane] % 4 || is_symbolic(p, lane)) return false;
     for (uint32_t i = 0; i < p->naccess; i++) {
@@ -216,7 +121,7 @@ static bool takes_vectors(const Gpu *p, int lane, int m)
     return true;
 }
 
-static void threads(Gpu *p, int lane, int64_t most)
+static void threads(Trial *p, int lane, int64_t most)
 {
     int64_t left = most;
     if (lane >= 0) left /= spread(p, lane, left);
@@ -225,31 +130,29 @@ static void threads(Gpu *p, int lane, int64_t most)
     grid(p);
 }
 
-static void elements(Gpu *p)
+static void elements(Trial *p)
 {
     int lane = best_lane(p, p->outs);
     unroll_small(p, 49);
-    if (lane >= 0 && p->elements >= 4.0 * 256 * p->t->threads && takes_vectors(p, lane, -1)) split(p, lane, 4, AXIS_UPCAST, false);
+    if (lane >= 0 && p->elements >= 4.0 * 256 * p->t->threads && takes_vectors(p, lane, -1)) trial_split(p, lane, 4, AXIS_UPCAST, false);
     int64_t block = 256;
     while (block > 64 && p->elements / (double)block < p->t->threads) block /= 2;
     threads(p, lane, block);
 }
 
-static void pack_constants(Gpu *p);
-
 /* ---- rows ---- */
 
 /* One loop over the row: four in registers, a warp of them side by side, then a group of warps; the rest stays a loop. */
-static void share_loop(Gpu *p, int number, bool reduce, int64_t warps, bool four)
+static void share_loop(Trial *p, int number, bool reduce, int64_t warps, bool four)
 {
-    int64_t lane = WARP * (four ? 4 : 1), n = size_now(p, number);
+    int64_t lane = WARP * (four ? 4 : 1), n = trial_size(p, number);
     if (n < 2 || !padto(p, number, n % (lane * warps) && ceil_to(n, lane * warps) * 8 <= n * 9 ? lane * warps : lane)) return;
-    if (four) split(p, number, 4, reduce ? AXIS_UNROLL : AXIS_UPCAST, false);
-    if (!split(p, number, WARP, reduce ? AXIS_WARP : AXIS_LOCAL, false)) return;
-    if (warps > 1) split(p, number, part_of(p, number, warps), reduce ? AXIS_GROUP_REDUCE : AXIS_LOCAL, false);
+    if (four) trial_split(p, number, 4, reduce ? AXIS_UNROLL : AXIS_UPCAST, false);
+    if (!trial_split(p, number, WARP, reduce ? AXIS_WARP : AXIS_LOCAL, false)) return;
+    if (warps > 1) trial_split(p, number, part_of(p, number, warps), reduce ? AXIS_GROUP_REDUCE : AXIS_LOCAL, false);
 }
 
-static bool all_rows_of(const Gpu *p, int64_t n)
+static bool all_rows_of(const Trial *p, int64_t n)
 {
     for (uint32_t i = 0; i < p->naxis; i++) {
         int k = p->number[i];
@@ -259,7 +162,7 @@ static bool all_rows_of(const Gpu *p, int64_t n)
     return n % 4 == 0 && n >= 4 * WARP;
 }
 
-static int64_t warps_of_row(const Gpu *p, double count)
+static int64_t warps_of_row(const Trial *p, double count)
 {
     double each = p->reduced / WARP, idle = 16.0 * p->t->threads / count;
     int64_t warps = 1;
@@ -268,7 +171,7 @@ static int64_t warps_of_row(const Gpu *p, double count)
 }
 
 /* Two loops that some access depends on cannot share threads. */
-static bool meet(const Gpu *p, int a, int b)
+static bool meet(const Trial *p, int a, int b)
 {
     for (uint32_t i = 0; i < p->naccess; i++)
         if ((p->access[i].ranges >> a & 1) && (p->access[i].ranges >> b & 1)) return true;
@@ -276,14 +179,14 @@ static bool meet(const Gpu *p, int a, int b)
 }
 
 /* Warps' worth of a loop: loops share threads when these split alike. */
-static int64_t groups_of(const Gpu *p, int number, bool four)
+static int64_t groups_of(const Trial *p, int number, bool four)
 {
     int64_t lane = WARP * (four ? 4 : 1);
     return ceil_to(p->size[number], lane) / lane;
 }
 
 /* The reduce loop that threads share: one that lies side by side in memory, or the longest where that is shorter than a warp. */
-static int lane_of_rows(const Gpu *p)
+static int lane_of_rows(const Trial *p)
 {
     int best = best_lane(p, p->reduces);
     for (uint32_t i = p->nout; i < p->naxis && p->size[best] < WARP; i++)
@@ -292,7 +195,7 @@ static int lane_of_rows(const Gpu *p)
 }
 
 /* Rows: outputs on which all reduces depend. All loops over the row are shared out alike. */
-static void rows(Gpu *p, int64_t more_warps)
+static void rows(Trial *p, int64_t more_warps)
 {
     double count = 1;
     for (uint32_t i = 0; i < p->nout; i++)
@@ -303,16 +206,16 @@ static void rows(Gpu *p, int64_t more_warps)
     bool four = all_rows_of(p, length) && !is_symbolic(p, reduce) && (inner < 0 || (p->size[inner] % 4 == 0 && !is_symbolic(p, inner)));
     while (inner >= 0 && warps > 1 && (groups_of(p, reduce, four) % warps || groups_of(p, inner, four) % warps)) warps /= 2;
     for (uint32_t i = p->nout; i < p->naxis; i++)
-        if (size_now(p, p->number[i]) == length && (p->number[i] == reduce || !meet(p, p->number[i], reduce))) share_loop(p, p->number[i], true, warps, four);
+        if (trial_size(p, p->number[i]) == length && (p->number[i] == reduce || !meet(p, p->number[i], reduce))) share_loop(p, p->number[i], true, warps, four);
     if (inner >= 0) share_loop(p, inner, false, warps, four);
     if (warps == 1)
         for (uint32_t i = p->nout, left = 4; i-- > 0 && left > 1;)
             if (p->rows >> p->number[i] & 1) {
                 int64_t f = part_of(p, p->number[i], left);
-                if (split(p, p->number[i], f, AXIS_LOCAL, false)) left /= (uint32_t)f;
+                if (trial_split(p, p->number[i], f, AXIS_LOCAL, false)) left /= (uint32_t)f;
             }
     grid(p);
-    pack_constants(p);
+    trial_pack(p);
 }
 
 /* ---- contractions ---- */
@@ -321,28 +224,18 @@ static void rows(Gpu *p, int64_t more_warps)
  * lane operand in the cache; group: threads that share a reduce. */
 typedef struct { int lane, m; int64_t un, um, rows, group; double cycles; } Tile;
 
-/* An output axis on which a load that varies along the lanes does not depend. */
-static bool tiles(const Gpu *p, int number, int lane)
-{
-    for (uint32_t i = 0; i < p->naccess; i++) {
-        const Access *a = &p->access[i];
-        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> lane & 1) && !(a->ranges >> number & 1)) return true;
-    }
-    return false;
-}
-
-static int best_m(const Gpu *p, int lane)
+static int best_m(const Trial *p, int lane)
 {
     int best = -1;
     for (uint32_t i = 0; i < p->nout; i++) {
         int n = p->number[i];
-        if (n != lane && p->size[n] > 1 && tiles(p, n, lane) && (best < 0 || p->size[n] > p->size[best])) best = n;
+        if (n != lane && p->size[n] > 1 && trial_shares(p, n, lane) && (best < 0 || p->size[n] > p->size[best])) best = n;
     }
     return best;
 }
 
 /* A load along which four steps of the reduce lie in one place. */
-static bool reads_fours(const Gpu *p, const Access *a)
+static bool reads_fours(const Trial *p, const Access *a)
 {
     for (uint32_t i = p->nout; i < p->naxis; i++)
         if (a->step[p->number[i]] == 1 && p->size[p->number[i]] % 4 == 0) return true;
@@ -350,7 +243,7 @@ static bool reads_fours(const Gpu *p, const Access *a)
 }
 
 /* Lines of memory that a warp moves for one step of the reduce of its tile. */
-static double lines_of_step(const Gpu *p, const Tile *x)
+static double lines_of_step(const Trial *p, const Tile *x)
 {
     double sum = 0;
     for (uint32_t i = 0; i < p->naccess; i++) {
@@ -369,14 +262,14 @@ static int64_t unroll_of(const Tile *x)
     return n < 4 ? 4 : n > 16 ? 16 : n;
 }
 
-static int64_t lanes_of_block(const Gpu *p, const Tile *x)
+static int64_t lanes_of_block(const Trial *p, const Tile *x)
 {
     int64_t n = ceil_to(p->size[x->lane], x->un) / x->un, most = x->group * x->rows > 2 ? WARP : x->group * x->rows > 1 ? 2 * WARP : 4 * WARP;
     return n < most ? n : most;
 }
 
 /* Waves of workgroups; while they are few, the last one counts for half a whole one. */
-static double waves_of(const Gpu *p, double blocks)
+static double waves_of(const Trial *p, double blocks)
 {
     double waves = blocks > p->t->threads ? blocks / p->t->threads : 1;
     return waves < 4 ? 0.5 * (waves + ceil(waves)) : waves;
@@ -384,7 +277,7 @@ static double waves_of(const Gpu *p, double blocks)
 
 /* Cycles of a multiprocessor: what its units must do, and how long its few warps wait for each other's loads; the longer counts, and both where they are near. The numbers were fitted to
  * 1,157 timings of 35 kernels on an H200: its choice then takes 1.15 times as long as the best list that was timed. */
-static double tile_cycles(const Gpu *p, const Tile *x)
+static double tile_cycles(const Trial *p, const Tile *x)
 {
     int64_t n = p->size[x->lane], m = x->m >= 0 ? p->size[x->m] : 1, lanes = lanes_of_block(p, x), warps = ceil_to(lanes * x->rows * x->group, WARP) / WARP;
     double waste = (double)ceil_to(n, x->un) / (double)n * (double)ceil_to(m, x->um) / (double)m, tile = (double)(x->un * x->um), steps = p->reduced / (double)x->group;
@@ -401,7 +294,7 @@ static int by_cycles(const void *a, const void *b)
     return x->cycles < y->cycles ? -1 : x->cycles > y->cycles;
 }
 
-static bool fits(const Gpu *p, const Tile *x)
+static bool fits(const Trial *p, const Tile *x)
 {
     int64_t lanes = lanes_of_block(p, x), threads = lanes * x->rows * x->group, m = x->m >= 0 ? p->size[x->m] : 1;
     if (x->un * x->um > 64 || (x->un > 1 && x->un * 2 > p->size[x->lane]) || x->um * x->rows > m || threads > p->t->max_block) return false;
@@ -410,7 +303,7 @@ static bool fits(const Gpu *p, const Tile *x)
 }
 
 enum { TILES = 4 * 8 * 4 * 6 };
-static uint32_t all_tiles(const Gpu *p, int lane, Tile *out)
+static uint32_t all_tiles(const Trial *p, int lane, Tile *out)
 {
     static const int64_t un[] = { 1, 2, 4, 8 }, um[] = { 1, 2, 4, 7, 8, 12, 14, 16 }, rows[] = { 1, 2, 4, 8 }, group[] = { 1, 2, 4, 8, 16, 32 };
     int m = best_m(p, lane);
@@ -425,54 +318,43 @@ static uint32_t all_tiles(const Gpu *p, int lane, Tile *out)
     return n;
 }
 
-static void pack_constants(Gpu *p)
-{
-    uint64_t done = 0;
-    for (uint32_t i = 0; i < p->naccess; i++) {
-        const Access *a = &p->access[i];
-        if (!a->constant || !(a->ranges & p->reduces) || (done >> a->slot & 1)) continue;
-        done |= UINT64_C(1) << a->slot;
-        try_op(p, (OptOp){ .kind = OPT_PACK, .axis = (int8_t)a->slot });
-    }
-}
-
 /* The longest reduce loop gives the group; windows are unrolled, and a few steps of a long loop, so that loads are under way together. */
-static void reduce_loops(Gpu *p, const Tile *x)
+static void reduce_loops(Trial *p, const Tile *x)
 {
     int longest = -1;
     for (uint32_t i = p->nout; i < p->naxis; i++)
         if (longest < 0 || p->size[p->number[i]] > p->size[longest]) longest = p->number[i];
     int64_t budget = unroll_of(x);
     if (x->group > 1 && longest >= 0) {
-        int64_t n = size_now(p, longest), f = n % (4 * x->group) == 0 ? x->group : part_of(p, longest, x->group);
-        if (f * 2 > x->group || padto(p, longest, f = x->group)) split(p, longest, f, AXIS_GROUP_REDUCE, true);
+        int64_t n = trial_size(p, longest), f = n % (4 * x->group) == 0 ? x->group : part_of(p, longest, x->group);
+        if (f * 2 > x->group || padto(p, longest, f = x->group)) trial_split(p, longest, f, AXIS_GROUP_REDUCE, true);
     }
     for (uint32_t i = p->naxis; i-- > p->nout && budget > 1;) {
         int64_t f = part_of(p, p->number[i], budget);
-        if (split(p, p->number[i], f, AXIS_UNROLL, false)) budget /= f;
+        if (trial_split(p, p->number[i], f, AXIS_UNROLL, false)) budget /= f;
     }
 }
 
-static void apply_tile(Gpu *p, const Tile *x)
+static void apply_tile(Trial *p, const Tile *x)
 {
     bool inner = p->size[x->lane] % x->un == 0 && x->un == 4 && takes_vectors(p, x->lane, x->m);
-    if (x->un > 1 && padto(p, x->lane, x->un)) split(p, x->lane, x->un, AXIS_UPCAST, !inner && !is_symbolic(p, x->lane));
-    if (x->m >= 0 && x->um > 1 && padto(p, x->m, x->um)) split(p, x->m, x->um, AXIS_UPCAST, false);
+    if (x->un > 1 && padto(p, x->lane, x->un)) trial_split(p, x->lane, x->un, AXIS_UPCAST, !inner && !is_symbolic(p, x->lane));
+    if (x->m >= 0 && x->um > 1 && padto(p, x->m, x->um)) trial_split(p, x->m, x->um, AXIS_UPCAST, false);
     reduce_loops(p, x);
     cut_sum(p->out, p->k, p->t, 128);        /* as fast as uncut or with 512, and rounds like a CPU's library */
-    if (x->rows > 1) split(p, x->m, x->rows, AXIS_LOCAL, false);
+    if (x->rows > 1) trial_split(p, x->m, x->rows, AXIS_LOCAL, false);
     spread(p, x->lane, lanes_of_block(p, x));
     grid(p);
-    pack_constants(p);
+    trial_pack(p);
 }
 
 /* Every element of the large operand is used once: a row a warp, as for a reduction. */
-static bool is_matvec(const Gpu *p, int lane)
+static bool is_matvec(const Trial *p, int lane)
 {
     return best_m(p, lane) < 0 && p->reduced >= 2 * WARP && p->elements <= 256.0 * p->t->threads;
 }
 
-static void contraction(Gpu *p, uint32_t which)
+static void contraction(Trial *p, uint32_t which)
 {
     Tile tile[TILES];
     int lane = best_lane(p, p->outs);
@@ -483,7 +365,7 @@ static void contraction(Gpu *p, uint32_t which)
 }
 
 /* Long reduces that would leave threads without work, or whose loads lie side by side along the reduce. */
-static bool has_rows(const Gpu *p)
+static bool has_rows(const Trial *p)
 {
     int reduce = best_lane(p, p->reduces), out = best_lane(p, p->outs);
     if (p->reduced < 64 || reduce < 0) return false;
@@ -495,18 +377,11 @@ static void choose(OptList *out, const Kernel *k, const Target *t, uint32_t whic
 {
     if (which < TENSOR_VARIANTS && tensor_opts(out, k, t, which)) return;
     if (which >= TENSOR_VARIANTS && tensor_opts(out, k, t, 0)) which -= TENSOR_VARIANTS;        /* behind its lists come those without tensor cores */
-    Gpu *p = calloc(1, sizeof *p);
-    out->count = 0;
-    p->k = kernel_clone(k);
-    p->t = t;
-    p->out = out;
-    look(p);
+    Trial *p = trial_new(out, k, t);
     if (p->contraction) contraction(p, which);
     else if (has_rows(p) && which < ROW_VARIANTS) rows(p, (int64_t)1 << which);
     else if (!which) elements(p);
-    kernel_free(p->k);
-    free(p);
-    status_clear();
+    trial_free(p);
 }
 
 void gpu_opts(OptList *out, const Kernel *k, const Target *t) { choose(out, k, t, 0); }

@@ -1,0 +1,147 @@
+/* See trial.h. To let the heuristics know something more of a kernel: a field, filled in by `look`. */
+#include "beam/trial.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- facts ---- */
+
+static uint64_t ranges_of_places(Graph *g, const UOp *index)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    uint64_t ranges = 0;
+    const UOp **order = uop_toposort(g, &index, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++) ranges |= order[i]->op == UOP_LOAD ? order[i]->ranges : 0;
+    arena_free(a);
+    return ranges;
+}
+
+static void look_access(Trial *p, const UOp *u, const UOp *const *axis)
+{
+    const UOp *index = u->src[0];
+    if (index->op != UOP_INDEX || index->src[0]->op != UOP_PARAM || p->naccess == ACCESSES) return;
+    Access *a = &p->access[p->naccess++];
+    a->store = u->op == UOP_STORE;
+    a->slot = (uint32_t)index->src[0]->arg.i;
+    a->constant = p->k->param[a->slot].constant;
+    a->gated = u->nsrc > 2;
+    a->bytes = (uint32_t)dtype_size((DType)index->dtype);
+    a->at = index->src[1];
+    a->placed = ranges_of_places(p->k->g, a->at);
+    a->ranges = index->ranges | (u->nsrc > 2 ? u->src[2]->ranges : 0);
+    for (uint32_t i = 0; i < p->naxis; i++) a->step[p->number[i]] = range_step(a->at, axis[i]);
+}
+
+static void look_axes(Trial *p, const UOp *const *axis)
+{
+    p->elements = p->reduced = 1;
+    for (uint32_t i = 0; i < 64; i++) p->size[i] = 1;
+    for (uint32_t i = 0; i < p->naxis; i++) {
+        int n = p->number[i] = range_number(axis[i]);
+        p->size[n] = axis[i]->src[0]->vmax;
+        if (!uop_is_const(axis[i]->src[0])) p->symbolic |= range_bit(axis[i]);
+        if (range_type(axis[i]) == AXIS_LOOP) p->outs |= range_bit(axis[i]), p->nout++, p->elements *= (double)p->size[n];
+        else p->reduces |= range_bit(axis[i]);
+    }
+    p->rows = p->outs;
+}
+
+static const UOp *through_casts(const UOp *u)
+{
+    while (u->op == UOP_CAST) u = u->src[0];
+    return u;
+}
+
+static void look_reduce(Trial *p, const UOp *u)
+{
+    double terms = 1;
+    for (uint32_t k = 1; k < u->nsrc; k++) terms *= (double)u->src[k]->src[0]->vmax;
+    if (terms > p->reduced) p->reduced = terms;
+    p->rows &= u->ranges;
+    const UOp *m = u->arg.i == UOP_ADD ? through_casts(u->src[0]) : u;
+    if (m->op != UOP_MUL || u->ranges != p->outs || m->src[0]->ranges == m->src[1]->ranges) return;
+    p->contraction = true;
+    p->products = (DType)through_casts(m->src[0])->dtype;
+}
+
+static void look(Trial *p)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    const UOp **order = uop_toposort(p->k->g, &p->k->root, 1, a, &n), *axis[64];
+    p->naxis = opt_axes(p->k, axis, 64);
+    look_axes(p, axis);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i];
+        if (u->op == UOP_LOAD || u->op == UOP_STORE) look_access(p, u, axis);
+        if (u->op == UOP_REDUCE) look_reduce(p, u);
+        p->work += op_is((Op)u->op, FLAG_ALU) && dtype_is_float((DType)u->dtype);
+    }
+    arena_free(a);
+}
+
+/* ---- the copy ---- */
+
+void trial_again(Trial *p, const Kernel *k)
+{
+    if (p->k) kernel_free(p->k);
+    *p = (Trial){ .k = kernel_clone(k), .t = p->t, .out = p->out, .lanes = p->t->vector_bytes / 4 > 1 ? p->t->vector_bytes / 4 : 1 };
+    p->out->count = 0;
+    look(p);
+}
+
+Trial *trial_new(OptList *out, const Kernel *k, const Target *t)
+{
+    Trial *p = calloc(1, sizeof *p);
+    p->t = t;
+    p->out = out;
+    trial_again(p, k);
+    return p;
+}
+
+void trial_free(Trial *p)
+{
+    kernel_free(p->k);
+    free(p);
+    status_clear();                                     /* of what was refused */
+}
+
+/* ---- ops ---- */
+
+bool trial_op(Trial *p, OptOp op) { return opt_try(p->out, p->k, op, p->t); }
+
+bool trial_split(Trial *p, int number, int64_t factor, AxisType target, bool top)
+{
+    int at = opt_axis(p->k, number);
+    return at >= 0 && factor > 1 && trial_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)at, .target = (uint8_t)target, .factor = (int32_t)factor, .top = top });
+}
+
+int64_t trial_size(const Trial *p, int number)
+{
+    const UOp *axis[64];
+    int at = opt_axis(p->k, number);
+    if (at < 0) return 1;
+    opt_axes(p->k, axis, 64);
+    return range_type(axis[at]) == AXIS_LOOP || range_type(axis[at]) == AXIS_REDUCE ? axis[at]->src[0]->vmax : 1;
+}
+
+void trial_pack(Trial *p)
+{
+    uint64_t done = 0;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (!a->constant || !(a->ranges & p->reduces) || (done >> a->slot & 1)) continue;
+        done |= UINT64_C(1) << a->slot;
+        trial_op(p, (OptOp){ .kind = OPT_PACK, .axis = (int8_t)a->slot });
+    }
+}
+
+bool trial_shares(const Trial *p, int number, int lane)
+{
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> lane & 1) && !(a->ranges >> number & 1)) return true;
+    }
+    return false;
+}

@@ -1,0 +1,41 @@
+/* A kernel as the heuristics see it: its loops, accesses and sums, read once, and the list that grows while each op is tried on a scratch copy. */
+#ifndef TG_TRIAL_H
+#define TG_TRIAL_H
+#include "sched/sched.h"
+
+enum { ACCESSES = 96 };
+typedef struct {
+    bool store, constant, gated;
+    uint32_t slot, bytes;           /* of the PARAM; of an element */
+    uint64_t ranges, placed;        /* that it depends on; that loaded places in it depend on */
+    int64_t step[64];               /* by range number; NO_STEP where the index is not linear */
+    const UOp *at;
+} Access;
+typedef struct {
+    Kernel *k;
+    const Target *t;
+    OptList *out;                   /* what k has applied */
+    Access access[ACCESSES];
+    uint32_t naccess, naxis, nout;
+    int number[64];                 /* of the axes as they came: outputs, then reduces */
+    int64_t size[64];               /* by range number; of a symbolic axis the largest */
+    uint64_t outs, reduces, symbolic;
+    uint64_t rows;                  /* outputs on which every reduce depends; without one all */
+    double elements, reduced;       /* of the output; of its longest reduce */
+    bool contraction;               /* a product is summed for every element of the output, and its operands do not all vary with all loops */
+    DType products;                 /* what is multiplied in it, before it was widened */
+    int lanes, work;                /* floats of a vector; operations on floats in the kernel's text */
+} Trial;
+
+Trial *trial_new(OptList *out, const Kernel *k, const Target *t);        /* out: emptied */
+void trial_again(Trial *p, const Kernel *k);                             /* from the beginning */
+void trial_free(Trial *p);                                               /* out stays */
+bool trial_op(Trial *p, OptOp op);                                       /* false: illegal, nothing changed */
+bool trial_split(Trial *p, int number, int64_t factor, AxisType target, bool top);
+int64_t trial_size(const Trial *p, int number);                          /* what is left of a loop; 1: nothing */
+void trial_pack(Trial *p);                                               /* constants that vary along a reduce */
+bool trial_shares(const Trial *p, int number, int lane);                 /* does a reduced operand vary along the lane, and not along that axis? */
+
+static inline bool is_symbolic(const Trial *p, int number) { return p->symbolic >> number & 1; }
+static inline int64_t ceil_to(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
+#endif
