@@ -227,7 +227,7 @@ U op_top_k(Graph *g, const Ctx *c)
         out[0] = topk_one(g, x, axis, largest, &out[1]);
         return outputs(g, c, out, 2);
     }
-    U call = call_new(g, custom_new(g, "topk", &(TopkAttr){ (int32_t)axis, largest }, sizeof(TopkAttr), NULL, 0), &x, 1);
+    U call = call_new(g, custom_new(g, "topk", &(TopkAttr){ (int32_t)axis, largest, size_number(k) }, sizeof(TopkAttr), NULL, 0), &x, 1);
     out[0] = call_result(g, call, 0, (DType)x->dtype, dim, rank);
     out[1] = call_result(g, call, 1, DT_I64, dim, rank);
     return outputs(g, c, out, 2);

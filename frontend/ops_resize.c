@@ -497,7 +497,7 @@ static U roi_align_fixed(Graph *g, U x, U rois, U picture, const Roi *r)
 
 static U roi_align_host(Graph *g, U x, U rois, U picture, const Roi *r)
 {
-    RoiAttr a = { r->max, r->half_pixel, x->dtype == DT_F64, (int32_t)r->samples, (float)r->scale };
+    RoiAttr a = { r->max, r->half_pixel, x->dtype == DT_F64, (int32_t)r->samples, (int32_t)r->h, (int32_t)r->w, (float)r->scale };
     U call = call_new(g, custom_new(g, "roi_align", &a, sizeof a, NULL, 0), (U[]){ permute(g, x, (int64_t[]){ 0, 2, 3, 1 }, 4), rois, picture }, 3);
     return call_result(g, call, 0, (DType)x->dtype, (U[]){ uop_dim(rois, 0), uop_dim(x, 1), uop_index(g, r->h), uop_index(g, r->w) }, 4);
 }

@@ -21,6 +21,8 @@ bool size_told(Graph *g, const UOp *size)
     return told;
 }
 
+int64_t size_number(const UOp *size) { return uop_is_const(size) ? uop_const_int(size) : -1 - (int64_t)size->id; }
+
 /* A CALL that sets a size which sink asks for, while none that it reaches does; NULL: there is none. */
 static const UOp *lacking(Graph *g, const UOp *sink)
 {

@@ -21,6 +21,7 @@ typedef struct { int64_t base; uint32_t values, captured; } BranchAttr;
 /* A fresh DEFINE_VAR for a size that data tell. */
 const UOp *size_var(Graph *g, const char *what, int64_t least, int64_t largest);
 bool size_told(Graph *g, const UOp *size);              /* it depends on one */
+int64_t size_number(const UOp *size);                   /* itself, or where that is not known a negative number of its own */
 /* SINK of the values, and behind them of CALLs that set sizes which these ask for, though nobody reads what else such a CALL finds. */
 const UOp *sink_of(Graph *g, const UOp *const *value, uint32_t n);
 uint32_t sink_values(const UOp *sink);                  /* how many of its sources are values */
