@@ -66,13 +66,21 @@ static bool is_constant(const Schedule *s, const Kernel *k, const UOp *index, co
     return b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
 }
 
+/* Does u read one, not counting what sums in it read? */
 static bool reads_constant(const Schedule *s, const Kernel *k, const UOp *u, const uint8_t *once)
 {
-    if (u->op == UOP_LOAD) return u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM && is_constant(s, k, u->src[0], once);
-    if (u->op == UOP_REDUCE) return false;
-    for (uint32_t i = 0; i < u->nsrc; i++)
-        if (reads_constant(s, k, u->src[i], once)) return true;
-    return false;
+    Arena *a = arena_new();
+    uint32_t n;
+    const UOp **order = uop_toposort(k->g, &u, 1, a, &n);
+    bool *reads = NEW_N(a, bool, u->id + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *v = order[i], *at = v->op == UOP_LOAD ? v->src[0] : NULL;
+        if (at) reads[v->id] = at->op == UOP_INDEX && at->src[0]->op == UOP_PARAM && is_constant(s, k, at, once);
+        for (uint32_t j = 0; !at && v->op != UOP_REDUCE && j < v->nsrc; j++) reads[v->id] |= reads[v->src[j]->id];
+    }
+    bool found = reads[u->id];
+    arena_free(a);
+    return found;
 }
 
 /* Of a kernel's graph, so of all calls that share it. */
