@@ -355,7 +355,7 @@ enum { STEPS_MAX = 1 << 22, WRITTEN_OUT_MAX = 1 << 14 };
 /* A loop of known length is written out, its body's items once a round with the step as an argument, when that is not too long. */
 static bool is_written_out(const ScheduleItem *loop, const ScheduleItem *next, int64_t inside)
 {
-    return loop->trip >= 0 && !loop->mem[1] && !next->mem[0] && inside * (loop->trip + 1) <= WRITTEN_OUT_MAX;
+    return inside <= WRITTEN_OUT_MAX && loop->trip >= 0 && loop->trip < WRITTEN_OUT_MAX && !loop->mem[1] && !next->mem[0] && inside * (loop->trip + 1) <= WRITTEN_OUT_MAX;
 }
 
 /* Steps of these items; the most rounds of a loop that is written out. */
@@ -365,10 +365,9 @@ static int64_t count_steps(const Schedule *s, uint32_t from, uint32_t to, int64_
     for (uint32_t i = from; i < to && n <= STEPS_MAX; i++, n++) {
         if (s->item[i].kind != ITEM_LOOP) continue;
         uint32_t end = end_of(s, i);
-        int64_t inside = count_steps(s, i + 1, end, most), rounds = s->item[i].trip + 1;
-        bool out = inside <= WRITTEN_OUT_MAX && rounds <= WRITTEN_OUT_MAX && is_written_out(&s->item[i], &s->item[end], inside);
-        if (out && *most < rounds) *most = rounds;
-        n += out ? inside * rounds : inside + 4;
+        int64_t inside = count_steps(s, i + 1, end, most), rounds = is_written_out(&s->item[i], &s->item[end], inside) ? s->item[i].trip + 1 : 0;
+        if (*most < rounds) *most = rounds;
+        n += rounds ? inside * rounds : inside + 4;
         i = end;
     }
     return n;
@@ -378,8 +377,7 @@ static TgStatus add_loop(Build *b, bool once, uint32_t i, uint32_t end, const Ro
 {
     const ScheduleItem *item = &b->s->item[i];
     int64_t most = 0, inside = count_steps(b->s, i + 1, end, &most);
-    bool out = inside <= WRITTEN_OUT_MAX && item->trip < WRITTEN_OUT_MAX && is_written_out(item, &b->s->item[end], inside);
-    if (!once && !out) return loop_steps(b, i, end, round);
+    if (!once && !is_written_out(item, &b->s->item[end], inside)) return loop_steps(b, i, end, round);
     for (int64_t r = 0; r < (once ? 1 : item->trip); r++) TRY(add_range(b, once, i + 1, end, &(Round){ var_name(item->var[0]), r, round }));
     return TG_OK;
 }

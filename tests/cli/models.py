@@ -61,6 +61,8 @@ def make(folder):
     save(folder, "future", [h.make_node("Relu", ["x"], ["y"])], [value("x", [3])], [value("y", [3])], opset=99)
     layers(folder)
     save(folder, "misshapen", [h.make_node("MatMul", ["x", "w"], ["y"], name="mm")], [value("x", [2, 3])], [value("y", [2, 2])], {"w": np.ones((4, 2), "f4")})
+    turn = h.make_graph([h.make_node("Neg", ["s"], ["t"])], "turn", [value("i", [], T.INT64), value("c", [], T.BOOL), value("s", [3])], [value("c", [], T.BOOL), value("t", [3])])
+    save(folder, "long", [h.make_node("Loop", ["n", "", "x"], ["y"], body=turn)], [value("x", [3])], [value("y", [3])], {"n": np.array(2**63 - 1)})
     with open(os.path.join(folder, "garbage.onnx"), "wb") as f:
         f.write(b"this is no model\n" * 7)
     open(os.path.join(folder, "empty.onnx"), "wb").close()
