@@ -8,7 +8,7 @@
 #include "frontend/question.h"
 #include "graph/custom.h"
 
-enum { UNROLL_MAX = 8, ROUNDS_MAX = 1 << 20, HELD_MAX = 1 << 26, GROWN_MAX = 1 << 20 };
+enum { UNROLL_MAX = 8, UNROLLED_BYTES_MAX = 1 << 28, GROWN_MAX = 1 << 20 };
 
 /* ---- unrolled ---- */
 
@@ -40,21 +40,20 @@ static U stacked(Graph *g, const U *row, uint64_t width, int64_t rounds)
     return stack(g, each, (uint32_t)rounds, 0);
 }
 
-/* Round by round; a state is stored, so that no round computes the earlier ones again. */
+/* Round by round; a state is stored, so that no round computes the earlier ones again. What rounds leave bounds them: each leaves something. */
 static bool unroll(Graph *g, const Loop *l, int64_t trip, U *last, U *row)
 {
     Arena *a = graph_arena(g);
     U *rows = NULL, *next = NEW_N(a, U, l->states + 1), keep = NULL;
     for (uint32_t k = 0; k < l->states; k++) last[k] = l->init[k];
-    int64_t i = 0, room = 0, held = 0;                              /* held: by sequences of all rounds */
+    int64_t i = 0, room = 0;
+    size_t before = arena_bytes(a);
     for (; i < trip || (i == 0 && l->rows); i++) {
-        if (i == ROUNDS_MAX) return graph_fail_code(g, TG_LIMIT, "more than %d rounds of a loop that is done round by round", ROUNDS_MAX), false;
+        if (arena_bytes(a) - before > UNROLLED_BYTES_MAX) return graph_fail_code(g, TG_LIMIT, "%lld rounds of a loop that is done round by round make a graph of more than %d bytes", (long long)i, UNROLLED_BYTES_MAX), false;
         rows = with_room(a, rows, l->rows, i, &room);
         if (!l->body(g, l->user, uop_index(g, i), last, next, rows + (uint64_t)i * l->rows, &keep)) return false;
         if (!trip) break;
         if (keep && !uop_is_const(keep)) return graph_fail_code(g, TG_UNSUPPORTED, "a loop of few rounds has a condition that depends on data"), false;
-        for (uint32_t k = 0; k < l->states; k++) held += next[k]->dtype == DT_VOID ? next[k]->nsrc : 0;
-        if (held > HELD_MAX) return graph_fail_code(g, TG_LIMIT, "the sequences of a loop are too long for one that is done round by round"), false;
         bool end = i + 1 == trip || (keep && !uop_const_int(keep));
         for (uint32_t k = 0; k < l->states; k++) last[k] = end ? next[k] : stored(g, next[k], last[k]);
         if (!end) continue;
@@ -313,7 +312,7 @@ static bool call_loop(Graph *g, const Loop *l, U *last, U *row)
     uint32_t *at = NEW_N(a, uint32_t, l->states + 1);
     moving.grow = arena_alloc(a, sizeof *moving.grow * (l->states + 1));
     if (!make_body(g, &moving, base, formal, value, &keep)) return false;
-    if ((keep || l->keep || !uop_is_const(l->trip)) && l->rows && l->most > INT32_MAX) return graph_fail_code(g, TG_UNSUPPORTED, "a loop without a limit has rows"), false;
+    if (l->rows && l->most > INT32_MAX) return graph_fail_code(g, TG_UNSUPPORTED, "a loop without a limit has rows"), false;
     for (uint32_t k = 0; k < l->states; k++) at[k] = k, last[k] = l->init[k];
     drop_unchanged(g, &moving, formal, value, &keep, base, at);
     if (!call_body(g, &moving, base, formal, value, keep, found, row)) return false;

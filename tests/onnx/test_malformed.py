@@ -1,5 +1,6 @@
-"""Files that are wrong in one way each: bytes (A), structure (B), shapes and types (C), attributes (D), operators beyond the usual (E). Each must end within seconds, by no signal, with the exit code of its class and one line
-that names the file and what is wrong; those that look odd and are right must run. A case is a row: name, file, exit codes, what the line says. To add one: a row."""
+"""Files that are wrong in one way each: bytes (A), structure (B), shapes and types (C), attributes (D), operators beyond the usual (E), loops without an end (F). Each must end within seconds, by no
+signal, with the exit code of its class and one line that names the file and what is wrong; those that look odd and are right must run. A case is a row: name, file, exit codes, what the line says. To
+add one: a row."""
 import os
 import pathlib
 import subprocess
@@ -8,6 +9,7 @@ import tempfile
 
 import numpy as np
 import onnx
+import onnx.parser
 from onnx import AttributeProto, TensorProto, helper as h, numpy_helper as nh
 
 F, I64 = TensorProto.FLOAT, TensorProto.INT64
@@ -444,12 +446,30 @@ E = [
 ]
 
 
+def endless(body, state, results="float y", trip="", before=""):
+    """A Loop without an end, or of as many rounds as a number holds; state: its only one."""
+    return onnx.parser.parse_model(f'''<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => ({results}) {{ yes = Constant<value = bool {{1}}>() many = Constant<value = int64 {{{2**63 - 1}}}>() {before}
+        {", ".join(r.split()[-1] for r in results.split(", "))} = Loop<body = b {body}>({trip}, yes, {state}) }}''').SerializeToString()
+
+
+LIST, TRIPS = dict(state="list", results="seq(float) y", before="list = SequenceConstruct(x, x)"), (("without an end", ""), ("of 2^63 - 1 rounds", "many"))
+F_LOOPS = [row for what, trip in TRIPS for row in (
+    (f"a list that grows, {what}", endless("(int64 i, bool c, seq(float) s) => (bool d, seq(float) t) { d = Identity(c) t = SequenceInsert(s, x) }", **LIST, trip=trip), (6,), "node 'y' (Loop): "),
+    (f"a list that stays as long, {what}", endless("(int64 i, bool c, seq(float) s) => (bool d, seq(float) t) { d = Identity(c) r = SequenceErase(s) t = SequenceInsert(r, x) }", **LIST, trip=trip), (6,), "node 'y' (Loop): "),
+    (f"a list that stays, without a node, {what}", endless("(int64 i, bool c, seq(float) s) => (bool c, seq(float) s) { }", **LIST, trip=trip), (6,), "node 'y' (Loop): "),
+    (f"a body that is a loop, {what}", endless("(int64 i, bool c, seq(float) s) => (bool c, seq(float) t) { three = Constant<value = int64 {3}>() "
+        "t = Loop<body = e (int64 j, bool k, seq(float) u) => (bool k, seq(float) v) { v = SequenceInsert(u, x) }>(three, c, s) }", **LIST, trip=trip), (6,), "node 'y' (Loop): "),
+    (f"a tensor that grows, {what}", endless("(int64 i, bool c, float s) => (bool c, float t) { t = Concat<axis = 0>(s, x) }", "x", trip=trip), (5, 6), "node 'y' (Loop): "),
+    (f"a tensor that doubles, {what}", endless("(int64 i, bool c, float s) => (bool c, float t) { t = Concat<axis = 0>(s, s) }", "x", trip=trip), (5, 6), "(Concat): t: "),
+    (f"a row for each round, {what}", endless("(int64 i, bool c, float s) => (bool c, float t, float r) { t = Neg(s) r = Identity(t) }", "x", "float y, float z", trip=trip), (5, 6), "node 'y' (Loop): "))]
+
+
 def main():
     wrong, ran = 0, 0
     device = sys.argv[1] if len(sys.argv) > 1 else "reference"
     with tempfile.TemporaryDirectory() as root:
         path = pathlib.Path(root) / "m.onnx"
-        for group, rows in zip("ABCDE", (A, B, C, D, E)):
+        for group, rows in zip("ABCDEF", (A, B, C, D, E, F_LOOPS)):
             for name, data, codes, says in rows:
                 path.write_bytes(data)
                 try:
