@@ -203,7 +203,10 @@ const UOp *uop_tagged(Graph *g, const UOp *u, uint16_t tag) { return intern(g, (
 const UOp *uop_with(Graph *g, const UOp *u, const UOp *const *src)
 {
     if (!u->nsrc || !memcmp(src, u->src, u->nsrc * sizeof *src)) return u;
-    return intern(g, (Op)u->op, derive_dtype((Op)u->op, (DType)u->dtype, u->arg, src, u->nsrc), u->tag, u->arg, src, u->nsrc);
+    const UOp *with = intern(g, (Op)u->op, derive_dtype((Op)u->op, (DType)u->dtype, u->arg, src, u->nsrc), u->tag, u->arg, src, u->nsrc);
+    void *place = u->op == UOP_CALL ? map_get(&g->calls, &u->id, sizeof u->id) : NULL;            /* of the node that it belongs to (guard.h) */
+    if (place && !map_get(&g->calls, &with->id, sizeof with->id)) map_put(&g->calls, &with->id, sizeof with->id, place);
+    return with;
 }
 
 /* ---- leaves ---- */

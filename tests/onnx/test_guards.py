@@ -91,6 +91,8 @@ MODELS = [
      dict(x=f(100, 96), i=rng.integers(-100, 100, (2, 63)), w=f(96)), "i", np.full((2, 63), 100), "index 100; the axis has size 100"),
     ("a sum over what is gathered", "(float[50,33] x, int64[37] i) => (float y) { [look] g = Gather(x, i) a = Constant<value_ints = [0]>() y = ReduceSum<keepdims = 0>(g, a) }",
      dict(x=f(50, 33), i=rng.integers(-50, 50, 37)), "i", np.full(37, -51), "index -51; the axis has size 50"),
+    ("a region without an end", "(float[1,2,5,5] x, float[2,4] r) => (float y) { k = Constant<value_ints = [0, 0]>() [look] a = RoiAlign<output_height = 2, output_width = 3>(x, r, k) y = Abs(a) }",
+     dict(x=f(1, 2, 5, 5), r=np.array([[0, 0, 3, 3], [1, 1, 4, 4]], np.float32)), "r", np.array([[0, 0, 3, 3], [1, 1, 1e30, 4]], np.float32), "region 1 is too large"),
     ("two readers", "(float[8,5] x, int64[3] i) => (float y, float z) { [look] g = Gather(x, i) y = Exp(g) a = Constant<value_ints = [0]>() z = ReduceMax(g, a) }",
      dict(x=f(8, 5), i=i(7, -8, 0)), "i", i(7, 8, 0), "index 8; the axis has size 8"),
     ("an axis whose size the data tell", "(float[12] x, int64[2] i) => (float y) { n = NonZero(x) a = Constant<value_ints = [0]>() m = Squeeze(n, a) v = Gather(x, m) [look] y = Gather(v, i) }",
