@@ -109,7 +109,16 @@ static TgStatus place(Graph *g, const Node *n)
     return fail_at(code, node_label(n), n->op, NULL, "%s", *text ? text : "failed without a message");
 }
 
-static TgStatus bind_output(Import *im, const Node *n, uint32_t k, U u, bool known)
+/* As many elements as x would have were none of its sizes 0: a tensor without elements may not have sizes that no sum holds either. */
+static int64_t extent(U x)
+{
+    int64_t n = 1;
+    for (uint32_t k = 0; k < uop_rank(x); k++)
+        if (uop_size(x, k) && __builtin_mul_overflow(n, uop_size(x, k), &n)) return INT64_MAX;
+    return n;
+}
+
+static TgStatus bind_output(Import *im, const Ctx *c, uint32_t k, U u, bool known)
 {
     Graph *g = im->run->g;
     int32_t kind = special_kind(u);
@@ -119,7 +128,7 @@ static TgStatus bind_output(Import *im, const Node *n, uint32_t k, U u, bool kno
         U x = special_part(u, i);
         bool tensor = x->dtype != DT_VOID;
         if (tensor && uop_rank(x) > TG_MAX_RANK) return fail_at(TG_LIMIT, node_label(n), n->op, n->out[k], "rank %u; at most %d", uop_rank(x), TG_MAX_RANK);
-        if (tensor && uop_numel(x) > NUMEL_MAX) return fail_at(TG_LIMIT, node_label(n), n->op, n->out[k], "%lld elements; at most %lld", (long long)uop_numel(x), (long long)NUMEL_MAX);
+        if (tensor && extent(x) > NUMEL_MAX) return fail_at(TG_LIMIT, node_label(n), n->op, n->out[k], "sizes of %lld elements; at most %lld", (long long)extent(x), (long long)NUMEL_MAX);
         if (tensor && !uop_numel(x)) x = expand(g, scalar(g, (DType)x->dtype, 0), x->shape->dim, uop_rank(x));     /* no elements, no formula */
         part[i] = known ? fold(g, x) : x;
     }

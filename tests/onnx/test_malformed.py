@@ -199,6 +199,7 @@ C = [
     ("Pad beyond", one("Pad", "x,p", {"p": i(0, 0, -9, 0)}), BAD, "node 'bad' (Pad)"),
     ("Tile of 2^40", one("Tile", "x,r", {"r": i(2**40, 1)}), (6, 3), ""),
     ("Tile of -1", one("Tile", "x,r", {"r": i(-1, 1)}), BAD, "node 'bad' (Tile)"),
+    ("no elements, and a size whose double no number holds", model([node("ConstantOfShape", "s", "c"), node("Concat", "c,c", axis=1, name="join")], init={"s": i(0, 2**62)}), (6,), "node 'bad' (ConstantOfShape): c: sizes of "),
     ("Expand to TiB", one("Expand", "x,s", {"s": i(2**40, 2, 3)}), (6, 3), ""),
     ("ConstantOfShape of TiB", one("ConstantOfShape", "s", {"s": i(2**41)}), (6, 3), ""),
     ("ConstantOfShape of -1", one("ConstantOfShape", "s", {"s": i(-1)}), BAD, "node 'bad' (ConstantOfShape)"),
