@@ -6,6 +6,8 @@
 #include "graph/custom.h"
 #include "graph/guard.h"
 
+enum { READ_DEPTH = 8 };
+
 static bool is_told(Graph *g, U a, U b) { return size_told(g, a) || size_told(g, b); }
 static bool may_be(U size, int64_t v) { return size->vmin <= v && v <= size->vmax; }
 static bool may_meet(Graph *g, U a, U b) { return may_be(dim_sub(g, a, b), 0); }
@@ -15,11 +17,21 @@ bool may_agree(Graph *g, U a, U b) { return a == b || (is_told(g, a, b) ? may_me
 /* x beside a size that was checked, which is never as large as this. */
 static U beside(Graph *g, U x, U checked) { return is_error(x) ? x : where(g, ne(g, checked, uop_index(g, checked->vmax)), x, uop_const_like(g, (DType)x->dtype, 0)); }
 
+/* Are x's elements read where the index says, as far as so many nodes tell? Else they may be a formula that needs no index. */
+static bool is_read(U x, int depth)
+{
+    if (x->op == UOP_CONST || x->op == UOP_EXPAND || !depth) return false;
+    if (op_is((Op)x->op, FLAG_MOVE) || x->op == UOP_INDEX || x->op == UOP_REDUCE) return is_read(x->src[0], depth - 1);
+    bool read = !op_is((Op)x->op, FLAG_ALU);
+    for (uint32_t k = 0; k < x->nsrc && !read; k++) read = is_read(x->src[k], depth - 1);
+    return read;
+}
+
 static U with_size(Graph *g, U x, int64_t axis, U size, GuardKind kind)
 {
     U own = uop_dim(x, (uint32_t)axis), checked = guard_size(g, kind, own, size), step = cast(g, ne(g, checked, uop_index(g, 1)), DT_INDEX);
     U y = take(g, x, mul(g, iota(g, size, DT_INDEX), step), axis);
-    return own->vmax > 1 && size->vmax > 1 ? y : beside(g, y, checked);      /* where every place is 0 the check would go */
+    return own->vmax > 1 && size->vmax > 1 && is_read(x, READ_DEPTH) ? y : beside(g, y, checked);      /* where every place is 0, or none is read, the check would go */
 }
 
 U sized(Graph *g, U x, int64_t axis, U size)

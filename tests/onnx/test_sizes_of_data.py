@@ -46,6 +46,9 @@ CASES = [
      y = If<then_branch = p () => (float p0) { s = Exp(w) k = ReduceSum(s, a) p0 = Add(w, k) }, else_branch = q () => (float q0) { q0 = Neg(w) }>(c) }""".replace("FOUND", FOUND), [(dict(x=only(n), w=W), "") for n in (3, 2)]),
     ("a fixed size", "(float[6] x, float[3] w) => (float y) { " + FOUND + " [look] y = Add(v, w) }",
      [(dict(x=only(3), w=W), ""), (dict(x=only(1), w=W), ""), (dict(x=only(2), w=W), "sizes 2, which the data tell, and 3 do not broadcast"), (dict(x=only(0), w=W), "sizes 0, which the data tell, and 3 do not broadcast")]),
+    *[(f"ones, as many as there are, and {what}", "(float[6] x, float[3] w) => (float y) { " + FOUND + f" s = Shape(v) {text} [look] y = Add(u, w) }}",
+       [(dict(x=only(n), w=W), says) for n, says in ((3, ""), (1, ""), (2, "sizes 2, which the data tell, and 3 do not broadcast"), (0, "sizes 0, which the data tell, and 3 do not broadcast"))])
+      for what, text in (("nothing else", "u = ConstantOfShape<value = float[1] {1}>(s)"), ("a formula", "one = Constant<value_float = 1.0>() t = Expand(one, s) r = Neg(t) u = Exp(r)"))],
     ("one at most", "(float[1] x, float[3] w) => (float y) { " + FOUND + " [look] y = Add(v, w) }", [(dict(x=f(2), w=W), ""), (dict(x=f(0), w=W), "sizes 0, which the data tell, and 3 do not broadcast")]),
     ("a fixed size in the middle", "(float[2,3] x, bool[5] c, float[4,5,3] t) => (float y) { k = Compress<axis = 1>(t, c) s = Constant<value_ints = [1]>() u = Unsqueeze(x, s) z = Constant<value_ints = [2, 2, 3]>() e = Expand(u, z)"
      " two = Constant<value_ints = [2, 1, 1]>() w = Tile(e, two) [look] y = Mul(k, w) }",
