@@ -12,6 +12,7 @@ typedef struct {
     int64_t opset;                  /* version of the node's domain that the model imports */
     const U *in;
     uint32_t nin, nout;
+    bool told;                      /* the data of a run have a part in what it sees (import.h) */
 } Ctx;
 
 /* One importer: returns the value, or `outputs` of several. An ERROR node (graph_fail) or NULL with a recorded status fails the import. A sequence is a TUPLE as the
@@ -71,7 +72,7 @@ TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *i
 
 /* What the imports of a program have come to know: inputs whose values are part of the graph, and values that only a run can tell (question.h). All of it stays as long as arena. */
 typedef struct { uint32_t node; TgTensor value; } Answer;
-typedef struct { Arena *arena; bool *baked; Answer *item; uint32_t n, room, asked; } Known;      /* asked: so far, forgotten ones too */
+typedef struct { Arena *arena; bool *baked; Answer *item; uint32_t n, room, asked, used; } Known;      /* asked: so far, forgotten ones too; used: how often answers were */
 
 typedef struct {
     Graph *g;

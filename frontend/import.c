@@ -46,7 +46,7 @@ static TgStatus lookup(U *out, Import *im, const Ctx *c, const char *name)
         v->known = v->init->numel <= KNOWN_MAX;
     }
     U x = question_answered(im->run, v->value);
-    if (x != v->value) *v = (Value){ .value = x, .known = true };
+    if (x != v->value) *v = (Value){ .value = x, .known = true, .told = true };
     *out = x;
     return graph_error(im->run->g);
 }
@@ -121,6 +121,7 @@ static int64_t extent(U x)
 static TgStatus bind_output(Import *im, const Ctx *c, uint32_t k, U u, bool known)
 {
     Graph *g = im->run->g;
+    const Node *n = c->node;
     int32_t kind = special_kind(u);
     U part[2];                                                  /* of strings, narrow types and complex numbers what moves */
     if (!*n->out[k]) return TG_OK;
@@ -133,16 +134,17 @@ static TgStatus bind_output(Import *im, const Ctx *c, uint32_t k, U u, bool know
         part[i] = known ? fold(g, x) : x;
     }
     if (map_gets(&im->name, n->out[k])) return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->out[k], "this tensor is already defined");
-    *bind(im, n->out[k]) = (Value){ .value = special_wrap(g, part, kind), .known = part[0]->op == UOP_BUFFER || is_literal(part[0]) };
+    *bind(im, n->out[k]) = (Value){ .value = special_wrap(g, part, kind), .known = part[0]->op == UOP_BUFFER || is_literal(part[0]), .told = c->told };
     return graph_error(g) == TG_OK ? TG_OK : place(g, n);
 }
 
-static TgStatus bind_outputs(Import *im, const Node *n, U result, bool known)
+static TgStatus bind_outputs(Import *im, const Ctx *c, U result, bool known)
 {
-    if (n->nout <= 1) return n->nout ? bind_output(im, n, 0, result, known) : TG_OK;
+    const Node *n = c->node;
+    if (n->nout <= 1) return n->nout ? bind_output(im, c, 0, result, known) : TG_OK;
     if (result->op != UOP_TUPLE || result->nsrc < n->nout)
         return fail_at(TG_BAD_MODEL, node_label(n), n->op, NULL, "%u outputs; it has %u", n->nout, result->op == UOP_TUPLE ? result->nsrc : 1);
-    for (uint32_t k = 0; k < n->nout; k++) TRY(bind_output(im, n, k, result->src[k], known));
+    for (uint32_t k = 0; k < n->nout; k++) TRY(bind_output(im, c, k, result->src[k], known));
     return TG_OK;
 }
 
@@ -220,6 +222,7 @@ static TgStatus node_inputs(Import *im, Ctx *c, const OpRow *row, bool *known, i
         if (!*n->in[k]) continue;
         TRY(lookup(&in[k], im, c, n->in[k]));
         *known = *known && find(im, n->in[k])->known;
+        c->told |= find(im, n->in[k])->told;
     }
     c->in = in;
     c->nin = n->nin;
@@ -241,7 +244,7 @@ static TgStatus import_function(U *out, const Ctx *c, const FunctionDef *f)
     if (c->nin > f->nin) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "%u inputs; at most %u", c->nin, f->nin);
     map_init(&im.name, run->arena);
     for (uint32_t k = 0; k < f->nin; k++)
-        if (c->in[k < c->nin ? k : c->nin]) *bind(&im, f->in[k]) = (Value){ .value = c->in[k], .known = is_literal(c->in[k]) };
+        if (c->in[k < c->nin ? k : c->nin]) *bind(&im, f->in[k]) = (Value){ .value = c->in[k], .known = is_literal(c->in[k]), .told = c->told };
     TRY(import_nodes(&im, f->node, f->nnode));
     for (uint32_t k = 0; k < f->nout && k < c->nout; k++) TRY(lookup(&v[k], &im, c, f->out[k]));
     arena_release(run->arena, mark);
@@ -250,20 +253,30 @@ static TgStatus import_function(U *out, const Ctx *c, const FunctionDef *f)
     return TG_OK;
 }
 
+/* Where the data had a part in what an importer refuses, they do not fit: the model may be good. Not so where it names an attribute. */
+static TgStatus blame(const Ctx *c, TgStatus status)
+{
+    const char *node, *op, *field;
+    tg_error_where(&node, &op, &field);
+    if (status != TG_BAD_MODEL || !c->told || strcmp(op, c->node->op) != 0 || attr_find(c, field)) return status;
+    return graph_error_is(c->im->run->g, TG_BAD_INPUT), TG_BAD_INPUT;
+}
+
 static TgStatus node_results(Import *im, Ctx *c, const FunctionDef *f, const OpRow *row)
 {
     Run *run = im->run;
-    const Node *n = c->node;
     bool known = true;
+    uint32_t before = run->known ? run->known->used : 0;
     int32_t kind = 0;
     U result[2] = { NULL };
     for (uint32_t part = 0; part < special_parts(kind); part++) {
         TRY(node_inputs(im, c, row, &known, &kind, part));
         if (f) TRY(import_function(&result[part], c, f));
         else result[part] = row->fn(run->g, c);
-        if (!result[part] || graph_error(run->g) != TG_OK) return place(run->g, n);
+        c->told |= run->known && run->known->used > before;
+        if (!result[part] || graph_error(run->g) != TG_OK) return blame(c, place(run->g, c->node));
     }
-    return bind_outputs(im, n, wrap_results(run->g, result, kind), known);
+    return bind_outputs(im, c, wrap_results(run->g, result, kind), known);
 }
 
 static TgStatus import_node(Import *im, const Node *n)
@@ -304,7 +317,7 @@ static TgStatus subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *i
     if (nin != sub->ninput || nout > sub->noutput)
         return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, sub->name, "the subgraph has %u inputs and %u outputs; wanted %u and %u", sub->ninput, sub->noutput, nin, nout);
     bind_initializers(&im, sub);
-    for (uint32_t k = 0; k < nin; k++) *bind(&im, sub->input[k].name) = (Value){ .value = in[k], .known = is_literal(in[k]) };
+    for (uint32_t k = 0; k < nin; k++) *bind(&im, sub->input[k].name) = (Value){ .value = in[k], .known = is_literal(in[k]), .told = c->told };
     TRY(import_nodes(&im, sub->node, sub->nnode));
     for (uint32_t k = 0; k < nout; k++) TRY(lookup(&out[k], &im, c, sub->output[k].name));
     arena_release(run->arena, mark);
@@ -381,7 +394,7 @@ static TgStatus value_once_more(U *out, const Ctx *c, const char *y, const char 
     map_init(&changed, run->arena);
     for (uint32_t k = 0; k < n; k++) {
         if (map_gets(&im.name, name[k])) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "'%s' twice", name[k]);
-        *bind(&im, name[k]) = (Value){ .value = value[k] };
+        *bind(&im, name[k]) = (Value){ .value = value[k], .told = c->told };
         map_puts(&changed, name[k], &im);
     }
     const Node **kept = NEW_N(run->arena, const Node *, im.nnode + 1);
@@ -452,8 +465,11 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
     map_init(&im.name, run->arena);
     bind_initializers(&im, d);
     for (uint32_t k = 0, slot = 0; k < d->ninput; k++) {
-        bool known = !holds_tensors(&input[k]) && baked[slot];
-        *bind(&im, d->input[k].name) = (Value){ .value = border_input(run, &input[k], &slot, baked), .known = known };
+        uint32_t first = slot;
+        Value *v = bind(&im, d->input[k].name);
+        v->value = border_input(run, &input[k], &slot, baked);
+        v->known = !holds_tensors(&input[k]) && baked[first];
+        for (uint32_t i = first; i < slot; i++) v->told |= baked[i];
     }
     TRY(import_nodes(&im, d->node, d->nnode));
     Imported made;

@@ -14,7 +14,7 @@ U question_answered(const Run *run, U x)
 {
     uint32_t id = plain_of(x)->id;
     for (uint32_t k = 0; run->known && k < run->known->n; k++)
-        if (run->known->item[k].node == id) return border_constant(run, &run->known->item[k].value);
+        if (run->known->item[k].node == id) return run->known->used++, border_constant(run, &run->known->item[k].value);
     return x;
 }
 

@@ -68,6 +68,7 @@ uint32_t graph_count(const Graph *g) { return g->count; }
 const UOp *graph_node(const Graph *g, uint32_t id) { return g->node[id]; }
 TgStatus graph_error(const Graph *g) { return g->error; }
 void graph_error_clear(Graph *g) { g->error = TG_OK; }
+void graph_error_is(Graph *g, TgStatus code) { g->error = code; }
 const Doubt *graph_doubts(const Graph *g) { return g->doubt; }
 const Doubt *graph_needs(const Graph *g) { return g->need; }
 

@@ -91,6 +91,7 @@ const UOp *graph_node(const Graph *g, uint32_t id);
 /* The first failure of a builder; TG_OK when none. The message is the thread's last error. */
 TgStatus graph_error(const Graph *g);
 void graph_error_clear(Graph *g);
+void graph_error_is(Graph *g, TgStatus code);                       /* of a failure that is there, another status */
 /* What builders took for granted of symbolic sizes without a proof, the last first: that two are equal (doubts), that one is not negative (needs). */
 typedef struct Doubt { const struct Doubt *next; const UOp *size[2]; } Doubt;
 const Doubt *graph_doubts(const Graph *g);

@@ -86,7 +86,8 @@ CASES = [
     ("where it would not fit, another branch", """(float[6] x, float[3] w) => (float y) { FOUND t = Shape(v) three = Constant<value_ints = [3]>() e = Equal(t, three) c = Squeeze(e)
      y = If<then_branch = p () => (float p0) { p0 = Add(v, w) }, else_branch = q () => (float q0) { q0 = Neg(w) }>(c) }""".replace("FOUND", FOUND), [(dict(x=only(n), w=W), "") for n in (3, 2, 0)]),
     ("channels of a convolution", "(float[1,4,5,5] x, bool[4] c, float[6,3,3,3] w, float[6] b) => (float y) { k = Compress<axis = 1>(x, c) [look] v = Conv<pads = [1, 1, 1, 1]>(k, w, b) y = Relu(v) }",
-     [(dict(x=rows(1, 4, 5, 5), c=np.array(c, bool), w=rows(6, 3, 3, 3), b=rows(6)), "") for c in ([1, 0, 1, 1], [0, 1, 1, 1])]),
+     [(dict(x=rows(1, 4, 5, 5), c=np.array(c, bool), w=rows(6, 3, 3, 3), b=rows(6)), "") for c in ([1, 0, 1, 1], [0, 1, 1, 1])]
+     + [(dict(x=rows(1, 4, 5, 5), c=np.array(c, bool), w=rows(6, 3, 3, 3), b=rows(6)), f"{sum(c)} channels") for c in ([1, 0, 1, 0], [1, 1, 1, 1])]),
     ("filters of a convolution, one after the other", "(float[1,3,5,5] x, bool[6] c, float[6,3,3,3] w) => (float y, int64 s) { k = Compress<axis = 0>(w, c)"
      " v = Conv(x, k) d = Compress<axis = 0>(w, c) u = Conv(x, d) y = Add(u, v) s = Shape(y) }",
      [(dict(x=rows(1, 3, 5, 5), c=np.array(c, bool), w=rows(6, 3, 3, 3)), "") for c in ([1, 0, 1, 1, 0, 0], [0, 1, 1, 1, 1, 1])]),
@@ -94,7 +95,8 @@ CASES = [
      " z = Expand(s, l)" + "".join(f" t{i + 1} = {'Exp' if i % 2 else 'Neg'}({f't{i}' if i else 'f'})" for i in range(8)) + " q = Conv(u, w) h = ReduceSum<keepdims = 0>(t8) v = Mul(q, h) r = ReduceSum<keepdims = 0>(z) y = Add(v, r) }",
      [(dict(x=rows(1, 4, 5, 5), c=np.array(c, bool), w=rows(2, 3, 3, 3), f=np.full(30, n / 32, np.float32)), "") for c, n in (([1, 0, 1, 1], 3), ([0, 1, 1, 1], 7))]),
     ("parameters of a normalisation", "(float[2,3,4] x, bool[5] c, float[5] s, float[5] b) => (float y) { p = Compress<axis = 0>(s, c) q = Compress<axis = 0>(b, c) [look] v = InstanceNormalization(x, p, q) y = Neg(v) }",
-     [(dict(x=rows(2, 3, 4), c=np.array(c, bool), s=rows(5), b=rows(5)), "") for c in ([1, 0, 1, 1, 0], [0, 0, 1, 1, 1])]),
+     [(dict(x=rows(2, 3, 4), c=np.array(c, bool), s=rows(5), b=rows(5)), "") for c in ([1, 0, 1, 1, 0], [0, 0, 1, 1, 1])]
+     + [(dict(x=rows(2, 3, 4), c=np.array([1, 0, 1, 0, 0], bool), s=rows(5), b=rows(5)), "has 2 values")]),
     ("a diagonal", "(float[4,4] x, bool[4] c) => (float y) { k = Compress<axis = 0>(x, c) l = Compress<axis = 1>(k, c) v = Einsum<equation = \"ii->i\">(l) y = Neg(v) }",
      [(dict(x=rows(4, 4), c=np.array(c, bool)), "") for c in ([1, 0, 1, 1], [0, 1, 0, 0])]),
     ("a power, of broadcast values", "(float[6] x, float[3] w) => (float y) { " + FOUND + " p = Abs(v) [look] y = Pow(p, w) }",
@@ -110,6 +112,14 @@ CASES = [
      [(dict(x=rows(3, 2, 8, 8), c=np.array(c, bool), r=np.array([[0, 1, 7, 5], [2, 0, 5, 7]], np.float32), i=np.array([0, 1])), "") for c in ([1, 0, 1], [1, 1, 1])]),
     ("distinct rows of those found", "(float[6,2] x, bool[6] c) => (float y, int64 i) { k = Compress<axis = 0>(x, c) u, f, i, n = Unique<axis = 0>(k) y = Neg(u) }",
      [(dict(x=np.repeat(rows(3, 2), 2, 0), c=np.array(c, bool)), "") for c in ([1, 1, 0, 1, 0, 1], [0, 0, 1, 1, 0, 0])]),
+]
+CASES += [
+    ("a shape that an input says", "(float[6] x, int64[2] s) => (float y) { [look] r = Reshape(x, s) y = Neg(r) }",
+     [(dict(x=only(6), s=np.array(s)), says) for s, says in (([2, 3], ""), ([-1, 2], ""), ([4, 2], "6 elements"), ([-1, 5], "6 elements"))]),
+    ("a place that an input says", "(seq(float[2]) q, int64 k) => (float y) { [look] a = SequenceAt(q, k) y = Neg(a) }",
+     [(dict(q=[W[:2], W[1:] * 2], k=np.array(k)), says) for k, says in ((1, ""), (-2, ""), (2, "index 2; the axis has size 2"), (-3, "index -3; the axis has size 2"))]),
+    ("in the body of a loop", "(float[6] x, float[3] w) => (float y) { " + FOUND + " t = Constant<value = bool {1}>() m = Constant<value_int = 2>() s = Shape(v) one = Constant<value_float = 1.0>() r = Expand(one, s) "
+     "y = Loop<body = b (int64 j, bool g, float u) => (bool g, float h) { [look] h = Add(u, w) }>(m, t, r) }", [(dict(x=only(n), w=W), says) for n, says in ((3, ""), (2, "sizes 2"), (4, "sizes 4"))]),
 ]
 DEVICES = ["cpu", "reference"] + (["cuda"] if os.environ.get("CUDA_EMULATOR") and shutil.which("g++") else [])
 
