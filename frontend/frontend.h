@@ -13,6 +13,7 @@ typedef struct {
     const U *in;
     uint32_t nin, nout;
     bool told;                      /* the data of a run have a part in what it sees (import.h) */
+    bool text;                      /* in[] holds numbers of strings, which may be moved and not mixed (TEXT_LINEAR in text.h) */
 } Ctx;
 
 /* One importer: returns the value, or `outputs` of several. An ERROR node (graph_fail) or NULL with a recorded status fails the import. A sequence is a TUPLE as the

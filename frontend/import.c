@@ -173,16 +173,17 @@ static const FunctionDef *local_function(const Model *m, const Node *n)
 
 /* A value that is no plain tensor goes to operators that know it; strings go as their numbers, narrow types as their storage, complex ones part by part, to those that only move
  * them. kind: what the results are then, TG_STRING, a narrow or a complex type. */
-static TgStatus special_input(const Ctx *c, uint32_t k, const UOp **in, int32_t *kind, uint32_t part)
+static TgStatus special_input(Ctx *c, uint32_t k, const UOp **in, int32_t *kind, uint32_t part)
 {
     const Node *n = c->node;
     TextUse use = text_use(n->op);
     int32_t type = special_kind(*in);
     if (takes_sequences(n->op) || (type && use == TEXT_KNOWS)) return TG_OK;
     if (!type) return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->in[k], "is a sequence or optional; wanted a tensor");
-    if (use != TEXT_MOVES && use != TEXT_ASKS && !(use == TEXT_LINEAR && complex_is(type)))
+    if (use != TEXT_MOVES && use != TEXT_ASKS && !(use == TEXT_LINEAR && (complex_is(type) || type == (int32_t)TG_STRING)))
         return fail_at(TG_UNSUPPORTED, node_label(n), n->op, n->in[k], "is of type %s, which this operator does not take", tg_type_name((TgType)type));
     *in = special_part(*in, part);
+    c->text |= use == TEXT_LINEAR && type == (int32_t)TG_STRING;
     if (use != TEXT_ASKS) *kind = type;
     return TG_OK;
 }

@@ -56,7 +56,7 @@ static U reflect(Graph *g, U x, U lo, U hi)
     return add(g, lo, where(g, eq(g, span, K(0)), K(0), min_(g, t, sub(g, twice, t))));
 }
 
-/* The taps of a kernel along one axis, all in one tensor [n, taps, places] each: where they lie, their weights, and whether they count (NULL: all do). */
+/* The taps of a kernel along one axis, all in one tensor [n, taps, places] each: where they lie, their weights (NULL: the only one moves its value), and whether they count (NULL: all do). */
 typedef struct { int64_t count; U index, weight, inside; } Taps;
 
 static U cubic_weight(Graph *g, U d)         /* Keys' kernel, a = -0.75, at distance d */
@@ -81,7 +81,7 @@ static Taps make_taps(Graph *g, const Grid *s, U x, U size)
     if (s->mode == GRID_NEAREST) x = round_even(g, x);
     if (s->pad != PAD_ZEROS) x = where(g, or_(g, lt(g, x, lo), gt(g, x, hi)), s->pad == PAD_BORDER ? clamp(g, x, K(0), last) : reflect(g, x, lo, hi), x);
     U base = floor_(g, x), f = sub(g, x, base), t = sub(g, unsqueeze(g, iota(g, uop_index(g, taps.count), type_of(x)), 1), K(s->mode == GRID_CUBIC)), at = s->mode == GRID_NEAREST ? round_even(g, x) : add(g, base, t);
-    taps.weight = s->mode == GRID_NEAREST ? expand_like(g, one, x) : s->mode == GRID_CUBIC ? cubic_weight(g, abs_(g, sub(g, f, t))) : where(g, lt(g, t, one), sub(g, one, f), f);
+    taps.weight = s->mode == GRID_NEAREST ? NULL : s->mode == GRID_CUBIC ? cubic_weight(g, abs_(g, sub(g, f, t))) : where(g, lt(g, t, one), sub(g, one, f), f);
     taps.inside = s->pad == PAD_ZEROS ? and_(g, ge(g, at, K(0)), le(g, at, last)) : NULL;
     if (s->pad == PAD_REFLECTION) at = where(g, or_(g, lt(g, at, lo), gt(g, at, hi)), reflect(g, at, lo, hi), at);
     taps.index = min_(g, cast(g, clamp(g, at, K(0), last), DT_I64), cast(g, sub(g, size, uop_index(g, 1)), DT_I64));       /* a large size is no float; NaN is 0 */
@@ -119,7 +119,7 @@ static U gather_taps(Graph *g, U x, const U *dim, const Taps *taps, uint32_t axe
     int64_t total = 1;
     U index = NULL, weight = NULL, inside = NULL, places = uop_dim(taps->index, 2), points = uop_dim(x, 2), y = NULL;
     for (uint32_t a = 0; a < axes; a++) {
-        U i = along_taps(g, taps[a].index, a, axes), w = along_taps(g, taps[a].weight, a, axes), hit = taps[a].inside ? along_taps(g, taps[a].inside, a, axes) : NULL;
+        U i = along_taps(g, taps[a].index, a, axes), w = taps[a].weight ? along_taps(g, taps[a].weight, a, axes) : NULL, hit = taps[a].inside ? along_taps(g, taps[a].inside, a, axes) : NULL;
         index = index ? add(g, mul(g, index, cast(g, dim[a + 2], DT_I64)), i) : i;
         weight = weight ? mul(g, weight, w) : w;
         inside = inside ? and_(g, inside, hit) : hit;
@@ -129,11 +129,11 @@ static U gather_taps(Graph *g, U x, const U *dim, const Taps *taps, uint32_t axe
     U flat = reshape(g, x, &all, 1), plane = reshape(g, mul(g, iota(g, dim_mul(g, dim[0], dim[1]), DT_INDEX), points), (U[]){ dim[0], dim[1], uop_index(g, 1) }, 3);
     if (inside) index = where(g, inside, index, uop_int(g, DT_I64, -1));
     index = stored(g, cast(g, index, points->vmax <= INT32_MAX ? DT_I32 : DT_I64), shape);
-    weight = stored(g, cast(g, weight, type_of(x)), shape);
+    if (weight) weight = stored(g, cast(g, weight, type_of(x)), shape);
     for (int64_t k = 0; k < total; k++) {
         U at = cast(g, slice_i(g, index, 1, k, k + 1), DT_INDEX), v = take(g, flat, add(g, plane, clamp(g, at, uop_index(g, 0), dim_sub(g, points, uop_index(g, 1)))), 0);
         if (inside || points->vmin < 1) v = where(g, ge(g, at, uop_index(g, 0)), v, K(0));
-        v = mul(g, v, slice_i(g, weight, 1, k, k + 1));
+        if (weight) v = mul(g, v, slice_i(g, weight, 1, k, k + 1));
         y = y ? add(g, y, v) : v;
     }
     return y;
@@ -148,6 +148,7 @@ U op_grid_sample(Graph *g, const Ctx *c)
     Taps taps[3];
     if (r < 3 || r > 5 || uop_rank(grid) != r || fixed_size(g, grid, r - 1) != k || uop_dim(grid, 0) != uop_dim(x, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not fit an input of rank %u", r);
     if (!read_grid(g, c, &s)) return NULL;
+    if (c->text && s.mode != GRID_NEAREST) return fail_node(g, c, TG_UNSUPPORTED, "mode", "mixes values, which strings cannot be; nearest moves them");
     U places = dim_product(g, grid->shape->dim + 1, k);
     for (uint32_t a = 0; a < k; a++) {
         U coord = reshape(g, slice_i(g, grid, -1, k - 1 - a, k - a), (U[]){ uop_dim(x, 0), uop_index(g, 1), places }, 3);

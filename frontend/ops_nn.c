@@ -359,6 +359,7 @@ U op_col2_im(Graph *g, const Ctx *c)
     uint32_t n, nb;
     if (!input_ints(g, c, 1, &image, &n) || !input_ints(g, c, 2, &block, &nb)) return NULL;
     Window w = { .n = n };
+    if (c->text) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[0], "is of strings, of which there is no sum");
     if (uop_rank(x) != 3 || n < 1 || n > AXES_MAX - 1 || nb != n || !uop_static(x)) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u, an image of %u axes, blocks of %u", uop_rank(x), n, nb);
     if (!read_list(g, c, "strides", n, 1, 1, w.stride) || !read_list(g, c, "dilations", n, 1, 1, w.dilation) || !read_list(g, c, "pads", 2 * n, 0, 0, both)) return NULL;
     for (uint32_t k = 0; k < n; k++) {

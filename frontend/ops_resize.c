@@ -377,6 +377,8 @@ static U resize_lines(Graph *g, const Ctx *c, const Resize *r, const int64_t *ax
     Pass pass[TG_MAX_RANK];
     bool blended = false;
     if (r->mode != MODE_NEAREST && !dtype_is_float((DType)y->dtype)) y = cast(g, y, DT_F32);
+    if (c->text && r->mode != MODE_NEAREST) return fail_node(g, c, TG_UNSUPPORTED, "mode", "mixes values, which strings cannot be; nearest moves them");
+    if (c->text && r->at == TF_CROP_AND_RESIZE && r->extrapolation != 0) return fail_node(g, c, TG_UNSUPPORTED, "extrapolation_value", "is a number; x is of strings");
     if (!make_passes(g, c, r, x, axes, l, &n, pass)) return NULL;
     for (const Pass *p = pass; p < pass + n; p++) {
         if (!p->taps.index) {

@@ -14,8 +14,8 @@ const char *pool_text(const StringPool *p, int64_t number);        /* "" when th
 U text_wrap(Graph *g, U numbers);
 bool is_text(U x);
 static inline U text_numbers(U x) { return x->src[0]; }
-/* May an operator's inputs be strings, of narrow types (narrow.h) or complex (complex.h)? MOVES: it sees what stands for them, and its outputs are of their type; LINEAR: so with complex ones alone,
- * whose parts may be mixed; ASKS: it sees what stands for them; KNOWS: it sees the wrapped value. Which of these types they may be the standard says. */
+/* May an operator's inputs be strings, of narrow types (narrow.h) or complex (complex.h)? MOVES: it sees what stands for them, and its outputs are of their type; LINEAR: so with complex ones,
+ * whose parts may be mixed, and with strings, which may not (Ctx.text): those that are not there are empty; ASKS: it sees what stands for them; KNOWS: it sees the wrapped value. Which of these types they may be the standard says. */
 typedef enum { TEXT_NO, TEXT_MOVES, TEXT_LINEAR, TEXT_ASKS, TEXT_KNOWS } TextUse;
 TextUse text_use(const char *op);
 

@@ -96,6 +96,7 @@ heads = f(1, 2, 3, 4)
 nothing = np.zeros((1, 1, 3, 1), np.float32)
 
 spin = (f(2, 3) + 1j * f(2, 3)).astype(np.complex64)
+words = np.array([[[["a", "c"], ["d", ""]]]], object)
 turns = np.array([1, 1j, 1, -1, 1j, 1 + 1j], np.complex64)
 eighths = np.array([0.5, -2, 16], ml_dtypes.float8_e4m3fn)
 folded = np.concatenate([turns[:3], [0]]) + np.concatenate([[0], turns[3:]])
@@ -202,6 +203,11 @@ CASES = [
     ("Resize", "", 19, [turns.reshape(2, 3), np.zeros(0, np.float32), np.array([1, 2], np.float32)], dict(mode="linear"),
      [turns.reshape(2, 3) @ np.array([[1, 0.75, 0.25, 0, 0, 0], [0, 0.25, 0.75, 0.75, 0.25, 0], [0, 0, 0, 0.25, 0.75, 1]], np.float32)]),
     ("Upsample", "", 9, [spin, np.array([2, 1], np.float32)], {}, [np.repeat(spin, 2, 0)]),
+    ("Upsample", "", 7, [words], dict(scales=[1.0, 1.0, 2.0, 1.5]), [words.repeat(2, 2)[..., [0, 0, 1]]]),
+    ("Resize", "", 19, [words, np.zeros(0, np.float32), np.array([1, 1, 2, 1], np.float32)], {}, [words.repeat(2, 2)]),
+    ("Resize", "", 19, [words, np.array([0, 0, 0, -0.5, 1, 1, 1, 1], np.float32), np.zeros(0, np.float32), np.array([1, 1, 2, 4])], dict(coordinate_transformation_mode="tf_crop_and_resize"), [np.array([[[["", "a", "a", "c"], ["", "d", "d", ""]]]], object)]),
+    *[("GridSample", "", 20, [words, np.array([[[[1, -1], [-1, 1]], [[0.1, 1], [2, -1]]]], np.float32)], dict(mode="nearest", align_corners=1, padding_mode=pad), [np.array([[[["c", "d"], ["", beyond]]]], object)])
+      for pad, beyond in (("border", "c"), ("zeros", ""), ("reflection", "a"))],
     ("Col2Im", "", 18, [turns.reshape(1, 2, 3), np.array([1, 4]), np.array([1, 2])], {}, [folded.astype(np.complex64).reshape(1, 1, 1, 4)]),
     ("Scatter", "", 9, [np.array(["a", "b", "c"], object), np.array([2, 0]), np.array(["x", "y"], object)], {}, [np.array(["y", "b", "x"], object)]),
     ("ScatterElements", "", 18, [spin[0], np.array([1, 1]), spin[1, :2]], dict(reduction="add"), [np.array([spin[0, 0], spin[0, 1] + spin[1, 0] + spin[1, 1], spin[0, 2]])]),

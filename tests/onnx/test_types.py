@@ -22,7 +22,7 @@ OTHERWISE = {
 BODY = {"Scan": "Add"}           # whose subgraph has such a node, which must take the type as well
 PLAIN = "float uint8 int8 uint16 int16 int32 int64 bool float16 double uint32 uint64 bfloat16".split()
 MOVED = "string complex64 complex128 float8e4m3fn float8e4m3fnuz float8e5m2 float8e5m2fnuz float8e8m0 float4e2m1 int4 uint4 int2 uint2".split()       # of which only a session knows
-OTHER_TEXT = {"TfIdfVectorizer": "the pool is of the first type", **dict.fromkeys(["Col2Im", "GridSample", "Resize", "Upsample"], "strings have no sum, and nearest ones are not covered")}
+OTHER_TEXT = {"TfIdfVectorizer": "the pool is of the first type", "Col2Im": "strings have no sum", "GridSample": "strings are moved, where the mode is nearest"}
 PLAIN, MOVED = ({f"tensor({name})": onnx.TensorProto.DataType.Value(name.upper()) for name in names} for names in (PLAIN, MOVED))
 
 
