@@ -10,6 +10,14 @@
 
 enum { UNROLL_MAX = 8, UNROLLED_BYTES_MAX = 1 << 28, GROWN_MAX = 1 << 20 };
 
+U loop_slice(Graph *g, U x, int64_t axis, U step)
+{
+    U dim[TG_MAX_RANK + 1];
+    if (!uop_is_int_const(uop_dim(x, (uint32_t)axis), 0)) return squeeze(g, slice(g, x, axis, step, uop_index(g, 1)), axis);
+    for (uint32_t k = 0; k + 1 < uop_rank(x); k++) dim[k] = uop_dim(x, k + (k >= axis));
+    return expand(g, scalar(g, (DType)x->dtype, 0), dim, uop_rank(x) - 1);
+}
+
 /* ---- unrolled ---- */
 
 static U empty_rows(Graph *g, U like)
@@ -212,7 +220,7 @@ static void loop_results(Graph *g, const Loop *l, U call, U rounds, const LoopAt
     U *all = NEW_N(graph_arena(g), U, l->states + 1);
     uint32_t own = l->states;
     for (uint32_t k = 0; k < l->states; k++) {
-        bool history = a->history >> (k & 63) & 1 && k < 64;
+        bool history = loop_keeps_all(a, k);
         if (history) all[k] = result_rows(g, call, k, value[k], uop_index(g, a->trip + 1));
         last[k] = history ? squeeze(g, slice_i(g, all[k], 0, a->trip, a->trip + 1), 0) : call_result(g, call, k, (DType)value[k]->dtype, sizes_after(g, l, k, rounds), uop_rank(value[k]));
     }

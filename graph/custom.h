@@ -17,6 +17,7 @@
 
 typedef struct { int64_t base, trip; uint64_t history; uint32_t states, rows, captured, has_keep, counted, unused; } LoopAttr;      /* trip -1: told by data */
 typedef struct { int64_t base; uint32_t values, captured; } BranchAttr;
+static inline bool loop_keeps_all(const LoopAttr *a, uint32_t state) { return state < 64 && a->history >> state & 1; }
 
 /* A fresh DEFINE_VAR for a size that data tell. */
 const UOp *size_var(Graph *g, const char *what, int64_t least, int64_t largest);

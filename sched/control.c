@@ -3,12 +3,11 @@
  * A body is scheduled like a graph of its own, over the same table of buffers: its PARAMs are put in place by BUFFERs. At its end its values are copied to the call's results.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "graph/custom.h"
 #include "sched/rangeify.h"
 
-typedef struct { Rangeify *r; Schedule *s; const UOp *call; const UOp *result[64]; } Control;
+typedef struct { Rangeify *r; Schedule *s; const UOp *call, *const *result; uint32_t nresult; } Control;
 
 static void add_copy(Schedule *s, const UOp *to, const UOp *from)
 {
@@ -48,16 +47,13 @@ static TgStatus add_branch(Control *c)
     for (uint32_t b = 0; b < 2; b++) {
         TRY(add_body(c, function->src[b], attr->base, place, attr->captured, value));
         for (uint32_t k = 0; k < attr->values; k++)
-            if (k < 64 && c->result[k]) add_copy(c->s, c->result[k], value[k]);
+            if (k < c->nresult && c->result[k]) add_copy(c->s, c->result[k], value[k]);
         schedule_add(c->s, b ? ITEM_ENDIF : ITEM_ELSE);
     }
     return TG_OK;
 }
 
-TgStatus control_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result)
+TgStatus control_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result, uint32_t nresult)
 {
-    Control c = { .r = r, .s = s, .call = call };
-    if (custom_is(call, "loop")) return loop_items(r, s, call, result);
-    memcpy(c.result, result, sizeof c.result);
-    return add_branch(&c);
+    return custom_is(call, "loop") ? loop_items(r, s, call, result, nresult) : add_branch(&(Control){ r, s, call, result, nresult });
 }

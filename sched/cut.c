@@ -193,21 +193,32 @@ static bool all_once(const Schedule *s, const Kernel *k, const uint8_t *once, ui
     return !k->nvar;
 }
 
+/* By call, the GETTUPLEs of it. */
+static void find_results(Rangeify *r)
+{
+    r->results = NEW_N(r->arena, Results, r->nnode);
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t id = 0; id < r->nnode; id++) {
+            const UOp *u = graph_node(r->g, id);
+            Results *of = u->op == UOP_GETTUPLE ? &r->results[u->src[0]->id] : NULL;
+            if (!of) continue;
+            if (!pass) of->n = of->n > u->arg.i ? of->n : (uint32_t)u->arg.i + 1;
+            else if (!of->of) of->of = NEW_N(r->arena, const UOp *, of->n);
+            if (pass) of->of[u->arg.i] = u;
+        }
+}
+
 static TgStatus add_call(Rangeify *r, Schedule *s, const UOp *call)
 {
     uint32_t n = 0;
-    const UOp **arg = NEW_N(graph_arena(r->g), const UOp *, call->nsrc), **out = NEW_N(graph_arena(r->g), const UOp *, 64);
+    const Results *results = &r->results[call->id];
+    const UOp **arg = NEW_N(graph_arena(r->g), const UOp *, call->nsrc), **out = NEW_N(graph_arena(r->g), const UOp *, results->n + 1);
     for (uint32_t k = 1; k < call->nsrc; k++) arg[k] = memory_of(r, call->src[k]);
     arg[0] = call->src[0];
-    for (uint32_t id = call->id; id < r->nnode; id++) {
-        const UOp *u = graph_node(r->g, id);
-        if (u->op == UOP_GETTUPLE && u->src[0] == call && r->buffer[id] && u->arg.i < 64) {
-            out[u->arg.i] = r->buffer[id];
-            if (n <= u->arg.i) n = (uint32_t)u->arg.i + 1;
-        }
-    }
+    for (uint32_t k = 0; k < results->n; k++)
+        if (results->of[k] && (out[k] = r->buffer[results->of[k]->id])) n = k + 1;
     if (calls_function(call)) return function_items(r, s, call, out, n);
-    if (custom_is(call, "loop") || custom_is(call, "if")) return control_items(r, s, call, out);
+    if (custom_is(call, "loop") || custom_is(call, "if")) return control_items(r, s, call, out, n);
     ScheduleItem *item = schedule_add(s, ITEM_HOST);
     item->call = uop_new(r->g, UOP_CALL, DT_VOID, NO_ARG, arg, call->nsrc);
     item->at = graph_call_place(r->g, call);
@@ -245,12 +256,13 @@ static void needs(Linker *l, uint32_t at, uint32_t before)
 static void link_piece(Linker *l, uint32_t at, const UOp *root, uint32_t *const *writer)
 {
     const Piece *p = &l->piece[at];
-    uint32_t n, count = 1, results = p->call ? l->r->nnode : 0;
-    const UOp **from = NEW_N(l->arena, const UOp *, (p->call ? p->call->nsrc : 0) + 65);
+    const Results none = { 0 }, *results = p->call ? &l->r->results[p->call->id] : &none;
+    uint32_t n, count = 1;
+    const UOp **from = NEW_N(l->arena, const UOp *, (p->call ? p->call->nsrc : 0) + results->n + 1);
     from[0] = p->call ? p->call->src[0] : root;                             /* with the bodies of a loop or branch */
     for (uint32_t k = 1; p->call && k < p->call->nsrc; k++) from[count++] = memory_of(l->r, p->call->src[k]);
-    for (uint32_t id = p->call ? p->call->id : 0, more = 0; id < results && more < 64; id++)
-        if (graph_node(l->r->g, id)->op == UOP_GETTUPLE && graph_node(l->r->g, id)->src[0] == p->call) from[count++] = graph_node(l->r->g, id)->src[1], more++;     /* sizes */
+    for (uint32_t k = 0; k < results->n; k++)
+        if (results->of[k]) from[count++] = results->of[k]->src[1];            /* sizes */
     const UOp **order = uop_toposort(l->r->g, from, count, l->arena, &n);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
@@ -353,6 +365,7 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
     Inst **by_number = arena_copy(r->arena, r->all, r->ninst * sizeof *r->all);
     if (r->ninst) qsort(r->all, r->ninst, sizeof *r->all, by_node);
     for (uint32_t i = 0; i < r->ninst; i++) r->all[i]->expr = express(r, r->all[i]);
+    find_results(r);
     Piece *piece = NEW_N(r->arena, Piece, r->ncut + r->nnode);
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->ncut; i++) piece[n++] = (Piece){ home_order(r->homes, r->cut[i].root), i + (r->cut[i].join ? r->ncut : 0), &r->cut[i], NULL };
@@ -375,7 +388,7 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
         Kernel *k = make_kernel(r, piece[i].cut, root[piece[i].cut - r->cut]);
         ScheduleItem *item = schedule_add(s, ITEM_KERNEL);
         item->kernel = k;
-        if (!k->root) return fail(TG_UNSUPPORTED, "a kernel reads more than %d tensors", KERNEL_PARAMS);
+        if (!k->root) return fail(TG_LIMIT, "a kernel reads more than %d tensors", KERNEL_PARAMS);
         mine = one_more(r->arena, mine, first);
     }
     known = graph_buffer_count(r->g);

@@ -19,13 +19,13 @@ typedef struct {
     const LoopAttr *attr;
     const UOp *body, *step, *count;         /* count: NULL where the number of rounds is known */
     const UOp *trip, *keep;         /* in memory, where data tell them */
-    const UOp *const *arg, *const *out;     /* initial states, then captured values, in memory; results */
+    const UOp *const *arg, *const *out;     /* initial states, then captured values, in memory; results: of each state and row, NULL where nobody reads it */
     const UOp **slots;              /* buffer of each state */
 } Loop;
 
 static const UOp *slot_of(const Loop *l, uint32_t state, const UOp *n)
 {
-    if (l->attr->history >> state & 1) return n;
+    if (loop_keeps_all(l->attr, state)) return n;
     const UOp *two = uop_index(l->g, 2);
     return uop_is_const(n) ? uop_index(l->g, uop_const_int(n) % 2) : UOP(l->g, UOP_MOD, DT_VOID, NO_ARG, n, two);
 }
@@ -139,7 +139,7 @@ static TgStatus before_loop(Loop *l)
     Place *place = NEW_N(graph_arena(l->g), Place, l->attr->states + 1);
     for (uint32_t k = 0; k < l->attr->states; k++) {
         const UOp *init = l->arg[k];
-        bool history = l->attr->history >> k & 1;
+        bool history = loop_keeps_all(l->attr, k);
         l->slots[k] = history && l->out[k] ? l->out[k] : new_slots(l->g, init, l->body->src[k], history ? l->attr->trip + 1 : 2);
         if (uop_numel(init)) place[n++] = (Place){ init, l->slots[k], uop_index(l->g, 0) };
     }
@@ -195,14 +195,14 @@ static TgStatus after_loop(Loop *l)
     return n ? add_items(l, place, n) : TG_OK;
 }
 
-TgStatus loop_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result)
+TgStatus loop_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result, uint32_t nresult)
 {
     const LoopAttr *attr = custom_attr(call->src[0], NULL);
     uint32_t n = attr->states + attr->captured;
-    if (attr->states + attr->rows > 64) return fail(TG_UNSUPPORTED, "a loop of more than 64 states and rows");
-    const UOp **arg = NEW_N(r->arena, const UOp *, n + 1);
+    const UOp **arg = NEW_N(r->arena, const UOp *, n + 1), **out = NEW_N(r->arena, const UOp *, attr->states + attr->rows + 1);
     for (uint32_t k = 0; k < n; k++) arg[k] = memory_of(r, call->src[3 + k]);
-    Loop l = { .r = r, .g = r->g, .s = s, .attr = attr, .body = call->src[0]->src[0], .step = call->src[0]->src[1], .arg = arg, .out = result };
+    for (uint32_t k = 0; k < nresult; k++) out[k] = result[k];
+    Loop l = { .r = r, .g = r->g, .s = s, .attr = attr, .body = call->src[0]->src[0], .step = call->src[0]->src[1], .arg = arg, .out = out };
     l.count = attr->counted ? call->src[0]->src[2] : NULL;
     l.trip = attr->trip < 0 ? memory_of(r, call->src[1]) : NULL;
     l.keep = attr->counted ? memory_of(r, call->src[2]) : NULL;

@@ -94,7 +94,7 @@ static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, 
     return check_schedule(s, VERIFY_LAYOUT);
 }
 
-TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump)
+static TgStatus schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump)
 {
     Schedule *s = calloc(1, sizeof *s);
     s->g = g;
@@ -103,6 +103,20 @@ TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target 
     homes_free(&homes);
     if (status == TG_OK) *out = s;
     else schedule_free(s);
+    return status;
+}
+
+/* Few graphs have kernels that would read too many tensors: those are scheduled once more. */
+TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump)
+{
+    static const uint32_t most[] = { KERNEL_PARAMS / 2, KERNEL_PARAMS / 8 };
+    uint32_t buffers = graph_buffer_count(g);
+    TgStatus status = schedule(out, g, sink, t, dump);
+    for (size_t k = 0; k < sizeof most / sizeof *most && status == TG_LIMIT && graph_error(g) == TG_OK; k++) {
+        graph_drop_buffers(g, buffers);
+        status_clear();
+        status = schedule(out, g, limit_reads(g, sink, most[k]), t, dump);
+    }
     return status;
 }
 

@@ -33,6 +33,8 @@ typedef struct {
     uint32_t nchain, nheavy;
 } Cut;
 
+typedef struct { const UOp **of; uint32_t n; } Results;               /* GETTUPLEs by number, NULL where there is none */
+
 typedef struct {
     Graph *g;
     Arena *arena;
@@ -56,6 +58,7 @@ typedef struct {
     uint32_t nplace;
     Homes *homes;                      /* where values live, when that is known; or NULL */
     struct Body *body;                 /* FUNCTIONs that are scheduled (function.c) */
+    Results *results;                  /* by node id of a CALL */
     const UOp **copied;                /* make_kernel's: by node id, what a node became; NULL between kernels */
 } Rangeify;
 
@@ -73,12 +76,11 @@ static inline bool is_global(const UOp *u) { return u->op == UOP_PARAM || (u->op
 const UOp *guarded(Rangeify *r, const UOp *guard, const UOp *valid, const UOp *const *src);
 /* Builds every instance's expression and the kernels; appends to the schedule in order. */
 TgStatus cut_kernels(Rangeify *r, Schedule *out);
-/* The items of a CALL of "loop" or "if" (control.c). result: where the GETTUPLEs of the call lie, or NULL where nobody reads one. */
-/* loop.c: the same for a loop whose number of rounds is known. */
-TgStatus loop_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result);
+/* The items of a CALL of "loop" or "if" (control.c). result[nresult]: where the GETTUPLEs of the call lie, or NULL where nobody reads one; nobody reads more. */
+TgStatus control_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result, uint32_t nresult);
+TgStatus loop_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result, uint32_t nresult);      /* loop.c: of a loop */
 static inline const UOp *memory_of(const Rangeify *r, const UOp *u) { return r->buffer[u->id] ? r->buffer[u->id] : u; }
 /* function.c: the items of a CALL of a FUNCTION; n results. */
 TgStatus function_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result, uint32_t n);
 void functions_free(Rangeify *r);
-TgStatus control_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result);
 #endif

@@ -82,7 +82,7 @@ static TgStatus run_round(Rounds *r, int64_t i, bool *keep)
         memcpy(memory, r->value[k].data, bytes_of(&r->value[k]));
         r->state[k] = r->value[k];
         r->state[k].data = memory;
-        if (k < r->nresult && a->history >> k & 1) give(&r->result[k], &r->state[k], i + 1);
+        if (k < r->nresult && loop_keeps_all(a, k)) give(&r->result[k], &r->state[k], i + 1);
     }
     for (uint32_t k = 0; k < r->body->nsrc; k++) ref_tensor_free(&r->value[k]);
     return TG_OK;
@@ -106,7 +106,7 @@ static TgStatus call_loop(Graph *g, const UOp *call, const RefTensor *arg, RefTe
     for (uint32_t k = 0; k < a->states && k < nresult; k++) give(&result[k], &r.state[k], 0);
     for (; i < trip && keep && s == TG_OK; i++) s = run_round(&r, i, &keep);
     for (uint32_t k = 0; k < a->states && k < nresult && s == TG_OK; k++)
-        if (!(a->history >> k & 1)) give(&result[k], &r.state[k], 0);
+        if (!loop_keeps_all(a, k)) give(&result[k], &r.state[k], 0);
     if (a->counted) vars[0] = i;
     arena_free(arena);
     return s;

@@ -1,0 +1,76 @@
+"""Valid models of unusual form: very many inputs, outputs, states and nodes' arguments, tensors without elements, functions that leave inputs out. Each runs on the CPU and on the interpreter. What a case
+expects is written here in numpy. A case is a row: its name, nodes and what is declared around them, the inputs, the expected outputs. To add one: a row.
+"""
+import os
+import sys
+
+import numpy as np
+from onnx import TensorProto, helper as h
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
+if "BUILD_DIR" in os.environ:
+    os.environ["XDG_CACHE_HOME"] = os.path.join(os.environ["BUILD_DIR"], "python_cache")
+import tgrun
+
+rng = np.random.default_rng(5)
+MANY = 100
+
+
+def f(*shape): return rng.standard_normal(shape).astype(np.float32)
+
+
+def names(letter, n): return [f"{letter}{k}" for k in range(n)]
+
+
+def port(name, value=None): return h.make_tensor_value_info(name, h.np_dtype_to_tensor_dtype(value.dtype) if value is not None else TensorProto.FLOAT, value.shape if value is not None else None)
+
+
+def chain(op, n): return [h.make_node(op, ["x0" if k == 1 else f"t{k - 1}", f"x{k}"], [f"t{k}" if k + 1 < n else "y"]) for k in range(1, n)]
+
+
+def inputs(values, letter="x"): return dict(zip(names(letter, len(values)), values))
+
+
+def graph(nodes, ins, outs): return h.make_graph(nodes, "g", [port(n) for n in ins], [port(n) for n in outs])
+
+
+xs, rows = f(MANY, 5), f(4, 300)
+turn = h.make_graph([h.make_node("Identity", ["go"], ["on"]), *[h.make_node("Add", [f"s{k}", f"s{(k + 1) % MANY}"], [f"n{k}"]) for k in range(MANY)]], "turn",
+                    [port("i", np.array(0)), port("go", np.array(True)), *map(port, names("s", MANY))], [port("on", np.array(True)), *map(port, names("n", MANY))])
+CASES = [
+    ("a sum of many", chain("Add", MANY), inputs(xs), [xs.sum(0)]),
+    ("one of many numbers each", [h.make_node("Sum", names("x", MANY), ["a"]), h.make_node("Max", names("x", MANY), ["b"]), h.make_node("Concat", ["a", "b"], ["y"], axis=0)], inputs(xs), [np.concatenate([xs.sum(0), xs.max(0)])]),
+    ("many products summed", [*[h.make_node("Mul", ["x0", f"w{k}"], [f"m{k}"]) for k in range(MANY)], h.make_node("Sum", names("m", MANY), ["s"]), h.make_node("ReduceSum", ["s"], ["y"], keepdims=0)],
+     dict(inputs([rows]), **inputs(xs[:, :1] + rows[0], "w")), [(rows * (xs[:, :1] + rows[0]).sum(0)).sum()]),
+    ("a loop of many states", [h.make_node("Loop", ["rounds", "", *names("x", MANY)], names("y", MANY), body=turn)], dict(inputs(xs), rounds=np.array(12)),
+     list(sum(np.float32(c) * np.roll(xs, -k, 0) for k, c in enumerate(np.poly1d([1, 1]) ** 12)))),
+    ("a branch of many values", [h.make_node("ReduceMin", ["x"], ["m"], keepdims=0), h.make_node("Greater", ["m", "zero"], ["c"]), h.make_node("If", ["c"], names("y", MANY),
+     then_branch=graph([h.make_node("ReduceMax", ["x"], ["s"], keepdims=0), *[h.make_node("Mul", ["s", f"w{k}"], [f"p{k}"]) for k in range(MANY)]], [], names("p", MANY)),
+     else_branch=graph([h.make_node("ReduceSum", ["x"], ["t"], keepdims=0), *[h.make_node("Mul", ["t", f"w{k}"], [f"q{k}"]) for k in range(MANY)]], [], names("q", MANY)))],
+     dict(inputs(list(xs[:, 0]), "w"), x=np.abs(np.tile(xs, (10, 1))), zero=np.float32(100)), list(xs[:, 0] * np.abs(np.tile(xs, (10, 1))).sum())),
+]
+
+
+def said(device, name, nodes, feed, want):
+    """What is wrong, or ''."""
+    outputs = nodes[-1].output
+    functions = [n for n in nodes if not hasattr(n, "op_type")]
+    g = h.make_graph([n for n in nodes if hasattr(n, "op_type")], "g", [port(n, np.asarray(v)) for n, v in feed.items()], [port(n, np.asarray(v)) for n, v in zip(outputs, want)])
+    model = h.make_model(g, opset_imports=[h.make_opsetid("", 18), h.make_opsetid("local", 1)], functions=functions, ir_version=9)
+    try:
+        got = tgrun.InferenceSession(model.SerializeToString(), device=device).run(None, feed)
+    except tgrun.Error as e:
+        return str(e)
+    bad = [n for n, a, b in zip(outputs, got, want) if np.shape(a) != np.shape(b) or not np.allclose(a, b, 1e-3, 1e-4)]
+    return f"{', '.join(bad)} differ" if bad else ""
+
+
+right = 0
+for device in ("cpu", "reference"):
+    for case in CASES:
+        wrong = said(device, *case)
+        right += not wrong
+        if wrong:
+            print(f"{device}: {case[0]}: {wrong}")
+print(f"{right} of {2 * len(CASES)} valid models right")
+sys.exit(right != 2 * len(CASES))
