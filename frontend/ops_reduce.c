@@ -1,7 +1,7 @@
 /* Reductions, running sums, products of matrices, softmax. In: values of which half-precision ones are widened, so that sums round once. Out: as numpy.
  * To add one: a function here and a row in ops.def.
  */
-#include "frontend/frontend.h"
+#include "frontend/loop.h"
 
 #include <math.h>
 #include <string.h>
@@ -120,47 +120,76 @@ U op_cum_prod(Graph *g, const Ctx *c) { return cumulative(g, c, UOP_MUL); }
 
 /* ---- matrices ---- */
 
-/* Det: elimination with the largest pivot of each column; the rows under it lose one, n rounds in all. */
-U op_det(Graph *g, const Ctx *c)
+/* Square matrices that are eliminated column by column: one round of both operators. at: the round, rows: 0 .. n-1, one below the other; best: the row of column `at` that has the largest number. */
+typedef struct { U at, rows, best; } Column;
+
+static Column column_of(Graph *g, U x, U step)
 {
-    U x = wide(g, c->in[0]), det = NULL;
-    uint32_t r = uop_rank(x);
-    if (r < 2 || uop_dim(x, r - 1) != uop_dim(x, r - 2) || !uop_is_const(uop_dim(x, r - 1))) return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted square matrices");
-    int64_t n = uop_size(x, r - 1);
-    if (n > 64 || n < 1) return fail_node(g, c, TG_UNSUPPORTED, NULL, "matrices of %lld rows; 1 to 64 are covered", (long long)n);
-    for (; n > 0 && ok(g); n--) {
-        U column = slice_i(g, x, -1, 0, 1), best = argmax(g, abs_(g, column), -2, true, false), row = unsqueeze(g, iota(g, uop_index(g, n), DT_I64), 1);
-        U pivot_row = sum(g, where(g, eq(g, row, best), x, K(0)), -2, true), first = slice_i(g, x, -2, 0, 1), pivot = slice_i(g, pivot_row, -1, 0, 1);
-        U swapped = where(g, eq(g, row, best), first, x), moved = ne(g, best, uop_int(g, DT_I64, 0));
-        U here = squeeze(g, squeeze(g, where(g, moved, neg(g, pivot), pivot), -1), -1);
-        det = det ? mul(g, det, here) : here;
-        if (n == 1) break;
-        U rest = slice_i(g, swapped, -2, 1, n), scale = div_(g, slice_i(g, rest, -1, 0, 1), where(g, eq(g, pivot, K(0)), K(1), pivot));
-        x = sub(g, slice_i(g, rest, -1, 1, n), mul(g, scale, slice_i(g, pivot_row, -1, 1, n)));
-        if (ok(g)) x = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, x);
-    }
-    return ok(g) ? narrow(g, det, c->in[0]) : NULL;
+    Column c = { .at = cast(g, step, DT_I64), .rows = unsqueeze(g, iota(g, uop_dim(x, uop_rank(x) - 2), DT_I64), 1) };
+    c.best = argmax(g, where(g, lt(g, c.rows, c.at), K(-1), abs_(g, slice(g, x, -1, step, uop_index(g, 1)))), -2, true, false);
+    return c;
 }
 
-/* com.microsoft Inverse: Gauss and Jordan on [x, 1], with the largest pivot of each column; a column a round. A matrix without an inverse gives infinities or NaN. */
+static U chosen_row(Graph *g, U x, Column c) { return sum(g, where(g, eq(g, c.rows, c.best), x, K(0)), -2, true); }
+static U with_row(Graph *g, U x, U at, Column c, U row) { return where(g, eq(g, c.rows, at), row, x); }
+
+/* Loses what lies under the pivot; the determinant is the pivots' product, negative after an odd number of swaps. */
+static bool det_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+{
+    (void)user, (void)row;
+    U x = state[0], one = uop_index(g, 1);
+    Column c = column_of(g, x, step);
+    U chosen = chosen_row(g, x, c), pivot = slice(g, chosen, -1, step, one), swapped = with_row(g, x, c.best, c, slice(g, x, -2, step, one));
+    U scale = div_(g, slice(g, swapped, -1, step, one), where(g, eq(g, pivot, K(0)), K(1), pivot));
+    next[0] = where(g, gt(g, c.rows, c.at), sub(g, swapped, mul(g, scale, chosen)), swapped);
+    next[1] = mul(g, state[1], squeeze(g, squeeze(g, where(g, ne(g, c.best, c.at), neg(g, pivot), pivot), -1), -1));
+    *keep = NULL;
+    return ok(g);
+}
+
+static bool inverse_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+{
+    (void)user, (void)row;
+    U x = state[0], one = uop_index(g, 1);
+    Column c = column_of(g, x, step);
+    U chosen = chosen_row(g, x, c), unit = div_(g, chosen, slice(g, chosen, -1, step, one));
+    x = with_row(g, x, c.best, c, slice(g, x, -2, step, one));
+    next[0] = with_row(g, sub(g, x, mul(g, slice(g, x, -1, step, one), unit)), c.at, c, unit);
+    *keep = NULL;
+    return ok(g);
+}
+
+/* The size of square matrices. */
+static U square(Graph *g, const Ctx *c)
+{
+    uint32_t r = uop_rank(c->in[0]);
+    if (r < 2 || uop_dim(c->in[0], r - 1) != uop_dim(c->in[0], r - 2)) return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted square matrices"), NULL;
+    return uop_dim(c->in[0], r - 1);
+}
+
+/* n rounds, one a column; state: the first ones, then the last. */
+static bool eliminate(Graph *g, LoopBody body, U n, U *state, uint32_t states)
+{
+    U init[2] = { state[0], state[states - 1] };
+    return loop_build(g, &(Loop){ .body = body, .trip = n, .most = n->vmax, .states = states, .init = init }, state, NULL);
+}
+
+U op_det(Graph *g, const Ctx *c)
+{
+    U n = square(g, c);
+    if (!n) return NULL;
+    U x = wide(g, c->in[0]), state[2] = { x, expand(g, K(1), x->shape->dim, uop_rank(x) - 2) };
+    return eliminate(g, det_round, n, state, 2) ? narrow(g, state[1], c->in[0]) : NULL;
+}
+
+/* com.microsoft Inverse: Gauss and Jordan on [x, 1], with the largest pivot of each column. A matrix without an inverse gives infinities or NaN. */
 U op_inverse(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]);
-    uint32_t r = uop_rank(x);
-    if (r < 2 || uop_dim(x, r - 1) != uop_dim(x, r - 2) || !uop_is_const(uop_dim(x, r - 1))) return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted square matrices");
-    int64_t n = uop_size(x, r - 1);
-    if (n > 64 || n < 1) return fail_node(g, c, TG_UNSUPPORTED, NULL, "matrices of %lld rows; 1 to 64 are covered", (long long)n);
-    U row = unsqueeze(g, iota(g, uop_index(g, n), DT_I64), 1), column = iota(g, uop_index(g, n), DT_I64);
-    x = cat(g, (U[]){ x, expand_like(g, cast(g, eq(g, row, column), type_of(x)), x) }, 2, -1);
-    for (int64_t k = 0; k < n && ok(g); k++) {
-        U at = uop_int(g, DT_I64, k), below = where(g, lt(g, row, at), K(-1), abs_(g, slice_i(g, x, -1, k, k + 1))), best = argmax(g, below, -2, true, false);
-        U chosen = sum(g, where(g, eq(g, row, best), x, K(0)), -2, true), old = slice_i(g, x, -2, k, k + 1);
-        x = where(g, eq(g, row, best), old, x);
-        U unit = div_(g, chosen, slice_i(g, chosen, -1, k, k + 1));
-        x = where(g, eq(g, row, at), unit, sub(g, x, mul(g, slice_i(g, x, -1, k, k + 1), unit)));
-        if (ok(g)) x = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, x);
-    }
-    return ok(g) ? narrow(g, slice_i(g, x, -1, n, 2 * n), c->in[0]) : NULL;
+    U n = square(g, c);
+    if (!n) return NULL;
+    U x = wide(g, c->in[0]), column = iota(g, n, DT_I64), unit = cast(g, eq(g, unsqueeze(g, column, 1), column), type_of(x));
+    U state = cat(g, (U[]){ x, expand_like(g, unit, x) }, 2, -1);
+    return eliminate(g, inverse_round, n, &state, 1) ? narrow(g, slice(g, state, -1, n, n), c->in[0]) : NULL;
 }
 
 U op_mat_mul(Graph *g, const Ctx *c)

@@ -34,7 +34,7 @@ def inputs(values, letter="x"): return dict(zip(names(letter, len(values)), valu
 def graph(nodes, ins, outs): return h.make_graph(nodes, "g", [port(n) for n in ins], [port(n) for n in outs])
 
 
-xs, rows = f(MANY, 5), f(4, 300)
+xs, rows, swapped = f(MANY, 5), f(4, 300), (np.eye(70) + f(70, 70) / 50).astype(np.float32)[rng.permutation(70)]
 turn = h.make_graph([h.make_node("Identity", ["go"], ["on"]), *[h.make_node("Add", [f"s{k}", f"s{(k + 1) % MANY}"], [f"n{k}"]) for k in range(MANY)]], "turn",
                     [port("i", np.array(0)), port("go", np.array(True)), *map(port, names("s", MANY))], [port("on", np.array(True)), *map(port, names("n", MANY))])
 CASES = [
@@ -48,6 +48,10 @@ CASES = [
      then_branch=graph([h.make_node("ReduceMax", ["x"], ["s"], keepdims=0), *[h.make_node("Mul", ["s", f"w{k}"], [f"p{k}"]) for k in range(MANY)]], [], names("p", MANY)),
      else_branch=graph([h.make_node("ReduceSum", ["x"], ["t"], keepdims=0), *[h.make_node("Mul", ["t", f"w{k}"], [f"q{k}"]) for k in range(MANY)]], [], names("q", MANY)))],
      dict(inputs(list(xs[:, 0]), "w"), x=np.abs(np.tile(xs, (10, 1))), zero=np.float32(100)), list(xs[:, 0] * np.abs(np.tile(xs, (10, 1))).sum())),
+    *[(f"a determinant of {n} rows", [h.make_node("Det", ["x"], ["y"])], dict(x=x), [np.linalg.det(x.astype(np.float64)).astype(np.float32)])
+      for n in (0, 1, 7, 9, 100) for x in [(np.eye(n) + f(2, n, n) / 50).astype(np.float32)[:, rng.permutation(n)]]],
+    ("a singular matrix", [h.make_node("Det", ["x"], ["y"])], dict(x=np.outer(np.arange(12), np.ones(12)).astype(np.float32)), [np.float32(0)]),
+    ("an inverse of 70 rows", [h.make_node("Inverse", ["x"], ["y"], domain="com.microsoft")], dict(x=swapped), [np.linalg.inv(swapped.astype(np.float64)).astype(np.float32)]),
 ]
 
 
@@ -56,7 +60,7 @@ def said(device, name, nodes, feed, want):
     outputs = nodes[-1].output
     functions = [n for n in nodes if not hasattr(n, "op_type")]
     g = h.make_graph([n for n in nodes if hasattr(n, "op_type")], "g", [port(n, np.asarray(v)) for n, v in feed.items()], [port(n, np.asarray(v)) for n, v in zip(outputs, want)])
-    model = h.make_model(g, opset_imports=[h.make_opsetid("", 18), h.make_opsetid("local", 1)], functions=functions, ir_version=9)
+    model = h.make_model(g, opset_imports=[h.make_opsetid("", 18), h.make_opsetid("local", 1), h.make_opsetid("com.microsoft", 1)], functions=functions, ir_version=9)
     try:
         got = tgrun.InferenceSession(model.SerializeToString(), device=device).run(None, feed)
     except tgrun.Error as e:
