@@ -220,7 +220,7 @@ static U scan_slice(Graph *g, const ScanNode *n, uint32_t k, U step)
         return gather(g, n->input[k], max_(g, last, uop_int(g, DT_I64, 0)), n->axis[k]);
     }
     U at = n->reverse[k] ? sub(g, dim_sub(g, n->trip, uop_index(g, 1)), step) : step;
-    return squeeze(g, slice(g, n->input[k], n->axis[k], at, uop_index(g, 1)), n->axis[k]);
+    return loop_slice(g, n->input[k], n->axis[k], at);
 }
 
 static bool scan_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)

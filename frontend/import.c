@@ -39,6 +39,7 @@ static Value *find(Import *im, const char *name)
 static TgStatus lookup(U *out, Import *im, const Ctx *c, const char *name)
 {
     Value *v = find(im, name);
+    if (v && v->missing) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "input '%s' is wanted, which the function's call leaves out", name);
     if (!v && c) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "tensor '%s' is not defined before its use", name);
     if (!v) return fail(TG_BAD_MODEL, "output '%s' is not made by any node", name);
     if (!v->value) {
@@ -220,10 +221,11 @@ static TgStatus node_inputs(Import *im, Ctx *c, const OpRow *row, bool *known, i
     const Node *n = c->node;
     const UOp **in = NEW_N(im->run->arena, const UOp *, n->nin + CTX_INPUTS);
     for (uint32_t k = 0; k < n->nin; k++) {
-        if (!*n->in[k]) continue;
+        const Value *v = *n->in[k] ? find(im, n->in[k]) : NULL;
+        if (!*n->in[k] || (v && v->missing)) continue;
         TRY(lookup(&in[k], im, c, n->in[k]));
-        *known = *known && find(im, n->in[k])->known;
-        c->told |= find(im, n->in[k])->told;
+        *known = *known && v->known;
+        c->told |= v->told;
     }
     c->in = in;
     c->nin = n->nin;
@@ -244,8 +246,10 @@ static TgStatus import_function(U *out, const Ctx *c, const FunctionDef *f)
     if (++run->depth > DEPTH_MAX) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "functions call each other deeper than %d", DEPTH_MAX);
     if (c->nin > f->nin) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "%u inputs; at most %u", c->nin, f->nin);
     map_init(&im.name, run->arena);
-    for (uint32_t k = 0; k < f->nin; k++)
-        if (c->in[k < c->nin ? k : c->nin]) *bind(&im, f->in[k]) = (Value){ .value = c->in[k], .known = is_literal(c->in[k]), .told = c->told };
+    for (uint32_t k = 0; k < f->nin; k++) {
+        U x = k < c->nin ? c->in[k] : NULL;
+        *bind(&im, f->in[k]) = x ? (Value){ .value = x, .known = is_literal(x), .told = c->told } : (Value){ .missing = true };
+    }
     TRY(import_nodes(&im, f->node, f->nnode));
     for (uint32_t k = 0; k < f->nout && k < c->nout; k++) TRY(lookup(&v[k], &im, c, f->out[k]));
     arena_release(run->arena, mark);

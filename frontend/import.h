@@ -6,8 +6,9 @@
 #include "frontend/text.h"
 #include "graph/base/map.h"
 
-/* A name's value. An initializer becomes a constant when it is first asked for. told: the data of a run have a part in its value or sizes, which are built in. */
-typedef struct { U value; const TensorDef *init; bool known, told; } Value;
+/* A name's value. An initializer becomes a constant when it is first asked for. told: the data of a run have a part in its value or sizes, which are built in. missing: a function's input that its call leaves out, and so
+ * do the nodes inside. */
+typedef struct { U value; const TensorDef *init; bool known, told, missing; } Value;
 
 /* One run of import_model, shared by its frames. */
 typedef struct {

@@ -24,6 +24,8 @@ typedef struct {
 bool loop_build(Graph *g, const Loop *l, U *last, U *row);
 bool loop_unroll(Graph *g, const Loop *l, U *last, U *row);       /* of a known trip, however long, where body always knows whether to go on */
 
+U loop_slice(Graph *g, U x, int64_t axis, U step);                 /* x at that step along the axis, which is gone; of an axis without elements, which no round asks for, zeros */
+
 /* Bodies of CALLs. Replaces what `body` takes from outside by PARAM(slot..), in order of first use. Inside is what depends on a formal (of a loop: its states and, last, its
  * step), and what is as young as node `first`. Returns the new body; captured: the values. */
 U lift(Graph *g, U body, const U *formal, uint32_t nformal, uint32_t first, int64_t slot, U **captured, uint32_t *count);

@@ -59,7 +59,7 @@ struct Rnn {
     U length;                       /* i64 [1,B,1], or NULL: all steps */
 };
 
-static U input_share(Graph *g, const Rnn *r, U step) { return squeeze(g, slice(g, r->x, 0, step, uop_index(g, 1)), 0); }
+static U input_share(Graph *g, const Rnn *r, U step) { return loop_slice(g, r->x, 0, step); }
 
 /* Gates from .. to-1 of [D,..,G*H]. */
 static U part(Graph *g, const Rnn *r, U x, uint32_t from, uint32_t to) { return slice_i(g, x, 2, from * r->hidden, to * r->hidden); }

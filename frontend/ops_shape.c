@@ -9,6 +9,7 @@
 #include <string.h>
 
 enum { EXTENT_MAX = 1 << 30 };          /* of a pad, a repeat: keeps sums of sizes far from overflow */
+#define RANGE_MAX (INT64_C(1) << 42)    /* what the importer takes for a value */
 
 static U dim_min(Graph *g, U a, U b) { return a->vmax <= b->vmin ? a : b->vmax <= a->vmin ? b : dim_sub(g, dim_add(g, a, b), dim_max(g, a, b)); }
 static int64_t clamp_i(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v > hi ? hi : v; }
@@ -106,7 +107,7 @@ static U range_size(Graph *g, const Ctx *c)
     if (known && (dtype_is_float(type_of(c->in[2])) ? uop_const_float(v[2]) == 0 : v[2]->arg.i == 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "a step of 0");
     if (known) {
         int64_t count = range_count(v[0], v[1], v[2]);
-        return count <= EXTENT_MAX ? uop_index(g, count) : fail_node(g, c, TG_LIMIT, NULL, "more than %d elements", EXTENT_MAX);
+        return count <= RANGE_MAX ? uop_index(g, count) : fail_node(g, c, TG_LIMIT, NULL, "more than %lld elements", (long long)RANGE_MAX);
     }
     for (uint32_t k = 0; k < 3; k++)
         if (!input_sizes(g, c, k, &s[k], &n)) return NULL;
@@ -303,7 +304,7 @@ U op_concat(Graph *g, const Ctx *c)
 /* Split: sizes from input or attribute, or equal parts; the last of num_outputs (opset 18) may be smaller. */
 U op_split(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], part[256], each[256], at = uop_index(g, 0);
+    U x = c->in[0], *part = NEW_N(graph_arena(g), U, c->nout + 1), *each = NEW_N(graph_arena(g), U, c->nout + 1), at = uop_index(g, 0);
     const U *size = NULL;
     const int64_t *list = NULL;
     uint32_t n = c->nout;
@@ -313,7 +314,7 @@ U op_split(Graph *g, const Ctx *c)
     bool given = c->nin > 1 && c->in[1] ? input_sizes(g, c, 1, &size, &n) : attr_ints(g, c, "split", &list, &n);
     if (!ok(g)) return NULL;
     if (!given) n = c->nout;
-    if (n != c->nout || n > 256) return fail_node(g, c, TG_BAD_MODEL, "split", "%u sizes for %u outputs", n, c->nout);
+    if (n != c->nout) return fail_node(g, c, TG_BAD_MODEL, "split", "%u sizes for %u outputs", n, c->nout);
     if (!given && (num != c->nout || (c->opset < 18 && uop_is_const(dim) && uop_const_int(dim) % num)))
         return fail_node(g, c, TG_BAD_MODEL, "num_outputs", "%lld parts, %u outputs, %lld elements", (long long)num, c->nout, (long long)uop_size(x, (uint32_t)axis));
     U chunk = dim_div(g, dim_add(g, dim, uop_index(g, num - 1)), uop_index(g, num));

@@ -1,11 +1,11 @@
 """Valid models of unusual form: very many inputs, outputs, states and nodes' arguments, tensors without elements, functions that leave inputs out. Each runs on the CPU and on the interpreter. What a case
-expects is written here in numpy. A case is a row: its name, nodes and what is declared around them, the inputs, the expected outputs. To add one: a row.
+expects is written here in numpy. A case is a row: its name, nodes and what is declared around them, the inputs, the expected outputs, constants. To add one: a row.
 """
 import os
 import sys
 
 import numpy as np
-from onnx import TensorProto, helper as h
+from onnx import TensorProto, helper as h, numpy_helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
 if "BUILD_DIR" in os.environ:
@@ -37,6 +37,7 @@ def graph(nodes, ins, outs): return h.make_graph(nodes, "g", [port(n) for n in i
 xs, rows, swapped = f(MANY, 5), f(4, 300), (np.eye(70) + f(70, 70) / 50).astype(np.float32)[rng.permutation(70)]
 turn = h.make_graph([h.make_node("Identity", ["go"], ["on"]), *[h.make_node("Add", [f"s{k}", f"s{(k + 1) % MANY}"], [f"n{k}"]) for k in range(MANY)]], "turn",
                     [port("i", np.array(0)), port("go", np.array(True)), *map(port, names("s", MANY))], [port("on", np.array(True)), *map(port, names("n", MANY))])
+LIMITS = h.make_function("local", "limits", ["x", "least", "most"], ["y", "z"], [h.make_node("Clip", ["x", "least", "most"], ["y"]), h.make_node("Neg", ["x"], ["z"])], [h.make_opsetid("", 18)])
 CASES = [
     ("a sum of many", chain("Add", MANY), inputs(xs), [xs.sum(0)]),
     ("one of many numbers each", [h.make_node("Sum", names("x", MANY), ["a"]), h.make_node("Max", names("x", MANY), ["b"]), h.make_node("Concat", ["a", "b"], ["y"], axis=0)], inputs(xs), [np.concatenate([xs.sum(0), xs.max(0)])]),
@@ -52,14 +53,23 @@ CASES = [
       for n in (0, 1, 7, 9, 100) for x in [(np.eye(n) + f(2, n, n) / 50).astype(np.float32)[:, rng.permutation(n)]]],
     ("a singular matrix", [h.make_node("Det", ["x"], ["y"])], dict(x=np.outer(np.arange(12), np.ones(12)).astype(np.float32)), [np.float32(0)]),
     ("an inverse of 70 rows", [h.make_node("Inverse", ["x"], ["y"], domain="com.microsoft")], dict(x=swapped), [np.linalg.inv(swapped.astype(np.float64)).astype(np.float32)]),
+    ("300 parts", [h.make_node("Split", ["x0"], names("y", 300), axis=1, num_outputs=300)], inputs([rows]), list(rows.T[:, :, None])),
+    *[(f"{op} of no steps", [h.make_node(op, ["x", "w", "r", "", "", "first"], ["y", "last"], hidden_size=2, direction="bidirectional")], dict(x=f(0, 3, 4), w=f(2, 2 * gates, 4), r=f(2, 2 * gates, 2), first=xs[:12].reshape(2, 3, 10)[:, :, :2]),
+       [np.zeros((0, 2, 3, 2), np.float32), xs[:12].reshape(2, 3, 10)[:, :, :2]]) for op, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1))],
+    ("a scan of nothing", [h.make_node("Scan", ["first", "x"], ["last", "y"], num_scan_inputs=1, body=h.make_graph([h.make_node("Add", ["s", "v"], ["n"]), h.make_node("Mul", ["s", "v"], ["p"])], "turn", [port("s"), port("v")], [port("n"), port("p")]))],
+     dict(first=xs[0], x=f(0, 5)), [xs[0], np.zeros((0, 5), np.float32)]),
+    ("a range that no memory holds", [h.make_node("Range", ["zero", "end", "one"], ["r"]), h.make_node("Slice", ["r", "from", "until"], ["y"])], {}, [np.array([2**36 - 2, 2**36 - 1])], dict(zero=0, end=2**36, one=1, **{"from": [2**36 - 2], "until": [2**36]})),
+    ("a function without some inputs", [LIMITS, h.make_node("limits", ["x0", "", "x1"], ["a"], domain="local"), h.make_node("limits", ["x0"], ["", "b"], domain="local"), h.make_node("Concat", ["a", "b"], ["y"], axis=0)],
+     inputs([xs[0], np.float32(0.1)]), [np.concatenate([np.minimum(xs[0], np.float32(0.1)), -xs[0]])]),
 ]
 
 
-def said(device, name, nodes, feed, want):
+def said(device, name, nodes, feed, want, constants={}):
     """What is wrong, or ''."""
     outputs = nodes[-1].output
     functions = [n for n in nodes if not hasattr(n, "op_type")]
-    g = h.make_graph([n for n in nodes if hasattr(n, "op_type")], "g", [port(n, np.asarray(v)) for n, v in feed.items()], [port(n, np.asarray(v)) for n, v in zip(outputs, want)])
+    g = h.make_graph([n for n in nodes if hasattr(n, "op_type")], "g", [port(n, np.asarray(v)) for n, v in feed.items()], [port(n, np.asarray(v)) for n, v in zip(outputs, want)],
+                     [numpy_helper.from_array(np.array(v), n) for n, v in constants.items()])
     model = h.make_model(g, opset_imports=[h.make_opsetid("", 18), h.make_opsetid("local", 1), h.make_opsetid("com.microsoft", 1)], functions=functions, ir_version=9)
     try:
         got = tgrun.InferenceSession(model.SerializeToString(), device=device).run(None, feed)
