@@ -12,28 +12,46 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .library import BAD_INPUT, DEVICE, BadInput, DeviceError, TgInfo, TgModel, TgOptions, TgPort, TgTensor, lib, text
+from .binding import IOBinding, OrtValue
+from .library import BAD_INPUT, DEVICE, UNSUPPORTED, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort, TgTensor, Unsupported, lib, text
 from .values import lend, receive, type_text
 
 PROVIDERS = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
 GraphOptimizationLevel = enum.IntEnum("GraphOptimizationLevel", {"ORT_DISABLE_ALL": 0, "ORT_ENABLE_BASIC": 1, "ORT_ENABLE_EXTENDED": 2, "ORT_ENABLE_LAYOUT": 3, "ORT_ENABLE_ALL": 99})
 ExecutionMode = enum.IntEnum("ExecutionMode", {"ORT_SEQUENTIAL": 0, "ORT_PARALLEL": 1})
+first_seed = None
 
 
 class SessionOptions:
     """intra_op_num_threads: 0 is one a physical core. Those of TgOptions (include/tgrun.h), None being the library's default: cpus, cache_dir, no_cache, max_memory_bytes, beam, tune_s, opts, seed, dims,
-    verbose."""
+    verbose. The others are onnxruntime's, and have no effect."""
 
     OWN = ("cpus", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "seed", "dims", "verbose")
+    THEIRS = dict(inter_op_num_threads=0, execution_mode=ExecutionMode.ORT_SEQUENTIAL, graph_optimization_level=GraphOptimizationLevel.ORT_ENABLE_ALL, enable_profiling=False, enable_mem_pattern=True,
+                  enable_cpu_mem_arena=True, enable_mem_reuse=True, use_deterministic_compute=False, use_per_session_threads=True, log_severity_level=-1, log_verbosity_level=0, logid="",
+                  optimized_model_filepath="", profile_file_prefix="")
 
     def __init__(self):
-        self.intra_op_num_threads = 0
-        self.config = {}
-        for name in self.OWN:
-            setattr(self, name, None)
+        self.intra_op_num_threads, self.config = 0, {}
+        for name, value in (dict.fromkeys(self.OWN) | self.THEIRS).items():
+            setattr(self, name, value)
 
     def add_session_config_entry(self, key, value):
         self.config[key] = value
+
+    def get_session_config_entry(self, key):
+        return self.config[key]
+
+    def has_session_config_entry(self, key):
+        return key in self.config
+
+    def add_free_dimension_override_by_name(self, name, size):
+        """A session's first size of each free dimension is built in anyway."""
+
+    add_free_dimension_override_by_denotation = add_free_dimension_override_by_name
+
+    def register_custom_ops_library(self, path):
+        raise Unsupported(f"{path}: operators of other libraries are not taken", UNSUPPORTED)
 
     def to_c(self, device):
         o = TgOptions()
@@ -41,6 +59,8 @@ class SessionOptions:
         o.device, o.threads = device.encode(), self.intra_op_num_threads
         for name in self.OWN:
             value = getattr(self, name)
+            if value is None and name == "seed":
+                value = first_seed
             if value is not None:
                 setattr(o, name, os.fsencode(value) if isinstance(value, (str, os.PathLike)) else value)
         return o
@@ -48,6 +68,9 @@ class SessionOptions:
 
 class RunOptions:
     """Only so that code which makes one works."""
+
+    def add_run_config_entry(self, key, value):
+        """It has no effect."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +107,25 @@ def works(device):
     return True
 
 
+def get_all_providers():
+    return list(PROVIDERS)
+
+
 def get_available_providers():
     return [name for name, device in PROVIDERS.items() if works(device)]
+
+
+def set_default_logger_severity(level):
+    """A run writes no log."""
+
+
+set_default_logger_verbosity = set_default_logger_severity
+
+
+def set_seed(seed):
+    """The seed of sessions whose options name none."""
+    global first_seed
+    first_seed = seed
 
 
 def get_device():
@@ -105,9 +145,9 @@ def devices_of(providers, provider_options):
 # ---- the session ----
 
 class InferenceSession:
-    """path_or_bytes: a file's name, or a model's bytes. providers: the first that works here is taken; device: `auto`, `cpu`, `cuda`, `cuda:N` or `reference` instead."""
+    """path_or_bytes: a file's name, or a model's bytes. providers: the first that works here is taken; device: `auto`, `cpu`, `cuda`, `cuda:N` or `reference` instead. Other keywords are onnxruntime's, and have no effect."""
 
-    def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, device=None):
+    def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, device=None, **unused):
         devices = [device] if device else devices_of(providers, provider_options) if providers else ["auto"]
         self._options = sess_options or SessionOptions()
         self._session = ctypes.c_void_p()
@@ -158,6 +198,26 @@ class InferenceSession:
     def get_providers(self):
         return [name for name, device in PROVIDERS.items() if device == text(self.get_info().device_kind)]
 
+    def get_provider_options(self):
+        return {name: {} for name in self.get_providers()}
+
+    def set_providers(self, providers=None, provider_options=None):
+        """A session stays where it is: fails when that is none of them."""
+        if providers and not set(self.get_providers()) & {name for name, *_ in ([p] if isinstance(p, str) else p for p in providers)}:
+            raise DeviceError(f"the session is on {self.get_providers()}; make another one for {list(providers)}", DEVICE)
+
+    def disable_fallback(self):
+        """A device that was taken is never replaced."""
+
+    enable_fallback = disable_fallback
+
+    def get_overridable_initializers(self):
+        """Initializers are built in."""
+        return []
+
+    def end_profiling(self):
+        raise Unsupported("`tgrun profile MODEL` tells times", UNSUPPORTED)
+
     def get_info(self):
         """TgInfo (include/tgrun.h): kernels, times, sizes."""
         info = TgInfo()
@@ -181,6 +241,24 @@ class InferenceSession:
             lib.tg_run(self._session, tensors, len(kept), results)
             got = {k: receive(self._session, k, results[k]) for k in wanted}
         return [got[k] for k in wanted]
+
+    def run_async(self, output_names, input_feed, callback, user_data, run_options=None):
+        """callback(outputs, user_data, error) is called by another thread; error is "" or the line that tells what failed."""
+        def work():
+            try:
+                callback(self.run(output_names, input_feed, run_options), user_data, "")
+            except Error as e:
+                callback([], user_data, str(e))
+        threading.Thread(target=work).start()
+
+    def run_with_ort_values(self, output_names, input_dict_ort_values, run_options=None):
+        return [OrtValue(value) for value in self.run(output_names, input_dict_ort_values, run_options)]
+
+    def io_binding(self):
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding, run_options=None):
+        iobinding.run(run_options)
 
     def _wanted(self, names):
         index = {port.name: k for k, port in enumerate(self._outputs)}

@@ -85,13 +85,14 @@ def lend(tensor, name, value, types):
         return lend_held(tensor, name, [np.array(list(part), dtype_of(number)) for part, number in zip((value, value.values()), types[1:])], types)
     if value is None:
         raise BadInput(f"input '{name}' is None; {type_text(types)} is wanted", BAD_INPUT, field=name)
-    return lend_array(tensor, name, value)
+    return lend_array(tensor, name, value, types[0])
 
 
-def lend_array(tensor, name, value):
+def lend_array(tensor, name, value, number):
+    """Lists and numbers of Python's become what the input wants; an array has a type of its own."""
     try:
-        array = np.asarray(value)
-    except ValueError as e:
+        array = np.asarray(value, dtype_of(number) if number in TYPES and isinstance(value, (list, tuple, int, float, str, bytes)) else None)
+    except (ValueError, OverflowError) as e:
         raise BadInput(f"input '{name}' is no array: {e}", BAD_INPUT, field=name) from None
     tensor.type, tensor.rank = number_of(array.dtype) or 0, array.ndim
     if not tensor.type or array.ndim > MAX_RANK:

@@ -82,6 +82,27 @@ class Shape(unittest.TestCase):
             session(one("Neg"), sess_options=o).run(None, {"x": np.ones(3, np.float32)})
             self.assertTrue(os.listdir(cache))
 
+    def test_options_of_others(self):
+        """Those that programs set or read have onnxruntime's names and first values, and no effect."""
+        o, r = tgrun.SessionOptions(), tgrun.RunOptions()
+        self.assertEqual((o.graph_optimization_level, o.execution_mode, o.log_severity_level, o.enable_mem_pattern, o.optimized_model_filepath),
+                         (tgrun.GraphOptimizationLevel.ORT_ENABLE_ALL, tgrun.ExecutionMode.ORT_SEQUENTIAL, -1, True, ""))
+        o.add_session_config_entry("a", "b")
+        self.assertEqual((o.get_session_config_entry("a"), o.has_session_config_entry("c")), ("b", False))
+        o.add_free_dimension_override_by_name("n", 3)
+        r.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        r.log_severity_level = 3
+        tgrun.set_default_logger_severity(3)
+        s = session(one("Neg"), sess_options=o, disabled_optimizers=["x"])
+        self.assertEqual(s.run(None, {"x": [1, 2.5]}, r)[0].tolist(), [-1, -2.5])
+        s.disable_fallback()
+        s.set_providers(["CPUExecutionProvider"])
+        self.assertEqual((s.get_provider_options(), s.get_overridable_initializers()), ({"CPUExecutionProvider": {}}, []))
+        self.assertEqual(tgrun.get_all_providers()[-1], "CPUExecutionProvider")
+        for what in (lambda: o.register_custom_ops_library("x.so"), s.end_profiling):
+            self.assertRaises(tgrun.Unsupported, what)
+        self.assertRaises(tgrun.DeviceError, s.set_providers, ["CUDAExecutionProvider"])
+
     def test_seed(self):
         def drawn(seed):
             o = tgrun.SessionOptions()
@@ -89,6 +110,9 @@ class Shape(unittest.TestCase):
             return session(one("RandomNormalLike", shape=[8]), sess_options=o).run(None, {"x": np.zeros(8, np.float32)})[0].tolist()
         self.assertEqual(drawn(1), drawn(1))
         self.assertNotEqual(drawn(1), drawn(2))
+        tgrun.set_seed(2)
+        self.assertEqual(drawn(None), drawn(2))
+        tgrun.set_seed(None)
 
     def test_providers(self):
         self.assertIn("CPUExecutionProvider", tgrun.get_available_providers())
@@ -185,6 +209,63 @@ class Types(unittest.TestCase):
                 s.run(None, feed)
         words = parsed("(seq(string[n]) s) => (seq(string[n]) t) { t = Identity(s) }").run(None, {"s": [["a", "ß"], np.array([], object)]})
         self.assertEqual([x.tolist() for x in words[0]], [["a", "ß"], []])
+
+
+class Values(unittest.TestCase):
+    """Values that are no arrays of the caller's: OrtValues, what an IOBinding names, lists."""
+
+    def setUp(self):
+        self.session, self.x = session(one("Neg", shape=[2, "n"])), np.arange(6, dtype=np.float32).reshape(2, 3)
+
+    def test_value(self):
+        v = tgrun.OrtValue.ortvalue_from_numpy(self.x)
+        self.assertEqual((v.shape(), v.data_type(), v.element_type(), v.device_name(), v.is_tensor(), v.has_value(), v.tensor_size_in_bytes()), ([2, 3], "tensor(float)", 1, "cpu", True, True, 24))
+        self.assertEqual(self.session.run(None, {"x": v})[0].tolist(), (-self.x).tolist())
+        self.assertEqual(self.session.run_with_ort_values(["y"], {"x": v})[0].numpy().tolist(), (-self.x).tolist())
+        v.update_inplace(self.x + 1)
+        self.assertEqual(v.numpy().tolist(), self.x.tolist())       # of which it is a view
+        for kind in (np.float32, 1):
+            self.assertEqual(tgrun.OrtValue.ortvalue_from_shape_and_type([2, 1], kind).numpy().tolist(), [[0], [0]])
+
+    def test_binding(self):
+        b, y, v = self.session.io_binding(), np.zeros((2, 3), np.float32), tgrun.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32)
+        b.bind_cpu_input("x", self.x)
+        b.bind_output("y")
+        self.session.run_with_iobinding(b)
+        self.assertEqual([r.tolist() for r in (*b.copy_outputs_to_cpu(), b.get_outputs()[0].numpy())], [(-self.x).tolist()] * 2)
+        b.bind_ortvalue_input("x", tgrun.OrtValue.ortvalue_from_numpy(2 * self.x))
+        b.bind_ortvalue_output("y", v)
+        self.session.run_with_iobinding(b, tgrun.RunOptions())
+        self.assertEqual(v.numpy().tolist(), (-2 * self.x).tolist())
+        b.bind_input("x", "cpu", 0, np.float32, self.x.shape, self.x.ctypes.data)
+        b.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+        self.session.run_with_iobinding(b)
+        self.assertEqual(y.tolist(), (-self.x).tolist())
+        b.bind_output("y", "cpu", 0, np.float32, [3, 2], y.ctypes.data)
+        self.assertRaisesRegex(tgrun.BadInput, r"output 'y' is float32\[2, 3\]; it is bound to float32\[3, 2\]", self.session.run_with_iobinding, b)
+        self.assertRaisesRegex(tgrun.Unsupported, "memory of cuda", b.bind_input, "x", "cuda", 0, np.float32, [2, 3], 4096)
+        b.clear_binding_inputs()
+        self.assertRaisesRegex(tgrun.BadInput, "missing", self.session.run_with_iobinding, b)
+
+    def test_lists(self):
+        """They become what the input wants; arrays have a type of their own."""
+        self.assertEqual(self.session.run(None, {"x": [[1], [2]]})[0].tolist(), [[-1], [-2]])
+        self.assertRaisesRegex(tgrun.BadInput, "no array", self.session.run, None, {"x": [[1], [2, 3]]})
+        self.assertRaisesRegex(tgrun.BadInput, "no array", session(one("Neg", TensorProto.INT8)).run, None, {"x": [300]})
+        self.assertRaisesRegex(tgrun.BadInput, "f64; f32 is wanted", self.session.run, None, {"x": np.zeros((2, 1))})
+
+    def test_later(self):
+        done, got = threading.Event(), []
+
+        def callback(*what):
+            got.append(what)
+            if len(got) == 2:
+                done.set()
+        for feed in ({"x": self.x}, {}):
+            self.session.run_async(None, feed, callback, "mine")
+        self.assertTrue(done.wait(60))
+        (good, user, said), (_, _, wrong) = sorted(got, key=lambda what: what[2])
+        self.assertEqual((good[0].tolist(), user, said, wrong), ((-self.x).tolist(), "mine", "", "input 'x' is missing"))
 
 
 class Memory(unittest.TestCase):
