@@ -157,7 +157,7 @@ static U rounds_of(Graph *g, const LoopNode *n, const Loop *l)
     GraphDef part = body_of_condition(a, n->body, n->states, at, &left);
     LoopNode m = { .c = n->c, .body = &part, .states = left, .kind = NEW_N(a, int32_t, left + 1) };
     U *init = NEW_N(a, U, left + 1), *last = NEW_N(a, U, left + 1);
-    if (left == n->states) return NULL;
+    if (left == n->states && !n->rows) return NULL;
     for (uint32_t k = 0; k < left; k++) m.kind[k] = n->kind[at[k]], init[k] = l->init[at[k]];
     init[left] = uop_int(g, DT_I64, 0);
     Loop counting = { .body = count_round, .user = &m, .trip = l->trip, .most = l->most, .keep = l->keep, .states = left + 1, .init = init, .im = n->c->im };
@@ -180,6 +180,8 @@ static bool rounds_by_answers(Graph *g, LoopNode *n, Loop *l, U *last, U *row)
     else if (asked) return import_ask(n->c->im, n->c->in[1]), false;
     graph_error_clear(g);
     n->asks = !known;
+    if (known && loop_build(g, l, last, row)) return true;
+    graph_error_clear(g);
     return loop_unroll(g, l, last, row);
 }
 

@@ -64,6 +64,9 @@ GROWING = [
  o = Constant<value = float[1,1] {0.0}>()
  y, h = Loop<body = b (int64 i, bool c, float[1,k] s0, float[1,1] h0) => (bool d, float[1,m] s1, float[1,1] h1) { one = Constant<value_float = 1.0>() h1 = Add(h0, one) f = Constant<value_float = 13.0>()
  q = Less(h1, f) g = Squeeze(q) d = Identity(g) s1 = Concat<axis = 1>(s0, h1) }>(n, t, x, o) }"""),
+    ("rows of a loop without a limit", """(float[1,4] x) => (float y, float z) { t = Constant<value = bool {1}>()
+ y, z = Loop<body = b (int64 i, bool c, float[1,4] s0) => (bool d, float[1,4] s1, float[4] r) { one = Constant<value_float = 1.0>() s1 = Add(s0, one) top = ReduceMax<keepdims = 0>(s1)
+ most = Constant<value_float = ROUNDS.0>() d = Less(top, most) a = Constant<value_ints = [0]>() r = ReduceSum<keepdims = 0>(s1, a) }>(, t, x) }"""),
 ]
 DEVICES = ["reference", "cpu"] + (["cuda"] if os.environ.get("CUDA_EMULATOR") and shutil.which("g++") else [])
 

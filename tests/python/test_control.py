@@ -141,6 +141,12 @@ CASES = [
      [dict(x=np.resize(np.array([k, 0], F32), n), s=[f(2 + j) + j for j in range(4)]) for k, n in ((3, 5000), (1, 6000), (1, 7000), (2, 5000), (3, 8000))]),
     ("a shape by data while a size varies", f"""(float[n,6] x, float[500] u) => (float[a,b] z) <int64[1] rest = {{-1}}, int64[1] z0 = {{0}}> {{ top = ReduceMax<keepdims = 0>(u) k = Cast<to = 7>(top) p = Unsqueeze(k, z0)
  q = Concat<axis = 0>(rest, p) z = Reshape(x, q) }}""", [dict(x=f(n, 6), u=np.full(500, k, F32)) for k, n in ((3, 5), (2, 5), (3, 7), (3, 9), (6, 11))]),
+    # ---- no rounds ----
+    ("a scan over nothing", """(float[t,3] x, float[3] h) => (float[3] last, float[t,3] rows) { last, rows = Scan<num_scan_inputs = 1, body = b (float[3] s0, float[3] r) => (float[3] s1, float[3] o) {
+ s1 = Add(s0, r) o = Mul(s1, r) }>(h, x) }""", [dict(x=f(t, 3), h=f(3)) for t in (3, 0, 12, 0)], dict.fromkeys((1, 3), lambda feed: [feed["h"], feed["x"]])),
+    ("no steps of a cell", "(float[t,2,5] x, float[1,3,5] w, float[1,3,3] r, float[1,2,3] h) => (float[t,1,2,3] y, float[1,2,3] z) { y, z = RNN<hidden_size = 3>(x, w, r, , , h) }",
+     [dict(x=f(t, 2, 5) / 40, w=f(1, 3, 5) / 40, r=f(1, 3, 3) / 40, h=f(1, 2, 3)) for t in (3, 0, 12, 0)],
+     dict.fromkeys((1, 3), lambda feed: [np.zeros((0, 1, 2, 3), F32), feed["h"]])),
     ("a function's sequence", None, [dict(x=f(3)), dict(x=f(3) + 1)]),
 ]
 FUNCTION = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]> g (float[3] x) => (float[6] y) { s = SequenceConstruct(x, x) y = local.join(s) }
