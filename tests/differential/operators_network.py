@@ -3,6 +3,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from draw import PREVIEW, Step, Unfit, is_float, is_plain
+from recurrent import WITH_ALPHA, WITH_BETA
 from table import operator, proto_type
 
 
@@ -334,9 +335,6 @@ def nms(d, op):
 
 
 # ---- recurrent ----
-
-WITH_ALPHA, WITH_BETA = ("HardSigmoid", "LeakyRelu", "ScaledTanh", "Elu", "Affine", "ThresholdedRelu"), ("HardSigmoid", "ScaledTanh", "Affine")
-
 
 @operator("LSTM", "GRU", "RNN")
 def recurrent(d, op):
