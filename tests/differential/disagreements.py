@@ -272,9 +272,13 @@ def lost_logarithm(c):
 
 
 def beyond_range(c):
-    """A product that is 0 or not finite: ours is finite, or no 0 and no NaN entered."""
-    x, lost = c.inputs[0].astype(np.float64), [(v == 0) | ~np.isfinite(v) for v in results(c)]
-    return lost[1] & (np.isfinite(results(c)[0]) | lost[0] & bool(x.all() and not np.isnan(x).any()))
+    """A product that leaves the type's range on the way, in one order or another, and is 0 or not finite."""
+    if not is_float(c.got[0].dtype):
+        return False
+    i, lost = finfo(c.got[0].dtype), [(v == 0) | ~np.isfinite(v) for v in results(c)]
+    large = reduced(c, lambda x, axes, keep: np.prod(np.maximum(np.abs(x), 1), axes, keepdims=keep)) > float(i.max)
+    small = reduced(c, lambda x, axes, keep: np.prod(np.where(x == 0, 1, np.minimum(np.abs(x), 1)), axes, keepdims=keep)) < float(i.smallest_normal)
+    return (large | small) & (lost[0] | lost[1])
 
 
 def cancelled_sum(c):
@@ -540,6 +544,8 @@ ROWS = [
     Row("Cast|CastLike", EITHER, same_number, "how many digits a number has as text is not said"),
     Row("GroupNormalization|LayerNormalization|RMSNormalization|SimplifiedLayerNormalization", EITHER, rough, "the first stage is as precise as stash_type",
         "stash_type is 1, single precision, where it is not given"),
+    Row("Pad|Trilu|CenterCropPad|EyeLike", EITHER, lambda c: c.got[0].dtype.name == "float8_e8m0fnu" and (results(c)[0] == 2.0 ** -127) & np.isnan(results(c)[1]), "e8m0 holds no 0 to fill with",
+        "the type has neither 0 nor a sign"),
     Row("Dropout", ORT, both(output(1), before(12)), "the mask is not filled outside training"),
     Row("Clip", ORT, infinite, "the standard's function body has no bound where none is given"),
     Row("AveragePool|MaxPool|LpPool", EITHER, lambda c: not c.step.has("MaxUnpool") and pooled(c), "pads are not negative, those of SAME and LOWER and what ceil_mode adds lie where the text says, dilated windows are longer",
@@ -599,7 +605,7 @@ ROWS = [
     Row("Unique", REF, given("sorted", 0), "unsorted values come in the order of their first occurrence"),
     Row("Resize", REF, both(given("coordinate_transformation_mode", b"pytorch_half_pixel", b"tf_crop_and_resize"), cut_length), "the resized length is a whole number"),
     Row("Resize", REF, lambda c: c.inputs[0].dtype.kind == "c" and (c.want[0].imag == 0), "a complex number has an imaginary part, too"),
-    Row("Trilu|CenterCropPad|Pad", REF, lambda c: (c.got[0] == "") & (c.want[0] == 0), "what fills a tensor of strings is a string"),
+    Row("Trilu|CenterCropPad|Pad", REF, lambda c: c.got[0].dtype == object and (c.got[0] == "") & (c.want[0] == 0), "what fills a tensor of strings is a string"),
     Row("Resize", REF, both(integers, has("extrapolation_value")), "how extrapolation_value becomes a whole number is not said"),
     Row("Resize", REF, rough, "scales are of single precision, and so are places"),
     Row("Resize", REF, both(given("coordinate_transformation_mode", b"half_pixel_symmetric"), cut_length), "where offset + (x + 0.5) / scale is whole but for a rounding, it is that pixel"),
