@@ -282,11 +282,11 @@ def beyond_range(c):
 
 
 def cancelled_sum(c):
-    """The logarithm of a sum that is not larger than its roundings, as whose order has them."""
-    terms = c.inputs[0].size / max(c.got[0].size, 1)
-    with np.errstate(over="ignore"):
-        small = [~(np.exp(v) > terms * step_of(c.got[0].dtype) * largest(c.inputs[:1])) for v in results(c)]
-    return small[0] & small[1]
+    """The logarithm of a sum that is as near to the other as the roundings of one order or another let it be; it is negative where they are larger."""
+    may = 2 * c.inputs[0].size / max(c.got[0].size, 1) * step_of(c.got[0].dtype) * reduced(c, lambda x, axes, keep: np.abs(x).sum(axes, keepdims=keep))
+    with np.errstate(all="ignore"):
+        sums = [np.where(np.isnan(v), 0, np.exp(v)) for v in results(c)]
+        return np.isfinite(may) & (np.abs(sums[0] - sums[1]) <= may)
 
 
 def whole_logarithm(c):
@@ -419,6 +419,12 @@ def inserted_at_end(c):
     return False
 
 
+def declared_otherwise(c):
+    """A body declares other sizes of a state than it begins with."""
+    states = c.attributes["body"].input[2:]
+    return any([d.dim_value for d in s.type.tensor_type.shape.dim] != list(v.shape) for s, v in zip(states, c.inputs[2:]) if v is not None)
+
+
 def blended(c):
     """on * hit + off * miss by arithmetic."""
     v = c.inputs[2]
@@ -540,7 +546,7 @@ ROWS = [
         "the order and the precision of a product are not said"),
     Row("BatchNormalization", EITHER, both(given("training_mode", 1), flat), "where the deviation is small the rounding of the mean shows", "sums of single precision differ by their order"),
     Row("Tan", EITHER, steep, "beside a pole a rounding of x shows", "tan' is 1 + tan^2"),
-    Row("ReduceLogSum", EITHER, lambda c: is_float(c.got[0].dtype) and cancelled_sum(c), "the order of a sum is not said"),
+    Row("ReduceLogSum", EITHER, lambda c: is_float(c.got[0].dtype) and cancelled_sum(c), "the order of a sum is not said", "as of any sum"),
     Row("Cast|CastLike", EITHER, same_number, "how many digits a number has as text is not said"),
     Row("GroupNormalization|LayerNormalization|RMSNormalization|SimplifiedLayerNormalization", EITHER, rough, "the first stage is as precise as stash_type",
         "stash_type is 1, single precision, where it is not given"),
@@ -555,7 +561,7 @@ ROWS = [
     Row("LogSoftmax", REF, lost_logarithm, "x - max - log(sum), of which the logarithm of the rounded quotient is no good form"),
     Row("LSTM|GRU|RNN", REF, by_formula, "sequence_lens, clip, activations and input_forget count"),
     Row("BatchNormalization", REF, before(14), "mean and variance are inputs, not the batch's"),
-    Row("Softmax|LogSoftmax|Hardmax", REF, both(before(13), as_matrix), "before version 13 the input is taken as a matrix"),
+    Row("Softmax|LogSoftmax|Hardmax", REF, both(before(13), as_matrix), "before version 13 the input is taken as a matrix", "'The input does not need to explicitly be a 2D vector; rather, it will be coerced into one'"),
     Row("Loop", REF, both(output(1), in_a_row), "scan outputs are stacked along a new first axis"),
     Row("Loop", REF, lambda c: len(c.inputs) < 2 or c.inputs[1] is None, "a condition that is absent is true"),
     Row("LpNormalization", REF, given("p", 1), "the norm is the sum of magnitudes"),
@@ -601,6 +607,7 @@ ROWS = [
     Row("DynamicQuantizeLinear", REF, lambda c: not c.inputs[0].any(), "a range of nothing has any scale"),
     Row("BatchNormalization", REF, both(given("training_mode", 1), lambda c: c.inputs[0].dtype.itemsize == 2), "sums are wider than the type"),
     Row("ai.onnx.ml.LinearClassifier", REF, both(output(0), given("post_transform", b"LOGISTIC")), "the label is that of the greatest score, before the transform makes several 1"),
+    Row("ConvTranspose", REF, both(has("output_shape"), has("output_padding")), "output_shape is the size, and the pads make up for output_padding"),
     Row("ConvTranspose", REF, both(same, sparse), "SAME keeps size * stride, and the windows lie at its begin"),
     Row("Unique", REF, given("sorted", 0), "unsorted values come in the order of their first occurrence"),
     Row("Resize", REF, both(given("coordinate_transformation_mode", b"pytorch_half_pixel", b"tf_crop_and_resize"), cut_length), "the resized length is a whole number"),
@@ -616,7 +623,7 @@ ROWS = [
     # onnxruntime
     Row("Max|Min|ReduceMax|ReduceMin|Relu|Clip|Sign|ReduceLogSumExp|ScatterElements|ScatterND", ORT, nan_stays, "NaN that enters stays"),
     Row("Softplus", ORT, both(outvoted, lambda c: c.inputs[0].astype(np.float64) > np.log(float(finfo(c.inputs[0].dtype).max))), "log(exp(x) + 1) is near x where exp(x) alone does not fit the type"),
-    Row("Softmax|LogSoftmax", ORT, special_stays, "a sum with NaN is NaN"),
+    Row("Softmax|LogSoftmax", ORT, special_stays, "a sum with NaN is NaN", "IEEE 754"),
     Row("Hardmax|ArgMax|ArgMin", ORT, lambda c: np.isnan(c.inputs[0].astype(np.float64)).any(), "NaN is the largest, as in the standard's evaluator"),
     Row("Attention", EITHER, rough, "the type of the result says the precision", "with numbers in double precision the formula gives ours to 1e-16; the root of scale is of single precision there"),
     Row("Attention", REF, both(has("softcap"), raw_product), "mode 0 is the raw product, before softcap"),
@@ -648,6 +655,7 @@ ROWS = [
     Row("ConvTranspose", ORT, both(same, sparse), "SAME keeps size * stride, where the kernel is shorter than the stride too"),
     # shape inference of the onnx package
     Row("ConvTranspose", INFERENCE, both(same, lambda c: sparse(c) or "output_padding" in c.attributes), "SAME keeps size * stride, where the kernel is shorter than the stride too, and with output_padding"),
+    Row("Loop", EITHER, declared_otherwise, "what enters has its own sizes, whatever the body declares"),
     Row("STFT", INFERENCE, lacks("onesided"), "onesided is 1 where it is not given"),
     Row("Resize", ORT, both(has("keep_aspect_ratio_policy"), axes_count_back), "axes may count from the end"),
     Row("MeanVarianceNormalization", ORT, cancelled, "1e-9 is added before the division"),
