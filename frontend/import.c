@@ -227,6 +227,7 @@ static TgStatus node_inputs(Import *im, Ctx *c, const OpRow *row, bool *known, i
         *known = *known && v->known;
         c->told |= v->told;
     }
+    for (uint32_t k = 0; k < n->nattr; k++) *known = *known && !n->attr[k].graph;       /* bodies capture what they like */
     c->in = in;
     c->nin = n->nin;
     if (!row) return TG_OK;

@@ -153,7 +153,7 @@ class Draw:
         x = r.integers(max(least, -5 if low is None else low), min(most, 9 if high is None else high) + 1, shape)
         if low is None and self.hostile and not calm:
             ends = np.array([least, most, most - 1, least + 1], object)
-            x = np.where(r.random(shape) < 0.2, ends[r.integers(0, 4, shape)], x.astype(object) if np.ndim(x) else x)
+            x = np.where(r.random(shape) < 0.2, np.asarray(ends[r.integers(0, 4, shape)], object), np.asarray(x, object))
         return np.array(x).astype(dtype)
 
     def add(self, array, constant=None):
