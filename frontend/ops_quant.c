@@ -315,26 +315,30 @@ U op_q_gemm(Graph *g, const Ctx *c)
     if (uop_rank(in[0]) != 2 || uop_rank(in[3]) != 2) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u and %u; wanted 2", uop_rank(in[0]), uop_rank(in[3]));
     if (!in[7] != !in[8]) return fail_node(g, c, TG_UNSUPPORTED, "y_scale", "and y_zero_point are covered together only");
     bool turned = attr_bool(g, c, "transB", false);
+    if (!of_axis(g, c, 4, in[3], 1 + turned) || !of_axis(g, c, 5, in[3], 1 + turned)) return NULL;
     U b_zero = in[5] && uop_numel(in[5]) > 1 && turned ? unsqueeze(g, in[5], 1) : of_columns(g, in[5]);
     U y = matmul(g, operand(g, c, in[0], as_scalar(g, in[2]), "transA"), operand(g, c, in[3], b_zero, "transB"));
-    if (!ok(g) || !of_axis(g, c, 4, y, 1) || !of_axis(g, c, 5, y, 1) || !spreads_ok(g, c, 6, y->shape->dim, 2)) return NULL;
+    if (!ok(g) || !spreads_ok(g, c, 6, y->shape->dim, 2)) return NULL;
     if (in[6]) y = add(g, y, in[6]);
     y = mul(g, f32(g, y), mul(g, scalar(g, DT_F32, attr_float(g, c, "alpha", 1)), mul(g, f32(g, as_scalar(g, in[1])), f32(g, of_columns(g, in[4])))));
     return in[7] ? quantized_by(g, c, y, 7, in[0]) : y;
 }
 
-/* a b in integers times their scales, plus a bias, in f32. */
-static U scaled_product(Graph *g, U a, U a_scale, U a_zero, U b, U b_scale, U b_zero, U bias)
+/* a b in integers times their scales, plus a bias, in f32. b is input 1; scale, zero, bias: the inputs that belong to it and to the product. */
+static U scaled_product(Graph *g, const Ctx *c, U a, U a_scale, U a_zero, uint32_t scale, uint32_t zero, uint32_t bias)
 {
-    U y = f32(g, matmul(g, centred(g, a, a_zero), centred(g, b, of_columns(g, b_zero))));
-    y = mul(g, y, mul(g, f32(g, as_scalar(g, a_scale)), f32(g, of_columns(g, b_scale))));
-    return bias ? add(g, y, f32(g, bias)) : y;
+    U b = c->in[1];
+    if (!of_axis(g, c, scale, b, 1) || !of_axis(g, c, zero, b, 1)) return NULL;
+    U y = f32(g, matmul(g, centred(g, a, a_zero), centred(g, b, of_columns(g, c->in[zero]))));
+    if (!spreads_ok(g, c, bias, y->shape->dim, uop_rank(y))) return NULL;
+    y = mul(g, y, mul(g, f32(g, as_scalar(g, a_scale)), f32(g, of_columns(g, c->in[scale]))));
+    return c->in[bias] ? add(g, y, f32(g, c->in[bias])) : y;
 }
 
 U op_mat_mul_integer_to_float(Graph *g, const Ctx *c)
 {
     const U *in = c->in;
-    return scaled_product(g, in[0], in[2], in[4] ? as_scalar(g, in[4]) : NULL, in[1], in[3], in[5], in[6]);
+    return scaled_product(g, c, in[0], in[2], in[4] ? as_scalar(g, in[4]) : NULL, 3, 5, 6);
 }
 
 /** DynamicQuantizeMatMul: a quantised by its own range, as DynamicQuantizeLinear does. */
@@ -342,5 +346,5 @@ U op_dynamic_quantize_mat_mul(Graph *g, const Ctx *c)
 {
     U a[3];
     dynamic_range(g, c->in[0], a);
-    return scaled_product(g, a[0], a[1], a[2], c->in[1], c->in[2], c->in[3], c->in[4]);
+    return scaled_product(g, c, a[0], a[1], a[2], 2, 3, 4);
 }
