@@ -14,6 +14,20 @@ U border_constant(const Run *run, const TgTensor *t)
     return import_constant(run->g, run->pool, &def);
 }
 
+/* A value that sizes follow from; elements that vary are sizes themselves. */
+static U baked_input(const Run *run, const TgTensor *t, uint32_t slot)
+{
+    Graph *g = run->g;
+    U x = border_constant(run, t);
+    const UOp *v[DIMS_VALUES];
+    int64_t n = tensor_count(t), any = 0;
+    for (int64_t e = 0; e < n && run->dims; e++) any += dims_find_value(run->dims, slot, e) >= 0;
+    if (!any || !values_of(g, x, v, DIMS_VALUES)) return x;
+    for (int64_t e = 0; e < n; e++)
+        if (dims_find_value(run->dims, slot, e) >= 0) v[e] = cast(g, dims_size(g, run->dims, slot, TG_MAX_RANK + (int32_t)e, 0), (DType)x->dtype);
+    return from_values(g, (DType)x->dtype, v, t->shape, (uint32_t)t->rank);
+}
+
 static U tensor_input(Run *run, const TgTensor *t, uint32_t slot, bool baked)
 {
     Graph *g = run->g;
@@ -24,7 +38,7 @@ static U tensor_input(Run *run, const TgTensor *t, uint32_t slot, bool baked)
     dim[t->rank] = uop_index(g, 2);
     for (int32_t k = 0; k < t->rank; k++) dim[k] = dims_size(g, run->dims, slot, k, t->shape[k]);
     U param = uop_param(g, type, dim, (uint32_t)t->rank + pairs, slot);
-    if (baked && !narrow) return border_constant(run, t);
+    if (baked && !narrow) return baked_input(run, t, slot);
     return text ? text_wrap(g, param) : pairs ? complex_of_pairs(g, param, (int32_t)t->type) : narrow ? narrow_wrap(g, param, (int32_t)t->type) : param;
 }
 

@@ -8,7 +8,7 @@
 #include "frontend/ports.h"
 #include "graph/print.h"
 
-enum { REACH_LEAST = 1024, REACH_TIMES = 4, STEP_MOST = 64, NAME_LEN = 20, LOOK_MOST = 1 << 16 };
+enum { REACH_LEAST = 1024, REACH_TIMES = 4, STEP_MOST = 64, NAME_LEN = 20, LOOK_MOST = 1 << 16, VALUE_MOST = 1 << 30 };
 
 /* ---- what a session knows ---- */
 
@@ -41,11 +41,13 @@ static TgStatus ask_range(FreeDims *f, const Model *m, const char *text, size_t 
 
 TgStatus free_dims_new(FreeDims *out, Arena *a, const Model *m, const char *text)
 {
-    *out = (FreeDims){ .ninput = m->graph.ninput, .axis = arena_alloc(a, sizeof *out->axis * (m->graph.ninput + 1)) };
+    *out = (FreeDims){ .ninput = m->graph.ninput, .valued = NEW_N(a, bool, m->graph.ninput + 1), .axis = arena_alloc(a, sizeof *out->axis * (m->graph.ninput + 1)) };
     for (size_t len; text && *text; text += len, text += *text == ',') {
         len = strcspn(text, ",");
         TRY(ask_range(out, m, text, len));
     }
+    for (uint32_t i = 0; i < out->ninput; i++)
+        for (int32_t k = 0; m->graph.input[i].kind == VALUE_TENSOR && k < m->graph.input[i].rank && k < TG_MAX_RANK; k++) out->axis[i][k].free = m->graph.input[i].dim[k].size < 0;
     return TG_OK;
 }
 
@@ -67,17 +69,44 @@ TgStatus free_dims_check(const FreeDims *f, const Model *m, const TgTensor *inpu
     return TG_OK;
 }
 
+/* The next axis of an input, elements last; < 0: there is none. */
+static int32_t axis_after(const TgTensor *t, int32_t axis)
+{
+    bool values = (t->type == TG_I64 || t->type == TG_I32) && t->data && tensor_count(t) <= DIMS_VALUES;
+    if (++axis < t->rank) return axis;
+    if (axis < TG_MAX_RANK) axis = TG_MAX_RANK;
+    return values && axis - TG_MAX_RANK < tensor_count(t) ? axis : -1;
+}
+
+#define FOR_AXES(k, t) for (int32_t k = axis_after(t, -1); k >= 0; k = axis_after(t, k))
+
+static int64_t size_at(const TgTensor *t, int32_t axis)
+{
+    int32_t e = axis - TG_MAX_RANK;
+    return e < 0 ? t->shape[axis] : t->type == TG_I64 ? ((const int64_t *)t->data)[e] : ((const int32_t *)t->data)[e];
+}
+
+/* The sizes of pictures: if one changes, others soon will. */
+static void vary_together(FreeDims *f, uint32_t i, const TgTensor *t)
+{
+    bool any = false;
+    for (int32_t k = 1; k < t->rank && t->rank >= 4; k++) any |= f->axis[i][k].free && f->axis[i][k].varies;
+    for (int32_t k = 1; k < t->rank && any; k++) f->axis[i][k].varies |= f->axis[i][k].free && t->shape[k] > 1;
+}
+
 void free_dims_see(FreeDims *f, const TgTensor *input)
 {
     for (uint32_t i = 0; i < f->ninput; i++)
-        for (int32_t k = 0; k < input[i].rank; k++) {
+        FOR_AXES(k, &input[i]) {
             FreeDim *d = &f->axis[i][k];
-            int64_t size = input[i].shape[k];
-            if (!f->any) d->first = size;
+            int64_t size = size_at(&input[i], k);
+            if (!f->any) d->first = d->fewest = size;
             d->varies |= d->first != size;
             if (size > d->most) d->most = size;
+            if (size < d->fewest) d->fewest = size;
         }
     f->any = true;
+    for (uint32_t i = 0; i < f->ninput; i++) vary_together(f, i, &input[i]);
 }
 
 /* ---- the variables of a program ---- */
@@ -107,8 +136,21 @@ static int32_t shared(const Dims *d, const Model *m, const TgTensor *input, uint
     return -1;
 }
 
-/* Strings and types narrower than a byte pass through memory of a fixed size. */
-static bool may_vary(const TgTensor *t, int32_t axis) { return t->type != TG_STRING && tg_type_bits(t->type) >= 8 && t->shape[axis] > 0; }
+/* Strings and types narrower than a byte pass through memory of a fixed size; a value may be no size. */
+static bool may_vary(const FreeDims *f, uint32_t i, const TgTensor *t, int32_t axis)
+{
+    const FreeDim *x = &f->axis[i][axis];
+    if (axis >= TG_MAX_RANK) return f->valued[i] && x->varies && x->fewest >= 0 && x->most <= VALUE_MOST;
+    return (x->varies || x->least) && t->type != TG_STRING && tg_type_bits(t->type) >= 8 && t->shape[axis] > 0;
+}
+
+static DimVar var_of(Arena *a, const FreeDims *f, const Model *m, const TgTensor *t, uint32_t i, int32_t axis, uint32_t number)
+{
+    const FreeDim *x = &f->axis[i][axis];
+    bool value = axis >= TG_MAX_RANK;
+    const char *name = name_of(a, value ? m->graph.input[i].name : symbol_of(m, i, axis), number);
+    return (DimVar){ name, x->least ? x->least : value && !x->fewest ? 0 : 1, x->least ? x->largest : reach_of(x->most), 1, size_at(t, axis), x->least != 0, value, false, NULL };
+}
 
 /* Beside sequences and maps, whose tensors are inputs of their own, every size is built in. */
 Dims *dims_new(Arena *a, const FreeDims *f, const Model *m, const TgTensor *input)
@@ -119,16 +161,16 @@ Dims *dims_new(Arena *a, const FreeDims *f, const Model *m, const TgTensor *inpu
     d->arena = a;
     d->ninput = f->ninput;
     d->of = arena_alloc(a, sizeof *d->of * (f->ninput + 1));
-    d->var = NEW_N(a, DimVar, f->ninput * TG_MAX_RANK + 1);
-    for (uint32_t i = 0; i < f->ninput; i++)
-        for (int32_t k = 0; k < TG_MAX_RANK; k++) {
-            const FreeDim *x = &f->axis[i][k];
-            bool free = k < input[i].rank && (x->varies || x->least) && may_vary(&input[i], k);
-            if ((d->of[i][k] = free ? shared(d, m, input, i, k) : -1) >= 0 || !free) continue;
+    d->var = NEW_N(a, DimVar, f->ninput * DIMS_AXES + 1);
+    for (uint32_t i = 0; i < f->ninput; i++) {
+        for (int32_t k = 0; k < DIMS_AXES; k++) d->of[i][k] = -1;
+        FOR_AXES(k, &input[i]) {
+            if (!may_vary(f, i, &input[i], k) || (k < TG_MAX_RANK && (d->of[i][k] = shared(d, m, input, i, k)) >= 0)) continue;
             d->of[i][k] = (int32_t)d->nvar;
-            d->var[d->nvar] = (DimVar){ name_of(a, symbol_of(m, i, k), d->nvar), x->least ? x->least : 1, x->least ? x->largest : reach_of(x->most), 1, input[i].shape[k], x->least != 0, false, NULL };
+            d->var[d->nvar] = var_of(a, f, m, &input[i], i, k, d->nvar);
             d->nvar++;
         }
+    }
     return d->nvar ? d : NULL;
 }
 
@@ -137,6 +179,8 @@ int32_t dims_find(const Dims *d, uint32_t input, int32_t axis)
     int32_t v = d ? d->of[input][axis] : -1;
     return v < 0 || d->var[v].fixed ? -1 : v;
 }
+
+int32_t dims_find_value(const Dims *d, uint32_t input, int64_t element) { return element < DIMS_VALUES ? dims_find(d, input, TG_MAX_RANK + (int32_t)element) : -1; }
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
@@ -152,10 +196,10 @@ bool dims_values(const Dims *d, const TgTensor *input, int64_t *value)
 {
     for (uint32_t k = 0; k < d->nvar; k++) value[k] = -1;
     for (uint32_t i = 0; i < d->ninput; i++)
-        for (int32_t k = 0; k < input[i].rank; k++) {
+        FOR_AXES(k, &input[i]) {
             int32_t at = dims_find(d, i, k);
             const DimVar *v = at < 0 ? NULL : &d->var[at];
-            int64_t size = input[i].shape[k];
+            int64_t size = size_at(&input[i], k);
             if (!v) continue;
             if (size < v->least || size > v->largest || size % v->step || (value[at] >= 0 && value[at] != size / v->step)) return false;
             value[at] = size / v->step;
@@ -228,7 +272,7 @@ static bool unite(Dims *d, int32_t a, int32_t b)
     if (w->least > v->least) v->least = w->least;
     if (w->largest < v->largest) v->largest = w->largest;
     for (uint32_t i = 0; i < d->ninput; i++)
-        for (int32_t k = 0; k < TG_MAX_RANK; k++)
+        for (int32_t k = 0; k < DIMS_AXES; k++)
             if (d->of[i][k] == b) d->of[i][k] = a;
     return w->fixed = true;
 }
@@ -317,16 +361,24 @@ static const char *why_not(const Dims *d, const Doubt *x, const char *error)
     return out;
 }
 
+/* in: those that x is about. */
+static bool build_in(Dims *d, const Doubt *x, const bool *in, const char *error, bool values)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < d->nvar; k++) {
+        DimVar *v = &d->var[k];
+        if (v->fixed || (x && !in[k]) || (values && !v->value)) continue;
+        any = v->fixed = true;
+        v->why = why_not(d, x, error);
+    }
+    return any;
+}
+
 bool dims_refine(Dims *d, Graph *g, const char *error)
 {
-    bool in[d->nvar + 1], any = false;
+    bool in[d->nvar + 1];
     memset(in, 0, sizeof in);
     const Doubt *x = doubt_of(d, g, in);
     if (x && (unite(d, alone(d, x->size[0]), alone(d, x->size[1])) || shorten(d, x, in) || double_steps(d, in))) return true;
-    for (uint32_t k = 0; k < d->nvar; k++) {
-        if (d->var[k].fixed || (x && !in[k])) continue;
-        any = d->var[k].fixed = true;
-        d->var[k].why = why_not(d, x, error);
-    }
-    return any;
+    return build_in(d, x, in, error, true) || build_in(d, x, in, error, false);       /* not every operator takes a value that varies */
 }

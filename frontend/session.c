@@ -213,6 +213,7 @@ static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input,
     free_dims_see(&s->dims, input);
     TRY(program_make(out, &maker, input, (uint32_t)count, &s->dims, PROGRAM_READY, NULL));
     const Program *p = *out;
+    for (uint32_t i = 0; i < p->ninput && p->ninput == p->nport; i++) s->dims.valued[i] |= p->imported.baked[i];
     s->compiled += p->stats.compiled;
     s->cached += p->stats.cached;
     s->compile_s += p->stats.compile_s;

@@ -1,6 +1,6 @@
 """Free dimensions: one session runs a model at many sizes. The first has a program of its own, the second makes one in which the sizes that changed are variables, and the others make
 nothing: `kernels_compiled` and `kernels_cached` stay. Every result is compared with the standard's own evaluator. A case is a row: its name, the model, the sizes of its symbols run by
-run, and whether one program serves them all; to add one: a row."""
+run (of an input, its value), and whether one program serves them all; to add one: a row."""
 import json
 import os
 import pathlib
@@ -33,6 +33,16 @@ CASES = [
     ("a table that is too short for the range", HEADS, [{"n": 1, "s": k} for k in (7, 40, 39)], True),
     ("a picture", "(float[1,3,h,w] x, float[8,3,3,3] f) => (float y) { a = Conv<pads = [1, 1, 1, 1]>(x, f) b = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(a) y = GlobalAveragePool(b) }",
      [{"h": h, "w": w} for h, w in ((8, 8), (12, 15), (5, 31), (40, 2), (9, 9))], True),
+    ("a picture of which first the height changes, then the width", "(float[1,3,h,w] x, float[8,3,3,3] f) => (float y) { a = Conv<pads = [1, 1, 1, 1]>(x, f) y = Relu(a) }",
+     [{"h": h, "w": w} for h, w in ((8, 8), (12, 8), (12, 31), (40, 2), (9, 9))], True),
+    ("sizes that values of inputs tell", """(float[n,40] x, int64[1] k, int64 m) => (float y, float z, float t, float s) { o = Constant<value_ints = [1]>() b = Constant<value_ints = [0]>() p = Slice(x, b, k, o) y = Relu(p)
+ i = Constant<value_int = 0>() j = Constant<value_int = 1>() r = Range(i, m, j) f = Cast<to = 1>(r) z = Neg(f) v = Constant<value_floats = [1.0]>() w = Expand(v, k) t = Neg(w)
+ q = Concat<axis = 0>(k, k) e = ConstantOfShape(q) g = Trilu(e) h = ReduceSum<keepdims = 0>(x) s = Add(g, h) }""",
+     [{"n": n, "k": [k], "m": m} for n, k, m in ((3, 7, 12), (4, 9, 30), (5, 40, 1), (1, 1, 200), (9, 13, 8))], True),
+    ("a value that two inputs share", "(float[n,6] x, int64[2] k) => (float y) { q = Reshape(x, k) e = Exp(q) y = Transpose(e) }", [{"n": n, "k": [2 * n, 3]} for n in (4, 7, 1, 30)], False),
+    ("rounds that a value tells", """(float[n,4] x, int64 k) => (float y, float z) { t = Constant<value = bool {1}>() y, z = Loop<body = b (int64 i, bool c, float[n,4] s0) => (bool d, float[n,4] s1, float[4] r) {
+ d = Identity(c) h = Constant<value_float = 0.5>() p = Mul(s0, h) s1 = Add(p, x) a = Constant<value_ints = [0]>() r = ReduceSum<keepdims = 0>(s1, a) }>(k, t, x) }""",
+     [{"n": n, "k": k} for n, k in ((3, 12), (4, 30), (5, 1), (1, 200), (9, 9))], True),
     ("halved, doubled, added: multiples of 4", PYRAMID, [{"h": h, "w": w} for h, w in ((16, 16), (20, 12), (8, 36), (4, 4))], True),
     ("a linear resize", """(float[1,2,h] x) => (float y) { s = Constant<value_floats = [1.0, 1.0, 4.0]>() e = Constant<value_floats: floats = []>() y = Resize<mode = "linear">(x, e, s) }""",
      [{"h": h} for h in (5, 9, 2, 1, 30)], True),
@@ -88,7 +98,7 @@ def write_sets(folder, model, constants, runs):
         inputs = {}
         for v in model.graph.input:
             whole = v.type.tensor_type.elem_type == onnx.TensorProto.INT64
-            inputs[v.name] = constants[v.name] if v.name in constants else rng.integers(0, 50, shape_of(v, sizes)) if whole else rng.standard_normal(shape_of(v, sizes)).astype(np.float32)
+            inputs[v.name] = np.array(sizes[v.name]) if v.name in sizes else constants[v.name] if v.name in constants else rng.integers(0, 50, shape_of(v, sizes)) if whole else rng.standard_normal(shape_of(v, sizes)).astype(np.float32)
         for stem, arrays in (("input", inputs.values()), ("output", evaluator.run(None, inputs))):
             for j, a in enumerate(arrays):
                 (at / f"{stem}_{j}.pb").write_bytes(numpy_helper.from_array(np.asarray(a)).SerializeToString())
@@ -123,7 +133,7 @@ def check(folder, name, text, runs, one):
     """Wrong devices of a case: with all runs in one session, and with a range from the start."""
     model = parsed(text)
     fixed = {v.name: rng.standard_normal([d.dim_value for d in v.type.tensor_type.shape.dim]).astype(np.float32) for v in model.graph.input
-             if not any(d.dim_param for d in v.type.tensor_type.shape.dim)}
+             if v.name not in runs[0] and not any(d.dim_param for d in v.type.tensor_type.shape.dim)}
     path = folder / "model.onnx"
     path.write_bytes(model.SerializeToString())
     write_sets(folder / "all", model, fixed, runs)
