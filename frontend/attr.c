@@ -216,6 +216,12 @@ static U as_index(Graph *g, U v)
     return v->dtype == DT_INDEX ? v : cast(g, v, DT_INDEX);
 }
 
+U size_of_value(Graph *g, U v)
+{
+    U size = as_index(g, v);
+    return uop_is_const(size) || size->op != UOP_CAST ? size : NULL;
+}
+
 bool input_sizes(Graph *g, const Ctx *c, uint32_t i, const U **out, uint32_t *n)
 {
     const UOp **v;

@@ -57,6 +57,8 @@ bool spreads_ok(Graph *g, const Ctx *c, uint32_t i, const U *dim, uint32_t n);  
 bool input_ints(Graph *g, const Ctx *c, uint32_t i, const int64_t **out, uint32_t *n);
 /* The same as DT_INDEX scalars, symbolic sizes allowed. */
 bool input_sizes(Graph *g, const Ctx *c, uint32_t i, const U **out, uint32_t *n);
+/* A scalar i64 as the size that it is, or NULL. */
+U size_of_value(Graph *g, U v);
 /* Input i as i64, whose elements are positions below size, or counts up to most; what is neither fails the run, or the import where it is known. */
 U input_place(Graph *g, const Ctx *c, uint32_t i, U size);
 U input_count(Graph *g, const Ctx *c, uint32_t i, U most);

@@ -14,18 +14,20 @@
 U op_affine_grid(Graph *g, const Ctx *c)
 {
     U theta = wide(g, c->in[0]), coord[4], dim[5];
-    const int64_t *size;
+    const U *size;
     uint32_t n, k;
     bool corners = attr_bool(g, c, "align_corners", false);
-    if (!input_ints(g, c, 1, &size, &n)) return NULL;
+    if (!input_sizes(g, c, 1, &size, &n)) return NULL;
     k = n - 2;
     if (n < 4 || n > 5 || uop_rank(theta) != 3 || fixed_size(g, theta, 1) != k || fixed_size(g, theta, 2) != k + 1) return fail_node(g, c, TG_BAD_MODEL, "size", "has %u values for a theta of rank %u", n, uop_rank(theta));
     for (uint32_t a = 0; a < k; a++) {
-        if (size[a + 2] < 1 || size[a + 2] > 1 << 24) return fail_node(g, c, TG_BAD_MODEL, "size", "%lld", (long long)size[a + 2]);
-        double steps = (double)size[a + 2], step = corners ? (steps > 1 ? 2 / (steps - 1) : 0) : 2 / steps;
-        U x = iota(g, uop_index(g, size[a + 2]), type_of(theta)), line = add(g, mul(g, x, K(step)), K(corners ? -1 : step / 2 - 1));
+        U all = size[a + 2], one = uop_index(g, 1), x = iota(g, all, type_of(theta)), line;
+        if (all->vmin < 1 || all->vmax > 1 << 24) return fail_node(g, c, uop_is_const(all) ? TG_BAD_MODEL : TG_UNSUPPORTED, "size", "%lld", (long long)all->vmin);
+        double steps = (double)all->vmax, step = corners ? (steps > 1 ? 2 / (steps - 1) : 0) : 2 / steps;
+        U by = uop_is_const(all) ? K(step) : div_(g, K(2), cast(g, corners ? dim_max(g, dim_sub(g, all, one), one) : all, type_of(theta)));
+        line = add(g, mul(g, x, by), corners ? K(-1) : uop_is_const(all) ? K(step / 2 - 1) : sub(g, mul(g, by, K(0.5)), K(1)));
         for (uint32_t b = a + 1; b < k; b++) line = unsqueeze(g, line, -1);
-        dim[a + 1] = uop_index(g, size[a + 2]);
+        dim[a + 1] = size[a + 2];
         coord[k - 1 - a] = line;                                           /* x is the last axis */
     }
     dim[0] = uop_dim(theta, 0);

@@ -425,23 +425,24 @@ U op_slice(Graph *g, const Ctx *c)
 U op_tile(Graph *g, const Ctx *c)
 {
     U x = c->in[0];
-    const int64_t *v;
-    int64_t repeat[TG_MAX_RANK], tiles, axis;
+    const U *v;
+    U repeat[TG_MAX_RANK];
+    int64_t tiles, axis;
     uint32_t n, rank = uop_rank(x);
-    for (uint32_t k = 0; k < rank; k++) repeat[k] = 1;
+    for (uint32_t k = 0; k < rank; k++) repeat[k] = uop_index(g, 1);
     if (c->opset < 6) {                             /* how often along one axis, both as numbers of x's type */
         const UOp *in[CTX_INPUTS] = { x, cast(g, c->in[1], DT_I64), c->in[2] ? cast(g, c->in[2], DT_I64) : NULL };
         Ctx old = *c;
         old.in = in;
         if (!input_int(g, &old, 1, &tiles) || !input_int(g, &old, 2, &axis) || !axis_ok(g, c, "axis", axis, rank, &axis)) return NULL;
-        repeat[axis] = tiles;
+        repeat[axis] = uop_index(g, tiles);
     } else {
-        if (!input_ints(g, c, 1, &v, &n)) return NULL;
+        if (!input_sizes(g, c, 1, &v, &n)) return NULL;
         if (n != rank) return fail_node(g, c, TG_BAD_MODEL, "repeats", "has %u values; wanted %u", n, rank);
         memcpy(repeat, v, sizeof *v * n);
     }
     for (uint32_t k = 0; k < rank; k++)
-        if (repeat[k] < 0 || repeat[k] > EXTENT_MAX) return fail_node(g, c, repeat[k] < 0 ? TG_BAD_MODEL : TG_LIMIT, "repeats", "%lld at axis %u", (long long)repeat[k], k);
+        if (repeat[k]->vmin < 0 || repeat[k]->vmax > EXTENT_MAX) return fail_node(g, c, !uop_is_const(repeat[k]) ? TG_UNSUPPORTED : repeat[k]->vmin < 0 ? TG_BAD_MODEL : TG_LIMIT, "repeats", "%lld at axis %u", (long long)repeat[k]->vmin, k);
     return tile(g, x, repeat);
 }
 
@@ -546,13 +547,13 @@ U op_trilu(Graph *g, const Ctx *c)
 
 U op_one_hot(Graph *g, const Ctx *c)
 {
-    U idx = c->in[0], n = cast(g, c->in[1], DT_I64), depth = known_scalar(g, n);
-    int64_t axis, size;
+    U idx = c->in[0], n = cast(g, c->in[1], DT_I64), size;
+    const UOp *depth[1];
+    int64_t axis;
     if (uop_numel(n) != 1 || uop_rank(n) > 1) return fail_node(g, c, TG_BAD_MODEL, "depth", "is not a scalar");
-    if (!depth) return fail_data(g, c, 1);
-    size = uop_const_int(depth);
-    if (size < 0 || size > EXTENT_MAX) return fail_node(g, c, TG_BAD_MODEL, "depth", "is %lld", (long long)size);
+    if (!values_of(g, n, depth, 1) || !(size = size_of_value(g, depth[0]))) return fail_data(g, c, 1);
+    if (size->vmin < 0 || size->vmax > EXTENT_MAX) return fail_node(g, c, uop_is_const(size) ? TG_BAD_MODEL : TG_UNSUPPORTED, "depth", "is %lld", (long long)size->vmin);
     if (uop_numel(c->in[2]) != 2) return fail_node(g, c, TG_BAD_MODEL, "values", "has %lld elements; wanted 2", (long long)uop_numel(c->in[2]));
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", -1), uop_rank(idx) + 1, &axis)) return NULL;
-    return one_hot(g, cast(g, idx, DT_I64), uop_index(g, size), axis, c->in[2]);
+    return one_hot(g, cast(g, idx, DT_I64), size, axis, c->in[2]);
 }

@@ -59,7 +59,7 @@ U cat(Graph *g, const U *x, uint32_t n, int64_t axis);
 U stack(Graph *g, const U *x, uint32_t n, int64_t axis);
 U windows(Graph *g, U x, uint32_t naxes, const int64_t *kernel, const int64_t *stride, const int64_t *dilation);
                                                                  /* over the last naxes axes: [.., H, W] -> [.., oh, ow, kh, kw], views only */
-U tile(Graph *g, U x, const int64_t *repeats);
+U tile(Graph *g, U x, const U *repeats);                          /* sizes */
 U flatten(Graph *g, U x, int64_t axis);                          /* to 2-d */
 
 /* element-wise */

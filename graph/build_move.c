@@ -311,7 +311,7 @@ U windows(Graph *g, U x, uint32_t naxes, const int64_t *kernel, const int64_t *s
     return permute(g, y, order, r + naxes);
 }
 
-U tile(Graph *g, U x, const int64_t *repeats)
+U tile(Graph *g, U x, const U *repeats)
 {
     if (is_error(x)) return x;
     uint32_t r = uop_rank(x);
@@ -319,7 +319,7 @@ U tile(Graph *g, U x, const int64_t *repeats)
     if (2 * r > RANK_MAX) return graph_fail(g, "tile: rank %u is above %d", r, RANK_MAX / 2);
     for (uint32_t k = 0; k < r; k++) {
         one[2 * k] = uop_index(g, 1);
-        wide[2 * k] = uop_index(g, repeats[k]);
+        wide[2 * k] = repeats[k];
         one[2 * k + 1] = wide[2 * k + 1] = uop_dim(x, k);
         out[k] = dim_mul(g, wide[2 * k], uop_dim(x, k));
     }

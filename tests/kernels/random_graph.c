@@ -192,7 +192,7 @@ static U random_cat(RandomGraph *rg, U x)
 
 static U step_move(RandomGraph *rg, U x)
 {
-    int64_t twice[RANK_MAX];
+    U twice[RANK_MAX];
     if (!uop_rank(x)) return unsqueeze(rg->g, x, 0);
     switch (between(rg, 0, 9)) {
     case 0: return random_reshape(rg, x);
@@ -205,7 +205,7 @@ static U step_move(RandomGraph *rg, U x)
     case 7: return flip_axis(rg->g, x, axis_in(rg, x));
     case 8: return uop_rank(x) < AXES_MAX ? stack(rg->g, (U[]){ x, neg(rg->g, x) }, 2, random_below(&rg->r, 2) ? 0 : -1) : NULL;
     default:
-        for (uint32_t k = 0; k < uop_rank(x); k++) twice[k] = between(rg, 1, 2);
+        for (uint32_t k = 0; k < uop_rank(x); k++) twice[k] = uop_index(rg->g, between(rg, 1, 2));
         return tile(rg->g, x, twice);
     }
 }

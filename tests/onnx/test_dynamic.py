@@ -36,13 +36,15 @@ CASES = [
     ("a picture of which first the height changes, then the width", "(float[1,3,h,w] x, float[8,3,3,3] f) => (float y) { a = Conv<pads = [1, 1, 1, 1]>(x, f) y = Relu(a) }",
      [{"h": h, "w": w} for h, w in ((8, 8), (12, 8), (12, 31), (40, 2), (9, 9))], True),
     ("sizes that values of inputs tell", """(float[n,40] x, int64[1] k, int64 m) => (float y, float z, float t, float s) { o = Constant<value_ints = [1]>() b = Constant<value_ints = [0]>() p = Slice(x, b, k, o) y = Relu(p)
- i = Constant<value_int = 0>() j = Constant<value_int = 1>() r = Range(i, m, j) f = Cast<to = 1>(r) z = Neg(f) v = Constant<value_floats = [1.0]>() w = Expand(v, k) t = Neg(w)
+ i = Constant<value_int = 0>() j = Constant<value_int = 1>() r = Range(i, m, j) f = Cast<to = 1>(r) z = Neg(f) v = Constant<value_floats = [1.0, 2.0]>() w = Tile(v, k) t = Neg(w)
  q = Concat<axis = 0>(k, k) e = ConstantOfShape(q) g = Trilu(e) h = ReduceSum<keepdims = 0>(x) s = Add(g, h) }""",
      [{"n": n, "k": [k], "m": m} for n, k, m in ((3, 7, 12), (4, 9, 30), (5, 40, 1), (1, 1, 200), (9, 13, 8))], True),
     ("a value that two inputs share", "(float[n,6] x, int64[2] k) => (float y) { q = Reshape(x, k) e = Exp(q) y = Transpose(e) }", [{"n": n, "k": [2 * n, 3]} for n in (4, 7, 1, 30)], False),
     ("rounds that a value tells", """(float[n,4] x, int64 k) => (float y, float z) { t = Constant<value = bool {1}>() y, z = Loop<body = b (int64 i, bool c, float[n,4] s0) => (bool d, float[n,4] s1, float[4] r) {
  d = Identity(c) h = Constant<value_float = 0.5>() p = Mul(s0, h) s1 = Add(p, x) a = Constant<value_ints = [0]>() r = ReduceSum<keepdims = 0>(s1, a) }>(k, t, x) }""",
      [{"n": n, "k": k} for n, k in ((3, 12), (4, 30), (5, 1), (1, 200), (9, 9))], True),
+    ("how often, by a shape", """(float[n,5] x, float[2] v) => (float y, float z) { d = Shape(x) b = Constant<value_ints = [0]>() o = Constant<value_ints = [1]>() k = Slice(d, b, o) w = Tile(v, k) y = Exp(w)
+ i = Constant<value_ints = [0, 2, 1]>() u = Constant<value_floats = [0.0, 1.0]>() kk = Squeeze(k, b) h = OneHot(i, kk, u) z = Exp(h) }""", [{"n": k} for k in (4, 9, 3, 30)], True),
     ("halved, doubled, added: multiples of 4", PYRAMID, [{"h": h, "w": w} for h, w in ((16, 16), (20, 12), (8, 36), (4, 4))], True),
     ("a linear resize", """(float[1,2,h] x) => (float y) { s = Constant<value_floats = [1.0, 1.0, 4.0]>() e = Constant<value_floats: floats = []>() y = Resize<mode = "linear">(x, e, s) }""",
      [{"h": h} for h in (5, 9, 2, 1, 30)], True),

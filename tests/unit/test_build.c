@@ -48,7 +48,7 @@ static void moves(void **state)
     EXPECT(cat(g, (U[]){ x, slice_i(g, x, 0, 1, 2) }, 2, 0), 0, 1, 2, 3, 4, 5, 3, 4, 5);
     EXPECT(cat(g, (U[]){ x, x }, 2, 1), 0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5);
     EXPECT(stack(g, (U[]){ x, x }, 2, -1), 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5);
-    EXPECT(tile(g, x, INTS(1, 2)), 0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5);
+    EXPECT(tile(g, x, (U[]){ uop_index(g, 1), uop_index(g, 2) }), 0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5);
     EXPECT(windows(g, COUNTING(DT_I32, 1, 7), 1, INTS(3), INTS(2), INTS(1)), 0, 1, 2, 2, 3, 4, 4, 5, 6);
     EXPECT(windows(g, COUNTING(DT_I32, 7), 1, INTS(2), INTS(3), INTS(3)), 0, 3, 3, 6);
     EXPECT(windows(g, COUNTING(DT_I32, 3, 3), 2, INTS(2, 2), INTS(1, 1), INTS(1, 1)), 0, 1, 3, 4, 1, 2, 4, 5, 3, 4, 6, 7, 4, 5, 7, 8);
