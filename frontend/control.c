@@ -172,7 +172,7 @@ static bool rounds_by_answers(Graph *g, LoopNode *n, Loop *l, U *last, U *row)
     if (counted && !asked && !n->open) return false;                /* it is another failure */
     U rounds = rounds_of(g, n, l), known = !rounds ? NULL : known_scalar(g, rounds) ? rounds : import_ask(n->c->im, rounds);
     if (known) {
-        l->trip = uop_index(g, uop_const_int(known_scalar(g, known)));
+        l->trip = uop_index(g, l->most = uop_const_int(known_scalar(g, known)));
         l->keep = NULL;
         n->counted = true;
     } else if (rounds && import_asks(n->c->im)) return graph_fail_code(g, TG_UNSUPPORTED, "the number of a loop's rounds depends on data"), false;
