@@ -207,6 +207,17 @@ static U topk_one(Graph *g, U x, int64_t axis, bool largest, U *index)
     return largest ? v : dtype_is_float((DType)x->dtype) ? neg(g, v) : not_(g, v);
 }
 
+/* As one of the four types that the host function takes; unsigned ones with the upper half first. */
+static U topk_type(Graph *g, U x)
+{
+    DType t = (DType)x->dtype;
+    if (t == DT_F32 || t == DT_F64 || t == DT_I32 || t == DT_I64) return x;
+    if (t == DT_U64) return bitcast(g, xor_(g, x, uop_int(g, t, INT64_MIN)), DT_I64);
+    return cast(g, x, dtype_is_float(t) ? DT_F32 : dtype_size(t) < 4 ? DT_I32 : DT_I64);
+}
+
+static U topk_back(Graph *g, U y, DType t) { return t == DT_U64 ? xor_(g, bitcast(g, y, t), uop_int(g, t, INT64_MIN)) : y->dtype == t ? y : cast(g, y, t); }
+
 /** TopK (ONNX 1, 10, 11): the k largest (or smallest) along the axis, best first; equal ones by lower index. */
 U op_top_k(Graph *g, const Ctx *c)
 {
@@ -227,8 +238,8 @@ U op_top_k(Graph *g, const Ctx *c)
         out[0] = topk_one(g, x, axis, largest, &out[1]);
         return outputs(g, c, out, 2);
     }
-    U call = call_new(g, custom_new(g, "topk", &(TopkAttr){ (int32_t)axis, largest, size_number(k) }, sizeof(TopkAttr), NULL, 0), &x, 1);
-    out[0] = call_result(g, call, 0, (DType)x->dtype, dim, rank);
+    U from = topk_type(g, x), call = call_new(g, custom_new(g, "topk", &(TopkAttr){ (int32_t)axis, largest, size_number(k) }, sizeof(TopkAttr), NULL, 0), &from, 1);
+    out[0] = topk_back(g, call_result(g, call, 0, (DType)from->dtype, dim, rank), (DType)x->dtype);
     out[1] = call_result(g, call, 1, DT_I64, dim, rank);
     return outputs(g, c, out, 2);
 }

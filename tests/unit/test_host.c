@@ -87,29 +87,44 @@ static void test_topk(void **state)
     assert_int_equal(call("topk", &(TopkAttr){ 0, 1 }, sizeof(TopkAttr), (Value[]){ { DT_F32, 1, { 1 }, (float[]){ 1 } } }, 1, (Value[]){ { DT_F32, 1, { 2 }, (float[2]){ 0 } } }, 1), TG_BAD_INPUT);
 }
 
-static bool comes_first(float a, float b, bool largest) { return largest ? (isnan(a) && !isnan(b)) || a > b : (isnan(b) && !isnan(a)) || a < b; }
+static bool comes_first(double a, double b, bool largest) { return largest ? (isnan(a) && !isnan(b)) || a > b : (isnan(b) && !isnan(a)) || a < b; }
 
-/* Many of many are sorted, few are searched for: both as one would by hand, with ties, zeros of both signs, infinities and NaN. */
+enum { MANY = 3000 };
+
+static void check_topk(DType t, const double *x, int64_t k, bool largest)
+{
+    static char data[8 * MANY], value[8 * MANY];
+    static int64_t index[MANY];
+    bool taken[MANY] = { false };
+    size_t size = (size_t)dtype_size(t);
+    for (int i = 0; i < MANY; i++) scalar_store(t, data, i, dtype_is_float(t) ? scalar_of(x[i]) : (int64_t)x[i]);
+    TopkAttr a = { 0, largest };
+    assert_int_equal(call("topk", &a, sizeof a, (Value[]){ { t, 1, { MANY }, data } }, 1, (Value[]){ { t, 1, { k }, value }, { DT_I64, 1, { k }, index } }, 2), TG_OK);
+    for (int64_t j = 0; j < k; j++) {
+        int best = -1;
+        for (int i = 0; i < MANY; i++)
+            if (!taken[i] && (best < 0 || comes_first(x[i], x[best], largest))) best = i;
+        taken[best] = true;
+        assert_int_equal(index[j], best);
+        assert_memory_equal(value + (size_t)j * size, data + (size_t)best * size, size);
+    }
+}
+
+/* Few and many of each type, as one would by hand: with ties, zeros of both signs, infinities and NaN; the limits of integers; all alike. */
 static void test_topk_of_many(void **state)
 {
     (void)state;
-    enum { N = 500 };
-    static float x[N], value[N];
-    static int64_t index[N];
-    for (int i = 0; i < N; i++) x[i] = i % 97 == 5 ? NAN : i % 53 == 7 ? INFINITY : i % 59 == 2 ? -INFINITY : i % 31 == 3 ? -0.f : i % 29 == 0 ? 0 : (float)((i * 7919) % 61 - 30) / 4;
-    for (int trial = 0; trial < 10; trial++) {
-        bool taken[N] = { false };
-        int64_t k = (int64_t[]){ 1, 3, 12, 150, N }[trial % 5];
-        TopkAttr a = { 0, trial < 5 };
-        assert_int_equal(call("topk", &a, sizeof a, (Value[]){ { DT_F32, 1, { N }, x } }, 1, (Value[]){ { DT_F32, 1, { k }, value }, { DT_I64, 1, { k }, index } }, 2), TG_OK);
-        for (int64_t j = 0; j < k; j++) {
-            int best = -1;
-            for (int i = 0; i < N; i++)
-                if (!taken[i] && (best < 0 || comes_first(x[i], x[best], trial < 5))) best = i;
-            taken[best] = true;
-            assert_int_equal(index[j], best);
-            assert_memory_equal(&value[j], &x[best], 4);
+    static const DType type[] = { DT_F32, DT_F64, DT_I32, DT_I64 };
+    static double x[MANY];
+    for (int trial = 0; trial < 4 * 2 * 2 * 5; trial++) {
+        DType t = type[trial % 4];
+        bool real = dtype_is_float(t), same = trial / 8 % 2;
+        double most = real ? (double)INFINITY : t == DT_I32 ? 0x1p31 - 1 : 0x1p62, least = real ? -(double)INFINITY : t == DT_I32 ? -0x1p31 : -0x1p63;
+        for (int i = 0; i < MANY; i++) {
+            x[i] = same ? 0 : i % 97 == 5 && real ? NAN : i % 531 == 7 ? most : i % 59 == 2 ? least : i % 31 == 3 ? -0. : i % 29 == 0 ? 0 : (double)((i * 7919) % 1061 - 30);
+            if (real) x[i] /= 4;
         }
+        check_topk(t, x, (int64_t[]){ 1, 5, 70, 400, 2900 }[trial / 16], trial / 4 % 2);
     }
 }
 
