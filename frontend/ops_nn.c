@@ -287,7 +287,9 @@ static U phase_weights(Graph *g, U f, const Window *w, int64_t groups)
         turn[3 + n + k] = true;
         dim[0] *= s;
     }
-    f = permute(g, reshape_i(g, pad_i(g, f, before, after, NULL), split, at), order, at);
+    U whole = pad_i(g, f, before, after, NULL);
+    if (whole != f) whole = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, whole);
+    f = permute(g, reshape_i(g, whole, split, at), order, at);
     return reshape_i(g, flip(g, f, turn), dim, n + 2);
 }
 
@@ -310,7 +312,7 @@ static U interleave(Graph *g, U y, const Window *w, int64_t channels)
 }
 
 /* Sum over c, k of x[n,c,i..] f[c,m,k..] at i*stride + k*dilation - pad, `more` places behind the end. Written without zeros between inputs: output positions
- * of one phase (mod stride) meet the same taps, so all phases are the channels of one small convolution, interleaved afterwards. */
+ * of one phase (mod stride) meet the same taps, so all phases are the channels of one small convolution, stored as such (its weights depend on the channel alone), and interleaved afterwards. */
 static U transposed(Graph *g, U x, U f, Window w, const int64_t *more, int64_t groups)
 {
     int64_t one[AXES_MAX], edge[AXES_MAX], before[TG_MAX_RANK] = { 0 }, after[TG_MAX_RANK] = { 0 }, channels = uop_size(f, 1) * groups;
@@ -322,7 +324,7 @@ static U transposed(Graph *g, U x, U f, Window w, const int64_t *more, int64_t g
         after[k + 2] = more[k] + w.kernel[k] - taps * s - w.after[k];
     }
     U y = f->op == UOP_ERROR ? f : conv(g, x, phase_weights(g, f, &w, groups), one, one, edge, edge, groups);
-    return pad_i(g, interleave(g, y, &w, channels), before, after, NULL);
+    return pad_i(g, interleave(g, UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, y), &w, channels), before, after, NULL);
 }
 
 /** ConvTranspose: Y[n, m, i*stride + k*dilation - pad ..] gathers X[n,c,i..] W[c,m,k..]. */
