@@ -5,6 +5,7 @@ import numpy as np
 from draw import is_float
 
 ROUNDINGS = 64                  # of the type, that two right ways of computing may be apart: relative, and relative to the largest number that enters a sum
+TERMS = 128                     # of a sum with so many more numbers the roundings grow: what is added up is as large as they are many, in a random walk
 ROUNDINGS_HALF = 6              # the same for types of 16 bits and less, where intermediate results are wider
 EXACT = {"Identity", "Cast", "CastLike", "BitCast", "Abs", "Neg", "Relu", "Ceil", "Floor", "Round", "Sign", "Where", "Max", "Min", "Clip", "Transpose", "Reshape", "Concat", "Slice", "Gather", "Pad", "Add",
          "Sub", "Mul", "ArgMax", "ArgMin", "Compress", "ConstantOfShape", "Constant", "DepthToSpace", "SpaceToDepth", "Dropout", "Expand", "EyeLike", "Flatten", "GatherElements", "GatherND", "OneHot", "Range",
@@ -46,6 +47,7 @@ def differences(op, each, inputs, got, want):
     rounding = step_of(got.dtype) * (ROUNDINGS if got.dtype.itemsize > 2 else ROUNDINGS_HALF)
     if op in RECURRENT and inputs and inputs[0].ndim > 1:
         rounding *= max(1, *inputs[0].shape[:2])
+    rounding *= max([1, *(v.size / max(got.size, 1) / TERMS for v in inputs)])
     scale = 1.0 if each else max(1.0, largest([want]), largest(i for i in inputs if is_float(i.dtype) or i.dtype.kind in "iu"))
     near = np.isfinite(x) & np.isfinite(y) & (np.abs(x - y) <= rounding * (np.abs(y) + scale * (1 / 16 if each else 1)))
     return ~(same | near)
