@@ -102,6 +102,13 @@ eighths = np.array([0.5, -2, 16], ml_dtypes.float8_e4m3fn)
 folded = np.concatenate([turns[:3], [0]]) + np.concatenate([[0], turns[3:]])
 one8 = np.array(1, ml_dtypes.float8_e4m3fn)
 
+REDUCTIONS = {"L1": lambda v, **k: abs(v).sum(**k), "L2": lambda v, **k: np.sqrt((v * v).sum(**k)), "LogSum": lambda v, **k: np.log(abs(v).sum(**k)), "Sum": np.sum, "Mean": np.mean,
+              "LogSumExp": lambda v, **k: np.log(np.exp(v).sum(**k)), "SumSquare": lambda v, **k: (v * v).sum(**k), "Prod": np.prod, "Max": np.max, "Min": np.min}
+quarters = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+deep = np.arange(16, dtype=np.float32).reshape(1, 8, 1, 2)
+doubled = helper.make_graph([helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Add", ["s", "s"], ["t"], broadcast=0)], "b", [helper.make_tensor_value_info(n, t, s) for n, t, s in (
+    ("i", TensorProto.INT64, []), ("c", TensorProto.BOOL, []), ("s", TensorProto.FLOAT, [3]))], [helper.make_tensor_value_info("d", TensorProto.BOOL, []), helper.make_tensor_value_info("t", TensorProto.FLOAT, [3])])
+
 CASES = [
     # a mask for one key: repeated, and from version 24 on followed by nothing
     ("Attention", "", 23, [heads, heads, heads, nothing], {}, [softmax(heads @ heads.transpose(0, 1, 3, 2) / 2) @ heads]),
@@ -111,6 +118,15 @@ CASES = [
     # parameters of activations that have none, and too many of them, are not used
     *[("RNN", "", 14, [steps, w, r, b], dict(hidden_size=3, activation_alpha=[0.5, 0.7], activation_beta=[0.3], **more), recurrence(steps, w, r, b)) for more in ({}, dict(activations=["Tanh"]))],
     # opset 1 to 6
+    *[(f"Reduce{name}", "", opset, [np.abs(x) if name == "LogSum" else x], dict(axes=[0, 2], keepdims=k), [reduce(x, axis=(0, 2), keepdims=bool(k))]) for name, reduce in REDUCTIONS.items() for opset, k in ((1, 1), (11, 0), (13, 1))
+      if (name, opset) != ("Sum", 13)],
+    *[("PRelu", "", opset, [z, s], {}, [np.where(z < 0, z * s[:, None, None], z)]) for opset in (1, 6) for s in (one, one[:1])],
+    ("BatchNormalization", "", 1, stats, dict(consumed_inputs=[0, 0, 0, 1, 1], momentum=0.7), batch_norm(*stats, 0.7)),
+    ("Clip", "", 1, [x], dict(max=0.5, consumed_inputs=[0]), [np.minimum(x, 0.5)]),
+    ("Dropout", "", 1, [x], dict(is_test=1, consumed_inputs=[0]), [x]),
+    ("DepthToSpace", "", 1, [deep], dict(blocksize=2), [deep.reshape(1, 2, 2, 2, 1, 2).transpose(0, 3, 4, 1, 5, 2).reshape(1, 2, 2, 4)]),
+    ("Loop", "", 1, [np.array(3), np.array(True), one], dict(body=doubled), [8 * one]),
+    *[("MaxRoiPool", "", opset, [quarters, np.array([[0, 0, 0, 3, 3]], np.float32)], dict(pooled_shape=[2, 2]), [np.array([[[[5, 7], [13, 15]]]], np.float32)]) for opset in (1, 22)],
     ("Add", "", 6, [x, one], dict(broadcast=1, axis=1), [x + one[:, None]]),
     ("Mul", "", 1, [x, y], dict(broadcast=1), [x * y]),
     ("Cast", "", 1, [x * 9], dict(to="INT32"), [(x * 9).astype(np.int32)]),
@@ -131,7 +147,7 @@ CASES = [
     ("Upsample", "", 1, [z], dict(height_scale=2.0, width_scale=3.0), [z.repeat(2, 2).repeat(3, 3)]),
     ("Upsample", "", 7, [z], dict(scales=[1.0, 1.0, 2.0, 3.0]), [z.repeat(2, 2).repeat(3, 3)]),
     ("LpPool", "", 1, [z], dict(kernel_shape=[4, 5], p=3.0), [(abs(z) ** 3).sum(axis=(2, 3), keepdims=True) ** (1 / 3)]),
-    ("GlobalLpPool", "", 1, [z], dict(p=3.0), [(abs(z) ** 3).sum(axis=(2, 3), keepdims=True) ** (1 / 3)]),
+    *[("GlobalLpPool", "", opset, [z], dict(p=p), [(abs(z) ** 3).sum(axis=(2, 3), keepdims=True) ** (1 / 3)]) for opset, p in ((1, 3.0), (2, 3), (22, 3))],
     ("RNN", "", 1, [steps, w, r, b], dict(hidden_size=3, output_sequence=1), recurrence(steps, w, r, b)),
     ("Dropout", "", 6, [x], dict(is_test=1), [x]),
     ("BatchNormalization", "", 6, stats, dict(momentum=0.7), batch_norm(*stats, 0.7)),
@@ -236,12 +252,23 @@ CASES = [
     ("TreeEnsemble", ML, 5, [rows], TREE, [tree]),
     ("TreeEnsemble", ML, 5, [rows], TREE | dict(post_transform=1), [softmax(tree)]),
     ("TreeEnsemble", ML, 5, [rows], TREE | dict(post_transform=2), [1 / (1 + np.exp(-tree))]),
+    ("LabelEncoder", ML, 1, [np.array([1, 0, 7, 1])], dict(classes_strings=["no", "yes"], default_string="-"), [np.array(["yes", "no", "-", "yes"], object)]),
+    ("LabelEncoder", ML, 1, [np.array(["yes", "no", "?"], object)], dict(classes_strings=["no", "yes"], default_int64=-3), [np.array([1, 0, -3])]),
+    ("TreeEnsembleRegressor", ML, 3, [rows], {k: v for k, v in OLD_TREE.items() if k[:5] == "nodes"} | dict(n_targets=1, target_treeids=[0, 0], target_nodeids=[1, 2], target_ids=[0, 0],
+     target_weights_as_tensor=tensor([2.0, -1.0], np.float32), base_values_as_tensor=tensor([0.5], np.float32)), [np.where(rows[:, :1] <= 0, np.float32(2.5), np.float32(-0.5))]),
     ("TreeEnsembleClassifier", ML, 3, [rows], MIXED_TREES | dict(classlabels_int64s=[5, 3]), [np.where(old_tree[:, 1] > old_tree[:, 0] + 0.4, 3, 5), old_tree + [0.5, 0.1]]),
     ("TreeEnsembleClassifier", ML, 3, [rows], OLD_TREE | dict(classlabels_int64s=[5, 3]), [np.where(old_tree[:, 1] > old_tree[:, 0], 3, 5), old_tree]),
     ("TreeEnsembleClassifier", ML, 3, [rows], OLD_TREE | dict(classlabels_int64s=[5, 3], base_values=[1.0, 0.0]), [np.where(old_tree[:, 1] > old_tree[:, 0] + 1, 3, 5), old_tree + [1, 0]]),
     ("SVMClassifier", ML, 1, [rows], SVM | dict(post_transform="SOFTMAX"), [np.where(decision[0] > 0, 7, 3), softmax(np.stack([-decision[0], decision[0]], 1))]),
     ("SVMClassifier", ML, 1, [rows], dict(coefficients=[float(v) for v in vectors[:2].ravel()], rho=[0.2], classlabels_ints=[7, 3]), [np.where((rows @ vectors[:2].T).argmax(1), 3, 7), rows @ vectors[:2].T + 0.2]),
 ]
+
+
+# Random ones: random() looks at what they draw. An operator, its inputs, attributes, and the versions, which all draw the same.
+zeros = np.zeros((2, 5), np.float32)
+DRAWS = [("RandomUniform", [], dict(shape=[2, 5]), (1, 22)), ("RandomNormal", [], dict(shape=[2, 5]), (1, 22)), ("RandomUniformLike", [zeros], {}, (1, 22)), ("RandomNormalLike", [zeros], {}, (1, 22)),
+         ("Bernoulli", [zeros + 0.5], {}, (15, 22)), ("Multinomial", [zeros], dict(sample_size=5, dtype=TensorProto.INT32), (7, 22))]
+DRAWN = [(op, version) for op, _, _, versions in DRAWS for version in versions]
 
 
 def known():
@@ -317,6 +344,7 @@ def random():
         "--seed": not np.array_equal(a, draws("RandomUniform", 1, [], uniform, "--seed", "1")),
         "a seed of its own": np.array_equal(draws("RandomUniform", 1, [], uniform | dict(seed=3.0)), draws("RandomUniform", 1, [], uniform | dict(seed=3.0), "--seed", "1")),
         "another seed of its own": not np.array_equal(draws("RandomUniform", 1, [], uniform | dict(seed=3.0)), draws("RandomUniform", 1, [], uniform | dict(seed=4.0))),
+        "versions": all(np.array_equal(*(draws(op, version, inputs, attrs, dtype=attrs.get("dtype", TensorProto.FLOAT)) for version in versions)) for op, inputs, attrs, versions in DRAWS),
         "float16": draws("RandomNormal", 1, [], normal | dict(dtype=TensorProto.FLOAT16), dtype=TensorProto.FLOAT16).dtype == np.float16,
     }
     wrong = [name for name, right in checks.items() if not right]
@@ -324,4 +352,5 @@ def random():
     return bool(wrong)
 
 
-sys.exit(known() | maps() | doubles() | random())
+if __name__ == "__main__":
+    sys.exit(known() | maps() | doubles() | random())
