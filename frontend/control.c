@@ -6,6 +6,7 @@
 
 #include "frontend/question.h"
 #include "frontend/loop.h"
+#include "frontend/rounds.h"
 #include "frontend/tuple.h"
 #include "graph/custom.h"
 
@@ -19,9 +20,9 @@ static int known_bool(Graph *g, U u)
     return uop_const_int(v[0]) != 0;
 }
 
-/* Strings and narrow types go round as what stands for them, complex numbers as pairs; kind: of states, then rows. asks: whether a round is the last is asked where data tell it; counted: no round before the last is; open: data
- * tell it. */
-typedef struct { const Ctx *c; const GraphDef *body; uint32_t states, rows; int32_t *kind; bool asks, counted, open; } LoopNode;
+/* Strings and narrow types go round as what stands for them, complex numbers as pairs; kind: of states, then rows. counted: no round before the last is the last; open: data
+ * tell which is; run: nothing else but running them tells what the rounds are. */
+typedef struct { const Ctx *c; const GraphDef *body; uint32_t states, rows; int32_t *kind; bool counted, open, run; } LoopNode;
 
 static U bare(Graph *g, U x) { return complex_type(x) ? complex_pairs(g, x) : special_part(x, 0); }
 static U dressed(Graph *g, U x, int32_t kind) { return complex_is(kind) ? complex_of_pairs(g, x, kind) : special_wrap(g, &x, kind); }
@@ -49,8 +50,7 @@ static bool loop_round(Graph *g, void *user, U step, const U *state, U *next, U 
     for (uint32_t k = 0; k < n->states; k++) in[2 + k] = dressed(g, state[k], n->kind[k]);
     if (import_subgraph(g, n->c, n->body, in, n->states + 2, out, 1 + n->states + n->rows) != TG_OK) return false;
     if (out[0]->dtype != DT_BOOL || fixed_numel(g, out[0]) != 1) return fail_node(g, n->c, TG_BAD_MODEL, "body", "its first output, the condition, is no bool of one element"), false;
-    U asked = n->asks && known_bool(g, out[0]) < 0 ? import_ask(n->c->im, out[0]) : NULL;
-    int go_on = known_bool(g, asked ? asked : out[0]);
+    int go_on = known_bool(g, out[0]);
     n->open |= go_on < 0;
     *keep = go_on == 1 || n->counted ? NULL : go_on == 0 ? uop_bool(g, false) : reshape_i(g, out[0], NULL, 0);
     return undress(g, n->c, out + 1, n->states, n->rows, next, row, n->kind) && graph_error(g) == TG_OK;
@@ -165,11 +165,14 @@ static U rounds_of(Graph *g, const LoopNode *n, const Loop *l)
     return loop_build(g, &counting, last, NULL) ? last[left] : NULL;
 }
 
-/* What the device cannot loop over (sequences, shapes that change) is done round by round, as many as a run tells: at once, or round for round. The first failure stands until their number is known. */
+/* A round asks for what only a run can tell, and so may the others. */
+static bool many_asked(const LoopNode *n, const Loop *l) { return n->c->im->run->question && uop_const_int(l->trip) > LOOP_FEW; }
+
+/* What the device cannot loop over (sequences, shapes that change) is done round by round, as many as a run tells, where that is all it has to tell. The first failure stands until their number is known. */
 static bool rounds_by_answers(Graph *g, LoopNode *n, Loop *l, U *last, U *row)
 {
     bool counted = uop_is_const(l->trip), asked = l->keep && !uop_is_const(l->keep);
-    if (counted && !asked && !n->open) return false;                /* it is another failure */
+    if (counted && !asked && !n->open) return n->run = many_asked(n, l), false;         /* it is another failure */
     U rounds = rounds_of(g, n, l), known = !rounds ? NULL : known_scalar(g, rounds) ? rounds : import_ask(n->c->im, rounds);
     if (known) {
         l->trip = uop_index(g, l->most = uop_const_int(known_scalar(g, known)));
@@ -179,10 +182,9 @@ static bool rounds_by_answers(Graph *g, LoopNode *n, Loop *l, U *last, U *row)
     else if (!counted) return import_ask(n->c->im, n->c->in[0]), false;
     else if (asked) return import_ask(n->c->im, n->c->in[1]), false;
     graph_error_clear(g);
-    n->asks = !known;
     if (known && loop_build(g, l, last, row)) return true;
-    graph_error_clear(g);
-    return loop_unroll(g, l, last, row);
+    n->run = !known || many_asked(n, l);
+    return false;
 }
 
 /** Loop (ONNX 1, 11, 13, 16): up to `trip` rounds while the condition holds; states go round, rows are stacked. */
@@ -192,6 +194,7 @@ U op_loop(Graph *g, const Ctx *c)
     Arena *a = graph_arena(g);
     if (!n.body) return NULL;
     if (n.body->noutput < 1 + n.states || n.body->ninput != n.states + 2) return fail_node(g, c, TG_BAD_MODEL, "body", "%u inputs and %u outputs do not fit", n.body->ninput, n.body->noutput);
+    if (loop_is_run(c)) return loop_by_rounds(g, c, n.body);
     n.rows = n.body->noutput - 1 - n.states;
     n.kind = NEW_N(a, int32_t, n.states + n.rows + 1);
     U *init = NEW_N(a, U, n.states + 1);
@@ -207,7 +210,8 @@ U op_loop(Graph *g, const Ctx *c)
     if (l.trip->op == UOP_ERROR) return NULL;
     if (start < 0 && import_may_know(c->im, l.keep, false)) return fail_node(g, c, TG_UNSUPPORTED, "cond", "depends on the data of an input");
     if (l.keep) l.keep = start == 1 ? NULL : start == 0 ? uop_bool(g, false) : reshape_i(g, l.keep, NULL, 0);
-    return loop_build(g, &l, last, row) || rounds_by_answers(g, &n, &l, last, row) ? results(g, c, last, n.states, row, n.rows, n.kind) : NULL;
+    if (loop_build(g, &l, last, row) || rounds_by_answers(g, &n, &l, last, row)) return results(g, c, last, n.states, row, n.rows, n.kind);
+    return n.run ? loop_by_rounds(g, c, n.body) : NULL;
 }
 
 /* ---- Scan ---- */

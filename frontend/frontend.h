@@ -75,7 +75,15 @@ TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *i
 
 /* What the imports of a program have come to know: inputs whose values are part of the graph, and values that only a run can tell (question.h). All of it stays as long as arena. */
 typedef struct { uint32_t node; TgTensor value; } Answer;
-typedef struct { Arena *arena; bool *baked; Answer *item; uint32_t n, room, asked, used; } Known;      /* asked: so far, forgotten ones too; used: how often answers were */
+typedef struct {
+    Arena *arena;
+    bool *baked;
+    Answer *item;
+    uint32_t n, room, asked, used;  /* asked: so far, forgotten ones too; used: how often answers were */
+    struct Rounds *rounds;          /* loops that were run round by round (rounds.h), by */
+    const struct ProgramMaker *maker;
+    const Import *frame;            /* of a loop's body: where its node stands; or NULL */
+} Known;
 
 typedef struct {
     Graph *g;

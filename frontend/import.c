@@ -27,7 +27,7 @@ static Value *bind(Import *im, const char *name)
     return v;
 }
 
-static Value *find(Import *im, const char *name)
+Value *import_find(Import *im, const char *name)
 {
     for (; im; im = im->up) {
         Value *v = map_gets(&im->name, name);
@@ -38,7 +38,7 @@ static Value *find(Import *im, const char *name)
 
 static TgStatus lookup(U *out, Import *im, const Ctx *c, const char *name)
 {
-    Value *v = find(im, name);
+    Value *v = import_find(im, name);
     if (v && v->missing) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "input '%s' is wanted, which the function's call leaves out", name);
     if (!v && c) return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "tensor '%s' is not defined before its use", name);
     if (!v) return fail(TG_BAD_MODEL, "output '%s' is not made by any node", name);
@@ -221,7 +221,7 @@ static TgStatus node_inputs(Import *im, Ctx *c, const OpRow *row, bool *known, i
     const Node *n = c->node;
     const UOp **in = NEW_N(im->run->arena, const UOp *, n->nin + CTX_INPUTS);
     for (uint32_t k = 0; k < n->nin; k++) {
-        const Value *v = *n->in[k] ? find(im, n->in[k]) : NULL;
+        const Value *v = *n->in[k] ? import_find(im, n->in[k]) : NULL;
         if (!*n->in[k] || (v && v->missing)) continue;
         TRY(lookup(&in[k], im, c, n->in[k]));
         *known = *known && v->known;
@@ -331,8 +331,7 @@ static TgStatus subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *i
     return graph_error(g);
 }
 
-/* A failure of a node inside stays in the graph too, with its own place: the importer that asked may return NULL. */
-static TgStatus kept_failure(Graph *g, TgStatus status)
+TgStatus import_failure(Graph *g, TgStatus status)
 {
     const char *node, *op, *field;
     if (status == TG_OK || graph_error(g) != TG_OK) return status;
@@ -349,7 +348,7 @@ TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *i
     uint32_t depth = c->im->run->depth;
     TgStatus status = subgraph(g, c, sub, in, nin, out, nout);
     c->im->run->depth = depth;                      /* an importer may go on after a failure */
-    return kept_failure(g, status);
+    return import_failure(g, status);
 }
 
 /* ---- a part once more ---- */
@@ -412,7 +411,7 @@ static TgStatus value_once_more(U *out, const Ctx *c, const char *y, const char 
     return graph_error(run->g);
 }
 
-TgStatus import_value(U *out, const Ctx *c, const char *y, const char *const *name, const U *value, uint32_t n) { return kept_failure(c->im->run->g, value_once_more(out, c, y, name, value, n)); }
+TgStatus import_value(U *out, const Ctx *c, const char *y, const char *const *name, const U *value, uint32_t n) { return import_failure(c->im->run->g, value_once_more(out, c, y, name, value, n)); }
 
 /* ---- models ---- */
 
@@ -465,7 +464,8 @@ void import_inputs(Imported *out, const Run *run)
 static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, const bool *baked)
 {
     const GraphDef *d = &run->model->graph;
-    Import im = { .run = run, .opset = run->model->opset, .nopset = run->model->nopset };
+    const Import *frame = run->known ? run->known->frame : NULL;
+    Import im = { .run = run, .opset = run->model->opset, .nopset = run->model->nopset, .function = frame ? frame->function : NULL, .call = frame ? frame->call : NULL };
     const UOp **value = NEW_N(run->arena, const UOp *, d->noutput + 1);
     TRY(import_opsets(run->model));
     map_init(&im.name, run->arena);

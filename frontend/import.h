@@ -42,6 +42,9 @@ struct Import {
 U border_input(Run *run, const TgTensor *t, uint32_t *slot, const bool *baked);
 U border_constant(const Run *run, const TgTensor *t);
 TgStatus border_outputs(Imported *out, const GraphDef *d, const UOp *const *value);       /* what out says of outputs, and its sink */
+Value *import_find(Import *im, const char *name);       /* in the frame, or those around it; NULL: it has no value yet */
+/* A failure inside of an importer stays in the graph too, with its own place: the importer may return NULL. */
+TgStatus import_failure(Graph *g, TgStatus status);
 const char *node_label(const Node *n);          /* its name, else its first output's */
 /* What tensor `y` of the graph around node c would be if its tensors `name` had these values: the nodes between are imported once more. */
 TgStatus import_value(U *out, const Ctx *c, const char *y, const char *const *name, const U *value, uint32_t n);

@@ -8,7 +8,7 @@
 #include "frontend/question.h"
 #include "graph/custom.h"
 
-enum { UNROLL_MAX = 8, UNROLLED_BYTES_MAX = 1 << 28, GROWN_MAX = 1 << 20 };
+enum { UNROLLED_BYTES_MAX = 1 << 28, GROWN_MAX = 1 << 20 };
 
 U loop_slice(Graph *g, U x, int64_t axis, U step)
 {
@@ -335,7 +335,7 @@ bool loop_build(Graph *g, const Loop *l, U *last, U *row)
     bool known = uop_is_const(l->trip) && (!l->keep || uop_is_const(l->keep));
     int64_t trip = known ? (l->keep && !uop_const_int(l->keep) ? 0 : uop_const_int(l->trip)) : -1;
     if (graph_error(g) != TG_OK) return false;              /* of before: it must not be cleared below */
-    if (known && trip <= UNROLL_MAX && unroll(g, l, trip, last, row)) return true;
+    if (known && trip <= LOOP_FEW && unroll(g, l, trip, last, row)) return true;
     if (known && !trip) return false;
     graph_error_clear(g);
     if (call_loop(g, l, last, row)) return true;

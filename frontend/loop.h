@@ -3,6 +3,8 @@
 #define TG_LOOP_H
 #include "frontend/frontend.h"
 
+enum { LOOP_FEW = 8 };          /* rounds that are unrolled, and in which single values are asked for */
+
 /* One round: from the round's number (DT_INDEX: CONST when unrolled, else a DEFINE_VAR) and the states to the next states and this round's rows. keep: go on after this
  * round (bool scalar), set it to NULL where that is certain. May be called several times. false: failed, the error stands in the graph. */
 typedef bool (*LoopBody)(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep);

@@ -94,7 +94,7 @@ TgStatus tg_device(const TgOptions *options, char name[128], char features[256])
 /* Failures of a model's own making start with the file's name. */
 TgStatus session_in_file(const TgSession *s, TgStatus status)
 {
-    if (status != TG_OK) status_prefix(s->path);
+    if (status != TG_OK && s->path) status_prefix(s->path);
     return status;
 }
 
@@ -165,6 +165,23 @@ void tg_close(TgSession *s)
     arena_free(s->arena);
 }
 
+TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model, const Import *frame)
+{
+    Arena *a = arena_new();
+    TgSession *s = NEW(a, TgSession);
+    *s = (TgSession){ .arena = a, .model = model, .backend = maker->backend, .device = maker->device, .choice = *maker->choice, .frame = frame, .options = { .max_memory_bytes = maker->max_memory_bytes } };
+    s->choice.named = NULL;
+    *out = s;
+    return free_dims_new(&s->dims, a, model, NULL);
+}
+
+void session_leave(TgSession *inside)
+{
+    inside->device = NULL;
+    inside->model = NULL;
+    tg_close(inside);
+}
+
 TgStatus session_check_inputs(const TgSession *s, const TgTensor *input, int32_t count)
 {
     if (!s->device) return fail(TG_USAGE, "the session was opened without a device");
@@ -199,7 +216,7 @@ static Program *unlink_fitting(TgSession *s, const TgTensor *input, int32_t coun
     return found;
 }
 
-ProgramMaker session_maker(const TgSession *s) { return (ProgramMaker){ s->model, s->backend, s->device, &s->choice, s->options.max_memory_bytes }; }
+ProgramMaker session_maker(const TgSession *s) { return (ProgramMaker){ s->model, s->backend, s->device, &s->choice, s->options.max_memory_bytes, s->frame }; }
 
 static void say_variable(const DimVar *v)
 {

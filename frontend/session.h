@@ -12,6 +12,7 @@ struct TgSession {
     Choice choice;                  /* which list a kernel gets: from the database, else the heuristic's */
     Program *program;               /* list, last used first */
     FreeDims dims;                  /* what sizes inputs had */
+    const Import *frame;            /* of a session inside */
     TgOptions options;
     const char *path;
     int32_t device_index;           /* cuda:N */
@@ -20,6 +21,9 @@ struct TgSession {
     SearchReport report;            /* of the last search */
 };
 
+/* A session for the body of a loop that a program's import runs, with the program's device; frame: where the loop's node stands. model and frame must outlive it. */
+TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model, const Import *frame);
+void session_leave(TgSession *inside);
 double model_step(const Model *m, const char *output);                /* step.c: TgPort.step */
 TgStatus session_in_file(const TgSession *s, TgStatus status);      /* a failure's message starts with the model's file name */
 TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count);      /* makes the one that fits these inputs the one used last */

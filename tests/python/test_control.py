@@ -27,6 +27,13 @@ def big(*values): return np.resize(np.array(values, F32), 5000)       # too many
 # What is told by data: x holds 5,000 floats, k the largest of them as an integer.
 TOLD = "top = ReduceMax<keepdims = 0>(x) k = Cast<to = 7>(top) zero = Constant<value_int = 0>() one = Constant<value_int = 1>() yes = Constant<value = bool {1}>()"
 NUMBERS = [dict(x=big(k, 0)) for k in (3, 1, 0, 3)]
+# A loop whose rounds only a run can tell apart: v, v1 are a number of x, g whether it is above 0.
+def many(out, first, results, state, body, after, row=""):
+    return f"""(float[5000] x, int64 n) => ({out}) <int64[1] z0 = {{0}}, float[1] z1 = {{7}}, float zero = {{0}}, int64 most = {{400}}, int64 few = {{30}}> {{ yes = Constant<value = bool {{1}}>() e = {first}
+ {results} = Loop<body = b (int64 i, bool c, {state} s0) => (bool d, {state} s1{row}) {{ v = Gather(x, i) v1 = Unsqueeze(v, z0) g = Greater(v, zero) {body} }}>(n, yes, e) {after} }}"""
+
+
+MANY = [dict(x=np.random.default_rng(k).standard_normal(5000).astype(F32), n=np.array(n)) for k, n in ((0, 300), (1, 300), (2, 5000))]
 CASES = [
     # ---- sequences in loops ----
     ("a sequence grows as often as data say", f"""(float[5000] x) => (seq(float[m]) s, int64 n) <int64[1] z0 = {{0}}> {{ {TOLD} e = SequenceEmpty<dtype = 1>()
@@ -147,6 +154,18 @@ CASES = [
     ("no steps of a cell", "(float[t,2,5] x, float[1,3,5] w, float[1,3,3] r, float[1,2,3] h) => (float[t,1,2,3] y, float[1,2,3] z) { y, z = RNN<hidden_size = 3>(x, w, r, , , h) }",
      [dict(x=f(t, 2, 5) / 40, w=f(1, 3, 5) / 40, r=f(1, 3, 3) / 40, h=f(1, 2, 3)) for t in (3, 0, 12, 0)],
      dict.fromkeys((1, 3), lambda feed: [np.zeros((0, 1, 2, 3), F32), feed["h"]])),
+    ("a list that most rounds leave alone", many("seq(float[1]) s, float[m] y", "SequenceEmpty<dtype = 1>()", "s", "seq(float[1])", "d = Identity(c) s1 = If(g) <then_branch = t () => (seq(float[1]) a) { a = SequenceInsert(s0, v1) }, "
+     "else_branch = f () => (seq(float[1]) a) { a = Identity(s0) }>", "y = ConcatFromSequence<axis = 0>(s)"), MANY),
+    ("a list that rounds look at", many("seq(float[1]) s", "SequenceConstruct(z1)", "s", "seq(float[1])", "l = SequenceLength(s0) d = Less(l, few) s1 = If(g) <then_branch = t () => (seq(float[1]) a) { a = SequenceInsert(s0, v1) }, "
+     "else_branch = f () => (seq(float[1]) a) { a = Identity(s0) }>", ""), MANY),
+    ("what some rounds make longer, and rows", many("float[m] y, float[k] rows", "ConstantOfShape(z0)", "y, rows", "float[m]", "l = Size(s0) d = Less(l, most) r = Exp(v) s1 = If(g) <then_branch = t () => (float[q] a) { a = Concat<axis = 0>(s0, v1) }, "
+     "else_branch = f () => (float[q] a) { a = Identity(s0) }>", "", ", float r"), MANY),
+    ("what is of another size in some rounds", many("float y", "Constant<value_float = 0.0>()", "y", "float", "d = Identity(c) p = If(g) <then_branch = t () => (float[q] a) { a = Identity(v1) }, "
+     "else_branch = f () => (float[q] a) { a = Concat<axis = 0>(v1, v1) }> w = ReduceSum<keepdims = 0>(p) s1 = Add(s0, w)", ""), MANY),
+    ("words that some rounds append", """(string[5000] x, int64 n) => (seq(string) s) { e = SequenceEmpty<dtype = 8>() w = Constant<value_string = "w3">()
+ s = Loop<body = b (int64 i, bool c, seq(string) s0) => (bool d, seq(string) s1) { d = Identity(c) v = Gather(x, i) g = Equal(v, w)
+  s1 = If(g) <then_branch = t () => (seq(string) a) { a = SequenceInsert(s0, v) }, else_branch = f () => (seq(string) a) { a = Identity(s0) }> }>(n, , e) }""",
+     [dict(x=np.array([f"w{(j * k) % 7}" for j in range(5000)], object), n=np.array(n)) for k, n in ((1, 40), (2, 5000))], {}, 19),
     ("a function's sequence", None, [dict(x=f(3)), dict(x=f(3) + 1)]),
 ]
 FUNCTION = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]> g (float[3] x) => (float[6] y) { s = SequenceConstruct(x, x) y = local.join(s) }
@@ -181,9 +200,9 @@ def peer(model):
     return run
 
 
-def wrong(device, name, graph, runs, known={}):
+def wrong(device, name, graph, runs, known={}, opset=18):
     """What is wrong, or ''."""
-    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18]> g {graph}' if graph else FUNCTION)
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}]> g {graph}' if graph else FUNCTION)
     without_shapes(model.graph)
     expected = peer(model)
     try:

@@ -1,0 +1,396 @@
+/* Loops whose rounds only a run can tell apart (a branch of another shape, a sequence of a length that data choose): the body is a model of its own, run once a round by a session inside.
+ * In: a node whose trip count, condition and first states are known values, or are asked for (question.h), as is what the body takes from outside. Out: constants. So a program with such a loop is used only
+ * for inputs that give the same values, and what the loop made of them is remembered while the import is tried again.
+ * Must hold: a round's values are copied before the next one runs, which may write the same memory.
+ */
+#include "frontend/rounds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/question.h"
+#include "frontend/session.h"
+#include "frontend/tuple.h"
+
+enum { ROUNDS_MAX = 1 << 20 };
+
+/* What a loop has made of its inputs; out NULL: nothing yet, it is to be run. path: the node and the calls of functions that it stands in. */
+struct Rounds { struct Rounds *next; uint64_t path; uint32_t nin; const TgTensor *in, *out; };
+
+/* The rows of all rounds so far: of one form; data grow. */
+typedef struct { TgTensor t; char *data; size_t cap; } Rows;
+typedef struct { TgTensor *item; int64_t n, cap; } List;
+
+typedef struct {
+    Graph *g;
+    const Ctx *c;
+    Arena *arena;                   /* of the program */
+    const GraphDef *body;
+    Model model;                    /* the body */
+    uint32_t states, rows, captured, ninit;
+    const char **name;              /* [captured] from outside: inputs behind the states */
+    bool *list;                     /* [states] */
+    TgTensor *in;                   /* [2 + states + captured] trip count or none, condition, states, captured values */
+} Body;
+
+/* ---- values ---- */
+
+static bool tensor_of(Import *im, U x, Arena *a, TgTensor *t)
+{
+    Graph *g = im->run->g;
+    x = question_answered(im->run, x);
+    int32_t kind = special_kind(x);
+    U part = special_part(x, 0);
+    size_t size = 0;
+    const void *data = part->dtype != DT_VOID && !complex_is(kind) && uop_static(part) ? data_of(g, part, UINT32_MAX, &size) : NULL;
+    if (!data && (part->dtype == DT_VOID || !uop_static(part) || uop_numel(part))) return import_ask(im, x), false;
+    *t = (TgTensor){ .type = kind ? (TgType)kind : (TgType)dtype_info[part->dtype].onnx, .rank = (int32_t)uop_rank(part), .size_bytes = size };
+    for (uint32_t k = 0; k < uop_rank(part); k++) t->shape[k] = uop_size(part, k);
+    void *copy = t->data = arena_alloc(a, size + 8);
+    if (kind == TG_STRING)
+        for (size_t k = 0; k < size / 8; k++) ((const char **)copy)[k] = pool_text(im->run->pool, ((const int64_t *)data)[k]);
+    else if (narrow_is(kind)) narrow_pack(copy, data, tensor_count(t), kind), t->size_bytes = (size_t)((tensor_count(t) * narrow_bits(kind) + 7) / 8);
+    else if (size) memcpy(copy, data, size);
+    return true;
+}
+
+/* A known value as a run takes it; false: it is none yet, and where it can be asked for, it is. */
+static bool value_of(Import *im, U x, Arena *a, TgTensor *t)
+{
+    if (is_map(x)) return false;
+    if (!is_sequence(x) && !is_empty_optional(x)) return tensor_of(im, x, a, t);
+    TgTensor *held = hold(a, t, is_sequence(x) ? TG_SEQUENCE : TG_OPTIONAL, x->nsrc);
+    for (uint32_t k = 0; k < x->nsrc; k++)
+        if (!value_of(im, x->src[k], a, &held[k])) return false;
+    return true;
+}
+
+static U constant_of(const Run *run, const TgTensor *t)
+{
+    uint32_t n = (uint32_t)t->shape[0];
+    if (!holds_tensors(t)) return border_constant(run, t);
+    U *v = NEW_N(graph_arena(run->g), U, n + 1);
+    for (uint32_t k = 0; k < n; k++) v[k] = constant_of(run, (const TgTensor *)t->data + k);
+    return t->type == TG_SEQUENCE ? sequence_new(run->g, v, n) : n ? v[0] : optional_empty(run->g);
+}
+
+static void copy_value(Arena *a, TgTensor *to, const TgTensor *from)
+{
+    *to = *from;
+    if (holds_tensors(from)) {
+        TgTensor *held = hold(a, to, from->type, (uint32_t)from->shape[0]);
+        for (int64_t k = 0; k < from->shape[0]; k++) copy_value(a, &held[k], (const TgTensor *)from->data + k);
+    } else if (from->type == TG_STRING) {
+        const char **s = to->data = NEW_N(a, const char *, tensor_count(from) + 1);
+        for (int64_t k = 0; k < tensor_count(from); k++) s[k] = arena_strdup(a, ((const char *const *)from->data)[k]);
+    } else to->data = memcpy(arena_alloc(a, from->size_bytes + 8), from->data, from->size_bytes);
+}
+
+/* Names that a scope uses and makes, with those inside of it. */
+static void mark_names(Map *used, Map *made, const GraphDef *d)
+{
+    for (uint32_t k = 0; k < d->ninput; k++) map_puts(made, d->input[k].name, made);
+    for (uint32_t k = 0; k < d->ninit; k++) map_puts(made, d->init[k].name, made);
+    for (uint32_t k = 0; k < d->nnode; k++) {
+        const Node *n = &d->node[k];
+        for (uint32_t i = 0; i < n->nin; i++) map_puts(used, n->in[i], used);
+        for (uint32_t i = 0; i < n->nout; i++) map_puts(made, n->out[i], made);
+        for (uint32_t i = 0; i < n->nattr; i++)
+            if (n->attr[i].graph) mark_names(used, made, n->attr[i].graph);
+    }
+    for (uint32_t k = 0; k < d->noutput; k++) map_puts(used, d->output[k].name, used);
+}
+
+/* ---- sequences to which rounds only append ---- */
+
+static uintptr_t listed(const Map *list, const char *name) { return *name ? (uintptr_t)map_gets(list, name) : 0; }
+
+static bool scope_appends(const GraphDef *d, Map *list);
+
+/* An If whose branches both append to a list, or neither does. */
+static bool if_appends(const Node *n, Map *list)
+{
+    const GraphDef *branch[2] = { NULL, NULL };
+    for (uint32_t k = 0; k < n->nattr; k++)
+        if (n->attr[k].graph) branch[!strcmp(n->attr[k].name, "else_branch")] = n->attr[k].graph;
+    if (!branch[0] || !branch[1] || !scope_appends(branch[0], list) || !scope_appends(branch[1], list)) return false;
+    for (uint32_t k = 0; k < n->nout; k++) {
+        uintptr_t of = k < branch[0]->noutput && k < branch[1]->noutput ? listed(list, branch[0]->output[k].name) : 0;
+        if (k >= branch[0]->noutput || k >= branch[1]->noutput || of != listed(list, branch[1]->output[k].name)) return false;
+        if (of) map_puts(list, n->out[k], (void *)of);
+    }
+    return true;
+}
+
+static bool node_appends(const Node *n, Map *list)
+{
+    uintptr_t first = n->nin ? listed(list, n->in[0]) : 0;
+    bool standard = !*n->domain || !strcmp(n->domain, "ai.onnx");
+    for (uint32_t k = 1; k < n->nin; k++)
+        if (listed(list, n->in[k])) return false;
+    if (standard && !strcmp(n->op, "If")) return !first && if_appends(n, list);
+    if (first && !(standard && (!strcmp(n->op, "Identity") || (!strcmp(n->op, "SequenceInsert") && (n->nin < 3 || !*n->in[2]))))) return false;
+    if (first) map_puts(list, n->out[0], (void *)first);
+    for (uint32_t k = 0; k < n->nattr; k++) {
+        Map used, made;
+        map_init(&used, list->arena);
+        map_init(&made, list->arena);
+        if (n->attr[k].graph) mark_names(&used, &made, n->attr[k].graph);
+        for (uint32_t i = 0; i < used.count; i++)
+            if (map_get(list, used.entry[i].key, used.entry[i].key_len)) return false;
+    }
+    return true;
+}
+
+/* list: names of what a state was and of what has been appended to it, by the number of the state and 1. */
+static bool scope_appends(const GraphDef *d, Map *list)
+{
+    for (uint32_t k = 0; k < d->nnode; k++)
+        if (!node_appends(&d->node[k], list)) return false;
+    return true;
+}
+
+/* Which states are sequences that nothing in the body looks at: each round is given an empty one, and what it appends is moved. Else each length would be a program of its own. */
+static void find_lists(Body *b)
+{
+    Map list;
+    b->list = NEW_N(b->arena, bool, b->states + 1);
+    for (uint32_t k = 0; k < b->states; k++) {
+        bool fits = b->in[2 + k].type == TG_SEQUENCE;
+        map_init(&list, b->arena);
+        map_puts(&list, b->body->input[2 + k].name, (void *)1);
+        fits = fits && scope_appends(b->body, &list);
+        for (uint32_t i = 0; fits && i < b->body->noutput; i++) fits = (listed(&list, b->body->output[i].name) != 0) == (i == 1 + k);
+        b->list[k] = fits;
+    }
+}
+
+/* ---- the body as a model ---- */
+
+/* A port of any type and shape that is held as t is. */
+static ValueDef port_of(const char *name, const TgTensor *t)
+{
+    static const ValueDef inside = { .name = "", .kind = VALUE_TENSOR, .rank = -1 };
+    return (ValueDef){ .name = name, .kind = t->type == TG_SEQUENCE ? VALUE_SEQUENCE : t->type == TG_OPTIONAL ? VALUE_OPTIONAL : VALUE_TENSOR, .rank = -1, .inside = holds_tensors(t) ? &inside : NULL };
+}
+
+/* What the body takes from outside: initializers stay what they are, other values become inputs. */
+static bool capture_values(Body *b, TensorDef **init)
+{
+    Arena *a = b->arena;
+    Map used, made;
+    map_init(&used, a);
+    map_init(&made, a);
+    mark_names(&used, &made, b->body);
+    uint32_t first = 2 + b->states;
+    TgTensor *in = NEW_N(a, TgTensor, first + used.count + 1);
+    memcpy(in, b->in, first * sizeof *in);
+    b->in = in;
+    b->name = NEW_N(a, const char *, used.count + 1);
+    *init = NEW_N(a, TensorDef, b->body->ninit + used.count + 1);
+    if (b->body->ninit) memcpy(*init, b->body->init, b->body->ninit * sizeof **init);
+    b->ninit = b->body->ninit;
+    for (uint32_t k = 0; k < used.count; k++) {
+        const char *name = arena_strndup(a, used.entry[k].key, used.entry[k].key_len);
+        const Value *v = !*name || map_gets(&made, name) ? NULL : import_find(b->c->im, name);
+        if (!v || v->missing) continue;
+        if (v->init) (*init)[b->ninit] = *v->init, (*init)[b->ninit++].name = name;
+        else if (!value_of(b->c->im, v->value, a, &in[first + b->captured])) return false;
+        else b->name[b->captured++] = name;
+    }
+    return true;
+}
+
+static void make_model(Body *b, const TensorDef *init)
+{
+    Arena *a = b->arena;
+    uint32_t nin = 2 + b->states + b->captured;
+    ValueDef *in = NEW_N(a, ValueDef, nin), *out = NEW_N(a, ValueDef, b->body->noutput);
+    for (uint32_t k = 0; k < nin; k++) in[k] = port_of(k < 2 + b->states ? b->body->input[k].name : b->name[k - 2 - b->states], &b->in[k]);
+    for (uint32_t k = 0; k < b->body->noutput; k++) out[k] = (ValueDef){ .name = b->body->output[k].name, .kind = VALUE_UNKNOWN, .rank = -1 };
+    b->model = *b->c->im->run->model;
+    b->model.graph = (GraphDef){ .name = b->body->name, .nnode = b->body->nnode, .node = b->body->node, .ninput = nin, .input = in, .noutput = b->body->noutput, .output = out, .ninit = b->ninit, .init = init };
+    b->model.opset = b->c->im->opset, b->model.nopset = b->c->im->nopset;
+}
+
+/* ---- rounds ---- */
+
+static TgStatus add_row(Rows *r, const TgTensor *t, int64_t round)
+{
+    TgTensor form = *t;
+    int64_t bits = tg_type_bits(t->type);
+    if (holds_tensors(t)) return fail(TG_BAD_MODEL, "a scan output of a loop is no tensor");
+    if (bits < 8) return fail(TG_UNSUPPORTED, "rows of %s in a loop whose rounds only a run can tell", tg_type_name(t->type));
+    form.data = NULL;
+    if (!round) r->t = form;
+    if (!port_same(&r->t, t)) return fail(TG_BAD_MODEL, "rows of a loop differ in type or shape");
+    size_t at = t->size_bytes * (size_t)round;
+    if (at + t->size_bytes > r->cap) r->data = realloc(r->data, r->cap = 2 * (at + t->size_bytes) + 64);
+    if (!r->data) return fail(TG_LIMIT, "no memory for the rows of a loop");
+    if (t->size_bytes) memcpy(r->data + at, t->data, t->size_bytes);
+    return TG_OK;
+}
+
+/* The rows as one tensor; of no rounds, of the declared form, unknown sizes being 0. */
+static TgStatus stack_rows(Body *b, uint32_t k, const Rows *r, int64_t rounds, TgTensor *out)
+{
+    const ValueDef *d = &b->body->output[1 + b->states + k];
+    TgTensor form = r->t;
+    if (!rounds) {
+        if (!d->type || d->rank < 0) return fail(TG_UNSUPPORTED, "rows of a loop of no rounds, whose form is not declared");
+        form = (TgTensor){ .type = (TgType)d->type, .rank = d->rank };
+        for (int32_t i = 0; i < d->rank; i++) form.shape[i] = d->dim[i].size < 0 ? 0 : d->dim[i].size;
+    }
+    if (form.rank == TG_MAX_RANK) return fail(TG_LIMIT, "rows of rank %d", form.rank);
+    memmove(form.shape + 1, form.shape, (size_t)form.rank * sizeof *form.shape);
+    form.shape[0] = rounds, form.rank++;
+    form.size_bytes = rounds ? r->t.size_bytes * (size_t)rounds : 0;
+    form.data = r->data;
+    copy_value(b->arena, out, &form);
+    return TG_OK;
+}
+
+static TgStatus append(Arena *a, List *l, const TgTensor *sequence)
+{
+    int64_t more = sequence->shape[0];
+    if (l->n + more > l->cap) {
+        TgTensor *grown = NEW_N(a, TgTensor, l->cap = 2 * (l->n + more) + 8);
+        if (l->n) memcpy(grown, l->item, (size_t)l->n * sizeof *grown);
+        l->item = grown;
+    }
+    for (int64_t k = 0; k < more; k++) copy_value(a, &l->item[l->n++], (const TgTensor *)sequence->data + k);
+    return l->n <= SEQUENCE_MAX ? TG_OK : fail(TG_LIMIT, "a sequence of more than %d values", SEQUENCE_MAX);
+}
+
+/* in: of this round, whose states become those of the next; a: holds them until the round after that. */
+static TgStatus one_round(Body *b, TgSession *s, TgTensor *in, List *list, Rows *row, int64_t round, Arena *a, bool *go_on)
+{
+    TgTensor *out = NEW_N(a, TgTensor, b->body->noutput);
+    memcpy(in[0].data, &round, sizeof round);
+    TRY(tg_run(s, in, (int32_t)(2 + b->states + b->captured), out));
+    if (out[0].type != TG_BOOL || tensor_count(&out[0]) != 1) return fail(TG_BAD_MODEL, "the first output of a loop's body, the condition, is no bool of one element");
+    *go_on = *(const bool *)out[0].data;
+    for (uint32_t k = 0; k < b->states; k++) {
+        bool holder = holds_tensors(&in[2 + k]) || holds_tensors(&out[1 + k]);
+        if (!holder && in[2 + k].type != out[1 + k].type) return fail(TG_BAD_MODEL, "state %u of a loop changes its type", k);
+        if (b->list[k]) TRY(append(b->arena, &list[k], &out[1 + k]));
+        else copy_value(a, &in[2 + k], &out[1 + k]);
+    }
+    for (uint32_t k = 0; k < b->rows; k++) {
+        TgTensor t;
+        copy_value(out[1 + b->states + k].type == TG_STRING ? b->arena : a, &t, &out[1 + b->states + k]);
+        TRY(add_row(&row[k], &t, round));
+    }
+    return TG_OK;
+}
+
+static TgStatus all_rounds(Body *b, TgSession *s, int64_t trip, bool go_on, TgTensor *out)
+{
+    Arena *a[2] = { arena_new(), arena_new() };
+    Rows *row = NEW_N(b->arena, Rows, b->rows + 1);
+    TgTensor *in = arena_copy(b->arena, b->in, (2 + b->states + b->captured) * sizeof *in);
+    List *list = NEW_N(b->arena, List, b->states + 1);
+    int64_t round = 0, number = 0;
+    bool yes = true;
+    TgStatus status = TG_OK;
+    find_lists(b);
+    for (uint32_t k = 0; k < b->states && status == TG_OK; k++) {
+        if (!b->list[k]) continue;
+        status = append(b->arena, &list[k], &in[2 + k]);
+        hold(b->arena, &in[2 + k], TG_SEQUENCE, 0);
+    }
+    in[0] = (TgTensor){ .type = TG_I64, .data = &number, .size_bytes = sizeof number };
+    in[1] = (TgTensor){ .type = TG_BOOL, .data = &yes, .size_bytes = sizeof yes };
+    for (; round < trip && go_on && status == TG_OK; round++) {
+        arena_free(a[round & 1]);
+        a[round & 1] = arena_new();
+        status = round < ROUNDS_MAX ? one_round(b, s, in, list, row, round, a[round & 1], &go_on) : fail(TG_LIMIT, "more than %d rounds of a loop that is done round by round", ROUNDS_MAX);
+    }
+    for (uint32_t k = 0; k < b->states && status == TG_OK; k++) {
+        copy_value(b->arena, &out[k], &in[2 + k]);
+        if (b->list[k] && list[k].n) memcpy(hold(b->arena, &out[k], TG_SEQUENCE, (uint32_t)list[k].n), list[k].item, (size_t)list[k].n * sizeof *list->item);
+    }
+    for (uint32_t k = 0; k < b->rows; k++) {
+        if (status == TG_OK) status = stack_rows(b, k, &row[k], round, &out[b->states + k]);
+        free(row[k].data);
+    }
+    arena_free(a[0]);
+    arena_free(a[1]);
+    return status;
+}
+
+/* ---- what is remembered ---- */
+
+static uint64_t path_of(const Ctx *c)
+{
+    uint64_t h = 0;
+    for (; c; c = c->im->call) h = (h ^ (uint64_t)(uintptr_t)c->node) * UINT64_C(0x9e3779b97f4a7c15);
+    return h;
+}
+
+static const TgTensor *remembered(const Known *known, uint64_t path, const TgTensor *in, uint32_t nin)
+{
+    for (const struct Rounds *r = known->rounds; r; r = r->next) {
+        bool same = r->out && r->path == path && r->nin == nin;
+        for (uint32_t k = 0; same && k < nin; k++) same = port_same(&r->in[k], &in[k]);
+        if (same) return r->out;
+    }
+    return NULL;
+}
+
+static void remember(Known *known, struct Rounds r)
+{
+    r.next = known->rounds;
+    *(known->rounds = NEW(known->arena, struct Rounds)) = r;
+}
+
+bool loop_is_run(const Ctx *c)
+{
+    uint64_t path = path_of(c);
+    const struct Rounds *r = c->im->run->known ? c->im->run->known->rounds : NULL;
+    while (r && r->path != path) r = r->next;
+    return r;
+}
+
+static TgStatus run_body(Body *b, const TensorDef *init, int64_t trip, bool go_on, TgTensor *out)
+{
+    const Known *known = b->c->im->run->known;
+    TgSession *s;
+    make_model(b, init);
+    TRY(session_inside(&s, known->maker, &b->model, b->c->im));
+    TgStatus status = all_rounds(b, s, trip, go_on, out);
+    session_leave(s);
+    return status;
+}
+
+U loop_by_rounds(Graph *g, const Ctx *c, const GraphDef *body)
+{
+    Known *known = c->im->run->known;
+    if (ok(g)) graph_fail_code(g, TG_UNSUPPORTED, "what the rounds of a loop do depends on data");
+    if (!known) return NULL;
+    uint64_t path = path_of(c);
+    if (!loop_is_run(c)) remember(known, (struct Rounds){ .path = path });
+    Body b = { .g = g, .c = c, .arena = known->arena, .body = body, .states = c->nin > 2 ? c->nin - 2 : 0 };
+    TensorDef *init;
+    b.rows = body->noutput - 1 - b.states;
+    b.in = NEW_N(b.arena, TgTensor, 2 + b.states);
+    for (uint32_t k = 0; k < 2 + b.states; k++) {
+        if (k < c->nin && c->in[k] ? !value_of(c->im, c->in[k], b.arena, &b.in[k]) : k >= 2) return NULL;
+        if (k < 2 && k < c->nin && c->in[k] && (tensor_count(&b.in[k]) != 1 || b.in[k].type != (k ? TG_BOOL : TG_I64))) return NULL;
+    }
+    if (!capture_values(&b, &init)) return NULL;
+    int64_t trip = b.in[0].data ? *(const int64_t *)b.in[0].data : INT64_MAX;
+    uint32_t nin = 2 + b.states + b.captured;
+    const TgTensor *out = remembered(known, path, b.in, nin);
+    graph_error_clear(g);
+    if (!out) {
+        TgTensor *made = NEW_N(b.arena, TgTensor, b.states + b.rows + 1);
+        if (import_failure(g, run_body(&b, init, trip, !b.in[1].data || *(const bool *)b.in[1].data, made)) != TG_OK) return NULL;
+        remember(known, (struct Rounds){ NULL, path, nin, b.in, made });
+        out = made;
+    }
+    c->im->run->question = NULL;
+    U *v = NEW_N(graph_arena(g), U, b.states + b.rows + 1);
+    for (uint32_t k = 0; k < b.states + b.rows; k++) v[k] = constant_of(c->im->run, &out[k]);
+    return outputs(g, c, v, b.states + b.rows);
+}
