@@ -102,6 +102,8 @@ TgStatus session_in_file(const TgSession *s, TgStatus status)
 static TgStatus open_rest(TgSession *s)
 {
     s->model->seed = (uint64_t)s->options.seed;
+    s->whole = s->model->graph;
+    s->given = NEW_N(s->arena, bool, s->whole.noptional + 1);
     TRY(choice_named_check(s->options.opts));
     TRY(free_dims_new(&s->dims, s->arena, s->model, s->options.dims));
     if (!strcmp(s->options.device, "none")) return TG_OK;
@@ -152,17 +154,52 @@ TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, co
     return session_open(out, s, start, model_load_bytes(&s->model, data, size_bytes, folder));
 }
 
-void tg_close(TgSession *s)
+static void drop_programs(TgSession *s)
 {
-    if (!s) return;
     for (Program *p = s->program, *next; p; p = next) {
         next = p->next;
         program_free(p, s->backend);
     }
+    s->program = NULL;
+}
+
+void tg_close(TgSession *s)
+{
+    if (!s) return;
+    drop_programs(s);
     tunedb_close(s->tunedb);
     if (s->device) s->backend->close(s->device);
     if (s->model) model_free(s->model);
     arena_free(s->arena);
+}
+
+static uint32_t optional_named(const GraphDef *g, const char *name)
+{
+    uint32_t k = 0;
+    while (k < g->noptional && strcmp(g->optional[k].name, name)) k++;
+    return k;
+}
+
+TgStatus tg_give(TgSession *s, const char *name, int32_t given)
+{
+    GraphDef *g = &s->model->graph;
+    const GraphDef *whole = &s->whole;
+    uint32_t at = optional_named(whole, name);
+    if (at == whole->noptional) return session_in_file(s, fail(TG_BAD_INPUT, "'%s' is no initializer that is an input's default value", name));
+    if (s->given[at] == (given != 0)) return TG_OK;
+    s->given[at] = given != 0;
+    drop_programs(s);
+    ValueDef *in = NEW_N(s->arena, ValueDef, whole->ninput + whole->noptional + 1);
+    TensorDef *init = NEW_N(s->arena, TensorDef, whole->ninit + 1);
+    g->input = in, g->ninput = 0, g->init = init, g->ninit = 0;
+    for (uint32_t k = 0; k < whole->ninput; k++) in[g->ninput++] = whole->input[k];
+    for (uint32_t k = 0; k < whole->noptional; k++)
+        if (s->given[k]) in[g->ninput++] = whole->optional[k];
+    for (uint32_t k = 0; k < whole->ninit; k++) {
+        uint32_t of = optional_named(whole, whole->init[k].name);
+        if (of == whole->noptional || !s->given[of]) init[g->ninit++] = whole->init[k];
+    }
+    return free_dims_new(&s->dims, s->arena, s->model, s->options.dims);
 }
 
 TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model, const Import *frame)

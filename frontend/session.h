@@ -12,6 +12,8 @@ struct TgSession {
     Choice choice;                  /* which list a kernel gets: from the database, else the heuristic's */
     Program *program;               /* list, last used first */
     FreeDims dims;                  /* what sizes inputs had */
+    GraphDef whole;                 /* the model's graph as it was opened: without optional inputs */
+    bool *given;                    /* [whole.noptional] those that are inputs now */
     const Import *frame;            /* of a session inside */
     TgOptions options;
     const char *path;

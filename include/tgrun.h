@@ -131,6 +131,10 @@ TG_API int32_t tg_output_count(const TgSession *session);
 TG_API TgStatus tg_input(const TgSession *session, int32_t index, TgPort *out);
 TG_API TgStatus tg_output(const TgSession *session, int32_t index, TgPort *out);
 
+/** An initializer that the model lists among its inputs is the default value of one. given 1: it is an input from here on, behind those of which there is no default, in the model's order; 0: it has its
+ *  default value again. What the session has compiled, and outputs of runs, are dropped. TG_BAD_INPUT: there is none of that name. */
+TG_API TgStatus tg_give(TgSession *session, const char *name, int32_t given);
+
 /** Plans, compiles and (with beam or tune_s) searches for these input shapes and types; inputs' data may be NULL unless the model's shapes depend on it. */
 TG_API TgStatus tg_prepare(TgSession *session, const TgTensor *inputs, int32_t count);
 

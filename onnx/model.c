@@ -86,14 +86,14 @@ static TgStatus build_type(Build *b, ValueDef *v, const Onnx__TypeProto *p, uint
     return build_dims(b, v, tensor ? p->tensor_type->shape : p->sparse_tensor_type->shape);
 }
 
-/* Those of the list whose names are not in `without` (may be NULL). */
-static TgStatus build_values(Build *b, const ValueDef **out, uint32_t *count, Onnx__ValueInfoProto *const *p, size_t n, const Map *without)
+/* Those of the list whose names are in `list`, or are not; NULL: no name is. */
+static TgStatus build_values(Build *b, const ValueDef **out, uint32_t *count, Onnx__ValueInfoProto *const *p, size_t n, const Map *list, bool in)
 {
     ValueDef *v = NEW_N(b->arena, ValueDef, n);
     *count = 0;
     *out = v;
     for (size_t k = 0; k < n; k++) {
-        if (without && map_gets(without, text(p[k]->name))) continue;
+        if ((list && map_gets(list, text(p[k]->name))) != in) continue;
         v[*count].name = text(p[k]->name);
         TRY(build_type(b, &v[(*count)++], p[k]->type, 0));
     }
@@ -274,9 +274,10 @@ static TgStatus build_graph(Build *b, GraphDef *g, const Onnx__GraphProto *p, Wa
     body.ninit = g->ninit;
     map_init(&inits, b->scratch);
     for (uint32_t k = 0; k < g->ninit; k++) map_puts(&inits, init_names[k], (void *)init_names[k]);
-    TRY(build_values(b, &g->input, &g->ninput, p->input, p->n_input, &inits));
-    TRY(build_values(b, &g->output, &g->noutput, p->output, p->n_output, NULL));
-    TRY(build_values(b, &g->value, &g->nvalue, p->value_info, p->n_value_info, NULL));
+    TRY(build_values(b, &g->input, &g->ninput, p->input, p->n_input, &inits, false));
+    TRY(build_values(b, &g->optional, &g->noptional, p->input, p->n_input, &inits, true));
+    TRY(build_values(b, &g->output, &g->noutput, p->output, p->n_output, NULL, false));
+    TRY(build_values(b, &g->value, &g->nvalue, p->value_info, p->n_value_info, NULL, false));
     TRY(build_nodes(b, &body, p->node, p->n_node));
     TRY(names_check(&body, wants, b->scratch));
     g->node = body.node;

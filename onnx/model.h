@@ -53,9 +53,9 @@ typedef struct {
 
 struct GraphDef {
     const char *name;
-    uint32_t nnode, ninput, noutput, ninit, nvalue;
+    uint32_t nnode, ninput, noutput, ninit, nvalue, noptional;
     const Node *node;               /* each after those that make its inputs */
-    const ValueDef *input, *output, *value;     /* input: without those that an initializer sets */
+    const ValueDef *input, *output, *value, *optional;      /* optional: inputs whose default is an initializer; input: the others */
     const TensorDef *init;
 };
 typedef struct { const char *domain; int64_t version; } OpsetDef;

@@ -47,6 +47,7 @@ FUNCTIONS = {                   # name: (result, arguments)
     "tg_output_count": (c_int32, [SESSION]),
     "tg_input": (STATUS, [SESSION, c_int32, POINTER(TgPort)]),
     "tg_output": (STATUS, [SESSION, c_int32, POINTER(TgPort)]),
+    "tg_give": (STATUS, [SESSION, c_char_p, c_int32]),
     "tg_run": (STATUS, [SESSION, POINTER(TgTensor), c_int32, POINTER(TgTensor)]),
     "tg_take": (STATUS, [POINTER(TgTensor), SESSION, c_int32]),
     "tg_info": (STATUS, [SESSION, POINTER(TgInfo)]),

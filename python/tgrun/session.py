@@ -161,6 +161,7 @@ class InferenceSession:
             except DeviceError:
                 if name == devices[-1]:
                     raise
+        self._given = set()                     # inputs that have a default value, and are given one
         self._inputs, self._types = self._ports(lib.tg_input_count, lib.tg_input)
         self._outputs, _ = self._ports(lib.tg_output_count, lib.tg_output)
 
@@ -187,7 +188,7 @@ class InferenceSession:
         return out, types
 
     def get_inputs(self):
-        return list(self._inputs)
+        return [port for port in self._inputs if port.name not in self._given]
 
     def get_outputs(self):
         return list(self._outputs)
@@ -234,10 +235,10 @@ class InferenceSession:
     def run(self, output_names, input_feed, run_options=None):
         """The outputs of these names, in their order; None: all. Sequences are lists, maps dicts, and an optional is its element or None; so are inputs."""
         wanted = self._wanted(output_names)
-        self._check_names(input_feed)
-        tensors, results = (TgTensor * len(self._inputs))(), (TgTensor * len(self._outputs))()
-        kept = [lend(tensor, port.name, input_feed[port.name], types) for tensor, port, types in zip(tensors, self._inputs, self._types)]
         with self._lock:
+            self._check_names(input_feed)
+            tensors, results = (TgTensor * len(self._inputs))(), (TgTensor * len(self._outputs))()
+            kept = [lend(tensor, port.name, input_feed[port.name], types) for tensor, port, types in zip(tensors, self._inputs, self._types)]
             lib.tg_run(self._session, tensors, len(kept), results)
             got = {k: receive(self._session, k, results[k]) for k in wanted}
         return [got[k] for k in wanted]
@@ -268,10 +269,15 @@ class InferenceSession:
         return [index[name] for name in names or index]
 
     def _check_names(self, feed):
-        names = {port.name for port in self._inputs}
-        if names == feed.keys():
-            return
-        for name in sorted(names - feed.keys()):
+        """An input that has a default value is one only as long as it is given."""
+        required = {port.name for port in self._inputs} - self._given
+        for name in sorted(required - feed.keys()):
             raise BadInput(f"input '{name}' is missing", BAD_INPUT, field=name)
-        for name in sorted(feed.keys() - names):
-            raise BadInput(f"the model has no input '{name}'; it has {', '.join(port.name for port in self._inputs)}", BAD_INPUT, field=name)
+        given = feed.keys() - required
+        for name in sorted(given ^ self._given):
+            try:
+                lib.tg_give(self._session, os.fsencode(name), name in given)
+            except BadInput:
+                raise BadInput(f"the model has no input '{name}'; it has {', '.join(port.name for port in self.get_inputs())}", BAD_INPUT, field=name) from None
+            self._given ^= {name}
+            self._inputs, self._types = self._ports(lib.tg_input_count, lib.tg_input)

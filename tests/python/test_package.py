@@ -61,6 +61,19 @@ class Shape(unittest.TestCase):
         self.assertEqual([y.tolist() for y in s.run(["b", "a"], {"x": x})], [[2, 3], [0, 1]])
         self.assertEqual([y.tolist() for y in s.run(["b"], {"x": x}, tgrun.RunOptions())], [[2, 3]])
 
+    def test_defaults(self):
+        """Inputs whose default value is an initializer, of another shape too."""
+        proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 18]> g (float[6] x, float[1] w, int64[k] shape, float[2] other) => (float[a,b] y) <float[1] w = {2}, int64[2] shape = {3, 2}>
+            { m = Mul(x, w) r = Reshape(m, shape) y = Add(r, other) }""")
+        s, x = session(proto.SerializeToString()), np.arange(6, dtype=np.float32)
+        self.assertEqual([p.name for p in s.get_inputs()], ["x", "other"])
+        for given in ({}, {"w": np.float32([5])}, {"shape": np.array([3, 1, 2])}, {"shape": np.array([1, 3, 2]), "w": np.float32([-1])}, {}):
+            (y,) = s.run(None, {"x": x, "other": x[:2], **given})
+            np.testing.assert_array_equal(y, (x * given.get("w", 2)).reshape(given.get("shape", [3, 2])) + x[:2])
+        self.assertEqual([p.name for p in s.get_inputs()], ["x", "other"])
+        with self.assertRaisesRegex(tgrun.BadInput, "no input 'm'; it has x, other"):
+            s.run(None, {"x": x, "other": x[:2], "m": x})
+
     def test_metadata(self):
         proto = onnx.ModelProto.FromString(one("Neg"))
         proto.producer_name, proto.domain, proto.doc_string, proto.model_version, proto.graph.doc_string = "maker", "org.x", "why", 7, "grαph"
