@@ -359,12 +359,21 @@ static const char *round_mode(Graph *g, const Ctx *c)
     return attr_choice(g, c, "round_mode", "up", modes, &at) ? modes[at] : modes[0];
 }
 
+/* A double in single precision, whose last bit is 1 where it is not exact: rounding that to a narrower type gives what rounding once does (Boldo and Melquiond, 2008). */
+static U single_odd(Graph *g, U x)
+{
+    U single = cast(g, x, DT_F32), back = cast(g, single, DT_F64), bits = bitcast(g, single, DT_U32), one = uop_int(g, DT_U32, 1);
+    U below = where(g, lt(g, abs_(g, x), abs_(g, back)), sub(g, bits, one), bits);
+    return bitcast(g, where(g, ne(g, x, back), or_(g, below, one), bits), DT_F32);
+}
+
 static U cast_to(Graph *g, const Ctx *c, int32_t type)
 {
     U x = c->in[0];
     DType to = dtype_from_onnx(type);
     if (type == TG_STRING) return is_text(x) ? x : numbers_to_text(g, c);
     if (is_text(x) && !(x = text_to_numbers(g, c, to == DT_VOID ? DT_F32 : to))) return NULL;
+    if (x->dtype == DT_F64 && (to == DT_F16 || to == DT_BF16 || narrow_is_float(type))) x = single_odd(g, x);
     if (narrow_is(type)) return narrow_encode(g, x, type, attr_bool(g, c, "saturate", true), round_mode(g, c));
     if (to == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "to", "element type %d is not covered", type);
     return convert(g, narrow_decode(g, x), to);

@@ -167,6 +167,12 @@ CASES = [
       for at, want in ((1, 3.625), (1.25, 4), (-1, 8.375), (0, 6))],        # inside of the border's pixel the kernel reaches beyond it, outside it is that pixel
     *[("Cast", "", 24, [SMALL], dict(to=TensorProto.FLOAT8E8M0, saturate=saturate, round_mode=mode), [np.exp2(np.array(want, np.float64) - 127).astype(ml_dtypes.float8_e8m0fnu)]) for saturate, mode, want in (
         (1, "up", [0, 0, 0, 1, 1, 2, 254, 254]), (1, "nearest", [0, 0, 0, 0, 1, 1, 254, 254]), (1, "down", [0, 0, 0, 0, 1, 1, 254, 254]), (0, "nearest", [np.nan, np.nan, 0, 0, 1, 1, np.nan, np.nan]))],
+    # a double is rounded once: what single precision would make half of a unit is more, or less
+    *[("Cast", "", 24, [np.array([v, -v])], dict(to=to), [np.array([want, -want]).astype(helper.tensor_dtype_to_np_dtype(to))]) for more in (2.0**-40, -(2.0**-40)) for to, v, up, down in (
+        (TensorProto.FLOAT16, 1 + 2**-11 + more, 1 + 2**-10, 1), (TensorProto.FLOAT16, 65520 + 16 * more, np.inf, 65504), (TensorProto.BFLOAT16, 1 + 2**-8 + more, 1 + 2**-7, 1),
+        (TensorProto.FLOAT8E4M3FN, 1 + 2**-4 + more, 1.125, 1), (TensorProto.FLOAT8E5M2, 1 + 2**-3 + more, 1.25, 1), (TensorProto.FLOAT4E2M1, 1.25 + more, 1.5, 1)) for want in [up if more > 0 else down]],
+    *[("Cast", "", 24, [np.array([np.nan, np.inf, -np.inf, 1e300, -0.0, 1e-320])], dict(to=to), [np.array([np.nan, np.inf, -np.inf, np.inf, -0.0, 0]).astype(helper.tensor_dtype_to_np_dtype(to))])
+      for to in (TensorProto.FLOAT16, TensorProto.BFLOAT16)],
     # types that are moved, or seldom computed with
     ("NonZero", "", 13, [np.array([["", "a"], [" ", ""]], object)], {}, [np.array([[0, 1], [1, 0]])]),
     ("NonZero", "", 13, [np.array([0, 1j, 1, 0], np.complex64)], {}, [np.array([[1, 2]])]),
