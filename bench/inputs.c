@@ -423,7 +423,21 @@ static TgStatus ports_of(const TgSession *s, TgPort **in, TgPort **out)
     return status == TG_OK ? status : say_library_error(status);
 }
 
-TgStatus data_make(Data *out, const TgSession *session, const Args *a)
+const char *inputs_give(TgSession *s, const Args *a)
+{
+    const char *given = NULL;
+    for (uint32_t i = 0; i < a->value[OPT_input].count; i++) {
+        const char *spec = a->value[OPT_input].v[i];
+        size_t len = strcspn(spec, "=");
+        char name[len + 1];
+        memcpy(name, spec, len);
+        name[len] = 0;
+        if (spec[len] && tg_give(s, name, 1) == TG_OK) given = spec;
+    }
+    return given;
+}
+
+TgStatus data_make(Data *out, TgSession *session, const Args *a)
 {
     const char *dir = args_text(a, OPT_test_data, NULL);
     char *names[SETS_MAX] = { NULL };
@@ -432,12 +446,14 @@ TgStatus data_make(Data *out, const TgSession *session, const Args *a)
     if (dir && (stat(dir, &st) || !S_ISDIR(st.st_mode))) return say_error(TG_BAD_INPUT, "--test-data: %s is no folder", dir);
     if (dir) n = list_sets(dir, names);
     TgPort *in, *ports_out;
+    const char *given = inputs_give(session, a);
     TgStatus status = ports_of(session, &in, &ports_out);
     *out = (Data){ n ? n : 1, calloc(n ? n : 1, sizeof(DataSet)) };
     for (uint32_t i = 0; i < out->count && out->set && status == TG_OK; i++) {
         char path[4096];
         snprintf(path, sizeof path, "%s%s%s", dir ? dir : "", n ? "/" : "", n ? names[i] : "");
         snprintf(out->set[i].name, sizeof out->set[i].name, "%s", n ? names[i] : "");
+        out->set[i].given = given;
         status = set_make(&out->set[i], session, a, in, ports_out, dir ? path : NULL);
     }
     for (uint32_t i = 0; i < n; i++) free(names[i]);

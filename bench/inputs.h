@@ -11,11 +11,13 @@ typedef struct {
     char name[64];                  /* "test_data_set_0", or "" when made from options */
     int32_t ninput, noutput;
     Bound *input, *output;
+    const char *given;              /* an option that gives what has a default value; or NULL */
 } DataSet;
 typedef struct { uint32_t count; DataSet *set; } Data;
 
 /* All sets of --test-data (else one), completed by -i, -s, --dim, -e and random numbers; what was assumed is said as a note. Errors are said. */
-TgStatus data_make(Data *out, const TgSession *session, const Args *a);
+TgStatus data_make(Data *out, TgSession *session, const Args *a);
+const char *inputs_give(TgSession *s, const Args *a);       /* -i NAME=.. of what has a default value makes it an input; the last of such options, or NULL */
 void data_free(Data *d);
 /* What is expected, from a file that stays mapped where it can: it is looked at once, and is none of the model's memory. Takes the place of what b held. */
 TgStatus expected_file(Bound *b, const char *path, const TgPort *port);

@@ -55,6 +55,7 @@ void value_path(char *path, size_t cap, const char *dir, const char *stem, int32
 
 TgStatus inputs_write(const DataSet *set, const char *dir)
 {
+    if (set->given) return say_error(TG_UNSUPPORTED, "-i %s: what has a default value cannot be given to other engines", set->given);
     for (int32_t k = 0; k < set->ninput; k++) {
         char path[128];
         value_path(path, sizeof path, dir, "input", k, &set->input[k].tensor);

@@ -144,7 +144,7 @@ static TgStatus against_reference(DataSet *set, const Args *a, const char *path)
     o.tune_s = o.beam = 0;
     set_inputs(set, in);
     TgStatus status = tg_open(&s, path, &o);
-    if (status == TG_OK) status = tg_run(s, in, set->ninput, out);
+    if (status == TG_OK) inputs_give(s, a), status = tg_run(s, in, set->ninput, out);
     for (int32_t k = 0; k < set->noutput && status == TG_OK; k++) {
         Bound *b = &set->output[k];
         bound_clear(b);
