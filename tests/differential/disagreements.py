@@ -195,12 +195,15 @@ def rough(c):
 
 
 def flat(c):
-    """A batch whose deviation is so small that the rounding of its mean shows: as far as a sum of so many numbers may be off."""
+    """What is normalised has so small a deviation that the rounding of its mean shows: as far as a sum of so many numbers may be off."""
+    if c.index or c.step.op == "BatchNormalization" and not c.attributes.get("training_mode"):
+        return False
     g, w = results(c)
-    x, channel = c.inputs[0].astype(np.float64), (1, -1) + (1,) * (c.inputs[0].ndim - 2)
-    others = tuple(a for a in range(x.ndim) if a != 1)
-    steepness = np.abs(c.inputs[1].astype(np.float64)) / np.sqrt(x.var(others) + c.attributes.get("epsilon", 1e-5))
-    return c.index == 0 and np.abs(g - w) <= step_of(c.inputs[0].dtype) * largest([x]) * (x.size // x.shape[1]) * steepness.reshape(channel)
+    x, scale, of_row = c.inputs[0].astype(np.float64), np.abs(c.inputs[1].astype(np.float64)), c.step.op == "LayerNormalization"
+    axes = tuple(range(c.attributes.get("axis", -1) % x.ndim, x.ndim) if of_row else [a for a in range(x.ndim) if a > 1 or a == 0 and c.step.op == "BatchNormalization"])
+    variance = x.var(axes, keepdims=True)
+    steepness = (scale if of_row else scale.reshape(-1, *[1] * (x.ndim - 2))) / np.sqrt(variance + c.attributes.get("epsilon", 1e-5))
+    return np.abs(g - w) <= step_of(c.inputs[0].dtype) * largest([x]) * x.size / max(variance.size, 1) * steepness
 
 
 def cancelled(c):
@@ -533,6 +536,11 @@ def to_one(c):
     return any(n != 1 == m for n, m in zip(c.inputs[0].shape, c.got[0].shape))
 
 
+def extrapolated(c):
+    """The other peer has ours, or it is the whole number of extrapolation_value."""
+    return outvoted(c) or integers(c) & (results(c)[0] == int(c.attributes.get("extrapolation_value", 0)))
+
+
 def cut_length(c):
     """scale * length is not whole."""
     if not by_scales(c):
@@ -552,7 +560,7 @@ ROWS = [
     Row("ReduceLogSum|ReduceLogSumExp", EITHER, not_positive, "a logarithm that is no number is undefined in integers"),
     Row("ReduceProd", EITHER, beyond_range, "whether a product over- or underflows on the way is a matter of order",
         "the order and the precision of a product are not said"),
-    Row("BatchNormalization", EITHER, both(given("training_mode", 1), flat), "where the deviation is small the rounding of the mean shows", "sums of single precision differ by their order"),
+    Row("BatchNormalization|InstanceNormalization|LayerNormalization", EITHER, flat, "where the deviation is small the rounding of the mean shows", "sums of single precision differ by their order"),
     Row("Tan", EITHER, steep, "beside a pole a rounding of x shows", "tan' is 1 + tan^2"),
     Row("ReduceLogSum", EITHER, lambda c: is_float(c.got[0].dtype) and cancelled_sum(c), "the order of a sum is not said", "as of any sum"),
     Row("Cast|CastLike", EITHER, same_number, "how many digits a number has as text is not said"),
@@ -626,7 +634,7 @@ ROWS = [
     Row("Hardmax|ArgMax|ArgMin", ORT, lambda c: same_row(c, np.isnan), "NaN is the largest, as in the standard's evaluator"),
     Row("Attention", EITHER, rough, "the type of the result says the precision", "with numbers in double precision the formula gives ours to 1e-16; the root of scale is of single precision there"),
     Row("Attention", REF, both(has("softcap"), raw_product), "mode 0 is the raw product, before softcap"),
-    Row("Resize", ORT, both(given("coordinate_transformation_mode", b"tf_crop_and_resize"), outvoted), "what lies outside the picture has extrapolation_value, on axes that keep their length too"),
+    Row("Resize", ORT, both(given("coordinate_transformation_mode", b"tf_crop_and_resize"), extrapolated), "what lies outside the picture has extrapolation_value, on axes that keep their length too"),
     Row("MaxPool", ORT, lambda c: c.step.has("MaxUnpool") and len(c.step.nodes[1].input) > 2, "places count in the size that kernel and strides give, whatever output_shape is: the standard's own test"),
     Row("StringSplit", ORT, both(outvoted, has("maxsplit"), lacks("delimiter")), "what is left after that many splits stays as it is"),
     Row("Attention", ORT, lambda c: outvoted(c) and (results(c)[0] == 0) & np.isnan(results(c)[1]), "a query that sees no key gives a row of 0"),
@@ -654,11 +662,11 @@ ROWS = [
     # shape inference of the onnx package
     Row("Loop", EITHER, declared_otherwise, "what enters has its own sizes, whatever the body declares"),
     Row("STFT", INFERENCE, lacks("onesided"), "onesided is 1 where it is not given"),
-    Row("Resize", ORT, both(outvoted, has("keep_aspect_ratio_policy"), axes_count_back), "axes may count from the end"),
+    Row("Resize", ORT, both(has("keep_aspect_ratio_policy"), axes_count_back), "axes may count from the end"),
     Row("MeanVarianceNormalization", ORT, cancelled, "1e-9 is added before the division"),
     Row("AffineGrid", ORT, one_place, "the only place of an axis of size 1 is -1 where corners are aligned, else 0"),
-    Row("Resize", ORT, both(outvoted, given("coordinate_transformation_mode", b"align_corners"), by_scales), "the standard's evaluator takes scale * length where scales are given"),
-    Row("GridSample", ORT, both(outvoted, given("padding_mode", b"border"), given("mode", b"cubic", b"bicubic")), "with border, places outside are clamped before their neighbours are taken: the standard's evaluator"),
+    Row("Resize", ORT, both(given("coordinate_transformation_mode", b"align_corners"), by_scales), "the standard's evaluator takes scale * length where scales are given"),
+    Row("GridSample", ORT, both(given("padding_mode", b"border"), given("mode", b"cubic", b"bicubic")), "with border, places outside are clamped before their neighbours are taken: the standard's evaluator"),
     Row("Mod", ORT, both(given("fmod", 1), beyond_double), "of integers it is exact"),
     Row("Gemm|MatMul|MatMulInteger", ORT, empty, "an empty sum is 0, and beta C stays"),
     Row("Gather", ORT, of_type("object"), "strings are moved as they are"),
