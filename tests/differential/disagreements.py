@@ -113,11 +113,11 @@ def arbiter(peer, dtype):
     """A peer gives ours where the numbers that enter are of this type, another than theirs."""
     def agrees(c):
         g = c.got[c.index]
-        if not is_float(g.dtype) or all(v.dtype == dtype for v in c.values.values() if is_float(v.dtype)):
+        if not (is_float(g.dtype) or g.dtype.kind == "c") or all(v.dtype == dtype for v in c.values.values() if is_float(v.dtype)):
             return False
         its = gives(c, peer, dtype)
-        coarse = g.dtype if step_of(g.dtype) > step_of(dtype) else np.dtype(dtype)
-        apart = None if its is None or not is_float(its.dtype) else differences(c.step.name, c.step.name in EACH, [v for v in c.inputs if v is not None], g.astype(coarse), its.astype(coarse))
+        coarse = g.dtype if g.dtype.kind == "c" or step_of(g.dtype) > step_of(dtype) else np.dtype(dtype)
+        apart = None if its is None or is_float(its.dtype) != is_float(g.dtype) else differences(c.step.name, c.step.name in EACH, [v for v in c.inputs if v is not None], g.astype(coarse), its.astype(coarse))
         return False if apart is None else not apart.any() if of_shape(c) else ~apart
     return agrees
 
