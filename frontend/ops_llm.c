@@ -111,7 +111,7 @@ U op_group_query_attention(Graph *g, const Ctx *c)
     Projections p;
     U past_k = c->in[3], past_v = c->in[4], stages[4], one = uop_int(g, DT_I64, 1);
     int64_t left = attr_int(g, c, "local_window_size", -1);
-    if (left < -1) return fail_node(g, c, TG_BAD_MODEL, "local_window_size", "is %lld; wanted -1 or more", (long long)left);
+    if (left < 1 && left != -1) return fail_node(g, c, TG_BAD_MODEL, "local_window_size", "is %lld; wanted -1, or 1 or more", (long long)left);
     if (!read_projections(g, c, &p)) return NULL;
     if (!c->in[5]) return fail_node(g, c, TG_BAD_MODEL, "seqlens_k", "is missing");
     if (!past_k != !past_v) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");

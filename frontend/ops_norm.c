@@ -173,6 +173,8 @@ U op_rms_normalization(Graph *g, const Ctx *c)
     U x = wide(g, c->in[0]), scale = cast(g, c->in[1], type_of(x));
     int64_t axis[TG_MAX_RANK];
     uint32_t n;
+    for (uint32_t k = 0; k < 2; k++)                                    /* the second operator is in no schema */
+        if (!dtype_is_float(c->in[k]->dtype)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[k], "is of type %s; wanted floats", dtype_name(c->in[k]->dtype));
     if (!row_axes(g, c, x, axis, &n) || !spreads_ok(g, c, 1, x->shape->dim, uop_rank(x))) return NULL;
     attr_float_type(g, c, "stash_type", TG_F32);
     U inverse = recip(g, sqrt_(g, add(g, mean(g, mul(g, x, x), axis, n, true), K(attr_float(g, c, "epsilon", 1e-5)))));

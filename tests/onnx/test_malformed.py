@@ -395,6 +395,7 @@ E = [
     ("TfIdfVectorizer in mode T", one("TfIdfVectorizer", "k", {"k": i(1, 2, 3)}, mode="T", min_gram_length=1, max_gram_length=1, max_skip_count=0, ngram_counts=[0], ngram_indexes=[0], pool_int64s=[1]), BAD, "mode"),
     ("ScatterND into nothing", model([node("ScatterND", "z,k,u")], [port("z", (0, 3)), port("k", (1, 1), I64)], init={"u": f(1, 3)}), BAD, "k: indices on an axis of size 0"),
     ("Scaler of two features", one("Scaler", domain=ML, offset=[1.0, 2.0], scale=[1.0]), BAD, "offset: has 2 values for 3 features"),
+    *[(f"SimplifiedLayerNormalization of integers at {at}", one("SimplifiedLayerNormalization", at, {"k": i(1, 2, 3)}), BAD, "k: is of type i64") for at in ("x,k", "k,k")],
     ("Affine of integers", one("Affine", "k", {"k": i(1)}, opset=7), BAD, "k: is of type i64"),
     ("Affine of beta alone", one("Affine", opset=7, beta=2.0), (0,), ""),                     # 1 and 0 where they are not given, as in onnxruntime
     *[(f"{op} without {a}", one(op, opset=7, **{b: 2.0}), BAD, f"{a}: is missing") for op in ("ScaledTanh", "ParametricSoftplus") for a, b in (("alpha", "beta"), ("beta", "alpha"))],
@@ -438,8 +439,8 @@ E = [
     ("SVMClassifier of 2^63 vectors", one("SVMClassifier", **SVM | dict(vectors_per_class=[3, 2**63 - 1])), BAD, "vectors_per_class"),
     ("Imputer of rank 3 and four features", one("Imputer", ports=[port("x", (2, 3, 4))], domain=ML, imputed_value_floats=[1.0] * 4), BAD, "imputed_value_floats"),
     ("RegexFullMatch of no pattern", one("RegexFullMatch", "s", {"s": np.array(["a"], object)}, opset=20), BAD, "pattern: is missing"),
-    ("com.microsoft: GroupQueryAttention in a window of -2", one("GroupQueryAttention", "x,,,,,s,t", {"s": np.array([4, 4], np.int32), "t": np.array(5, np.int32)}, ports=[port("x", (2, 5, 16))], domain=MS, num_heads=2,
-        kv_num_heads=1, local_window_size=-2), BAD, "local_window_size"),
+    *[(f"com.microsoft: GroupQueryAttention in a window of {n}", one("GroupQueryAttention", "x,,,,,s,t", {"s": np.array([4, 4], np.int32), "t": np.array(5, np.int32)}, ports=[port("x", (2, 5, 16))], domain=MS, num_heads=2,
+        kv_num_heads=1, local_window_size=n), BAD, "local_window_size") for n in (-2, 0)],
     ("com.microsoft: EmbedLayerNormalization of segments without a table", one("EmbedLayerNormalization", "k,k,w,w,,a,a", {"k": np.zeros((2, 3), np.int32), "w": f(9, 8), "a": f(8)}, domain=MS), BAD, "segment_ids"),
     ("QuantizeLinear to powers of two", one("QuantizeLinear", "x,s", {"s": f()}, opset=25, output_dtype=24), (5,), "output_dtype"),
     ("Imputer of two lists", one("Imputer", domain=ML, imputed_value_floats=[1.0], imputed_value_int64s=[1]), BAD, "imputed_value_floats"),
