@@ -151,6 +151,7 @@ U op_grid_sample(Graph *g, const Ctx *c)
     if (r < 3 || r > 5 || uop_rank(grid) != r || fixed_size(g, grid, r - 1) != k || uop_dim(grid, 0) != uop_dim(x, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not fit an input of rank %u", r);
     if (!read_grid(g, c, &s)) return NULL;
     if (c->text && s.mode != GRID_NEAREST) return fail_node(g, c, TG_UNSUPPORTED, "mode", "mixes values, which strings cannot be; nearest moves them");
+    if (s.mode != GRID_NEAREST && !dtype_is_float(x->dtype)) x = cast(g, x, dtype_size(x->dtype) > 2 ? DT_F64 : DT_F32);           /* and cut in the end */
     U places = dim_product(g, grid->shape->dim + 1, k);
     for (uint32_t a = 0; a < k; a++) {
         U coord = reshape(g, slice_i(g, grid, -1, k - 1 - a, k - a), (U[]){ uop_dim(x, 0), uop_index(g, 1), places }, 3);

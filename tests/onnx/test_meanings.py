@@ -163,6 +163,9 @@ CASES = [
         (["A", "4"], np.zeros((2, 0), object)), (["A", "b"], np.array([["\x02", "\x03", "-"], ["\x02", "b", "\x03"]], object)))],
     ("MaxPool", "", 12, [np.zeros((1, 2, 1, 1), np.uint8)], dict(kernel_shape=[1, 3], pads=[0, 2, 0, 1]), [np.zeros((1, 2, 1, 2), np.uint8), np.array([0, 0, 1, 1]).reshape(1, 2, 1, 2)]),
     ("AveragePool", "", 12, [np.arange(6, dtype=np.float32).reshape(1, 1, 2, 3)], dict(kernel_shape=[2, 3], pads=[1, 1, 0, 1]), [np.array([[[[0.5, 1, 1.5], [2, 2.5, 3]]]], np.float32)]),
+    # whole numbers are weighed as numbers, and cut
+    *[("GridSample", "", 20, [np.array([[[[a, b]]]], t), np.array([[[[0.3, 0]]]], np.float32)], dict(align_corners=1), [np.array([[[[want]]]], t)])
+      for t, a, b, want in ((np.uint8, 10, 40, 29), (np.int8, -10, -40, -29), (np.int32, 10, 40, 29), (np.int64, -10, 2**40, 714682531836))],
     *[("GridSample", "", 20, [np.array([[[[8, 4]]]], np.float32), np.array([[[[at, 0]]]], np.float32)], dict(mode="cubic", padding_mode="border"), [np.array([[[[want]]]], np.float32)])
       for at, want in ((1, 3.625), (1.25, 4), (-1, 8.375), (0, 6))],        # inside of the border's pixel the kernel reaches beyond it, outside it is that pixel
     *[("Cast", "", 24, [SMALL], dict(to=TensorProto.FLOAT8E8M0, saturate=saturate, round_mode=mode), [np.exp2(np.array(want, np.float64) - 127).astype(ml_dtypes.float8_e8m0fnu)]) for saturate, mode, want in (
