@@ -77,9 +77,12 @@ U window_mask(Graph *g, U rows, U cols, U offset, int64_t left, int64_t right)
 }
 
 /* Softmax of scores; where not allowed they count as -inf, and a row of nothing but -inf gives zeros. */
-static U masked_softmax(Graph *g, U x)
+static U masked_softmax(Graph *g, U x, U sink)
 {
-    U top = max_reduce(g, x, -1, true), e = exp_(g, sub(g, x, where(g, eq(g, top, K(-INFINITY)), K(0), top))), total = sum(g, e, -1, true);
+    U top = max_reduce(g, x, -1, true);
+    if (sink) top = max_(g, top, sink);
+    U shift = where(g, eq(g, top, K(-INFINITY)), K(0), top), e = exp_(g, sub(g, x, shift)), total = sum(g, e, -1, true);
+    if (sink) total = add(g, total, exp_(g, sub(g, sink, shift)));
     return div_(g, e, where(g, eq(g, total, K(0)), K(1), total));
 }
 
@@ -92,7 +95,7 @@ U attend(Graph *g, U q, U k, U v, const Attend *a, U stages[4])
     if (a->bias) x = add(g, x, cast(g, a->bias, type_of(x)));
     if (a->allowed) x = where(g, a->allowed, x, K(-INFINITY));
     stages[2] = x;
-    stages[3] = a->bias || a->allowed ? masked_softmax(g, x) : softmax(g, x, -1);
+    stages[3] = a->bias || a->allowed || a->sink ? masked_softmax(g, x, a->sink ? cast(g, a->sink, type_of(x)) : NULL) : softmax(g, x, -1);
     return grouped_matmul(g, stages[3], v);
 }
 

@@ -23,25 +23,33 @@ static U unpack_bits(Graph *g, U x, int64_t bits)
     return reshape(g, y, dim, r);
 }
 
-/** MatMulNBits: y = a W' + bias, W [n, k] = (bits - zero point) * scale by blocks of k. b [n, blocks, bytes], scales and zero points one a block. */
+/* x [n, blocks] as [n, k]: of each column that of its group, which is its block unless numbers [k] say otherwise. */
+static U by_column(Graph *g, U x, U group, int64_t block, int64_t k)
+{
+    if (x->op == UOP_ERROR || group) return x->op == UOP_ERROR ? x : gather(g, x, group, 1);
+    U each = expand(g, unsqueeze(g, x, -1), (U[]){ uop_dim(x, 0), uop_dim(x, 1), uop_index(g, block) }, 3);
+    return slice_i(g, reshape_i(g, each, (int64_t[]){ uop_size(x, 0), uop_size(x, 1) * block }, 2), 1, 0, k);
+}
+
+/** MatMulNBits: y = a W' + bias, W [n, k] = (bits - zero point) * scale by blocks of k, or by groups that g_idx names. b [n, blocks, bytes], scales and zero points one a block. */
 U op_mat_mul_n_bits(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]), b = c->in[1], scale = wide(g, c->in[2]), zero = c->in[3];
     int64_t k = attr_int(g, c, "K", 0), n = attr_int(g, c, "N", 0), bits = attr_int(g, c, "bits", 4), block = attr_int(g, c, "block_size", 0);
-    if (c->in[4]) return fail_node(g, c, TG_UNSUPPORTED, "g_idx", "is not covered");
     if (k < 1 || n < 1 || k > 1 << 28 || n > 1 << 28 || block < 8 || block > 1 << 20) return fail_node(g, c, TG_BAD_MODEL, "block_size", "%lld for K %lld, N %lld", (long long)block, (long long)k, (long long)n);
     if (bits != 2 && bits != 4 && bits != 8) return fail_node(g, c, TG_UNSUPPORTED, "bits", "%lld; 2, 4 and 8 are covered", (long long)bits);
     int64_t blocks = (k + block - 1) / block, packed = (blocks * bits + 7) / 8, per_byte = 8 / bits;
     if (type_of(b) != DT_U8 || fixed_numel(g, b) != n * blocks * block / per_byte) return fail_node(g, c, TG_BAD_MODEL, "B", "has %lld bytes; wanted %lld", (long long)uop_numel(b), (long long)(n * blocks * block / per_byte));
     if (fixed_numel(g, scale) != n * blocks) return fail_node(g, c, TG_BAD_MODEL, "scales", "has %lld values; wanted %lld", (long long)uop_numel(scale), (long long)(n * blocks));
-    const int64_t by_block[] = { n, blocks, 1 };
+    if (c->in[4] && (uop_rank(c->in[4]) != 1 || fixed_size(g, c->in[4], 0) < k)) return fail_node(g, c, TG_BAD_MODEL, "g_idx", "has no value for each of %lld", (long long)k);
     U q = cast(g, unpack_bits(g, reshape_i(g, b, (int64_t[]){ n, blocks, block / per_byte }, 3), bits), type_of(x)), z;
+    U group = c->in[4] ? place_in(g, slice_i(g, c->in[4], 0, 0, k), uop_index(g, blocks)) : NULL;
     if (!zero) z = scalar(g, type_of(x), 1 << (bits - 1));
-    else if (type_of(zero) != DT_U8) z = reshape_i(g, wide(g, zero), by_block, 3);
+    else if (type_of(zero) != DT_U8) z = by_column(g, reshape_i(g, wide(g, zero), (int64_t[]){ n, blocks }, 2), group, block, k);
     else if (fixed_numel(g, zero) != n * packed) return fail_node(g, c, TG_BAD_MODEL, "zero_points", "has %lld bytes; wanted %lld", (long long)uop_numel(zero), (long long)(n * packed));
-    else z = reshape_i(g, cast(g, slice_i(g, unpack_bits(g, reshape_i(g, zero, (int64_t[]){ n, packed }, 2), bits), 1, 0, blocks), type_of(x)), by_block, 3);
-    U w = mul(g, sub(g, q, z), cast(g, reshape_i(g, scale, by_block, 3), type_of(x)));
-    w = slice_i(g, reshape_i(g, w, (int64_t[]){ n, blocks * block }, 2), 1, 0, k);
+    else z = by_column(g, cast(g, slice_i(g, unpack_bits(g, reshape_i(g, zero, (int64_t[]){ n, packed }, 2), bits), 1, 0, blocks), type_of(x)), group, block, k);
+    q = slice_i(g, reshape_i(g, q, (int64_t[]){ n, blocks * block }, 2), 1, 0, k);
+    U w = mul(g, sub(g, q, z), cast(g, by_column(g, reshape_i(g, scale, (int64_t[]){ n, blocks }, 2), group, block, k), type_of(x)));
     U y = matmul(g, x, transpose(g, w));
     return narrow(g, c->in[5] ? add(g, y, wide(g, c->in[5])) : y, c->in[0]);
 }
@@ -115,7 +123,6 @@ U op_group_query_attention(Graph *g, const Ctx *c)
     if (!read_projections(g, c, &p)) return NULL;
     if (!c->in[5]) return fail_node(g, c, TG_BAD_MODEL, "seqlens_k", "is missing");
     if (!past_k != !past_v) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
-    if (c->in[11] || attr_bool(g, c, "smooth_softmax", false)) return fail_node(g, c, TG_UNSUPPORTED, "smooth_softmax", "is not covered");
     if (!past_ok(g, c, 3, p.k) || !past_ok(g, c, 4, p.v) || (past_k && !same_rows(g, c, 3, 4))) return NULL;
     if (past_k && uop_is_int_const(uop_dim(past_k, 2), 0)) past_k = past_v = NULL;
     U rows = uop_dim(p.q, 2), before = uop_int(g, DT_I64, 0), last = last_positions(g, c, p.q, past_k ? dim_add(g, uop_dim(past_k, 2), rows) : rows);
@@ -132,6 +139,10 @@ U op_group_query_attention(Graph *g, const Ctx *c)
     if (!ok(g) || !bias_ok(g, c, 10, p.q, uop_dim(k, 2))) return NULL;
     double scale = attr_float(g, c, "scale", 0);
     Attend a = { .scale = scale != 0 ? scale : 1 / sqrt((double)fixed_size(g, p.q, 3)), .softcap = cap_of(g, c), .bias = wide(g, c->in[10]) };
+    const int64_t by_head[] = { p.heads, 1, 1 };
+    if (!shape_ok(g, c, 11, (U[]){ uop_index(g, p.heads) }, 1)) return NULL;
+    if (c->in[11]) a.sink = reshape_i(g, wide(g, c->in[11]), by_head, 3);
+    else if (attr_bool(g, c, "smooth_softmax", false)) a.sink = scalar(g, DT_F32, 0);
     a.allowed = window_mask(g, rows, uop_dim(k, 2), before, left > 0 ? left - 1 : -1, 0);
     if (!past_k) a.allowed = and_(g, a.allowed, le(g, iota(g, rows, DT_I64), last));       /* rows behind the last position are padding */
     U y = narrow(g, join_heads(g, attend(g, wide(g, p.q), wide(g, k), wide(g, v), &a, stages)), c->in[0]);

@@ -267,6 +267,28 @@ U op_q_linear_leaky_relu(Graph *g, const Ctx *c)
     return quantized_by(g, c, where(g, lt(g, x, zero), mul(g, x, scalar(g, DT_F32, attr_float(g, c, "alpha", 0.01))), x), 3, c->in[0]);
 }
 
+/* An operator of the standard between real numbers, its attributes as of that version. */
+static U quantised_node(Graph *g, const Ctx *c, const char *name, int64_t opset)
+{
+    const OpRow *row = op_find("", name, opset);
+    if (!row) return fail_node(g, c, TG_BAD_MODEL, "opset", "is %lld", (long long)opset);
+    const UOp *in[CTX_INPUTS] = { real(g, c, 0) };
+    Ctx inner = *c;
+    inner.in = in, inner.nin = 1, inner.opset = opset;
+    U y = row->fn(g, &inner);
+    return y && ok(g) ? quantized_by(g, c, y, 3, c->in[0]) : NULL;
+}
+
+U op_q_linear_softmax(Graph *g, const Ctx *c) { return quantised_node(g, c, "Softmax", attr_int(g, c, "opset", 0)); }
+
+U op_q_linear_average_pool(Graph *g, const Ctx *c)
+{
+    if (attr_bool(g, c, "channels_last", false)) return fail_node(g, c, TG_UNSUPPORTED, "channels_last", "is not covered");
+    return quantised_node(g, c, "AveragePool", 11);
+}
+
+U op_q_linear_where(Graph *g, const Ctx *c) { return quantized_by(g, c, where(g, c->in[0], real(g, c, 1), real(g, c, 4)), 7, c->in[1]); }
+
 U op_q_linear_global_average_pool(Graph *g, const Ctx *c)
 {
     const U *in = c->in;

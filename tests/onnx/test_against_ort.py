@@ -311,6 +311,13 @@ CASES = [
     ("MatMulNBits", 1, [f(2, 3, 40), C(ids(256, 6, 3, 8, dtype=np.uint8)), C(u(18))], dict(K=40, N=6, bits=4, block_size=16), 1, MS),
     ("MatMulNBits", 1, [f(3, 64), C(ids(256, 6, 2, 16, dtype=np.uint8)), C(u(12)), C(ids(256, 6, dtype=np.uint8))], dict(K=64, N=6, bits=4, block_size=32), 1, MS),
     ("GroupQueryAttention", 1, [f(2, 5, 64), f(2, 5, 32), f(2, 5, 32), None, None, i(4, 4, dtype=np.int32), C(np.int32(5))], dict(num_heads=4, kv_num_heads=2), 3, MS),
+    *[("MatMulNBits", 1, [f(2, 3, k), C(ids(256, 6, n, 8, dtype=np.uint8)), C(u(6 * n)), zero, C(ids(n, 16 * n, dtype=np.int32))], dict(K=k, N=6, bits=4, block_size=16), 1, MS)      # groups in any order;
+      for k, n, zero in ((40, 3, None), (62, 4, C(u(6, 4))))],                                                        # with packed zero points onnxruntime disagrees with itself: test_meanings.py
+    *[("GroupQueryAttention", 1, [f(2, 5, 64), f(2, 5, 32), f(2, 5, 32), None, None, i(4, 4, dtype=np.int32), C(np.int32(5)), *more], dict(num_heads=4, kv_num_heads=2, **how), 3, MS)
+      for more, how in (([], dict(smooth_softmax=1)), ([None] * 4 + [f(4)], {}), ([None] * 3 + [f(2, 4, 5, 5), f(4)], dict(softcap=2.0)))],
+    *[("QLinearSoftmax", 1, [q(3, 4, 5), C(np.float32(0.03)), C(np.uint8(3)), C(np.float32(1 / 256)), C(np.uint8(0))], dict(opset=v, axis=a), 1, MS) for v, a in ((13, -1), (13, 1), (11, 1))],
+    ("QLinearAveragePool", 1, [q(1, 2, 5, 6), C(np.float32(0.1)), C(np.uint8(120)), C(np.float32(0.0713)), C(np.uint8(99))], dict(kernel_shape=[2, 3], strides=[1, 2], pads=[1, 0, 0, 1], count_include_pad=1), 1, MS),
+    ("QLinearWhere", 1, [ids(2, 3, 1).astype(bool), q(3, 5), C(np.float32(0.1)), C(np.uint8(120)), q(1, 5), C(np.float32(0.2)), C(np.uint8(131)), C(np.float32(0.1713)), C(np.uint8(119))], {}, 1, MS),
     ("GroupQueryAttention", 1, [f(2, 5, 64), f(2, 5, 32), f(2, 5, 32), None, None, i(2, 0, dtype=np.int32), C(np.int32(5))], dict(num_heads=4, kv_num_heads=2), 3, MS),
     ("GroupQueryAttention", 1, [f(2, 1, 64), f(2, 1, 32), f(2, 1, 32), f(2, 2, 6, 16), f(2, 2, 6, 16), i(6, 6, dtype=np.int32), C(np.int32(7)), f(20, 8), f(20, 8)],
      dict(num_heads=4, kv_num_heads=2, do_rotary=1), 3, MS),

@@ -104,6 +104,15 @@ one8 = np.array(1, ml_dtypes.float8_e4m3fn)
 
 REDUCTIONS = {"L1": lambda v, **k: abs(v).sum(**k), "L2": lambda v, **k: np.sqrt((v * v).sum(**k)), "LogSum": lambda v, **k: np.log(abs(v).sum(**k)), "Sum": np.sum, "Mean": np.mean,
               "LogSumExp": lambda v, **k: np.log(np.exp(v).sum(**k)), "SumSquare": lambda v, **k: (v * v).sum(**k), "Prod": np.prod, "Max": np.max, "Min": np.min}
+columns, packed, packed_zeros, groups = f(2, 31), rng.integers(0, 256, (3, 2, 8)).astype(np.uint8), rng.integers(0, 256, (3, 1)).astype(np.uint8), rng.integers(0, 2, 31).astype(np.int32)
+scales = abs(f(3, 2)) + 0.5
+
+
+def nibbles(a):
+    """Rows of 4-bit numbers, the lower one first."""
+    return np.stack([a & 15, a >> 4], -1).reshape(len(a), -1).astype(np.float32)
+
+
 quarters = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
 deep = np.arange(16, dtype=np.float32).reshape(1, 8, 1, 2)
 doubled = helper.make_graph([helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Add", ["s", "s"], ["t"], broadcast=0)], "b", [helper.make_tensor_value_info(n, t, s) for n, t, s in (
@@ -158,6 +167,7 @@ CASES = [
         (np.uint8, [0, 94, 249, 255, 221, 69, 0, 0, 63, 135]), (np.int32, [-25, 94, 249, 298, 221, 69, -27, -8, 63, 135]))],      # rounded and kept in range
     # of others
     ("Cast", "", 13, [np.array([2**64 - 2, 7], np.uint64)], dict(to=TensorProto.STRING), [np.array(["18446744073709551614", "7"], object)]),
+    ("MatMulNBits", "com.microsoft", 1, [columns, packed, scales, packed_zeros, groups], dict(K=31, N=3, bits=4, block_size=16), [columns @ ((nibbles(packed)[:, :31] - nibbles(packed_zeros)[:, groups]) * scales[:, groups]).T]),
     ("Tokenizer", "com.microsoft", 1, [np.array(["one two", "three"], object)], dict(mark=0, mincharnum=1, pad_value="-", separators=[" "]), [np.array([["one", "two"], ["three", "-"]], object)]),
     *[("Tokenizer", "com.microsoft", 1, [np.array(words, object)], dict(mark=1, mincharnum=1, pad_value="-", tokenexp="[a-z]+"), [want]) for words, want in (
         (["A", "4"], np.zeros((2, 0), object)), (["A", "b"], np.array([["\x02", "\x03", "-"], ["\x02", "b", "\x03"]], object)))],
