@@ -192,7 +192,7 @@ static U in_integers(Graph *g, U sum, U x, U w)
     Operand a, b;
     bool summed[2][RANK_MAX] = { 0 };
     int64_t terms = 1, again = 1;
-    if (!is_constant(g, w) || !summed_axes(sum, x, summed[0], &terms) || !summed_axes(sum, w, summed[1], &again) || terms > TERMS_MAX || !operand_of(g, x, DT_U8, &a)) return NULL;
+    if (!summed_axes(sum, x, summed[0], &terms) || !summed_axes(sum, w, summed[1], &again) || terms > TERMS_MAX || !operand_of(g, x, DT_U8, &a) || !is_constant(g, w)) return NULL;        /* the last looks at all that w is made of */
     DType t = sum_type(sum, x, w, summed[1], terms);
     bool bytes = operand_of(g, w, DT_I8, &b), plain = !bytes && t == DT_F32 && sum->dtype == DT_F32 && !a.added;
     U s_x = scale_beside(g, &a, x, summed[0]), s_w = bytes ? scale_beside(g, &b, w, summed[1]) : NULL;

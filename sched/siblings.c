@@ -10,7 +10,7 @@
 
 enum { SIBLINGS_MAX = 4, SIBLINGS_WORK = 1 << 27 };              /* products of one sum: beyond, a wait is nothing, and parts of one buffer cannot have a layout each */
 typedef struct Sibling { const UOp *sum, *x, *w, *flat, *bias, *scale, *end; struct Sibling *next; } Sibling;      /* flat: the sum without unit axes */
-typedef struct { Graph *g; Arena *arena; const UOp **order, **user; uint32_t n; uint8_t *uses; Sibling **at; const UOp **map; } Search;
+typedef struct { Graph *g; Arena *arena; const UOp **order, **user; uint32_t n; uint8_t *uses; bool *computed; Sibling **at; const UOp **map; } Search;      /* computed: read by more than views */
 
 static bool is_view(const UOp *u) { return op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST; }
 static const UOp *last_dim(const UOp *u) { return uop_dim(u, uop_rank(u) - 1); }
@@ -28,6 +28,7 @@ static void count_users(Search *s)
             uint32_t id = s->order[i]->src[k]->id;
             if (s->uses[id] < 2) s->uses[id]++;
             s->user[id] = s->order[i];
+            s->computed[id] |= !is_view(s->order[i]);
         }
 }
 
@@ -66,17 +67,7 @@ static bool has_epilogue(const Search *s, const UOp *u)
     return v && op_is((Op)v->op, FLAG_ALU) && uop_numel(v) == uop_numel(u);
 }
 
-static bool only_views_read(const Search *s, const UOp *u)
-{
-    bool any = false;
-    for (uint32_t i = 0; i < s->n; i++)
-        for (uint32_t k = 0; k < s->order[i]->nsrc; k++) {
-            if (s->order[i]->src[k] != u) continue;
-            if (!is_view(s->order[i])) return false;
-            any = true;
-        }
-    return any;
-}
+static bool only_views_read(const Search *s, const UOp *u) { return s->uses[u->id] && !s->computed[u->id]; }
 
 /* u as a sum of products with a constant that alone has the last axis. */
 static Sibling *sibling(Search *s, const UOp *u)
@@ -187,6 +178,7 @@ const UOp *join_siblings(Graph *g, const UOp *root)
     uint32_t ids = root->id + 1;
     s.user = NEW_N(s.arena, const UOp *, ids);
     s.uses = NEW_N(s.arena, uint8_t, ids);
+    s.computed = NEW_N(s.arena, bool, ids);
     s.at = NEW_N(s.arena, Sibling *, ids);
     s.map = NEW_N(s.arena, const UOp *, ids);
     count_users(&s);
