@@ -312,19 +312,23 @@ static U interleave(Graph *g, U y, const Window *w, int64_t channels)
 }
 
 /* Sum over c, k of x[n,c,i..] f[c,m,k..] at i*stride + k*dilation - pad, `more` places behind the end. Written without zeros between inputs: output positions
- * of one phase (mod stride) meet the same taps, so all phases are the channels of one small convolution, stored as such (its weights depend on the channel alone), and interleaved afterwards. */
+ * of one phase (mod stride) meet the same taps, so all phases are the channels of one small convolution, interleaved afterwards. Where ends are cut that convolution is stored: along places of the
+ * result the weights would change with the phase. */
 static U transposed(Graph *g, U x, U f, Window w, const int64_t *more, int64_t groups)
 {
     int64_t one[AXES_MAX], edge[AXES_MAX], before[TG_MAX_RANK] = { 0 }, after[TG_MAX_RANK] = { 0 }, channels = uop_size(f, 1) * groups;
+    bool cut = false;
     f = dilate(g, f, &w);
     for (uint32_t k = 0; k < w.n; k++) {
         int64_t s = w.stride[k], taps = (w.kernel[k] + s - 1) / s;
         one[k] = 1, edge[k] = taps - 1;
         before[k + 2] = -w.before[k];
         after[k + 2] = more[k] + w.kernel[k] - taps * s - w.after[k];
+        cut |= s > 1 && (before[k + 2] || after[k + 2]);
     }
     U y = f->op == UOP_ERROR ? f : conv(g, x, phase_weights(g, f, &w, groups), one, one, edge, edge, groups);
-    return pad_i(g, interleave(g, UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, y), &w, channels), before, after, NULL);
+    if (cut) y = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, y);
+    return pad_i(g, interleave(g, y, &w, channels), before, after, NULL);
 }
 
 /** ConvTranspose: Y[n, m, i*stride + k*dilation - pad ..] gathers X[n,c,i..] W[c,m,k..]. */
@@ -361,7 +365,6 @@ U op_col2_im(Graph *g, const Ctx *c)
     uint32_t n, nb;
     if (!input_ints(g, c, 1, &image, &n) || !input_ints(g, c, 2, &block, &nb)) return NULL;
     Window w = { .n = n };
-    if (c->text) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[0], "is of strings, of which there is no sum");
     if (uop_rank(x) != 3 || n < 1 || n > AXES_MAX - 1 || nb != n || !uop_static(x)) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u, an image of %u axes, blocks of %u", uop_rank(x), n, nb);
     if (!read_list(g, c, "strides", n, 1, 1, w.stride) || !read_list(g, c, "dilations", n, 1, 1, w.dilation) || !read_list(g, c, "pads", 2 * n, 0, 0, both)) return NULL;
     for (uint32_t k = 0; k < n; k++) {
