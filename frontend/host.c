@@ -153,26 +153,26 @@ static void combine(ScatterOp op, DType t, char *out, int64_t i, const char *upd
 }
 
 /* The same of n elements of one type: side by side, or update from[k] to place[k]. wide: in which sums and products wrap. */
-#define EACH(to, with)                                                                                                  \
+#define EACH(loop, to, with)                                                                                            \
     switch (op) {                                                                                                       \
-    case SCATTER_SET: for (int64_t k = 0; k < n; k++) to = with; break;                                                 \
-    case SCATTER_ADD: for (int64_t k = 0; k < n; k++) to = (Element)((Wide)to + (Wide)with); break;                     \
-    case SCATTER_MUL: for (int64_t k = 0; k < n; k++) to = (Element)((Wide)to * (Wide)with); break;                     \
-    case SCATTER_MAX: for (int64_t k = 0; k < n; k++) to = with > to || with != with ? with : to; break;                \
-    case SCATTER_MIN: for (int64_t k = 0; k < n; k++) to = with < to || with != with ? with : to; break;                \
+    case SCATTER_SET: loop for (int64_t k = 0; k < n; k++) to = with; break;                                            \
+    case SCATTER_ADD: loop for (int64_t k = 0; k < n; k++) to = (Element)((Wide)to + (Wide)with); break;                \
+    case SCATTER_MUL: loop for (int64_t k = 0; k < n; k++) to = (Element)((Wide)to * (Wide)with); break;                \
+    case SCATTER_MAX: loop for (int64_t k = 0; k < n; k++) to = with > to || with != with ? with : to; break;           \
+    case SCATTER_MIN: loop for (int64_t k = 0; k < n; k++) to = with < to || with != with ? with : to; break;           \
     }
 #define COMBINE(name, type, wide)                                                                                       \
     static void run_##name(ScatterOp op, type *out, const type *update, int64_t n)                                      \
     {                                                                                                                   \
         typedef type Element;                                                                                           \
         typedef wide Wide;                                                                                              \
-        EACH(out[k], update[k])                                                                                         \
+        EACH(_Pragma("omp simd"), out[k], update[k])                                                                                         \
     }                                                                                                                   \
     static void at_##name(ScatterOp op, type *out, const int64_t *place, const type *update, const int64_t *from, int64_t n) \
     {                                                                                                                   \
         typedef type Element;                                                                                           \
         typedef wide Wide;                                                                                              \
-        EACH(out[place[k]], update[from[k]])                                                                            \
+        EACH(, out[place[k]], update[from[k]])                                                                            \
     }
 COMBINE(f32, float, float)
 COMBINE(f64, double, double)
@@ -208,47 +208,70 @@ static TgStatus bad_index(int64_t v, int64_t size)
 /* The elements of the result that one of several threads makes. */
 typedef struct { int64_t begin, end; } Own;
 
+enum { PLACES = 64 };
+
+/* Places of single elements that gather until there are enough. */
+typedef struct { int64_t count, place[PLACES], from[PLACES]; } Places;
+
+static void flush(ScatterOp op, DType t, void *const *args, Places *p)
+{
+    combine_at(op, t, args[3], p->place, args[2], p->from, p->count);
+    p->count = 0;
+}
+
+static inline void push_place(ScatterOp op, DType t, void *const *args, Places *p, Own own, int64_t place, int64_t from)
+{
+    p->place[p->count] = place;
+    p->from[p->count] = from;
+    p->count += (uint64_t)(place - own.begin) < (uint64_t)(own.end - own.begin);
+    if (p->count == PLACES) flush(op, t, args, p);
+}
+
+static inline int64_t index_at(const HostTensor *idx, void *const *args, int64_t j) { return idx->dtype == DT_I64 ? ((const int64_t *)args[1])[j] : ((const int32_t *)args[1])[j]; }
+
 /* Row j of the indices names a slice of the output. */
 static TgStatus scatter_nd(const HostCall *call, void *const *args, const int64_t *vars, ScatterOp op, Own own)
 {
     const HostTensor *x = &call->tensor[0], *idx = &call->tensor[1];
     uint32_t depth = (uint32_t)host_dim(call, 1, idx->shape->rank - 1, vars);
     int64_t rows = host_product(call, 1, 0, idx->shape->rank - 1, vars), slice = host_product(call, 0, depth, x->shape->rank, vars), size = dtype_size(x->dtype), dim[depth + 1];
+    Places p = { 0 };
     for (uint32_t k = 0; k < depth; k++) dim[k] = host_dim(call, 0, k, vars);
     if (host_product(call, 2, 0, call->tensor[2].shape->rank, vars) != rows * slice) return fail(TG_BAD_INPUT, "the updates do not fill %lld rows of %lld", (long long)rows, (long long)slice);
     for (int64_t j = 0; j < rows; j++) {
         int64_t at = 0;
         for (uint32_t k = 0; k < depth; k++) {
-            int64_t v = scalar_load(idx->dtype, args[1], j * depth + k);
+            int64_t v = index_at(idx, args, j * depth + k);
             if (v < -dim[k] || v >= dim[k]) return bad_index(v, dim[k]);
             at = at * dim[k] + (v < 0 ? v + dim[k] : v);
+        }
+        if (slice == 1) {
+            push_place(op, x->dtype, args, &p, own, at, j);
+            continue;
         }
         int64_t first = at * slice, begin = first > own.begin ? first : own.begin, end = first + slice < own.end ? first + slice : own.end;
         if (begin < end) combine_run(op, x->dtype, (char *)args[3] + begin * size, (const char *)args[2] + (j * slice + begin - first) * size, end - begin);
     }
+    flush(op, x->dtype, args, &p);
     return TG_OK;
 }
-
-enum { PLACES = 64 };
 
 /* Element j of the updates goes to its own place, but for the axis, where the index tells. at: of the present place, without the axis' share. */
 static TgStatus scatter_elements(const HostCall *call, void *const *args, const int64_t *vars, ScatterOp op, uint32_t axis, Own own)
 {
     const HostTensor *x = &call->tensor[0], *idx = &call->tensor[1];
     uint32_t rank = x->shape->rank;
-    int64_t n = host_product(call, 1, 0, rank, vars), size = host_dim(call, 0, axis, vars), along = host_product(call, 0, axis + 1, rank, vars), at = 0, found = 0;
-    int64_t count[rank], step[rank], now[rank], place[PLACES], from[PLACES];
+    int64_t n = host_product(call, 1, 0, rank, vars), size = host_dim(call, 0, axis, vars), along = host_product(call, 0, axis + 1, rank, vars), at = 0;
+    int64_t count[rank], step[rank], now[rank];
+    Places p = { 0 };
     for (uint32_t k = 0; k < rank; k++) count[k] = host_dim(call, 1, k, vars), step[k] = k == axis ? 0 : host_product(call, 0, k + 1, rank, vars), now[k] = 0;
     for (uint32_t k = 0; k < rank && n; k++)
         if (k != axis && count[k] > host_dim(call, 0, k, vars)) return fail(TG_BAD_INPUT, "axis %u has %lld indices; the data have %lld", k, (long long)count[k], (long long)host_dim(call, 0, k, vars));
     for (int64_t j = 0; j < n;) {
         for (int64_t end = j + count[rank - 1]; j < end; j++, at += step[rank - 1]) {
-            int64_t v = idx->dtype == DT_I64 ? ((const int64_t *)args[1])[j] : ((const int32_t *)args[1])[j];
+            int64_t v = index_at(idx, args, j);
             if (v < -size || v >= size) return bad_index(v, size);
-            place[found] = at + (v < 0 ? v + size : v) * along;
-            from[found] = j;
-            found += (uint64_t)(place[found] - own.begin) < (uint64_t)(own.end - own.begin);
-            if (found == PLACES) combine_at(op, x->dtype, args[3], place, args[2], from, found), found = 0;
+            push_place(op, x->dtype, args, &p, own, at + (v < 0 ? v + size : v) * along, j);
         }
         at -= step[rank - 1] * count[rank - 1];
         for (uint32_t k = rank - 1; k-- > 0; now[k] = 0) {
@@ -257,7 +280,7 @@ static TgStatus scatter_elements(const HostCall *call, void *const *args, const 
             at -= step[k] * count[k];
         }
     }
-    combine_at(op, x->dtype, args[3], place, args[2], from, found);
+    flush(op, x->dtype, args, &p);
     return TG_OK;
 }
 

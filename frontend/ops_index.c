@@ -327,6 +327,26 @@ static U scatter_chain(Graph *g, U data, U updates, U at, ScatterOp op)
     return data;
 }
 
+/* Whole rows [K, ..] take the places that at [K] tells, of equal ones the last: each place looks for its row. Worth it where rows are longer than the search. */
+static U scatter_rows(Graph *g, U x, U updates, U at, uint32_t axis)
+{
+    U places = uop_dim(x, axis), none = uop_int(g, DT_I32, -1), dim[TG_MAX_RANK];
+    int64_t row = 1;
+    for (uint32_t k = 0; k < uop_rank(x); k++) row *= k == axis ? 1 : uop_dim(x, k)->vmax;
+    if (places->vmax < 2 || row < ROW_LEAST || places->vmax * uop_dim(at, 0)->vmax > ROWS_MAX) return NULL;
+    U hit = eq(g, unsqueeze(g, iota(g, places, DT_I32), 1), unsqueeze(g, cast(g, position_in(g, at, places), DT_I32), 0));
+    U from = max_reduce(g, where(g, hit, unsqueeze(g, iota(g, uop_dim(at, 0), DT_I32), 0), none), 1, false);
+    for (uint32_t k = 0; k < uop_rank(x); k++) dim[k] = k == axis ? places : uop_index(g, 1);
+    U found = lt(g, none, from), otherwise = uop_int(g, DT_I32, 0);
+    if (uop_dim(at, 0)->vmin < 1) {                                     /* there may be no row 0: what it is made of must not be read */
+        int64_t before[TG_MAX_RANK] = { 0 }, after[TG_MAX_RANK] = { 0 };
+        after[axis] = 1;
+        updates = pad_i(g, updates, before, after, NULL);
+        otherwise = cast(g, uop_dim(at, 0), DT_I32);
+    }
+    return where(g, reshape(g, found, dim, uop_rank(x)), take(g, updates, cast(g, where(g, found, from, otherwise), DT_INDEX), axis), x);
+}
+
 static bool index_type_ok(Graph *g, const Ctx *c)
 {
     DType t = (DType)c->in[1]->dtype;
@@ -384,7 +404,8 @@ U op_scatter_nd(Graph *g, const Ctx *c)
         if (!known_ok(g, c, known, n, (uint32_t)k, (uint32_t)depth, uop_size(x, (uint32_t)k))) return NULL;
     if (!known && rows > CHAIN_MAX) return scatter_host(g, x, idx, updates, op, -1);
     U flat = reshape_i(g, x, (int64_t[]){ places, slice }, 2), rows_of = reshape_i(g, updates, (int64_t[]){ rows, slice }, 2);
-    U y = known ? scatter_known(g, flat, rows_of, row_places(g, x, known, rows, depth), rows, op) : scatter_chain(g, flat, rows_of, flat_places(g, x, cast(g, idx, DT_I64), depth), op);
+    U at = known ? NULL : flat_places(g, x, cast(g, idx, DT_I64), depth), y = at && op == SCATTER_SET ? scatter_rows(g, flat, rows_of, at, 0) : NULL;
+    if (!y) y = known ? scatter_known(g, flat, rows_of, row_places(g, x, known, rows, depth), rows, op) : scatter_chain(g, flat, rows_of, at, op);
     return y ? reshape(g, y, x->shape->dim, uop_rank(x)) : scatter_host(g, x, idx, updates, op, -1);
 }
 
@@ -409,26 +430,6 @@ static U along_axis(Graph *g, U idx, U x, uint32_t axis)
     for (uint32_t k = 0; k < uop_rank(idx); k++)
         if (k != axis && (uop_dim(idx, k) != uop_dim(x, k) || (k >= lead && !uop_is_int_const(uop_dim(from, k - lead), 1)))) return NULL;
     return reshape(g, from, &size, 1);
-}
-
-/* Whole rows [K, ..] take the places that at [K] tells, of equal ones the last: each place looks for its row. Worth it where rows are longer than the search. */
-static U scatter_rows(Graph *g, U x, U updates, U at, uint32_t axis)
-{
-    U places = uop_dim(x, axis), none = uop_int(g, DT_I64, -1), dim[TG_MAX_RANK];
-    int64_t row = 1;
-    for (uint32_t k = 0; k < uop_rank(x); k++) row *= k == axis ? 1 : uop_dim(x, k)->vmax;
-    if (places->vmax < 2 || row < ROW_LEAST || places->vmax * uop_dim(at, 0)->vmax > ROWS_MAX) return NULL;
-    U hit = eq(g, unsqueeze(g, iota(g, places, DT_I64), 1), unsqueeze(g, cast(g, position_in(g, at, places), DT_I64), 0));
-    U from = max_reduce(g, where(g, hit, unsqueeze(g, iota(g, uop_dim(at, 0), DT_I64), 0), none), 1, false);
-    for (uint32_t k = 0; k < uop_rank(x); k++) dim[k] = k == axis ? places : uop_index(g, 1);
-    U found = lt(g, none, from), otherwise = uop_int(g, DT_I64, 0);
-    if (uop_dim(at, 0)->vmin < 1) {                                     /* there may be no row 0: what it is made of must not be read */
-        int64_t before[TG_MAX_RANK] = { 0 }, after[TG_MAX_RANK] = { 0 };
-        after[axis] = 1;
-        updates = pad_i(g, updates, before, after, NULL);
-        otherwise = cast(g, uop_dim(at, 0), DT_I64);
-    }
-    return where(g, reshape(g, found, dim, uop_rank(x)), take(g, updates, cast(g, where(g, found, from, otherwise), DT_INDEX), axis), x);
 }
 
 /** ScatterElements (ONNX 11, 16, 18), Scatter (9): each update goes to its own place, but for the axis, where the index tells. */
