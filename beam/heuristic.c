@@ -87,15 +87,21 @@ static double lane_cost(const Trial *p, int number)
     return cost;
 }
 
+/* With what the last vector wastes. */
+static double whole_cost(const Trial *p, int number)
+{
+    double n = (double)p->size[number], waste = (double)ceil_to(p->size[number], p->lanes) / n;
+    return lane_cost(p, number) * (waste > 1.5 ? waste : 1 + (waste - 1) / 2);
+}
+
 static int best_lane(const Trial *p, uint64_t among)
 {
     int best = -1;
     double least = 1e30;
     for (uint32_t i = p->naxis; i-- > 0;) {
         int number = p->number[i];
-        int64_t n = p->size[number];
-        if (!(among >> number & 1) || n < 4) continue;
-        double waste = (double)ceil_to(n, p->lanes) / (double)n, cost = lane_cost(p, number) * (waste > 1.5 ? waste : 1 + (waste - 1) / 2);
+        if (!(among >> number & 1) || p->size[number] < 4) continue;
+        double cost = whole_cost(p, number);
         if (cost < least) least = cost, best = number;
     }
     return best;
@@ -118,6 +124,15 @@ static int64_t lane_width(const Trial *p, int64_t n)
     while (w > 1 && n % w) w /= 2;
     if (n < p->lanes / 2) return w;
     return ceil_to(n, p->lanes) * 4 <= n * 5 || (w * 2 < p->lanes && ceil_to(n, p->lanes) * 2 <= n * 3) ? p->lanes : w;
+}
+
+/* Are lanes along the reduce better than along the output? At the end of each sum they meet, which few rounds do not pay for. */
+static bool sums_in_lanes(const Trial *p, int reduce, int out)
+{
+    double rounds = 1, width = (double)lane_width(p, p->size[reduce]);
+    for (uint32_t i = p->nout; i < p->naxis; i++) rounds *= (double)p->size[p->number[i]];
+    if (width < 4) return false;
+    return out < 0 || whole_cost(p, reduce) + width / 4 * width / rounds < whole_cost(p, out);
 }
 
 /* ---- threads ---- */
@@ -498,7 +513,7 @@ static void cpu(Trial *p, const Kernel *k)
     if (same >= 0) running(p, same);
     else if (row >= 0) lanes_on(p, row, 2);
     else if (has_rows) statistics(p, kept);
-    else if (reduce >= 0 && (out < 0 || lane_cost(p, reduce) < lane_cost(p, out))) reduce_lanes(p, reduce);
+    else if (reduce >= 0 && sums_in_lanes(p, reduce, out)) reduce_lanes(p, reduce);
     else if (out >= 0 && worth_lanes(p, out)) {
         unroll_small(p, SHORT);
         lanes_on(p, out, p->reduces ? 4 : 1);

@@ -76,7 +76,7 @@ static void look(Trial *p)
         const UOp *u = order[i];
         if (u->op == UOP_LOAD || u->op == UOP_STORE) look_access(p, u, axis);
         if (u->op == UOP_REDUCE) look_reduce(p, u);
-        p->work += op_is((Op)u->op, FLAG_ALU) && dtype_is_float((DType)u->dtype);
+        p->work += (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_REDUCE) && dtype_is_float((DType)u->dtype);
     }
     arena_free(a);
 }
