@@ -31,17 +31,6 @@ static TgStatus opts_text(char **out, const Args *a)
     return fclose(all) ? say_error(TG_LIMIT, "--opts: no memory") : TG_OK;
 }
 
-/* -i NAME=..: NAME may be an initializer that is an input's default value; what else it may be is seen when inputs are bound. */
-static void give_named(TgSession *s, const Args *a)
-{
-    for (uint32_t i = 0; i < a->value[OPT_input].count; i++) {
-        const char *given = a->value[OPT_input].v[i], *equals = strchr(given, '=');
-        char name[512];
-        snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - given) : 0, given);
-        if (*name) tg_give(s, name, 1);
-    }
-}
-
 TgStatus open_model(TgSession **session, Data *data, const Args *a, const char *path)
 {
     TgOptions o;
@@ -54,7 +43,6 @@ TgStatus open_model(TgSession **session, Data *data, const Args *a, const char *
     TgStatus status = read == TG_OK ? tg_open(session, path, &o) : read;
     free(opts);
     if (read != TG_OK) return read;
-    if (status == TG_OK) give_named(*session, a);
     return status == TG_OK ? data_make(data, *session, a) : say_library_error(status);
 }
 

@@ -47,7 +47,6 @@ def make(folder):
     data_set(folder, "add", 0, [x, x], [x + x])
     data_set(folder, "add", 1, [np.concatenate([x, x]), np.ones((2, 3), "f4")], [np.concatenate([x, x]) + 1])
     save(folder, "ints", [h.make_node("Mul", ["a", "b"], ["out/product:0"])], [value("a", [2], T.INT64), value("b", [2], T.INT64)], [value("out/product:0", [2], T.INT64)])
-    save(folder, "defaults", [h.make_node("Mul", ["x", "w"], ["y"])], [value("x", [3]), value("w", ["k"])], [value("y", [3])], {"w": np.array([2], "f4")})
     save(folder, "words", [h.make_node("StringNormalizer", ["s"], ["t"], case_change_action="UPPER")], [value("s", ["n"], T.STRING)], [value("t", ["n"], T.STRING)])
     data_set(folder, "words", 0, [np.array(["aä", "b", "c\u20ac\U0001f600"], object)], [np.array(["AÄ", "B", "C\u20ac\U0001f600"], object)])
     save(folder, "unknown", [h.make_node("Frobnicate", ["x"], ["t"], name="frob", domain="com.acme"), h.make_node("Frobnicate", ["t"], ["u"], name="frob2", domain="com.acme"),

@@ -1,8 +1,6 @@
 # what a run takes, prints and writes
 t -q $M/add.onnx --runs 1 -i x=$M/x.npy -i 'y=f32[1,3]:10,20,30' -o -
 t -q $M/add.onnx --runs 1 -i $M/xy.npz -o -
-t -q $M/defaults.onnx --runs 1 -i ones -o -
-t -q $M/defaults.onnx --runs 1 -i 'w=f32[3]:1,2,3' -i ones -o -
 t -q $M/add.onnx --runs 1 -i - -i ones -o - < $M/x.npy
 t -q $M/add.onnx --runs 1 -i zeros -i 'f32[2,3]:7' -o -
 t -q $M/add.onnx --runs 1 --dim n=2 -i x=ones -i y=ones -o -
