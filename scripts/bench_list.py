@@ -85,8 +85,8 @@ def nms(n, classes, most):
     return "NonMaxSuppression", ["b", "s", "most", "overlap", "least"], {}, {"b": boxes(n)[None], "s": scores}, constants, 1
 
 
-def topk(shape, k, axis=-1):
-    return "TopK", ["x", "k"], {"axis": axis}, {"x": weight(*shape)}, {"k": np.array([k], np.int64)}, 2
+def topk(shape, k, axis=-1, dtype=np.float32):
+    return "TopK", ["x", "k"], {"axis": axis}, {"x": (1000 * weight(*shape)).astype(dtype)}, {"k": np.array([k], np.int64)}, 2
 
 
 def nonzero(shape, share, dtype=np.float32):
@@ -118,6 +118,16 @@ def scatter_nd(shape, rows, **attrs):
     return "ScatterND", ["x", "i", "u"], attrs, {"x": weight(*shape), "i": rng.permutation(shape[0])[:rows, None], "u": weight(rows, *shape[1:])}, {}, 1
 
 
+def scatter_cache(heads, length, width):
+    """One position of all heads of a cache of keys or values."""
+    at = np.array([[[[0, head, length // 2]] for head in range(heads)]], np.int64)
+    return "ScatterND", ["x", "i", "u"], {}, {"x": weight(1, heads, length, width), "i": at, "u": weight(1, heads, 1, width)}, {}, 1
+
+
+def scatter_points(n, count):
+    return "ScatterND", ["x", "i", "u"], {}, {"x": weight(n, n), "i": rng.integers(0, n, (count, 2)), "u": weight(count)}, {}, 1
+
+
 def scatter_elements(shape, rows, **attrs):
     inputs = {"x": weight(*shape), "i": rng.integers(0, shape[0], (rows, *shape[1:])), "u": weight(rows, *shape[1:])}
     return "ScatterElements", ["x", "i", "u"], {"axis": 0, **attrs}, inputs, {}, 1
@@ -127,6 +137,8 @@ OPERATORS = [
     ("nms 1000 x 1", *nms(1000, 1, 100)), ("nms 1917 x 80", *nms(1917, 80, 100)), ("nms 8732 x 80", *nms(8732, 80, 200)), ("nms 10k x 1", *nms(10000, 1, 1000)),
     ("topk 1000 of 100k", *topk((1, 100000), 1000)), ("topk 5 of 1000, 1000 rows", *topk((1000, 1000), 5)), ("topk 1 of 1000, 1000 rows", *topk((1000, 1000), 1)), ("topk 50 of 50k", *topk((1, 50257), 50)),
     ("topk 5 of 1000, columns", *topk((1000, 1000), 5, 0)), ("topk 4000 of 4000", *topk((4, 4000), 4000)),
+    ("topk 100 of 8400", *topk((1, 8400), 100)), ("topk 300 of 27k", *topk((1, 27300), 300)), ("topk 10 of 100, 1000 rows", *topk((1000, 100), 10)),
+    ("topk 50 of 50k f16", *topk((1, 50257), 50, dtype=np.float16)), ("topk 50 of 50k i32", *topk((1, 50257), 50, dtype=np.int32)),
     ("nonzero 1M, 1 %", *nonzero((1000, 1000), 0.01)), ("nonzero 1M, 50 %", *nonzero((1000, 1000), 0.5)), ("nonzero 1M bool, 1 %", *nonzero((1000, 1000), 0.01, bool)),
     ("nonzero 1M bool, 50 %, 1 axis", *nonzero(1000000, 0.5, bool)),
     ("unique 1M of 1000 i64", *unique(1000000, 1000, np.int64, 1)), ("unique 1M of 1M i64, all results", *unique(1000000, 1000000, np.int64, 4)), ("unique 100k f32", *unique(100000, 5000, np.float32, 1)),
@@ -140,6 +152,7 @@ OPERATORS = [
     ("cumsum 1000x1000 rows", *cumsum((1000, 1000), 1)), ("cumsum 1000x1000 columns", *cumsum((1000, 1000), 0)), ("cumsum 100k", *cumsum((1, 100000), 1)),
     ("cumsum 1M", *cumsum((1, 1000000), 1)), ("cumsum 1M i64", *cumsum((1, 1000000), 1, np.int64)), ("cumsum 997x1000 columns, from the end", *cumsum((997, 1000), 0, exclusive=1, reverse=1)),
     ("scatter nd 1000 rows, 50k x 256", *scatter_nd((50000, 256), 1000)), ("scatter nd 64 rows, 1000 x 256", *scatter_nd((1000, 256), 64)), ("scatter nd add 1000, 50k x 256", *scatter_nd((50000, 256), 1000, reduction="add")),
+    ("scatter nd cache 12x1024x64", *scatter_cache(12, 1024, 64)), ("scatter nd max 1000, 5k x 64", *scatter_nd((5000, 64), 1000, reduction="max")), ("scatter nd 10k points", *scatter_points(512, 10000)),
     ("scatter elements 1000, 50k x 256", *scatter_elements((50000, 256), 1000)), ("scatter elements add, 5k x 256", *scatter_elements((5000, 256), 1000, reduction="add")),
 ]
 
