@@ -1,4 +1,4 @@
-"""Hostile forms of a model of one node: each is the model and its inputs, changed in one place. The same ones every time. To add a kind: a generator in KINDS."""
+"""Hostile forms of a model, whose last node is tried: each is the model and its inputs, changed in one place. The same ones every time. To add a kind: a generator in KINDS."""
 import itertools
 
 import numpy as np
@@ -116,13 +116,18 @@ def other_types(a, types):
 
 # ---- models ----
 
+def tried(model):
+    """The node that is changed; those before it make what it wants."""
+    return model.graph.node[-1]
+
+
 class Form:
     """A copy of a case to change."""
 
     def __init__(self, case):
         self.model, self.feed = type(case.model)(), dict(case.feed)
         self.model.CopyFrom(case.model)
-        self.node, self.graph = self.model.graph.node[0], self.model.graph
+        self.node, self.graph = tried(self.model), self.model.graph
 
     def put(self, a):
         self.drop(a.name)
@@ -161,31 +166,36 @@ class Form:
 
 
 def arrays(case):
-    return [(name, v) for name, v in case.feed.items() if isinstance(v, np.ndarray)]
+    plain = {i.name for i in case.model.graph.input if i.type.HasField("tensor_type")}
+    return [(name, v) for name, v in case.feed.items() if name in plain]
 
 
-def schema_of(case):
-    node, version = case.model.graph.node[0], {o.domain: o.version for o in case.model.opset_import}
+def schema_of(model, node):
+    version = {o.domain: o.version for o in model.opset_import}
     return defs.get_schema(node.op_type, version.get(node.domain, 1), node.domain) if defs.has(node.op_type, node.domain) else None
 
 
-def of_attributes(case):
-    """Hostile values, another type, none at all; one that no operator has."""
-    present = {a.name: a for a in case.model.graph.node[0].attribute}
-    schema = schema_of(case)
+def attributes_of(case, node, form):
+    """form: makes one whose node is a copy of this."""
+    present, schema = {a.name: a for a in node.attribute}, schema_of(case.model, node)
     kinds = {name: a.type.value for name, a in schema.attributes.items()} if schema else {a.name: a.type for a in present.values()}
     for name, kind in kinds.items():
         if kind not in (A.SPARSE_TENSOR, A.TYPE_PROTO, A.GRAPHS):
             for k, v in enumerate(hostile_values(kind, present.get(name))):
-                form = Form(case).put(attribute(name, kind, v))
-                form.anything_goes()
-                yield f"{name} = {v}"[:60] if kind not in (A.TENSOR, A.GRAPH) else f"{name}, form {k}", form
+                f = form().put(attribute(name, kind, v))
+                f.anything_goes()
+                yield f"{name} = {v}"[:60] if kind not in (A.TENSOR, A.GRAPH) else f"{name}, form {k}", f
         for other, v in WRONG:
             if other != kind:
-                yield f"{name} of type {other}", Form(case).put(attribute(name, other, v))
+                yield f"{name} of type {other}", form().put(attribute(name, other, v))
         if name in present:
-            yield f"no {name}", Form(case).drop(name)
-    yield "an unknown attribute", Form(case).put(attribute("alphabet", A.INT, 1))
+            yield f"no {name}", form().drop(name)
+    yield "an unknown attribute", form().put(attribute("alphabet", A.INT, 1))
+
+
+def of_attributes(case):
+    """Hostile values, another type, none at all; one that no operator has."""
+    yield from attributes_of(case, tried(case.model), lambda: Form(case))
 
 
 def of_inputs(case):
@@ -203,7 +213,7 @@ def of_inputs(case):
 
 
 def of_arity(case):
-    node = case.model.graph.node[0]
+    node = tried(case.model)
     for k, name in enumerate(node.input):
         form = Form(case)
         form.node.input[k] = ""
@@ -271,7 +281,7 @@ def of_free_sizes(case):
 
 def of_versions(case):
     """Older opsets, which had other inputs and attributes."""
-    node = case.model.graph.node[0]
+    node = tried(case.model)
     for s in defs.get_all_schemas_with_history():
         if (s.name, s.domain) == (node.op_type, node.domain):
             form = Form(case)
@@ -283,7 +293,7 @@ def of_versions(case):
 
 def of_bodies(case):
     """Bodies whose ports, results and captured values are others than the operator wants."""
-    for a, attr in enumerate(case.model.graph.node[0].attribute):
+    for a, attr in enumerate(tried(case.model).attribute):
         if attr.type != A.GRAPH:
             continue
 
@@ -293,7 +303,7 @@ def of_bodies(case):
             return f, f.node.attribute[a].g
 
         g = attr.g
-        inner, outer = [i.name for i in g.input] + [o for n in g.node for o in n.output if o], [n for n in case.model.graph.node[0].input if n]
+        inner, outer = [i.name for i in g.input] + [o for n in g.node for o in n.output if o], [n for n in tried(case.model).input if n]
         for field in ("input", "output"):
             for k, port in enumerate(getattr(g, field)):
                 for number in (*TYPES[:5], TensorProto.STRING):
@@ -327,6 +337,16 @@ def of_bodies(case):
                 b.node.extend(nodes(port.name))
                 yield f"{attr.name}: output {k} {what}", f
         for j, node in enumerate(g.node):
+            def at(j=j):
+                f, b = form()
+                f.node = b.node[j]
+                return f
+
+            for what, f in attributes_of(case, node, at):
+                yield f"{attr.name}: node {j}, {what}", f
+            f, b = form()
+            del b.node[j]
+            yield f"{attr.name}: no node {j}", f
             for i, name in enumerate(node.input):
                 for other in dict.fromkeys([*inner, *outer, "", "nowhere"]):
                     if other != name:
@@ -350,9 +370,10 @@ CHANGES = {
 
 def of_sequences(case):
     """Sequences and optionals of other elements, of none, and within each other."""
+    plain = dict(arrays(case))
     for name, v in case.feed.items():
-        if isinstance(v, list) or v is None:
-            some = [a for a in v or [] if isinstance(a, np.ndarray)] or [np.ones((2, 3), np.float32)]
+        if name not in plain:
+            some = [a for a in (v if isinstance(v, list) else [v]) if isinstance(a, np.ndarray)] or [np.ones((2, 3), np.float32)]
             lists = {"none": None, "an empty list": [], "an array": some[0], "one": some[:1], "many": some * 50, "a list of lists": [some], "a hole": [*some, None]}
             lists |= {f"another {what}": [*some, b] for what, b in itertools.chain(other_shapes(some[-1]), other_types(some[-1], TYPES[:6]))}
             for what, w in lists.items():

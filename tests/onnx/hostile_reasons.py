@@ -1,6 +1,263 @@
-"""Hostile forms that run here, and that both peers refuse or answer otherwise: why that is right (test_hostile.py fails for any other). A row: operators and forms, regular expressions of the whole, and
-the reason. To add one: as narrow as the reason is; what can be said of the values belongs to differential/disagreements.py."""
+"""Hostile forms that run here, and that both peers refuse or answer otherwise: why that is right (test_hostile.py fails for any other). A row: operators and forms, regular expressions of the whole, the
+reason, and where values can be computed otherwise, a proof: a function that takes a Proved and says whether ours are right. To add one: as narrow as the reason is; what can be said of the values without
+the form belongs to differential/disagreements.py."""
+import functools
 import re
+from collections import namedtuple
+
+import ml_dtypes
+import numpy as np
+from onnx import helper, numpy_helper
+
+import hostile
+
+# case: the model and inputs before the change; model, feed: after it; got: our outputs by name; results: those of the peers that run it; ours, peers: functions of another model and inputs
+Proved = namedtuple("Proved", "case model feed got results ours peers")
+Row = namedtuple("Row", "ops forms why proof", defaults=[None])
+
+
+def equal(a, b):
+    if isinstance(a, (list, tuple)):
+        return isinstance(b, (list, tuple)) and len(a) == len(b) and all(map(equal, a, b))
+    a, b = np.asarray(a), np.asarray(b)
+    return a.dtype == b.dtype and a.shape == b.shape and (a == b if a.dtype == object else (a == b) | ((a != a) & (b != b))).all()
+
+
+def as_before(p):
+    """The change makes no difference."""
+    before = p.ours(p.case.model, p.case.feed)
+    return before is not None and all(equal(v, before[name]) for name, v in p.got.items())
+
+
+def numbers(a):
+    """As float64, or complex."""
+    a = np.asarray(a)
+    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
+
+
+def step(dtype):
+    """What is between 1 and the next number of a type."""
+    return {2: 2**-7, 1: 2**-2}.get(np.dtype(dtype).itemsize, 2**-23)
+
+
+def near(got, want, much=8.0, whole=0.5):
+    """Of one shape, and apart by a few roundings of the type of got; whole: that of integers, which saturate."""
+    got, want = np.asarray(got), np.asarray(want)
+    if got.shape != want.shape or got.dtype == object or want.dtype == object:
+        return equal(got, want)
+    g, w = numbers(got), numbers(want)
+    if got.dtype.kind in "iu":
+        w = np.clip(w, np.iinfo(got.dtype).min, np.iinfo(got.dtype).max)
+    with np.errstate(all="ignore"):
+        return bool(((g == w) | (g != g) & (w != w) | (np.abs(g - w) <= (whole + 1e-4 if got.dtype.kind in "iub" else much * step(got.dtype) * (1 + np.abs(w))))).all())
+
+
+def by_peers(change, **tolerance):
+    """A model and inputs of the same meaning, which a peer takes, gives what we gave. change: Proved -> (model, feed)."""
+    return lambda p: any(len(r) == len(p.got) and all(near(v, w, **tolerance) for v, w in zip(p.got.values(), r)) for r in p.peers(*change(p)).values())
+
+
+def copy(model):
+    other = type(model)()
+    other.CopyFrom(model)
+    return other
+
+
+def formula(f, much=8.0):
+    """The first outputs by numpy in double precision. f: takes the inputs in order, None where absent, and attributes by name."""
+    def proof(p):
+        node = hostile.tried(p.model)
+        values = p.feed | {t.name: numpy_helper.to_array(t) for t in p.model.graph.initializer}
+        want = f(*[values.get(name) for name in node.input], **{a.name: helper.get_attribute_value(a) for a in node.attribute})
+        return all(near(p.got[name], w, much) for name, w in zip(node.output, want) if name)
+    return proof
+
+
+# ---- changes that the peers understand ----
+
+def of_first_types(p):
+    """Each tensor in the type that it had."""
+    return p.case.model, p.case.feed | {name: v.astype(p.case.feed[name].dtype) for name, v in p.feed.items() if isinstance(v, np.ndarray)}
+
+
+def in_one_row(p):
+    name = hostile.tried(p.case.model).input[0]
+    x = p.feed[name] if name in p.feed else numpy_helper.to_array(next(t for t in p.model.graph.initializer if t.name == name))
+    form = hostile.Form(p.case).feeds(name, x.reshape(1, -1))
+    return form.model, form.feed
+
+
+def without(*names):
+    """Attributes that say nothing."""
+    def change(p):
+        model = copy(p.model)
+        for a in [a for a in hostile.tried(model).attribute if a.name in names]:
+            hostile.tried(model).attribute.remove(a)
+        return model, p.feed
+    return change
+
+
+def neutral(p):
+    """Lists that are not there, or empty, are of zeros or ones."""
+    form, node, (*_, y) = hostile.Form(p), hostile.tried(p.model), p.got.values()
+    present = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    for name, value, count in {"LinearClassifier": [("intercepts", 0.0, y.shape[-1])], "Scaler": [("offset", 0.0, 1), ("scale", 1.0, 1)], "ImageScaler": [("bias", 0.0, y.shape[1])]}[node.op_type]:
+        if not present.get(name):
+            form.put(hostile.attribute(name, hostile.A.FLOATS, [value] * count))
+    return form.model, form.feed
+
+
+def mask_in_numbers(p):
+    form = hostile.Form(p).feeds("attn_mask", p.feed["attn_mask"].astype(np.float32))
+    return form.model, form.feed
+
+
+def one_branch(p):
+    """Both branches are the one that is chosen, without declarations."""
+    model = copy(p.model)
+    yes, no = sorted(hostile.tried(model).attribute, key=lambda a: a.name, reverse=True)
+    for port in yes.g.output:
+        port.ClearField("type")
+    no.g.CopyFrom(yes.g)
+    return model, p.feed
+
+
+# ---- formulas ----
+
+def quantize(x, scale, zero=None, axis=1, block_size=0, output_dtype=2, **_):
+    """Of one scale, one for each index of the axis, or one for each block."""
+    if scale.ndim == x.ndim:
+        scale = np.repeat(scale, block_size, axis).take(range(x.shape[axis]), axis)
+    shape = scale.shape if scale.ndim == x.ndim else [-1 if k == axis % x.ndim else 1 for k in range(x.ndim)] if np.size(scale) > 1 else []
+    with np.errstate(all="ignore"):
+        y = np.rint(x.astype(np.float64) / scale.astype(np.float64).reshape(shape)) + (0 if zero is None else zero.astype(np.float64).reshape(shape if zero.size > 1 else []))
+    i = ml_dtypes.iinfo(helper.tensor_dtype_to_np_dtype(output_dtype or 2) if zero is None else zero.dtype)
+    return [np.where(y != y, 0, np.clip(y, i.min, i.max))]
+
+
+def cross_entropy(scores, labels, weights=None, ignore_index=None, reduction=b"mean", logarithms=False, **_):
+    x = scores.astype(np.float64)
+    top = x.max(1, keepdims=True)
+    logs = x if logarithms else x - top - np.log(np.exp(x - top).sum(1, keepdims=True))
+    counts = np.ones(labels.shape, bool) if ignore_index is None else labels != ignore_index
+    at = np.where(counts, labels, 0)
+    w = np.where(counts, 1.0 if weights is None else weights.astype(np.float64)[at], 0)
+    loss = -np.take_along_axis(logs, at[:, None], 1)[:, 0] * w
+    return [{b"none": loss, b"sum": loss.sum(), b"mean": loss.sum() / w.sum() if w.sum() else np.nan}[reduction]]
+
+
+def pool(op):
+    """A window at a time; with SAME the padding is never negative."""
+    def f(x, kernel_shape, strides=None, pads=None, dilations=None, auto_pad=b"NOTSET", ceil_mode=0, count_include_pad=0, p=2, **_):
+        n, size = len(kernel_shape), x.shape[2:]
+        strides, dilations, pads = strides or [1] * n, dilations or [1] * n, pads if pads and auto_pad == b"NOTSET" else [0] * 2 * n
+        span = [(k - 1) * d + 1 for k, d in zip(kernel_shape, dilations)]
+        if auto_pad.startswith(b"SAME"):
+            out = [-(-m // s) for m, s in zip(size, strides)]
+            total = [max((o - 1) * s + k - m, 0) for o, s, k, m in zip(out, strides, span, size)]
+            before = [(t + (auto_pad == b"SAME_LOWER")) // 2 for t in total]
+            behind = [t - b for t, b in zip(total, before)]
+        else:
+            before, behind = pads[:n], pads[n:]
+            out = [(m + b + e - k + (s - 1) * ceil_mode) // s + 1 for m, b, e, k, s in zip(size, before, behind, span, strides)]
+            out = [o - (ceil_mode and (o - 1) * s >= m + b) for o, s, m, b in zip(out, strides, size, before)]
+        y = np.zeros((*x.shape[:2], *out))
+        for at in np.ndindex(*out):
+            places = [[a * s - b + k * d for k in range(w)] for a, s, b, w, d in zip(at, strides, before, kernel_shape, dilations)]
+            inside = [[q for q in axis if 0 <= q < m] for axis, m in zip(places, size)]
+            padded = np.prod([sum(-b <= q < m + e for q in axis) for axis, b, m, e in zip(places, before, size, behind)])
+            window = x.astype(np.float64)[(slice(None), slice(None), *np.ix_(*inside))].reshape(*x.shape[:2], -1)
+            y[(slice(None), slice(None), *at)] = (window.max(-1, initial=-np.inf) if op == "MaxPool" else (np.abs(window) ** p).sum(-1) ** (1 / p) if op == "LpPool"
+                                                  else window.sum(-1) / max(padded if count_include_pad else window.shape[-1], 1))
+        return [y]
+    return f
+
+
+def window(of):
+    def f(size, periodic=1, **_):
+        n = np.arange(int(size))
+        turn = 2 * np.pi * n / max(int(size) - (0 if periodic else 1), 1)
+        return [np.trunc(of(turn) if int(size) > 1 or periodic else np.ones(n.shape))]
+    return f
+
+
+def root_mean_square(x, scale, axis=-1, epsilon=1e-5, **_):
+    x = x.astype(np.float64)
+    return [x / np.sqrt((x * x).mean(tuple(range(axis % x.ndim, x.ndim)), keepdims=True) + epsilon) * scale.astype(np.float64)]
+
+
+def cut_depth(x, depth, values, axis=-1, **_):
+    d = int(np.nan_to_num(np.asarray(depth, np.float64).ravel()[0]))
+    at = np.where((x < -d) | (x >= d), -1, x % max(d, 1)).astype(np.int64)
+    return [np.where(np.moveaxis(at[..., None] == np.arange(max(d, 0)), -1, axis), values[1], values[0])]
+
+
+# ---- others ----
+
+def nothing(p):
+    """No elements, or what sums and means of none are."""
+    return all(v.size == 0 or (v.dtype != object and not np.nan_to_num(numbers(v)).any()) for v in map(np.asarray, p.got.values()))
+
+
+def only_bias(p):
+    return all(v.size == 0 or not np.ptp(numbers(v), axis=(0, *range(2, v.ndim))).any() for v in p.got.values())
+
+
+def near_before(p):
+    """Less precise, or more."""
+    before = p.ours(p.case.model, p.case.feed)
+    return before is not None and all(np.shape(v) == np.shape(before[name]) and np.allclose(numbers(v), numbers(before[name]), 2e-2, 2e-2) for name, v in p.got.items())
+
+
+def drawn(p):
+    """0 or 1, and what is certain; NaN: either."""
+    x, y = (next(iter(p.feed.values())) if p.feed else numpy_helper.to_array(p.model.graph.initializer[0])), next(iter(p.got.values()))
+    y = numbers(y)
+    return bool(((y == 0) | (y == 1)).all() and (y[x <= 0] == 0).all() and (y[x >= 1] == 1).all()) if y.shape == x.shape else False
+
+
+def other_regions_as_before(p):
+    """Of regions that are finite as before; of others 0, NaN, or what is inside the picture."""
+    name = hostile.tried(p.model).input[1]
+    regions = p.feed[name] if name in p.feed else numpy_helper.to_array(next(t for t in p.model.graph.initializer if t.name == name))
+    before, (output, got) = p.ours(p.case.model, p.case.feed), next(iter(p.got.items()))
+    kept = (regions == p.case.feed[name]).all(1)
+    return equal(got[kept], before[output][kept]) and bool((np.nan_to_num(numbers(got[~kept])) == 0).all())
+
+
+def by_lengths(p):
+    """A recurrent layer whose sample k is of length 0: there Y is 0 and the last state the first; the others are those of lengths that a peer takes."""
+    node = hostile.tried(p.model)
+    lengths = p.feed[node.input[4]] if node.input[4] in p.feed else numpy_helper.to_array(next(t for t in p.model.graph.initializer if t.name == node.input[4]))
+    layout = next((a.i for a in node.attribute if a.name == "layout"), 0)
+    form = hostile.Form(p.case).feeds(node.input[4], np.maximum(lengths, 1).astype(np.int32))
+    want = next(iter(p.peers(form.model, form.feed).values()), None)
+    if want is None:
+        return False
+    ok, none = True, lengths == 0
+    for k, (name, w) in enumerate(zip([o for o in node.output if o], want)):
+        position = [o for o in node.output].index(name)
+        batch = (2 if position == 0 else 1) if not layout else 0
+        first = p.feed.get(node.input[4 + position]) if position and len(node.input) > 4 + position else None
+        expected = np.array(w)
+        for b in np.flatnonzero(none):
+            at = (slice(None),) * batch + (b,)
+            expected[at] = 0 if first is None else first[(slice(None),) * (0 if layout else 1) + (b,)]
+        ok &= near(p.got[name], expected, 64)
+    return ok
+
+
+def only_label(p):
+    """Scores are as before."""
+    label, score = p.got.values()
+    return bool((label == hostile.tried(p.model).attribute[[a.name for a in hostile.tried(p.model).attribute].index("classlabels_int64s")].ints[0]).all()) and score.shape == (len(label), 1)
+
+
+def distinct(p):
+    """What is not NaN is there once, in order."""
+    x, y = next(iter(p.feed.values())) if p.feed else numpy_helper.to_array(p.model.graph.initializer[0]), p.got[hostile.tried(p.model).output[0]]
+    return y.ndim > 1 or equal(np.unique(y[y == y]), np.unique(x[x == x]))
+
 
 EMPTY = r"(.*, |constant )?\w+ axis \d of 0"
 TYPE = r"\w+ of type \d+"
@@ -9,66 +266,104 @@ WORD = r"\w+ = (\[.*)?b'\\xff\\xfe%n\\n'.*"
 NONE = r"\w+ = \[\]"
 ROWS = [
     # what the peers do not know
-    (".*", r"opset \d+", "an older version, which they no longer run or take for a newer one"),
-    ("Attention|FlexAttention|Col2Im|ConvTranspose|GlobalAveragePool|GlobalLpPool|GlobalMaxPool|GroupNormalization|Resize|TfIdfVectorizer|ScatterND|RoiAlign|MultiHeadAttention|GroupQueryAttention|Upsample|LpNormalization|"
-     "LinearRegressor|LinearClassifier|SVMRegressor|SVMClassifier|TreeEnsemble.*|Normalizer|Scaler|.*Pool|DeformConv|Inverse|STFT|DFT", EMPTY, "of no elements there are none"),
-    ("Affine|ParametricSoftplus|ScaledTanh|ImageScaler|Crop|Gelu|QuickGelu|BiasGelu|FastGelu|FusedMatMul|Inverse|Upsample|Resize|GridSample|MaxRoiPool|MeanVarianceNormalization|LinearRegressor|TreeEnsemble.*|SVMRegressor|OneHot|"
-     "QLinear.*|RotaryEmbedding|LRN|LpNormalization|Normalizer|Scaler|Binarizer|.*LayerNormalization|Attention|Momentum|Adam|Adagrad|Unique|CumSum", TYPE, "a type that the schema, or the definition, takes"),
-    ("Attention", r"[qk]v?_num_heads = \d|no left_window_size|left_window_size = -1", "what is said twice, or not, where the shapes tell"),
-    ("LayerNormalization|GroupNormalization|Range|RMSNormalization", r"stash_type = (1|10|11|16)", "the float types of stash_type"),
+    ("If|Loop|Scan", r"opset \d+", "operators inside are older, too"),
+    ("Selu", "opset 1", "its defaults are of fewer digits", near_before),
+    ("Dropout", r"opset \d+", "draws where is_test is not given"),
+    (".*", r"opset \d+", "an older version, which they no longer run or take for a newer one", as_before),
+    ("ConvTranspose", EMPTY, "of no elements the bias is left", only_bias),
+    ("Attention|FlexAttention|Col2Im|GlobalAveragePool|GlobalLpPool|GlobalMaxPool|GroupNormalization|Resize|TfIdfVectorizer|ScatterND|RoiAlign|MultiHeadAttention|GroupQueryAttention|Upsample|LpNormalization|"
+     "LinearRegressor|LinearClassifier|SVMRegressor|SVMClassifier|TreeEnsemble.*|Normalizer|Scaler|.*Pool|DeformConv|Inverse|STFT|DFT", EMPTY, "of no elements there are none", nothing),
+    ("GridSample", r"\w+ of type (11|14)", "a grid may be of another type, a complex picture of two parts"),
+    ("OneHot|Unique", r"\w+ of type 8", "text may be chosen, and counted"),
+    ("TreeEnsemble", r"X of type 1", "splits of the input's type, as the standard has it"),
+    ("Optional.*", r"x of type \d+", "any tensor", by_peers(of_first_types)),
+    ("Resize|GridSample", r"\w+ of type 9", "bools, too"),
+    ("Resize|Upsample|GridSample", r"\w+ of type \d+", "integers are cut, as onnxruntime does for those that it takes; single precision rounds places at the border", by_peers(of_first_types, whole=1.0)),
+    ("Attention", r"attn_mask of type \d", "what is not bool is added", by_peers(mask_in_numbers)),
+    ("LinearRegressor", r"x0 of type [67]", "integers are numbers"),
+    ("Affine|ParametricSoftplus|ScaledTanh|ImageScaler|Crop|Gelu|QuickGelu|BiasGelu|FastGelu|FusedMatMul|Inverse|MaxRoiPool|MeanVarianceNormalization|LinearRegressor|TreeEnsemble.*|SVMRegressor|OneHot|"
+     "QLinear.*|RotaryEmbedding|LRN|LpNormalization|Normalizer|Scaler|Binarizer|.*LayerNormalization|Attention|Momentum|Adam|Adagrad|Unique|CumSum|GlobalLpPool", TYPE,
+     "a type that the schema, or the definition, takes", by_peers(of_first_types)),
+    ("Attention", r"[qk]v?_num_heads = \d", "what is said twice where the shapes tell", as_before),
+    ("Attention", r"no left_window_size|left_window_size = -1", "no window"),
+    ("LayerNormalization|GroupNormalization|Range|RMSNormalization", r"stash_type = (1|10|11|16)", "the float types of stash_type", near_before),
     ("ConvTranspose", r"output_padding = .*", "less than the stride or the dilation"),
-    ("MaxUnpool", r"(strides|kernel_shape) = .*", "output_shape says the size, and places are its own"),
-    ("Resize", r"antialias = 1|no mode|exclude_outside = 1", "what concerns other modes only is not used"),
+    ("MaxUnpool", r"(strides|kernel_shape) = .*", "output_shape says the size, and places are its own where it is smaller"),
+    ("Resize", "no mode", "what concerns other modes only is not used", by_peers(without("antialias", "cubic_coeff_a", "exclude_outside"))),
+    ("Resize", r"antialias = 1|exclude_outside = 1", "what concerns other modes only is not used", as_before),
     ("LRN|.*LayerNormalization|MatMulIntegerToFloat", r"(.*, |constant )?x\d? (rank up|first of axis 0)", "any rank, as the formula has it"),
-    ("Attention", r"input 2 absent|2 inputs|output 0 absent", "com.microsoft: a bias and a first output that nobody wants may be absent"),
-    ("GroupQueryAttention|SequenceMap|EmbedLayerNormalization|SkipLayerNormalization", r"output \d absent", "an output that nobody wants"),
+    ("Attention", r"input 2 absent|2 inputs", "com.microsoft: a bias may be absent"),
+    ("GroupQueryAttention|SequenceMap|EmbedLayerNormalization|SkipLayerNormalization|MaxPool|Loop|Scan|TreeEnsembleClassifier|Attention", r"output \d absent", "an output that nobody wants", as_before),
     ("QLinearAdd|QLinearMul|QLinearSigmoid|QLinearLeakyRelu|DFT", r"input \d absent|\d inputs", "what is optional may be absent"),
-    ("RotaryEmbedding", r"(no )?num_heads( = 0)?", "the tables tell how many"),
+    ("RotaryEmbedding", r"(no )?num_heads( = 0)?", "the tables tell how many", as_before),
     ("Momentum|Adam|Adagrad", r"9 inputs more", "more tensors, whose new values nobody wants"),
-    ("RNN|GRU|LSTM", r"no hidden_size|activations = \[\]|activation_(alpha|beta) = .*", "the weights tell the size, an empty list is none, and what no activation takes is not used"),
-    ("LinearClassifier|Scaler|ImageScaler|Crop|FusedConv|Bernoulli|.*Regressor|.*Classifier", NONE + "|no (offset|scale)", "an empty list is none"),
+    ("RNN|GRU|LSTM", r"activations = \[\]", "an empty list is none", by_peers(without("activations"))),
+    ("RNN|GRU|LSTM", r"no hidden_size|activation_(alpha|beta) = .*", "the weights tell the size, an empty list is none, and what no activation takes is not used", as_before),
+    ("LinearClassifier|Scaler|ImageScaler", NONE, "an empty list is none", by_peers(neutral)),
+    ("Crop|FusedConv|Bernoulli|.*Regressor|.*Classifier", NONE, "an empty list is none"),
+    ("Scaler|ImageScaler", "no (offset|scale|bias)", "0, and 1, where nothing is said", by_peers(neutral)),
     ("FusedConv", r"(no )?activation_params.*", "those of the operator where they are not given; what it does not take is not used"),
     ("TreeEnsemble.*|SVM.*|Linear.*|LabelEncoder|.*Encoder|CategoryMapper|StringNormalizer|StringConcat|ZipMap|Tokenizer|.*Vectorizer|RegexFullMatch", WORD, "bytes that are no text stay as they are"),
     ("Scan", r"(.*, |constant )?(initial|x) (rank up|axis \d of 1)|output 1 absent", "a body is of the shapes that come"),
     ("SequenceMap", r"(constant )?x\d (rank (up|down)|first of axis 0)", "a body is of the shapes that come"),
-    (".*", r"\w+: (input|output) \d (is \w+|as .*|twice.*|declared as .*|of .*)", "a body may give what it was given, and its declarations may be wider"),
+    (".*", r"\w+: (input|output) \d declared as .*", "declarations of a body may be others than what is there", as_before),
+    ("If", r"else_branch(, form \d+|: .*)", "a branch that is not chosen is not looked at", as_before),
+    ("If", r"\w+ of type \d+", "a branch that is not chosen is not looked at", by_peers(one_branch)),
+    ("If", r"(.*, |constant )?\w+ axis \d of \d", "a branch that is not chosen is not looked at"),
+    (".*", r"\w+: ((input|output) \d (is \w*|as .*|twice.*|of .*)|no node \d|node \d, \w+, form \d+)", "a body may give what it was given, and of another shape or type"),
+    ("Loop", r"body: node \d, axes = \[\]", "of no axes", as_before),
+    ("Optional", "0 inputs|input 0 absent", "an empty one of no known type"),
+    ("Cast", r"round_mode = .*", "what concerns other types only is not used", as_before),
+    ("(Q|Deq)uantizeLinear", r"block_size = \d+", "a block may be longer than the axis", as_before),
+    ("Loop", r"(.*, |constant )?(c|cond) rank up", "one number, in a list or not", as_before),
     # one number, in a list or not
-    ("TopK|Squeeze|ConstantOfShape|OneHot|H.*Window|BlackmanWindow|RotaryEmbedding|GroupQueryAttention|TreeEnsemble.*|Pad|Slice|Clip|Dropout|CumSum|Range|Trilu|NonMaxSuppression|DFT|STFT", ONE, "one number, in a list or not, or one row"),
+    ("TopK|Squeeze|OneHot|H.*Window|BlackmanWindow|RotaryEmbedding|Pad|Slice|Clip|Dropout|CumSum|Range|Trilu|NonMaxSuppression|DFT|STFT", ONE, "one number, in a list or not", as_before),
+    ("TreeEnsemble.*", ONE, "one row, in a list or not", by_peers(in_one_row)),
+    ("ConstantOfShape|GroupQueryAttention", ONE, "one number, in a list or not"),
     ("Einsum", r"equation = b''", "a scalar without names"),
     # what the text leaves open
-    ("Bernoulli", r".*(x (all|one) .*|seed = .*|x (rank down|first of axis 0))", "below 0 never, above 1 always; any number is a seed"),
-    ("RoiAlign|MaxRoiPool", r".*(nan|inf|3e\+38)", "regions without end: samples outside are 0, NaN stays"),
-    ("QuantizeLinear|DynamicQuantizeLinear", r".*(3e\+38|0\.0|inf)", "what is too large, infinite by a scale of 0 too, is the largest number"),
+    ("Bernoulli", r".*(x (all|one) .*|seed = .*|x (rank down|first of axis 0))", "below 0 never, above 1 always; any number is a seed", drawn),
+    ("RoiAlign|MaxRoiPool", r"(constant |.*, )?\w+ (all|one) (nan|-?inf|3e\+38)", "regions without end: samples outside are 0, NaN stays", other_regions_as_before),
+    ("SplitToSequence", "keepdims = 0", "is not used where the sizes are given", as_before),
+    ("FeatureVectorizer", "no inputdimensions", "the shapes tell", as_before),
+    ("EmbedLayerNormalization", "free sizes", "sizes may be open", as_before),
+    ("RoiAlign|MaxRoiPool", r"spatial_scale = 3e\+38", "regions without end: samples outside are 0", nothing),
+    ("QuantizeLinear", r".*(3e\+38|0\.0|inf)", "what is too large, infinite by a scale of 0 too, is the largest number", formula(quantize)),
+    ("DynamicQuantizeLinear", r".*(3e\+38|0\.0|inf)", "what is too large is the largest number"),
     ("TfIdfVectorizer", r"max_skip_count = .*|ngram_(counts|indexes) = .*|pool_int64s = .*", "n-grams that the row does not reach, or of a length without any"),
-    ("TreeEnsembleRegressor", r"no n_targets", "one, where it is not said"),
+    ("TreeEnsembleRegressor", r"no n_targets", "one, where it is not said", as_before),
     ("Resize", r"cubic_coeff_a = .*", "infinities meet"),
-    ("OneHot", r"(constant )?depth all .*", "a depth is cut to an integer"),
-    ("Unique", r".* nan", "whether one NaN is another's equal"),
-    ("RNN|GRU|LSTM", r".*x4 .*", "of a length of 0 the last state is the first"),
-    ("GroupQueryAttention", r".*x5 .*", "what lies behind a sample's last key is nobody's"),
+    ("OneHot", r"(constant )?depth all .*", "a depth is cut to an integer", formula(cut_depth)),
+    ("Unique", r".* nan", "whether one NaN is another's equal", distinct),
+    ("RNN|GRU|LSTM", r"(.*, |constant )?x4 (all|one) 0", "of a length of 0 the last state is the first", by_lengths),
+    ("GroupQueryAttention", r"(.*, |constant )?x5 (all|one) \d", "what lies behind a sample's last key is nobody's"),
     ("TreeEnsemble(Regressor|Classifier)", r"nodes_modes = .*|(target|class)_\w+ = .*", "a leaf at the root; votes add up, and a leaf without one says 0"),
-    ("GroupQueryAttention", r"local_window_size = \d+", "a window that is longer than all keys is none"),
+    ("GroupQueryAttention", r"local_window_size = \d+", "a window that is longer than all keys is none", by_peers(without("local_window_size"))),
     ("Cast", r"to = 8|input of type 8", "any type becomes text, and the other way"),
     ("Cast", r"to = 24", "what the type does not hold is undefined"),
     ("BatchNormalization", r"x of type 11", "its other inputs are of single precision there"),
-    ("LabelEncoder", r"(keys|values|default)_tensor, form 0", "lists may be tables of one row"),
+    ("LabelEncoder", r"(keys|values|default)_tensor, form 0", "lists may be tables of one row", as_before),
     ("STFT", r"(.*, |constant )?signal axis 2 \+ 1", "a complex signal has both sides"),
-    ("SoftmaxCrossEntropyLoss|NegativeLogLikelihoodLoss", r"y .*|ignore_index = .*", "the interpreter's sums are of single precision, one number after the other"),
-    ("AveragePool|LpPool|MaxPool", r"(strides|kernel_shape) = .*", "a stride may be longer than the window, and than the picture: the padding of SAME is never negative"),
+    ("SoftmaxCrossEntropyLoss", r"y .*|ignore_index = .*", "sums of single precision, one number after the other", formula(cross_entropy, 1024)),
+    ("NegativeLogLikelihoodLoss", r"y .*|ignore_index = .*", "sums of single precision, one number after the other", formula(functools.partial(cross_entropy, logarithms=True), 1024)),
+    *[(op, r"(strides|kernel_shape|auto_pad) = .*", "a stride may be longer than the window, and than the picture: the padding of SAME is never negative", formula(pool(op))) for op in ("AveragePool", "LpPool", "MaxPool")],
     ("TreeEnsembleClassifier", r".*x0 .*|nodes_nodeids = .*", "labels by onnxruntime's rule for two classes"),
-    ("AveragePool|LpPool|MaxPool|ConvTranspose", r"auto_pad = .*", "SAME where pads are given as well"),
-    ("BlackmanWindow|H.*Window", r"output_datatype = \d+", "integers are cut"),
+    ("TreeEnsembleClassifier", r"classlabels_int64s = \[\d+\]", "every row is of the only class", only_label),
+    ("ConvTranspose", r"auto_pad = .*", "SAME where pads are given as well"),
+    ("HannWindow", r"output_datatype = \d+", "integers are cut", formula(window(lambda t: 0.5 - 0.5 * np.cos(t)))),
+    ("HammingWindow", r"output_datatype = \d+", "integers are cut", formula(window(lambda t: 25 / 46 - 21 / 46 * np.cos(t)))),
+    ("BlackmanWindow", r"output_datatype = \d+", "integers are cut", formula(window(lambda t: 0.42 - 0.5 * np.cos(t) + 0.08 * np.cos(2 * t)))),
     # the standard's text, or its function's body
     ("TreeEnsemble", r"post_transform = [12]", "1 is SOFTMAX, 2 LOGISTIC"),
     ("TreeEnsemble", r"nodes_(true|false)(leafs|nodeids) = .*", "paths may meet"),
     ("TreeEnsemble", r"(nodes_splits|leaf_weights), form \d+", "of less precision, as they are given"),
     ("TreeEnsemble", r"membership_values, form \d+", "a last set without its NaN, or with it"),
     ("Attention", r".*attn_mask axis \d of 1", "version 23 repeats a mask of one key"),
-    ("Attention|FlexAttention", r"softmax_precision = (10|16)", "in more precision than is asked for"),
-    ("RMSNormalization", r"[XW] of type \d+", "the result is of the scale's type"),
-    ("Resize", r"(.*, |constant )?(X|x0|roi) (of type \d+|axis \d .*)|.*sizes all 33", "integers are rounded, single precision rounds places at the border"),
+    ("Attention|FlexAttention", r"softmax_precision = (10|16)", "in more precision than is asked for", near_before),
+    ("RMSNormalization", r"[XW] of type \d+", "the result is of the scale's type", formula(root_mean_square)),
+    ("Resize", r"(.*, |constant )?(X|x0|roi) axis \d .*|.*sizes all 33", "integers are rounded, single precision rounds places at the border"),
 ]
 
 
 def reason(op, form):
-    return next((why for ops, forms, why in ROWS if re.fullmatch(ops, op) and re.fullmatch(forms, form)), None)
+    return next((row for row in (Row(*r) for r in ROWS) if re.fullmatch(row.ops, op) and re.fullmatch(row.forms, form)), None)

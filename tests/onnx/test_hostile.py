@@ -1,11 +1,11 @@
-"""Is every operator safe from bad models? The standard's node tests, and those of test_against_ort.py, each changed in one place (hostile.py): attributes, shapes, types, values, what is missing or too much.
+"""Is every operator safe from bad models? The standard's node tests, those of test_against_ort.py and hostile_cases.py, each changed in one place (hostile.py): attributes, shapes, types, values, what is missing or too much.
 Right is: a result, the same on the CPU, or exit 3, 4, 5 or 6 with one line that names node, tensor or field. Wrong: a signal, no end, our own error, several lines.
 
-    test_hostile.py [--every N] [--first N] [--cpu N] [--only TEXT] [--cases N] [--no-peers] [--list]
+    test_hostile.py [--every N] [--first N] [--cpu N] [--only TEXT] [--cases N] [--no-peers] [--explained] [--list]
 
 Every N-th form of all is taken, from the first on (the default takes about 20 s), of those that run every N-th also on the CPU; of each operator at most so many cases that have the same attributes and inputs.
-Where onnxruntime is installed (--no-peers leaves it out): not both of it and the standard's evaluator may refuse what ran here, or give something else, but for the rows of hostile_reasons.py and of
-differential/disagreements.py."""
+Where onnxruntime is installed (--no-peers leaves it out): not both of it and the standard's evaluator may refuse what ran here, or give something else, but for the rows of hostile_reasons.py, whose
+proofs must hold (--explained prints their forms), and of differential/disagreements.py."""
 import argparse
 import collections
 import importlib.util
@@ -29,6 +29,7 @@ import cases
 import compare
 import disagreements
 import hostile
+import hostile_cases
 import hostile_reasons
 import test_against_ort
 from draw import Step
@@ -95,9 +96,10 @@ def flat(value):
 
 def same(model, feed, got, want, peer, others):
     """Whether results agree, or a row of disagreements.py says why they do not. Where NaN or infinities enter, only types and shapes are asked: tests/differential is for them."""
-    step, versions = Step(list(model.graph.node), list(model.graph.node[0].output)), {"": 1} | {o.domain: o.version for o in model.opset_import}
+    node, *before = [*model.graph.node][::-1]
+    step, versions = Step([node, *before], list(node.output)), {"": 1} | {o.domain: o.version for o in model.opset_import}
     values = {name: v for name, v in feed.items() if isinstance(v, np.ndarray)} | {t.name: hostile.numpy_helper.to_array(t) for t in model.graph.initializer}
-    got, want, others, inputs = flat(got), flat(want), [flat(o) for o in others], [values.get(name) for name in step.nodes[0].input]
+    got, want, others, inputs = flat(got), flat(want), [flat(o) for o in others], [values.get(name) for name in node.input]
     numbers = [v for v in values.values() if v.dtype != object]
     special = any(v.dtype.kind == "f" and not np.isfinite(v).all() for v in [*values.values(), *got, *want])
 
@@ -121,7 +123,8 @@ def same(model, feed, got, want, peer, others):
 # ---- the run ----
 
 class Run:
-    def __init__(self, cpu, peers):
+    def __init__(self, cpu, peers, explained):
+        self.explained = explained
         self.ours, self.peers, self.cpu = Worker(), {"onnxruntime": Worker(), "reference": Worker()} if peers else {}, cpu
         self.count = collections.Counter()
 
@@ -152,10 +155,26 @@ class Run:
             found = "refused by both peers", brief(reply)
         elif results and not any(same(model, feed, reply, r, name, [o for n, o in results.items() if n != name]) for name, r in results.items()):
             found = "different from the peers", f"we {brief(reply)}; " + "; ".join(f"{name} {brief(r)}" for name, r in results.items())
-        if found and hostile_reasons.reason(model.graph.node[0].op_type, self.what):
+        row = hostile_reasons.reason(hostile.tried(model).op_type, self.what) if found else None
+        if row and row.proof and not row.proof(self.proved(case, model, feed, reply, results)):
+            return f"{found[0]}, and the proof fails", f"{row.why}; {found[1]}"
+        if row:
             self.count[f"{found[0]} for a reason"] += 1
+            self.tell_reason(row, case, model, found)
             return None
         return found
+
+    def proved(self, case, model, feed, reply, results):
+        """What a proof may ask for."""
+        def ours(other, values):
+            given = self.ours.ask("ours", other.SerializeToString(), values, "reference")
+            return dict(zip([o.name for o in other.graph.output], given)) if isinstance(given, list) else None
+
+        return hostile_reasons.Proved(case, model, feed, dict(zip([o.name for o in model.graph.output], reply)), results, ours, lambda other, values: self.results(other.SerializeToString(), values))
+
+    def tell_reason(self, row, case, model, found):
+        if self.explained:
+            print(f"{found[0]}: {case.name} ({hostile.tried(model).op_type}), {self.what}: {row.why}{', proved' if row.proof else ''}: {found[1]}".encode(errors="backslashreplace").decode(), flush=True)
 
     def results(self, data, feed):
         """Those of the peers that run it."""
@@ -164,7 +183,7 @@ class Run:
 
     def tell(self, kind, case, text):
         self.count[kind] += 1
-        print(f"{kind}: {case.name} ({case.model.graph.node[0].op_type}), {self.what}: {text}".encode(errors="backslashreplace").decode(), flush=True)
+        print(f"{kind}: {case.name} ({hostile.tried(case.model).op_type}), {self.what}: {text}".encode(errors="backslashreplace").decode(), flush=True)
 
 
 def brief(reply):
@@ -172,9 +191,10 @@ def brief(reply):
 
 
 def all_cases(most):
-    """Single nodes; of those with the same attributes, types and ranks the first ones."""
+    """Single nodes, of those with the same attributes, types and ranks the first ones; and the graphs of hostile_cases.py."""
     seen, of_op = collections.Counter(), collections.defaultdict(itertools.count)   # a new row changes the names of no other operator's
     rows = [(f"{row[0]} {next(of_op[row[0]])}", *test_against_ort.build_model(row)) for row in test_against_ort.CASES]
+    yield from (Case(f"{op} of a graph {next(of_op[op, 'graph'])}", model, feed) for op, model, feed in hostile_cases.models())
     for name, model, feed in [*cases.node_cases(), *rows]:
         node = model.graph.node[0]
         key = node.domain, node.op_type, tuple(sorted((a.name, a.s) for a in node.attribute)), tuple(bool(n) for n in node.input), len(node.output)
@@ -191,9 +211,10 @@ def main():
     p.add_argument("--only", default="")
     p.add_argument("--cases", type=int, default=1)
     p.add_argument("--peers", action=argparse.BooleanOptionalAction, default=importlib.util.find_spec("onnxruntime") is not None)
+    p.add_argument("--explained", action="store_true")
     p.add_argument("--list", action="store_true")
     a = p.parse_args()
-    run, wrong, total = Run(a.cpu, a.peers), 0, 0
+    run, wrong, total = Run(a.cpu, a.peers, a.explained), 0, 0
     warnings.filterwarnings("ignore")
     np.seterr(all="ignore")
     for case in all_cases(a.cases):
