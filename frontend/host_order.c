@@ -165,14 +165,14 @@ TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars) { ret
 
 /* ---- Unique ---- */
 
-typedef struct { DType t; const void *x; int64_t width; } Rows;
+/* Keys of rows that are compared, `width` each. */
+typedef struct { const int64_t *key; int64_t width; } Rows;
 
 static int row_order(const Rows *r, int64_t a, int64_t b)
 {
-    for (int64_t k = 0; k < r->width; k++) {
-        int64_t x = host_key(r->t, r->x, a * r->width + k), y = host_key(r->t, r->x, b * r->width + k);
-        if (x != y) return x < y ? -1 : 1;
-    }
+    const int64_t *x = r->key + a * r->width, *y = r->key + b * r->width;
+    for (int64_t k = 0; k < r->width; k++)
+        if (x[k] != y[k]) return x[k] < y[k] ? -1 : 1;
     return 0;
 }
 
@@ -192,7 +192,7 @@ static void sort_rows(const Rows *r, int64_t *sorted, bool *again, int64_t *room
 {
     if (r->width == 1) {
         Keyed *item = (Keyed *)room;
-        for (int64_t i = 0; i < n; i++) item[i] = (Keyed){ (uint64_t)host_key(r->t, r->x, i) ^ UINT64_C(1) << 63, i };
+        for (int64_t i = 0; i < n; i++) item[i] = (Keyed){ (uint64_t)r->key[i] ^ UINT64_C(1) << 63, i };
         item = keyed_sort(item, (Keyed *)(room + 2 * n), n);
         for (int64_t i = 0; i < n; i++) sorted[i] = item[i].index, again[i] = i && item[i].key == item[i - 1].key;
     } else {
@@ -206,13 +206,14 @@ static void sort_rows(const Rows *r, int64_t *sorted, bool *again, int64_t *room
 TgStatus host_unique(const HostCall *call, void *const *args, int64_t *vars)
 {
     const UniqueAttr *a = custom_attr(call->call->src[0], NULL);
-    Rows r = { call->tensor[0].dtype, args[0], host_dim(call, 0, 1, vars) };
-    int64_t rows = host_dim(call, 0, 0, vars), n = 0, *out_first = host_result(call, args, 1), *inverse = host_result(call, args, 2), *count = host_result(call, args, 3);
-    size_t bytes = (size_t)(r.width * dtype_size(r.t));
-    int64_t *room = host_scratch((size_t)(rows + 1) * 41), *sorted = room + 4 * rows, *group = room, *number = room + rows, *first = room + 2 * rows;
-    bool *again = (bool *)(sorted + rows);
+    DType t = call->tensor[0].dtype;
+    int64_t rows = host_dim(call, 0, 0, vars), width = host_dim(call, 0, 1, vars), n = 0, *out_first = host_result(call, args, 1), *inverse = host_result(call, args, 2), *count = host_result(call, args, 3);
+    size_t bytes = (size_t)(width * dtype_size(t));
+    int64_t *room = host_scratch((size_t)(rows + 1) * 41 + (size_t)(rows * width) * 8), *sorted = room + 4 * rows, *key = sorted + rows, *group = room, *number = room + rows, *first = room + 2 * rows;
+    bool *again = (bool *)(key + rows * width);
     char *y = host_result(call, args, 0);
-    sort_rows(&r, sorted, again, room, rows);
+    for (int64_t i = 0; i < rows * width; i++) key[i] = host_key(t, args[0], i);
+    sort_rows(&(Rows){ key, width }, sorted, again, room, rows);
     for (int64_t i = 0; i < rows; i++) group[sorted[i]] = again[i] ? group[sorted[i - 1]] : sorted[i];       /* the first row that equals it, the sort being stable */
     for (int64_t i = 0; i < rows; i++) {
         int64_t row = a->sorted ? sorted[i] : i;
