@@ -47,6 +47,7 @@ U op_affine_grid(Graph *g, const Ctx *c)
 
 /* ---- GridSample ---- */
 
+enum { GRID_AXES = 6 };         /* a linear place has 2 taps an axis, a cubic one 4 */
 typedef enum { PAD_ZEROS, PAD_BORDER, PAD_REFLECTION } GridPad;
 typedef enum { GRID_NEAREST, GRID_LINEAR, GRID_CUBIC } GridMode;
 typedef struct { GridMode mode; GridPad pad; bool corners; } Grid;
@@ -106,7 +107,7 @@ static bool read_grid(Graph *g, const Ctx *c, Grid *s)
 /* [n, taps, places] of axis a as [n, 1.., taps, ..1, places], which broadcasts with those of the other axes. */
 static U along_taps(Graph *g, U value, uint32_t a, uint32_t axes)
 {
-    U dim[5];
+    U dim[GRID_AXES + 2];
     for (uint32_t k = 0; k < axes; k++) dim[k + 1] = k == a ? uop_dim(value, 1) : uop_index(g, 1);
     dim[0] = uop_dim(value, 0), dim[axes + 1] = uop_dim(value, 2);
     return reshape(g, value, dim, axes + 2);
@@ -147,8 +148,8 @@ U op_grid_sample(Graph *g, const Ctx *c)
     U x = wide(g, c->in[0]), grid = wide(g, c->in[1]), dim[TG_MAX_RANK];
     uint32_t r = uop_rank(x), k = r - 2;
     Grid s;
-    Taps taps[3];
-    if (r < 3 || r > 5 || uop_rank(grid) != r || fixed_size(g, grid, r - 1) != k || uop_dim(grid, 0) != uop_dim(x, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not fit an input of rank %u", r);
+    Taps taps[GRID_AXES];
+    if (r < 3 || r > GRID_AXES + 2 || uop_rank(grid) != r || fixed_size(g, grid, r - 1) != k || uop_dim(grid, 0) != uop_dim(x, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not fit an input of rank %u", r);
     if (!read_grid(g, c, &s)) return NULL;
     if (c->text && s.mode != GRID_NEAREST) return fail_node(g, c, TG_UNSUPPORTED, "mode", "mixes values, which strings cannot be; nearest moves them");
     if (s.mode != GRID_NEAREST && !dtype_is_float(x->dtype)) x = cast(g, x, dtype_size(x->dtype) > 2 ? DT_F64 : DT_F32);           /* and cut in the end */

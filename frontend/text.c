@@ -5,7 +5,7 @@
 
 #include "frontend/import.h"
 
-enum { STRINGS = 2, CONTENT_MAX = 4096 };          /* tag; strings of an input that an importer may look into */
+enum { STRINGS = 2, CONTENT_MAX = 1 << 24 };          /* tag; strings of an input that an importer may look into */
 
 struct StringPool { Arena *arena; const StringPool *base; Map number; const char **text; int64_t first, count, cap; };
 
@@ -107,14 +107,13 @@ bool input_text(Graph *g, const Ctx *c, uint32_t i, const char ***out, int64_t *
     *n = 0;
     if (!is_text(x)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is not of strings"), false;
     x = text_numbers(x);
-    *n = uop_static(x) ? uop_numel(x) : CONTENT_MAX + 1;
-    const UOp **v = NEW_N(graph_arena(g), const UOp *, *n + 1);
+    if (!uop_static(x)) return fail_data(g, c, i), false;
+    *n = uop_numel(x);
     if (*n > CONTENT_MAX) return fail_node(g, c, TG_LIMIT, c->node->in[i], "%lld strings; at most %d", (long long)*n, CONTENT_MAX), false;
-    if (!values_of(g, x, v, (uint32_t)*n)) return fail_data(g, c, i), false;
+    size_t size;
+    const int64_t *v = *n ? data_of(g, x, CONTENT_MAX, &size) : NULL;
+    if (*n && !v) return fail_data(g, c, i), false;
     *out = NEW_N(graph_arena(g), const char *, *n + 1);
-    for (int64_t k = 0; k < *n; k++) {
-        if (!uop_is_const(v[k])) return fail_data(g, c, i), false;
-        (*out)[k] = pool_text(import_pool(c), uop_const_int(v[k]));
-    }
+    for (int64_t k = 0; k < *n; k++) (*out)[k] = pool_text(import_pool(c), v[k]);
     return true;
 }

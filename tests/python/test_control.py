@@ -158,7 +158,8 @@ CASES = [
      "else_branch = f () => (seq(float[1]) a) { a = Identity(s0) }>", "y = ConcatFromSequence<axis = 0>(s)"), MANY),
     ("a list that rounds look at", many("seq(float[1]) s", "SequenceConstruct(z1)", "s", "seq(float[1])", "l = SequenceLength(s0) d = Less(l, few) s1 = If(g) <then_branch = t () => (seq(float[1]) a) { a = SequenceInsert(s0, v1) }, "
      "else_branch = f () => (seq(float[1]) a) { a = Identity(s0) }>", ""), MANY),
-    ("what some rounds make longer, and rows", many("float[m] y, float[k] rows", "ConstantOfShape(z0)", "y, rows", "float[m]", "l = Size(s0) d = Less(l, most) r = Exp(v) s1 = If(g) <then_branch = t () => (float[q] a) { a = Concat<axis = 0>(s0, v1) }, "
+    ("what some rounds make longer, and rows", many("float[m] y, float[k] rows", "ConstantOfShape(z0)", "y, rows", "float[m]",
+     "l = Size(s0) d = Less(l, most) r = Exp(v) s1 = If(g) <then_branch = t () => (float[q] a) { a = Concat<axis = 0>(s0, v1) }, "
      "else_branch = f () => (float[q] a) { a = Identity(s0) }>", "", ", float r"), MANY),
     ("what is of another size in some rounds", many("float y", "Constant<value_float = 0.0>()", "y", "float", "d = Identity(c) p = If(g) <then_branch = t () => (float[q] a) { a = Identity(v1) }, "
      "else_branch = f () => (float[q] a) { a = Concat<axis = 0>(v1, v1) }> w = ReduceSum<keepdims = 0>(p) s1 = Add(s0, w)", ""), MANY),
