@@ -373,7 +373,7 @@ static U cast_to(Graph *g, const Ctx *c, int32_t type)
     DType to = dtype_from_onnx(type);
     if (type == TG_STRING) return is_text(x) ? x : numbers_to_text(g, c);
     if (is_text(x) && !(x = text_to_numbers(g, c, to == DT_VOID ? DT_F32 : to))) return NULL;
-    if (x->dtype == DT_F64 && (to == DT_F16 || to == DT_BF16 || narrow_is_float(type))) x = single_odd(g, x);
+    if (x->dtype == DT_F64 && (to == DT_F16 || to == DT_BF16 || (narrow_is(type) && narrow_is_float(type)))) x = single_odd(g, x);
     if (narrow_is(type)) return narrow_encode(g, x, type, attr_bool(g, c, "saturate", true), round_mode(g, c));
     if (to == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "to", "element type %d is not covered", type);
     return convert(g, narrow_decode(g, x), to);
