@@ -1,5 +1,6 @@
 /* Random numbers: THREEFRY of (element, stream) under a key, so that any shape, symbolic ones too, is element-wise work and every run of a model, on every device, gives the
- * same numbers. The key is the node's attribute seed; else it is made of the node's name and the session's seed. Dropout's seed alone names numpy's generator.
+ * same numbers: what is no number of 24 bits is computed in doubles, so that devices, whose last bits differ there, agree in single precision. The key is the node's attribute seed; else it is made of the
+ * node's name and the session's seed. Dropout's seed alone names numpy's generator.
  * To add one: a function here and a row in ops.def.
  */
 #include "frontend/import.h"
@@ -39,13 +40,15 @@ static U uniform(Graph *g, const Ctx *c, const U *dim, uint32_t rank)
     return unit(g, word[0]);
 }
 
-/* Box and Muller, 1958. */
+static U f64(Graph *g, U x) { return cast(g, x, DT_F64); }
+
+/* Box and Muller, 1958; doubles. */
 static U normal(Graph *g, const Ctx *c, const U *dim, uint32_t rank)
 {
     U word[2];
     bits(g, c, dim, rank, word);
-    U a = add(g, unit(g, word[0]), scalar(g, DT_F32, 0x1p-24)), radius = sqrt_(g, mul(g, scalar(g, DT_F32, -2), log_(g, a)));
-    return mul(g, radius, cos_(g, mul(g, scalar(g, DT_F32, 2 * M_PI), unit(g, word[1]))));
+    U a = add(g, f64(g, unit(g, word[0])), scalar(g, DT_F64, 0x1p-24)), radius = sqrt_(g, mul(g, scalar(g, DT_F64, -2), log_(g, a)));
+    return mul(g, radius, cos_(g, mul(g, scalar(g, DT_F64, 2 * M_PI), f64(g, unit(g, word[1])))));
 }
 
 /* ---- operators ---- */
@@ -74,7 +77,7 @@ static bool float_shape(Graph *g, const Ctx *c, const U **dim, uint32_t *rank, D
     return dtype_is_float(*type) || (fail_node(g, c, TG_BAD_MODEL, "dtype", "is %s; wanted a floating-point type", dtype_name(*type)), false);
 }
 
-static U scaled(Graph *g, U x, double by, double plus, DType t) { return cast(g, add(g, mul(g, x, scalar(g, DT_F32, by)), scalar(g, DT_F32, plus)), t); }
+static U scaled(Graph *g, U x, double by, double plus, DType t) { return cast(g, cast(g, add(g, mul(g, f64(g, x), scalar(g, DT_F64, by)), scalar(g, DT_F64, plus)), DT_F32), t); }
 
 U op_random_uniform(Graph *g, const Ctx *c)
 {
@@ -106,11 +109,11 @@ U op_bernoulli(Graph *g, const Ctx *c)
 /* Multinomial: draws by the largest of log-probability plus Gumbel noise. x [batch, classes] -> [batch, samples]. */
 U op_multinomial(Graph *g, const Ctx *c)
 {
-    U x = cast(g, c->in[0], DT_F32);
+    U x = f64(g, c->in[0]);
     int64_t n = attr_int(g, c, "sample_size", 1), type = attr_int(g, c, "dtype", TG_I32);
     if (uop_rank(x) != 2 || n < 1 || n > 1 << 20) return fail_node(g, c, TG_BAD_MODEL, "sample_size", "%lld of an input of rank %u", (long long)n, uop_rank(x));
     if (type != TG_I32 && type != TG_I64) return fail_node(g, c, TG_BAD_MODEL, "dtype", "is %lld; wanted int32 or int64", (long long)type);
-    U dim[] = { uop_dim(x, 0), uop_index(g, n), uop_dim(x, 1) }, a = add(g, uniform(g, c, dim, 3), scalar(g, DT_F32, 0x1p-25));
+    U dim[] = { uop_dim(x, 0), uop_index(g, n), uop_dim(x, 1) }, a = add(g, f64(g, uniform(g, c, dim, 3)), scalar(g, DT_F64, 0x1p-25));
     U noise = neg(g, log_(g, neg(g, log_(g, a))));
     return cast(g, argmax(g, add(g, unsqueeze(g, x, 1), noise), -1, false, false), type == TG_I32 ? DT_I32 : DT_I64);
 }
