@@ -431,7 +431,8 @@ E = [
     ("com.microsoft: QGemm to a scale without a zero point", one("QGemm", "q,s,z,q,s,z,,s", {"q": np.ones((1, 1), np.uint8), "s": f(), "z": np.array(0, np.uint8)}, domain=MS), (5,), "y_scale"),
     *[(f"com.microsoft: {op} of a longer {what}", one(op, names, {"q": np.ones((1, 1), np.uint8), "s": f(), "v": f(5), "z": np.array(0, np.uint8), "o": np.ones(5, np.uint8)}, domain=MS, ports=[port("x", (1, 1))]), BAD, says)
       for op, what, names, says in (("MatMulIntegerToFloat", "scale", "q,q,s,v", "v: has size 5"), ("MatMulIntegerToFloat", "zero point", "q,q,s,s,z,o", "o: has size 5"), ("MatMulIntegerToFloat", "bias", "q,q,s,s,,,v", "v: has size 5"),
-        ("DynamicQuantizeMatMul", "scale", "x,q,v", "v: has size 5"), ("DynamicQuantizeMatMul", "zero point", "x,q,s,o", "o: has size 5"), ("QGemm", "zero point", "q,s,z,q,s,o", "o: has size 5"), ("QGemm", "scale", "q,s,z,q,v,z", "v: has size 5"))],
+        ("DynamicQuantizeMatMul", "scale", "x,q,v", "v: has size 5"), ("DynamicQuantizeMatMul", "zero point", "x,q,s,o", "o: has size 5"), ("QGemm", "zero point", "q,s,z,q,s,o", "o: has size 5"),
+        ("QGemm", "scale", "q,s,z,q,v,z", "v: has size 5"))],
     ("com.microsoft: QGemm of a longer bias", one("QGemm", "q,s,z,q,s,z,b", {"q": np.ones((1, 1), np.uint8), "s": f(), "z": np.array(0, np.uint8), "b": np.ones((3, 1), np.int32)}, domain=MS), BAD, "b: has size 3"),
     ("Scaler of rank 3 and four features", one("Scaler", ports=[port("x", (2, 3, 4))], domain=ML, offset=[1.0] * 4, scale=[1.0]), BAD, "x: has rank 3"),
     *[(f"CausalConvWithState, {what}", one("CausalConvWithState", f"x,w,,{p}", {"w": f(3, 1, 3), "p": f(*n)}, ports=[port("x", (2, 3, 6))], opset=27, outputs="y,z", activation=word), BAD, says) for what, p, n, word, says in (
