@@ -15,7 +15,8 @@ bool past_ok(Graph *g, const Ctx *c, uint32_t i, U x);                 /* as x [
 bool same_rows(Graph *g, const Ctx *c, uint32_t i, uint32_t j);        /* i and j, both past_ok */
 bool bias_ok(Graph *g, const Ctx *c, uint32_t i, U q, U keys);         /* [batch or 1, heads or 1, rows, keys] */
 double cap_of(Graph *g, const Ctx *c);                                 /* softcap */
-/* q [b,h,n,d], k and v [b,h/groups,m,d]: softmax(q k * scale, capped, plus bias, where allowed) v; sink: scores of a further key without a value, [heads or 1, 1, 1], or NULL. stages[0..3]: scores raw, after softcap, with bias and mask, probabilities. */
+/* q [b,h,n,d], k and v [b,h/groups,m,d]: softmax(q k * scale, capped, plus bias, where allowed) v; sink: scores of a further key without a value, [heads or 1, 1, 1], or NULL.
+ * stages[0..3]: scores raw, after softcap, with bias and mask, probabilities. */
 typedef struct { U bias, allowed, sink; double scale, softcap; } Attend;
 U attend(Graph *g, U q, U k, U v, const Attend *a, U stages[4]);
 #endif

@@ -167,7 +167,8 @@ CASES = [
         (np.uint8, [0, 94, 249, 255, 221, 69, 0, 0, 63, 135]), (np.int32, [-25, 94, 249, 298, 221, 69, -27, -8, 63, 135]))],      # rounded and kept in range
     # of others
     ("Cast", "", 13, [np.array([2**64 - 2, 7], np.uint64)], dict(to=TensorProto.STRING), [np.array(["18446744073709551614", "7"], object)]),
-    ("MatMulNBits", "com.microsoft", 1, [columns, packed, scales, packed_zeros, groups], dict(K=31, N=3, bits=4, block_size=16), [columns @ ((nibbles(packed)[:, :31] - nibbles(packed_zeros)[:, groups]) * scales[:, groups]).T]),
+    ("MatMulNBits", "com.microsoft", 1, [columns, packed, scales, packed_zeros, groups], dict(K=31, N=3, bits=4, block_size=16),
+     [columns @ ((nibbles(packed)[:, :31] - nibbles(packed_zeros)[:, groups]) * scales[:, groups]).T]),
     ("Tokenizer", "com.microsoft", 1, [np.array(["one two", "three"], object)], dict(mark=0, mincharnum=1, pad_value="-", separators=[" "]), [np.array([["one", "two"], ["three", "-"]], object)]),
     *[("Tokenizer", "com.microsoft", 1, [np.array(words, object)], dict(mark=1, mincharnum=1, pad_value="-", tokenexp="[a-z]+"), [want]) for words, want in (
         (["A", "4"], np.zeros((2, 0), object)), (["A", "b"], np.array([["\x02", "\x03", "-"], ["\x02", "b", "\x03"]], object)))],
