@@ -659,6 +659,7 @@ ROWS = [
     Row("CastLike", ORT, given("round_mode", b"down", b"nearest"), "round_mode says where a number goes that e8m0 does not hold"),
     Row("Attention", ORT, lambda c: np.isneginf(results(c)[0]) & (results(c)[1] == float(finfo(c.want[c.index].dtype).min)), "what is masked is -inf"),
     Row("com.microsoft.GridSample", ORT, both(given("padding_mode", b"border"), given("mode", b"bicubic")), "with border, places outside are clamped before their neighbours are taken: as of the standard's GridSample"),
+    Row("com.microsoft.QLinearSoftmax", ORT, lambda c: results(c)[0] == np.iinfo(c.got[0].dtype).max, "what is out of range saturates: 1 is 256 steps"),
     # shape inference of the onnx package
     Row("Loop", EITHER, declared_otherwise, "what enters has its own sizes, whatever the body declares"),
     Row("STFT", INFERENCE, lacks("onesided"), "onesided is 1 where it is not given"),

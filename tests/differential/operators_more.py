@@ -208,6 +208,28 @@ def qlinear_global_average_pool(d, op):
     return own(d, op, [d.new(t, (d.pick(1, 2), d.pick(1, 3), d.pick(1, 4), d.pick(2, 5))), scale(d), zero(d, t), scale(d), zero(d, t)], channels_last=d.some(d.int(0, 1)))
 
 
+@ms("QLinearAveragePool")
+def qlinear_average_pool(d, op):
+    t, kernel = byte(d), [d.int(1, 3), d.int(1, 3)]
+    pads = [d.int(0, k - 1) for k in kernel] + [d.int(0, k - 1) for k in kernel]
+    return own(d, op, [d.new(t, (d.pick(1, 2), d.pick(1, 3), d.pick(3, 4, 7), d.pick(3, 5))), scale(d), zero(d, t), scale(d), zero(d, t)],
+               kernel_shape=kernel, strides=d.some([d.int(1, 3), d.int(1, 3)]), pads=d.some(pads), count_include_pad=d.some(d.int(0, 1)))
+
+
+@ms("QLinearSoftmax")
+def qlinear_softmax(d, op):
+    t, n = byte(d), d.shape(1, 4)               # what is from 0 to 1 fills the type: the peer's table knows no other result
+    result = [d.add(np.array(1 / 256, np.float32), constant=True), d.add(np.array(np.iinfo(t).min, t), constant=True)]
+    return own(d, op, [d.new(t, n), scale(d), zero(d, t), *result], opset=d.pick(11, 13), axis=d.int(-len(n), len(n) - 1))
+
+
+@ms("QLinearWhere")
+def qlinear_where(d, op):
+    t, n = byte(d), d.shape(1, 3)
+    some = lambda: [1 if d.chance(0.3) else k for k in n]
+    return own(d, op, [d.new(bool, n), d.new(t, some()), scale(d), zero(d, t), d.new(t, some()), scale(d), zero(d, t), scale(d), zero(d, t)])
+
+
 @ms("QGemm")
 def qgemm(d, op):
     t, u, b, m, k, n = byte(d), byte(d), d.int(0, 1), d.pick(1, 4), d.pick(1, 3, 7), d.pick(1, 2, 5)
