@@ -80,6 +80,11 @@ def of_first_types(p):
     return p.case.model, p.case.feed | {name: v.astype(p.case.feed[name].dtype) for name, v in p.feed.items() if isinstance(v, np.ndarray)}
 
 
+def words_moved(p):
+    """Words lie where the numbers come to lie that they say."""
+    return any(all(np.array_equal(np.asarray(v).astype(w.dtype), w) for v, w in zip(p.got.values(), r)) for r in p.peers(*of_first_types(p)).values())
+
+
 def in_one_row(p):
     name = hostile.tried(p.case.model).input[0]
     x = p.feed[name] if name in p.feed else numpy_helper.to_array(next(t for t in p.model.graph.initializer if t.name == name))
@@ -278,6 +283,7 @@ ROWS = [
     ("TreeEnsemble", r"X of type 1", "splits of the input's type, as the standard has it"),
     ("Optional.*", r"x of type \d+", "any tensor", by_peers(of_first_types)),
     ("Resize|GridSample", r"\w+ of type 9", "bools, too"),
+    ("Resize|Upsample|GridSample", r"\w+ of type 8", "strings are moved, where nothing is mixed", words_moved),
     ("Resize|Upsample|GridSample", r"\w+ of type \d+", "integers are cut, as onnxruntime does for those that it takes; single precision rounds places at the border", by_peers(of_first_types, whole=1.0)),
     ("Attention", r"attn_mask of type \d", "what is not bool is added", by_peers(mask_in_numbers)),
     ("LinearRegressor", r"x0 of type [67]", "integers are numbers"),
