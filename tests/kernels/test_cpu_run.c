@@ -213,11 +213,12 @@ static void no_compiler(void **state)
 {
     (void)state;
     Code *code = NULL;
-    char *path = strdup(getenv("PATH"));
+    char *path = strdup(getenv("PATH")), *given = getenv("CC") ? strdup(getenv("CC")) : NULL;
     Device *d = open_device(1, NULL);
     Kernel *k = scale_kernel(3, 4, false);
     assert_int_equal(kernel_linearize(k, backend_cpu.target(d)), TG_OK);
     setenv("PATH", "/nowhere", 1);
+    unsetenv("CC");
     assert_int_equal(backend_cpu.compile(&code, d, &k, 1, NULL), TG_CACHE);
     assert_non_null(strstr(tg_error(), "install the package gcc"));
     setenv("PATH", path, 1);
@@ -228,10 +229,12 @@ static void no_compiler(void **state)
     assert_non_null(strstr(tg_error(), "gcc-of-tomorrow"));
     unsetenv("CC");
     assert_int_equal(backend_cpu.compile(&code, d, &k, 1, NULL), TG_OK);
+    if (given) setenv("CC", given, 1);
     backend_cpu.code_free(code);
     kernel_free(k);
     backend_cpu.close(d);
     free(path);
+    free(given);
 }
 
 static void fill_ones(void *user, uint32_t slot, void *ptr, size_t bytes)
