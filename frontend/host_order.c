@@ -149,14 +149,14 @@ TgStatus host_topk_part(const HostCall *call, void *const *args, const int64_t *
     int64_t end = outer * inner * (part + 1) / parts;
     for (int64_t column = outer * inner * part / parts, columns; column < end && k; column += columns) {
         int64_t at = column % inner, to = column / inner * k * inner + at;
-        const char *x = (const char *)args[0] + (column / inner * n * inner + at) * size;
+        const void *x = (const char *)args[0] + (column / inner * n * inner + at) * size;
         void *v = value ? value + to * size : NULL;
         columns = inner - at < COLUMNS ? inner - at : COLUMNS;
         if (columns > end - column) columns = end - column;
-        if (t == DT_F32) columns_f32(&s, (const float *)x, v, index ? index + to : NULL, columns);
-        else if (t == DT_F64) columns_f64(&s, (const double *)x, v, index ? index + to : NULL, columns);
-        else if (t == DT_I32) columns_i32(&s, (const int32_t *)x, v, index ? index + to : NULL, columns);
-        else columns_i64(&s, (const int64_t *)x, v, index ? index + to : NULL, columns);
+        if (t == DT_F32) columns_f32(&s, x, v, index ? index + to : NULL, columns);
+        else if (t == DT_F64) columns_f64(&s, x, v, index ? index + to : NULL, columns);
+        else if (t == DT_I32) columns_i32(&s, x, v, index ? index + to : NULL, columns);
+        else columns_i64(&s, x, v, index ? index + to : NULL, columns);
     }
     return TG_OK;
 }

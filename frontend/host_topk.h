@@ -7,7 +7,7 @@ static inline BITS TOPK(order)(VALUE x)
     BITS order;
     x += (VALUE)0;
     memcpy(&order, &x, sizeof order);
-    if (FLOATS) order ^= order >> (8 * sizeof order - 1) & MOST;
+    if (FLOATS && order < 0) order ^= MOST;
     return FLOATS && isnan((double)x) ? MOST : order;
 }
 
