@@ -166,13 +166,13 @@ static void combine(ScatterOp op, DType t, char *out, int64_t i, const char *upd
     {                                                                                                                   \
         typedef type Element;                                                                                           \
         typedef wide Wide;                                                                                              \
-        EACH(_Pragma("omp simd"), out[k], update[k])                                                                                         \
+        EACH(_Pragma("omp simd"), out[k], update[k])                                                                    \
     }                                                                                                                   \
     static void at_##name(ScatterOp op, type *out, const int64_t *place, const type *update, const int64_t *from, int64_t n) \
     {                                                                                                                   \
         typedef type Element;                                                                                           \
         typedef wide Wide;                                                                                              \
-        EACH(, out[place[k]], update[from[k]])                                                                            \
+        EACH(, out[place[k]], update[from[k]])                                                                          \
     }
 COMBINE(f32, float, float)
 COMBINE(f64, double, double)

@@ -328,8 +328,6 @@ static bool call_loop(Graph *g, const Loop *l, U *last, U *row)
     return true;
 }
 
-bool loop_unroll(Graph *g, const Loop *l, U *last, U *row) { return unroll(g, l, l->keep && !uop_const_int(l->keep) ? 0 : uop_const_int(l->trip), last, row); }
-
 bool loop_build(Graph *g, const Loop *l, U *last, U *row)
 {
     bool known = uop_is_const(l->trip) && (!l->keep || uop_is_const(l->keep));

@@ -24,7 +24,6 @@ typedef struct {
 /* last[states]: states after the last round. row[rows]: each round's row stacked along a new axis 0. Few rounds are unrolled; more become a CALL of "loop"
  * (graph/custom.h), where states keep their shapes, or grow by the same size each round. */
 bool loop_build(Graph *g, const Loop *l, U *last, U *row);
-bool loop_unroll(Graph *g, const Loop *l, U *last, U *row);       /* of a known trip, however long, where body always knows whether to go on */
 
 U loop_slice(Graph *g, U x, int64_t axis, U step);                 /* x at that step along the axis, which is gone; of an axis without elements, which no round asks for, zeros */
 

@@ -213,7 +213,7 @@ class InferenceSession:
     enable_fallback = disable_fallback
 
     def get_overridable_initializers(self):
-        """Initializers are built in."""
+        """None is listed; a feed may name one."""
         return []
 
     def end_profiling(self):
