@@ -11,7 +11,7 @@
 #include "beam/trial.h"
 #include "graph/wmma.h"
 
-enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4 };         /* SHORT: reduces that are unrolled whole; DOT_OTHERS: of a dot product, which takes its other operand in a register */
+enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12 };         /* SHORT: reduces that are unrolled whole; DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers */
 
 /* ---- ops ---- */
 
@@ -215,13 +215,21 @@ static bool crowded(const Trial *p, int lane, int number, int64_t mr)
     return false;
 }
 
+/* Rows of a tile that lie a symbolic size apart: each needs a register for its place. */
+static bool scattered(const Trial *p, int number)
+{
+    bool any = false;
+    for (uint32_t i = 0; number >= 0 && i < p->naccess; i++) any |= !p->access[i].store && (p->access[i].ranges & p->reduces) && p->access[i].step[number] == NO_STEP;
+    return any;
+}
+
 /* others: registers that hold neither accumulators nor vectors of the lane axis. */
 static void consider(const Trial *p, Tile *best, int lane, int number, int64_t m, int64_t n, int64_t others)
 {
     for (int64_t nv = 1; nv <= 8; nv++)
         for (int64_t mr = 1; mr <= 16 && mr <= m; mr++) {
             if (mr * nv + nv + others > registers(p) || (mr > 1 && nv > 4) || nv * p->lanes > ceil_to(n, p->lanes)) continue;
-            double s = tile_score(p, mr, nv, m, n) * (crowded(p, lane, number, mr) ? 0.6 : 1);
+            double s = tile_score(p, mr, nv, m, n) * (crowded(p, lane, number, mr) ? 0.6 : 1) * (mr > PLACES && scattered(p, number) ? 0.8 : 1);
             if (s > best->score + 1e-9) *best = (Tile){ number, mr, nv, s, false };
         }
 }

@@ -280,12 +280,14 @@ const char *var_name(const UOp *var) { return (const char *)var->arg.blob->data 
 
 /* ---- sizes and walks ---- */
 
-bool uop_static(const UOp *u)
+bool shape_static(const Shape *s)
 {
-    for (uint32_t k = 0; k < u->shape->rank; k++)
-        if (!uop_is_const(u->shape->dim[k])) return false;
+    for (uint32_t k = 0; k < s->rank; k++)
+        if (!uop_is_const(s->dim[k])) return false;
     return true;
 }
+
+bool uop_static(const UOp *u) { return shape_static(u->shape); }
 
 int64_t uop_size(const UOp *u, uint32_t k) { return u->shape->dim[k]->vmax; }
 

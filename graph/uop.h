@@ -157,7 +157,8 @@ const char *var_name(const UOp *var);
 /* Shapes. */
 static inline uint32_t uop_rank(const UOp *u) { return u->shape->rank; }
 static inline const UOp *uop_dim(const UOp *u, uint32_t k) { return u->shape->dim[k]; }
-bool uop_static(const UOp *u);                                /* every dim is CONST */
+bool shape_static(const Shape *s);                            /* every dim is CONST */
+bool uop_static(const UOp *u);
 int64_t uop_size(const UOp *u, uint32_t k);                   /* dim k, or its largest value when symbolic */
 int64_t uop_numel(const UOp *u);                              /* product of sizes (largest values), saturating */
 const UOp *uop_sizes(Graph *g, const UOp *const *dim, uint32_t rank);         /* STACK of sizes, as RESHAPE takes it */

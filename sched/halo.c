@@ -2,21 +2,34 @@
 
 #include <string.h>
 
-Halo *halo_new(Arena *a, const HaloAxis *axis, uint32_t rank, int64_t element_bytes)
+#include "graph/build.h"
+
+Halo *halo_new(Graph *g, const HaloAxis *axis, uint32_t rank, int64_t element_bytes)
 {
-    Halo *h = arena_alloc(a, sizeof *h + sizeof *axis * (rank + 1));
+    Halo *h = arena_alloc(graph_arena(g), sizeof *h + sizeof *axis * (rank + 1));
     uint32_t outer = 0;
-    int64_t stride = element_bytes;
-    for (; rank && !axis[rank - 1].before && !axis[rank - 1].after; rank--) stride *= axis[rank - 1].size;
-    h->axis[0].size = 1;
-    for (; outer < rank && !axis[outer].before && !axis[outer].after; outer++) h->axis[0].size *= axis[outer].size;
+    h->element = uop_index(g, element_bytes);
+    for (; rank && !axis[rank - 1].before && !axis[rank - 1].after; rank--) h->element = dim_mul(g, h->element, axis[rank - 1].size);
+    h->axis[0].size = uop_index(g, 1);
+    for (; outer < rank && !axis[outer].before && !axis[outer].after; outer++) h->axis[0].size = dim_mul(g, h->axis[0].size, axis[outer].size);
     h->rank = rank - outer + 1;
     memcpy(h->axis + 1, axis + outer, sizeof *axis * (rank - outer));
-    for (uint32_t k = h->rank; k-- > 0; stride *= h->axis[k].before + h->axis[k].size + h->axis[k].after) h->axis[k].stride = stride;
     return h;
 }
 
-bool halo_same(const Halo *a, const Halo *b) { return a->rank == b->rank && !memcmp(a->axis, b->axis, sizeof *a->axis * a->rank); }
+bool halo_same(const Halo *a, const Halo *b) { return a->rank == b->rank && a->element == b->element && !memcmp(a->axis, b->axis, sizeof *a->axis * a->rank); }
+
+int64_t halo_bytes(const Halo *h)
+{
+    int64_t bytes = h->element->vmax;
+    for (uint32_t k = 0; k < h->rank; k++) bytes *= h->axis[k].before + h->axis[k].size->vmax + h->axis[k].after;
+    return bytes;
+}
+
+/* ---- in a run ---- */
+
+/* One axis of it: `stride` bytes from element to element. */
+typedef struct { int64_t size, before, after, stride; } Extent;
 
 /* Most of them are the few elements between two rows. */
 static void zero(char *from, const char *to)
@@ -29,24 +42,24 @@ static void zero(char *from, const char *to)
     }
 }
 
-/* Zeroes what lies between the values of axes k .. at p, from `zeros` on, which may lie before p; returns the end of the last value. */
-static char *clear_between(const Halo *h, uint32_t k, char *p, char *zeros)
+/* Zeroes what lies between the values of axes a .. last at p, from `zeros` on, which may lie before p; returns the end of the last value. */
+static char *clear_between(const Extent *a, const Extent *last, char *p, char *zeros)
 {
-    const HaloAxis *a = &h->axis[k];
     char *first = p + a->before * a->stride;
-    if (k + 1 == h->rank) {
+    if (a == last) {
         zero(zeros, first);
         return first + a->size * a->stride;
     }
-    for (int64_t i = 0; i < a->size; i++) zeros = clear_between(h, k + 1, first + i * a->stride, zeros);
+    for (int64_t i = 0; i < a->size; i++) zeros = clear_between(a + 1, last, first + i * a->stride, zeros);
     return zeros;
 }
 
-void halo_clear(const Halo *h, void *data, int part, int parts)
+void halo_clear(const Halo *h, const int64_t *size, int64_t element, void *data, int part, int parts)
 {
-    const HaloAxis *a = h->axis;
+    Extent a[HALO_RANK];
+    for (uint32_t k = h->rank; k-- > 0; element *= a[k].before + a[k].size + a[k].after) a[k] = (Extent){ size[k], h->axis[k].before, h->axis[k].after, element };
     int64_t from = a->size * part / parts, to = a->size * (part + 1) / parts;
     char *first = (char *)data + from * a->stride, *end = (char *)data + to * a->stride, *zeros = first;
-    for (char *p = first; p < end; p += a->stride) zeros = clear_between(h, 1, p, zeros);
+    for (char *p = first; p < end; p += a->stride) zeros = clear_between(a + 1, a + h->rank - 1, p, zeros);
     zero(zeros, end);
 }

@@ -3,14 +3,16 @@
 #define TG_HALO_H
 #include "graph/uop.h"
 
-/* In storage order, elements of `stride` bytes inside of an axis: `before` and `after` of them around `size`. The first axis has no zeros, the last one has: what lies inside
- * of it is one element. Equal halos of a schedule are one. */
-typedef struct { int64_t size, before, after, stride; } HaloAxis;
-typedef struct Halo { uint32_t rank; HaloAxis axis[]; } Halo;
+/* In storage order: `before` and `after` elements around `size` of what lies inside of the axis, which is `element` bytes for the last one. The first axis has no zeros, the last
+ * one has. Sizes may be symbolic; equal halos of a schedule are one. */
+enum { HALO_RANK = 20 };
+typedef struct { const UOp *size; int64_t before, after; } HaloAxis;
+typedef struct Halo { uint32_t rank; const UOp *element; HaloAxis axis[]; } Halo;
 
-/* axis: size, before and after of each; at least one has zeros. */
-Halo *halo_new(Arena *a, const HaloAxis *axis, uint32_t rank, int64_t element_bytes);
+/* axis: size, before and after of each, at most HALO_RANK - 1; at least one has zeros. */
+Halo *halo_new(Graph *g, const HaloAxis *axis, uint32_t rank, int64_t element_bytes);
 bool halo_same(const Halo *a, const Halo *b);
-/* Zeroes this part of the parts of a buffer's halo; the value inside is left alone. */
-void halo_clear(const Halo *h, void *data, int part, int parts);
+int64_t halo_bytes(const Halo *h);                  /* of the value with its zeros, at its largest */
+/* Zeroes this part of the parts of a buffer's halo; the value inside is left alone. size[rank]: of each axis in this run; element: as there. */
+void halo_clear(const Halo *h, const int64_t *size, int64_t element, void *data, int part, int parts);
 #endif

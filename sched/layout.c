@@ -15,8 +15,8 @@
 #include "sched/halo.h"
 #include "sched/rangeify.h"
 
-enum { HALO_MAX = 8, AXES = 16 };
-typedef struct { bool fixed, used; uint32_t rank; float vote[AXES]; uint8_t last; int32_t before[AXES], after[AXES]; } Layout;
+enum { HALO_MAX = 8, AXES = 16, SIZES_MAX = 1 << 14 };      /* SIZES_MAX: values of a variable that are tried */
+typedef struct { bool fixed, bare; uint32_t rank; float vote[AXES]; uint8_t last; int32_t before[AXES], after[AXES]; } Layout;
 
 static Layout *layout_of(Layout *all, const UOp *buffer)
 {
@@ -156,38 +156,78 @@ static void conjuncts(const UOp *v, const UOp **list, uint32_t *n)
     } else if (*n < 32) list[(*n)++] = v;
 }
 
-/* The conditions that say that axis a of this index lies inside; at most two. */
-static uint32_t inside(Graph *g, Rewriter *rw, const UOp *i, const UOp *size, const UOp **out)
-{
-    uint32_t n = 0;
-    if (i->vmin < 0) out[n++] = rewriter_run(rw, UOP(g, UOP_CMPNE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, i, uop_index(g, 0)), uop_bool(g, true)));
-    if (i->vmax >= size->vmax) out[n++] = rewriter_run(rw, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, i, size));
-    return n;
-}
-
-static bool remove_from(const UOp **list, uint32_t *n, const UOp *v)
+static void remove_from(const UOp **list, uint32_t *n, const UOp *v)
 {
     for (uint32_t i = 0; i < *n; i++)
-        if (list[i] == v) return list[i] = list[--*n], true;
-    return false;
+        if (list[i] == v) list[i] = list[--*n];
 }
 
-/* Does a margin make this load's gate superfluous? before, after: the margin that it needs. */
+/* The largest value of a sum of ranges, each times a number, as an expression of sizes; NULL: it is another. */
+static const UOp *last_of(Graph *g, const UOp *i)
+{
+    if (!i->ranges) return i;
+    if (i->op == UOP_RANGE) return index_math(g, UOP_ADD, i->src[0], uop_index(g, -1));
+    bool is_mul = i->op == UOP_MUL && uop_is_const(i->src[1]) && uop_const_int(i->src[1]) > 0;
+    const UOp *a = is_mul || i->op == UOP_ADD ? last_of(g, i->src[0]) : NULL, *b = is_mul ? i->src[1] : a ? last_of(g, i->src[1]) : NULL;
+    return a && b ? index_math(g, (Op)i->op, a, b) : NULL;
+}
+
+/* The one variable in u, which has none yet or that one. */
+static bool one_variable(const UOp *u, const UOp **var)
+{
+    if (u->op == UOP_DEFINE_VAR) return !*var || *var == u ? (*var = u, true) : false;
+    for (uint32_t k = 0; k < u->nsrc; k++)
+        if (!one_variable(u->src[k], var)) return false;
+    return true;
+}
+
+static int64_t value_at(const UOp *u, int64_t var)
+{
+    int64_t v[3] = { 0 }, out = INT64_MAX;
+    if (u->op == UOP_CONST || u->op == UOP_DEFINE_VAR) return u->op == UOP_CONST ? u->arg.i : var;
+    for (uint32_t k = 0; k < u->nsrc && k < 3; k++) v[k] = value_at(u->src[k], var);
+    return op_is((Op)u->op, FLAG_ALU) && uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out) ? out : INT64_MAX;
+}
+
+/* The largest value of an expression of sizes: where the bounds of its parts say too little (a half, twice, less the whole), all values of its variable are tried. */
+static int64_t largest(const UOp *u)
+{
+    const UOp *var = NULL;
+    if (u->vmax <= HALO_MAX || !one_variable(u, &var) || !var || var->vmax - var->vmin > SIZES_MAX) return u->vmax;
+    int64_t most = INT64_MIN;
+    for (int64_t n = var->vmin; n <= var->vmax && most <= HALO_MAX; n++) {
+        int64_t v = value_at(u, n);
+        if (v > most) most = v;
+    }
+    return most;
+}
+
+/* How far an index reaches over the end of an axis, at most; INT64_MAX: nobody knows. */
+static int64_t overhang(const Kernel *k, Rewriter *rw, const UOp *i, const UOp *size)
+{
+    if (uop_is_const(size)) return i->vmax - size->vmax + 1;
+    const UOp *last = last_of(k->g, i);
+    int64_t over = last ? largest(rewriter_run(rw, index_math(k->g, UOP_ADD, last, index_math(k->g, UOP_MUL, size, uop_index(k->g, -1))))) : INT64_MAX;
+    return over <= HALO_MAX ? over + 1 : INT64_MAX;
+}
+
+/* Does a margin make this load's gate superfluous: does it say nothing but that each axis lies inside? before, after: the margin that it needs. */
 static bool halo_serves(const Kernel *k, Rewriter *rw, const UOp *load, int32_t *before, int32_t *after)
 {
-    const UOp *index = index_of(load), *rest[32], *want[2];
+    Graph *g = k->g;
+    const UOp *index = index_of(load), *rest[32];
     uint32_t n = 0;
     double grown = 1, plain = 1;
-    if (load->nsrc < 3 || load->src[1]->op != UOP_CONST || load->src[1]->arg.i || !uop_static(index->src[0])) return false;
+    if (load->nsrc < 3 || load->src[1]->op != UOP_CONST || load->src[1]->arg.i) return false;
     conjuncts(load->src[2], rest, &n);
     for (uint32_t a = 1; a < index->nsrc; a++) {
         const UOp *i = index->src[a], *size = uop_dim(index->src[0], a - 1);
-        uint32_t m = inside(k->g, rw, i, size, want);
-        for (uint32_t j = 0; j < m; j++)
-            if (!remove_from(rest, &n, want[j])) return false;
-        if (i->vmin < -HALO_MAX || i->vmax >= size->vmax + HALO_MAX) return false;
+        int64_t over = overhang(k, rw, i, size);
+        if (i->vmin < -HALO_MAX || over > HALO_MAX) return false;
         before[a - 1] = i->vmin < 0 ? (int32_t)-i->vmin : 0;
-        after[a - 1] = i->vmax >= size->vmax ? (int32_t)(i->vmax - size->vmax + 1) : 0;
+        after[a - 1] = over > 0 ? (int32_t)over : 0;
+        if (before[a - 1]) remove_from(rest, &n, rewriter_run(rw, UOP(g, UOP_CMPNE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, i, uop_index(g, 0)), uop_bool(g, true))));
+        if (after[a - 1] || !uop_is_const(size)) remove_from(rest, &n, rewriter_run(rw, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, i, size)));
         plain *= (double)size->vmax;
         grown *= (double)(size->vmax + before[a - 1] + after[a - 1]);
     }
@@ -212,7 +252,7 @@ static void want_halo(Layout *all, const Kernel *k, const Margin *m)
 {
     for (; m; m = m->next) {
         Layout *l = layout_of(all, k->param[m->slot].buffer);
-        for (uint32_t a = 0; l && !l->fixed && a < l->rank; a++) {
+        for (uint32_t a = 0; l && !l->fixed && !l->bare && a < l->rank; a++) {
             if (l->before[a] < m->before[a]) l->before[a] = m->before[a];
             if (l->after[a] < m->after[a]) l->after[a] = m->after[a];
         }
@@ -378,6 +418,14 @@ static void fix_seen_outside(Schedule *s, Layout *all)
     }
 }
 
+/* The zeros around a value of symbolic size lie elsewhere in each run: only a device that makes them anew can have them, and only where no jump may come to another kernel first (plan.c). */
+static void bare_symbolic(Schedule *s, Layout *all, const Target *t)
+{
+    bool clears = t->clears_halos;
+    for (uint32_t i = 0; i < s->count; i++) clears &= s->item[i].kind != ITEM_LOOP && s->item[i].kind != ITEM_IF;
+    for (uint32_t b = 0; b < graph_buffer_count(s->g) && !clears; b++) all[b].bare = !shape_static(graph_buffer(s->g, b)->shape);
+}
+
 /* Buffers that only kernels at load write. */
 static void written_once(const Schedule *s, uint8_t *once)
 {
@@ -403,9 +451,9 @@ static const Halo *halo_of(Schedule *s, const Layout *l, const BufferInfo *info)
     HaloAxis axis[AXES];
     for (uint32_t k = 0; k < l->rank; k++) {
         uint32_t a = storage(l, l->rank, k);
-        axis[k] = (HaloAxis){ .size = info->shape->dim[a]->vmax, .before = l->before[a], .after = l->after[a] };
+        axis[k] = (HaloAxis){ .size = info->shape->dim[a], .before = l->before[a], .after = l->after[a] };
     }
-    return halo_new(graph_arena(s->g), axis, l->rank, dtype_size(info->dtype));
+    return halo_new(s->g, axis, l->rank, dtype_size(info->dtype));
 }
 
 static void resize_buffers(Schedule *s, const Layout *all)
@@ -419,7 +467,7 @@ static void resize_buffers(Schedule *s, const Layout *all)
             const Halo *h = graph_buffer(s->g, first)->halo;
             if (h && halo_same(h, info->halo)) info->halo = h;
         }
-        info->size_bytes = (size_t)(info->halo->axis[0].size * info->halo->axis[0].stride);
+        info->size_bytes = (size_t)halo_bytes(info->halo);
     }
 }
 
@@ -492,6 +540,7 @@ TgStatus sched_layout(Schedule *s, const Target *t)
     Layout *all = NEW_N(scratch, Layout, nbuffer + 1);
     uint8_t *once = NEW_N(scratch, uint8_t, nbuffer + 1);
     fix_seen_outside(s, all);
+    bare_symbolic(s, all, t);
     written_once(s, once);
     Facts **facts = read_kernels(s, scratch);
     vote_all(s, all, facts, once);
@@ -504,6 +553,5 @@ TgStatus sched_layout(Schedule *s, const Target *t)
     flatten(s, all, scratch);
     resize_buffers(s, all);
     arena_free(scratch);
-    (void)t;
     return TG_OK;
 }

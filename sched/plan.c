@@ -138,6 +138,13 @@ int64_t plan_eval(const Plan *p, const UOp *u, const int64_t *vars)
     return uop_eval(u->op, u->dtype, u->src[0]->dtype, v, &out) ? out : INT64_MIN;
 }
 
+void plan_clear(const Plan *p, const Halo *h, const int64_t *vars, void *data, int part, int parts)
+{
+    int64_t size[HALO_RANK];
+    for (uint32_t k = 0; k < h->rank; k++) size[k] = plan_eval(p, h->axis[k].size, vars);
+    halo_clear(h, size, plan_eval(p, h->element, vars), data, part, parts);
+}
+
 /* Has all that s writes a size that may be 0, and that is 0 with these variables (NULL: any)? */
 static bool writes_no_slice(const Plan *p, const Step *s, const int64_t *vars)
 {
@@ -482,6 +489,7 @@ static TgStatus place_of(Build *b, uint32_t k)
     if (u->read_first && !info->zeroed && m->size_bytes) return fail(TG_INTERNAL, "plan: buffer %d is read before it is written", (int)buffer_slot(u->uop));
     m->zeroed = info->zeroed;
     if (clear_halo(b, k)) return TG_OK;
+    if (m->zeroed && !shape_static(m->shape)) return fail(TG_INTERNAL, "plan: buffer %d of symbolic size needs zeros that no step makes", (int)buffer_slot(u->uop));
     if (m->zeroed || (u->once_write && u->run_use)) {
         m->kind = MEM_PERSIST;
         if (m->zeroed && share_halo(b, k)) return TG_OK;

@@ -110,14 +110,14 @@ static void clear_halos(const Executable *e, const Work *w, int thread, int thre
 {
     for (uint64_t left = w->clears; left; left &= left - 1) {
         int a = __builtin_ctzll(left);
-        halo_clear(e->plan->buffer[w->arg[a]].halo, w->args[a], thread, threads);
+        plan_clear(e->plan, e->plan->buffer[w->arg[a]].halo, e->vars, w->args[a], thread, threads);
     }
 }
 
 static void kernel_work(const Executable *e, const Work *w, int thread, int threads)
 {
-    if (plan_idle(e->plan, &e->plan->step[w->step], e->vars)) return;
     if (w->clears) clear_halos(e, w, thread, threads);
+    if (plan_idle(e->plan, &e->plan->step[w->step], e->vars)) return;
     int64_t vars[KERNEL_VARS];
     for (uint32_t i = 0; i < w->nvar; i++) vars[i] = e->vars[w->var[i]];
     int64_t n = w->count >= 0 ? w->count : bound_value(w->kernel, w->kernel->thread_bound, vars);
