@@ -1,5 +1,5 @@
 /* Convolutions and pools: sliding windows over the axes after [N, C]. In: x [N, C, d..], static or symbolic sizes. Out: [N, M, o..].
- * A Window is read once from attributes and checked; pads that auto_pad or ceil_mode ask for become plain numbers in it. Half precision is summed in f32.
+ * A Window is read once from attributes and checked; pads that auto_pad or ceil_mode ask for become sizes in it. Half precision is summed in f32.
  * To add one: a function here and a row in ops.def.
  */
 #include "frontend/frontend.h"
@@ -12,7 +12,7 @@ enum { AXES_MAX = TG_MAX_RANK / 2, STEP_MAX = 1 << 30 };
 typedef struct {
     uint32_t n;                                                                 /* windowed axes */
     int64_t kernel[AXES_MAX], stride[AXES_MAX], dilation[AXES_MAX];
-    int64_t before[AXES_MAX], after[AXES_MAX], extra[AXES_MAX];                 /* extra: what ceil_mode adds behind the pads */
+    U before[AXES_MAX], after[AXES_MAX], extra[AXES_MAX];                       /* sizes; extra: what ceil_mode adds behind the pads */
 } Window;
 
 #define K(v) scalar(g, type_of(x), (v))
@@ -43,17 +43,23 @@ static const char *auto_pad(Graph *g, const Ctx *c)
     return *mode ? mode : "NOTSET";
 }
 
-static bool same_pads(Graph *g, const Ctx *c, U x, Window *w, bool upper)
+/* What is added to n to make it a multiple of s: 0 .. s - 1. */
+static U to_multiple(Graph *g, U n, int64_t s)
+{
+    U last = uop_index(g, s - 1);
+    return dim_sub(g, last, dim_simplify(g, UOP(g, UOP_MOD, DT_VOID, NO_ARG, dim_add(g, n, last), uop_index(g, s))));
+}
+
+/* As many windows as strides begin in n elements: together the pads are what the last one hangs over. */
+static void same_pads(Graph *g, U x, Window *w, bool upper)
 {
     for (uint32_t k = 0; k < w->n; k++) {
-        U dim = uop_dim(x, k + 2);
-        if (!uop_is_const(dim) && w->stride[k] > 1) return fail_node(g, c, TG_UNSUPPORTED, "auto_pad", "SAME with a stride on a symbolic size"), false;
-        int64_t n = uop_is_const(dim) ? dim->arg.i : 1, outs = (n + w->stride[k] - 1) / w->stride[k], total = (outs - 1) * w->stride[k] + reach(w, k) - n;
-        total = total > 0 ? total : 0;
-        w->before[k] = upper ? total / 2 : total - total / 2;
-        w->after[k] = total - w->before[k];
+        int64_t s = w->stride[k];
+        U total = dim_max(g, dim_add(g, to_multiple(g, uop_dim(x, k + 2), s), uop_index(g, reach(w, k) - s)), uop_index(g, 0)), two = uop_index(g, 2);
+        U less = dim_div(g, total, two), more = dim_div(g, dim_add(g, total, uop_index(g, 1)), two);
+        w->before[k] = upper ? less : more;
+        w->after[k] = upper ? more : less;
     }
-    return true;
 }
 
 static bool read_pads(Graph *g, const Ctx *c, U x, Window *w)
@@ -61,27 +67,25 @@ static bool read_pads(Graph *g, const Ctx *c, U x, Window *w)
     const char *mode = auto_pad(g, c);
     int64_t both[2 * AXES_MAX];
     if (!read_list(g, c, "pads", 2 * w->n, 0, 0, both)) return false;               /* also where auto_pad makes them count nothing */
-    if (!strcmp(mode, "SAME_UPPER") || !strcmp(mode, "SAME_LOWER")) return same_pads(g, c, x, w, mode[5] == 'U');
+    if (!strcmp(mode, "SAME_UPPER") || !strcmp(mode, "SAME_LOWER")) return same_pads(g, x, w, mode[5] == 'U'), ok(g);
     if (strcmp(mode, "NOTSET") && strcmp(mode, "VALID")) return fail_node(g, c, TG_BAD_MODEL, "auto_pad", "is '%s'; wanted NOTSET, VALID, SAME_UPPER or SAME_LOWER", mode), false;
-    for (uint32_t k = 0; k < w->n && strcmp(mode, "VALID"); k++) w->before[k] = both[k], w->after[k] = both[k + w->n];
+    bool valid = !strcmp(mode, "VALID");
+    for (uint32_t k = 0; k < w->n; k++) w->before[k] = uop_index(g, valid ? 0 : both[k]), w->after[k] = uop_index(g, valid ? 0 : both[k + w->n]);
     return true;
 }
 
 /* ceil_mode: a last window that hangs over the end counts, unless it starts in the right pad. */
 static bool read_ceil(Graph *g, const Ctx *c, U x, Window *w)
 {
+    for (uint32_t k = 0; k < w->n; k++) w->extra[k] = uop_index(g, 0);
     if (strcmp(auto_pad(g, c), "NOTSET") || !attr_bool(g, c, "ceil_mode", false)) return ok(g);
     for (uint32_t k = 0; k < w->n; k++) {
-        if (w->stride[k] == 1) continue;
-        if (!uop_is_const(uop_dim(x, k + 2))) return fail_node(g, c, TG_UNSUPPORTED, "ceil_mode", "on a symbolic size"), false;
-        int64_t n = uop_size(x, k + 2), s = w->stride[k], span = n + w->before[k] + w->after[k], over = span - reach(w, k);
-        if (over < 0) continue;
-        int64_t outs = (over + s - 1) / s + 1;
-        if ((outs - 1) * s >= n + w->before[k]) outs--;
-        int64_t need = (outs - 1) * s + reach(w, k) - span;
-        w->extra[k] = need > 0 ? need : 0;
+        U over = dim_sub(g, dim_add(g, uop_dim(x, k + 2), dim_add(g, w->before[k], w->after[k])), uop_index(g, reach(w, k))), more = to_multiple(g, over, w->stride[k]);
+        if (over->vmax < 0) continue;
+        U starts = dim_sub(g, dim_add(g, w->after[k], more), uop_index(g, reach(w, k)));                /* of the last window, behind the input's end */
+        w->extra[k] = starts->vmax < 0 ? more : starts->vmin >= 0 ? uop_index(g, 0) : where(g, lt(g, starts, uop_index(g, 0)), more, uop_index(g, 0));
     }
-    return true;
+    return ok(g);
 }
 
 /* Strides, dilations, pads for kernels that are already in w. */
@@ -107,7 +111,7 @@ static bool read_pool(Graph *g, const Ctx *c, U x, Window *w)
     if (!read_list(g, c, "kernel_shape", w->n, 1, 1, w->kernel) || !read_steps(g, c, x, w)) return false;
     for (uint32_t k = 0; k < w->n; k++) {
         if (uop_is_int_const(uop_dim(x, k + 2), 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has no elements along axis %u", k + 2), false;
-        if (w->before[k] >= w->kernel[k] * w->dilation[k] || w->after[k] >= w->kernel[k] * w->dilation[k]) return fail_node(g, c, TG_BAD_MODEL, "pads", "hold a whole window on axis %u", k + 2), false;
+        if (w->before[k]->vmin >= w->kernel[k] * w->dilation[k] || w->after[k]->vmin >= w->kernel[k] * w->dilation[k]) return fail_node(g, c, TG_BAD_MODEL, "pads", "hold a whole window on axis %u", k + 2), false;
     }
     return true;
 }
@@ -115,13 +119,14 @@ static bool read_pool(Graph *g, const Ctx *c, U x, Window *w)
 /* x with pads around its spatial axes. */
 static U padded(Graph *g, U x, const Window *w, bool pads, bool extra, U fill)
 {
-    int64_t before[TG_MAX_RANK] = { 0 }, after[TG_MAX_RANK] = { 0 };
+    U before[TG_MAX_RANK], after[TG_MAX_RANK], none = uop_index(g, 0);
     uint32_t first = uop_rank(x) - w->n;
+    for (uint32_t k = 0; k < first; k++) before[k] = after[k] = none;
     for (uint32_t k = 0; k < w->n; k++) {
-        before[first + k] = pads ? w->before[k] : 0;
-        after[first + k] = (pads ? w->after[k] : 0) + (extra ? w->extra[k] : 0);
+        before[first + k] = pads ? w->before[k] : none;
+        after[first + k] = dim_add(g, pads ? w->after[k] : none, extra ? w->extra[k] : none);
     }
-    return pad_i(g, x, before, after, fill);
+    return pad(g, x, before, after, fill);
 }
 
 /* [.., o.., k..] reduced over the k. */
@@ -164,14 +169,15 @@ static U add_bias(Graph *g, const Ctx *c, U y, U bias, uint32_t n)
 static U drop_blind_taps(Graph *g, U x, U f, Window *w)
 {
     for (uint32_t k = 0; k < w->n; k++) {
-        int64_t d = w->dilation[k], n = uop_size(x, k + 2), first = 0, last = w->kernel[k] - 1;
-        if (!uop_is_const(uop_dim(x, k + 2)) || w->extra[k]) continue;
-        int64_t span = n + w->before[k] + w->after[k] - reach(w, k), travel = span - span % w->stride[k];     /* from the first window to the last */
+        int64_t d = w->dilation[k], n = uop_size(x, k + 2), before = w->before[k]->vmax, after = w->after[k]->vmax, first = 0, last = w->kernel[k] - 1;
+        if (!uop_is_const(uop_dim(x, k + 2)) || w->extra[k]->vmax) continue;
+        int64_t span = n + before + after - reach(w, k), travel = span - span % w->stride[k];     /* from the first window to the last */
         if (span < 0) continue;
-        while (first < last && w->before[k] >= d && travel < w->before[k]) first++, w->before[k] -= d;
-        int64_t end = last * d - (w->before[k] + first * d);
-        for (; first < last && w->after[k] >= d && end >= n; end -= d) last--, w->after[k] -= d;
+        while (first < last && before >= d && travel < before) first++, before -= d;
+        int64_t end = last * d - (before + first * d);
+        for (; first < last && after >= d && end >= n; end -= d) last--, after -= d;
         if (last - first + 1 == w->kernel[k]) continue;
+        w->before[k] = uop_index(g, before), w->after[k] = uop_index(g, after);
         f = slice_i(g, f, k + 2, first, last + 1);
         w->kernel[k] = last - first + 1;
     }
@@ -187,7 +193,7 @@ U conv_node(Graph *g, const Ctx *c, U x, U f)
     if (channels != each * groups || uop_size(f, 0) % groups)
         return fail_node(g, c, TG_BAD_MODEL, "W", "[%lld, %lld, ..] does not fit %lld channels in %lld groups", (long long)uop_size(f, 0), (long long)each, (long long)channels, (long long)groups);
     f = drop_blind_taps(g, x, f, &w);
-    return conv(g, x, f, w.stride, w.dilation, w.before, w.after, groups);
+    return conv(g, padded(g, x, &w, true, false, NULL), f, w.stride, w.dilation, NULL, NULL, groups);
 }
 
 /** Conv: Y[n,m,o..] = sum over c, k.. of X[n, c, o*stride + k*dilation - pad ..] W[m, c, k..] + B[m], channels in groups. */
@@ -262,8 +268,8 @@ static bool transposed_pads(Graph *g, const Ctx *c, U x, Window *w, const int64_
         if (shaped && !uop_is_const(dim)) return fail_node(g, c, TG_UNSUPPORTED, "output_shape", "with a symbolic size"), false;
         int64_t total = more[k] + reach(w, k) - w->stride[k] + (shaped ? dim->arg.i * w->stride[k] - want[k] : 0), half = total > 0 ? total / 2 : 0;
         if (shaped && total <= -w->stride[k]) return fail_node(g, c, TG_BAD_MODEL, "output_shape", "%lld on axis %u is more than there is", (long long)want[k], k + 2), false;
-        w->before[k] = total < 0 ? 0 : upper ? half : total - half;
-        w->after[k] = total - w->before[k];
+        int64_t before = total < 0 ? 0 : upper ? half : total - half;
+        w->before[k] = uop_index(g, before), w->after[k] = uop_index(g, total - before);
     }
     return true;
 }
@@ -316,19 +322,20 @@ static U interleave(Graph *g, U y, const Window *w, int64_t channels)
  * result the weights would change with the phase. */
 static U transposed(Graph *g, U x, U f, Window w, const int64_t *more, int64_t groups)
 {
-    int64_t one[AXES_MAX], edge[AXES_MAX], before[TG_MAX_RANK] = { 0 }, after[TG_MAX_RANK] = { 0 }, channels = uop_size(f, 1) * groups;
+    int64_t one[AXES_MAX], edge[AXES_MAX], channels = uop_size(f, 1) * groups;
+    U before[TG_MAX_RANK], after[TG_MAX_RANK], none = before[0] = before[1] = after[0] = after[1] = uop_index(g, 0);
     bool cut = false;
     f = dilate(g, f, &w);
     for (uint32_t k = 0; k < w.n; k++) {
         int64_t s = w.stride[k], taps = (w.kernel[k] + s - 1) / s;
         one[k] = 1, edge[k] = taps - 1;
-        before[k + 2] = -w.before[k];
-        after[k + 2] = more[k] + w.kernel[k] - taps * s - w.after[k];
-        cut |= s > 1 && (before[k + 2] || after[k + 2]);
+        before[k + 2] = dim_sub(g, none, w.before[k]);
+        after[k + 2] = dim_sub(g, uop_index(g, more[k] + w.kernel[k] - taps * s), w.after[k]);
+        cut |= s > 1 && (before[k + 2] != none || after[k + 2] != none);
     }
     U y = f->op == UOP_ERROR ? f : conv(g, x, phase_weights(g, f, &w, groups), one, one, edge, edge, groups);
     if (cut) y = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, y);
-    return pad_i(g, interleave(g, y, &w, channels), before, after, NULL);
+    return pad(g, interleave(g, y, &w, channels), before, after, NULL);
 }
 
 /** ConvTranspose: Y[n, m, i*stride + k*dilation - pad ..] gathers X[n,c,i..] W[c,m,k..]. */
@@ -370,7 +377,7 @@ U op_col2_im(Graph *g, const Ctx *c)
     for (uint32_t k = 0; k < n; k++) {
         if (block[k] < 1 || block[k] > STEP_MAX / 64 || image[k] < 1 || image[k] > STEP_MAX || w.dilation[k] > STEP_MAX / block[k])
             return fail_node(g, c, TG_BAD_MODEL, "block_shape", "%lld for an image of %lld", (long long)block[k], (long long)image[k]);
-        w.kernel[k] = block[k], w.before[k] = both[k], w.after[k] = both[k + n];
+        w.kernel[k] = block[k], w.before[k] = uop_index(g, both[k]), w.after[k] = uop_index(g, both[k + n]);
         int64_t over = image[k] + both[k] + both[k + n] - reach(&w, k), count = over < 0 ? 0 : over / w.stride[k] + 1;
         more[k] = over - (count - 1) * w.stride[k];
         dim[k + 2] = uop_index(g, count);
@@ -393,14 +400,14 @@ U op_causal_conv(Graph *g, const Ctx *c)
     U x = wide(g, c->in[0]), f = wide(g, c->in[1]), past = wide(g, c->in[3]);
     const char *activation = attr_str(g, c, "activation", "none");
     bool swish = !strcmp(activation, "silu") || !strcmp(activation, "swish");
-    int64_t one[] = { 1 }, zero[] = { 0 };
+    int64_t one[] = { 1 };
     if (uop_rank(x) != 3 || uop_rank(f) != 3 || !uop_static(f) || uop_size(f, 1) != 1 || uop_size(f, 2) < 1 || uop_dim(f, 0) != uop_dim(x, 1))
         return fail_node(g, c, TG_BAD_MODEL, "weight", "wanted [channels, 1, k] for [batch, channels, length]");
     if (!swish && strcmp(activation, "none")) return fail_node(g, c, TG_BAD_MODEL, "activation", "is '%s'; wanted none, silu or swish", activation);
     int64_t k = uop_size(f, 2), before[] = { 0, 0, k - 1 }, none[] = { 0, 0, 0 };
     if (!shape_ok(g, c, 3, (U[]){ uop_dim(x, 0), uop_dim(x, 1), uop_index(g, k - 1) }, 3)) return NULL;
     U all = past ? cat(g, (U[]){ past, x }, 2, 2) : pad_i(g, x, before, none, NULL);
-    U y = add_bias(g, c, conv(g, all, f, one, one, zero, zero, uop_size(x, 1)), wide(g, c->in[2]), 1);
+    U y = add_bias(g, c, conv(g, all, f, one, one, NULL, NULL, uop_size(x, 1)), wide(g, c->in[2]), 1);
     if (y->op == UOP_ERROR) return y;
     U state = slice(g, all, 2, dim_sub(g, uop_dim(all, 2), uop_index(g, k - 1)), uop_index(g, k - 1));
     return outputs(g, c, (U[]){ narrow(g, swish ? mul(g, y, sigmoid(g, y)) : y, c->in[0]), narrow(g, state, c->in[0]) }, 2);
@@ -431,7 +438,7 @@ static U max_positions(Graph *g, const Ctx *c, U x, const Window *w)
         int64_t inner = 1;
         for (uint32_t i = k + 1; i < n; i++) inner *= w->kernel[i];
         U tap = mod_floor(g, idiv(g, at, uop_int(g, DT_I64, inner)), uop_int(g, DT_I64, w->kernel[k]));
-        U from = sub(g, mul(g, iota(g, dim[k + 2], DT_I64), uop_int(g, DT_I64, w->stride[k])), uop_int(g, DT_I64, w->before[k]));
+        U from = sub(g, mul(g, iota(g, dim[k + 2], DT_I64), uop_int(g, DT_I64, w->stride[k])), cast(g, w->before[k], DT_I64));
         for (uint32_t i = k + 1; i < n; i++) from = unsqueeze(g, from, -1);
         U term = mul(g, add(g, from, mul(g, tap, uop_int(g, DT_I64, w->dilation[k]))), cast(g, step, DT_I64));
         total = total ? add(g, total, term) : term;
@@ -457,7 +464,7 @@ static U window_counts(Graph *g, const Ctx *c, U x, const Window *w)
     bool pads = attr_bool(g, c, "count_include_pad", false), uniform = true;
     int64_t taps = 1;
     for (uint32_t k = 0; k < w->n; k++) {
-        uniform &= !w->extra[k] && (pads || (!w->before[k] && !w->after[k]));
+        uniform &= !w->extra[k]->vmax && (pads || (!w->before[k]->vmax && !w->after[k]->vmax));
         taps *= w->kernel[k];
     }
     if (uniform) return K((double)taps);

@@ -124,7 +124,7 @@ U log_softmax(Graph *g, U x, int64_t axis);
 U argmax(Graph *g, U x, int64_t axis, bool keepdims, bool last);         /* i64 */
 U matmul(Graph *g, U a, U b);                                            /* numpy's: batch axes broadcast, vectors allowed */
 U conv(Graph *g, U x, U w, const int64_t *stride, const int64_t *dilation, const int64_t *pad_before, const int64_t *pad_after, int64_t groups);
-                                                                         /* x [N,C,d..], w [M,C/groups,k..] -> [N,M,o..] */
+                                                                         /* x [N,C,d..], w [M,C/groups,k..] -> [N,M,o..]; pads: NULL for none */
 /* gathering: INDEX with a shaped index, so it stays an index in the consumer. Indices out of range fail the run (guard.h). */
 U gather(Graph *g, U x, U idx, int64_t axis);                            /* ONNX Gather; negative indices wrap */
 U take(Graph *g, U x, U idx, int64_t axis);                              /* gather without wrap and guard: the caller knows that it is in range */

@@ -174,7 +174,7 @@ U conv(Graph *g, U x, U w, const int64_t *stride, const int64_t *dilation, const
     if (groups < 1 || uop_size(w, 0) % groups || uop_dim(x, 1) != dim_mul(g, uop_dim(w, 1), ng))
         return graph_fail(g, "conv: %lld channels, a weight of %lld and %lld groups", (long long)uop_size(x, 1), (long long)uop_size(w, 1), (long long)groups);
     for (uint32_t k = 0; k < s; k++) kernel[k] = uop_size(w, k + 2);
-    U v = windows(g, pad_spatial(g, x, pad_before, pad_after), s, kernel, stride, dilation);         /* [N, C, o.., k..] */
+    U v = windows(g, pad_before ? pad_spatial(g, x, pad_before, pad_after) : x, s, kernel, stride, dilation);         /* [N, C, o.., k..] */
     if (is_error(v)) return v;
 
     d[n++] = uop_dim(v, 0), d[n++] = ng, d[n++] = uop_dim(w, 1);

@@ -12,6 +12,7 @@
 
 #include "graph/base/map.h"
 #include "graph/rewrite.h"
+#include "graph/rules/poly.h"
 #include "sched/halo.h"
 #include "sched/rangeify.h"
 
@@ -162,16 +163,6 @@ static void remove_from(const UOp **list, uint32_t *n, const UOp *v)
         if (list[i] == v) list[i] = list[--*n];
 }
 
-/* The largest value of a sum of ranges, each times a number, as an expression of sizes; NULL: it is another. */
-static const UOp *last_of(Graph *g, const UOp *i)
-{
-    if (!i->ranges) return i;
-    if (i->op == UOP_RANGE) return index_math(g, UOP_ADD, i->src[0], uop_index(g, -1));
-    bool is_mul = i->op == UOP_MUL && uop_is_const(i->src[1]) && uop_const_int(i->src[1]) > 0;
-    const UOp *a = is_mul || i->op == UOP_ADD ? last_of(g, i->src[0]) : NULL, *b = is_mul ? i->src[1] : a ? last_of(g, i->src[1]) : NULL;
-    return a && b ? index_math(g, (Op)i->op, a, b) : NULL;
-}
-
 /* The one variable in u, which has none yet or that one. */
 static bool one_variable(const UOp *u, const UOp **var)
 {
@@ -206,8 +197,10 @@ static int64_t largest(const UOp *u)
 static int64_t overhang(const Kernel *k, Rewriter *rw, const UOp *i, const UOp *size)
 {
     if (uop_is_const(size)) return i->vmax - size->vmax + 1;
-    const UOp *last = last_of(k->g, i);
-    int64_t over = last ? largest(rewriter_run(rw, index_math(k->g, UOP_ADD, last, index_math(k->g, UOP_MUL, size, uop_index(k->g, -1))))) : INT64_MAX;
+    Poly p, end;
+    poly_init(&p, k->g, DT_INDEX);
+    if (!poly_add(&p, i, 1) || !poly_add(&p, size, -1) || !poly_extreme(&end, &p, true)) return INT64_MAX;
+    int64_t over = largest(rewriter_run(rw, poly_build(&end)));
     return over <= HALO_MAX ? over + 1 : INT64_MAX;
 }
 

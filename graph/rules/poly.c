@@ -226,10 +226,34 @@ static bool join_symbolic(Poly *p)
     return false;
 }
 
+static uint32_t count_terms(const Poly *p)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n; i++) n += p->term[i].c != 0;
+    return n;
+}
+
+/* a * y less a * (y % c), all of y's terms among p's: a * c * (y // c). */
+static bool join_rest(Poly *p)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        Term m = p->term[i];
+        Poly y, less = *p;
+        int64_t c = m.c && is_divmod(m.f, UOP_MOD) ? m.f->src[1]->arg.i : 0, by;
+        if (!c || m.c == INT64_MIN || __builtin_mul_overflow(-m.c, c, &by)) continue;
+        poly_init(&y, p->g, p->t);
+        if (!poly_add(&y, m.f->src[0], 1) || !poly_add_term(&less, m.f, -m.c) || !poly_add(&less, m.f->src[0], m.c)) continue;
+        if (count_terms(&less) + 1 + count_terms(&y) != count_terms(p)) continue;
+        *p = less;
+        return poly_add_term(p, UOP(p->g, UOP_IDIV, DT_VOID, NO_ARG, m.f->src[0], m.f->src[1]), by);
+    }
+    return false;
+}
+
 bool poly_recombine(Poly *p)
 {
     bool any = false;
-    while (p->t == DT_INDEX && (join_one(p) || join_symbolic(p))) any = true;
+    while (p->t == DT_INDEX && (join_one(p) || join_symbolic(p) || join_rest(p))) any = true;
     return any;
 }
 

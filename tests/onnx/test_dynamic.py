@@ -36,6 +36,10 @@ CASES = [
     ("convolutions of convolutions, whose zeros lie elsewhere at each size", """(float[1,4,h,w] x, float[8,4,3,3] f, float[8,1,3,3] d, float[8,8,5,5] k, float[6,8,3,3] j) => (float y) { a = Conv<pads = [1, 1, 1, 1]>(x, f) b = Relu(a)
  c = Conv<pads = [1, 1, 1, 1], strides = [2, 2], group = 8>(b, d) e = Relu(c) l = Conv<pads = [2, 2, 2, 2], strides = [2, 2]>(e, k) m = Relu(l) y = Conv<pads = [2, 2, 2, 2], dilations = [2, 2]>(m, j) }""",
      [{"h": h, "w": w} for h, w in ((20, 20), (40, 57), (7, 30), (1, 1), (33, 6), (40, 56))], True),
+    ("pads that follow from the size", """(float[1,4,h,w] x, float[8,4,3,3] f, float[8,8,5,4] k) => (float y, float z, float p, int64 i, float q) { a = Conv<auto_pad = "SAME_UPPER", strides = [2, 3]>(x, f) y = Relu(a)
+ z = Conv<auto_pad = "SAME_LOWER", strides = [3, 2]>(y, k) p, i = MaxPool<kernel_shape = [3, 2], strides = [2, 2], pads = [1, 0, 1, 0], ceil_mode = 1>(y)
+ q = AveragePool<kernel_shape = [3, 3], strides = [2, 3], pads = [1, 1, 0, 1], ceil_mode = 1, count_include_pad = 1>(p) }""",
+     [{"h": h, "w": w} for h, w in ((20, 20), (41, 57), (27, 30), (33, 36), (50, 56))], True),
     ("a picture of which first the height changes, then the width", "(float[1,3,h,w] x, float[8,3,3,3] f) => (float y) { a = Conv<pads = [1, 1, 1, 1]>(x, f) y = Relu(a) }",
      [{"h": h, "w": w} for h, w in ((8, 8), (12, 8), (12, 31), (40, 2), (9, 9))], True),
     ("sizes that values of inputs tell", """(float[n,40] x, int64[1] k, int64 m) => (float y, float z, float t, float s) { o = Constant<value_ints = [1]>() b = Constant<value_ints = [0]>() p = Slice(x, b, k, o) y = Relu(p)
