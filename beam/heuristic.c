@@ -219,7 +219,7 @@ static bool crowded(const Trial *p, int lane, int number, int64_t mr)
 static bool scattered(const Trial *p, int number)
 {
     bool any = false;
-    for (uint32_t i = 0; number >= 0 && i < p->naccess; i++) any |= !p->access[i].store && (p->access[i].ranges & p->reduces) && p->access[i].step[number] == NO_STEP;
+    for (uint32_t i = 0; number >= 0 && i < p->naccess; i++) any |= !p->access[i].store && (p->access[i].ranges & p->reduces) && (p->access[i].scattered >> number & 1);
     return any;
 }
 

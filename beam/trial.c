@@ -30,7 +30,11 @@ static void look_access(Trial *p, const UOp *u, const UOp *const *axis)
     a->at = index->src[1];
     a->placed = ranges_of_places(p->k->g, a->at);
     a->ranges = index->ranges | (u->nsrc > 2 ? u->src[2]->ranges : 0);
-    for (uint32_t i = 0; i < p->naxis; i++) a->step[p->number[i]] = range_step(a->at, axis[i]);
+    for (uint32_t i = 0; i < p->naxis; i++) {
+        int n = p->number[i];
+        a->step[n] = range_step(a->at, axis[i]);
+        if (a->step[n] == NO_STEP && range_reach(a->at, axis[i]) != NO_STEP) a->scattered |= range_bit(axis[i]);
+    }
 }
 
 static void look_axes(Trial *p, const UOp *const *axis)

@@ -299,17 +299,23 @@ int64_t uop_numel(const UOp *u)
     return n;
 }
 
-int64_t range_step(const UOp *u, const UOp *range)
+/* symbolic: factors without ranges count as well, at their largest. */
+static int64_t step_of(const UOp *u, const UOp *range, bool symbolic)
 {
+    int64_t a = NO_STEP, b;
     if (u == range) return 1;
     if (!(u->ranges & range_bit(range))) return 0;
     if (u->op == UOP_ADD) {
-        int64_t a = range_step(u->src[0], range), b = range_step(u->src[1], range);
+        a = step_of(u->src[0], range, symbolic), b = step_of(u->src[1], range, symbolic);
         return a == NO_STEP || b == NO_STEP ? NO_STEP : a + b;
     }
-    int64_t a = u->op == UOP_MUL && uop_is_const(u->src[1]) ? range_step(u->src[0], range) : NO_STEP;
-    return a == NO_STEP ? a : a * u->src[1]->arg.i;
+    uint32_t k = u->op == UOP_MUL && symbolic && !u->src[0]->ranges ? 1 : 0;             /* the factor that moves */
+    if (u->op == UOP_MUL && (symbolic ? !u->src[1 - k]->ranges : uop_is_const(u->src[1]))) a = step_of(u->src[k], range, symbolic);
+    return a == NO_STEP || __builtin_mul_overflow(a, u->src[1 - k]->vmax, &a) ? NO_STEP : a;
 }
+
+int64_t range_step(const UOp *u, const UOp *range) { return step_of(u, range, false); }
+int64_t range_reach(const UOp *u, const UOp *range) { return step_of(u, range, true); }
 
 static int by_id(const void *a, const void *b)
 {

@@ -7,16 +7,6 @@
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 
-/* How far u moves with a range, at most, where sizes are symbolic; 0: not linearly. */
-static int64_t widest_step(const UOp *u, const UOp *range)
-{
-    if (u == range) return 1;
-    if (!(u->ranges & range_bit(range)) || (u->op != UOP_ADD && u->op != UOP_MUL)) return 0;
-    int64_t a = widest_step(u->src[0], range), b = widest_step(u->src[1], range), step = 0;
-    if (u->op == UOP_ADD) return a + b;
-    return (u->src[0]->ranges & u->src[1]->ranges & range_bit(range)) || __builtin_mul_overflow(a ? a : b, u->src[a ? 1 : 0]->vmax, &step) ? 0 : llabs(step);
-}
-
 /* The widest step that any load but a constant's takes along a reduce range: long steps go outside. */
 static int64_t reach_of(const Kernel *k, const UOp *const *order, uint32_t n, const UOp *range)
 {
@@ -24,8 +14,8 @@ static int64_t reach_of(const Kernel *k, const UOp *const *order, uint32_t n, co
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
         if (u->op != UOP_LOAD || u->src[0]->src[0]->op != UOP_PARAM || k->param[u->src[0]->src[0]->arg.i].constant) continue;
-        int64_t step = widest_step(u->src[0]->src[1], range);
-        if (step > widest) widest = step;
+        int64_t step = range_reach(u->src[0]->src[1], range);
+        if (step != NO_STEP && llabs(step) > widest) widest = llabs(step);
     }
     return widest;
 }
