@@ -283,7 +283,7 @@ U op_tensor_scatter(Graph *g, const Ctx *c)
 /* MaxUnpool: values put back at flat positions, zeros elsewhere. It is a ScatterElements of one axis. */
 U op_scatter_elements(Graph *g, const Ctx *c);
 
-/* Flat positions in the shape that kernel and strides imply, as flat positions in a given one. */
+/* Flat positions in the shape that kernel and strides imply, as flat positions in a given one that is no smaller. */
 static U in_larger(Graph *g, U at, const int64_t *shape, const int64_t *inner, uint32_t r)
 {
     U y = uop_int(g, DT_I64, 0);
@@ -296,6 +296,7 @@ static U in_larger(Graph *g, U at, const int64_t *shape, const int64_t *inner, u
     return y;
 }
 
+/** MaxUnpool (9, 11, 22). Places count in the shape that kernel, strides and pads imply, which output_shape may enlarge; along an axis that it makes smaller they count in it: "pads values [are] auto generated". */
 U op_max_unpool(Graph *g, const Ctx *c)
 {
     U x = c->in[0];
@@ -314,6 +315,8 @@ U op_max_unpool(Graph *g, const Ctx *c)
         int64_t d = uop_size(x, k), step = strides && k > 1 ? stride[k - 2] : 1;
         inner[k] = k < 2 ? d : (d - 1) * step + kernel[k - 2] - (padded ? pads[k - 2] + pads[k - 2 + nk] : 0);
         shape[k] = given ? given[k] : inner[k];
+        if (k < 2 && shape[k] < d) return fail_node(g, c, TG_BAD_MODEL, "output_shape", "is %lld at axis %u; the input has %lld", (long long)shape[k], k, (long long)d);
+        if (inner[k] > shape[k]) inner[k] = shape[k];
         if (inner[k] < 1 || inner[k] > 1 << 24) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "makes %lld at axis %u", (long long)inner[k], k);
         if (shape[k] < 0 || shape[k] > 1 << 24 || (numel *= shape[k]) > 1 << 28 || (places *= inner[k]) > 1 << 28) return fail_node(g, c, TG_LIMIT, "output_shape", "%lld at axis %u", (long long)shape[k], k);
     }

@@ -20,6 +20,7 @@ typedef struct {
     uint32_t nodes, trees, depth, targets;
     int64_t *feature, *yes, *no, *mode, *root, *missing;        /* missing: does NaN go the way of yes? */
     double *value, *weight;
+    bool wide;                                                  /* weights are doubles, and so are their sums */
     Join join;
     Post post;
 } Forest;
@@ -69,6 +70,12 @@ static bool list_of(Graph *g, const Ctx *c, const char *name, bool modes, const 
 }
 
 static bool numbers(Graph *g, const Ctx *c, const char *name, const double **out, uint32_t *n) { return list_of(g, c, name, false, out, n); }
+
+static bool are_doubles(Graph *g, const Ctx *c, const char *name)
+{
+    const Attr *a = attr_find(c, arena_printf(graph_arena(g), "%s_as_tensor", name));
+    return a && a->type == ATTR_TENSOR && dtype_from_onnx(a->t->type) == DT_F64;
+}
 
 /* ---- nodes and leaves in one list (the operators of opset 1 and 3) ---- */
 
@@ -136,6 +143,7 @@ static bool read_weights(Graph *g, const Ctx *c, Forest *f, const Map *rows, con
     if (!attr_ints(g, c, name[0], &tree, &n) || !attr_ints(g, c, name[1], &id, &m[0]) || !attr_ints(g, c, name[2], &target, &m[1]) || !numbers(g, c, name[3], &weight, &m[2]) ||
         m[0] != n || m[1] != n || m[2] != n) return fail_node(g, c, TG_BAD_MODEL, name[0], "and its fellow lists must be there, of one length"), false;
     if (!weights_alloc(g, c, f, targets)) return false;
+    f->wide = are_doubles(g, c, name[3]) || are_doubles(g, c, "base_values");
     *out = (Weights){ true, true, true };
     for (uint32_t k = 0; k < n; k++) {
         int64_t row = node_row(rows, tree[k], id[k]);
@@ -253,6 +261,13 @@ static bool read_ensemble(Graph *g, const Ctx *c, Forest *f)
 
 /* ---- walking ---- */
 
+/* Rows in a type of splits that holds their numbers. */
+static U rows_of(Graph *g, const Ctx *c)
+{
+    U x = ml_rows(g, c, 0);
+    return ok(g) && dtype_is_int((DType)c->in[0]->dtype) ? reshape(g, cast(g, c->in[0], DT_F64), x->shape->dim, 2) : x;
+}
+
 /* Features that are there, and the longest path, level by level; a cycle would go on beyond the number of nodes. */
 static bool forest_ok(Graph *g, const Ctx *c, U x, Forest *f)
 {
@@ -281,6 +296,16 @@ static U table(Graph *g, DType t, const double *v, int64_t n)
     return tensor_const(g, t, &n, 1, data, (size_t)(n * dtype_size(t)), "");
 }
 
+/* A split as a single precision number with which all of them compare as they do with it. */
+static double single(Branch b, double v)
+{
+    double near = (double)(float)v;
+    bool below = b == BRANCH_LEQ || b == BRANCH_GT;
+    if (near == v || isnan(v)) return v;
+    if (b == BRANCH_EQ || b == BRANCH_NEQ) return NAN;
+    return below == (near < v) ? near : (double)nextafterf((float)v, below ? -INFINITY : INFINITY);
+}
+
 static U compare(Graph *g, Branch b, U a, U v)
 {
     switch (b) {
@@ -298,12 +323,16 @@ typedef struct { U flat, row, feature, yes, no, value, mode, missing; bool modes
 
 static void walk_tables(Graph *g, U x, const Forest *f, Walk *w)
 {
+    double *value = NEW_N(graph_arena(g), double, f->nodes + 1);
     bool any = false;
     w->flat = reshape(g, x, (U[]){ dim_mul(g, uop_dim(x, 0), uop_dim(x, 1)) }, 1);
     w->row = mul(g, unsqueeze(g, iota(g, uop_dim(x, 0), DT_I64), 1), cast(g, uop_dim(x, 1), DT_I64));
     w->feature = ml_ints(g, f->feature, f->nodes), w->yes = ml_ints(g, f->yes, f->nodes), w->no = ml_ints(g, f->no, f->nodes), w->mode = ml_ints(g, f->mode, f->nodes);
-    w->value = table(g, type_of(x), f->value, f->nodes);
-    for (uint32_t k = 0; k < f->nodes; k++) any |= f->missing[k] != 0, w->modes[f->mode[k]] = true;
+    for (uint32_t k = 0; k < f->nodes; k++) {
+        any |= f->missing[k] != 0, w->modes[f->mode[k]] = true;
+        value[k] = type_of(x) == DT_F32 ? single((Branch)f->mode[k], f->value[k]) : f->value[k];
+    }
+    w->value = table(g, type_of(x), value, f->nodes);
     w->missing = any ? ml_ints(g, f->missing, f->nodes) : NULL;
 }
 
@@ -369,7 +398,7 @@ U op_tree_ensemble(Graph *g, const Ctx *c)
 
 U op_tree_ensemble_regressor(Graph *g, const Ctx *c)
 {
-    U x = ml_rows(g, c, 0);
+    U x = rows_of(g, c);
     const double *base;
     uint32_t nbase;
     Weights weights;
@@ -377,11 +406,12 @@ U op_tree_ensemble_regressor(Graph *g, const Ctx *c)
     Forest f = { 0 };
     if (!ok(g) || !ml_read_post(g, c, &f.post) || !read_join(g, c, &f) || !read_nodes(g, c, &f, &rows) || !forest_ok(g, c, x, &f)) return NULL;
     if (!read_weights(g, c, &f, &rows, "target", attr_int(g, c, "n_targets", 1), &weights)) return NULL;
-    U y = scores(g, x, &f, DT_F32);
-    if (!numbers(g, c, "base_values", &base, &nbase) || !nbase) return ok(g) ? ml_post(g, y, f.post) : NULL;
-    if (nbase != f.targets) return fail_node(g, c, TG_BAD_MODEL, "base_values", "has %u values for %lld targets", nbase, (long long)f.targets);
-    y = add(g, y, table(g, DT_F32, base, nbase));
-    return ml_post(g, y, f.post);
+    U y = scores(g, x, &f, f.wide ? DT_F64 : DT_F32);
+    numbers(g, c, "base_values", &base, &nbase);
+    if (!ok(g)) return NULL;
+    if (nbase && nbase != f.targets) return fail_node(g, c, TG_BAD_MODEL, "base_values", "has %u values for %lld targets", nbase, (long long)f.targets);
+    if (nbase) y = add(g, y, table(g, type_of(y), base, nbase));
+    return cast(g, ml_post(g, y, f.post), DT_F32);
 }
 
 /* Two classes of which leaves weigh one alone, by onnxruntime's rules: the second label when the score passes a half, or zero where a weight is negative. Weights of the first class
@@ -398,7 +428,7 @@ static U binary_scores(Graph *g, U x, Post p, Weights w, U *at)
 /** TreeEnsembleClassifier: one score a class, the label of the largest. */
 U op_tree_ensemble_classifier(Graph *g, const Ctx *c)
 {
-    U x = ml_rows(g, c, 0), labels, at;
+    U x = rows_of(g, c), labels, at;
     const double *base;
     uint32_t nbase, classes;
     bool text;
@@ -407,12 +437,12 @@ U op_tree_ensemble_classifier(Graph *g, const Ctx *c)
     Forest f = { .join = JOIN_SUM };
     if (!ok(g) || !ml_read_post(g, c, &f.post) || !(labels = ml_labels(g, c, "classlabels_int64s", &classes, &text))) return NULL;
     if (!read_nodes(g, c, &f, &rows) || !forest_ok(g, c, x, &f) || !read_weights(g, c, &f, &rows, "class", classes, &weights)) return NULL;
-    U score = scores(g, x, &f, DT_F32);
+    U score = scores(g, x, &f, f.wide ? DT_F64 : DT_F32);
     numbers(g, c, "base_values", &base, &nbase);
     if (!ok(g)) return NULL;
     if (nbase && nbase != classes && (nbase != 1 || classes != 2)) return fail_node(g, c, TG_BAD_MODEL, "base_values", "has %u values for %u classes", nbase, classes);
-    if (nbase) score = add(g, score, table(g, DT_F32, base, nbase));
+    if (nbase) score = add(g, score, table(g, type_of(score), base, nbase));
     if (classes == 2 && (weights.first_only || weights.second_only)) score = binary_scores(g, score, f.post, weights, &at);
     else at = argmax(g, score, 1, false, false), score = ml_post(g, score, f.post);
-    return outputs(g, c, (U[]){ ml_labels_at(g, labels, at, text), score }, 2);
+    return outputs(g, c, (U[]){ ml_labels_at(g, labels, at, text), cast(g, score, DT_F32) }, 2);
 }

@@ -88,6 +88,17 @@ MIXED_TREES = OLD_TREE | dict(nodes_treeids=[0, 1, 0, 0], nodes_nodeids=[0, 0, 1
                               nodes_truenodeids=[1, 0, 0, 0], nodes_falsenodeids=[2, 0, 0, 0], class_treeids=[0, 0, 0, 0, 1, 1], class_nodeids=[1, 1, 2, 2, 0, 0], class_ids=[0, 1] * 3,
                               class_weights=[0.2, 0.3, 0.9, 0.6, 0.5, 0.1])
 old_tree = np.where(rows[:, :1] <= 0, np.array([[0.2, 0.3]]), np.array([[0.9, 0.6]]))
+COMPARE = dict(BRANCH_LEQ=np.less_equal, BRANCH_LT=np.less, BRANCH_GTE=np.greater_equal, BRANCH_GT=np.greater, BRANCH_EQ=np.equal, BRANCH_NEQ=np.not_equal)
+tenths = np.array([[0.1], [0.7], [0.5], [np.inf]], np.float32)
+
+
+def stump(mode, split, yes, no, dtype=np.float64):
+    """Trees of one split each, all of feature 0 and the same split; yes, no: their leaves."""
+    n = len(yes)
+    return dict(nodes_treeids=[k for k in range(n) for _ in range(3)], nodes_nodeids=[0, 1, 2] * n, nodes_featureids=[0] * 3 * n, nodes_modes=[mode, "LEAF", "LEAF"] * n, nodes_truenodeids=[1, 0, 0] * n,
+                nodes_falsenodeids=[2, 0, 0] * n, nodes_values_as_tensor=tensor([split, 0, 0] * n, dtype), target_treeids=[k for k in range(n) for _ in range(2)], target_nodeids=[1, 2] * n,
+                target_ids=[0] * 2 * n, target_weights_as_tensor=tensor([v for pair in zip(yes, no) for v in pair], np.float64))
+
 
 SMALL = np.exp2(np.array([-149, -128, -127, -127, -126, -126, 127, 127], np.float64)).astype(np.float32) * np.array([1, 1, 1, 1.25, 1, 1.25, 1.25, 1.75], np.float32)
 POWERS = np.array([0.5, 4, 2], ml_dtypes.float8_e8m0fnu)
@@ -165,6 +176,15 @@ CASES = [
     ("Resize", "", 13, [z.astype(np.float64), np.zeros(0, np.float32), np.array([1, 1, 1, 2], np.float32)], dict(mode="cubic", coordinate_transformation_mode="asymmetric", cubic_coeff_a=-0.5), [cubic(z.astype(np.float64))]),
     *[("Resize", "", 19, [np.array([[0, 255, 251, 10, 0, 128]], dtype), np.zeros(0, np.float32), np.array([1, 1.7], np.float32)], dict(mode="cubic"), [np.array([want], dtype)]) for dtype, want in (
         (np.uint8, [0, 94, 249, 255, 221, 69, 0, 0, 63, 135]), (np.int32, [-25, 94, 249, 298, 221, 69, -27, -8, 63, 135]))],      # rounded and kept in range
+    # places count in the shape of windows, and along an axis that is to be smaller in what is asked for
+    *[("MaxUnpool", "", 22, [quarters[:, :, :2, :2] + 1, np.array(at).reshape(1, 1, 2, 2), np.array([1, 1, *size])], dict(kernel_shape=[3, 3], strides=[2, 2]),
+       [np.pad((quarters[:, :, :2, :2] + 1).repeat(2, 2).repeat(2, 3) * (np.indices((4, 4)) % 2).prod(0), ((0, 0), (0, 0), (0, size[0] - 4), (0, size[1] - 4)))])
+      for at, size in (([5, 7, 13, 15], (4, 4)), ([6, 8, 16, 18], (4, 5)), ([6, 8, 16, 18], (4, 7)), ([6, 8, 16, 18], (6, 6)))],
+    # splits and weights are the doubles that they are: 0.1 of single precision is more than 0.1
+    *[("TreeEnsembleRegressor", ML, 3, [tenths], stump(mode, split, [1], [2]), [np.where(compare(tenths.astype(np.float64), split), 1, 2).astype(np.float32)])
+      for mode, compare in COMPARE.items() for split in (0.1, 0.7, 0.5, 1e300, -1e-300)],
+    *[("TreeEnsembleRegressor", ML, 3, [np.array([[2**24 + 1], [2**24]], t)], stump("BRANCH_LEQ", 2.0**24, [1], [2], np.float32), [np.array([[2], [1]], np.float32)]) for t in (np.int32, np.int64)],
+    ("TreeEnsembleRegressor", ML, 3, [tenths], stump("BRANCH_LEQ", 0.6, [1e8 + 1, -1e8], [2e8 + 3, -2e8]), [np.array([[1], [3], [1], [3]], np.float32)]),
     # of others
     ("Cast", "", 13, [np.array([2**64 - 2, 7], np.uint64)], dict(to=TensorProto.STRING), [np.array(["18446744073709551614", "7"], object)]),
     ("MatMulNBits", "com.microsoft", 1, [columns, packed, scales, packed_zeros, groups], dict(K=31, N=3, bits=4, block_size=16),
