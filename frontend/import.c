@@ -528,7 +528,7 @@ TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint
         again = bake || (!ask && (status != TG_OK || doubted) && dims && dims_refine(dims, run.g, status != TG_OK ? tg_error() : NULL));
         if (again && known) known->n = 0;
         if (status == TG_OK && !again) out->baked = arena_copy(graph_arena(run.g), baked, n);
-        else graph_free(run.g);
+        else graph_free(run.g), out->g = NULL;
         arena_free(run.arena);
     }
     arena_free(arena);

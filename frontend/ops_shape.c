@@ -221,6 +221,7 @@ U op_squeeze(Graph *g, const Ctx *c)
         U size = uop_dim(x, k), none = uop_index(g, 1);
         bool wanted = named >> k & 1, told = size_told(g, size) && may_agree(g, size, none), one = uop_is_int_const(size, 1) || (wanted && told);
         if (!given && told && !said_to_hold(g, c, eq(g, size, none), &one)) return fail_node(g, c, TG_UNSUPPORTED, "axes", "are missing, and only a run can tell whether axis %u has size 1", k);
+        if (!given && !one && size->vmin < 2) graph_need(g, dim_sub(g, size, uop_index(g, 2)));
         if (wanted && !one) return fail_node(g, c, TG_BAD_MODEL, "axes", "axis %u has size %lld; wanted 1", k, (long long)uop_size(x, k));
         if (!one || (given && !wanted)) continue;
         x = sized(g, x, k, none);

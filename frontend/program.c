@@ -159,7 +159,7 @@ static void make_text(Program *p)
     p->text = NEW_N(p->arena, int64_t *, p->ninput + 1);
     p->bytes = NEW_N(p->arena, uint8_t *, p->ninput + 1);
     for (uint32_t i = 0; i < p->ninput; i++)
-        if (p->imported.input_narrow[i]) p->bytes[i] = NEW_N(p->arena, uint8_t, tensor_count(p->in[i]) + 1);
+        if (p->imported.input_narrow[i] && narrow_bits(p->imported.input_narrow[i]) < 8) p->bytes[i] = NEW_N(p->arena, uint8_t, tensor_count(p->in[i]) + 1);
     for (uint32_t i = 0; i < p->ninput; i++)
         if (p->imported.input_text[i]) p->text[i] = NEW_N(p->arena, int64_t, tensor_count(p->in[i]) + 1);
 }

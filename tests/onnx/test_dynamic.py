@@ -55,6 +55,7 @@ CASES = [
     ("halved, doubled, added: multiples of 4", PYRAMID, [{"h": h, "w": w} for h, w in ((16, 16), (20, 12), (8, 36), (4, 4))], True),
     ("a linear resize", """(float[1,2,h] x) => (float y) { s = Constant<value_floats = [1.0, 1.0, 4.0]>() e = Constant<value_floats: floats = []>() y = Resize<mode = "linear">(x, e, s) }""",
      [{"h": h} for h in (5, 9, 2, 1, 30)], True),
+    ("axes of size 1, of which nothing is said", "(float[1,n,6] x) => (float y) { q = Squeeze(x) y = Neg(q) }", [{"n": k} for k in (4, 8, 1, 6)], False),
     ("flattened for a known number of columns", "(float[n,6] x) => (float y) { s = Constant<value_ints = [-1, 12]>() r = Reshape(x, s) y = Neg(r) }", [{"n": k} for k in (4, 8, 2, 6)], True),
     ("a shape in the model: built in", "(float[n,6] x) => (float y) { s = Constant<value_ints = [2, 12]>() r = Reshape(x, s) y = Neg(r) }", [{"n": 4}], True),
     ("two sizes that are equal", "(float[n,4] x, float[m,4] z) => (float y) { y = Mul(x, z) }", [{"n": k, "m": k} for k in (3, 7, 2, 11)], True),

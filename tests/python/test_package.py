@@ -187,6 +187,12 @@ class Types(unittest.TestCase):
         (y,) = session(model([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT6E3M2)], [("x", TensorProto.FLOAT6E2M3, [5])], [("y", TensorProto.FLOAT6E3M2, [5])])).run(None, {"x": x})
         self.assertEqual((y.dtype, y.astype(np.float32).tolist()), (ml_dtypes.float6_e3m2fn, [-8, 0.125, 1.5, 3, 0]))
 
+    def test_narrow_types_of_several_sizes(self):
+        s = session(model([helper.make_node("IsNaN", ["x"], ["y"])], [("x", TensorProto.FLOAT8E4M3FN, ["n"])], [("y", TensorProto.BOOL, ["n"])]))
+        for n in (3, 5, 900, 7000, 3):
+            x = np.arange(n).astype(np.uint8).view(ml_dtypes.float8_e4m3fn)
+            self.assertEqual(s.run(None, {"x": x})[0].tolist(), np.isnan(x.astype(np.float32)).tolist())
+
     def test_forms(self):
         x = np.arange(24, dtype=np.float32).reshape(4, 6)
         for form in (x[::2, ::-1], x.T, np.asfortranarray(x), x.astype(">f4"), x[:0], x[0, 0], np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32)):
@@ -360,6 +366,16 @@ class Errors(unittest.TestCase):
         with self.assertRaisesRegex(tgrun.BadInput, "zero byte"):
             session(one("Identity", TensorProto.STRING)).run(None, {"x": np.array(["a\0b"], object)})
         self.assertEqual(s.run(None, {"x": good})[0].tolist(), (-good).tolist())
+
+    def test_later_sizes(self):
+        """Sizes that do not fit are an error, after which others run."""
+        s = session(model([helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2)], [("x", TensorProto.FLOAT, [1, 1, "n", "n"])], [("y", TensorProto.FLOAT, None)]))
+        for n in (4, 5, 6, 7, 4):
+            if n % 2:
+                with self.assertRaisesRegex(tgrun.Error, "2 on"):
+                    s.run(None, {"x": np.ones((1, 1, n, n), np.float32)})
+            else:
+                self.assertEqual(s.run(None, {"x": np.ones((1, 1, n, n), np.float32)})[0].shape, (1, 4, n // 2, n // 2))
 
     def test_devices(self):
         with self.assertRaisesRegex(tgrun.DeviceError, "device 'tpu' is unknown"):
