@@ -148,8 +148,10 @@ U op_compress(Graph *g, const Ctx *c)
     if (!attr_find(c, "axis")) x = flatten(g, x, 0), x = squeeze(g, x, 0);
     else if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
     if (uop_rank(keep) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "rank %u; wanted 1", uop_rank(keep));
-    if (uop_static(x) && uop_static(keep) && uop_size(keep, 0) > uop_size(x, (uint32_t)axis))
+    U left = dim_sub(g, uop_dim(x, (uint32_t)axis), uop_dim(keep, 0));
+    if (left->vmax < 0)
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "has size %lld; there are %lld slices", (long long)uop_size(keep, 0), (long long)uop_size(x, (uint32_t)axis));
+    graph_need(g, left);
     return gather(g, x, squeeze(g, nonzero(g, c, keep), 0), axis);
 }
 

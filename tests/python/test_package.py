@@ -376,6 +376,13 @@ class Errors(unittest.TestCase):
                     s.run(None, {"x": np.ones((1, 1, n, n), np.float32)})
             else:
                 self.assertEqual(s.run(None, {"x": np.ones((1, 1, n, n), np.float32)})[0].shape, (1, 4, n // 2, n // 2))
+        s = session(model([helper.make_node("Compress", ["x", "c"], ["y"])], [("x", TensorProto.FLOAT, [4]), ("c", TensorProto.BOOL, ["n"])], [("y", TensorProto.FLOAT, None)]))
+        for n in (2, 3, 5, 4):
+            if n > 4:
+                with self.assertRaisesRegex(tgrun.Error, "c: has size 5; there are 4 slices"):
+                    s.run(None, {"x": np.ones(4, np.float32), "c": np.zeros(n, bool)})
+            else:
+                self.assertEqual(s.run(None, {"x": np.ones(4, np.float32), "c": np.ones(n, bool)})[0].shape, (n,))
 
     def test_devices(self):
         with self.assertRaisesRegex(tgrun.DeviceError, "device 'tpu' is unknown"):
