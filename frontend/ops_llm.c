@@ -106,7 +106,7 @@ static U last_positions(Graph *g, const Ctx *c, U q, U total)
     U one = uop_index(g, 1), given = known_scalar(g, c->in[6]);
     if (fixed_numel(g, c->in[6]) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[6], "has %lld values; wanted 1", (long long)uop_numel(c->in[6]));
     if (!same_size(g, dim_product(g, c->in[5]->shape->dim, uop_rank(c->in[5])), uop_dim(q, 0))) return fail_node(g, c, TG_BAD_MODEL, c->node->in[5], "wanted a value a batch");
-    if (given && uop_is_const(total) && uop_const_int(given) != total->arg.i)
+    if (given && !same_size(g, uop_index(g, uop_const_int(given)), total) && uop_is_const(total))
         return fail_node(g, c, TG_UNSUPPORTED, c->node->in[6], "is %lld of %lld rows: a buffer that past and present share is not covered", (long long)uop_const_int(given), (long long)total->arg.i);
     U last = input_place(g, c, 5, total);
     if (ok(g) && !given) last = input_place(g, c, 5, guard_size(g, GUARD_SIZE, cast(g, reshape(g, c->in[6], NULL, 0), DT_INDEX), total));
