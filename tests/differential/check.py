@@ -20,10 +20,11 @@ from table import EACH
 @dataclass
 class Difference:
     step: object
-    kind: str                   # refused, port, shape, type, value, ends
+    kind: str                   # refused, port, shape, type, value, ends, sizes
     peer: str
     text: str
     values: dict                # what entered the step
+    plan: object = None         # how sizes varied (sizes.py)
 
     def signature(self):
         """What stays while a graph is reduced: of an error its words."""

@@ -230,13 +230,13 @@ def is_calm(v):
         return bool(np.all(x < 1e4))
 
 
-def model_of(versions, steps, values, constants, outputs):
-    """A model of these steps, versions by domain; what they use and do not make becomes its inputs, in order."""
+def model_of(versions, steps, values, constants, outputs, shapes=None):
+    """A model of these steps, versions by domain; what they use and do not make becomes its inputs, in order. shapes: those that are declared otherwise."""
     made = {name for step in steps for n in step.nodes for name in n.output}
     used = list(dict.fromkeys(name for step in steps for name in step.inputs() if name not in made))
     initializers = [numpy_helper.from_array(values[name], name) for name in used if name in constants]
     inputs = [name for name in used if name not in constants]
-    ports = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(values[name].dtype), values[name].shape) for name in inputs]
+    ports = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(values[name].dtype), (shapes or {}).get(name, values[name].shape)) for name in inputs]
     ends = [onnx.ValueInfoProto(name=name) for name in outputs]
     graph = helper.make_graph([n for step in steps for n in step.nodes], "g", ports, ends, initializers)
     domains = dict.fromkeys(["", *(n.domain for step in steps for n in step.nodes)])

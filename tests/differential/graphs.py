@@ -2,6 +2,7 @@
 
     test_graphs.py                         the short run: fixed seeds, some graphs on the CPU
     graphs.py --count 20000 --seed 8       a long one; --only Resize,Pad and --graph 123 look closer, --device cpu, --table counts per operator and per row of disagreements.py
+    graphs.py --sizes                      the same graphs at several sizes in one session (sizes.py)
 
 Graphs are grown and run in a child: one that crashes or hangs is a finding, and the next graphs follow in another child."""
 import argparse
@@ -12,6 +13,8 @@ import signal
 import sys
 import tempfile
 from collections import Counter
+
+import numpy as np
 
 sys.path[:0] = [os.path.join(os.path.dirname(__file__), "..", "..", "python")]
 sys.dont_write_bytecode = True
@@ -26,6 +29,7 @@ from disagreements import ROWS
 from grow import grow
 from operators import TABLE, not_drawn
 from shrink import shrink, written
+from sizes import check_sizes
 
 LIMIT_S = 60                    # of one graph, processor time
 
@@ -37,7 +41,7 @@ def judge(args, seed, number, tell):
     d = grow(seed, number, args.only, said)
     device = "cpu" if args.cpu_every and number % args.cpu_every == 0 else args.device
     tell(("runs", number))
-    found = check(d, device, number % 4 == 0, said)
+    found = check_sizes(d, device, np.random.default_rng([seed, number, 1]), said) if args.sizes else check(d, device, number % 4 == 0, said)
     text = ""
     if found:
         tell(("is reduced", number))
@@ -85,6 +89,7 @@ def arguments(words):
     p.add_argument("--cpu-every", type=int, default=0, help="every N-th graph on the CPU instead")
     p.add_argument("--only", type=lambda s: set(s.split(",")), help="operators, other domains' with the domain before: com.microsoft.Gelu")
     p.add_argument("--keep", help="folder for models and data of differences, as `tgrun MODEL --test-data` takes them")
+    p.add_argument("--sizes", action="store_true", help="the same graphs at several sizes, with variables and without, instead of the peers")
     p.add_argument("--whole", action="store_true", help="differences are not reduced")
     p.add_argument("--table", action="store_true")
     return p.parse_args(words)
@@ -96,6 +101,8 @@ def report(args, said, graphs, wrong):
             print(f"{what}:\n" + "\n".join(f"  {n:6d} {key[1]}" for key, n in said.most_common() if key[0] == what and n))
         print("rows that explained nothing:\n" + "\n".join(f"         {row}" for row in ROWS if not said["explained", str(row)]))
         print("operators that were never compared: " + " ".join(name for name in TABLE if not said["compared", name] + said["within", name]))
+    if args.sizes:
+        print(f"{said['at other sizes']} runs at other sizes compared, {said['at its sizes']} at the first, {said['errors of both']} refused with sizes built in, too")
     total = lambda what: sum(n for key, n in said.items() if key[0] == what)
     seen = sum(1 for name in TABLE if said["compared", name] + said["within", name])
     print(f"{total('compared')} results of {seen} operators compared, {total('explained')} differences explained, {total('not covered')} graphs with what is not covered yet")

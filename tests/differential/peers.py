@@ -16,10 +16,10 @@ warnings.filterwarnings("ignore")
 np.seterr(all="ignore")
 
 
-def of_tgrun(model, device):
-    """A session; it raises tgrun.Error."""
+def of_tgrun(model, device, dims=None):
+    """A session; it raises tgrun.Error. dims: the range of free sizes."""
     options = tgrun.SessionOptions()
-    options.no_cache, options.intra_op_num_threads = 1, 1
+    options.no_cache, options.intra_op_num_threads, options.dims = 1, 1, dims
     return tgrun.InferenceSession(model.SerializeToString(), options, device=device)
 
 
