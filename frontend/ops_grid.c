@@ -276,7 +276,8 @@ U op_tensor_scatter(Graph *g, const Ctx *c)
     if (*mode == 'c') at = mod_floor(g, at, cast(g, rows, DT_I64));
     U inside = and_(g, ge(g, at, zero), lt(g, at, cast(g, count, DT_I64)));
     memcpy(dim, x->shape->dim, sizeof *dim * r);
-    at = clamp(g, at, zero, cast(g, dim_sub(g, count, uop_index(g, 1)), DT_I64));
+    if (count->vmin < 1) at = place_where(g, inside, at, &update, (uint32_t)axis);
+    at = clamp(g, at, zero, cast(g, dim_sub(g, uop_dim(update, (uint32_t)axis), uop_index(g, 1)), DT_I64));
     return where(g, inside, gather_elements(g, update, expand(g, at, dim, r), axis), x);
 }
 

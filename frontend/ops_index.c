@@ -339,14 +339,8 @@ static U scatter_rows(Graph *g, U x, U updates, U at, uint32_t axis)
     U hit = eq(g, unsqueeze(g, iota(g, places, DT_I32), 1), unsqueeze(g, cast(g, position_in(g, at, places), DT_I32), 0));
     U from = max_reduce(g, where(g, hit, unsqueeze(g, iota(g, uop_dim(at, 0), DT_I32), 0), none), 1, false);
     for (uint32_t k = 0; k < uop_rank(x); k++) dim[k] = k == axis ? places : uop_index(g, 1);
-    U found = lt(g, none, from), otherwise = uop_int(g, DT_I32, 0);
-    if (uop_dim(at, 0)->vmin < 1) {                                     /* there may be no row 0: what it is made of must not be read */
-        int64_t before[TG_MAX_RANK] = { 0 }, after[TG_MAX_RANK] = { 0 };
-        after[axis] = 1;
-        updates = pad_i(g, updates, before, after, NULL);
-        otherwise = cast(g, uop_dim(at, 0), DT_I32);
-    }
-    return where(g, reshape(g, found, dim, uop_rank(x)), take(g, updates, cast(g, where(g, found, from, otherwise), DT_INDEX), axis), x);
+    U found = lt(g, none, from), place = place_where(g, found, from, &updates, axis);
+    return where(g, reshape(g, found, dim, uop_rank(x)), take(g, updates, cast(g, place, DT_INDEX), axis), x);
 }
 
 static bool index_type_ok(Graph *g, const Ctx *c)

@@ -128,6 +128,7 @@ U conv(Graph *g, U x, U w, const int64_t *stride, const int64_t *dilation, const
 /* gathering: INDEX with a shaped index, so it stays an index in the consumer. Indices out of range fail the run (guard.h). */
 U gather(Graph *g, U x, U idx, int64_t axis);                            /* ONNX Gather; negative indices wrap */
 U take(Graph *g, U x, U idx, int64_t axis);                              /* gather without wrap and guard: the caller knows that it is in range */
+U place_where(Graph *g, U there, U at, U *x, uint32_t axis);            /* a place to take x at: `at` where there holds, else one that there is: where x may have no row, that of zeros, which x gets */
 U position_in(Graph *g, U idx, U size);                                     /* idx counted from the end where negative, guarded: 0 .. size-1 as DT_INDEX */
 U place_in(Graph *g, U idx, U size);                             /* the same in i64, without counting from the end */
 U gather_elements(Graph *g, U x, U idx, int64_t axis);

@@ -59,6 +59,20 @@ static U where_ok(Graph *g, U y, U ok, uint32_t behind)
     return where(g, reshape(g, ok, dim, n), y, full(g, (DType)y->dtype, 0, NULL));
 }
 
+/* A WHERE around what is taken does not keep it from being read, and being checked: rows that the data count may be none, and what a row is made of must not be whatever lay there. */
+U place_where(Graph *g, U there, U at, U *x, uint32_t axis)
+{
+    if (is_error(*x) || is_error(at)) return is_error(*x) ? *x : at;
+    U rows = uop_dim(*x, axis), otherwise = uop_int(g, (DType)at->dtype, 0);
+    int64_t before[RANK_MAX] = { 0 }, after[RANK_MAX] = { 0 };
+    if (rows->vmin < 1) {
+        after[axis] = 1;
+        *x = pad_i(g, *x, before, after, NULL);
+        otherwise = cast(g, rows, (DType)at->dtype);
+    }
+    return where(g, there, at, otherwise);
+}
+
 /* Constant indices in equal steps are a slice. NULL: they are not, or are not known. */
 static U constant_gather(Graph *g, U x, U idx, int64_t axis)
 {

@@ -108,6 +108,9 @@ CASES = [
      "parts = RoiAlign<output_height = 7, output_width = 7, sampling_ratio = 2>(x, k, zero) ones = Constant<value_ints = [-1, 1, 1, 1]>() column = Reshape(at, ones) shape = Shape(parts) places = Expand(column, shape) "
      "y = ScatterElements<axis = 0>(base, places, parts) }",
      [(dict(x=rows(1, 16, 9, 9), c=np.arange(8) % step == 1, r=np.tile(np.array([[0, 1, 7, 5]], np.float32), (8, 1)), big=rows(200, 200), base=rows(8, 16, 7, 7)), "") for step in (1, 3, 1, 2)]),
+    ("a cache that may get no row, one by one and from a table", "(float[1,4,2] x, float[5,2] t, int64[1,3] i, bool[3] c) => (float y, float z) { k = Compress<axis = 1>(i, c) u = Gather(t, k) y = TensorScatter<axis = 1>(x, u) "
+     "zero = Constant<value_ints = [0]>() three = Constant<value_ints = [3]>() first = Slice(t, zero, three, zero) r = Unsqueeze(first, zero) v = Compress<axis = 1>(r, c) z = TensorScatter<axis = 1>(x, v) }",
+     [(dict(x=rows(1, 4, 2), t=rows(5, 2), i=np.array([[4, 3, 2]]), c=np.array(c, bool)), "") for c in ([1, 0, 1], [0, 0, 0], [0, 1, 0])], 24),
     ("regions of the pictures found, of fixed samples", "(float[3,2,8,8] x, bool[3] c, float[2,4] r, int64[2] i) => (float y) { k = Compress<axis = 0>(x, c) y = RoiAlign<output_height = 2, output_width = 2, sampling_ratio = 3>(k, r, i) }",
      [(dict(x=rows(3, 2, 8, 8), c=np.array(c, bool), r=np.array([[0, 1, 7, 5], [2, 0, 5, 7]], np.float32), i=np.array([0, 1])), "") for c in ([1, 0, 1], [1, 1, 1])]),
     ("distinct rows of those found", "(float[6,2] x, bool[6] c) => (float y, int64 i) { k = Compress<axis = 0>(x, c) u, f, i, n = Unique<axis = 0>(k) y = Neg(u) }",
