@@ -105,7 +105,8 @@ def report(args, said, graphs, wrong):
         print(f"{said['at other sizes']} runs at other sizes compared, {said['at its sizes']} at the first, {said['errors of both']} refused with sizes built in, too")
     total = lambda what: sum(n for key, n in said.items() if key[0] == what)
     seen = sum(1 for name in TABLE if said["compared", name] + said["within", name])
-    print(f"{total('compared')} results of {seen} operators compared, {total('explained')} differences explained, {total('not covered')} graphs with what is not covered yet")
+    if not args.sizes:
+        print(f"{total('compared')} results of {seen} operators compared, {total('explained')} differences explained, {total('not covered')} graphs with what is not covered yet")
     print(f"{graphs - wrong} of {graphs} graphs right")
 
 

@@ -16,6 +16,7 @@ from table import EACH
 RANGE = "*=1..64"
 ROUNDED = r".*(QLinear|Quant).*|Reduce(Log.*|L2|Mean)"                 # sums of floats may become integers here: one or the next
 OUR_OWN = (7, 9)                # statuses that no model and no input should get
+LARGEST = 4000                  # elements of an input
 OTHERS = ([3, 1], [1, 5], [1, 2], [-1, 4], [-1, 1], [14, 29])           # what two runs add to a size
 
 
@@ -74,7 +75,9 @@ def drawn(d, steps, rng):
     if not found:
         return None
     plan = found[rng.integers(len(found))]
-    return replace(plan, adds=[0, *OTHERS[rng.integers(len(OTHERS))], 0], dims=RANGE if plan.axes and rng.random() < 0.3 else None)
+    adds = [[0, *pair, 0] for pair in OTHERS]
+    small = [a for a in adds if all(replace(plan, adds=[max(a)]).array(name, d.values[name], 0).size <= LARGEST for name in plan.axes)]
+    return replace(plan, adds=small[rng.integers(len(small))] if small else adds[0], dims=RANGE if plan.axes and rng.random() < 0.3 else None)
 
 
 def outcome(model, feed, device, names, session=None):
