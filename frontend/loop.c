@@ -29,7 +29,7 @@ static U empty_rows(Graph *g, U like)
 
 static U stored(Graph *g, U u, U before)
 {
-    return u->dtype == DT_VOID || uop_is_const(u) || u == before || u->op == UOP_BUFFER ? u : UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, u);
+    return u->dtype == DT_VOID || uop_is_const(u) || u == before || u->op == UOP_BUFFER ? u : contiguous(g, u);
 }
 
 /* Room for one round more: rows of all rounds so far, those of a round side by side. */

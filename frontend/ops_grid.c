@@ -113,7 +113,7 @@ static U along_taps(Graph *g, U value, uint32_t a, uint32_t axes)
     return reshape(g, value, dim, axes + 2);
 }
 
-static U stored(Graph *g, U x, const U *dim) { return UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, reshape(g, x, dim, 3)); }
+static U stored(Graph *g, U x, const U *dim) { return contiguous(g, reshape(g, x, dim, 3)); }
 
 /* The sum over all combinations of taps, one an axis, of weight times value. x: [n, c, points], dim: its sizes before the points became one axis. Index and weight of all combinations
  * are stored as one tensor each: apart they would be more than a kernel can read. What is outside lies at -1. */
@@ -323,8 +323,10 @@ U op_max_unpool(Graph *g, const Ctx *c)
     }
     int64_t flat = uop_numel(x);
     if (!shape_ok(g, c, 1, x->shape->dim, r)) return NULL;
-    U at = reshape_i(g, place_in(g, c->in[1], uop_index(g, places)), &flat, 1);
-    if (given) at = place_in(g, in_larger(g, at, shape, inner, r), uop_index(g, numel));
+    U at = reshape_i(g, c->in[1], &flat, 1);
+    if (places == 1) at = mul(g, cast(g, ne(g, at, uop_int(g, (DType)at->dtype, 0)), DT_I64), uop_int(g, DT_I64, numel));     /* a check of 0 alone would fold away, and so would what it checks */
+    else if (given) at = place_in(g, in_larger(g, place_in(g, at, uop_index(g, places)), shape, inner, r), uop_index(g, numel));
+    else at = place_in(g, at, uop_index(g, places));
     const UOp *in[CTX_INPUTS] = { expand(g, K(0), (U[]){ uop_index(g, numel) }, 1), at, reshape_i(g, x, &flat, 1) };
     Ctx scatter = *c;
     scatter.in = in, scatter.nin = 3;

@@ -294,7 +294,7 @@ static U phase_weights(Graph *g, U f, const Window *w, int64_t groups)
         dim[0] *= s;
     }
     U whole = pad_i(g, f, before, after, NULL);
-    if (whole != f) whole = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, whole);
+    if (whole != f) whole = contiguous(g, whole);
     f = permute(g, reshape_i(g, whole, split, at), order, at);
     return reshape_i(g, flip(g, f, turn), dim, n + 2);
 }
@@ -334,7 +334,7 @@ static U transposed(Graph *g, U x, U f, Window w, const int64_t *more, int64_t g
         cut |= s > 1 && (before[k + 2] != none || after[k + 2] != none);
     }
     U y = f->op == UOP_ERROR ? f : conv(g, x, phase_weights(g, f, &w, groups), one, one, edge, edge, groups);
-    if (cut) y = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, y);
+    if (cut) y = contiguous(g, y);
     return pad(g, interleave(g, y, &w, channels), before, after, NULL);
 }
 

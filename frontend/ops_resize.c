@@ -386,7 +386,7 @@ static U resize_lines(Graph *g, const Ctx *c, const Resize *r, const int64_t *ax
             if (!y) return fail_node(g, c, TG_UNSUPPORTED, NULL, "axis %d of symbolic size does not become a whole number of times as long", (int)p->axis);
             continue;
         }
-        if (blended && (double)p->taps.n * p->ratio >= 1) y = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, y);         /* its values are wanted more than once each */
+        if (blended && (double)p->taps.n * p->ratio >= 1) y = contiguous(g, y);         /* its values are wanted more than once each */
         y = resize_axis(g, r, y, p->axis, p->line, &p->taps);
         blended = p->taps.n > 1;
     }
@@ -486,7 +486,7 @@ static U roi_align_fixed(Graph *g, U x, U rois, U picture, const Roi *r)
     U x0 = roi_column(g, rois, 0, r), y0 = roi_column(g, rois, 1, r), rw = sub(g, roi_column(g, rois, 2, r), x0), rh = sub(g, roi_column(g, rois, 3, r), y0);
     if (!r->half_pixel) rw = max_(g, rw, K(1)), rh = max_(g, rh, K(1));
     Ends v = ends_of(g, sample_points(g, y0, rh, r->h, s), h), u = ends_of(g, sample_points(g, x0, rw, r->w, s), w);
-    U rows = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, reshape_i(g, permute(g, x, (int64_t[]){ 0, 2, 3, 1 }, 4), (int64_t[]){ n * h * w, c }, 2));
+    U rows = contiguous(g, reshape_i(g, permute(g, x, (int64_t[]){ 0, 2, 3, 1 }, 4), (int64_t[]){ n * h * w, c }, 2));
     U p = unsqueeze(g, picture, 1);
     U part[4] = { corner(g, rows, p, v.low, u.low, v.low_weight, u.low_weight, h, w), corner(g, rows, p, v.low, u.high, v.low_weight, u.high_weight, h, w),
                   corner(g, rows, p, v.high, u.low, v.high_weight, u.low_weight, h, w), corner(g, rows, p, v.high, u.high, v.high_weight, u.high_weight, h, w) };

@@ -222,7 +222,7 @@ static void project(Graph *g, const Ctx *c, Rnn *r, U x)
         }
         if (backward(r, d)) part[d] = reversed(g, r, part[d]);
     }
-    r->x = UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, stack(g, part, r->dirs, 1));
+    r->x = contiguous(g, stack(g, part, r->dirs, 1));
     if (plain < n && bias) r->hidden_bias = unsqueeze(g, slice_i(g, bias, 1, n + plain, 2 * n), 1);
 }
 

@@ -43,6 +43,7 @@ U reshape(Graph *g, U x, const U *dim, uint32_t rank);
 U reshape_i(Graph *g, U x, const int64_t *dim, uint32_t rank);
 U expand(Graph *g, U x, const U *dim, uint32_t rank);            /* right-aligned broadcast, adds leading axes */
 U expand_like(Graph *g, U x, U like);
+U contiguous(Graph *g, U x);                                      /* x in memory of its own: computed once, whoever reads it */
 U permute(Graph *g, U x, const int64_t *order, uint32_t n);
 U transpose(Graph *g, U x);                                      /* swaps the last two axes */
 U unsqueeze(Graph *g, U x, int64_t axis);                        /* axis counts in the result */

@@ -65,6 +65,8 @@ U expand(Graph *g, U x, const U *dim, uint32_t rank)
 
 U expand_like(Graph *g, U x, U like) { return is_error(like) ? like : expand(g, x, like->shape->dim, uop_rank(like)); }
 
+U contiguous(Graph *g, U x) { return is_error(x) ? x : UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, x); }
+
 U permute(Graph *g, U x, const int64_t *order, uint32_t n)
 {
     if (is_error(x)) return x;

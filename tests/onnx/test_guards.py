@@ -53,6 +53,7 @@ CASES = [
     ("RoiAlign", [f(2, 1, 5, 5), np.array([[0, 0, 3, 3], [1, 1, 4, 4]], np.float32), i(0, 1)], dict(output_height=2, output_width=2, sampling_ratio=2), 2, i(0, 2), "index 2; the axis has size 2"),
     *[("ReverseSequence", [f(4, 3), i(4, 0, 2)], {}, 1, i(4, low, 2), f"index {low}" + SIZE5) for low in (-1, -2**63)],      # none that counts from the end
     ("TensorScatter", [f(2, 5, 3), f(2, 2, 3), i(0, 3)], dict(axis=1), 2, i(0, 4), "index 4; the axis has size 4"),
+    ("MaxUnpool", [f(1, 1, 1), i(0).reshape(1, 1, 1)], dict(kernel_shape=[1]), 1, i(1).reshape(1, 1, 1), "index 1; the axis has size 1"),
     ("MaxUnpool", [f(1, 1, 2, 2), i(0, 2, 8, 10).reshape(1, 1, 2, 2)], dict(kernel_shape=[2, 2], strides=[2, 2]), 1, i(0, 2, 8, 16).reshape(1, 1, 2, 2), "index 16; the axis has size 16"),
     ("NegativeLogLikelihoodLoss", [f(3, 5), i(0, 4, 2)], dict(reduction="none"), 1, i(0, 5, 2), "index 5" + SIZE5),
     ("NegativeLogLikelihoodLoss", [f(3, 5, 2), i([0, 4], [2, 1], [1, 7]), f(5)], dict(ignore_index=7), 1, i([0, 4], [2, 9], [1, 7]), "index 9" + SIZE5),

@@ -350,6 +350,7 @@ E = [
     ("com.microsoft: inputs that are missing", one("GroupQueryAttention", "x,x,x", domain=MS, num_heads=1, kv_num_heads=1), BAD, "3 inputs; at least 7"),
     ("GRU in layout 5", one("GRU", "x,w,r", {"w": f(1, 9, 5), "r": f(1, 9, 3)}, ports=[port("x", (4, 1, 5))], hidden_size=3, layout=5), BAD, "layout: is 5; wanted 0 or 1"),
     ("MaxUnpool by windows of 2^63-1", one("MaxUnpool", "x,k", {"k": np.zeros((1, 2, 5, 5), np.int64)}, ports=[port("x", (1, 2, 5, 5))], kernel_shape=[2, 2**63 - 1]), BAD, "kernel_shape"),
+    ("ConvTranspose of nothing", one("ConvTranspose", "x,w", {"w": f(1, 2, 3, 3)}, ports=[port("x", (1, 1, 0, 3))], strides=[3, 2], pads=[1, 2, 1, 2]), BAD, "node 'bad' (ConvTranspose)"),
     ("Resize to nothing", one("Resize", "x,,,s", {"s": i(0, 3)}, mode="linear"), BAD, "sizes"),
     ("Upsample 1 of rank 2", one("Upsample", opset=1, height_scale=2.0, width_scale=2.0), BAD, "node 'bad' (Upsample)"),
     ("Upsample 1 by less than 1", one("Upsample", ports=[port("x", (1, 2, 3, 3))], opset=1, height_scale=2.0, width_scale=0.5), BAD, "scales: 0.5 is not a scale"),
