@@ -34,7 +34,8 @@ class Plan:
         for axis, size in enumerate(self.axes.get(name, ())):
             if isinstance(size, str):
                 v = v.take(np.arange(max(v.shape[axis] + add, 1)) % v.shape[axis], axis)
-        return np.where(v > 0, v.astype(object) + add, v).clip(None, np.iinfo(v.dtype).max).astype(v.dtype) if name == self.raised else v
+        most = np.iinfo(v.dtype).max if name == self.raised else 0
+        return np.array([min(int(e) + add, most) if e > 0 else e for e in v.ravel()], v.dtype).reshape(v.shape) if name == self.raised else v
 
 
 def free(values, names, varies):
