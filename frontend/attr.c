@@ -36,20 +36,36 @@ static const Attr *find_in(const Attr *a, uint32_t n, const char *name)
     return NULL;
 }
 
-/* Inside a function an attribute may refer to one of the calling node, which may do so again one call further out. */
-static const Attr *resolve(const Import *im, const Attr *a)
+const Attr *attr_resolve(const Attr *a, Import **im)
 {
     while (a && a->ref) {
-        if (!im || !im->call) return NULL;
-        const Attr *given = find_in(im->call->node->attr, im->call->node->nattr, a->ref);
-        if (!given) return find_in(im->function->attr_default, im->function->nattr_default, a->ref);
+        if (!(*im)->call) return NULL;
+        const Attr *given = find_in((*im)->call->node->attr, (*im)->call->node->nattr, a->ref);
+        if (!given) return find_in((*im)->function->attr_default, (*im)->function->nattr_default, a->ref);
         a = given;
-        im = im->call->im;
+        *im = (*im)->call->im;
     }
     return a;
 }
 
-const Attr *attr_find(const Ctx *c, const char *name) { return resolve(c->im, find_in(c->node->attr, c->node->nattr, name)); }
+static const Attr *find_from(const Ctx *c, const char *name, Import **im)
+{
+    *im = c->im;
+    return attr_resolve(find_in(c->node->attr, c->node->nattr, name), im);
+}
+
+const Attr *attr_find(const Ctx *c, const char *name)
+{
+    Import *im;
+    return find_from(c, name, &im);
+}
+
+bool attr_graph(Graph *g, const Ctx *c, const char *name, SubGraph *out)
+{
+    const Attr *a = find_from(c, name, &out->home);
+    if (a && a->type == ATTR_GRAPH && a->graph) return out->def = a->graph, true;
+    return fail_node(g, c, TG_BAD_MODEL, name, a ? "is not a graph" : "is missing"), false;
+}
 
 static const char *const type_name[] = { "undefined", "float", "int", "string", "tensor", "graph", "floats", "ints", "strings", "tensors", "graphs",
     "sparse_tensor", "sparse_tensors", "type_proto", "type_protos" };

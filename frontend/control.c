@@ -22,7 +22,7 @@ static int known_bool(Graph *g, U u)
 
 /* Strings and narrow types go round as what stands for them, complex numbers as pairs; kind: of states, then rows. counted: no round before the last is the last; open: data
  * tell which is; run: nothing else but running them tells what the rounds are. */
-typedef struct { const Ctx *c; const GraphDef *body; uint32_t states, rows; int32_t *kind; bool counted, open, run; } LoopNode;
+typedef struct { const Ctx *c; SubGraph body; uint32_t states, rows; int32_t *kind; bool counted, open, run; } LoopNode;
 
 static U bare(Graph *g, U x) { return complex_type(x) ? complex_pairs(g, x) : special_part(x, 0); }
 static U dressed(Graph *g, U x, int32_t kind) { return complex_is(kind) ? complex_of_pairs(g, x, kind) : special_wrap(g, &x, kind); }
@@ -48,20 +48,12 @@ static bool loop_round(Graph *g, void *user, U step, const U *state, U *next, U 
     in[0] = uop_is_const(step) ? uop_int(g, DT_I64, uop_const_int(step)) : cast(g, step, DT_I64);
     in[1] = uop_bool(g, true);                                  /* a round takes place only when the condition holds */
     for (uint32_t k = 0; k < n->states; k++) in[2 + k] = dressed(g, state[k], n->kind[k]);
-    if (import_subgraph(g, n->c, n->body, in, n->states + 2, out, 1 + n->states + n->rows) != TG_OK) return false;
+    if (import_subgraph(g, n->c, &n->body, in, n->states + 2, out, 1 + n->states + n->rows) != TG_OK) return false;
     if (out[0]->dtype != DT_BOOL || fixed_numel(g, out[0]) != 1) return fail_node(g, n->c, TG_BAD_MODEL, "body", "its first output, the condition, is no bool of one element"), false;
     int go_on = known_bool(g, out[0]);
     n->open |= go_on < 0;
     *keep = go_on == 1 || n->counted ? NULL : go_on == 0 ? uop_bool(g, false) : reshape_i(g, out[0], NULL, 0);
     return undress(g, n->c, out + 1, n->states, n->rows, next, row, n->kind) && graph_error(g) == TG_OK;
-}
-
-static const GraphDef *body_of(Graph *g, const Ctx *c, const char *name)
-{
-    const Attr *a = attr_find(c, name);
-    if (a && a->type == ATTR_GRAPH && a->graph) return a->graph;
-    fail_node(g, c, TG_BAD_MODEL, name, "is missing");
-    return NULL;
 }
 
 static U results(Graph *g, const Ctx *c, U *last, uint32_t states, const U *row, uint32_t rows, const int32_t *kind)
@@ -154,8 +146,8 @@ static U rounds_of(Graph *g, const LoopNode *n, const Loop *l)
 {
     Arena *a = graph_arena(g);
     uint32_t *at = NEW_N(a, uint32_t, n->states + 1), left;
-    GraphDef part = body_of_condition(a, n->body, n->states, at, &left);
-    LoopNode m = { .c = n->c, .body = &part, .states = left, .kind = NEW_N(a, int32_t, left + 1) };
+    GraphDef part = body_of_condition(a, n->body.def, n->states, at, &left);
+    LoopNode m = { .c = n->c, .body = { &part, n->body.home }, .states = left, .kind = NEW_N(a, int32_t, left + 1) };
     U *init = NEW_N(a, U, left + 1), *last = NEW_N(a, U, left + 1);
     if (left == n->states && !n->rows) return NULL;
     for (uint32_t k = 0; k < left; k++) m.kind[k] = n->kind[at[k]], init[k] = l->init[at[k]];
@@ -190,12 +182,13 @@ static bool rounds_by_answers(Graph *g, LoopNode *n, Loop *l, U *last, U *row)
 /** Loop (ONNX 1, 11, 13, 16): up to `trip` rounds while the condition holds; states go round, rows are stacked. */
 U op_loop(Graph *g, const Ctx *c)
 {
-    LoopNode n = { .c = c, .body = body_of(g, c, "body"), .states = c->nin > 2 ? c->nin - 2 : 0 };
+    LoopNode n = { .c = c, .states = c->nin > 2 ? c->nin - 2 : 0 };
     Arena *a = graph_arena(g);
-    if (!n.body) return NULL;
-    if (n.body->noutput < 1 + n.states || n.body->ninput != n.states + 2) return fail_node(g, c, TG_BAD_MODEL, "body", "%u inputs and %u outputs do not fit", n.body->ninput, n.body->noutput);
-    if (loop_is_run(c)) return loop_by_rounds(g, c, n.body);
-    n.rows = n.body->noutput - 1 - n.states;
+    if (!attr_graph(g, c, "body", &n.body)) return NULL;
+    const GraphDef *body = n.body.def;
+    if (body->noutput < 1 + n.states || body->ninput != n.states + 2) return fail_node(g, c, TG_BAD_MODEL, "body", "%u inputs and %u outputs do not fit", body->ninput, body->noutput);
+    if (loop_is_run(c)) return loop_by_rounds(g, c, &n.body);
+    n.rows = body->noutput - 1 - n.states;
     n.kind = NEW_N(a, int32_t, n.states + n.rows + 1);
     U *init = NEW_N(a, U, n.states + 1);
     for (uint32_t k = 0; k < n.states; k++) {
@@ -211,13 +204,13 @@ U op_loop(Graph *g, const Ctx *c)
     if (start < 0 && import_may_know(c->im, l.keep, false)) return fail_node(g, c, TG_UNSUPPORTED, "cond", "depends on the data of an input");
     if (l.keep) l.keep = start == 1 ? NULL : start == 0 ? uop_bool(g, false) : reshape_i(g, l.keep, NULL, 0);
     if (loop_build(g, &l, last, row) || rounds_by_answers(g, &n, &l, last, row)) return results(g, c, last, n.states, row, n.rows, n.kind);
-    return n.run ? loop_by_rounds(g, c, n.body) : NULL;
+    return n.run ? loop_by_rounds(g, c, &n.body) : NULL;
 }
 
 /* ---- Scan ---- */
 
 /* length: how many rounds count, a scalar i64; NULL: all. kind: of states, rows, inputs. */
-typedef struct { const Ctx *c; const GraphDef *body; uint32_t states, rows, inputs; const U *input; U trip, length; int64_t *axis; const int64_t *reverse; int32_t *kind; } ScanNode;
+typedef struct { const Ctx *c; SubGraph body; uint32_t states, rows, inputs; const U *input; U trip, length; int64_t *axis; const int64_t *reverse; int32_t *kind; } ScanNode;
 
 static U scan_slice(Graph *g, const ScanNode *n, uint32_t k, U step)
 {
@@ -235,7 +228,7 @@ static bool scan_round(Graph *g, void *user, U step, const U *state, U *next, U 
     U *in = NEW_N(graph_arena(g), U, n->states + n->inputs + 1), *out = NEW_N(graph_arena(g), U, n->states + n->rows + 1);
     for (uint32_t k = 0; k < n->states; k++) in[k] = dressed(g, state[k], n->kind[k]);
     for (uint32_t k = 0; k < n->inputs; k++) in[n->states + k] = dressed(g, scan_slice(g, n, k, step), n->kind[n->states + n->rows + k]);
-    if (import_subgraph(g, n->c, n->body, in, n->states + n->inputs, out, n->states + n->rows) != TG_OK) return false;
+    if (import_subgraph(g, n->c, &n->body, in, n->states + n->inputs, out, n->states + n->rows) != TG_OK) return false;
     if (!undress(g, n->c, out, n->states, n->rows, next, row, n->kind)) return false;
     U counts = n->length ? lt(g, cast(g, step, DT_I64), n->length) : NULL;
     for (uint32_t k = 0; counts && k < n->states; k++) next[k] = where(g, counts, next[k], state[k]);
@@ -282,13 +275,13 @@ static bool scan_run(Graph *g, ScanNode *n, const U *init, U *last, U *row)
 static bool scan_node(Graph *g, const Ctx *c, ScanNode *n, uint32_t first, U *in)
 {
     int64_t inputs = attr_int(g, c, "num_scan_inputs", 0);
-    if (!(n->body = body_of(g, c, "body"))) return false;
-    if (inputs < 1 || inputs > c->nin - first || c->nin - first != n->body->ninput) return fail_node(g, c, TG_BAD_MODEL, "num_scan_inputs", "%lld does not fit", (long long)inputs), false;
+    if (!attr_graph(g, c, "body", &n->body)) return false;
+    if (inputs < 1 || inputs > c->nin - first || c->nin - first != n->body.def->ninput) return fail_node(g, c, TG_BAD_MODEL, "num_scan_inputs", "%lld does not fit", (long long)inputs), false;
     n->c = c;
     n->inputs = (uint32_t)inputs;
     n->states = c->nin - first - n->inputs;
-    if (n->body->noutput < n->states) return fail_node(g, c, TG_BAD_MODEL, "body", "has fewer outputs than states"), false;
-    n->rows = n->body->noutput - n->states;
+    if (n->body.def->noutput < n->states) return fail_node(g, c, TG_BAD_MODEL, "body", "has fewer outputs than states"), false;
+    n->rows = n->body.def->noutput - n->states;
     n->axis = NEW_N(graph_arena(g), int64_t, n->inputs + 1);
     n->kind = NEW_N(graph_arena(g), int32_t, c->nin + n->rows + 1);
     for (uint32_t k = first; k < c->nin; k++) {
@@ -345,10 +338,10 @@ U op_scan_8(Graph *g, const Ctx *c)
 
 static bool branch(Graph *g, const Ctx *c, const char *name, U *out)
 {
-    const GraphDef *body = body_of(g, c, name);
-    if (!body) return false;
-    if (body->noutput != c->nout) return fail_node(g, c, TG_BAD_MODEL, name, "has %u outputs; wanted %u", body->noutput, c->nout), false;
-    return import_subgraph(g, c, body, NULL, 0, out, c->nout) == TG_OK;
+    SubGraph body;
+    if (!attr_graph(g, c, name, &body)) return false;
+    if (body.def->noutput != c->nout) return fail_node(g, c, TG_BAD_MODEL, name, "has %u outputs; wanted %u", body.def->noutput, c->nout), false;
+    return import_subgraph(g, c, &body, NULL, 0, out, c->nout) == TG_OK;
 }
 
 /* An empty value or x: as much of x as the sizes say, which a formula of sizes chooses. NULL when none is empty or the condition is none. */
@@ -418,10 +411,8 @@ U op_if(Graph *g, const Ctx *c)
 {
     U *yes = NEW_N(graph_arena(g), U, c->nout + 1), *no = NEW_N(graph_arena(g), U, c->nout + 1), p = c->in[0];
     int known = known_bool(g, p);
-    for (int k = 0; k < 2; k++) {                   /* the other branch is not imported, but must be there */
-        const Attr *a = attr_find(c, k ? "else_branch" : "then_branch");
-        if (!a || !a->graph) return fail_node(g, c, TG_BAD_MODEL, k ? "else_branch" : "then_branch", "is missing");
-    }
+    SubGraph other;
+    if (!attr_graph(g, c, "then_branch", &other) || !attr_graph(g, c, "else_branch", &other)) return NULL;      /* it is not imported, but must be there */
     if (known >= 0) return branch(g, c, known ? "then_branch" : "else_branch", yes) ? outputs(g, c, yes, c->nout) : NULL;
     if (import_may_know(c->im, p, false)) return fail_node(g, c, TG_UNSUPPORTED, "cond", "depends on the data of an input");
     p = reshape_i(g, p, NULL, 0);

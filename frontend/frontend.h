@@ -70,11 +70,16 @@ U fail_data(Graph *g, const Ctx *c, uint32_t i);
 bool said_to_hold(Graph *g, const Ctx *c, U x, bool *holds);
 /* axes of a node: attribute, or input i of later opsets (i < 0: none); normalised, each once. All axes of rank when absent. *given tells. */
 bool node_axes(Graph *g, const Ctx *c, int32_t i, int64_t rank, const int64_t **out, uint32_t *n, bool *given);
-/* Names visible from a subgraph (If, Loop, Scan): imports `sub` with these values for its inputs; outputs to out. */
-TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *in, uint32_t nin, U *out, uint32_t nout);
+/* A graph that is a node's attribute, and the frame whose names it sees: where it is written, though calls of functions may pass it on. */
+typedef struct { const GraphDef *def; Import *home; } SubGraph;
+bool attr_graph(Graph *g, const Ctx *c, const char *name, SubGraph *out);     /* false: it is missing, or something else, and the import fails */
+/* Imports `sub` of c's node with these values for its inputs; outputs to out. */
+TgStatus import_subgraph(Graph *g, const Ctx *c, const SubGraph *sub, const U *in, uint32_t nin, U *out, uint32_t nout);
 
 /* What the imports of a program have come to know: inputs whose values are part of the graph, and values that only a run can tell (question.h). All of it stays as long as arena. */
 typedef struct { uint32_t node; TgTensor value; } Answer;
+/* Where the body of a loop stands whose rounds are models of their own: its frame, and of each input the frame whose name it is: 0 that one, 1 that of the call around it, and so on. */
+typedef struct { const Import *frame; const uint32_t *level; } Outside;
 typedef struct {
     Arena *arena;
     bool *baked;
@@ -82,7 +87,7 @@ typedef struct {
     uint32_t n, room, asked, used;  /* asked: so far, forgotten ones too; used: how often answers were */
     struct Rounds *rounds;          /* loops that were run round by round (rounds.h), by */
     const struct ProgramMaker *maker;
-    const Import *frame;            /* of a loop's body: where its node stands; or NULL */
+    const Outside *outside;         /* of a loop's body, or NULL */
 } Known;
 
 typedef struct {

@@ -227,7 +227,7 @@ static TgStatus node_inputs(Import *im, Ctx *c, const OpRow *row, bool *known, i
         *known = *known && v->known;
         c->told |= v->told;
     }
-    for (uint32_t k = 0; k < n->nattr; k++) *known = *known && !n->attr[k].graph;       /* bodies capture what they like */
+    for (uint32_t k = 0; k < n->nattr; k++) *known = *known && n->attr[k].type != ATTR_GRAPH;       /* bodies capture what they like */
     c->in = in;
     c->nin = n->nin;
     if (!row) return TG_OK;
@@ -312,12 +312,13 @@ static void bind_initializers(Import *im, const GraphDef *d)
     for (uint32_t k = 0; k < d->ninit; k++) *bind(im, d->init[k].name) = (Value){ .init = &d->init[k] };
 }
 
-static TgStatus subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *in, uint32_t nin, U *out, uint32_t nout)
+static TgStatus subgraph(Graph *g, const Ctx *c, const SubGraph *s, const U *in, uint32_t nin, U *out, uint32_t nout)
 {
     Run *run = c->im->run;
-    Import im = *c->im;
+    const GraphDef *sub = s->def;
+    Import im = *s->home;
     ArenaMark mark = arena_mark(run->arena);
-    im.up = c->im;
+    im.up = s->home;
     map_init(&im.name, run->arena);
     if (++run->depth > DEPTH_MAX) return fail_at(TG_LIMIT, node_label(c->node), c->node->op, NULL, "subgraphs are nested deeper than %d", DEPTH_MAX);
     if (nin != sub->ninput || nout > sub->noutput)
@@ -343,7 +344,7 @@ TgStatus import_failure(Graph *g, TgStatus status)
     return *at ? fail_at(status, at, by, NULL, "%s", strncmp(line, head, strlen(head)) ? line : line + strlen(head)) : status;
 }
 
-TgStatus import_subgraph(Graph *g, const Ctx *c, const GraphDef *sub, const U *in, uint32_t nin, U *out, uint32_t nout)
+TgStatus import_subgraph(Graph *g, const Ctx *c, const SubGraph *sub, const U *in, uint32_t nin, U *out, uint32_t nout)
 {
     uint32_t depth = c->im->run->depth;
     TgStatus status = subgraph(g, c, sub, in, nin, out, nout);
@@ -461,18 +462,38 @@ void import_inputs(Imported *out, const Run *run)
     *out = (Imported){ .g = run->g, .pool = run->pool, .ninput = run->ninput, .input_text = text, .input_narrow = narrow };
 }
 
+/* The calls around a loop's body, in frames of this import: without names but those that are inputs. */
+static void frames_around(Import *im, const Import *frame)
+{
+    for (im->function = frame->function; frame->call; frame = frame->call->im, im = im->call->im) {
+        Ctx *call = arena_copy(im->run->arena, frame->call, sizeof *call);
+        call->im = arena_copy(im->run->arena, frame->call->im, sizeof *call->im);
+        call->im->run = im->run;
+        call->im->up = NULL;
+        map_init(&call->im->name, im->run->arena);
+        im->call = call;
+    }
+}
+
+static Import *frame_at(Import *im, uint32_t level)
+{
+    while (level--) im = im->call->im;
+    return im;
+}
+
 static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, const bool *baked)
 {
     const GraphDef *d = &run->model->graph;
-    const Import *frame = run->known ? run->known->frame : NULL;
-    Import im = { .run = run, .opset = run->model->opset, .nopset = run->model->nopset, .function = frame ? frame->function : NULL, .call = frame ? frame->call : NULL };
+    const Outside *outside = run->known ? run->known->outside : NULL;
+    Import im = { .run = run, .opset = run->model->opset, .nopset = run->model->nopset };
     const UOp **value = NEW_N(run->arena, const UOp *, d->noutput + 1);
     TRY(import_opsets(run->model));
     map_init(&im.name, run->arena);
+    if (outside) frames_around(&im, outside->frame);
     bind_initializers(&im, d);
     for (uint32_t k = 0, slot = 0; k < d->ninput; k++) {
         uint32_t first = slot;
-        Value *v = bind(&im, d->input[k].name);
+        Value *v = bind(frame_at(&im, outside ? outside->level[k] : 0), d->input[k].name);
         v->value = border_input(run, &input[k], &slot, baked);
         v->known = !holds_tensors(&input[k]) && baked[first];
         for (uint32_t i = first; i < slot; i++) v->told |= baked[i];

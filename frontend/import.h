@@ -45,6 +45,8 @@ TgStatus border_outputs(Imported *out, const GraphDef *d, const UOp *const *valu
 Value *import_find(Import *im, const char *name);       /* in the frame, or those around it; NULL: it has no value yet */
 /* A failure inside of an importer stays in the graph too, with its own place: the importer may return NULL. */
 TgStatus import_failure(Graph *g, TgStatus status);
+/* Inside a function an attribute may refer to one of the calling node, which may do so again one call further out: what is meant, and in *im the frame in which that is written. */
+const Attr *attr_resolve(const Attr *a, Import **im);
 const char *node_label(const Node *n);          /* its name, else its first output's */
 /* What tensor `y` of the graph around node c would be if its tensors `name` had these values: the nodes between are imported once more. */
 TgStatus import_value(U *out, const Ctx *c, const char *y, const char *const *name, const U *value, uint32_t n);

@@ -177,11 +177,10 @@ U op_attention(Graph *g, const Ctx *c)
 /* x by the subgraph of that name, if there is one; it keeps type and shape. */
 static U modified(Graph *g, const Ctx *c, const char *name, U x)
 {
-    const Attr *a = attr_find(c, name);
+    SubGraph sub;
     U y;
-    if (!a || x->op == UOP_ERROR) return x;
-    if (a->type != ATTR_GRAPH || !a->graph) return fail_node(g, c, TG_BAD_MODEL, name, "is not a graph");
-    if (import_subgraph(g, c, a->graph, &x, 1, &y, 1) != TG_OK) return NULL;
+    if (!attr_find(c, name) || x->op == UOP_ERROR) return x;
+    if (!attr_graph(g, c, name, &sub) || import_subgraph(g, c, &sub, &x, 1, &y, 1) != TG_OK) return NULL;
     return y->dtype == x->dtype && y->shape == x->shape ? y : fail_node(g, c, TG_BAD_MODEL, name, "changes the type or shape of what it is given");
 }
 

@@ -156,10 +156,9 @@ U op_split_to_sequence(Graph *g, const Ctx *c)
 /* SequenceMap: the body for each element; other inputs are sequences walked along, or tensors for all. */
 U op_sequence_map(Graph *g, const Ctx *c)
 {
-    const Attr *body = attr_find(c, "body");
+    SubGraph body;
     U s = sequence_in(g, c), walked;
-    if (!s) return NULL;
-    if (!body || body->type != ATTR_GRAPH) return fail_node(g, c, TG_BAD_MODEL, "body", "is missing");
+    if (!s || !attr_graph(g, c, "body", &body)) return NULL;
     uint32_t n = s->nsrc;
     const UOp **in = NEW_N(graph_arena(g), const UOp *, c->nin + 1), **out = NEW_N(graph_arena(g), const UOp *, (uint64_t)c->nout * (n + 1) + 1), **one = NEW_N(graph_arena(g), const UOp *, c->nout + 1);
     for (uint32_t k = 0; k < n; k++) {
@@ -167,7 +166,7 @@ U op_sequence_map(Graph *g, const Ctx *c)
             if (!c->in[i] || (is_sequence(walked = maps_apart(g, c->in[i])) && walked->nsrc != n)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is missing, or of another length");
             in[i] = is_sequence(walked) ? walked->src[k] : c->in[i];
         }
-        if (import_subgraph(g, c, body->graph, in, c->nin, one, c->nout) != TG_OK) return NULL;
+        if (import_subgraph(g, c, &body, in, c->nin, one, c->nout) != TG_OK) return NULL;
         for (uint32_t o = 0; o < c->nout; o++) out[o * (n + 1) + k] = one[o];
     }
     for (uint32_t o = 0; o < c->nout; o++) one[o] = sequence_new(g, out + o * (n + 1), n);

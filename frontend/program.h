@@ -32,7 +32,7 @@ typedef struct Program {
 } Program;
 
 /* What programs of one session are made with. */
-typedef struct ProgramMaker { const Model *model; const Backend *backend; Device *device; const Choice *choice; int64_t max_memory_bytes; const Import *frame; } ProgramMaker;      /* max_memory_bytes 0: no limit; frame: Known's */
+typedef struct ProgramMaker { const Model *model; const Backend *backend; Device *device; const Choice *choice; int64_t max_memory_bytes; const Outside *outside; } ProgramMaker;      /* max_memory_bytes 0: no limit; outside: Known's */
 
 /* How far to go: a dump needs no compiler. */
 typedef enum { PROGRAM_PLAN, PROGRAM_READY } ProgramGoal;

@@ -26,9 +26,11 @@ typedef struct {
     const Ctx *c;
     Arena *arena;                   /* of the program */
     const GraphDef *body;
+    Import *home;                   /* whose names the body sees */
     Model model;                    /* the body */
     uint32_t states, rows, captured, ninit;
-    const char **name;              /* [captured] from outside: inputs behind the states */
+    const char **name;              /* [captured] from outside: inputs behind the states, by */
+    uint32_t *level;                /* [2 + states + captured] (Outside) */
     bool *list;                     /* [states] */
     TgTensor *in;                   /* [2 + states + captured] trip count or none, condition, states, captured values */
 } Body;
@@ -86,19 +88,45 @@ static void copy_value(Arena *a, TgTensor *to, const TgTensor *from)
     } else to->data = memcpy(arena_alloc(a, from->size_bytes + 8), from->data, from->size_bytes);
 }
 
-/* Names that a scope uses and makes, with those inside of it. */
-static void mark_names(Map *used, Map *made, const GraphDef *d)
+/* Names that graphs use and make which see those of one frame; around: of the call around it. */
+typedef struct Names { struct Names *around; Import *frame; Map used, made, graphs; } Names;
+
+static Names *names_new(Arena *a, Import *frame)
 {
-    for (uint32_t k = 0; k < d->ninput; k++) map_puts(made, d->input[k].name, made);
-    for (uint32_t k = 0; k < d->ninit; k++) map_puts(made, d->init[k].name, made);
+    Names *n = NEW(a, Names);
+    n->frame = frame;
+    map_init(&n->used, a);
+    map_init(&n->made, a);
+    map_init(&n->graphs, a);
+    return n;
+}
+
+/* Those of the frame, which is n's or of a call around it. */
+static Names *names_at(Names *n, const Import *frame)
+{
+    for (; n->frame->call != frame->call; n = n->around)
+        if (!n->around) n->around = names_new(n->used.arena, n->frame->call->im);
+    return n;
+}
+
+/* What d uses and makes, with graphs inside of it and those that calls of functions have passed on to its nodes. */
+static void mark_names(Names *n, const GraphDef *d)
+{
+    if (map_get(&n->graphs, &d, sizeof d)) return;
+    map_put(&n->graphs, &d, sizeof d, n);
+    for (uint32_t k = 0; k < d->ninput; k++) map_puts(&n->made, d->input[k].name, n);
+    for (uint32_t k = 0; k < d->ninit; k++) map_puts(&n->made, d->init[k].name, n);
     for (uint32_t k = 0; k < d->nnode; k++) {
-        const Node *n = &d->node[k];
-        for (uint32_t i = 0; i < n->nin; i++) map_puts(used, n->in[i], used);
-        for (uint32_t i = 0; i < n->nout; i++) map_puts(made, n->out[i], made);
-        for (uint32_t i = 0; i < n->nattr; i++)
-            if (n->attr[i].graph) mark_names(used, made, n->attr[i].graph);
+        const Node *node = &d->node[k];
+        for (uint32_t i = 0; i < node->nin; i++) map_puts(&n->used, node->in[i], n);
+        for (uint32_t i = 0; i < node->nout; i++) map_puts(&n->made, node->out[i], n);
+        for (uint32_t i = 0; i < node->nattr; i++) {
+            Import *frame = n->frame;
+            const Attr *attr = attr_resolve(&node->attr[i], &frame);
+            if (attr && attr->graph) mark_names(names_at(n, frame), attr->graph);
+        }
     }
-    for (uint32_t k = 0; k < d->noutput; k++) map_puts(used, d->output[k].name, used);
+    for (uint32_t k = 0; k < d->noutput; k++) map_puts(&n->used, d->output[k].name, n);
 }
 
 /* ---- sequences to which rounds only append ---- */
@@ -106,6 +134,20 @@ static void mark_names(Map *used, Map *made, const GraphDef *d)
 static uintptr_t listed(const Map *list, const char *name) { return *name ? (uintptr_t)map_gets(list, name) : 0; }
 
 static bool scope_appends(const GraphDef *d, Map *list);
+
+/* Does it look at a list? */
+static bool reads(const GraphDef *d, const Map *list)
+{
+    for (uint32_t k = 0; k < d->nnode; k++) {
+        for (uint32_t i = 0; i < d->node[k].nin; i++)
+            if (listed(list, d->node[k].in[i])) return true;
+        for (uint32_t i = 0; i < d->node[k].nattr; i++)
+            if (d->node[k].attr[i].graph && reads(d->node[k].attr[i].graph, list)) return true;
+    }
+    for (uint32_t k = 0; k < d->noutput; k++)
+        if (listed(list, d->output[k].name)) return true;
+    return false;
+}
 
 /* An If whose branches both append to a list, or neither does. */
 static bool if_appends(const Node *n, Map *list)
@@ -131,14 +173,8 @@ static bool node_appends(const Node *n, Map *list)
     if (standard && !strcmp(n->op, "If")) return !first && if_appends(n, list);
     if (first && !(standard && (!strcmp(n->op, "Identity") || (!strcmp(n->op, "SequenceInsert") && (n->nin < 3 || !*n->in[2]))))) return false;
     if (first) map_puts(list, n->out[0], (void *)first);
-    for (uint32_t k = 0; k < n->nattr; k++) {
-        Map used, made;
-        map_init(&used, list->arena);
-        map_init(&made, list->arena);
-        if (n->attr[k].graph) mark_names(&used, &made, n->attr[k].graph);
-        for (uint32_t i = 0; i < used.count; i++)
-            if (map_get(list, used.entry[i].key, used.entry[i].key_len)) return false;
-    }
+    for (uint32_t k = 0; k < n->nattr; k++)
+        if (n->attr[k].graph && reads(n->attr[k].graph, list)) return false;
     return true;
 }
 
@@ -174,30 +210,40 @@ static ValueDef port_of(const char *name, const TgTensor *t)
     return (ValueDef){ .name = name, .kind = t->type == TG_SEQUENCE ? VALUE_SEQUENCE : t->type == TG_OPTIONAL ? VALUE_OPTIONAL : VALUE_TENSOR, .rank = -1, .inside = holds_tensors(t) ? &inside : NULL };
 }
 
-/* What the body takes from outside: initializers stay what they are, other values become inputs. */
+/* Initializers of the frame in which the body stands stay what they are, other values become inputs. */
+static bool capture_names(Body *b, const Names *n, uint32_t level, TensorDef *init)
+{
+    Import *im = b->c->im;
+    for (uint32_t k = 0; k < n->used.count; k++) {
+        const char *name = arena_strndup(b->arena, n->used.entry[k].key, n->used.entry[k].key_len);
+        const Value *v = !*name || map_gets(&n->made, name) ? NULL : import_find(n->frame, name);
+        uint32_t at = 2 + b->states + b->captured;
+        if (!v || v->missing) continue;
+        if (v->init && !level) init[b->ninit] = *v->init, init[b->ninit++].name = name;
+        else if (!value_of(im, v->value ? v->value : import_constant(b->g, im->run->pool, v->init), b->arena, &b->in[at])) return false;
+        else b->level[at] = level, b->name[b->captured++] = name;
+    }
+    return true;
+}
+
+/* What the body takes from outside. */
 static bool capture_values(Body *b, TensorDef **init)
 {
     Arena *a = b->arena;
-    Map used, made;
-    map_init(&used, a);
-    map_init(&made, a);
-    mark_names(&used, &made, b->body);
-    uint32_t first = 2 + b->states;
-    TgTensor *in = NEW_N(a, TgTensor, first + used.count + 1);
+    Names *names = names_new(a, b->home);
+    uint32_t first = 2 + b->states, count = 0, level = 0;
+    mark_names(names, b->body);
+    for (const Names *n = names; n; n = n->around) count += n->used.count;
+    TgTensor *in = NEW_N(a, TgTensor, first + count + 1);
     memcpy(in, b->in, first * sizeof *in);
     b->in = in;
-    b->name = NEW_N(a, const char *, used.count + 1);
-    *init = NEW_N(a, TensorDef, b->body->ninit + used.count + 1);
+    b->name = NEW_N(a, const char *, count + 1);
+    b->level = NEW_N(a, uint32_t, first + count + 1);
+    *init = NEW_N(a, TensorDef, b->body->ninit + count + 1);
     if (b->body->ninit) memcpy(*init, b->body->init, b->body->ninit * sizeof **init);
     b->ninit = b->body->ninit;
-    for (uint32_t k = 0; k < used.count; k++) {
-        const char *name = arena_strndup(a, used.entry[k].key, used.entry[k].key_len);
-        const Value *v = !*name || map_gets(&made, name) ? NULL : import_find(b->c->im, name);
-        if (!v || v->missing) continue;
-        if (v->init) (*init)[b->ninit] = *v->init, (*init)[b->ninit++].name = name;
-        else if (!value_of(b->c->im, v->value, a, &in[first + b->captured])) return false;
-        else b->name[b->captured++] = name;
-    }
+    for (const Names *n = names; n; n = n->around)
+        if (!capture_names(b, n, level++, *init)) return false;
     return true;
 }
 
@@ -210,7 +256,7 @@ static void make_model(Body *b, const TensorDef *init)
     for (uint32_t k = 0; k < b->body->noutput; k++) out[k] = (ValueDef){ .name = b->body->output[k].name, .kind = VALUE_UNKNOWN, .rank = -1 };
     b->model = *b->c->im->run->model;
     b->model.graph = (GraphDef){ .name = b->body->name, .nnode = b->body->nnode, .node = b->body->node, .ninput = nin, .input = in, .noutput = b->body->noutput, .output = out, .ninit = b->ninit, .init = init };
-    b->model.opset = b->c->im->opset, b->model.nopset = b->c->im->nopset;
+    b->model.opset = b->home->opset, b->model.nopset = b->home->nopset;
 }
 
 /* ---- rounds ---- */
@@ -356,21 +402,23 @@ static TgStatus run_body(Body *b, const TensorDef *init, int64_t trip, bool go_o
 {
     const Known *known = b->c->im->run->known;
     TgSession *s;
+    const Outside outside = { b->home, b->level };
     make_model(b, init);
-    TRY(session_inside(&s, known->maker, &b->model, b->c->im));
+    TRY(session_inside(&s, known->maker, &b->model, &outside));
     TgStatus status = all_rounds(b, s, trip, go_on, out);
     session_leave(s);
     return status;
 }
 
-U loop_by_rounds(Graph *g, const Ctx *c, const GraphDef *body)
+U loop_by_rounds(Graph *g, const Ctx *c, const SubGraph *sub)
 {
     Known *known = c->im->run->known;
     if (ok(g)) graph_fail_code(g, TG_UNSUPPORTED, "what the rounds of a loop do depends on data");
     if (!known) return NULL;
     uint64_t path = path_of(c);
     if (!loop_is_run(c)) remember(known, (struct Rounds){ .path = path });
-    Body b = { .g = g, .c = c, .arena = known->arena, .body = body, .states = c->nin > 2 ? c->nin - 2 : 0 };
+    const GraphDef *body = sub->def;
+    Body b = { .g = g, .c = c, .arena = known->arena, .body = body, .home = sub->home, .states = c->nin > 2 ? c->nin - 2 : 0 };
     TensorDef *init;
     b.rows = body->noutput - 1 - b.states;
     b.in = NEW_N(b.arena, TgTensor, 2 + b.states);

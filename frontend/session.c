@@ -202,11 +202,11 @@ TgStatus tg_give(TgSession *s, const char *name, int32_t given)
     return free_dims_new(&s->dims, s->arena, s->model, s->options.dims);
 }
 
-TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model, const Import *frame)
+TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model, const Outside *outside)
 {
     Arena *a = arena_new();
     TgSession *s = NEW(a, TgSession);
-    *s = (TgSession){ .arena = a, .model = model, .backend = maker->backend, .device = maker->device, .choice = *maker->choice, .frame = frame, .options = { .max_memory_bytes = maker->max_memory_bytes } };
+    *s = (TgSession){ .arena = a, .model = model, .backend = maker->backend, .device = maker->device, .choice = *maker->choice, .outside = outside, .options = { .max_memory_bytes = maker->max_memory_bytes } };
     s->choice.named = NULL;
     *out = s;
     return free_dims_new(&s->dims, a, model, NULL);
@@ -253,7 +253,7 @@ static Program *unlink_fitting(TgSession *s, const TgTensor *input, int32_t coun
     return found;
 }
 
-ProgramMaker session_maker(const TgSession *s) { return (ProgramMaker){ s->model, s->backend, s->device, &s->choice, s->options.max_memory_bytes, s->frame }; }
+ProgramMaker session_maker(const TgSession *s) { return (ProgramMaker){ s->model, s->backend, s->device, &s->choice, s->options.max_memory_bytes, s->outside }; }
 
 static void say_variable(const DimVar *v)
 {

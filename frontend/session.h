@@ -14,7 +14,7 @@ struct TgSession {
     FreeDims dims;                  /* what sizes inputs had */
     GraphDef whole;                 /* the model's graph as it was opened: without optional inputs */
     bool *given;                    /* [whole.noptional] those that are inputs now */
-    const Import *frame;            /* of a session inside */
+    const Outside *outside;         /* of a session inside */
     TgOptions options;
     const char *path;
     int32_t device_index;           /* cuda:N */
@@ -23,8 +23,8 @@ struct TgSession {
     SearchReport report;            /* of the last search */
 };
 
-/* A session for the body of a loop that a program's import runs, with the program's device; frame: where the loop's node stands. model and frame must outlive it. */
-TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model, const Import *frame);
+/* A session for the body of a loop that a program's import runs, with the program's device. model and outside must outlive it. */
+TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model, const Outside *outside);
 void session_leave(TgSession *inside);
 double model_step(const Model *m, const char *output);                /* step.c: TgPort.step */
 TgStatus session_in_file(const TgSession *s, TgStatus status);      /* a failure's message starts with the model's file name */

@@ -33,6 +33,10 @@ def many(out, first, results, state, body, after, row=""):
  {results} = Loop<body = b (int64 i, bool c, {state} s0) => (bool d, {state} s1{row}) {{ v = Gather(x, i) v1 = Unsqueeze(v, z0) g = Greater(v, zero) {body} }}>(n, yes, e) {after} }}"""
 
 
+def local(graph, *functions):
+    return f'<ir_version: 9, opset_import: ["" : 18, "local" : 1]> g {graph}' + "".join(f'<domain: "local", opset_import: ["" : 18, "local" : 1]> {text}' for text in functions)
+
+
 MANY = [dict(x=np.random.default_rng(k).standard_normal(5000).astype(F32), n=np.array(n)) for k, n in ((0, 300), (1, 300), (2, 5000))]
 CASES = [
     # ---- sequences in loops ----
@@ -167,10 +171,25 @@ CASES = [
  s = Loop<body = b (int64 i, bool c, seq(string) s0) => (bool d, seq(string) s1) { d = Identity(c) v = Gather(x, i) g = Equal(v, w)
   s1 = If(g) <then_branch = t () => (seq(string) a) { a = SequenceInsert(s0, v) }, else_branch = f () => (seq(string) a) { a = Identity(s0) }> }>(n, , e) }""",
      [dict(x=np.array([f"w{(j * k) % 7}" for j in range(5000)], object), n=np.array(n)) for k, n in ((1, 40), (2, 5000))], {}, 19),
-    ("a function's sequence", None, [dict(x=f(3)), dict(x=f(3) + 1)]),
+    # ---- functions; graphs that a call passes on see the names of where they are written, not those of the function (which is what the peers do) ----
+    ("a function's sequence", local("(float[3] x) => (float[6] y) { s = SequenceConstruct(x, x) y = local.join(s) }", "join (s) => (y) { y = ConcatFromSequence<axis = 0>(s) }"), [dict(x=f(3)), dict(x=f(3) + 1)]),
+    ("branches that a call passes on", local("""(float[5000] x, float[5] w) => (float[5] y) { s = Add(w, w) top = ReduceMax<keepdims = 0>(x)
+ y = local.choose<yes = t () => (float[5] u) { u = Mul(s, w) }, no = e () => (float[5] v) { v = Neg(s) }>(top) }""",
+     "choose <yes, no>(c) => (y) { z = Constant<value_float = 2.0>() s = Greater(c, z) y = If(s) <then_branch : graph = @yes, else_branch : graph = @no> }"), [dict(r, w=f(5)) for r in NUMBERS],
+     {k: lambda feed: [2 * feed["w"] ** 2 if feed["x"].max() > 2 else -2 * feed["w"]] for k in range(4)}),
+    ("a body that two calls pass on", local("""(float[2] x, float[2] w) => (float[2] y, float[12,2] rows) { a = Neg(w) n = Constant<value_int = 12>()
+ y, rows = local.outer<g = b (int64 i, bool c, float[2] s) => (bool d, float[2] t, float[2] r) { d = Identity(c) t = Add(s, a) r = Mul(t, w) }>(n, x) }""",
+     "outer <g>(a, w) => (y, r) { y, r = local.inner<g : graph = @g>(a, w) }", "inner <g>(w, a) => (y, r) { y, r = Loop<body : graph = @g>(w, , a) }"), [dict(x=f(2), w=f(2) + 5)],
+     {0: lambda feed: [feed["x"] - 12 * feed["w"], np.stack([(feed["x"] - k * feed["w"]) * feed["w"] for k in range(1, 13)])]}),
+    ("a map that a call passes on", local("""(seq(float[2]) s, float[2] w) => (seq(float[2]) y) { y = local.each<g = b (float[2] e) => (float[2] r) { r = Mul(e, w) }>(s) }""",
+     "each <g>(w) => (y) { y = SequenceMap<body : graph = @g>(w) }"), [dict(s=[f(2), f(2) + 1], w=f(2) + 3)], {0: lambda feed: [[e * feed["w"] for e in feed["s"]]]}),
+    ("branches that a call passes on to rounds", local("""(float[5000] x, int64 n, float[3] w) => (float y) { v = ReduceSum(w)
+ y = local.all<yes = t () => (float[k] u) { u = Identity(v) }, no = e () => (float[k] u) { u = Concat<axis = 0>(v, w) }>(x, n) }""",
+     """all <yes, no>(x, n) => (y) { zero = Constant<value_float = 0.0>() e = Constant<value_float = 0.0>()
+ y = Loop<body = b (int64 i, bool c, float s0) => (bool d, float s1) { d = Identity(c) v = Gather(x, i) g = Greater(v, zero) p = If(g) <then_branch : graph = @yes, else_branch : graph = @no>
+  w = ReduceSum<keepdims = 0>(p) z = Mul(v, w) s1 = Add(s0, z) }>(n, , e) }"""), [dict(r, w=f(3) + 1) for r in MANY],
+     {k: lambda feed: [np.where((v := feed["x"][:feed["n"]].astype(np.float64)) > 0, v, 2 * v).sum(dtype=np.float64).astype(F32) * feed["w"].sum()] for k in range(3)}),
 ]
-FUNCTION = """<ir_version: 9, opset_import: ["" : 18, "local" : 1]> g (float[3] x) => (float[6] y) { s = SequenceConstruct(x, x) y = local.join(s) }
-<domain: "local", opset_import: ["" : 18]> join (s) => (y) { y = ConcatFromSequence<axis = 0>(s) }"""
 
 
 def same(got, want):
@@ -203,7 +222,7 @@ def peer(model):
 
 def wrong(device, name, graph, runs, known={}, opset=18):
     """What is wrong, or ''."""
-    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}]> g {graph}' if graph else FUNCTION)
+    model = onnx.parser.parse_model(graph if graph.startswith("<") else f'<ir_version: 9, opset_import: ["" : {opset}]> g {graph}')
     without_shapes(model.graph)
     expected = peer(model)
     try:
