@@ -158,13 +158,13 @@ static U rounds_of(Graph *g, const LoopNode *n, const Loop *l)
 }
 
 /* A round asks for what only a run can tell, and so may the others. */
-static bool many_asked(const LoopNode *n, const Loop *l) { return n->c->im->run->question && uop_const_int(l->trip) > LOOP_FEW; }
+static bool many_asked(const Ctx *c, U trip) { return c->im->run->question && uop_is_const(trip) && uop_const_int(trip) > LOOP_FEW; }
 
 /* What the device cannot loop over (sequences, shapes that change) is done round by round, as many as a run tells, where that is all it has to tell. The first failure stands until their number is known. */
 static bool rounds_by_answers(Graph *g, LoopNode *n, Loop *l, U *last, U *row)
 {
     bool counted = uop_is_const(l->trip), asked = l->keep && !uop_is_const(l->keep);
-    if (counted && !asked && !n->open) return n->run = many_asked(n, l), false;         /* it is another failure */
+    if (counted && !asked && !n->open) return n->run = many_asked(n->c, l->trip), false;         /* it is another failure */
     U rounds = rounds_of(g, n, l), known = !rounds ? NULL : known_scalar(g, rounds) ? rounds : import_ask(n->c->im, rounds);
     if (known) {
         l->trip = uop_index(g, l->most = uop_const_int(known_scalar(g, known)));
@@ -175,8 +175,15 @@ static bool rounds_by_answers(Graph *g, LoopNode *n, Loop *l, U *last, U *row)
     else if (asked) return import_ask(n->c->im, n->c->in[1]), false;
     graph_error_clear(g);
     if (known && loop_build(g, l, last, row)) return true;
-    n->run = !known || many_asked(n, l);
+    n->run = !known || many_asked(n->c, l->trip);
     return false;
+}
+
+static U loop_rounds(Graph *g, const LoopNode *n)
+{
+    const Ctx *c = n->c;
+    U *v = loop_by_rounds(g, c, &(RoundsNode){ .body = n->body, .counted = true, .trip = c->in[0], .keep = c->in[1], .state = c->in + 2, .states = n->states, .rows = n->rows });
+    return v ? outputs(g, c, v, n->states + n->rows) : NULL;
 }
 
 /** Loop (ONNX 1, 11, 13, 16): up to `trip` rounds while the condition holds; states go round, rows are stacked. */
@@ -187,8 +194,8 @@ U op_loop(Graph *g, const Ctx *c)
     if (!attr_graph(g, c, "body", &n.body)) return NULL;
     const GraphDef *body = n.body.def;
     if (body->noutput < 1 + n.states || body->ninput != n.states + 2) return fail_node(g, c, TG_BAD_MODEL, "body", "%u inputs and %u outputs do not fit", body->ninput, body->noutput);
-    if (loop_is_run(c)) return loop_by_rounds(g, c, &n.body);
     n.rows = body->noutput - 1 - n.states;
+    if (loop_is_run(c)) return loop_rounds(g, &n);
     n.kind = NEW_N(a, int32_t, n.states + n.rows + 1);
     U *init = NEW_N(a, U, n.states + 1);
     for (uint32_t k = 0; k < n.states; k++) {
@@ -204,7 +211,7 @@ U op_loop(Graph *g, const Ctx *c)
     if (start < 0 && import_may_know(c->im, l.keep, false)) return fail_node(g, c, TG_UNSUPPORTED, "cond", "depends on the data of an input");
     if (l.keep) l.keep = start == 1 ? NULL : start == 0 ? uop_bool(g, false) : reshape_i(g, l.keep, NULL, 0);
     if (loop_build(g, &l, last, row) || rounds_by_answers(g, &n, &l, last, row)) return results(g, c, last, n.states, row, n.rows, n.kind);
-    return n.run ? loop_by_rounds(g, c, &n.body) : NULL;
+    return n.run ? loop_rounds(g, &n) : NULL;
 }
 
 /* ---- Scan ---- */
@@ -260,15 +267,30 @@ static bool place_rows(Graph *g, const Ctx *c, U *row, const int32_t *kind, uint
     return true;
 }
 
-static bool scan_run(Graph *g, ScanNode *n, const U *init, U *last, U *row)
+static bool scan_trip(Graph *g, ScanNode *n)
 {
     for (uint32_t k = 0; k < n->inputs; k++) {
         U d = uop_dim(n->input[k], (uint32_t)n->axis[k]);
         if (k && !same_size(g, d, n->trip)) return fail_node(g, n->c, TG_BAD_MODEL, NULL, "inputs of different lengths"), false;
         n->trip = d;
     }
+    return true;
+}
+
+static bool scan_run(Graph *g, ScanNode *n, const U *init, U *last, U *row)
+{
+    if (!scan_trip(g, n)) return false;
     Loop l = { .body = scan_round, .user = n, .trip = n->trip, .most = n->trip->vmax, .states = n->states, .rows = n->rows, .init = init, .im = n->c->im };
     return loop_build(g, &l, last, row);
+}
+
+/* Round by round (rounds.h); in: the node's inputs. */
+static bool scan_rounds(Graph *g, ScanNode *n, const U *in, U *last, U *row)
+{
+    if (!scan_trip(g, n)) return false;
+    RoundsNode node = { .body = n->body, .trip = cast(g, n->trip, DT_I64), .state = in, .scan = in + n->states, .states = n->states, .scans = n->inputs, .rows = n->rows, .axis = n->axis, .reverse = n->reverse };
+    U *v = loop_by_rounds(g, n->c, &node);
+    return v && undress(g, n->c, v, n->states, n->rows, last, row, n->kind);
 }
 
 /* in: the node's inputs from `first` on, bare. */
@@ -306,8 +328,9 @@ U op_scan(Graph *g, const Ctx *c)
     if (!axes || !to || !back || !n.reverse) return NULL;
     for (uint32_t k = 0; k < n.inputs; k++)
         if (!axis_ok(g, c, "scan_input_axes", axes[k], rank_of(n.input[k], n.kind[n.states + n.rows + k]), &n.axis[k])) return NULL;
-    if (!scan_run(g, &n, in, last, row) || !place_rows(g, c, row, n.kind + n.states, n.rows, to, back)) return NULL;
-    return results(g, c, last, n.states, row, n.rows, n.kind);
+    bool run = loop_is_run(c), made = !run && scan_run(g, &n, in, last, row);
+    if (!made && (run || many_asked(c, n.trip))) made = scan_rounds(g, &n, c->in, last, row);
+    return made && place_rows(g, c, row, n.kind + n.states, n.rows, to, back) ? results(g, c, last, n.states, row, n.rows, n.kind) : NULL;
 }
 
 /** Scan (ONNX 8): the same for each element of a batch axis 0, of which input 0 may give lengths; rows beyond an element's length are 0. */

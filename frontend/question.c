@@ -9,12 +9,13 @@
 #include "graph/custom.h"
 
 static U plain_of(U x) { return special_part(x, 0); }
+static uint32_t id_of(U x) { return complex_type(x) ? x->id : plain_of(x)->id; }
+static int32_t kind_of(TgType type) { return type == TG_STRING || narrow_is((int32_t)type) || complex_is((int32_t)type) ? (int32_t)type : 0; }
 
 U question_answered(const Run *run, U x)
 {
-    uint32_t id = plain_of(x)->id;
     for (uint32_t k = 0; run->known && k < run->known->n; k++)
-        if (run->known->item[k].node == id) return run->known->used++, border_constant(run, &run->known->item[k].value);
+        if (run->known->item[k].node == id_of(x) && kind_of(run->known->item[k].value.type) == special_kind(x)) return run->known->used++, border_constant(run, &run->known->item[k].value);
     return x;
 }
 
@@ -55,9 +56,10 @@ static bool is_input_size(const Run *run, U var)
 /* Is all that x is made of at hand, outside of bodies that are being made, and does some of it differ from run to run? */
 static bool can_ask(const Run *run, U x)
 {
+    U part[2] = { special_part(x, 0), complex_type(x) ? special_part(x, 1) : NULL };
     Arena *a = arena_new();
     uint32_t count;
-    U sink = sink_of(run->g, &x, 1), *u = reached(run->g, sink, a, &count);
+    U sink = sink_of(run->g, part, special_parts(special_kind(x))), *u = reached(run->g, sink, a, &count);
     bool good = true, varies = false;
     for (uint32_t k = 0; k < count && good; k++) {
         if (u[k]->op == UOP_PARAM) good = u[k]->arg.i < run->ninput;
@@ -72,7 +74,7 @@ U import_ask(Import *im, U x)
 {
     U known = question_answered(im->run, x), plain = plain_of(x);
     if (known != x) return known;
-    if (im->run->known && !complex_type(x) && plain->dtype != DT_VOID && plain->op != UOP_ERROR && can_ask(im->run, plain)) im->run->question = x;
+    if (im->run->known && plain->dtype != DT_VOID && plain->op != UOP_ERROR && can_ask(im->run, x)) im->run->question = x;
     return NULL;
 }
 
@@ -110,11 +112,11 @@ TgStatus question_import(Imported *out, Run *run)
 {
     U x = run->question, y = x->dtype == DT_INDEX ? cast(run->g, x, DT_I64) : x;
     ValueDef port = { .name = "", .kind = VALUE_UNKNOWN, .rank = -1 };
-    while (run->known->n && run->known->item[run->known->n - 1].node >= plain_of(x)->id) run->known->n--;
+    while (run->known->n && run->known->item[run->known->n - 1].node > id_of(x)) run->known->n--;
     if (run->known->asked++ == QUESTIONS_MAX) return fail(TG_LIMIT, "sizes depend on more than %d values that only a run can tell", QUESTIONS_MAX);
     graph_error_clear(run->g);
     import_inputs(out, run);
     out->question = true;
-    out->node = plain_of(x)->id;
+    out->node = id_of(x);
     return border_outputs(out, &(GraphDef){ .output = &port, .noutput = 1 }, &y);
 }

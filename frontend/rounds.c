@@ -1,5 +1,5 @@
 /* Loops whose rounds only a run can tell apart (a branch of another shape, a sequence of a length that data choose): the body is a model of its own, run once a round by a session inside.
- * In: a node whose trip count, condition and first states are known values, or are asked for (question.h), as is what the body takes from outside. Out: constants. So a program with such a loop is used only
+ * In: a node whose trip count, condition, first states and scanned values are known, or are asked for (question.h), as is what the body takes from outside. Out: constants. So a program with such a loop is used only
  * for inputs that give the same values, and what the loop made of them is remembered while the import is tried again.
  * Must hold: a round's values are copied before the next one runs, which may write the same memory.
  */
@@ -10,14 +10,14 @@
 
 #include "frontend/question.h"
 #include "frontend/session.h"
-#include "frontend/tuple.h"
+#include "frontend/values.h"
 
 enum { ROUNDS_MAX = 1 << 20 };
 
 /* What a loop has made of its inputs; out NULL: nothing yet, it is to be run. path: the node and the calls of functions that it stands in. */
 struct Rounds { struct Rounds *next; uint64_t path; uint32_t nin; const TgTensor *in, *out; };
 
-/* The rows of all rounds so far: of one form; data grow. */
+/* The rows of all rounds so far: of one form, loose (values.h); data grow. */
 typedef struct { TgTensor t; char *data; size_t cap; } Rows;
 typedef struct { TgTensor *item; int64_t n, cap; } List;
 
@@ -25,68 +25,19 @@ typedef struct {
     Graph *g;
     const Ctx *c;
     Arena *arena;                   /* of the program */
+    const RoundsNode *node;
     const GraphDef *body;
-    Import *home;                   /* whose names the body sees */
     Model model;                    /* the body */
-    uint32_t states, rows, captured, ninit;
-    const char **name;              /* [captured] from outside: inputs behind the states, by */
-    uint32_t *level;                /* [2 + states + captured] (Outside) */
+    uint32_t head, tail, states, scans, rows, captured, ninit;      /* head: of a Loop its trip count and condition, which stand before its states; tail: the condition among outputs */
+    const char **name;              /* [captured] from outside: inputs behind the scanned ones, by */
+    uint32_t *level;                /* [nin] (Outside) */
     bool *list;                     /* [states] */
-    TgTensor *in;                   /* [2 + states + captured] trip count or none, condition, states, captured values */
+    TgTensor *in;                   /* [nin] head, states, scanned values as a whole, captured ones */
 } Body;
 
-/* ---- values ---- */
+static uint32_t count_inputs(const Body *b) { return b->head + b->states + b->scans + b->captured; }
 
-static bool tensor_of(Import *im, U x, Arena *a, TgTensor *t)
-{
-    Graph *g = im->run->g;
-    x = question_answered(im->run, x);
-    int32_t kind = special_kind(x);
-    U part = special_part(x, 0);
-    size_t size = 0;
-    const void *data = part->dtype != DT_VOID && !complex_is(kind) && uop_static(part) ? data_of(g, part, UINT32_MAX, &size) : NULL;
-    if (!data && (part->dtype == DT_VOID || !uop_static(part) || uop_numel(part))) return import_ask(im, x), false;
-    *t = (TgTensor){ .type = kind ? (TgType)kind : (TgType)dtype_info[part->dtype].onnx, .rank = (int32_t)uop_rank(part), .size_bytes = size };
-    for (uint32_t k = 0; k < uop_rank(part); k++) t->shape[k] = uop_size(part, k);
-    void *copy = t->data = arena_alloc(a, size + 8);
-    if (kind == TG_STRING)
-        for (size_t k = 0; k < size / 8; k++) ((const char **)copy)[k] = pool_text(im->run->pool, ((const int64_t *)data)[k]);
-    else if (narrow_is(kind)) narrow_pack(copy, data, tensor_count(t), kind), t->size_bytes = (size_t)((tensor_count(t) * narrow_bits(kind) + 7) / 8);
-    else if (size) memcpy(copy, data, size);
-    return true;
-}
-
-/* A known value as a run takes it; false: it is none yet, and where it can be asked for, it is. */
-static bool value_of(Import *im, U x, Arena *a, TgTensor *t)
-{
-    if (is_map(x)) return false;
-    if (!is_sequence(x) && !is_empty_optional(x)) return tensor_of(im, x, a, t);
-    TgTensor *held = hold(a, t, is_sequence(x) ? TG_SEQUENCE : TG_OPTIONAL, x->nsrc);
-    for (uint32_t k = 0; k < x->nsrc; k++)
-        if (!value_of(im, x->src[k], a, &held[k])) return false;
-    return true;
-}
-
-static U constant_of(const Run *run, const TgTensor *t)
-{
-    uint32_t n = (uint32_t)t->shape[0];
-    if (!holds_tensors(t)) return border_constant(run, t);
-    U *v = NEW_N(graph_arena(run->g), U, n + 1);
-    for (uint32_t k = 0; k < n; k++) v[k] = constant_of(run, (const TgTensor *)t->data + k);
-    return t->type == TG_SEQUENCE ? sequence_new(run->g, v, n) : n ? v[0] : optional_empty(run->g);
-}
-
-static void copy_value(Arena *a, TgTensor *to, const TgTensor *from)
-{
-    *to = *from;
-    if (holds_tensors(from)) {
-        TgTensor *held = hold(a, to, from->type, (uint32_t)from->shape[0]);
-        for (int64_t k = 0; k < from->shape[0]; k++) copy_value(a, &held[k], (const TgTensor *)from->data + k);
-    } else if (from->type == TG_STRING) {
-        const char **s = to->data = NEW_N(a, const char *, tensor_count(from) + 1);
-        for (int64_t k = 0; k < tensor_count(from); k++) s[k] = arena_strdup(a, ((const char *const *)from->data)[k]);
-    } else to->data = memcpy(arena_alloc(a, from->size_bytes + 8), from->data, from->size_bytes);
-}
+/* ---- names ---- */
 
 /* Names that graphs use and make which see those of one frame; around: of the call around it. */
 typedef struct Names { struct Names *around; Import *frame; Map used, made, graphs; } Names;
@@ -192,11 +143,11 @@ static void find_lists(Body *b)
     Map list;
     b->list = NEW_N(b->arena, bool, b->states + 1);
     for (uint32_t k = 0; k < b->states; k++) {
-        bool fits = b->in[2 + k].type == TG_SEQUENCE;
+        bool fits = b->in[b->head + k].type == TG_SEQUENCE;
         map_init(&list, b->arena);
-        map_puts(&list, b->body->input[2 + k].name, (void *)1);
+        map_puts(&list, b->body->input[b->head + k].name, (void *)1);
         fits = fits && scope_appends(b->body, &list);
-        for (uint32_t i = 0; fits && i < b->body->noutput; i++) fits = (listed(&list, b->body->output[i].name) != 0) == (i == 1 + k);
+        for (uint32_t i = 0; fits && i < b->body->noutput; i++) fits = (listed(&list, b->body->output[i].name) != 0) == (i == b->tail + k);
         b->list[k] = fits;
     }
 }
@@ -204,10 +155,12 @@ static void find_lists(Body *b)
 /* ---- the body as a model ---- */
 
 /* A port of any type and shape that is held as t is. */
-static ValueDef port_of(const char *name, const TgTensor *t)
+static ValueDef port_of(Arena *a, const char *name, const TgTensor *t)
 {
-    static const ValueDef inside = { .name = "", .kind = VALUE_TENSOR, .rank = -1 };
-    return (ValueDef){ .name = name, .kind = t->type == TG_SEQUENCE ? VALUE_SEQUENCE : t->type == TG_OPTIONAL ? VALUE_OPTIONAL : VALUE_TENSOR, .rank = -1, .inside = holds_tensors(t) ? &inside : NULL };
+    ValueDef inside = { .name = "", .kind = VALUE_TENSOR, .rank = -1 };
+    ValueKind kind = t->type == TG_SEQUENCE ? VALUE_SEQUENCE : t->type == TG_OPTIONAL ? VALUE_OPTIONAL : t->type == TG_MAP ? VALUE_MAP : VALUE_TENSOR;
+    if (kind == VALUE_SEQUENCE && t->shape[0]) inside = port_of(a, "", t->data);
+    return (ValueDef){ .name = name, .kind = kind, .rank = -1, .inside = arena_copy(a, &inside, sizeof inside) };
 }
 
 /* Initializers of the frame in which the body stands stay what they are, other values become inputs. */
@@ -217,7 +170,7 @@ static bool capture_names(Body *b, const Names *n, uint32_t level, TensorDef *in
     for (uint32_t k = 0; k < n->used.count; k++) {
         const char *name = arena_strndup(b->arena, n->used.entry[k].key, n->used.entry[k].key_len);
         const Value *v = !*name || map_gets(&n->made, name) ? NULL : import_find(n->frame, name);
-        uint32_t at = 2 + b->states + b->captured;
+        uint32_t at = count_inputs(b);
         if (!v || v->missing) continue;
         if (v->init && !level) init[b->ninit] = *v->init, init[b->ninit++].name = name;
         else if (!value_of(im, v->value ? v->value : import_constant(b->g, im->run->pool, v->init), b->arena, &b->in[at])) return false;
@@ -230,8 +183,8 @@ static bool capture_names(Body *b, const Names *n, uint32_t level, TensorDef *in
 static bool capture_values(Body *b, TensorDef **init)
 {
     Arena *a = b->arena;
-    Names *names = names_new(a, b->home);
-    uint32_t first = 2 + b->states, count = 0, level = 0;
+    Names *names = names_new(a, b->node->body.home);
+    uint32_t first = count_inputs(b), count = 0, level = 0;
     mark_names(names, b->body);
     for (const Names *n = names; n; n = n->around) count += n->used.count;
     TgTensor *in = NEW_N(a, TgTensor, first + count + 1);
@@ -250,13 +203,13 @@ static bool capture_values(Body *b, TensorDef **init)
 static void make_model(Body *b, const TensorDef *init)
 {
     Arena *a = b->arena;
-    uint32_t nin = 2 + b->states + b->captured;
+    uint32_t nin = count_inputs(b), own = nin - b->captured;
     ValueDef *in = NEW_N(a, ValueDef, nin), *out = NEW_N(a, ValueDef, b->body->noutput);
-    for (uint32_t k = 0; k < nin; k++) in[k] = port_of(k < 2 + b->states ? b->body->input[k].name : b->name[k - 2 - b->states], &b->in[k]);
+    for (uint32_t k = 0; k < nin; k++) in[k] = port_of(a, k < own ? b->body->input[k].name : b->name[k - own], &b->in[k]);
     for (uint32_t k = 0; k < b->body->noutput; k++) out[k] = (ValueDef){ .name = b->body->output[k].name, .kind = VALUE_UNKNOWN, .rank = -1 };
     b->model = *b->c->im->run->model;
     b->model.graph = (GraphDef){ .name = b->body->name, .nnode = b->body->nnode, .node = b->body->node, .ninput = nin, .input = in, .noutput = b->body->noutput, .output = out, .ninit = b->ninit, .init = init };
-    b->model.opset = b->home->opset, b->model.nopset = b->home->nopset;
+    b->model.opset = b->node->body.home->opset, b->model.nopset = b->node->body.home->nopset;
 }
 
 /* ---- rounds ---- */
@@ -264,9 +217,7 @@ static void make_model(Body *b, const TensorDef *init)
 static TgStatus add_row(Rows *r, const TgTensor *t, int64_t round)
 {
     TgTensor form = *t;
-    int64_t bits = tg_type_bits(t->type);
     if (holds_tensors(t)) return fail(TG_BAD_MODEL, "a scan output of a loop is no tensor");
-    if (bits < 8) return fail(TG_UNSUPPORTED, "rows of %s in a loop whose rounds only a run can tell", tg_type_name(t->type));
     form.data = NULL;
     if (!round) r->t = form;
     if (!port_same(&r->t, t)) return fail(TG_BAD_MODEL, "rows of a loop differ in type or shape");
@@ -280,7 +231,7 @@ static TgStatus add_row(Rows *r, const TgTensor *t, int64_t round)
 /* The rows as one tensor; of no rounds, of the declared form, unknown sizes being 0. */
 static TgStatus stack_rows(Body *b, uint32_t k, const Rows *r, int64_t rounds, TgTensor *out)
 {
-    const ValueDef *d = &b->body->output[1 + b->states + k];
+    const ValueDef *d = &b->body->output[b->tail + b->states + k];
     TgTensor form = r->t;
     if (!rounds) {
         if (!d->type || d->rank < 0) return fail(TG_UNSUPPORTED, "rows of a loop of no rounds, whose form is not declared");
@@ -292,7 +243,8 @@ static TgStatus stack_rows(Body *b, uint32_t k, const Rows *r, int64_t rounds, T
     form.shape[0] = rounds, form.rank++;
     form.size_bytes = rounds ? r->t.size_bytes * (size_t)rounds : 0;
     form.data = r->data;
-    copy_value(b->arena, out, &form);
+    value_copy(b->arena, out, &form);
+    if (rounds) value_pack(out);
     return TG_OK;
 }
 
@@ -304,28 +256,59 @@ static TgStatus append(Arena *a, List *l, const TgTensor *sequence)
         if (l->n) memcpy(grown, l->item, (size_t)l->n * sizeof *grown);
         l->item = grown;
     }
-    for (int64_t k = 0; k < more; k++) copy_value(a, &l->item[l->n++], (const TgTensor *)sequence->data + k);
+    for (int64_t k = 0; k < more; k++) value_copy(a, &l->item[l->n++], (const TgTensor *)sequence->data + k);
     return l->n <= SEQUENCE_MAX ? TG_OK : fail(TG_LIMIT, "a sequence of more than %d values", SEQUENCE_MAX);
 }
 
-/* in: of this round, whose states become those of the next; a: holds them until the round after that. */
-static TgStatus one_round(Body *b, TgSession *s, TgTensor *in, List *list, Rows *row, int64_t round, Arena *a, bool *go_on)
+static TgStatus condition_of(const TgTensor *t, bool *go_on)
 {
-    TgTensor *out = NEW_N(a, TgTensor, b->body->noutput);
-    memcpy(in[0].data, &round, sizeof round);
-    TRY(tg_run(s, in, (int32_t)(2 + b->states + b->captured), out));
-    if (out[0].type != TG_BOOL || tensor_count(&out[0]) != 1) return fail(TG_BAD_MODEL, "the first output of a loop's body, the condition, is no bool of one element");
-    *go_on = *(const bool *)out[0].data;
-    for (uint32_t k = 0; k < b->states; k++) {
-        bool holder = holds_tensors(&in[2 + k]) || holds_tensors(&out[1 + k]);
-        if (!holder && in[2 + k].type != out[1 + k].type) return fail(TG_BAD_MODEL, "state %u of a loop changes its type", k);
-        if (b->list[k]) TRY(append(b->arena, &list[k], &out[1 + k]));
-        else copy_value(a, &in[2 + k], &out[1 + k]);
+    if (t->type != TG_BOOL || tensor_count(t) != 1) return fail(TG_BAD_MODEL, "the first output of a loop's body, the condition, is no bool of one element");
+    *go_on = *(const bool *)t->data;
+    return TG_OK;
+}
+
+/* in: of this round, whose states become those of the next; a: holds them until the round after that. */
+static TgStatus one_round(Body *b, TgSession *s, TgTensor *in, const TgTensor *scan, List *list, Rows *row, int64_t round, Arena *a, bool *go_on)
+{
+    TgTensor *out = NEW_N(a, TgTensor, b->body->noutput + 1), *state = in + b->head;
+    if (b->head) memcpy(in[0].data, &round, sizeof round);
+    for (uint32_t k = 0; k < b->scans; k++) {
+        int64_t axis = b->node->axis[k];
+        value_slice(a, &state[b->states + k], &scan[k], axis, b->node->reverse[k] ? scan[k].shape[axis] - 1 - round : round);
+        value_pack(&state[b->states + k]);
     }
+    TRY(tg_run(s, in, (int32_t)count_inputs(b), out));
+    if (b->tail) TRY(condition_of(&out[0], go_on));
+    out += b->tail;
+    for (uint32_t k = 0; k < b->states; k++) {
+        bool holder = holds_tensors(&state[k]) || holds_tensors(&out[k]);
+        if (!holder && state[k].type != out[k].type) return fail(TG_BAD_MODEL, "state %u of a loop changes its type", k);
+        if (b->list[k]) TRY(append(b->arena, &list[k], &out[k]));
+        else value_copy(a, &state[k], &out[k]);
+    }
+    out += b->states;
     for (uint32_t k = 0; k < b->rows; k++) {
         TgTensor t;
-        copy_value(out[1 + b->states + k].type == TG_STRING ? b->arena : a, &t, &out[1 + b->states + k]);
+        value_copy(out[k].type == TG_STRING ? b->arena : a, &t, &out[k]);
+        value_loosen(a, &t);
         TRY(add_row(&row[k], &t, round));
+    }
+    return TG_OK;
+}
+
+/* Sequences that are lists start empty; what is scanned is cut. */
+static TgStatus first_inputs(Body *b, TgTensor *in, List *list, TgTensor *scan, int64_t *number, bool *yes)
+{
+    find_lists(b);
+    if (b->head) {
+        in[0] = (TgTensor){ .type = TG_I64, .data = number, .size_bytes = sizeof *number };
+        in[1] = (TgTensor){ .type = TG_BOOL, .data = yes, .size_bytes = sizeof *yes };
+    }
+    for (uint32_t k = 0; k < b->scans; k++) value_loosen(b->arena, memcpy(&scan[k], &in[b->head + b->states + k], sizeof *scan));
+    for (uint32_t k = 0; k < b->states; k++) {
+        if (!b->list[k]) continue;
+        TRY(append(b->arena, &list[k], &in[b->head + k]));
+        hold(b->arena, &in[b->head + k], TG_SEQUENCE, 0);
     }
     return TG_OK;
 }
@@ -334,26 +317,18 @@ static TgStatus all_rounds(Body *b, TgSession *s, int64_t trip, bool go_on, TgTe
 {
     Arena *a[2] = { arena_new(), arena_new() };
     Rows *row = NEW_N(b->arena, Rows, b->rows + 1);
-    TgTensor *in = arena_copy(b->arena, b->in, (2 + b->states + b->captured) * sizeof *in);
+    TgTensor *in = arena_copy(b->arena, b->in, count_inputs(b) * sizeof *in), *scan = NEW_N(b->arena, TgTensor, b->scans + 1);
     List *list = NEW_N(b->arena, List, b->states + 1);
     int64_t round = 0, number = 0;
     bool yes = true;
-    TgStatus status = TG_OK;
-    find_lists(b);
-    for (uint32_t k = 0; k < b->states && status == TG_OK; k++) {
-        if (!b->list[k]) continue;
-        status = append(b->arena, &list[k], &in[2 + k]);
-        hold(b->arena, &in[2 + k], TG_SEQUENCE, 0);
-    }
-    in[0] = (TgTensor){ .type = TG_I64, .data = &number, .size_bytes = sizeof number };
-    in[1] = (TgTensor){ .type = TG_BOOL, .data = &yes, .size_bytes = sizeof yes };
+    TgStatus status = first_inputs(b, in, list, scan, &number, &yes);
     for (; round < trip && go_on && status == TG_OK; round++) {
         arena_free(a[round & 1]);
         a[round & 1] = arena_new();
-        status = round < ROUNDS_MAX ? one_round(b, s, in, list, row, round, a[round & 1], &go_on) : fail(TG_LIMIT, "more than %d rounds of a loop that is done round by round", ROUNDS_MAX);
+        status = round < ROUNDS_MAX ? one_round(b, s, in, scan, list, row, round, a[round & 1], &go_on) : fail(TG_LIMIT, "more than %d rounds of a loop that is done round by round", ROUNDS_MAX);
     }
     for (uint32_t k = 0; k < b->states && status == TG_OK; k++) {
-        copy_value(b->arena, &out[k], &in[2 + k]);
+        value_copy(b->arena, &out[k], &in[b->head + k]);
         if (b->list[k] && list[k].n) memcpy(hold(b->arena, &out[k], TG_SEQUENCE, (uint32_t)list[k].n), list[k].item, (size_t)list[k].n * sizeof *list->item);
     }
     for (uint32_t k = 0; k < b->rows; k++) {
@@ -402,7 +377,7 @@ static TgStatus run_body(Body *b, const TensorDef *init, int64_t trip, bool go_o
 {
     const Known *known = b->c->im->run->known;
     TgSession *s;
-    const Outside outside = { b->home, b->level };
+    const Outside outside = { b->node->body.home, b->level };
     make_model(b, init);
     TRY(session_inside(&s, known->maker, &b->model, &outside));
     TgStatus status = all_rounds(b, s, trip, go_on, out);
@@ -410,35 +385,48 @@ static TgStatus run_body(Body *b, const TensorDef *init, int64_t trip, bool go_o
     return status;
 }
 
-U loop_by_rounds(Graph *g, const Ctx *c, const SubGraph *sub)
+/* A trip count or a condition; without data where there is none. */
+static bool head_of(Body *b, U x, TgType type, TgTensor *t) { return !x || (value_of(b->c->im, x, b->arena, t) && t->type == type && tensor_count(t) == 1); }
+
+/* All that the rounds are made of. */
+static bool inputs_of(Body *b, TensorDef **init, int64_t *trip, bool *go_on)
+{
+    const RoundsNode *n = b->node;
+    TgTensor head[2] = { 0 };
+    TgTensor *in = b->in = NEW_N(b->arena, TgTensor, count_inputs(b) + 1);
+    if (!head_of(b, n->trip, TG_I64, &head[0]) || !head_of(b, n->keep, TG_BOOL, &head[1])) return false;
+    if (b->head) memcpy(in, head, sizeof head);
+    for (uint32_t k = 0; k < n->states; k++)
+        if (!n->state[k] || !value_of(b->c->im, n->state[k], b->arena, &in[b->head + k])) return false;
+    for (uint32_t k = 0; k < n->scans; k++)
+        if (!value_of(b->c->im, n->scan[k], b->arena, &in[b->head + b->states + k])) return false;
+    *trip = head[0].data ? *(const int64_t *)head[0].data : INT64_MAX;
+    *go_on = !head[1].data || *(const bool *)head[1].data;
+    return capture_values(b, init);
+}
+
+U *loop_by_rounds(Graph *g, const Ctx *c, const RoundsNode *n)
 {
     Known *known = c->im->run->known;
     if (ok(g)) graph_fail_code(g, TG_UNSUPPORTED, "what the rounds of a loop do depends on data");
     if (!known) return NULL;
     uint64_t path = path_of(c);
     if (!loop_is_run(c)) remember(known, (struct Rounds){ .path = path });
-    const GraphDef *body = sub->def;
-    Body b = { .g = g, .c = c, .arena = known->arena, .body = body, .home = sub->home, .states = c->nin > 2 ? c->nin - 2 : 0 };
+    Body b = { .g = g, .c = c, .arena = known->arena, .node = n, .body = n->body.def, .head = n->counted ? 2 : 0, .tail = n->counted, .states = n->states, .scans = n->scans, .rows = n->rows };
     TensorDef *init;
-    b.rows = body->noutput - 1 - b.states;
-    b.in = NEW_N(b.arena, TgTensor, 2 + b.states);
-    for (uint32_t k = 0; k < 2 + b.states; k++) {
-        if (k < c->nin && c->in[k] ? !value_of(c->im, c->in[k], b.arena, &b.in[k]) : k >= 2) return NULL;
-        if (k < 2 && k < c->nin && c->in[k] && (tensor_count(&b.in[k]) != 1 || b.in[k].type != (k ? TG_BOOL : TG_I64))) return NULL;
-    }
-    if (!capture_values(&b, &init)) return NULL;
-    int64_t trip = b.in[0].data ? *(const int64_t *)b.in[0].data : INT64_MAX;
-    uint32_t nin = 2 + b.states + b.captured;
-    const TgTensor *out = remembered(known, path, b.in, nin);
+    int64_t trip;
+    bool go_on;
+    if (!inputs_of(&b, &init, &trip, &go_on)) return NULL;
+    const TgTensor *out = remembered(known, path, b.in, count_inputs(&b));
     graph_error_clear(g);
     if (!out) {
         TgTensor *made = NEW_N(b.arena, TgTensor, b.states + b.rows + 1);
-        if (import_failure(g, run_body(&b, init, trip, !b.in[1].data || *(const bool *)b.in[1].data, made)) != TG_OK) return NULL;
-        remember(known, (struct Rounds){ NULL, path, nin, b.in, made });
+        if (import_failure(g, run_body(&b, init, trip, go_on, made)) != TG_OK) return NULL;
+        remember(known, (struct Rounds){ NULL, path, count_inputs(&b), b.in, made });
         out = made;
     }
     c->im->run->question = NULL;
     U *v = NEW_N(graph_arena(g), U, b.states + b.rows + 1);
-    for (uint32_t k = 0; k < b.states + b.rows; k++) v[k] = constant_of(c->im->run, &out[k]);
-    return outputs(g, c, v, b.states + b.rows);
+    for (uint32_t k = 0; k < b.states + b.rows; k++) v[k] = value_constant(c->im->run, &out[k]);
+    return v;
 }
