@@ -15,20 +15,21 @@ U border_constant(const Run *run, const TgTensor *t)
 }
 
 /* A value that sizes follow from; elements that vary are sizes themselves. */
-static U baked_input(const Run *run, const TgTensor *t, uint32_t slot)
+static U baked_input(const Run *run, const TgTensor *t, uint32_t port)
 {
     Graph *g = run->g;
     U x = border_constant(run, t);
     const UOp *v[DIMS_VALUES];
     int64_t n = tensor_count(t), any = 0;
-    for (int64_t e = 0; e < n && run->dims; e++) any += dims_find_value(run->dims, slot, e) >= 0;
+    for (int64_t e = 0; e < n && run->dims; e++) any += dims_find_value(run->dims, port, e) >= 0;
     if (!any || !values_of(g, x, v, DIMS_VALUES)) return x;
     for (int64_t e = 0; e < n; e++)
-        if (dims_find_value(run->dims, slot, e) >= 0) v[e] = cast(g, dims_size(g, run->dims, slot, TG_MAX_RANK + (int32_t)e, 0), (DType)x->dtype);
+        if (dims_find_value(run->dims, port, e) >= 0) v[e] = cast(g, dims_size(g, run->dims, port, TG_MAX_RANK + (int32_t)e, 0), (DType)x->dtype);
     return from_values(g, (DType)x->dtype, v, t->shape, (uint32_t)t->rank);
 }
 
-static U tensor_input(Run *run, const TgTensor *t, uint32_t slot, bool baked)
+/* port: the model's input that it is; inside of another one it is none, and its sizes are built in. */
+static U tensor_input(Run *run, const TgTensor *t, uint32_t port, uint32_t slot, bool baked)
 {
     Graph *g = run->g;
     const UOp *dim[TG_MAX_RANK + 1];
@@ -36,18 +37,18 @@ static U tensor_input(Run *run, const TgTensor *t, uint32_t slot, bool baked)
     bool pairs = complex_is((int32_t)t->type);
     DType type = text ? DT_I64 : narrow ? narrow_storage((int32_t)t->type) : pairs ? complex_storage((int32_t)t->type) : dtype_from_onnx((int32_t)t->type);
     dim[t->rank] = uop_index(g, 2);
-    for (int32_t k = 0; k < t->rank; k++) dim[k] = dims_size(g, run->dims, slot, k, t->shape[k]);
+    for (int32_t k = 0; k < t->rank; k++) dim[k] = dims_size(g, run->dims, port, k, t->shape[k]);
     U param = uop_param(g, type, dim, (uint32_t)t->rank + pairs, slot);
-    if (baked && !narrow) return baked_input(run, t, slot);
+    if (baked && !narrow) return baked_input(run, t, port);
     return text ? text_wrap(g, param) : pairs ? complex_of_pairs(g, param, (int32_t)t->type) : narrow ? narrow_wrap(g, param, (int32_t)t->type) : param;
 }
 
-U border_input(Run *run, const TgTensor *t, uint32_t *slot, const bool *baked)
+U border_input(Run *run, const TgTensor *t, uint32_t port, uint32_t *slot, const bool *baked)
 {
     uint32_t at = *slot, n = (uint32_t)t->shape[0];
-    if (!holds_tensors(t)) return ++*slot, tensor_input(run, t, at, baked[at]);
+    if (!holds_tensors(t)) return ++*slot, tensor_input(run, t, port, at, baked[at]);
     const UOp **v = NEW_N(run->arena, const UOp *, n + 1);
-    for (uint32_t k = 0; k < n; k++) v[k] = border_input(run, (const TgTensor *)t->data + k, slot, baked);
+    for (uint32_t k = 0; k < n; k++) v[k] = border_input(run, (const TgTensor *)t->data + k, UINT32_MAX, slot, baked);
     if (t->type == TG_OPTIONAL) return n ? v[0] : optional_empty(run->g);
     return t->type == TG_SEQUENCE ? sequence_new(run->g, v, n) : maps_apart(run->g, map_new(run->g, v[0], v[1]));
 }
@@ -76,7 +77,7 @@ static TgStatus add_tensor(Outputs *o, const ValueDef *d, U v)
     return TG_OK;
 }
 
-static ValueKind kind_of(U v) { return is_sequence(v) ? VALUE_SEQUENCE : is_map(v) ? VALUE_MAP : is_empty_optional(v) ? VALUE_OPTIONAL : VALUE_TENSOR; }
+static ValueKind kind_of(U v) { return is_sequence(v) || is_rows(v) ? VALUE_SEQUENCE : is_map(v) ? VALUE_MAP : is_empty_optional(v) ? VALUE_OPTIONAL : VALUE_TENSOR; }
 
 /* *to is what the caller gets: a tensor, which the program fills in, or what holds those of v. */
 static TgStatus add_output(Outputs *o, TgTensor *to, const ValueDef *d, U v)
@@ -90,6 +91,7 @@ static TgStatus add_output(Outputs *o, TgTensor *to, const ValueDef *d, U v)
     if (!wrap && kind == VALUE_TENSOR) return add_tensor(o, d, v);
     uint32_t n = wrap ? kind != VALUE_OPTIONAL : v->nsrc;
     TgTensor *held = hold(graph_arena(o->g), to, wrap ? TG_OPTIONAL : kind == VALUE_MAP ? TG_MAP : TG_SEQUENCE, n);
+    if (is_rows(v)) to->rank = ROWS_RANK;
     for (uint32_t k = 0; k < n; k++) TRY(add_output(o, &held[k], d->inside && kind != VALUE_MAP ? d->inside : &unknown, wrap ? v : v->src[k]));
     return TG_OK;
 }

@@ -34,7 +34,7 @@ static bool undress(Graph *g, const Ctx *c, const U *out, uint32_t states, uint3
     for (uint32_t k = 0; k < states + rows; k++) {
         int32_t found = special_kind(out[k]);
         if (k < states && kind[k] != found) return fail_node(g, c, TG_BAD_MODEL, "body", "state %u changes its type", k), false;
-        if (k >= states && (is_sequence(out[k]) || is_map(out[k]) || is_empty_optional(out[k]))) return fail_node(g, c, TG_BAD_MODEL, "body", "scan output %u is no tensor", k - states), false;
+        if (k >= states && (is_sequence(out[k]) || is_rows(out[k]) || is_map(out[k]) || is_empty_optional(out[k]))) return fail_node(g, c, TG_BAD_MODEL, "body", "scan output %u is no tensor", k - states), false;
         kind[k] = found;
         *(k < states ? next + k : row + k - states) = bare(g, out[k]);
     }
@@ -423,6 +423,7 @@ static U choose(Graph *g, const Ctx *c, uint32_t k, U p, U yes, U no)
         for (uint32_t i = 0; i < yes->nsrc; i++) v[i] = choose(g, c, k, p, yes->src[i], no->src[i]);
         return sequence_new(g, v, yes->nsrc);
     }
+    if (is_rows(yes) && is_rows(no)) return rows_new(g, choose(g, c, k, p, yes->src[0], no->src[0]));
     if (yes->dtype != DT_VOID && same_form(yes, no)) return where(g, p, yes, no);
     U y = yes->dtype != DT_VOID && no->dtype != DT_VOID ? empty_or(g, p, yes, no) : NULL;
     return y ? y : fail_node(g, c, TG_UNSUPPORTED, c->node->out[k], "branches of different types or shapes, chosen by data, are not covered");

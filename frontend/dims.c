@@ -69,9 +69,10 @@ TgStatus free_dims_check(const FreeDims *f, const Model *m, const TgTensor *inpu
     return TG_OK;
 }
 
-/* The next axis of an input, elements last; < 0: there is none. */
+/* The next axis of an input, elements last; < 0: there is none, as of sequences, optionals and maps. */
 static int32_t axis_after(const TgTensor *t, int32_t axis)
 {
+    if (holds_tensors(t)) return -1;
     bool values = (t->type == TG_I64 || t->type == TG_I32) && t->data && tensor_count(t) <= DIMS_VALUES;
     if (++axis < t->rank) return axis;
     if (axis < TG_MAX_RANK) axis = TG_MAX_RANK;
@@ -152,11 +153,8 @@ static DimVar var_of(Arena *a, const FreeDims *f, const Model *m, const TgTensor
     return (DimVar){ name, x->least ? x->least : value && !x->fewest ? 0 : 1, x->least ? x->largest : reach_of(x->most), 1, size_at(t, axis), x->least != 0, value, false, NULL };
 }
 
-/* Beside sequences and maps, whose tensors are inputs of their own, every size is built in. */
 Dims *dims_new(Arena *a, const FreeDims *f, const Model *m, const TgTensor *input)
 {
-    for (uint32_t i = 0; i < f->ninput; i++)
-        if (holds_tensors(&input[i])) return NULL;
     Dims *d = NEW(a, Dims);
     d->arena = a;
     d->ninput = f->ninput;
@@ -176,7 +174,7 @@ Dims *dims_new(Arena *a, const FreeDims *f, const Model *m, const TgTensor *inpu
 
 int32_t dims_find(const Dims *d, uint32_t input, int32_t axis)
 {
-    int32_t v = d ? d->of[input][axis] : -1;
+    int32_t v = d && input < d->ninput ? d->of[input][axis] : -1;
     return v < 0 || d->var[v].fixed ? -1 : v;
 }
 

@@ -494,7 +494,8 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
     for (uint32_t k = 0, slot = 0; k < d->ninput; k++) {
         uint32_t first = slot;
         Value *v = bind(frame_at(&im, outside ? outside->level[k] : 0), d->input[k].name);
-        v->value = border_input(run, &input[k], &slot, baked);
+        v->value = border_input(run, &input[k], k, &slot, baked);
+        if (d->input[k].kind == VALUE_ROWS && !holds_tensors(&input[k])) v->value = rows_apart(run->g, rows_new(run->g, v->value));
         v->known = !holds_tensors(&input[k]) && baked[first];
         for (uint32_t i = first; i < slot; i++) v->told |= baked[i];
     }

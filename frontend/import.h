@@ -38,8 +38,8 @@ struct Import {
     const Ctx *call;
 };
 
-/* border.c. slot: of the input's first tensor; moved behind its last. baked: by slot. */
-U border_input(Run *run, const TgTensor *t, uint32_t *slot, const bool *baked);
+/* border.c. port: of the input, whose sizes may be variables. slot: of its first tensor; moved behind its last. baked: by slot. */
+U border_input(Run *run, const TgTensor *t, uint32_t port, uint32_t *slot, const bool *baked);
 U border_constant(const Run *run, const TgTensor *t);
 TgStatus border_outputs(Imported *out, const GraphDef *d, const UOp *const *value);       /* what out says of outputs, and its sink */
 Value *import_find(Import *im, const char *name);       /* in the frame, or those around it; NULL: it has no value yet */

@@ -1,10 +1,12 @@
-/* Sequences and optionals (tuple.h): lengths are known at import, and positions, but for that of an element among equal forms. To add one: a function here, a row in ops.def and a name in `takes_sequences`. */
+/* Sequences and optionals (tuple.h): lengths are known at import, and positions, but for that of an element among equal forms; of sequences as rows neither is. To add one: a function here, a row in ops.def and
+ * a name in `takes_sequences`. */
 #include "frontend/tuple.h"
 
 #include <string.h>
 
 #include "frontend/import.h"
 #include "frontend/ports.h"
+#include "graph/guard.h"
 
 bool takes_sequences(const char *op)
 {
@@ -15,11 +17,85 @@ bool takes_sequences(const char *op)
     return false;
 }
 
-/* Input 0, which must be one. */
+/* Input 0, which must be one, maybe as rows. */
 static U sequence_in(Graph *g, const Ctx *c)
 {
     U s = maps_apart(g, c->in[0]);
-    return is_sequence(s) ? s : (fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is not a sequence"), NULL);
+    return is_sequence(s) || is_rows(s) ? s : (fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is not a sequence"), NULL);
+}
+
+/* ---- sequences as rows ---- */
+
+static U rows_part(U s, uint32_t i) { return special_part(s->src[0], i); }
+static U rows_length(U s) { return uop_dim(rows_part(s, 0), 0); }
+
+/* What f makes of the rows, or of their real and imaginary parts. */
+static U rows_by(Graph *g, U s, U (*f)(Graph *g, U rows, U at), U at)
+{
+    int32_t kind = special_kind(s->src[0]);
+    U part[2];
+    for (uint32_t i = 0; i < special_parts(kind); i++) part[i] = f(g, rows_part(s, i), at);
+    return special_wrap(g, part, kind);
+}
+
+static U row_known(Graph *g, U rows, U at) { return squeeze(g, slice(g, rows, 0, at, uop_index(g, 1)), 0); }
+static U rows_taken(Graph *g, U rows, U at) { return take(g, rows, at, 0); }
+
+U rows_apart(Graph *g, U x)
+{
+    if (!is_rows(x) || !uop_is_const(rows_length(x))) return x;
+    int64_t n = uop_const_int(rows_length(x));
+    U *v = NEW_N(graph_arena(g), U, n + 1);
+    for (int64_t k = 0; k < n; k++) v[k] = rows_by(g, x, row_known, uop_index(g, k));
+    return sequence_new(g, v, (uint32_t)n);
+}
+
+static U rows_at(Graph *g, U s, U at) { return rows_by(g, s, rows_taken, position_in(g, reshape_i(g, at, NULL, 0), rows_length(s))); }
+
+/* x before that row; NULL: as the last one. */
+static U row_inserted(Graph *g, U rows, U x, U at)
+{
+    U n = uop_dim(rows, 0), more = dim_add(g, n, uop_index(g, 1)), both[2] = { rows, unsqueeze(g, x, 0) };
+    if (!at) return cat(g, both, 2, 0);
+    U each = iota(g, more, DT_I64), last = cast(g, dim_sub(g, n, uop_index(g, 1)), DT_I64), here = eq(g, each, at);
+    for (uint32_t k = 0; k < uop_rank(x); k++) here = unsqueeze(g, here, -1);
+    return where(g, here, both[1], take(g, rows, min_(g, sub(g, each, cast(g, lt(g, at, each), DT_I64)), last), 0));
+}
+
+static U rows_insert(Graph *g, const Ctx *c, U s)
+{
+    U x = c->in[1], at = c->in[2] ? cast(g, reshape_i(g, c->in[2], NULL, 0), DT_I64) : NULL, n = rows_length(s), part[2];
+    int32_t kind = special_kind(x);
+    bool alike = kind == special_kind(s->src[0]);
+    for (uint32_t i = 0; alike && i < special_parts(kind); i++) {
+        U row = row_known(g, rows_part(s, i), uop_index(g, 0)), y = special_part(x, i);
+        alike = y->dtype != DT_VOID && y->dtype == row->dtype && y->shape == row->shape;
+    }
+    if (!alike) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[1], "a tensor of another form in a sequence whose length is a variable");
+    graph_at(g, node_label(c->node), c->node->op, at ? c->node->in[2] : NULL);
+    if (at) at = place_in(g, where(g, lt(g, at, uop_int(g, DT_I64, 0)), add(g, at, cast(g, n, DT_I64)), at), dim_add(g, n, uop_index(g, 1)));
+    for (uint32_t i = 0; i < special_parts(kind); i++) part[i] = row_inserted(g, rows_part(s, i), special_part(x, i), at);
+    return rows_new(g, special_wrap(g, part, kind));
+}
+
+static U row_erased(Graph *g, U rows, U at)
+{
+    U less = dim_sub(g, uop_dim(rows, 0), uop_index(g, 1)), each = iota(g, less, DT_INDEX);
+    return at ? take(g, rows, add(g, each, cast(g, le(g, at, each), DT_INDEX)), 0) : slice(g, rows, 0, uop_index(g, 0), less);
+}
+
+static U rows_erase(Graph *g, U s, U at) { return rows_new(g, rows_by(g, s, row_erased, at ? position_in(g, reshape_i(g, at, NULL, 0), rows_length(s)) : NULL)); }
+
+/* One behind the other along an axis; fresh: along a new one. */
+static U rows_joined(Graph *g, U rows, int64_t axis, bool fresh)
+{
+    int64_t order[TG_MAX_RANK + 1], rank = uop_rank(rows);
+    U dim[TG_MAX_RANK + 1];
+    for (int64_t k = 0; k < rank; k++) order[k] = k < axis ? k + 1 : k == axis ? 0 : k;
+    U y = permute(g, rows, order, (uint32_t)rank);
+    if (fresh) return y;
+    for (int64_t k = 0; k + 1 < rank; k++) dim[k] = k == axis ? dim_mul(g, uop_dim(y, (uint32_t)k), uop_dim(y, (uint32_t)k + 1)) : uop_dim(y, (uint32_t)(k + (k > axis)));
+    return reshape(g, y, dim, (uint32_t)rank - 1);
 }
 
 /* The position that input i names, -1 being the last of n; `otherwise` when absent. */
@@ -47,6 +123,7 @@ U op_sequence_insert(Graph *g, const Ctx *c)
 {
     U s = sequence_in(g, c);
     int64_t at;
+    if (s && is_rows(s)) return rows_insert(g, c, s);
     if (!s || !position(g, c, 2, (int64_t)s->nsrc + 1, s->nsrc, &at)) return NULL;
     if (s->nsrc >= SEQUENCE_MAX) return fail_node(g, c, TG_LIMIT, NULL, "a sequence of more than %d", SEQUENCE_MAX);
     const int64_t *v;
@@ -63,6 +140,7 @@ U op_sequence_erase(Graph *g, const Ctx *c)
     U s = sequence_in(g, c);
     int64_t at;
     uint32_t n = 0;
+    if (s && is_rows(s)) return rows_erase(g, s, c->in[1]);
     if (!s || !position(g, c, 1, s->nsrc, (int64_t)s->nsrc - 1, &at)) return NULL;
     if (!s->nsrc) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is empty");
     const UOp **out = NEW_N(graph_arena(g), const UOp *, s->nsrc);
@@ -103,6 +181,7 @@ U op_sequence_at(Graph *g, const Ctx *c)
     U s = sequence_in(g, c);
     int64_t at;
     if (!s) return NULL;
+    if (is_rows(s)) return rows_at(g, s, c->in[1]);
     if (!known_scalar(g, c->in[1]) && alike(s)) return element_at(g, s, c->in[1]);
     return position(g, c, 1, s->nsrc, 0, &at) ? s->src[at] : NULL;
 }
@@ -110,7 +189,7 @@ U op_sequence_at(Graph *g, const Ctx *c)
 U op_sequence_length(Graph *g, const Ctx *c)
 {
     U s = sequence_in(g, c);
-    return s ? uop_int(g, DT_I64, s->nsrc) : NULL;
+    return !s ? NULL : is_rows(s) ? cast(g, rows_length(s), DT_I64) : uop_int(g, DT_I64, s->nsrc);
 }
 
 U op_concat_from_sequence(Graph *g, const Ctx *c)
@@ -124,8 +203,8 @@ U op_concat_from_sequence(Graph *g, const Ctx *c)
     for (uint32_t k = 0; k < s->nsrc; k++)
         if (special_kind(s->src[k]) != kind) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "holds tensors of different types");
     if (!attr_find(c, "axis")) return fail_node(g, c, TG_BAD_MODEL, "axis", "is missing");
-    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(special_part(s->src[0], 0)) + (fresh != 0), &axis)) return NULL;
-    for (uint32_t i = 0; i < special_parts(kind); i++) part[i] = fresh ? stack(g, parts_of(g, s, i), s->nsrc, axis) : cat(g, parts_of(g, s, i), s->nsrc, axis);
+    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(special_part(s->src[0], 0)) + (fresh != 0) - is_rows(s), &axis)) return NULL;
+    for (uint32_t i = 0; i < special_parts(kind); i++) part[i] = is_rows(s) ? rows_joined(g, rows_part(s, i), axis, fresh != 0) : fresh ? stack(g, parts_of(g, s, i), s->nsrc, axis) : cat(g, parts_of(g, s, i), s->nsrc, axis);
     return special_wrap(g, part, kind);
 }
 
@@ -159,11 +238,12 @@ U op_sequence_map(Graph *g, const Ctx *c)
     SubGraph body;
     U s = sequence_in(g, c), walked;
     if (!s || !attr_graph(g, c, "body", &body)) return NULL;
+    if (is_rows(s)) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[0], "is of a length that is a variable");
     uint32_t n = s->nsrc;
     const UOp **in = NEW_N(graph_arena(g), const UOp *, c->nin + 1), **out = NEW_N(graph_arena(g), const UOp *, (uint64_t)c->nout * (n + 1) + 1), **one = NEW_N(graph_arena(g), const UOp *, c->nout + 1);
     for (uint32_t k = 0; k < n; k++) {
         for (uint32_t i = 0; i < c->nin; i++) {
-            if (!c->in[i] || (is_sequence(walked = maps_apart(g, c->in[i])) && walked->nsrc != n)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is missing, or of another length");
+            if (!c->in[i] || is_rows(c->in[i]) || (is_sequence(walked = maps_apart(g, c->in[i])) && walked->nsrc != n)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is missing, or of another length");
             in[i] = is_sequence(walked) ? walked->src[k] : c->in[i];
         }
         if (import_subgraph(g, c, &body, in, c->nin, one, c->nout) != TG_OK) return NULL;

@@ -12,6 +12,8 @@ TgTensor *hold(Arena *a, TgTensor *out, TgType type, uint32_t n);          /* ma
 enum { SEQUENCE_MAX = 1 << 16 };
 bool port_covered(const ValueDef *d);                                      /* as an input */
 TgStatus port_check(const ValueDef *d, const TgTensor *t);                 /* does an input fit its declaration? */
+/* Outputs of bodies (VALUE_ROWS) too: a sequence as the rows of its one tensor, which its rank tells. */
+enum { ROWS_RANK = 2 };
 /* The tensors inside n values; part NULL: counts only. */
 uint32_t port_parts(const TgTensor **part, const TgTensor *value, uint32_t n);
 bool port_has_data(const TgTensor *value, int64_t n);                      /* all of them */

@@ -206,6 +206,8 @@ static void make_model(Body *b, const TensorDef *init)
     uint32_t nin = count_inputs(b), own = nin - b->captured;
     ValueDef *in = NEW_N(a, ValueDef, nin), *out = NEW_N(a, ValueDef, b->body->noutput);
     for (uint32_t k = 0; k < nin; k++) in[k] = port_of(a, k < own ? b->body->input[k].name : b->name[k - own], &b->in[k]);
+    for (uint32_t k = b->head; k < b->head + b->states; k++)
+        if (in[k].kind == VALUE_SEQUENCE && !b->list[k - b->head]) in[k].kind = VALUE_ROWS;
     for (uint32_t k = 0; k < b->body->noutput; k++) out[k] = (ValueDef){ .name = b->body->output[k].name, .kind = VALUE_UNKNOWN, .rank = -1 };
     b->model = *b->c->im->run->model;
     b->model.graph = (GraphDef){ .name = b->body->name, .nnode = b->body->nnode, .node = b->body->node, .ninput = nin, .input = in, .noutput = b->body->noutput, .output = out, .ninit = b->ninit, .init = init };
@@ -267,6 +269,17 @@ static TgStatus condition_of(const TgTensor *t, bool *go_on)
     return TG_OK;
 }
 
+static bool may_be_rows(const Body *b, uint32_t state) { return b->model.graph.input[b->head + state].kind == VALUE_ROWS; }
+
+/* As the next round is given it: one program serves the rows of any length. */
+static void take_state(const Body *b, uint32_t k, Arena *a, TgTensor *to, const TgTensor *from)
+{
+    bool rows = from->type == TG_SEQUENCE && from->rank == ROWS_RANK;
+    const TgTensor *all = from->data;
+    if (rows && !all->shape[0]) hold(a, to, TG_SEQUENCE, 0);
+    else if (rows || !may_be_rows(b, k) || !value_stack(a, to, from)) value_copy(a, to, rows ? all : from);
+}
+
 /* in: of this round, whose states become those of the next; a: holds them until the round after that. */
 static TgStatus one_round(Body *b, TgSession *s, TgTensor *in, const TgTensor *scan, List *list, Rows *row, int64_t round, Arena *a, bool *go_on)
 {
@@ -282,9 +295,9 @@ static TgStatus one_round(Body *b, TgSession *s, TgTensor *in, const TgTensor *s
     out += b->tail;
     for (uint32_t k = 0; k < b->states; k++) {
         bool holder = holds_tensors(&state[k]) || holds_tensors(&out[k]);
-        if (!holder && state[k].type != out[k].type) return fail(TG_BAD_MODEL, "state %u of a loop changes its type", k);
+        if ((!holder && state[k].type != out[k].type) || (may_be_rows(b, k) && out[k].type != TG_SEQUENCE)) return fail(TG_BAD_MODEL, "state %u of a loop changes its type", k);
         if (b->list[k]) TRY(append(b->arena, &list[k], &out[k]));
-        else value_copy(a, &state[k], &out[k]);
+        else take_state(b, k, a, &state[k], &out[k]);
     }
     out += b->states;
     for (uint32_t k = 0; k < b->rows; k++) {
@@ -296,16 +309,16 @@ static TgStatus one_round(Body *b, TgSession *s, TgTensor *in, const TgTensor *s
     return TG_OK;
 }
 
-/* Sequences that are lists start empty; what is scanned is cut. */
+/* Sequences that are lists start empty, others as rows where they can; what is scanned is cut. */
 static TgStatus first_inputs(Body *b, TgTensor *in, List *list, TgTensor *scan, int64_t *number, bool *yes)
 {
-    find_lists(b);
     if (b->head) {
         in[0] = (TgTensor){ .type = TG_I64, .data = number, .size_bytes = sizeof *number };
         in[1] = (TgTensor){ .type = TG_BOOL, .data = yes, .size_bytes = sizeof *yes };
     }
     for (uint32_t k = 0; k < b->scans; k++) value_loosen(b->arena, memcpy(&scan[k], &in[b->head + b->states + k], sizeof *scan));
     for (uint32_t k = 0; k < b->states; k++) {
+        if (!b->list[k]) take_state(b, k, b->arena, &in[b->head + k], &b->in[b->head + k]);
         if (!b->list[k]) continue;
         TRY(append(b->arena, &list[k], &in[b->head + k]));
         hold(b->arena, &in[b->head + k], TG_SEQUENCE, 0);
@@ -328,7 +341,8 @@ static TgStatus all_rounds(Body *b, TgSession *s, int64_t trip, bool go_on, TgTe
         status = round < ROUNDS_MAX ? one_round(b, s, in, scan, list, row, round, a[round & 1], &go_on) : fail(TG_LIMIT, "more than %d rounds of a loop that is done round by round", ROUNDS_MAX);
     }
     for (uint32_t k = 0; k < b->states && status == TG_OK; k++) {
-        value_copy(b->arena, &out[k], &in[b->head + k]);
+        if (may_be_rows(b, k) && in[b->head + k].type != TG_SEQUENCE) value_apart(b->arena, &out[k], &in[b->head + k]);
+        else value_copy(b->arena, &out[k], &in[b->head + k]);
         if (b->list[k] && list[k].n) memcpy(hold(b->arena, &out[k], TG_SEQUENCE, (uint32_t)list[k].n), list[k].item, (size_t)list[k].n * sizeof *list->item);
     }
     for (uint32_t k = 0; k < b->rows; k++) {
@@ -378,6 +392,7 @@ static TgStatus run_body(Body *b, const TensorDef *init, int64_t trip, bool go_o
     const Known *known = b->c->im->run->known;
     TgSession *s;
     const Outside outside = { b->node->body.home, b->level };
+    find_lists(b);
     make_model(b, init);
     TRY(session_inside(&s, known->maker, &b->model, &outside));
     TgStatus status = all_rounds(b, s, trip, go_on, out);

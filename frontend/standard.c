@@ -67,12 +67,13 @@ static const StandardRow *standard_find(const char *domain, const char *name, in
 /* ---- a node against its row ---- */
 
 static int32_t element_type(U x) { return special_kind(x) ? special_kind(x) : dtype_info[x->dtype].onnx; }
-static const char *type_text(U x) { return is_sequence(x) ? "a sequence" : is_map(x) ? "a map" : is_empty_optional(x) ? "an empty optional" : tg_type_name((TgType)element_type(x)); }
+static const char *type_text(U x) { return is_sequence(x) || is_rows(x) ? "a sequence" : is_map(x) ? "a map" : is_empty_optional(x) ? "an empty optional" : tg_type_name((TgType)element_type(x)); }
 static bool has(uint32_t types, int32_t type) { return !type || types >> type & 1; }               /* 0: positions and sizes, which are integers of any width */
 
 static bool takes(const Formal *f, U x)
 {
     if (is_map(x)) return f->map;
+    if (is_rows(x)) return has(f->sequence, element_type(x->src[0]));
     if (is_empty_optional(x)) return f->optional;
     if (!is_sequence(x)) return has(f->tensor | f->optional, element_type(x));
     for (uint32_t k = 0; k < x->nsrc; k++)

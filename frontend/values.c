@@ -43,8 +43,17 @@ static bool tensor_of(Import *im, U x, Arena *a, TgTensor *t)
     return true;
 }
 
+static bool rows_of(Import *im, U x, Arena *a, TgTensor *t)
+{
+    TgTensor rows;
+    if (!tensor_of(im, x->src[0], a, &rows)) return false;
+    value_apart(a, t, &rows);
+    return true;
+}
+
 bool value_of(Import *im, U x, Arena *a, TgTensor *t)
 {
+    if (is_rows(x)) return rows_of(im, x, a, t);
     if (!is_sequence(x) && !is_empty_optional(x) && !is_map(x)) return tensor_of(im, x, a, t);
     TgTensor *held = hold(a, t, is_sequence(x) ? TG_SEQUENCE : is_map(x) ? TG_MAP : TG_OPTIONAL, x->nsrc);
     for (uint32_t k = 0; k < x->nsrc; k++)
@@ -75,6 +84,31 @@ void value_copy(Arena *a, TgTensor *to, const TgTensor *from)
 }
 
 /* ---- slices and rows ---- */
+
+bool value_stack(Arena *a, TgTensor *rows, const TgTensor *sequence)
+{
+    const TgTensor *item = sequence->data;
+    int64_t n = sequence->shape[0];
+    TgTensor form = n ? item[0] : *sequence;
+    if (!n || holds_tensors(&form) || form.type == TG_STRING || is_packed(form.type) || form.rank == TG_MAX_RANK) return false;
+    form.data = NULL;
+    for (int64_t k = 0; k < n; k++)
+        if (!port_same(&form, &item[k])) return false;
+    *rows = form;
+    memmove(rows->shape + 1, form.shape, (size_t)form.rank * sizeof *form.shape);
+    rows->shape[0] = n, rows->rank++;
+    rows->size_bytes *= (size_t)n;
+    char *out = rows->data = arena_alloc(a, rows->size_bytes + 8);
+    for (int64_t k = 0; k < n && form.size_bytes; k++) memcpy(out + (size_t)k * form.size_bytes, item[k].data, form.size_bytes);
+    return true;
+}
+
+void value_apart(Arena *a, TgTensor *sequence, const TgTensor *rows)
+{
+    int64_t n = rows->shape[0];
+    TgTensor *item = hold(a, sequence, TG_SEQUENCE, (uint32_t)n);
+    for (int64_t k = 0; k < n; k++) value_slice(a, &item[k], rows, 0, k);
+}
 
 void value_loosen(Arena *a, TgTensor *t)
 {

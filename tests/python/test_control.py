@@ -171,6 +171,26 @@ CASES = [
  s = Loop<body = b (int64 i, bool c, seq(string) s0) => (bool d, seq(string) s1) { d = Identity(c) v = Gather(x, i) g = Equal(v, w)
   s1 = If(g) <then_branch = t () => (seq(string) a) { a = SequenceInsert(s0, v) }, else_branch = f () => (seq(string) a) { a = Identity(s0) }> }>(n, , e) }""",
      [dict(x=np.array([f"w{(j * k) % 7}" for j in range(5000)], object), n=np.array(n)) for k, n in ((1, 40), (2, 5000))], {}, 19),
+    # ---- sequences that rounds look at: one program serves all lengths ----
+    *[(f"a list that rounds look at, {what}", many("seq(float[1]) s", "SequenceConstruct(z1)", "s", "seq(float[1])", f"d = Identity(c) m1 = Constant<value_int = -1>() o0 = Constant<value_int = 0>() {how} s1 = If(g) <then_branch = t () => "
+       "(seq(float[1]) a) { a = SequenceInsert(s0, w) }, else_branch = f () => (seq(float[1]) a) { a = Identity(s0) }>", ""), MANY) for what, how in (
+        ("its length", "l = SequenceLength(s0) h = Cast<to = 1>(l) w = Add(v1, h)"),
+        ("the last one", "e0 = SequenceAt(s0, m1) w = Sub(v1, e0)"),
+        ("one by data", "l = SequenceLength(s0) j = Mod(i, l) e0 = SequenceAt(s0, j) w = Sub(v1, e0)"),
+        ("all of it", "q = ConcatFromSequence<axis = 0>(s0) q1 = ReduceMax<keepdims = 0>(q) q2 = ConcatFromSequence<axis = -1, new_axis = 1>(s0) q3 = ReduceMin<keepdims = 1>(q2) q4 = Squeeze(q3, z0) q5 = Add(v1, q1) w = Add(q5, q4)"))],
+    *[(f"a queue, {what}", many("seq(float[1]) s", "SequenceConstruct(z1)", "s", "seq(float[1])", f"""d = Identity(c) one = Constant<value_int = 1>() m2 = Constant<value_int = -2>() r = SequenceInsert(s0, v1) x1 = Neg(v1) {how}""", ""),
+       MANY[:2]) for what, how in (
+        ("in front", "o0 = Constant<value_int = 0>() r1 = SequenceInsert(r, x1, o0) s1 = SequenceErase(r1)"),
+        ("from behind", "r1 = SequenceInsert(r, x1, m2) r2 = SequenceErase(r1, m2) s1 = SequenceInsert(r2, x1, one)"),
+        ("by data", "l = SequenceLength(r) j = Mod(i, l) r1 = SequenceInsert(r, x1, j) g1 = Cast<to = 7>(g) s1 = SequenceErase(r1, g1)"))],
+    ("a list of pairs and one of words, looked at", """(float[60,2] x, string[60] w) => (seq(float[2]) s, seq(string[1]) t, float[m] y) <int64[1] z0 = {0}, float zero = {0}, int64 n = {60}, float[2] first = {3, 4}, string[1] word = {"w"}> {
+ s0 = SequenceConstruct(first) t0 = SequenceConstruct(word) yes = Constant<value = bool {1}>() u0 = SequenceEmpty<dtype = 1>()
+ s, t, u = Loop<body = b (int64 i, bool c, seq(float[2]) a0, seq(string[1]) b0, seq(float[m]) u0) => (bool d, seq(float[2]) a1, seq(string[1]) b1, seq(float[m]) u1) { d = Identity(c) v = Gather(x, i) p = Gather(w, i) p1 = Unsqueeze(p, z0)
+  m1 = Constant<value_int = -1>() e = SequenceAt(a0, m1) e1 = Add(e, v) k = ReduceSum<keepdims = 0>(v) g = Greater(k, zero) l = SequenceLength(b0) l2 = SequenceLength(u0) h = Add(l, l2) h1 = Cast<to = 1>(h) f = Unsqueeze(h1, z0)
+  a1 = If(g) <then_branch = ta () => (seq(float[2]) ra) { ra = SequenceInsert(a0, e1) }, else_branch = ea () => (seq(float[2]) ra) { ra = Identity(a0) }>
+  b1 = If(g) <then_branch = tb () => (seq(string[1]) rb) { rb = Identity(b0) }, else_branch = eb () => (seq(string[1]) rb) { rb = SequenceInsert(b0, p1) }>
+  u1 = If(g) <then_branch = tc () => (seq(float[m]) rc) { rc = SequenceInsert(u0, f) }, else_branch = ec () => (seq(float[m]) rc) { rc = SequenceInsert(u0, v) }> }>(n, yes, s0, t0, u0) y = ConcatFromSequence<axis = 0>(u) }""",
+     [dict(x=np.random.default_rng(k).standard_normal((60, 2)).astype(F32), w=np.array([f"w{j}" for j in range(60)], object)) for k in range(2)]),
     # ---- rounds of other values ----
     ("complex numbers that some rounds append, and rows", """(complex64[40] z, float[40] x) => (complex64[m] y, complex64[40,1] rows) <int64[1] z0 = {0}, float zero = {0}, int64 n = {40}> {
  e = Slice(z, z0, z0) yes = Constant<value = bool {1}>()
