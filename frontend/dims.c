@@ -137,12 +137,12 @@ static int32_t shared(const Dims *d, const Model *m, const TgTensor *input, uint
     return -1;
 }
 
-/* Strings and types narrower than a byte pass through memory of a fixed size; a value may be no size. */
+/* A value may be no size. */
 static bool may_vary(const FreeDims *f, uint32_t i, const TgTensor *t, int32_t axis)
 {
     const FreeDim *x = &f->axis[i][axis];
     if (axis >= TG_MAX_RANK) return f->valued[i] && x->varies && x->fewest >= 0 && x->most <= VALUE_MOST;
-    return (x->varies || x->least) && t->type != TG_STRING && tg_type_bits(t->type) >= 8 && t->shape[axis] > 0;
+    return (x->varies || x->least) && t->shape[axis] > 0;
 }
 
 static DimVar var_of(Arena *a, const FreeDims *f, const Model *m, const TgTensor *t, uint32_t i, int32_t axis, uint32_t number)

@@ -156,26 +156,31 @@ static const char **copy_strings(Program *p, const TgTensor *t)
 
 static void make_text(Program *p)
 {
-    p->text = NEW_N(p->arena, int64_t *, p->ninput + 1);
-    p->bytes = NEW_N(p->arena, uint8_t *, p->ninput + 1);
-    for (uint32_t i = 0; i < p->ninput; i++)
-        if (p->imported.input_narrow[i] && narrow_bits(p->imported.input_narrow[i]) < 8) p->bytes[i] = NEW_N(p->arena, uint8_t, tensor_count(p->in[i]) + 1);
-    for (uint32_t i = 0; i < p->ninput; i++)
-        if (p->imported.input_text[i]) p->text[i] = NEW_N(p->arena, int64_t, tensor_count(p->in[i]) + 1);
+    p->own = NEW_N(p->arena, void *, p->ninput + 1);
+    p->room = NEW_N(p->arena, int64_t, p->ninput + 1);
+}
+
+/* Sizes may vary from run to run. */
+static void *own_memory(Program *p, uint32_t i, const TgTensor *x, size_t width)
+{
+    int64_t n = tensor_count(x);
+    if (!p->own[i] || n > p->room[i]) p->own[i] = arena_alloc(p->arena, (size_t)(p->room[i] = p->own[i] ? 2 * n : n) * width + 1);
+    return p->own[i];
 }
 
 static const int64_t *numbers_of(Program *p, StringPool *pool, uint32_t i, const TgTensor *x)
 {
     const char *const *s = x->data;
-    for (int64_t k = 0; k < tensor_count(x); k++) p->text[i][k] = pool_add(pool, s[k], strlen(s[k]));
-    return p->text[i];
+    int64_t *number = own_memory(p, i, x, sizeof *number);
+    for (int64_t k = 0; k < tensor_count(x); k++) number[k] = pool_add(pool, s[k], strlen(s[k]));
+    return number;
 }
 
 /* The pool of one run: strings that the model does not know live until the next. */
 static StringPool *pool_of_run(Program *p)
 {
     bool any = false;
-    for (uint32_t i = 0; i < p->ninput; i++) any |= p->text[i] != NULL;
+    for (uint32_t i = 0; i < p->ninput; i++) any |= p->imported.input_text[i];
     if (!any) return p->imported.pool;
     arena_free(p->words);
     return pool_above(p->words = arena_new(), p->imported.pool);
@@ -193,8 +198,9 @@ static void strings_of(const StringPool *pool, TgTensor *y)
 
 static const void *bytes_of(Program *p, uint32_t i, const TgTensor *x)
 {
-    narrow_unpack(p->bytes[i], x->data, tensor_count(x), (int32_t)x->type);
-    return p->bytes[i];
+    uint8_t *bytes = own_memory(p, i, x, 1);
+    narrow_unpack(bytes, x->data, tensor_count(x), (int32_t)x->type);
+    return bytes;
 }
 
 /* Elements of a narrow output, from a byte each to their packed form, in place. */
@@ -448,7 +454,7 @@ static TgStatus run(Program *p, const Backend *b, const TgTensor *input, TgTenso
     port_parts(p->given, input, p->nport);
     for (uint32_t i = 0; i < p->ninput; i++) {
         const TgTensor *x = p->given[i];
-        in[i] = p->text[i] ? (const void *)numbers_of(p, pool, i, x) : p->bytes[i] ? bytes_of(p, i, x) : x->data;
+        in[i] = p->imported.input_text[i] ? (const void *)numbers_of(p, pool, i, x) : p->imported.input_narrow[i] ? bytes_of(p, i, x) : x->data;
     }
     TRY(outputs_memory(p));
     for (uint32_t i = 0; i < p->noutput; i++) out[i] = p->out[i]->data;

@@ -25,8 +25,8 @@ typedef struct Program {
     CompileStats stats;
     double schedule_s, load_s;
     bool tuned;                     /* made after a search for its kernels */
-    int64_t **text;                 /* [ninput] numbers of a string input's strings, or NULL */
-    uint8_t **bytes;                /* [ninput] a narrow input, one byte an element, or NULL */
+    void **own;                     /* [ninput] as the graph sees them, the numbers of a string input's strings, and a narrow one a byte an element: memory for */
+    int64_t *room;                  /* [ninput] so many */
     Arena *words;                   /* strings of the last run that the model does not know */
     int64_t *vars;                  /* [plan->nvar], sizes that host steps find */
 } Program;

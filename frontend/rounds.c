@@ -341,8 +341,10 @@ static TgStatus all_rounds(Body *b, TgSession *s, int64_t trip, bool go_on, TgTe
         status = round < ROUNDS_MAX ? one_round(b, s, in, scan, list, row, round, a[round & 1], &go_on) : fail(TG_LIMIT, "more than %d rounds of a loop that is done round by round", ROUNDS_MAX);
     }
     for (uint32_t k = 0; k < b->states && status == TG_OK; k++) {
-        if (may_be_rows(b, k) && in[b->head + k].type != TG_SEQUENCE) value_apart(b->arena, &out[k], &in[b->head + k]);
-        else value_copy(b->arena, &out[k], &in[b->head + k]);
+        TgTensor last;
+        value_copy(b->arena, &last, &in[b->head + k]);
+        if (may_be_rows(b, k) && last.type != TG_SEQUENCE) value_apart(b->arena, &out[k], &last);
+        else out[k] = last;
         if (b->list[k] && list[k].n) memcpy(hold(b->arena, &out[k], TG_SEQUENCE, (uint32_t)list[k].n), list[k].item, (size_t)list[k].n * sizeof *list->item);
     }
     for (uint32_t k = 0; k < b->rows; k++) {

@@ -90,7 +90,7 @@ bool value_stack(Arena *a, TgTensor *rows, const TgTensor *sequence)
     const TgTensor *item = sequence->data;
     int64_t n = sequence->shape[0];
     TgTensor form = n ? item[0] : *sequence;
-    if (!n || holds_tensors(&form) || form.type == TG_STRING || is_packed(form.type) || form.rank == TG_MAX_RANK) return false;
+    if (!n || holds_tensors(&form) || is_packed(form.type) || form.rank == TG_MAX_RANK) return false;
     form.data = NULL;
     for (int64_t k = 0; k < n; k++)
         if (!port_same(&form, &item[k])) return false;
@@ -100,6 +100,8 @@ bool value_stack(Arena *a, TgTensor *rows, const TgTensor *sequence)
     rows->size_bytes *= (size_t)n;
     char *out = rows->data = arena_alloc(a, rows->size_bytes + 8);
     for (int64_t k = 0; k < n && form.size_bytes; k++) memcpy(out + (size_t)k * form.size_bytes, item[k].data, form.size_bytes);
+    const TgTensor borrowed = *rows;
+    if (form.type == TG_STRING) value_copy(a, rows, &borrowed);
     return true;
 }
 

@@ -8,7 +8,7 @@
 bool value_of(Import *im, U x, Arena *a, TgTensor *t);
 U value_constant(const Run *run, const TgTensor *t);
 void value_copy(Arena *a, TgTensor *to, const TgTensor *from);      /* all of it */
-/* Between a sequence of tensors of one form and the rows of one tensor; false: they are of several, or of a type whose sizes cannot vary (dims.h). */
+/* Between a sequence of tensors of one form and the rows of one tensor; false: they are of several, or of less than a byte an element. */
 bool value_stack(Arena *a, TgTensor *rows, const TgTensor *sequence);
 void value_apart(Arena *a, TgTensor *sequence, const TgTensor *rows);
 /* Elements of less than a byte, one byte each while slices and rows are cut and joined; others stay as they are. */
