@@ -200,19 +200,18 @@ const char *cr_name(CRender *r, const UOp *u)
     return r->expr[u->id] = cr_text(r, "v%u", r->name[u->id]);
 }
 
-const char *cstyle_variable(char out[64], const UOp *var)
+/* Kernels that differ in what sizes are called alone are one text, and compiled once. */
+static const char *variable(CRender *r, const UOp *var)
 {
-    snprintf(out, 64, "n_%s", var_name(var));
-    for (char *s = out; *s; s++)
-        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9'))) *s = '_';
-    return out;
+    uint32_t k = 0;
+    while (k < r->k->nvar && strcmp(var_name(r->k->var[k]), var_name(var))) k++;
+    return cr_text(r, "n%u", k);
 }
 
 const char *cr_value(CRender *r, const UOp *u)
 {
-    char name[64];
     if (u->op == UOP_CONST) return cr_op(r, u, NULL);
-    if (u->op == UOP_DEFINE_VAR) return cr_text(r, "%s", cstyle_variable(name, u));
+    if (u->op == UOP_DEFINE_VAR) return variable(r, u);
     if (is_address(u)) return cr_text(r, "(%s + %s)", cr_memory(r, u), cr_position(r, u, 0));         /* of a GUARD */
     if (r->expr[u->id]) return r->expr[u->id];
     r->status = fail(TG_INTERNAL, "kernel %s: %s is used before it is computed", r->k->name, op_name((Op)u->op));

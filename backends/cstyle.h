@@ -54,7 +54,6 @@ const char *cr_memory(CRender *r, const UOp *address);       /* p0, s1, r2: what
 const char *cr_type(const CRender *r, const UOp *u);         /* of a scalar, or of one lane */
 const char *cr_op(CRender *r, const UOp *u, const char *const *operand);     /* u's scalar expression on other operands */
 void cr_line(CRender *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-const char *cstyle_variable(char out[64], const UOp *var);   /* n_ and its name, what no language takes replaced */
 const char *cr_text(CRender *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 TgStatus cstyle_render(Text *out, const CStyle *style, const Kernel *k, const char *name);

@@ -616,7 +616,7 @@ static void prologue(Text *out, const Kernel *k, const char *name)
         const char *t = scalar_type((DType)u->dtype);
         if (u->op == UOP_PARAM) text_add(out, "    %s *p%ld = (%s *)args[%ld];\n", t, (long)u->arg.i, t, (long)u->arg.i);
     }
-    for (uint32_t i = 0; i < k->nvar; i++) text_add(out, "    const long %s = vars[%u];\n", cstyle_variable((char[64]){ 0 }, k->var[i]), i);
+    for (uint32_t i = 0; i < k->nvar; i++) text_add(out, "    const long n%u = vars[%u];\n", i, i);
     if (cpu_has_tiles(k)) text_add(out, "    __asm__ volatile(\"ldtilecfg %%0\" : : \"m\"(tg_tiles));\n");
 }
 

@@ -220,7 +220,7 @@ static void prologue(Text *out, const Kernel *k, const char *name)
     long threads = k->block[0] ? (long)uop_const_int(k->block[0]) : 1;
     text_add(out, "extern \"C\" __global__ void __launch_bounds__(%ld) %s(", threads, name);
     for (uint32_t i = 0; i < k->nparam; i++) text_add(out, "%s%s%s *__restrict__ p%u", i ? ", " : "", k->param[i].written || k->param[i].guard ? "" : "const ", type_name(param_type(k, i)), i);
-    for (uint32_t i = 0; i < k->nvar; i++) text_add(out, "%sconst long %s", i || k->nparam ? ", " : "", cstyle_variable((char[64]){ 0 }, k->var[i]));
+    for (uint32_t i = 0; i < k->nvar; i++) text_add(out, "%sconst long n%u", i || k->nparam ? ", " : "", i);
     text_add(out, ")\n{\n");
     if (k->shared_bytes) text_add(out, "    extern __shared__ __align__(64) unsigned char tg_shared[];\n");
 }

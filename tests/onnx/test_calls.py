@@ -60,6 +60,10 @@ TWICE = """<ir_version: 9, opset_import: ["" : 18]>
     }"""                                                                # results of other sizes, of the same values
 
 
+CHAIN = """<ir_version: 9, opset_import: ["" : 18]> g (float[7] v0) => (float[n] v20) <int64[1] minus = {-1}, float half = {0.5}> {""" + "".join(
+    f" n{k} = NonZero(v{k})  f{k} = Cast<to = 1>(n{k})  r{k} = Reshape(f{k}, minus)  v{k + 1} = Add(r{k}, half)" for k in range(20)) + "}"      # 20 kernels that differ in their sizes' names
+
+
 def run(model, folder, inputs, device): return program.run(model, folder, inputs, device, "--runs", "3", "--json", timeout=600)
 
 
@@ -90,7 +94,9 @@ with tempfile.TemporaryDirectory() as name:
         wrong += bad + (steps != 2 * CLASSES + 1)
     inputs = {"x": rng.random((3, 8)).astype(np.float32), "picture": rng.random((1, 2, 9, 9)).astype(np.float32), "of": np.zeros(4, np.int64)}
     inputs["regions"] = np.sort(8 * rng.random((4, 2, 2)).astype(np.float32), axis=1).reshape(4, 4)
-    wrong += check("twice", TWICE, folder, inputs)[0]
+    wrong += check("twice", TWICE, folder, inputs)[0] + check("chain", CHAIN, folder, {"v0": rng.random(7).astype(np.float32)})[0]
+    made = json.loads(program.run(folder / "model.onnx", folder, {"v0": np.ones(7, np.float32)}, "cpu", "--no-cache", "--json")[1])
+    wrong += (made["kernels_compiled"], made["model"]["kernels"]) != (1, 20)
     for axis in (0, 1):
         shape = [(7, 24), (5, 24)] if axis == 0 else [(24, 7), (24, 5)]
         inputs = {"x": rng.random(shape[0]).astype(np.float32), "at": np.array([3, -1, 0, 3, -5]), "row": rng.random(shape[1]).astype(np.float32)}
