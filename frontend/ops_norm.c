@@ -30,12 +30,12 @@ static U standardise(Graph *g, U x, const int64_t *axis, uint32_t n, double epsi
 
 /* ---- by channel ---- */
 
-/* Training: statistics of this batch, and running ones moved towards them. */
-static U batch_train(Graph *g, const Ctx *c, U x, U scale, U bias, double epsilon)
+/* Training: statistics of this batch (over its places too, if spatial), and running ones moved towards them. */
+static U batch_train(Graph *g, const Ctx *c, U x, U scale, U bias, double epsilon, bool spatial)
 {
     int64_t axis[TG_MAX_RANK] = { 0 };
     double momentum = attr_float(g, c, "momentum", 0.9);
-    uint32_t n = uop_rank(x) - 1;
+    uint32_t n = spatial ? uop_rank(x) - 1 : 1;
     for (uint32_t k = 1; k < n; k++) axis[k] = k + 1;
     U m = mean(g, x, axis, n, false), y = standardise(g, x, axis, n, epsilon, NULL, NULL), d = sub(g, x, mean(g, x, axis, n, true));
     U v = mean(g, mul(g, d, d), axis, n, false), old_m = cast(g, c->in[3], type_of(x)), old_v = cast(g, c->in[4], type_of(x));
@@ -60,12 +60,13 @@ U op_batch_normalization(Graph *g, const Ctx *c)
     double epsilon = attr_float(g, c, "epsilon", 1e-5);
     bool spatial = c->opset >= 9 || attr_bool(g, c, "spatial", true);
     if (uop_rank(x) < 2 && !spatial) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u", uop_rank(x));
-    for (uint32_t k = 1; k < 5; k++)
+    for (uint32_t k = 1; k < 5; k++) {
+        if (!spatial && !shape_ok(g, c, k, x->shape->dim + 1, uop_rank(x) - 1)) return NULL;
         p[k] = spatial ? by_channel(g, c, x, k) : cast(g, c->in[k], type_of(x));
+    }
     if (!ok(g)) return NULL;
     if (c->opset >= 14 && c->nout > 1 && !batch_trains(g, c)) return fail_node(g, c, TG_BAD_MODEL, "training_mode", "%u outputs; one when it is 0", c->nout);
-    if (batch_trains(g, c) && !spatial) return fail_node(g, c, TG_UNSUPPORTED, "spatial", "0 is not covered in training");
-    if (batch_trains(g, c)) return batch_train(g, c, x, p[1], p[2], epsilon);
+    if (batch_trains(g, c)) return batch_train(g, c, x, p[1], p[2], epsilon, spatial);
     U s = mul(g, p[1], recip(g, sqrt_(g, add(g, p[4], K(epsilon))))), b = sub(g, p[2], mul(g, p[3], s));
     U y = narrow(g, add(g, mul(g, x, s), b), c->in[0]);
     return outputs(g, c, (U[]){ y, c->in[3], c->in[4], c->in[3], c->in[4] }, c->opset < 14 ? 5 : 3);

@@ -43,8 +43,8 @@ def flat_softmax(x, axis):
 
 
 def batch_norm(x, scale, bias, mean, var, momentum, epsilon=1e-5):
-    """In training: y, the running statistics, those of the batch."""
-    axes, per = (0, 2, 3), lambda v: v.reshape(1, -1, 1, 1)
+    """In training: y, the running statistics, those of the batch: of channels, or of each element of a sample."""
+    axes, per = ((0, 2, 3), lambda v: v.reshape(1, -1, 1, 1)) if scale.ndim == 1 else (0, lambda v: v)
     m, v = x.mean(axis=axes), x.var(axis=axes)
     y = per(scale) * (x - per(m)) / np.sqrt(per(v) + epsilon) + per(bias)
     return [y, mean * momentum + m * (1 - momentum), var * momentum + v * (1 - momentum), m, v]
@@ -73,6 +73,7 @@ x, y, z = f(2, 3, 4), f(3, 4), f(2, 3, 4, 5)
 one = f(3)
 w, r, b, steps = f(1, 3, 5), f(1, 3, 3), f(1, 6), f(4, 2, 5)
 stats = [z, f(3), f(3), f(3), abs(f(3))]
+own_stats = [z, *f(3, 3, 4, 5), abs(f(3, 4, 5))]
 rows, vectors, weights = f(6, 4), f(4, 4), f(1, 4)
 decision = weights @ (rows @ vectors.T).T + 0.3
 SVM = dict(vectors_per_class=[2, 2], support_vectors=[float(v) for v in vectors.ravel()], coefficients=[float(v) for v in weights.ravel()], rho=[0.3], classlabels_ints=[7, 3], kernel_type="LINEAR")
@@ -171,6 +172,7 @@ CASES = [
     ("RNN", "", 1, [steps, w, r, b], dict(hidden_size=3, output_sequence=1), recurrence(steps, w, r, b)),
     ("Dropout", "", 6, [x], dict(is_test=1), [x]),
     ("BatchNormalization", "", 6, stats, dict(momentum=0.7), batch_norm(*stats, 0.7)),
+    *[("BatchNormalization", "", opset, own_stats, dict(momentum=0.7, spatial=0), batch_norm(*own_stats, 0.7)) for opset in (6, 8)],
     ("BatchNormalization", "", 9, stats, dict(momentum=0.7), batch_norm(*stats, 0.7)),
     ("BatchNormalization", "", 14, stats, dict(momentum=0.7, training_mode=1), batch_norm(*stats, 0.7)[:3]),
     ("Resize", "", 13, [z.astype(np.float64), np.zeros(0, np.float32), np.array([1, 1, 1, 2], np.float32)], dict(mode="cubic", coordinate_transformation_mode="asymmetric", cubic_coeff_a=-0.5), [cubic(z.astype(np.float64))]),
