@@ -47,9 +47,9 @@ U op_affine_grid(Graph *g, const Ctx *c)
 
 /* ---- GridSample ---- */
 
-enum { GRID_AXES = 6 };         /* a linear place has 2 taps an axis, a cubic one 4 */
+enum { GRID_AXES = TG_MAX_RANK - 2, TAPS_APART = 64, TAPS_LOG2_MAX = 20 };
 typedef enum { PAD_ZEROS, PAD_BORDER, PAD_REFLECTION } GridPad;
-typedef enum { GRID_NEAREST, GRID_LINEAR, GRID_CUBIC } GridMode;
+typedef enum { GRID_NEAREST, GRID_LINEAR, GRID_CUBIC } GridMode;        /* 2 to that power are the taps of an axis */
 typedef struct { GridMode mode; GridPad pad; bool corners; } Grid;
 
 /* x mirrored at lo and hi until it lies between. */
@@ -79,7 +79,7 @@ static U pixel(Graph *g, const Grid *s, U x, U size)
 /* x: [n, 1, places] */
 static Taps make_taps(Graph *g, const Grid *s, U x, U size)
 {
-    Taps taps = { .count = s->mode == GRID_NEAREST ? 1 : s->mode == GRID_LINEAR ? 2 : 4 };
+    Taps taps = { .count = 1 << s->mode };
     U n = cast(g, size, type_of(x)), last = sub(g, n, K(1)), lo = s->corners ? K(0) : K(-0.5), hi = s->corners ? last : sub(g, n, K(0.5)), one = K(1);
     if (s->mode == GRID_NEAREST) x = round_even(g, x);
     if (s->pad != PAD_ZEROS) x = where(g, or_(g, lt(g, x, lo), gt(g, x, hi)), s->pad == PAD_BORDER ? clamp(g, x, K(0), last) : reflect(g, x, lo, hi), x);
@@ -115,8 +115,17 @@ static U along_taps(Graph *g, U value, uint32_t a, uint32_t axes)
 
 static U stored(Graph *g, U x, const U *dim) { return contiguous(g, reshape(g, x, dim, 3)); }
 
+/* Values of x, flat, at places of its planes, by their weights. What is outside lies at -1. */
+static U tap_values(Graph *g, U x, U plane, U at, U weight, U points, bool outside)
+{
+    at = cast(g, at, DT_INDEX);
+    U v = take(g, x, add(g, plane, clamp(g, at, uop_index(g, 0), dim_sub(g, points, uop_index(g, 1)))), 0);
+    if (outside || points->vmin < 1) v = where(g, ge(g, at, uop_index(g, 0)), v, K(0));
+    return weight ? mul(g, v, weight) : v;
+}
+
 /* The sum over all combinations of taps, one an axis, of weight times value. x: [n, c, points], dim: its sizes before the points became one axis. Index and weight of all combinations
- * are stored as one tensor each: apart they would be more than a kernel can read. What is outside lies at -1. */
+ * are stored as one tensor each: apart they would be more than a kernel can read. A few are summed term by term, many by a loop. */
 static U gather_taps(Graph *g, U x, const U *dim, const Taps *taps, uint32_t axes)
 {
     int64_t total = 1;
@@ -133,10 +142,9 @@ static U gather_taps(Graph *g, U x, const U *dim, const Taps *taps, uint32_t axe
     if (inside) index = where(g, inside, index, uop_int(g, DT_I64, -1));
     index = stored(g, cast(g, index, points->vmax <= INT32_MAX ? DT_I32 : DT_I64), shape);
     if (weight) weight = stored(g, cast(g, weight, type_of(x)), shape);
+    if (total > TAPS_APART) return sum(g, tap_values(g, flat, unsqueeze(g, plane, -1), unsqueeze(g, index, 1), unsqueeze(g, weight, 1), points, inside), 2, false);
     for (int64_t k = 0; k < total; k++) {
-        U at = cast(g, slice_i(g, index, 1, k, k + 1), DT_INDEX), v = take(g, flat, add(g, plane, clamp(g, at, uop_index(g, 0), dim_sub(g, points, uop_index(g, 1)))), 0);
-        if (inside || points->vmin < 1) v = where(g, ge(g, at, uop_index(g, 0)), v, K(0));
-        if (weight) v = mul(g, v, slice_i(g, weight, 1, k, k + 1));
+        U v = tap_values(g, flat, plane, slice_i(g, index, 1, k, k + 1), weight ? slice_i(g, weight, 1, k, k + 1) : NULL, points, inside);
         y = y ? add(g, y, v) : v;
     }
     return y;
@@ -149,8 +157,9 @@ U op_grid_sample(Graph *g, const Ctx *c)
     uint32_t r = uop_rank(x), k = r - 2;
     Grid s;
     Taps taps[GRID_AXES];
-    if (r < 3 || r > GRID_AXES + 2 || uop_rank(grid) != r || fixed_size(g, grid, r - 1) != k || uop_dim(grid, 0) != uop_dim(x, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not fit an input of rank %u", r);
+    if (r < 3 || uop_rank(grid) != r || fixed_size(g, grid, r - 1) != k || uop_dim(grid, 0) != uop_dim(x, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not fit an input of rank %u", r);
     if (!read_grid(g, c, &s)) return NULL;
+    if (k * s.mode > TAPS_LOG2_MAX) return fail_node(g, c, TG_LIMIT, "mode", "takes more than 2^%d places at once on %u axes", TAPS_LOG2_MAX, k);
     if (c->text && s.mode != GRID_NEAREST) return fail_node(g, c, TG_UNSUPPORTED, "mode", "mixes values, which strings cannot be; nearest moves them");
     if (s.mode != GRID_NEAREST && !dtype_is_float(x->dtype)) x = cast(g, x, dtype_size(x->dtype) > 2 ? DT_F64 : DT_F32);           /* and cut in the end */
     U places = dim_product(g, grid->shape->dim + 1, k);

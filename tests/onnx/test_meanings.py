@@ -268,7 +268,8 @@ CASES = [
     *[("GridSample", "", 20, [words, np.array([[[[1, -1], [-1, 1]], [[0.1, 1], [2, -1]]]], np.float32)], dict(mode="nearest", align_corners=1, padding_mode=pad), [np.array([[[["c", "d"], ["", beyond]]]], object)])
       for pad, beyond in (("border", "c"), ("zeros", ""), ("reflection", "a"))],
     *[("GridSample", "", 20, [np.arange(2.0**k, dtype=np.float32).reshape(1, 1, *[2] * k), np.zeros((1, *[1] * k, k), np.float32)], dict(mode="linear", align_corners=1),
-       [np.full((1, 1, *[1] * k), 2.0**k / 2 - 0.5, np.float32)]) for k in (1, 4, 6)],
+       [np.full((1, 1, *[1] * k), 2.0**k / 2 - 0.5, np.float32)]) for k in (1, 4, 6, 9, 14)],
+    ("GridSample", "", 20, [np.ones((1, 2, *[3] * 5), np.float32), np.zeros((1, *[1] * 5, 5), np.float32)], dict(mode="cubic"), [np.ones((1, 2, *[1] * 5), np.float32)]),
     ("Col2Im", "", 18, [turns.reshape(1, 2, 3), np.array([1, 4]), np.array([1, 2])], {}, [folded.astype(np.complex64).reshape(1, 1, 1, 4)]),
     ("Scatter", "", 9, [np.array(["a", "b", "c"], object), np.array([2, 0]), np.array(["x", "y"], object)], {}, [np.array(["y", "b", "x"], object)]),
     ("ScatterElements", "", 18, [spin[0], np.array([1, 1]), spin[1, :2]], dict(reduction="add"), [np.array([spin[0, 0], spin[0, 1] + spin[1, 0] + spin[1, 1], spin[0, 2]])]),
