@@ -294,51 +294,60 @@ U op_tensor_scatter(Graph *g, const Ctx *c)
 U op_scatter_elements(Graph *g, const Ctx *c);
 
 /* Flat positions in the shape that kernel and strides imply, as flat positions in a given one that is no smaller. */
-static U in_larger(Graph *g, U at, const int64_t *shape, const int64_t *inner, uint32_t r)
+static U in_larger(Graph *g, U at, const U *shape, const U *inner, uint32_t r)
 {
-    U y = uop_int(g, DT_I64, 0);
-    int64_t step = 1;
+    U y = uop_int(g, DT_I64, 0), step = uop_index(g, 1);
     at = cast(g, at, DT_I64);
-    for (uint32_t k = r; k-- > 0; step *= shape[k]) {
-        y = add(g, y, mul(g, mod_floor(g, at, uop_int(g, DT_I64, inner[k])), uop_int(g, DT_I64, step)));
-        at = idiv(g, at, uop_int(g, DT_I64, inner[k]));
+    for (uint32_t k = r; k-- > 0; step = dim_mul(g, step, shape[k])) {
+        U size = cast(g, inner[k], DT_I64);
+        y = add(g, y, mul(g, mod_floor(g, at, size), cast(g, step, DT_I64)));
+        at = idiv(g, at, size);
     }
     return y;
 }
 
+static U smaller(Graph *g, U a, U b) { return dim_sub(g, uop_index(g, 0), dim_max(g, dim_sub(g, uop_index(g, 0), a), dim_sub(g, uop_index(g, 0), b))); }
+
 /** MaxUnpool (9, 11, 22). Places count in the shape that kernel, strides and pads imply, which output_shape may enlarge; along an axis that it makes smaller they count in it: "pads values [are] auto generated". */
 U op_max_unpool(Graph *g, const Ctx *c)
 {
-    U x = c->in[0];
-    const int64_t *kernel, *stride, *pads, *given = NULL;
-    int64_t shape[TG_MAX_RANK], inner[TG_MAX_RANK], numel = 1, places = 1;
+    enum { AXIS_MAX = 1 << 24, PLACES_MAX = 1 << 28 };
+    U x = c->in[0], shape[TG_MAX_RANK], inner[TG_MAX_RANK], places = uop_index(g, 1), numel = places;
+    const U *given = NULL;
+    const int64_t *kernel, *stride, *pads;
     uint32_t nk, ns, np, n, r = uop_rank(x);
-    if (r < 3 || !uop_static(x) || uop_rank(c->in[1]) != r) return fail_node(g, c, TG_UNSUPPORTED, NULL, "an input of rank %u, or of symbolic size", r);
+    if (r < 3) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 3 or more", r);
     if (!attr_ints(g, c, "kernel_shape", &kernel, &nk) || nk != r - 2) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "wanted %u values", r - 2);
     bool strides = attr_ints(g, c, "strides", &stride, &ns), padded = attr_ints(g, c, "pads", &pads, &np);
     if ((strides && ns != nk) || (padded && np != 2 * nk)) return fail_node(g, c, TG_BAD_MODEL, "strides", "and pads do not fit %u axes", nk);
     for (uint32_t k = 0; k < 2 * nk; k++)
-        if (kernel[k % nk] < 1 || kernel[k % nk] > 1 << 24 || (strides && (stride[k % nk] < 1 || stride[k % nk] > 1 << 24)) || (padded && (pads[k] < 0 || pads[k] > 1 << 24)))
+        if (kernel[k % nk] < 1 || kernel[k % nk] > AXIS_MAX || (strides && (stride[k % nk] < 1 || stride[k % nk] > AXIS_MAX)) || (padded && (pads[k] < 0 || pads[k] > AXIS_MAX)))
             return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "strides or pads are out of range");
-    if (c->in[2] && (!input_ints(g, c, 2, &given, &n) || n != r)) return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "output_shape", "has %u values; wanted %u", n, r) : NULL;
-    for (uint32_t k = 0; k < r; k++) {
-        int64_t d = uop_size(x, k), step = strides && k > 1 ? stride[k - 2] : 1;
-        inner[k] = k < 2 ? d : (d - 1) * step + kernel[k - 2] - (padded ? pads[k - 2] + pads[k - 2 + nk] : 0);
-        shape[k] = given ? given[k] : inner[k];
-        if (k < 2 && shape[k] < d) return fail_node(g, c, TG_BAD_MODEL, "output_shape", "is %lld at axis %u; the input has %lld", (long long)shape[k], k, (long long)d);
-        if (inner[k] > shape[k]) inner[k] = shape[k];
-        if (inner[k] < 1 || inner[k] > 1 << 24) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "makes %lld at axis %u", (long long)inner[k], k);
-        if (shape[k] < 0 || shape[k] > 1 << 24 || (numel *= shape[k]) > 1 << 28 || (places *= inner[k]) > 1 << 28) return fail_node(g, c, TG_LIMIT, "output_shape", "%lld at axis %u", (long long)shape[k], k);
-    }
-    int64_t flat = uop_numel(x);
+    if (c->in[2] && (!input_sizes(g, c, 2, &given, &n) || n != r)) return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "output_shape", "has %u values; wanted %u", n, r) : NULL;
     if (!shape_ok(g, c, 1, x->shape->dim, r)) return NULL;
-    U at = reshape_i(g, c->in[1], &flat, 1);
-    if (places == 1) at = mul(g, cast(g, ne(g, at, uop_int(g, (DType)at->dtype, 0)), DT_I64), uop_int(g, DT_I64, numel));     /* a check of 0 alone would fold away, and so would what it checks */
-    else if (given) at = place_in(g, in_larger(g, place_in(g, at, uop_index(g, places)), shape, inner, r), uop_index(g, numel));
-    else at = place_in(g, at, uop_index(g, places));
-    const UOp *in[CTX_INPUTS] = { expand(g, K(0), (U[]){ uop_index(g, numel) }, 1), at, reshape_i(g, x, &flat, 1) };
+    for (uint32_t k = 0; k < r; k++) {
+        U d = uop_dim(x, k), one = uop_index(g, 1);
+        if (given && k < 2 && given[k]->vmax < d->vmin) return fail_node(g, c, TG_BAD_MODEL, "output_shape", "is %lld at axis %u; the input has %lld", (long long)given[k]->vmax, k, (long long)d->vmin);
+        if (given && k < 2) graph_need(g, dim_sub(g, given[k], d));
+        if (k > 1) {
+            U reach = dim_add(g, dim_mul(g, dim_sub(g, d, one), uop_index(g, strides ? stride[k - 2] : 1)), uop_index(g, kernel[k - 2]));
+            d = dim_sub(g, reach, uop_index(g, padded ? pads[k - 2] + pads[k - 2 + nk] : 0));
+            if (d->vmax < 1) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "makes %lld at axis %u", (long long)d->vmax, k);
+            graph_need(g, dim_sub(g, d, one));
+            d = dim_max(g, d, uop_index(g, 0));
+        }
+        inner[k] = given ? smaller(g, d, given[k]) : d, shape[k] = given ? given[k] : d;
+        places = dim_mul(g, places, inner[k]), numel = dim_mul(g, numel, shape[k]);
+        if (shape[k]->vmin < 0 || shape[k]->vmin > AXIS_MAX || inner[k]->vmin > AXIS_MAX || numel->vmin > PLACES_MAX || places->vmin > PLACES_MAX)
+            return fail_node(g, c, TG_LIMIT, "output_shape", "%lld at axis %u", (long long)shape[k]->vmin, k);
+    }
+    U flat = dim_product(g, x->shape->dim, r), at = reshape(g, c->in[1], &flat, 1);
+    if (uop_is_int_const(places, 1)) at = mul(g, cast(g, ne(g, at, uop_int(g, (DType)at->dtype, 0)), DT_I64), cast(g, numel, DT_I64));     /* a check of 0 alone would fold away, and so would what it checks */
+    else if (given) at = place_in(g, in_larger(g, place_in(g, at, places), shape, inner, r), numel);
+    else at = place_in(g, at, places);
+    const UOp *in[CTX_INPUTS] = { expand(g, K(0), &numel, 1), at, reshape(g, x, &flat, 1) };
     Ctx scatter = *c;
     scatter.in = in, scatter.nin = 3;
     U y = op_scatter_elements(g, &scatter);
-    return y ? reshape_i(g, y, shape, r) : NULL;
+    return y ? reshape(g, y, shape, r) : NULL;
 }

@@ -1,13 +1,13 @@
-/* Fourier transforms, windows and mel weights. Lengths are known at import, so tables of sines are constants and a transform is one product of matrices, or for long
- * signals two of the roots of the length with twiddle factors between (Cooley and Tukey, 1965). Complex numbers are a last axis of 2.
+/* Fourier transforms, windows and mel weights. Where lengths are known at import, tables of sines are constants and a transform is one product of matrices, or for long
+ * signals two of the roots of the length with twiddle factors between (Cooley and Tukey, 1965). The table of a short symbolic length is computed. Complex numbers are a last axis of 2.
  * To add one: a function here and a row in ops.def.
  */
 #include "frontend/frontend.h"
 
 #include <math.h>
 
-/* TABLE_MAX: entries above which a transform is split when its length allows; PRIME_MAX: the longest that it does not. */
-enum { LENGTH_MAX = 1 << 22, TABLE_MAX = 1 << 20, PRIME_MAX = 2048 };
+/* TABLE_MAX: entries above which a transform is split when its length allows; PRIME_MAX: the longest that it does not; SYMBOLIC_MAX: the longest whose table is computed. */
+enum { LENGTH_MAX = 1 << 22, TABLE_MAX = 1 << 20, PRIME_MAX = 2048, SYMBOLIC_MAX = 1024 };
 
 #define K(v) scalar(g, type_of(x), (v))
 
@@ -34,16 +34,55 @@ static bool known_int(Graph *g, const Ctx *c, uint32_t i, int64_t lo, int64_t *o
 
 /* ---- transforms ---- */
 
-/* x with its last axes replaced: [lead.., a, b]. */
-static U last_two(Graph *g, U x, uint32_t drop, int64_t a, int64_t b)
+/* x with its last two axes replaced: [lead.., a, b]. */
+static U last_two(Graph *g, U x, U a, U b)
 {
     U dim[TG_MAX_RANK + 2];
     if (x->op == UOP_ERROR) return x;
-    uint32_t lead = uop_rank(x) - drop;
+    uint32_t lead = uop_rank(x) - 2;
     for (uint32_t k = 0; k < lead; k++) dim[k] = uop_dim(x, k);
-    dim[lead] = uop_index(g, a);
-    dim[lead + 1] = uop_index(g, b);
+    dim[lead] = a, dim[lead + 1] = b;
     return reshape(g, x, dim, lead + 2);
+}
+
+/* [.., n, parts] -> [.., count, ends] by a table [n parts, count ends]. */
+static U by_table(Graph *g, U x, U w, U count, int64_t ends)
+{
+    if (x->op == UOP_ERROR || w->op == UOP_ERROR) return x->op == UOP_ERROR ? x : w;
+    return last_two(g, matmul(g, last_two(g, x, uop_index(g, 1), uop_dim(w, 0)), w), count, uop_index(g, ends));
+}
+
+/* Cosines and sines of 2 pi j k / n as doubles [rows, columns], for a length that is a variable. */
+static void computed_sines(Graph *g, U rows, U columns, U n, U *re, U *im)
+{
+    U turn = mod_floor(g, mul(g, unsqueeze(g, iota(g, rows, DT_I64), 1), iota(g, columns, DT_I64)), cast(g, n, DT_I64));
+    U angle = mul(g, scalar(g, DT_F64, 2 * M_PI), div_(g, cast(g, turn, DT_F64), cast(g, n, DT_F64)));
+    *re = cos_(g, angle), *im = sin_(g, angle);
+}
+
+static U stored_table(Graph *g, U x, U w, U rows, U columns)
+{
+    return UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, reshape(g, cast(g, w, type_of(x)), (U[]){ rows, columns }, 2));
+}
+
+/* The tables of transform_direct and transform_real_inverse. */
+static U computed_table(Graph *g, U x, U n, int64_t parts, U bins, int sign)
+{
+    U re, im, two = uop_index(g, 2);
+    computed_sines(g, n, bins, n, &re, &im);
+    if (sign < 0) im = neg(g, im);
+    U w = stack(g, (U[]){ re, im }, 2, -1);
+    if (parts == 2) w = stack(g, (U[]){ w, stack(g, (U[]){ neg(g, im), re }, 2, -1) }, 2, 1);
+    return stored_table(g, x, w, dim_mul(g, n, uop_index(g, parts)), dim_mul(g, bins, two));
+}
+
+static U computed_real_inverse(Graph *g, U x, U n, U bins)
+{
+    U re, im, two = uop_index(g, 2), k = unsqueeze(g, iota(g, bins, DT_I64), 1);
+    computed_sines(g, bins, n, n, &re, &im);
+    U once = or_(g, eq(g, k, uop_int(g, DT_I64, 0)), eq(g, mul(g, k, uop_int(g, DT_I64, 2)), cast(g, n, DT_I64)));
+    U by = div_(g, where(g, once, scalar(g, DT_F64, 1), scalar(g, DT_F64, 2)), cast(g, n, DT_F64));
+    return stored_table(g, x, stack(g, (U[]){ mul(g, by, re), neg(g, mul(g, by, im)) }, 2, 1), dim_mul(g, bins, two), n);
 }
 
 /* [.., n, parts] -> [.., bins, 2]: one product with the table of e^(sign 2 pi i k j / n). */
@@ -57,9 +96,7 @@ static U transform_direct(Graph *g, U x, int64_t n, int64_t parts, int64_t bins,
             row[0] = re, row[1] = im;
             if (parts == 2) row[bins * 2] = -im, row[bins * 2 + 1] = re;
         }
-    U w = table(g, x, t, (int64_t[]){ n * parts, bins * 2 }, 2);
-    U flat = last_two(g, x, 2, 1, n * parts);                                  /* [.., 1, n parts] */
-    return last_two(g, matmul(g, flat, w), 2, bins, 2);
+    return by_table(g, x, table(g, x, t, (int64_t[]){ n * parts, bins * 2 }, 2), uop_index(g, bins), 2);
 }
 
 /* a * b for complex values, last axis 2; b is a constant table [.., 2]. */
@@ -125,8 +162,7 @@ static U transform_real_inverse(Graph *g, U x, int64_t n, int64_t bins)
             t[2 * k * n + j] = twice * cos(angle) / (double)n;
             t[(2 * k + 1) * n + j] = -twice * sin(angle) / (double)n;
         }
-    U w = table(g, x, t, (int64_t[]){ bins * 2, n }, 2);
-    return last_two(g, matmul(g, last_two(g, x, 2, 1, bins * 2), w), 2, n, 1);
+    return by_table(g, x, table(g, x, t, (int64_t[]){ bins * 2, n }, 2), uop_index(g, n), 1);
 }
 
 /* The axis at -2 cut or filled with zeros to n. */
@@ -137,6 +173,16 @@ static U fit(Graph *g, U x, int64_t n)
     for (uint32_t k = 0; k < r; k++) before[k] = after[k] = uop_index(g, 0);
     after[r - 2] = dim_sub(g, uop_index(g, n), uop_dim(x, r - 2));
     return pad(g, x, before, after, NULL);
+}
+
+/* The same for all of an axis of variable size, at -2. */
+static U transform_open(Graph *g, U x, U size, int64_t parts, bool half, bool inverse)
+{
+    U one = uop_index(g, 1), two = uop_index(g, 2), bins = half ? dim_add(g, dim_div(g, size, two), one) : size;
+    if (!half || !inverse) return by_table(g, x, computed_table(g, x, size, parts, bins, inverse ? 1 : -1), bins, 2);
+    U n = dim_mul(g, dim_sub(g, size, one), two);
+    graph_need(g, dim_sub(g, n, one));
+    return by_table(g, x, computed_real_inverse(g, x, n, size), n, 1);
 }
 
 /** DFT (ONNX 17, 20): along `axis` (attribute of 1, later an input of -2), of dft_length. Last axis 1 (real) or 2 (complex).
@@ -154,18 +200,20 @@ U op_dft(Graph *g, const Ctx *c)
     if (!axis_ok(g, c, "axis", axis, r, &axis)) return NULL;
     if (axis == r - 1) return fail_node(g, c, TG_BAD_MODEL, "axis", "is that of real and imaginary parts");
     U dim = uop_dim(x, (uint32_t)axis);
-    if (!c->in[1] && !uop_is_const(dim)) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size without dft_length");
-    n = half && inverse ? 2 * (fixed_size(g, x, (uint32_t)axis) - 1) : fixed_size(g, x, (uint32_t)axis);
+    bool open = !c->in[1] && !uop_is_const(dim);
+    if (open && dim->vmax > SYMBOLIC_MAX) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size above %d without dft_length", SYMBOLIC_MAX);
+    n = half && inverse ? 2 * (dim->vmax - 1) : dim->vmax;
     if (c->in[1] && !known_int(g, c, 1, 1, &n)) return NULL;
     if (n < 1 || n > LENGTH_MAX || (factor(n) == 1 && n > PRIME_MAX)) return fail_node(g, c, n < 1 ? TG_BAD_MODEL : TG_LIMIT, "dft_length", "is %lld", (long long)n);
+    if (half && inverse && parts == 1) return fail_node(g, c, TG_BAD_MODEL, "onesided", "the inverse wants complex input");
     int64_t order[TG_MAX_RANK], back[TG_MAX_RANK], bins = n / 2 + 1;
     for (int64_t k = 0; k < r; k++) order[k] = k < axis || k == r - 1 ? k : k == r - 2 ? axis : k + 1;
     for (int64_t k = 0; k < r; k++) back[order[k]] = k;
     x = permute(g, x, order, (uint32_t)r);
-    if (half && inverse && parts == 1) return fail_node(g, c, TG_BAD_MODEL, "onesided", "the inverse wants complex input");
-    if (half && inverse) x = transform_real_inverse(g, fit(g, x, bins), n, bins);
+    if (open) x = transform_open(g, x, dim, parts, half, inverse);
+    else if (half && inverse) x = transform_real_inverse(g, fit(g, x, bins), n, bins);
     else x = transform(g, fit(g, x, n), n, parts, half ? bins : n, inverse ? 1 : -1);
-    if (inverse && !half && x->op != UOP_ERROR) x = mul(g, x, K(1 / (double)n));
+    if (inverse && !half && x->op != UOP_ERROR) x = mul(g, x, open ? recip(g, cast(g, dim, type_of(x))) : K(1 / (double)n));
     return narrow(g, permute(g, x, back, (uint32_t)r), c->in[0]);
 }
 

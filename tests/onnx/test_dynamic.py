@@ -53,6 +53,10 @@ CASES = [
     ("how often, by a shape", """(float[n,5] x, float[2] v) => (float y, float z) { d = Shape(x) b = Constant<value_ints = [0]>() o = Constant<value_ints = [1]>() k = Slice(d, b, o) w = Tile(v, k) y = Exp(w)
  i = Constant<value_ints = [0, 2, 1]>() u = Constant<value_floats = [0.0, 1.0]>() kk = Squeeze(k, b) h = OneHot(i, kk, u) z = Exp(h) }""", [{"n": k} for k in (4, 9, 3, 30)], True),
     ("halved, doubled, added: multiples of 4", PYRAMID, [{"h": h, "w": w} for h, w in ((16, 16), (20, 12), (8, 36), (4, 4))], True),
+    ("a pool undone", """(float[n,2,h,w] x) => (float y, float z) { a, i = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x) u = MaxUnpool<kernel_shape = [2, 2], strides = [2, 2]>(a, i) y = Neg(u)
+ s = Shape(x) v = MaxUnpool<kernel_shape = [2, 2], strides = [2, 2]>(a, i, s) z = Neg(v) }""", [{"n": n, "h": h, "w": w} for n, h, w in ((1, 4, 6), (2, 8, 2), (3, 2, 20), (1, 12, 10))], True),
+    ("spectra of a free length", """(float[n,t,1] x, float[2,t,2] z) => (float y, float h, float v) { a = DFT<axis = 1>(x) y = Neg(a) b = DFT<axis = 1, onesided = 1>(x) h = Neg(b) c = DFT<axis = 1, inverse = 1>(z) v = Neg(c) }""",
+     [{"n": n, "t": t} for n, t in ((1, 12), (2, 7), (3, 1), (1, 31), (2, 50))], True),
     ("a linear resize", """(float[1,2,h] x) => (float y) { s = Constant<value_floats = [1.0, 1.0, 4.0]>() e = Constant<value_floats: floats = []>() y = Resize<mode = "linear">(x, e, s) }""",
      [{"h": h} for h in (5, 9, 2, 1, 30)], True),
     ("axes of size 1, of which nothing is said", "(float[1,n,6] x) => (float y) { q = Squeeze(x) y = Neg(q) }", [{"n": k} for k in (4, 8, 1, 6)], False),
