@@ -4,6 +4,7 @@
  * To add one: a function here and a row in ops.def.
  */
 #include "frontend/attention.h"
+#include "frontend/quant.h"
 
 #include <math.h>
 #include <string.h>
@@ -263,16 +264,29 @@ U op_rotary_embedding_ms(Graph *g, const Ctx *c)
 
 /* ---- com.microsoft ---- */
 
-/* Input i, a mask of one of the forms: [batch] lengths, [batch, keys], [batch, rows, keys], [batch, 1, longest, longest]; what is not above 0 gets the filter value added. */
+/* A mask of rank 1, input i: lengths [batch], or with first positions behind them [2 batch], or with where sequences start behind them [3 batch + 2], which says nothing new. Which keys of [batch, keys] are on; NULL: it is
+ * none of them. */
+static U keys_on(Graph *g, const Ctx *c, uint32_t i, U batch, U keys)
+{
+    U size = uop_dim(c->in[i], 0), twice = dim_add(g, batch, batch), at = positions(g, keys), zero = uop_index(g, 0);
+    bool starts = uop_is_int_const(dim_sub(g, size, twice), 0) && !uop_is_int_const(size, 0), sums = uop_is_int_const(dim_sub(g, size, dim_add(g, dim_add(g, twice, batch), uop_index(g, 2))), 0);
+    if (!starts && !sums && !same_size(g, size, batch)) return NULL;
+    U count = starts ? c->in[i] : input_count(g, c, i, keys);
+    if (!starts && !sums) return lt(g, at, unsqueeze(g, count, 1));
+    U on = lt(g, at, cast(g, unsqueeze(g, slice(g, count, 0, zero, batch), 1), DT_I64));
+    return starts ? and_(g, on, ge(g, at, cast(g, unsqueeze(g, slice(g, count, 0, batch, batch), 1), DT_I64))) : on;
+}
+
+/* Input i, a mask of one of the forms: rank 1 as above, [batch, keys], [batch, rows, keys], [batch, 1, longest, longest]; what is not above 0 gets the filter value added. */
 static U filter_bias(Graph *g, const Ctx *c, uint32_t i, U q, U keys, double filter)
 {
     U mask = c->in[i], batch = uop_dim(q, 0), rows = uop_dim(q, 2), on;
     uint32_t rank = uop_rank(mask);
-    const U form[4][4] = { { batch }, { batch, keys }, { batch, rows, keys }, { batch, uop_index(g, 1), NULL, NULL } };
+    const U form[4][4] = { { NULL }, { batch, keys }, { batch, rows, keys }, { batch, uop_index(g, 1), NULL, NULL } };
     if (rank < 1 || rank > 4) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "a mask of rank %u", rank);
-    if (rank == 1 && !same_size(g, uop_dim(mask, 0), batch)) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "has size %lld; only one length a batch is covered", (long long)uop_size(mask, 0));
     if (!shape_ok(g, c, i, form[rank - 1], rank)) return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
-    on = rank == 1 ? lt(g, positions(g, keys), unsqueeze(g, input_count(g, c, i, keys), 1)) : gt(g, mask, scalar(g, type_of(mask), 0));
+    on = rank == 1 ? keys_on(g, c, i, batch, keys) : gt(g, mask, scalar(g, type_of(mask), 0));
+    if (!on) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has size %lld; wanted one length a batch", (long long)uop_size(mask, 0));
     if (rank < 3) on = unsqueeze(g, on, 1);
     if (rank < 4) on = unsqueeze(g, on, 1);
     else if (uop_dim(on, 3) != keys)                        /* square for the longest sequence */
@@ -280,46 +294,67 @@ static U filter_bias(Graph *g, const Ctx *c, uint32_t i, U q, U keys, double fil
     return where(g, on, scalar(g, DT_F32, 0), scalar(g, DT_F32, filter));
 }
 
-/** com.microsoft Attention: x [b, s, in] times W [in, 3h] gives queries, keys, values; past [2, b, heads, p, size]. Out: [b, s, h], present. */
-U op_attention_ms(Graph *g, const Ctx *c)
+/* Attention of y [b, s, 3h], whose columns are queries, keys and values. mask, past, bias: inputs, absent ones too. x: of the type of the results. */
+static U attention_of(Graph *g, const Ctx *c, U y, U x, uint32_t mask, uint32_t past, uint32_t bias)
 {
-    U x = wide(g, c->in[0]), w = wide(g, c->in[1]), bias = wide(g, c->in[2]), past = c->in[4], part[3], stages[4];
+    U part[3], stages[4];
     int64_t heads = attr_int(g, c, "num_heads", 0), at = 0, size[3];
     const int64_t *sizes;
     uint32_t n;
-    if (uop_rank(x) != 3 || uop_rank(w) != 2 || !uop_is_const(uop_dim(w, 1))) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u and %u; wanted 3 and 2", uop_rank(x), uop_rank(w));
+    if (is_error(y)) return NULL;
     if (attr_bool(g, c, "do_rotary", false) || attr_bool(g, c, "past_present_share_buffer", false)) return fail_node(g, c, TG_UNSUPPORTED, "do_rotary", "and shared buffers are not covered");
-    if (c->in[6]) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[6], "belongs to shared buffers, which are not covered");
     bool given = attr_ints(g, c, "qkv_hidden_sizes", &sizes, &n);
     if (given && n != 3) return fail_node(g, c, TG_BAD_MODEL, "qkv_hidden_sizes", "has %u values; wanted 3", n);
-    if (!shape_ok(g, c, 1, (U[]){ uop_dim(x, 2), NULL }, 2) || !shape_ok(g, c, 2, &w->shape->dim[1], 1)) return NULL;
-    U y = matmul(g, x, w);
-    if (bias) y = add(g, y, bias);
     for (int k = 0; k < 3; k++) {
-        size[k] = given ? sizes[k] : fixed_size(g, w, 1) / 3;
-        if (size[k] < 1 || at + size[k] > fixed_size(g, w, 1)) return fail_node(g, c, TG_BAD_MODEL, "qkv_hidden_sizes", "do not fit weights of %lld columns", (long long)uop_size(w, 1));
+        size[k] = given ? sizes[k] : fixed_size(g, y, 2) / 3;
+        if (size[k] < 1 || at + size[k] > fixed_size(g, y, 2)) return fail_node(g, c, TG_BAD_MODEL, "qkv_hidden_sizes", "do not fit weights of %lld columns", (long long)uop_size(y, 2));
         part[k] = split_heads(g, c, slice_i(g, y, 2, at, at + size[k]), heads);
         at += size[k];
     }
-    if (at != fixed_size(g, w, 1)) return fail_node(g, c, TG_BAD_MODEL, "qkv_hidden_sizes", "%lld columns of weights; wanted %lld", (long long)uop_size(w, 1), (long long)at);
+    if (at != fixed_size(g, y, 2)) return fail_node(g, c, TG_BAD_MODEL, "qkv_hidden_sizes", "%lld columns of weights; wanted %lld", (long long)uop_size(y, 2), (long long)at);
     if (!ok(g) || !heads_ok(g, c, part[0], part[1], part[2])) return NULL;
-    U rows = uop_dim(x, 1), offset = uop_int(g, DT_I64, 0);
-    if (past) {
-        if (!shape_ok(g, c, 4, (U[]){ uop_index(g, 2), uop_dim(x, 0), uop_index(g, heads), NULL, uop_dim(part[1], 3) }, 5)) return NULL;
-        offset = cast(g, uop_dim(past, 3), DT_I64);
-        for (int k = 1; k < 3; k++) part[k] = cat(g, (U[]){ wide(g, squeeze(g, slice_i(g, past, 0, k - 1, k), 0)), part[k] }, 2, 2);
+    U rows = uop_dim(y, 1), offset = uop_int(g, DT_I64, 0);
+    if (c->in[past]) {
+        if (!shape_ok(g, c, past, (U[]){ uop_index(g, 2), uop_dim(y, 0), uop_index(g, heads), NULL, uop_dim(part[1], 3) }, 5)) return NULL;
+        offset = cast(g, uop_dim(c->in[past], 3), DT_I64);
+        for (int k = 1; k < 3; k++) part[k] = cat(g, (U[]){ wide(g, squeeze(g, slice_i(g, c->in[past], 0, k - 1, k), 0)), part[k] }, 2, 2);
     }
     if (!ok(g)) return NULL;
     double scale = attr_float(g, c, "scale", 0);
     U keys = uop_dim(part[1], 2);
-    if (!bias_ok(g, c, 5, part[0], keys)) return NULL;
-    Attend a = { .scale = scale != 0 ? scale : default_scale(g, part[0]), .bias = wide(g, c->in[5]) };
-    if (c->in[3]) a.bias = total_of(g, a.bias, filter_bias(g, c, 3, part[0], keys, attr_float(g, c, "mask_filter_value", -10000)));
+    if (!bias_ok(g, c, bias, part[0], keys)) return NULL;
+    Attend a = { .scale = scale != 0 ? scale : default_scale(g, part[0]), .bias = wide(g, c->in[bias]) };
+    if (c->in[mask]) a.bias = total_of(g, a.bias, filter_bias(g, c, mask, part[0], keys, attr_float(g, c, "mask_filter_value", -10000)));
     if (attr_bool(g, c, "unidirectional", false)) a.allowed = window_mask(g, rows, keys, offset, -1, 0);
-    U out = narrow(g, join_heads(g, attend(g, part[0], part[1], part[2], &a, stages)), c->in[0]);
+    U out = narrow(g, join_heads(g, attend(g, part[0], part[1], part[2], &a, stages)), x);
     if (!ok(g) || c->nout < 2) return out;
     U present = cat(g, (U[]){ unsqueeze(g, part[1], 0), unsqueeze(g, part[2], 0) }, 2, 0);
-    return outputs(g, c, (U[]){ out, narrow(g, present, c->in[0]) }, 2);
+    return outputs(g, c, (U[]){ out, narrow(g, present, x) }, 2);
+}
+
+/* Input 1 and a bias, input 2, are weights of x [b, s, in]. */
+static bool projection_ok(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], w = c->in[1];
+    if (uop_rank(x) != 3 || uop_rank(w) != 2 || !uop_is_const(uop_dim(w, 1))) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u and %u; wanted 3 and 2", uop_rank(x), uop_rank(w)), false;
+    return shape_ok(g, c, 1, (U[]){ uop_dim(x, 2), NULL }, 2) && shape_ok(g, c, 2, &w->shape->dim[1], 1);
+}
+
+/** com.microsoft Attention: x [b, s, in] times W [in, 3h] gives queries, keys, values; past [2, b, heads, p, size]. Out: [b, s, h], present. */
+U op_attention_ms(Graph *g, const Ctx *c)
+{
+    if (!projection_ok(g, c)) return NULL;
+    if (c->in[6]) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[6], "belongs to shared buffers, which are not covered");
+    U y = matmul(g, wide(g, c->in[0]), wide(g, c->in[1]));
+    return attention_of(g, c, c->in[2] ? add(g, y, wide(g, c->in[2])) : y, c->in[0], 3, 4, 5);
+}
+
+/** QAttention: the same of quantised x and weights. In: x, W, bias, their scales, mask, their zero points, past. */
+U op_q_attention(Graph *g, const Ctx *c)
+{
+    if (!projection_ok(g, c)) return NULL;
+    U y = scaled_product(g, c, c->in[0], c->in[3], c->in[6], 4, 7, 2);
+    return y && ok(g) ? attention_of(g, c, y, c->in[3], 5, 8, 9) : NULL;
 }
 
 /** com.microsoft MultiHeadAttention: query, key, value [b, rows, h] (or keys and values already by heads), bias [3h], masks, past. */
@@ -403,23 +438,39 @@ U op_skip_rms_normalization(Graph *g, const Ctx *c)
     return outputs(g, c, (U[]){ y, NULL, more[1], narrow(g, x, like) }, 4);
 }
 
-/** com.microsoft EmbedLayerNormalization: word + position + segment rows, normalised. Second output: how many entries of each mask row are on. */
-U op_embed_layer_normalization(Graph *g, const Ctx *c)
+/* Rows of table i, or a scale or shift i, as floats. quantised: its scale is input i + 6, its zero point input i + 11. */
+static U embedded(Graph *g, const Ctx *c, uint32_t i, U ids, bool quantised)
 {
-    U ids = c->in[0], more[3], like = c->in[2];
-    if (uop_rank(ids) != 2 || !like || !c->in[3] || !c->in[5]) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, rows] and all tables");
-    U batch = uop_dim(ids, 0), at = c->in[8] ? c->in[8] : iota(g, uop_dim(ids, 1), DT_I64);
+    U x = ids ? rows_at(g, c->in[i], ids) : c->in[i];
+    return is_error(x) ? x : quantised ? dequantised(g, x, c->in[i + 6], c->in[i + 11]) : wide(g, x);
+}
+
+/* EmbedLayerNormalization: word + position + segment rows, normalised. Second output: how many entries of each mask row are on. positions: an input that may say them, or NULL. like: of the type of the result. */
+static U embed(Graph *g, const Ctx *c, U positions, U like, bool quantised)
+{
+    U ids = c->in[0], more[3];
+    if (uop_rank(ids) != 2) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, rows]");
+    U batch = uop_dim(ids, 0), at = positions ? positions : iota(g, uop_dim(ids, 1), DT_I64);
     if (!c->in[1] != !c->in[4]) return fail_node(g, c, TG_BAD_MODEL, "segment_ids", "and segment_embedding must come together");
     U size = uop_rank(c->in[2]) == 2 ? uop_dim(c->in[2], 1) : NULL;
     const U each[] = { batch, uop_dim(ids, 1) }, column[] = { NULL, size };
     if (!shape_ok(g, c, 2, column, 2) || !shape_ok(g, c, 3, column, 2) || !shape_ok(g, c, 4, column, 2) || !shape_ok(g, c, 5, &size, 1) || !shape_ok(g, c, 6, &size, 1)) return NULL;
-    if (!shape_ok(g, c, 1, each, 2) || !shape_ok(g, c, 7, each, 2) || !spreads_ok(g, c, 8, each, 2)) return NULL;
-    U x = add(g, wide(g, rows_at(g, c->in[2], ids)), wide(g, rows_at(g, c->in[3], at)));
-    if (c->in[1] && c->in[4]) x = add(g, x, wide(g, rows_at(g, c->in[4], c->in[1])));
+    if (!shape_ok(g, c, 1, each, 2) || !shape_ok(g, c, 7, each, 2) || (positions && !spreads_ok(g, c, 8, each, 2))) return NULL;
+    U x = add(g, embedded(g, c, 2, ids, quantised), embedded(g, c, 3, at, quantised));
+    if (c->in[1]) x = add(g, x, embedded(g, c, 4, c->in[1], quantised));
     if (!ok(g)) return NULL;
-    U y = narrow(g, layer_norm(g, c, x, c->in[5], c->in[6], true, more), like);
+    U y = narrow(g, layer_norm(g, c, x, embedded(g, c, 5, NULL, quantised), embedded(g, c, 6, NULL, quantised), true, more), like);
     U count = c->in[7] ? sum(g, cast(g, eq(g, c->in[7], uop_int(g, type_of(c->in[7]), 1)), DT_I32), 1, false) : expand(g, scalar(g, DT_I32, 0), &batch, 1);
     return outputs(g, c, (U[]){ y, count, narrow(g, x, like) }, 3);
+}
+
+U op_embed_layer_normalization(Graph *g, const Ctx *c) { return embed(g, c, c->in[8], c->in[2], false); }
+
+/** QEmbedLayerNormalization: of quantised tables; behind the mask come their five scales and five zero points. */
+U op_q_embed_layer_normalization(Graph *g, const Ctx *c)
+{
+    if (c->in[4] && !c->in[10]) return fail_node(g, c, TG_BAD_MODEL, "segment_embedding_scale", "is missing");
+    return embed(g, c, NULL, c->in[11], true);
 }
 
 /* x plus a bias of its last size, if there is one. */
@@ -448,13 +499,20 @@ U op_quick_gelu(Graph *g, const Ctx *c)
     return narrow(g, mul(g, x, sigmoid(g, mul(g, K(attr_float(g, c, "alpha", 1.702)), x))), c->in[0]);
 }
 
-/* com.microsoft FusedMatMul: alpha * A' B', transposed in the last two axes. */
+/* An operand of FusedMatMul: its first axis put behind the other batch axes, the last two exchanged, where attributes say so. */
+static U turned(Graph *g, const Ctx *c, U x, const char *batch, const char *last)
+{
+    int64_t order[TG_MAX_RANK];
+    uint32_t r = uop_rank(x);
+    bool first = attr_bool(g, c, batch, false), two = attr_bool(g, c, last, false);
+    for (uint32_t k = 0; k < r; k++) order[k] = !first || r < 3 || k == r - 1 ? k : k == r - 2 ? 0 : k + 1;
+    x = permute(g, x, order, r);
+    return two && r > 1 ? transpose(g, x) : x;
+}
+
+/* com.microsoft FusedMatMul: alpha * A' B'. */
 U op_fused_mat_mul(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), b = wide(g, c->in[1]);
-    if (attr_bool(g, c, "transBatchA", false) || attr_bool(g, c, "transBatchB", false)) return fail_node(g, c, TG_UNSUPPORTED, "transBatchA", "is not covered");
-    if (attr_bool(g, c, "transA", false) && uop_rank(x) > 1) x = transpose(g, x);
-    if (attr_bool(g, c, "transB", false) && uop_rank(b) > 1) b = transpose(g, b);
-    U y = matmul(g, x, b);
+    U x = turned(g, c, wide(g, c->in[0]), "transBatchA", "transA"), y = matmul(g, x, turned(g, c, wide(g, c->in[1]), "transBatchB", "transB"));
     return y->op == UOP_ERROR ? y : narrow(g, mul(g, y, K(attr_float(g, c, "alpha", 1))), c->in[0]);
 }

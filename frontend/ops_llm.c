@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "frontend/import.h"
+#include "frontend/quant.h"
 #include "graph/guard.h"
 
 /* ---- MatMulNBits ---- */
@@ -52,6 +54,69 @@ U op_mat_mul_n_bits(Graph *g, const Ctx *c)
     U w = mul(g, sub(g, q, z), cast(g, by_column(g, reshape_i(g, scale, (int64_t[]){ n, blocks }, 2), group, block, k), type_of(x)));
     U y = matmul(g, x, transpose(g, w));
     return narrow(g, c->in[5] ? add(g, y, wide(g, c->in[5])) : y, c->in[0]);
+}
+
+/* ---- MatMulBnb4 ---- */
+
+/* What four bits stand for: signed floats of two bits of exponent and one of mantissa, over their largest; quantiles of a normal distribution (Dettmers et al., QLoRA, 2023). */
+static const float fp4[16] = { 0, 0.00520833333f, 0.66666667f, 1, 0.33333333f, 0.5f, 0.16666667f, 0.25f, -0.f, -0.00520833333f, -0.66666667f, -1, -0.33333333f, -0.5f, -0.16666667f, -0.25f };
+static const float nf4[16] = { -1, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f, -0.18477343022823334f, -0.09105003625154495f, 0, 0.07958029955625534f, 0.16093020141124725f,
+    0.24611230194568634f, 0.33791524171829224f, 0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f, 1 };
+
+/** MatMulBnb4: y = a W', W [n, k] = table[four bits] * absmax by blocks of its flat elements. b: bytes, the higher half first. */
+U op_mat_mul_bnb4(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), b = c->in[1], absmax = wide(g, c->in[2]), four = uop_int(g, DT_U8, 4);
+    int64_t k = attr_int(g, c, "K", 0), n = attr_int(g, c, "N", 0), block = attr_int(g, c, "block_size", 0), kind = attr_int(g, c, "quant_type", 0);
+    if (k < 1 || n < 1 || k > 1 << 28 || n > 1 << 28 || block < 1 || block > 1 << 20) return fail_node(g, c, TG_BAD_MODEL, "block_size", "%lld for K %lld, N %lld", (long long)block, (long long)k, (long long)n);
+    if (kind != 0 && kind != 1) return fail_node(g, c, TG_BAD_MODEL, "quant_type", "is %lld; wanted 0 or 1", (long long)kind);
+    int64_t bytes = (n * k + 1) / 2, blocks = (n * k + block - 1) / block, all = n * k, sixteen = 16;
+    if (fixed_numel(g, b) != bytes) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "has %lld bytes; wanted %lld", (long long)uop_numel(b), (long long)bytes);
+    if (fixed_numel(g, absmax) != blocks) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "has %lld values; wanted %lld", (long long)uop_numel(absmax), (long long)blocks);
+    b = reshape_i(g, b, &bytes, 1);
+    U code = slice_i(g, reshape_i(g, stack(g, (U[]){ shr(g, b, four), and_(g, b, uop_int(g, DT_U8, 15)) }, 2, 1), (int64_t[]){ bytes * 2 }, 1), 0, 0, all);
+    U table = tensor_const(g, DT_F32, &sixteen, 1, kind ? nf4 : fp4, sizeof nf4, "");
+    U w = mul(g, take(g, table, cast(g, code, DT_INDEX), 0), cast(g, on_blocks(g, reshape_i(g, absmax, &blocks, 1), code, 0, block), DT_F32));
+    w = cast(g, reshape_i(g, w, (int64_t[]){ n, k }, 2), type_of(x));
+    return narrow(g, matmul(g, x, attr_bool(g, c, "transB", true) ? transpose(g, w) : w), c->in[0]);
+}
+
+/* ---- GatherBlockQuantized ---- */
+
+/* Slices of a table, of zeros where there is none. */
+static U slices_at(Graph *g, U x, U idx, U known, int64_t axis)
+{
+    U y = gather(g, x, where(g, known, idx, uop_int(g, type_of(idx), 0)), axis);
+    for (uint32_t k = (uint32_t)axis + 1; k < uop_rank(x); k++) known = unsqueeze(g, known, -1);
+    return is_error(y) ? y : where(g, known, y, scalar(g, type_of(y), 0));
+}
+
+/** GatherBlockQuantized: slices of a table along gather_axis, (value - zero point) * scale by blocks of quantize_axis; a slice that is not there is 0. The table: of 4-bit integers, of floats of 8 or 4 bits, or of bytes
+ *  that hold 8 / bits numbers each along the last axis, less half their range where no zero points are given. Slices are gathered first, so that no table of floats is made. */
+U op_gather_block_quantized(Graph *g, const Ctx *c)
+{
+    U x = special_part(c->in[0], 0), idx = c->in[1], scale = c->in[2], zero = c->in[3] ? special_part(c->in[3], 0) : NULL;
+    int64_t rank = uop_rank(x), from, along, block = attr_int(g, c, "block_size", 128), bits = attr_int(g, c, "bits", 4), type = special_kind(c->in[0]);
+    bool packed = !type, real = type && narrow_is_float((int32_t)type);
+    if (!axis_ok(g, c, "gather_axis", attr_int(g, c, "gather_axis", 0), rank, &from) || !axis_ok(g, c, "quantize_axis", attr_int(g, c, "quantize_axis", 1), rank, &along)) return NULL;
+    if (from == along) return fail_node(g, c, TG_UNSUPPORTED, "quantize_axis", "is %lld, as is gather_axis", (long long)along);
+    if ((block || !real) && (block < 16 || block > 1 << 20 || block & (block - 1))) return fail_node(g, c, TG_BAD_MODEL, "block_size", "is %lld; wanted a power of 2 from 16 on", (long long)block);
+    if (packed && bits != 2 && bits != 4 && bits != 8) return fail_node(g, c, TG_BAD_MODEL, "bits", "is %lld; wanted 2, 4 or 8", (long long)bits);
+    if (packed && along != rank - 1) return fail_node(g, c, TG_BAD_MODEL, "quantize_axis", "is %lld; wanted the last one of packed numbers", (long long)along);
+    if (real && zero) return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "is given for floats");
+    if (uop_rank(scale) != rank || (zero && uop_rank(zero) != rank)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "or the zero points are not of rank %lld", (long long)rank);
+    U size = cast(g, uop_dim(x, (uint32_t)from), type_of(idx)), known = and_(g, lt(g, idx, size), ge(g, idx, neg(g, size)));
+    bool one = uop_is_int_const(uop_dim(scale, (uint32_t)from), 1) && !uop_is_int_const(uop_dim(x, (uint32_t)from), 1);          /* of all slices */
+    U unit = uop_int(g, type_of(idx), 0);
+    x = slices_at(g, x, idx, known, from), scale = wide(g, slices_at(g, scale, one ? expand_like(g, unit, idx) : idx, known, from)), zero = zero ? slices_at(g, zero, idx, known, from) : NULL;
+    if (!ok(g)) return NULL;
+    if (along > from) along += (int64_t)uop_rank(idx) - 1;
+    if (packed) x = unpack_bits(g, x, bits), zero = zero ? unpack_bits(g, zero, bits) : uop_int(g, DT_U8, 1 << (bits - 1));
+    int64_t n = fixed_size(g, x, (uint32_t)along), blocks = block ? (n + block - 1) / block : 1;
+    if (fixed_size(g, scale, (uint32_t)along) != blocks) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "has size %lld; wanted %lld blocks", (long long)uop_size(scale, (uint32_t)along), (long long)blocks);
+    if (zero && uop_rank(zero)) zero = on_blocks(g, slice_i(g, zero, along, 0, blocks), x, along, block);
+    U y = cast(g, real ? narrow_decode(g, narrow_wrap(g, x, (int32_t)type)) : centred(g, x, zero), type_of(scale));
+    return narrow(g, mul(g, y, block ? on_blocks(g, scale, x, along, block) : scale), c->in[2]);
 }
 
 /* ---- GroupQueryAttention ---- */

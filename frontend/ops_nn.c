@@ -2,7 +2,7 @@
  * A Window is read once from attributes and checked; pads that auto_pad or ceil_mode ask for become sizes in it. Half precision is summed in f32.
  * To add one: a function here and a row in ops.def.
  */
-#include "frontend/frontend.h"
+#include "frontend/activation.h"
 
 #include <math.h>
 #include <string.h>
@@ -203,27 +203,18 @@ U op_conv(Graph *g, const Ctx *c)
     return y->op == UOP_ERROR ? y : narrow(g, add_bias(g, c, y, wide(g, c->in[2]), uop_rank(y) - 2), c->in[0]);
 }
 
-/* The activation that an attribute names, its parameters in a list. */
+/* The activation that an attribute names, its parameters in a list or one by one. */
 static U fused_activation(Graph *g, const Ctx *c, U x)
 {
-    static const struct { const char *name; uint32_t n; float p[2]; } row[] = { { "Relu" }, { "Tanh" }, { "Sigmoid" }, { "LeakyRelu", 1, { 0.01f } }, { "Clip", 2, { -INFINITY, INFINITY } }, { "HardSigmoid", 2, { 0.2f, 0.5f } } };
-    const char *name = attr_str(g, c, "activation", "");
     const float *p;
-    uint32_t n, k = 0;
-    U zero = scalar(g, x->dtype, 0), v[2];
+    uint32_t n;
+    Act f;
     if (!attr_find(c, "activation")) return x;
-    while (k < sizeof row / sizeof *row && strcmp(row[k].name, name)) k++;
-    if (k == sizeof row / sizeof *row) return fail_node(g, c, TG_UNSUPPORTED, "activation", "'%s' is not covered", name);
+    if (!act_named(g, c, "activation", attr_str(g, c, "activation", ""), ACT_COUNT, &f)) return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
     attr_floats(g, c, "activation_params", &p, &n);
-    for (uint32_t i = 0; i < 2; i++) v[i] = scalar(g, x->dtype, (double)(i < n ? p[i] : row[k].p[i]));
-    switch (k) {
-    case 0: return relu(g, x);
-    case 1: return tanh_(g, x);
-    case 2: return sigmoid(g, x);
-    case 3: return where(g, lt(g, x, zero), mul(g, x, v[0]), x);
-    case 4: return clamp(g, x, v[0], v[1]);
-    default: return clamp(g, add(g, mul(g, x, v[0]), v[1]), zero, scalar(g, x->dtype, 1));
-    }
+    if (act_takes(f.kind) > 0) f.a = n > 0 ? (double)p[0] : attr_float(g, c, "activation_alpha", f.a);
+    if (act_takes(f.kind) > 1) f.b = n > 1 ? (double)p[1] : attr_float(g, c, "activation_beta", f.b);
+    return act_apply(g, f, x);
 }
 
 /* com.microsoft FusedConv: a convolution, a sum, an activation. */
@@ -236,6 +227,39 @@ U op_fused_conv(Graph *g, const Ctx *c)
     if (c->in[3]) y = add(g, y, wide(g, c->in[3]));
     return y->op == UOP_ERROR ? y : narrow(g, fused_activation(g, c, y), c->in[0]);
 }
+
+U op_gemm(Graph *g, const Ctx *c);
+U op_max_pool(Graph *g, const Ctx *c);
+
+/* com.microsoft FusedGemm: a Gemm, an activation. */
+U op_fused_gemm(Graph *g, const Ctx *c)
+{
+    U y = op_gemm(g, c);
+    return y && ok(g) ? narrow(g, fused_activation(g, c, wide(g, y)), y) : NULL;
+}
+
+/* x [n, c, d..] as [n, d.., c], or back. */
+static U turned(Graph *g, U x, bool to_last)
+{
+    int64_t order[TG_MAX_RANK] = { 0 };
+    uint32_t r = uop_rank(x);
+    if (r < 3) return x;
+    for (uint32_t k = 1; k < r; k++) order[k] = to_last ? (k < r - 1 ? k + 1 : 1) : k > 1 ? k - 1 : r - 1;
+    return permute(g, x, order, r);
+}
+
+U from_channels_last(Graph *g, const Ctx *c, uint32_t inputs, Importer fn)
+{
+    const UOp **in = NEW_N(graph_arena(g), const UOp *, c->nin + CTX_INPUTS);
+    Ctx inner = *c;
+    for (uint32_t k = 0; k < c->nin; k++) in[k] = c->in[k] && inputs >> k & 1 ? turned(g, c->in[k], false) : c->in[k];
+    inner.in = in;
+    U y = fn(g, &inner);
+    return y && ok(g) ? turned(g, y, true) : NULL;
+}
+
+U op_nhwc_max_pool(Graph *g, const Ctx *c) { return from_channels_last(g, c, 1, op_max_pool); }
+U op_nhwc_fused_conv(Graph *g, const Ctx *c) { return from_channels_last(g, c, 1 | 1 << 3, op_fused_conv); }
 
 /* Zeros between the taps of a dilated kernel; its reach becomes its size. */
 static U dilate(Graph *g, U f, Window *w)

@@ -4,6 +4,7 @@
  */
 #include "frontend/import.h"
 #include "frontend/narrow.h"
+#include "frontend/quant.h"
 
 static U f32(Graph *g, U x) { return x->op == UOP_ERROR || x->dtype == DT_F32 ? x : cast(g, x, DT_F32); }
 
@@ -18,8 +19,7 @@ static U on_axis(Graph *g, U v, int64_t axis, uint32_t rank)
     return reshape(g, v, dim, rank);
 }
 
-/* Each element of v along the axis stands for `block` elements of x, no more than there are; the last block may be cut. */
-static U on_blocks(Graph *g, U v, U x, int64_t axis, int64_t block)
+U on_blocks(Graph *g, U v, U x, int64_t axis, int64_t block)
 {
     uint32_t rank = uop_rank(x);
     U wide_dim[rank + 1], dim[rank + 1];
@@ -81,8 +81,7 @@ static U requantize(Graph *g, U total, U scale, U zero, DType t)
     return rounded(g, mul(g, f32(g, total), scale), zero, t);
 }
 
-/* x - zero in i32; zero may be NULL. */
-static U centred(Graph *g, U x, U zero)
+U centred(Graph *g, U x, U zero)
 {
     U y = x->dtype == DT_I32 ? x : cast(g, x, DT_I32);
     return zero ? sub(g, y, zero->dtype == DT_I32 ? zero : cast(g, zero, DT_I32)) : y;
@@ -136,17 +135,21 @@ U op_dequantize_linear(Graph *g, const Ctx *c)
     return cast(g, mul(g, y, scale), t);
 }
 
-/* x on 0 .. 255 by its range, widened to hold 0: values, scale, zero point. All-zero x has scale 1. */
-static void dynamic_range(Graph *g, U x, U out[3])
+void dynamic_range(Graph *g, U x, const int64_t *axes, uint32_t n, bool keepdims, U out[3])
 {
     U zero = scalar(g, DT_F32, 0);
-    uint32_t rank = uop_rank(x);
-    int64_t axes[rank + 1];
-    for (uint32_t k = 0; k < rank; k++) axes[k] = k;
-    U high = max_(g, reduce(g, UOP_MAX, x, axes, rank, false), zero), low = min_(g, neg(g, reduce(g, UOP_MAX, neg(g, x), axes, rank, false)), zero);
+    U high = max_(g, reduce(g, UOP_MAX, x, axes, n, keepdims), zero), low = min_(g, neg(g, reduce(g, UOP_MAX, neg(g, x), axes, n, keepdims)), zero);
     out[1] = where(g, eq(g, high, low), scalar(g, DT_F32, 1), div_(g, sub(g, high, low), scalar(g, DT_F32, 255)));
     out[2] = saturate(g, round_even(g, neg(g, div_(g, low, out[1]))), DT_U8);
     out[0] = quantize(g, x, out[1], out[2], DT_U8);
+}
+
+/* The same by the range of all of x. */
+static void whole_range(Graph *g, U x, U out[3])
+{
+    int64_t axes[TG_MAX_RANK];
+    for (uint32_t k = 0; k < uop_rank(x); k++) axes[k] = k;
+    dynamic_range(g, x, axes, uop_rank(x), false, out);
 }
 
 /** DynamicQuantizeLinear (ONNX 11).
@@ -155,7 +158,7 @@ static void dynamic_range(Graph *g, U x, U out[3])
 U op_dynamic_quantize_linear(Graph *g, const Ctx *c)
 {
     U out[3];
-    dynamic_range(g, c->in[0], out);
+    whole_range(g, c->in[0], out);
     return outputs(g, c, out, 3);
 }
 
@@ -241,12 +244,10 @@ U op_q_linear_conv(Graph *g, const Ctx *c)
 
 /* ---- com.microsoft ---- */
 
+U dequantised(Graph *g, U x, U scale, U zero) { return mul(g, f32(g, centred(g, x, zero ? as_scalar(g, zero) : NULL)), f32(g, as_scalar(g, scale))); }
+
 /* Inputs i, i+1, i+2: values, their scale, and their zero point or none; as f32. */
-static U real(Graph *g, const Ctx *c, uint32_t i)
-{
-    U zero = c->in[i + 2], y = f32(g, centred(g, c->in[i], zero ? as_scalar(g, zero) : NULL));
-    return mul(g, y, f32(g, as_scalar(g, c->in[i + 1])));
-}
+static U real(Graph *g, const Ctx *c, uint32_t i) { return dequantised(g, c->in[i], c->in[i + 1], c->in[i + 2]); }
 
 /* f32 as quantised values by scale i and zero point i+1, or none; of the zero point's type, else like's. */
 static U quantized_by(Graph *g, const Ctx *c, U y, uint32_t i, U like)
@@ -281,31 +282,34 @@ static U quantised_node(Graph *g, const Ctx *c, const char *name, int64_t opset)
 
 U op_q_linear_softmax(Graph *g, const Ctx *c) { return quantised_node(g, c, "Softmax", attr_int(g, c, "opset", 0)); }
 
-U op_q_linear_average_pool(Graph *g, const Ctx *c)
-{
-    if (attr_bool(g, c, "channels_last", false)) return fail_node(g, c, TG_UNSUPPORTED, "channels_last", "is not covered");
-    return quantised_node(g, c, "AveragePool", 11);
-}
+/* Where its attribute says so, the first input has its channels last, and so has the result. */
+static U either_layout(Graph *g, const Ctx *c, Importer fn) { return attr_bool(g, c, "channels_last", false) ? from_channels_last(g, c, 1, fn) : fn(g, c); }
+
+static U average_pool(Graph *g, const Ctx *c) { return quantised_node(g, c, "AveragePool", 11); }
+U op_q_linear_average_pool(Graph *g, const Ctx *c) { return either_layout(g, c, average_pool); }
+U op_q_linear_conv_ms(Graph *g, const Ctx *c) { return either_layout(g, c, op_q_linear_conv); }
 
 U op_q_linear_where(Graph *g, const Ctx *c) { return quantized_by(g, c, where(g, c->in[0], real(g, c, 1), real(g, c, 4)), 7, c->in[1]); }
 
-U op_q_linear_global_average_pool(Graph *g, const Ctx *c)
+static U global_average_pool(Graph *g, const Ctx *c)
 {
     const U *in = c->in;
     U x = centred(g, in[0], in[2] ? as_scalar(g, in[2]) : NULL), count = uop_index(g, 1);
-    uint32_t n = uop_rank(x), first = attr_bool(g, c, "channels_last", false) ? 1 : 2;
+    uint32_t n = uop_rank(x);
     DType t = (DType)(in[4] ? in[4] : in[0])->dtype;
     if (n < 3) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 3 or more", n);
-    for (uint32_t k = first; k < first + n - 2; k++)
+    for (uint32_t k = 2; k < n; k++)
         if (uop_is_int_const(uop_dim(x, k), 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has no elements along axis %u", k);
     if (!narrow_int(t)) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[0], "quantised values of type %s are not covered", dtype_name(t));
-    for (uint32_t k = first; k < first + n - 2; k++) {
+    for (uint32_t k = 2; k < n; k++) {
         count = dim_mul(g, count, uop_dim(x, k));
         x = sum(g, x, k, true);
     }
     U scale = div_(g, f32(g, as_scalar(g, in[1])), mul(g, f32(g, as_scalar(g, in[3])), cast(g, count, DT_F32)));
     return requantize(g, x, scale, in[4] ? as_scalar(g, in[4]) : NULL, t);
 }
+
+U op_q_linear_global_average_pool(Graph *g, const Ctx *c) { return either_layout(g, c, global_average_pool); }
 
 /* Scale and zero point of the result come first, then three inputs a part. */
 U op_q_linear_concat(Graph *g, const Ctx *c)
@@ -346,8 +350,7 @@ U op_q_gemm(Graph *g, const Ctx *c)
     return in[7] ? quantized_by(g, c, y, 7, in[0]) : y;
 }
 
-/* a b in integers times their scales, plus a bias, in f32. b is input 1; scale, zero, bias: the inputs that belong to it and to the product. */
-static U scaled_product(Graph *g, const Ctx *c, U a, U a_scale, U a_zero, uint32_t scale, uint32_t zero, uint32_t bias)
+U scaled_product(Graph *g, const Ctx *c, U a, U a_scale, U a_zero, uint32_t scale, uint32_t zero, uint32_t bias)
 {
     U b = c->in[1];
     if (!of_axis(g, c, scale, b, 1) || !of_axis(g, c, zero, b, 1)) return NULL;
@@ -367,6 +370,6 @@ U op_mat_mul_integer_to_float(Graph *g, const Ctx *c)
 U op_dynamic_quantize_mat_mul(Graph *g, const Ctx *c)
 {
     U a[3];
-    dynamic_range(g, c->in[0], a);
+    whole_range(g, c->in[0], a);
     return scaled_product(g, c, a[0], a[1], a[2], 2, 3, 4);
 }

@@ -5,38 +5,10 @@
  * To add a cell: its step function and its number of gates.
  */
 #include <string.h>
-#include <strings.h>
 
+#include "frontend/activation.h"
 #include "frontend/loop.h"
-
-/* ---- activations ---- */
-
-typedef enum { ACT_SIGMOID, ACT_TANH, ACT_RELU, ACT_AFFINE, ACT_LEAKY_RELU, ACT_THRESHOLDED_RELU, ACT_SCALED_TANH, ACT_HARD_SIGMOID, ACT_ELU, ACT_SOFTSIGN, ACT_SOFTPLUS, ACT_COUNT } ActKind;
-static const struct { const char *name; bool alpha, beta; double a, b; } act_row[ACT_COUNT] = {
-    [ACT_SIGMOID] = { "Sigmoid" }, [ACT_TANH] = { "Tanh" }, [ACT_RELU] = { "Relu" }, [ACT_AFFINE] = { "Affine", true, true, 1, 0 },
-    [ACT_LEAKY_RELU] = { "LeakyRelu", true, false, 0.01, 0 }, [ACT_THRESHOLDED_RELU] = { "ThresholdedRelu", true, false, 1, 0 },
-    [ACT_SCALED_TANH] = { "ScaledTanh", true, true, 1, 1 }, [ACT_HARD_SIGMOID] = { "HardSigmoid", true, true, 0.2, 0.5 }, [ACT_ELU] = { "Elu", true, false, 1, 0 },
-    [ACT_SOFTSIGN] = { "Softsign" }, [ACT_SOFTPLUS] = { "Softplus" },
-};
-typedef struct { ActKind kind; double a, b; } Act;
-
-static U apply(Graph *g, Act f, U x)
-{
-    U zero = scalar(g, x->dtype, 0), one = scalar(g, x->dtype, 1), a = scalar(g, x->dtype, f.a), b = scalar(g, x->dtype, f.b);
-    switch (f.kind) {
-    case ACT_SIGMOID: return sigmoid(g, x);
-    case ACT_TANH: return tanh_(g, x);
-    case ACT_RELU: return relu(g, x);
-    case ACT_AFFINE: return add(g, mul(g, x, a), b);
-    case ACT_LEAKY_RELU: return where(g, lt(g, x, zero), mul(g, x, a), x);
-    case ACT_THRESHOLDED_RELU: return where(g, lt(g, x, a), zero, x);
-    case ACT_SCALED_TANH: return mul(g, a, tanh_(g, mul(g, b, x)));
-    case ACT_HARD_SIGMOID: return clamp(g, add(g, mul(g, x, a), b), zero, one);
-    case ACT_ELU: return where(g, lt(g, x, zero), mul(g, a, sub(g, exp_(g, x), one)), x);
-    case ACT_SOFTSIGN: return div_(g, x, add(g, abs_(g, x), one));
-    default: return add(g, max_(g, x, zero), log_(g, add(g, one, exp_(g, neg(g, abs_(g, x))))));
-    }
-}
+#include "frontend/quant.h"
 
 /* ---- a cell ---- */
 
@@ -52,6 +24,8 @@ struct Rnn {
     Act act[2][ACTS];
     double clip;                    /* 0: none */
     bool input_forget, linear_before_reset;
+    U w, rec;                       /* weights as the standard has them: [D,G*H,I], [D,G*H,H] */
+    U scale[2];                     /* NULL, or [D,1,1 or G*H] of w and rec, which are whole numbers: then what they are multiplied with is quantised by its range */
     U x;                            /* [T,D,B,G*H]: the input's share and biases */
     U r;                            /* [D,H,G*H]: recurrent weights, transposed */
     U peep[3];                      /* [D,1,H] or NULL: input, output, forget */
@@ -72,20 +46,31 @@ static U before_act(Graph *g, const Rnn *r, U x)
 /* Activation k of each direction on [D,B,H]. */
 static U apply_each(Graph *g, const Rnn *r, uint32_t k, U x)
 {
-    if (!r->both || !memcmp(&r->act[0][k], &r->act[1][k], sizeof(Act))) return apply(g, r->act[0][k], x);
-    U part[2] = { apply(g, r->act[0][k], slice_i(g, x, 0, 0, 1)), apply(g, r->act[1][k], slice_i(g, x, 0, 1, 2)) };
+    if (!r->both || !memcmp(&r->act[0][k], &r->act[1][k], sizeof(Act))) return act_apply(g, r->act[0][k], x);
+    U part[2] = { act_apply(g, r->act[0][k], slice_i(g, x, 0, 0, 1)), act_apply(g, r->act[1][k], slice_i(g, x, 0, 1, 2)) };
     return cat(g, part, 2, 0);
 }
 
 static U activate(Graph *g, const Rnn *r, uint32_t k, U x) { return apply_each(g, r, k, before_act(g, r, x)); }
 static U peeped(Graph *g, const Rnn *r, U x, U c, uint32_t k) { return r->peep[k] ? add(g, x, mul(g, r->peep[k], c)) : x; }
 
-static void rnn_step(Graph *g, const Rnn *r, U step, const U *state, U *next) { next[0] = activate(g, r, 0, add(g, input_share(g, r, step), matmul(g, state[0], r->r))); }
+/* x times weights whose scale is given, as integers: the range of x is that over axes. */
+static U whole_product(Graph *g, U x, U w, U scale, const int64_t *axes, uint32_t n)
+{
+    U part[3];
+    dynamic_range(g, x, axes, n, true, part);
+    return mul(g, cast(g, matmul(g, centred(g, part[0], part[2]), w), DT_F32), mul(g, part[1], scale));
+}
+
+/* The state's share of every gate. */
+static U recur(Graph *g, const Rnn *r, U h) { return r->scale[1] ? whole_product(g, h, r->r, r->scale[1], (int64_t[]){ 1, 2 }, 2) : matmul(g, h, r->r); }
+
+static void rnn_step(Graph *g, const Rnn *r, U step, const U *state, U *next) { next[0] = activate(g, r, 0, add(g, input_share(g, r, step), recur(g, r, state[0]))); }
 
 /* Gates in the order input, output, forget, cell. */
 static void lstm_step(Graph *g, const Rnn *r, U step, const U *state, U *next)
 {
-    U c = state[1], one = scalar(g, c->dtype, 1), all = add(g, input_share(g, r, step), matmul(g, state[0], r->r));
+    U c = state[1], one = scalar(g, c->dtype, 1), all = add(g, input_share(g, r, step), recur(g, r, state[0]));
     U i = activate(g, r, 0, peeped(g, r, part(g, r, all, 0, 1), c, 0));
     U f = r->input_forget ? sub(g, one, i) : activate(g, r, 0, peeped(g, r, part(g, r, all, 2, 3), c, 2));
     next[1] = add(g, mul(g, f, c), mul(g, i, activate(g, r, 1, part(g, r, all, 3, 4))));
@@ -125,13 +110,6 @@ static bool round_of(Graph *g, void *user, U step, const U *state, U *next, U *r
 
 /* ---- attributes ---- */
 
-static bool act_named(Graph *g, const Ctx *c, const char *name, Act *out)
-{
-    for (int k = 0; k < ACT_COUNT; k++)
-        if (!strcasecmp(act_row[k].name, name)) return *out = (Act){ (ActKind)k, act_row[k].a, act_row[k].b }, true;
-    return fail_node(g, c, TG_BAD_MODEL, "activations", "'%s' is not an activation of the standard", name), false;
-}
-
 /* Names a direction; their parameters are taken in order by those that have one. */
 static bool activations(Graph *g, const Ctx *c, Rnn *r, const ActKind *otherwise)
 {
@@ -144,9 +122,10 @@ static bool activations(Graph *g, const Ctx *c, Rnn *r, const ActKind *otherwise
     for (uint32_t k = 0; k < wanted; k++) {
         Act *f = &r->act[k / r->acts][k % r->acts];
         ActKind kind = otherwise[k % r->acts];
-        if (!act_named(g, c, names && names->n ? names->strings[k] : act_row[kind].name, f)) return false;
-        if (act_row[f->kind].alpha && ia < nalpha) f->a = (double)alpha[ia++];
-        if (act_row[f->kind].beta && ib < nbeta) f->b = (double)beta[ib++];
+        *f = act_of(kind);
+        if (names && names->n && !act_named(g, c, "activations", names->strings[k], ACT_CELLS, f)) return false;
+        if (act_takes(f->kind) > 0 && ia < nalpha) f->a = (double)alpha[ia++];
+        if (act_takes(f->kind) > 1 && ib < nbeta) f->b = (double)beta[ib++];
     }
     return true;
 }
@@ -168,7 +147,7 @@ static bool attributes(Graph *g, const Ctx *c, Rnn *r, const ActKind *otherwise)
 /* Sizes that fit each other; then H is known. */
 static bool check_shapes(Graph *g, const Ctx *c, Rnn *r, U x, uint32_t initial, uint32_t peephole)
 {
-    U w = c->in[1], rec = c->in[2];
+    U w = r->w, rec = r->rec;
     if (uop_rank(x) != 3 || uop_rank(w) != 3 || uop_rank(rec) != 3) return fail_node(g, c, TG_BAD_MODEL, NULL, "X, W and R must have rank 3"), false;
     if (!uop_static(w) || !uop_static(rec) ) return fail_node(g, c, TG_UNSUPPORTED, NULL, "weights of symbolic size are not covered"), false;
     int64_t h = r->hidden = uop_size(rec, 2), d = r->dirs, n = r->gates * h;
@@ -214,7 +193,8 @@ static void project(Graph *g, const Ctx *c, Rnn *r, U x)
     U part[2], bias = c->in[3] ? wide(g, c->in[3]) : NULL;
     int64_t n = r->gates * r->hidden, plain = r->cell == gru_step && r->linear_before_reset ? n - r->hidden : n;
     for (uint32_t d = 0; d < r->dirs; d++) {
-        part[d] = matmul(g, x, transpose(g, squeeze(g, slice_i(g, wide(g, c->in[1]), 0, d, d + 1), 0)));
+        U w = transpose(g, squeeze(g, slice_i(g, r->w, 0, d, d + 1), 0));
+        part[d] = r->scale[0] ? whole_product(g, x, w, squeeze(g, slice_i(g, r->scale[0], 0, d, d + 1), 0), (int64_t[]){ 0, 1, 2 }, 3) : matmul(g, x, w);
         if (bias) {
             U mine = squeeze(g, slice_i(g, bias, 0, d, d + 1), 0), rec = slice_i(g, mine, 0, n, n + plain);
             if (plain < n) rec = pad_i(g, rec, (int64_t[]){ 0 }, (int64_t[]){ n - plain }, NULL);
@@ -229,7 +209,7 @@ static void project(Graph *g, const Ctx *c, Rnn *r, U x)
 static void recurrent(Graph *g, const Ctx *c, Rnn *r, uint32_t peephole)
 {
     U p = peephole && c->in[peephole] ? wide(g, c->in[peephole]) : NULL;
-    r->r = transpose(g, wide(g, c->in[2]));
+    r->r = transpose(g, r->rec);
     for (uint32_t k = 0; k < 3 && p; k++) r->peep[k] = unsqueeze(g, slice_i(g, p, 1, k * r->hidden, (k + 1) * r->hidden), 1);
 }
 
@@ -262,6 +242,7 @@ static U recurrence(Graph *g, const Ctx *c, Rnn *r, const ActKind *otherwise, ui
 {
     bool swapped = attr_bool(g, c, "layout", false);
     U x = wide(g, c->in[0]), first[2], out[3] = { NULL, NULL, NULL };
+    if (!r->w) r->w = wide(g, c->in[1]), r->rec = wide(g, c->in[2]);
     if (swapped && uop_rank(x) == 3) x = batch_first(g, x);
     if (!attributes(g, c, r, otherwise) || !check_shapes(g, c, r, x, initial, peephole)) return NULL;
     r->length = lengths(g, c, r->steps);
@@ -291,4 +272,27 @@ U op_lstm(Graph *g, const Ctx *c)
 {
     Rnn r = { .gates = 4, .acts = 3, .states = 2, .cell = lstm_step };
     return recurrence(g, c, &r, (ActKind[]){ ACT_SIGMOID, ACT_TANH, ACT_TANH }, 5, 7);
+}
+
+/* Weights i of DynamicQuantizeLSTM, [D,n,4H], as the standard has them, less their zero points; *scale as [D,1,1 or 4H]. Both parameters, inputs s and s + 1, are [D] or [D,4H]. */
+static U whole_weights(Graph *g, const Ctx *c, uint32_t i, uint32_t s, U *scale)
+{
+    U w = c->in[i], of[2];
+    if (uop_rank(w) != 3) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has rank %u; wanted 3", uop_rank(w));
+    for (uint32_t k = 0; k < 2; k++) {
+        U v = c->in[s + k];
+        if (!shape_ok(g, c, s + k, (U[]){ uop_dim(w, 0), uop_dim(w, 2) }, uop_rank(v) == 1 ? 1 : 2)) return NULL;
+        of[k] = uop_rank(v) == 1 ? unsqueeze(g, unsqueeze(g, v, 1), 2) : unsqueeze(g, v, 1);
+    }
+    *scale = of[0];
+    return transpose(g, centred(g, w, of[1]));
+}
+
+/** DynamicQuantizeLSTM: weights are 8-bit numbers, [D,I,4H] and [D,H,4H]; all of X, and each step the state of a direction, is quantised by its own range. */
+U op_dynamic_quantize_lstm(Graph *g, const Ctx *c)
+{
+    Rnn r = { .gates = 4, .acts = 3, .states = 2, .cell = lstm_step };
+    r.w = whole_weights(g, c, 1, 8, &r.scale[0]);
+    r.rec = r.w ? whole_weights(g, c, 2, 10, &r.scale[1]) : NULL;
+    return r.rec && ok(g) ? recurrence(g, c, &r, (ActKind[]){ ACT_SIGMOID, ACT_TANH, ACT_TANH }, 5, 7) : NULL;
 }

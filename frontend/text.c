@@ -66,7 +66,7 @@ TextUse text_use(const char *op)
         { "Col2Im", TEXT_LINEAR }, { "GridSample", TEXT_LINEAR }, { "Resize", TEXT_LINEAR }, { "Upsample", TEXT_LINEAR },
         { "Equal", TEXT_ASKS }, { "RandomNormalLike", TEXT_ASKS }, { "RandomUniformLike", TEXT_ASKS }, { "Shape", TEXT_ASKS }, { "Size", TEXT_ASKS },
         { "BitCast", TEXT_KNOWS }, { "DequantizeLinear", TEXT_KNOWS }, { "Dropout", TEXT_KNOWS }, { "IsInf", TEXT_KNOWS }, { "IsNaN", TEXT_KNOWS }, { "NonZero", TEXT_KNOWS }, { "QLinearMatMul", TEXT_KNOWS },
-        { "QuantizeLinear", TEXT_KNOWS }, { "Unique", TEXT_KNOWS },
+        { "GatherBlockQuantized", TEXT_KNOWS }, { "QuantizeLinear", TEXT_KNOWS }, { "Unique", TEXT_KNOWS },
         { "Cast", TEXT_KNOWS }, { "CastLike", TEXT_KNOWS }, { "CategoryMapper", TEXT_KNOWS }, { "LabelEncoder", TEXT_KNOWS }, { "OneHotEncoder", TEXT_KNOWS },
         { "RegexFullMatch", TEXT_KNOWS }, { "StringConcat", TEXT_KNOWS }, { "StringNormalizer", TEXT_KNOWS },
         { "StringSplit", TEXT_KNOWS }, { "TfIdfVectorizer", TEXT_KNOWS }, { "Tokenizer", TEXT_KNOWS }, { "ZipMap", TEXT_KNOWS },

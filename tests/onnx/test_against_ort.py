@@ -5,6 +5,7 @@ Skipped where onnxruntime is not installed. A case is a row: operator, opset, in
 import shutil
 import sys
 
+import ml_dtypes
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
@@ -323,6 +324,30 @@ CASES = [
      dict(num_heads=4, kv_num_heads=2, do_rotary=1), 3, MS),
     ("GroupQueryAttention", 1, [f(1, 4, 128), None, None, f(1, 2, 3, 16), f(1, 2, 3, 16), i(6, dtype=np.int32), C(np.int32(7)), f(20, 8), f(20, 8)],
      dict(num_heads=4, kv_num_heads=2, do_rotary=1, rotary_interleaved=1, local_window_size=3), 3, MS),
+    *[("Attention", 1, [f(2, 5, 8), f(8, 24, scale=0.4), f(24), i(*mask, dtype=np.int32)], dict(num_heads=2), 1, MS) for mask in ((5, 3, 1, 2), (4, 2, -1, 9))],       # ends, and behind them first positions
+    *[("QAttention", 1, [q(2, 5, 8, dtype=t), C(q(8, 24, dtype=w)), C(f(24)), C(np.float32(0.02)), C(u(n) * 0.01), mask, C(t(131 if t == np.uint8 else 3)), C(q(n, dtype=w)), past], dict(num_heads=2, unidirectional=one), nout, MS)
+      for t, w, n, mask, past, one, nout in ((np.uint8, np.int8, 1, None, None, 0, 1), (np.uint8, np.int8, 24, i(5, 3, dtype=np.int32), None, 0, 1), (np.uint8, np.uint8, 24, None, f(2, 2, 2, 4, 4), 1, 2))],
+    *[("QEmbedLayerNormalization", 1, [ids(9, 2, 4, dtype=np.int32), *([ids(2, 2, 4, dtype=np.int32)] if two else [None]), C(q(9, 8)), C(q(6, 8)), C(q(2, 8)) if two else None, C(q(8)), C(q(8)), mask,
+        *[C(np.float32(v)) if two or k != 2 else None for k, v in enumerate((0.01, 0.02, 0.03, 0.011, 0.02))], *[C(np.uint8(v)) if two or k != 2 else None for k, v in enumerate((120, 130, 99, 1, 128))]], {}, 2, MS)
+      for two, mask in ((True, None), (False, np.array([[1, 1, 1, 0], [1, 1, 0, 0]], np.int32)))],
+    *[("DynamicQuantizeLSTM", 1, [f(5, 1, 6), C(q(d, 6, 16, dtype=t)), C(q(d, 4, 16, dtype=t)), C(f(d, 32)), None, *state, None, C(u(*n) * 0.01), C(np.full(n, z, t)), C(u(*n) * 0.01), C(np.full(n, z, t))], dict(hidden_size=4, **how), 3, MS)
+      for t, z, d, n, state, how in ((np.int8, 3, 1, (1,), [None, None], {}), (np.uint8, 128, 1, (1, 16), [f(1, 1, 4), f(1, 1, 4)], dict(direction="reverse")), (np.int8, 0, 2, (2, 16), [None, None], dict(direction="bidirectional")))],
+    *[("GatherBlockQuantized", 1, [C(data), idx, C(u(*n)), *zero], dict(block_size=16, **how), 1, MS) for data, idx, n, zero, how in (
+        (ids(256, 7, 20, dtype=np.uint8), i([0, 6], [3, -1]), (7, 3), [], dict(bits=4)), (ids(256, 7, 40, dtype=np.uint8), i(5), (7, 3), [C(ids(256, 7, 3, dtype=np.uint8))], dict(bits=8)),
+        (ids(256, 7, 20, dtype=np.uint8), i(2, 5, dtype=np.int32), (7, 3), [C(ids(256, 7, 2, dtype=np.uint8))], dict(bits=4)),
+        (ids(16, 5, 40, 3).astype(ml_dtypes.uint4), i([1], [4]), (5, 3, 3), [C(ids(16, 5, 3, 3).astype(ml_dtypes.uint4))], {}), ((ids(16, 5, 40, 3) - 8).astype(ml_dtypes.int4), i(2, 0, 9), (5, 3, 3), [], dict(gather_axis=2)),
+        ((ids(16, 40, 6) - 8).astype(ml_dtypes.int4), np.array(3), (3, 6), [], dict(gather_axis=-1, quantize_axis=0)))],
+    *[("MatMulBnb4", 1, [f(2, 3, k), C(ids(256, 6 * k // 2, dtype=np.uint8)), C(u((6 * k + 15) // 16))], dict(K=k, N=6, block_size=16, quant_type=t), 1, MS) for k in (40, 24) for t in (0, 1)],
+    *[("FusedMatMul", 1, [f(*a), f(*b)], how, 1, MS) for a, b, how in (((3, 2, 5), (2, 5, 4), dict(transBatchA=1)), ((2, 3, 5), (5, 2, 4), dict(transBatchB=1)), ((5, 2, 3, 4), (2, 3, 7, 4), dict(transBatchA=1, transB=1, alpha=0.5)),
+        ((5, 2, 3), (4, 2, 5), dict(transBatchA=1, transBatchB=1, transA=1, transB=1)))],
+    *[("FusedGemm", 1, [f(3, 4), f(4, 5), *c], dict(activation=a, **more), 1, MS) for a, c, more in (("Relu", [f(5)], dict(alpha=0.5, beta=2.0)), ("LeakyRelu", [], dict(activation_alpha=0.2)), ("Tanh", [f(3, 1)], {}), ("Sigmoid", [], {}),
+        ("Elu", [], dict(activation_alpha=0.7)), ("HardSigmoid", [], dict(activation_alpha=0.3, activation_beta=0.4)), ("Softplus", [], {}), ("Softsign", [], {}), ("ThresholdedRelu", [], dict(activation_alpha=0.3)))],
+    *[("NhwcMaxPool", 1, [q(1, 9, 8, 3, dtype=t)], dict(kernel_shape=[3, 2], strides=[2, 2], **how), 1, MS) for t, how in ((np.uint8, dict(pads=[1, 0, 1, 1])), (np.int8, dict(ceil_mode=1)), (np.uint8, dict(auto_pad="SAME_UPPER")))],
+    *[("QLinearAveragePool", 1, [q(2, 5, 6, 3), C(np.float32(0.1)), C(np.uint8(120)), C(np.float32(0.0713)), C(np.uint8(99))], dict(kernel_shape=[2, 3], strides=[1, 2], pads=[1, 0, 0, 1], channels_last=1, **how), 1, MS)
+      for how in ({}, dict(count_include_pad=1))],
+    *[("QLinearConv", 1, [q(2, *n), C(np.float32(0.1)), C(np.uint8(120)), C(q(6, 2, 3, 3, dtype=np.int8)), C(u(6) * 0.1), C(np.zeros(6, np.int8)), C(np.float32(4.1)), C(np.uint8(99)), C(ids(500, 6, dtype=np.int32))],
+      dict(group=2, pads=[1, 1, 1, 1], channels_last=k), 1, MS)
+      for k, n in ((0, (4, 5, 6)), (1, (5, 6, 4)))],
     ("RotaryEmbedding", 1, [f(2, 3, 16), i(2), f(10, 4), f(10, 4)], dict(num_heads=2), 1, MS),
     ("RotaryEmbedding", 1, [f(2, 2, 3, 8), ids(10, 2, 3), f(10, 4), f(10, 4)], dict(interleaved=1), 1, MS),
 ]

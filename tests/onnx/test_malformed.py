@@ -371,7 +371,7 @@ E = [
             ("a past of rank 4", (8, 24), (24,), "", (1,), "p", (2, 2, 2, 4), "", (1,), {}), ("another batch's past", (8, 24), (24,), "", (1,), "p", (2, 1, 2, 3, 4), "", (1,), {}),
             ("one bias", (8, 24), (1,), "", (1,), "", (1,), "", (1,), {}), ("surplus columns", (8, 25), (25,), "", (1,), "", (1,), "", (1,), {}),
             ("two sizes", (8, 24), (24,), "", (1,), "", (1,), "", (1,), dict(qkv_hidden_sizes=[8, 8])), ("sizes that leave columns", (8, 24), (24,), "", (1,), "", (1,), "", (1,), dict(qkv_hidden_sizes=[8, 8, 6])),
-            ("begins and ends", (8, 24), (24,), "m", (4,), "", (1,), "", (1,), {}), ("one mask", (8, 24), (24,), "m", (1, 5), "", (1,), "", (1,), {}), ("one column", (8, 24), (24,), "m", (2, 1), "", (1,), "", (1,), {}),
+            ("three lengths of two", (8, 24), (24,), "m", (3,), "", (1,), "", (1,), {}), ("one mask", (8, 24), (24,), "m", (1, 5), "", (1,), "", (1,), {}), ("one column", (8, 24), (24,), "m", (2, 1), "", (1,), "", (1,), {}),
             ("other rows", (8, 24), (24,), "m", (2, 4, 5), "", (1,), "", (1,), {}), ("more heads' bias", (8, 24), (24,), "", (1,), "", (1,), "e", (2, 3, 5, 5), {}))],
     *[(f"com.microsoft: MultiHeadAttention of {what}", one("MultiHeadAttention", f"x,k,v,{b},{m},,{p}", {"k": f(*k), "v": f(*v), "b": f(*bs), "m": np.ones(ms, np.int32), "p": f(2, 2, 3, 4)}, ports=[port("x", (2, 5, 8))], domain=MS,
         num_heads=2), BAD, "node 'bad' (MultiHeadAttention): ") for what, k, v, b, bs, m, ms, p in (

@@ -120,6 +120,10 @@ columns, packed, packed_zeros, groups = f(2, 31), rng.integers(0, 256, (3, 2, 8)
 scales = abs(f(3, 2)) + 0.5
 
 
+quads, filters, shifts = f(2, 3, 4, 5), f(6, 5, 1, 1), f(6)
+codes = rng.choice([0.5, -1, 2, 3, -4, 6], (3, 20)).astype(np.float32)
+
+
 def nibbles(a):
     """Rows of 4-bit numbers, the lower one first."""
     return np.stack([a & 15, a >> 4], -1).reshape(len(a), -1).astype(np.float32)
@@ -191,6 +195,10 @@ CASES = [
     ("Cast", "", 13, [np.array([2**64 - 2, 7], np.uint64)], dict(to=TensorProto.STRING), [np.array(["18446744073709551614", "7"], object)]),
     ("MatMulNBits", "com.microsoft", 1, [columns, packed, scales, packed_zeros, groups], dict(K=31, N=3, bits=4, block_size=16),
      [columns @ ((nibbles(packed)[:, :31] - nibbles(packed_zeros)[:, groups]) * scales[:, groups]).T]),
+    *[("NhwcFusedConv", "com.microsoft", 1, [quads, filters, shifts, *more], dict(activation="Relu"), [np.maximum(quads @ filters[:, :, 0, 0].T + shifts + sum(more), 0)]) for more in ([], [f(2, 3, 4, 6)])],
+    *[("GatherBlockQuantized", "com.microsoft", 1, [codes.astype(t), np.array([2, -1, 9]), abs(codes[:, ::16]) + 1], dict(block_size=16), [codes[[2, -1, 0]] * np.repeat(abs(codes[:, ::16]) + 1, 16, 1)[[2, -1, 0], :20] * [[1], [1], [0]]])
+      for t in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float4_e2m1fn)],
+    ("GatherBlockQuantized", "com.microsoft", 1, [codes.astype(ml_dtypes.float8_e4m3fn), np.array(1), np.array([[0.5]], np.float32)], dict(block_size=0), [codes[1] * np.float32(0.5)]),
     ("Tokenizer", "com.microsoft", 1, [np.array(["one two", "three"], object)], dict(mark=0, mincharnum=1, pad_value="-", separators=[" "]), [np.array([["one", "two"], ["three", "-"]], object)]),
     *[("Tokenizer", "com.microsoft", 1, [np.array(words, object)], dict(mark=1, mincharnum=1, pad_value="-", tokenexp="[a-z]+"), [want]) for words, want in (
         (["A", "4"], np.zeros((2, 0), object)), (["A", "b"], np.array([["\x02", "\x03", "-"], ["\x02", "b", "\x03"]], object)))],
