@@ -357,17 +357,28 @@ U op_q_attention(Graph *g, const Ctx *c)
     return y && ok(g) ? attention_of(g, c, y, c->in[3], 5, 8, 9) : NULL;
 }
 
+/* Part k of input i, [batch, rows, heads, parts, size], as [batch, rows, heads * size]. */
+static U one_of_packed(Graph *g, const Ctx *c, uint32_t i, int64_t k, int64_t parts, int64_t heads)
+{
+    U x = c->in[i];
+    if (!shape_ok(g, c, i, (U[]){ NULL, NULL, uop_index(g, heads), uop_index(g, parts), NULL }, 5)) return NULL;
+    return reshape(g, slice_i(g, x, 3, k, k + 1), (U[]){ uop_dim(x, 0), uop_dim(x, 1), dim_mul(g, uop_dim(x, 2), uop_dim(x, 4)) }, 3);
+}
+
 /** com.microsoft MultiHeadAttention: query, key, value [b, rows, h] (or keys and values already by heads), bias [3h], masks, past. */
 U op_multi_head_attention(Graph *g, const Ctx *c)
 {
     int64_t heads = attr_int(g, c, "num_heads", 0), at = 0, columns = 0;
-    U part[3], stages[4];
-    if (!c->in[1] || !c->in[2] || uop_rank(c->in[0]) != 3) return fail_node(g, c, TG_UNSUPPORTED, NULL, "packed queries, keys and values are not covered");
+    U in[3] = { c->in[0], c->in[1], c->in[2] }, part[3], stages[4];
+    uint32_t packed = !in[1] && !in[2] ? 0 : in[1] && !in[2] ? 1 : 3;                           /* the input that holds what follows it too */
+    for (uint32_t k = packed; k < 3; k++)
+        if (!(in[k] = one_of_packed(g, c, packed, k - packed, 3 - packed, heads))) return NULL;
+    if (!in[1] || uop_rank(in[0]) != 3) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u, or a key is missing", uop_rank(c->in[0]));
     if (!c->in[6] != !c->in[7]) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
     if (c->in[8] || c->in[9]) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[c->in[8] ? 8 : 9], "belongs to shared buffers, which are not covered");
     if (c->in[3] && uop_rank(c->in[3]) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has rank %u; wanted 1", uop_rank(c->in[3]));
     for (int k = 0; k < 3; k++) {
-        U x = wide(g, c->in[k]);
+        U x = wide(g, in[k]);
         if (c->in[3] && uop_rank(x) == 3) x = add(g, x, wide(g, slice_i(g, c->in[3], 0, at, at + fixed_size(g, x, 2))));
         at += uop_rank(x) == 3 ? fixed_size(g, x, 2) : 0;
         part[k] = split_heads(g, c, x, heads);
@@ -390,7 +401,7 @@ U op_multi_head_attention(Graph *g, const Ctx *c)
     if (c->in[4]) a.bias = total_of(g, a.bias, filter_bias(g, c, 4, part[0], keys, attr_float(g, c, "mask_filter_value", -10000)));
     if (attr_bool(g, c, "unidirectional", false)) a.allowed = window_mask(g, rows, keys, offset, -1, 0);
     U y = narrow(g, join_heads(g, attend(g, part[0], part[1], part[2], &a, stages)), c->in[0]);
-    return outputs(g, c, (U[]){ y, narrow(g, part[1], c->in[0]), narrow(g, part[2], c->in[0]) }, 3);
+    return outputs(g, c, (U[]){ y, narrow(g, part[1], c->in[0]), narrow(g, part[2], c->in[0]), narrow(g, stages[2], c->in[0]) }, 4);
 }
 
 /* (x - mean) / deviation along the last axis, times gamma plus beta; the three outputs that follow the first in this family. */
@@ -491,6 +502,16 @@ U op_fast_gelu(Graph *g, const Ctx *c)
 {
     U x = with_bias(g, c), cube = mul(g, x, mul(g, x, x)), inner = mul(g, K(sqrt(2 / M_PI)), add(g, x, mul(g, K(0.044715), cube)));
     return narrow(g, mul(g, mul(g, K(0.5), x), add(g, K(1), tanh_(g, inner))), c->in[0]);
+}
+
+/* com.microsoft GemmFastGelu: of a product and a bias. */
+U op_gemm_fast_gelu(Graph *g, const Ctx *c)
+{
+    const UOp *in[CTX_INPUTS + 2] = { matmul(g, wide(g, c->in[0]), wide(g, c->in[1])), c->in[2] };
+    Ctx inner = *c;
+    inner.in = in, inner.nin = 2;
+    U y = is_error(in[0]) ? in[0] : op_fast_gelu(g, &inner);
+    return is_error(y) ? y : narrow(g, y, c->in[0]);
 }
 
 U op_quick_gelu(Graph *g, const Ctx *c)

@@ -176,16 +176,16 @@ static U text_ranks(Graph *g, const Ctx *c, U *word)
     return ints_const(g, rank, shape, uop_rank(x));
 }
 
-/** Unique (ONNX 11): distinct elements, or slices along an axis. Slices become rows for the host function; complex numbers are pairs there, strings numbers: where they are sorted, places in order. */
-U op_unique(Graph *g, const Ctx *c)
+/* Distinct elements, or slices along an axis, and their counts. Slices become rows for the host function; complex numbers are pairs there, strings numbers: where they are sorted, places in order. false: it failed. */
+static bool unique(Graph *g, const Ctx *c, bool sorted, U out[4])
 {
     U x = c->in[0], word = NULL, dim[TG_MAX_RANK + 1] = { 0 };
-    bool whole = !attr_find(c, "axis"), sorted = attr_bool(g, c, "sorted", true), text = is_text(x);
+    bool whole = !attr_find(c, "axis"), text = is_text(x);
     int64_t axis = 0, order[TG_MAX_RANK + 1], back[TG_MAX_RANK + 1];
     int32_t pair = complex_type(x);
-    if (!whole && !axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(special_part(x, 0)), &axis)) return NULL;
+    if (!whole && !axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(special_part(x, 0)), &axis)) return false;
     x = pair ? complex_pairs(g, x) : text && sorted ? text_ranks(g, c, &word) : special_part(x, 0);
-    if (!x) return NULL;
+    if (!x) return false;
     uint32_t rank = uop_rank(x);
     for (int64_t k = 0; k < rank; k++) order[k] = !k ? axis : k <= axis ? k - 1 : k, back[order[k]] = k;
     U moved = whole ? x : permute(g, x, order, rank);
@@ -195,8 +195,23 @@ U op_unique(Graph *g, const Ctx *c)
     U y = call_result(g, call, 0, (DType)x->dtype, (U[]){ n, uop_dim(flat, 1) }, 2);
     for (uint32_t k = 0; k < rank; k++) dim[k] = k ? uop_dim(moved, k) : n;
     y = whole ? reshape(g, y, (U[]){ n, uop_index(g, 2) }, pair ? 2 : 1) : permute(g, reshape(g, y, dim, rank), back, rank);
-    y = pair ? complex_of_pairs(g, y, pair) : word && uop_numel(x) ? text_wrap(g, take(g, text_numbers(word), y, 0)) : text ? text_wrap(g, y) : y;
-    return outputs(g, c, (U[]){ y, call_result(g, call, 1, DT_I64, &n, 1), call_result(g, call, 2, DT_I64, &rows, 1), call_result(g, call, 3, DT_I64, &n, 1) }, 4);
+    out[0] = pair ? complex_of_pairs(g, y, pair) : word && uop_numel(x) ? text_wrap(g, take(g, text_numbers(word), y, 0)) : text ? text_wrap(g, y) : y;
+    for (uint32_t k = 1; k < 4; k++) out[k] = call_result(g, call, k, DT_I64, k == 2 ? &rows : &n, 1);
+    return ok(g);
+}
+
+/** Unique (ONNX 11): elements or slices, where each stood first, which each of x is, counts. */
+U op_unique(Graph *g, const Ctx *c)
+{
+    U out[4];
+    return unique(g, c, attr_bool(g, c, "sorted", true), out) ? outputs(g, c, out, 4) : NULL;
+}
+
+/* com.microsoft Unique: in the order of x, without where each stood first. */
+U op_unique_ms(Graph *g, const Ctx *c)
+{
+    U out[4];
+    return unique(g, c, false, out) ? outputs(g, c, (U[]){ out[0], out[2], out[3] }, 3) : NULL;
 }
 
 /* ---- TopK ---- */

@@ -153,6 +153,16 @@ static U turn(Graph *g, const Ctx *c, U x, U at)
     return permute(g, rotate(g, permute(g, x, order, 4), cosine, sine, size, attr_bool(g, c, "rotary_interleaved", false)), order, 4);
 }
 
+/* x [.., size] over the root of its mean square, times input i, of that size; x where there is none. */
+static U head_norm(Graph *g, const Ctx *c, U x, uint32_t i)
+{
+    U v = wide(g, x);
+    if (!c->in[i]) return x;
+    if (!shape_ok(g, c, i, &x->shape->dim[3], 1)) return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
+    U square = mean(g, mul(g, v, v), (int64_t[]){ -1 }, 1, true), inverse = recip(g, sqrt_(g, add(g, square, scalar(g, type_of(v), attr_float(g, c, "qk_norm_epsilon", 1e-6)))));
+    return narrow(g, mul(g, mul(g, v, inverse), wide(g, c->in[i])), x);
+}
+
 /* The cache with the new rows behind the `before` [batch, 1, 1, 1] that each sample has: [batch, groups, past + rows, size]. */
 static U extend_cache(Graph *g, U past, U fresh, U before)
 {
@@ -184,8 +194,14 @@ U op_group_query_attention(Graph *g, const Ctx *c)
     Projections p;
     U past_k = c->in[3], past_v = c->in[4], stages[4], one = uop_int(g, DT_I64, 1);
     int64_t left = attr_int(g, c, "local_window_size", -1);
-    if (left < 1 && left != -1) return fail_node(g, c, TG_BAD_MODEL, "local_window_size", "is %lld; wanted -1, or 1 or more", (long long)left);
+    int64_t scores = attr_int(g, c, "qk_output", 0);
+    bool causal = attr_bool(g, c, "causal", true);
+    if ((left < 1 || !causal) && left != -1) return fail_node(g, c, TG_BAD_MODEL, "local_window_size", "is %lld; wanted -1, or 1 or more", (long long)left);
+    if (scores < 0 || scores > 2) return fail_node(g, c, TG_BAD_MODEL, "qk_output", "is %lld; wanted 0 to 2", (long long)scores);
+    if (c->in[12] || c->in[13] || attr_bool(g, c, "sliding_window_cache", false)) return fail_node(g, c, TG_UNSUPPORTED, "k_scale", "and caches of windows are not covered");
     if (!read_projections(g, c, &p)) return NULL;
+    p.q = head_norm(g, c, p.q, 14), p.k = head_norm(g, c, p.k, 15);
+    if (!ok(g)) return NULL;
     if (!c->in[5]) return fail_node(g, c, TG_BAD_MODEL, "seqlens_k", "is missing");
     if (!past_k != !past_v) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
     if (!past_ok(g, c, 3, p.k) || !past_ok(g, c, 4, p.v) || (past_k && !same_rows(g, c, 3, 4))) return NULL;
@@ -208,8 +224,9 @@ U op_group_query_attention(Graph *g, const Ctx *c)
     if (!shape_ok(g, c, 11, (U[]){ uop_index(g, p.heads) }, 1)) return NULL;
     if (c->in[11]) a.sink = reshape_i(g, wide(g, c->in[11]), by_head, 3);
     else if (attr_bool(g, c, "smooth_softmax", false)) a.sink = scalar(g, DT_F32, 0);
-    a.allowed = window_mask(g, rows, uop_dim(k, 2), before, left > 0 ? left - 1 : -1, 0);
-    if (!past_k) a.allowed = and_(g, a.allowed, le(g, iota(g, rows, DT_I64), last));       /* rows behind the last position are padding */
+    a.allowed = causal ? window_mask(g, rows, uop_dim(k, 2), before, left > 0 ? left - 1 : -1, 0) : le(g, iota(g, uop_dim(k, 2), DT_I64), last);
+    if (!past_k && causal) a.allowed = and_(g, a.allowed, le(g, iota(g, rows, DT_I64), last));       /* rows behind the last position are padding */
     U y = narrow(g, join_heads(g, attend(g, wide(g, p.q), wide(g, k), wide(g, v), &a, stages)), c->in[0]);
-    return outputs(g, c, (U[]){ y, k, v }, 3);
+    U before_softmax = where(g, a.allowed, stages[2], scalar(g, type_of(stages[2]), 0));
+    return outputs(g, c, (U[]){ y, k, v, scores ? narrow(g, scores == 1 ? before_softmax : stages[3], c->in[0]) : NULL }, 4);
 }

@@ -255,10 +255,15 @@ U from_channels_last(Graph *g, const Ctx *c, uint32_t inputs, Importer fn)
     for (uint32_t k = 0; k < c->nin; k++) in[k] = c->in[k] && inputs >> k & 1 ? turned(g, c->in[k], false) : c->in[k];
     inner.in = in;
     U y = fn(g, &inner);
-    return y && ok(g) ? turned(g, y, true) : NULL;
+    if (!y || !ok(g)) return NULL;
+    if (y->op != UOP_TUPLE) return turned(g, y, true);
+    const UOp **part = NEW_N(graph_arena(g), const UOp *, y->nsrc);
+    for (uint32_t k = 0; k < y->nsrc; k++) part[k] = turned(g, y->src[k], true);
+    return uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, part, y->nsrc);
 }
 
 U op_nhwc_max_pool(Graph *g, const Ctx *c) { return from_channels_last(g, c, 1, op_max_pool); }
+U op_nhwc_conv(Graph *g, const Ctx *c) { return from_channels_last(g, c, 1, op_conv); }
 U op_nhwc_fused_conv(Graph *g, const Ctx *c) { return from_channels_last(g, c, 1 | 1 << 3, op_fused_conv); }
 
 /* Zeros between the taps of a dilated kernel; its reach becomes its size. */

@@ -97,19 +97,50 @@ static U group_parameter(Graph *g, const Ctx *c, U x, uint32_t i, int64_t groups
     return by_channel(g, &channel, x, i);
 }
 
-U op_group_normalization(Graph *g, const Ctx *c)
+/* x [n, c, ..] normalised within each sample's groups of channels. */
+static U grouped(Graph *g, const Ctx *c, U x, const char *attribute)
 {
-    U x = wide(g, c->in[0]);
-    int64_t groups = attr_int(g, c, "num_groups", 0);
+    int64_t groups = attr_int(g, c, attribute, 0);
     if (uop_rank(x) < 2) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 2 or more", uop_rank(x));
     if (groups < 1 || !uop_is_const(uop_dim(x, 1)) || uop_size(x, 1) % groups)
-        return fail_node(g, c, TG_BAD_MODEL, "num_groups", "%lld groups of %lld channels", (long long)groups, (long long)uop_size(x, 1));
+        return fail_node(g, c, TG_BAD_MODEL, attribute, "%lld groups of %lld channels", (long long)groups, (long long)uop_size(x, 1));
+    U rest = dim_div(g, dim_product(g, x->shape->dim + 1, uop_rank(x) - 1), uop_index(g, groups)), dim[] = { uop_dim(x, 0), uop_index(g, groups), rest };
+    U y = standardise(g, reshape(g, x, dim, 3), (int64_t[]){ 2 }, 1, attr_float(g, c, "epsilon", 1e-5), NULL, NULL);
+    return reshape(g, y, x->shape->dim, uop_rank(x));
+}
+
+U op_group_normalization(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), y = grouped(g, c, x, "num_groups");
     attr_float_type(g, c, "stash_type", TG_F32);                /* what is less precise is computed in single precision all the same */
-    U scale = group_parameter(g, c, x, 1, groups), bias = group_parameter(g, c, x, 2, groups);
-    U rest = dim_div(g, dim_product(g, x->shape->dim + 1, uop_rank(x) - 1), uop_index(g, groups));
     if (!ok(g)) return NULL;
-    U y = standardise(g, reshape(g, x, (U[]){ uop_dim(x, 0), uop_index(g, groups), rest }, 3), (int64_t[]){ 2 }, 1, attr_float(g, c, "epsilon", 1e-5), NULL, NULL);
-    return narrow(g, add(g, mul(g, reshape(g, y, x->shape->dim, uop_rank(x)), scale), bias), c->in[0]);
+    U scale = group_parameter(g, c, x, 1, attr_int(g, c, "num_groups", 0)), bias = group_parameter(g, c, x, 2, attr_int(g, c, "num_groups", 0));
+    return ok(g) ? narrow(g, add(g, mul(g, y, scale), bias), c->in[0]) : NULL;
+}
+
+/* com.microsoft GroupNorm, SkipGroupNorm: of x, or of the sum of x, skip and bias, which is a second output; an activation. Channels last or on axis 1. */
+static U group_norm_first(Graph *g, const Ctx *c)
+{
+    U x = wide(g, c->in[0]), skip = wide(g, c->in[3]);
+    int64_t act = attr_int(g, c, "activation", 0);
+    if (act != 0 && act != 1) return fail_node(g, c, TG_BAD_MODEL, "activation", "is %lld; wanted 0 or 1", (long long)act);
+    if (skip && uop_rank(skip) == 2)
+        for (uint32_t k = 2; k < uop_rank(x); k++) skip = unsqueeze(g, skip, -1);
+    if (skip && (is_error(skip) || uop_rank(skip) != uop_rank(x))) return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has rank %u; wanted 2 or %u", uop_rank(c->in[3]), uop_rank(x));
+    if (skip) x = add(g, x, skip);
+    if (c->in[4]) x = add(g, x, by_channel(g, c, x, 4));
+    if (is_error(x) || x->shape != c->in[0]->shape) return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "does not fit the input");
+    U y = grouped(g, c, x, "groups"), scale = by_channel(g, c, x, 1), bias = by_channel(g, c, x, 2);
+    if (!ok(g)) return NULL;
+    y = add(g, mul(g, y, scale), bias);
+    y = narrow(g, act ? mul(g, y, sigmoid(g, y)) : y, c->in[0]);
+    return c->nout < 2 ? y : UOP(g, UOP_TUPLE, DT_VOID, NO_ARG, y, narrow(g, x, c->in[0]));
+}
+
+U op_group_norm(Graph *g, const Ctx *c)
+{
+    bool wide_skip = c->in[3] && uop_rank(c->in[3]) > 2;
+    return attr_bool(g, c, "channels_last", true) ? from_channels_last(g, c, wide_skip ? 1 | 1 << 3 : 1, group_norm_first) : group_norm_first(g, c);
 }
 
 /** LRN: y = x / (bias + alpha/size * sum of squares over `size` neighbouring channels)^beta. */

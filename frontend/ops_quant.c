@@ -271,12 +271,7 @@ U op_q_linear_leaky_relu(Graph *g, const Ctx *c)
 /* An operator of the standard between real numbers, its attributes as of that version. */
 static U quantised_node(Graph *g, const Ctx *c, const char *name, int64_t opset)
 {
-    const OpRow *row = op_find("", name, opset);
-    if (!row) return fail_node(g, c, TG_BAD_MODEL, "opset", "is %lld", (long long)opset);
-    const UOp *in[CTX_INPUTS] = { real(g, c, 0) };
-    Ctx inner = *c;
-    inner.in = in, inner.nin = 1, inner.opset = opset;
-    U y = row->fn(g, &inner);
+    U x = real(g, c, 0), y = standard_node(g, c, name, opset, &x, 1);
     return y && ok(g) ? quantized_by(g, c, y, 3, c->in[0]) : NULL;
 }
 
@@ -288,6 +283,8 @@ static U either_layout(Graph *g, const Ctx *c, Importer fn) { return attr_bool(g
 static U average_pool(Graph *g, const Ctx *c) { return quantised_node(g, c, "AveragePool", 11); }
 U op_q_linear_average_pool(Graph *g, const Ctx *c) { return either_layout(g, c, average_pool); }
 U op_q_linear_conv_ms(Graph *g, const Ctx *c) { return either_layout(g, c, op_q_linear_conv); }
+
+U op_q_linear_reduce_mean(Graph *g, const Ctx *c) { return quantised_node(g, c, "ReduceMean", 11); }
 
 U op_q_linear_where(Graph *g, const Ctx *c) { return quantized_by(g, c, where(g, c->in[0], real(g, c, 1), real(g, c, 4)), 7, c->in[1]); }
 
@@ -325,6 +322,20 @@ U op_q_linear_concat(Graph *g, const Ctx *c)
     }
     if (is_error(part[0]) || !axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(part[0]), &axis)) return NULL;
     return quantized_by(g, c, cat(g, part, n, axis), 0, c->in[2]);
+}
+
+U op_mul_integer(Graph *g, const Ctx *c) { return mul(g, centred(g, c->in[0], c->in[1]), centred(g, c->in[2], c->in[3])); }
+
+U op_reduce_sum_integer(Graph *g, const Ctx *c)
+{
+    U x = cast(g, c->in[0], c->in[0]->dtype == DT_I8 ? DT_I32 : DT_U32);
+    return standard_node(g, c, "ReduceSum", 11, &x, 1);
+}
+
+U op_mat_mul_integer16(Graph *g, const Ctx *c)
+{
+    DType t = c->in[0]->dtype == DT_U16 && c->in[1]->dtype == DT_U16 ? DT_U32 : DT_I32;
+    return matmul(g, cast(g, c->in[0], t), cast(g, c->in[1], t));
 }
 
 /* An operand of a product: centred, transposed where the attribute says so. */
