@@ -1,4 +1,4 @@
-/* What ops_attention.c lends to ops_llm.c. */
+/* What ops_attention.c lends to other operators of transformers. */
 #ifndef TG_ATTENTION_H
 #define TG_ATTENTION_H
 #include "frontend/frontend.h"
@@ -10,6 +10,7 @@ U window_mask(Graph *g, U rows, U cols, U offset, int64_t left, int64_t right);
 /* x [batch, rows, heads, size]: its first `size` elements turned in pairs by angles given as cosine and sine, which broadcast to [.., size / 2]. */
 U rotate(Graph *g, U x, U cosine, U sine, int64_t size, bool interleaved);
 U rows_at(Graph *g, U table, U ids);                                   /* rows of a table, by numbers that do not count from the end */
+U fast_gelu(Graph *g, U x);                                             /* by the hyperbolic tangent; x in a type that is computed in */
 /* Shapes of inputs that may be absent; an error says which does not fit. */
 bool past_ok(Graph *g, const Ctx *c, uint32_t i, U x);                 /* as x [batch, heads, rows, size], but for the rows */
 bool same_rows(Graph *g, const Ctx *c, uint32_t i, uint32_t j);        /* i and j, both past_ok */

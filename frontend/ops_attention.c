@@ -498,20 +498,20 @@ U op_gelu_ms(Graph *g, const Ctx *c)        /* Gelu, BiasGelu */
     return narrow(g, mul(g, mul(g, K(0.5), x), add(g, K(1), erf_(g, mul(g, x, K(M_SQRT1_2))))), c->in[0]);
 }
 
-U op_fast_gelu(Graph *g, const Ctx *c)
+U fast_gelu(Graph *g, U x)
 {
-    U x = with_bias(g, c), cube = mul(g, x, mul(g, x, x)), inner = mul(g, K(sqrt(2 / M_PI)), add(g, x, mul(g, K(0.044715), cube)));
-    return narrow(g, mul(g, mul(g, K(0.5), x), add(g, K(1), tanh_(g, inner))), c->in[0]);
+    U cube = mul(g, x, mul(g, x, x)), inner = mul(g, K(sqrt(2 / M_PI)), add(g, x, mul(g, K(0.044715), cube)));
+    return mul(g, mul(g, K(0.5), x), add(g, K(1), tanh_(g, inner)));
 }
+
+U op_fast_gelu(Graph *g, const Ctx *c) { return narrow(g, fast_gelu(g, with_bias(g, c)), c->in[0]); }
 
 /* com.microsoft GemmFastGelu: of a product and a bias. */
 U op_gemm_fast_gelu(Graph *g, const Ctx *c)
 {
-    const UOp *in[CTX_INPUTS + 2] = { matmul(g, wide(g, c->in[0]), wide(g, c->in[1])), c->in[2] };
-    Ctx inner = *c;
-    inner.in = in, inner.nin = 2;
-    U y = is_error(in[0]) ? in[0] : op_fast_gelu(g, &inner);
-    return is_error(y) ? y : narrow(g, y, c->in[0]);
+    U x = matmul(g, wide(g, c->in[0]), wide(g, c->in[1]));
+    if (is_error(x) || !shape_ok(g, c, 2, &x->shape->dim[uop_rank(x) ? uop_rank(x) - 1 : 0], 1)) return NULL;
+    return narrow(g, fast_gelu(g, c->in[2] ? add(g, x, wide(g, c->in[2])) : x), c->in[0]);
 }
 
 U op_quick_gelu(Graph *g, const Ctx *c)

@@ -11,8 +11,7 @@
 
 /* ---- MatMulNBits ---- */
 
-/* Bytes [.., n] as n * 8 / bits numbers of few bits each, the lowest bits first. */
-static U unpack_bits(Graph *g, U x, int64_t bits)
+U unpack_bits(Graph *g, U x, int64_t bits)
 {
     U dim[TG_MAX_RANK + 1];
     uint32_t r = uop_rank(x);

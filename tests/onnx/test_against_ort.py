@@ -356,6 +356,11 @@ CASES = [
     *[("ScaledSiLU", 1, [f(3, 4), *more], how, 1, MS) for more, how in (([], dict(alpha=0.5)), ([C(np.float32(1.7))], {}))],
     *[("GroupQueryAttention", 1, [f(2, 5, 64), f(2, 5, 32), f(2, 5, 32), None, None, i(4, 4, dtype=np.int32), C(np.int32(5))], dict(num_heads=4, kv_num_heads=2, **how), n, MS)
       for how, n in ((dict(causal=0), 3), (dict(qk_output=1), 4), (dict(qk_output=2), 4))],
+    *[("MoE", 1, [f(*n, 6), f(6, 4), C(f(4, 10 if a == "swiglu" else 5, 6)), C(f(4, 10 if a == "swiglu" else 5)), C(f(4, 6, 5)), C(f(4, 6))],
+       dict(k=k, activation_type=a, normalize_routing_weights=norm, **how), 1, MS) for n, a, k, norm, how in (((6,), "relu", 2, 0, {}), ((2, 3), "gelu", 1, 0, {}), ((6,), "silu", 3, 1, {}), ((6,), "identity", 2, 1, {}),
+        ((2, 3), "swiglu", 2, 1, dict(swiglu_fusion=1, activation_alpha=1.702, activation_beta=1.0, swiglu_limit=0.7)))],
+    *[("QMoE", 1, [f(3, 32), f(3, 4), C(ids(256, 4, 64, 32 * bits // 8, dtype=np.uint8)), C(u(4, 64, *blocks) * 0.02), C(f(4, 64)), C(ids(256, 4, 32, 32 * bits // 8, dtype=np.uint8)), C(u(4, 32, *blocks) * 0.02), C(f(4, 32))],
+       dict(k=2, activation_type="swiglu", normalize_routing_weights=1, swiglu_fusion=1, expert_weight_bits=bits, **how), 1, MS) for bits, blocks, how in ((4, (), {}), (8, (), {}), (4, (2,), dict(block_size=16)))],
     *[("MatMulBnb4", 1, [f(2, 3, k), C(ids(256, 6 * k // 2, dtype=np.uint8)), C(u((6 * k + 15) // 16))], dict(K=k, N=6, block_size=16, quant_type=t), 1, MS) for k in (40, 24) for t in (0, 1)],
     *[("FusedMatMul", 1, [f(*a), f(*b)], how, 1, MS) for a, b, how in (((3, 2, 5), (2, 5, 4), dict(transBatchA=1)), ((2, 3, 5), (5, 2, 4), dict(transBatchB=1)), ((5, 2, 3, 4), (2, 3, 7, 4), dict(transBatchA=1, transB=1, alpha=0.5)),
         ((5, 2, 3), (4, 2, 5), dict(transBatchA=1, transBatchB=1, transA=1, transB=1)))],
