@@ -332,7 +332,7 @@ U op_max_unpool(Graph *g, const Ctx *c)
         if (k > 1) {
             U reach = dim_add(g, dim_mul(g, dim_sub(g, d, one), uop_index(g, strides ? stride[k - 2] : 1)), uop_index(g, kernel[k - 2]));
             d = dim_sub(g, reach, uop_index(g, padded ? pads[k - 2] + pads[k - 2 + nk] : 0));
-            if (d->vmax < 1) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "makes %lld at axis %u", (long long)d->vmax, k);
+            if (d->vmax < (uop_numel(x) > 0)) return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "makes %lld at axis %u", (long long)d->vmax, k);
             graph_need(g, dim_sub(g, d, one));
             d = dim_max(g, d, uop_index(g, 0));
         }

@@ -16,7 +16,7 @@ typedef struct {
     U beta;                         /* [T,B,H or 1,1,1]: how much of the difference to what S has for the key is added; NULL: the value itself is */
 } Linear;
 
-static U at(Graph *g, U x, U step) { return squeeze(g, slice(g, x, 0, step, uop_index(g, 1)), 0); }
+static U at(Graph *g, U x, U step) { return loop_slice(g, x, 0, step); }
 
 static bool round_of(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
 {
@@ -83,4 +83,11 @@ U op_linear_attention(Graph *g, const Ctx *c)
     U out[] = { dim[0], uop_dim(c->in[0], 1), dim_mul(g, uop_index(g, l.heads), dim[3]) };
     U y = reshape(g, permute(g, row, (int64_t[]){ 1, 0, 2, 3, 4 }, 5), out, 3);
     return outputs(g, c, (U[]){ narrow(g, y, c->in[0]), narrow(g, last, past ? past : c->in[0]) }, 2);
+}
+
+/* com.microsoft: the same, which may also keep the states of several steps. */
+U op_linear_attention_ms(Graph *g, const Ctx *c)
+{
+    if (attr_int(g, c, "state_window", 0)) return fail_node(g, c, TG_UNSUPPORTED, "state_window", "is not covered");
+    return op_linear_attention(g, c);
 }

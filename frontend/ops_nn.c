@@ -81,7 +81,7 @@ static bool read_ceil(Graph *g, const Ctx *c, U x, Window *w)
     if (strcmp(auto_pad(g, c), "NOTSET") || !attr_bool(g, c, "ceil_mode", false)) return ok(g);
     for (uint32_t k = 0; k < w->n; k++) {
         U over = dim_sub(g, dim_add(g, uop_dim(x, k + 2), dim_add(g, w->before[k], w->after[k])), uop_index(g, reach(w, k))), more = to_multiple(g, over, w->stride[k]);
-        if (over->vmax < 0) continue;
+        if (over->vmax <= -w->stride[k]) continue;
         U starts = dim_sub(g, dim_add(g, w->after[k], more), uop_index(g, reach(w, k)));                /* of the last window, behind the input's end */
         w->extra[k] = starts->vmax < 0 ? more : starts->vmin >= 0 ? uop_index(g, 0) : where(g, lt(g, starts, uop_index(g, 0)), more, uop_index(g, 0));
     }
@@ -423,23 +423,32 @@ U op_col2_im(Graph *g, const Ctx *c)
 }
 
 /** CausalConvWithState (27): each channel convolved with its own kernel over itself and what came before: past [n, c, k-1], or zeros. Out: the same length, and the
- *  last k-1 places for the next call. */
+ *  last k-1 places (times the dilation) for the next call. */
 U op_causal_conv(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]), f = wide(g, c->in[1]), past = wide(g, c->in[3]);
     const char *activation = attr_str(g, c, "activation", "none");
     bool swish = !strcmp(activation, "silu") || !strcmp(activation, "swish");
-    int64_t one[] = { 1 };
+    int64_t one[] = { 1 }, apart = attr_int(g, c, "dilation", 1);
+    if (apart < 1 || apart > STEP_MAX) return fail_node(g, c, TG_BAD_MODEL, "dilation", "is %lld; wanted 1 or more", (long long)apart);
     if (uop_rank(x) != 3 || uop_rank(f) != 3 || !uop_static(f) || uop_size(f, 1) != 1 || uop_size(f, 2) < 1 || uop_dim(f, 0) != uop_dim(x, 1))
         return fail_node(g, c, TG_BAD_MODEL, "weight", "wanted [channels, 1, k] for [batch, channels, length]");
     if (!swish && strcmp(activation, "none")) return fail_node(g, c, TG_BAD_MODEL, "activation", "is '%s'; wanted none, silu or swish", activation);
-    int64_t k = uop_size(f, 2), before[] = { 0, 0, k - 1 }, none[] = { 0, 0, 0 };
-    if (!shape_ok(g, c, 3, (U[]){ uop_dim(x, 0), uop_dim(x, 1), uop_index(g, k - 1) }, 3)) return NULL;
+    if (uop_size(f, 2) > STEP_MAX / apart) return fail_node(g, c, TG_LIMIT, "dilation", "a window that reaches too far");
+    int64_t reach = (uop_size(f, 2) - 1) * apart, before[] = { 0, 0, reach }, none[] = { 0, 0, 0 };
+    if (!shape_ok(g, c, 3, (U[]){ uop_dim(x, 0), uop_dim(x, 1), uop_index(g, reach) }, 3)) return NULL;
     U all = past ? cat(g, (U[]){ past, x }, 2, 2) : pad_i(g, x, before, none, NULL);
-    U y = add_bias(g, c, conv(g, all, f, one, one, NULL, NULL, uop_size(x, 1)), wide(g, c->in[2]), 1);
+    U y = add_bias(g, c, conv(g, all, f, one, &apart, NULL, NULL, uop_size(x, 1)), wide(g, c->in[2]), 1);
     if (y->op == UOP_ERROR) return y;
-    U state = slice(g, all, 2, dim_sub(g, uop_dim(all, 2), uop_index(g, k - 1)), uop_index(g, k - 1));
+    U state = slice(g, all, 2, dim_sub(g, uop_dim(all, 2), uop_index(g, reach)), uop_index(g, reach));
     return outputs(g, c, (U[]){ narrow(g, swish ? mul(g, y, sigmoid(g, y)) : y, c->in[0]), narrow(g, state, c->in[0]) }, 2);
+}
+
+/* com.microsoft: the same, which may also have taps apart, more axes, channels last and states of several steps. */
+U op_causal_conv_ms(Graph *g, const Ctx *c)
+{
+    if (attr_int(g, c, "state_window", 0) || attr_int(g, c, "ndim", 1) != 1 || attr_bool(g, c, "channels_last", false)) return fail_node(g, c, TG_UNSUPPORTED, "ndim", "above 1, channels_last and state_window are not covered");
+    return op_causal_conv(g, c);
 }
 
 /* ---- pools ---- */

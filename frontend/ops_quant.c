@@ -193,8 +193,11 @@ static U number(Graph *g, U x) { return f32(g, narrow_decode(g, x)); }
 U op_q_linear_mat_mul(Graph *g, const Ctx *c)
 {
     const U *in = c->in;
-    for (uint32_t k = 1; k < 8; k += k == 1 ? 3 : 2)                   /* a scale and its zero point */
-        if (!shape_ok(g, c, k + 1, in[k]->shape->dim, uop_rank(in[k]))) return NULL;
+    for (uint32_t k = 1; k < 8; k += k == 1 ? 3 : 2) {                 /* a scale and its zero point: of one shape, or one each */
+        U zero = special_part(in[k + 1], 0);
+        bool single = uop_static(in[k]) && uop_static(zero) && uop_numel(in[k]) == 1 && uop_numel(zero) == 1;
+        if (!single && !shape_ok(g, c, k + 1, in[k]->shape->dim, uop_rank(in[k]))) return NULL;
+    }
     if (!of_axis(g, c, 1, in[0], 2) || !of_axis(g, c, 4, in[3], 1)) return NULL;
     U scale = div_(g, mul(g, f32(g, of_rows(g, in[1])), f32(g, of_columns(g, in[4]))), f32(g, of_rows(g, in[6])));
     int32_t type = narrow_type(in[7]);

@@ -289,8 +289,8 @@ static U window_index(Graph *g, U dim, int64_t kernel, int64_t stride, int64_t d
 {
     U reach = uop_index(g, dilation * (kernel - 1) + 1), out = dim_add(g, dim_div(g, dim_sub(g, dim, reach), uop_index(g, stride)), uop_index(g, 1));
     if (kernel < 1 || stride < 1 || dilation < 1) return graph_fail(g, "windows: kernel, stride and dilation must be positive");
-    if (out->vmax < 1) return graph_fail(g, "windows: a kernel that reaches %lld elements on an axis of %lld", (long long)reach->arg.i, (long long)dim->vmax);
-    graph_need(g, dim_sub(g, out, uop_index(g, 1)));
+    if (out->vmax < 0) return graph_fail(g, "windows: a kernel that reaches %lld elements on an axis of %lld", (long long)reach->arg.i, (long long)dim->vmax);
+    graph_need(g, out);
     return add(g, unsqueeze(g, progression(g, out, 0, stride), 1), progression(g, uop_index(g, kernel), 0, dilation));
 }
 

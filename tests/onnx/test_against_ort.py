@@ -356,6 +356,12 @@ CASES = [
     *[("ScaledSiLU", 1, [f(3, 4), *more], how, 1, MS) for more, how in (([], dict(alpha=0.5)), ([C(np.float32(1.7))], {}))],
     *[("GroupQueryAttention", 1, [f(2, 5, 64), f(2, 5, 32), f(2, 5, 32), None, None, i(4, 4, dtype=np.int32), C(np.int32(5))], dict(num_heads=4, kv_num_heads=2, **how), n, MS)
       for how, n in ((dict(causal=0), 3), (dict(qk_output=1), 4), (dict(qk_output=2), 4))],
+    *[("CausalConvWithState", 1, [f(2, 3, n), C(f(3, 1, 4)), C(f(3)), past], how, 2, MS) for n, past, how in ((6, None, dict(activation="silu")), (1, f(2, 3, 3), {}), (5, f(2, 3, 6), dict(dilation=2)))],
+    *[("LinearAttention", 1, [f(2, 5, 16), f(2, 5, 16), f(2, 5, 12), f(2, 2, 8, 6), *more], dict(q_num_heads=2, kv_num_heads=2, update_rule=rule), 2, MS)
+      for rule, more in (("linear", []), ("gated", [-u(2, 5, 2)]), ("delta", [None, u(2, 5, 2) * 0.1]), ("gated_delta", [-u(2, 5, 16), u(2, 5, 1) * 0.1]))],
+    # nothing at the end of a window's way
+    *[(op, 12, [f(1, 2, n, 4)], dict(kernel_shape=[n + 1, 2], **how)) for op, n, how in (("MaxPool", 1, {}), ("AveragePool", 2, {}), ("LpPool", 1, {}), ("MaxPool", 1, dict(strides=[2, 1], ceil_mode=1)))],
+    ("QLinearMatMul", 10, [q(2, 4), C(np.float32(0.1)), C(np.array([120], np.uint8)), q(4, 3), C(np.array([0.2], np.float32)), C(np.uint8(131)), C(np.float32(0.3)), C(np.array([7], np.uint8))], {}),
     *[("MoE", 1, [f(*n, 6), f(6, 4), C(f(4, 10 if a == "swiglu" else 5, 6)), C(f(4, 10 if a == "swiglu" else 5)), C(f(4, 6, 5)), C(f(4, 6))],
        dict(k=k, activation_type=a, normalize_routing_weights=norm, **how), 1, MS) for n, a, k, norm, how in (((6,), "relu", 2, 0, {}), ((2, 3), "gelu", 1, 0, {}), ((6,), "silu", 3, 1, {}), ((6,), "identity", 2, 1, {}),
         ((2, 3), "swiglu", 2, 1, dict(swiglu_fusion=1, activation_alpha=1.702, activation_beta=1.0, swiglu_limit=0.7)))],

@@ -240,6 +240,12 @@ CASES = [
     *[("GatherBlockQuantized", "com.microsoft", 1, [codes.astype(t), np.array([2, -1, 9]), abs(codes[:, ::16]) + 1], dict(block_size=16), [codes[[2, -1, 0]] * np.repeat(abs(codes[:, ::16]) + 1, 16, 1)[[2, -1, 0], :20] * [[1], [1], [0]]])
       for t in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float4_e2m1fn)],
     ("GatherBlockQuantized", "com.microsoft", 1, [codes.astype(ml_dtypes.float8_e4m3fn), np.array(1), np.array([[0.5]], np.float32)], dict(block_size=0), [codes[1] * np.float32(0.5)]),
+    # nothing to do
+    ("Conv", "", 11, [z[..., :2].copy(), f(6, 3, 3, 3)], dict(pads=[1, 0, 0, 0]), [np.zeros((2, 6, 3, 0), np.float32)]),
+    ("Conv", "", 11, [z[:, :, :0].copy(), f(6, 3, 1, 1)], {}, [np.zeros((2, 6, 0, 5), np.float32)]),
+    ("CausalConvWithState", "", 27, [x[..., :0].copy(), f(3, 1, 3)], {}, [x[..., :0], np.zeros((2, 3, 2), np.float32)]),
+    ("LinearAttention", "", 27, [x[:, :0], x[:, :0], x[:, :0], scores3[:1, :, :2, :2].repeat(2, 0)], dict(q_num_heads=2, kv_num_heads=2, update_rule="linear"), [x[:, :0], scores3[:1, :, :2, :2].repeat(2, 0)]),
+    ("MaxUnpool", "", 11, [z[:, :, :0], np.zeros((2, 3, 0, 5), np.int64), np.array([2, 3, 2, 10])], dict(kernel_shape=[2, 2], strides=[2, 2]), [np.zeros((2, 3, 2, 10), np.float32)]),
     # packed queries, keys and values; scores
     ("MultiHeadAttention", MS, 1, [three, None, None], dict(num_heads=2), [flat_heads(softmax(scores3) @ v3), k3, v3, scores3]),
     ("MultiHeadAttention", MS, 1, [flat_heads(q3), np.ascontiguousarray(three[:, :, :, 1:])], dict(num_heads=2), [flat_heads(softmax(scores3) @ v3)]),
