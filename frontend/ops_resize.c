@@ -327,7 +327,7 @@ static bool lines_from_sizes(Graph *g, const Ctx *c, int policy, uint32_t input,
             old[k] = (Line){ .in = 1, .out = size[k]->vmax / in->vmax, .roi1 = 1 };
             continue;
         }
-        if (!same && !uop_is_const(size[k])) return fail_node(g, c, TG_UNSUPPORTED, "sizes", "a size that depends on data is not covered"), false;
+        if (!same && (!uop_is_const(size[k]) || !uop_is_const(in))) return fail_node(g, c, TG_UNSUPPORTED, "sizes", "a size that depends on data is not covered"), false;
         if (!same && (uop_const_int(size[k]) < 0 || uop_const_int(size[k]) > INT32_MAX)) return fail_node(g, c, TG_BAD_MODEL, "sizes", "a size is out of range"), false;
         old[k] = (Line){ .in = in->vmax, .out = same ? in->vmax : uop_const_int(size[k]), .roi1 = 1 };
     }

@@ -97,6 +97,8 @@ CASES = [
     ("parameters of a normalisation", "(float[2,3,4] x, bool[5] c, float[5] s, float[5] b) => (float y) { p = Compress<axis = 0>(s, c) q = Compress<axis = 0>(b, c) [look] v = InstanceNormalization(x, p, q) y = Neg(v) }",
      [(dict(x=rows(2, 3, 4), c=np.array(c, bool), s=rows(5), b=rows(5)), "") for c in ([1, 0, 1, 1, 0], [0, 0, 1, 1, 1])]
      + [(dict(x=rows(2, 3, 4), c=np.array([1, 0, 1, 0, 0], bool), s=rows(5), b=rows(5)), "has 2 values")]),
+    ("resized to a size that the most there may be divide", "(float[1,1,3,5] x, bool[5] c) => (float y) { k = Compress<axis = 3>(x, c) s = Constant<value_ints = [1, 1, 3, 10]>() e = Constant<value_floats: floats = []>()"
+     " v = Resize<mode = \"linear\">(k, e, e, s) y = Neg(v) }", [(dict(x=rows(1, 1, 3, 5), c=np.array(c, bool)), "") for c in ([1, 0, 1, 1, 1], [1, 1, 1, 1, 1], [0, 1, 0, 0, 1])]),
     ("a diagonal", "(float[4,4] x, bool[4] c) => (float y) { k = Compress<axis = 0>(x, c) l = Compress<axis = 1>(k, c) v = Einsum<equation = \"ii->i\">(l) y = Neg(v) }",
      [(dict(x=rows(4, 4), c=np.array(c, bool)), "") for c in ([1, 0, 1, 1], [0, 1, 0, 0])]),
     ("a power, of broadcast values", "(float[6] x, float[3] w) => (float y) { " + FOUND + " p = Abs(v) [look] y = Pow(p, w) }",
