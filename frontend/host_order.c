@@ -89,41 +89,29 @@ typedef struct { int64_t n, k, inner; bool largest; Keyed *item, *spare; void *r
 /* How many items are kept at once: the k best, and about as many that may be better. */
 static int64_t select_room(int64_t n, int64_t k) { return 2 * k + BLOCK < n ? 2 * k + BLOCK : n + 1; }
 
-#define VALUE float
-#define LEAST (-INFINITY)
-#define BITS int32_t
-#define MOST INT32_MAX
-#define FLOATS 1
-#define FLIP(x) (-(x))
-#define TOPK(name) name##_f32
-#include "frontend/host_topk.h"
+typedef void TopkColumns(const Topk *s, const void *x, void *value, int64_t *index, int64_t columns);
 
-#define VALUE double
-#define LEAST ((double)-INFINITY)
-#define BITS int64_t
-#define MOST INT64_MAX
-#define FLOATS 1
-#define FLIP(x) (-(x))
-#define TOPK(name) name##_f64
-#include "frontend/host_topk.h"
+#define PROCESSOR
+#define ON(name) name
+#include "frontend/host_topks.h"
+#undef PROCESSOR
+#undef ON
 
-#define VALUE int32_t
-#define LEAST INT32_MIN
-#define BITS int32_t
-#define MOST INT32_MAX
-#define FLOATS 0
-#define FLIP(x) (~(x))
-#define TOPK(name) name##_i32
-#include "frontend/host_topk.h"
+#ifdef __x86_64__
+#define PROCESSOR __attribute__((target("avx2")))
+#define ON(name) name##_avx2
+#include "frontend/host_topks.h"
+static bool has_avx2(void) { return __builtin_cpu_supports("avx2"); }
+#else
+#define columns_avx2 columns
+static bool has_avx2(void) { return false; }
+#endif
 
-#define VALUE int64_t
-#define LEAST INT64_MIN
-#define BITS int64_t
-#define MOST INT64_MAX
-#define FLOATS 0
-#define FLIP(x) (~(x))
-#define TOPK(name) name##_i64
-#include "frontend/host_topk.h"
+static TopkColumns *topk_columns(DType t)
+{
+    TopkColumns *const *columns_of = has_avx2() ? columns_avx2 : columns;
+    return columns_of[t == DT_F32 ? 0 : t == DT_F64 ? 1 : t == DT_I32 ? 2 : 3];
+}
 
 static Topk topk_room(int64_t n, int64_t k, int64_t inner, bool largest)
 {
@@ -146,6 +134,7 @@ TgStatus host_topk_part(const HostCall *call, void *const *args, const int64_t *
     char *value = host_result(call, args, 0);
     if (k > n || k < 0) return fail(TG_BAD_INPUT, "k is %lld; the axis has size %lld", (long long)k, (long long)n);
     Topk s = topk_room(n, k, inner, a->largest);
+    TopkColumns *find = topk_columns(t);
     int64_t end = outer * inner * (part + 1) / parts;
     for (int64_t column = outer * inner * part / parts, columns; column < end && k; column += columns) {
         int64_t at = column % inner, to = column / inner * k * inner + at;
@@ -153,10 +142,7 @@ TgStatus host_topk_part(const HostCall *call, void *const *args, const int64_t *
         void *v = value ? value + to * size : NULL;
         columns = inner - at < COLUMNS ? inner - at : COLUMNS;
         if (columns > end - column) columns = end - column;
-        if (t == DT_F32) columns_f32(&s, x, v, index ? index + to : NULL, columns);
-        else if (t == DT_F64) columns_f64(&s, x, v, index ? index + to : NULL, columns);
-        else if (t == DT_I32) columns_i32(&s, x, v, index ? index + to : NULL, columns);
-        else columns_i64(&s, x, v, index ? index + to : NULL, columns);
+        find(&s, x, v, index ? index + to : NULL, columns);
     }
     return TG_OK;
 }

@@ -1,8 +1,8 @@
-/* The k best of a row, for one type of element. Included by host_order.c once for each, with VALUE the element and LEAST the least, BITS the signed integer of that size and MOST its
- * largest, FLOATS whether the elements are, FLIP(x) what orders the other way round, TOPK(name) the names. */
+/* The k best of a row, for one type of element. Included by host_topks.h once for each, with VALUE the element and LEAST the least, BITS the signed integer of that size and MOST its
+ * largest, FLOATS whether the elements are, TURNED(x, turn) the element itself for turn PLAIN, for turn -1 what orders the other way round, TOPK(name) the names. */
 
 /* Orders as the values do: zeros of both signs are one, NaN is above all. */
-static inline BITS TOPK(order)(VALUE x)
+PROCESSOR static inline BITS TOPK(order)(VALUE x)
 {
     BITS order;
     x += (VALUE)0;
@@ -11,7 +11,7 @@ static inline BITS TOPK(order)(VALUE x)
     return FLOATS && isnan((double)x) ? MOST : order;
 }
 
-static VALUE TOPK(value)(BITS order)
+PROCESSOR static VALUE TOPK(value)(BITS order)
 {
     VALUE x;
     if (FLOATS && order < 0) order ^= MOST;
@@ -19,16 +19,16 @@ static VALUE TOPK(value)(BITS order)
     return x;
 }
 
-static Keyed TOPK(keyed)(VALUE x, int64_t index, bool largest)
+PROCESSOR static Keyed TOPK(keyed)(VALUE x, int64_t index, bool largest)
 {
     BITS order = TOPK(order)(x);
     return (Keyed){ (uint64_t)(largest ? ~order : order) ^ UINT64_C(1) << 63, index };
 }
 
 /* May one of them be better than the limit? Every NaN may. */
-static bool TOPK(any_better)(const VALUE *x, int64_t n, VALUE limit, bool largest)
+PROCESSOR static bool TOPK(any_better)(const VALUE *x, int64_t n, VALUE limit, bool largest)
 {
-    int found = 0;
+    BITS found = 0;
     if (largest) {
 #pragma omp simd reduction(| : found)
         for (int64_t i = 0; i < n; i++) found |= !(x[i] <= limit);
@@ -36,11 +36,11 @@ static bool TOPK(any_better)(const VALUE *x, int64_t n, VALUE limit, bool larges
 #pragma omp simd reduction(| : found)
         for (int64_t i = 0; i < n; i++) found |= !(x[i] >= limit);
     }
-    return found;
+    return found != 0;
 }
 
 /* How many are at least that. */
-static int64_t TOPK(count_from)(const VALUE *x, int64_t n, VALUE least)
+PROCESSOR static int64_t TOPK(count_from)(const VALUE *x, int64_t n, VALUE least)
 {
     BITS count = 0;
 #pragma omp simd reduction(+ : count)
@@ -49,7 +49,7 @@ static int64_t TOPK(count_from)(const VALUE *x, int64_t n, VALUE least)
 }
 
 /* Halfway, as numbers or in order: a few large ones are then as far from the others as any. */
-static VALUE TOPK(middle)(VALUE low, VALUE high, bool in_order)
+PROCESSOR static VALUE TOPK(middle)(VALUE low, VALUE high, bool in_order)
 {
     VALUE middle = low / 2 + high / 2;
     if (!in_order && low < middle && middle < high) return middle;
@@ -58,16 +58,16 @@ static VALUE TOPK(middle)(VALUE low, VALUE high, bool in_order)
 }
 
 /* What the k best are all better than, and few others: told by the best of groups, which lie side by side, of which k or a few more are. NaN do not count. false: nothing is known. */
-static bool TOPK(first_limit)(VALUE *limit, const VALUE *x, int64_t n, int64_t k, bool largest)
+PROCESSOR static bool TOPK(first_limit)(VALUE *limit, const VALUE *x, int64_t n, int64_t k, bool largest)
 {
     int64_t enough = 4 * k > GROUPS_LEAST ? 4 * k : GROUPS_LEAST, most = n / 4 < GROUPS ? n / 4 : GROUPS, groups = enough < most ? (enough + 15) & ~INT64_C(15) : most & ~INT64_C(3);
-    VALUE group[GROUPS + 16], low = FLIP(LEAST), high = LEAST;
+    VALUE group[GROUPS + 16], low = TURNED(LEAST, -1), high = LEAST, turn = largest ? PLAIN : -1;
     if (groups < 2 * k) return false;
     for (int64_t i = 0; i < groups; i++) group[i] = LEAST;
     for (int64_t from = 0; from + groups <= n; from += groups) {
 #pragma omp simd
         for (int64_t i = 0; i < groups; i++) {
-            VALUE v = largest ? x[from + i] : FLIP(x[from + i]);
+            VALUE v = TURNED(x[from + i], turn);
             group[i] = v > group[i] ? v : group[i];
         }
     }
@@ -83,12 +83,12 @@ static bool TOPK(first_limit)(VALUE *limit, const VALUE *x, int64_t n, int64_t k
     BITS order = TOPK(order)(low);
     if (order <= TOPK(order)(LEAST) + 1) return false;
     *limit = TOPK(value)(order - 2);                        /* below a zero lies that of the other sign, which equals it */
-    if (!largest) *limit = FLIP(*limit);
+    *limit = TURNED(*limit, turn);
     return true;
 }
 
 /* The k best of n, best first, k > 0. What may be among them gathers in item, and is sorted when there is no room for more. Returns the list: one of the two. */
-static const Keyed *TOPK(best)(const VALUE *x, int64_t n, int64_t k, bool largest, Keyed *item, Keyed *spare)
+PROCESSOR static const Keyed *TOPK(best)(const VALUE *x, int64_t n, int64_t k, bool largest, Keyed *item, Keyed *spare)
 {
     int64_t count = 0, room = select_room(n, k);
     VALUE limit;
@@ -111,7 +111,7 @@ static const Keyed *TOPK(best)(const VALUE *x, int64_t n, int64_t k, bool larges
 }
 
 /* Columns side by side become rows, so that each line of memory is read once. */
-static const VALUE *TOPK(rows)(const VALUE *x, VALUE *row, int64_t n, int64_t step, int64_t columns)
+PROCESSOR static const VALUE *TOPK(rows)(const VALUE *x, VALUE *row, int64_t n, int64_t step, int64_t columns)
 {
     if (step == 1) return x;
     for (int64_t i = 0; i < n; i++)
@@ -120,8 +120,9 @@ static const VALUE *TOPK(rows)(const VALUE *x, VALUE *row, int64_t n, int64_t st
 }
 
 /* `columns` columns side by side, of n elements each, to value and index (NULL: not wanted). */
-static void TOPK(columns)(const Topk *s, const VALUE *x, VALUE *value, int64_t *index, int64_t columns)
+PROCESSOR static void TOPK(columns)(const Topk *s, const void *x, void *values, int64_t *index, int64_t columns)
 {
+    VALUE *value = values;
     const VALUE *row = TOPK(rows)(x, s->rows, s->n, s->inner, columns);
     for (int64_t c = 0; c < columns; c++) {
         const Keyed *best = TOPK(best)(row + c * s->n, s->n, s->k, s->largest, s->item, s->spare);
@@ -135,5 +136,6 @@ static void TOPK(columns)(const Topk *s, const VALUE *x, VALUE *value, int64_t *
 #undef BITS
 #undef MOST
 #undef FLOATS
-#undef FLIP
+#undef PLAIN
+#undef TURNED
 #undef TOPK
