@@ -364,6 +364,7 @@ static bool repeats_operands(const UOp *u)
 
 static void use(CRender *r, const UOp *user, const UOp *u)
 {
+    if (r->style->vectors && uop_is_shuffle(user, (const UOp *[2]){ 0 })) u = u->src[0];             /* the vector, not its lane */
     if (is_address(u) || (u->op == UOP_STACK && user->op == UOP_SHRINK)) {
         for (uint32_t k = 0; k < u->nsrc; k++)
             if (!(u->op == UOP_SHRINK && k == 2)) use(r, u, u->src[k]);

@@ -139,7 +139,7 @@ static void count_one(Walk *w, const UOp *u)
     } else if (u->op == UOP_LOAD && is_variable(u->src[0])) return;
     else if (u->op == UOP_LOAD || u->op == UOP_STORE) count_memory(w, l, u);
     else if (u->op == UOP_REDUCE) l->fma += 8, l->issue += 8;
-    else if (u->op == UOP_STACK && lanes_of(u) > 1 && u->dtype != DT_INDEX) l->issue += (double)lanes_of(u);
+    else if (u->op == UOP_STACK && lanes_of(u) > 1 && u->dtype != DT_INDEX) l->issue += uop_is_shuffle(u, (const UOp *[2]){ 0 }) ? (double)registers_of(w, u) : (double)lanes_of(u);
     else if (u->op == UOP_SHUFFLE) l->issue += 2, l->load += 1;
     else if (u->op == UOP_BARRIER) l->issue += 20;
     else if (u->op == UOP_WMMA) l->fma += wmma_tiled(wmma_of(u)) ? 32 : wmma_of(u)->lanes > 1 ? 8 : 1, l->issue += 1;

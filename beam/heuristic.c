@@ -434,6 +434,47 @@ static void lanes_on(Trial *p, int number, int64_t replicas)
         if (opt_axis(p->k, number) >= 0 && divisor_now(p, number) % f == 0 && split(p, number, f, AXIS_UPCAST)) return;
 }
 
+/* What is moved between the lanes of one loop and the rounds of another: a square of both where each has enough, else few rounds that lie between the lanes in memory. */
+typedef struct { int lane, row; int64_t lanes, rows; } Block;
+
+static int64_t lanes_of_all(const Trial *p, int number)
+{
+    int64_t n = p->size[number] < p->lanes ? p->size[number] : p->lanes;
+    for (uint32_t i = 0; i < p->naccess; i++)
+        if (n * p->access[i].bytes > p->t->vector_bytes) n = p->t->vector_bytes / p->access[i].bytes;
+    return floor_power(n);
+}
+
+/* Is something loaded side by side along the row and apart along the lanes, and all stored side by side along the lanes? Or the other way round, in turns. */
+static bool is_block(const Trial *p, Block *b)
+{
+    bool turns = p->size[b->row] <= LANE_TURNS, square = p->size[b->row] >= b->lanes, side = true, woven = turns, apart = false, in_turn = turns, along = false;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        int64_t lane = a->step[b->lane], row = a->step[b->row];
+        bool both = (a->ranges >> b->lane & 1) && !a->gated && row == 1;
+        if (a->store) side &= lane == 1, woven &= both && lane == p->size[b->row];
+        else apart |= both && lane != 1, in_turn &= !both || lane == p->size[b->row], along |= lane == 1;
+    }
+    b->rows = turns ? p->size[b->row] : b->lanes;
+    return (side && apart && (square || in_turn)) || (woven && along);
+}
+
+static bool move_block(Trial *p)
+{
+    if (p->reduces || farthest(p) >= 0) return false;
+    for (uint32_t i = p->nout; i-- > 0;)
+        for (uint32_t j = p->nout; j-- > 0;) {
+            Block b = { .lane = p->number[i], .row = p->number[j], .lanes = lanes_of_all(p, p->number[i]) };
+            if (p->size[b.row] > LANE_TURNS && p->size[b.row] < b.lanes) b.lanes = floor_power(p->size[b.row]);
+            if (i == j || is_symbolic(p, b.lane) || is_symbolic(p, b.row) || b.lanes < 4 || p->size[b.row] < 2 || !is_block(p, &b)) continue;
+            split(p, b.lane, b.lanes, AXIS_UPCAST);
+            split(p, b.row, b.rows, AXIS_UPCAST);
+            return true;
+        }
+    return false;
+}
+
 /* Two or three rounds at once of an output loop on which most of what is loaded in lanes does not depend: tables of places and weights are then read once for several channels. */
 static void share_loads(Trial *p, int lane)
 {
@@ -522,6 +563,7 @@ static void cpu(Trial *p, const Kernel *k)
     else if (row >= 0) lanes_on(p, row, 2);
     else if (has_rows) statistics(p, kept);
     else if (reduce >= 0 && sums_in_lanes(p, reduce, out)) reduce_lanes(p, reduce);
+    else if (move_block(p)) { }
     else if (out >= 0 && worth_lanes(p, out)) {
         unroll_small(p, SHORT);
         lanes_on(p, out, p->reduces ? 4 : 1);

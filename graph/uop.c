@@ -317,6 +317,19 @@ static int64_t step_of(const UOp *u, const UOp *range, bool symbolic)
 int64_t range_step(const UOp *u, const UOp *range) { return step_of(u, range, false); }
 int64_t range_reach(const UOp *u, const UOp *range) { return step_of(u, range, true); }
 
+bool uop_is_shuffle(const UOp *u, const UOp *of[2])
+{
+    of[0] = of[1] = NULL;
+    for (uint32_t l = 0; l < u->nsrc && u->op == UOP_STACK && u->dtype != DT_INDEX && u->dtype != DT_BOOL; l++) {
+        const UOp *lane = u->src[l], *v = lane->op == UOP_INDEX && lane->nsrc == 2 && uop_is_const(lane->src[1]) ? lane->src[0] : NULL;
+        if (!v || v->shape->rank != 1 || (of[0] && v->shape != of[0]->shape) || v->op == UOP_PARAM || v->op == UOP_BUFFER) return false;
+        if (v == of[0] || v == of[1]) continue;
+        if (of[1]) return false;
+        of[of[0] != NULL] = v;
+    }
+    return of[0] != NULL;
+}
+
 static int by_id(const void *a, const void *b)
 {
     const UOp *x = *(const UOp *const *)a, *y = *(const UOp *const *)b;

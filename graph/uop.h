@@ -139,6 +139,7 @@ static inline uint64_t range_bit(const UOp *r) { return UINT64_C(1) << range_num
 #define NO_STEP INT64_MIN
 int64_t range_step(const UOp *u, const UOp *range);
 int64_t range_reach(const UOp *u, const UOp *range);         /* the same with symbolic sizes at their largest */
+bool uop_is_shuffle(const UOp *u, const UOp *of[2]);     /* a STACK of lanes of one vector or two of the same length; else of[1] is NULL */
 
 /* REDUCE: arg.i is the Op (ADD, MAX, MUL); arg.blob the axes at tensor level, NULL at kernel level. */
 const UOp *uop_reduce_ranges(Graph *g, Op op, const UOp *value, const UOp *const *range, uint32_t n);

@@ -1,6 +1,8 @@
 /* Expand: UPCAST and UNROLL ranges become shape. Those along which stores (else loads) are contiguous become lane axes: values that depend on one get shape (L); no value depends
  * on two. The others become replicas: a node is evaluated once for each assignment of those that it depends on; interning shares what is equal.
  *
+ * What a vector touches here and there, though its replicas lie in between, is touched side by side, and the lanes change places by shuffles (moved_together).
+ *
  * An unrolled REDUCE combines its replicas in order and keeps the loops that remain; where a lane axis is among its ranges, lanes are combined after the loop.
  * Comes in: form 3 (kernel.h). Goes out: form 4.
  */
@@ -22,6 +24,7 @@ typedef struct {
     const UOp ***memo;              /* by id: one value an assignment of the node's own ranges */
     uint32_t limit;                 /* ids below have a memo */
     int64_t at[64];                 /* the assignment under evaluation, by range number */
+    int64_t vector_bytes;
     bool too_many, gpu;
 } Expand;
 
@@ -49,6 +52,21 @@ static int64_t lane_stride(Expand *x, const UOp *index, const UOp *range)
         if (v == 1) step = d->arg.i;
     }
     return step;
+}
+
+/* The replicas that touch what lies between the lanes: of a LOAD as many as there are lanes, whose places may be anywhere, or a few that take turns. NULL: none do. */
+static const UOp *between(const Expand *x, const UOp *u, const UOp *lane, bool *square)
+{
+    bool load = u->op == UOP_LOAD, plain = (load ? u->nsrc == 1 : u->op == UOP_STORE && u->nsrc == 2) && u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM;
+    int64_t n = lane ? lane->src[0]->vmax : 0, step = plain && n ? range_step(u->src[0]->src[1], lane) : 1;
+    if (step == 1 || x->gpu || u->src[0]->dtype == DT_BOOL || n * dtype_size((DType)u->src[0]->dtype) > x->vector_bytes) return NULL;
+    for (uint64_t m = u->src[0]->ranges & x->up; m; m &= m - 1) {
+        const UOp *r = x->range[__builtin_ctzll(m)];
+        int64_t count = r->src[0]->vmax;
+        *square = load && count == n;
+        if (range_step(u->src[0]->src[1], r) == 1 && (*square || (count <= LANE_TURNS && step == count))) return r;
+    }
+    return NULL;
 }
 
 /* Elements below four bytes count as four: they are computed so. A GPU only moves them together. */
@@ -83,12 +101,13 @@ static int work_weight(const UOp *u) { return u->op == UOP_EXP2 || u->op == UOP_
 static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t n, uint64_t reduces)
 {
     int score = 0;
+    bool square;
     for (uint32_t j = 0; j < n; j++) {
         const UOp *u = order[j];
         if (u->ranges & range_bit(r) && !x->gpu) score += work_weight(u);
         if ((u->op != UOP_STORE && u->op != UOP_LOAD) || u->src[0]->op != UOP_INDEX || !(u->src[0]->ranges & range_bit(r))) continue;
         int weight = access_weight(u, reduces & ~range_bit(r));
-        score += lane_stride(x, u->src[0]->src[1], r) == 1 ? weight : -weight / 10 - 1;
+        score += between(x, u, r, &square) || lane_stride(x, u->src[0]->src[1], r) == 1 ? weight : -weight / 10 - 1;
     }
     return range_type(r) == AXIS_UNROLL ? score / 4 : score;
 }
@@ -289,6 +308,102 @@ static const UOp *widen_address(Expand *x, const UOp *a, const UOp *gate)
     return UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, a->src[0], uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)uop_numel(gate)));
 }
 
+/* ---- lanes that change places ---- */
+
+static const UOp *lane_at(Expand *x, const UOp *v, int64_t lane) { return uop_rank(v) ? UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, v, uop_index(x->g, lane)) : v; }
+
+/* Lane i is lane[i] of v[from[i]]: each vector after the first is one shuffle. */
+static const UOp *woven(Expand *x, const UOp *const *v, const int64_t *from, const int64_t *lane, int64_t n, int64_t vectors)
+{
+    const UOp *y = v[0], *s[64];
+    for (int64_t k = 1; k < vectors; k++) {
+        for (int64_t i = 0; i < n; i++) s[i] = from[i] > k ? lane_at(x, v[k], 0) : from[i] == k ? lane_at(x, v[k], lane[i]) : k > 1 ? lane_at(x, y, i) : lane_at(x, v[0], lane[i]);
+        y = uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, s, (uint32_t)n);
+    }
+    return y;
+}
+
+/* Element e of turn k is lane e * turns + k of all that lies side by side in v; `back`: the other way round. */
+static void take_turns(Expand *x, const UOp **v, int64_t n, int64_t turns, bool back)
+{
+    const UOp *y[LANE_TURNS];
+    int64_t from[64], lane[64];
+    for (int64_t k = 0; k < turns; k++) {
+        for (int64_t i = 0; i < n; i++) {
+            int64_t at = back ? k * n + i : i * turns + k;
+            from[i] = back ? at % turns : at / n;
+            lane[i] = back ? at / turns : at % n;
+        }
+        y[k] = woven(x, v, from, lane, n, turns);
+    }
+    memcpy(v, y, (size_t)turns * sizeof *v);
+}
+
+/* Lane i of v[k] becomes lane k of v[i]: half of the rows meets the other half, as often as the size has bits. */
+static void transpose(Expand *x, const UOp **v, int64_t n)
+{
+    const UOp *y[64];
+    int64_t from[64], lane[64];
+    for (int64_t stage = 1; stage < n; stage *= 2) {
+        for (int64_t k = 0; k < n; k++) {
+            for (int64_t i = 0; i < n; i++) from[i] = i % 2, lane[i] = k % 2 * n / 2 + i / 2;
+            y[k] = woven(x, (const UOp *[]){ v[k / 2], v[k / 2 + n / 2] }, from, lane, n, 2);
+        }
+        memcpy(v, y, (size_t)n * sizeof *v);
+    }
+}
+
+/* A LOAD or STORE of lanes that lie apart, together with those of the replicas in between; NULL: it is none of these. The first replica makes all. */
+static const UOp *moved_together(Expand *x, const UOp *u)
+{
+    Graph *g = x->g;
+    bool load = u->op == UOP_LOAD, square;
+    if (!load && u->op != UOP_STORE) return NULL;
+    const UOp *lane = lane_of(x, u->src[0]), *row = between(x, u, lane, &square), *v[64];
+    if (!row) return NULL;
+    int64_t *at = &x->at[range_number(row)], count = row->src[0]->vmax, n = lane->src[0]->vmax;
+    if (*at) return x->memo[u->id][variant_now(x, own(x, u))];
+    const UOp *memory = u->src[0]->src[0], *index = rewriter_run(x->rw, now(x, u->src[0]->src[1])), *lanes = uop_index(g, n);
+    if (uop_rank(index)) return NULL;
+    for (*at = 0; !load && *at < count; ++*at) v[*at] = in_lanes(x, now(x, u->src[1]));
+    if (!load) take_turns(x, v, n, count, true);
+    for (int64_t k = 0; k < count; k++) {
+        const UOp *first = square ? at_value(x, index, lane, k) : rewriter_run(x->rw, index_math(g, UOP_ADD, at_value(x, index, lane, 0), uop_index(g, k * n)));
+        const UOp *address = UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, memory, uop_sizes(g, &first, 1), uop_sizes(g, &lanes, 1));
+        v[k] = load ? UOP(g, UOP_LOAD, DT_VOID, NO_ARG, address) : UOP(g, UOP_STORE, DT_VOID, NO_ARG, address, v[k]);
+    }
+    if (square) transpose(x, v, n);
+    else if (load) take_turns(x, v, n, count, false);
+    for (*at = 0; *at < count; ++*at) x->memo[u->id][variant_now(x, own(x, u))] = v[*at];
+    *at = 0;
+    return v[0];
+}
+
+/* A load of lanes at known distances within twice their number, as one or two vectors of what lies between the first and the last, and a shuffle; NULL: it is none. */
+static const UOp *load_around(Expand *x, const UOp *address)
+{
+    Graph *g = x->g;
+    const UOp *at = address->op == UOP_INDEX && address->src[0]->op == UOP_PARAM && !x->gpu ? address->src[1] : NULL, *lane[64], *part[2] = { NULL, NULL };
+    int64_t place[64], n = at && at->op == UOP_STACK ? at->nsrc : 0, least = 0, most = 0, first = 0, width = n;
+    if (n < 4 || n * dtype_size((DType)address->dtype) > x->vector_bytes || address->dtype == DT_BOOL) return NULL;
+    for (int64_t i = 0; i < n; i++) {
+        const UOp *d = rewriter_run(x->rw, index_math(g, UOP_ADD, at->src[i], index_math(g, UOP_MUL, at->src[0], uop_index(g, -1))));
+        if (!uop_is_const(d)) return NULL;
+        place[i] = d->arg.i;
+        if (place[i] < least) least = place[i], first = i;
+        if (place[i] > most) most = place[i];
+    }
+    int64_t span = most - least + 1;
+    while (width > span) width /= 2;
+    if (span > 2 * n || width < 4) return NULL;
+    for (int k = 0; k < 2; k++) {
+        const UOp *begin = rewriter_run(x->rw, index_math(g, UOP_ADD, at->src[first], uop_index(g, k ? span - width : 0))), *size = uop_index(g, width);
+        part[k] = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, address->src[0], uop_sizes(g, &begin, 1), uop_sizes(g, &size, 1)));
+    }
+    for (int64_t i = 0; i < n; i++) lane[i] = place[i] - least < width ? lane_at(x, part[0], place[i] - least) : lane_at(x, part[1], place[i] - least - (span - width));
+    return uop_new(g, UOP_STACK, DT_VOID, NO_ARG, lane, (uint32_t)n);
+}
+
 /* One node under the assignment in x->at. */
 static const UOp *expand_one(Expand *x, const UOp *u)
 {
@@ -296,6 +411,8 @@ static const UOp *expand_one(Expand *x, const UOp *u)
     if (u->op == UOP_RANGE && (range_bit(u) & x->up)) return uop_index(x->g, x->at[range_number(u)]);
     if (u->op == UOP_REDUCE) return expand_reduce(x, u);
     if (u->op == UOP_END) return expand_end(x, u);
+    const UOp *together = moved_together(x, u);
+    if (together) return together;
     for (uint32_t k = 0; k < u->nsrc; k++) src[k] = now(x, u->src[k]);
     if (u->op == UOP_INDEX && is_value(u->src[0])) return elements(x, src[0], rewriter_run(x->rw, src[1]));
     if (u->op == UOP_INDEX) return address(x, src[0], rewriter_run(x->rw, src[1]));
@@ -303,7 +420,8 @@ static const UOp *expand_one(Expand *x, const UOp *u)
     if (u->op == UOP_LOAD || u->op == UOP_STORE || (op_is((Op)u->op, FLAG_ALU) && !is_index_math(u)))
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = in_lanes(x, src[k]);
     if (u->op == UOP_LOAD && u->nsrc > 2) src[0] = widen_address(x, src[0], src[2]);
-    return uop_with(x->g, u, src);
+    const UOp *around = u->op == UOP_LOAD && u->nsrc == 1 ? load_around(x, src[0]) : NULL;
+    return around ? around : uop_with(x->g, u, src);
 }
 
 static void expand_node(Expand *x, const UOp *u)
@@ -326,12 +444,13 @@ TgStatus kernel_expand(Kernel *k, const Target *t)
 {
     TRY(kernel_fragments(k));
     kept_widen(k);
-    Expand x = { .g = k->g, .arena = arena_new(), .rw = rewriter_new(k->g, rules_symbolic(), NULL), .gpu = t->max_block > 0 };
+    Expand x = { .g = k->g, .arena = arena_new(), .rw = rewriter_new(k->g, rules_symbolic(), NULL), .vector_bytes = t->vector_bytes, .gpu = t->max_block > 0 };
     uint32_t n;
     const UOp **order = uop_toposort(k->g, &k->root, 1, x.arena, &n);
-    choose_lanes(&x, order, n, t);
     for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_RANGE && expands(order[i])) x.range[range_number(order[i])] = order[i], x.up |= range_bit(order[i]) & ~x.lanes;
+        if (order[i]->op == UOP_RANGE && expands(order[i])) x.range[range_number(order[i])] = order[i], x.up |= range_bit(order[i]);
+    choose_lanes(&x, order, n, t);
+    x.up &= ~x.lanes;
     x.memo = NEW_N(x.arena, const UOp **, k->root->id + 1);
     for (uint32_t i = 0; i < n && !x.too_many; i++) expand_node(&x, order[i]);
     bool bad = x.too_many;

@@ -52,6 +52,8 @@ typedef void (*ChooseOpts)(OptList *out, const Kernel *k, const ScheduleItem *it
 /* Optimises and lowers every kernel, each key once; packed constants become buffers with kernels that run once. */
 TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *user, Dump *dump);
 
+enum { LANE_TURNS = 4 };                      /* at most so many vectors share what lies side by side, and take its elements in turn (expand.c) */
+
 /* A kernel's axes as OptOps number them: RANGEs of the output END in order, then those of each REDUCE, outermost first. */
 uint32_t opt_axes(const Kernel *k, const UOp **range, uint32_t cap);
 TgStatus opt_apply(Kernel *k, const OptOp *op, const Target *t);        /* illegal: TG_USAGE and a reason; k unchanged */

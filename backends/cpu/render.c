@@ -524,6 +524,16 @@ static void dot_product(CRender *r, const UOp *u, uint32_t lanes)
     define(r, u, cr_text(r, "tg_%s(%s, %s, %s)", wmma_of(u)->name, c, cr_value(r, u->src[0]), cr_value(r, u->src[1])));
 }
 
+/* Lanes of one or two vectors, in a new order. */
+static const char *shuffle(CRender *r, const UOp *u, const UOp *const *of, uint32_t lanes)
+{
+    Text t = { 0 };
+    for (uint32_t l = 0; l < lanes; l++) text_add(&t, ", %u", (unsigned)u->src[l]->src[1]->arg.i + (u->src[l]->src[0] != of[0] ? cr_lanes(of[0]) : 0));
+    const char *s = cr_text(r, "__builtin_shufflevector(%s, %s%s)", cr_value(r, of[0]), cr_value(r, of[of[1] != NULL]), t.s);
+    text_free(&t);
+    return s;
+}
+
 static const char *stack_item(CRender *r, const UOp *u, uint32_t l) { return cr_value(r, u->src[l]); }
 
 static bool store_line(CRender *r, const UOp *u)
@@ -538,6 +548,7 @@ static bool store_line(CRender *r, const UOp *u)
 
 static bool vector_line(CRender *r, const UOp *u)
 {
+    const UOp *of[2];
     uint32_t n = cr_lanes(u);
     if (u->op == UOP_RANGE) return cpu_prefetch_epilogue(r, u), false;
     if (cpu_tile_line(r, u)) return true;
@@ -545,6 +556,7 @@ static bool vector_line(CRender *r, const UOp *u)
     if (u->op == UOP_REDUCE && cr_lanes(u->src[0]) > 1 && !cr_by_lanes(r, u->src[0])) return across(r, u), true;
     if (n < 2 || (n & (n - 1)) || cr_by_lanes(r, u)) return false;
     if (u->op == UOP_LOAD) return cpu_prefetch_panel(r, u), load_line(r, u, n), true;
+    if (uop_is_shuffle(u, of)) return define(r, u, shuffle(r, u, of, n)), true;
     if (u->op == UOP_STACK) return define(r, u, list(r, element_of(r, u), n, stack_item, u)), true;
     if (is_variable(r, u)) return cr_line(r, "%s %s;", vec(r, element_of(r, u), n), cr_memory(r, u)), true;
     if (u->op == UOP_WMMA) return dot_product(r, u, n), true;
