@@ -7,6 +7,8 @@
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 
+enum { LANES = 16 };
+
 /* The widest step that any load but a constant's takes along a reduce range: long steps go outside. */
 static int64_t reach_of(const Kernel *k, const UOp *const *order, uint32_t n, const UOp *range)
 {
@@ -94,6 +96,23 @@ static bool is_reused(const Split *s, Arena *scratch, Graph *g)
     return reduces && reused;
 }
 
+/* Is something loaded side by side along one half, which is no line along the whole loop r? Then lanes there are vectors: of the inner half, or of the outer one, whose rounds take turns with
+ * few of the inner. Kernels with sums have tiles of their own. */
+static bool is_straightened(const Kernel *k, const UOp *r, const Split *s, Arena *scratch)
+{
+    const UOp *half = s->inner->src[0]->vmax <= LANE_TURNS ? s->outer : s->inner;
+    uint32_t n;
+    bool bent = false, straight = false;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (order[i]->op == UOP_REDUCE) return false;
+        bent |= order[i]->op == UOP_LOAD && range_step(order[i]->src[0]->src[1], r) == NO_STEP;
+    }
+    order = uop_toposort(k->g, &s->root, 1, scratch, &n);
+    for (uint32_t i = 0; i < n; i++) straight |= order[i]->op == UOP_LOAD && range_step(order[i]->src[0]->src[1], half) == 1;
+    return bent && straight && half->src[0]->vmax >= LANES;
+}
+
 /* u divides a range evenly: by how much, at most; else 0. */
 static int64_t divides(Graph *g, const UOp *u)
 {
@@ -117,7 +136,7 @@ static uint32_t divisions_of_ranges(Graph *g, const UOp *const *order, uint32_t 
 }
 
 /* Ranges that an index divides are split where that takes divisions away: reduce ranges always, since the divisions stand in the loop, and those of symbolic size, by which the
- * machine would have to divide; others for reuse. */
+ * machine would have to divide; others for reuse, and where vectors follow. */
 static void split_ranges(Kernel *k, Arena *scratch)
 {
     uint32_t n, before = divisions(k->g, k->root, scratch);
@@ -127,7 +146,7 @@ static void split_ranges(Kernel *k, Arena *scratch)
     for (uint32_t i = 0; before && i < count && number < 64; i++) {
         const UOp *r = list[i]->src[0];
         Split s = split_range(k, r, list[i]->src[1], number, scratch);
-        if (divisions(k->g, s.root, scratch) >= before || (range_type(r) != AXIS_REDUCE && uop_is_const(r->src[0]) && !is_reused(&s, scratch, k->g))) continue;
+        if (divisions(k->g, s.root, scratch) >= before || (range_type(r) != AXIS_REDUCE && uop_is_const(r->src[0]) && !is_reused(&s, scratch, k->g) && !is_straightened(k, r, &s, scratch))) continue;
         k->root = s.root;
         split_ranges(k, scratch);
         return;
