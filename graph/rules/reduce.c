@@ -93,12 +93,13 @@ static const UOp *reduce_unused(const Match *m) { return each_range(m, unused_ra
 
 static bool is_not(const UOp *u) { return u->op == UOP_CMPNE && u->src[0]->dtype == DT_BOOL && uop_is_int_const(u->src[1], 1); }
 
-/* value = WHERE(mask, v, identity) in any of its spellings. */
+/* value = WHERE(mask, v, identity) in any of its spellings; a LOAD with a gate stays whole. */
 static bool masked(const Match *m, const UOp *value, const UOp **mask, const UOp **v)
 {
     const UOp *id = identity_of(m->g, (Op)m->root->arg.i, (DType)value->dtype);
     if (value->op == UOP_CAST && value->src[0]->dtype == DT_BOOL && m->root->arg.i == UOP_ADD)
         return *mask = value->src[0], *v = uop_const_like(m->g, (DType)value->dtype, 1), true;
+    if (value->op == UOP_LOAD && value->nsrc > 2 && value->src[1] == id) return *mask = value->src[2], *v = value, true;
     if (value->op != UOP_WHERE) return false;
     if (value->src[2] == id) return *mask = value->src[0], *v = value->src[1], true;
     if (value->src[1] == id) return *mask = not_of(m->g, value->src[0]), *v = value->src[2], true;
@@ -137,7 +138,7 @@ static const UOp *reduce_mask(const Match *m)
     const UOp *u = m->root, *mask, *v, *clause[CLAUSES], *in = NULL, *off = NULL;
     uint64_t closed = 0;
     uint32_t n = 0;
-    if (u->arg.blob || u->shape->rank || !masked(m, u->src[0], &mask, &v) || u->src[0]->op == UOP_CAST || !clauses_of(mask, clause, &n)) return NULL;
+    if (u->arg.blob || u->shape->rank || !masked(m, u->src[0], &mask, &v) || u->src[0]->op != UOP_WHERE || !clauses_of(mask, clause, &n)) return NULL;
     for (uint32_t k = 1; k < u->nsrc; k++)
         if (u->src[k]->op == UOP_RANGE) closed |= range_bit(u->src[k]);
     for (uint32_t k = 0; k < n; k++) {
