@@ -247,6 +247,22 @@ static bool read_term(Term *t, const char **s, int64_t rank, uint32_t *ndots)
     return rank < 0 || t->n == rank;
 }
 
+/* The diagonal of axes i < j as axis i: with n more elements behind them, n * n elements are n rows of n + 1, whose first are the diagonal. */
+static U diagonal_of(Graph *g, U x, uint32_t i, uint32_t j)
+{
+    uint32_t r = uop_rank(x), at = 0;
+    int64_t last[TG_MAX_RANK], back[TG_MAX_RANK];
+    U n = uop_dim(x, i), zero = uop_index(g, 0), none[TG_MAX_RANK], more[TG_MAX_RANK], flat[TG_MAX_RANK];
+    for (uint32_t k = 0; k < r; k++)
+        if (k != i && k != j) flat[at] = uop_dim(x, k), last[at++] = k;
+    last[at] = i, last[at + 1] = j;
+    for (uint32_t k = 0; k <= at; k++) none[k] = more[k] = zero, back[k] = k < i ? k : k == i ? at : k - 1;
+    flat[at] = dim_mul(g, n, n), more[at] = n;
+    x = pad(g, reshape(g, permute(g, x, last, r), flat, r - 1), none, more, NULL);
+    flat[at] = n, flat[at + 1] = dim_add(g, n, uop_index(g, 1));
+    return permute(g, squeeze(g, slice_i(g, reshape(g, x, flat, r), -1, 0, 1), -1), back, r - 1);
+}
+
 /* Takes the diagonal where a letter repeats inside one term, so that each occurs once. */
 static U diagonal(Graph *g, U x, Term *t)
 {
@@ -254,10 +270,7 @@ static U diagonal(Graph *g, U x, Term *t)
         for (uint32_t j = i + 1; j < t->n && x->op != UOP_ERROR; j++) {
             if (t->label[i] != t->label[j]) continue;
             if (uop_dim(x, i) != uop_dim(x, j)) return graph_fail(g, "a repeated letter on axes of %lld and %lld", (long long)uop_size(x, i), (long long)uop_size(x, j));
-            U n = uop_dim(x, i), mask = eq(g, unsqueeze(g, iota(g, n, DT_I64), 1), iota(g, n, DT_I64));
-            for (uint32_t k = 0, at = 0; k < uop_rank(x); k++, at++)
-                if (k != i && k != j) mask = unsqueeze(g, mask, at);
-            x = sum(g, where(g, mask, x, K(0)), j, false);
+            x = diagonal_of(g, x, i, j);
             memmove(&t->label[j], &t->label[j + 1], t->n - j - 1);
             t->n--;
             j--;
