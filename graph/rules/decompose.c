@@ -250,6 +250,11 @@ static V saturated(const Match *m)
     Interval known = interval(a, 8);
     V nan = ALU2(g, CMPNE, a, a), zero = num(g, a, 0);
     if (known.lo > lo - 1 && known.hi < end) return convert(g, t, bits < 32 ? a : pick(g, nan, zero, a));
+    if (bits < 32) {                                            /* the ends are floats, too */
+        V least = num(g, a, lo), most = num(g, a, end - 1);
+        a = pick(g, less(g, a, least), least, a);
+        return convert(g, t, pick(g, less(g, most, a), most, a));
+    }
     V below = less(g, a, num(g, a, lo)), fits = less(g, a, num(g, a, end)), inside = ALU2(g, AND, fits, ALU2(g, CMPNE, below, uop_bool(g, true)));
     V v = convert(g, t, pick(g, inside, a, zero));
     if (is_signed) v = pick(g, below, uop_int(g, t, dtype_min(t)), v);
