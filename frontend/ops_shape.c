@@ -460,6 +460,29 @@ static U source(Graph *g, U position, U n, const char *mode)
     return min_(g, t, sub(g, period, t));
 }
 
+/* Of the last axis, whose elements lie side by side, the pads are parts beside x, which moves as a whole. NULL: they are longer than x, or sizes are not known. */
+static U pad_beside(Graph *g, U x, uint32_t axis, U before, U after, const char *mode)
+{
+    int64_t n = uop_size(x, axis);
+    bool edge = !strcmp(mode, "edge"), wrap = !strcmp(mode, "wrap");
+    U part[3], d[TG_MAX_RANK];
+    uint32_t count = 0;
+    if (axis + 1 != uop_rank(x) || !uop_static(x) || !uop_is_const(before) || !uop_is_const(after)) return NULL;
+    int64_t lo = before->arg.i, hi = after->arg.i, most = edge ? INT64_MAX : wrap ? n : n - 1;
+    if (lo > most || hi > most) return NULL;
+    for (uint32_t k = 0; k < uop_rank(x); k++) d[k] = uop_dim(x, k);
+    for (int side = 0; side < 3; side++) {
+        int64_t size = side == 0 ? lo : side == 1 ? n : hi;
+        d[axis] = uop_index(g, size);
+        if (!size) continue;
+        if (side == 1) part[count++] = x;
+        else if (edge) part[count++] = expand(g, slice_i(g, x, axis, side ? n - 1 : 0, side ? n : 1), d, uop_rank(x));
+        else if (wrap) part[count++] = slice_i(g, x, axis, side ? 0 : n - lo, side ? hi : n);
+        else part[count++] = flip_axis(g, slice_i(g, x, axis, side ? n - 1 - hi : 1, side ? n - 1 : lo + 1), axis);
+    }
+    return cat(g, part, count, axis);
+}
+
 static U pad_copies(Graph *g, const Ctx *c, U x, const U *before, const U *after, const char *mode)
 {
     for (uint32_t k = 0; k < uop_rank(x) && ok(g); k++) {
@@ -470,8 +493,8 @@ static U pad_copies(Graph *g, const Ctx *c, U x, const U *before, const U *after
         if (hi->vmax < 0) keep = dim_add(g, keep, hi), hi = uop_index(g, 0);
         if (keep->vmax <= 0) return fail_node(g, c, TG_BAD_MODEL, "pads", "mode %s on an axis without elements", mode);
         x = slice(g, x, k, cut, keep);
-        U position = sub(g, iota(g, dim_add(g, dim_add(g, lo, keep), hi), DT_INDEX), lo);
-        x = take(g, x, source(g, position, keep, mode), k);
+        U position = sub(g, iota(g, dim_add(g, dim_add(g, lo, keep), hi), DT_INDEX), lo), beside = ok(g) ? pad_beside(g, x, k, lo, hi, mode) : NULL;
+        x = beside ? beside : take(g, x, source(g, position, keep, mode), k);
     }
     return x;
 }

@@ -1,4 +1,4 @@
-"""What only moves is moved by vectors: transposed squares, few rounds in turns, steps, repeats and reversals are loads side by side and shuffles. Sizes are odd, types of every width, and
+"""What only moves is moved by vectors: transposed squares, few rounds in turns, steps, repeats and reversals are loads side by side and shuffles, pads are parts beside what moves as a whole. Sizes are odd, types of every width, and
 results are those of numpy. No kernel of the sizes that have room for vectors gathers element by element."""
 import os
 import pathlib
@@ -55,6 +55,10 @@ for block in (2, 3):
 for width in (50, 64):
     x = data(np.float32, 1, 3, 20, width)
     case("Resize", x, x.repeat(2, 2).repeat(2, 3), ["", "", constant([1, 3, 40, 2 * width])], mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+for mode in ("reflect", "edge", "wrap"):
+    for shape, pads in (((2, 40, 33), ((0, 0), (3, 4), (5, 2))), ((3, 70), ((0, 1), (0, 69))), ((1000,), ((37, 0),)), ((2, 9), ((1, 1), (0, 0)))):
+        x = data(np.float32, *shape)
+        case("Pad", x, np.pad(x, pads, mode), [constant([begin for begin, _ in pads] + [end for _, end in pads])], mode=mode)
 x = data(np.float32, 3, 29, 29)
 case("Einsum", x, np.einsum("bii->bi", x), equation="bii->bi")
 
