@@ -445,19 +445,23 @@ static int64_t lanes_of_all(const Trial *p, int number)
     return floor_power(n);
 }
 
-/* Is something loaded side by side along the row and apart along the lanes, and all stored side by side along the lanes? Or the other way round, in turns. */
+/* Is something loaded side by side along the row and apart along the lanes, and all stored side by side along the lanes? Or is what lies side by side along the lanes stored in turns? Two
+ * squares at once are more than the registers hold. */
 static bool is_block(const Trial *p, Block *b)
 {
-    bool turns = p->size[b->row] <= LANE_TURNS, square = p->size[b->row] >= b->lanes, side = true, woven = turns, apart = false, in_turn = turns, along = false;
+    int64_t few = p->size[b->row];
+    bool side = true, load_turns = few <= LANE_TURNS, store_turns = load_turns, along = false;
+    int apart = 0, rows = 0;
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
-        int64_t lane = a->step[b->lane], row = a->step[b->row];
-        bool both = (a->ranges >> b->lane & 1) && !a->gated && row == 1;
-        if (a->store) side &= lane == 1, woven &= both && lane == p->size[b->row];
-        else apart |= both && lane != 1, in_turn &= !both || lane == p->size[b->row], along |= lane == 1;
+        int64_t lane = a->step[b->lane];
+        bool row = a->step[b->row] == 1 && !a->gated;
+        if (a->store) side &= lane == 1, store_turns &= row && lane == few;
+        else if (lane == 1) along = true;
+        else if (a->ranges >> b->lane & 1) apart++, rows += row, load_turns &= row && lane == few;
     }
-    b->rows = turns ? p->size[b->row] : b->lanes;
-    return (side && apart && (square || in_turn)) || (woven && along);
+    b->rows = few <= LANE_TURNS ? few : b->lanes;
+    return (side && rows && apart == 1 && (load_turns || few >= b->lanes)) || (store_turns && along && !apart);
 }
 
 static bool move_block(Trial *p)
@@ -493,13 +497,23 @@ static void share_loads(Trial *p, int lane)
     if (best >= 0) split(p, best, p->size[best] % 2 ? 3 : 2, AXIS_UPCAST);
 }
 
+/* Are rounds stored multiples of a page apart? Then each is a stream that wants more than a line at a time. */
+static bool pages_apart(const Trial *p, int number)
+{
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (a->store && a->step[number] != NO_STEP && a->step[number] * a->bytes % 4096 == 0) return true;
+    }
+    return false;
+}
+
 /* That loop becomes replicas, so that each sum is another's and the terms that it has more (expand.c). */
 static void running(Trial *p, int number)
 {
     int lane = best_lane(p, p->outs & ~(UINT64_C(1) << number));
     unroll_small(p, SHORT);
     split(p, number, p->size[number], AXIS_UPCAST);
-    if (lane >= 0 && worth_lanes(p, lane)) lanes_on(p, lane, 1);
+    if (lane >= 0 && worth_lanes(p, lane)) lanes_on(p, lane, pages_apart(p, number) ? 4 : 1);
 }
 
 /* A short row that is kept stays in registers: its loop has the rounds of the reduces, none is left. */
