@@ -344,7 +344,8 @@ ROWS = [
     ("Unique", r".* nan", "whether one NaN is another's equal", distinct),
     ("RNN|GRU|LSTM", r"(.*, |constant )?x4 (all|one) 0", "of a length of 0 the last state is the first", by_lengths),
     ("GroupQueryAttention", r"(.*, |constant )?x5 (all|one) \d", "what lies behind a sample's last key is nobody's"),
-    *[(op, r"nodes_modes = .*|(target|class)_\w+ = .*", "a leaf at the root; votes add up, and a leaf without one says 0", formula(f, 64)) for op, f in (("TreeEnsembleRegressor", tree_regressor), ("TreeEnsembleClassifier", tree_classifier))],
+    *[(op, r"nodes_modes = .*|(target|class)_\w+ = .*", "a leaf at the root; votes add up, and a leaf without one says 0", formula(f, 64))
+      for op, f in (("TreeEnsembleRegressor", tree_regressor), ("TreeEnsembleClassifier", tree_classifier))],
     ("GroupQueryAttention", r"local_window_size = \d+", "a window that is longer than all keys is none", by_peers(without("local_window_size"))),
     ("Cast", r"to = 8|input of type 8", "any type becomes text, and the other way"),
     ("Cast", r"to = 24", "what the type does not hold is undefined"),
