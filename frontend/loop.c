@@ -113,6 +113,18 @@ static void capture(Capture *c, U root)
 /* A loop before this one, with a step of the same name. */
 static bool is_loop_of(U f, U step) { return f->op == UOP_CUSTOMFUNCTION && f->nsrc > 1 && f->src[1] == step; }
 
+static bool now_inner(uint8_t *inner, U u) { return !inner[u->id] && (inner[u->id] = 1); }
+
+/* step: NULL: none. True where an older node has turned out to be inside: a call one of whose results is of a size that is, and the sizes that such a call tells. */
+static bool find_inner(uint8_t *inner, U u, uint32_t first, U step)
+{
+    inner[u->id] |= u->id >= first;
+    for (uint32_t k = 0; k < u->nsrc && !(step && is_loop_of(u, step)); k++) inner[u->id] |= inner[u->src[k]->id];
+    bool found = u->op == UOP_GETTUPLE && inner[u->src[1]->id] && now_inner(inner, u->src[0]);
+    for (uint32_t k = 0; u->op == UOP_CALL && inner[u->id] && k < u->src[0]->nsrc; k++) found |= call_sets(u, u->src[0]->src[k]) && now_inner(inner, u->src[0]->src[k]);
+    return found;
+}
+
 U lift(Graph *g, U body, const U *formal, uint32_t nformal, uint32_t first, int64_t slot, U **captured, uint32_t *count)
 {
     Arena *a = arena_new();
@@ -120,10 +132,9 @@ U lift(Graph *g, U body, const U *formal, uint32_t nformal, uint32_t first, int6
     const UOp **order = uop_toposort(g, &body, 1, a, &n), **param;
     Capture c = { NEW_N(a, uint8_t, all), NEW_N(a, uint8_t, all), NEW_N(graph_arena(g), U, n + 1), 0 };
     for (uint32_t k = 0; k < nformal; k++) c.inner[formal[k]->id] = c.seen[formal[k]->id] = 1;
-    for (uint32_t i = 0; i < n; i++) {
-        if (order[i]->id >= first) c.inner[order[i]->id] = 1;
-        else if (!nformal || !is_loop_of(order[i], formal[nformal - 1]))
-            for (uint32_t k = 0; k < order[i]->nsrc; k++) c.inner[order[i]->id] |= c.inner[order[i]->src[k]->id];
+    for (bool again = true; again;) {
+        again = false;
+        for (uint32_t i = 0; i < n; i++) again |= find_inner(c.inner, order[i], first, nformal ? formal[nformal - 1] : NULL);
     }
     c.inner[body->id] = 1;
     capture(&c, body);
@@ -227,6 +238,36 @@ static void loop_results(Graph *g, const Loop *l, U call, U rounds, const LoopAt
     for (uint32_t k = 0; k < l->rows; k++) row[k] = of[k] != UINT32_MAX ? slice_i(g, all[of[k]], 0, 1, a->trip + 1) : result_rows(g, call, own++, value[l->states + k], rounds);
 }
 
+static bool depends(Graph *g, U root, const U *on, uint32_t non)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    bool found = false;
+    const UOp **order = uop_toposort(g, &root, 1, a, &n);
+    for (uint32_t k = 0; k < n; k++)
+        for (uint32_t i = 0; i < non && !found; i++) found = order[k] == on[i];
+    arena_free(a);
+    return found;
+}
+
+/* Behind the body's values, calls that depend on the round and of which nothing but a size that they tell is asked for. */
+static U with_calls(Graph *g, U tuple, const U *formal, uint32_t nformal)
+{
+    Arena *a = arena_new();
+    uint32_t n, count = tuple->nsrc;
+    const UOp **order = uop_toposort(g, &tuple, 1, a, &n);
+    U *v = NEW_N(graph_arena(g), U, count + n + 1);
+    memcpy(v, tuple->src, count * sizeof *v);
+    for (uint32_t k = 0; k < n; k++) {
+        U call = order[k]->op == UOP_DEFINE_VAR && size_told(g, order[k]) ? size_setter(g, order[k]) : NULL;
+        for (uint32_t i = 0; i < n && call; i++)
+            if (order[i] == call) call = NULL;
+        if (call && depends(g, call, formal, nformal)) v[count++] = call;
+    }
+    arena_free(a);
+    return count == tuple->nsrc ? tuple : with_calls(g, uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, count), formal, nformal);
+}
+
 /* The body's values: states, rows that have a place of their own, and whether to go on. */
 static U body_values(Graph *g, const Loop *l, const U *value, const uint32_t *of, U keep, uint32_t *rows)
 {
@@ -297,7 +338,7 @@ static bool call_body(Graph *g, const Loop *l, int64_t base, const U *formal, co
     LoopAttr attr = { .base = base, .trip = uop_is_const(l->trip) ? uop_const_int(l->trip) : -1, .states = l->states, .has_keep = keep != NULL, .counted = counted };
     for (uint32_t k = 0; k < l->rows; k++) of[k] = UINT32_MAX;
     if (!counted) attr.history = histories(l, value, of);
-    U tuple = body_values(g, l, value, of, keep, &attr.rows);
+    U tuple = with_calls(g, body_values(g, l, value, of, keep, &attr.rows), formal, l->states + 1);
     U meta[3] = { lift(g, tuple, formal, l->states + 1, UINT32_MAX, base + l->states, &captured, &attr.captured), step };
     if (counted) meta[2] = size_var(g, "rounds", 0, l->most), rounds = l->im ? size_answered(l->im->run, meta[2]) : meta[2];
     U *arg = NEW_N(a, U, 2 + l->states + attr.captured);

@@ -23,6 +23,13 @@ bool size_told(Graph *g, const UOp *size)
 
 int64_t size_number(const UOp *size) { return uop_is_const(size) ? uop_const_int(size) : -1 - (int64_t)size->id; }
 
+const UOp *size_setter(Graph *g, const UOp *var)
+{
+    for (uint32_t id = var->id; id < graph_count(g); id++)
+        if (call_sets(graph_node(g, id), var)) return graph_node(g, id);
+    return NULL;
+}
+
 /* A CALL that sets a size which sink asks for, while none that it reaches does; NULL: there is none. */
 static const UOp *lacking(Graph *g, const UOp *sink)
 {
@@ -32,8 +39,7 @@ static const UOp *lacking(Graph *g, const UOp *sink)
     for (uint32_t i = 0; i < n && !call; i++) {
         bool set = order[i]->op != UOP_DEFINE_VAR || !size_told(g, order[i]);
         for (uint32_t k = 0; k < n && !set; k++) set = call_sets(order[k], order[i]);
-        for (uint32_t id = order[i]->id; id < graph_count(g) && !set && !call; id++)
-            if (call_sets(graph_node(g, id), order[i])) call = graph_node(g, id);
+        if (!set) call = size_setter(g, order[i]);
     }
     arena_free(a);
     return call;

@@ -31,6 +31,7 @@ const UOp *custom_new(Graph *g, const char *name, const void *attr, size_t attr_
 const char *custom_name(const UOp *function);
 const void *custom_attr(const UOp *function, size_t *size_bytes);             /* aligned to 8; size_bytes may be NULL */
 bool custom_is(const UOp *call, const char *name);                            /* a CALL of the CUSTOMFUNCTION of that name */
+const UOp *size_setter(Graph *g, const UOp *var);        /* the CALL that tells this size; NULL: there is none */
 bool call_sets(const UOp *call, const UOp *var);                               /* a CALL that tells this size; the step of a loop is the loop's own */
 /* A call reads memory: scalar constants among the arguments become BUFFERs. */
 const UOp *call_new(Graph *g, const UOp *function, const UOp *const *arg, uint32_t narg);

@@ -86,9 +86,10 @@ static bool has_own_kernel(const UOp *u)
     return u->op != UOP_CONST && u->op != UOP_PARAM && u->op != UOP_BUFFER && u->op != UOP_IOTA && u->op != UOP_DEFINE_VAR && u->op != UOP_BIND && u->op != UOP_GETTUPLE;
 }
 
-static const UOp *const *owned(Loop *l, const Place *place, uint32_t n)
+/* With room for more behind them. */
+static const UOp **owned(Loop *l, const Place *place, uint32_t n, uint32_t more)
 {
-    const UOp **value = NEW_N(l->r->arena, const UOp *, n + 1);
+    const UOp **value = NEW_N(l->r->arena, const UOp *, n + more + 1);
     for (uint32_t k = 0; k < n; k++) {
         bool own = has_own_kernel(place[k].value);
         for (uint32_t i = 0; i < k; i++) own = own && place[i].value != place[k].value;
@@ -117,12 +118,14 @@ static void redirect_items(Schedule *part, const Place *place, uint32_t n, uint8
     }
 }
 
-/* Appends the items that compute the values into their places. */
-static TgStatus add_items(Loop *l, const Place *place, uint32_t n)
+/* Appends the items that compute the values into their places; body: and the calls behind its values, or NULL. */
+static TgStatus add_items(Loop *l, const Place *place, uint32_t n, const UOp *body)
 {
     Schedule part = { .g = l->g };
-    const UOp *sink;
-    TRY(sched_callify(&sink, l->g, uop_new(l->g, UOP_SINK, DT_VOID, NO_ARG, owned(l, place, n), n), l->r->target));
+    uint32_t values = body ? sink_values(body) : 0, calls = body ? body->nsrc - values : 0;
+    const UOp *sink, **value = owned(l, place, n, calls);
+    if (calls) memcpy(value + n, body->src + values, calls * sizeof *value);
+    TRY(sched_callify(&sink, l->g, uop_new(l->g, UOP_SINK, DT_VOID, NO_ARG, value, n + calls), l->r->target));
     TgStatus status = sched_rangeify(&part, l->g, sink, l->r->target, NULL);
     if (status == TG_OK) redirect_items(&part, place, n, NEW_N(l->r->arena, uint8_t, graph_buffer_count(l->g) + 1));
     for (uint32_t i = 0; i < part.count; i++) *schedule_add(l->s, part.item[i].kind) = part.item[i];
@@ -143,7 +146,7 @@ static TgStatus before_loop(Loop *l)
         l->slots[k] = history && l->out[k] ? l->out[k] : new_slots(l->g, init, l->body->src[k], history ? l->attr->trip + 1 : 2);
         if (uop_numel(init)) place[n++] = (Place){ init, l->slots[k], uop_index(l->g, 0) };
     }
-    return n ? add_items(l, place, n) : TG_OK;
+    return n ? add_items(l, place, n, NULL) : TG_OK;
 }
 
 /* The body over memory: states are slots, captured values the call's arguments. */
@@ -179,7 +182,7 @@ static TgStatus rounds(Loop *l)
     loop->mem[1] = l->keep;
     const UOp *keep = l->attr->has_keep ? graph_add_buffer(l->g, &(BufferInfo){ .dtype = DT_BOOL, .shape = graph_shape(l->g, NULL, 0), .size_bytes = 1, .name = "" }) : NULL;
     if (keep) place[n++] = (Place){ body->src[all], keep, NULL, 0 };
-    TgStatus status = add_items(l, place, n);
+    TgStatus status = add_items(l, place, n, body);
     schedule_add(l->s, ITEM_NEXT)->mem[0] = keep;
     return status;
 }
@@ -192,7 +195,7 @@ static TgStatus after_loop(Loop *l)
         if (!l->out[k] || l->slots[k] == l->out[k]) continue;
         place[n++] = (Place){ view_of(l->g, l->slots[k], slot_of(l, k, l->count ? l->count : uop_index(l->g, l->attr->trip)), l->out[k]), l->out[k], NULL, 0 };
     }
-    return n ? add_items(l, place, n) : TG_OK;
+    return n ? add_items(l, place, n, NULL) : TG_OK;
 }
 
 TgStatus loop_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result, uint32_t nresult)

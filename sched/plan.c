@@ -124,6 +124,13 @@ static void add_vars_of(Plan *p, const UOp *u)
     for (uint32_t k = 0; k < u->nsrc; k++) add_vars_of(p, u->src[k]);
 }
 
+static bool reads_var(const UOp *u, const char *name)
+{
+    bool found = u->op == UOP_DEFINE_VAR && !strcmp(var_name(u), name);
+    for (uint32_t k = 0; k < u->nsrc && !found; k++) found = reads_var(u->src[k], name);
+    return found;
+}
+
 int64_t plan_eval(const Plan *p, const UOp *u, const int64_t *vars)
 {
     int64_t v[4] = { 0 }, out = INT64_MIN;
@@ -359,9 +366,30 @@ static uint32_t end_of(const Schedule *s, uint32_t i)
 
 enum { STEPS_MAX = 1 << 22, WRITTEN_OUT_MAX = 1 << 14 };
 
-/* A loop of known length is written out, its body's items once a round with the step as an argument, when that is not too long. */
-static bool is_written_out(const ScheduleItem *loop, const ScheduleItem *next, int64_t inside)
+static bool has_size_of(const UOp *u, const char *var)
 {
+    bool found = false;
+    for (uint32_t k = 0; k < uop_rank(u) && !found; k++) found = reads_var(uop_dim(u, k), var);
+    return found;
+}
+
+/* Is there a host function among these items, some of whose tensors have sizes by that variable? They are told no arguments but the variables themselves. */
+static bool host_reads(const Schedule *s, uint32_t from, uint32_t to, const char *var)
+{
+    bool found = false;
+    for (uint32_t i = from; i < to && !found; i++) {
+        const ScheduleItem *x = &s->item[i];
+        for (uint32_t k = 0; x->kind == ITEM_HOST && k < x->nout; k++) found |= x->out[k] && has_size_of(x->out[k], var);
+        for (uint32_t k = 1; x->kind == ITEM_HOST && k < x->call->nsrc; k++) found |= has_size_of(x->call->src[k], var);
+    }
+    return found;
+}
+
+/* A loop of known length is written out, its body's items once a round with the step as an argument, when that is not too long. */
+static bool is_written_out(const Schedule *s, uint32_t at, uint32_t end, int64_t inside)
+{
+    const ScheduleItem *loop = &s->item[at], *next = &s->item[end];
+    if (host_reads(s, at + 1, end, var_name(loop->var[0]))) return false;
     return inside <= WRITTEN_OUT_MAX && loop->trip >= 0 && loop->trip < WRITTEN_OUT_MAX && !loop->mem[1] && !next->mem[0] && inside * (loop->trip + 1) <= WRITTEN_OUT_MAX;
 }
 
@@ -372,7 +400,7 @@ static int64_t count_steps(const Schedule *s, uint32_t from, uint32_t to, int64_
     for (uint32_t i = from; i < to && n <= STEPS_MAX; i++, n++) {
         if (s->item[i].kind != ITEM_LOOP) continue;
         uint32_t end = end_of(s, i);
-        int64_t inside = count_steps(s, i + 1, end, most), rounds = is_written_out(&s->item[i], &s->item[end], inside) ? s->item[i].trip + 1 : 0;
+        int64_t inside = count_steps(s, i + 1, end, most), rounds = is_written_out(s, i, end, inside) ? s->item[i].trip + 1 : 0;
         if (*most < rounds) *most = rounds;
         n += rounds ? inside * rounds : inside + 4;
         i = end;
@@ -384,7 +412,7 @@ static TgStatus add_loop(Build *b, bool once, uint32_t i, uint32_t end, const Ro
 {
     const ScheduleItem *item = &b->s->item[i];
     int64_t most = 0, inside = count_steps(b->s, i + 1, end, &most);
-    if (!once && !is_written_out(item, &b->s->item[end], inside)) return loop_steps(b, i, end, round);
+    if (!once && !is_written_out(b->s, i, end, inside)) return loop_steps(b, i, end, round);
     for (int64_t r = 0; r < (once ? 1 : item->trip); r++) TRY(add_range(b, once, i + 1, end, &(Round){ var_name(item->var[0]), r, round }));
     return TG_OK;
 }

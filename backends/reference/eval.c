@@ -342,7 +342,8 @@ TgStatus ref_eval(RefTensor *out, Graph *g, const UOp *const *value, uint32_t n,
     mark_wanted(&e, order, count, value, n);
     visit_all(&e, order, count);
     memset(out, 0, n * sizeof *out);
-    for (uint32_t k = 0; k < n && !e.status; k++) give(&e, value[k], &out[k]);
+    for (uint32_t k = 0; k < n && !e.status; k++)
+        if (value[k]->op != UOP_CALL) give(&e, value[k], &out[k]);
     for (uint32_t i = 0; i < count; i++) free(e.node[order[i]->id].value);
     for (uint32_t k = 0; k < n && e.status; k++) ref_tensor_free(&out[k]);
     arena_free(e.arena);
