@@ -222,7 +222,7 @@ U op_group_query_attention(Graph *g, const Ctx *c)
     const int64_t by_head[] = { p.heads, 1, 1 };
     if (!shape_ok(g, c, 11, (U[]){ uop_index(g, p.heads) }, 1)) return NULL;
     if (c->in[11]) a.sink = reshape_i(g, wide(g, c->in[11]), by_head, 3);
-    else if (attr_bool(g, c, "smooth_softmax", false)) a.sink = scalar(g, DT_F32, 0);
+    else if (attr_int(g, c, "smooth_softmax", -1) > 0) a.sink = scalar(g, DT_F32, 0);
     a.allowed = causal ? window_mask(g, rows, uop_dim(k, 2), before, left > 0 ? left - 1 : -1, 0) : le(g, iota(g, uop_dim(k, 2), DT_I64), last);
     if (!past_k && causal) a.allowed = and_(g, a.allowed, le(g, iota(g, rows, DT_I64), last));       /* rows behind the last position are padding */
     U y = narrow(g, join_heads(g, attend(g, wide(g, p.q), wide(g, k), wide(g, v), &a, stages)), c->in[0]);

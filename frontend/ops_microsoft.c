@@ -135,7 +135,7 @@ U op_gated_rms_norm(Graph *g, const Ctx *c)
     if (!r || uop_rank(scale) != 1 || fixed_size(g, scale, 0) < 1 || fixed_size(g, x, r - 1) % uop_size(scale, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not divide the last axis");
     memcpy(dim, x->shape->dim, sizeof *dim * r);
     dim[r - 1] = dim_div(g, dim[r - 1], uop_dim(scale, 0)), dim[r] = uop_dim(scale, 0);
-    U rows = reshape(g, x, dim, r + 1), inverse = recip(g, sqrt_(g, add(g, mean(g, mul(g, rows, rows), (int64_t[]){ -1 }, 1, true), K(attr_float(g, c, "epsilon", 1e-6)))));
+    U rows = reshape(g, x, dim, r + 1), inverse = recip(g, sqrt_(g, add(g, mean(g, mul(g, rows, rows), (int64_t[]){ -1 }, 1, true), K(attr_float(g, c, "epsilon", 1e-5)))));
     U y = reshape(g, mul(g, mul(g, rows, inverse), scale), x->shape->dim, r);
     return narrow(g, mul(g, y, act < 2 ? silu(g, gate) : sigmoid(g, gate)), c->in[0]);
 }
@@ -227,6 +227,7 @@ U op_is_all_finite(Graph *g, const Ctx *c)
     U all = uop_int(g, DT_U8, 1);
     if (inf && nan) return fail_node(g, c, TG_BAD_MODEL, "isinf_only", "and isnan_only exclude each other");
     for (uint32_t k = 0; k < c->nin; k++) {
+        if (!c->in[k]) continue;
         U x = wide(g, c->in[k]), bad = inf ? is_inf(g, x) : nan ? is_nan(g, x) : or_(g, is_inf(g, x), is_nan(g, x)), n = dim_product(g, x->shape->dim, uop_rank(x));
         all = min_(g, all, min_reduce(g, reshape(g, cast(g, not_(g, bad), DT_U8), &n, 1), 0, false));
     }

@@ -12,7 +12,10 @@ from table import TABLE
 OLD = "of versions before 7 alone, which no peer runs"
 MAPS = "maps are no tensors"
 IN_A_STEP = "follows an operator that makes sequences or optionals"
+GRAPHICS = "onnxruntime runs it on graphics cards alone"
 UNDRAWN = {
+    **{f"com.microsoft.{name}": GRAPHICS for name in ("BiasAdd", "BiasDropout", "BiasSoftmax", "BiasSplitGelu", "GatedRelativePositionBias", "GemmFastGelu", "GroupNorm", "IsAllFinite", "MulInteger", "NhwcConv",
+       "NhwcFusedConv", "QLinearReduceMean", "ReduceSumInteger", "RelativePositionBias", "SkipGroupNorm")},
     "Affine": OLD, "Crop": OLD, "ImageScaler": OLD, "ParametricSoftplus": OLD, "ScaledTanh": OLD,
     "ai.onnx.ml.CastMap": MAPS, "ai.onnx.ml.DictVectorizer": MAPS, "ai.onnx.ml.ZipMap": MAPS,
     "ConcatFromSequence": IN_A_STEP, "OptionalGetElement": IN_A_STEP, "OptionalHasElement": IN_A_STEP, "SequenceAt": IN_A_STEP, "SequenceErase": IN_A_STEP, "SequenceInsert": IN_A_STEP,

@@ -346,6 +346,16 @@ E = [
     *[(f"a pattern of {what}", model([node("RegexFullMatch", "s", pattern=p)], init={"s": np.array(["a"], object)}, outputs=[port("y", None, TensorProto.BOOL)], opset=20), LIMIT, "pattern")
       for what, p in (("many brackets", "(" * 5000 + "a" + ")" * 5000), ("many copies", "((a{1,255}){1,255}){1,255}"))],
     ("com.microsoft: a type that it does not take", one("QuickGelu", "w", {"w": i(1)}, domain=MS), BAD, "w: is of type i64"),
+    *[(f"com.microsoft: {what}", one(op, inputs, weights, ports=[port("x", shape)], domain=MS, **how), codes, says) for what, op, inputs, weights, shape, codes, says, how in (
+        ("QAttention of other weights", "QAttention", "q,w,b,s,s", {"q": np.ones((1, 2, 4), np.uint8), "w": np.ones((5, 12), np.int8), "b": f(12), "s": f()}, (1,), BAD, "w: has size 5 on axis 0; wanted 4", dict(num_heads=2)),
+        ("DynamicQuantizeLSTM of a scale too few", "DynamicQuantizeLSTM", "x,w,w,,,,,,s,z,s,z", {"w": np.ones((1, 4, 16), np.int8), "s": f(1, 15), "z": np.zeros((1, 15), np.int8)}, (3, 1, 4), BAD,
+            "s: has size 15 on axis 1; wanted 16", {}),
+        ("GatherBlockQuantized along the axis of blocks", "GatherBlockQuantized", "b,i,s", {"b": np.ones((4, 8), np.uint8), "i": i(1), "s": f(4, 1)}, (1,), UNSUPPORTED, "quantize_axis: is 1, as is gather_axis", dict(gather_axis=1, block_size=16)),
+        ("GatherBlockQuantized by blocks of 3", "GatherBlockQuantized", "b,i,s", {"b": np.ones((4, 8), np.uint8), "i": i(1), "s": f(4, 1)}, (1,), BAD, "block_size: is 3", dict(block_size=3)),
+        ("MatMulBnb4 of a byte too few", "MatMulBnb4", "x,b,s", {"b": np.ones(31, np.uint8), "s": f(4)}, (2, 16), BAD, "b: has 31 bytes; wanted 32", dict(K=16, N=4, block_size=16, quant_type=1)),
+        ("MoE of more experts than there are", "MoE", "x,r,w,,v", {"r": f(2, 3), "w": f(3, 5, 4), "v": f(3, 4, 5)}, (2, 4), BAD, "k: is 4 of 3 experts", dict(k=4)),
+        ("UnfoldTensor beyond the end", "UnfoldTensor", "x", {}, (2, 4), BAD, "size: is 5", dict(size=5)),
+        ("GroupNorm of groups that do not divide", "GroupNorm", "x,s,s", {"s": f(4)}, (1, 2, 2, 4), BAD, "groups: 3 groups of 4 channels", dict(groups=3, activation=0)))],
     ("com.microsoft: an attribute that we do not know", one("QuickGelu", domain=MS, beta=1.0), UNSUPPORTED, "beta"),
     ("com.microsoft: inputs that are missing", one("GroupQueryAttention", "x,x,x", domain=MS, num_heads=1, kv_num_heads=1), BAD, "3 inputs; at least 7"),
     ("GRU in layout 5", one("GRU", "x,w,r", {"w": f(1, 9, 5), "r": f(1, 9, 3)}, ports=[port("x", (4, 1, 5))], hidden_size=3, layout=5), BAD, "layout: is 5; wanted 0 or 1"),

@@ -270,7 +270,7 @@ CASES = [
     *[("ReduceSumInteger", MS, 1, [v], dict(axes=[0], keepdims=k), [v.sum(0, keepdims=bool(k), dtype=t)]) for v, t in ((whole, np.uint32), (signs, np.int32)) for k in (0, 1)],
     ("QLinearReduceMean", MS, 1, [whole, np.float32(0.5), np.uint8(100), np.float32(0.25), np.uint8(90)], dict(axes=[2], keepdims=1),
      [np.clip(np.round((whole.astype(np.float64) - 100).mean(2, keepdims=True) * 2) + 90, 0, 255).astype(np.uint8)]),
-    *[("IsAllFinite", MS, 1, [x, np.array(v, np.float32)], how, [np.array(want)])
+    *[("IsAllFinite", MS, 1, [x, None, np.array(v, np.float32)], how, [np.array(want)])
       for v, how, want in (([1, 2], {}, True), ([1, np.inf], {}, False), ([1, np.nan], {}, False), ([np.inf], dict(isnan_only=1), True), ([np.nan], dict(isinf_only=1), True))],
     ("Tokenizer", "com.microsoft", 1, [np.array(["one two", "three"], object)], dict(mark=0, mincharnum=1, pad_value="-", separators=[" "]), [np.array([["one", "two"], ["three", "-"]], object)]),
     *[("Tokenizer", "com.microsoft", 1, [np.array(words, object)], dict(mark=1, mincharnum=1, pad_value="-", tokenexp="[a-z]+"), [want]) for words, want in (
