@@ -43,7 +43,7 @@ const Attr *attr_find(const Ctx *c, const char *name);         /* references ins
 const Attr *attr_typed(Graph *g, const Ctx *c, const char *name, AttrType type);
 bool attr_bool(Graph *g, const Ctx *c, const char *name, bool otherwise);     /* 0 or 1 */
 U conv_node(Graph *g, const Ctx *c, U x, U w);                 /* conv with the node's auto_pad, pads, strides, dilations, group (ops_nn.c) */
-U standard_node(Graph *g, const Ctx *c, const char *name, int64_t opset, const U *in, uint32_t n);  /* that operator of the standard on these inputs, with the node's attributes (ops_microsoft.c) */
+U standard_node(Graph *g, const Ctx *c, const char *name, int64_t opset, const U *in, uint32_t n);  /* that operator of the standard on these inputs, with the node's attributes; NULL: it failed (ops_microsoft.c) */
 U from_channels_last(Graph *g, const Ctx *c, uint32_t inputs, Importer fn);   /* fn, as if those inputs (a bit each) and its results had their channels on axis 1; they are last (ops_nn.c) */
 U import_tensor(Graph *g, const TensorDef *t);                 /* a tensor of the file as a constant; small ones as scalars that fold */
 U fail_node(Graph *g, const Ctx *c, TgStatus code, const char *field, const char *fmt, ...) __attribute__((format(printf, 5, 6)));

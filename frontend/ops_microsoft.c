@@ -17,7 +17,8 @@ U standard_node(Graph *g, const Ctx *c, const char *name, int64_t opset, const U
     memcpy(all, in, sizeof *in * n);
     Ctx inner = *c;
     inner.in = all, inner.nin = n, inner.opset = opset;
-    return row->fn(g, &inner);
+    U y = row->fn(g, &inner);
+    return y && ok(g) ? y : NULL;
 }
 
 /* ---- forms of the standard's operators ---- */
@@ -66,7 +67,7 @@ U op_bias_softmax(Graph *g, const Ctx *c)
     U x = add(g, wide(g, c->in[0]), wide(g, c->in[1]));
     if (is_error(x) || x->shape != c->in[0]->shape) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not broadcast to the data");
     U y = standard_node(g, c, "Softmax", 11, &x, 1);
-    return y && ok(g) ? narrow(g, y, c->in[0]) : NULL;
+    return y ? narrow(g, y, c->in[0]) : NULL;
 }
 
 /* Dropout(data + bias) + residual, and the mask. */
@@ -75,7 +76,7 @@ U op_bias_dropout(Graph *g, const Ctx *c)
     U x = add(g, c->in[0], c->in[1]), out[2];
     if (is_error(x) || !shape_ok(g, c, 2, x->shape->dim, uop_rank(x))) return NULL;
     U y = standard_node(g, c, "Dropout", 13, (U[]){ x, c->in[3], c->in[4] }, 3);
-    if (!y || !ok(g)) return NULL;
+    if (!y) return NULL;
     bool two = y->op == UOP_TUPLE;
     out[0] = two ? y->src[0] : y, out[1] = two ? y->src[1] : NULL;
     if (c->in[2]) out[0] = add(g, out[0], c->in[2]);

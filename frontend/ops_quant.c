@@ -275,7 +275,7 @@ U op_q_linear_leaky_relu(Graph *g, const Ctx *c)
 static U quantised_node(Graph *g, const Ctx *c, const char *name, int64_t opset)
 {
     U x = real(g, c, 0), y = standard_node(g, c, name, opset, &x, 1);
-    return y && ok(g) ? quantized_by(g, c, y, 3, c->in[0]) : NULL;
+    return y ? quantized_by(g, c, y, 3, c->in[0]) : NULL;
 }
 
 U op_q_linear_softmax(Graph *g, const Ctx *c) { return quantised_node(g, c, "Softmax", attr_int(g, c, "opset", 0)); }
