@@ -55,6 +55,7 @@ U op_unfold_tensor(Graph *g, const Ctx *c)
     if (!axis_ok(g, c, "dim", attr_int(g, c, "dim", -1), r, &axis)) return NULL;
     if (size < 1 || step < 1 || size > uop_dim(x, (uint32_t)axis)->vmax || step > 1 << 24) return fail_node(g, c, TG_BAD_MODEL, "size", "is %lld, step %lld", (long long)size, (long long)step);
     if (r >= TG_MAX_RANK) return fail_node(g, c, TG_LIMIT, NULL, "an input of rank %lld", (long long)r);
+    graph_need(g, dim_sub(g, uop_dim(x, (uint32_t)axis), uop_index(g, size)));
     for (int64_t k = 0; k < r; k++) order[k] = k < axis ? k : k < r - 1 ? k + 1 : axis;
     for (int64_t k = 0; k < r; k++) back[order[k]] = k;
     back[r] = r;
