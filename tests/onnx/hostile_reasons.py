@@ -289,7 +289,7 @@ ROWS = [
     ("Attention", r"attn_mask of type \d", "what is not bool is added", by_peers(mask_in_numbers)),
     ("LinearRegressor", r"x0 of type [67]", "integers are numbers"),
     ("Affine|ParametricSoftplus|ScaledTanh|ImageScaler|Crop|Gelu|QuickGelu|BiasGelu|FastGelu|FusedMatMul|Inverse|MaxRoiPool|MeanVarianceNormalization|LinearRegressor|TreeEnsemble.*|SVMRegressor|OneHot|"
-     "QLinear.*|RotaryEmbedding|LRN|LpNormalization|Normalizer|Scaler|Binarizer|.*LayerNormalization|Attention|Momentum|Adam|Adagrad|Unique|CumSum|GlobalLpPool", TYPE,
+     "QLinear.*|RotaryEmbedding|UnfoldTensor|LRN|LpNormalization|Normalizer|Scaler|Binarizer|.*LayerNormalization|Attention|Momentum|Adam|Adagrad|Unique|CumSum|GlobalLpPool", TYPE,
      "a type that the schema, or the definition, takes", by_peers(of_first_types)),
     ("Attention", r"[qk]v?_num_heads = \d", "what is said twice where the shapes tell", as_before),
     ("Attention", r"no left_window_size|left_window_size = -1", "no window"),
@@ -301,6 +301,9 @@ ROWS = [
     ("LRN", r"(.*, |constant )?x\d? (rank up|first of axis 0)", "any rank, as the formula has it", formula(local_response, 64)),
     (".*LayerNormalization|MatMulIntegerToFloat", r"(.*, |constant )?x\d? (rank up|first of axis 0)", "any rank, as the formula has it"),
     ("Attention", r"input 2 absent|2 inputs", "com.microsoft: a bias may be absent"),
+    ("DynamicQuantizeLSTM", r"x0 axis 0 of 0", "of no steps the last states are the first, which are 0", nothing),
+    ("GatedAdd", r"(.*, |constant )?x1 axis \d of 1", "the second input is broadcast", formula(lambda x, y, gate: [x + y * gate], 64)),
+    ("QMoE", r"swiglu_fusion = 2", "halves side by side: onnxruntime's CPU knows interleaved ones alone"),
     ("GroupQueryAttention|SequenceMap|EmbedLayerNormalization|SkipLayerNormalization|MaxPool|Loop|Scan|TreeEnsembleClassifier|Attention", r"output \d absent", "an output that nobody wants", as_before),
     ("QLinearAdd|QLinearMul|QLinearSigmoid|QLinearLeakyRelu|DFT", r"input \d absent|\d inputs", "what is optional may be absent"),
     ("RotaryEmbedding", r"(no )?num_heads( = 0)?", "the tables tell how many", as_before),
