@@ -322,7 +322,7 @@ static bool make_body(Graph *g, const Loop *l, int64_t base, U *formal, U *value
 {
     for (uint32_t k = 0; k < l->states; k++)
         if (l->init[k]->dtype == DT_VOID) return graph_fail_code(g, TG_UNSUPPORTED, "state %u of a loop is no tensor, and its rounds are not known", k), false;
-    U step = formal[l->states] = uop_var(g, arena_printf(graph_arena(g), "step%d", loop_depth++), 0, l->most > 0 ? l->most - 1 : 0);
+    U step = formal[l->states] = uop_var(g, arena_printf(graph_arena(g), "step%d", loop_depth++), 0, l->most > 1 ? l->most - 1 : 1);      /* one that can only be 0 would fold away */
     bool ok = body_for(g, l, base, formal, value, keep);
     if (ok && find_growth(g, l, step, value)) ok = body_for(g, l, base, formal, value, keep);
     loop_depth--;

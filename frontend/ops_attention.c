@@ -192,8 +192,10 @@ U op_flex_attention(Graph *g, const Ctx *c)
     DType t = attr_float_type(g, c, "softmax_precision", q->dtype == DT_F64 ? TG_F64 : TG_F32);
     if (!ok(g)) return NULL;
     if (uop_rank(q) != 4 || uop_rank(k) != 4 || uop_rank(v) != 4) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u, %u and %u; wanted 4", uop_rank(q), uop_rank(k), uop_rank(v));
-    if (uop_size(k, 1) < 1 || uop_size(k, 1) != uop_size(v, 1) || uop_size(q, 1) % uop_size(k, 1))
-        return fail_node(g, c, TG_BAD_MODEL, NULL, "%lld heads of queries on %lld of keys and %lld of values", (long long)uop_size(q, 1), (long long)uop_size(k, 1), (long long)uop_size(v, 1));
+    int64_t heads = fixed_size(g, q, 1), of_keys = fixed_size(g, k, 1), of_values = fixed_size(g, v, 1);
+    if (!ok(g)) return NULL;
+    if (of_keys < 1 || of_keys != of_values || heads % of_keys)
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "%lld heads of queries on %lld of keys and %lld of values", (long long)heads, (long long)of_keys, (long long)of_values);
     U x = grouped_matmul(g, wide(g, q), transpose(g, wide(g, k)));
     x = modified(g, c, "score_mod", cast(g, mul(g, x, K(scale_of(g, c, q))), t));
     if (!x || !ok(g)) return NULL;

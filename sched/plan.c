@@ -152,6 +152,16 @@ void plan_clear(const Plan *p, const Halo *h, const int64_t *vars, void *data, i
     halo_clear(h, size, plan_eval(p, h->element, vars), data, part, parts);
 }
 
+/* Are all variables of u the step's own? What a loop stores row by row has as many rows as there were rounds, which its end tells, and a round's kernel does not ask. */
+static bool has_vars(const Plan *p, const Step *s, const UOp *u)
+{
+    int32_t at = u->op == UOP_DEFINE_VAR ? plan_var(p, var_name(u)) : -1;
+    bool own = u->op != UOP_DEFINE_VAR;
+    for (uint32_t k = 0; k < s->nvar && !own; k++) own = (int32_t)s->var[k] == at;
+    for (uint32_t k = 0; k < u->nsrc && own; k++) own = has_vars(p, s, u->src[k]);
+    return own;
+}
+
 /* Has all that s writes a size that may be 0, and that is 0 with these variables (NULL: any)? */
 static bool writes_no_slice(const Plan *p, const Step *s, const int64_t *vars)
 {
@@ -159,7 +169,7 @@ static bool writes_no_slice(const Plan *p, const Step *s, const int64_t *vars)
     for (uint32_t i = 0; i < s->narg && none; i++) {
         const Shape *shape = p->buffer[s->arg[i]].shape;
         none = !(s->access[i] & ACCESS_WRITE);
-        for (uint32_t k = 0; k < shape->rank && !none; k++) none = shape->dim[k]->vmin < 1 && shape->dim[k]->vmax == 1 && (!vars || plan_eval(p, shape->dim[k], vars) < 1);
+        for (uint32_t k = 0; k < shape->rank && !none; k++) none = shape->dim[k]->vmin < 1 && shape->dim[k]->vmax == 1 && has_vars(p, s, shape->dim[k]) && (!vars || plan_eval(p, shape->dim[k], vars) < 1);
     }
     return none;
 }
@@ -629,11 +639,11 @@ static TgStatus allocate(Build *b)
     return TG_OK;
 }
 
-/* Variables of sizes that somebody asks for: of what comes in, goes out, is copied or read by host functions. Kernels have their own. */
+/* Variables of sizes that somebody asks for: of what comes in, goes out, has a halo, is copied or read by host functions. Kernels have their own. */
 static void add_size_vars(Plan *p)
 {
     bool *asked = NEW_N(p->arena, bool, p->nbuffer + 1);
-    for (uint32_t k = 0; k < p->nbuffer; k++) asked[k] = p->buffer[k].kind == MEM_INPUT || p->buffer[k].kind == MEM_OUTPUT;
+    for (uint32_t k = 0; k < p->nbuffer; k++) asked[k] = p->buffer[k].kind == MEM_INPUT || p->buffer[k].kind == MEM_OUTPUT || p->buffer[k].halo;
     for (uint32_t i = 0; i < p->nstep; i++)
         for (uint32_t k = 0; p->step[i].kind != STEP_KERNEL && k < p->step[i].narg; k++) asked[p->step[i].arg[k]] = true;
     for (uint32_t k = 0; k < p->nbuffer; k++)

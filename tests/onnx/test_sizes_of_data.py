@@ -113,6 +113,10 @@ CASES = [
     ("a cache that may get no row, one by one and from a table", "(float[1,4,2] x, float[5,2] t, int64[1,3] i, bool[3] c) => (float y, float z) { k = Compress<axis = 1>(i, c) u = Gather(t, k) y = TensorScatter<axis = 1>(x, u) "
      "zero = Constant<value_ints = [0]>() three = Constant<value_ints = [3]>() first = Slice(t, zero, three, zero) r = Unsqueeze(first, zero) v = Compress<axis = 1>(r, c) z = TensorScatter<axis = 1>(x, v) }",
      [(dict(x=rows(1, 4, 2), t=rows(5, 2), i=np.array([[4, 3, 2]]), c=np.array(c, bool)), "") for c in ([1, 0, 1], [0, 0, 0], [0, 1, 0])], 24),
+    ("heads of values, as many as of keys", "(float[1,2,3,4] q, float[1,2,5,4] k, float[1,2,5,4] v, bool[2] c) => (float y) { p = Compress<axis = 1>(v, c) y = ai.onnx.preview.FlexAttention(q, k, p) }",
+     [(dict(q=rows(1, 2, 3, 4), k=rows(1, 2, 5, 4), v=rows(1, 2, 5, 4) + 1, c=np.array([1, 1], bool)), "")]),
+    ("one step or none", "(float[1,2,2] x, bool[1] c, float[1,3,2] w, float[1,3,3] r) => (float y, float h) { k = Compress<axis = 0>(x, c) y, h = RNN<hidden_size = 3>(k, w, r) }",
+     [(dict(x=rows(1, 2, 2), c=np.array([c]), w=rows(1, 3, 2), r=rows(1, 3, 3)), "") for c in [True]]),
     ("regions of the pictures found, of fixed samples", "(float[3,2,8,8] x, bool[3] c, float[2,4] r, int64[2] i) => (float y) { k = Compress<axis = 0>(x, c) y = RoiAlign<output_height = 2, output_width = 2, sampling_ratio = 3>(k, r, i) }",
      [(dict(x=rows(3, 2, 8, 8), c=np.array(c, bool), r=np.array([[0, 1, 7, 5], [2, 0, 5, 7]], np.float32), i=np.array([0, 1])), "") for c in ([1, 0, 1], [1, 1, 1])]),
     ("distinct rows of those found", "(float[6,2] x, bool[6] c) => (float y, int64 i) { k = Compress<axis = 0>(x, c) u, f, i, n = Unique<axis = 0>(k) y = Neg(u) }",
@@ -156,7 +160,7 @@ def main():
     with tempfile.TemporaryDirectory() as root:
         folder = pathlib.Path(root)
         for k, (what, text, runs, *opset) in enumerate(CASES):
-            model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset[0] if opset else 18}]> g ' + text)
+            model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset[0] if opset else 18}, "ai.onnx.preview" : 1]> g ' + text)
             path = folder / f"case{k}.onnx"
             path.write_bytes(model.SerializeToString())
             for j, (inputs, says) in enumerate(runs):
