@@ -89,9 +89,11 @@ static U arg_extremum(Graph *g, const Ctx *c, bool least)
     U x = c->in[0];
     int64_t axis;
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
-    if (uop_is_int_const(uop_dim(x, (uint32_t)axis), 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has no elements along axis %lld", (long long)axis);
+    U size = uop_dim(x, (uint32_t)axis);
+    if (uop_is_int_const(size, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has no elements along axis %lld", (long long)axis);
     if (least) x = is_int(x) ? not_(g, x) : neg(g, x);
-    return argmax(g, x, axis, attr_bool(g, c, "keepdims", true), attr_bool(g, c, "select_last_index", false));
+    U y = argmax(g, x, axis, attr_bool(g, c, "keepdims", true), attr_bool(g, c, "select_last_index", false));
+    return size->vmin > 0 ? y : add(g, y, place_in(g, uop_int(g, DT_I64, 0), size));            /* the first of nothing is an index out of range */
 }
 
 U op_arg_max(Graph *g, const Ctx *c) { return arg_extremum(g, c, false); }

@@ -329,7 +329,8 @@ static bool lines_from_sizes(Graph *g, const Ctx *c, int policy, uint32_t input,
         }
         if (!same && (!uop_is_const(size[k]) || !uop_is_const(in))) return fail_node(g, c, TG_UNSUPPORTED, "sizes", "a size that depends on data is not covered"), false;
         if (!same && (uop_const_int(size[k]) < 0 || uop_const_int(size[k]) > INT32_MAX)) return fail_node(g, c, TG_BAD_MODEL, "sizes", "a size is out of range"), false;
-        old[k] = (Line){ .in = in->vmax, .out = same ? in->vmax : uop_const_int(size[k]), .roi1 = 1 };
+        old[k] = (Line){ .in = same ? in->vmax : fixed_size(g, x, (uint32_t)axes[k]), .out = same ? in->vmax : uop_const_int(size[k]), .roi1 = 1 };
+        if (!ok(g)) return false;
     }
     return scales_of_sizes(g, c, policy, old, n, l);
 }

@@ -155,7 +155,8 @@ static bool check_shapes(Graph *g, const Ctx *c, Rnn *r, U x, uint32_t initial, 
     if (uop_size(rec, 0) != d || uop_size(rec, 1) != n) return fail_node(g, c, TG_BAD_MODEL, "R", "its shape does not fit %u gates in %u directions", r->gates, r->dirs), false;
     if (uop_size(w, 0) != d || uop_size(w, 1) != n || uop_dim(w, 2) != uop_dim(x, 2)) return fail_node(g, c, TG_BAD_MODEL, "W", "its shape does not fit"), false;
     if (attr_int(g, c, "hidden_size", h) != h) return fail_node(g, c, TG_BAD_MODEL, "hidden_size", "differs from R's %lld", (long long)h), false;
-    if (c->in[3] && (uop_rank(c->in[3]) != 2 || uop_size(c->in[3], 0) != d || uop_size(c->in[3], 1) != 2 * n)) return fail_node(g, c, TG_BAD_MODEL, "B", "its shape does not fit"), false;
+    if (c->in[3] && (uop_rank(c->in[3]) != 2 || !same_size(g, uop_dim(c->in[3], 0), uop_index(g, d)) || !same_size(g, uop_dim(c->in[3], 1), uop_index(g, 2 * n))))
+        return fail_node(g, c, TG_BAD_MODEL, "B", "its shape does not fit"), false;
     if (peephole && !shape_ok(g, c, peephole, (U[]){ uop_index(g, d), uop_index(g, 3 * h) }, 2)) return false;
     if (c->in[4] && (uop_rank(c->in[4]) != 1 || uop_dim(c->in[4], 0) != uop_dim(x, 1))) return fail_node(g, c, TG_BAD_MODEL, "sequence_lens", "wanted one length an element"), false;
     for (uint32_t k = initial; k < initial + r->states; k++)

@@ -577,7 +577,7 @@ U op_one_hot(Graph *g, const Ctx *c)
     if (uop_numel(n) != 1 || uop_rank(n) > 1) return fail_node(g, c, TG_BAD_MODEL, "depth", "is not a scalar");
     if (!values_of(g, n, depth, 1) || !(size = size_of_value(g, depth[0]))) return fail_data(g, c, 1);
     if (size->vmin < 0 || size->vmax > EXTENT_MAX) return fail_node(g, c, uop_is_const(size) ? TG_BAD_MODEL : TG_UNSUPPORTED, "depth", "is %lld", (long long)size->vmin);
-    if (uop_numel(c->in[2]) != 2) return fail_node(g, c, TG_BAD_MODEL, "values", "has %lld elements; wanted 2", (long long)uop_numel(c->in[2]));
+    if (!uop_static(c->in[2]) || uop_numel(c->in[2]) != 2) return fail_node(g, c, TG_BAD_MODEL, "values", "has %lld elements; wanted 2", (long long)uop_numel(c->in[2]));
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", -1), uop_rank(idx) + 1, &axis)) return NULL;
     return one_hot(g, cast(g, idx, DT_I64), size, axis, c->in[2]);
 }

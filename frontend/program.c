@@ -126,7 +126,8 @@ static TgStatus output_shapes(Program *p)
         int64_t numel = 1;
         for (uint32_t k = 0; k < b->shape->rank; k++) {
             int64_t size = plan_eval(p->plan, b->shape->dim[k], p->vars);
-            if (size < 0) return fail(TG_INTERNAL, "size %u of output %ld is not known after the run", k, (long)b->offset);
+            if (size == INT64_MIN) return fail(TG_INTERNAL, "size %u of output %ld is not known after the run", k, (long)b->offset);
+            if (size < 0) return fail(TG_BAD_INPUT, "'output %ld': axis %u would have size %ld: what the data tell is too short", (long)b->offset, k, (long)size);
             numel *= size;
             if ((int32_t)k < y->rank) y->shape[k] = size;
         }
