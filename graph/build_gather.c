@@ -114,9 +114,9 @@ U gather_elements(Graph *g, U x, U idx, int64_t axis)
     if (uop_rank(idx) != r) return graph_fail(g, "gather_elements: ranks %u and %u", r, uop_rank(idx));
     U at = uop_index(g, 0), step = uop_index(g, 1), ok = NULL;
     for (uint32_t k = r; k-- > 0; step = dim_mul(g, step, uop_dim(x, k))) {
-        U have = uop_dim(x, k), want = uop_dim(idx, k);
-        if (k != axis && uop_is_const(have) && uop_is_const(want) && have->arg.i < want->arg.i)
-            return graph_fail(g, "gather_elements: indices of size %lld on axis %u of size %lld", (long long)want->arg.i, k, (long long)have->arg.i);
+        U have = uop_dim(x, k), want = uop_dim(idx, k), left = dim_sub(g, have, want);
+        if (k != axis && left->vmax < 0) return graph_fail(g, "gather_elements: indices of size %lld on axis %u of size %lld", (long long)want->vmin, k, (long long)have->vmax);
+        if (k != axis) graph_need(g, left);             /* of an axis of size 1 the guard folds away */
         U i = k == axis ? checked(g, idx, have, &ok) : guard_index(g, iota_on(g, want, k, r), have, false);
         at = add(g, at, mul(g, i, step));
     }

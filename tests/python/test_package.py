@@ -376,6 +376,13 @@ class Errors(unittest.TestCase):
                     s.run(None, {"x": np.ones((1, 1, n, n), np.float32)})
             else:
                 self.assertEqual(s.run(None, {"x": np.ones((1, 1, n, n), np.float32)})[0].shape, (1, 4, n // 2, n // 2))
+        s = session(model([helper.make_node("GatherElements", ["x", "i"], ["y"], axis=0)], [("x", TensorProto.FLOAT, [3, 1]), ("i", TensorProto.INT64, ["n", "m"])], [("y", TensorProto.FLOAT, None)]))
+        for n, m in ((2, 1), (3, 1), (2, 2), (5, 1)):
+            if m > 1:
+                with self.assertRaisesRegex(tgrun.Error, "indices of size 2 on axis 1 of size 1"):
+                    s.run(None, {"x": np.ones((3, 1), np.float32), "i": np.zeros((n, m), np.int64)})
+            else:
+                self.assertEqual(s.run(None, {"x": np.ones((3, 1), np.float32), "i": np.zeros((n, m), np.int64)})[0].shape, (n, m))
         s = session(model([helper.make_node("Compress", ["x", "c"], ["y"])], [("x", TensorProto.FLOAT, [4]), ("c", TensorProto.BOOL, ["n"])], [("y", TensorProto.FLOAT, None)]))
         for n in (2, 3, 5, 4):
             if n > 4:
