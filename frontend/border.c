@@ -39,7 +39,7 @@ static U tensor_input(Run *run, const TgTensor *t, uint32_t port, uint32_t slot,
     dim[t->rank] = uop_index(g, 2);
     for (int32_t k = 0; k < t->rank; k++) dim[k] = dims_size(g, run->dims, port, k, t->shape[k]);
     U param = uop_param(g, type, dim, (uint32_t)t->rank + pairs, slot);
-    if (baked && !narrow) return baked_input(run, t, port);
+    if (baked) return baked_input(run, t, port);
     return text ? text_wrap(g, param) : pairs ? complex_of_pairs(g, param, (int32_t)t->type) : narrow ? narrow_wrap(g, param, (int32_t)t->type) : param;
 }
 
@@ -87,6 +87,7 @@ static TgStatus add_output(Outputs *o, TgTensor *to, const ValueDef *d, U v)
     ValueKind kind = kind_of(v);
     bool wrap = d->kind == VALUE_OPTIONAL || kind == VALUE_OPTIONAL, fits = d->kind == kind || d->kind == VALUE_UNKNOWN || d->kind == VALUE_OPTIONAL || (d->kind == VALUE_SEQUENCE && kind == VALUE_MAP);
     if (d->kind == VALUE_SPARSE) return fail(TG_UNSUPPORTED, "output '%s' is sparse, which is not covered", o->name);
+    if (is_rows(v) && d->kind != VALUE_UNKNOWN) return fail(TG_UNSUPPORTED, "output '%s' is a sequence whose length is a variable", o->name);
     if (!fits) return fail(TG_BAD_MODEL, "output '%s' is declared as %s; it is %s", o->name, name[d->kind], name[kind]);
     if (!wrap && kind == VALUE_TENSOR) return add_tensor(o, d, v);
     uint32_t n = wrap ? kind != VALUE_OPTIONAL : v->nsrc;

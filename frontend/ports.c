@@ -107,7 +107,7 @@ static TgStatus check(const char *where, const ValueDef *d, const TgTensor *t)
 {
     switch (d->kind) {
     case VALUE_SEQUENCE: return is_maps(d) && t->type == TG_MAP ? check_holder(where, d, t, TG_MAP, 2, 2) : check_holder(where, d, t, TG_SEQUENCE, 0, SEQUENCE_MAX);
-    case VALUE_ROWS: return t->type == TG_SEQUENCE ? check_holder(where, d, t, TG_SEQUENCE, 0, SEQUENCE_MAX) : check_tensor(where, d->inside, t);
+    case VALUE_ANY: case VALUE_ROWS: return TG_OK;                  /* a program or a graph has made it */
     case VALUE_OPTIONAL: return t->type == TG_OPTIONAL ? check_holder(where, d, t, TG_OPTIONAL, 0, 1) : check(where, d->inside, t);
     case VALUE_MAP: return check_holder(where, d, t, TG_MAP, 2, 2);
     default: return check_tensor(where, d, t);
@@ -120,7 +120,7 @@ bool port_covered(const ValueDef *d)
     const ValueDef *inside = d->inside;
     if (d->kind == VALUE_MAP) return inside->kind == VALUE_TENSOR;
     if (d->kind == VALUE_SEQUENCE || d->kind == VALUE_OPTIONAL) return port_covered(inside);
-    return d->kind == VALUE_TENSOR || d->kind == VALUE_ROWS;
+    return d->kind == VALUE_TENSOR || d->kind == VALUE_ANY || d->kind == VALUE_ROWS;
 }
 
 TgStatus port_check(const ValueDef *d, const TgTensor *t)

@@ -154,15 +154,6 @@ static void find_lists(Body *b)
 
 /* ---- the body as a model ---- */
 
-/* A port of any type and shape that is held as t is. */
-static ValueDef port_of(Arena *a, const char *name, const TgTensor *t)
-{
-    ValueDef inside = { .name = "", .kind = VALUE_TENSOR, .rank = -1 };
-    ValueKind kind = t->type == TG_SEQUENCE ? VALUE_SEQUENCE : t->type == TG_OPTIONAL ? VALUE_OPTIONAL : t->type == TG_MAP ? VALUE_MAP : VALUE_TENSOR;
-    if (kind == VALUE_SEQUENCE && t->shape[0]) inside = port_of(a, "", t->data);
-    return (ValueDef){ .name = name, .kind = kind, .rank = -1, .inside = arena_copy(a, &inside, sizeof inside) };
-}
-
 /* Initializers of the frame in which the body stands stay what they are, other values become inputs. */
 static bool capture_names(Body *b, const Names *n, uint32_t level, TensorDef *init)
 {
@@ -205,9 +196,9 @@ static void make_model(Body *b, const TensorDef *init)
     Arena *a = b->arena;
     uint32_t nin = count_inputs(b), own = nin - b->captured;
     ValueDef *in = NEW_N(a, ValueDef, nin), *out = NEW_N(a, ValueDef, b->body->noutput);
-    for (uint32_t k = 0; k < nin; k++) in[k] = port_of(a, k < own ? b->body->input[k].name : b->name[k - own], &b->in[k]);
+    for (uint32_t k = 0; k < nin; k++) in[k] = (ValueDef){ .name = k < own ? b->body->input[k].name : b->name[k - own], .kind = VALUE_ANY, .rank = -1 };
     for (uint32_t k = b->head; k < b->head + b->states; k++)
-        if (in[k].kind == VALUE_SEQUENCE && !b->list[k - b->head]) in[k].kind = VALUE_ROWS;
+        if (b->in[k].type == TG_SEQUENCE && !b->list[k - b->head]) in[k].kind = VALUE_ROWS;
     for (uint32_t k = 0; k < b->body->noutput; k++) out[k] = (ValueDef){ .name = b->body->output[k].name, .kind = VALUE_UNKNOWN, .rank = -1 };
     b->model = *b->c->im->run->model;
     b->model.graph = (GraphDef){ .name = b->body->name, .nnode = b->body->nnode, .node = b->body->node, .ninput = nin, .input = in, .noutput = b->body->noutput, .output = out, .ninit = b->ninit, .init = init };

@@ -65,7 +65,8 @@ ROUNDS = """<ir_version: 9, opset_import: ["" : 18]> g (float[40] x, int64 n) =>
     <int64 one = {1}, int64[1] zero = {0}, float none = {0}, float half = {0.5}, bool yes = {1}, int64 rounds = {30}> {
         y, counts = Loop<body = b (int64 i, bool c, float s) => (bool d, float t, int64[1] count) { d = Identity(c)  i1 = Add(i, one)  k = Unsqueeze(i1, zero)  best, at = TopK(x, k)  least = ReduceMin<keepdims = 0>(best)
             t = Add(s, least)  p = Slice(x, zero, k)  g = Greater(p, half)  where = NonZero(g)  number = Size(where)  count = Unsqueeze(number, zero) }>(rounds, yes, none)
-        again = Loop<body = bb (int64 i, bool c) => (bool d, int64[1] count) { d = Identity(c)  k = Unsqueeze(i, zero)  p = Slice(x, zero, k)  g = Greater(p, half)  where = NonZero(g)  number = Size(where)  count = Unsqueeze(number, zero) }>(n, yes)
+        again = Loop<body = bb (int64 i, bool c) => (bool d, int64[1] count) { d = Identity(c)  k = Unsqueeze(i, zero)  p = Slice(x, zero, k)  g = Greater(p, half)
+            where = NonZero(g)  number = Size(where)  count = Unsqueeze(number, zero) }>(n, yes)
     }"""
 CHAIN = """<ir_version: 9, opset_import: ["" : 18]> g (float[7] v0) => (float[n] v20) <int64[1] minus = {-1}, float half = {0.5}> {""" + "".join(
     f" n{k} = NonZero(v{k})  f{k} = Cast<to = 1>(n{k})  r{k} = Reshape(f{k}, minus)  v{k + 1} = Add(r{k}, half)" for k in range(20)) + "}"      # 20 kernels that differ in their sizes' names

@@ -220,6 +220,14 @@ CASES = [
  z, rows = Scan<num_scan_inputs = 1, scan_input_axes = [1], body = b (string[2] a0, string[2] r) => (string[2] a1, string[2] q) { e0 = Equal(r, w) e = Cast<to = 7>(e0) n = ReduceMax<keepdims = 0>(e) g = Cast<to = 9>(n)
   p = If(g) <then_branch = t () => (string[q] a) { a = Identity(r) }, else_branch = f () => (string[q] a) { a = Concat<axis = 0>(a0, r) }> i = Constant<value_ints = [1, 0]>() a1 = Gather(p, i) q = Identity(a0) }>(h, x) }""",
      [dict(x=np.array([f"w{(j * k) % 7}" for j in range(60)], object).reshape(2, 30), h=np.array(["a", "b"], object)) for k in (1, 2)], {}, 19),
+    ("four bits that choose", """(uint4[3] x, float[3] y) => (float[m] z) { s = Constant<value_float = 9.0>() f = Cast<to = 1>(x) top = ReduceMax<keepdims = 0>(f) g = Greater(top, s)
+ z = If(g) <then_branch = t () => (float[m] a) { a = Neg(y) }, else_branch = f () => (float[m] a) { a = Concat<axis = 0>(y, f) }> }""",
+     [dict(x=np.array([k, 2, 3], ml_dtypes.uint4), y=f(3)) for k in (12, 1)], {}, 21),
+    ("an optional sequence in rounds", f"""(float[5000] x, float[3] w) => (int64 n) {{ {TOLD} o = Optional<type = seq(float[3])>() m = Constant<value_int = 30>()
+ q = Loop<body = b (int64 i, bool c, optional(seq(float[3])) s0) => (bool d, optional(seq(float[3])) s1) {{ d = Identity(c) h = OptionalHasElement(s0)
+  e = If(h) <then_branch = t () => (seq(float[3]) a) {{ a = OptionalGetElement(s0) }}, else_branch = f () => (seq(float[3]) a) {{ a = SequenceEmpty() }}> g = Less(i, k)
+  r = If(g) <then_branch = t () => (seq(float[3]) a) {{ a = SequenceInsert(e, w) }}, else_branch = f () => (seq(float[3]) a) {{ a = Identity(e) }}> s1 = Optional(r) }}>(m, yes, o)
+ s = OptionalGetElement(q) n = SequenceLength(s) }}""", [dict(r, w=f(3)) for r in NUMBERS]),
     # ---- functions; graphs that a call passes on see the names of where they are written, not those of the function (which is what the peers do) ----
     ("a function's sequence", local("(float[3] x) => (float[6] y) { s = SequenceConstruct(x, x) y = local.join(s) }", "join (s) => (y) { y = ConcatFromSequence<axis = 0>(s) }"), [dict(x=f(3)), dict(x=f(3) + 1)]),
     ("branches that a call passes on", local("""(float[5000] x, float[5] w) => (float[5] y) { s = Add(w, w) top = ReduceMax<keepdims = 0>(x)
