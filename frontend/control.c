@@ -20,12 +20,10 @@ static int known_bool(Graph *g, U u)
     return uop_const_int(v[0]) != 0;
 }
 
-/* Strings and narrow types go round as what stands for them, complex numbers as pairs; kind: of states, then rows. counted: no round before the last is the last; open: data
+/* kind: of states, then rows. counted: no round before the last is the last; open: data
  * tell which is; run: nothing else but running them tells what the rounds are. */
 typedef struct { const Ctx *c; SubGraph body; uint32_t states, rows; int32_t *kind; bool counted, open, run; } LoopNode;
 
-static U bare(Graph *g, U x) { return complex_type(x) ? complex_pairs(g, x) : special_part(x, 0); }
-static U dressed(Graph *g, U x, int32_t kind) { return complex_is(kind) ? complex_of_pairs(g, x, kind) : special_wrap(g, &x, kind); }
 static uint32_t rank_of(U x, int32_t kind) { return uop_rank(x) - complex_is(kind); }
 
 /* What a body has made: n states of the kinds that they had, then rows, which are tensors. */
@@ -36,7 +34,7 @@ static bool undress(Graph *g, const Ctx *c, const U *out, uint32_t states, uint3
         if (k < states && kind[k] != found) return fail_node(g, c, TG_BAD_MODEL, "body", "state %u changes its type", k), false;
         if (k >= states && (is_sequence(out[k]) || is_rows(out[k]) || is_map(out[k]) || is_empty_optional(out[k]))) return fail_node(g, c, TG_BAD_MODEL, "body", "scan output %u is no tensor", k - states), false;
         kind[k] = found;
-        *(k < states ? next + k : row + k - states) = bare(g, out[k]);
+        *(k < states ? next + k : row + k - states) = loop_bare(g, out[k]);
     }
     return true;
 }
@@ -47,7 +45,7 @@ static bool loop_round(Graph *g, void *user, U step, const U *state, U *next, U 
     U *in = NEW_N(graph_arena(g), U, n->states + 2), *out = NEW_N(graph_arena(g), U, n->states + n->rows + 1);
     in[0] = uop_is_const(step) ? uop_int(g, DT_I64, uop_const_int(step)) : cast(g, step, DT_I64);
     in[1] = uop_bool(g, true);                                  /* a round takes place only when the condition holds */
-    for (uint32_t k = 0; k < n->states; k++) in[2 + k] = dressed(g, state[k], n->kind[k]);
+    for (uint32_t k = 0; k < n->states; k++) in[2 + k] = loop_dressed(g, state[k], n->kind[k]);
     if (import_subgraph(g, n->c, &n->body, in, n->states + 2, out, 1 + n->states + n->rows) != TG_OK) return false;
     if (out[0]->dtype != DT_BOOL || fixed_numel(g, out[0]) != 1) return fail_node(g, n->c, TG_BAD_MODEL, "body", "its first output, the condition, is no bool of one element"), false;
     int go_on = known_bool(g, out[0]);
@@ -59,7 +57,7 @@ static bool loop_round(Graph *g, void *user, U step, const U *state, U *next, U 
 static U results(Graph *g, const Ctx *c, U *last, uint32_t states, const U *row, uint32_t rows, const int32_t *kind)
 {
     U *v = NEW_N(graph_arena(g), U, states + rows + 1);
-    for (uint32_t k = 0; k < states + rows; k++) v[k] = dressed(g, k < states ? last[k] : row[k - states], kind[k]);
+    for (uint32_t k = 0; k < states + rows; k++) v[k] = loop_dressed(g, k < states ? last[k] : row[k - states], kind[k]);
     return outputs(g, c, v, states + rows);
 }
 
@@ -201,7 +199,7 @@ U op_loop(Graph *g, const Ctx *c)
     for (uint32_t k = 0; k < n.states; k++) {
         if (!c->in[2 + k]) return fail_node(g, c, TG_UNSUPPORTED, NULL, "state %u without a first value is not covered", k);
         n.kind[k] = special_kind(c->in[2 + k]);
-        init[k] = bare(g, c->in[2 + k]);
+        init[k] = loop_bare(g, c->in[2 + k]);
     }
     Loop l = { .body = loop_round, .user = &n, .states = n.states, .rows = n.rows, .init = init, .im = c->im, .keep = c->in[1] };
     U *last = NEW_N(a, U, n.states + 1), *row = NEW_N(a, U, n.rows + 1);
@@ -233,8 +231,8 @@ static bool scan_round(Graph *g, void *user, U step, const U *state, U *next, U 
 {
     ScanNode *n = user;
     U *in = NEW_N(graph_arena(g), U, n->states + n->inputs + 1), *out = NEW_N(graph_arena(g), U, n->states + n->rows + 1);
-    for (uint32_t k = 0; k < n->states; k++) in[k] = dressed(g, state[k], n->kind[k]);
-    for (uint32_t k = 0; k < n->inputs; k++) in[n->states + k] = dressed(g, scan_slice(g, n, k, step), n->kind[n->states + n->rows + k]);
+    for (uint32_t k = 0; k < n->states; k++) in[k] = loop_dressed(g, state[k], n->kind[k]);
+    for (uint32_t k = 0; k < n->inputs; k++) in[n->states + k] = loop_dressed(g, scan_slice(g, n, k, step), n->kind[n->states + n->rows + k]);
     if (import_subgraph(g, n->c, &n->body, in, n->states + n->inputs, out, n->states + n->rows) != TG_OK) return false;
     if (!undress(g, n->c, out, n->states, n->rows, next, row, n->kind)) return false;
     U counts = n->length ? lt(g, cast(g, step, DT_I64), n->length) : NULL;
@@ -308,7 +306,7 @@ static bool scan_node(Graph *g, const Ctx *c, ScanNode *n, uint32_t first, U *in
     n->kind = NEW_N(graph_arena(g), int32_t, c->nin + n->rows + 1);
     for (uint32_t k = first; k < c->nin; k++) {
         if (!c->in[k]) return fail_node(g, c, TG_BAD_MODEL, NULL, "input %u is missing", k), false;
-        in[k - first] = bare(g, c->in[k]);
+        in[k - first] = loop_bare(g, c->in[k]);
         if (in[k - first]->dtype == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[k], "is no tensor that Scan is covered for"), false;
         n->kind[k - first < n->states ? k - first : k - first + n->rows] = special_kind(c->in[k]);
     }

@@ -10,6 +10,9 @@
 
 enum { UNROLLED_BYTES_MAX = 1 << 28, GROWN_MAX = 1 << 20 };
 
+U loop_bare(Graph *g, U x) { return complex_type(x) ? complex_pairs(g, x) : special_part(x, 0); }
+U loop_dressed(Graph *g, U x, int32_t kind) { return complex_is(kind) ? complex_of_pairs(g, x, kind) : special_wrap(g, &x, kind); }
+
 U loop_slice(Graph *g, U x, int64_t axis, U step)
 {
     U dim[TG_MAX_RANK + 1];

@@ -25,6 +25,10 @@ typedef struct {
  * (graph/custom.h), where states keep their shapes, or grow by the same size each round. */
 bool loop_build(Graph *g, const Loop *l, U *last, U *row);
 
+/* Strings and narrow types go round as what stands for them, complex numbers as pairs. */
+U loop_bare(Graph *g, U x);
+U loop_dressed(Graph *g, U x, int32_t kind);
+
 U loop_slice(Graph *g, U x, int64_t axis, U step);                 /* x at that step along the axis, which is gone; of an axis without elements, which no round asks for, zeros */
 
 /* Bodies of CALLs. Replaces what `body` takes from outside by PARAM(slot..), in order of first use. Inside is what depends on a formal (of a loop: its states and, last, its

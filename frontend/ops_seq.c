@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "frontend/import.h"
+#include "frontend/loop.h"
 #include "frontend/ports.h"
+#include "graph/custom.h"
 #include "graph/guard.h"
 
 bool takes_sequences(const char *op)
@@ -208,6 +210,14 @@ U op_concat_from_sequence(Graph *g, const Ctx *c)
     return special_wrap(g, part, kind);
 }
 
+static U rows_split(Graph *g, U x, int64_t axis, bool drop)
+{
+    int64_t order[TG_MAX_RANK + 1] = { axis };
+    for (uint32_t k = 1; k < uop_rank(x); k++) order[k] = k - (k <= axis);
+    U rows = permute(g, x, order, uop_rank(x));
+    return rows_new(g, drop ? rows : unsqueeze(g, rows, axis + 1));
+}
+
 /* SplitToSequence: pieces of given sizes, of one size (the last may be smaller), or of 1, whose axis keepdims 0 drops. */
 U op_split_to_sequence(Graph *g, const Ctx *c)
 {
@@ -217,7 +227,9 @@ U op_split_to_sequence(Graph *g, const Ctx *c)
     uint32_t n = 0;
     bool scalar_size = c->in[1] && uop_rank(c->in[1]) == 0, drop = !c->in[1] && !attr_bool(g, c, "keepdims", true);
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis) || (c->in[1] && !input_ints(g, c, 1, &v, &n))) return NULL;
-    if (!uop_is_const(uop_dim(x, (uint32_t)axis))) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size");
+    U pieces = uop_dim(x, (uint32_t)axis);
+    if (!c->in[1] && !uop_is_const(pieces) && !size_told(g, pieces)) return rows_split(g, x, axis, drop);
+    if (!uop_is_const(pieces)) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size");
     int64_t size = fixed_size(g, x, (uint32_t)axis), each = scalar_size ? v[0] : 1, count = v && !scalar_size ? n : each > 0 ? (size + each - 1) / each : -1;
     if (count < 0 || count > SEQUENCE_MAX) return fail_node(g, c, TG_BAD_MODEL, "split", "%lld pieces of %lld elements", (long long)count, (long long)size);
     const UOp **out = NEW_N(graph_arena(g), const UOp *, count + 1);
@@ -232,13 +244,46 @@ U op_split_to_sequence(Graph *g, const Ctx *c)
     return sequence_new(g, out, (uint32_t)count);
 }
 
+typedef struct { const Ctx *c; const SubGraph *body; int32_t *kind; } Walk;     /* kind: of each output's rows */
+
+static bool walk_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+{
+    const Walk *w = user;
+    const Ctx *c = w->c;
+    U *in = NEW_N(graph_arena(g), U, c->nin + 1), *out = NEW_N(graph_arena(g), U, c->nout + 1);
+    for (uint32_t i = 0; i < c->nin; i++) in[i] = is_rows(c->in[i]) ? rows_by(g, c->in[i], row_known, step) : c->in[i];
+    if (import_subgraph(g, c, w->body, in, c->nin, out, c->nout) != TG_OK) return false;
+    for (uint32_t o = 0; o < c->nout; o++) {
+        row[o] = loop_bare(g, out[o]);
+        w->kind[o] = special_kind(out[o]);
+        if (row[o]->dtype == DT_VOID) return fail_node(g, c, TG_BAD_MODEL, "body", "output %u is no tensor", o), false;
+    }
+    (void)state;
+    (void)next;
+    *keep = NULL;
+    return ok(g);
+}
+
+/* A loop over the rows of n elements. */
+static U rows_walked(Graph *g, const Ctx *c, const SubGraph *body, U n)
+{
+    Walk w = { c, body, NEW_N(graph_arena(g), int32_t, c->nout + 1) };
+    U *row = NEW_N(graph_arena(g), U, c->nout + 1), none = NULL;
+    Loop l = { .body = walk_round, .user = &w, .trip = n, .most = n->vmax, .rows = c->nout, .init = &none, .im = c->im };
+    for (uint32_t i = 0; i < c->nin; i++)
+        if (!c->in[i] || is_sequence(c->in[i]) || (is_rows(c->in[i]) && !same_size(g, rows_length(c->in[i]), n))) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "is missing, or of another length, which is a variable");
+    if (!loop_build(g, &l, NULL, row)) return NULL;
+    for (uint32_t o = 0; o < c->nout; o++) row[o] = rows_new(g, loop_dressed(g, row[o], w.kind[o]));
+    return outputs(g, c, row, c->nout);
+}
+
 /* SequenceMap: the body for each element; other inputs are sequences walked along, or tensors for all. */
 U op_sequence_map(Graph *g, const Ctx *c)
 {
     SubGraph body;
     U s = sequence_in(g, c), walked;
     if (!s || !attr_graph(g, c, "body", &body)) return NULL;
-    if (is_rows(s)) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[0], "is of a length that is a variable");
+    if (is_rows(s)) return rows_walked(g, c, &body, rows_length(s));
     uint32_t n = s->nsrc;
     const UOp **in = NEW_N(graph_arena(g), const UOp *, c->nin + 1), **out = NEW_N(graph_arena(g), const UOp *, (uint64_t)c->nout * (n + 1) + 1), **one = NEW_N(graph_arena(g), const UOp *, c->nout + 1);
     for (uint32_t k = 0; k < n; k++) {
