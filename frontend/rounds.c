@@ -1,6 +1,7 @@
 /* Loops whose rounds only a run can tell apart (a branch of another shape, a sequence of a length that data choose): the body is a model of its own, run once a round by a session inside.
  * In: a node whose trip count, condition, first states and scanned values are known, or are asked for (question.h), as is what the body takes from outside. Out: constants. So a program with such a loop is used only
  * for inputs that give the same values, and what the loop made of them is remembered while the import is tried again.
+ * A sequence to which the body only appends is never given to it (find_lists); another one, of tensors of one form, is given as the rows of one (tuple.h): so the number of programs does not grow with the rounds.
  * Must hold: a round's values are copied before the next one runs, which may write the same memory.
  */
 #include "frontend/rounds.h"

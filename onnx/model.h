@@ -19,7 +19,8 @@ typedef struct {
     size_t size_bytes;
 } TensorDef;
 
-typedef enum { VALUE_TENSOR, VALUE_SEQUENCE, VALUE_OPTIONAL, VALUE_MAP, VALUE_SPARSE, VALUE_UNKNOWN, VALUE_ANY, VALUE_ROWS } ValueKind;     /* ANY, ROWS: of loops' bodies alone (frontend/rounds.h), the second a sequence, which may come as one tensor */
+/* ANY, ROWS: of loops' bodies alone (frontend/rounds.h), the second a sequence, which may come as one tensor. */
+typedef enum { VALUE_TENSOR, VALUE_SEQUENCE, VALUE_OPTIONAL, VALUE_MAP, VALUE_SPARSE, VALUE_UNKNOWN, VALUE_ANY, VALUE_ROWS } ValueKind;
 typedef struct { int64_t size; const char *symbol; } DimDef;      /* size -1: free */
 /* inside: what a sequence or an optional holds, or a map's values, at most VALUE_DEPTH of them; their type and dim are told outside too. type 0: unknown; rank -1: not declared. */
 enum { VALUE_DEPTH = 4 };
