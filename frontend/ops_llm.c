@@ -7,6 +7,7 @@
 
 #include "frontend/import.h"
 #include "frontend/quant.h"
+#include "graph/custom.h"
 #include "graph/guard.h"
 
 /* ---- MatMulNBits ---- */
@@ -162,28 +163,42 @@ static U head_norm(Graph *g, const Ctx *c, U x, uint32_t i)
     return narrow(g, mul(g, mul(g, v, inverse), wide(g, c->in[i])), x);
 }
 
-/* The cache with the new rows behind the `before` [batch, 1, 1, 1] that each sample has: [batch, groups, past + rows, size]. */
-static U extend_cache(Graph *g, U past, U fresh, U before)
+/* Rows of present: those of past and the new ones, which total_sequence_length must be then; or, where that is known to lie within past, those of past, which is a buffer for more than there are yet. */
+static U present_rows(Graph *g, const Ctx *c, U past, U rows)
+{
+    U all = past ? dim_add(g, uop_dim(past, 2), rows) : rows;
+    const UOp *v[1];
+    if (!past || !uop_is_const(uop_dim(past, 2)) || !uop_static(c->in[6]) || uop_numel(c->in[6]) != 1 || !values_of(g, c->in[6], v, 1)) return all;
+    U room = uop_dim(past, 2), total = v[0];
+    while (total->op == UOP_CAST && dtype_is_int(type_of(total))) total = total->src[0];
+    if (uop_is_const(total)) return uop_const_int(total) <= room->arg.i ? room : all;
+    if (type_of(total) != DT_INDEX || size_told(g, total) || !uop_is_const(rows)) return all;
+    graph_need(g, dim_sub(g, room, total));                         /* it varies, and what it must be otherwise does not */
+    return room;
+}
+
+/* The cache of so many rows with the new ones behind the `before` [batch, 1, 1, 1] that each sample has, zeros behind them: [batch, groups, all, size]. */
+static U extend_cache(Graph *g, U past, U fresh, U before, U all)
 {
     if (!past) return fresh;
     U joined = cat(g, (U[]){ past, fresh }, 2, 2), dim[4];
     if (joined->op == UOP_ERROR) return joined;
-    for (uint32_t k = 0; k < 4; k++) dim[k] = uop_dim(joined, k);
-    U j = unsqueeze(g, iota(g, dim[2], DT_I64), 1), room = cast(g, uop_dim(past, 2), DT_I64), last = cast(g, dim_sub(g, dim[2], uop_index(g, 1)), DT_I64);
-    U from = where(g, lt(g, j, before), j, add(g, sub(g, j, before), room));                   /* a sample shorter than the cache leaves a gap that closes */
-    return gather_elements(g, joined, expand(g, min_(g, from, last), dim, 4), 2);
+    for (uint32_t k = 0; k < 4; k++) dim[k] = k == 2 ? all : uop_dim(joined, k);
+    U j = unsqueeze(g, iota(g, all, DT_I64), 1), room = cast(g, uop_dim(past, 2), DT_I64), on = lt(g, j, add(g, before, cast(g, uop_dim(fresh, 2), DT_I64)));
+    U from = where(g, lt(g, j, before), j, where(g, on, add(g, sub(g, j, before), room), uop_int(g, DT_I64, 0)));
+    return where(g, on, gather_elements(g, joined, expand(g, from, dim, 4), 2), scalar(g, type_of(joined), 0));
 }
 
-/* seqlens_k as [batch, 1, 1, 1]: each below `total`, which is what total_sequence_length must be. */
-static U last_positions(Graph *g, const Ctx *c, U q, U total)
+/* seqlens_k as [batch, 1, 1, 1]: each below `total`. exact: that is what total_sequence_length must be. */
+static U last_positions(Graph *g, const Ctx *c, U q, U total, bool exact)
 {
     U one = uop_index(g, 1), given = known_scalar(g, c->in[6]);
     if (fixed_numel(g, c->in[6]) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[6], "has %lld values; wanted 1", (long long)uop_numel(c->in[6]));
     if (!same_size(g, dim_product(g, c->in[5]->shape->dim, uop_rank(c->in[5])), uop_dim(q, 0))) return fail_node(g, c, TG_BAD_MODEL, c->node->in[5], "wanted a value a batch");
-    if (given && !same_size(g, uop_index(g, uop_const_int(given)), total) && uop_is_const(total))
-        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[6], "is %lld of %lld rows: a buffer that past and present share is not covered", (long long)uop_const_int(given), (long long)total->arg.i);
+    if (exact && given && !same_size(g, uop_index(g, uop_const_int(given)), total) && uop_is_const(total))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[6], "is %lld; there are %lld rows", (long long)uop_const_int(given), (long long)total->arg.i);
     U last = input_place(g, c, 5, total);
-    if (ok(g) && !given) last = input_place(g, c, 5, guard_size(g, GUARD_SIZE, cast(g, reshape(g, c->in[6], NULL, 0), DT_INDEX), total));
+    if (ok(g) && exact && !given) last = input_place(g, c, 5, guard_size(g, GUARD_SIZE, cast(g, reshape(g, c->in[6], NULL, 0), DT_INDEX), total));
     return ok(g) ? reshape(g, last, (U[]){ uop_dim(q, 0), one, one, one }, 4) : NULL;
 }
 
@@ -205,7 +220,8 @@ U op_group_query_attention(Graph *g, const Ctx *c)
     if (!past_k != !past_v) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
     if (!past_ok(g, c, 3, p.k) || !past_ok(g, c, 4, p.v) || (past_k && !same_rows(g, c, 3, 4))) return NULL;
     if (past_k && uop_is_int_const(uop_dim(past_k, 2), 0)) past_k = past_v = NULL;
-    U rows = uop_dim(p.q, 2), before = uop_int(g, DT_I64, 0), last = last_positions(g, c, p.q, past_k ? dim_add(g, uop_dim(past_k, 2), rows) : rows);
+    U rows = uop_dim(p.q, 2), before = uop_int(g, DT_I64, 0), all = present_rows(g, c, past_k, rows);
+    U last = last_positions(g, c, p.q, all, !past_k || all != uop_dim(past_k, 2));
     if (!last) return NULL;
     if (past_k) before = place_in(g, sub(g, add(g, last, one), cast(g, rows, DT_I64)), dim_add(g, uop_dim(past_k, 2), uop_index(g, 1)));
     if (attr_bool(g, c, "do_rotary", false)) {
@@ -215,7 +231,7 @@ U op_group_query_attention(Graph *g, const Ctx *c)
         at = expand(g, at, (U[]){ uop_dim(p.q, 0), rows }, 2);
         p.q = narrow(g, turn(g, c, wide(g, p.q), at), c->in[0]), p.k = narrow(g, turn(g, c, wide(g, p.k), at), c->in[0]);
     }
-    U k = extend_cache(g, past_k, p.k, before), v = extend_cache(g, past_v, p.v, before);
+    U k = extend_cache(g, past_k, p.k, before, all), v = extend_cache(g, past_v, p.v, before, all);
     if (!ok(g) || !bias_ok(g, c, 10, p.q, uop_dim(k, 2))) return NULL;
     double scale = attr_float(g, c, "scale", 0);
     Attend a = { .scale = scale != 0 ? scale : 1 / sqrt((double)fixed_size(g, p.q, 3)), .softcap = cap_of(g, c), .bias = wide(g, c->in[10]) };

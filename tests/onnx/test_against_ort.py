@@ -337,6 +337,8 @@ CASES = [
         (ids(256, 7, 20, dtype=np.uint8), i(2, 5, dtype=np.int32), (7, 3), [C(ids(256, 7, 2, dtype=np.uint8))], dict(bits=4)),
         (ids(16, 5, 40, 3).astype(ml_dtypes.uint4), i([1], [4]), (5, 3, 3), [C(ids(16, 5, 3, 3).astype(ml_dtypes.uint4))], {}), ((ids(16, 5, 40, 3) - 8).astype(ml_dtypes.int4), i(2, 0, 9), (5, 3, 3), [], dict(gather_axis=2)),
         ((ids(16, 40, 6) - 8).astype(ml_dtypes.int4), np.array(3), (3, 6), [], dict(gather_axis=-1, quantize_axis=0)))],
+    *[("GroupQueryAttention", 1, [f(2, 1, 64), f(2, 1, 32), f(2, 1, 32), f(2, 2, n, 16), f(2, 2, n, 16), i(*last, dtype=np.int32), C(np.int32(total)), f(20, 8), f(20, 8)], dict(num_heads=4, kv_num_heads=2, do_rotary=1), 3, MS)
+      for n, total, last in ((8, 5, (4, 4)), (8, 5, (4, 2)), (8, 8, (7, 7)), (6, 7, (6, 3)))],                # a buffer for more than there are, and a sample that has fewer
     # forms of the standard's
     *[("Trilu", 1, [f(2, 4, 5), *k], how, 1, MS) for k, how in (([C(np.int64(-1))], dict(upper=0)), ([], {}))],
     *[("Pad", 1, [f(2, 3), C(pads), *value], dict(mode=m), 1, MS) for pads, value, m in ((i(0, 2, 1, -1), [C(np.float32(7))], "constant"), (i([1, 0, 0, 2]), [], "edge"), (i(1, 2, 0, 1), [], "reflect"))],

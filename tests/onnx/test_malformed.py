@@ -393,7 +393,7 @@ E = [
         ports=[port("x", (2, 5, 16))], domain=MS, num_heads=2, kv_num_heads=1), UNSUPPORTED, "node 'bad' (GroupQueryAttention): ") for what, k, v, p, ps, q, qs, s, t in (
             ("a past of rank 3", (2, 5, 8), (2, 5, 8), "p", (2, 1, 3), "q", (2, 1, 3, 8), (7, 7), 8), ("another past", (2, 5, 8), (2, 5, 8), "p", (2, 1, 3, 8), "q", (2, 1, 4, 8), (7, 7), 8),
             ("other rows", (2, 6, 8), (2, 6, 8), "", (1,), "", (1,), (4, 4), 5), ("one batch", (1, 5, 8), (1, 5, 8), "", (1,), "", (1,), (4, 4), 5), ("three lengths", (2, 5, 8), (2, 5, 8), "", (1,), "", (1,), (4, 4, 4), 5),
-            ("two totals", (2, 5, 8), (2, 5, 8), "", (1,), "", (1,), (4, 4), (5, 5)), ("a buffer that is shared", (2, 5, 8), (2, 5, 8), "p", (2, 1, 9, 8), "q", (2, 1, 9, 8), (7, 7), 8))],
+            ("two totals", (2, 5, 8), (2, 5, 8), "", (1,), "", (1,), (4, 4), (5, 5)), ("another total", (2, 5, 8), (2, 5, 8), "p", (2, 1, 9, 8), "q", (2, 1, 9, 8), (7, 7), 12))],
     *[(f"com.microsoft: EmbedLayerNormalization of {what}", one("EmbedLayerNormalization", "k,s,w,p,g,a,b,m", {"k": np.zeros((2, 3), np.int32), "s": np.zeros(ss, np.int32), "w": f(9, 8), "p": f(6, ps), "g": f(2, 8),
         "a": f(*a), "b": f(8), "m": np.ones(ms, np.int32)}, domain=MS), BAD, f"{at}: has ") for what, ss, ps, a, ms, at in (("one row of segments", (1, 3), 8, (8,), (2, 3), "s"), ("one column of positions", (2, 3), 1, (8,),
             (2, 3), "p"), ("one scale", (2, 3), 8, (1,), (2, 3), "a"), ("other masks", (2, 3), 8, (8,), (3, 3), "m"))],
