@@ -7,6 +7,7 @@ typedef enum { ACT_SIGMOID, ACT_TANH, ACT_RELU, ACT_AFFINE, ACT_LEAKY_RELU, ACT_
 typedef struct { ActKind kind; double a, b; } Act;      /* with its parameters, as far as it has them */
 
 Act act_of(ActKind kind);                               /* with those that it has unless others are given */
+static inline bool act_same(Act a, Act b) { return a.kind == b.kind && a.a == b.a && a.b == b.b; }
 int act_takes(ActKind kind);                            /* how many parameters: 0 to 2 */
 /* Of that name, upper case or not, one of the first `kinds`; else an error that names the field. */
 bool act_named(Graph *g, const Ctx *c, const char *field, const char *name, ActKind kinds, Act *out);

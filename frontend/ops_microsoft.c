@@ -114,8 +114,12 @@ U op_bias_split_gelu(Graph *g, const Ctx *c)
 
 U op_gated_add(Graph *g, const Ctx *c)
 {
-    U scaled = narrow(g, mul(g, wide(g, c->in[1]), wide(g, c->in[2])), c->in[0]), y = add(g, wide(g, c->in[0]), wide(g, scaled));
-    return is_error(y) || y->shape != c->in[0]->shape ? fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not fit the first input") : narrow(g, y, c->in[0]);
+    U x = c->in[0], dim[TG_MAX_RANK];
+    uint32_t r = uop_rank(x);
+    for (uint32_t k = 0; k < r; k++) dim[k] = k + 1 < r ? uop_dim(x, k) : uop_index(g, 1);
+    if (!shape_ok(g, c, 1, x->shape->dim, r) || !shape_ok(g, c, 2, dim, r)) return NULL;
+    U scaled = narrow(g, mul(g, wide(g, c->in[1]), wide(g, c->in[2])), x);
+    return narrow(g, add(g, wide(g, x), wide(g, scaled)), x);
 }
 
 U op_scaled_silu(Graph *g, const Ctx *c)

@@ -46,7 +46,7 @@ static U before_act(Graph *g, const Rnn *r, U x)
 /* Activation k of each direction on [D,B,H]. */
 static U apply_each(Graph *g, const Rnn *r, uint32_t k, U x)
 {
-    if (!r->both || !memcmp(&r->act[0][k], &r->act[1][k], sizeof(Act))) return act_apply(g, r->act[0][k], x);
+    if (!r->both || act_same(r->act[0][k], r->act[1][k])) return act_apply(g, r->act[0][k], x);
     U part[2] = { act_apply(g, r->act[0][k], slice_i(g, x, 0, 0, 1)), act_apply(g, r->act[1][k], slice_i(g, x, 0, 1, 2)) };
     return cat(g, part, 2, 0);
 }

@@ -302,7 +302,6 @@ ROWS = [
     (".*LayerNormalization|MatMulIntegerToFloat", r"(.*, |constant )?x\d? (rank up|first of axis 0)", "any rank, as the formula has it"),
     ("Attention", r"input 2 absent|2 inputs", "com.microsoft: a bias may be absent"),
     ("DynamicQuantizeLSTM", r"x0 axis 0 of 0", "of no steps the last states are the first, which are 0", nothing),
-    ("GatedAdd", r"(.*, |constant )?x1 axis \d of 1", "the second input is broadcast", formula(lambda x, y, gate: [x + y * gate], 64)),
     ("QMoE", r"swiglu_fusion = 2", "halves side by side: onnxruntime's CPU knows interleaved ones alone"),
     ("GroupQueryAttention|SequenceMap|EmbedLayerNormalization|SkipLayerNormalization|MaxPool|Loop|Scan|TreeEnsembleClassifier|Attention", r"output \d absent", "an output that nobody wants", as_before),
     ("QLinearAdd|QLinearMul|QLinearSigmoid|QLinearLeakyRelu|DFT", r"input \d absent|\d inputs", "what is optional may be absent"),

@@ -191,7 +191,8 @@ CASES = [
     ("a list that is joined and cut again", many("seq(float[1]) s", "SequenceConstruct(z1)", "s", "seq(float[1])", "d = Identity(c) p = If(g) <then_branch = t () => (float[q] a) { a = Identity(v1) }, else_branch = f () => "
      "(float[q] a) { a = Concat<axis = 0>(v1, v1) }> q = ConcatFromSequence<axis = 0>(s0) r = Concat<axis = 0>(q, p) s1 = SplitToSequence<axis = 0>(r)", ""), MANY[:2]),
     ("a list that is mapped", many("seq(float[1]) s", "SequenceConstruct(z1)", "s", "seq(float[1])", "d = Identity(c) h = Constant<value_float = 0.9>() "
-     "r = SequenceMap<body = e (float[1] a) => (float[1] b) { m = Mul(a, h) b = Add(m, v) }>(s0) s1 = If(g) <then_branch = t () => (seq(float[1]) a) { a = SequenceInsert(r, v1) }, else_branch = f () => (seq(float[1]) a) { a = Identity(r) }>", ""), MANY[:2]),
+     "r = SequenceMap<body = e (float[1] a) => (float[1] b) { m = Mul(a, h) b = Add(m, v) }>(s0) "
+     "s1 = If(g) <then_branch = t () => (seq(float[1]) a) { a = SequenceInsert(r, v1) }, else_branch = f () => (seq(float[1]) a) { a = Identity(r) }>", ""), MANY[:2]),
     *[(f"pieces of a length that varies, keepdims {keep}", f"(float[2,n,3] x) => (float[m,k] y, int64 l) {{ s = SplitToSequence<axis = 1, keepdims = {keep}>(x) t = SequenceMap<body = e (float[a,b] p) => (float[a,b] q) {{ q = Neg(p) }}>(s) "
        "y = ConcatFromSequence<axis = -1>(t) l = SequenceLength(t) }", [dict(x=f(2, n, 3)) for n in (4, 5, 7, 30)]) for keep in (0, 1)],
     ("a list of pairs and one of words, looked at", """(float[60,2] x, string[60] w) => (seq(float[2]) s, seq(string[1]) t, float[m] y) <int64[1] z0 = {0}, float zero = {0}, int64 n = {60}, float[2] first = {3, 4}, string[1] word = {"w"}> {
