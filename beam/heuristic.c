@@ -461,7 +461,7 @@ static bool is_block(const Trial *p, Block *b)
         else if (a->ranges >> b->lane & 1) apart++, rows += row, load_turns &= row && lane == few;
     }
     b->rows = few <= LANE_TURNS ? few : b->lanes;
-    return (side && rows && apart == 1 && (load_turns || few >= b->lanes)) || (store_turns && along && !apart);
+    return (side && rows && (load_turns || (rows == 1 && few >= b->lanes))) || (store_turns && along && !apart);
 }
 
 static bool move_block(Trial *p)

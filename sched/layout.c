@@ -504,7 +504,7 @@ static void mark_constants(const Schedule *s, Kernel *k, const uint8_t *once)
     }
 }
 
-static void flatten(Schedule *s, Layout *all, Arena *scratch)
+static void flatten(Schedule *s, Layout *all, const Target *t, Arena *scratch)
 {
     const uint32_t *equal = find_equals(s, all, scratch);
     Map known;
@@ -518,7 +518,7 @@ static void flatten(Schedule *s, Layout *all, Arena *scratch)
             continue;
         }
         flatten_kernel(all, k);
-        kernel_loops(k);
+        kernel_loops(k, t);
         kernel_compact(k);
         kernel_key(k);
         kernel_name(k);
@@ -543,7 +543,7 @@ TgStatus sched_layout(Schedule *s, const Target *t)
         want_halo(all, s->item[i].kernel, facts[i]->margin);
         mark_constants(s, s->item[i].kernel, once);
     }
-    flatten(s, all, scratch);
+    flatten(s, all, t, scratch);
     resize_buffers(s, all);
     arena_free(scratch);
     return TG_OK;

@@ -77,7 +77,7 @@ const char *opt_target_name(AxisType t);
 Kernel *kernel_clone(const Kernel *k);                                  /* a scratch copy with its own Graph */
 Kernel *kernel_shared(Kernel *k);                                       /* the same graph and code, params of its own */
 void kernel_free(Kernel *k);
-void kernel_loops(Kernel *k);                                           /* loops.c: merges, orders and splits the ranges of form 2 */
+void kernel_loops(Kernel *k, const Target *t);                          /* loops.c: merges, orders and splits the ranges of form 2 */
 void kernel_count(Kernel *k);                                           /* sets flops and bytes */
 int64_t kernel_param_bytes(const Kernel *k, uint32_t slot);             /* of a linear kernel's parameter: what the code counts on, or more where the buffer has more */
 bool kernel_add_var(Kernel *k, const UOp *var);                         /* false: there are KERNEL_VARS */
