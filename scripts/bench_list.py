@@ -5,7 +5,7 @@
     python scripts/bench_list.py --operators ...
 
 Each row is a model of one or two nodes that tgbench times in blocks of runs, the engines in turn; shown is the least of the blocks. The peak is measured here: independent
-multiply-adds of the widest vectors, by the C compiler. With --operators the rows are operators that are no arithmetic (they search, sort, pick, place and resample), at the sizes that
+multiply-adds of the widest vectors, by the C compiler. With --operators the rows are operators that are no arithmetic (they search, sort, pick, place, resample and move), at the sizes that
 detectors and language models have; shown are medians, and the ratio's interval. Needs the packages of scripts/requirements.txt. To add a row: one of KERNELS or OPERATORS.
 """
 import argparse, json, os, subprocess, sys, tempfile
@@ -133,12 +133,30 @@ def scatter_elements(shape, rows, **attrs):
     return "ScatterElements", ["x", "i", "u"], {"axis": 0, **attrs}, inputs, {}, 1
 
 
+def transpose(shape, order, dtype=np.float32):
+    return "Transpose", ["x"], {"perm": order}, {"x": (100 * weight(*shape)).astype(dtype)}, {}, 1
+
+
+def pad(shape, begin, end, mode):
+    return "Pad", ["x", "pads"], {"mode": mode}, {"x": weight(*shape)}, {"pads": np.array([*begin, *end], np.int64)}, 1
+
+
+def tile(shape, times):
+    return "Tile", ["x", "times"], {}, {"x": weight(*shape)}, {"times": np.array(times, np.int64)}, 1
+
+
+def quantize(shape, axis):
+    n = shape[axis]
+    return "QuantizeLinear", ["x", "scale", "zero"], {"axis": axis}, {"x": 100 * weight(*shape)}, {"scale": 1 + rng.random(n, np.float32), "zero": np.zeros(n, np.int8)}, 1
+
+
 OPERATORS = [
     ("nms 1000 x 1", *nms(1000, 1, 100)), ("nms 1917 x 80", *nms(1917, 80, 100)), ("nms 8732 x 80", *nms(8732, 80, 200)), ("nms 10k x 1", *nms(10000, 1, 1000)),
     ("topk 1000 of 100k", *topk((1, 100000), 1000)), ("topk 5 of 1000, 1000 rows", *topk((1000, 1000), 5)), ("topk 1 of 1000, 1000 rows", *topk((1000, 1000), 1)), ("topk 50 of 50k", *topk((1, 50257), 50)),
     ("topk 5 of 1000, columns", *topk((1000, 1000), 5, 0)), ("topk 4000 of 4000", *topk((4, 4000), 4000)),
     ("topk 100 of 8400", *topk((1, 8400), 100)), ("topk 300 of 27k", *topk((1, 27300), 300)), ("topk 10 of 100, 1000 rows", *topk((1000, 100), 10)),
     ("topk 50 of 50k f16", *topk((1, 50257), 50, dtype=np.float16)), ("topk 50 of 50k i32", *topk((1, 50257), 50, dtype=np.int32)),
+    ("topk 50 of 50k i64", *topk((1, 50257), 50, dtype=np.int64)), ("topk 50 of 50k f64", *topk((1, 50257), 50, dtype=np.float64)), ("topk 5 of 1000 i64, 1000 rows", *topk((1000, 1000), 5, dtype=np.int64)),
     ("nonzero 1M, 1 %", *nonzero((1000, 1000), 0.01)), ("nonzero 1M, 50 %", *nonzero((1000, 1000), 0.5)), ("nonzero 1M bool, 1 %", *nonzero((1000, 1000), 0.01, bool)),
     ("nonzero 1M bool, 50 %, 1 axis", *nonzero(1000000, 0.5, bool)),
     ("unique 1M of 1000 i64", *unique(1000000, 1000, np.int64, 1)), ("unique 1M of 1M i64, all results", *unique(1000000, 1000000, np.int64, 4)), ("unique 100k f32", *unique(100000, 5000, np.float32, 1)),
@@ -147,13 +165,21 @@ OPERATORS = [
     ("roi align 300 x 64x200x200, adaptive", *roi_align(300, 64, 200, 0, 4)), ("roi align 100, adaptive, max", *roi_align(100, 256, 50, 0, mode="max")), ("roi align 100, max", *roi_align(100, 256, 50, 2, mode="max")),
     *((f"resize 1080p {mode}", *resize((1, 3, 1080, 1920), (1, 3, 360, 640), mode=mode)) for mode in ("nearest", "linear", "cubic")),
     ("resize x2 64x56x56 nearest", *resize((1, 64, 56, 56), (1, 64, 112, 112), mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")),
+    ("resize x2 256x50x50 nearest", *resize((1, 256, 50, 50), (1, 256, 100, 100), mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")),
     ("resize x2 64x56x56 linear", *resize((1, 64, 56, 56), (1, 64, 112, 112), mode="linear")), ("resize antialias 1080p", *resize((1, 3, 1080, 1920), (1, 3, 360, 640), mode="linear", antialias=1)),
     *((f"grid sample 64x112x112 {mode}", *grid_sample((1, 64, 112, 112), (112, 112), mode)) for mode in ("nearest", "linear", "cubic")),
     ("cumsum 1000x1000 rows", *cumsum((1000, 1000), 1)), ("cumsum 1000x1000 columns", *cumsum((1000, 1000), 0)), ("cumsum 100k", *cumsum((1, 100000), 1)),
     ("cumsum 1M", *cumsum((1, 1000000), 1)), ("cumsum 1M i64", *cumsum((1, 1000000), 1, np.int64)), ("cumsum 997x1000 columns, from the end", *cumsum((997, 1000), 0, exclusive=1, reverse=1)),
+    ("cumsum 64x128x256, second axis", *cumsum((64, 128, 256), 1)), ("cumsum 64x32768, first axis", *cumsum((64, 32768), 0)), ("cumsum 1000x1000 i32", *cumsum((1000, 1000), 1, np.int32)),
     ("scatter nd 1000 rows, 50k x 256", *scatter_nd((50000, 256), 1000)), ("scatter nd 64 rows, 1000 x 256", *scatter_nd((1000, 256), 64)), ("scatter nd add 1000, 50k x 256", *scatter_nd((50000, 256), 1000, reduction="add")),
     ("scatter nd cache 12x1024x64", *scatter_cache(12, 1024, 64)), ("scatter nd max 1000, 5k x 64", *scatter_nd((5000, 64), 1000, reduction="max")), ("scatter nd 10k points", *scatter_points(512, 10000)),
     ("scatter elements 1000, 50k x 256", *scatter_elements((50000, 256), 1000)), ("scatter elements add, 5k x 256", *scatter_elements((5000, 256), 1000, reduction="add")),
+    ("transpose to NHWC 64x56x56", *transpose((1, 64, 56, 56), (0, 2, 3, 1))), ("transpose to NCHW 56x56x64", *transpose((1, 56, 56, 64), (0, 3, 1, 2))),
+    ("transpose to NCHW 224x224x3 u8", *transpose((1, 224, 224, 3), (0, 3, 1, 2), np.uint8)), ("transpose heads 128x12x64", *transpose((1, 128, 12, 64), (0, 2, 1, 3))),
+    ("transpose keys 128x12x64", *transpose((1, 128, 12, 64), (0, 2, 3, 1))), ("transpose 1024x1024", *transpose((1024, 1024), (1, 0))), ("transpose 1024x1024 f16", *transpose((1024, 1024), (1, 0), np.float16)),
+    *((f"pad {mode} 64x64x64 by 1", *pad((1, 64, 64, 64), (0, 0, 1, 1), (0, 0, 1, 1), mode)) for mode in ("constant", "reflect", "edge")), ("pad reflect 160k by 200", *pad((1, 160000), (0, 200), (0, 200), "reflect")),
+    ("tile 100x100 by 4x4", *tile((100, 100), (4, 4))), ("tile 64x1 by 1x400", *tile((64, 1), (1, 400))),
+    ("quantize 128x768 by column", *quantize((128, 768), 1)), ("quantize 64x56x56 by channel", *quantize((1, 64, 56, 56), 1)),
 ]
 
 
