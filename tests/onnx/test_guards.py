@@ -77,7 +77,7 @@ CASES = [
        i(0, n, dtype=np.int32), f"in5: index {n}; the axis has size 5") for n in (5, -1)],
     ("com.microsoft.GroupQueryAttention", [f(1, 2, 16), f(1, 2, 8), f(1, 2, 8), f(1, 1, 4, 8), f(1, 1, 4, 8), i(5, dtype=np.int32), i(6, dtype=np.int32)], dict(num_heads=2, kv_num_heads=1), 5, i(0, dtype=np.int32),
      "in5: index -1; the axis has size 5"),
-    ("com.microsoft.GroupQueryAttention", [f(1, 1, 16), f(1, 1, 8), f(1, 1, 8), f(1, 1, 4, 8), f(1, 1, 4, 8), i(4, dtype=np.int32), i(5, dtype=np.int32)], dict(num_heads=2, kv_num_heads=1), 6, i(4, dtype=np.int32), "4"),
+    ("com.microsoft.GroupQueryAttention", [f(1, 1, 16), f(1, 1, 8), f(1, 1, 8), f(1, 1, 4, 8), f(1, 1, 4, 8), i(4, dtype=np.int32), i(5, dtype=np.int32)], dict(num_heads=2, kv_num_heads=1), 6, i(7, dtype=np.int32), "7"),
     ("com.microsoft.GroupQueryAttention", [f(2, 1, 16), f(2, 1, 8), f(2, 1, 8), f(2, 1, 4, 8), f(2, 1, 4, 8), i(0, 4, dtype=np.int32), i(5, dtype=np.int32), f(9, 4), f(9, 4), i([8], [0])],
      dict(num_heads=2, kv_num_heads=1, do_rotary=1), 9, i([9], [0]), "index 9; the axis has size 9"),
     *[("com.microsoft.Attention", [f(2, 5, 8), f(8, 24), f(24), i(0, 5, dtype=np.int32)], dict(num_heads=2), 3, i(0, n, dtype=np.int32), f"in3: index {n}; the axis has size 6") for n in (6, -1)],
