@@ -13,7 +13,8 @@ from draw import model_of
 from peers import of_tgrun
 from table import EACH
 
-RANGE = "*=1..64"
+MOST = 64
+RANGE = f"*=1..{MOST}"
 ROUNDED = r".*(QLinear|Quant).*|Reduce(Log.*|L2|Mean)"                 # sums of floats may become integers here: one or the next
 OUR_OWN = (7, 9)                # statuses that no model and no input should get
 LARGEST = 4000                  # elements of an input
@@ -78,7 +79,9 @@ def drawn(d, steps, rng):
     plan = found[rng.integers(len(found))]
     adds = [[0, *pair, 0] for pair in OTHERS]
     small = [a for a in adds if all(replace(plan, adds=[max(a)]).array(name, d.values[name], 0).size <= LARGEST for name in plan.axes)]
-    return replace(plan, adds=small[rng.integers(len(small))] if small else adds[0], dims=RANGE if plan.axes and rng.random() < 0.3 else None)
+    plan, ranged = replace(plan, adds=small[rng.integers(len(small))] if small else adds[0]), rng.random() < 0.3
+    most = max((size for name in plan.axes for run in range(len(plan.adds)) for size in plan.array(name, d.values[name], run).shape), default=0)
+    return replace(plan, dims=RANGE if plan.axes and ranged and most <= MOST else None)
 
 
 def outcome(model, feed, device, names, session=None):
