@@ -215,10 +215,10 @@ static bool crowded(const Trial *p, int lane, int number, int64_t mr)
     return false;
 }
 
-/* Rows of a tile that lie a symbolic size apart: each needs a register for its place. */
+/* Rows of a tile that lie a symbolic size apart, or that are as many as a symbolic size allows: each needs a register for its place. */
 static bool scattered(const Trial *p, int number)
 {
-    bool any = false;
+    bool any = number >= 0 && is_symbolic(p, number);
     for (uint32_t i = 0; number >= 0 && i < p->naccess; i++) any |= !p->access[i].store && (p->access[i].ranges & p->reduces) && (p->access[i].scattered >> number & 1);
     return any;
 }

@@ -150,7 +150,7 @@ static DimVar var_of(Arena *a, const FreeDims *f, const Model *m, const TgTensor
     const FreeDim *x = &f->axis[i][axis];
     bool value = axis >= TG_MAX_RANK;
     const char *name = name_of(a, value ? m->graph.input[i].name : symbol_of(m, i, axis), number);
-    return (DimVar){ name, x->least ? x->least : value && !x->fewest ? 0 : 1, x->least ? x->largest : reach_of(x->most), 1, size_at(t, axis), x->least != 0, value, false, NULL };
+    return (DimVar){ name, x->least ? x->least : value && !x->fewest ? 0 : 1, x->least ? x->largest : reach_of(x->most), 1, size_at(t, axis), x->most > 1 ? x->most : 1, x->least != 0, value, false, NULL };
 }
 
 Dims *dims_new(Arena *a, const FreeDims *f, const Model *m, const TgTensor *input)
@@ -229,14 +229,14 @@ bool dims_hold(const Dims *d, const Graph *g, const int64_t *value)
 
 bool dims_narrow(Dims *d)
 {
-    bool any = false;
+    DimVar *most = NULL;
     for (uint32_t k = 0; k < d->nvar; k++) {
         DimVar *v = &d->var[k];
-        if (v->asked || v->largest / 2 < v->at_hand) continue;
-        v->largest /= 2;
-        any = true;
+        if (v->asked || v->fixed || v->largest / 2 < v->seen) continue;
+        if (!most || v->largest * most->seen > most->largest * v->seen) most = v;
     }
-    return any;
+    if (most) most->largest /= 2;
+    return most != NULL;
 }
 
 /* ---- less freedom ---- */

@@ -19,8 +19,8 @@ TgStatus free_dims_new(FreeDims *out, Arena *a, const Model *m, const char *text
 TgStatus free_dims_check(const FreeDims *f, const Model *m, const TgTensor *input);     /* sizes within the ranges that were asked, equal where their symbols are */
 void free_dims_see(FreeDims *f, const TgTensor *input);
 
-/* size = step * variable, least .. largest; at hand: what the program is made for first. */
-typedef struct { const char *name; int64_t least, largest, step, at_hand; bool asked, value, fixed; const char *why; } DimVar;       /* fixed: built in after all; why: NULL when another variable stands for it */
+/* size = step * variable, least .. largest; at hand: what the program is made for first; seen: the largest that came so far. */
+typedef struct { const char *name; int64_t least, largest, step, at_hand, seen; bool asked, value, fixed; const char *why; } DimVar;       /* fixed: built in after all; why: NULL when another variable stands for it */
 typedef struct { Arena *arena; uint32_t ninput, nvar; DimVar *var; int32_t (*of)[DIMS_AXES]; } Dims;        /* of[input][axis]: its variable, -1: none */
 /* The variables of a program for these inputs; NULL: every size is built in. */
 Dims *dims_new(Arena *a, const FreeDims *f, const Model *m, const TgTensor *input);
@@ -29,7 +29,7 @@ int32_t dims_find_value(const Dims *d, uint32_t input, int64_t element);
 U dims_size(Graph *g, const Dims *d, uint32_t input, int32_t axis, int64_t size);
 bool dims_refine(Dims *d, Graph *g, const char *error);                                 /* after an import that failed (the error), or is in doubt (NULL): false when all is built in already */
 bool dims_doubted(const Dims *d, Graph *g, const TgTensor *input);                      /* it took sizes of these variables for equal without a proof, or what is not true of these inputs */
-bool dims_narrow(Dims *d);                                                              /* half the range of sizes nobody asked for; false: none is left above those at hand */
+bool dims_narrow(Dims *d);                                                              /* half the range, of those nobody asked for, that goes farthest beyond what was seen; false: none does any more */
 bool dims_values(const Dims *d, const TgTensor *input, int64_t *value);                 /* of the variables, for these inputs; false: they do not fit */
 bool dims_hold(const Dims *d, const Graph *g, const int64_t *value);                    /* what the import took for granted of these variables is true of these values */
 #endif
