@@ -306,8 +306,6 @@ static U in_larger(Graph *g, U at, const U *shape, const U *inner, uint32_t r)
     return y;
 }
 
-static U smaller(Graph *g, U a, U b) { return dim_sub(g, uop_index(g, 0), dim_max(g, dim_sub(g, uop_index(g, 0), a), dim_sub(g, uop_index(g, 0), b))); }
-
 /** MaxUnpool (9, 11, 22). Places count in the shape that kernel, strides and pads imply, which output_shape may enlarge; along an axis that it makes smaller they count in it: "pads values [are] auto generated". */
 U op_max_unpool(Graph *g, const Ctx *c)
 {
@@ -336,7 +334,7 @@ U op_max_unpool(Graph *g, const Ctx *c)
             graph_need(g, dim_sub(g, d, one));
             d = dim_max(g, d, uop_index(g, 0));
         }
-        inner[k] = given ? smaller(g, d, given[k]) : d, shape[k] = given ? given[k] : d;
+        inner[k] = given ? dim_min(g, d, given[k]) : d, shape[k] = given ? given[k] : d;
         places = dim_mul(g, places, inner[k]), numel = dim_mul(g, numel, shape[k]);
         if (shape[k]->vmin < 0 || shape[k]->vmin > AXIS_MAX || inner[k]->vmin > AXIS_MAX || numel->vmin > PLACES_MAX || places->vmin > PLACES_MAX)
             return fail_node(g, c, TG_LIMIT, "output_shape", "%lld at axis %u", (long long)shape[k]->vmin, k);

@@ -11,7 +11,6 @@
 enum { EXTENT_MAX = 1 << 30 };          /* of a pad, a repeat: keeps sums of sizes far from overflow */
 #define RANGE_MAX (INT64_C(1) << 42)    /* what the importer takes for a value */
 
-static U dim_min(Graph *g, U a, U b) { return a->vmax <= b->vmin ? a : b->vmax <= a->vmin ? b : dim_sub(g, dim_add(g, a, b), dim_max(g, a, b)); }
 static int64_t clamp_i(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v > hi ? hi : v; }
 
 /* Sizes of a result from input i; -1 and below are errors. */

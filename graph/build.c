@@ -34,6 +34,7 @@ U dim_sub(Graph *g, U a, U b) { return a == b ? uop_index(g, 0) : dim_add(g, a, 
 U dim_mul(Graph *g, U a, U b) { return dim_op(g, UOP_MUL, a, b); }
 U dim_div(Graph *g, U a, U b) { return a == b && a->vmin > 0 ? uop_index(g, 1) : dim_op(g, UOP_IDIV, a, b); }
 U dim_max(Graph *g, U a, U b) { return a->vmin >= b->vmax ? a : b->vmin >= a->vmax ? b : dim_op(g, UOP_MAX, a, b); }
+U dim_min(Graph *g, U a, U b) { return a->vmax <= b->vmin ? a : b->vmax <= a->vmin ? b : dim_sub(g, dim_add(g, a, b), dim_max(g, a, b)); }
 
 U dim_product(Graph *g, const U *dim, uint32_t n)
 {

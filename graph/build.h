@@ -19,6 +19,7 @@ U dim_sub(Graph *g, U a, U b);
 U dim_mul(Graph *g, U a, U b);
 U dim_div(Graph *g, U a, U b);
 U dim_max(Graph *g, U a, U b);
+U dim_min(Graph *g, U a, U b);
 U dim_product(Graph *g, const U *dim, uint32_t n);
 U dim_simplify(Graph *g, U size);
 bool same_size(Graph *g, U a, U b);                              /* known to be equal; where it is not, that is a doubt (uop.h) */

@@ -172,12 +172,15 @@ static bool one_variable(const UOp *u, const UOp **var)
     return true;
 }
 
+/* INT64_MAX: it is no arithmetic of that variable. */
 static int64_t value_at(const UOp *u, int64_t var)
 {
     int64_t v[3] = { 0 }, out = INT64_MAX;
     if (u->op == UOP_CONST || u->op == UOP_DEFINE_VAR) return u->op == UOP_CONST ? u->arg.i : var;
-    for (uint32_t k = 0; k < u->nsrc && k < 3; k++) v[k] = value_at(u->src[k], var);
-    return op_is((Op)u->op, FLAG_ALU) && uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out) ? out : INT64_MAX;
+    if (!op_is((Op)u->op, FLAG_ALU) || u->nsrc > 3) return INT64_MAX;
+    for (uint32_t k = 0; k < u->nsrc; k++)
+        if ((v[k] = value_at(u->src[k], var)) == INT64_MAX) return INT64_MAX;
+    return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out) ? out : INT64_MAX;
 }
 
 /* The largest value of an expression of sizes: where the bounds of its parts say too little (a half, twice, less the whole), all values of its variable are tried. */
@@ -196,7 +199,7 @@ static int64_t largest(const UOp *u)
 /* How far an index reaches over the end of an axis, at most; INT64_MAX: nobody knows. */
 static int64_t overhang(const Kernel *k, Rewriter *rw, const UOp *i, const UOp *size)
 {
-    if (uop_is_const(size)) return i->vmax - size->vmax + 1;
+    if (uop_is_const(size)) return i->vmax < size->vmax + HALO_MAX ? i->vmax - size->vmax + 1 : INT64_MAX;
     Poly p, end;
     poly_init(&p, k->g, DT_INDEX);
     if (!poly_add(&p, i, 1) || !poly_add(&p, size, -1) || !poly_extreme(&end, &p, true)) return INT64_MAX;

@@ -101,6 +101,7 @@ int32_t plan_var(const Plan *p, const char *name);                         /* it
 int64_t plan_eval(const Plan *p, const UOp *size, const int64_t *vars);
 /* Zeroes this part of the parts of a buffer's halo, at the sizes that the variables give. */
 void plan_clear(const Plan *p, const Halo *h, const int64_t *vars, void *data, int part, int parts);
+bool plan_may_idle(const Plan *p, const Step *s);                           /* there are sizes at which it must not run */
 bool plan_idle(const Plan *p, const Step *s, const int64_t *vars);         /* this step must not run: what it would write has no elements */
 
 /* memplan.c. A life is the steps first .. last during which `size_bytes` are needed; gets an offset. Returns the bytes of the arena. */

@@ -18,11 +18,6 @@ import numpy as np
 
 sys.path[:0] = [os.path.join(os.path.dirname(__file__), "..", "..", "python")]
 sys.dont_write_bytecode = True
-try:
-    import onnxruntime  # noqa: F401
-except ImportError:
-    print("onnxruntime is not installed: skipped")
-    sys.exit(0)
 
 from check import check
 from disagreements import ROWS

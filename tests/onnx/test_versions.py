@@ -4,6 +4,7 @@ import collections
 import pathlib
 import shutil
 import sys
+import warnings
 
 import numpy as np
 import onnx.backend.test
@@ -13,6 +14,7 @@ import cases
 import test_against_ort
 import test_meanings
 
+warnings.filterwarnings("ignore")                # of numpy, where the standard makes its cases; they come before the counts, of which the first lines are kept
 EACH = 2                        # cases of a version
 DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 # What a version means otherwise: the rows of the other tests say how.

@@ -1,0 +1,112 @@
+/* What a backend asks of a plan while it runs: variables, sizes, the zeros of halos, steps with nothing to do, what guards noted; and the plan as text. Comes in: a plan that plan_make has finished
+ * (plan_may_idle: a step of it). */
+#include "sched/plan.h"
+
+#include <string.h>
+
+#include "graph/custom.h"
+#include "graph/print.h"
+
+int32_t plan_var(const Plan *p, const char *name)
+{
+    for (uint32_t k = 0; k < p->nvar; k++)
+        if (!strcmp(p->var_name[k], name)) return (int32_t)k;
+    return -1;
+}
+
+int64_t plan_eval(const Plan *p, const UOp *u, const int64_t *vars)
+{
+    int64_t v[4] = { 0 }, out = INT64_MIN;
+    if (u->op == UOP_CONST) return u->arg.i;
+    if (u->op == UOP_DEFINE_VAR) {
+        int32_t k = plan_var(p, var_name(u));
+        return k < 0 ? INT64_MIN : vars[k];
+    }
+    if (!op_is(u->op, FLAG_ALU) || u->nsrc > 4) return INT64_MIN;
+    for (uint32_t k = 0; k < u->nsrc; k++)
+        if ((v[k] = plan_eval(p, u->src[k], vars)) == INT64_MIN) return INT64_MIN;
+    return uop_eval(u->op, u->dtype, u->src[0]->dtype, v, &out) ? out : INT64_MIN;
+}
+
+void plan_clear(const Plan *p, const Halo *h, const int64_t *vars, void *data, int part, int parts)
+{
+    int64_t size[HALO_RANK];
+    for (uint32_t k = 0; k < h->rank; k++) size[k] = plan_eval(p, h->axis[k].size, vars);
+    halo_clear(h, size, plan_eval(p, h->element, vars), data, part, parts);
+}
+
+/* Are all variables of u the step's own? What a loop stores row by row has as many rows as there were rounds, which its end tells, and a round's kernel does not ask. */
+static bool has_vars(const Plan *p, const Step *s, const UOp *u)
+{
+    int32_t at = u->op == UOP_DEFINE_VAR ? plan_var(p, var_name(u)) : -1;
+    bool own = u->op != UOP_DEFINE_VAR;
+    for (uint32_t k = 0; k < s->nvar && !own; k++) own = (int32_t)s->var[k] == at;
+    for (uint32_t k = 0; k < u->nsrc && own; k++) own = has_vars(p, s, u->src[k]);
+    return own;
+}
+
+/* Has all that s writes a size that may be 0, and that is 0 with these variables (NULL: any)? */
+static bool writes_no_slice(const Plan *p, const Step *s, const int64_t *vars)
+{
+    bool none = true;
+    for (uint32_t i = 0; i < s->narg && none; i++) {
+        const Shape *shape = p->buffer[s->arg[i]].shape;
+        none = !(s->access[i] & ACCESS_WRITE);
+        for (uint32_t k = 0; k < shape->rank && !none; k++) none = shape->dim[k]->vmin < 1 && shape->dim[k]->vmax == 1 && has_vars(p, s, shape->dim[k]) && (!vars || plan_eval(p, shape->dim[k], vars) < 1);
+    }
+    return none;
+}
+
+bool plan_may_idle(const Plan *p, const Step *s) { return writes_no_slice(p, s, NULL); }
+bool plan_idle(const Plan *p, const Step *s, const int64_t *vars) { return s->may_idle && writes_no_slice(p, s, vars); }
+
+TgStatus plan_guards(const Plan *p, void *words, TgStatus code)
+{
+    int64_t *word = words;
+    TgStatus status = TG_OK;
+    for (uint32_t k = 0; k < p->nguard && status == TG_OK; k++)
+        if (word[GUARD_WORDS * k + 1]) status = guard_fail(p->guard[k], code, &word[GUARD_WORDS * k]);
+    if (status != TG_OK) memset(words, 0, GUARD_BYTES * (size_t)p->nguard);
+    return status;
+}
+
+/* ---- text ---- */
+
+static void print_buffer(Text *out, const PlanBuffer *m, uint32_t k)
+{
+    static const char *const kind[] = { "arena", "persist", "const", "input", "output" };
+    text_add(out, "  b%-4u %s", k, kind[m->kind]);
+    if (m->kind != MEM_CONST) text_add(out, m->kind == MEM_INPUT || m->kind == MEM_OUTPUT ? " %lld" : " @%lld", (long long)m->offset);
+    text_add(out, "%s%s %s[", m->zeroed ? " zeroed" : m->halo ? " halo" : "", m->once ? " once" : "", dtype_name(m->dtype));
+    for (uint32_t d = 0; d < m->shape->rank; d++) {
+        if (d) text_add(out, ",");
+        uop_print_expr(out, m->shape->dim[d]);
+    }
+    text_add(out, "] %lld bytes\n", (long long)m->size_bytes);
+}
+
+static void print_step(Text *out, const Plan *p, const Step *s)
+{
+    static const char *const access[] = { "", "", ">", "<>" };
+    text_add(out, "  %c ", s->sync ? '|' : ' ');
+    if (s->kind == STEP_KERNEL) text_add(out, "%s", p->kernel[s->kernel]->name);
+    else if (s->kind == STEP_COPY) text_add(out, "copy");
+    else if (s->kind == STEP_JUMP) text_add(out, "jump to %u when 0:", s->target);
+    else if (s->call->control) text_add(out, "host %s", s->host == control_begin ? "loop" : s->host == control_next ? "next" : "if");
+    else text_add(out, "host %s", custom_name(s->call->call->src[0]));
+    for (uint32_t i = 0; i < s->narg; i++) text_add(out, " %sb%u", access[s->access[i] & (ACCESS_READ | ACCESS_WRITE)], s->arg[i]);
+    for (uint32_t i = 0; i < s->nvar; i++) text_add(out, " %s", p->var_name[s->var[i]]);
+    if (s->thread_count != 1) text_add(out, s->thread_count < 0 ? "  threads ?" : "  threads %lld", (long long)s->thread_count);
+    text_add(out, "\n");
+}
+
+void plan_print(Text *out, const Plan *p)
+{
+    text_add(out, "plan: %u steps, %u kernels, %u buffers, arena %lld bytes, persistent %lld bytes, %u syncs, %lld flops\n", p->nstep, p->nkernel, p->nbuffer,
+             (long long)p->arena_bytes, (long long)p->persist_bytes, p->nsync, (long long)p->flops);
+    for (uint32_t k = 0; k < p->nbuffer; k++) print_buffer(out, &p->buffer[k], k);
+    for (uint32_t i = 0; i < p->nstep; i++) {
+        if (i == 0 || p->step[i].once != p->step[i - 1].once) text_add(out, p->step[i].once ? "once:   (| waits for all, > writes)\n" : "run:   (| waits for all, > writes)\n");
+        print_step(out, p, &p->step[i]);
+    }
+}
