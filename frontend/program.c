@@ -12,6 +12,7 @@
 #include "frontend/narrow.h"
 #include "frontend/text.h"
 #include "graph/base/map.h"
+#include "graph/base/spare.h"
 #include "graph/custom.h"
 #include "graph/print.h"
 
@@ -95,7 +96,7 @@ static TgStatus outputs_memory(Program *p)
     for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
         const PlanBuffer *b = &p->plan->buffer[i];
         if (b->kind != MEM_OUTPUT || p->out[b->offset]->data) continue;
-        p->out[b->offset]->data = aligned_alloc(64, ((size_t)b->size_bytes + 127) & ~(size_t)63);
+        p->out[b->offset]->data = spare_alloc((size_t)b->size_bytes + 64);
         if (!p->out[b->offset]->data) return fail(TG_LIMIT, "no memory for output %ld (%ld bytes)", (long)b->offset, (long)b->size_bytes);
     }
     return TG_OK;
@@ -404,7 +405,7 @@ void program_free(Program *p, const Backend *b)
     drop_asked(p, b);
     if (p->executable) b->unload(p->executable);
     if (p->code) b->code_free(p->code);
-    for (uint32_t i = 0; i < p->noutput; i++) free(p->out[i]->data);        /* the graph's memory holds out */
+    for (uint32_t i = 0; i < p->noutput; i++) spare_free(p->out[i]->data);        /* the graph's memory holds out */
     drop_plan(p);
     arena_free(p->words);
     arena_free(p->arena);

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "graph/base/spare.h"
 #include "onnx/npy_text.h"
 #include "onnx/save.h"
 #include "onnx/tensor.h"
@@ -435,6 +436,6 @@ bool tensor_same(const TgTensor *a, const TgTensor *b)
 void tg_tensor_free(TgTensor *t)
 {
     for (int64_t k = 0; t->type >= TG_SEQUENCE && t->data && k < t->shape[0]; k++) tg_tensor_free((TgTensor *)t->data + k);
-    free(t->data);
+    spare_free(t->data);
     *t = (TgTensor){ 0 };
 }
