@@ -107,7 +107,9 @@ static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t
         if (u->ranges & range_bit(r) && !x->gpu) score += work_weight(u);
         if ((u->op != UOP_STORE && u->op != UOP_LOAD) || u->src[0]->op != UOP_INDEX || !(u->src[0]->ranges & range_bit(r))) continue;
         int weight = access_weight(u, reduces & ~range_bit(r));
-        score += between(x, u, r, &square) || lane_stride(x, u->src[0]->src[1], r) == 1 ? weight : -weight / 10 - 1;
+        int64_t stride = lane_stride(x, u->src[0]->src[1], r);
+        bool shuffled = u->op == UOP_LOAD && u->nsrc == 1 && (stride == 2 || stride == -1);        /* two loads and a shuffle */
+        score += between(x, u, r, &square) || stride == 1 || shuffled ? weight : -weight / 10 - 1;
     }
     return range_type(r) == AXIS_UNROLL ? score / 4 : score;
 }

@@ -278,11 +278,29 @@ static const UOp *plain_store(const Match *m) { return UOP(m->g, UOP_STORE, DT_V
 
 static const UOp *and_of(Graph *g, const UOp *a, const UOp *b) { return !b || a == b ? a : ALU2(g, AND, a, b); }
 
+static bool reads_memory(const UOp *u, int depth)
+{
+    if (u->op == UOP_LOAD) return true;
+    for (uint32_t k = 0; depth && k < u->nsrc; k++)
+        if (reads_memory(u->src[k], depth - 1)) return true;
+    return false;
+}
+
+static bool is_inside(const UOp *at)
+{
+    for (uint32_t k = 1; k < at->nsrc; k++)
+        if (at->src[k]->vmin < 0 || !uop_is_const(uop_dim(at->src[0], k - 1)) || at->src[k]->vmax >= uop_dim(at->src[0], k - 1)->arg.i) return false;
+    return at->nsrc == 1 + uop_rank(at->src[0]);
+}
+
+/* A choice by data of what is there whatever they are: a gate would make a branch of it, which no one foresees. */
+static bool is_free_choice(const UOp *load, const UOp *gate) { return load->nsrc == 1 && is_inside(load->src[0]) && reads_memory(gate, 6); }
+
 /* LOAD where p holds, alt else: the LOAD's own gate takes p in. */
 static const UOp *gated(Graph *g, const UOp *load, const UOp *alt, const UOp *gate)
 {
     if (load->op != UOP_LOAD || load->src[0]->op != UOP_INDEX || load->shape->rank || alt->op != UOP_CONST) return NULL;
-    if (load->nsrc > 1 && load->src[1] != alt) return NULL;
+    if ((load->nsrc > 1 && load->src[1] != alt) || is_free_choice(load, gate)) return NULL;
     gate = and_of(g, gate, load->nsrc > 2 ? load->src[2] : NULL);
     return ALU3(g, LOAD, load->src[0], alt, gate);
 }
