@@ -22,7 +22,8 @@ typedef struct {
     Arena *arena;
     Loop *loop;                     /* [0]: outside of all */
     Access *access;
-    uint32_t nloop, naccess;
+    struct Group *group;
+    uint32_t nloop, naccess, ngroup;
     int at;
     float *depth;                   /* by id: latency since a variable's old value; < 0: none */
     uint8_t *uses;
@@ -65,14 +66,16 @@ static const UOp *position(const UOp *address) { return address->op == UOP_SHRIN
 
 /* ---- instructions ---- */
 
-/* Cycles of one port for an element-wise op on one register. */
+/* Cycles of one port for an element-wise op on one register. A scalar choice is a branch. */
 static double port_cycles(const UOp *u)
 {
+    bool scalar = !u->shape->rank && dtype_is_float((DType)u->dtype);
     switch ((Op)u->op) {
+    case UOP_MAX: return scalar ? 6 : 1;
     case UOP_DIV: case UOP_RECIP: case UOP_SQRT: return 10;
     case UOP_IDIV: case UOP_MOD: return uop_is_const(u->src[1]) ? 4 : 24;
     case UOP_EXP2: case UOP_LOG2: case UOP_SIN: case UOP_POW: return 25;
-    case UOP_WHERE: return 1.5;
+    case UOP_WHERE: return scalar ? 3 : 1.5;
     default: return 1;
     }
 }
@@ -95,6 +98,28 @@ static void add_access(Walk *w, const UOp *address, const UOp *value, bool store
     a->line_bytes = a->bytes;
 }
 
+/* A position for one lane, of a vector or of a warp: other workgroups and loops at 0. false: it depends on data. */
+static bool position_at(const UOp *u, int64_t lane, int64_t *out)
+{
+    int64_t v[3];
+    if (u->op == UOP_CONST) return *out = u->arg.i, true;
+    if (u->op == UOP_RANGE || u->op == UOP_DEFINE_VAR) return *out = 0, true;
+    if (u->op == UOP_SPECIAL) return *out = u->arg.blob->data[0] == 'l' ? lane : 0, true;
+    if (u->op == UOP_STACK) return lane < u->nsrc && position_at(u->src[lane], lane, out);
+    if (!op_is((Op)u->op, FLAG_ALU) || u->nsrc > 3) return false;
+    for (uint32_t i = 0; i < u->nsrc; i++)
+        if (!position_at(u->src[i], lane, &v[i])) return false;
+    return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, out);
+}
+
+/* Lanes that lie multiples of a page from each other share the sets of a cache, which holds fewer than there are lanes: each access misses. */
+static bool is_crowded(const UOp *address, DType t)
+{
+    int64_t first, second;
+    if (!position_at(position(address), 0, &first) || !position_at(position(address), 1, &second)) return false;
+    return first != second && (second - first) * dtype_size(t) % 4096 == 0;
+}
+
 static void count_memory(Walk *w, Loop *l, const UOp *u)
 {
     bool store = u->op == UOP_STORE, gated = u->nsrc > 2;
@@ -107,7 +132,7 @@ static void count_memory(Walk *w, Loop *l, const UOp *u)
         return;
     }
     bool gather = lanes > 1 && address->op == UOP_INDEX && lanes_of(address->src[1]) > 1;
-    double cost = gather ? 1.2 * lanes : n;
+    double cost = gather ? 1.2 * lanes * (!w->t->max_block && is_crowded(address, (DType)value->dtype) ? 4 : 1) : n;
     if (gated) cost += lanes_of(u->src[2]) > 1 ? w->t->vector_bytes >= 64 ? 1 : 2 * lanes : 3;
     *(store ? &l->store : &l->load) += cost;
     l->issue += gather ? 2 * lanes : n;
@@ -226,25 +251,74 @@ static double footprint(const Walk *w, const Access *a, int loop)
     return bytes < whole ? bytes : whole;
 }
 
-/* Bytes touched inside each loop, all accesses together. Accesses of one parameter with the same loops and near addresses (replicas) each count. */
+/* Accesses of one parameter in one loop: replicas, whose places are different. Loops beside each other walk the same places of a parameter: of those the largest counts. */
+typedef struct Group { const UOp *param; int loop, nlevel; double *bytes, whole; } Group;       /* bytes[level]: footprint in the loop itself, then in each around it */
+
+static Group *group_of(Walk *w, const Access *a)
+{
+    for (uint32_t i = w->ngroup; i-- > 0;)
+        if (w->group[i].param == a->param && w->group[i].loop == a->loop) return &w->group[i];
+    Group *g = &w->group[w->ngroup++];
+    *g = (Group){ .param = a->param, .loop = a->loop, .whole = (double)uop_numel(a->param) * (double)dtype_size((DType)a->param->dtype) };
+    for (int l = a->loop; l >= 0; l = w->loop[l].parent) g->nlevel++;
+    g->bytes = NEW_N(w->arena, double, g->nlevel);
+    return g;
+}
+
+static void make_groups(Walk *w)
+{
+    w->group = NEW_N(w->arena, Group, w->naccess + 1);
+    for (uint32_t i = 0; i < w->naccess; i++) {
+        Group *g = group_of(w, &w->access[i]);
+        int level = 0;
+        for (int l = g->loop; l >= 0; l = w->loop[l].parent, level++) {
+            g->bytes[level] += footprint(w, &w->access[i], l);
+            if (g->bytes[level] > g->whole) g->bytes[level] = g->whole;
+        }
+    }
+}
+
+/* Bytes touched inside each loop, all parameters together. */
 static void working_sets(const Walk *w, double *set)
 {
+    double *most = NEW_N(w->arena, double, w->nloop);              /* of one parameter */
     for (uint32_t l = 0; l < w->nloop; l++) set[l] = 0;
-    for (uint32_t i = 0; i < w->naccess; i++)
-        for (int l = w->access[i].loop; l >= 0; l = w->loop[l].parent) set[l] += footprint(w, &w->access[i], l);
+    for (uint32_t i = 0; i < w->ngroup; i++) {
+        bool first = true;
+        for (uint32_t j = 0; j < i; j++) first &= w->group[j].param != w->group[i].param;
+        if (!first) continue;
+        memset(most, 0, w->nloop * sizeof *most);
+        for (uint32_t j = i; j < w->ngroup; j++) {
+            const Group *g = &w->group[j];
+            int level = 0;
+            for (int l = g->loop; g->param == w->group[i].param && l >= 0; l = w->loop[l].parent, level++)
+                if (g->bytes[level] > most[l]) most[l] = g->bytes[level];
+        }
+        for (uint32_t l = 0; l < w->nloop; l++) set[l] += most[l];
+    }
 }
 
 /* Bytes that pass from below a cache of that size. */
 static double traffic(const Walk *w, const double *set, double cache)
 {
-    double total = 0;
-    for (uint32_t i = 0; i < w->naccess; i++) {
-        const Access *a = &w->access[i];
-        int l = a->loop, fits = -1;
+    double total = 0, *of = NEW_N(w->arena, double, w->ngroup + 1);
+    int *at = NEW_N(w->arena, int, w->ngroup + 1);
+    for (uint32_t i = 0; i < w->ngroup; i++) {
+        const Group *g = &w->group[i];
+        int l = g->loop, level = -1;
         double times = 1;
-        for (; l >= 0 && set[l] <= cache; l = w->loop[l].parent) fits = l;
+        for (at[i] = -1; l >= 0 && set[l] <= cache; l = w->loop[l].parent) at[i] = l, level++;
         for (; l >= 0; l = w->loop[l].parent) times *= w->loop[l].trip;
-        total += (fits < 0 ? a->line_bytes : footprint(w, a, fits)) * times;
+        of[i] = times * (level >= 0 ? g->bytes[level] : 0);
+        for (uint32_t k = 0; k < w->naccess && level < 0; k++)
+            if (w->access[k].param == g->param && w->access[k].loop == g->loop) of[i] += w->access[k].line_bytes * times;
+        total += of[i];
+        for (uint32_t j = 0; j < i && at[i] >= 0; j++)
+            if (w->group[j].param == g->param && at[j] == at[i]) {          /* it is there already */
+                total -= of[i] < of[j] ? of[i] : of[j];
+                if (of[j] > of[i]) of[i] = of[j];
+                of[j] = 0;
+            }
     }
     return total;
 }
@@ -260,27 +334,16 @@ static Cost cpu_cost(Walk *w)
     double *set = NEW_N(w->arena, double, w->nloop), cycles = loop_cycles(w, &w->loop[0]);
     bool shared = w->k->thread_bound != NULL;
     for (uint32_t i = 0; i < w->naccess; i++) widen(w, &w->access[i]);
+    make_groups(w);
     working_sets(w, set);
     double l1 = traffic(w, set, 0.8 * (double)w->t->l1_bytes), l2 = traffic(w, set, 0.7 * (double)w->t->l2_bytes);
+    if (set[0] <= 0.7 * (double)w->t->l2_bytes) l2 /= 4;            /* much of it is there still from the kernel before */
     Cost c = { .compute_s = cycles / ghz, .l1_s = l1 / 32 / ghz, .l2_s = l2 / 8 / ghz, .memory_s = (double)w->k->bytes / 20e9 / 4 };
     c.seconds = busiest(c.compute_s, c.l1_s, c.l2_s, c.memory_s) + (shared ? 2e-6 : 0);
     return c;
 }
 
 /* ---- GPUs ---- */
-
-/* A position for one lane of a warp: other workgroups and loops at 0. false: it depends on data. */
-static bool position_at(const UOp *u, int64_t lane, int64_t *out)
-{
-    int64_t v[3];
-    if (u->op == UOP_CONST) return *out = u->arg.i, true;
-    if (u->op == UOP_RANGE || u->op == UOP_DEFINE_VAR) return *out = 0, true;
-    if (u->op == UOP_SPECIAL) return *out = u->arg.blob->data[0] == 'l' ? lane : 0, true;
-    if (!op_is((Op)u->op, FLAG_ALU) || u->nsrc > 3) return false;
-    for (uint32_t i = 0; i < u->nsrc; i++)
-        if (!position_at(u->src[i], lane, &v[i])) return false;
-    return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, out);
-}
 
 static double sectors(const Access *a)
 {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "beam/beam.h"
+#include "beam/cost.h"
 #include "beam/trial.h"
 #include "graph/wmma.h"
 
@@ -526,11 +527,11 @@ static bool whole_row(Trial *p, int number)
     return true;
 }
 
-/* Reduce axes along which loads are contiguous, each in its own loop (row statistics), and the output axis beside them. */
-static void statistics(Trial *p, bool kept)
+/* Reduce axes along which loads are contiguous, or all, each in its own loop (row statistics), and the output axis beside them. */
+static void statistics(Trial *p, bool kept, bool all)
 {
     for (uint32_t i = p->nout; i < p->naxis; i++) {
-        bool contiguous = false;
+        bool contiguous = all;
         for (uint32_t j = 0; j < p->naccess; j++) contiguous |= p->access[j].step[p->number[i]] == 1;
         if (contiguous) reduce_lanes(p, p->number[i]);
     }
@@ -553,12 +554,80 @@ static int row_lane(const Trial *p)
     return -1;
 }
 
+/* Loops on which a row's statistics depend go outside of those on which they do not: else a statistic is computed again for each of their iterations. false: they are there already. */
+static bool rows_first(Trial *p)
+{
+    uint64_t behind = p->outs & ~p->rows;
+    uint32_t before = p->out->count;
+    for (uint32_t i = 0; i < p->nout; i++)
+        if (p->rows >> p->number[i] & 1) move_out(p, p->number[i], behind);
+    return p->out->count > before;
+}
+
 /* What a reduce's loop computes and a later one needs again. */
 static bool keep_rows(Trial *p)
 {
     bool kept = false;
     for (uint32_t i = p->nout; i < p->naxis; i++) kept |= trial_op(p, (OptOp){ .kind = OPT_KEEP, .axis = (int8_t)i });
     return kept;
+}
+
+/* ---- proposals ---- */
+
+/* One list of a kernel with reduces: which loops come first, what is kept, where lanes lie, how many vectors and how many rows at once. */
+enum { ON_CONTIGUOUS_REDUCES = -1, ON_REDUCES = -2 };
+typedef struct { bool first, kept; int lane; int8_t vectors, rows; } Proposal;
+enum { TEXT_MOST = 1200 };                                         /* TEXT_MOST: instructions of a kernel that is worth a look */
+
+/* The innermost row loop that has no lanes. */
+static int inner_row(const Trial *p, int lane)
+{
+    for (uint32_t i = p->nout; i-- > 0;)
+        if ((p->rows >> p->number[i] & 1) && p->number[i] != lane && !is_symbolic(p, p->number[i])) return p->number[i];
+    return -1;
+}
+
+static bool propose(Trial *p, const Proposal *c)
+{
+    if (c->first && !rows_first(p)) return false;
+    bool kept = c->kept && keep_rows(p);
+    if (c->kept && !kept) return false;
+    if (c->lane < 0) statistics(p, kept, c->lane == ON_REDUCES);
+    else {
+        unroll_small(p, SHORT);
+        lanes_on(p, c->lane, c->vectors);
+    }
+    int row = inner_row(p, c->lane);
+    if (c->rows > 1 && (row < 0 || p->size[row] < c->rows || !split(p, row, c->rows, AXIS_UPCAST))) return false;
+    share(p, -1);
+    trial_pack(p);
+    return true;
+}
+
+/* What the list costs, by the estimate. p->k is lowered. */
+static double estimate(Trial *p, uint32_t most)
+{
+    if (kernel_lower(p->k, p->t, NULL) != TG_OK || p->k->linear->nsrc > most) return 1e30;
+    return kernel_cost(p->k, p->t).seconds;
+}
+
+/* Of a kernel with row statistics: the list of least cost. */
+static void best_of_rows(Trial *p, const Kernel *k)
+{
+    static const struct { int8_t vectors, rows; } shape[] = { { 1, 1 }, { 2, 1 }, { 4, 1 }, { 1, 4 } };
+    OptList best = *p->out;
+    double least = estimate(p, UINT32_MAX) * 0.8, cost;             /* the estimate is not better than that */
+    for (int lane = ON_REDUCES; lane < 64; lane++)
+        for (uint32_t i = 0; i < (lane < 0 || p->outs >> lane & 1 ? 4 : 0); i++)
+            for (uint32_t s = 0; s < sizeof shape / sizeof *shape; s++) {
+                Proposal c = { i & 1, i >> 1 & 1, lane, shape[s].vectors, shape[s].rows };
+                if (lane < 0 && s && c.rows == 1) continue;
+                trial_again(p, k);
+                if (!propose(p, &c) || (cost = estimate(p, TEXT_MOST)) >= least) continue;
+                least = cost;
+                best = *p->out;
+            }
+    *p->out = best;
 }
 
 static void cpu(Trial *p, const Kernel *k)
@@ -575,7 +644,7 @@ static void cpu(Trial *p, const Kernel *k)
     int row = has_rows ? row_lane(p) : -1, same = shares_terms(p);
     if (same >= 0) running(p, same);
     else if (row >= 0) lanes_on(p, row, 2);
-    else if (has_rows) statistics(p, kept);
+    else if (has_rows) statistics(p, kept, false);
     else if (reduce >= 0 && sums_in_lanes(p, reduce, out)) reduce_lanes(p, reduce);
     else if (move_block(p)) { }
     else if (out >= 0 && worth_lanes(p, out)) {
@@ -585,6 +654,7 @@ static void cpu(Trial *p, const Kernel *k)
     } else unroll_small(p, SHORT);
     share(p, -1);
     trial_pack(p);
+    if (has_rows && same < 0) best_of_rows(p, k);
 }
 
 void heuristic_opts(OptList *out, const Kernel *k, const Target *t)
