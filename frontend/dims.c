@@ -150,7 +150,7 @@ static DimVar var_of(Arena *a, const FreeDims *f, const Model *m, const TgTensor
     const FreeDim *x = &f->axis[i][axis];
     bool value = axis >= TG_MAX_RANK;
     const char *name = name_of(a, value ? m->graph.input[i].name : symbol_of(m, i, axis), number);
-    return (DimVar){ name, x->least ? x->least : value && !x->fewest ? 0 : 1, x->least ? x->largest : reach_of(x->most), 1, size_at(t, axis), x->most > 1 ? x->most : 1, x->least != 0, value, false, NULL };
+    return (DimVar){ name, x->least ? x->least : value && !x->fewest ? 0 : 1, x->least ? x->largest : reach_of(x->most), 1, size_at(t, axis), x->most > 1 ? x->most : 1, x->least != 0, value, false, NULL, NULL, 0 };
 }
 
 Dims *dims_new(Arena *a, const FreeDims *f, const Model *m, const TgTensor *input)
@@ -182,12 +182,29 @@ int32_t dims_find_value(const Dims *d, uint32_t input, int64_t element) { return
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
+/* The variable, or what it follows from. */
+static U variable(Graph *g, const Dims *d, const DimVar *v)
+{
+    if (v->fixed) return uop_index(g, v->at_hand / v->step);
+    if (!v->of) return uop_var(g, v->name, up(v->least, v->step), v->largest / v->step);
+    U sum = uop_index(g, v->plus);
+    for (uint32_t k = 0; k < d->nvar; k++)
+        if (v->of[k]) sum = dim_add(g, dim_mul(g, variable(g, d, &d->var[k]), uop_index(g, v->of[k])), sum);
+    return sum;
+}
+
 U dims_size(Graph *g, const Dims *d, uint32_t input, int32_t axis, int64_t size)
 {
     int32_t at = dims_find(d, input, axis);
-    if (at < 0) return uop_index(g, size);
-    const DimVar *v = &d->var[at];
-    return dim_mul(g, uop_var(g, v->name, up(v->least, v->step), v->largest / v->step), uop_index(g, v->step));
+    return at < 0 ? uop_index(g, size) : dim_mul(g, variable(g, d, &d->var[at]), uop_index(g, d->var[at].step));
+}
+
+static int64_t follows(const Dims *d, const DimVar *v, const int64_t *value)
+{
+    int64_t sum = v->plus;
+    for (uint32_t k = 0; k < d->nvar; k++)
+        if (v->of[k]) sum += v->of[k] * (d->var[k].fixed ? d->var[k].at_hand / d->var[k].step : value[k]);
+    return sum;
 }
 
 bool dims_values(const Dims *d, const TgTensor *input, int64_t *value)
@@ -202,6 +219,8 @@ bool dims_values(const Dims *d, const TgTensor *input, int64_t *value)
             if (size < v->least || size > v->largest || size % v->step || (value[at] >= 0 && value[at] != size / v->step)) return false;
             value[at] = size / v->step;
         }
+    for (uint32_t k = 0; k < d->nvar; k++)
+        if (d->var[k].of && !d->var[k].fixed && value[k] >= 0 && value[k] != follows(d, &d->var[k], value)) return false;
     return true;
 }
 
@@ -232,7 +251,7 @@ bool dims_narrow(Dims *d)
     DimVar *most = NULL;
     for (uint32_t k = 0; k < d->nvar; k++) {
         DimVar *v = &d->var[k];
-        if (v->asked || v->fixed || v->largest / 2 < v->seen) continue;
+        if (v->asked || v->fixed || v->of || v->largest / 2 < v->seen) continue;
         if (!most || v->largest * most->seen > most->largest * v->seen) most = v;
     }
     if (most) most->largest /= 2;
@@ -254,25 +273,79 @@ static int32_t first_marked(const Dims *d, const bool *in)
     return -1;
 }
 
-/* The variable that a size is, alone or times its step. */
-static int32_t alone(const Dims *d, const UOp *u)
+/* u as the sum of of[k] times variable k, times `times`, added to of and *plus; false: it is none. */
+static bool add_terms(const Dims *d, const UOp *u, int64_t times, int64_t *of, int64_t *plus)
 {
-    if (u->op == UOP_MUL && uop_is_const(u->src[1])) u = u->src[0];
+    if (uop_is_const(u)) return *plus += times * uop_const_int(u), true;
     for (uint32_t k = 0; u->op == UOP_DEFINE_VAR && k < d->nvar; k++)
-        if (!strcmp(d->var[k].name, var_name(u))) return (int32_t)k;
-    return -1;
+        if (!strcmp(d->var[k].name, var_name(u))) return of[k] += times, true;
+    if (u->op == UOP_ADD) return add_terms(d, u->src[0], times, of, plus) && add_terms(d, u->src[1], times, of, plus);
+    return u->op == UOP_MUL && uop_is_const(u->src[1]) && add_terms(d, u->src[0], times * uop_const_int(u->src[1]), of, plus);
 }
 
-static bool unite(Dims *d, int32_t a, int32_t b)
+/* How good it is that variable k follows from the others, by sum of[j] v[j] + plus = 0; 0: it cannot. Best is one for which nobody asked, whose terms are all positive. */
+static int rank_of(const Dims *d, uint32_t k, const int64_t *of, int64_t plus)
 {
-    DimVar *v = &d->var[a], *w = &d->var[b];
-    if (a < 0 || b < 0 || a == b || w->fixed || v->fixed || v->at_hand != w->at_hand || v->step != w->step) return false;
-    if (w->least > v->least) v->least = w->least;
-    if (w->largest < v->largest) v->largest = w->largest;
-    for (uint32_t i = 0; i < d->ninput; i++)
-        for (int32_t k = 0; k < DIMS_AXES; k++)
-            if (d->of[i][k] == b) d->of[i][k] = a;
-    return w->fixed = true;
+    const DimVar *v = &d->var[k];
+    int64_t by = -of[k];
+    bool positive = plus / (by ? by : 1) >= 0, any = false;
+    if (v->fixed || v->of || !by || plus % by) return 0;
+    for (uint32_t j = 0; j < d->nvar; j++) {
+        if (j == k) continue;
+        if (of[j] % by) return 0;
+        positive &= of[j] / by >= 0;
+        any |= of[j] != 0;
+    }
+    return !any ? 0 : 1 + 4 * positive + 2 * !v->asked + v->value;
+}
+
+/* Everything that followed from k follows from what k follows from. */
+static void replace_term(Dims *d, uint32_t k)
+{
+    const DimVar *v = &d->var[k];
+    for (uint32_t i = 0; i < d->nvar; i++) {
+        DimVar *w = &d->var[i];
+        int64_t times = w->of ? w->of[k] : 0;
+        if (!times) continue;
+        w->of[k] = 0;
+        w->plus += times * v->plus;
+        for (uint32_t j = 0; j < d->nvar; j++) w->of[j] += times * v->of[j];
+    }
+}
+
+/* Of a variable that is another one and a number the range is the other one's too. */
+static void narrow_source(Dims *d, const DimVar *v)
+{
+    DimVar *one = NULL;
+    for (uint32_t k = 0; k < d->nvar; k++) {
+        if (!v->of[k]) continue;
+        if (one || v->of[k] != 1 || v->step != d->var[k].step) return;
+        one = &d->var[k];
+    }
+    if (!one || one->fixed) return;
+    if (one->least < v->least - v->plus * v->step) one->least = v->least - v->plus * v->step;
+    if (one->largest > v->largest - v->plus * v->step && v->asked) one->largest = v->largest - v->plus * v->step;
+}
+
+/* Sizes that are equal by a sum: one of its variables follows from the others. */
+static bool derive(Dims *d, const Doubt *x)
+{
+    int64_t of[d->nvar + 1], plus = 0, now = 0;
+    int best = -1, most = 0;
+    memset(of, 0, sizeof of);
+    if (!add_terms(d, x->size[0], 1, of, &plus) || !add_terms(d, x->size[1], -1, of, &plus)) return false;
+    for (uint32_t k = 0; k < d->nvar; k++) now += of[k] * (d->var[k].at_hand / d->var[k].step);
+    for (uint32_t k = 0; k < d->nvar && now + plus == 0; k++)
+        if (rank_of(d, k, of, plus) >= (most ? most : 1)) most = rank_of(d, k, of, plus), best = (int)k;
+    if (best < 0) return false;
+    DimVar *v = &d->var[best];
+    v->of = NEW_N(d->arena, int64_t, d->nvar + 1);
+    v->plus = plus / -of[best];
+    for (uint32_t k = 0; k < d->nvar; k++)
+        if (k != (uint32_t)best) v->of[k] = of[k] / -of[best];
+    replace_term(d, (uint32_t)best);
+    narrow_source(d, v);
+    return true;
 }
 
 /* Whether the two sizes of a doubt are equal when variable k is `size` and the others are as at hand. */
@@ -305,7 +378,7 @@ static bool shorten(Dims *d, const Doubt *x, const bool *in)
     bool any = false;
     for (uint32_t k = 0; k < d->nvar; k++) {
         DimVar *v = &d->var[k];
-        if (!in[k] || v->fixed) continue;
+        if (!in[k] || v->fixed || v->of) continue;
         int64_t least = equal_until(d, x, k, up(v->least, v->step) * v->step), largest = equal_until(d, x, k, v->largest);
         if (least < 0 || largest < 0 || least == largest || (least < v->least + v->step && largest > v->largest - v->step)) continue;
         v->least = least;
@@ -320,8 +393,10 @@ static bool double_steps(Dims *d, const bool *in)
     bool any = false;
     for (uint32_t k = 0; k < d->nvar; k++) {
         DimVar *v = &d->var[k];
-        if (!in[k] || v->fixed || 2 * v->step > STEP_MOST || v->at_hand % (2 * v->step)) continue;
+        if (!in[k] || v->fixed || v->of || 2 * v->step > STEP_MOST || v->at_hand % (2 * v->step)) continue;
         v->step *= 2;
+        for (uint32_t i = 0; i < d->nvar; i++)
+            if (d->var[i].of) d->var[i].of[k] *= 2;
         any = true;
     }
     return any;
@@ -377,6 +452,6 @@ bool dims_refine(Dims *d, Graph *g, const char *error)
     bool in[d->nvar + 1];
     memset(in, 0, sizeof in);
     const Doubt *x = doubt_of(d, g, in);
-    if (x && (unite(d, alone(d, x->size[0]), alone(d, x->size[1])) || shorten(d, x, in) || double_steps(d, in))) return true;
+    if (x && (derive(d, x) || shorten(d, x, in) || double_steps(d, in))) return true;
     return build_in(d, x, in, error, true) || build_in(d, x, in, error, false);       /* not every operator takes a value that varies */
 }

@@ -1,6 +1,6 @@
 /* Free dimensions: which sizes of a model's inputs are variables of a program. The first sizes of a session are built in; a size that comes again with another value, with it
  * the other sizes of a picture, or one for which a range was asked, becomes a DEFINE_VAR of one program for all of the range, bound when it runs. Equal symbols are one variable. Where the import meets sizes of which it cannot show
- * that they are equal, it is tried again with less freedom: two variables become one, or a size becomes a multiple (32 k where a network halves five times and adds what was
+ * that they are equal, it is tried again with less freedom: a variable follows from others (the length of a mask is that of a cache plus that of what is new), or a size becomes a multiple (32 k where a network halves five times and adds what was
  * skipped), or it is built in after all. The elements of a short integer input from whose values sizes follow (`baked`, import.c) are such sizes as well: beside its axes an input has an axis TG_MAX_RANK + e
  * for its element e. So nothing is assumed that is not checked: a program is only used for sizes that dims_values takes, others get a program of their own.
  */
@@ -20,7 +20,13 @@ TgStatus free_dims_check(const FreeDims *f, const Model *m, const TgTensor *inpu
 void free_dims_see(FreeDims *f, const TgTensor *input);
 
 /* size = step * variable, least .. largest; at hand: what the program is made for first; seen: the largest that came so far. */
-typedef struct { const char *name; int64_t least, largest, step, at_hand, seen; bool asked, value, fixed; const char *why; } DimVar;       /* fixed: built in after all; why: NULL when another variable stands for it */
+typedef struct {
+    const char *name;
+    int64_t least, largest, step, at_hand, seen;
+    bool asked, value, fixed;       /* fixed: built in after all */
+    const char *why;                /* it is */
+    int64_t *of, plus;              /* [nvar]: it is no variable of the program, but the sum of of[k] times variable k, and plus; NULL: it is one */
+} DimVar;
 typedef struct { Arena *arena; uint32_t ninput, nvar; DimVar *var; int32_t (*of)[DIMS_AXES]; } Dims;        /* of[input][axis]: its variable, -1: none */
 /* The variables of a program for these inputs; NULL: every size is built in. */
 Dims *dims_new(Arena *a, const FreeDims *f, const Model *m, const TgTensor *input);

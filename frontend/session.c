@@ -255,9 +255,14 @@ static Program *unlink_fitting(TgSession *s, const TgTensor *input, int32_t coun
 
 ProgramMaker session_maker(const TgSession *s) { return (ProgramMaker){ s->model, s->backend, s->device, &s->choice, s->options.max_memory_bytes, s->outside }; }
 
-static void say_variable(const DimVar *v)
+static void say_variable(const Dims *d, const DimVar *v)
 {
-    if (!v->fixed) fprintf(stderr, "size %s is a variable: %ld..%ld, step %ld\n", v->name, (long)v->least, (long)v->largest, (long)v->step);
+    if (v->of && !v->fixed) {
+        fprintf(stderr, "size %s is", v->name);
+        for (uint32_t k = 0; k < d->nvar; k++)
+            if (v->of[k]) fprintf(stderr, " %ld %s +", (long)v->of[k], d->var[k].name);
+        fprintf(stderr, " %ld, times %ld\n", (long)v->plus, (long)v->step);
+    } else if (!v->fixed) fprintf(stderr, "size %s is a variable: %ld..%ld, step %ld\n", v->name, (long)v->least, (long)v->largest, (long)v->step);
     else if (v->why) fprintf(stderr, "size %s is built in: %s\n", v->name, v->why);
 }
 
@@ -273,7 +278,7 @@ static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input,
     s->compile_s += p->stats.compile_s;
     s->schedule_s += p->schedule_s;
     s->load_s += p->load_s;
-    for (uint32_t k = 0; s->options.verbose && p->dims && k < p->dims->nvar; k++) say_variable(&p->dims->var[k]);
+    for (uint32_t k = 0; s->options.verbose && p->dims && k < p->dims->nvar; k++) say_variable(p->dims, &p->dims->var[k]);
     if (s->options.verbose && p->schedule->refused) fputs(p->schedule->why_refused.s, stderr);
     return TG_OK;
 }
