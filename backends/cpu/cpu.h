@@ -30,8 +30,14 @@ typedef struct Team Team;
 Team *team_new(const int *cpu, int count);                   /* cpu[i]: the core of thread i */
 void team_free(Team *t);
 int team_size(const Team *t);
-void team_run(Team *t, void (*work)(void *user, int thread, int count), void *user);    /* returns when all are done */
-void team_wait(Team *t);                                     /* inside work: every thread waits for every other */
+/* A job: phases one after another, each with a part for every thread, or with part 0 alone, which is the caller's. A part may run on any thread but for part 0, and parts of a phase at once. */
+typedef enum { TEAM_OVER, TEAM_ONE, TEAM_ALL } TeamParts;
+typedef struct {
+    TeamParts (*next)(void *user);                           /* between phases, on one thread: what the next has */
+    void (*part)(void *user, int part, int parts);           /* a part of the phase; parts is 1 where the caller is alone, whatever next said */
+    void *user;
+} TeamJob;
+void team_run(Team *t, const TeamJob *job);                  /* returns when all phases are over */
 
 /* machine.c */
 typedef struct {

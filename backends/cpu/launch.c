@@ -1,10 +1,9 @@
 /* The CPU Backend: a plan becomes an Executable whose pointers are resolved at load; a run walks its steps in one region of the team.
  *
- * Every thread walks the same steps. A step belongs to thread 0 (host functions that have no parts, small copies, kernels without a THREAD range or too small to share) or to all, each
- * thread taking a contiguous part of the THREAD range, of the bytes, of the function. The threads wait for each other where the plan says so, unless all that ran since the last wait and all that
- * comes before the next is thread 0's. A plan without shared steps never wakes the team: the caller walks alone.
- * A failed host step stops the work but not the walk, so that the waits stay matched. Where a JUMP goes is decided by thread 0, and all wait there: what it has decided
- * stays readable until all have come to the next JUMP.
+ * The steps between two waits are a phase (team_run). A step belongs to part 0 (host functions that have no parts, small copies, kernels without a THREAD range or too small to share) or to all
+ * parts, each taking a contiguous piece of the THREAD range, of the bytes, of the function. There is a wait where the plan says so, unless all that ran since the last one and all that
+ * comes before the next is part 0's. A plan without shared steps never wakes the team: the caller walks alone.
+ * A failed host step ends the run with its phase. Where a JUMP goes is decided between phases.
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -57,8 +56,8 @@ struct Executable {
     Arena *memory;
     int64_t *vars;                      /* of the run in progress */
     _Atomic(TgStatus) status;
-    bool jump[2];                       /* what thread 0 decided at a JUMP, and at the one before */
-    double *seconds;                    /* of each step, where they are traced */
+    uint32_t at, end;                   /* works of the phase */
+    double *seconds, start;             /* of each step, where they are traced: then each work is a phase */
 };
 
 /* ---- memory ---- */
@@ -153,48 +152,42 @@ static void do_work(Executable *e, const Work *w, int thread, int threads)
     else host_work(e, w, thread, threads);
 }
 
-/* The same between two waits, with the time that all of it took. */
-static void traced_work(Executable *e, const Work *w, int thread, int threads)
-{
-    if (threads > 1) team_wait(e->device->team);
-    double start = clock_s();
-    if (w->shared) do_work(e, w, thread, threads);
-    else if (!thread) do_work(e, w, 0, 1);
-    if (threads > 1) team_wait(e->device->team);
-    if (!thread) e->seconds[w->step] += clock_s() - start;
-}
-
 /* A failed run takes no jump, so that it ends. */
-static bool jumps(Executable *e, const Work *w, bool *decided, int thread, int threads)
+static void take_jumps(Executable *e)
 {
-    if (!thread) *decided = e->status == TG_OK && !e->vars[w->var[0]];
-    if (threads > 1) team_wait(e->device->team);
-    return *decided;
+    while (e->at < e->nwork && e->work[e->at].kind == STEP_JUMP) e->at = e->vars[e->work[e->at].var[0]] ? e->at + 1 : e->work[e->at].target;
 }
 
-static void walk(void *user, int thread, int threads)
+static TeamParts next_phase(void *user)
 {
     Executable *e = user;
-    unsigned turn = 0;
-    for (uint32_t i = 0; i < e->nwork; i++) {
-        const Work *w = &e->work[i];
-        if (w->kind == STEP_JUMP) {
-            if (jumps(e, w, &e->jump[turn++ & 1], thread, threads)) i = w->target - 1;
-            continue;
-        }
-        if (w->wait && threads > 1) team_wait(e->device->team);
-        if (e->status != TG_OK) continue;
-        if (e->seconds) traced_work(e, w, thread, threads);
-        else if (w->shared) do_work(e, w, thread, threads);
-        else if (!thread) do_work(e, w, 0, 1);
+    bool shared = false;
+    if (e->seconds && e->end) e->seconds[e->work[e->end - 1].step] += clock_s() - e->start;
+    e->at = e->end;
+    if (e->status != TG_OK) return TEAM_OVER;
+    take_jumps(e);
+    for (e->end = e->at; e->end < e->nwork && e->work[e->end].kind != STEP_JUMP && (e->end == e->at || (!e->work[e->end].wait && !e->seconds)); e->end++) shared |= e->work[e->end].shared;
+    if (e->seconds) e->start = clock_s();
+    return e->at >= e->nwork ? TEAM_OVER : shared ? TEAM_ALL : TEAM_ONE;
+}
+
+static void do_phase(void *user, int part, int parts)
+{
+    Executable *e = user;
+    for (uint32_t i = e->at; i < e->end && e->status == TG_OK; i++) {
+        if (e->work[i].shared) do_work(e, &e->work[i], part, parts);
+        else if (!part) do_work(e, &e->work[i], 0, 1);
     }
 }
 
 static TgStatus walk_all(Executable *e)
 {
+    const TeamJob job = { next_phase, do_phase, e };
     e->status = TG_OK;
-    if (e->shared) team_run(e->device->team, walk, e);
-    else walk(e, 0, 1);
+    e->at = e->end = 0;
+    if (e->shared) team_run(e->device->team, &job);
+    else
+        while (next_phase(e) != TEAM_OVER) do_phase(e, 0, 1);
     return e->status;
 }
 
@@ -439,31 +432,28 @@ static TgStatus cpu_trace(Executable *e, const void *const *inputs, void *const 
 
 /* ---- timing one kernel, for search ---- */
 
-typedef struct { Device *d; const Kernel *kernel; CpuKernel fn; void **args; int64_t vars[KERNEL_VARS], count, scratch_bytes; char *scratch; int runs; double limit_s, best_s; bool stop; } Timing;
+typedef struct { Device *d; const Kernel *kernel; CpuKernel fn; void **args; int64_t vars[KERNEL_VARS], count, scratch_bytes; char *scratch; int runs; double limit_s, best_s, start; int round; bool stop; } Timing;
 
-static void timing_part(const Timing *t, int thread, int threads)
+static void timing_part(void *user, int thread, int threads)
 {
+    const Timing *t = user;
     int64_t begin = t->count * thread / threads, end = t->count * (thread + 1) / threads;
     if (begin < end) call(t->kernel, t->fn, t->args, t->vars, begin, end, t->scratch + t->scratch_bytes * thread);
 }
 
 /* The first round warms caches and pages, and is taken only when it alone is far beyond the limit. Others may disturb a round, so it takes three to give up. */
-static void timing_rounds(void *user, int thread, int threads)
+static TeamParts timing_next(void *user)
 {
     Timing *t = user;
-    for (int r = 0; r <= t->runs && !t->stop; r++) {
-        if (threads > 1) team_wait(t->d->team);
-        double start = thread ? 0 : clock_s();
-        timing_part(t, thread, threads);
-        if (threads > 1) team_wait(t->d->team);
-        if (!thread) {
-            double s = clock_s() - start;
-            bool hopeless = t->limit_s > 0 && !r && s > 50 * t->limit_s;
-            if ((r || hopeless || !t->runs) && (t->best_s < 0 || s < t->best_s)) t->best_s = s;
-            t->stop = hopeless || (t->limit_s > 0 && r >= 3 && t->best_s > t->limit_s);
-        }
-        if (threads > 1) team_wait(t->d->team);
+    double s = clock_s() - t->start;
+    int r = t->round++ - 1;                                      /* the round that is over */
+    if (r >= 0) {
+        bool hopeless = t->limit_s > 0 && !r && s > 50 * t->limit_s;
+        if ((r || hopeless || !t->runs) && (t->best_s < 0 || s < t->best_s)) t->best_s = s;
+        t->stop = hopeless || (t->limit_s > 0 && r >= 3 && t->best_s > t->limit_s);
     }
+    t->start = clock_s();
+    return r < t->runs && !t->stop ? TEAM_ALL : TEAM_OVER;
 }
 
 typedef void Fill(void *user, uint32_t slot, void *ptr, size_t bytes);
@@ -496,8 +486,10 @@ static TgStatus cpu_time(double *seconds, Device *d, Code *c, uint32_t i, const 
     for (uint32_t v = 0; v < k->nvar && v < KERNEL_VARS; v++) t.vars[v] = k->var[v]->vmax;
     t.count = k->thread_bound ? bound_value(k, k->thread_bound, t.vars) : 1;
     TgStatus s = timing_memory(&t, k, fill, user);
-    if (!s && worth_sharing(d, k, t.count)) team_run(d->team, timing_rounds, &t);
-    else if (!s) timing_rounds(&t, 0, 1);
+    const TeamJob job = { timing_next, timing_part, &t };
+    if (!s && worth_sharing(d, k, t.count)) team_run(d->team, &job);
+    else if (!s)
+        while (timing_next(&t) != TEAM_OVER) timing_part(&t, 0, 1);
     if (!s && out) timing_results(&t, k, fill, user, out);
     for (uint32_t p = 0; p < k->nparam; p++) pages_free(args[p], kernel_param_bytes(k, p) + 64);
     pages_free(t.scratch, t.scratch_bytes * d->machine.count);

@@ -1,8 +1,13 @@
-/* A team of threads that outlives runs: OpenMP makes them, in one parallel region that lasts as long as the team; work is handed over by a counter that they watch.
+/* A team of threads that outlives runs: OpenMP makes them, in one parallel region that lasts as long as the team.
+ *
+ * A job is a row of phases (team_run). Those of one part are the caller's; the others have a part for each thread. Thread i claims part i, and whoever finishes the last part of a phase begins the next:
+ * nobody waits for a thread that has not begun. One that has done its own part and waited a little claims parts whose threads have not come: another program has
+ * their core, or they are still being woken. A part that was begun is waited for. Part 0 is never claimed by another thread: it may leave a message in the caller's memory.
  *
  * OpenMP's own fork and join is not used for a run: how long its threads spin is read from the environment before we start and is milliseconds by default,
- * its threads are not bound, and a region costs what four of these barriers cost. Here a thread spins 200 us at most, then sleeps in the kernel.
- * Each thread is bound to a core of its own, else two of them meet on one until the next tick. The caller is thread 0: bound during a run, its mask restored after.
+ * its threads are not bound, and a region costs what four of these phases cost. Here a thread spins 200 us at most, then sleeps in the kernel.
+ * Each thread is bound to a core of its own, else two of them meet on one until the next tick; the caller, thread 0, is bound during a run, and its mask restored after. Where threads are late again and
+ * again others use these cores: then none is bound, until all has been quiet for a while.
  * After a fork the child makes its threads again. Inside a foreign parallel region the caller works alone.
  */
 #define _GNU_SOURCE
@@ -20,18 +25,23 @@
 #include "backends/cpu/cpu.h"
 #include "graph/base/clock.h"
 
-enum { SPIN_NS = 200000, PAUSES = 32, YIELD_AFTER = 8 };
+enum { SPIN_NS = 200000, CROWDED_SPIN_NS = 10000, PAUSES = 32, LATE_NS = 5000, LATE_MOST = 4, QUIET_JOBS = 500 };
+
+/* The last phases of which somebody took the part, and which its own thread saw. */
+typedef struct { alignas(64) atomic_uint claimed; atomic_uint seen; } Part;
 
 struct Team {
-    alignas(64) atomic_uint epoch;       /* counts jobs */
-    alignas(64) atomic_uint phase;       /* counts completed waits */
-    alignas(64) atomic_int arrived;
+    alignas(64) atomic_uint phase;       /* counts phases, times two; plus one where it has parts for all */
+    alignas(64) atomic_int done;         /* parts of the phase */
     alignas(64) atomic_int sleepers;
     atomic_int given, ready, gone;       /* threads in the team, that watch, that have left */
-    atomic_bool quit;
-    void (*work)(void *user, int thread, int count);
-    void *user;
-    int count, asked, *cpu;
+    atomic_int late;                     /* parts that were claimed by others lately */
+    atomic_bool quit, over, crowded;     /* over: the job has no more phases; crowded: nobody is bound */
+    TeamJob job;
+    Part *part;
+    cpu_set_t allowed;                   /* the caller's cores when the threads were made */
+    atomic_uint first;                   /* phase of the job */
+    int count, asked, quiet, *cpu;       /* quiet: jobs since anybody was late */
     pthread_t starter;
     bool started;
     pid_t pid;
@@ -46,43 +56,83 @@ static void pause_cpu(void)
 
 static void futex(atomic_uint *word, int op, unsigned value) { syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0); }
 
-/* Until word is no longer old: spins, then sleeps. */
-static void wait_change(Team *t, atomic_uint *word, unsigned old)
+static void publish(Team *t, unsigned phase)
+{
+    atomic_store(&t->phase, phase);
+    if (atomic_load(&t->sleepers)) futex(&t->phase, FUTEX_WAKE, 1 << 30);
+}
+
+/* ---- phases ---- */
+
+static bool is_wide(unsigned phase) { return phase & 1; }
+
+/* The next phase of the job, or its end. */
+static void advance(Team *t, unsigned phase)
+{
+    TeamParts parts = t->job.next(t->job.user);
+    atomic_store(&t->done, 0);
+    atomic_store(&t->over, parts == TEAM_OVER);
+    publish(t, (phase | 1) + 1 + (parts == TEAM_ALL));
+}
+
+static void finish(Team *t, unsigned phase)
+{
+    if (atomic_fetch_add(&t->done, 1) + 1 == (is_wide(phase) ? t->count : 1)) advance(t, phase);
+}
+
+/* A part that is not claimed in this phase was claimed in an earlier one; then the phase still goes on, since it has not ended without this part. */
+static bool claim(Team *t, int part, unsigned phase)
+{
+    unsigned was = atomic_load(&t->part[part].claimed);
+    return (int)(phase - was) > 0 && atomic_compare_exchange_strong(&t->part[part].claimed, &was, phase);
+}
+
+static void do_part(Team *t, int part, unsigned phase)
+{
+    t->job.part(t->job.user, part, t->count);
+    finish(t, phase);
+}
+
+/* Parts of threads that have not come. One that has taken part in this job was awake: something else has its core. */
+static void help(Team *t, unsigned phase)
+{
+    for (int i = 1; i < t->count && atomic_load(&t->phase) == phase; i++) {
+        bool awake = (int)(atomic_load(&t->part[i].seen) - atomic_load(&t->first)) >= 0;
+        if (!claim(t, i, phase)) continue;
+        if (awake) atomic_fetch_add(&t->late, 1);
+        do_part(t, i, phase);
+    }
+}
+
+/* Until the phase is over: spins, helps, then sleeps. */
+static void wait_phase(Team *t, unsigned phase)
 {
     int64_t start = 0;
-    for (int turn = 0; atomic_load_explicit(word, memory_order_acquire) == old; turn++) {
+    bool helps = is_wide(phase);
+    while (atomic_load_explicit(&t->phase, memory_order_acquire) == phase) {
         for (int i = 0; i < PAUSES; i++) {
-            if (atomic_load_explicit(word, memory_order_acquire) != old) return;
+            if (atomic_load_explicit(&t->phase, memory_order_acquire) != phase) return;
             pause_cpu();
         }
-        if (turn < YIELD_AFTER) continue;
-        if (!start) start = clock_ns();
-        if (clock_ns() - start < SPIN_NS) {
-            sched_yield();                                       /* another program may want this core */
-            continue;
-        }
+        int64_t now = clock_ns();
+        if (!start) start = now;
+        if (helps && now - start > LATE_NS) help(t, phase), helps = false;
+        if (now - start < (atomic_load_explicit(&t->crowded, memory_order_relaxed) ? CROWDED_SPIN_NS : SPIN_NS)) continue;        /* a yield would give the core away for a whole slice */
         atomic_fetch_add(&t->sleepers, 1);
-        futex(word, FUTEX_WAIT, old);
+        futex(&t->phase, FUTEX_WAIT, phase);
         atomic_fetch_sub(&t->sleepers, 1);
     }
 }
 
-static void change(Team *t, atomic_uint *word, unsigned value)
+/* What a thread does with the phase that it sees. */
+static void take_part(Team *t, int thread, unsigned phase)
 {
-    atomic_store(word, value);
-    if (atomic_load(&t->sleepers)) futex(word, FUTEX_WAKE, 1 << 30);
+    atomic_store_explicit(&t->part[thread].seen, phase, memory_order_relaxed);
+    if (is_wide(phase) ? thread == 0 || claim(t, thread, phase) : thread == 0) do_part(t, thread, phase);
+    wait_phase(t, phase);
 }
 
-void team_wait(Team *t)
-{
-    unsigned phase = atomic_load_explicit(&t->phase, memory_order_acquire);
-    if (atomic_fetch_add(&t->arrived, 1) == t->count - 1) {
-        atomic_store(&t->arrived, 0);
-        change(t, &t->phase, phase + 1);
-    } else {
-        wait_change(t, &t->phase, phase);
-    }
-}
+/* ---- threads ---- */
 
 static void bind_to(int cpu)
 {
@@ -93,15 +143,17 @@ static void bind_to(int cpu)
 
 static void worker(Team *t, int thread)
 {
-    unsigned epoch = atomic_load(&t->epoch);
-    bind_to(t->cpu[thread]);
+    bool bound = false, crowded;
+    unsigned phase = atomic_load(&t->phase);
     atomic_fetch_add(&t->ready, 1);
-    for (;;) {
-        wait_change(t, &t->epoch, epoch);
-        epoch++;
-        if (atomic_load(&t->quit)) break;
-        t->work(t->user, thread, t->count);
-        team_wait(t);
+    while (!atomic_load(&t->quit)) {
+        if (bound != !(crowded = atomic_load(&t->crowded))) {
+            if (crowded) sched_setaffinity(0, sizeof t->allowed, &t->allowed);
+            else bind_to(t->cpu[thread]);
+            bound = !crowded;
+        }
+        take_part(t, thread, phase);
+        phase = atomic_load_explicit(&t->phase, memory_order_acquire);
     }
     atomic_fetch_add(&t->gone, 1);
 }
@@ -127,8 +179,9 @@ static void team_start(Team *t)
     atomic_store(&t->given, 0);
     atomic_store(&t->ready, 0);
     atomic_store(&t->gone, 0);
-    atomic_store(&t->arrived, 0);
     atomic_store(&t->sleepers, 0);
+    atomic_store(&t->phase, atomic_load(&t->phase) & ~1u);       /* nothing to do */
+    if (sched_getaffinity(0, sizeof t->allowed, &t->allowed)) atomic_store(&t->crowded, true);
     if (t->asked < 2) return;
     if (pthread_create(&t->starter, NULL, starter, t)) {
         t->count = t->asked = 1;                                 /* no thread to be had: the caller works alone */
@@ -145,8 +198,14 @@ Team *team_new(const int *cpu, int count)
     memset(t, 0, sizeof *t);
     t->asked = t->count = count < 1 ? 1 : count;
     t->cpu = malloc(sizeof *cpu * (size_t)t->asked);
-    if (!t->cpu) return free(t), NULL;
+    t->part = aligned_alloc(64, sizeof *t->part * (size_t)t->asked);
+    if (!t->cpu || !t->part) {
+        free(t->cpu);
+        free(t->part);
+        return free(t), NULL;
+    }
     memcpy(t->cpu, cpu, sizeof *cpu * (size_t)t->asked);
+    memset(t->part, 0, sizeof *t->part * (size_t)t->asked);
     return t;
 }
 
@@ -155,40 +214,54 @@ void team_free(Team *t)
     if (!t) return;
     if (t->started && t->asked > 1 && t->pid == getpid()) {
         atomic_store(&t->quit, true);
-        change(t, &t->epoch, atomic_load(&t->epoch) + 1);
+        publish(t, atomic_load(&t->phase) + 2);
         pthread_join(t->starter, NULL);
         while (atomic_load(&t->gone) < t->count - 1) sched_yield();     /* the join has waited; this says so to those who check for races */
     }
+    free(t->part);
     free(t->cpu);
     free(t);
 }
 
 int team_size(const Team *t) { return t->count; }
 
-static void run_together(Team *t, void (*work)(void *user, int thread, int count), void *user)
+/* ---- jobs ---- */
+
+/* Do others use these cores? */
+static void look_around(Team *t)
 {
-    cpu_set_t mask;
-    bool bound = !sched_getaffinity(0, sizeof mask, &mask);
-    bool there = bound && CPU_COUNT(&mask) == 1 && t->cpu[0] < CPU_SETSIZE && CPU_ISSET((size_t)t->cpu[0], &mask);
-    t->work = work;
-    t->user = user;
-    change(t, &t->epoch, atomic_load(&t->epoch) + 1);
-    if (bound && !there) bind_to(t->cpu[0]);
-    work(user, 0, t->count);
-    team_wait(t);
-    if (bound && !there) sched_setaffinity(0, sizeof mask, &mask);
+    int late = atomic_exchange(&t->late, 0);
+    t->quiet = late ? 0 : t->quiet + 1;
+    if (late >= LATE_MOST) atomic_store(&t->crowded, true);
+    else if (t->quiet >= QUIET_JOBS) atomic_store(&t->crowded, false);
 }
 
-void team_run(Team *t, void (*work)(void *user, int thread, int count), void *user)
+static void all_phases(Team *t)
+{
+    atomic_store(&t->over, false);
+    atomic_store(&t->first, (atomic_load(&t->phase) | 1) + 1);
+    for (advance(t, atomic_load(&t->phase)); !atomic_load(&t->over);) take_part(t, 0, atomic_load_explicit(&t->phase, memory_order_acquire));
+}
+
+static void run_together(Team *t)
+{
+    cpu_set_t mask;
+    bool bound = !atomic_load(&t->crowded) && !sched_getaffinity(0, sizeof mask, &mask);
+    bool there = bound && CPU_COUNT(&mask) == 1 && t->cpu[0] < CPU_SETSIZE && CPU_ISSET((size_t)t->cpu[0], &mask);
+    if (bound && !there) bind_to(t->cpu[0]);
+    all_phases(t);
+    if (bound && !there) sched_setaffinity(0, sizeof mask, &mask);
+    look_around(t);
+}
+
+void team_run(Team *t, const TeamJob *job)
 {
     bool alone = t->asked < 2 || omp_in_parallel();
     if (!alone && (!t->started || t->pid != getpid())) team_start(t);
     if (alone || t->count < 2) {
-        int count = t->count;
-        t->count = 1;                                            /* team_wait does not wait */
-        work(user, 0, 1);
-        t->count = count;
-    } else {
-        run_together(t, work, user);
+        while (job->next(job->user) != TEAM_OVER) job->part(job->user, 0, 1);
+        return;
     }
+    t->job = *job;
+    run_together(t);
 }

@@ -1,27 +1,41 @@
-/* Threads that wait together: every part runs once, waits separate phases, masks come back, a child after fork works, a foreign parallel region runs alone. */
+/* A team: every part of a phase runs once, part 0 on the caller, parts of threads that do not come are done by others, masks come back, a child after fork works, a foreign parallel region runs alone. */
 #define _GNU_SOURCE
 #include <omp.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "backends/cpu/cpu.h"
+#include "graph/base/clock.h"
 #include "tests/test.h"
 
-typedef struct { Team *team; atomic_int ran, phase[64]; int count, bad; } Job;
+enum { PHASES = 64 };
+typedef struct { atomic_int ran[PHASES], alone; int phase, count, bad; pthread_t caller; } Job;
 
-static void phases(void *user, int thread, int count)
+/* Every third phase is the caller's. */
+static TeamParts next(void *user)
 {
     Job *j = user;
-    atomic_fetch_add(&j->ran, 1);
-    if (!thread) j->count = count;
-    for (int i = 0; i < 64; i++) {
-        atomic_fetch_add(&j->phase[i], 1);
-        if (count > 1) team_wait(j->team);
-        if (atomic_load(&j->phase[i]) != count) j->bad = 1;
-    }
+    if (j->phase >= 0 && atomic_load(&j->ran[j->phase]) != (j->phase % 3 ? j->count : 1)) j->bad = 1;
+    return ++j->phase == PHASES ? TEAM_OVER : j->phase % 3 ? TEAM_ALL : TEAM_ONE;
+}
+
+static void part(void *user, int part, int parts)
+{
+    Job *j = user;
+    if (parts != j->count || (!part && !pthread_equal(pthread_self(), j->caller))) j->bad = 1;
+    atomic_fetch_add(&j->ran[j->phase], 1);
+}
+
+static int run(Team *t, int expected)
+{
+    Job j = { .phase = -1, .count = expected, .caller = pthread_self() };
+    team_run(t, &(TeamJob){ next, part, &j });
+    return j.bad || j.phase != PHASES;
 }
 
 static Team *team_of(int n)
@@ -35,16 +49,7 @@ static Team *team_of(int n)
     return team_new(cpu, n);
 }
 
-static void run_phases(Team *t, int expected)
-{
-    Job j;
-    memset(&j, 0, sizeof j);
-    j.team = t;
-    team_run(t, phases, &j);
-    assert_int_equal(j.bad, 0);
-    assert_int_equal(j.ran, expected);
-    assert_int_equal(j.count, expected);
-}
+static void run_phases(Team *t, int expected) { assert_int_equal(run(t, expected), 0); }
 
 static void all_phases_match(void **state)
 {
@@ -71,6 +76,27 @@ static void mask_is_restored(void **state)
 }
 
 #ifndef __SANITIZE_THREAD__
+/* Two programs that never wait, on the cores of the team: what its threads do not come for is done by the others, and 200 jobs of 64 phases take less than a slice of the scheduler each. */
+static void others_use_the_cores(void **state)
+{
+    (void)state;
+    pid_t busy[2];
+    Team *t = team_of(2);
+    run_phases(t, 2);
+    for (int i = 0; i < 2; i++)
+        if (!(busy[i] = fork()))
+            for (alarm(20);;) { }
+    int64_t start = clock_ns();
+    for (int i = 0; i < 200; i++) run_phases(t, 2);
+    int64_t took = clock_ns() - start;
+    for (int i = 0; i < 2; i++) {
+        kill(busy[i], SIGKILL);
+        waitpid(busy[i], NULL, 0);
+    }
+    assert_true(took < INT64_C(6000000000));
+    team_free(t);
+}
+
 static void child_after_fork(void **state)
 {
     (void)state;
@@ -79,13 +105,10 @@ static void child_after_fork(void **state)
     run_phases(t, 2);
     pid_t pid = fork();
     if (!pid) {
-        Job j;
-        memset(&j, 0, sizeof j);
-        j.team = t;
         alarm(20);
-        team_run(t, phases, &j);
+        int bad = run(t, 2);
         team_free(t);
-        _exit(j.ran == 2 && !j.bad ? 0 : 1);
+        _exit(bad);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
@@ -100,11 +123,7 @@ static void alone_in_a_foreign_region(void **state)
     atomic_int bad = 0;
 #pragma omp parallel num_threads(2)
     {
-        Job j;
-        memset(&j, 0, sizeof j);
-        j.team = t[omp_get_thread_num()];
-        team_run(j.team, phases, &j);
-        if (omp_get_num_threads() > 1 && j.ran != 1) bad = 1;
+        if (run(t[omp_get_thread_num()], omp_get_num_threads() > 1 ? 1 : 2)) bad = 1;
     }
     assert_int_equal(bad, 0);
     team_free(t[0]);
@@ -119,6 +138,7 @@ int main(void)
         cmocka_unit_test(all_phases_match),
         cmocka_unit_test(mask_is_restored),
 #ifndef __SANITIZE_THREAD__             /* which knows neither threads after fork nor OpenMP's own barriers */
+        cmocka_unit_test(others_use_the_cores),
         cmocka_unit_test(child_after_fork),
         cmocka_unit_test(alone_in_a_foreign_region),
 #endif
