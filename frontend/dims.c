@@ -137,12 +137,12 @@ static int32_t shared(const Dims *d, const Model *m, const TgTensor *input, uint
     return -1;
 }
 
-/* A value may be no size. */
+/* A value may be no size. A size of 1 is built in though it varies: what is broadcast, a row, a single new token are other kernels. */
 static bool may_vary(const FreeDims *f, uint32_t i, const TgTensor *t, int32_t axis)
 {
     const FreeDim *x = &f->axis[i][axis];
     if (axis >= TG_MAX_RANK) return f->valued[i] && x->varies && x->fewest >= 0 && x->most <= VALUE_MOST;
-    return (x->varies || x->least) && t->shape[axis] > 0;
+    return x->least || (x->varies && t->shape[axis] > 1);
 }
 
 static DimVar var_of(Arena *a, const FreeDims *f, const Model *m, const TgTensor *t, uint32_t i, int32_t axis, uint32_t number)
@@ -328,12 +328,12 @@ static void narrow_source(Dims *d, const DimVar *v)
 }
 
 /* Sizes that are equal by a sum: one of its variables follows from the others. */
-static bool derive(Dims *d, const Doubt *x)
+static bool derive(Dims *d, const UOp *a, const UOp *b)
 {
     int64_t of[d->nvar + 1], plus = 0, now = 0;
     int best = -1, most = 0;
     memset(of, 0, sizeof of);
-    if (!add_terms(d, x->size[0], 1, of, &plus) || !add_terms(d, x->size[1], -1, of, &plus)) return false;
+    if (!add_terms(d, a, 1, of, &plus) || !add_terms(d, b, -1, of, &plus)) return false;
     for (uint32_t k = 0; k < d->nvar; k++) now += of[k] * (d->var[k].at_hand / d->var[k].step);
     for (uint32_t k = 0; k < d->nvar && now + plus == 0; k++)
         if (rank_of(d, k, of, plus) >= (most ? most : 1)) most = rank_of(d, k, of, plus), best = (int)k;
@@ -346,6 +346,15 @@ static bool derive(Dims *d, const Doubt *x)
     replace_term(d, (uint32_t)best);
     narrow_source(d, v);
     return true;
+}
+
+/* What a size asks which of two is larger, and they are equal at hand: a cache and what is new are as long as their mask. */
+static bool derive_inside(Dims *d, const UOp *u)
+{
+    if ((u->op == UOP_MAX || u->op == UOP_CMPLT) && derive(d, u->src[0], u->src[1])) return true;
+    for (uint32_t k = 0; k < u->nsrc; k++)
+        if (derive_inside(d, u->src[k])) return true;
+    return false;
 }
 
 /* Whether the two sizes of a doubt are equal when variable k is `size` and the others are as at hand. */
@@ -452,6 +461,6 @@ bool dims_refine(Dims *d, Graph *g, const char *error)
     bool in[d->nvar + 1];
     memset(in, 0, sizeof in);
     const Doubt *x = doubt_of(d, g, in);
-    if (x && (derive(d, x) || shorten(d, x, in) || double_steps(d, in))) return true;
+    if (x && (derive(d, x->size[0], x->size[1]) || derive_inside(d, x->size[0]) || derive_inside(d, x->size[1]) || shorten(d, x, in) || double_steps(d, in))) return true;
     return build_in(d, x, in, error, true) || build_in(d, x, in, error, false);       /* not every operator takes a value that varies */
 }

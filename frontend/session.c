@@ -273,6 +273,7 @@ static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input,
     TRY(program_make(out, &maker, input, (uint32_t)count, &s->dims, PROGRAM_READY, NULL));
     const Program *p = *out;
     for (uint32_t i = 0; i < p->ninput && p->ninput == p->nport; i++) s->dims.valued[i] |= p->imported.baked[i];
+    s->made++;
     s->compiled += p->stats.compiled;
     s->cached += p->stats.cached;
     s->compile_s += p->stats.compile_s;
@@ -327,6 +328,8 @@ TgStatus tg_take(TgTensor *out, TgSession *s, int32_t index)
     y->data = NULL;
     return TG_OK;
 }
+
+int64_t tg_program_count(const TgSession *s) { return s->made; }
 
 double tg_device_seconds(const TgSession *s)
 {

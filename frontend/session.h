@@ -19,7 +19,7 @@ struct TgSession {
     const char *path;
     int32_t device_index;           /* cuda:N */
     double load_s, compile_s, schedule_s, tune_s;
-    int64_t compiled, cached;
+    int64_t compiled, cached, made;     /* kernels; programs */
     SearchReport report;            /* of the last search */
 };
 

@@ -56,7 +56,7 @@ U common_size(Graph *g, U a, U b)
     U one = uop_index(g, 1);
     if (a == b || b == one) return a;
     if (a == one) return b;
-    if (!is_told(g, a, b)) return graph_doubt(g, a, b), NULL;
+    if (!is_told(g, a, b)) return same_size(g, a, b) ? a : NULL;
     if (!may_meet(g, a, b) && !may_be(a, 1) && !may_be(b, 1)) return NULL;
     if (uop_is_const(a) || !may_be(b, 1)) return uop_is_const(a) ? a : b;
     return uop_is_const(b) ? b : !may_be(a, 1) ? a : dim_simplify(g, where(g, eq(g, add(g, a, b), one), uop_index(g, 0), max_(g, a, b)));

@@ -160,6 +160,9 @@ TG_API double tg_device_seconds(const TgSession *session);
 
 TG_API TgStatus tg_info(const TgSession *session, TgInfo *out);
 
+/** Programs that the session has made so far: one for the first sizes of its inputs, others where sizes came that none of them serves. A loop whose cache grows should see this number stay. */
+TG_API int64_t tg_program_count(const TgSession *session);
+
 /** What the model says of itself; "" where it says nothing. Strings live as long as the session. */
 typedef struct {
     const char *producer_name, *producer_version, *domain, *doc_string, *graph_name, *graph_doc_string;

@@ -51,6 +51,7 @@ FUNCTIONS = {                   # name: (result, arguments)
     "tg_run": (STATUS, [SESSION, POINTER(TgTensor), c_int32, POINTER(TgTensor)]),
     "tg_take": (STATUS, [POINTER(TgTensor), SESSION, c_int32]),
     "tg_info": (STATUS, [SESSION, POINTER(TgInfo)]),
+    "tg_program_count": (c_int64, [SESSION]),
     "tg_model": (None, [SESSION, POINTER(TgModel)]),
     "tg_model_property": (c_int32, [SESSION, c_int32, POINTER(c_char_p), POINTER(c_char_p)]),
     "tg_device": (STATUS, [POINTER(TgOptions), c_char * 128, c_char * 256]),

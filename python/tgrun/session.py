@@ -225,6 +225,12 @@ class InferenceSession:
         lib.tg_info(self._session, info)
         return info
 
+    def get_stats(self):
+        """What the session has made so far: programs (one for the first sizes, more where none serves the sizes that came), kernels compiled and found in the cache, seconds."""
+        i = self.get_info()
+        return {"programs": lib.tg_program_count(self._session), "kernels_compiled": i.kernels_compiled, "kernels_cached": i.kernels_cached,
+                "load_s": i.load_s, "schedule_s": i.schedule_s, "compile_s": i.compile_s, "planned_bytes": i.planned_bytes}
+
     def get_modelmeta(self):
         m, key, value, more = TgModel(), ctypes.c_char_p(), ctypes.c_char_p(), {}
         lib.tg_model(self._session, m)

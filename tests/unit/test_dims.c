@@ -112,6 +112,30 @@ static void equal_variables_become_one(void **state)
     free_case(&c);
 }
 
+/* The second size is the first and three: x [n, m] with m = n + 3. */
+static void a_size_follows_by_a_sum(void **state)
+{
+    (void)state;
+    Case c = new_case(9, 12, NULL);
+    assert_false(same_size(c.g, dim_add(c.g, size_of(&c, 0, 0), uop_index(c.g, 3)), size_of(&c, 0, 1)));
+    assert_true(dims_refine(c.d, c.g, NULL));
+    assert_true(same_size(c.g, dim_add(c.g, size_of(&c, 0, 0), uop_index(c.g, 3)), size_of(&c, 0, 1)));
+    assert_true(serves(&c, 20, 23) && !serves(&c, 20, 24));
+    free_case(&c);
+    c = new_case(9, 12, NULL);                                      /* which of the two is larger does not matter where they are equal */
+    U a = dim_add(c.g, size_of(&c, 0, 0), uop_index(c.g, 3)), b = size_of(&c, 0, 1);
+    assert_false(same_size(c.g, dim_max(c.g, a, b), a));
+    assert_true(dims_refine(c.d, c.g, NULL));
+    assert_true(serves(&c, 20, 23) && !serves(&c, 20, 22));
+    free_case(&c);
+    c = new_case(9, 1, "m=1..64");                                  /* a size of 1 is built in, but where a range is asked */
+    assert_int_equal(c.d->nvar, 2);
+    free_case(&c);
+    c = new_case(9, 1, NULL);
+    assert_int_equal(c.d->nvar, 1);
+    free_case(&c);
+}
+
 /* A window of 5 elements: what is shorter is not this program's. */
 static void needs_are_looked_at(void **state)
 {
@@ -144,7 +168,7 @@ static void ranges_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_changes_is_a_variable), cmocka_unit_test(doubts_take_freedom), cmocka_unit_test(equal_variables_become_one), cmocka_unit_test(needs_are_looked_at),
+        cmocka_unit_test(what_changes_is_a_variable), cmocka_unit_test(doubts_take_freedom), cmocka_unit_test(equal_variables_become_one), cmocka_unit_test(a_size_follows_by_a_sum), cmocka_unit_test(needs_are_looked_at),
         cmocka_unit_test(ranges_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
