@@ -1,5 +1,6 @@
 /* The walk over instructions and the scalar expressions that C-like languages share. To add an op: a row in simple[] or a case in cr_op. */
 #include "backends/cstyle.h"
+#include "graph/base/number.h"
 #include "graph/guard.h"
 
 #include <math.h>
@@ -14,10 +15,10 @@ const char *cr_text(CRender *r, const char *fmt, ...)
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    int n = number_vprint(NULL, 0, fmt, ap);
     va_end(ap);
     char *s = arena_alloc(r->arena, (size_t)n + 1);
-    vsnprintf(s, (size_t)n + 1, fmt, again);
+    number_vprint(s, (size_t)n + 1, fmt, again);
     va_end(again);
     return s;
 }
@@ -27,10 +28,10 @@ void cr_line(CRender *r, const char *fmt, ...)
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    int n = number_vprint(NULL, 0, fmt, ap);
     va_end(ap);
     char few[512], *s = (size_t)n < sizeof few ? few : arena_alloc(r->arena, (size_t)n + 1);
-    vsnprintf(s, (size_t)n + 1, fmt, again);
+    number_vprint(s, (size_t)n + 1, fmt, again);
     va_end(again);
     text_add(r->out, "%*s", r->depth * 4, "");
     text_bytes(r->out, s, (size_t)n);

@@ -12,6 +12,7 @@
 #include "frontend/narrow.h"
 #include "frontend/text.h"
 #include "graph/base/map.h"
+#include "graph/base/number.h"
 #include "graph/base/text.h"
 #include "graph/guard.h"
 
@@ -474,7 +475,7 @@ U op_one_hot_encoder(Graph *g, const Ctx *c)
 
 /* ---- Cast ---- */
 
-/* Strings to numbers, as strtod reads them. */
+/* Strings to numbers, as strtod reads them in the C locale. */
 U text_to_numbers(Graph *g, const Ctx *c, DType to)
 {
     const char **s;
@@ -488,7 +489,7 @@ U text_to_numbers(Graph *g, const Ctx *c, DType to)
         return cast(g, tensor_const(g, DT_I64, shape, uop_rank(like), v, (size_t)n * 8, ""), to);
     }
     double *v = NEW_N(graph_arena(g), double, n + 1);
-    for (int64_t k = 0; k < n; k++) v[k] = strtod(s[k], NULL);
+    for (int64_t k = 0; k < n; k++) v[k] = number_parse(s[k], NULL);
     return cast(g, tensor_const(g, DT_F64, shape, uop_rank(like), v, (size_t)n * 8, ""), to);
 }
 

@@ -5,6 +5,8 @@
  */
 #include "graph/print.h"
 
+#include "graph/base/number.h"
+
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -49,8 +51,8 @@ static void print_float(Text *t, double v)
 {
     char s[40];
     for (int digits = 6; digits <= 17; digits++) {
-        snprintf(s, sizeof s, "%.*g", digits, v);
-        if (strtod(s, NULL) == v) break;
+        number_print(s, sizeof s, "%.*g", digits, v);
+        if (number_parse(s, NULL) == v) break;
     }
     text_add(t, "%s", isnan(v) ? "nan" : s);
 }
@@ -293,7 +295,7 @@ static bool read_value(Reader *r, Line *l)
 {
     char *end;
     if (dtype_is_float(l->dtype)) {
-        double v = strtod(r->at, &end);
+        double v = number_parse(r->at, &end);
         l->i = uop_float(r->g, l->dtype, v)->arg.i;
         bool ok = end != r->at;
         r->at = end;

@@ -6,6 +6,7 @@
 
 #include "backends/cstyle.h"
 #include "backends/cuda/cuda.h"
+#include "graph/base/number.h"
 #include "graph/wmma.h"
 
 static bool is_narrow_float(DType t) { return t == DT_F16 || t == DT_BF16; }
@@ -33,7 +34,7 @@ static void float_const(Text *out, const UOp *u)
     double v = uop_const_float(u);
     bool wide = u->dtype == DT_F64, narrow = is_narrow_float((DType)u->dtype);
     char digits[40];
-    snprintf(digits, sizeof digits, wide ? "%.17g" : "%.9g", v);
+    number_print(digits, sizeof digits, wide ? "%.17g" : "%.9g", v);
     if (narrow) text_add(out, "%s(", type_name((DType)u->dtype));
     if (v != v) text_add(out, wide ? "__longlong_as_double(0x7ff8000000000000)" : "__int_as_float(0x7fc00000)");
     else if (v - v != 0) text_add(out, "%s%s", v < 0 ? "-" : "", wide ? "__longlong_as_double(0x7ff0000000000000)" : "__int_as_float(0x7f800000)");

@@ -1,6 +1,8 @@
 /* Chunks start small, since a model has thousands of arenas, and grow by half of what there is, up to 8 MiB; a block larger than a chunk gets one of its own. */
 #include "graph/base/arena.h"
 
+#include "graph/base/number.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,10 +77,10 @@ char *arena_printf(Arena *a, const char *fmt, ...)
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    int n = number_vprint(NULL, 0, fmt, ap);
     va_end(ap);
     char *p = arena_alloc(a, (size_t)n + 1);
-    vsnprintf(p, (size_t)n + 1, fmt, again);
+    number_vprint(p, (size_t)n + 1, fmt, again);
     va_end(again);
     return p;
 }

@@ -1,5 +1,7 @@
 #include "graph/base/text.h"
 
+#include "graph/base/number.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,12 +28,12 @@ void text_add(Text *t, const char *fmt, ...)
     va_list ap;
     grow(t, 160);
     va_start(ap, fmt);
-    int n = vsnprintf(t->s + t->len, t->cap - t->len, fmt, ap);
+    int n = number_vprint(t->s + t->len, t->cap - t->len, fmt, ap);
     va_end(ap);
     if ((size_t)n >= t->cap - t->len) {
         grow(t, (size_t)n);
         va_start(ap, fmt);
-        vsnprintf(t->s + t->len, t->cap - t->len, fmt, ap);
+        number_vprint(t->s + t->len, t->cap - t->len, fmt, ap);
         va_end(ap);
     }
     t->len += (size_t)n;
