@@ -55,15 +55,11 @@ double tensor_rms(const TgTensor *t, bool mapped)
 /* Roundings in another order move a coarse value to a neighbour, layers above it to the next: onnxruntime's own optimised and plain results lie two steps apart. */
 static const double STEPS = 3;
 
-static Tolerance automatic_tolerance(const Args *a, const TgPort *port, const Bound *want)
+static Tolerance automatic_tolerance(const TgPort *port, const Bound *want)
 {
-    const char *precision = args_text(a, OPT_precision, "exact");
     for (size_t i = 0; i < sizeof automatic / sizeof *automatic; i++) {
         if (automatic[i].type != want->tensor.type) continue;
-        double scale = automatic[i].atol_rms;
-        if (automatic[i].type == TG_F32 && *precision == 's') scale = 1e-3;
-        if (automatic[i].type == TG_F32 && *precision == 'f') scale = 3e-2;
-        return (Tolerance){ automatic[i].rtol, fmax(scale * tensor_rms(&want->tensor, want->mapped), STEPS * port->step) };
+        return (Tolerance){ automatic[i].rtol, fmax(automatic[i].atol_rms * tensor_rms(&want->tensor, want->mapped), STEPS * port->step) };
     }
     return (Tolerance){ 0, 0 };
 }
@@ -83,7 +79,7 @@ static bool given(const Args *a, Opt o, const char *name, double *out)
 Tolerance tolerance_for(const Args *a, const TgPort *port, const Bound *want)
 {
     bool standard = !strcmp(args_text(a, OPT_tolerance, "auto"), "standard");
-    Tolerance t = standard && type_is_float(want->tensor.type) ? (Tolerance){ 1e-3, 1e-7 } : automatic_tolerance(a, port, want);
+    Tolerance t = standard && type_is_float(want->tensor.type) ? (Tolerance){ 1e-3, 1e-7 } : automatic_tolerance(port, want);
     given(a, OPT_rtol, port->name, &t.rtol);
     given(a, OPT_atol, port->name, &t.atol);
     return t;

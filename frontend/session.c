@@ -98,6 +98,15 @@ TgStatus session_in_file(const TgSession *s, TgStatus status)
     return status;
 }
 
+static TgStatus check_precision(const TgSession *s)
+{
+    static const char *const name[] = { [TG_PRECISION_EXACT] = "exact", [TG_PRECISION_SPLIT] = "split", [TG_PRECISION_FAST] = "fast" };
+    TgPrecision p = s->options.precision;
+    if ((unsigned)p >= sizeof name / sizeof *name) return fail(TG_USAGE, "precision: %d is none", (int)p);
+    if (p == TG_PRECISION_EXACT || s->backend->precisions >> p & 1) return TG_OK;
+    return fail(TG_UNSUPPORTED, "precision: device %s does not compute '%s'; exact is what it has", s->backend->name, name[p]);
+}
+
 /* The device, once there is a model. */
 static TgStatus open_rest(TgSession *s)
 {
@@ -108,6 +117,7 @@ static TgStatus open_rest(TgSession *s)
     TRY(free_dims_new(&s->dims, s->arena, s->model, s->options.dims));
     if (!strcmp(s->options.device, "none")) return TG_OK;
     TRY(open_device(s));
+    TRY(check_precision(s));
     s->tunedb = tunedb_open(s->options.no_cache ? NULL : s->options.cache_dir);
     choice_init(&s->choice, s->tunedb, s->backend, s->device);
     s->choice.named = s->options.opts;

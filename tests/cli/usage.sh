@@ -8,6 +8,8 @@ t --runs many $M/add.onnx
 t --runs=-1 $M/add.onnx
 t --no-cache=1 $M/add.onnx
 t --precision exactly $M/add.onnx
+t --precision split $M/add.onnx
+t --precision fast $M/add.onnx --device reference
 t --max-memory 12Q $M/add.onnx
 t --duration nan $M/add.onnx
 t chek $M/add.onnx
