@@ -236,7 +236,7 @@ static void sum_step(Lin *l, View *v, Sum *s, uint32_t t)
     const UOp *u = s->term[t];
     Op op = (Op)s->reduce->arg.i;
     bool product = op == UOP_ADD && u->op == UOP_MUL && dtype_is_float((DType)u->dtype) && !v->done[u->id];
-    if (product || u->op == UOP_WMMA || (s->split && u->op == UOP_MULACC)) {
+    if (product || u->op == UOP_WMMA || (op == UOP_ADD && s->split && u->op == UOP_MULACC)) {
         need(l, v, u->src[0]);
         need(l, v, u->src[1]);
         s->acc = UOP(l->g, u->op == UOP_WMMA ? UOP_WMMA : UOP_MULACC, DT_VOID, u->op == UOP_WMMA ? u->arg : NO_ARG, l->map[u->src[0]->id], l->map[u->src[1]->id], s->acc);

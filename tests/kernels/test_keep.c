@@ -28,6 +28,10 @@ static const UOp *over_mean(Graph *g, const UOp *x)                  /* e / sum 
     const UOp *e = exp2_(g, x);
     return mul(g, e, recip(g, sum(g, max_(g, e, sum(g, e, 1, true)), 1, true)));
 }
+static const UOp *scaled_softmax(Graph *g, const UOp *x)             /* the greatest of 2 e - 1 of e = 2^x, which is a fused product and sum */
+{
+    return softmax(g, add(g, mul(g, exp2_(g, x), uop_const_like(g, DT_F32, 2)), uop_const_like(g, DT_F32, -1)), 1);
+}
 static const UOp *plain_sum(Graph *g, const UOp *x) { return mul(g, x, sum(g, x, 1, true)); }
 
 /* exps: EXP2s that are left; -1: any. refused: what the message says. */
@@ -49,6 +53,8 @@ static const Row row[] = {
     { centred, 9, 33, "KEEP 2; PADTO 3 8; SPLIT 3 8 UNROLL; PADTO 2 8; SPLIT 2 8 UNROLL; SPLIT 1 8 UPCAST", -1, NULL },
     { over_mean, 9, 33, "KEEP 3; SPLIT 1 8 UPCAST", -1, NULL },
     { over_mean, 9, 33, "KEEP 2", 0, "needs the other loop" },
+    { scaled_softmax, 17, 13, "KEEP 2; SPLIT 0 8 UPCAST", -1, NULL },
+    { scaled_softmax, 17, 13, "SPLIT 0 8 UPCAST", -1, NULL },
     { plain_sum, 9, 33, "KEEP 2", 0, "nothing dear" },
     { rows_softmax, 5, 31, "KEEP 2", 0, "nothing dear" },
     { rows_softmax, 5, 31, "KEEP 1", 0, "no reduce" },
