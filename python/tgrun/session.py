@@ -14,7 +14,7 @@ import numpy as np
 
 from .binding import IOBinding, OrtValue
 from .library import BAD_INPUT, DEVICE, UNSUPPORTED, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort, TgTensor, Unsupported, lib, text
-from .values import lend, receive, type_text
+from .values import Loan, receive, type_text
 
 PROVIDERS = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
 GraphOptimizationLevel = enum.IntEnum("GraphOptimizationLevel", {"ORT_DISABLE_ALL": 0, "ORT_ENABLE_BASIC": 1, "ORT_ENABLE_EXTENDED": 2, "ORT_ENABLE_LAYOUT": 3, "ORT_ENABLE_ALL": 99})
@@ -162,8 +162,10 @@ class InferenceSession:
                 if name == devices[-1]:
                     raise
         self._given = set()                     # inputs that have a default value, and are given one
-        self._inputs, self._types = self._ports(lib.tg_input_count, lib.tg_input)
         self._outputs, _ = self._ports(lib.tg_output_count, lib.tg_output)
+        self._index = {port.name: k for k, port in enumerate(self._outputs)}
+        self._results = (TgTensor * len(self._outputs))()
+        self._take_inputs()
 
     def _open(self, model, options):
         if isinstance(model, (str, os.PathLike)):
@@ -175,6 +177,13 @@ class InferenceSession:
     def __del__(self, close=lib.tg_close):
         if getattr(self, "_session", None):
             close(self._session)
+
+    def _take_inputs(self):
+        """The model's inputs as they are now, and what each run fills in anew: tensors, with the array types and shapes that they have from the last run."""
+        self._inputs, self._types = self._ports(lib.tg_input_count, lib.tg_input)
+        self._names = {port.name for port in self._inputs}
+        self._tensors = (TgTensor * len(self._inputs))()
+        self._loans = [Loan(tensor, port.name, types) for tensor, port, types in zip(self._tensors, self._inputs, self._types)]
 
     def _ports(self, count, get):
         """As users see them; and their types, from outside in."""
@@ -240,13 +249,15 @@ class InferenceSession:
 
     def run(self, output_names, input_feed, run_options=None):
         """The outputs of these names, in their order; None: all. Sequences are lists, maps dicts, and an optional is its element or None; so are inputs."""
-        wanted = self._wanted(output_names)
+        wanted = self._wanted(output_names) if output_names else range(len(self._outputs))
         with self._lock:
-            self._check_names(input_feed)
-            tensors, results = (TgTensor * len(self._inputs))(), (TgTensor * len(self._outputs))()
-            kept = [lend(tensor, port.name, input_feed[port.name], types) for tensor, port, types in zip(tensors, self._inputs, self._types)]
-            lib.tg_run(self._session, tensors, len(kept), results)
-            got = {k: receive(self._session, k, results[k]) for k in wanted}
+            if input_feed.keys() != self._names:
+                self._check_names(input_feed)
+            kept = [loan.lend(input_feed[loan.name]) for loan in self._loans]
+            lib.tg_run(self._session, self._tensors, len(kept), self._results)
+            if not output_names:
+                return [receive(self._session, k, self._results[k]) for k in wanted]
+            got = {k: receive(self._session, k, self._results[k]) for k in wanted}
         return [got[k] for k in wanted]
 
     def run_async(self, output_names, input_feed, callback, user_data, run_options=None):
@@ -268,11 +279,10 @@ class InferenceSession:
         iobinding.run(run_options)
 
     def _wanted(self, names):
-        index = {port.name: k for k, port in enumerate(self._outputs)}
-        for name in names or []:
-            if name not in index:
-                raise BadInput(f"the model has no output '{name}'; it has {', '.join(index)}", BAD_INPUT, field=name)
-        return [index[name] for name in names or index]
+        for name in names:
+            if name not in self._index:
+                raise BadInput(f"the model has no output '{name}'; it has {', '.join(self._index)}", BAD_INPUT, field=name)
+        return [self._index[name] for name in names]
 
     def _check_names(self, feed):
         """An input that has a default value is one only as long as it is given."""
@@ -286,4 +296,4 @@ class InferenceSession:
             except BadInput:
                 raise BadInput(f"the model has no input '{name}'; it has {', '.join(port.name for port in self.get_inputs())}", BAD_INPUT, field=name) from None
             self._given ^= {name}
-            self._inputs, self._types = self._ports(lib.tg_input_count, lib.tg_input)
+            self._take_inputs()

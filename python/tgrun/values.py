@@ -88,6 +88,26 @@ def lend(tensor, name, value, types):
     return lend_array(tensor, name, value, types[0])
 
 
+class Loan:
+    """An input that is lent again and again: where an array has the type and the shape of the last one, only its place is new."""
+
+    def __init__(self, tensor, name, types):
+        self.tensor, self.name, self.types, self.dtype, self.shape = tensor, name, types, None, None
+
+    def lend(self, value):
+        """Returns what must live as long as the tensor is used."""
+        if type(value) is np.ndarray and value.dtype is self.dtype and value.shape == self.shape:
+            flags = value.flags
+            if flags.c_contiguous and flags.aligned:
+                self.tensor.data = value.__array_interface__["data"][0]
+                return value
+        self.dtype = None
+        kept = lend(self.tensor, self.name, value, self.types)
+        if type(value) is np.ndarray and kept is value:
+            self.dtype, self.shape = value.dtype, value.shape
+        return kept
+
+
 def lend_array(tensor, name, value, number):
     """Lists and numbers of Python's become what the input wants; an array has a type of its own."""
     try:
