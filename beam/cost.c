@@ -1,6 +1,6 @@
 /* The cost of linear code. Instructions are walked in order with the loops around them. Each loop body gets cycles: the busiest of multiply-add ports, load ports, store port, issue
  * width, and the longest chain from a variable's old value to its new one (a reduction with too few accumulators). Variables beyond the registers cost a load and a
- * store an addition. Memory: the outermost loop whose footprint fits a cache decides how often an access comes from the level below. On a GPU, thread by thread: what a warp touches
+ * store an addition. A line of which only an element is taken costs four times what one of a stream does: nothing fetches it ahead. Memory: the outermost loop whose footprint fits a cache decides how often an access comes from the level below. On a GPU, thread by thread: what a warp touches
  * in one load is counted in sectors by evaluating its address for the 32 lanes; waves of workgroups fill the SMs.
  * What is not seen: associativity, pages, prefetching, frequency. Measured kernels decide.
  */
@@ -11,11 +11,11 @@
 
 #include "graph/wmma.h"
 
-enum { TILE_BYTES = 1024,  LOOPS = 256, DEEP = 64, ACCESSES = 4096, SECTOR = 32, LINE = 64 };
+enum { TILE_BYTES = 1024, ALONE = 4, LOOPS = 256, DEEP = 64, ACCESSES = 4096, SECTOR = 32, LINE = 64 };
 static const double ghz = 2.6e9, gpu_ghz = 1.7e9;
 
 typedef struct { const UOp *range; int parent; double trip, fma, load, store, issue, chain, inside; int64_t accumulators, loads_shared; } Loop;
-typedef struct { const UOp *address, *param; int loop; double bytes, line_bytes; bool store; } Access;
+typedef struct { const UOp *address, *param; int loop; double bytes, line_bytes; bool store, alone; } Access;        /* alone: its lines are no neighbours */
 typedef struct {
     const Kernel *k;
     const Target *t;
@@ -112,12 +112,19 @@ static bool position_at(const UOp *u, int64_t lane, int64_t *out)
     return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, out);
 }
 
+/* Bytes from the first lane to the second; 0: nobody knows. */
+static int64_t lane_bytes(const UOp *address, DType t)
+{
+    int64_t first, second;
+    if (lanes_of(position(address)) < 2 || !position_at(position(address), 0, &first) || !position_at(position(address), 1, &second)) return 0;
+    return llabs(second - first) * dtype_size(t);
+}
+
 /* Lanes that lie multiples of a page from each other share the sets of a cache, which holds fewer than there are lanes: each access misses. */
 static bool is_crowded(const UOp *address, DType t)
 {
-    int64_t first, second;
-    if (!position_at(position(address), 0, &first) || !position_at(position(address), 1, &second)) return false;
-    return first != second && (second - first) * dtype_size(t) % 4096 == 0;
+    int64_t step = lane_bytes(address, t);
+    return step && step % 4096 == 0;
 }
 
 static void count_memory(Walk *w, Loop *l, const UOp *u)
@@ -228,14 +235,17 @@ static void walk(Walk *w)
 /* Whole lines are moved: an access whose neighbours are not touched by a loop inside wastes the rest of them. */
 static void widen(const Walk *w, Access *a)
 {
-    double size = (double)dtype_size((DType)a->param->dtype), least = 1e30;
+    double size = (double)dtype_size((DType)a->param->dtype), least = 1e30, lanes = a->address->op == UOP_INDEX ? (double)lanes_of(position(a->address)) : 1, bytes = a->bytes / lanes;
     for (int l = a->loop; l > 0; l = w->loop[l].parent) {
         int64_t s = range_step(position(a->address), w->loop[l].range);
         if (s < 0) s = LINE;
         if (s && (double)s * size < least) least = (double)s * size;
     }
-    double width = a->bytes < LINE ? least < LINE && least > a->bytes ? least : least <= a->bytes ? a->bytes : LINE : a->bytes;
-    a->line_bytes = width > a->bytes && a->bytes < LINE ? width : a->bytes;
+    int64_t beside = lanes > 1 ? lane_bytes(a->address, (DType)a->param->dtype) : 0;
+    if (beside && (double)beside < least) least = (double)beside;
+    double width = bytes < LINE ? least < LINE && least > bytes ? least : least <= bytes ? bytes : LINE : bytes;
+    a->line_bytes = width > bytes && bytes < LINE ? width * lanes : a->bytes;
+    a->alone = bytes < LINE && width >= LINE && least >= 4 * LINE;
 }
 
 static bool depends(const Access *a, const Loop *l) { return l->range && (a->address->ranges & range_bit(l->range)); }
@@ -252,7 +262,7 @@ static double footprint(const Walk *w, const Access *a, int loop)
 }
 
 /* Accesses of one parameter in one loop: replicas, whose places are different. Loops beside each other walk the same places of a parameter: of those the largest counts. */
-typedef struct Group { const UOp *param; int loop, nlevel; double *bytes, whole; } Group;       /* bytes[level]: footprint in the loop itself, then in each around it */
+typedef struct Group { const UOp *param; int loop, nlevel; double *bytes, whole, times; } Group;       /* bytes[level]: footprint in the loop itself, then in each around it; times: what a byte of it costs */
 
 static Group *group_of(Walk *w, const Access *a)
 {
@@ -271,6 +281,7 @@ static void make_groups(Walk *w)
     for (uint32_t i = 0; i < w->naccess; i++) {
         Group *g = group_of(w, &w->access[i]);
         int level = 0;
+        g->times = w->access[i].alone ? ALONE : 1;
         for (int l = g->loop; l >= 0; l = w->loop[l].parent, level++) {
             g->bytes[level] += footprint(w, &w->access[i], l);
             if (g->bytes[level] > g->whole) g->bytes[level] = g->whole;
@@ -312,6 +323,7 @@ static double traffic(const Walk *w, const double *set, double cache)
         of[i] = times * (level >= 0 ? g->bytes[level] : 0);
         for (uint32_t k = 0; k < w->naccess && level < 0; k++)
             if (w->access[k].param == g->param && w->access[k].loop == g->loop) of[i] += w->access[k].line_bytes * times;
+        of[i] *= g->times;
         total += of[i];
         for (uint32_t j = 0; j < i && at[i] >= 0; j++)
             if (w->group[j].param == g->param && at[j] == at[i]) {          /* it is there already */

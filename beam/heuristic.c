@@ -577,7 +577,7 @@ static bool keep_rows(Trial *p)
 /* One list of a kernel with reduces: which loops come first, what is kept, where lanes lie, how many vectors and how many rows at once. */
 enum { ON_CONTIGUOUS_REDUCES = -1, ON_REDUCES = -2 };
 typedef struct { bool first, kept; int lane; int8_t vectors, rows; } Proposal;
-enum { TEXT_MOST = 1200 };                                         /* TEXT_MOST: instructions of a kernel that is worth a look */
+enum { TEXT_MOST = 1200, SQUARE_MOST = 4000 };                     /* instructions of a kernel that is worth a look */
 
 /* The innermost row loop that has no lanes. */
 static int inner_row(const Trial *p, int lane)
@@ -630,6 +630,42 @@ static void best_of_rows(Trial *p, const Kernel *k)
     *p->out = best;
 }
 
+/* Whether some load's elements are neighbours along another loop than the lanes'. */
+static bool moves_across(const Trial *p, int lane)
+{
+    for (uint32_t i = 0; lane >= 0 && i < p->naccess; i++)
+        if ((p->access[i].ranges >> lane & 1) && p->access[i].step[lane] != 1 && p->access[i].step[lane] != NO_STEP) return true;
+    return false;
+}
+
+static bool has_step_one(const Trial *p, int number)
+{
+    for (uint32_t i = 0; i < p->naccess; i++)
+        if (p->access[i].step[number] == 1) return true;
+    return false;
+}
+
+/* Of an element-wise kernel between two orders of memory: the list of least cost, squares among them. */
+static void best_of_moves(Trial *p, const Kernel *k)
+{
+    OptList best = *p->out;
+    double least = estimate(p, UINT32_MAX) * 0.8, cost;
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (k->param[i].constant && !k->param[i].written && k->nparam == 2) return;        /* it packs, once */
+    for (int lane = 0; lane < 64; lane++)
+        for (int row = 0; row < 64; row++) {
+            trial_again(p, k);
+            if (!(p->outs >> lane & 1) || !(p->outs >> row & 1) || is_symbolic(p, lane) || is_symbolic(p, row) || !has_step_one(p, lane) || (row != lane && !has_step_one(p, row))) continue;
+            int64_t width = lanes_of_all(p, lane);
+            if (width < 4 || p->size[row] < width || !split(p, lane, width, AXIS_UPCAST) || (row != lane && !split(p, row, width, AXIS_UPCAST))) continue;
+            share(p, -1);
+            if ((cost = estimate(p, SQUARE_MOST)) >= least) continue;
+            least = cost;
+            best = *p->out;
+        }
+    *p->out = best;
+}
+
 static void cpu(Trial *p, const Kernel *k)
 {
     int out = best_lane(p, p->outs), reduce = best_lane(p, p->reduces);
@@ -642,6 +678,7 @@ static void cpu(Trial *p, const Kernel *k)
     }
     bool has_rows = p->rows != p->outs, kept = has_rows && keep_rows(p);
     int row = has_rows ? row_lane(p) : -1, same = shares_terms(p);
+    bool across = !p->reduces && moves_across(p, out);
     if (same >= 0) running(p, same);
     else if (row >= 0) lanes_on(p, row, 2);
     else if (has_rows) statistics(p, kept, false);
@@ -655,6 +692,7 @@ static void cpu(Trial *p, const Kernel *k)
     share(p, -1);
     trial_pack(p);
     if (has_rows && same < 0) best_of_rows(p, k);
+    else if (across) best_of_moves(p, k);
 }
 
 void heuristic_opts(OptList *out, const Kernel *k, const Target *t)

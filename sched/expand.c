@@ -111,7 +111,7 @@ static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t
         bool shuffled = u->op == UOP_LOAD && u->nsrc == 1 && (stride == 2 || stride == -1);        /* two loads and a shuffle */
         score += between(x, u, r, &square) || stride == 1 || shuffled ? weight : -weight / 10 - 1;
     }
-    return range_type(r) == AXIS_UNROLL ? score / 4 : score;
+    return range_type(r) == AXIS_UNROLL && score > 0 ? (score + 3) / 4 : score;
 }
 
 static bool together(const UOp *const *order, uint32_t n, uint64_t bits)

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RANGES = 52, SIM_BUDGET = 200, MAX_DEPTH = 1000 };        /* MAX_DEPTH: of one kernel's operations upon operations */
+enum { MAX_RANGES = 52, SIM_BUDGET = 200, MAX_DEPTH = 1000, ACROSS_LEAST = 4096 };        /* MAX_DEPTH: of one kernel's operations upon operations */
 
 static bool is_leaf(const UOp *u)
 {
@@ -412,6 +412,59 @@ static bool leaves_it_to_sources(const Rangeify *r, const UOp *u)
     return true;
 }
 
+static bool reduces_last_axis(const UOp *u)
+{
+    uint32_t last = uop_rank(u->src[0]);
+    while (last-- && uop_is_int_const(uop_dim(u->src[0], last), 1)) { }
+    for (uint32_t k = 0; k < blob_count(u->arg.blob); k++)
+        if (blob_ints(u->arg.blob)[k] == last) return true;
+    return false;
+}
+
+/* u is stored across its rows, and made of statistics of these: either the sums or the store would walk memory with long steps. It is stored as it is, and what is left is a transpose. */
+static bool across_rows(Rangeify *r, const UOp *u, const Inst *i)
+{
+    const Cut *c = &r->cut[i->cut];
+    Sim s = { .budget = SIM_BUDGET };
+    uint32_t rank = uop_rank(u);
+    if (r->target->max_block || !rank || !c->nout || !r->reduces[u->id] || uop_numel(u) < ACROSS_LEAST) return false;
+    uint64_t last = UINT64_C(1) << (c->nout - 1);
+    if (!(depends(i->idx, rank) & last) || (i->idx[rank - 1]->ranges & last) || (depends(i->idx, rank) & ~c->out)) return false;
+    sim_node(r, u, i->idx, i->valid, &s);
+    for (uint32_t k = 0; k < s.n && s.budget > 0; k++) {
+        uint64_t set = depends(s.at[k].idx, uop_rank(s.at[k].node));
+        if ((set & last) && set != c->out && reduces_last_axis(s.at[k].node) && !is_contraction(s.at[k].node)) return true;
+    }
+    return false;
+}
+
+/* Do elements that are neighbours along that axis of u come from places of memory that are not, most of them once? */
+static bool comes_across(const Rangeify *r, const UOp *u, uint32_t axis, double numel, int depth)
+{
+    if (!depth || axis >= uop_rank(u) || uop_is_int_const(uop_dim(u, axis), 1)) return false;
+    if (is_memory(u) || r->forced[u->id]) {
+        double step = 1;
+        for (uint32_t k = axis + 1; k < uop_rank(u); k++) step *= (double)uop_size(u, k);
+        return step > LANE_TURNS && 2 * (double)uop_numel(u) >= numel;                  /* what is a few elements off is shuffled */
+    }
+    if (u->op == UOP_PERMUTE) return comes_across(r, u->src[0], (uint32_t)blob_ints(u->arg.blob)[axis], numel, depth);
+    if (u->op == UOP_RESHAPE || is_leaf(u) || (!op_is((Op)u->op, FLAG_ALU) && !op_is((Op)u->op, FLAG_MOVE))) return false;
+    for (uint32_t k = 0; k < value_sources(u); k++)
+        if (uop_rank(u->src[k]) == uop_rank(u) && comes_across(r, u->src[k], axis, numel, depth - 1)) return true;
+    return false;
+}
+
+/* Several loops along the last axis read u, whose elements lie elsewhere in memory: it is transposed once. */
+static bool read_across(const Rangeify *r, const UOp *u)
+{
+    const Inst *i = r->inst[u->id];
+    uint32_t rank = uop_rank(u), loops = 0;
+    if (r->target->max_block || rank < 2 || !i->next || r->constant[u->id] || uop_numel(u) < ACROSS_LEAST) return false;
+    for (const UOp *at = NULL; i; i = i->next)
+        if (i->idx[rank - 1]->op == UOP_RANGE && i->idx[rank - 1] != at) at = i->idx[rank - 1], loops++;
+    return loops > 1 && comes_across(r, u, rank - 1, (double)uop_numel(u), 32);
+}
+
 static bool stage_alu(Rangeify *r, const UOp *u)
 {
     const Inst *first = r->inst[u->id];
@@ -419,8 +472,9 @@ static bool stage_alu(Rangeify *r, const UOp *u)
     for (const Inst *i = first; i; i = i->next) {
         one_cut &= i->cut == first->cut;
         under_reduce |= (i->enclosing & ~r->cut[i->cut].out) != 0;
-        if (repeated(r, u, i)) return true;
+        if (repeated(r, u, i) || across_rows(r, u, i)) return true;
     }
+    if (one_cut && read_across(r, u)) return true;
     if (r->reduces[u->id] && (first->next || under_reduce || first->valid) && (!one_cut || !reduces_once(r, u))) return !leaves_it_to_sources(r, u);
     if (!first->next || one_cut) return false;
     return r->cost[u->id] > 6 || r->loads[u->id] > 2;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts the cases in JUnit files of ctest, those inside each test program too, and prints `N passed, N failed`.
+"""Counts the cases in JUnit files of ctest, those inside each test program too, and prints `N passed, N failed`, and how many were skipped.
 A program tells its own cases in its output: cmocka as `[       OK ] name` and `[  FAILED  ] name`, our scripts as `N of M ... `. One that tells nothing is one case."""
 import re, sys
 import xml.etree.ElementTree as tree
@@ -13,11 +13,13 @@ def count(case):
     for a, b in re.findall(r"^(\d+) of (\d+) \S", text, re.M):
         good += int(a)
         bad += int(b) - int(a)
-    if not good and not bad:
+    skipped = len(re.findall(r"^\[ +SKIPPED +\] \S+$", text, re.M)) // 2 + len(re.findall(r"^skipped: ", text, re.M))
+    if not good and not bad and not (skipped and not failed):
         good, bad = (0, 1) if failed else (1, 0)
-    return good, max(bad, 1) if failed else bad
+    return good, max(bad, 1) if failed else bad, skipped
 
 
 if __name__ == "__main__":
     cases = [count(c) for file in sys.argv[1:] for c in tree.parse(file).getroot().iter("testcase")]
-    print(f"{sum(c[0] for c in cases)} passed, {sum(c[1] for c in cases)} failed")
+    passed, failed, skipped = (sum(c[k] for c in cases) for k in range(3))
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))

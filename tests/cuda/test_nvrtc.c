@@ -81,7 +81,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(death_is_told), cmocka_unit_test(kernels_compile), cmocka_unit_test(errors_are_told) };
     if (nvrtc_open() != TG_OK) {
-        printf("the compiler's own tests are skipped: %s\n", tg_error());
+        printf("skipped: the compiler's own tests: %s\n", tg_error());
         return _cmocka_run_group_tests("without NVRTC", tests, 1, NULL, NULL);
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@ from draw import is_float, is_plain
 try:
     import onnxruntime as ort
 except ImportError:
-    print("onnxruntime is not installed: skipped")
+    print("skipped: onnxruntime is not installed")
     sys.exit(0)
 
 ort.set_default_logger_severity(4)

@@ -420,7 +420,7 @@ def write_case(folder, case):
 def main():
     top, unmade = cases.build / "onnx_ort_cases", 0
     if not ort:
-        print("onnxruntime is not installed: skipped")
+        print("skipped: onnxruntime is not installed")
         return 0
     shutil.rmtree(top, ignore_errors=True)
     for number, case in enumerate(CASES):

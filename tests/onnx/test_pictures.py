@@ -83,7 +83,7 @@ wrong = []
 for name, (data, want) in GOOD.items():
     got = decoded(data)
     if isinstance(got, str) and "is not installed" in got:
-        print(f"{name}: skipped: {got}")
+        print(f"skipped: {name}: {got}")
     elif isinstance(got, str) or not np.array_equal(got, want):
         wrong.append(f"{name}: {got}")
 if not np.array_equal(decoded(GOOD["ppm"][0], pixel_format="BGR"), rgb[..., ::-1]):

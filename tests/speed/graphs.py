@@ -4,8 +4,8 @@
     graphs.py --graph 17 --seed 1 --keep DIR   looks closer at one, and writes its model
 
 Both engines run in this process on the same inputs with the same threads, in turns; a time is the least of the turns' medians. The roofline of a graph is the larger of (bytes of its inputs, constants and
-outputs) / (the speed at which this machine copies 64 MiB) and (its multiply-adds) / (the speed of a large product in onnxruntime), plus 2 us. A cliff: more than 3 times onnxruntime's time and more than
-2 times the roofline. A graph that looks like one is timed again three times as long before it counts, since machines have other load."""
+outputs) / (the speed at which this machine copies 64 MiB) and (its multiply-adds) / (the speed of a large product in onnxruntime), plus 2 us. A cliff: more than --factor times onnxruntime's time and more than
+2 times the roofline. A graph that looks like one is timed again, longer, before it counts, since machines have other load. Outputs that differ from onnxruntime's are compared with the interpreter's."""
 import argparse
 import math
 import os
@@ -252,6 +252,14 @@ def rates(engine, threads):
     return 2 * a.nbytes / median_s(lambda: np.copyto(b, a), 0.3) * min(threads, 2), 1024**3 / median_s(lambda: session.run(None, x), 0.3)
 
 
+def is_close(got, want):
+    """But for a few ties of ArgMax or TopK, which may go another way after other roundings."""
+    got, want = got.astype("f8"), want.astype("f8")
+    with np.errstate(all="ignore"):
+        close = (np.abs(got - want) <= 1e-3 * np.abs(want) + 1e-4 * np.nanmax(np.abs(want[np.isfinite(want)]), initial=1)) | (got == want) | (np.isnan(got) & np.isnan(want))
+    return close.mean() >= 0.999
+
+
 def compare(args, number, seconds, turns):
     """(ours, onnxruntime's, roofline) in seconds, and what the graph is."""
     import onnxruntime
@@ -265,18 +273,17 @@ def compare(args, number, seconds, turns):
     theirs.intra_op_num_threads = ours.intra_op_num_threads = args.threads
     a = onnxruntime.InferenceSession(model, theirs, providers=["CPUExecutionProvider"])
     b = tgrun.InferenceSession(model, ours, providers=["CPUExecutionProvider"])
-    got, want = b.run(None, feed)[0].astype("f8"), a.run(None, feed)[0].astype("f8")
-    with np.errstate(all="ignore"):
-        close = (np.abs(got - want) <= 1e-3 * np.abs(want) + 1e-4 * np.nanmax(np.abs(want[np.isfinite(want)]), initial=1)) | (got == want) | (np.isnan(got) & np.isnan(want))
-    if (share := 1 - close.mean()) > 0.001:                 # a few ties of ArgMax or TopK may go another way after other roundings
-        text += f"   OUTPUTS DIFFER in {100 * share:.2f} %"
+    got = b.run(None, feed)[0]
+    if not is_close(got, a.run(None, feed)[0]) and not is_close(got, tgrun.InferenceSession(model, device="reference").run(None, feed)[0]):
+        text += "   OUTPUTS DIFFER"
     times = in_turns([lambda: b.run(None, feed), lambda: a.run(None, feed)], seconds, turns)
     floor = max(moved / args.rates[0], work / args.rates[1]) + 2e-6
     return (*times, floor), text
 
 
-def is_cliff(ours, theirs, floor):
-    return ours > 3 * theirs and ours > 2 * floor
+def is_cliff(times, factor):
+    ours, theirs, floor = times
+    return ours > factor * theirs and ours > 2 * floor
 
 
 def main():
@@ -288,6 +295,7 @@ def main():
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--seconds", type=float, default=0.03, help="of a turn of an engine")
     p.add_argument("--limit", type=float, default=0, help="seconds after which no more graphs follow; 0: none")
+    p.add_argument("--factor", type=float, default=3, help="times onnxruntime's time that make a cliff")
     p.add_argument("--keep", help="folder for the models")
     args = p.parse_args()
     args.rates = rates(None, args.threads)
@@ -298,19 +306,20 @@ def main():
         if args.limit and time.perf_counter() > until:
             break
         times, text = compare(args, number, args.seconds, 2)
-        if times[0] > 2 * times[1]:
-            times, text = compare(args, number, 3 * args.seconds, 3)
+        for _ in range(2):
+            if times[0] > 2 * times[1]:
+                times, text = compare(args, number, 3 * args.seconds, 3)
         rows.append((times, number, text))
         if times[0] > times[1] or args.graph is not None or "DIFFER" in text:
             print(f"{number:6} ours {times[0] * 1e3:9.4f}  theirs {times[1] * 1e3:9.4f}  ratio {times[1] / times[0]:6.2f}  of roofline {times[0] / times[2]:6.1f}  {text}", flush=True)
-    slower, cliffs = sum(t[0] > t[1] for t, _, _ in rows), [n for t, n, _ in rows if is_cliff(*t)]
+    slower, cliffs = sum(t[0] > t[1] for t, _, _ in rows), [n for t, n, _ in rows if is_cliff(t, args.factor)]
     mean = math.exp(statistics.fmean(math.log(t[1] / t[0]) for t, _, _ in rows))
     print(f"{len(rows)} graphs, seed {args.seed}: geometric mean {mean:.2f} of onnxruntime's speed, {slower} slower ({100 * slower / len(rows):.1f} %), {len(cliffs)} cliffs {cliffs or ''}")
     wrong = [n for _, n, text in rows if "DIFFER" in text]
     if wrong:
         print(f"outputs differ: {wrong}")
     bad = len({*wrong, *cliffs})
-    print(f"{len(rows) - bad} passed, {bad} failed")
+    print(f"{len(rows) - bad} of {len(rows)} graphs are right and no cliffs")
     sys.exit(bool(bad))
 
 
