@@ -11,7 +11,7 @@
 
 #include "bench/say.h"
 
-typedef enum { FLAG, TEXT, COUNT, REAL, BYTES, CHOICE, MAYBE } OptKind;
+typedef enum { FLAG, TEXT, COUNT, REAL, NAMED, BYTES, CHOICE, MAYBE } OptKind;         /* NAMED: V or NAME:V, a number that is not negative */
 enum { R = PROGRAM_TGRUN, B = PROGRAM_TGBENCH, RB = R | B, NAME_MAX_LEN = 32 };
 typedef struct { const char *field; char letter; OptKind kind; const char *argument; int programs; const char *otherwise, *help; } OptRow;
 
@@ -79,6 +79,7 @@ static const char *wrong(const OptRow *row, const char *s)
     switch (row->kind) {
     case COUNT: return parse_int(s, &whole) && whole >= 0 && whole <= INT32_MAX ? NULL : "a whole number that is not negative";
     case REAL: return parse_real(s, &real) && real >= 0 ? NULL : "a number that is not negative";
+    case NAMED: return parse_real(strrchr(s, ':') ? strrchr(s, ':') + 1 : s, &real) && real >= 0 && *s != ':' ? NULL : "a number that is not negative, or NAME: and one";
     case BYTES: return parse_bytes(s, &real) ? NULL : "a whole number of bytes, K, M, G or T";
     case CHOICE: return is_choice(row->argument, s) ? NULL : row->argument;
     case TEXT: return *s ? NULL : row->argument;

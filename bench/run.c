@@ -114,6 +114,37 @@ static int32_t output_named(const Result *r, const char *s, const char **file)
     return *file = s, -1;
 }
 
+static bool is_output(const Result *r, const char *name, size_t len)
+{
+    TgPort p;
+    for (int32_t k = 0; k < tg_output_count(r->session); k++)
+        if (tg_output(r->session, k, &p) == TG_OK && strlen(p.name) == len && !memcmp(p.name, name, len)) return true;
+    return false;
+}
+
+/* What options say of outputs, before anything runs: NAME:V of a tolerance, NAME=FILE where the name is no folder's. */
+static TgStatus check_names(const Result *r)
+{
+    static const struct { Opt o; const char *text; } tolerance[] = { { OPT_rtol, "--rtol" }, { OPT_atol, "--atol" } };
+    const Args *a = r->args;
+    int32_t in_order = 0;
+    for (size_t t = 0; t < sizeof tolerance / sizeof *tolerance; t++)
+        for (uint32_t i = 0; i < a->value[tolerance[t].o].count; i++) {
+            const char *s = a->value[tolerance[t].o].v[i], *colon = strrchr(s, ':');
+            if (colon && !is_output(r, s, (size_t)(colon - s))) return say_error(TG_USAGE, "%s %s: the model has no output '%.*s'", tolerance[t].text, s, (int)(colon - s), s);
+        }
+    for (uint32_t i = 0; i < a->value[OPT_output].count; i++) {
+        const char *s = a->value[OPT_output].v[i], *equals = strchr(s, '=');
+        bool named = equals && !memchr(s, '/', (size_t)(equals - s));
+        for (const char *e = equals; e && !is_output(r, s, (size_t)(equals - s)); e = strchr(e + 1, '=')) equals = e;       /* names may have one, too */
+        bool found = equals && is_output(r, s, (size_t)(equals - s));
+        if (named && !found) return say_error(TG_USAGE, "-o %s: the model has no output '%.*s'", s, (int)(strchr(s, '=') - s), s);
+        in_order += !found;
+    }
+    if (in_order > tg_output_count(r->session)) return say_error(TG_USAGE, "-o: %d files are for outputs in their order, of which the model has %d", in_order, tg_output_count(r->session));
+    return TG_OK;
+}
+
 /* -o: by name, else the outputs in order; the first set's. */
 static TgStatus write_files(const Result *r, const TgTensor *output)
 {
@@ -278,6 +309,7 @@ TgStatus run_model(const Args *a, const char *path)
     else data = (Data){ 0 };
     if (status == TG_OK) status = against(&data, a, path, session);
     Result r = { .file = path, .args = a, .session = session, .data = &data, .ok = true };
+    if (status == TG_OK) status = check_names(&r);
     if (status == TG_OK) {
         size_t nout = (size_t)data.set[0].noutput + 1;
         r.output = calloc(nout, sizeof *r.output);

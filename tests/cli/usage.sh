@@ -9,6 +9,12 @@ t --runs=-1 $M/add.onnx
 t --no-cache=1 $M/add.onnx
 t --precision exactly $M/add.onnx
 t --precision split $M/add.onnx
+t --atol abc $M/add.onnx
+t --atol=-1 $M/add.onnx
+t --rtol y:none $M/add.onnx
+t --rtol nothing:1e-3 $M/add.onnx
+t -o nothing=y.npy $M/add.onnx
+t -o a.npy -o b.npy -o c.npy $M/add.onnx
 t --precision fast $M/add.onnx --device reference
 t --max-memory 12Q $M/add.onnx
 t --duration nan $M/add.onnx
