@@ -654,10 +654,11 @@ static void best_of_moves(Trial *p, const Kernel *k)
         if (k->param[i].constant && !k->param[i].written && k->nparam == 2) return;        /* it packs, once */
     for (int lane = 0; lane < 64; lane++)
         for (int row = 0; row < 64; row++) {
-            trial_again(p, k);
             if (!(p->outs >> lane & 1) || !(p->outs >> row & 1) || is_symbolic(p, lane) || is_symbolic(p, row) || !has_step_one(p, lane) || (row != lane && !has_step_one(p, row))) continue;
             int64_t width = lanes_of_all(p, lane);
-            if (width < 4 || p->size[row] < width || !split(p, lane, width, AXIS_UPCAST) || (row != lane && !split(p, row, width, AXIS_UPCAST))) continue;
+            if (width < 4 || p->size[row] < width) continue;
+            trial_again(p, k);
+            if (!split(p, lane, width, AXIS_UPCAST) || (row != lane && !split(p, row, width, AXIS_UPCAST))) continue;
             share(p, -1);
             if ((cost = estimate(p, SQUARE_MOST)) >= least) continue;
             least = cost;
