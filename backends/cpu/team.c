@@ -25,7 +25,7 @@
 #include "backends/cpu/cpu.h"
 #include "graph/base/clock.h"
 
-enum { SPIN_NS = 200000, CROWDED_SPIN_NS = 10000, PAUSES = 32, LATE_NS = 5000, LATE_MOST = 4, QUIET_JOBS = 500 };
+enum { SPIN_NS = 200000, CROWDED_SPIN_NS = 10000, PAUSES = 32, LATE_NS = 5000, LATE_MOST = 4, STRAIN_MOST = 8 };
 
 /* The last phases of which somebody took the part, and which its own thread saw. */
 typedef struct { alignas(64) atomic_uint claimed; atomic_uint seen; } Part;
@@ -41,7 +41,7 @@ struct Team {
     Part *part;
     cpu_set_t allowed;                   /* the caller's cores when the threads were made */
     atomic_uint first;                   /* phase of the job */
-    int count, asked, quiet, *cpu;       /* quiet: jobs since anybody was late */
+    int count, asked, strain, *cpu;      /* strain: how many more jobs had late threads than had none, lately */
     pthread_t starter;
     bool started;
     pid_t pid;
@@ -227,13 +227,14 @@ int team_size(const Team *t) { return t->count; }
 
 /* ---- jobs ---- */
 
-/* Do others use these cores? */
+/* Do others use these cores? Jobs in which threads were late count up, those in which none was count down. */
 static void look_around(Team *t)
 {
     int late = atomic_exchange(&t->late, 0);
-    t->quiet = late ? 0 : t->quiet + 1;
-    if (late >= LATE_MOST) atomic_store(&t->crowded, true);
-    else if (t->quiet >= QUIET_JOBS) atomic_store(&t->crowded, false);
+    if (late >= LATE_MOST && t->strain < STRAIN_MOST) t->strain++;
+    else if (!late && t->strain) t->strain--;
+    if (t->strain == STRAIN_MOST) atomic_store(&t->crowded, true);
+    else if (!t->strain) atomic_store(&t->crowded, false);
 }
 
 static void all_phases(Team *t)
