@@ -1,6 +1,7 @@
 /* Free dimensions: which sizes of a model's inputs are variables of a program. The first sizes of a session are built in; a size that comes again with another value, with it
  * the other sizes of a picture, or one for which a range was asked, becomes a DEFINE_VAR of one program for all of the range, bound when it runs. Equal symbols are one variable. Where the import meets sizes of which it cannot show
- * that they are equal, it is tried again with less freedom: a variable follows from others (the length of a mask is that of a cache plus that of what is new), or a size becomes a multiple (32 k where a network halves five times and adds what was
+ * that they are equal, it is tried again with less freedom: a variable follows from others (the length of a mask is that of a cache plus that of what is new),
+ * or a size becomes a multiple (32 k where a network halves five times and adds what was
  * skipped), or it is built in after all. The elements of a short integer input from whose values sizes follow (`baked`, import.c) are such sizes as well: beside its axes an input has an axis TG_MAX_RANK + e
  * for its element e. So nothing is assumed that is not checked: a program is only used for sizes that dims_values takes, others get a program of their own.
  */
