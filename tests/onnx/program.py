@@ -56,7 +56,7 @@ def load(path):
 
 
 def checked(command, env, timeout):
-    """Runs a program. LeakSanitizer itself may crash at the end (it takes what lies before a block of thread-local memory for the header of older C libraries): then the program's own end counts, without that check."""
+    """Runs a program. LeakSanitizer itself may crash at the end, in its scan of thread-local memory (with use_tls=0 it does not): then the program's own end counts, without that check."""
     p = subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout)
     if p.returncode and "LeakSanitizer has encountered a fatal error" in p.stderr:
         print("skipped: a check for leaks, in which LeakSanitizer crashed")
