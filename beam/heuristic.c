@@ -650,8 +650,6 @@ static void best_of_moves(Trial *p, const Kernel *k)
 {
     OptList best = *p->out;
     double least = estimate(p, UINT32_MAX) * 0.8, cost;
-    for (uint32_t i = 0; i < k->nparam; i++)
-        if (k->param[i].constant && !k->param[i].written && k->nparam == 2) return;        /* it packs, once */
     for (int lane = 0; lane < 64; lane++)
         for (int row = 0; row < 64; row++) {
             if (!(p->outs >> lane & 1) || !(p->outs >> row & 1) || is_symbolic(p, lane) || is_symbolic(p, row) || !has_step_one(p, lane) || (row != lane && !has_step_one(p, row))) continue;
@@ -679,7 +677,7 @@ static void cpu(Trial *p, const Kernel *k)
     }
     bool has_rows = p->rows != p->outs, kept = has_rows && keep_rows(p);
     int row = has_rows ? row_lane(p) : -1, same = shares_terms(p);
-    bool across = !p->reduces && moves_across(p, out);
+    bool across = !p->reduces && farthest(p) < 0 && moves_across(p, out);
     if (same >= 0) running(p, same);
     else if (row >= 0) lanes_on(p, row, 2);
     else if (has_rows) statistics(p, kept, false);

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RANGES = 52, SIM_BUDGET = 200, MAX_DEPTH = 1000, ACROSS_LEAST = 4096 };        /* MAX_DEPTH: of one kernel's operations upon operations */
+enum { MAX_RANGES = 52, SIM_BUDGET = 200, MAX_DEPTH = 1000, ACROSS_LEAST = 4096 };        /* MAX_DEPTH: of one kernel's operations upon operations; ACROSS_LEAST: elements whose transpose is worth a kernel */
 
 static bool is_leaf(const UOp *u)
 {
