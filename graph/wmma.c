@@ -35,10 +35,17 @@ int wmma_elements(const char *row_bits, const char *column_bits)
     return n;
 }
 
-int64_t wmma_stride(const Wmma *w, const UOp *window)
+int wmma_operand(const UOp *u, uint32_t s)
 {
-    int64_t columns = WINDOW_BYTES / dtype_size(w->a), rows = wmma_elements(w->am, w->ak) / columns;
-    return (uop_numel(window) - columns) / (rows - 1);
+    const Wmma *w = wmma_of(u);
+    int n = s == 0 ? wmma_elements(w->am, w->ak) : s == 1 ? wmma_elements(w->bk, w->bn) : wmma_elements(w->cm, w->cn);
+    return s == 1 ? n : n * (int)wmma_ranges(u)->rows / w->m;
+}
+
+int64_t wmma_stride(const UOp *u, uint32_t s)
+{
+    int64_t columns = WINDOW_BYTES / dtype_size(wmma_of(u)->a), rows = wmma_operand(u, s) / columns;
+    return (uop_numel(u->src[s]) - columns) / (rows - 1);
 }
 
 static bool fragment_fits(const Wmma *w, const UOp *u, DType t, int elements)
@@ -51,7 +58,8 @@ bool wmma_fits(const UOp *u)
 {
     if (u->arg.i < 0 || u->arg.i >= WMMA_COUNT || !u->arg.blob || u->arg.blob->size != sizeof(WmmaRanges)) return false;
     const Wmma *w = wmma_of(u);
-    if (u->dtype != w->acc) return false;
+    int64_t rows = wmma_ranges(u)->rows;
+    if (u->dtype != w->acc || (rows != w->m && (!wmma_tiled(w) || rows < WMMA_ROWS || rows > w->m))) return false;
     if (!u->shape->rank) return u->src[0]->dtype == w->a && u->src[1]->dtype == w->b;
-    return fragment_fits(w, u->src[0], w->a, wmma_elements(w->am, w->ak)) && fragment_fits(w, u->src[1], w->b, wmma_elements(w->bk, w->bn)) && uop_numel(u) == wmma_elements(w->cm, w->cn);
+    return fragment_fits(w, u->src[0], w->a, wmma_operand(u, 0)) && fragment_fits(w, u->src[1], w->b, wmma_operand(u, 1)) && uop_numel(u) == wmma_operand(u, 2);
 }

@@ -3,6 +3,7 @@
  * opt_tc, in optimize. Comes in: REDUCE(ADD, MUL(CAST x, CAST y); .. axis ..), x and y of the row's types. Of the output's axes, n is the innermost on which one operand (B) alone
  * depends, m the innermost on which the other (A) alone does, among those whose sizes are multiples of the row's N and M; factor is row + 16 * c, and c takes the c-th next pair.
  * An UPCAST axis serves too: SPLIT m 32 UPCAST; SPLIT n 32 UPCAST; TC is two by two tiles, and parts of a ragged m overlap as always.
+ * A tile register holds as many rows of m as divide it, 16 at most.
  * m, n and k are split by the row's bits: lanes become one WARP range that m and n share, elements an UPCAST range of m and one of n (of a tile m's is a LOOP, the last of all; of a
  * vector there is none, and B may depend on what it likes), k UNROLLs. MUL becomes WMMA(x, y, 0), a scalar that is still that product: the kernel is as legal and as executable as
  * before, its new ranges are held in place.
@@ -143,7 +144,15 @@ static TgStatus find_operands(Tc *tc)
 static bool may_be_tile(const UOp *r, int64_t size)
 {
     AxisType t = range_type(r);
-    return (t == AXIS_LOOP || t == AXIS_GLOBAL || t == AXIS_UPCAST) && uop_is_const(r->src[0]) && r->src[0]->vmax % size == 0;
+    return size && (t == AXIS_LOOP || t == AXIS_GLOBAL || t == AXIS_UPCAST) && uop_is_const(r->src[0]) && r->src[0]->vmax % size == 0;
+}
+
+/* How many rows of m an operation does: a tile register may hold fewer than it has, the most that divide the axis; 0: too few. */
+static int64_t rows_of(const Wmma *w, const UOp *m)
+{
+    int64_t n = w->m;
+    while (wmma_tiled(w) && uop_is_const(m->src[0]) && n >= WMMA_ROWS && m->src[0]->vmax % n) n--;
+    return n >= WMMA_ROWS || !wmma_tiled(w) ? n : 0;
 }
 
 static bool varies(const UOp *u, const UOp *r) { return (u->ranges & range_bit(r)) != 0; }
@@ -152,7 +161,7 @@ static bool varies(const UOp *u, const UOp *r) { return (u->ranges & range_bit(r
 static bool fits_axes(const Tc *tc, const UOp *m, const UOp *n, const UOp *a, const UOp *b)
 {
     if (a->dtype != tc->w->a || b->dtype != tc->w->b || !may_be_tile(n, tc->w->n) || !varies(b, n) || varies(a, n)) return false;
-    return tc->w->m == 1 ? m == n : may_be_tile(m, tc->w->m) && varies(a, m) && !varies(b, m);
+    return tc->w->m == 1 ? m == n : may_be_tile(m, rows_of(tc->w, m)) && varies(a, m) && !varies(b, m);
 }
 
 /* Sets m, n, and which operand is A. */
@@ -221,9 +230,9 @@ static void split_axes(Tc *tc)
 {
     const Wmma *w = tc->w;
     Graph *g = tc->g;
-    WmmaRanges rs = { -1, -1, -1, { -1, -1, -1, -1 } };
+    WmmaRanges rs = { -1, -1, -1, { -1, -1, -1, -1 }, rows_of(w, tc->m) };
     const UOp *lane = w->lanes > 1 ? new_range(tc, w->lanes, AXIS_WARP, &rs.lane) : NULL, *list[1 + WMMA_K], *inner = uop_index(g, 0);
-    const UOp *i = w->m > 1 ? new_range(tc, elements_of(w->cm), w->lanes > 1 ? AXIS_UPCAST : AXIS_LOOP, &rs.m) : NULL, *j = new_range(tc, elements_of(w->cn), AXIS_UPCAST, &rs.n), *kr[WMMA_K];
+    const UOp *i = w->m > 1 ? new_range(tc, wmma_tiled(w) ? rs.rows : elements_of(w->cm), w->lanes > 1 ? AXIS_UPCAST : AXIS_LOOP, &rs.m) : NULL, *j = new_range(tc, elements_of(w->cn), AXIS_UPCAST, &rs.n), *kr[WMMA_K];
     uint32_t nk = 0, n = 0;
     for (int p = 0, len; w->bk[p]; p += len) {
         len = run_of(w->bk + p);
@@ -237,7 +246,7 @@ static void split_axes(Tc *tc)
     tc->k->root = uop_substitute(g, tc->k->root, &tc->reduce, &reduce, 1);
     for (uint32_t s = nk; s-- > 0;) list[n++] = kr[s];
     replace_axis(tc, tc->r, w->k, inner, list, n);
-    if (i) replace_axis(tc, tc->m, w->m, index_of(g, w->cm, i, lane), &i, 1);
+    if (i) replace_axis(tc, tc->m, rs.rows, index_of(g, w->cm, i, lane), &i, 1);
     n = 0;
     if (lane) list[n++] = lane;
     list[n++] = j;
@@ -302,7 +311,7 @@ bool wmma_holds(const Kernel *k, const OptOp *o, const UOp *range)
     for (uint32_t i = 0; i < count; i++) {
         if (order[i]->op != UOP_WMMA) continue;
         const int64_t *number = (const int64_t *)order[i]->arg.blob->data;
-        for (size_t j = 0; j < sizeof(WmmaRanges) / sizeof *number; j++) held |= number[j] == range_number(range);
+        for (size_t j = 0; j < WMMA_RANGES; j++) held |= number[j] == range_number(range);
         held |= wmma_of(order[i])->lanes == 1 && (o->kind == OPT_NEST || (o->kind == OPT_PADTO && range_type(range) == AXIS_REDUCE));
     }
     arena_free(a);
@@ -370,7 +379,7 @@ static const UOp *window(Fragments *f, uint32_t s, const UOp *load)
     Graph *g = f->g;
     const UOp *from[2 + WMMA_K], *to[2 + WMMA_K], *zero[2 + WMMA_K];
     bool tiled = wmma_tiled(f->w);
-    int64_t count = s ? wmma_elements(f->w->bk, f->w->bn) : wmma_elements(f->w->am, f->w->ak), columns = tiled ? 64 / dtype_size(f->w->a) : count, stride = tiled ? 0 : count;
+    int64_t count = wmma_operand(f->wmma, s), columns = tiled ? 64 / dtype_size(f->w->a) : count, stride = tiled ? 0 : count;
     if (load->src[0]->op != UOP_INDEX || (tiled && load->nsrc > 1)) return NULL;
     for (int64_t e = 0; e < count; e++) {
         int64_t at = 0;
@@ -441,7 +450,7 @@ static TgStatus through_memory(Fragments *f, const UOp *sum, const UOp *element,
     Graph *g = f->g;
     Arena *a = arena_new();
     uint32_t n;
-    int size = wmma_elements(f->w->cm, f->w->cn);
+    int size = wmma_operand(f->wmma, 2);
     int64_t tiles = 1, operands[2] = { 1, 1 };
     const UOp **order = uop_toposort(g, &sum, 1, a, &n), *tile = uop_index(g, 0);
     for (uint32_t i = 0; i < n; i++) {
@@ -490,7 +499,7 @@ static TgStatus fragment(Fragments *f)
     find_ranges(f);
     if ((w->m > 1 && !f->m) || !f->n) return fail(TG_INTERNAL, "kernel %s: a WMMA without its ranges", f->k->name);
     TRY(operands(f, src));
-    src[2] = zeros(g, w->acc, wmma_elements(w->cm, w->cn));
+    src[2] = zeros(g, w->acc, wmma_operand(f->wmma, 2));
     for (uint32_t k = 1; k < f->reduce->nsrc; k++) {
         bool inner = false;
         for (int j = 0; j < WMMA_K; j++) inner |= f->reduce->src[k] == f->kr[j];

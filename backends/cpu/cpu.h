@@ -16,7 +16,7 @@ void cpu_prefetch_epilogue(CRender *r, const UOp *range);
 /* tiles.c */
 bool cpu_has_tiles(const Kernel *k);
 bool cpu_tile_line(CRender *r, const UOp *u);                /* prints an instruction on tile registers; false: it is none */
-extern const char cpu_tile_helpers[];
+void cpu_tile_sizes(CRender *r, Text *out);                 /* what must stand before a kernel that has tiles, whose body is rendered */
 
 /* compile.c */
 struct Code { CpuKernel *fn; uint32_t count; void **library; uint32_t nlibrary; };

@@ -615,7 +615,7 @@ static void preamble(CRender *r, Text *out)
     for (uint32_t i = 0; i < l->nsrc; i++)
         if (l->src[i]->op == UOP_EXP2 && l->src[i]->dtype == DT_F32) want(r, H_EXP2);
     typedefs(r, out);
-    if (cpu_has_tiles(r->k)) text_add(out, "%s", cpu_tile_helpers);
+    if (cpu_has_tiles(r->k)) cpu_tile_sizes(r, out);
     for (int h = 0; h < H_COUNT; h++)
         if (r->used[USED_HELPER] >> h & 1) text_add(out, "#ifndef TG_HELPER_%d\n#define TG_HELPER_%d\n%s#endif\n", h, h, cpu_helper[h]);
 }
@@ -629,7 +629,7 @@ static void prologue(Text *out, const Kernel *k, const char *name)
         if (u->op == UOP_PARAM) text_add(out, "    %s *p%ld = (%s *)args[%ld];\n", t, (long)u->arg.i, t, (long)u->arg.i);
     }
     for (uint32_t i = 0; i < k->nvar; i++) text_add(out, "    const long n%u = vars[%u];\n", i, i);
-    if (cpu_has_tiles(k)) text_add(out, "    __asm__ volatile(\"ldtilecfg %%0\" : : \"m\"(tg_tiles));\n");
+    if (cpu_has_tiles(k)) text_add(out, "    __asm__ volatile(\"ldtilecfg %%0\" : : \"m\"(TG_TILES_HERE));\n");
 }
 
 static void epilogue(Text *out, const Kernel *k)

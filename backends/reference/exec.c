@@ -211,11 +211,12 @@ bool ref_alu(const UOp *u, const int64_t *const *src, int64_t *out)
 }
 
 /* a and b: fragments of all lanes, one after the other; out: the lane's accumulator, which grows. Sums are kept wide and rounded once. */
-void ref_wmma(const Wmma *w, int64_t lane, const int64_t *a, const int64_t *b, int64_t *out)
+void ref_wmma(const UOp *u, int64_t lane, const int64_t *a, const int64_t *b, int64_t *out)
 {
-    int na = wmma_elements(w->am, w->ak), nb = wmma_elements(w->bk, w->bn), l, e;
+    const Wmma *w = wmma_of(u);
+    int na = wmma_operand(u, 0), nb = wmma_operand(u, 1), l, e;
     DType wide = dtype_is_float(w->acc) ? DT_F64 : w->acc;
-    for (int m = 0; m < w->m; m++)
+    for (int m = 0; m < wmma_ranges(u)->rows; m++)
         for (int n = 0; n < w->n; n++) {
             wmma_place(w->cm, m, w->cn, n, &l, &e);
             if (l != lane) continue;
@@ -268,9 +269,9 @@ static int64_t window_element(Exec *e, const UOp *load, int64_t at, int64_t stri
 static void fragment(Exec *e, const UOp *u, uint32_t s, int64_t lane, int64_t *out)
 {
     const Wmma *w = wmma_of(u);
-    int64_t n = s ? wmma_elements(w->bk, w->bn) : wmma_elements(w->am, w->ak), range = wmma_ranges(u)->lane;
+    int64_t n = wmma_operand(u, s), range = wmma_ranges(u)->lane;
     if (wmma_tiled(w)) {
-        for (int64_t i = 0; i < n && !e->status; i++) out[i] = window_element(e, u->src[s], i, wmma_stride(w, u->src[s]));
+        for (int64_t i = 0; i < n && !e->status; i++) out[i] = window_element(e, u->src[s], i, wmma_stride(u, s));
         return;
     }
     if (range >= 0) e->at[range] = lane, e->set[range] = ++e->now;
@@ -281,12 +282,12 @@ static void fragment(Exec *e, const UOp *u, uint32_t s, int64_t lane, int64_t *o
 static void wmma(Exec *e, const UOp *u, int64_t *out)
 {
     const Wmma *w = wmma_of(u);
-    int na = wmma_elements(w->am, w->ak), nb = wmma_elements(w->bk, w->bn);
+    int na = wmma_operand(u, 0), nb = wmma_operand(u, 1);
     int64_t range = wmma_ranges(u)->lane, mine = range < 0 ? 0 : e->at[range], *a = arena_alloc(e->arena, sizeof *a * (size_t)((na + nb) * w->lanes)), *b = a + na * w->lanes;
     for (int64_t l = 0; l < w->lanes && !e->status; l++) fragment(e, u, 0, l, a + l * na), fragment(e, u, 1, l, b + l * nb);
     if (range >= 0) e->at[range] = mine, e->set[range] = ++e->now;
     memcpy(out, value_of(e, u->src[2]), ref_lanes(u) * sizeof *out);
-    if (!e->status) ref_wmma(w, mine, a, b, out);
+    if (!e->status) ref_wmma(u, mine, a, b, out);
 }
 
 static void compute(Exec *e, const UOp *u, int64_t *out)

@@ -201,7 +201,7 @@ static bool shuffle(Machine *m, Thread *t, const UOp *u)
 static void tile(Machine *m, Thread *t, const UOp *u, uint32_t s, int64_t *out)
 {
     const Wmma *w = wmma_of(u);
-    int64_t n = s ? wmma_elements(w->bk, w->bn) : wmma_elements(w->am, w->ak), columns = wmma_tiled(w) ? 64 / dtype_size(w->a) : n, stride = wmma_tiled(w) ? wmma_stride(w, u->src[s]) : n;
+    int64_t n = wmma_operand(u, s), columns = wmma_tiled(w) ? 64 / dtype_size(w->a) : n, stride = wmma_tiled(w) ? wmma_stride(u, s) : n;
     const int64_t *v = operand(m, t, u->src[s]);
     for (int64_t i = 0; i < n && !m->status; i++) out[i] = v[i / columns * stride + i % columns];
 }
@@ -211,7 +211,7 @@ static bool multiply(Machine *m, Thread *t, const UOp *u)
 {
     const Wmma *w = wmma_of(u);
     uint32_t side = t->shuffles & 1, me = (uint32_t)(t - m->thread), first = me / WARP * WARP, at = m->place[u->id];
-    int na = wmma_elements(w->am, w->ak), nb = wmma_elements(w->bk, w->bn);
+    int na = wmma_operand(u, 0), nb = wmma_operand(u, 1);
     int64_t *a, *b;
     if (w->lanes > 1 && (na + nb > LANES_MAX || first + (uint32_t)w->lanes > m->nthread)) broken(m, TG_INTERNAL, "a WMMA without a whole warp", u, m->nthread);
     if (m->status) return false;
@@ -232,7 +232,7 @@ static bool multiply(Machine *m, Thread *t, const UOp *u)
         memcpy(b + l * (uint32_t)nb, other->shown[side] + na, (size_t)nb * sizeof *b);
     }
     const int64_t *acc = operand(m, t, u->src[2]);
-    if (!m->status) memcpy(&t->value[at], acc, ref_lanes(u) * sizeof *acc), ref_wmma(w, me % WARP, a, b, &t->value[at]);
+    if (!m->status) memcpy(&t->value[at], acc, ref_lanes(u) * sizeof *acc), ref_wmma(u, me % WARP, a, b, &t->value[at]);
     arena_release(m->arena, mark);
     t->defined[at] = true;
     t->shuffles += w->lanes > 1;

@@ -35,6 +35,6 @@ bool ref_size(const UOp *u, const RefVar *var, uint32_t nvar, int64_t *out);
 /* Shared by both executors: an element-wise op on lanes (an operand of one lane serves all), and a lane count. */
 bool ref_alu(const UOp *u, const int64_t *const *src, int64_t *out);
 int64_t ref_guard(const UOp *u, int64_t value, int64_t bound, int64_t *word);     /* a GUARD's value; the note goes to word, which may be NULL */
-void ref_wmma(const Wmma *w, int64_t lane, const int64_t *a, const int64_t *b, int64_t *out);      /* a, b: of all lanes; out: this lane's accumulator */
+void ref_wmma(const UOp *wmma, int64_t lane, const int64_t *a, const int64_t *b, int64_t *out);      /* a, b: of all lanes; out: this lane's accumulator */
 static inline uint32_t ref_lanes(const UOp *u) { return u->shape->rank ? (uint32_t)uop_numel(u) : 1; }
 #endif

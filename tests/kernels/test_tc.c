@@ -40,6 +40,12 @@ static const Row row[] = {
     { DT_BF16, 64, 64, 64, 0, 0, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 2; PACK 2", NULL },
     { DT_BF16, 64, 96, 128, 0, 1, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 2; SPLIT 6 2 UNROLL; PACK 2", NULL },
     { DT_BF16, 37, 32, 64, 0, 1, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 3 2; PACK 2", NULL },                                        /* rows 5 to 36 again */
+    { DT_BF16, 14, 32, 64, 0, 0, 1, "TC 2 2; PACK 2", NULL },                                                                              /* fewer rows than a tile has */
+    { DT_BF16, 28, 64, 96, 0, 1, 1, "SPLIT 0 28 UPCAST; SPLIT 1 32 UPCAST; TC 3 2; PACK 2", NULL },                                        /* 14 and 14 */
+    { DT_BF16, 7, 48, 64, 0, 1, 1, "SPLIT 1 16 UPCAST; TC 3 2; PACK 2", NULL },
+    { DT_BF16, 64, 64, 32, 0, 0, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 2; PACK 2", NULL },                                        /* four sums of one term */
+    { DT_BF16, 19, 16, 32, 0, 0, 1, "SPLIT 0 10 UPCAST; TC 3 2; PACK 2", NULL },                                                           /* rows 9 to 18 again */
+    { DT_BF16, 4, 16, 32, 0, 0, 1, "TC 2 2; PACK 2", "no axes" },
     { DT_BF16, 64, 64, 64, 0, 0, 1, "TC 2 2; PACK 2; SPLIT 0 2 LOOP", "come last" },
     { DT_BF16, 64, 64, 64, 1, 0, 1, "TC 2 2", "does not lie along" },
     { DT_BF16, 64, 64, 64, 0, 0, 1, "TC 2 2; NEST 4", "part of a TC" },
