@@ -12,7 +12,7 @@
 #include "beam/trial.h"
 #include "graph/wmma.h"
 
-enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12 };         /* SHORT: reduces that are unrolled whole; DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers */
+enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12, CHOICES = 8 };         /* SHORT: reduces that are unrolled whole; DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers */
 
 /* ---- ops ---- */
 
@@ -292,14 +292,63 @@ static bool is_fragmented(const Kernel *k)
     return good;
 }
 
+/* Rows of a tile, and how many tiles beside each other, that cover m with the least work: an operation takes as many steps as rows, and some to load what it takes of B. */
+static int64_t rows_of(int64_t m, const Wmma *w, int64_t *tiles)
+{
+    int64_t best = 0;
+    double least = 0;
+    for (int64_t n = 1; n <= 2; n++)
+        for (int64_t rows = WMMA_ROWS; rows <= w->m && n * rows <= m; rows++) {
+            double cost = (double)ceil_to(m, n * rows) / (double)(n * rows) * (double)n * ((double)rows + (n > 1 ? 4 : 8));
+            if (!best || cost <= least) best = rows, *tiles = n, least = cost;
+        }
+    return best;
+}
+
+/* Of what is summed the constants vary along it, and nothing else. */
+static bool is_of_constants(const Trial *p, int number)
+{
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> number & 1) != a->constant) return false;
+    }
+    return true;
+}
+
+/* Some constant that is summed varies along it. */
+static bool meets_constants(const Trial *p, int number)
+{
+    bool meets = false;
+    for (uint32_t i = 0; i < p->naccess; i++) meets |= p->access[i].constant && (p->access[i].ranges & p->reduces) && p->access[i].ranges >> number & 1;
+    return meets;
+}
+
+/* Where m makes one tile only, two of another axis on which no constant depends share what is loaded of B. */
+static void second_row(Trial *p, const TilePlan *t)
+{
+    for (uint32_t i = p->nout; i-- > 0;) {
+        int other = p->number[i];
+        if (other != t->m && other != t->n && p->size[other] > 1 && !meets_constants(p, other) && split(p, other, 2, AXIS_UPCAST)) return;
+    }
+}
+
+/* The pair of axes that TC takes when it takes m and n: which operand is whose, it says itself. */
+static bool try_tc(Trial *p, const TilePlan *t)
+{
+    for (int32_t choice = 0; choice < CHOICES; choice++)
+        if (trial_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)opt_axis(p->k, t->k), .factor = t->row + 16 * choice })) return true;
+    return false;
+}
+
 /* Two by two tiles of m and n where they are long enough; every window must be packed, or lie as it should. */
 static bool try_tiles(Trial *p, const TilePlan *t)
 {
     const Wmma *w = &wmma_row[t->row];
-    int64_t m = p->size[t->m], n = p->size[t->n];
-    if (m < w->m || n < w->n || p->size[t->k] % w->k) return false;
-    if (!split(p, t->n, n >= 2 * w->n ? 2 * w->n : w->n, AXIS_UPCAST) || !split(p, t->m, m >= 2 * w->m ? 2 * w->m : w->m, AXIS_UPCAST)) return false;
-    if (!trial_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)opt_axis(p->k, t->k), .factor = t->row })) return false;
+    int64_t n = p->size[t->n], tiles = 1, rows = rows_of(p->size[t->m], w, &tiles);
+    if (!rows || n < w->n || p->size[t->k] % w->k) return false;
+    if (!split(p, t->n, n >= 2 * w->n ? 2 * w->n : w->n, AXIS_UPCAST) || !split(p, t->m, rows * tiles, AXIS_UPCAST)) return false;
+    if (tiles == 1) second_row(p, t);
+    if (!try_tc(p, t)) return false;
     if (opt_axis(p->k, t->n) >= 0) move_out(p, t->n, p->outs);
     share(p, t->n);
     trial_pack(p);
@@ -313,21 +362,11 @@ static bool tiles_of(Trial *p, const Kernel *k, int32_t row)
         for (uint32_t n = p->nout; n-- > 0;)
             for (uint32_t m = p->nout; m-- > 0;) {
                 TilePlan t = { p->number[r], p->number[m], p->number[n], row };
-                if (m == n || is_symbolic(p, t.k) || is_symbolic(p, t.m) || is_symbolic(p, t.n)) continue;
+                if (m == n || is_symbolic(p, t.k) || is_symbolic(p, t.m) || is_symbolic(p, t.n) || !is_of_constants(p, t.n) || meets_constants(p, t.m)) continue;
                 if (try_tiles(p, &t)) return true;
                 trial_again(p, k);
             }
     return false;
-}
-
-/* Of what is summed the constants vary along it, and nothing else. */
-static bool is_of_constants(const Trial *p, int number)
-{
-    for (uint32_t i = 0; i < p->naccess; i++) {
-        const Access *a = &p->access[i];
-        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> number & 1) != a->constant) return false;
-    }
-    return true;
 }
 
 /* Rows of vectors as in contract, each lane the dot product of neighbours along axis r. */
