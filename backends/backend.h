@@ -41,7 +41,6 @@ typedef struct Backend {
                      int runs, double limit_s, void *const *out);
     TgStatus (*assembly)(Text *out, Device *d, const Kernel *k);                /* for dump --stage asm; may be NULL */
     void (*compiler)(const Device *d, char out[128]);                           /* which compiler makes its code, where `describe` does not say; may be NULL */
-    uint32_t precisions;                                                        /* that it has beside exact: bit = TgPrecision */
     bool interprets;                                                            /* runs kernels as they are written: they must keep their instructions */
 } Backend;
 

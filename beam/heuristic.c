@@ -12,7 +12,7 @@
 #include "beam/trial.h"
 #include "graph/wmma.h"
 
-enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12, CHOICES = 8 };         /* SHORT: reduces that are unrolled whole; DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers */
+enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, COPIES = 4 };         /* SHORT: reduces that are unrolled whole; DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers */
 
 /* ---- ops ---- */
 
@@ -519,6 +519,22 @@ static bool move_block(Trial *p)
     return false;
 }
 
+/* What is stored a few times of the same loads is computed once: a short loop on which nothing that is loaded depends is unrolled. */
+static void compute_once(Trial *p)
+{
+    for (uint32_t i = 0; i < p->nout; i++) {
+        int number = p->number[i];
+        bool alone = !is_symbolic(p, number) && p->size[number] <= COPIES;
+        uint32_t loads = 0;
+        for (uint32_t j = 0; j < p->naccess; j++) {
+            if (p->access[j].store) continue;
+            loads++;
+            alone &= !(p->access[j].ranges >> number & 1);
+        }
+        if (alone && loads) split(p, number, p->size[number], AXIS_UPCAST);
+    }
+}
+
 /* Two or three rounds at once of an output loop on which most of what is loaded in lanes does not depend: tables of places and weights are then read once for several channels. */
 static void share_loads(Trial *p, int lane)
 {
@@ -628,6 +644,7 @@ static int inner_row(const Trial *p, int lane)
 
 static bool propose(Trial *p, const Proposal *c)
 {
+    compute_once(p);
     if (c->first && !rows_first(p)) return false;
     bool kept = c->kept && keep_rows(p);
     if (c->kept && !kept) return false;
@@ -695,6 +712,7 @@ static void best_of_moves(Trial *p, const Kernel *k)
             int64_t width = lanes_of_all(p, lane);
             if (width < 4 || p->size[row] < width) continue;
             trial_again(p, k);
+            compute_once(p);
             if (!split(p, lane, width, AXIS_UPCAST) || (row != lane && !split(p, row, width, AXIS_UPCAST))) continue;
             share(p, -1);
             if ((cost = estimate(p, SQUARE_MOST)) >= least) continue;
@@ -714,6 +732,7 @@ static void cpu(Trial *p, const Kernel *k)
         else share(p, -1);
         return;
     }
+    compute_once(p);
     bool has_rows = p->rows != p->outs, kept = has_rows && keep_rows(p);
     int row = has_rows ? row_lane(p) : -1, same = shares_terms(p);
     bool across = !p->reduces && farthest(p) < 0 && moves_across(p, out);

@@ -98,13 +98,16 @@ TgStatus session_in_file(const TgSession *s, TgStatus status)
     return status;
 }
 
-static TgStatus check_precision(const TgSession *s)
+/* The target that kernels are made for: the device's, with as many products as the precision allows. */
+static TgStatus set_precision(TgSession *s)
 {
-    static const char *const name[] = { [TG_PRECISION_EXACT] = "exact", [TG_PRECISION_SPLIT] = "split", [TG_PRECISION_FAST] = "fast" };
+    static const struct { const char *name; int32_t products; } way[] = { [TG_PRECISION_EXACT] = { "exact", 0 }, [TG_PRECISION_SPLIT] = { "split", 3 }, [TG_PRECISION_FAST] = { "fast", 1 } };
     TgPrecision p = s->options.precision;
-    if ((unsigned)p >= sizeof name / sizeof *name) return fail(TG_USAGE, "precision: %d is none", (int)p);
-    if (p == TG_PRECISION_EXACT || s->backend->precisions >> p & 1) return TG_OK;
-    return fail(TG_UNSUPPORTED, "precision: device %s does not compute '%s'; exact is what it has", s->backend->name, name[p]);
+    if ((unsigned)p >= sizeof way / sizeof *way) return fail(TG_USAGE, "precision: %d is none", (int)p);
+    s->target = *s->backend->target(s->device);
+    s->target.products = way[p].products;
+    if (!s->target.products || has_parts(&s->target)) return TG_OK;
+    return fail(TG_UNSUPPORTED, "precision: device %s does not compute '%s'; exact is what it has", s->backend->name, way[p].name);
 }
 
 /* The device, once there is a model. */
@@ -117,9 +120,10 @@ static TgStatus open_rest(TgSession *s)
     TRY(free_dims_new(&s->dims, s->arena, s->model, s->options.dims));
     if (!strcmp(s->options.device, "none")) return TG_OK;
     TRY(open_device(s));
-    TRY(check_precision(s));
     s->tunedb = tunedb_open(s->options.no_cache ? NULL : s->options.cache_dir);
+    TRY(set_precision(s));
     choice_init(&s->choice, s->tunedb, s->backend, s->device);
+    s->choice.target = &s->target;
     s->choice.named = s->options.opts;
     return TG_OK;
 }

@@ -9,6 +9,7 @@ struct TgSession {
     const Backend *backend;
     Device *device;
     TuneDb *tunedb;
+    Target target;                  /* the device's, as the precision has it */
     Choice choice;                  /* which list a kernel gets: from the database, else the heuristic's */
     Program *program;               /* list, last used first */
     FreeDims dims;                  /* what sizes inputs had */

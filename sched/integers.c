@@ -21,7 +21,7 @@ static bool is_view(U u) { return u->op == UOP_INDEX || (op_is((Op)u->op, FLAG_M
 static bool is_byte(U u) { return u->dtype == DT_U8 || u->dtype == DT_I8; }
 static bool widens(U u, DType t) { return u->op == UOP_CAST && u->dtype == t && is_byte(u->src[0]); }
 
-static bool is_constant(Graph *g, U u)
+bool made_of_constants(Graph *g, const UOp *u)
 {
     Arena *a = arena_new();
     uint32_t n;
@@ -29,7 +29,7 @@ static bool is_constant(Graph *g, U u)
     const UOp **order = uop_toposort(g, &u, 1, a, &n);
     for (uint32_t i = 0; i < n && constant; i++) {
         U v = order[i];
-        constant = v->op == UOP_CONST || v->op == UOP_STACK || v->op == UOP_IOTA || is_view(v) || op_is((Op)v->op, FLAG_ALU) || (v->op == UOP_BUFFER && graph_buffer(g, buffer_slot(v))->data);
+        constant = v->op == UOP_CONST || v->op == UOP_STACK || v->op == UOP_IOTA || v->op == UOP_CAT || is_view(v) || op_is((Op)v->op, FLAG_ALU) || (v->op == UOP_BUFFER && graph_buffer(g, buffer_slot(v))->data);
     }
     arena_free(a);
     return constant;
@@ -192,7 +192,7 @@ static U in_integers(Graph *g, U sum, U x, U w)
     Operand a, b;
     bool summed[2][RANK_MAX] = { 0 };
     int64_t terms = 1, again = 1;
-    if (!summed_axes(sum, x, summed[0], &terms) || !summed_axes(sum, w, summed[1], &again) || terms > TERMS_MAX || !operand_of(g, x, DT_U8, &a) || !is_constant(g, w)) return NULL;        /* the last looks at all that w is made of */
+    if (!summed_axes(sum, x, summed[0], &terms) || !summed_axes(sum, w, summed[1], &again) || terms > TERMS_MAX || !operand_of(g, x, DT_U8, &a) || !made_of_constants(g, w)) return NULL;        /* the last looks at all that w is made of */
     DType t = sum_type(sum, x, w, summed[1], terms);
     bool bytes = operand_of(g, w, DT_I8, &b), plain = !bytes && t == DT_F32 && sum->dtype == DT_F32 && !a.added;
     U s_x = scale_beside(g, &a, x, summed[0]), s_w = bytes ? scale_beside(g, &b, w, summed[1]) : NULL;
