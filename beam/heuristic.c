@@ -346,7 +346,7 @@ static bool try_tiles(Trial *p, const TilePlan *t)
     const Wmma *w = &wmma_row[t->row];
     int64_t n = p->size[t->n], tiles = 1, rows = rows_of(p->size[t->m], w, &tiles);
     if (!rows || n < w->n || p->size[t->k] % w->k) return false;
-    if (!split(p, t->n, n >= 2 * w->n ? 2 * w->n : w->n, AXIS_UPCAST) || !split(p, t->m, rows * tiles, AXIS_UPCAST)) return false;
+    if (!split(p, t->n, ceil_to(n, 2 * w->n) * 4 <= ceil_to(n, w->n) * 5 ? 2 * w->n : w->n, AXIS_UPCAST) || !split(p, t->m, rows * tiles, AXIS_UPCAST)) return false;
     if (tiles == 1) second_row(p, t);
     if (!try_tc(p, t)) return false;
     if (opt_axis(p->k, t->n) >= 0) move_out(p, t->n, p->outs);

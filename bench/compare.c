@@ -30,9 +30,10 @@ static void let_go(const TgTensor *part)
 
 /* ---- tolerances ---- */
 
-/* A row a dtype: atol is a multiple of the reference's rms. `split` and `fast` loosen float32. */
-static const struct { TgType type; double rtol, atol_rms; } automatic[] = {
-    { TG_F32, 1e-4, 5e-5 }, { TG_F16, 1e-2, 2e-3 }, { TG_BF16, 3e-2, 1e-2 }, { TG_F64, 1e-7, 1e-9 },
+/* A row a dtype, and one for what else float32 may have been computed in: atol is a multiple of the reference's rms. */
+static const struct { TgType type; char precision; double rtol, atol_rms; } automatic[] = {
+    { TG_F32, 's', 1e-3, 1e-3 }, { TG_F32, 'f', 3e-2, 3e-2 },
+    { TG_F32, 0, 1e-4, 5e-5 }, { TG_F16, 0, 1e-2, 2e-3 }, { TG_BF16, 0, 3e-2, 1e-2 }, { TG_F64, 0, 1e-7, 1e-9 },
 };
 
 double tensor_rms(const TgTensor *t, bool mapped)
@@ -55,10 +56,10 @@ double tensor_rms(const TgTensor *t, bool mapped)
 /* Roundings in another order move a coarse value to a neighbour, layers above it to the next: onnxruntime's own optimised and plain results lie two steps apart. */
 static const double STEPS = 3;
 
-static Tolerance automatic_tolerance(const TgPort *port, const Bound *want)
+static Tolerance automatic_tolerance(const TgPort *port, const Bound *want, char precision)
 {
     for (size_t i = 0; i < sizeof automatic / sizeof *automatic; i++) {
-        if (automatic[i].type != want->tensor.type) continue;
+        if (automatic[i].type != want->tensor.type || (automatic[i].precision && automatic[i].precision != precision)) continue;
         return (Tolerance){ automatic[i].rtol, fmax(automatic[i].atol_rms * tensor_rms(&want->tensor, want->mapped), STEPS * port->step) };
     }
     return (Tolerance){ 0, 0 };
@@ -79,7 +80,7 @@ static bool given(const Args *a, Opt o, const char *name, double *out)
 Tolerance tolerance_for(const Args *a, const TgPort *port, const Bound *want)
 {
     bool standard = !strcmp(args_text(a, OPT_tolerance, "auto"), "standard");
-    Tolerance t = standard && type_is_float(want->tensor.type) ? (Tolerance){ 1e-3, 1e-7 } : automatic_tolerance(port, want);
+    Tolerance t = standard && type_is_float(want->tensor.type) ? (Tolerance){ 1e-3, 1e-7 } : automatic_tolerance(port, want, *args_text(a, OPT_precision, "exact"));
     given(a, OPT_rtol, port->name, &t.rtol);
     given(a, OPT_atol, port->name, &t.atol);
     return t;

@@ -98,15 +98,15 @@ TgStatus session_in_file(const TgSession *s, TgStatus status)
     return status;
 }
 
-/* The target that kernels are made for: the device's, with as many products as the precision allows. */
+/* The target that kernels are made for: the device's, with numbers in as many parts as the precision allows. */
 static TgStatus set_precision(TgSession *s)
 {
-    static const struct { const char *name; int32_t products; } way[] = { [TG_PRECISION_EXACT] = { "exact", 0 }, [TG_PRECISION_SPLIT] = { "split", 3 }, [TG_PRECISION_FAST] = { "fast", 1 } };
+    static const struct { const char *name; int32_t parts; } way[] = { [TG_PRECISION_EXACT] = { "exact", 0 }, [TG_PRECISION_SPLIT] = { "split", 2 }, [TG_PRECISION_FAST] = { "fast", 1 } };
     TgPrecision p = s->options.precision;
     if ((unsigned)p >= sizeof way / sizeof *way) return fail(TG_USAGE, "precision: %d is none", (int)p);
     s->target = *s->backend->target(s->device);
-    s->target.products = way[p].products;
-    if (!s->target.products || has_parts(&s->target)) return TG_OK;
+    s->target.parts = way[p].parts;
+    if (!s->target.parts || has_parts(&s->target)) return TG_OK;
     return fail(TG_UNSUPPORTED, "precision: device %s does not compute '%s'; exact is what it has", s->backend->name, way[p].name);
 }
 

@@ -79,7 +79,7 @@ typedef struct Target {
     bool has_exp2;                  /* 2^x of f32 in few instructions */
     bool clears_halos;              /* a step can zero the halo of what its kernel stores */
     uint32_t wmma;                  /* rows of graph/wmma.def that it has: bit = WmmaRow */
-    int32_t products;               /* of bf16 parts that a product of f32 becomes under a sum (parts.c); 0: it stays */
+    int32_t parts;                  /* of bf16 that a number of f32 becomes in products under a sum (parts.c); 0: it stays */
     int32_t max_block, warp;
 } Target;
 #endif

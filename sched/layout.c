@@ -16,7 +16,7 @@
 #include "sched/halo.h"
 #include "sched/rangeify.h"
 
-enum { HALO_MAX = 8, AXES = 16, SIZES_MAX = 1 << 14 };      /* SIZES_MAX: values of a variable that are tried */
+enum { AXES = 16, SIZES_MAX = 1 << 14 };      /* SIZES_MAX: values of a variable that are tried */
 typedef struct { bool fixed, bare; uint32_t rank; float vote[AXES]; uint8_t last; int32_t before[AXES], after[AXES]; } Layout;
 
 static Layout *layout_of(Layout *all, const UOp *buffer)

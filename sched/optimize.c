@@ -268,11 +268,25 @@ static bool is_reduced(Kernel *k, const UOp *range)
     return found;
 }
 
+/* Every sum along one of these axes is one along the other too. */
+static bool share_sums(const Kernel *k, const UOp *one, const UOp *two)
+{
+    Arena *a = arena_new();
+    uint32_t count;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
+    bool share = true;
+    for (uint32_t i = 0; i < count; i++) share &= order[i]->op != UOP_REDUCE || lists(order[i], one) == lists(order[i], two);
+    arena_free(a);
+    return share;
+}
+
+/* Two loops of the output, or two of the same sums. */
 static TgStatus swap(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n)
 {
     if (o->factor < 0 || (uint32_t)o->factor >= n) return fail(TG_USAGE, "optops: SWAP with axis %d of %u", o->factor, n);
     const UOp *a = axis[o->axis], *b = axis[o->factor];
-    if (is_reduced(k, a) || is_reduced(k, b)) return fail(TG_USAGE, "optops: SWAP of a reduce axis");
+    bool reduced = is_reduced(k, a);
+    if (reduced != is_reduced(k, b) || (reduced && !share_sums(k, a, b))) return fail(TG_USAGE, "optops: SWAP of a reduce axis with one that is not of the same sums");
     Arena *scratch = arena_new();
     uint32_t count;
     const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &count), **map = NEW_N(scratch, const UOp *, k->root->id + 1), *src[72];
@@ -280,7 +294,7 @@ static TgStatus swap(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t
         const UOp *u = order[i];
         for (uint32_t s = 0; s < u->nsrc; s++) {
             src[s] = map[u->src[s]->id];
-            if (u->op == UOP_END && s && (u->src[s] == a || u->src[s] == b)) src[s] = u->src[s] == a ? b : a;
+            if (u->op == (reduced ? UOP_REDUCE : UOP_END) && s && (u->src[s] == a || u->src[s] == b)) src[s] = u->src[s] == a ? b : a;
         }
         map[u->id] = uop_with(k->g, u, src);
     }
@@ -318,15 +332,21 @@ static TgStatus nest(Kernel *k, const OptOp *o, const UOp *r)
 }
 
 /* THREAD loops lie outside of all others: the caller runs a part of them. */
+/* UPCAST axes are no loops in the end. */
 static bool threads_outermost(Kernel *k)
 {
     Arena *a = arena_new();
     uint32_t count;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
     bool ok = true;
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t s = 2; order[i]->op == UOP_END && s < order[i]->nsrc; s++)
-            ok &= range_type(order[i]->src[s]) != AXIS_THREAD || range_type(order[i]->src[s - 1]) == AXIS_THREAD;
+    for (uint32_t i = 0; i < count; i++) {
+        bool inside = false;
+        for (uint32_t s = 1; order[i]->op == UOP_END && s < order[i]->nsrc; s++) {
+            AxisType type = range_type(order[i]->src[s]);
+            ok &= type != AXIS_THREAD || !inside;
+            inside |= type != AXIS_THREAD && type != AXIS_UPCAST;
+        }
+    }
     arena_free(a);
     return ok;
 }

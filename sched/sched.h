@@ -37,12 +37,13 @@ typedef struct { Text *text; const char *stage, *kernel; } Dump;        /* where
 TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t);
 const UOp *join_siblings(Graph *g, const UOp *root);                     /* sums of products of one value with several constants, as one */
 const UOp *sum_integers(Graph *g, const UOp *root, const Target *t);    /* sums of products of quantised values, in integers */
-const UOp *sum_parts(Graph *g, const UOp *root, const Target *t);       /* parts.c: sums of products of f32, as products of bf16 parts where the target says how many */
+const UOp *sum_parts(Graph *g, const UOp *root, const Target *t);       /* parts.c: sums of products of f32, as products of bf16 parts where the target says in how many */
 bool has_parts(const Target *t);                                        /* it has a unit for them */
 bool made_of_constants(Graph *g, const UOp *u);
 const UOp *limit_reads(Graph *g, const UOp *sink, uint32_t most);        /* reads.c: no value is made of more tensors that lie in memory */
 TgStatus sched_functions(const UOp **out, Homes *homes, Graph *g, const UOp *sink, const Target *t);     /* parts that repeat, as FUNCTIONs (graph/blocks.h) */
 TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Homes *homes);        /* homes: as sched_functions found them; NULL: none */
+enum { HALO_MAX = 8 };                                                  /* zeros that layout puts around a value, at most, on a side of an axis */
 TgStatus sched_layout(Schedule *s, const Target *t);                    /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */
 void sched_calls(Schedule *s);                                          /* host calls side by side, where each must be waited for */
 TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump);     /* the above in order */
