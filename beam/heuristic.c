@@ -323,6 +323,30 @@ static bool meets_constants(const Trial *p, int number)
     return meets;
 }
 
+/* What is summed varies with m or with n, some of it with each, constants with n. */
+static bool separates(const Trial *p, int m, int n)
+{
+    bool with_m = false, with_n = false;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        bool one = a->ranges >> m & 1, two = a->ranges >> n & 1;
+        if (a->store || !(a->ranges & p->reduces)) continue;
+        if ((one && two) || (one && a->constant)) return false;
+        with_m |= one;
+        with_n |= two;
+    }
+    return with_m && with_n;
+}
+
+/* Axes on which all that is summed depends. */
+static uint64_t batch_of(const Trial *p)
+{
+    uint64_t batch = p->outs;
+    for (uint32_t i = 0; i < p->naccess; i++)
+        if (!p->access[i].store && (p->access[i].ranges & p->reduces)) batch &= p->access[i].ranges;
+    return batch;
+}
+
 /* Where m makes one tile only, two of another axis on which no constant depends share what is loaded of B. */
 static void second_row(Trial *p, const TilePlan *t)
 {
@@ -349,8 +373,9 @@ static bool try_tiles(Trial *p, const TilePlan *t)
     if (!split(p, t->n, ceil_to(n, 2 * w->n) * 4 <= ceil_to(n, w->n) * 5 ? 2 * w->n : w->n, AXIS_UPCAST) || !split(p, t->m, rows * tiles, AXIS_UPCAST)) return false;
     if (tiles == 1) second_row(p, t);
     if (!try_tc(p, t)) return false;
-    if (opt_axis(p->k, t->n) >= 0) move_out(p, t->n, p->outs);
-    share(p, t->n);
+    uint64_t batch = batch_of(p);
+    if (opt_axis(p->k, t->n) >= 0) move_out(p, t->n, p->outs & ~batch);
+    share(p, batch ? -1 : t->n);
     trial_pack(p);
     return is_fragmented(p->k);
 }
@@ -362,7 +387,7 @@ static bool tiles_of(Trial *p, const Kernel *k, int32_t row)
         for (uint32_t n = p->nout; n-- > 0;)
             for (uint32_t m = p->nout; m-- > 0;) {
                 TilePlan t = { p->number[r], p->number[m], p->number[n], row };
-                if (m == n || is_symbolic(p, t.k) || is_symbolic(p, t.m) || is_symbolic(p, t.n) || !is_of_constants(p, t.n) || meets_constants(p, t.m)) continue;
+                if (m == n || is_symbolic(p, t.k) || is_symbolic(p, t.m) || is_symbolic(p, t.n) || !separates(p, t.m, t.n)) continue;
                 if (try_tiles(p, &t)) return true;
                 trial_again(p, k);
             }

@@ -529,6 +529,23 @@ static void flatten(Schedule *s, Layout *all, const Target *t, Arena *scratch)
     }
 }
 
+/* Read in pairs along a loop, one beside the other: so a unit wants them (parts.c). */
+static bool in_pairs(const UOp *index)
+{
+    const UOp *last = index->src[index->nsrc - 1];
+    return index->nsrc > 1 && last->op == UOP_MOD && uop_is_int_const(last->src[1], 2) && uop_is_int_const(uop_dim(index->src[0], index->nsrc - 2), 2);
+}
+
+static void fix_pairs(Schedule *s, Layout *all, Facts *const *facts)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        for (uint32_t j = 0; s->item[i].kernel && j < facts[i]->access.nload; j++) {
+            const UOp *index = facts[i]->access.load[j];
+            Layout *l = layout_of(all, buffer_of(s->item[i].kernel, index));
+            if (l && in_pairs(index)) l->fixed = true;
+        }
+}
+
 TgStatus sched_layout(Schedule *s, const Target *t)
 {
     Arena *scratch = arena_new();
@@ -539,6 +556,7 @@ TgStatus sched_layout(Schedule *s, const Target *t)
     bare_symbolic(s, all, t);
     written_once(s, once);
     Facts **facts = read_kernels(s, scratch);
+    fix_pairs(s, all, facts);
     vote_all(s, all, facts, once);
     choose(all, nbuffer);
     for (uint32_t i = 0; i < s->count; i++) {

@@ -136,8 +136,8 @@ static uint32_t divisions_of_ranges(Graph *g, const UOp *const *order, uint32_t 
 }
 
 /* Ranges that an index divides are split where that takes divisions away: reduce ranges always, since the divisions stand in the loop, and those of symbolic size, by which the
- * machine would have to divide; others for reuse, and where vectors follow. */
-static void split_ranges(Kernel *k, bool vectors, Arena *scratch)
+ * machine would have to divide; others for reuse, and where vectors follow. Pairs of terms that a unit takes at once stay in one loop. */
+static void split_ranges(Kernel *k, const Target *t, bool vectors, Arena *scratch)
 {
     uint32_t n, before = divisions(k->g, k->root, scratch);
     const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n), **list = NEW_N(scratch, const UOp *, n);
@@ -145,10 +145,11 @@ static void split_ranges(Kernel *k, bool vectors, Arena *scratch)
     uint32_t count = divisions_of_ranges(k->g, order, n, list);
     for (uint32_t i = 0; before && i < count && number < 64; i++) {
         const UOp *r = list[i]->src[0];
+        if (range_type(r) == AXIS_REDUCE && uop_is_int_const(list[i]->src[1], 2) && t->parts) continue;
         Split s = split_range(k, r, list[i]->src[1], number, scratch);
         if (divisions(k->g, s.root, scratch) >= before || (range_type(r) != AXIS_REDUCE && uop_is_const(r->src[0]) && !is_reused(&s, scratch, k->g) && !(vectors && is_straightened(k, r, &s, scratch)))) continue;
         k->root = s.root;
-        split_ranges(k, vectors, scratch);
+        split_ranges(k, t, vectors, scratch);
         return;
     }
 }
@@ -195,7 +196,7 @@ static void merge_loops(Kernel *k, Arena *scratch)
 void kernel_loops(Kernel *k, const Target *t)
 {
     Arena *scratch = arena_new();
-    split_ranges(k, !t->max_block, scratch);
+    split_ranges(k, t, !t->max_block, scratch);
     order_reduces(k, scratch);
     merge_loops(k, scratch);
     arena_free(scratch);

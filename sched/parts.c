@@ -105,22 +105,27 @@ static void cut(Graph *g, U x, U part[2])
     part[1] = where(g, lt(g, abs_(g, x), scalar(g, DT_F32, INFINITY)), low, high);
 }
 
-/* u's parts, stored one behind the other, through its views. */
+/* x's parts, one behind the other. */
+static U cut_in_parts(Graph *g, U x, int64_t parts)
+{
+    U part[2], dim[RANK_MAX + 1];
+    uint32_t rank = uop_rank(x);
+    for (uint32_t k = 0; k <= rank; k++) dim[k] = k ? uop_dim(x, k - 1) : uop_index(g, 1);
+    if (parts == 1) return reshape(g, cast(g, x, DT_BF16), dim, rank + 1);
+    cut(g, x, part);
+    for (int p = 0; p < 2; p++) part[p] = reshape(g, part[p], dim, rank + 1);
+    for (uint32_t k = 1; k <= rank; k++) dim[k] = uop_index(g, 1);
+    dim[0] = uop_index(g, 2);
+    return bitcast(g, where(g, lt(g, reshape(g, iota(g, dim[0], DT_I32), dim, rank + 1), uop_int(g, DT_I32, 1)), part[0], part[1]), DT_BF16);
+}
+
+/* They are stored, and seen through the views, where they are the last axis. */
 static U in_parts(Graph *g, const Seen *s, int64_t parts)
 {
-    U x = s->base, part[2], dim[RANK_MAX + 1], y;
-    uint32_t rank = uop_rank(x);
+    uint32_t rank = uop_rank(s->base);
     int64_t order[RANK_MAX + 1];
-    for (uint32_t k = 0; k <= rank; k++) order[k] = k == rank ? 0 : k + 1, dim[k] = k ? uop_dim(x, k - 1) : uop_index(g, 1);
-    if (parts == 1) y = reshape(g, cast(g, x, DT_BF16), dim, rank + 1);
-    else {
-        cut(g, x, part);
-        for (int p = 0; p < 2; p++) part[p] = reshape(g, part[p], dim, rank + 1);
-        for (uint32_t k = 1; k <= rank; k++) dim[k] = uop_index(g, 1);
-        dim[0] = uop_index(g, 2);
-        y = bitcast(g, where(g, lt(g, reshape(g, iota(g, dim[0], DT_I32), dim, rank + 1), uop_int(g, DT_I32, 1)), part[0], part[1]), DT_BF16);
-    }
-    y = permute(g, cast(g, contiguous(g, y), DT_F32), order, rank + 1);         /* widened before the views, as rangeify wants what is stored narrow */
+    for (uint32_t k = 0; k <= rank; k++) order[k] = k == rank ? 0 : k + 1;
+    U y = permute(g, cast(g, contiguous(g, cut_in_parts(g, s->base, parts)), DT_F32), order, rank + 1);         /* widened before the views, as rangeify wants what is stored narrow */
     for (uint32_t i = s->nview; i-- > 0 && y;) y = view_beside(g, y, s->view[i], parts);
     return y;
 }
@@ -148,47 +153,99 @@ static int64_t extent(U p, U u, uint32_t axis)
     return uop_size(u, axis);
 }
 
-/* Rows of x, columns of w and a run of terms that fill a tile: how many products; else 0. */
-static int64_t products_of(U sum, U x, U w, const Wmma *row)
+/* One sum: its axes in terms of the product p. k: the run of terms that the unit sums, and how long it is with zeros behind; n: columns of w that are none of x. */
+typedef struct { U sum, p, x, w; int64_t parts, k, n, run, products; bool constant; } Sum;
+
+/* Rows of x, columns of w and a run of terms that fill a tile; a batch of them only where w is no constant. */
+static bool fills(Sum *s, const Wmma *row)
 {
-    U p = sum->src[0];
-    int64_t rows = 1, columns = 1, terms = 1;
-    bool run = false;
-    for (uint32_t k = 0; k < uop_rank(p); k++) {
-        int64_t a = extent(p, x, k), b = extent(p, w, k);
-        if (is_summed(sum, k)) terms *= uop_size(p, k), run |= a > 1 && b > 1 && a % row->k == 0;
-        else if (a > 1 && b > 1) return 0;                      /* a product for each: depthwise, in groups */
-        else rows *= a, columns *= b;
+    int64_t rows = 1, columns = 1, terms = 1, batch = 1;
+    bool last = false;                                          /* the innermost axis of the output is one of w */
+    s->k = s->n = -1;
+    for (uint32_t k = 0; k < uop_rank(s->p); k++) {
+        int64_t a = extent(s->p, s->x, k), b = extent(s->p, s->w, k), size = uop_size(s->p, k);
+        if (is_summed(s->sum, k)) {
+            terms *= size;
+            if (a > 1 && b > 1 && (size % row->k == 0 || s->k < 0)) s->k = k;
+        } else if (a > 1 && b > 1) batch *= size;               /* a product for each: heads, groups, depthwise */
+        else if (b > 1) columns *= b, s->n = k, last = true;
+        else if (a > 1) rows *= a, last = false;
     }
-    return run && rows >= WMMA_ROWS && columns >= row->n && rows * columns * terms >= LEAST_WORK ? rows * columns * terms : 0;
+    if (s->k < 0 || s->n < 0 || (s->constant ? batch > 1 : !last)) return false;
+    int64_t size = uop_size(s->p, (uint32_t)s->k);
+    s->run = (size + row->k - 1) / row->k * row->k;
+    s->products = rows * columns * terms * batch;
+    return s->run * 4 <= size * 5 && rows >= WMMA_ROWS && columns >= row->n && s->products / batch >= LEAST_WORK;
+}
+
+/* ---- operands ---- */
+
+/* A view of u as the product has it, behind its parts' own axis: u with the parts' axis where the product has p (first) or q. */
+static U beside(Graph *g, const Sum *s, U y, U u, bool first)
+{
+    U dim[RANK_MAX + 2];
+    uint32_t rank = uop_rank(s->p), off = rank - uop_rank(u);
+    for (uint32_t k = 0; k < rank; k++) dim[k] = k < off ? uop_index(g, 1) : uop_dim(y, k - off);
+    dim[rank] = uop_index(g, first ? s->parts : 1);
+    dim[rank + 1] = uop_index(g, first ? 1 : s->parts);
+    return reshape(g, y, dim, rank + 2);
+}
+
+/* An operand as the unit reads it: the run of terms innermost; of w, which nobody packs, pairs of them along its columns. Zeros fill the run. */
+static U laid_out(Graph *g, const Sum *s, U u, bool pairs)
+{
+    U core = u->op == UOP_EXPAND ? u->src[0] : u, zero = uop_index(g, 0), before[RANK_MAX + 1], after[RANK_MAX + 1], dim[RANK_MAX + 2], y = cut_in_parts(g, core, s->parts);
+    uint32_t rank = uop_rank(core), off = uop_rank(s->p) - rank, k = (uint32_t)s->k - off + 1, n = pairs ? (uint32_t)s->n - off + 1 : 0, count = 0;
+    int64_t order[RANK_MAX + 2], back[RANK_MAX + 2];
+    for (uint32_t i = 0; i <= rank; i++) before[i] = zero, after[i] = i == k ? uop_index(g, s->run - uop_size(y, i)) : zero;
+    y = pad(g, y, before, after, NULL);
+    for (uint32_t i = 0; i <= rank; i++) dim[i + (i > k)] = uop_dim(y, i);           /* k becomes (k / 2, 2) */
+    dim[k] = uop_index(g, s->run / 2);
+    dim[k + 1] = uop_index(g, 2);
+    n += n > k;
+    for (uint32_t i = 0; i <= rank + 1; i++)
+        if (i != k && i != k + 1 && (!pairs || i != n)) order[count++] = i;
+    order[count++] = k;
+    if (pairs) order[count++] = n;
+    order[count++] = k + 1;
+    for (uint32_t i = 0; i < count; i++) back[order[i]] = i;
+    y = cast(g, contiguous(g, permute(g, reshape(g, y, dim, count), order, count)), DT_F32);
+    y = permute(g, y, back, count);
+    for (uint32_t i = 0; i <= rank; i++) dim[i] = i == k ? uop_index(g, s->run) : i < k ? uop_dim(y, i) : uop_dim(y, i + 1);
+    y = reshape(g, y, dim, rank + 1);
+    for (uint32_t i = 0; i <= rank; i++) order[i] = i == rank ? 0 : i + 1;
+    return beside(g, s, permute(g, y, order, rank + 1), core, u == s->x);
+}
+
+/* As laid out above where layout would not do it by itself: for constants it has the run of terms last (layout.c). Else the parts of the least that is seen, through its views.
+ * NULL: that would be needed, and views repeat elements. */
+static U operand_of(Graph *g, const Sum *s, U u)
+{
+    Seen v;
+    U core = u->op == UOP_EXPAND ? u->src[0] : u;
+    bool padded = s->run != uop_size(s->p, (uint32_t)s->k);
+    if (!see(&v, u)) return NULL;
+    if (s->constant && !padded) return beside(g, s, in_parts(g, &v, s->parts), u, u == s->x);
+    return uop_numel(core) == uop_numel(v.base) && uop_rank(core) + 3 <= RANK_MAX ? laid_out(g, s, u, u == s->w && !s->constant) : NULL;
 }
 
 static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, int64_t parts)
 {
+    Sum s = { .sum = sum, .p = sum->src[0], .x = x, .w = w, .parts = parts, .constant = made_of_constants(g, w) };
+    uint32_t rank = uop_rank(s.p), n = 0;
+    int64_t axes[RANK_MAX + 2], stored;
+    if (x->dtype != DT_F32 || !uop_static(s.p) || !uop_static(x) || !uop_static(w) || rank + 2 > RANK_MAX || !fills(&s, row)) return NULL;
     Seen a, b;
-    U p = sum->src[0], operand[2];
-    int64_t products = 0;
-    if (x->dtype != DT_F32 || !uop_static(p) || !uop_static(x) || !(products = products_of(sum, x, w, row)) || !made_of_constants(g, w) || !see(&a, x) || !see(&b, w) || uop_rank(p) + 2 > RANK_MAX || products < uop_numel(a.base) * (parts > 1 ? WORTH_CUTTING : WORTH_ROUNDING)) return NULL;
-    operand[0] = in_parts(g, &a, parts);
-    operand[1] = in_parts(g, &b, parts);
-    if (!operand[0] || !operand[1]) return NULL;
-    U dim[RANK_MAX + 2];
-    uint32_t rank = uop_rank(p), n = 0;
-    for (uint32_t s = 0; s < 2; s++) {
-        U v = s ? w : x;
-        uint32_t off = rank - uop_rank(v);
-        for (uint32_t k = 0; k < rank; k++) dim[k] = k < off ? uop_index(g, 1) : uop_dim(v, k - off);
-        dim[rank] = uop_index(g, s ? 1 : parts);
-        dim[rank + 1] = uop_index(g, s ? parts : 1);
-        operand[s] = reshape(g, operand[s], dim, rank + 2);
-    }
-    int64_t axes[RANK_MAX + 2];
+    if (!see(&a, x) || !see(&b, w)) return NULL;
+    stored = uop_numel(a.base) + (s.constant ? 0 : uop_numel(b.base));
+    if (s.products < stored * (parts > 1 ? WORTH_CUTTING : WORTH_ROUNDING)) return NULL;
+    U one = operand_of(g, &s, x), two = operand_of(g, &s, w);
+    if (!one || !two) return NULL;
     for (uint32_t k = 0; k < rank; k++)
         if (is_summed(sum, k)) axes[n++] = k;
     axes[n++] = rank;
     axes[n++] = rank + 1;
-    U y = reduce(g, UOP_ADD, mul(g, operand[0], operand[1]), axes, n, true);
-    return reshape(g, y, sum->shape->dim, uop_rank(sum));
+    return reshape(g, reduce(g, UOP_ADD, mul(g, one, two), axes, n, true), sum->shape->dim, uop_rank(sum));
 }
 
 static const Wmma *row_of(const Target *t)
