@@ -18,15 +18,16 @@ from .values import Loan, receive, type_text
 
 PROVIDERS = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
 GraphOptimizationLevel = enum.IntEnum("GraphOptimizationLevel", {"ORT_DISABLE_ALL": 0, "ORT_ENABLE_BASIC": 1, "ORT_ENABLE_EXTENDED": 2, "ORT_ENABLE_LAYOUT": 3, "ORT_ENABLE_ALL": 99})
+PRECISIONS = ("exact", "split", "fast")                         # TgPrecision
 ExecutionMode = enum.IntEnum("ExecutionMode", {"ORT_SEQUENTIAL": 0, "ORT_PARALLEL": 1})
 first_seed = None
 
 
 class SessionOptions:
-    """intra_op_num_threads: 0 is one a physical core. Those of TgOptions (include/tgrun.h), None being the library's default: cpus, cache_dir, no_cache, max_memory_bytes, beam, tune_s, opts, seed, dims,
-    verbose. The others are onnxruntime's, and have no effect."""
+    """intra_op_num_threads: 0 is one a physical core. Those of TgOptions (include/tgrun.h), None being the library's default: cpus, precision ("exact", "split" or "fast"), cache_dir, no_cache,
+    max_memory_bytes, beam, tune_s, opts, seed, dims, verbose. The others are onnxruntime's, and have no effect; a name that is neither's is an AttributeError, as there."""
 
-    OWN = ("cpus", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "seed", "dims", "verbose")
+    OWN = ("cpus", "precision", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "seed", "dims", "verbose")
     THEIRS = dict(inter_op_num_threads=0, execution_mode=ExecutionMode.ORT_SEQUENTIAL, graph_optimization_level=GraphOptimizationLevel.ORT_ENABLE_ALL, enable_profiling=False, enable_mem_pattern=True,
                   enable_cpu_mem_arena=True, enable_mem_reuse=True, use_deterministic_compute=False, use_per_session_threads=True, log_severity_level=-1, log_verbosity_level=0, logid="",
                   optimized_model_filepath="", profile_file_prefix="")
@@ -35,6 +36,13 @@ class SessionOptions:
         self.intra_op_num_threads, self.config = 0, {}
         for name, value in (dict.fromkeys(self.OWN) | self.THEIRS).items():
             setattr(self, name, value)
+
+    def __setattr__(self, name, value):
+        if name not in self.OWN and name not in self.THEIRS and name not in ("intra_op_num_threads", "config"):
+            raise AttributeError(f"SessionOptions has no {name!r}")
+        if name == "precision" and value is not None and value not in PRECISIONS:
+            raise ValueError(f"precision: {value!r} is none; {', '.join(PRECISIONS)} are known")
+        super().__setattr__(name, value)
 
     def add_session_config_entry(self, key, value):
         self.config[key] = value
@@ -61,6 +69,8 @@ class SessionOptions:
             value = getattr(self, name)
             if value is None and name == "seed":
                 value = first_seed
+            if name == "precision" and value is not None:
+                value = PRECISIONS.index(value)
             if value is not None:
                 setattr(o, name, os.fsencode(value) if isinstance(value, (str, os.PathLike)) else value)
         return o
@@ -144,10 +154,14 @@ def devices_of(providers, provider_options):
 
 # ---- the session ----
 
+THEIRS = {"disabled_optimizers", "enable_fallback", "read_config_from_model"}
+
 class InferenceSession:
     """path_or_bytes: a file's name, or a model's bytes. providers: the first that works here is taken; device: `auto`, `cpu`, `cuda`, `cuda:N` or `reference` instead. Other keywords are onnxruntime's, and have no effect."""
 
-    def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, device=None, **unused):
+    def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, device=None, **theirs):
+        if unknown := set(theirs) - THEIRS:
+            raise TypeError(f"InferenceSession: {', '.join(sorted(unknown))}: no such keyword")
         devices = [device] if device else devices_of(providers, provider_options) if providers else ["auto"]
         self._options = sess_options or SessionOptions()
         self._session = ctypes.c_void_p()

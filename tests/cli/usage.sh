@@ -8,7 +8,6 @@ t --runs many $M/add.onnx
 t --runs=-1 $M/add.onnx
 t --no-cache=1 $M/add.onnx
 t --precision exactly $M/add.onnx
-t --precision split $M/add.onnx
 t --atol abc $M/add.onnx
 t --atol=-1 $M/add.onnx
 t --rtol y:none $M/add.onnx

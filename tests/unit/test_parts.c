@@ -1,0 +1,144 @@
+/* Parts: sums of products of f32 are made of products of bf16, and are what the interpreter finds for the sums themselves, to the error that parts.c claims; with Infs, NaNs and zeros, too. */
+#include <math.h>
+#include <string.h>
+
+#include "backends/reference/reference.h"
+#include "graph/build.h"
+#include "graph/rewrite.h"
+#include "graph/wmma.h"
+#include "sched/rangeify.h"
+#include "tests/test.h"
+
+static const Target amx = { .kind = "cpu", .wmma = 1 << WMMA_amx_bf16 }, without = { .kind = "cpu", .parts = 2 };
+
+/* How x and w are multiplied. MATMUL: [m, k] [k, n]; TURNED: x stored [k, m]; HEADS: [2, m, k] [2, k, n], w no constant; CONV: x [1, k, m, m], w [n, k, 3, 3], padded by 1; GROUPS: depthwise. */
+typedef enum { MATMUL, TURNED, HEADS, CONV, GROUPS } Form;
+typedef struct { Form form; int64_t m, k, n; bool made, special; } Row;
+static const Row row[] = {
+    { MATMUL, 18, 128, 128, true, false },
+    { MATMUL, 18, 128, 128, true, true },
+    { TURNED, 18, 128, 128, true, false },
+    { MATMUL, 18, 120, 128, true, false },           /* the run of terms gets zeros */
+    { MATMUL, 18, 120, 128, true, true },
+    { MATMUL, 4, 512, 160, false, false },         /* too few rows */
+    { MATMUL, 300, 128, 8, false, false },          /* too few columns */
+    { MATMUL, 100, 20, 140, false, false },         /* too short a run */
+    { HEADS, 72, 64, 72, true, false },
+    { HEADS, 70, 56, 80, true, true },
+    { CONV, 7, 32, 48, true, false },
+    { CONV, 7, 32, 48, true, true },
+    { GROUPS, 24, 64, 64, false, false },
+};
+enum { MOST = 1 << 17 };
+
+static float number(uint32_t k, bool special)
+{
+    static const float odd[] = { INFINITY, -INFINITY, NAN, 0, -0.0f, 1e30f };
+    uint32_t v = k * 2654435761u >> 8;
+    return special && v % 4001 < 6 ? odd[v % 4001] : (float)(v % 65537) / 32768 - 1;
+}
+
+static U constant(Graph *g, const int64_t *shape, uint32_t rank)
+{
+    int64_t n = 1;
+    for (uint32_t k = 0; k < rank; k++) n *= shape[k];
+    float *p = arena_alloc(graph_arena(g), (size_t)n * sizeof *p);
+    for (int64_t i = 0; i < n; i++) p[i] = number((uint32_t)i + 99, false);
+    return tensor_const(g, DT_F32, shape, rank, p, (size_t)n * sizeof *p, "");
+}
+
+static U param(Graph *g, const int64_t *shape, uint32_t rank, int64_t slot)
+{
+    U dim[4];
+    for (uint32_t k = 0; k < rank; k++) dim[k] = uop_index(g, shape[k]);
+    return uop_param(g, DT_F32, dim, rank, slot);
+}
+
+static U make(Graph *g, const Row *r)
+{
+    const int64_t one[] = { 1, 1 }, pads[] = { 1, 1 };
+    switch (r->form) {
+    case MATMUL: return matmul(g, param(g, (int64_t[]){ r->m, r->k }, 2, 0), constant(g, (int64_t[]){ r->k, r->n }, 2));
+    case TURNED: return matmul(g, transpose(g, param(g, (int64_t[]){ r->k, r->m }, 2, 0)), constant(g, (int64_t[]){ r->k, r->n }, 2));
+    case HEADS:  return matmul(g, param(g, (int64_t[]){ 2, r->m, r->k }, 3, 0), transpose(g, param(g, (int64_t[]){ 2, r->n, r->k }, 3, 1)));
+    case CONV:   return conv(g, param(g, (int64_t[]){ 1, r->k, r->m, r->m }, 4, 0), constant(g, (int64_t[]){ r->n, r->k, 3, 3 }, 4), one, one, pads, pads, 1);
+    default:     return conv(g, param(g, (int64_t[]){ 1, r->k, r->m, r->m }, 4, 0), constant(g, (int64_t[]){ r->n, 1, 3, 3 }, 4), one, one, pads, pads, r->k);
+    }
+}
+
+static void eval(RefTensor *out, Graph *g, U sink, bool special)
+{
+    static float x[2][MOST];
+    const void *data[2] = { x[0], x[1] };
+    for (uint32_t i = 0; i < MOST; i++) x[0][i] = number(i, special), x[1][i] = number(i + 5, special);
+    assert_int_equal(ref_eval(out, g, sink->src, sink->nsrc, &(RefInput){ .param = data, .nparam = 2 }), TG_OK);
+}
+
+/* Within `most` of the sum of the terms' magnitudes, for which a row's share of the largest stands in; what is not finite is the same. */
+static bool near(const RefTensor *got, const RefTensor *want, double most, int64_t terms)
+{
+    for (int64_t i = 0; i < want->numel; i++) {
+        double w = ((const float *)want->data)[i], y = ((const float *)got->data)[i], scale = fabs(w) > 1e20 ? fabs(w) : (double)terms / 4;
+        if (isnan(w) ? !isnan(y) : isinf(w) ? w != y : !(fabs(y - w) <= most * scale)) return print_message("element %d: %g for %g\n", (int)i, y, w), false;
+    }
+    return true;
+}
+
+static void rows_agree(void **state)
+{
+    (void)state;
+    for (const Row *r = row; r < row + sizeof row / sizeof *row; r++)
+        for (int32_t parts = 1; parts <= 2; parts++) {
+            Graph *g = graph_new();
+            RefTensor want = { 0 }, got = { 0 };
+            Target t = amx;
+            t.parts = parts;
+            U sink = graph_rewrite(g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, make(g, r)), rules_movement(), 0, NULL), one = sum_parts(g, sink, &t);
+            assert_int_equal(graph_error(g), TG_OK);
+            if ((one != sink) != (r->made && (parts == 1 || r->form != HEADS))) print_message("row %d in %d parts\n", (int)(r - row), (int)parts);
+            assert_int_equal(one != sink, r->made && (parts == 1 || r->form != HEADS));          /* short sums are not worth two parts of both */
+            eval(&want, g, sink, r->special);
+            eval(&got, g, one, r->special);
+            bool same = got.numel == want.numel && near(&got, &want, parts == 1 ? 0x1p-7 : 0x1p-15, r->form == CONV ? 9 * r->k : r->k);
+            if (!same) print_message("row %d in %d parts\n", (int)(r - row), (int)parts);
+            assert_true(same);
+            assert_ptr_equal(sum_parts(g, sink, &amx), sink);
+            assert_ptr_equal(sum_parts(g, sink, &without), sink);
+            ref_tensor_free(&want);
+            ref_tensor_free(&got);
+            graph_free(g);
+        }
+}
+
+/* What two parts hold: 16 bits of a number, its sign in both, and no second part of 0 but a zero's. */
+static void signs_agree(void **state)
+{
+    (void)state;
+    const Row r = { MATMUL, 18, 128, 128, true, false };
+    Graph *g = graph_new();
+    Target t = amx;
+    t.parts = 2;
+    U one = sum_parts(g, graph_rewrite(g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, make(g, &r)), rules_movement(), 0, NULL), &t), stored = NULL;
+    Arena *a = arena_new();
+    uint32_t n;
+    const UOp **order = uop_toposort(g, &one, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_CONTIGUOUS && uop_size(order[i], 1) == 18) stored = order[i];
+    arena_free(a);
+    assert_non_null(stored);
+    RefTensor parts = { 0 };
+    eval(&parts, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, cast(g, stored, DT_F32)), false);
+    for (uint32_t i = 0; i < 18 * 128; i++) {
+        float x = number(i, false), high = ((const float *)parts.data)[i], low = ((const float *)parts.data)[i + 18 * 128];
+        assert_true(fabs((double)high + (double)low - (double)x) <= 0x1p-16 * fabs((double)x) && fabsf(high) <= fabsf(x));
+        assert_true(x == 0 ? low == 0 : low != 0 && signbit(low) == signbit(x));
+    }
+    ref_tensor_free(&parts);
+    graph_free(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(signs_agree) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
