@@ -420,13 +420,15 @@ static bool dots_of(Trial *p, const Kernel *k, int32_t row)
     return false;
 }
 
+/* Tiles first: they do the most at once. */
 static bool operations_of(Trial *p, const Kernel *k)
 {
-    for (int32_t row = 0; row < WMMA_COUNT; row++) {
-        const Wmma *w = &wmma_row[row];
-        if ((p->products != w->a && p->products != w->b) || !(p->t->wmma >> row & 1) || w->lanes > 1) continue;
-        if (wmma_tiled(w) ? tiles_of(p, k, row) : dots_of(p, k, row)) return true;
-    }
+    for (int tiled = 1; tiled >= 0; tiled--)
+        for (int32_t row = 0; row < WMMA_COUNT; row++) {
+            const Wmma *w = &wmma_row[row];
+            if ((p->products != w->a && p->products != w->b) || !(p->t->wmma >> row & 1) || w->lanes > 1 || wmma_tiled(w) != tiled) continue;
+            if (tiled ? tiles_of(p, k, row) : dots_of(p, k, row)) return true;
+        }
     return false;
 }
 

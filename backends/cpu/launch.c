@@ -511,7 +511,7 @@ static Target target_of(const Machine *m)
 {
     return (Target){ .kind = "cpu", .vector_bytes = m->avx512 ? 64 : m->avx ? 32 : 16, .vector_registers = m->avx512 ? 32 : 16, .threads = m->count,
                      .l1_bytes = m->l1_bytes, .l2_bytes = m->l2_bytes, .has_threads = true, .clears_halos = true, .has_fma = m->fma || m->avx512, .has_exp2 = m->avx512,
-                     .wmma = (m->amx ? 1u << WMMA_amx_bf16 : 0) | (m->vnni ? 1u << WMMA_vnni_u8 : 0) };
+                     .wmma = (m->amx ? 1u << WMMA_amx_bf16 | 1u << WMMA_amx_u8 : 0) | (m->vnni ? 1u << WMMA_vnni_u8 : 0) };
 }
 
 static TgStatus cpu_open(Device **out, const DeviceOptions *o)

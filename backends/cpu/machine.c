@@ -108,7 +108,7 @@ static void instructions(Machine *m)
     m->avx2 = ymm && b & 1u << 5;
     m->avx512 = zmm && b & 1u << 16 && b & 1u << 17 && b & 1u << 30 && b & 1u << 31;     /* F, DQ, BW, VL */
     m->vnni = zmm && c & 1u << 11;
-    bool tiles = d & 1u << 24 && d & 1u << 22 && saves(3u << 17);
+    bool tiles = d & 1u << 24 && d & 1u << 22 && d & 1u << 25 && saves(3u << 17);      /* with products of bf16 and of bytes, which all that have tiles have */
     m->amx = tiles && !syscall(SYS_arch_prctl, ARCH_GET_XCOMP_SUPP, &supported) && supported >> TILE_DATA & 1 && !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA);      /* the kernel saves tiles from then on */
 }
 

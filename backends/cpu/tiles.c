@@ -16,7 +16,8 @@ static const char tile_helpers[] =
     "#define TG_TILE_ZERO(t) __asm__ volatile(\"tilezero %%tmm\" #t : : )\n"
     "#define TG_TILE_LOAD(t, p, stride) __asm__ volatile(\"tileloadd (%0,%1,1), %%tmm\" #t : : \"r\"(p), \"r\"((long)(stride)) : \"memory\")\n"
     "#define TG_TILE_STORE(t, p) __asm__ volatile(\"tilestored %%tmm\" #t \", (%0,%1,1)\" : : \"r\"(p), \"r\"(64L) : \"memory\")\n"
-    "#define TG_TILE_BF16(c, a, b) __asm__ volatile(\"tdpbf16ps %%tmm\" #b \", %%tmm\" #a \", %%tmm\" #c : : )\n"
+    "#define TG_TILE_amx_bf16(c, a, b) __asm__ volatile(\"tdpbf16ps %%tmm\" #b \", %%tmm\" #a \", %%tmm\" #c : : )\n"
+    "#define TG_TILE_amx_u8(c, a, b) __asm__ volatile(\"tdpbusd %%tmm\" #b \", %%tmm\" #a \", %%tmm\" #c : : )\n"
     "#endif\n";
 
 /* A WMMA of tiles in the kernel, all of which have the same rows; NULL: there is none. */
@@ -149,7 +150,7 @@ bool cpu_tile_line(CRender *r, const UOp *u)
         if (w) cr_line(r, "TG_TILE_LOAD(%d, %s + %s, %ld);", register_of(r, u), cr_memory(r, u->src[0]), cr_position(r, u->src[0], 0), (long)(wmma_stride(w, s) * dtype_size((DType)u->dtype)));
     } else if (u->op == UOP_WMMA) {
         if (u->src[2]->op == UOP_STACK) cr_line(r, "TG_TILE_ZERO(%d);", register_of(r, u));
-        cr_line(r, "TG_TILE_BF16(%d, %d, %d);", register_of(r, u), register_of(r, u->src[0]), register_of(r, u->src[1]));
+        cr_line(r, "TG_TILE_%s(%d, %d, %d);", wmma_of(u)->name, register_of(r, u), register_of(r, u->src[0]), register_of(r, u->src[1]));
     }
     return true;
 }

@@ -12,7 +12,7 @@
 static const Target gpu = { .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = 132, .l1_bytes = 227 << 10, .l2_bytes = 50 << 20, .has_locals = true, .has_fma = true,
                             .has_f16 = true, .has_bf16 = true, .max_block = 1024, .warp = 32, .wmma = UINT32_MAX };
 static const Target cpu = { .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 4, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true,
-                            .wmma = 1 << WMMA_amx_bf16 | 1 << WMMA_vnni_u8 };
+                            .wmma = 1 << WMMA_amx_bf16 | 1 << WMMA_vnni_u8 | 1 << WMMA_amx_u8 };
 
 /* A[m, k] B[k, n] + bias[n], rounded to t; of u8 a product with i8 in i32. ta, tb: stored the other way round. B is a constant. refused: what the message says.
  * turned: the result too is stored the other way round. */
@@ -60,6 +60,10 @@ static const Row row[] = {
     { DT_U8, 16, 16, 30, 0, 0, 1, "TC 2 3", "multiple of 4" },
     { DT_U8, 16, 12, 64, 0, 0, 1, "TC 2 3", "no axes" },
     { DT_U8, 16, 16, 64, 0, 0, 1, "TC 2 2", "not of products" },
+    { DT_U8, 16, 16, 64, 0, 0, 1, "TC 2 4; PACK 1", NULL },
+    { DT_U8, 64, 64, 128, 0, 1, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 4; PACK 1", NULL },
+    { DT_U8, 37, 48, 192, 0, 0, 1, "SPLIT 0 28 UPCAST; SPLIT 2 16 UPCAST; TC 4 4; PACK 1", NULL },
+    { DT_U8, 16, 16, 32, 0, 0, 1, "TC 2 4", "multiple of 64" },
 };
 
 static DType type_of(const Row *r, int input) { return r->t != DT_U8 ? r->t : input == 0 ? DT_U8 : input == 1 ? DT_I8 : DT_I32; }         /* 2: of the bias and the result */
@@ -245,13 +249,14 @@ static void heuristic_takes_them(void **state)
 {
     (void)state;
     static const Row product[] = { { DT_U8, 13, 64, 64, .on_cpu = true }, { DT_U8, 29, 48, 32, .on_cpu = true, .turned = true }, { DT_BF16, 64, 64, 64, .on_cpu = true } };
+    static const WmmaRow wants[] = { WMMA_amx_u8, WMMA_vnni_u8, WMMA_amx_bf16 };          /* the second sums too few terms for a tile */
     for (const Row *r = product; r < product + sizeof product / sizeof *product; r++) {
         Case c = { 0 };
         OptList opts;
         make_case(&c, r);
         Kernel *plain = c.s->item[0].kernel, *k = c.k;
         heuristic_opts(&opts, k, &cpu);
-        assert_int_equal(rows_of(&opts), 1 << (r->t == DT_U8 ? WMMA_vnni_u8 : WMMA_amx_bf16));
+        assert_int_equal(rows_of(&opts), 1 << wants[r - product]);
         assert_int_equal(opt_apply_list(k, &opts, &cpu), TG_OK);
         c.k = plain, run_agrees(&c, ref_exec_root, "plain");
         c.k = k, run_agrees(&c, ref_exec_root, "optimize");
@@ -279,7 +284,7 @@ static void random_lists_agree(void **state)
     for (long seed = setting("RANDOM_SEED", 1), end = seed + count; seed < end; seed++) {
         Random r = { .state = (uint64_t)seed * 7919 };
         bool on_cpu = seed % 2;
-        Row one = { random_below(&r, 2) ? on_cpu ? DT_U8 : DT_F16 : DT_BF16, 16 + 16 * random_below(&r, 3), 16 + 16 * random_below(&r, 3), 32 + 32 * random_below(&r, 3), !on_cpu && random_below(&r, 2), random_below(&r, 2), on_cpu,
+        Row one = { random_below(&r, 2) ? on_cpu ? DT_U8 : DT_F16 : DT_BF16, 16 + 16 * random_below(&r, 3), 16 + 16 * random_below(&r, 3), 32 << random_below(&r, 3), !on_cpu && random_below(&r, 2), random_below(&r, 2), on_cpu,
                     NULL, NULL };
         Case c = { 0 };
         const Target *t = on_cpu ? &cpu : &gpu;
