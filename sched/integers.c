@@ -4,7 +4,8 @@
  * s_x s_w (sum q_x q_w + z_x sum q_w + z_w (sum q_x + n z_x)), where q_x became u8 and q_w i8 by half the range, which goes to their z; sum q_w is computed once, at load.
  * In f32 that is the same sum rounded once instead of at every step, and what is made of it is divided by a number as by multiplying. Sums without lanes of their own (depthwise
  * convolutions) are made in f32, where they are as exact, and there w may be any constant, so that x is read as it lies.
- * Must hold: z are one number each, s_x too; s_w is one, or lies along one axis that is not summed; what is padded with zeros has z = 0; no sum of n terms leaves i32 (in i32 it might: both
+ * Where x is padded with zeros, which no q is, z_x counts for the terms inside: sum q_w over them depends on the place, and is computed once, too.
+ * Must hold: z are one number each, s_x too; s_w is one, or lies along one axis that is not summed; where something is padded z_w is 0; no sum of n terms leaves i32 (in i32 it might: both
  * wrap).
  * To cover one more way to write a quantised value: a case in offset_of or dequantised.
  */
@@ -76,7 +77,7 @@ static bool shift_to(Graph *g, Operand *o, DType t)
         o->added = o->added ? add(g, o->added, by) : by;
     }
     if (known(g, o->added, &z)) o->added = z ? scalar(g, DT_I32, (double)z) : NULL;
-    return !o->added || (uop_numel(o->added) == 1 && !o->padded);
+    return !o->added || uop_numel(o->added) == 1;
 }
 
 static bool operand_of(Graph *g, U u, DType t, Operand *o)
@@ -175,11 +176,19 @@ static DType sum_type(U sum, U x, U w, const bool *summed, int64_t terms)
     return terms * 255 * HALF <= 1 << 24 ? DT_F32 : DT_VOID;
 }
 
+/* sum q_w over the terms that are not padded: a constant, which is computed once, at load. */
+static U sum_inside(Graph *g, const Operand *a, const Operand *b, U sum)
+{
+    Operand ones = *a;
+    ones.q = full(g, a->q->dtype, 1, a->q);
+    return contiguous(g, UOP(g, UOP_REDUCE, DT_VOID, sum->arg, mul(g, seen(g, &ones, DT_I32), seen(g, b, DT_I32))));
+}
+
 /* z_x sum q_w + z_w (sum q_x + n z_x), which the zero points add to sum q_x q_w of n terms each. */
-static U zeros_of(Graph *g, const Operand *a, const Operand *b, bool (*summed)[RANK_MAX], int64_t terms)
+static U zeros_of(Graph *g, const Operand *a, const Operand *b, U sum, bool (*summed)[RANK_MAX], int64_t terms)
 {
     U z = NULL, z_x = a->added ? reshape(g, a->added, NULL, 0) : NULL;
-    if (z_x) z = mul(g, sum_over(g, seen(g, b, DT_I32), summed[1]), z_x);
+    if (z_x) z = mul(g, a->padded ? sum_inside(g, a, b, sum) : sum_over(g, seen(g, b, DT_I32), summed[1]), z_x);
     if (!b->added) return z;
     U x = sum_over(g, seen(g, a, DT_I32), summed[0]);
     if (z_x) x = add(g, x, mul(g, z_x, uop_int(g, DT_I32, terms)));
@@ -196,8 +205,8 @@ static U in_integers(Graph *g, U sum, U x, U w)
     DType t = sum_type(sum, x, w, summed[1], terms);
     bool bytes = operand_of(g, w, DT_I8, &b), plain = !bytes && t == DT_F32 && sum->dtype == DT_F32 && !a.added;
     U s_x = scale_beside(g, &a, x, summed[0]), s_w = bytes ? scale_beside(g, &b, w, summed[1]) : NULL;
-    if (t == DT_VOID || !s_x || uop_rank(s_x) || (!s_w && !plain)) return NULL;
-    U y = UOP(g, UOP_REDUCE, DT_VOID, sum->arg, mul(g, seen(g, &a, t), plain ? w : seen(g, &b, t))), z = bytes ? zeros_of(g, &a, &b, summed, terms) : NULL;
+    if (t == DT_VOID || !s_x || uop_rank(s_x) || (!s_w && !plain) || (bytes && b.added && (a.padded || b.padded))) return NULL;
+    U y = UOP(g, UOP_REDUCE, DT_VOID, sum->arg, mul(g, seen(g, &a, t), plain ? w : seen(g, &b, t))), z = bytes ? zeros_of(g, &a, &b, sum, summed, terms) : NULL;
     if (z || sum->dtype == DT_I32) y = cast(g, y, DT_I32);
     if (z) y = add(g, y, z);
     return sum->dtype == DT_I32 ? y : mul(g, cast(g, y, DT_F32), plain ? s_x : mul(g, s_x, s_w));

@@ -26,7 +26,10 @@ static const Row row[] = {
     { DT_U8, DT_I8, 8, 5, 1, 1, 0, 77, 0, 2, DT_I32 },
     { DT_U8, DT_I8, 8, 6, 3, 2, 1, 0, 0, 1, DT_I32 },
     { DT_U8, DT_I8, 8, 6, 3, 2, 1, 0, 0, 2, DT_VOID },              /* the scale lies along two axes */
-    { DT_U8, DT_I8, 8, 5, 3, 1, 1, 9, 0, 2, DT_VOID },              /* what is padded is no byte */
+    { DT_U8, DT_I8, 8, 5, 3, 1, 1, 9, 0, 2, DT_I32 },               /* what is padded is no byte */
+    { DT_I8, DT_I8, 8, 5, 3, 1, 1, 9, NAN, 0, DT_I32 },
+    { DT_U8, DT_I8, 8, 5, 3, 1, 1, 9, 4, 2, DT_VOID },
+    { DT_U8, DT_I8, 6, 6, 3, 6, 1, 50, 0, 2, DT_F32 },              /* depthwise, too */
     { DT_U8, DT_I8, 3, 5, 3, 1, 1, 0, 0, 2, DT_VOID },              /* no fours */
     { DT_U8, DT_I8, 6, 6, 3, 6, 1, 0, 0, 2, DT_F32 },               /* depthwise */
     { DT_U8, DT_I8, 6, 6, 3, 6, 0, 50, 0, 2, DT_F32 },
@@ -83,6 +86,17 @@ static bool is_of_bytes(U u)
     return u->op == UOP_CAST && dtype_size((DType)u->src[0]->dtype) == 1;
 }
 
+static bool reads_input(Graph *g, U u)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    bool reads = false;
+    const UOp **order = uop_toposort(g, &u, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++) reads |= order[i]->op == UOP_PARAM;
+    arena_free(a);
+    return reads;
+}
+
 /* The type of a sum of products of bytes, or of bytes and a plain constant; DT_VOID: there is none. */
 static DType made_of(Graph *g, U root)
 {
@@ -92,7 +106,7 @@ static DType made_of(Graph *g, U root)
     const UOp **order = uop_toposort(g, &root, 1, a, &n);
     for (uint32_t i = 0; i < n; i++) {
         U p = order[i]->op == UOP_REDUCE && order[i]->src[0]->op == UOP_MUL ? order[i]->src[0] : NULL;
-        if (p && (is_of_bytes(p->src[0]) || is_of_bytes(p->src[1]))) t = (DType)p->dtype;
+        if (p && reads_input(g, p) && (is_of_bytes(p->src[0]) || is_of_bytes(p->src[1]))) t = (DType)p->dtype;
     }
     arena_free(a);
     return t;
