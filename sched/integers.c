@@ -5,10 +5,12 @@
  * In f32 that is the same sum rounded once instead of at every step, and what is made of it is divided by a number as by multiplying. Sums without lanes of their own (depthwise
  * convolutions) are made in f32, where they are as exact, and there w may be any constant, so that x is read as it lies.
  * Where x is padded with zeros, which no q is, z_x counts for the terms inside: sum q_w over them depends on the place, and is computed once, too.
- * Must hold: z are one number each, s_x too; s_w is one, or lies along one axis that is not summed; where something is padded z_w is 0; no sum of n terms leaves i32 (in i32 it might: both
+ * Must hold: z are one number each, s_x too; s_w is one, or lies along axes that are not summed; where something is padded z_w is 0; no sum of n terms leaves i32 (in i32 it might: both
  * wrap).
  * To cover one more way to write a quantised value: a case in offset_of or dequantised.
  */
+#include <string.h>
+
 #include "graph/build.h"
 #include "graph/wmma.h"
 #include "sched/sched.h"
@@ -122,7 +124,51 @@ static int64_t axis_behind(U view, int64_t axis)
     return -1;
 }
 
-/* The operand's scale beside the sum: one number, or along an axis of the rank that the operand has there, no summed one. NULL: it is not such. */
+/* Which axes of a view vary where those of what it shows do; false: this is not known. */
+static bool vary_behind(U view, bool *vary)
+{
+    U x = view->src[0];
+    uint32_t rank = uop_rank(view), own = uop_rank(x), i = 0, j = 0;
+    bool was[RANK_MAX] = { 0 };
+    memcpy(was, vary, own * sizeof *was);
+    if (view->op == UOP_FLIP || view->op == UOP_SHRINK || view->op == UOP_CONTIGUOUS) return true;
+    if (view->op != UOP_EXPAND && view->op != UOP_PERMUTE && view->op != UOP_RESHAPE) return false;
+    for (uint32_t k = 0; k < rank; k++) vary[k] = view->op == UOP_EXPAND ? k + own >= rank && was[k + own - rank] : view->op == UOP_PERMUTE && was[blob_ints(view->arg.blob)[k]];
+    while (view->op == UOP_RESHAPE && (i < own || j < rank)) {              /* the least groups of axes on both sides that have as many elements */
+        uint32_t from = i, to = j;
+        int64_t a = i < own ? uop_size(x, i++) : 1, b = j < rank ? uop_size(view, j++) : 1;
+        bool any = false;
+        while (a != b)
+            if (a < b && i < own) a *= uop_size(x, i++);
+            else if (j < rank) b *= uop_size(view, j++);
+            else return false;
+        for (; from < i; from++) any |= was[from];
+        for (; to < j; to++) vary[to] = any;
+    }
+    return true;
+}
+
+/* A scale that lies along several axes where it is seen, none of them summed (phases of a transposed convolution, each with the scales of all channels). */
+static U scale_seen(Graph *g, const Operand *o, U u, const bool *summed)
+{
+    bool vary[RANK_MAX] = { 0 };
+    U begin[RANK_MAX], size[RANK_MAX];
+    uint32_t off = uop_rank(o->base) - uop_rank(o->scale);
+    if (o->padded || !uop_static(o->base)) return NULL;
+    for (uint32_t k = 0; k < uop_rank(o->scale); k++) vary[k + off] = uop_size(o->scale, k) > 1;
+    Operand scales = { .q = expand_like(g, o->scale, o->base), .nview = o->nview };
+    memcpy(scales.view, o->view, sizeof o->view);
+    for (uint32_t i = o->nview; i-- > 0;)
+        if (!uop_static(o->view[i]) || !vary_behind(o->view[i], vary)) return NULL;
+    for (uint32_t k = 0; k < uop_rank(u); k++) {
+        if (vary[k] && summed[k]) return NULL;
+        begin[k] = uop_index(g, 0);
+        size[k] = vary[k] ? uop_dim(u, k) : uop_index(g, 1);
+    }
+    return contiguous(g, shrink(g, seen(g, &scales, DT_F32), begin, size));
+}
+
+/* The operand's scale beside the sum: one number, or along axes of the rank that the operand has there, no summed ones. NULL: it is not such. */
 static U scale_beside(Graph *g, const Operand *o, U u, const bool *summed)
 {
     if (!o->scale) return scalar(g, DT_F32, 1);
@@ -132,7 +178,7 @@ static U scale_beside(Graph *g, const Operand *o, U u, const bool *summed)
     for (uint32_t k = 0; k < uop_rank(o->scale); k++)
         if (uop_size(o->scale, k) == n) axis = k + uop_rank(o->base) - uop_rank(o->scale);
     for (uint32_t i = o->nview; i-- > 0 && axis >= 0;) axis = axis_behind(o->view[i], axis);
-    if (axis < 0 || summed[axis] || uop_size(u, (uint32_t)axis) != n || !uop_static(u)) return NULL;
+    if (axis < 0 || summed[axis] || uop_size(u, (uint32_t)axis) != n || !uop_static(u)) return uop_static(u) ? scale_seen(g, o, u, summed) : NULL;
     for (uint32_t k = 0; k < uop_rank(u); k++) dim[k] = uop_index(g, k == axis ? n : 1);
     return reshape(g, o->scale, dim, uop_rank(u));
 }

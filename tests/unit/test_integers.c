@@ -25,7 +25,7 @@ static const Row row[] = {
     { DT_I8, DT_I8, 8, 5, 3, 1, 1, -128, 0, 2, DT_I32 },
     { DT_U8, DT_I8, 8, 5, 1, 1, 0, 77, 0, 2, DT_I32 },
     { DT_U8, DT_I8, 8, 6, 3, 2, 1, 0, 0, 1, DT_I32 },
-    { DT_U8, DT_I8, 8, 6, 3, 2, 1, 0, 0, 2, DT_VOID },              /* the scale lies along two axes */
+    { DT_U8, DT_I8, 8, 6, 3, 2, 1, 0, 0, 2, DT_I32 },               /* the scale lies along two axes */
     { DT_U8, DT_I8, 8, 5, 3, 1, 1, 9, 0, 2, DT_I32 },               /* what is padded is no byte */
     { DT_I8, DT_I8, 8, 5, 3, 1, 1, 9, NAN, 0, DT_I32 },
     { DT_U8, DT_I8, 8, 5, 3, 1, 1, 9, 4, 2, DT_VOID },
