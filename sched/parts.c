@@ -3,7 +3,8 @@
  * Comes in: REDUCE(ADD, MUL(x, w)) of f32, w made of constants. Goes out: the same sum in f32, of
  *   1 (fast)    x w, both rounded to bf16: a term's error is 2^-8 of it
  *   2 (split)   x_p w_q for all p and q, where x = x_0 + x_1: its upper 16 bits, and what is left, rounded: 2^-16
- * in which p and q are two more axes that are summed, the innermost. The parts are made of what lies before views of x and w that repeat elements (windows, halos), and stored: those of w at
+ * Numbers that were f16 or bf16 are their two parts or their one, whatever is allowed: nothing is lost.
+ * In these p and q are two more axes that are summed, the innermost. The parts are made of what lies before views of x and w that repeat elements (windows, halos), and stored: those of w at
  * load, those of x once for all sums of it.
  * An Inf is its own second part. Parts have one sign, and no second part is 0 unless the number is: so Inf times a number is Inf here too, and no Inf - Inf or Inf * 0 comes of it.
  * Must hold: there are rows, columns and terms enough to fill the unit (tc.c), all known; every view of x and w is one that view_beside knows.
@@ -154,7 +155,7 @@ static int64_t extent(U p, U u, uint32_t axis)
 }
 
 /* One sum: its axes in terms of the product p. k: the run of terms that the unit sums, and how long it is with zeros behind; n: columns of w that are none of x. */
-typedef struct { U sum, p, x, w; int64_t parts, k, n, run, products; bool constant; } Sum;
+typedef struct { U sum, p, x, w; int64_t parts[2], k, n, run, products; bool constant; } Sum;             /* parts: of x, of w */
 
 /* Rows of x, columns of w and a run of terms that fill a tile; a batch of them only where w is no constant. */
 static bool fills(Sum *s, const Wmma *row)
@@ -186,15 +187,15 @@ static U beside(Graph *g, const Sum *s, U y, U u, bool first)
     U dim[RANK_MAX + 2];
     uint32_t rank = uop_rank(s->p), off = rank - uop_rank(u);
     for (uint32_t k = 0; k < rank; k++) dim[k] = k < off ? uop_index(g, 1) : uop_dim(y, k - off);
-    dim[rank] = uop_index(g, first ? s->parts : 1);
-    dim[rank + 1] = uop_index(g, first ? 1 : s->parts);
+    dim[rank] = uop_index(g, first ? s->parts[0] : 1);
+    dim[rank + 1] = uop_index(g, first ? 1 : s->parts[1]);
     return reshape(g, y, dim, rank + 2);
 }
 
 /* An operand as the unit reads it: the run of terms innermost; of w, which nobody packs, pairs of them along its columns. Zeros fill the run. */
 static U laid_out(Graph *g, const Sum *s, U u, bool pairs)
 {
-    U core = u->op == UOP_EXPAND ? u->src[0] : u, zero = uop_index(g, 0), before[RANK_MAX + 1], after[RANK_MAX + 1], dim[RANK_MAX + 2], y = cut_in_parts(g, core, s->parts);
+    U core = u->op == UOP_EXPAND ? u->src[0] : u, zero = uop_index(g, 0), before[RANK_MAX + 1], after[RANK_MAX + 1], dim[RANK_MAX + 2], y = cut_in_parts(g, core, s->parts[u == s->w]);
     uint32_t rank = uop_rank(core), off = uop_rank(s->p) - rank, k = (uint32_t)s->k - off + 1, n = pairs ? (uint32_t)s->n - off + 1 : 0, count = 0;
     int64_t order[RANK_MAX + 2], back[RANK_MAX + 2];
     for (uint32_t i = 0; i <= rank; i++) before[i] = zero, after[i] = i == k ? uop_index(g, s->run - uop_size(y, i)) : zero;
@@ -225,20 +226,28 @@ static U operand_of(Graph *g, const Sum *s, U u)
     U core = u->op == UOP_EXPAND ? u->src[0] : u;
     bool padded = s->run != uop_size(s->p, (uint32_t)s->k);
     if (!see(&v, u)) return NULL;
-    if (s->constant && !padded) return beside(g, s, in_parts(g, &v, s->parts), u, u == s->x);
+    if (s->constant && !padded) return beside(g, s, in_parts(g, &v, s->parts[u == s->w]), u, u == s->x);
     return uop_numel(core) == uop_numel(v.base) && uop_rank(core) + 3 <= RANK_MAX ? laid_out(g, s, u, u == s->w && !s->constant) : NULL;
 }
 
-static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, int64_t parts)
+/* In how many parts a number is all that it is: what was narrow holds in few; of others at most `most`. */
+static int64_t parts_for(U u, int64_t most)
 {
-    Sum s = { .sum = sum, .p = sum->src[0], .x = x, .w = w, .parts = parts, .constant = made_of_constants(g, w) };
+    while (is_view(u) || (u->op == UOP_CAST && u->dtype == DT_F32 && u->src[0]->dtype == DT_F32)) u = u->src[0];
+    int64_t whole = u->op != UOP_CAST ? 3 : u->src[0]->dtype == DT_BF16 ? 1 : u->src[0]->dtype == DT_F16 ? 2 : 3;
+    return whole < 3 && (!most || whole < most) ? whole : most;
+}
+
+static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, int64_t most)
+{
+    Sum s = { .sum = sum, .p = sum->src[0], .x = x, .w = w, .parts = { parts_for(x, most), parts_for(w, most) }, .constant = made_of_constants(g, w) };
     uint32_t rank = uop_rank(s.p), n = 0;
     int64_t axes[RANK_MAX + 2], stored;
-    if (x->dtype != DT_F32 || !uop_static(s.p) || !uop_static(x) || !uop_static(w) || rank + 2 > RANK_MAX || !fills(&s, row)) return NULL;
+    if (!s.parts[0] || !s.parts[1] || !uop_static(s.p) || !uop_static(x) || !uop_static(w) || rank + 2 > RANK_MAX || !fills(&s, row)) return NULL;
     Seen a, b;
     if (!see(&a, x) || !see(&b, w)) return NULL;
     stored = uop_numel(a.base) + (s.constant ? 0 : uop_numel(b.base));
-    if (s.products < stored * (parts > 1 ? WORTH_CUTTING : WORTH_ROUNDING)) return NULL;
+    if (s.products < stored * (s.parts[0] * s.parts[1] > 1 ? WORTH_CUTTING : WORTH_ROUNDING)) return NULL;
     U one = operand_of(g, &s, x), two = operand_of(g, &s, w);
     if (!one || !two) return NULL;
     for (uint32_t k = 0; k < rank; k++)
@@ -260,7 +269,7 @@ bool has_parts(const Target *t) { return row_of(t) != NULL; }
 const UOp *sum_parts(Graph *g, const UOp *root, const Target *t)
 {
     const Wmma *row = row_of(t);
-    if (!row || !t->parts) return root;
+    if (!row) return root;
     Arena *a = arena_new();
     uint32_t n;
     const UOp **order = uop_toposort(g, &root, 1, a, &n), **map = NEW_N(a, const UOp *, root->id + 1);
