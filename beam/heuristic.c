@@ -261,6 +261,20 @@ static Tile best_tile(const Trial *p, int lane, int64_t others)
     return best;
 }
 
+/* A short loop of the sum along which a constant that varies with the others does not: parts of it (four bits of a byte), which are then known ones. */
+static void unroll_parts(Trial *p)
+{
+    for (uint32_t r = p->nout; r < p->naxis; r++) {
+        int number = p->number[r];
+        bool part = false;
+        for (uint32_t i = 0; i < p->naccess; i++) {
+            const Access *a = &p->access[i];
+            part |= a->constant && a->bytes == 1 && (a->ranges & p->reduces) && !(a->ranges >> number & 1);
+        }
+        if (part && p->size[number] <= LANE_TURNS && !is_symbolic(p, number)) split(p, number, p->size[number], AXIS_UNROLL);
+    }
+}
+
 static void contract(Trial *p, int lane)
 {
     Tile best = best_tile(p, lane, 0);
@@ -274,6 +288,7 @@ static void contract(Trial *p, int lane)
     for (uint32_t i = 0; i < 64; i++)
         if ((int)i != lane && (!(p->outs >> i & 1) || trial_shares(p, (int)i, lane))) inside |= UINT64_C(1) << i;
     move_out(p, lane, inside);
+    unroll_parts(p);
     cut_sum(p->out, p->k, p->t, 512);
     share(p, lane_bytes > 512 << 10 || best.m < 0 ? lane : -1);
     trial_pack(p);

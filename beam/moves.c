@@ -238,14 +238,23 @@ static void paddings(Moves *m)
         }
 }
 
+/* A constant in the loops' order: with the arithmetic on it, or as narrow as it is. */
 static void packs(Moves *m)
 {
     for (uint32_t slot = 0; slot < m->base->nparam; slot++) {
         Recipe r = *m->r;
         bool packed = false;
-        for (uint32_t i = 0; i < r.count; i++) packed |= r.step[i].op.kind == OPT_PACK && (uint32_t)r.step[i].op.axis == slot;
-        if (!m->base->param[slot].constant || packed) continue;
-        if (insert(&r, r.count, (OptOp){ .kind = OPT_PACK, .axis = (int8_t)slot }, 0, 0)) m->take(m->user, &r);
+        for (uint32_t i = 0; i < r.count; i++) {
+            OptOp *o = &r.step[i].op;
+            if (o->kind != OPT_PACK || (uint32_t)o->axis != slot) continue;
+            packed = true;
+            o->top = !o->top;
+            m->take(m->user, &r);
+        }
+        for (int narrow = 0; narrow < 2 && m->base->param[slot].constant && !packed; narrow++) {
+            r = *m->r;
+            if (insert(&r, r.count, (OptOp){ .kind = OPT_PACK, .axis = (int8_t)slot, .top = narrow }, 0, 0)) m->take(m->user, &r);
+        }
     }
 }
 

@@ -130,15 +130,25 @@ int64_t trial_size(const Trial *p, int number)
     return range_type(axis[at]) == AXIS_LOOP || range_type(axis[at]) == AXIS_REDUCE ? axis[at]->src[0]->vmax : 1;
 }
 
+/* Is it narrow, and read for a row or two only? Then its sum waits for memory, and arithmetic on it is free. */
+static bool stays_narrow(const Trial *p, const Access *a)
+{
+    double rows = 1;
+    for (uint32_t i = 0; i < p->nout; i++)
+        if (!(a->ranges >> p->number[i] & 1)) rows *= (double)p->size[p->number[i]];
+    return a->bytes < 4 && rows <= 2;
+}
+
 void trial_pack(Trial *p)
 {
     uint64_t done = 0;
-    for (uint32_t i = 0; i < p->naccess; i++) {
-        const Access *a = &p->access[i];
-        if (!a->constant || !(a->ranges & p->reduces) || (done >> a->slot & 1)) continue;
-        done |= UINT64_C(1) << a->slot;
-        trial_op(p, (OptOp){ .kind = OPT_PACK, .axis = (int8_t)a->slot });
-    }
+    for (int narrow = 1; narrow >= 0; narrow--)
+        for (uint32_t i = 0; i < p->naccess; i++) {
+            const Access *a = &p->access[i];
+            if (!a->constant || !(a->ranges & p->reduces) || (done >> a->slot & 1) || stays_narrow(p, a) < narrow) continue;
+            done |= UINT64_C(1) << a->slot;
+            trial_op(p, (OptOp){ .kind = OPT_PACK, .axis = (int8_t)a->slot, .top = narrow });
+        }
 }
 
 bool trial_shares(const Trial *p, int number, int lane)

@@ -32,6 +32,7 @@ void opt_print(Text *out, const OptList *l)
         if (o->kind == OPT_SPLIT || o->kind == OPT_PADTO || o->kind == OPT_SWAP || o->kind == OPT_TC) text_add(out, " %d", o->factor);
         if (o->kind == OPT_STAGE) text_add(out, " %d %d", o->factor, o->target);
         if (o->kind == OPT_SPLIT) text_add(out, " %s%s", target_name[o->target], o->top ? " TOP" : "");
+        if (o->kind == OPT_PACK && o->top) text_add(out, " NARROW");
     }
 }
 
@@ -78,6 +79,10 @@ static TgStatus parse_one(OptOp *o, const char **s)
         TRY(parse_number(s, 0, 63, &o->factor));
         TRY(parse_number(s, 1, 2, &depth));
         o->target = (uint8_t)depth;
+    }
+    if (kind == OPT_PACK) {
+        const char *next = word(*s, w, sizeof w);
+        if (!strcmp(w, "NARROW")) o->top = true, *s = next;
     }
     if (kind != OPT_SPLIT) return TG_OK;
     *s = word(*s, w, sizeof w);
@@ -363,7 +368,7 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
     if (o->kind == OPT_STAGE) {
         TRY(opt_stage(k, o, axis, n, t));
     } else if (o->kind == OPT_PACK) {
-        TRY(opt_pack(k, (uint32_t)o->axis));
+        TRY(opt_pack(k, (uint32_t)o->axis, o->top));
     } else if (o->kind == OPT_NOLOCALS) {
         if (!t->has_locals) return fail(TG_USAGE, "optops: NOLOCALS on a device without locals");
     } else {

@@ -1,6 +1,7 @@
 /* PACK: a constant expression (a load of a constant and the arithmetic on constants alone around it) is computed once, at load, in the order in which the kernel's loops read it.
  * Gates that only kept its index inside disappear with it, and its index becomes the loops' own row-major count: a GEMM's weights become panels [N/32][K][32] because its loops are
  * such, quantised weights become floats, and a constant factor on the sum (a folded batch norm) moves into them; nothing here knows of any of these.
+ * NARROW: the load alone, as narrow as it is; the arithmetic stays in the loops. It is for sums that wait for memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -105,13 +106,13 @@ static int64_t pack_index(Kernel *k, const UOp *e, const UOp *load, const UOp **
     return (int64_t)total;
 }
 
-static TgStatus pack(Kernel *k, uint32_t slot, const Uses *s)
+static TgStatus pack(Kernel *k, uint32_t slot, bool narrow, const Uses *s)
 {
     Graph *g = k->g;
     const UOp *load = only_load(s, slot), *at = NULL, *product, *factor, *from[2], *to[2];
     if (!load) return fail(TG_USAGE, "optops: PACK: parameter %u is not read in one way", slot);
     if (!s->constant[load->id]) return fail(TG_USAGE, "optops: PACK: where parameter %u is read depends on data or on what is packed", slot);
-    const UOp *e = grow(s, load), *scaled = scaled_sum(s, e, &product, &factor), *value = scaled ? UOP(g, UOP_MUL, DT_VOID, NO_ARG, e, factor) : e;
+    const UOp *e = narrow ? load : grow(s, load), *scaled = narrow ? NULL : scaled_sum(s, e, &product, &factor), *value = scaled ? UOP(g, UOP_MUL, DT_VOID, NO_ARG, e, factor) : e;
     int64_t numel = pack_index(k, e, load, &at);
     if (!numel) return TG_USAGE;
     const UOp *size = uop_index(g, numel), *param = uop_param(g, (DType)e->dtype, &size, 1, slot);
@@ -127,13 +128,13 @@ static TgStatus pack(Kernel *k, uint32_t slot, const Uses *s)
     return TG_OK;
 }
 
-TgStatus opt_pack(Kernel *k, uint32_t slot)
+TgStatus opt_pack(Kernel *k, uint32_t slot, bool narrow)
 {
     if (slot >= k->nparam || !k->param[slot].constant) return fail(TG_USAGE, "optops: PACK of parameter %u, which is not a constant", slot);
     if (k->pack[slot]) return fail(TG_USAGE, "optops: PACK of parameter %u again", slot);
     Uses s;
     look(&s, k);
-    TgStatus status = pack(k, slot, &s);
+    TgStatus status = pack(k, slot, narrow, &s);
     arena_free(s.arena);
     return status;
 }

@@ -3,7 +3,7 @@
  * Comes in: REDUCE(ADD, MUL(x, w)) of f32, w made of constants. Goes out: the same sum in f32, of
  *   1 (fast)    x w, both rounded to bf16: a term's error is 2^-8 of it
  *   2 (split)   x_p w_q for all p and q, where x = x_0 + x_1: its upper 16 bits, and what is left, rounded: 2^-16
- * Numbers that were f16 or bf16 are their two parts or their one, whatever is allowed: nothing is lost.
+ * Numbers that were f16 or bf16 are their two parts or their one, whatever is allowed: nothing is lost. bf16 that lies as the unit reads it is left alone.
  * In these p and q are two more axes that are summed, the innermost. The parts are made of what lies before views of x and w that repeat elements (windows, halos), and stored: those of w at
  * load, those of x once for all sums of it.
  * An Inf is its own second part. Parts have one sign, and no second part is 0 unless the number is: so Inf times a number is Inf here too, and no Inf - Inf or Inf * 0 comes of it.
@@ -230,13 +230,22 @@ static U operand_of(Graph *g, const Sum *s, U u)
     return uop_numel(core) == uop_numel(v.base) && uop_rank(core) + 3 <= RANK_MAX ? laid_out(g, s, u, u == s->w && !s->constant) : NULL;
 }
 
+/* The type that u was before it was widened. */
+static DType given_as(U u)
+{
+    while (is_view(u)) u = u->src[0];
+    return u->op == UOP_CAST ? (DType)u->src[0]->dtype : (DType)u->dtype;
+}
+
 /* In how many parts a number is all that it is: what was narrow holds in few; of others at most `most`. */
 static int64_t parts_for(U u, int64_t most)
 {
-    while (is_view(u) || (u->op == UOP_CAST && u->dtype == DT_F32 && u->src[0]->dtype == DT_F32)) u = u->src[0];
-    int64_t whole = u->op != UOP_CAST ? 3 : u->src[0]->dtype == DT_BF16 ? 1 : u->src[0]->dtype == DT_F16 ? 2 : 3;
+    int64_t whole = given_as(u) == DT_BF16 ? 1 : given_as(u) == DT_F16 ? 2 : 3;
     return whole < 3 && (!most || whole < most) ? whole : most;
 }
+
+/* The unit reads them as they are. */
+static bool is_ready(const Sum *s) { return given_as(s->x) == DT_BF16 && given_as(s->w) == DT_BF16 && s->constant && s->run == uop_size(s->p, (uint32_t)s->k); }
 
 static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, int64_t most)
 {
@@ -245,7 +254,7 @@ static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, int64_t most)
     int64_t axes[RANK_MAX + 2], stored;
     if (!s.parts[0] || !s.parts[1] || !uop_static(s.p) || !uop_static(x) || !uop_static(w) || rank + 2 > RANK_MAX || !fills(&s, row)) return NULL;
     Seen a, b;
-    if (!see(&a, x) || !see(&b, w)) return NULL;
+    if (is_ready(&s) || !see(&a, x) || !see(&b, w)) return NULL;
     stored = uop_numel(a.base) + (s.constant ? 0 : uop_numel(b.base));
     if (s.products < stored * (s.parts[0] * s.parts[1] > 1 ? WORTH_CUTTING : WORTH_ROUNDING)) return NULL;
     U one = operand_of(g, &s, x), two = operand_of(g, &s, w);
@@ -260,7 +269,7 @@ static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, int64_t most)
 static const Wmma *row_of(const Target *t)
 {
     for (int i = 0; i < WMMA_COUNT; i++)
-        if ((t->wmma >> i & 1) && wmma_row[i].a == DT_BF16 && wmma_tiled(&wmma_row[i])) return &wmma_row[i];
+        if ((t->wmma >> i & 1) && wmma_row[i].a == DT_BF16 && wmma_tiled(&wmma_row[i]) && !strcmp(wmma_row[i].device, t->kind)) return &wmma_row[i];
     return NULL;
 }
 

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RANGES = 52, SIM_BUDGET = 200, MAX_DEPTH = 1000, ACROSS_LEAST = 4096 };        /* MAX_DEPTH: of one kernel's operations upon operations; ACROSS_LEAST: elements whose transpose is worth a kernel */
+enum { MAX_RANGES = 52, SIM_BUDGET = 200, MAX_DEPTH = 1000, ACROSS_LEAST = 4096, NARROW_LEAST = 1 << 18, NARROW_WORK = 12, POSITIONS = 8 };        /* MAX_DEPTH: of one kernel's operations upon operations; ACROSS_LEAST: elements whose transpose is worth a kernel */
 
 static bool is_leaf(const UOp *u)
 {
@@ -400,6 +400,7 @@ static bool repeated(Rangeify *r, const UOp *u, const Inst *i)
     uint64_t set = depends(i->idx, uop_rank(u));
     double times = extent(c, i->enclosing) / (double)uop_numel(u);
     if (times < 4 || in_chain(c, set) || row_statistic(r, u, i)) return false;
+    if (!r->loads[u->id] && !r->reduces[u->id] && uop_numel(u) <= POSITIONS) return false;           /* a few numbers made of positions: constants, where the loop is unrolled */
     if (i->enclosing & ~c->out) return r->cost[u->id] >= (r->loads[u->id] || r->reduces[u->id] ? 1 : 2);
     return r->cost[u->id] >= 12 || r->reduces[u->id];
 }
@@ -493,6 +494,23 @@ static bool only_widens(const UOp *u) { return u->op == UOP_CAST && dtype_is_flo
 
 static bool holds(const UOp *u) { return u->op == UOP_CAST && u->dtype == DT_F32 && dtype_is_int((DType)u->src[0]->dtype) && dtype_size((DType)u->src[0]->dtype) < 3; }        /* every value of that integer */
 
+static double bytes_read(const UOp *u, int depth)
+{
+    double n = is_memory(u) ? (double)uop_numel(u) * dtype_size((DType)u->dtype) : depth ? 0 : 1e30;
+    for (uint32_t k = 0; k < value_sources(u) && depth; k++) n += bytes_read(u->src[k], depth - 1);
+    return n;
+}
+
+/* A large constant that is made of one of at most half the bytes, and summed for a row or two: what it takes to make it again is less than to load it. CPUs wait for memory there. */
+static bool stays_narrow(const Rangeify *r, const UOp *u)
+{
+    double all = (double)uop_numel(u) * dtype_size((DType)u->dtype);
+    if (r->target->max_block || all < NARROW_LEAST || r->cost[u->id] > NARROW_WORK || r->reduces[u->id] || 2 * bytes_read(u, 32) > all) return false;
+    for (const Inst *i = r->inst[u->id]; i; i = i->next)
+        if (!(i->enclosing & ~r->cut[i->cut].out) || extent(&r->cut[i->cut], i->enclosing) > 2 * (double)uop_numel(u)) return false;
+    return true;
+}
+
 static bool stage(Rangeify *r, const UOp *u)
 {
     if (is_leaf(u)) return false;
@@ -501,7 +519,7 @@ static bool stage(Rangeify *r, const UOp *u)
     if (u->op == UOP_STACK) return u->nsrc > 8;
     if (u->op == UOP_REDUCE) return r->constant[u->id] || r->inst[u->id]->next || !reduce_fits(r, u, r->inst[u->id]);
     if (!op_is((Op)u->op, FLAG_ALU)) return false;
-    if (r->constant[u->id] && uop_numel(u) > 1 && r->loads[u->id]) return !only_widens(u);
+    if (r->constant[u->id] && uop_numel(u) > 1 && r->loads[u->id]) return !only_widens(u) && !stays_narrow(r, u);
     return stage_alu(r, u);
 }
 

@@ -72,7 +72,7 @@ TgStatus opt_keep(Kernel *k, const UOp *axis, const Target *t);         /* keep.
 int64_t kept_bytes(const Kernel *k);                                    /* of LOCAL memory */
 void kept_widen(Kernel *k);
 void kept_hold(Kernel *k);
-TgStatus opt_pack(Kernel *k, uint32_t slot);                            /* pack.c */
+TgStatus opt_pack(Kernel *k, uint32_t slot, bool narrow);               /* pack.c; narrow: as it lies in memory, without the arithmetic on it */
 Kernel *pack_kernel(const Kernel *k, uint32_t slot);                    /* fills the packed copy, its PARAM(0) */
 void opt_print(Text *out, const OptList *l);                            /* "SPLIT 1 32 UPCAST; PACK 2; .." */
 TgStatus opt_parse(OptList *out, const char *text);
