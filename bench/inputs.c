@@ -250,6 +250,18 @@ static TgStatus choose_shape(Maker *m, int32_t k, int64_t shape[TG_MAX_RANK], in
 
 /* ---- binding ---- */
 
+/* --shape and an array that is given say the same, or one of them is a mistake. */
+static TgStatus shape_agrees(const Maker *m, int32_t k, const TgTensor *t)
+{
+    int64_t shape[TG_MAX_RANK];
+    int32_t rank = -1;
+    TgStatus status = shape_option(m, k, shape, &rank);
+    if (status != TG_OK || rank < 0 || holds_tensors(t)) return status;
+    bool same = rank == t->rank;
+    for (int32_t d = 0; d < rank && same; d++) same = shape[d] == t->shape[d];
+    return same ? TG_OK : say_error(TG_USAGE, "--shape: input '%s' is given with another shape", m->in[k].name);
+}
+
 static TgStatus bind(Maker *m, int32_t k, const char *spec)
 {
     int64_t shape[TG_MAX_RANK];
@@ -258,6 +270,7 @@ static TgStatus bind(Maker *m, int32_t k, const char *spec)
     bool file = is_file_spec(spec);
     TgStatus status = file ? TG_OK : choose_shape(m, k, shape, &rank);
     if (status == TG_OK) status = spec_read(&b->tensor, spec, &m->in[k], shape, rank, (uint64_t)args_count(m->args, OPT_seed, 0) * 1000003 + (uint64_t)k + 1);
+    if (status == TG_OK && file) status = shape_agrees(m, k, &b->tensor);
     if (status != TG_OK) return status;
     b->known = true;
     if (file || strncmp(spec, "random", 6)) snprintf(b->source, sizeof b->source, "%.199s", spec);
@@ -340,20 +353,22 @@ static bool find_file(char *path, size_t cap, const char *dir, const char *stem,
 static TgStatus read_folder(Maker *m, const char *dir)
 {
     char path[4096];
+    bool found = !m->set->ninput;
     for (int32_t k = 0; k < m->set->ninput; k++)
         if (find_file(path, sizeof path, dir, "input", k)) {
             TgStatus status = bind(m, k, path);
             if (status != TG_OK) return status;
+            found = true;
         }
     for (int32_t k = 0; k < m->set->noutput; k++) {
         Bound *b = &m->set->output[k];
         if (!find_file(path, sizeof path, dir, "output", k)) continue;
         TgStatus status = expected_file(b, path, &m->out[k]);
         if (status != TG_OK) return status;
-        b->known = true;
+        b->known = found = true;
         snprintf(b->source, sizeof b->source, "%.199s", path);
     }
-    return TG_OK;
+    return found ? TG_OK : say_error(TG_BAD_INPUT, "--test-data: %s has no test_data_set_K, no input_N and no output_N", dir);
 }
 
 static TgStatus expected_options(Maker *m)
@@ -387,7 +402,10 @@ static TgStatus set_make(DataSet *set, const TgSession *session, const Args *a, 
     if (status == TG_OK) status = bind_options(&m, true);
     if (status == TG_OK && dir) status = read_folder(&m, dir);
     if (status == TG_OK) status = bind_options(&m, false);
-    for (int32_t k; status == TG_OK && (k = first_open(&m)) >= 0;) status = bind(&m, k, "random");
+    bool some = false;
+    for (int32_t k = 0; k < set->ninput; k++) some |= set->input[k].known;
+    for (int32_t k; status == TG_OK && (k = first_open(&m)) >= 0;)
+        status = some ? say_error(TG_BAD_INPUT, "input '%s' has no value, though others have; -i %s=random makes one", in[k].name, in[k].name) : bind(&m, k, "random");
     return status == TG_OK ? expected_options(&m) : status;
 }
 

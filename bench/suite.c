@@ -46,13 +46,24 @@ static bool is_data_set(const char *name) { return !strncmp(name, "test_data_set
 
 static int64_t jobs_of(const Args *a) { return args_count(a, OPT_jobs, 1); }
 
+/* Sets of data, or one of them. */
+static bool has_data(const char *folder)
+{
+    DIR *d = opendir(folder);
+    bool has = false;
+    for (struct dirent *e; d && !has && (e = readdir(d));) has = is_data_set(e->d_name) || !strncmp(e->d_name, "input_", 6) || !strncmp(e->d_name, "output_", 7);
+    if (d) closedir(d);
+    return has;
+}
+
 static void child_arguments(const Suite *s, const char *model, const char *folder, const char **argv)
 {
     static const struct { Opt o; const char *name; } passed[] = { { OPT_device, "--device" }, { OPT_threads, "--threads" }, { OPT_cpus, "--cpus" }, { OPT_precision, "--precision" },
         { OPT_cache_dir, "--cache-dir" }, { OPT_tolerance, "--tolerance" }, { OPT_rtol, "--rtol" }, { OPT_atol, "--atol" }, { OPT_max_memory, "--max-memory" } };
-    const char *fixed[] = { s->program, model, "--test-data", folder, "--runs", "1", "-q", "--timeout", args_text(s->args, OPT_timeout, "600") };
+    const char *fixed[] = { s->program, model, "--runs", "1", "-q", "--timeout", args_text(s->args, OPT_timeout, "600") };
     int n = 0;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) argv[n++] = fixed[i];
+    if (has_data(folder)) argv[n++] = "--test-data", argv[n++] = folder;
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
         if (args_has(s->args, passed[i].o)) {
             argv[n++] = passed[i].name;

@@ -1,8 +1,8 @@
 # inputs that do not fit
 t -q $M/add.onnx -i nosuch.npy
 t -q $M/add.onnx -i x=$M/ints.npy
-t -q $M/add.onnx -i x=f32[2]:1,2
-t -q $M/add.onnx -i 'x=f32[1,4]:1'
+t -q $M/add.onnx -i x=f32[2]:1,2 -i y=random
+t -q $M/add.onnx -i 'x=f32[1,4]:1' -i y=random
 t -q $M/add.onnx -i 'x=f32[1,3]:1,2'
 t -q $M/add.onnx -i 'x=f32[1,3]:1,2,3,4'
 t -q $M/add.onnx -i 'x=f32[1,3]:a'
@@ -31,3 +31,5 @@ t $M/add.onnx -q --runs 1 -d cpu -e nosuch=x.npy
 t $M/add.onnx -q --runs 1 -d cpu -s x=1,3 -i x=raw:$M/x.npy
 t $M/add.onnx -q --runs 1 --cpus 4000
 t dump $M/add.onnx -q --stage source -d cpu --kernel nosuch
+t -q $M/add.onnx -i x=ones
+t -q $M/add.onnx -i x=ones -i y=random --shape y=4,4
