@@ -16,11 +16,16 @@
 
 extern char **environ;
 
+/* In the file's folder, or where programs are installed beside it: lib/, lib/ARCHITECTURE/. */
 static bool beside(char *out, size_t cap, const char *file)
 {
+    static const char *const place[] = { "", "/../bin", "/../../bin" };
     const char *slash = strrchr(file, '/');
-    int n = slash ? snprintf(out, cap, "%.*s/tgrun-worker", (int)(slash - file), file) : 0;
-    return n > 0 && (size_t)n < cap && !access(out, X_OK);
+    for (size_t i = 0; slash && i < sizeof place / sizeof *place; i++) {
+        int n = snprintf(out, cap, "%.*s%s/tgrun-worker", (int)(slash - file), file, place[i]);
+        if (n > 0 && (size_t)n < cap && !access(out, X_OK)) return true;
+    }
+    return false;
 }
 
 bool child_find(char *out, size_t cap)

@@ -12,7 +12,9 @@
 #include "beam/trial.h"
 #include "graph/wmma.h"
 
-enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, COPIES = 4 };         /* SHORT: reduces that are unrolled whole; DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers */
+/* SHORT: reduces that are unrolled whole; DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers; CHOICES: pairs of axes of a TC
+ * that are tried; COPIES: of what is stored several times. */
+enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, COPIES = 4 };
 
 /* ---- ops ---- */
 

@@ -35,7 +35,8 @@ enum { KERNEL_PARAMS = 64, KERNEL_VARS = 256 };           /* a join of a hundred
 
 /* One OptOp: a row of a list that prints as "SPLIT 2 16 UPCAST", parses and replays. Axis numbers count the kernel's ranges as `opt_axes` lists them. */
 typedef enum { OPT_SPLIT, OPT_PADTO, OPT_SWAP, OPT_NOLOCALS, OPT_TC, OPT_PACK, OPT_STAGE, OPT_NEST, OPT_KEEP, OPT_COUNT } OptKind;
-/* SWAP: factor is the other axis; SPLIT, PACK: top is TOP, NARROW; TC: factor as tc.c says; PACK, STAGE: axis is the param; STAGE: factor is the axis of its rounds, target its depth; NEST: axis and the reduce axes inside of it sum apart; KEEP: keep.c */
+/* SWAP: factor is the other axis; SPLIT, PACK: top is TOP, NARROW; TC: factor as tc.c says; PACK, STAGE: axis is the param; STAGE: factor is the axis of its rounds, target its depth;
+ * NEST: axis and the reduce axes inside of it sum apart; KEEP: keep.c */
 typedef struct { uint8_t kind; int8_t axis; uint8_t target; bool top; int32_t factor; } OptOp;
 enum { OPT_MAX = 24 };
 typedef struct { OptOp op[OPT_MAX]; uint32_t count; } OptList;

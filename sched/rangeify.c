@@ -19,7 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RANGES = 52, SIM_BUDGET = 200, MAX_DEPTH = 1000, ACROSS_LEAST = 4096, NARROW_LEAST = 1 << 18, NARROW_WORK = 12, POSITIONS = 8 };        /* MAX_DEPTH: of one kernel's operations upon operations; ACROSS_LEAST: elements whose transpose is worth a kernel */
+/* MAX_DEPTH: of one kernel's operations upon operations; ACROSS_LEAST: elements whose transpose is worth a kernel; NARROW_LEAST, NARROW_WORK: bytes of a constant that is made again where
+ * it is summed, and operations that this may take; POSITIONS: of a table of positions that is none. */
+enum { MAX_RANGES = 52, SIM_BUDGET = 200, MAX_DEPTH = 1000, ACROSS_LEAST = 4096, NARROW_LEAST = 1 << 18, NARROW_WORK = 12, POSITIONS = 8 };
 
 static bool is_leaf(const UOp *u)
 {
