@@ -93,13 +93,23 @@ static const float ELEMENT_NS = 0.5f, LANE_NS_PER_FLOP = 0.04f;
 
 static float elements(const UOp *index) { return ELEMENT_NS * (float)uop_numel(index->src[0]); }
 
+/* The ranges along which it is read step by step; not those of which it takes a remainder (phases of a transposed convolution), which are no columns of it. */
+static uint64_t stepped(const Access *a, const UOp *index)
+{
+    uint64_t set = 0;
+    for (uint32_t i = 0; i < a->nrange; i++)
+        for (uint32_t k = 1; k < index->nsrc && (index->ranges & range_bit(a->range[i])); k++)
+            if ((index->src[k]->ranges & range_bit(a->range[i])) && range_step(index->src[k], a->range[i]) != NO_STEP) set |= range_bit(a->range[i]);
+    return set;
+}
+
 /* Constants take any order: their columns decide the store, their rows the other operand. */
 static void vote_heavy(Schedule *s, Layout *all, const Kernel *k, const Access *a, const uint8_t *once)
 {
     uint64_t weights = 0, others = 0;
     for (uint32_t i = 0; i < a->nload; i++) {
         if (a->load[i]->nsrc < 2) continue;
-        if (is_constant(s, k, a->load[i], once)) weights |= a->load[i]->ranges;
+        if (is_constant(s, k, a->load[i], once)) weights |= stepped(a, a->load[i]);
         else others |= a->load[i]->ranges;
     }
     for (uint32_t i = 0; i < a->nrange; i++) {
