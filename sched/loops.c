@@ -40,6 +40,30 @@ static void order_reduces(Kernel *k, Arena *scratch)
     k->root = map[k->root->id];
 }
 
+/* Loops without sums walk the result as it lies in memory: long steps outside. */
+static void order_outputs(Kernel *k, Arena *scratch)
+{
+    uint32_t n;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n), *end = NULL, *src[72];
+    for (uint32_t i = 0; i < n; i++) {
+        if (order[i]->op == UOP_REDUCE || (order[i]->op == UOP_END && end)) return;
+        if (order[i]->op == UOP_END) end = order[i];
+    }
+    const UOp *index = end && end->src[0]->op == UOP_STORE && end->src[0]->src[0]->op == UOP_INDEX ? end->src[0]->src[0]->src[1] : NULL;
+    for (uint32_t s = 1; index && s < end->nsrc; s++)
+        if (range_step(index, end->src[s]) == NO_STEP) return;
+    if (!index) return;
+    memcpy(src, end->src, end->nsrc * sizeof *src);
+    for (uint32_t s = 2; s < end->nsrc; s++)
+        for (uint32_t j = s; j > 1 && llabs(range_step(index, src[j - 1])) < llabs(range_step(index, src[j])); j--) {
+            const UOp *swap = src[j];
+            src[j] = src[j - 1];
+            src[j - 1] = swap;
+        }
+    const UOp *ordered = uop_with(k->g, end, src);
+    if (ordered != end) k->root = uop_substitute(k->g, k->root, &end, &ordered, 1);
+}
+
 static uint32_t divisions(Graph *g, const UOp *root, Arena *scratch)
 {
     uint32_t n, found = 0;
@@ -198,6 +222,7 @@ void kernel_loops(Kernel *k, const Target *t)
     Arena *scratch = arena_new();
     split_ranges(k, t, !t->max_block, scratch);
     order_reduces(k, scratch);
+    if (!t->max_block) order_outputs(k, scratch);
     merge_loops(k, scratch);
     arena_free(scratch);
 }
