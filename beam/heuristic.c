@@ -13,8 +13,8 @@
 #include "graph/wmma.h"
 
 /* SHORT: reduces that are unrolled whole; DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers; CHOICES: pairs of axes of a TC
- * that are tried; COPIES: of what is stored several times. */
-enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, COPIES = 4 };
+ * that are tried; COPIES: of what is stored several times; SHORT_SUM: terms. */
+enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, COPIES = 4, SHORT_SUM = 128 };
 
 /* ---- ops ---- */
 
@@ -263,6 +263,15 @@ static Tile best_tile(const Trial *p, int lane, int64_t others)
     return best;
 }
 
+/* Axes on which all that is summed depends. */
+static uint64_t batch_of(const Trial *p)
+{
+    uint64_t batch = p->outs;
+    for (uint32_t i = 0; i < p->naccess; i++)
+        if (!p->access[i].store && (p->access[i].ranges & p->reduces)) batch &= p->access[i].ranges;
+    return batch;
+}
+
 /* A short loop of the sum along which a constant that varies with the others does not: parts of it (four bits of a byte), which are then known ones. */
 static void unroll_parts(Trial *p)
 {
@@ -289,10 +298,10 @@ static void contract(Trial *p, int lane)
     uint64_t inside = 0;
     for (uint32_t i = 0; i < 64; i++)
         if ((int)i != lane && (!(p->outs >> i & 1) || trial_shares(p, (int)i, lane))) inside |= UINT64_C(1) << i;
-    move_out(p, lane, inside);
+    if (!batch_of(p) || p->reduced > SHORT_SUM) move_out(p, lane, inside);                  /* short sums wait for what they store: row by row */
     unroll_parts(p);
     cut_sum(p->out, p->k, p->t, 512);
-    share(p, lane_bytes > 512 << 10 || best.m < 0 ? lane : -1);
+    share(p, !batch_of(p) && (lane_bytes > 512 << 10 || best.m < 0) ? lane : -1);           /* of a batch each thread takes some whole */
     trial_pack(p);
 }
 
@@ -353,15 +362,6 @@ static bool separates(const Trial *p, int m, int n)
         with_n |= two;
     }
     return with_m && with_n;
-}
-
-/* Axes on which all that is summed depends. */
-static uint64_t batch_of(const Trial *p)
-{
-    uint64_t batch = p->outs;
-    for (uint32_t i = 0; i < p->naccess; i++)
-        if (!p->access[i].store && (p->access[i].ranges & p->reduces)) batch &= p->access[i].ranges;
-    return batch;
 }
 
 /* Where m makes one tile only, two of another axis on which no constant depends share what is loaded of B. */
