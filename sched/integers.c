@@ -24,18 +24,22 @@ static bool is_view(U u) { return u->op == UOP_INDEX || (op_is((Op)u->op, FLAG_M
 static bool is_byte(U u) { return u->dtype == DT_U8 || u->dtype == DT_I8; }
 static bool widens(U u, DType t) { return u->op == UOP_CAST && u->dtype == t && is_byte(u->src[0]); }
 
-bool made_of_constants(Graph *g, const UOp *u)
+/* Sources have smaller ids than their users, so one ascending pass over the nodes that came since the last question answers for all of them. */
+bool made_of_constants(Constants *c, Graph *g, const UOp *u)
 {
-    Arena *a = arena_new();
-    uint32_t n;
-    bool constant = uop_static(u);
-    const UOp **order = uop_toposort(g, &u, 1, a, &n);
-    for (uint32_t i = 0; i < n && constant; i++) {
-        U v = order[i];
-        constant = v->op == UOP_CONST || v->op == UOP_STACK || v->op == UOP_IOTA || v->op == UOP_CAT || is_view(v) || op_is((Op)v->op, FLAG_ALU) || (v->op == UOP_BUFFER && graph_buffer(g, buffer_slot(v))->data);
+    if (u->id >= c->cap) {
+        uint32_t cap = u->id + u->id / 2 + 64;
+        bool *is = NEW_N(c->arena, bool, cap);
+        if (c->count) memcpy(is, c->is, c->count * sizeof *is);
+        c->is = is, c->cap = cap;
     }
-    arena_free(a);
-    return constant;
+    for (; c->count <= u->id; c->count++) {
+        U v = graph_node(g, c->count);
+        bool is = v->op == UOP_CONST || v->op == UOP_STACK || v->op == UOP_IOTA || v->op == UOP_CAT || is_view(v) || op_is((Op)v->op, FLAG_ALU) || (v->op == UOP_BUFFER && graph_buffer(g, buffer_slot(v))->data);
+        for (uint32_t k = 0; k < v->nsrc && is; k++) is = c->is[v->src[k]->id];
+        c->is[c->count] = is;
+    }
+    return c->is[u->id] && uop_static(u);
 }
 
 /* One known integer in every place of u; NULL is 0. */
@@ -242,12 +246,12 @@ static U zeros_of(Graph *g, const Operand *a, const Operand *b, U sum, bool (*su
     return z ? add(g, z, x) : x;
 }
 
-static U in_integers(Graph *g, U sum, U x, U w)
+static U in_integers(Graph *g, U sum, U x, U w, Constants *constants)
 {
     Operand a, b;
     bool summed[2][RANK_MAX] = { 0 };
     int64_t terms = 1, again = 1;
-    if (!summed_axes(sum, x, summed[0], &terms) || !summed_axes(sum, w, summed[1], &again) || terms > TERMS_MAX || !operand_of(g, x, DT_U8, &a) || !made_of_constants(g, w)) return NULL;        /* the last looks at all that w is made of */
+    if (!summed_axes(sum, x, summed[0], &terms) || !summed_axes(sum, w, summed[1], &again) || terms > TERMS_MAX || !made_of_constants(constants, g, w) || !operand_of(g, x, DT_U8, &a)) return NULL;
     DType t = sum_type(sum, x, w, summed[1], terms);
     bool bytes = operand_of(g, w, DT_I8, &b), plain = !bytes && t == DT_F32 && sum->dtype == DT_F32 && !a.added;
     U s_x = scale_beside(g, &a, x, summed[0]), s_w = bytes ? scale_beside(g, &b, w, summed[1]) : NULL;
@@ -279,6 +283,7 @@ const UOp *sum_integers(Graph *g, const UOp *root, const Target *t)
     Arena *a = arena_new();
     uint32_t n;
     const UOp **order = uop_toposort(g, &root, 1, a, &n), **map = NEW_N(a, const UOp *, root->id + 1);
+    Constants constants = { .arena = a };
     bool *loose = NEW_N(a, bool, root->id + 1);             /* floats made of a sum that is rounded otherwise now */
     for (uint32_t i = 0; i < n; i++) {
         U u = order[i], y = NULL;
@@ -286,7 +291,7 @@ const UOp *sum_integers(Graph *g, const UOp *root, const Target *t)
         const UOp **src = NEW_N(a, const UOp *, u->nsrc + 1);
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = map[u->src[k]->id], *mine |= (is_view(u) || op_is((Op)u->op, FLAG_ALU)) && u->dtype == DT_F32 && loose[u->src[k]->id];
         U v = uop_with(g, u, src), p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->src[0]->op == UOP_MUL ? v->src[0] : NULL;
-        for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_integers(g, v, p->src[k], p->src[!k]);
+        for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_integers(g, v, p->src[k], p->src[!k], &constants);
         *mine |= y && y->dtype == DT_F32;
         if (u->op == UOP_DIV && loose[u->src[0]->id]) y = times_reciprocal(g, v);
         map[u->id] = y ? y : v;

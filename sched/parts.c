@@ -247,9 +247,9 @@ static int64_t parts_for(U u, int64_t most)
 /* The unit reads them as they are. */
 static bool is_ready(const Sum *s) { return given_as(s->x) == DT_BF16 && given_as(s->w) == DT_BF16 && s->constant && s->run == uop_size(s->p, (uint32_t)s->k); }
 
-static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, int64_t most)
+static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, int64_t most, Constants *constants)
 {
-    Sum s = { .sum = sum, .p = sum->src[0], .x = x, .w = w, .parts = { parts_for(x, most), parts_for(w, most) }, .constant = made_of_constants(g, w) };
+    Sum s = { .sum = sum, .p = sum->src[0], .x = x, .w = w, .parts = { parts_for(x, most), parts_for(w, most) }, .constant = made_of_constants(constants, g, w) };
     uint32_t rank = uop_rank(s.p), n = 0;
     int64_t axes[RANK_MAX + 2], stored;
     if (!s.parts[0] || !s.parts[1] || !uop_static(s.p) || !uop_static(x) || !uop_static(w) || rank + 2 > RANK_MAX || !fills(&s, row)) return NULL;
@@ -280,6 +280,7 @@ const UOp *sum_parts(Graph *g, const UOp *root, const Target *t)
     const Wmma *row = row_of(t);
     if (!row) return root;
     Arena *a = arena_new();
+    Constants constants = { .arena = a };
     uint32_t n;
     const UOp **order = uop_toposort(g, &root, 1, a, &n), **map = NEW_N(a, const UOp *, root->id + 1);
     for (uint32_t i = 0; i < n; i++) {
@@ -287,7 +288,7 @@ const UOp *sum_parts(Graph *g, const UOp *root, const Target *t)
         const UOp **src = NEW_N(a, const UOp *, u->nsrc + 1);
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = map[u->src[k]->id];
         U v = uop_with(g, u, src), p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->dtype == DT_F32 && v->src[0]->op == UOP_MUL ? v->src[0] : NULL;
-        for (uint32_t k = 0; p && k < 2 && !y; k++) y = sum_in_parts(g, v, p->src[k], p->src[!k], row, t->parts);
+        for (uint32_t k = 0; p && k < 2 && !y; k++) y = sum_in_parts(g, v, p->src[k], p->src[!k], row, t->parts, &constants);
         map[u->id] = y ? y : v;
     }
     root = map[root->id];

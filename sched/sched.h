@@ -39,7 +39,8 @@ const UOp *join_siblings(Graph *g, const UOp *root);                     /* sums
 const UOp *sum_integers(Graph *g, const UOp *root, const Target *t);    /* sums of products of quantised values, in integers */
 const UOp *sum_parts(Graph *g, const UOp *root, const Target *t);       /* parts.c: sums of products of f32, as products of bf16 parts where the target says in how many */
 bool has_parts(const Target *t);                                        /* it has a unit for them */
-bool made_of_constants(Graph *g, const UOp *u);
+typedef struct { Arena *arena; bool *is; uint32_t count, cap; } Constants;     /* by a node's id, as far as was asked */
+bool made_of_constants(Constants *c, Graph *g, const UOp *u);            /* u has one shape, and no input is below it */
 const UOp *limit_reads(Graph *g, const UOp *sink, uint32_t most);        /* reads.c: no value is made of more tensors that lie in memory */
 TgStatus sched_functions(const UOp **out, Homes *homes, Graph *g, const UOp *sink, const Target *t);     /* parts that repeat, as FUNCTIONs (graph/blocks.h) */
 TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Homes *homes);        /* homes: as sched_functions found them; NULL: none */
