@@ -41,6 +41,7 @@ struct CRender {
     uint32_t *name, *uses, *def_block;          /* by node id */
     uint8_t *split, *vector, *array, *note;     /* by node id: not to be inlined; needed as a whole vector; a REG that is indexed; the style's own */
     const char **expr;
+    void *own;                      /* the style's own, in the arena */
     TgStatus status;
 };
 uint32_t cr_lanes(const UOp *u);                             /* 1 for shapes () and (1) */

@@ -1,7 +1,8 @@
 /* Tile registers (AMX): the instructions of a kernel's LINEAR whose values are tiles (graph/wmma.h), printed as assembler, which GCC and Clang take alike.
  *
- * A REG accumulator has a register of its own from its first to its last use, and what is loaded of it or added to it stays there; a window has one while it is used. A value that
- * is used in a loop opened after it lives to that loop's end. The tiles' sizes are set when a kernel begins and released when it ends, so that nobody else is disturbed:
+ * A REG accumulator has a register of its own from its first to its last use, and what is loaded of it or added to it stays there. A value that is used in a loop opened after it
+ * lives to that loop's end. Windows of memory that are used in the same loop body only are loaded where they are used: the registers that are left hold those whose next use is
+ * the nearest (Belady), and what was let go is loaded again, from the first level of the cache by then. The tiles' sizes are set when a kernel begins and released when it ends, so that nobody else is disturbed:
  * those that hold A and C have as many rows as the kernel's WMMAs say, those that hold B all.
  */
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "backends/cpu/cpu.h"
 #include "graph/wmma.h"
 
-enum { TILES = 8, DEPTH = 64, ROW_BYTES = 64, ROWS = 16, USED_TILES = 5, USED_FOR_B = 6 };
+enum { TILES = 8, DEPTH = 64, ROW_BYTES = 64, ROWS = 16 };
 
 static const char tile_helpers[] =
     "#ifndef TG_TILES\n#define TG_TILES\n"
@@ -45,8 +46,14 @@ static const UOp *home(const UOp *u)
 
 static bool is_tile(const UOp *u) { return u->op != UOP_PARAM && u->op != UOP_SHRINK && u->shape->rank == 1 && uop_static(u) && wmma_is_tile(u) && (u->op != UOP_BUFFER || buffer_space(u) == SPACE_REG); }
 
-/* end: of the loop that begins at this position; first, last: by id; wmma, operand: by id of a window, who reads it. */
-typedef struct { const UOp *const *line; uint32_t count, *end, *first, *last; const UOp **wmma; uint8_t *operand; } Lives;
+typedef enum { NOTHING, HOLDS_A, HOLDS_B } Role;
+
+/* Where a WMMA finds its operands: a register each, and whether it is to be loaded first. */
+typedef struct { uint8_t reg[2]; bool load[2]; } Operands;
+
+/* end: of the loop that begins at this position; body: the position of the loop around this one. By id: first, last: positions; wmma, operand: of a window, who reads it; late: a window
+ * that is loaded where it is used; taken: of a WMMA. */
+typedef struct { const UOp *const *line; uint32_t count, *end, *body, *first, *last; const UOp **wmma; uint8_t *operand; bool *late; Operands *taken; Role role[TILES]; } Lives;
 
 /* Position where a value of that first position dies when it is used here. */
 static uint32_t dies(const Lives *l, const uint32_t *open, uint32_t depth, uint32_t first, uint32_t use)
@@ -61,6 +68,7 @@ static void find_loops(Lives *l)
     uint32_t open[DEPTH], depth = 0;
     for (uint32_t i = 0; i < l->count; i++) {
         if (l->line[i]->op == UOP_RANGE && depth < DEPTH) open[depth++] = i;
+        l->body[i] = depth ? open[depth - 1] : UINT32_MAX;
         if (l->line[i]->op == UOP_END && depth) l->end[open[--depth]] = i;
     }
 }
@@ -72,62 +80,103 @@ static void find_lives(Lives *l)
         const UOp *u = l->line[i];
         if (u->op == UOP_RANGE && depth < DEPTH) open[depth++] = i;
         if (u->op == UOP_END && depth) depth--;
-        if (is_tile(u) && home(u) == u) l->first[u->id] = l->last[u->id] = i;
+        if (is_tile(u) && home(u) == u) l->first[u->id] = l->last[u->id] = i, l->late[u->id] = is_window(u);
         for (uint32_t k = 0; k < u->nsrc && u->op != UOP_END; k++) {
             if (u->op == UOP_WMMA) l->wmma[u->src[k]->id] = u, l->operand[u->src[k]->id] = (uint8_t)k;
             const UOp *h = is_tile(u->src[k]) ? home(u->src[k]) : NULL;
             uint32_t at = h ? dies(l, open, depth, l->first[h->id], i) : 0;
             if (h && at > l->last[h->id]) l->last[h->id] = at;
+            if (h) l->late[h->id] &= u->op == UOP_WMMA && l->body[i] == l->body[l->first[h->id]];
         }
     }
 }
 
-static bool is_b(const Lives *l, const UOp *u) { return l->wmma[u->id] && l->operand[u->id] == 1; }
+/* A register that has held B has all its rows, one that has held A or C those of the kernel's tiles. */
+static Role role_of(const Lives *l, const UOp *u) { return l->wmma[u->id] && l->operand[u->id] == 1 ? HOLDS_B : HOLDS_A; }
+
+static uint32_t next_use(const Lives *l, const UOp *window, uint32_t from)
+{
+    for (uint32_t i = from; i <= l->last[window->id]; i++)
+        if (l->line[i]->op == UOP_WMMA && (l->line[i]->src[0] == window || l->line[i]->src[1] == window)) return i;
+    return UINT32_MAX;
+}
+
+/* A register for u at position i: a free one, or that of the late window, but for `other`, whose next use from `from` on is the farthest; TILES: there is none. */
+static int take_register(const Lives *l, const UOp *const *in, const UOp *u, uint32_t i, uint32_t from, const UOp *other)
+{
+    int best = TILES;
+    uint32_t farthest = i;
+    for (int k = 0; k < TILES; k++) {
+        if (l->role[k] && l->role[k] != role_of(l, u)) continue;
+        if (!in[k]) return k;
+        if (in[k] == other) continue;
+        uint32_t next = l->late[in[k]->id] ? next_use(l, in[k], from) : l->last[in[k]->id] < i ? UINT32_MAX : 0;
+        if (next == UINT32_MAX) return k;
+        if (next > farthest) best = k, farthest = next;
+    }
+    return best;
+}
+
+static void take_operands(CRender *r, Lives *l, const UOp **in, const UOp *u, uint32_t i)
+{
+    Operands *o = &l->taken[u->id];
+    for (int s = 0; s < 2; s++) {
+        int at = 0;
+        while (at < TILES && in[at] != u->src[s]) at++;
+        o->load[s] = at == TILES && l->late[u->src[s]->id];
+        if (o->load[s]) at = take_register(l, in, u->src[s], i, i + 1, u->src[!s]);
+        if (at == TILES) r->status = fail(TG_UNSUPPORTED, "kernel %s: more than %d tiles", r->k->name, TILES);
+        else in[at] = u->src[s], o->reg[s] = (uint8_t)at, l->role[at] = role_of(l, u->src[s]);
+    }
+}
 
 static void give_registers(CRender *r)
 {
-    const UOp *linear = r->k->linear, *in[TILES] = { NULL };
-    uint32_t ids = graph_count(r->k->g);
-    Lives l = { linear->src, linear->nsrc, NEW_N(r->arena, uint32_t, linear->nsrc), NEW_N(r->arena, uint32_t, ids), NEW_N(r->arena, uint32_t, ids), NEW_N(r->arena, const UOp *, ids),
-                NEW_N(r->arena, uint8_t, ids) };
-    find_loops(&l);
-    find_lives(&l);
-    for (uint32_t i = 0; i < l.count; i++) {
-        const UOp *u = l.line[i];
-        if (!is_tile(u) || u->op == UOP_STACK || (home(u) == u && l.last[u->id] == i)) continue;       /* nobody uses it */
-        int free = 0;
-        while (home(u) == u && free < TILES && in[free] && (l.last[in[free]->id] >= i || is_b(&l, in[free]) != is_b(&l, u))) free++;
+    const UOp *in[TILES] = { NULL };
+    uint32_t ids = graph_count(r->k->g), count = r->k->linear->nsrc;
+    Lives *l = NEW(r->arena, Lives);
+    *l = (Lives){ r->k->linear->src, count, NEW_N(r->arena, uint32_t, count), NEW_N(r->arena, uint32_t, count), NEW_N(r->arena, uint32_t, ids), NEW_N(r->arena, uint32_t, ids),
+                  NEW_N(r->arena, const UOp *, ids), NEW_N(r->arena, uint8_t, ids), NEW_N(r->arena, bool, ids), NEW_N(r->arena, Operands, ids) };
+    r->own = l;
+    find_loops(l);
+    find_lives(l);
+    for (uint32_t i = 0; i < count; i++) {
+        const UOp *u = l->line[i];
+        for (int k = 0; k < TILES && u->op == UOP_END; k++)            /* what the next iteration loads lies elsewhere */
+            if (in[k] && l->late[in[k]->id] && l->body[l->first[in[k]->id]] == l->body[i]) in[k] = NULL;
+        if (u->op == UOP_WMMA && is_tile(u)) take_operands(r, l, in, u, i);
+        if (!is_tile(u) || u->op == UOP_STACK || (home(u) == u && (l->late[u->id] || l->last[u->id] == i))) continue;       /* nobody uses it, or not yet */
+        int free = home(u) == u ? take_register(l, in, u, i, i, NULL) : 0;
         if (free == TILES) r->status = fail(TG_UNSUPPORTED, "kernel %s: more than %d tiles", r->k->name, TILES);
-        else if (home(u) == u) in[free] = u, r->note[u->id] = (uint8_t)(free + 1), r->used[USED_FOR_B] |= (uint64_t)is_b(&l, u) << free;
+        else if (home(u) == u) in[free] = u, r->note[u->id] = (uint8_t)(free + 1), l->role[free] = role_of(l, u);
         else r->note[u->id] = r->note[home(u)->id];
     }
-    r->used[USED_TILES] = 1;
 }
 
-static int register_of(CRender *r, const UOp *u)
+static const Lives *lives(CRender *r)
 {
-    if (!r->used[USED_TILES]) give_registers(r);
-    return r->note[u->id] - 1;
+    if (!r->own) give_registers(r);
+    return r->own;
 }
+
+static int register_of(CRender *r, const UOp *u) { return lives(r) ? r->note[u->id] - 1 : 0; }
 
 /* ---- instructions ---- */
 
 void cpu_tile_sizes(CRender *r, Text *out)
 {
     const UOp *wmma = a_wmma(r->k);
-    unsigned for_b = (unsigned)r->used[USED_FOR_B], rows = (unsigned)wmma_ranges(wmma)->rows;
+    unsigned for_b = 0, rows = (unsigned)wmma_ranges(wmma)->rows;
+    for (int i = 0; i < TILES; i++) for_b |= (unsigned)(lives(r)->role[i] == HOLDS_B) << i;
     text_add(out, "%s#ifndef TG_TILES_%u_%x\n#define TG_TILES_%u_%x\n", tile_helpers, rows, for_b, rows, for_b);
     text_add(out, "static const unsigned char tg_tiles_%u_%x[64] __attribute__((aligned(64))) = { 1", rows, for_b);
     for (int i = 0; i < TILES; i++) text_add(out, ", [%d] = %d, [%d] = %u", 16 + 2 * i, ROW_BYTES, 48 + i, for_b >> i & 1 ? ROWS : rows);
     text_add(out, " };\n#endif\n#undef TG_TILES_HERE\n#define TG_TILES_HERE tg_tiles_%u_%x\n", rows, for_b);
 }
 
-static const UOp *reader_of(const Kernel *k, const UOp *window, uint32_t *operand)
+static void load_line(CRender *r, const UOp *window, const UOp *wmma, uint32_t s, int reg)
 {
-    for (uint32_t i = 0; i < k->linear->nsrc; i++)
-        for (*operand = 0; *operand < 2 && k->linear->src[i]->op == UOP_WMMA; ++*operand)
-            if (k->linear->src[i]->src[*operand] == window) return k->linear->src[i];
-    return NULL;
+    cr_line(r, "TG_TILE_LOAD(%d, %s + %s, %ld);", reg, cr_memory(r, window->src[0]), cr_position(r, window->src[0], 0), (long)(wmma_stride(wmma, s) * dtype_size((DType)window->dtype)));
 }
 
 static bool store_line(CRender *r, const UOp *u)
@@ -145,12 +194,14 @@ bool cpu_tile_line(CRender *r, const UOp *u)
     if (u->op == UOP_STORE) return store_line(r, u);
     if (!is_tile(u)) return false;
     if (is_window(u)) {
-        uint32_t s = 0;
-        const UOp *w = reader_of(r->k, u, &s);
-        if (w) cr_line(r, "TG_TILE_LOAD(%d, %s + %s, %ld);", register_of(r, u), cr_memory(r, u->src[0]), cr_position(r, u->src[0], 0), (long)(wmma_stride(w, s) * dtype_size((DType)u->dtype)));
+        const Lives *l = lives(r);
+        if (l->wmma[u->id] && !l->late[u->id]) load_line(r, u, l->wmma[u->id], l->operand[u->id], register_of(r, u));
     } else if (u->op == UOP_WMMA) {
+        const Operands *o = &lives(r)->taken[u->id];
+        for (uint32_t s = 0; s < 2; s++)
+            if (o->load[s]) load_line(r, u->src[s], u, s, o->reg[s]);
         if (u->src[2]->op == UOP_STACK) cr_line(r, "TG_TILE_ZERO(%d);", register_of(r, u));
-        cr_line(r, "TG_TILE_%s(%d, %d, %d);", wmma_of(u)->name, register_of(r, u), register_of(r, u->src[0]), register_of(r, u->src[1]));
+        cr_line(r, "TG_TILE_%s(%d, %d, %d);", wmma_of(u)->name, register_of(r, u), o->reg[0], o->reg[1]);
     }
     return true;
 }
