@@ -86,44 +86,62 @@ static uint32_t pack_order(const Kernel *k, uint64_t open, const UOp **out)
     return m;
 }
 
-/* The copy's index, and how many elements it has; 0 and a message when it cannot be. */
-static int64_t pack_index(Kernel *k, const UOp *e, const UOp *load, const UOp **at)
+/* A range that a value depends on only by a table of it (WHERE of places in it: which part of a number is multiplied now): the copy's axis has the table's values. Or NULL. */
+static const UOp *table_of(Kernel *k, const UOp *e, const UOp *range)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    const UOp **order = uop_toposort(k->g, &e, 1, a, &n), *table = NULL, *zero = uop_index(k->g, 0);
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_WHERE && order[i]->dtype == DT_INDEX && order[i]->ranges == range_bit(range)) table = order[i];
+    arena_free(a);
+    bool alone = table && !table->vmin && table->vmax + 1 < range->src[0]->vmax && !(uop_substitute(k->g, e, &table, &zero, 1)->ranges & range_bit(range));
+    return alone ? table : NULL;
+}
+
+/* The copy's index, and how many elements it has; axes that stand for tables of the loops. */
+typedef struct { const UOp *at, *table[64], *axis[64]; uint32_t ntable; int64_t numel; } Copy;
+
+static TgStatus plan_copy(Kernel *k, const UOp *e, const UOp *load, Copy *c)
 {
     Graph *g = k->g;
     const UOp *range[64], *index = uop_index(g, 0), *size = uop_index(g, 1);
     double total = 1, plain = (double)uop_numel(load->src[0]->src[0]);
     uint64_t known = 0;
     for (uint32_t i = pack_order(k, e->ranges, range); i-- > 0;) {
-        if (!uop_is_const(range[i]->src[0])) return fail(TG_USAGE, "optops: PACK under a symbolic range"), 0;
-        index = index_math(g, UOP_ADD, index_math(g, UOP_MUL, range[i], size), index);
-        size = index_math(g, UOP_MUL, size, range[i]->src[0]);
-        total *= (double)range[i]->src[0]->vmax;
-        known |= range_bit(range[i]);
+        const UOp *r = range[i], *table = uop_is_const(r->src[0]) ? table_of(k, e, r) : NULL;
+        if (!uop_is_const(r->src[0])) return fail(TG_USAGE, "optops: PACK under a symbolic range");
+        if (table) r = uop_range(g, range_number(r), uop_index(g, table->vmax + 1), range_type(r)), c->table[c->ntable] = table, c->axis[c->ntable++] = r;
+        index = index_math(g, UOP_ADD, index_math(g, UOP_MUL, r, size), index);
+        size = index_math(g, UOP_MUL, size, r->src[0]);
+        total *= (double)r->src[0]->vmax;
+        known |= range_bit(r);
     }
-    if (e->ranges & ~known) return fail(TG_USAGE, "optops: PACK of what a stage copies"), 0;
-    if (total > 1.5 * plain + 1024) return fail(TG_USAGE, "optops: PACK makes parameter %d %.1f times as large", (int)load->src[0]->src[0]->arg.i, total / plain), 0;
-    *at = graph_rewrite(g, index, rules_symbolic(), 0, NULL);
-    return (int64_t)total;
+    if (e->ranges & ~known) return fail(TG_USAGE, "optops: PACK of what a stage copies");
+    if (total > 1.5 * plain + 1024) return fail(TG_USAGE, "optops: PACK makes parameter %d %.1f times as large", (int)load->src[0]->src[0]->arg.i, total / plain);
+    c->at = graph_rewrite(g, index, rules_symbolic(), 0, NULL);
+    c->numel = (int64_t)total;
+    return TG_OK;
 }
 
 static TgStatus pack(Kernel *k, uint32_t slot, bool narrow, const Uses *s)
 {
     Graph *g = k->g;
-    const UOp *load = only_load(s, slot), *at = NULL, *product, *factor, *from[2], *to[2];
+    const UOp *load = only_load(s, slot), *product, *factor, *from[2], *to[2];
     if (!load) return fail(TG_USAGE, "optops: PACK: parameter %u is not read in one way", slot);
     if (!s->constant[load->id]) return fail(TG_USAGE, "optops: PACK: where parameter %u is read depends on data or on what is packed", slot);
     const UOp *e = narrow ? load : grow(s, load), *scaled = narrow ? NULL : scaled_sum(s, e, &product, &factor), *value = scaled ? UOP(g, UOP_MUL, DT_VOID, NO_ARG, e, factor) : e;
-    int64_t numel = pack_index(k, e, load, &at);
-    if (!numel) return TG_USAGE;
-    const UOp *size = uop_index(g, numel), *param = uop_param(g, (DType)e->dtype, &size, 1, slot);
+    Copy c = { 0 };
+    TRY(plan_copy(k, e, load, &c));
+    const UOp *size = uop_index(g, c.numel), *param = uop_param(g, (DType)e->dtype, &size, 1, slot);
     from[0] = e;
-    to[0] = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, UOP(g, UOP_INDEX, DT_VOID, NO_ARG, param, at));
+    to[0] = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, UOP(g, UOP_INDEX, DT_VOID, NO_ARG, param, uop_substitute(g, c.at, c.axis, c.table, c.ntable)));
     if (scaled) {
         const UOp *sum = scaled->src[scaled->src[0] == factor];
         from[1] = scaled;
         to[1] = uop_substitute(g, sum, from, to, 1);
     }
-    k->pack[slot] = arena_copy(graph_arena(g), &(KernelPack){ value, at, numel }, sizeof **k->pack);
+    k->pack[slot] = arena_copy(graph_arena(g), &(KernelPack){ uop_substitute(g, value, c.table, c.axis, c.ntable), c.at, c.numel }, sizeof **k->pack);
     k->root = uop_substitute(g, k->root, from, to, scaled ? 2 : 1);
     return TG_OK;
 }
