@@ -232,11 +232,18 @@ static const UOp *elements(Expand *x, const UOp *v, const UOp *index)
     return uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, e, (uint32_t)lane->src[0]->vmax);
 }
 
-/* In order, or in pairs: then fewer wait for one another. */
-static const UOp *combine(Expand *x, Op op, const UOp **v, uint32_t n, bool pairs)
+/* A WMMA adds by itself. */
+static const UOp *joined(Expand *x, Op op, const UOp *a, const UOp *b)
+{
+    if (op == UOP_ADD && b->op == UOP_WMMA) return UOP(x->g, UOP_WMMA, DT_VOID, b->arg, b->src[0], b->src[1], a);
+    return UOP(x->g, op, DT_VOID, NO_ARG, a, b);
+}
+
+/* In order, or in pairs: then fewer wait for one another. Where loops remain, linearize makes one accumulator of them. */
+static const UOp *combine(Expand *x, Op op, const UOp **v, uint32_t n, bool pairs, bool loops)
 {
     for (uint32_t step = 1; step < n; step = pairs ? 2 * step : step + 1)
-        for (uint32_t i = 0; i + step < n; i += pairs ? 2 * step : n) v[i] = UOP(x->g, op, DT_VOID, NO_ARG, v[i], v[i + step]);
+        for (uint32_t i = 0; i + step < n; i += pairs ? 2 * step : n) v[i] = loops ? UOP(x->g, op, DT_VOID, NO_ARG, v[i], v[i + step]) : joined(x, op, v[i], v[i + step]);
     return v[0];
 }
 
@@ -271,7 +278,7 @@ static const UOp *expand_reduce(Expand *x, const UOp *u)
         if (kept || !count) part[count] = in_lanes(x, kept ? kept : term), count += kept != NULL;
     } while (next_assignment(x, unrolled));
     if (!count) count = 1;
-    v = combine(x, (Op)u->arg.i, part, count, across || u->arg.i == UOP_MAX);
+    v = combine(x, (Op)u->arg.i, part, count, across || u->arg.i == UOP_MAX, n > 1);
     if (across && uop_rank(v) == 0) v = UOP(x->g, UOP_ADD, DT_VOID, NO_ARG, v, UOP(x->g, UOP_CAST, (DType)u->dtype, NO_ARG, UOP(x->g, UOP_MUL, DT_VOID, NO_ARG, lane_numbers(x, across), uop_index(x->g, 0))));
     src[0] = v;
     v = n > 1 ? uop_new(x->g, UOP_REDUCE, DT_VOID, ARG_I(u->arg.i), src, n) : v;
