@@ -11,6 +11,8 @@ extern const CStyle cpu_style;
 
 /* prefetch.c: hints before the instruction */
 void cpu_prefetch_panel(CRender *r, const UOp *load);
+typedef struct { const char *name; uint32_t lines; } CpuAhead;             /* a pointer to the first of the lines that an iteration asks for; none of them: no name */
+void cpu_prefetch_lines(CRender *r, const UOp *load, CpuAhead *ahead);
 void cpu_prefetch_epilogue(CRender *r, const UOp *range);
 
 /* tiles.c */

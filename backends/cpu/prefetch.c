@@ -2,11 +2,12 @@
  *
  * A tile's epilogue: what is read and written behind a sum (a residual, the result) is asked for before the sum, else each row of the tile waits for memory by itself.
  * The next panel: a loop nest `for panel { for tile { for k .. panel[k] }}` reads a panel of packed constants from memory in its first tile and from the cache in the others; the
- * others ask for the next panel meanwhile, each for its share: at tile j of J and element q of P, that is element (j P + q) / J.
+ * others ask for the next panel meanwhile, each for its share: at tile j of J and element q of P, that is element (j P + q) / J. Tile registers ask for a line after each operation, since
+ * their loads take all the buffers that wait for lines when many are asked for at once.
  */
 #include "backends/cpu/cpu.h"
 
-enum { NEST = 16, HINTS = 64, LEAST_TRIPS = 16, LEAST_SUM = 64, LEAST_BYTES = 64 << 10, LEAST_PANEL = 4096, MOST_TILES = 4096 };
+enum { NEST = 16, HINTS = 64, LEAST_TRIPS = 16, LEAST_SUM = 64, LEAST_BYTES = 64 << 10, LEAST_PANEL = 4096, MOST_PANEL = 1 << 20, MOST_TILES = 4096, LINE = 64 };
 typedef struct { const UOp *range[NEST]; uint32_t n, at; } Nest;         /* open loops, outermost first, where instruction `at` stands */
 
 static bool nest_of(const UOp *linear, const UOp *u, Nest *s)
@@ -43,27 +44,47 @@ static bool read_before(const UOp *linear, uint32_t at, const UOp *param)
     return false;
 }
 
-void cpu_prefetch_panel(CRender *r, const UOp *load)
+/* The place of this iteration's share of the next panel, as text, and the bytes that an iteration reads of this one over the number of tiles; NULL: there is no such nest, or the loop is short. */
+static const char *next_panel(CRender *r, const UOp *load, int64_t least_trips, int64_t *bytes)
 {
     const UOp *a = load->src[0], *i = a->op == UOP_SHRINK ? index_of(a) : NULL;
     Nest s;
-    if (!i || !large_param(a) || !r->k->param[a->src[0]->arg.i].constant || !nest_of(r->k->linear, load, &s) || read_before(r->k->linear, s.at, a->src[0])) return;
+    if (!i || !large_param(a) || !r->k->param[a->src[0]->arg.i].constant || !nest_of(r->k->linear, load, &s) || read_before(r->k->linear, s.at, a->src[0])) return NULL;
     uint32_t first = 0;
     while (first < s.n && !(i->ranges & range_bit(s.range[first]))) first++;
-    int64_t panel = first < s.n ? range_step(i, s.range[first]) : 0, tiles = 1;
+    int64_t panel = first < s.n ? range_step(i, s.range[first]) : 0, tiles = 1, size = dtype_size((DType)a->dtype);
     const char *tile = "0";
     for (uint32_t k = first + 1; k < s.n; k++) {
-        const UOp *size = s.range[k]->src[0];
-        if (range_step(i, s.range[k]) < 0 || !uop_is_const(size)) return;
+        const UOp *length = s.range[k]->src[0];
+        if (range_step(i, s.range[k]) < 0 || !uop_is_const(length)) return NULL;
         if (i->ranges & range_bit(s.range[k])) continue;
-        tile = cr_text(r, "(%s * %ld + %s)", tile, (long)size->arg.i, cr_value(r, s.range[k]));
-        tiles *= size->arg.i;
+        tile = cr_text(r, "(%s * %ld + %s)", tile, (long)length->arg.i, cr_value(r, s.range[k]));
+        tiles *= length->arg.i;
     }
     const UOp *last = s.range[s.n - 1];
-    bool inner = range_step(i, last) > 0 && last->src[0]->vmax >= LEAST_TRIPS && s.n > first + 2;
-    if (!inner || tiles < 2 || tiles > MOST_TILES || panel < 1 || panel * dtype_size((DType)a->dtype) < LEAST_PANEL) return;
-    const char *p = cr_value(r, s.range[first]), *m = cr_memory(r, a);
-    cr_line(r, "__builtin_prefetch(%s + ((%s + 1) * %ld + (%s * %ld + (%s - %s * %ld)) / %ld));", m, p, (long)panel, tile, (long)panel, cr_position(r, a, 0), p, (long)panel, (long)tiles);
+    bool inner = range_step(i, last) > 0 && last->src[0]->vmax >= least_trips && s.n > first + 2;
+    if (!inner || tiles < 2 || tiles > MOST_TILES || panel < 1 || panel * size < LEAST_PANEL || panel * size > MOST_PANEL) return NULL;
+    const char *p = cr_value(r, s.range[first]);
+    *bytes = range_step(i, last) * size / tiles;
+    return cr_text(r, "%s + ((%s + 1) * %ld + (%s * %ld + (%s - %s * %ld)) / %ld)", cr_memory(r, a), p, (long)panel, tile, (long)panel, cr_position(r, a, 0), p, (long)panel, (long)tiles);
+}
+
+void cpu_prefetch_panel(CRender *r, const UOp *load)
+{
+    int64_t bytes;
+    const char *place = next_panel(r, load, LEAST_TRIPS, &bytes);
+    if (place) cr_line(r, "__builtin_prefetch(%s);", place);
+}
+
+void cpu_prefetch_lines(CRender *r, const UOp *load, CpuAhead *ahead)
+{
+    int64_t bytes;
+    const char *place = next_panel(r, load, 2, &bytes);
+    *ahead = (CpuAhead){ .lines = 0 };
+    if (!place) return;
+    ahead->lines = (uint32_t)((bytes + LINE - 1) / LINE);
+    ahead->name = cr_text(r, "ahead%u", r->names++);
+    cr_line(r, "const char *%s = (const char *)(%s);", ahead->name, place);
 }
 
 /* ---- a tile's epilogue ---- */

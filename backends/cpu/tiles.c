@@ -52,8 +52,9 @@ typedef enum { NOTHING, HOLDS_A, HOLDS_B } Role;
 typedef struct { uint8_t reg[2]; bool load[2]; } Operands;
 
 /* end: of the loop that begins at this position; body: the position of the loop around this one. By id: first, last: positions; wmma, operand: of a window, who reads it; late: a window
- * that is loaded where it is used; taken: of a WMMA. */
-typedef struct { const UOp *const *line; uint32_t count, *end, *body, *first, *last; const UOp **wmma; uint8_t *operand; bool *late; Operands *taken; Role role[TILES]; } Lives;
+ * that is loaded where it is used; taken: of a WMMA. ahead: what the loop body
+ * at `at` fetches of the next panel, of which `done` of its operations have asked for their share. */
+typedef struct { const UOp *const *line; uint32_t count, *end, *body, *first, *last; const UOp **wmma; uint8_t *operand; bool *late; Operands *taken; Role role[TILES]; CpuAhead ahead; uint32_t at, operations, done; } Lives;
 
 /* Position where a value of that first position dies when it is used here. */
 static uint32_t dies(const Lives *l, const uint32_t *open, uint32_t depth, uint32_t first, uint32_t use)
@@ -117,7 +118,7 @@ static int take_register(const Lives *l, const UOp *const *in, const UOp *u, uin
     return best;
 }
 
-static void take_operands(CRender *r, Lives *l, const UOp **in, const UOp *u, uint32_t i)
+static bool take_operands(Lives *l, const UOp **in, const UOp *u, uint32_t i)
 {
     Operands *o = &l->taken[u->id];
     for (int s = 0; s < 2; s++) {
@@ -125,38 +126,46 @@ static void take_operands(CRender *r, Lives *l, const UOp **in, const UOp *u, ui
         while (at < TILES && in[at] != u->src[s]) at++;
         o->load[s] = at == TILES && l->late[u->src[s]->id];
         if (o->load[s]) at = take_register(l, in, u->src[s], i, i + 1, u->src[!s]);
-        if (at == TILES) r->status = fail(TG_UNSUPPORTED, "kernel %s: more than %d tiles", r->k->name, TILES);
-        else in[at] = u->src[s], o->reg[s] = (uint8_t)at, l->role[at] = role_of(l, u->src[s]);
+        if (at == TILES) return false;
+        in[at] = u->src[s];
+        o->reg[s] = (uint8_t)at;
+        l->role[at] = role_of(l, u->src[s]);
     }
+    return true;
 }
 
-static void give_registers(CRender *r)
+/* False: there are too few. */
+static bool give_registers(CRender *r, Lives *l)
 {
     const UOp *in[TILES] = { NULL };
-    uint32_t ids = graph_count(r->k->g), count = r->k->linear->nsrc;
-    Lives *l = NEW(r->arena, Lives);
-    *l = (Lives){ r->k->linear->src, count, NEW_N(r->arena, uint32_t, count), NEW_N(r->arena, uint32_t, count), NEW_N(r->arena, uint32_t, ids), NEW_N(r->arena, uint32_t, ids),
-                  NEW_N(r->arena, const UOp *, ids), NEW_N(r->arena, uint8_t, ids), NEW_N(r->arena, bool, ids), NEW_N(r->arena, Operands, ids) };
-    r->own = l;
-    find_loops(l);
-    find_lives(l);
-    for (uint32_t i = 0; i < count; i++) {
+    memset(l->role, 0, sizeof l->role);
+    for (uint32_t i = 0; i < l->count; i++) {
         const UOp *u = l->line[i];
-        for (int k = 0; k < TILES && u->op == UOP_END; k++)            /* what the next iteration loads lies elsewhere */
-            if (in[k] && l->late[in[k]->id] && l->body[l->first[in[k]->id]] == l->body[i]) in[k] = NULL;
-        if (u->op == UOP_WMMA && is_tile(u)) take_operands(r, l, in, u, i);
+        for (int k = 0; k < TILES && (u->op == UOP_RANGE || u->op == UOP_END); k++)            /* what the next iteration loads lies elsewhere */
+            if (in[k] && l->late[in[k]->id]) in[k] = NULL;
+        if (u->op == UOP_WMMA && is_tile(u) && !take_operands(l, in, u, i)) return false;
         if (!is_tile(u) || u->op == UOP_STACK || (home(u) == u && (l->late[u->id] || l->last[u->id] == i))) continue;       /* nobody uses it, or not yet */
         int free = home(u) == u ? take_register(l, in, u, i, i, NULL) : 0;
-        if (free == TILES) r->status = fail(TG_UNSUPPORTED, "kernel %s: more than %d tiles", r->k->name, TILES);
-        else if (home(u) == u) in[free] = u, r->note[u->id] = (uint8_t)(free + 1), l->role[free] = role_of(l, u);
+        if (free == TILES) return false;
+        if (home(u) == u) in[free] = u, r->note[u->id] = (uint8_t)(free + 1), l->role[free] = role_of(l, u);
         else r->note[u->id] = r->note[home(u)->id];
     }
+    return true;
 }
 
-static const Lives *lives(CRender *r)
+static Lives *lives(CRender *r)
 {
-    if (!r->own) give_registers(r);
-    return r->own;
+    if (r->own) return r->own;
+    uint32_t ids = graph_count(r->k->g), count = r->k->linear->nsrc;
+    Lives *l = r->own = NEW(r->arena, Lives);
+    *l = (Lives){ r->k->linear->src, count, NEW_N(r->arena, uint32_t, count), NEW_N(r->arena, uint32_t, count), NEW_N(r->arena, uint32_t, ids), NEW_N(r->arena, uint32_t, ids),
+                  NEW_N(r->arena, const UOp *, ids), NEW_N(r->arena, uint8_t, ids), NEW_N(r->arena, bool, ids), NEW_N(r->arena, Operands, ids), .at = UINT32_MAX - 1 };            /* of no body yet */
+    find_loops(l);
+    find_lives(l);
+    if (give_registers(r, l)) return l;
+    for (uint32_t i = 0; i < count; i++) l->late[l->line[i]->id] = is_window(l->line[i]) && l->wmma[l->line[i]->id];        /* none waits for a loop */
+    if (!give_registers(r, l)) r->status = fail(TG_UNSUPPORTED, "kernel %s: more than %d tiles", r->k->name, TILES);
+    return l;
 }
 
 static int register_of(CRender *r, const UOp *u) { return lives(r) ? r->note[u->id] - 1 : 0; }
@@ -189,6 +198,20 @@ static bool store_line(CRender *r, const UOp *u)
     return true;
 }
 
+/* Each operation of a loop body asks for its share of the next panel. */
+static void ask_ahead(CRender *r, Lives *l, const UOp *wmma)
+{
+    uint32_t i = 0;
+    while (l->line[i] != wmma) i++;
+    if (l->body[i] != l->at) {
+        l->at = l->body[i];
+        l->operations = l->done = 0;
+        for (uint32_t k = 0; k < l->count; k++) l->operations += l->line[k]->op == UOP_WMMA && l->body[k] == l->at;
+        cpu_prefetch_lines(r, wmma->src[1], &l->ahead);
+    }
+    for (uint32_t n = l->ahead.lines * l->done / l->operations, end = l->ahead.lines * ++l->done / l->operations; n < end; n++) cr_line(r, "__builtin_prefetch(%s + %u);", l->ahead.name, n * ROW_BYTES);
+}
+
 bool cpu_tile_line(CRender *r, const UOp *u)
 {
     if (u->op == UOP_STORE) return store_line(r, u);
@@ -197,11 +220,13 @@ bool cpu_tile_line(CRender *r, const UOp *u)
         const Lives *l = lives(r);
         if (l->wmma[u->id] && !l->late[u->id]) load_line(r, u, l->wmma[u->id], l->operand[u->id], register_of(r, u));
     } else if (u->op == UOP_WMMA) {
-        const Operands *o = &lives(r)->taken[u->id];
+        Lives *l = lives(r);
+        const Operands *o = &l->taken[u->id];
         for (uint32_t s = 0; s < 2; s++)
             if (o->load[s]) load_line(r, u->src[s], u, s, o->reg[s]);
         if (u->src[2]->op == UOP_STACK) cr_line(r, "TG_TILE_ZERO(%d);", register_of(r, u));
         cr_line(r, "TG_TILE_%s(%d, %d, %d);", wmma_of(u)->name, register_of(r, u), o->reg[0], o->reg[1]);
+        ask_ahead(r, l, u);
     }
     return true;
 }

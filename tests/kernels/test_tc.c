@@ -39,6 +39,9 @@ static const Row row[] = {
     { DT_BF16, 48, 32, 96, 0, 0, 1, "TC 2 2; PACK 2", NULL },
     { DT_BF16, 64, 64, 64, 0, 0, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 2; PACK 2", NULL },
     { DT_BF16, 64, 96, 128, 0, 1, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 2; SPLIT 6 2 UNROLL; PACK 2", NULL },
+    { DT_BF16, 64, 64, 256, 0, 0, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 2; SPLIT 6 8 UNROLL; PACK 2", NULL },                       /* more windows than registers, and no loop */
+    { DT_BF16, 64, 96, 256, 0, 1, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 2; SPLIT 6 4 UNROLL; PACK 2", NULL },
+    { DT_BF16, 28, 64, 256, 0, 1, 1, "SPLIT 0 28 UPCAST; SPLIT 1 32 UPCAST; TC 3 2; SPLIT 5 4 UNROLL; PACK 2", NULL },                       /* A's registers are shorter than B's */
     { DT_BF16, 37, 32, 64, 0, 1, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 3 2; PACK 2", NULL },                                        /* rows 5 to 36 again */
     { DT_BF16, 14, 32, 64, 0, 0, 1, "TC 2 2; PACK 2", NULL },                                                                              /* fewer rows than a tile has */
     { DT_BF16, 28, 64, 96, 0, 1, 1, "SPLIT 0 28 UPCAST; SPLIT 1 32 UPCAST; TC 3 2; PACK 2", NULL },                                        /* 14 and 14 */
