@@ -159,8 +159,21 @@ static uint32_t divisions_of_ranges(Graph *g, const UOp *const *order, uint32_t 
     return count;
 }
 
+/* Is what r divides here read by a unit's product, whose rows are strides of memory? */
+static bool feeds_unit(const Kernel *k, const UOp *r, const Target *t, Arena *scratch)
+{
+    uint32_t n;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
+    bool feeds = false;
+    for (uint32_t i = 0; i < n && has_parts(t); i++) {
+        const UOp *u = order[i], *at = u->op == UOP_CAST && u->src[0]->op == UOP_LOAD && u->src[0]->dtype == DT_BF16 ? u->src[0]->src[0] : NULL;
+        feeds |= at && at->op == UOP_INDEX && (at->ranges & range_bit(r)) && range_step(at->src[1], r) == NO_STEP;
+    }
+    return feeds;
+}
+
 /* Ranges that an index divides are split where that takes divisions away: reduce ranges always, since the divisions stand in the loop, and those of symbolic size, by which the
- * machine would have to divide; others for reuse, and where vectors follow. Pairs of terms that a unit takes at once stay in one loop. */
+ * machine would have to divide; others for reuse, where vectors follow, and where a unit reads rows. Pairs of terms that a unit takes at once stay in one loop. */
 static void split_ranges(Kernel *k, const Target *t, bool vectors, Arena *scratch)
 {
     uint32_t n, before = divisions(k->g, k->root, scratch);
@@ -169,9 +182,9 @@ static void split_ranges(Kernel *k, const Target *t, bool vectors, Arena *scratc
     uint32_t count = divisions_of_ranges(k->g, order, n, list);
     for (uint32_t i = 0; before && i < count && number < 64; i++) {
         const UOp *r = list[i]->src[0];
-        if (range_type(r) == AXIS_REDUCE && uop_is_int_const(list[i]->src[1], 2) && t->parts) continue;
+        if (range_type(r) == AXIS_REDUCE && uop_is_int_const(list[i]->src[1], 2) && feeds_unit(k, r, t, scratch)) continue;
         Split s = split_range(k, r, list[i]->src[1], number, scratch);
-        if (divisions(k->g, s.root, scratch) >= before || (range_type(r) != AXIS_REDUCE && uop_is_const(r->src[0]) && !is_reused(&s, scratch, k->g) && !(vectors && is_straightened(k, r, &s, scratch)))) continue;
+        if (divisions(k->g, s.root, scratch) >= before || (range_type(r) != AXIS_REDUCE && uop_is_const(r->src[0]) && !is_reused(&s, scratch, k->g) && !feeds_unit(k, r, t, scratch) && !(vectors && is_straightened(k, r, &s, scratch)))) continue;
         k->root = s.root;
         split_ranges(k, t, vectors, scratch);
         return;
@@ -217,10 +230,46 @@ static void merge_loops(Kernel *k, Arena *scratch)
     }
 }
 
+/* Does a kernel with sums read memory backwards along r, and never forwards? */
+static bool is_backwards(const Kernel *k, const UOp *r, Arena *scratch)
+{
+    uint32_t n;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
+    bool reduces = false, back = false;
+    for (uint32_t i = 0; i < n; i++) {
+        const UOp *u = order[i];
+        int64_t step = u->op == UOP_LOAD && u->src[0]->op == UOP_INDEX ? range_step(u->src[0]->src[1], r) : 0;
+        if (step == NO_STEP || step > 0) return false;
+        back |= step < 0;
+        reduces |= u->op == UOP_REDUCE;
+    }
+    return reduces && back;
+}
+
+/* What a sum reads it reads forwards, as units want their rows, and what is made of it is stored backwards. */
+static void turn_loops(Kernel *k, Arena *scratch)
+{
+    const UOp *axis[64];
+    for (uint32_t i = 0, n = opt_axes(k, axis, 64); i < n; i++) {
+        const UOp *r = axis[i];
+        if (range_type(r) != AXIS_LOOP || !uop_is_const(r->src[0]) || !is_backwards(k, r, scratch)) continue;
+        const UOp *turned = index_math(k->g, UOP_ADD, index_math(k->g, UOP_MUL, r, uop_index(k->g, -1)), uop_index(k->g, r->src[0]->vmax - 1));
+        uint32_t count;
+        const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &count), **map = NEW_N(scratch, const UOp *, k->root->id + 1);
+        for (uint32_t j = 0; j < count; j++) {
+            const UOp *u = order[j], *src[72];
+            for (uint32_t s = 0; s < u->nsrc; s++) src[s] = u->op == UOP_END && u->src[s] == r ? r : map[u->src[s]->id];
+            map[u->id] = u == r ? turned : uop_with(k->g, u, src);
+        }
+        k->root = graph_rewrite(k->g, map[k->root->id], rules_symbolic(), 0, NULL);
+    }
+}
+
 void kernel_loops(Kernel *k, const Target *t)
 {
     Arena *scratch = arena_new();
     split_ranges(k, t, !t->max_block, scratch);
+    if (!t->max_block) turn_loops(k, scratch);
     order_reduces(k, scratch);
     if (!t->max_block) order_outputs(k, scratch);
     merge_loops(k, scratch);
