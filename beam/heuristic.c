@@ -13,8 +13,8 @@
 #include "graph/wmma.h"
 
 /* SHORT: reduces that are unrolled whole; DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers; CHOICES: pairs of axes of a TC
- * that are tried; COPIES: of what is stored several times; SHORT_SUM: terms. */
-enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, COPIES = 4, SHORT_SUM = 128 };
+ * that are tried; COPIES: of what is stored several times; SHORT_SUM: terms; TABLE_MAX: places of a table that are unrolled. */
+enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, COPIES = 4, SHORT_SUM = 128, TABLE_MAX = 9 };
 
 /* ---- ops ---- */
 
@@ -381,6 +381,17 @@ static bool try_tc(Trial *p, const TilePlan *t)
     return false;
 }
 
+/* A short loop of the sum that finds its places by a table (which parts of two numbers are multiplied): they become known ones. */
+static void unroll_tables(Trial *p)
+{
+    for (uint32_t r = p->nout; r < p->naxis; r++) {
+        int number = p->number[r];
+        bool table = false;
+        for (uint32_t i = 0; i < p->naccess; i++) table |= (p->access[i].ranges >> number & 1) && p->access[i].step[number] == NO_STEP;
+        if (table && p->size[number] <= TABLE_MAX && !is_symbolic(p, number)) split(p, number, p->size[number], AXIS_UNROLL);
+    }
+}
+
 /* Two by two tiles of m and n where they are long enough; every window must be packed, or lie as it should. */
 static bool try_tiles(Trial *p, const TilePlan *t)
 {
@@ -389,6 +400,7 @@ static bool try_tiles(Trial *p, const TilePlan *t)
     if (!rows || n < w->n || p->size[t->k] % w->k) return false;
     if (!split(p, t->n, ceil_to(n, 2 * w->n) * 4 <= ceil_to(n, w->n) * 5 ? 2 * w->n : w->n, AXIS_UPCAST) || !split(p, t->m, rows * tiles, AXIS_UPCAST)) return false;
     if (tiles == 1) second_row(p, t);
+    unroll_tables(p);
     if (!try_tc(p, t)) return false;
     uint64_t batch = batch_of(p);
     if (opt_axis(p->k, t->n) >= 0) move_out(p, t->n, p->outs & ~batch);

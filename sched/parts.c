@@ -1,12 +1,14 @@
 /* Parts: a sum of products of f32 becomes one of products of bf16, which the device's matrix units do many times as fast (--precision; Target.parts).
  *
- * Comes in: REDUCE(ADD, MUL(x, w)) of f32, w made of constants. Goes out: the same sum in f32, of
- *   1 (fast)    x w, both rounded to bf16: a term's error is 2^-8 of it
- *   2 (split)   x_p w_q for all p and q, where x = x_0 + x_1: its upper 16 bits, and what is left, rounded: 2^-16
- * Numbers that were f16 or bf16 are their two parts or their one, whatever is allowed: nothing is lost. bf16 that lies as the unit reads it is left alone.
- * In these p and q are two more axes that are summed, the innermost. The parts are made of what lies before views of x and w that repeat elements (windows, halos), and stored: those of w at
+ * Comes in: REDUCE(ADD, MUL(x, w)) of f32. Goes out: the same sum in f32, of
+ *   x w, both rounded to bf16 (fast): a term's error is 2^-8 of it
+ *   x_p w_q for all p and q, where x = x_0 + x_1 (split): 2^-16; without x_1 w_1 all errors would have one sign, since parts do, for a tenth of the time
+ *   x_p w_q, p + q < 3, where x = x_0 + x_1 + x_2 (exact): 2^-23; the six products of 8 bits by 8 bits that f32's 24 bits ask for
+ * Numbers that were f16 or bf16 are their two parts or their one, whatever is allowed, and all products of these are taken: nothing is lost. bf16 that lies as the unit reads it is left alone.
+ * The pairs (p, q) are one more axis that is summed, the innermost; p and q are tables of it. The run of terms that the unit sums becomes (k / RUN, RUN), and the parts of x lie between:
+ * a tile's rows, and those of its other parts, are neighbours. The parts are made of what lies before views of x and w that repeat elements (windows, halos), and stored: those of w at
  * load, those of x once for all sums of it.
- * An Inf is its own second part. Parts have one sign, and no second part is 0 unless the number is: so Inf times a number is Inf here too, and no Inf - Inf or Inf * 0 comes of it.
+ * An Inf is its own second and third part. Parts have one sign, and none is 0 unless the number is: so Inf times a number is Inf here too, and no Inf - Inf or Inf * 0 comes of it.
  * Must hold: there are rows, columns and terms enough to fill the unit (tc.c), all known; every view of x and w is one that view_beside knows.
  * Outside of the claim: terms below 2^-100, and denormals, which the units take for 0.
  */
@@ -17,8 +19,9 @@
 #include "graph/wmma.h"
 #include "sched/sched.h"
 
-enum { VIEWS_MAX = 32, CUT_BITS = 16, NAN_BITS = 0x7fc0, MAGNITUDE = 0x7fff, SIGN = 0x8000, LEAST = 0x0080, LEAST_WORK = 1 << 18 };         /* LEAST_WORK: products of a sum; of fewer, a wait for the parts is longer than what they save */
-enum { WORTH_ROUNDING = 24, WORTH_CUTTING = 100 };        /* products of an element of x: fewer save less time than it takes to store its parts (measured: 0.15 and 0.35 ns, against 5 and 3 ps a product) */
+enum { VIEWS_MAX = 32, CUT_BITS = 16, NAN_BITS = 0x7fc0, MAGNITUDE = 0x7fff, SIGN = 0x8000, LEAST = 0x0080, LEAST_WORK = 1 << 18, RUN = 32, PARTS_MAX = 3, PAIRS_MAX = 9 };         /* LEAST_WORK: products of a sum; of fewer, a wait for the parts is longer than what they save */
+/* Products of an element of x that are worth its parts, of one, two and three: fewer save less time than it takes to store them (measured: 0.15 to 0.5 ns, against 5 to 2.5 ps a product). */
+static const int64_t worth[] = { 24, 100, 200 };
 
 typedef struct { U base, view[VIEWS_MAX]; uint32_t nview; } Seen;
 
@@ -93,31 +96,100 @@ static bool see(Seen *s, U u)
     return uop_rank(s->base) + 2 <= RANK_MAX;
 }
 
+/* y, the base's parts, through all views. */
+static U through(Graph *g, const Seen *s, U y, int64_t parts)
+{
+    for (uint32_t i = s->nview; i-- > 0 && y;) y = view_beside(g, y, s->view[i], parts);
+    return y;
+}
+
+/* Elements behind an axis of u. */
+static int64_t behind(U u, uint32_t axis)
+{
+    int64_t n = 1;
+    for (uint32_t k = axis + 1; k < uop_rank(u); k++) n *= uop_size(u, k);
+    return n;
+}
+
+/* Axes that the indices of an INDEX make. */
+static int axes_made(U view)
+{
+    int n = 0;
+    for (uint32_t k = 1; k < view->nsrc; k++) n += (int)uop_rank(view->src[k]);
+    return n;
+}
+
+/* The axis of what a view looks at that is this axis of the view, whole; -1: there is none. */
+static int axis_under(U view, int axis)
+{
+    U x = view->src[0];
+    int off = (int)uop_rank(view) - (int)uop_rank(x), under = -1;
+    switch (view->op) {
+    case UOP_EXPAND:  under = axis - off; break;
+    case UOP_PERMUTE: under = (int)blob_ints(view->arg.blob)[axis]; break;
+    case UOP_INDEX:   under = axis < axes_made(view) ? -1 : axis - axes_made(view) + (int)view->nsrc - 1; break;
+    case UOP_PAD:
+    case UOP_SHRINK:  under = axis; break;
+    case UOP_RESHAPE:
+        for (uint32_t k = 0; k < uop_rank(x); k++)
+            if (behind(x, k) == behind(view, (uint32_t)axis) && uop_size(x, k) > 1) under = (int)k;
+        break;
+    default: break;
+    }
+    return under >= 0 && uop_size(x, (uint32_t)under) == uop_size(view, (uint32_t)axis) ? under : -1;
+}
+
+/* The base's axis that is this axis of what is seen. */
+static int axis_seen(const Seen *s, U u, int axis)
+{
+    for (; u != s->base && axis >= 0; u = u->src[0]) axis = axis_under(u, axis);
+    return axis;
+}
+
 /* ---- parts ---- */
 
-/* The bits of its two parts as bf16. */
-static void cut(Graph *g, U x, U part[2])
+/* The upper half of x's bits as bf16's, and what is left of x. */
+static U upper_half(Graph *g, U x, U *rest)
 {
-    U bits = bitcast(g, x, DT_U32), upper = shr(g, bits, uop_int(g, DT_U32, CUT_BITS)), high = cast(g, upper, DT_U16);
-    U rest = sub(g, x, bitcast(g, shl(g, upper, uop_int(g, DT_U32, CUT_BITS)), DT_F32)), low = bitcast(g, cast(g, rest, DT_BF16), DT_U16);
-    U tiny = lt(g, and_(g, low, uop_int(g, DT_U16, MAGNITUDE)), uop_int(g, DT_U16, LEAST)), least = or_(g, and_(g, high, uop_int(g, DT_U16, SIGN)), uop_int(g, DT_U16, LEAST));
-    low = where(g, tiny, where(g, eq(g, x, scalar(g, DT_F32, 0)), uop_int(g, DT_U16, 0), least), low);
+    U upper = shr(g, bitcast(g, x, DT_U32), uop_int(g, DT_U32, CUT_BITS));
+    *rest = sub(g, x, bitcast(g, shl(g, upper, uop_int(g, DT_U32, CUT_BITS)), DT_F32));
+    return cast(g, upper, DT_U16);
+}
+
+/* The bits of x's parts as bf16: each the upper half of what the ones before left, the last rounded. */
+static void cut(Graph *g, U x, int64_t parts, U *part)
+{
+    U rest = x, high = upper_half(g, x, &rest), least = or_(g, and_(g, high, uop_int(g, DT_U16, SIGN)), uop_int(g, DT_U16, LEAST));
     part[0] = where(g, is_nan(g, x), uop_int(g, DT_U16, NAN_BITS), high);
-    part[1] = where(g, lt(g, abs_(g, x), scalar(g, DT_F32, INFINITY)), low, high);
+    for (int64_t k = 1; k < parts; k++) {
+        U low = k + 1 < parts ? upper_half(g, rest, &rest) : bitcast(g, cast(g, rest, DT_BF16), DT_U16);
+        U tiny = lt(g, and_(g, low, uop_int(g, DT_U16, MAGNITUDE)), uop_int(g, DT_U16, LEAST));
+        low = where(g, tiny, where(g, eq(g, x, scalar(g, DT_F32, 0)), uop_int(g, DT_U16, 0), least), low);
+        part[k] = where(g, lt(g, abs_(g, x), scalar(g, DT_F32, INFINITY)), low, high);
+    }
+}
+
+/* value[i] along an axis of n that begins at i, in the shape of i. */
+static U choose(Graph *g, U i, const U *value, int64_t n)
+{
+    U y = value[n - 1];
+    for (int64_t k = n - 1; k-- > 0;)
+        if (value[k] != value[k + 1]) y = where(g, lt(g, i, uop_int(g, (DType)i->dtype, k + 1)), value[k], y);
+    return y;
 }
 
 /* x's parts, one behind the other. */
 static U cut_in_parts(Graph *g, U x, int64_t parts)
 {
-    U part[2], dim[RANK_MAX + 1];
+    U part[PARTS_MAX], dim[RANK_MAX + 1];
     uint32_t rank = uop_rank(x);
     for (uint32_t k = 0; k <= rank; k++) dim[k] = k ? uop_dim(x, k - 1) : uop_index(g, 1);
     if (parts == 1) return reshape(g, cast(g, x, DT_BF16), dim, rank + 1);
-    cut(g, x, part);
-    for (int p = 0; p < 2; p++) part[p] = reshape(g, part[p], dim, rank + 1);
+    cut(g, x, parts, part);
+    for (int64_t p = 0; p < parts; p++) part[p] = reshape(g, part[p], dim, rank + 1);
     for (uint32_t k = 1; k <= rank; k++) dim[k] = uop_index(g, 1);
-    dim[0] = uop_index(g, 2);
-    return bitcast(g, where(g, lt(g, reshape(g, iota(g, dim[0], DT_I32), dim, rank + 1), uop_int(g, DT_I32, 1)), part[0], part[1]), DT_BF16);
+    dim[0] = uop_index(g, parts);
+    return bitcast(g, choose(g, reshape(g, iota(g, dim[0], DT_I32), dim, rank + 1), part, parts), DT_BF16);
 }
 
 /* They are stored, and seen through the views, where they are the last axis. */
@@ -126,9 +198,7 @@ static U in_parts(Graph *g, const Seen *s, int64_t parts)
     uint32_t rank = uop_rank(s->base);
     int64_t order[RANK_MAX + 1];
     for (uint32_t k = 0; k <= rank; k++) order[k] = k == rank ? 0 : k + 1;
-    U y = permute(g, cast(g, contiguous(g, cut_in_parts(g, s->base, parts)), DT_F32), order, rank + 1);         /* widened before the views, as rangeify wants what is stored narrow */
-    for (uint32_t i = s->nview; i-- > 0 && y;) y = view_beside(g, y, s->view[i], parts);
-    return y;
+    return through(g, s, permute(g, cast(g, contiguous(g, cut_in_parts(g, s->base, parts)), DT_F32), order, rank + 1), parts);         /* widened before the views, as rangeify wants what is stored narrow */
 }
 
 /* ---- sums ---- */
@@ -154,8 +224,31 @@ static int64_t extent(U p, U u, uint32_t axis)
     return uop_size(u, axis);
 }
 
-/* One sum: its axes in terms of the product p. k: the run of terms that the unit sums, and how long it is with zeros behind; n: columns of w that are none of x. */
-typedef struct { U sum, p, x, w; int64_t parts[2], k, n, run, products; bool constant; } Sum;             /* parts: of x, of w */
+/* The type that u was before it was widened. */
+static DType given_as(U u)
+{
+    while (is_view(u)) u = u->src[0];
+    return u->op == UOP_CAST ? (DType)u->src[0]->dtype : (DType)u->dtype;
+}
+
+/* In how many parts a number is all that it is: what was narrow holds in few; of others at most `most`. */
+static int64_t parts_for(U u, int64_t most)
+{
+    int64_t whole = given_as(u) == DT_BF16 ? 1 : given_as(u) == DT_F16 ? 2 : 3;
+    return whole < most ? whole : most;
+}
+
+/* One sum: its axes in terms of the product p. k: the run of terms that the unit sums, and how long it is with zeros behind; n: columns of w that are none of x; pair: which parts are multiplied. */
+typedef struct { U sum, p, x, w; int64_t parts[2], pair[2][PAIRS_MAX], npair, k, n, run, products; bool constant; } Sum;             /* parts: of x, of w */
+
+/* All pairs, but of three parts those that count. */
+static void find_pairs(Sum *s)
+{
+    bool all = s->parts[0] < PARTS_MAX && s->parts[1] < PARTS_MAX;
+    for (int64_t p = 0; p < s->parts[0]; p++)
+        for (int64_t q = 0; q < s->parts[1]; q++)
+            if (all || p + q < PARTS_MAX) s->pair[0][s->npair] = p, s->pair[1][s->npair++] = q;
+}
 
 /* Rows of x, columns of w and a run of terms that fill a tile; a batch of them only where w is no constant. */
 static bool fills(Sum *s, const Wmma *row)
@@ -181,67 +274,67 @@ static bool fills(Sum *s, const Wmma *row)
 
 /* ---- operands ---- */
 
-/* A view of u as the product has it, behind its parts' own axis: u with the parts' axis where the product has p (first) or q. */
-static U beside(Graph *g, const Sum *s, U y, U u, bool first)
+/* y is u with its parts behind. Goes out: with those of each pair, and as the product has it: the axes of k, then that of the pairs. */
+static U beside(Graph *g, const Sum *s, U y, U u, bool second)
 {
-    U dim[RANK_MAX + 2];
-    uint32_t rank = uop_rank(s->p), off = rank - uop_rank(u);
-    for (uint32_t k = 0; k < rank; k++) dim[k] = k < off ? uop_index(g, 1) : uop_dim(y, k - off);
-    dim[rank] = uop_index(g, first ? s->parts[0] : 1);
-    dim[rank + 1] = uop_index(g, first ? 1 : s->parts[1]);
-    return reshape(g, y, dim, rank + 2);
+    U dim[RANK_MAX + 2], number[PAIRS_MAX];
+    uint32_t rank = uop_rank(u), whole = uop_rank(s->p), off = whole - rank, n = 0;
+    const int64_t *part = s->pair[second];
+    int64_t first[RANK_MAX + 1], last[RANK_MAX + 1], parts = s->parts[second];
+    for (uint32_t k = 0; k <= rank; k++) first[k] = k ? k - 1 : rank, last[k] = k == rank ? 0 : k + 1;
+    for (int64_t i = 0; i < s->npair; i++) number[i] = uop_index(g, part[i]);
+    if (s->npair > 1 && parts > 1) y = permute(g, UOP(g, UOP_INDEX, DT_VOID, NO_ARG, permute(g, y, first, rank + 1), choose(g, iota(g, uop_index(g, s->npair), DT_INDEX), number, s->npair)), last, rank + 1);
+    for (uint32_t k = 0; k < whole; k++) {
+        dim[n++] = k < off ? uop_index(g, 1) : uop_dim(y, k - off);
+        if (s->npair > 1 && k == s->k) dim[n - 1] = uop_index(g, s->run / RUN), dim[n++] = uop_index(g, RUN);
+    }
+    if (s->npair > 1) dim[n++] = uop_index(g, parts > 1 ? s->npair : 1);
+    return reshape(g, y, dim, n);
 }
 
-/* An operand as the unit reads it: the run of terms innermost; of w, which nobody packs, pairs of them along its columns. Zeros fill the run. */
-static U laid_out(Graph *g, const Sum *s, U u, bool pairs)
+/* The parts of base, whose axis k has the run of terms, as the unit reads them: runs innermost, one part of each behind the other; of w, which nobody packs, pairs of terms along its columns n.
+ * Zeros fill the run. Goes out as base with its parts behind. Where w is no constant runs lie as pairs, which layout leaves where they are. */
+static U laid_out(Graph *g, const Sum *s, U base, uint32_t k, int n, int64_t parts)
 {
-    U core = u->op == UOP_EXPAND ? u->src[0] : u, zero = uop_index(g, 0), before[RANK_MAX + 1], after[RANK_MAX + 1], dim[RANK_MAX + 2], y = cut_in_parts(g, core, s->parts[u == s->w]);
-    uint32_t rank = uop_rank(core), off = uop_rank(s->p) - rank, k = (uint32_t)s->k - off + 1, n = pairs ? (uint32_t)s->n - off + 1 : 0, count = 0;
-    int64_t order[RANK_MAX + 2], back[RANK_MAX + 2];
-    for (uint32_t i = 0; i <= rank; i++) before[i] = zero, after[i] = i == k ? uop_index(g, s->run - uop_size(y, i)) : zero;
+    U zero = uop_index(g, 0), before[RANK_MAX + 1], after[RANK_MAX + 1], dim[RANK_MAX + 3], y = cut_in_parts(g, base, parts);
+    uint32_t rank = uop_rank(base), count = 0, more = s->constant ? 1 : 2;             /* axes of y: the parts, base's up to k, which is run / block, block or run / block, block / 2, 2, those behind */
+    int64_t order[RANK_MAX + 3], back[RANK_MAX + 3], size = uop_size(base, k), block = parts > 1 ? RUN : s->run;
+    int column = n < 0 ? -1 : n + 1 + (n > (int)k ? 2 : 0);
+    for (uint32_t i = 0; i <= rank; i++) before[i] = zero, after[i] = i == k + 1 ? uop_index(g, s->run - size) : zero;
     y = pad(g, y, before, after, NULL);
-    for (uint32_t i = 0; i <= rank; i++) dim[i + (i > k)] = uop_dim(y, i);           /* k becomes (k / 2, 2) */
-    dim[k] = uop_index(g, s->run / 2);
-    dim[k + 1] = uop_index(g, 2);
-    n += n > k;
-    for (uint32_t i = 0; i <= rank + 1; i++)
-        if (i != k && i != k + 1 && (!pairs || i != n)) order[count++] = i;
-    order[count++] = k;
-    if (pairs) order[count++] = n;
+    for (uint32_t i = 0; i <= rank; i++) dim[i + (i > k + 1 ? more : 0)] = uop_dim(y, i);
+    dim[k + 1] = uop_index(g, s->run / block);
+    dim[k + 2] = uop_index(g, block / more);
+    if (more > 1) dim[k + 3] = uop_index(g, 2);
+    for (uint32_t i = 1; i <= rank + more; i++)
+        if ((i < k + 1 || i > k + 1 + more) && (int)i != column) order[count++] = i;
     order[count++] = k + 1;
+    order[count++] = 0;
+    order[count++] = k + 2;
+    if (column >= 0) order[count++] = column;
+    if (more > 1) order[count++] = k + 3;
     for (uint32_t i = 0; i < count; i++) back[order[i]] = i;
-    y = cast(g, contiguous(g, permute(g, reshape(g, y, dim, count), order, count)), DT_F32);
-    y = permute(g, y, back, count);
-    for (uint32_t i = 0; i <= rank; i++) dim[i] = i == k ? uop_index(g, s->run) : i < k ? uop_dim(y, i) : uop_dim(y, i + 1);
+    y = permute(g, cast(g, contiguous(g, permute(g, reshape(g, y, dim, count), order, count)), DT_F32), back, count);
+    for (uint32_t i = 0; i <= rank; i++) dim[i] = i == k + 1 ? uop_index(g, s->run) : i ? uop_dim(base, i - 1) : uop_index(g, parts);
     y = reshape(g, y, dim, rank + 1);
     for (uint32_t i = 0; i <= rank; i++) order[i] = i == rank ? 0 : i + 1;
-    return beside(g, s, permute(g, y, order, rank + 1), core, u == s->x);
+    return permute(g, y, order, rank + 1);
 }
 
-/* As laid out above where layout would not do it by itself: for constants it has the run of terms last (layout.c). Else the parts of the least that is seen, through its views.
- * NULL: that would be needed, and views repeat elements. */
+/* Constants, and what is one part: the parts of the least that is seen, through its views; layout has the run of terms last. Else laid out as above: in the product's own order where views
+ * repeat no element, so that the unit can read them whatever the views are. NULL: they do, and have no axis that is the run. */
 static U operand_of(Graph *g, const Sum *s, U u)
 {
     Seen v;
     U core = u->op == UOP_EXPAND ? u->src[0] : u;
-    bool padded = s->run != uop_size(s->p, (uint32_t)s->k);
+    bool padded = s->run != uop_size(s->p, (uint32_t)s->k), second = u == s->w;
+    int64_t parts = s->parts[second], off = uop_rank(s->p) - uop_rank(core);
     if (!see(&v, u)) return NULL;
-    if (s->constant && !padded) return beside(g, s, in_parts(g, &v, s->parts[u == s->w]), u, u == s->x);
-    return uop_numel(core) == uop_numel(v.base) && uop_rank(core) + 3 <= RANK_MAX ? laid_out(g, s, u, u == s->w && !s->constant) : NULL;
-}
-
-/* The type that u was before it was widened. */
-static DType given_as(U u)
-{
-    while (is_view(u)) u = u->src[0];
-    return u->op == UOP_CAST ? (DType)u->src[0]->dtype : (DType)u->dtype;
-}
-
-/* In how many parts a number is all that it is: what was narrow holds in few; of others at most `most`. */
-static int64_t parts_for(U u, int64_t most)
-{
-    int64_t whole = given_as(u) == DT_BF16 ? 1 : given_as(u) == DT_F16 ? 2 : 3;
-    return whole < 3 && (!most || whole < most) ? whole : most;
+    if (s->constant && !padded && (second || parts == 1)) return beside(g, s, in_parts(g, &v, parts), u, second);
+    if (uop_numel(core) == uop_numel(v.base) && uop_rank(core) + 3 <= RANK_MAX)
+        return beside(g, s, laid_out(g, s, core, (uint32_t)(s->k - off), second && !s->constant ? (int)(s->n - off) : -1, parts), core, second);
+    int k = s->constant && !padded ? axis_seen(&v, u, (int)(s->k - uop_rank(s->p) + uop_rank(u))) : -1;
+    return k >= 0 ? beside(g, s, through(g, &v, laid_out(g, s, v.base, (uint32_t)k, -1, parts), parts), u, false) : NULL;
 }
 
 /* The unit reads them as they are. */
@@ -252,17 +345,19 @@ static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, int64_t most, 
     Sum s = { .sum = sum, .p = sum->src[0], .x = x, .w = w, .parts = { parts_for(x, most), parts_for(w, most) }, .constant = made_of_constants(constants, g, w) };
     uint32_t rank = uop_rank(s.p), n = 0;
     int64_t axes[RANK_MAX + 2], stored;
-    if (!s.parts[0] || !s.parts[1] || !uop_static(s.p) || !uop_static(x) || !uop_static(w) || rank + 2 > RANK_MAX || !fills(&s, row)) return NULL;
+    if (!uop_static(s.p) || !uop_static(x) || !uop_static(w) || rank + 2 > RANK_MAX || !fills(&s, row)) return NULL;
     Seen a, b;
     if (is_ready(&s) || !see(&a, x) || !see(&b, w)) return NULL;
+    find_pairs(&s);
     stored = uop_numel(a.base) + (s.constant ? 0 : uop_numel(b.base));
-    if (s.products < stored * (s.parts[0] * s.parts[1] > 1 ? WORTH_CUTTING : WORTH_ROUNDING)) return NULL;
+    if (s.products < stored * worth[s.npair > 4 ? 2 : s.npair > 1]) return NULL;
     U one = operand_of(g, &s, x), two = operand_of(g, &s, w);
     if (!one || !two) return NULL;
-    for (uint32_t k = 0; k < rank; k++)
-        if (is_summed(sum, k)) axes[n++] = k;
-    axes[n++] = rank;
-    axes[n++] = rank + 1;
+    for (uint32_t k = 0; k < rank; k++) {
+        if (is_summed(sum, k)) axes[n++] = k + (s.npair > 1 && k > s.k);
+        if (k == s.k && s.npair > 1) axes[n++] = k + 1;
+    }
+    if (s.npair > 1) axes[n++] = rank + 1;
     return reshape(g, reduce(g, UOP_ADD, mul(g, one, two), axes, n, true), sum->shape->dim, uop_rank(sum));
 }
 
@@ -288,7 +383,7 @@ const UOp *sum_parts(Graph *g, const UOp *root, const Target *t)
         const UOp **src = NEW_N(a, const UOp *, u->nsrc + 1);
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = map[u->src[k]->id];
         U v = uop_with(g, u, src), p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->dtype == DT_F32 && v->src[0]->op == UOP_MUL ? v->src[0] : NULL;
-        for (uint32_t k = 0; p && k < 2 && !y; k++) y = sum_in_parts(g, v, p->src[k], p->src[!k], row, t->parts, &constants);
+        for (uint32_t k = 0; p && k < 2 && !y; k++) y = sum_in_parts(g, v, p->src[k], p->src[!k], row, t->parts ? t->parts : PARTS_MAX, &constants);
         map[u->id] = y ? y : v;
     }
     root = map[root->id];

@@ -26,8 +26,13 @@ NETWORKS = [
     ("strides and dilations", "(float[1,32,31,29] x, float[48,32,3,3] a, float[36,48,3,3] b) => (float y) { h = Conv<strides=[2,2], pads=[1,1,1,1]>(x, a) i = Relu(h) y = Conv<dilations=[2,2], pads=[2,2,2,2]>(i, b) }",
      dict(a=(48, 32, 3, 3), b=(36, 48, 3, 3)), (1, 32, 31, 29)),
     ("heads", "(float[1,4,100,64] x, float[64,64] a) => (float y) { q = MatMul(x, a) k = Transpose<perm=[0,1,3,2]>(x) s = MatMul(q, k) m = Softmax(s) y = MatMul(m, x) }", dict(a=(64, 64)), (1, 4, 100, 64)),
+    ("one run", "(float[200,32] x, float[32,400] a) => (float y) { y = MatMul(x, a) }", dict(a=(32, 400)), (200, 32)),
+    ("windows", "(float[1,64,14,14] x, float[256,64,3,3] a) => (float y) { h = Conv<pads=[1,1,1,1]>(x, a) s = Constant<value_ints=[256,2,7,2,7]>() r = Reshape(h, s) "
+     "y = Transpose<perm=[1,3,2,4,0]>(r) }", dict(a=(256, 64, 3, 3)), (1, 64, 14, 14)),
+    ("backwards", "(float[200,96] x, float[96,320] a) => (float y) { h = MatMul(x, a) i = Tanh(h) s = Constant<value_ints=[-1]>() e = Constant<value_ints=[-1000]>() o = Constant<value_ints=[0]>() "
+     "y = Slice(i, s, e, o, s) }", dict(a=(96, 320)), (200, 96)),
 ]
-MOST = {"exact": 1e-5, "split": 2e-4, "fast": 3e-2}
+MOST = {"exact": 1e-5, "split": 1e-4, "fast": 3e-2}
 
 
 def model_of(text, weights):
