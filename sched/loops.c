@@ -184,7 +184,8 @@ static void split_ranges(Kernel *k, const Target *t, bool vectors, Arena *scratc
         const UOp *r = list[i]->src[0];
         if (range_type(r) == AXIS_REDUCE && uop_is_int_const(list[i]->src[1], 2) && feeds_unit(k, r, t, scratch)) continue;
         Split s = split_range(k, r, list[i]->src[1], number, scratch);
-        if (divisions(k->g, s.root, scratch) >= before || (range_type(r) != AXIS_REDUCE && uop_is_const(r->src[0]) && !is_reused(&s, scratch, k->g) && !feeds_unit(k, r, t, scratch) && !(vectors && is_straightened(k, r, &s, scratch)))) continue;
+        bool wanted = range_type(r) == AXIS_REDUCE || !uop_is_const(r->src[0]) || is_reused(&s, scratch, k->g) || feeds_unit(k, r, t, scratch) || (vectors && is_straightened(k, r, &s, scratch));
+        if (!wanted || divisions(k->g, s.root, scratch) >= before) continue;
         k->root = s.root;
         split_ranges(k, t, vectors, scratch);
         return;

@@ -19,7 +19,8 @@
 #include "graph/wmma.h"
 #include "sched/sched.h"
 
-enum { VIEWS_MAX = 32, CUT_BITS = 16, NAN_BITS = 0x7fc0, MAGNITUDE = 0x7fff, SIGN = 0x8000, LEAST = 0x0080, LEAST_WORK = 1 << 18, RUN = 32, PARTS_MAX = 3, PAIRS_MAX = 9 };         /* LEAST_WORK: products of a sum; of fewer, a wait for the parts is longer than what they save */
+/* LEAST_WORK: products of a sum; of fewer, a wait for the parts is longer than what they save. */
+enum { VIEWS_MAX = 32, CUT_BITS = 16, NAN_BITS = 0x7fc0, MAGNITUDE = 0x7fff, SIGN = 0x8000, LEAST = 0x0080, LEAST_WORK = 1 << 18, RUN = 32, PARTS_MAX = 3, PAIRS_MAX = 9 };
 /* Products of an element of x that are worth its parts, of one, two and three: fewer save less time than it takes to store them (measured: 0.15 to 0.5 ns, against 5 to 2.5 ps a product). */
 static const int64_t worth[] = { 24, 100, 200 };
 

@@ -229,6 +229,68 @@ static TgStatus optimize_item(Optimize *o, ScheduleItem item)
     return status;
 }
 
+/* What is made at load is made just before the first that reads it: then what only the load reads is alive for a moment, one of all weights after the other. maker: by buffer, the number + 1 of
+ * the one item that stores it, a kernel at load; item: by kernel, likewise. */
+typedef struct { const Schedule *s; ScheduleItem *out; uint32_t n, *maker; bool *moves, *done; Map item; } Delay;
+
+static void stays(Delay *d, const UOp *u)
+{
+    if (u && u->op == UOP_BUFFER && d->maker[buffer_slot(u)]) d->moves[d->maker[buffer_slot(u)] - 1] = false;
+}
+
+static void find_makers(Delay *d)
+{
+    const Schedule *s = d->s;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const Kernel *k = s->item[i].once ? s->item[i].kernel : NULL;
+        d->moves[i] = k != NULL;
+        for (uint32_t p = 0; k && p < k->nparam; p++) {
+            const UOp *b = k->param[p].buffer;
+            if (!k->param[p].written) continue;
+            if (b->op != UOP_BUFFER) d->moves[i] = false;
+            else if (d->maker[buffer_slot(b)]) d->moves[i] = false, stays(d, b);
+            else d->maker[buffer_slot(b)] = i + 1;
+        }
+    }
+    for (uint32_t k = 0; k < s->noutput; k++) stays(d, s->output[k]);
+    for (uint32_t i = 0; i < s->count; i++) {
+        const ScheduleItem *item = &s->item[i];
+        for (uint32_t k = 1; item->call && k < item->call->nsrc; k++) stays(d, item->call->src[k]);
+        for (uint32_t k = 0; k < item->nout; k++) stays(d, item->out[k]);
+        for (uint32_t k = 0; k < 2; k++) stays(d, item->mem[k]);
+    }
+}
+
+static void emit(Delay *d, uint32_t i)
+{
+    const Kernel *k = d->s->item[i].kernel;
+    if (d->done[i]) return;
+    d->done[i] = true;
+    uintptr_t owner = k && k->owner ? (uintptr_t)map_get(&d->item, &k->owner, sizeof k->owner) : 0;
+    if (owner) emit(d, (uint32_t)owner - 1);                                /* whose code it shares comes first, as everywhere */
+    for (uint32_t p = 0; k && p < k->nparam; p++) {
+        const UOp *b = k->param[p].buffer;
+        uint32_t maker = b->op == UOP_BUFFER ? d->maker[buffer_slot(b)] : 0;
+        if (maker && d->moves[maker - 1]) emit(d, maker - 1);
+    }
+    d->out[d->n++] = d->s->item[i];
+}
+
+static void delay_once(Schedule *s)
+{
+    Arena *a = arena_new();
+    Delay d = { s, NEW_N(a, ScheduleItem, s->count + 1), 0, NEW_N(a, uint32_t, graph_buffer_count(s->g) + 1), NEW_N(a, bool, s->count + 1), NEW_N(a, bool, s->count + 1) };
+    map_init(&d.item, a);
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->item[i].kernel) map_put(&d.item, &s->item[i].kernel, sizeof s->item[i].kernel, (void *)(uintptr_t)(i + 1));
+    find_makers(&d);
+    for (uint32_t i = 0; i < s->count; i++)
+        if (!d.moves[i]) emit(&d, i);
+    for (uint32_t i = 0; i < s->count; i++) emit(&d, i);
+    memcpy(s->item, d.out, s->count * sizeof *s->item);
+    arena_free(a);
+}
+
 TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *user, Dump *dump)
 {
     Arena *a = arena_new();
@@ -244,6 +306,7 @@ TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *u
     s->item = out.item;
     s->count = out.count;
     s->cap = out.cap;
+    if (status == TG_OK) delay_once(s);
     arena_free(a);
     return status;
 }
