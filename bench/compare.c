@@ -56,13 +56,22 @@ double tensor_rms(const TgTensor *t, bool mapped)
 /* Roundings in another order move a coarse value to a neighbour, layers above it to the next: onnxruntime's own optimised and plain results lie two steps apart. */
 static const double STEPS = 3;
 
+static Tolerance of_type(TgType type, char precision, double rms)
+{
+    for (size_t i = 0; i < sizeof automatic / sizeof *automatic; i++)
+        if (automatic[i].type == type && (!automatic[i].precision || automatic[i].precision == precision)) return (Tolerance){ automatic[i].rtol, automatic[i].atol_rms * rms };
+    return (Tolerance){ 0, 0 };
+}
+
+/* A float32 output that is a cast of float16 is held to float16's. */
 static Tolerance automatic_tolerance(const TgPort *port, const Bound *want, char precision)
 {
-    for (size_t i = 0; i < sizeof automatic / sizeof *automatic; i++) {
-        if (automatic[i].type != want->tensor.type || (automatic[i].precision && automatic[i].precision != precision)) continue;
-        return (Tolerance){ automatic[i].rtol, fmax(automatic[i].atol_rms * tensor_rms(&want->tensor, want->mapped), STEPS * port->step) };
-    }
-    return (Tolerance){ 0, 0 };
+    TgType type = want->tensor.type;
+    if (!type_is_float(type)) return (Tolerance){ 0, 0 };
+    double rms = tensor_rms(&want->tensor, want->mapped);
+    Tolerance t = of_type(type, precision, rms), half = of_type(port->rounded, 0, rms);
+    bool wider = port->rounded && type == TG_F32;
+    return (Tolerance){ wider ? fmax(t.rtol, half.rtol) : t.rtol, fmax(wider ? fmax(t.atol, half.atol) : t.atol, STEPS * port->step) };
 }
 
 /* The last of `V` and `NAME:V` that applies. Names may hold colons, so the last colon counts. */

@@ -43,6 +43,7 @@ TgStatus tg_output(const TgSession *s, int32_t index, TgPort *out)
 {
     TRY(port(s->model->graph.output, s->model->graph.noutput, index, out));
     out->step = model_step(s->model, out->name);
+    out->rounded = model_rounded(s->model, out->name);
     return TG_OK;
 }
 

@@ -28,6 +28,7 @@ struct TgSession {
 TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model, const Outside *outside);
 void session_leave(TgSession *inside);
 double model_step(const Model *m, const char *output);                /* step.c: TgPort.step */
+TgType model_rounded(const Model *m, const char *output);         /* step.c: the half type that an output is a cast of, or 0 */
 TgStatus session_in_file(const TgSession *s, TgStatus status);      /* a failure's message starts with the model's file name */
 TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count);      /* makes the one that fits these inputs the one used last */
 TgStatus session_make_anew(Program **out, TgSession *s, const TgTensor *input);    /* the program used last, for inputs that it fits, with the lists that the database has now; the caller's */

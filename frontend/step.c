@@ -1,5 +1,6 @@
 /* How far apart the values of an output lie at best, found from the nodes that make it. In: the model. Out: a difference below which two right programs may disagree, since
  * each rounds in its own order and the model then rounds coarsely: one step of a quantisation, the last bit of the 1 that a sigmoid is computed beside. 0: none is known.
+ * Likewise the type that an output was rounded to before it was cast to a wider one.
  * To add an operator that coarsens: a row of `coarse`; one that only moves values: a name in `moves`. */
 #include <math.h>
 #include <stdlib.h>
@@ -64,3 +65,45 @@ static double step_of(const GraphDef *g, const char *value, int depth)
 }
 
 double model_step(const Model *m, const char *output) { return step_of(&m->graph, output, DEPTH); }
+
+/* ---- casts of narrower numbers ---- */
+
+static bool is_half(TgType t) { return t == TG_F16 || t == TG_BF16; }
+
+static TgType half_or_none(int64_t t) { return is_half((TgType)t) ? (TgType)t : 0; }
+
+/* The half type of a constant or an input of the model. */
+static TgType declared_half(const GraphDef *g, const char *value)
+{
+    for (uint32_t i = 0; i < g->ninit; i++)
+        if (!strcmp(g->init[i].name, value)) return half_or_none(g->init[i].type);
+    for (uint32_t i = 0; i < g->ninput; i++)
+        if (!strcmp(g->input[i].name, value)) return half_or_none(g->input[i].type);
+    return 0;
+}
+
+/* The half type of a value: that of what its node reads, or of what makes the first of it, and so on up. */
+static TgType half_of(const GraphDef *g, const char *value)
+{
+    const Node *n = maker(g, value);
+    TgType t = declared_half(g, value);
+    for (int depth = 0; depth < DEPTH && n && !t; depth++, n = n->nin ? maker(g, n->in[0]) : NULL) {
+        for (uint32_t k = 0; k < n->nattr; k++)
+            if (!strcmp(n->op, "Cast") && !strcmp(n->attr[k].name, "to")) return half_or_none(n->attr[k].i);
+        for (uint32_t k = 0; k < n->nin && !t; k++) t = declared_half(g, n->in[k]);
+    }
+    return t;
+}
+
+TgType model_rounded(const Model *m, const char *output)
+{
+    const GraphDef *g = &m->graph;
+    const Node *n = maker(g, output);
+    for (int depth = 0; depth < DEPTH && n && n->nin; depth++, n = maker(g, n->in[0])) {
+        bool moved = false;
+        if (!strcmp(n->op, "Cast")) return half_of(g, n->in[0]);
+        for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) moved |= !strcmp(n->op, moves[i]);
+        if (!moved) return 0;
+    }
+    return 0;
+}

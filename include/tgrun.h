@@ -73,6 +73,7 @@ typedef struct {
     int64_t shape[TG_MAX_RANK];
     const char *symbol[TG_MAX_RANK];
     double step;         /**< of an output: two right programs may differ by this, see frontend/step.c (a quantisation's step); 0: not known, and of an input */
+    TgType rounded;      /**< of an output: the narrower type whose numbers it holds (a cast of f16 to f32); 0: none is known, and of an input */
 } TgPort;
 
 typedef enum { TG_PRECISION_EXACT, TG_PRECISION_SPLIT, TG_PRECISION_FAST } TgPrecision;

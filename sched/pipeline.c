@@ -287,7 +287,7 @@ static void delay_once(Schedule *s)
     for (uint32_t i = 0; i < s->count; i++)
         if (!d.moves[i]) emit(&d, i);
     for (uint32_t i = 0; i < s->count; i++) emit(&d, i);
-    memcpy(s->item, d.out, s->count * sizeof *s->item);
+    if (s->count) memcpy(s->item, d.out, s->count * sizeof *s->item);
     arena_free(a);
 }
 

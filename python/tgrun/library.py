@@ -14,7 +14,7 @@ class TgTensor(Structure):
 
 
 class TgPort(Structure):
-    _fields_ = [("name", c_char_p), ("type", c_int), ("inside", c_int * MAX_INSIDE), ("rank", c_int32), ("shape", c_int64 * MAX_RANK), ("symbol", c_char_p * MAX_RANK), ("step", c_double)]
+    _fields_ = [("name", c_char_p), ("type", c_int), ("inside", c_int * MAX_INSIDE), ("rank", c_int32), ("shape", c_int64 * MAX_RANK), ("symbol", c_char_p * MAX_RANK), ("step", c_double), ("rounded", c_int)]
 
 
 class TgModel(Structure):

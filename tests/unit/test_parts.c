@@ -15,13 +15,13 @@ static const Target amx = { .kind = "cpu", .wmma = 1 << WMMA_amx_bf16 }, without
 typedef enum { MATMUL, TURNED, HEADS, CONV, GROUPS } Form;         /* half: both are f16 first */
 typedef struct { Form form; int64_t m, k, n; bool made, special, half; } Row;
 static const Row row[] = {
-    { MATMUL, 18, 128, 128, true, false },
-    { MATMUL, 18, 128, 128, true, true },
-    { TURNED, 18, 128, 128, true, false },
+    { MATMUL, 18, 128, 192, true, false },
+    { MATMUL, 18, 128, 192, true, true },
+    { TURNED, 18, 128, 192, true, false },
     { MATMUL, 18, 128, 256, true, false },
     { MATMUL, 18, 128, 256, true, true },
-    { MATMUL, 18, 120, 128, true, false },           /* the run of terms gets zeros */
-    { MATMUL, 18, 120, 128, true, true },
+    { MATMUL, 18, 120, 192, true, false },           /* the run of terms gets zeros */
+    { MATMUL, 18, 120, 192, true, true },
     { MATMUL, 4, 512, 160, false, false },         /* too few rows */
     { MATMUL, 300, 128, 8, false, false },          /* too few columns */
     { MATMUL, 100, 20, 140, false, false },         /* too short a run */
@@ -30,7 +30,7 @@ static const Row row[] = {
     { CONV, 7, 32, 48, true, false },
     { CONV, 7, 32, 48, true, true },
     { GROUPS, 24, 64, 64, false, false },
-    { MATMUL, 18, 128, 128, true, false, true },
+    { MATMUL, 18, 128, 192, true, false, true },
     { CONV, 7, 32, 48, true, true, true },
 };
 enum { MOST = 1 << 17 };
@@ -126,7 +126,7 @@ static void rows_agree(void **state)
 static void signs_agree(void **state)
 {
     (void)state;
-    const Row r = { MATMUL, 18, 128, 128, true, false };
+    const Row r = { MATMUL, 18, 128, 192, true, false };
     Graph *g = graph_new();
     Target t = amx;
     t.parts = 2;
