@@ -395,6 +395,19 @@ static bool row_statistic(Rangeify *r, const UOp *u, const Inst *i)
     return s.n && s.budget > 0;
 }
 
+/* An axis' numbers times constants: what an address is made of, and never worth a load. */
+static bool axis_sum(const UOp *u)
+{
+    switch ((Op)u->op) {
+    case UOP_CONST: case UOP_IOTA: return true;
+    case UOP_CAST: return dtype_is_int((DType)u->src[0]->dtype) && axis_sum(u->src[0]);
+    case UOP_MUL: case UOP_ADD: return dtype_is_int((DType)u->dtype) && axis_sum(u->src[0]) && axis_sum(u->src[1]);
+    case UOP_RESHAPE: return uop_rank(u->src[0]) <= 1 && axis_sum(u->src[0]);
+    case UOP_EXPAND: case UOP_PERMUTE: return axis_sum(u->src[0]);
+    default: return false;
+    }
+}
+
 /* Element-wise work under loops that it does not need: a store and loads are cheaper, but than a comparison of positions. */
 static bool repeated(Rangeify *r, const UOp *u, const Inst *i)
 {
@@ -402,7 +415,7 @@ static bool repeated(Rangeify *r, const UOp *u, const Inst *i)
     uint64_t set = depends(i->idx, uop_rank(u));
     double times = extent(c, i->enclosing) / (double)uop_numel(u);
     if (times < 4 || in_chain(c, set) || row_statistic(r, u, i)) return false;
-    if (!r->loads[u->id] && !r->reduces[u->id] && uop_numel(u) <= POSITIONS) return false;           /* a few numbers made of positions: constants, where the loop is unrolled */
+    if (!r->loads[u->id] && !r->reduces[u->id] && (uop_numel(u) <= POSITIONS || axis_sum(u))) return false;       /* a few numbers made of positions: constants, where the loop is unrolled */
     if (i->enclosing & ~c->out) return r->cost[u->id] >= (r->loads[u->id] || r->reduces[u->id] ? 1 : 2);
     return r->cost[u->id] >= 12 || r->reduces[u->id];
 }
