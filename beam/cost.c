@@ -13,10 +13,11 @@
 
 #include "graph/wmma.h"
 
-enum { TILE_BYTES = 1024, ALONE = 4, LOOPS = 256, DEEP = 64, ACCESSES = 4096, SECTOR = 32, LINE = 64 };
+enum { TILE_BYTES = 1024, ALONE = 4, LOOPS = 256, DEEP = 64, ACCESSES = 4096, SECTOR = 32, LINE = 64, FRESH = 8, AHEAD = 512 };     /* AHEAD: instructions that a core has begun and not ended; FRESH: bytes of a line that data choose which are not there yet: what is
+                                                                                                   looked up often is near, or was there a moment ago */
 static const double ghz = 2.6e9, gpu_ghz = 1.7e9;
 
-typedef struct { const UOp *range; int parent; double trip, fma, load, store, issue, chain, inside; int64_t accumulators, loads_shared; } Loop;
+typedef struct { const UOp *range; int parent; double trip, fma, load, store, issue, chain, path, inside; int64_t accumulators, loads_shared; } Loop;       /* path: the longest of one iteration */
 typedef struct { const UOp *address, *param; int loop; double bytes, line_bytes; bool store, alone; } Access;        /* alone: its lines are no neighbours */
 typedef struct {
     const Kernel *k;
@@ -27,7 +28,8 @@ typedef struct {
     struct Group *group;
     uint32_t nloop, naccess, ngroup;
     int at;
-    float *depth;                   /* by id: latency since a variable's old value; < 0: none */
+    float *depth, *path;            /* by id: latency since a variable's old value, < 0: none; since the iteration began */
+    int *loop_of;                   /* by id: where it is computed */
     uint8_t *uses;
 } Walk;
 
@@ -161,10 +163,30 @@ static void follow_chain(Walk *w, const UOp *u)
     w->depth[u->id] = deepest < 0 ? -1 : deepest + (float)latency_of(u);
 }
 
+static float path_of(const Walk *w, const UOp *u)
+{
+    if (u->op == UOP_INDEX || u->op == UOP_SHRINK) u = position(u);              /* addresses are no lines of their own */
+    return w->loop_of[u->id] == w->at ? w->path[u->id] : 0;
+}
+
+/* What is looked up where another look-up says waits for that one; iterations overlap as far as the machine looks ahead. */
+static void follow_path(Walk *w, const UOp *u)
+{
+    bool load = u->op == UOP_LOAD && !is_variable(u->src[0]);
+    float path = 0;
+    if (u->op == UOP_STORE || u->op == UOP_WMMA || (u->op == UOP_LOAD && !load)) return;
+    for (uint32_t i = 0; i < u->nsrc; i++)
+        if (path_of(w, u->src[i]) > path) path = path_of(w, u->src[i]);
+    path += load ? u->src[0]->op == UOP_INDEX && lanes_of(u) > 1 && lanes_of(position(u->src[0])) > 1 ? 20 : 5 : (float)latency_of(u);
+    w->loop_of[u->id] = w->at, w->path[u->id] = path;
+    if (path > w->loop[w->at].path) w->loop[w->at].path = path;
+}
+
 static void count_one(Walk *w, const UOp *u)
 {
     Loop *l = &w->loop[w->at];
     follow_chain(w, u);
+    follow_path(w, u);
     if (u->op == UOP_STORE && is_variable(u->src[0]) && wmma_is_tile(u->src[0])) return;
     if (u->op == UOP_STORE && is_variable(u->src[0])) {
         double chain = w->depth[u->src[1]->id];
@@ -198,6 +220,8 @@ static double loop_cycles(const Walk *w, const Loop *l)
     if (gpu) cycles = l->issue + 2 * load + 2 * store;
     cycles += 0.15 * (l->fma / 2 + load / 2 + store);
     if (l->chain > cycles && !gpu) cycles = l->chain;
+    double waits = l->path * (l->issue < AHEAD ? l->issue / AHEAD : 1);
+    if (waits > cycles && !gpu) cycles = waits;
     return l->trip * (cycles + l->inside + (l->range ? gpu ? 4 : 0.25 : 0));
 }
 
@@ -240,8 +264,8 @@ static void widen(const Walk *w, Access *a)
     double size = (double)dtype_size((DType)a->param->dtype), least = 1e30, lanes = a->address->op == UOP_INDEX ? (double)lanes_of(position(a->address)) : 1, bytes = a->bytes / lanes;
     for (int l = a->loop; l > 0; l = w->loop[l].parent) {
         int64_t s = range_step(position(a->address), w->loop[l].range);
-        if (s < 0) s = LINE;
-        if (s && (double)s * size < least) least = (double)s * size;
+        double step = s < 0 ? FRESH : (double)s * size;
+        if (s && step < least) least = step;
     }
     int64_t beside = lanes > 1 ? lane_bytes(a->address, (DType)a->param->dtype) : 0;
     if (beside && (double)beside < least) least = (double)beside;
@@ -252,15 +276,32 @@ static void widen(const Walk *w, Access *a)
 
 static bool depends(const Access *a, const Loop *l) { return l->range && (a->address->ranges & range_bit(l->range)); }
 
+/* The least and the largest value of a position while only these ranges run. */
+static void reach(const UOp *u, uint64_t ranges, double *lo, double *hi)
+{
+    double a[2], b[2];
+    if (u->op == UOP_RANGE && !(range_bit(u) & ranges)) { *lo = *hi = 0; return; }
+    *lo = (double)u->vmin, *hi = (double)u->vmax;
+    if (u->op == UOP_CAST && u->dtype == DT_INDEX) reach(u->src[0], ranges, lo, hi);
+    else if (u->op == UOP_ADD || (u->op == UOP_MUL && uop_is_const(u->src[1]) && u->src[1]->vmin >= 0)) {
+        reach(u->src[0], ranges, &a[0], &a[1]), reach(u->src[1], ranges, &b[0], &b[1]);
+        *lo = u->op == UOP_ADD ? a[0] + b[0] : a[0] * b[0], *hi = u->op == UOP_ADD ? a[1] + b[1] : a[1] * b[1];
+    }
+}
+
 /* Bytes that the access touches in all iterations of `loop` and what is inside of it. */
 static double footprint(const Walk *w, const Access *a, int loop)
 {
-    double bytes = a->line_bytes, whole = (double)uop_numel(a->param) * (double)dtype_size((DType)a->param->dtype);
+    double bytes = a->line_bytes, size = (double)dtype_size((DType)a->param->dtype), most = (double)uop_numel(a->param) * size, lo, hi;
+    uint64_t inside = 0;
     for (int l = a->loop; l >= 0; l = w->loop[l].parent) {
         if (depends(a, &w->loop[l])) bytes *= w->loop[l].trip;
+        if (w->loop[l].range) inside |= range_bit(w->loop[l].range);
         if (l == loop) break;
     }
-    return bytes < whole ? bytes : whole;
+    if (bytes > most) bytes = most;
+    reach(position(a->address), inside, &lo, &hi);
+    return bytes > (hi - lo + 1) * size + LINE ? (hi - lo + 1) * size + LINE : bytes;
 }
 
 /* Accesses of one parameter in one loop: replicas, whose places are different. Loops beside each other walk the same places of a parameter: of those the largest counts. */
@@ -412,7 +453,9 @@ Cost kernel_cost(const Kernel *k, const Target *t)
     w.access = NEW_N(w.arena, Access, ACCESSES);
     w.depth = NEW_N(w.arena, float, n);
     w.uses = NEW_N(w.arena, uint8_t, n);
-    for (uint32_t i = 0; i < n; i++) w.depth[i] = -1;
+    w.path = NEW_N(w.arena, float, n);
+    w.loop_of = NEW_N(w.arena, int, n);
+    for (uint32_t i = 0; i < n; i++) w.depth[i] = -1, w.loop_of[i] = -1;
     walk(&w);
     Cost c = t->max_block ? gpu_cost(&w) : cpu_cost(&w);
     for (uint32_t i = 0; i < w.nloop; i++)

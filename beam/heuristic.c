@@ -14,7 +14,7 @@
 
 /* SHORT: reduces that are unrolled whole; DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers; CHOICES: pairs of axes of a TC
  * that are tried; COPIES: of what is stored several times; SHORT_SUM: terms; TABLE_MAX: places of a table that are unrolled. */
-enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, COPIES = 4, SHORT_SUM = 128, TABLE_MAX = 9 };
+enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, COPIES = 4, SHORT_SUM = 128, TABLE_MAX = 9, OTHERS = 8 };
 
 /* ---- ops ---- */
 
@@ -575,19 +575,19 @@ static bool move_block(Trial *p)
     return false;
 }
 
-/* What is stored a few times of the same loads is computed once: a short loop on which nothing that is loaded depends is unrolled. */
+/* What is stored a few times of the same loads is computed once: a short loop on which nothing that is loaded depends, or hardly anything, is unrolled. */
 static void compute_once(Trial *p)
 {
     for (uint32_t i = 0; i < p->nout; i++) {
         int number = p->number[i];
-        bool alone = !is_symbolic(p, number) && p->size[number] <= COPIES;
-        uint32_t loads = 0;
+        bool few = !is_symbolic(p, number) && p->size[number] <= COPIES;
+        uint32_t loads = 0, others = 0;
         for (uint32_t j = 0; j < p->naccess; j++) {
             if (p->access[j].store) continue;
             loads++;
-            alone &= !(p->access[j].ranges >> number & 1);
+            others += p->access[j].ranges >> number & 1;
         }
-        if (alone && loads) split(p, number, p->size[number], AXIS_UPCAST);
+        if (few && loads && OTHERS * others <= loads) split(p, number, p->size[number], AXIS_UPCAST);
     }
 }
 
@@ -778,6 +778,15 @@ static void best_of_moves(Trial *p, const Kernel *k)
     *p->out = best;
 }
 
+/* Are terms of a sum looked up at places that the data tell, in place of being walked through? Or one look-up by another? */
+static bool looks_up(const Trial *p)
+{
+    int n = 0;
+    for (uint32_t i = 0; i < p->naccess; i++)
+        if (!p->access[i].store && p->access[i].placed) n += p->access[i].placed & p->reduces ? 2 : 1;
+    return n > 1;
+}
+
 static void cpu(Trial *p, const Kernel *k)
 {
     int out = best_lane(p, p->outs), reduce = best_lane(p, p->reduces);
@@ -791,7 +800,7 @@ static void cpu(Trial *p, const Kernel *k)
     compute_once(p);
     bool has_rows = p->rows != p->outs, kept = has_rows && keep_rows(p);
     int row = has_rows ? row_lane(p) : -1, same = shares_terms(p);
-    bool across = !p->reduces && farthest(p) < 0 && moves_across(p, out);
+    bool looked_up = looks_up(p), across = !p->reduces && farthest(p) < 0 && moves_across(p, out);
     if (same >= 0) running(p, same);
     else if (row >= 0) lanes_on(p, row, 2);
     else if (has_rows) statistics(p, kept, false);
@@ -804,7 +813,7 @@ static void cpu(Trial *p, const Kernel *k)
     } else unroll_small(p, SHORT);
     share(p, -1);
     trial_pack(p);
-    if (has_rows && same < 0) best_of_rows(p, k);
+    if ((has_rows || looked_up) && same < 0) best_of_rows(p, k);
     else if (across) best_of_moves(p, k);
 }
 
