@@ -1,6 +1,7 @@
 /* ai.onnx.ml: forests. In: rows [n, features]; trees as lists of nodes, from attributes of either form (one list with leaves among the nodes, or branches and leaves apart).
  * Out: scores, labels. A forest becomes tables by node; all rows and trees are walked at once: a position per (row, tree) takes one step of table lookups a level, without
- * branches, and stays once it is at a leaf, which follows itself. What a tree says of a target is in a table [nodes, targets]. Must hold: every path ends.
+ * branches, and stays once it is at a leaf, which follows itself. A step reads three numbers: a word (which feature, where the children are), the split, and the row's feature.
+ * What a tree says of a target is in a table [nodes, targets]. Must hold: every path ends.
  */
 #include <math.h>
 #include <string.h>
@@ -296,58 +297,106 @@ static U table(Graph *g, DType t, const double *v, int64_t n)
     return tensor_const(g, t, &n, 1, data, (size_t)(n * dtype_size(t)), "");
 }
 
-/* A split as a single precision number with which all of them compare as they do with it. */
-static double single(Branch b, double v)
+/* A node as a row of tables: rows whose feature is below the split (equal: is the split), or is NaN where nan is set, go to the record in front of `other`, the others to `other`. */
+typedef struct { double split; uint32_t feature, other, node; bool equal, nan; } Record;
+/* Roots first. The two children of a branch stand side by side; several branches that lead to one node share its children. */
+typedef struct { Record *item; uint32_t n; } Records;
+
+static double above(DType t, double v) { return t == DT_F32 ? (double)nextafterf((float)v, INFINITY) : nextafter(v, INFINITY); }
+
+/* The number of type t below which exactly those numbers of t are that are below v (or_equal: or v itself). */
+static double split_below(DType t, double v, bool or_equal)
 {
-    double near = (double)(float)v;
-    bool below = b == BRANCH_LEQ || b == BRANCH_GT;
-    if (near == v || isnan(v)) return v;
-    if (b == BRANCH_EQ || b == BRANCH_NEQ) return NAN;
-    return below == (near < v) ? near : (double)nextafterf((float)v, below ? -INFINITY : INFINITY);
+    double near = t == DT_F32 ? (double)(float)v : v;
+    return near < v || (near == v && or_equal) ? above(t, near) : near;
 }
 
-static U compare(Graph *g, Branch b, U a, U v)
+/* A branch as a record, and its children in the record's order: "above" and "is not" are "below" and "is" with their children exchanged, and NaN, which fails all comparisons but "is not", with them. */
+static Record record_of(const Forest *f, DType t, uint32_t node, int64_t child[2])
 {
-    switch (b) {
-    case BRANCH_LT: return lt(g, a, v);
-    case BRANCH_GTE: return ge(g, a, v);
-    case BRANCH_GT: return gt(g, a, v);
-    case BRANCH_EQ: return eq(g, a, v);
-    case BRANCH_NEQ: return ne(g, a, v);
-    default: return le(g, a, v);
+    Branch b = (Branch)f->mode[node];
+    double v = f->value[node];
+    bool or_equal = b == BRANCH_LEQ || b == BRANCH_GT, turned = b == BRANCH_GT || b == BRANCH_GTE || b == BRANCH_NEQ, nan_yes = f->missing[node] || b == BRANCH_NEQ;
+    Record r = { .feature = (uint32_t)f->feature[node], .node = node, .equal = b == BRANCH_EQ || b == BRANCH_NEQ, .nan = nan_yes != turned };
+    child[0] = turned ? f->no[node] : f->yes[node], child[1] = turned ? f->yes[node] : f->no[node];
+    r.split = !r.equal ? split_below(t, v, or_equal) : t == DT_F32 && (double)(float)v != v ? NAN : v;
+    if (or_equal && isinf(v) && v > 0) {                        /* all numbers are at most that: NaN alone goes a way of its own */
+        int64_t all = child[0];
+        child[0] = nan_yes ? f->yes[node] : f->no[node], child[1] = all;
+        r.split = -INFINITY, r.nan = true;
     }
+    return r;
 }
 
-/* The forest's tables, and rows x as one list with where each begins. missing: NULL when NaN goes nowhere of its own. modes: which comparisons occur. */
-typedef struct { U flat, row, feature, yes, no, value, mode, missing; bool modes[LEAF + 1]; } Walk;
-
-static void walk_tables(Graph *g, U x, const Forest *f, Walk *w)
+static Records records_of(Graph *g, const Forest *f, DType t)
 {
-    double *value = NEW_N(graph_arena(g), double, f->nodes + 1);
-    bool any = false;
+    uint32_t *children = NEW_N(graph_arena(g), uint32_t, f->nodes + 1);
+    Records r = { NEW_N(graph_arena(g), Record, f->trees + 2 * (size_t)f->nodes + 1), f->trees };
+    for (uint32_t k = 0; k < f->trees; k++) r.item[k].node = (uint32_t)f->root[k];
+    for (uint32_t k = 0; k < r.n; k++) {
+        uint32_t node = r.item[k].node;
+        int64_t child[2];
+        if (f->mode[node] == LEAF) { r.item[k] = (Record){ .split = -INFINITY, .other = k, .node = node }; continue; }
+        r.item[k] = record_of(f, t, node, child);
+        if (!children[node]) {
+            children[node] = r.n;
+            for (int side = 0; side < 2; side++) r.item[r.n++].node = (uint32_t)child[side];
+        }
+        r.item[k].other = children[node] + 1;
+    }
+    return r;
+}
+
+/* What a walk reads of a record besides its split: whole numbers, as many in one u32 as it holds. */
+typedef enum { FIELD_OTHER, FIELD_FEATURE, FIELD_NAN, FIELD_EQUAL, FIELD_COUNT } FieldOf;
+typedef struct { uint32_t word, shift, bits; } Field;
+
+static uint32_t field_value(const Record *r, int f)
+{
+    return f == FIELD_OTHER ? r->other : f == FIELD_FEATURE ? r->feature : f == FIELD_NAN ? r->nan : r->equal;
+}
+
+/* The forest's tables, and rows x as one list with where each begins. */
+typedef struct { U flat, row, word[FIELD_COUNT], split; Field field[FIELD_COUNT]; uint32_t words; } Walk;
+
+static void walk_tables(Graph *g, U x, const Records *r, Walk *w)
+{
+    double *split = NEW_N(graph_arena(g), double, r->n + 1);
+    uint32_t *word = NEW_N(graph_arena(g), uint32_t, (size_t)r->n * FIELD_COUNT), used = 32;
+    int64_t n = r->n;
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        Field *at = &w->field[f];
+        uint32_t most = 0;
+        for (uint32_t k = 0; k < r->n; k++) most |= field_value(&r->item[k], f);
+        for (at->bits = 0; at->bits < 32 && most >> at->bits; at->bits++) {}
+        if (used + at->bits > 32) used = 0, w->words++;
+        at->word = w->words - 1, at->shift = used, used += at->bits;
+        for (uint32_t k = 0; at->bits && k < r->n; k++) word[at->word * n + k] |= field_value(&r->item[k], f) << at->shift;
+    }
+    for (uint32_t k = 0; k < r->n; k++) split[k] = r->item[k].split;
+    for (uint32_t k = 0; k < w->words; k++) w->word[k] = tensor_const(g, DT_U32, &n, 1, word + k * n, sizeof *word * r->n, "");
+    w->split = table(g, type_of(x), split, n);
     w->flat = reshape(g, x, (U[]){ dim_mul(g, uop_dim(x, 0), uop_dim(x, 1)) }, 1);
     w->row = mul(g, unsqueeze(g, iota(g, uop_dim(x, 0), DT_I64), 1), cast(g, uop_dim(x, 1), DT_I64));
-    w->feature = ml_ints(g, f->feature, f->nodes), w->yes = ml_ints(g, f->yes, f->nodes), w->no = ml_ints(g, f->no, f->nodes), w->mode = ml_ints(g, f->mode, f->nodes);
-    for (uint32_t k = 0; k < f->nodes; k++) {
-        any |= f->missing[k] != 0, w->modes[f->mode[k]] = true;
-        value[k] = type_of(x) == DT_F32 ? single((Branch)f->mode[k], f->value[k]) : f->value[k];
-    }
-    w->value = table(g, type_of(x), value, f->nodes);
-    w->missing = any ? ml_ints(g, f->missing, f->nodes) : NULL;
 }
 
-/* One step down from nodes `at` [n, trees]. */
+static U field_at(Graph *g, const Walk *w, FieldOf f, const U *word)
+{
+    const Field *at = &w->field[f];
+    if (!at->bits) return uop_int(g, DT_U32, 0);
+    U v = shr(g, word[at->word], uop_int(g, DT_U32, at->shift));
+    return at->bits < 32 ? and_(g, v, uop_int(g, DT_U32, (1ll << at->bits) - 1)) : v;
+}
+
+/* One step down from records `at` [n, trees] in i32. */
 static U step_down(Graph *g, const Walk *w, U at)
 {
-    U a = take(g, w->flat, add(g, w->row, take(g, w->feature, at, 0)), 0), v = take(g, w->value, at, 0), go = NULL;
-    for (int b = 0; b < LEAF; b++) {
-        if (!w->modes[b]) continue;
-        U this = compare(g, (Branch)b, a, v);
-        go = go ? where(g, eq(g, take(g, w->mode, at, 0), uop_int(g, DT_I64, b)), this, go) : this;
-    }
-    if (!go) return at;
-    if (w->missing) go = or_(g, go, and_(g, is_nan(g, a), ne(g, take(g, w->missing, at, 0), uop_int(g, DT_I64, 0))));
-    return where(g, go, take(g, w->yes, at, 0), take(g, w->no, at, 0));
+    U word[FIELD_COUNT], zero = uop_int(g, DT_U32, 0);
+    for (uint32_t k = 0; k < w->words; k++) word[k] = take(g, w->word[k], at, 0);
+    U a = take(g, w->flat, add(g, w->row, cast(g, field_at(g, w, FIELD_FEATURE, word), DT_I64)), 0), v = take(g, w->split, at, 0), go = lt(g, a, v);
+    if (w->field[FIELD_EQUAL].bits) go = where(g, ne(g, field_at(g, w, FIELD_EQUAL, word), zero), eq(g, a, v), go);
+    if (w->field[FIELD_NAN].bits) go = or_(g, go, and_(g, is_nan(g, a), ne(g, field_at(g, w, FIELD_NAN, word), zero)));
+    return sub(g, cast(g, field_at(g, w, FIELD_OTHER, word), DT_I32), cast(g, go, DT_I32));
 }
 
 static bool walk_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
@@ -358,13 +407,14 @@ static bool walk_round(Graph *g, void *user, U step, const U *state, U *next, U 
     return ok(g);
 }
 
-/* Leaves that rows reach, [n, trees]: a formula of all levels, or a loop when they are many. */
-static U walk(Graph *g, U x, const Forest *f)
+/* Records of the leaves that rows reach, [n, trees]: a formula of all levels, or a loop when they are many. */
+static U walk(Graph *g, U x, const Forest *f, const Records *r)
 {
     enum { FORMULA_MAX = 64 };
     Walk w = { 0 };
-    U at = expand(g, ml_ints(g, f->root, f->trees), (U[]){ uop_dim(x, 0), uop_index(g, f->trees) }, 2);
-    walk_tables(g, x, f, &w);
+    U at = unsqueeze(g, iota(g, uop_index(g, f->trees), DT_I32), 0), all[] = { uop_dim(x, 0), uop_index(g, f->trees) };
+    walk_tables(g, x, r, &w);
+    if (!f->depth || f->depth > FORMULA_MAX) at = expand(g, at, all, 2);
     Loop l = { .body = walk_round, .user = &w, .trip = uop_index(g, f->depth), .most = f->depth, .states = 1, .init = &at };
     if (f->depth > FORMULA_MAX) return loop_build(g, &l, &at, NULL) ? at : UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
     for (uint32_t level = 0; level < f->depth; level++) at = step_down(g, &w, at);
@@ -374,8 +424,11 @@ static U walk(Graph *g, U x, const Forest *f)
 /* What rows x get for each target, in type t: [n, targets]. */
 static U scores(Graph *g, U x, const Forest *f, DType t)
 {
-    U weight = reshape_i(g, table(g, t, f->weight, (int64_t)f->nodes * f->targets), (int64_t[]){ f->nodes, f->targets }, 2);
-    x = take(g, weight, walk(g, x, f), 0);                                              /* [n, trees, targets] */
+    Records r = records_of(g, f, type_of(x));
+    double *w = NEW_N(graph_arena(g), double, (size_t)r.n * f->targets);
+    for (uint32_t k = 0; k < r.n; k++) memcpy(w + (size_t)k * f->targets, f->weight + (size_t)r.item[k].node * f->targets, sizeof *w * f->targets);
+    U weight = reshape_i(g, table(g, t, w, (int64_t)r.n * f->targets), (int64_t[]){ r.n, f->targets }, 2);
+    x = take(g, weight, walk(g, x, f, &r), 0);                                          /* [n, trees, targets] */
     switch (f->join) {
     case JOIN_AVERAGE: return div_(g, sum(g, x, 1, false), K(f->trees));
     case JOIN_MIN: x = min_reduce(g, x, 1, false); break;
