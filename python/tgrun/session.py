@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .binding import IOBinding, OrtValue
-from .library import BAD_INPUT, DEVICE, UNSUPPORTED, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort, TgTensor, Unsupported, lib, text
+from .library import BAD_INPUT, DEVICE, UNSUPPORTED, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort, TgTensor, Unsupported, check, lib, text
 from .values import Loan, receive, type_text
 
 PROVIDERS = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
@@ -179,6 +179,7 @@ class InferenceSession:
         self._outputs, _ = self._ports(lib.tg_output_count, lib.tg_output)
         self._index = {port.name: k for k, port in enumerate(self._outputs)}
         self._results = (TgTensor * len(self._outputs))()
+        self._handle, self._results_at = self._session.value, ctypes.addressof(self._results)
         self._take_inputs()
 
     def _open(self, model, options):
@@ -197,6 +198,7 @@ class InferenceSession:
         self._inputs, self._types = self._ports(lib.tg_input_count, lib.tg_input)
         self._names = {port.name for port in self._inputs}
         self._tensors = (TgTensor * len(self._inputs))()
+        self._tensors_at = ctypes.addressof(self._tensors)
         self._loans = [Loan(tensor, port.name, types) for tensor, port, types in zip(self._tensors, self._inputs, self._types)]
 
     def _ports(self, count, get):
@@ -268,7 +270,8 @@ class InferenceSession:
             if input_feed.keys() != self._names:
                 self._check_names(input_feed)
             kept = [loan.lend(input_feed[loan.name]) for loan in self._loans]
-            lib.tg_run(self._session, self._tensors, len(kept), self._results)
+            if status := lib.tg_run(self._handle, self._tensors_at, len(kept), self._results_at):
+                check(status)
             if not output_names:
                 return [receive(self._session, k, self._results[k]) for k in wanted]
             got = {k: receive(self._session, k, self._results[k]) for k in wanted}

@@ -289,15 +289,24 @@ class Values(unittest.TestCase):
 
 class Memory(unittest.TestCase):
     def test_outputs_are_nobody_elses(self):
-        """They are not copied, and neither later runs nor the session's end touch them."""
-        s = session(one("Neg", shape=[1000]))
-        first, second = (s.run(None, {"x": np.full(1000, k, np.float32)})[0] for k in (1, 2))
-        del s
-        gc.collect()
-        self.assertFalse(first.flags.owndata)
-        self.assertTrue((first == -1).all() and (second == -2).all())
-        first += 1
-        self.assertTrue((first == 0).all())
+        """Neither later runs nor the session's end touch them, and large ones are not copied."""
+        for size in (1000, 100000):
+            s = session(one("Neg", shape=[size]))
+            first, second = (s.run(None, {"x": np.full(size, k, np.float32)})[0] for k in (1, 2))
+            del s
+            gc.collect()
+            self.assertEqual(first.flags.owndata, size == 1000)
+            self.assertTrue((first == -1).all() and (second == -2).all())
+            first += 1
+            self.assertTrue((first == 0).all())
+
+    def test_small_inputs_of_every_kind_are_found(self):
+        """Read-only, empty, strided, scalar: where a quick way to an array's place fails, the long one serves, in any order."""
+        s = session(one("Neg", shape=["n"]))
+        fixed = np.arange(4, dtype=np.float32)
+        fixed.flags.writeable = False
+        for x in (np.ones(4, np.float32), fixed, np.ones(4, np.float32) * 2, np.arange(8, dtype=np.float32)[::2], np.zeros(0, np.float32), np.ones(4, np.float32)):
+            self.assertEqual(s.run(None, {"x": x})[0].tolist(), (-x).tolist())
 
     def test_inputs_are_lent(self):
         tensor, x = library.TgTensor(), np.zeros((3, 5), np.float32)
