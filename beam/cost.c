@@ -13,8 +13,8 @@
 
 #include "graph/wmma.h"
 
-enum { TILE_BYTES = 1024, ALONE = 4, LOOPS = 256, DEEP = 64, ACCESSES = 4096, SECTOR = 32, LINE = 64, FRESH = 8, AHEAD = 512 };     /* AHEAD: instructions that a core has begun and not ended; FRESH: bytes of a line that data choose which are not there yet: what is
-                                                                                                   looked up often is near, or was there a moment ago */
+/* AHEAD: instructions that a core has begun and not ended; FRESH: bytes of a line that data choose which are not there yet: what is looked up often is near, or was there a moment ago. */
+enum { TILE_BYTES = 1024, ALONE = 4, LOOPS = 256, DEEP = 64, ACCESSES = 4096, SECTOR = 32, LINE = 64, FRESH = 8, AHEAD = 512 };
 static const double ghz = 2.6e9, gpu_ghz = 1.7e9;
 
 typedef struct { const UOp *range; int parent; double trip, fma, load, store, issue, chain, path, inside; int64_t accumulators, loads_shared; } Loop;       /* path: the longest of one iteration */

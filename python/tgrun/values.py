@@ -59,11 +59,19 @@ def pack(array, bits):
 
 
 def strings(name, array):
-    """The pointers, and the bytes behind them."""
-    encoded = [s if isinstance(s, bytes) else str(s).encode(errors="surrogateescape") for s in array.reshape(-1).tolist()]
-    if any(b"\0" in s for s in encoded):
+    """The pointers, and the bytes behind them: all strings are encoded at once, a zero behind each."""
+    values = array.reshape(-1).tolist()
+    try:
+        data = "\0".join(values).encode(errors="surrogateescape") + b"\0"
+    except TypeError:                                           # not all are str
+        data = b"\0".join(s if isinstance(s, bytes) else str(s).encode(errors="surrogateescape") for s in values) + b"\0"
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
+    if len(values) and len(ends) != len(values):
         raise BadInput(f"input '{name}': a string holds a zero byte", BAD_INPUT, field=name)
-    return (ctypes.c_char_p * len(encoded))(*encoded)
+    pointers = np.empty(len(values), np.uintp)
+    pointers[:1], pointers[1:] = 0, ends[:-1] + 1 if len(values) else 0
+    pointers += np.frombuffer(data, np.uint8).__array_interface__["data"][0]
+    return pointers, data
 
 
 def plain(array):
@@ -130,7 +138,7 @@ def lend_array(tensor, name, value, number):
     tensor.shape[:array.ndim] = array.shape
     if tensor.type == STRING:
         kept = strings(name, array)
-        tensor.data, tensor.size_bytes = ctypes.addressof(kept), ctypes.sizeof(kept)
+        tensor.data, tensor.size_bytes = place(kept[0]), kept[0].nbytes
         return kept
     kept = array if plain(array) else np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
     if tensor.type in PACKED_BITS:
@@ -167,8 +175,8 @@ def unpack(data, shape, dtype, bits):
 
 def words(data, shape):
     out = np.empty(shape, object)
-    pointers = (ctypes.c_char_p * out.size).from_address(data)
-    out.reshape(-1)[:] = [s.decode(errors="surrogateescape") for s in pointers]
+    if out.size:                                                # no string holds a zero byte: they are decoded at once
+        out.reshape(-1)[:] = b"\0".join((ctypes.c_char_p * out.size).from_address(data)[:]).decode(errors="surrogateescape").split("\0")
     return out
 
 
