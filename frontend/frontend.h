@@ -89,6 +89,7 @@ typedef struct {
     uint32_t n, room, asked, used;  /* asked: so far, forgotten ones too; used: how often answers were */
     struct Rounds *rounds;          /* loops that were run round by round (rounds.h), by */
     const struct ProgramMaker *maker;
+    bool makes_text, strings;       /* an import found that runs make strings; what looks into strings must know them at import: small inputs of them become part of the graph */
     const Outside *outside;         /* of a loop's body, or NULL */
 } Known;
 
@@ -98,6 +99,7 @@ typedef struct {
     uint32_t ninput, noutput;       /* tensors, in the order of the model's ports, those inside sequences and maps one by one (ports.h) */
     TgTensor *output;               /* [the model's outputs] what holds those tensors; their types, shapes and data are the program's */
     struct StringPool *pool;        /* of the strings below (text.h) */
+    bool makes_text;                /* the run makes strings of its own */
     const bool *input_text, *output_text;   /* [ninput], [noutput]: the graph sees i64 numbers of the pool's strings */
     const int32_t *input_narrow, *output_narrow;    /* the TgType of those whose storage differs from their file form (narrow.h; of outputs also complex.h), else 0 */
     const bool *baked;              /* [ninput] the value, not only the shape, of this input is part of the graph: sizes depend on it */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "frontend/host_util.h"
+#include "frontend/text_work.h"
 #include "graph/custom.h"
 #include "graph/scalar.h"
 
@@ -296,6 +297,40 @@ static TgStatus host_scatter_part(const HostCall *call, void *const *args, const
 
 static TgStatus host_scatter(const HostCall *call, void *const *args, int64_t *vars) { return host_scatter_part(call, args, vars, 0, 1); }
 
+/* ---- strings ---- */
+
+/* The room of a result's last axis; -1: nobody reads it. */
+static int64_t room_of(const HostCall *call, uint32_t result)
+{
+    for (uint32_t i = 0; i < call->nout; i++)
+        if (call->result[i] == result) return call->tensor[call->nin + i].shape->dim[call->tensor[call->nin + i].shape->rank - 1]->vmax;
+    return -1;
+}
+
+static TgStatus put_rows(const HostCall *call, void *const *args, int64_t *vars, const Work *w)
+{
+    int64_t *out = host_result(call, args, 0), longest = w->rows.end ? text_longest(w) : w->rows.n, room = room_of(call, 0);
+    if (room >= 0 && longest > room) return text_wants(longest), fail(TG_LIMIT, "a text of %lld pieces; there is room for %lld", (long long)longest, (long long)room);
+    if (out && w->rows.end) text_pad(w, longest, out);
+    else if (out) memcpy(out, w->rows.item, (size_t)longest * sizeof *out);
+    if (call->call->src[0]->nsrc) vars[call->var[0]] = longest;
+    return TG_OK;
+}
+
+/* Workers of text_work.h. */
+static TgStatus host_text(const HostCall *call, void *const *args, int64_t *vars)
+{
+    const WorkRow *row = text_worker(custom_name(call->call->src[0]));
+    const HostTensor *x = &call->tensor[0];
+    uint32_t rank = x->shape->rank;
+    Work w = { .pool = text_pool(), .attr = custom_attr(call->call->src[0], NULL), .x = args[0], .y = call->nin > 1 ? args[1] : NULL, .type = x->dtype, .n = host_product(call, 0, 0, rank, vars),
+               .lists = rank == 2 ? host_dim(call, 0, 0, vars) : 1, .length = rank ? host_dim(call, 0, rank - 1, vars) : 1, .out = row->makes_rows ? NULL : host_result(call, args, 0), .count = row->makes_rows ? host_result(call, args, 1) : NULL };
+    TgStatus status = row->fn(&w);
+    if (status == TG_OK && row->makes_rows) status = put_rows(call, args, vars, &w);
+    work_free(&w);
+    return status;
+}
+
 /* ---- table ---- */
 
 static const HostEntry table[] = {
@@ -307,6 +342,14 @@ static const HostEntry table[] = {
     { "roi_align", host_roi_align, host_roi_align_part },
     { "picture", host_picture },
     { "picture_size", host_picture_size },
+    { "text_normalize", host_text },
+    { "text_match", host_text },
+    { "text_tokens", host_text },
+    { "text_split", host_text },
+    { "text_concat", host_text },
+    { "text_to_numbers", host_text },
+    { "text_of_numbers", host_text },
+    { "text_tfidf", host_text },
 };
 
 const HostEntry *host_find(const char *name)

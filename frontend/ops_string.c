@@ -1,19 +1,16 @@
-/* Operators that look into strings. In: string tensors known at import (text.h). Out: constants, so that nothing of the strings reaches the graph; a session compiles
- * once for each value of such an input. Case follows Unicode by the C.UTF-8 tables of the C library; patterns are POSIX extended regular expressions with \w \d \s \b.
- * To add one: a function here, a row in ops.def, a row in text_use.
+/* Operators that look into strings. In: string tensors (text.h). Out: constants where the strings are known at import, else calls of a host function that does the same work at each run
+ * (text_work.h). To add one: a worker there, a function here, a row in ops.def, a row in text_use.
  */
-#include <locale.h>
-#include <regex.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <wctype.h>
 
-#include "frontend/narrow.h"
-#include "frontend/text.h"
-#include "graph/base/map.h"
-#include "graph/base/number.h"
+#include "frontend/host.h"
+#include "frontend/import.h"
+#include "frontend/program.h"
+#include "frontend/question.h"
+#include "frontend/text_work.h"
 #include "graph/base/text.h"
+#include "graph/custom.h"
 #include "graph/guard.h"
 
 static bool attr_strings(Graph *g, const Ctx *c, const char *name, const char *const **out, uint32_t *n)
@@ -25,337 +22,294 @@ static bool attr_strings(Graph *g, const Ctx *c, const char *name, const char *c
     return *out = a->strings, *n = a->n, true;
 }
 
-/* ---- characters ---- */
+/* ---- work on strings ---- */
 
-/* One code point; bytes that are none stand for themselves. */
-static uint32_t decode(const char **s)
+enum { KNOWN_MAX = 1 << 24, PIECES_LEAST = 256 };          /* bytes that are looked into at import; pieces of a string that there is room for at first */
+
+/* A worker, and what it works on: numbers of strings x (and y), or numbers that become strings. t: of results that are like x; counts: the pieces of each string too. */
+typedef struct { const char *name; U x, y; DType t; Text attr; bool counts; } Job;
+
+static const void *known_data(Graph *g, U x)
 {
-    const unsigned char *p = (const unsigned char *)*s;
-    int more = *p >= 0xf0 ? 3 : *p >= 0xe0 ? 2 : *p >= 0xc0 ? 1 : 0;
-    uint32_t v = more ? *p & (0x3f >> more) : *p;
-    for (int k = 1; k <= more; k++) {
-        if ((p[k] & 0xc0) != 0x80) return *s += 1, *p;
-        v = v << 6 | (p[k] & 0x3f);
+    size_t size;
+    static const int64_t none;
+    return !uop_static(x) ? NULL : !uop_numel(x) ? &none : data_of(g, x, KNOWN_MAX, &size);
+}
+
+/* Those that are known are worked on now. */
+static bool work_now(Graph *g, const Ctx *c, const Job *j, Work *w, size_t out_bytes)
+{
+    const void *x = known_data(g, j->x), *y = j->y ? known_data(g, j->y) : NULL;
+    if (!x || (j->y && !y)) return false;
+    uint32_t rank = uop_rank(j->x);
+    *w = (Work){ .pool = import_pool(c), .attr = arena_copy(graph_arena(g), j->attr.s, j->attr.len + 1), .x = x, .y = y, .type = type_of(j->x), .n = uop_numel(j->x),
+                 .lists = rank == 2 ? uop_size(j->x, 0) : 1, .length = rank ? uop_size(j->x, rank - 1) : 1 };
+    w->out = arena_alloc(graph_arena(g), out_bytes + 8);
+    if (j->counts) w->count = NEW_N(graph_arena(g), int64_t, w->n + 1);
+    TgStatus status = text_worker(j->name)->fn(w);
+    if (status != TG_OK) fail_node(g, c, status, NULL, "%s", tg_error());
+    return true;
+}
+
+/* Strings that the pool numbers anew at each run. */
+static U called(Graph *g, const Ctx *c, const Job *j, const UOp *const *var, uint32_t nvar)
+{
+    c->im->run->makes_text = true;
+    if (c->im->run->known) c->im->run->known->makes_text = true;
+    return call_new(g, custom_new(g, j->name, j->attr.s, j->attr.len, var, nvar), (U[]){ j->x, j->y }, j->y ? 2 : 1);
+}
+
+static U size_found(Graph *g, const Ctx *c, const UOp **var, const char *what, int64_t most)
+{
+    *var = size_var(g, what, 0, most);
+    return size_answered(c->im->run, *var);
+}
+
+static U done(Job *j, U result)
+{
+    text_free(&j->attr);
+    return result;
+}
+
+static uint32_t sizes_of(U x, const UOp **dim)
+{
+    for (uint32_t k = 0; k < uop_rank(x); k++) dim[k] = uop_dim(x, k);
+    return uop_rank(x);
+}
+
+/* One of type t for each element of x. */
+static U each(Graph *g, const Ctx *c, Job *j)
+{
+    Work w;
+    const UOp *dim[TG_MAX_RANK + 1];
+    uint32_t rank = sizes_of(j->x, dim);
+    int64_t shape[TG_MAX_RANK + 1];
+    size_t bytes = uop_static(j->x) ? (size_t)uop_numel(j->x) * (size_t)dtype_size(j->t) : 0;
+    if (!work_now(g, c, j, &w, bytes)) return done(j, call_result(g, called(g, c, j, NULL, 0), 0, j->t, dim, rank));
+    for (uint32_t k = 0; k < rank; k++) shape[k] = fixed_size(g, j->x, k);
+    return done(j, ok(g) ? tensor_const(g, j->t, shape, rank, w.out, bytes, "") : NULL);
+}
+
+/* Pieces of each string: x's axes, and one for the longest row, the others filled. */
+static U pieces(Graph *g, const Ctx *c, Job *j, U *count)
+{
+    Work w;
+    const UOp *dim[TG_MAX_RANK + 1], *var, *call;
+    uint32_t rank = sizes_of(j->x, dim);
+    int64_t shape[TG_MAX_RANK + 1], most = c->im->run->known && c->im->run->known->maker ? c->im->run->known->maker->pieces : 0;
+    if (rank >= TG_MAX_RANK) return done(j, fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u", rank));
+    j->counts = count != NULL;
+    if (!work_now(g, c, j, &w, 0)) {
+        dim[rank] = size_found(g, c, &var, "pieces", most > PIECES_LEAST ? most : PIECES_LEAST);
+        call = called(g, c, j, &var, 1);
+        if (count) *count = call_result(g, call, 1, DT_I64, dim, rank);
+        return done(j, call_result(g, call, 0, DT_I64, dim, rank + 1));
     }
-    *s += more + 1;
-    return v;
+    int64_t longest = text_longest(&w), n = w.n * longest, *out = NEW_N(graph_arena(g), int64_t, n + 1);
+    text_pad(&w, longest, out);
+    work_free(&w);
+    for (uint32_t k = 0; k < rank; k++) shape[k] = fixed_size(g, j->x, k);
+    shape[rank] = longest;
+    if (count) *count = tensor_const(g, DT_I64, shape, rank, w.count, (size_t)w.n * 8, "");
+    return done(j, ok(g) ? tensor_const(g, DT_I64, shape, rank + 1, out, (size_t)n * 8, "") : NULL);
 }
 
-static void encode(Text *t, uint32_t v)
+/* Numbers of input i's strings. */
+static U strings_in(Graph *g, const Ctx *c, uint32_t i)
 {
-    char b[4];
-    if (v < 0x80) b[0] = (char)v, text_bytes(t, b, 1);
-    else if (v < 0x800) b[0] = (char)(0xc0 | v >> 6), b[1] = (char)(0x80 | (v & 63)), text_bytes(t, b, 2);
-    else if (v < 0x10000) b[0] = (char)(0xe0 | v >> 12), b[1] = (char)(0x80 | (v >> 6 & 63)), b[2] = (char)(0x80 | (v & 63)), text_bytes(t, b, 3);
-    else b[0] = (char)(0xf0 | v >> 18), b[1] = (char)(0x80 | (v >> 12 & 63)), b[2] = (char)(0x80 | (v >> 6 & 63)), b[3] = (char)(0x80 | (v & 63)), text_bytes(t, b, 4);
+    const Known *known = c->im->run->known;
+    if (!is_text(c->in[i])) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is not of strings"), NULL;
+    U x = text_numbers(c->in[i]);
+    return known && known->strings && !known_data(g, x) ? fail_data(g, c, i), NULL : x;
 }
 
-typedef enum { CASE_NONE, CASE_LOWER, CASE_UPPER } Case;
-
-static const char *with_case(Graph *g, const char *s, Case how, locale_t where)
-{
-    Text t = { 0 };
-    if (how == CASE_NONE) return s;
-    while (*s) {
-        uint32_t v = decode(&s);
-        encode(&t, where ? (uint32_t)(how == CASE_LOWER ? towlower_l((wint_t)v, where) : towupper_l((wint_t)v, where)) : v < 128 && how == CASE_LOWER && v >= 'A' && v <= 'Z' ? v + 32 : v);
-    }
-    const char *out = arena_strndup(graph_arena(g), t.s ? t.s : "", t.len);
-    text_free(&t);
-    return out;
-}
+static void put_text(Text *t, const char *s) { text_bytes(t, s, strlen(s) + 1); }
 
 /* ---- StringNormalizer ---- */
 
-static bool is_listed(const char *s, const char *const *list, uint32_t n)
+/* A list that may become shorter. */
+static U kept_strings(Graph *g, const Ctx *c, Job *j)
 {
-    for (uint32_t k = 0; k < n; k++)
-        if (!strcmp(s, list[k])) return true;
-    return false;
+    Work w;
+    const UOp *var;
+    uint32_t rank = uop_rank(j->x);
+    U n = uop_dim(j->x, rank - 1), one = uop_index(g, 1);
+    const NormalizeAttr *a = (const void *)j->attr.s;
+    if (!work_now(g, c, j, &w, 0)) {
+        bool stays = !a->stops && n->vmin > 0;
+        U size = stays ? n : size_found(g, c, &var, "kept", n->vmax > 1 ? n->vmax : 1);
+        return done(j, call_result(g, called(g, c, j, &var, !stays), 0, DT_I64, rank == 2 ? (U[]){ one, size } : &size, rank));
+    }
+    int64_t kept = w.rows.n, *out = arena_copy(graph_arena(g), w.rows.item, (size_t)kept * 8);
+    work_free(&w);
+    return done(j, ok(g) ? tensor_const(g, DT_I64, rank == 2 ? (int64_t[]){ 1, kept } : &kept, rank, out, (size_t)kept * 8, "") : NULL);
 }
 
 U op_string_normalizer(Graph *g, const Ctx *c)
 {
-    const char **s, *const *stop, *action = attr_str(g, c, "case_change_action", "NONE");
-    int64_t n, kept = 0;
+    const char *const *stop, *action = attr_str(g, c, "case_change_action", "NONE");
     uint32_t stops;
     bool exact = attr_bool(g, c, "is_case_sensitive", false);
-    Case how = !strcmp(action, "LOWER") ? CASE_LOWER : !strcmp(action, "UPPER") ? CASE_UPPER : CASE_NONE;
+    TextCase how = !strcmp(action, "LOWER") ? CASE_LOWER : !strcmp(action, "UPPER") ? CASE_UPPER : CASE_NONE;
+    Job j = { .name = "text_normalize", .x = strings_in(g, c, 0) };
+    if (!j.x) return NULL;
     if (how == CASE_NONE && strcmp(action, "NONE")) return fail_node(g, c, TG_BAD_MODEL, "case_change_action", "is '%s'; wanted LOWER, UPPER or NONE", action);
-    if (!input_text(g, c, 0, &s, &n)) return NULL;
-    uint32_t rank = uop_rank(text_numbers(c->in[0]));
-    if (rank < 1 || rank > 2 || (rank == 2 && uop_size(text_numbers(c->in[0]), 0) != 1)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [n] or [1, n]");
+    uint32_t rank = uop_rank(j.x);
+    if (rank < 1 || rank > 2 || (rank == 2 && uop_size(j.x, 0) != 1)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [n] or [1, n]");
     attr_strings(g, c, "stopwords", &stop, &stops);
-    locale_t where = newlocale(LC_CTYPE_MASK, "C.UTF-8", NULL);
-    const char **folded = NEW_N(graph_arena(g), const char *, stops + 1);
-    for (uint32_t k = 0; k < stops; k++) folded[k] = exact ? stop[k] : with_case(g, stop[k], CASE_LOWER, where);
-    for (int64_t k = 0; k < n; k++) {
-        if (is_listed(exact ? s[k] : with_case(g, s[k], CASE_LOWER, where), folded, stops)) continue;
-        s[kept++] = with_case(g, s[k], how, where);
-    }
-    if (where) freelocale(where);
-    if (!kept) s[kept++] = "";
-    return ok(g) ? text_list(g, import_pool(c), s, rank == 2 ? (int64_t[]){ 1, kept } : &kept, rank) : NULL;
+    if (!ok(g)) return NULL;
+    NormalizeAttr a = { .how = (int32_t)how, .exact = exact, .stops = (int32_t)stops };
+    text_bytes(&j.attr, (const char *)&a, sizeof a);
+    for (uint32_t k = 0; k < stops; k++)
+        put_text(&j.attr, exact ? stop[k] : text_lower(graph_arena(g), stop[k]));
+    U y = kept_strings(g, c, &j);
+    return y ? text_wrap(g, y) : NULL;
 }
 
-/* ---- regular expressions ---- */
+/* ---- patterns, tokens, pieces ---- */
 
-/* \w \d \s inside brackets become ranges, other escapes there the character itself. Outside, the C library knows \w \s \b; \d is written out. */
-static void translate(Text *t, const char *s)
+static bool pattern_fits(Graph *g, const Ctx *c, const char *field, const char *pattern)
 {
-    bool inside = false, dash = false;
-    for (; *s; s++) {
-        if (*s == '\\' && s[1]) {
-            char ch = *++s;
-            if (ch == 'd') text_add(t, inside ? "0-9" : "[0-9]");
-            else if (!inside) text_add(t, "\\%c", ch);
-            else if (ch == 'w') text_add(t, "a-zA-Z0-9_");
-            else if (ch == 's') text_add(t, "[:space:]");
-            else if (ch == '-') dash = true;
-            else text_bytes(t, &ch, 1);
-            continue;
-        }
-        if (*s == '(' && s[1] == '?' && s[2] == ':') {
-            text_add(t, "(");
-            s += 2;
-            continue;
-        }
-        if (inside && *s == ']' && dash) text_add(t, "-"), dash = false;                     /* at the end it is no range */
-        if (*s == '[') inside = true;
-        if (*s == ']') inside = false;
-        text_bytes(t, s, 1);
-    }
-}
-
-/* The C library writes repeats out and goes down into brackets: patterns of a few bytes could take all memory or the stack. */
-static bool pattern_fits(const char *s)
-{
-    enum { NESTED_MAX = 100, COPIES_MAX = 10000, LENGTH_MAX = 10000 };
-    double copies = 1;
-    int depth = 0;
-    if (strlen(s) > LENGTH_MAX) return false;
-    for (; *s; s++) {
-        depth += (*s == '(') - (*s == ')');
-        int least = 0, most = 0;
-        if (*s == '{' && sscanf(s, "{%d,%d", &least, &most) > 0) copies *= most > least ? most : least > 1 ? least : 1;
-        if (depth > NESTED_MAX || copies > COPIES_MAX) return false;
-    }
-    return true;
-}
-
-static bool compile(Graph *g, const Ctx *c, regex_t *out, const char *field, const char *pattern, bool full)
-{
-    Text t = { 0 };
-    if (!pattern_fits(pattern)) return fail_node(g, c, TG_LIMIT, field, "the pattern is too long, nested too deep, or repeats too often"), false;
-    if (full) text_add(&t, "^(");
-    translate(&t, pattern);
-    text_add(&t, full ? ")$" : "");
-    int bad = regcomp(out, t.s ? t.s : "", REG_EXTENDED);
-    text_free(&t);
-    return bad ? fail_node(g, c, TG_UNSUPPORTED, field, "the pattern '%s' is not covered", pattern), false : true;
+    char why[256];
+    TgStatus status = pattern_check(pattern, why, sizeof why);
+    return status == TG_OK || (fail_node(g, c, status, field, "the pattern '%.80s' %s", pattern, why), false);
 }
 
 U op_regex_full_match(Graph *g, const Ctx *c)
 {
-    const char **s;
-    int64_t n, shape[TG_MAX_RANK];
-    regex_t re;
-    if (!input_text(g, c, 0, &s, &n)) return NULL;
-    U like = text_numbers(c->in[0]);
+    const char *pattern = attr_str(g, c, "pattern", "");
+    Job j = { .name = "text_match", .x = strings_in(g, c, 0), .t = DT_BOOL };
+    if (!j.x) return NULL;
     if (!attr_find(c, "pattern")) return fail_node(g, c, TG_BAD_MODEL, "pattern", "is missing");
-    if (!compile(g, c, &re, "pattern", attr_str(g, c, "pattern", ""), true)) return NULL;
-    uint8_t *hit = NEW_N(graph_arena(g), uint8_t, n + 1);
-    for (int64_t k = 0; k < n; k++) hit[k] = !regexec(&re, s[k], 0, NULL, 0);
-    regfree(&re);
-    for (uint32_t k = 0; k < uop_rank(like); k++) shape[k] = fixed_size(g, like, k);
-    return tensor_const(g, DT_BOOL, shape, uop_rank(like), hit, (size_t)n, "");
+    if (!pattern_fits(g, c, "pattern", pattern)) return NULL;
+    put_text(&j.attr, pattern);
+    return each(g, c, &j);
 }
 
-/* ---- pieces ---- */
-
-typedef struct { const char **s; int64_t n, cap; Arena *arena; } Pieces;
-
-static void add_piece(Pieces *p, const char *s, size_t len)
+static U in_rows(Graph *g, const Ctx *c, Job *j, U *count)
 {
-    if (p->n == p->cap) {
-        const char **grown = NEW_N(p->arena, const char *, p->cap = p->cap ? 2 * p->cap : 8);
-        if (p->n) memcpy(grown, p->s, sizeof *grown * (size_t)p->n);
-        p->s = grown;
-    }
-    p->s[p->n++] = arena_strndup(p->arena, s, len);
+    U y = pieces(g, c, j, count);
+    return y ? text_wrap(g, y) : NULL;
 }
 
-/* Rows of pieces as one tensor of the input's shape and an axis for the longest row, shorter ones filled. */
-static U padded_rows(Graph *g, const Ctx *c, U like, const Pieces *row, int64_t n, const char *fill)
-{
-    int64_t shape[TG_MAX_RANK + 1], longest = 0;
-    for (int64_t k = 0; k < n; k++) longest = row[k].n > longest ? row[k].n : longest;
-    const char **all = NEW_N(graph_arena(g), const char *, n * longest + 1);
-    for (int64_t k = 0; k < n; k++)
-        for (int64_t j = 0; j < longest; j++) all[k * longest + j] = j < row[k].n ? row[k].s[j] : fill;
-    for (uint32_t k = 0; k < uop_rank(like); k++) shape[k] = fixed_size(g, like, k);
-    shape[uop_rank(like)] = longest;
-    return text_list(g, import_pool(c), all, shape, uop_rank(like) + 1);
-}
-
-static size_t characters(const char *s, size_t len)
-{
-    size_t n = 0;
-    for (size_t k = 0; k < len; k++) n += (s[k] & 0xc0) != 0x80;
-    return n;
-}
-
-/* com.microsoft Tokenizer: what matches tokenexp, or what lies between separators (an empty one: every character). Rows are marked where any of them holds a token. */
+/* com.microsoft Tokenizer: what matches tokenexp, or what lies between separators (an empty one: every character). */
 U op_tokenizer(Graph *g, const Ctx *c)
 {
-    const char **s, *const *sep, *expression = attr_str(g, c, "tokenexp", "");
-    int64_t n, least = attr_int(g, c, "mincharnum", 1);
+    const char *const *sep, *expression = attr_str(g, c, "tokenexp", "");
     uint32_t seps;
-    bool mark = attr_bool(g, c, "mark", false), found = false;
-    regex_t re;
     Text joined = { 0 };
-    if (!input_text(g, c, 0, &s, &n)) return NULL;
+    Job j = { .name = "text_tokens", .x = strings_in(g, c, 0) };
+    if (!j.x) return NULL;
     attr_strings(g, c, "separators", &sep, &seps);
     if (!*expression && !seps) return fail_node(g, c, TG_BAD_MODEL, "tokenexp", "is missing, and separators too");
-    bool by_character = !*expression && seps == 1 && !*sep[0];
-    for (uint32_t k = 0; k < seps && !*expression; k++) text_add(&joined, "%s(%s)", k ? "|" : "", sep[k]);
-    bool good = by_character || compile(g, c, &re, "tokenexp", *expression ? expression : joined.s, false);
+    const char *fill = attr_str(g, c, "pad_value", "");
+    TokenAttr a = { .fill = pool_add(import_pool(c), fill, strlen(fill)), .least = attr_int(g, c, "mincharnum", 1), .mark = attr_bool(g, c, "mark", false), .by = *expression ? BY_PATTERN : seps == 1 && !*sep[0] ? BY_CHARACTER : BY_SEPARATOR };
+    text_add(&joined, "%s", expression);
+    for (uint32_t k = 0; k < seps && a.by == BY_SEPARATOR; k++) text_add(&joined, "%s(%s)", k ? "|" : "", sep[k]);
+    bool good = ok(g) && (a.by == BY_CHARACTER || pattern_fits(g, c, *expression ? "tokenexp" : "separators", joined.s));
+    text_bytes(&j.attr, (const char *)&a, sizeof a);
+    put_text(&j.attr, joined.s);
     text_free(&joined);
-    if (!good) return NULL;
-    Pieces *row = NEW_N(graph_arena(g), Pieces, n + 1);
-    for (int64_t k = 0; k < n; k++) {
-        const char *p = s[k];
-        regmatch_t m;
-        row[k].arena = graph_arena(g);
-        if (mark) add_piece(&row[k], "\x02", 1);
-        while (*p) {
-            const char *from = p, *to;
-            if (by_character) decode(&p), to = p;
-            else if (regexec(&re, p, 1, &m, p == s[k] ? 0 : REG_NOTBOL)) to = *expression ? from : p + strlen(p), p += strlen(p);
-            else if (*expression) from = p + m.rm_so, to = p + m.rm_eo, p = m.rm_eo > m.rm_so ? to : to + (*to != 0);
-            else to = p + m.rm_so, p += m.rm_eo > 0 ? m.rm_eo : 1;
-            if (to == from || (int64_t)characters(from, (size_t)(to - from)) < least) continue;
-            add_piece(&row[k], from, (size_t)(to - from));
-            found = true;
-        }
-        if (mark) add_piece(&row[k], "\x03", 1);
-    }
-    if (!by_character) regfree(&re);
-    for (int64_t k = 0; k < n && !found; k++) row[k].n = 0;
-    return padded_rows(g, c, text_numbers(c->in[0]), row, n, attr_str(g, c, "pad_value", ""));
+    return good ? in_rows(g, c, &j, NULL) : done(&j, NULL);
 }
 
 /* StringSplit: at a delimiter, or at runs of blanks; a second output counts the pieces. */
 U op_string_split(Graph *g, const Ctx *c)
 {
-    const char **s, *delimiter = attr_str(g, c, "delimiter", "");
-    int64_t n, most = attr_int(g, c, "maxsplit", INT64_MAX), shape[TG_MAX_RANK];
-    if (!input_text(g, c, 0, &s, &n)) return NULL;
-    if (most < 0) return fail_node(g, c, TG_BAD_MODEL, "maxsplit", "is %lld; wanted 0 or more", (long long)most);
-    U like = text_numbers(c->in[0]);
-    Pieces *row = NEW_N(graph_arena(g), Pieces, n + 1);
-    int64_t *count = NEW_N(graph_arena(g), int64_t, n + 1);
-    size_t len = strlen(delimiter);
-    for (int64_t k = 0; k < n; k++) {
-        const char *p = s[k], *end;
-        row[k].arena = graph_arena(g);
-        if (len) {
-            for (; row[k].n < most && (end = strstr(p, delimiter)); p = end + len) add_piece(&row[k], p, (size_t)(end - p));
-            if (*s[k]) add_piece(&row[k], p, strlen(p));
-        } else {
-            for (p += strspn(p, " \t\n\r\f\v"); *p; p += strspn(p, " \t\n\r\f\v")) {
-                size_t m = row[k].n < most ? strcspn(p, " \t\n\r\f\v") : strlen(p);
-                add_piece(&row[k], p, m);
-                p += m;
-            }
-        }
-        count[k] = row[k].n;
-    }
-    for (uint32_t k = 0; k < uop_rank(like); k++) shape[k] = fixed_size(g, like, k);
-    return outputs(g, c, (U[]){ padded_rows(g, c, like, row, n, ""), tensor_const(g, DT_I64, shape, uop_rank(like), count, (size_t)n * 8, "") }, 2);
+    SplitAttr a = { .most = attr_int(g, c, "maxsplit", INT64_MAX) };
+    Job j = { .name = "text_split", .x = strings_in(g, c, 0) };
+    U count = NULL;
+    if (!j.x) return NULL;
+    if (a.most < 0) return fail_node(g, c, TG_BAD_MODEL, "maxsplit", "is %lld; wanted 0 or more", (long long)a.most);
+    text_bytes(&j.attr, (const char *)&a, sizeof a);
+    put_text(&j.attr, attr_str(g, c, "delimiter", ""));
+    U y = in_rows(g, c, &j, &count);
+    return y ? outputs(g, c, (U[]){ y, count }, 2) : NULL;
 }
 
 U op_string_concat(Graph *g, const Ctx *c)
 {
-    const char **a, **b;
-    int64_t na, nb, shape[TG_MAX_RANK];
     if (!is_text(c->in[0]) || !is_text(c->in[1])) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs are not of strings");
     U x = text_numbers(c->in[0]), y = text_numbers(c->in[1]), both = add(g, x, y);
     if (both->op == UOP_ERROR) return both;
-    const UOp *in[CTX_INPUTS] = { text_wrap(g, expand_like(g, x, both)), text_wrap(g, expand_like(g, y, both)) };
-    Ctx wide_ctx = *c;
-    wide_ctx.in = in;
-    if (!input_text(g, &wide_ctx, 0, &a, &na) || !input_text(g, &wide_ctx, 1, &b, &nb)) return NULL;
-    for (int64_t k = 0; k < na; k++) a[k] = arena_printf(graph_arena(g), "%s%s", a[k], b[k]);
-    for (uint32_t k = 0; k < uop_rank(both); k++) shape[k] = fixed_size(g, both, k);
-    return text_list(g, import_pool(c), a, shape, uop_rank(both));
+    Job j = { .name = "text_concat", .x = expand_like(g, x, both), .y = expand_like(g, y, both), .t = DT_I64 };
+    put_text(&j.attr, "");
+    U z = each(g, c, &j);
+    return z ? text_wrap(g, z) : NULL;
 }
 
 /* ---- TfIdfVectorizer ---- */
 
-typedef struct { const char *mode; int64_t least, most, skips, columns; uint32_t grams, counts, npool, weights; const int64_t *start, *column, *pool; const float *weight; } TfIdf;
+typedef struct { TfIdfAttr attr; const int64_t *start, *column, *pool; const float *weight; } TfIdf;
 
 static bool read_tfidf(Graph *g, const Ctx *c, TfIdf *t, bool text)
 {
-    const char *const *words;
-    t->mode = attr_str(g, c, "mode", "TF");
-    if (strcmp(t->mode, "TF") && strcmp(t->mode, "IDF") && strcmp(t->mode, "TFIDF")) return fail_node(g, c, TG_BAD_MODEL, "mode", "is '%s'; wanted TF, IDF or TFIDF", t->mode), false;
-    t->least = attr_int(g, c, "min_gram_length", 1), t->most = attr_int(g, c, "max_gram_length", 1), t->skips = attr_int(g, c, "max_skip_count", 0);
-    if (!attr_ints(g, c, "ngram_counts", &t->start, &t->counts) || !attr_ints(g, c, "ngram_indexes", &t->column, &t->grams) || !t->counts || !t->grams)
+    static const char *const name[] = { "TF", "IDF", "TFIDF" };
+    const char *const *words, *mode = attr_str(g, c, "mode", "TF");
+    TfIdfAttr *a = &t->attr;
+    uint32_t counts, grams, items, weights;
+    for (a->mode = 0; a->mode < 3 && strcmp(mode, name[a->mode]); a->mode++) {}
+    if (a->mode == 3) return fail_node(g, c, TG_BAD_MODEL, "mode", "is '%s'; wanted TF, IDF or TFIDF", mode), false;
+    a->least = attr_int(g, c, "min_gram_length", 1), a->most = attr_int(g, c, "max_gram_length", 1), a->skips = attr_int(g, c, "max_skip_count", 0);
+    if (!attr_ints(g, c, "ngram_counts", &t->start, &counts) || !attr_ints(g, c, "ngram_indexes", &t->column, &grams) || !counts || !grams)
         return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "ngram_counts", "or ngram_indexes is missing"), false : false;
-    attr_floats(g, c, "weights", &t->weight, &t->weights);
-    if (!attr_ints(g, c, "pool_int64s", &t->pool, &t->npool) && attr_strings(g, c, "pool_strings", &words, &t->npool)) {
-        int64_t *v = NEW_N(graph_arena(g), int64_t, t->npool + 1);
-        for (uint32_t k = 0; k < t->npool; k++) v[k] = pool_add(import_pool(c), words[k], strlen(words[k]));
+    attr_floats(g, c, "weights", &t->weight, &weights);
+    if (!attr_ints(g, c, "pool_int64s", &t->pool, &items) && attr_strings(g, c, "pool_strings", &words, &items)) {
+        int64_t *v = NEW_N(graph_arena(g), int64_t, items + 1);
+        for (uint32_t k = 0; k < items; k++) v[k] = pool_add(import_pool(c), words[k], strlen(words[k]));
         t->pool = v;
         if (!text) return fail_node(g, c, TG_BAD_MODEL, "pool_strings", "with an input of numbers"), false;
     } else if (text) return fail_node(g, c, TG_BAD_MODEL, "pool_int64s", "with an input of strings"), false;
-    for (uint32_t k = 0; k < t->grams; k++) {
+    a->counts = counts, a->grams = grams, a->items = items, a->weighted = weights > 0;
+    for (uint32_t k = 0; k < grams; k++) {
         if (t->column[k] < 0 || t->column[k] > 1 << 24) return fail_node(g, c, TG_BAD_MODEL, "ngram_indexes", "%lld", (long long)t->column[k]), false;
-        if (t->column[k] >= t->columns) t->columns = t->column[k] + 1;
+        if (t->column[k] >= a->columns) a->columns = t->column[k] + 1;
     }
-    for (uint32_t k = 0; k < t->counts; k++)
-        if (t->start[k] < 0 || t->start[k] > t->npool || (k && t->start[k] < t->start[k - 1])) return fail_node(g, c, TG_BAD_MODEL, "ngram_counts", "%lld", (long long)t->start[k]), false;
-    if (t->least < 1 || t->most < t->least || t->most > t->counts || t->skips < 0 || (t->weights && t->weights != t->grams)) return fail_node(g, c, TG_BAD_MODEL, "max_gram_length", "and its fellows do not fit the pool"), false;
+    for (uint32_t k = 0; k < counts; k++)
+        if (t->start[k] < 0 || t->start[k] > items || (k && t->start[k] < t->start[k - 1])) return fail_node(g, c, TG_BAD_MODEL, "ngram_counts", "%lld", (long long)t->start[k]), false;
+    if (a->least < 1 || a->most < a->least || a->most > counts || a->skips < 0 || (weights && weights != grams))
+        return fail_node(g, c, TG_BAD_MODEL, "max_gram_length", "the lengths, the pool and the weights do not fit each other"), false;
     return ok(g);
 }
 
-/* Adds to `out` how often each n-gram of length n, its items `step` apart, occurs in the row. */
-static void count_grams(const TfIdf *t, const int64_t *row, int64_t length, int64_t n, int64_t step, float *out)
+/* Each gram of the pool goes to the first free slot from its hash on. */
+static void put_grams(Graph *g, TfIdf *t, Text *out)
 {
-    int64_t from = t->start[n - 1], to = n < t->counts ? t->start[n] : t->npool, first = 0;
-    for (int64_t k = 1; k < n; k++) first += (t->start[k] - t->start[k - 1]) / k;
-    for (int64_t at = 0; at + (n - 1) * step < length; at++)
-        for (int64_t p = from, gram = first; p + n <= to; p += n, gram++) {
-            int64_t same = 0;
-            while (same < n && t->pool[p + same] == row[at + same * step]) same++;
-            if (same == n && gram < t->grams) out[t->column[gram]] += 1;
+    TfIdfAttr *a = &t->attr;
+    float *weight = NEW_N(graph_arena(g), float, a->grams + 1);
+    for (a->slots = 4; a->slots < 2 * a->grams; a->slots *= 2) {}
+    uint32_t *slot = NEW_N(graph_arena(g), uint32_t, a->slots);
+    int64_t gram = 0;
+    for (int64_t n = 1; n <= a->counts; n++)
+        for (int64_t p = t->start[n - 1], end = n < a->counts ? t->start[n] : a->items; p + n <= end && gram < a->grams; p += n) {
+            uint64_t h = gram_hash(t->pool + p, n, 1);
+            while (slot[h & (uint64_t)(a->slots - 1)]) h++;
+            slot[h & (uint64_t)(a->slots - 1)] = (uint32_t)++gram;
         }
+    if (a->weighted) memcpy(weight, t->weight, (size_t)a->grams * sizeof *weight);
+    text_bytes(out, (const char *)a, sizeof *a);
+    text_bytes(out, (const char *)t->start, (size_t)a->counts * 8);
+    text_bytes(out, (const char *)t->column, (size_t)a->grams * 8);
+    text_bytes(out, (const char *)t->pool, (size_t)a->items * 8);
+    text_bytes(out, (const char *)weight, (size_t)a->grams * 4);
+    text_bytes(out, (const char *)slot, (size_t)a->slots * 4);
 }
 
 U op_tf_idf_vectorizer(Graph *g, const Ctx *c)
 {
     bool text = is_text(c->in[0]);
-    U x = text ? text_numbers(c->in[0]) : c->in[0];
+    Job j = { .name = "text_tfidf", .x = text ? text_numbers(c->in[0]) : cast(g, c->in[0], DT_I64) };
     TfIdf t = { 0 };
-    const int64_t *v;
-    uint32_t n, rank = uop_rank(x);
-    const UOp *in[CTX_INPUTS] = { uop_static(x) ? reshape_i(g, x, (int64_t[]){ uop_numel(x) }, 1) : x };
-    Ctx numbers = *c;
-    numbers.in = in;
-    if (!read_tfidf(g, c, &t, text) || !input_ints(g, &numbers, 0, &v, &n)) return NULL;
+    Work w;
+    uint32_t rank = uop_rank(j.x);
+    if (!read_tfidf(g, c, &t, text)) return NULL;
     if (rank < 1 || rank > 2) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 1 or 2", rank);
-    int64_t length = fixed_size(g, x, rank - 1), rows = rank == 2 ? fixed_size(g, x, 0) : 1, shape[] = { rows, t.columns };
-    float *y = NEW_N(graph_arena(g), float, rows * t.columns + 1);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t gram = t.least; gram <= t.most; gram++)
-            for (int64_t skip = 0; skip <= (gram > 1 ? t.skips : 0) && skip < length; skip++) count_grams(&t, v + r * length, length, gram, skip + 1, y + r * t.columns);
-    for (int64_t r = 0; r < rows && strcmp(t.mode, "TF"); r++)
-        for (uint32_t k = 0; k < t.grams; k++) {
-            float *f = &y[r * t.columns + t.column[k]], w = t.weights ? t.weight[k] : 1;
-            *f = *t.mode == 'I' ? (*f > 0 ? w : 0) : *f * w;
-        }
-    return tensor_const(g, DT_F32, rank == 2 ? shape : shape + 1, rank, y, (size_t)(rows * t.columns) * 4, "");
+    put_grams(g, &t, &j.attr);
+    U columns = uop_index(g, t.attr.columns), dim[] = { uop_dim(j.x, 0), columns };
+    int64_t rows = rank == 2 && uop_static(j.x) ? uop_size(j.x, 0) : 1, shape[] = { rows, t.attr.columns };
+    size_t bytes = uop_static(j.x) ? (size_t)(rows * t.attr.columns) * 4 : 0;
+    if (!work_now(g, c, &j, &w, bytes)) return done(&j, call_result(g, called(g, c, &j, NULL, 0), 0, DT_F32, rank == 2 ? dim : dim + 1, rank));
+    return done(&j, ok(g) ? tensor_const(g, DT_F32, rank == 2 ? shape : shape + 1, rank, w.out, bytes, "") : NULL);
 }
 
 /* ---- labels ---- */
@@ -475,37 +429,21 @@ U op_one_hot_encoder(Graph *g, const Ctx *c)
 
 /* ---- Cast ---- */
 
-/* Strings to numbers, as strtod reads them in the C locale. */
 U text_to_numbers(Graph *g, const Ctx *c, DType to)
 {
-    const char **s;
-    int64_t n, shape[TG_MAX_RANK];
-    if (!input_text(g, c, 0, &s, &n)) return NULL;
-    U like = text_numbers(c->in[0]);
-    for (uint32_t k = 0; k < uop_rank(like); k++) shape[k] = fixed_size(g, like, k);
-    if (!dtype_is_float(to)) {
-        int64_t *v = NEW_N(graph_arena(g), int64_t, n + 1);
-        for (int64_t k = 0; k < n; k++) v[k] = strtoll(s[k], NULL, 10);
-        return cast(g, tensor_const(g, DT_I64, shape, uop_rank(like), v, (size_t)n * 8, ""), to);
-    }
-    double *v = NEW_N(graph_arena(g), double, n + 1);
-    for (int64_t k = 0; k < n; k++) v[k] = number_parse(s[k], NULL);
-    return cast(g, tensor_const(g, DT_F64, shape, uop_rank(like), v, (size_t)n * 8, ""), to);
+    bool real = dtype_is_float(to);
+    Job j = { .name = "text_to_numbers", .x = strings_in(g, c, 0), .t = real ? DT_F64 : DT_I64 };
+    if (!j.x) return NULL;
+    text_bytes(&j.attr, (const char *)&(NumberAttr){ .real = real }, sizeof(NumberAttr));
+    U y = each(g, c, &j);
+    return y ? cast(g, y, to) : NULL;
 }
 
-/* Numbers to strings: integers in full, floats with as many digits as their type carries. */
 U numbers_to_text(Graph *g, const Ctx *c)
 {
-    U x = narrow_decode(g, c->in[0]);
-    int64_t n = uop_static(x) ? uop_numel(x) : 1 << 20, shape[TG_MAX_RANK];
-    const UOp **v = NEW_N(graph_arena(g), const UOp *, n + 1);
-    if (n > 4096 || !values_of(g, x, v, (uint32_t)n)) return fail_data(g, c, 0);
-    const char **s = NEW_N(graph_arena(g), const char *, n + 1);
-    for (int64_t k = 0; k < n; k++) {
-        if (!uop_is_const(v[k])) return fail_data(g, c, 0);
-        if (dtype_is_float((DType)x->dtype)) s[k] = arena_printf(graph_arena(g), x->dtype == DT_F64 ? "%.17g" : "%.8g", uop_const_float(v[k]));
-        else s[k] = arena_printf(graph_arena(g), dtype_info[x->dtype].kind == KIND_UINT ? "%llu" : "%lld", (long long)uop_const_int(v[k]));
-    }
-    for (uint32_t k = 0; k < uop_rank(x); k++) shape[k] = fixed_size(g, x, k);
-    return text_list(g, import_pool(c), s, shape, uop_rank(x));
+    Job j = { .name = "text_of_numbers", .x = narrow_decode(g, c->in[0]), .t = DT_I64 };
+    if (!ok(g)) return NULL;
+    put_text(&j.attr, "");
+    U y = each(g, c, &j);
+    return y ? text_wrap(g, y) : NULL;
 }

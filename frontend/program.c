@@ -181,7 +181,7 @@ static const int64_t *numbers_of(Program *p, StringPool *pool, uint32_t i, const
 /* The pool of one run: strings that the model does not know live until the next. */
 static StringPool *pool_of_run(Program *p)
 {
-    bool any = false;
+    bool any = p->imported.makes_text;
     for (uint32_t i = 0; i < p->ninput; i++) any |= p->imported.input_text[i];
     if (!any) return p->imported.pool;
     arena_free(p->words);
@@ -385,17 +385,22 @@ static TgStatus make(Program *p, const ProgramMaker *k, const TgTensor *input, P
     return TG_OK;
 }
 
-/* What cannot be done with sizes that are variables is done with those at hand. */
+/* What cannot be done with sizes that are variables is done with those at hand, and what then cannot be done with strings of each run, with those at hand. */
 TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t nport, const FreeDims *f, ProgramGoal goal, Dump *dump)
 {
-    Program *p = program_new(input, nport);
-    p->nresult = maker->model->graph.noutput;
-    p->dims = f ? dims_new(p->arena, f, maker->model, input) : NULL;
-    TgStatus status = make(p, maker, input, goal, dump);
-    if (status == TG_OK) return *out = p, TG_OK;
-    bool again = p->dims != NULL;
-    program_free(p, maker->backend);
-    return again ? program_make(out, maker, input, nport, NULL, goal, dump) : status;
+    for (bool strings = false;;) {
+        Program *p = program_new(input, nport);
+        p->nresult = maker->model->graph.noutput;
+        p->dims = f ? dims_new(p->arena, f, maker->model, input) : NULL;
+        p->known.strings = strings;
+        TgStatus status = make(p, maker, input, goal, dump);
+        if (status == TG_OK) return *out = p, TG_OK;
+        bool fixed = p->dims != NULL, again = fixed || (p->known.makes_text && !strings);
+        program_free(p, maker->backend);
+        if (!again) return status;
+        if (fixed) f = NULL;
+        else strings = true;
+    }
 }
 
 void program_free(Program *p, const Backend *b)
@@ -460,7 +465,10 @@ static TgStatus run(Program *p, const Backend *b, const TgTensor *input, TgTenso
     }
     TRY(outputs_memory(p));
     for (uint32_t i = 0; i < p->noutput; i++) out[i] = p->out[i]->data;
-    TRY(seconds ? b->trace(p->executable, in, out, p->vars, seconds) : b->run(p->executable, in, out, p->vars));
+    StringPool *before = text_begin(pool);
+    TgStatus status = seconds ? b->trace(p->executable, in, out, p->vars, seconds) : b->run(p->executable, in, out, p->vars);
+    p->pieces_wanted = text_end(before);
+    TRY(status);
     TRY(output_shapes(p));
     for (uint32_t i = 0; i < p->noutput; i++)
         if (p->imported.output_text[i]) strings_of(pool, p->out[i]);

@@ -28,11 +28,20 @@ typedef struct Program {
     void **own;                     /* [ninput] as the graph sees them, the numbers of a string input's strings, and a narrow one a byte an element: memory for */
     int64_t *room;                  /* [ninput] so many */
     Arena *words;                   /* strings of the last run that the model does not know */
+    int64_t pieces_wanted;          /* by the last run, which failed for it: of a string, more than there is room for */
     int64_t *vars;                  /* [plan->nvar], sizes that host steps find */
 } Program;
 
 /* What programs of one session are made with. */
-typedef struct ProgramMaker { const Model *model; const Backend *backend; Device *device; const Choice *choice; int64_t max_memory_bytes; const Outside *outside; } ProgramMaker;      /* max_memory_bytes 0: no limit; outside: Known's */
+typedef struct ProgramMaker {
+    const Model *model;
+    const Backend *backend;
+    Device *device;
+    const Choice *choice;
+    int64_t max_memory_bytes;       /* 0: no limit */
+    int64_t pieces;                 /* of a string that there is room for; 0: the least */
+    const Outside *outside;         /* Known's */
+} ProgramMaker;
 
 /* How far to go: a dump needs no compiler. */
 typedef enum { PROGRAM_PLAN, PROGRAM_READY } ProgramGoal;

@@ -267,7 +267,7 @@ static Program *unlink_fitting(TgSession *s, const TgTensor *input, int32_t coun
     return found;
 }
 
-ProgramMaker session_maker(const TgSession *s) { return (ProgramMaker){ s->model, s->backend, s->device, &s->choice, s->options.max_memory_bytes, s->outside }; }
+ProgramMaker session_maker(const TgSession *s) { return (ProgramMaker){ s->model, s->backend, s->device, &s->choice, s->options.max_memory_bytes, s->pieces, s->outside }; }
 
 static void say_variable(const Dims *d, const DimVar *v)
 {
@@ -330,7 +330,15 @@ TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *o
 {
     TRY(session_program(s, inputs, count));
     drop_oldest(s);                     /* here, not in tg_prepare: the last run's outputs live until now */
-    return session_in_file(s, program_run(s->program, s->backend, inputs, outputs));
+    TgStatus status = program_run(s->program, s->backend, inputs, outputs);
+    if (status == TG_LIMIT && s->program->pieces_wanted > s->pieces) {          /* a text of more pieces than any before: a program with room for it */
+        Program *p = s->program;
+        for (s->pieces = 1024; s->pieces < p->pieces_wanted; s->pieces *= 4) {}
+        s->program = p->next;
+        program_free(p, s->backend);
+        return tg_run(s, inputs, count, outputs);
+    }
+    return session_in_file(s, status);
 }
 
 TgStatus tg_take(TgTensor *out, TgSession *s, int32_t index)

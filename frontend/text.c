@@ -76,6 +76,21 @@ TextUse text_use(const char *op)
     return TEXT_NO;
 }
 
+static _Thread_local struct { StringPool *pool; int64_t wanted; } of_run;
+
+StringPool *text_begin(StringPool *pool)
+{
+    StringPool *before = of_run.pool;
+    of_run.pool = pool, of_run.wanted = 0;
+    return before;
+}
+
+int64_t text_end(StringPool *before) { return of_run.pool = before, of_run.wanted; }
+
+StringPool *text_pool(void) { return of_run.pool; }
+
+void text_wants(int64_t pieces) { of_run.wanted = pieces; }
+
 StringPool *import_pool(const Ctx *c) { return c->im->run->pool; }
 
 static U numbers_of(Graph *g, int64_t *v, int64_t n, const int64_t *shape, uint32_t rank)

@@ -1,5 +1,5 @@
 /* Strings. A pool numbers the strings of one import; a string tensor is a TUPLE with a tag around an i64 tensor of numbers. What only moves strings (Gather, Reshape,
- * ..) moves numbers, at run time too; what looks into them (StringNormalizer, ..) needs to know them at import, and small inputs are baked in for that.
+ * ..) moves numbers, at run time too; what looks into them (StringNormalizer, ..) is a host function, which numbers what it makes behind the import's strings (text_work.h).
  */
 #ifndef TG_TEXT_VALUES_H
 #define TG_TEXT_VALUES_H
@@ -22,9 +22,14 @@ TextUse text_use(const char *op);
 StringPool *import_pool(const Ctx *c);
 U import_constant(Graph *g, StringPool *pool, const TensorDef *t);  /* import_tensor, and strings and narrow types */
 U text_constant(Graph *g, StringPool *p, const TensorDef *t);
-/* Input i's strings, row-major; false and an error when they depend on data. */
+/* Input i's strings, row-major, which become part of the graph; false and an error when they depend on data. */
 bool input_text(Graph *g, const Ctx *c, uint32_t i, const char ***out, int64_t *n);
-U text_to_numbers(Graph *g, const Ctx *c, DType to);               /* Cast of input 0, ops_string.c */
+U text_to_numbers(Graph *g, const Ctx *c, DType to);               /* Cast of input 0 (ops_string.c) */
 U numbers_to_text(Graph *g, const Ctx *c);
+/* Strings of one run, on its thread: host functions number what they make in its pool. begin returns the one before, for end. wanted: pieces of a string, more than there was room for. */
+StringPool *text_begin(StringPool *of_run);
+int64_t text_end(StringPool *before);
+StringPool *text_pool(void);
+void text_wants(int64_t pieces);
 U text_list(Graph *g, StringPool *p, const char *const *s, const int64_t *shape, uint32_t rank);
 #endif

@@ -58,19 +58,28 @@ def pack(array, bits):
     return np.packbits(codes, bitorder="little")
 
 
+FEW = 40                        # strings that are encoded one by one
+
+
 def strings(name, array):
-    """The pointers, and the bytes behind them: all strings are encoded at once, a zero behind each."""
+    """An array of pointers, and the bytes behind them: many strings are encoded at once, a zero behind each."""
     values = array.reshape(-1).tolist()
-    try:
-        data = "\0".join(values).encode(errors="surrogateescape") + b"\0"
-    except TypeError:                                           # not all are str
-        data = b"\0".join(s if isinstance(s, bytes) else str(s).encode(errors="surrogateescape") for s in values) + b"\0"
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
-    if len(values) and len(ends) != len(values):
+    if len(values) < FEW:
+        data = [s if isinstance(s, bytes) else str(s).encode(errors="surrogateescape") for s in values]
+        good, pointers = not any(b"\0" in s for s in data), (ctypes.c_char_p * len(data))(*data)
+    else:
+        try:
+            data = "\0".join(values).encode(errors="surrogateescape") + b"\0"
+        except TypeError:                                       # not all are str
+            data = b"\0".join(s if isinstance(s, bytes) else str(s).encode(errors="surrogateescape") for s in values) + b"\0"
+        bytes_of = np.frombuffer(data, np.uint8)
+        ends = np.flatnonzero(bytes_of == 0)
+        good, pointers = len(ends) == len(values), np.empty(len(values), np.uintp)
+        if good:
+            pointers[0], pointers[1:] = 0, ends[:-1] + 1
+            pointers += bytes_of.__array_interface__["data"][0]
+    if not good:
         raise BadInput(f"input '{name}': a string holds a zero byte", BAD_INPUT, field=name)
-    pointers = np.empty(len(values), np.uintp)
-    pointers[:1], pointers[1:] = 0, ends[:-1] + 1 if len(values) else 0
-    pointers += np.frombuffer(data, np.uint8).__array_interface__["data"][0]
     return pointers, data
 
 
@@ -138,7 +147,7 @@ def lend_array(tensor, name, value, number):
     tensor.shape[:array.ndim] = array.shape
     if tensor.type == STRING:
         kept = strings(name, array)
-        tensor.data, tensor.size_bytes = place(kept[0]), kept[0].nbytes
+        tensor.data, tensor.size_bytes = place(kept[0]) if len(kept[0]) else None, 8 * len(kept[0])
         return kept
     kept = array if plain(array) else np.require(array, array.dtype.newbyteorder("="), ["C", "A"])
     if tensor.type in PACKED_BITS:

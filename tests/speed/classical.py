@@ -31,7 +31,7 @@ def estimators():
     classes = [
         ("AdaBoostClassifier", e.AdaBoostClassifier(random_state=0)), ("BaggingClassifier", e.BaggingClassifier(random_state=0)), ("BernoulliNB", bayes.BernoulliNB()),
         ("DecisionTreeClassifier", tree.DecisionTreeClassifier(random_state=0)), ("ExtraTreesClassifier", e.ExtraTreesClassifier(random_state=0)), ("GaussianNB", bayes.GaussianNB()),
-        ("GradientBoostingClassifier", e.GradientBoostingClassifier(random_state=0)), 
+        ("GradientBoostingClassifier", e.GradientBoostingClassifier(random_state=0)),
         ("KNeighborsClassifier", nb.KNeighborsClassifier()), ("LinearDiscriminantAnalysis", da.LinearDiscriminantAnalysis()), ("LinearSVC", svm.LinearSVC(random_state=0)),
         ("LogisticRegression", lin.LogisticRegression()), ("MLPClassifier", nn.MLPClassifier(random_state=0, max_iter=60)), ("NuSVC", svm.NuSVC(nu=0.3)),
         ("OneVsRestClassifier", multi.OneVsRestClassifier(lin.LogisticRegression())), ("QuadraticDiscriminantAnalysis", da.QuadraticDiscriminantAnalysis()),
