@@ -324,7 +324,8 @@ static TgStatus host_text(const HostCall *call, void *const *args, int64_t *vars
     const HostTensor *x = &call->tensor[0];
     uint32_t rank = x->shape->rank;
     Work w = { .pool = text_pool(), .attr = custom_attr(call->call->src[0], NULL), .x = args[0], .y = call->nin > 1 ? args[1] : NULL, .type = x->dtype, .n = host_product(call, 0, 0, rank, vars),
-               .lists = rank == 2 ? host_dim(call, 0, 0, vars) : 1, .length = rank ? host_dim(call, 0, rank - 1, vars) : 1, .out = row->makes_rows ? NULL : host_result(call, args, 0), .count = row->makes_rows ? host_result(call, args, 1) : NULL };
+               .lists = rank == 2 ? host_dim(call, 0, 0, vars) : 1,
+               .length = rank ? host_dim(call, 0, rank - 1, vars) : 1, .out = row->makes_rows ? NULL : host_result(call, args, 0), .count = row->makes_rows ? host_result(call, args, 1) : NULL };
     TgStatus status = row->fn(&w);
     if (status == TG_OK && row->makes_rows) status = put_rows(call, args, vars, &w);
     work_free(&w);

@@ -203,7 +203,8 @@ U op_tokenizer(Graph *g, const Ctx *c)
     attr_strings(g, c, "separators", &sep, &seps);
     if (!*expression && !seps) return fail_node(g, c, TG_BAD_MODEL, "tokenexp", "is missing, and separators too");
     const char *fill = attr_str(g, c, "pad_value", "");
-    TokenAttr a = { .fill = pool_add(import_pool(c), fill, strlen(fill)), .least = attr_int(g, c, "mincharnum", 1), .mark = attr_bool(g, c, "mark", false), .by = *expression ? BY_PATTERN : seps == 1 && !*sep[0] ? BY_CHARACTER : BY_SEPARATOR };
+    TokenAttr a = { .fill = pool_add(import_pool(c), fill, strlen(fill)), .least = attr_int(g, c, "mincharnum", 1), .mark = attr_bool(g, c, "mark", false),
+                    .by = *expression ? BY_PATTERN : seps == 1 && !*sep[0] ? BY_CHARACTER : BY_SEPARATOR };
     text_add(&joined, "%s", expression);
     for (uint32_t k = 0; k < seps && a.by == BY_SEPARATOR; k++) text_add(&joined, "%s(%s)", k ? "|" : "", sep[k]);
     bool good = ok(g) && (a.by == BY_CHARACTER || pattern_fits(g, c, *expression ? "tokenexp" : "separators", joined.s));

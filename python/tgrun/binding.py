@@ -3,6 +3,7 @@ import ctypes
 
 import numpy as np
 
+from . import names
 from .library import BAD_INPUT, UNSUPPORTED, BadInput, Unsupported
 from .values import TYPES, dtype_of, number_of
 
@@ -20,6 +21,11 @@ def at(pointer, shape, kind, device):
     return np.frombuffer((ctypes.c_char * (int(np.prod(shape)) * dtype.itemsize)).from_address(pointer), dtype).reshape(shape)
 
 
+def stays(device):
+    if str(device).split(":")[0] != "cpu":
+        names.ignore(f"an OrtValue on {device}", "values lie in the computer's memory, and each run copies what its device needs")
+
+
 class OrtValue:
     """An array, a list, a dict, or None where an optional has no element. It shares the array that it is made from."""
 
@@ -28,11 +34,40 @@ class OrtValue:
 
     @classmethod
     def ortvalue_from_numpy(cls, array, device_type="cpu", device_id=0):
+        stays(device_type)
         return cls(array)
 
     @classmethod
-    def ortvalue_from_shape_and_type(cls, shape, element_type, device_type="cpu", device_id=0):
+    def ortvalue_from_numpy_with_onnx_type(cls, data, onnx_element_type):
+        """The same bytes as another type of that width: bfloat16 of uint16, ..."""
+        return cls(data.view(element(onnx_element_type)))
+
+    @classmethod
+    def ortvalue_from_shape_and_type(cls, shape, element_type=None, device_type="cpu", device_id=0):
+        stays(device_type)
         return cls(np.zeros(shape, element(element_type)))
+
+    @classmethod
+    def from_dlpack(cls, value, is_bool_tensor=False):
+        """Shares the memory of what another library made, on the CPU."""
+        array = np.from_dlpack(value)
+        return cls(array.view(bool) if is_bool_tensor else array)
+
+    def __dlpack__(self, *values, **named):
+        return self._value.__dlpack__(*values, **named)
+
+    def __dlpack_device__(self):
+        return self._value.__dlpack_device__()
+
+    def to_dlpack(self):
+        return self._value.__dlpack__()
+
+    @classmethod
+    def ort_value_from_sparse_tensor(cls, value):
+        names.refuse("a sparse OrtValue", "sparse values are given dense")
+
+    def as_sparse_tensor(self):
+        names.refuse("a sparse OrtValue", "values are dense")
 
     def numpy(self):
         return self._value
@@ -110,6 +145,9 @@ class IOBinding:
     def get_outputs(self):
         """In the order in which they were bound."""
         return [OrtValue(value) for value in self._outputs]
+
+    def get_outputs_as_ortvaluevector(self):
+        return self.get_outputs()
 
     def copy_outputs_to_cpu(self):
         return list(self._outputs)

@@ -1,18 +1,21 @@
 """InferenceSession in onnxruntime's shape: a program that used that one only replaces the import.
 
 A session is one model on one device. It compiles at the first run of each set of input shapes and keeps what it compiled, also on disk.
-Options of onnxruntime that mean nothing here are accepted and have no effect.
+Options of onnxruntime that mean nothing here are accepted, and a warning says so once for each (names.py).
 """
 import ctypes
 import enum
 import functools
+import json
 import os
 import threading
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from .binding import IOBinding, OrtValue
+from . import names
 from .library import BAD_INPUT, DEVICE, UNSUPPORTED, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort, TgTensor, Unsupported, check, lib, text
 from .values import Loan, receive, type_text
 
@@ -25,26 +28,31 @@ first_seed = None
 
 class SessionOptions:
     """intra_op_num_threads: 0 is one a physical core. Those of TgOptions (include/tgrun.h), None being the library's default: cpus, precision ("exact", "split" or "fast"), cache_dir, no_cache,
-    max_memory_bytes, beam, tune_s, opts, seed, dims, verbose. The others are onnxruntime's, and have no effect; a name that is neither's is an AttributeError, as there."""
+    max_memory_bytes, beam, tune_s, opts, seed, dims, verbose. Of onnxruntime's, enable_profiling, profile_file_prefix, free dimensions and providers are obeyed; the others have no effect, of which a
+    warning tells; a name that is neither's is an AttributeError, as there."""
 
     OWN = ("cpus", "precision", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "seed", "dims", "verbose")
     THEIRS = dict(inter_op_num_threads=0, execution_mode=ExecutionMode.ORT_SEQUENTIAL, graph_optimization_level=GraphOptimizationLevel.ORT_ENABLE_ALL, enable_profiling=False, enable_mem_pattern=True,
                   enable_cpu_mem_arena=True, enable_mem_reuse=True, use_deterministic_compute=False, use_per_session_threads=True, log_severity_level=-1, log_verbosity_level=0, logid="",
-                  optimized_model_filepath="", profile_file_prefix="")
+                  optimized_model_filepath="", profile_file_prefix="onnxruntime_profile_", execution_order=names.ExecutionOrder.DEFAULT)
+    OBEYED = ("enable_profiling", "profile_file_prefix", "use_deterministic_compute")      # results are the same from run to run anyway
 
     def __init__(self):
-        self.intra_op_num_threads, self.config = 0, {}
+        self.intra_op_num_threads, self.config, self.fixed, self.providers, self.cancelled = 0, {}, {}, [], False
         for name, value in (dict.fromkeys(self.OWN) | self.THEIRS).items():
             setattr(self, name, value)
 
     def __setattr__(self, name, value):
-        if name not in self.OWN and name not in self.THEIRS and name not in ("intra_op_num_threads", "config"):
+        if name not in self.OWN and name not in self.THEIRS and name not in ("intra_op_num_threads", "config", "fixed", "providers", "cancelled"):
             raise AttributeError(f"SessionOptions has no {name!r}")
+        if name in self.THEIRS and name not in self.OBEYED and value != self.THEIRS[name]:
+            names.ignore(f"SessionOptions.{name}")
         if name == "precision" and value is not None and value not in PRECISIONS:
             raise ValueError(f"precision: {value!r} is none; {', '.join(PRECISIONS)} are known")
         super().__setattr__(name, value)
 
     def add_session_config_entry(self, key, value):
+        names.ignore(f"session config entry {key!r}")
         self.config[key] = value
 
     def get_session_config_entry(self, key):
@@ -54,12 +62,39 @@ class SessionOptions:
         return key in self.config
 
     def add_free_dimension_override_by_name(self, name, size):
-        """A session's first size of each free dimension is built in anyway."""
+        """Inputs have that size where the model says `name`, and no other."""
+        self.fixed[name] = int(size)
 
-    add_free_dimension_override_by_denotation = add_free_dimension_override_by_name
+    def add_free_dimension_override_by_denotation(self, denotation, size):
+        names.ignore("add_free_dimension_override_by_denotation", "sizes are found by name")
+
+    def add_provider(self, name, options):
+        self.providers.append((name, dict(options)))
+
+    def has_providers(self):
+        return bool(self.providers)
+
+    def set_load_cancellation_flag(self, cancelled):
+        """A session that is to be opened with such options is not."""
+        self.cancelled = bool(cancelled)
 
     def register_custom_ops_library(self, path):
-        raise Unsupported(f"{path}: operators of other libraries are not taken", UNSUPPORTED)
+        names.refuse(path, "operators of other libraries are not taken")
+
+    def add_initializer(self, name, value):
+        names.refuse(f"initializer {name!r}", "a model's constants are those of its file; an input that has a default value may be given one at each run")
+
+    def add_external_initializers(self, found, values):
+        names.refuse(f"initializers {', '.join(found)}", "a model's constants are those of its file")
+
+    def add_external_initializers_from_files_in_memory(self, files, buffers, lengths):
+        names.refuse("external data in memory", "a model's external data are files beside it")
+
+    def add_provider_for_devices(self, devices, options):
+        names.refuse("add_provider_for_devices", "add_provider names a device")
+
+    def set_provider_selection_policy(self, policy):
+        names.ignore("set_provider_selection_policy", "the first provider that works here is taken")
 
     def to_c(self, device):
         o = TgOptions()
@@ -77,10 +112,31 @@ class SessionOptions:
 
 
 class RunOptions:
-    """Only so that code which makes one works."""
+    """terminate: a run that would begin with it is refused. The others are onnxruntime's, and have no effect, of which a warning tells."""
+
+    THEIRS = dict(log_severity_level=-1, log_verbosity_level=0, logid="", only_execute_path_to_fetches=False, training_mode=False)
+
+    def __init__(self):
+        self.terminate, self.config = False, {}
+        for name, value in self.THEIRS.items():
+            setattr(self, name, value)
+
+    def __setattr__(self, name, value):
+        if name not in self.THEIRS and name not in ("terminate", "config"):
+            raise AttributeError(f"RunOptions has no {name!r}")
+        if name in self.THEIRS and value != self.THEIRS[name]:
+            names.ignore(f"RunOptions.{name}")
+        super().__setattr__(name, value)
 
     def add_run_config_entry(self, key, value):
-        """It has no effect."""
+        names.ignore(f"run config entry {key!r}")
+        self.config[key] = value
+
+    def get_run_config_entry(self, key):
+        return self.config[key]
+
+    def add_active_adapter(self, adapter):
+        names.refuse("add_active_adapter", "adapters are merged into a model's weights before it is opened")
 
 
 @dataclass(frozen=True)
@@ -162,8 +218,13 @@ class InferenceSession:
     def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, device=None, **theirs):
         if unknown := set(theirs) - THEIRS:
             raise TypeError(f"InferenceSession: {', '.join(sorted(unknown))}: no such keyword")
-        devices = [device] if device else devices_of(providers, provider_options) if providers else ["auto"]
+        begin = time.perf_counter()
         self._options = sess_options or SessionOptions()
+        providers = providers or self._options.providers
+        devices = [device] if device else devices_of(providers, provider_options) if providers else ["auto"]
+        if self._options.cancelled:
+            raise Error("the session's options cancel its loading", 1)
+        self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
         self._session = ctypes.c_void_p()
         self._lock = threading.Lock()           # one run at a time: its outputs are the session's until they are taken
         if not devices:
@@ -175,12 +236,14 @@ class InferenceSession:
             except DeviceError:
                 if name == devices[-1]:
                     raise
+        self._events, self._began = ([] if self._options.enable_profiling else None), time.time_ns()
         self._given = set()                     # inputs that have a default value, and are given one
         self._outputs, _ = self._ports(lib.tg_output_count, lib.tg_output)
         self._index = {port.name: k for k, port in enumerate(self._outputs)}
         self._results = (TgTensor * len(self._outputs))()
         self._handle, self._results_at = self._session.value, ctypes.addressof(self._results)
         self._take_inputs()
+        self._event("session_initialization", begin)
 
     def _open(self, model, options):
         if isinstance(model, (str, os.PathLike)):
@@ -207,7 +270,7 @@ class InferenceSession:
         for k in range(count(self._session)):
             p = TgPort()
             get(self._session, k, p)
-            shape = [p.shape[d] if p.shape[d] >= 0 else text(p.symbol[d]) or None for d in range(max(p.rank, 0))]
+            shape = [p.shape[d] if p.shape[d] >= 0 else self._options.fixed.get(text(p.symbol[d]), text(p.symbol[d])) or None for d in range(max(p.rank, 0))]
             types.append((p.type, *p.inside))
             out.append(NodeArg(text(p.name), type_text(types[-1]), shape))
         return out, types
@@ -241,8 +304,43 @@ class InferenceSession:
         """None is listed; a feed may name one."""
         return []
 
+    def _event(self, name, begin):
+        if self._events is not None:
+            now = time.perf_counter()
+            self._events.append({"cat": "Session", "pid": os.getpid(), "tid": threading.get_ident(), "dur": int((now - begin) * 1e6), "ts": int(begin * 1e6), "ph": "X", "name": name, "args": {}})
+
     def end_profiling(self):
-        raise Unsupported("`tgrun profile MODEL` tells times", UNSUPPORTED)
+        """Writes what SessionOptions.enable_profiling has noted, the session's opening and its runs, as trace events; returns the file's name. `tgrun profile MODEL` tells the times of kernels."""
+        if self._events is None:
+            return ""
+        path = f"{self._options.profile_file_prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
+        with open(path, "w") as f:
+            json.dump(self._events, f)
+        self._events = None
+        return path
+
+    def get_profiling_start_time_ns(self):
+        return self._began
+
+    def get_input_memory_infos(self):
+        """All values lie in the computer's memory."""
+        return [names.OrtMemoryInfo("Cpu") for _ in self.get_inputs()]
+
+    def get_output_memory_infos(self):
+        return [names.OrtMemoryInfo("Cpu") for _ in self._outputs]
+
+    def create_ortvalue_from_shape_and_type(self, shape, element_type, *device):
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type)
+
+    def get_tuning_results(self):
+        """onnxruntime's lists of its own kernels; ours are in the user's cache."""
+        return []
+
+    def set_tuning_results(self, results, error_on_invalid=False):
+        names.ignore("set_tuning_results", "kernels' choices are in the user's cache")
+
+    def set_ep_dynamic_options(self, options):
+        names.ignore("set_ep_dynamic_options")
 
     def get_info(self):
         """TgInfo (include/tgrun.h): kernels, times, sizes."""
@@ -266,16 +364,25 @@ class InferenceSession:
     def run(self, output_names, input_feed, run_options=None):
         """The outputs of these names, in their order; None: all. Sequences are lists, maps dicts, and an optional is its element or None; so are inputs."""
         wanted = self._wanted(output_names) if output_names else range(len(self._outputs))
+        if run_options is not None and run_options.terminate:
+            raise Error("RunOptions.terminate is set: the run does not begin", 1)
+        begin = self._events is not None and time.perf_counter()
         with self._lock:
             if input_feed.keys() != self._names:
                 self._check_names(input_feed)
+            if self._options.fixed:
+                self._check_fixed(input_feed)
             kept = [loan.lend(input_feed[loan.name]) for loan in self._loans]
             if status := lib.tg_run(self._handle, self._tensors_at, len(kept), self._results_at):
                 check(status)
             if not output_names:
-                return [receive(self._session, k, self._results[k]) for k in wanted]
-            got = {k: receive(self._session, k, self._results[k]) for k in wanted}
-        return [got[k] for k in wanted]
+                got = [receive(self._session, k, self._results[k]) for k in wanted]
+            else:
+                found = {k: receive(self._session, k, self._results[k]) for k in wanted}
+                got = [found[k] for k in wanted]
+        if begin:
+            self._event("model_run", begin)
+        return got
 
     def run_async(self, output_names, input_feed, callback, user_data, run_options=None):
         """callback(outputs, user_data, error) is called by another thread; error is "" or the line that tells what failed."""
@@ -292,6 +399,9 @@ class InferenceSession:
     def io_binding(self):
         return IOBinding(self)
 
+    def run_with_ortvaluevector(self, run_options, feed_names, feeds, fetch_names, fetches, fetch_devices=None):
+        fetches[:] = self.run_with_ort_values(fetch_names, dict(zip(feed_names, feeds)), run_options)
+
     def run_with_iobinding(self, iobinding, run_options=None):
         iobinding.run(run_options)
 
@@ -300,6 +410,13 @@ class InferenceSession:
             if name not in self._index:
                 raise BadInput(f"the model has no output '{name}'; it has {', '.join(self._index)}", BAD_INPUT, field=name)
         return [self._index[name] for name in names]
+
+    def _check_fixed(self, feed):
+        for port in self._inputs:
+            shape = np.shape(feed[port.name]) if port.name in feed else port.shape
+            for axis, (want, size) in enumerate(zip(port.shape, shape)):
+                if isinstance(want, int) and want != size:
+                    raise BadInput(f"input '{port.name}': axis {axis} is {size}; {want} is wanted", BAD_INPUT, field=port.name)
 
     def _check_names(self, feed):
         """An input that has a default value is one only as long as it is given."""

@@ -1,12 +1,15 @@
 """The Python package: onnxruntime's shape, every type in and out, who owns memory, errors. Beside it test_backend.py runs the standard's own tests through the package."""
 import ctypes
 import gc
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import threading
 import unittest
+import warnings
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python")
 if "BUILD_DIR" in os.environ:
     os.environ["XDG_CACHE_HOME"] = os.path.join(os.environ["BUILD_DIR"], "python_cache")
 import tgrun
-from tgrun import backend, library, values
+from tgrun import backend, library, names, values
 
 ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
 
@@ -96,15 +99,22 @@ class Shape(unittest.TestCase):
             self.assertTrue(os.listdir(cache))
 
     def test_options_of_others(self):
-        """Those that programs set or read have onnxruntime's names and first values, and no effect."""
+        """Those that programs set or read have onnxruntime's names and first values; what has no effect warns once."""
         o, r = tgrun.SessionOptions(), tgrun.RunOptions()
+        names.warned.clear()
         self.assertEqual((o.graph_optimization_level, o.execution_mode, o.log_severity_level, o.enable_mem_pattern, o.optimized_model_filepath),
                          (tgrun.GraphOptimizationLevel.ORT_ENABLE_ALL, tgrun.ExecutionMode.ORT_SEQUENTIAL, -1, True, ""))
-        o.add_session_config_entry("a", "b")
+        for _ in range(2):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                o.add_session_config_entry("a", "b")
+                o.enable_mem_pattern, o.log_severity_level = True, 3
+                r.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+                r.log_severity_level = 3
+            self.assertEqual([str(w.message).split(":")[1].strip() for w in said], ["session config entry 'a'", "SessionOptions.log_severity_level", "run config entry 'memory.enable_memory_arena_shrinkage'",
+                                                                                    "RunOptions.log_severity_level"] if _ == 0 else [])
         self.assertEqual((o.get_session_config_entry("a"), o.has_session_config_entry("c")), ("b", False))
-        o.add_free_dimension_override_by_name("n", 3)
-        r.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
-        r.log_severity_level = 3
+        o.add_free_dimension_override_by_name("n", 2)
         tgrun.set_default_logger_severity(3)
         s = session(one("Neg"), sess_options=o, disabled_optimizers=["x"])
         self.assertEqual(s.run(None, {"x": [1, 2.5]}, r)[0].tolist(), [-1, -2.5])
@@ -112,9 +122,56 @@ class Shape(unittest.TestCase):
         s.set_providers(["CPUExecutionProvider"])
         self.assertEqual((s.get_provider_options(), s.get_overridable_initializers()), ({"CPUExecutionProvider": {}}, []))
         self.assertEqual(tgrun.get_all_providers()[-1], "CPUExecutionProvider")
-        for what in (lambda: o.register_custom_ops_library("x.so"), s.end_profiling):
+        self.assertEqual((s.get_inputs()[0].shape, s.end_profiling()), ([2], ""))
+        with self.assertRaisesRegex(tgrun.BadInput, "input 'x': axis 0 is 3; 2 is wanted"):
+            s.run(None, {"x": np.ones(3, np.float32)})
+        for what in (lambda: o.register_custom_ops_library("x.so"), lambda: o.add_initializer("w", None), lambda: tgrun.SparseTensor(), lambda: tgrun.get_ep_devices()):
             self.assertRaises(tgrun.Unsupported, what)
         self.assertRaises(tgrun.DeviceError, s.set_providers, ["CUDAExecutionProvider"])
+
+    def test_profiling_and_ends(self):
+        o, r = tgrun.SessionOptions(), tgrun.RunOptions()
+        with tempfile.TemporaryDirectory() as folder:
+            o.enable_profiling, o.profile_file_prefix = True, os.path.join(folder, "times")
+            s = session(one("Neg"), sess_options=o)
+            s.run(None, {"x": np.ones(2, np.float32)})
+            with open(s.end_profiling()) as f:
+                self.assertEqual([e["name"] for e in json.load(f)], ["session_initialization", "model_run"])
+        r.terminate = True
+        with self.assertRaisesRegex(tgrun.Error, "terminate"):
+            s.run(None, {"x": np.ones(2, np.float32)}, r)
+        o.set_load_cancellation_flag(True)
+        self.assertRaises(tgrun.Error, session, one("Neg"), sess_options=o)
+        self.assertRaises(AttributeError, setattr, r, "terminat", True)
+
+    def test_names_are_listed(self):
+        """Whatever an installed onnxruntime has, the package has, or docs/python.md says that it has not."""
+        import onnxruntime
+        with open(os.path.join(ROOT, "docs", "python.md")) as f:
+            absent = set(re.findall(r"`(\w+)`", f.read().split("## Absent")[1]))
+        made = {"OrtMemoryInfo": lambda: tgrun.OrtMemoryInfo("Cpu"), "OrtArenaCfg": lambda: tgrun.OrtArenaCfg({}), "SessionOptions": tgrun.SessionOptions, "RunOptions": tgrun.RunOptions}
+        lacking = [n for n in dir(onnxruntime) if not n.startswith("_") and not isinstance(getattr(onnxruntime, n), type(os)) and not hasattr(tgrun, n)]
+        for name in ("SessionOptions", "RunOptions", "InferenceSession", "OrtValue", "IOBinding", "NodeArg", "ModelMetadata", "OrtDevice", "OrtMemoryInfo", "OrtArenaCfg"):
+            ours = getattr(tgrun, name)
+            has = set(dir(made.get(name, lambda: ours)())) | set(getattr(ours, "__dataclass_fields__", ()))
+            lacking += [n for n in dir(getattr(onnxruntime, name)) if not n.startswith("_") and n not in has]
+        self.assertEqual([n for n in lacking if n not in absent], [])
+
+    def test_modules(self):
+        """What programs import from inside of onnxruntime."""
+        from tgrun.capi import _pybind_state
+        from tgrun.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
+        self.assertTrue(issubclass(tgrun.BadInput, InvalidArgument) and issubclass(tgrun.Unsupported, Fail) and _pybind_state.InferenceSession is tgrun.InferenceSession)
+        from tgrun.quantization import QuantType
+        self.assertEqual(QuantType.QInt8.name, "QInt8")
+
+    def test_values_of_others(self):
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        value = tgrun.OrtValue.from_dlpack(x)
+        np.testing.assert_array_equal(np.from_dlpack(value), x)
+        self.assertEqual(value.data_ptr(), x.ctypes.data)
+        self.assertEqual(tgrun.OrtValue.ortvalue_from_numpy_with_onnx_type(np.zeros(2, np.uint16), 16).data_type(), "tensor(bfloat16)")
+        self.assertEqual(tgrun.OrtDevice.make("cpu", 0).device_type(), tgrun.OrtDevice.cpu())
 
     def test_seed(self):
         def drawn(seed):

@@ -1,0 +1,2 @@
+from .onnxruntime_pybind11_state import *  # noqa: F403
+from .onnxruntime_pybind11_state import EngineError, EPFail, Fail, InvalidArgument, InvalidGraph, InvalidProtobuf, NoModel, NoSuchFile, NotImplemented, RuntimeException  # noqa: F401

@@ -1,0 +1,1 @@
+from .. import InferenceSession, IOBinding, ModelMetadata, NodeArg, OrtDevice, OrtValue, RunOptions, SessionOptions  # noqa: F401

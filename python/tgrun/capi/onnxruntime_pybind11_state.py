@@ -1,0 +1,6 @@
+"""onnxruntime's exceptions by their names, as ours, and what else programs take from this module."""
+from .. import *  # noqa: F403
+from ..library import BadInput, BadModel, DeviceError, Error, Unsupported
+
+Fail = RuntimeException = EngineError = ModelLoaded = NoModel = NotFound = NoSuchFile = ModelLoadCanceled = ModelRequiresCompilation = Error
+InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, EPFail = BadInput, BadModel, BadModel, Unsupported, DeviceError

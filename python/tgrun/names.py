@@ -1,0 +1,163 @@
+"""onnxruntime's names beside sessions: devices, memory, build information, and what is there only so that programs which name it are told.
+
+obeyed: done as onnxruntime does. ignored: accepted, and a warning says once that it has no effect. refused: Unsupported. docs/python.md lists them; tests/python compares the list with an installed onnxruntime.
+"""
+import enum
+import warnings
+
+from .library import UNSUPPORTED, Unsupported, lib, text
+
+warned = set()
+
+
+def ignore(what, why="it has no effect here"):
+    """Warns once a process."""
+    if what not in warned:
+        warned.add(what)
+        warnings.warn(f"tgrun: {what}: {why}", stacklevel=3)
+
+
+def refuse(what, why):
+    raise Unsupported(f"{what}: {why}", UNSUPPORTED)
+
+
+OrtAllocatorType = enum.IntEnum("OrtAllocatorType", {"INVALID": -1, "ORT_DEVICE_ALLOCATOR": 0, "ORT_ARENA_ALLOCATOR": 1})
+OrtMemType = enum.IntEnum("OrtMemType", {"CPU_INPUT": -2, "CPU_OUTPUT": -1, "CPU": -1, "DEFAULT": 0})
+OrtDeviceMemoryType = enum.IntEnum("OrtDeviceMemoryType", {"DEFAULT": 0, "HOST_ACCESSIBLE": 5})
+OrtMemoryInfoDeviceType = enum.IntEnum("OrtMemoryInfoDeviceType", {"CPU": 0, "GPU": 1, "NPU": 2, "FPGA": 3})
+OrtHardwareDeviceType = enum.IntEnum("OrtHardwareDeviceType", {"CPU": 0, "GPU": 1, "NPU": 2})
+ExecutionOrder = enum.IntEnum("ExecutionOrder", {"DEFAULT": 0, "PRIORITY_BASED": 1, "MEMORY_EFFICIENT": 2})
+OrtSparseFormat = enum.IntEnum("OrtSparseFormat", {"ORT_SPARSE_UNDEFINED": 0, "ORT_SPARSE_COO": 1, "ORT_SPARSE_CSRC": 2, "ORT_SPARSE_BLOCK_SPARSE": 4})
+
+
+class OrtDevice:
+    """Where a value lies. Values of this package lie in the computer's own memory."""
+    KINDS = ("cpu", "cuda")
+
+    def __init__(self, kind, device_id=0):
+        self._kind, self._id = kind, device_id
+
+    @staticmethod
+    def make(ort_device_name, device_id, vendor_id=-1):
+        name = ort_device_name.lower()
+        if name not in OrtDevice.KINDS:
+            refuse(f"OrtDevice {ort_device_name!r}", f"{', '.join(OrtDevice.KINDS)} are known")
+        return OrtDevice(name, device_id)
+
+    def device_id(self):
+        return self._id
+
+    def device_type(self):
+        return self.KINDS.index(self._kind)
+
+    def device_vendor_id(self):
+        return 0
+
+    def device_mem_type(self):
+        return 0
+
+    @staticmethod
+    def cpu():
+        return 0
+
+    @staticmethod
+    def cuda():
+        return 1
+
+    @staticmethod
+    def default_memory():
+        return 0
+
+
+class OrtMemoryInfo:
+    def __init__(self, name, allocator_type=OrtAllocatorType.ORT_DEVICE_ALLOCATOR, id=0, mem_type=OrtMemType.DEFAULT):
+        self.name, self.allocator_type, self.device_id, self.mem_type, self.device_mem_type, self.device_vendor_id = name, allocator_type, id, mem_type, OrtDeviceMemoryType.DEFAULT, 0
+
+
+class OrtArenaCfg:
+    """From four numbers or a dict, as onnxruntime's."""
+    NAMES = ("max_mem", "arena_extend_strategy", "initial_chunk_size_bytes", "max_dead_bytes_per_chunk", "initial_growth_chunk_size_bytes", "max_power_of_two_extend_bytes")
+
+    def __init__(self, *values):
+        given = values[0] if len(values) == 1 and isinstance(values[0], dict) else dict(zip(self.NAMES, values))
+        for name in set(given) - set(self.NAMES):
+            raise RuntimeError(f"Invalid OrtArenaCfg option: {name}")
+        for name in self.NAMES:
+            setattr(self, name, given.get(name, 0 if name == "max_mem" else -1))
+
+
+def create_and_register_allocator(memory_info, arena_config):
+    ignore("create_and_register_allocator", "memory is planned before a run, no allocator is asked")
+
+
+def create_and_register_allocator_v2(provider, memory_info, options, arena_config):
+    ignore("create_and_register_allocator_v2", "memory is planned before a run, no allocator is asked")
+
+
+def disable_telemetry_events():
+    """There are none."""
+
+
+enable_telemetry_events = disable_telemetry_events
+
+
+def get_build_info():
+    return f"tgrun {text(lib.tg_version())}"
+
+
+def get_version_string():
+    return text(lib.tg_version())
+
+
+def has_collective_ops():
+    return False
+
+
+def preload_dlls(cuda=True, cudnn=True, msvc=True, directory=None):
+    """A GPU's libraries are opened when a session wants them."""
+
+
+def print_debug_info():
+    print(get_build_info())
+
+
+def set_global_thread_pool_sizes(intra_op=0, inter_op=0):
+    ignore("set_global_thread_pool_sizes", "threads are a session's: SessionOptions.intra_op_num_threads")
+
+
+def set_default_logger_callback(callback):
+    ignore("set_default_logger_callback", "a run writes no log")
+
+
+def register_execution_provider_library(name, path):
+    refuse("register_execution_provider_library", "providers of other libraries are not taken")
+
+
+def unregister_execution_provider_library(name):
+    refuse("unregister_execution_provider_library", "providers of other libraries are not taken")
+
+
+def get_ep_devices():
+    refuse("get_ep_devices", "get_available_providers tells what works here")
+
+
+def copy_tensors(source, target, stream=None):
+    for a, b in zip(source, target):
+        b.update_inplace(a.numpy())
+
+
+class Refused:
+    """A class that programs may import, and not make."""
+
+    def __init__(self, *values, **named):
+        refuse(type(self).__name__, self.why)
+
+
+def refused(name, why):
+    return type(name, (Refused,), {"why": why, "__doc__": f"Refused: {why}."})
+
+
+SparseTensor = refused("SparseTensor", "sparse values are given dense")
+LoraAdapter = refused("LoraAdapter", "adapters are merged into a model's weights before it is opened")
+AdapterFormat = refused("AdapterFormat", "adapters are merged into a model's weights before it is opened")
+ModelCompiler = refused("ModelCompiler", "kernels are kept in the cache of the user")
