@@ -42,7 +42,9 @@ static const char *const flags[] = { FLAGS, NULL };
 
 /* ---- the compiler ---- */
 
-typedef struct { char path[PATH_MAX]; bool clang; XXH64_hash_t identity; } Compiler;
+/* CC may be several words: a launcher, as ccache, in front of the compiler, and its arguments. */
+enum { CC_WORDS = 8 };
+typedef struct { char path[PATH_MAX], words[PATH_MAX]; const char *arg[CC_WORDS]; int narg; bool clang; XXH64_hash_t identity; } Compiler;      /* path: "" when only its identity is known; arg: behind it */
 
 /* gcc gives out registers loop by loop, and then keeps a vector that a tile needs at every step in memory, though registers are free. */
 static const char *own_flag(bool clang) { return clang ? "-mprefer-vector-width=512" : "-fira-region=one"; }
@@ -70,24 +72,53 @@ static XXH64_hash_t cpu_identity(void)
     return XXH3_64bits(r, sizeof r);
 }
 
-static TgStatus compiler_find(Compiler *c)
+/* What code depends on besides its text: each word's program, or the word. */
+static void add_identity(Compiler *c, const char *word)
 {
-    const char *name[] = { getenv("CC"), "gcc", "clang", "cc" };
-    struct { XXH64_hash_t cpu; int64_t size, time, version; char path[PATH_MAX]; } id;
+    struct { int64_t size, time; char path[PATH_MAX]; } id;
     struct stat st;
     memset(&id, 0, sizeof id);
-    if (name[0] && *name[0] && !find_program(c->path, name[0])) return fail(TG_CACHE, "the C compiler that CC names is not there: '%s'", name[0]);
-    for (int i = 0; i < 4; i++) {
-        if (!name[i] || !*name[i] || !find_program(c->path, name[i]) || stat(c->path, &st)) continue;
-        c->clang = strstr(strrchr(c->path, '/'), "clang") != NULL;
-        id.cpu = cpu_identity(), id.size = st.st_size, id.time = st.st_mtime, id.version = CODE_VERSION;
-        strcpy(id.path, c->path);
-        c->identity = XXH3_64bits(&id, sizeof id);
-        c->identity = XXH3_64bits_withSeed(own_flag(c->clang), strlen(own_flag(c->clang)), c->identity);
-        for (int k = 0; flags[k]; k++) c->identity ^= XXH3_64bits_withSeed(flags[k], strlen(flags[k]), (XXH64_hash_t)k);
-        return TG_OK;
-    }
+    if (find_program(id.path, word) && !stat(id.path, &st)) id.size = st.st_size, id.time = st.st_mtime;
+    else snprintf(id.path, sizeof id.path, "%s", word);
+    const char *base = strrchr(id.path, '/');
+    c->clang |= strstr(base ? base : id.path, "clang") != NULL;
+    c->identity = XXH3_64bits_withSeed(&id, sizeof id, c->identity);
+}
+
+static bool compiler_is(Compiler *c, const char *name)
+{
+    char *more;
+    snprintf(c->words, sizeof c->words, "%s", name);
+    char *word = strtok_r(c->words, " \t", &more);
+    if (!word || !find_program(c->path, word)) return false;
+    c->identity = cpu_identity() + CODE_VERSION, c->clang = false, c->narg = 0;
+    add_identity(c, word);
+    while ((word = strtok_r(NULL, " \t", &more)) && c->narg < CC_WORDS) add_identity(c, c->arg[c->narg++] = word);
+    c->identity = XXH3_64bits_withSeed(own_flag(c->clang), strlen(own_flag(c->clang)), c->identity);
+    for (int k = 0; flags[k]; k++) c->identity ^= XXH3_64bits_withSeed(flags[k], strlen(flags[k]), (XXH64_hash_t)k);
+    return true;
+}
+
+static TgStatus compiler_find(Compiler *c)
+{
+    const char *own = getenv("CC"), *name[] = { "gcc", "clang", "cc" };
+    if (own && *own) return compiler_is(c, own) ? TG_OK : fail(TG_CACHE, "the C compiler that CC names is not there: '%s'", own);
+    for (int i = 0; i < 3; i++)
+        if (compiler_is(c, name[i])) return TG_OK;
     return fail(TG_CACHE, "no C compiler found ($CC, gcc, clang, cc): install the package gcc");
+}
+
+/* Where there is none, kernels that an earlier one made serve still: the cache remembers the last. */
+static TgStatus compiler_or_last(Compiler *c, const char *cache_dir)
+{
+    void *last = NULL;
+    size_t size = 0;
+    TgStatus status = compiler_find(c);
+    bool known = cache_get(&last, &size, cache_dir, "cpu-compiler", "last") && size == sizeof c->identity;
+    if (status == TG_OK && (!known || memcmp(last, &c->identity, size))) cache_put(cache_dir, "cpu-compiler", "last", &c->identity, sizeof c->identity);
+    if (status != TG_OK && known) memcpy(&c->identity, last, size), *c->path = 0, status_clear(), status = TG_OK;
+    free(last);
+    return status;
 }
 
 void cpu_compiler(char out[128])
@@ -100,8 +131,9 @@ void cpu_compiler(char out[128])
 
 static pid_t compiler_start(const Compiler *c, const char *source, const char *object, const char *log, bool assembly)
 {
-    const char *arg[32] = { c->path };
+    const char *arg[CC_WORDS + 32] = { c->path };
     int n = 1;
+    for (int i = 0; i < c->narg; i++) arg[n++] = c->arg[i];
     for (int i = 0; flags[i]; i++) arg[n++] = flags[i];
     arg[n++] = own_flag(c->clang);
     arg[n++] = assembly ? "-S" : "-shared";
@@ -415,6 +447,7 @@ static TgStatus compile_missing(Build *b, Item **missing, uint32_t n, int jobs)
     Job job[MAX_JOBS];
     TgStatus s;
     int batches = assign_batches(missing, n, jobs), started = 0;
+    if (!*b->cc.path) return compiler_find(&b->cc);
     TRY(work_begin(&w));
     for (int i = 0; i < batches; i++) job[i] = (Job){ .pid = -1 }, job_names(&job[i], &w, i);
     for (s = TG_OK; started < batches && !s;)
@@ -449,7 +482,7 @@ TgStatus cpu_compile(Code **out, const char *cache_dir, int jobs, Kernel *const 
     b.item = NEW_N(b.arena, Item, n);
     b.code = calloc(1, sizeof *b.code);
     CpuKernel *fn = calloc(n + 1, sizeof *fn);
-    TgStatus s = b.code && fn ? compiler_find(&b.cc) : fail(TG_LIMIT, "out of memory");
+    TgStatus s = b.code && fn ? compiler_or_last(&b.cc, cache_dir) : fail(TG_LIMIT, "out of memory");
     if (b.code) b.code->fn = fn, b.code->count = n;
     else free(fn);
     if (!s) s = build(&b, k, n, jobs < MAX_JOBS ? jobs : MAX_JOBS, stats);

@@ -24,3 +24,8 @@ t -q $M/add.onnx --dim n=200000 --duration 60 --timeout 0.5
 t -q $M/add.onnx --runs 1 --dim n=1000 --max-memory 4K
 t -q $M/words.onnx --runs 1 --test-data $M/words_data --output-dir words -o -; "$PYTHON" -c 'import numpy as np; print(ascii(np.load("words/t.npy")))'
 t -q $M/words.onnx --runs 1
+# a launcher before the compiler; none at all, where an earlier one's kernels are in the cache, and where they are not
+export XDG_CACHE_HOME=$PWD/kept
+CC="env gcc -g0" t -q $M/add.onnx --runs 1 -i x=$M/x.npy -i y=ones -o - -d cpu
+PATH=/nonexistent "$TGRUN_PROGRAM" -q $M/add.onnx --runs 1 -i x=$M/x.npy -i y=ones -o - -d cpu; echo "exit $?"
+PATH=/nonexistent "$TGRUN_PROGRAM" -q $M/ints.onnx --runs 1 -d cpu 2>&1 | sed 's|.*/||'

@@ -165,6 +165,16 @@ class Shape(unittest.TestCase):
         from tgrun.quantization import QuantType
         self.assertEqual(QuantType.QInt8.name, "QInt8")
 
+    def test_a_domain_that_is_not_imported(self):
+        """onnxruntime's own is there; the standard has no other."""
+        for domain, fails in (("com.microsoft", False), ("org.x", True)):
+            data = model([helper.make_node("FusedMatMul", ["x", "x"], ["y"], domain=domain, alpha=2.0)], [("x", TensorProto.FLOAT, [2, 2])], [("y", TensorProto.FLOAT, [2, 2])])
+            if fails:
+                with self.assertRaisesRegex(tgrun.BadModel, "'org.x' is not among the opset imports"):
+                    session(data)
+            else:
+                np.testing.assert_allclose(session(data).run(None, {"x": np.eye(2, dtype=np.float32)})[0], 2 * np.eye(2))
+
     def test_values_of_others(self):
         x = np.arange(6, dtype=np.float32).reshape(2, 3)
         value = tgrun.OrtValue.from_dlpack(x)
