@@ -14,7 +14,7 @@
 
 /* SHORT: reduces that are unrolled whole; DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers; CHOICES: pairs of axes of a TC
  * that are tried; COPIES: of what is stored several times; SHORT_SUM: terms; TABLE_MAX: places of a table that are unrolled. */
-enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, COPIES = 4, SHORT_SUM = 128, TABLE_MAX = 9, OTHERS = 8 };
+enum { WHOLE = 16, SHORT = 27, DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, COPIES = 4, SHORT_SUM = 128, TABLE_MAX = 9, OTHERS = 4 };
 
 /* ---- ops ---- */
 
@@ -286,13 +286,20 @@ static void unroll_parts(Trial *p)
     }
 }
 
+/* Lanes of a short axis: all of it at once, with a few that compute nothing, where the largest power of two below it would go over everything twice. */
+static int64_t lanes_of_short(Trial *p, int lane, int64_t n)
+{
+    int64_t below = floor_power(n), above = below == n ? n : 2 * below;
+    return above <= p->lanes && 5 * above <= 8 * n && !is_symbolic(p, lane) && padto(p, lane, above) ? above : below;
+}
+
 static void contract(Trial *p, int lane)
 {
     Tile best = best_tile(p, lane, 0);
     int64_t n = p->size[lane];
     double lane_bytes, other_bytes;
     weigh(p, lane, &lane_bytes, &other_bytes);
-    lanes_of(p, lane, floor_power(n < p->lanes ? n : p->lanes), best.nv);
+    lanes_of(p, lane, n < p->lanes ? lanes_of_short(p, lane, n) : p->lanes, best.nv);
     if (best.nv > 1) split(p, lane, best.nv, AXIS_UPCAST);
     if (best.m >= 0 && best.mr > 1) split(p, best.m, best.mr, AXIS_UPCAST);
     uint64_t inside = 0;
@@ -512,13 +519,14 @@ static int64_t rounds_together(const Trial *p, int64_t rounds)
     return 1;
 }
 
-static void reduce_lanes(Trial *p, int number)
+/* single: one vector at a time, of long formulas. */
+static void reduce_lanes(Trial *p, int number, bool single)
 {
     int64_t n = p->size[number], w = lane_width(p, n);
     bool odd = rounds_together(p, ceil_to(n, w) / w) < 3 && n >= 32 * w;
-    if (w < 4 || !padto(p, number, odd ? 4 * w : w)) return;
+    if (w < 4 || !padto(p, number, odd && !single ? 4 * w : w)) return;
     split(p, number, w, AXIS_UNROLL);
-    if (opt_axis(p->k, number) >= 0 && !is_symbolic(p, number)) split(p, number, rounds_together(p, trial_size(p, number)), AXIS_UNROLL);
+    if (!single && opt_axis(p->k, number) >= 0 && !is_symbolic(p, number)) split(p, number, rounds_together(p, trial_size(p, number)), AXIS_UNROLL);
 }
 
 static void lanes_on(Trial *p, int number, int64_t replicas)
@@ -639,12 +647,12 @@ static bool whole_row(Trial *p, int number)
 }
 
 /* Reduce axes along which loads are contiguous, or all, each in its own loop (row statistics), and the output axis beside them. */
-static void statistics(Trial *p, bool kept, bool all)
+static void statistics(Trial *p, bool kept, bool all, bool single)
 {
     for (uint32_t i = p->nout; i < p->naxis; i++) {
         bool contiguous = all;
         for (uint32_t j = 0; j < p->naccess; j++) contiguous |= p->access[j].step[p->number[i]] == 1;
-        if (contiguous) reduce_lanes(p, p->number[i]);
+        if (contiguous) reduce_lanes(p, p->number[i], single);
     }
     int lane = best_lane(p, p->outs & ~p->rows);
     if (lane >= 0 && !(kept && whole_row(p, lane))) lanes_on(p, lane, 2);
@@ -704,7 +712,7 @@ static bool propose(Trial *p, const Proposal *c)
     if (c->first && !rows_first(p)) return false;
     bool kept = c->kept && keep_rows(p);
     if (c->kept && !kept) return false;
-    if (c->lane < 0) statistics(p, kept, c->lane == ON_REDUCES);
+    if (c->lane < 0) statistics(p, kept, c->lane == ON_REDUCES, c->vectors > 1);
     else {
         unroll_small(p, SHORT);
         lanes_on(p, c->lane, c->vectors);
@@ -733,7 +741,7 @@ static void best_of_rows(Trial *p, const Kernel *k)
         for (uint32_t i = 0; i < (lane < 0 || p->outs >> lane & 1 ? 4 : 0); i++)
             for (uint32_t s = 0; s < sizeof shape / sizeof *shape; s++) {
                 Proposal c = { i & 1, i >> 1 & 1, lane, shape[s].vectors, shape[s].rows };
-                if (lane < 0 && s && c.rows == 1) continue;
+                if (lane < 0 && c.rows == 1 && c.vectors > 1 && (lane != ON_REDUCES || c.vectors > 2)) continue;
                 trial_again(p, k);
                 if (!propose(p, &c) || (cost = estimate(p, TEXT_MOST)) >= least) continue;
                 least = cost;
@@ -803,8 +811,8 @@ static void cpu(Trial *p, const Kernel *k)
     bool looked_up = looks_up(p), across = !p->reduces && farthest(p) < 0 && moves_across(p, out);
     if (same >= 0) running(p, same);
     else if (row >= 0) lanes_on(p, row, 2);
-    else if (has_rows) statistics(p, kept, false);
-    else if (reduce >= 0 && sums_in_lanes(p, reduce, out)) reduce_lanes(p, reduce);
+    else if (has_rows) statistics(p, kept, false, false);
+    else if (reduce >= 0 && sums_in_lanes(p, reduce, out)) reduce_lanes(p, reduce, false);
     else if (move_block(p)) { }
     else if (out >= 0 && worth_lanes(p, out)) {
         unroll_small(p, SHORT);
