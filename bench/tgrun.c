@@ -65,7 +65,7 @@ static TgStatus dispatch(const Args *a)
     say_time_limit(args_real(a, OPT_timeout, 0));
     if (!v->takes_model) return left ? say_error(TG_USAGE, "%s takes no model; '%s' is one too many", v->name, a->operand.v[first]) : v->fn(a, NULL);
     if (!left) return say_error(TG_USAGE, "a model is missing: tgrun [VERB] MODEL [options]; --help tells more");
-    if (left > 1 && no_such_model(a->operand.v[0]) != TG_OK) return TG_USAGE;
+    if (left > 1 && !first && no_such_model(a->operand.v[0]) != TG_OK) return TG_USAGE;
     if (left > 1) return say_error(TG_USAGE, "'%s' is one model too many", a->operand.v[first + 1]);
     return v->fn(a, a->operand.v[first]);
 }

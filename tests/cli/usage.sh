@@ -18,6 +18,7 @@ t --precision fast $M/add.onnx --device reference
 t --max-memory 12Q $M/add.onnx
 t --duration nan $M/add.onnx
 t chek $M/add.onnx
+t check $M/add.onnx $M/ints.onnx
 t ops $M/add.onnx
 t $M/add.onnx $M/ints.onnx
 t --warmup soon $M/add.onnx
