@@ -4,6 +4,7 @@
  * What a tree says of a target is in a table [nodes, targets]. Must hold: every path ends.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "frontend/loop.h"
@@ -421,21 +422,92 @@ static U walk(Graph *g, U x, const Forest *f, const Records *r)
     return at;
 }
 
-/* What rows x get for each target, in type t: [n, targets]. */
-static U scores(Graph *g, U x, const Forest *f, DType t)
+/* ---- scores ---- */
+
+static U joined(Graph *g, const Forest *f, U a, U b) { return f->join == JOIN_MIN ? min_(g, a, b) : f->join == JOIN_MAX ? max_(g, a, b) : add(g, a, b); }
+
+/* What the trees of f give in all, in type t: [n, targets]. */
+static U walked(Graph *g, U x, const Forest *f, DType t)
 {
     Records r = records_of(g, f, type_of(x));
     double *w = NEW_N(graph_arena(g), double, (size_t)r.n * f->targets);
     for (uint32_t k = 0; k < r.n; k++) memcpy(w + (size_t)k * f->targets, f->weight + (size_t)r.item[k].node * f->targets, sizeof *w * f->targets);
     U weight = reshape_i(g, table(g, t, w, (int64_t)r.n * f->targets), (int64_t[]){ r.n, f->targets }, 2);
     x = take(g, weight, walk(g, x, f, &r), 0);                                          /* [n, trees, targets] */
-    switch (f->join) {
-    case JOIN_AVERAGE: return div_(g, sum(g, x, 1, false), K(f->trees));
-    case JOIN_MIN: x = min_reduce(g, x, 1, false); break;
-    case JOIN_MAX: x = max_reduce(g, x, 1, false); break;
-    default: return sum(g, x, 1, false);
+    return f->join == JOIN_MIN ? min_reduce(g, x, 1, false) : f->join == JOIN_MAX ? max_reduce(g, x, 1, false) : sum(g, x, 1, false);
+}
+
+typedef struct { int64_t root; uint32_t depth; } Tree;
+
+static int by_depth(const void *a, const void *b)
+{
+    const Tree *x = a, *y = b;
+    return x->depth != y->depth ? (x->depth > y->depth) - (x->depth < y->depth) : (x->root > y->root) - (x->root < y->root);
+}
+
+/* Of the tree at `root`, whose paths end (forest_ok). */
+static uint32_t depth_of(const Forest *f, int64_t root, uint32_t *level, uint32_t *next)
+{
+    uint32_t depth = 0, n = 0;
+    for (level[n++] = (uint32_t)root;; depth++) {
+        uint32_t m = 0, *now = level;
+        for (uint32_t k = 0; k < n; k++)
+            if (f->mode[level[k]] != LEAF) next[m++] = (uint32_t)f->yes[level[k]], next[m++] = (uint32_t)f->no[level[k]];
+        if (!m) return depth;
+        n = m, level = next, next = now;
     }
-    return where(g, is_inf(g, x), K(0), x);
+}
+
+typedef struct { uint32_t first, end, depth; } Group;
+enum { GROUPS = 3, GROUP_LEAST = 16, DEPTHS = 256 };
+
+/* Sorts the trees by depth. Goes out: where each run of equal depth, and of GROUP_LEAST trees or more before and behind it, ends. */
+static uint32_t ends_of_depths(Graph *g, Forest *f, Tree *tree, uint32_t end[DEPTHS])
+{
+    uint32_t *level = NEW_N(graph_arena(g), uint32_t, f->nodes + 2), *next = NEW_N(graph_arena(g), uint32_t, f->nodes + 2), n = 0;
+    for (uint32_t k = 0; k < f->trees; k++) tree[k] = (Tree){ f->root[k], depth_of(f, f->root[k], level, next) };
+    qsort(tree, f->trees, sizeof *tree, by_depth);
+    for (uint32_t k = 0; k < f->trees; k++) f->root[k] = tree[k].root;
+    for (uint32_t k = GROUP_LEAST; k + GROUP_LEAST <= f->trees && n < DEPTHS - 1; k++)
+        if (tree[k - 1].depth != tree[k].depth) end[n++] = k;
+    return end[n++] = f->trees, n;
+}
+
+/* All rows go as deep as the deepest leaf of the trees that are walked at once. So trees of like depth are walked together, where that takes a quarter of the steps away, in groups that fill a vector. */
+static uint32_t groups_of(Graph *g, Forest *f, Group *out)
+{
+    Tree *tree = NEW_N(graph_arena(g), Tree, f->trees + 1);
+    uint32_t end[DEPTHS], ends = ends_of_depths(g, f, tree, end), n = 0;
+    uint64_t best = (uint64_t)f->trees * f->depth * 3 / 4;
+    for (uint32_t i = 0; i < ends; i++)
+        for (uint32_t j = i + 1; j < ends; j++) {
+            if (end[j] - end[i] < GROUP_LEAST) continue;
+            const uint32_t to[GROUPS] = { end[i], end[j], f->trees };
+            uint64_t steps = 0;
+            for (uint32_t k = 0; k < GROUPS; k++) steps += (uint64_t)(to[k] - (k ? to[k - 1] : 0)) * tree[to[k] - 1].depth;
+            if (steps >= best) continue;
+            best = steps, n = 0;
+            for (uint32_t k = 0; k < GROUPS && (!k || to[k] > to[k - 1]); k++) out[n++] = (Group){ k ? to[k - 1] : 0, to[k], tree[to[k] - 1].depth };
+        }
+    if (!n) out[n++] = (Group){ 0, f->trees, f->depth };
+    return n;
+}
+
+/* What rows x get for each target, in type t: [n, targets]. */
+static U scores(Graph *g, U x, Forest *f, DType t)
+{
+    Group group[GROUPS];
+    uint32_t n = groups_of(g, f, group);
+    U y = NULL;
+    for (uint32_t k = 0; k < n; k++) {
+        Forest part = *f;
+        part.root = f->root + group[k].first, part.trees = group[k].end - group[k].first, part.depth = group[k].depth;
+        U z = walked(g, x, &part, t);
+        y = y ? joined(g, f, y, z) : z;
+    }
+    x = y;
+    if (f->join == JOIN_AVERAGE) return div_(g, x, K(f->trees));
+    return f->join == JOIN_SUM ? x : where(g, is_inf(g, x), K(0), x);
 }
 
 /* ---- operators ---- */

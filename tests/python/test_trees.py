@@ -1,6 +1,6 @@
 """Forests of random trees, all comparisons mixed, NaN, infinities and the splits themselves among the rows: each row gets the sum of the leaves that a walk by hand reaches.
 
-Shapes beside the usual: a tree that is one leaf, a chain deeper than what is unrolled, more features and nodes than one word of a table holds, a branch whose sides are one node."""
+Shapes beside the usual: trees of unlike depths, a tree that is one leaf, a chain deeper than what is unrolled, more features and nodes than one word of a table holds, a branch whose sides are one node."""
 import os
 import sys
 
@@ -73,9 +73,9 @@ def cases():
     for seed, (count, depth, features, modes, missing, wide, chain) in enumerate([
             (1, 0, 3, every, False, False, False), (1, 4, 3, every, True, False, False), (7, 6, 5, every, True, False, False), (20, 5, 4, every, False, False, False), (3, 5, 4, every, True, True, False),
             (30, 5, 6, ["BRANCH_LEQ"], False, False, False), (30, 5, 6, ["BRANCH_LEQ"], True, False, False), (9, 4, 4, ["BRANCH_GT"], False, False, False), (9, 4, 4, ["BRANCH_LT"], True, True, False),
-            (2, 90, 3, every, True, False, True), (1, 15, 70000, ["BRANCH_LEQ", "BRANCH_GTE"], True, False, False)]):
+            (60, [2, 3, 7], 6, ["BRANCH_LEQ"], True, False, False), (2, 90, 3, every, True, False, True), (1, 15, 70000, ["BRANCH_LEQ", "BRANCH_GTE"], True, False, False)]):
         rng = np.random.default_rng(seed)
-        yield rng, [random_tree(rng, depth, features, modes, chain) for _ in range(count)], features, missing, wide
+        yield rng, [random_tree(rng, depth if isinstance(depth, int) else depth[k % len(depth)], features, modes, chain) for k in range(count)], features, missing, wide
 
 
 def main():
