@@ -89,6 +89,7 @@ typedef struct {
     uint32_t n, room, asked, used;  /* asked: so far, forgotten ones too; used: how often answers were */
     struct Rounds *rounds;          /* loops that were run round by round (rounds.h), by */
     const struct ProgramMaker *maker;
+    int64_t pieces;                 /* ProgramMaker's */
     bool makes_text, strings;       /* an import found that runs make strings; what looks into strings must know them at import: small inputs of them become part of the graph */
     const Outside *outside;         /* of a loop's body, or NULL */
 } Known;

@@ -343,19 +343,12 @@ static const HostEntry table[] = {
     { "roi_align", host_roi_align, host_roi_align_part },
     { "picture", host_picture },
     { "picture_size", host_picture_size },
-    { "text_normalize", host_text },
-    { "text_match", host_text },
-    { "text_tokens", host_text },
-    { "text_split", host_text },
-    { "text_concat", host_text },
-    { "text_to_numbers", host_text },
-    { "text_of_numbers", host_text },
-    { "text_tfidf", host_text },
 };
+static const HostEntry texts = { "text", host_text };               /* all that text_worker knows */
 
 const HostEntry *host_find(const char *name)
 {
     for (size_t k = 0; k < sizeof table / sizeof *table; k++)
         if (!strcmp(table[k].name, name)) return &table[k];
-    return NULL;
+    return text_worker(name) ? &texts : NULL;
 }

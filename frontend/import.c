@@ -547,7 +547,7 @@ TgStatus import_model(Imported *out, const Model *m, const TgTensor *input, uint
         status = import_once(out, &run, input, baked);
         bool doubted = status == TG_OK && dims && dims_doubted(dims, run.g, input), bake = status == TG_UNSUPPORTED && bake_more(&run, baked), ask = status != TG_OK && run.question && !bake;
         if (ask) status = question_import(out, &run);
-        out->makes_text = run.makes_text;
+        out->makes_text = known && known->makes_text;
         again = bake || (!ask && (status != TG_OK || doubted) && dims && dims_refine(dims, run.g, status != TG_OK ? tg_error() : NULL));
         if (again && known) known->n = 0;
         if (status == TG_OK && !again) out->baked = arena_copy(graph_arena(run.g), baked, n);

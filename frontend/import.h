@@ -23,7 +23,6 @@ typedef struct {
     U question;                     /* the last one that can be asked, or NULL */
     const Dims *dims;               /* sizes that are variables, or NULL */
     StringPool *pool;
-    bool makes_text;                /* a run makes strings */
 } Run;
 
 /* A graph, subgraph or function body being imported: its names, and where names, opsets and attribute references that it lacks are found. */

@@ -1,12 +1,10 @@
 /* Operators that look into strings. In: string tensors (text.h). Out: constants where the strings are known at import, else calls of a host function that does the same work at each run
  * (text_work.h). To add one: a worker there, a function here, a row in ops.def, a row in text_use.
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "frontend/host.h"
 #include "frontend/import.h"
-#include "frontend/program.h"
+#include "frontend/pattern.h"
 #include "frontend/question.h"
 #include "frontend/text_work.h"
 #include "graph/base/text.h"
@@ -47,14 +45,13 @@ static bool work_now(Graph *g, const Ctx *c, const Job *j, Work *w, size_t out_b
     w->out = arena_alloc(graph_arena(g), out_bytes + 8);
     if (j->counts) w->count = NEW_N(graph_arena(g), int64_t, w->n + 1);
     TgStatus status = text_worker(j->name)->fn(w);
-    if (status != TG_OK) fail_node(g, c, status, NULL, "%s", tg_error());
+    if (status != TG_OK) work_free(w), fail_node(g, c, status, NULL, "%s", tg_error());
     return true;
 }
 
 /* Strings that the pool numbers anew at each run. */
 static U called(Graph *g, const Ctx *c, const Job *j, const UOp *const *var, uint32_t nvar)
 {
-    c->im->run->makes_text = true;
     if (c->im->run->known) c->im->run->known->makes_text = true;
     return call_new(g, custom_new(g, j->name, j->attr.s, j->attr.len, var, nvar), (U[]){ j->x, j->y }, j->y ? 2 : 1);
 }
@@ -96,7 +93,7 @@ static U pieces(Graph *g, const Ctx *c, Job *j, U *count)
     Work w;
     const UOp *dim[TG_MAX_RANK + 1], *var, *call;
     uint32_t rank = sizes_of(j->x, dim);
-    int64_t shape[TG_MAX_RANK + 1], most = c->im->run->known && c->im->run->known->maker ? c->im->run->known->maker->pieces : 0;
+    int64_t shape[TG_MAX_RANK + 1], most = c->im->run->known ? c->im->run->known->pieces : 0;
     if (rank >= TG_MAX_RANK) return done(j, fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u", rank));
     j->counts = count != NULL;
     if (!work_now(g, c, j, &w, 0)) {
@@ -105,13 +102,14 @@ static U pieces(Graph *g, const Ctx *c, Job *j, U *count)
         if (count) *count = call_result(g, call, 1, DT_I64, dim, rank);
         return done(j, call_result(g, call, 0, DT_I64, dim, rank + 1));
     }
+    if (!ok(g)) return done(j, NULL);
     int64_t longest = text_longest(&w), n = w.n * longest, *out = NEW_N(graph_arena(g), int64_t, n + 1);
     text_pad(&w, longest, out);
     work_free(&w);
     for (uint32_t k = 0; k < rank; k++) shape[k] = fixed_size(g, j->x, k);
     shape[rank] = longest;
     if (count) *count = tensor_const(g, DT_I64, shape, rank, w.count, (size_t)w.n * 8, "");
-    return done(j, ok(g) ? tensor_const(g, DT_I64, shape, rank + 1, out, (size_t)n * 8, "") : NULL);
+    return done(j, tensor_const(g, DT_I64, shape, rank + 1, out, (size_t)n * 8, ""));
 }
 
 /* Numbers of input i's strings. */

@@ -326,19 +326,34 @@ TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)
     return search && !s->program->tuned ? tg_tune(s, inputs, count, s->options.tune_s, s->options.beam) : TG_OK;
 }
 
-TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+static TgStatus run_once(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
 {
     TRY(session_program(s, inputs, count));
     drop_oldest(s);                     /* here, not in tg_prepare: the last run's outputs live until now */
-    TgStatus status = program_run(s->program, s->backend, inputs, outputs);
-    if (status == TG_LIMIT && s->program->pieces_wanted > s->pieces) {          /* a text of more pieces than any before: a program with room for it */
-        Program *p = s->program;
-        for (s->pieces = 1024; s->pieces < p->pieces_wanted; s->pieces *= 4) {}
-        s->program = p->next;
+    return session_in_file(s, program_run(s->program, s->backend, inputs, outputs));
+}
+
+/* The last run failed for a text of more pieces than its program has room for: programs that make strings are made anew, with more. */
+static void make_room(TgSession *s)
+{
+    enum { PIECES = 1024, TIMES = 4 };
+    if (!s->pieces) s->pieces = PIECES;
+    while (s->pieces < s->program->pieces_wanted) s->pieces *= TIMES;
+    for (Program **at = &s->program, *p = *at; p; p = *at) {
+        if (!p->imported.makes_text) { at = &p->next; continue; }
+        *at = p->next;
         program_free(p, s->backend);
-        return tg_run(s, inputs, count, outputs);
     }
-    return session_in_file(s, status);
+}
+
+TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+{
+    TgStatus status = run_once(s, inputs, count, outputs);
+    for (int64_t room = 0; status == TG_LIMIT && s->program && s->program->pieces_wanted > room; status = run_once(s, inputs, count, outputs)) {
+        room = s->program->pieces_wanted;
+        make_room(s);
+    }
+    return status;
 }
 
 TgStatus tg_take(TgTensor *out, TgSession *s, int32_t index)

@@ -40,7 +40,4 @@ typedef enum { BY_PATTERN, BY_SEPARATOR, BY_CHARACTER } TokensBy;
 typedef struct { int64_t least, most, skips, columns, counts, grams, items, slots; int32_t mode, weighted; } TfIdfAttr;
 typedef enum { MODE_TF, MODE_IDF, MODE_TFIDF } TfIdfMode;
 uint64_t gram_hash(const int64_t *item, int64_t n, int64_t step);
-
-/* Is it a pattern of RE2's, which the standard names, and short enough? */
-TgStatus pattern_check(const char *pattern, char *why, size_t size);
 #endif

@@ -160,7 +160,7 @@ static U upper_half(Graph *g, U x, U *rest)
     return cast(g, upper, DT_U16);
 }
 
-/* The bits of x's parts as bf16: each the upper half of what the ones before left, the last rounded. whole: with the mean of what sums of three parts leave out. */
+/* The bits of x's parts as bf16: each the upper half of what the ones before left, the last rounded. whole: with the mean of what sums of products of three parts by three leave out. */
 static void cut(Graph *g, U x, int64_t parts, bool whole, U *part)
 {
     U rest = x, high = upper_half(g, x, &rest), least = or_(g, and_(g, high, uop_int(g, DT_U16, SIGN)), uop_int(g, DT_U16, LEAST));
@@ -333,11 +333,12 @@ static U operand_of(Graph *g, const Sum *s, U u)
     Seen v;
     U core = u->op == UOP_EXPAND ? u->src[0] : u;
     bool padded = s->run != uop_size(s->p, (uint32_t)s->k), second = u == s->w;
+    bool whole = second && s->parts[0] == PARTS_MAX;            /* of fewer parts of x other terms are left out, or none */
     int64_t parts = s->parts[second], off = uop_rank(s->p) - uop_rank(core);
     if (!see(&v, u)) return NULL;
-    if (s->constant && !padded && (second || parts == 1)) return beside(g, s, in_parts(g, &v, parts, second), u, second);
+    if (s->constant && !padded && (second || parts == 1)) return beside(g, s, in_parts(g, &v, parts, whole), u, second);
     if (uop_numel(core) == uop_numel(v.base) && uop_rank(core) + 3 <= RANK_MAX)
-        return beside(g, s, laid_out(g, s, core, (uint32_t)(s->k - off), second && !s->constant ? (int)(s->n - off) : -1, parts, second), core, second);
+        return beside(g, s, laid_out(g, s, core, (uint32_t)(s->k - off), second && !s->constant ? (int)(s->n - off) : -1, parts, whole), core, second);
     int k = s->constant && !padded ? axis_seen(&v, u, (int)(s->k - uop_rank(s->p) + uop_rank(u))) : -1;
     return k >= 0 ? beside(g, s, through(g, &v, laid_out(g, s, v.base, (uint32_t)k, -1, parts, false), parts), u, false) : NULL;
 }

@@ -43,7 +43,7 @@ static const char *const flags[] = { FLAGS, NULL };
 /* ---- the compiler ---- */
 
 /* CC may be several words: a launcher, as ccache, in front of the compiler, and its arguments. */
-enum { CC_WORDS = 8 };
+enum { CC_WORDS = 32 };
 typedef struct { char path[PATH_MAX], words[PATH_MAX]; const char *arg[CC_WORDS]; int narg; bool clang; XXH64_hash_t identity; } Compiler;      /* path: "" when only its identity is known; arg: behind it */
 
 /* gcc gives out registers loop by loop, and then keeps a vector that a tile needs at every step in memory, though registers are free. */
@@ -88,12 +88,16 @@ static void add_identity(Compiler *c, const char *word)
 static bool compiler_is(Compiler *c, const char *name)
 {
     char *more;
+    c->narg = 0;
     snprintf(c->words, sizeof c->words, "%s", name);
     char *word = strtok_r(c->words, " \t", &more);
     if (!word || !find_program(c->path, word)) return false;
-    c->identity = cpu_identity() + CODE_VERSION, c->clang = false, c->narg = 0;
+    c->identity = cpu_identity() + CODE_VERSION, c->clang = false;
     add_identity(c, word);
-    while ((word = strtok_r(NULL, " \t", &more)) && c->narg < CC_WORDS) add_identity(c, c->arg[c->narg++] = word);
+    while ((word = strtok_r(NULL, " \t", &more))) {
+        if (c->narg == CC_WORDS) return false;
+        add_identity(c, c->arg[c->narg++] = word);
+    }
     c->identity = XXH3_64bits_withSeed(own_flag(c->clang), strlen(own_flag(c->clang)), c->identity);
     for (int k = 0; flags[k]; k++) c->identity ^= XXH3_64bits_withSeed(flags[k], strlen(flags[k]), (XXH64_hash_t)k);
     return true;
@@ -102,21 +106,24 @@ static bool compiler_is(Compiler *c, const char *name)
 static TgStatus compiler_find(Compiler *c)
 {
     const char *own = getenv("CC"), *name[] = { "gcc", "clang", "cc" };
-    if (own && *own) return compiler_is(c, own) ? TG_OK : fail(TG_CACHE, "the C compiler that CC names is not there: '%s'", own);
+    if (own && *own && strlen(own) >= sizeof c->words) return fail(TG_CACHE, "CC is longer than %d bytes", PATH_MAX);
+    if (own && *own && compiler_is(c, own)) return TG_OK;
+    if (own && *own) return c->narg == CC_WORDS ? fail(TG_CACHE, "CC has more than %d words", CC_WORDS) : fail(TG_CACHE, "the C compiler that CC names is not there: '%s'", own);
     for (int i = 0; i < 3; i++)
         if (compiler_is(c, name[i])) return TG_OK;
     return fail(TG_CACHE, "no C compiler found ($CC, gcc, clang, cc): install the package gcc");
 }
 
-/* Where there is none, kernels that an earlier one made serve still: the cache remembers the last. */
+/* Where there is none, and CC names none, kernels that an earlier one made serve still: the cache remembers the last. */
 static TgStatus compiler_or_last(Compiler *c, const char *cache_dir)
 {
     void *last = NULL;
     size_t size = 0;
     TgStatus status = compiler_find(c);
+    const char *own = getenv("CC");
     bool known = cache_get(&last, &size, cache_dir, "cpu-compiler", "last") && size == sizeof c->identity;
     if (status == TG_OK && (!known || memcmp(last, &c->identity, size))) cache_put(cache_dir, "cpu-compiler", "last", &c->identity, sizeof c->identity);
-    if (status != TG_OK && known) memcpy(&c->identity, last, size), *c->path = 0, status_clear(), status = TG_OK;
+    if (status != TG_OK && known && !(own && *own)) memcpy(&c->identity, last, size), *c->path = 0, status_clear(), status = TG_OK;
     free(last);
     return status;
 }

@@ -3,6 +3,8 @@
 obeyed: done as onnxruntime does. ignored: accepted, and a warning says once that it has no effect. refused: Unsupported. docs/python.md lists them; tests/python compares the list with an installed onnxruntime.
 """
 import enum
+import importlib
+import sys
 import warnings
 
 from .library import UNSUPPORTED, Unsupported, lib, text
@@ -144,6 +146,15 @@ def get_ep_devices():
 def copy_tensors(source, target, stream=None):
     for a, b in zip(source, target):
         b.update_inplace(a.numpy())
+
+
+def borrow(name):
+    """A package of onnxruntime's that is Python alone, under the name of ours."""
+    theirs = name.replace("tgrun", "onnxruntime", 1)
+    try:
+        sys.modules[name] = importlib.import_module(theirs)
+    except ImportError as e:
+        raise ImportError(f"{name} is {theirs}: pip install onnxruntime onnx") from e
 
 
 class Refused:

@@ -35,6 +35,7 @@ class SessionOptions:
     THEIRS = dict(inter_op_num_threads=0, execution_mode=ExecutionMode.ORT_SEQUENTIAL, graph_optimization_level=GraphOptimizationLevel.ORT_ENABLE_ALL, enable_profiling=False, enable_mem_pattern=True,
                   enable_cpu_mem_arena=True, enable_mem_reuse=True, use_deterministic_compute=False, use_per_session_threads=True, log_severity_level=-1, log_verbosity_level=0, logid="",
                   optimized_model_filepath="", profile_file_prefix="onnxruntime_profile_", execution_order=names.ExecutionOrder.DEFAULT)
+    STATE = ("intra_op_num_threads", "config", "fixed", "providers", "cancelled")
     OBEYED = ("enable_profiling", "profile_file_prefix", "use_deterministic_compute")      # results are the same from run to run anyway
 
     def __init__(self):
@@ -43,7 +44,7 @@ class SessionOptions:
             setattr(self, name, value)
 
     def __setattr__(self, name, value):
-        if name not in self.OWN and name not in self.THEIRS and name not in ("intra_op_num_threads", "config", "fixed", "providers", "cancelled"):
+        if name not in self.OWN and name not in self.THEIRS and name not in self.STATE:
             raise AttributeError(f"SessionOptions has no {name!r}")
         if name in self.THEIRS and name not in self.OBEYED and value != self.THEIRS[name]:
             names.ignore(f"SessionOptions.{name}")

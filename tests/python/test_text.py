@@ -5,6 +5,7 @@ import sys
 import unittest
 
 import numpy as np
+import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
@@ -79,9 +80,20 @@ class Texts(unittest.TestCase):
         node = helper.make_node("RegexFullMatch", ["x"], ["y"], pattern="(a*)*b")
         session = tgrun.InferenceSession(model([node], TensorProto.BOOL))
         try:
-            session.run(None, {"x": np.array(["a" * 5000], object)})
+            self.assertEqual(session.run(None, {"x": np.array(["a" * 5000], object)})[0].tolist(), [False])
         except tgrun.Error as e:
             self.assertIn("too many steps", str(e))
+
+    def test_a_string_that_is_no_text(self):
+        """A pattern with choices wants UTF-8: one line, where the string is a run's and where it is a constant whose first rows are done."""
+        node = helper.make_node("Tokenizer", ["x"], ["y"], domain="com.microsoft", tokenexp="a|ab", mincharnum=1, mark=0, pad_value="#")
+        x = np.array(["ab ab ab ab", "a\udcff", "b"], object)
+        constant = helper.make_tensor("x", TensorProto.STRING, [3], [s.encode(errors="surrogateescape") for s in x])
+        fixed = onnx.ModelProto.FromString(model([node], TensorProto.STRING, ["", "", ""]))
+        fixed.graph.initializer[0].CopyFrom(constant)
+        for data, feed in ((model([node], TensorProto.STRING), {"x": x}), (fixed.SerializeToString(), {})):
+            with self.assertRaisesRegex(tgrun.Error, "not UTF-8"):
+                tgrun.InferenceSession(data).run(None, feed)
 
     def test_numbers(self):
         x = np.array(["1", "-2.5", "1e3", " 7", "inf", "NaN"], object)
@@ -120,6 +132,14 @@ class Texts(unittest.TestCase):
         for pieces in (300, 5000, 20, 4096, 4097):                               # more than there was room for: a program with more room
             self.assertEqual(session.run(None, {"x": np.array(["yes " * pieces, "no", ""], object)})[0].tolist(), [[pieces, 0], [0, 1], [0, 0]])
         self.assertLessEqual(session.get_stats()["programs"], 4)
+
+    def test_each_program_gets_more_room(self):
+        """One for a text alone, one for several: what the one has learned the other must not take for its own."""
+        node = helper.make_node("StringSplit", ["x"], ["y", "n"], delimiter=" ")
+        session = tgrun.InferenceSession(model([node], [TensorProto.STRING, TensorProto.INT64]))
+        for n, pieces in ((1, 3), (2, 3), (1, 700), (2, 500), (3, 300), (1, 700), (2, 3000), (1, 2000)):
+            _, count = session.run(None, {"x": np.array([" ".join("a" * pieces)] * n, object)})
+            self.assertEqual(count.tolist(), [pieces] * n)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,4 @@
-"""onnxruntime.quantization, which is Python alone, where onnxruntime is installed."""
-import importlib
-import sys
+"""onnxruntime.quantization, where onnxruntime is installed."""
+from ..names import borrow
 
-try:
-    sys.modules[__name__] = importlib.import_module("onnxruntime.quantization")
-except ImportError as e:
-    raise ImportError("tgrun.quantization is that of onnxruntime: pip install onnxruntime onnx") from e
+borrow(__name__)

@@ -1,8 +1,4 @@
-"""onnxruntime.transformers, which is Python alone, where onnxruntime is installed."""
-import importlib
-import sys
+"""onnxruntime.transformers, where onnxruntime is installed."""
+from ..names import borrow
 
-try:
-    sys.modules[__name__] = importlib.import_module("onnxruntime.transformers")
-except ImportError as e:
-    raise ImportError("tgrun.transformers is that of onnxruntime: pip install onnxruntime onnx") from e
+borrow(__name__)
