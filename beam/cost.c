@@ -1,5 +1,6 @@
 /* The cost of linear code. Instructions are walked in order with the loops around them. Each loop body gets cycles: the busiest of multiply-add ports, load ports, store port, issue
- * width, and the longest chain from a variable's old value to its new one (a reduction with too few accumulators). Variables beyond the registers cost a load and a
+ * width, the longest chain from a variable's old value to its new one (a reduction with too few accumulators), and the longest path of an iteration as far as iterations do not overlap
+ * (look-ups that wait for look-ups). Variables beyond the registers cost a load and a
  * store an addition.
  * A line of which only an element is taken costs four times what one of a stream does: nothing fetches it ahead. Memory: the outermost loop whose footprint fits a cache decides how often an access comes from the level below.
  * On a GPU, thread by thread: what a warp touches

@@ -6,17 +6,6 @@
 
 /* ---- facts ---- */
 
-static uint64_t ranges_of_places(Graph *g, const UOp *index)
-{
-    Arena *a = arena_new();
-    uint32_t n;
-    uint64_t ranges = 0;
-    const UOp **order = uop_toposort(g, &index, 1, a, &n);
-    for (uint32_t i = 0; i < n; i++) ranges |= order[i]->op == UOP_LOAD ? order[i]->ranges : 0;
-    arena_free(a);
-    return ranges;
-}
-
 static void look_access(Trial *p, const UOp *u, const UOp *const *axis)
 {
     const UOp *index = u->src[0];
@@ -28,7 +17,7 @@ static void look_access(Trial *p, const UOp *u, const UOp *const *axis)
     a->gated = u->nsrc > 2;
     a->bytes = (uint32_t)dtype_size((DType)index->dtype);
     a->at = index->src[1];
-    a->placed = ranges_of_places(p->k->g, a->at);
+    a->placed = range_data(p->k->g, a->at);
     a->ranges = index->ranges | (u->nsrc > 2 ? u->src[2]->ranges : 0);
     for (uint32_t i = 0; i < p->naxis; i++) {
         int n = p->number[i];

@@ -39,4 +39,10 @@ bool trial_shares(const Trial *p, int number, int lane);                 /* does
 
 static inline bool is_symbolic(const Trial *p, int number) { return p->symbolic >> number & 1; }
 static inline int64_t ceil_to(int64_t n, int64_t m) { return (n + m - 1) / m * m; }
+static inline int64_t floor_power(int64_t n)                            /* of two */
+{
+    int64_t w = 1;
+    while (w * 2 <= n) w *= 2;
+    return w;
+}
 #endif

@@ -317,6 +317,17 @@ static int64_t step_of(const UOp *u, const UOp *range, bool symbolic)
 int64_t range_step(const UOp *u, const UOp *range) { return step_of(u, range, false); }
 int64_t range_reach(const UOp *u, const UOp *range) { return step_of(u, range, true); }
 
+uint64_t range_data(Graph *g, const UOp *u)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    uint64_t ranges = 0;
+    const UOp **order = uop_toposort(g, &u, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++) ranges |= order[i]->op == UOP_LOAD ? order[i]->ranges : 0;
+    arena_free(a);
+    return ranges;
+}
+
 bool uop_is_shuffle(const UOp *u, const UOp *of[2])
 {
     of[0] = of[1] = NULL;

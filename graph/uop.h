@@ -138,6 +138,7 @@ static inline uint64_t range_bit(const UOp *r) { return UINT64_C(1) << range_num
 /* How far the integer u moves when the range moves by one; NO_STEP: it is not linear in it. */
 #define NO_STEP INT64_MIN
 int64_t range_step(const UOp *u, const UOp *range);
+uint64_t range_data(Graph *g, const UOp *u);                /* ranges that values loaded in u depend on: where a position is looked up, those that say which */
 int64_t range_reach(const UOp *u, const UOp *range);         /* the same with symbolic sizes at their largest */
 bool uop_is_shuffle(const UOp *u, const UOp *of[2]);     /* a STACK of lanes of one vector or two of the same length; else of[1] is NULL */
 

@@ -97,14 +97,6 @@ static int access_weight(const UOp *u, uint64_t reduces)
 /* A logarithm or an exponential of lanes costs what a scalar's does: more than scattered stores of its lanes. */
 static int work_weight(const UOp *u) { return u->op == UOP_EXP2 || u->op == UOP_LOG2 || u->op == UOP_SIN ? 20 : 0; }
 
-static bool by_data(const UOp *at)
-{
-    if (at->op == UOP_LOAD) return true;
-    for (uint32_t k = 0; k < at->nsrc; k++)
-        if (at->src[k]->ranges && by_data(at->src[k])) return true;
-    return false;
-}
-
 /* Contiguous accesses and long computations count for a lane axis, scattered accesses against it, and look-ups for it a little, which data scatter along any axis; a reduce axis serves only where
  * no store axis does. */
 static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t n, uint64_t reduces)
@@ -119,7 +111,7 @@ static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t
         int64_t stride = lane_stride(x, u->src[0]->src[1], r);
         bool shuffled = u->op == UOP_LOAD && u->nsrc == 1 && (stride == 2 || stride == -1);        /* two loads and a shuffle */
         if (between(x, u, r, &square) || stride == 1 || shuffled) score += weight;
-        else score += u->op == UOP_LOAD && by_data(u->src[0]->src[1]) ? weight / 10 : -weight / 10 - 1;
+        else score += u->op == UOP_LOAD && range_data(x->g, u->src[0]->src[1]) ? weight / 10 : -weight / 10 - 1;
     }
     return range_type(r) == AXIS_UNROLL && score > 0 ? (score + 3) / 4 : score;
 }

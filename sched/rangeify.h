@@ -1,4 +1,5 @@
-/* What the files of rangeify share: rangeify.c sweeps and decides, index_map.c says how an index passes through a node, cut.c builds kernels. */
+/* What the files of rangeify share: rangeify.c sweeps, facts.c knows nodes, demand.c what is wanted where, decide.c what is stored, index_map.c how an index passes through a node, cut.c builds
+ * kernels. */
 #ifndef TG_RANGEIFY_H
 #define TG_RANGEIFY_H
 #include "graph/blocks.h"
@@ -61,6 +62,29 @@ typedef struct {
     Results *results;                  /* by node id of a CALL */
     const UOp **copied;                /* make_kernel's: by node id, what a node became; NULL between kernels */
 } Rangeify;
+
+/* facts.c */
+bool node_is_leaf(const UOp *u);
+bool node_is_memory(const UOp *u);
+uint32_t node_values(const UOp *u);        /* sources that carry values (sizes and offsets of movement ops do not) */
+double node_base(const UOp *u);            /* elements of what views look at, the fewest on the way */
+bool node_contracts(const UOp *u);         /* a sum of products whose operands are smaller than the product */
+void facts_gather(Rangeify *r, const UOp *const *order, uint32_t n);
+void facts_foresee(Rangeify *r, const UOp *const *order, uint32_t n);      /* what will surely be stored */
+
+/* demand.c */
+Inst *inst_new(Rangeify *r, const UOp *u, uint32_t cut, const UOp *const *idx, const UOp *valid, uint64_t enclosing);
+Inst *inst_demand(Rangeify *r, const UOp *u, uint32_t cut, const UOp *const *idx, const UOp *valid, uint64_t enclosing);
+void inst_push(Rangeify *r, Inst *i);      /* hands a demand on to the sources of its node */
+const UOp *inst_position(Rangeify *r, const UOp *u, const UOp *const *idx);      /* an integer that is made of sizes and counts only, at idx; NULL: it is not */
+const UOp *inst_placeholder(Rangeify *r, const UOp *const *idx, uint32_t n, int64_t number);
+const UOp *cut_range(Rangeify *r, Cut *c, const UOp *bound, AxisType type);      /* a fresh one */
+double cut_extent(const Cut *c, uint64_t ranges);
+uint64_t index_ranges(const UOp *const *idx, uint32_t n);
+
+/* decide.c */
+bool is_stored(Rangeify *r, const UOp *u);      /* a node with demands is staged in memory, else inlined into each of its consumers */
+bool node_only_widens(const UOp *u);            /* a wider copy of a constant, which is none */
 
 /* The index and validity at which source k of node is wanted when node is wanted at idx under valid. Not for REDUCE. gather: stands for the value of an index tensor. */
 void index_source(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *idx, const UOp *valid, const UOp *const *gather, const UOp **out_idx, const UOp **out_valid);

@@ -1,0 +1,167 @@
+/* See cpu.h: which loop lies in lanes, which is shared among threads, from what the accesses cost along them. */
+#include "beam/cpu.h"
+
+/* ---- ops ---- */
+
+/* What divides what is left of a loop: its length where that is known. */
+int64_t cpu_divisor(const Trial *p, int number)
+{
+    const UOp *axis[64];
+    int at = opt_axis(p->k, number);
+    opt_axes(p->k, axis, 64);
+    return at < 0 ? 1 : index_divisor(axis[at]->src[0]);
+}
+
+bool cpu_padto(Trial *p, int number, int64_t multiple)
+{
+    int at = opt_axis(p->k, number);
+    if (at < 0 || cpu_divisor(p, number) % multiple == 0) return at >= 0;
+    return trial_op(p, (OptOp){ .kind = OPT_PADTO, .axis = (int8_t)at, .factor = (int32_t)multiple });
+}
+
+/* Lanes on a loop of the output; one of symbolic size gets as many more rounds as make it whole, whose elements are gated. */
+bool cpu_lanes(Trial *p, int number, int64_t lanes, int64_t together)
+{
+    return (!is_symbolic(p, number) || cpu_padto(p, number, lanes * together)) && cpu_split(p, number, lanes, AXIS_UPCAST);
+}
+
+static void move_first(Trial *p, int number)
+{
+    for (int at = opt_axis(p->k, number); at > 0; at--)
+        if (!trial_op(p, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 })) return;
+}
+
+/* Moves an output loop outwards past those in `past`. */
+void cpu_move_out(Trial *p, int number, uint64_t past)
+{
+    const UOp *axis[64];
+    for (int at = opt_axis(p->k, number); at > 0; at--) {
+        opt_axes(p->k, axis, 64);
+        if (!(past & range_bit(axis[at - 1])) || !trial_op(p, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 })) return;
+    }
+}
+
+/* ---- vector axis ---- */
+
+/* Lanes that lie multiples of a page apart share the sets of a cache, which holds fewer than there are lanes: each access misses. Loaded places are gathered at once. */
+static double apart(const Trial *p, const Access *a, int number)
+{
+    int64_t step = a->step[number];
+    if (!a->store && a->bytes >= 4 && (a->placed >> number & 1)) return 0.6 * p->lanes;
+    return step != NO_STEP && step && step * a->bytes % 4096 == 0 ? 3.0 * p->lanes : p->lanes;
+}
+
+/* Cost of one inner iteration's accesses when this axis is in lanes, in vector instructions; scalar code costs one a lane. */
+double cpu_lane_cost(const Trial *p, int number)
+{
+    double cost = 0;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        bool inner = !p->reduces || (a->ranges & p->reduces), contiguous = a->step[number] == 1;
+        double weight = inner ? 1 : p->contraction ? 0.02 : 0.3;
+        if (!(a->ranges >> number & 1)) cost += 0.5 * weight;
+        else if (contiguous || (a->constant && p->contraction)) cost += weight;
+        else cost += weight * apart(p, a, number);
+    }
+    return cost;
+}
+
+/* With what the last vector wastes. */
+static double whole_cost(const Trial *p, int number)
+{
+    double n = (double)p->size[number], waste = (double)ceil_to(p->size[number], p->lanes) / n;
+    return cpu_lane_cost(p, number) * (waste > 1.5 ? waste : 1 + (waste - 1) / 2);
+}
+
+int cpu_best_lane(const Trial *p, uint64_t among)
+{
+    int best = -1;
+    double least = 1e30;
+    for (uint32_t i = p->naxis; i-- > 0;) {
+        int number = p->number[i];
+        if (!(among >> number & 1) || p->size[number] < 4) continue;
+        double cost = whole_cost(p, number);
+        if (cost < least) least = cost, best = number;
+    }
+    return best;
+}
+
+double cpu_scalar_cost(const Trial *p)
+{
+    double cost = 0;
+    for (uint32_t i = 0; i < p->naccess; i++) cost += !p->reduces || (p->access[i].ranges & p->reduces) ? 1 : p->contraction ? 0.02 : 0.3;
+    return cost * p->lanes;
+}
+
+/* Lanes that each fetch for themselves save little where nothing is computed between, and are many times the text. */
+bool cpu_worth_lanes(const Trial *p, int lane) { return cpu_lane_cost(p, lane) + p->work < 0.55 * (cpu_scalar_cost(p) + p->work * p->lanes); }
+
+/* Of a reduce axis: the widest power of two up to the lanes that divides n, or the lanes with padding where that is worth it: only the last round is gated (peel.c). */
+int64_t cpu_lane_width(const Trial *p, int64_t n)
+{
+    int64_t w = p->lanes;
+    while (w > 1 && n % w) w /= 2;
+    if (n < p->lanes / 2) return w;
+    return ceil_to(n, p->lanes) * 4 <= n * 5 || (w * 2 < p->lanes && ceil_to(n, p->lanes) * 2 <= n * 3) ? p->lanes : w;
+}
+
+/* Are lanes along the reduce better than along the output? At the end of each sum they meet, which few rounds do not pay for. */
+bool cpu_sums_in_lanes(const Trial *p, int reduce, int out)
+{
+    double rounds = 1, width = (double)cpu_lane_width(p, p->size[reduce]);
+    for (uint32_t i = p->nout; i < p->naxis; i++) rounds *= (double)p->size[p->number[i]];
+    if (width < 4) return false;
+    return out < 0 || whole_cost(p, reduce) + width / 4 * width / rounds < whole_cost(p, out);
+}
+
+/* ---- threads ---- */
+
+static double balance(int64_t n, int threads) { return (double)n / (double)(ceil_to(n, threads)) ; }
+
+/* How far an index moves with a range, about: gates keep it inside at the ends only. */
+static int64_t reach_of(const UOp *u, int number)
+{
+    if (!(u->ranges >> number & 1)) return 0;
+    if (u->op == UOP_RANGE) return 1;
+    if (u->op == UOP_MUL && uop_is_const(u->src[1])) return reach_of(u->src[0], number) * u->src[1]->arg.i;
+    int64_t a = u->nsrc > 1 ? reach_of(u->src[u->nsrc - 2], number) : 0, b = u->nsrc > 1 ? reach_of(u->src[u->nsrc - 1], number) : 0;
+    return u->op == UOP_ADD ? a + b : u->op == UOP_WHERE ? (a > b ? a : b) : 0;
+}
+
+/* The outermost axis in memory of what a kernel of constants reads (it runs once, and packs): a part of the loop then reads a part of the file. -1: the kernel reads more. */
+int cpu_farthest(const Trial *p)
+{
+    int number = -1;
+    int64_t far = 0;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (!a->store && !a->constant) return -1;
+        for (uint32_t j = 0; j < p->naxis && !a->store; j++) {
+            int64_t reach = reach_of(a->at, p->number[j]);
+            if (reach > far) far = reach, number = p->number[j];
+        }
+    }
+    return number;
+}
+
+void cpu_share(Trial *p, int first)
+{
+    const UOp *axis[64];
+    uint32_t n = opt_axes(p->k, axis, 64);
+    int best = -1;
+    double score = 0.5;
+    double work = (double)p->k->flops + (double)p->k->bytes;
+    if (!p->t->has_threads || work < 20000) return;
+    if (first < 0) first = cpu_farthest(p);
+    for (uint32_t i = 0; i < n; i++) {
+        if (range_type(axis[i]) != AXIS_LOOP || axis[i]->src[0]->vmax < 2) continue;
+        if (p->rows && (p->outs & ~p->rows) >> range_number(axis[i]) & 1) continue;         /* outside of the rows it would repeat their statistics */
+        double b = balance(axis[i]->src[0]->vmax, p->t->threads) + (range_number(axis[i]) == first ? 0.12 : 0) - 0.01 * i;
+        if (b > score) score = b, best = range_number(axis[i]);
+    }
+    if (best < 0) return;
+    move_first(p, best);
+    int at = opt_axis(p->k, best);
+    opt_axes(p->k, axis, 64);
+    trial_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)at, .target = AXIS_THREAD, .factor = uop_is_const(axis[at]->src[0]) ? (int32_t)axis[at]->src[0]->vmax : 0 });
+}

@@ -1,0 +1,299 @@
+/* See cpu.h: sums of products. Tiles and dot products of the device's own first, else a tile of MR x NV vector accumulators. */
+#include "beam/beam.h"
+#include "beam/cpu.h"
+#include "graph/wmma.h"
+
+/* DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers; CHOICES: pairs of axes of a TC that are tried; SHORT_SUM: terms;
+ * TABLE_MAX: places of a table that are unrolled. */
+enum { DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, SHORT_SUM = 128, TABLE_MAX = 9 };
+
+/* ---- contractions ---- */
+
+typedef struct { int m; int64_t mr, nv; double score; bool pad_m; } Tile;
+
+static int64_t registers(const Trial *p) { return p->t->vector_registers - 2; }
+
+/* Share of the multiply-add peak that a tile reaches: loads, latency, padding. */
+static double tile_score(const Trial *p, int64_t mr, int64_t nv, int64_t m, int64_t n)
+{
+    double fma = (double)(mr * nv), loads = (double)(mr + nv), cycles = fma / 2 > loads / 2 ? fma / 2 : loads / 2;
+    double latency = fma >= 8 ? 1 : fma / 8, waste = (double)ceil_to(n, nv * p->lanes) / (double)n * (double)ceil_to(m, mr) / (double)m;
+    return fma / 2 / (cycles + 0.6) * latency / waste;
+}
+
+/* Rows of a tile that lie multiples of a page apart share the sets of the first cache: more of them than it has ways, and each push out the others at every step. */
+static bool crowded(const Trial *p, int lane, int number, int64_t mr)
+{
+    int64_t ways = p->t->l1_bytes / 4096;
+    for (uint32_t i = 0; number >= 0 && i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        int64_t bytes = a->step[number] == NO_STEP ? 0 : a->step[number] * a->bytes, place = bytes & -bytes;
+        if (a->store || !bytes || !(a->ranges & p->reduces) || (a->ranges >> lane & 1)) continue;
+        int64_t places = place > 4096 ? 1 : place < 64 ? 64 : 4096 / place;
+        if ((mr + places - 1) / places + 2 > ways) return true;
+    }
+    return false;
+}
+
+/* Rows of a tile that lie a symbolic size apart, or that are as many as a symbolic size allows: each needs a register for its place. */
+static bool scattered(const Trial *p, int number)
+{
+    bool any = number >= 0 && is_symbolic(p, number);
+    for (uint32_t i = 0; number >= 0 && i < p->naccess; i++) any |= !p->access[i].store && (p->access[i].ranges & p->reduces) && (p->access[i].scattered >> number & 1);
+    return any;
+}
+
+/* others: registers that hold neither accumulators nor vectors of the lane axis. */
+static void consider(const Trial *p, Tile *best, int lane, int number, int64_t m, int64_t n, int64_t others)
+{
+    for (int64_t nv = 1; nv <= 8; nv++)
+        for (int64_t mr = 1; mr <= 16 && mr <= m; mr++) {
+            if (mr * nv + nv + others > registers(p) || (mr > 1 && nv > 4) || nv * p->lanes > ceil_to(n, p->lanes)) continue;
+            double s = tile_score(p, mr, nv, m, n) * (crowded(p, lane, number, mr) ? 0.6 : 1) * (mr > PLACES && scattered(p, number) ? 0.8 : 1);
+            if (s > best->score + 1e-9) *best = (Tile){ number, mr, nv, s, false };
+        }
+}
+
+static void weigh(const Trial *p, int lane, double *constant, double *other)
+{
+    *constant = *other = 0;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        double bytes = a->bytes;
+        for (uint32_t j = 0; j < p->naxis; j++)
+            if (a->ranges >> p->number[j] & 1) bytes *= (double)p->size[p->number[j]];
+        if (a->store || !(a->ranges & p->reduces)) continue;
+        if (a->ranges >> lane & 1) *constant += bytes;
+        else *other += bytes;
+    }
+}
+
+static Tile best_tile(const Trial *p, int lane, int64_t others)
+{
+    Tile best = { -1, 1, 1, 0, false };
+    int64_t n = p->size[lane];
+    consider(p, &best, lane, -1, 1, n, others);
+    for (uint32_t i = 0; i < p->nout; i++) {
+        int number = p->number[i];
+        if (number != lane && trial_shares(p, number, lane)) consider(p, &best, lane, number, p->size[number], n, others);
+    }
+    return best;
+}
+
+/* Axes on which all that is summed depends. */
+static uint64_t batch_of(const Trial *p)
+{
+    uint64_t batch = p->outs;
+    for (uint32_t i = 0; i < p->naccess; i++)
+        if (!p->access[i].store && (p->access[i].ranges & p->reduces)) batch &= p->access[i].ranges;
+    return batch;
+}
+
+/* A short loop of the sum along which a constant that varies with the others does not: parts of it (four bits of a byte), which are then known ones. */
+static void unroll_parts(Trial *p)
+{
+    for (uint32_t r = p->nout; r < p->naxis; r++) {
+        int number = p->number[r];
+        bool part = false;
+        for (uint32_t i = 0; i < p->naccess; i++) {
+            const Access *a = &p->access[i];
+            part |= a->constant && a->bytes == 1 && (a->ranges & p->reduces) && !(a->ranges >> number & 1);
+        }
+        if (part && p->size[number] <= LANE_TURNS && !is_symbolic(p, number)) cpu_split(p, number, p->size[number], AXIS_UNROLL);
+    }
+}
+
+/* Lanes of a short axis: all of it at once, with a few that compute nothing, where the largest power of two below it would go over everything twice. */
+static int64_t lanes_of_short(Trial *p, int lane, int64_t n)
+{
+    int64_t below = floor_power(n), above = below == n ? n : 2 * below;
+    return above <= p->lanes && 5 * above <= 8 * n && !is_symbolic(p, lane) && cpu_padto(p, lane, above) ? above : below;
+}
+
+void cpu_contract(Trial *p, int lane)
+{
+    Tile best = best_tile(p, lane, 0);
+    int64_t n = p->size[lane];
+    double lane_bytes, other_bytes;
+    weigh(p, lane, &lane_bytes, &other_bytes);
+    cpu_lanes(p, lane, n < p->lanes ? lanes_of_short(p, lane, n) : p->lanes, best.nv);
+    if (best.nv > 1) cpu_split(p, lane, best.nv, AXIS_UPCAST);
+    if (best.m >= 0 && best.mr > 1) cpu_split(p, best.m, best.mr, AXIS_UPCAST);
+    uint64_t inside = 0;
+    for (uint32_t i = 0; i < 64; i++)
+        if ((int)i != lane && (!(p->outs >> i & 1) || trial_shares(p, (int)i, lane))) inside |= UINT64_C(1) << i;
+    if (!batch_of(p) || p->reduced > SHORT_SUM) cpu_move_out(p, lane, inside);                  /* short sums wait for what they store: row by row */
+    unroll_parts(p);
+    cut_sum(p->out, p->k, p->t, 512);
+    cpu_share(p, !batch_of(p) && (lane_bytes > 512 << 10 || best.m < 0) ? lane : -1);           /* of a batch each thread takes some whole */
+    trial_pack(p);
+}
+
+/* ---- tiles ---- */
+
+typedef struct { int k, m, n; int32_t row; } TilePlan;
+
+/* Can the operands of the TC be made? */
+static bool is_fragmented(const Kernel *k)
+{
+    Kernel *trial = kernel_clone(k);
+    bool good = kernel_fragments(trial) == TG_OK;
+    kernel_free(trial);
+    return good;
+}
+
+/* Rows of a tile, and how many tiles beside each other, that cover m with the least work: an operation takes as many steps as rows, and some to load what it takes of B. */
+static int64_t rows_of(int64_t m, const Wmma *w, int64_t *tiles)
+{
+    int64_t best = 0;
+    double least = 0;
+    for (int64_t n = 1; n <= 2; n++)
+        for (int64_t rows = WMMA_ROWS; rows <= w->m && n * rows <= m; rows++) {
+            double cost = (double)ceil_to(m, n * rows) / (double)(n * rows) * (double)n * ((double)rows + (n > 1 ? 4 : 8));
+            if (!best || cost <= least) best = rows, *tiles = n, least = cost;
+        }
+    return best;
+}
+
+/* Of what is summed the constants vary along it, and nothing else. */
+static bool is_of_constants(const Trial *p, int number)
+{
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> number & 1) != a->constant) return false;
+    }
+    return true;
+}
+
+/* Some constant that is summed varies along it. */
+static bool meets_constants(const Trial *p, int number)
+{
+    bool meets = false;
+    for (uint32_t i = 0; i < p->naccess; i++) meets |= p->access[i].constant && (p->access[i].ranges & p->reduces) && p->access[i].ranges >> number & 1;
+    return meets;
+}
+
+/* What is summed varies with m or with n, some of it with each, constants with n. */
+static bool separates(const Trial *p, int m, int n)
+{
+    bool with_m = false, with_n = false;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        bool one = a->ranges >> m & 1, two = a->ranges >> n & 1;
+        if (a->store || !(a->ranges & p->reduces)) continue;
+        if ((one && two) || (one && a->constant)) return false;
+        with_m |= one;
+        with_n |= two;
+    }
+    return with_m && with_n;
+}
+
+/* Where m makes one tile only, two of another axis on which no constant depends share what is loaded of B. */
+static void second_row(Trial *p, const TilePlan *t)
+{
+    for (uint32_t i = p->nout; i-- > 0;) {
+        int other = p->number[i];
+        if (other != t->m && other != t->n && p->size[other] > 1 && !meets_constants(p, other) && cpu_split(p, other, 2, AXIS_UPCAST)) return;
+    }
+}
+
+/* The pair of axes that TC takes when it takes m and n: which operand is whose, it says itself. */
+static bool try_tc(Trial *p, const TilePlan *t)
+{
+    for (int32_t choice = 0; choice < CHOICES; choice++)
+        if (trial_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)opt_axis(p->k, t->k), .factor = t->row + 16 * choice })) return true;
+    return false;
+}
+
+/* A short loop of the sum that finds its places by a table (which parts of two numbers are multiplied): they become known ones. */
+static void unroll_tables(Trial *p)
+{
+    for (uint32_t r = p->nout; r < p->naxis; r++) {
+        int number = p->number[r];
+        bool table = false;
+        for (uint32_t i = 0; i < p->naccess; i++) table |= (p->access[i].ranges >> number & 1) && p->access[i].step[number] == NO_STEP;
+        if (table && p->size[number] <= TABLE_MAX && !is_symbolic(p, number)) cpu_split(p, number, p->size[number], AXIS_UNROLL);
+    }
+}
+
+/* Two by two tiles of m and n where they are long enough; every window must be packed, or lie as it should. */
+static bool try_tiles(Trial *p, const TilePlan *t)
+{
+    const Wmma *w = &wmma_row[t->row];
+    int64_t n = p->size[t->n], tiles = 1, rows = rows_of(p->size[t->m], w, &tiles);
+    if (!rows || n < w->n || p->size[t->k] % w->k) return false;
+    if (!cpu_split(p, t->n, ceil_to(n, 2 * w->n) * 4 <= ceil_to(n, w->n) * 5 ? 2 * w->n : w->n, AXIS_UPCAST) || !cpu_split(p, t->m, rows * tiles, AXIS_UPCAST)) return false;
+    if (tiles == 1) second_row(p, t);
+    unroll_tables(p);
+    if (!try_tc(p, t)) return false;
+    uint64_t batch = batch_of(p);
+    if (opt_axis(p->k, t->n) >= 0) cpu_move_out(p, t->n, p->outs & ~batch);
+    cpu_share(p, batch ? -1 : t->n);
+    trial_pack(p);
+    return is_fragmented(p->k);
+}
+
+/* Sums of products that the device has a tile operation for. n is best where the store is contiguous. */
+static bool tiles_of(Trial *p, const Kernel *k, int32_t row)
+{
+    for (uint32_t r = p->naxis; r-- > p->nout;)
+        for (uint32_t n = p->nout; n-- > 0;)
+            for (uint32_t m = p->nout; m-- > 0;) {
+                TilePlan t = { p->number[r], p->number[m], p->number[n], row };
+                if (m == n || is_symbolic(p, t.k) || is_symbolic(p, t.m) || is_symbolic(p, t.n) || !separates(p, t.m, t.n)) continue;
+                if (try_tiles(p, &t)) return true;
+                trial_again(p, k);
+            }
+    return false;
+}
+
+/* Rows of vectors as in contract, each lane the dot product of neighbours along axis r. */
+static bool try_dots(Trial *p, int r, int lane, int32_t row)
+{
+    const Wmma *w = &wmma_row[row];
+    if (p->size[lane] < w->n || p->size[r] % w->k || !is_of_constants(p, lane)) return false;
+    Tile best = best_tile(p, lane, DOT_OTHERS);
+    if (!cpu_split(p, lane, w->n, AXIS_UPCAST)) return false;
+    if (best.nv > 1) cpu_split(p, lane, best.nv, AXIS_UPCAST);
+    if (best.m >= 0 && best.mr > 1) cpu_split(p, best.m, best.mr, AXIS_UPCAST);
+    cpu_move_out(p, lane, p->outs);
+    cpu_share(p, lane);
+    if (!trial_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)opt_axis(p->k, r), .factor = row })) return false;
+    trial_pack(p);
+    return is_fragmented(p->k);
+}
+
+static bool dots_of(Trial *p, const Kernel *k, int32_t row)
+{
+    for (uint32_t r = p->naxis; r-- > p->nout;)
+        for (uint32_t n = p->nout; n-- > 0;) {
+            if (!is_symbolic(p, p->number[r]) && !is_symbolic(p, p->number[n]) && try_dots(p, p->number[r], p->number[n], row)) return true;
+            trial_again(p, k);
+        }
+    return false;
+}
+
+/* Tiles first: they do the most at once. */
+bool cpu_operations(Trial *p, const Kernel *k)
+{
+    for (int tiled = 1; tiled >= 0; tiled--)
+        for (int32_t row = 0; row < WMMA_COUNT; row++) {
+            const Wmma *w = &wmma_row[row];
+            if ((p->products != w->a && p->products != w->b) || !(p->t->wmma >> row & 1) || w->lanes > 1 || wmma_tiled(w) != tiled) continue;
+            if (tiled ? tiles_of(p, k, row) : dots_of(p, k, row)) return true;
+        }
+    return false;
+}
+
+/* Both operands run along the reduce: lanes there, a tile of output pairs. */
+void cpu_dot_products(Trial *p, int lane)
+{
+    int64_t left = 16;
+    if (!cpu_padto(p, lane, cpu_lane_width(p, p->size[lane]))) return;
+    cpu_split(p, lane, cpu_lane_width(p, trial_size(p, lane)), AXIS_UNROLL);
+    for (uint32_t i = p->nout; i-- > 0 && left > 1;)
+        for (int64_t f = left >= 4 ? 4 : left; f > 1; f--)
+            if (p->size[p->number[i]] >= f && cpu_split(p, p->number[i], f, AXIS_UPCAST)) { left /= f; break; }
+    cpu_share(p, -1);
+    trial_pack(p);
+}
