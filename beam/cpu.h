@@ -7,6 +7,7 @@ static inline bool cpu_split(Trial *p, int number, int64_t factor, AxisType targ
 int64_t cpu_divisor(const Trial *p, int number);                        /* what divides what is left of a loop: its length where that is known */
 bool cpu_padto(Trial *p, int number, int64_t multiple);
 bool cpu_lanes(Trial *p, int number, int64_t lanes, int64_t together);   /* on a loop of the output; one of symbolic size gets as many more iterations as make it whole, whose elements are gated */
+void cpu_first(Trial *p, int number);                                      /* an output loop, outside of all others */
 void cpu_move_out(Trial *p, int number, uint64_t past);                  /* an output loop, outwards past those in `past` */
 
 double cpu_lane_cost(const Trial *p, int number);                       /* of one inner iteration's accesses when this axis is in lanes, in vector instructions */

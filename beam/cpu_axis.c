@@ -25,7 +25,7 @@ bool cpu_lanes(Trial *p, int number, int64_t lanes, int64_t together)
     return (!is_symbolic(p, number) || cpu_padto(p, number, lanes * together)) && cpu_split(p, number, lanes, AXIS_UPCAST);
 }
 
-static void move_first(Trial *p, int number)
+void cpu_first(Trial *p, int number)
 {
     for (int at = opt_axis(p->k, number); at > 0; at--)
         if (!trial_op(p, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 })) return;
@@ -151,7 +151,7 @@ void cpu_share(Trial *p, int first)
     int best = -1;
     double score = 0.5;
     double work = (double)p->k->flops + (double)p->k->bytes;
-    if (!p->t->has_threads || work < 20000) return;
+    if (!p->t->has_threads || work < 20000 || p->shared) return;
     if (first < 0) first = cpu_farthest(p);
     for (uint32_t i = 0; i < n; i++) {
         if (range_type(axis[i]) != AXIS_LOOP || axis[i]->src[0]->vmax < 2) continue;
@@ -160,7 +160,7 @@ void cpu_share(Trial *p, int first)
         if (b > score) score = b, best = range_number(axis[i]);
     }
     if (best < 0) return;
-    move_first(p, best);
+    cpu_first(p, best);
     int at = opt_axis(p->k, best);
     opt_axes(p->k, axis, 64);
     trial_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)at, .target = AXIS_THREAD, .factor = uop_is_const(axis[at]->src[0]) ? (int32_t)axis[at]->src[0]->vmax : 0 });

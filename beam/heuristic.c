@@ -220,7 +220,7 @@ static bool rows_first(Trial *p)
 static bool keep_rows(Trial *p)
 {
     bool kept = false;
-    for (uint32_t i = p->nout; i < p->naxis; i++) kept |= trial_op(p, (OptOp){ .kind = OPT_KEEP, .axis = (int8_t)i });
+    for (uint32_t i = p->nout; i < p->naxis; i++) kept |= trial_op(p, (OptOp){ .kind = OPT_KEEP, .axis = (int8_t)opt_axis(p->k, p->number[i]) });
     return kept;
 }
 

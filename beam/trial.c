@@ -53,7 +53,7 @@ static void look_reduce(Trial *p, const UOp *u)
     if (terms > p->reduced) p->reduced = terms;
     p->rows &= u->ranges;
     const UOp *m = u->arg.i == UOP_ADD ? through_casts(u->src[0]) : u;
-    if (m->op != UOP_MUL || u->ranges != p->outs || m->src[0]->ranges == m->src[1]->ranges) return;
+    if (m->op != UOP_MUL || (u->ranges & ~p->shared) != p->outs || m->src[0]->ranges == m->src[1]->ranges) return;
     p->contraction = true;
     p->products = (DType)through_casts(m->src[0])->dtype;
 }
@@ -63,7 +63,10 @@ static void look(Trial *p)
     Arena *a = arena_new();
     uint32_t n;
     const UOp **order = uop_toposort(p->k->g, &p->k->root, 1, a, &n), *axis[64];
-    p->naxis = opt_axes(p->k, axis, 64);
+    uint32_t axes = opt_axes(p->k, axis, 64);
+    for (uint32_t i = 0; i < axes; i++)
+        if (range_type(axis[i]) == AXIS_THREAD) p->shared |= range_bit(axis[i]);
+        else axis[p->naxis++] = axis[i];
     look_axes(p, axis);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
@@ -81,6 +84,7 @@ void trial_again(Trial *p, const Kernel *k)
     if (p->k) kernel_free(p->k);
     *p = (Trial){ .k = kernel_clone(k), .t = p->t, .out = p->out, .lanes = p->t->vector_bytes / 4 > 1 ? p->t->vector_bytes / 4 : 1 };
     p->out->count = 0;
+    for (uint32_t i = 0; i < k->chain.count; i++) trial_op(p, k->chain.op[i]);
     look(p);
 }
 

@@ -21,6 +21,7 @@ typedef struct {
     int number[64];                 /* of the axes as they came: outputs, then reduces */
     int64_t size[64];               /* by range number; of a symbolic axis the largest */
     uint64_t outs, reduces, symbolic;
+    uint64_t shared;                /* among threads already, as the kernel's chain wants it: no axes here */
     uint64_t rows;                  /* outputs on which every reduce depends; without one all */
     double elements, reduced;       /* of the output; of its longest reduce */
     bool contraction;               /* a product is summed for every element of the output, and its operands do not all vary with all loops */

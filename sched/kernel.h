@@ -47,6 +47,9 @@ typedef struct { const UOp *buffer; bool written, read, constant, guard; } Kerne
 /* A packed constant (OptOp PACK): the expression that is stored, its index among the loops, elements of the copy. */
 typedef struct { const UOp *value, *at; int64_t numel; } KernelPack;
 
+/* What part p of a kernel (a value of its THREAD range) touches of a parameter, in bytes: [p * stride + first, .. + span). stride -1: parts are not so far from each other; span 0: not known. touched: how many of the span. */
+typedef struct { int64_t stride, first, span, touched; } Slice;
+
 typedef struct Kernel {
     Graph *g;                       /* holds root; scratch of its own: many kernels are worked on at once */
     struct Kernel *owner;           /* whose graph it is; NULL: its own */
@@ -59,6 +62,9 @@ typedef struct Kernel {
     uint32_t nvar;
     const UOp **var;                /* DEFINE_VARs, in the order of the arguments; at most KERNEL_VARS */
     OptList opts;                   /* applied, in order */
+    OptList chain;                  /* what a chain wants of it, first of all (chain.h): so many parts */
+    int64_t chain_parts;
+    Slice slice[KERNEL_PARAMS];     /* of the parts that opts make */
     uint64_t rings;                 /* ranges whose rounds fill staged tiles in turn (STAGE of depth 2) */
     const KernelPack *pack[KERNEL_PARAMS];      /* NULL: not packed */
     char name[64];                  /* e.g. "r_56_64_9_3f2a91c0": reduce or element-wise (r, e), sizes, key */

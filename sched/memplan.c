@@ -127,6 +127,15 @@ bool plan_conflict(const Plan *p, const Step *a, const Step *b)
 /* Steps that only the calling thread runs follow one another without a barrier (a copy or a host function may be shared out as well); on a device without our threads every order is a dependency. */
 static bool is_serial(const Step *s, const Target *t) { return t->has_threads && s->kind == STEP_KERNEL && s->thread_count == 1; }
 
+/* What a chain waits for, it waits for at its first step. */
+static bool chain_conflict(const Plan *p, uint32_t since, const Step *s)
+{
+    bool conflict = false;
+    for (uint32_t i = p->chain[s->chain - 1].first; i <= p->chain[s->chain - 1].last; i++)
+        for (uint32_t j = since; j < p->chain[s->chain - 1].first && !conflict; j++) conflict = plan_conflict(p, &p->step[j], &p->step[i]);
+    return conflict;
+}
+
 void plan_sync(Plan *p, const Target *t)
 {
     uint32_t since = 0, nwide = 0, *wide = malloc(sizeof *wide * ((size_t)p->nstep + 1));      /* wide: the steps since the last sync that are not serial */
@@ -137,8 +146,9 @@ void plan_sync(Plan *p, const Target *t)
         if (i && p->step[i - 1].once && !s->once) since = i, nwide = 0;        /* load ends: all have waited */
         for (uint32_t j = 0; p->jumps && j < p->nstep && !landed; j++) landed = p->step[j].kind == STEP_JUMP && p->step[j].target == i;
         s->sync = landed || s->kind == STEP_JUMP;              /* around a jump all meet: what runs next is not what stands next */
+        if (s->chain) s->sync |= i == p->chain[s->chain - 1].first && chain_conflict(p, since, s);
         for (uint32_t j = nwide; serial && j-- > 0 && !s->sync;) s->sync = plan_conflict(p, &p->step[wide[j]], s);
-        for (uint32_t j = i; !serial && j-- > since && !s->sync;) s->sync = plan_conflict(p, &p->step[j], s);
+        for (uint32_t j = i; !serial && !s->chain && j-- > since && !s->sync;) s->sync = plan_conflict(p, &p->step[j], s);
         if (s->sync) since = i, nwide = 0;
         if (!serial) wide[nwide++] = i;
         p->nsync += s->sync && !s->once;

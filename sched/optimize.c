@@ -205,7 +205,7 @@ static const UOp *at_most(Graph *g, const UOp *a, const UOp *most) { return UOP(
 /* Factor 0 is the whole axis. Where a factor does not divide, the last part of an UPCAST or LOCAL begins early enough to end with the axis: it overlaps the part before, and no access
  * needs a gate. Of an axis of symbolic size, which may be shorter than the factor, the elements beyond the end are the last one again; in a reduce they are the identity. One that PADTO made a multiple
  * of the factor, or that is one, is divided exactly. */
-static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n)
+static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis)
 {
     const UOp *r = axis[o->axis];
     bool fixed = uop_is_const(r->src[0]), whole = !o->factor || (fixed && o->factor == r->src[0]->vmax);
@@ -219,9 +219,6 @@ static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_
     if (!strchr(target_rule[o->target].from, axis_letter[range_type(r)])) return fail(TG_USAGE, "optops: axis %d of type %c cannot become %s", o->axis, axis_letter[range_type(r)], target_name[o->target]);
     if (f > target_rule[o->target].most) return fail(TG_USAGE, "optops: %s of %lld; at most %d", target_name[o->target], (long long)f, target_rule[o->target].most);
     if (number == 64) return fail(TG_USAGE, "optops: more than 64 ranges");
-    if (o->target == AXIS_THREAD)
-        for (uint32_t i = 0; i < n; i++)
-            if (range_type(axis[i]) == AXIS_THREAD) return fail(TG_USAGE, "optops: a second THREAD axis");
     Graph *g = k->g;
     Change c = { .old = r };
     const UOp *mine = uop_range(g, whole ? range_number(r) : number, whole ? r->src[0] : uop_index(g, f), (AxisType)o->target);
@@ -375,7 +372,7 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
         if (o->axis < 0 || (uint32_t)o->axis >= n) return fail(TG_USAGE, "optops: axis %d of %u", o->axis, n);
         bool held = wmma_holds(k, o, axis[o->axis]) || (o->kind == OPT_SWAP && o->factor >= 0 && (uint32_t)o->factor < n && wmma_holds(k, o, axis[o->factor]));
         if (held) return fail(TG_USAGE, "optops: axis %d is part of a TC", o->axis);
-        if (o->kind == OPT_SPLIT) TRY(split(k, o, axis, n));
+        if (o->kind == OPT_SPLIT) TRY(split(k, o, axis));
         else if (o->kind == OPT_PADTO) TRY(padto(k, o, axis));
         else if (o->kind == OPT_SWAP) TRY(swap(k, o, axis, n));
         else if (o->kind == OPT_NEST) TRY(nest(k, o, axis[o->axis]));

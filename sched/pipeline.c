@@ -5,7 +5,7 @@
 #include "graph/base/map.h"
 #include "graph/print.h"
 #include "graph/verify.h"
-#include "sched/sched.h"
+#include "sched/chain.h"
 
 /* ---- what `tgrun dump` sees ---- */
 
@@ -90,6 +90,7 @@ static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, 
     TRY(check_schedule(s, VERIFY_RANGEIFY));
     TRY(sched_layout(s, t));
     if (t->max_block) sched_calls(s);
+    sched_chains(s, t);
     dump_schedule(dump, "layout", s);
     return check_schedule(s, VERIFY_LAYOUT);
 }
@@ -180,6 +181,7 @@ static TgStatus lower(Optimize *o, Kernel **k, const OptList *opts)
 {
     Kernel *plain = opts->count ? kernel_clone(*k) : NULL;
     TgStatus status = opt_apply_list(*k, opts, o->t);
+    if (status == TG_OK) kernel_slice(*k);
     if (status == TG_OK) status = kernel_lower(*k, o->t, o->dump);
     if (plain && (status == TG_UNSUPPORTED || status == TG_USAGE)) {
         text_add(&o->s->why_refused, "kernel %s: its list is refused: %s\n", plain->name, tg_error());

@@ -4,7 +4,7 @@
  * outputs that no step stores (an input, a constant, a value returned twice). Must hold: a buffer is written before it is read unless it is an input, a constant or zeroed.
  * To add a kind of memory: a MemKind, a case in `place_of`, and a line in plan_print (plan_run.c).
  */
-#include "sched/plan.h"
+#include "sched/chain.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static int64_t buffer_bytes(const Build *b, const UOp *u)
 static uint32_t new_buffer(Build *b, const UOp *u, MemKind kind)
 {
     uint32_t k = b->p->nbuffer++;
-    b->p->buffer[k] = (PlanBuffer){ .kind = kind, .size_bytes = buffer_bytes(b, u), .dtype = u->dtype, .shape = u->shape };
+    b->p->buffer[k] = (PlanBuffer){ .kind = kind, .size_bytes = buffer_bytes(b, u), .dtype = u->dtype, .shape = u->shape, .bordered = u->op == UOP_BUFFER && graph_buffer(b->s->g, buffer_slot(u))->zeroed };
     b->use[k] = (Use){ .first = UINT32_MAX, .uop = u };
     return k;
 }
@@ -496,6 +496,20 @@ static void extend_lives(Build *b)
         }
 }
 
+/* Of a chain's steps some threads are at the last while others are at the first. What only they touch may be in windows. */
+static void chain_lives(Build *b, const Target *t)
+{
+    for (uint32_t i = 0; i < b->p->nchain; i++)
+        for (uint32_t k = 0; k < b->p->nbuffer; k++) {
+            const PlanChain *c = &b->p->chain[i];
+            Use *u = &b->use[k];
+            bool from = u->first >= c->first && u->first <= c->last, to = u->last >= c->first && u->last <= c->last;
+            if (from && to && b->p->buffer[k].kind == MEM_ARENA && !u->read_first && !b->p->buffer[k].bordered) plan_window(b->p, k, c, t);
+            if (from) u->first = c->first;
+            if (to) u->last = c->last;
+        }
+}
+
 static const Guard *guard_of(const Build *b, uint32_t k)
 {
     const UOp *u = b->use[k].uop;
@@ -517,10 +531,12 @@ static void place_guards(Build *b)
     p->persist_bytes = (p->nguard * GUARD_BYTES + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static TgStatus place(Build *b)
+static TgStatus place(Build *b, const Target *t)
 {
     Plan *p = b->p;
     extend_lives(b);
+    plan_chain(p, t);
+    chain_lives(b, t);
     place_guards(b);
     Life *life = NEW_N(p->arena, Life, p->nbuffer);
     uint32_t n = 0;
@@ -596,7 +612,7 @@ TgStatus plan_make(Plan **out, Schedule *s, const Target *t)
     if (status == TG_OK) status = add_steps(&b);
     if (status == TG_OK) {
         add_outputs(&b);
-        status = place(&b);
+        status = place(&b, t);
     }
     if (status != TG_OK) {
         plan_free(p);

@@ -12,6 +12,8 @@ typedef enum { MEM_ARENA, MEM_PERSIST, MEM_CONST, MEM_INPUT, MEM_OUTPUT } MemKin
 typedef struct {
     MemKind kind;
     bool zeroed;                    /* MEM_PERSIST: zero at load */
+    int64_t window, stride, first;  /* window > 0: that many bytes a thread; those of part p begin at p * stride + first of what is addressed (chain.h) */
+    bool bordered;                  /* there must be zeros around what is stored */
     const Halo *halo;               /* MEM_ARENA: the zeros that the step with ACCESS_CLEAR makes, or NULL */
     bool once;                      /* only `once` steps touch it: a MEM_CONST of this kind need not stay on the device after load */
     int64_t offset, size_bytes;     /* in its arena; MEM_INPUT, MEM_OUTPUT: offset is the port's index */
@@ -52,6 +54,7 @@ typedef struct {
     bool may_idle;                  /* what it writes has one slice or none: its loop of one round is no loop, and what it loads may not be there when there is none (plan_idle) */
     bool sync;                      /* all threads (the whole grid) wait before this step: it reads or overwrites what an earlier step since the last sync touched */
     uint32_t kernel;                /* index into Plan.kernel */
+    uint32_t chain;                 /* index into Plan.chain + 1; 0: none */
     uint32_t narg, nvar;
     uint32_t *arg;                  /* PlanBuffer of each PARAM, or of a host call's arguments then results */
     uint8_t *access;                /* ACCESS_READ | ACCESS_WRITE of each arg */
@@ -64,10 +67,15 @@ typedef struct {
 } Step;
 enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_CLEAR = 4 };       /* CLEAR: the buffer's halo is zeroed while the kernel stores what is inside */
 
+/* Steps first .. last, each thread group after group of parts: all steps of one group, then those of the next (chain.h). */
+typedef struct { uint32_t first, last; int64_t group; } PlanChain;
+
 struct Plan {
     Arena *arena;
     Step *step;
     uint32_t nstep;
+    PlanChain *chain;
+    uint32_t nchain;
     Kernel **kernel;                /* unique by key */
     uint32_t nkernel;
     PlanBuffer *buffer;

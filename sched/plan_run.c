@@ -82,13 +82,15 @@ static void print_buffer(Text *out, const PlanBuffer *m, uint32_t k)
         if (d) text_add(out, ",");
         uop_print_expr(out, m->shape->dim[d]);
     }
-    text_add(out, "] %lld bytes\n", (long long)m->size_bytes);
+    text_add(out, m->window ? "] %lld bytes, a window of %lld a thread\n" : "] %lld bytes\n", (long long)m->size_bytes, (long long)m->window);
 }
 
 static void print_step(Text *out, const Plan *p, const Step *s)
 {
     static const char *const access[] = { "", "", ">", "<>" };
-    text_add(out, "  %c ", s->sync ? '|' : ' ');
+    const PlanChain *c = s->chain ? &p->chain[s->chain - 1] : NULL;
+    bool follows = c && s != &p->step[c->first];
+    text_add(out, "  %c ", s->sync ? '|' : follows ? '+' : ' ');
     if (s->kind == STEP_KERNEL) text_add(out, "%s", p->kernel[s->kernel]->name);
     else if (s->kind == STEP_COPY) text_add(out, "copy");
     else if (s->kind == STEP_JUMP) text_add(out, "jump to %u when 0:", s->target);
@@ -97,6 +99,7 @@ static void print_step(Text *out, const Plan *p, const Step *s)
     for (uint32_t i = 0; i < s->narg; i++) text_add(out, " %sb%u", access[s->access[i] & (ACCESS_READ | ACCESS_WRITE)], s->arg[i]);
     for (uint32_t i = 0; i < s->nvar; i++) text_add(out, " %s", p->var_name[s->var[i]]);
     if (s->thread_count != 1) text_add(out, s->thread_count < 0 ? "  threads ?" : "  threads %lld", (long long)s->thread_count);
+    if (c && !follows) text_add(out, "  in groups of %lld", (long long)c->group);
     text_add(out, "\n");
 }
 
@@ -106,7 +109,7 @@ void plan_print(Text *out, const Plan *p)
              (long long)p->arena_bytes, (long long)p->persist_bytes, p->nsync, (long long)p->flops);
     for (uint32_t k = 0; k < p->nbuffer; k++) print_buffer(out, &p->buffer[k], k);
     for (uint32_t i = 0; i < p->nstep; i++) {
-        if (i == 0 || p->step[i].once != p->step[i - 1].once) text_add(out, p->step[i].once ? "once:   (| waits for all, > writes)\n" : "run:   (| waits for all, > writes)\n");
+        if (i == 0 || p->step[i].once != p->step[i - 1].once) text_add(out, p->step[i].once ? "once:   (| waits for all, + part by part behind the one before, > writes)\n" : "run:   (| waits for all, + part by part behind the one before, > writes)\n");
         print_step(out, p, &p->step[i]);
     }
 }

@@ -38,6 +38,8 @@ typedef struct {
     const PlanBuffer *copied;
     uint32_t target;                    /* of a JUMP, in works */
     uint32_t step;                      /* of the plan */
+    uint32_t chain;                     /* its Step.chain */
+    bool windows;                       /* some args are a window a thread */
 } Work;
 
 typedef struct { void **arg; uint32_t port; bool output; } Patch;
@@ -125,6 +127,32 @@ static void kernel_work(const Executable *e, const Work *w, int thread, int thre
     if (begin < end) call(w->kernel, w->fn, w->args, vars, begin, end, e->scratch + e->scratch_bytes * thread);
 }
 
+/* Its arguments for parts from `part` on: windows begin where the first of these parts does. */
+static void *const *window_args(const Executable *e, const Work *w, int thread, int64_t part, void **out)
+{
+    if (!w->windows) return w->args;
+    const Step *s = &e->plan->step[w->step];
+    for (uint32_t k = 0; k < s->narg; k++) {
+        const PlanBuffer *b = &e->plan->buffer[w->arg[k]];
+        out[k] = b->window ? (void *)((uintptr_t)w->args[k] + (uintptr_t)(b->window * thread - part * b->stride - b->first)) : w->args[k];
+    }
+    return out;
+}
+
+/* The works of a chain, on a thread's parts: all of them on a group of parts, then on the next. */
+static void chain_work(Executable *e, const Work *w, uint32_t n, int thread, int threads)
+{
+    int64_t begin = w->count * thread / threads, end = w->count * (thread + 1) / threads, group = e->plan->chain[w->chain - 1].group, vars[KERNEL_VARS];
+    void *args[KERNEL_PARAMS];
+    for (int64_t p = begin; p < end; p += group)
+        for (uint32_t i = 0; i < n; i++) {
+            double start = e->seconds && !thread ? clock_s() : 0;
+            for (uint32_t v = 0; v < w[i].nvar; v++) vars[v] = e->vars[w[i].var[v]];
+            call(w[i].kernel, w[i].fn, window_args(e, &w[i], thread, p, args), vars, p, p + group < end ? p + group : end, e->scratch + e->scratch_bytes * thread);
+            if (e->seconds && !thread) e->seconds[w[i].step] += clock_s() - start;
+        }
+}
+
 static int64_t copied_bytes(const Executable *e, const PlanBuffer *b)
 {
     int64_t n = dtype_size(b->dtype);
@@ -158,15 +186,25 @@ static void take_jumps(Executable *e)
     while (e->at < e->nwork && e->work[e->at].kind == STEP_JUMP) e->at = e->vars[e->work[e->at].var[0]] ? e->at + 1 : e->work[e->at].target;
 }
 
+static uint32_t chain_end(const Executable *e, uint32_t at)
+{
+    uint32_t end = at + 1;
+    while (end < e->nwork && e->work[at].chain && e->work[end].chain == e->work[at].chain) end++;
+    return end;
+}
+
 static TeamParts next_phase(void *user)
 {
     Executable *e = user;
     bool shared = false;
-    if (e->seconds && e->end) e->seconds[e->work[e->end - 1].step] += clock_s() - e->start;
+    if (e->seconds && e->end && !e->work[e->end - 1].chain) e->seconds[e->work[e->end - 1].step] += clock_s() - e->start;
     e->at = e->end;
     if (e->status != TG_OK) return TEAM_OVER;
     take_jumps(e);
-    for (e->end = e->at; e->end < e->nwork && e->work[e->end].kind != STEP_JUMP && (e->end == e->at || (!e->work[e->end].wait && !e->seconds)); e->end++) shared |= e->work[e->end].shared;
+    for (e->end = e->at; e->end < e->nwork && e->work[e->end].kind != STEP_JUMP && (e->end == e->at || (!e->work[e->end].wait && !e->seconds));) {
+        shared |= e->work[e->end].shared;
+        e->end = chain_end(e, e->end);
+    }
     if (e->seconds) e->start = clock_s();
     return e->at >= e->nwork ? TEAM_OVER : shared ? TEAM_ALL : TEAM_ONE;
 }
@@ -174,8 +212,10 @@ static TeamParts next_phase(void *user)
 static void do_phase(void *user, int part, int parts)
 {
     Executable *e = user;
-    for (uint32_t i = e->at; i < e->end && e->status == TG_OK; i++) {
-        if (e->work[i].shared) do_work(e, &e->work[i], part, parts);
+    for (uint32_t i = e->at; i < e->end && e->status == TG_OK; i = chain_end(e, i)) {
+        if (e->work[i].chain) {
+            if (e->work[i].shared || !part) chain_work(e, &e->work[i], chain_end(e, i) - i, e->work[i].shared ? part : 0, e->work[i].shared ? parts : 1);
+        } else if (e->work[i].shared) do_work(e, &e->work[i], part, parts);
         else if (!part) do_work(e, &e->work[i], 0, 1);
     }
 }
@@ -215,6 +255,7 @@ static void resolve_args(Executable *e, Work *w, const Step *s)
     for (uint32_t k = 0; k < s->narg; k++) {
         const PlanBuffer *b = &e->plan->buffer[s->arg[k]];
         w->args[k] = address(e, b);
+        w->windows |= b->window > 0;
         if (b->halo && (s->access[k] & ACCESS_CLEAR)) w->clears |= UINT64_C(1) << k;
         if (b->kind == MEM_INPUT || b->kind == MEM_OUTPUT) e->patch[e->npatch++] = (Patch){ &w->args[k], (uint32_t)b->offset, b->kind == MEM_OUTPUT };
     }
@@ -255,6 +296,17 @@ static void thin_waits(Executable *e)
     }
 }
 
+/* A chain is shared out where one of its steps is worth it. */
+static void share_chains(Executable *e)
+{
+    for (uint32_t i = 0, end; i < e->nwork; i = end) {
+        bool shared = false;
+        end = chain_end(e, i);
+        for (uint32_t k = i; k < end; k++) shared |= e->work[k].shared;
+        for (uint32_t k = i; k < end; k++) e->work[k].shared = shared;
+    }
+}
+
 static void collect(Executable *e, const Code *c, bool once)
 {
     uint32_t *work_of = NEW_N(e->memory, uint32_t, e->plan->nstep + 1);
@@ -268,12 +320,14 @@ static void collect(Executable *e, const Code *c, bool once)
         Work *w = &e->work[e->nwork++];
         *w = resolve(e, s, c);
         w->step = i;
+        w->chain = s->chain;
         w->wait = wait || (sizes && w->shared) || (readers && w->kind == STEP_HOST) || w->kind == STEP_JUMP;
         sizes = w->kind == STEP_HOST || (sizes && !w->wait);
         readers = (w->shared && (w->nvar || w->kind != STEP_KERNEL)) || (readers && !w->wait);
         wait = false;
     }
     work_of[e->plan->nstep] = e->nwork;
+    share_chains(e);
     for (uint32_t i = 0; i < e->nwork; i++)
         if (e->work[i].kind == STEP_JUMP) e->work[i].target = work_of[e->work[i].target];
     thin_waits(e);

@@ -254,7 +254,7 @@ static void outputs_and_keys(void **state)
                        "  b4    output 2 f32[100] 400 bytes\n"
                        "  b5    const f32[16] 64 bytes\n"
                        "  b6    output 3 f32[16] 64 bytes\n"
-                       "run:   (| waits for all, > writes)\n"
+                       "run:   (| waits for all, + part by part behind the one before, > writes)\n"
                        "    e_100 >b0 b1\n"
                        "    e_100 >b2 b0\n"
                        "    copy >b3 b1\n"

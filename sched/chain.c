@@ -1,0 +1,262 @@
+/* Which kernels should be chained: see chain.h. The heuristics cut their loops as it is said here, and choose the rest of their lists for a part.
+ *
+ * From each kernel on, and for each number of parts into which what it stores can be cut, the chain is as long as what a part touches stays in the second cache. The number of parts is taken that keeps most
+ * bytes from memory, the least of such. Products must keep rows and columns enough for tiles.
+ */
+#include "sched/chain.h"
+
+#include <string.h>
+
+#include "graph/base/map.h"
+
+/* AHEAD: items between two kernels of a chain; PARTS_MOST, TRIES: numbers of parts that are tried; TILE: rows or columns that a product wants. */
+enum { MEMBERS = 8, AHEAD = 6, PARTS_MOST = 4096, TRIES = 24, TILE = 16 };
+
+typedef struct {
+    uint32_t n, item[MEMBERS];
+    uint32_t digits[MEMBERS];
+    Digit digit[MEMBERS][DIGITS_MAX];
+    Slice slice[MEMBERS][KERNEL_PARAMS];
+    int64_t parts, own, common, saved;
+    double filled;                  /* of the least filled tiles of a product's rows */
+} Members;
+
+static bool is_kernel(const ScheduleItem *i) { return i->kind == ITEM_KERNEL && i->kernel->root->nsrc == 1 && i->kernel->nvar == 0; }
+
+static const UOp *memory(const UOp *u)
+{
+    while (u->op == UOP_AFTER) u = u->src[0];
+    return u;
+}
+
+static int64_t bytes_of(const UOp *buffer) { return uop_numel(buffer) * dtype_size((DType)buffer->dtype); }
+
+static int written_slot(const Kernel *k)
+{
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (k->param[i].written) return (int)i;
+    return -1;
+}
+
+static int slot_of(const Kernel *k, const UOp *buffer)
+{
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (memory(k->param[i].buffer) == buffer) return (int)i;
+    return -1;
+}
+
+/* ---- one more kernel ---- */
+
+/* A sum of products keeps two loops that are long enough, if it had them. filled: how much of its rows' tiles is rows. */
+static bool keeps_tiles(const Kernel *k, const Digit *digit, uint32_t n, double *filled)
+{
+    const UOp *axis[64];
+    uint32_t axes = opt_axes(k, axis, 64), before = 0, after = 0;
+    bool product = false;
+    for (uint32_t i = 0; i < axes; i++) {
+        if (range_type(axis[i]) != AXIS_LOOP) continue;
+        int64_t size = axis[i]->src[0]->vmax;
+        before += size >= TILE;
+        for (uint32_t d = 0; d < n; d++)
+            if (digit[d].range == axis[i]) size = digit[d].block;
+        after += size >= TILE;
+    }
+    Arena *a = arena_new();
+    uint32_t count;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        const UOp *u = order[i]->op == UOP_REDUCE && order[i]->arg.i == UOP_ADD ? order[i]->src[0] : NULL;
+        while (u && u->op == UOP_CAST) u = u->src[0];
+        product |= u && u->op == UOP_MUL && u->src[0]->ranges != u->src[1]->ranges;
+    }
+    arena_free(a);
+    for (uint32_t d = 0; d < n && product; d++) {
+        double whole = (double)((digit[d].block + TILE - 1) / TILE * TILE), share = digit[d].block > 1 ? (double)digit[d].block / whole : 1;
+        if (share < *filled) *filled = share;
+    }
+    return !product || after >= (before < 2 ? before : 2);
+}
+
+static bool same_parts(const Slice *a, const Slice *b)
+{
+    int64_t low = a->first < b->first ? a->first : b->first, x = a->first + a->span, y = b->first + b->span;
+    return a->stride > 0 && a->stride == b->stride && a->span > 0 && b->span > 0 && (x > y ? x : y) - low <= a->stride;
+}
+
+/* Does each part of k touch, of what members write or k does, its part only? */
+static bool fits(const Schedule *s, const Members *m, const Kernel *k, const Slice *slice)
+{
+    bool fit = true;
+    for (uint32_t i = 0; i < m->n && fit; i++) {
+        const Kernel *other = s->item[m->item[i]].kernel;
+        for (uint32_t a = 0; a < other->nparam; a++)
+            for (uint32_t b = 0; b < k->nparam; b++)
+                if (memory(other->param[a].buffer) == memory(k->param[b].buffer) && (other->param[a].written || k->param[b].written)) fit &= same_parts(&m->slice[i][a], &slice[b]);
+    }
+    return fit;
+}
+
+static bool is_seen(const Schedule *s, const Members *m, const UOp *buffer, bool written)
+{
+    for (uint32_t i = 0; i < m->n; i++) {
+        int slot = slot_of(s->item[m->item[i]].kernel, buffer);
+        if (slot >= 0 && (!written || s->item[m->item[i]].kernel->param[slot].written)) return true;
+    }
+    return false;
+}
+
+static bool add_member(const Schedule *s, Members *m, uint32_t item, uint32_t slot, const Target *t)
+{
+    const Kernel *k = s->item[item].kernel;
+    const UOp *range[64];
+    Digit *digit = m->digit[m->n];
+    Slice *slice = m->slice[m->n];
+    uint32_t n = kernel_digits(digit, range, kernel_order(k, slot, range), m->parts);
+    double filled = m->filled;
+    if (!n || (k->chain_parts && k->chain_parts != m->parts) || !keeps_tiles(k, digit, n, &filled)) return false;
+    kernel_slices(slice, k, digit, n);
+    if (!fits(s, m, k, slice)) return false;
+    int64_t own = m->own, common = m->common, saved = m->saved;
+    for (uint32_t i = 0; i < k->nparam; i++) {
+        const UOp *b = memory(k->param[i].buffer);
+        int64_t whole = bytes_of(b), touched = slice[i].span && slice[i].touched < whole ? slice[i].touched : whole;
+        if (!is_seen(s, m, b, false)) *(slice[i].stride > 0 ? &own : &common) += touched;
+        if (k->param[i].read && b->op == UOP_BUFFER && is_seen(s, m, b, true)) saved += whole;
+    }
+    if (own > t->l2_bytes / 2 || own + common > t->l2_bytes * 7 / 8) return false;
+    m->own = own;
+    m->common = common;
+    m->saved = saved;
+    m->filled = filled;
+    m->digits[m->n] = n;
+    m->item[m->n++] = item;
+    return true;
+}
+
+/* ---- the chain from one kernel on ---- */
+
+static bool conflict(const Kernel *a, const Kernel *b)
+{
+    for (uint32_t i = 0; i < a->nparam; i++)
+        for (uint32_t k = 0; k < b->nparam; k++)
+            if ((a->param[i].written || b->param[k].written) && memory(a->param[i].buffer) == memory(b->param[k].buffer)) return true;
+    return false;
+}
+
+static bool depends(const Schedule *s, const Members *m, const Kernel *k)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < m->n && !any; i++) any = conflict(s->item[m->item[i]].kernel, k);
+    return any;
+}
+
+/* The next kernel that reads what a member stores; all between must be independent of the members. */
+static bool grow(const Schedule *s, Members *m, const Target *t)
+{
+    for (uint32_t i = m->item[m->n - 1] + 1, ahead = 0; i < s->count && ahead <= AHEAD && m->n < MEMBERS; i++, ahead++) {
+        const ScheduleItem *item = &s->item[i];
+        if (item->kind != ITEM_KERNEL) return false;
+        if (!depends(s, m, item->kernel)) continue;
+        for (uint32_t b = 0; b < item->kernel->nparam && is_kernel(item) && !item->once; b++)
+            if (item->kernel->param[b].read && is_seen(s, m, memory(item->kernel->param[b].buffer), true)) return add_member(s, m, i, b, t);
+        return false;
+    }
+    return false;
+}
+
+/* Numbers of parts that cut what the loops store: whole loops, and a divisor of the next. */
+static uint32_t numbers(const UOp *const *range, uint32_t n, const Target *t, int64_t *out)
+{
+    uint32_t count = 0;
+    int64_t before = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t size = range[i]->src[0]->vmax;
+        for (int64_t q = 2; q <= size && before * q <= PARTS_MOST && count < 64; q++)
+            if (size % q == 0 && (before * q % t->threads == 0 || before * q >= 4 * t->threads)) out[count++] = before * q;
+        if (before * size > PARTS_MOST) break;
+        before *= size;
+    }
+    return count;
+}
+
+static bool best_chain(const Schedule *s, uint32_t first, const Target *t, Members *best)
+{
+    const Kernel *k = s->item[first].kernel;
+    int slot = written_slot(k);
+    const UOp *range[64];
+    int64_t parts[64];
+    if (slot < 0 || bytes_of(memory(k->param[slot].buffer)) <= t->l2_bytes / 2 * t->threads) return false;
+    uint32_t n = numbers(range, kernel_order(k, (uint32_t)slot, range), t, parts);
+    best->saved = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        Members m = { .parts = parts[i], .filled = 1 };
+        if (!add_member(s, &m, first, (uint32_t)slot, t)) continue;
+        while (grow(s, &m, t)) { }
+        if ((double)m.saved * m.filled > (double)best->saved * best->filled) *best = m;
+    }
+    return best->saved > 0;
+}
+
+/* ---- what the kernels are told ---- */
+
+static bool wish(OptList *out, const Kernel *k, const Digit *digit, uint32_t n, const Target *t)
+{
+    Kernel *copy = kernel_clone(k);
+    bool good = true;
+    out->count = 0;
+    for (uint32_t i = 0; i < n && good; i++) {
+        int at = opt_axis(copy, range_number(digit[i].range));
+        for (; good && at > (int)i; at--) good = opt_try(out, copy, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 }, t);
+        good = good && opt_try(out, copy, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)i, .factor = (int32_t)digit[i].count, .target = AXIS_THREAD, .top = digit[i].block > 1 }, t);
+    }
+    kernel_free(copy);
+    if (!good) status_clear();
+    return good;
+}
+
+/* What stands between the members goes before them. Returns the place of the last. */
+static uint32_t gather(Schedule *s, const Members *m)
+{
+    uint32_t first = m->item[0], last = m->item[m->n - 1], others = last - first + 1 - m->n, at = 0, done = 0;
+    ScheduleItem moved[MEMBERS * (AHEAD + 1)];
+    for (uint32_t i = first; i <= last; i++) {
+        bool member = done < m->n && m->item[done] == i;
+        moved[member ? others + done++ : at++] = s->item[i];
+    }
+    memcpy(&s->item[first], moved, (last - first + 1) * sizeof *moved);
+    return last;
+}
+
+static void set_wishes(Schedule *s, const Members *m, const Target *t, Map *known)
+{
+    OptList list[MEMBERS];
+    for (uint32_t i = 0; i < m->n; i++)
+        if (!wish(&list[i], s->item[m->item[i]].kernel, m->digit[i], m->digits[i], t)) return;
+    for (uint32_t i = 0; i < m->n; i++) {
+        Kernel *k = s->item[m->item[i]].kernel;
+        k->chain = list[i];
+        k->chain_parts = m->parts;
+        if (!map_gets(known, k->key)) map_puts(known, k->key, k);
+    }
+}
+
+void sched_chains(Schedule *s, const Target *t)
+{
+    Arena *a = arena_new();
+    Members *m = NEW(a, Members);
+    Map known;
+    map_init(&known, a);
+    for (uint32_t i = 0; i < s->count && t->has_threads; i++) {
+        const Kernel *like = s->item[i].kernel ? map_gets(&known, s->item[i].kernel->key) : NULL;
+        if (like) s->item[i].kernel->chain_parts = like->chain_parts;
+        if (!is_kernel(&s->item[i]) || s->item[i].once || !best_chain(s, i, t, m)) continue;
+        set_wishes(s, m, t, &known);
+        i = gather(s, m);
+    }
+    for (uint32_t i = 0; i < s->count; i++) {
+        Kernel *k = s->item[i].kernel;
+        const Kernel *like = k ? map_gets(&known, k->key) : NULL;
+        if (like) k->chain = like->chain;
+    }
+    arena_free(a);
+}

@@ -1,0 +1,244 @@
+/* Chains (sched/chain.h). Slices hold: for kernels of random graphs under random lists, every element that a part touches, found by walking all loops, lies in the slice that kernel_slices says. Chains
+ * agree: random networks of rows as whole plans for a core whose cache is so small that kernels are chained and values lie in windows, against the interpreter. RANDOM_COUNT graphs from RANDOM_SEED (default 1).
+ */
+#include "tests/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "beam/beam.h"
+#include "random_stages.h"
+#include "sched/chain.h"
+
+/* ---- slices ---- */
+
+enum { WALK_MOST = 20000 };
+typedef struct { const UOp *range[64]; uint32_t n; int64_t value[64]; } Walk;
+
+static int64_t value_of(const Walk *w, const UOp *u)
+{
+    int64_t v[3] = { 0 }, out = 0;
+    if (u->op == UOP_RANGE) return w->value[range_number(u)];
+    if (u->op == UOP_CONST) return u->arg.i;
+    for (uint32_t k = 0; k < u->nsrc && k < 3; k++) v[k] = value_of(w, u->src[k]);
+    assert_true(uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out));
+    return out;
+}
+
+static bool is_affordable(const Walk *w)
+{
+    int64_t n = 1;
+    for (uint32_t k = 0; k < w->n; k++) n *= uop_is_const(w->range[k]->src[0]) ? w->range[k]->src[0]->vmax : WALK_MOST;
+    return n < WALK_MOST;
+}
+
+static bool is_plain(const UOp *u)
+{
+    bool plain = u->op == UOP_RANGE || u->op == UOP_CONST || op_is((Op)u->op, FLAG_ALU);
+    for (uint32_t k = 0; k < u->nsrc && plain && u->op != UOP_RANGE; k++) plain = is_plain(u->src[k]);
+    return plain;
+}
+
+static int64_t part_of(const Kernel *k, const Walk *w)
+{
+    const UOp *axis[64];
+    int64_t part = 0;
+    uint32_t n = opt_axes(k, axis, 64);
+    for (uint32_t i = 0; i < n; i++)
+        if (range_type(axis[i]) == AXIS_THREAD) part = part * axis[i]->src[0]->vmax + w->value[range_number(axis[i])];
+    return part;
+}
+
+/* One access, at one value of all ranges. Returns how many were looked at. */
+static long look(const Kernel *k, const UOp *u, const Walk *w)
+{
+    const UOp *at = u->src[0];
+    const Slice *s = &k->slice[at->src[0]->arg.i];
+    if (u->nsrc > 2 && !value_of(w, u->src[2])) return 0;
+    int64_t bytes = dtype_size((DType)at->src[0]->dtype), byte = value_of(w, at->src[1]) * bytes, from = part_of(k, w) * s->stride + s->first;
+    if (s->stride < 0 || !s->span) return 0;
+    if (byte < from || byte + bytes > from + s->span) print_message("%s: byte %lld of a part whose slice is %lld .. %lld\n", k->name, (long long)byte, (long long)from, (long long)(from + s->span));
+    assert_true(byte >= from && byte + bytes <= from + s->span);
+    return 1;
+}
+
+static long walk(const Kernel *k, const UOp *u, Walk *w, uint32_t depth)
+{
+    long n = 0;
+    if (depth == w->n) return look(k, u, w);
+    for (int64_t *v = &w->value[range_number(w->range[depth])]; *v < w->range[depth]->src[0]->vmax; (*v)++) n += walk(k, u, w, depth + 1);
+    w->value[range_number(w->range[depth])] = 0;
+    return n;
+}
+
+static long check_slices(const Kernel *k)
+{
+    Arena *a = arena_new();
+    uint32_t count;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count), *all[64] = { 0 };
+    long looked = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (order[i]->op == UOP_RANGE) all[range_number(order[i])] = order[i];
+    for (uint32_t i = 0; i < count; i++) {
+        const UOp *u = order[i], *at = u->op == UOP_LOAD || u->op == UOP_STORE ? u->src[0] : NULL;
+        if (!at || at->op != UOP_INDEX || at->src[0]->op != UOP_PARAM || !is_plain(at->src[1]) || (u->nsrc > 2 && !is_plain(u->src[2]))) continue;
+        Walk w = { .n = 0 };
+        uint64_t on = at->src[1]->ranges | (u->nsrc > 2 ? u->src[2]->ranges : 0);
+        for (uint32_t r = 0; r < 64; r++)
+            if (on >> r & 1) w.range[w.n++] = all[r];
+        if (is_affordable(&w)) looked += walk(k, u, &w, 0);
+    }
+    arena_free(a);
+    return looked;
+}
+
+/* A kernel under a random list, some of whose loops become parts first. */
+static long slices_of(const Kernel *k, Random *r, const Target *t)
+{
+    Kernel *c = kernel_clone(k);
+    const UOp *axis[64];
+    for (int digit = 0; digit < 2; digit++) {
+        uint32_t n = opt_axes(c, axis, 64);
+        bool loop = (uint32_t)digit < n && range_type(axis[digit]) == AXIS_LOOP && uop_is_const(axis[digit]->src[0]);
+        int64_t size = loop ? axis[digit]->src[0]->vmax : 1, f = size;
+        if (digit) for (f = 1 + random_below(r, (uint32_t)size); size % f; f--) { }
+        if (size > 1) random_apply(c, &(OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)digit, .factor = (int32_t)f, .target = AXIS_THREAD, .top = true }, t);
+    }
+    for (int padded = 0; padded < 2; padded++) {
+        uint32_t n = opt_axes(c, axis, 64);
+        if (n) random_apply(c, &(OptOp){ .kind = OPT_PADTO, .axis = (int8_t)random_below(r, n), .factor = 4 }, t);
+    }
+    random_opts(c, r, random_below(r, 4), t);
+    kernel_slice(c);
+    long looked = check_slices(c);
+    kernel_free(c);
+    return looked;
+}
+
+static void slices_hold(void **state)
+{
+    (void)state;
+    static const Target t = { .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 2, .l1_bytes = 48 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true, .clears_halos = true };
+    long first = setting("RANDOM_SEED", 1), count = setting("RANDOM_COUNT", 150), looked = 0;
+    for (long seed = first; seed < first + count; seed++) {
+        RandomGraph rg;
+        Schedule *s = NULL;
+        random_graph_new(&rg, (uint64_t)seed);
+        Random r = { (uint64_t)seed };
+        assert_int_equal(sched_schedule(&s, rg.g, rg.sink, &t, NULL), TG_OK);
+        for (uint32_t i = 0; i < s->count; i++)
+            if (s->item[i].kernel) looked += slices_of(s->item[i].kernel, &r, &t);
+        schedule_free(s);
+        random_graph_free(&rg);
+    }
+    print_message("%ld accesses lie in their slices\n", looked);
+    assert_true(looked > 1000 * count);
+}
+
+/* ---- chains ---- */
+
+static void choose(OptList *out, const Kernel *k, const ScheduleItem *item, const Schedule *s, void *user)
+{
+    (void)item, (void)s;
+    heuristic_opts(out, k, user);
+}
+
+/* What networks do with rows: statistics, products, attention; and what no chain may cross: transposes, reversals, neighbours. */
+static U step(Graph *g, Random *r, U x, U before)
+{
+    int64_t rows = uop_size(x, 1), columns = uop_size(x, 2), last = 2;
+    static const int64_t order[] = { 1, 0, 2 }, up[] = { 0, 1, 0 }, none[] = { 0, 0, 0 };
+    switch (random_below(r, 10)) {
+    case 0: return softmax(g, x, 2);
+    case 1: return sub(g, x, mean(g, x, &last, 1, true));
+    case 2: case 3: {
+        int64_t shape[] = { columns, 8 + 8 * (int64_t)random_below(r, 4) }, n = shape[0] * shape[1];
+        float *w = arena_alloc(graph_arena(g), (size_t)n * sizeof *w);
+        for (int64_t i = 0; i < n; i++) w[i] = ((float)random_below(r, 15) - 7) / 16;
+        return tanh_(g, matmul(g, x, tensor_const(g, DT_F32, shape, 2, w, (size_t)n * sizeof *w, NULL)));
+    }
+    case 4: return matmul(g, softmax(g, matmul(g, x, transpose(g, x)), 2), x);
+    case 5: return before->shape == x->shape ? add(g, x, before) : contiguous(g, tanh_(g, x));
+    case 6: return contiguous(g, permute(g, x, order, 3));
+    case 7: return contiguous(g, flip_axis(g, x, (int64_t)random_below(r, 3)));
+    case 8: return contiguous(g, add(g, x, slice_i(g, pad_i(g, x, up, none, NULL), 1, 0, rows)));
+    default: return contiguous(g, reshape_i(g, x, (int64_t[]){ 1, uop_size(x, 0) * rows, columns }, 3));
+    }
+}
+
+typedef struct { Graph *g; U sink; float *data; RefTensor want; Schedule *s; Plan *p; Code *code; Executable *x; Place at; } Network;
+
+static void make_network(Network *n, Random *r)
+{
+    int64_t shape[] = { 1 + random_below(r, 4), 8 + 4 * random_below(r, 7), 8 * (1 + random_below(r, 4)) }, numel = shape[0] * shape[1] * shape[2];
+    U dim[3], x, before;
+    n->g = graph_new();
+    n->data = malloc((size_t)numel * sizeof *n->data);
+    for (int64_t i = 0; i < numel; i++) n->data[i] = ((float)random_below(r, 15) - 7) / 8;
+    for (int k = 0; k < 3; k++) dim[k] = uop_index(n->g, shape[k]);
+    x = before = uop_param(n->g, DT_F32, dim, 3, 0);
+    for (uint32_t k = 4 + random_below(r, 6); k--;) {
+        U y = step(n->g, r, x, before);
+        before = x;
+        x = y;
+    }
+    n->sink = uop_new(n->g, UOP_SINK, DT_VOID, NO_ARG, &x, 1);
+}
+
+static TgStatus prepare(Network *n, Device *d, const Target *t)
+{
+    CompileStats stats;
+    TRY(ref_eval(&n->want, n->g, n->sink->src, 1, &(RefInput){ .param = (const void *const *)&n->data, .nparam = 1 }));
+    TRY(sched_schedule(&n->s, n->g, n->sink, t, NULL));
+    TRY(sched_optimize(n->s, t, choose, (void *)(uintptr_t)t, NULL));
+    TRY(plan_make(&n->p, n->s, t));
+    TRY(backend_cpu.compile(&n->code, d, n->p->kernel, n->p->nkernel, &stats));
+    return backend_cpu.load(&n->x, d, n->p, n->code);
+}
+
+static bool run_agrees(Network *n)
+{
+    int64_t numel = uop_numel(n->sink->src[0]);
+    void *out = malloc((size_t)numel * sizeof(float) + 64);
+    bool ok = went(&n->at, backend_cpu.run(n->x, (const void *const *)&n->data, &out, NULL)) && agree(&n->at, DT_F32, out, n->want.data, numel);
+    free(out);
+    return ok;
+}
+
+static bool chains_of(uint64_t seed, Device *d, const Target *t, long *chains, long *windows)
+{
+    Network n = { .at = { seed, "chains", NULL, NULL, NULL } };
+    Random r = { seed };
+    make_network(&n, &r);
+    bool ok = went(&n.at, prepare(&n, d, t)) && run_agrees(&n) && run_agrees(&n);
+    *chains += n.p ? n.p->nchain : 0;
+    for (uint32_t k = 0; n.p && k < n.p->nbuffer; k++) *windows += n.p->buffer[k].window > 0;
+    ref_tensor_free(&n.want);
+    if (n.x) backend_cpu.unload(n.x);
+    if (n.code) backend_cpu.code_free(n.code);
+    plan_free(n.p);
+    schedule_free(n.s);
+    graph_free(n.g);
+    free(n.data);
+    return ok;
+}
+
+static void chains_agree(void **state)
+{
+    (void)state;
+    Device *d;
+    long first = setting("RANDOM_SEED", 1), count = setting("RANDOM_COUNT", 60), bad = 0, chains = 0, windows = 0;
+    assert_true(open_backend(&d, &backend_cpu));
+    Target t = *backend_cpu.target(d);
+    for (long i = 0; i < count; i++) t.l2_bytes = 1024 << i % 4, bad += !chains_of((uint64_t)(first + i), d, &t, &chains, &windows);
+    backend_cpu.close(d);
+    print_message("%ld plans with %ld chains, %ld windows, %ld failures\n", count, chains, windows, bad);
+    assert_int_equal(bad, 0);
+    assert_true(chains > count / 3 && windows > count / 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(slices_hold), cmocka_unit_test(chains_agree) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
