@@ -4,8 +4,8 @@
 #include "graph/wmma.h"
 
 /* DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers; CHOICES: pairs of axes of a TC that are tried; SHORT_SUM: terms;
- * TABLE_MAX: places of a table that are unrolled. */
-enum { DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, SHORT_SUM = 128, TABLE_MAX = 9 };
+ * TABLE_MAX: places of a table that are unrolled; TILE_ROWS: of a full tile. */
+enum { DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, SHORT_SUM = 128, TABLE_MAX = 9, TILE_ROWS = 16 };
 
 /* ---- contractions ---- */
 
@@ -216,19 +216,76 @@ static void unroll_tables(Trial *p)
     }
 }
 
+/* Bytes of what is summed and varies with this loop of the output, but not with n. */
+static int64_t bytes_along(const Trial *p, int number, int n)
+{
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> number & 1) && !(a->ranges >> n & 1)) bytes += uop_numel(p->k->param[a->slot].buffer) * a->bytes;
+    }
+    return bytes;
+}
+
+/* How much of its tiles a stretch of rows fills. */
+static double filled(int64_t rows) { return rows < WMMA_ROWS ? 0 : (double)rows / (double)ceil_to(rows, TILE_ROWS); }
+
+/* In how many stretches rows are cut, of so many bytes: as few as a core's cache wants, or some more where those fill their tiles better. */
+static int64_t stretches_of(const Trial *p, int64_t size, int64_t bytes, bool tiled)
+{
+    int64_t best = 0, least = 0;
+    for (int64_t q = 2; q <= size && (!least || q <= 2 * least); q++) {
+        if (size % q || bytes / q > p->t->l2_bytes * 7 / 10) continue;
+        if (!least) least = q;
+        if (!best || (tiled && filled(size / q) > filled(size / best) + 0.02)) best = q;
+    }
+    return best;
+}
+
+/* Where rows are more than a core's cache holds, each column of tiles would fetch all of them again: a stretch of rows goes with all columns before the next. */
+static bool cut_rows(Trial *p, const TilePlan *t)
+{
+    int64_t bytes = 0, size = 1;
+    int rows = -1;
+    for (uint32_t i = 0; i < p->nout; i++) {
+        int number = p->number[i];
+        int64_t own = number == t->n || is_symbolic(p, number) ? 0 : bytes_along(p, number, t->n);
+        if (own && p->size[number] > size) rows = number, bytes = own, size = p->size[number];
+    }
+    if (rows < 0 || bytes <= p->t->l2_bytes / 2 || p->size[t->n] < 4 * wmma_row[t->row].n || p->shared || batch_of(p)) return false;
+    int64_t n = stretches_of(p, size, bytes, rows == t->m);
+    if (!n || (rows == t->m && filled(size / n) < 0.7)) return false;
+    cpu_first(p, rows);
+    return trial_split(p, rows, n, AXIS_THREAD, n < size);
+}
+
+/* Where stretches alone do not balance, threads take pairs of a stretch and a column. */
+static void share_columns(Trial *p, int n)
+{
+    const UOp *axis[64];
+    opt_axes(p->k, axis, 64);
+    int64_t stretches = axis[0]->src[0]->vmax;
+    for (int at = opt_axis(p->k, n); at > 1; at--) trial_op(p, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 });
+    if (stretches % p->t->threads && stretches < 4 * p->t->threads) cpu_split(p, n, trial_size(p, n), AXIS_THREAD);
+}
+
 /* Two by two tiles of m and n where they are long enough; every window must be packed, or lie as it should. */
 static bool try_tiles(Trial *p, const TilePlan *t)
 {
     const Wmma *w = &wmma_row[t->row];
-    int64_t n = p->size[t->n], tiles = 1, rows = rows_of(p->size[t->m], w, &tiles);
+    bool cut = cut_rows(p, t);
+    int64_t n = p->size[t->n], tiles = 1, rows = rows_of(trial_size(p, t->m), w, &tiles);
     if (!rows || n < w->n || p->size[t->k] % w->k) return false;
     if (!cpu_split(p, t->n, ceil_to(n, 2 * w->n) * 4 <= ceil_to(n, w->n) * 5 ? 2 * w->n : w->n, AXIS_UPCAST) || !cpu_split(p, t->m, rows * tiles, AXIS_UPCAST)) return false;
     if (tiles == 1) second_row(p, t);
     unroll_tables(p);
     if (!try_tc(p, t)) return false;
     uint64_t batch = batch_of(p);
-    if (opt_axis(p->k, t->n) >= 0) cpu_move_out(p, t->n, p->outs & ~batch);
-    cpu_share(p, batch ? -1 : t->n);
+    if (cut) share_columns(p, t->n);
+    else {
+        if (opt_axis(p->k, t->n) >= 0) cpu_move_out(p, t->n, p->outs & ~batch);
+        cpu_share(p, batch ? -1 : t->n);
+    }
     trial_pack(p);
     return is_fragmented(p->k);
 }

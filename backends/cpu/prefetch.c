@@ -44,6 +44,19 @@ static bool read_before(const UOp *linear, uint32_t at, const UOp *param)
     return false;
 }
 
+/* What counts panels in index i: the range, or what is left of it where threads share pairs of a panel and something outside. NULL: nothing does. step: from panel to panel. */
+static const UOp *counter_of(const UOp *i, const UOp *range, int64_t *step)
+{
+    *step = range_step(i, range);
+    if (*step != NO_STEP) return range;
+    const UOp *found = NULL;
+    if (i->op == UOP_MOD && i->src[0] == range && uop_is_const(i->src[1])) return *step = 1, i;
+    if (i->op == UOP_MUL && uop_is_const(i->src[1]) && (found = counter_of(i->src[0], range, step))) *step *= i->src[1]->arg.i;
+    if (i->op == UOP_ADD && (i->src[0]->ranges & i->src[1]->ranges & range_bit(range)) == 0)
+        found = counter_of(i->src[i->src[1]->ranges & range_bit(range) ? 1 : 0], range, step);
+    return found;
+}
+
 /* The place of this iteration's share of the next panel, as text, and the bytes that an iteration reads of this one over the number of tiles; NULL: there is no such nest, or the loop is short. */
 static const char *next_panel(CRender *r, const UOp *load, int64_t least_trips, int64_t *bytes)
 {
@@ -52,7 +65,8 @@ static const char *next_panel(CRender *r, const UOp *load, int64_t least_trips, 
     if (!i || !large_param(a) || !r->k->param[a->src[0]->arg.i].constant || !nest_of(r->k->linear, load, &s) || read_before(r->k->linear, s.at, a->src[0])) return NULL;
     uint32_t first = 0;
     while (first < s.n && !(i->ranges & range_bit(s.range[first]))) first++;
-    int64_t panel = first < s.n ? range_step(i, s.range[first]) : 0, tiles = 1, size = dtype_size((DType)a->dtype);
+    int64_t panel = 0, tiles = 1, size = dtype_size((DType)a->dtype);
+    const UOp *counter = first < s.n ? counter_of(i, s.range[first], &panel) : NULL;
     const char *tile = "0";
     for (uint32_t k = first + 1; k < s.n; k++) {
         const UOp *length = s.range[k]->src[0];
@@ -62,9 +76,9 @@ static const char *next_panel(CRender *r, const UOp *load, int64_t least_trips, 
         tiles *= length->arg.i;
     }
     const UOp *last = s.range[s.n - 1];
-    bool inner = range_step(i, last) > 0 && last->src[0]->vmax >= least_trips && s.n > first + 2;
+    bool inner = counter && range_step(i, last) > 0 && last->src[0]->vmax >= least_trips && s.n > first + 2;
     if (!inner || tiles < 2 || tiles > MOST_TILES || panel < 1 || panel * size < LEAST_PANEL || panel * size > MOST_PANEL) return NULL;
-    const char *p = cr_value(r, s.range[first]);
+    const char *p = cr_value(r, counter);
     *bytes = range_step(i, last) * size / tiles;
     return cr_text(r, "%s + ((%s + 1) * %ld + (%s * %ld + (%s - %s * %ld)) / %ld)", cr_memory(r, a), p, (long)panel, tile, (long)panel, cr_position(r, a, 0), p, (long)panel, (long)tiles);
 }
