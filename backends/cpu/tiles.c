@@ -10,7 +10,7 @@
 #include "backends/cpu/cpu.h"
 #include "graph/wmma.h"
 
-enum { TILES = 8, DEPTH = 64, ROW_BYTES = 64, ROWS = 16 };
+enum { TILES = 8, DEPTH = 64, ROW_BYTES = 64, ROWS = 16, WINDOWS = 12, NEAR_BYTES = 24 << 10 };
 
 static const char tile_helpers[] =
     "#ifndef TG_TILES\n#define TG_TILES\n"
@@ -53,8 +53,8 @@ typedef struct { uint8_t reg[2]; bool load[2]; } Operands;
 
 /* end: of the loop that begins at this position; body: the position of the loop around this one. By id: first, last: positions; wmma, operand: of a window, who reads it; late: a window
  * that is loaded where it is used; taken: of a WMMA. ahead: what the loop body
- * at `at` fetches of the next panel, of which `done` of its operations have asked for their share. */
-typedef struct { const UOp *const *line; uint32_t count, *end, *body, *first, *last; const UOp **wmma; uint8_t *operand; bool *late; Operands *taken; Role role[TILES]; CpuAhead ahead; uint32_t at, operations, done; } Lives;
+ * at `at` fetches of the next panel, of which `done` of its operations have asked for their share; row: windows of A of which it fetches the next iteration's. */
+typedef struct { const UOp *const *line; uint32_t count, *end, *body, *first, *last; const UOp **wmma; uint8_t *operand; bool *late; Operands *taken; Role role[TILES]; CpuAhead ahead; uint32_t at, operations, done, rows; const UOp *row[WINDOWS]; } Lives;
 
 /* Position where a value of that first position dies when it is used here. */
 static uint32_t dies(const Lives *l, const uint32_t *open, uint32_t depth, uint32_t first, uint32_t use)
@@ -198,18 +198,46 @@ static bool store_line(CRender *r, const UOp *u)
     return true;
 }
 
-/* Each operation of a loop body asks for its share of the next panel. */
+/* Windows of A that the body of this loop loads, whose rows the next iteration finds a step further on, where all
+ * iterations touch more of A than stays in the first cache. */
+static void find_rows(Lives *l, const UOp *loop)
+{
+    l->rows = 0;
+    if (loop->op != UOP_RANGE || !uop_is_const(loop->src[0])) return;
+    for (uint32_t k = 0; k < l->count; k++) {
+        const UOp *u = l->line[k], *at = is_window(u) && l->wmma[u->id] ? u->src[0]->src[1]->src[0] : NULL;
+        bool near = at && l->late[u->id] && !l->operand[u->id] && l->body[k] == l->at;
+        if (near && l->rows < WINDOWS && range_step(at, loop) > 0) l->row[l->rows++] = u;
+    }
+    if (l->rows * ROWS * ROW_BYTES * loop->src[0]->vmax < NEAR_BYTES) l->rows = 0;
+}
+
+/* Asks for row n of those that the next iteration loads. */
+static void ask_row(CRender *r, const Lives *l, uint32_t n, const UOp *loop, uint32_t rows)
+{
+    const UOp *window = l->row[n / rows], *wmma = l->wmma[window->id];
+    int64_t stride = wmma_stride(wmma, 0), step = range_step(window->src[0]->src[1]->src[0], loop);
+    cr_line(r, "__builtin_prefetch(%s + (%s + %ld));", cr_memory(r, window->src[0]), cr_position(r, window->src[0], 0),
+            (long)(step + stride * (n % rows)));
+}
+
+/* Each operation of a loop body asks for its share of the next panel, and of the rows of the next iteration. */
 static void ask_ahead(CRender *r, Lives *l, const UOp *wmma)
 {
-    uint32_t i = 0;
+    uint32_t i = 0, rows = (uint32_t)wmma_ranges(wmma)->rows;
     while (l->line[i] != wmma) i++;
     if (l->body[i] != l->at) {
         l->at = l->body[i];
         l->operations = l->done = 0;
         for (uint32_t k = 0; k < l->count; k++) l->operations += l->line[k]->op == UOP_WMMA && l->body[k] == l->at;
         cpu_prefetch_lines(r, wmma->src[1], &l->ahead);
+        if (l->at != UINT32_MAX) find_rows(l, l->line[l->at]);
     }
-    for (uint32_t n = l->ahead.lines * l->done / l->operations, end = l->ahead.lines * ++l->done / l->operations; n < end; n++) cr_line(r, "__builtin_prefetch(%s + %u);", l->ahead.name, n * ROW_BYTES);
+    uint32_t lines = l->ahead.lines, own = l->rows * rows, done = l->done++;
+    for (uint32_t n = lines * done / l->operations; n < lines * l->done / l->operations; n++)
+        cr_line(r, "__builtin_prefetch(%s + %u);", l->ahead.name, n * ROW_BYTES);
+    for (uint32_t n = own * done / l->operations; n < own * l->done / l->operations; n++)
+        ask_row(r, l, n, l->line[l->at], rows);
 }
 
 bool cpu_tile_line(CRender *r, const UOp *u)
