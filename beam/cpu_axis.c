@@ -31,13 +31,14 @@ void cpu_first(Trial *p, int number)
         if (!trial_op(p, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 })) return;
 }
 
-/* Moves an output loop outwards past those in `past`. */
+/* Moves an output loop outwards past those in `past`, and past parts of loops that are none in the end. */
 void cpu_move_out(Trial *p, int number, uint64_t past)
 {
     const UOp *axis[64];
     for (int at = opt_axis(p->k, number); at > 0; at--) {
         opt_axes(p->k, axis, 64);
-        if (!(past & range_bit(axis[at - 1])) || !trial_op(p, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 })) return;
+        bool open = range_type(axis[at - 1]) == AXIS_UPCAST || (past & range_bit(axis[at - 1]));
+        if (!open || !trial_op(p, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 })) return;
     }
 }
 

@@ -4,8 +4,8 @@
 #include "graph/wmma.h"
 
 /* DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers; CHOICES: pairs of axes of a TC that are tried; SHORT_SUM: terms;
- * TABLE_MAX: places of a table that are unrolled; TILE_ROWS: of a full tile. */
-enum { DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, SHORT_SUM = 128, TABLE_MAX = 9, TILE_ROWS = 16 };
+ * TABLE_MAX: places of a table that are unrolled. */
+enum { DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, SHORT_SUM = 128, TABLE_MAX = 9 };
 
 /* ---- contractions ---- */
 
@@ -142,19 +142,6 @@ static bool is_fragmented(const Kernel *k)
     return good;
 }
 
-/* Rows of a tile, and how many tiles beside each other, that cover m with the least work: an operation takes as many steps as rows, and some to load what it takes of B. */
-static int64_t rows_of(int64_t m, const Wmma *w, int64_t *tiles)
-{
-    int64_t best = 0;
-    double least = 0;
-    for (int64_t n = 1; n <= 2; n++)
-        for (int64_t rows = WMMA_ROWS; rows <= w->m && n * rows <= m; rows++) {
-            double cost = (double)ceil_to(m, n * rows) / (double)(n * rows) * (double)n * ((double)rows + (n > 1 ? 4 : 8));
-            if (!best || cost <= least) best = rows, *tiles = n, least = cost;
-        }
-    return best;
-}
-
 /* Of what is summed the constants vary along it, and nothing else. */
 static bool is_of_constants(const Trial *p, int number)
 {
@@ -227,17 +214,16 @@ static int64_t bytes_along(const Trial *p, int number, int n)
     return bytes;
 }
 
-/* How much of its tiles a stretch of rows fills. */
-static double filled(int64_t rows) { return rows < WMMA_ROWS ? 0 : (double)rows / (double)ceil_to(rows, TILE_ROWS); }
-
 /* In how many stretches rows are cut, of so many bytes: as few as a core's cache wants, or some more where those fill their tiles better. */
-static int64_t stretches_of(const Trial *p, int64_t size, int64_t bytes, bool tiled)
+static int64_t stretches_of(const Trial *p, int64_t size, int64_t bytes, bool tiled, double *filled)
 {
-    int64_t best = 0, least = 0;
+    int64_t best = 0, least = 0, tiles;
     for (int64_t q = 2; q <= size && (!least || q <= 2 * least); q++) {
         if (size % q || bytes / q > p->t->l2_bytes * 7 / 10) continue;
         if (!least) least = q;
-        if (!best || (tiled && filled(size / q) > filled(size / best) + 0.02)) best = q;
+        double share = 1;
+        if (tiled) wmma_cover(size / q, &tiles, &share);
+        if (!best || share > *filled + 0.02) best = q, *filled = share;
     }
     return best;
 }
@@ -253,8 +239,9 @@ static bool cut_rows(Trial *p, const TilePlan *t)
         if (own && p->size[number] > size) rows = number, bytes = own, size = p->size[number];
     }
     if (rows < 0 || bytes <= p->t->l2_bytes / 2 || p->size[t->n] < 4 * wmma_row[t->row].n || p->shared || batch_of(p)) return false;
-    int64_t n = stretches_of(p, size, bytes, rows == t->m);
-    if (!n || (rows == t->m && filled(size / n) < 0.7)) return false;
+    double filled = 0;
+    int64_t n = stretches_of(p, size, bytes, rows == t->m, &filled);
+    if (!n || filled < 0.7) return false;
     cpu_first(p, rows);
     return trial_split(p, rows, n, AXIS_THREAD, n < size);
 }
@@ -274,8 +261,9 @@ static bool try_tiles(Trial *p, const TilePlan *t)
 {
     const Wmma *w = &wmma_row[t->row];
     bool cut = cut_rows(p, t);
-    int64_t n = p->size[t->n], tiles = 1, rows = rows_of(trial_size(p, t->m), w, &tiles);
-    if (!rows || n < w->n || p->size[t->k] % w->k) return false;
+    double filled;
+    int64_t n = p->size[t->n], tiles = 1, rows = wmma_cover(trial_size(p, t->m), &tiles, &filled);
+        if (!rows || n < w->n || p->size[t->k] % w->k) return false;
     if (!cpu_split(p, t->n, ceil_to(n, 2 * w->n) * 4 <= ceil_to(n, w->n) * 5 ? 2 * w->n : w->n, AXIS_UPCAST) || !cpu_split(p, t->m, rows * tiles, AXIS_UPCAST)) return false;
     if (tiles == 1) second_row(p, t);
     unroll_tables(p);
@@ -283,7 +271,7 @@ static bool try_tiles(Trial *p, const TilePlan *t)
     uint64_t batch = batch_of(p);
     if (cut) share_columns(p, t->n);
     else {
-        if (opt_axis(p->k, t->n) >= 0) cpu_move_out(p, t->n, p->outs & ~batch);
+        if (opt_axis(p->k, t->n) >= 0 && meets_constants(p, t->n)) cpu_move_out(p, t->n, p->outs & ~batch);
         cpu_share(p, batch ? -1 : t->n);
     }
     trial_pack(p);

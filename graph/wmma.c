@@ -9,7 +9,7 @@ const Wmma wmma_row[WMMA_COUNT] = {
 #undef WMMA
 };
 
-enum { WINDOW_BYTES = 64 };
+enum { WINDOW_BYTES = 64, TILE_ROWS = 16 };
 
 static void add_bits(const char *bits, int64_t v, int *lane, int *element)
 {
@@ -46,6 +46,26 @@ int64_t wmma_stride(const UOp *u, uint32_t s)
 {
     int64_t columns = WINDOW_BYTES / dtype_size(wmma_of(u)->a), rows = wmma_operand(u, s) / columns;
     return (uop_numel(u->src[s]) - columns) / (rows - 1);
+}
+
+/* An operation takes as many steps as rows, and some to load what it takes of B, which two tiles share. */
+static double cover_cost(int64_t m, int64_t rows, int64_t tiles)
+{
+    int64_t blocks = (m + rows * tiles - 1) / (rows * tiles);
+    return (double)(blocks * tiles * (rows + (tiles > 1 ? 4 : 8)));
+}
+
+int64_t wmma_cover(int64_t m, int64_t *tiles, double *filled)
+{
+    int64_t best = 0;
+    double least = 0;
+    for (int64_t n = 1; n <= 2; n++)
+        for (int64_t rows = WMMA_ROWS; rows <= TILE_ROWS && n * rows <= m; rows++) {
+            double cost = cover_cost(m, rows, n);
+            if (!best || cost <= least) best = rows, *tiles = n, least = cost;
+        }
+    *filled = best ? (double)m / (2 * TILE_ROWS) * cover_cost(2 * TILE_ROWS, TILE_ROWS, 2) / least : 0;
+    return best;
 }
 
 static bool fragment_fits(const Wmma *w, const UOp *u, DType t, int elements)

@@ -37,6 +37,9 @@ static inline bool wmma_tiled(const Wmma *w) { return w->lanes == 1 && w->m > 1;
 void wmma_place(const char *row_bits, int64_t row, const char *column_bits, int64_t column, int *lane, int *element);
 int wmma_elements(const char *row_bits, const char *column_bits);           /* a lane's */
 int wmma_operand(const UOp *wmma, uint32_t s);                              /* a lane's elements of operand s: of A, B or the accumulator */
+/* Rows of a tile, and how many tiles beside each other, that cover m rows with the least work; 0: m is too short. filled:
+ * the work of full tiles over that, 0 to 1. */
+int64_t wmma_cover(int64_t m, int64_t *tiles, double *filled);
 int64_t wmma_stride(const UOp *wmma, uint32_t s);                           /* tiled: elements from row to row of operand s, whose shape tells */
 bool wmma_fits(const UOp *u);                                               /* what the verifier asks: types and shapes are the row's */
 static inline bool wmma_is_tile(const UOp *u) { return u->shape->rank == 1 && uop_numel(u) > 64; }      /* no vector is that long: what a tiled WMMA reads and gives */

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "graph/base/map.h"
+#include "graph/wmma.h"
 
-/* AHEAD: items between two kernels of a chain; PARTS_MOST, TRIES: numbers of parts that are tried; TILE: rows or columns that a product wants. */
-enum { MEMBERS = 8, AHEAD = 6, PARTS_MOST = 4096, TRIES = 24, TILE = 16 };
+/* AHEAD: items between two kernels of a chain; PARTS_MOST, TRIES: numbers of parts that are tried; TILE: rows or columns that a product wants; STREAMS: rows that pay
+ * for weights from memory. */
+enum { MEMBERS = 8, AHEAD = 6, PARTS_MOST = 4096, TILE = 16, STREAMS = 96 };
 
 typedef struct {
     uint32_t n, item[MEMBERS];
@@ -18,8 +20,13 @@ typedef struct {
     Digit digit[MEMBERS][DIGITS_MAX];
     Slice slice[MEMBERS][KERNEL_PARAMS];
     int64_t parts, own, common, saved;
-    double filled;                  /* of the least filled tiles of a product's rows */
+    double waste;                   /* seconds */
 } Members;
+
+/* What tiles do, and what memory gives, by experience: a core's, a second. */
+static const double TILE_FLOPS = 1.2e12, MEMORY_BYTES = 8e9;
+
+static double gain(const Members *m) { return (double)m->saved / MEMORY_BYTES - m->waste; }
 
 static bool is_kernel(const ScheduleItem *i) { return i->kind == ITEM_KERNEL && i->kernel->root->nsrc == 1 && i->kernel->nvar == 0; }
 
@@ -47,8 +54,9 @@ static int slot_of(const Kernel *k, const UOp *buffer)
 
 /* ---- one more kernel ---- */
 
-/* A sum of products keeps two loops that are long enough, if it had them. filled: how much of its rows' tiles is rows. */
-static bool keeps_tiles(const Kernel *k, const Digit *digit, uint32_t n, double *filled)
+/* A sum of products keeps two loops that are long enough, if it had them. waste: seconds that its rows' tiles are not
+ * filled. */
+static bool keeps_tiles(const Kernel *k, const Digit *digit, uint32_t n, double *waste)
 {
     const UOp *axis[64];
     uint32_t axes = opt_axes(k, axis, 64), before = 0, after = 0;
@@ -70,10 +78,10 @@ static bool keeps_tiles(const Kernel *k, const Digit *digit, uint32_t n, double 
         product |= u && u->op == UOP_MUL && u->src[0]->ranges != u->src[1]->ranges;
     }
     arena_free(a);
-    for (uint32_t d = 0; d < n && product; d++) {
-        double whole = (double)((digit[d].block + TILE - 1) / TILE * TILE), share = digit[d].block > 1 ? (double)digit[d].block / whole : 1;
-        if (share < *filled) *filled = share;
-    }
+    double filled = 1;
+    int64_t tiles;
+    if (product && n && digit[n - 1].block > 1) wmma_cover(digit[n - 1].block, &tiles, &filled);
+    if (filled > 0) *waste += (double)k->flops * (1 / filled - 1) / TILE_FLOPS;
     return !product || after >= (before < 2 ? before : 2);
 }
 
@@ -105,6 +113,31 @@ static bool is_seen(const Schedule *s, const Members *m, const UOp *buffer, bool
     return false;
 }
 
+/* How often a part reads an element of a param. */
+static int64_t reuse(const Kernel *k, const Slice *s, const Digit *digit, uint32_t n)
+{
+    const UOp *axis[64];
+    uint32_t axes = opt_axes(k, axis, 64);
+    int64_t times = 1;
+    for (uint32_t i = 0; i < axes; i++) {
+        int64_t size = axis[i]->src[0]->vmax;
+        if (range_type(axis[i]) != AXIS_LOOP || (s->ranges & range_bit(axis[i]))) continue;
+        for (uint32_t d = 0; d < n; d++)
+            if (digit[d].range == axis[i]) size = digit[d].block;
+        times *= size;
+    }
+    return times;
+}
+
+/* What comes from outside passes the cache once, but for what all parts read: unless it is a constant, of which a
+ * product fetches the next part meanwhile, it should stay. */
+static void count_bytes(const Kernel *k, uint32_t i, const Slice *s, const Digit *digit, uint32_t n, int64_t *own, int64_t *common)
+{
+    int64_t whole = bytes_of(memory(k->param[i].buffer)), touched = s->span && s->touched < whole ? s->touched : whole;
+    if (s->stride > 0) *own += k->param[i].written ? touched : touched / 2;
+    else if (!k->param[i].constant || reuse(k, s, digit, n) < STREAMS) *common += touched;
+}
+
 static bool add_member(const Schedule *s, Members *m, uint32_t item, uint32_t slot, const Target *t)
 {
     const Kernel *k = s->item[item].kernel;
@@ -112,22 +145,21 @@ static bool add_member(const Schedule *s, Members *m, uint32_t item, uint32_t sl
     Digit *digit = m->digit[m->n];
     Slice *slice = m->slice[m->n];
     uint32_t n = kernel_digits(digit, range, kernel_order(k, slot, range), m->parts);
-    double filled = m->filled;
-    if (!n || (k->chain_parts && k->chain_parts != m->parts) || !keeps_tiles(k, digit, n, &filled)) return false;
+    double waste = m->waste;
+    if (!n || (k->chain_parts && k->chain_parts != m->parts) || !keeps_tiles(k, digit, n, &waste)) return false;
     kernel_slices(slice, k, digit, n);
     if (!fits(s, m, k, slice)) return false;
     int64_t own = m->own, common = m->common, saved = m->saved;
     for (uint32_t i = 0; i < k->nparam; i++) {
         const UOp *b = memory(k->param[i].buffer);
-        int64_t whole = bytes_of(b), touched = slice[i].span && slice[i].touched < whole ? slice[i].touched : whole;
-        if (!is_seen(s, m, b, false)) *(slice[i].stride > 0 ? &own : &common) += touched;
-        if (k->param[i].read && b->op == UOP_BUFFER && is_seen(s, m, b, true)) saved += whole;
+        if (!is_seen(s, m, b, false)) count_bytes(k, i, &slice[i], digit, n, &own, &common);
+        if (k->param[i].read && b->op == UOP_BUFFER && is_seen(s, m, b, true)) saved += bytes_of(b);
     }
-    if (own > t->l2_bytes / 2 || own + common > t->l2_bytes * 7 / 8) return false;
+    if (own > t->l2_bytes * 7 / 10 || own + common > t->l2_bytes * 7 / 8) return false;
     m->own = own;
     m->common = common;
     m->saved = saved;
-    m->filled = filled;
+    m->waste = waste;
     m->digits[m->n] = n;
     m->item[m->n++] = item;
     return true;
@@ -172,7 +204,7 @@ static uint32_t numbers(const UOp *const *range, uint32_t n, const Target *t, in
     for (uint32_t i = 0; i < n; i++) {
         int64_t size = range[i]->src[0]->vmax;
         for (int64_t q = 2; q <= size && before * q <= PARTS_MOST && count < 64; q++)
-            if (size % q == 0 && (before * q % t->threads == 0 || before * q >= 4 * t->threads)) out[count++] = before * q;
+            if (size % q == 0 && (before * q % t->threads == 0 || before * q >= 16 * t->threads)) out[count++] = before * q;
         if (before * size > PARTS_MOST) break;
         before *= size;
     }
@@ -187,14 +219,14 @@ static bool best_chain(const Schedule *s, uint32_t first, const Target *t, Membe
     int64_t parts[64];
     if (slot < 0 || bytes_of(memory(k->param[slot].buffer)) <= t->l2_bytes / 2 * t->threads) return false;
     uint32_t n = numbers(range, kernel_order(k, (uint32_t)slot, range), t, parts);
-    best->saved = 0;
+    *best = (Members){ .n = 0 };
     for (uint32_t i = 0; i < n; i++) {
-        Members m = { .parts = parts[i], .filled = 1 };
+        Members m = { .parts = parts[i] };
         if (!add_member(s, &m, first, (uint32_t)slot, t)) continue;
         while (grow(s, &m, t)) { }
-        if ((double)m.saved * m.filled > (double)best->saved * best->filled) *best = m;
+        if (gain(&m) > gain(best)) *best = m;
     }
-    return best->saved > 0;
+    return best->n > 1;
 }
 
 /* ---- what the kernels are told ---- */

@@ -129,6 +129,7 @@ static void join(Slice *all, const Slice *one, bool first)
     all->span = all->span && one->span ? (end > other ? end : other) - low : 0;
     all->touched = all->touched + one->touched < all->span ? all->touched + one->touched : all->span;
     all->first = low;
+    all->ranges |= one->ranges;
 }
 
 void kernel_slices(Slice *out, const Kernel *k, const Digit *digit, uint32_t n)
@@ -151,7 +152,7 @@ void kernel_slices(Slice *out, const Kernel *k, const Digit *digit, uint32_t n)
         if (gate) read_gate(&l, gate);
         Slice s = slice_of(&l, digit, n);
         int64_t bytes = dtype_size((DType)u->src[0]->dtype);
-        s = (Slice){ s.stride < 0 ? -1 : s.stride * bytes, s.first * bytes, s.span * bytes, s.touched * bytes };
+        s = (Slice){ s.stride < 0 ? -1 : s.stride * bytes, s.first * bytes, s.span * bytes, s.touched * bytes, u->src[1]->ranges };
         join(&out[slot], &s, !(seen >> slot & 1));
         seen |= UINT64_C(1) << slot;
     }
