@@ -19,8 +19,8 @@
 #include "graph/wmma.h"
 #include "sched/sched.h"
 
-/* LEAST_WORK: products of a sum; of fewer, a wait for the parts is longer than what they save. */
-enum { VIEWS_MAX = 32, CUT_BITS = 16, NAN_BITS = 0x7fc0, MAGNITUDE = 0x7fff, SIGN = 0x8000, LEAST = 0x0080, LEAST_WORK = 1 << 18, RUN = 32, PARTS_MAX = 3, PAIRS_MAX = 9 };
+/* LEAST_WORK: products of a sum; of fewer, a wait for the parts is longer than what they save; MOST_OF_RUNS: runs of terms in a stretch, at least. */
+enum { VIEWS_MAX = 32, CUT_BITS = 16, NAN_BITS = 0x7fc0, MAGNITUDE = 0x7fff, SIGN = 0x8000, LEAST = 0x0080, LEAST_WORK = 1 << 18, RUN = 32, PARTS_MAX = 3, PAIRS_MAX = 9, MOST_OF_RUNS = 8 };
 /* Products of an element of x that are worth its parts, of one, two and three: fewer save less time than it takes to store them (measured: 0.15 to 0.5 ns, against 5 to 2.5 ps a product). */
 static const int64_t worth[] = { 24, 160, 200 };
 /* Of three parts x_1 w_2, x_2 w_1 and x_2 w_2 are left out. Parts have one sign, so that each term lacks something: in the mean 0.75 * 2^-24 of it (measured, of positive
@@ -244,7 +244,7 @@ static int64_t parts_for(U u, int64_t most)
 }
 
 /* One sum: its axes in terms of the product p. k: the run of terms that the unit sums, and how long it is with zeros behind; n: columns of w that are none of x; pair: which parts are multiplied. */
-typedef struct { U sum, p, x, w; int64_t parts[2], pair[2][PAIRS_MAX], npair, k, n, run, products; bool constant; } Sum;             /* parts: of x, of w */
+typedef struct { U sum, p, x, w; int64_t parts[2], pair[2][PAIRS_MAX], npair, k, n, run, products, rows, columns, stretches; bool constant; } Sum;             /* parts: of x, of w */
 
 /* All pairs, but of three parts those that count; the small products first, so that the sum keeps more of them. */
 static void find_pairs(Sum *s)
@@ -274,6 +274,8 @@ static bool fills(Sum *s, const Wmma *row)
     int64_t size = uop_size(s->p, (uint32_t)s->k);
     s->run = (size + row->k - 1) / row->k * row->k;
     s->products = rows * columns * terms * batch;
+    s->rows = rows;
+    s->columns = columns;
     return s->run * 4 <= size * 5 && rows >= WMMA_ROWS && columns >= row->n && s->products / batch >= LEAST_WORK;
 }
 
@@ -297,27 +299,32 @@ static U beside(Graph *g, const Sum *s, U y, U u, bool second)
     return reshape(g, y, dim, n);
 }
 
-/* The parts of base, whose axis k has the run of terms, as the unit reads them: runs innermost, one part of each behind the other; of w, which nobody packs, pairs of terms along its columns n.
- * Zeros fill the run. Goes out as base with its parts behind. Where w is no constant runs lie as pairs, which layout leaves where they are. */
+/* The parts of base, whose axis k has the run of terms, as the unit reads them: runs innermost, one part of each behind the
+ * other; of w, which nobody packs, pairs of terms along its columns n. Zeros fill the run. Goes out as base with its parts
+ * behind. Where w is no constant runs lie as pairs, which layout leaves where they are. Stretches of terms that are summed
+ * by themselves lie one behind the other: rows are near each other then. */
 static U laid_out(Graph *g, const Sum *s, U base, uint32_t k, int n, int64_t parts, bool whole)
 {
-    U zero = uop_index(g, 0), before[RANK_MAX + 1], after[RANK_MAX + 1], dim[RANK_MAX + 3], y = cut_in_parts(g, base, parts, whole);
-    uint32_t rank = uop_rank(base), count = 0, more = s->constant ? 1 : 2;             /* axes of y: the parts, base's up to k, which is run / block, block or run / block, block / 2, 2, those behind */
-    int64_t order[RANK_MAX + 3], back[RANK_MAX + 3], size = uop_size(base, k), block = parts > 1 ? RUN : s->run;
-    int column = n < 0 ? -1 : n + 1 + (n > (int)k ? 2 : 0);
+    U zero = uop_index(g, 0), before[RANK_MAX + 1], after[RANK_MAX + 1], dim[RANK_MAX + 4], y = cut_in_parts(g, base, parts, whole);
+    int64_t order[RANK_MAX + 4], back[RANK_MAX + 4], size = uop_size(base, k), block = parts > 1 ? RUN : s->run;
+    uint32_t rank = uop_rank(base), count = 0, pairs = !s->constant, lead = s->constant && s->stretches > 1 && parts > 1;
+    uint32_t more = 1 + pairs + lead, run = k + 1 + lead;      /* axes of y: the parts, base's up to k, which is stretches, run / block, block / 2, 2, those behind */
+    int column = n < 0 ? -1 : n + 1 + (n > (int)k ? (int)more : 0);
     for (uint32_t i = 0; i <= rank; i++) before[i] = zero, after[i] = i == k + 1 ? uop_index(g, s->run - size) : zero;
     y = pad(g, y, before, after, NULL);
     for (uint32_t i = 0; i <= rank; i++) dim[i + (i > k + 1 ? more : 0)] = uop_dim(y, i);
-    dim[k + 1] = uop_index(g, s->run / block);
-    dim[k + 2] = uop_index(g, block / more);
-    if (more > 1) dim[k + 3] = uop_index(g, 2);
+    dim[k + 1] = uop_index(g, s->stretches);
+    dim[run] = uop_index(g, s->run / block / (lead ? s->stretches : 1));
+    dim[run + 1] = uop_index(g, block / (1 + pairs));
+    if (pairs) dim[run + 2] = uop_index(g, 2);
+    if (lead) order[count++] = k + 1;
     for (uint32_t i = 1; i <= rank + more; i++)
         if ((i < k + 1 || i > k + 1 + more) && (int)i != column) order[count++] = i;
-    order[count++] = k + 1;
+    order[count++] = run;
     order[count++] = 0;
-    order[count++] = k + 2;
+    order[count++] = run + 1;
     if (column >= 0) order[count++] = column;
-    if (more > 1) order[count++] = k + 3;
+    if (pairs) order[count++] = run + 2;
     for (uint32_t i = 0; i < count; i++) back[order[i]] = i;
     y = permute(g, cast(g, contiguous(g, permute(g, reshape(g, y, dim, count), order, count)), DT_F32), back, count);
     for (uint32_t i = 0; i <= rank; i++) dim[i] = i == k + 1 ? uop_index(g, s->run) : i ? uop_dim(base, i - 1) : uop_index(g, parts);
@@ -346,8 +353,42 @@ static U operand_of(Graph *g, const Sum *s, U u)
 /* The unit reads them as they are. */
 static bool is_ready(const Sum *s) { return given_as(s->x) == DT_BF16 && given_as(s->w) == DT_BF16 && s->constant && s->run == uop_size(s->p, (uint32_t)s->k); }
 
-static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, int64_t most, Constants *constants)
+/* In how many stretches of terms a sum is cut, each of which leaves a result of its own in memory; 1: it is not. Where rows
+ * of all terms are more than the second cache holds, each column of tiles fetches them again. A stretch of terms with all
+ * columns does not, for what its results cost; nor does a stretch of rows, for which all columns' weights come again. */
+static int64_t stretches_of(const Sum *s, const Target *t)
 {
+    int64_t runs = s->run / RUN, bytes = s->rows * s->run * 2 * s->parts[0], room = t->l2_bytes / 2;
+    int64_t weights = s->columns * s->run * 2 * s->parts[1], results = s->rows * s->columns * 4 * (int64_t)sizeof(float);
+    if (!s->constant || s->npair == 1 || s->products != s->rows * s->columns * uop_size(s->p, (uint32_t)s->k)) return 1;
+    if (!room || bytes <= t->l2_bytes * 7 / 10) return 1;
+    for (int64_t n = (bytes + room - 1) / room; n * MOST_OF_RUNS <= runs; n++)
+        if (runs % n == 0) return 3 * (weights + n * results) < 2 * ((bytes + room - 1) / room) * weights ? n : 1;
+    return 1;
+}
+
+/* one * two, summed along these axes, of k in stretches. */
+static U sum_stretches(Graph *g, const Sum *s, U one, U two, const int64_t *axes, uint32_t n)
+{
+    U src[2] = { one, two }, dim[RANK_MAX + 3];
+    uint32_t rank = uop_rank(one), k = (uint32_t)s->k;
+    int64_t inner[RANK_MAX + 3], order[RANK_MAX + 3], first = 0;
+    if (s->stretches == 1 || rank + 1 > RANK_MAX) return reduce(g, UOP_ADD, mul(g, one, two), axes, n, true);
+    for (int side = 0; side < 2; side++) {
+        for (uint32_t i = 0; i <= rank; i++) dim[i] = uop_dim(src[side], i > k ? i - 1 : i);
+        dim[k] = uop_index(g, s->stretches);
+        dim[k + 1] = uop_index(g, uop_size(src[side], k) / s->stretches);
+        src[side] = reshape(g, src[side], dim, rank + 1);
+    }
+    for (uint32_t i = 0; i < n; i++) inner[i] = axes[i] + (axes[i] >= (int64_t)k);
+    for (uint32_t i = 0; i <= rank; i++) order[i] = i == 0 ? k : i <= k ? i - 1 : i;
+    U y = contiguous(g, permute(g, reduce(g, UOP_ADD, mul(g, src[0], src[1]), inner, n, true), order, rank + 1));
+    return reduce(g, UOP_ADD, y, &first, 1, false);
+}
+
+static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, const Target *t, Constants *constants)
+{
+    int64_t most = t->parts ? t->parts : PARTS_MAX;
     Sum s = { .sum = sum, .p = sum->src[0], .x = x, .w = w, .parts = { parts_for(x, most), parts_for(w, most) }, .constant = made_of_constants(constants, g, w) };
     uint32_t rank = uop_rank(s.p), n = 0;
     int64_t axes[RANK_MAX + 2], stored;
@@ -357,6 +398,7 @@ static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, int64_t most, 
     find_pairs(&s);
     stored = uop_numel(a.base) + (s.constant ? 0 : uop_numel(b.base));
     if (s.products < stored * worth[s.npair > 4 ? 2 : s.npair > 1]) return NULL;
+    s.stretches = stretches_of(&s, t);
     U one = operand_of(g, &s, x), two = operand_of(g, &s, w);
     if (!one || !two) return NULL;
     for (uint32_t k = 0; k < rank; k++) {
@@ -364,7 +406,7 @@ static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, int64_t most, 
         if (k == s.k && s.npair > 1) axes[n++] = k + 1;
     }
     if (s.npair > 1) axes[n++] = rank + 1;
-    return reshape(g, reduce(g, UOP_ADD, mul(g, one, two), axes, n, true), sum->shape->dim, uop_rank(sum));
+    return reshape(g, sum_stretches(g, &s, one, two, axes, n), sum->shape->dim, uop_rank(sum));
 }
 
 static const Wmma *row_of(const Target *t)
@@ -389,7 +431,7 @@ const UOp *sum_parts(Graph *g, const UOp *root, const Target *t)
         const UOp **src = NEW_N(a, const UOp *, u->nsrc + 1);
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = map[u->src[k]->id];
         U v = uop_with(g, u, src), p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->dtype == DT_F32 && v->src[0]->op == UOP_MUL ? v->src[0] : NULL;
-        for (uint32_t k = 0; p && k < 2 && !y; k++) y = sum_in_parts(g, v, p->src[k], p->src[!k], row, t->parts ? t->parts : PARTS_MAX, &constants);
+        for (uint32_t k = 0; p && k < 2 && !y; k++) y = sum_in_parts(g, v, p->src[k], p->src[!k], row, t, &constants);
         map[u->id] = y ? y : v;
     }
     root = map[root->id];

@@ -65,6 +65,7 @@ static const char *next_panel(CRender *r, const UOp *load, int64_t least_trips, 
     if (!i || !large_param(a) || !r->k->param[a->src[0]->arg.i].constant || !nest_of(r->k->linear, load, &s) || read_before(r->k->linear, s.at, a->src[0])) return NULL;
     uint32_t first = 0;
     while (first < s.n && !(i->ranges & range_bit(s.range[first]))) first++;
+    while (first + 1 < s.n && (i->ranges & range_bit(s.range[first + 1]))) first++;        /* the last before the first loop of tiles */
     int64_t panel = 0, tiles = 1, size = dtype_size((DType)a->dtype);
     const UOp *counter = first < s.n ? counter_of(i, s.range[first], &panel) : NULL;
     const char *tile = "0";

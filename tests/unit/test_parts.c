@@ -122,6 +122,41 @@ static void rows_agree(void **state)
         }
 }
 
+static uint32_t count_sums(Graph *g, U sink)
+{
+    Arena *a = arena_new();
+    uint32_t n, sums = 0;
+    const UOp **order = uop_toposort(g, &sink, 1, a, &n);
+    for (uint32_t i = 0; i < n; i++) sums += order[i]->op == UOP_REDUCE;
+    arena_free(a);
+    return sums;
+}
+
+/* Where rows of all terms are more than the cache holds the sum is one of sums of stretches, if terms make such. */
+static void stretches_agree(void **state)
+{
+    (void)state;
+    static const struct { int64_t m, k, n, l2; uint32_t sums; } stretch[] = {
+        { 18, 512, 256, 64 << 10, 2 }, { 18, 512, 256, 1 << 20, 1 }, { 18, 544, 256, 64 << 10, 1 }, { 200, 512, 256, 700 << 10, 1 }, { 18, 1000, 256, 128 << 10, 2 },
+    };
+    for (size_t i = 0; i < sizeof stretch / sizeof *stretch; i++) {
+        const Row r = { MATMUL, stretch[i].m, stretch[i].k, stretch[i].n, true, false };
+        Graph *g = graph_new();
+        RefTensor want = { 0 }, got = { 0 };
+        Target t = amx;
+        t.l2_bytes = stretch[i].l2;
+        U sink = graph_rewrite(g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, make(g, &r)), rules_movement(), 0, NULL), one = sum_parts(g, sink, &t);
+        assert_int_equal(graph_error(g), TG_OK);
+        assert_int_equal(count_sums(g, one), stretch[i].sums);
+        eval(&want, g, sink, false);
+        eval(&got, g, one, false);
+        assert_true(near(&got, &want, 0x1p-22, r.k));
+        ref_tensor_free(&want);
+        ref_tensor_free(&got);
+        graph_free(g);
+    }
+}
+
 /* What two parts hold: 16 bits of a number, its sign in both, and no second part of 0 but a zero's. */
 static void signs_agree(void **state)
 {
@@ -152,6 +187,6 @@ static void signs_agree(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(signs_agree) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(stretches_agree), cmocka_unit_test(signs_agree) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
