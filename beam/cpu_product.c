@@ -256,6 +256,15 @@ static void share_columns(Trial *p, int n)
     if (stretches % p->t->threads && stretches < 4 * p->t->threads) cpu_split(p, n, trial_size(p, n), AXIS_THREAD);
 }
 
+/* A product for each of what weights depend on: all of one before the next. */
+static bool share_batch(Trial *p, uint64_t batch)
+{
+    int number = __builtin_ctzll(batch);
+    if ((batch & (batch - 1)) || is_symbolic(p, number) || opt_axis(p->k, number) < 0) return false;
+    cpu_first(p, number);
+    return trial_split(p, number, trial_size(p, number), AXIS_THREAD, false);
+}
+
 /* Two by two tiles of m and n where they are long enough; every window must be packed, or lie as it should. */
 static bool try_tiles(Trial *p, const TilePlan *t)
 {
@@ -269,6 +278,7 @@ static bool try_tiles(Trial *p, const TilePlan *t)
     unroll_tables(p);
     if (!try_tc(p, t)) return false;
     uint64_t batch = batch_of(p);
+    if (batch && meets_constants(p, t->n) && !p->shared) cut = share_batch(p, batch);
     if (cut) share_columns(p, t->n);
     else {
         if (opt_axis(p->k, t->n) >= 0 && meets_constants(p, t->n)) cpu_move_out(p, t->n, p->outs & ~batch);

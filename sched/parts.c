@@ -19,8 +19,8 @@
 #include "graph/wmma.h"
 #include "sched/sched.h"
 
-/* LEAST_WORK: products of a sum; of fewer, a wait for the parts is longer than what they save; MOST_OF_RUNS: runs of terms in a stretch, at least. */
-enum { VIEWS_MAX = 32, CUT_BITS = 16, NAN_BITS = 0x7fc0, MAGNITUDE = 0x7fff, SIGN = 0x8000, LEAST = 0x0080, LEAST_WORK = 1 << 18, RUN = 32, PARTS_MAX = 3, PAIRS_MAX = 9, MOST_OF_RUNS = 8 };
+/* LEAST_WORK: products of a sum; of fewer, a wait for the parts is longer than what they save; LEAST_RUNS: of terms, in a stretch. */
+enum { VIEWS_MAX = 32, CUT_BITS = 16, NAN_BITS = 0x7fc0, MAGNITUDE = 0x7fff, SIGN = 0x8000, LEAST = 0x0080, LEAST_WORK = 1 << 18, RUN = 32, PARTS_MAX = 3, PAIRS_MAX = 9, LEAST_RUNS = 8 };
 /* Products of an element of x that are worth its parts, of one, two and three: fewer save less time than it takes to store them (measured: 0.15 to 0.5 ns, against 5 to 2.5 ps a product). */
 static const int64_t worth[] = { 24, 160, 200 };
 /* Of three parts x_1 w_2, x_2 w_1 and x_2 w_2 are left out. Parts have one sign, so that each term lacks something: in the mean 0.75 * 2^-24 of it (measured, of positive
@@ -362,9 +362,9 @@ static int64_t stretches_of(const Sum *s, const Target *t)
     int64_t weights = s->columns * s->run * 2 * s->parts[1], results = s->rows * s->columns * 4 * (int64_t)sizeof(float);
     if (!s->constant || s->npair == 1 || s->products != s->rows * s->columns * uop_size(s->p, (uint32_t)s->k)) return 1;
     if (!room || bytes <= t->l2_bytes * 7 / 10) return 1;
-    for (int64_t n = (bytes + room - 1) / room; n * MOST_OF_RUNS <= runs; n++)
-        if (runs % n == 0) return 3 * (weights + n * results) < 2 * ((bytes + room - 1) / room) * weights ? n : 1;
-    return 1;
+    int64_t least = (bytes + room - 1) / room, n = least;
+    while (n * LEAST_RUNS <= runs && (runs % n || (t->threads > 1 && n % t->threads && n <= 2 * least))) n++;
+    return n * LEAST_RUNS <= runs && 3 * (weights + n * results) < 2 * least * weights ? n : 1;
 }
 
 /* one * two, summed along these axes, of k in stretches. */

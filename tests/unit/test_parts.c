@@ -145,6 +145,7 @@ static void stretches_agree(void **state)
         RefTensor want = { 0 }, got = { 0 };
         Target t = amx;
         t.l2_bytes = stretch[i].l2;
+        t.threads = 2;
         U sink = graph_rewrite(g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, make(g, &r)), rules_movement(), 0, NULL), one = sum_parts(g, sink, &t);
         assert_int_equal(graph_error(g), TG_OK);
         assert_int_equal(count_sums(g, one), stretch[i].sums);
