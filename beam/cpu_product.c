@@ -4,8 +4,8 @@
 #include "graph/wmma.h"
 
 /* DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers; CHOICES: pairs of axes of a TC that are tried; SHORT_SUM: terms;
- * TABLE_MAX: places of a table that are unrolled. */
-enum { DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, SHORT_SUM = 128, TABLE_MAX = 9 };
+ * TABLE_MAX: places of a table that are unrolled; STRETCH: rows that pay for weights from memory where no tiles are. */
+enum { DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, SHORT_SUM = 128, TABLE_MAX = 9, STRETCH = 48 };
 
 /* ---- contractions ---- */
 
@@ -110,12 +110,74 @@ static int64_t lanes_of_short(Trial *p, int lane, int64_t n)
     return above <= p->lanes && 5 * above <= 8 * n && !is_symbolic(p, lane) && cpu_padto(p, lane, above) ? above : below;
 }
 
+/* Some constant that is summed varies along it. */
+static bool meets_constants(const Trial *p, int number)
+{
+    bool meets = false;
+    for (uint32_t i = 0; i < p->naccess; i++) meets |= p->access[i].constant && (p->access[i].ranges & p->reduces) && p->access[i].ranges >> number & 1;
+    return meets;
+}
+
+/* Bytes of what is summed and varies with this loop of the output, but not with n. */
+static int64_t bytes_along(const Trial *p, int number, int n)
+{
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> number & 1) && !(a->ranges >> n & 1)) bytes += uop_numel(p->k->param[a->slot].buffer) * a->bytes;
+    }
+    return bytes;
+}
+
+/* In how many stretches rows are cut, of so many bytes: as few as a core's cache wants, or some more where those fill their tiles better. */
+static int64_t stretches_of(const Trial *p, int64_t size, int64_t bytes, bool tiled, double *filled)
+{
+    int64_t best = 0, least = 0, tiles;
+    for (int64_t q = 2; q <= size && (!least || q <= 2 * least); q++) {
+        if (size % q || bytes / q > p->t->l2_bytes * 7 / 10) continue;
+        if (!least) least = q;
+        double share = 1;
+        if (tiled) wmma_cover(size / q, &tiles, &share);
+        if (!best || share > *filled + 0.02) best = q, *filled = share;
+    }
+    return best;
+}
+
+/* Where rows are more than a core's cache holds, each column of tiles would fetch all of them again: a stretch of rows goes with all columns before the next. */
+static bool cut_rows(Trial *p, int n, int m, int64_t least, bool tiled)
+{
+    int64_t bytes = 0, size = 1;
+    int rows = -1;
+    for (uint32_t i = 0; i < p->nout; i++) {
+        int number = p->number[i];
+        int64_t own = number == n || is_symbolic(p, number) ? 0 : bytes_along(p, number, n);
+        if (own && p->size[number] > size) rows = number, bytes = own, size = p->size[number];
+    }
+    if (rows < 0 || bytes <= p->t->l2_bytes / 2 || p->size[n] < least || p->shared || batch_of(p)) return false;
+    double filled = 0;
+    int64_t stretches = stretches_of(p, size, bytes, tiled && rows == m, &filled);
+    if (!stretches || filled < 0.7 || (!tiled && (rows != m || size / stretches < STRETCH))) return false;
+    cpu_first(p, rows);
+    return trial_split(p, rows, stretches, AXIS_THREAD, stretches < size);
+}
+
+/* Where stretches alone do not balance, threads take pairs of a stretch and a column. */
+static void share_columns(Trial *p, int n)
+{
+    const UOp *axis[64];
+    opt_axes(p->k, axis, 64);
+    int64_t stretches = axis[0]->src[0]->vmax;
+    for (int at = opt_axis(p->k, n); at > 1; at--) trial_op(p, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 });
+    if (stretches % p->t->threads && stretches < 4 * p->t->threads) cpu_split(p, n, trial_size(p, n), AXIS_THREAD);
+}
+
 void cpu_contract(Trial *p, int lane)
 {
     Tile best = best_tile(p, lane, 0);
     int64_t n = p->size[lane];
     double lane_bytes, other_bytes;
     weigh(p, lane, &lane_bytes, &other_bytes);
+    bool cut = meets_constants(p, lane) && cut_rows(p, lane, best.m, 4 * p->lanes, false);
     cpu_lanes(p, lane, n < p->lanes ? lanes_of_short(p, lane, n) : p->lanes, best.nv);
     if (best.nv > 1) cpu_split(p, lane, best.nv, AXIS_UPCAST);
     if (best.m >= 0 && best.mr > 1) cpu_split(p, best.m, best.mr, AXIS_UPCAST);
@@ -125,7 +187,8 @@ void cpu_contract(Trial *p, int lane)
     if (!batch_of(p) || p->reduced > SHORT_SUM) cpu_move_out(p, lane, inside);                  /* short sums wait for what they store: row by row */
     unroll_parts(p);
     cut_sum(p->out, p->k, p->t, 512);
-    cpu_share(p, !batch_of(p) && (lane_bytes > 512 << 10 || best.m < 0) ? lane : -1);           /* of a batch each thread takes some whole */
+    if (cut) share_columns(p, lane);
+    else cpu_share(p, !batch_of(p) && (lane_bytes > 512 << 10 || best.m < 0) ? lane : -1);           /* of a batch each thread takes some whole */
     trial_pack(p);
 }
 
@@ -150,14 +213,6 @@ static bool is_of_constants(const Trial *p, int number)
         if (!a->store && (a->ranges & p->reduces) && (a->ranges >> number & 1) != a->constant) return false;
     }
     return true;
-}
-
-/* Some constant that is summed varies along it. */
-static bool meets_constants(const Trial *p, int number)
-{
-    bool meets = false;
-    for (uint32_t i = 0; i < p->naccess; i++) meets |= p->access[i].constant && (p->access[i].ranges & p->reduces) && p->access[i].ranges >> number & 1;
-    return meets;
 }
 
 /* What is summed varies with m or with n, some of it with each, constants with n. */
@@ -203,59 +258,6 @@ static void unroll_tables(Trial *p)
     }
 }
 
-/* Bytes of what is summed and varies with this loop of the output, but not with n. */
-static int64_t bytes_along(const Trial *p, int number, int n)
-{
-    int64_t bytes = 0;
-    for (uint32_t i = 0; i < p->naccess; i++) {
-        const Access *a = &p->access[i];
-        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> number & 1) && !(a->ranges >> n & 1)) bytes += uop_numel(p->k->param[a->slot].buffer) * a->bytes;
-    }
-    return bytes;
-}
-
-/* In how many stretches rows are cut, of so many bytes: as few as a core's cache wants, or some more where those fill their tiles better. */
-static int64_t stretches_of(const Trial *p, int64_t size, int64_t bytes, bool tiled, double *filled)
-{
-    int64_t best = 0, least = 0, tiles;
-    for (int64_t q = 2; q <= size && (!least || q <= 2 * least); q++) {
-        if (size % q || bytes / q > p->t->l2_bytes * 7 / 10) continue;
-        if (!least) least = q;
-        double share = 1;
-        if (tiled) wmma_cover(size / q, &tiles, &share);
-        if (!best || share > *filled + 0.02) best = q, *filled = share;
-    }
-    return best;
-}
-
-/* Where rows are more than a core's cache holds, each column of tiles would fetch all of them again: a stretch of rows goes with all columns before the next. */
-static bool cut_rows(Trial *p, const TilePlan *t)
-{
-    int64_t bytes = 0, size = 1;
-    int rows = -1;
-    for (uint32_t i = 0; i < p->nout; i++) {
-        int number = p->number[i];
-        int64_t own = number == t->n || is_symbolic(p, number) ? 0 : bytes_along(p, number, t->n);
-        if (own && p->size[number] > size) rows = number, bytes = own, size = p->size[number];
-    }
-    if (rows < 0 || bytes <= p->t->l2_bytes / 2 || p->size[t->n] < 4 * wmma_row[t->row].n || p->shared || batch_of(p)) return false;
-    double filled = 0;
-    int64_t n = stretches_of(p, size, bytes, rows == t->m, &filled);
-    if (!n || filled < 0.7) return false;
-    cpu_first(p, rows);
-    return trial_split(p, rows, n, AXIS_THREAD, n < size);
-}
-
-/* Where stretches alone do not balance, threads take pairs of a stretch and a column. */
-static void share_columns(Trial *p, int n)
-{
-    const UOp *axis[64];
-    opt_axes(p->k, axis, 64);
-    int64_t stretches = axis[0]->src[0]->vmax;
-    for (int at = opt_axis(p->k, n); at > 1; at--) trial_op(p, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 });
-    if (stretches % p->t->threads && stretches < 4 * p->t->threads) cpu_split(p, n, trial_size(p, n), AXIS_THREAD);
-}
-
 /* A product for each of what weights depend on: all of one before the next. */
 static bool share_batch(Trial *p, uint64_t batch)
 {
@@ -269,7 +271,7 @@ static bool share_batch(Trial *p, uint64_t batch)
 static bool try_tiles(Trial *p, const TilePlan *t)
 {
     const Wmma *w = &wmma_row[t->row];
-    bool cut = cut_rows(p, t);
+    bool cut = cut_rows(p, t->n, t->m, 4 * w->n, true);
     double filled;
     int64_t n = p->size[t->n], tiles = 1, rows = wmma_cover(trial_size(p, t->m), &tiles, &filled);
         if (!rows || n < w->n || p->size[t->k] % w->k) return false;
