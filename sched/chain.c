@@ -1,8 +1,9 @@
-/* Which kernels should be chained: see chain.h. The heuristics cut their loops as it is said here, and choose the rest of their lists for a part.
+/* Which kernels should be chained: see chain.h. The heuristics cut their loops as it is said here, and choose the rest
+ * of their lists for a part.
  *
- * From each kernel on, and for each number of parts into which what it stores can be cut, the chain is as long as what a part touches stays in the second cache. The number of parts is taken that keeps most
- * bytes from memory, the least of such. Products must keep rows and columns enough for tiles.
- */
+ * From each kernel on, and for each number of parts into which what it stores can be cut, the chain is as long as
+ * what a part touches stays in the second cache. The number of parts is taken that keeps most bytes from memory, the
+ * least of such. Products must keep rows and columns enough for tiles. */
 #include "sched/chain.h"
 
 #include <string.h>
@@ -10,9 +11,10 @@
 #include "graph/base/map.h"
 #include "graph/wmma.h"
 
-/* AHEAD: items between two kernels of a chain; PARTS_MOST, TRIES: numbers of parts that are tried; TILE: rows or columns that a product wants; STREAMS: rows that pay
- * for weights from memory. */
-enum { MEMBERS = 8, AHEAD = 6, PARTS_MOST = 4096, TILE = 16, STREAMS = 96 };
+/* AHEAD: items between two kernels of a chain; PARTS_MOST: parts; PARTS_LEAST: for each thread,
+ * where they do not balance; TILE: rows or
+ * columns that a product wants; STREAMS: rows that pay for weights from memory. */
+enum { MEMBERS = 8, AHEAD = 6, PARTS_MOST = 4096, PARTS_LEAST = 16, TILE = 16, STREAMS = 96 };
 
 typedef struct {
     uint32_t n, item[MEMBERS];
@@ -28,7 +30,10 @@ static const double TILE_FLOPS = 1.2e12, MEMORY_BYTES = 8e9;
 
 static double gain(const Members *m) { return (double)m->saved / MEMORY_BYTES - m->waste; }
 
-static bool is_kernel(const ScheduleItem *i) { return i->kind == ITEM_KERNEL && i->kernel->root->nsrc == 1 && i->kernel->nvar == 0; }
+static bool is_kernel(const ScheduleItem *i)
+{
+    return i->kind == ITEM_KERNEL && i->kernel->root->nsrc == 1 && i->kernel->nvar == 0;
+}
 
 static const UOp *memory(const UOp *u)
 {
@@ -85,10 +90,10 @@ static bool keeps_tiles(const Kernel *k, const Digit *digit, uint32_t n, double 
     return !product || after >= (before < 2 ? before : 2);
 }
 
-static bool same_parts(const Slice *a, const Slice *b)
+/* One of them writes what the other reads or writes. */
+static bool share(const KernelParam *a, const KernelParam *b)
 {
-    int64_t low = a->first < b->first ? a->first : b->first, x = a->first + a->span, y = b->first + b->span;
-    return a->stride > 0 && a->stride == b->stride && a->span > 0 && b->span > 0 && (x > y ? x : y) - low <= a->stride;
+    return (a->written || b->written) && memory(a->buffer) == memory(b->buffer);
 }
 
 /* Does each part of k touch, of what members write or k does, its part only? */
@@ -99,7 +104,7 @@ static bool fits(const Schedule *s, const Members *m, const Kernel *k, const Sli
         const Kernel *other = s->item[m->item[i]].kernel;
         for (uint32_t a = 0; a < other->nparam; a++)
             for (uint32_t b = 0; b < k->nparam; b++)
-                if (memory(other->param[a].buffer) == memory(k->param[b].buffer) && (other->param[a].written || k->param[b].written)) fit &= same_parts(&m->slice[i][a], &slice[b]);
+                if (share(&other->param[a], &k->param[b])) fit &= slices_apart(&m->slice[i][a], &slice[b]);
     }
     return fit;
 }
@@ -131,37 +136,33 @@ static int64_t reuse(const Kernel *k, const Slice *s, const Digit *digit, uint32
 
 /* What comes from outside passes the cache once, but for what all parts read: unless it is a constant, of which a
  * product fetches the next part meanwhile, it should stay. */
-static void count_bytes(const Kernel *k, uint32_t i, const Slice *s, const Digit *digit, uint32_t n, int64_t *own, int64_t *common)
+static void count_bytes(Members *m, const Kernel *k, uint32_t i, const Slice *s, const Digit *digit, uint32_t n)
 {
     int64_t whole = bytes_of(memory(k->param[i].buffer)), touched = s->span && s->touched < whole ? s->touched : whole;
-    if (s->stride > 0) *own += k->param[i].written ? touched : touched / 2;
-    else if (!k->param[i].constant || reuse(k, s, digit, n) < STREAMS) *common += touched;
+    if (s->stride > 0) m->own += k->param[i].written ? touched : touched / 2;
+    else if (!k->param[i].constant || reuse(k, s, digit, n) < STREAMS) m->common += touched;
 }
 
-static bool add_member(const Schedule *s, Members *m, uint32_t item, uint32_t slot, const Target *t)
+static bool add_member(const Schedule *s, Members *chain, uint32_t item, uint32_t slot, const Target *t)
 {
+    Members with = *chain, *m = &with;
     const Kernel *k = s->item[item].kernel;
     const UOp *range[64];
     Digit *digit = m->digit[m->n];
     Slice *slice = m->slice[m->n];
     uint32_t n = kernel_digits(digit, range, kernel_order(k, slot, range), m->parts);
-    double waste = m->waste;
-    if (!n || (k->chain_parts && k->chain_parts != m->parts) || !keeps_tiles(k, digit, n, &waste)) return false;
+    if (!n || (k->chain_parts && k->chain_parts != m->parts) || !keeps_tiles(k, digit, n, &m->waste)) return false;
     kernel_slices(slice, k, digit, n);
     if (!fits(s, m, k, slice)) return false;
-    int64_t own = m->own, common = m->common, saved = m->saved;
     for (uint32_t i = 0; i < k->nparam; i++) {
         const UOp *b = memory(k->param[i].buffer);
-        if (!is_seen(s, m, b, false)) count_bytes(k, i, &slice[i], digit, n, &own, &common);
-        if (k->param[i].read && b->op == UOP_BUFFER && is_seen(s, m, b, true)) saved += bytes_of(b);
+        if (!is_seen(s, m, b, false)) count_bytes(m, k, i, &slice[i], digit, n);
+        if (k->param[i].read && b->op == UOP_BUFFER && is_seen(s, m, b, true)) m->saved += bytes_of(b);
     }
-    if (own > t->l2_bytes * 7 / 10 || own + common > t->l2_bytes * 7 / 8) return false;
-    m->own = own;
-    m->common = common;
-    m->saved = saved;
-    m->waste = waste;
+    if (m->own > t->l2_bytes * 7 / 10 || m->own + m->common > t->l2_bytes * 7 / 8) return false;
     m->digits[m->n] = n;
     m->item[m->n++] = item;
+    *chain = with;
     return true;
 }
 
@@ -171,7 +172,7 @@ static bool conflict(const Kernel *a, const Kernel *b)
 {
     for (uint32_t i = 0; i < a->nparam; i++)
         for (uint32_t k = 0; k < b->nparam; k++)
-            if ((a->param[i].written || b->param[k].written) && memory(a->param[i].buffer) == memory(b->param[k].buffer)) return true;
+            if (share(&a->param[i], &b->param[k])) return true;
     return false;
 }
 
@@ -182,16 +183,24 @@ static bool depends(const Schedule *s, const Members *m, const Kernel *k)
     return any;
 }
 
+/* A param by which k reads what a member stores; -1: there is none. */
+static int joint(const Schedule *s, const Members *m, const Kernel *k)
+{
+    for (uint32_t b = 0; b < k->nparam; b++)
+        if (k->param[b].read && is_seen(s, m, memory(k->param[b].buffer), true)) return (int)b;
+    return -1;
+}
+
 /* The next kernel that reads what a member stores; all between must be independent of the members. */
 static bool grow(const Schedule *s, Members *m, const Target *t)
 {
-    for (uint32_t i = m->item[m->n - 1] + 1, ahead = 0; i < s->count && ahead <= AHEAD && m->n < MEMBERS; i++, ahead++) {
+    uint32_t from = m->item[m->n - 1] + 1;
+    for (uint32_t i = from; i < s->count && i <= from + AHEAD && m->n < MEMBERS; i++) {
         const ScheduleItem *item = &s->item[i];
         if (item->kind != ITEM_KERNEL) return false;
         if (!depends(s, m, item->kernel)) continue;
-        for (uint32_t b = 0; b < item->kernel->nparam && is_kernel(item) && !item->once; b++)
-            if (item->kernel->param[b].read && is_seen(s, m, memory(item->kernel->param[b].buffer), true)) return add_member(s, m, i, b, t);
-        return false;
+        int slot = is_kernel(item) && !item->once ? joint(s, m, item->kernel) : -1;
+        return slot >= 0 && add_member(s, m, i, (uint32_t)slot, t);
     }
     return false;
 }
@@ -203,8 +212,10 @@ static uint32_t numbers(const UOp *const *range, uint32_t n, const Target *t, in
     int64_t before = 1;
     for (uint32_t i = 0; i < n; i++) {
         int64_t size = range[i]->src[0]->vmax;
-        for (int64_t q = 2; q <= size && before * q <= PARTS_MOST && count < 64; q++)
-            if (size % q == 0 && (before * q % t->threads == 0 || before * q >= 16 * t->threads)) out[count++] = before * q;
+        for (int64_t q = 2; q <= size && before * q <= PARTS_MOST && count < 64; q++) {
+            bool balanced = before * q % t->threads == 0 || before * q >= PARTS_LEAST * t->threads;
+            if (size % q == 0 && balanced) out[count++] = before * q;
+        }
         if (before * size > PARTS_MOST) break;
         before *= size;
     }
@@ -237,9 +248,11 @@ static bool wish(OptList *out, const Kernel *k, const Digit *digit, uint32_t n, 
     bool good = true;
     out->count = 0;
     for (uint32_t i = 0; i < n && good; i++) {
-        int at = opt_axis(copy, range_number(digit[i].range));
-        for (; good && at > (int)i; at--) good = opt_try(out, copy, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 }, t);
-        good = good && opt_try(out, copy, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)i, .factor = (int32_t)digit[i].count, .target = AXIS_THREAD, .top = digit[i].block > 1 }, t);
+        OptOp cut = { .kind = OPT_SPLIT, .axis = (int8_t)i, .target = AXIS_THREAD, .top = digit[i].block > 1 };
+        cut.factor = (int32_t)digit[i].count;
+        for (int at = opt_axis(copy, range_number(digit[i].range)); good && at > (int)i; at--)
+            good = opt_try(out, copy, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 }, t);
+        good = good && opt_try(out, copy, cut, t);
     }
     kernel_free(copy);
     if (!good) status_clear();

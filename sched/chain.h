@@ -1,8 +1,10 @@
-/* Chains: kernels that follow one another part by part, so that what one leaves for the next stays in a core's cache, and no thread waits for another between them.
+/* Chains: kernels that follow one another part by part, so that what one leaves for the next stays in a core's cache,
+ * and no thread waits for another between them.
  *
- * A part is one value of a kernel's THREAD range. Kernels can be chained where they have equally many parts, and part p of each touches, of every buffer that one of them writes, only what belongs to
- * part p: a slice of it. sched_chains finds kernels whose loops can be cut so and says by which OptOps; plan_chain proves it of the kernels as they came out, whatever their lists are.
- */
+ * A part is one value of a kernel's THREAD range. Kernels can be chained where they have equally many parts, and
+ * part p of each touches, of every buffer that one of them writes, only what belongs to part p: a slice of it.
+ * sched_chains finds kernels whose loops can be cut so and says by which OptOps; plan_chain proves it of the kernels
+ * as they came out, whatever their lists are. */
 #ifndef TG_CHAIN_H
 #define TG_CHAIN_H
 #include "sched/plan.h"
@@ -13,13 +15,17 @@ enum { DIGITS_MAX = 8 };
 
 /* The slices, in bytes, of all params of k, for parts of these digits. k is in form 2 or 3. */
 void kernel_slices(Slice *out, const Kernel *k, const Digit *digit, uint32_t n);
+/* Do parts with these slices of one buffer touch bytes that no other part does, within a stride of each other? */
+bool slices_apart(const Slice *a, const Slice *b);
 void kernel_slice(Kernel *k);                                            /* sets k->slice, by its THREAD ranges */
-/* The loops of the output as they lie in a param, the outermost first, up to those on which its index does not depend linearly. Returns how many. */
+/* The loops of the output as they lie in a param, the outermost first, up to those on which its index does not
+ * depend linearly. Returns how many. */
 uint32_t kernel_order(const Kernel *k, uint32_t slot, const UOp *out[64]);
 /* What cuts these loops in so many parts; 0: nothing does. */
 uint32_t kernel_digits(Digit *out, const UOp *const *range, uint32_t n, int64_t parts);
 
-/* Kernels of a schedule that can be chained, and whose values between them are more than a core's cache holds: moves what stands between them before them, and sets Kernel.chain. */
+/* Kernels of a schedule that can be chained, and whose values between them are more than a core's cache holds: moves
+ * what stands between them before them, and sets Kernel.chain. */
 void sched_chains(Schedule *s, const Target *t);
 
 /* Finds chains among steps in order: Step.chain, Plan.chain. Before buffers have places. */

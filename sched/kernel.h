@@ -47,8 +47,14 @@ typedef struct { const UOp *buffer; bool written, read, constant, guard; } Kerne
 /* A packed constant (OptOp PACK): the expression that is stored, its index among the loops, elements of the copy. */
 typedef struct { const UOp *value, *at; int64_t numel; } KernelPack;
 
-/* What part p of a kernel (a value of its THREAD range) touches of a parameter, in bytes: [p * stride + first, .. + span). stride -1: parts are not so far from each other; span 0: not known. touched: how many of the span; ranges: on which it depends. */
-typedef struct { int64_t stride, first, span, touched; uint64_t ranges; } Slice;
+/* What part p of a kernel (a value of its THREAD range) touches of a parameter, in bytes: from p * stride + first on, at
+ * most span. */
+typedef struct {
+    int64_t stride;                 /* -1: parts do not lie at equal distances */
+    int64_t first, span;            /* span 0: not known */
+    int64_t touched;                /* of the span */
+    uint64_t ranges;                /* on which the index depends */
+} Slice;
 
 typedef struct Kernel {
     Graph *g;                       /* holds root; scratch of its own: many kernels are worked on at once */

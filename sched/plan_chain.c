@@ -1,20 +1,14 @@
 /* Chains of a plan: which steps follow one another part by part. See chain.h.
  *
- * Comes in: steps in order, the slices of their kernels. Goes out: runs of steps with equally many parts, in each of which part p of a step touches, of what another writes, only bytes that no other part of
- * that step touches; how many parts go together, so that what they touch stays in the second cache; and for what only the run touches a window a thread in place of the whole.
- */
+ * Comes in: steps in order, the slices of their kernels. Goes out: runs of steps with equally many parts, in each of
+ * which part p of a step touches, of what another writes, only bytes that no other part of that step touches; how
+ * many parts go together, so that what they touch stays in the second cache; and for what only the run touches a
+ * window a thread in place of the whole. */
 #include "sched/chain.h"
 
 enum { CHAIN_MOST = 16, LINE = 64 };           /* steps; bytes */
 
 static bool is_known(const Slice *s) { return s->stride > 0 && s->span > 0; }
-
-/* Parts touch bytes of their own: within a stride of each other's beginning. */
-static bool apart(const Slice *a, const Slice *b)
-{
-    int64_t low = a->first < b->first ? a->first : b->first, x = a->first + a->span, y = b->first + b->span;
-    return is_known(a) && is_known(b) && a->stride == b->stride && (x > y ? x : y) - low <= a->stride;
-}
 
 /* Does the order of the two count, and is it kept where each part of the one follows that part of the other? */
 static bool is_met(const Plan *p, const Step *a, const Step *b, bool *kept)
@@ -25,7 +19,7 @@ static bool is_met(const Plan *p, const Step *a, const Step *b, bool *kept)
         for (uint32_t j = 0; j < b->narg; j++)
             if (a->arg[i] == b->arg[j] && ((a->access[i] | b->access[j]) & ACCESS_WRITE)) {
                 met = true;
-                *kept &= apart(&one[i], &two[j]);
+                *kept &= slices_apart(&one[i], &two[j]);
             }
     return met;
 }
@@ -34,13 +28,15 @@ static bool is_met(const Plan *p, const Step *a, const Step *b, bool *kept)
 static bool is_plain(const Plan *p, const Step *s)
 {
     bool plain = s->kind == STEP_KERNEL && !s->once && !s->may_idle && s->thread_count > 1;
-    for (uint32_t i = 0; i < s->narg && plain; i++) plain = !(s->access[i] & ACCESS_WRITE) || !p->buffer[s->arg[i]].bordered;
+    for (uint32_t i = 0; i < s->narg && plain; i++)
+        plain = !(s->access[i] & ACCESS_WRITE) || !p->buffer[s->arg[i]].bordered;
     return plain;
 }
 
 static bool joins(const Plan *p, uint32_t first, uint32_t at)
 {
-    bool kept = at - first < CHAIN_MOST && is_plain(p, &p->step[at]) && p->step[at].thread_count == p->step[first].thread_count;
+    const Step *a = &p->step[first], *b = &p->step[at];
+    bool kept = at - first < CHAIN_MOST && is_plain(p, b) && a->thread_count == b->thread_count;
     for (uint32_t i = first; i < at && kept; i++) is_met(p, &p->step[i], &p->step[at], &kept);
     return kept;
 }
@@ -52,7 +48,8 @@ static bool meets_others(const Plan *p, uint32_t at, uint32_t first, uint32_t la
     return met;
 }
 
-/* Bytes that a part touches: of buffers that it has for itself, and of others. Each buffer once, as its first user does. */
+/* Bytes that a part touches: of buffers that it has for itself, and of others. Each buffer once, as its first user
+ * does. */
 static void count_bytes(const Plan *p, const PlanChain *c, int64_t *own, int64_t *common)
 {
     *own = *common = 0;
@@ -109,5 +106,8 @@ void plan_window(Plan *p, uint32_t buffer, const PlanChain *c, const Target *t)
         }
     int64_t window = ((c->group - 1) * stride + end - low + LINE - 1) / LINE * LINE;
     if (!stride || window * t->threads >= b->size_bytes) return;
-    *b = (PlanBuffer){ .kind = b->kind, .window = window, .stride = stride, .first = low, .size_bytes = window * t->threads, .dtype = b->dtype, .shape = b->shape };
+    b->window = window;
+    b->stride = stride;
+    b->first = low;
+    b->size_bytes = window * t->threads;
 }

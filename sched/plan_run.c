@@ -109,7 +109,8 @@ void plan_print(Text *out, const Plan *p)
              (long long)p->arena_bytes, (long long)p->persist_bytes, p->nsync, (long long)p->flops);
     for (uint32_t k = 0; k < p->nbuffer; k++) print_buffer(out, &p->buffer[k], k);
     for (uint32_t i = 0; i < p->nstep; i++) {
-        if (i == 0 || p->step[i].once != p->step[i - 1].once) text_add(out, p->step[i].once ? "once:   (| waits for all, + part by part behind the one before, > writes)\n" : "run:   (| waits for all, + part by part behind the one before, > writes)\n");
+        if (i == 0 || p->step[i].once != p->step[i - 1].once)
+            text_add(out, "%s:   (| waits for all, + part by part behind the one before, > writes)\n", p->step[i].once ? "once" : "run");
         print_step(out, p, &p->step[i]);
     }
 }

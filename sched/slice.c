@@ -1,8 +1,9 @@
 /* Slices: which elements of its params a part of a kernel touches.
  *
- * Comes in: a kernel whose indices are flat, and the digits of a part's number. Each index is a sum of ranges times numbers, and of a rest with bounds. The digits make where the slice begins, all else
- * how long it is. Where an index depends on a digit in another way, or digits do not count through the buffer, the slice has no stride; where bounds are not known, no span.
- */
+ * Comes in: a kernel whose indices are flat, and the digits of a part's number. Each index is a sum of ranges times
+ * numbers, and of a rest with bounds. The digits make where the slice begins, all else how long it is. Where an
+ * index depends on a digit in another way, or digits do not count through the buffer, the slice has no stride; where
+ * bounds are not known, no span. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,12 @@
 enum { FAR = 1 << 30 };             /* bounds beyond are none */
 
 /* An index: coef[r] * range r .. + [low, high]. other: ranges on which it depends in another way. */
-typedef struct { int64_t coef[64], low, high; uint64_t linear, other; bool bounded; const UOp **range; } Line;             /* range: by number, those of the kernel */
+typedef struct {
+    int64_t coef[64], low, high;
+    uint64_t linear, other;
+    bool bounded;
+    const UOp **range;              /* by number, those of the kernel */
+} Line;
 
 static void add_bounds(Line *l, int64_t low, int64_t high, int64_t scale)
 {
@@ -48,7 +54,8 @@ static void read_gate(Line *l, const UOp *gate)
     }
     if (gate->op != UOP_CMPLT || !uop_is_const(gate->src[1])) return;
     read_index(&e, gate->src[0], 1);
-    if (!e.linear || e.other || !e.bounded || e.low || e.high || (e.linear & ~l->linear) || (e.linear & l->other)) return;
+    if (!e.linear || e.other || !e.bounded || e.low || e.high) return;
+    if ((e.linear & ~l->linear) || (e.linear & l->other)) return;
     for (uint64_t left = e.linear; left; left &= left - 1) {
         int number = __builtin_ctzll(left);
         if (e.coef[number] <= 0 || l->coef[number] <= 0 || l->coef[number] % e.coef[number]) return;
@@ -71,7 +78,8 @@ static bool read_ragged(Line *l, const UOp *u, int64_t scale)
     read_gate(&one, u->src[0]);
     close_ranges(&one, ~UINT64_C(0));
     if (!one.bounded) return false;
-    add_bounds(l, one.low < u->src[2]->vmin ? one.low : u->src[2]->vmin, one.high > u->src[2]->vmax ? one.high : u->src[2]->vmax, scale);
+    int64_t low = u->src[2]->vmin, high = u->src[2]->vmax;
+    add_bounds(l, one.low < low ? one.low : low, one.high > high ? one.high : high, scale);
     l->other |= u->ranges;
     return true;
 }
@@ -101,7 +109,7 @@ static Slice slice_of(Line *l, const Digit *digit, uint32_t n)
     uint64_t digits = 0;
     bool counts = true;
     double touched = 1;
-    int64_t next = 0;                                           /* what a step of the digits inside, all together, would be */
+    int64_t next = 0;               /* what a step of the digits inside, all together, would be */
     for (uint32_t k = n; k-- > 0;) {
         int number = range_number(digit[k].range);
         int64_t step = l->coef[number] * digit[k].block;
@@ -112,7 +120,8 @@ static Slice slice_of(Line *l, const Digit *digit, uint32_t n)
         if (k + 1 == n) s.stride = step;
         next = step * digit[k].count;
     }
-    for (uint64_t left = (l->linear | l->other) & ~digits; left; left &= left - 1) touched *= (double)l->range[__builtin_ctzll(left)]->src[0]->vmax;
+    for (uint64_t left = (l->linear | l->other) & ~digits; left; left &= left - 1)
+        touched *= (double)l->range[__builtin_ctzll(left)]->src[0]->vmax;
     close_ranges(l, ~digits);
     if (!counts) s.stride = -1;
     s.first = l->low;
@@ -124,7 +133,8 @@ static Slice slice_of(Line *l, const Digit *digit, uint32_t n)
 static void join(Slice *all, const Slice *one, bool first)
 {
     if (first) { *all = *one; return; }
-    int64_t low = all->first < one->first ? all->first : one->first, end = all->first + all->span, other = one->first + one->span;
+    int64_t low = all->first < one->first ? all->first : one->first;
+    int64_t end = all->first + all->span, other = one->first + one->span;
     if (all->stride != one->stride) all->stride = -1;
     all->span = all->span && one->span ? (end > other ? end : other) - low : 0;
     all->touched = all->touched + one->touched < all->span ? all->touched + one->touched : all->span;
@@ -151,12 +161,19 @@ void kernel_slices(Slice *out, const Kernel *k, const Digit *digit, uint32_t n)
         read_index(&l, u->src[1], 1);
         if (gate) read_gate(&l, gate);
         Slice s = slice_of(&l, digit, n);
-        int64_t bytes = dtype_size((DType)u->src[0]->dtype);
-        s = (Slice){ s.stride < 0 ? -1 : s.stride * bytes, s.first * bytes, s.span * bytes, s.touched * bytes, u->src[1]->ranges };
+        int64_t bytes = dtype_size((DType)u->src[0]->dtype), stride = s.stride < 0 ? -1 : s.stride * bytes;
+        s = (Slice){ stride, s.first * bytes, s.span * bytes, s.touched * bytes, u->src[1]->ranges };
         join(&out[slot], &s, !(seen >> slot & 1));
         seen |= UINT64_C(1) << slot;
     }
     arena_free(a);
+}
+
+bool slices_apart(const Slice *a, const Slice *b)
+{
+    int64_t low = a->first < b->first ? a->first : b->first, x = a->first + a->span, y = b->first + b->span;
+    bool known = a->stride > 0 && a->span > 0 && b->span > 0;
+    return known && a->stride == b->stride && (x > y ? x : y) - low <= a->stride;
 }
 
 void kernel_slice(Kernel *k)
@@ -190,14 +207,19 @@ uint32_t kernel_order(const Kernel *k, uint32_t slot, const UOp *out[64])
     Arena *a = arena_new();
     const UOp *range[64] = { 0 }, *axis[64];
     Line l = { .bounded = true, .range = range };
-    uint32_t count, n = 0, found = 0;
+    uint32_t count, n = 0;
+    bool found = false;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
-    for (uint32_t i = 0; i < count && !found; i++)
-        if (order[i]->op == UOP_INDEX && order[i]->src[0]->op == UOP_PARAM && (uint32_t)order[i]->src[0]->arg.i == slot) read_index(&l, order[i]->src[1], 1), found = 1;
+    for (uint32_t i = 0; i < count && !found; i++) {
+        const UOp *u = order[i];
+        found = u->op == UOP_INDEX && u->src[0]->op == UOP_PARAM && (uint32_t)u->src[0]->arg.i == slot;
+        if (found) read_index(&l, u->src[1], 1);
+    }
     uint32_t axes = opt_axes(k, axis, 64);
     for (uint32_t i = 0; i < axes; i++) {
         int number = range_number(axis[i]);
-        if (range_type(axis[i]) == AXIS_LOOP && uop_is_const(axis[i]->src[0]) && l.coef[number] > 0 && !(l.other >> number & 1)) out[n++] = axis[i];
+        bool loop = range_type(axis[i]) == AXIS_LOOP && uop_is_const(axis[i]->src[0]);
+        if (loop && l.coef[number] > 0 && !(l.other >> number & 1)) out[n++] = axis[i];
     }
     sort_by_step(out, n, &l);
     arena_free(a);

@@ -51,10 +51,21 @@ typedef enum { NOTHING, HOLDS_A, HOLDS_B } Role;
 /* Where a WMMA finds its operands: a register each, and whether it is to be loaded first. */
 typedef struct { uint8_t reg[2]; bool load[2]; } Operands;
 
-/* end: of the loop that begins at this position; body: the position of the loop around this one. By id: first, last: positions; wmma, operand: of a window, who reads it; late: a window
- * that is loaded where it is used; taken: of a WMMA. ahead: what the loop body
- * at `at` fetches of the next panel, of which `done` of its operations have asked for their share; row: windows of A of which it fetches the next iteration's. */
-typedef struct { const UOp *const *line; uint32_t count, *end, *body, *first, *last; const UOp **wmma; uint8_t *operand; bool *late; Operands *taken; Role role[TILES]; CpuAhead ahead; uint32_t at, operations, done, rows; const UOp *row[WINDOWS]; } Lives;
+typedef struct {
+    const UOp *const *line;
+    uint32_t count;
+    uint32_t *end, *body;           /* by position: where the loop that begins here ends; the loop around this one */
+    uint32_t *first, *last;         /* by id: positions */
+    const UOp **wmma;               /* by id: of a window, who reads it .. */
+    uint8_t *operand;               /* .. and as what */
+    bool *late;                     /* by id: a window that is loaded where it is used */
+    Operands *taken;                /* by id: of a WMMA */
+    Role role[TILES];
+    CpuAhead ahead;                 /* what the body of the loop at `at` fetches of the next panel */
+    uint32_t at, operations, done;  /* done: operations of that body that have asked for their share */
+    const UOp *row[WINDOWS];        /* windows of A of which that body fetches the next iteration's */
+    uint32_t rows;
+} Lives;
 
 /* Position where a value of that first position dies when it is used here. */
 static uint32_t dies(const Lives *l, const uint32_t *open, uint32_t depth, uint32_t first, uint32_t use)
