@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <string.h>
 
 static const SelectOptions *options(const Match *m)
 {
@@ -164,6 +165,25 @@ static V shift_for_div(const Match *m)
 
 static V mask_for_mod(const Match *m) { return exponent(m->slot[C]) < 0 || !is_int(m) ? NULL : and_(m->g, m->slot[X], m->slot[C]->arg.i - 1); }
 
+/* A division by a constant, rounded as such: a product with its reciprocal is off by a bit at most, and what is left over
+ * says by how much (Markstein). Where nothing is left, or what is left is not finite, the product is right: of zeros and
+ * Infs. Of constants from 1 on, so that the product does not overflow; whose last bits are not all ones, for which the
+ * theorem does not hold. A result below 2^-100 may be next to the rounded one. */
+static V by_reciprocal(const Match *m)
+{
+    Graph *g = m->g;
+    V x = m->slot[X];
+    double c = uop_const_float(m->slot[C]);
+    int32_t image;
+    float narrow = (float)c;
+    memcpy(&image, &narrow, sizeof image);
+    bool fits = x->dtype == DT_F32 && fabs(c) >= 1 && fabs(c) < 0x1p60 && (image & 0x7fffff) != 0x7fffff;
+    if (!fits || !has_fma(m)) return NULL;
+    V inverse = num(g, x, (float)(1 / c)), q = mul(g, x, inverse), left = ALU3(g, MULACC, q, num(g, x, -c), x);
+    V size = bits(g, and_(g, bits(g, left, DT_U32), 0x7fffffff), DT_F32), some = less(g, num(g, x, 0), size);
+    return pick(g, some, ALU3(g, MULACC, left, inverse, q), q);
+}
+
 /* ---- narrow floats: arithmetic in f32, each result rounded ---- */
 
 static bool is_narrow(const Match *m, DType t) { return (t == DT_F16 && !options(m)->has_f16) || (t == DT_BF16 && !options(m)->has_bf16); }
@@ -264,6 +284,7 @@ static V saturated(const Match *m)
 static const Rule select[] = {
     /* name          see                                write               only if   make */
     { "mulacc",      P(ADD, P(MUL, x, y), z),           P(MULACC, x, y, z), has_fma,  NULL },
+    { "div-constant", P(DIV, x, c),                     NULL,               NULL,     by_reciprocal },
     { "div-shift",   P(IDIV, x, c),                     NULL,               NULL,     shift_for_div },
     { "mod-mask",    P(MOD, x, c),                      NULL,               NULL,     mask_for_mod },
     { "float-to-int", P(CAST, x),                       NULL,               NULL,     saturated },

@@ -86,8 +86,38 @@ static void errors_stay_small(void **state)
         }
 }
 
+/* A division by a constant is the rounded one to the last bit, of zeros and Infs, too; one below
+ * 2^-100 is next to it. */
+static void divisions_are_rounded(void **state)
+{
+    (void)state;
+    static const float by[] = { 1.41421354f, 3, -7, 255, 1e10f, 1.0000001f, 0x1.fffffep0f, 0.3f };
+    long bad = 0, changed = 0;
+    for (size_t k = 0; k < sizeof by / sizeof *by; k++) {
+        Graph *g = graph_new();
+        SelectOptions o = { .has_fma = true };
+        Code c = { .x = uop_param(g, DT_F32, NULL, 0, 0), .arena = arena_new() };
+        const UOp *div = UOP(g, UOP_DIV, DT_VOID, NO_ARG, c.x, uop_float(g, DT_F32, (double)by[k]));
+        c.root = graph_rewrite(g, div, rules_select(), 0, &o);
+        changed += c.root != div;
+        c.order = uop_toposort(g, &c.root, 1, c.arena, &c.n);
+        c.value = NEW_N(c.arena, int64_t, c.root->id + 1);
+        for (uint64_t u = 0; u < UINT64_C(1) << 32; u += 9973) {
+            float x = float_of((uint32_t)u), got = (float)run(&c, (double)x), want = x / by[k];
+            bool same = isnan(want) ? isnan(got) : got == want && signbit(got) == signbit(want);
+            double step = fmax(fabs((double)want) * 0x1p-23, 0x1p-149);
+            same |= fabsf(want) < 0x1p-100f && fabs((double)got - (double)want) <= step;
+            if (!same && !bad++) print_message("%a / %a: %a for %a\n", (double)x, (double)by[k], (double)got, (double)want);
+        }
+        arena_free(c.arena);
+        graph_free(g);
+    }
+    assert_int_equal(bad, 0);
+    assert_int_equal(changed, 6);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(errors_stay_small) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(errors_stay_small), cmocka_unit_test(divisions_are_rounded) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
