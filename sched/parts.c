@@ -152,26 +152,38 @@ static int axis_seen(const Seen *s, U u, int axis)
 
 /* ---- parts ---- */
 
-/* The upper half of x's bits as bf16's, and what is left of x. */
+static U bits(Graph *g, int64_t v) { return uop_int(g, DT_U32, v); }
+
+/* The upper half of x's bits as bf16's, in 32 bits, and what is left of x. */
 static U upper_half(Graph *g, U x, U *rest)
 {
-    U upper = shr(g, bitcast(g, x, DT_U32), uop_int(g, DT_U32, CUT_BITS));
-    *rest = sub(g, x, bitcast(g, shl(g, upper, uop_int(g, DT_U32, CUT_BITS)), DT_F32));
-    return cast(g, upper, DT_U16);
+    U upper = shr(g, bitcast(g, x, DT_U32), bits(g, CUT_BITS));
+    *rest = sub(g, x, bitcast(g, shl(g, upper, bits(g, CUT_BITS)), DT_F32));
+    return upper;
 }
 
-/* The bits of x's parts as bf16: each the upper half of what the ones before left, the last rounded. whole: with the mean of what sums of products of three parts by three leave out. */
+/* x rounded to bf16, to even; x is finite. */
+static U rounded_half(Graph *g, U x)
+{
+    U v = bitcast(g, x, DT_U32), odd = and_(g, shr(g, v, bits(g, CUT_BITS)), bits(g, 1));
+    return shr(g, add(g, add(g, v, odd), bits(g, MAGNITUDE)), bits(g, CUT_BITS));
+}
+
+/* The bits of x's parts as bf16: each the upper half of what the ones before left, the last rounded. whole: with the mean
+ * of what sums of products of three parts by three leave out. All is done in 32 bits, as x is: narrower masks cost more. */
 static void cut(Graph *g, U x, int64_t parts, bool whole, U *part)
 {
-    U rest = x, high = upper_half(g, x, &rest), least = or_(g, and_(g, high, uop_int(g, DT_U16, SIGN)), uop_int(g, DT_U16, LEAST));
-    part[0] = where(g, is_nan(g, x), uop_int(g, DT_U16, NAN_BITS), high);
+    U rest = x, high = upper_half(g, x, &rest), least = or_(g, and_(g, high, bits(g, SIGN)), bits(g, LEAST));
+    U finite = lt(g, abs_(g, x), scalar(g, DT_F32, INFINITY));
+    least = where(g, eq(g, x, scalar(g, DT_F32, 0)), bits(g, 0), least);
+    part[0] = where(g, is_nan(g, x), bits(g, NAN_BITS), high);
     for (int64_t k = 1; k < parts; k++) {
         if (whole && k == 2) rest = add(g, rest, mul(g, x, scalar(g, DT_F32, LEFT_OUT)));
-        U low = k + 1 < parts ? upper_half(g, rest, &rest) : bitcast(g, cast(g, rest, DT_BF16), DT_U16);
-        U tiny = lt(g, and_(g, low, uop_int(g, DT_U16, MAGNITUDE)), uop_int(g, DT_U16, LEAST));
-        low = where(g, tiny, where(g, eq(g, x, scalar(g, DT_F32, 0)), uop_int(g, DT_U16, 0), least), low);
-        part[k] = where(g, lt(g, abs_(g, x), scalar(g, DT_F32, INFINITY)), low, high);
+        U low = k + 1 < parts ? upper_half(g, rest, &rest) : rounded_half(g, rest);
+        U tiny = lt(g, and_(g, low, bits(g, MAGNITUDE)), bits(g, LEAST));
+        part[k] = where(g, finite, where(g, tiny, least, low), high);
     }
+    for (int64_t k = 0; k < parts; k++) part[k] = cast(g, part[k], DT_U16);
 }
 
 /* value[i] along an axis of n that begins at i, in the shape of i. */
