@@ -134,13 +134,13 @@ static int64_t reuse(const Kernel *k, const Slice *s, const Digit *digit, uint32
     return times;
 }
 
-/* What comes from outside passes the cache once, but for what all parts read: unless it is a constant, of which a
- * product fetches the next part meanwhile, it should stay. */
+/* What comes from outside passes the cache once, but for what all parts read: where a part reads it often enough to pay
+ * for fetching it again, it need not stay. Constants are packed, and take more rows to pay. */
 static void count_bytes(Members *m, const Kernel *k, uint32_t i, const Slice *s, const Digit *digit, uint32_t n)
 {
     int64_t whole = bytes_of(memory(k->param[i].buffer)), touched = s->span && s->touched < whole ? s->touched : whole;
     if (s->stride > 0) m->own += k->param[i].written ? touched : touched / 2;
-    else if (!k->param[i].constant || reuse(k, s, digit, n) < STREAMS) m->common += touched;
+    else if (reuse(k, s, digit, n) < (k->param[i].constant ? STREAMS : STREAMS / 3)) m->common += touched;
 }
 
 static bool add_member(const Schedule *s, Members *chain, uint32_t item, uint32_t slot, const Target *t)
@@ -285,16 +285,22 @@ static void set_wishes(Schedule *s, const Members *m, const Target *t, Map *know
     }
 }
 
+static bool starts(const ScheduleItem *item) { return is_kernel(item) && !item->once; }
+
 void sched_chains(Schedule *s, const Target *t)
 {
     Arena *a = arena_new();
-    Members *m = NEW(a, Members);
+    Members *m = NEW(a, Members), *other = NEW(a, Members);
     Map known;
     map_init(&known, a);
     for (uint32_t i = 0; i < s->count && t->has_threads; i++) {
         const Kernel *like = s->item[i].kernel ? map_gets(&known, s->item[i].kernel->key) : NULL;
         if (like) s->item[i].kernel->chain_parts = like->chain_parts;
-        if (!is_kernel(&s->item[i]) || s->item[i].once || !best_chain(s, i, t, m)) continue;
+        if (!starts(&s->item[i]) || !best_chain(s, i, t, m)) continue;
+        bool better = false;                    /* one that begins at another of its members keeps more */
+        for (uint32_t k = 1; k < m->n && !better; k++)
+            better = starts(&s->item[m->item[k]]) && best_chain(s, m->item[k], t, other) && gain(other) > gain(m);
+        if (better) continue;
         set_wishes(s, m, t, &known);
         i = gather(s, m);
     }
