@@ -5,7 +5,7 @@
 #include "backends/backend.h"
 #include "beam/beam.h"
 
-enum { LISTS_VERSION = 1 };         /* of what lists mean: a higher one forgets those that were learned */
+enum { LISTS_VERSION = 2 };         /* of what lists mean: a higher one forgets those that were learned */
 
 void choice_init(Choice *c, TuneDb *db, const Backend *b, const Device *d)
 {
