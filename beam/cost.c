@@ -57,13 +57,12 @@ static double registers_of(const Walk *w, const UOp *u)
 static const UOp *memory_of(const UOp *address)
 {
     const UOp *m = address->op == UOP_INDEX || address->op == UOP_SHRINK ? address->src[0] : address;
-    while (m->op == UOP_AFTER) m = m->src[0];
-    return m;
+    return uop_memory(m);
 }
 
 static bool is_variable(const UOp *u)
 {
-    while (u->op == UOP_AFTER) u = u->src[0];
+    u = uop_memory(u);
     return u->op == UOP_BUFFER && buffer_space(u) == SPACE_REG;
 }
 

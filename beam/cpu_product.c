@@ -134,7 +134,7 @@ static int64_t stretches_of(const Trial *p, int64_t size, int64_t bytes, bool ti
 {
     int64_t best = 0, least = 0, tiles;
     for (int64_t q = 2; q <= size && (!least || q <= 2 * least); q++) {
-        if (size % q || bytes / q > p->t->l2_bytes * 7 / 10) continue;
+        if (size % q || bytes / q > cache_room(p->t)) continue;
         if (!least) least = q;
         double share = 1;
         if (tiled) wmma_cover(size / q, &tiles, &share);
@@ -274,7 +274,7 @@ static bool try_tiles(Trial *p, const TilePlan *t)
     bool cut = cut_rows(p, t->n, t->m, 4 * w->n, true);
     double filled;
     int64_t n = p->size[t->n], tiles = 1, rows = wmma_cover(trial_size(p, t->m), &tiles, &filled);
-        if (!rows || n < w->n || p->size[t->k] % w->k) return false;
+    if (!rows || n < w->n || p->size[t->k] % w->k) return false;
     if (!cpu_split(p, t->n, ceil_to(n, 2 * w->n) * 4 <= ceil_to(n, w->n) * 5 ? 2 * w->n : w->n, AXIS_UPCAST) || !cpu_split(p, t->m, rows * tiles, AXIS_UPCAST)) return false;
     if (tiles == 1) second_row(p, t);
     unroll_tables(p);

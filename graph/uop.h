@@ -120,6 +120,13 @@ const UOp *uop_float(Graph *g, DType t, double v);
 const UOp *uop_const_like(Graph *g, DType t, double v);      /* either, from a small number */
 const UOp *uop_index(Graph *g, int64_t v);                   /* DT_INDEX */
 const UOp *uop_bool(Graph *g, bool v);
+/* The BUFFER or PARAM behind AFTERs; another value is itself. */
+static inline const UOp *uop_memory(const UOp *u)
+{
+    while (u->op == UOP_AFTER) u = u->src[0];
+    return u;
+}
+
 static inline bool uop_is_const(const UOp *u) { return u->op == UOP_CONST; }
 double uop_const_float(const UOp *u);                        /* CONST of a float dtype */
 static inline int64_t uop_const_int(const UOp *u) { return u->arg.i; }

@@ -18,7 +18,7 @@ static bool is_control(const ScheduleItem *i) { return i->kind != ITEM_KERNEL &&
 
 static Last *last_of(Times *t, const UOp *u)
 {
-    while (u->op == UOP_AFTER) u = u->src[0];
+    u = uop_memory(u);
     return u->op == UOP_BUFFER ? &t->last[buffer_slot(u)] : NULL;
 }
 

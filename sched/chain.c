@@ -11,9 +11,8 @@
 #include "graph/base/map.h"
 #include "graph/wmma.h"
 
-/* AHEAD: items between two kernels of a chain; PARTS_MOST: parts; PARTS_LEAST: for each thread,
- * where they do not balance; TILE: rows or
- * columns that a product wants; STREAMS: rows that pay for weights from memory. */
+/* AHEAD: items between two kernels of a chain; PARTS_MOST: parts; PARTS_LEAST: for each thread, where they do not
+ * balance; TILE: rows or columns that a product wants; STREAMS: rows that pay for weights from memory. */
 enum { MEMBERS = 8, AHEAD = 6, PARTS_MOST = 4096, PARTS_LEAST = 16, TILE = 16, STREAMS = 96 };
 
 typedef struct {
@@ -30,15 +29,9 @@ static const double TILE_FLOPS = 1.2e12, MEMORY_BYTES = 8e9;
 
 static double gain(const Members *m) { return (double)m->saved / MEMORY_BYTES - m->waste; }
 
-static bool is_kernel(const ScheduleItem *i)
+static bool can_join(const ScheduleItem *i)
 {
-    return i->kind == ITEM_KERNEL && i->kernel->root->nsrc == 1 && i->kernel->nvar == 0;
-}
-
-static const UOp *memory(const UOp *u)
-{
-    while (u->op == UOP_AFTER) u = u->src[0];
-    return u;
+    return i->kind == ITEM_KERNEL && !i->once && i->kernel->root->nsrc == 1 && i->kernel->nvar == 0;
 }
 
 static int64_t bytes_of(const UOp *buffer) { return uop_numel(buffer) * dtype_size((DType)buffer->dtype); }
@@ -53,11 +46,19 @@ static int written_slot(const Kernel *k)
 static int slot_of(const Kernel *k, const UOp *buffer)
 {
     for (uint32_t i = 0; i < k->nparam; i++)
-        if (memory(k->param[i].buffer) == buffer) return (int)i;
+        if (uop_memory(k->param[i].buffer) == buffer) return (int)i;
     return -1;
 }
 
 /* ---- one more kernel ---- */
+
+/* Elements of this loop in a part. */
+static int64_t size_in_part(const UOp *axis, const Digit *digit, uint32_t n)
+{
+    for (uint32_t d = 0; d < n; d++)
+        if (digit[d].range == axis) return digit[d].block;
+    return axis->src[0]->vmax;
+}
 
 /* A sum of products keeps two loops that are long enough, if it had them. waste: seconds that its rows' tiles are not
  * filled. */
@@ -68,11 +69,8 @@ static bool keeps_tiles(const Kernel *k, const Digit *digit, uint32_t n, double 
     bool product = false;
     for (uint32_t i = 0; i < axes; i++) {
         if (range_type(axis[i]) != AXIS_LOOP) continue;
-        int64_t size = axis[i]->src[0]->vmax;
-        before += size >= TILE;
-        for (uint32_t d = 0; d < n; d++)
-            if (digit[d].range == axis[i]) size = digit[d].block;
-        after += size >= TILE;
+        before += axis[i]->src[0]->vmax >= TILE;
+        after += size_in_part(axis[i], digit, n) >= TILE;
     }
     Arena *a = arena_new();
     uint32_t count;
@@ -93,7 +91,7 @@ static bool keeps_tiles(const Kernel *k, const Digit *digit, uint32_t n, double 
 /* One of them writes what the other reads or writes. */
 static bool share(const KernelParam *a, const KernelParam *b)
 {
-    return (a->written || b->written) && memory(a->buffer) == memory(b->buffer);
+    return (a->written || b->written) && uop_memory(a->buffer) == uop_memory(b->buffer);
 }
 
 /* Does each part of k touch, of what members write or k does, its part only? */
@@ -104,7 +102,7 @@ static bool fits(const Schedule *s, const Members *m, const Kernel *k, const Sli
         const Kernel *other = s->item[m->item[i]].kernel;
         for (uint32_t a = 0; a < other->nparam; a++)
             for (uint32_t b = 0; b < k->nparam; b++)
-                if (share(&other->param[a], &k->param[b])) fit &= slices_apart(&m->slice[i][a], &slice[b]);
+                if (share(&other->param[a], &k->param[b])) fit &= slices_disjoint(&m->slice[i][a], &slice[b]);
     }
     return fit;
 }
@@ -124,13 +122,8 @@ static int64_t reuse(const Kernel *k, const Slice *s, const Digit *digit, uint32
     const UOp *axis[64];
     uint32_t axes = opt_axes(k, axis, 64);
     int64_t times = 1;
-    for (uint32_t i = 0; i < axes; i++) {
-        int64_t size = axis[i]->src[0]->vmax;
-        if (range_type(axis[i]) != AXIS_LOOP || (s->ranges & range_bit(axis[i]))) continue;
-        for (uint32_t d = 0; d < n; d++)
-            if (digit[d].range == axis[i]) size = digit[d].block;
-        times *= size;
-    }
+    for (uint32_t i = 0; i < axes; i++)
+        if (range_type(axis[i]) == AXIS_LOOP && !(s->ranges & range_bit(axis[i]))) times *= size_in_part(axis[i], digit, n);
     return times;
 }
 
@@ -138,7 +131,7 @@ static int64_t reuse(const Kernel *k, const Slice *s, const Digit *digit, uint32
  * for fetching it again, it need not stay. Constants are packed, and take more rows to pay. */
 static void count_bytes(Members *m, const Kernel *k, uint32_t i, const Slice *s, const Digit *digit, uint32_t n)
 {
-    int64_t whole = bytes_of(memory(k->param[i].buffer)), touched = s->span && s->touched < whole ? s->touched : whole;
+    int64_t whole = bytes_of(uop_memory(k->param[i].buffer)), touched = s->span && s->touched < whole ? s->touched : whole;
     if (s->stride > 0) m->own += k->param[i].written ? touched : touched / 2;
     else if (reuse(k, s, digit, n) < (k->param[i].constant ? STREAMS : STREAMS / 3)) m->common += touched;
 }
@@ -155,11 +148,11 @@ static bool add_member(const Schedule *s, Members *chain, uint32_t item, uint32_
     kernel_slices(slice, k, digit, n);
     if (!fits(s, m, k, slice)) return false;
     for (uint32_t i = 0; i < k->nparam; i++) {
-        const UOp *b = memory(k->param[i].buffer);
+        const UOp *b = uop_memory(k->param[i].buffer);
         if (!is_seen(s, m, b, false)) count_bytes(m, k, i, &slice[i], digit, n);
         if (k->param[i].read && b->op == UOP_BUFFER && is_seen(s, m, b, true)) m->saved += bytes_of(b);
     }
-    if (m->own > t->l2_bytes * 7 / 10 || m->own + m->common > t->l2_bytes * 7 / 8) return false;
+    if (m->own > cache_room(t) || m->own + m->common > t->l2_bytes * 7 / 8) return false;
     m->digits[m->n] = n;
     m->item[m->n++] = item;
     *chain = with;
@@ -168,18 +161,14 @@ static bool add_member(const Schedule *s, Members *chain, uint32_t item, uint32_
 
 /* ---- the chain from one kernel on ---- */
 
-static bool conflict(const Kernel *a, const Kernel *b)
-{
-    for (uint32_t i = 0; i < a->nparam; i++)
-        for (uint32_t k = 0; k < b->nparam; k++)
-            if (share(&a->param[i], &b->param[k])) return true;
-    return false;
-}
-
 static bool depends(const Schedule *s, const Members *m, const Kernel *k)
 {
     bool any = false;
-    for (uint32_t i = 0; i < m->n && !any; i++) any = conflict(s->item[m->item[i]].kernel, k);
+    for (uint32_t i = 0; i < m->n && !any; i++) {
+        const Kernel *other = s->item[m->item[i]].kernel;
+        for (uint32_t a = 0; a < other->nparam; a++)
+            for (uint32_t b = 0; b < k->nparam; b++) any |= share(&other->param[a], &k->param[b]);
+    }
     return any;
 }
 
@@ -187,7 +176,7 @@ static bool depends(const Schedule *s, const Members *m, const Kernel *k)
 static int joint(const Schedule *s, const Members *m, const Kernel *k)
 {
     for (uint32_t b = 0; b < k->nparam; b++)
-        if (k->param[b].read && is_seen(s, m, memory(k->param[b].buffer), true)) return (int)b;
+        if (k->param[b].read && is_seen(s, m, uop_memory(k->param[b].buffer), true)) return (int)b;
     return -1;
 }
 
@@ -199,7 +188,7 @@ static bool grow(const Schedule *s, Members *m, const Target *t)
         const ScheduleItem *item = &s->item[i];
         if (item->kind != ITEM_KERNEL) return false;
         if (!depends(s, m, item->kernel)) continue;
-        int slot = is_kernel(item) && !item->once ? joint(s, m, item->kernel) : -1;
+        int slot = can_join(item) ? joint(s, m, item->kernel) : -1;
         return slot >= 0 && add_member(s, m, i, (uint32_t)slot, t);
     }
     return false;
@@ -228,7 +217,7 @@ static bool best_chain(const Schedule *s, uint32_t first, const Target *t, Membe
     int slot = written_slot(k);
     const UOp *range[64];
     int64_t parts[64];
-    if (slot < 0 || bytes_of(memory(k->param[slot].buffer)) <= t->l2_bytes / 2 * t->threads) return false;
+    if (slot < 0 || bytes_of(uop_memory(k->param[slot].buffer)) <= t->l2_bytes / 2 * t->threads) return false;
     uint32_t n = numbers(range, kernel_order(k, (uint32_t)slot, range), t, parts);
     *best = (Members){ .n = 0 };
     for (uint32_t i = 0; i < n; i++) {
@@ -240,7 +229,7 @@ static bool best_chain(const Schedule *s, uint32_t first, const Target *t, Membe
     return best->n > 1;
 }
 
-/* ---- what the kernels are told ---- */
+/* ---- the OptOps of members ---- */
 
 static bool wish(OptList *out, const Kernel *k, const Digit *digit, uint32_t n, const Target *t)
 {
@@ -285,8 +274,6 @@ static void set_wishes(Schedule *s, const Members *m, const Target *t, Map *know
     }
 }
 
-static bool starts(const ScheduleItem *item) { return is_kernel(item) && !item->once; }
-
 void sched_chains(Schedule *s, const Target *t)
 {
     Arena *a = arena_new();
@@ -296,10 +283,10 @@ void sched_chains(Schedule *s, const Target *t)
     for (uint32_t i = 0; i < s->count && t->has_threads; i++) {
         const Kernel *like = s->item[i].kernel ? map_gets(&known, s->item[i].kernel->key) : NULL;
         if (like) s->item[i].kernel->chain_parts = like->chain_parts;
-        if (!starts(&s->item[i]) || !best_chain(s, i, t, m)) continue;
+        if (!can_join(&s->item[i]) || !best_chain(s, i, t, m)) continue;
         bool better = false;                    /* one that begins at another of its members keeps more */
         for (uint32_t k = 1; k < m->n && !better; k++)
-            better = starts(&s->item[m->item[k]]) && best_chain(s, m->item[k], t, other) && gain(other) > gain(m);
+            better = best_chain(s, m->item[k], t, other) && gain(other) > gain(m);
         if (better) continue;
         set_wishes(s, m, t, &known);
         i = gather(s, m);

@@ -16,7 +16,7 @@ enum { DIGITS_MAX = 8 };
 /* The slices, in bytes, of all params of k, for parts of these digits. k is in form 2 or 3. */
 void kernel_slices(Slice *out, const Kernel *k, const Digit *digit, uint32_t n);
 /* Do parts with these slices of one buffer touch bytes that no other part does, within a stride of each other? */
-bool slices_apart(const Slice *a, const Slice *b);
+bool slices_disjoint(const Slice *a, const Slice *b);
 void kernel_slice(Kernel *k);                                            /* sets k->slice, by its THREAD ranges */
 /* The loops of the output as they lie in a param, the outermost first, up to those on which its index does not
  * depend linearly. Returns how many. */

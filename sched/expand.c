@@ -220,7 +220,7 @@ static const UOp *address(Expand *x, const UOp *buffer, const UOp *index)
 
 static bool is_value(const UOp *u)
 {
-    while (u->op == UOP_AFTER) u = u->src[0];
+    u = uop_memory(u);
     return u->op != UOP_PARAM && u->op != UOP_BUFFER;
 }
 

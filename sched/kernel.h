@@ -95,4 +95,6 @@ typedef struct Target {
     int32_t parts;                  /* of bf16 that a number of f32 becomes in products under a sum (parts.c); 0: it stays */
     int32_t max_block, warp;
 } Target;
+/* Bytes of values that a core's part of a kernel may go over again and again: most of its second cache. */
+static inline int64_t cache_room(const Target *t) { return t->l2_bytes * 7 / 10; }
 #endif

@@ -325,7 +325,7 @@ static U laid_out(Graph *g, const Sum *s, U base, uint32_t k, int n, int64_t par
     for (uint32_t i = 0; i <= rank; i++) before[i] = zero, after[i] = i == k + 1 ? uop_index(g, s->run - size) : zero;
     y = pad(g, y, before, after, NULL);
     for (uint32_t i = 0; i <= rank; i++) dim[i + (i > k + 1 ? more : 0)] = uop_dim(y, i);
-    dim[k + 1] = uop_index(g, s->stretches);
+    if (lead) dim[k + 1] = uop_index(g, s->stretches);
     dim[run] = uop_index(g, s->run / block / (lead ? s->stretches : 1));
     dim[run + 1] = uop_index(g, block / (1 + pairs));
     if (pairs) dim[run + 2] = uop_index(g, 2);
@@ -373,7 +373,7 @@ static int64_t stretches_of(const Sum *s, const Target *t)
     int64_t runs = s->run / RUN, bytes = s->rows * s->run * 2 * s->parts[0], room = t->l2_bytes / 2;
     int64_t weights = s->columns * s->run * 2 * s->parts[1], results = s->rows * s->columns * 4 * (int64_t)sizeof(float);
     if (!s->constant || s->npair == 1 || s->products != s->rows * s->columns * uop_size(s->p, (uint32_t)s->k)) return 1;
-    if (!room || bytes <= t->l2_bytes * 7 / 10) return 1;
+    if (!room || bytes <= cache_room(t)) return 1;
     int64_t least = (bytes + room - 1) / room, n = least;
     while (n * LEAST_RUNS <= runs && (runs % n || (t->threads > 1 && n % t->threads && n <= 2 * least))) n++;
     return n * LEAST_RUNS <= runs && 3 * (weights + n * results) < 2 * least * weights ? n : 1;

@@ -33,12 +33,6 @@ typedef struct Round { const char *step; int64_t value; const struct Round *up; 
 
 /* ---- buffers ---- */
 
-static const UOp *buffer_under(const UOp *u)
-{
-    while (u->op == UOP_AFTER) u = u->src[0];
-    return u;
-}
-
 static int64_t buffer_bytes(const Build *b, const UOp *u)
 {
     int64_t bytes = uop_numel(u) * dtype_size(u->dtype), stored = u->op == UOP_BUFFER ? (int64_t)graph_buffer(b->s->g, buffer_slot(u))->size_bytes : 0;
@@ -48,14 +42,15 @@ static int64_t buffer_bytes(const Build *b, const UOp *u)
 static uint32_t new_buffer(Build *b, const UOp *u, MemKind kind)
 {
     uint32_t k = b->p->nbuffer++;
-    b->p->buffer[k] = (PlanBuffer){ .kind = kind, .size_bytes = buffer_bytes(b, u), .dtype = u->dtype, .shape = u->shape, .bordered = u->op == UOP_BUFFER && graph_buffer(b->s->g, buffer_slot(u))->zeroed };
+    b->p->buffer[k] = (PlanBuffer){ .kind = kind, .size_bytes = buffer_bytes(b, u), .dtype = u->dtype, .shape = u->shape };
+    b->p->buffer[k].zeroed = kind == MEM_ARENA && graph_buffer(b->s->g, buffer_slot(u))->zeroed;
     b->use[k] = (Use){ .first = UINT32_MAX, .uop = u };
     return k;
 }
 
 static uint32_t buffer_of(Build *b, const UOp *u)
 {
-    u = buffer_under(u);
+    u = uop_memory(u);
     uint32_t *at = u->op == UOP_PARAM ? &b->of_input[u->arg.i] : &b->of_buffer[buffer_slot(u)];
     if (!*at) *at = new_buffer(b, u, u->op == UOP_PARAM ? MEM_INPUT : MEM_ARENA) + 1;
     return *at - 1;
@@ -73,7 +68,7 @@ static void note_use(Build *b, uint32_t buffer, uint8_t access, bool once, uint3
 
 static bool is_memory(const UOp *u)
 {
-    u = buffer_under(u);
+    u = uop_memory(u);
     return u->op == UOP_PARAM || u->op == UOP_BUFFER;
 }
 
@@ -154,7 +149,7 @@ static uint32_t kernel_index(Build *b, Kernel *k)
 static bool writes_nothing(const Build *b, const Kernel *k)
 {
     for (uint32_t i = 0; i < k->nparam; i++)
-        if (k->param[i].written && (!is_memory(k->param[i].buffer) || buffer_bytes(b, buffer_under(k->param[i].buffer)))) return false;
+        if (k->param[i].written && (!is_memory(k->param[i].buffer) || buffer_bytes(b, uop_memory(k->param[i].buffer)))) return false;
     return true;
 }
 
@@ -471,7 +466,6 @@ static TgStatus place_of(Build *b, uint32_t k)
     }
     if (u->once_write && u->run_write) return fail(TG_INTERNAL, "plan: buffer %d is written at load and by a run", (int)buffer_slot(u->uop));
     if (u->read_first && !info->zeroed && m->size_bytes) return fail(TG_INTERNAL, "plan: buffer %d is read before it is written", (int)buffer_slot(u->uop));
-    m->zeroed = info->zeroed;
     if (clear_halo(b, k)) return TG_OK;
     if (m->zeroed && !shape_static(m->shape)) return fail(TG_INTERNAL, "plan: buffer %d of symbolic size needs zeros that no step makes", (int)buffer_slot(u->uop));
     if (m->zeroed || (u->once_write && u->run_use)) {
@@ -499,15 +493,16 @@ static void extend_lives(Build *b)
 /* Of a chain's steps some threads are at the last while others are at the first. What only they touch may be in windows. */
 static void chain_lives(Build *b, const Target *t)
 {
-    for (uint32_t i = 0; i < b->p->nchain; i++)
-        for (uint32_t k = 0; k < b->p->nbuffer; k++) {
-            const PlanChain *c = &b->p->chain[i];
-            Use *u = &b->use[k];
-            bool from = u->first >= c->first && u->first <= c->last, to = u->last >= c->first && u->last <= c->last;
-            if (from && to && b->p->buffer[k].kind == MEM_ARENA && !u->read_first && !b->p->buffer[k].bordered) plan_window(b->p, k, c, t);
-            if (from) u->first = c->first;
-            if (to) u->last = c->last;
-        }
+    Plan *p = b->p;
+    for (uint32_t k = 0; k < p->nbuffer; k++) {
+        Use *u = &b->use[k];
+        if (u->first == UINT32_MAX) continue;
+        uint32_t from = p->step[u->first].chain, to = p->step[u->last].chain;
+        bool own = from && from == to && p->buffer[k].kind == MEM_ARENA && !p->buffer[k].zeroed && !u->read_first;
+        if (own) plan_window(p, k, &p->chain[from - 1], t);
+        if (from) u->first = p->chain[from - 1].first;
+        if (to) u->last = p->chain[to - 1].last;
+    }
 }
 
 static const Guard *guard_of(const Build *b, uint32_t k)
@@ -554,7 +549,7 @@ static TgStatus place(Build *b, const Target *t)
 
 static void see_input(Build *b, const UOp *u)
 {
-    u = buffer_under(u);
+    u = uop_memory(u);
     if (u->op == UOP_PARAM && u->arg.i >= b->ninput_cap) b->ninput_cap = (uint32_t)u->arg.i + 1;
 }
 

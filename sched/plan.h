@@ -11,9 +11,8 @@
 typedef enum { MEM_ARENA, MEM_PERSIST, MEM_CONST, MEM_INPUT, MEM_OUTPUT } MemKind;
 typedef struct {
     MemKind kind;
-    bool zeroed;                    /* MEM_PERSIST: zero at load */
+    bool zeroed;                    /* zeros must lie around what is stored, until a step makes them (halo); MEM_PERSIST: zero at load */
     int64_t window, stride, first;  /* window > 0: that many bytes a thread; those of part p begin at p * stride + first of what is addressed (chain.h) */
-    bool bordered;                  /* there must be zeros around what is stored */
     const Halo *halo;               /* MEM_ARENA: the zeros that the step with ACCESS_CLEAR makes, or NULL */
     bool once;                      /* only `once` steps touch it: a MEM_CONST of this kind need not stay on the device after load */
     int64_t offset, size_bytes;     /* in its arena; MEM_INPUT, MEM_OUTPUT: offset is the port's index */

@@ -19,7 +19,7 @@ static bool is_met(const Plan *p, const Step *a, const Step *b, bool *kept)
         for (uint32_t j = 0; j < b->narg; j++)
             if (a->arg[i] == b->arg[j] && ((a->access[i] | b->access[j]) & ACCESS_WRITE)) {
                 met = true;
-                *kept &= slices_apart(&one[i], &two[j]);
+                *kept &= slices_disjoint(&one[i], &two[j]);
             }
     return met;
 }
@@ -29,7 +29,7 @@ static bool is_plain(const Plan *p, const Step *s)
 {
     bool plain = s->kind == STEP_KERNEL && !s->once && !s->may_idle && s->thread_count > 1;
     for (uint32_t i = 0; i < s->narg && plain; i++)
-        plain = !(s->access[i] & ACCESS_WRITE) || !p->buffer[s->arg[i]].bordered;
+        plain = !(s->access[i] & ACCESS_WRITE) || !p->buffer[s->arg[i]].zeroed;
     return plain;
 }
 

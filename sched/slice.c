@@ -87,7 +87,7 @@ static bool read_ragged(Line *l, const UOp *u, int64_t scale)
 static void read_index(Line *l, const UOp *u, int64_t scale)
 {
     if (read_ragged(l, u, scale)) return;
-    if (u->op == UOP_RANGE) {
+    if (u->op == UOP_RANGE && llabs(scale) < FAR) {
         l->coef[range_number(u)] += scale;
         l->linear |= range_bit(u);
         l->range[range_number(u)] = u;
@@ -169,7 +169,7 @@ void kernel_slices(Slice *out, const Kernel *k, const Digit *digit, uint32_t n)
     arena_free(a);
 }
 
-bool slices_apart(const Slice *a, const Slice *b)
+bool slices_disjoint(const Slice *a, const Slice *b)
 {
     int64_t low = a->first < b->first ? a->first : b->first, x = a->first + a->span, y = b->first + b->span;
     bool known = a->stride > 0 && a->span > 0 && b->span > 0;

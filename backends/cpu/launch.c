@@ -38,7 +38,7 @@ typedef struct {
     const PlanBuffer *copied;
     uint32_t target;                    /* of a JUMP, in works */
     uint32_t step;                      /* of the plan */
-    uint32_t chain;                     /* its Step.chain */
+    uint32_t works;                     /* this and those behind it that go together: 1, or those of a chain */
     bool windows;                       /* some args are a window a thread */
 } Work;
 
@@ -115,12 +115,17 @@ static void clear_halos(const Executable *e, const Work *w, int thread, int thre
     }
 }
 
+static void load_vars(const Executable *e, const Work *w, int64_t *vars)
+{
+    for (uint32_t i = 0; i < w->nvar; i++) vars[i] = e->vars[w->var[i]];
+}
+
 static void kernel_work(const Executable *e, const Work *w, int thread, int threads)
 {
     if (w->clears) clear_halos(e, w, thread, threads);
     if (plan_idle(e->plan, &e->plan->step[w->step], e->vars)) return;
     int64_t vars[KERNEL_VARS];
-    for (uint32_t i = 0; i < w->nvar; i++) vars[i] = e->vars[w->var[i]];
+    load_vars(e, w, vars);
     int64_t n = w->count >= 0 ? w->count : bound_value(w->kernel, w->kernel->thread_bound, vars);
     int64_t first = w->parts ? n * w->part / w->parts : 0, size = w->parts ? n * (w->part + 1) / w->parts - first : n;
     int64_t begin = first + size * thread / threads, end = first + size * (thread + 1) / threads;
@@ -140,16 +145,18 @@ static void *const *window_args(const Executable *e, const Work *w, int thread, 
 }
 
 /* The works of a chain, on a thread's parts: all of them on a group of parts, then on the next. */
-static void chain_work(Executable *e, const Work *w, uint32_t n, int thread, int threads)
+static void chain_work(Executable *e, const Work *w, int thread, int threads)
 {
-    int64_t begin = w->count * thread / threads, end = w->count * (thread + 1) / threads, group = e->plan->chain[w->chain - 1].group, vars[KERNEL_VARS];
+    int64_t begin = w->count * thread / threads, end = w->count * (thread + 1) / threads, vars[KERNEL_VARS];
+    int64_t group = e->plan->chain[e->plan->step[w->step].chain - 1].group;
+    char *scratch = e->scratch + e->scratch_bytes * thread;
     void *args[KERNEL_PARAMS];
     for (int64_t p = begin; p < end; p += group)
-        for (uint32_t i = 0; i < n; i++) {
+        for (const Work *x = w; x < w + w->works; x++) {
             double start = e->seconds && !thread ? clock_s() : 0;
-            for (uint32_t v = 0; v < w[i].nvar; v++) vars[v] = e->vars[w[i].var[v]];
-            call(w[i].kernel, w[i].fn, window_args(e, &w[i], thread, p, args), vars, p, p + group < end ? p + group : end, e->scratch + e->scratch_bytes * thread);
-            if (e->seconds && !thread) e->seconds[w[i].step] += clock_s() - start;
+            load_vars(e, x, vars);
+            call(x->kernel, x->fn, window_args(e, x, thread, p, args), vars, p, p + group < end ? p + group : end, scratch);
+            if (e->seconds && !thread) e->seconds[x->step] += clock_s() - start;
         }
 }
 
@@ -175,7 +182,8 @@ static void host_work(Executable *e, const Work *w, int thread, int threads)
 
 static void do_work(Executable *e, const Work *w, int thread, int threads)
 {
-    if (w->kind == STEP_KERNEL) kernel_work(e, w, thread, threads);
+    if (w->works > 1) chain_work(e, w, thread, threads);
+    else if (w->kind == STEP_KERNEL) kernel_work(e, w, thread, threads);
     else if (w->kind == STEP_COPY) copy_work(e, w, thread, threads);
     else host_work(e, w, thread, threads);
 }
@@ -186,24 +194,17 @@ static void take_jumps(Executable *e)
     while (e->at < e->nwork && e->work[e->at].kind == STEP_JUMP) e->at = e->vars[e->work[e->at].var[0]] ? e->at + 1 : e->work[e->at].target;
 }
 
-static uint32_t chain_end(const Executable *e, uint32_t at)
-{
-    uint32_t end = at + 1;
-    while (end < e->nwork && e->work[at].chain && e->work[end].chain == e->work[at].chain) end++;
-    return end;
-}
-
 static TeamParts next_phase(void *user)
 {
     Executable *e = user;
     bool shared = false;
-    if (e->seconds && e->end && !e->work[e->end - 1].chain) e->seconds[e->work[e->end - 1].step] += clock_s() - e->start;
+    if (e->seconds && e->end && e->work[e->at].works == 1) e->seconds[e->work[e->end - 1].step] += clock_s() - e->start;
     e->at = e->end;
     if (e->status != TG_OK) return TEAM_OVER;
     take_jumps(e);
     for (e->end = e->at; e->end < e->nwork && e->work[e->end].kind != STEP_JUMP && (e->end == e->at || (!e->work[e->end].wait && !e->seconds));) {
         shared |= e->work[e->end].shared;
-        e->end = chain_end(e, e->end);
+        e->end += e->work[e->end].works;
     }
     if (e->seconds) e->start = clock_s();
     return e->at >= e->nwork ? TEAM_OVER : shared ? TEAM_ALL : TEAM_ONE;
@@ -212,10 +213,8 @@ static TeamParts next_phase(void *user)
 static void do_phase(void *user, int part, int parts)
 {
     Executable *e = user;
-    for (uint32_t i = e->at; i < e->end && e->status == TG_OK; i = chain_end(e, i)) {
-        if (e->work[i].chain) {
-            if (e->work[i].shared || !part) chain_work(e, &e->work[i], chain_end(e, i) - i, e->work[i].shared ? part : 0, e->work[i].shared ? parts : 1);
-        } else if (e->work[i].shared) do_work(e, &e->work[i], part, parts);
+    for (uint32_t i = e->at; i < e->end && e->status == TG_OK; i += e->work[i].works) {
+        if (e->work[i].shared) do_work(e, &e->work[i], part, parts);
         else if (!part) do_work(e, &e->work[i], 0, 1);
     }
 }
@@ -296,14 +295,16 @@ static void thin_waits(Executable *e)
     }
 }
 
-/* A chain is shared out where one of its steps is worth it. */
-static void share_chains(Executable *e)
+/* The works of a chain go together, and are shared out where one of them is worth it. */
+static void join_chains(Executable *e)
 {
     for (uint32_t i = 0, end; i < e->nwork; i = end) {
+        uint32_t chain = e->plan->step[e->work[i].step].chain;
         bool shared = false;
-        end = chain_end(e, i);
-        for (uint32_t k = i; k < end; k++) shared |= e->work[k].shared;
+        for (end = i; end == i || (chain && end < e->nwork && e->plan->step[e->work[end].step].chain == chain); end++)
+            shared |= e->work[end].shared;
         for (uint32_t k = i; k < end; k++) e->work[k].shared = shared;
+        e->work[i].works = end - i;
     }
 }
 
@@ -320,14 +321,13 @@ static void collect(Executable *e, const Code *c, bool once)
         Work *w = &e->work[e->nwork++];
         *w = resolve(e, s, c);
         w->step = i;
-        w->chain = s->chain;
         w->wait = wait || (sizes && w->shared) || (readers && w->kind == STEP_HOST) || w->kind == STEP_JUMP;
         sizes = w->kind == STEP_HOST || (sizes && !w->wait);
         readers = (w->shared && (w->nvar || w->kind != STEP_KERNEL)) || (readers && !w->wait);
         wait = false;
     }
     work_of[e->plan->nstep] = e->nwork;
-    share_chains(e);
+    join_chains(e);
     for (uint32_t i = 0; i < e->nwork; i++)
         if (e->work[i].kind == STEP_JUMP) e->work[i].target = work_of[e->work[i].target];
     thin_waits(e);

@@ -62,7 +62,7 @@ typedef struct {
     Operands *taken;                /* by id: of a WMMA */
     Role role[TILES];
     CpuAhead ahead;                 /* what the body of the loop at `at` fetches of the next panel */
-    uint32_t at, operations, done;  /* done: operations of that body that have asked for their share */
+    uint32_t at, operations, done;  /* done: operations of that body that have fetched their share */
     const UOp *row[WINDOWS];        /* windows of A of which that body fetches the next iteration's */
     uint32_t rows;
 } Lives;
@@ -211,10 +211,11 @@ static bool store_line(CRender *r, const UOp *u)
 
 /* Windows of A that the body of this loop loads, whose rows the next iteration finds a step further on, where all
  * iterations touch more of A than stays in the first cache. */
-static void find_rows(Lives *l, const UOp *loop)
+static void find_rows(Lives *l)
 {
+    const UOp *loop = l->at == UINT32_MAX ? NULL : l->line[l->at];
     l->rows = 0;
-    if (loop->op != UOP_RANGE || !uop_is_const(loop->src[0])) return;
+    if (!loop || !uop_is_const(loop->src[0])) return;
     for (uint32_t k = 0; k < l->count; k++) {
         const UOp *u = l->line[k], *at = is_window(u) && l->wmma[u->id] ? u->src[0]->src[1]->src[0] : NULL;
         bool near = at && l->late[u->id] && !l->operand[u->id] && l->body[k] == l->at;
@@ -223,8 +224,8 @@ static void find_rows(Lives *l, const UOp *loop)
     if (l->rows * ROWS * ROW_BYTES * loop->src[0]->vmax < NEAR_BYTES) l->rows = 0;
 }
 
-/* Asks for row n of those that the next iteration loads. */
-static void ask_row(CRender *r, const Lives *l, uint32_t n, const UOp *loop, uint32_t rows)
+/* Fetches row n of those that the next iteration loads. */
+static void prefetch_row(CRender *r, const Lives *l, uint32_t n, const UOp *loop, uint32_t rows)
 {
     const UOp *window = l->row[n / rows], *wmma = l->wmma[window->id];
     int64_t stride = wmma_stride(wmma, 0), step = range_step(window->src[0]->src[1]->src[0], loop);
@@ -232,8 +233,8 @@ static void ask_row(CRender *r, const Lives *l, uint32_t n, const UOp *loop, uin
             (long)(step + stride * (n % rows)));
 }
 
-/* Each operation of a loop body asks for its share of the next panel, and of the rows of the next iteration. */
-static void ask_ahead(CRender *r, Lives *l, const UOp *wmma)
+/* Each operation of a loop body fetches its share of the next panel, and of the rows of the next iteration. */
+static void fetch_ahead(CRender *r, Lives *l, const UOp *wmma)
 {
     uint32_t i = 0, rows = (uint32_t)wmma_ranges(wmma)->rows;
     while (l->line[i] != wmma) i++;
@@ -242,13 +243,13 @@ static void ask_ahead(CRender *r, Lives *l, const UOp *wmma)
         l->operations = l->done = 0;
         for (uint32_t k = 0; k < l->count; k++) l->operations += l->line[k]->op == UOP_WMMA && l->body[k] == l->at;
         cpu_prefetch_lines(r, wmma->src[1], &l->ahead);
-        if (l->at != UINT32_MAX) find_rows(l, l->line[l->at]);
+        find_rows(l);
     }
     uint32_t lines = l->ahead.lines, own = l->rows * rows, done = l->done++;
     for (uint32_t n = lines * done / l->operations; n < lines * l->done / l->operations; n++)
         cr_line(r, "__builtin_prefetch(%s + %u);", l->ahead.name, n * ROW_BYTES);
     for (uint32_t n = own * done / l->operations; n < own * l->done / l->operations; n++)
-        ask_row(r, l, n, l->line[l->at], rows);
+        prefetch_row(r, l, n, l->line[l->at], rows);
 }
 
 bool cpu_tile_line(CRender *r, const UOp *u)
@@ -265,7 +266,7 @@ bool cpu_tile_line(CRender *r, const UOp *u)
             if (o->load[s]) load_line(r, u->src[s], u, s, o->reg[s]);
         if (u->src[2]->op == UOP_STACK) cr_line(r, "TG_TILE_ZERO(%d);", register_of(r, u));
         cr_line(r, "TG_TILE_%s(%d, %d, %d);", wmma_of(u)->name, register_of(r, u), o->reg[0], o->reg[1]);
-        ask_ahead(r, l, u);
+        fetch_ahead(r, l, u);
     }
     return true;
 }
