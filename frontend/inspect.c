@@ -4,6 +4,7 @@
 
 #include "frontend/session.h"
 #include "graph/base/text.h"
+#include "onnx/extract.h"
 
 /* ---- ports ---- */
 
@@ -123,6 +124,22 @@ int32_t tg_model_operator(const TgSession *s, int32_t index, const char **domain
         return after;
     }
     return 0;
+}
+
+int32_t tg_node(const TgSession *s, int32_t index, TgNode *out)
+{
+    const GraphDef *g = &s->model->graph;
+    if (index < 0 || (uint32_t)index >= g->nnode) return 0;
+    const Node *n = &g->node[index];
+    *out = (TgNode){ .name = n->name, .op = n->op, .domain = n->domain, .input_count = (int32_t)n->nin, .output_count = (int32_t)n->nout, .input = n->in, .output = n->out };
+    return 1;
+}
+
+TgStatus tg_extract(const char *model, const TgExtract *part, const char *path)
+{
+    TgStatus status = extract(model, part, path);
+    if (status != TG_OK) status_prefix(model);
+    return status;
 }
 
 /* ---- plans, dump and check ---- */

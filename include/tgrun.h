@@ -177,6 +177,28 @@ TG_API int32_t tg_model_property(const TgSession *session, int32_t index, const 
 /** The model's operators, one an index: how many nodes of the graph are of that kind. Returns 0 after the last. */
 TG_API int32_t tg_model_operator(const TgSession *session, int32_t index, const char **domain, const char **name);
 
+/** A node of the model's graph; nodes of its subgraphs are none of them. A name of an input is "" where an optional one is absent. Strings live as long as the session. */
+typedef struct {
+    const char *name, *op, *domain;
+    int32_t input_count, output_count;
+    const char *const *input, *const *output;
+} TgNode;
+/** The nodes, one an index, each behind those that it reads. Returns 0 after the last. */
+TG_API int32_t tg_node(const TgSession *session, int32_t index, TgNode *out);
+
+/** What tg_extract takes out of a model. */
+typedef struct {
+    const char *const *output;     /**< values of the graph that the part computes, in this order */
+    int32_t output_count;
+    const char *const *input;      /**< values that it gets from outside, behind those of the model's own inputs that it still reads */
+    const TgTensor *input_type;    /**< type, rank and shape of each */
+    int32_t input_count;
+    int32_t widen;                 /**< 1: f16, bf16 and f32 become f64, in weights, types and attributes */
+} TgExtract;
+/** Writes that part of the model as a model of its own: the nodes between inputs and outputs, the weights that they read, the model's functions. External data become internal.
+ *  TG_USAGE: there is no such value; TG_LIMIT: 2 GiB or more; TG_CACHE: the file cannot be written. */
+TG_API TgStatus tg_extract(const char *model, const TgExtract *part, const char *path);
+
 /** Does the device of these options work here? TG_OK: its name and features. */
 TG_API TgStatus tg_device(const TgOptions *options, char name[128], char features[256]);
 
