@@ -16,6 +16,7 @@ static const Verb verbs[] = {
     { "check", verb_check, true,  "is the model valid, and what in it is not supported; nothing runs" },
     { "tune",  verb_tune,  true,  "searches kernels for --tune SECONDS" },
     { "profile", verb_profile, true, "every kernel timed alone: launches, time, flops, bytes, its OptOps" },
+    { "bisect", verb_bisect, true, "the first node whose value differs: --against reference|ort|tgrun:OPTIONS|MODEL.onnx; writes the smallest part that does" },
     { "dump",  verb_dump,  true,  "what a stage made: --stage NAME, --kernel NAME" },
     { "test",  NULL,       false, "DIR...: every model below, each in a child, with its data sets; .tar.gz too; --junit FILE; --timeout of each, 600 s" },
     { "ops",   verb_ops,   false, "every operator, version and domain that is covered" },
