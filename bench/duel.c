@@ -1,6 +1,8 @@
-/* Only one engine runs at a time: a block of runs is a command to one child while the others wait for theirs, and a hand-over waits until the child that ran has gone quiet.
- * In a round every engine runs one block, in random order, and in the next round in the order reversed, so that drift, heat, other load and a place in the order meet all of
- * them. Some rounds run the first engine twice: the placebo, which shows what difference this machine makes out of nothing. */
+/* Only one engine runs at a time: a block of runs is a command to one child while the others wait for theirs, and a
+ * hand-over waits until the child that ran has gone quiet. In a round every engine runs one block, in random order, and
+ * in the next round in the order reversed, so that drift, heat, other load and a place in the order meet all of them.
+ * Some rounds run the first engine twice: the placebo, which shows what difference this machine makes out of nothing.
+ */
 #define _GNU_SOURCE
 #include "bench/duel.h"
 
@@ -9,10 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/fair.h"
 #include "bench/measure.h"
 #include "bench/say.h"
+#include "bench/values.h"
 
-enum { WARM_GROUP = 5, BLOCK_RUNS_LEAST = 5, PAIRS_LEAST = 11, PLACEBO_PAIRS = 5, COLD_STARTS = 3 };
+enum { WARM_GROUP = 5, BLOCK_RUNS_LEAST = 5, PAIRS_LEAST = 11, PLACEBO_PAIRS = 5, COLD_STARTS = 3, UNSEEN = 3 };
 static const double BLOCK_MS_LEAST = 50;
 
 /* Processors of our mask, less those that share a core with an earlier one. */
@@ -60,7 +64,10 @@ bool is_different(const Interval *i, uint32_t pairs, const Interval *placebo, ui
 
 static TgStatus run_block(Duel *d, Engine *e, uint32_t n, double *ms)
 {
+    double cpu = peer_cpu_s(&e->peer), start = clock_s();
     TgStatus status = peer_run(&e->peer, n, ms);
+    e->wall_s += clock_s() - start;
+    e->cpu_s += peer_cpu_s(&e->peer) - cpu;
     if (status == TG_OK && !peer_silent(&e->peer)) d->restless++;
     return status;
 }
@@ -78,20 +85,25 @@ static bool keep_times(Engine *e, const double *ms, uint32_t n)
     return true;
 }
 
-/* Warm until steady, at most a tenth of the budget; then the block is long enough for clocks and scheduling to average out. */
+/* Warm until steady, at most a tenth of the budget; then the block is long enough for clocks and scheduling to average
+ * out. */
 static TgStatus pilot(Duel *d, Engine *e, const Args *a, double budget)
 {
     enum { MOST = 2000 };
     double ms[MOST], start = clock_s();
     uint32_t n = 0;
-    while (n + WARM_GROUP <= MOST && (n < 2 * WARM_GROUP || (clock_s() - start < budget / 10 && !is_steady(ms, n, WARM_GROUP, 0.01)))) {
+    while (n + WARM_GROUP <= MOST &&
+           (n < 2 * WARM_GROUP || (clock_s() - start < budget / 10 && !is_steady(ms, n, WARM_GROUP, 0.01)))) {
         TgStatus status = run_block(d, e, WARM_GROUP, ms + n);
         if (status != TG_OK) return status;
         n += WARM_GROUP;
         if (n >= WARM_GROUP && clock_s() - start > budget / 4) break;
     }
     double typical = median_of(ms + n - WARM_GROUP, WARM_GROUP), wanted = ceil(BLOCK_MS_LEAST / typical);
-    e->block = (uint32_t)args_count(a, OPT_block, wanted < BLOCK_RUNS_LEAST ? BLOCK_RUNS_LEAST : wanted > BLOCK_MAX ? BLOCK_MAX : (int64_t)wanted);
+    e->block = (uint32_t)args_count(a, OPT_block,
+                                    wanted < BLOCK_RUNS_LEAST ? BLOCK_RUNS_LEAST
+                                        : wanted > BLOCK_MAX  ? BLOCK_MAX
+                                                              : (int64_t)wanted);
     if (!e->block || e->block > BLOCK_MAX) e->block = BLOCK_RUNS_LEAST;
     return TG_OK;
 }
@@ -138,7 +150,7 @@ static TgStatus rounds(Duel *d, double *ms, double *placebo, Random *r)
     uint32_t order[ENGINES_MAX] = { 0 }, total = d->pairs + d->placebo_pairs, at = 0, placebos = 0;
     TgStatus status = TG_OK;
     for (uint32_t k = 0; k < total && status == TG_OK; k++) {
-        bool is_placebo = placebos * total < k * d->placebo_pairs && placebos < d->placebo_pairs;       /* spread evenly */
+        bool is_placebo = placebos * total < k * d->placebo_pairs && placebos < d->placebo_pairs; /* spread evenly */
         if (is_placebo || total - k == d->placebo_pairs - placebos) {
             double m[2] = { 1, 1 };
             for (int turn = 0; turn < 2 && status == TG_OK; turn++) status = one_block(d, &d->engine[0], ms, &m[turn]);
@@ -147,7 +159,8 @@ static TgStatus rounds(Duel *d, double *ms, double *placebo, Random *r)
         }
         if (at & 1) reverse(order, d->nengine);
         else shuffle(order, d->nengine, r);
-        for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) status = one_block(d, &d->engine[order[i]], ms, &d->engine[order[i]].block_median[at]);
+        for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++)
+            status = one_block(d, &d->engine[order[i]], ms, &d->engine[order[i]].block_median[at]);
         at++;
     }
     return status;
@@ -168,7 +181,8 @@ static TgStatus measure(Duel *d, const Args *a)
     if (!ms) return say_error(TG_LIMIT, "no memory for the timings");
     double spent = clock_s() - start;
     start = clock_s();
-    for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) status = run_block(d, &d->engine[i], d->engine[i].block, ms);
+    for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++)
+        status = run_block(d, &d->engine[i], d->engine[i].block, ms);
     round_s = clock_s() - start;
     d->pairs = pairs_for(d, a, budget - spent / d->nengine, round_s);
     d->placebo_pairs = PLACEBO_PAIRS;
@@ -177,7 +191,8 @@ static TgStatus measure(Duel *d, const Args *a)
     if (status != TG_OK) return status;
     d->engine[0].faster = ratio_of_pairs(placebo, d->placebo_pairs, &r);
     for (uint32_t i = 1; i < d->nengine; i++) {
-        for (uint32_t k = 0; k < d->pairs; k++) log_ratio[k] = log(d->engine[i].block_median[k] / d->engine[0].block_median[k]);
+        for (uint32_t k = 0; k < d->pairs; k++)
+            log_ratio[k] = log(d->engine[i].block_median[k] / d->engine[0].block_median[k]);
         d->engine[i].faster = ratio_of_pairs(log_ratio, d->pairs, &r);
     }
     for (uint32_t i = 0; i < d->nengine; i++) {
@@ -189,40 +204,45 @@ static TgStatus measure(Duel *d, const Args *a)
 
 /* ---- outputs ---- */
 
-static void compare_sets(Duel *d, uint32_t i, const DataSet *first, const DataSet *other, const Args *a, const TgSession *s)
+static void compare_sets(Duel *d, uint32_t i, const DataSet *first, const DataSet *other, const Args *a,
+                         const TgSession *s)
 {
     Engine *e = &d->engine[i];
-    e->agrees = true;
     for (int32_t k = 0; k < first->noutput; k++) {
         TgPort p;
         if (tg_output(s, k, &p) != TG_OK) continue;
         Comparison c = compare_output(a, &p, &other->output[k].tensor, &first->output[k]);
         e->agrees &= c.ok;
         if (c.max_abs > e->max_abs) e->max_abs = c.max_abs;
-        if (!c.ok) say_note("%s: %s and %s differ in output '%s': %ld of %ld values, max|d| %.2g%s%s", d->model, d->engine[0].peer.name, e->peer.name, p.name, (long)c.outside, (long)c.numel,
-                            c.max_abs, *c.why ? ": " : "", c.why);
+        if (!c.ok)
+            say_note("%s: %s and %s differ in output '%s': %ld of %ld values, max|d| %.2g%s%s", d->model,
+                     d->engine[0].peer.name, e->peer.name, p.name, (long)c.outside, (long)c.numel, c.max_abs,
+                     *c.why ? ": " : "", c.why);
     }
 }
 
-static TgStatus outputs_of(Engine *e, DataSet *set, const TgSession *s)
+/* kept: what its last timed run left; else what a run on the first inputs makes. */
+static TgStatus outputs_of(Engine *e, DataSet *set, const TgSession *s, bool kept)
 {
     char dir[64];
     if (!folder_make(dir)) return TG_CACHE;
-    TgStatus status = peer_save(&e->peer, dir);
+    TgStatus status = kept ? peer_kept(&e->peer, dir) : peer_save(&e->peer, dir);
     if (status == TG_OK) status = expected_read(set, s, dir, e->peer.name);
     folder_remove(dir);
     return status;
 }
 
-/* Every engine's outputs against the first one's. A difference is a result, not an error: its times are shown as not comparable. */
-static TgStatus compare_outputs(Duel *d, const Args *a, const TgSession *s, int32_t noutput)
+/* Every engine's outputs against the first one's. A difference is a result, not an error: its times are shown as not
+ * comparable. */
+static TgStatus compare_outputs(Duel *d, const Args *a, const TgSession *s, int32_t noutput, bool kept)
 {
     Bound mine[noutput + 1], theirs[noutput + 1];
-    DataSet first = { .noutput = noutput, .output = memset(mine, 0, sizeof mine) }, other = { .noutput = noutput, .output = memset(theirs, 0, sizeof theirs) };
-    TgStatus status = outputs_of(&d->engine[0], &first, s);
-    d->engine[0].agrees = true;
+    DataSet first = { .noutput = noutput, .output = memset(mine, 0, sizeof mine) },
+            other = { .noutput = noutput, .output = memset(theirs, 0, sizeof theirs) };
+    TgStatus status = outputs_of(&d->engine[0], &first, s, kept);
     for (uint32_t i = 1; i < d->nengine && status == TG_OK; i++) {
-        status = outputs_of(&d->engine[i], &other, s);
+        if (kept && !d->engine[i].peer.sets) continue;
+        status = outputs_of(&d->engine[i], &other, s, kept);
         if (status == TG_OK) compare_sets(d, i, &first, &other, a, s);
     }
     for (int32_t k = 0; k < noutput; k++) {
@@ -230,6 +250,57 @@ static TgStatus compare_outputs(Duel *d, const Args *a, const TgSession *s, int3
         bound_clear(&theirs[k]);
     }
     return status;
+}
+
+/* ---- inputs ---- */
+
+/* The test data's own set where it has one of these shapes, else the first one turned. Every engine that can gets it.
+ */
+static TgStatus give_inputs(Duel *d, const Data *data, uint32_t number)
+{
+    Data turned = { 0 };
+    char dir[64];
+    bool own = number < data->count && same_shapes(&data->set[number], &data->set[0]);
+    TgStatus status = own ? TG_OK : set_turned(&turned, &data->set[0], number);
+    if (status == TG_OK && !folder_make(dir)) status = TG_CACHE;
+    else if (status == TG_OK) {
+        status = inputs_write(own ? &data->set[number] : turned.set, dir);
+        for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++)
+            if (d->engine[i].peer.sets) status = peer_inputs(&d->engine[i].peer, dir);
+        folder_remove(dir);
+    }
+    data_free(&turned);
+    return status;
+}
+
+/* Runs on inputs that nobody has seen: the shortest of some, since others disturb one now and then, and the outputs
+ * that the last of them leaves. */
+static TgStatus check_unseen(Duel *d, const Args *a, const TgSession *s, const Data *data)
+{
+    TgStatus status = TG_OK;
+    for (uint32_t k = 0; k < UNSEEN && status == TG_OK; k++) {
+        double ms[WARM_GROUP];
+        status = give_inputs(d, data, d->sets + k);
+        for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) {
+            Engine *e = &d->engine[i];
+            if (!e->peer.sets) continue;
+            status = peer_run(&e->peer, 1, ms);
+            if (!k || ms[0] < e->unseen_ms) e->unseen_ms = ms[0];
+        }
+    }
+    return status == TG_OK && d->engine[0].peer.sets ? compare_outputs(d, a, s, data->set[0].noutput, true) : status;
+}
+
+static void inputs_title(Duel *d, const TgSession *s, const DataSet *set)
+{
+    size_t n = 0;
+    for (int32_t k = 0; k < set->ninput && n + 1 < sizeof d->inputs; k++) {
+        char title[200];
+        TgPort p;
+        if (tg_input(s, k, &p) != TG_OK) continue;
+        tensor_title(&set->input[k].tensor, title, sizeof title);
+        n += (size_t)snprintf(d->inputs + n, sizeof d->inputs - n, "%s%.100s %s", k ? ", " : "", p.name, title);
+    }
 }
 
 /* ---- the whole ---- */
@@ -241,7 +312,12 @@ static TgStatus cold_starts(Engine *e, const Args *a, const char *model, const c
     if (!args_has(a, OPT_cold)) return TG_OK;
     for (int i = 0; i < COLD_STARTS; i++) {
         Peer p;
-        TgStatus status = peer_start(&p, e->peer.label, model, dir, a);
+        char cache[64];
+        Args one = *a;
+        if (!folder_make(cache)) return TG_CACHE;
+        one.value[OPT_cache_dir] = (ArgList){ 1, { cache } };           /* empty each time */
+        TgStatus status = peer_start(&p, e->peer.label, model, dir, &one);
+        folder_clear(cache);
         if (status != TG_OK) return status;
         start[i] = p.start_s;
         load[i] = p.load_s;
@@ -262,19 +338,31 @@ static TgStatus start_engines(Duel *d, const Args *a, const char *model, const c
     if (n > ENGINES_MAX) return say_error(TG_USAGE, "--engine: %u engines; at most %d are compared", n, ENGINES_MAX);
     for (; d->nengine < n; d->nengine++) {
         const char *label = given->count ? given->v[d->nengine] : usual[d->nengine];
-        TgStatus status = peer_start(&d->engine[d->nengine].peer, label, model, dir, a);
+        Engine *e = &d->engine[d->nengine];
+        TgStatus status = peer_start(&e->peer, label, model, dir, a);
         if (status != TG_OK) return status;
-        peer_silent(&d->engine[d->nengine].peer);
+        for (uint32_t i = 0; i < d->nengine; i++)
+            if (!strcmp(d->engine[i].peer.name, e->peer.name) && strchr(label, ':'))
+                snprintf(e->peer.name, sizeof e->peer.name, "%.60s", label); /* as it was asked for */
+        e->agrees = true;
+        peer_silent(&e->peer);
     }
-    return TG_OK;
+    return fair_devices(d, a);
 }
 
-static TgStatus duel_in(Duel *d, const Args *a, const TgSession *s, const DataSet *set, const char *dir)
+static TgStatus duel_in(Duel *d, const Args *a, const TgSession *s, const Data *data, const char *dir)
 {
+    const DataSet *set = &data->set[0];
     TgStatus status = inputs_write(set, dir);
     if (status == TG_OK) status = start_engines(d, a, d->model, dir);
-    if (status == TG_OK) status = compare_outputs(d, a, s, set->noutput);
+    if (status == TG_OK) status = compare_outputs(d, a, s, set->noutput, false);
+    bool any = false;
+    for (uint32_t i = 0; i < d->nengine; i++) any |= d->engine[i].peer.sets;
+    if (!any) d->sets = 1;
+    for (uint32_t k = 1; k < d->sets && status == TG_OK; k++) status = give_inputs(d, data, k);
     if (status == TG_OK) status = measure(d, a);
+    if (status == TG_OK && d->sets > 1) status = check_unseen(d, a, s, data);
+    if (status == TG_OK) fair_notes(d);
     for (uint32_t i = 0; i < d->nengine; i++) peer_stop(&d->engine[i].peer);
     for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) status = cold_starts(&d->engine[i], a, d->model, dir);
     return status;
@@ -286,7 +374,10 @@ TgStatus duel_run(Duel *d, const Args *a, const char *model)
     TgOptions o;
     Data data = { 0 };
     char dir[64];
-    *d = (Duel){ .model = model, .threads = (int32_t)args_count(a, OPT_threads, 0) };
+    *d = (Duel){ .model = model,
+                 .threads = (int32_t)args_count(a, OPT_threads, 0),
+                 .sets = (uint32_t)args_count(a, OPT_sets, SETS_USUAL) };
+    if (d->sets < 1 || d->sets > 8) return d->status = say_error(TG_USAGE, "--sets: 1 to 8 is wanted");
     if (getloadavg(&d->load_average, 1) < 1) d->load_average = NAN;
     args_session_options(a, &o);
     o.device = "none";
@@ -295,7 +386,9 @@ TgStatus duel_run(Duel *d, const Args *a, const char *model)
     else d->status = data_make(&data, s, a);
     if (d->status == TG_OK && !folder_make(dir)) d->status = TG_CACHE;
     else if (d->status == TG_OK) {
-        d->status = duel_in(d, a, s, &data.set[0], dir);
+        inputs_title(d, s, &data.set[0]);
+        if (!data.set[0].ninput) d->sets = 1;
+        d->status = duel_in(d, a, s, &data, dir);
         folder_remove(dir);
     }
     data_free(&data);

@@ -5,7 +5,7 @@
 #include "bench/peer.h"
 #include "bench/stats.h"
 
-enum { ENGINES_MAX = 8, PAIRS_MAX = 400, BLOCK_MAX = 100000 };
+enum { ENGINES_MAX = 8, PAIRS_MAX = 400, BLOCK_MAX = 100000, NOTES_MAX = 32 };
 typedef struct {
     Peer peer;
     uint32_t block;                 /* runs in a block */
@@ -14,17 +14,22 @@ typedef struct {
     double block_median[PAIRS_MAX];
     double memory_mib;
     double cold_start_s, cold_load_s, cold_first_ms;      /* medians of fresh processes; NAN: not asked for */
-    Interval faster;                /* how many times as long as the first engine it takes; the first engine's own: placebo */
+    Interval faster; /* how many times as long as the first engine it takes; the first engine's own: placebo */
     bool agrees;                    /* its outputs and the first engine's */
+    double cpu_s, wall_s;           /* of its timed blocks: what its threads ran, and how long the blocks took */
+    double unseen_ms;               /* one run on inputs that it had not seen, after everything else; 0: none */
     double max_abs;
 } Engine;
 
 typedef struct {
     const char *model;
-    uint32_t nengine, pairs, placebo_pairs, restless;     /* restless: hand-overs at which the engine before had not become silent */
+    uint32_t nengine, pairs, placebo_pairs,
+        restless; /* restless: hand-overs at which the engine before had not become silent */
     Engine engine[ENGINES_MAX];
     double load_average;
     int32_t threads;
+    uint32_t sets, notes; /* sets of inputs that runs alternate between; what a reader of the times should know */
+    char note[NOTES_MAX][240], inputs[400];         /* inputs: names, types and shapes */
     TgStatus status;
 } Duel;
 
@@ -36,7 +41,8 @@ int32_t physical_cores(void);       /* that this process may use */
 /* Blocks in pairs from two sources of times: what duel_run does, open to simulation. block(who, n, ms) times n runs. */
 typedef bool (*BlockFn)(void *user, int who, uint32_t n, double *ms);
 bool pairs_measure(double *log_ratio, uint32_t pairs, uint32_t block, BlockFn fn, void *user, Random *r);
-/* Is there a difference? The interval excludes 1, and the effect is larger than what the placebo shows out of nothing: its half-width, had it as many pairs. */
+/* Is there a difference? The interval excludes 1, and the effect is larger than what the placebo shows out of nothing:
+ * its half-width, had it as many pairs. */
 bool is_different(const Interval *i, uint32_t pairs, const Interval *placebo, uint32_t placebo_pairs);
 
 void duel_table(FILE *f, const Duel *d);

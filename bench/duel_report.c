@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/duel.h"
+#include "bench/fair.h"
 #include "bench/report.h"
 
 static double quantile(const Engine *e, double percent) { return quantile_sorted(e->ms, e->runs, percent / 100); }
@@ -21,15 +21,31 @@ static void verdict_line(FILE *f, const Duel *d, uint32_t i)
 {
     const Engine *me = &d->engine[0], *e = &d->engine[i];
     if (!e->agrees) fprintf(f, "%s and %s: not comparable, their outputs differ\n", me->peer.name, e->peer.name);
-    else if (is_different(&e->faster, d->pairs, &me->faster, d->placebo_pairs)) fprintf(f, "%s is %.2fx as fast as %s (95 %%: %.2f-%.2f)\n", me->peer.name, e->faster.ratio, e->peer.name, e->faster.low, e->faster.high);
-    else fprintf(f, "no difference shown between %s and %s (95 %%: %.3f-%.3f)\n", me->peer.name, e->peer.name, e->faster.low, e->faster.high);
+    else if (is_different(&e->faster, d->pairs, &me->faster, d->placebo_pairs))
+        fprintf(f, "%s is %.2fx as fast as %s (95 %%: %.2f-%.2f)\n", me->peer.name, e->faster.ratio, e->peer.name,
+                e->faster.low, e->faster.high);
+    else
+        fprintf(f, "no difference shown between %s and %s (95 %%: %.3f-%.3f)\n", me->peer.name, e->peer.name,
+                e->faster.low, e->faster.high);
 }
 
 static void engine_row(FILE *f, const Engine *e)
 {
     char p90[24], p99[24];
-    fprintf(f, "  %-20s %9.3f %9.3f %9s %9s %8u %9.0f %8.2f %10.1f\n", e->peer.name, e->ms[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99), e->runs,
-            e->memory_mib, e->peer.load_s, e->peer.first_ms);
+    fprintf(f, "  %-20s %9.3f %9.3f %9s %9s %8u %9.0f %8.2f %10.1f\n", e->peer.name, e->ms[0], quantile(e, 50),
+            percentile_text(p90, e, 90), percentile_text(p99, e, 99), e->runs, e->memory_mib, e->peer.load_s,
+            e->peer.first_ms);
+}
+
+/* What it says that it is, and what it was seen to use. */
+static void engine_facts(FILE *f, const Duel *d, const Engine *e)
+{
+    fprintf(f, "  %-20s %s", e->peer.name, *e->peer.device ? e->peer.device : "device not said");
+    if (*e->peer.provider) fprintf(f, " %s", e->peer.provider);
+    if (*e->peer.precision) fprintf(f, " %s", e->peer.precision);
+    if (isfinite(engine_cores(e))) fprintf(f, ", %.1f of %d processors busy", engine_cores(e), d->threads);
+    if (e->unseen_ms > 0) fprintf(f, ", %.3f ms on inputs not seen before", e->unseen_ms);
+    fputc('\n', f);
 }
 
 static double largest_difference(const Duel *d)
@@ -50,41 +66,58 @@ void duel_table(FILE *f, const Duel *d)
 {
     const Interval *p = &d->engine[0].faster;
     if (d->status != TG_OK) return (void)fprintf(f, "%s   failed, exit %d\n", d->model, (int)d->status);
-    fprintf(f, "%s   %d thread%s, load %.2f   %u pairs of blocks, order random\n", d->model, d->threads, d->threads == 1 ? "" : "s", d->load_average, d->pairs);
-    fprintf(f, "outputs %s (max|d| %.2g)           placebo %s/%s %.3f (%.3f-%.3f)\n", all_agree(d) ? "agree" : "DIFFER", largest_difference(d), d->engine[0].peer.name,
-            d->engine[0].peer.name, p->ratio, p->low, p->high);
-    fprintf(f, "  %-20s %9s %9s %9s %9s %8s %9s %8s %10s\n", "ms", "min", "median", "p90", "p99", "runs", "mem MiB", "load s", "first ms");
+    fprintf(f, "%s   %d thread%s, load %.2f   %u pairs of blocks, order random\n", d->model, d->threads,
+            d->threads == 1 ? "" : "s", d->load_average, d->pairs);
+    fprintf(f, "outputs %s (max|d| %.2g)           placebo %s/%s %.3f (%.3f-%.3f)\n", all_agree(d) ? "agree" : "DIFFER",
+            largest_difference(d), d->engine[0].peer.name, d->engine[0].peer.name, p->ratio, p->low, p->high);
+    fprintf(f, "inputs %s   %u set%s in turn\n", d->inputs, d->sets, d->sets == 1 ? "" : "s");
+    fprintf(f, "  %-20s %9s %9s %9s %9s %8s %9s %8s %10s\n", "ms", "min", "median", "p90", "p99", "runs", "mem MiB",
+            "load s", "first ms");
     for (uint32_t i = 0; i < d->nengine; i++) engine_row(f, &d->engine[i]);
     for (uint32_t i = 0; i < d->nengine; i++)
         if (isfinite(d->engine[i].cold_start_s) && d->engine[i].cold_start_s > 0)
-            fprintf(f, "  %-20s cold: process to first answer %.2f s, of it load %.2f s, first run %.1f ms\n", d->engine[i].peer.name, d->engine[i].cold_start_s, d->engine[i].cold_load_s,
+            fprintf(f, "  %-20s cold: process to first answer %.2f s, of it load %.2f s, first run %.1f ms\n",
+                    d->engine[i].peer.name, d->engine[i].cold_start_s, d->engine[i].cold_load_s,
                     d->engine[i].cold_first_ms);
     for (uint32_t i = 1; i < d->nengine; i++) verdict_line(f, d, i);
+    for (uint32_t i = 0; i < d->nengine; i++) engine_facts(f, d, &d->engine[i]);
+    for (uint32_t i = 0; i < d->notes; i++) fprintf(f, "note: %s\n", d->note[i]);
     if (d->restless) fprintf(f, "%u hand-overs to an engine while the one before was still busy\n", d->restless);
     fputc('\n', f);
 }
 
 void duel_markdown(FILE *f, const Duel *d, bool head)
 {
-    if (head) fputs("| model | engine | min ms | median ms | p90 | p99 | runs | MiB | load s | ratio (95 %) |\n|---|---|---|---|---|---|---|---|---|---|\n", f);
-    if (d->status != TG_OK) return (void)fprintf(f, "| %s | failed, exit %d | | | | | | | | |\n", d->model, (int)d->status);
+    if (head)
+        fputs("| model | engine | min ms | median ms | p90 | p99 | runs | MiB | load s | the first engine is this many "
+              "times as fast (95 %) |\n|---|---|---|---|---|---|---|---|---|---|\n",
+              f);
+    if (d->status != TG_OK)
+        return (void)fprintf(f, "| %s | failed, exit %d | | | | | | | | |\n", d->model, (int)d->status);
     for (uint32_t i = 0; i < d->nengine; i++) {
         const Engine *e = &d->engine[i];
         char p90[24], p99[24];
-        fprintf(f, "| %s | %s | %.3f | %.3f | %s | %s | %u | %.0f | %.2f | %.3f (%.3f-%.3f)%s |\n", d->model, e->peer.name, e->ms[0], quantile(e, 50), percentile_text(p90, e, 90),
-                percentile_text(p99, e, 99), e->runs, e->memory_mib, e->peer.load_s, e->faster.ratio, e->faster.low, e->faster.high, i ? e->agrees ? "" : " outputs differ" : " placebo");
+        fprintf(f, "| %s | %s | %.3f | %.3f | %s | %s | %u | %.0f | %.2f | %.3f (%.3f-%.3f)%s |\n", d->model,
+                e->peer.name, e->ms[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99),
+                e->runs, e->memory_mib, e->peer.load_s, e->faster.ratio, e->faster.low, e->faster.high,
+                i ? e->agrees ? "" : " outputs differ" : " placebo");
     }
 }
 
 void duel_csv(FILE *f, const Duel *d, bool head)
 {
-    if (head) fputs("model,engine,min_ms,median_ms,p90_ms,p99_ms,runs,memory_mib,load_s,first_ms,ratio,ratio_low,ratio_high,agrees,exit\n", f);
+    if (head)
+        fputs("model,engine,min_ms,median_ms,p90_ms,p99_ms,runs,memory_mib,load_s,first_ms,ratio,ratio_low,ratio_high,"
+              "agrees,exit\n",
+              f);
     if (d->status != TG_OK) return (void)fprintf(f, "\"%s\",,,,,,,,,,,,,,%d\n", d->model, (int)d->status);
     for (uint32_t i = 0; i < d->nengine; i++) {
         const Engine *e = &d->engine[i];
         char p90[24], p99[24];
-        fprintf(f, "\"%s\",\"%s\",%.6f,%.6f,%s,%s,%u,%.3f,%.6f,%.6f,%.6f,%.6f,%.6f,%d,0\n", d->model, e->peer.name, e->ms[0], quantile(e, 50), percentile_text(p90, e, 90),
-                percentile_text(p99, e, 99), e->runs, e->memory_mib, e->peer.load_s, e->peer.first_ms, e->faster.ratio, e->faster.low, e->faster.high, e->agrees);
+        fprintf(f, "\"%s\",\"%s\",%.6f,%.6f,%s,%s,%u,%.3f,%.6f,%.6f,%.6f,%.6f,%.6f,%d,0\n", d->model, e->peer.name,
+                e->ms[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99), e->runs,
+                e->memory_mib, e->peer.load_s, e->peer.first_ms, e->faster.ratio, e->faster.low, e->faster.high,
+                e->agrees);
     }
 }
 
@@ -94,17 +127,27 @@ static json_t *engine_json(const Engine *e)
 {
     json_t *samples = json_array();
     for (uint32_t k = 0; k < e->runs; k++) json_array_append_new(samples, json_real(e->ms[k]));
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:i, s:i, s:o, s:f, s:f, s:{s:f, s:f, s:f}, s:b, s:o, s:o}", "engine", e->peer.label, "name", e->peer.name, "min", number(e->ms[0]), "median",
-                     number(quantile(e, 50)), "p90", e->runs >= runs_for_percentile(90) ? number(quantile(e, 90)) : json_null(), "runs", (int)e->runs, "block", (int)e->block, "memory_mib",
-                     number(e->memory_mib), "load_s", e->peer.load_s, "first_ms", e->peer.first_ms, "ratio", "value", e->faster.ratio, "low", e->faster.low, "high", e->faster.high,
-                     "agrees", e->agrees, "max_abs", number(e->max_abs), "samples_ms", samples);
+    return json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:i, s:i, s:o, s:f, s:f, s:{s:f, s:f, s:f}, s:b, s:o, s:o}",
+        "device", e->peer.device, "provider", e->peer.provider, "precision", e->peer.precision, "processors",
+        number(engine_cores(e)), "unseen_ms", e->unseen_ms > 0 ? json_real(e->unseen_ms) : json_null(), "engine",
+        e->peer.label, "name", e->peer.name, "min", number(e->ms[0]), "median", number(quantile(e, 50)), "p90",
+        e->runs >= runs_for_percentile(90) ? number(quantile(e, 90)) : json_null(), "runs", (int)e->runs, "block",
+        (int)e->block, "memory_mib", number(e->memory_mib), "load_s", e->peer.load_s, "first_ms", e->peer.first_ms,
+        "ratio", "value", e->faster.ratio, "low", e->faster.low, "high", e->faster.high, "agrees", e->agrees, "max_abs",
+        number(e->max_abs), "samples_ms", samples);
 }
 
 struct json_t *duel_json(const Duel *d)
 {
     json_t *engines = json_array();
-    for (uint32_t i = 0; i < d->nengine && d->status == TG_OK; i++) json_array_append_new(engines, engine_json(&d->engine[i]));
-    return json_pack("{s:s, s:i, s:i, s:o, s:o, s:b, s:i}", "model", d->model, "threads", (int)d->threads, "pairs", (int)d->pairs, "load_average", number(d->load_average), "engines", engines, "ok",
+    for (uint32_t i = 0; i < d->nengine && d->status == TG_OK; i++)
+        json_array_append_new(engines, engine_json(&d->engine[i]));
+    json_t *notes = json_array();
+    for (uint32_t i = 0; i < d->notes; i++) json_array_append_new(notes, json_string(d->note[i]));
+    return json_pack("{s:s, s:s, s:i, s:o, s:i, s:i, s:o, s:o, s:b, s:i}", "model", d->model, "inputs", d->inputs,
+                     "sets", (int)d->sets, "notes", notes, "threads", (int)d->threads, "pairs", (int)d->pairs,
+                     "load_average", number(d->load_average), "engines", engines, "ok",
                      d->status == TG_OK && all_agree(d), "exit", (int)d->status);
 }
 
@@ -124,15 +167,19 @@ static void html_bars(FILE *f, const Duel *d)
         double median = quantile(&d->engine[i], 50);
         fprintf(f, "<text x=\"0\" y=\"%u\">", 22 * i + 15);
         html_escaped(f, d->engine[i].peer.name);
-        fprintf(f, "</text><rect x=\"150\" y=\"%u\" width=\"%.1f\" height=\"18\" fill=\"%s\"/><text x=\"%.1f\" y=\"%u\">%.3f ms</text>", 22 * i + 2, 380 * median / most,
-                i ? "#999" : "#36c", 156 + 380 * median / most, 22 * i + 15, median);
+        fprintf(f,
+                "</text><rect x=\"150\" y=\"%u\" width=\"%.1f\" height=\"18\" fill=\"%s\"/><text x=\"%.1f\" "
+                "y=\"%u\">%.3f ms</text>",
+                22 * i + 2, 380 * median / most, i ? "#999" : "#36c", 156 + 380 * median / most, 22 * i + 15, median);
     }
     fputs("</svg>\n", f);
 }
 
 void duels_html(FILE *f, const Duel *d, uint32_t n)
 {
-    fputs("<!doctype html><meta charset=\"utf-8\"><title>tgbench</title><body style=\"font-family:sans-serif;max-width:60em;margin:2em auto\"><h1>tgbench</h1>\n", f);
+    fputs("<!doctype html><meta charset=\"utf-8\"><title>tgbench</title><body "
+          "style=\"font-family:sans-serif;max-width:60em;margin:2em auto\"><h1>tgbench</h1>\n",
+          f);
     for (uint32_t i = 0; i < n; i++) {
         fputs("<h2>", f);
         html_escaped(f, d[i].model);

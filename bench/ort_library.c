@@ -1,5 +1,6 @@
-/* onnxruntime by its C API, opened at run time: no header and no library is needed to build. The API is a table of functions whose places never change; the places of the few that are used
- * here are the enum below. In: a library, a model, a folder of input_K.npy. Out: an engine for serve.c. */
+/* onnxruntime by its C API, opened at run time: no header and no library is needed to build. The API is a table of
+ * functions whose places never change; the places of the few that are used here are the enum below. In: a library, a
+ * model, a folder of input_K.npy. Out: an engine for serve.c. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +9,32 @@
 #include "bench/measure.h"
 #include "bench/serve.h"
 
-enum { ERROR_MESSAGE = 2, CREATE_ENV = 3, CREATE_SESSION = 7, RUN = 9, CREATE_OPTIONS = 10, SET_INTRA_THREADS = 24, SET_INTER_THREADS = 25, INPUT_COUNT = 30, OUTPUT_COUNT = 31, INPUT_NAME = 36,
-       OUTPUT_NAME = 37, TENSOR_WITH_DATA = 49, TENSOR_DATA = 51, ELEMENT_TYPE = 60, DIMENSIONS_COUNT = 61, DIMENSIONS = 62, TYPE_AND_SHAPE = 65, CREATE_CPU_MEMORY = 69, DEFAULT_ALLOCATOR = 78,
-       RELEASE_ENV = 92, RELEASE_STATUS = 93, RELEASE_SESSION = 95, RELEASE_VALUE = 96, RELEASE_SHAPE = 99 };
+enum {
+    ERROR_MESSAGE = 2,
+    CREATE_ENV = 3,
+    CREATE_SESSION = 7,
+    RUN = 9,
+    CREATE_OPTIONS = 10,
+    SET_INTRA_THREADS = 24,
+    SET_INTER_THREADS = 25,
+    INPUT_COUNT = 30,
+    OUTPUT_COUNT = 31,
+    INPUT_NAME = 36,
+    OUTPUT_NAME = 37,
+    TENSOR_WITH_DATA = 49,
+    TENSOR_DATA = 51,
+    ELEMENT_TYPE = 60,
+    DIMENSIONS_COUNT = 61,
+    DIMENSIONS = 62,
+    TYPE_AND_SHAPE = 65,
+    CREATE_CPU_MEMORY = 69,
+    DEFAULT_ALLOCATOR = 78,
+    RELEASE_ENV = 92,
+    RELEASE_STATUS = 93,
+    RELEASE_SESSION = 95,
+    RELEASE_VALUE = 96,
+    RELEASE_SHAPE = 99
+};
 enum { OLDEST_API = 7, PORTS = 256, LOG_FATAL = 4 };
 
 typedef void *Handle;
@@ -21,8 +45,9 @@ typedef struct {
     Handle env, session, memory, allocator;
     size_t nin, nout;
     char *in_name[PORTS], *out_name[PORTS];
-    TgTensor in[PORTS];
-    Handle in_value[PORTS], out_value[PORTS];
+    uint32_t sets;
+    TgTensor in[SERVED_SETS][PORTS];
+    Handle in_value[SERVED_SETS][PORTS], out_value[PORTS];
     Served *served;
 } Ort;
 
@@ -64,7 +89,8 @@ static TgStatus open_session(Ort *o, const char *model, int threads)
     if (s == TG_OK && threads > 0) s = CALL(o, SET_INTRA_THREADS, (Handle, int), options, threads);
     if (s == TG_OK) s = CALL(o, SET_INTER_THREADS, (Handle, int), options, 1);
     double start = clock_s();
-    if (s == TG_OK) s = CALL(o, CREATE_SESSION, (Handle, const char *, Handle, Handle *), o->env, model, options, &o->session);
+    if (s == TG_OK)
+        s = CALL(o, CREATE_SESSION, (Handle, const char *, Handle, Handle *), o->env, model, options, &o->session);
     o->served->load_s = clock_s() - start;
     if (s == TG_OK) s = CALL(o, CREATE_CPU_MEMORY, (int, int, Handle *), 1, 0, &o->memory);
     if (s == TG_OK) s = CALL(o, DEFAULT_ALLOCATOR, (Handle *), &o->allocator);
@@ -75,19 +101,23 @@ static TgStatus read_names(Ort *o, int count_place, int name_place, size_t *coun
 {
     TgStatus s = CALL(o, count_place, (Handle, size_t *), o->session, count);
     if (s == TG_OK && *count > PORTS) return give_up(o, "model", "has too many inputs or outputs");
-    for (size_t k = 0; k < *count && s == TG_OK; k++) s = CALL(o, name_place, (Handle, size_t, Handle, char **), o->session, k, o->allocator, &names[k]);
+    for (size_t k = 0; k < *count && s == TG_OK; k++)
+        s = CALL(o, name_place, (Handle, size_t, Handle, char **), o->session, k, o->allocator, &names[k]);
     return s;
 }
 
-static TgStatus read_inputs(Ort *o, const char *dir)
+static TgStatus read_inputs(void *self, const char *dir)
 {
+    Ort *o = self;
+    uint32_t set = o->sets++;
     TgStatus s = TG_OK;
     for (size_t k = 0; k < o->nin && s == TG_OK; k++) {
         char path[4096];
-        TgTensor *t = &o->in[k];
+        TgTensor *t = &o->in[set][k];
         snprintf(path, sizeof path, "%s/input_%zu.npy", dir, k);
         if (tg_tensor_read(t, path, 0) != TG_OK) return give_up(o, "input", tg_error());
-        s = CALL(o, TENSOR_WITH_DATA, (Handle, void *, size_t, const int64_t *, size_t, int, Handle *), o->memory, t->data, t->size_bytes, t->shape, (size_t)t->rank, (int)t->type, &o->in_value[k]);
+        s = CALL(o, TENSOR_WITH_DATA, (Handle, void *, size_t, const int64_t *, size_t, int, Handle *), o->memory,
+                 t->data, t->size_bytes, t->shape, (size_t)t->rank, (int)t->type, &o->in_value[set][k]);
     }
     return s;
 }
@@ -100,11 +130,12 @@ static void drop_outputs(Ort *o)
     }
 }
 
-static TgStatus ort_run(void *self)
+static TgStatus ort_run(void *self, uint32_t set)
 {
     Ort *o = self;
     drop_outputs(o);
-    return CALL(o, RUN, (Handle, Handle, char *const *, Handle const *, size_t, char *const *, size_t, Handle *), o->session, NULL, o->in_name, o->in_value, o->nin, o->out_name, o->nout, o->out_value);
+    return CALL(o, RUN, (Handle, Handle, char *const *, Handle const *, size_t, char *const *, size_t, Handle *),
+                o->session, NULL, o->in_name, o->in_value[set], o->nin, o->out_name, o->nout, o->out_value);
 }
 
 static TgStatus save_output(Ort *o, size_t k, const char *path)
@@ -131,7 +162,7 @@ static TgStatus save_output(Ort *o, size_t k, const char *path)
 static TgStatus ort_save(void *self, const char *dir)
 {
     Ort *o = self;
-    TgStatus s = ort_run(o);
+    TgStatus s = TG_OK;
     for (size_t k = 0; k < o->nout && s == TG_OK; k++) {
         char path[4096];
         snprintf(path, sizeof path, "%s/output_%zu.npy", dir, k);
@@ -144,7 +175,13 @@ TgStatus ort_library_open(Served *out, const char *library, const char *model, c
 {
     Ort *o = calloc(1, sizeof *o);
     if (!o) return TG_LIMIT;
-    *out = (Served){ .run = ort_run, .save = ort_save, .self = o };
+    *out = (Served){ .run = ort_run,
+                     .save = ort_save,
+                     .inputs = read_inputs,
+                     .self = o,
+                     .device = "cpu",
+                     .provider = "CPUExecutionProvider",
+                     .threads = threads };
     o->served = out;
     TgStatus s = open_library(o, library);
     if (s == TG_OK) s = open_session(o, model, threads);
@@ -158,10 +195,11 @@ void ort_library_close(Served *e)
     Ort *o = e->self;
     if (!o) return;
     drop_outputs(o);
-    for (size_t k = 0; k < o->nin; k++) {
-        if (o->in_value[k]) RELEASE(o, RELEASE_VALUE, o->in_value[k]);
-        tg_tensor_free(&o->in[k]);
-    }
+    for (uint32_t i = 0; i < o->sets; i++)
+        for (size_t k = 0; k < o->nin; k++) {
+            if (o->in_value[i][k]) RELEASE(o, RELEASE_VALUE, o->in_value[i][k]);
+            tg_tensor_free(&o->in[i][k]);
+        }
     if (o->session) RELEASE(o, RELEASE_SESSION, o->session);
     if (o->env) RELEASE(o, RELEASE_ENV, o->env);
     free(o);                        /* the library stays: its threads may still be ending */

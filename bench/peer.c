@@ -1,9 +1,9 @@
 #define _GNU_SOURCE
 #include "bench/peer.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <jansson.h>
 #include <math.h>
 #include <spawn.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bench/measure.h"
@@ -18,8 +19,8 @@
 #include "bench/values.h"
 
 extern char **environ;
-extern const char peer_ort[], peer_torch[];
-enum { ARGV_MAX = 128 };
+extern const char peer_ort[], peer_ov[], peer_torch[];
+enum { ARGV_MAX = 1024 };
 
 /* ---- folders ---- */
 
@@ -48,6 +49,13 @@ void folder_remove(const char *dir)
     rmdir(dir);
 }
 
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    return (void)st, (void)kind, (void)at, remove(path);
+}
+
+void folder_clear(const char *dir) { nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
+
 void value_path(char *path, size_t cap, const char *dir, const char *stem, int32_t k, const TgTensor *t)
 {
     snprintf(path, cap, "%s/%s_%d.%s", dir, stem, k, holds_tensors(t) ? "pb" : "npy");
@@ -55,7 +63,9 @@ void value_path(char *path, size_t cap, const char *dir, const char *stem, int32
 
 TgStatus inputs_write(const DataSet *set, const char *dir)
 {
-    if (set->given) return say_error(TG_UNSUPPORTED, "-i %s: what has a default value cannot be given to other engines", set->given);
+    if (set->given)
+        return say_error(TG_UNSUPPORTED, "-i %s: what has a default value cannot be given to other engines",
+                         set->given);
     for (int32_t k = 0; k < set->ninput; k++) {
         char path[128];
         value_path(path, sizeof path, dir, "input", k, &set->input[k].tensor);
@@ -102,7 +112,8 @@ static const char *keep(Command *c, const char *s, size_t len)
     return at;
 }
 
-/* TGRUN_PYTHON, else the private environment that scripts/quickstart made beside the program's folder, else the system's. */
+/* TGRUN_PYTHON, else the private environment that scripts/quickstart made beside the program's folder, else the
+ * system's. */
 static const char *python(Command *c)
 {
     const char *s = getenv("TGRUN_PYTHON");
@@ -115,23 +126,47 @@ static const char *python(Command *c)
     return access(path, X_OK) ? "python3" : keep(c, path, strlen(path));
 }
 
-static void python_command(Command *c, const char *script, const char *model, const char *dir, const char *threads, const char *more)
+static void python_command(Command *c, const char *script, const char *model, const char *dir, const char *threads,
+                           const char *more)
 {
     const char *list[] = { python(c), "-W", "ignore", "-c", script, model, dir, threads, more };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) push(c, list[i]);
 }
 
-/* This program again, as an engine (serve.h): the options of the command line, then those after `tgrun:`. */
-static void own_command(Command *c, const char *engine, const char *model, const char *dir, const char *threads, const Args *a, const char *more)
+/* A size is in the inputs already; a range is the library's to know. */
+static bool goes_along(Opt o, const char *value) { return o != OPT_dim || strstr(value, ".."); }
+
+/* This program again, or another build of it, as an engine (serve.h): the options of the command line, then those after
+ * `tgrun:`. */
+static void own_command(Command *c, const char *engine, const char *model, const char *dir, const char *threads,
+                        const Args *a, const char *more)
 {
-    static const struct { Opt o; const char *name; } passed[] = { { OPT_device, "--device" }, { OPT_threads, "--threads" }, { OPT_cpus, "--cpus" }, { OPT_precision, "--precision" },
-        { OPT_cache_dir, "--cache-dir" }, { OPT_beam, "--beam" }, { OPT_tune, "--tune" }, { OPT_opts, "--opts" }, { OPT_max_memory, "--max-memory" } };
-    const char *fixed[] = { "/proc/self/exe", "@engine", engine, model, dir, threads };
+    static const struct {
+        Opt o;
+        const char *name;
+    } passed[] = { { OPT_device, "--device" },
+                   { OPT_threads, "--threads" },
+                   { OPT_cpus, "--cpus" },
+                   { OPT_precision, "--precision" },
+                   { OPT_cache_dir, "--cache-dir" },
+                   { OPT_beam, "--beam" },
+                   { OPT_tune, "--tune" },
+                   { OPT_opts, "--opts" },
+                   { OPT_max_memory, "--max-memory" },
+                   { OPT_dim, "--dim" },
+                   { OPT_seed, "--seed" } };
+    const char *build = more && (*more == '/' || *more == '.') ? keep(c, more, strcspn(more, " ")) : NULL;
+    const char *fixed[] = {
+        build ? build : "/proc/self/exe", "@engine", build ? "tgrun" : engine, model, dir, threads
+    };
+    if (build) more += strlen(build), more += strspn(more, " ");
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) push(c, fixed[i]);
     for (size_t i = 0; i < sizeof passed / sizeof *passed && more; i++)
-        if (args_has(a, passed[i].o)) {
+        for (uint32_t k = 0; k < a->value[passed[i].o].count; k++) {
+            const char *value = a->value[passed[i].o].v[k];
+            if (!goes_along(passed[i].o, value)) continue;
             push(c, passed[i].name);
-            push(c, args_text(a, passed[i].o, ""));
+            push(c, value);
         }
     if (more && args_has(a, OPT_no_cache)) push(c, "--no-cache");
     for (size_t len; more && *more; more += len, more += strspn(more, " ")) {
@@ -139,6 +174,8 @@ static void own_command(Command *c, const char *engine, const char *model, const
         push(c, keep(c, more, len));
     }
 }
+
+static bool names_library(const char *s) { return strchr(s, '/') || strstr(s, ".so"); }
 
 static TgStatus command_for(Command *c, const char *engine, const char *model, const char *dir, const Args *a)
 {
@@ -148,8 +185,10 @@ static TgStatus command_for(Command *c, const char *engine, const char *model, c
     snprintf(threads, sizeof threads, "%ld", (long)args_count(a, OPT_threads, 0));
     const char *t = keep(c, threads, strlen(threads));
     if (len == 5 && !memcmp(engine, "tgrun", 5)) own_command(c, engine, model, dir, t, a, more);
-    else if (len == 3 && !memcmp(engine, "ort", 3) && *more) own_command(c, engine, model, dir, t, a, NULL);
+    else if (len == 3 && !memcmp(engine, "ort", 3) && names_library(more))
+        own_command(c, engine, model, dir, t, a, NULL);
     else if (len == 3 && !memcmp(engine, "ort", 3)) python_command(c, peer_ort, model, dir, t, more);
+    else if (len == 2 && !memcmp(engine, "ov", 2)) python_command(c, peer_ov, model, dir, t, more);
     else if (len == 5 && !memcmp(engine, "torch", 5)) python_command(c, peer_torch, model, dir, t, more);
     else if (len == 3 && !memcmp(engine, "cmd", 3) && *more) {
         push(c, "/bin/sh");
@@ -158,7 +197,11 @@ static TgStatus command_for(Command *c, const char *engine, const char *model, c
         setenv("MODEL", model, 1);
         setenv("DATA", dir, 1);
         setenv("THREADS", t, 1);
-    } else return say_error(TG_USAGE, "--engine: '%s' is wrong; tgrun[:opts], ort[:LIB], torch[:compile] or 'cmd:...' is wanted", engine);
+    } else
+        return say_error(TG_USAGE,
+                         "engine '%s' is unknown; tgrun[:opts], tgrun:/PATH[ opts], ort[:LIB|:PROVIDER], ov[:DEVICE], "
+                         "torch[:compile] or 'cmd:...' is wanted",
+                         engine);
     c->argv[c->n] = NULL;
     return TG_OK;
 }
@@ -170,7 +213,8 @@ static TgStatus dead(Peer *p, const char *doing)
     int status = 0;
     waitpid(p->pid, &status, 0);
     p->pid = 0;
-    if (WIFSIGNALED(status)) return say_error(TG_DEVICE, "engine %s ended by signal %d while it %s", p->label, WTERMSIG(status), doing);
+    if (WIFSIGNALED(status))
+        return say_error(TG_DEVICE, "engine %s ended by signal %d while it %s", p->label, WTERMSIG(status), doing);
     return say_error(TG_DEVICE, "engine %s ended with exit code %d while it %s", p->label, WEXITSTATUS(status), doing);
 }
 
@@ -217,8 +261,16 @@ static TgStatus greeting(Peer *p)
     if (status != TG_OK) return status;
     const char *name = "";
     json_t *j = json_loads(line, 0, NULL);
-    if (!j || json_unpack(j, "{s:s, s:F, s:F}", "name", &name, "load_s", &p->load_s, "first_ms", &p->first_ms)) status = say_error(TG_DEVICE, "engine %s: a strange answer: %.100s", p->label, line);
+    const char *device = "", *provider = "", *precision = "";
+    if (!j ||
+        json_unpack(j, "{s:s, s:F, s:F, s?b, s?s, s?s, s?s, s?i}", "name", &name, "load_s", &p->load_s, "first_ms",
+                    &p->first_ms, "sets", &p->sets, "device", &device, "provider", &provider, "precision", &precision,
+                    "threads", &p->threads))
+        status = say_error(TG_DEVICE, "engine %s: a strange answer: %.100s", p->label, line);
     snprintf(p->name, sizeof p->name, "%s", name);
+    snprintf(p->device, sizeof p->device, "%s", device);
+    snprintf(p->provider, sizeof p->provider, "%s", provider);
+    snprintf(p->precision, sizeof p->precision, "%s", precision);
     json_decref(j);
     free(line);
     return status;
@@ -249,22 +301,28 @@ TgStatus peer_run(Peer *p, uint32_t n, double *ms)
     for (uint32_t i = 0; i < n && status == TG_OK; i++) {
         char *end;
         ms[i] = 1e-6 * strtod(at, &end);
-        if (end == at || ms[i] <= 0) status = say_error(TG_DEVICE, "engine %s: %u times were wanted, %u came", p->label, n, i);
+        if (end == at || ms[i] <= 0)
+            status = say_error(TG_DEVICE, "engine %s: %u times were wanted, %u came", p->label, n, i);
         at = end;
     }
     free(line);
     return status;
 }
 
-TgStatus peer_save(Peer *p, const char *dir)
+/* A command that is answered by `ok`. */
+static TgStatus command(Peer *p, const char *word, const char *dir, const char *doing)
 {
     char *line;
-    fprintf(p->to, "save %s\n", dir);
+    fprintf(p->to, "%s %s\n", word, dir);
     fflush(p->to);
-    TgStatus status = answer(p, &line, "wrote its outputs");
+    TgStatus status = answer(p, &line, doing);
     free(line);
     return status;
 }
+
+TgStatus peer_save(Peer *p, const char *dir) { return command(p, "save", dir, "wrote its outputs"); }
+TgStatus peer_inputs(Peer *p, const char *dir) { return command(p, "inputs", dir, "read inputs"); }
+TgStatus peer_kept(Peer *p, const char *dir) { return command(p, "kept", dir, "wrote the outputs of its last run"); }
 
 double peer_memory(Peer *p)
 {
@@ -278,27 +336,21 @@ double peer_memory(Peer *p)
     return mib;
 }
 
-/* Nanoseconds that the process's threads have run. */
-static long cpu_time(pid_t pid)
+/* Nanoseconds that the process's threads have run, those included that have ended. */
+static int64_t cpu_time(pid_t pid)
 {
-    char path[320];
-    long sum = 0, one;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        snprintf(path, sizeof path, "/proc/%d/task/%s/schedstat", (int)pid, e->d_name);
-        FILE *f = *e->d_name == '.' ? NULL : fopen(path, "r");
-        if (f && fscanf(f, "%ld", &one) == 1) sum += one;
-        if (f) fclose(f);
-    }
-    if (d) closedir(d);
-    return sum;
+    clockid_t clock;
+    struct timespec t;
+    if (pid <= 0 || clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t)) return 0;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
+
+double peer_cpu_s(const Peer *p) { return 1e-9 * (double)cpu_time(p->pid); }
 
 bool peer_silent(const Peer *p)
 {
     double start = clock_s();
-    for (long before = cpu_time(p->pid), now; clock_s() - start < 0.2; before = now) {
+    for (int64_t before = cpu_time(p->pid), now; clock_s() - start < 0.2; before = now) {
         usleep(2000);
         now = cpu_time(p->pid);
         if (now == before) return true;

@@ -3,12 +3,18 @@
 #define TG_SERVE_H
 #include "bench/args.h"
 
-/* One engine, loaded: `run` once, `save` DIR/output_K.npy. */
+enum { SERVED_SETS = 16 };
+
+/* One engine, loaded: `run` once on the inputs of that set, `save` what the last run made as DIR/output_K.npy, read
+ * more `inputs`. */
 typedef struct {
-    char name[64];
+    char name[64], device[16], provider[40], precision[16];
+    int threads;
     double load_s;
-    TgStatus (*run)(void *self);
+    uint32_t sets;                  /* of inputs; inputs() makes one more */
+    TgStatus (*run)(void *self, uint32_t set);
     TgStatus (*save)(void *self, const char *dir);
+    TgStatus (*inputs)(void *self, const char *dir);
     void *self;
     char error[512];                /* filled by whoever fails */
 } Served;

@@ -1,13 +1,13 @@
-/* In: folders and archives. Out: a line a model, in their order, a summary, JUnit and JSON. A model is any .onnx file below; the test_data_set_K/ beside it are its data, and without outputs
- * among them it only runs. An archive, given or below, is unpacked into a temporary folder for as long as its models run. Each model runs in a child, so that a crash or a limit is one line
- * too; --jobs of them at a time. */
+/* In: folders and archives. Out: a line a model, in their order, a summary, JUnit and JSON. A model is any .onnx file
+ * below; the test_data_set_K/ beside it are its data, and without outputs among them it only runs. An archive, given or
+ * below, is unpacked into a temporary folder for as long as its models run. Each model runs in a child, so that a crash
+ * or a limit is one line too; --jobs of them at a time. */
 #define _GNU_SOURCE
 #include "bench/suite.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -25,10 +25,24 @@
 #include "bench/say.h"
 
 extern char **environ;
-enum { ARGV_MAX = 64, JOBS_MAX = 1024 };
+enum { ARGV_MAX = 1024, JOBS_MAX = 1024 };
 typedef struct { char *name, *why; int code; bool compared, ended; double seconds; } Case;
-typedef struct { pid_t pid; FILE *said; char *model; double start; uint32_t number; } Job;      /* a child that runs; number: of its case */
-typedef struct { const Args *args; const char *program; FILE *out; Case *list; uint32_t count, cap, told, running; Job job[JOBS_MAX]; TgStatus status; } Suite;     /* status: of the walk itself */
+typedef struct {
+    pid_t pid;
+    FILE *said;
+    char *model;
+    double start;
+    uint32_t number;
+} Job; /* a child that runs; number: of its case */
+typedef struct {
+    const Args *args;
+    const char *program;
+    FILE *out;
+    Case *list;
+    uint32_t count, cap, told, running;
+    Job job[JOBS_MAX];
+    TgStatus status;
+} Suite; /* status: of the walk itself */
 
 static volatile sig_atomic_t stopped;       /* the signal: what was unpacked is still removed */
 static void on_stop(int sig) { stopped = sig; }
@@ -39,7 +53,11 @@ static bool ends_with(const char *s, const char *end)
     return n > m && !strcmp(s + n - m, end);
 }
 
-static bool is_archive(const char *name) { return ends_with(name, ".tar.gz") || ends_with(name, ".tgz") || ends_with(name, ".tar.xz") || ends_with(name, ".tar"); }
+static bool is_archive(const char *name)
+{
+    return ends_with(name, ".tar.gz") || ends_with(name, ".tgz") || ends_with(name, ".tar.xz") ||
+        ends_with(name, ".tar");
+}
 static bool is_data_set(const char *name) { return !strncmp(name, "test_data_set_", 14); }
 
 /* ---- one model ---- */
@@ -51,23 +69,40 @@ static bool has_data(const char *folder)
 {
     DIR *d = opendir(folder);
     bool has = false;
-    for (struct dirent *e; d && !has && (e = readdir(d));) has = is_data_set(e->d_name) || !strncmp(e->d_name, "input_", 6) || !strncmp(e->d_name, "output_", 7);
+    for (struct dirent *e; d && !has && (e = readdir(d));)
+        has = is_data_set(e->d_name) || !strncmp(e->d_name, "input_", 6) || !strncmp(e->d_name, "output_", 7);
     if (d) closedir(d);
     return has;
 }
 
 static void child_arguments(const Suite *s, const char *model, const char *folder, const char **argv)
 {
-    static const struct { Opt o; const char *name; } passed[] = { { OPT_device, "--device" }, { OPT_threads, "--threads" }, { OPT_cpus, "--cpus" }, { OPT_precision, "--precision" },
-        { OPT_cache_dir, "--cache-dir" }, { OPT_tolerance, "--tolerance" }, { OPT_rtol, "--rtol" }, { OPT_atol, "--atol" }, { OPT_max_memory, "--max-memory" } };
-    const char *fixed[] = { s->program, model, "--runs", "1", "-q", "--timeout", args_text(s->args, OPT_timeout, "600") };
+    static const struct {
+        Opt o;
+        const char *name;
+    } passed[] = { { OPT_device, "--device" },
+                   { OPT_threads, "--threads" },
+                   { OPT_cpus, "--cpus" },
+                   { OPT_precision, "--precision" },
+                   { OPT_cache_dir, "--cache-dir" },
+                   { OPT_tolerance, "--tolerance" },
+                   { OPT_rtol, "--rtol" },
+                   { OPT_atol, "--atol" },
+                   { OPT_max_memory, "--max-memory" },
+                   { OPT_against, "--against" },
+                   { OPT_dim, "--dim" },
+                   { OPT_opts, "--opts" },
+                   { OPT_seed, "--seed" } };
+    const char *fixed[] = {
+        s->program, model, "--runs", "1", "-q", "--timeout", args_text(s->args, OPT_timeout, "600")
+    };
     int n = 0;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) argv[n++] = fixed[i];
     if (has_data(folder)) argv[n++] = "--test-data", argv[n++] = folder;
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-        if (args_has(s->args, passed[i].o)) {
+        for (uint32_t k = 0; k < s->args->value[passed[i].o].count && n + 4 < ARGV_MAX; k++) {
             argv[n++] = passed[i].name;
-            argv[n++] = args_text(s->args, passed[i].o, "");
+            argv[n++] = s->args->value[passed[i].o].v[k];
         }
     if (args_has(s->args, OPT_no_cache)) argv[n++] = "--no-cache";
     argv[n] = NULL;
@@ -82,7 +117,8 @@ static char *last_line(FILE *f, const char *program, const char *model)
         line[strcspn(line, "\n")] = 0;
         skip = 0;
         for (const char *const *part = (const char *const[]){ program, model, NULL }; *part; part++)
-            if (!strncmp(line + skip, *part, strlen(*part)) && !strncmp(line + skip + strlen(*part), ": ", 2)) skip += strlen(*part) + 2;
+            if (!strncmp(line + skip, *part, strlen(*part)) && !strncmp(line + skip + strlen(*part), ": ", 2))
+                skip += strlen(*part) + 2;
         free(last);
         last = strdup(line + skip);
     }
@@ -112,7 +148,9 @@ static bool has_outputs(const char *folder)
     int sets = scandir(folder, &set, NULL, NULL);
     for (int i = 0; i < sets; i++) {
         char *path = NULL;
-        int files = is_data_set(set[i]->d_name) && asprintf(&path, "%s/%s", folder, set[i]->d_name) >= 0 ? scandir(path, &file, NULL, NULL) : -1;
+        int files = is_data_set(set[i]->d_name) && asprintf(&path, "%s/%s", folder, set[i]->d_name) >= 0
+            ? scandir(path, &file, NULL, NULL)
+            : -1;
         for (int k = 0; k < files; k++) {
             found |= !strncmp(file[k]->d_name, "output_", 7);
             free(file[k]);
@@ -129,7 +167,8 @@ static void tell(const Suite *s, const Case *c)
 {
     const char *said = c->why ? c->why : "";
     if (c->code) fprintf(s->out, "%-40s exit %-3d %6.1f s  %s\n", c->name, c->code, c->seconds, said);
-    else if (!args_has(s->args, OPT_quiet)) fprintf(s->out, "%-40s %-8s %6.1f s\n", c->name, c->compared ? "ok" : "ran", c->seconds);
+    else if (!args_has(s->args, OPT_quiet))
+        fprintf(s->out, "%-40s %-8s %6.1f s\n", c->name, c->compared ? "ok" : "ran", c->seconds);
     fflush(s->out);
 }
 
@@ -160,7 +199,8 @@ static void end_job(Suite *s)
     free(j.model);
     if (WIFSIGNALED(status)) {
         free(c->why);
-        if (asprintf(&c->why, "ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status))) < 0) c->why = NULL;
+        if (asprintf(&c->why, "ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status))) < 0)
+            c->why = NULL;
     }
     end_case(s, c, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
@@ -184,7 +224,9 @@ static void run_case(Suite *s, const char *folder, const char *name, const char 
     Job *j = &s->job[s->running];
     *c = (Case){ .compared = has_outputs(folder) };
     *j = (Job){ .start = clock_s(), .number = s->count };
-    if (asprintf(&j->model, "%s/%s", folder, file) < 0 || asprintf(&c->name, strcmp(file, "model.onnx") ? "%s/%s" : "%s", name, file) < 0) return (void)(s->status = TG_LIMIT);
+    if (asprintf(&j->model, "%s/%s", folder, file) < 0 ||
+        asprintf(&c->name, strcmp(file, "model.onnx") ? "%s/%s" : "%s", name, file) < 0)
+        return (void)(s->status = TG_LIMIT);
     s->count++;
     child_arguments(s, j->model, folder, argv);
     if (start_child(j, argv)) s->running++;
@@ -195,15 +237,13 @@ static void run_case(Suite *s, const char *folder, const char *name, const char 
 
 static void visit_folder(Suite *s, const char *folder, const char *name);
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) { return (void)st, (void)kind, (void)at, remove(path); }
-
 static void visit_archive(Suite *s, const char *archive, const char *name)
 {
     char folder[64];
     if (!folder_make(folder)) return (void)(s->status = TG_CACHE);
     s->status = archive_unpack(archive, folder, &stopped);
     if (s->status == TG_OK) visit_folder(s, folder, name), end_jobs(s);
-    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    folder_clear(folder);
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
@@ -216,7 +256,8 @@ static void visit_entry(Suite *s, const char *folder, const char *name, const ch
     if (asprintf(&path, "%s/%s", folder, entry) < 0 || asprintf(&shown, "%s/%s", name, entry) < 0) s->status = TG_LIMIT;
     else if (ends_with(entry, ".onnx")) run_case(s, folder, name, entry);
     else if (is_archive(entry)) visit_archive(s, path, shown);
-    else if (*entry != '.' && !is_data_set(entry) && !lstat(path, &st) && S_ISDIR(st.st_mode)) visit_folder(s, path, shown);
+    else if (*entry != '.' && !is_data_set(entry) && !lstat(path, &st) && S_ISDIR(st.st_mode))
+        visit_folder(s, path, shown);
     free(path);
     free(shown);
 }
@@ -236,14 +277,17 @@ static void visit_folder(Suite *s, const char *folder, const char *name)
 static void visit_operand(Suite *s, const char *path)
 {
     struct stat st;
-    if (stat(path, &st) || (!is_archive(path) && !S_ISDIR(st.st_mode))) s->status = say_error(TG_BAD_INPUT, "test: %s is neither a folder nor a .tar.gz", path);
+    if (stat(path, &st) || (!is_archive(path) && !S_ISDIR(st.st_mode)))
+        s->status = say_error(TG_BAD_INPUT, "test: %s is neither a folder nor a .tar.gz", path);
     else if (S_ISDIR(st.st_mode)) visit_folder(s, path, path);
     else visit_archive(s, path, path);
 }
 
 /* ---- telling ---- */
 
-typedef struct { uint32_t right, ran, differ, broken; } Count;      /* ran: without outputs to compare; broken: ended otherwise than by comparing */
+typedef struct {
+    uint32_t right, ran, differ, broken;
+} Count; /* ran: without outputs to compare; broken: ended otherwise than by comparing */
 
 static Count count_cases(const Suite *s)
 {
@@ -271,7 +315,10 @@ static TgStatus write_junit(const Suite *s, const char *file, Count n)
     double seconds = 0;
     if (!f) return say_error(TG_CACHE, "--junit: %s: %s", file, strerror(errno));
     for (uint32_t i = 0; i < s->count; i++) seconds += s->list[i].seconds;
-    fprintf(f, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"tgrun\" tests=\"%u\" failures=\"%u\" errors=\"%u\" time=\"%.3f\">\n", s->count, n.differ, n.broken, seconds);
+    fprintf(f,
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"tgrun\" tests=\"%u\" failures=\"%u\" "
+            "errors=\"%u\" time=\"%.3f\">\n",
+            s->count, n.differ, n.broken, seconds);
     for (uint32_t i = 0; i < s->count; i++) {
         const Case *c = &s->list[i];
         fputs("  <testcase classname=\"tgrun\" name=\"", f);
@@ -293,10 +340,14 @@ static TgStatus write_json(const Suite *s, TgStatus status)
     json_t *models = json_array();
     for (uint32_t i = 0; i < s->count; i++) {
         const Case *c = &s->list[i];
-        json_array_append_new(models, json_pack("{s:s, s:b, s:b, s:i, s:f, s:s}", "name", c->name, "ok", !c->code, "compared", c->compared, "exit", c->code, "seconds", c->seconds,
-                                                "message", c->code && c->why ? c->why : ""));
+        json_array_append_new(models,
+                              json_pack("{s:s, s:b, s:b, s:i, s:f, s:s}", "name", c->name, "ok", !c->code, "compared",
+                                        c->compared, "exit", c->code, "seconds", c->seconds, "message",
+                                        c->code && c->why ? c->why : ""));
     }
-    return json_write(json_pack("{s:s, s:o, s:b, s:i}", "schema", "tgrun.test/1", "models", models, "ok", status == TG_OK, "exit", (int)status), args_text(s->args, OPT_json, ""));
+    return json_write(json_pack("{s:s, s:o, s:b, s:i}", "schema", "tgrun.test/1", "models", models, "ok",
+                                status == TG_OK, "exit", (int)status),
+                      args_text(s->args, OPT_json, ""));
 }
 
 static TgStatus report(const Suite *s)
@@ -318,7 +369,8 @@ TgStatus suite_run(const Args *a, const char *const *dir, uint32_t ndir, const c
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
     if (!ndir) s.status = say_error(TG_USAGE, "test: a folder is missing: tgrun test DIR...");
-    if (jobs_of(a) < 1 || jobs_of(a) > JOBS_MAX) s.status = say_error(TG_USAGE, "test: --jobs: wanted 1 to %d", JOBS_MAX);
+    if (jobs_of(a) < 1 || jobs_of(a) > JOBS_MAX)
+        s.status = say_error(TG_USAGE, "test: --jobs: wanted 1 to %d", JOBS_MAX);
     for (uint32_t i = 0; i < ndir && s.status == TG_OK && !stopped; i++) visit_operand(&s, dir[i]);
     end_jobs(&s);
     if (s.status == TG_OK && !s.count && !stopped) s.status = say_error(TG_BAD_INPUT, "test: no model is in there");

@@ -1,5 +1,7 @@
-"""onnxruntime as an engine of tgbench (bench/peer.h says what it must answer): ort.py MODEL DATA_DIR THREADS."""
-import glob, json, os, sys, time
+"""onnxruntime as an engine of tgbench (bench/peer.h says what it must answer): ort.py MODEL DATA_DIR THREADS [PROVIDER]."""
+import json, os, sys, time
+
+SHORT = {"cpu": "CPU", "cuda": "CUDA", "tensorrt": "Tensorrt", "openvino": "OpenVINO", "dnnl": "Dnnl", "rocm": "ROCM"}
 
 
 def peak_mib():
@@ -40,61 +42,97 @@ def write(path, value, kind):
         f.write(proto.SerializeToString())
 
 
-def load(model, data, threads):
+class Set:
+    """One set of inputs, and how to run on it: without copies where the types allow a binding."""
+
+    def __init__(self, session, folder):
+        self.session = session
+        self.feed = {x.name: read(os.path.join(folder, f"input_{k}"), x.type) for k, x in enumerate(session.get_inputs())}
+        self.binding = self.made = None
+
+    def bind(self):
+        try:
+            binding = self.session.io_binding()
+            for name, value in self.feed.items():
+                binding.bind_cpu_input(name, value)
+            for y in self.session.get_outputs():
+                binding.bind_output(y.name)
+            self.binding = binding
+        except Exception:
+            self.binding = None
+
+    def run(self):
+        if self.binding is None:
+            self.made = self.session.run(None, self.feed)
+        else:
+            self.session.run_with_iobinding(self.binding)
+
+    def outputs(self):
+        return self.made if self.binding is None else self.binding.copy_outputs_to_cpu()
+
+
+def open_session(model, threads, provider):
     import onnxruntime as ort
-    idle = peak_mib()
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    name = provider if provider.endswith("Provider") else SHORT.get(provider, provider) + "ExecutionProvider"
+    if name not in ort.get_available_providers():
+        raise ValueError(f"this onnxruntime has no {name}; it has {', '.join(ort.get_available_providers())}")
     start = time.perf_counter()
-    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(model, options, providers=[name])
     load_s = time.perf_counter() - start
-    feed = {x.name: read(os.path.join(data, f"input_{k}"), x.type) for k, x in enumerate(session.get_inputs())}
-    return session, feed, dict(name=f"onnxruntime {ort.__version__}", load_s=load_s), idle
+    if session.get_providers()[0] != name:
+        raise ValueError(f"{name} does not work here: onnxruntime took {session.get_providers()[0]}")
+    device = "cuda" if "CUDA" in name or "Tensorrt" in name else "cpu"
+    return session, dict(name=f"onnxruntime {ort.__version__}" + ("" if name.startswith("CPU") else " " + name[:-17]), load_s=load_s, sets=True, device=device, provider=name, threads=threads)
 
 
-def bound(session, feed):
-    """Runs without copies where the types allow a binding."""
-    try:
-        binding = session.io_binding()
-        for name, value in feed.items():
-            binding.bind_cpu_input(name, value)
-        for y in session.get_outputs():
-            binding.bind_output(y.name)
-        run = lambda: session.run_with_iobinding(binding)
-        run()
-        return run
-    except Exception:
-        return lambda: session.run(None, feed)
-
-
-def times(run, n):
-    out = []
-    for _ in range(n):
-        start = time.perf_counter_ns()
-        run()
-        out.append(time.perf_counter_ns() - start)
-    return " ".join(map(str, out))
-
-
-def save(session, feed, folder):
-    for k, (y, port) in enumerate(zip(session.run(None, feed), session.get_outputs())):
+def save(session, values, folder):
+    for k, (y, port) in enumerate(zip(values, session.get_outputs())):
         write(os.path.join(folder, f"output_{k}"), y, port.type)
     return "ok"
 
 
-def main(model, data, threads, unused=""):
-    session, feed, facts, idle = load(model, data, int(threads) or os.cpu_count())
-    start = time.perf_counter()
-    session.run(None, feed)
-    facts["first_ms"] = 1e3 * (time.perf_counter() - start)
-    print(json.dumps(facts), flush=True)
-    run = bound(session, feed)
+def serve(session, sets, idle):
+    turn = 0
     for line in sys.stdin:
         word, _, rest = line.strip().partition(" ")
-        answer = times(run, int(rest)) if word == "run" else save(session, feed, rest) if word == "save" else str(peak_mib() - idle)
+        if word == "run":
+            out = []
+            for _ in range(int(rest)):
+                last = sets[turn % len(sets)]
+                turn += 1
+                start = time.perf_counter_ns()
+                last.run()
+                out.append(time.perf_counter_ns() - start)
+            answer = " ".join(map(str, out))
+        elif word == "save":
+            answer = save(session, session.run(None, sets[0].feed), rest)
+        elif word == "kept":
+            answer = save(session, last.outputs(), rest)
+        elif word == "inputs":
+            turn = len(sets)
+            sets.append(Set(session, rest))
+            sets[-1].bind()
+            answer = "ok"
+        else:
+            answer = str(peak_mib() - idle)
         print(answer, flush=True)
+
+
+def main(model, data, threads, provider=""):
+    import onnxruntime
+    idle = peak_mib()
+    session, facts = open_session(model, int(threads) or os.cpu_count(), provider or "cpu")
+    first = Set(session, data)
+    start = time.perf_counter()
+    first.run()
+    facts["first_ms"] = 1e3 * (time.perf_counter() - start)
+    print(json.dumps(facts), flush=True)
+    first.bind()
+    serve(session, [first], idle)
 
 
 try:

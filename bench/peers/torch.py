@@ -18,26 +18,36 @@ def main(model, data, threads, mode=""):
     if mode == "compile":
         net = torch.compile(net)
     known = {t.name for t in graph.graph.initializer}
-    feed = [torch.from_numpy(np.load(os.path.join(data, f"input_{k}.npy"))) for k, _ in enumerate(x for x in graph.graph.input if x.name not in known)]
+    count = sum(x.name not in known for x in graph.graph.input)
+    read = lambda folder: [torch.from_numpy(np.load(os.path.join(folder, f"input_{k}.npy"))) for k in range(count)]
+    sets, turn = [read(data)], 0
     load_s = time.perf_counter() - start
     with torch.inference_mode():
         start = time.perf_counter()
-        net(*feed)
+        net(*sets[0])
         first = 1e3 * (time.perf_counter() - start)
-        print(json.dumps(dict(name=f"torch {torch.__version__}" + (" compiled" if mode else ""), load_s=load_s, first_ms=first)), flush=True)
+        print(json.dumps(dict(name=f"torch {torch.__version__}" + (" compiled" if mode else ""), load_s=load_s, first_ms=first, sets=True, device="cpu", precision="f32",
+                              threads=torch.get_num_threads())), flush=True)
         for line in sys.stdin:
             word, _, rest = line.strip().partition(" ")
             if word == "run":
                 out = []
                 for _ in range(int(rest)):
+                    feed = sets[turn % len(sets)]
+                    turn += 1
                     start = time.perf_counter_ns()
-                    net(*feed)
+                    y = net(*feed)
                     out.append(time.perf_counter_ns() - start)
                 answer = " ".join(map(str, out))
-            elif word == "save":
-                y = net(*feed)
+            elif word in ("save", "kept"):
+                if word == "save":
+                    y = net(*sets[0])
                 for k, t in enumerate(y if isinstance(y, (tuple, list)) else [y]):
                     np.save(os.path.join(rest, f"output_{k}.npy"), t.numpy())
+                answer = "ok"
+            elif word == "inputs":
+                turn = len(sets)
+                sets.append(read(rest))
                 answer = "ok"
             else:
                 answer = str(peak_mib() - idle)

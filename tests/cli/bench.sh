@@ -26,3 +26,14 @@ echo '{"models": [{"model": "'$M'/add.onnx", "test_data": "'$M'/add_data"}, {"mo
 b -q --suite suite.json --engine "$two" --engine "$wrong" --pairs 11 --format csv | cut -d, -f1,2,3,14,15
 b -q $M/add.onnx --engine tgrun --engine tgrun:--no-cache --pairs 3 --block 5 --budget 1 | grep -oE 'outputs agree|exit .*'
 b $M/add.onnx -q --engine 'tgrun:cache-dir=x' --budget 0.1 | grep -v '  failed'
+b -q $M/add.onnx --engine "$two" --require 'ratio >= 1'
+b -q $M/add.onnx --engine "$two" --engine "$two" --pairs 11 --require 'ratio >= 1.0' | tail -1
+b -q $M/add.onnx --sets 9
+b -q $M/add.onnx --report nosuch/page.html
+b -q $M/add.onnx --sweep n=4..2
+b -q $M/add.onnx --sweep n=1..4 --engine "$two" --engine "$four" --pairs 11 | grep -oE 'inputs .*'
+echo '{"models": [{"model": "add.onnx", "tolerance": 1}]}' > keys.json; b --suite keys.json
+own='cmd:exec $PYTHON engine.py $OWN 0'
+OWN=2 "$TGBENCH_PROGRAM" -q $M/add.onnx --engine "$own" --engine "$four" --pairs 11 --format json > then.json
+OWN=4 b -q $M/add.onnx --engine "$own" --engine "$four" --pairs 11 --format csv --baseline then.json | grep -oE 'slower|faster|no diff.*|exit .*'
+echo '{}' > other.json; b -q $M/add.onnx --baseline other.json
