@@ -303,7 +303,12 @@ static TgStatus import_node(Import *im, const Node *n)
 static TgStatus import_nodes(Import *im, const Node *node, uint32_t n)
 {
     im->node = node, im->nnode = n;
-    for (uint32_t k = 0; k < n; k++) TRY(import_node(im, &node[k]));
+    bool main_graph = !im->run->depth;
+    for (uint32_t k = 0; k < n; k++) {
+        if (main_graph) graph_origin(im->run->g, k + 1);
+        TRY(import_node(im, &node[k]));
+    }
+    if (main_graph) graph_origin(im->run->g, 0);
     return TG_OK;
 }
 

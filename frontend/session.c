@@ -181,6 +181,7 @@ void tg_close(TgSession *s)
 {
     if (!s) return;
     drop_programs(s);
+    arena_free(s->profile);
     tunedb_close(s->tunedb);
     if (s->device) s->backend->close(s->device);
     if (s->model) model_free(s->model);

@@ -95,7 +95,12 @@ static bool ends(const Blocks *b, const UOp *u)
 }
 
 typedef struct { const UOp *u; uint32_t next; } Frame;
-typedef struct { Frame *stack; uint64_t *word; const UOp **leaf; uint32_t cap, words, nword, leaves, nleaf; } Walk;
+typedef struct {
+    Frame *stack;
+    uint64_t *word;
+    const UOp **leaf, **node;       /* node: all that was walked over, by number */
+    uint32_t cap, words, nword, leaves, nleaf, nodes, nnode;
+} Walk;
 
 static void put(Walk *w, uint64_t v)
 {
@@ -143,10 +148,21 @@ static void walk(Blocks *b, Walk *w, const UOp *root)
         }
         if (leaf) put_leaf(w, b, u);
         else put_node(w, b, u);
+        if (count == w->nodes) w->node = realloc(w->node, (w->nodes = w->nodes ? 2 * w->nodes : 64) * sizeof *w->node);
+        w->node[count] = u;
         b->seen[u->id] = b->epoch;
         b->number[u->id] = count++;
         top--;
     }
+    w->nnode = count;
+}
+
+static void walk_free(Walk *w)
+{
+    free(w->stack);
+    free(w->word);
+    free(w->leaf);
+    free(w->node);
 }
 
 static void read_units(Blocks *b)
@@ -161,9 +177,7 @@ static void read_units(Blocks *b)
         u->leaf = w.nleaf ? arena_copy(b->arena, w.leaf, w.nleaf * sizeof *w.leaf) : NULL;
         for (uint32_t k = 0; k < u->nline; k++) u->hash = (u->hash ^ u->hash >> 29 ^ u->line[k]) * UINT64_C(0xbf58476d1ce4e5b9);
     }
-    free(w.stack);
-    free(w.word);
-    free(w.leaf);
+    walk_free(&w);
 }
 
 /* ---- repetitions ---- */
@@ -306,6 +320,30 @@ static const UOp *function_of(Blocks *b, const Group *r, const UOp *const *arg, 
     return f;
 }
 
+/* Units that are alike are walked in one order, so that their nodes correspond. */
+static void rename_nodes(Blocks *b, const Group *r, uint32_t first, const UOp *call)
+{
+    Walk one = { 0 }, two = { 0 };
+    Renamed *pair = NULL;
+    uint32_t n = 0, cap = 0;
+    for (uint32_t m = 0; m < r->period; m++) {
+        walk(b, &one, b->unit[r->first + m].root);
+        walk(b, &two, b->unit[first + m].root);
+        for (uint32_t k = 0; k < one.nnode && k < two.nnode; k++) {
+            Renamed p = { uop_origin(b->g, one.node[k]), uop_origin(b->g, two.node[k]) };
+            bool leaf = k + 1 < one.nnode && ends(b, one.node[k]), known = leaf || !p.of || !p.is || b->constant[one.node[k]->id];
+            for (uint32_t i = 0; i < n && !known; i++) known = pair[i].of == p.of;
+            if (known) continue;
+            if (n == cap) pair = realloc(pair, (cap = cap ? 2 * cap : 16) * sizeof *pair);
+            pair[n++] = p;
+        }
+    }
+    graph_rename(b->g, call, pair, n);
+    free(pair);
+    walk_free(&one);
+    walk_free(&two);
+}
+
 static void call_block(Blocks *b, const Group *r, uint32_t first, const UOp *function, const UOp *const *arg, uint32_t narg, const UOp **map)
 {
     const UOp **src = NEW_N(b->arena, const UOp *, narg + 1);
@@ -313,6 +351,7 @@ static void call_block(Blocks *b, const Group *r, uint32_t first, const UOp *fun
     for (uint32_t k = 0; k < narg; k++) src[k + 1] = graph_rebuild(b->g, arg[k], map, b->homes);
     const UOp *call = uop_new(b->g, UOP_CALL, DT_VOID, NO_ARG, src, narg + 1);
     home_set(b->homes, call, HOME_OPEN, home_order(b->homes, b->unit[first].root));
+    if (first != r->first) rename_nodes(b, r, first, call);
     for (uint32_t m = 0, n = 0; m < r->period; m++) {
         const UOp *u = b->unit[first + m].root;
         if (!r->result[m]) continue;

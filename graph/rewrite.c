@@ -145,11 +145,10 @@ static const UOp *solve(Match *m, const Rule *r, const Goal *given, uint32_t n, 
     return finish(m, r);
 }
 
-static const UOp *apply(const RuleSet *s, Match *m, const Rule **fired)
+static const UOp *apply_rows(const RuleSet *s, Match *m, const Rule **fired)
 {
     const UOp *u = m->root;
     uint32_t n = s->count[u->op];
-    if (!n) return NULL;
     uint64_t have = 0;
     for (uint32_t k = 0; k < u->nsrc; k++) have |= op_bit((Op)u->src[k]->op);
     for (const Row *row = s->row[u->op], *end = row + n; row < end; row++) {
@@ -158,6 +157,18 @@ static const UOp *apply(const RuleSet *s, Match *m, const Rule **fired)
         if (to) return *fired = row->rule, to;
     }
     return NULL;
+}
+
+/* What a row builds computes for the node of the model that its root did. */
+static const UOp *apply(const RuleSet *s, Match *m, const Rule **fired)
+{
+    if (!s->count[m->root->op]) return NULL;
+    uint32_t origin = uop_origin(m->g, m->root);
+    if (!origin) return apply_rows(s, m, fired);
+    uint32_t before = graph_origin(m->g, origin);
+    const UOp *to = apply_rows(s, m, fired);
+    graph_origin(m->g, before);
+    return to;
 }
 
 const UOp *ruleset_apply(const RuleSet *set, Graph *g, const UOp *u, void *user)

@@ -17,13 +17,14 @@ struct Graph {
     Arena *arena;
     const UOp **node;
     uint32_t count, cap, *slot, slots;
+    uint32_t *origin, at;               /* by id, or NULL; of what is built now */
     Map blob, shape;
     BufferInfo *buffer;
     uint32_t nbuffer, buffer_cap;
     TgStatus error;
     void *folds;
     Guard place;
-    Map calls, told;
+    Map calls, told, renames;
     const Doubt *doubt, *need;
     uint32_t *mark, marked, walk;       /* uop_toposort's: a node is marked when its mark is the walk's number */
 };
@@ -45,6 +46,7 @@ Graph *graph_new(void)
     map_init(&g->shape, g->arena);
     map_init(&g->calls, g->arena);
     map_init(&g->told, g->arena);
+    map_init(&g->renames, g->arena);
     return g;
 }
 
@@ -53,6 +55,7 @@ void graph_free(Graph *g)
     if (!g) return;
     arena_free(g->arena);
     free(g->node);
+    free(g->origin);
     free(g->slot);
     free(g->buffer);
     free(g->mark);
@@ -171,6 +174,48 @@ static void slots_grow(Graph *g)
     }
 }
 
+uint32_t graph_origin(Graph *g, uint32_t node)
+{
+    uint32_t before = g->at;
+    if (!g->origin) g->origin = must(calloc(g->cap ? g->cap : (g->cap = 32), sizeof *g->origin));
+    if (!g->node) g->node = must(malloc(g->cap * sizeof *g->node));
+    g->at = node;
+    return before;
+}
+
+uint32_t uop_origin(const Graph *g, const UOp *u) { return g->origin ? g->origin[u->id] : 0; }
+
+void graph_rename(Graph *g, const UOp *call, const Renamed *node, uint32_t count)
+{
+    Renames *r = arena_alloc(g->arena, sizeof *r + count * sizeof *node);
+    r->count = count;
+    if (count) memcpy(r->node, node, count * sizeof *node);
+    map_put(&g->renames, &call->id, sizeof call->id, r);
+}
+
+uint32_t graph_renamed(Graph *g, const UOp *call, uint32_t node)
+{
+    const Renames *r = map_get(&g->renames, &call->id, sizeof call->id);
+    for (uint32_t k = 0; r && k < r->count; k++)
+        if (r->node[k].of == node) return r->node[k].is;
+    return node;
+}
+
+static uint32_t origin_of(const Graph *g, const UOp *const *src, uint32_t n)
+{
+    uint32_t latest = g->at;
+    for (uint32_t k = 0; k < n && !g->at; k++)
+        if (g->origin[src[k]->id] > latest) latest = g->origin[src[k]->id];
+    return latest;
+}
+
+static void nodes_grow(Graph *g)
+{
+    g->cap = g->cap ? g->cap * 2 : 32;
+    g->node = must(realloc(g->node, g->cap * sizeof *g->node));
+    if (g->origin) g->origin = must(realloc(g->origin, g->cap * sizeof *g->origin));
+}
+
 static const UOp *intern(Graph *g, Op op, DType dtype, uint16_t tag, Arg arg, const UOp *const *src, uint32_t n)
 {
     uint32_t hash = mix(mix(mix((uint32_t)op << 16 | (uint32_t)dtype << 8 | tag, (uint64_t)arg.i), arg.blob ? arg.blob->hash : 0), n);
@@ -181,13 +226,14 @@ static const UOp *intern(Graph *g, Op op, DType dtype, uint16_t tag, Arg arg, co
         if (same(g->node[g->slot[i] - 1], hash, op, dtype, tag, arg, src, n)) return g->node[g->slot[i] - 1];
     const Shape *shape = derive_shape(g, op, arg, src, n);                  /* may intern sizes: the slot is searched again */
     Bounds b = derive_bounds(op, dtype, arg, src, n);
-    if (g->count == g->cap) g->node = must(realloc(g->node, (g->cap = g->cap ? g->cap * 2 : 32) * sizeof *g->node));
+    if (g->count == g->cap) nodes_grow(g);
     if (g->count * 2 >= g->slots) slots_grow(g);
     for (i = hash & (g->slots - 1); g->slot[i];) i = (i + 1) & (g->slots - 1);
     UOp *u = arena_alloc(g->arena, sizeof *u + n * sizeof *src);
     *u = (UOp){ .id = g->count, .hash = hash, .nsrc = n, .op = (uint8_t)op, .dtype = (uint8_t)dtype, .tag = tag, .arg = arg, .shape = shape,
                 .vmin = b.lo, .vmax = b.hi, .ranges = derive_ranges(op, src, n, arg) };
     if (n) memcpy(u->src, src, n * sizeof *src);
+    if (g->origin) g->origin[g->count] = origin_of(g, src, n);
     g->node[g->count] = u;
     g->slot[i] = ++g->count;
     return u;
@@ -204,9 +250,14 @@ const UOp *uop_tagged(Graph *g, const UOp *u, uint16_t tag) { return intern(g, (
 const UOp *uop_with(Graph *g, const UOp *u, const UOp *const *src)
 {
     if (!u->nsrc || !memcmp(src, u->src, u->nsrc * sizeof *src)) return u;
+    uint32_t at = g->at;
+    g->at = uop_origin(g, u);
     const UOp *with = intern(g, (Op)u->op, derive_dtype((Op)u->op, (DType)u->dtype, u->arg, src, u->nsrc), u->tag, u->arg, src, u->nsrc);
+    g->at = at;
     void *place = u->op == UOP_CALL ? map_get(&g->calls, &u->id, sizeof u->id) : NULL;            /* of the node that it belongs to (guard.h) */
     if (place && !map_get(&g->calls, &with->id, sizeof with->id)) map_put(&g->calls, &with->id, sizeof with->id, place);
+    void *renames = u->op == UOP_CALL ? map_get(&g->renames, &u->id, sizeof u->id) : NULL;
+    if (renames) map_put(&g->renames, &with->id, sizeof with->id, renames);
     return with;
 }
 

@@ -82,6 +82,16 @@ typedef struct { DType dtype; const Shape *shape; const void *data; size_t size_
 Graph *graph_new(void);
 void graph_free(Graph *g);
 Arena *graph_arena(Graph *g);
+/* Which node of the model a UOp computes for, counted from 1; 0: none is known. What is built belongs to the node that
+ * was named last; while none is (0), to the one that its sources or what it takes the place of belong to. A graph in
+ * which none was ever named keeps nothing of it. graph_origin: what was named before. */
+uint32_t graph_origin(Graph *g, uint32_t node);
+uint32_t uop_origin(const Graph *g, const UOp *u);
+/* Of a CALL of a part that repeats: which node stands for each of the first repetition's (blocks.c), in pairs. */
+typedef struct { uint32_t of, is; } Renamed;
+typedef struct { uint32_t count; Renamed node[]; } Renames;
+void graph_rename(Graph *g, const UOp *call, const Renamed *node, uint32_t count);
+uint32_t graph_renamed(Graph *g, const UOp *call, uint32_t node);       /* node itself where nothing is known */
 struct Guard *graph_place(Graph *g);                        /* guard.c: what is built now belongs to */
 struct Map *graph_calls(Graph *g);                          /* guard.c: places of CALLs by id */
 struct Map *graph_told(Graph *g);                           /* custom.c: DEFINE_VARs that the data tell, by id */

@@ -219,6 +219,18 @@ TG_API int32_t tg_kernel(const TgSession *session, int32_t index, TgKernelTime *
 /** Prepares, and times every kernel, alone and (where the device can tell) within runs on these inputs. */
 TG_API TgStatus tg_profile(TgSession *session, const TgTensor *inputs, int32_t count, void (*emit)(void *user, const TgKernelTime *row), void *user);
 
+/** What one kernel, or one step of the host between kernels, computes of the model, and what that takes in a run. */
+typedef struct {
+    const char *kernel;            /**< as TgKernelTime names it; "" a step of the host or a copy */
+    const int32_t *node;           /**< for tg_node, ascending */
+    int32_t node_count;
+    int64_t launches, flops, bytes;    /**< a run's */
+    double run_seconds;            /**< a run's; 0: the device cannot tell */
+} TgNodeTime;
+/** Rows of the last tg_profile, longest first. Returns 0 after the last. What out points to lives until the next
+ *  tg_profile or tg_close. */
+TG_API int32_t tg_node_time(const TgSession *session, int32_t index, TgNodeTime *out);
+
 /** Calls emit once a line of text of what a stage makes for these inputs (as for tg_prepare); compiles and runs nothing.
  *  stage: as `tgrun dump --stage` names them; kernel: NULL for all. */
 TG_API TgStatus tg_dump(TgSession *session, const TgTensor *inputs, int32_t count, const char *stage, const char *kernel, void (*emit)(void *user, const char *text), void *user);

@@ -208,6 +208,12 @@ static void find_results(Rangeify *r)
         }
 }
 
+static Origins origin_alone(const Rangeify *r, const UOp *u)
+{
+    uint32_t node = uop_origin(r->g, u);
+    return (Origins){ arena_copy(graph_arena(r->g), &node, sizeof node), node != 0 };
+}
+
 static TgStatus add_call(Rangeify *r, Schedule *s, const UOp *call)
 {
     uint32_t n = 0;
@@ -220,6 +226,7 @@ static TgStatus add_call(Rangeify *r, Schedule *s, const UOp *call)
     if (calls_function(call)) return function_items(r, s, call, out, n);
     if (custom_is(call, "loop") || custom_is(call, "if")) return control_items(r, s, call, out, n);
     ScheduleItem *item = schedule_add(s, ITEM_HOST);
+    item->origins = origin_alone(r, call);
     item->call = uop_new(r->g, UOP_CALL, DT_VOID, NO_ARG, arg, call->nsrc);
     item->at = graph_call_place(r->g, call);
     item->out = out;
@@ -360,8 +367,55 @@ static void find_once(Schedule *s, const uint32_t *item, uint32_t n, uint8_t *on
     }
 }
 
+typedef struct { uint32_t cut, node; } Origin;
+
+static int by_cut(const void *a, const void *b)
+{
+    const Origin *x = a, *y = b;
+    return x->cut != y->cut ? (x->cut < y->cut ? -1 : 1) : (x->node > y->node) - (x->node < y->node);
+}
+
+/* What the kernel of a cut only reads belongs to nobody here, and nodes share what is made of constants. */
+static bool computes(const Rangeify *r, const Inst *i)
+{
+    return !r->constant[i->node->id] && i->node->op != UOP_PARAM && (i->root || !r->buffer[i->node->id]);
+}
+
+/* The nodes of the model behind all cuts, in order of cuts. */
+static Origin *origins_of(const Rangeify *r, uint32_t *count)
+{
+    Origin *list = NEW_N(r->arena, Origin, r->ninst + 1);
+    uint32_t n = 0, kept = 0;
+    for (uint32_t i = 0; i < r->ninst; i++) {
+        uint32_t node = uop_origin(r->g, r->all[i]->node);
+        if (node && computes(r, r->all[i])) list[n++] = (Origin){ r->all[i]->cut, node };
+    }
+    if (n) qsort(list, n, sizeof *list, by_cut);
+    for (uint32_t i = 0; i < n; i++)
+        if (!kept || by_cut(&list[kept - 1], &list[i])) list[kept++] = list[i];
+    *count = kept;
+    return list;
+}
+
+/* Those of one cut. */
+static Origins origins_in(Rangeify *r, const Origin *list, uint32_t n, uint32_t cut)
+{
+    uint32_t low = 0, high = n, count = 0;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (list[middle].cut < cut) low = middle + 1;
+        else high = middle;
+    }
+    while (low + count < n && list[low + count].cut == cut) count++;
+    uint32_t *node = NEW_N(graph_arena(r->g), uint32_t, count);
+    for (uint32_t i = 0; i < count; i++) node[i] = list[low + i].node;
+    return (Origins){ node, count };
+}
+
 TgStatus cut_kernels(Rangeify *r, Schedule *s)
 {
+    uint32_t norigin;
+    const Origin *origin = origins_of(r, &norigin);
     Inst **by_number = arena_copy(r->arena, r->all, r->ninst * sizeof *r->all);
     if (r->ninst) qsort(r->all, r->ninst, sizeof *r->all, by_node);
     for (uint32_t i = 0; i < r->ninst; i++) r->all[i]->expr = express(r, r->all[i]);
@@ -388,6 +442,7 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
         Kernel *k = make_kernel(r, piece[i].cut, root[piece[i].cut - r->cut]);
         ScheduleItem *item = schedule_add(s, ITEM_KERNEL);
         item->kernel = k;
+        item->origins = origins_in(r, origin, norigin, (uint32_t)(piece[i].cut - r->cut));
         if (!k->root) return fail(TG_LIMIT, "a kernel reads more than %d tensors", KERNEL_PARAMS);
         mine = one_more(r->arena, mine, first);
     }

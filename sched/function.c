@@ -1,15 +1,18 @@
-/* Functions: a CALL of a FUNCTION (graph/blocks.h) becomes the items of its body with buffers of its own. The body is scheduled once.
+/* Functions: a CALL of a FUNCTION (graph/blocks.h) becomes the items of its body with buffers of its own. The body is
+ * scheduled once.
  *
- * Its PARAMs are put in place by stand-ins for the first call's arguments, buffers that no plan sees: constant where the argument is. Each call then gets the items with its
- * arguments, results and intermediate buffers in the places of the stand-ins', the kernels sharing one graph.
- * Must hold: which of the arguments are constants is the same for all calls, or a kernel for load may run each time (find_once looks at each call).
+ * Its PARAMs are put in place by stand-ins for the first call's arguments, buffers that no plan sees: constant where
+ * the argument is. Each call then gets the items with its arguments, results and intermediate buffers in the places of
+ * the stand-ins', the kernels sharing one graph. Must hold: which of the arguments are constants is the same for all
+ * calls, or a kernel for load may run each time (find_once looks at each call).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sched/rangeify.h"
 
-/* A body as it was scheduled. inner: buffers that its schedule made, first_inner and up; place: of each, what stands in for it in the call at hand. */
+/* A body as it was scheduled. inner: buffers that its schedule made, first_inner and up; place: of each, what stands in
+ * for it in the call at hand. */
 typedef struct Body {
     const UOp *function;
     Schedule part;                  /* kernels belong to the first call's items */
@@ -60,7 +63,8 @@ static void keep_params(Rangeify *r, Body *b)
 static TgStatus check_items(const Schedule *s)
 {
     for (uint32_t i = 0; i < s->count; i++)
-        if (s->item[i].kind != ITEM_KERNEL && s->item[i].kind != ITEM_COPY) return fail(TG_UNSUPPORTED, "a function with a loop, a branch or a host function in it");
+        if (s->item[i].kind != ITEM_KERNEL && s->item[i].kind != ITEM_COPY)
+            return fail(TG_UNSUPPORTED, "a function with a loop, a branch or a host function in it");
     return TG_OK;
 }
 
@@ -107,7 +111,10 @@ static void place_results(Rangeify *r, Body *b, const UOp *const *result, uint32
 {
     memset(b->place, 0, b->ninner * sizeof *b->place);
     for (uint32_t k = 0; k < n; k++) {
-        const UOp *from = b->part.output[k], **at = is_inner(b, from) && !graph_buffer(r->g, buffer_slot(from))->data ? &b->place[buffer_slot(from) - b->first_inner] : NULL;
+        const UOp *from = b->part.output[k],
+                  **at = is_inner(b, from) && !graph_buffer(r->g, buffer_slot(from))->data
+            ? &b->place[buffer_slot(from) - b->first_inner]
+            : NULL;
         if (result[k] && at && !*at) *at = result[k];
     }
 }
@@ -123,6 +130,23 @@ static void copy_results(Rangeify *r, Body *b, Schedule *s, const UOp *call, con
     }
 }
 
+static int ascending(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static Origins origins_of(Graph *g, const UOp *call, const Origins *first)
+{
+    uint32_t *node = arena_copy(graph_arena(g), first->node, first->count * sizeof *first->node);
+    for (uint32_t k = 0; k < first->count; k++) node[k] = graph_renamed(g, call, node[k]);
+    if (first->count) qsort(node, first->count, sizeof *node, ascending);
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < first->count; k++)
+        if (!n || node[n - 1] != node[k]) node[n++] = node[k];
+    return (Origins){ node, n };
+}
+
 static void add_items(Rangeify *r, Body *b, Schedule *s, const UOp *call, bool again)
 {
     const UOp **param = b->param;
@@ -133,6 +157,7 @@ static void add_items(Rangeify *r, Body *b, Schedule *s, const UOp *call, bool a
         for (uint32_t m = 0; m < 2 && !k; m++) item->mem[m] = placed(r, b, of->mem[m], call);
         if (!k) continue;
         item->kernel = again ? kernel_shared(k) : k;
+        item->origins = origins_of(r->g, call, &of->origins);
         for (uint32_t p = 0; p < k->nparam; p++) item->kernel->param[p].buffer = placed(r, b, *param++, call);
     }
 }

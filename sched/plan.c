@@ -128,6 +128,11 @@ static Step *new_step(Build *b, StepKind kind, bool once, uint32_t narg)
     return s;
 }
 
+static void set_origins(Build *b, Step *s, const Origins *o)
+{
+    s->origins = (Origins){ arena_copy(b->p->arena, o->node, o->count * sizeof *o->node), o->count };
+}
+
 static void set_arg(Build *b, Step *s, uint32_t k, uint32_t buffer, uint8_t access)
 {
     s->arg[k] = buffer;
@@ -159,6 +164,7 @@ static TgStatus kernel_step(Build *b, const ScheduleItem *item, const Round *rou
     if (writes_nothing(b, k)) return TG_OK;
     Step *s = new_step(b, STEP_KERNEL, item->once, k->nparam);
     s->kernel = kernel_index(b, k);
+    set_origins(b, s, &item->origins);
     for (uint32_t i = 0; i < k->nparam; i++) {
         const KernelParam *a = &k->param[i];
         if (!is_memory(a->buffer)) return fail(TG_INTERNAL, "plan: kernel %s: parameter %u is %s, not memory", k->name, i, op_name(a->buffer->op));
@@ -193,6 +199,7 @@ static TgStatus host_step(Build *b, const ScheduleItem *item)
     for (uint32_t i = 0; i < function->nsrc; i++) var[i] = add_var(b->p, function->src[i]->op == UOP_DEFINE_VAR ? var_name(function->src[i]) : "-");    /* one of a single value is folded */
     *call = (HostCall){ item->call, b->p, tensor, nin, nout, result, var, .at = item->at };
     s->call = call;
+    set_origins(b, s, &item->origins);
     return TG_OK;
 }
 

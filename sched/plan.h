@@ -53,6 +53,7 @@ typedef struct {
     bool may_idle;                  /* what it writes has one slice or none: its loop of one round is no loop, and what it loads may not be there when there is none (plan_idle) */
     bool sync;                      /* all threads (the whole grid) wait before this step: it reads or overwrites what an earlier step since the last sync touched */
     uint32_t kernel;                /* index into Plan.kernel */
+    Origins origins;                /* nodes of the model that it computes for */
     uint32_t chain;                 /* index into Plan.chain + 1; 0: none */
     uint32_t narg, nvar;
     uint32_t *arg;                  /* PlanBuffer of each PARAM, or of a host call's arguments then results */

@@ -7,10 +7,13 @@
 
 /* A schedule: kernels and host calls in order over tensor-level BUFFERs of one graph. */
 typedef enum { ITEM_KERNEL, ITEM_HOST, ITEM_COPY, ITEM_LOOP, ITEM_NEXT, ITEM_IF, ITEM_ELSE, ITEM_ENDIF } ItemKind;      /* LOOP .. NEXT: the items between, each round */
+/* Nodes of the model that a kernel computes for, counted from 1, ascending. */
+typedef struct { const uint32_t *node; uint32_t count; } Origins;
 typedef struct {
     ItemKind kind;
     bool once;                      /* depends on constants only: runs at load */
     Kernel *kernel;
+    Origins origins;                /* of the kernel */
     const UOp *call;                /* ITEM_HOST: CALL(CUSTOMFUNCTION, args..); args are BUFFERs */
     const struct Guard *at;         /* ITEM_HOST: the node that it belongs to, for messages; may be NULL */
     const UOp *const *out;          /* ITEM_HOST: its result BUFFERs */
