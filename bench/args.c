@@ -11,12 +11,29 @@
 
 #include "bench/say.h"
 
-typedef enum { FLAG, TEXT, COUNT, REAL, NAMED, BYTES, CHOICE, MAYBE } OptKind;         /* NAMED: V or NAME:V, a number that is not negative */
+typedef enum {
+    FLAG,
+    TEXT,
+    COUNT,
+    REAL,
+    NAMED,
+    BYTES,
+    CHOICE,
+    MAYBE
+} OptKind; /* NAMED: V or NAME:V, a number that is not negative */
 enum { R = PROGRAM_TGRUN, B = PROGRAM_TGBENCH, RB = R | B, NAME_MAX_LEN = 32 };
-typedef struct { const char *field; char letter; OptKind kind; const char *argument; int programs; const char *otherwise, *help; } OptRow;
+typedef struct {
+    const char *field;
+    char letter;
+    OptKind kind;
+    const char *argument;
+    int programs;
+    const char *verbs, *otherwise, *help;
+} OptRow;
 
 static const OptRow rows[OPT_COUNT] = {
-#define OPTION(name, letter, kind, argument, programs, otherwise, help) { #name, letter, kind, argument, programs, otherwise, help },
+#define OPTION(name, letter, kind, argument, programs, verbs, otherwise, help) \
+    { #name, letter, kind, argument, programs, verbs, otherwise, help },
 #include "bench/options.def"
 #undef OPTION
 };
@@ -77,9 +94,13 @@ static const char *wrong(const OptRow *row, const char *s)
     double real;
     int64_t whole;
     switch (row->kind) {
-    case COUNT: return parse_int(s, &whole) && whole >= 0 && whole <= INT32_MAX ? NULL : "a whole number that is not negative";
+    case COUNT:
+        return parse_int(s, &whole) && whole >= 0 && whole <= INT32_MAX ? NULL : "a whole number that is not negative";
     case REAL: return parse_real(s, &real) && real >= 0 ? NULL : "a number that is not negative";
-    case NAMED: return parse_real(strrchr(s, ':') ? strrchr(s, ':') + 1 : s, &real) && real >= 0 && *s != ':' ? NULL : "a number that is not negative, or NAME: and one";
+    case NAMED:
+        return parse_real(strrchr(s, ':') ? strrchr(s, ':') + 1 : s, &real) && real >= 0 && *s != ':'
+            ? NULL
+            : "a number that is not negative, or NAME: and one";
     case BYTES: return parse_bytes(s, &real) ? NULL : "a whole number of bytes, K, M, G or T";
     case CHOICE: return is_choice(row->argument, s) ? NULL : row->argument;
     case TEXT: return *s ? NULL : row->argument;
@@ -115,6 +136,26 @@ static TgStatus from_environment(Args *a)
         bool flag = rows[o].kind == FLAG || (rows[o].kind == MAYBE && (!strcmp(s, "0") || !strcmp(s, "1")));
         TgStatus status = flag ? flag_variable(a, o, name, s) : add(a, o, name, s);
         if (status != TG_OK) return status;
+        a->variable[o] = true;
+    }
+    return TG_OK;
+}
+
+static bool has_word(const char *list, const char *word)
+{
+    size_t len = strlen(word);
+    for (const char *w = list; *w; w += strcspn(w, " "), w += strspn(w, " "))
+        if (strcspn(w, " ") == len && !memcmp(w, word, len)) return true;
+    return false;
+}
+
+TgStatus args_for_verb(const Args *a, const char *verb)
+{
+    for (uint32_t o = 0; o < OPT_COUNT; o++) {
+        char name[NAME_MAX_LEN];
+        if (!a->value[o].count || a->variable[o] || !rows[o].verbs || has_word(rows[o].verbs, verb)) continue;
+        option_name(name, &rows[o]);
+        return say_error(TG_USAGE, "--%s: has no effect on %s; it is for %s", name, verb, rows[o].verbs);
     }
     return TG_OK;
 }
@@ -157,7 +198,8 @@ static TgStatus unknown(const Args *a, const char *given)
     static char text[OPT_COUNT][NAME_MAX_LEN];
     const char *names[OPT_COUNT];
     uint32_t n = 0;
-    if (given[0] == '-' && given[1] != '-') return say_error(TG_USAGE, "option '%s' is unknown; --help lists them", given);
+    if (given[0] == '-' && given[1] != '-')
+        return say_error(TG_USAGE, "option '%s' is unknown; --help lists them", given);
     for (uint32_t o = 0; o < OPT_COUNT; o++)
         if (rows[o].programs & a->program) {
             option_name(text[n], &rows[o]);
@@ -180,7 +222,11 @@ static uint32_t getopt_tables(int program, struct option *longs, char *shorts)
         const OptRow *row = &rows[o];
         if (!(row->programs & program)) continue;
         option_name(text[o], row);
-        longs[n++] = (struct option){ text[o], row->kind == FLAG ? no_argument : row->kind == MAYBE ? optional_argument : required_argument, NULL, 1000 + (int)o };
+        longs[n++] = (struct option){ text[o],
+                                      row->kind == FLAG        ? no_argument
+                                          : row->kind == MAYBE ? optional_argument
+                                                               : required_argument,
+                                      NULL, 1000 + (int)o };
         if (!row->letter) continue;
         *shorts++ = row->letter;
         if (row->kind != FLAG) *shorts++ = ':';
@@ -209,7 +255,9 @@ TgStatus args_parse(Args *out, int program, int argc, char **argv)
         const char *given = argv[optind - 1];
         int o = option_of(c);
         if (c == ':') return say_error(TG_USAGE, "%s: a value is missing; --help shows it", given);
-        if (c == '?') return optopt && given[1] == '-' && option_of(optopt) >= 0 ? say_error(TG_USAGE, "%s takes no value", given) : unknown(out, given);
+        if (c == '?')
+            return optopt && given[1] == '-' && option_of(optopt) >= 0 ? say_error(TG_USAGE, "%s takes no value", given)
+                                                                       : unknown(out, given);
         char name[NAME_MAX_LEN + 2] = "--";
         option_name(name + 2, &rows[o]);
         TgStatus status = add(out, (uint32_t)o, name, optarg ? optarg : "");
@@ -222,7 +270,10 @@ TgStatus args_parse(Args *out, int program, int argc, char **argv)
     return from_environment(out);
 }
 
-const char *args_text(const Args *a, Opt o, const char *otherwise) { return args_has(a, o) ? a->value[o].v[a->value[o].count - 1] : otherwise; }
+const char *args_text(const Args *a, Opt o, const char *otherwise)
+{
+    return args_has(a, o) ? a->value[o].v[a->value[o].count - 1] : otherwise;
+}
 
 double args_real(const Args *a, Opt o, double otherwise)
 {
@@ -234,7 +285,10 @@ double args_real(const Args *a, Opt o, double otherwise)
     return v;
 }
 
-int64_t args_count(const Args *a, Opt o, int64_t otherwise) { return args_has(a, o) ? (int64_t)args_real(a, o, 0) : otherwise; }
+int64_t args_count(const Args *a, Opt o, int64_t otherwise)
+{
+    return args_has(a, o) ? (int64_t)args_real(a, o, 0) : otherwise;
+}
 
 /* The ranges among the values of --dim, between commas; NULL: none. */
 static const char *dim_ranges(const Args *a)
@@ -243,7 +297,8 @@ static const char *dim_ranges(const Args *a)
     size_t n = 0;
     for (uint32_t i = 0; i < a->value[OPT_dim].count; i++) {
         const char *s = a->value[OPT_dim].v[i];
-        if (strstr(s, "..") && n + strlen(s) + 2 < sizeof text) n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? "," : "", s);
+        if (strstr(s, "..") && n + strlen(s) + 2 < sizeof text)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? "," : "", s);
     }
     return n ? text : NULL;
 }
@@ -255,7 +310,9 @@ void args_session_options(const Args *a, TgOptions *out)
     out->device = args_text(a, OPT_device, "auto");
     out->threads = (int32_t)args_count(a, OPT_threads, 0);
     out->cpus = args_text(a, OPT_cpus, NULL);
-    out->precision = *precision == 's' ? TG_PRECISION_SPLIT : *precision == 'f' ? TG_PRECISION_FAST : TG_PRECISION_EXACT;
+    out->precision = *precision == 's' ? TG_PRECISION_SPLIT
+        : *precision == 'f'            ? TG_PRECISION_FAST
+                                       : TG_PRECISION_EXACT;
     out->cache_dir = args_text(a, OPT_cache_dir, NULL);
     out->no_cache = args_has(a, OPT_no_cache);
     out->max_memory_bytes = (int64_t)args_real(a, OPT_max_memory, 0);
@@ -279,8 +336,10 @@ void args_help(int program, const char *usage)
         option_name(name, row);
         if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
         const char *between = row->kind == MAYBE ? "[=" : row->kind == FLAG ? "" : " ";
-        snprintf(left, sizeof left, "  %s--%s%s%s%s", letter, name, between, row->argument ? row->argument : "", row->kind == MAYBE ? "]" : "");
-        printf("%-40s %s%s%s%s\n", left, row->help, row->otherwise ? " (" : "", row->otherwise ? row->otherwise : "", row->otherwise ? ")" : "");
+        snprintf(left, sizeof left, "  %s--%s%s%s%s", letter, name, between, row->argument ? row->argument : "",
+                 row->kind == MAYBE ? "]" : "");
+        printf("%-40s %s%s%s%s\n", left, row->help, row->otherwise ? " (" : "", row->otherwise ? row->otherwise : "",
+               row->otherwise ? ")" : "");
     }
 }
 

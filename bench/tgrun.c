@@ -8,29 +8,44 @@
 #include "bench/suite.h"
 #include "bench/verbs.h"
 
-typedef struct { const char *name; TgStatus (*fn)(const Args *a, const char *path); bool takes_model; const char *help; } Verb;
+typedef struct {
+    const char *name;
+    TgStatus (*fn)(const Args *a, const char *path);
+    bool takes_model;
+    const char *help;
+} Verb;
 
 static const Verb verbs[] = {
-    { "run",   run_model,  true,  "runs the model, compares if a reference is at hand, reports latency" },
-    { "info",  verb_info,  true,  "inputs, outputs, free dimensions, opset, operators with counts, parameters, planned memory" },
-    { "check", verb_check, true,  "is the model valid, and what in it is not supported; nothing runs" },
-    { "tune",  verb_tune,  true,  "searches kernels for --tune SECONDS" },
-    { "profile", verb_profile, true, "every kernel timed alone: launches, time, flops, bytes, its OptOps" },
-    { "bisect", verb_bisect, true, "the first node whose value differs: --against reference|ort|tgrun:OPTIONS|MODEL.onnx; writes the smallest part that does" },
-    { "dump",  verb_dump,  true,  "what a stage made: --stage NAME, --kernel NAME" },
-    { "test",  NULL,       false, "DIR...: every model below, each in a child, with its data sets; .tar.gz too; --junit FILE; --timeout of each, 600 s" },
-    { "ops",   verb_ops,   false, "every operator, version and domain that is covered" },
-    { "env",   verb_env,   false, "devices, compiler, cache: the block to paste into a report" },
+    { "run", run_model, true, "runs the model, compares if a reference is at hand, reports latency" },
+    { "info", verb_info, true,
+      "inputs, outputs, free dimensions, opset, operators with counts, parameters, planned memory" },
+    { "check", verb_check, true, "is the model valid, and what in it is not supported; nothing runs" },
+    { "tune", verb_tune, true, "searches kernels for --tune SECONDS" },
+    { "profile", verb_profile, true,
+      "every kernel within runs and alone: launches, time, flops, bytes, its OptOps; then the model's nodes by time" },
+    { "bisect", verb_bisect, true,
+      "the first node whose value differs: --against reference|ort|tgrun:OPTIONS|MODEL.onnx; writes the smallest part "
+      "that does" },
+    { "dump", verb_dump, true, "what a stage made: --stage NAME, --kernel NAME" },
+    { "test", NULL, false,
+      "DIR...: every model below, each in a child, with its data sets; .tar.gz too; --junit FILE; --timeout of each, "
+      "600 s" },
+    { "ops", verb_ops, false, "every operator, version and domain that is covered" },
+    { "env", verb_env, false, "devices, compiler, cache: the block to paste into a report" },
 };
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void help(void)
 {
     char text[2048];
-    int n = snprintf(text, sizeof text, "tgrun [VERB] MODEL [options]\n\nverbs (run, when left out; a model file named \"check\" is ./check):\n");
-    for (int i = 0; i < VERBS; i++) n += snprintf(text + n, sizeof text - (size_t)n, "  %-9s%s\n", verbs[i].name, verbs[i].help);
+    int n = snprintf(
+        text, sizeof text,
+        "tgrun [VERB] MODEL [options]\n\nverbs (run, when left out; a model file named \"check\" is ./check):\n");
+    for (int i = 0; i < VERBS; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "  %-9s%s\n", verbs[i].name, verbs[i].help);
     args_help(PROGRAM_TGRUN, text);
-    puts("\nexit: 0 good, 1 an output differs, 2 usage, 3 bad model, 4 bad input, 5 unsupported, 6 a limit, 7 cache or compiler, 8 device, 9 our own error, 124 time limit");
+    puts("\nexit: 0 good, 1 an output differs, 2 usage, 3 bad model, 4 bad input, 5 unsupported, 6 a limit, 7 cache or "
+         "compiler, 8 device, 9 our own error, 124 time limit");
 }
 
 static void completion(const char *shell)
@@ -62,9 +77,12 @@ static TgStatus dispatch(const Args *a)
     uint32_t first, left;
     const Verb *v = verb_of(a, &first);
     left = a->operand.count - first;
+    if (args_for_verb(a, v->name) != TG_OK) return TG_USAGE;
     if (!v->fn) return suite_run(a, a->operand.v + first, left, "tgrun");       /* its limit is each child's own */
     say_time_limit(args_real(a, OPT_timeout, 0));
-    if (!v->takes_model) return left ? say_error(TG_USAGE, "%s takes no model; '%s' is one too many", v->name, a->operand.v[first]) : v->fn(a, NULL);
+    if (!v->takes_model)
+        return left ? say_error(TG_USAGE, "%s takes no model; '%s' is one too many", v->name, a->operand.v[first])
+                    : v->fn(a, NULL);
     if (!left) return say_error(TG_USAGE, "a model is missing: tgrun [VERB] MODEL [options]; --help tells more");
     if (left > 1 && !first && no_such_model(a->operand.v[0]) != TG_OK) return TG_USAGE;
     if (left > 1) return say_error(TG_USAGE, "'%s' is one model too many", a->operand.v[first + 1]);
