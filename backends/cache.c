@@ -2,16 +2,21 @@
  * owns or may write is a miss too; ours are 0600 and 0700. */
 #include "backends/cache.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+enum { DAY = 24 * 3600, LOOK_EVERY = 64 << 20 };
+#define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 typedef struct { char magic[8]; uint64_t size_bytes; XXH128_hash_t hash; } Head;
 static const char magic[8] = "tgcache2";
 
@@ -46,7 +51,10 @@ static void *read_file(FILE *f, size_t *size_bytes)
     if (fstat(fileno(f), &st) || !is_ours(&st) || fread(&h, sizeof h, 1, f) != 1 || memcmp(h.magic, magic, sizeof magic)) return NULL;
     if ((uint64_t)st.st_size != sizeof h + h.size_bytes) return NULL;
     void *data = malloc(h.size_bytes + !h.size_bytes);
-    if (data && fread(data, 1, h.size_bytes, f) == h.size_bytes && XXH128_isEqual(XXH3_128bits(data, h.size_bytes), h.hash)) return *size_bytes = h.size_bytes, data;
+    if (data && fread(data, 1, h.size_bytes, f) == h.size_bytes && XXH128_isEqual(XXH3_128bits(data, h.size_bytes), h.hash)) {
+        if (time(NULL) - st.st_mtime > DAY) futimens(fileno(f), NULL);
+        return *size_bytes = h.size_bytes, data;
+    }
     free(data);
     return NULL;
 }
@@ -58,6 +66,108 @@ bool cache_get(void **out, size_t *size_bytes, const char *dir, const char *kind
     *out = f ? read_file(f, size_bytes) : NULL;
     if (f) fclose(f);
     return *out != NULL;
+}
+
+/* ---- the folder as a whole ---- */
+
+static bool plain_name(const char *s) { return *s && *s != '.' && strspn(s, NAME_LETTERS) == strlen(s); }
+
+/* Only what looks like an entry of ours is looked at. */
+static bool is_entry(const char *path)
+{
+    char head[sizeof magic];
+    FILE *f = fopen(path, "rb");
+    bool ours = f && fread(head, sizeof head, 1, f) == 1 && !memcmp(head, magic, sizeof magic);
+    if (f) fclose(f);
+    return ours;
+}
+
+static bool is_good(const char *path)
+{
+    size_t size;
+    FILE *f = folder_is_ours(path) ? fopen(path, "rb") : NULL;
+    void *data = f ? read_file(f, &size) : NULL;
+    if (f) fclose(f);
+    free(data);
+    return data != NULL;
+}
+
+bool cache_walk(const char *dir, CacheLook look, void (*emit)(void *user, const CacheFile *file), void *user)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    DIR *kinds = dir ? opendir(dir) : NULL;
+    for (struct dirent *kind; kinds && (kind = readdir(kinds));) {
+        if (!plain_name(kind->d_name) || snprintf(path, sizeof path, "%s/%s", dir, kind->d_name) >= PATH_MAX) continue;
+        if (lstat(path, &st) || !S_ISDIR(st.st_mode)) continue;
+        DIR *keys = opendir(path);
+        for (struct dirent *key; keys && (key = readdir(keys));) {
+            if (!plain_name(key->d_name) || !place(path, dir, kind->d_name, key->d_name)) continue;
+            if (lstat(path, &st) || !S_ISREG(st.st_mode) || (look && !is_entry(path))) continue;
+            emit(user, &(CacheFile){ kind->d_name, key->d_name, st.st_size, st.st_mtime, look < CACHE_ALL || is_good(path) });
+        }
+        if (keys) closedir(keys);
+    }
+    if (kinds) closedir(kinds);
+    return kinds != NULL;
+}
+
+typedef struct { char name[NAME_MAX + 1], kind[64]; int64_t bytes, used; bool good; } Entry;
+typedef struct { Entry *list; size_t count, cap; } Entries;
+
+static void collect(void *user, const CacheFile *f)
+{
+    Entries *e = user;
+    if (e->count == e->cap) {
+        Entry *grown = realloc(e->list, (e->cap ? 2 * e->cap : 256) * sizeof *grown);
+        if (!grown) return;
+        e->list = grown;
+        e->cap = e->cap ? 2 * e->cap : 256;
+    }
+    Entry *to = &e->list[e->count++];
+    *to = (Entry){ .bytes = f->size_bytes, .used = f->used, .good = f->good };
+    snprintf(to->name, sizeof to->name, "%s", f->key);
+    snprintf(to->kind, sizeof to->kind, "%s", f->kind);
+}
+
+static int by_use(const void *a, const void *b)
+{
+    const Entry *x = a, *y = b;
+    if (x->good != y->good) return x->good - y->good;
+    return (x->used > y->used) - (x->used < y->used);
+}
+
+static CachePruned prune(const char *dir, int64_t most_bytes, CacheLook look)
+{
+    Entries e = { 0 };
+    CachePruned p = { 0 };
+    cache_walk(dir, look, collect, &e);
+    for (size_t i = 0; i < e.count; i++) p.left_bytes += e.list[i].bytes;
+    p.left_files = (int64_t)e.count;
+    if (e.count) qsort(e.list, e.count, sizeof *e.list, by_use);
+    for (size_t i = 0; i < e.count && (!e.list[i].good || p.left_bytes > most_bytes); i++) {
+        char path[PATH_MAX];
+        if (!place(path, dir, e.list[i].kind, e.list[i].name) || !is_entry(path) || unlink(path)) continue;
+        p.files++, p.left_files--;
+        p.bytes += e.list[i].bytes, p.left_bytes -= e.list[i].bytes;
+    }
+    free(e.list);
+    return p;
+}
+
+CachePruned cache_prune(const char *dir, int64_t most_bytes) { return prune(dir, most_bytes, CACHE_ALL); }
+
+/* Looks at the folder after every 64 MiB that the process has written, and one process in 16 with its first entry. */
+static void keep_small(const char *dir, int64_t bytes)
+{
+    static _Atomic int64_t since = -1;
+    int64_t first = -1;
+    atomic_compare_exchange_strong(&since, &first, getpid() % 16 ? 0 : LOOK_EVERY);
+    const char *size = getenv("TGRUN_CACHE_SIZE");
+    int64_t most = size && *size ? strtoll(size, NULL, 10) : (int64_t)CACHE_GIB << 30;
+    if (atomic_fetch_add(&since, bytes) < LOOK_EVERY) return;
+    atomic_store(&since, 0);
+    prune(dir, most, CACHE_NAMES);
 }
 
 void cache_put(const char *dir, const char *kind, const char *key, const void *data, size_t size_bytes)
@@ -75,4 +185,5 @@ void cache_put(const char *dir, const char *kind, const char *key, const void *d
     bool ok = fwrite(&h, sizeof h, 1, f) == 1 && fwrite(data, 1, size_bytes, f) == size_bytes;
     ok &= !fclose(f);
     if (!ok || rename(aside, path)) unlink(aside);
+    else keep_small(dir, (int64_t)(sizeof h + size_bytes));
 }

@@ -30,6 +30,9 @@ static const Verb verbs[] = {
     { "test", NULL, false,
       "DIR...: every model below, each in a child, with its data sets; .tar.gz too; --junit FILE; --timeout of each, "
       "600 s" },
+    { "cache", verb_cache, true,
+      "list|verify|prune: the folder of compiled kernels; prune removes damaged files, and the oldest down to "
+      "--cache-size" },
     { "ops", verb_ops, false, "every operator, version and domain that is covered" },
     { "env", verb_env, false, "devices, compiler, cache: the block to paste into a report" },
 };
@@ -37,7 +40,7 @@ enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void help(void)
 {
-    char text[2048];
+    char text[4096];
     int n = snprintf(
         text, sizeof text,
         "tgrun [VERB] MODEL [options]\n\nverbs (run, when left out; a model file named \"check\" is ./check):\n");
@@ -83,6 +86,7 @@ static TgStatus dispatch(const Args *a)
     if (!v->takes_model)
         return left ? say_error(TG_USAGE, "%s takes no model; '%s' is one too many", v->name, a->operand.v[first])
                     : v->fn(a, NULL);
+    if (!left && v->fn == verb_cache) return say_error(TG_USAGE, "cache: list, verify or prune is wanted");
     if (!left) return say_error(TG_USAGE, "a model is missing: tgrun [VERB] MODEL [options]; --help tells more");
     if (left > 1 && !first && no_such_model(a->operand.v[0]) != TG_OK) return TG_USAGE;
     if (left > 1) return say_error(TG_USAGE, "'%s' is one model too many", a->operand.v[first + 1]);

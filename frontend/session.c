@@ -73,7 +73,7 @@ static TgStatus open_device(TgSession *s)
     return status;
 }
 
-static const char *default_cache(Arena *a)
+const char *session_cache_dir(Arena *a)
 {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (xdg && *xdg) return arena_printf(a, "%s/tgrun", xdg);
@@ -140,7 +140,7 @@ static TgSession *session_new(const char *path, const TgOptions *options)
     s->options.opts = s->options.opts ? arena_strdup(a, s->options.opts) : NULL;
     s->options.dims = s->options.dims ? arena_strdup(a, s->options.dims) : NULL;
     s->options.cpus = s->options.cpus ? arena_strdup(a, s->options.cpus) : NULL;
-    s->options.cache_dir = s->options.cache_dir ? arena_strdup(a, s->options.cache_dir) : default_cache(a);
+    s->options.cache_dir = s->options.cache_dir ? arena_strdup(a, s->options.cache_dir) : session_cache_dir(a);
     return s;
 }
 

@@ -37,6 +37,7 @@ TgStatus session_in_file(const TgSession *s, TgStatus status);      /* a failure
 TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count);      /* makes the one that fits these inputs the one used last */
 TgStatus session_make_anew(Program **out, TgSession *s, const TgTensor *input);    /* the program used last, for inputs that it fits, with the lists that the database has now; the caller's */
 void session_replace(TgSession *s, Program *p);                     /* p takes the place of the program used last, which is freed */
+const char *session_cache_dir(Arena *a);                            /* where sessions cache by default; NULL: nowhere */
 ProgramMaker session_maker(const TgSession *s);
 TgStatus trace_kernels(Program *p, const Backend *b, const TgTensor *input, double *seconds);      /* profile.c: a run; seconds[plan->nkernel]: all launches of each are added */
 TgStatus session_check_inputs(const TgSession *s, const TgTensor *input, int32_t count);

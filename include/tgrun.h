@@ -238,6 +238,19 @@ TG_API TgStatus tg_dump(TgSession *session, const TgTensor *inputs, int32_t coun
 /** Checks without running: everything that is not supported goes to emit, a line each. TG_OK when there is none. */
 TG_API TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), void *user);
 
+/** A file of the cache folder: compiled kernels, by the hash of what they are made from. */
+typedef struct {
+    const char *kind, *key;
+    int64_t size_bytes, used;      /**< used: read or written last, to a day, in seconds since 1970 */
+    int32_t good;                  /**< 0: cut, damaged, or somebody else's to write; it is a miss when it is looked for */
+} TgCacheFile;
+/** Calls emit once a file; cache_dir: NULL for the folder that sessions take by default. check 1: reads each file, else all
+ *  count as good. TG_CACHE: there is no folder. */
+TG_API TgStatus tg_cache_list(const char *cache_dir, int32_t check, void (*emit)(void *user, const TgCacheFile *file), void *user);
+/** Removes files that are not good, then those that were not used for longest, until at most most_bytes are left. removed,
+ *  left: files and bytes. Sessions do that by themselves when they write (4 GiB, or TGRUN_CACHE_SIZE bytes). */
+TG_API TgStatus tg_cache_prune(const char *cache_dir, int64_t most_bytes, int64_t removed[2], int64_t left[2]);
+
 /** One operator as of one version. */
 typedef struct {
     const char *domain, *name;

@@ -1,9 +1,13 @@
 /* The cache folder: what was put comes back whole or not at all. */
+#define _GNU_SOURCE
 #include "tests/test.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backends/cache.h"
@@ -57,6 +61,52 @@ static void damage_is_a_miss(void **state)
     cache_put("/proc/no-such-place", "kind", "d", "x", 1);
 }
 
+static void count(void *user, const CacheFile *f)
+{
+    int64_t *n = user;
+    n[0]++;
+    n[1] += f->good;
+}
+
+/* What was used last stays; what is damaged goes first; what is not ours to begin with is left alone. */
+static void grows_no_further(void **state)
+{
+    (void)state;
+    char path[PATH_MAX], sub[64], big[5000] = { 1 };
+    int64_t n[2] = { 0 };
+    snprintf(sub, sizeof sub, "%s/small", dir);
+    for (int i = 0; i < 10; i++) {
+        char key[8];
+        struct timespec t[2] = { { .tv_sec = 1000000 + 100 * i }, { .tv_sec = 1000000 + 100 * i } };
+        snprintf(key, sizeof key, "k%d", i);
+        cache_put(sub, "kind", key, big, sizeof big);
+        snprintf(path, sizeof path, "%s/kind/%s", sub, key);
+        assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
+    }
+    void *got;
+    size_t size;
+    assert_true(cache_get(&got, &size, sub, "kind", "k0"));          /* used: the youngest now */
+    free(got);
+    assert_int_equal(truncate(path, 100), 0);                        /* k9 */
+    snprintf(path, sizeof path, "%s/kind/other", sub);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("somebody's", f);
+    fclose(f);
+    assert_true(cache_walk(sub, CACHE_ALL, count, n));
+    assert_int_equal(n[0], 10);
+    assert_int_equal(n[1], 9);
+    CachePruned p = cache_prune(sub, 4 * ((int64_t)sizeof big + 64));
+    assert_int_equal(p.files, 6);
+    assert_int_equal(p.left_files, 4);
+    assert_false(cache_get(&got, &size, sub, "kind", "k9"));
+    assert_false(cache_get(&got, &size, sub, "kind", "k1"));
+    assert_true(cache_get(&got, &size, sub, "kind", "k0"));
+    free(got);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_false(cache_walk("/nowhere", CACHE_NAMES, count, n));
+}
+
 static int clean(void **state)
 {
     (void)state;
@@ -71,6 +121,7 @@ static int make(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(round_trip), cmocka_unit_test(damage_is_a_miss) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(round_trip), cmocka_unit_test(damage_is_a_miss),
+                                        cmocka_unit_test(grows_no_further) };
     return cmocka_run_group_tests(tests, make, clean);
 }
