@@ -1,5 +1,5 @@
-/* Files DIR/KIND/KEY: a head with the length and hash of what follows, so that a cut or damaged file is a miss. Entries may be code: a file or folder that somebody else
- * owns or may write is a miss too; ours are 0600 and 0700. */
+/* Files DIR/KIND/KEY: a head with the length and hash of what follows, so that a cut or damaged file is a miss. Entries
+ * may be code: a file or folder that somebody else owns or may write is a miss too; ours are 0600 and 0700. */
 #include "backends/cache.h"
 
 #include <dirent.h>
@@ -48,10 +48,13 @@ static void *read_file(FILE *f, size_t *size_bytes)
 {
     Head h;
     struct stat st;
-    if (fstat(fileno(f), &st) || !is_ours(&st) || fread(&h, sizeof h, 1, f) != 1 || memcmp(h.magic, magic, sizeof magic)) return NULL;
+    if (fstat(fileno(f), &st) || !is_ours(&st) || fread(&h, sizeof h, 1, f) != 1 ||
+        memcmp(h.magic, magic, sizeof magic))
+        return NULL;
     if ((uint64_t)st.st_size != sizeof h + h.size_bytes) return NULL;
     void *data = malloc(h.size_bytes + !h.size_bytes);
-    if (data && fread(data, 1, h.size_bytes, f) == h.size_bytes && XXH128_isEqual(XXH3_128bits(data, h.size_bytes), h.hash)) {
+    if (data && fread(data, 1, h.size_bytes, f) == h.size_bytes &&
+        XXH128_isEqual(XXH3_128bits(data, h.size_bytes), h.hash)) {
         if (time(NULL) - st.st_mtime > DAY) futimens(fileno(f), NULL);
         return *size_bytes = h.size_bytes, data;
     }
@@ -104,7 +107,8 @@ bool cache_walk(const char *dir, CacheLook look, void (*emit)(void *user, const 
         for (struct dirent *key; keys && (key = readdir(keys));) {
             if (!plain_name(key->d_name) || !place(path, dir, kind->d_name, key->d_name)) continue;
             if (lstat(path, &st) || !S_ISREG(st.st_mode) || (look && !is_entry(path))) continue;
-            emit(user, &(CacheFile){ kind->d_name, key->d_name, st.st_size, st.st_mtime, look < CACHE_ALL || is_good(path) });
+            emit(user,
+                 &(CacheFile){ kind->d_name, key->d_name, st.st_size, st.st_mtime, look < CACHE_ALL || is_good(path) });
         }
         if (keys) closedir(keys);
     }

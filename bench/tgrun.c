@@ -26,6 +26,8 @@ static const Verb verbs[] = {
     { "bisect", verb_bisect, true,
       "the first node whose value differs: --against reference|ort|tgrun:OPTIONS|MODEL.onnx; writes the smallest part "
       "that does" },
+    { "diff", NULL, true,
+      "A B: inputs, outputs, operators and weights that two models have differently, and their outputs' differences" },
     { "dump", verb_dump, true, "what a stage made: --stage NAME, --kernel NAME" },
     { "test", NULL, false,
       "DIR...: every model below, each in a child, with its data sets; .tar.gz too; --junit FILE; --timeout of each, "
@@ -81,6 +83,11 @@ static TgStatus dispatch(const Args *a)
     const Verb *v = verb_of(a, &first);
     left = a->operand.count - first;
     if (args_for_verb(a, v->name) != TG_OK) return TG_USAGE;
+    bool two = !strcmp(v->name, "diff");
+    if (two && left != 2)
+        return say_error(TG_USAGE, "diff: two models are wanted; %u %s given", left, left == 1 ? "is" : "are");
+    if (two) say_time_limit(args_real(a, OPT_timeout, 0));
+    if (two) return verb_diff(a, a->operand.v[first], a->operand.v[first + 1]);
     if (!v->fn) return suite_run(a, a->operand.v + first, left, "tgrun");       /* its limit is each child's own */
     say_time_limit(args_real(a, OPT_timeout, 0));
     if (!v->takes_model)

@@ -18,7 +18,8 @@ static TgStatus folder_of(const char **dir, Arena *a)
     return *dir ? TG_OK : fail(TG_CACHE, "there is no cache folder: neither XDG_CACHE_HOME nor HOME is set");
 }
 
-TgStatus tg_cache_list(const char *cache_dir, int32_t check, void (*emit)(void *user, const TgCacheFile *file), void *user)
+TgStatus tg_cache_list(const char *cache_dir, int32_t check, void (*emit)(void *user, const TgCacheFile *file),
+                       void *user)
 {
     Arena *a = arena_new();
     TgStatus status = folder_of(&cache_dir, a);
@@ -31,7 +32,8 @@ TgStatus tg_cache_list(const char *cache_dir, int32_t check, void (*emit)(void *
 TgStatus tg_cache_prune(const char *cache_dir, int64_t most_bytes, int64_t removed[2], int64_t left[2])
 {
     Arena *a = arena_new();
-    TgStatus status = most_bytes < 0 ? fail(TG_USAGE, "most_bytes is %lld", (long long)most_bytes) : folder_of(&cache_dir, a);
+    TgStatus status =
+        most_bytes < 0 ? fail(TG_USAGE, "most_bytes is %lld", (long long)most_bytes) : folder_of(&cache_dir, a);
     if (status == TG_OK) {
         CachePruned p = cache_prune(cache_dir, most_bytes);
         removed[0] = p.files, removed[1] = p.bytes;

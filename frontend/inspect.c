@@ -135,6 +135,18 @@ int32_t tg_node(const TgSession *s, int32_t index, TgNode *out)
     return 1;
 }
 
+int32_t tg_weight(const TgSession *s, int32_t index, const char **name, TgTensor *out)
+{
+    const GraphDef *g = &s->model->graph;
+    if (index < 0 || (uint32_t)index >= g->ninit) return 0;
+    const TensorDef *t = &g->init[index];
+    *name = t->name;
+    *out = (TgTensor){ .type = (TgType)t->type, .rank = (int32_t)t->rank, .size_bytes = t->size_bytes };
+    memcpy(out->shape, t->shape, t->rank * sizeof *t->shape);
+    if (t->type != TG_STRING) out->data = (void *)(uintptr_t)t->data;
+    return 1;
+}
+
 TgStatus tg_extract(const char *model, const TgExtract *part, const char *path)
 {
     TgStatus status = extract(model, part, path);

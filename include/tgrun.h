@@ -186,6 +186,10 @@ typedef struct {
 /** The nodes, one an index, each behind those that it reads. Returns 0 after the last. */
 TG_API int32_t tg_node(const TgSession *session, int32_t index, TgNode *out);
 
+/** The weights (initializers) of the model's graph, one an index; data are the file's and live as long as the session, and
+ *  NULL for strings. Returns 0 after the last. */
+TG_API int32_t tg_weight(const TgSession *session, int32_t index, const char **name, TgTensor *out);
+
 /** What tg_extract takes out of a model. */
 typedef struct {
     const char *const *output;     /**< values of the graph that the part computes, in this order */
