@@ -1,5 +1,7 @@
-/* See archive.h. In: a file that nobody trusts. Out: its files and folders. Must hold: a name is checked before anything is made of it, and as no link is ever made, none leads out of the folder; a size is believed
- * only as far as bytes follow. ustar, with the sizes and long names of GNU tar and of pax. To add a kind of member: a case of take_member. Packed ones are read by zlib, which passes on what it does not know.
+/* See archive.h. In: a file that nobody trusts. Out: its files and folders. Must hold: a name is checked before
+ * anything is made of it, and as no link is ever made, none leads out of the folder; a size is believed only as far as
+ * bytes follow. ustar, with the sizes and long names of GNU tar and of pax. To add a kind of member: a case of
+ * take_member. Packed ones are read by zlib, which passes on what it does not know.
  */
 #define _GNU_SOURCE
 #include "bench/archive.h"
@@ -32,13 +34,17 @@ typedef struct {
     uint64_t reserved[5];
 } Lzma;
 enum { LZMA_OK = 0, LZMA_STREAM_END = 1, LZMA_CONCATENATED = 8, LZMA_RUN = 0, LZMA_FINISH = 3 };
-static struct { int (*decoder)(Lzma *, uint64_t memory_max, uint32_t flags), (*code)(Lzma *, int action); void (*end)(Lzma *); } lzma;
+static struct {
+    int (*decoder)(Lzma *, uint64_t memory_max, uint32_t flags), (*code)(Lzma *, int action);
+    void (*end)(Lzma *);
+} lzma;
 
 static bool open_lzma(void)
 {
     void *handle = dlopen("liblzma.so.5", RTLD_NOW | RTLD_LOCAL), *address[3];
     if (!handle) return false;
-    address[0] = dlsym(handle, "lzma_stream_decoder"), address[1] = dlsym(handle, "lzma_code"), address[2] = dlsym(handle, "lzma_end");
+    address[0] = dlsym(handle, "lzma_stream_decoder"), address[1] = dlsym(handle, "lzma_code"),
+    address[2] = dlsym(handle, "lzma_end");
     memcpy(&lzma, address, sizeof lzma);
     return address[0] && address[1] && address[2];
 }
@@ -57,7 +63,10 @@ typedef struct {
 } Archive;
 
 static TgStatus bad(const Archive *a, const char *why) { return say_error(TG_BAD_INPUT, "%s: %s", a->archive, why); }
-static TgStatus bad_member(const Archive *a, const char *name, const char *why) { return say_error(TG_BAD_INPUT, "%s: '%.200s' %s", a->archive, name, why); }
+static TgStatus bad_member(const Archive *a, const char *name, const char *why)
+{
+    return say_error(TG_BAD_INPUT, "%s: '%.200s' %s", a->archive, name, why);
+}
 
 static TgStatus archive_open(Archive *a)
 {
@@ -68,7 +77,9 @@ static TgStatus archive_open(Archive *a)
     a->xz = gzread(a->file, head, sizeof head) == sizeof head && !memcmp(head, xz, sizeof head);
     gzrewind(a->file);
     if (!a->xz) return TG_OK;
-    if (!open_lzma()) return say_error(TG_UNSUPPORTED, "%s: archives of xz need liblzma.so.5, which is not installed (package liblzma5)", a->archive);
+    if (!open_lzma())
+        return say_error(TG_UNSUPPORTED,
+                         "%s: archives of xz need liblzma.so.5, which is not installed (package liblzma5)", a->archive);
     return lzma.decoder(&a->z, UINT64_C(1) << 30, LZMA_CONCATENATED) == LZMA_OK ? TG_OK : bad(a, "cannot be unpacked");
 }
 
@@ -119,7 +130,8 @@ static TgStatus copy_content(Archive *a, const char *name, int64_t n, int fd)
         TgStatus status = read_all(a, chunk, now);
         if (status != TG_OK) return status;
         for (int64_t done = 0, wrote; fd >= 0 && done < mine; done += wrote)
-            if ((wrote = write(fd, chunk + done, (size_t)(mine - done))) < 0) return say_error(TG_CACHE, "%s: '%.200s': %s", a->archive, name, strerror(errno));
+            if ((wrote = write(fd, chunk + done, (size_t)(mine - done))) < 0)
+                return say_error(TG_CACHE, "%s: '%.200s': %s", a->archive, name, strerror(errno));
         left -= now;
         n -= mine;
     }
@@ -152,7 +164,8 @@ static TgStatus write_member(Archive *a, const char *name, int64_t size, bool is
 {
     char path[2 * NAME_LEN];
     int length = snprintf(path, sizeof path, "%s/%s%s", a->folder, name, is_folder ? "/" : "");
-    if (length < 0 || (size_t)length >= sizeof path || !is_safe(name)) return bad_member(a, name, "is no name within a folder");
+    if (length < 0 || (size_t)length >= sizeof path || !is_safe(name))
+        return bad_member(a, name, "is no name within a folder");
     bool good = make_folders(path, strlen(a->folder) + 1);
     if (is_folder && good) return copy_content(a, name, size, -1);
     int fd = good ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666) : -1;
@@ -230,7 +243,9 @@ static TgStatus take_member(Archive *a, const uint8_t *block)
     if (size < 0) return bad(a, "has a member without a size");
     if (kind && strchr("xgLK", kind)) return take_extra(a, kind, size);
     if (*a->name) strcpy(name, a->name);
-    else snprintf(name, sizeof name, "%.155s%s%.100s", ustar ? (const char *)block + 345 : "", ustar ? "/" : "", (const char *)block);
+    else
+        snprintf(name, sizeof name, "%.155s%s%.100s", ustar ? (const char *)block + 345 : "", ustar ? "/" : "",
+                 (const char *)block);
     if (a->size >= 0) size = a->size;
     *a->name = 0;
     a->size = -1;

@@ -162,7 +162,7 @@ static TgStatus step(Bisect *b, Value *const *pick, int32_t n)
     for (int32_t k = 0; k < n && status == TG_OK && !hidden; k++) {
         if (!p.compare[k].ok) continue;
         pick[k]->seen = AGREES;
-        mark_above(b, b->settled, pick[k]->node);
+        if (p.set.output[k].known) mark_above(b, b->settled, pick[k]->node);
     }
     if (first >= 0) found(b, pick[first], &p.compare[first]);
     probe_free(&p);
@@ -215,7 +215,7 @@ static TgStatus around(Bisect *b, Around *a)
     TgStatus status = n ? look(b, &a->source, a->name, n, NULL) : TG_OK;
     for (int32_t k = 0; k < n && status == TG_OK; k++) {
         const TgTensor *t = &a->source.set.output[k].tensor;
-        if (holds_tensors(t)) continue;
+        if (!a->source.set.output[k].known || holds_tensors(t)) continue;
         a->cut.name[a->cut.count] = a->name[k];
         a->cut.value[a->cut.count++] = *t;
     }
@@ -391,7 +391,8 @@ static TgStatus prepare(Bisect *b, const Args *a, const char *path)
                    .verdict = UNDECIDED };
     if (!b->sides.other)
         return say_error(TG_USAGE,
-                         "bisect: --against reference, ort[:LIB], tgrun:OPTIONS or another MODEL.onnx is wanted");
+                         "bisect: --against reference, ort[:LIB], tgrun:OPTIONS, another MODEL.onnx or a folder of "
+                         "values is wanted");
     snprintf(b->sides.name, sizeof b->sides.name, "%.63s", b->sides.other);
     if (args_has(a, OPT_output_dir)) snprintf(b->dir, sizeof b->dir, "%.1000s", args_text(a, OPT_output_dir, ""));
     else snprintf(b->dir, sizeof b->dir, "%.*s.bisect", (int)len, stem);

@@ -18,13 +18,18 @@ enum { PART = 1 << 18 };            /* elements */
 static TgTensor part_of(const TgTensor *t, int64_t first)
 {
     int64_t left = tensor_numel(t) - first;
-    return (TgTensor){ .type = t->type, .rank = 1, .shape = { left < PART ? left : PART }, .data = (char *)t->data + first * tg_type_bits(t->type) / 8 };
+    return (TgTensor){ .type = t->type,
+                       .rank = 1,
+                       .shape = { left < PART ? left : PART },
+                       .data = (char *)t->data + first * tg_type_bits(t->type) / 8 };
 }
 
-/* A part of a mapped tensor that has been looked at leaves memory, so that the whole never stands there. The page that the next one begins on stays. */
+/* A part of a mapped tensor that has been looked at leaves memory, so that the whole never stands there. The page that
+ * the next one begins on stays. */
 static void let_go(const TgTensor *part)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)part->data & ~(page - 1), end = (uintptr_t)part->data + (uintptr_t)(part->shape[0] * tg_type_bits(part->type) / 8);
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)part->data & ~(page - 1),
+              end = (uintptr_t)part->data + (uintptr_t)(part->shape[0] * tg_type_bits(part->type) / 8);
     if ((end & ~(page - 1)) > first) madvise((void *)first, (end & ~(page - 1)) - first, MADV_DONTNEED);
 }
 
@@ -53,13 +58,15 @@ double tensor_rms(const TgTensor *t, bool mapped)
     return count ? sqrt(sum / (double)count) : 0;
 }
 
-/* Roundings in another order move a coarse value to a neighbour, layers above it to the next: onnxruntime's own optimised and plain results lie two steps apart. */
+/* Roundings in another order move a coarse value to a neighbour, layers above it to the next: onnxruntime's own
+ * optimised and plain results lie two steps apart. */
 static const double STEPS = 3;
 
 static Tolerance of_type(TgType type, char precision, double rms)
 {
     for (size_t i = 0; i < sizeof automatic / sizeof *automatic; i++)
-        if (automatic[i].type == type && (!automatic[i].precision || automatic[i].precision == precision)) return (Tolerance){ automatic[i].rtol, automatic[i].atol_rms * rms };
+        if (automatic[i].type == type && (!automatic[i].precision || automatic[i].precision == precision))
+            return (Tolerance){ automatic[i].rtol, automatic[i].atol_rms * rms };
     return (Tolerance){ 0, 0 };
 }
 
@@ -71,7 +78,8 @@ static Tolerance automatic_tolerance(const TgPort *port, const Bound *want, char
     double rms = tensor_rms(&want->tensor, want->mapped);
     Tolerance t = of_type(type, precision, rms), half = of_type(port->rounded, 0, rms);
     bool wider = port->rounded && type == TG_F32;
-    return (Tolerance){ wider ? fmax(t.rtol, half.rtol) : t.rtol, fmax(wider ? fmax(t.atol, half.atol) : t.atol, STEPS * port->step) };
+    return (Tolerance){ wider ? fmax(t.rtol, half.rtol) : t.rtol,
+                        fmax(wider ? fmax(t.atol, half.atol) : t.atol, STEPS * port->step) };
 }
 
 /* The last of `V` and `NAME:V` that applies. Names may hold colons, so the last colon counts. */
@@ -89,7 +97,9 @@ static bool given(const Args *a, Opt o, const char *name, double *out)
 Tolerance tolerance_for(const Args *a, const TgPort *port, const Bound *want)
 {
     bool standard = !strcmp(args_text(a, OPT_tolerance, "auto"), "standard");
-    Tolerance t = standard && type_is_float(want->tensor.type) ? (Tolerance){ 1e-3, 1e-7 } : automatic_tolerance(port, want, *args_text(a, OPT_precision, "exact"));
+    Tolerance t = standard && type_is_float(want->tensor.type)
+        ? (Tolerance){ 1e-3, 1e-7 }
+        : automatic_tolerance(port, want, *args_text(a, OPT_precision, "exact"));
     given(a, OPT_rtol, port->name, &t.rtol);
     given(a, OPT_atol, port->name, &t.atol);
     return t;
@@ -118,7 +128,8 @@ static void note_outside(Comparison *c, int64_t i)
     c->outside++;
 }
 
-/* The largest hundredth of n numbers in a heap, the smallest of them on top: their 99th percentile without holding all. */
+/* The largest hundredth of n numbers in a heap, the smallest of them on top: their 99th percentile without holding all.
+ */
 typedef struct { double *v; size_t count, cap; } Largest;
 
 static void sift_down(Largest *h)
@@ -193,7 +204,8 @@ static void compare_integers(Comparison *c, const TgTensor *got, const TgTensor 
 {
     for (int64_t i = 0; i < want->shape[0]; i++) {
         int64_t g = value_get_int(got->type, got->data, i), w = value_get_int(want->type, want->data, i);
-        double d = (double)(g > w ? (uint64_t)g - (uint64_t)w : (uint64_t)w - (uint64_t)g);        /* exact: 2^63 - 1 and 2^63 - 2 differ */
+        double d = (double)(g > w ? (uint64_t)g - (uint64_t)w
+                                  : (uint64_t)w - (uint64_t)g); /* exact: 2^63 - 1 and 2^63 - 2 differ */
         if (g != w && !(d <= c->used.atol + c->used.rtol * fabs((double)w))) note_outside(c, first + i);
         if (d > c->max_abs) c->max_abs = d;
     }
@@ -204,7 +216,8 @@ static bool same_element(const TgTensor *a, const TgTensor *b, int64_t i)
 {
     size_t size = (size_t)tg_type_bits(a->type) / 8, at = size * (size_t)i;
     if (a->type == TG_STRING) return !strcmp(((const char *const *)a->data)[i], ((const char *const *)b->data)[i]);
-    return size ? !memcmp((const char *)a->data + at, (const char *)b->data + at, size) : value_get_int(a->type, a->data, i) == value_get_int(b->type, b->data, i);
+    return size ? !memcmp((const char *)a->data + at, (const char *)b->data + at, size)
+                : value_get_int(a->type, a->data, i) == value_get_int(b->type, b->data, i);
 }
 
 static void compare_bytes(Comparison *c, const TgTensor *got, const TgTensor *want, int64_t first)
@@ -277,7 +290,8 @@ Comparison compare_output(const Args *a, const TgPort *port, const TgTensor *got
 {
     const TgTensor *want = &expected->tensor;
     Comparison all = { .ok = true, .first = -1, .cosine = 1 };
-    if (got->type == TG_OPTIONAL && want->type != TG_OPTIONAL && got->shape[0]) got = got->data;       /* files may tell an optional's element alone */
+    if (got->type == TG_OPTIONAL && want->type != TG_OPTIONAL && got->shape[0])
+        got = got->data; /* files may tell an optional's element alone */
     if (!holds_tensors(want)) return compare_tensors(got, expected, tolerance_for(a, port, expected));
     if (got->type != want->type || got->shape[0] != want->shape[0]) {
         char is[70], expected[70];
@@ -288,7 +302,8 @@ Comparison compare_output(const Args *a, const TgPort *port, const TgTensor *got
         return all;
     }
     for (int64_t k = 0; k < want->shape[0]; k++) {
-        Comparison c = compare_output(a, port, (const TgTensor *)got->data + k, &(Bound){ .tensor = ((const TgTensor *)want->data)[k] });
+        Comparison c = compare_output(a, port, (const TgTensor *)got->data + k,
+                                      &(Bound){ .tensor = ((const TgTensor *)want->data)[k] });
         add_part(&all, &c, k);
     }
     return all;

@@ -1,4 +1,5 @@
-/* Is an output what was expected? Tolerances are cli.md's: `auto` from dtype and rms of the reference and the output's step, `standard` the standard's own, or given. */
+/* Is an output what was expected? Tolerances are cli.md's: `auto` from dtype and rms of the reference and the output's
+ * step, `standard` the standard's own, or given. */
 #ifndef TG_COMPARE_H
 #define TG_COMPARE_H
 #include "bench/inputs.h"
@@ -7,7 +8,8 @@ typedef struct { double rtol, atol; } Tolerance;
 typedef struct {
     bool ok;
     double max_abs, max_rel, ulp99, cosine;     /* max_rel: max_abs / rms of what was expected; ulp99: 0 for integers */
-    int64_t numel, outside, first;              /* first: flat index of the first value outside (of what holds tensors: the first tensor with such), -1: none */
+    int64_t numel, outside, first; /* first: flat index of the first value outside (of what holds tensors: the first
+                                      tensor with such), -1: none */
     int64_t not_finite;                         /* NaN and Inf in the same places, which pass */
     Tolerance used;
     char why[160];                              /* type or shape differ; "" */

@@ -1,5 +1,6 @@
-/* In: options and a session's ports. Out: data sets. What is given by name is bound first, then files without a name fill what is open, then random numbers. A free dimension
- * takes its size from --shape, --dim, or a tensor in which its symbol stands, else 1. A new form of specification is a row of `forms`. */
+/* In: options and a session's ports. Out: data sets. What is given by name is bound first, then files without a name
+ * fill what is open, then random numbers. A free dimension takes its size from --shape, --dim, or a tensor in which its
+ * symbol stands, else 1. A new form of specification is a row of `forms`. */
 #include "bench/inputs.h"
 
 #include <dirent.h>
@@ -41,7 +42,9 @@ static void draw_all(TgTensor *t, Draw draw, double a, double b, uint64_t seed)
     Random r = { seed };
     int64_t n = tensor_numel(t);
     for (int64_t i = 0; i < n; i++) {
-        double v = draw == DRAW_NORMAL ? a + b * random_normal(&r) : draw == DRAW_UNIFORM ? a + (b - a) * random_unit(&r) : (double)((int64_t)a + (int64_t)(random_unit(&r) * (b - a + 1)));
+        double v = draw == DRAW_NORMAL ? a + b * random_normal(&r)
+            : draw == DRAW_UNIFORM     ? a + (b - a) * random_unit(&r)
+                                       : (double)((int64_t)a + (int64_t)(random_unit(&r) * (b - a + 1)));
         value_put(t->type, t->data, i, v);
     }
 }
@@ -49,12 +52,16 @@ static void draw_all(TgTensor *t, Draw draw, double a, double b, uint64_t seed)
 /* Without a distribution: standard normal floats, small integers that are rarely out of somebody's range, coins. */
 static TgStatus fill_random(TgTensor *t, const Spec *s)
 {
-    static const struct { const char *name; Draw draw; } draws[] = { { "uniform", DRAW_UNIFORM }, { "normal", DRAW_NORMAL }, { "ints", DRAW_INTS } };
+    static const struct {
+        const char *name;
+        Draw draw;
+    } draws[] = { { "uniform", DRAW_UNIFORM }, { "normal", DRAW_NORMAL }, { "ints", DRAW_INTS } };
     char name[16], end;
     double a, b;
     if (!strcmp(s->text, "random")) {
         bool coin = t->type == TG_BOOL;
-        draw_all(t, type_is_float(t->type) ? DRAW_NORMAL : DRAW_INTS, 0, type_is_float(t->type) || coin ? 1 : 9, s->seed);
+        draw_all(t, type_is_float(t->type) ? DRAW_NORMAL : DRAW_INTS, 0, type_is_float(t->type) || coin ? 1 : 9,
+                 s->seed);
         return TG_OK;
     }
     if (sscanf(s->text, "random:%15[a-z](%lf,%lf%c", name, &a, &b, &end) == 4 && end == ')')
@@ -72,16 +79,21 @@ static TgStatus fill_raw(TgTensor *t, const Spec *s)
     bool more = fgetc(f) != EOF;
     fclose(f);
     if (n == t->size_bytes && !more) return TG_OK;
-    return say_error(TG_BAD_INPUT, "input '%s': %s has %s %zu bytes; %zu are wanted", s->port->name, path, more ? "more than" : "only", n, t->size_bytes);
+    return say_error(TG_BAD_INPUT, "input '%s': %s has %s %zu bytes; %zu are wanted", s->port->name, path,
+                     more ? "more than" : "only", n, t->size_bytes);
 }
 
-static const struct { const char *prefix; FillFn fill; } forms[] = { { "zeros", fill_zeros }, { "ones", fill_ones }, { "random", fill_random }, { "raw:", fill_raw } };
+static const struct {
+    const char *prefix;
+    FillFn fill;
+} forms[] = { { "zeros", fill_zeros }, { "ones", fill_ones }, { "random", fill_random }, { "raw:", fill_raw } };
 
 static bool is_file_spec(const char *s)
 {
     const char *zip = strstr(s, ".npz:");
     if (!strncmp(s, "raw:", 4)) return false;
-    return !strcmp(s, "-") || ends_with(s, ".npy") || ends_with(s, ".npz") || ends_with(s, ".pb") || ends_with(s, ".json") || (zip && zip[5]);
+    return !strcmp(s, "-") || ends_with(s, ".npy") || ends_with(s, ".npz") || ends_with(s, ".pb") ||
+        ends_with(s, ".json") || (zip && zip[5]);
 }
 
 /* i64[2]:3,4 or f32:0.5; one value fills the whole tensor. *out is left alone when the text is no literal. */
@@ -98,7 +110,8 @@ static TgStatus read_literal(TgTensor *out, const Spec *s, bool *is_literal)
         for (at++; *at && *at != ']' && rank < TG_MAX_RANK; at += used, at += *at == ',')
             if (sscanf(at, "%ld%n", (long *)&shape[rank++], &used) != 1) return bad_spec(s, "TYPE[SIZES]:VALUES");
     at += *at == ']';
-    if (*at != ':' || !(type_is_float(type) || type_is_integer(type)) || !tensor_new(out, type, shape, rank)) return bad_spec(s, "TYPE[SIZES]:VALUES");
+    if (*at != ':' || !(type_is_float(type) || type_is_integer(type)) || !tensor_new(out, type, shape, rank))
+        return bad_spec(s, "TYPE[SIZES]:VALUES");
     numel = tensor_numel(out);
     int64_t n = 0;
     for (at++; *at && n < numel; n++, at += *at == ',') {
@@ -116,7 +129,8 @@ static TgStatus read_literal(TgTensor *out, const Spec *s, bool *is_literal)
     return *at || n < numel ? bad_spec(s, "one value, or one for each element,") : TG_OK;
 }
 
-TgStatus spec_read(TgTensor *out, const char *text, const TgPort *port, const int64_t *shape, int32_t rank, uint64_t seed)
+TgStatus spec_read(TgTensor *out, const char *text, const TgPort *port, const int64_t *shape, int32_t rank,
+                   uint64_t seed)
 {
     Spec s = { text, port, seed };
     bool literal;
@@ -130,8 +144,11 @@ TgStatus spec_read(TgTensor *out, const char *text, const TgPort *port, const in
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         if (strncmp(text, forms[i].prefix, strlen(forms[i].prefix))) continue;
         if (!port->type) return say_error(TG_UNSUPPORTED, "input '%s' is of a type that is not covered", port->name);
-        if (port->type == TG_STRING || port->type >= TG_SEQUENCE) return say_error(TG_BAD_INPUT, "input '%s' is %s, which only a file can give", port->name, tg_type_name(port->type));
-        if (!tensor_new(out, port->type, shape, rank)) return say_error(TG_LIMIT, "input '%s': no memory for its shape", port->name);
+        if (port->type == TG_STRING || port->type >= TG_SEQUENCE)
+            return say_error(TG_BAD_INPUT, "input '%s' is %s, which only a file can give", port->name,
+                             tg_type_name(port->type));
+        if (!tensor_new(out, port->type, shape, rank))
+            return say_error(TG_LIMIT, "input '%s': no memory for its shape", port->name);
         return forms[i].fill(out, &s);
     }
     return bad_spec(&s, "a file (.npy, .npz, .pb, .json), raw:FILE, zeros, ones, random or TYPE[SIZES]:VALUES");
@@ -164,8 +181,10 @@ static bool names_nobody(const char *option, const char *s, const TgPort *ports,
     size_t len = strcspn(s, "=:[(");
     char known[400] = "";
     if (s[len] != '=' || !access(s, F_OK)) return false;
-    for (int32_t i = 0; i < n && strlen(known) < 300; i++) snprintf(known + strlen(known), 100, "%s%.80s", i ? ", " : "", ports[i].name);
-    say_error(TG_BAD_INPUT, "%s %s: none is named '%.*s'; there %s %s%s", option, s, (int)len, s, n == 1 ? "is" : "are", known, strlen(known) < 300 ? "" : ", ..");
+    for (int32_t i = 0; i < n && strlen(known) < 300; i++)
+        snprintf(known + strlen(known), 100, "%s%.80s", i ? ", " : "", ports[i].name);
+    say_error(TG_BAD_INPUT, "%s %s: none is named '%.*s'; there %s %s%s", option, s, (int)len, s, n == 1 ? "is" : "are",
+              known, strlen(known) < 300 ? "" : ", ..");
     return true;
 }
 
@@ -188,13 +207,16 @@ static TgStatus dims_from_options(Maker *m)
     for (uint32_t i = 0; i < m->args->value[OPT_dim].count; i++) {
         const char *s = m->args->value[OPT_dim].v[i], *equals = strrchr(s, '=');
         int64_t size;
-        if (equals && strstr(equals, "..")) continue;                 /* a range: the library's (args.c), and a size where nothing tells one (choose_shape) */
-        if (!equals || equals == s || !parse_int(equals + 1, &size) || size < 0) return say_error(TG_USAGE, "--dim: '%s' is wrong; SYMBOL=8 or SYMBOL=1..64 is wanted", s);
+        if (equals && strstr(equals, ".."))
+            continue; /* a range: the library's (args.c), and a size where nothing tells one (choose_shape) */
+        if (!equals || equals == s || !parse_int(equals + 1, &size) || size < 0)
+            return say_error(TG_USAGE, "--dim: '%s' is wrong; SYMBOL=8 or SYMBOL=1..64 is wanted", s);
         char symbol[64];
         snprintf(symbol, sizeof symbol, "%.*s", (int)(equals - s), s);
         bool known = false;
         for (int32_t k = 0; k < m->set->ninput; k++)
-            for (int32_t d = 0; d < m->in[k].rank; d++) known |= m->in[k].symbol[d] && !strcmp(m->in[k].symbol[d], symbol);
+            for (int32_t d = 0; d < m->in[k].rank; d++)
+                known |= m->in[k].symbol[d] && !strcmp(m->in[k].symbol[d], symbol);
         if (!known) return say_error(TG_USAGE, "--dim: no input has a dimension '%s'", symbol);
         dim_set(m, symbol, size);
     }
@@ -206,12 +228,15 @@ static TgStatus shape_option(const Maker *m, int32_t k, int64_t shape[TG_MAX_RAN
     for (uint32_t i = 0; i < m->args->value[OPT_shape].count; i++) {
         const char *s = m->args->value[OPT_shape].v[i], *sizes;
         int32_t port = split_name(m->in, m->set->ninput, s, &sizes);
-        if (port < 0) return say_error(TG_USAGE, "--shape: '%s' is wrong; NAME=1,3,224,224 with the name of an input is wanted", s);
+        if (port < 0)
+            return say_error(TG_USAGE, "--shape: '%s' is wrong; NAME=1,3,224,224 with the name of an input is wanted",
+                             s);
         if (port != k) continue;
         for (*rank = 0; *sizes && *rank < TG_MAX_RANK; sizes += *sizes == ',') {
             char *end;
             shape[(*rank)++] = strtoll(sizes, &end, 10);
-            if (end == sizes || (*end && *end != ',') || shape[*rank - 1] < 0) return say_error(TG_USAGE, "--shape: '%s' is wrong; sizes between commas are wanted", s);
+            if (end == sizes || (*end && *end != ',') || shape[*rank - 1] < 0)
+                return say_error(TG_USAGE, "--shape: '%s' is wrong; sizes between commas are wanted", s);
             sizes = end;
         }
     }
@@ -224,7 +249,8 @@ static int64_t size_assumed(const Maker *m, const char *symbol)
     int64_t size = 1;
     for (uint32_t i = 0; symbol && i < m->args->value[OPT_dim].count; i++) {
         const char *s = m->args->value[OPT_dim].v[i], *dots = strstr(s, "..");
-        bool named = dots && (!strncmp(s, "*=", 2) || (!strncmp(s, symbol, strlen(symbol)) && s[strlen(symbol)] == '='));
+        bool named =
+            dots && (!strncmp(s, "*=", 2) || (!strncmp(s, symbol, strlen(symbol)) && s[strlen(symbol)] == '='));
         if (named) parse_int(dots + 2, &size);
     }
     return size;
@@ -243,7 +269,8 @@ static TgStatus choose_shape(Maker *m, int32_t k, int64_t shape[TG_MAX_RANK], in
         if (shape[d] < 0) shape[d] = dim_known(m, symbol);
         if (shape[d] >= 0) continue;
         shape[d] = size_assumed(m, symbol);
-        say_note("assumed: input '%s' axis %d%s%s%s is %ld (--dim or --shape sets it)", p->name, d, symbol && *symbol ? " (" : "", symbol ? symbol : "", symbol && *symbol ? ")" : "", (long)shape[d]);
+        say_note("assumed: input '%s' axis %d%s%s%s is %ld (--dim or --shape sets it)", p->name, d,
+                 symbol && *symbol ? " (" : "", symbol ? symbol : "", symbol && *symbol ? ")" : "", (long)shape[d]);
     }
     return TG_OK;
 }
@@ -269,13 +296,16 @@ static TgStatus bind(Maker *m, int32_t k, const char *spec)
     Bound *b = &m->set->input[k];
     bool file = is_file_spec(spec);
     TgStatus status = file ? TG_OK : choose_shape(m, k, shape, &rank);
-    if (status == TG_OK) status = spec_read(&b->tensor, spec, &m->in[k], shape, rank, (uint64_t)args_count(m->args, OPT_seed, 0) * 1000003 + (uint64_t)k + 1);
+    if (status == TG_OK)
+        status = spec_read(&b->tensor, spec, &m->in[k], shape, rank,
+                           (uint64_t)args_count(m->args, OPT_seed, 0) * 1000003 + (uint64_t)k + 1);
     if (status == TG_OK && file) status = shape_agrees(m, k, &b->tensor);
     if (status != TG_OK) return status;
     b->known = true;
     if (file || strncmp(spec, "random", 6)) snprintf(b->source, sizeof b->source, "%.199s", spec);
     else snprintf(b->source, sizeof b->source, "%.150s, seed %ld", spec, (long)args_count(m->args, OPT_seed, 0));
-    for (int32_t d = 0; !holds_tensors(&b->tensor) && d < m->in[k].rank && d < b->tensor.rank; d++) dim_set(m, m->in[k].symbol[d], b->tensor.shape[d]);
+    for (int32_t d = 0; !holds_tensors(&b->tensor) && d < m->in[k].rank && d < b->tensor.rank; d++)
+        dim_set(m, m->in[k].symbol[d], b->tensor.shape[d]);
     return TG_OK;
 }
 
@@ -313,7 +343,8 @@ static TgStatus bind_options(Maker *m, bool named)
         if ((k >= 0) != named) continue;
         if (k < 0 && names_nobody("-i", s, m->in, m->set->ninput)) return TG_BAD_INPUT;
         if (k < 0 && ends_with(rest, ".npz")) status = bind_archive(m, rest);
-        else if (k < 0 && (k = first_open(m)) < 0) status = say_error(TG_BAD_INPUT, "-i %s: every input is given already, and none has that name", s);
+        else if (k < 0 && (k = first_open(m)) < 0)
+            status = say_error(TG_BAD_INPUT, "-i %s: every input is given already, and none has that name", s);
         else if (named || k >= 0) status = bind(m, k, rest);
         if (status != TG_OK) return status;
     }
@@ -368,7 +399,8 @@ static TgStatus read_folder(Maker *m, const char *dir)
         b->known = found = true;
         snprintf(b->source, sizeof b->source, "%.199s", path);
     }
-    return found ? TG_OK : say_error(TG_BAD_INPUT, "--test-data: %s has no test_data_set_K, no input_N and no output_N", dir);
+    return found ? TG_OK
+                 : say_error(TG_BAD_INPUT, "--test-data: %s has no test_data_set_K, no input_N and no output_N", dir);
 }
 
 static TgStatus expected_options(Maker *m)
@@ -379,10 +411,13 @@ static TgStatus expected_options(Maker *m)
         if (k < 0 && names_nobody("-e", rest, m->out, m->set->noutput)) return TG_BAD_INPUT;
         for (int32_t open = 0; k < 0 && open < m->set->noutput; open++)
             if (!m->set->output[open].known) k = open;
-        if (k < 0) return say_error(TG_USAGE, "-e %s: no output has that name, or every output has its expectation", rest);
+        if (k < 0)
+            return say_error(TG_USAGE, "-e %s: no output has that name, or every output has its expectation", rest);
         Bound *b = &m->set->output[k];
         bound_clear(b);
-        TgStatus status = is_file_spec(rest) ? expected_file(b, rest, &m->out[k]) : spec_read(&b->tensor, rest, &m->out[k], m->out[k].shape, m->out[k].rank < 0 ? 0 : m->out[k].rank, 0);
+        TgStatus status = is_file_spec(rest)
+            ? expected_file(b, rest, &m->out[k])
+            : spec_read(&b->tensor, rest, &m->out[k], m->out[k].shape, m->out[k].rank < 0 ? 0 : m->out[k].rank, 0);
         if (status != TG_OK) return status;
         b->known = true;
         snprintf(b->source, sizeof b->source, "%.199s", rest);
@@ -390,7 +425,8 @@ static TgStatus expected_options(Maker *m)
     return TG_OK;
 }
 
-static TgStatus set_make(DataSet *set, const TgSession *session, const Args *a, TgPort *in, TgPort *out, const char *dir)
+static TgStatus set_make(DataSet *set, const TgSession *session, const Args *a, TgPort *in, TgPort *out,
+                         const char *dir)
 {
     Maker m = { .session = session, .args = a, .set = set, .in = in, .out = out };
     set->ninput = tg_input_count(session);
@@ -405,7 +441,9 @@ static TgStatus set_make(DataSet *set, const TgSession *session, const Args *a, 
     bool some = false;
     for (int32_t k = 0; k < set->ninput; k++) some |= set->input[k].known;
     for (int32_t k; status == TG_OK && (k = first_open(&m)) >= 0;)
-        status = some ? say_error(TG_BAD_INPUT, "input '%s' has no value, though others have; -i %s=random makes one", in[k].name, in[k].name) : bind(&m, k, "random");
+        status = some ? say_error(TG_BAD_INPUT, "input '%s' has no value, though others have; -i %s=random makes one",
+                                  in[k].name, in[k].name)
+                      : bind(&m, k, "random");
     return status == TG_OK ? expected_options(&m) : status;
 }
 
@@ -415,7 +453,10 @@ static int set_number(const char *name)
     return sscanf(name, "test_data_set_%d%n", &n, &used) == 1 && !name[used] ? n : -1;
 }
 
-static int by_number(const void *a, const void *b) { return set_number(*(char *const *)a) - set_number(*(char *const *)b); }
+static int by_number(const void *a, const void *b)
+{
+    return set_number(*(char *const *)a) - set_number(*(char *const *)b);
+}
 
 /* Names of the sets below dir in order of their numbers; 0: dir is a set itself. */
 static uint32_t list_sets(const char *dir, char *names[SETS_MAX])
@@ -461,7 +502,8 @@ TgStatus data_make(Data *out, TgSession *session, const Args *a)
     char *names[SETS_MAX] = { NULL };
     uint32_t n = 0;
     struct stat st;
-    if (dir && (stat(dir, &st) || !S_ISDIR(st.st_mode))) return say_error(TG_BAD_INPUT, "--test-data: %s is no folder", dir);
+    if (dir && (stat(dir, &st) || !S_ISDIR(st.st_mode)))
+        return say_error(TG_BAD_INPUT, "--test-data: %s is no folder", dir);
     if (dir) n = list_sets(dir, names);
     TgPort *in, *ports_out;
     const char *given = inputs_give(session, a);

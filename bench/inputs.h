@@ -4,7 +4,11 @@
 #include "bench/args.h"
 
 enum { PORTS_MAX = 1024, SETS_MAX = 256 };
-typedef struct { TgTensor tensor; char source[200]; bool known, mapped; } Bound;     /* source: where it came from, for people; mapped: by tg_tensor_map */
+typedef struct {
+    TgTensor tensor;
+    char source[200];
+    bool known, mapped;
+} Bound; /* source: where it came from, for people; mapped: by tg_tensor_map */
 
 /* One set: a tensor a port; outputs hold what is expected, where that is known. */
 typedef struct {
@@ -15,13 +19,19 @@ typedef struct {
 } DataSet;
 typedef struct { uint32_t count; DataSet *set; } Data;
 
-/* All sets of --test-data (else one), completed by -i, -s, --dim, -e and random numbers; what was assumed is said as a note. Errors are said. */
+/* All sets of --test-data (else one), completed by -i, -s, --dim, -e and random numbers; what was assumed is said as a
+ * note. Errors are said. */
 TgStatus data_make(Data *out, TgSession *session, const Args *a);
-const char *inputs_give(TgSession *s, const Args *a);       /* -i NAME=.. of what has a default value makes it an input; the last of such options, or NULL */
+const char *inputs_give(
+    TgSession *s,
+    const Args *a); /* -i NAME=.. of what has a default value makes it an input; the last of such options, or NULL */
 void data_free(Data *d);
-/* What is expected, from a file that stays mapped where it can: it is looked at once, and is none of the model's memory. Takes the place of what b held. */
+/* What is expected, from a file that stays mapped where it can: it is looked at once, and is none of the model's
+ * memory. Takes the place of what b held. */
 TgStatus expected_file(Bound *b, const char *path, const TgPort *port);
 void bound_clear(Bound *b);
-/* A tensor from a specification: a file, raw:FILE, zeros, ones, random.., i64[2]:3,4. port gives type and shape where the specification does not. */
-TgStatus spec_read(TgTensor *out, const char *spec, const TgPort *port, const int64_t *shape, int32_t rank, uint64_t seed);
+/* A tensor from a specification: a file, raw:FILE, zeros, ones, random.., i64[2]:3,4. port gives type and shape where
+ * the specification does not. */
+TgStatus spec_read(TgTensor *out, const char *spec, const TgPort *port, const int64_t *shape, int32_t rank,
+                   uint64_t seed);
 #endif

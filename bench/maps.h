@@ -1,4 +1,5 @@
-/* Maps as JSON files: {"name": .., "value": [[key, value], ..]} is one, {"name": .., "value": [[[key, value], ..], ..]} a sequence of maps that share their keys. */
+/* Maps as JSON files: {"name": .., "value": [[key, value], ..]} is one, {"name": .., "value": [[[key, value], ..], ..]}
+ * a sequence of maps that share their keys. */
 #ifndef TG_MAPS_H
 #define TG_MAPS_H
 #include "tgrun.h"

@@ -1,5 +1,5 @@
-/* Warm until the medians of two neighbouring groups agree (or as --warmup says), then time until --duration or --runs; without either, until every default percentile has
- * its runs, at most 3 s. */
+/* Warm until the medians of two neighbouring groups agree (or as --warmup says), then time until --duration or --runs;
+ * without either, until every default percentile has its runs, at most 3 s. */
 #include "bench/measure.h"
 
 #include <stdlib.h>
@@ -31,7 +31,8 @@ static TgStatus warmup_option(const Args *a, Until *out)
     char digits[32];
     *out = (Until){ .runs = SAMPLES_MAX, .seconds = 1, .automatic = !strcmp(s, "auto") };
     if (out->automatic) return TG_OK;
-    if (parse_int(s, &n) && n >= 0 && n < SAMPLES_MAX) return *out = (Until){ .runs = (uint32_t)n, .seconds = 1e9 }, TG_OK;
+    if (parse_int(s, &n) && n >= 0 && n < SAMPLES_MAX)
+        return *out = (Until){ .runs = (uint32_t)n, .seconds = 1e9 }, TG_OK;
     if (len > 1 && len < sizeof digits && s[len - 1] == 's') {
         memcpy(digits, s, len - 1);
         digits[len - 1] = 0;
@@ -71,7 +72,12 @@ TgStatus latency_measure(Latency *out, TgSession *s, const Args *a, const TgTens
     *out = (Latency){ .warm = 1 };
     TgStatus status = warmup_option(a, &until);
     if (status != TG_OK || args_count(a, OPT_runs, 0) == 1) return status;
-    Timer t = { .s = s, .in = in, .nin = nin, .out = outputs, .ms = malloc(sizeof(double) * SAMPLES_MAX), .device = malloc(sizeof(double) * SAMPLES_MAX) };
+    Timer t = { .s = s,
+                .in = in,
+                .nin = nin,
+                .out = outputs,
+                .ms = malloc(sizeof(double) * SAMPLES_MAX),
+                .device = malloc(sizeof(double) * SAMPLES_MAX) };
     if (!t.ms || !t.device) status = say_error(TG_LIMIT, "no memory for the timings");
     if (status == TG_OK) status = warm(&t, &until);
     out->warm += t.n;

@@ -7,12 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "bench/peer.h"
+#include "bench/run.h"
 #include "bench/say.h"
 #include "bench/values.h"
 
 bool is_model_file(const char *other) { return ends_with(other, ".onnx"); }
+
+bool is_dump_folder(const char *other)
+{
+    struct stat st;
+    return !stat(other, &st) && S_ISDIR(st.st_mode);
+}
 
 static TgExtract want_of(const char *const *name, int32_t count, const Cut *cut, bool widen)
 {
@@ -115,6 +123,24 @@ static TgStatus other_model(Probe *p, Sides *s, const Cut *cut)
     return status;
 }
 
+static TgStatus other_folder(Probe *p, Sides *s, const TgSession *part)
+{
+    for (int32_t k = 0; k < p->count; k++) {
+        static const char *const suffix[] = { "npy", "pb" };
+        char name[512], path[4700];
+        TgPort port;
+        if (tg_output(part, k, &port) != TG_OK) continue;
+        file_name(name, sizeof name, p->name[k]);
+        for (size_t i = 0; i < 2 && !p->set.output[k].known; i++) {
+            snprintf(path, sizeof path, "%.4000s/%s.%s", s->other, name, suffix[i]);
+            TgStatus status = access(path, R_OK) ? TG_OK : expected_file(&p->set.output[k], path, &port);
+            if (status != TG_OK) return status;
+        }
+    }
+    snprintf(s->name, sizeof s->name, "%.63s", s->other);
+    return TG_OK;
+}
+
 static TgStatus other_engine(Probe *p, Sides *s, const TgSession *part, const char *path)
 {
     char dir[64];
@@ -148,11 +174,13 @@ static TgStatus both(Probe *p, Sides *s, const Cut *cut, const char *path)
     if (status == TG_OK && tg_info(d.session, &info) == TG_OK) p->flops = (double)info.flops;
     if (status == TG_OK)
         status = is_model_file(s->other)     ? other_model(p, s, cut)
+            : is_dump_folder(s->other)       ? other_folder(p, s, d.session)
             : !strcmp(s->other, "reference") ? other_here(p, s, cut, path, "reference")
                                              : other_engine(p, s, d.session, path);
     for (int32_t k = 0; k < p->count && status == TG_OK; k++) {
         TgPort port;
-        if ((status = tg_output(d.session, k, &port)) == TG_OK)
+        if (!p->set.output[k].known) p->compare[k].ok = true;
+        else if ((status = tg_output(d.session, k, &port)) == TG_OK)
             p->compare[k] = compare_output(s->args, &port, &p->got[k], &p->set.output[k]);
     }
     side_close(&d);

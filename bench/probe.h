@@ -5,7 +5,8 @@
 #include "bench/inputs.h"
 
 /* Who is compared. The other side: `reference`, an engine as tgbench names them, or a model file whose graph has values
- * of the same names, which this program runs. */
+ * of the same names, which this program runs; or a folder of NAME.npy as `run --values all --output-dir` writes it, in
+ * which values may be missing: those are not known, and count as equal. */
 typedef struct {
     const Args *args;
     const char *model, *other;
@@ -37,4 +38,5 @@ TgStatus probe_wide(TgTensor *value, const Sides *s, const Probe *p, const Cut *
 /* The part as DIR/model.onnx with DIR/test_data_set_0: the inputs, and the other side's values as what is expected. */
 TgStatus probe_keep(const Probe *p, const Sides *s, const Cut *cut, const char *dir);
 bool is_model_file(const char *other);
+bool is_dump_folder(const char *other);
 #endif

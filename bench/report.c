@@ -50,7 +50,9 @@ TgStatus percentile_list(const Args *a, double out[8], uint32_t *n)
         if (end == s || (*end && *end != ',') || !(p > 0 && p < 100)) break;
         out[(*n)++] = p;
     }
-    return *s || !*n ? say_error(TG_USAGE, "--percentiles: '%s' is wrong; up to 8 numbers between 0 and 100 are wanted", args_text(a, OPT_percentiles, "")) : TG_OK;
+    return *s || !*n ? say_error(TG_USAGE, "--percentiles: '%s' is wrong; up to 8 numbers between 0 and 100 are wanted",
+                                 args_text(a, OPT_percentiles, ""))
+                     : TG_OK;
 }
 
 /* ---- text ---- */
@@ -61,7 +63,12 @@ static char *engineering(char buf[32], double v, double step)
     static const char *const unit[] = { "", "k", "M", "G", "T", "P" };
     int i = 0;
     for (; fabs(v) >= step && i < 5; i++) v /= step;
-    snprintf(buf, 28, v == floor(v) && v < step ? "%.0f %s" : v < 10 ? "%.2f %s" : v < 100 ? "%.1f %s" : "%.0f %s", v, unit[i]);
+    snprintf(buf, 28,
+             v == floor(v) && v < step ? "%.0f %s"
+                 : v < 10              ? "%.2f %s"
+                 : v < 100             ? "%.1f %s"
+                                       : "%.0f %s",
+             v, unit[i]);
     return buf;
 }
 
@@ -83,11 +90,12 @@ static void head_line(FILE *f, const Result *r)
 {
     char params[32];
     const TgInfo *i = &r->info;
-    fprintf(f, "%s   opset %ld, %ld nodes -> %ld kernels, %sparameters   %s", base_name(r->file), (long)i->opset, (long)i->nodes, (long)i->kernels,
-            engineering(params, (double)i->parameters, 1000), i->device_kind);
+    fprintf(f, "%s   opset %ld, %ld nodes -> %ld kernels, %sparameters   %s", base_name(r->file), (long)i->opset,
+            (long)i->nodes, (long)i->kernels, engineering(params, (double)i->parameters, 1000), i->device_kind);
     if (!strcmp(i->device_kind, "cuda")) fprintf(f, ", %s", i->device_name);
     else fprintf(f, ", %d thread%s", i->threads, i->threads == 1 ? "" : "s");
-    fprintf(f, "%s%s%s%s\n", *i->features ? ", " : "", i->features, strcmp(precision_name(r->args), "exact") ? "   precision " : "",
+    fprintf(f, "%s%s%s%s\n", *i->features ? ", " : "", i->features,
+            strcmp(precision_name(r->args), "exact") ? "   precision " : "",
             strcmp(precision_name(r->args), "exact") ? precision_name(r->args) : "");
 }
 
@@ -100,14 +108,16 @@ static void index_text(char *out, size_t cap, const TgTensor *t, int64_t flat)
         flat /= t->shape[k];
     }
     *out = 0;
-    for (int32_t k = 0; k < t->rank && n < cap; k++) n += (size_t)snprintf(out + n, cap - n, "%s%ld", k ? "," : "", (long)at[k]);
+    for (int32_t k = 0; k < t->rank && n < cap; k++)
+        n += (size_t)snprintf(out + n, cap - n, "%s%ld", k ? "," : "", (long)at[k]);
 }
 
 static void verdict(FILE *f, const Comparison *c, const TgTensor *want)
 {
     char at[128];
     if (*c->why) return (void)fprintf(f, "DIFFERS   %s", c->why);
-    fprintf(f, "%s   max|d| %.2g  rel %.2g  ulp99 %.0f  cos %.6f", c->ok ? "ok" : "DIFFERS", c->max_abs, c->max_rel, c->ulp99, c->cosine);
+    fprintf(f, "%s   max|d| %.2g  rel %.2g  ulp99 %.0f  cos %.6f", c->ok ? "ok" : "DIFFERS", c->max_abs, c->max_rel,
+            c->ulp99, c->cosine);
     if (c->not_finite) fprintf(f, "  %ld NaN or Inf in place", (long)c->not_finite);
     if (!c->ok) {
         index_text(at, sizeof at, want, c->first);
@@ -137,7 +147,8 @@ static void set_lines(FILE *f, const Result *r, uint32_t s)
     for (int32_t k = 0; k < set->ninput; k++) {
         TgPort p;
         tensor_title(&set->input[k].tensor, title, sizeof title);
-        if (tg_input(r->session, k, &p) == TG_OK) fprintf(f, "input   %-*s  %-18s %s\n", width, p.name, title, set->input[k].source);
+        if (tg_input(r->session, k, &p) == TG_OK)
+            fprintf(f, "input   %-*s  %-18s %s\n", width, p.name, title, set->input[k].source);
     }
     for (int32_t k = 0; k < set->noutput; k++) {
         TgPort p;
@@ -146,12 +157,16 @@ static void set_lines(FILE *f, const Result *r, uint32_t s)
         else if (set->output[k].known) tensor_title(&set->output[k].tensor, title, sizeof title);
         else continue;
         fprintf(f, "output  %-*s  %-18s ", width, p.name, title);
-        if (set->output[k].known) verdict(f, &r->compare[s * (uint32_t)set->noutput + (uint32_t)k], &set->output[k].tensor);
+        if (set->output[k].known)
+            verdict(f, &r->compare[s * (uint32_t)set->noutput + (uint32_t)k], &set->output[k].tensor);
         fputc('\n', f);
     }
 }
 
-static double latency_quantile(const Latency *l, double percent) { return quantile_sorted(l->ms, l->runs, percent / 100); }
+static double latency_quantile(const Latency *l, double percent)
+{
+    return quantile_sorted(l->ms, l->runs, percent / 100);
+}
 
 static const char *percent_label(char buf[16], double p)
 {
@@ -177,14 +192,16 @@ static void latency_lines(FILE *f, const Result *r)
     if (!l->runs || percentile_list(r->args, percent, &n) != TG_OK) return;
     fprintf(f, "\nlatency %8s", "min");
     for (uint32_t k = 0; k < n; k++) fprintf(f, " %9s", percent_label(label, percent[k]));
-    fprintf(f, " %9s %7s      load %.2f s  schedule %.2f s  compile %.2f s (%ld of %ld cached)\n", "max", "runs", i->load_s, i->schedule_s, i->compile_s, (long)i->kernels_cached,
+    fprintf(f, " %9s %7s      load %.2f s  schedule %.2f s  compile %.2f s (%ld of %ld cached)\n", "max", "runs",
+            i->load_s, i->schedule_s, i->compile_s, (long)i->kernels_cached,
             (long)(i->kernels_cached + i->kernels_compiled));
     int decimals = decimals_of(l);
     fprintf(f, "  ms    %8.*f", decimals, l->ms[0]);
     for (uint32_t k = 0; k < n; k++)
         if (l->runs >= runs_for_percentile(percent[k])) fprintf(f, " %9.*f", decimals, latency_quantile(l, percent[k]));
         else fprintf(f, " %9s", "n/a");
-    fprintf(f, " %9.*f %7u      first run %.*f ms, warm after %u\n", decimals, l->ms[l->runs - 1], l->runs, decimals - 2, r->first_run_ms, l->warm);
+    fprintf(f, " %9.*f %7u      first run %.*f ms, warm after %u\n", decimals, l->ms[l->runs - 1], l->runs,
+            decimals - 2, r->first_run_ms, l->warm);
 }
 
 static void throughput_line(FILE *f, const Result *r)
@@ -192,9 +209,12 @@ static void throughput_line(FILE *f, const Result *r)
     char planned[32], peak[32], flops[32], rate[32];
     double median = r->latency.runs ? latency_quantile(&r->latency, 50) : 0;
     if (median > 0) fprintf(f, "%.4g runs/s   ", 1e3 / median);
-    fprintf(f, "memory %s planned, %s peak", bytes_text(planned, (double)(r->info.planned_bytes + r->info.weight_bytes)), bytes_text(peak, (double)peak_bytes()));
+    fprintf(f, "memory %s planned, %s peak",
+            bytes_text(planned, (double)(r->info.planned_bytes + r->info.weight_bytes)),
+            bytes_text(peak, (double)peak_bytes()));
     if (r->info.flops > 0) fprintf(f, "   %sFLOP/run", engineering(flops, (double)r->info.flops, 1000));
-    if (r->info.flops > 0 && median > 0) fprintf(f, "   %sFLOP/s", engineering(rate, (double)r->info.flops / median * 1e3, 1000));
+    if (r->info.flops > 0 && median > 0)
+        fprintf(f, "   %sFLOP/s", engineering(rate, (double)r->info.flops / median * 1e3, 1000));
     fputc('\n', f);
 }
 
@@ -218,8 +238,10 @@ static json_t *shape_json(const TgTensor *t)
 /* What holds tensors tells theirs as `inside`. */
 static json_t *form_json(const TgTensor *t)
 {
-    json_t *j = json_pack("{s:s, s:o}", "dtype", tg_type_name(t->type), "shape", shape_json(t)), *inside = holds_tensors(t) ? json_array() : NULL;
-    for (int64_t k = 0; inside && k < t->shape[0]; k++) json_array_append_new(inside, form_json((const TgTensor *)t->data + k));
+    json_t *j = json_pack("{s:s, s:o}", "dtype", tg_type_name(t->type), "shape", shape_json(t)),
+           *inside = holds_tensors(t) ? json_array() : NULL;
+    for (int64_t k = 0; inside && k < t->shape[0]; k++)
+        json_array_append_new(inside, form_json((const TgTensor *)t->data + k));
     if (inside) json_object_set_new(j, "inside", inside);
     return j;
 }
@@ -242,7 +264,8 @@ static json_t *inputs_json(const Result *r)
     const DataSet *set = &r->data->set[0];
     TgPort p;
     for (int32_t k = 0; k < set->ninput; k++)
-        if (tg_input(r->session, k, &p) == TG_OK) json_array_append_new(j, port_json(&p, &set->input[k].tensor, set->input[k].source));
+        if (tg_input(r->session, k, &p) == TG_OK)
+            json_array_append_new(j, port_json(&p, &set->input[k].tensor, set->input[k].source));
     return j;
 }
 
@@ -252,7 +275,8 @@ static json_t *outputs_json(const Result *r)
     const DataSet *set = &r->data->set[0];
     TgPort p;
     for (int32_t k = 0; k < set->noutput; k++)
-        if (tg_output(r->session, k, &p) == TG_OK) json_array_append_new(j, port_json(&p, &r->output[k], set->output[k].source));
+        if (tg_output(r->session, k, &p) == TG_OK)
+            json_array_append_new(j, port_json(&p, &r->output[k], set->output[k].source));
     return j;
 }
 
@@ -264,9 +288,12 @@ static json_t *compare_json(const Result *r)
             TgPort p;
             const Comparison *c = &r->compare[s * (uint32_t)r->data->set[s].noutput + (uint32_t)k];
             if (!r->data->set[s].output[k].known || tg_output(r->session, k, &p) != TG_OK) continue;
-            json_array_append_new(j, json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:s}", "set", (int)s, "name", p.name, "ok", c->ok, "max_abs", number(c->max_abs),
-                "max_rel", number(c->max_rel), "ulp99", number(c->ulp99), "cosine", number(c->cosine), "outside", (json_int_t)c->outside, "rtol", number(c->used.rtol),
-                "atol", number(c->used.atol), "why", c->why));
+            json_array_append_new(j,
+                                  json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:s}", "set", (int)s,
+                                            "name", p.name, "ok", c->ok, "max_abs", number(c->max_abs), "max_rel",
+                                            number(c->max_rel), "ulp99", number(c->ulp99), "cosine", number(c->cosine),
+                                            "outside", (json_int_t)c->outside, "rtol", number(c->used.rtol), "atol",
+                                            number(c->used.atol), "why", c->why));
         }
     return j;
 }
@@ -275,14 +302,16 @@ static json_t *latency_json(const Result *r)
 {
     const Latency *l = &r->latency;
     if (!l->runs) return json_pack("{s:i}", "runs", 0);
-    json_t *j = json_pack("{s:f, s:f, s:f, s:i, s:f}", "min", l->ms[0], "median", latency_quantile(l, 50), "max", l->ms[l->runs - 1], "runs", (int)l->runs, "device_median",
-                          l->device_median_ms);
+    json_t *j = json_pack("{s:f, s:f, s:f, s:i, s:f}", "min", l->ms[0], "median", latency_quantile(l, 50), "max",
+                          l->ms[l->runs - 1], "runs", (int)l->runs, "device_median", l->device_median_ms);
     double percent[8] = { 90, 99 };
     uint32_t n = 2;
     if (args_has(r->args, OPT_percentiles)) percentile_list(r->args, percent, &n);
     for (uint32_t k = 0; k < n; k++) {
         char label[16];
-        json_object_set_new(j, percent_label(label, percent[k]), l->runs >= runs_for_percentile(percent[k]) ? json_real(latency_quantile(l, percent[k])) : json_null());
+        json_object_set_new(j, percent_label(label, percent[k]),
+                            l->runs >= runs_for_percentile(percent[k]) ? json_real(latency_quantile(l, percent[k]))
+                                                                       : json_null());
     }
     return j;
 }
@@ -311,22 +340,30 @@ json_t *env_json(const TgInfo *info)
     first_line_of("/proc/cpuinfo", "model name", cpu, sizeof cpu);
     first_line_of("/proc/driver/nvidia/version", "", driver, sizeof driver);
     (void)info;
-    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "version", tg_version(), "cpu", cpu, "os", os, "compiler", COMPILER, "driver", driver);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "version", tg_version(), "cpu", cpu, "os", os, "compiler", COMPILER,
+                     "driver", driver);
 }
 
 json_t *report_json(const Result *r, TgStatus exit_code)
 {
     const TgInfo *i = &r->info;
-    json_t *model = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "file", r->file, "xxh3", i->model_hash, "opset", (json_int_t)i->opset, "nodes", (json_int_t)i->nodes,
-                              "kernels", (json_int_t)i->kernels, "syncs", (json_int_t)i->syncs, "host_steps", (json_int_t)i->host_steps, "parameters", (json_int_t)i->parameters);
-    json_t *device = json_pack("{s:s, s:s, s:i, s:s}", "kind", i->device_kind, "name", i->device_name, "threads", (int)i->threads, "features", i->features);
-    json_t *memory = json_pack("{s:I, s:I, s:I}", "planned_bytes", (json_int_t)i->planned_bytes, "weight_bytes", (json_int_t)i->weight_bytes, "peak_bytes", (json_int_t)peak_bytes());
-    json_t *j = json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "schema", "tgrun.run/1", "model", model, "device", device, "precision", precision_name(r->args),
-                          "inputs", inputs_json(r), "outputs", outputs_json(r), "compare", compare_json(r), "latency_ms", latency_json(r));
-    json_t *rest = json_pack("{s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:o, s:I, s:b, s:i, s:o}", "load_s", i->load_s, "schedule_s", i->schedule_s, "compile_s", i->compile_s,
-                             "tune_s", i->tune_s,
-                             "programs", (json_int_t)tg_program_count(r->session), "kernels_compiled", (json_int_t)i->kernels_compiled, "kernels_cached", (json_int_t)i->kernels_cached, "lists_refused", (json_int_t)i->lists_refused,
-                             "first_run_ms", r->first_run_ms, "memory", memory, "flops", (json_int_t)i->flops, "ok", r->ok, "exit", (int)exit_code, "env", env_json(i));
+    json_t *model = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "file", r->file, "xxh3", i->model_hash,
+                              "opset", (json_int_t)i->opset, "nodes", (json_int_t)i->nodes, "kernels",
+                              (json_int_t)i->kernels, "syncs", (json_int_t)i->syncs, "host_steps",
+                              (json_int_t)i->host_steps, "parameters", (json_int_t)i->parameters);
+    json_t *device = json_pack("{s:s, s:s, s:i, s:s}", "kind", i->device_kind, "name", i->device_name, "threads",
+                               (int)i->threads, "features", i->features);
+    json_t *memory = json_pack("{s:I, s:I, s:I}", "planned_bytes", (json_int_t)i->planned_bytes, "weight_bytes",
+                               (json_int_t)i->weight_bytes, "peak_bytes", (json_int_t)peak_bytes());
+    json_t *j = json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "schema", "tgrun.run/1", "model", model, "device",
+                          device, "precision", precision_name(r->args), "inputs", inputs_json(r), "outputs",
+                          outputs_json(r), "compare", compare_json(r), "latency_ms", latency_json(r));
+    json_t *rest = json_pack(
+        "{s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:o, s:I, s:b, s:i, s:o}", "load_s", i->load_s, "schedule_s",
+        i->schedule_s, "compile_s", i->compile_s, "tune_s", i->tune_s, "programs",
+        (json_int_t)tg_program_count(r->session), "kernels_compiled", (json_int_t)i->kernels_compiled, "kernels_cached",
+        (json_int_t)i->kernels_cached, "lists_refused", (json_int_t)i->lists_refused, "first_run_ms", r->first_run_ms,
+        "memory", memory, "flops", (json_int_t)i->flops, "ok", r->ok, "exit", (int)exit_code, "env", env_json(i));
     json_object_update(j, rest);
     json_decref(rest);
     return j;

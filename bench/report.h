@@ -12,7 +12,7 @@ typedef struct {
     const TgSession *session;
     TgInfo info;
     const Data *data;
-    TgTensor *output;               /* of the first set: type and shape stay valid, data do not; what holds tensors is a copy */
+    TgTensor *output; /* of the first set: type and shape stay valid, data do not; what holds tensors is a copy */
     Comparison *compare;            /* [set * noutput + k]; only where the set's output is known */
     bool ok;
     Latency latency;

@@ -1,4 +1,5 @@
-/* In: a model and options. Every data set runs once and is compared and written at once, because a run's outputs live until the next; the first set is then timed. */
+/* In: a model and options. Every data set runs once and is compared and written at once, because a run's outputs live
+ * until the next; the first set is then timed. */
 #include "bench/run.h"
 
 #include <errno.h>
@@ -24,7 +25,8 @@ static TgStatus opts_text(char **out, const Args *a)
         char part[4096];
         for (size_t n; f && (n = fread(part, 1, sizeof part, f)) > 0;) fwrite(part, 1, n, all);
         if (f) fclose(f);
-        else if (!strchr(value, ':')) return fclose(all), say_error(TG_BAD_INPUT, "--opts: %s: %s", value, strerror(why));
+        else if (!strchr(value, ':'))
+            return fclose(all), say_error(TG_BAD_INPUT, "--opts: %s: %s", value, strerror(why));
         else fputs(value, all);
         fputc('\n', all);
     }
@@ -68,12 +70,13 @@ static TgStatus make_folders(const char *dir)
     return say_error(TG_CACHE, "--output-dir: %s: %s", path, strerror(errno));
 }
 
-static void file_name(char *out, size_t cap, const char *name)
+void file_name(char *out, size_t cap, const char *name)
 {
     size_t n = 0;
     for (; *name && n + 1 < cap; name++) {
-        bool plain = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || (*name >= '0' && *name <= '9') || *name == '.' || *name == '_' || *name == '-';
-        if (((unsigned char)*name & 0xc0) == 0x80) continue;        /* a character is one _, however many bytes it has */
+        bool plain = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') ||
+            (*name >= '0' && *name <= '9') || *name == '.' || *name == '_' || *name == '-';
+        if (((unsigned char)*name & 0xc0) == 0x80) continue; /* a character is one _, however many bytes it has */
         out[n++] = plain ? *name : '_';
     }
     out[n] = 0;
@@ -92,12 +95,16 @@ static TgStatus write_folder(const Result *r, uint32_t set, const TgTensor *outp
     const DataSet *d = &r->data->set[set];
     TgPort p;
     if (!args_has(r->args, OPT_output_dir)) return TG_OK;
-    snprintf(dir, sizeof dir, "%s%s%s", args_text(r->args, OPT_output_dir, "."), r->data->count > 1 ? "/" : "", r->data->count > 1 ? d->name : "");
+    snprintf(dir, sizeof dir, "%s%s%s", args_text(r->args, OPT_output_dir, "."), r->data->count > 1 ? "/" : "",
+             r->data->count > 1 ? d->name : "");
     TgStatus status = make_folders(dir);
     for (int32_t k = 0; k < d->noutput && status == TG_OK; k++) {
         if (tg_output(r->session, k, &p) != TG_OK) continue;
         file_name(name, sizeof name, p.name);
-        snprintf(path, sizeof path, "%s/%s.%s", dir, name, output[k].type == TG_MAP ? "json" : holds_tensors(&output[k]) ? "pb" : "npy");
+        snprintf(path, sizeof path, "%s/%s.%s", dir, name,
+                 output[k].type == TG_MAP        ? "json"
+                     : holds_tensors(&output[k]) ? "pb"
+                                                 : "npy");
         status = write_value(&output[k], p.name, path);
     }
     return status;
@@ -131,17 +138,23 @@ static TgStatus check_names(const Result *r)
     for (size_t t = 0; t < sizeof tolerance / sizeof *tolerance; t++)
         for (uint32_t i = 0; i < a->value[tolerance[t].o].count; i++) {
             const char *s = a->value[tolerance[t].o].v[i], *colon = strrchr(s, ':');
-            if (colon && !is_output(r, s, (size_t)(colon - s))) return say_error(TG_USAGE, "%s %s: the model has no output '%.*s'", tolerance[t].text, s, (int)(colon - s), s);
+            if (colon && !is_output(r, s, (size_t)(colon - s)))
+                return say_error(TG_USAGE, "%s %s: the model has no output '%.*s'", tolerance[t].text, s,
+                                 (int)(colon - s), s);
         }
     for (uint32_t i = 0; i < a->value[OPT_output].count; i++) {
         const char *s = a->value[OPT_output].v[i], *equals = strchr(s, '=');
         bool named = equals && !memchr(s, '/', (size_t)(equals - s));
-        for (const char *e = equals; e && !is_output(r, s, (size_t)(equals - s)); e = strchr(e + 1, '=')) equals = e;       /* names may have one, too */
+        for (const char *e = equals; e && !is_output(r, s, (size_t)(equals - s)); e = strchr(e + 1, '='))
+            equals = e; /* names may have one, too */
         bool found = equals && is_output(r, s, (size_t)(equals - s));
-        if (named && !found) return say_error(TG_USAGE, "-o %s: the model has no output '%.*s'", s, (int)(strchr(s, '=') - s), s);
+        if (named && !found)
+            return say_error(TG_USAGE, "-o %s: the model has no output '%.*s'", s, (int)(strchr(s, '=') - s), s);
         in_order += !found;
     }
-    if (in_order > tg_output_count(r->session)) return say_error(TG_USAGE, "-o: %d files are for outputs in their order, of which the model has %d", in_order, tg_output_count(r->session));
+    if (in_order > tg_output_count(r->session))
+        return say_error(TG_USAGE, "-o: %d files are for outputs in their order, of which the model has %d", in_order,
+                         tg_output_count(r->session));
     return TG_OK;
 }
 
@@ -154,7 +167,9 @@ static TgStatus write_files(const Result *r, const TgTensor *output)
         int32_t k = output_named(r, r->args->value[OPT_output].v[i], &file);
         TgPort p;
         if (k < 0) k = next++;
-        if (k >= r->data->set[0].noutput) return say_error(TG_USAGE, "-o %s: the model has %d outputs, and none has that name", file, r->data->set[0].noutput);
+        if (k >= r->data->set[0].noutput)
+            return say_error(TG_USAGE, "-o %s: the model has %d outputs, and none has that name", file,
+                             r->data->set[0].noutput);
         TgStatus status = tg_output(r->session, k, &p);
         if (status != TG_OK) return say_library_error(status);
         if (!strcmp(file, "-")) tensor_print(stdout, p.name, &output[k]);
@@ -179,7 +194,8 @@ static TgStatus against_reference(DataSet *set, const Args *a, const char *path)
     for (int32_t k = 0; k < set->noutput && status == TG_OK; k++) {
         Bound *b = &set->output[k];
         bound_clear(b);
-        if (!(b->known = tensor_copy(&b->tensor, &out[k]))) return say_error(TG_LIMIT, "no memory for the reference's outputs");
+        if (!(b->known = tensor_copy(&b->tensor, &out[k])))
+            return say_error(TG_LIMIT, "no memory for the reference's outputs");
         snprintf(b->source, sizeof b->source, "reference");
     }
     if (status != TG_OK) say_library_error(status);
@@ -187,7 +203,8 @@ static TgStatus against_reference(DataSet *set, const Args *a, const char *path)
     return status;
 }
 
-static TgStatus against_peer(DataSet *set, const Args *a, const char *path, const TgSession *session, const char *engine)
+static TgStatus against_peer(DataSet *set, const Args *a, const char *path, const TgSession *session,
+                             const char *engine)
 {
     char dir[64];
     Peer peer;
@@ -207,9 +224,11 @@ static TgStatus against(Data *data, const Args *a, const char *path, const TgSes
     const char *who = args_text(a, OPT_against, NULL);
     if (!who) return TG_OK;
     bool reference = !strcmp(who, "reference");
-    if (!reference && strcmp(who, "ort") && strncmp(who, "ort:", 4)) return say_error(TG_USAGE, "--against: '%s' is wrong; ort, ort:LIB or reference is wanted", who);
+    if (!reference && strcmp(who, "ort") && strncmp(who, "ort:", 4))
+        return say_error(TG_USAGE, "--against: '%s' is wrong; ort, ort:LIB or reference is wanted", who);
     for (uint32_t i = 0; i < data->count; i++) {
-        TgStatus status = reference ? against_reference(&data->set[i], a, path) : against_peer(&data->set[i], a, path, session, who);
+        TgStatus status =
+            reference ? against_reference(&data->set[i], a, path) : against_peer(&data->set[i], a, path, session, who);
         if (status != TG_OK) return status;
     }
     return TG_OK;
@@ -227,8 +246,9 @@ static void compare_set(Result *r, uint32_t s, const TgTensor *output)
         *c = compare_output(r->args, &p, &output[k], &set->output[k]);
         r->ok &= c->ok;
         if (!c->ok && args_has(r->args, OPT_quiet))
-            say_error(TG_DIFFERS, "%s: %s%soutput '%s' %s: %ld of %ld values outside rtol %g atol %.2g", r->file, set->name, *set->name ? ": " : "", p.name, *c->why ? c->why : "differs",
-                      (long)c->outside, (long)c->numel, c->used.rtol, c->used.atol);
+            say_error(TG_DIFFERS, "%s: %s%soutput '%s' %s: %ld of %ld values outside rtol %g atol %.2g", r->file,
+                      set->name, *set->name ? ": " : "", p.name, *c->why ? c->why : "differs", (long)c->outside,
+                      (long)c->numel, c->used.rtol, c->used.atol);
     }
 }
 
@@ -290,7 +310,8 @@ static TgStatus run_and_report(Result *r, TgSession *session)
     if (status == TG_UNSUPPORTED) tg_check(r->file, emit_problem, NULL);       /* all of it at once, not one a try */
     if (status != TG_OK) return status;
     status = r->ok ? TG_OK : TG_DIFFERS;
-    if (!args_has(r->args, OPT_quiet)) report_people(args_has(r->args, OPT_json) || args_has(r->args, OPT_output) ? stderr : stdout, r);
+    if (!args_has(r->args, OPT_quiet))
+        report_people(args_has(r->args, OPT_json) || args_has(r->args, OPT_output) ? stderr : stdout, r);
     if (args_has(r->args, OPT_json)) {
         TgStatus written = json_write(report_json(r, status), args_text(r->args, OPT_json, ""));
         if (written != TG_OK) return written;
@@ -298,7 +319,81 @@ static TgStatus run_and_report(Result *r, TgSession *session)
     return status;
 }
 
+/* ---- values inside the graph ---- */
+
+typedef struct { const char **name; int32_t count, cap; } Names;
+
+static bool add_name(Names *n, const char *name)
+{
+    for (int32_t k = 0; k < n->count; k++)
+        if (!strcmp(n->name[k], name)) return true;
+    if (n->count == n->cap) {
+        const char **grown = realloc(n->name, (size_t)(n->cap ? 2 * n->cap : 64) * sizeof *grown);
+        if (!grown) return false;
+        n->name = grown;
+        n->cap = n->cap ? 2 * n->cap : 64;
+    }
+    n->name[n->count++] = name;
+    return true;
+}
+
+/* The model's outputs, then what --values names. */
+static TgStatus list_values(Names *n, const TgSession *s, const Args *a)
+{
+    TgPort p;
+    TgNode node;
+    bool good = true;
+    for (int32_t k = 0; k < tg_output_count(s) && tg_output(s, k, &p) == TG_OK; k++) good = good && add_name(n, p.name);
+    for (uint32_t i = 0; i < a->value[OPT_values].count; i++) {
+        const char *name = a->value[OPT_values].v[i];
+        if (strcmp(name, "all")) good = good && add_name(n, name);
+        for (int32_t k = 0; !strcmp(name, "all") && tg_node(s, k, &node); k++)
+            for (int32_t o = 0; o < node.output_count; o++)
+                if (*node.output[o]) good = good && add_name(n, node.output[o]);
+    }
+    if (n->count > PORTS_MAX)
+        return say_error(TG_LIMIT, "--values: %d values; at most %d are written at once", n->count, PORTS_MAX);
+    return good ? TG_OK : say_error(TG_LIMIT, "--values: no memory for the names");
+}
+
+/* The model with more outputs, as a file of its own in that folder. */
+static TgStatus model_with_values(char *out, size_t cap, const char *dir, const Args *a, const char *path)
+{
+    TgSession *s = NULL;
+    TgOptions o;
+    Names n = { NULL };
+    args_session_options(a, &o);
+    o.device = "none";
+    o.dims = NULL;
+    TgStatus status = tg_open(&s, path, &o);
+    if (status != TG_OK) return say_library_error(status);
+    status = list_values(&n, s, a);
+    snprintf(out, cap, "%s/model.onnx", dir);
+    if (status == TG_OK) {
+        status = tg_extract(path, &(TgExtract){ .output = n.name, .output_count = n.count }, out);
+        if (status != TG_OK) say_library_error(status);
+    }
+    free(n.name);
+    tg_close(s);
+    return status;
+}
+
+static TgStatus run_file(const Args *a, const char *shown, const char *path);
+
 TgStatus run_model(const Args *a, const char *path)
+{
+    char dir[64], model[128];
+    if (!args_has(a, OPT_values)) return run_file(a, path, path);
+    if (!args_has(a, OPT_output) && !args_has(a, OPT_output_dir))
+        return say_error(TG_USAGE, "--values: --output-dir or -o must say where they go");
+    if (!folder_make(dir)) return TG_CACHE;
+    TgStatus status = model_with_values(model, sizeof model, dir, a, path);
+    if (status == TG_OK) status = run_file(a, path, model);
+    folder_clear(dir);
+    return status;
+}
+
+static TgStatus run_file(const Args *a, const char *shown, const char *path)
 {
     TgSession *session = NULL;
     Data data;
@@ -308,7 +403,7 @@ TgStatus run_model(const Args *a, const char *path)
     if (status == TG_OK) status = open_model(&session, &data, a, path);
     else data = (Data){ 0 };
     if (status == TG_OK) status = against(&data, a, path, session);
-    Result r = { .file = path, .args = a, .session = session, .data = &data, .ok = true };
+    Result r = { .file = shown, .args = a, .session = session, .data = &data, .ok = true };
     if (status == TG_OK) status = check_names(&r);
     if (status == TG_OK) {
         size_t nout = (size_t)data.set[0].noutput + 1;

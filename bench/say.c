@@ -26,8 +26,8 @@ static void escaped(const char *s)
 
 static void error_json(TgStatus code, const char *message, const char *node, const char *op, const char *field)
 {
-    json_t *j = json_pack("{s:s, s:b, s:i, s:{s:s, s:s, s:s, s:s}}", "schema", "tgrun.error/1", "ok", 0, "exit", (int)code, "error", "message", message, "node", node, "op", op,
-                          "field", field);
+    json_t *j = json_pack("{s:s, s:b, s:i, s:{s:s, s:s, s:s, s:s}}", "schema", "tgrun.error/1", "ok", 0, "exit",
+                          (int)code, "error", "message", message, "node", node, "op", op, "field", field);
     FILE *f = *say.json ? fopen(say.json, "w") : stdout;
     if (j && f) {
         json_dumpf(j, f, JSON_INDENT(2));

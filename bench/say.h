@@ -4,10 +4,10 @@
 #include <stdbool.h>
 #include "tgrun.h"
 
-void say_setup(const char *program, const char *json_file, bool quiet);      /* json_file: NULL none, "" standard output */
+void say_setup(const char *program, const char *json_file, bool quiet); /* json_file: NULL none, "" standard output */
 /* `program: message`; control characters escaped. Returns code. */
 TgStatus say_error(TgStatus code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-TgStatus say_library_error(TgStatus code);                                    /* the library's last error, with its place */
+TgStatus say_library_error(TgStatus code); /* the library's last error, with its place */
 void say_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    /* standard error, not when quiet */
 void say_progress_setup(const char *when, TgOptions *options);
 void say_progress_done(void);

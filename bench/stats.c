@@ -1,5 +1,6 @@
-/* Why medians of blocks in pairs: timings drift, come in bursts and have spikes. Neighbouring blocks share the drift, a median ignores spikes, and resampling pairs, not
- * runs, keeps the interval honest when runs resemble their neighbours. tests/unit/test_stats.c repeats the simulation that chose this. */
+/* Why medians of blocks in pairs: timings drift, come in bursts and have spikes. Neighbouring blocks share the drift, a
+ * median ignores spikes, and resampling pairs, not runs, keeps the interval honest when runs resemble their neighbours.
+ * tests/unit/test_stats.c repeats the simulation that chose this. */
 #include "bench/stats.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@ double random_normal(Random *r)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* The fewest runs of which at least two lie above the percentile with 99 % confidence: fewer, and one spike would be the answer. */
+/* The fewest runs of which at least two lie above the percentile with 99 % confidence: fewer, and one spike would be
+ * the answer. */
 uint32_t runs_for_percentile(double percent)
 {
     double tail = 1 - percent / 100;
@@ -49,5 +51,6 @@ Interval ratio_of_pairs(const double *log_ratio, uint32_t n, Random *r)
         draw[d] = quantile_sorted(sample, n, 0.5);
     }
     sort_doubles(draw, DRAWS);
-    return (Interval){ exp(median_of(log_ratio, n)), exp(quantile_sorted(draw, DRAWS, 0.025)), exp(quantile_sorted(draw, DRAWS, 0.975)) };
+    return (Interval){ exp(median_of(log_ratio, n)), exp(quantile_sorted(draw, DRAWS, 0.025)),
+                       exp(quantile_sorted(draw, DRAWS, 0.975)) };
 }

@@ -21,7 +21,11 @@ bool type_is_float(TgType t) { return t == TG_F16 || t == TG_BF16 || t == TG_F32
 static bool is_signed_packed(TgType t) { return t == TG_I4 || t == TG_I2; }
 static bool is_packed_float(TgType t) { return t == TG_F4E2M1 || t == TG_F6E2M3 || t == TG_F6E3M2; }
 static bool is_packed(TgType t) { return t == TG_U4 || t == TG_U2 || is_packed_float(t) || is_signed_packed(t); }
-bool type_is_integer(TgType t) { return t == TG_BOOL || (t >= TG_U8 && t <= TG_I64) || t == TG_U32 || t == TG_U64 || (is_packed(t) && !is_packed_float(t)); }
+bool type_is_integer(TgType t)
+{
+    return t == TG_BOOL || (t >= TG_U8 && t <= TG_I64) || t == TG_U32 || t == TG_U64 ||
+        (is_packed(t) && !is_packed_float(t));
+}
 
 TgType type_named(const char *name, size_t len)
 {
@@ -50,7 +54,7 @@ static uint16_t half_put(double v)
     int e;
     frexp(a, &e);
     if (e < -13) e = -13;                                       /* denormals share the smallest exponent's step */
-    int64_t steps = (int64_t)nearbyint(ldexp(a, 11 - e));       /* of 2^(e-11); 2048 carries into the exponent by itself */
+    int64_t steps = (int64_t)nearbyint(ldexp(a, 11 - e)); /* of 2^(e-11); 2048 carries into the exponent by itself */
     return (uint16_t)(sign | (steps < 1024 ? steps : ((e + 13) << 10) + steps));
 }
 
@@ -92,7 +96,10 @@ static void packed_put(TgType t, void *data, int64_t i, int64_t v)
 
 /* ---- elements ---- */
 
-#define TYPES(X) X(TG_BOOL, uint8_t) X(TG_U8, uint8_t) X(TG_I8, int8_t) X(TG_U16, uint16_t) X(TG_I16, int16_t) X(TG_U32, uint32_t) X(TG_I32, int32_t) X(TG_U64, uint64_t) X(TG_I64, int64_t)
+#define TYPES(X) \
+    X(TG_BOOL, uint8_t) \
+    X(TG_U8, uint8_t) X(TG_I8, int8_t) X(TG_U16, uint16_t) X(TG_I16, int16_t) X(TG_U32, uint32_t) X(TG_I32, int32_t) \
+        X(TG_U64, uint64_t) X(TG_I64, int64_t)
 
 double value_get(TgType t, const void *data, int64_t i)
 {
@@ -138,7 +145,8 @@ void value_put(TgType t, void *data, int64_t i, double v)
     case TG_F16: ((uint16_t *)data)[i] = half_put(v); break;
     case TG_BF16: ((uint16_t *)data)[i] = bf16_put(v); break;
     default:
-        if (type_is_integer(t)) value_put_int(t, data, i, isnan(v) ? 0 : (int64_t)fmin(fmax(nearbyint(v), -0x1p63), 0x1.fffffffffffffp62));
+        if (type_is_integer(t))
+            value_put_int(t, data, i, isnan(v) ? 0 : (int64_t)fmin(fmax(nearbyint(v), -0x1p63), 0x1.fffffffffffffp62));
     }
 }
 
@@ -173,7 +181,8 @@ bool tensor_copy(TgTensor *out, const TgTensor *t)
     *out = *t;
     out->data = t->type == TG_STRING ? (void *)copy_strings(t->data, tensor_numel(t)) : calloc(t->size_bytes + 64, 1);
     bool ok = out->data != NULL;
-    for (int64_t k = 0; ok && holds_tensors(t) && k < t->shape[0]; k++) ok = tensor_copy((TgTensor *)out->data + k, (const TgTensor *)t->data + k);
+    for (int64_t k = 0; ok && holds_tensors(t) && k < t->shape[0]; k++)
+        ok = tensor_copy((TgTensor *)out->data + k, (const TgTensor *)t->data + k);
     if (ok && t->size_bytes && !holds_tensors(t) && t->type != TG_STRING) memcpy(out->data, t->data, t->size_bytes);
     return ok;
 }

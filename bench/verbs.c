@@ -58,9 +58,14 @@ static json_t *ports_json(const TgSession *s, int32_t count, PortFn fn)
         if (fn(s, k, &p) != TG_OK) continue;
         json_t *shape = json_array();
         for (int32_t d = 0; d < p.rank; d++)
-            json_array_append_new(shape, p.shape[d] >= 0 ? json_integer(p.shape[d]) : json_string(p.symbol[d] && *p.symbol[d] ? p.symbol[d] : "?"));
-        json_t *port = json_pack("{s:s, s:s, s:o}", "name", p.name, "dtype", p.type ? tg_type_name(p.type) : "", "shape", shape), *inside = json_array();
-        for (int i = 0; i < TG_MAX_INSIDE && p.inside[i]; i++) json_array_append_new(inside, json_string(tg_type_name(p.inside[i])));
+            json_array_append_new(shape,
+                                  p.shape[d] >= 0 ? json_integer(p.shape[d])
+                                                  : json_string(p.symbol[d] && *p.symbol[d] ? p.symbol[d] : "?"));
+        json_t *port = json_pack("{s:s, s:s, s:o}", "name", p.name, "dtype", p.type ? tg_type_name(p.type) : "",
+                                 "shape", shape),
+               *inside = json_array();
+        for (int i = 0; i < TG_MAX_INSIDE && p.inside[i]; i++)
+            json_array_append_new(inside, json_string(tg_type_name(p.inside[i])));
         if (json_array_size(inside)) json_object_set(port, "inside", inside);
         json_decref(inside);
         json_array_append_new(j, port);
@@ -73,15 +78,18 @@ static json_t *operators_json(const TgSession *s)
     const char *domain, *name;
     json_t *j = json_array();
     for (int32_t k = 0, n; (n = tg_model_operator(s, k, &domain, &name)) > 0; k++)
-        json_array_append_new(j, json_pack("{s:s, s:s, s:i}", "domain", *domain ? domain : "ai.onnx", "name", name, "count", (int)n));
+        json_array_append_new(
+            j, json_pack("{s:s, s:s, s:i}", "domain", *domain ? domain : "ai.onnx", "name", name, "count", (int)n));
     return j;
 }
 
 static json_t *info_json(const TgSession *s, const TgInfo *i, const char *path)
 {
-    return json_pack("{s:s, s:{s:s, s:s, s:I, s:I, s:I}, s:o, s:o, s:o, s:b, s:i}", "schema", "tgrun.info/1", "model", "file", path, "xxh3", i->model_hash, "opset", (json_int_t)i->opset,
-                     "nodes", (json_int_t)i->nodes, "parameters", (json_int_t)i->parameters, "inputs", ports_json(s, tg_input_count(s), tg_input), "outputs",
-                     ports_json(s, tg_output_count(s), tg_output), "operators", operators_json(s), "ok", 1, "exit", 0);
+    return json_pack("{s:s, s:{s:s, s:s, s:I, s:I, s:I}, s:o, s:o, s:o, s:b, s:i}", "schema", "tgrun.info/1", "model",
+                     "file", path, "xxh3", i->model_hash, "opset", (json_int_t)i->opset, "nodes", (json_int_t)i->nodes,
+                     "parameters", (json_int_t)i->parameters, "inputs", ports_json(s, tg_input_count(s), tg_input),
+                     "outputs", ports_json(s, tg_output_count(s), tg_output), "operators", operators_json(s), "ok", 1,
+                     "exit", 0);
 }
 
 static void emit_calls(void *user, const char *line)
@@ -105,23 +113,27 @@ static bool has_inputs(const TgSession *s, const Args *a)
     TgPort p;
     if (args_has(a, OPT_input) || args_has(a, OPT_test_data)) return true;
     for (int32_t k = 0; k < tg_input_count(s); k++)
-        if (tg_input(s, k, &p) != TG_OK || !p.type || p.type == TG_STRING || p.type >= TG_SEQUENCE || p.rank < 0) return false;
+        if (tg_input(s, k, &p) != TG_OK || !p.type || p.type == TG_STRING || p.type >= TG_SEQUENCE || p.rank < 0)
+            return false;
     return true;
 }
 
 static json_t *memory_json(const TgMemory *m)
 {
-    return json_pack("{s:I, s:I, s:I}", "values_bytes", (json_int_t)m->values_bytes, "packed_bytes", (json_int_t)m->packed_bytes, "mapped_bytes", (json_int_t)m->mapped_bytes);
+    return json_pack("{s:I, s:I, s:I}", "values_bytes", (json_int_t)m->values_bytes, "packed_bytes",
+                     (json_int_t)m->packed_bytes, "mapped_bytes", (json_int_t)m->mapped_bytes);
 }
 
 static void memory_people(const TgMemory *m)
 {
     char values[32], packed[32], mapped[32];
-    printf("%-8s%s values, %s packed weights, %s mapped weights\n", "memory", bytes_text(values, (double)m->values_bytes), bytes_text(packed, (double)m->packed_bytes),
+    printf("%-8s%s values, %s packed weights, %s mapped weights\n", "memory",
+           bytes_text(values, (double)m->values_bytes), bytes_text(packed, (double)m->packed_bytes),
            bytes_text(mapped, (double)m->mapped_bytes));
 }
 
-/* What repeats in it and what memory it takes, for the sizes that options and data tell, else 1; nothing where those do not fit the model. */
+/* What repeats in it and what memory it takes, for the sizes that options and data tell, else 1; nothing where those do
+ * not fit the model. */
 static TgStatus info_planned(const Args *a, const char *path, json_t *json)
 {
     TgSession *s = NULL;
@@ -147,10 +159,12 @@ static TgStatus info_planned(const Args *a, const char *path, json_t *json)
 static void info_people(const TgSession *s, const TgInfo *i, const char *path)
 {
     const char *domain, *name;
-    printf("%s   opset %ld, %ld nodes, %ld parameters, xxh3 %s\n", path, (long)i->opset, (long)i->nodes, (long)i->parameters, i->model_hash);
+    printf("%s   opset %ld, %ld nodes, %ld parameters, xxh3 %s\n", path, (long)i->opset, (long)i->nodes,
+           (long)i->parameters, i->model_hash);
     ports_people(s, "input", tg_input_count(s), tg_input);
     ports_people(s, "output", tg_output_count(s), tg_output);
-    for (int32_t k = 0, n; (n = tg_model_operator(s, k, &domain, &name)) > 0; k++) printf("%-8s%s%s%-24s %d\n", "op", domain, *domain ? "." : "", name, n);
+    for (int32_t k = 0, n; (n = tg_model_operator(s, k, &domain, &name)) > 0; k++)
+        printf("%-8s%s%s%-24s %d\n", "op", domain, *domain ? "." : "", name, n);
 }
 
 TgStatus verb_info(const Args *a, const char *path)
@@ -186,7 +200,8 @@ TgStatus verb_check(const Args *a, const char *path)
     TgStatus status = tg_check(path, json ? emit_json : emit_stdout, problems);
     if (json) {
         if (status != TG_OK && status != TG_UNSUPPORTED) json_array_append_new(problems, json_string(tg_error()));
-        json_t *j = json_pack("{s:s, s:s, s:O, s:b, s:i}", "schema", "tgrun.check/1", "file", path, "problems", problems, "ok", status == TG_OK, "exit", (int)status);
+        json_t *j = json_pack("{s:s, s:s, s:O, s:b, s:i}", "schema", "tgrun.check/1", "file", path, "problems",
+                              problems, "ok", status == TG_OK, "exit", (int)status);
         TgStatus written = json_write(j, args_text(a, OPT_json, ""));
         if (written != TG_OK) status = written;
     } else if (status == TG_OK) {
@@ -207,8 +222,8 @@ static void say_tuned(const TgSession *s)
     TgInfo i;
     TgKernelTime k;
     if (tg_info(s, &i) != TG_OK) return;
-    printf("# %lld kernels timed, %lld better after %.1f s: %.4g -> %.4g ms a run", (long long)i.kernels_timed, (long long)i.kernels_better, i.tune_s, 1e3 * i.run_before_s,
-           1e3 * i.run_after_s);
+    printf("# %lld kernels timed, %lld better after %.1f s: %.4g -> %.4g ms a run", (long long)i.kernels_timed,
+           (long long)i.kernels_better, i.tune_s, 1e3 * i.run_before_s, 1e3 * i.run_after_s);
     if (i.run_after_s > 0) printf(" (%.2fx)", i.run_before_s / i.run_after_s);
     puts("");
     for (int32_t n = 0; tg_kernel(s, n, &k); n++)
@@ -243,7 +258,8 @@ TgStatus verb_dump(const Args *a, const char *path)
     if (status == TG_OK) {
         TgTensor in[data.set[0].ninput + 1];
         set_inputs(&data.set[0], in);
-        status = tg_dump(s, in, data.set[0].ninput, args_text(a, OPT_stage, "graph"), args_text(a, OPT_kernel, NULL), emit_stdout, NULL);
+        status = tg_dump(s, in, data.set[0].ninput, args_text(a, OPT_stage, "graph"), args_text(a, OPT_kernel, NULL),
+                         emit_stdout, NULL);
         if (status != TG_OK) say_library_error(status);
     }
     data_free(&data);
@@ -254,9 +270,13 @@ TgStatus verb_dump(const Args *a, const char *path)
 /* ---- ops, env ---- */
 
 static const char *domain_of(const TgOperator *o) { return *o->domain ? o->domain : "ai.onnx"; }
-static bool same_name(const TgOperator *a, const TgOperator *b) { return !strcmp(a->domain, b->domain) && !strcmp(a->name, b->name); }
+static bool same_name(const TgOperator *a, const TgOperator *b)
+{
+    return !strcmp(a->domain, b->domain) && !strcmp(a->name, b->name);
+}
 
-/* One operator in all its versions: those, the types of the newest, and the tests of all. Returns the index behind it. */
+/* One operator in all its versions: those, the types of the newest, and the tests of all. Returns the index behind it.
+ */
 static int32_t operator_people(int32_t i, TgOperator *o)
 {
     TgOperator next;
@@ -264,7 +284,9 @@ static int32_t operator_people(int32_t i, TgOperator *o)
     char versions[96] = "";
     size_t n = (size_t)snprintf(versions, sizeof versions, "%d%s", o->since_version, o->covered ? "" : "!");
     while (tg_operator(++i, &next) && same_name(o, &next)) {
-        if (n < sizeof versions) n += (size_t)snprintf(versions + n, sizeof versions - n, " %d%s", next.since_version, next.covered ? "" : "!");
+        if (n < sizeof versions)
+            n += (size_t)snprintf(versions + n, sizeof versions - n, " %d%s", next.since_version,
+                                  next.covered ? "" : "!");
         tests += next.tests;
         *o = next;
     }
@@ -286,12 +308,14 @@ static void lacks_people(void)
     for (int32_t i = 0; tg_operator(i, &o); i++) {
         if (o.tests < 0) continue;
         versions++, lacking += !o.covered;
-        for (int32_t k = 0; k < 32 && o.type[k]; k++) types |= tg_type_covered(o.type[k]) ? 0 : UINT64_C(1) << (o.type[k] & 63);
+        for (int32_t k = 0; k < 32 && o.type[k]; k++)
+            types |= tg_type_covered(o.type[k]) ? 0 : UINT64_C(1) << (o.type[k] & 63);
     }
     printf("\n%d operator versions of the standard, %d of them not covered (marked !)", versions, lacking);
     for (int32_t t = 0; t < 64; t++) {
         if (!(types >> t & 1)) continue;
-        printf("%s %s", t == __builtin_ctzll(types) ? "; types that are not:" : ",", tg_type_bits((TgType)t) ? tg_type_name((TgType)t) : "");
+        printf("%s %s", t == __builtin_ctzll(types) ? "; types that are not:" : ",",
+               tg_type_bits((TgType)t) ? tg_type_name((TgType)t) : "");
         if (!tg_type_bits((TgType)t)) printf("number %d", t);
     }
     printf("\n");
@@ -300,8 +324,10 @@ static void lacks_people(void)
 static json_t *operator_json(const TgOperator *o)
 {
     json_t *covered = json_array(), *lacking = json_array();
-    for (int32_t k = 0; k < 32 && o->type[k]; k++) json_array_append_new(tg_type_covered(o->type[k]) ? covered : lacking, json_string(tg_type_name(o->type[k])));
-    return json_pack("{s:s, s:s, s:i, s:b, s:b, s:i, s:o, s:o}", "domain", domain_of(o), "name", o->name, "since_version", o->since_version, "covered", o->covered, "standard", o->tests >= 0, "tests",
+    for (int32_t k = 0; k < 32 && o->type[k]; k++)
+        json_array_append_new(tg_type_covered(o->type[k]) ? covered : lacking, json_string(tg_type_name(o->type[k])));
+    return json_pack("{s:s, s:s, s:i, s:b, s:b, s:i, s:o, s:o}", "domain", domain_of(o), "name", o->name,
+                     "since_version", o->since_version, "covered", o->covered, "standard", o->tests >= 0, "tests",
                      o->tests < 0 ? 0 : o->tests, "types", covered, "types_lacking", lacking);
 }
 
@@ -316,7 +342,8 @@ TgStatus verb_ops(const Args *a, const char *unused)
     }
     json_t *list = json_array();
     for (int32_t i = 0; tg_operator(i, &o); i++) json_array_append_new(list, operator_json(&o));
-    return json_write(json_pack("{s:s, s:o, s:b, s:i}", "schema", "tgrun.ops/1", "operators", list, "ok", 1, "exit", 0), args_text(a, OPT_json, ""));
+    return json_write(json_pack("{s:s, s:o, s:b, s:i}", "schema", "tgrun.ops/1", "operators", list, "ok", 1, "exit", 0),
+                      args_text(a, OPT_json, ""));
 }
 
 static json_t *devices_json(const Args *a)
@@ -329,7 +356,9 @@ static json_t *devices_json(const Args *a)
         args_session_options(a, &o);
         o.device = names[i];
         bool works = tg_device(&o, name, features) == TG_OK;
-        json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s}", "kind", names[i], "works", works, "name", works ? name : tg_error(), "features", features));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:b, s:s, s:s}", "kind", names[i], "works", works, "name",
+                                        works ? name : tg_error(), "features", features));
     }
     return list;
 }
@@ -340,15 +369,18 @@ TgStatus verb_env(const Args *a, const char *unused)
     json_t *env = env_json(NULL), *devices = devices_json(a), *value;
     const char *key;
     if (args_has(a, OPT_json)) {
-        json_t *j = json_pack("{s:s, s:o, s:o, s:b, s:i}", "schema", "tgrun.env/1", "env", env, "devices", devices, "ok", 1, "exit", 0);
+        json_t *j = json_pack("{s:s, s:o, s:o, s:b, s:i}", "schema", "tgrun.env/1", "env", env, "devices", devices,
+                              "ok", 1, "exit", 0);
         return json_write(j, args_text(a, OPT_json, ""));
     }
     json_object_foreach(env, key, value) printf("%-12s%s\n", key, json_string_value(value));
     size_t i;
-    json_array_foreach(devices, i, value)
-        printf("%-12s%s%s  %s\n", json_string_value(json_object_get(value, "kind")), json_is_true(json_object_get(value, "works")) ? "" : "not here: ",
-               json_string_value(json_object_get(value, "name")), json_string_value(json_object_get(value, "features")));
-    printf("%-12s%s\n", "cache", args_text(a, OPT_cache_dir, getenv("XDG_CACHE_HOME") ? "$XDG_CACHE_HOME/tgrun" : "~/.cache/tgrun"));
+    json_array_foreach(devices, i, value) printf("%-12s%s%s  %s\n", json_string_value(json_object_get(value, "kind")),
+                                                 json_is_true(json_object_get(value, "works")) ? "" : "not here: ",
+                                                 json_string_value(json_object_get(value, "name")),
+                                                 json_string_value(json_object_get(value, "features")));
+    printf("%-12s%s\n", "cache",
+           args_text(a, OPT_cache_dir, getenv("XDG_CACHE_HOME") ? "$XDG_CACHE_HOME/tgrun" : "~/.cache/tgrun"));
     json_decref(env);
     json_decref(devices);
     return TG_OK;

@@ -1,4 +1,5 @@
-/* Verbs of tgrun other than `run`. Each takes the command line and the operands after the verb, and returns the exit code. */
+/* Verbs of tgrun other than `run`. Each takes the command line and the operands after the verb, and returns the exit
+ * code. */
 #ifndef TG_VERBS_H
 #define TG_VERBS_H
 #include "bench/args.h"

@@ -36,3 +36,9 @@ for line in sys.stdin:
 PY
 t bisect good.onnx --against "cmd:exec $PYTHON engine.py" | sed 's/[0-9]* of 8 values.*/some values differ/; s/is [0-9.e+-]* from/is near/; s/s [0-9.e+-]* (rms)/s far (rms)/'
 t good.bisect/model.onnx --against reference --runs 1 -q
+t good.onnx --values all -i x=random --output-dir dump --runs 1 -q; ls dump
+t good.onnx --values b -o b=b.npy --runs 1 -q; ls b.npy
+t bisect bad.onnx --against dump | grep first
+rm dump/b.npy; t bisect bad.onnx --against dump | grep first
+t good.onnx --values all
+t good.onnx --values nothing --output-dir dump
