@@ -1,5 +1,6 @@
-/* A backend: a struct of functions that make lowered kernels and a plan run on one kind of device. Adding one touches its folder and the list in session.c.
- * Thread safety: one Device serves one session. Nothing here knows operators or models.
+/* A backend: a struct of functions that make lowered kernels and a plan run on one kind of device. Adding one touches
+ * its folder and the list in session.c. Thread safety: one Device serves one session. Nothing here knows operators or
+ * models.
  */
 #ifndef TG_BACKEND_H
 #define TG_BACKEND_H
@@ -19,29 +20,37 @@ typedef struct { uint32_t compiled, cached; double compile_s; } CompileStats;
 
 typedef struct Backend {
     const char *name;                                                           /* "cpu" */
-    TgStatus (*open)(Device **out, const DeviceOptions *o);                     /* TG_DEVICE and a reason when it cannot work here */
+    /* TG_DEVICE and a reason when it cannot work here */
+    TgStatus (*open)(Device **out, const DeviceOptions *o);
     void (*close)(Device *d);
     const Target *(*target)(const Device *d);
     void (*describe)(const Device *d, char name[128], char features[256]);
-    TgStatus (*render)(Text *out, const Device *d, const Kernel *k);            /* source of one lowered kernel, for dump and goldens */
+    /* source of one lowered kernel, for dump and goldens */
+    TgStatus (*render)(Text *out, const Device *d, const Kernel *k);
     /* Renders, compiles in parallel or takes from the cache, and loads. All kernels of a model at once. */
     TgStatus (*compile)(Code **out, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats);
     void (*code_free)(Code *c);
     /* Allocates, uploads constants, runs the `once` steps. The plan and code outlive it. */
     TgStatus (*load)(Executable **out, Device *d, const Plan *p, Code *c);
     void (*unload)(Executable *e);
-    /* inputs, outputs: host pointers in the order of ports. vars: the plan's variables (sizes); host steps may change them. No allocation, lock or string on the way. */
+    /* inputs, outputs: host pointers in the order of ports. vars: the plan's variables (sizes); host steps may change
+     * them. No allocation, lock or string on the way. */
     TgStatus (*run)(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars);
     double (*device_seconds)(const Executable *e);                              /* of the last run, 0: not measured */
-    /* As run; adds what each of the plan's steps took to seconds[nstep], every step begun and ended by all threads together. NULL: the device cannot tell. */
+    /* As run; adds what each of the plan's steps took to seconds[nstep], every step begun and ended by all threads
+     * together. NULL: the device cannot tell. */
     TgStatus (*trace)(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars, double *seconds);
-    /* For search: seconds of one launch of kernel i of the code on buffers of its params' sizes filled by fill(slot, ptr, bytes); the best of up to `runs`, stopped early above `limit_s`.
-     * When out is not NULL the written params are copied there afterwards (to compare with another schedule of the same kernel). */
-    TgStatus (*time)(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k, void (*fill)(void *user, uint32_t slot, void *ptr, size_t bytes), void *user,
-                     int runs, double limit_s, void *const *out);
+    /* For search: seconds of one launch of kernel i of the code on buffers of its params' sizes filled by fill(slot,
+     * ptr, bytes); the best of up to `runs`, stopped early above `limit_s`. When out is not NULL the written params are
+     * copied there afterwards (to compare with another schedule of the same kernel). */
+    TgStatus (*time)(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k,
+                     void (*fill)(void *user, uint32_t slot, void *ptr, size_t bytes), void *user, int runs,
+                     double limit_s, void *const *out);
     TgStatus (*assembly)(Text *out, Device *d, const Kernel *k);                /* for dump --stage asm; may be NULL */
-    void (*compiler)(const Device *d, char out[128]);                           /* which compiler makes its code, where `describe` does not say; may be NULL */
-    bool interprets;                                                            /* runs kernels as they are written: they must keep their instructions */
+    /* which compiler makes its code, where `describe` does not say; may be NULL */
+    void (*compiler)(const Device *d, char out[128]);
+    /* runs kernels as they are written: they must keep their instructions */
+    bool interprets;
 } Backend;
 
 extern const Backend backend_cpu, backend_cuda, backend_reference;

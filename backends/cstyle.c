@@ -1,4 +1,5 @@
-/* The walk over instructions and the scalar expressions that C-like languages share. To add an op: a row in simple[] or a case in cr_op. */
+/* The walk over instructions and the scalar expressions that C-like languages share. To add an op: a row in simple[] or
+ * a case in cr_op. */
 #include "backends/cstyle.h"
 #include "graph/base/number.h"
 #include "graph/guard.h"
@@ -8,7 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HELPER_IDIV = 1, HELPER_IMOD = 2, HELPER_FMOD = 4, HELPER_INDEX = 8, HELPER_NONZERO = 16, HELPER_SIZE = 32, HELPER_BROADCAST = 64 };
+enum {
+    HELPER_IDIV = 1,
+    HELPER_IMOD = 2,
+    HELPER_FMOD = 4,
+    HELPER_INDEX = 8,
+    HELPER_NONZERO = 16,
+    HELPER_SIZE = 32,
+    HELPER_BROADCAST = 64
+};
 
 const char *cr_text(CRender *r, const char *fmt, ...)
 {
@@ -56,7 +65,10 @@ static const UOp *memory_of(const UOp *address)
 
 static bool is_address(const UOp *u) { return (u->op == UOP_INDEX || u->op == UOP_SHRINK) && memory_of(u); }
 static bool fits_int(const UOp *u) { return u->vmin >= INT32_MIN && u->vmax <= INT32_MAX; }
-static const char *type_name(const CRender *r, DType t) { return r->style->type ? r->style->type(t) : dtype_info[t].c_name; }
+static const char *type_name(const CRender *r, DType t)
+{
+    return r->style->type ? r->style->type(t) : dtype_info[t].c_name;
+}
 
 const char *cr_type(const CRender *r, const UOp *u)
 {
@@ -66,11 +78,13 @@ const char *cr_type(const CRender *r, const UOp *u)
 /* ---- expressions ---- */
 
 static const char *const simple[UOP_COUNT] = {
-    [UOP_ADD] = "(%s + %s)", [UOP_MUL] = "(%s * %s)", [UOP_DIV] = "(%s / %s)", [UOP_CMPLT] = "(%s < %s)", [UOP_CMPNE] = "(%s != %s)",
-    [UOP_XOR] = "(%s ^ %s)", [UOP_OR] = "(%s | %s)", [UOP_AND] = "(%s & %s)", [UOP_WHERE] = "(%s ? %s : %s)", [UOP_MULACC] = "(%s * %s + %s)",
+    [UOP_ADD] = "(%s + %s)",        [UOP_MUL] = "(%s * %s)",         [UOP_DIV] = "(%s / %s)", [UOP_CMPLT] = "(%s < %s)",
+    [UOP_CMPNE] = "(%s != %s)",     [UOP_XOR] = "(%s ^ %s)",         [UOP_OR] = "(%s | %s)",  [UOP_AND] = "(%s & %s)",
+    [UOP_WHERE] = "(%s ? %s : %s)", [UOP_MULACC] = "(%s * %s + %s)",
 };
 static const char *const function[UOP_COUNT] = {
-    [UOP_TRUNC] = "trunc", [UOP_SQRT] = "sqrt", [UOP_EXP2] = "exp2", [UOP_LOG2] = "log2", [UOP_SIN] = "sin", [UOP_POW] = "pow",
+    [UOP_TRUNC] = "trunc", [UOP_SQRT] = "sqrt", [UOP_EXP2] = "exp2",
+    [UOP_LOG2] = "log2",   [UOP_SIN] = "sin",   [UOP_POW] = "pow",
 };
 
 static const char *float_const(CRender *r, const UOp *u)
@@ -86,7 +100,8 @@ static const char *float_const(CRender *r, const UOp *u)
 static const char *int_const(CRender *r, const UOp *u)
 {
     int64_t v = u->arg.i;
-    bool wide = u->dtype == DT_I64 || u->dtype == DT_U64 || (u->dtype == DT_INDEX && !(r->style->narrow_index && fits_int(u)));
+    bool wide =
+        u->dtype == DT_I64 || u->dtype == DT_U64 || (u->dtype == DT_INDEX && !(r->style->narrow_index && fits_int(u)));
     if (v == INT64_MIN) return "(-9223372036854775807L - 1)";
     if (u->dtype == DT_I32 && v == INT32_MIN) return "(-2147483647 - 1)";
     if (u->dtype == DT_U64) return cr_text(r, "%luUL", (unsigned long)v);
@@ -100,7 +115,8 @@ static const char *division(CRender *r, const UOp *u, const char *const *o)
 {
     const UOp *a = u->src[0], *b = u->src[1];
     bool div = u->op == UOP_IDIV, is_unsigned = dtype_info[u->dtype].kind == KIND_UINT;
-    if (b->vmin > 0 && (never_negative(a) || is_unsigned)) return cr_text(r, div ? "(%s / %s)" : "(%s %% %s)", o[0], o[1]);
+    if (b->vmin > 0 && (never_negative(a) || is_unsigned))
+        return cr_text(r, div ? "(%s / %s)" : "(%s %% %s)", o[0], o[1]);
     if (is_unsigned) return cr_text(r, div ? "(%s ? %s / %s : 0)" : "(%s ? %s %% %s : 0)", o[1], o[0], o[1]);
     if (b->vmin > 0 && div) return cr_text(r, "(%s / %s - (%s %% %s < 0))", o[0], o[1], o[0], o[1]);
     if (b->vmin > 0) return cr_text(r, "(%s %% %s + (%s %% %s < 0 ? %s : 0))", o[0], o[1], o[0], o[1], o[1]);
@@ -116,15 +132,18 @@ static const char *shift(CRender *r, const UOp *u, const char *const *o)
     if (n->vmin >= 0 && n->vmax < bits) return cr_text(r, "(%s %s %s)", o[0], sign, o[1]);
     const char *limit = n->dtype == DT_U64 || n->vmin >= 0 ? "" : cr_text(r, "%s >= 0 && ", o[1]);
     bool fill = u->op == UOP_SHR && dtype_info[u->dtype].kind == KIND_SINT;
-    return cr_text(r, "(%s%s < %d ? %s %s %s : %s)", limit, o[1], bits, o[0], sign, o[1], fill ? cr_text(r, "(%s < 0 ? -1 : 0)", o[0]) : "0");
+    return cr_text(r, "(%s%s < %d ? %s %s %s : %s)", limit, o[1], bits, o[0], sign, o[1],
+                   fill ? cr_text(r, "(%s < 0 ? -1 : 0)", o[0]) : "0");
 }
 
-/* select has made sure that a float fits (graph/rules/decompose.c); of a NaN small integers take the low bits of what the machine makes of it, which are 0. */
+/* select has made sure that a float fits (graph/rules/decompose.c); of a NaN small integers take the low bits of what
+ * the machine makes of it, which are 0. */
 static const char *cast(CRender *r, const UOp *u, const char *a)
 {
     DType to = (DType)u->dtype, from = (DType)u->src[0]->dtype;
     if (to == DT_BOOL) return cr_text(r, "(%s != 0)", a);
-    if (dtype_is_float(from) && dtype_is_int(to) && dtype_info[to].bits < 32) return cr_text(r, "((%s)(int)%s)", type_name(r, to), a);
+    if (dtype_is_float(from) && dtype_is_int(to) && dtype_info[to].bits < 32)
+        return cr_text(r, "((%s)(int)%s)", type_name(r, to), a);
     if (dtype_is_float(from) && to == DT_U32) return cr_text(r, "((unsigned int)(long)%s)", a);
     return cr_text(r, "((%s)%s)", cr_type(r, u), a);
 }
@@ -147,9 +166,12 @@ static const char *plain_op(CRender *r, const UOp *u, const char *const *o)
     switch (u->op) {
     case UOP_CONST: return is_float ? float_const(r, u) : int_const(r, u);
     case UOP_CAST: return cast(r, u, o[0]);
-    case UOP_BITCAST: return cr_text(r, "(((union { %s a; %s b; }){ %s }).b)", cr_type(r, u->src[0]), cr_type(r, u), o[0]);
+    case UOP_BITCAST:
+        return cr_text(r, "(((union { %s a; %s b; }){ %s }).b)", cr_type(r, u->src[0]), cr_type(r, u), o[0]);
     case UOP_RECIP: return cr_text(r, "(1.0%s / %s)", f, o[0]);
-    case UOP_MAX: return cr_text(r, "(%s > %s%s ? %s : %s)", o[0], o[1], is_float ? cr_text(r, " || %s != %s", o[0], o[0]) : "", o[0], o[1]);
+    case UOP_MAX:
+        return cr_text(r, "(%s > %s%s ? %s : %s)", o[0], o[1], is_float ? cr_text(r, " || %s != %s", o[0], o[0]) : "",
+                       o[0], o[1]);
     case UOP_IDIV: return division(r, u, o);
     case UOP_MOD:
         if (!is_float) return division(r, u, o);
@@ -162,7 +184,8 @@ static const char *plain_op(CRender *r, const UOp *u, const char *const *o)
     }
     if (function[u->op]) {
         const char *name = cr_text(r, "%s%s%s", r->style->math, function[u->op], f);
-        return op_info[u->op].min_src > 1 ? cr_text(r, "%s(%s, %s)", name, o[0], o[1]) : cr_text(r, "%s(%s)", name, o[0]);
+        return op_info[u->op].min_src > 1 ? cr_text(r, "%s(%s, %s)", name, o[0], o[1])
+                                          : cr_text(r, "%s(%s)", name, o[0]);
     }
     if (simple[u->op]) {
 #pragma GCC diagnostic push
@@ -170,7 +193,8 @@ static const char *plain_op(CRender *r, const UOp *u, const char *const *o)
         return cr_text(r, simple[u->op], o[0], o[1], op_info[u->op].min_src > 2 ? o[2] : "");
 #pragma GCC diagnostic pop
     }
-    r->status = fail(TG_UNSUPPORTED, "kernel %s: %s.%s has no rendering in %s", r->k->name, op_name((Op)u->op), dtype_name(t), r->style->name);
+    r->status = fail(TG_UNSUPPORTED, "kernel %s: %s.%s has no rendering in %s", r->k->name, op_name((Op)u->op),
+                     dtype_name(t), r->style->name);
     return "0";
 }
 
@@ -178,7 +202,9 @@ static const char *plain_op(CRender *r, const UOp *u, const char *const *o)
 static bool wraps(const UOp *u)
 {
     bool small = dtype_is_int((DType)u->dtype) && dtype_info[u->dtype].bits < 32;
-    return small && (u->op == UOP_ADD || u->op == UOP_MUL || u->op == UOP_SHL || u->op == UOP_XOR || u->op == UOP_MULACC || u->op == UOP_IDIV);
+    return small &&
+        (u->op == UOP_ADD || u->op == UOP_MUL || u->op == UOP_SHL || u->op == UOP_XOR || u->op == UOP_MULACC ||
+         u->op == UOP_IDIV);
 }
 
 const char *cr_op(CRender *r, const UOp *u, const char *const *operand)
@@ -186,7 +212,8 @@ const char *cr_op(CRender *r, const UOp *u, const char *const *operand)
     Text t = { 0 };
     const char *wide[3], *s;
     bool widen = r->style->narrow_index && u->dtype == DT_INDEX && !fits_int(u);
-    for (uint32_t k = 0; widen && k < u->nsrc && k < 3; k++) wide[k] = u->src[k]->dtype == DT_INDEX && fits_int(u->src[k]) ? cr_text(r, "(long)%s", operand[k]) : operand[k];
+    for (uint32_t k = 0; widen && k < u->nsrc && k < 3; k++)
+        wide[k] = u->src[k]->dtype == DT_INDEX && fits_int(u->src[k]) ? cr_text(r, "(long)%s", operand[k]) : operand[k];
     if (r->style->op && r->style->op(&t, u, operand)) s = cr_text(r, "%s", t.s);
     else s = plain_op(r, u, widen ? wide : operand);
     text_free(&t);
@@ -250,11 +277,17 @@ const char *cr_position(CRender *r, const UOp *a, uint32_t lane)
     return lane ? cr_text(r, "%s + %u", cr_value(r, i), lane) : cr_value(r, i);
 }
 
-const char *cr_element(CRender *r, const UOp *a, uint32_t lane) { return cr_text(r, "%s[%s]", cr_memory(r, a), cr_position(r, a, lane)); }
+const char *cr_element(CRender *r, const UOp *a, uint32_t lane)
+{
+    return cr_text(r, "%s[%s]", cr_memory(r, a), cr_position(r, a, lane));
+}
 
 /* ---- instructions ---- */
 
-static bool is_variable(const CRender *r, const UOp *m) { return m->op == UOP_BUFFER && buffer_space(m) == SPACE_REG && !r->array[m->id]; }
+static bool is_variable(const CRender *r, const UOp *m)
+{
+    return m->op == UOP_BUFFER && buffer_space(m) == SPACE_REG && !r->array[m->id];
+}
 
 static const char *place(CRender *r, const UOp *to, uint32_t lane, uint32_t lanes)
 {
@@ -305,25 +338,32 @@ static void across_lanes(CRender *r, const UOp *u)
 {
     const UOp *x = u->src[0];
     uint32_t n = cr_lanes(x);
-    struct { UOp u; const UOp *src[2]; } step = { { .op = (uint8_t)u->arg.i, .dtype = u->dtype, .nsrc = 2, .vmin = x->vmin, .vmax = x->vmax }, { x, x } };
+    struct {
+        UOp u;
+        const UOp *src[2];
+    } step = { { .op = (uint8_t)u->arg.i, .dtype = u->dtype, .nsrc = 2, .vmin = x->vmin, .vmax = x->vmax }, { x, x } };
     const char *first = cr_lane(r, x, 0), *name = cr_name(r, u), *t = cr_type(r, u);
     cr_line(r, "%s %s = %s;", t, name, first);
-    for (uint32_t l = 1; l < n; l++) cr_line(r, "%s = %s;", name, cr_op(r, &step.u, (const char *const[]){ name, cr_lane(r, x, l) }));
+    for (uint32_t l = 1; l < n; l++)
+        cr_line(r, "%s = %s;", name, cr_op(r, &step.u, (const char *const[]){ name, cr_lane(r, x, l) }));
 }
 
 static const char *expression(CRender *r, const UOp *u, uint32_t lane)
 {
     if (u->op == UOP_LOAD) return load_of_lane(r, u, lane);
     if (u->op == UOP_STACK) return cr_value(r, u->src[lane]);
-    if (u->op == UOP_INDEX && u->nsrc == 2 && uop_is_const(u->src[1])) return cr_lane(r, u->src[0], (uint32_t)u->src[1]->arg.i);
+    if (u->op == UOP_INDEX && u->nsrc == 2 && uop_is_const(u->src[1]))
+        return cr_lane(r, u->src[0], (uint32_t)u->src[1]->arg.i);
     if (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_BITCAST) return op_of_lane(r, u, lane);
-    r->status = fail(TG_UNSUPPORTED, "kernel %s: %s has no rendering in %s", r->k->name, op_name((Op)u->op), r->style->name);
+    r->status =
+        fail(TG_UNSUPPORTED, "kernel %s: %s has no rendering in %s", r->k->name, op_name((Op)u->op), r->style->name);
     return "0";
 }
 
 static bool may_inline(const CRender *r, const UOp *u)
 {
-    return (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_BITCAST || u->op == UOP_INDEX) && r->uses[u->id] <= 1 && !r->split[u->id];
+    return (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_BITCAST || u->op == UOP_INDEX) && r->uses[u->id] <= 1 &&
+        !r->split[u->id];
 }
 
 static void value_line(CRender *r, const UOp *u)
@@ -365,7 +405,8 @@ static bool repeats_operands(const UOp *u)
 
 static void use(CRender *r, const UOp *user, const UOp *u)
 {
-    if (r->style->vectors && uop_is_shuffle(user, (const UOp *[2]){ 0 })) u = u->src[0];             /* the vector, not its lane */
+    /* the vector, not its lane */
+    if (r->style->vectors && uop_is_shuffle(user, (const UOp *[2]){ 0 })) u = u->src[0];
     if (is_address(u) || (u->op == UOP_STACK && user->op == UOP_SHRINK)) {
         for (uint32_t k = 0; k < u->nsrc; k++)
             if (!(u->op == UOP_SHRINK && k == 2)) use(r, u, u->src[k]);
@@ -391,9 +432,11 @@ static void count_uses(CRender *r, const UOp *linear)
         if ((u->op == UOP_END || u->op == UOP_ENDIF) && top) top--;
     }
     for (uint32_t i = linear->nsrc; i-- > 0;) {
-        const UOp *u = linear->src[i], *part = u->op == UOP_LOAD && r->style->vector_part ? r->style->vector_part(u) : NULL;
+        const UOp *u = linear->src[i],
+                  *part = u->op == UOP_LOAD && r->style->vector_part ? r->style->vector_part(u) : NULL;
         if (part) r->vector[part->id] = 1;
-        bool whole = r->style->vectors && (cr_lanes(u) > 1 || u->op == UOP_STORE || u->op == UOP_REDUCE) && !(u->dtype == DT_INDEX && !r->vector[u->id] && op_is((Op)u->op, FLAG_ALU));
+        bool whole = r->style->vectors && (cr_lanes(u) > 1 || u->op == UOP_STORE || u->op == UOP_REDUCE) &&
+            !(u->dtype == DT_INDEX && !r->vector[u->id] && op_is((Op)u->op, FLAG_ALU));
         for (uint32_t k = 0; whole && k < u->nsrc; k++)
             if (!is_address(u->src[k])) r->vector[u->src[k]->id] = 1;
     }
@@ -415,7 +458,8 @@ static void helpers(const CRender *r, Text *out)
         if (!(r->helpers & row[k].bit)) continue;
         text_add(out, "#ifndef TG_%s\n#define TG_%s\n", row[k].name, row[k].name);
         if (row[k].bit == HELPER_FMOD) text_add(out, "#define FMOD %sfmod\n", r->style->math);
-        text_add(out, "%s %s\n#endif\n", r->style->inline_function ? r->style->inline_function : "static inline", row[k].body);
+        text_add(out, "%s %s\n#endif\n", r->style->inline_function ? r->style->inline_function : "static inline",
+                 row[k].body);
     }
 }
 
@@ -424,9 +468,19 @@ TgStatus cstyle_render(Text *out, const CStyle *style, const Kernel *k, const ch
     Arena *a = arena_new();
     Text body = { 0 };
     uint32_t ids = graph_count(k->g);
-    CRender r = { .out = &body, .style = style, .k = k, .arena = a, .depth = 1, .name = NEW_N(a, uint32_t, ids), .uses = NEW_N(a, uint32_t, ids),
-                  .def_block = NEW_N(a, uint32_t, ids), .split = NEW_N(a, uint8_t, ids), .vector = NEW_N(a, uint8_t, ids), .array = NEW_N(a, uint8_t, ids),
-                  .expr = NEW_N(a, const char *, ids), .note = NEW_N(a, uint8_t, ids) };
+    CRender r = { .out = &body,
+                  .style = style,
+                  .k = k,
+                  .arena = a,
+                  .depth = 1,
+                  .name = NEW_N(a, uint32_t, ids),
+                  .uses = NEW_N(a, uint32_t, ids),
+                  .def_block = NEW_N(a, uint32_t, ids),
+                  .split = NEW_N(a, uint8_t, ids),
+                  .vector = NEW_N(a, uint8_t, ids),
+                  .array = NEW_N(a, uint8_t, ids),
+                  .expr = NEW_N(a, const char *, ids),
+                  .note = NEW_N(a, uint8_t, ids) };
     count_uses(&r, k->linear);
     for (uint32_t i = 0; i < k->linear->nsrc && !r.status; i++) instruction(&r, k->linear->src[i]);
     helpers(&r, out);

@@ -6,23 +6,30 @@
 typedef struct Backend Backend;         /* backends/backend.h */
 typedef struct Device Device;
 
-void heuristic_opts(OptList *out, const Kernel *k, const Target *t);      /* heuristic.c: a good list at once, from the kernel (trial.h) and the device alone */
+/* heuristic.c: a good list at once, from the kernel (trial.h) and the device alone */
+void heuristic_opts(OptList *out, const Kernel *k, const Target *t);
 void gpu_opts(OptList *out, const Kernel *k, const Target *t);            /* gpu.c: its part for GPUs */
-void cut_sum(OptList *l, Kernel *k, const Target *t, int64_t most);       /* cut.c: a sum of twice as many terms or more becomes one of sums of at most that many; k has l applied, and so it stays */
-uint32_t gpu_candidates(OptList *out, uint32_t cap, const Kernel *k, const Target *t);      /* different lists for a GPU, the likeliest first; returns how many */
+/* cut.c: a sum of twice as many terms or more becomes one of sums of at most that many; k has l applied, and so it
+ * stays */
+void cut_sum(OptList *l, Kernel *k, const Target *t, int64_t most);
+/* different lists for a GPU, the likeliest first; returns how many */
+uint32_t gpu_candidates(OptList *out, uint32_t cap, const Kernel *k, const Target *t);
 
-/* tunedb.c: what was learned. cache_dir NULL: kept as long as the session. device: everything beside the kernel that decides which list is best. */
+/* tunedb.c: what was learned. cache_dir NULL: kept as long as the session. device: everything beside the kernel that
+ * decides which list is best. */
 typedef struct TuneDb TuneDb;
 typedef struct { OptList opts; double seconds; } Tuned;
 TuneDb *tunedb_open(const char *cache_dir);
 void tunedb_close(TuneDb *d);
 bool tunedb_best(TuneDb *d, const char *kernel, const char *device, Tuned *out);
-void tunedb_put_best(TuneDb *d, const char *kernel, const char *device, const Tuned *t);                    /* in place of the one before */
+/* in place of the one before */
+void tunedb_put_best(TuneDb *d, const char *kernel, const char *device, const Tuned *t);
 void tunedb_forget_best(TuneDb *d, const char *kernel, const char *device);
 bool tunedb_is_bad(TuneDb *d, const char *kernel, const char *device, const OptList *l);
 void tunedb_put_bad(TuneDb *d, const char *kernel, const char *device, const OptList *l);
 
-/* The list for a kernel: what the user named for it (lines `KERNEL: LIST`, or NULL), the database's where it has a legal one, else the heuristic's. */
+/* The list for a kernel: what the user named for it (lines `KERNEL: LIST`, or NULL), the database's where it has a
+ * legal one, else the heuristic's. */
 typedef struct { TuneDb *db; const Target *target; const char *named; char device[640]; } Choice;
 void choice_init(Choice *c, TuneDb *db, const Backend *b, const Device *d);
 bool choice_of(OptList *out, const Choice *c, const Kernel *k);           /* true: named, or from the database */
@@ -46,6 +53,7 @@ typedef struct {
     void (*progress)(void *user, const char *what, double done, double total);
     void *user;
 } SearchOptions;
-typedef struct { double before_s, after_s; uint32_t timed, improved, tried, bad; } SearchReport;      /* before, after: sums over a run's launches that were timed */
+/* before, after: sums over a run's launches that were timed */
+typedef struct { double before_s, after_s; uint32_t timed, improved, tried, bad; } SearchReport;
 TgStatus search_run(SearchReport *out, const SearchOptions *o);
 #endif

@@ -1,6 +1,7 @@
-/* Is a list's kernel right? Its results on plain and on hostile data are compared with those of the kernel without OptOps, and with the interpreter's: all of them where that is
- * affordable, else a sample (sample.c). A kernel that is too large to run without OptOps runs with the heuristic's list in their place. Packed constants are filled as a model's
- * load fills them. */
+/* Is a list's kernel right? Its results on plain and on hostile data are compared with those of the kernel without
+ * OptOps, and with the interpreter's: all of them where that is affordable, else a sample (sample.c). A kernel that is
+ * too large to run without OptOps runs with the heuristic's list in their place. Packed constants are filled as a
+ * model's load fills them. */
 #include "beam/check.h"
 
 #include <stdio.h>
@@ -10,7 +11,8 @@
 #include "backends/reference/reference.h"
 #include "beam/sample.h"
 
-enum { INTERPRET_MOST = 300000, PLAIN_MOST_CPU = 2000000000, PLAIN_MOST_GPU = 20000000 };      /* float operations and elements */
+/* float operations and elements */
+enum { INTERPRET_MOST = 300000, PLAIN_MOST_CPU = 2000000000, PLAIN_MOST_GPU = 20000000 };
 
 /* ---- running one kernel once ---- */
 
@@ -18,7 +20,8 @@ static TgStatus blocks_make(void *out[KERNEL_PARAMS], const Kernel *base)
 {
     for (uint32_t i = 0; i < base->nparam; i++) {
         const UOp *b = base->param[i].buffer;
-        if (base->param[i].written && !(out[i] = calloc(1, (size_t)(uop_numel(b) * dtype_size((DType)b->dtype)) + 1))) return fail(TG_LIMIT, "no memory to check kernel %s", base->name);
+        if (base->param[i].written && !(out[i] = calloc(1, (size_t)(uop_numel(b) * dtype_size((DType)b->dtype)) + 1)))
+            return fail(TG_LIMIT, "no memory to check kernel %s", base->name);
     }
     return TG_OK;
 }
@@ -64,7 +67,8 @@ static TgStatus fill_packed(const Checker *c, Kernel *p, Inputs *from, void *to)
 }
 
 /* The copy's data in place of the constant's. k: lowered, its parameters still those of the base. */
-static TgStatus pack_one(const Checker *c, const Kernel *k, uint32_t slot, const Inputs *in, void **data, size_t *size_bytes)
+static TgStatus pack_one(const Checker *c, const Kernel *k, uint32_t slot, const Inputs *in, void **data,
+                         size_t *size_bytes)
 {
     Kernel *p = pack_kernel(k, slot);
     Inputs from = { .count = p->nparam };
@@ -157,12 +161,15 @@ static TgStatus interpret_sample(const Kernel *base, const Inputs *in, Want *w)
         void **out = pass ? other : w->oracle;
         Inputs start = *in;
         for (uint32_t i = 0; i < base->nparam; i++)
-            if (base->param[i].written && !base->param[i].read) memset(out[i], pass ? 0xff : 0, start.size_bytes[i]), start.data[i] = out[i];
+            if (base->param[i].written && !base->param[i].read)
+                memset(out[i], pass ? 0xff : 0, start.size_bytes[i]), start.data[i] = out[i];
         status = interpret(part, &start, out);
     }
     for (uint32_t i = 0; i < base->nparam && status == TG_OK; i++) {
-        size_t size = base->param[i].written ? (size_t)dtype_size((DType)base->param[i].buffer->dtype) : 0, n = size ? (size_t)uop_numel(base->param[i].buffer) : 0;
-        for (size_t e = 0; e < n; e++) ((uint8_t *)w->chosen[i])[e] = !memcmp((char *)w->oracle[i] + e * size, (char *)other[i] + e * size, size);
+        size_t size = base->param[i].written ? (size_t)dtype_size((DType)base->param[i].buffer->dtype) : 0,
+               n = size ? (size_t)uop_numel(base->param[i].buffer) : 0;
+        for (size_t e = 0; e < n; e++)
+            ((uint8_t *)w->chosen[i])[e] = !memcmp((char *)w->oracle[i] + e * size, (char *)other[i] + e * size, size);
     }
     kernel_free(part);
     blocks_free(other);
@@ -205,7 +212,9 @@ static TgStatus want_make(Checker *c, int which)
 TgStatus checker_init(Checker *c, const Backend *b, Device *d, const Kernel *base)
 {
     *c = (Checker){ .b = b, .d = d, .t = b->target(d), .base = base };
-    return inputs_make(&c->in[0], base, false) && inputs_make(&c->in[1], base, true) ? TG_OK : fail(TG_LIMIT, "no memory to time kernel %s", base->name);
+    return inputs_make(&c->in[0], base, false) && inputs_make(&c->in[1], base, true)
+        ? TG_OK
+        : fail(TG_LIMIT, "no memory to time kernel %s", base->name);
 }
 
 void checker_free(Checker *c)
@@ -253,7 +262,8 @@ static double terms_of(const Kernel *k, double outputs)
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n);
     for (uint32_t i = 0; i < n; i++) {
         double trips = 1;
-        for (uint32_t r = 1; order[i]->op == UOP_REDUCE && r < order[i]->nsrc; r++) trips *= (double)order[i]->src[r]->src[0]->vmax;
+        for (uint32_t r = 1; order[i]->op == UOP_REDUCE && r < order[i]->nsrc; r++)
+            trips *= (double)order[i]->src[r]->src[0]->vmax;
         if (trips > most) most = trips;
     }
     arena_free(a);
@@ -265,7 +275,12 @@ static bool compare(const Checker *c, const Want *w, void *const *got, char why[
     for (uint32_t i = 0; i < c->base->nparam; i++) {
         if (!c->base->param[i].written) continue;
         const UOp *b = c->base->param[i].buffer;
-        Comparison one = { (DType)b->dtype, uop_numel(b), got[i], w->plain[i], w->interpreted ? w->oracle[i] : NULL, terms_of(c->base, (double)uop_numel(b) + 1) };
+        Comparison one = { (DType)b->dtype,
+                           uop_numel(b),
+                           got[i],
+                           w->plain[i],
+                           w->interpreted ? w->oracle[i] : NULL,
+                           terms_of(c->base, (double)uop_numel(b) + 1) };
         if (!results_agree(&one, why)) return false;
         if (w->chosen[i] && !sample_agrees(&one, w->oracle[i], w->chosen[i], why)) return false;
     }

@@ -15,7 +15,8 @@ void choice_init(Choice *c, TuneDb *db, const Backend *b, const Device *d)
     c->target = b->target(d);
     b->describe(d, name, features);
     if (b->compiler) b->compiler(d, compiler);
-    snprintf(c->device, sizeof c->device, "%s|%s|%s|%d|%s|%d.%d.%d-%d", b->name, name, features, c->target->threads, compiler, TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH, LISTS_VERSION);
+    snprintf(c->device, sizeof c->device, "%s|%s|%s|%d|%s|%d.%d.%d-%d", b->name, name, features, c->target->threads,
+             compiler, TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH, LISTS_VERSION);
 }
 
 /* ---- lists that the user named ---- */
@@ -88,7 +89,8 @@ bool choice_of(OptList *out, const Choice *c, const Kernel *k)
     Tuned t;
     char list[LIST_TEXT];
     if (find_named(c, k, list) && opt_parse(out, list) == TG_OK) return true;
-    if (k->key[0] && tunedb_best(c->db, k->key, c->device, &t) && is_legal(k, &t.opts, c->target)) return *out = t.opts, true;
+    if (k->key[0] && tunedb_best(c->db, k->key, c->device, &t) && is_legal(k, &t.opts, c->target))
+        return *out = t.opts, true;
     heuristic_opts(out, k, c->target);
     return false;
 }

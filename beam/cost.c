@@ -1,11 +1,11 @@
-/* The cost of linear code. Instructions are walked in order with the loops around them. Each loop body gets cycles: the busiest of multiply-add ports, load ports, store port, issue
- * width, the longest chain from a variable's old value to its new one (a reduction with too few accumulators), and the longest path of an iteration as far as iterations do not overlap
- * (look-ups that wait for look-ups). Variables beyond the registers cost a load and a
- * store an addition.
- * A line of which only an element is taken costs four times what one of a stream does: nothing fetches it ahead. Memory: the outermost loop whose footprint fits a cache decides how often an access comes from the level below.
- * On a GPU, thread by thread: what a warp touches
- * in one load is counted in sectors by evaluating its address for the 32 lanes; waves of workgroups fill the SMs.
- * What is not seen: associativity, pages, prefetching, frequency. Measured kernels decide.
+/* The cost of linear code. Instructions are walked in order with the loops around them. Each loop body gets cycles: the
+ * busiest of multiply-add ports, load ports, store port, issue width, the longest chain from a variable's old value to
+ * its new one (a reduction with too few accumulators), and the longest path of an iteration as far as iterations do not
+ * overlap (look-ups that wait for look-ups). Variables beyond the registers cost a load and a store an addition. A line
+ * of which only an element is taken costs four times what one of a stream does: nothing fetches it ahead. Memory: the
+ * outermost loop whose footprint fits a cache decides how often an access comes from the level below. On a GPU, thread
+ * by thread: what a warp touches in one load is counted in sectors by evaluating its address for the 32 lanes; waves of
+ * workgroups fill the SMs. What is not seen: associativity, pages, prefetching, frequency. Measured kernels decide.
  */
 #include "beam/cost.h"
 
@@ -14,12 +14,30 @@
 
 #include "graph/wmma.h"
 
-/* AHEAD: instructions that a core has begun and not ended; FRESH: bytes of a line that data choose which are not there yet: what is looked up often is near, or was there a moment ago. */
-enum { TILE_BYTES = 1024, ALONE = 4, LOOPS = 256, DEEP = 64, ACCESSES = 4096, SECTOR = 32, LINE = 64, FRESH = 8, AHEAD = 512 };
+/* AHEAD: instructions that a core has begun and not ended; FRESH: bytes of a line that data choose which are not there
+ * yet: what is looked up often is near, or was there a moment ago. */
+enum {
+    TILE_BYTES = 1024,
+    ALONE = 4,
+    LOOPS = 256,
+    DEEP = 64,
+    ACCESSES = 4096,
+    SECTOR = 32,
+    LINE = 64,
+    FRESH = 8,
+    AHEAD = 512
+};
 static const double ghz = 2.6e9, gpu_ghz = 1.7e9;
 
-typedef struct { const UOp *range; int parent; double trip, fma, load, store, issue, chain, path, inside; int64_t accumulators, loads_shared; } Loop;       /* path: the longest of one iteration */
-typedef struct { const UOp *address, *param; int loop; double bytes, line_bytes; bool store, alone; } Access;        /* alone: its lines are no neighbours */
+/* path: the longest of one iteration */
+typedef struct {
+    const UOp *range;
+    int parent;
+    double trip, fma, load, store, issue, chain, path, inside;
+    int64_t accumulators, loads_shared;
+} Loop;
+/* alone: its lines are no neighbours */
+typedef struct { const UOp *address, *param; int loop; double bytes, line_bytes; bool store, alone; } Access;
 typedef struct {
     const Kernel *k;
     const Target *t;
@@ -29,7 +47,8 @@ typedef struct {
     struct Group *group;
     uint32_t nloop, naccess, ngroup;
     int at;
-    float *depth, *path;            /* by id: latency since a variable's old value, < 0: none; since the iteration began */
+    /* by id: latency since a variable's old value, < 0: none; since the iteration began */
+    float *depth, *path;
     int *loop_of;                   /* by id: where it is computed */
     uint8_t *uses;
 } Walk;
@@ -50,7 +69,8 @@ static int64_t lanes_of(const UOp *u) { return u->shape && u->shape->rank ? uop_
 
 static double registers_of(const Walk *w, const UOp *u)
 {
-    double bytes = (double)(lanes_of(u) * (u->dtype == DT_BOOL ? 4 : dtype_size((DType)u->dtype))), width = w->t->max_block ? 4 : w->t->vector_bytes;
+    double bytes = (double)(lanes_of(u) * (u->dtype == DT_BOOL ? 4 : dtype_size((DType)u->dtype))),
+           width = w->t->max_block ? 4 : w->t->vector_bytes;
     return bytes <= width ? 1 : (double)(int64_t)((bytes + width - 1) / width);
 }
 
@@ -66,7 +86,10 @@ static bool is_variable(const UOp *u)
     return u->op == UOP_BUFFER && buffer_space(u) == SPACE_REG;
 }
 
-static const UOp *position(const UOp *address) { return address->op == UOP_SHRINK ? address->src[1]->src[0] : address->src[1]; }
+static const UOp *position(const UOp *address)
+{
+    return address->op == UOP_SHRINK ? address->src[1]->src[0] : address->src[1];
+}
 
 /* ---- instructions ---- */
 
@@ -98,7 +121,12 @@ static void add_access(Walk *w, const UOp *address, const UOp *value, bool store
 {
     if (memory_of(address)->op != UOP_PARAM || w->naccess == ACCESSES) return;
     Access *a = &w->access[w->naccess++];
-    *a = (Access){ .address = address, .param = memory_of(address), .loop = w->at, .bytes = wmma_is_tile(value) ? TILE_BYTES : (double)(lanes_of(value) * dtype_size((DType)value->dtype)), .store = store };
+    *a = (Access){ .address = address,
+                   .param = memory_of(address),
+                   .loop = w->at,
+                   .bytes =
+                       wmma_is_tile(value) ? TILE_BYTES : (double)(lanes_of(value) * dtype_size((DType)value->dtype)),
+                   .store = store };
     a->line_bytes = a->bytes;
 }
 
@@ -120,11 +148,14 @@ static bool position_at(const UOp *u, int64_t lane, int64_t *out)
 static int64_t lane_bytes(const UOp *address, DType t)
 {
     int64_t first, second;
-    if (lanes_of(position(address)) < 2 || !position_at(position(address), 0, &first) || !position_at(position(address), 1, &second)) return 0;
+    if (lanes_of(position(address)) < 2 || !position_at(position(address), 0, &first) ||
+        !position_at(position(address), 1, &second))
+        return 0;
     return llabs(second - first) * dtype_size(t);
 }
 
-/* Lanes that lie multiples of a page from each other share the sets of a cache, which holds fewer than there are lanes: each access misses. */
+/* Lanes that lie multiples of a page from each other share the sets of a cache, which holds fewer than there are lanes:
+ * each access misses. */
 static bool is_crowded(const UOp *address, DType t)
 {
     int64_t step = lane_bytes(address, t);
@@ -151,7 +182,10 @@ static void count_memory(Walk *w, Loop *l, const UOp *u)
     add_access(w, address, value, store);
 }
 
-static double latency_of(const UOp *u) { return op_is((Op)u->op, FLAG_ALU) ? dtype_is_float((DType)u->dtype) ? 4 * (port_cycles(u) > 2 ? 3 : 1) : 1 : 0; }
+static double latency_of(const UOp *u)
+{
+    return op_is((Op)u->op, FLAG_ALU) ? dtype_is_float((DType)u->dtype) ? 4 * (port_cycles(u) > 2 ? 3 : 1) : 1 : 0;
+}
 
 static void follow_chain(Walk *w, const UOp *u)
 {
@@ -165,11 +199,13 @@ static void follow_chain(Walk *w, const UOp *u)
 
 static float path_of(const Walk *w, const UOp *u)
 {
-    if (u->op == UOP_INDEX || u->op == UOP_SHRINK) u = position(u);              /* addresses are no lines of their own */
+    /* addresses are no lines of their own */
+    if (u->op == UOP_INDEX || u->op == UOP_SHRINK) u = position(u);
     return w->loop_of[u->id] == w->at ? w->path[u->id] : 0;
 }
 
-/* What is looked up where another look-up says waits for that one; iterations overlap as far as the machine looks ahead. */
+/* What is looked up where another look-up says waits for that one; iterations overlap as far as the machine looks
+ * ahead. */
 static void follow_path(Walk *w, const UOp *u)
 {
     bool load = u->op == UOP_LOAD && !is_variable(u->src[0]);
@@ -177,7 +213,8 @@ static void follow_path(Walk *w, const UOp *u)
     if (u->op == UOP_STORE || u->op == UOP_WMMA || (u->op == UOP_LOAD && !load)) return;
     for (uint32_t i = 0; i < u->nsrc; i++)
         if (path_of(w, u->src[i]) > path) path = path_of(w, u->src[i]);
-    path += load ? u->src[0]->op == UOP_INDEX && lanes_of(u) > 1 && lanes_of(position(u->src[0])) > 1 ? 20 : 5 : (float)latency_of(u);
+    path += load ? u->src[0]->op == UOP_INDEX && lanes_of(u) > 1 && lanes_of(position(u->src[0])) > 1 ? 20 : 5
+                 : (float)latency_of(u);
     w->loop_of[u->id] = w->at, w->path[u->id] = path;
     if (path > w->loop[w->at].path) w->loop[w->at].path = path;
 }
@@ -195,7 +232,8 @@ static void count_one(Walk *w, const UOp *u)
     } else if (u->op == UOP_LOAD && is_variable(u->src[0])) return;
     else if (u->op == UOP_LOAD || u->op == UOP_STORE) count_memory(w, l, u);
     else if (u->op == UOP_REDUCE) l->fma += 8, l->issue += 8;
-    else if (u->op == UOP_STACK && lanes_of(u) > 1 && u->dtype != DT_INDEX) l->issue += uop_is_shuffle(u, (const UOp *[2]){ 0 }) ? (double)registers_of(w, u) : (double)lanes_of(u);
+    else if (u->op == UOP_STACK && lanes_of(u) > 1 && u->dtype != DT_INDEX)
+        l->issue += uop_is_shuffle(u, (const UOp *[2]){ 0 }) ? (double)registers_of(w, u) : (double)lanes_of(u);
     else if (u->op == UOP_SHUFFLE) l->issue += 2, l->load += 1;
     else if (u->op == UOP_BARRIER) l->issue += 20;
     else if (u->op == UOP_WMMA) l->fma += wmma_tiled(wmma_of(u)) ? 32 : wmma_of(u)->lanes > 1 ? 8 : 1, l->issue += 1;
@@ -206,9 +244,11 @@ static void count_one(Walk *w, const UOp *u)
 static double loop_cycles(const Walk *w, const Loop *l)
 {
     bool gpu = w->t->max_block > 0;
-    int64_t live = l->accumulators + (l->loads_shared < 4 ? l->loads_shared : 4) + 1, spilled = gpu ? live - 200 : live - w->t->vector_registers;
+    int64_t live = l->accumulators + (l->loads_shared < 4 ? l->loads_shared : 4) + 1,
+            spilled = gpu ? live - 200 : live - w->t->vector_registers;
     double load = l->load, store = l->store, cycles;
-    if (spilled > 0 && l->accumulators) {                      /* each is fetched and put back for every addition to it */
+    /* each is fetched and put back for every addition to it */
+    if (spilled > 0 && l->accumulators) {
         double times = l->fma > (double)l->accumulators ? l->fma / (double)l->accumulators : 1;
         load += 1.5 * (double)spilled * times;
         store += (double)spilled * times;
@@ -261,7 +301,8 @@ static void walk(Walk *w)
 /* Whole lines are moved: an access whose neighbours are not touched by a loop inside wastes the rest of them. */
 static void widen(const Walk *w, Access *a)
 {
-    double size = (double)dtype_size((DType)a->param->dtype), least = 1e30, lanes = a->address->op == UOP_INDEX ? (double)lanes_of(position(a->address)) : 1, bytes = a->bytes / lanes;
+    double size = (double)dtype_size((DType)a->param->dtype), least = 1e30,
+           lanes = a->address->op == UOP_INDEX ? (double)lanes_of(position(a->address)) : 1, bytes = a->bytes / lanes;
     for (int l = a->loop; l > 0; l = w->loop[l].parent) {
         int64_t s = range_step(position(a->address), w->loop[l].range);
         double step = s < 0 ? FRESH : (double)s * size;
@@ -292,7 +333,8 @@ static void reach(const UOp *u, uint64_t ranges, double *lo, double *hi)
 /* Bytes that the access touches in all iterations of `loop` and what is inside of it. */
 static double footprint(const Walk *w, const Access *a, int loop)
 {
-    double bytes = a->line_bytes, size = (double)dtype_size((DType)a->param->dtype), most = (double)uop_numel(a->param) * size, lo, hi;
+    double bytes = a->line_bytes, size = (double)dtype_size((DType)a->param->dtype),
+           most = (double)uop_numel(a->param) * size, lo, hi;
     uint64_t inside = 0;
     for (int l = a->loop; l >= 0; l = w->loop[l].parent) {
         if (depends(a, &w->loop[l])) bytes *= w->loop[l].trip;
@@ -304,15 +346,19 @@ static double footprint(const Walk *w, const Access *a, int loop)
     return bytes > (hi - lo + 1) * size + LINE ? (hi - lo + 1) * size + LINE : bytes;
 }
 
-/* Accesses of one parameter in one loop: replicas, whose places are different. Loops beside each other walk the same places of a parameter: of those the largest counts. */
-typedef struct Group { const UOp *param; int loop, nlevel; double *bytes, whole, times; } Group;       /* bytes[level]: footprint in the loop itself, then in each around it; times: what a byte of it costs */
+/* Accesses of one parameter in one loop: replicas, whose places are different. Loops beside each other walk the same
+ * places of a parameter: of those the largest counts. */
+/* bytes[level]: footprint in the loop itself, then in each around it; times: what a byte of it costs */
+typedef struct Group { const UOp *param; int loop, nlevel; double *bytes, whole, times; } Group;
 
 static Group *group_of(Walk *w, const Access *a)
 {
     for (uint32_t i = w->ngroup; i-- > 0;)
         if (w->group[i].param == a->param && w->group[i].loop == a->loop) return &w->group[i];
     Group *g = &w->group[w->ngroup++];
-    *g = (Group){ .param = a->param, .loop = a->loop, .whole = (double)uop_numel(a->param) * (double)dtype_size((DType)a->param->dtype) };
+    *g = (Group){ .param = a->param,
+                  .loop = a->loop,
+                  .whole = (double)uop_numel(a->param) * (double)dtype_size((DType)a->param->dtype) };
     for (int l = a->loop; l >= 0; l = w->loop[l].parent) g->nlevel++;
     g->bytes = NEW_N(w->arena, double, g->nlevel);
     return g;
@@ -365,7 +411,8 @@ static double traffic(const Walk *w, const double *set, double cache)
         for (; l >= 0; l = w->loop[l].parent) times *= w->loop[l].trip;
         of[i] = times * (level >= 0 ? g->bytes[level] : 0);
         for (uint32_t k = 0; k < w->naccess && level < 0; k++)
-            if (w->access[k].param == g->param && w->access[k].loop == g->loop) of[i] += w->access[k].line_bytes * times;
+            if (w->access[k].param == g->param && w->access[k].loop == g->loop)
+                of[i] += w->access[k].line_bytes * times;
         of[i] *= g->times;
         total += of[i];
         for (uint32_t j = 0; j < i && at[i] >= 0; j++)
@@ -392,8 +439,12 @@ static Cost cpu_cost(Walk *w)
     make_groups(w);
     working_sets(w, set);
     double l1 = traffic(w, set, 0.8 * (double)w->t->l1_bytes), l2 = traffic(w, set, 0.7 * (double)w->t->l2_bytes);
-    if (set[0] <= 0.7 * (double)w->t->l2_bytes) l2 /= 4;            /* much of it is there still from the kernel before */
-    Cost c = { .compute_s = cycles / ghz, .l1_s = l1 / 32 / ghz, .l2_s = l2 / 8 / ghz, .memory_s = (double)w->k->bytes / 20e9 / 4 };
+    /* much of it is there still from the kernel before */
+    if (set[0] <= 0.7 * (double)w->t->l2_bytes) l2 /= 4;
+    Cost c = { .compute_s = cycles / ghz,
+               .l1_s = l1 / 32 / ghz,
+               .l2_s = l2 / 8 / ghz,
+               .memory_s = (double)w->k->bytes / 20e9 / 4 };
     c.seconds = busiest(c.compute_s, c.l1_s, c.l2_s, c.memory_s) + (shared ? 2e-6 : 0);
     return c;
 }
@@ -406,7 +457,8 @@ static double sectors(const Access *a)
     int n = 0;
     for (int lane = 0; lane < 32; lane++) {
         int64_t p, s;
-        if (lanes_of(position(a->address)) > 1 || !position_at(position(a->address), lane, &p)) return 32 * (a->bytes > SECTOR ? a->bytes / SECTOR : 1);
+        if (lanes_of(position(a->address)) > 1 || !position_at(position(a->address), lane, &p))
+            return 32 * (a->bytes > SECTOR ? a->bytes / SECTOR : 1);
         int i = 0;
         for (s = p * dtype_size((DType)a->param->dtype) / SECTOR; i < n && seen[i] != s; i++) { }
         if (i == n) seen[n++] = s;
@@ -431,14 +483,20 @@ static double executions(const Walk *w, int loop)
 
 static Cost gpu_cost(Walk *w)
 {
-    double blocks = volume(w->k->grid), threads = volume(w->k->block), warps = (double)(int64_t)((threads + 31) / 32), moved = 0;
+    double blocks = volume(w->k->grid), threads = volume(w->k->block), warps = (double)(int64_t)((threads + 31) / 32),
+           moved = 0;
     double cycles = loop_cycles(w, &w->loop[0]), sms = w->t->threads > 0 ? w->t->threads : 1, fit = 2048 / (warps * 32);
-    for (uint32_t i = 0; i < w->naccess; i++) moved += sectors(&w->access[i]) * SECTOR * executions(w, w->access[i].loop) * warps * blocks;
-    if (w->k->shared_bytes > 0 && (double)w->t->l1_bytes / (double)w->k->shared_bytes < fit) fit = (double)w->t->l1_bytes / (double)w->k->shared_bytes;
+    for (uint32_t i = 0; i < w->naccess; i++)
+        moved += sectors(&w->access[i]) * SECTOR * executions(w, w->access[i].loop) * warps * blocks;
+    if (w->k->shared_bytes > 0 && (double)w->t->l1_bytes / (double)w->k->shared_bytes < fit)
+        fit = (double)w->t->l1_bytes / (double)w->k->shared_bytes;
     if (fit < 1) fit = 1;
-    double per_sm = (double)(int64_t)((blocks + sms - 1) / sms), together = per_sm < fit ? per_sm : (double)(int64_t)fit, active = together * warps;
+    double per_sm = (double)(int64_t)((blocks + sms - 1) / sms),
+           together = per_sm < fit ? per_sm : (double)(int64_t)fit, active = together * warps;
     double rate = active / (active + 8) * 4;                                   /* warp instructions a cycle */
-    Cost c = { .compute_s = per_sm * warps * cycles / rate / gpu_ghz, .l2_s = moved / 4.5e12, .memory_s = (double)w->k->bytes / 4e12 };
+    Cost c = { .compute_s = per_sm * warps * cycles / rate / gpu_ghz,
+               .l2_s = moved / 4.5e12,
+               .memory_s = (double)w->k->bytes / 4e12 };
     double busy = blocks < sms ? blocks / sms : 1;
     c.l2_s /= busy;
     c.seconds = busiest(c.compute_s, 0, c.l2_s, c.memory_s) + 1.5e-6;
@@ -461,7 +519,8 @@ Cost kernel_cost(const Kernel *k, const Target *t)
     for (uint32_t i = 0; i < w.nloop; i++)
         if (w.loop[i].accumulators > c.accumulators) c.accumulators = w.loop[i].accumulators;
     c.instructions = k->linear->nsrc;
-    c.seconds *= 1 + (double)c.instructions * (c.instructions > 3000 ? 1e-3 : 3e-5);        /* long code leaves caches, and takes long to compile */
+    /* long code leaves caches, and takes long to compile */
+    c.seconds *= 1 + (double)c.instructions * (c.instructions > 3000 ? 1e-3 : 3e-5);
     arena_free(w.arena);
     return c;
 }

@@ -1,4 +1,5 @@
-/* Seconds that a lowered kernel should take, estimated. Only the order of estimates counts: the search compiles those that come first. */
+/* Seconds that a lowered kernel should take, estimated. Only the order of estimates counts: the search compiles those
+ * that come first. */
 #ifndef TG_COST_H
 #define TG_COST_H
 #include "sched/kernel.h"

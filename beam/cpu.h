@@ -1,25 +1,39 @@
-/* What the files of the CPU's heuristic share: heuristic.c chooses, cpu_axis.c knows loops, lanes and threads, cpu_product.c sums of products. A loop is named by its range's number. */
+/* What the files of the CPU's heuristic share: heuristic.c chooses, cpu_axis.c knows loops, lanes and threads,
+ * cpu_product.c sums of products. A loop is named by its range's number. */
 #ifndef TG_BEAM_CPU_H
 #define TG_BEAM_CPU_H
 #include "beam/trial.h"
 
-static inline bool cpu_split(Trial *p, int number, int64_t factor, AxisType target) { return trial_split(p, number, factor, target, false); }
-int64_t cpu_divisor(const Trial *p, int number);                        /* what divides what is left of a loop: its length where that is known */
+static inline bool cpu_split(Trial *p, int number, int64_t factor, AxisType target)
+{
+    return trial_split(p, number, factor, target, false);
+}
+/* what divides what is left of a loop: its length where that is known */
+int64_t cpu_divisor(const Trial *p, int number);
 bool cpu_padto(Trial *p, int number, int64_t multiple);
-bool cpu_lanes(Trial *p, int number, int64_t lanes, int64_t together);   /* on a loop of the output; one of symbolic size gets as many more iterations as make it whole, whose elements are gated */
+/* on a loop of the output; one of symbolic size gets as many more iterations as make it whole, whose elements are gated
+ */
+bool cpu_lanes(Trial *p, int number, int64_t lanes, int64_t together);
 void cpu_first(Trial *p, int number);                                      /* an output loop, outside of all others */
-void cpu_move_out(Trial *p, int number, uint64_t past);                  /* an output loop, outwards past those in `past` */
+/* an output loop, outwards past those in `past` */
+void cpu_move_out(Trial *p, int number, uint64_t past);
 
-double cpu_lane_cost(const Trial *p, int number);                       /* of one inner iteration's accesses when this axis is in lanes, in vector instructions */
+/* of one inner iteration's accesses when this axis is in lanes, in vector instructions */
+double cpu_lane_cost(const Trial *p, int number);
 double cpu_scalar_cost(const Trial *p);
 int cpu_best_lane(const Trial *p, uint64_t among);                      /* -1: none */
 bool cpu_worth_lanes(const Trial *p, int lane);
 int64_t cpu_lane_width(const Trial *p, int64_t n);                      /* of a reduce axis */
-bool cpu_sums_in_lanes(const Trial *p, int reduce, int out);            /* are lanes along the reduce better than along the output? */
-int cpu_farthest(const Trial *p);                                       /* the outermost axis in memory of what a kernel of constants reads; -1: it reads more */
-void cpu_share(Trial *p, int first);                                    /* the loop that balances best among threads, first where that is as good; -1: none is preferred */
+/* are lanes along the reduce better than along the output? */
+bool cpu_sums_in_lanes(const Trial *p, int reduce, int out);
+/* the outermost axis in memory of what a kernel of constants reads; -1: it reads more */
+int cpu_farthest(const Trial *p);
+/* the loop that balances best among threads, first where that is as good; -1: none is preferred */
+void cpu_share(Trial *p, int first);
 
-bool cpu_operations(Trial *p, const Kernel *k);                         /* tiles or dot products of the device; false: nothing changed */
-void cpu_contract(Trial *p, int lane);                                  /* lanes along an output axis, rows of accumulators along another */
+/* tiles or dot products of the device; false: nothing changed */
+bool cpu_operations(Trial *p, const Kernel *k);
+/* lanes along an output axis, rows of accumulators along another */
+void cpu_contract(Trial *p, int lane);
 void cpu_dot_products(Trial *p, int lane);                              /* lanes along the reduce */
 #endif

@@ -19,10 +19,12 @@ bool cpu_padto(Trial *p, int number, int64_t multiple)
     return trial_op(p, (OptOp){ .kind = OPT_PADTO, .axis = (int8_t)at, .factor = (int32_t)multiple });
 }
 
-/* Lanes on a loop of the output; one of symbolic size gets as many more rounds as make it whole, whose elements are gated. */
+/* Lanes on a loop of the output; one of symbolic size gets as many more rounds as make it whole, whose elements are
+ * gated. */
 bool cpu_lanes(Trial *p, int number, int64_t lanes, int64_t together)
 {
-    return (!is_symbolic(p, number) || cpu_padto(p, number, lanes * together)) && cpu_split(p, number, lanes, AXIS_UPCAST);
+    return (!is_symbolic(p, number) || cpu_padto(p, number, lanes * together)) &&
+        cpu_split(p, number, lanes, AXIS_UPCAST);
 }
 
 void cpu_first(Trial *p, int number)
@@ -44,7 +46,8 @@ void cpu_move_out(Trial *p, int number, uint64_t past)
 
 /* ---- vector axis ---- */
 
-/* Lanes that lie multiples of a page apart share the sets of a cache, which holds fewer than there are lanes: each access misses. Loaded places are gathered at once. */
+/* Lanes that lie multiples of a page apart share the sets of a cache, which holds fewer than there are lanes: each
+ * access misses. Loaded places are gathered at once. */
 static double apart(const Trial *p, const Access *a, int number)
 {
     int64_t step = a->step[number];
@@ -52,7 +55,8 @@ static double apart(const Trial *p, const Access *a, int number)
     return step != NO_STEP && step && step * a->bytes % 4096 == 0 ? 3.0 * p->lanes : p->lanes;
 }
 
-/* Cost of one inner iteration's accesses when this axis is in lanes, in vector instructions; scalar code costs one a lane. */
+/* Cost of one inner iteration's accesses when this axis is in lanes, in vector instructions; scalar code costs one a
+ * lane. */
 double cpu_lane_cost(const Trial *p, int number)
 {
     double cost = 0;
@@ -90,14 +94,19 @@ int cpu_best_lane(const Trial *p, uint64_t among)
 double cpu_scalar_cost(const Trial *p)
 {
     double cost = 0;
-    for (uint32_t i = 0; i < p->naccess; i++) cost += !p->reduces || (p->access[i].ranges & p->reduces) ? 1 : p->contraction ? 0.02 : 0.3;
+    for (uint32_t i = 0; i < p->naccess; i++)
+        cost += !p->reduces || (p->access[i].ranges & p->reduces) ? 1 : p->contraction ? 0.02 : 0.3;
     return cost * p->lanes;
 }
 
 /* Lanes that each fetch for themselves save little where nothing is computed between, and are many times the text. */
-bool cpu_worth_lanes(const Trial *p, int lane) { return cpu_lane_cost(p, lane) + p->work < 0.55 * (cpu_scalar_cost(p) + p->work * p->lanes); }
+bool cpu_worth_lanes(const Trial *p, int lane)
+{
+    return cpu_lane_cost(p, lane) + p->work < 0.55 * (cpu_scalar_cost(p) + p->work * p->lanes);
+}
 
-/* Of a reduce axis: the widest power of two up to the lanes that divides n, or the lanes with padding where that is worth it: only the last round is gated (peel.c). */
+/* Of a reduce axis: the widest power of two up to the lanes that divides n, or the lanes with padding where that is
+ * worth it: only the last round is gated (peel.c). */
 int64_t cpu_lane_width(const Trial *p, int64_t n)
 {
     int64_t w = p->lanes;
@@ -106,7 +115,8 @@ int64_t cpu_lane_width(const Trial *p, int64_t n)
     return ceil_to(n, p->lanes) * 4 <= n * 5 || (w * 2 < p->lanes && ceil_to(n, p->lanes) * 2 <= n * 3) ? p->lanes : w;
 }
 
-/* Are lanes along the reduce better than along the output? At the end of each sum they meet, which few rounds do not pay for. */
+/* Are lanes along the reduce better than along the output? At the end of each sum they meet, which few rounds do not
+ * pay for. */
 bool cpu_sums_in_lanes(const Trial *p, int reduce, int out)
 {
     double rounds = 1, width = (double)cpu_lane_width(p, p->size[reduce]);
@@ -125,11 +135,13 @@ static int64_t reach_of(const UOp *u, int number)
     if (!(u->ranges >> number & 1)) return 0;
     if (u->op == UOP_RANGE) return 1;
     if (u->op == UOP_MUL && uop_is_const(u->src[1])) return reach_of(u->src[0], number) * u->src[1]->arg.i;
-    int64_t a = u->nsrc > 1 ? reach_of(u->src[u->nsrc - 2], number) : 0, b = u->nsrc > 1 ? reach_of(u->src[u->nsrc - 1], number) : 0;
+    int64_t a = u->nsrc > 1 ? reach_of(u->src[u->nsrc - 2], number) : 0,
+            b = u->nsrc > 1 ? reach_of(u->src[u->nsrc - 1], number) : 0;
     return u->op == UOP_ADD ? a + b : u->op == UOP_WHERE ? (a > b ? a : b) : 0;
 }
 
-/* The outermost axis in memory of what a kernel of constants reads (it runs once, and packs): a part of the loop then reads a part of the file. -1: the kernel reads more. */
+/* The outermost axis in memory of what a kernel of constants reads (it runs once, and packs): a part of the loop then
+ * reads a part of the file. -1: the kernel reads more. */
 int cpu_farthest(const Trial *p)
 {
     int number = -1;
@@ -156,13 +168,19 @@ void cpu_share(Trial *p, int first)
     if (first < 0) first = cpu_farthest(p);
     for (uint32_t i = 0; i < n; i++) {
         if (range_type(axis[i]) != AXIS_LOOP || axis[i]->src[0]->vmax < 2) continue;
-        if (p->rows && (p->outs & ~p->rows) >> range_number(axis[i]) & 1) continue;         /* outside of the rows it would repeat their statistics */
-        double b = balance(axis[i]->src[0]->vmax, p->t->threads) + (range_number(axis[i]) == first ? 0.12 : 0) - 0.01 * i;
+        /* outside of the rows it would repeat their statistics */
+        if (p->rows && (p->outs & ~p->rows) >> range_number(axis[i]) & 1) continue;
+        double b =
+            balance(axis[i]->src[0]->vmax, p->t->threads) + (range_number(axis[i]) == first ? 0.12 : 0) - 0.01 * i;
         if (b > score) score = b, best = range_number(axis[i]);
     }
     if (best < 0) return;
     cpu_first(p, best);
     int at = opt_axis(p->k, best);
     opt_axes(p->k, axis, 64);
-    trial_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)at, .target = AXIS_THREAD, .factor = uop_is_const(axis[at]->src[0]) ? (int32_t)axis[at]->src[0]->vmax : 0 });
+    trial_op(p,
+             (OptOp){ .kind = OPT_SPLIT,
+                      .axis = (int8_t)at,
+                      .target = AXIS_THREAD,
+                      .factor = uop_is_const(axis[at]->src[0]) ? (int32_t)axis[at]->src[0]->vmax : 0 });
 }

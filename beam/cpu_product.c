@@ -1,10 +1,12 @@
-/* See cpu.h: sums of products. Tiles and dot products of the device's own first, else a tile of MR x NV vector accumulators. */
+/* See cpu.h: sums of products. Tiles and dot products of the device's own first, else a tile of MR x NV vector
+ * accumulators. */
 #include "beam/beam.h"
 #include "beam/cpu.h"
 #include "graph/wmma.h"
 
-/* DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers; CHOICES: pairs of axes of a TC that are tried; SHORT_SUM: terms;
- * TABLE_MAX: places of a table that are unrolled; STRETCH: rows that pay for weights from memory where no tiles are. */
+/* DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers;
+ * CHOICES: pairs of axes of a TC that are tried; SHORT_SUM: terms; TABLE_MAX: places of a table that are unrolled;
+ * STRETCH: rows that pay for weights from memory where no tiles are. */
 enum { DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, SHORT_SUM = 128, TABLE_MAX = 9, STRETCH = 48 };
 
 /* ---- contractions ---- */
@@ -17,11 +19,13 @@ static int64_t registers(const Trial *p) { return p->t->vector_registers - 2; }
 static double tile_score(const Trial *p, int64_t mr, int64_t nv, int64_t m, int64_t n)
 {
     double fma = (double)(mr * nv), loads = (double)(mr + nv), cycles = fma / 2 > loads / 2 ? fma / 2 : loads / 2;
-    double latency = fma >= 8 ? 1 : fma / 8, waste = (double)ceil_to(n, nv * p->lanes) / (double)n * (double)ceil_to(m, mr) / (double)m;
+    double latency = fma >= 8 ? 1 : fma / 8,
+           waste = (double)ceil_to(n, nv * p->lanes) / (double)n * (double)ceil_to(m, mr) / (double)m;
     return fma / 2 / (cycles + 0.6) * latency / waste;
 }
 
-/* Rows of a tile that lie multiples of a page apart share the sets of the first cache: more of them than it has ways, and each push out the others at every step. */
+/* Rows of a tile that lie multiples of a page apart share the sets of the first cache: more of them than it has ways,
+ * and each push out the others at every step. */
 static bool crowded(const Trial *p, int lane, int number, int64_t mr)
 {
     int64_t ways = p->t->l1_bytes / 4096;
@@ -35,11 +39,13 @@ static bool crowded(const Trial *p, int lane, int number, int64_t mr)
     return false;
 }
 
-/* Rows of a tile that lie a symbolic size apart, or that are as many as a symbolic size allows: each needs a register for its place. */
+/* Rows of a tile that lie a symbolic size apart, or that are as many as a symbolic size allows: each needs a register
+ * for its place. */
 static bool scattered(const Trial *p, int number)
 {
     bool any = number >= 0 && is_symbolic(p, number);
-    for (uint32_t i = 0; number >= 0 && i < p->naccess; i++) any |= !p->access[i].store && (p->access[i].ranges & p->reduces) && (p->access[i].scattered >> number & 1);
+    for (uint32_t i = 0; number >= 0 && i < p->naccess; i++)
+        any |= !p->access[i].store && (p->access[i].ranges & p->reduces) && (p->access[i].scattered >> number & 1);
     return any;
 }
 
@@ -48,8 +54,10 @@ static void consider(const Trial *p, Tile *best, int lane, int number, int64_t m
 {
     for (int64_t nv = 1; nv <= 8; nv++)
         for (int64_t mr = 1; mr <= 16 && mr <= m; mr++) {
-            if (mr * nv + nv + others > registers(p) || (mr > 1 && nv > 4) || nv * p->lanes > ceil_to(n, p->lanes)) continue;
-            double s = tile_score(p, mr, nv, m, n) * (crowded(p, lane, number, mr) ? 0.6 : 1) * (mr > PLACES && scattered(p, number) ? 0.8 : 1);
+            if (mr * nv + nv + others > registers(p) || (mr > 1 && nv > 4) || nv * p->lanes > ceil_to(n, p->lanes))
+                continue;
+            double s = tile_score(p, mr, nv, m, n) * (crowded(p, lane, number, mr) ? 0.6 : 1) *
+                (mr > PLACES && scattered(p, number) ? 0.8 : 1);
             if (s > best->score + 1e-9) *best = (Tile){ number, mr, nv, s, false };
         }
 }
@@ -75,7 +83,8 @@ static Tile best_tile(const Trial *p, int lane, int64_t others)
     consider(p, &best, lane, -1, 1, n, others);
     for (uint32_t i = 0; i < p->nout; i++) {
         int number = p->number[i];
-        if (number != lane && trial_shares(p, number, lane)) consider(p, &best, lane, number, p->size[number], n, others);
+        if (number != lane && trial_shares(p, number, lane))
+            consider(p, &best, lane, number, p->size[number], n, others);
     }
     return best;
 }
@@ -89,7 +98,8 @@ static uint64_t batch_of(const Trial *p)
     return batch;
 }
 
-/* A short loop of the sum along which a constant that varies with the others does not: parts of it (four bits of a byte), which are then known ones. */
+/* A short loop of the sum along which a constant that varies with the others does not: parts of it (four bits of a
+ * byte), which are then known ones. */
 static void unroll_parts(Trial *p)
 {
     for (uint32_t r = p->nout; r < p->naxis; r++) {
@@ -99,22 +109,26 @@ static void unroll_parts(Trial *p)
             const Access *a = &p->access[i];
             part |= a->constant && a->bytes == 1 && (a->ranges & p->reduces) && !(a->ranges >> number & 1);
         }
-        if (part && p->size[number] <= LANE_TURNS && !is_symbolic(p, number)) cpu_split(p, number, p->size[number], AXIS_UNROLL);
+        if (part && p->size[number] <= LANE_TURNS && !is_symbolic(p, number))
+            cpu_split(p, number, p->size[number], AXIS_UNROLL);
     }
 }
 
-/* Lanes of a short axis: all of it at once, with a few that compute nothing, where the largest power of two below it would go over everything twice. */
+/* Lanes of a short axis: all of it at once, with a few that compute nothing, where the largest power of two below it
+ * would go over everything twice. */
 static int64_t lanes_of_short(Trial *p, int lane, int64_t n)
 {
     int64_t below = floor_power(n), above = below == n ? n : 2 * below;
-    return above <= p->lanes && 5 * above <= 8 * n && !is_symbolic(p, lane) && cpu_padto(p, lane, above) ? above : below;
+    return above <= p->lanes && 5 * above <= 8 * n && !is_symbolic(p, lane) && cpu_padto(p, lane, above) ? above
+                                                                                                         : below;
 }
 
 /* Some constant that is summed varies along it. */
 static bool meets_constants(const Trial *p, int number)
 {
     bool meets = false;
-    for (uint32_t i = 0; i < p->naccess; i++) meets |= p->access[i].constant && (p->access[i].ranges & p->reduces) && p->access[i].ranges >> number & 1;
+    for (uint32_t i = 0; i < p->naccess; i++)
+        meets |= p->access[i].constant && (p->access[i].ranges & p->reduces) && p->access[i].ranges >> number & 1;
     return meets;
 }
 
@@ -124,12 +138,14 @@ static int64_t bytes_along(const Trial *p, int number, int n)
     int64_t bytes = 0;
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
-        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> number & 1) && !(a->ranges >> n & 1)) bytes += uop_numel(p->k->param[a->slot].buffer) * a->bytes;
+        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> number & 1) && !(a->ranges >> n & 1))
+            bytes += uop_numel(p->k->param[a->slot].buffer) * a->bytes;
     }
     return bytes;
 }
 
-/* In how many stretches rows are cut, of so many bytes: as few as a core's cache wants, or some more where those fill their tiles better. */
+/* In how many stretches rows are cut, of so many bytes: as few as a core's cache wants, or some more where those fill
+ * their tiles better. */
 static int64_t stretches_of(const Trial *p, int64_t size, int64_t bytes, bool tiled, double *filled)
 {
     int64_t best = 0, least = 0, tiles;
@@ -143,7 +159,8 @@ static int64_t stretches_of(const Trial *p, int64_t size, int64_t bytes, bool ti
     return best;
 }
 
-/* Where rows are more than a core's cache holds, each column of tiles would fetch all of them again: a stretch of rows goes with all columns before the next. */
+/* Where rows are more than a core's cache holds, each column of tiles would fetch all of them again: a stretch of rows
+ * goes with all columns before the next. */
 static bool cut_rows(Trial *p, int n, int m, int64_t least, bool tiled)
 {
     int64_t bytes = 0, size = 1;
@@ -167,7 +184,8 @@ static void share_columns(Trial *p, int n)
     const UOp *axis[64];
     opt_axes(p->k, axis, 64);
     int64_t stretches = axis[0]->src[0]->vmax;
-    for (int at = opt_axis(p->k, n); at > 1; at--) trial_op(p, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 });
+    for (int at = opt_axis(p->k, n); at > 1; at--)
+        trial_op(p, (OptOp){ .kind = OPT_SWAP, .axis = (int8_t)at, .factor = at - 1 });
     if (stretches % p->t->threads && stretches < 4 * p->t->threads) cpu_split(p, n, trial_size(p, n), AXIS_THREAD);
 }
 
@@ -184,11 +202,13 @@ void cpu_contract(Trial *p, int lane)
     uint64_t inside = 0;
     for (uint32_t i = 0; i < 64; i++)
         if ((int)i != lane && (!(p->outs >> i & 1) || trial_shares(p, (int)i, lane))) inside |= UINT64_C(1) << i;
-    if (!batch_of(p) || p->reduced > SHORT_SUM) cpu_move_out(p, lane, inside);                  /* short sums wait for what they store: row by row */
+    /* short sums wait for what they store: row by row */
+    if (!batch_of(p) || p->reduced > SHORT_SUM) cpu_move_out(p, lane, inside);
     unroll_parts(p);
     cut_sum(p->out, p->k, p->t, 512);
     if (cut) share_columns(p, lane);
-    else cpu_share(p, !batch_of(p) && (lane_bytes > 512 << 10 || best.m < 0) ? lane : -1);           /* of a batch each thread takes some whole */
+    /* of a batch each thread takes some whole */
+    else cpu_share(p, !batch_of(p) && (lane_bytes > 512 << 10 || best.m < 0) ? lane : -1);
     trial_pack(p);
 }
 
@@ -235,7 +255,9 @@ static void second_row(Trial *p, const TilePlan *t)
 {
     for (uint32_t i = p->nout; i-- > 0;) {
         int other = p->number[i];
-        if (other != t->m && other != t->n && p->size[other] > 1 && !meets_constants(p, other) && cpu_split(p, other, 2, AXIS_UPCAST)) return;
+        if (other != t->m && other != t->n && p->size[other] > 1 && !meets_constants(p, other) &&
+            cpu_split(p, other, 2, AXIS_UPCAST))
+            return;
     }
 }
 
@@ -243,18 +265,23 @@ static void second_row(Trial *p, const TilePlan *t)
 static bool try_tc(Trial *p, const TilePlan *t)
 {
     for (int32_t choice = 0; choice < CHOICES; choice++)
-        if (trial_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)opt_axis(p->k, t->k), .factor = t->row + 16 * choice })) return true;
+        if (trial_op(p,
+                     (OptOp){ .kind = OPT_TC, .axis = (int8_t)opt_axis(p->k, t->k), .factor = t->row + 16 * choice }))
+            return true;
     return false;
 }
 
-/* A short loop of the sum that finds its places by a table (which parts of two numbers are multiplied): they become known ones. */
+/* A short loop of the sum that finds its places by a table (which parts of two numbers are multiplied): they become
+ * known ones. */
 static void unroll_tables(Trial *p)
 {
     for (uint32_t r = p->nout; r < p->naxis; r++) {
         int number = p->number[r];
         bool table = false;
-        for (uint32_t i = 0; i < p->naccess; i++) table |= (p->access[i].ranges >> number & 1) && p->access[i].step[number] == NO_STEP;
-        if (table && p->size[number] <= TABLE_MAX && !is_symbolic(p, number)) cpu_split(p, number, p->size[number], AXIS_UNROLL);
+        for (uint32_t i = 0; i < p->naccess; i++)
+            table |= (p->access[i].ranges >> number & 1) && p->access[i].step[number] == NO_STEP;
+        if (table && p->size[number] <= TABLE_MAX && !is_symbolic(p, number))
+            cpu_split(p, number, p->size[number], AXIS_UNROLL);
     }
 }
 
@@ -275,7 +302,9 @@ static bool try_tiles(Trial *p, const TilePlan *t)
     double filled;
     int64_t n = p->size[t->n], tiles = 1, rows = wmma_cover(trial_size(p, t->m), &tiles, &filled);
     if (!rows || n < w->n || p->size[t->k] % w->k) return false;
-    if (!cpu_split(p, t->n, ceil_to(n, 2 * w->n) * 4 <= ceil_to(n, w->n) * 5 ? 2 * w->n : w->n, AXIS_UPCAST) || !cpu_split(p, t->m, rows * tiles, AXIS_UPCAST)) return false;
+    if (!cpu_split(p, t->n, ceil_to(n, 2 * w->n) * 4 <= ceil_to(n, w->n) * 5 ? 2 * w->n : w->n, AXIS_UPCAST) ||
+        !cpu_split(p, t->m, rows * tiles, AXIS_UPCAST))
+        return false;
     if (tiles == 1) second_row(p, t);
     unroll_tables(p);
     if (!try_tc(p, t)) return false;
@@ -297,7 +326,9 @@ static bool tiles_of(Trial *p, const Kernel *k, int32_t row)
         for (uint32_t n = p->nout; n-- > 0;)
             for (uint32_t m = p->nout; m-- > 0;) {
                 TilePlan t = { p->number[r], p->number[m], p->number[n], row };
-                if (m == n || is_symbolic(p, t.k) || is_symbolic(p, t.m) || is_symbolic(p, t.n) || !separates(p, t.m, t.n)) continue;
+                if (m == n || is_symbolic(p, t.k) || is_symbolic(p, t.m) || is_symbolic(p, t.n) ||
+                    !separates(p, t.m, t.n))
+                    continue;
                 if (try_tiles(p, &t)) return true;
                 trial_again(p, k);
             }
@@ -324,7 +355,9 @@ static bool dots_of(Trial *p, const Kernel *k, int32_t row)
 {
     for (uint32_t r = p->naxis; r-- > p->nout;)
         for (uint32_t n = p->nout; n-- > 0;) {
-            if (!is_symbolic(p, p->number[r]) && !is_symbolic(p, p->number[n]) && try_dots(p, p->number[r], p->number[n], row)) return true;
+            if (!is_symbolic(p, p->number[r]) && !is_symbolic(p, p->number[n]) &&
+                try_dots(p, p->number[r], p->number[n], row))
+                return true;
             trial_again(p, k);
         }
     return false;
@@ -336,7 +369,9 @@ bool cpu_operations(Trial *p, const Kernel *k)
     for (int tiled = 1; tiled >= 0; tiled--)
         for (int32_t row = 0; row < WMMA_COUNT; row++) {
             const Wmma *w = &wmma_row[row];
-            if ((p->products != w->a && p->products != w->b) || !(p->t->wmma >> row & 1) || w->lanes > 1 || wmma_tiled(w) != tiled) continue;
+            if ((p->products != w->a && p->products != w->b) || !(p->t->wmma >> row & 1) || w->lanes > 1 ||
+                wmma_tiled(w) != tiled)
+                continue;
             if (tiled ? tiles_of(p, k, row) : dots_of(p, k, row)) return true;
         }
     return false;

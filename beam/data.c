@@ -1,5 +1,6 @@
-/* Numbers by a hash of (slot, element): the same on both sides of a comparison, in every process. Integers that are used as positions stay where every access that depends on
- * them lies inside its parameter, as far as bounds can tell. */
+/* Numbers by a hash of (slot, element): the same on both sides of a comparison, in every process. Integers that are
+ * used as positions stay where every access that depends on them lies inside its parameter, as far as bounds can tell.
+ */
 #include "beam/data.h"
 
 #include <math.h>
@@ -21,7 +22,8 @@ static void find_loads(Loads *l, const UOp *u, Graph *g)
     const UOp **order = uop_toposort(g, &u, 1, a, &count);
     l->n = 0;
     for (uint32_t i = 0; i < count && l->n < 32; i++)
-        if (order[i]->op == UOP_LOAD && !dtype_is_float((DType)order[i]->dtype) && order[i]->dtype != DT_BOOL) l->load[l->n++] = order[i];
+        if (order[i]->op == UOP_LOAD && !dtype_is_float((DType)order[i]->dtype) && order[i]->dtype != DT_BOOL)
+            l->load[l->n++] = order[i];
     arena_free(a);
 }
 
@@ -29,7 +31,8 @@ static void find_loads(Loads *l, const UOp *u, Graph *g)
 static bool inside(Graph *g, const UOp *access, const Loads *l, int64_t m)
 {
     const UOp *to[32], *var = uop_var(g, "position", 0, m - 1);
-    for (uint32_t i = 0; i < l->n; i++) to[i] = l->load[i]->dtype == DT_INDEX ? var : UOP(g, UOP_CAST, (DType)l->load[i]->dtype, NO_ARG, var);
+    for (uint32_t i = 0; i < l->n; i++)
+        to[i] = l->load[i]->dtype == DT_INDEX ? var : UOP(g, UOP_CAST, (DType)l->load[i]->dtype, NO_ARG, var);
     const UOp *at = uop_substitute(g, access->src[1], l->load, to, l->n);
     return at->vmin >= 0 && at->vmax < uop_numel(access->src[0]);
 }
@@ -54,7 +57,9 @@ static uint64_t positions(const Kernel *k, int64_t *limit)
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
         Loads l;
-        while (u->op == UOP_GUARD && guard_kind(u->arg) == GUARD_INDEX && most[at] > 1 && most[at] > u->src[1]->vmin) at++;        /* good indices, all different */
+        /* good indices, all different */
+        while (u->op == UOP_GUARD && guard_kind(u->arg) == GUARD_INDEX && most[at] > 1 && most[at] > u->src[1]->vmin)
+            at++;
         if (u->op != UOP_INDEX || u->nsrc != 2 || u->src[0]->op != UOP_PARAM) continue;
         find_loads(&l, u->src[1], g);
         slots |= slots_of(&l);
@@ -103,7 +108,8 @@ static void fill_block(DType t, void *p, int64_t n, uint32_t slot, bool hostile,
     if (t == DT_F32) fill_floats(p, first, seed, hostile);
     else
         for (int64_t i = 0; i < first; i++) scalar_store(t, p, i, element(t, mix(seed + (uint64_t)i), hostile, limit));
-    for (int64_t done = first; done < n; done += first) memcpy((char *)p + done * size, p, (size_t)((n - done < first ? n - done : first) * size));
+    for (int64_t done = first; done < n; done += first)
+        memcpy((char *)p + done * size, p, (size_t)((n - done < first ? n - done : first) * size));
 }
 
 bool inputs_make(Inputs *in, const Kernel *k, bool hostile)
@@ -139,7 +145,10 @@ void inputs_fill(void *user, uint32_t slot, void *ptr, size_t size_bytes)
 
 static double real_at(DType t, const void *p, int64_t i) { return scalar_real(scalar_load(t, p, i)); }
 
-static double unit_of(DType t) { return t == DT_F64 ? 0x1p-52 : t == DT_F16 ? 0x1p-10 : t == DT_BF16 ? 0x1p-7 : 0x1p-23; }
+static double unit_of(DType t)
+{
+    return t == DT_F64 ? 0x1p-52 : t == DT_F16 ? 0x1p-10 : t == DT_BF16 ? 0x1p-7 : 0x1p-23;
+}
 
 /* The plain kernel's largest error (0 where it is not known), and the root mean square of what is wanted. */
 static void plain_error(const Comparison *c, const void *want, double *error, double *rms)
@@ -180,7 +189,9 @@ bool results_agree(const Comparison *c, char why[160])
         int64_t g = scalar_load(c->dtype, c->got, i), w = scalar_load(c->dtype, want, i);
         double most = real ? margin(c, scalar_real(w), error, rms) : 0;
         if (real ? close_enough(scalar_real(g), scalar_real(w), most) : g == w) continue;
-        if (real) snprintf(why, 160, "element %lld is %.9g; %.9g is wanted, within %.3g", (long long)i, scalar_real(g), scalar_real(w), most);
+        if (real)
+            snprintf(why, 160, "element %lld is %.9g; %.9g is wanted, within %.3g", (long long)i, scalar_real(g),
+                     scalar_real(w), most);
         else snprintf(why, 160, "element %lld is %lld; %lld is wanted", (long long)i, (long long)g, (long long)w);
         return false;
     }

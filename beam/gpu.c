@@ -1,9 +1,12 @@
-/* Heuristics for GPUs: a list of OptOps at once, from the kernel's accesses, the sizes of its loops and the device's size. Nothing here knows an operator.
+/* Heuristics for GPUs: a list of OptOps at once, from the kernel's accesses, the sizes of its loops and the device's
+ * size. Nothing here knows an operator.
  *
- * Three shapes of kernel. A contraction gets a tile of registers a thread (an axis whose loads lie side by side across threads, and one on which they do not depend),
- * and shares its reduce among threads when there are too few tiles to fill the device: a small model of loads, multiply-adds and parallelism chooses. Row statistics get a
- * group of threads a row, all loops over the row alike, so that they share one set of threads. All else gets a thread an element, or one for four.
- * Every split is tried on a scratch copy; an illegal one is left out. To teach it a new shape: a function like `rows`, and its line in gpu_opts.
+ * Three shapes of kernel. A contraction gets a tile of registers a thread (an axis whose loads lie side by side across
+ * threads, and one on which they do not depend), and shares its reduce among threads when there are too few tiles to
+ * fill the device: a small model of loads, multiply-adds and parallelism chooses. Row statistics get a group of threads
+ * a row, all loops over the row alike, so that they share one set of threads. All else gets a thread an element, or one
+ * for four. Every split is tried on a scratch copy; an illegal one is left out. To teach it a new shape: a function
+ * like `rows`, and its line in gpu_opts.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -43,7 +46,8 @@ static int64_t part_of(const Trial *p, int number, int64_t most)
 static int64_t spread(Trial *p, int number, int64_t most)
 {
     int64_t n = trial_size(p, number), f = part_of(p, number, most);
-    if (f < WARP && f < n && most >= WARP && ceil_to(n, WARP) * 4 <= n * 5 && padto(p, number, WARP)) f = divisor_up_to(trial_size(p, number), most);
+    if (f < WARP && f < n && most >= WARP && ceil_to(n, WARP) * 4 <= n * 5 && padto(p, number, WARP))
+        f = divisor_up_to(trial_size(p, number), most);
     return trial_split(p, number, f, AXIS_LOCAL, false) ? f : 1;
 }
 
@@ -56,7 +60,12 @@ static void grid(Trial *p)
         more = false;
         for (uint32_t i = 0; i < n && !more; i++)
             if (range_type(axis[i]) == AXIS_LOOP && (p->outs & range_bit(axis[i])) && axis[i]->src[0]->vmax > 1)
-                more = trial_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)i, .target = AXIS_GLOBAL, .factor = uop_is_const(axis[i]->src[0]) ? (int32_t)axis[i]->src[0]->vmax : 0 });
+                more =
+                    trial_op(p,
+                             (OptOp){ .kind = OPT_SPLIT,
+                                      .axis = (int8_t)i,
+                                      .target = AXIS_GLOBAL,
+                                      .factor = uop_is_const(axis[i]->src[0]) ? (int32_t)axis[i]->src[0]->vmax : 0 });
     }
 }
 
@@ -106,7 +115,8 @@ static void unroll_small(Trial *p, int64_t most)
     }
 }
 
-/* Every access along the lane is a plain row, so that four neighbours are one access of 16 bytes. Constants that will be packed do not count, nor does what a tile stores in rows along m. */
+/* Every access along the lane is a plain row, so that four neighbours are one access of 16 bytes. Constants that will
+ * be packed do not count, nor does what a tile stores in rows along m. */
 static bool takes_vectors(const Trial *p, int lane, int m)
 {
     if (p->size[lane] % 4 || is_symbolic(p, lane)) return false;
@@ -134,7 +144,8 @@ static void elements(Trial *p)
 {
     int lane = best_lane(p, p->outs);
     unroll_small(p, 49);
-    if (lane >= 0 && p->elements >= 4.0 * 256 * p->t->threads && takes_vectors(p, lane, -1)) trial_split(p, lane, 4, AXIS_UPCAST, false);
+    if (lane >= 0 && p->elements >= 4.0 * 256 * p->t->threads && takes_vectors(p, lane, -1))
+        trial_split(p, lane, 4, AXIS_UPCAST, false);
     int64_t block = 256;
     while (block > 64 && p->elements / (double)block < p->t->threads) block /= 2;
     threads(p, lane, block);
@@ -142,11 +153,13 @@ static void elements(Trial *p)
 
 /* ---- rows ---- */
 
-/* One loop over the row: four in registers, a warp of them side by side, then a group of warps; the rest stays a loop. */
+/* One loop over the row: four in registers, a warp of them side by side, then a group of warps; the rest stays a loop.
+ */
 static void share_loop(Trial *p, int number, bool reduce, int64_t warps, bool four)
 {
     int64_t lane = WARP * (four ? 4 : 1), n = trial_size(p, number);
-    if (n < 2 || !padto(p, number, n % (lane * warps) && ceil_to(n, lane * warps) * 8 <= n * 9 ? lane * warps : lane)) return;
+    if (n < 2 || !padto(p, number, n % (lane * warps) && ceil_to(n, lane * warps) * 8 <= n * 9 ? lane * warps : lane))
+        return;
     if (four) trial_split(p, number, 4, reduce ? AXIS_UNROLL : AXIS_UPCAST, false);
     if (!trial_split(p, number, WARP, reduce ? AXIS_WARP : AXIS_LOCAL, false)) return;
     if (warps > 1) trial_split(p, number, part_of(p, number, warps), reduce ? AXIS_GROUP_REDUCE : AXIS_LOCAL, false);
@@ -157,7 +170,9 @@ static bool all_rows_of(const Trial *p, int64_t n)
     for (uint32_t i = 0; i < p->naxis; i++) {
         int k = p->number[i];
         for (uint32_t j = 0; j < p->naccess && !(p->rows >> k & 1) && p->size[k] > 1; j++)
-            if ((p->access[j].ranges >> k & 1) && !p->access[j].constant && (p->access[j].step[k] != 1 || p->access[j].gated)) return false;
+            if ((p->access[j].ranges >> k & 1) && !p->access[j].constant &&
+                (p->access[j].step[k] != 1 || p->access[j].gated))
+                return false;
     }
     return n % 4 == 0 && n >= 4 * WARP;
 }
@@ -185,7 +200,8 @@ static int64_t groups_of(const Trial *p, int number, bool four)
     return ceil_to(p->size[number], lane) / lane;
 }
 
-/* The reduce loop that threads share: one that lies side by side in memory, or the longest where that is shorter than a warp. */
+/* The reduce loop that threads share: one that lies side by side in memory, or the longest where that is shorter than a
+ * warp. */
 static int lane_of_rows(const Trial *p)
 {
     int best = best_lane(p, p->reduces);
@@ -201,12 +217,16 @@ static void rows(Trial *p, int64_t more_warps)
     for (uint32_t i = 0; i < p->nout; i++)
         if (p->rows >> p->number[i] & 1) count *= (double)p->size[p->number[i]];
     int reduce = lane_of_rows(p), inner = best_lane(p, p->outs & ~p->rows);
-    int64_t warps = warps_of_row(p, count) * more_warps > 32 ? 32 : warps_of_row(p, count) * more_warps, length = p->size[reduce];
+    int64_t warps = warps_of_row(p, count) * more_warps > 32 ? 32 : warps_of_row(p, count) * more_warps,
+            length = p->size[reduce];
     if (inner >= 0 && meet(p, inner, reduce)) inner = -1;
-    bool four = all_rows_of(p, length) && !is_symbolic(p, reduce) && (inner < 0 || (p->size[inner] % 4 == 0 && !is_symbolic(p, inner)));
-    while (inner >= 0 && warps > 1 && (groups_of(p, reduce, four) % warps || groups_of(p, inner, four) % warps)) warps /= 2;
+    bool four = all_rows_of(p, length) && !is_symbolic(p, reduce) &&
+        (inner < 0 || (p->size[inner] % 4 == 0 && !is_symbolic(p, inner)));
+    while (inner >= 0 && warps > 1 && (groups_of(p, reduce, four) % warps || groups_of(p, inner, four) % warps))
+        warps /= 2;
     for (uint32_t i = p->nout; i < p->naxis; i++)
-        if (trial_size(p, p->number[i]) == length && (p->number[i] == reduce || !meet(p, p->number[i], reduce))) share_loop(p, p->number[i], true, warps, four);
+        if (trial_size(p, p->number[i]) == length && (p->number[i] == reduce || !meet(p, p->number[i], reduce)))
+            share_loop(p, p->number[i], true, warps, four);
     if (inner >= 0) share_loop(p, inner, false, warps, four);
     if (warps == 1)
         for (uint32_t i = p->nout, left = 4; i-- > 0 && left > 1;)
@@ -220,8 +240,8 @@ static void rows(Trial *p, int64_t more_warps)
 
 /* ---- contractions ---- */
 
-/* un elements along the lane axis and um along another in registers; a warp along the lane axis; rows: such warps along the other in a workgroup, which find each other's
- * lane operand in the cache; group: threads that share a reduce. */
+/* un elements along the lane axis and um along another in registers; a warp along the lane axis; rows: such warps along
+ * the other in a workgroup, which find each other's lane operand in the cache; group: threads that share a reduce. */
 typedef struct { int lane, m; int64_t un, um, rows, group; double cycles; } Tile;
 
 static int best_m(const Trial *p, int lane)
@@ -229,7 +249,8 @@ static int best_m(const Trial *p, int lane)
     int best = -1;
     for (uint32_t i = 0; i < p->nout; i++) {
         int n = p->number[i];
-        if (n != lane && p->size[n] > 1 && trial_shares(p, n, lane) && (best < 0 || p->size[n] > p->size[best])) best = n;
+        if (n != lane && p->size[n] > 1 && trial_shares(p, n, lane) && (best < 0 || p->size[n] > p->size[best]))
+            best = n;
     }
     return best;
 }
@@ -264,7 +285,10 @@ static int64_t unroll_of(const Tile *x)
 
 static int64_t lanes_of_block(const Trial *p, const Tile *x)
 {
-    int64_t n = ceil_to(p->size[x->lane], x->un) / x->un, most = x->group * x->rows > 2 ? WARP : x->group * x->rows > 1 ? 2 * WARP : 4 * WARP;
+    int64_t n = ceil_to(p->size[x->lane], x->un) / x->un,
+            most = x->group * x->rows > 2 ? WARP
+        : x->group * x->rows > 1          ? 2 * WARP
+                                          : 4 * WARP;
     return n < most ? n : most;
 }
 
@@ -275,16 +299,22 @@ static double waves_of(const Trial *p, double blocks)
     return waves < 4 ? 0.5 * (waves + ceil(waves)) : waves;
 }
 
-/* Cycles of a multiprocessor: what its units must do, and how long its few warps wait for each other's loads; the longer counts, and both where they are near. The numbers were fitted to
- * 1,157 timings of 35 kernels on an H200: its choice then takes 1.15 times as long as the best list that was timed. */
+/* Cycles of a multiprocessor: what its units must do, and how long its few warps wait for each other's loads; the
+ * longer counts, and both where they are near. The numbers were fitted to 1,157 timings of 35 kernels on an H200: its
+ * choice then takes 1.15 times as long as the best list that was timed. */
 static double tile_cycles(const Trial *p, const Tile *x)
 {
-    int64_t n = p->size[x->lane], m = x->m >= 0 ? p->size[x->m] : 1, lanes = lanes_of_block(p, x), warps = ceil_to(lanes * x->rows * x->group, WARP) / WARP;
-    double waste = (double)ceil_to(n, x->un) / (double)n * (double)ceil_to(m, x->um) / (double)m, tile = (double)(x->un * x->um), steps = p->reduced / (double)x->group;
-    double waves = waves_of(p, p->elements * waste / tile / (double)(lanes * x->rows)), each = waves * (double)warps, line = lines_of_step(p, x), unroll = (double)unroll_of(x);
-    double work = each * steps * (tile + 11 * line) / 4, room = 680 / (tile + 0.6 * (double)x->un + 2.1 * (double)x->um), resident = room < 4 ? 4 : room;
+    int64_t n = p->size[x->lane], m = x->m >= 0 ? p->size[x->m] : 1, lanes = lanes_of_block(p, x),
+            warps = ceil_to(lanes * x->rows * x->group, WARP) / WARP;
+    double waste = (double)ceil_to(n, x->un) / (double)n * (double)ceil_to(m, x->um) / (double)m,
+           tile = (double)(x->un * x->um), steps = p->reduced / (double)x->group;
+    double waves = waves_of(p, p->elements * waste / tile / (double)(lanes * x->rows)), each = waves * (double)warps,
+           line = lines_of_step(p, x), unroll = (double)unroll_of(x);
+    double work = each * steps * (tile + 11 * line) / 4,
+           room = 680 / (tile + 0.6 * (double)x->un + 2.1 * (double)x->um), resident = room < 4 ? 4 : room;
     double wait = (each > resident ? each / resident : 1) * steps / unroll * (740 + 7.6 * unroll * (tile + line));
-    double all = sqrt(hypot(work * work, wait * wait)) + (x->group > 1 ? (520 + 9 * tile * (double)x->group) * sqrt(waves) : 0);
+    double all =
+        sqrt(hypot(work * work, wait * wait)) + (x->group > 1 ? (520 + 9 * tile * (double)x->group) * sqrt(waves) : 0);
     return all * (x->un == 4 && takes_vectors(p, x->lane, x->m) ? 0.6 : x->un == 8 ? 0.78 : 1);
 }
 
@@ -297,7 +327,9 @@ static int by_cycles(const void *a, const void *b)
 static bool fits(const Trial *p, const Tile *x)
 {
     int64_t lanes = lanes_of_block(p, x), threads = lanes * x->rows * x->group, m = x->m >= 0 ? p->size[x->m] : 1;
-    if (x->un * x->um > 64 || (x->un > 1 && x->un * 2 > p->size[x->lane]) || x->um * x->rows > m || threads > p->t->max_block) return false;
+    if (x->un * x->um > 64 || (x->un > 1 && x->un * 2 > p->size[x->lane]) || x->um * x->rows > m ||
+        threads > p->t->max_block)
+        return false;
     if (x->rows > 1 && !is_symbolic(p, x->m) && ceil_to(m, x->um) / x->um % x->rows) return false;
     return x->group == 1 || (p->reduced >= 4.0 * (double)x->group && x->un * x->um * threads * 4 <= p->t->l1_bytes / 2);
 }
@@ -305,7 +337,8 @@ static bool fits(const Trial *p, const Tile *x)
 enum { TILES = 4 * 8 * 4 * 6 };
 static uint32_t all_tiles(const Trial *p, int lane, Tile *out)
 {
-    static const int64_t un[] = { 1, 2, 4, 8 }, um[] = { 1, 2, 4, 7, 8, 12, 14, 16 }, rows[] = { 1, 2, 4, 8 }, group[] = { 1, 2, 4, 8, 16, 32 };
+    static const int64_t un[] = { 1, 2, 4, 8 }, um[] = { 1, 2, 4, 7, 8, 12, 14, 16 }, rows[] = { 1, 2, 4, 8 },
+                         group[] = { 1, 2, 4, 8, 16, 32 };
     int m = best_m(p, lane);
     uint32_t n = 0;
     for (uint32_t i = 0; i < TILES; i++) {
@@ -318,7 +351,8 @@ static uint32_t all_tiles(const Trial *p, int lane, Tile *out)
     return n;
 }
 
-/* The longest reduce loop gives the group; windows are unrolled, and a few steps of a long loop, so that loads are under way together. */
+/* The longest reduce loop gives the group; windows are unrolled, and a few steps of a long loop, so that loads are
+ * under way together. */
 static void reduce_loops(Trial *p, const Tile *x)
 {
     int longest = -1;
@@ -338,7 +372,8 @@ static void reduce_loops(Trial *p, const Tile *x)
 static void apply_tile(Trial *p, const Tile *x)
 {
     bool inner = p->size[x->lane] % x->un == 0 && x->un == 4 && takes_vectors(p, x->lane, x->m);
-    if (x->un > 1 && padto(p, x->lane, x->un)) trial_split(p, x->lane, x->un, AXIS_UPCAST, !inner && !is_symbolic(p, x->lane));
+    if (x->un > 1 && padto(p, x->lane, x->un))
+        trial_split(p, x->lane, x->un, AXIS_UPCAST, !inner && !is_symbolic(p, x->lane));
     if (x->m >= 0 && x->um > 1 && padto(p, x->m, x->um)) trial_split(p, x->m, x->um, AXIS_UPCAST, false);
     reduce_loops(p, x);
     cut_sum(p->out, p->k, p->t, 128);        /* as fast as uncut or with 512, and rounds like a CPU's library */
@@ -369,14 +404,16 @@ static bool has_rows(const Trial *p)
 {
     int reduce = best_lane(p, p->reduces), out = best_lane(p, p->outs);
     if (p->reduced < 64 || reduce < 0) return false;
-    return p->rows != p->outs || out < 0 || p->elements < 64.0 * p->t->threads || lane_cost(p, reduce) < lane_cost(p, out);
+    return p->rows != p->outs || out < 0 || p->elements < 64.0 * p->t->threads ||
+        lane_cost(p, reduce) < lane_cost(p, out);
 }
 
 /* The list that this file thinks `which`-th best. */
 static void choose(OptList *out, const Kernel *k, const Target *t, uint32_t which)
 {
     if (which < TENSOR_VARIANTS && tensor_opts(out, k, t, which)) return;
-    if (which >= TENSOR_VARIANTS && tensor_opts(out, k, t, 0)) which -= TENSOR_VARIANTS;        /* behind its lists come those without tensor cores */
+    /* behind its lists come those without tensor cores */
+    if (which >= TENSOR_VARIANTS && tensor_opts(out, k, t, 0)) which -= TENSOR_VARIANTS;
     Trial *p = trial_new(out, k, t);
     if (p->contraction) contraction(p, which);
     else if (has_rows(p) && which < ROW_VARIANTS) rows(p, (int64_t)1 << which);
@@ -393,7 +430,8 @@ uint32_t gpu_candidates(OptList *out, uint32_t cap, const Kernel *k, const Targe
         choose(&out[n], k, t, which);
         if (which && !out[n].count) break;
         bool known = false;
-        for (uint32_t i = 0; i < n && !known; i++) known = out[i].count == out[n].count && !memcmp(out[i].op, out[n].op, out[n].count * sizeof *out[n].op);
+        for (uint32_t i = 0; i < n && !known; i++)
+            known = out[i].count == out[n].count && !memcmp(out[i].op, out[n].op, out[n].count * sizeof *out[n].op);
         n += !known;
         if (which > 4 * cap) break;
     }

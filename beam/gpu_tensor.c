@@ -1,7 +1,9 @@
-/* Heuristic for a GPU's tensor cores: a sum of products that a row of graph/wmma.def takes (TC), with tiles of several operations a warp and several warps a workgroup, whose operands
- * are staged in shared memory a round ahead. Comes in: a kernel with one sum. Goes out: a list, or nothing where TC or STAGE is refused: then gpu.c does what it does for all others.
- * A small model of one round of the reduce chooses the tile: how long a warp waits for what it does alone, and how long the multiprocessor needs for all its warps.
- * Its numbers were fitted to 30 timings of f16 products of 128 to 4096 rows on an H200. To teach it another row: nothing; another shape of tile: the loops of all_tiles.
+/* Heuristic for a GPU's tensor cores: a sum of products that a row of graph/wmma.def takes (TC), with tiles of several
+ * operations a warp and several warps a workgroup, whose operands are staged in shared memory a round ahead. Comes in:
+ * a kernel with one sum. Goes out: a list, or nothing where TC or STAGE is refused: then gpu.c does what it does for
+ * all others. A small model of one round of the reduce chooses the tile: how long a warp waits for what it does alone,
+ * and how long the multiprocessor needs for all its warps. Its numbers were fitted to 30 timings of f16 products of 128
+ * to 4096 rows on an H200. To teach it another row: nothing; another shape of tile: the loops of all_tiles.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +13,8 @@
 #include "sched/rangeify.h"
 
 enum { TILES = 1024, ROW_STEP = 16 };
-typedef struct { int32_t mt, wm, nt, wn, ku, group; double cycles; } Tile;       /* operations and warps along m and n; steps of k a round; parts of the reduce */
+/* operations and warps along m and n; steps of k a round; parts of the reduce */
+typedef struct { int32_t mt, wm, nt, wn, ku, group; double cycles; } Tile;
 typedef struct {
     Kernel *k;                      /* a scratch copy, on which the list is tried as it grows */
     const Target *t;
@@ -27,7 +30,14 @@ static bool try_op(Tensor *p, OptOp op) { return opt_try(p->out, p->k, op, p->t)
 static bool split(Tensor *p, int number, int64_t factor, AxisType target, bool top)
 {
     int at = factor == 1 ? -1 : opt_axis(p->k, number);
-    return factor == 1 || (at >= 0 && try_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)at, .target = (uint8_t)target, .factor = (int32_t)factor, .top = top }));
+    return factor == 1 ||
+        (at >= 0 &&
+         try_op(p,
+                (OptOp){ .kind = OPT_SPLIT,
+                         .axis = (int8_t)at,
+                         .target = (uint8_t)target,
+                         .factor = (int32_t)factor,
+                         .top = top }));
 }
 
 /* ---- the operation ---- */
@@ -57,7 +67,8 @@ static void pad(Tensor *p, int reduce)
     for (uint32_t i = 0; i < n; i++) {
         int64_t size = axis[i]->src[0]->vmax, full = (size + ROW_STEP - 1) / ROW_STEP * ROW_STEP;
         bool wanted = range_type(axis[i]) == AXIS_LOOP || range_number(axis[i]) == reduce;
-        if (wanted && uop_is_const(axis[i]->src[0]) && size > ROW_STEP && full != size && full * 4 <= size * 5) try_op(p, (OptOp){ .kind = OPT_PADTO, .axis = (int8_t)i, .factor = ROW_STEP });
+        if (wanted && uop_is_const(axis[i]->src[0]) && size > ROW_STEP && full != size && full * 4 <= size * 5)
+            try_op(p, (OptOp){ .kind = OPT_PADTO, .axis = (int8_t)i, .factor = ROW_STEP });
     }
 }
 
@@ -133,19 +144,24 @@ static double resident(const Tensor *p, const Tile *x)
 static double cycles_of(const Tensor *p, const Tile *x)
 {
     double warps = (double)x->wm * x->wn * x->group, operations = (double)x->mt * x->nt * x->ku;
-    double rounds = (double)p->rs / (x->ku * x->group), groups = p->others * (double)(p->ms / (x->mt * x->wm)) * (double)(p->ns / (x->nt * x->wn));
+    double rounds = (double)p->rs / (x->ku * x->group),
+           groups = p->others * (double)(p->ms / (x->mt * x->wm)) * (double)(p->ns / (x->nt * x->wn));
     double beside = fmin(resident(p, x), ceil(groups / p->t->threads));
     double reads = (double)x->ku * (x->mt + x->nt), alone = 650 + 40 * operations + 12 * reads;
     double issue = warps * (3.2 * operations + 1.2 * reads), moved = (double)tile_bytes(p, x) / 15;
-    double all = beside * (fmax(issue, moved) + 0.3 * fmin(issue, moved)), waves = ceil(groups / (p->t->threads * beside));
+    double all = beside * (fmax(issue, moved) + 0.3 * fmin(issue, moved)),
+           waves = ceil(groups / (p->t->threads * beside));
     double sums = x->group > 1 ? 600 + beside * parts_bytes(x) * (1 + x->group) / 64 : 0;
     return waves * (rounds * (alone > all ? alone : all) + 1500 + sums);
 }
 
 static bool fits(const Tensor *p, const Tile *x)
 {
-    if (p->ms % (x->mt * x->wm) || p->ns % (x->nt * x->wn) || p->rs % (x->ku * x->group) || p->rs / (x->ku * x->group) < 2) return false;
-    return x->mt * x->nt <= 32 && x->wm * x->wn <= 8 && x->wm * x->wn * x->group <= 16 && shared_bytes(p, x) <= (double)p->t->l1_bytes && x->mt * x->nt * x->ku <= 64;
+    if (p->ms % (x->mt * x->wm) || p->ns % (x->nt * x->wn) || p->rs % (x->ku * x->group) ||
+        p->rs / (x->ku * x->group) < 2)
+        return false;
+    return x->mt * x->nt <= 32 && x->wm * x->wn <= 8 && x->wm * x->wn * x->group <= 16 &&
+        shared_bytes(p, x) <= (double)p->t->l1_bytes && x->mt * x->nt * x->ku <= 64;
 }
 
 static int by_cycles(const void *a, const void *b)
@@ -187,7 +203,12 @@ static uint64_t operands(const Kernel *k)
 static bool stage(Tensor *p)
 {
     for (uint64_t s = operands(p->k); s; s &= s - 1)
-        if (!try_op(p, (OptOp){ .kind = OPT_STAGE, .axis = (int8_t)__builtin_ctzll(s), .factor = opt_axis(p->k, p->r), .target = 2 })) return false;
+        if (!try_op(p,
+                    (OptOp){ .kind = OPT_STAGE,
+                             .axis = (int8_t)__builtin_ctzll(s),
+                             .factor = opt_axis(p->k, p->r),
+                             .target = 2 }))
+            return false;
     return true;
 }
 
@@ -199,14 +220,19 @@ static void grid(Tensor *p)
         uint32_t n = opt_axes(p->k, axis, 64);
         more = false;
         for (uint32_t i = 0; i < n && !more; i++)
-            more = range_type(axis[i]) == AXIS_LOOP && try_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)i, .target = AXIS_GLOBAL });
+            more = range_type(axis[i]) == AXIS_LOOP &&
+                try_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)i, .target = AXIS_GLOBAL });
     }
 }
 
 static bool apply(Tensor *p, const Tile *x)
 {
-    if (!split(p, p->m, x->mt, AXIS_UPCAST, false) || !split(p, p->n, x->nt, AXIS_UPCAST, false) || !split(p, p->r, x->group, AXIS_GROUP_REDUCE, true)) return false;
-    if (!split(p, p->r, x->ku, AXIS_UNROLL, false) || !split(p, p->m, x->wm, AXIS_LOCAL, false) || !split(p, p->n, x->wn, AXIS_LOCAL, false)) return false;
+    if (!split(p, p->m, x->mt, AXIS_UPCAST, false) || !split(p, p->n, x->nt, AXIS_UPCAST, false) ||
+        !split(p, p->r, x->group, AXIS_GROUP_REDUCE, true))
+        return false;
+    if (!split(p, p->r, x->ku, AXIS_UNROLL, false) || !split(p, p->m, x->wm, AXIS_LOCAL, false) ||
+        !split(p, p->n, x->wn, AXIS_LOCAL, false))
+        return false;
     grid(p);
     return stage(p);
 }
@@ -233,7 +259,8 @@ bool tensor_opts(OptList *out, const Kernel *k, const Target *t, uint32_t which)
     out->count = 0;
     if (!t->wmma || !t->has_locals || long_axis(k) < 0 || !lies_in_rows(k)) return false;
     for (int row = 0; row < WMMA_COUNT && !begun; row++)
-        begun = (t->wmma >> row & 1) && wmma_row[row].lanes > 1 && (begin(&p, k, row, false) || begin(&p, k, row, true));
+        begun =
+            (t->wmma >> row & 1) && wmma_row[row].lanes > 1 && (begin(&p, k, row, false) || begin(&p, k, row, true));
     Tile *tile = begun ? calloc(TILES, sizeof *tile) : NULL;
     if (begun && which < all_tiles(&p, tile)) done = apply(&p, &tile[which]);
     if (begun) kernel_free(p.k);

@@ -1,9 +1,12 @@
-/* Heuristics: a good list of OptOps at once, from the kernel's accesses and the device's registers. Nothing here knows an operator.
+/* Heuristics: a good list of OptOps at once, from the kernel's accesses and the device's registers. Nothing here knows
+ * an operator.
  *
- * CPU. A vector axis is chosen by what each access costs along it (contiguous: one vector; constant: one, because it will be packed; not depending: a broadcast; else a gather). A
- * contraction then gets a tile of MR x NV vector accumulators: NV along the vector axis, MR along an output axis on which the vector operand does not depend, as many as the
- * registers hold, with the least padding. Other kernels get lanes and a few replicas; row statistics get lanes along their reduce and along their output. Constants that
- * vary along the lanes are packed. The outermost loop that balances is shared among threads.
+ * CPU. A vector axis is chosen by what each access costs along it (contiguous: one vector; constant: one, because it
+ * will be packed; not depending: a broadcast; else a gather). A contraction then gets a tile of MR x NV vector
+ * accumulators: NV along the vector axis, MR along an output axis on which the vector operand does not depend, as many
+ * as the registers hold, with the least padding. Other kernels get lanes and a few replicas; row statistics get lanes
+ * along their reduce and along their output. Constants that vary along the lanes are packed. The outermost loop that
+ * balances is shared among threads.
  */
 #include <string.h>
 
@@ -11,7 +14,8 @@
 #include "beam/cost.h"
 #include "beam/cpu.h"
 
-/* SHORT: reduces that are unrolled whole; COPIES: of what is stored several times; OTHERS: loads of which one may depend on a loop that is computed once. */
+/* SHORT: reduces that are unrolled whole; COPIES: of what is stored several times; OTHERS: loads of which one may
+ * depend on a loop that is computed once. */
 enum { WHOLE = 16, SHORT = 27, COPIES = 4, OTHERS = 4 };
 
 /* ---- the others ---- */
@@ -27,22 +31,26 @@ static void unroll_small(Trial *p, int64_t most)
     }
 }
 
-/* A short loop of the output on which short sums depend, though nothing does that they read: they differ in how many terms a mask lets through (running sums). -1: there is none. */
+/* A short loop of the output on which short sums depend, though nothing does that they read: they differ in how many
+ * terms a mask lets through (running sums). -1: there is none. */
 static int shares_terms(const Trial *p)
 {
     int64_t terms = 1;
-    for (uint32_t i = p->nout; i < p->naxis; i++) terms *= is_symbolic(p, p->number[i]) ? SHORT + 1 : p->size[p->number[i]];
+    for (uint32_t i = p->nout; i < p->naxis; i++)
+        terms *= is_symbolic(p, p->number[i]) ? SHORT + 1 : p->size[p->number[i]];
     for (uint32_t i = p->nout; p->reduces && terms <= SHORT && i-- > 0;) {
         int number = p->number[i];
         bool same = !is_symbolic(p, number) && p->size[number] <= SHORT && p->rows >> number & 1;
         for (uint32_t j = 0; j < p->naccess && same; j++)
-            same = p->access[j].store || !(p->access[j].at->ranges & p->reduces) || !(p->access[j].at->ranges >> number & 1);
+            same = p->access[j].store || !(p->access[j].at->ranges & p->reduces) ||
+                !(p->access[j].at->ranges >> number & 1);
         if (same) return number;
     }
     return -1;
 }
 
-/* Rounds of a reduce that share a variable: all when they are few, else what divides them, so that the loop waits for one operation in several; 1: nothing good does. */
+/* Rounds of a reduce that share a variable: all when they are few, else what divides them, so that the loop waits for
+ * one operation in several; 1: nothing good does. */
 static int64_t rounds_together(const Trial *p, int64_t rounds)
 {
     static const int8_t few[] = { 4, 5, 3, 6, 7, 2 };
@@ -59,7 +67,8 @@ static void reduce_lanes(Trial *p, int number, bool single)
     bool odd = rounds_together(p, ceil_to(n, w) / w) < 3 && n >= 32 * w;
     if (w < 4 || !cpu_padto(p, number, odd && !single ? 4 * w : w)) return;
     cpu_split(p, number, w, AXIS_UNROLL);
-    if (!single && opt_axis(p->k, number) >= 0 && !is_symbolic(p, number)) cpu_split(p, number, rounds_together(p, trial_size(p, number)), AXIS_UNROLL);
+    if (!single && opt_axis(p->k, number) >= 0 && !is_symbolic(p, number))
+        cpu_split(p, number, rounds_together(p, trial_size(p, number)), AXIS_UNROLL);
 }
 
 static void lanes_on(Trial *p, int number, int64_t replicas)
@@ -68,10 +77,12 @@ static void lanes_on(Trial *p, int number, int64_t replicas)
     if (w < 4) return;
     cpu_lanes(p, number, w, 1);
     for (int64_t f = replicas; f > 1; f /= 2)
-        if (opt_axis(p->k, number) >= 0 && cpu_divisor(p, number) % f == 0 && cpu_split(p, number, f, AXIS_UPCAST)) return;
+        if (opt_axis(p->k, number) >= 0 && cpu_divisor(p, number) % f == 0 && cpu_split(p, number, f, AXIS_UPCAST))
+            return;
 }
 
-/* What is moved between the lanes of one loop and the rounds of another: a square of both where each has enough, else few rounds that lie between the lanes in memory. */
+/* What is moved between the lanes of one loop and the rounds of another: a square of both where each has enough, else
+ * few rounds that lie between the lanes in memory. */
 typedef struct { int lane, row; int64_t lanes, rows; } Block;
 
 static int64_t lanes_of_all(const Trial *p, int number)
@@ -82,8 +93,9 @@ static int64_t lanes_of_all(const Trial *p, int number)
     return floor_power(n);
 }
 
-/* Is something loaded side by side along the row and apart along the lanes, and all stored side by side along the lanes? Or is what lies side by side along the lanes stored in turns? Two
- * squares at once are more than the registers hold. */
+/* Is something loaded side by side along the row and apart along the lanes, and all stored side by side along the
+ * lanes? Or is what lies side by side along the lanes stored in turns? Two squares at once are more than the registers
+ * hold. */
 static bool is_block(const Trial *p, Block *b)
 {
     int64_t few = p->size[b->row];
@@ -108,7 +120,9 @@ static bool move_block(Trial *p)
         for (uint32_t j = p->nout; j-- > 0;) {
             Block b = { .lane = p->number[i], .row = p->number[j], .lanes = lanes_of_all(p, p->number[i]) };
             if (p->size[b.row] > LANE_TURNS && p->size[b.row] < b.lanes) b.lanes = floor_power(p->size[b.row]);
-            if (i == j || is_symbolic(p, b.lane) || is_symbolic(p, b.row) || b.lanes < 4 || p->size[b.row] < 2 || !is_block(p, &b)) continue;
+            if (i == j || is_symbolic(p, b.lane) || is_symbolic(p, b.row) || b.lanes < 4 || p->size[b.row] < 2 ||
+                !is_block(p, &b))
+                continue;
             cpu_split(p, b.lane, b.lanes, AXIS_UPCAST);
             cpu_split(p, b.row, b.rows, AXIS_UPCAST);
             return true;
@@ -116,7 +130,8 @@ static bool move_block(Trial *p)
     return false;
 }
 
-/* What is stored a few times of the same loads is computed once: a short loop on which nothing that is loaded depends, or hardly anything, is unrolled. */
+/* What is stored a few times of the same loads is computed once: a short loop on which nothing that is loaded depends,
+ * or hardly anything, is unrolled. */
 static void compute_once(Trial *p)
 {
     for (uint32_t i = 0; i < p->nout; i++) {
@@ -132,7 +147,8 @@ static void compute_once(Trial *p)
     }
 }
 
-/* Two or three rounds at once of an output loop on which most of what is loaded in lanes does not depend: tables of places and weights are then read once for several channels. */
+/* Two or three rounds at once of an output loop on which most of what is loaded in lanes does not depend: tables of
+ * places and weights are then read once for several channels. */
 static void share_loads(Trial *p, int lane)
 {
     int best = -1, most = 1;
@@ -145,7 +161,8 @@ static void share_loads(Trial *p, int lane)
             loads++;
             same += !(a->ranges >> number & 1);
         }
-        if (number != lane && !is_symbolic(p, number) && (n % 2 == 0 || n % 3 == 0) && same > most && 2 * same >= loads) best = number, most = same;
+        if (number != lane && !is_symbolic(p, number) && (n % 2 == 0 || n % 3 == 0) && same > most && 2 * same >= loads)
+            best = number, most = same;
     }
     if (best >= 0) cpu_split(p, best, p->size[best] % 2 ? 3 : 2, AXIS_UPCAST);
 }
@@ -179,7 +196,8 @@ static bool whole_row(Trial *p, int number)
     return true;
 }
 
-/* Reduce axes along which loads are contiguous, or all, each in its own loop (row statistics), and the output axis beside them. */
+/* Reduce axes along which loads are contiguous, or all, each in its own loop (row statistics), and the output axis
+ * beside them. */
 static void statistics(Trial *p, bool kept, bool all, bool single)
 {
     for (uint32_t i = p->nout; i < p->naxis; i++) {
@@ -191,7 +209,8 @@ static void statistics(Trial *p, bool kept, bool all, bool single)
     if (lane >= 0 && !(kept && whole_row(p, lane))) lanes_on(p, lane, 2);
 }
 
-/* A row axis along which everything lies side by side, does not change, or is a constant that can be packed: its lanes serve the statistic and the loops behind it. */
+/* A row axis along which everything lies side by side, does not change, or is a constant that can be packed: its lanes
+ * serve the statistic and the loops behind it. */
 static int row_lane(const Trial *p)
 {
     for (uint32_t i = p->nout; i-- > 0;) {
@@ -206,7 +225,8 @@ static int row_lane(const Trial *p)
     return -1;
 }
 
-/* Loops on which a row's statistics depend go outside of those on which they do not: else a statistic is computed again for each of their iterations. false: they are there already. */
+/* Loops on which a row's statistics depend go outside of those on which they do not: else a statistic is computed again
+ * for each of their iterations. false: they are there already. */
 static bool rows_first(Trial *p)
 {
     uint64_t behind = p->outs & ~p->rows;
@@ -220,13 +240,15 @@ static bool rows_first(Trial *p)
 static bool keep_rows(Trial *p)
 {
     bool kept = false;
-    for (uint32_t i = p->nout; i < p->naxis; i++) kept |= trial_op(p, (OptOp){ .kind = OPT_KEEP, .axis = (int8_t)opt_axis(p->k, p->number[i]) });
+    for (uint32_t i = p->nout; i < p->naxis; i++)
+        kept |= trial_op(p, (OptOp){ .kind = OPT_KEEP, .axis = (int8_t)opt_axis(p->k, p->number[i]) });
     return kept;
 }
 
 /* ---- proposals ---- */
 
-/* One list of a kernel with reduces: which loops come first, what is kept, where lanes lie, how many vectors and how many rows at once. */
+/* One list of a kernel with reduces: which loops come first, what is kept, where lanes lie, how many vectors and how
+ * many rows at once. */
 enum { ON_CONTIGUOUS_REDUCES = -1, ON_REDUCES = -2 };
 typedef struct { bool first, kept; int lane; int8_t vectors, rows; } Proposal;
 enum { TEXT_MOST = 1200, SQUARE_MOST = 4000 };                     /* instructions of a kernel that is worth a look */
@@ -274,7 +296,8 @@ static void best_of_rows(Trial *p, const Kernel *k)
         for (uint32_t i = 0; i < (lane < 0 || p->outs >> lane & 1 ? 4 : 0); i++)
             for (uint32_t s = 0; s < sizeof shape / sizeof *shape; s++) {
                 Proposal c = { i & 1, i >> 1 & 1, lane, shape[s].vectors, shape[s].rows };
-                if (lane < 0 && c.rows == 1 && c.vectors > (lane == ON_REDUCES ? 2 : 1)) continue;         /* there, two stands for one vector at a time (reduce_lanes) */
+                /* there, two stands for one vector at a time (reduce_lanes) */
+                if (lane < 0 && c.rows == 1 && c.vectors > (lane == ON_REDUCES ? 2 : 1)) continue;
                 trial_again(p, k);
                 if (!propose(p, &c) || (cost = estimate(p, TEXT_MOST)) >= least) continue;
                 least = cost;
@@ -287,7 +310,8 @@ static void best_of_rows(Trial *p, const Kernel *k)
 static bool moves_across(const Trial *p, int lane)
 {
     for (uint32_t i = 0; lane >= 0 && i < p->naccess; i++)
-        if ((p->access[i].ranges >> lane & 1) && p->access[i].step[lane] != 1 && p->access[i].step[lane] != NO_STEP) return true;
+        if ((p->access[i].ranges >> lane & 1) && p->access[i].step[lane] != 1 && p->access[i].step[lane] != NO_STEP)
+            return true;
     return false;
 }
 
@@ -305,12 +329,15 @@ static void best_of_moves(Trial *p, const Kernel *k)
     double least = estimate(p, UINT32_MAX) * 0.8, cost;
     for (int lane = 0; lane < 64; lane++)
         for (int row = 0; row < 64; row++) {
-            if (!(p->outs >> lane & 1) || !(p->outs >> row & 1) || is_symbolic(p, lane) || is_symbolic(p, row) || !has_step_one(p, lane) || (row != lane && !has_step_one(p, row))) continue;
+            if (!(p->outs >> lane & 1) || !(p->outs >> row & 1) || is_symbolic(p, lane) || is_symbolic(p, row) ||
+                !has_step_one(p, lane) || (row != lane && !has_step_one(p, row)))
+                continue;
             int64_t width = lanes_of_all(p, lane);
             if (width < 4 || p->size[row] < width) continue;
             trial_again(p, k);
             compute_once(p);
-            if (!cpu_split(p, lane, width, AXIS_UPCAST) || (row != lane && !cpu_split(p, row, width, AXIS_UPCAST))) continue;
+            if (!cpu_split(p, lane, width, AXIS_UPCAST) || (row != lane && !cpu_split(p, row, width, AXIS_UPCAST)))
+                continue;
             cpu_share(p, -1);
             if ((cost = estimate(p, SQUARE_MOST)) >= least) continue;
             least = cost;
@@ -319,7 +346,8 @@ static void best_of_moves(Trial *p, const Kernel *k)
     *p->out = best;
 }
 
-/* Are terms of a sum looked up at places that the data tell, in place of being walked through? Or one look-up by another? */
+/* Are terms of a sum looked up at places that the data tell, in place of being walked through? Or one look-up by
+ * another? */
 static bool looks_up(const Trial *p)
 {
     int n = 0;

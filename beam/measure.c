@@ -1,5 +1,6 @@
-/* The worker's side of a search: rounds of lists for one kernel, the incumbent first. All are lowered and compiled together; each is timed, those that come near the incumbent
- * in turns with it, so that noise hits both; one that is faster is checked (check.c). What may crash or hang is announced first (wire.h). */
+/* The worker's side of a search: rounds of lists for one kernel, the incumbent first. All are lowered and compiled
+ * together; each is timed, those that come near the incumbent in turns with it, so that noise hits both; one that is
+ * faster is checked (check.c). What may crash or hang is announced first (wire.h). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,17 @@
 #define NO_LIMIT 1e9               /* seconds */
 enum { LISTS = ROUND_MOST, TURNS = 5, MOST_BYTES = 1 << 26 };
 typedef struct { Kernel *k; Code *code; uint32_t at; ListState state; char why[160]; } Try;
-typedef struct { const Backend *b; Device *d; const Target *t; int out; Kernel *base; Checker checker; Try list[LISTS]; uint32_t n; Code *shared; } Tuner;
+typedef struct {
+    const Backend *b;
+    Device *d;
+    const Target *t;
+    int out;
+    Kernel *base;
+    Checker checker;
+    Try list[LISTS];
+    uint32_t n;
+    Code *shared;
+} Tuner;
 
 static void say(const Tuner *t, Answer a)
 {
@@ -24,7 +35,9 @@ static void say(const Tuner *t, Answer a)
 
 static void say_result(const Tuner *t, uint32_t i, double seconds, double incumbent_s)
 {
-    Answer a = { .event = EVENT_RESULT, .index = i, .state = t->list[i].state, .seconds = seconds, .incumbent_s = incumbent_s };
+    Answer a = {
+        .event = EVENT_RESULT, .index = i, .state = t->list[i].state, .seconds = seconds, .incumbent_s = incumbent_s
+    };
     snprintf(a.why, sizeof a.why, "%s", t->list[i].why);
     say(t, a);
 }
@@ -114,7 +127,8 @@ static int runs_for(const RoundHead *h, double seconds)
 /* A GPU's first launch is cold and alone: it says little of kernels that take microseconds. */
 static double limit_for(const Tuner *t, double incumbent_s) { return 1.2 * incumbent_s + (t->t->max_block ? 3e-5 : 0); }
 
-/* In turns with the incumbent when the first timing comes near it. gain: what it saves of the incumbent's time, by the turns' median and by the best of each: noise is seldom lucky twice. */
+/* In turns with the incumbent when the first timing comes near it. gain: what it saves of the incumbent's time, by the
+ * turns' median and by the best of each: noise is seldom lucky twice. */
 static TgStatus race(Tuner *t, const RoundHead *h, Try *l, double *seconds, double *incumbent_s, double *gain)
 {
     double ratio[TURNS];
@@ -144,7 +158,8 @@ static void judge(Tuner *t, Try *l, uint32_t i)
 static TgStatus time_all(Tuner *t, const RoundHead *h)
 {
     double incumbent_s = 1e30;
-    if (t->list[0].state != LIST_TIMED) return fail(TG_INTERNAL, "the incumbent cannot be compiled: %s", t->list[0].why);
+    if (t->list[0].state != LIST_TIMED)
+        return fail(TG_INTERNAL, "the incumbent cannot be compiled: %s", t->list[0].why);
     say(t, (Answer){ .event = EVENT_TIME });
     TRY(time_list(t, &t->list[0], h->runs, NO_LIMIT, &incumbent_s));
     TRY(time_list(t, &t->list[0], runs_for(h, incumbent_s), NO_LIMIT, &incumbent_s));
@@ -202,7 +217,10 @@ static void answer_frame(Tuner *t, const Frame *f, char *bytes)
 
 static TgStatus open_device(Tuner *t, const Backend *const *backends, char **argv)
 {
-    DeviceOptions o = { .index = atoi(argv[1]), .threads = atoi(argv[2]), .cpus = *argv[3] ? argv[3] : NULL, .cache_dir = *argv[4] ? argv[4] : NULL };
+    DeviceOptions o = { .index = atoi(argv[1]),
+                        .threads = atoi(argv[2]),
+                        .cpus = *argv[3] ? argv[3] : NULL,
+                        .cache_dir = *argv[4] ? argv[4] : NULL };
     while (*backends && strcmp((*backends)->name, argv[0])) backends++;
     if (!*backends) return fail(TG_DEVICE, "device '%s' is unknown", argv[0]);
     t->b = *backends;

@@ -1,5 +1,6 @@
-/* Moves: a factor changed, an op taken out, an axis split once more (for lanes, replicas, unrolling, blocks, threads, workgroups), loops in another order, another axis shared
- * among threads, padding, a constant packed or not. To add a kind of move: a function below and a line in recipe_neighbours. */
+/* Moves: a factor changed, an op taken out, an axis split once more (for lanes, replicas, unrolling, blocks, threads,
+ * workgroups), loops in another order, another axis shared among threads, padding, a constant packed or not. To add a
+ * kind of move: a function below and a line in recipe_neighbours. */
 #include "beam/moves.h"
 
 #include <string.h>
@@ -49,7 +50,10 @@ static bool replay_op(Replay *p, const OptOp *op, uint8_t id)
 
 /* STAGE names the axis of its rounds, beside the parameter. */
 static bool names_second(const OptOp *op) { return op->kind == OPT_SWAP || op->kind == OPT_STAGE; }
-static bool names_axis(const OptOp *op) { return op->kind != OPT_PACK && op->kind != OPT_STAGE && op->kind != OPT_NOLOCALS; }
+static bool names_axis(const OptOp *op)
+{
+    return op->kind != OPT_PACK && op->kind != OPT_STAGE && op->kind != OPT_NOLOCALS;
+}
 
 bool recipe_of(Recipe *out, const Kernel *base, const OptList *l, const Target *t)
 {
@@ -62,7 +66,8 @@ bool recipe_of(Recipe *out, const Kernel *base, const OptList *l, const Target *
         Move *s = &out->step[out->count++];
         *s = (Move){ .op = l->op[i], .id = out->next_id++ };
         axes_now(&a, &p);
-        ok = (!names_axis(&s->op) || (uint32_t)s->op.axis < a.n) && (!names_second(&s->op) || (uint32_t)s->op.factor < a.n);
+        ok = (!names_axis(&s->op) || (uint32_t)s->op.axis < a.n) &&
+            (!names_second(&s->op) || (uint32_t)s->op.factor < a.n);
         if (ok && names_axis(&s->op)) s->on = a.name[s->op.axis];
         if (ok && names_second(&s->op)) s->with = a.name[s->op.factor];
         ok = ok && replay_op(&p, &s->op, s->id);
@@ -100,7 +105,14 @@ Kernel *recipe_apply(OptList *out, const Kernel *base, const Recipe *r, const Ta
 
 /* ---- moves ---- */
 
-typedef struct { const Recipe *r; const Target *t; const Kernel *base; Axes end; void (*take)(void *user, const Recipe *r); void *user; } Moves;
+typedef struct {
+    const Recipe *r;
+    const Target *t;
+    const Kernel *base;
+    Axes end;
+    void (*take)(void *user, const Recipe *r);
+    void *user;
+} Moves;
 
 static bool insert(Recipe *r, uint32_t at, OptOp op, uint8_t on, uint8_t with)
 {
@@ -128,7 +140,8 @@ static uint32_t before_packs(const Recipe *r)
 static void factors(Moves *m)
 {
     for (uint32_t i = 0; i < m->r->count; i++) {
-        int32_t f = m->r->step[i].op.factor, next[] = { f * 2, f / 2, f * 4, f / 4, f + 1, f - 1, f * 3, f / 3, f + 2, f - 2, f * 3 / 2, f * 2 / 3 };
+        int32_t f = m->r->step[i].op.factor,
+                next[] = { f * 2, f / 2, f * 4, f / 4, f + 1, f - 1, f * 3, f / 3, f + 2, f - 2, f * 3 / 2, f * 2 / 3 };
         if (m->r->step[i].op.kind != OPT_SPLIT && m->r->step[i].op.kind != OPT_PADTO) continue;
         for (size_t k = 0; k < sizeof next / sizeof *next; k++) {
             Recipe r = *m->r;
@@ -166,12 +179,15 @@ static void split_axis(Moves *m, uint32_t axis, AxisType target, bool top)
 static void splits(Moves *m)
 {
     static const AxisType cpu_loop[] = { AXIS_UPCAST, AXIS_LOOP }, cpu_reduce[] = { AXIS_UNROLL };
-    static const AxisType gpu_loop[] = { AXIS_UPCAST, AXIS_LOCAL, AXIS_GLOBAL, AXIS_LOOP }, gpu_reduce[] = { AXIS_UNROLL, AXIS_GROUP_REDUCE, AXIS_WARP };
+    static const AxisType gpu_loop[] = { AXIS_UPCAST, AXIS_LOCAL, AXIS_GLOBAL, AXIS_LOOP },
+                          gpu_reduce[] = { AXIS_UNROLL, AXIS_GROUP_REDUCE, AXIS_WARP };
     bool gpu = m->t->max_block > 0;
     for (uint32_t i = 0; i < m->end.n; i++) {
         AxisType t = range_type(m->end.range[i]);
         bool reduce = t == AXIS_REDUCE || t == AXIS_GROUP_REDUCE;
-        if (!uop_is_const(m->end.range[i]->src[0]) || (t != AXIS_LOOP && t != AXIS_GLOBAL && t != AXIS_LOCAL && !reduce)) continue;
+        if (!uop_is_const(m->end.range[i]->src[0]) ||
+            (t != AXIS_LOOP && t != AXIS_GLOBAL && t != AXIS_LOCAL && !reduce))
+            continue;
         const AxisType *target = gpu ? reduce ? gpu_reduce : gpu_loop : reduce ? cpu_reduce : cpu_loop;
         for (int k = 0; k < (gpu ? 4 : 2) - reduce; k++) split_axis(m, i, target[k], false);
     }
@@ -184,7 +200,8 @@ static void orders(Moves *m)
         for (uint32_t j = i + 1; j < m->end.n; j++) {
             Recipe r = *m->r;
             if (range_type(m->end.range[i]) != range_type(m->end.range[j])) continue;
-            if (insert(&r, before_packs(&r), (OptOp){ .kind = OPT_SWAP }, m->end.name[i], m->end.name[j])) m->take(m->user, &r);
+            if (insert(&r, before_packs(&r), (OptOp){ .kind = OPT_SWAP }, m->end.name[i], m->end.name[j]))
+                m->take(m->user, &r);
         }
 }
 
@@ -198,7 +215,8 @@ static void blocks(Moves *m)
             int64_t size = m->end.range[i]->src[0]->vmax;
             if (range_type(m->end.range[i]) != AXIS_LOOP || size % f || size / f < 2 || first >= i) continue;
             uint8_t part = (uint8_t)(NAME_SPLIT + r.next_id);
-            bool ok = insert(&r, at, (OptOp){ .kind = OPT_SPLIT, .target = AXIS_LOOP, .top = true, .factor = f }, m->end.name[i], 0);
+            bool ok = insert(&r, at, (OptOp){ .kind = OPT_SPLIT, .target = AXIS_LOOP, .top = true, .factor = f },
+                             m->end.name[i], 0);
             if (ok && insert(&r, at + 1, (OptOp){ .kind = OPT_SWAP }, part, m->end.name[first])) m->take(m->user, &r);
         }
 }
@@ -219,7 +237,8 @@ static void threads(Moves *m)
             Recipe r = bare;
             OptOp share = { .kind = OPT_SPLIT, .target = AXIS_THREAD, .top = f < size, .factor = (int32_t)f };
             if (size % f) continue;
-            if (i && !insert(&r, before_packs(&r), (OptOp){ .kind = OPT_SWAP }, m->end.name[i], m->end.name[0])) continue;
+            if (i && !insert(&r, before_packs(&r), (OptOp){ .kind = OPT_SWAP }, m->end.name[i], m->end.name[0]))
+                continue;
             if (insert(&r, before_packs(&r), share, m->end.name[i], 0)) m->take(m->user, &r);
         }
     }
@@ -234,7 +253,8 @@ static void paddings(Moves *m)
         for (int k = 0; k < 4; k++) {
             Recipe r = *m->r;
             if (!uop_is_const(axis[i]->src[0]) || axis[i]->src[0]->vmax % multiple[k] == 0) continue;
-            if (insert(&r, 0, (OptOp){ .kind = OPT_PADTO, .factor = multiple[k] }, (uint8_t)range_number(axis[i]), 0)) m->take(m->user, &r);
+            if (insert(&r, 0, (OptOp){ .kind = OPT_PADTO, .factor = multiple[k] }, (uint8_t)range_number(axis[i]), 0))
+                m->take(m->user, &r);
         }
 }
 
@@ -253,7 +273,8 @@ static void packs(Moves *m)
         }
         for (int narrow = 0; narrow < 2 && m->base->param[slot].constant && !packed; narrow++) {
             r = *m->r;
-            if (insert(&r, r.count, (OptOp){ .kind = OPT_PACK, .axis = (int8_t)slot, .top = narrow }, 0, 0)) m->take(m->user, &r);
+            if (insert(&r, r.count, (OptOp){ .kind = OPT_PACK, .axis = (int8_t)slot, .top = narrow }, 0, 0))
+                m->take(m->user, &r);
         }
     }
 }
@@ -272,12 +293,15 @@ static void stages(Moves *m)
     for (uint32_t slot = 0; slot < m->base->nparam && m->t->has_locals; slot++)
         for (uint32_t i = 0; i < m->end.n; i++) {
             Recipe r = *m->r;
-            if (m->base->param[slot].written || (staged >> slot & 1) || range_type(m->end.range[i]) != AXIS_REDUCE) continue;
-            if (insert(&r, r.count, (OptOp){ .kind = OPT_STAGE, .axis = (int8_t)slot, .target = 2 }, 0, m->end.name[i])) m->take(m->user, &r);
+            if (m->base->param[slot].written || (staged >> slot & 1) || range_type(m->end.range[i]) != AXIS_REDUCE)
+                continue;
+            if (insert(&r, r.count, (OptOp){ .kind = OPT_STAGE, .axis = (int8_t)slot, .target = 2 }, 0, m->end.name[i]))
+                m->take(m->user, &r);
         }
 }
 
-void recipe_neighbours(const Recipe *r, const Kernel *base, const Target *t, void (*take)(void *user, const Recipe *r), void *user)
+void recipe_neighbours(const Recipe *r, const Kernel *base, const Target *t, void (*take)(void *user, const Recipe *r),
+                       void *user)
 {
     Moves m = { .r = r, .t = t, .base = base, .take = take, .user = user };
     Replay p;
@@ -290,6 +314,7 @@ void recipe_neighbours(const Recipe *r, const Kernel *base, const Target *t, voi
         ok = number_axes(&a, &r->step[i], &op) && replay_op(&p, &op, r->step[i].id);
     }
     axes_now(&m.end, &p);
-    if (ok) factors(&m), removals(&m), splits(&m), orders(&m), blocks(&m), threads(&m), paddings(&m), packs(&m), stages(&m);
+    if (ok)
+        factors(&m), removals(&m), splits(&m), orders(&m), blocks(&m), threads(&m), paddings(&m), packs(&m), stages(&m);
     kernel_free(p.k);
 }

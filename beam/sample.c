@@ -1,6 +1,7 @@
-/* A sample of a kernel's outputs, for an oracle that is too slow for all of them: the loops around the stores run over fewer values, spread over the axis with an odd step, so that every
- * lane and replica of an optimised kernel is met; reduces stay whole.
- * Comes in: form 2 (kernel.h). Goes out: a kernel of its own of the same form, which stores a part of the elements to their usual places. */
+/* A sample of a kernel's outputs, for an oracle that is too slow for all of them: the loops around the stores run over
+ * fewer values, spread over the axis with an odd step, so that every lane and replica of an optimised kernel is met;
+ * reduces stay whole. Comes in: form 2 (kernel.h). Goes out: a kernel of its own of the same form, which stores a part
+ * of the elements to their usual places. */
 #include "beam/sample.h"
 
 #include "sched/sched.h"
@@ -13,7 +14,8 @@ static void look(const UOp *root, Part part[64])
     for (uint32_t i = 0; i < root->nsrc; i++)
         for (uint32_t k = 1; root->src[i]->op == UOP_END && k < root->src[i]->nsrc; k++) {
             const UOp *r = root->src[i]->src[k];
-            if (r->op == UOP_RANGE && uop_is_const(r->src[0])) part[range_number(r)] = (Part){ r->src[0]->vmax, r->src[0]->vmax };
+            if (r->op == UOP_RANGE && uop_is_const(r->src[0]))
+                part[range_number(r)] = (Part){ r->src[0]->vmax, r->src[0]->vmax };
         }
 }
 
@@ -37,7 +39,8 @@ static const UOp *place(Graph *g, const UOp *range, const Part *p, uint32_t salt
     int64_t step = p->count > 1 ? (p->full - 1) / (p->count - 1) : 1;
     step -= step > 1 && step % 2 == 0;
     int64_t room = p->full - (p->count - 1) * step, start = (int64_t)(salt % (uint64_t)room);
-    return UOP(g, UOP_ADD, DT_VOID, NO_ARG, UOP(g, UOP_MUL, DT_VOID, NO_ARG, range, uop_index(g, step)), uop_index(g, start));
+    return UOP(g, UOP_ADD, DT_VOID, NO_ARG, UOP(g, UOP_MUL, DT_VOID, NO_ARG, range, uop_index(g, step)),
+               uop_index(g, start));
 }
 
 static const UOp *sample_end(Graph *g, const UOp *end, const Part part[64], uint32_t salt)
@@ -65,7 +68,9 @@ Kernel *kernel_sample(const Kernel *base, double work, double most)
     shorten(part, work, most);
     if (k->root->nsrc > 64) return k;
     for (uint32_t i = 0; i < k->root->nsrc; i++)
-        src[i] = k->root->src[i]->op == UOP_END ? sample_end(k->g, k->root->src[i], part, (uint32_t)base->key[0] * 31 + (uint32_t)base->key[5]) : k->root->src[i];
+        src[i] = k->root->src[i]->op == UOP_END
+            ? sample_end(k->g, k->root->src[i], part, (uint32_t)base->key[0] * 31 + (uint32_t)base->key[5])
+            : k->root->src[i];
     k->root = uop_with(k->g, k->root, src);
     return k;
 }

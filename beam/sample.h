@@ -3,5 +3,6 @@
 #define TG_SAMPLE_H
 #include "sched/kernel.h"
 
-Kernel *kernel_sample(const Kernel *base, double work, double most);        /* work: base's; most: about what the sample may have. The caller frees it */
+/* work: base's; most: about what the sample may have. The caller frees it */
+Kernel *kernel_sample(const Kernel *base, double work, double most);
 #endif

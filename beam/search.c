@@ -1,12 +1,15 @@
 /* BEAM over lists of OptOps, kernel by kernel, within a budget for all of them.
  *
- * Every unique kernel is timed under its list first. Then the one with the most time in a run (less for those that lately gained nothing) gets a round, again and again:
- *   1. pool: neighbours (moves.c) of the lists that are kept; lowered, told apart by their code, estimated (cost.c, times the error of the estimate of the list that they are
- *      neighbours of); the best estimates' neighbours join, twice;
- *   2. the best estimates, and a few others in case the estimate errs, go to the worker (worker.c): compiled together, timed in turns with the incumbent, checked;
- *   3. the fastest that was right becomes the incumbent and goes to the database at once, so that ending the search at any moment keeps what was found; lists that crash, hang,
- *      do not compile or compute something else are remembered as bad. The fastest few are kept for the next round.
- * The model's own graph is never touched: each candidate lives in a graph of its own.
+ * Every unique kernel is timed under its list first. Then the one with the most time in a run (less for those that
+ * lately gained nothing) gets a round, again and again:
+ *   1. pool: neighbours (moves.c) of the lists that are kept; lowered, told apart by their code, estimated (cost.c,
+ * times the error of the estimate of the list that they are neighbours of); the best estimates' neighbours join, twice;
+ *   2. the best estimates, and a few others in case the estimate errs, go to the worker (worker.c): compiled together,
+ * timed in turns with the incumbent, checked;
+ *   3. the fastest that was right becomes the incumbent and goes to the database at once, so that ending the search at
+ * any moment keeps what was found; lists that crash, hang, do not compile or compute something else are remembered as
+ * bad. The fastest few are kept for the next round. The model's own graph is never touched: each candidate lives in a
+ * graph of its own.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -22,8 +25,22 @@
 #include "beam/worker.h"
 #include "graph/base/map.h"
 
-enum { BEAM_DEFAULT = 4, BEAM_MOST = 16, POOL = 512, BATCH = 12, GPU_BATCH = 32, GPU_LISTS = 24, THREADS_MOST = 16, ALIKE = 2, DEEPEN = 3, TRIES = 260,
-       LEFT = 128, INSTRUCTIONS_MOST = 4000, GPU_INSTRUCTIONS_MOST = 2500, PATIENCE_ROUNDS = 4 };
+enum {
+    BEAM_DEFAULT = 4,
+    BEAM_MOST = 16,
+    POOL = 512,
+    BATCH = 12,
+    GPU_BATCH = 32,
+    GPU_LISTS = 24,
+    THREADS_MOST = 16,
+    ALIKE = 2,
+    DEEPEN = 3,
+    TRIES = 260,
+    LEFT = 128,
+    INSTRUCTIONS_MOST = 4000,
+    GPU_INSTRUCTIONS_MOST = 2500,
+    PATIENCE_ROUNDS = 4
+};
 #define POOL_S 0.8                  /* seconds for a pool: about what compiling a batch takes */
 #define FIRST 1e-12                 /* seconds: an estimate that comes before all true ones */
 #define GAIN 0.015                  /* a winner is faster by this share at least */
@@ -58,7 +75,10 @@ typedef struct {
 
 typedef struct { Search *s; Subject *u; Candidate *c; uint32_t n; Recipe *waiting; uint32_t nwaiting; } Pool;
 
-static uint32_t any(Search *s, uint32_t n) { return (uint32_t)((s->random = s->random * UINT64_C(6364136223846793005) + 1442695040888963407) >> 33) % n; }
+static uint32_t any(Search *s, uint32_t n)
+{
+    return (uint32_t)((s->random = s->random * UINT64_C(6364136223846793005) + 1442695040888963407) >> 33) % n;
+}
 
 static void wait_in_line(void *user, const Recipe *r)
 {
@@ -85,7 +105,8 @@ static void estimate(const Search *s, const Subject *u, Candidate *c)
     Kernel *k = recipe_apply(&c->opts, u->k, &c->recipe, s->t);
     c->seconds = 1e30;
     c->code = 0;
-    if (k && kernel_lower(k, s->t, NULL) == TG_OK && k->linear->nsrc <= (s->t->max_block ? GPU_INSTRUCTIONS_MOST : INSTRUCTIONS_MOST)) {
+    if (k && kernel_lower(k, s->t, NULL) == TG_OK &&
+        k->linear->nsrc <= (s->t->max_block ? GPU_INSTRUCTIONS_MOST : INSTRUCTIONS_MOST)) {
         c->code = code_of(k);
         c->model = c->estimate = kernel_cost(k, s->t).seconds;
     }
@@ -99,12 +120,20 @@ static bool is_worth_trying(const Search *s, Subject *u, const Candidate *c)
     return c->code && is_new(u, c->code) && !tunedb_is_bad(s->o->choice->db, u->k->key, s->o->choice->device, &c->opts);
 }
 
-typedef struct { const Search *s; const Subject *u; Candidate *c; uint32_t n; atomic_uint next; double until; } Estimates;
+typedef struct {
+    const Search *s;
+    const Subject *u;
+    Candidate *c;
+    uint32_t n;
+    atomic_uint next;
+    double until;
+} Estimates;
 
 static void *estimate_some(void *user)
 {
     Estimates *e = user;
-    for (uint32_t i; (i = atomic_fetch_add(&e->next, 1)) < e->n && clock_s() < e->until;) estimate(e->s, e->u, &e->c[i]);
+    for (uint32_t i; (i = atomic_fetch_add(&e->next, 1)) < e->n && clock_s() < e->until;)
+        estimate(e->s, e->u, &e->c[i]);
     return NULL;
 }
 
@@ -121,7 +150,9 @@ static void estimate_all(Estimates *e)
 static void expand_pool(Pool *p, const Candidate *near, uint32_t most)
 {
     const Recipe from = near->recipe;
-    double error = near->seconds < 1e20 ? near->seconds / near->model : near->estimate < FIRST * LEFT ? 1 : near->estimate / near->model;
+    double error = near->seconds < 1e20 ? near->seconds / near->model
+        : near->estimate < FIRST * LEFT ? 1
+                                        : near->estimate / near->model;
     Candidate *fresh = p->c + p->n;
     uint32_t n = 0;
     p->nwaiting = 0;
@@ -170,7 +201,8 @@ static uint32_t alike(const Candidate *c, uint32_t n, double estimate)
     return count;
 }
 
-/* Best estimates first, few of those that the estimate cannot tell apart; every fourth from anywhere in the better half. */
+/* Best estimates first, few of those that the estimate cannot tell apart; every fourth from anywhere in the better
+ * half. */
 static uint32_t pick(Pool *p, Candidate *out, uint32_t most)
 {
     uint32_t n = 0, kept = 0;
@@ -215,7 +247,8 @@ static void say_result(const Search *s, const Subject *u, const Candidate *c, co
     if (s->o->verbose < (is_bad(r->state) ? 1 : 2)) return;
     text_add(&t, "%s", "");
     opt_print(&t, &c->opts);
-    fprintf(stderr, "%s %s %.2f %.2f %.2f  %s%s%s\n", u->k->name, state[r->state], 1e6 * c->estimate, 1e6 * r->seconds, 1e6 * r->incumbent_s, t.s, *r->why ? ": " : "", r->why);
+    fprintf(stderr, "%s %s %.2f %.2f %.2f  %s%s%s\n", u->k->name, state[r->state], 1e6 * c->estimate, 1e6 * r->seconds,
+            1e6 * r->incumbent_s, t.s, *r->why ? ": " : "", r->why);
     text_free(&t);
 }
 
@@ -267,7 +300,9 @@ static void tune_once(Search *s, Subject *u)
     double made = clock_s();
     uint32_t n = pick(&p, picked, s->t->max_block ? GPU_BATCH : BATCH);
     if (!n || send_picked(s, u, picked, n, &gained) != TG_OK) u->done = true;
-    if (s->o->verbose > 1) fprintf(stderr, "%s: %u of a pool of %u; %.2f s for the pool, %.2f s for the worker\n", u->k->name, n, p.n, made - start, clock_s() - made);
+    if (s->o->verbose > 1)
+        fprintf(stderr, "%s: %u of a pool of %u; %.2f s for the pool, %.2f s for the worker\n", u->k->name, n, p.n,
+                made - start, clock_s() - made);
     u->dry = gained ? 0 : u->dry + 1;
     u->done |= u->dry >= PATIENCE_ROUNDS;
     status_clear();
@@ -317,7 +352,8 @@ static void time_first(Search *s, Subject *u)
     uint32_t n = learned ? 2 : 1;
     if (learned) heuristic_opts(&list[1], u->k, s->t);
     u->best = list[0];
-    u->done = worker_round(s->worker, u->k, &h, list, n, r, s->until) != TG_OK || !r[0].known || r[0].state != LIST_TIMED;
+    u->done =
+        worker_round(s->worker, u->k, &h, list, n, r, s->until) != TG_OK || !r[0].known || r[0].state != LIST_TIMED;
     status_clear();
     if (u->done) return;
     u->seconds = u->first_s = r[0].seconds;
@@ -358,7 +394,8 @@ static void tell(Search *s, const char *what, const char *name)
     sum_up(s);
     const SearchReport *r = s->report;
     if (!s->o->progress) return;
-    snprintf(line, sizeof line, "%s %s: %u of %u kernels better, %.2fx", what, name, r->improved, s->o->n, r->after_s > 0 ? r->before_s / r->after_s : 1);
+    snprintf(line, sizeof line, "%s %s: %u of %u kernels better, %.2fx", what, name, r->improved, s->o->n,
+             r->after_s > 0 ? r->before_s / r->after_s : 1);
     s->o->progress(s->o->user, line, clock_s() - s->start, s->o->seconds);
 }
 
@@ -385,7 +422,11 @@ static uint32_t usable_cores(void)
 TgStatus search_run(SearchReport *out, const SearchOptions *o)
 {
     Search s = { .o = o, .t = o->choice->target, .report = out, .start = clock_s(), .random = 88172645463325252u };
-    WorkerOptions w = { .backend = o->backend->name, .options = { .index = o->device_index, .threads = o->threads, .cpus = o->cpus, .cache_dir = o->cache_dir }, .patience_s = o->patience_s };
+    WorkerOptions w = {
+        .backend = o->backend->name,
+        .options = { .index = o->device_index, .threads = o->threads, .cpus = o->cpus, .cache_dir = o->cache_dir },
+        .patience_s = o->patience_s
+    };
     *out = (SearchReport){ 0 };
     s.until = o->seconds > 0 ? s.start + o->seconds : 1e300;
     s.width = o->beam < 1 ? BEAM_DEFAULT : o->beam > BEAM_MOST ? BEAM_MOST : (uint32_t)o->beam;

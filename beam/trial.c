@@ -34,7 +34,8 @@ static void look_axes(Trial *p, const UOp *const *axis)
         int n = p->number[i] = range_number(axis[i]);
         p->size[n] = axis[i]->src[0]->vmax;
         if (!uop_is_const(axis[i]->src[0])) p->symbolic |= range_bit(axis[i]);
-        if (range_type(axis[i]) == AXIS_LOOP) p->outs |= range_bit(axis[i]), p->nout++, p->elements *= (double)p->size[n];
+        if (range_type(axis[i]) == AXIS_LOOP)
+            p->outs |= range_bit(axis[i]), p->nout++, p->elements *= (double)p->size[n];
         else p->reduces |= range_bit(axis[i]);
     }
     p->rows = p->outs;
@@ -82,7 +83,9 @@ static void look(Trial *p)
 void trial_again(Trial *p, const Kernel *k)
 {
     if (p->k) kernel_free(p->k);
-    *p = (Trial){ .k = kernel_clone(k), .t = p->t, .out = p->out, .lanes = p->t->vector_bytes / 4 > 1 ? p->t->vector_bytes / 4 : 1 };
+    *p = (Trial){
+        .k = kernel_clone(k), .t = p->t, .out = p->out, .lanes = p->t->vector_bytes / 4 > 1 ? p->t->vector_bytes / 4 : 1
+    };
     p->out->count = 0;
     for (uint32_t i = 0; i < k->chain.count; i++) trial_op(p, k->chain.op[i]);
     look(p);
@@ -111,7 +114,13 @@ bool trial_op(Trial *p, OptOp op) { return opt_try(p->out, p->k, op, p->t); }
 bool trial_split(Trial *p, int number, int64_t factor, AxisType target, bool top)
 {
     int at = opt_axis(p->k, number);
-    return at >= 0 && factor > 1 && trial_op(p, (OptOp){ .kind = OPT_SPLIT, .axis = (int8_t)at, .target = (uint8_t)target, .factor = (int32_t)factor, .top = top });
+    return at >= 0 && factor > 1 &&
+        trial_op(p,
+                 (OptOp){ .kind = OPT_SPLIT,
+                          .axis = (int8_t)at,
+                          .target = (uint8_t)target,
+                          .factor = (int32_t)factor,
+                          .top = top });
 }
 
 int64_t trial_size(const Trial *p, int number)
@@ -138,7 +147,8 @@ void trial_pack(Trial *p)
     for (int narrow = 1; narrow >= 0; narrow--)
         for (uint32_t i = 0; i < p->naccess; i++) {
             const Access *a = &p->access[i];
-            if (!a->constant || !(a->ranges & p->reduces) || (done >> a->slot & 1) || stays_narrow(p, a) < narrow) continue;
+            if (!a->constant || !(a->ranges & p->reduces) || (done >> a->slot & 1) || stays_narrow(p, a) < narrow)
+                continue;
             done |= UINT64_C(1) << a->slot;
             trial_op(p, (OptOp){ .kind = OPT_PACK, .axis = (int8_t)a->slot, .top = narrow });
         }

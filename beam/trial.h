@@ -1,4 +1,5 @@
-/* A kernel as the heuristics see it: its loops, accesses and sums, read once, and the list that grows while each op is tried on a scratch copy. */
+/* A kernel as the heuristics see it: its loops, accesses and sums, read once, and the list that grows while each op is
+ * tried on a scratch copy. */
 #ifndef TG_TRIAL_H
 #define TG_TRIAL_H
 #include "sched/sched.h"
@@ -24,7 +25,8 @@ typedef struct {
     uint64_t shared;                /* among threads already, as the kernel's chain wants it: no axes here */
     uint64_t rows;                  /* outputs on which every reduce depends; without one all */
     double elements, reduced;       /* of the output; of its longest reduce */
-    bool contraction;               /* a product is summed for every element of the output, and its operands do not all vary with all loops */
+    /* a product is summed for every element of the output, and its operands do not all vary with all loops */
+    bool contraction;
     DType products;                 /* what is multiplied in it, before it was widened */
     int lanes, work;                /* floats of a vector; operations on floats in the kernel's text */
 } Trial;
@@ -36,7 +38,8 @@ bool trial_op(Trial *p, OptOp op);                                       /* fals
 bool trial_split(Trial *p, int number, int64_t factor, AxisType target, bool top);
 int64_t trial_size(const Trial *p, int number);                          /* what is left of a loop; 1: nothing */
 void trial_pack(Trial *p);                                               /* constants that vary along a reduce */
-bool trial_shares(const Trial *p, int number, int lane);                 /* does a reduced operand vary along the lane, and not along that axis? */
+/* does a reduced operand vary along the lane, and not along that axis? */
+bool trial_shares(const Trial *p, int number, int lane);
 
 static inline bool is_symbolic(const Trial *p, int number) { return p->symbolic >> number & 1; }
 static inline int64_t ceil_to(int64_t n, int64_t m) { return (n + m - 1) / m * m; }

@@ -1,11 +1,13 @@
 /* The tuning database: what searches have learned, kept in the cache folder for every later run.
  *
- * A row is (kernel key, device, list): `good` is the winner of that kernel on that device (one a pair, with its seconds), `bad` a list that crashed, hung or gave other
- * numbers, so that no search tries it again. `device` is a text that names everything else that decides which list is best: kind, machine, features, threads, compiler,
- * and our version. A list that another version wrote is read as text and checked by whoever applies it.
- * Nothing here fails: several processes may use one file at once (SQLite's locks, short transactions); a database that is damaged is put aside with a warning and a
- * new one is begun; without a folder, or when it cannot be written, what is learned lives as long as the session. The file is made by the first thing that is learned.
- * To add a column: it is another schema, so a new FILE_NAME; older files are left alone.
+ * A row is (kernel key, device, list): `good` is the winner of that kernel on that device (one a pair, with its
+ * seconds), `bad` a list that crashed, hung or gave other numbers, so that no search tries it again. `device` is a text
+ * that names everything else that decides which list is best: kind, machine, features, threads, compiler, and our
+ * version. A list that another version wrote is read as text and checked by whoever applies it. Nothing here fails:
+ * several processes may use one file at once (SQLite's locks, short transactions); a database that is damaged is put
+ * aside with a warning and a new one is begun; without a folder, or when it cannot be written, what is learned lives as
+ * long as the session. The file is made by the first thing that is learned. To add a column: it is another schema, so a
+ * new FILE_NAME; older files are left alone.
  */
 #include <errno.h>
 #include <limits.h>
@@ -25,8 +27,10 @@ enum { GET, GET_BAD, DROP, PUT, STATEMENTS };
 struct TuneDb { sqlite3 *db; sqlite3_stmt *statement[STATEMENTS]; char path[PATH_MAX]; bool memory, made; };
 
 /* No waiting for the disk: what a loss of power may damage is only a cache. */
-static const char schema[] = "PRAGMA synchronous = OFF; BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS tuned (kernel TEXT NOT NULL, device TEXT NOT NULL, opts TEXT NOT NULL, seconds REAL NOT NULL, state TEXT NOT NULL,"
-                             " PRIMARY KEY (kernel, device, opts)) WITHOUT ROWID; COMMIT";
+static const char schema[] =
+    "PRAGMA synchronous = OFF; BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS tuned (kernel TEXT NOT NULL, device TEXT "
+    "NOT NULL, opts TEXT NOT NULL, seconds REAL NOT NULL, state TEXT NOT NULL,"
+    " PRIMARY KEY (kernel, device, opts)) WITHOUT ROWID; COMMIT";
 static const char *const sql[STATEMENTS] = {
     [GET] = "SELECT opts, seconds FROM tuned WHERE kernel = ?1 AND device = ?2 AND state = 'good'",
     [GET_BAD] = "SELECT 1 FROM tuned WHERE kernel = ?1 AND device = ?2 AND opts = ?3 AND state = 'bad'",
@@ -44,12 +48,16 @@ static void close_file(TuneDb *d)
     d->db = NULL;
 }
 
-static bool damaged(int rc) { return rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB || rc == SQLITE_FORMAT || rc == SQLITE_ERROR; }
+static bool damaged(int rc)
+{
+    return rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB || rc == SQLITE_FORMAT || rc == SQLITE_ERROR;
+}
 
 static int prepare_all(TuneDb *d, bool create)
 {
     int rc = create ? sqlite3_exec(d->db, schema, NULL, NULL, NULL) : SQLITE_OK;
-    for (int i = 0; i < STATEMENTS && rc == SQLITE_OK; i++) rc = sqlite3_prepare_v2(d->db, sql[i], -1, &d->statement[i], NULL);
+    for (int i = 0; i < STATEMENTS && rc == SQLITE_OK; i++)
+        rc = sqlite3_prepare_v2(d->db, sql[i], -1, &d->statement[i], NULL);
     return rc;
 }
 
@@ -64,7 +72,8 @@ static void make_folders(char *path)
 
 static int open_path(TuneDb *d, const char *path, bool create)
 {
-    int rc = sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0), NULL);
+    int rc = sqlite3_open_v2(path, &d->db,
+                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0), NULL);
     if (rc == SQLITE_OK) rc = sqlite3_busy_timeout(d->db, BUSY_MS);
     if (rc == SQLITE_OK) rc = prepare_all(d, create);
     if (rc != SQLITE_OK) close_file(d);
@@ -72,7 +81,10 @@ static int open_path(TuneDb *d, const char *path, bool create)
     return rc;
 }
 
-static void warn(const TuneDb *d, const char *what) { fprintf(stderr, "tgrun: warning: tuning database %s %s\n", d->path, what); }
+static void warn(const TuneDb *d, const char *what)
+{
+    fprintf(stderr, "tgrun: warning: tuning database %s %s\n", d->path, what);
+}
 
 static void put_aside(TuneDb *d)
 {
@@ -83,7 +95,8 @@ static void put_aside(TuneDb *d)
     warn(d, "was damaged; a new one is begun");
 }
 
-/* Is there a database to ask? One in a folder is made only when there is something to write. A reader that finds no table in it came while another process was at that. */
+/* Is there a database to ask? One in a folder is made only when there is something to write. A reader that finds no
+ * table in it came while another process was at that. */
 static bool ready(TuneDb *d, bool create)
 {
     if (d->db && (d->made || !create)) return true;
@@ -93,7 +106,8 @@ static bool ready(TuneDb *d, bool create)
         if (create) make_folders(d->path);
         bool is_new = access(d->path, F_OK) != 0;
         int rc = open_path(d, d->path, create);
-        if (damaged(rc) && (create || rc != SQLITE_ERROR)) put_aside(d), rc = create ? open_path(d, d->path, true) : SQLITE_CANTOPEN;
+        if (damaged(rc) && (create || rc != SQLITE_ERROR))
+            put_aside(d), rc = create ? open_path(d, d->path, true) : SQLITE_CANTOPEN;
         if (rc == SQLITE_OK && is_new) chmod(d->path, 0600);
         if (rc == SQLITE_OK) return true;
         if (!create) return false;

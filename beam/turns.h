@@ -8,7 +8,8 @@
 enum { TURNS_LEAST = 3, TURNS_MOST = 31 };
 
 typedef struct {
-    TgStatus (*turn)(void *user, int side, double *seconds);    /* measures side 0 or 1 once; adds to seconds[n[side]], which begin at 0 */
+    /* measures side 0 or 1 once; adds to seconds[n[side]], which begin at 0 */
+    TgStatus (*turn)(void *user, int side, double *seconds);
     void *user;
     uint32_t n[2];
     double seconds;                 /* about how long all turns may take; TURNS_LEAST are made in any case */

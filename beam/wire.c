@@ -1,5 +1,6 @@
-/* A kernel as text and back: a line for the name, the key, each variable and each parameter, then its graph as print.c writes it. Reading ends with a comparison of the keys, so
- * that a kernel which text cannot carry is refused and never tuned as another. */
+/* A kernel as text and back: a line for the name, the key, each variable and each parameter, then its graph as print.c
+ * writes it. Reading ends with a comparison of the keys, so that a kernel which text cannot carry is refused and never
+ * tuned as another. */
 #include "beam/wire.h"
 
 #include <stdio.h>
@@ -32,7 +33,8 @@ void kernel_write(Text *out, const Kernel *k)
     for (uint32_t i = 0; i < k->nparam; i++) {
         const KernelParam *p = &k->param[i];
         const UOp *u = find_param(order, n, i), *typed = u ? u : p->buffer;
-        text_add(out, "param %d %d %d %d %lld\n", p->written | p->guard << 1, p->read, p->constant, typed ? typed->dtype : DT_F32, (long long)elements(u, p->buffer));
+        text_add(out, "param %d %d %d %d %lld\n", p->written | p->guard << 1, p->read, p->constant,
+                 typed ? typed->dtype : DT_F32, (long long)elements(u, p->buffer));
     }
     graph_print(out, k->g, k->root);
     arena_free(a);
@@ -42,10 +44,13 @@ static TgStatus read_param(Kernel *k, const char *line)
 {
     int written, read, constant, dtype;
     long long numel;
-    if (k->nparam == KERNEL_PARAMS || sscanf(line, "param %d %d %d %d %lld", &written, &read, &constant, &dtype, &numel) != 5 || dtype < 0 || dtype >= DT_COUNT || numel < 0)
+    if (k->nparam == KERNEL_PARAMS ||
+        sscanf(line, "param %d %d %d %d %lld", &written, &read, &constant, &dtype, &numel) != 5 || dtype < 0 ||
+        dtype >= DT_COUNT || numel < 0)
         return fail(TG_INTERNAL, "tuning: a parameter's line is wrong");
     const UOp *size = uop_index(k->g, numel);
-    k->param[k->nparam] = (KernelParam){ uop_buffer(k->g, (DType)dtype, &size, 1, k->nparam, SPACE_GLOBAL), written & 1, read, constant, written >> 1 };
+    k->param[k->nparam] = (KernelParam){ uop_buffer(k->g, (DType)dtype, &size, 1, k->nparam, SPACE_GLOBAL), written & 1,
+                                         read, constant, written >> 1 };
     k->nparam++;
     return TG_OK;
 }
@@ -72,7 +77,8 @@ static TgStatus read_all_lines(Kernel *k, const char *text)
 {
     char key[33];
     const char *body = text;
-    if (sscanf(text, "kernel %63s %32s", k->name, key) != 2) return fail(TG_INTERNAL, "tuning: the kernel's first line is wrong");
+    if (sscanf(text, "kernel %63s %32s", k->name, key) != 2)
+        return fail(TG_INTERNAL, "tuning: the kernel's first line is wrong");
     while (*body && *body != '%') body = next_line(body);
     if (!(k->root = graph_parse(k->g, body))) return TG_INTERNAL;
     for (const char *s = next_line(text); s < body; s = next_line(s))

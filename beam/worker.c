@@ -1,5 +1,6 @@
-/* One worker at a time; a new one takes the place of one that died. What was begun when it died is the culprit: LIST_FAILED, and the rest of the round is sent again
- * (one list a round, when it died while all were compiled together). */
+/* One worker at a time; a new one takes the place of one that died. What was begun when it died is the culprit:
+ * LIST_FAILED, and the rest of the round is sent again (one list a round, when it died while all were compiled
+ * together). */
 #include "beam/worker.h"
 
 #include <errno.h>
@@ -22,7 +23,8 @@ TgStatus worker_new(Worker **out, const WorkerOptions *o)
     if (!w) return fail(TG_LIMIT, "out of memory");
     w->o = *o;
     if (w->o.patience_s <= 0) w->o.patience_s = 20;
-    if (!child_find(w->path, sizeof w->path)) return free(w), fail(TG_CACHE, "tuning needs the program tgrun-worker beside the library or the program");
+    if (!child_find(w->path, sizeof w->path))
+        return free(w), fail(TG_CACHE, "tuning needs the program tgrun-worker beside the library or the program");
     *out = w;
     return TG_OK;
 }
@@ -69,7 +71,8 @@ static bool send_frame(Worker *w, uint32_t kind, const Text *t)
 static TgStatus hear_end(Worker *w, const char *what)
 {
     Answer a;
-    if (hear(w, &a, START_S + w->o.patience_s, 1e300) != HEARD) return drop(w, true), fail(TG_DEVICE, "the tuning process ended while it %s", what);
+    if (hear(w, &a, START_S + w->o.patience_s, 1e300) != HEARD)
+        return drop(w, true), fail(TG_DEVICE, "the tuning process ended while it %s", what);
     return a.status ? fail((TgStatus)a.status, "%s", a.why) : TG_OK;
 }
 
@@ -78,7 +81,14 @@ static TgStatus start(Worker *w)
     char index[16], threads[16];
     snprintf(index, sizeof index, "%d", w->o.options.index);
     snprintf(threads, sizeof threads, "%d", w->o.options.threads);
-    const char *argv[] = { w->path, "tune", w->o.backend, index, threads, w->o.options.cpus ? w->o.options.cpus : "", w->o.options.cache_dir ? w->o.options.cache_dir : "", NULL };
+    const char *argv[] = { w->path,
+                           "tune",
+                           w->o.backend,
+                           index,
+                           threads,
+                           w->o.options.cpus ? w->o.options.cpus : "",
+                           w->o.options.cache_dir ? w->o.options.cache_dir : "",
+                           NULL };
     if (!child_start(&w->child, w->path, argv, true)) return fail(TG_CACHE, "%s cannot be started", w->path);
     w->alive = true;
     TgStatus status = hear_end(w, "started");
@@ -94,7 +104,8 @@ static TgStatus load_kernel(Worker *w, const Kernel *k)
     kernel_write(&t, k);
     bool sent = send_frame(w, FRAME_KERNEL, &t);
     text_free(&t);
-    TgStatus status = sent ? hear_end(w, "took a kernel") : (drop(w, true), fail(TG_DEVICE, "the tuning process ended"));
+    TgStatus status =
+        sent ? hear_end(w, "took a kernel") : (drop(w, true), fail(TG_DEVICE, "the tuning process ended"));
     if (status == TG_OK) w->kernel = k;
     return status;
 }
@@ -169,7 +180,8 @@ static bool blame(ListResult *result, const Sent *s, const Answer *culprit)
     return true;
 }
 
-TgStatus worker_round(Worker *w, const Kernel *k, const RoundHead *h, const OptList *list, uint32_t n, ListResult *result, double until)
+TgStatus worker_round(Worker *w, const Kernel *k, const RoundHead *h, const OptList *list, uint32_t n,
+                      ListResult *result, double until)
 {
     bool alone = false, first = true;
     for (uint32_t i = 0; i < n; i++) result[i] = (ListResult){ .seconds = 0 };

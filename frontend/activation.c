@@ -18,12 +18,16 @@ bool act_named(Graph *g, const Ctx *c, const char *field, const char *name, ActK
 {
     for (ActKind k = 0; k < kinds; k++)
         if (!strcasecmp(row[k].name, name)) return *out = act_of(k), true;
-    return fail_node(g, c, kinds == ACT_CELLS ? TG_BAD_MODEL : TG_UNSUPPORTED, field, "'%s' is not an activation that it may have", name), false;      /* the standard's list has an end */
+    /* the standard's list has an end */
+    return fail_node(g, c, kinds == ACT_CELLS ? TG_BAD_MODEL : TG_UNSUPPORTED, field,
+                     "'%s' is not an activation that it may have", name),
+           false;
 }
 
 U act_apply(Graph *g, Act f, U x)
 {
-    U zero = scalar(g, x->dtype, 0), one = scalar(g, x->dtype, 1), a = scalar(g, x->dtype, f.a), b = scalar(g, x->dtype, f.b);
+    U zero = scalar(g, x->dtype, 0), one = scalar(g, x->dtype, 1), a = scalar(g, x->dtype, f.a),
+      b = scalar(g, x->dtype, f.b);
     switch (f.kind) {
     case ACT_SIGMOID: return sigmoid(g, x);
     case ACT_TANH: return tanh_(g, x);

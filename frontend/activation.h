@@ -1,9 +1,25 @@
-/* Activations that attributes name: of recurrent cells, and of products and convolutions that onnxruntime's optimizer joins with what follows. */
+/* Activations that attributes name: of recurrent cells, and of products and convolutions that onnxruntime's optimizer
+ * joins with what follows. */
 #ifndef TG_ACTIVATION_H
 #define TG_ACTIVATION_H
 #include "frontend/frontend.h"
 
-typedef enum { ACT_SIGMOID, ACT_TANH, ACT_RELU, ACT_AFFINE, ACT_LEAKY_RELU, ACT_THRESHOLDED_RELU, ACT_SCALED_TANH, ACT_HARD_SIGMOID, ACT_ELU, ACT_SOFTSIGN, ACT_SOFTPLUS, ACT_CLIP, ACT_COUNT, ACT_CELLS = ACT_CLIP } ActKind;
+typedef enum {
+    ACT_SIGMOID,
+    ACT_TANH,
+    ACT_RELU,
+    ACT_AFFINE,
+    ACT_LEAKY_RELU,
+    ACT_THRESHOLDED_RELU,
+    ACT_SCALED_TANH,
+    ACT_HARD_SIGMOID,
+    ACT_ELU,
+    ACT_SOFTSIGN,
+    ACT_SOFTPLUS,
+    ACT_CLIP,
+    ACT_COUNT,
+    ACT_CELLS = ACT_CLIP
+} ActKind;
 typedef struct { ActKind kind; double a, b; } Act;      /* with its parameters, as far as it has them */
 
 Act act_of(ActKind kind);                               /* with those that it has unless others are given */

@@ -1,5 +1,6 @@
 /* What importers ask of a node: attributes, folded integer inputs, normalised axes, errors that name the place.
- * Every question checks what it returns; a failed one has recorded an error in the graph, and the importer may go on or return (import.c looks once a node).
+ * Every question checks what it returns; a failed one has recorded an error in the graph, and the importer may go on or
+ * return (import.c looks once a node).
  */
 #include "frontend/question.h"
 #include "graph/guard.h"
@@ -67,14 +68,17 @@ bool attr_graph(Graph *g, const Ctx *c, const char *name, SubGraph *out)
     return fail_node(g, c, TG_BAD_MODEL, name, a ? "is not a graph" : "is missing"), false;
 }
 
-static const char *const type_name[] = { "undefined", "float", "int", "string", "tensor", "graph", "floats", "ints", "strings", "tensors", "graphs",
-    "sparse_tensor", "sparse_tensors", "type_proto", "type_protos" };
+static const char *const type_name[] = { "undefined",      "float",      "int",        "string",
+                                         "tensor",         "graph",      "floats",     "ints",
+                                         "strings",        "tensors",    "graphs",     "sparse_tensor",
+                                         "sparse_tensors", "type_proto", "type_protos" };
 
 const Attr *attr_typed(Graph *g, const Ctx *c, const char *name, AttrType type)
 {
     const Attr *a = attr_find(c, name);
     if (!a || a->type == type) return a;
-    fail_node(g, c, TG_BAD_MODEL, name, "is of type %s; wanted %s", (unsigned)a->type < 15 ? type_name[a->type] : "unknown", type_name[type]);
+    fail_node(g, c, TG_BAD_MODEL, name, "is of type %s; wanted %s",
+              (unsigned)a->type < 15 ? type_name[a->type] : "unknown", type_name[type]);
     return NULL;
 }
 
@@ -157,10 +161,13 @@ bool shape_ok(Graph *g, const Ctx *c, uint32_t i, const U *dim, uint32_t n)
 {
     U x = i < c->nin && c->in[i] ? special_part(c->in[i], 0) : NULL;
     if (!x || x->op == UOP_ERROR) return ok(g);
-    if (uop_rank(x) != n) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has rank %u; wanted %u", uop_rank(x), n), false;
+    if (uop_rank(x) != n)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has rank %u; wanted %u", uop_rank(x), n), false;
     for (uint32_t k = 0; k < n; k++)
         if (dim[k] && !same_size(g, uop_dim(x, k), dim[k]))
-            return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has size %lld on axis %u; wanted %lld", (long long)uop_size(x, k), k, (long long)dim[k]->vmax), false;
+            return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has size %lld on axis %u; wanted %lld",
+                             (long long)uop_size(x, k), k, (long long)dim[k]->vmax),
+                   false;
     return true;
 }
 
@@ -191,7 +198,9 @@ bool said_to_hold(Graph *g, const Ctx *c, U x, bool *holds)
 U known_scalar(Graph *g, U x)
 {
     const UOp *v[1];
-    return x->dtype != DT_VOID && uop_static(x) && uop_numel(x) == 1 && values_of(g, x, v, 1) && uop_is_const(v[0]) ? v[0] : NULL;
+    return x->dtype != DT_VOID && uop_static(x) && uop_numel(x) == 1 && values_of(g, x, v, 1) && uop_is_const(v[0])
+        ? v[0]
+        : NULL;
 }
 
 enum { VALUES_MAX = 4096 };
@@ -202,8 +211,11 @@ static bool values(Graph *g, const Ctx *c, uint32_t i, const UOp ***out, uint32_
     if (i >= c->nin || !c->in[i]) return fail_node(g, c, TG_BAD_MODEL, NULL, "input %u is missing", i), false;
     U x = c->in[i];
     int64_t count = uop_static(x) ? uop_numel(x) : VALUES_MAX + 1;
-    if (!dtype_is_int(x->dtype)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is of type %s; wanted integers", dtype_name(x->dtype)), false;
-    if (uop_rank(x) > 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has rank %u; wanted a list", uop_rank(x)), false;
+    if (!dtype_is_int(x->dtype))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "is of type %s; wanted integers", dtype_name(x->dtype)),
+               false;
+    if (uop_rank(x) > 1)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has rank %u; wanted a list", uop_rank(x)), false;
     if (count > VALUES_MAX) return fail_data(g, c, i), false;
     *out = NEW_N(graph_arena(g), const UOp *, count + 1);
     if (!values_of(g, x, *out, (uint32_t)count)) return fail_data(g, c, i), false;
@@ -254,20 +266,25 @@ U input_place(Graph *g, const Ctx *c, uint32_t i, U size)
     return place_in(g, c->in[i], size);
 }
 
-U input_count(Graph *g, const Ctx *c, uint32_t i, U most) { return input_place(g, c, i, dim_add(g, most, uop_index(g, 1))); }
+U input_count(Graph *g, const Ctx *c, uint32_t i, U most)
+{
+    return input_place(g, c, i, dim_add(g, most, uop_index(g, 1)));
+}
 
 bool node_axes(Graph *g, const Ctx *c, int32_t i, int64_t rank, const int64_t **out, uint32_t *n, bool *given)
 {
     const int64_t *v = NULL;
     uint64_t seen = 0;
     *n = 0;
-    *given = i >= 0 && (uint32_t)i < c->nin && c->in[i] ? input_ints(g, c, (uint32_t)i, &v, n) : attr_ints(g, c, "axes", &v, n);
+    *given = i >= 0 && (uint32_t)i < c->nin && c->in[i] ? input_ints(g, c, (uint32_t)i, &v, n)
+                                                        : attr_ints(g, c, "axes", &v, n);
     if (graph_error(g) != TG_OK) return false;
     if (!*given) *n = (uint32_t)rank;
     int64_t *axis = NEW_N(graph_arena(g), int64_t, *n + 1);
     for (uint32_t k = 0; k < *n; k++) {
         if (!axis_ok(g, c, "axes", *given ? v[k] : (int64_t)k, rank, &axis[k])) return false;
-        if (seen >> axis[k] & 1) return fail_node(g, c, TG_BAD_MODEL, "axes", "axis %lld twice", (long long)axis[k]), false;
+        if (seen >> axis[k] & 1)
+            return fail_node(g, c, TG_BAD_MODEL, "axes", "axis %lld twice", (long long)axis[k]), false;
         seen |= UINT64_C(1) << axis[k];
     }
     *out = axis;
@@ -280,7 +297,8 @@ U outputs(Graph *g, const Ctx *c, const U *v, uint32_t n)
     if (c->nout > n) return fail_node(g, c, TG_BAD_MODEL, NULL, "%u outputs; it has %u", c->nout, n);
     const UOp **src = NEW_N(graph_arena(g), const UOp *, c->nout);
     for (uint32_t k = 0; k < c->nout; k++) {
-        if (!v[k] && *c->node->out[k]) return fail_node(g, c, TG_UNSUPPORTED, c->node->out[k], "this output is not covered");
+        if (!v[k] && *c->node->out[k])
+            return fail_node(g, c, TG_UNSUPPORTED, c->node->out[k], "this output is not covered");
         src[k] = v[k] ? v[k] : scalar(g, DT_F32, 0);
     }
     return uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, src, c->nout);
@@ -288,4 +306,7 @@ U outputs(Graph *g, const Ctx *c, const U *v, uint32_t n)
 
 U wide(Graph *g, U x) { return x && (x->dtype == DT_F16 || x->dtype == DT_BF16) ? cast(g, x, DT_F32) : x; }
 
-U narrow(Graph *g, U y, U like) { return y->op != UOP_ERROR && y->dtype != like->dtype ? cast(g, y, (DType)like->dtype) : y; }
+U narrow(Graph *g, U y, U like)
+{
+    return y->op != UOP_ERROR && y->dtype != like->dtype ? cast(g, y, (DType)like->dtype) : y;
+}

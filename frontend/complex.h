@@ -1,5 +1,6 @@
-/* Complex numbers: stored and moved, not computed in, as the standard has them. Such a value is a TUPLE with a tag around its real and its imaginary part; an operator that moves elements moves one, then the other.
- * At a model's border, as in a file, it is one tensor with a last axis of 2. */
+/* Complex numbers: stored and moved, not computed in, as the standard has them. Such a value is a TUPLE with a tag
+ * around its real and its imaginary part; an operator that moves elements moves one, then the other. At a model's
+ * border, as in a file, it is one tensor with a last axis of 2. */
 #ifndef TG_COMPLEX_H
 #define TG_COMPLEX_H
 #include "frontend/frontend.h"

@@ -25,13 +25,17 @@ static TgStatus ask_range(FreeDims *f, const Model *m, const char *text, size_t 
 {
     const char *equals = memchr(text, '=', len);
     char *dots = NULL, *end = NULL;
-    int64_t least = equals ? strtoll(equals + 1, &dots, 10) : 0, largest = dots && !strncmp(dots, "..", 2) ? strtoll(dots + 2, &end, 10) : 0;
+    int64_t least = equals ? strtoll(equals + 1, &dots, 10) : 0,
+            largest = dots && !strncmp(dots, "..", 2) ? strtoll(dots + 2, &end, 10) : 0;
     bool found = false;
-    if (end != text + len || least < 1 || largest < least) return fail(TG_USAGE, "--dim: '%.*s' is wrong; SYMBOL=1..64 is wanted", (int)len, text);
+    if (end != text + len || least < 1 || largest < least)
+        return fail(TG_USAGE, "--dim: '%.*s' is wrong; SYMBOL=1..64 is wanted", (int)len, text);
     for (uint32_t i = 0; i < f->ninput; i++)
         for (int32_t k = 0; k < m->graph.input[i].rank; k++) {
             const char *s = symbol_of(m, i, k);
-            bool named = s && strlen(s) == (size_t)(equals - text) && !memcmp(s, text, strlen(s)), any = *text == '*' && equals == text + 1 && m->graph.input[i].kind == VALUE_TENSOR && m->graph.input[i].dim[k].size < 0;
+            bool named = s && strlen(s) == (size_t)(equals - text) && !memcmp(s, text, strlen(s)),
+                 any = *text == '*' && equals == text + 1 && m->graph.input[i].kind == VALUE_TENSOR &&
+                m->graph.input[i].dim[k].size < 0;
             if (!named && !any) continue;
             f->axis[i][k] = (FreeDim){ .least = least, .largest = largest };
             found = true;
@@ -41,13 +45,17 @@ static TgStatus ask_range(FreeDims *f, const Model *m, const char *text, size_t 
 
 TgStatus free_dims_new(FreeDims *out, Arena *a, const Model *m, const char *text)
 {
-    *out = (FreeDims){ .ninput = m->graph.ninput, .valued = NEW_N(a, bool, m->graph.ninput + 1), .axis = arena_alloc(a, sizeof *out->axis * (m->graph.ninput + 1)) };
+    *out = (FreeDims){ .ninput = m->graph.ninput,
+                       .valued = NEW_N(a, bool, m->graph.ninput + 1),
+                       .axis = arena_alloc(a, sizeof *out->axis * (m->graph.ninput + 1)) };
     for (size_t len; text && *text; text += len, text += *text == ',') {
         len = strcspn(text, ",");
         TRY(ask_range(out, m, text, len));
     }
     for (uint32_t i = 0; i < out->ninput; i++)
-        for (int32_t k = 0; m->graph.input[i].kind == VALUE_TENSOR && k < m->graph.input[i].rank && k < TG_MAX_RANK; k++) out->axis[i][k].free = m->graph.input[i].dim[k].size < 0;
+        for (int32_t k = 0; m->graph.input[i].kind == VALUE_TENSOR && k < m->graph.input[i].rank && k < TG_MAX_RANK;
+             k++)
+            out->axis[i][k].free = m->graph.input[i].dim[k].size < 0;
     return TG_OK;
 }
 
@@ -60,11 +68,14 @@ TgStatus free_dims_check(const FreeDims *f, const Model *m, const TgTensor *inpu
             int64_t size = input[i].shape[k];
             if (!d->least) continue;
             if (size < d->least || size > d->largest)
-                return fail(TG_BAD_INPUT, "input '%s': axis %d (%s) is %ld; %ld..%ld is wanted", m->graph.input[i].name, k, s ? s : "*", (long)size, (long)d->least, (long)d->largest);
+                return fail(TG_BAD_INPUT, "input '%s': axis %d (%s) is %ld; %ld..%ld is wanted", m->graph.input[i].name,
+                            k, s ? s : "*", (long)size, (long)d->least, (long)d->largest);
             for (uint32_t j = 0; j <= i; j++)
                 for (int32_t l = 0; l < (j < i ? input[j].rank : k); l++)
                     if (same_symbol(s, symbol_of(m, j, l)) && input[j].shape[l] != size)
-                        return fail(TG_BAD_INPUT, "input '%s': axis %d (%s) is %ld; that of input '%s' is %ld", m->graph.input[i].name, k, s, (long)size, m->graph.input[j].name, (long)input[j].shape[l]);
+                        return fail(TG_BAD_INPUT, "input '%s': axis %d (%s) is %ld; that of input '%s' is %ld",
+                                    m->graph.input[i].name, k, s, (long)size, m->graph.input[j].name,
+                                    (long)input[j].shape[l]);
         }
     return TG_OK;
 }
@@ -133,11 +144,14 @@ static int32_t shared(const Dims *d, const Model *m, const TgTensor *input, uint
 {
     for (uint32_t j = 0; j <= i; j++)
         for (int32_t l = 0; l < (j < i ? input[j].rank : k); l++)
-            if (d->of[j][l] >= 0 && same_symbol(symbol_of(m, i, k), symbol_of(m, j, l)) && input[j].shape[l] == input[i].shape[k]) return d->of[j][l];
+            if (d->of[j][l] >= 0 && same_symbol(symbol_of(m, i, k), symbol_of(m, j, l)) &&
+                input[j].shape[l] == input[i].shape[k])
+                return d->of[j][l];
     return -1;
 }
 
-/* A value may be no size. A size of 1 is built in though it varies: what is broadcast, a row, a single new token are other kernels. */
+/* A value may be no size. A size of 1 is built in though it varies: what is broadcast, a row, a single new token are
+ * other kernels. */
 static bool may_vary(const FreeDims *f, uint32_t i, const TgTensor *t, int32_t axis)
 {
     const FreeDim *x = &f->axis[i][axis];
@@ -145,12 +159,26 @@ static bool may_vary(const FreeDims *f, uint32_t i, const TgTensor *t, int32_t a
     return x->least || (x->varies && t->shape[axis] > 1);
 }
 
-static DimVar var_of(Arena *a, const FreeDims *f, const Model *m, const TgTensor *t, uint32_t i, int32_t axis, uint32_t number)
+static DimVar var_of(Arena *a, const FreeDims *f, const Model *m, const TgTensor *t, uint32_t i, int32_t axis,
+                     uint32_t number)
 {
     const FreeDim *x = &f->axis[i][axis];
     bool value = axis >= TG_MAX_RANK;
     const char *name = name_of(a, value ? m->graph.input[i].name : symbol_of(m, i, axis), number);
-    return (DimVar){ name, x->least ? x->least : value && !x->fewest ? 0 : 1, x->least ? x->largest : reach_of(x->most), 1, size_at(t, axis), x->most > 1 ? x->most : 1, x->least != 0, value, false, NULL, NULL, 0 };
+    return (DimVar){ name,
+                     x->least                  ? x->least
+                         : value && !x->fewest ? 0
+                                               : 1,
+                     x->least ? x->largest : reach_of(x->most),
+                     1,
+                     size_at(t, axis),
+                     x->most > 1 ? x->most : 1,
+                     x->least != 0,
+                     value,
+                     false,
+                     NULL,
+                     NULL,
+                     0 };
 }
 
 Dims *dims_new(Arena *a, const FreeDims *f, const Model *m, const TgTensor *input)
@@ -163,7 +191,8 @@ Dims *dims_new(Arena *a, const FreeDims *f, const Model *m, const TgTensor *inpu
     for (uint32_t i = 0; i < f->ninput; i++) {
         for (int32_t k = 0; k < DIMS_AXES; k++) d->of[i][k] = -1;
         FOR_AXES(k, &input[i]) {
-            if (!may_vary(f, i, &input[i], k) || (k < TG_MAX_RANK && (d->of[i][k] = shared(d, m, input, i, k)) >= 0)) continue;
+            if (!may_vary(f, i, &input[i], k) || (k < TG_MAX_RANK && (d->of[i][k] = shared(d, m, input, i, k)) >= 0))
+                continue;
             d->of[i][k] = (int32_t)d->nvar;
             d->var[d->nvar] = var_of(a, f, m, &input[i], i, k, d->nvar);
             d->nvar++;
@@ -178,7 +207,10 @@ int32_t dims_find(const Dims *d, uint32_t input, int32_t axis)
     return v < 0 || d->var[v].fixed ? -1 : v;
 }
 
-int32_t dims_find_value(const Dims *d, uint32_t input, int64_t element) { return element < DIMS_VALUES ? dims_find(d, input, TG_MAX_RANK + (int32_t)element) : -1; }
+int32_t dims_find_value(const Dims *d, uint32_t input, int64_t element)
+{
+    return element < DIMS_VALUES ? dims_find(d, input, TG_MAX_RANK + (int32_t)element) : -1;
+}
 
 static int64_t up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 
@@ -216,11 +248,14 @@ bool dims_values(const Dims *d, const TgTensor *input, int64_t *value)
             const DimVar *v = at < 0 ? NULL : &d->var[at];
             int64_t size = size_at(&input[i], k);
             if (!v) continue;
-            if (size < v->least || size > v->largest || size % v->step || (value[at] >= 0 && value[at] != size / v->step)) return false;
+            if (size < v->least || size > v->largest || size % v->step ||
+                (value[at] >= 0 && value[at] != size / v->step))
+                return false;
             value[at] = size / v->step;
         }
     for (uint32_t k = 0; k < d->nvar; k++)
-        if (d->var[k].of && !d->var[k].fixed && value[k] >= 0 && value[k] != follows(d, &d->var[k], value)) return false;
+        if (d->var[k].of && !d->var[k].fixed && value[k] >= 0 && value[k] != follows(d, &d->var[k], value))
+            return false;
     return true;
 }
 
@@ -280,10 +315,12 @@ static bool add_terms(const Dims *d, const UOp *u, int64_t times, int64_t *of, i
     for (uint32_t k = 0; u->op == UOP_DEFINE_VAR && k < d->nvar; k++)
         if (!strcmp(d->var[k].name, var_name(u))) return of[k] += times, true;
     if (u->op == UOP_ADD) return add_terms(d, u->src[0], times, of, plus) && add_terms(d, u->src[1], times, of, plus);
-    return u->op == UOP_MUL && uop_is_const(u->src[1]) && add_terms(d, u->src[0], times * uop_const_int(u->src[1]), of, plus);
+    return u->op == UOP_MUL && uop_is_const(u->src[1]) &&
+        add_terms(d, u->src[0], times * uop_const_int(u->src[1]), of, plus);
 }
 
-/* How good it is that variable k follows from the others, by sum of[j] v[j] + plus = 0; 0: it cannot. Best is one for which nobody asked, whose terms are all positive. */
+/* How good it is that variable k follows from the others, by sum of[j] v[j] + plus = 0; 0: it cannot. Best is one for
+ * which nobody asked, whose terms are all positive. */
 static int rank_of(const Dims *d, uint32_t k, const int64_t *of, int64_t plus)
 {
     const DimVar *v = &d->var[k];
@@ -348,7 +385,8 @@ static bool derive(Dims *d, const UOp *a, const UOp *b)
     return true;
 }
 
-/* What a size asks which of two is larger, and they are equal at hand: a cache and what is new are as long as their mask. */
+/* What a size asks which of two is larger, and they are equal at hand: a cache and what is new are as long as their
+ * mask. */
 static bool derive_inside(Dims *d, const UOp *u)
 {
     if ((u->op == UOP_MAX || u->op == UOP_CMPLT) && derive(d, u->src[0], u->src[1])) return true;
@@ -365,7 +403,8 @@ static bool equal_at(const Dims *d, const Doubt *x, uint32_t k, int64_t size)
     return eval(d, x->size[0], value) == eval(d, x->size[1], value);
 }
 
-/* The last size, from that at hand to the end of the range, up to which all are equal; past it none may be: else it is a matter of multiples, and the answer is -1. */
+/* The last size, from that at hand to the end of the range, up to which all are equal; past it none may be: else it is
+ * a matter of multiples, and the answer is -1. */
 static int64_t equal_until(const Dims *d, const Doubt *x, uint32_t k, int64_t end)
 {
     const DimVar *v = &d->var[k];
@@ -388,8 +427,11 @@ static bool shorten(Dims *d, const Doubt *x, const bool *in)
     for (uint32_t k = 0; k < d->nvar; k++) {
         DimVar *v = &d->var[k];
         if (!in[k] || v->fixed || v->of) continue;
-        int64_t least = equal_until(d, x, k, up(v->least, v->step) * v->step), largest = equal_until(d, x, k, v->largest);
-        if (least < 0 || largest < 0 || least == largest || (least < v->least + v->step && largest > v->largest - v->step)) continue;
+        int64_t least = equal_until(d, x, k, up(v->least, v->step) * v->step),
+                largest = equal_until(d, x, k, v->largest);
+        if (least < 0 || largest < 0 || least == largest ||
+            (least < v->least + v->step && largest > v->largest - v->step))
+            continue;
         v->least = least;
         v->largest = largest;
         any = true;
@@ -461,6 +503,10 @@ bool dims_refine(Dims *d, Graph *g, const char *error)
     bool in[d->nvar + 1];
     memset(in, 0, sizeof in);
     const Doubt *x = doubt_of(d, g, in);
-    if (x && (derive(d, x->size[0], x->size[1]) || derive_inside(d, x->size[0]) || derive_inside(d, x->size[1]) || shorten(d, x, in) || double_steps(d, in))) return true;
-    return build_in(d, x, in, error, true) || build_in(d, x, in, error, false);       /* not every operator takes a value that varies */
+    if (x &&
+        (derive(d, x->size[0], x->size[1]) || derive_inside(d, x->size[0]) || derive_inside(d, x->size[1]) ||
+         shorten(d, x, in) || double_steps(d, in)))
+        return true;
+    /* not every operator takes a value that varies */
+    return build_in(d, x, in, error, true) || build_in(d, x, in, error, false);
 }

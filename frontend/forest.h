@@ -16,7 +16,8 @@ typedef struct {
     Post post;
 } Forest;
 
-/* Features that are there, and the longest path of each tree and of all; false: it is no forest over rows x, and the node fails. */
+/* Features that are there, and the longest path of each tree and of all; false: it is no forest over rows x, and the
+ * node fails. */
 bool forest_ok(Graph *g, const Ctx *c, U x, Forest *f);
 /* What rows x [n, features] get for each target, in type t: [n, targets]. Puts the trees in order of their depth. */
 U forest_scores(Graph *g, U x, Forest *f, DType t);

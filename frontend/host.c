@@ -1,7 +1,8 @@
-/* Host functions: operators whose result's shape, or whose order of work, depends on data. They run between kernels on host pointers.
- * In: arguments, dense and row-major, of the call's types and shapes (sizes may be symbolic: host_dim). Out: results, room for their largest size, written densely
- * for their true size; and that size into its variable. Must hold: no wild access whatever the data; a bad index is TG_BAD_INPUT; ties go to the lower index.
- * To add one: a function, a row of `table`, and an importer that makes the CALL.
+/* Host functions: operators whose result's shape, or whose order of work, depends on data. They run between kernels on
+ * host pointers. In: arguments, dense and row-major, of the call's types and shapes (sizes may be symbolic: host_dim).
+ * Out: results, room for their largest size, written densely for their true size; and that size into its variable. Must
+ * hold: no wild access whatever the data; a bad index is TG_BAD_INPUT; ties go to the lower index. To add one: a
+ * function, a row of `table`, and an importer that makes the CALL.
  */
 #include "frontend/host.h"
 
@@ -120,7 +121,8 @@ static TgStatus host_nonzero(const HostCall *call, void *const *args, int64_t *v
     const HostTensor *x = &call->tensor[0];
     uint32_t rank = x->shape->rank;
     int64_t numel = host_product(call, 0, 0, rank, vars), *out = host_result(call, args, 0);
-    int64_t *flat = rank == 1 ? out : host_scratch((size_t)(numel + 1) * 8), n = nonzero_find(x->dtype, args[0], numel, flat);
+    int64_t *flat = rank == 1 ? out : host_scratch((size_t)(numel + 1) * 8),
+            n = nonzero_find(x->dtype, args[0], numel, flat);
     for (uint32_t k = rank; out && rank > 1 && k-- > 0;) {
         int64_t size = host_dim(call, 0, k, vars), row = 0;
         for (int64_t i = 0; i < n; i++) {
@@ -143,37 +145,43 @@ static void combine(ScatterOp op, DType t, char *out, int64_t i, const char *upd
     } else if (op == SCATTER_MAX || op == SCATTER_MIN) {
         int64_t a = host_key(t, out, i), b = host_key(t, update, j);
         bool nan = dtype_is_float(t) && (a == INT64_MAX || b == INT64_MAX);     /* it stays, and wins */
-        if (nan ? b == INT64_MAX : op == SCATTER_MAX ? b > a : b < a) host_copy(size, out + i * size, update + j * size);
+        if (nan ? b == INT64_MAX : op == SCATTER_MAX ? b > a : b < a)
+            host_copy(size, out + i * size, update + j * size);
     } else if (dtype_is_float(t)) {
         double a = host_float(t, out, i), b = host_float(t, update, j);
         scalar_store(t, out, i, scalar_of(op == SCATTER_ADD ? a + b : a * b));
     } else {
         uint64_t a = (uint64_t)scalar_load(t, out, i), b = (uint64_t)scalar_load(t, update, j);
-        scalar_store(t, out, i, (int64_t)(t == DT_BOOL ? (op == SCATTER_ADD ? a | b : a & b) : op == SCATTER_ADD ? a + b : a * b));
+        scalar_store(t, out, i,
+                     (int64_t)(t == DT_BOOL            ? (op == SCATTER_ADD ? a | b : a & b)
+                                   : op == SCATTER_ADD ? a + b
+                                                       : a * b));
     }
 }
 
-/* The same of n elements of one type: side by side, or update from[k] to place[k]. wide: in which sums and products wrap. */
-#define EACH(loop, to, with)                                                                                            \
-    switch (op) {                                                                                                       \
-    case SCATTER_SET: loop for (int64_t k = 0; k < n; k++) to = with; break;                                            \
-    case SCATTER_ADD: loop for (int64_t k = 0; k < n; k++) to = (Element)((Wide)to + (Wide)with); break;                \
-    case SCATTER_MUL: loop for (int64_t k = 0; k < n; k++) to = (Element)((Wide)to * (Wide)with); break;                \
-    case SCATTER_MAX: loop for (int64_t k = 0; k < n; k++) to = with > to || with != with ? with : to; break;           \
-    case SCATTER_MIN: loop for (int64_t k = 0; k < n; k++) to = with < to || with != with ? with : to; break;           \
+/* The same of n elements of one type: side by side, or update from[k] to place[k]. wide: in which sums and products
+ * wrap. */
+#define EACH(loop, to, with) \
+    switch (op) { \
+    case SCATTER_SET: loop for (int64_t k = 0; k < n; k++) to = with; break; \
+    case SCATTER_ADD: loop for (int64_t k = 0; k < n; k++) to = (Element)((Wide)to + (Wide)with); break; \
+    case SCATTER_MUL: loop for (int64_t k = 0; k < n; k++) to = (Element)((Wide)to * (Wide)with); break; \
+    case SCATTER_MAX: loop for (int64_t k = 0; k < n; k++) to = with > to || with != with ? with : to; break; \
+    case SCATTER_MIN: loop for (int64_t k = 0; k < n; k++) to = with < to || with != with ? with : to; break; \
     }
-#define COMBINE(name, type, wide)                                                                                       \
-    static void run_##name(ScatterOp op, type *out, const type *update, int64_t n)                                      \
-    {                                                                                                                   \
-        typedef type Element;                                                                                           \
-        typedef wide Wide;                                                                                              \
-        EACH(_Pragma("omp simd"), out[k], update[k])                                                                    \
-    }                                                                                                                   \
-    static void at_##name(ScatterOp op, type *out, const int64_t *place, const type *update, const int64_t *from, int64_t n) \
-    {                                                                                                                   \
-        typedef type Element;                                                                                           \
-        typedef wide Wide;                                                                                              \
-        EACH(, out[place[k]], update[from[k]])                                                                          \
+#define COMBINE(name, type, wide) \
+    static void run_##name(ScatterOp op, type *out, const type *update, int64_t n) \
+    { \
+        typedef type Element; \
+        typedef wide Wide; \
+        EACH(_Pragma("omp simd"), out[k], update[k]) \
+    } \
+    static void at_##name(ScatterOp op, type *out, const int64_t *place, const type *update, const int64_t *from, \
+                          int64_t n) \
+    { \
+        typedef type Element; \
+        typedef wide Wide; \
+        EACH(, out[place[k]], update[from[k]]) \
     }
 COMBINE(f32, float, float)
 COMBINE(f64, double, double)
@@ -191,7 +199,8 @@ static void combine_run(ScatterOp op, DType t, void *out, const void *update, in
 }
 
 /* Places that are known, so that memory can be asked for all of them at once. */
-static void combine_at(ScatterOp op, DType t, void *out, const int64_t *place, const void *update, const int64_t *from, int64_t n)
+static void combine_at(ScatterOp op, DType t, void *out, const int64_t *place, const void *update, const int64_t *from,
+                       int64_t n)
 {
     for (int64_t k = 0; k < n; k++) __builtin_prefetch((char *)out + place[k] * dtype_size(t), 1);
     if (t == DT_F32) at_f32(op, out, place, update, from, n);
@@ -228,17 +237,22 @@ static inline void push_place(ScatterOp op, DType t, void *const *args, Places *
     if (p->count == PLACES) flush(op, t, args, p);
 }
 
-static inline int64_t index_at(const HostTensor *idx, void *const *args, int64_t j) { return idx->dtype == DT_I64 ? ((const int64_t *)args[1])[j] : ((const int32_t *)args[1])[j]; }
+static inline int64_t index_at(const HostTensor *idx, void *const *args, int64_t j)
+{
+    return idx->dtype == DT_I64 ? ((const int64_t *)args[1])[j] : ((const int32_t *)args[1])[j];
+}
 
 /* Row j of the indices names a slice of the output. */
 static TgStatus scatter_nd(const HostCall *call, void *const *args, const int64_t *vars, ScatterOp op, Own own)
 {
     const HostTensor *x = &call->tensor[0], *idx = &call->tensor[1];
     uint32_t depth = (uint32_t)host_dim(call, 1, idx->shape->rank - 1, vars);
-    int64_t rows = host_product(call, 1, 0, idx->shape->rank - 1, vars), slice = host_product(call, 0, depth, x->shape->rank, vars), size = dtype_size(x->dtype), dim[depth + 1];
+    int64_t rows = host_product(call, 1, 0, idx->shape->rank - 1, vars),
+            slice = host_product(call, 0, depth, x->shape->rank, vars), size = dtype_size(x->dtype), dim[depth + 1];
     Places p = { 0 };
     for (uint32_t k = 0; k < depth; k++) dim[k] = host_dim(call, 0, k, vars);
-    if (host_product(call, 2, 0, call->tensor[2].shape->rank, vars) != rows * slice) return fail(TG_BAD_INPUT, "the updates do not fill %lld rows of %lld", (long long)rows, (long long)slice);
+    if (host_product(call, 2, 0, call->tensor[2].shape->rank, vars) != rows * slice)
+        return fail(TG_BAD_INPUT, "the updates do not fill %lld rows of %lld", (long long)rows, (long long)slice);
     for (int64_t j = 0; j < rows; j++) {
         int64_t at = 0;
         for (uint32_t k = 0; k < depth; k++) {
@@ -250,24 +264,34 @@ static TgStatus scatter_nd(const HostCall *call, void *const *args, const int64_
             push_place(op, x->dtype, args, &p, own, at, j);
             continue;
         }
-        int64_t first = at * slice, begin = first > own.begin ? first : own.begin, end = first + slice < own.end ? first + slice : own.end;
-        if (begin < end) combine_run(op, x->dtype, (char *)args[3] + begin * size, (const char *)args[2] + (j * slice + begin - first) * size, end - begin);
+        int64_t first = at * slice, begin = first > own.begin ? first : own.begin,
+                end = first + slice < own.end ? first + slice : own.end;
+        if (begin < end)
+            combine_run(op, x->dtype, (char *)args[3] + begin * size,
+                        (const char *)args[2] + (j * slice + begin - first) * size, end - begin);
     }
     flush(op, x->dtype, args, &p);
     return TG_OK;
 }
 
-/* Element j of the updates goes to its own place, but for the axis, where the index tells. at: of the present place, without the axis' share. */
-static TgStatus scatter_elements(const HostCall *call, void *const *args, const int64_t *vars, ScatterOp op, uint32_t axis, Own own)
+/* Element j of the updates goes to its own place, but for the axis, where the index tells. at: of the present place,
+ * without the axis' share. */
+static TgStatus scatter_elements(const HostCall *call, void *const *args, const int64_t *vars, ScatterOp op,
+                                 uint32_t axis, Own own)
 {
     const HostTensor *x = &call->tensor[0], *idx = &call->tensor[1];
     uint32_t rank = x->shape->rank;
-    int64_t n = host_product(call, 1, 0, rank, vars), size = host_dim(call, 0, axis, vars), along = host_product(call, 0, axis + 1, rank, vars), at = 0;
+    int64_t n = host_product(call, 1, 0, rank, vars), size = host_dim(call, 0, axis, vars),
+            along = host_product(call, 0, axis + 1, rank, vars), at = 0;
     int64_t count[rank], step[rank], now[rank];
     Places p = { 0 };
-    for (uint32_t k = 0; k < rank; k++) count[k] = host_dim(call, 1, k, vars), step[k] = k == axis ? 0 : host_product(call, 0, k + 1, rank, vars), now[k] = 0;
+    for (uint32_t k = 0; k < rank; k++)
+        count[k] = host_dim(call, 1, k, vars), step[k] = k == axis ? 0 : host_product(call, 0, k + 1, rank, vars),
+        now[k] = 0;
     for (uint32_t k = 0; k < rank && n; k++)
-        if (k != axis && count[k] > host_dim(call, 0, k, vars)) return fail(TG_BAD_INPUT, "axis %u has %lld indices; the data have %lld", k, (long long)count[k], (long long)host_dim(call, 0, k, vars));
+        if (k != axis && count[k] > host_dim(call, 0, k, vars))
+            return fail(TG_BAD_INPUT, "axis %u has %lld indices; the data have %lld", k, (long long)count[k],
+                        (long long)host_dim(call, 0, k, vars));
     for (int64_t j = 0; j < n;) {
         for (int64_t end = j + count[rank - 1]; j < end; j++, at += step[rank - 1]) {
             int64_t v = index_at(idx, args, j);
@@ -285,17 +309,25 @@ static TgStatus scatter_elements(const HostCall *call, void *const *args, const 
     return TG_OK;
 }
 
-/* data, indices, updates -> data with the updates applied, in order. A part is some of the result's elements; each looks at all indices. */
-static TgStatus host_scatter_part(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts)
+/* data, indices, updates -> data with the updates applied, in order. A part is some of the result's elements; each
+ * looks at all indices. */
+static TgStatus host_scatter_part(const HostCall *call, void *const *args, const int64_t *vars, int64_t part,
+                                  int64_t parts)
 {
     const ScatterAttr *a = custom_attr(call->call->src[0], NULL);
     int64_t n = host_product(call, 0, 0, call->tensor[0].shape->rank, vars), size = dtype_size(call->tensor[0].dtype);
     Own own = { n * part / parts & ~INT64_C(63), part + 1 == parts ? n : n * (part + 1) / parts & ~INT64_C(63) };
-    if (args[3] != args[0] && own.begin < own.end) memmove((char *)args[3] + own.begin * size, (const char *)args[0] + own.begin * size, (size_t)((own.end - own.begin) * size));
-    return a->axis < 0 ? scatter_nd(call, args, vars, (ScatterOp)a->op, own) : scatter_elements(call, args, vars, (ScatterOp)a->op, (uint32_t)a->axis, own);
+    if (args[3] != args[0] && own.begin < own.end)
+        memmove((char *)args[3] + own.begin * size, (const char *)args[0] + own.begin * size,
+                (size_t)((own.end - own.begin) * size));
+    return a->axis < 0 ? scatter_nd(call, args, vars, (ScatterOp)a->op, own)
+                       : scatter_elements(call, args, vars, (ScatterOp)a->op, (uint32_t)a->axis, own);
 }
 
-static TgStatus host_scatter(const HostCall *call, void *const *args, int64_t *vars) { return host_scatter_part(call, args, vars, 0, 1); }
+static TgStatus host_scatter(const HostCall *call, void *const *args, int64_t *vars)
+{
+    return host_scatter_part(call, args, vars, 0, 1);
+}
 
 /* ---- strings ---- */
 
@@ -303,14 +335,18 @@ static TgStatus host_scatter(const HostCall *call, void *const *args, int64_t *v
 static int64_t room_of(const HostCall *call, uint32_t result)
 {
     for (uint32_t i = 0; i < call->nout; i++)
-        if (call->result[i] == result) return call->tensor[call->nin + i].shape->dim[call->tensor[call->nin + i].shape->rank - 1]->vmax;
+        if (call->result[i] == result)
+            return call->tensor[call->nin + i].shape->dim[call->tensor[call->nin + i].shape->rank - 1]->vmax;
     return -1;
 }
 
 static TgStatus put_rows(const HostCall *call, void *const *args, int64_t *vars, const Work *w)
 {
-    int64_t *out = host_result(call, args, 0), longest = w->rows.end ? text_longest(w) : w->rows.n, room = room_of(call, 0);
-    if (room >= 0 && longest > room) return text_wants(longest), fail(TG_LIMIT, "a text of %lld pieces; there is room for %lld", (long long)longest, (long long)room);
+    int64_t *out = host_result(call, args, 0), longest = w->rows.end ? text_longest(w) : w->rows.n,
+            room = room_of(call, 0);
+    if (room >= 0 && longest > room)
+        return text_wants(longest),
+               fail(TG_LIMIT, "a text of %lld pieces; there is room for %lld", (long long)longest, (long long)room);
     if (out && w->rows.end) text_pad(w, longest, out);
     else if (out) memcpy(out, w->rows.item, (size_t)longest * sizeof *out);
     if (call->call->src[0]->nsrc) vars[call->var[0]] = longest;
@@ -323,9 +359,16 @@ static TgStatus host_text(const HostCall *call, void *const *args, int64_t *vars
     const WorkRow *row = text_worker(custom_name(call->call->src[0]));
     const HostTensor *x = &call->tensor[0];
     uint32_t rank = x->shape->rank;
-    Work w = { .pool = text_pool(), .attr = custom_attr(call->call->src[0], NULL), .x = args[0], .y = call->nin > 1 ? args[1] : NULL, .type = x->dtype, .n = host_product(call, 0, 0, rank, vars),
+    Work w = { .pool = text_pool(),
+               .attr = custom_attr(call->call->src[0], NULL),
+               .x = args[0],
+               .y = call->nin > 1 ? args[1] : NULL,
+               .type = x->dtype,
+               .n = host_product(call, 0, 0, rank, vars),
                .lists = rank == 2 ? host_dim(call, 0, 0, vars) : 1,
-               .length = rank ? host_dim(call, 0, rank - 1, vars) : 1, .out = row->makes_rows ? NULL : host_result(call, args, 0), .count = row->makes_rows ? host_result(call, args, 1) : NULL };
+               .length = rank ? host_dim(call, 0, rank - 1, vars) : 1,
+               .out = row->makes_rows ? NULL : host_result(call, args, 0),
+               .count = row->makes_rows ? host_result(call, args, 1) : NULL };
     TgStatus status = row->fn(&w);
     if (status == TG_OK && row->makes_rows) status = put_rows(call, args, vars, &w);
     work_free(&w);

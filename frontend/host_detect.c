@@ -1,4 +1,5 @@
-/* Host functions of object detectors: NonMaxSuppression, RoiAlign with a number of samples that depends on the region. See host.c. */
+/* Host functions of object detectors: NonMaxSuppression, RoiAlign with a number of samples that depends on the region.
+ * See host.c. */
 #include <math.h>
 #include <string.h>
 
@@ -22,12 +23,14 @@ enum { BLOCK = 32 };
 /* Without a division, so that it is quick: finds what meets, and what nearly does. */
 static bool may_meet(const Kept *k, int64_t from, int64_t to, Box b, float area, float limit)
 {
-    const float *restrict x0 = k->x0, *restrict y0 = k->y0, *restrict x1 = k->x1, *restrict y1 = k->y1, *restrict own = k->area;
+    const float *restrict x0 = k->x0, *restrict y0 = k->y0, *restrict x1 = k->x1, *restrict y1 = k->y1,
+                          *restrict own = k->area;
     float most = limit * (limit > 0 ? 0.999999f : 1.000001f);
     int found = 0;
 #pragma omp simd reduction(| : found)
     for (int64_t i = from; i < to; i++) {
-        float w = (b.x1 < x1[i] ? b.x1 : x1[i]) - (b.x0 > x0[i] ? b.x0 : x0[i]), h = (b.y1 < y1[i] ? b.y1 : y1[i]) - (b.y0 > y0[i] ? b.y0 : y0[i]);
+        float w = (b.x1 < x1[i] ? b.x1 : x1[i]) - (b.x0 > x0[i] ? b.x0 : x0[i]),
+              h = (b.y1 < y1[i] ? b.y1 : y1[i]) - (b.y0 > y0[i] ? b.y0 : y0[i]);
         w = w > 0 ? w : 0, h = h > 0 ? h : 0;
         float both = w * h;
         found |= both > most * (area + own[i] - both);
@@ -39,7 +42,8 @@ static bool meets_block(const Kept *k, int64_t from, int64_t to, Box b, float ar
 {
     if (!may_meet(k, from, to, b, area, limit)) return false;
     for (int64_t i = from; i < to; i++) {
-        float w = (b.x1 < k->x1[i] ? b.x1 : k->x1[i]) - (b.x0 > k->x0[i] ? b.x0 : k->x0[i]), h = (b.y1 < k->y1[i] ? b.y1 : k->y1[i]) - (b.y0 > k->y0[i] ? b.y0 : k->y0[i]);
+        float w = (b.x1 < k->x1[i] ? b.x1 : k->x1[i]) - (b.x0 > k->x0[i] ? b.x0 : k->x0[i]),
+              h = (b.y1 < k->y1[i] ? b.y1 : k->y1[i]) - (b.y0 > k->y0[i] ? b.y0 : k->y0[i]);
         float both = w * h, either = area + k->area[i] - both;
         if (w > 0 && h > 0 && area > 0 && k->area[i] > 0 && either > 0 && both / either > limit) return true;
     }
@@ -70,7 +74,8 @@ static int64_t strip_of(const Strips *s, Box b)
     return at > 0 ? at < (double)s->count ? (int64_t)at : s->count - 1 : 0;
 }
 
-/* Room in each strip for the candidates that begin there. Few candidates, or bounds that are not finite, make one strip. */
+/* Room in each strip for the candidates that begin there. Few candidates, or bounds that are not finite, make one
+ * strip. */
 static void make_strips(Strips *s, const Box *box, const uint64_t *item, int64_t count)
 {
     double low = INFINITY, high = -INFINITY, widest = 0;
@@ -108,7 +113,8 @@ static int64_t suppress(const Nms *s, const float *score)
         Box b = s->box[(uint32_t)s->item[i]];
         int64_t at = strip_of(&strips, b);
         bool met = false;
-        for (int64_t t = at ? at - 1 : 0; t <= at + 1 && t < strips.count && !met; t++) met = meets_any(&s->kept, strips.first[t], strips.end[t], b, s->iou);
+        for (int64_t t = at ? at - 1 : 0; t <= at + 1 && t < strips.count && !met; t++)
+            met = meets_any(&s->kept, strips.first[t], strips.end[t], b, s->iou);
         if (met) continue;
         s->item[kept++] = s->item[i];
         keep(&s->kept, strips.end[at]++, b);
@@ -116,15 +122,24 @@ static int64_t suppress(const Nms *s, const float *score)
     return kept;
 }
 
-/* boxes [B,N,4] f32, scores [B,C,N] f32, most a class (i64), overlap limit, least score (f32) -> [n,3] i64 of (picture, class, box); and n. */
+/* boxes [B,N,4] f32, scores [B,C,N] f32, most a class (i64), overlap limit, least score (f32) -> [n,3] i64 of (picture,
+ * class, box); and n. */
 TgStatus host_nms(const HostCall *call, void *const *args, int64_t *vars)
 {
     const NmsAttr *a = custom_attr(call->call->src[0], NULL);
-    int64_t batch = host_dim(call, 1, 0, vars), classes = host_dim(call, 1, 1, vars), n = host_dim(call, 1, 2, vars), *out = host_result(call, args, 0), count = 0;
+    int64_t batch = host_dim(call, 1, 0, vars), classes = host_dim(call, 1, 1, vars), n = host_dim(call, 1, 2, vars),
+            *out = host_result(call, args, 0), count = 0;
     uint64_t *item = host_scratch((size_t)(n + 1) * (2 * sizeof *item + 9 * sizeof(float)));
     Box *box = (Box *)(item + 2 * n);
     float *room = (float *)(box + n);
-    Nms s = { *(const int64_t *)args[2], n, *(const float *)args[3], *(const float *)args[4], box, item, item + n, { room, room + n, room + 2 * n, room + 3 * n, room + 4 * n } };
+    Nms s = { *(const int64_t *)args[2],
+              n,
+              *(const float *)args[3],
+              *(const float *)args[4],
+              box,
+              item,
+              item + n,
+              { room, room + n, room + 2 * n, room + 3 * n, room + 4 * n } };
     for (int64_t b = 0; b < batch; b++) {
         for (int64_t i = 0; i < n; i++) box[i] = box_at((const float *)args[0] + (b * n + i) * 4, a->centre);
         for (int64_t k = 0; k < classes; k++) {
@@ -143,7 +158,8 @@ enum { VECTORS = 4 };          /* vectors of channels that share a cell's weight
 
 static TgStatus check_region(double dy, double dx, int64_t r, int64_t picture, int64_t pictures)
 {
-    if (picture < 0 || picture >= pictures) return fail(TG_BAD_INPUT, "picture %lld of %lld", (long long)picture, (long long)pictures);
+    if (picture < 0 || picture >= pictures)
+        return fail(TG_BAD_INPUT, "picture %lld of %lld", (long long)picture, (long long)pictures);
     return fabs(dy) < 65536 && fabs(dx) < 65536 ? TG_OK : fail(TG_BAD_INPUT, "region %lld is too large", (long long)r);
 }
 
@@ -168,4 +184,7 @@ TgStatus host_roi_align_part(const HostCall *call, void *const *args, const int6
     return (a->wide ? roi_align_double : roi_align_single)(call, args, vars, part, parts);
 }
 
-TgStatus host_roi_align(const HostCall *call, void *const *args, int64_t *vars) { return host_roi_align_part(call, args, vars, 0, 1); }
+TgStatus host_roi_align(const HostCall *call, void *const *args, int64_t *vars)
+{
+    return host_roi_align_part(call, args, vars, 0, 1);
+}

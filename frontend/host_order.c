@@ -61,7 +61,8 @@ static void keyed_few(Keyed *item, int64_t n)
     }
 }
 
-/* By key: eight bits a pass, as many as the keys' range has; equal ones stay in order. Returns the sorted list, which is one of the two. */
+/* By key: eight bits a pass, as many as the keys' range has; equal ones stay in order. Returns the sorted list, which
+ * is one of the two. */
 static Keyed *keyed_sort(Keyed *item, Keyed *spare, int64_t n)
 {
     uint64_t least = UINT64_MAX, most = 0;
@@ -123,14 +124,17 @@ static Topk topk_room(int64_t n, int64_t k, int64_t inner, bool largest)
     return s;
 }
 
-/* x (f32, f64, i32 or i64) -> values, indices i64: the k best along the axis, best first. A part is some of the rows. */
+/* x (f32, f64, i32 or i64) -> values, indices i64: the k best along the axis, best first. A part is some of the rows.
+ */
 TgStatus host_topk_part(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts)
 {
     const TopkAttr *a = custom_attr(call->call->src[0], NULL);
     DType t = call->tensor[0].dtype;
     uint32_t axis = (uint32_t)a->axis;
-    int64_t n = host_dim(call, 0, axis, vars), k = host_dim(call, 1, axis, vars), outer = host_product(call, 0, 0, axis, vars);
-    int64_t inner = host_product(call, 0, axis + 1, call->tensor[0].shape->rank, vars), size = dtype_size(t), *index = host_result(call, args, 1);
+    int64_t n = host_dim(call, 0, axis, vars), k = host_dim(call, 1, axis, vars),
+            outer = host_product(call, 0, 0, axis, vars);
+    int64_t inner = host_product(call, 0, axis + 1, call->tensor[0].shape->rank, vars), size = dtype_size(t),
+            *index = host_result(call, args, 1);
     char *value = host_result(call, args, 0);
     if (k > n || k < 0) return fail(TG_BAD_INPUT, "k is %lld; the axis has size %lld", (long long)k, (long long)n);
     Topk s = topk_room(n, k, inner, a->largest);
@@ -147,7 +151,10 @@ TgStatus host_topk_part(const HostCall *call, void *const *args, const int64_t *
     return TG_OK;
 }
 
-TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars) { return host_topk_part(call, args, vars, 0, 1); }
+TgStatus host_topk(const HostCall *call, void *const *args, int64_t *vars)
+{
+    return host_topk_part(call, args, vars, 0, 1);
+}
 
 /* ---- Unique ---- */
 
@@ -173,7 +180,8 @@ static void row_sort(const Rows *r, int64_t *v, int64_t *spare, int64_t n)
     memcpy(v, spare, (size_t)n * sizeof *v);
 }
 
-/* Row numbers in order of the rows, equal ones in their own; again[i]: the i-th equals the one before. room: 4 n numbers. */
+/* Row numbers in order of the rows, equal ones in their own; again[i]: the i-th equals the one before. room: 4 n
+ * numbers. */
 static void sort_rows(const Rows *r, int64_t *sorted, bool *again, int64_t *room, int64_t n)
 {
     if (r->width == 1) {
@@ -188,19 +196,24 @@ static void sort_rows(const Rows *r, int64_t *sorted, bool *again, int64_t *room
     }
 }
 
-/* Rows x [N, W] -> distinct rows [n, W], where each is first [n], which one each row is [N], how often each occurs [n]; and n. In order of value or of first sight. */
+/* Rows x [N, W] -> distinct rows [n, W], where each is first [n], which one each row is [N], how often each occurs [n];
+ * and n. In order of value or of first sight. */
 TgStatus host_unique(const HostCall *call, void *const *args, int64_t *vars)
 {
     const UniqueAttr *a = custom_attr(call->call->src[0], NULL);
     DType t = call->tensor[0].dtype;
-    int64_t rows = host_dim(call, 0, 0, vars), width = host_dim(call, 0, 1, vars), n = 0, *out_first = host_result(call, args, 1), *inverse = host_result(call, args, 2), *count = host_result(call, args, 3);
+    int64_t rows = host_dim(call, 0, 0, vars), width = host_dim(call, 0, 1, vars), n = 0,
+            *out_first = host_result(call, args, 1), *inverse = host_result(call, args, 2),
+            *count = host_result(call, args, 3);
     size_t bytes = (size_t)(width * dtype_size(t));
-    int64_t *room = host_scratch((size_t)(rows + 1) * 41 + (size_t)(rows * width) * 8), *sorted = room + 4 * rows, *key = sorted + rows, *group = room, *number = room + rows, *first = room + 2 * rows;
+    int64_t *room = host_scratch((size_t)(rows + 1) * 41 + (size_t)(rows * width) * 8), *sorted = room + 4 * rows,
+            *key = sorted + rows, *group = room, *number = room + rows, *first = room + 2 * rows;
     bool *again = (bool *)(key + rows * width);
     char *y = host_result(call, args, 0);
     for (int64_t i = 0; i < rows * width; i++) key[i] = host_key(t, args[0], i);
     sort_rows(&(Rows){ key, width }, sorted, again, room, rows);
-    for (int64_t i = 0; i < rows; i++) group[sorted[i]] = again[i] ? group[sorted[i - 1]] : sorted[i];       /* the first row that equals it, the sort being stable */
+    /* the first row that equals it, the sort being stable */
+    for (int64_t i = 0; i < rows; i++) group[sorted[i]] = again[i] ? group[sorted[i - 1]] : sorted[i];
     for (int64_t i = 0; i < rows; i++) {
         int64_t row = a->sorted ? sorted[i] : i;
         if (group[row] == row) first[n] = row, number[row] = n++;
@@ -211,7 +224,8 @@ TgStatus host_unique(const HostCall *call, void *const *args, int64_t *vars)
         if (count) count[number[group[i]]]++;
     }
     if (out_first && n) memcpy(out_first, first, (size_t)n * sizeof *first);
-    for (int64_t i = 0; i < n && y && bytes; i++) memcpy(y + (size_t)i * bytes, (char *)args[0] + (size_t)first[i] * bytes, bytes);
+    for (int64_t i = 0; i < n && y && bytes; i++)
+        memcpy(y + (size_t)i * bytes, (char *)args[0] + (size_t)first[i] * bytes, bytes);
     vars[call->var[0]] = n;
     return TG_OK;
 }

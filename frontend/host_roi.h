@@ -1,12 +1,14 @@
-/* RoiAlign in one precision. Included by host_detect.c once for each, with REAL its type, INT the integer of that size, ROI(name) the names, CEIL and MAX its functions. */
+/* RoiAlign in one precision. Included by host_detect.c once for each, with REAL its type, INT the integer of that size,
+ * ROI(name) the names, CEIL and MAX its functions. */
 
 typedef REAL ROI(Vector) __attribute__((vector_size(16)));
 typedef REAL ROI(Stored) __attribute__((vector_size(16), aligned(sizeof(REAL)), may_alias));
 typedef INT ROI(Mask) __attribute__((vector_size(16)));
 enum { ROI(LANES) = 16 / sizeof(REAL) };
 
-/* What a cell's samples touch along one axis: pixels, in order, how far they lie from the picture's first element, each with two weights: the sum of the samples' and nothing, or the largest and the
- * least of them. outside: a sample lies more than a pixel beyond the axis. */
+/* What a cell's samples touch along one axis: pixels, in order, how far they lie from the picture's first element, each
+ * with two weights: the sum of the samples' and nothing, or the largest and the least of them. outside: a sample lies
+ * more than a pixel beyond the axis. */
 typedef struct { int64_t offset; REAL weight, least; } ROI(Pixel);
 typedef struct { int64_t count; bool outside; ROI(Pixel) *pixel; } ROI(Touched);
 
@@ -23,7 +25,8 @@ static void ROI(touch)(ROI(Touched) *t, int64_t offset, REAL weight, bool max)
 }
 
 /* n samples along an axis of that size, whose pixels lie step apart. room: for a pixel each of the axis. */
-static ROI(Touched) ROI(touched)(ROI(Pixel) *room, REAL start, REAL length, int64_t n, int64_t size, int64_t step, bool max)
+static ROI(Touched)
+    ROI(touched)(ROI(Pixel) * room, REAL start, REAL length, int64_t n, int64_t size, int64_t step, bool max)
 {
     ROI(Touched) t = { .pixel = room };
     for (int64_t k = 0; k < n; k++) {
@@ -40,7 +43,8 @@ static ROI(Touched) ROI(touched)(ROI(Pixel) *room, REAL start, REAL length, int6
     return t;
 }
 
-typedef struct { const REAL *x; ROI(Touched) down, along; REAL samples; } ROI(Cell);          /* x: a picture's first pixel, its channels side by side */
+/* x: a picture's first pixel, its channels side by side */
+typedef struct { const REAL *x; ROI(Touched) down, along; REAL samples; } ROI(Cell);
 
 static ROI(Vector) ROI(larger)(ROI(Vector) a, ROI(Vector) b)         /* b where one of them is NaN */
 {
@@ -85,7 +89,8 @@ static REAL ROI(single)(const ROI(Cell) *cell, bool max)
     for (int64_t i = 0; i < cell->down.count; i++)
         for (int64_t j = 0; j < cell->along.count; j++) {
             const ROI(Pixel) *down = &cell->down.pixel[i], *along = &cell->along.pixel[j];
-            REAL x = cell->x[down->offset + along->offset], w = down->weight * along->weight * x, u = down->least * along->least * x;
+            REAL x = cell->x[down->offset + along->offset], w = down->weight * along->weight * x,
+                 u = down->least * along->least * x;
             if (!max) v += w;
             else v = w > v ? w : v, v = u > v ? u : v;
         }
@@ -104,7 +109,8 @@ static void ROI(pool_cell)(REAL *out, int64_t step, int64_t channels, ROI(Cell) 
     for (; k < channels; k++, cell.x++) out[k * step] = ROI(single)(&cell, max);
 }
 
-typedef struct { REAL y, x, dy, dx; int64_t ny, nx; } ROI(Grid);         /* the first cell's corner; a cell's size, samples */
+/* the first cell's corner; a cell's size, samples */
+typedef struct { REAL y, x, dy, dx; int64_t ny, nx; } ROI(Grid);
 typedef struct { int64_t h, w, c, oh, ow; bool max; } ROI(Pool);
 
 /* One region of a picture [h,w,c] -> [c,oh,ow]. room: for a pixel each of a column and of a row */
@@ -124,15 +130,18 @@ static void ROI(pool_region)(REAL *out, const REAL *x, const ROI(Grid) *g, const
 /* Region [x0 y0 x1 y1] of a picture, cut into oh x ow cells. */
 static ROI(Grid) ROI(grid_of)(const REAL *roi, const RoiAttr *a, int64_t oh, int64_t ow)
 {
-    REAL scale = a->scale, shift = a->half_pixel ? (REAL)0.5 : 0, x0 = roi[0] * scale - shift, y0 = roi[1] * scale - shift, rw = roi[2] * scale - shift - x0, rh = roi[3] * scale - shift - y0;
+    REAL scale = a->scale, shift = a->half_pixel ? (REAL)0.5 : 0, x0 = roi[0] * scale - shift,
+         y0 = roi[1] * scale - shift, rw = roi[2] * scale - shift - x0, rh = roi[3] * scale - shift - y0;
     if (!a->half_pixel) rw = MAX(rw, 1), rh = MAX(rh, 1);
     return (ROI(Grid)){ .y = y0, .x = x0, .dy = rh / (REAL)oh, .dx = rw / (REAL)ow };
 }
 
-static TgStatus ROI(roi_align)(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts)
+static TgStatus ROI(roi_align)(const HostCall *call, void *const *args, const int64_t *vars, int64_t part,
+                               int64_t parts)
 {
     const RoiAttr *a = custom_attr(call->call->src[0], NULL);
-    int64_t n = host_dim(call, 0, 0, vars), h = host_dim(call, 0, 1, vars), w = host_dim(call, 0, 2, vars), c = host_dim(call, 0, 3, vars);
+    int64_t n = host_dim(call, 0, 0, vars), h = host_dim(call, 0, 1, vars), w = host_dim(call, 0, 2, vars),
+            c = host_dim(call, 0, 3, vars);
     int64_t regions = host_dim(call, 1, 0, vars), oh = host_dim(call, 3, 2, vars), ow = host_dim(call, 3, 3, vars);
     ROI(Pixel) *room = host_scratch((size_t)(h + w + 1) * sizeof *room);
     for (int64_t r = 0; r < regions; r++) {
@@ -141,7 +150,9 @@ static TgStatus ROI(roi_align)(const HostCall *call, void *const *args, const in
         TRY(check_region((double)g.dy, (double)g.dx, r, picture, n));
         if (r < regions * part / parts || r >= regions * (part + 1) / parts) continue;
         g.ny = a->samples ? a->samples : (int64_t)CEIL(g.dy), g.nx = a->samples ? a->samples : (int64_t)CEIL(g.dx);
-        ROI(pool_region)((REAL *)args[3] + r * c * oh * ow, (const REAL *)args[0] + picture * c * h * w, &g, &(ROI(Pool)){ h, w, c, oh, ow, a->max }, room);
+        ROI(pool_region)
+        ((REAL *)args[3] + r * c * oh * ow, (const REAL *)args[0] + picture * c * h * w, &g,
+         &(ROI(Pool)){ h, w, c, oh, ow, a->max }, room);
     }
     return TG_OK;
 }

@@ -1,5 +1,7 @@
-/* The k best of a row, for one type of element. Included by host_topks.h once for each, with VALUE the element and LEAST the least, BITS the signed integer of that size and MOST its
- * largest, FLOATS whether the elements are, TURNED(x, turn) the element itself for turn PLAIN, for turn -1 what orders the other way round, TOPK(name) the names. */
+/* The k best of a row, for one type of element. Included by host_topks.h once for each, with VALUE the element and
+ * LEAST the least, BITS the signed integer of that size and MOST its largest, FLOATS whether the elements are,
+ * TURNED(x, turn) the element itself for turn PLAIN, for turn -1 what orders the other way round, TOPK(name) the names.
+ */
 
 /* Orders as the values do: zeros of both signs are one, NaN is above all. */
 PROCESSOR static inline BITS TOPK(order)(VALUE x)
@@ -57,10 +59,12 @@ PROCESSOR static VALUE TOPK(middle)(VALUE low, VALUE high, bool in_order)
     return TOPK(value)((a & b) + ((a ^ b) >> 1));
 }
 
-/* What the k best are all better than, and few others: told by the best of groups, which lie side by side, of which k or a few more are. NaN do not count. false: nothing is known. */
+/* What the k best are all better than, and few others: told by the best of groups, which lie side by side, of which k
+ * or a few more are. NaN do not count. false: nothing is known. */
 PROCESSOR static bool TOPK(first_limit)(VALUE *limit, const VALUE *x, int64_t n, int64_t k, bool largest)
 {
-    int64_t enough = 4 * k > GROUPS_LEAST ? 4 * k : GROUPS_LEAST, most = n / 4 < GROUPS ? n / 4 : GROUPS, groups = enough < most ? (enough + 15) & ~INT64_C(15) : most & ~INT64_C(3);
+    int64_t enough = 4 * k > GROUPS_LEAST ? 4 * k : GROUPS_LEAST, most = n / 4 < GROUPS ? n / 4 : GROUPS,
+            groups = enough < most ? (enough + 15) & ~INT64_C(15) : most & ~INT64_C(3);
     VALUE group[GROUPS + 16], low = TURNED(LEAST, -1), high = LEAST, turn = largest ? PLAIN : -1;
     if (groups < 2 * k) return false;
     for (int64_t i = 0; i < groups; i++) group[i] = LEAST;
@@ -72,7 +76,8 @@ PROCESSOR static bool TOPK(first_limit)(VALUE *limit, const VALUE *x, int64_t n,
         }
     }
 #pragma omp simd reduction(min : low) reduction(max : high)
-    for (int64_t i = 0; i < groups; i++) low = group[i] < low ? group[i] : low, high = group[i] > high ? group[i] : high;
+    for (int64_t i = 0; i < groups; i++)
+        low = group[i] < low ? group[i] : low, high = group[i] > high ? group[i] : high;
     for (int64_t step = 0, count = groups; count > k + k / 4; step++) {
         VALUE middle = TOPK(middle)(low, high, step >= STEPS);
         if (middle == low) break;
@@ -82,12 +87,14 @@ PROCESSOR static bool TOPK(first_limit)(VALUE *limit, const VALUE *x, int64_t n,
     }
     BITS order = TOPK(order)(low);
     if (order <= TOPK(order)(LEAST) + 1) return false;
-    *limit = TOPK(value)(order - 2);                        /* below a zero lies that of the other sign, which equals it */
+    /* below a zero lies that of the other sign, which equals it */
+    *limit = TOPK(value)(order - 2);
     *limit = TURNED(*limit, turn);
     return true;
 }
 
-/* The k best of n, best first, k > 0. What may be among them gathers in item, and is sorted when there is no room for more. Returns the list: one of the two. */
+/* The k best of n, best first, k > 0. What may be among them gathers in item, and is sorted when there is no room for
+ * more. Returns the list: one of the two. */
 PROCESSOR static const Keyed *TOPK(best)(const VALUE *x, int64_t n, int64_t k, bool largest, Keyed *item, Keyed *spare)
 {
     int64_t count = 0, room = select_room(n, k);

@@ -1,4 +1,5 @@
-/* TopK of each type, for one kind of processor. Included by host_order.c once for each, with PROCESSOR an attribute of functions and ON(name) the names; columns: by type. */
+/* TopK of each type, for one kind of processor. Included by host_order.c once for each, with PROCESSOR an attribute of
+ * functions and ON(name) the names; columns: by type. */
 
 #define VALUE float
 #define LEAST (-INFINITY)

@@ -6,7 +6,8 @@
 #include "sched/plan.h"
 
 int64_t host_dim(const HostCall *call, uint32_t tensor, uint32_t axis, const int64_t *vars);
-int64_t host_product(const HostCall *call, uint32_t tensor, uint32_t from, uint32_t to, const int64_t *vars);    /* of sizes from .. to-1 */
+/* of sizes from .. to-1 */
+int64_t host_product(const HostCall *call, uint32_t tensor, uint32_t from, uint32_t to, const int64_t *vars);
 void *host_result(const HostCall *call, void *const *args, uint32_t k);       /* NULL: nobody reads it */
 void *host_scratch(size_t size);                                    /* the thread's, until the next call */
 double host_float(DType t, const void *p, int64_t i);
@@ -22,7 +23,8 @@ static inline void host_copy(int64_t size, char *out, const char *from)         
     }
 }
 
-/* What lists are sorted as: bits above that order as the values do, the best first, and the index below; NaN is above all numbers. spare: room for n more. */
+/* What lists are sorted as: bits above that order as the values do, the best first, and the index below; NaN is above
+ * all numbers. spare: room for n more. */
 uint64_t host_item(float value, int64_t index, bool largest);
 void host_sort(uint64_t *item, uint64_t *spare, int64_t n);
 

@@ -1,4 +1,5 @@
-/* What a session and a model file tell without running: ports, facts, dumps of stages, and whether everything is supported. */
+/* What a session and a model file tell without running: ports, facts, dumps of stages, and whether everything is
+ * supported. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +14,12 @@ int32_t tg_output_count(const TgSession *s) { return (int32_t)s->model->graph.no
 
 static TgType port_type(const ValueDef *v)
 {
-    static const TgType holder[] = { [VALUE_SEQUENCE] = TG_SEQUENCE, [VALUE_OPTIONAL] = TG_OPTIONAL, [VALUE_MAP] = TG_MAP };
-    return v->kind == VALUE_TENSOR ? (TgType)v->type : v->kind == VALUE_SPARSE || v->kind == VALUE_UNKNOWN ? 0 : holder[v->kind];
+    static const TgType holder[] = {
+        [VALUE_SEQUENCE] = TG_SEQUENCE, [VALUE_OPTIONAL] = TG_OPTIONAL, [VALUE_MAP] = TG_MAP
+    };
+    return v->kind == VALUE_TENSOR                            ? (TgType)v->type
+        : v->kind == VALUE_SPARSE || v->kind == VALUE_UNKNOWN ? 0
+                                                              : holder[v->kind];
 }
 
 static void inside_of(TgType inside[TG_MAX_INSIDE], const ValueDef *v)
@@ -31,7 +36,8 @@ static TgStatus port(const ValueDef *list, uint32_t count, int32_t index, TgPort
     const ValueDef *v = &list[index];
     *out = (TgPort){ .name = v->name, .type = port_type(v), .rank = v->rank };
     inside_of(out->inside, v);
-    if (v->rank > TG_MAX_RANK) return fail(TG_UNSUPPORTED, "'%s' has %d dimensions; %d are supported", v->name, v->rank, TG_MAX_RANK);
+    if (v->rank > TG_MAX_RANK)
+        return fail(TG_UNSUPPORTED, "'%s' has %d dimensions; %d are supported", v->name, v->rank, TG_MAX_RANK);
     for (int32_t k = 0; k < v->rank; k++) {
         out->shape[k] = v->dim[k].size;
         out->symbol[k] = v->dim[k].symbol;
@@ -39,7 +45,10 @@ static TgStatus port(const ValueDef *list, uint32_t count, int32_t index, TgPort
     return TG_OK;
 }
 
-TgStatus tg_input(const TgSession *s, int32_t index, TgPort *out) { return port(s->model->graph.input, s->model->graph.ninput, index, out); }
+TgStatus tg_input(const TgSession *s, int32_t index, TgPort *out)
+{
+    return port(s->model->graph.input, s->model->graph.ninput, index, out);
+}
 TgStatus tg_output(const TgSession *s, int32_t index, TgPort *out)
 {
     TRY(port(s->model->graph.output, s->model->graph.noutput, index, out));
@@ -95,9 +104,19 @@ static void plan_facts(const Plan *p, TgInfo *out)
 
 TgStatus tg_info(const TgSession *s, TgInfo *out)
 {
-    *out = (TgInfo){ .opset = model_opset(s->model, ""), .nodes = s->model->graph.nnode, .parameters = parameters(&s->model->graph), .load_s = s->load_s,
-                     .schedule_s = s->schedule_s, .compile_s = s->compile_s, .tune_s = s->tune_s, .kernels_timed = s->report.timed, .kernels_better = s->report.improved,
-                     .run_before_s = s->report.before_s, .run_after_s = s->report.after_s, .kernels_compiled = s->compiled, .kernels_cached = s->cached };
+    *out = (TgInfo){ .opset = model_opset(s->model, ""),
+                     .nodes = s->model->graph.nnode,
+                     .parameters = parameters(&s->model->graph),
+                     .load_s = s->load_s,
+                     .schedule_s = s->schedule_s,
+                     .compile_s = s->compile_s,
+                     .tune_s = s->tune_s,
+                     .kernels_timed = s->report.timed,
+                     .kernels_better = s->report.improved,
+                     .run_before_s = s->report.before_s,
+                     .run_after_s = s->report.after_s,
+                     .kernels_compiled = s->compiled,
+                     .kernels_cached = s->cached };
     snprintf(out->model_hash, sizeof out->model_hash, "%s", s->model->hash);
     if (!s->device) return TG_OK;
     snprintf(out->device_kind, sizeof out->device_kind, "%s", s->backend->name);
@@ -107,9 +126,13 @@ TgStatus tg_info(const TgSession *s, TgInfo *out)
     return TG_OK;
 }
 
-static bool same_operator(const Node *a, const Node *b) { return !strcmp(a->op, b->op) && !strcmp(a->domain, b->domain); }
+static bool same_operator(const Node *a, const Node *b)
+{
+    return !strcmp(a->op, b->op) && !strcmp(a->domain, b->domain);
+}
 
-/* Operators by their first node; the list is short, so that each call may walk: the first node like this one is most often near the start. */
+/* Operators by their first node; the list is short, so that each call may walk: the first node like this one is most
+ * often near the start. */
 int32_t tg_model_operator(const TgSession *s, int32_t index, const char **domain, const char **name)
 {
     const GraphDef *g = &s->model->graph;
@@ -131,7 +154,13 @@ int32_t tg_node(const TgSession *s, int32_t index, TgNode *out)
     const GraphDef *g = &s->model->graph;
     if (index < 0 || (uint32_t)index >= g->nnode) return 0;
     const Node *n = &g->node[index];
-    *out = (TgNode){ .name = n->name, .op = n->op, .domain = n->domain, .input_count = (int32_t)n->nin, .output_count = (int32_t)n->nout, .input = n->in, .output = n->out };
+    *out = (TgNode){ .name = n->name,
+                     .op = n->op,
+                     .domain = n->domain,
+                     .input_count = (int32_t)n->nin,
+                     .output_count = (int32_t)n->nout,
+                     .input = n->in,
+                     .output = n->out };
     return 1;
 }
 
@@ -166,14 +195,16 @@ static void emit_lines(Text *t, void (*emit)(void *user, const char *text), void
     }
 }
 
-TgStatus tg_memory(const TgSession *s, const TgTensor *inputs, int32_t count, TgMemory *out, void (*calls)(void *user, const char *line), void *user)
+TgStatus tg_memory(const TgSession *s, const TgTensor *inputs, int32_t count, TgMemory *out,
+                   void (*calls)(void *user, const char *line), void *user)
 {
     Text text = { 0 };
     Dump dump = { .text = &text, .stage = "calls" };
     Program *p = NULL;
     ProgramMaker maker = session_maker(s);
     TRY(session_in_file(s, session_check_inputs(s, inputs, count)));
-    TgStatus status = session_in_file(s, program_make(&p, &maker, inputs, (uint32_t)count, &s->dims, PROGRAM_PLAN, calls ? &dump : NULL));
+    TgStatus status = session_in_file(
+        s, program_make(&p, &maker, inputs, (uint32_t)count, &s->dims, PROGRAM_PLAN, calls ? &dump : NULL));
     if (status == TG_OK) *out = memory_of(p->plan);
     emit_lines(&text, calls, user);
     text_free(&text);
@@ -188,7 +219,8 @@ static TgStatus dump_code(const TgSession *s, const Plan *p, const char *stage, 
     if (assembly && !s->backend->assembly) return fail(TG_UNSUPPORTED, "device %s has no stage asm", s->backend->name);
     for (uint32_t i = 0; i < p->nkernel; i++) {
         if (kernel && strcmp(kernel, p->kernel[i]->name)) continue;
-        TRY(assembly ? s->backend->assembly(out, s->device, p->kernel[i]) : s->backend->render(out, s->device, p->kernel[i]));
+        TRY(assembly ? s->backend->assembly(out, s->device, p->kernel[i])
+                     : s->backend->render(out, s->device, p->kernel[i]));
         text_add(out, "\n");
     }
     return TG_OK;
@@ -196,23 +228,31 @@ static TgStatus dump_code(const TgSession *s, const Plan *p, const char *stage, 
 
 static bool stage_known(const char *stage)
 {
-    static const char *const names[] = { "graph", "callify", "functions", "calls", "rangeify", "layout", "optimize", "expand", "select", "linearize", "memplan", "plan", "source", "asm" };
+    static const char *const names[] = { "graph",  "callify", "functions", "calls",   "rangeify", "layout", "optimize",
+                                         "expand", "select",  "linearize", "memplan", "plan",     "source", "asm" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(stage, names[i])) return true;
     return false;
 }
 
-TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char *stage, const char *kernel, void (*emit)(void *user, const char *text), void *user)
+TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char *stage, const char *kernel,
+                 void (*emit)(void *user, const char *text), void *user)
 {
-    if (!stage_known(stage)) return fail(TG_USAGE, "stage '%s' is unknown; graph, callify, functions, calls, rangeify, layout, optimize, expand, select, linearize, memplan, plan, source or asm is wanted", stage);
+    if (!stage_known(stage))
+        return fail(TG_USAGE,
+                    "stage '%s' is unknown; graph, callify, functions, calls, rangeify, layout, optimize, expand, "
+                    "select, linearize, memplan, plan, source or asm is wanted",
+                    stage);
     TRY(session_in_file(s, session_check_inputs(s, inputs, count)));
     Text text = { 0 };
     Dump dump = { .text = &text, .stage = stage, .kernel = kernel };
     Program *p = NULL;
     ProgramMaker maker = session_maker(s);
     TgStatus status = program_make(&p, &maker, inputs, (uint32_t)count, &s->dims, PROGRAM_PLAN, &dump);
-    if (status == TG_OK && (!strcmp(stage, "source") || !strcmp(stage, "asm"))) status = dump_code(s, p->plan, stage, kernel, &text);
-    if (status == TG_OK && kernel && !text.len) status = fail(TG_USAGE, "no kernel '%s' is there at stage '%s'", kernel, stage);
+    if (status == TG_OK && (!strcmp(stage, "source") || !strcmp(stage, "asm")))
+        status = dump_code(s, p->plan, stage, kernel, &text);
+    if (status == TG_OK && kernel && !text.len)
+        status = fail(TG_USAGE, "no kernel '%s' is there at stage '%s'", kernel, stage);
     emit_lines(&text, emit, user);                      /* also what there was before a failure */
     program_free(p, s->backend);
     text_free(&text);
@@ -232,5 +272,7 @@ TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), 
     model_free(m);
     if (status != TG_OK) return status_prefix(path), status;
     if (n) return fail(TG_UNSUPPORTED, "%s: %u operator%s not supported", path, n, n == 1 ? " is" : "s are");
-    return ports ? fail(TG_UNSUPPORTED, "%s: %u input%s or output%s not supported", path, ports, ports == 1 ? "" : "s", ports == 1 ? " is" : "s are") : TG_OK;
+    return ports ? fail(TG_UNSUPPORTED, "%s: %u input%s or output%s not supported", path, ports, ports == 1 ? "" : "s",
+                        ports == 1 ? " is" : "s are")
+                 : TG_OK;
 }

@@ -1,6 +1,8 @@
-/* Loops, as importers ask for them (loop.h): a few rounds unrolled, or a CALL of "loop" (graph/custom.h) whose body stands for every round.
- * What a body uses from outside and does not depend on the round is computed once, outside, and captured. A state to which each round joins as much again has sizes that are
- * formulas of the step: the body is made for all of them. Must hold: other states keep type and shape (else the loop is unrolled, or refused when the number of rounds is not known).
+/* Loops, as importers ask for them (loop.h): a few rounds unrolled, or a CALL of "loop" (graph/custom.h) whose body
+ * stands for every round. What a body uses from outside and does not depend on the round is computed once, outside, and
+ * captured. A state to which each round joins as much again has sizes that are formulas of the step: the body is made
+ * for all of them. Must hold: other states keep type and shape (else the loop is unrolled, or refused when the number
+ * of rounds is not known).
  */
 #include <string.h>
 
@@ -11,12 +13,16 @@
 enum { UNROLLED_BYTES_MAX = 1 << 28, GROWN_MAX = 1 << 20 };
 
 U loop_bare(Graph *g, U x) { return complex_type(x) ? complex_pairs(g, x) : special_part(x, 0); }
-U loop_dressed(Graph *g, U x, int32_t kind) { return complex_is(kind) ? complex_of_pairs(g, x, kind) : special_wrap(g, &x, kind); }
+U loop_dressed(Graph *g, U x, int32_t kind)
+{
+    return complex_is(kind) ? complex_of_pairs(g, x, kind) : special_wrap(g, &x, kind);
+}
 
 U loop_slice(Graph *g, U x, int64_t axis, U step)
 {
     U dim[TG_MAX_RANK + 1];
-    if (!uop_is_int_const(uop_dim(x, (uint32_t)axis), 0)) return squeeze(g, slice(g, x, axis, step, uop_index(g, 1)), axis);
+    if (!uop_is_int_const(uop_dim(x, (uint32_t)axis), 0))
+        return squeeze(g, slice(g, x, axis, step, uop_index(g, 1)), axis);
     for (uint32_t k = 0; k + 1 < uop_rank(x); k++) dim[k] = uop_dim(x, k + (k >= axis));
     return expand(g, scalar(g, (DType)x->dtype, 0), dim, uop_rank(x) - 1);
 }
@@ -51,7 +57,8 @@ static U stacked(Graph *g, const U *row, uint64_t width, int64_t rounds)
     return stack(g, each, (uint32_t)rounds, 0);
 }
 
-/* Round by round; a state is stored, so that no round computes the earlier ones again. What rounds leave bounds them: each leaves something. */
+/* Round by round; a state is stored, so that no round computes the earlier ones again. What rounds leave bounds them:
+ * each leaves something. */
 static bool unroll(Graph *g, const Loop *l, int64_t trip, U *last, U *row)
 {
     Arena *a = graph_arena(g);
@@ -60,11 +67,18 @@ static bool unroll(Graph *g, const Loop *l, int64_t trip, U *last, U *row)
     int64_t i = 0, room = 0;
     size_t before = arena_bytes(a);
     for (; i < trip || (i == 0 && l->rows); i++) {
-        if (arena_bytes(a) - before > UNROLLED_BYTES_MAX) return graph_fail_code(g, TG_LIMIT, "%lld rounds of a loop that is done round by round make a graph of more than %d bytes", (long long)i, UNROLLED_BYTES_MAX), false;
+        if (arena_bytes(a) - before > UNROLLED_BYTES_MAX)
+            return graph_fail_code(
+                       g, TG_LIMIT,
+                       "%lld rounds of a loop that is done round by round make a graph of more than %d bytes",
+                       (long long)i, UNROLLED_BYTES_MAX),
+                   false;
         rows = with_room(a, rows, l->rows, i, &room);
         if (!l->body(g, l->user, uop_index(g, i), last, next, rows + (uint64_t)i * l->rows, &keep)) return false;
         if (!trip) break;
-        if (keep && !uop_is_const(keep)) return graph_fail_code(g, TG_UNSUPPORTED, "a loop of few rounds has a condition that depends on data"), false;
+        if (keep && !uop_is_const(keep))
+            return graph_fail_code(g, TG_UNSUPPORTED, "a loop of few rounds has a condition that depends on data"),
+                   false;
         bool end = i + 1 == trip || (keep && !uop_const_int(keep));
         for (uint32_t k = 0; k < l->states; k++) last[k] = end ? next[k] : stored(g, next[k], last[k]);
         if (!end) continue;
@@ -86,7 +100,9 @@ static bool is_named_again(U u)
     switch (u->op) {
     case UOP_PARAM: case UOP_CALL: case UOP_GETTUPLE: case UOP_CONTIGUOUS: return false;
     case UOP_STACK: case UOP_IOTA: case UOP_BUFFER: case UOP_CUSTOMFUNCTION: return true;
-    default: return !u->nsrc || op_is((Op)u->op, FLAG_MOVE) || (u->dtype == DT_INDEX && !uop_rank(u) && op_is((Op)u->op, FLAG_ALU));
+    default:
+        return !u->nsrc || op_is((Op)u->op, FLAG_MOVE) ||
+            (u->dtype == DT_INDEX && !uop_rank(u) && op_is((Op)u->op, FLAG_ALU));
     }
 }
 
@@ -118,13 +134,15 @@ static bool is_loop_of(U f, U step) { return f->op == UOP_CUSTOMFUNCTION && f->n
 
 static bool now_inner(uint8_t *inner, U u) { return !inner[u->id] && (inner[u->id] = 1); }
 
-/* step: NULL: none. True where an older node has turned out to be inside: a call one of whose results is of a size that is, and the sizes that such a call tells. */
+/* step: NULL: none. True where an older node has turned out to be inside: a call one of whose results is of a size that
+ * is, and the sizes that such a call tells. */
 static bool find_inner(uint8_t *inner, U u, uint32_t first, U step)
 {
     inner[u->id] |= u->id >= first;
     for (uint32_t k = 0; k < u->nsrc && !(step && is_loop_of(u, step)); k++) inner[u->id] |= inner[u->src[k]->id];
     bool found = u->op == UOP_GETTUPLE && inner[u->src[1]->id] && now_inner(inner, u->src[0]);
-    for (uint32_t k = 0; u->op == UOP_CALL && inner[u->id] && k < u->src[0]->nsrc; k++) found |= call_sets(u, u->src[0]->src[k]) && now_inner(inner, u->src[0]->src[k]);
+    for (uint32_t k = 0; u->op == UOP_CALL && inner[u->id] && k < u->src[0]->nsrc; k++)
+        found |= call_sets(u, u->src[0]->src[k]) && now_inner(inner, u->src[0]->src[k]);
     return found;
 }
 
@@ -137,12 +155,15 @@ U lift(Graph *g, U body, const U *formal, uint32_t nformal, uint32_t first, int6
     for (uint32_t k = 0; k < nformal; k++) c.inner[formal[k]->id] = c.seen[formal[k]->id] = 1;
     for (bool again = true; again;) {
         again = false;
-        for (uint32_t i = 0; i < n; i++) again |= find_inner(c.inner, order[i], first, nformal ? formal[nformal - 1] : NULL);
+        for (uint32_t i = 0; i < n; i++)
+            again |= find_inner(c.inner, order[i], first, nformal ? formal[nformal - 1] : NULL);
     }
     c.inner[body->id] = 1;
     capture(&c, body);
     param = NEW_N(a, const UOp *, c.count + 1);
-    for (uint32_t k = 0; k < c.count; k++) param[k] = uop_param(g, (DType)c.captured[k]->dtype, c.captured[k]->shape->dim, uop_rank(c.captured[k]), slot + k);
+    for (uint32_t k = 0; k < c.count; k++)
+        param[k] =
+            uop_param(g, (DType)c.captured[k]->dtype, c.captured[k]->shape->dim, uop_rank(c.captured[k]), slot + k);
     *captured = c.captured;
     *count = c.count;
     if (c.count) body = uop_substitute(g, body, c.captured, param, c.count);
@@ -180,7 +201,8 @@ static bool find_growth(Graph *g, const Loop *l, U step, const U *value)
 {
     bool any = false;
     for (uint32_t k = 0; k < l->states; k++)
-        for (uint32_t a = 0; value[k]->dtype != DT_VOID && uop_rank(value[k]) == uop_rank(l->init[k]) && a < uop_rank(value[k]); a++) {
+        for (uint32_t a = 0;
+             value[k]->dtype != DT_VOID && uop_rank(value[k]) == uop_rank(l->init[k]) && a < uop_rank(value[k]); a++) {
             U more = dim_sub(g, uop_dim(value[k], a), uop_dim(l->init[k], a));
             if (more->vmin < 0 || !more->vmax || any_varies(g, &more, 1, step)) continue;
             l->grow[k][a] = more;
@@ -201,9 +223,11 @@ static bool check_body(Graph *g, const Loop *l, U step, const U *value)
 {
     U after = dim_add(g, step, uop_index(g, 1));
     for (uint32_t k = 0; k < l->states; k++)
-        if (value[k]->dtype == DT_VOID || !fits_state(g, l, k, value[k], after)) return graph_fail_code(g, TG_UNSUPPORTED, "state %u of a loop changes its type or shape", k), false;
+        if (value[k]->dtype == DT_VOID || !fits_state(g, l, k, value[k], after))
+            return graph_fail_code(g, TG_UNSUPPORTED, "state %u of a loop changes its type or shape", k), false;
     for (uint32_t k = l->states; k < l->states + l->rows; k++)
-        if (value[k]->dtype == DT_VOID || any_varies(g, value[k]->shape->dim, uop_rank(value[k]), step)) return graph_fail_code(g, TG_UNSUPPORTED, "rows of a loop differ in shape"), false;
+        if (value[k]->dtype == DT_VOID || any_varies(g, value[k]->shape->dim, uop_rank(value[k]), step))
+            return graph_fail_code(g, TG_UNSUPPORTED, "rows of a loop differ in shape"), false;
     return true;
 }
 
@@ -229,16 +253,21 @@ static uint64_t histories(const Loop *l, const U *value, uint32_t *of)
 }
 
 /* of: the state whose history a row is, or UINT32_MAX. */
-static void loop_results(Graph *g, const Loop *l, U call, U rounds, const LoopAttr *a, const uint32_t *of, const U *value, U *last, U *row)
+static void loop_results(Graph *g, const Loop *l, U call, U rounds, const LoopAttr *a, const uint32_t *of,
+                         const U *value, U *last, U *row)
 {
     U *all = NEW_N(graph_arena(g), U, l->states + 1);
     uint32_t own = l->states;
     for (uint32_t k = 0; k < l->states; k++) {
         bool history = loop_keeps_all(a, k);
         if (history) all[k] = result_rows(g, call, k, value[k], uop_index(g, a->trip + 1));
-        last[k] = history ? squeeze(g, slice_i(g, all[k], 0, a->trip, a->trip + 1), 0) : call_result(g, call, k, (DType)value[k]->dtype, sizes_after(g, l, k, rounds), uop_rank(value[k]));
+        last[k] = history
+            ? squeeze(g, slice_i(g, all[k], 0, a->trip, a->trip + 1), 0)
+            : call_result(g, call, k, (DType)value[k]->dtype, sizes_after(g, l, k, rounds), uop_rank(value[k]));
     }
-    for (uint32_t k = 0; k < l->rows; k++) row[k] = of[k] != UINT32_MAX ? slice_i(g, all[of[k]], 0, 1, a->trip + 1) : result_rows(g, call, own++, value[l->states + k], rounds);
+    for (uint32_t k = 0; k < l->rows; k++)
+        row[k] = of[k] != UINT32_MAX ? slice_i(g, all[of[k]], 0, 1, a->trip + 1)
+                                     : result_rows(g, call, own++, value[l->states + k], rounds);
 }
 
 static bool depends(Graph *g, U root, const U *on, uint32_t non)
@@ -253,7 +282,8 @@ static bool depends(Graph *g, U root, const U *on, uint32_t non)
     return found;
 }
 
-/* Behind the body's values, calls that depend on the round and of which nothing but a size that they tell is asked for. */
+/* Behind the body's values, calls that depend on the round and of which nothing but a size that they tell is asked for.
+ */
 static U with_calls(Graph *g, U tuple, const U *formal, uint32_t nformal)
 {
     Arena *a = arena_new();
@@ -268,7 +298,8 @@ static U with_calls(Graph *g, U tuple, const U *formal, uint32_t nformal)
         if (call && depends(g, call, formal, nformal)) v[count++] = call;
     }
     arena_free(a);
-    return count == tuple->nsrc ? tuple : with_calls(g, uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, count), formal, nformal);
+    return count == tuple->nsrc ? tuple
+                                : with_calls(g, uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, count), formal, nformal);
 }
 
 /* The body's values: states, rows that have a place of their own, and whether to go on. */
@@ -283,16 +314,19 @@ static U body_values(Graph *g, const Loop *l, const U *value, const uint32_t *of
     return uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, n);
 }
 
-/* States that a round passes on unchanged are values from outside: the loop goes on without them. formal, value and keep follow; at: the old number of each that is left. */
+/* States that a round passes on unchanged are values from outside: the loop goes on without them. formal, value and
+ * keep follow; at: the old number of each that is left. */
 static void drop_unchanged(Graph *g, Loop *l, U *formal, U *value, U *keep, int64_t base, uint32_t *at)
 {
     Arena *a = graph_arena(g);
-    U *from = NEW_N(a, U, l->states + 1), *to = NEW_N(a, U, l->states + 1), *init = NEW_N(a, U, l->states + 1), *v = NEW_N(a, U, l->states + l->rows + 2);
+    U *from = NEW_N(a, U, l->states + 1), *to = NEW_N(a, U, l->states + 1), *init = NEW_N(a, U, l->states + 1),
+      *v = NEW_N(a, U, l->states + l->rows + 2);
     uint32_t left = 0, n = 0, values = 0;
     for (uint32_t k = 0; k < l->states; k++) {
         bool same = value[k] == formal[k];
         from[n] = formal[k];
-        to[n++] = same ? l->init[k] : uop_param(g, (DType)formal[k]->dtype, formal[k]->shape->dim, uop_rank(formal[k]), base + left);
+        to[n++] = same ? l->init[k]
+                       : uop_param(g, (DType)formal[k]->dtype, formal[k]->shape->dim, uop_rank(formal[k]), base + left);
         if (same) continue;
         at[left] = k;
         memcpy(l->grow[left], l->grow[k], sizeof *l->grow);
@@ -312,20 +346,27 @@ static void drop_unchanged(Graph *g, Loop *l, U *formal, U *value, U *keep, int6
     l->init = init;
 }
 
-static _Thread_local int loop_depth;     /* loops around the one that is built: equal bodies of loops side by side use one name for the step */
+/* loops around the one that is built: equal bodies of loops side by side use one name for the step */
+static _Thread_local int loop_depth;
 
 static bool body_for(Graph *g, const Loop *l, int64_t base, U *formal, U *value, U *keep)
 {
     U step = formal[l->states];
-    for (uint32_t k = 0; k < l->states; k++) formal[k] = uop_param(g, (DType)l->init[k]->dtype, sizes_after(g, l, k, step), uop_rank(l->init[k]), base + k);
+    for (uint32_t k = 0; k < l->states; k++)
+        formal[k] = uop_param(g, (DType)l->init[k]->dtype, sizes_after(g, l, k, step), uop_rank(l->init[k]), base + k);
     return l->body(g, l->user, step, formal, value, value + l->states, keep);
 }
 
 static bool make_body(Graph *g, const Loop *l, int64_t base, U *formal, U *value, U *keep)
 {
     for (uint32_t k = 0; k < l->states; k++)
-        if (l->init[k]->dtype == DT_VOID) return graph_fail_code(g, TG_UNSUPPORTED, "state %u of a loop is no tensor, and its rounds are not known", k), false;
-    U step = formal[l->states] = uop_var(g, arena_printf(graph_arena(g), "step%d", loop_depth++), 0, l->most > 1 ? l->most - 1 : 1);      /* one that can only be 0 would fold away */
+        if (l->init[k]->dtype == DT_VOID)
+            return graph_fail_code(g, TG_UNSUPPORTED, "state %u of a loop is no tensor, and its rounds are not known",
+                                   k),
+                   false;
+    /* one that can only be 0 would fold away */
+    U step = formal[l->states] =
+        uop_var(g, arena_printf(graph_arena(g), "step%d", loop_depth++), 0, l->most > 1 ? l->most - 1 : 1);
     bool ok = body_for(g, l, base, formal, value, keep);
     if (ok && find_growth(g, l, step, value)) ok = body_for(g, l, base, formal, value, keep);
     loop_depth--;
@@ -338,20 +379,29 @@ static bool call_body(Graph *g, const Loop *l, int64_t base, const U *formal, co
     uint32_t *of = NEW_N(a, uint32_t, l->rows + 1);
     bool counted = keep || l->keep || !uop_is_const(l->trip);
     U *captured, rounds = l->trip, step = formal[l->states], trip = cast(g, l->trip, DT_I64);
-    LoopAttr attr = { .base = base, .trip = uop_is_const(l->trip) ? uop_const_int(l->trip) : -1, .states = l->states, .has_keep = keep != NULL, .counted = counted };
+    LoopAttr attr = { .base = base,
+                      .trip = uop_is_const(l->trip) ? uop_const_int(l->trip) : -1,
+                      .states = l->states,
+                      .has_keep = keep != NULL,
+                      .counted = counted };
     for (uint32_t k = 0; k < l->rows; k++) of[k] = UINT32_MAX;
     if (!counted) attr.history = histories(l, value, of);
     U tuple = with_calls(g, body_values(g, l, value, of, keep, &attr.rows), formal, l->states + 1);
-    U meta[3] = { lift(g, tuple, formal, l->states + 1, UINT32_MAX, base + l->states, &captured, &attr.captured), step };
-    if (counted) meta[2] = size_var(g, "rounds", 0, l->most), rounds = l->im ? size_answered(l->im->run, meta[2]) : meta[2];
+    U meta[3] = { lift(g, tuple, formal, l->states + 1, UINT32_MAX, base + l->states, &captured, &attr.captured),
+                  step };
+    if (counted)
+        meta[2] = size_var(g, "rounds", 0, l->most), rounds = l->im ? size_answered(l->im->run, meta[2]) : meta[2];
     U *arg = NEW_N(a, U, 2 + l->states + attr.captured);
     arg[0] = trip;
     arg[1] = l->keep ? l->keep : uop_bool(g, true);
     for (uint32_t k = 0; k < l->states; k++) arg[2 + k] = l->init[k];
     for (uint32_t k = 0; k < attr.captured; k++) arg[2 + l->states + k] = captured[k];
-    U call = call_new(g, custom_new(g, "loop", &attr, sizeof attr, meta, counted ? 3 : 2), arg, 2 + l->states + attr.captured);
+    U call = call_new(g, custom_new(g, "loop", &attr, sizeof attr, meta, counted ? 3 : 2), arg,
+                      2 + l->states + attr.captured);
     loop_results(g, l, call, rounds, &attr, of, value, last, row);
-    for (uint32_t k = 0; k < l->rows && counted && !keep && !l->keep && trip != l->trip; k++) row[k] = slice(g, row[k], 0, uop_index(g, 0), l->trip);        /* as many as the size says */
+    /* as many as the size says */
+    for (uint32_t k = 0; k < l->rows && counted && !keep && !l->keep && trip != l->trip; k++)
+        row[k] = slice(g, row[k], 0, uop_index(g, 0), l->trip);
     return graph_error(g) == TG_OK;
 }
 
@@ -360,11 +410,13 @@ static bool call_loop(Graph *g, const Loop *l, U *last, U *row)
     Arena *a = graph_arena(g);
     Loop moving = *l;
     int64_t base = (int64_t)graph_count(g) << 8;
-    U *formal = NEW_N(a, U, l->states + 1), *value = NEW_N(a, U, l->states + l->rows + 1), *found = NEW_N(a, U, l->states + 1), keep = NULL;
+    U *formal = NEW_N(a, U, l->states + 1), *value = NEW_N(a, U, l->states + l->rows + 1),
+      *found = NEW_N(a, U, l->states + 1), keep = NULL;
     uint32_t *at = NEW_N(a, uint32_t, l->states + 1);
     moving.grow = arena_alloc(a, sizeof *moving.grow * (l->states + 1));
     if (!make_body(g, &moving, base, formal, value, &keep)) return false;
-    if (l->rows && l->most > INT32_MAX) return graph_fail_code(g, TG_UNSUPPORTED, "a loop without a limit has rows"), false;
+    if (l->rows && l->most > INT32_MAX)
+        return graph_fail_code(g, TG_UNSUPPORTED, "a loop without a limit has rows"), false;
     for (uint32_t k = 0; k < l->states; k++) at[k] = k, last[k] = l->init[k];
     drop_unchanged(g, &moving, formal, value, &keep, base, at);
     if (!call_body(g, &moving, base, formal, value, keep, found, row)) return false;

@@ -7,7 +7,13 @@
 
 enum { NARROW = 32 };                              /* tag of type 0 */
 
-typedef struct { int32_t type; uint32_t bits, mantissa; int32_t bias; uint32_t max, nan, inf; bool is_float, is_signed; } Format;
+typedef struct {
+    int32_t type;
+    uint32_t bits, mantissa;
+    int32_t bias;
+    uint32_t max, nan, inf;
+    bool is_float, is_signed;
+} Format;
 static const Format formats[] = {
     { TG_F8E4M3FN,   8, 3,   7, 0x7e, 0x7f, 0x7f, true,  true },
     { TG_F8E4M3FNUZ, 8, 3,   8, 0x7f, 0x80, 0x80, true,  false },
@@ -50,7 +56,10 @@ void narrow_unpack(uint8_t *out, const void *packed, int64_t n, int32_t type)
     bits_unpack(out, packed, n, f->bits, f->is_signed && !f->is_float);
 }
 
-void narrow_pack(void *packed, const uint8_t *in, int64_t n, int32_t type) { bits_pack(packed, in, n, format_of(type)->bits); }
+void narrow_pack(void *packed, const uint8_t *in, int64_t n, int32_t type)
+{
+    bits_pack(packed, in, n, format_of(type)->bits);
+}
 
 U narrow_constant(Graph *g, const TensorDef *t)
 {
@@ -68,11 +77,14 @@ U narrow_constant(Graph *g, const TensorDef *t)
 static double code_value(const Format *f, uint32_t code)
 {
     if (f->type == TG_F8E8M0) return code == f->nan ? NAN : ldexp(1, (int)code - f->bias);
-    uint32_t sign = code >> (f->bits - 1) & 1, body = code & ((1u << (f->bits - 1)) - 1), m = body & ((1u << f->mantissa) - 1);
+    uint32_t sign = code >> (f->bits - 1) & 1, body = code & ((1u << (f->bits - 1)) - 1),
+             m = body & ((1u << f->mantissa) - 1);
     int e = (int)(body >> f->mantissa);
     if (f->bits == 8 && (code == f->nan || (body > f->max && f->type != TG_F8E5M2))) return NAN;
     if (f->type == TG_F8E5M2 && body > f->inf) return NAN;
-    double v = f->type == TG_F8E5M2 && body == f->inf ? INFINITY : e ? ldexp((1u << f->mantissa) + m, e - f->bias - (int)f->mantissa) : ldexp(m, 1 - f->bias - (int)f->mantissa);
+    double v = f->type == TG_F8E5M2 && body == f->inf ? INFINITY
+        : e                                           ? ldexp((1u << f->mantissa) + m, e - f->bias - (int)f->mantissa)
+                                                      : ldexp(m, 1 - f->bias - (int)f->mantissa);
     return sign ? -v : v;
 }
 
@@ -104,25 +116,32 @@ static U magnitude_code(Graph *g, U a, const Format *f)
 
 static U encode_float(Graph *g, U x, const Format *f, bool saturate)
 {
-    U a = abs_(g, x), inf = is_inf(g, x), code = magnitude_code(g, where(g, inf, f32(g, 0), min_(g, a, f32(g, 3e38))), f);
+    U a = abs_(g, x), inf = is_inf(g, x),
+      code = magnitude_code(g, where(g, inf, f32(g, 0), min_(g, a, f32(g, 3e38))), f);
     U over = or_(g, inf, gt(g, cast(g, code, DT_I64), uop_int(g, DT_I64, f->max)));
     code = where(g, over, u32(g, saturate ? f->max : f->inf), code);
     U negative = lt(g, bitcast(g, x, DT_I32), uop_int(g, DT_I32, 0)), sign = u32(g, UINT32_C(1) << (f->bits - 1));
     U signed_code = or_(g, code, where(g, negative, sign, u32(g, 0)));
-    if (!f->is_signed) signed_code = where(g, eq(g, code, u32(g, 0)), code, signed_code);           /* no negative zero: its code is NaN */
+    /* no negative zero: its code is NaN */
+    if (!f->is_signed) signed_code = where(g, eq(g, code, u32(g, 0)), code, signed_code);
     if (!saturate && f->inf == f->nan && !f->is_signed) signed_code = where(g, over, u32(g, f->nan), signed_code);
     U nan = f->is_signed && f->bits == 8 ? or_(g, u32(g, f->nan), where(g, negative, sign, u32(g, 0))) : u32(g, f->nan);
     return cast(g, where(g, is_nan(g, x), nan, signed_code), DT_U8);
 }
 
-/* A power of two by its exponent: rounded up, down, or to the nearest. The smallest, 2^-127, is a subnormal f32: below 2^-126 it lies in the middle. */
+/* A power of two by its exponent: rounded up, down, or to the nearest. The smallest, 2^-127, is a subnormal f32: below
+ * 2^-126 it lies in the middle. */
 static U encode_exponent(Graph *g, U x, const Format *f, bool saturate, const char *round_mode)
 {
-    U bits = bitcast(g, abs_(g, x), DT_U32), e = shifted(g, bits, 23), m = and_(g, bits, u32(g, 0x7fffff)), first = eq(g, e, u32(g, 0)), up;
+    U bits = bitcast(g, abs_(g, x), DT_U32), e = shifted(g, bits, 23), m = and_(g, bits, u32(g, 0x7fffff)),
+      first = eq(g, e, u32(g, 0)), up;
     if (!strcmp(round_mode, "down")) up = u32(g, 0);
-    else if (!strcmp(round_mode, "nearest")) up = cast(g, ge(g, m, where(g, first, u32(g, 0x600000), u32(g, 0x400000))), DT_U32);
+    else if (!strcmp(round_mode, "nearest"))
+        up = cast(g, ge(g, m, where(g, first, u32(g, 0x600000), u32(g, 0x400000))), DT_U32);
     else up = cast(g, gt(g, m, where(g, first, u32(g, 0x400000), u32(g, 0))), DT_U32);
-    U code = add(g, e, up), beyond = saturate ? gt(g, code, u32(g, f->max)) : or_(g, lt(g, bits, u32(g, 0x400000)), gt(g, bits, u32(g, f->max << 23)));
+    U code = add(g, e, up),
+      beyond = saturate ? gt(g, code, u32(g, f->max))
+                        : or_(g, lt(g, bits, u32(g, 0x400000)), gt(g, bits, u32(g, f->max << 23)));
     code = where(g, beyond, u32(g, saturate ? f->max : f->nan), code);
     return cast(g, where(g, is_nan(g, x), u32(g, f->nan), code), DT_U8);
 }
@@ -134,16 +153,23 @@ U narrow_encode(Graph *g, U x, int32_t type, bool saturate, const char *round_mo
     if (x->op == UOP_ERROR) return x;
     if (f->is_float) {
         x = cast(g, x, DT_F32);
-        return narrow_wrap(g, type == TG_F8E8M0 ? encode_exponent(g, x, f, saturate, round_mode) : encode_float(g, x, f, saturate), type);
+        return narrow_wrap(
+            g, type == TG_F8E8M0 ? encode_exponent(g, x, f, saturate, round_mode) : encode_float(g, x, f, saturate),
+            type);
     }
-    U v = and_(g, cast(g, x, DT_I32), uop_int(g, DT_I32, (1 << f->bits) - 1)), half = uop_int(g, DT_I32, 1 << (f->bits - 1));
-    if (f->is_signed) v = sub(g, xor_(g, v, half), half);                                           /* the sign bit carried on */
+    U v = and_(g, cast(g, x, DT_I32), uop_int(g, DT_I32, (1 << f->bits) - 1)),
+      half = uop_int(g, DT_I32, 1 << (f->bits - 1));
+    /* the sign bit carried on */
+    if (f->is_signed) v = sub(g, xor_(g, v, half), half);
     return narrow_wrap(g, cast(g, v, narrow_storage(type)), type);
 }
 
 U narrow_clamp(Graph *g, U x, int32_t type)
 {
     const Format *f = format_of(type);
-    double lo = f->is_signed ? -(double)(1 << (f->bits - 1)) : 0, hi = f->is_signed ? (1 << (f->bits - 1)) - 1 : (1 << f->bits) - 1;
-    return narrow_wrap(g, cast(g, clamp(g, x, scalar(g, (DType)x->dtype, lo), scalar(g, (DType)x->dtype, hi)), narrow_storage(type)), type);
+    double lo = f->is_signed ? -(double)(1 << (f->bits - 1)) : 0,
+           hi = f->is_signed ? (1 << (f->bits - 1)) - 1 : (1 << f->bits) - 1;
+    return narrow_wrap(
+        g, cast(g, clamp(g, x, scalar(g, (DType)x->dtype, lo), scalar(g, (DType)x->dtype, hi)), narrow_storage(type)),
+        type);
 }

@@ -1,4 +1,5 @@
-/* The registry: rows of ops.def, sorted by name, domain and version, found by bisection. To add an operator: a row in ops.def and a function in an ops_*.c. */
+/* The registry: rows of ops.def, sorted by name, domain and version, found by bisection. To add an operator: a row in
+ * ops.def and a function in an ops_*.c. */
 #include "frontend/frontend.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
-/* Losses of classifiers. In: scores [n, classes, d..], labels [n, d..], a weight for each class or none. Out: a loss for each label, their sum, or their mean
- * by weight. Labels equal to ignore_index count nothing. To add one: a function here and a row in ops.def.
+/* Losses of classifiers. In: scores [n, classes, d..], labels [n, d..], a weight for each class or none. Out: a loss
+ * for each label, their sum, or their mean by weight. Labels equal to ignore_index count nothing. To add one: a
+ * function here and a row in ops.def.
  */
 #include "frontend/frontend.h"
 
@@ -12,8 +13,11 @@ static U label_loss(Graph *g, const Ctx *c, U x)
 {
     U label = cast(g, c->in[1], DT_I64), weight = K(1);
     const char *how = attr_str(g, c, "reduction", "mean");
-    if (strcmp(how, "none") && strcmp(how, "sum") && strcmp(how, "mean")) return fail_node(g, c, TG_BAD_MODEL, "reduction", "is '%s'; wanted none, sum or mean", how);
-    if (uop_rank(x) < 2 || uop_rank(label) + 1 != uop_rank(x)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "labels of rank %u for scores of rank %u", uop_rank(label), uop_rank(x));
+    if (strcmp(how, "none") && strcmp(how, "sum") && strcmp(how, "mean"))
+        return fail_node(g, c, TG_BAD_MODEL, "reduction", "is '%s'; wanted none, sum or mean", how);
+    if (uop_rank(x) < 2 || uop_rank(label) + 1 != uop_rank(x))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "labels of rank %u for scores of rank %u", uop_rank(label),
+                         uop_rank(x));
     U dim[TG_MAX_RANK];
     for (uint32_t k = 0; k < uop_rank(label); k++) dim[k] = uop_dim(x, k + (k > 0));
     if (!shape_ok(g, c, 1, dim, uop_rank(label)) || !shape_ok(g, c, 2, (U[]){ uop_dim(x, 1) }, 1)) return NULL;
@@ -39,7 +43,8 @@ U op_negative_log_likelihood_loss(Graph *g, const Ctx *c)
 
 U op_softmax_cross_entropy_loss(Graph *g, const Ctx *c)
 {
-    if (uop_rank(c->in[0]) < 2) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 2 or more", uop_rank(c->in[0]));
+    if (uop_rank(c->in[0]) < 2)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 2 or more", uop_rank(c->in[0]));
     U logs = log_softmax(g, wide(g, c->in[0]), 1), y = label_loss(g, c, logs);
     return y ? outputs(g, c, (U[]){ narrow(g, y, c->in[0]), narrow(g, logs, c->in[0]) }, 2) : NULL;
 }

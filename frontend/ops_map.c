@@ -1,5 +1,6 @@
-/* ai.onnx.ml: maps (tuple.h) to and from tensors. In: keys and values of equal length; the length is known at import, both may be data. Keys are looked up by comparing each with
- * each; a string's key is its number. To add one: a function here, a row in ops.def and, where the input is a map, a name in takes_sequences.
+/* ai.onnx.ml: maps (tuple.h) to and from tensors. In: keys and values of equal length; the length is known at import,
+ * both may be data. Keys are looked up by comparing each with each; a string's key is its number. To add one: a
+ * function here, a row in ops.def and, where the input is a map, a name in takes_sequences.
  */
 #include <string.h>
 
@@ -27,7 +28,9 @@ U op_zip_map(Graph *g, const Ctx *c)
     U scores = c->in[0], keys = labels(g, c, "classlabels_strings", "classlabels_int64s");
     if (keys->op == UOP_ERROR) return keys;
     if (uop_rank(scores) == 1) scores = unsqueeze(g, scores, 0);
-    if (uop_rank(scores) != 2 || uop_dim(scores, 1) != uop_dim(numbers(keys), 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "does not have a column for each of %lld labels", (long long)uop_numel(numbers(keys)));
+    if (uop_rank(scores) != 2 || uop_dim(scores, 1) != uop_dim(numbers(keys), 0))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "does not have a column for each of %lld labels",
+                         (long long)uop_numel(numbers(keys)));
     return map_new(g, keys, scores);
 }
 
@@ -39,18 +42,25 @@ U maps_apart(Graph *g, U x)
     int64_t n = fixed_size(g, special_part(values, 0), 0);
     const UOp **v = NEW_N(graph_arena(g), const UOp *, n + 1);
     for (int64_t k = 0; k < n; k++) {
-        for (uint32_t i = 0; i < special_parts(kind); i++) part[i] = squeeze(g, slice_i(g, special_part(values, i), 0, k, k + 1), 0);
+        for (uint32_t i = 0; i < special_parts(kind); i++)
+            part[i] = squeeze(g, slice_i(g, special_part(values, i), 0, k, k + 1), 0);
         v[k] = map_new(g, x->src[0], special_wrap(g, part, kind));
     }
     return sequence_new(g, v, (uint32_t)n);
 }
 
 /* values[k] wherever hit[.., k], else `otherwise`. At most one of a row hits. */
-static U pick(Graph *g, U hit, U values, U otherwise) { return add(g, sum(g, where(g, hit, sub(g, values, otherwise), scalar(g, (DType)values->dtype, 0)), 1, false), otherwise); }
+static U pick(Graph *g, U hit, U values, U otherwise)
+{
+    return add(g, sum(g, where(g, hit, sub(g, values, otherwise), scalar(g, (DType)values->dtype, 0)), 1, false),
+               otherwise);
+}
 
 static bool map_ok(Graph *g, const Ctx *c)
 {
-    return is_map(c->in[0]) && uop_rank(numbers(c->in[0]->src[1])) == 1 ? true : (fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is not a map"), false);
+    return is_map(c->in[0]) && uop_rank(numbers(c->in[0]->src[1])) == 1
+        ? true
+        : (fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is not a map"), false);
 }
 
 /* DictVectorizer: [1,C], for each word of the vocabulary the map's value, or 0, or "". */
@@ -60,7 +70,8 @@ U op_dict_vectorizer(Graph *g, const Ctx *c)
     if (words->op == UOP_ERROR || !map_ok(g, c)) return NULL;
     U keys = c->in[0]->src[0], values = c->in[0]->src[1];
     bool text = is_text(values);
-    if (is_text(keys) != is_text(words)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has keys of another type than the vocabulary");
+    if (is_text(keys) != is_text(words))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has keys of another type than the vocabulary");
     U hit = eq(g, unsqueeze(g, numbers(words), 1), unsqueeze(g, cast(g, numbers(keys), DT_I64), 0));
     U none = text ? uop_int(g, DT_I64, pool_add(import_pool(c), "", 0)) : scalar(g, (DType)values->dtype, 0);
     return special_wrap(g, (U[]){ unsqueeze(g, pick(g, hit, numbers(values), none), 0) }, special_kind(values));
@@ -76,21 +87,28 @@ static U cast_values(Graph *g, const Ctx *c, U values, const char *to)
     return is_text(values) ? text_to_numbers(g, &inner, type) : cast(g, values, type);
 }
 
-/** CastMap (ai.onnx.ml 1): the values of a map with i64 keys as [1,C]: DENSE in the order of the keys, SPARSE each at the place that its key says, of max_map places. */
+/** CastMap (ai.onnx.ml 1): the values of a map with i64 keys as [1,C]: DENSE in the order of the keys, SPARSE each at
+ * the place that its key says, of max_map places. */
 U op_cast_map(Graph *g, const Ctx *c)
 {
     const char *to = attr_str(g, c, "cast_to", "TO_FLOAT"), *form = attr_str(g, c, "map_form", "DENSE");
     int64_t places = attr_int(g, c, "max_map", 1);
     bool sparse = !strcmp(form, "SPARSE");
-    if (!sparse && strcmp(form, "DENSE")) return fail_node(g, c, TG_BAD_MODEL, "map_form", "is '%s'; wanted DENSE or SPARSE", form);
-    if (strcmp(to, "TO_FLOAT") && strcmp(to, "TO_STRING") && strcmp(to, "TO_INT64")) return fail_node(g, c, TG_BAD_MODEL, "cast_to", "is '%s'; wanted TO_FLOAT, TO_STRING or TO_INT64", to);
-    if (sparse && (places < 1 || places > INT32_MAX)) return fail_node(g, c, TG_BAD_MODEL, "max_map", "is %lld", (long long)places);
+    if (!sparse && strcmp(form, "DENSE"))
+        return fail_node(g, c, TG_BAD_MODEL, "map_form", "is '%s'; wanted DENSE or SPARSE", form);
+    if (strcmp(to, "TO_FLOAT") && strcmp(to, "TO_STRING") && strcmp(to, "TO_INT64"))
+        return fail_node(g, c, TG_BAD_MODEL, "cast_to", "is '%s'; wanted TO_FLOAT, TO_STRING or TO_INT64", to);
+    if (sparse && (places < 1 || places > INT32_MAX))
+        return fail_node(g, c, TG_BAD_MODEL, "max_map", "is %lld", (long long)places);
     if (!map_ok(g, c)) return NULL;
     U keys = c->in[0]->src[0], values = cast_values(g, c, c->in[0]->src[1], to);
-    if (!values || is_text(keys)) return !values ? NULL : fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has strings as keys; wanted int64");
+    if (!values || is_text(keys))
+        return !values ? NULL : fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has strings as keys; wanted int64");
     U count = uop_dim(keys, 0), smaller = lt(g, unsqueeze(g, keys, 0), unsqueeze(g, keys, 1));
-    U place = sparse ? guard_index(g, cast(g, keys, DT_INDEX), uop_index(g, places), false) : sum(g, cast(g, smaller, DT_INDEX), 1, false);
+    U place = sparse ? guard_index(g, cast(g, keys, DT_INDEX), uop_index(g, places), false)
+                     : sum(g, cast(g, smaller, DT_INDEX), 1, false);
     U hit = eq(g, unsqueeze(g, iota(g, sparse ? uop_index(g, places) : count, DT_INDEX), 1), unsqueeze(g, place, 0));
-    U none = is_text(values) ? uop_int(g, DT_I64, pool_add(import_pool(c), "0.f", 3)) : scalar(g, (DType)values->dtype, 0);
+    U none =
+        is_text(values) ? uop_int(g, DT_I64, pool_add(import_pool(c), "0.f", 3)) : scalar(g, (DType)values->dtype, 0);
     return special_wrap(g, (U[]){ unsqueeze(g, pick(g, hit, numbers(values), none), 0) }, special_kind(values));
 }

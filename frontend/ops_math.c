@@ -1,5 +1,5 @@
-/* Element-wise operators. In: broadcastable inputs of one dtype. Out: the broadcast shape. Functions of a half-precision input are computed in f32 and
- * rounded once. To add one: a line here and a row in ops.def.
+/* Element-wise operators. In: broadcastable inputs of one dtype. Out: the broadcast shape. Functions of a
+ * half-precision input are computed in f32 and rounded once. To add one: a line here and a row in ops.def.
  */
 #include "frontend/complex.h"
 #include "frontend/import.h"
@@ -49,13 +49,15 @@ static U asinh_(Graph *g, U x)
 {
     U a = abs_(g, x), square = mul(g, a, a);
     U small = log1p_(g, add(g, a, div_(g, square, add(g, K(1), sqrt_(g, add(g, square, K(1)))))));
-    U y = where(g, gt(g, a, K(1e9)), add(g, log_(g, a), K(M_LN2)), small);           /* the square of larger ones overflows */
+    /* the square of larger ones overflows */
+    U y = where(g, gt(g, a, K(1e9)), add(g, log_(g, a), K(M_LN2)), small);
     return where(g, lt(g, x, K(0)), neg(g, y), y);
 }
 
 static U acosh_(Graph *g, U x)
 {
-    U u = sub(g, x, K(1)), small = log1p_(g, add(g, u, mul(g, sqrt_(g, u), sqrt_(g, add(g, u, K(2))))));    /* two roots: the product of great negative ones is positive */
+    /* two roots: the product of great negative ones is positive */
+    U u = sub(g, x, K(1)), small = log1p_(g, add(g, u, mul(g, sqrt_(g, u), sqrt_(g, add(g, u, K(2))))));
     return where(g, gt(g, x, K(1e9)), add(g, log_(g, x), K(M_LN2)), small);
 }
 
@@ -75,7 +77,9 @@ static U half_exp(Graph *g, U x)
 static U sinh_(Graph *g, U x)
 {
     U z = mul(g, x, x), s = K(1);
-    for (int k = x->dtype == DT_F64 ? 17 : 9; k >= 3; k -= 2) s = add(g, K(1), mul(g, mul(g, z, K(1.0 / (k * (k - 1)))), s));      /* 1 + z/6 (1 + z/20 (..)) */
+    /* 1 + z/6 (1 + z/20 (..)) */
+    for (int k = x->dtype == DT_F64 ? 17 : 9; k >= 3; k -= 2)
+        s = add(g, K(1), mul(g, mul(g, z, K(1.0 / (k * (k - 1)))), s));
     U whole = sub(g, half_exp(g, x), half_exp(g, neg(g, x)));
     return where(g, lt(g, abs_(g, x), K(0.5)), mul(g, x, s), whole);
 }
@@ -127,7 +131,10 @@ U op_is_inf(Graph *g, const Ctx *c)
 #define ALPHA(v) K(attr_float(g, c, "alpha", (v)))
 #define BETA(v) K(attr_float(g, c, "beta", (v)))
 
-static U hard_sigmoid(Graph *g, U x, U slope, U offset) { return clamp(g, add(g, mul(g, x, slope), offset), K(0), K(1)); }
+static U hard_sigmoid(Graph *g, U x, U slope, U offset)
+{
+    return clamp(g, add(g, mul(g, x, slope), offset), K(0), K(1));
+}
 
 static U celu(Graph *g, U x, U alpha)
 {
@@ -175,19 +182,24 @@ U op_gelu(Graph *g, const Ctx *c)
 
 U op_shrink(Graph *g, const Ctx *c)
 {
-    U x = dtype_is_int(type_of(c->in[0])) ? cast(g, c->in[0], DT_F64) : wide(g, c->in[0]);       /* lambd and bias are seldom whole */
+    /* lambd and bias are seldom whole */
+    U x = dtype_is_int(type_of(c->in[0])) ? cast(g, c->in[0], DT_F64) : wide(g, c->in[0]);
     double lambd = attr_float(g, c, "lambd", 0.5), bias = attr_float(g, c, "bias", 0);
     U high = where(g, gt(g, x, K(lambd)), sub(g, x, K(bias)), K(0));
     return narrow(g, where(g, lt(g, x, K(-lambd)), add(g, x, K(bias)), high), c->in[0]);
 }
 
-/* Clip (ONNX 6 and 11): limits are attributes, by default float's ends, later inputs that may be absent. The upper one wins. */
+/* Clip (ONNX 6 and 11): limits are attributes, by default float's ends, later inputs that may be absent. The upper one
+ * wins. */
 U op_clip(Graph *g, const Ctx *c)
 {
     U x = c->in[0], lo = c->in[1], hi = c->in[2];
     if (c->opset < 11) lo = K(attr_float(g, c, "min", -FLT_MAX)), hi = K(attr_float(g, c, "max", FLT_MAX));
-    if ((lo && lo->dtype != x->dtype) || (hi && hi->dtype != x->dtype)) return fail_node(g, c, TG_BAD_MODEL, NULL, "limits of another type than the input's %s", dtype_name(type_of(x)));
-    if ((lo && uop_numel(lo) != 1) || (hi && uop_numel(hi) != 1)) return fail_node(g, c, TG_BAD_MODEL, NULL, "a limit is not a scalar");
+    if ((lo && lo->dtype != x->dtype) || (hi && hi->dtype != x->dtype))
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "limits of another type than the input's %s",
+                         dtype_name(type_of(x)));
+    if ((lo && uop_numel(lo) != 1) || (hi && uop_numel(hi) != 1))
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "a limit is not a scalar");
     return clamp(g, x, lo ? reshape_i(g, lo, NULL, 0) : NULL, hi ? reshape_i(g, hi, NULL, 0) : NULL);
 }
 
@@ -200,7 +212,9 @@ static U old_operand(Graph *g, const Ctx *c)
     int64_t axis;
     if (c->opset >= 7 || !*c->node->op || !attr_bool(g, c, "broadcast", false) || !attr_find(c, "axis")) return b;
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(a), &axis)) return b;
-    if (axis + uop_rank(b) > uop_rank(a)) return fail_node(g, c, TG_BAD_MODEL, "axis", "a second input of rank %u from axis %lld on", uop_rank(b), (long long)axis);
+    if (axis + uop_rank(b) > uop_rank(a))
+        return fail_node(g, c, TG_BAD_MODEL, "axis", "a second input of rank %u from axis %lld on", uop_rank(b),
+                         (long long)axis);
     for (uint32_t k = (uint32_t)axis + uop_rank(b); k < uop_rank(a); k++) b = unsqueeze(g, b, -1);
     return b;
 }
@@ -212,7 +226,8 @@ static bool operands(Graph *g, const Ctx *c, U *a, U *b)
     *b = old_operand(g, c);
     if ((*b)->op == UOP_ERROR) return false;
     if ((*a)->dtype == (*b)->dtype) return true;
-    fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of types %s and %s; wanted one type", dtype_name(type_of(*a)), dtype_name(type_of(*b)));
+    fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of types %s and %s; wanted one type", dtype_name(type_of(*a)),
+              dtype_name(type_of(*b)));
     return false;
 }
 
@@ -252,11 +267,13 @@ U op_swi_glu(Graph *g, const Ctx *c)
     return narrow(g, mul(g, mul(g, x, sigmoid(g, mul(g, ALPHA(1), x))), b), c->in[0]);
 }
 
-/* PRelu: before opset 7, a slope of one axis lay along the channels; later it broadcasts. Models of later opsets still bring [C] for [N,C,..]. */
+/* PRelu: before opset 7, a slope of one axis lay along the channels; later it broadcasts. Models of later opsets still
+ * bring [C] for [N,C,..]. */
 U op_prelu(Graph *g, const Ctx *c)
 {
     U x = c->in[0], slope = c->in[1];
-    bool channels = uop_rank(slope) == 1 && uop_rank(x) > 2 && uop_dim(slope, 0) == uop_dim(x, 1) && uop_dim(slope, 0) != uop_dim(x, uop_rank(x) - 1);
+    bool channels = uop_rank(slope) == 1 && uop_rank(x) > 2 && uop_dim(slope, 0) == uop_dim(x, 1) &&
+        uop_dim(slope, 0) != uop_dim(x, uop_rank(x) - 1);
     if (uop_rank(slope) == 1 && uop_rank(x) > 1 && (c->opset < 7 || channels))
         for (uint32_t k = 2; k < uop_rank(x); k++) slope = unsqueeze(g, slope, -1);
     const UOp *in[CTX_INPUTS] = { x, slope };
@@ -282,7 +299,9 @@ static U pow_int(Graph *g, U x, U e)
     for (int k = 0; k < 6; k++, base = mul(g, base, base))
         y = mul(g, y, where(g, ne(g, and_(g, e, scalar(g, t, 1 << k)), scalar(g, t, 0)), base, K(1)));
     if (dtype_info[t].kind == KIND_UINT) return y;
-    U unit = where(g, eq(g, x, K(1)), K(1), dtype_info[x->dtype].kind == KIND_UINT ? K(0) : where(g, eq(g, x, K(-1)), where(g, odd, K(-1), K(1)), K(0)));
+    U unit = where(
+        g, eq(g, x, K(1)), K(1),
+        dtype_info[x->dtype].kind == KIND_UINT ? K(0) : where(g, eq(g, x, K(-1)), where(g, odd, K(-1), K(1)), K(0)));
     return where(g, lt(g, e, scalar(g, t, 0)), unit, y);
 }
 
@@ -306,13 +325,16 @@ U op_bit_shift(Graph *g, const Ctx *c)
     bool left = !strcmp(direction, "LEFT");
     U x, n;
     if (!operands(g, c, &x, &n)) return NULL;
-    if (!left && strcmp(direction, "RIGHT")) return fail_node(g, c, TG_BAD_MODEL, "direction", "is '%s'; wanted LEFT or RIGHT", direction);
+    if (!left && strcmp(direction, "RIGHT"))
+        return fail_node(g, c, TG_BAD_MODEL, "direction", "is '%s'; wanted LEFT or RIGHT", direction);
     U zero = K(0), both = add(g, x, n), inside = and_(g, lt(g, n, K(dtype_info[x->dtype].bits)), ge(g, n, zero));
     if (both->op == UOP_ERROR) return both;
     x = expand_like(g, x, both);
     n = expand_like(g, where(g, inside, n, zero), both);
-    /* a shift by the width or more is undefined on machines; by the standard nothing is left of the number, to the right its sign */
-    return where(g, inside, UOP(g, left ? UOP_SHL : UOP_SHR, DT_VOID, NO_ARG, x, n), left ? zero : where(g, lt(g, x, zero), not_(g, zero), zero));
+    /* a shift by the width or more is undefined on machines; by the standard nothing is left of the number, to the
+     * right its sign */
+    return where(g, inside, UOP(g, left ? UOP_SHL : UOP_SHR, DT_VOID, NO_ARG, x, n),
+                 left ? zero : where(g, lt(g, x, zero), not_(g, zero), zero));
 }
 
 /* Max, Min, Sum, Mean of any number of inputs, from the left. */
@@ -321,7 +343,9 @@ static U fold_inputs(Graph *g, const Ctx *c, U (*join)(Graph *g, U a, U b))
     U y = wide(g, c->in[0]);
     for (uint32_t k = 1; k < c->nin; k++) {
         if (!c->in[k]) return fail_node(g, c, TG_BAD_MODEL, NULL, "input %u is missing", k);
-        if (c->in[k]->dtype != c->in[0]->dtype) return fail_node(g, c, TG_BAD_MODEL, c->node->in[k], "is of type %s; wanted %s", dtype_name(type_of(c->in[k])), dtype_name(type_of(c->in[0])));
+        if (c->in[k]->dtype != c->in[0]->dtype)
+            return fail_node(g, c, TG_BAD_MODEL, c->node->in[k], "is of type %s; wanted %s",
+                             dtype_name(type_of(c->in[k])), dtype_name(type_of(c->in[0])));
         y = join(g, y, wide(g, c->in[k]));
     }
     return y;
@@ -339,8 +363,12 @@ U op_mean(Graph *g, const Ctx *c)
 
 U op_where(Graph *g, const Ctx *c)
 {
-    if (c->in[0]->dtype != DT_BOOL) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is of type %s; wanted bool", dtype_name(type_of(c->in[0])));
-    if (c->in[1]->dtype != c->in[2]->dtype) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of types %s and %s; wanted one type", dtype_name(type_of(c->in[1])), dtype_name(type_of(c->in[2])));
+    if (c->in[0]->dtype != DT_BOOL)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is of type %s; wanted bool",
+                         dtype_name(type_of(c->in[0])));
+    if (c->in[1]->dtype != c->in[2]->dtype)
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of types %s and %s; wanted one type",
+                         dtype_name(type_of(c->in[1])), dtype_name(type_of(c->in[2])));
     return where(g, c->in[0], c->in[1], c->in[2]);
 }
 
@@ -359,10 +387,12 @@ static const char *round_mode(Graph *g, const Ctx *c)
     return attr_choice(g, c, "round_mode", "up", modes, &at) ? modes[at] : modes[0];
 }
 
-/* A double in single precision, whose last bit is 1 where it is not exact: rounding that to a narrower type gives what rounding once does (Boldo and Melquiond, 2008). */
+/* A double in single precision, whose last bit is 1 where it is not exact: rounding that to a narrower type gives what
+ * rounding once does (Boldo and Melquiond, 2008). */
 static U single_odd(Graph *g, U x)
 {
-    U single = cast(g, x, DT_F32), back = cast(g, single, DT_F64), bits = bitcast(g, single, DT_U32), one = uop_int(g, DT_U32, 1);
+    U single = cast(g, x, DT_F32), back = cast(g, single, DT_F64), bits = bitcast(g, single, DT_U32),
+      one = uop_int(g, DT_U32, 1);
     U below = where(g, lt(g, abs_(g, x), abs_(g, back)), sub(g, bits, one), bits);
     return bitcast(g, where(g, ne(g, x, back), or_(g, below, one), bits), DT_F32);
 }
@@ -373,7 +403,8 @@ static U cast_to(Graph *g, const Ctx *c, int32_t type)
     DType to = dtype_from_onnx(type);
     if (type == TG_STRING) return is_text(x) ? x : numbers_to_text(g, c);
     if (is_text(x) && !(x = text_to_numbers(g, c, to == DT_VOID ? DT_F32 : to))) return NULL;
-    if (x->dtype == DT_F64 && (to == DT_F16 || to == DT_BF16 || (narrow_is(type) && narrow_is_float(type)))) x = single_odd(g, x);
+    if (x->dtype == DT_F64 && (to == DT_F16 || to == DT_BF16 || (narrow_is(type) && narrow_is_float(type))))
+        x = single_odd(g, x);
     if (narrow_is(type)) return narrow_encode(g, x, type, attr_bool(g, c, "saturate", true), round_mode(g, c));
     if (to == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "to", "element type %d is not covered", type);
     return convert(g, narrow_decode(g, x), to);
@@ -381,23 +412,35 @@ static U cast_to(Graph *g, const Ctx *c, int32_t type)
 
 U op_cast(Graph *g, const Ctx *c)
 {
-    static const char *const old_name[] = { "", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL", "FLOAT16", "DOUBLE", "UINT32", "UINT64" };
+    static const char *const old_name[] = { "",      "FLOAT",  "UINT8", "INT8",    "UINT16", "INT16",  "INT32",
+                                            "INT64", "STRING", "BOOL",  "FLOAT16", "DOUBLE", "UINT32", "UINT64" };
     int64_t type = 0;
     if (c->opset >= 6) type = attr_int(g, c, "to", 0);
-    else for (int64_t k = 1; k < 14; k++) type = strcmp(attr_str(g, c, "to", ""), old_name[k]) ? type : k;      /* a string then */
-    if (type < 1 || type > 30) return fail_node(g, c, TG_BAD_MODEL, "to", "is %lld; wanted an element type", (long long)type);
+    /* a string then */
+    else for (int64_t k = 1; k < 14; k++) type = strcmp(attr_str(g, c, "to", ""), old_name[k]) ? type : k;
+    if (type < 1 || type > 30)
+        return fail_node(g, c, TG_BAD_MODEL, "to", "is %lld; wanted an element type", (long long)type);
     return cast_to(g, c, (int32_t)type);
 }
 
-static int64_t bits_of(int32_t type) { return narrow_is(type) ? narrow_bits(type) : complex_is(type) ? 16 * dtype_size(complex_storage(type)) : 8 * dtype_size(dtype_from_onnx(type)); }
-static DType word_of(DType t) { return dtype_size(t) == 1 ? DT_U8 : dtype_size(t) == 2 ? DT_U16 : dtype_size(t) == 4 ? DT_U32 : DT_U64; }
+static int64_t bits_of(int32_t type)
+{
+    return narrow_is(type) ? narrow_bits(type)
+        : complex_is(type) ? 16 * dtype_size(complex_storage(type))
+                           : 8 * dtype_size(dtype_from_onnx(type));
+}
+static DType word_of(DType t)
+{
+    return dtype_size(t) == 1 ? DT_U8 : dtype_size(t) == 2 ? DT_U16 : dtype_size(t) == 4 ? DT_U32 : DT_U64;
+}
 static U u64(Graph *g, U x) { return cast(g, bitcast(g, x, DT_U32), DT_U64); }
 
 /* The bits of x as an unsigned integer; of a complex number those of the real part are the lower ones. */
 static U bits_in(Graph *g, U x, int32_t type)
 {
     U part = special_part(x, 0);
-    if (complex_is(type)) return add(g, u64(g, part), mul(g, u64(g, special_part(x, 1)), uop_int(g, DT_U64, INT64_C(1) << 32)));
+    if (complex_is(type))
+        return add(g, u64(g, part), mul(g, u64(g, special_part(x, 1)), uop_int(g, DT_U64, INT64_C(1) << 32)));
     if (part->dtype == DT_BOOL) return cast(g, part, DT_U8);
     U word = bitcast(g, part, word_of((DType)part->dtype));
     return narrow_is(type) ? and_(g, word, uop_int(g, DT_U8, (1 << narrow_bits(type)) - 1)) : word;
@@ -406,9 +449,12 @@ static U bits_in(Graph *g, U x, int32_t type)
 static U value_of_bits(Graph *g, U bits, int32_t type)
 {
     U half[2];
-    if (narrow_is(type)) return narrow_is_float(type) ? narrow_wrap(g, bits, type) : narrow_encode(g, bits, type, true, "up");
-    if (!complex_is(type)) return type == TG_BOOL ? ne(g, bits, scalar(g, DT_U8, 0)) : bitcast(g, bits, dtype_from_onnx(type));
-    for (int k = 0; k < 2; k++) half[k] = bitcast(g, cast(g, k ? shr(g, bits, uop_int(g, DT_U64, 32)) : bits, DT_U32), DT_F32);
+    if (narrow_is(type))
+        return narrow_is_float(type) ? narrow_wrap(g, bits, type) : narrow_encode(g, bits, type, true, "up");
+    if (!complex_is(type))
+        return type == TG_BOOL ? ne(g, bits, scalar(g, DT_U8, 0)) : bitcast(g, bits, dtype_from_onnx(type));
+    for (int k = 0; k < 2; k++)
+        half[k] = bitcast(g, cast(g, k ? shr(g, bits, uop_int(g, DT_U64, 32)) : bits, DT_U32), DT_F32);
     return complex_wrap(g, half, type);
 }
 
@@ -418,14 +464,19 @@ U op_bit_cast(Graph *g, const Ctx *c)
     int64_t to = attr_int(g, c, "to", 0);
     U x = c->in[0];
     int32_t from = special_kind(x) ? special_kind(x) : dtype_info[x->dtype].onnx;
-    if (to < 1 || to > 30 || to == TG_STRING || !tg_type_covered((TgType)to)) return fail_node(g, c, TG_BAD_MODEL, "to", "is %lld, no type of numbers", (long long)to);
-    if (bits_of((int32_t)to) != bits_of(from)) return fail_node(g, c, TG_BAD_MODEL, "to", "%s for values of %s", tg_type_name((TgType)to), tg_type_name((TgType)from));
+    if (to < 1 || to > 30 || to == TG_STRING || !tg_type_covered((TgType)to))
+        return fail_node(g, c, TG_BAD_MODEL, "to", "is %lld, no type of numbers", (long long)to);
+    if (bits_of((int32_t)to) != bits_of(from))
+        return fail_node(g, c, TG_BAD_MODEL, "to", "%s for values of %s", tg_type_name((TgType)to),
+                         tg_type_name((TgType)from));
     return from == to ? x : value_of_bits(g, bits_in(g, x, from), (int32_t)to);
 }
 
 U op_cast_like(Graph *g, const Ctx *c)
 {
     U like = c->in[1];
-    int32_t type = is_text(like) ? (int32_t)TG_STRING : narrow_type(like) ? narrow_type(like) : dtype_info[like->dtype].onnx;
+    int32_t type = is_text(like) ? (int32_t)TG_STRING
+        : narrow_type(like)      ? narrow_type(like)
+                                 : dtype_info[like->dtype].onnx;
     return cast_to(g, c, type);
 }

@@ -1,5 +1,6 @@
-/* Operators of com.microsoft that are forms of the standard's, or a few primitives: what onnxruntime's optimizer and exporters write into models beside attention and quantised values.
- * In: any. Out: as their schemas say; half precision is computed in f32. To add one: a function here, a row in ops.def and one in microsoft.def.
+/* Operators of com.microsoft that are forms of the standard's, or a few primitives: what onnxruntime's optimizer and
+ * exporters write into models beside attention and quantised values. In: any. Out: as their schemas say; half precision
+ * is computed in f32. To add one: a function here, a row in ops.def and one in microsoft.def.
  */
 #include "frontend/attention.h"
 #include "frontend/text.h"
@@ -51,9 +52,11 @@ U op_expand_dims(Graph *g, const Ctx *c)
 U op_unfold_tensor(Graph *g, const Ctx *c)
 {
     U x = c->in[0];
-    int64_t axis, size = attr_int(g, c, "size", 0), step = attr_int(g, c, "step", 1), one = 1, r = uop_rank(x), order[TG_MAX_RANK], back[TG_MAX_RANK + 1];
+    int64_t axis, size = attr_int(g, c, "size", 0), step = attr_int(g, c, "step", 1), one = 1, r = uop_rank(x),
+                  order[TG_MAX_RANK], back[TG_MAX_RANK + 1];
     if (!axis_ok(g, c, "dim", attr_int(g, c, "dim", -1), r, &axis)) return NULL;
-    if (size < 1 || step < 1 || size > uop_dim(x, (uint32_t)axis)->vmax || step > 1 << 24) return fail_node(g, c, TG_BAD_MODEL, "size", "is %lld, step %lld", (long long)size, (long long)step);
+    if (size < 1 || step < 1 || size > uop_dim(x, (uint32_t)axis)->vmax || step > 1 << 24)
+        return fail_node(g, c, TG_BAD_MODEL, "size", "is %lld, step %lld", (long long)size, (long long)step);
     if (r >= TG_MAX_RANK) return fail_node(g, c, TG_LIMIT, NULL, "an input of rank %lld", (long long)r);
     graph_need(g, dim_sub(g, uop_dim(x, (uint32_t)axis), uop_index(g, size)));
     for (int64_t k = 0; k < r; k++) order[k] = k < axis ? k : k < r - 1 ? k + 1 : axis;
@@ -66,7 +69,8 @@ U op_unfold_tensor(Graph *g, const Ctx *c)
 U op_bias_softmax(Graph *g, const Ctx *c)
 {
     U x = add(g, wide(g, c->in[0]), wide(g, c->in[1]));
-    if (is_error(x) || x->shape != c->in[0]->shape) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not broadcast to the data");
+    if (is_error(x) || x->shape != c->in[0]->shape)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not broadcast to the data");
     U y = standard_node(g, c, "Softmax", 11, &x, 1);
     return y ? narrow(g, y, c->in[0]) : NULL;
 }
@@ -93,14 +97,17 @@ static U gelu(Graph *g, U x) { return mul(g, mul(g, K(0.5), x), add(g, K(1), erf
 static U biased(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]);
-    if (!uop_rank(x) || !shape_ok(g, c, 1, &x->shape->dim[uop_rank(x) - 1], 1)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is a scalar");
+    if (!uop_rank(x) || !shape_ok(g, c, 1, &x->shape->dim[uop_rank(x) - 1], 1))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is a scalar");
     return add(g, x, wide(g, c->in[1]));
 }
 
 U op_bias_add(Graph *g, const Ctx *c)
 {
     U x = biased(g, c);
-    return is_error(x) || !shape_ok(g, c, 2, x->shape->dim, uop_rank(x)) ? NULL : narrow(g, add(g, x, wide(g, c->in[2])), c->in[0]);
+    return is_error(x) || !shape_ok(g, c, 2, x->shape->dim, uop_rank(x))
+        ? NULL
+        : narrow(g, add(g, x, wide(g, c->in[2])), c->in[0]);
 }
 
 U op_bias_split_gelu(Graph *g, const Ctx *c)
@@ -108,7 +115,9 @@ U op_bias_split_gelu(Graph *g, const Ctx *c)
     U x = biased(g, c);
     if (is_error(x)) return x;
     int64_t n = fixed_size(g, x, uop_rank(x) - 1);
-    if (n % 2) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has size %lld on its last axis; wanted an even one", (long long)n);
+    if (n % 2)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has size %lld on its last axis; wanted an even one",
+                         (long long)n);
     return narrow(g, mul(g, slice_i(g, x, -1, 0, n / 2), gelu(g, slice_i(g, x, -1, n / 2, n))), c->in[0]);
 }
 
@@ -130,7 +139,8 @@ U op_scaled_silu(Graph *g, const Ctx *c)
     return narrow(g, mul(g, wide(g, z), wide(g, s)), c->in[0]);
 }
 
-/** GatedRMSNorm: x / root mean square of each group of as many elements as scale has, times scale, times an activation of the gate. */
+/** GatedRMSNorm: x / root mean square of each group of as many elements as scale has, times scale, times an activation
+ * of the gate. */
 U op_gated_rms_norm(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]), scale = wide(g, c->in[1]), gate = wide(g, c->in[2]), dim[TG_MAX_RANK + 1];
@@ -138,10 +148,15 @@ U op_gated_rms_norm(Graph *g, const Ctx *c)
     uint32_t r = uop_rank(x);
     int act;
     if (!attr_choice(g, c, "activation", "silu", word, &act) || !shape_ok(g, c, 2, x->shape->dim, r)) return NULL;
-    if (!r || uop_rank(scale) != 1 || fixed_size(g, scale, 0) < 1 || fixed_size(g, x, r - 1) % uop_size(scale, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not divide the last axis");
+    if (!r || uop_rank(scale) != 1 || fixed_size(g, scale, 0) < 1 || fixed_size(g, x, r - 1) % uop_size(scale, 0))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not divide the last axis");
     memcpy(dim, x->shape->dim, sizeof *dim * r);
     dim[r - 1] = dim_div(g, dim[r - 1], uop_dim(scale, 0)), dim[r] = uop_dim(scale, 0);
-    U rows = reshape(g, x, dim, r + 1), inverse = recip(g, sqrt_(g, add(g, mean(g, mul(g, rows, rows), (int64_t[]){ -1 }, 1, true), K(attr_float(g, c, "epsilon", 1e-5)))));
+    U rows = reshape(g, x, dim, r + 1),
+      inverse = recip(
+          g,
+          sqrt_(g,
+                add(g, mean(g, mul(g, rows, rows), (int64_t[]){ -1 }, 1, true), K(attr_float(g, c, "epsilon", 1e-5)))));
     U y = reshape(g, mul(g, mul(g, rows, inverse), scale), x->shape->dim, r);
     return narrow(g, mul(g, y, act < 2 ? silu(g, gate) : sigmoid(g, gate)), c->in[0]);
 }
@@ -151,7 +166,8 @@ U op_gated_rms_norm(Graph *g, const Ctx *c)
 static U word(Graph *g, uint32_t v) { return uop_int(g, DT_U32, v); }
 static U rotated(Graph *g, U x, uint32_t by) { return or_(g, shl(g, x, word(g, by)), shr(g, x, word(g, 32 - by))); }
 
-/* MurmurHash3_x86_32 (Appleby, 2011) of n words, the last one of them as many bytes as it has, of `size` bytes in all; words of any shapes. */
+/* MurmurHash3_x86_32 (Appleby, 2011) of n words, the last one of them as many bytes as it has, of `size` bytes in all;
+ * words of any shapes. */
 static U murmur(Graph *g, U h, const U *part, uint32_t n, uint32_t size)
 {
     for (uint32_t k = 0; k < n; k++) {
@@ -177,7 +193,8 @@ static U text_hashes(Graph *g, const Ctx *c, U seed)
         const UOp **part = NEW_N(graph_arena(g), const UOp *, words + 1);
         for (uint32_t k = 0; k < words; k++) {
             uint32_t v = 0;
-            for (uint32_t b = 4 * k; b < 4 * k + 4 && b < size; b++) v |= (uint32_t)(unsigned char)s[i][b] << 8 * (b - 4 * k);
+            for (uint32_t b = 4 * k; b < 4 * k + 4 && b < size; b++)
+                v |= (uint32_t)(unsigned char)s[i][b] << 8 * (b - 4 * k);
             part[k] = word(g, v);
         }
         hash[i] = murmur(g, seed, part, words, size);
@@ -193,7 +210,8 @@ U op_murmur_hash3(Graph *g, const Ctx *c)
     if (is_text(x)) h = text_hashes(g, c, seed);
     else if (dtype_size(x->dtype) == 8) {
         U bits = bitcast(g, x, DT_U64);
-        h = murmur(g, seed, (U[]){ cast(g, bits, DT_U32), cast(g, shr(g, bits, uop_int(g, DT_U64, 32)), DT_U32) }, 2, 8);
+        h = murmur(g, seed, (U[]){ cast(g, bits, DT_U32), cast(g, shr(g, bits, uop_int(g, DT_U64, 32)), DT_U32) }, 2,
+                   8);
     } else h = murmur(g, seed, (U[]){ bitcast(g, x, DT_U32) }, 1, 4);
     return !h || attr_bool(g, c, "positive", true) ? h : bitcast(g, h, DT_I32);
 }
@@ -205,7 +223,8 @@ U op_c_dist(Graph *g, const Ctx *c)
     static const char *const metric[] = { "sqeuclidean", "euclidean", NULL };
     int kind;
     if (!attr_choice(g, c, "metric", "sqeuclidean", metric, &kind)) return NULL;
-    if (uop_rank(a) != 2 || !shape_ok(g, c, 1, (U[]){ NULL, uop_dim(a, 1) }, 2)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 2", uop_rank(a));
+    if (uop_rank(a) != 2 || !shape_ok(g, c, 1, (U[]){ NULL, uop_dim(a, 1) }, 2))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 2", uop_rank(a));
     U d = sub(g, unsqueeze(g, a, 1), unsqueeze(g, b, 0)), y = sum(g, mul(g, d, d), -1, false);
     return kind ? sqrt_(g, y) : y;
 }
@@ -215,8 +234,10 @@ U op_n_gram_repeat_block(Graph *g, const Ctx *c)
 {
     U ids = c->in[0], x = c->in[1], same = NULL;
     int64_t n = attr_int(g, c, "ngram_size", 0), rows = uop_rank(ids) == 2 ? fixed_size(g, ids, 1) : 0;
-    if (n < 1 || n > 1024) return fail_node(g, c, TG_BAD_MODEL, "ngram_size", "is %lld; wanted 1 to 1024", (long long)n);
-    if (uop_rank(ids) != 2 || !shape_ok(g, c, 1, (U[]){ uop_dim(ids, 0), NULL }, 2)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, rows]");
+    if (n < 1 || n > 1024)
+        return fail_node(g, c, TG_BAD_MODEL, "ngram_size", "is %lld; wanted 1 to 1024", (long long)n);
+    if (uop_rank(ids) != 2 || !shape_ok(g, c, 1, (U[]){ uop_dim(ids, 0), NULL }, 2))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, rows]");
     if (rows < n) return x;
     for (int64_t k = 0; k + 1 < n; k++) {
         U hit = eq(g, slice_i(g, ids, 1, k, rows - n + 1 + k), slice_i(g, ids, 1, rows - n + 1 + k, rows - n + 2 + k));
@@ -234,7 +255,11 @@ U op_is_all_finite(Graph *g, const Ctx *c)
     if (inf && nan) return fail_node(g, c, TG_BAD_MODEL, "isinf_only", "and isnan_only exclude each other");
     for (uint32_t k = 0; k < c->nin; k++) {
         if (!c->in[k]) continue;
-        U x = wide(g, c->in[k]), bad = inf ? is_inf(g, x) : nan ? is_nan(g, x) : or_(g, is_inf(g, x), is_nan(g, x)), n = dim_product(g, x->shape->dim, uop_rank(x));
+        U x = wide(g, c->in[k]),
+          bad = inf ? is_inf(g, x)
+            : nan   ? is_nan(g, x)
+                    : or_(g, is_inf(g, x), is_nan(g, x)),
+          n = dim_product(g, x->shape->dim, uop_rank(x));
         all = min_(g, all, min_reduce(g, reshape(g, cast(g, not_(g, bad), DT_U8), &n, 1), 0, false));
     }
     return cast(g, all, DT_BOOL);
@@ -242,7 +267,8 @@ U op_is_all_finite(Graph *g, const Ctx *c)
 
 /* ---- positions ---- */
 
-/** RelativePositionBias (T5): table [buckets, heads] by the distance of key and query, exact when small, else by its logarithm. Out: [1, heads, queries, keys]. */
+/** RelativePositionBias (T5): table [buckets, heads] by the distance of key and query, exact when small, else by its
+ * logarithm. Out: [1, heads, queries, keys]. */
 U op_relative_position_bias(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]), zero = uop_int(g, DT_I64, 0);
@@ -250,31 +276,51 @@ U op_relative_position_bias(Graph *g, const Ctx *c)
     uint32_t nr, nc;
     int64_t most = attr_int(g, c, "max_distance", 0), buckets;
     bool both = attr_bool(g, c, "is_bidirectional", false);
-    if (uop_rank(x) != 2 || !input_sizes(g, c, 1, &rows, &nr) || !input_sizes(g, c, 2, &cols, &nc)) return ok(g) ? fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 2", uop_rank(x)) : NULL;
-    if (nr != 1 || nc != 1 || rows[0]->vmin < 0 || cols[0]->vmin < 0) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "and key_length are no sizes");
+    if (uop_rank(x) != 2 || !input_sizes(g, c, 1, &rows, &nr) || !input_sizes(g, c, 2, &cols, &nc))
+        return ok(g) ? fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 2", uop_rank(x)) : NULL;
+    if (nr != 1 || nc != 1 || rows[0]->vmin < 0 || cols[0]->vmin < 0)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "and key_length are no sizes");
     buckets = fixed_size(g, x, 0) / (both ? 2 : 1);
     int64_t exact = buckets / 2;
-    if (exact < 1 || most <= exact) return fail_node(g, c, TG_BAD_MODEL, "max_distance", "is %lld for %lld buckets", (long long)most, (long long)buckets);
-    U far = sub(g, iota(g, cols[0], DT_I64), unsqueeze(g, iota(g, rows[0], DT_I64), 1)), near = both ? abs_(g, far) : neg(g, min_(g, far, zero));
-    U log_far = mul(g, log_(g, div_(g, cast(g, max_(g, near, uop_int(g, DT_I64, 1)), DT_F32), scalar(g, DT_F32, (double)exact))), scalar(g, DT_F32, (double)(buckets - exact) / log((double)most / (double)exact)));
-    U large = min_(g, add(g, cast(g, max_(g, log_far, scalar(g, DT_F32, 0)), DT_I64), uop_int(g, DT_I64, exact)), uop_int(g, DT_I64, buckets - 1)), at = where(g, lt(g, near, uop_int(g, DT_I64, exact)), near, large);
+    if (exact < 1 || most <= exact)
+        return fail_node(g, c, TG_BAD_MODEL, "max_distance", "is %lld for %lld buckets", (long long)most,
+                         (long long)buckets);
+    U far = sub(g, iota(g, cols[0], DT_I64), unsqueeze(g, iota(g, rows[0], DT_I64), 1)),
+      near = both ? abs_(g, far) : neg(g, min_(g, far, zero));
+    U log_far = mul(
+        g, log_(g, div_(g, cast(g, max_(g, near, uop_int(g, DT_I64, 1)), DT_F32), scalar(g, DT_F32, (double)exact))),
+        scalar(g, DT_F32, (double)(buckets - exact) / log((double)most / (double)exact)));
+    U large = min_(g, add(g, cast(g, max_(g, log_far, scalar(g, DT_F32, 0)), DT_I64), uop_int(g, DT_I64, exact)),
+                   uop_int(g, DT_I64, buckets - 1)),
+      at = where(g, lt(g, near, uop_int(g, DT_I64, exact)), near, large);
     if (both) at = add(g, at, where(g, gt(g, far, zero), uop_int(g, DT_I64, buckets), zero));
-    return narrow(g, unsqueeze(g, permute(g, take(g, x, cast(g, at, DT_INDEX), 0), (int64_t[]){ 2, 0, 1 }, 3), 0), c->in[0]);
+    return narrow(g, unsqueeze(g, permute(g, take(g, x, cast(g, at, DT_INDEX), 0), (int64_t[]){ 2, 0, 1 }, 3), 0),
+                  c->in[0]);
 }
 
-/** GatedRelativePositionBias (WavLM): rel_pos [1, heads, rows, rows] times a gate that each query makes of itself. Out: [batch, heads, rows, rows]. */
+/** GatedRelativePositionBias (WavLM): rel_pos [1, heads, rows, rows] times a gate that each query makes of itself. Out:
+ * [batch, heads, rows, rows]. */
 U op_gated_relative_position_bias(Graph *g, const Ctx *c)
 {
-    U x = biased(g, c), rel = wide(g, c->in[2]), w = wide(g, c->in[3]), b = wide(g, c->in[4]), eco = wide(g, c->in[5]), gate[2];
-    if (c->in[6]) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[6], "belongs to sequences without padding, which are not covered");
-    if (is_error(x) || uop_rank(x) != 3) return ok(g) ? fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 3", uop_rank(x)) : NULL;
+    U x = biased(g, c), rel = wide(g, c->in[2]), w = wide(g, c->in[3]), b = wide(g, c->in[4]), eco = wide(g, c->in[5]),
+      gate[2];
+    if (c->in[6])
+        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[6],
+                         "belongs to sequences without padding, which are not covered");
+    if (is_error(x) || uop_rank(x) != 3)
+        return ok(g) ? fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 3", uop_rank(x)) : NULL;
     U q = split_heads(g, c, x, attr_int(g, c, "num_heads", 0)), one = uop_index(g, 1);
-    if (!ok(g) || !shape_ok(g, c, 2, (U[]){ one, uop_dim(q, 1), uop_dim(q, 2), uop_dim(q, 2) }, 4) || !shape_ok(g, c, 3, (U[]){ uop_dim(q, 3), NULL }, 2)) return NULL;
-    if (!shape_ok(g, c, 4, &w->shape->dim[1], 1) || !shape_ok(g, c, 5, (U[]){ one, uop_dim(q, 1), one, one }, 4)) return NULL;
+    if (!ok(g) || !shape_ok(g, c, 2, (U[]){ one, uop_dim(q, 1), uop_dim(q, 2), uop_dim(q, 2) }, 4) ||
+        !shape_ok(g, c, 3, (U[]){ uop_dim(q, 3), NULL }, 2))
+        return NULL;
+    if (!shape_ok(g, c, 4, &w->shape->dim[1], 1) || !shape_ok(g, c, 5, (U[]){ one, uop_dim(q, 1), one, one }, 4))
+        return NULL;
     int64_t n = fixed_size(g, w, 1);
-    if (n % 2) return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has %lld columns; wanted an even number", (long long)n);
+    if (n % 2)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has %lld columns; wanted an even number", (long long)n);
     U y = add(g, matmul(g, q, w), b);
-    for (int64_t k = 0; k < 2; k++) gate[k] = sigmoid(g, sum(g, slice_i(g, y, -1, k * n / 2, (k + 1) * n / 2), -1, true));
+    for (int64_t k = 0; k < 2; k++)
+        gate[k] = sigmoid(g, sum(g, slice_i(g, y, -1, k * n / 2, (k + 1) * n / 2), -1, true));
     y = add(g, mul(g, gate[0], sub(g, mul(g, gate[1], eco), K(1))), K(2));
     return narrow(g, mul(g, y, rel), c->in[0]);
 }

@@ -1,5 +1,5 @@
-/* Reductions, running sums, products of matrices, softmax. In: values of which half-precision ones are widened, so that sums round once. Out: as numpy.
- * To add one: a function here and a row in ops.def.
+/* Reductions, running sums, products of matrices, softmax. In: values of which half-precision ones are widened, so that
+ * sums round once. Out: as numpy. To add one: a function here and a row in ops.def.
  */
 #include "frontend/loop.h"
 
@@ -12,7 +12,8 @@
 
 typedef struct { const int64_t *axis; uint32_t n; bool keep; } Axes;
 
-/* Axes were attributes until opset 13 (ReduceSum) or 18, then an input; whichever is there is taken. None means all, or none with noop_with_empty_axes. */
+/* Axes were attributes until opset 13 (ReduceSum) or 18, then an input; whichever is there is taken. None means all, or
+ * none with noop_with_empty_axes. */
 static bool reduce_axes(Graph *g, const Ctx *c, Axes *a)
 {
     bool given;
@@ -29,7 +30,8 @@ static bool reduce_axes(Graph *g, const Ctx *c, Axes *a)
 static U red(Graph *g, Op op, U x, const Axes *a) { return a->n ? reduce(g, op, x, a->axis, a->n, a->keep) : x; }
 static U min_over(Graph *g, U x, const Axes *a)
 {
-    if (dtype_is_int(type_of(x))) return not_(g, red(g, UOP_MAX, not_(g, x), a));     /* ~ turns the order round without overflow */
+    /* ~ turns the order round without overflow */
+    if (dtype_is_int(type_of(x))) return not_(g, red(g, UOP_MAX, not_(g, x), a));
     return neg(g, red(g, UOP_MAX, neg(g, x), a));
 }
 
@@ -39,7 +41,8 @@ static U log_sum_exp(Graph *g, U x, const Axes *a)
     Axes kept = { a->axis, a->n, true };
     U top = red(g, UOP_MAX, x, &kept), m = where(g, is_inf(g, top), K(0), top);
     U s = red(g, UOP_ADD, exp_(g, sub(g, x, m)), a);
-    return add(g, log_(g, s), a->keep || !a->n ? m : reshape(g, m, s->shape->dim, s->op == UOP_ERROR ? 0 : uop_rank(s)));
+    return add(g, log_(g, s),
+               a->keep || !a->n ? m : reshape(g, m, s->shape->dim, s->op == UOP_ERROR ? 0 : uop_rank(s)));
 }
 
 #define REDUCE(name, value)                              \
@@ -81,7 +84,8 @@ U op_reduce_mean(Graph *g, const Ctx *c)
     if (!is_int(x)) return a.n ? narrow(g, mean(g, x, a.axis, a.n, a.keep), c->in[0]) : c->in[0];
     U count = uop_index(g, 1);
     for (uint32_t k = 0; k < a.n; k++) count = dim_mul(g, count, uop_dim(x, (uint32_t)a.axis[k]));
-    return div_(g, red(g, UOP_ADD, x, &a), cast(g, dim_max(g, count, uop_index(g, 1)), type_of(x)));        /* of nothing: the sum, 0 */
+    /* of nothing: the sum, 0 */
+    return div_(g, red(g, UOP_ADD, x, &a), cast(g, dim_max(g, count, uop_index(g, 1)), type_of(x)));
 }
 
 static U arg_extremum(Graph *g, const Ctx *c, bool least)
@@ -90,10 +94,12 @@ static U arg_extremum(Graph *g, const Ctx *c, bool least)
     int64_t axis;
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
     U size = uop_dim(x, (uint32_t)axis);
-    if (uop_is_int_const(size, 0)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has no elements along axis %lld", (long long)axis);
+    if (uop_is_int_const(size, 0))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has no elements along axis %lld", (long long)axis);
     if (least) x = is_int(x) ? not_(g, x) : neg(g, x);
     U y = argmax(g, x, axis, attr_bool(g, c, "keepdims", true), attr_bool(g, c, "select_last_index", false));
-    return size->vmin > 0 ? y : add(g, y, place_in(g, uop_int(g, DT_I64, 0), size));            /* the first of nothing is an index out of range */
+    /* the first of nothing is an index out of range */
+    return size->vmin > 0 ? y : add(g, y, place_in(g, uop_int(g, DT_I64, 0), size));
 }
 
 U op_arg_max(Graph *g, const Ctx *c) { return arg_extremum(g, c, false); }
@@ -114,7 +120,10 @@ static U cumulative(Graph *g, const Ctx *c, Op op)
 {
     int64_t axis;
     if (!running_axis(g, c, &axis)) return NULL;
-    return narrow(g, running(g, op, wide(g, c->in[0]), axis, attr_bool(g, c, "exclusive", false), attr_bool(g, c, "reverse", false)), c->in[0]);
+    return narrow(
+        g,
+        running(g, op, wide(g, c->in[0]), axis, attr_bool(g, c, "exclusive", false), attr_bool(g, c, "reverse", false)),
+        c->in[0]);
 }
 
 U op_cum_sum(Graph *g, const Ctx *c) { return cumulative(g, c, UOP_ADD); }
@@ -122,13 +131,15 @@ U op_cum_prod(Graph *g, const Ctx *c) { return cumulative(g, c, UOP_MUL); }
 
 /* ---- matrices ---- */
 
-/* Square matrices that are eliminated column by column: one round of both operators. at: the round, rows: 0 .. n-1, one below the other; best: the row of column `at` that has the largest number. */
+/* Square matrices that are eliminated column by column: one round of both operators. at: the round, rows: 0 .. n-1, one
+ * below the other; best: the row of column `at` that has the largest number. */
 typedef struct { U at, rows, best; } Column;
 
 static Column column_of(Graph *g, U x, U step)
 {
     Column c = { .at = cast(g, step, DT_I64), .rows = unsqueeze(g, iota(g, uop_dim(x, uop_rank(x) - 2), DT_I64), 1) };
-    c.best = argmax(g, where(g, lt(g, c.rows, c.at), K(-1), abs_(g, slice(g, x, -1, step, uop_index(g, 1)))), -2, true, false);
+    c.best = argmax(g, where(g, lt(g, c.rows, c.at), K(-1), abs_(g, slice(g, x, -1, step, uop_index(g, 1)))), -2, true,
+                    false);
     return c;
 }
 
@@ -141,7 +152,8 @@ static bool det_round(Graph *g, void *user, U step, const U *state, U *next, U *
     (void)user, (void)row;
     U x = state[0], one = uop_index(g, 1);
     Column c = column_of(g, x, step);
-    U chosen = chosen_row(g, x, c), pivot = slice(g, chosen, -1, step, one), swapped = with_row(g, x, c.best, c, slice(g, x, -2, step, one));
+    U chosen = chosen_row(g, x, c), pivot = slice(g, chosen, -1, step, one),
+      swapped = with_row(g, x, c.best, c, slice(g, x, -2, step, one));
     U scale = div_(g, slice(g, swapped, -1, step, one), where(g, eq(g, pivot, K(0)), K(1), pivot));
     next[0] = where(g, gt(g, c.rows, c.at), sub(g, swapped, mul(g, scale, chosen)), swapped);
     next[1] = mul(g, state[1], squeeze(g, squeeze(g, where(g, ne(g, c.best, c.at), neg(g, pivot), pivot), -1), -1));
@@ -165,7 +177,8 @@ static bool inverse_round(Graph *g, void *user, U step, const U *state, U *next,
 static U square(Graph *g, const Ctx *c)
 {
     uint32_t r = uop_rank(c->in[0]);
-    if (r < 2 || uop_dim(c->in[0], r - 1) != uop_dim(c->in[0], r - 2)) return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted square matrices"), NULL;
+    if (r < 2 || uop_dim(c->in[0], r - 1) != uop_dim(c->in[0], r - 2))
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted square matrices"), NULL;
     return uop_dim(c->in[0], r - 1);
 }
 
@@ -173,7 +186,8 @@ static U square(Graph *g, const Ctx *c)
 static bool eliminate(Graph *g, LoopBody body, U n, U *state, uint32_t states)
 {
     U init[2] = { state[0], state[states - 1] };
-    return loop_build(g, &(Loop){ .body = body, .trip = n, .most = n->vmax, .states = states, .init = init }, state, NULL);
+    return loop_build(g, &(Loop){ .body = body, .trip = n, .most = n->vmax, .states = states, .init = init }, state,
+                      NULL);
 }
 
 U op_det(Graph *g, const Ctx *c)
@@ -184,19 +198,23 @@ U op_det(Graph *g, const Ctx *c)
     return eliminate(g, det_round, n, state, 2) ? narrow(g, state[1], c->in[0]) : NULL;
 }
 
-/* com.microsoft Inverse: Gauss and Jordan on [x, 1], with the largest pivot of each column. A matrix without an inverse gives infinities or NaN. */
+/* com.microsoft Inverse: Gauss and Jordan on [x, 1], with the largest pivot of each column. A matrix without an inverse
+ * gives infinities or NaN. */
 U op_inverse(Graph *g, const Ctx *c)
 {
     U n = square(g, c);
     if (!n) return NULL;
-    U x = wide(g, c->in[0]), column = iota(g, n, DT_I64), unit = cast(g, eq(g, unsqueeze(g, column, 1), column), type_of(x));
+    U x = wide(g, c->in[0]), column = iota(g, n, DT_I64),
+      unit = cast(g, eq(g, unsqueeze(g, column, 1), column), type_of(x));
     U state = cat(g, (U[]){ x, expand_like(g, unit, x) }, 2, -1);
     return eliminate(g, inverse_round, n, &state, 1) ? narrow(g, slice(g, state, -1, n, n), c->in[0]) : NULL;
 }
 
 U op_mat_mul(Graph *g, const Ctx *c)
 {
-    if (c->in[0]->dtype != c->in[1]->dtype) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of types %s and %s; wanted one type", dtype_name(type_of(c->in[0])), dtype_name(type_of(c->in[1])));
+    if (c->in[0]->dtype != c->in[1]->dtype)
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of types %s and %s; wanted one type",
+                         dtype_name(type_of(c->in[0])), dtype_name(type_of(c->in[1])));
     return narrow(g, matmul(g, wide(g, c->in[0]), wide(g, c->in[1])), c->in[0]);
 }
 
@@ -208,8 +226,10 @@ U op_gemm(Graph *g, const Ctx *c)
 {
     U a = wide(g, c->in[0]), b = wide(g, c->in[1]), bias = wide(g, c->in[2]), x = a;
     double alpha = attr_float(g, c, "alpha", 1), beta = attr_float(g, c, "beta", 1);
-    if (uop_rank(a) != 2 || uop_rank(b) != 2) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u and %u; wanted 2", uop_rank(a), uop_rank(b));
-    if (type_of(a) != type_of(b) || (bias && type_of(bias) != type_of(a))) return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of several types");
+    if (uop_rank(a) != 2 || uop_rank(b) != 2)
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u and %u; wanted 2", uop_rank(a), uop_rank(b));
+    if (type_of(a) != type_of(b) || (bias && type_of(bias) != type_of(a)))
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of several types");
     if (attr_bool(g, c, "transA", false)) a = transpose(g, a);
     if (attr_bool(g, c, "transB", false)) b = transpose(g, b);
     U y = matmul(g, a, b);
@@ -249,7 +269,8 @@ static bool read_term(Term *t, const char **s, int64_t rank, uint32_t *ndots)
     return rank < 0 || t->n == rank;
 }
 
-/* The diagonal of axes i < j as axis i: with n more elements behind them, n * n elements are n rows of n + 1, whose first are the diagonal. */
+/* The diagonal of axes i < j as axis i: with n more elements behind them, n * n elements are n rows of n + 1, whose
+ * first are the diagonal. */
 static U diagonal_of(Graph *g, U x, uint32_t i, uint32_t j)
 {
     uint32_t r = uop_rank(x), at = 0;
@@ -271,7 +292,9 @@ static U diagonal(Graph *g, U x, Term *t)
     for (uint32_t i = 0; i < t->n; i++)
         for (uint32_t j = i + 1; j < t->n && x->op != UOP_ERROR; j++) {
             if (t->label[i] != t->label[j]) continue;
-            if (uop_dim(x, i) != uop_dim(x, j)) return graph_fail(g, "a repeated letter on axes of %lld and %lld", (long long)uop_size(x, i), (long long)uop_size(x, j));
+            if (uop_dim(x, i) != uop_dim(x, j))
+                return graph_fail(g, "a repeated letter on axes of %lld and %lld", (long long)uop_size(x, i),
+                                  (long long)uop_size(x, j));
             x = diagonal_of(g, x, i, j);
             memmove(&t->label[j], &t->label[j + 1], t->n - j - 1);
             t->n--;
@@ -322,8 +345,8 @@ static bool read_equation(Graph *g, const Ctx *c, const char *s, Term *in, Term 
     return read_term(out, &s, -1, &ndots) && !*s;
 }
 
-/* Einsum: every term over all labels, output labels first; product; sum over the rest. Two terms of a matrix product come out as the same
- * REDUCE(ADD, MUL) that matmul makes. */
+/* Einsum: every term over all labels, output labels first; product; sum over the rest. Two terms of a matrix product
+ * come out as the same REDUCE(ADD, MUL) that matmul makes. */
 U op_einsum(Graph *g, const Ctx *c)
 {
     Term in[16], out;
@@ -331,14 +354,17 @@ U op_einsum(Graph *g, const Ctx *c)
     bool seen[EINSUM_LABELS] = { false };
     uint32_t n = 0;
     const char *equation = attr_str(g, c, "equation", "");
-    if (c->nin > 16 || !read_equation(g, c, equation, in, &out)) return fail_node(g, c, TG_BAD_MODEL, "equation", "'%s' does not fit the inputs", equation);
+    if (c->nin > 16 || !read_equation(g, c, equation, in, &out))
+        return fail_node(g, c, TG_BAD_MODEL, "equation", "'%s' does not fit the inputs", equation);
     for (uint32_t k = 0; k < out.n; k++) {
-        if (seen[out.label[k]]) return fail_node(g, c, TG_BAD_MODEL, "equation", "'%s': a letter twice in the output", equation);
+        if (seen[out.label[k]])
+            return fail_node(g, c, TG_BAD_MODEL, "equation", "'%s': a letter twice in the output", equation);
         seen[order[n++] = out.label[k]] = true;
         bool found = false;
         for (uint32_t i = 0; i < c->nin; i++)
             for (uint32_t j = 0; j < in[i].n; j++) found |= in[i].label[j] == out.label[k];
-        if (!found) return fail_node(g, c, TG_BAD_MODEL, "equation", "'%s': a letter of the output is in no input", equation);
+        if (!found)
+            return fail_node(g, c, TG_BAD_MODEL, "equation", "'%s': a letter of the output is in no input", equation);
     }
     U x[16], y = NULL;
     for (uint32_t k = 0; k < c->nin; k++) {
@@ -365,8 +391,10 @@ static U rows(Graph *g, const Ctx *c, U (*f)(Graph *g, U x, int64_t axis))
     U x = wide(g, c->in[0]);
     uint32_t rank = uop_rank(x);
     int64_t axis = attr_int(g, c, "axis", c->opset < 13 ? 1 : -1);
-    if (c->opset < 13 && axis == rank) return narrow(g, reshape(g, f(g, unsqueeze(g, x, -1), -1), x->shape->dim, rank), c->in[0]);
-    if (rank == 0 && (axis == 0 || axis == -1)) return narrow(g, reshape(g, f(g, unsqueeze(g, x, 0), 0), NULL, 0), c->in[0]);
+    if (c->opset < 13 && axis == rank)
+        return narrow(g, reshape(g, f(g, unsqueeze(g, x, -1), -1), x->shape->dim, rank), c->in[0]);
+    if (rank == 0 && (axis == 0 || axis == -1))
+        return narrow(g, reshape(g, f(g, unsqueeze(g, x, 0), 0), NULL, 0), c->in[0]);
     if (!axis_ok(g, c, "axis", axis, rank, &axis)) return NULL;
     if (c->opset >= 13 || axis + 1 == rank) return narrow(g, f(g, x, axis), c->in[0]);
     U dim[TG_MAX_RANK];
@@ -378,8 +406,10 @@ static U rows(Graph *g, const Ctx *c, U (*f)(Graph *g, U x, int64_t axis))
 /* One where the first maximum of the row stands. */
 static U hardmax(Graph *g, U x, int64_t axis)
 {
-    U at = argmax(g, x, axis, true, false), n = uop_dim(x, (uint32_t)(axis < 0 ? axis + uop_rank(x) : axis)), i = iota(g, n, DT_I64);
-    for (uint32_t k = (uint32_t)(axis < 0 ? axis + uop_rank(x) : axis) + 1; k < uop_rank(x); k++) i = unsqueeze(g, i, -1);
+    U at = argmax(g, x, axis, true, false), n = uop_dim(x, (uint32_t)(axis < 0 ? axis + uop_rank(x) : axis)),
+      i = iota(g, n, DT_I64);
+    for (uint32_t k = (uint32_t)(axis < 0 ? axis + uop_rank(x) : axis) + 1; k < uop_rank(x); k++)
+        i = unsqueeze(g, i, -1);
     return cast(g, eq(g, at, i), type_of(x));
 }
 

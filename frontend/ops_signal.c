@@ -1,12 +1,14 @@
-/* Fourier transforms, windows and mel weights. Where lengths are known at import, tables of sines are constants and a transform is one product of matrices, or for long
- * signals two of the roots of the length with twiddle factors between (Cooley and Tukey, 1965). The table of a short symbolic length is computed. Complex numbers are a last axis of 2.
- * To add one: a function here and a row in ops.def.
+/* Fourier transforms, windows and mel weights. Where lengths are known at import, tables of sines are constants and a
+ * transform is one product of matrices, or for long signals two of the roots of the length with twiddle factors between
+ * (Cooley and Tukey, 1965). The table of a short symbolic length is computed. Complex numbers are a last axis of 2. To
+ * add one: a function here and a row in ops.def.
  */
 #include "frontend/frontend.h"
 
 #include <math.h>
 
-/* TABLE_MAX: entries above which a transform is split when its length allows; PRIME_MAX: the longest that it does not; SYMBOLIC_MAX: the longest whose table is computed. */
+/* TABLE_MAX: entries above which a transform is split when its length allows; PRIME_MAX: the longest that it does not;
+ * SYMBOLIC_MAX: the longest whose table is computed. */
 enum { LENGTH_MAX = 1 << 22, TABLE_MAX = 1 << 20, PRIME_MAX = 2048, SYMBOLIC_MAX = 1024 };
 
 #define K(v) scalar(g, type_of(x), (v))
@@ -27,7 +29,10 @@ static bool known_int(Graph *g, const Ctx *c, uint32_t i, int64_t lo, int64_t *o
     const int64_t *v;
     uint32_t n;
     if (!input_ints(g, c, i, &v, &n)) return false;
-    if (n != 1 || v[0] < lo || v[0] > LENGTH_MAX) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "wanted one value from %lld to %d", (long long)lo, LENGTH_MAX), false;
+    if (n != 1 || v[0] < lo || v[0] > LENGTH_MAX)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "wanted one value from %lld to %d", (long long)lo,
+                         LENGTH_MAX),
+               false;
     *out = v[0];
     return true;
 }
@@ -82,7 +87,8 @@ static U computed_real_inverse(Graph *g, U x, U n, U bins)
     computed_sines(g, bins, n, n, &re, &im);
     U once = or_(g, eq(g, k, uop_int(g, DT_I64, 0)), eq(g, mul(g, k, uop_int(g, DT_I64, 2)), cast(g, n, DT_I64)));
     U by = div_(g, where(g, once, scalar(g, DT_F64, 1), scalar(g, DT_F64, 2)), cast(g, n, DT_F64));
-    return stored_table(g, x, stack(g, (U[]){ mul(g, by, re), neg(g, mul(g, by, im)) }, 2, 1), dim_mul(g, bins, two), n);
+    return stored_table(g, x, stack(g, (U[]){ mul(g, by, re), neg(g, mul(g, by, im)) }, 2, 1), dim_mul(g, bins, two),
+                        n);
 }
 
 /* [.., n, parts] -> [.., bins, 2]: one product with the table of e^(sign 2 pi i k j / n). */
@@ -124,11 +130,13 @@ static U exchange(Graph *g, U x)
     return permute(g, x, order, r);
 }
 
-/* [.., n, parts] -> [.., bins, 2]. Index j = n2 j1 + j2, bin k = k1 + n1 k2: transforms of n1, twiddles e^(j2 k1), transforms of n2. */
+/* [.., n, parts] -> [.., bins, 2]. Index j = n2 j1 + j2, bin k = k1 + n1 k2: transforms of n1, twiddles e^(j2 k1),
+ * transforms of n2. */
 static U transform(Graph *g, U x, int64_t n, int64_t parts, int64_t bins, int sign)
 {
     int64_t n1 = factor(n), n2 = n / n1;
-    if (n * bins <= TABLE_MAX || n1 == 1 || x->op == UOP_ERROR || uop_rank(x) > TG_MAX_RANK) return transform_direct(g, x, n, parts, bins, sign);
+    if (n * bins <= TABLE_MAX || n1 == 1 || x->op == UOP_ERROR || uop_rank(x) > TG_MAX_RANK)
+        return transform_direct(g, x, n, parts, bins, sign);
     U dim[TG_MAX_RANK + 2];
     uint32_t lead = uop_rank(x) - 2;
     for (uint32_t k = 0; k < lead; k++) dim[k] = uop_dim(x, k);
@@ -147,7 +155,8 @@ static U transform(Graph *g, U x, int64_t n, int64_t parts, int64_t bins, int si
     return slice_i(g, reshape(g, y, dim, lead + 2), -2, 0, bins);
 }
 
-/* [.., bins, 2] of a real signal's spectrum -> [.., n, 1]: the mirrored half counts by doubling, or is put there when a table would be large. */
+/* [.., bins, 2] of a real signal's spectrum -> [.., n, 1]: the mirrored half counts by doubling, or is put there when a
+ * table would be large. */
 static U transform_real_inverse(Graph *g, U x, int64_t n, int64_t bins)
 {
     if (n * bins > TABLE_MAX && x->op != UOP_ERROR) {
@@ -185,27 +194,33 @@ static U transform_open(Graph *g, U x, U size, int64_t parts, bool half, bool in
     return by_table(g, x, computed_real_inverse(g, x, n, size), n, 1);
 }
 
-/** DFT (ONNX 17, 20): along `axis` (attribute of 1, later an input of -2), of dft_length. Last axis 1 (real) or 2 (complex).
- *  onesided: the first half of bins; with inverse a real signal from them. */
+/** DFT (ONNX 17, 20): along `axis` (attribute of 1, later an input of -2), of dft_length. Last axis 1 (real) or 2
+ * (complex). onesided: the first half of bins; with inverse a real signal from them. */
 U op_dft(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]);
-    int64_t r = uop_rank(x), axis = c->opset < 20 ? attr_int(g, c, "axis", 1) : -2, n, parts = r ? fixed_size(g, x, (uint32_t)r - 1) : 0;
+    int64_t r = uop_rank(x), axis = c->opset < 20 ? attr_int(g, c, "axis", 1) : -2, n,
+            parts = r ? fixed_size(g, x, (uint32_t)r - 1) : 0;
     bool inverse = attr_bool(g, c, "inverse", false), half = attr_bool(g, c, "onesided", false);
     const int64_t *v;
     uint32_t count;
     if (c->in[2] && (!input_ints(g, c, 2, &v, &count) || count != 1)) return NULL;
     if (c->in[2]) axis = v[0];
-    if (r < 2 || parts < 1 || parts > 2) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input whose last axis has size %lld; wanted 1 or 2", (long long)parts);
+    if (r < 2 || parts < 1 || parts > 2)
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "an input whose last axis has size %lld; wanted 1 or 2",
+                         (long long)parts);
     if (!axis_ok(g, c, "axis", axis, r, &axis)) return NULL;
     if (axis == r - 1) return fail_node(g, c, TG_BAD_MODEL, "axis", "is that of real and imaginary parts");
     U dim = uop_dim(x, (uint32_t)axis);
     bool open = !c->in[1] && !uop_is_const(dim);
-    if (open && dim->vmax > SYMBOLIC_MAX) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size above %d without dft_length", SYMBOLIC_MAX);
+    if (open && dim->vmax > SYMBOLIC_MAX)
+        return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size above %d without dft_length", SYMBOLIC_MAX);
     n = half && inverse ? 2 * (dim->vmax - 1) : dim->vmax;
     if (c->in[1] && !known_int(g, c, 1, 1, &n)) return NULL;
-    if (n < 1 || n > LENGTH_MAX || (factor(n) == 1 && n > PRIME_MAX)) return fail_node(g, c, n < 1 ? TG_BAD_MODEL : TG_LIMIT, "dft_length", "is %lld", (long long)n);
-    if (half && inverse && parts == 1) return fail_node(g, c, TG_BAD_MODEL, "onesided", "the inverse wants complex input");
+    if (n < 1 || n > LENGTH_MAX || (factor(n) == 1 && n > PRIME_MAX))
+        return fail_node(g, c, n < 1 ? TG_BAD_MODEL : TG_LIMIT, "dft_length", "is %lld", (long long)n);
+    if (half && inverse && parts == 1)
+        return fail_node(g, c, TG_BAD_MODEL, "onesided", "the inverse wants complex input");
     int64_t order[TG_MAX_RANK], back[TG_MAX_RANK], bins = n / 2 + 1;
     for (int64_t k = 0; k < r; k++) order[k] = k < axis || k == r - 1 ? k : k == r - 2 ? axis : k + 1;
     for (int64_t k = 0; k < r; k++) back[order[k]] = k;
@@ -213,23 +228,32 @@ U op_dft(Graph *g, const Ctx *c)
     if (open) x = transform_open(g, x, dim, parts, half, inverse);
     else if (half && inverse) x = transform_real_inverse(g, fit(g, x, bins), n, bins);
     else x = transform(g, fit(g, x, n), n, parts, half ? bins : n, inverse ? 1 : -1);
-    if (inverse && !half && x->op != UOP_ERROR) x = mul(g, x, open ? recip(g, cast(g, dim, type_of(x))) : K(1 / (double)n));
+    if (inverse && !half && x->op != UOP_ERROR)
+        x = mul(g, x, open ? recip(g, cast(g, dim, type_of(x))) : K(1 / (double)n));
     return narrow(g, permute(g, x, back, (uint32_t)r), c->in[0]);
 }
 
-/** STFT: signal [batch, length, 1|2], frames of frame_length every frame_step, times window; [batch, frames, bins, 2]. */
+/** STFT: signal [batch, length, 1|2], frames of frame_length every frame_step, times window; [batch, frames, bins, 2].
+ */
 U op_stft(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]), window = wide(g, c->in[2]);
     int64_t step, n = 0, one[] = { 1 };
     if (uop_rank(x) == 2) x = unsqueeze(g, x, 2);
-    if (uop_rank(x) != 3 || fixed_size(g, x, 2) < 1 || fixed_size(g, x, 2) > 2) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, length, 1 or 2]");
-    if (window && (uop_rank(window) != 1 || !uop_is_const(uop_dim(window, 0)))) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "wanted a list of known length");
+    if (uop_rank(x) != 3 || fixed_size(g, x, 2) < 1 || fixed_size(g, x, 2) > 2)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, length, 1 or 2]");
+    if (window && (uop_rank(window) != 1 || !uop_is_const(uop_dim(window, 0))))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "wanted a list of known length");
     if (!known_int(g, c, 1, 1, &step) || (c->in[3] && !known_int(g, c, 3, 1, &n))) return NULL;
     if (!c->in[3]) n = window ? fixed_size(g, window, 0) : fixed_size(g, x, 1);
-    if (window && fixed_size(g, window, 0) != n) return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "has %lld values; frames have %lld", (long long)uop_size(window, 0), (long long)n);
-    if (factor(n) == 1 && n > PRIME_MAX) return fail_node(g, c, TG_LIMIT, "frame_length", "%lld, a prime", (long long)n);
-    if (n < 1 || n > fixed_size(g, x, 1)) return fail_node(g, c, TG_BAD_MODEL, "frame_length", "is %lld, the signal has %lld", (long long)n, (long long)uop_size(x, 1));
+    if (window && fixed_size(g, window, 0) != n)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "has %lld values; frames have %lld",
+                         (long long)uop_size(window, 0), (long long)n);
+    if (factor(n) == 1 && n > PRIME_MAX)
+        return fail_node(g, c, TG_LIMIT, "frame_length", "%lld, a prime", (long long)n);
+    if (n < 1 || n > fixed_size(g, x, 1))
+        return fail_node(g, c, TG_BAD_MODEL, "frame_length", "is %lld, the signal has %lld", (long long)n,
+                         (long long)uop_size(x, 1));
     int64_t parts = fixed_size(g, x, 2), bins = attr_bool(g, c, "onesided", true) && parts == 1 ? n / 2 + 1 : n;
     U frames = permute(g, windows(g, transpose(g, x), 1, &n, &step, one), (int64_t[]){ 0, 2, 3, 1 }, 4);
     if (window) frames = mul(g, frames, unsqueeze(g, window, 1));
@@ -244,9 +268,12 @@ static U cosine_window(Graph *g, const Ctx *c, double a0, double a1, double a2)
     int64_t size, type = attr_int(g, c, "output_datatype", TG_F32);
     DType t = attr_dtype(g, c, "output_datatype", TG_F32);
     if (!known_int(g, c, 0, 0, &size)) return NULL;
-    if (t == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "output_datatype", "element type %lld is not covered", (long long)type);
-    double n = attr_bool(g, c, "periodic", true) ? (double)size : (double)size - 1, *v = NEW_N(graph_arena(g), double, size + 1);
-    for (int64_t j = 0; j < size; j++) v[j] = a0 - a1 * cos(2 * M_PI * (double)j / n) + a2 * cos(4 * M_PI * (double)j / n);
+    if (t == DT_VOID)
+        return fail_node(g, c, TG_UNSUPPORTED, "output_datatype", "element type %lld is not covered", (long long)type);
+    double n = attr_bool(g, c, "periodic", true) ? (double)size : (double)size - 1,
+           *v = NEW_N(graph_arena(g), double, size + 1);
+    for (int64_t j = 0; j < size; j++)
+        v[j] = a0 - a1 * cos(2 * M_PI * (double)j / n) + a2 * cos(4 * M_PI * (double)j / n);
     return cast(g, tensor_const(g, DT_F64, &size, 1, v, (size_t)size * 8, ""), t);
 }
 
@@ -271,19 +298,25 @@ U op_mel_weight_matrix(Graph *g, const Ctx *c)
     int64_t bands, length, rate, type = attr_int(g, c, "output_datatype", TG_F32);
     double low, high;
     DType t = attr_dtype(g, c, "output_datatype", TG_F32);
-    if (!known_int(g, c, 0, 1, &bands) || !known_int(g, c, 1, 1, &length) || !known_int(g, c, 2, 1, &rate) || !known_float(g, c, 3, &low) || !known_float(g, c, 4, &high)) return NULL;
-    if (t == DT_VOID) return fail_node(g, c, TG_UNSUPPORTED, "output_datatype", "element type %lld is not covered", (long long)type);
+    if (!known_int(g, c, 0, 1, &bands) || !known_int(g, c, 1, 1, &length) || !known_int(g, c, 2, 1, &rate) ||
+        !known_float(g, c, 3, &low) || !known_float(g, c, 4, &high))
+        return NULL;
+    if (t == DT_VOID)
+        return fail_node(g, c, TG_UNSUPPORTED, "output_datatype", "element type %lld is not covered", (long long)type);
     int64_t bins = length / 2 + 1, *edge = NEW_N(graph_arena(g), int64_t, bands + 2);
     if (bins * bands > LENGTH_MAX) return fail_node(g, c, TG_LIMIT, NULL, "more than %d weights", LENGTH_MAX);
-    double from = hertz_to_mel(low), step = (hertz_to_mel(high) - from) / (double)(bands + 2), *w = NEW_N(graph_arena(g), double, bins * bands);
+    double from = hertz_to_mel(low), step = (hertz_to_mel(high) - from) / (double)(bands + 2),
+           *w = NEW_N(graph_arena(g), double, bins *bands);
     for (int64_t k = 0; k < bands + 2; k++) {
         double at = floor((double)(length + 1) * mel_to_hertz(from + step * (double)k) / (double)rate);
-        if (!(at >= 0 && at <= (double)bins)) return fail_node(g, c, TG_BAD_MODEL, NULL, "a band edge outside of the spectrum");
+        if (!(at >= 0 && at <= (double)bins))
+            return fail_node(g, c, TG_BAD_MODEL, NULL, "a band edge outside of the spectrum");
         edge[k] = (int64_t)at;
     }
     for (int64_t k = 0; k < bands; k++) {
         int64_t lo = edge[k], mid = edge[k + 1], hi = edge[k + 2];
-        for (int64_t j = lo; j <= mid && j < bins; j++) w[j * bands + k] = mid > lo ? (double)(j - lo) / (double)(mid - lo) : 1;
+        for (int64_t j = lo; j <= mid && j < bins; j++)
+            w[j * bands + k] = mid > lo ? (double)(j - lo) / (double)(mid - lo) : 1;
         for (int64_t j = mid; j < hi && j < bins; j++) w[j * bands + k] = (double)(hi - j) / (double)(hi - mid);
     }
     return cast(g, tensor_const(g, DT_F64, (int64_t[]){ bins, bands }, 2, w, (size_t)(bins * bands) * 8, ""), t);

@@ -1,5 +1,5 @@
-/* Which format bytes are in, by how they begin; BMP and PNM. Must hold: nothing is read outside the bytes, whatever they say.
- * To add a format: a row of picture_formats, or a function here.
+/* Which format bytes are in, by how they begin; BMP and PNM. Must hold: nothing is read outside the bytes, whatever
+ * they say. To add a format: a row of picture_formats, or a function here.
  */
 #include "frontend/picture.h"
 
@@ -28,11 +28,17 @@ static uint32_t little(const uint8_t *p, int bytes)
 static bool decode_bmp(Picture *out, Arena *arena, const uint8_t *data, size_t size)
 {
     if (size < 54) return false;
-    uint32_t from = little(data + 10, 4), header = little(data + 14, 4), bits = little(data + 28, 2), packing = little(data + 30, 4), colours = little(data + 46, 4);
-    int64_t width = (int32_t)little(data + 18, 4), height = (int32_t)little(data + 22, 4), rows = height < 0 ? -height : height, stride = (width * bits + 31) / 32 * 4;
+    uint32_t from = little(data + 10, 4), header = little(data + 14, 4), bits = little(data + 28, 2),
+             packing = little(data + 30, 4), colours = little(data + 46, 4);
+    int64_t width = (int32_t)little(data + 18, 4), height = (int32_t)little(data + 22, 4),
+            rows = height < 0 ? -height : height, stride = (width * bits + 31) / 32 * 4;
     if (bits == 8 && !colours) colours = 256;
-    if ((bits != 8 && bits != 24 && bits != 32) || (packing && packing != 3) || header < 40 || header > size || !picture_alloc(out, arena, rows, width)) return false;
-    if (from > size || (uint64_t)(rows * stride) > size - from || (bits == 8 && (colours > 256 || 14 + (size_t)header + 4 * (size_t)colours > size))) return false;
+    if ((bits != 8 && bits != 24 && bits != 32) || (packing && packing != 3) || header < 40 || header > size ||
+        !picture_alloc(out, arena, rows, width))
+        return false;
+    if (from > size || (uint64_t)(rows * stride) > size - from ||
+        (bits == 8 && (colours > 256 || 14 + (size_t)header + 4 * (size_t)colours > size)))
+        return false;
     for (int64_t y = 0; y < rows; y++)
         for (int64_t x = 0; x < width; x++) {
             const uint8_t *p = data + from + (height < 0 ? y : rows - 1 - y) * stride + x * (bits / 8);
@@ -53,7 +59,8 @@ static bool pnm_number(const uint8_t *data, size_t size, size_t *at, int64_t *ou
         else ++*at;
     }
     size_t start = *at;
-    for (*out = 0; *at < size && data[*at] >= '0' && data[*at] <= '9' && *out < SIDE_MAX; ++*at) *out = *out * 10 + data[*at] - '0';
+    for (*out = 0; *at < size && data[*at] >= '0' && data[*at] <= '9' && *out < SIDE_MAX; ++*at)
+        *out = *out * 10 + data[*at] - '0';
     return *at > start;
 }
 
@@ -70,7 +77,9 @@ static bool decode_pnm(Picture *out, Arena *arena, const uint8_t *data, size_t s
     int kind = data[1] - '0', channels = kind % 3 == 0 ? 3 : 1;
     int64_t width, height, most = 1, v;
     size_t at = 2;
-    if (!pnm_number(data, size, &at, &width) || !pnm_number(data, size, &at, &height) || (kind % 3 != 1 && !pnm_number(data, size, &at, &most)) || most < 1 || most > 65535) return false;
+    if (!pnm_number(data, size, &at, &width) || !pnm_number(data, size, &at, &height) ||
+        (kind % 3 != 1 && !pnm_number(data, size, &at, &most)) || most < 1 || most > 65535)
+        return false;
     if (!picture_alloc(out, arena, height, width)) return false;
     int64_t row = width * channels, bytes = height * (kind == 4 ? (width + 7) / 8 : row * (most < 256 ? 1 : 2));
     bool bits = kind == 4;
@@ -79,7 +88,8 @@ static bool decode_pnm(Picture *out, Arena *arena, const uint8_t *data, size_t s
         if (kind > 3) v = pnm_sample(data + at + 1, i, row, bits ? 1 : most < 2 ? 2 : most);
         else if (!pnm_number(data, size, &at, &v)) return false;
         if (kind == 1) v = !v;
-        for (int k = 0; k < 3 / channels; k++) out->rgb[i * (3 / channels) + k] = (uint8_t)((v > most ? most : v) * 255 / most);
+        for (int k = 0; k < 3 / channels; k++)
+            out->rgb[i * (3 / channels) + k] = (uint8_t)((v > most ? most : v) * 255 / most);
     }
     return true;
 }

@@ -6,7 +6,8 @@
 #include "graph/base/arena.h"
 #include "graph/base/status.h"
 
-typedef struct { int64_t height, width; uint8_t *rgb; } Picture;       /* rgb: [height, width, 3] in the arena; no height: nobody can decode these bytes */
+/* rgb: [height, width, 3] in the arena; no height: nobody can decode these bytes */
+typedef struct { int64_t height, width; uint8_t *rgb; } Picture;
 
 /* TG_UNSUPPORTED: the format's library is not installed. Bytes that are no picture, or a broken one, are no error. */
 TgStatus picture_decode(Picture *out, Arena *arena, const uint8_t *data, size_t size);

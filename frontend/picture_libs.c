@@ -1,6 +1,7 @@
-/* Pictures by the usual libraries, opened when they are first wanted: libturbojpeg, libpng, libwebp, libtiff, openjpeg. Their functions and the few structs that we touch are declared
- * here as their stable interfaces have them, so that the build needs none of their headers and a machine without them runs everything else.
- * To add one: a table of names, a function, a row of picture_formats.
+/* Pictures by the usual libraries, opened when they are first wanted: libturbojpeg, libpng, libwebp, libtiff, openjpeg.
+ * Their functions and the few structs that we touch are declared here as their stable interfaces have them, so that the
+ * build needs none of their headers and a machine without them runs everything else. To add one: a table of names, a
+ * function, a row of picture_formats.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -13,7 +14,8 @@ typedef struct { const char *name; void *to; } Symbol;                  /* to: t
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Opens a library once. file: names to try, the last NULL. */
-static TgStatus library(bool *opened, const char *what, const char *package, const char *const *file, const Symbol *symbol, size_t n)
+static TgStatus library(bool *opened, const char *what, const char *package, const char *const *file,
+                        const Symbol *symbol, size_t n)
 {
     void *handle = NULL;
     pthread_mutex_lock(&lock);
@@ -26,9 +28,16 @@ static TgStatus library(bool *opened, const char *what, const char *package, con
     }
     *opened = all;
     pthread_mutex_unlock(&lock);
-    return all ? TG_OK : fail(TG_UNSUPPORTED, "%s pictures need %s, which is not installed (package %s)", what, file[0], package);
+    return all
+        ? TG_OK
+        : fail(TG_UNSUPPORTED, "%s pictures need %s, which is not installed (package %s)", what, file[0], package);
 }
-#define LIBRARY(what, package, files, symbols) static TgStatus open_##what(void) { static bool opened; return library(&opened, #what, package, files, symbols, sizeof symbols / sizeof *symbols); }
+#define LIBRARY(what, package, files, symbols) \
+    static TgStatus open_##what(void) \
+    { \
+        static bool opened; \
+        return library(&opened, #what, package, files, symbols, sizeof symbols / sizeof *symbols); \
+    }
 
 /* Four bytes a pixel without the last. */
 static void drop_fourth(Picture *out, const uint8_t *rgba)
@@ -40,12 +49,17 @@ static void drop_fourth(Picture *out, const uint8_t *rgba)
 
 static struct {
     void *(*create)(void);
-    int (*header)(void *handle, const uint8_t *data, unsigned long size, int *width, int *height, int *sampling, int *colours);
-    int (*decode)(void *handle, const uint8_t *data, unsigned long size, uint8_t *out, int width, int pitch, int height, int format, int flags);
+    int (*header)(void *handle, const uint8_t *data, unsigned long size, int *width, int *height, int *sampling,
+                  int *colours);
+    int (*decode)(void *handle, const uint8_t *data, unsigned long size, uint8_t *out, int width, int pitch, int height,
+                  int format, int flags);
     int (*destroy)(void *handle);
 } jpeg;
 static const char *const jpeg_files[] = { "libturbojpeg.so.0", "libturbojpeg.so", NULL };
-static const Symbol jpeg_symbols[] = { { "tjInitDecompress", &jpeg.create }, { "tjDecompressHeader3", &jpeg.header }, { "tjDecompress2", &jpeg.decode }, { "tjDestroy", &jpeg.destroy } };
+static const Symbol jpeg_symbols[] = { { "tjInitDecompress", &jpeg.create },
+                                       { "tjDecompressHeader3", &jpeg.header },
+                                       { "tjDecompress2", &jpeg.decode },
+                                       { "tjDestroy", &jpeg.destroy } };
 LIBRARY(JPEG, "libturbojpeg0", jpeg_files, jpeg_symbols)
 
 static bool decode_jpeg(Picture *out, Arena *arena, const uint8_t *data, size_t size)
@@ -53,22 +67,29 @@ static bool decode_jpeg(Picture *out, Arena *arena, const uint8_t *data, size_t 
     enum { FORMAT_RGB = 0, ACCURATE_DCT = 4096 };
     int width, height, sampling, colours;
     void *handle = jpeg.create();
-    bool good = handle && !jpeg.header(handle, data, size, &width, &height, &sampling, &colours) && picture_alloc(out, arena, height, width) &&
-                !jpeg.decode(handle, data, size, out->rgb, width, 3 * width, height, FORMAT_RGB, ACCURATE_DCT);
+    bool good = handle && !jpeg.header(handle, data, size, &width, &height, &sampling, &colours) &&
+        picture_alloc(out, arena, height, width) &&
+        !jpeg.decode(handle, data, size, out->rgb, width, 3 * width, height, FORMAT_RGB, ACCURATE_DCT);
     if (handle) jpeg.destroy(handle);
     return good;
 }
 
 /* ---- PNG ---- */
 
-typedef struct { void *opaque; uint32_t version, width, height, format, flags, colours, warning; char message[64]; } PngImage;
+typedef struct {
+    void *opaque;
+    uint32_t version, width, height, format, flags, colours, warning;
+    char message[64];
+} PngImage;
 static struct {
     int (*begin)(PngImage *image, const void *data, size_t size);
     int (*finish)(PngImage *image, const void *background, void *out, int32_t stride, void *colours);
     void (*free)(PngImage *image);
 } png;
 static const char *const png_files[] = { "libpng16.so.16", "libpng16.so", NULL };
-static const Symbol png_symbols[] = { { "png_image_begin_read_from_memory", &png.begin }, { "png_image_finish_read", &png.finish }, { "png_image_free", &png.free } };
+static const Symbol png_symbols[] = { { "png_image_begin_read_from_memory", &png.begin },
+                                      { "png_image_finish_read", &png.finish },
+                                      { "png_image_free", &png.free } };
 LIBRARY(PNG, "libpng16-16", png_files, png_symbols)
 
 static bool decode_png(Picture *out, Arena *arena, const uint8_t *data, size_t size)
@@ -97,7 +118,8 @@ LIBRARY(WebP, "libwebp7", webp_files, webp_symbols)
 static bool decode_webp(Picture *out, Arena *arena, const uint8_t *data, size_t size)
 {
     int width, height;
-    return webp.info(data, size, &width, &height) && picture_alloc(out, arena, height, width) && webp.decode(data, size, out->rgb, (size_t)(height * (int64_t)width * 3), 3 * width);
+    return webp.info(data, size, &width, &height) && picture_alloc(out, arena, height, width) &&
+        webp.decode(data, size, out->rgb, (size_t)(height * (int64_t)width * 3), 3 * width);
 }
 
 /* ---- TIFF ---- */
@@ -125,15 +147,21 @@ static uint64_t bytes_size(void *user) { return (uint64_t)((Bytes *)user)->size;
 
 typedef int64_t (*TiffIo)(void *user, void *data, int64_t n);
 static struct {
-    void *(*open)(const char *name, const char *mode, void *user, TiffIo read, TiffIo write, uint64_t (*seek)(void *, uint64_t, int), int (*close)(void *), uint64_t (*size)(void *), void *map, void *unmap);
+    void *(*open)(const char *name, const char *mode, void *user, TiffIo read, TiffIo write,
+                  uint64_t (*seek)(void *, uint64_t, int), int (*close)(void *), uint64_t (*size)(void *), void *map,
+                  void *unmap);
     int (*field)(void *tiff, uint32_t tag, ...);
     int (*decode)(void *tiff, uint32_t width, uint32_t height, uint32_t *out, int orientation, int stop);
     void (*close)(void *tiff);
     void *(*errors)(void *handler), *(*warnings)(void *handler);
 } tiff;
 static const char *const tiff_files[] = { "libtiff.so.6", "libtiff.so.5", "libtiff.so", NULL };
-static const Symbol tiff_symbols[] = { { "TIFFClientOpen", &tiff.open }, { "TIFFGetField", &tiff.field }, { "TIFFReadRGBAImageOriented", &tiff.decode }, { "TIFFClose", &tiff.close },
-                                       { "TIFFSetErrorHandler", &tiff.errors }, { "TIFFSetWarningHandler", &tiff.warnings } };
+static const Symbol tiff_symbols[] = { { "TIFFClientOpen", &tiff.open },
+                                       { "TIFFGetField", &tiff.field },
+                                       { "TIFFReadRGBAImageOriented", &tiff.decode },
+                                       { "TIFFClose", &tiff.close },
+                                       { "TIFFSetErrorHandler", &tiff.errors },
+                                       { "TIFFSetWarningHandler", &tiff.warnings } };
 LIBRARY(TIFF, "libtiff6", tiff_files, tiff_symbols)
 
 static bool decode_tiff(Picture *out, Arena *arena, const uint8_t *data, size_t size)
@@ -142,8 +170,10 @@ static bool decode_tiff(Picture *out, Arena *arena, const uint8_t *data, size_t 
     Bytes bytes = { data, (int64_t)size, 0 };
     uint32_t width = 0, height = 0;
     tiff.errors(NULL), tiff.warnings(NULL);
-    void *file = tiff.open("picture", "rm", &bytes, bytes_read, bytes_write, bytes_seek, bytes_close, bytes_size, NULL, NULL);
-    bool good = file && tiff.field(file, TAG_WIDTH, &width) && tiff.field(file, TAG_HEIGHT, &height) && picture_alloc(out, arena, height, width);
+    void *file =
+        tiff.open("picture", "rm", &bytes, bytes_read, bytes_write, bytes_seek, bytes_close, bytes_size, NULL, NULL);
+    bool good = file && tiff.field(file, TAG_WIDTH, &width) && tiff.field(file, TAG_HEIGHT, &height) &&
+        picture_alloc(out, arena, height, width);
     uint32_t *rgba = good ? NEW_N(arena, uint32_t, out->height * out->width) : NULL;
     good = good && tiff.decode(file, width, height, rgba, TOP_LEFT, 1);
     if (good) drop_fourth(out, (const uint8_t *)rgba);
@@ -153,7 +183,11 @@ static bool decode_tiff(Picture *out, Arena *arena, const uint8_t *data, size_t 
 
 /* ---- JPEG 2000 ---- */
 
-typedef struct { uint32_t dx, dy, w, h, x0, y0, bits, bpp, is_signed, resolution, factor; int32_t *data; uint16_t alpha; } J2kPart;
+typedef struct {
+    uint32_t dx, dy, w, h, x0, y0, bits, bpp, is_signed, resolution, factor;
+    int32_t *data;
+    uint16_t alpha;
+} J2kPart;
 typedef struct { uint32_t x0, y0, x1, y1, parts; int colours; J2kPart *part; } J2kImage;
 static struct {
     void *(*codec)(int format);
@@ -172,10 +206,20 @@ static struct {
     void (*free_stream)(void *stream);
 } j2k;
 static const char *const j2k_files[] = { "libopenjp2.so.7", "libopenjp2.so", NULL };
-static const Symbol j2k_symbols[] = { { "opj_create_decompress", &j2k.codec }, { "opj_set_default_decoder_parameters", &j2k.defaults }, { "opj_setup_decoder", &j2k.setup }, { "opj_stream_create", &j2k.stream },
-    { "opj_stream_set_read_function", &j2k.on_read }, { "opj_stream_set_skip_function", &j2k.on_skip }, { "opj_stream_set_seek_function", &j2k.on_seek }, { "opj_stream_set_user_data", &j2k.user },
-    { "opj_stream_set_user_data_length", &j2k.length }, { "opj_read_header", &j2k.header }, { "opj_decode", &j2k.decode }, { "opj_image_destroy", &j2k.free_image }, { "opj_destroy_codec", &j2k.free_codec },
-    { "opj_stream_destroy", &j2k.free_stream } };
+static const Symbol j2k_symbols[] = { { "opj_create_decompress", &j2k.codec },
+                                      { "opj_set_default_decoder_parameters", &j2k.defaults },
+                                      { "opj_setup_decoder", &j2k.setup },
+                                      { "opj_stream_create", &j2k.stream },
+                                      { "opj_stream_set_read_function", &j2k.on_read },
+                                      { "opj_stream_set_skip_function", &j2k.on_skip },
+                                      { "opj_stream_set_seek_function", &j2k.on_seek },
+                                      { "opj_stream_set_user_data", &j2k.user },
+                                      { "opj_stream_set_user_data_length", &j2k.length },
+                                      { "opj_read_header", &j2k.header },
+                                      { "opj_decode", &j2k.decode },
+                                      { "opj_image_destroy", &j2k.free_image },
+                                      { "opj_destroy_codec", &j2k.free_codec },
+                                      { "opj_stream_destroy", &j2k.free_stream } };
 LIBRARY(JPEG2000, "libopenjp2-7", j2k_files, j2k_symbols)
 
 static size_t j2k_read(void *out, size_t n, void *user)
@@ -192,11 +236,14 @@ static bool j2k_pixels(Picture *out, Arena *arena, const J2kImage *image)
     uint32_t colours = image->parts > 2 ? 3 : 1;
     if (!image->parts || !picture_alloc(out, arena, image->part[0].h, image->part[0].w)) return false;
     for (uint32_t k = 0; k < colours; k++)
-        if (!image->part[k].data || image->part[k].w != out->width || image->part[k].h != out->height || image->part[k].bits < 1 || image->part[k].bits > 24) return false;
+        if (!image->part[k].data || image->part[k].w != out->width || image->part[k].h != out->height ||
+            image->part[k].bits < 1 || image->part[k].bits > 24)
+            return false;
     for (int64_t i = 0; i < out->height * out->width; i++)
         for (uint32_t k = 0; k < 3; k++) {
             const J2kPart *p = &image->part[colours == 3 ? k : 0];
-            int64_t most = (INT64_C(1) << p->bits) - 1, v = p->data[i] + (p->is_signed ? INT64_C(1) << (p->bits - 1) : 0);
+            int64_t most = (INT64_C(1) << p->bits) - 1,
+                    v = p->data[i] + (p->is_signed ? INT64_C(1) << (p->bits - 1) : 0);
             out->rgb[3 * i + k] = (uint8_t)((v < 0 ? 0 : v > most ? most : v) * 255 / most);
         }
     return true;
@@ -207,12 +254,15 @@ static bool decode_j2k(Picture *out, Arena *arena, const uint8_t *data, size_t s
     enum { RAW = 0, JP2 = 2, PARAMETERS = 1 << 15, BUFFER = 1 << 16 };
     Bytes bytes = { data, (int64_t)size, 0 };
     J2kImage *image = NULL;
-    void *parameters = NEW_N(arena, uint64_t, PARAMETERS / 8), *codec = j2k.codec(data[0] ? RAW : JP2), *stream = j2k.stream(BUFFER, 1);
+    void *parameters = NEW_N(arena, uint64_t, PARAMETERS / 8), *codec = j2k.codec(data[0] ? RAW : JP2),
+         *stream = j2k.stream(BUFFER, 1);
     bool good = codec && stream;
     if (good) {
         j2k.defaults(parameters);
-        j2k.on_read(stream, j2k_read), j2k.on_skip(stream, j2k_skip), j2k.on_seek(stream, j2k_seek), j2k.user(stream, &bytes, NULL), j2k.length(stream, size);
-        good = j2k.setup(codec, parameters) && j2k.header(stream, codec, &image) && j2k.decode(codec, stream, image) && j2k_pixels(out, arena, image);
+        j2k.on_read(stream, j2k_read), j2k.on_skip(stream, j2k_skip), j2k.on_seek(stream, j2k_seek),
+            j2k.user(stream, &bytes, NULL), j2k.length(stream, size);
+        good = j2k.setup(codec, parameters) && j2k.header(stream, codec, &image) && j2k.decode(codec, stream, image) &&
+            j2k_pixels(out, arena, image);
     }
     if (image) j2k.free_image(image);
     if (stream) j2k.free_stream(stream);

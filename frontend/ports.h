@@ -1,4 +1,5 @@
-/* Values at a model's border. A sequence, an optional or a map holds TgTensors (tgrun.h); the graph knows only the tensors inside, its parts, numbered depth first. */
+/* Values at a model's border. A sequence, an optional or a map holds TgTensors (tgrun.h); the graph knows only the
+ * tensors inside, its parts, numbered depth first. */
 #ifndef TG_PORTS_H
 #define TG_PORTS_H
 #include <stdbool.h>
@@ -7,7 +8,8 @@
 #include "onnx/model.h"
 
 static inline bool holds_tensors(const TgTensor *t) { return t->type >= TG_SEQUENCE; }
-TgTensor *hold(Arena *a, TgTensor *out, TgType type, uint32_t n);          /* makes *out a holder of n empty tensors, which are returned */
+/* makes *out a holder of n empty tensors, which are returned */
+TgTensor *hold(Arena *a, TgTensor *out, TgType type, uint32_t n);
 
 enum { SEQUENCE_MAX = 1 << 16 };
 bool port_covered(const ValueDef *d);                                      /* as an input */
@@ -17,7 +19,9 @@ enum { ROWS_RANK = 2 };
 /* The tensors inside n values; part NULL: counts only. */
 uint32_t port_parts(const TgTensor **part, const TgTensor *value, uint32_t n);
 bool port_has_data(const TgTensor *value, int64_t n);                      /* all of them */
-TgTensor *port_copy(Arena *a, const TgTensor *value, uint32_t n);          /* types, shapes and what holds them, without elements */
-bool port_same(const TgTensor *mine, const TgTensor *t);                   /* the same form; and, where mine has elements, the same elements */
+/* types, shapes and what holds them, without elements */
+TgTensor *port_copy(Arena *a, const TgTensor *value, uint32_t n);
+/* the same form; and, where mine has elements, the same elements */
+bool port_same(const TgTensor *mine, const TgTensor *t);
 int64_t tensor_count(const TgTensor *t);                                   /* its elements */
 #endif

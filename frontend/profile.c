@@ -1,5 +1,6 @@
-/* tg_kernel: the kernels of the program used last. tg_profile: the time of each within whole runs, and alone on buffers of its own, where caches are as warm as a repeated launch leaves them:
- * the two tell apart a kernel that is slow from one whose data come from afar. */
+/* tg_kernel: the kernels of the program used last. tg_profile: the time of each within whole runs, and alone on buffers
+ * of its own, where caches are as warm as a repeated launch leaves them: the two tell apart a kernel that is slow from
+ * one whose data come from afar. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,8 @@ static void fill(void *user, uint32_t slot, void *ptr, size_t bytes)
 static int64_t launches_of(const Plan *p, uint32_t kernel)
 {
     int64_t n = 0;
-    for (uint32_t i = 0; i < p->nstep; i++) n += p->step[i].kind == STEP_KERNEL && !p->step[i].once && p->step[i].kernel == kernel;
+    for (uint32_t i = 0; i < p->nstep; i++)
+        n += p->step[i].kind == STEP_KERNEL && !p->step[i].once && p->step[i].kernel == kernel;
     return n;
 }
 
@@ -119,7 +121,8 @@ static void keep_nodes(TgSession *s, const double *run)
         for (int r = 0; r < PROFILE_RUNS; r++) seconds[r] = run[(size_t)r * p->nstep + i];
         row->launches++;
         row->run_seconds += median_of(seconds, PROFILE_RUNS);
-        if (step->kind == STEP_KERNEL) row->flops += p->kernel[step->kernel]->flops, row->bytes += p->kernel[step->kernel]->bytes;
+        if (step->kind == STEP_KERNEL)
+            row->flops += p->kernel[step->kernel]->flops, row->bytes += p->kernel[step->kernel]->bytes;
     }
     if (s->nnode_time) qsort(s->node_time, s->nnode_time, sizeof *s->node_time, by_seconds);
 }
@@ -131,14 +134,17 @@ int32_t tg_node_time(const TgSession *s, int32_t index, TgNodeTime *out)
     return 1;
 }
 
-TgStatus tg_profile(TgSession *s, const TgTensor *inputs, int32_t count, void (*emit)(void *user, const TgKernelTime *row), void *user)
+TgStatus tg_profile(TgSession *s, const TgTensor *inputs, int32_t count,
+                    void (*emit)(void *user, const TgKernelTime *row), void *user)
 {
     TRY(tg_prepare(s, inputs, count));
-    if (!s->backend->time) return session_in_file(s, fail(TG_UNSUPPORTED, "device %s times no kernels", s->backend->name));
+    if (!s->backend->time)
+        return session_in_file(s, fail(TG_UNSUPPORTED, "device %s times no kernels", s->backend->name));
     uint32_t n = s->program->plan->nstep;
     double *run = calloc((size_t)n * PROFILE_RUNS + 1, sizeof *run);
     TgStatus status = run ? TG_OK : fail(TG_LIMIT, "out of memory");
-    for (int r = 0; r < PROFILE_RUNS && s->backend->trace && status == TG_OK; r++) status = program_trace(s->program, s->backend, inputs, run + (size_t)r * n);
+    for (int r = 0; r < PROFILE_RUNS && s->backend->trace && status == TG_OK; r++)
+        status = program_trace(s->program, s->backend, inputs, run + (size_t)r * n);
     if (status == TG_OK) status = emit_rows(s, run, &(Sink){ emit, user });
     if (status == TG_OK) keep_nodes(s, run);
     free(run);

@@ -1,6 +1,7 @@
-/* From a model and concrete inputs to something that runs: import, schedule, choose and lower kernels, plan, compile, load. In: a checked Model, the inputs' types and
- * shapes (and values, where sizes depend on them), an open device. Out: a Program. The stages are called here in order and nowhere else; a stage that is added to a
- * kernel's way belongs to kernel_lower, one that sees all kernels to sched_schedule. */
+/* From a model and concrete inputs to something that runs: import, schedule, choose and lower kernels, plan, compile,
+ * load. In: a checked Model, the inputs' types and shapes (and values, where sizes depend on them), an open device.
+ * Out: a Program. The stages are called here in order and nowhere else; a stage that is added to a kernel's way belongs
+ * to kernel_lower, one that sees all kernels to sched_schedule. */
 #include "frontend/program.h"
 
 #include <malloc.h>
@@ -16,7 +17,8 @@
 #include "graph/custom.h"
 #include "graph/print.h"
 
-static const int64_t REACH_BYTES = INT64_C(1) << 28;      /* of values, for the largest sizes of a range that nobody asked for */
+/* of values, for the largest sizes of a range that nobody asked for */
+static const int64_t REACH_BYTES = INT64_C(1) << 28;
 
 /* A list that the user named is used or is an error; others may be dropped by sched_optimize. */
 typedef struct { const Choice *choice; uint32_t named; TgStatus status; char why[1024]; } Chooser;
@@ -66,14 +68,16 @@ static TgStatus check_sizes(Program *p)
         const Control *c = s->kind == STEP_HOST ? s->call->control : NULL;
         if (c && c->step >= 0) set[c->step] = true;
         if (c && c->count >= 0) set[c->count] = true;
-        for (uint32_t k = 0; s->kind == STEP_HOST && !c && k < s->call->call->src[0]->nsrc; k++) set[s->call->var[k]] = true;
+        for (uint32_t k = 0; s->kind == STEP_HOST && !c && k < s->call->call->src[0]->nsrc; k++)
+            set[s->call->var[k]] = true;
     }
     for (uint32_t k = 0; p->dims && k < p->dims->nvar; k++) {
         int32_t at = plan_var(plan, p->dims->var[k].name);
         if (at >= 0) set[at] = true;
     }
     for (uint32_t k = 0; k < plan->nvar; k++)
-        if (!set[k] && *plan->var_name[k] != '#') return fail(TG_UNSUPPORTED, "size '%s' is used, but nothing that finds it is", plan->var_name[k]);
+        if (!set[k] && *plan->var_name[k] != '#')
+            return fail(TG_UNSUPPORTED, "size '%s' is used, but nothing that finds it is", plan->var_name[k]);
     return TG_OK;
 }
 
@@ -90,14 +94,16 @@ static TgStatus make_plan(Program *p, const Choice *c, Dump *dump)
     return TG_OK;
 }
 
-/* Memory for the outputs that have none: at first all, later those that tg_take gave away. It is sized by the largest values of symbolic sizes; the shape of a run is evaluated after it. */
+/* Memory for the outputs that have none: at first all, later those that tg_take gave away. It is sized by the largest
+ * values of symbolic sizes; the shape of a run is evaluated after it. */
 static TgStatus outputs_memory(Program *p)
 {
     for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
         const PlanBuffer *b = &p->plan->buffer[i];
         if (b->kind != MEM_OUTPUT || p->out[b->offset]->data) continue;
         p->out[b->offset]->data = spare_alloc((size_t)b->size_bytes + 64);
-        if (!p->out[b->offset]->data) return fail(TG_LIMIT, "no memory for output %ld (%ld bytes)", (long)b->offset, (long)b->size_bytes);
+        if (!p->out[b->offset]->data)
+            return fail(TG_LIMIT, "no memory for output %ld (%ld bytes)", (long)b->offset, (long)b->size_bytes);
     }
     return TG_OK;
 }
@@ -112,7 +118,9 @@ static TgStatus make_outputs(Program *p)
         const PlanBuffer *b = &p->plan->buffer[i];
         if (b->kind != MEM_OUTPUT) continue;
         TgTensor *y = p->out[b->offset];
-        y->type = p->imported.output_text[b->offset] ? TG_STRING : p->imported.output_narrow[b->offset] ? (TgType)p->imported.output_narrow[b->offset] : (TgType)dtype_info[b->dtype].onnx;
+        y->type = p->imported.output_text[b->offset] ? TG_STRING
+            : p->imported.output_narrow[b->offset]   ? (TgType)p->imported.output_narrow[b->offset]
+                                                     : (TgType)dtype_info[b->dtype].onnx;
         y->rank = (int32_t)b->shape->rank - complex_is((int32_t)y->type);
     }
     return outputs_memory(p);
@@ -127,8 +135,11 @@ static TgStatus output_shapes(Program *p)
         int64_t numel = 1;
         for (uint32_t k = 0; k < b->shape->rank; k++) {
             int64_t size = plan_eval(p->plan, b->shape->dim[k], p->vars);
-            if (size == INT64_MIN) return fail(TG_INTERNAL, "size %u of output %ld is not known after the run", k, (long)b->offset);
-            if (size < 0) return fail(TG_BAD_INPUT, "'output %ld': axis %u would have size %ld: what the data tell is too short", (long)b->offset, k, (long)size);
+            if (size == INT64_MIN)
+                return fail(TG_INTERNAL, "size %u of output %ld is not known after the run", k, (long)b->offset);
+            if (size < 0)
+                return fail(TG_BAD_INPUT, "'output %ld': axis %u would have size %ld: what the data tell is too short",
+                            (long)b->offset, k, (long)size);
             numel *= size;
             if ((int32_t)k < y->rank) y->shape[k] = size;
         }
@@ -166,7 +177,8 @@ static void make_text(Program *p)
 static void *own_memory(Program *p, uint32_t i, const TgTensor *x, size_t width)
 {
     int64_t n = tensor_count(x);
-    if (!p->own[i] || n > p->room[i]) p->own[i] = arena_alloc(p->arena, (size_t)(p->room[i] = p->own[i] ? 2 * n : n) * width + 1);
+    if (!p->own[i] || n > p->room[i])
+        p->own[i] = arena_alloc(p->arena, (size_t)(p->room[i] = p->own[i] ? 2 * n : n) * width + 1);
     return p->own[i];
 }
 
@@ -218,7 +230,9 @@ static void keep_baked(Program *p, const TgTensor *input)
     port_parts(p->given, input, p->nport);
     for (uint32_t i = 0; i < p->ninput; i++) {
         const TgTensor *x = p->given[i];
-        if (p->imported.baked[i] && x->data) p->in[i]->data = x->type == TG_STRING ? (void *)copy_strings(p, x) : arena_copy(p->arena, x->data, x->size_bytes);
+        if (p->imported.baked[i] && x->data)
+            p->in[i]->data =
+                x->type == TG_STRING ? (void *)copy_strings(p, x) : arena_copy(p->arena, x->data, x->size_bytes);
     }
 }
 
@@ -227,7 +241,8 @@ static void forget(void *owner, const void *data, size_t bytes) { model_forget(o
 int64_t program_bytes(const Program *p)
 {
     int64_t bytes = p->plan->arena_bytes + p->plan->persist_bytes;
-    for (uint32_t i = 0; i < p->plan->nbuffer; i++) bytes += p->plan->buffer[i].kind == MEM_OUTPUT ? p->plan->buffer[i].size_bytes : 0;
+    for (uint32_t i = 0; i < p->plan->nbuffer; i++)
+        bytes += p->plan->buffer[i].kind == MEM_OUTPUT ? p->plan->buffer[i].size_bytes : 0;
     return bytes;
 }
 
@@ -243,7 +258,9 @@ static void forget_code(Program *p)
 static TgStatus check_memory(const Program *p, int64_t limit)
 {
     int64_t bytes = program_bytes(p);
-    return limit && bytes > limit ? fail(TG_LIMIT, "needs %ld bytes for its values; the limit is %ld", (long)bytes, (long)limit) : TG_OK;
+    return limit && bytes > limit
+        ? fail(TG_LIMIT, "needs %ld bytes for its values; the limit is %ld", (long)bytes, (long)limit)
+        : TG_OK;
 }
 
 static void drop_plan(Program *p)
@@ -266,7 +283,8 @@ static TgStatus compile_and_load(Program *p, const ProgramMaker *k)
     p->plan->forget = forget;
     p->plan->forget_owner = (void *)(uintptr_t)k->model;
     TRY(k->backend->load(&p->executable, k->device, p->plan, p->code));
-    model_forget_all(k->model);                                  /* around what was read, the system has mapped up to 2 MiB */
+    /* around what was read, the system has mapped up to 2 MiB */
+    model_forget_all(k->model);
     p->load_s = clock_s() - start;
     return TG_OK;
 }
@@ -312,10 +330,12 @@ static void keep_answer(Program *p, const TgTensor *y)
     a->value.data = y->type == TG_STRING ? (void *)copy_strings(p, y) : arena_copy(p->arena, y->data, y->size_bytes);
 }
 
-/* The graph that p's import has come to computes a value that it must know: a program of its own, which lives as long as p. */
+/* The graph that p's import has come to computes a value that it must know: a program of its own, which lives as long
+ * as p. */
 static TgStatus ask(Program *p, const ProgramMaker *k, const TgTensor *input)
 {
-    if (!port_has_data(input, p->nport)) return fail(TG_UNSUPPORTED, "a size or axis depends on the data of inputs, which are not given");
+    if (!port_has_data(input, p->nport))
+        return fail(TG_UNSUPPORTED, "a size or axis depends on the data of inputs, which are not given");
     Program *q = *room_for_question(p) = program_new(input, p->nport);
     q->dims = p->dims;
     q->imported = p->imported;
@@ -385,8 +405,10 @@ static TgStatus make(Program *p, const ProgramMaker *k, const TgTensor *input, P
     return TG_OK;
 }
 
-/* What cannot be done with sizes that are variables is done with those at hand, and what then cannot be done with strings of each run, with those at hand. */
-TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t nport, const FreeDims *f, ProgramGoal goal, Dump *dump)
+/* What cannot be done with sizes that are variables is done with those at hand, and what then cannot be done with
+ * strings of each run, with those at hand. */
+TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t nport,
+                      const FreeDims *f, ProgramGoal goal, Dump *dump)
 {
     for (bool strings = false;;) {
         Program *p = program_new(input, nport);
@@ -426,7 +448,8 @@ static bool same_port(const Program *p, uint32_t i, const TgTensor *x)
         size_t width = (size_t)tg_type_bits(mine->type) / 8;
         alike.data = memcpy(value, x->data, x->size_bytes);
         for (int64_t e = 0; width && e < (int64_t)(x->size_bytes / width); e++)
-            if (dims_find_value(p->dims, i, e) >= 0) memcpy((char *)value + (size_t)e * width, (const char *)mine->data + (size_t)e * width, width);
+            if (dims_find_value(p->dims, i, e) >= 0)
+                memcpy((char *)value + (size_t)e * width, (const char *)mine->data + (size_t)e * width, width);
     }
     for (int32_t k = 0; k < x->rank && k < mine->rank; k++)
         if (!mine->data && dims_find(p->dims, i, k) >= 0) alike.shape[k] = mine->shape[k];
@@ -439,7 +462,8 @@ bool program_fits(const Program *p, const Backend *b, const TgTensor *input, uin
     for (uint32_t i = 0; i < nport; i++)
         if (!same_port(p, i, &input[i])) return false;
     int64_t value[p->dims ? p->dims->nvar + 1 : 1];
-    return (!p->dims || (dims_values(p->dims, input, value) && dims_hold(p->dims, p->imported.g, value))) && same_answers(p, b, input);
+    return (!p->dims || (dims_values(p->dims, input, value) && dims_hold(p->dims, p->imported.g, value))) &&
+        same_answers(p, b, input);
 }
 
 static void bind_dims(Program *p, const TgTensor *input)
@@ -461,12 +485,15 @@ static TgStatus run(Program *p, const Backend *b, const TgTensor *input, TgTenso
     port_parts(p->given, input, p->nport);
     for (uint32_t i = 0; i < p->ninput; i++) {
         const TgTensor *x = p->given[i];
-        in[i] = p->imported.input_text[i] ? (const void *)numbers_of(p, pool, i, x) : p->imported.input_narrow[i] ? bytes_of(p, i, x) : x->data;
+        in[i] = p->imported.input_text[i] ? (const void *)numbers_of(p, pool, i, x)
+            : p->imported.input_narrow[i] ? bytes_of(p, i, x)
+                                          : x->data;
     }
     TRY(outputs_memory(p));
     for (uint32_t i = 0; i < p->noutput; i++) out[i] = p->out[i]->data;
     StringPool *before = text_begin(pool);
-    TgStatus status = seconds ? b->trace(p->executable, in, out, p->vars, seconds) : b->run(p->executable, in, out, p->vars);
+    TgStatus status =
+        seconds ? b->trace(p->executable, in, out, p->vars, seconds) : b->run(p->executable, in, out, p->vars);
     p->pieces_wanted = text_end(before);
     TRY(status);
     TRY(output_shapes(p));
@@ -477,7 +504,10 @@ static TgStatus run(Program *p, const Backend *b, const TgTensor *input, TgTenso
     return TG_OK;
 }
 
-TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output) { return run(p, b, input, output, NULL); }
+TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output)
+{
+    return run(p, b, input, output, NULL);
+}
 
 TgStatus program_trace(Program *p, const Backend *b, const TgTensor *input, double *seconds)
 {

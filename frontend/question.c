@@ -1,5 +1,7 @@
-/* See question.h. In: an import that has failed for want of a value. Out: the graph that computes it, and later the answer in its place. Must hold: an import is the same again up to the first use of its last answer, so that the
- * number of a node names a value: a question about an older node forgets the answers about younger ones, and what else changes imports (values baked in, sizes that are variables) all of them.
+/* See question.h. In: an import that has failed for want of a value. Out: the graph that computes it, and later the
+ * answer in its place. Must hold: an import is the same again up to the first use of its last answer, so that the
+ * number of a node names a value: a question about an older node forgets the answers about younger ones, and what else
+ * changes imports (values baked in, sizes that are variables) all of them.
  */
 #include "frontend/question.h"
 
@@ -10,12 +12,16 @@
 
 static U plain_of(U x) { return special_part(x, 0); }
 static uint32_t id_of(U x) { return complex_type(x) ? x->id : plain_of(x)->id; }
-static int32_t kind_of(TgType type) { return type == TG_STRING || narrow_is((int32_t)type) || complex_is((int32_t)type) ? (int32_t)type : 0; }
+static int32_t kind_of(TgType type)
+{
+    return type == TG_STRING || narrow_is((int32_t)type) || complex_is((int32_t)type) ? (int32_t)type : 0;
+}
 
 U question_answered(const Run *run, U x)
 {
     for (uint32_t k = 0; run->known && k < run->known->n; k++)
-        if (run->known->item[k].node == id_of(x) && kind_of(run->known->item[k].value.type) == special_kind(x)) return run->known->used++, border_constant(run, &run->known->item[k].value);
+        if (run->known->item[k].node == id_of(x) && kind_of(run->known->item[k].value.type) == special_kind(x))
+            return run->known->used++, border_constant(run, &run->known->item[k].value);
     return x;
 }
 
@@ -29,7 +35,8 @@ static U *reached(Graph *g, U root, Arena *a, uint32_t *count)
     bool *inside = NEW_N(a, bool, graph_count(g));
     inside[root->id] = true;
     for (uint32_t k = all; k-- > 0;)
-        for (uint32_t i = 0; inside[order[k]->id] && order[k]->op != UOP_CUSTOMFUNCTION && i < order[k]->nsrc; i++) inside[order[k]->src[i]->id] = true;
+        for (uint32_t i = 0; inside[order[k]->id] && order[k]->op != UOP_CUSTOMFUNCTION && i < order[k]->nsrc; i++)
+            inside[order[k]->src[i]->id] = true;
     *count = 0;
     for (uint32_t k = 0; k < all; k++)
         if (inside[order[k]->id]) kept[(*count)++] = order[k];
@@ -53,7 +60,8 @@ static bool is_input_size(const Run *run, U var)
     return false;
 }
 
-/* Is all that x is made of at hand, outside of bodies that are being made, and does some of it differ from run to run? */
+/* Is all that x is made of at hand, outside of bodies that are being made, and does some of it differ from run to run?
+ */
 static bool can_ask(const Run *run, U x)
 {
     U part[2] = { special_part(x, 0), complex_type(x) ? special_part(x, 1) : NULL };
@@ -74,7 +82,8 @@ U import_ask(Import *im, U x)
 {
     U known = question_answered(im->run, x), plain = plain_of(x);
     if (known != x) return known;
-    if (im->run->known && plain->dtype != DT_VOID && plain->op != UOP_ERROR && can_ask(im->run, x)) im->run->question = x;
+    if (im->run->known && plain->dtype != DT_VOID && plain->op != UOP_ERROR && can_ask(im->run, x))
+        im->run->question = x;
     return NULL;
 }
 
@@ -86,7 +95,8 @@ static U told_of(Graph *g, U u)
     bool size = u->dtype == DT_INDEX && !uop_rank(u);
     U found = size && u->op == UOP_DEFINE_VAR && size_told(g, u) ? u : NULL;
     for (uint32_t k = 0; (size || u->op == UOP_TUPLE) && k < u->nsrc && !found; k++) found = told_of(g, u->src[k]);
-    for (uint32_t k = 0; !size && u->op != UOP_TUPLE && k < uop_rank(u) && !found; k++) found = told_of(g, uop_dim(u, k));
+    for (uint32_t k = 0; !size && u->op != UOP_TUPLE && k < uop_rank(u) && !found; k++)
+        found = told_of(g, uop_dim(u, k));
     return found;
 }
 
@@ -113,7 +123,8 @@ TgStatus question_import(Imported *out, Run *run)
     U x = run->question, y = x->dtype == DT_INDEX ? cast(run->g, x, DT_I64) : x;
     ValueDef port = { .name = "", .kind = VALUE_UNKNOWN, .rank = -1 };
     while (run->known->n && run->known->item[run->known->n - 1].node > id_of(x)) run->known->n--;
-    if (run->known->asked++ == QUESTIONS_MAX) return fail(TG_LIMIT, "sizes depend on more than %d values that only a run can tell", QUESTIONS_MAX);
+    if (run->known->asked++ == QUESTIONS_MAX)
+        return fail(TG_LIMIT, "sizes depend on more than %d values that only a run can tell", QUESTIONS_MAX);
     graph_error_clear(run->g);
     import_inputs(out, run);
     out->question = true;

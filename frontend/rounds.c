@@ -1,8 +1,11 @@
-/* Loops whose rounds only a run can tell apart (a branch of another shape, a sequence of a length that data choose): the body is a model of its own, run once a round by a session inside.
- * In: a node whose trip count, condition, first states and scanned values are known, or are asked for (question.h), as is what the body takes from outside. Out: constants. So a program with such a loop is used only
- * for inputs that give the same values, and what the loop made of them is remembered while the import is tried again.
- * A sequence to which the body only appends is never given to it (find_lists); another one, of tensors of one form, is given as the rows of one (tuple.h): so the number of programs does not grow with the rounds.
- * Must hold: a round's values are copied before the next one runs, which may write the same memory.
+/* Loops whose rounds only a run can tell apart (a branch of another shape, a sequence of a length that data choose):
+ * the body is a model of its own, run once a round by a session inside. In: a node whose trip count, condition, first
+ * states and scanned values are known, or are asked for (question.h), as is what the body takes from outside. Out:
+ * constants. So a program with such a loop is used only for inputs that give the same values, and what the loop made of
+ * them is remembered while the import is tried again. A sequence to which the body only appends is never given to it
+ * (find_lists); another one, of tensors of one form, is given as the rows of one (tuple.h): so the number of programs
+ * does not grow with the rounds. Must hold: a round's values are copied before the next one runs, which may write the
+ * same memory.
  */
 #include "frontend/rounds.h"
 
@@ -15,7 +18,8 @@
 
 enum { ROUNDS_MAX = 1 << 20 };
 
-/* What a loop has made of its inputs; out NULL: nothing yet, it is to be run. path: the node and the calls of functions that it stands in. */
+/* What a loop has made of its inputs; out NULL: nothing yet, it is to be run. path: the node and the calls of functions
+ * that it stands in. */
 struct Rounds { struct Rounds *next; uint64_t path; uint32_t nin; const TgTensor *in, *out; };
 
 /* The rows of all rounds so far: of one form, loose (values.h); data grow. */
@@ -29,7 +33,8 @@ typedef struct {
     const RoundsNode *node;
     const GraphDef *body;
     Model model;                    /* the body */
-    uint32_t head, tail, states, scans, rows, captured, ninit;      /* head: of a Loop its trip count and condition, which stand before its states; tail: the condition among outputs */
+    /* head: of a Loop its trip count and condition, which stand before its states; tail: the condition among outputs */
+    uint32_t head, tail, states, scans, rows, captured, ninit;
     const char **name;              /* [captured] from outside: inputs behind the scanned ones, by */
     uint32_t *level;                /* [nin] (Outside) */
     bool *list;                     /* [states] */
@@ -110,7 +115,8 @@ static bool if_appends(const Node *n, Map *list)
     if (!branch[0] || !branch[1] || !scope_appends(branch[0], list) || !scope_appends(branch[1], list)) return false;
     for (uint32_t k = 0; k < n->nout; k++) {
         uintptr_t of = k < branch[0]->noutput && k < branch[1]->noutput ? listed(list, branch[0]->output[k].name) : 0;
-        if (k >= branch[0]->noutput || k >= branch[1]->noutput || of != listed(list, branch[1]->output[k].name)) return false;
+        if (k >= branch[0]->noutput || k >= branch[1]->noutput || of != listed(list, branch[1]->output[k].name))
+            return false;
         if (of) map_puts(list, n->out[k], (void *)of);
     }
     return true;
@@ -123,7 +129,9 @@ static bool node_appends(const Node *n, Map *list)
     for (uint32_t k = 1; k < n->nin; k++)
         if (listed(list, n->in[k])) return false;
     if (standard && !strcmp(n->op, "If")) return !first && if_appends(n, list);
-    if (first && !(standard && (!strcmp(n->op, "Identity") || (!strcmp(n->op, "SequenceInsert") && (n->nin < 3 || !*n->in[2]))))) return false;
+    if (first &&
+        !(standard && (!strcmp(n->op, "Identity") || (!strcmp(n->op, "SequenceInsert") && (n->nin < 3 || !*n->in[2])))))
+        return false;
     if (first) map_puts(list, n->out[0], (void *)first);
     for (uint32_t k = 0; k < n->nattr; k++)
         if (n->attr[k].graph && reads(n->attr[k].graph, list)) return false;
@@ -138,7 +146,8 @@ static bool scope_appends(const GraphDef *d, Map *list)
     return true;
 }
 
-/* Which states are sequences that nothing in the body looks at: each round is given an empty one, and what it appends is moved. Else each length would be a program of its own. */
+/* Which states are sequences that nothing in the body looks at: each round is given an empty one, and what it appends
+ * is moved. Else each length would be a program of its own. */
 static void find_lists(Body *b)
 {
     Map list;
@@ -148,7 +157,8 @@ static void find_lists(Body *b)
         map_init(&list, b->arena);
         map_puts(&list, b->body->input[b->head + k].name, (void *)1);
         fits = fits && scope_appends(b->body, &list);
-        for (uint32_t i = 0; fits && i < b->body->noutput; i++) fits = (listed(&list, b->body->output[i].name) != 0) == (i == b->tail + k);
+        for (uint32_t i = 0; fits && i < b->body->noutput; i++)
+            fits = (listed(&list, b->body->output[i].name) != 0) == (i == b->tail + k);
         b->list[k] = fits;
     }
 }
@@ -165,7 +175,9 @@ static bool capture_names(Body *b, const Names *n, uint32_t level, TensorDef *in
         uint32_t at = count_inputs(b);
         if (!v || v->missing) continue;
         if (v->init && !level) init[b->ninit] = *v->init, init[b->ninit++].name = name;
-        else if (!value_of(im, v->value ? v->value : import_constant(b->g, im->run->pool, v->init), b->arena, &b->in[at])) return false;
+        else if (!value_of(im, v->value ? v->value : import_constant(b->g, im->run->pool, v->init), b->arena,
+                           &b->in[at]))
+            return false;
         else b->level[at] = level, b->name[b->captured++] = name;
     }
     return true;
@@ -197,12 +209,23 @@ static void make_model(Body *b, const TensorDef *init)
     Arena *a = b->arena;
     uint32_t nin = count_inputs(b), own = nin - b->captured;
     ValueDef *in = NEW_N(a, ValueDef, nin), *out = NEW_N(a, ValueDef, b->body->noutput);
-    for (uint32_t k = 0; k < nin; k++) in[k] = (ValueDef){ .name = k < own ? b->body->input[k].name : b->name[k - own], .kind = VALUE_ANY, .rank = -1 };
+    for (uint32_t k = 0; k < nin; k++)
+        in[k] =
+            (ValueDef){ .name = k < own ? b->body->input[k].name : b->name[k - own], .kind = VALUE_ANY, .rank = -1 };
     for (uint32_t k = b->head; k < b->head + b->states; k++)
         if (b->in[k].type == TG_SEQUENCE && !b->list[k - b->head]) in[k].kind = VALUE_ROWS;
-    for (uint32_t k = 0; k < b->body->noutput; k++) out[k] = (ValueDef){ .name = b->body->output[k].name, .kind = VALUE_UNKNOWN, .rank = -1 };
+    for (uint32_t k = 0; k < b->body->noutput; k++)
+        out[k] = (ValueDef){ .name = b->body->output[k].name, .kind = VALUE_UNKNOWN, .rank = -1 };
     b->model = *b->c->im->run->model;
-    b->model.graph = (GraphDef){ .name = b->body->name, .nnode = b->body->nnode, .node = b->body->node, .ninput = nin, .input = in, .noutput = b->body->noutput, .output = out, .ninit = b->ninit, .init = init };
+    b->model.graph = (GraphDef){ .name = b->body->name,
+                                 .nnode = b->body->nnode,
+                                 .node = b->body->node,
+                                 .ninput = nin,
+                                 .input = in,
+                                 .noutput = b->body->noutput,
+                                 .output = out,
+                                 .ninit = b->ninit,
+                                 .init = init };
     b->model.opset = b->node->body.home->opset, b->model.nopset = b->node->body.home->nopset;
 }
 
@@ -228,7 +251,8 @@ static TgStatus stack_rows(Body *b, uint32_t k, const Rows *r, int64_t rounds, T
     const ValueDef *d = &b->body->output[b->tail + b->states + k];
     TgTensor form = r->t;
     if (!rounds) {
-        if (!d->type || d->rank < 0) return fail(TG_UNSUPPORTED, "rows of a loop of no rounds, whose form is not declared");
+        if (!d->type || d->rank < 0)
+            return fail(TG_UNSUPPORTED, "rows of a loop of no rounds, whose form is not declared");
         form = (TgTensor){ .type = (TgType)d->type, .rank = d->rank };
         for (int32_t i = 0; i < d->rank; i++) form.shape[i] = d->dim[i].size < 0 ? 0 : d->dim[i].size;
     }
@@ -256,12 +280,16 @@ static TgStatus append(Arena *a, List *l, const TgTensor *sequence)
 
 static TgStatus condition_of(const TgTensor *t, bool *go_on)
 {
-    if (t->type != TG_BOOL || tensor_count(t) != 1) return fail(TG_BAD_MODEL, "the first output of a loop's body, the condition, is no bool of one element");
+    if (t->type != TG_BOOL || tensor_count(t) != 1)
+        return fail(TG_BAD_MODEL, "the first output of a loop's body, the condition, is no bool of one element");
     *go_on = *(const bool *)t->data;
     return TG_OK;
 }
 
-static bool may_be_rows(const Body *b, uint32_t state) { return b->model.graph.input[b->head + state].kind == VALUE_ROWS; }
+static bool may_be_rows(const Body *b, uint32_t state)
+{
+    return b->model.graph.input[b->head + state].kind == VALUE_ROWS;
+}
 
 /* As the next round is given it: one program serves the rows of any length. */
 static void take_state(const Body *b, uint32_t k, Arena *a, TgTensor *to, const TgTensor *from)
@@ -273,13 +301,15 @@ static void take_state(const Body *b, uint32_t k, Arena *a, TgTensor *to, const 
 }
 
 /* in: of this round, whose states become those of the next; a: holds them until the round after that. */
-static TgStatus one_round(Body *b, TgSession *s, TgTensor *in, const TgTensor *scan, List *list, Rows *row, int64_t round, Arena *a, bool *go_on)
+static TgStatus one_round(Body *b, TgSession *s, TgTensor *in, const TgTensor *scan, List *list, Rows *row,
+                          int64_t round, Arena *a, bool *go_on)
 {
     TgTensor *out = NEW_N(a, TgTensor, b->body->noutput + 1), *state = in + b->head;
     if (b->head) memcpy(in[0].data, &round, sizeof round);
     for (uint32_t k = 0; k < b->scans; k++) {
         int64_t axis = b->node->axis[k];
-        value_slice(a, &state[b->states + k], &scan[k], axis, b->node->reverse[k] ? scan[k].shape[axis] - 1 - round : round);
+        value_slice(a, &state[b->states + k], &scan[k], axis,
+                    b->node->reverse[k] ? scan[k].shape[axis] - 1 - round : round);
         value_pack(&state[b->states + k]);
     }
     TRY(tg_run(s, in, (int32_t)count_inputs(b), out));
@@ -287,7 +317,8 @@ static TgStatus one_round(Body *b, TgSession *s, TgTensor *in, const TgTensor *s
     out += b->tail;
     for (uint32_t k = 0; k < b->states; k++) {
         bool holder = holds_tensors(&state[k]) || holds_tensors(&out[k]);
-        if ((!holder && state[k].type != out[k].type) || (may_be_rows(b, k) && out[k].type != TG_SEQUENCE)) return fail(TG_BAD_MODEL, "state %u of a loop changes its type", k);
+        if ((!holder && state[k].type != out[k].type) || (may_be_rows(b, k) && out[k].type != TG_SEQUENCE))
+            return fail(TG_BAD_MODEL, "state %u of a loop changes its type", k);
         if (b->list[k]) TRY(append(b->arena, &list[k], &out[k]));
         else take_state(b, k, a, &state[k], &out[k]);
     }
@@ -308,7 +339,8 @@ static TgStatus first_inputs(Body *b, TgTensor *in, List *list, TgTensor *scan, 
         in[0] = (TgTensor){ .type = TG_I64, .data = number, .size_bytes = sizeof *number };
         in[1] = (TgTensor){ .type = TG_BOOL, .data = yes, .size_bytes = sizeof *yes };
     }
-    for (uint32_t k = 0; k < b->scans; k++) value_loosen(b->arena, memcpy(&scan[k], &in[b->head + b->states + k], sizeof *scan));
+    for (uint32_t k = 0; k < b->scans; k++)
+        value_loosen(b->arena, memcpy(&scan[k], &in[b->head + b->states + k], sizeof *scan));
     for (uint32_t k = 0; k < b->states; k++) {
         if (!b->list[k]) take_state(b, k, b->arena, &in[b->head + k], &b->in[b->head + k]);
         if (!b->list[k]) continue;
@@ -322,7 +354,8 @@ static TgStatus all_rounds(Body *b, TgSession *s, int64_t trip, bool go_on, TgTe
 {
     Arena *a[2] = { arena_new(), arena_new() };
     Rows *row = NEW_N(b->arena, Rows, b->rows + 1);
-    TgTensor *in = arena_copy(b->arena, b->in, count_inputs(b) * sizeof *in), *scan = NEW_N(b->arena, TgTensor, b->scans + 1);
+    TgTensor *in = arena_copy(b->arena, b->in, count_inputs(b) * sizeof *in),
+             *scan = NEW_N(b->arena, TgTensor, b->scans + 1);
     List *list = NEW_N(b->arena, List, b->states + 1);
     int64_t round = 0, number = 0;
     bool yes = true;
@@ -330,14 +363,18 @@ static TgStatus all_rounds(Body *b, TgSession *s, int64_t trip, bool go_on, TgTe
     for (; round < trip && go_on && status == TG_OK; round++) {
         arena_free(a[round & 1]);
         a[round & 1] = arena_new();
-        status = round < ROUNDS_MAX ? one_round(b, s, in, scan, list, row, round, a[round & 1], &go_on) : fail(TG_LIMIT, "more than %d rounds of a loop that is done round by round", ROUNDS_MAX);
+        status = round < ROUNDS_MAX
+            ? one_round(b, s, in, scan, list, row, round, a[round & 1], &go_on)
+            : fail(TG_LIMIT, "more than %d rounds of a loop that is done round by round", ROUNDS_MAX);
     }
     for (uint32_t k = 0; k < b->states && status == TG_OK; k++) {
         TgTensor last;
         value_copy(b->arena, &last, &in[b->head + k]);
         if (may_be_rows(b, k) && last.type != TG_SEQUENCE) value_apart(b->arena, &out[k], &last);
         else out[k] = last;
-        if (b->list[k] && list[k].n) memcpy(hold(b->arena, &out[k], TG_SEQUENCE, (uint32_t)list[k].n), list[k].item, (size_t)list[k].n * sizeof *list->item);
+        if (b->list[k] && list[k].n)
+            memcpy(hold(b->arena, &out[k], TG_SEQUENCE, (uint32_t)list[k].n), list[k].item,
+                   (size_t)list[k].n * sizeof *list->item);
     }
     for (uint32_t k = 0; k < b->rows; k++) {
         if (status == TG_OK) status = stack_rows(b, k, &row[k], round, &out[b->states + k]);
@@ -395,7 +432,10 @@ static TgStatus run_body(Body *b, const TensorDef *init, int64_t trip, bool go_o
 }
 
 /* A trip count or a condition; without data where there is none. */
-static bool head_of(Body *b, U x, TgType type, TgTensor *t) { return !x || (value_of(b->c->im, x, b->arena, t) && t->type == type && tensor_count(t) == 1); }
+static bool head_of(Body *b, U x, TgType type, TgTensor *t)
+{
+    return !x || (value_of(b->c->im, x, b->arena, t) && t->type == type && tensor_count(t) == 1);
+}
 
 /* All that the rounds are made of. */
 static bool inputs_of(Body *b, TensorDef **init, int64_t *trip, bool *go_on)
@@ -421,7 +461,16 @@ U *loop_by_rounds(Graph *g, const Ctx *c, const RoundsNode *n)
     if (!known) return NULL;
     uint64_t path = path_of(c);
     if (!loop_is_run(c)) remember(known, (struct Rounds){ .path = path });
-    Body b = { .g = g, .c = c, .arena = known->arena, .node = n, .body = n->body.def, .head = n->counted ? 2 : 0, .tail = n->counted, .states = n->states, .scans = n->scans, .rows = n->rows };
+    Body b = { .g = g,
+               .c = c,
+               .arena = known->arena,
+               .node = n,
+               .body = n->body.def,
+               .head = n->counted ? 2 : 0,
+               .tail = n->counted,
+               .states = n->states,
+               .scans = n->scans,
+               .rows = n->rows };
     TensorDef *init;
     int64_t trip;
     bool go_on;

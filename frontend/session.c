@@ -1,5 +1,6 @@
-/* The public API. A session is a checked model, an open device and the programs made so far: one for the first input shapes (and those values that sizes depend on), then
- * one in which the sizes that have changed are variables (dims.h). */
+/* The public API. A session is a checked model, an open device and the programs made so far: one for the first input
+ * shapes (and those values that sizes depend on), then one in which the sizes that have changed are variables (dims.h).
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,9 @@ static TgStatus open_named(TgSession *s, const char *name, DeviceOptions *o)
 static TgStatus open_device(TgSession *s)
 {
     const TgOptions *o = &s->options;
-    DeviceOptions d = { .threads = o->threads, .cpus = o->cpus, .cache_dir = o->no_cache ? NULL : o->cache_dir, .verbose = o->verbose };
+    DeviceOptions d = {
+        .threads = o->threads, .cpus = o->cpus, .cache_dir = o->no_cache ? NULL : o->cache_dir, .verbose = o->verbose
+    };
     if (strcmp(o->device, "auto")) return open_named(s, o->device, &d);
     TgStatus status = fail(TG_DEVICE, "no device works here");
     for (int i = 0; backends[i]; i++) {
@@ -101,13 +104,19 @@ TgStatus session_in_file(const TgSession *s, TgStatus status)
 /* The target that kernels are made for: the device's, with numbers in as many parts as the precision allows. */
 static TgStatus set_precision(TgSession *s)
 {
-    static const struct { const char *name; int32_t parts; } way[] = { [TG_PRECISION_EXACT] = { "exact", 0 }, [TG_PRECISION_SPLIT] = { "split", 2 }, [TG_PRECISION_FAST] = { "fast", 1 } };
+    static const struct {
+        const char *name;
+        int32_t parts;
+    } way[] = { [TG_PRECISION_EXACT] = { "exact", 0 },
+                [TG_PRECISION_SPLIT] = { "split", 2 },
+                [TG_PRECISION_FAST] = { "fast", 1 } };
     TgPrecision p = s->options.precision;
     if ((unsigned)p >= sizeof way / sizeof *way) return fail(TG_USAGE, "precision: %d is none", (int)p);
     s->target = *s->backend->target(s->device);
     s->target.parts = way[p].parts;
     if (!s->target.parts || has_parts(&s->target)) return TG_OK;
-    return fail(TG_UNSUPPORTED, "precision: device %s does not compute '%s'; exact is what it has", s->backend->name, way[p].name);
+    return fail(TG_UNSUPPORTED, "precision: device %s does not compute '%s'; exact is what it has", s->backend->name,
+                way[p].name);
 }
 
 /* The device, once there is a model. */
@@ -161,7 +170,8 @@ TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options)
     return session_open(out, s, start, model_load(&s->model, path));
 }
 
-TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, const char *folder, const TgOptions *options)
+TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, const char *folder,
+                        const TgOptions *options)
 {
     double start = clock_s();
     TgSession *s = session_new("model", options);
@@ -200,7 +210,8 @@ TgStatus tg_give(TgSession *s, const char *name, int32_t given)
     GraphDef *g = &s->model->graph;
     const GraphDef *whole = &s->whole;
     uint32_t at = optional_named(whole, name);
-    if (at == whole->noptional) return session_in_file(s, fail(TG_BAD_INPUT, "'%s' is no initializer that is an input's default value", name));
+    if (at == whole->noptional)
+        return session_in_file(s, fail(TG_BAD_INPUT, "'%s' is no initializer that is an input's default value", name));
     if (s->given[at] == (given != 0)) return TG_OK;
     s->given[at] = given != 0;
     drop_programs(s);
@@ -221,7 +232,13 @@ TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model
 {
     Arena *a = arena_new();
     TgSession *s = NEW(a, TgSession);
-    *s = (TgSession){ .arena = a, .model = model, .backend = maker->backend, .device = maker->device, .choice = *maker->choice, .outside = outside, .options = { .max_memory_bytes = maker->max_memory_bytes } };
+    *s = (TgSession){ .arena = a,
+                      .model = model,
+                      .backend = maker->backend,
+                      .device = maker->device,
+                      .choice = *maker->choice,
+                      .outside = outside,
+                      .options = { .max_memory_bytes = maker->max_memory_bytes } };
     s->choice.named = NULL;
     *out = s;
     return free_dims_new(&s->dims, a, model, NULL);
@@ -237,19 +254,23 @@ void session_leave(TgSession *inside)
 TgStatus session_check_inputs(const TgSession *s, const TgTensor *input, int32_t count)
 {
     if (!s->device) return fail(TG_USAGE, "the session was opened without a device");
-    if (count != tg_input_count(s)) return fail(TG_BAD_INPUT, "%d inputs are given; %d are wanted", count, tg_input_count(s));
+    if (count != tg_input_count(s))
+        return fail(TG_BAD_INPUT, "%d inputs are given; %d are wanted", count, tg_input_count(s));
     for (int32_t i = 0; i < count; i++) TRY(port_check(&s->model->graph.input[i], &input[i]));
     return free_dims_check(&s->dims, s->model, input);
 }
 
 /* ---- programs ---- */
 
-/* Keeps what was used last: at most PROGRAMS_KEPT, and no second one beyond PROGRAMS_BYTES: each holds its own packed weights. */
+/* Keeps what was used last: at most PROGRAMS_KEPT, and no second one beyond PROGRAMS_BYTES: each holds its own packed
+ * weights. */
 static void drop_oldest(TgSession *s)
 {
     int64_t bytes = 0;
     Program **p = &s->program;
-    for (int i = 0; *p && i < PROGRAMS_KEPT && (!i || bytes + program_bytes(*p) <= PROGRAMS_BYTES); i++, p = &(*p)->next) bytes += program_bytes(*p);
+    for (int i = 0; *p && i < PROGRAMS_KEPT && (!i || bytes + program_bytes(*p) <= PROGRAMS_BYTES);
+         i++, p = &(*p)->next)
+        bytes += program_bytes(*p);
     for (Program *q = *p, *next; q; q = next) {
         next = q->next;
         program_free(q, s->backend);
@@ -268,7 +289,11 @@ static Program *unlink_fitting(TgSession *s, const TgTensor *input, int32_t coun
     return found;
 }
 
-ProgramMaker session_maker(const TgSession *s) { return (ProgramMaker){ s->model, s->backend, s->device, &s->choice, s->options.max_memory_bytes, s->pieces, s->outside }; }
+ProgramMaker session_maker(const TgSession *s)
+{
+    return (ProgramMaker){ s->model,  s->backend, s->device, &s->choice, s->options.max_memory_bytes,
+                           s->pieces, s->outside };
+}
 
 static void say_variable(const Dims *d, const DimVar *v)
 {
@@ -277,7 +302,9 @@ static void say_variable(const Dims *d, const DimVar *v)
         for (uint32_t k = 0; k < d->nvar; k++)
             if (v->of[k]) fprintf(stderr, " %ld %s +", (long)v->of[k], d->var[k].name);
         fprintf(stderr, " %ld, times %ld\n", (long)v->plus, (long)v->step);
-    } else if (!v->fixed) fprintf(stderr, "size %s is a variable: %ld..%ld, step %ld\n", v->name, (long)v->least, (long)v->largest, (long)v->step);
+    } else if (!v->fixed)
+        fprintf(stderr, "size %s is a variable: %ld..%ld, step %ld\n", v->name, (long)v->least, (long)v->largest,
+                (long)v->step);
     else if (v->why) fprintf(stderr, "size %s is built in: %s\n", v->name, v->why);
 }
 
@@ -294,12 +321,16 @@ static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input,
     s->compile_s += p->stats.compile_s;
     s->schedule_s += p->schedule_s;
     s->load_s += p->load_s;
-    for (uint32_t k = 0; s->options.verbose && p->dims && k < p->dims->nvar; k++) say_variable(p->dims, &p->dims->var[k]);
+    for (uint32_t k = 0; s->options.verbose && p->dims && k < p->dims->nvar; k++)
+        say_variable(p->dims, &p->dims->var[k]);
     if (s->options.verbose && p->schedule->refused) fputs(p->schedule->why_refused.s, stderr);
     return TG_OK;
 }
 
-TgStatus session_make_anew(Program **out, TgSession *s, const TgTensor *input) { return make_program(out, s, input, (int32_t)s->program->nport); }
+TgStatus session_make_anew(Program **out, TgSession *s, const TgTensor *input)
+{
+    return make_program(out, s, input, (int32_t)s->program->nport);
+}
 
 void session_replace(TgSession *s, Program *p)
 {
@@ -334,7 +365,8 @@ static TgStatus run_once(TgSession *s, const TgTensor *inputs, int32_t count, Tg
     return session_in_file(s, program_run(s->program, s->backend, inputs, outputs));
 }
 
-/* The last run failed for a text of more pieces than its program has room for: programs that make strings are made anew, with more. */
+/* The last run failed for a text of more pieces than its program has room for: programs that make strings are made
+ * anew, with more. */
 static void make_room(TgSession *s)
 {
     enum { PIECES = 1024, TIMES = 4 };
@@ -350,7 +382,8 @@ static void make_room(TgSession *s)
 TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
 {
     TgStatus status = run_once(s, inputs, count, outputs);
-    for (int64_t room = 0; status == TG_LIMIT && s->program && s->program->pieces_wanted > room; status = run_once(s, inputs, count, outputs)) {
+    for (int64_t room = 0; status == TG_LIMIT && s->program && s->program->pieces_wanted > room;
+         status = run_once(s, inputs, count, outputs)) {
         room = s->program->pieces_wanted;
         make_room(s);
     }
@@ -361,7 +394,9 @@ TgStatus tg_take(TgTensor *out, TgSession *s, int32_t index)
 {
     TgTensor *y = s->program && index >= 0 && (uint32_t)index < s->program->nresult ? &s->program->output[index] : NULL;
     if (!y || !y->data) return fail(TG_USAGE, "output %d of no run is there to take", index);
-    if (y->type == TG_STRING || holds_tensors(y)) return fail(TG_USAGE, "output %d holds %s, which stay the session's", index, y->type == TG_STRING ? "strings" : "tensors");
+    if (y->type == TG_STRING || holds_tensors(y))
+        return fail(TG_USAGE, "output %d holds %s, which stay the session's", index,
+                    y->type == TG_STRING ? "strings" : "tensors");
     *out = *y;
     y->data = NULL;
     return TG_OK;

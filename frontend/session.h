@@ -28,17 +28,24 @@ struct TgSession {
     uint32_t nnode_time;
 };
 
-/* A session for the body of a loop that a program's import runs, with the program's device. model and outside must outlive it. */
+/* A session for the body of a loop that a program's import runs, with the program's device. model and outside must
+ * outlive it. */
 TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model, const Outside *outside);
 void session_leave(TgSession *inside);
 double model_step(const Model *m, const char *output);                /* step.c: TgPort.step */
-TgType model_rounded(const Model *m, const char *output);         /* step.c: the half type that an output is a cast of, or 0 */
-TgStatus session_in_file(const TgSession *s, TgStatus status);      /* a failure's message starts with the model's file name */
-TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count);      /* makes the one that fits these inputs the one used last */
-TgStatus session_make_anew(Program **out, TgSession *s, const TgTensor *input);    /* the program used last, for inputs that it fits, with the lists that the database has now; the caller's */
-void session_replace(TgSession *s, Program *p);                     /* p takes the place of the program used last, which is freed */
+/* step.c: the half type that an output is a cast of, or 0 */
+TgType model_rounded(const Model *m, const char *output);
+/* a failure's message starts with the model's file name */
+TgStatus session_in_file(const TgSession *s, TgStatus status);
+/* makes the one that fits these inputs the one used last */
+TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count);
+/* the program used last, for inputs that it fits, with the lists that the database has now; the caller's */
+TgStatus session_make_anew(Program **out, TgSession *s, const TgTensor *input);
+/* p takes the place of the program used last, which is freed */
+void session_replace(TgSession *s, Program *p);
 const char *session_cache_dir(Arena *a);                            /* where sessions cache by default; NULL: nowhere */
 ProgramMaker session_maker(const TgSession *s);
-TgStatus trace_kernels(Program *p, const Backend *b, const TgTensor *input, double *seconds);      /* profile.c: a run; seconds[plan->nkernel]: all launches of each are added */
+/* profile.c: a run; seconds[plan->nkernel]: all launches of each are added */
+TgStatus trace_kernels(Program *p, const Backend *b, const TgTensor *input, double *seconds);
 TgStatus session_check_inputs(const TgSession *s, const TgTensor *input, int32_t count);
 #endif

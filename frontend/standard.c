@@ -1,4 +1,5 @@
-/* See standard.h. An operator's rows ascend by version; the newest that is not newer than the model's opset counts. To add an operator of com.microsoft: a row of microsoft.def as well. */
+/* See standard.h. An operator's rows ascend by version; the newest that is not newer than the model's opset counts. To
+ * add an operator of com.microsoft: a row of microsoft.def as well. */
 #include "frontend/standard.h"
 
 #include <string.h>
@@ -6,9 +7,16 @@
 #include "frontend/import.h"
 #include "frontend/tuple.h"
 
-/* An input: its types are sets, a bit for each TensorProto.DataType. Inputs of one variable (not 0) are of one type. The last one may stand for many. */
+/* An input: its types are sets, a bit for each TensorProto.DataType. Inputs of one variable (not 0) are of one type.
+ * The last one may stand for many. */
 typedef enum { REQUIRED, OPTIONAL, MANY } Presence;
-typedef struct { const char *name; int32_t variable; Presence presence; uint32_t tensor, sequence, optional; bool map; } Formal;
+typedef struct {
+    const char *name;
+    int32_t variable;
+    Presence presence;
+    uint32_t tensor, sequence, optional;
+    bool map;
+} Formal;
 typedef struct { const char *name; AttrType type; bool required; } Attribute;
 typedef struct {
     const char *domain, *name;
@@ -32,9 +40,14 @@ enum { STANDARD_COUNT = sizeof standard / sizeof *standard };
 /* com.microsoft, which is no standard: rows by hand. */
 #define TYPE_SET(t) (1u << TG_##t)
 enum {
-    FLOATS = TYPE_SET(F16) | TYPE_SET(BF16) | TYPE_SET(F32) | TYPE_SET(F64), INDICES = TYPE_SET(I32) | TYPE_SET(I64), BYTES = TYPE_SET(I8) | TYPE_SET(U8), TEXT = TYPE_SET(STRING),
-    CODES = TYPE_SET(F8E4M3FN) | TYPE_SET(F8E4M3FNUZ) | TYPE_SET(F8E5M2) | TYPE_SET(F8E5M2FNUZ) | TYPE_SET(F4E2M1) | TYPE_SET(I4) | TYPE_SET(U4) | TYPE_SET(U8),
-    EVERY = FLOATS | INDICES | BYTES | TEXT | TYPE_SET(BOOL) | TYPE_SET(I16) | TYPE_SET(U16) | TYPE_SET(U32) | TYPE_SET(U64) | TYPE_SET(COMPLEX64) | TYPE_SET(COMPLEX128),
+    FLOATS = TYPE_SET(F16) | TYPE_SET(BF16) | TYPE_SET(F32) | TYPE_SET(F64),
+    INDICES = TYPE_SET(I32) | TYPE_SET(I64),
+    BYTES = TYPE_SET(I8) | TYPE_SET(U8),
+    TEXT = TYPE_SET(STRING),
+    CODES = TYPE_SET(F8E4M3FN) | TYPE_SET(F8E4M3FNUZ) | TYPE_SET(F8E5M2) | TYPE_SET(F8E5M2FNUZ) | TYPE_SET(F4E2M1) |
+        TYPE_SET(I4) | TYPE_SET(U4) | TYPE_SET(U8),
+    EVERY = FLOATS | INDICES | BYTES | TEXT | TYPE_SET(BOOL) | TYPE_SET(I16) | TYPE_SET(U16) | TYPE_SET(U32) |
+        TYPE_SET(U64) | TYPE_SET(COMPLEX64) | TYPE_SET(COMPLEX128),
     QUANTS = BYTES | TYPE_SET(I16) | TYPE_SET(U16) | TYPE_SET(I32) | TYPE_SET(I4) | TYPE_SET(U4),
 };
 static const StandardRow microsoft[] = {
@@ -69,8 +82,17 @@ static const StandardRow *standard_find(const char *domain, const char *name, in
 /* ---- a node against its row ---- */
 
 static int32_t element_type(U x) { return special_kind(x) ? special_kind(x) : dtype_info[x->dtype].onnx; }
-static const char *type_text(U x) { return is_sequence(x) || is_rows(x) ? "a sequence" : is_map(x) ? "a map" : is_empty_optional(x) ? "an empty optional" : tg_type_name((TgType)element_type(x)); }
-static bool has(uint32_t types, int32_t type) { return !type || types >> type & 1; }               /* 0: positions and sizes, which are integers of any width */
+static const char *type_text(U x)
+{
+    return is_sequence(x) || is_rows(x) ? "a sequence"
+        : is_map(x)                     ? "a map"
+        : is_empty_optional(x)          ? "an empty optional"
+                                        : tg_type_name((TgType)element_type(x));
+}
+static bool has(uint32_t types, int32_t type)
+{
+    return !type || types >> type & 1;
+} /* 0: positions and sizes, which are integers of any width */
 
 static bool takes(const Formal *f, U x)
 {
@@ -95,11 +117,17 @@ static U check_input(Graph *g, const Ctx *c, const StandardRow *s, uint32_t k)
 {
     const Formal *f = &s->input[k < s->ninput ? k : s->ninput - 1];
     U x = c->in[k];
-    if (!x) return f->presence == REQUIRED ? fail_node(g, c, TG_BAD_MODEL, NULL, "input %u (%s) is missing", k, f->name) : NULL;
-    if (!takes(f, x)) return fail_node(g, c, TG_BAD_MODEL, c->node->in[k], "is of type %s, which input %u (%s) of the operator does not take", type_text(x), k, f->name);
+    if (!x)
+        return f->presence == REQUIRED ? fail_node(g, c, TG_BAD_MODEL, NULL, "input %u (%s) is missing", k, f->name)
+                                       : NULL;
+    if (!takes(f, x))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[k],
+                         "is of type %s, which input %u (%s) of the operator does not take", type_text(x), k, f->name);
     uint32_t first = f->variable ? tied(s, c, k, f->variable) : k;
     if (element_type(x) && element_type(c->in[first]) && element_type(x) != element_type(c->in[first]))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[k], "is of type %s; input %u is of type %s, and both must be of one", type_text(x), first, type_text(c->in[first]));
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[k],
+                         "is of type %s; input %u is of type %s, and both must be of one", type_text(x), first,
+                         type_text(c->in[first]));
     return NULL;
 }
 
@@ -113,9 +141,12 @@ static const Attribute *attribute_of(const StandardRow *s, const char *name)
 static void check_attributes(Graph *g, const Ctx *c, const StandardRow *s)
 {
     for (uint32_t k = 0; k < c->node->nattr && ok(g); k++)
-        if (!attribute_of(s, c->node->attr[k].name)) fail_node(g, c, s->tests < 0 ? TG_UNSUPPORTED : TG_BAD_MODEL, c->node->attr[k].name, "is no attribute of the operator as of version %d", s->since);
+        if (!attribute_of(s, c->node->attr[k].name))
+            fail_node(g, c, s->tests < 0 ? TG_UNSUPPORTED : TG_BAD_MODEL, c->node->attr[k].name,
+                      "is no attribute of the operator as of version %d", s->since);
     for (uint32_t k = 0; k < s->nattribute && ok(g); k++)
-        if (!attr_typed(g, c, s->attribute[k].name, s->attribute[k].type) && s->attribute[k].required) fail_node(g, c, TG_BAD_MODEL, s->attribute[k].name, "is missing");
+        if (!attr_typed(g, c, s->attribute[k].name, s->attribute[k].type) && s->attribute[k].required)
+            fail_node(g, c, TG_BAD_MODEL, s->attribute[k].name, "is missing");
 }
 
 TgStatus standard_check(Graph *g, const Ctx *c)
@@ -152,14 +183,28 @@ int32_t tg_operator(int32_t index, TgOperator *out)
 {
     if (index >= 0 && index < STANDARD_COUNT) {
         const StandardRow *s = &standard[index];
-        *out = (TgOperator){ .domain = s->domain, .name = s->name, .since_version = s->since, .covered = op_find(s->domain, s->name, s->since) != NULL, .tests = s->tests };
+        *out = (TgOperator){ .domain = s->domain,
+                             .name = s->name,
+                             .since_version = s->since,
+                             .covered = op_find(s->domain, s->name, s->since) != NULL,
+                             .tests = s->tests };
         if (s->ninput) first_types(s->input, out);
         return 1;
     }
     index -= STANDARD_COUNT;
     for (uint32_t k = 0; k < op_row_count && index >= 0; k++)
-        if (!in_standard(&op_rows[k]) && !index--) return *out = (TgOperator){ .domain = op_rows[k].domain, .name = op_rows[k].name, .since_version = op_rows[k].since, .covered = 1, .tests = -1 }, 1;
+        if (!in_standard(&op_rows[k]) && !index--)
+            return *out = (TgOperator){ .domain = op_rows[k].domain,
+                                        .name = op_rows[k].name,
+                                        .since_version = op_rows[k].since,
+                                        .covered = 1,
+                                        .tests = -1 },
+                   1;
     return 0;
 }
 
-int32_t tg_type_covered(TgType type) { return type == TG_STRING || narrow_is((int32_t)type) || complex_is((int32_t)type) || dtype_from_onnx((int32_t)type) != DT_VOID; }
+int32_t tg_type_covered(TgType type)
+{
+    return type == TG_STRING || narrow_is((int32_t)type) || complex_is((int32_t)type) ||
+        dtype_from_onnx((int32_t)type) != DT_VOID;
+}

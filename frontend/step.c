@@ -1,5 +1,6 @@
-/* How far apart the values of an output lie at best, found from the nodes that make it. In: the model. Out: a difference below which two right programs may disagree, since
- * each rounds in its own order and the model then rounds coarsely: one step of a quantisation, the last bit of the 1 that a sigmoid is computed beside. 0: none is known.
+/* How far apart the values of an output lie at best, found from the nodes that make it. In: the model. Out: a
+ * difference below which two right programs may disagree, since each rounds in its own order and the model then rounds
+ * coarsely: one step of a quantisation, the last bit of the 1 that a sigmoid is computed beside. 0: none is known.
  * Likewise the type that an output was rounded to before it was cast to a wider one.
  * To add an operator that coarsens: a row of `coarse`; one that only moves values: a name in `moves`. */
 #include <math.h>
@@ -10,7 +11,8 @@
 
 enum { DEPTH = 16, SCALES_MAX = 1 << 16 };
 
-static const char *const moves[] = { "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "Split", "Concat" };
+static const char *const moves[] = { "Identity",  "Reshape", "Flatten", "Squeeze", "Unsqueeze",
+                                     "Transpose", "Slice",   "Gather",  "Split",   "Concat" };
 
 static const Node *maker(const GraphDef *g, const char *value)
 {
@@ -23,7 +25,8 @@ static const Node *maker(const GraphDef *g, const char *value)
 static const TensorDef *constant(const GraphDef *g, const char *value)
 {
     const Node *n = NULL;
-    for (int depth = 0; depth < DEPTH && (n = maker(g, value)) && !strcmp(n->op, "Identity") && n->nin; depth++) value = n->in[0];
+    for (int depth = 0; depth < DEPTH && (n = maker(g, value)) && !strcmp(n->op, "Identity") && n->nin; depth++)
+        value = n->in[0];
     for (uint32_t i = 0; i < g->ninit && !n; i++)
         if (!strcmp(g->init[i].name, value)) return &g->init[i];
     for (uint32_t k = 0; n && !strcmp(n->op, "Constant") && k < n->nattr; k++)
@@ -51,7 +54,10 @@ static double beside_one(const GraphDef *g, const Node *n)
     return 0x1p-23;
 }
 
-static const struct { const char *op; double (*step)(const GraphDef *g, const Node *n); } coarse[] = { { "DequantizeLinear", largest_scale }, { "Sigmoid", beside_one } };
+static const struct {
+    const char *op;
+    double (*step)(const GraphDef *g, const Node *n);
+} coarse[] = { { "DequantizeLinear", largest_scale }, { "Sigmoid", beside_one } };
 
 static double step_of(const GraphDef *g, const char *value, int depth)
 {
@@ -60,7 +66,8 @@ static double step_of(const GraphDef *g, const char *value, int depth)
     for (size_t i = 0; n && i < sizeof coarse / sizeof *coarse; i++)
         if (!strcmp(n->op, coarse[i].op)) return coarse[i].step(g, n);
     for (size_t i = 0; n && i < sizeof moves / sizeof *moves; i++)
-        for (uint32_t k = 0; !strcmp(n->op, moves[i]) && k < (strcmp(n->op, "Concat") ? 1 : n->nin) && k < n->nin; k++) step = fmax(step, step_of(g, n->in[k], depth - 1));
+        for (uint32_t k = 0; !strcmp(n->op, moves[i]) && k < (strcmp(n->op, "Concat") ? 1 : n->nin) && k < n->nin; k++)
+            step = fmax(step, step_of(g, n->in[k], depth - 1));
     return step;
 }
 

@@ -95,7 +95,9 @@ StringPool *import_pool(const Ctx *c) { return c->im->run->pool; }
 
 static U numbers_of(Graph *g, int64_t *v, int64_t n, const int64_t *shape, uint32_t rank)
 {
-    TensorDef t = { .name = "", .type = TG_I64, .rank = rank, .shape = shape, .numel = n, .data = v, .size_bytes = (size_t)n * 8 };
+    TensorDef t = {
+        .name = "", .type = TG_I64, .rank = rank, .shape = shape, .numel = n, .data = v, .size_bytes = (size_t)n * 8
+    };
     return text_wrap(g, import_tensor(g, &t));
 }
 
@@ -124,7 +126,8 @@ bool input_text(Graph *g, const Ctx *c, uint32_t i, const char ***out, int64_t *
     x = text_numbers(x);
     if (!uop_static(x)) return fail_data(g, c, i), false;
     *n = uop_numel(x);
-    if (*n > CONTENT_MAX) return fail_node(g, c, TG_LIMIT, c->node->in[i], "%lld strings; at most %d", (long long)*n, CONTENT_MAX), false;
+    if (*n > CONTENT_MAX)
+        return fail_node(g, c, TG_LIMIT, c->node->in[i], "%lld strings; at most %d", (long long)*n, CONTENT_MAX), false;
     size_t size;
     const int64_t *v = *n ? data_of(g, x, CONTENT_MAX, &size) : NULL;
     if (*n && !v) return fail_data(g, c, i), false;

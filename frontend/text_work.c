@@ -1,4 +1,5 @@
-/* See text_work.h. Case follows Unicode by the C.UTF-8 tables of the C library. To add one: a function, a row of `table`, and an importer (ops_string.c). */
+/* See text_work.h. Case follows Unicode by the C.UTF-8 tables of the C library. To add one: a function, a row of
+ * `table`, and an importer (ops_string.c). */
 #include "frontend/text_work.h"
 
 #include <locale.h>
@@ -72,8 +73,12 @@ static void encode(Text *t, uint32_t v)
     char b[4];
     if (v < 0x80) b[0] = (char)v, text_bytes(t, b, 1);
     else if (v < 0x800) b[0] = (char)(0xc0 | v >> 6), b[1] = (char)(0x80 | (v & 63)), text_bytes(t, b, 2);
-    else if (v < 0x10000) b[0] = (char)(0xe0 | v >> 12), b[1] = (char)(0x80 | (v >> 6 & 63)), b[2] = (char)(0x80 | (v & 63)), text_bytes(t, b, 3);
-    else b[0] = (char)(0xf0 | v >> 18), b[1] = (char)(0x80 | (v >> 12 & 63)), b[2] = (char)(0x80 | (v >> 6 & 63)), b[3] = (char)(0x80 | (v & 63)), text_bytes(t, b, 4);
+    else if (v < 0x10000)
+        b[0] = (char)(0xe0 | v >> 12), b[1] = (char)(0x80 | (v >> 6 & 63)), b[2] = (char)(0x80 | (v & 63)),
+        text_bytes(t, b, 3);
+    else
+        b[0] = (char)(0xf0 | v >> 18), b[1] = (char)(0x80 | (v >> 12 & 63)), b[2] = (char)(0x80 | (v >> 6 & 63)),
+        b[3] = (char)(0x80 | (v & 63)), text_bytes(t, b, 4);
 }
 
 static size_t characters(const char *s, size_t len)
@@ -91,7 +96,10 @@ static const char *with_case(Text *t, const char *s, TextCase how, locale_t wher
     text_bytes(t, "", 0);
     while (*s) {
         uint32_t v = decode(&s);
-        if (v < 128) v = how == CASE_LOWER && v >= 'A' && v <= 'Z' ? v + 32 : how == CASE_UPPER && v >= 'a' && v <= 'z' ? v - 32 : v;
+        if (v < 128)
+            v = how == CASE_LOWER && v >= 'A' && v <= 'Z'   ? v + 32
+                : how == CASE_UPPER && v >= 'a' && v <= 'z' ? v - 32
+                                                            : v;
         else if (where) v = (uint32_t)(how == CASE_LOWER ? towlower_l((wint_t)v, where) : towupper_l((wint_t)v, where));
         encode(t, v);
     }
@@ -129,7 +137,8 @@ static TgStatus normalize(Work *w)
     if (arena) map_init(&stops, arena);
     for (int32_t k = 0; k < a->stops; k++, stop += strlen(stop) + 1) map_put_held(&stops, stop, strlen(stop), arena);
     for (int64_t k = 0; k < w->n; k++) {
-        const char *s = pool_text(w->pool, x[k]), *seen = a->stops && !a->exact ? with_case(&lower, s, CASE_LOWER, where) : s;
+        const char *s = pool_text(w->pool, x[k]),
+                   *seen = a->stops && !a->exact ? with_case(&lower, s, CASE_LOWER, where) : s;
         if (a->stops && map_get(&stops, seen, strlen(seen))) continue;
         s = with_case(&out, s, (TextCase)a->how, where);
         add_piece(w, s, strlen(s));
@@ -225,7 +234,8 @@ static TgStatus split_at(Work *w)
     rows_of(w);
     for (int64_t k = 0; k < w->n; k++) {
         const char *s = pool_text(w->pool, x[k]), *p = s;
-        for (int64_t n = 0; len && n < a->most && (end = strstr(p, delimiter)); n++, p = end + len) add_piece(w, p, (size_t)(end - p));
+        for (int64_t n = 0; len && n < a->most && (end = strstr(p, delimiter)); n++, p = end + len)
+            add_piece(w, p, (size_t)(end - p));
         if (len && *s) add_piece(w, p, strlen(p));
         if (!len) p += strspn(p, blanks);
         for (int64_t n = 0; !len && *p; n++, p += strspn(p, blanks)) {
@@ -284,7 +294,11 @@ static TgStatus from_numbers(Work *w)
 /* ---- n-grams ---- */
 
 static const int64_t *tfidf_start(const TfIdfAttr *a) { return (const int64_t *)(a + 1); }
-static const uint32_t *tfidf_slots(const TfIdfAttr *a) { return (const void *)((const char *)(tfidf_start(a) + a->counts + a->grams + a->items) + (size_t)a->grams * sizeof(float)); }
+static const uint32_t *tfidf_slots(const TfIdfAttr *a)
+{
+    return (const void *)((const char *)(tfidf_start(a) + a->counts + a->grams + a->items) +
+                          (size_t)a->grams * sizeof(float));
+}
 
 uint64_t gram_hash(const int64_t *item, int64_t n, int64_t step)
 {
@@ -312,7 +326,8 @@ static void count_grams(const TfIdfAttr *a, const int64_t *row, int64_t length, 
         for (uint64_t h = gram_hash(row + at, n, step);; h++) {
             int64_t gram = (int64_t)slot[h & (uint64_t)(a->slots - 1)] - 1;
             if (gram < 0) break;
-            if (gram >= first && gram < last && same_gram(pool + start[n - 1] + (gram - first) * n, row + at, n, step)) out[column[gram]] += 1;
+            if (gram >= first && gram < last && same_gram(pool + start[n - 1] + (gram - first) * n, row + at, n, step))
+                out[column[gram]] += 1;
         }
 }
 
@@ -325,7 +340,8 @@ static TgStatus tfidf(Work *w)
         float *y = (float *)w->out + r * a->columns;
         memset(y, 0, (size_t)a->columns * sizeof *y);
         for (int64_t n = a->least; n <= a->most; n++)
-            for (int64_t skip = 0; skip <= (n > 1 ? a->skips : 0) && skip < w->length; skip++) count_grams(a, x + r * w->length, w->length, n, skip + 1, y);
+            for (int64_t skip = 0; skip <= (n > 1 ? a->skips : 0) && skip < w->length; skip++)
+                count_grams(a, x + r * w->length, w->length, n, skip + 1, y);
         for (int64_t k = 0; k < a->grams && a->mode != MODE_TF; k++) {
             float *f = &y[column[k]], by = a->weighted ? weight[k] : 1;
             *f = a->mode == MODE_IDF ? (*f > 0 ? by : 0) : *f * by;

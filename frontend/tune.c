@@ -1,8 +1,10 @@
-/* tg_tune: the unique kernels of the program used last, as they are before OptOps, go to the search; then its winners are tried in the model.
+/* tg_tune: the unique kernels of the program used last, as they are before OptOps, go to the search; then its winners
+ * are tried in the model.
  *
- * The search times kernels alone, on data that lie in the caches, and on a machine that others use too: a list that wins there may lose in a run. So the program is made
- * anew with the winners, and runs in turns with the old one on the caller's inputs: a winner whose kernel takes no less time in the run than before is put back, and all of
- * them are when the run as a whole is not faster.
+ * The search times kernels alone, on data that lie in the caches, and on a machine that others use too: a list that
+ * wins there may lose in a run. So the program is made anew with the winners, and runs in turns with the old one on the
+ * caller's inputs: a winner whose kernel takes no less time in the run than before is put back, and all of them are
+ * when the run as a whole is not faster.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +22,14 @@
 /* A unique kernel and what the database knew of it before the search. */
 typedef struct { char key[33]; bool known; Tuned before; } Subject;
 typedef struct { Arena *arena; Kernel **kernel; double *count; Subject *subject; uint32_t n; } Uniques;
-typedef struct { TgSession *s; const TgTensor *input; const Uniques *uniques; Program *program[2]; double seconds; } Trial;      /* program: the old, the new */
+/* program: the old, the new */
+typedef struct {
+    TgSession *s;
+    const TgTensor *input;
+    const Uniques *uniques;
+    Program *program[2];
+    double seconds;
+} Trial;
 
 /* ---- the search ---- */
 
@@ -36,7 +45,8 @@ static void collect(Uniques *u, const Schedule *s, const Choice *c)
     map_init(&index, u->arena);
     for (uint32_t i = 0; i < s->count; i++) {
         const ScheduleItem *item = &s->item[i];
-        if (item->kind == ITEM_LOOP && depth < 63) depth++, times[depth] = times[depth - 1] * (item->mem[0] || item->trip < 1 ? 8 : (double)item->trip);
+        if (item->kind == ITEM_LOOP && depth < 63)
+            depth++, times[depth] = times[depth - 1] * (item->mem[0] || item->trip < 1 ? 8 : (double)item->trip);
         if (item->kind == ITEM_NEXT && depth) depth--;
         if (item->kind != ITEM_KERNEL || item->once || !item->kernel->key[0]) continue;
         uintptr_t at = (uintptr_t)map_gets(&index, item->kernel->key);
@@ -54,9 +64,20 @@ static void collect(Uniques *u, const Schedule *s, const Choice *c)
 static TgStatus search(TgSession *s, const Uniques *u, double seconds, int32_t beam)
 {
     const TgOptions *o = &s->options;
-    SearchOptions so = { .choice = &s->choice, .backend = s->backend, .device_index = s->device_index, .threads = o->threads, .cpus = o->cpus,
-                         .cache_dir = o->no_cache ? NULL : o->cache_dir, .kernel = u->kernel, .count = u->count, .n = u->n, .seconds = seconds, .beam = beam, .verbose = o->verbose,
-                         .progress = o->progress, .user = o->progress_user };
+    SearchOptions so = { .choice = &s->choice,
+                         .backend = s->backend,
+                         .device_index = s->device_index,
+                         .threads = o->threads,
+                         .cpus = o->cpus,
+                         .cache_dir = o->no_cache ? NULL : o->cache_dir,
+                         .kernel = u->kernel,
+                         .count = u->count,
+                         .n = u->n,
+                         .seconds = seconds,
+                         .beam = beam,
+                         .verbose = o->verbose,
+                         .progress = o->progress,
+                         .user = o->progress_user };
     return search_run(&s->report, &so);
 }
 
@@ -136,7 +157,10 @@ static uint32_t drop_losers(const Trial *t, double *const median[2])
 
 static TgStatus try_kernels(Trial *t)
 {
-    Turns turns = { .turn = traced_turn, .user = t, .n = { t->program[0]->plan->nkernel, t->program[1]->plan->nkernel }, .seconds = t->seconds / 2 };
+    Turns turns = { .turn = traced_turn,
+                    .user = t,
+                    .n = { t->program[0]->plan->nkernel, t->program[1]->plan->nkernel },
+                    .seconds = t->seconds / 2 };
     double *median[2];
     for (int i = 0; i < 2; i++) median[i] = calloc(turns.n[i] + 1, sizeof **median);
     TgStatus status = median[0] && median[1] ? turns_take(&turns, median) : fail(TG_LIMIT, "out of memory");
@@ -163,7 +187,8 @@ static TgStatus whole_turn(void *user, int side, double *seconds)
 static TgStatus try_whole(Trial *t)
 {
     SearchReport *r = &t->s->report;
-    return turns_take(&(Turns){ .turn = whole_turn, .user = t, .n = { 1, 1 }, .seconds = t->seconds / 2 }, (double *[2]){ &r->before_s, &r->after_s });
+    return turns_take(&(Turns){ .turn = whole_turn, .user = t, .n = { 1, 1 }, .seconds = t->seconds / 2 },
+                      (double *[2]){ &r->before_s, &r->after_s });
 }
 
 /* ---- both ---- */
@@ -176,7 +201,9 @@ static TgStatus try_all(Trial *t)
     TRY(try_whole(t));
     if (r->improved && r->after_s <= r->before_s) return TG_OK;
     for (uint32_t i = 0; i < t->uniques->n; i++) put_back(t, &t->uniques->subject[i]);
-    *r = (SearchReport){ .before_s = r->before_s, .after_s = r->before_s, .timed = r->timed, .tried = r->tried, .bad = r->bad };
+    *r = (SearchReport){
+        .before_s = r->before_s, .after_s = r->before_s, .timed = r->timed, .tried = r->tried, .bad = r->bad
+    };
     program_free(t->program[1], t->s->backend);
     t->program[1] = NULL;
     return TG_OK;
@@ -195,10 +222,12 @@ static TgStatus adopt_winners(Trial *t)
     return status;
 }
 
-/* Its share of the budget: enough for some turns of a slow model, never more than half. 0: the model does not run on these inputs, so there is no trial. */
+/* Its share of the budget: enough for some turns of a slow model, never more than half. 0: the model does not run on
+ * these inputs, so there is no trial. */
 static double trial_seconds(Trial *t, double budget)
 {
-    double run = 0, most = budget > 0 ? budget / 2 : TRIAL_MOST_S, share = budget > 0 ? TRIAL_SHARE * budget : TRIAL_MOST_S;
+    double run = 0, most = budget > 0 ? budget / 2 : TRIAL_MOST_S,
+           share = budget > 0 ? TRIAL_SHARE * budget : TRIAL_MOST_S;
     for (int i = 0; i < 2; i++)
         if (whole_turn(t, 0, &run) != TG_OK) return status_clear(), 0;
     return fmin(most, fmax(share, 4 * (TURNS_LEAST + 1) * run));

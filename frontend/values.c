@@ -32,12 +32,15 @@ static bool tensor_of(Import *im, U x, Arena *a, TgTensor *t)
     size_t size;
     for (uint32_t k = special_parts(kind); k-- > 0;)
         if (!bytes_of(im->run->g, special_part(x, k), &data[k], &size)) return import_ask(im, x), false;
-    *t = (TgTensor){ .type = kind ? (TgType)kind : (TgType)dtype_info[first->dtype].onnx, .rank = (int32_t)uop_rank(first), .size_bytes = size * special_parts(kind) };
+    *t = (TgTensor){ .type = kind ? (TgType)kind : (TgType)dtype_info[first->dtype].onnx,
+                     .rank = (int32_t)uop_rank(first),
+                     .size_bytes = size * special_parts(kind) };
     for (uint32_t k = 0; k < uop_rank(first); k++) t->shape[k] = uop_size(first, k);
     t->data = arena_alloc(a, t->size_bytes + 8);
     if (complex_is(kind)) join_parts(t->data, data, size, (size_t)dtype_size(first->dtype));
     else if (kind == TG_STRING)
-        for (size_t k = 0; k < size / 8; k++) ((const char **)t->data)[k] = pool_text(im->run->pool, ((const int64_t *)data[0])[k]);
+        for (size_t k = 0; k < size / 8; k++)
+            ((const char **)t->data)[k] = pool_text(im->run->pool, ((const int64_t *)data[0])[k]);
     else if (size) memcpy(t->data, data[0], size);
     if (narrow_is(kind)) value_pack(t);
     return true;
@@ -99,7 +102,8 @@ bool value_stack(Arena *a, TgTensor *rows, const TgTensor *sequence)
     rows->shape[0] = n, rows->rank++;
     rows->size_bytes *= (size_t)n;
     char *out = rows->data = arena_alloc(a, rows->size_bytes + 8);
-    for (int64_t k = 0; k < n && form.size_bytes; k++) memcpy(out + (size_t)k * form.size_bytes, item[k].data, form.size_bytes);
+    for (int64_t k = 0; k < n && form.size_bytes; k++)
+        memcpy(out + (size_t)k * form.size_bytes, item[k].data, form.size_bytes);
     const TgTensor borrowed = *rows;
     if (form.type == TG_STRING) value_copy(a, rows, &borrowed);
     return true;
@@ -138,5 +142,6 @@ void value_slice(Arena *a, TgTensor *to, const TgTensor *loose, int64_t axis, in
     memmove(to->shape + axis, loose->shape + axis + 1, (size_t)(loose->rank - axis - 1) * sizeof *to->shape);
     to->size_bytes = inner * (size_t)outer;
     char *out = to->data = arena_alloc(a, to->size_bytes + 8);
-    for (int64_t k = 0; k < outer && inner; k++) memcpy(out + (size_t)k * inner, (const char *)loose->data + (size_t)(k * n + at) * inner, inner);
+    for (int64_t k = 0; k < outer && inner; k++)
+        memcpy(out + (size_t)k * inner, (const char *)loose->data + (size_t)(k * n + at) * inner, inner);
 }

@@ -1,12 +1,13 @@
 /* Blocks: parts of a graph that repeat one behind the other, a network's layers, become one FUNCTION and a CALL each.
  *
- * Comes in: values and their homes. Goes out: the same values; what a block reads from elsewhere are arguments, what others read of it are results. All of them had memory
- * as their home, so no kernel changes.
- * A unit is a value in memory with what is computed for it alone, down to other memory: a kernel in the making. Two are alike when their expressions are equal but for the
- * memory that they read; units in the order of ids make a line of signs, in which repetitions are found: the period and place that spare most units. Then the blocks are
- * compared wholly: which unit reads which, which arguments are one.
- * Must hold: nothing between two units of a block depends on it, as blocks are intervals of a topological order. Calls of other kinds are in no block.
- * Constants in memory (a joined or folded weight) belong to the block when only one of its units reads them.
+ * Comes in: values and their homes. Goes out: the same values; what a block reads from elsewhere are arguments, what
+ * others read of it are results. All of them had memory as their home, so no kernel changes. A unit is a value in
+ * memory with what is computed for it alone, down to other memory: a kernel in the making. Two are alike when their
+ * expressions are equal but for the memory that they read; units in the order of ids make a line of signs, in which
+ * repetitions are found: the period and place that spare most units. Then the blocks are compared wholly: which unit
+ * reads which, which arguments are one. Must hold: nothing between two units of a block depends on it, as blocks are
+ * intervals of a topological order. Calls of other kinds are in no block. Constants in memory (a joined or folded
+ * weight) belong to the block when only one of its units reads them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,10 @@ typedef struct {
 
 static bool is_memory(const UOp *u) { return u->op == UOP_PARAM || u->op == UOP_BUFFER || u->op == UOP_GETTUPLE; }
 static bool in_memory(const Blocks *b, const UOp *u) { return home_of(b->homes, u) >= HOME_MEMORY; }
-static bool is_data(const Blocks *b, const UOp *u) { return u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL && graph_buffer(b->g, buffer_slot(u))->data; }
+static bool is_data(const Blocks *b, const UOp *u)
+{
+    return u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL && graph_buffer(b->g, buffer_slot(u))->data;
+}
 
 static void find_base(Blocks *b)
 {
@@ -110,7 +114,8 @@ static void put(Walk *w, uint64_t v)
 
 static void put_leaf(Walk *w, const Blocks *b, const UOp *u)
 {
-    if (w->nleaf == w->leaves) w->leaf = realloc(w->leaf, (w->leaves = w->leaves ? 2 * w->leaves : 64) * sizeof *w->leaf);
+    if (w->nleaf == w->leaves)
+        w->leaf = realloc(w->leaf, (w->leaves = w->leaves ? 2 * w->leaves : 64) * sizeof *w->leaf);
     w->leaf[w->nleaf++] = u;
     put(w, UINT64_MAX - (b->constant[u->id] ? is_data(b, u) ? 2 : 1 : 0));
     put(w, u->dtype);
@@ -175,7 +180,8 @@ static void read_units(Blocks *b)
         u->nleaf = w.nleaf;
         u->line = arena_copy(b->arena, w.word, w.nword * sizeof *w.word);
         u->leaf = w.nleaf ? arena_copy(b->arena, w.leaf, w.nleaf * sizeof *w.leaf) : NULL;
-        for (uint32_t k = 0; k < u->nline; k++) u->hash = (u->hash ^ u->hash >> 29 ^ u->line[k]) * UINT64_C(0xbf58476d1ce4e5b9);
+        for (uint32_t k = 0; k < u->nline; k++)
+            u->hash = (u->hash ^ u->hash >> 29 ^ u->line[k]) * UINT64_C(0xbf58476d1ce4e5b9);
     }
     walk_free(&w);
 }
@@ -184,10 +190,12 @@ static void read_units(Blocks *b)
 
 static bool alike(const Unit *a, const Unit *c)
 {
-    return a->hash == c->hash && !a->alone && !c->alone && a->nline == c->nline && !memcmp(a->line, c->line, a->nline * sizeof *a->line);
+    return a->hash == c->hash && !a->alone && !c->alone && a->nline == c->nline &&
+        !memcmp(a->line, c->line, a->nline * sizeof *a->line);
 }
 
-/* What each leaf of a block is: a unit of the block, or an argument, numbered as they come. Returns how many arguments. */
+/* What each leaf of a block is: a unit of the block, or an argument, numbered as they come. Returns how many arguments.
+ */
 static uint32_t links(Blocks *b, uint32_t first, uint32_t period, uint32_t *out, const UOp **arg)
 {
     uint32_t n = 0;
@@ -219,7 +227,8 @@ static uint32_t leaves_of(const Blocks *b, const Group *r)
 static bool trim(Blocks *b, Group *r)
 {
     ArenaMark mark = arena_mark(b->arena);
-    uint32_t n = leaves_of(b, r), from = 0, best = 0, length = 1, *one = NEW_N(b->arena, uint32_t, n + 1), *two = NEW_N(b->arena, uint32_t, n + 1);
+    uint32_t n = leaves_of(b, r), from = 0, best = 0, length = 1, *one = NEW_N(b->arena, uint32_t, n + 1),
+             *two = NEW_N(b->arena, uint32_t, n + 1);
     links(b, r->first, r->period, one, NULL);
     for (uint32_t t = 1; t < r->times; t++) {
         links(b, r->first + t * r->period, r->period, two, NULL);
@@ -241,7 +250,8 @@ static void longer(Group *best, uint32_t first, uint32_t period, uint32_t run)
     if (r.times > 1 && spared(&r) > spared(best)) *best = r;
 }
 
-/* The repetition among units lo .. hi - 1 that spares most, the shortest such period; refused: periods that are none on a second look. */
+/* The repetition among units lo .. hi - 1 that spares most, the shortest such period; refused: periods that are none on
+ * a second look. */
 static Group most_spared(const Blocks *b, uint32_t lo, uint32_t hi, const bool *refused)
 {
     Group best = { .period = 1, .times = 1 };
@@ -282,7 +292,8 @@ static void search(Blocks *b, uint32_t lo, uint32_t hi)
 static void read_by(Blocks *b, const UOp *u, const Unit *reader)
 {
     const Unit *of = b->unit_of[u->id] ? &b->unit[b->unit_of[u->id] - 1] : NULL;
-    if (of && of->group && !(reader && reader->group == of->group && reader->block == of->block)) of->group->result[of->place] = true;
+    if (of && of->group && !(reader && reader->group == of->group && reader->block == of->block))
+        of->group->result[of->place] = true;
 }
 
 static void find_results(Blocks *b)
@@ -310,7 +321,8 @@ static const UOp *function_of(Blocks *b, const Group *r, const UOp *const *arg, 
     int64_t base = b->base;
     uint32_t n = 0;
     b->base += narg;
-    for (uint32_t k = 0; k < narg; k++) memo[arg[k]->id] = uop_param(b->g, (DType)arg[k]->dtype, arg[k]->shape->dim, uop_rank(arg[k]), base + k);
+    for (uint32_t k = 0; k < narg; k++)
+        memo[arg[k]->id] = uop_param(b->g, (DType)arg[k]->dtype, arg[k]->shape->dim, uop_rank(arg[k]), base + k);
     for (uint32_t m = 0; m < r->period; m++) {
         const UOp *u = graph_rebuild(b->g, b->unit[r->first + m].root, memo, b->homes);
         if (r->result[m]) value[n++] = u;
@@ -331,7 +343,8 @@ static void rename_nodes(Blocks *b, const Group *r, uint32_t first, const UOp *c
         walk(b, &two, b->unit[first + m].root);
         for (uint32_t k = 0; k < one.nnode && k < two.nnode; k++) {
             Renamed p = { uop_origin(b->g, one.node[k]), uop_origin(b->g, two.node[k]) };
-            bool leaf = k + 1 < one.nnode && ends(b, one.node[k]), known = leaf || !p.of || !p.is || b->constant[one.node[k]->id];
+            bool leaf = k + 1 < one.nnode && ends(b, one.node[k]),
+                 known = leaf || !p.of || !p.is || b->constant[one.node[k]->id];
             for (uint32_t i = 0; i < n && !known; i++) known = pair[i].of == p.of;
             if (known) continue;
             if (n == cap) pair = realloc(pair, (cap = cap ? 2 * cap : 16) * sizeof *pair);
@@ -344,7 +357,8 @@ static void rename_nodes(Blocks *b, const Group *r, uint32_t first, const UOp *c
     walk_free(&two);
 }
 
-static void call_block(Blocks *b, const Group *r, uint32_t first, const UOp *function, const UOp *const *arg, uint32_t narg, const UOp **map)
+static void call_block(Blocks *b, const Group *r, uint32_t first, const UOp *function, const UOp *const *arg,
+                       uint32_t narg, const UOp **map)
 {
     const UOp **src = NEW_N(b->arena, const UOp *, narg + 1);
     src[0] = function;
@@ -355,7 +369,8 @@ static void call_block(Blocks *b, const Group *r, uint32_t first, const UOp *fun
     for (uint32_t m = 0, n = 0; m < r->period; m++) {
         const UOp *u = b->unit[first + m].root;
         if (!r->result[m]) continue;
-        map[u->id] = UOP(b->g, UOP_GETTUPLE, (DType)u->dtype, ARG_I(n++), call, uop_sizes(b->g, u->shape->dim, uop_rank(u)));
+        map[u->id] =
+            UOP(b->g, UOP_GETTUPLE, (DType)u->dtype, ARG_I(n++), call, uop_sizes(b->g, u->shape->dim, uop_rank(u)));
         home_move(b->homes, map[u->id], u);
     }
 }
@@ -374,7 +389,8 @@ static void call_group(Blocks *b, const Group *r, const UOp **map)
 static const UOp *rewrite(Blocks *b)
 {
     const UOp **map = NEW_N(b->arena, const UOp *, b->nnode);
-    for (uint32_t i = 0; i < b->norder; i++) {                  /* constants first, then as it was: a call stands where its first unit stood */
+    /* constants first, then as it was: a call stands where its first unit stood */
+    for (uint32_t i = 0; i < b->norder; i++) {
         const UOp *u = b->order[i];
         home_set(b->homes, u, home_of(b->homes, u), b->constant[u->id] ? u->id : u->id + b->nnode);
     }

@@ -1,6 +1,8 @@
-/* Builders' ground: failing, sizes, constants. Sizes that the data tell are in build_size.c, movement is in build_move.c, element-wise in build_math.c and build_approx.c, reductions and products in
- * build_reduce.c, indexing by data in build_gather.c. To add one: a line in build.h that says shapes and dtypes, a function of builders that are there, a test.
- * What must hold: a builder checks what uop_new asserts (ranks, sizes, dtypes) and fails with graph_fail; it never writes a FLAG_SUGAR op.
+/* Builders' ground: failing, sizes, constants. Sizes that the data tell are in build_size.c, movement is in
+ * build_move.c, element-wise in build_math.c and build_approx.c, reductions and products in build_reduce.c, indexing by
+ * data in build_gather.c. To add one: a line in build.h that says shapes and dtypes, a function of builders that are
+ * there, a test. What must hold: a builder checks what uop_new asserts (ranks, sizes, dtypes) and fails with
+ * graph_fail; it never writes a FLAG_SUGAR op.
  */
 #include "graph/build.h"
 #include "graph/custom.h"
@@ -21,7 +23,8 @@ static U dim_op(Graph *g, Op op, U a, U b)
 {
     int64_t r;
     if (is_error(a) || is_error(b)) return is_error(a) ? a : b;
-    if (uop_is_const(a) && uop_is_const(b) && uop_eval(op, DT_INDEX, DT_INDEX, (int64_t[]){ a->arg.i, b->arg.i }, &r)) return uop_index(g, r);
+    if (uop_is_const(a) && uop_is_const(b) && uop_eval(op, DT_INDEX, DT_INDEX, (int64_t[]){ a->arg.i, b->arg.i }, &r))
+        return uop_index(g, r);
     if (op == UOP_MUL && (uop_is_int_const(a, 1) || uop_is_int_const(b, 0))) return b;
     if (op == UOP_MUL && (uop_is_int_const(b, 1) || uop_is_int_const(a, 0))) return a;
     if (op == UOP_ADD && uop_is_int_const(a, 0)) return b;
@@ -34,7 +37,10 @@ U dim_sub(Graph *g, U a, U b) { return a == b ? uop_index(g, 0) : dim_add(g, a, 
 U dim_mul(Graph *g, U a, U b) { return dim_op(g, UOP_MUL, a, b); }
 U dim_div(Graph *g, U a, U b) { return a == b && a->vmin > 0 ? uop_index(g, 1) : dim_op(g, UOP_IDIV, a, b); }
 U dim_max(Graph *g, U a, U b) { return a->vmin >= b->vmax ? a : b->vmin >= a->vmax ? b : dim_op(g, UOP_MAX, a, b); }
-U dim_min(Graph *g, U a, U b) { return a->vmax <= b->vmin ? a : b->vmax <= a->vmin ? b : dim_sub(g, dim_add(g, a, b), dim_max(g, a, b)); }
+U dim_min(Graph *g, U a, U b)
+{
+    return a->vmax <= b->vmin ? a : b->vmax <= a->vmin ? b : dim_sub(g, dim_add(g, a, b), dim_max(g, a, b));
+}
 
 U dim_product(Graph *g, const U *dim, uint32_t n)
 {
@@ -53,7 +59,8 @@ bool same_size(Graph *g, U a, U b)
 int64_t fixed_size(Graph *g, U x, uint32_t k)
 {
     U dim = uop_dim(x, k);
-    if (size_told(g, dim)) graph_fail_code(g, TG_UNSUPPORTED, "the size of axis %u, which the data tell, must be known", k);
+    if (size_told(g, dim))
+        graph_fail_code(g, TG_UNSUPPORTED, "the size of axis %u, which the data tell, must be known", k);
     else if (!uop_is_const(dim)) graph_doubt(g, dim, uop_index(g, dim->vmax));
     return dim->vmax;
 }
@@ -74,11 +81,18 @@ U full(Graph *g, DType t, double value, U like)
     return like ? expand_like(g, c, like) : c;
 }
 
-U tensor_const(Graph *g, DType t, const int64_t *shape, uint32_t rank, const void *data, size_t size_bytes, const char *name)
+U tensor_const(Graph *g, DType t, const int64_t *shape, uint32_t rank, const void *data, size_t size_bytes,
+               const char *name)
 {
     U dim[64];
     for (uint32_t k = 0; k < rank; k++) dim[k] = uop_index(g, shape[k]);
-    return graph_add_buffer(g, &(BufferInfo){ .dtype = t, .shape = graph_shape(g, dim, rank), .data = data, .size_bytes = size_bytes, .name = name });
+    return graph_add_buffer(
+        g,
+        &(BufferInfo){
+            .dtype = t, .shape = graph_shape(g, dim, rank), .data = data, .size_bytes = size_bytes, .name = name });
 }
 
-U iota(Graph *g, U size, DType t) { return is_error(size) ? size : cast(g, UOP(g, UOP_IOTA, DT_VOID, NO_ARG, size), t); }
+U iota(Graph *g, U size, DType t)
+{
+    return is_error(size) ? size : cast(g, UOP(g, UOP_IOTA, DT_VOID, NO_ARG, size), t);
+}

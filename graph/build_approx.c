@@ -1,6 +1,7 @@
-/* Functions that are approximated: exponentials, logarithms, powers, circular and error functions. EXP2, LOG2, SIN, SQRT and POW stay whole nodes (a device's own
- * instruction or graph/rules/decompose.c serves them); around them stands what keeps their accuracy. Coefficients are our own least-maximum fits over the interval
- * that the comment names; errors are measured against double precision by tests/unit/test_approx.c. f16 and bf16 are computed in f32.
+/* Functions that are approximated: exponentials, logarithms, powers, circular and error functions. EXP2, LOG2, SIN,
+ * SQRT and POW stay whole nodes (a device's own instruction or graph/rules/decompose.c serves them); around them stands
+ * what keeps their accuracy. Coefficients are our own least-maximum fits over the interval that the comment names;
+ * errors are measured against double precision by tests/unit/test_approx.c. f16 and bf16 are computed in f32.
  */
 #include <math.h>
 
@@ -41,12 +42,15 @@ static U polynomial(Graph *g, U s, const double *c, int n)
 /* x without its low bits, so that a product with another such number is exact. */
 static U high_part(Graph *g, U x)
 {
-    if (x->dtype == DT_F64) return bitcast(g, and_(g, bitcast(g, x, DT_U64), uop_int(g, DT_U64, (int64_t)UINT64_C(0xfffffffff8000000))), DT_F64);
+    if (x->dtype == DT_F64)
+        return bitcast(g, and_(g, bitcast(g, x, DT_U64), uop_int(g, DT_U64, (int64_t)UINT64_C(0xfffffffff8000000))),
+                       DT_F64);
     return bitcast(g, and_(g, bitcast(g, x, DT_U32), uop_int(g, DT_U32, 0xfffff000)), DT_F32);
 }
 
-/* e^x = 2^t * e^d, where t is x*log2(e) rounded and d the rounding error times ln 2, found by an exact product of high parts: one rounded product would lose
- * 7 bits at |x| = 88. d is below 2^-17, so 1 + d is its exponential. Where t is not finite or absurd, 2^t alone is the answer. */
+/* e^x = 2^t * e^d, where t is x*log2(e) rounded and d the rounding error times ln 2, found by an exact product of high
+ * parts: one rounded product would lose 7 bits at |x| = 88. d is below 2^-17, so 1 + d is its exponential. Where t is
+ * not finite or absurd, 2^t alone is the answer. */
 U exp_(Graph *g, U x)
 {
     U w = widened(g, "exp", x, exp_);
@@ -65,13 +69,15 @@ U log_(Graph *g, U x)
     return w ? w : mul(g, log2_(g, x), k(g, x, M_LN2));
 }
 
-/* Near the first zero sin(pi/2 - |x|) with pi/2 in two parts; elsewhere 1 - 2 sin(x/2)^2, because x/2 is exact and pi/2 - |x| is not. */
+/* Near the first zero sin(pi/2 - |x|) with pi/2 in two parts; elsewhere 1 - 2 sin(x/2)^2, because x/2 is exact and pi/2
+ * - |x| is not. */
 U cos_(Graph *g, U x)
 {
     U w = widened(g, "cos", x, cos_);
     if (w) return w;
     bool wide = x->dtype == DT_F64;
-    double high = wide ? M_PI_2 : (double)(float)M_PI_2, low = wide ? 6.123233995736766e-17 : M_PI_2 - (double)(float)M_PI_2;
+    double high = wide ? M_PI_2 : (double)(float)M_PI_2,
+           low = wide ? 6.123233995736766e-17 : M_PI_2 - (double)(float)M_PI_2;
     U a = abs_(g, x), near = lt(g, a, k(g, x, 3)), turned = add(g, sub(g, k(g, x, high), a), k(g, x, low));
     U s = sin_(g, where(g, near, turned, mul(g, a, k(g, x, 0.5))));
     return where(g, near, s, sub(g, k(g, x, 1), mul(g, k(g, x, 2), mul(g, s, s))));
@@ -88,12 +94,13 @@ static U power(Graph *g, U base, int64_t n)
     return r ? r : expand_like(g, k(g, base, 1), base);
 }
 
-/* Integers: the product over the exponent's bits of base^(2^bit), 6 of them: higher ones overflow but for 0, 1 and -1. A negative exponent gives 0, but for
- * the bases 1 and -1, whose powers have a period that divides 64. */
+/* Integers: the product over the exponent's bits of base^(2^bit), 6 of them: higher ones overflow but for 0, 1 and -1.
+ * A negative exponent gives 0, but for the bases 1 and -1, whose powers have a period that divides 64. */
 static U int_power(Graph *g, U a, U b)
 {
     U r = k(g, a, 1), at = a, zero = k(g, b, 0);
-    for (int bit = 0; bit < 6; bit++, at = mul(g, at, at)) r = where(g, ne(g, and_(g, b, k(g, b, 1 << bit)), zero), mul(g, r, at), r);
+    for (int bit = 0; bit < 6; bit++, at = mul(g, at, at))
+        r = where(g, ne(g, and_(g, b, k(g, b, 1 << bit)), zero), mul(g, r, at), r);
     U unit = or_(g, eq(g, a, k(g, a, 1)), eq(g, a, k(g, a, -1)));
     return where(g, and_(g, lt(g, b, zero), not_(g, unit)), k(g, a, 0), r);
 }
@@ -104,7 +111,8 @@ static U float_power(Graph *g, U a, U b)
     if (n == 0.5) return sqrt_(g, a);
     if (n == -1) return recip(g, a);
     if (n == 0 || n == 1 || n == 2 || n == 3 || n == 4) return power(g, a, (int64_t)n);
-    if (a->dtype == DT_F16 || a->dtype == DT_BF16) return cast(g, float_power(g, cast(g, a, DT_F32), cast(g, b, DT_F32)), a->dtype);
+    if (a->dtype == DT_F16 || a->dtype == DT_BF16)
+        return cast(g, float_power(g, cast(g, a, DT_F32), cast(g, b, DT_F32)), a->dtype);
     return pow_whole(g, a, b);
 }
 
@@ -126,7 +134,8 @@ U sigmoid(Graph *g, U x)
 
 static U with_sign_of(Graph *g, U size, U x) { return where(g, lt(g, x, k(g, x, 0)), neg(g, size), size); }
 
-/* |x| < 0.65: x + x^3 P(x^2) (f32), Lambert's continued fraction (f64); else 1 - 2 / (e^2|x| + 1), where the rounding of 2|x|log2(e) no longer shows. */
+/* |x| < 0.65: x + x^3 P(x^2) (f32), Lambert's continued fraction (f64); else 1 - 2 / (e^2|x| + 1), where the rounding
+ * of 2|x|log2(e) no longer shows. */
 U tanh_(Graph *g, U x)
 {
     static const double c[] = { -0.333332598, 0.133308303, -0.0536880211, 0.0204694145, -0.00551515878 };
@@ -155,8 +164,10 @@ static U erf_double(Graph *g, U x)
 /* |x| < 1: x + x P(x^2); else 1 - 2^R(|x|), where R fits log2(erfc) on [1, 4]; 1 from there on. */
 U erf_(Graph *g, U x)
 {
-    static const double p[] = { 0.128379166, -0.376126258, 0.112835851, -0.0268538118, 0.00518832747, -0.000801019188, 7.85385586e-05 };
-    static const double r[] = { 0.000271282714, -1.62963718, -0.913543216, -0.156414927, 0.0363678168, -0.00606589697, 0.00063671311, -3.12874549e-05 };
+    static const double p[] = { 0.128379166,   -0.376126258,    0.112835851,   -0.0268538118,
+                                0.00518832747, -0.000801019188, 7.85385586e-05 };
+    static const double r[] = { 0.000271282714, -1.62963718,    -0.913543216,  -0.156414927,
+                                0.0363678168,   -0.00606589697, 0.00063671311, -3.12874549e-05 };
     U w = widened(g, "erf", x, erf_);
     if (w) return w;
     if (x->dtype == DT_F64) return erf_double(g, x);

@@ -1,5 +1,6 @@
-/* Element-wise builders with exact results: what core.md decides where the spec is open (comparisons and NaN, floor and truncating division, integer minimum).
- * Functions that approximate stand in build_approx.c. Operands are of one dtype (DT_INDEX may meet an integer: the integer becomes DT_INDEX) and broadcast.
+/* Element-wise builders with exact results: what core.md decides where the spec is open (comparisons and NaN, floor and
+ * truncating division, integer minimum). Functions that approximate stand in build_approx.c. Operands are of one dtype
+ * (DT_INDEX may meet an integer: the integer becomes DT_INDEX) and broadcast.
  */
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +43,8 @@ static U no_broadcast(Graph *g, Op op, U a, U b)
         U x = i ? b : a;
         text[i][0] = 0;
         for (uint32_t k = 0; k < uop_rank(x) && n < 170; k++)
-            n += (size_t)snprintf(text[i] + n, sizeof text[i] - n, uop_is_const(uop_dim(x, k)) ? "%s%lld" : "%s<=%lld", k ? "," : "", (long long)uop_size(x, k));
+            n += (size_t)snprintf(text[i] + n, sizeof text[i] - n, uop_is_const(uop_dim(x, k)) ? "%s%lld" : "%s<=%lld",
+                                  k ? "," : "", (long long)uop_size(x, k));
     }
     return graph_fail(g, "%s: shapes [%s] and [%s] do not broadcast", op_name(op), text[0], text[1]);
 }
@@ -57,11 +59,14 @@ static U alu(Graph *g, Op op, DType t, U *src, uint32_t n)
         known &= uop_is_const(src[k]);
         v[k] = src[k]->arg.i;
         for (uint32_t i = 0; i < k; i++)
-            if (!broadcasts(src[i], src[k]) && !made_to_broadcast(g, src, n)) return no_broadcast(g, op, src[i], src[k]);
+            if (!broadcasts(src[i], src[k]) && !made_to_broadcast(g, src, n))
+                return no_broadcast(g, op, src[i], src[k]);
     }
     U u = NULL;
     if (known) {
-        DType out = t != DT_VOID ? t : op == UOP_CMPLT || op == UOP_CMPNE ? DT_BOOL : (DType)src[op == UOP_WHERE]->dtype;
+        DType out = t != DT_VOID                 ? t
+            : op == UOP_CMPLT || op == UOP_CMPNE ? DT_BOOL
+                                                 : (DType)src[op == UOP_WHERE]->dtype;
         if (uop_eval(op, out, (DType)src[0]->dtype, v, &r)) u = UOP0(g, UOP_CONST, out, ARG_I(r));
     }
     return u ? u : uop_new(g, op, t, NO_ARG, src, n);
@@ -74,7 +79,8 @@ static bool one_dtype(Graph *g, Op op, U *a, U *b)
     if (is_error(*a) || is_error(*b) || (*a)->dtype == (*b)->dtype) return true;
     if ((*a)->dtype == DT_INDEX && dtype_is_int((*b)->dtype)) return *b = cast(g, *b, DT_INDEX), true;
     if ((*b)->dtype == DT_INDEX && dtype_is_int((*a)->dtype)) return *a = cast(g, *a, DT_INDEX), true;
-    return graph_fail(g, "%s: operands are %s and %s", op_name(op), dtype_name((*a)->dtype), dtype_name((*b)->dtype)), false;
+    return graph_fail(g, "%s: operands are %s and %s", op_name(op), dtype_name((*a)->dtype), dtype_name((*b)->dtype)),
+           false;
 }
 
 static U error_node(Graph *g) { return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG); }
@@ -98,7 +104,8 @@ U cast(Graph *g, U x, DType t)
 U bitcast(Graph *g, U x, DType t)
 {
     if (is_error(x) || x->dtype == t) return x;
-    if (dtype_info[x->dtype].bits != dtype_info[t].bits) return graph_fail(g, "bitcast: %s to %s changes the size", dtype_name(x->dtype), dtype_name(t));
+    if (dtype_info[x->dtype].bits != dtype_info[t].bits)
+        return graph_fail(g, "bitcast: %s to %s changes the size", dtype_name(x->dtype), dtype_name(t));
     return UOP(g, UOP_BITCAST, t, NO_ARG, x);
 }
 
@@ -123,7 +130,8 @@ U div_(Graph *g, U a, U b)
     U q = idiv(g, a, b);
     if (!may_be_negative(a) && !may_be_negative(b)) return q;
     U zero = like(g, a, 0), apart = xor_(g, lt(g, a, zero), lt(g, b, zero)), rest = ne(g, mod_floor(g, a, b), zero);
-    return add(g, q, cast(g, and_(g, apart, rest), a->dtype));                  /* the floor is one below when signs differ and there is a rest */
+    /* the floor is one below when signs differ and there is a rest */
+    return add(g, q, cast(g, and_(g, apart, rest), a->dtype));
 }
 
 U mod_trunc(Graph *g, U a, U b)
@@ -164,7 +172,10 @@ U gt(Graph *g, U a, U b) { return lt(g, b, a); }
 U ne(Graph *g, U a, U b) { return binary(g, UOP_CMPNE, a, b); }
 U eq(Graph *g, U a, U b) { return not_(g, ne(g, a, b)); }
 /* NOT(b < a) is true for NaN, so floats ask twice. */
-U le(Graph *g, U a, U b) { return !is_error(a) && dtype_is_float(a->dtype) ? or_(g, lt(g, a, b), eq(g, a, b)) : not_(g, lt(g, b, a)); }
+U le(Graph *g, U a, U b)
+{
+    return !is_error(a) && dtype_is_float(a->dtype) ? or_(g, lt(g, a, b), eq(g, a, b)) : not_(g, lt(g, b, a));
+}
 U ge(Graph *g, U a, U b) { return le(g, b, a); }
 U and_(Graph *g, U a, U b) { return binary(g, UOP_AND, a, b); }
 U or_(Graph *g, U a, U b) { return binary(g, UOP_OR, a, b); }
@@ -189,7 +200,10 @@ U where(Graph *g, U p, U a, U b)
 
 /* The unsigned dtype with the bits of float dtype t, and its sign bit. */
 static DType bits_dtype(DType t) { return t == DT_F64 ? DT_U64 : t == DT_F32 ? DT_U32 : DT_U16; }
-static U sign_bit(Graph *g, DType t) { return uop_int(g, bits_dtype(t), (int64_t)(UINT64_C(1) << (dtype_info[t].bits - 1))); }
+static U sign_bit(Graph *g, DType t)
+{
+    return uop_int(g, bits_dtype(t), (int64_t)(UINT64_C(1) << (dtype_info[t].bits - 1)));
+}
 
 U abs_(Graph *g, U x)
 {
@@ -201,10 +215,14 @@ U abs_(Graph *g, U x)
 U sign(Graph *g, U x)
 {
     U zero = like(g, x, 0);
-    return where(g, lt(g, x, zero), like(g, x, -1), where(g, lt(g, zero, x), like(g, x, 1), x));       /* NaN and 0 are their own sign */
+    /* NaN and 0 are their own sign */
+    return where(g, lt(g, x, zero), like(g, x, -1), where(g, lt(g, zero, x), like(g, x, 1), x));
 }
 
-U is_nan(Graph *g, U x) { return !is_error(x) && dtype_is_float(x->dtype) ? ne(g, x, x) : ne(g, like(g, x, 0), like(g, x, 0)); }
+U is_nan(Graph *g, U x)
+{
+    return !is_error(x) && dtype_is_float(x->dtype) ? ne(g, x, x) : ne(g, like(g, x, 0), like(g, x, 0));
+}
 U is_inf(Graph *g, U x) { return eq(g, abs_(g, x), like(g, x, INFINITY)); }
 
 /* ---- rounding ---- */
@@ -223,7 +241,8 @@ U ceil_(Graph *g, U x)
     return t == x ? x : where(g, lt(g, t, x), add(g, t, like(g, x, 1)), t);
 }
 
-/* Adding and taking away 2^(digits-1) with x's sign rounds to an integer as the hardware rounds: to even. Larger values are integers already. */
+/* Adding and taking away 2^(digits-1) with x's sign rounds to an integer as the hardware rounds: to even. Larger values
+ * are integers already. */
 U round_even(Graph *g, U x)
 {
     if (is_error(x) || !dtype_is_float(x->dtype)) return x;

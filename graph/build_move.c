@@ -1,5 +1,6 @@
-/* Movement builders: views only. What comes in is any value and sizes; what goes out is the same elements at other places, as few nodes as say it.
- * Windows and strided slices are an INDEX by IOTA expressions: o*stride + k*dilation stands in the graph as it will stand in the kernel.
+/* Movement builders: views only. What comes in is any value and sizes; what goes out is the same elements at other
+ * places, as few nodes as say it. Windows and strided slices are an INDEX by IOTA expressions: o*stride + k*dilation
+ * stands in the graph as it will stand in the kernel.
  */
 #include <stdlib.h>
 
@@ -33,7 +34,8 @@ U reshape(Graph *g, U x, const U *dim, uint32_t rank)
     bool told = from != to && (size_told(g, from) || size_told(g, to)), fits = may_agree(g, from, to);
     if (!fits && (told || (uop_is_const(from) && uop_is_const(to))))
         return graph_fail(g, "reshape: %lld elements do not fill %lld", (long long)from->vmax, (long long)to->vmax);
-    if (told && !uop_is_int_const(dim_sub(g, from, to), 0)) x = sized(g, UOP(g, UOP_RESHAPE, DT_VOID, NO_ARG, x, uop_sizes(g, &from, 1)), 0, to);
+    if (told && !uop_is_int_const(dim_sub(g, from, to), 0))
+        x = sized(g, UOP(g, UOP_RESHAPE, DT_VOID, NO_ARG, x, uop_sizes(g, &from, 1)), 0, to);
     return UOP(g, UOP_RESHAPE, DT_VOID, NO_ARG, x, uop_sizes(g, dim, rank));
 }
 
@@ -55,9 +57,12 @@ U expand(Graph *g, U x, const U *dim, uint32_t rank)
     x = reshape(g, x, d, rank);
     if (is_error(x) || same_dims(x, dim, rank)) return x;
     for (uint32_t k = 0; k < rank; k++)
-        if (!is_size(d[k], 1) && size_told(g, d[k]) && common_size(g, d[k], dim[k]) == dim[k]) x = stretched(g, x, k, dim[k]);
+        if (!is_size(d[k], 1) && size_told(g, d[k]) && common_size(g, d[k], dim[k]) == dim[k])
+            x = stretched(g, x, k, dim[k]);
         else if (!is_size(d[k], 1) && may_agree(g, d[k], dim[k])) x = sized(g, x, k, dim[k]);
-        else if (!is_size(d[k], 1)) return graph_fail(g, "expand: axis %u of %lld elements to %lld", k, (long long)d[k]->vmax, (long long)dim[k]->vmax);
+        else if (!is_size(d[k], 1))
+            return graph_fail(g, "expand: axis %u of %lld elements to %lld", k, (long long)d[k]->vmax,
+                              (long long)dim[k]->vmax);
     if (is_error(x) || same_dims(x, dim, rank)) return x;
     if (x->op == UOP_EXPAND) x = x->src[0];
     return UOP(g, UOP_EXPAND, DT_VOID, NO_ARG, x, uop_sizes(g, dim, rank));
@@ -116,7 +121,9 @@ U squeeze(Graph *g, U x, int64_t axis)
     uint32_t r = uop_rank(x);
     U d[RANK_MAX];
     if ((axis = axis_of(g, "squeeze", axis, r)) < 0) return graph_fail(g, "squeeze");
-    if (!is_size(uop_dim(x, (uint32_t)axis), 1)) return graph_fail(g, "squeeze: axis %lld has %lld elements", (long long)axis, (long long)uop_size(x, (uint32_t)axis));
+    if (!is_size(uop_dim(x, (uint32_t)axis), 1))
+        return graph_fail(g, "squeeze: axis %lld has %lld elements", (long long)axis,
+                          (long long)uop_size(x, (uint32_t)axis));
     for (uint32_t k = 0; k + 1 < r; k++) d[k] = uop_dim(x, k + (k >= axis));
     return reshape(g, x, d, r - 1);
 }
@@ -126,7 +133,8 @@ U flip(Graph *g, U x, const bool *axes)
     if (is_error(x)) return x;
     int64_t flag[RANK_MAX], any = 0;
     for (uint32_t k = 0; k < uop_rank(x); k++) any |= flag[k] = axes[k] && !is_size(uop_dim(x, k), 1);
-    return any ? UOP(g, UOP_FLIP, DT_VOID, ((Arg){ 0, graph_ints(g, flag, uop_rank(x)) }), x) : x;      /* one 0 or 1 an axis */
+    /* one 0 or 1 an axis */
+    return any ? UOP(g, UOP_FLIP, DT_VOID, ((Arg){ 0, graph_ints(g, flag, uop_rank(x)) }), x) : x;
 }
 
 U flip_axis(Graph *g, U x, int64_t axis)
@@ -146,16 +154,19 @@ U shrink(Graph *g, U x, const U *begin, const U *size)
     for (uint32_t k = 0; k < r; k++) {
         U b = begin[k], n = size[k], d = uop_dim(x, k);
         if (is_error(b) || is_error(n)) return is_error(b) ? b : n;
-        if (b->vmin < 0 && uop_is_const(b)) return graph_fail(g, "shrink: axis %u begins at %lld", k, (long long)b->arg.i);
+        if (b->vmin < 0 && uop_is_const(b))
+            return graph_fail(g, "shrink: axis %u begins at %lld", k, (long long)b->arg.i);
         if (n->vmax < 0 || (uop_is_const(b) && uop_is_const(n) && uop_is_const(d) && n->arg.i > d->arg.i - b->arg.i))
-            return graph_fail(g, "shrink: %lld elements from %lld on an axis of %lld", (long long)n->vmax, (long long)b->vmin, (long long)d->vmax);
+            return graph_fail(g, "shrink: %lld elements from %lld on an axis of %lld", (long long)n->vmax,
+                              (long long)b->vmin, (long long)d->vmax);
         if (!is_size(b, 0) || n != d) graph_need(g, dim_sub(g, dim_sub(g, d, b), n));
         all &= is_size(b, 0) && n == d;
     }
     return all ? x : UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, x, uop_sizes(g, begin, r), uop_sizes(g, size, r));
 }
 
-/* The part of a pad that is negative, as a crop of that many elements. A symbolic size must be known to have one sign. */
+/* The part of a pad that is negative, as a crop of that many elements. A symbolic size must be known to have one sign.
+ */
 static U crop_of(Graph *g, U n) { return n->vmin >= 0 ? uop_index(g, 0) : dim_mul(g, n, uop_index(g, -1)); }
 
 U pad(Graph *g, U x, const U *before, const U *after, U fill)
@@ -204,7 +215,10 @@ U slice(Graph *g, U x, int64_t axis, U begin, U size)
     return shrink(g, x, b, n);
 }
 
-U slice_i(Graph *g, U x, int64_t axis, int64_t begin, int64_t end) { return slice(g, x, axis, uop_index(g, begin), uop_index(g, end > begin ? end - begin : 0)); }
+U slice_i(Graph *g, U x, int64_t axis, int64_t begin, int64_t end)
+{
+    return slice(g, x, axis, uop_index(g, begin), uop_index(g, end > begin ? end - begin : 0));
+}
 
 U take(Graph *g, U x, U idx, int64_t axis)
 {
@@ -213,11 +227,13 @@ U take(Graph *g, U x, U idx, int64_t axis)
     int64_t order[RANK_MAX];
     if (r + n > RANK_MAX) return graph_fail(g, "take: rank %u is above %d", r + n, RANK_MAX);
     if ((axis = axis_of(g, "take", axis, r)) < 0) return graph_fail(g, "take");
-    if (uop_is_int_const(uop_dim(x, (uint32_t)axis), 0) && uop_numel(idx)) return graph_fail(g, "an index into an axis of size 0");
+    if (uop_is_int_const(uop_dim(x, (uint32_t)axis), 0) && uop_numel(idx))
+        return graph_fail(g, "an index into an axis of size 0");
     order[at++] = axis;
     for (uint32_t k = 0; k < r; k++)
         if (k != axis) order[at++] = k;
-    U y = UOP(g, UOP_INDEX, DT_VOID, NO_ARG, permute(g, x, order, r), cast(g, idx, DT_INDEX));      /* [idx.., rest..] */
+    /* [idx.., rest..] */
+    U y = UOP(g, UOP_INDEX, DT_VOID, NO_ARG, permute(g, x, order, r), cast(g, idx, DT_INDEX));
     at = 0;
     for (uint32_t k = 0; k < axis; k++) order[at++] = n + k;
     for (uint32_t k = 0; k < n; k++) order[at++] = k;
@@ -237,7 +253,9 @@ U slice_step(Graph *g, U x, int64_t axis, int64_t begin, int64_t size, int64_t s
     if ((axis = axis_of(g, "slice", axis, uop_rank(x))) < 0) return graph_fail(g, "slice");
     int64_t last = begin + (size - 1) * step, n = uop_size(x, (uint32_t)axis);
     if (size <= 0) return slice_i(g, x, axis, 0, 0);
-    if (step == 0 || begin < 0 || last < 0 || begin >= n || last >= n) return graph_fail(g, "slice: %lld .. %lld by %lld on an axis of %lld", (long long)begin, (long long)last, (long long)step, (long long)n);
+    if (step == 0 || begin < 0 || last < 0 || begin >= n || last >= n)
+        return graph_fail(g, "slice: %lld .. %lld by %lld on an axis of %lld", (long long)begin, (long long)last,
+                          (long long)step, (long long)n);
     if (step == 1 || size == 1) return slice_i(g, x, axis, begin, begin + size);
     if (step == -1) return flip_axis(g, slice_i(g, x, axis, last, begin + 1), axis);
     return take(g, x, progression(g, uop_index(g, size), begin, step), axis);
@@ -253,8 +271,11 @@ U cat(Graph *g, const U *x, uint32_t n, int64_t axis)
         if (is_error(x[k])) return x[k];
     if ((axis = axis_of(g, "cat", axis, uop_rank(x[0]))) < 0) return graph_fail(g, "cat");
     for (uint32_t k = 0; k < n; k++) {
-        if (uop_rank(x[k]) != uop_rank(x[0])) return graph_fail(g, "cat: part %u has rank %u, part 0 has rank %u", k, uop_rank(x[k]), uop_rank(x[0]));
-        if (x[k]->dtype != x[0]->dtype) return graph_fail(g, "cat: part %u is %s, part 0 is %s", k, dtype_name(x[k]->dtype), dtype_name(x[0]->dtype));
+        if (uop_rank(x[k]) != uop_rank(x[0]))
+            return graph_fail(g, "cat: part %u has rank %u, part 0 has rank %u", k, uop_rank(x[k]), uop_rank(x[0]));
+        if (x[k]->dtype != x[0]->dtype)
+            return graph_fail(g, "cat: part %u is %s, part 0 is %s", k, dtype_name(x[k]->dtype),
+                              dtype_name(x[0]->dtype));
         for (uint32_t i = 0; i < uop_rank(x[0]); i++)
             if (!k || uop_is_const(uop_dim(x[k], i))) size[i] = uop_dim(x[k], i);
     }
@@ -262,7 +283,9 @@ U cat(Graph *g, const U *x, uint32_t n, int64_t axis)
         U y = x[k];
         for (uint32_t i = 0; i < uop_rank(x[0]); i++) {
             if (i == axis) continue;
-            if (!may_agree(g, uop_dim(y, i), size[i])) return graph_fail(g, "cat: part %u has %lld elements on axis %u, others have %lld", k, (long long)uop_size(y, i), i, (long long)size[i]->vmax);
+            if (!may_agree(g, uop_dim(y, i), size[i]))
+                return graph_fail(g, "cat: part %u has %lld elements on axis %u, others have %lld", k,
+                                  (long long)uop_size(y, i), i, (long long)size[i]->vmax);
             y = sized(g, y, i, size[i]);
         }
         if (!is_size(uop_dim(y, (uint32_t)axis), 0)) part[count++] = y;
@@ -287,9 +310,13 @@ U stack(Graph *g, const U *x, uint32_t n, int64_t axis)
 /* Index of one windowed axis, shape [o, k]: o * stride + k * dilation. */
 static U window_index(Graph *g, U dim, int64_t kernel, int64_t stride, int64_t dilation)
 {
-    U reach = uop_index(g, dilation * (kernel - 1) + 1), out = dim_add(g, dim_div(g, dim_sub(g, dim, reach), uop_index(g, stride)), uop_index(g, 1));
-    if (kernel < 1 || stride < 1 || dilation < 1) return graph_fail(g, "windows: kernel, stride and dilation must be positive");
-    if (out->vmax < 0) return graph_fail(g, "windows: a kernel that reaches %lld elements on an axis of %lld", (long long)reach->arg.i, (long long)dim->vmax);
+    U reach = uop_index(g, dilation * (kernel - 1) + 1),
+      out = dim_add(g, dim_div(g, dim_sub(g, dim, reach), uop_index(g, stride)), uop_index(g, 1));
+    if (kernel < 1 || stride < 1 || dilation < 1)
+        return graph_fail(g, "windows: kernel, stride and dilation must be positive");
+    if (out->vmax < 0)
+        return graph_fail(g, "windows: a kernel that reaches %lld elements on an axis of %lld", (long long)reach->arg.i,
+                          (long long)dim->vmax);
     graph_need(g, out);
     return add(g, unsqueeze(g, progression(g, out, 0, stride), 1), progression(g, uop_index(g, kernel), 0, dilation));
 }
@@ -301,7 +328,8 @@ U windows(Graph *g, U x, uint32_t naxes, const int64_t *kernel, const int64_t *s
     int64_t order[RANK_MAX];
     U src[RANK_MAX];
     if (naxes > r || r + naxes > RANK_MAX) return graph_fail(g, "windows: %u axes of a tensor of rank %u", naxes, r);
-    for (uint32_t k = 0; k < r; k++) order[k] = (k + rest) % r;                   /* the windowed axes first: INDEX goes from the left */
+    /* the windowed axes first: INDEX goes from the left */
+    for (uint32_t k = 0; k < r; k++) order[k] = (k + rest) % r;
     src[0] = permute(g, x, order, r);
     for (uint32_t k = 0; k < naxes; k++) {
         src[k + 1] = window_index(g, uop_dim(x, rest + k), kernel[k], stride[k], dilation[k]);
@@ -333,7 +361,9 @@ U flatten(Graph *g, U x, int64_t axis)
     if (is_error(x)) return x;
     uint32_t r = uop_rank(x);
     if (axis < 0) axis += r;
-    if (axis < 0 || axis > r) return graph_fail(g, "flatten: axis %lld is outside a tensor of rank %u", (long long)axis, r);
-    U d[2] = { dim_product(g, x->shape->dim, (uint32_t)axis), dim_product(g, x->shape->dim + axis, r - (uint32_t)axis) };
+    if (axis < 0 || axis > r)
+        return graph_fail(g, "flatten: axis %lld is outside a tensor of rank %u", (long long)axis, r);
+    U d[2] = { dim_product(g, x->shape->dim, (uint32_t)axis),
+               dim_product(g, x->shape->dim + axis, r - (uint32_t)axis) };
     return reshape(g, x, d, 2);
 }

@@ -1,5 +1,6 @@
-/* Reductions, and what is made of them: means, softmax, matrix products, convolutions, running sums. Sums and products of f16 and bf16 are accumulated in f32 and
- * rounded once. A product-sum is always REDUCE(ADD, MUL(a, b)) over broadcast operands: what it is called is the optimiser's business, which looks at indices.
+/* Reductions, and what is made of them: means, softmax, matrix products, convolutions, running sums. Sums and products
+ * of f16 and bf16 are accumulated in f32 and rounded once. A product-sum is always REDUCE(ADD, MUL(a, b)) over
+ * broadcast operands: what it is called is the optimiser's business, which looks at indices.
  */
 #include <math.h>
 
@@ -16,7 +17,8 @@ static U drop_axes(Graph *g, U x, uint64_t axes)
     return reshape(g, x, d, n);
 }
 
-/* What a reduce of nothing gives: x's shape with these axes 1, filled with the op's neutral element. NULL: there is something. */
+/* What a reduce of nothing gives: x's shape with these axes 1, filled with the op's neutral element. NULL: there is
+ * something. */
 static U reduce_nothing(Graph *g, Op op, U x, const int64_t *axis, uint32_t n)
 {
     U d[RANK_MAX];
@@ -24,7 +26,9 @@ static U reduce_nothing(Graph *g, Op op, U x, const int64_t *axis, uint32_t n)
     bool nothing = false;
     for (uint32_t k = 0; k < uop_rank(x); k++) d[k] = uop_dim(x, k);
     for (uint32_t k = 0; k < n; k++) nothing |= d[axis[k]]->vmax == 0, d[axis[k]] = uop_index(g, 1);
-    U neutral = op != UOP_MAX ? scalar(g, t, op == UOP_MUL) : dtype_is_float(t) ? scalar(g, t, -INFINITY) : uop_int(g, t, dtype_min(t));
+    U neutral = op != UOP_MAX ? scalar(g, t, op == UOP_MUL)
+        : dtype_is_float(t)   ? scalar(g, t, -INFINITY)
+                              : uop_int(g, t, dtype_min(t));
     return nothing ? expand(g, neutral, d, uop_rank(x)) : NULL;
 }
 
@@ -41,7 +45,8 @@ U reduce(Graph *g, Op op, U x, const int64_t *axes, uint32_t n, bool keepdims)
         set |= UINT64_C(1) << a;
     }
     for (uint32_t k = 0; k < uop_rank(x); k++)
-        if (set >> k & 1 && !uop_is_int_const(uop_dim(x, k), 1)) list[count++] = k;         /* over one element there is nothing to do */
+        /* over one element there is nothing to do */
+        if (set >> k & 1 && !uop_is_int_const(uop_dim(x, k), 1)) list[count++] = k;
     U nothing = reduce_nothing(g, op, x, list, count);
     if (nothing) x = nothing;
     else if (count) {
@@ -58,7 +63,8 @@ U max_reduce(Graph *g, U x, int64_t axis, bool keepdims) { return reduce(g, UOP_
 U min_reduce(Graph *g, U x, int64_t axis, bool keepdims)
 {
     if (is_error(x)) return x;
-    return dtype_is_float(x->dtype) ? neg(g, max_reduce(g, neg(g, x), axis, keepdims)) : not_(g, max_reduce(g, not_(g, x), axis, keepdims));
+    return dtype_is_float(x->dtype) ? neg(g, max_reduce(g, neg(g, x), axis, keepdims))
+                                    : not_(g, max_reduce(g, not_(g, x), axis, keepdims));
 }
 
 U mean(Graph *g, U x, const int64_t *axes, uint32_t n, bool keepdims)
@@ -89,8 +95,9 @@ static U in_wide(Graph *g, U x, int64_t axis, U (*f)(Graph *g, U x, int64_t axis
 
 static U below_max(Graph *g, U x, int64_t axis) { return sub(g, x, max_reduce(g, x, axis, true)); }
 
-/* Arguments are 0 or below and every term is divided by a sum of 1 or more: one rounded product by log2(e) serves, unlike in exp_. Terms that would be denormal are 0:
- * masks make rows full of them, and processors take hundreds of cycles for each, here and again in the products that follow. */
+/* Arguments are 0 or below and every term is divided by a sum of 1 or more: one rounded product by log2(e) serves,
+ * unlike in exp_. Terms that would be denormal are 0: masks make rows full of them, and processors take hundreds of
+ * cycles for each, here and again in the products that follow. */
 static U exp_below(Graph *g, U x)
 {
     if (is_error(x)) return x;
@@ -114,7 +121,8 @@ static U log_softmax_wide(Graph *g, U x, int64_t axis)
 U softmax(Graph *g, U x, int64_t axis) { return in_wide(g, x, axis, softmax_wide); }
 U log_softmax(Graph *g, U x, int64_t axis) { return in_wide(g, x, axis, log_softmax_wide); }
 
-/* The largest of n - i (first) or i (last) over the places where x is its maximum, or is NaN, which wins as in numpy. */
+/* The largest of n - i (first) or i (last) over the places where x is its maximum, or is NaN, which wins as in numpy.
+ */
 U argmax(Graph *g, U x, int64_t axis, bool keepdims, bool last)
 {
     if (is_error(x)) return x;
@@ -123,7 +131,8 @@ U argmax(Graph *g, U x, int64_t axis, bool keepdims, bool last)
     U size = uop_dim(x, (uint32_t)axis), d[RANK_MAX];
     DType t = size->vmax < INT32_MAX ? DT_I32 : DT_I64;
     for (uint32_t k = 0; k < r; k++) d[k] = k == axis ? size : uop_index(g, 1);
-    U hit = or_(g, eq(g, x, max_reduce(g, x, axis, true)), is_nan(g, x)), n = cast(g, size, t), i = reshape(g, iota(g, size, t), d, r);
+    U hit = or_(g, eq(g, x, max_reduce(g, x, axis, true)), is_nan(g, x)), n = cast(g, size, t),
+      i = reshape(g, iota(g, size, t), d, r);
     U best = max_reduce(g, where(g, hit, last ? i : sub(g, n, i), uop_int(g, t, 0)), axis, keepdims);
     return cast(g, last ? best : sub(g, n, best), DT_I64);
 }
@@ -149,8 +158,10 @@ U matmul(Graph *g, U a, U b)
     if (ra == 1) a = unsqueeze(g, a, 0);
     if (rb == 1) b = unsqueeze(g, b, 1);
     U inner = uop_dim(a, uop_rank(a) - 1), other = uop_dim(b, uop_rank(b) - 2);
-    if (!one_size(g, &a, -1, &b, -2)) return graph_fail(g, "matmul: %lld columns meet %lld rows", (long long)inner->vmax, (long long)other->vmax);
-    U y = product_sum(g, unsqueeze(g, a, -1), unsqueeze(g, b, -3), (const int64_t[]){ -2 }, 1);      /* [.., M, K, 1] * [.., 1, K, N] */
+    if (!one_size(g, &a, -1, &b, -2))
+        return graph_fail(g, "matmul: %lld columns meet %lld rows", (long long)inner->vmax, (long long)other->vmax);
+    /* [.., M, K, 1] * [.., 1, K, N] */
+    U y = product_sum(g, unsqueeze(g, a, -1), unsqueeze(g, b, -3), (const int64_t[]){ -2 }, 1);
     if (rb == 1) y = squeeze(g, y, -1);
     return ra == 1 ? squeeze(g, y, rb == 1 ? -1 : -2) : y;
 }
@@ -163,23 +174,28 @@ static U pad_spatial(Graph *g, U x, const int64_t *before, const int64_t *after)
 }
 
 /* x as [N, g, 1, o.., C/g, k..] and w as [g, M/g, 1.., C/g, k..]; the sum over C/g and k leaves [N, g, M/g, o..]. */
-U conv(Graph *g, U x, U w, const int64_t *stride, const int64_t *dilation, const int64_t *pad_before, const int64_t *pad_after, int64_t groups)
+U conv(Graph *g, U x, U w, const int64_t *stride, const int64_t *dilation, const int64_t *pad_before,
+       const int64_t *pad_after, int64_t groups)
 {
     if (is_error(x) || is_error(w)) return is_error(x) ? x : w;
     uint32_t s = uop_rank(x) - 2, n = 0;
     int64_t kernel[RANK_MAX], order[RANK_MAX], axes[RANK_MAX];
     U d[RANK_MAX], ng = uop_index(g, groups), one = uop_index(g, 1);
-    if (uop_rank(x) < 3 || uop_rank(w) != uop_rank(x) || 3 * s + 4 > RANK_MAX) return graph_fail(g, "conv: ranks %u and %u", uop_rank(x), uop_rank(w));
+    if (uop_rank(x) < 3 || uop_rank(w) != uop_rank(x) || 3 * s + 4 > RANK_MAX)
+        return graph_fail(g, "conv: ranks %u and %u", uop_rank(x), uop_rank(w));
     if (!uop_static(w)) return graph_fail_code(g, TG_UNSUPPORTED, "conv: a weight of symbolic size");
     if (groups < 1 || uop_size(w, 0) % groups || uop_dim(x, 1) != dim_mul(g, uop_dim(w, 1), ng))
-        return graph_fail(g, "conv: %lld channels, a weight of %lld and %lld groups", (long long)uop_size(x, 1), (long long)uop_size(w, 1), (long long)groups);
+        return graph_fail(g, "conv: %lld channels, a weight of %lld and %lld groups", (long long)uop_size(x, 1),
+                          (long long)uop_size(w, 1), (long long)groups);
     for (uint32_t k = 0; k < s; k++) kernel[k] = uop_size(w, k + 2);
-    U v = windows(g, pad_before ? pad_spatial(g, x, pad_before, pad_after) : x, s, kernel, stride, dilation);         /* [N, C, o.., k..] */
+    /* [N, C, o.., k..] */
+    U v = windows(g, pad_before ? pad_spatial(g, x, pad_before, pad_after) : x, s, kernel, stride, dilation);
     if (is_error(v)) return v;
 
     d[n++] = uop_dim(v, 0), d[n++] = ng, d[n++] = uop_dim(w, 1);
     for (uint32_t k = 0; k < 2 * s; k++) d[n++] = uop_dim(v, k + 2);
-    v = unsqueeze(g, reshape(g, v, d, n), 2);                                                        /* [N, g, 1, C/g, o.., k..] */
+    /* [N, g, 1, C/g, o.., k..] */
+    v = unsqueeze(g, reshape(g, v, d, n), 2);
     for (uint32_t k = 0; k <= n; k++) order[k] = k < 3 ? k : k < 3 + s ? k + 1 : k == 3 + s ? 3 : k;
     v = permute(g, v, order, n + 1);
 
@@ -188,7 +204,8 @@ U conv(Graph *g, U x, U w, const int64_t *stride, const int64_t *dilation, const
     for (uint32_t k = 0; k < s; k++) d[n++] = one;
     for (uint32_t k = 1; k < uop_rank(w); k++) d[n++] = uop_dim(w, k);
     for (uint32_t k = 0; k <= s; k++) axes[k] = (int64_t)k - s - 1;
-    U y = product_sum(g, v, reshape(g, w, d, n), axes, s + 1);                                       /* [N, g, M/g, o..] */
+    /* [N, g, M/g, o..] */
+    U y = product_sum(g, v, reshape(g, w, d, n), axes, s + 1);
     if (is_error(y)) return y;
     d[0] = uop_dim(y, 0), d[1] = uop_dim(w, 0);
     for (uint32_t k = 0; k < s; k++) d[k + 2] = uop_dim(y, k + 3);
@@ -205,13 +222,15 @@ U tri_mask(Graph *g, U rows, U cols, int64_t diagonal, bool upper)
 
 static U neutral(Graph *g, Op op, U x) { return uop_const_like(g, x->dtype, op == UOP_MUL); }
 
-/* Along an axis, all pairs. Sums from either end have their terms in the same order, so that each is the one before and a term. */
+/* Along an axis, all pairs. Sums from either end have their terms in the same order, so that each is the one before and
+ * a term. */
 static U running_pairs(Graph *g, Op op, U x, uint32_t axis, bool reverse)
 {
     U i = iota(g, uop_dim(x, axis), DT_INDEX), beyond = lt(g, unsqueeze(g, i, 1), i);
     if (reverse) x = flip_axis(g, x, axis), beyond = flip_axis(g, beyond, 0);
     for (uint32_t k = axis + 1; k < uop_rank(x); k++) beyond = unsqueeze(g, beyond, -1);
-    return reduce(g, op, where(g, beyond, neutral(g, op, x), unsqueeze(g, x, axis)), (const int64_t[]){ axis + 1 }, 1, false);
+    return reduce(g, op, where(g, beyond, neutral(g, op, x), unsqueeze(g, x, axis)), (const int64_t[]){ axis + 1 }, 1,
+                  false);
 }
 
 /* x one place further from where the sums begin. */
@@ -228,15 +247,18 @@ static U with_start(Graph *g, Op op, U y, U start) { return op == UOP_MUL ? mul(
 enum { BLOCK = 16, FEW = 24 };
 static U running_blocks(Graph *g, Op op, U x, uint32_t axis, bool reverse);
 
-/* x of whole blocks: running sums in each, and before them those of the blocks' totals (upto), which are sums of their own: x is read twice, and only the result is stored. */
+/* x of whole blocks: running sums in each, and before them those of the blocks' totals (upto), which are sums of their
+ * own: x is read twice, and only the result is stored. */
 static U in_blocks(Graph *g, Op op, U x, uint32_t axis, U blocks, int64_t block, bool reverse, U *upto)
 {
     U d[RANK_MAX];
     uint32_t r = uop_rank(x);
-    for (uint32_t k = 0; k <= r; k++) d[k] = k == axis ? blocks : k == axis + 1 ? uop_index(g, block) : uop_dim(x, k - (k > axis));
+    for (uint32_t k = 0; k <= r; k++)
+        d[k] = k == axis ? blocks : k == axis + 1 ? uop_index(g, block) : uop_dim(x, k - (k > axis));
     U p = reshape(g, x, d, r + 1);
     *upto = running_blocks(g, op, reduce(g, op, p, (const int64_t[]){ axis + 1 }, 1, false), axis, reverse);
-    U y = with_start(g, op, running_pairs(g, op, p, axis + 1, reverse), unsqueeze(g, later(g, op, *upto, axis, reverse), axis + 1));
+    U y = with_start(g, op, running_pairs(g, op, p, axis + 1, reverse),
+                     unsqueeze(g, later(g, op, *upto, axis, reverse), axis + 1));
     return is_error(y) ? y : reshape(g, y, x->shape->dim, r);
 }
 
@@ -245,11 +267,15 @@ static U filled(Graph *g, Op op, U x, uint32_t axis, U size)
 {
     U at[RANK_MAX], to[RANK_MAX];
     for (uint32_t k = 0; k < uop_rank(x); k++) at[k] = uop_index(g, 0), to[k] = k == axis ? size : uop_dim(x, k);
-    U begin = uop_sizes(g, at, uop_rank(x)), sizes = uop_sizes(g, to, uop_rank(x)), y = UOP(g, UOP_PAD, DT_VOID, NO_ARG, x, begin, sizes);
-    return op == UOP_ADD ? y : where(g, UOP(g, UOP_PAD, DT_VOID, NO_ARG, full(g, DT_BOOL, 1, x), begin, sizes), y, neutral(g, op, x));
+    U begin = uop_sizes(g, at, uop_rank(x)), sizes = uop_sizes(g, to, uop_rank(x)),
+      y = UOP(g, UOP_PAD, DT_VOID, NO_ARG, x, begin, sizes);
+    return op == UOP_ADD
+        ? y
+        : where(g, UOP(g, UOP_PAD, DT_VOID, NO_ARG, full(g, DT_BOOL, 1, x), begin, sizes), y, neutral(g, op, x));
 }
 
-/* By levels. What whole blocks leave at the far end is a short one; where the size is symbolic, the last one is filled up. */
+/* By levels. What whole blocks leave at the far end is a short one; where the size is symbolic, the last one is filled
+ * up. */
 static U running_blocks(Graph *g, Op op, U x, uint32_t axis, bool reverse)
 {
     U upto, part[2];
@@ -257,13 +283,20 @@ static U running_blocks(Graph *g, Op op, U x, uint32_t axis, bool reverse)
     U size = uop_dim(x, axis), length = uop_index(g, BLOCK);
     if (!uop_is_const(size)) {
         U blocks = dim_div(g, dim_add(g, size, uop_index(g, BLOCK - 1)), length);
-        return slice(g, in_blocks(g, op, filled(g, op, x, axis, dim_mul(g, blocks, length)), axis, blocks, BLOCK, reverse, &upto), axis, uop_index(g, 0), size);
+        return slice(
+            g,
+            in_blocks(g, op, filled(g, op, x, axis, dim_mul(g, blocks, length)), axis, blocks, BLOCK, reverse, &upto),
+            axis, uop_index(g, 0), size);
     }
-    int64_t n = size->arg.i, block = n % BLOCK && n % (BLOCK / 2) == 0 ? BLOCK / 2 : BLOCK, rest = n % block, from = reverse ? rest : 0;
-    part[reverse] = in_blocks(g, op, slice_i(g, x, axis, from, from + n - rest), axis, uop_index(g, n / block), block, reverse, &upto);
+    int64_t n = size->arg.i, block = n % BLOCK && n % (BLOCK / 2) == 0 ? BLOCK / 2 : BLOCK, rest = n % block,
+            from = reverse ? rest : 0;
+    part[reverse] = in_blocks(g, op, slice_i(g, x, axis, from, from + n - rest), axis, uop_index(g, n / block), block,
+                              reverse, &upto);
     if (!rest) return part[reverse];
     U last = slice_i(g, upto, axis, reverse ? 0 : n / block - 1, reverse ? 1 : n / block);
-    part[!reverse] = with_start(g, op, running_pairs(g, op, slice_i(g, x, axis, reverse ? 0 : n - rest, reverse ? rest : n), axis, reverse), last);
+    part[!reverse] = with_start(
+        g, op, running_pairs(g, op, slice_i(g, x, axis, reverse ? 0 : n - rest, reverse ? rest : n), axis, reverse),
+        last);
     return cat(g, part, 2, axis);
 }
 

@@ -64,7 +64,8 @@ uint32_t sink_values(const UOp *sink)
 
 static size_t name_bytes(const char *name) { return (strlen(name) + 8) & ~(size_t)7; }
 
-const UOp *custom_new(Graph *g, const char *name, const void *attr, size_t attr_bytes, const UOp *const *meta, uint32_t nmeta)
+const UOp *custom_new(Graph *g, const char *name, const void *attr, size_t attr_bytes, const UOp *const *meta,
+                      uint32_t nmeta)
 {
     size_t head = name_bytes(name);
     char *bytes = arena_alloc(graph_arena(g), head + attr_bytes);
@@ -103,7 +104,12 @@ static const UOp *in_memory(Graph *g, const UOp *u)
     if (!uop_is_const(u) && !nothing) return u;
     void *data = arena_alloc(graph_arena(g), 16);
     if (!nothing) scalar_store((DType)u->dtype, data, 0, u->arg.i);
-    return graph_add_buffer(g, &(BufferInfo){ .dtype = (DType)u->dtype, .shape = u->shape, .data = data, .size_bytes = nothing ? 0 : (size_t)dtype_size((DType)u->dtype), .name = "" });
+    return graph_add_buffer(g,
+                            &(BufferInfo){ .dtype = (DType)u->dtype,
+                                           .shape = u->shape,
+                                           .data = data,
+                                           .size_bytes = nothing ? 0 : (size_t)dtype_size((DType)u->dtype),
+                                           .name = "" });
 }
 
 const UOp *call_new(Graph *g, const UOp *function, const UOp *const *arg, uint32_t narg)

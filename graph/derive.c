@@ -1,5 +1,6 @@
-/* A node's derived properties: shape, dtype, bounds of its values, open ranges. What a column of uops.def means stands here, a case a word. Nothing is stored: uop.c asks once,
- * when it interns a node. To add a word: a name in its enum below and a case in derive_shape, derive_dtype or derive_bounds.
+/* A node's derived properties: shape, dtype, bounds of its values, open ranges. What a column of uops.def means stands
+ * here, a case a word. Nothing is stored: uop.c asks once, when it interns a node. To add a word: a name in its enum
+ * below and a case in derive_shape, derive_dtype or derive_bounds.
  */
 #include "graph/derive.h"
 
@@ -8,9 +9,47 @@
 #include "graph/guard.h"
 
 enum { TYPE_ARG, TYPE_SRC0, TYPE_SRC1, TYPE_SRC2, TYPE_BOOL, TYPE_INDEX, TYPE_VOID };
-enum { SHAPE_NONE, SHAPE_SRC0, SHAPE_SRC2, SHAPE_SIZES0, SHAPE_SIZES1, SHAPE_SIZES2, SHAPE_SIZE0, SHAPE_BYTES, SHAPE_PERMUTE, SHAPE_INDEX, SHAPE_STACK, SHAPE_REDUCE,
-       SHAPE_GETTUPLE, SHAPE_BROADCAST, SHAPE_CAT };
-enum { MM_FULL, MM_VALUE, MM_SRC0, MM_SRC1, MM_HULL0, MM_HULL, MM_BOUND, MM_BOUNDS, MM_CAST, MM_ADD, MM_MUL, MM_MAX, MM_MOD, MM_IDIV, MM_CMPLT, MM_CMPNE, MM_OR, MM_AND, MM_XOR, MM_SHR, MM_WHERE, MM_GUARD };
+enum {
+    SHAPE_NONE,
+    SHAPE_SRC0,
+    SHAPE_SRC2,
+    SHAPE_SIZES0,
+    SHAPE_SIZES1,
+    SHAPE_SIZES2,
+    SHAPE_SIZE0,
+    SHAPE_BYTES,
+    SHAPE_PERMUTE,
+    SHAPE_INDEX,
+    SHAPE_STACK,
+    SHAPE_REDUCE,
+    SHAPE_GETTUPLE,
+    SHAPE_BROADCAST,
+    SHAPE_CAT
+};
+enum {
+    MM_FULL,
+    MM_VALUE,
+    MM_SRC0,
+    MM_SRC1,
+    MM_HULL0,
+    MM_HULL,
+    MM_BOUND,
+    MM_BOUNDS,
+    MM_CAST,
+    MM_ADD,
+    MM_MUL,
+    MM_MAX,
+    MM_MOD,
+    MM_IDIV,
+    MM_CMPLT,
+    MM_CMPNE,
+    MM_OR,
+    MM_AND,
+    MM_XOR,
+    MM_SHR,
+    MM_WHERE,
+    MM_GUARD
+};
 #define VAR 1
 #define ALU FLAG_ALU
 #define COMM FLAG_COMM
@@ -18,7 +57,8 @@ enum { MM_FULL, MM_VALUE, MM_SRC0, MM_SRC1, MM_HULL0, MM_HULL, MM_BOUND, MM_BOUN
 #define EFFECT FLAG_EFFECT
 #define SUGAR FLAG_SUGAR
 const OpInfo op_info[UOP_COUNT] = {
-#define OP(id, least, var, flags, dt, sh, mm, text) [UOP_##id] = { #id, text, least, var, flags, TYPE_##dt, SHAPE_##sh, MM_##mm },
+#define OP(id, least, var, flags, dt, sh, mm, text) \
+    [UOP_##id] = { #id, text, least, var, flags, TYPE_##dt, SHAPE_##sh, MM_##mm },
 #include "graph/uops.def"
 #undef OP
 };
@@ -110,7 +150,10 @@ const Shape *derive_shape(Graph *g, Op op, Arg arg, const UOp *const *src, uint3
         for (uint32_t i = 0; n && i < src[0]->shape->rank; i++) dim[i + 1] = src[0]->shape->dim[i];
         return graph_shape(g, dim, n ? src[0]->shape->rank + 1 : 1);
     case SHAPE_REDUCE: return reduce_shape(g, src[0], arg);
-    case SHAPE_GETTUPLE: return n > 1 ? sizes_shape(g, src[1]) : src[0]->op == UOP_TUPLE ? src[0]->src[arg.i]->shape : graph_shape(g, NULL, 0);
+    case SHAPE_GETTUPLE:
+        return n > 1                  ? sizes_shape(g, src[1])
+            : src[0]->op == UOP_TUPLE ? src[0]->src[arg.i]->shape
+                                      : graph_shape(g, NULL, 0);
     case SHAPE_BROADCAST: return n ? broadcast(g, src, n) : graph_shape(g, NULL, 0);
     case SHAPE_CAT:
         for (uint32_t i = 0; i < src[0]->shape->rank; i++) dim[i] = src[0]->shape->dim[i];
@@ -144,8 +187,8 @@ static Bounds full_bounds(DType t) { return (Bounds){ dtype_min(t), dtype_max(t)
 static bool corner_products(Bounds a, Bounds b, Bounds *out)
 {
     int64_t v[4];
-    if (__builtin_mul_overflow(a.lo, b.lo, &v[0]) || __builtin_mul_overflow(a.lo, b.hi, &v[1]) || __builtin_mul_overflow(a.hi, b.lo, &v[2]) ||
-        __builtin_mul_overflow(a.hi, b.hi, &v[3]))
+    if (__builtin_mul_overflow(a.lo, b.lo, &v[0]) || __builtin_mul_overflow(a.lo, b.hi, &v[1]) ||
+        __builtin_mul_overflow(a.hi, b.lo, &v[2]) || __builtin_mul_overflow(a.hi, b.hi, &v[3]))
         return false;
     *out = (Bounds){ min64(min64(v[0], v[1]), min64(v[2], v[3])), max64(max64(v[0], v[1]), max64(v[2], v[3])) };
     return true;
@@ -170,19 +213,30 @@ static Bounds alu_bounds(int rule, DType t, Arg arg, const UOp *const *src)
     case MM_MAX: return (Bounds){ max64(a.lo, b.lo), max64(a.hi, b.hi) };
     case MM_MOD:
         if (b.lo <= 0 || b.hi == INT64_MAX) return all;
-        return a.lo >= 0 && a.hi < b.lo ? a : a.lo >= 0 ? (Bounds){ 0, min64(a.hi, b.hi - 1) } : (Bounds){ 0, b.hi - 1 };
+        return a.lo >= 0 && a.hi < b.lo ? a
+            : a.lo >= 0                 ? (Bounds){ 0, min64(a.hi, b.hi - 1) }
+                                        : (Bounds){ 0, b.hi - 1 };
     case MM_IDIV:
         if (b.lo <= 0 || (t == DT_U64 && a.hi == INT64_MAX)) return all;       /* INT64_MAX stands for "or more" */
-        return (Bounds){ min64(floor_div(a.lo, b.lo), floor_div(a.lo, b.hi)), max64(floor_div(a.hi, b.lo), floor_div(a.hi, b.hi)) };
-    case MM_CMPLT: return dtype_is_float(src[0]->dtype) || src[0]->dtype == DT_U64 ? all : (Bounds){ a.hi < b.lo, a.lo < b.hi };
-    case MM_CMPNE: return dtype_is_float(src[0]->dtype) ? all : (Bounds){ a.hi < b.lo || b.hi < a.lo, !(a.lo == a.hi && b.lo == b.hi && a.lo == b.lo) };
+        return (Bounds){ min64(floor_div(a.lo, b.lo), floor_div(a.lo, b.hi)),
+                         max64(floor_div(a.hi, b.lo), floor_div(a.hi, b.hi)) };
+    case MM_CMPLT:
+        return dtype_is_float(src[0]->dtype) || src[0]->dtype == DT_U64 ? all : (Bounds){ a.hi < b.lo, a.lo < b.hi };
+    case MM_CMPNE:
+        return dtype_is_float(src[0]->dtype)
+            ? all
+            : (Bounds){ a.hi < b.lo || b.hi < a.lo, !(a.lo == a.hi && b.lo == b.hi && a.lo == b.lo) };
     case MM_OR: return t == DT_BOOL ? (Bounds){ a.lo | b.lo, a.hi | b.hi } : all;
-    case MM_AND: return t == DT_BOOL ? (Bounds){ a.lo & b.lo, a.hi & b.hi } : a.lo >= 0 && b.lo >= 0 ? (Bounds){ 0, min64(a.hi, b.hi) } : all;
+    case MM_AND:
+        return t == DT_BOOL          ? (Bounds){ a.lo & b.lo, a.hi & b.hi }
+            : a.lo >= 0 && b.lo >= 0 ? (Bounds){ 0, min64(a.hi, b.hi) }
+                                     : all;
     case MM_XOR:                        /* with -1: the order turned round */
         if (dtype_info[t].kind != KIND_SINT) return all;
         if (a.lo == -1 && a.hi == -1) return (Bounds){ ~b.hi, ~b.lo };
         return b.lo == -1 && b.hi == -1 ? (Bounds){ ~a.hi, ~a.lo } : all;
-    case MM_SHR: return b.lo == b.hi && b.lo >= 0 && b.lo < 63 && t != DT_U64 ? (Bounds){ a.lo >> b.lo, a.hi >> b.lo } : all;
+    case MM_SHR:
+        return b.lo == b.hi && b.lo >= 0 && b.lo < 63 && t != DT_U64 ? (Bounds){ a.lo >> b.lo, a.hi >> b.lo } : all;
     case MM_GUARD:                      /* never a single value: it would fold, and the check with it */
         if (guard_kind(arg) == GUARD_INDEX) return (Bounds){ 0, max64(b.hi, 2) - 1 };
         if (guard_kind(arg) == GUARD_NONZERO) return (Bounds){ a.lo == 0 ? 1 : a.lo, max64(a.hi, 2) };
@@ -209,7 +263,11 @@ Bounds derive_bounds(Op op, DType t, Arg arg, const UOp *const *src, uint32_t n)
         return s;
     case MM_BOUND: return (Bounds){ 0, max64(s.hi - 1, 0) };
     case MM_BOUNDS: return (Bounds){ blob_ints(arg.blob)[0], blob_ints(arg.blob)[1] };
-    case MM_CAST: return dtype_is_float(src[0]->dtype) || src[0]->dtype == DT_U64 ? all : t == DT_BOOL ? all : s.lo < all.lo || s.hi > all.hi ? all : s;
+    case MM_CAST:
+        return dtype_is_float(src[0]->dtype) || src[0]->dtype == DT_U64 ? all
+            : t == DT_BOOL                                              ? all
+            : s.lo < all.lo || s.hi > all.hi                            ? all
+                                                                        : s;
     default: return alu_bounds(rule, t, arg, src);
     }
 }

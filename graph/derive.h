@@ -6,6 +6,8 @@
 typedef struct { int64_t lo, hi; } Bounds;
 const Shape *derive_shape(Graph *g, Op op, Arg arg, const UOp *const *src, uint32_t n);
 DType derive_dtype(Op op, DType given, Arg arg, const UOp *const *src, uint32_t n);
-Bounds derive_bounds(Op op, DType t, Arg arg, const UOp *const *src, uint32_t n);      /* of the values; floats have none */
-uint64_t derive_ranges(Op op, const UOp *const *src, uint32_t n, Arg arg);             /* those that are open, a bit each */
+/* of the values; floats have none */
+Bounds derive_bounds(Op op, DType t, Arg arg, const UOp *const *src, uint32_t n);
+/* those that are open, a bit each */
+uint64_t derive_ranges(Op op, const UOp *const *src, uint32_t n, Arg arg);
 #endif

@@ -1,4 +1,5 @@
-/* Element types, from the rows of dtype.def: least and largest values, what a number becomes when it is stored as one. */
+/* Element types, from the rows of dtype.def: least and largest values, what a number becomes when it is stored as one.
+ */
 #include <math.h>
 
 #include "graph/uop.h"

@@ -1,4 +1,5 @@
-/* Element-wise ops on constants: the one place that says what an op computes, for folding, the interpreter and tests. */
+/* Element-wise ops on constants: the one place that says what an op computes, for folding, the interpreter and tests.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -94,7 +95,11 @@ bool uop_eval(Op op, DType t, DType s, const int64_t *v, int64_t *out)
     double r;
     if (op == UOP_WHERE) return *out = v[0] ? v[1] : v[2], true;
     if (op == UOP_CAST) return *out = cast_value(s, t, v[0]), true;
-    if (op == UOP_CMPLT) return *out = dtype_is_float(s) ? real(v[0]) < real(v[1]) : s == DT_U64 ? (uint64_t)v[0] < (uint64_t)v[1] : v[0] < v[1], true;
+    if (op == UOP_CMPLT)
+        return *out = dtype_is_float(s) ? real(v[0]) < real(v[1])
+                   : s == DT_U64        ? (uint64_t)v[0] < (uint64_t)v[1]
+                                        : v[0] < v[1],
+               true;
     if (op == UOP_CMPNE) return *out = dtype_is_float(s) ? real(v[0]) != real(v[1]) : v[0] != v[1], true;
     if (!dtype_is_float(t)) {
         int64_t b = op == UOP_TRUNC || op == UOP_RECIP ? 0 : v[1];

@@ -1,7 +1,8 @@
-/* Known small values: what a tensor's elements are when they depend on constants and sizes only. This is how shape arithmetic folds at import, symbolic sizes
- * included: an element is a scalar UOp, simplified, or NULL when it depends on data.
- * Every node is folded once per graph (memo by id, explicit stack). A node is a Fold: one value for all elements, constant memory read on demand, an iota, or a list
- * of at most LIST_MAX elements. To teach it an op: a case in fold_node.
+/* Known small values: what a tensor's elements are when they depend on constants and sizes only. This is how shape
+ * arithmetic folds at import, symbolic sizes included: an element is a scalar UOp, simplified, or NULL when it depends
+ * on data. Every node is folded once per graph (memo by id, explicit stack). A node is a Fold: one value for all
+ * elements, constant memory read on demand, an iota, or a list of at most LIST_MAX elements. To teach it an op: a case
+ * in fold_node.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -87,7 +88,8 @@ static U broadcast_element(Job *j, uint32_t s, const int64_t *idx, uint32_t rank
     return element(j->g, j->src[s], at);
 }
 
-/* A guard that stands in a size's way: known values were checked when it was built, or are now; a symbolic one is taken as it is, since a bad one gives no size. */
+/* A guard that stands in a size's way: known values were checked when it was built, or are now; a symbolic one is taken
+ * as it is, since a bad one gives no size. */
 static U fold_guard(U u, U value, U bound)
 {
     if (!value || !bound || !uop_is_const(value) || !uop_is_const(bound)) return value;
@@ -96,7 +98,8 @@ static U fold_guard(U u, U value, U bound)
 
 static U fold_values(Job *j, U *v)
 {
-    return j->u->op == UOP_GUARD ? fold_guard(j->u, v[0], v[1]) : fold_scalar(j->g, (Op)j->u->op, (DType)j->u->dtype, v, j->u->nsrc);
+    return j->u->op == UOP_GUARD ? fold_guard(j->u, v[0], v[1])
+                                 : fold_scalar(j->g, (Op)j->u->op, (DType)j->u->dtype, v, j->u->nsrc);
 }
 
 static U alu_at(Job *j, const int64_t *idx, int64_t i)
@@ -119,7 +122,10 @@ static const Fold *fold_alu(Job *j)
     return same ? uniform(j->g, fold_values(j, v)) : list_of(j, alu_at);
 }
 
-static U expand_at(Job *j, const int64_t *idx, int64_t i) { return (void)i, broadcast_element(j, 0, idx, uop_rank(j->u)); }
+static U expand_at(Job *j, const int64_t *idx, int64_t i)
+{
+    return (void)i, broadcast_element(j, 0, idx, uop_rank(j->u));
+}
 
 /* Row-major place in source 0 of an index of it; -1: outside. */
 static int64_t place(U x, const int64_t *idx)
@@ -216,7 +222,9 @@ static U reduce_at(Job *j, const int64_t *idx, int64_t i)
 static const Fold *fold_memory(Job *j)
 {
     U u = j->u;
-    const BufferInfo *b = buffer_space(u) == SPACE_GLOBAL && buffer_slot(u) < graph_buffer_count(j->g) ? graph_buffer(j->g, buffer_slot(u)) : NULL;
+    const BufferInfo *b = buffer_space(u) == SPACE_GLOBAL && buffer_slot(u) < graph_buffer_count(j->g)
+        ? graph_buffer(j->g, buffer_slot(u))
+        : NULL;
     return b && b->data ? made(j->g, (Fold){ FOLD_MEMORY, .data = b->data, .dtype = b->dtype }) : &unknown;
 }
 
@@ -225,7 +233,9 @@ static const Fold *fold_move(Job *j)
 {
     U u = j->u;
     const Fold *f = j->src[0];
-    if (f->kind == FOLD_UNIFORM && (u->op == UOP_EXPAND || u->op == UOP_PERMUTE || u->op == UOP_FLIP || u->op == UOP_SHRINK)) return f;
+    if (f->kind == FOLD_UNIFORM &&
+        (u->op == UOP_EXPAND || u->op == UOP_PERMUTE || u->op == UOP_FLIP || u->op == UOP_SHRINK))
+        return f;
     for (uint32_t k = 0; k < u->nsrc; k++)
         if (!uop_static(u->src[k])) return &unknown;
     if (f->kind == FOLD_UNKNOWN && u->op != UOP_CAT && u->op != UOP_STACK) return &unknown;
@@ -247,7 +257,8 @@ static const Fold *fold_node(Job *j)
 {
     U u = j->u;
     if (u->op == UOP_CONST || u->op == UOP_DEFINE_VAR) return uniform(j->g, u);
-    if ((dtype_is_int(u->dtype) || u->dtype == DT_BOOL) && u->vmin == u->vmax) return uniform(j->g, uop_int(j->g, u->dtype, u->vmin));
+    if ((dtype_is_int(u->dtype) || u->dtype == DT_BOOL) && u->vmin == u->vmax)
+        return uniform(j->g, uop_int(j->g, u->dtype, u->vmin));
     if (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_BITCAST) return fold_alu(j);
     switch (u->op) {
     case UOP_BIND: return uniform(j->g, u->src[1]);

@@ -7,7 +7,10 @@
 /* ---- homes ---- */
 
 Home home_of(const Homes *h, const UOp *u) { return h && u->id < h->cap ? (Home)h->home[u->id] : HOME_OPEN; }
-uint32_t home_order(const Homes *h, const UOp *u) { return h && u->id < h->cap && h->order[u->id] ? h->order[u->id] - 1 : u->id; }
+uint32_t home_order(const Homes *h, const UOp *u)
+{
+    return h && u->id < h->cap && h->order[u->id] ? h->order[u->id] - 1 : u->id;
+}
 
 void home_set(Homes *h, const UOp *u, Home home, uint32_t order)
 {
@@ -96,7 +99,8 @@ const UOp *graph_inline(Graph *g, const UOp *root)
 {
     Arena *a = arena_new();
     uint32_t n, count = graph_count(g);
-    const UOp **order = uop_toposort(g, &root, 1, a, &n), **memo = NEW_N(a, const UOp *, count), **body = NEW_N(a, const UOp *, count);
+    const UOp **order = uop_toposort(g, &root, 1, a, &n), **memo = NEW_N(a, const UOp *, count),
+              **body = NEW_N(a, const UOp *, count);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i], *call = u->op == UOP_GETTUPLE && calls_function(u->src[0]) ? u->src[0] : NULL;
         if (!call) { graph_rebuild(g, u, memo, NULL); continue; }

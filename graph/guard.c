@@ -22,11 +22,19 @@ void guard_note(GuardKind kind, int64_t value, int64_t bound, int64_t *word)
 
 TgStatus guard_fail(const Guard *w, TgStatus code, const int64_t *word)
 {
-    int64_t size = word[1] - 1, index = word[0] >= 0 || !w->from_end ? word[0] : word[0] < INT64_MIN + size ? INT64_MIN : word[0] - size;
+    int64_t size = word[1] - 1,
+            index = word[0] >= 0 || !w->from_end ? word[0]
+        : word[0] < INT64_MIN + size             ? INT64_MIN
+                                                 : word[0] - size;
     if (w->kind == GUARD_NONZERO) return fail_at(code, w->node, w->op, w->field, "division of integers by zero");
-    if (w->kind == GUARD_SIZE) return fail_at(code, w->node, w->op, NULL, "a size that the data tell is %lld; wanted %lld", (long long)word[0], (long long)size);
-    if (w->kind == GUARD_BROADCAST) return fail_at(code, w->node, w->op, NULL, "sizes %lld, which the data tell, and %lld do not broadcast", (long long)word[0], (long long)size);
-    return fail_at(code, w->node, w->op, w->field, "index %lld; the axis has size %lld", (long long)index, (long long)size);
+    if (w->kind == GUARD_SIZE)
+        return fail_at(code, w->node, w->op, NULL, "a size that the data tell is %lld; wanted %lld", (long long)word[0],
+                       (long long)size);
+    if (w->kind == GUARD_BROADCAST)
+        return fail_at(code, w->node, w->op, NULL, "sizes %lld, which the data tell, and %lld do not broadcast",
+                       (long long)word[0], (long long)size);
+    return fail_at(code, w->node, w->op, w->field, "index %lld; the axis has size %lld", (long long)index,
+                   (long long)size);
 }
 
 static const Guard *guard_here(Graph *g, GuardKind kind, bool from_end)
@@ -40,11 +48,15 @@ static const Guard *guard_here(Graph *g, GuardKind kind, bool from_end)
     return w;
 }
 
-void graph_at(Graph *g, const char *node, const char *op, const char *field) { *graph_place(g) = (Guard){ .node = node, .op = op, .field = field }; }
+void graph_at(Graph *g, const char *node, const char *op, const char *field)
+{
+    *graph_place(g) = (Guard){ .node = node, .op = op, .field = field };
+}
 
 void graph_call_at(Graph *g, const UOp *call)
 {
-    if (graph_place(g)->node && !graph_call_place(g, call)) map_put(graph_calls(g), &call->id, sizeof call->id, (void *)(uintptr_t)guard_here(g, GUARD_INDEX, false));
+    if (graph_place(g)->node && !graph_call_place(g, call))
+        map_put(graph_calls(g), &call->id, sizeof call->id, (void *)(uintptr_t)guard_here(g, GUARD_INDEX, false));
 }
 
 const Guard *graph_call_place(Graph *g, const UOp *call) { return map_get(graph_calls(g), &call->id, sizeof call->id); }
@@ -62,9 +74,14 @@ static U refused(Graph *g, GuardKind kind, int64_t value, int64_t bound, bool fr
 
 static U guard(Graph *g, GuardKind kind, U value, U bound, bool from_end)
 {
-    if (uop_is_const(value) && uop_is_const(bound)) return guard_allows(kind, value->arg.i, bound->arg.i) ? value : refused(g, kind, value->arg.i, bound->arg.i, from_end);
+    if (uop_is_const(value) && uop_is_const(bound))
+        return guard_allows(kind, value->arg.i, bound->arg.i) ? value
+                                                              : refused(g, kind, value->arg.i, bound->arg.i, from_end);
     const UOp *two = uop_index(g, GUARD_WORDS);
-    BufferInfo info = { .dtype = DT_I64, .shape = graph_shape(g, &two, 1), .size_bytes = GUARD_BYTES, .guard = guard_here(g, kind, from_end) };
+    BufferInfo info = { .dtype = DT_I64,
+                        .shape = graph_shape(g, &two, 1),
+                        .size_bytes = GUARD_BYTES,
+                        .guard = guard_here(g, kind, from_end) };
     return UOP(g, UOP_GUARD, DT_VOID, ARG_I(kind | buffer_slot(graph_add_buffer(g, &info)) << 8), value, bound);
 }
 
@@ -75,11 +92,16 @@ U guard_index(Graph *g, U index, U size, bool from_end)
     return fits || !uop_numel(index) ? index : guard(g, GUARD_INDEX, index, size, from_end);
 }
 
-U guard_size(Graph *g, GuardKind kind, U size, U wanted) { return size == wanted ? size : guard(g, kind, size, wanted, false); }
+U guard_size(Graph *g, GuardKind kind, U size, U wanted)
+{
+    return size == wanted ? size : guard(g, kind, size, wanted, false);
+}
 
 U guard_nonzero(Graph *g, U value)
 {
-    if (is_error(value) || !dtype_is_int((DType)value->dtype) || value->vmin > 0 || value->vmax < 0 || !uop_numel(value)) return value;
+    if (is_error(value) || !dtype_is_int((DType)value->dtype) || value->vmin > 0 || value->vmax < 0 ||
+        !uop_numel(value))
+        return value;
     size_t bytes;
     const void *data = uop_static(value) ? data_of(g, value, 1 << 20, &bytes) : NULL;
     for (int64_t k = 0; data && k < uop_numel(value); k++)

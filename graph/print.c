@@ -1,7 +1,8 @@
-/* Text of a graph and back (print.h). A line: `%id = OP[.dtype] [(%src ..)] [attributes] [# shape]`; what follows # is for the reader only.
- * Attributes, each only where it says something: a CONST's value; n=NUMBER LETTER of a RANGE; op=NAME and axes=[..] of a REDUCE; slot= and space= of memory;
- * name=".." min= max= of a DEFINE_VAR; arg=NUMBER; ints=[..], text="..", hex=.. for the bytes of any other op; tag=NUMBER.
- * A new op needs nothing here unless its arg wants a nicer name.
+/* Text of a graph and back (print.h). A line: `%id = OP[.dtype] [(%src ..)] [attributes] [# shape]`; what follows # is
+ * for the reader only. Attributes, each only where it says something: a CONST's value; n=NUMBER LETTER of a RANGE;
+ * op=NAME and axes=[..] of a REDUCE; slot= and space= of memory; name=".." min= max= of a DEFINE_VAR; arg=NUMBER;
+ * ints=[..], text="..", hex=.. for the bytes of any other op; tag=NUMBER. A new op needs nothing here unless its arg
+ * wants a nicer name.
  */
 #include "graph/print.h"
 
@@ -73,7 +74,9 @@ static void print_arg(Text *t, const UOp *u)
     case UOP_REDUCE: text_add(t, " op=%s", op_name((Op)i)); break;
     case UOP_PARAM: text_add(t, " slot=%" PRId64, i); break;
     case UOP_BUFFER: text_add(t, " slot=%" PRId64 " space=%s", buffer_slot(u), space_name[buffer_space(u)]); break;
-    case UOP_DEFINE_VAR: text_add(t, " name=\"%s\" min=%" PRId64 " max=%" PRId64, var_name(u), u->vmin, u->vmax); return;
+    case UOP_DEFINE_VAR:
+        text_add(t, " name=\"%s\" min=%" PRId64 " max=%" PRId64, var_name(u), u->vmin, u->vmax);
+        return;
     default:
         if (i) text_add(t, " arg=%" PRId64, i);
     }
@@ -100,7 +103,8 @@ void graph_print(Text *t, Graph *g, const UOp *root)
         number[u->id] = i;
         text_add(t, "%%%u = %s", i, op_name((Op)u->op));
         if (u->dtype != DT_VOID) text_add(t, ".%s", dtype_name((DType)u->dtype));
-        for (uint32_t k = 0; k < u->nsrc; k++) text_add(t, "%s%%%u%s", k ? " " : " (", number[u->src[k]->id], k + 1 == u->nsrc ? ")" : "");
+        for (uint32_t k = 0; k < u->nsrc; k++)
+            text_add(t, "%s%%%u%s", k ? " " : " (", number[u->src[k]->id], k + 1 == u->nsrc ? ")" : "");
         print_arg(t, u);
         if (u->tag) text_add(t, " tag=%u", u->tag);
         if (uop_rank(u)) print_shape(t, u);
@@ -138,7 +142,9 @@ static bool leaf(Text *t, const UOp *u)
     case UOP_CONST: print_const(t, u); return true;
     case UOP_RANGE: text_add(t, "r%d", range_number(u)); return true;
     case UOP_PARAM: text_add(t, "p%" PRId64, u->arg.i); return true;
-    case UOP_BUFFER: text_add(t, "%s%" PRId64, buffer_space(u) == SPACE_GLOBAL ? "b" : space_name[buffer_space(u)], buffer_slot(u)); return true;
+    case UOP_BUFFER:
+        text_add(t, "%s%" PRId64, buffer_space(u) == SPACE_GLOBAL ? "b" : space_name[buffer_space(u)], buffer_slot(u));
+        return true;
     case UOP_DEFINE_VAR: text_add(t, "%s", var_name(u)); return true;
     default: return false;
     }
@@ -151,18 +157,22 @@ static void expr(Text *t, const UOp *u, int outer, int depth)
     if (!depth--) { text_add(t, ".."); return; }
     for (size_t k = 0; k < sizeof infix / sizeof *infix; k++)
         if (infix[k].op == u->op) in = &infix[k];
-    bool inverts = u->op == UOP_CMPNE && u->src[0]->dtype == DT_BOOL && uop_is_int_const(u->src[1], 1), where = u->op == UOP_WHERE;
+    bool inverts = u->op == UOP_CMPNE && u->src[0]->dtype == DT_BOOL && uop_is_int_const(u->src[1], 1),
+         where = u->op == UOP_WHERE;
     int binds = inverts ? BIND_UNARY : where ? BIND_WHERE : in ? in->binds : BIND_UNARY;
     bool parens = (in || where) && !inverts && (binds < outer || (binds == outer && binds != BIND_SUM && !where));
     if (parens) text_add(t, "(");
     if (inverts) text_add(t, "!"), expr(t, u->src[0], BIND_UNARY, depth);
-    else if (in) expr(t, u->src[0], binds - (binds == BIND_PRODUCT && u->src[0]->op == UOP_MUL), depth), text_add(t, "%s", in->text), expr(t, u->src[1], binds, depth);
+    else if (in)
+        expr(t, u->src[0], binds - (binds == BIND_PRODUCT && u->src[0]->op == UOP_MUL), depth),
+            text_add(t, "%s", in->text), expr(t, u->src[1], binds, depth);
     else if (where) {
         expr(t, u->src[0], BIND_OR, depth), text_add(t, " ? ");
         expr(t, u->src[1], BIND_OR, depth), text_add(t, " : ");
         expr(t, u->src[2], BIND_WHERE, depth);
     } else if (u->op == UOP_INDEX) expr(t, u->src[0], BIND_UNARY, depth), call(t, "", u, 1, "[]", depth);
-    else if (u->op == UOP_CAST || u->op == UOP_BITCAST) call(t, u->op == UOP_CAST ? dtype_name((DType)u->dtype) : "bits", u, 0, "()", depth);
+    else if (u->op == UOP_CAST || u->op == UOP_BITCAST)
+        call(t, u->op == UOP_CAST ? dtype_name((DType)u->dtype) : "bits", u, 0, "()", depth);
     else if (u->op == UOP_REDUCE) call(t, u->arg.i == UOP_ADD ? "sum" : op_name((Op)u->arg.i), u, 0, "()", depth);
     else call(t, op_name((Op)u->op), u, 0, "()", depth);
     if (parens) text_add(t, ")");
@@ -358,7 +368,8 @@ static const UOp *made(Reader *r, const Line *l)
     if (l->nsrc < o->min_src || (l->nsrc > o->min_src && !o->var_src)) return bad(r, "wrong number of sources");
     if (l->op == UOP_DEFINE_VAR && !l->name) return bad(r, "a variable needs a name");
     if (l->op == UOP_CONST && (l->dtype == DT_VOID || !l->valued)) return bad(r, "a constant needs a type and a value");
-    const UOp *u = l->op == UOP_DEFINE_VAR ? uop_var(r->g, l->name, l->least, l->largest) : uop_new(r->g, l->op, l->dtype, (Arg){ l->i, l->blob }, l->src, l->nsrc);
+    const UOp *u = l->op == UOP_DEFINE_VAR ? uop_var(r->g, l->name, l->least, l->largest)
+                                           : uop_new(r->g, l->op, l->dtype, (Arg){ l->i, l->blob }, l->src, l->nsrc);
     buffer_rows(r, u);
     return l->tag ? uop_tagged(r->g, u, l->tag) : u;
 }
@@ -367,7 +378,8 @@ static const UOp *read_line(Reader *r)
 {
     int64_t id;
     Line l = { 0 };
-    if (!eat(r, "%") || !read_int(r, &id) || id != r->count || !eat(r, "=")) return bad(r, "expected the next %number =");
+    if (!eat(r, "%") || !read_int(r, &id) || id != r->count || !eat(r, "="))
+        return bad(r, "expected the next %number =");
     skip_blanks(r);
     int op = find_op(read_word(r)), dtype = *r->at == '.' ? r->at++, find_dtype(read_word(r)) : DT_VOID;
     if (op < 0) return bad(r, "unknown op");

@@ -1,5 +1,6 @@
-/* Text of a graph, one line a node in topological order, and back. The text form is what goldens hold and what `tgrun dump` prints.
- *   %7 = REDUCE.f32 (%5 %6) op=ADD            %2 = CONST.f32 0.5        %3 = RANGE (%1) n=0 L       %9 = INDEX.f32 (%0 %3) */
+/* Text of a graph, one line a node in topological order, and back. The text form is what goldens hold and what `tgrun
+ * dump` prints. %7 = REDUCE.f32 (%5 %6) op=ADD            %2 = CONST.f32 0.5        %3 = RANGE (%1) n=0 L       %9 =
+ * INDEX.f32 (%0 %3) */
 #ifndef TG_PRINT_H
 #define TG_PRINT_H
 #include "graph/base/text.h"

@@ -1,11 +1,12 @@
 /* The rewrite engine. In: rows of rules (rewrite.h). Out: the same graph, each node replaced by its normal form.
  *
- * A RuleSet is one list of rows an op. Before a row's pattern is looked at, one AND tells whether the ops that it wants among the sources are there
- * (op numbers modulo 64: two ops may share a bit, which costs a look, never a wrong answer). A pattern is solved as a stack of goals (pattern, node);
- * a commutative op is the only branch, and since bound slots are a bit mask handed down by value, going back costs nothing.
- * The driver keeps an explicit stack of frames, one a node under work, so a chain of a million nodes does not touch the C stack; its memo maps a node to
- * its normal form and is what makes shared nodes cost once.
- * What must hold: a row keeps dtype and shape (checked: a result that does not is refused), and each table makes something smaller (its head says what).
+ * A RuleSet is one list of rows an op. Before a row's pattern is looked at, one AND tells whether the ops that it wants
+ * among the sources are there (op numbers modulo 64: two ops may share a bit, which costs a look, never a wrong
+ * answer). A pattern is solved as a stack of goals (pattern, node); a commutative op is the only branch, and since
+ * bound slots are a bit mask handed down by value, going back costs nothing. The driver keeps an explicit stack of
+ * frames, one a node under work, so a chain of a million nodes does not touch the C stack; its memo maps a node to its
+ * normal form and is what makes shared nodes cost once. What must hold: a row keeps dtype and shape (checked: a result
+ * that does not is refused), and each table makes something smaller (its head says what).
  */
 #include "graph/rewrite.h"
 
@@ -77,7 +78,8 @@ static bool has_value(const UOp *u, int8_t value)
     return v == value && !(v == 0 && signbit(v));           /* -0 is not "zero": x + -0 and x + 0 differ */
 }
 
-/* The dtype of a small value among the sources of a template: that of its neighbours; a WHERE's condition is no neighbour. */
+/* The dtype of a small value among the sources of a template: that of its neighbours; a WHERE's condition is no
+ * neighbour. */
 static DType value_dtype(const Pat *p, int at, const UOp *const *built, const UOp *root)
 {
     if (p->op == UOP_WHERE && at == 0) return DT_BOOL;
@@ -198,7 +200,8 @@ struct Rewriter {
 /* Sixteen neighbouring ids share a place, since nodes made together are asked for together; the places are spread. */
 static MemoSlot *memo_slot(const Rewriter *r, const UOp *u)
 {
-    uint32_t mask = (1u << r->memo_bits) - 1, i = ((((u->id >> 4) * 0x9e3779b1u) >> (36 - r->memo_bits)) << 4) | (u->id & 15);
+    uint32_t mask = (1u << r->memo_bits) - 1,
+             i = ((((u->id >> 4) * 0x9e3779b1u) >> (36 - r->memo_bits)) << 4) | (u->id & 15);
     while (r->memo[i].from && r->memo[i].from != u) i = (i + 1) & mask;
     return &r->memo[i];
 }
@@ -253,7 +256,8 @@ static const Rule *step(Rewriter *r)
     Frame *f = &r->frame[r->top - 1];
     const UOp *u = f->now, *known, *to;
     const Rule *fired = NULL;
-    if (f->next == 0 && (r->flags & REWRITE_TOP_DOWN) && (to = apply(r->set, &(Match){ .g = r->g, .root = u, .user = r->user }, &fired))) {
+    if (f->next == 0 && (r->flags & REWRITE_TOP_DOWN) &&
+        (to = apply(r->set, &(Match){ .g = r->g, .root = u, .user = r->user }, &fired))) {
         f->now = to, f->steps++;
         return fired;
     }

@@ -1,4 +1,5 @@
-/* One element of memory as Arg.i encodes it (a float's value as the bits of a double, an integer sign- or zero-extended), and back. i counts elements. */
+/* One element of memory as Arg.i encodes it (a float's value as the bits of a double, an integer sign- or
+ * zero-extended), and back. i counts elements. */
 #ifndef TG_SCALAR_H
 #define TG_SCALAR_H
 #include "graph/uop.h"

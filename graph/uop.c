@@ -1,4 +1,5 @@
-/* Graphs: interned construction, leaves, walks. Equal nodes are one node: op, dtype, tag, argument and sources decide; derive.c knows what follows from them. */
+/* Graphs: interned construction, leaves, walks. Equal nodes are one node: op, dtype, tag, argument and sources decide;
+ * derive.c knows what follows from them. */
 #include "graph/uop.h"
 #include "graph/derive.h"
 #include "graph/guard.h"
@@ -156,10 +157,11 @@ static uint32_t mix(uint32_t h, uint64_t v)
     return (uint32_t)(x ^ x >> 32) * 0x85ebca6bu + 0x7f4a7c15u;
 }
 
-static bool same(const UOp *u, uint32_t hash, Op op, DType dtype, uint16_t tag, Arg arg, const UOp *const *src, uint32_t n)
+static bool same(const UOp *u, uint32_t hash, Op op, DType dtype, uint16_t tag, Arg arg, const UOp *const *src,
+                 uint32_t n)
 {
-    return u->hash == hash && u->op == op && u->dtype == dtype && u->tag == tag && u->nsrc == n && u->arg.i == arg.i && u->arg.blob == arg.blob &&
-           (!n || !memcmp(u->src, src, n * sizeof *src));
+    return u->hash == hash && u->op == op && u->dtype == dtype && u->tag == tag && u->nsrc == n && u->arg.i == arg.i &&
+        u->arg.blob == arg.blob && (!n || !memcmp(u->src, src, n * sizeof *src));
 }
 
 static void slots_grow(Graph *g)
@@ -218,20 +220,31 @@ static void nodes_grow(Graph *g)
 
 static const UOp *intern(Graph *g, Op op, DType dtype, uint16_t tag, Arg arg, const UOp *const *src, uint32_t n)
 {
-    uint32_t hash = mix(mix(mix((uint32_t)op << 16 | (uint32_t)dtype << 8 | tag, (uint64_t)arg.i), arg.blob ? arg.blob->hash : 0), n);
+    uint32_t hash = mix(
+        mix(mix((uint32_t)op << 16 | (uint32_t)dtype << 8 | tag, (uint64_t)arg.i), arg.blob ? arg.blob->hash : 0), n);
     for (uint32_t k = 0; k < n; k++) hash = mix(hash, src[k]->hash);
     if (g->count * 2 >= g->slots) slots_grow(g);
     uint32_t i = hash & (g->slots - 1);
     for (; g->slot[i]; i = (i + 1) & (g->slots - 1))
         if (same(g->node[g->slot[i] - 1], hash, op, dtype, tag, arg, src, n)) return g->node[g->slot[i] - 1];
-    const Shape *shape = derive_shape(g, op, arg, src, n);                  /* may intern sizes: the slot is searched again */
+    /* may intern sizes: the slot is searched again */
+    const Shape *shape = derive_shape(g, op, arg, src, n);
     Bounds b = derive_bounds(op, dtype, arg, src, n);
     if (g->count == g->cap) nodes_grow(g);
     if (g->count * 2 >= g->slots) slots_grow(g);
     for (i = hash & (g->slots - 1); g->slot[i];) i = (i + 1) & (g->slots - 1);
     UOp *u = arena_alloc(g->arena, sizeof *u + n * sizeof *src);
-    *u = (UOp){ .id = g->count, .hash = hash, .nsrc = n, .op = (uint8_t)op, .dtype = (uint8_t)dtype, .tag = tag, .arg = arg, .shape = shape,
-                .vmin = b.lo, .vmax = b.hi, .ranges = derive_ranges(op, src, n, arg) };
+    *u = (UOp){ .id = g->count,
+                .hash = hash,
+                .nsrc = n,
+                .op = (uint8_t)op,
+                .dtype = (uint8_t)dtype,
+                .tag = tag,
+                .arg = arg,
+                .shape = shape,
+                .vmin = b.lo,
+                .vmax = b.hi,
+                .ranges = derive_ranges(op, src, n, arg) };
     if (n) memcpy(u->src, src, n * sizeof *src);
     if (g->origin) g->origin[g->count] = origin_of(g, src, n);
     g->node[g->count] = u;
@@ -245,16 +258,21 @@ const UOp *uop_new(Graph *g, Op op, DType dtype, Arg arg, const UOp *const *src,
     return intern(g, op, derive_dtype(op, dtype, arg, src, n), 0, arg, src, n);
 }
 
-const UOp *uop_tagged(Graph *g, const UOp *u, uint16_t tag) { return intern(g, (Op)u->op, (DType)u->dtype, tag, u->arg, u->src, u->nsrc); }
+const UOp *uop_tagged(Graph *g, const UOp *u, uint16_t tag)
+{
+    return intern(g, (Op)u->op, (DType)u->dtype, tag, u->arg, u->src, u->nsrc);
+}
 
 const UOp *uop_with(Graph *g, const UOp *u, const UOp *const *src)
 {
     if (!u->nsrc || !memcmp(src, u->src, u->nsrc * sizeof *src)) return u;
     uint32_t at = g->at;
     g->at = uop_origin(g, u);
-    const UOp *with = intern(g, (Op)u->op, derive_dtype((Op)u->op, (DType)u->dtype, u->arg, src, u->nsrc), u->tag, u->arg, src, u->nsrc);
+    const UOp *with = intern(g, (Op)u->op, derive_dtype((Op)u->op, (DType)u->dtype, u->arg, src, u->nsrc), u->tag,
+                             u->arg, src, u->nsrc);
     g->at = at;
-    void *place = u->op == UOP_CALL ? map_get(&g->calls, &u->id, sizeof u->id) : NULL;            /* of the node that it belongs to (guard.h) */
+    /* of the node that it belongs to (guard.h) */
+    void *place = u->op == UOP_CALL ? map_get(&g->calls, &u->id, sizeof u->id) : NULL;
     if (place && !map_get(&g->calls, &with->id, sizeof with->id)) map_put(&g->calls, &with->id, sizeof with->id, place);
     void *renames = u->op == UOP_CALL ? map_get(&g->renames, &u->id, sizeof u->id) : NULL;
     if (renames) map_put(&g->renames, &with->id, sizeof with->id, renames);
@@ -278,10 +296,16 @@ static int64_t whole_of(DType t, double v)
     return isnan(v) ? 0 : v < 0 ? dtype_min(t) : dtype_max(t);
 }
 
-const UOp *uop_const_like(Graph *g, DType t, double v) { return dtype_is_float(t) ? uop_float(g, t, v) : uop_int(g, t, whole_of(t, v)); }
+const UOp *uop_const_like(Graph *g, DType t, double v)
+{
+    return dtype_is_float(t) ? uop_float(g, t, v) : uop_int(g, t, whole_of(t, v));
+}
 const UOp *uop_index(Graph *g, int64_t v) { return uop_int(g, DT_INDEX, v); }
 const UOp *uop_bool(Graph *g, bool v) { return uop_int(g, DT_BOOL, v); }
-bool uop_is_int_const(const UOp *u, int64_t v) { return u->op == UOP_CONST && !dtype_is_float((DType)u->dtype) && u->arg.i == v; }
+bool uop_is_int_const(const UOp *u, int64_t v)
+{
+    return u->op == UOP_CONST && !dtype_is_float((DType)u->dtype) && u->arg.i == v;
+}
 
 const UOp *uop_range(Graph *g, int number, const UOp *bound, AxisType type)
 {
@@ -297,18 +321,26 @@ const UOp *uop_reduce_ranges(Graph *g, Op op, const UOp *value, const UOp *const
     return uop_new(g, UOP_REDUCE, DT_VOID, ARG_I(op), src, n + 1);
 }
 
-const UOp *uop_sizes(Graph *g, const UOp *const *dim, uint32_t rank) { return uop_new(g, UOP_STACK, DT_VOID, NO_ARG, dim, rank); }
+const UOp *uop_sizes(Graph *g, const UOp *const *dim, uint32_t rank)
+{
+    return uop_new(g, UOP_STACK, DT_VOID, NO_ARG, dim, rank);
+}
 
 const UOp *uop_buffer(Graph *g, DType t, const UOp *const *dim, uint32_t rank, int64_t slot, AddrSpace space)
 {
     return UOP(g, UOP_BUFFER, t, ARG_I(slot | (int64_t)space << 32), uop_sizes(g, dim, rank));
 }
 
-const UOp *uop_param(Graph *g, DType t, const UOp *const *dim, uint32_t rank, int64_t slot) { return UOP(g, UOP_PARAM, t, ARG_I(slot), uop_sizes(g, dim, rank)); }
+const UOp *uop_param(Graph *g, DType t, const UOp *const *dim, uint32_t rank, int64_t slot)
+{
+    return UOP(g, UOP_PARAM, t, ARG_I(slot), uop_sizes(g, dim, rank));
+}
 
 const UOp *graph_add_buffer(Graph *g, const BufferInfo *info)
 {
-    if (g->nbuffer == g->buffer_cap) g->buffer = must(realloc(g->buffer, (g->buffer_cap = g->buffer_cap ? g->buffer_cap * 2 : 64) * sizeof *g->buffer));
+    if (g->nbuffer == g->buffer_cap)
+        g->buffer =
+            must(realloc(g->buffer, (g->buffer_cap = g->buffer_cap ? g->buffer_cap * 2 : 64) * sizeof *g->buffer));
     g->buffer[g->nbuffer] = *info;
     if (info->name) g->buffer[g->nbuffer].name = arena_strdup(g->arena, info->name);
     return uop_buffer(g, info->dtype, info->shape->dim, info->shape->rank, g->nbuffer++, SPACE_GLOBAL);
@@ -361,7 +393,8 @@ static int64_t step_of(const UOp *u, const UOp *range, bool symbolic)
         return a == NO_STEP || b == NO_STEP ? NO_STEP : a + b;
     }
     uint32_t k = u->op == UOP_MUL && symbolic && !u->src[0]->ranges ? 1 : 0;             /* the factor that moves */
-    if (u->op == UOP_MUL && (symbolic ? !u->src[1 - k]->ranges : uop_is_const(u->src[1]))) a = step_of(u->src[k], range, symbolic);
+    if (u->op == UOP_MUL && (symbolic ? !u->src[1 - k]->ranges : uop_is_const(u->src[1])))
+        a = step_of(u->src[k], range, symbolic);
     return a == NO_STEP || __builtin_mul_overflow(a, u->src[1 - k]->vmax, &a) ? NO_STEP : a;
 }
 
@@ -383,8 +416,11 @@ bool uop_is_shuffle(const UOp *u, const UOp *of[2])
 {
     of[0] = of[1] = NULL;
     for (uint32_t l = 0; l < u->nsrc && u->op == UOP_STACK && u->dtype != DT_INDEX && u->dtype != DT_BOOL; l++) {
-        const UOp *lane = u->src[l], *v = lane->op == UOP_INDEX && lane->nsrc == 2 && uop_is_const(lane->src[1]) ? lane->src[0] : NULL;
-        if (!v || v->shape->rank != 1 || (of[0] && v->shape != of[0]->shape) || v->op == UOP_PARAM || v->op == UOP_BUFFER) return false;
+        const UOp *lane = u->src[l],
+                  *v = lane->op == UOP_INDEX && lane->nsrc == 2 && uop_is_const(lane->src[1]) ? lane->src[0] : NULL;
+        if (!v || v->shape->rank != 1 || (of[0] && v->shape != of[0]->shape) || v->op == UOP_PARAM ||
+            v->op == UOP_BUFFER)
+            return false;
         if (v == of[0] || v == of[1]) continue;
         if (of[1]) return false;
         of[of[0] != NULL] = v;

@@ -1,10 +1,10 @@
 /* UOps: the one node type of every stage, from tensors to instructions.
  *
- * A UOp is (op, dtype, arg, src), interned: equal nodes of a Graph are one pointer. Ids are dense and ascend from sources to users, so an
- * array indexed by id is a pass's memo and descending ids are a topological order. Nodes are never changed or freed one by one.
- * Two levels share it. Tensor level: values have shapes, movement ops and REDUCE over axes. Kernel level: everything is a scalar (shape ())
- * under RANGEs, memory is read by LOAD(INDEX(PARAM, i...)); after `expand` a value may have shape (L): a vector of L lanes.
- * To add an op: a row in uops.def, and a test.
+ * A UOp is (op, dtype, arg, src), interned: equal nodes of a Graph are one pointer. Ids are dense and ascend from
+ * sources to users, so an array indexed by id is a pass's memo and descending ids are a topological order. Nodes are
+ * never changed or freed one by one. Two levels share it. Tensor level: values have shapes, movement ops and REDUCE
+ * over axes. Kernel level: everything is a scalar (shape ()) under RANGEs, memory is read by LOAD(INDEX(PARAM, i...));
+ * after `expand` a value may have shape (L): a vector of L lanes. To add an op: a row in uops.def, and a test.
  */
 #ifndef TG_UOP_H
 #define TG_UOP_H
@@ -41,7 +41,10 @@ int64_t dtype_min(DType t);                     /* integers and bool; INT64_MIN 
 int64_t dtype_max(DType t);                     /* u64 is cut to INT64_MAX */
 
 enum { FLAG_ALU = 1, FLAG_COMM = 2, FLAG_MOVE = 4, FLAG_EFFECT = 8, FLAG_SUGAR = 16 };
-typedef struct { const char *name, *meaning; uint8_t min_src, var_src, flags, dtype_rule, shape_rule, minmax_rule; } OpInfo;
+typedef struct {
+    const char *name, *meaning;
+    uint8_t min_src, var_src, flags, dtype_rule, shape_rule, minmax_rule;
+} OpInfo;
 extern const OpInfo op_info[UOP_COUNT];
 static inline bool op_is(Op op, int flag) { return (op_info[op].flags & flag) != 0; }
 
@@ -49,13 +52,25 @@ static inline bool op_is(Op op, int flag) { return (op_info[op].flags & flag) !=
 typedef enum { SPACE_GLOBAL, SPACE_LOCAL, SPACE_REG } AddrSpace;
 
 /* Axis types of a RANGE, with the spec's letters. */
-typedef enum { AXIS_GLOBAL, AXIS_LOCAL, AXIS_WARP, AXIS_THREAD, AXIS_LOOP, AXIS_REDUCE, AXIS_GROUP_REDUCE, AXIS_UPCAST, AXIS_UNROLL, AXIS_COUNT } AxisType;
+typedef enum {
+    AXIS_GLOBAL,
+    AXIS_LOCAL,
+    AXIS_WARP,
+    AXIS_THREAD,
+    AXIS_LOOP,
+    AXIS_REDUCE,
+    AXIS_GROUP_REDUCE,
+    AXIS_UPCAST,
+    AXIS_UNROLL,
+    AXIS_COUNT
+} AxisType;
 extern const char axis_letter[AXIS_COUNT];      /* "glwtLRGur" */
 
 /* Interned bytes: equal contents, equal pointer. Lists of integers, names, configurations without pointers. */
 typedef struct { uint32_t size; uint32_t hash; uint8_t data[] __attribute__((aligned(8))); } Blob;
 
-/* What an op needs besides sources. i: CONST value (the double's bits for floats, sign-extended else), slots, numbers; blob: lists and names. */
+/* What an op needs besides sources. i: CONST value (the double's bits for floats, sign-extended else), slots, numbers;
+ * blob: lists and names. */
 typedef struct { int64_t i; const Blob *blob; } Arg;
 
 typedef struct UOp UOp;
@@ -67,17 +82,29 @@ struct UOp {
     uint16_t tag;               /* for a pass's own use; part of identity; 0 else */
     Arg arg;
     const Shape *shape;
-    int64_t vmin, vmax;         /* bounds of an integer or bool value; the dtype's range when unknown; floats: INT64_MIN, INT64_MAX */
-    uint64_t ranges;            /* RANGEs (bit = number) that the value depends on and that no REDUCE or END has closed */
+    /* bounds of an integer or bool value; the dtype's range when unknown; floats: INT64_MIN, INT64_MAX */
+    int64_t vmin, vmax;
+    /* RANGEs (bit = number) that the value depends on and that no REDUCE or END has closed */
+    uint64_t ranges;
     const UOp *src[];
 };
 
 typedef struct Graph Graph;
 
 /* What stands behind a tensor-level BUFFER(slot): constants have data, others are made by the plan. */
-/* zeroed: what no kernel writes of it (a halo) must read as zero. halo: where these zeros are (sched/halo.h), or NULL. */
+/* zeroed: what no kernel writes of it (a halo) must read as zero. halo: where these zeros are (sched/halo.h), or NULL.
+ */
 /* guard: it is the word of a GUARD (guard.h), outside of the memory plan's lifetimes. */
-typedef struct { DType dtype; const Shape *shape; const void *data; size_t size_bytes; const char *name; bool zeroed; const struct Halo *halo; const struct Guard *guard; } BufferInfo;
+typedef struct {
+    DType dtype;
+    const Shape *shape;
+    const void *data;
+    size_t size_bytes;
+    const char *name;
+    bool zeroed;
+    const struct Halo *halo;
+    const struct Guard *guard;
+} BufferInfo;
 
 Graph *graph_new(void);
 void graph_free(Graph *g);
@@ -102,25 +129,31 @@ const UOp *graph_node(const Graph *g, uint32_t id);
 TgStatus graph_error(const Graph *g);
 void graph_error_clear(Graph *g);
 void graph_error_is(Graph *g, TgStatus code);                       /* of a failure that is there, another status */
-/* What builders took for granted of symbolic sizes without a proof, the last first: that two are equal (doubts), that one is not negative (needs). */
+/* What builders took for granted of symbolic sizes without a proof, the last first: that two are equal (doubts), that
+ * one is not negative (needs). */
 typedef struct Doubt { const struct Doubt *next; const UOp *size[2]; } Doubt;
 const Doubt *graph_doubts(const Graph *g);
 const Doubt *graph_needs(const Graph *g);
 void graph_doubt(Graph *g, const UOp *a, const UOp *b);
 void graph_need(Graph *g, const UOp *size);
-const UOp *graph_fail(Graph *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));                       /* ERROR, status TG_BAD_MODEL */
+/* ERROR, status TG_BAD_MODEL */
+const UOp *graph_fail(Graph *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 const UOp *graph_fail_code(Graph *g, TgStatus code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* Construction. dtype counts only where uops.def says ARG (else pass DT_VOID). A wrong arity or shape is our own mistake (assert). */
+/* Construction. dtype counts only where uops.def says ARG (else pass DT_VOID). A wrong arity or shape is our own
+ * mistake (assert). */
 const UOp *uop_new(Graph *g, Op op, DType dtype, Arg arg, const UOp *const *src, uint32_t nsrc);
 const UOp *uop_tagged(Graph *g, const UOp *u, uint16_t tag);
-const UOp *uop_with(Graph *g, const UOp *u, const UOp *const *src);                  /* same op, dtype, arg and count; other sources */
+/* same op, dtype, arg and count; other sources */
+const UOp *uop_with(Graph *g, const UOp *u, const UOp *const *src);
 const Blob *graph_blob(Graph *g, const void *data, size_t size);
 const Blob *graph_ints(Graph *g, const int64_t *v, uint32_t n);
 const Shape *graph_shape(Graph *g, const UOp *const *dim, uint32_t rank);
 
 #define UOP0(g, op, dt, arg) uop_new((g), (op), (dt), (arg), NULL, 0)
-#define UOP(g, op, dt, arg, ...) uop_new((g), (op), (dt), (arg), (const UOp *const[]){ __VA_ARGS__ }, sizeof((const UOp *const[]){ __VA_ARGS__ }) / sizeof(UOp *))
+#define UOP(g, op, dt, arg, ...) \
+    uop_new((g), (op), (dt), (arg), (const UOp *const[]){ __VA_ARGS__ }, \
+            sizeof((const UOp *const[]){ __VA_ARGS__ }) / sizeof(UOp *))
 #define NO_ARG ((Arg){ 0, NULL })
 #define ARG_I(n) ((Arg){ (n), NULL })
 
@@ -141,10 +174,11 @@ static inline bool uop_is_const(const UOp *u) { return u->op == UOP_CONST; }
 double uop_const_float(const UOp *u);                        /* CONST of a float dtype */
 static inline int64_t uop_const_int(const UOp *u) { return u->arg.i; }
 bool uop_is_int_const(const UOp *u, int64_t v);              /* CONST of an integer or bool dtype with that value */
-/* Evaluates an element-wise op on constants, exactly as the spec and core.md say (wrap, floor division, NaN-keeping MAX, rounding to the dtype).
- * Values are Arg.i encodings. false: undefined (division by zero) or not element-wise. */
+/* Evaluates an element-wise op on constants, exactly as the spec and core.md say (wrap, floor division, NaN-keeping
+ * MAX, rounding to the dtype). Values are Arg.i encodings. false: undefined (division by zero) or not element-wise. */
 bool uop_eval(Op op, DType dtype, DType src_dtype, const int64_t *v, int64_t *out);
-int64_t dtype_wrap(DType t, int64_t v);                      /* v modulo the range of an integer type; bool: is it not 0 */
+/* v modulo the range of an integer type; bool: is it not 0 */
+int64_t dtype_wrap(DType t, int64_t v);
 double dtype_round(DType t, double v);                       /* nearest value of a float dtype, ties to even */
 
 /* Ranges. number < 64, unique in a kernel. */
@@ -155,9 +189,11 @@ static inline uint64_t range_bit(const UOp *r) { return UINT64_C(1) << range_num
 /* How far the integer u moves when the range moves by one; NO_STEP: it is not linear in it. */
 #define NO_STEP INT64_MIN
 int64_t range_step(const UOp *u, const UOp *range);
-uint64_t range_data(Graph *g, const UOp *u);                /* ranges that values loaded in u depend on: where a position is looked up, those that say which */
+/* ranges that values loaded in u depend on: where a position is looked up, those that say which */
+uint64_t range_data(Graph *g, const UOp *u);
 int64_t range_reach(const UOp *u, const UOp *range);         /* the same with symbolic sizes at their largest */
-bool uop_is_shuffle(const UOp *u, const UOp *of[2]);     /* a STACK of lanes of one vector or two of the same length; else of[1] is NULL */
+/* a STACK of lanes of one vector or two of the same length; else of[1] is NULL */
+bool uop_is_shuffle(const UOp *u, const UOp *of[2]);
 
 /* REDUCE: arg.i is the Op (ADD, MAX, MUL); arg.blob the axes at tensor level, NULL at kernel level. */
 const UOp *uop_reduce_ranges(Graph *g, Op op, const UOp *value, const UOp *const *range, uint32_t n);
@@ -166,10 +202,12 @@ const UOp *uop_reduce_ranges(Graph *g, Op op, const UOp *value, const UOp *const
 const UOp *uop_buffer(Graph *g, DType t, const UOp *const *dim, uint32_t rank, int64_t slot, AddrSpace space);
 static inline int64_t buffer_slot(const UOp *b) { return b->arg.i & 0xffffffff; }
 static inline AddrSpace buffer_space(const UOp *b) { return (AddrSpace)(b->arg.i >> 32); }
-const UOp *graph_add_buffer(Graph *g, const BufferInfo *info);                /* a new tensor-level BUFFER; info is copied, data are not */
+/* a new tensor-level BUFFER; info is copied, data are not */
+const UOp *graph_add_buffer(Graph *g, const BufferInfo *info);
 BufferInfo *graph_buffer(Graph *g, int64_t slot);
 uint32_t graph_buffer_count(const Graph *g);
-void graph_drop_buffers(Graph *g, uint32_t n);                                /* those from the nth on, of a trial: nobody uses them */
+/* those from the nth on, of a trial: nobody uses them */
+void graph_drop_buffers(Graph *g, uint32_t n);
 const UOp *uop_param(Graph *g, DType t, const UOp *const *dim, uint32_t rank, int64_t slot);
 const UOp *uop_var(Graph *g, const char *name, int64_t least, int64_t largest);     /* DEFINE_VAR */
 const char *var_name(const UOp *var);
@@ -189,7 +227,8 @@ static inline uint32_t blob_count(const Blob *b) { return b->size / 8; }
 const UOp **uop_toposort(Graph *g, const UOp *const *root, uint32_t nroot, Arena *arena, uint32_t *count);
 /* One root's, in the order of a walk of sources: the same for equal dags, whatever their ids. */
 const UOp **uop_postorder(Graph *g, const UOp *root, Arena *arena, uint32_t *count);
-/* Copies a dag into another graph. memo: arena array made by the caller with graph_count(from) zeros, or NULL for one call. */
+/* Copies a dag into another graph. memo: arena array made by the caller with graph_count(from) zeros, or NULL for one
+ * call. */
 const UOp *uop_copy(Graph *to, const UOp *u, const UOp **memo);
 /* Replaces nodes: map[id] (NULL: keep) for every node of the dag; sources first. */
 const UOp *uop_substitute(Graph *g, const UOp *root, const UOp *const *from, const UOp *const *to, uint32_t n);

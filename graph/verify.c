@@ -1,5 +1,6 @@
 /* The verifier (verify.h). In: a root and the stage that made it. Out: the first row that some node breaks.
- * A row says at which stages, of which nodes, what must hold; a few rows look at the graph as a whole. To add one: a row, and a broken graph in tests/unit/test_verify.c.
+ * A row says at which stages, of which nodes, what must hold; a few rows look at the graph as a whole. To add one: a
+ * row, and a broken graph in tests/unit/test_verify.c.
  */
 #include "graph/verify.h"
 
@@ -9,9 +10,17 @@
 #include "graph/wmma.h"
 
 enum {
-    TENSOR = 1 << VERIFY_TENSOR, RANGEIFY = 1 << VERIFY_RANGEIFY, LAYOUT = 1 << VERIFY_LAYOUT, OPTIMIZE = 1 << VERIFY_OPTIMIZE, EXPAND = 1 << VERIFY_EXPAND,
-    SELECT = 1 << VERIFY_SELECT, LINEAR = 1 << VERIFY_LINEAR,
-    KERNEL = RANGEIFY | LAYOUT | OPTIMIZE | EXPAND | SELECT | LINEAR, SCALAR = RANGEIFY | LAYOUT | OPTIMIZE, FLAT = KERNEL & ~RANGEIFY, VECTOR = EXPAND | SELECT | LINEAR,
+    TENSOR = 1 << VERIFY_TENSOR,
+    RANGEIFY = 1 << VERIFY_RANGEIFY,
+    LAYOUT = 1 << VERIFY_LAYOUT,
+    OPTIMIZE = 1 << VERIFY_OPTIMIZE,
+    EXPAND = 1 << VERIFY_EXPAND,
+    SELECT = 1 << VERIFY_SELECT,
+    LINEAR = 1 << VERIFY_LINEAR,
+    KERNEL = RANGEIFY | LAYOUT | OPTIMIZE | EXPAND | SELECT | LINEAR,
+    SCALAR = RANGEIFY | LAYOUT | OPTIMIZE,
+    FLAT = KERNEL & ~RANGEIFY,
+    VECTOR = EXPAND | SELECT | LINEAR,
     ALL = TENSOR | KERNEL,
 };
 
@@ -26,8 +35,14 @@ static bool is_index(const UOp *u) { return u->op == UOP_INDEX; }
 static bool is_range(const UOp *u) { return u->op == UOP_RANGE; }
 static bool is_end(const UOp *u) { return u->op == UOP_END; }
 static bool is_reduce(const UOp *u) { return u->op == UOP_REDUCE; }
-static bool is_memory(const UOp *u) { return u->op == UOP_PARAM || (u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL); }
-static bool is_value(const UOp *u) { return is_alu(u) || u->op == UOP_LOAD || u->op == UOP_CONST || u->op == UOP_RANGE; }
+static bool is_memory(const UOp *u)
+{
+    return u->op == UOP_PARAM || (u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL);
+}
+static bool is_value(const UOp *u)
+{
+    return is_alu(u) || u->op == UOP_LOAD || u->op == UOP_CONST || u->op == UOP_RANGE;
+}
 
 static bool same_operands(const UOp *u)
 {
@@ -37,21 +52,39 @@ static bool same_operands(const UOp *u)
 static bool moves_tensors(const UOp *u)
 {
     switch (u->op) {
-    case UOP_PERMUTE: case UOP_FLIP: case UOP_RESHAPE: case UOP_EXPAND: case UOP_PAD: case UOP_CAT: case UOP_IOTA: case UOP_CONTIGUOUS: case UOP_CONTIGUOUSBACKWARD:
+    case UOP_PERMUTE:
+    case UOP_FLIP:
+    case UOP_RESHAPE:
+    case UOP_EXPAND:
+    case UOP_PAD:
+    case UOP_CAT:
+    case UOP_IOTA:
+    case UOP_CONTIGUOUS:
+    case UOP_CONTIGUOUSBACKWARD:
     case UOP_DETACH: case UOP_FUNCTION: case UOP_CALL: case UOP_TUPLE: case UOP_GETTUPLE: case UOP_BIND: return true;
     default: return false;
     }
 }
 
-static bool is_lowered(const UOp *u) { return u->op == UOP_RANGE || u->op == UOP_END || u->op == UOP_STORE || u->op == UOP_SPECIAL || u->op == UOP_LINEAR || u->op == UOP_WMMA; }
-static bool is_refused(const UOp *u) { return u->op == UOP_INS || u->op == UOP_ATOMICADD || u->op == UOP_ERROR || op_is((Op)u->op, FLAG_SUGAR); }
+static bool is_lowered(const UOp *u)
+{
+    return u->op == UOP_RANGE || u->op == UOP_END || u->op == UOP_STORE || u->op == UOP_SPECIAL ||
+        u->op == UOP_LINEAR || u->op == UOP_WMMA;
+}
+static bool is_refused(const UOp *u)
+{
+    return u->op == UOP_INS || u->op == UOP_ATOMICADD || u->op == UOP_ERROR || op_is((Op)u->op, FLAG_SUGAR);
+}
 
 /* ---- what must hold ---- */
 
 static bool never(const UOp *u) { return u->op >= UOP_COUNT; }
 static bool scalar_shape(const UOp *u) { return !u->shape->rank; }
 static bool vector_shape(const UOp *u) { return u->shape->rank <= 1 && uop_static(u); }
-static bool one_dtype(const UOp *u) { return u->src[1]->dtype == u->src[0]->dtype || u->op == UOP_SHL || u->op == UOP_SHR; }
+static bool one_dtype(const UOp *u)
+{
+    return u->src[1]->dtype == u->src[0]->dtype || u->op == UOP_SHL || u->op == UOP_SHR;
+}
 static bool bool_result(const UOp *u) { return u->dtype == DT_BOOL; }
 static bool where_types(const UOp *u) { return u->src[0]->dtype == DT_BOOL && u->src[1]->dtype == u->src[2]->dtype; }
 
@@ -75,7 +108,8 @@ static bool load_sources(const UOp *u)
 
 static bool store_sources(const UOp *u)
 {
-    return is_address(u->src[0]) && u->src[1]->dtype == u->src[0]->dtype && (u->nsrc == 2 || (u->nsrc == 3 && u->src[2]->dtype == DT_BOOL));
+    return is_address(u->src[0]) && u->src[1]->dtype == u->src[0]->dtype &&
+        (u->nsrc == 2 || (u->nsrc == 3 && u->src[2]->dtype == DT_BOOL));
 }
 
 static bool integer_indices(const UOp *u)
@@ -94,7 +128,10 @@ static bool closes_ranges(const UOp *u)
 }
 
 /* A loop's bound may not depend on the loop, and a positive constant or symbol says how far it goes. */
-static bool range_bound(const UOp *u) { return u->src[0]->dtype == DT_INDEX && !(u->src[0]->ranges & range_bit(u)) && range_number(u) < 64; }
+static bool range_bound(const UOp *u)
+{
+    return u->src[0]->dtype == DT_INDEX && !(u->src[0]->ranges & range_bit(u)) && range_number(u) < 64;
+}
 static bool reduce_op(const UOp *u) { return u->arg.i == UOP_ADD || u->arg.i == UOP_MAX || u->arg.i == UOP_MUL; }
 
 static bool reduce_axes(const UOp *u)
@@ -113,7 +150,8 @@ static bool first_types(const UOp *u) { return range_type(u) == AXIS_LOOP || ran
 static bool may_be_inside(const UOp *u)
 {
     const UOp *at = u->src[0];
-    if (u->nsrc > 1 || at->op != UOP_INDEX || at->nsrc != 2 || !is_memory(at->src[0]) || uop_rank(at->src[0]) != 1) return true;
+    if (u->nsrc > 1 || at->op != UOP_INDEX || at->nsrc != 2 || !is_memory(at->src[0]) || uop_rank(at->src[0]) != 1)
+        return true;
     return at->src[1]->vmax >= 0 && at->src[1]->vmin < uop_size(at->src[0], 0);
 }
 
@@ -150,7 +188,8 @@ static const Row row[] = {
 
 static TgStatus broken(const char *name, VerifyStage stage, const UOp *u)
 {
-    static const char *const stage_name[VERIFY_STAGES] = { "callify", "rangeify", "layout", "optimize", "expand", "select", "linearize" };
+    static const char *const stage_name[VERIFY_STAGES] = { "callify", "rangeify", "layout",   "optimize",
+                                                           "expand",  "select",   "linearize" };
     Text t = { 0 };
     uop_print_expr(&t, u);
     TgStatus s = fail(TG_INTERNAL, "after %s: %s: %s %s", stage_name[stage], name, op_name((Op)u->op), t.s ? t.s : "");
@@ -176,12 +215,15 @@ static const UOp *range_twice(const UOp *const *order, uint32_t n)
 /* Stands before, or is no instruction: an address, a constant, a GROUP of what stands before. */
 static bool stands(const UOp *u, const uint8_t *done)
 {
-    bool silent = u->op == UOP_STACK || u->op == UOP_CONST || u->op == UOP_INDEX || u->op == UOP_SHRINK || u->op == UOP_AFTER, group = u->op == UOP_GROUP;
+    bool silent = u->op == UOP_STACK || u->op == UOP_CONST || u->op == UOP_INDEX || u->op == UOP_SHRINK ||
+        u->op == UOP_AFTER,
+         group = u->op == UOP_GROUP;
     for (uint32_t k = 0; group && k < u->nsrc; k++) group &= done[u->src[k]->id];
     return silent || group || done[u->id];
 }
 
-/* Sources stand before users; loops nest: an END names the loops that were opened last, innermost first one by one or all at once. */
+/* Sources stand before users; loops nest: an END names the loops that were opened last, innermost first one by one or
+ * all at once. */
 static const UOp *bad_order(const UOp *linear, uint32_t count, TgStatus *no_memory)
 {
     uint8_t *done = calloc(count, 1);
@@ -225,7 +267,8 @@ TgStatus verify(Graph *g, const UOp *root, VerifyStage stage)
     TgStatus status = TG_OK;
     for (uint32_t i = 0; i < n && status == TG_OK; i++)
         for (const Row *r = row; r < row + sizeof row / sizeof *row && status == TG_OK; r++)
-            if (r->stages >> stage & 1 && r->of(order[i]) && !r->holds(order[i])) status = broken(r->name, stage, order[i]);
+            if (r->stages >> stage & 1 && r->of(order[i]) && !r->holds(order[i]))
+                status = broken(r->name, stage, order[i]);
     if (status == TG_OK) status = as_a_whole(g, root, stage, order, n);
     arena_free(scratch);
     return status;

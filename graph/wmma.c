@@ -4,7 +4,8 @@
 #include <string.h>
 
 const Wmma wmma_row[WMMA_COUNT] = {
-#define WMMA(name, device, m, n, k, a, b, acc, lanes, am, ak, bk, bn, cm, cn) { #name, device, m, n, k, DT_##a, DT_##b, DT_##acc, lanes, am, ak, bk, bn, cm, cn },
+#define WMMA(name, device, m, n, k, a, b, acc, lanes, am, ak, bk, bn, cm, cn) \
+    { #name, device, m, n, k, DT_##a, DT_##b, DT_##acc, lanes, am, ak, bk, bn, cm, cn },
 #include "graph/wmma.def"
 #undef WMMA
 };
@@ -81,5 +82,6 @@ bool wmma_fits(const UOp *u)
     int64_t rows = wmma_ranges(u)->rows;
     if (u->dtype != w->acc || (rows != w->m && (!wmma_tiled(w) || rows < WMMA_ROWS || rows > w->m))) return false;
     if (!u->shape->rank) return u->src[0]->dtype == w->a && u->src[1]->dtype == w->b;
-    return fragment_fits(w, u->src[0], w->a, wmma_operand(u, 0)) && fragment_fits(w, u->src[1], w->b, wmma_operand(u, 1)) && uop_numel(u) == wmma_operand(u, 2);
+    return fragment_fits(w, u->src[0], w->a, wmma_operand(u, 0)) &&
+        fragment_fits(w, u->src[1], w->b, wmma_operand(u, 1)) && uop_numel(u) == wmma_operand(u, 2);
 }

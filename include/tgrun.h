@@ -1,8 +1,8 @@
 /** tgrun: an ONNX model runner. The only public header: C99 and C++, opaque handles, no other include needed.
  *
- * A session is made from one model file for one device. It compiles lazily, once per set of input shapes, and keeps its plans.
- * One session serves one thread at a time; different sessions are independent.
- * Every fallible function returns a TgStatus; tg_error() then tells what went wrong, in one line, for the calling thread.
+ * A session is made from one model file for one device. It compiles lazily, once per set of input shapes, and keeps its
+ * plans. One session serves one thread at a time; different sessions are independent. Every fallible function returns a
+ * TgStatus; tg_error() then tells what went wrong, in one line, for the calling thread.
  */
 #ifndef TGRUN_H
 #define TGRUN_H
@@ -41,19 +41,47 @@ typedef enum {
 
 /** Element types, numbered as the standard's TensorProto.DataType; then what holds tensors. */
 typedef enum {
-    TG_F32 = 1, TG_U8 = 2, TG_I8 = 3, TG_U16 = 4, TG_I16 = 5, TG_I32 = 6, TG_I64 = 7, TG_STRING = 8, TG_BOOL = 9,
-    TG_F16 = 10, TG_F64 = 11, TG_U32 = 12, TG_U64 = 13, TG_COMPLEX64 = 14, TG_COMPLEX128 = 15, TG_BF16 = 16,
-    TG_F8E4M3FN = 17, TG_F8E4M3FNUZ = 18, TG_F8E5M2 = 19, TG_F8E5M2FNUZ = 20, TG_U4 = 21, TG_I4 = 22, TG_F4E2M1 = 23, TG_F8E8M0 = 24, TG_U2 = 25, TG_I2 = 26,
-    TG_F6E2M3 = 27, TG_F6E3M2 = 28,
-    TG_SEQUENCE = 64, TG_OPTIONAL = 65, TG_MAP = 66
+    TG_F32 = 1,
+    TG_U8 = 2,
+    TG_I8 = 3,
+    TG_U16 = 4,
+    TG_I16 = 5,
+    TG_I32 = 6,
+    TG_I64 = 7,
+    TG_STRING = 8,
+    TG_BOOL = 9,
+    TG_F16 = 10,
+    TG_F64 = 11,
+    TG_U32 = 12,
+    TG_U64 = 13,
+    TG_COMPLEX64 = 14,
+    TG_COMPLEX128 = 15,
+    TG_BF16 = 16,
+    TG_F8E4M3FN = 17,
+    TG_F8E4M3FNUZ = 18,
+    TG_F8E5M2 = 19,
+    TG_F8E5M2FNUZ = 20,
+    TG_U4 = 21,
+    TG_I4 = 22,
+    TG_F4E2M1 = 23,
+    TG_F8E8M0 = 24,
+    TG_U2 = 25,
+    TG_I2 = 26,
+    TG_F6E2M3 = 27,
+    TG_F6E3M2 = 28,
+    TG_SEQUENCE = 64,
+    TG_OPTIONAL = 65,
+    TG_MAP = 66
 } TgType;
 
 #define TG_MAX_RANK 16
 
-/** A dense row-major tensor. `data` is owned by whoever made it (see each function). Elements of 6, 4 and 2 bits are packed, the first in the lowest bits.
- *  TG_STRING: data are numel pointers to zero-terminated strings, size_bytes counts the pointers.
- *  TG_SEQUENCE, TG_OPTIONAL, TG_MAP: rank is 1, data are shape[0] TgTensors, which size_bytes counts. Those of a sequence may differ in shape; an optional has one or none; a map
- *  has two: keys [K], i64 or strings, and values [K]. A sequence of maps that share their keys may be one TG_MAP with values [N,K], a row for each of N maps. */
+/** A dense row-major tensor. `data` is owned by whoever made it (see each function). Elements of 6, 4 and 2 bits are
+ * packed, the first in the lowest bits. TG_STRING: data are numel pointers to zero-terminated strings, size_bytes
+ * counts the pointers. TG_SEQUENCE, TG_OPTIONAL, TG_MAP: rank is 1, data are shape[0] TgTensors, which size_bytes
+ * counts. Those of a sequence may differ in shape; an optional has one or none; a map has two: keys [K], i64 or
+ * strings, and values [K]. A sequence of maps that share their keys may be one TG_MAP with values [N,K], a row for each
+ * of N maps. */
 typedef struct {
     TgType type;
     int32_t rank;
@@ -68,12 +96,15 @@ typedef struct {
 typedef struct {
     const char *name;
     TgType type;         /**< 0: not declared */
-    TgType inside[TG_MAX_INSIDE];   /**< what a sequence, optional or map holds, from outside in, then 0: TG_OPTIONAL has { TG_SEQUENCE, TG_F32 }; a map its keys, then its values */
+    TgType inside[TG_MAX_INSIDE]; /**< what a sequence, optional or map holds, from outside in, then 0: TG_OPTIONAL has
+                                     { TG_SEQUENCE, TG_F32 }; a map its keys, then its values */
     int32_t rank;        /**< -1: not declared; rank and shape are those of the tensors inside, if any */
     int64_t shape[TG_MAX_RANK];
     const char *symbol[TG_MAX_RANK];
-    double step;         /**< of an output: two right programs may differ by this, see frontend/step.c (a quantisation's step); 0: not known, and of an input */
-    TgType rounded;      /**< of an output: the narrower type whose numbers it holds (a cast of f16 to f32); 0: none is known, and of an input */
+    double step; /**< of an output: two right programs may differ by this, see frontend/step.c (a quantisation's step);
+                    0: not known, and of an input */
+    TgType rounded; /**< of an output: the narrower type whose numbers it holds (a cast of f16 to f32); 0: none is
+                       known, and of an input */
 } TgPort;
 
 typedef enum { TG_PRECISION_EXACT, TG_PRECISION_SPLIT, TG_PRECISION_FAST } TgPrecision;
@@ -87,25 +118,30 @@ typedef struct {
     int32_t no_cache;          /**< 1: neither read nor write the cache folder */
     int64_t max_memory_bytes;  /**< 0: no limit of ours */
     int32_t beam;              /**< width of the search that tg_prepare makes, 0: none, unless tune_s asks for one */
-    const char *opts;          /**< lists of OptOps that take the place of the chosen ones, as tg_kernel tells them: lines `KERNEL: LIST`; blank lines and # lines do not count; NULL: none */
+    const char *opts; /**< lists of OptOps that take the place of the chosen ones, as tg_kernel tells them: lines
+                         `KERNEL: LIST`; blank lines and # lines do not count; NULL: none */
     double tune_s;             /**< seconds that it may take, 0: until nothing is gained any more */
     int32_t verbose;
     void (*progress)(void *user, const char *what, double done, double total);   /**< may be NULL */
     void *progress_user;
-    int64_t seed;              /**< of the model's random nodes that name none; the same numbers on every device and in every run */
-    const char *dims;          /**< free dimensions that stay variable from the start: "batch=1..64,length=1..512", all of them: "*=1..512"; NULL: those that change from run to run */
+    int64_t seed; /**< of the model's random nodes that name none; the same numbers on every device and in every run */
+    const char *dims; /**< free dimensions that stay variable from the start: "batch=1..64,length=1..512", all of them:
+                         "*=1..512"; NULL: those that change from run to run */
 } TgOptions;
 
 /** What a session has done and holds; times in seconds, sizes in bytes. */
 typedef struct {
     int64_t opset, nodes, parameters;              /**< of the model */
-    int64_t kernels, syncs, host_steps;            /**< a run: launches, waits of all threads or the whole grid, host functions */
+    int64_t kernels, syncs, host_steps; /**< a run: launches, waits of all threads or the whole grid, host functions */
     int64_t kernels_compiled, kernels_cached;      /**< unique kernels */
-    int64_t lists_refused;                         /**< unique kernels that run without OptOps, because the device did not take those that were chosen */
-    int64_t planned_bytes, weight_bytes, flops;    /**< planned: values and packed constants; weight: mapped ones (see TgMemory) */
+    int64_t lists_refused; /**< unique kernels that run without OptOps, because the device did not take those that were
+                              chosen */
+    int64_t planned_bytes, weight_bytes,
+        flops; /**< planned: values and packed constants; weight: mapped ones (see TgMemory) */
     double load_s, schedule_s, compile_s, tune_s;
-    int64_t kernels_timed, kernels_better;         /**< of the last search: unique kernels, and those that got a faster list */
-    double run_before_s, run_after_s;              /**< a run before and after it; where it had no data to run on, the sum of its kernels */
+    int64_t kernels_timed, kernels_better; /**< of the last search: unique kernels, and those that got a faster list */
+    double run_before_s,
+        run_after_s; /**< a run before and after it; where it had no data to run on, the sum of its kernels */
     int32_t threads;
     char device_kind[16], device_name[128], features[256];
     char model_hash[33];                           /**< XXH3-128 of the file, hex */
@@ -123,8 +159,10 @@ TG_API void tg_options_default(TgOptions *options);
 
 /** Loads and checks a model; compiles nothing yet. @param out set only on TG_OK; freed by tg_close. */
 TG_API TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options);
-/** The same for a model in memory: data stay the caller's and must live as long as the session. folder: where its external data lie; NULL: it may name none. Errors call it "model". */
-TG_API TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, const char *folder, const TgOptions *options);
+/** The same for a model in memory: data stay the caller's and must live as long as the session. folder: where its
+ * external data lie; NULL: it may name none. Errors call it "model". */
+TG_API TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, const char *folder,
+                               const TgOptions *options);
 TG_API void tg_close(TgSession *session);
 
 TG_API int32_t tg_input_count(const TgSession *session);
@@ -132,28 +170,35 @@ TG_API int32_t tg_output_count(const TgSession *session);
 TG_API TgStatus tg_input(const TgSession *session, int32_t index, TgPort *out);
 TG_API TgStatus tg_output(const TgSession *session, int32_t index, TgPort *out);
 
-/** An initializer that the model lists among its inputs is the default value of one. given 1: it is an input from here on, behind those of which there is no default, in the model's order; 0: it has its
- *  default value again. What the session has compiled, and outputs of runs, are dropped. TG_BAD_INPUT: there is none of that name. */
+/** An initializer that the model lists among its inputs is the default value of one. given 1: it is an input from here
+ * on, behind those of which there is no default, in the model's order; 0: it has its default value again. What the
+ * session has compiled, and outputs of runs, are dropped. TG_BAD_INPUT: there is none of that name. */
 TG_API TgStatus tg_give(TgSession *session, const char *name, int32_t given);
 
-/** Plans, compiles and (with beam or tune_s) searches for these input shapes and types; inputs' data may be NULL unless the model's shapes depend on it. */
+/** Plans, compiles and (with beam or tune_s) searches for these input shapes and types; inputs' data may be NULL unless
+ * the model's shapes depend on it. */
 TG_API TgStatus tg_prepare(TgSession *session, const TgTensor *inputs, int32_t count);
 
 /** What a program for these inputs takes of memory, in bytes. */
 typedef struct {
     int64_t values_bytes;      /**< what a run computes on the way to its outputs */
     int64_t packed_bytes;      /**< constants as they are laid out at load */
-    int64_t mapped_bytes;      /**< constants that a run reads where the files have them; what it does not look at of them takes none */
+    int64_t mapped_bytes; /**< constants that a run reads where the files have them; what it does not look at of them
+                             takes none */
 } TgMemory;
 
-/** Plans for these inputs, as tg_prepare does, but compiles and loads nothing. calls, unless NULL, is given a line for each function that stands for parts which repeat. */
-TG_API TgStatus tg_memory(const TgSession *session, const TgTensor *inputs, int32_t count, TgMemory *out, void (*calls)(void *user, const char *line), void *user);
+/** Plans for these inputs, as tg_prepare does, but compiles and loads nothing. calls, unless NULL, is given a line for
+ * each function that stands for parts which repeat. */
+TG_API TgStatus tg_memory(const TgSession *session, const TgTensor *inputs, int32_t count, TgMemory *out,
+                          void (*calls)(void *user, const char *line), void *user);
 
-/** Runs. inputs in the model's order, data stay the caller's. outputs[count of outputs]: data belong to the session and live until
- *  its next tg_run or tg_close. Prepares when the shapes, or the lengths of sequences, are new. An optional input may be given as its element. */
+/** Runs. inputs in the model's order, data stay the caller's. outputs[count of outputs]: data belong to the session and
+ * live until its next tg_run or tg_close. Prepares when the shapes, or the lengths of sequences, are new. An optional
+ * input may be given as its element. */
 TG_API TgStatus tg_run(TgSession *session, const TgTensor *inputs, int32_t count, TgTensor *outputs);
 
-/** The data of output `index` of the last run become the caller's, who frees them by tg_tensor_free; the next run takes new memory. Strings, and what holds tensors, stay the session's: TG_USAGE. */
+/** The data of output `index` of the last run become the caller's, who frees them by tg_tensor_free; the next run takes
+ * new memory. Strings, and what holds tensors, stay the session's: TG_USAGE. */
 TG_API TgStatus tg_take(TgTensor *out, TgSession *session, int32_t index);
 
 /** Seconds that the device spent in the last run, or 0 where it cannot tell. */
@@ -161,7 +206,8 @@ TG_API double tg_device_seconds(const TgSession *session);
 
 TG_API TgStatus tg_info(const TgSession *session, TgInfo *out);
 
-/** Programs that the session has made so far: one for the first sizes of its inputs, others where sizes came that none of them serves. A loop whose cache grows should see this number stay. */
+/** Programs that the session has made so far: one for the first sizes of its inputs, others where sizes came that none
+ * of them serves. A loop whose cache grows should see this number stay. */
 TG_API int64_t tg_program_count(const TgSession *session);
 
 /** What the model says of itself; "" where it says nothing. Strings live as long as the session. */
@@ -177,7 +223,8 @@ TG_API int32_t tg_model_property(const TgSession *session, int32_t index, const 
 /** The model's operators, one an index: how many nodes of the graph are of that kind. Returns 0 after the last. */
 TG_API int32_t tg_model_operator(const TgSession *session, int32_t index, const char **domain, const char **name);
 
-/** A node of the model's graph; nodes of its subgraphs are none of them. A name of an input is "" where an optional one is absent. Strings live as long as the session. */
+/** A node of the model's graph; nodes of its subgraphs are none of them. A name of an input is "" where an optional one
+ * is absent. Strings live as long as the session. */
 typedef struct {
     const char *name, *op, *domain;
     int32_t input_count, output_count;
@@ -186,42 +233,49 @@ typedef struct {
 /** The nodes, one an index, each behind those that it reads. Returns 0 after the last. */
 TG_API int32_t tg_node(const TgSession *session, int32_t index, TgNode *out);
 
-/** The weights (initializers) of the model's graph, one an index; data are the file's and live as long as the session, and
- *  NULL for strings. Returns 0 after the last. */
+/** The weights (initializers) of the model's graph, one an index; data are the file's and live as long as the session,
+ * and NULL for strings. Returns 0 after the last. */
 TG_API int32_t tg_weight(const TgSession *session, int32_t index, const char **name, TgTensor *out);
 
 /** What tg_extract takes out of a model. */
 typedef struct {
     const char *const *output;     /**< values of the graph that the part computes, in this order */
     int32_t output_count;
-    const char *const *input;      /**< values that it gets from outside, behind those of the model's own inputs that it still reads */
+    const char *const
+        *input; /**< values that it gets from outside, behind those of the model's own inputs that it still reads */
     const TgTensor *input_type;    /**< type, rank and shape of each */
     int32_t input_count;
     int32_t widen;                 /**< 1: f16, bf16 and f32 become f64, in weights, types and attributes */
 } TgExtract;
-/** Writes that part of the model as a model of its own: the nodes between inputs and outputs, the weights that they read, the model's functions. External data become internal.
- *  TG_USAGE: there is no such value; TG_LIMIT: 2 GiB or more; TG_CACHE: the file cannot be written. */
+/** Writes that part of the model as a model of its own: the nodes between inputs and outputs, the weights that they
+ * read, the model's functions. External data become internal. TG_USAGE: there is no such value; TG_LIMIT: 2 GiB or
+ * more; TG_CACHE: the file cannot be written. */
 TG_API TgStatus tg_extract(const char *model, const TgExtract *part, const char *path);
 
 /** Does the device of these options work here? TG_OK: its name and features. */
 TG_API TgStatus tg_device(const TgOptions *options, char name[128], char features[256]);
 
-/** Prepares, and searches its kernels for that long (0: until nothing is gained any more), see TgOptions.progress. The winners are kept in the cache folder as they are
- *  found; at the end they are timed in the model on these inputs, and those that do not make it faster are dropped. Inputs without data: no winner is dropped. beam: width, 0: the default. */
+/** Prepares, and searches its kernels for that long (0: until nothing is gained any more), see TgOptions.progress. The
+ * winners are kept in the cache folder as they are found; at the end they are timed in the model on these inputs, and
+ * those that do not make it faster are dropped. Inputs without data: no winner is dropped. beam: width, 0: the default.
+ */
 TG_API TgStatus tg_tune(TgSession *session, const TgTensor *inputs, int32_t count, double seconds, int32_t beam);
 
-/** One kernel of a run. flops and bytes are a launch's; options: the OptOps that it got; seconds: a launch timed alone; run_seconds: all launches within a run; 0: not timed. */
+/** One kernel of a run. flops and bytes are a launch's; options: the OptOps that it got; seconds: a launch timed alone;
+ * run_seconds: all launches within a run; 0: not timed. */
 typedef struct {
     char name[64], options[768];
     int64_t launches, flops, bytes;
     double seconds, run_seconds;
 } TgKernelTime;
 
-/** Kernels of the program that was prepared last, one an index; those without launches only run at load. Returns 0 after the last. */
+/** Kernels of the program that was prepared last, one an index; those without launches only run at load. Returns 0
+ * after the last. */
 TG_API int32_t tg_kernel(const TgSession *session, int32_t index, TgKernelTime *out);
 
 /** Prepares, and times every kernel, alone and (where the device can tell) within runs on these inputs. */
-TG_API TgStatus tg_profile(TgSession *session, const TgTensor *inputs, int32_t count, void (*emit)(void *user, const TgKernelTime *row), void *user);
+TG_API TgStatus tg_profile(TgSession *session, const TgTensor *inputs, int32_t count,
+                           void (*emit)(void *user, const TgKernelTime *row), void *user);
 
 /** What one kernel, or one step of the host between kernels, computes of the model, and what that takes in a run. */
 typedef struct {
@@ -235,9 +289,10 @@ typedef struct {
  *  tg_profile or tg_close. */
 TG_API int32_t tg_node_time(const TgSession *session, int32_t index, TgNodeTime *out);
 
-/** Calls emit once a line of text of what a stage makes for these inputs (as for tg_prepare); compiles and runs nothing.
- *  stage: as `tgrun dump --stage` names them; kernel: NULL for all. */
-TG_API TgStatus tg_dump(TgSession *session, const TgTensor *inputs, int32_t count, const char *stage, const char *kernel, void (*emit)(void *user, const char *text), void *user);
+/** Calls emit once a line of text of what a stage makes for these inputs (as for tg_prepare); compiles and runs
+ * nothing. stage: as `tgrun dump --stage` names them; kernel: NULL for all. */
+TG_API TgStatus tg_dump(TgSession *session, const TgTensor *inputs, int32_t count, const char *stage,
+                        const char *kernel, void (*emit)(void *user, const char *text), void *user);
 
 /** Checks without running: everything that is not supported goes to emit, a line each. TG_OK when there is none. */
 TG_API TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), void *user);
@@ -246,13 +301,14 @@ TG_API TgStatus tg_check(const char *path, void (*emit)(void *user, const char *
 typedef struct {
     const char *kind, *key;
     int64_t size_bytes, used;      /**< used: read or written last, to a day, in seconds since 1970 */
-    int32_t good;                  /**< 0: cut, damaged, or somebody else's to write; it is a miss when it is looked for */
+    int32_t good; /**< 0: cut, damaged, or somebody else's to write; it is a miss when it is looked for */
 } TgCacheFile;
-/** Calls emit once a file; cache_dir: NULL for the folder that sessions take by default. check 1: reads each file, else all
- *  count as good. TG_CACHE: there is no folder. */
-TG_API TgStatus tg_cache_list(const char *cache_dir, int32_t check, void (*emit)(void *user, const TgCacheFile *file), void *user);
-/** Removes files that are not good, then those that were not used for longest, until at most most_bytes are left. removed,
- *  left: files and bytes. Sessions do that by themselves when they write (4 GiB, or TGRUN_CACHE_SIZE bytes). */
+/** Calls emit once a file; cache_dir: NULL for the folder that sessions take by default. check 1: reads each file, else
+ * all count as good. TG_CACHE: there is no folder. */
+TG_API TgStatus tg_cache_list(const char *cache_dir, int32_t check, void (*emit)(void *user, const TgCacheFile *file),
+                              void *user);
+/** Removes files that are not good, then those that were not used for longest, until at most most_bytes are left.
+ * removed, left: files and bytes. Sessions do that by themselves when they write (4 GiB, or TGRUN_CACHE_SIZE bytes). */
 TG_API TgStatus tg_cache_prune(const char *cache_dir, int64_t most_bytes, int64_t removed[2], int64_t left[2]);
 
 /** One operator as of one version. */
@@ -260,12 +316,14 @@ typedef struct {
     const char *domain, *name;
     int32_t since_version;
     int32_t covered;           /**< 0: the standard has it, we do not */
-    int32_t tests;             /**< of the onnx package's own tests, those that have a node of it; -1: it is not of the standard */
-    TgType type[32];           /**< of the first input, as the standard lists them; 0 after the last; none known outside the standard */
+    int32_t tests; /**< of the onnx package's own tests, those that have a node of it; -1: it is not of the standard */
+    TgType type[32]; /**< of the first input, as the standard lists them; 0 after the last; none known outside the
+                        standard */
     int32_t sequence, optional, map;    /**< may the first input be one? */
 } TgOperator;
 
-/** Every version of every operator, those of the standard that the build knew first, then ours beyond it. Returns 0 after the last. */
+/** Every version of every operator, those of the standard that the build knew first, then ours beyond it. Returns 0
+ * after the last. */
 TG_API int32_t tg_operator(int32_t index, TgOperator *out);
 /** Are values of that type computed or moved? */
 TG_API int32_t tg_type_covered(TgType type);
@@ -274,11 +332,14 @@ TG_API int32_t tg_type_covered(TgType type);
 TG_API int32_t tg_type_bits(TgType type);
 TG_API const char *tg_type_name(TgType type);
 
-/** Tensor files: npy, npz and pb by suffix; FILE.npz:KEY is one member (without a key: the only one); reading "-" is npy on standard input. What holds tensors is a pb file:
- *  SequenceProto, OptionalProto, MapProto. Data are malloc'ed and freed by tg_tensor_free. `want`: the port's type, or 0 for any tensor; bfloat16 has no npy type and is uint16 there. */
+/** Tensor files: npy, npz and pb by suffix; FILE.npz:KEY is one member (without a key: the only one); reading "-" is
+ * npy on standard input. What holds tensors is a pb file: SequenceProto, OptionalProto, MapProto. Data are malloc'ed
+ * and freed by tg_tensor_free. `want`: the port's type, or 0 for any tensor; bfloat16 has no npy type and is uint16
+ * there. */
 TG_API TgStatus tg_tensor_read(TgTensor *out, const char *path, TgType want);
-/** As tg_tensor_read, but without a copy: data are a read-only mapping of an npy file, given back by tg_tensor_unmap. TG_UNSUPPORTED where the file's elements do not lie
- *  as memory wants them (another byte order, Fortran's order of axes, narrow types, bool, none at all): such a file is read. */
+/** As tg_tensor_read, but without a copy: data are a read-only mapping of an npy file, given back by tg_tensor_unmap.
+ * TG_UNSUPPORTED where the file's elements do not lie as memory wants them (another byte order, Fortran's order of
+ * axes, narrow types, bool, none at all): such a file is read. */
 TG_API TgStatus tg_tensor_map(TgTensor *out, const char *path, TgType want);
 TG_API void tg_tensor_unmap(TgTensor *tensor);
 TG_API TgStatus tg_tensor_write(const TgTensor *tensor, const char *name, const char *path);

@@ -1,12 +1,14 @@
 /* Opening and mapping what a model consists of.
  *
- * In: the user's path, then names that stand in the model. Out: mapped bytes. A name from a model is trusted with nothing: the kernel itself (openat2) keeps it beneath the
- * model's folder and off links, checked at the moment of opening; where the call is missing, the folders are walked one by one. Opening never waits (O_NONBLOCK: pipes,
+ * In: the user's path, then names that stand in the model. Out: mapped bytes. A name from a model is trusted with
+ * nothing: the kernel itself (openat2) keeps it beneath the model's folder and off links, checked at the moment of
+ * opening; where the call is missing, the folders are walked one by one. Opening never waits (O_NONBLOCK: pipes,
  * devices), and what was opened must be a regular file.
- * One use of links is common and harmless: a download cache in which model and weights are links into one folder of blobs. So when the user's path is itself a link, a link
- * beside it may lead into the folder in which the model really lies.
- * Hard links cannot be told from files; the kernel's protected_hardlinks guards against foreign ones.
- * A file that is cut short while it is mapped raises SIGBUS on the next access: a program that must survive that catches the signal.
+ * One use of links is common and harmless: a download cache in which model and weights are links into one folder of
+ * blobs. So when the user's path is itself a link, a link beside it may lead into the folder in which the model really
+ * lies. Hard links cannot be told from files; the kernel's protected_hardlinks guards against foreign ones. A file that
+ * is cut short while it is mapped raises SIGBUS on the next access: a program that must survive that catches the
+ * signal.
  */
 #define _GNU_SOURCE
 #include "onnx/files.h"
@@ -33,13 +35,17 @@ enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, MAX_FILES = 40
 typedef struct Block { struct Block *next; void *p; } Block;
 struct Files {
     Arena *arena;
-    int folder, store;      /* the folder of the path, and, when the path is a link, the folder of what it leads to; -1: none */
+    /* the folder of the path, and, when the path is a link, the folder of what it leads to; -1: none */
+    int folder, store;
     Map map;                /* name -> Bytes; "" is the model itself */
     Block *blocks;
     XXH3_state_t *digest;
 };
 
-static TgStatus refuse(const char *field, const char *name, const char *why) { return fail_at(TG_BAD_MODEL, NULL, NULL, field, "external file '%.200s' %s", name, why); }
+static TgStatus refuse(const char *field, const char *name, const char *why)
+{
+    return fail_at(TG_BAD_MODEL, NULL, NULL, field, "external file '%.200s' %s", name, why);
+}
 
 static TgStatus files_new(Files **out, Arena *arena)
 {
@@ -71,7 +77,8 @@ static TgStatus map_fd(Bytes *out, Files *f, int fd, size_t size, const char *na
     void *p = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : (void *)"";
     int error = errno;
     close(fd);
-    if (p == MAP_FAILED) return fail(error == ENOMEM ? TG_LIMIT : TG_BAD_MODEL, "cannot be mapped: %s", strerror(error));
+    if (p == MAP_FAILED)
+        return fail(error == ENOMEM ? TG_LIMIT : TG_BAD_MODEL, "cannot be mapped: %s", strerror(error));
     *out = (Bytes){ p, size };
     map_puts(&f->map, name, arena_copy(f->arena, out, sizeof *out));
     return TG_OK;
@@ -93,12 +100,12 @@ TgStatus files_open(Files **out, Bytes *bytes, Arena *arena, const char *path)
     struct stat st;
     int fd = open(path, OPEN_FLAGS);
     if (fd < 0) return fail(TG_BAD_MODEL, "cannot be opened: %s", strerror(errno));
-    const char *why = fstat(fd, &st)            ? strerror(errno)
-                      : S_ISDIR(st.st_mode)     ? "is a folder, not a model file"
-                      : !S_ISREG(st.st_mode)    ? "is not a regular file"
-                      : !st.st_size             ? "is empty"
-                      : st.st_size > 0x7fffffff ? "has 2 GiB or more, the limit of the format: larger weights go to external files"
-                                                : NULL;
+    const char *why = fstat(fd, &st) ? strerror(errno)
+        : S_ISDIR(st.st_mode)        ? "is a folder, not a model file"
+        : !S_ISREG(st.st_mode)       ? "is not a regular file"
+        : !st.st_size                ? "is empty"
+        : st.st_size > 0x7fffffff    ? "has 2 GiB or more, the limit of the format: larger weights go to external files"
+                                     : NULL;
     TgStatus status = why ? fail(TG_BAD_MODEL, "%s", why) : files_new(out, arena);
     if (status != TG_OK) return close(fd), status;
     status = map_fd(bytes, *out, fd, (size_t)st.st_size, "");
@@ -141,7 +148,8 @@ static int open_by_steps(int folder, const char *name)
 
 static int open_beneath(int folder, const char *name)
 {
-    struct open_how how = { .flags = OPEN_FLAGS, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+    struct open_how how = { .flags = OPEN_FLAGS,
+                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
     int fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
     return fd < 0 && (errno == ENOSYS || errno == EPERM) ? open_by_steps(folder, name) : fd;
 }
@@ -156,8 +164,10 @@ static int open_in_store(const Files *f, const char *name)
     target[n] = 0;
     const char *slash = strrchr(target, '/');
     snprintf(folder, sizeof folder, "%.*s", slash > target ? (int)(slash - target) : 1, slash ? target : ".");
-    bool beside = !strchr(name, '/');                       /* a relative target starts at the link's folder: only links right beside the model are served */
-    bool same = beside && !fstatat(f->folder, folder, &here, 0) && !fstat(f->store, &store) && here.st_dev == store.st_dev && here.st_ino == store.st_ino;
+    /* a relative target starts at the link's folder: only links right beside the model are served */
+    bool beside = !strchr(name, '/');
+    bool same = beside && !fstatat(f->folder, folder, &here, 0) && !fstat(f->store, &store) &&
+        here.st_dev == store.st_dev && here.st_ino == store.st_ino;
     return same ? open_beneath(f->store, slash ? slash + 1 : target) : (errno = ELOOP, -1);
 }
 
@@ -184,11 +194,17 @@ TgStatus files_map(Bytes *out, Files *f, const char *name, const char *field)
     const char *why = bad_name(name);
     if (why) return refuse(field, name, why);
     if (f->folder < 0) return refuse(field, name, "cannot be looked for: the model has no folder");
-    if (f->map.count >= MAX_FILES) return fail_at(TG_LIMIT, NULL, NULL, field, "more than %d external files", MAX_FILES);
+    if (f->map.count >= MAX_FILES)
+        return fail_at(TG_LIMIT, NULL, NULL, field, "more than %d external files", MAX_FILES);
     int fd = open_beneath(f->folder, name);
     if (fd < 0 && f->store >= 0 && (errno == ELOOP || errno == ENOENT)) fd = open_in_store(f, name);
-    if (fd < 0 && errno == EIO) return fail_at(TG_CACHE, NULL, NULL, field, "external file '%s' cannot be opened: %s", name, strerror(errno));
-    if (fd < 0) return refuse(field, name, errno == ELOOP ? "is reached through a link" : errno == EXDEV ? "lies outside the model's folder" : strerror(errno));
+    if (fd < 0 && errno == EIO)
+        return fail_at(TG_CACHE, NULL, NULL, field, "external file '%s' cannot be opened: %s", name, strerror(errno));
+    if (fd < 0)
+        return refuse(field, name,
+                      errno == ELOOP       ? "is reached through a link"
+                          : errno == EXDEV ? "lies outside the model's folder"
+                                           : strerror(errno));
     if (fstat(fd, &st) || !S_ISREG(st.st_mode)) return close(fd), refuse(field, name, "is not a regular file");
     return map_fd(out, f, fd, (size_t)st.st_size, name);
 }
@@ -204,10 +220,12 @@ void *files_block(Files *f, size_t size)
 
 void files_forget(const Files *f, Bytes bytes)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = ((uintptr_t)bytes.data + page - 1) & ~(page - 1), last = ((uintptr_t)bytes.data + bytes.size) & ~(page - 1);
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = ((uintptr_t)bytes.data + page - 1) & ~(page - 1),
+              last = ((uintptr_t)bytes.data + bytes.size) & ~(page - 1);
     for (uint32_t k = 0; k < f->map.count && first < last; k++) {
         const Bytes *b = f->map.entry[k].value;
-        if (bytes.data >= b->data && bytes.data < b->data + b->size) madvise((void *)first, last - first, MADV_DONTNEED);
+        if (bytes.data >= b->data && bytes.data < b->data + b->size)
+            madvise((void *)first, last - first, MADV_DONTNEED);
     }
 }
 

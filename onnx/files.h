@@ -1,17 +1,20 @@
-/* The files behind one model: itself and those that it names. Every byte of them is mapped, never read past its end, and given back at once by files_free. */
+/* The files behind one model: itself and those that it names. Every byte of them is mapped, never read past its end,
+ * and given back at once by files_free. */
 #ifndef TG_FILES_H
 #define TG_FILES_H
 #include "onnx/wire.h"
 
 typedef struct Files Files;
 
-/* path: the user's own word, so links are followed. out_bytes: the mapped file. Refused: what is no regular file, is empty, or has 2 GiB or more. */
+/* path: the user's own word, so links are followed. out_bytes: the mapped file. Refused: what is no regular file, is
+ * empty, or has 2 GiB or more. */
 TgStatus files_open(Files **out, Bytes *out_bytes, Arena *arena, const char *path);
 /* For a model from memory. folder NULL: it may name no files. */
 TgStatus files_open_memory(Files **out, Arena *arena, const char *folder);
 void files_free(Files *f);
 
-/* Maps a file that the model names. The one door: `name` must lead, without links, to a regular file in or below the model's folder. What it said is in the error. `field`: who asks. */
+/* Maps a file that the model names. The one door: `name` must lead, without links, to a regular file in or below the
+ * model's folder. What it said is in the error. `field`: who asks. */
 TgStatus files_map(Bytes *out, Files *f, const char *name, const char *field);
 
 /* Memory that lives as long as the files; 64-byte aligned, not zeroed. */

@@ -1,5 +1,6 @@
-/* A file or memory -> Model. In: a path or bytes, from anybody. Out: a Model that holds its mappings until model_free, or one line that says what is wrong and, for bytes that are
- * no protobuf, where. Steps: map (files.c), recognise, unpack (wire.c), build and check (model.c, names.c, calls.c, tensor.c), digest.
+/* A file or memory -> Model. In: a path or bytes, from anybody. Out: a Model that holds its mappings until model_free,
+ * or one line that says what is wrong and, for bytes that are no protobuf, where. Steps: map (files.c), recognise,
+ * unpack (wire.c), build and check (model.c, names.c, calls.c, tensor.c), digest.
  */
 #include <string.h>
 
@@ -25,7 +26,9 @@ static const struct { size_t at, size; const char *bytes, *what; } others[] = {
 static TgStatus recognise(Bytes file, TgStatus otherwise)
 {
     for (size_t k = 0; k < sizeof others / sizeof *others; k++)
-        if (file.size >= others[k].at + others[k].size && !memcmp(file.data + others[k].at, others[k].bytes, others[k].size)) return fail(TG_BAD_MODEL, "%s", others[k].what);
+        if (file.size >= others[k].at + others[k].size &&
+            !memcmp(file.data + others[k].at, others[k].bytes, others[k].size))
+            return fail(TG_BAD_MODEL, "%s", others[k].what);
     return otherwise;
 }
 

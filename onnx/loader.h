@@ -1,4 +1,5 @@
-/* The steps of loading a model, in order: wire.h, model_build (model.c), which asks names_check for every body, and calls_check. load.c calls them. */
+/* The steps of loading a model, in order: wire.h, model_build (model.c), which asks names_check for every body, and
+ * calls_check. load.c calls them. */
 #ifndef TG_LOADER_H
 #define TG_LOADER_H
 #include "onnx/tensor.h"
@@ -23,6 +24,7 @@ typedef struct {
 TgStatus names_check(Body *b, Wants *wants, Arena *scratch);
 TgStatus names_refuse(const Body *b, const Wants *wants);       /* wants of a body that has nothing around it */
 
-/* Operators' domains are imported; functions do not call themselves, and their bodies, put in place of every call, stay below a million nodes. */
+/* Operators' domains are imported; functions do not call themselves, and their bodies, put in place of every call, stay
+ * below a million nodes. */
 TgStatus calls_check(const Model *m, Arena *scratch);
 #endif

@@ -1,4 +1,5 @@
-/* The model as plain structs in one arena: what the rest of the program sees of ONNX files. Nobody outside onnx/ knows protobuf. */
+/* The model as plain structs in one arena: what the rest of the program sees of ONNX files. Nobody outside onnx/ knows
+ * protobuf. */
 #ifndef TG_MODEL_H
 #define TG_MODEL_H
 #include "graph/base/arena.h"
@@ -6,8 +7,9 @@
 
 typedef struct GraphDef GraphDef;
 
-/* A tensor of the file: data point into the file's bytes or a mapped external file where alignment and type allow, else into the arena. Elements are little endian,
- * one element a storage unit of its type (4- and 2-bit types as packed bytes). Strings: data is an array of TensorString. */
+/* A tensor of the file: data point into the file's bytes or a mapped external file where alignment and type allow, else
+ * into the arena. Elements are little endian, one element a storage unit of its type (4- and 2-bit types as packed
+ * bytes). Strings: data is an array of TensorString. */
 typedef struct { const char *s; size_t len; } TensorString;
 typedef struct {
     const char *name;
@@ -20,14 +22,43 @@ typedef struct {
 } TensorDef;
 
 /* ANY, ROWS: of loops' bodies alone (frontend/rounds.h), the second a sequence, which may come as one tensor. */
-typedef enum { VALUE_TENSOR, VALUE_SEQUENCE, VALUE_OPTIONAL, VALUE_MAP, VALUE_SPARSE, VALUE_UNKNOWN, VALUE_ANY, VALUE_ROWS } ValueKind;
+typedef enum {
+    VALUE_TENSOR,
+    VALUE_SEQUENCE,
+    VALUE_OPTIONAL,
+    VALUE_MAP,
+    VALUE_SPARSE,
+    VALUE_UNKNOWN,
+    VALUE_ANY,
+    VALUE_ROWS
+} ValueKind;
 typedef struct { int64_t size; const char *symbol; } DimDef;      /* size -1: free */
-/* inside: what a sequence or an optional holds, or a map's values, at most VALUE_DEPTH of them; their type and dim are told outside too. type 0: unknown; rank -1: not declared. */
+/* inside: what a sequence or an optional holds, or a map's values, at most VALUE_DEPTH of them; their type and dim are
+ * told outside too. type 0: unknown; rank -1: not declared. */
 enum { VALUE_DEPTH = 4 };
-typedef struct ValueDef { const char *name; ValueKind kind; int32_t type, key, rank; const DimDef *dim; const struct ValueDef *inside; } ValueDef;      /* key: type of a map's keys */
+/* key: type of a map's keys */
+typedef struct ValueDef {
+    const char *name;
+    ValueKind kind;
+    int32_t type, key, rank;
+    const DimDef *dim;
+    const struct ValueDef *inside;
+} ValueDef;
 
-typedef enum { ATTR_FLOAT = 1, ATTR_INT = 2, ATTR_STRING = 3, ATTR_TENSOR = 4, ATTR_GRAPH = 5, ATTR_FLOATS = 6, ATTR_INTS = 7, ATTR_STRINGS = 8, ATTR_TENSORS = 9,
-    ATTR_GRAPHS = 10, ATTR_SPARSE_TENSOR = 11, ATTR_TYPE_PROTO = 13 } AttrType;
+typedef enum {
+    ATTR_FLOAT = 1,
+    ATTR_INT = 2,
+    ATTR_STRING = 3,
+    ATTR_TENSOR = 4,
+    ATTR_GRAPH = 5,
+    ATTR_FLOATS = 6,
+    ATTR_INTS = 7,
+    ATTR_STRINGS = 8,
+    ATTR_TENSORS = 9,
+    ATTR_GRAPHS = 10,
+    ATTR_SPARSE_TENSOR = 11,
+    ATTR_TYPE_PROTO = 13
+} AttrType;
 typedef struct {
     const char *name, *ref;         /* ref: ref_attr_name inside a function, or NULL */
     AttrType type;
@@ -46,7 +77,8 @@ typedef struct {
 } Attr;
 
 typedef struct {
-    const char *name, *op, *domain;     /* name: the first output's when it has none; op: "Op:overload" for a function's overload; domain "" is ai.onnx */
+    /* name: the first output's when it has none; op: "Op:overload" for a function's overload; domain "" is ai.onnx */
+    const char *name, *op, *domain;
     uint32_t nin, nout, nattr;
     const char *const *in, *const *out; /* "" when absent */
     const Attr *attr;
@@ -56,7 +88,8 @@ struct GraphDef {
     const char *name;
     uint32_t nnode, ninput, noutput, ninit, nvalue, noptional;
     const Node *node;               /* each after those that make its inputs */
-    const ValueDef *input, *output, *value, *optional;      /* optional: inputs whose default is an initializer; input: the others */
+    /* optional: inputs whose default is an initializer; input: the others */
+    const ValueDef *input, *output, *value, *optional;
     const TensorDef *init;
 };
 typedef struct { const char *domain; int64_t version; } OpsetDef;
@@ -91,7 +124,8 @@ TgStatus model_load(Model **out, const char *path);
 /* folder NULL: no external data. data must outlive the model. */
 TgStatus model_load_bytes(Model **out, const void *data, size_t size, const char *folder);
 void model_free(Model *m);
-void model_forget(const Model *m, const void *data, size_t bytes);     /* mapped weights there need not stay in memory; they come back when read */
+/* mapped weights there need not stay in memory; they come back when read */
+void model_forget(const Model *m, const void *data, size_t bytes);
 void model_forget_all(const Model *m);
 int64_t model_opset(const Model *m, const char *domain);      /* 0: not imported */
 #endif

@@ -1,5 +1,7 @@
-/* Who makes which name. In: a body whose nodes are decoded. Out: the same, its nodes in an order in which each follows those that it reads (the standard wants files in that order,
- * some writers do not care), and the names that it takes from around it. Refused: a name with two makers, cycles. Shadowing a name of an outer graph is allowed: the inner one wins.
+/* Who makes which name. In: a body whose nodes are decoded. Out: the same, its nodes in an order in which each follows
+ * those that it reads (the standard wants files in that order, some writers do not care), and the names that it takes
+ * from around it. Refused: a name with two makers, cycles. Shadowing a name of an outer graph is allowed: the inner one
+ * wins.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,8 +32,12 @@ static TgStatus add_nodes(Map *m, const Body *b)
         for (uint32_t k = 0; k < n->nout; k++) {
             if (!*n->out[k]) continue;
             uintptr_t before = maker_of(m, n->out[k]);
-            if (before >= BY_NODE) return fail_at(TG_BAD_MODEL, n->name, n->op, "output", "'%s' is made by node '%s' too", n->out[k], b->node[before - BY_NODE].name);
-            if (before) return fail_at(TG_BAD_MODEL, n->name, n->op, "output", "'%s' is the name of an %s too", n->out[k], before & BY_INIT ? "initializer" : "input");
+            if (before >= BY_NODE)
+                return fail_at(TG_BAD_MODEL, n->name, n->op, "output", "'%s' is made by node '%s' too", n->out[k],
+                               b->node[before - BY_NODE].name);
+            if (before)
+                return fail_at(TG_BAD_MODEL, n->name, n->op, "output", "'%s' is the name of an %s too", n->out[k],
+                               before & BY_INIT ? "initializer" : "input");
             set_maker(m, n->out[k], BY_NODE + i);
         }
     }
@@ -60,16 +66,19 @@ static TgStatus cycle(const Body *b, const uint32_t *stack, uint32_t depth, uint
     size_t len = 0;
     uint32_t first = depth;
     while (stack[first - 1] != again) first--;
-    for (uint32_t k = depth; k >= first && len < 300; k--) len += (size_t)snprintf(text + len, sizeof text - len, "'%.80s' -> ", b->node[stack[k - 1]].name);
+    for (uint32_t k = depth; k >= first && len < 300; k--)
+        len += (size_t)snprintf(text + len, sizeof text - len, "'%.80s' -> ", b->node[stack[k - 1]].name);
     const Node *n = &b->node[again];
     return fail_at(TG_BAD_MODEL, n->name, n->op, "input", "nodes form a cycle: %s...", text);
 }
 
-/* Depth first with a stack of our own, nodes in the file's order: those that are in order already stay where they are. */
+/* Depth first with a stack of our own, nodes in the file's order: those that are in order already stay where they are.
+ */
 static TgStatus sort(const Map *m, Body *b, Arena *scratch)
 {
     uint32_t n = b->nnode, depth = 0, done = 0;
-    uint32_t *stack = NEW_N(scratch, uint32_t, n), *order = NEW_N(scratch, uint32_t, n), *at = NEW_N(scratch, uint32_t, n);
+    uint32_t *stack = NEW_N(scratch, uint32_t, n), *order = NEW_N(scratch, uint32_t, n),
+             *at = NEW_N(scratch, uint32_t, n);
     enum { NEW_NODE, OPEN, DONE };
     uint8_t *state = NEW_N(scratch, uint8_t, n);
     for (uint32_t i = 0; i < n; i++) {
@@ -126,7 +135,8 @@ TgStatus names_check(Body *b, Wants *wants, Arena *scratch)
     if (!in_order(&m, b)) TRY(sort(&m, b, scratch));
     for (uint32_t i = 0; i < b->nnode; i++) {
         for (uint32_t k = 0; k < b->node[i].nin; k++) add_wants(wants, &m, b->node[i].in[k], &b->node[i], scratch);
-        for (uint32_t k = 0; k < b->captured[i].n; k++) add_wants(wants, &m, b->captured[i].v[k].name, b->captured[i].v[k].reader, scratch);
+        for (uint32_t k = 0; k < b->captured[i].n; k++)
+            add_wants(wants, &m, b->captured[i].v[k].name, b->captured[i].v[k].reader, scratch);
     }
     for (uint32_t k = 0; k < b->noutput; k++) {
         if (!*b->output[k]) return fail_at(TG_BAD_MODEL, NULL, NULL, b->where, "output %u has no name", k);
@@ -140,5 +150,6 @@ TgStatus names_refuse(const Body *b, const Wants *wants)
     if (!wants->n) return TG_OK;
     const Want *w = &wants->v[0];
     if (!w->reader) return fail_at(TG_BAD_MODEL, NULL, NULL, b->where, "output '%s' is made by nobody", w->name);
-    return fail_at(TG_BAD_MODEL, w->reader->name, w->reader->op, "input", "'%s' is made by no node, input or initializer", w->name);
+    return fail_at(TG_BAD_MODEL, w->reader->name, w->reader->op, "input",
+                   "'%s' is made by no node, input or initializer", w->name);
 }

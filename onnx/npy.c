@@ -1,8 +1,9 @@
 /* npy bytes <-> tensors, and the tensor files of tgrun.h.
  *
- * In: bytes from anybody. Out: a row-major little-endian tensor in malloc'ed memory, or where it lies in a mapped file. The header is a Python literal by its own account; here it is a grammar of one dictionary with
- * three known keys, and nothing is evaluated. Every size is checked against the bytes that are there before memory is asked for.
- * To add an element type: a row in `kinds`.
+ * In: bytes from anybody. Out: a row-major little-endian tensor in malloc'ed memory, or where it lies in a mapped file.
+ * The header is a Python literal by its own account; here it is a grammar of one dictionary with three known keys, and
+ * nothing is evaluated. Every size is checked against the bytes that are there before memory is asked for. To add an
+ * element type: a row in `kinds`.
  */
 #define _GNU_SOURCE
 #include "onnx/npy.h"
@@ -36,7 +37,13 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 /* ---- the header's grammar */
 
 typedef struct { const char *p, *end; } Cursor;
-typedef struct { char order, kind; int32_t bytes; bool fortran; int32_t rank; int64_t shape[TG_MAX_RANK], numel; } Header;
+typedef struct {
+    char order, kind;
+    int32_t bytes;
+    bool fortran;
+    int32_t rank;
+    int64_t shape[TG_MAX_RANK], numel;
+} Header;
 
 static void skip(Cursor *c)
 {
@@ -88,7 +95,8 @@ static TgStatus read_shape(Cursor *c, Header *h)
     while (!eat(c, ')')) {
         if (!comma) return BAD("npy header: shape is malformed");
         if (h->rank == TG_MAX_RANK) return BAD("npy header: more than %d dimensions", TG_MAX_RANK);
-        if (!whole_number(c, &h->shape[h->rank])) return BAD("npy header: dimension %d is no number that fits", h->rank);
+        if (!whole_number(c, &h->shape[h->rank]))
+            return BAD("npy header: dimension %d is no number that fits", h->rank);
         h->rank++;
         comma = eat(c, ',');
     }
@@ -104,7 +112,9 @@ static TgStatus read_descr(Cursor *c, Header *h)
     int64_t bytes;
     if (!quoted(c, text, sizeof text)) return BAD("npy header: element type is not a simple one");
     t.end = text + strlen(text);
-    if (strlen(text) < 3 || !strchr("<>|=", text[0]) || !whole_number(&t, &bytes) || t.p != t.end || bytes > (is_text(text[1]) ? MAX_TEXT : 16)) return BAD("npy header: element type '%s' is not supported", text);
+    if (strlen(text) < 3 || !strchr("<>|=", text[0]) || !whole_number(&t, &bytes) || t.p != t.end ||
+        bytes > (is_text(text[1]) ? MAX_TEXT : 16))
+        return BAD("npy header: element type '%s' is not supported", text);
     h->order = text[0];
     h->kind = text[1];
     h->bytes = (int32_t)(text[1] == 'U' ? 4 * bytes : bytes);
@@ -127,7 +137,8 @@ static TgStatus read_header(Cursor *c, Header *h)
         seen |= 1u << k;
         if (k == 0) TRY(read_descr(c, h));
         if (k == 2) TRY(read_shape(c, h));
-        if (k == 1 && !(h->fortran = word(c, "True")) && !word(c, "False")) return BAD("npy header: fortran_order is neither True nor False");
+        if (k == 1 && !(h->fortran = word(c, "True")) && !word(c, "False"))
+            return BAD("npy header: fortran_order is neither True nor False");
         comma = eat(c, ',');
     }
     skip(c);
@@ -137,11 +148,13 @@ static TgStatus read_header(Cursor *c, Header *h)
 
 /* ---- elements */
 
-/* The wanted type if the file's elements can stand for it, else the file's own; 0: neither. V: numpy's word for types that it does not know. */
+/* The wanted type if the file's elements can stand for it, else the file's own; 0: neither. V: numpy's word for types
+ * that it does not know. */
 static TgType element_type(const Header *h, TgType want)
 {
     for (int k = 14; k < KINDS; k++)
-        if (want && kinds[k].type == want && kinds[k].bytes == h->bytes && (kinds[k].kind == h->kind || h->kind == 'V')) return want;
+        if (want && kinds[k].type == want && kinds[k].bytes == h->bytes && (kinds[k].kind == h->kind || h->kind == 'V'))
+            return want;
     for (int k = 0; k < 14; k++)
         if (kinds[k].kind == h->kind && kinds[k].bytes == h->bytes) return kinds[k].type;
     return is_text(h->kind) ? TG_STRING : (TgType)0;
@@ -181,7 +194,8 @@ static TgStatus pack(TgTensor *t, const uint8_t *bytes, int64_t numel, bool is_s
     int least = is_signed ? -(1 << (bits - 1)) : 0, largest = is_signed ? (1 << (bits - 1)) - 1 : (1 << bits) - 1;
     for (int64_t k = 0; k < numel; k++) {
         int v = is_signed ? (int8_t)bytes[k] : bytes[k];
-        if (v < least || v > largest) return BAD("value %d at %lld is outside %s", v, (long long)k, tg_type_name(t->type));
+        if (v < least || v > largest)
+            return BAD("value %d at %lld is outside %s", v, (long long)k, tg_type_name(t->type));
     }
     bits_pack(t->data, bytes, numel, bits);
     return TG_OK;
@@ -198,10 +212,13 @@ static TgStatus read_elements(TgTensor *t, const Header *h, const uint8_t *from)
     if (!to || !t->data) return free(to), fail(TG_LIMIT, "%zu bytes of memory are not there", size);
     if (h->fortran && h->rank > 1) from_fortran(to, from, h, numel);
     else if (size) memcpy(to, from, size);
-    if (h->order == '>') swap_bytes(to, size, h->kind == 'U' ? 4 : h->kind == 'S' ? 1 : (size_t)h->bytes / (is_complex ? 2 : 1));
+    if (h->order == '>')
+        swap_bytes(to, size, h->kind == 'U' ? 4 : h->kind == 'S' ? 1 : (size_t)h->bytes / (is_complex ? 2 : 1));
     for (size_t k = 0; t->type == TG_BOOL && k < size; k++) to[k] = to[k] != 0;
     if (t->type == TG_STRING) t->data = NULL;
-    TgStatus status = t->type == TG_STRING ? npy_text_read(t, to, h->bytes, numel, h->kind == 'U') : narrow ? pack(t, to, numel, h->kind == 'i') : TG_OK;
+    TgStatus status = t->type == TG_STRING ? npy_text_read(t, to, h->bytes, numel, h->kind == 'U')
+        : narrow                           ? pack(t, to, numel, h->kind == 'i')
+                                           : TG_OK;
     if (narrow || t->type == TG_STRING) free(to);
     return status;
 }
@@ -216,14 +233,20 @@ static TgStatus read_head(TgTensor *t, Header *h, const uint8_t **elements, cons
     size_t start = p[6] == 1 ? 10 : 12, length = p[8] | (size_t)p[9] << 8;
     if (size < start) return BAD("npy header does not end");
     if (p[6] > 1) length |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
-    if (length > MAX_HEADER || length > size - start) return BAD("npy header of %zu bytes; the file has %zu, the limit is %d", length, size, MAX_HEADER);
+    if (length > MAX_HEADER || length > size - start)
+        return BAD("npy header of %zu bytes; the file has %zu, the limit is %d", length, size, MAX_HEADER);
     Cursor c = { (const char *)p + start, (const char *)p + start + length };
     TRY(read_header(&c, h));
     *t = (TgTensor){ .type = element_type(h, want), .rank = h->rank };
     memcpy(t->shape, h->shape, sizeof t->shape);
-    if (!t->type) return BAD("npy element type %c%d is not supported%s", h->kind, h->bytes, h->kind == 'O' ? " (Python objects: strings must be of one width)" : "");
-    if (!shape_numel(h->shape, (size_t)h->rank, &h->numel) || __builtin_mul_overflow(h->numel, (int64_t)h->bytes, &bytes)) return BAD("npy shape is too large");
-    if ((size_t)bytes != size - start - length) return BAD("npy data have %zu bytes; type and shape need %lld", size - start - length, (long long)bytes);
+    if (!t->type)
+        return BAD("npy element type %c%d is not supported%s", h->kind, h->bytes,
+                   h->kind == 'O' ? " (Python objects: strings must be of one width)" : "");
+    if (!shape_numel(h->shape, (size_t)h->rank, &h->numel) ||
+        __builtin_mul_overflow(h->numel, (int64_t)h->bytes, &bytes))
+        return BAD("npy shape is too large");
+    if ((size_t)bytes != size - start - length)
+        return BAD("npy data have %zu bytes; type and shape need %lld", size - start - length, (long long)bytes);
     *elements = p + start + length;
     return TG_OK;
 }
@@ -246,7 +269,9 @@ static bool view(TgTensor *out, const uint8_t *p, size_t size, TgType want)
     const uint8_t *elements;
     Header h = { 0 };
     if (read_head(out, &h, &elements, p, size, want) != TG_OK || (want && out->type != want) || !h.numel) return false;
-    if (h.order == '>' || (h.fortran && h.rank > 1) || out->type == TG_BOOL || is_text(h.kind) || tg_type_bits(out->type) != 8 * h.bytes || (elements - p) % 16) return false;
+    if (h.order == '>' || (h.fortran && h.rank > 1) || out->type == TG_BOOL || is_text(h.kind) ||
+        tg_type_bits(out->type) != 8 * h.bytes || (elements - p) % 16)
+        return false;
     out->data = (void *)(uintptr_t)elements;
     out->size_bytes = (size_t)h.numel * (size_t)h.bytes;
     return true;
@@ -261,8 +286,11 @@ size_t npy_header(char *header, const TgTensor *t)
     if (k == KINDS && t->type != TG_STRING) return 0;
     char kind = k < KINDS ? kinds[k].kind : 'U';
     bytes = k < KINDS ? (size_t)kinds[k].bytes : npy_text_width(t);
-    for (int32_t d = 0; d < t->rank; d++) n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%lld%s", d ? ", " : "", (long long)t->shape[d], t->rank == 1 ? "," : "");
-    int len = snprintf(text, sizeof text, "{'descr': '%c%c%zu', 'fortran_order': False, 'shape': (%s), }", bytes > 1 || kind == 'U' ? '<' : '|', kind, bytes, shape);
+    for (int32_t d = 0; d < t->rank; d++)
+        n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%lld%s", d ? ", " : "", (long long)t->shape[d],
+                              t->rank == 1 ? "," : "");
+    int len = snprintf(text, sizeof text, "{'descr': '%c%c%zu', 'fortran_order': False, 'shape': (%s), }",
+                       bytes > 1 || kind == 'U' ? '<' : '|', kind, bytes, shape);
     size_t total = ((size_t)len + 1 + 10 + 63) & ~(size_t)63;      /* data start at a multiple of 64 */
     memcpy(header, "\x93NUMPY\1\0", 8);
     header[8] = (char)((total - 10) & 255);
@@ -325,7 +353,8 @@ static TgStatus read_stdin(TgTensor *out, TgType want)
         if (!(more = realloc(data, cap *= 2))) free(data);
         data = more;
     }
-    TgStatus status = data ? npy_read_bytes(out, data, size, want) : fail(TG_LIMIT, "%zu bytes of memory are not there", cap);
+    TgStatus status =
+        data ? npy_read_bytes(out, data, size, want) : fail(TG_LIMIT, "%zu bytes of memory are not there", cap);
     free(data);
     return status;
 }
@@ -367,7 +396,8 @@ static TgStatus read_path(TgTensor *out, const char *path, TgType want)
     if (!strcmp(path, "-")) return read_stdin(out, want);
     if (key && (size_t)(key - path) + 5 > sizeof archive) return BAD("has too long a name");
     if (key) snprintf(archive, (size_t)(key - path) + 5, "%s", path);
-    if (!key && !ends_with(path, ".npy") && !ends_with(path, ".npz") && !ends_with(path, ".pb")) return BAD("is no tensor file by its name: .npy, .npz or .pb");
+    if (!key && !ends_with(path, ".npy") && !ends_with(path, ".npz") && !ends_with(path, ".pb"))
+        return BAD("is no tensor file by its name: .npy, .npz or .pb");
     TRY(open_regular(&fd, &size, key ? archive : path));
     if (key || ends_with(path, ".npz")) return npz_read_fd(out, fd, key ? key + 5 : NULL, want);
     return read_mapped(out, fd, size, ends_with(path, ".pb"), want);
@@ -377,7 +407,8 @@ TgStatus tg_tensor_read(TgTensor *out, const char *path, TgType want)
 {
     *out = (TgTensor){ 0 };
     TgStatus status = read_path(out, path, want);
-    bool stands = want == TG_OPTIONAL || (want == TG_SEQUENCE && out->type == TG_MAP);      /* an element for its optional, maps for their sequence */
+    /* an element for its optional, maps for their sequence */
+    bool stands = want == TG_OPTIONAL || (want == TG_SEQUENCE && out->type == TG_MAP);
     if (status == TG_OK && want && out->type != want && !stands) {
         status = BAD("holds %s; %s is wanted", tg_type_name(out->type), tg_type_name(want));
         tg_tensor_free(out);
@@ -426,7 +457,8 @@ TgStatus tg_tensor_write(const TgTensor *t, const char *name, const char *path)
 bool tensor_same(const TgTensor *a, const TgTensor *b)
 {
     int64_t n = 1;
-    if (a->type != b->type || a->rank != b->rank || memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->rank)) return false;
+    if (a->type != b->type || a->rank != b->rank || memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->rank))
+        return false;
     for (int32_t k = 0; k < a->rank; k++) n *= a->shape[k];
     for (int64_t k = 0; k < n && a->type == TG_STRING; k++)
         if (strcmp(((char *const *)a->data)[k], ((char *const *)b->data)[k])) return false;
@@ -435,7 +467,8 @@ bool tensor_same(const TgTensor *a, const TgTensor *b)
 
 void tg_tensor_free(TgTensor *t)
 {
-    for (int64_t k = 0; t->type >= TG_SEQUENCE && t->data && k < t->shape[0]; k++) tg_tensor_free((TgTensor *)t->data + k);
+    for (int64_t k = 0; t->type >= TG_SEQUENCE && t->data && k < t->shape[0]; k++)
+        tg_tensor_free((TgTensor *)t->data + k);
     spare_free(t->data);
     *t = (TgTensor){ 0 };
 }

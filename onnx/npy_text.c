@@ -1,4 +1,5 @@
-/* Strings of npy files, which are all of one width with zeros behind: UTF-32 (U) or bytes (S), against tensors of zero-terminated UTF-8. */
+/* Strings of npy files, which are all of one width with zeros behind: UTF-32 (U) or bytes (S), against tensors of
+ * zero-terminated UTF-8. */
 #include "onnx/npy_text.h"
 
 #include <stdbool.h>
@@ -90,7 +91,8 @@ enum { EMPTY_MOST = 1 << 20 };
 TgStatus npy_text_read(TgTensor *t, const uint8_t *from, int32_t bytes, int64_t numel, bool wide)
 {
     size_t width = (size_t)bytes / (wide ? 4 : 1), total = 0;
-    if (!width && numel > EMPTY_MOST) return fail(TG_LIMIT, "%lld empty strings; the limit is %d", (long long)numel, EMPTY_MOST);
+    if (!width && numel > EMPTY_MOST)
+        return fail(TG_LIMIT, "%lld empty strings; the limit is %d", (long long)numel, EMPTY_MOST);
     for (int64_t k = 0; k < numel; k++) {
         size_t n = length_of(from + k * bytes, width, wide);
         if (n == SIZE_MAX) return fail(TG_BAD_INPUT, "string %lld holds a zero character", (long long)k);

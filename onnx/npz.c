@@ -1,5 +1,5 @@
-/* npz: a zip archive of npy files. In: an opened file and a key. Out: the member of that name. The archive's word for a member's size is believed only as far as deflate can
- * stretch the bytes that are there. */
+/* npz: a zip archive of npy files. In: an opened file and a key. Out: the member of that name. The archive's word for a
+ * member's size is believed only as far as deflate can stretch the bytes that are there. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,16 +27,21 @@ static TgStatus find_member(zip_t *z, const char *key, zip_int64_t *index)
 static TgStatus read_member(TgTensor *out, zip_t *z, zip_int64_t index, TgType want)
 {
     zip_stat_t st;
-    if (zip_stat_index(z, (zip_uint64_t)index, 0, &st) || !(st.valid & ZIP_STAT_SIZE) || !(st.valid & ZIP_STAT_COMP_SIZE)) return fail(TG_BAD_INPUT, "member has no size");
-    if (st.size > st.comp_size * DEFLATE_MAX + 4096) return fail(TG_BAD_INPUT, "member '%s' claims %llu bytes out of %llu", st.name, (unsigned long long)st.size, (unsigned long long)st.comp_size);
+    if (zip_stat_index(z, (zip_uint64_t)index, 0, &st) || !(st.valid & ZIP_STAT_SIZE) ||
+        !(st.valid & ZIP_STAT_COMP_SIZE))
+        return fail(TG_BAD_INPUT, "member has no size");
+    if (st.size > st.comp_size * DEFLATE_MAX + 4096)
+        return fail(TG_BAD_INPUT, "member '%s' claims %llu bytes out of %llu", st.name, (unsigned long long)st.size,
+                    (unsigned long long)st.comp_size);
     zip_file_t *f = zip_fopen_index(z, (zip_uint64_t)index, 0);
     if (!f) return fail(TG_BAD_INPUT, "member '%s' cannot be read: %s", st.name, zip_strerror(z));
     char *data = malloc(st.size + 1);
     zip_uint64_t done = 0;
-    for (zip_int64_t n = 1; data && n > 0 && done < st.size; done += n > 0 ? (zip_uint64_t)n : 0) n = zip_fread(f, data + done, st.size - done);
-    TgStatus status = !data            ? fail(TG_LIMIT, "%llu bytes of memory are not there", (unsigned long long)st.size)
-                      : done < st.size ? fail(TG_BAD_INPUT, "member '%s' is damaged", st.name)
-                                       : npy_read_bytes(out, data, st.size, want);
+    for (zip_int64_t n = 1; data && n > 0 && done<st.size; done += n> 0 ? (zip_uint64_t)n : 0)
+        n = zip_fread(f, data + done, st.size - done);
+    TgStatus status = !data ? fail(TG_LIMIT, "%llu bytes of memory are not there", (unsigned long long)st.size)
+        : done < st.size    ? fail(TG_BAD_INPUT, "member '%s' is damaged", st.name)
+                            : npy_read_bytes(out, data, st.size, want);
     if (zip_fclose(f) && status == TG_OK) {         /* the checksum is known at the end */
         tg_tensor_free(out);
         status = fail(TG_BAD_INPUT, "member '%s' is damaged", st.name);
@@ -78,15 +83,18 @@ TgStatus npz_write_file(const TgTensor *t, const char *name, const char *path)
     strcat(member, ".npy");
     const void *data = npy_elements(t, &owned, &size);
     char *file = malloc(head + size);
-    if (!file || (!data && size)) return free(file), free(owned), fail(TG_LIMIT, "%zu bytes of memory are not there", head + size);
+    if (!file || (!data && size))
+        return free(file), free(owned), fail(TG_LIMIT, "%zu bytes of memory are not there", head + size);
     memcpy(file, header, head);
     if (size) memcpy(file + head, data, size);
     free(owned);
     zip_t *z = zip_open(path, ZIP_CREATE, &error);
     zip_source_t *source = z ? zip_source_buffer(z, file, head + size, 1) : NULL;
-    if (!source) return free(file), cannot_write(z, z ? zip_strerror(z) : "it is there and no archive, or its folder is not");
+    if (!source)
+        return free(file), cannot_write(z, z ? zip_strerror(z) : "it is there and no archive, or its folder is not");
     zip_int64_t index = zip_file_add(z, member, source, ZIP_FL_OVERWRITE);
     if (index < 0) zip_source_free(source);
-    if (index < 0 || zip_set_file_compression(z, (zip_uint64_t)index, ZIP_CM_STORE, 0) || zip_close(z)) return cannot_write(z, zip_strerror(z));
+    if (index < 0 || zip_set_file_compression(z, (zip_uint64_t)index, ZIP_CM_STORE, 0) || zip_close(z))
+        return cannot_write(z, zip_strerror(z));
     return TG_OK;
 }

@@ -1,5 +1,6 @@
-/* Serialized TensorProto, SequenceProto, OptionalProto, MapProto <-> tensors and what holds them (tgrun.h): the standard's own test data. In: bytes from anybody. Out: each tensor in one
- * malloc'ed block (strings: pointers, then their bytes). A file does not say which of the four it is: the reader knows it from the port. */
+/* Serialized TensorProto, SequenceProto, OptionalProto, MapProto <-> tensors and what holds them (tgrun.h): the
+ * standard's own test data. In: bytes from anybody. Out: each tensor in one malloc'ed block (strings: pointers, then
+ * their bytes). A file does not say which of the four it is: the reader knows it from the port. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,9 @@ static void *copy_strings(const TensorDef *d)
 
 static TgStatus take(TgTensor *out, const TensorDef *d)
 {
-    *out = (TgTensor){ .type = (TgType)d->type, .rank = (int32_t)d->rank, .size_bytes = d->type == TG_STRING ? (size_t)d->numel * sizeof(char *) : d->size_bytes };
+    *out = (TgTensor){ .type = (TgType)d->type,
+                       .rank = (int32_t)d->rank,
+                       .size_bytes = d->type == TG_STRING ? (size_t)d->numel * sizeof(char *) : d->size_bytes };
     for (uint32_t k = 0; k < d->rank; k++) out->shape[k] = d->shape[k];
     for (int64_t k = 0; d->type == TG_STRING && k < d->numel; k++) {
         const TensorString *s = &((const TensorString *)d->data)[k];
@@ -51,7 +54,11 @@ static TgStatus read_tensor(TgTensor *out, const TensorSource *s, const Onnx__Te
 /* Room for n tensors inside; those that are not read yet are empty, so that a holder can be freed at any time. */
 static TgStatus hold(TgTensor *out, TgType type, size_t n)
 {
-    *out = (TgTensor){ .type = type, .rank = 1, .shape = { (int64_t)n }, .data = calloc(n + 1, sizeof *out), .size_bytes = n * sizeof *out };
+    *out = (TgTensor){ .type = type,
+                       .rank = 1,
+                       .shape = { (int64_t)n },
+                       .data = calloc(n + 1, sizeof *out),
+                       .size_bytes = n * sizeof *out };
     return out->data ? TG_OK : fail(TG_LIMIT, "no memory for %zu tensors", n);
 }
 
@@ -70,17 +77,25 @@ static TgStatus read_keys(TgTensor *out, const TensorSource *s, const Onnx__MapP
     return read_tensor(out, s, &keys);
 }
 
-/* The values of n maps, each a sequence of one-element tensors, as the rows of one tensor that is made of their messages. */
-static TgStatus read_values(TgTensor *out, const TensorSource *s, Onnx__MapProto *const *map, size_t n, int64_t width, uint32_t rank)
+/* The values of n maps, each a sequence of one-element tensors, as the rows of one tensor that is made of their
+ * messages. */
+static TgStatus read_values(TgTensor *out, const TensorSource *s, Onnx__MapProto *const *map, size_t n, int64_t width,
+                            uint32_t rank)
 {
-    TensorDef all = { .rank = rank, .shape = rank == 2 ? (int64_t[]){ (int64_t)n, width } : &width, .numel = (int64_t)n * width }, one;
+    TensorDef all = { .rank = rank,
+                      .shape = rank == 2 ? (int64_t[]){ (int64_t)n, width } : &width,
+                      .numel = (int64_t)n * width },
+              one;
     char *to = NULL;
     for (size_t i = 0; i < n; i++) {
         const Onnx__SequenceProto *values = map[i]->values;
-        if ((values ? values->n_tensor_values : 0) != (size_t)width) return fail_at(TG_BAD_INPUT, NULL, NULL, "MapProto.values", "not as many as keys");
+        if ((values ? values->n_tensor_values : 0) != (size_t)width)
+            return fail_at(TG_BAD_INPUT, NULL, NULL, "MapProto.values", "not as many as keys");
         for (int64_t k = 0; k < width; k++) {
             TRY(tensor_decode(&one, s, values->tensor_values[k], &at_tensor));
-            if (one.numel != 1 || tg_type_bits((TgType)one.type) < 8 || (all.data && one.type != all.type)) return fail_at(TG_BAD_INPUT, NULL, NULL, "MapProto.values", "value %lld is not one element of the others' type", (long long)k);
+            if (one.numel != 1 || tg_type_bits((TgType)one.type) < 8 || (all.data && one.type != all.type))
+                return fail_at(TG_BAD_INPUT, NULL, NULL, "MapProto.values",
+                               "value %lld is not one element of the others' type", (long long)k);
             if (!all.data) {
                 all.type = one.type;
                 all.size_bytes = (size_t)all.numel * one.size_bytes;
@@ -108,7 +123,9 @@ static bool same_keys(const Wire *wire, Onnx__MapProto *const *map, size_t n)
 {
     for (size_t k = 1; k < n; k++) {
         const Onnx__MapProto *a = map[0], *b = map[k];
-        if (a->n_keys != b->n_keys || a->n_string_keys != b->n_string_keys || (a->n_keys && memcmp(a->keys, b->keys, a->n_keys * sizeof *a->keys))) return false;
+        if (a->n_keys != b->n_keys || a->n_string_keys != b->n_string_keys ||
+            (a->n_keys && memcmp(a->keys, b->keys, a->n_keys * sizeof *a->keys)))
+            return false;
         for (size_t i = 0; i < a->n_string_keys; i++) {
             Bytes x = wire_bytes(wire, &a->string_keys[i]), y = wire_bytes(wire, &b->string_keys[i]);
             if (x.size != y.size || memcmp(x.data, y.data, x.size)) return false;
@@ -133,7 +150,8 @@ static TgStatus read_held(TgTensor *out, const TensorSource *s, TgType type, con
 {
     size_t n = h->tensors + h->sequences + h->maps + h->optionals;
     if (h->sparse) return fail(TG_UNSUPPORTED, "sparse tensors inside a %s are not covered", tg_type_name(type));
-    if (n != h->tensors && n != h->sequences && n != h->maps && n != h->optionals) return fail(TG_BAD_INPUT, "a %s of values of several kinds", tg_type_name(type));
+    if (n != h->tensors && n != h->sequences && n != h->maps && n != h->optionals)
+        return fail(TG_BAD_INPUT, "a %s of values of several kinds", tg_type_name(type));
     TRY(hold(out, type, n));
     TgTensor *part = out->data;
     for (size_t k = 0; k < h->tensors; k++) TRY(read_tensor(&part[k], s, h->tensor[k]));
@@ -145,22 +163,29 @@ static TgStatus read_held(TgTensor *out, const TensorSource *s, TgType type, con
 
 static TgStatus read_optional(TgTensor *out, const TensorSource *s, const Onnx__OptionalProto *p)
 {
-    return read_held(out, s, TG_OPTIONAL, &(Held){ p->tensor_value != NULL, p->sequence_value != NULL, p->map_value != NULL, p->optional_value != NULL, p->sparse_tensor_value != NULL,
-                                                   &p->tensor_value, &p->sequence_value, &p->map_value, &p->optional_value });
+    return read_held(out, s, TG_OPTIONAL,
+                     &(Held){ p->tensor_value != NULL, p->sequence_value != NULL, p->map_value != NULL,
+                              p->optional_value != NULL, p->sparse_tensor_value != NULL, &p->tensor_value,
+                              &p->sequence_value, &p->map_value, &p->optional_value });
 }
 
 static TgStatus read_sequence(TgTensor *out, const TensorSource *s, const Onnx__SequenceProto *p)
 {
-    if (p->elem_type == ONNX__SEQUENCE_PROTO__DATA_TYPE__MAP && same_keys(s->wire, p->map_values, p->n_map_values)) return read_maps(out, s, p->map_values, p->n_map_values, 2);
-    return read_held(out, s, TG_SEQUENCE, &(Held){ p->n_tensor_values, p->n_sequence_values, p->n_map_values, p->n_optional_values, p->n_sparse_tensor_values,
-                                                   p->tensor_values, p->sequence_values, p->map_values, p->optional_values });
+    if (p->elem_type == ONNX__SEQUENCE_PROTO__DATA_TYPE__MAP && same_keys(s->wire, p->map_values, p->n_map_values))
+        return read_maps(out, s, p->map_values, p->n_map_values, 2);
+    return read_held(out, s, TG_SEQUENCE,
+                     &(Held){ p->n_tensor_values, p->n_sequence_values, p->n_map_values, p->n_optional_values,
+                              p->n_sparse_tensor_values, p->tensor_values, p->sequence_values, p->map_values,
+                              p->optional_values });
 }
 
 static TgStatus read_message(TgTensor *out, const TensorSource *s, TgType want)
 {
     ProtobufCMessage *message;
-    const ProtobufCMessageDescriptor *type = want == TG_SEQUENCE ? &onnx__sequence_proto__descriptor : want == TG_OPTIONAL ? &onnx__optional_proto__descriptor
-                                           : want == TG_MAP ? &onnx__map_proto__descriptor : &onnx__tensor_proto__descriptor;
+    const ProtobufCMessageDescriptor *type = want == TG_SEQUENCE ? &onnx__sequence_proto__descriptor
+        : want == TG_OPTIONAL                                    ? &onnx__optional_proto__descriptor
+        : want == TG_MAP                                         ? &onnx__map_proto__descriptor
+                                                                 : &onnx__tensor_proto__descriptor;
     TRY(wire_unpack(&message, s->wire, type));
     switch (want) {
     case TG_SEQUENCE: return read_sequence(out, s, (const Onnx__SequenceProto *)message);
@@ -227,7 +252,10 @@ static Onnx__MapProto *map_message(Arena *a, const TgTensor *t, int64_t i)
     all->n_tensor_values = n;
     all->tensor_values = NEW_N(a, Onnx__TensorProto *, n + 1);
     for (size_t k = 0; k < n; k++)
-        all->tensor_values[k] = tensor_message(a, &(TgTensor){ .type = values->type, .data = (char *)values->data + ((size_t)i * n + k) * size, .size_bytes = size });
+        all->tensor_values[k] = tensor_message(a,
+                                               &(TgTensor){ .type = values->type,
+                                                            .data = (char *)values->data + ((size_t)i * n + k) * size,
+                                                            .size_bytes = size });
     return p;
 }
 
@@ -240,8 +268,14 @@ static Onnx__OptionalProto *optional_message(Arena *a, const TgTensor *t)
     p->has_elem_type = 1;
     if (!t->shape[0]) return p;
     switch (held->type) {
-    case TG_SEQUENCE: p->elem_type = ONNX__OPTIONAL_PROTO__DATA_TYPE__SEQUENCE; p->sequence_value = sequence_message(a, held); break;
-    case TG_OPTIONAL: p->elem_type = ONNX__OPTIONAL_PROTO__DATA_TYPE__OPTIONAL; p->optional_value = optional_message(a, held); break;
+    case TG_SEQUENCE:
+        p->elem_type = ONNX__OPTIONAL_PROTO__DATA_TYPE__SEQUENCE;
+        p->sequence_value = sequence_message(a, held);
+        break;
+    case TG_OPTIONAL:
+        p->elem_type = ONNX__OPTIONAL_PROTO__DATA_TYPE__OPTIONAL;
+        p->optional_value = optional_message(a, held);
+        break;
     case TG_MAP: p->elem_type = ONNX__OPTIONAL_PROTO__DATA_TYPE__MAP; p->map_value = map_message(a, held, 0); break;
     default: p->elem_type = ONNX__OPTIONAL_PROTO__DATA_TYPE__TENSOR; p->tensor_value = tensor_message(a, held);
     }
@@ -257,14 +291,32 @@ static Onnx__SequenceProto *sequence_message(Arena *a, const TgTensor *t)
     TgType type = maps ? TG_MAP : n ? part->type : TG_F32;
     void **m = NEW_N(a, void *, n + 1);
     for (size_t k = 0; k < n; k++)
-        m[k] = maps ? (void *)map_message(a, t, (int64_t)k) : type == TG_SEQUENCE ? (void *)sequence_message(a, &part[k])
-             : type == TG_OPTIONAL ? (void *)optional_message(a, &part[k]) : type == TG_MAP ? (void *)map_message(a, &part[k], 0) : tensor_message(a, &part[k]);
+        m[k] = maps               ? (void *)map_message(a, t, (int64_t)k)
+            : type == TG_SEQUENCE ? (void *)sequence_message(a, &part[k])
+            : type == TG_OPTIONAL ? (void *)optional_message(a, &part[k])
+            : type == TG_MAP      ? (void *)map_message(a, &part[k], 0)
+                                  : tensor_message(a, &part[k]);
     p->has_elem_type = 1;
     switch (type) {
-    case TG_SEQUENCE: p->elem_type = ONNX__SEQUENCE_PROTO__DATA_TYPE__SEQUENCE; p->n_sequence_values = n; p->sequence_values = (Onnx__SequenceProto **)m; break;
-    case TG_OPTIONAL: p->elem_type = ONNX__SEQUENCE_PROTO__DATA_TYPE__OPTIONAL; p->n_optional_values = n; p->optional_values = (Onnx__OptionalProto **)m; break;
-    case TG_MAP: p->elem_type = ONNX__SEQUENCE_PROTO__DATA_TYPE__MAP; p->n_map_values = n; p->map_values = (Onnx__MapProto **)m; break;
-    default: p->elem_type = ONNX__SEQUENCE_PROTO__DATA_TYPE__TENSOR; p->n_tensor_values = n; p->tensor_values = (Onnx__TensorProto **)m;
+    case TG_SEQUENCE:
+        p->elem_type = ONNX__SEQUENCE_PROTO__DATA_TYPE__SEQUENCE;
+        p->n_sequence_values = n;
+        p->sequence_values = (Onnx__SequenceProto **)m;
+        break;
+    case TG_OPTIONAL:
+        p->elem_type = ONNX__SEQUENCE_PROTO__DATA_TYPE__OPTIONAL;
+        p->n_optional_values = n;
+        p->optional_values = (Onnx__OptionalProto **)m;
+        break;
+    case TG_MAP:
+        p->elem_type = ONNX__SEQUENCE_PROTO__DATA_TYPE__MAP;
+        p->n_map_values = n;
+        p->map_values = (Onnx__MapProto **)m;
+        break;
+    default:
+        p->elem_type = ONNX__SEQUENCE_PROTO__DATA_TYPE__TENSOR;
+        p->n_tensor_values = n;
+        p->tensor_values = (Onnx__TensorProto **)m;
     }
     return p;
 }
@@ -289,7 +341,10 @@ static const ProtobufCMessage *message_of(Arena *a, const TgTensor *t, char *nam
 
 typedef struct { ProtobufCBuffer base; Save *save; } SaveBuffer;
 
-static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data) { save_write(((SaveBuffer *)buffer)->save, data, size); }
+static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data)
+{
+    save_write(((SaveBuffer *)buffer)->save, data, size);
+}
 
 TgStatus pb_write_file(const TgTensor *t, const char *name, const char *path)
 {

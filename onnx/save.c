@@ -1,5 +1,6 @@
-/* Writing: a temporary file with a random name in the same folder, flushed to the disk, then renamed. In: bytes. Out: path holds the old or the new contents, never a mix.
- * What is no regular file (a terminal, /dev/null) is written straight. */
+/* Writing: a temporary file with a random name in the same folder, flushed to the disk, then renamed. In: bytes. Out:
+ * path holds the old or the new contents, never a mix. What is no regular file (a terminal, /dev/null) is written
+ * straight. */
 #define _GNU_SOURCE
 #include "onnx/save.h"
 
@@ -19,7 +20,8 @@ static int open_temp(Save *s)
     uint64_t number = 0;
     for (int tries = 0; tries < 16; tries++) {
         if (getrandom(&number, sizeof number, 0) < 0) break;
-        if (asprintf(&s->temp, "%s.%016llx.tmp", s->path, (unsigned long long)number) < 0) return s->temp = NULL, errno = ENOMEM, -1;
+        if (asprintf(&s->temp, "%s.%016llx.tmp", s->path, (unsigned long long)number) < 0)
+            return s->temp = NULL, errno = ENOMEM, -1;
         int fd = open(s->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (fd >= 0 || errno != EEXIST) return fd;
         free(s->temp);

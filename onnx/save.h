@@ -9,5 +9,6 @@ typedef struct { int fd, error; char *temp; const char *path; } Save;
 
 TgStatus save_begin(Save *s, const char *path);
 void save_write(Save *s, const void *data, size_t size);        /* a failure is remembered */
-TgStatus save_end(Save *s);                                     /* flushes and renames, or removes what was written and says why */
+/* flushes and renames, or removes what was written and says why */
+TgStatus save_end(Save *s);
 #endif

@@ -1,14 +1,16 @@
 /* TensorProto -> type, shape, bytes.
  *
- * In: an unpacked TensorProto whose raw bytes lie in a mapped file, or which names an external file. Out: a TensorDef that points into those bytes where they lie as its type
- * wants them, and else to a copy. Must hold: the bytes are exactly as many as the shape says; every number is in its type's range; bools are 0 or 1.
- * To add an element type: a row in `types`, a name in tgrun.h's TgType.
+ * In: an unpacked TensorProto whose raw bytes lie in a mapped file, or which names an external file. Out: a TensorDef
+ * that points into those bytes where they lie as its type wants them, and else to a copy. Must hold: the bytes are
+ * exactly as many as the shape says; every number is in its type's range; bools are 0 or 1. To add an element type: a
+ * row in `types`, a name in tgrun.h's TgType.
  */
 #include "onnx/tensor.h"
 
 #include <string.h>
 
-/* store: the typed field that holds it: f float_data, i int32_data, l int64_data, d double_data, u uint64_data, s string_data. least, largest: of int32_data. */
+/* store: the typed field that holds it: f float_data, i int32_data, l int64_data, d double_data, u uint64_data, s
+ * string_data. least, largest: of int32_data. */
 typedef struct { const char *name; uint8_t bits, align; char store; int32_t least, largest; } TypeRow;
 static const TypeRow types[] = {
     [TG_F32] = { "f32", 32, 4, 'f', 0, 0 },
@@ -42,7 +44,10 @@ static const TypeRow types[] = {
 };
 enum { TYPES = sizeof types / sizeof *types };
 
-static const TypeRow *row_of(int32_t type) { return type > 0 && type < TYPES && types[type].name ? &types[type] : NULL; }
+static const TypeRow *row_of(int32_t type)
+{
+    return type > 0 && type < TYPES && types[type].name ? &types[type] : NULL;
+}
 bool type_known(int32_t type) { return row_of(type) != NULL; }
 int32_t tg_type_bits(TgType type) { return type_known((int32_t)type) ? types[type].bits : 0; }
 
@@ -124,7 +129,9 @@ static bool decimal(const char *text, uint64_t *out)
 {
     *out = 0;
     for (const char *c = text; *c; c++)
-        if (*c < '0' || *c > '9' || __builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, (uint64_t)(*c - '0'), out)) return false;
+        if (*c < '0' || *c > '9' || __builtin_mul_overflow(*out, 10, out) ||
+            __builtin_add_overflow(*out, (uint64_t)(*c - '0'), out))
+            return false;
     return *text != 0;
 }
 
@@ -145,11 +152,14 @@ static TgStatus decode_external(TensorDef *t, const TensorSource *s, const Onnx_
     if (!value[0]) return FAIL_AT(at, "external data without a location");
     if (value[1] && !decimal(value[1], &offset)) return FAIL_AT(at, "external offset '%s' is no number", value[1]);
     if (value[2] && !decimal(value[2], &length)) return FAIL_AT(at, "external length '%s' is no number", value[2]);
-    if (length != t->size_bytes) return FAIL_AT(at, "external length is %llu bytes; type and shape need %zu", (unsigned long long)length, t->size_bytes);
+    if (length != t->size_bytes)
+        return FAIL_AT(at, "external length is %llu bytes; type and shape need %zu", (unsigned long long)length,
+                       t->size_bytes);
     TgStatus status = files_map(&file, s->files, value[0], at->field);
     if (status != TG_OK) return status;
     if (offset > file.size || length > file.size - offset)
-        return FAIL_AT(at, "external file '%s' has %zu bytes; %llu at offset %llu lie outside", value[0], file.size, (unsigned long long)length, (unsigned long long)offset);
+        return FAIL_AT(at, "external file '%s' has %zu bytes; %llu at offset %llu lie outside", value[0], file.size,
+                       (unsigned long long)length, (unsigned long long)offset);
     Bytes b = { file.data + offset, length };
     files_digest(s->files, b);
     adopt(t, s, b);
@@ -180,7 +190,8 @@ static TgStatus decode_uint32(TensorDef *t, const TensorSource *s, const Onnx__T
 {
     uint32_t *out = room(s, t->size_bytes);
     for (size_t k = 0; k < p->n_uint64_data; k++) {
-        if (p->uint64_data[k] > UINT32_MAX) return FAIL_AT(at, "value %llu at %zu is outside u32", (unsigned long long)p->uint64_data[k], k);
+        if (p->uint64_data[k] > UINT32_MAX)
+            return FAIL_AT(at, "value %llu at %zu is outside u32", (unsigned long long)p->uint64_data[k], k);
         out[k] = (uint32_t)p->uint64_data[k];
     }
     t->data = out;
@@ -210,10 +221,12 @@ static TgStatus decode_typed(TensorDef *t, const TensorSource *s, const Onnx__Te
     const TypeRow *row = &types[t->type];
     size_t want = holds_packed(row) ? t->size_bytes : (size_t)t->numel * (complex ? 2 : 1);
     for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) {
-        if (fields[k].store != row->store && fields[k].n) return FAIL_AT(at, "%s cannot hold %s", fields[k].name, row->name);
+        if (fields[k].store != row->store && fields[k].n)
+            return FAIL_AT(at, "%s cannot hold %s", fields[k].name, row->name);
         if (fields[k].store != row->store) continue;
         if (!fields[k].n && want) return FAIL_AT(at, "has no data; its shape needs %lld elements", (long long)t->numel);
-        if (fields[k].n != want) return FAIL_AT(at, "%s has %zu values; type and shape need %zu", fields[k].name, fields[k].n, want);
+        if (fields[k].n != want)
+            return FAIL_AT(at, "%s has %zu values; type and shape need %zu", fields[k].name, fields[k].n, want);
         t->data = fields[k].data;
     }
     if (row->store == 'i') return decode_int32(t, s, p, at);
@@ -223,28 +236,37 @@ static TgStatus decode_typed(TensorDef *t, const TensorSource *s, const Onnx__Te
 
 static TgStatus decode_header(TensorDef *t, const TensorSource *s, const Onnx__TensorProto *p, const Place *at)
 {
-    *t = (TensorDef){ .name = p->name ? p->name : "", .type = p->data_type, .rank = (uint32_t)p->n_dims, .shape = p->dims };
+    *t = (TensorDef){
+        .name = p->name ? p->name : "", .type = p->data_type, .rank = (uint32_t)p->n_dims, .shape = p->dims
+    };
     if (!p->n_dims) t->shape = NEW(s->arena, int64_t);
     if (!p->data_type) return FAIL_AT(at, "tensor without a data_type");
     if (!type_known(p->data_type)) return FAIL_AT(at, "data_type %d is not supported", p->data_type);
-    if (p->segment) return fail_at(TG_UNSUPPORTED, at->node, at->op, at->field, "tensors in segments are not supported");
-    if (p->n_dims > TG_MAX_RANK) return fail_at(TG_UNSUPPORTED, at->node, at->op, at->field, "rank %zu; at most %d is supported", p->n_dims, TG_MAX_RANK);
-    if (!shape_numel(p->dims, p->n_dims, &t->numel) || !type_bytes(t->type, t->numel, &t->size_bytes)) return FAIL_AT(at, "its dims are negative or too large");
+    if (p->segment)
+        return fail_at(TG_UNSUPPORTED, at->node, at->op, at->field, "tensors in segments are not supported");
+    if (p->n_dims > TG_MAX_RANK)
+        return fail_at(TG_UNSUPPORTED, at->node, at->op, at->field, "rank %zu; at most %d is supported", p->n_dims,
+                       TG_MAX_RANK);
+    if (!shape_numel(p->dims, p->n_dims, &t->numel) || !type_bytes(t->type, t->numel, &t->size_bytes))
+        return FAIL_AT(at, "its dims are negative or too large");
     return TG_OK;
 }
 
 TgStatus tensor_decode(TensorDef *out, const TensorSource *s, const Onnx__TensorProto *p, const Place *at)
 {
     TRY(decode_header(out, s, p, at));
-    bool typed = p->n_float_data || p->n_int32_data || p->n_int64_data || p->n_double_data || p->n_uint64_data || p->n_string_data;
+    bool typed = p->n_float_data || p->n_int32_data || p->n_int64_data || p->n_double_data || p->n_uint64_data ||
+        p->n_string_data;
     bool external = p->has_data_location && p->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
-    if (p->has_data_location && !external && p->data_location) return FAIL_AT(at, "data_location %d is unknown", (int)p->data_location);
+    if (p->has_data_location && !external && p->data_location)
+        return FAIL_AT(at, "data_location %d is unknown", (int)p->data_location);
     Bytes raw = p->has_raw_data ? wire_bytes(s->wire, &p->raw_data) : (Bytes){ NULL, 0 };
     if ((external && (typed || raw.size)) || (typed && raw.size)) return FAIL_AT(at, "gives its data in two places");
     if (out->type == TG_STRING && (external || raw.size)) return FAIL_AT(at, "strings must be in string_data");
     if (external) TRY(decode_external(out, s, p, at));
     else if (!raw.size) TRY(decode_typed(out, s, p, at));
-    else if (raw.size != out->size_bytes) return FAIL_AT(at, "raw_data has %zu bytes; type and shape need %zu", raw.size, out->size_bytes);
+    else if (raw.size != out->size_bytes)
+        return FAIL_AT(at, "raw_data has %zu bytes; type and shape need %zu", raw.size, out->size_bytes);
     else adopt(out, s, raw);
     if (!out->data) out->data = arena_alloc(s->arena, 16);
     return TG_OK;
@@ -272,10 +294,17 @@ TgStatus tensor_decode_sparse(TensorDef *out, TensorSource *s, const Onnx__Spars
     TRY(tensor_decode(&index, s, p->indices, at));
     const TypeRow *row = &types[values.type];
     *out = (TensorDef){ .name = values.name, .type = values.type, .rank = (uint32_t)p->n_dims, .shape = p->dims };
-    if (p->n_dims > TG_MAX_RANK) return fail_at(TG_UNSUPPORTED, at->node, at->op, at->field, "rank %zu; at most %d is supported", p->n_dims, TG_MAX_RANK);
-    if (row->bits < 8 || values.type == TG_STRING) return fail_at(TG_UNSUPPORTED, at->node, at->op, at->field, "sparse %s is not supported", row->name);
-    if (!p->n_dims || !shape_numel(p->dims, p->n_dims, &out->numel) || !type_bytes(out->type, out->numel, &out->size_bytes)) return FAIL_AT(at, "its dims are missing, negative or too large");
-    if (out->size_bytes > s->dense_left) return fail_at(TG_LIMIT, at->node, at->op, at->field, "sparse tensors of more than %zu MiB, made dense", DENSE_LIMIT >> 20);
+    if (p->n_dims > TG_MAX_RANK)
+        return fail_at(TG_UNSUPPORTED, at->node, at->op, at->field, "rank %zu; at most %d is supported", p->n_dims,
+                       TG_MAX_RANK);
+    if (row->bits < 8 || values.type == TG_STRING)
+        return fail_at(TG_UNSUPPORTED, at->node, at->op, at->field, "sparse %s is not supported", row->name);
+    if (!p->n_dims || !shape_numel(p->dims, p->n_dims, &out->numel) ||
+        !type_bytes(out->type, out->numel, &out->size_bytes))
+        return FAIL_AT(at, "its dims are missing, negative or too large");
+    if (out->size_bytes > s->dense_left)
+        return fail_at(TG_LIMIT, at->node, at->op, at->field, "sparse tensors of more than %zu MiB, made dense",
+                       DENSE_LIMIT >> 20);
     s->dense_left -= out->size_bytes;
     bool pairs = index.rank == 2 && index.shape[0] == values.numel && index.shape[1] == (int64_t)p->n_dims;
     if (index.type != TG_I64 || values.rank != 1 || !(pairs || (index.rank == 1 && index.numel == values.numel)))
@@ -284,7 +313,8 @@ TgStatus tensor_decode_sparse(TensorDef *out, TensorSource *s, const Onnx__Spars
     uint8_t *dense = room(s, out->size_bytes);
     memset(dense, 0, out->size_bytes);
     for (int64_t k = 0, to; k < values.numel; k++) {
-        if (!sparse_position(out, &index, (size_t)k, &to)) return FAIL_AT(at, "the position of value %lld is outside the tensor", (long long)k);
+        if (!sparse_position(out, &index, (size_t)k, &to))
+            return FAIL_AT(at, "the position of value %lld is outside the tensor", (long long)k);
         memcpy(dense + (size_t)to * size, (const uint8_t *)values.data + (size_t)k * size, size);
     }
     out->data = dense;

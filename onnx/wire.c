@@ -1,9 +1,10 @@
 /* Bytes that nobody has checked -> protobuf-c messages.
  *
- * In: a file's bytes and the type of message that they claim to be. Out: the message, in an arena. The walk is iterative and driven by the descriptors that protobuf-c generates
- * from the schema, so it knows every field without naming one. It writes a copy in which lengths are right, repeated numbers are packed, unused fields are gone, and a field of
- * type `bytes` is 16 bytes: offset and length in the file. Weights are therefore never copied here, and protobuf-c sees nothing that it could stumble over.
- * To stop reading a field, add its name to `unused`.
+ * In: a file's bytes and the type of message that they claim to be. Out: the message, in an arena. The walk is
+ * iterative and driven by the descriptors that protobuf-c generates from the schema, so it knows every field without
+ * naming one. It writes a copy in which lengths are right, repeated numbers are packed, unused fields are gone, and a
+ * field of type `bytes` is 16 bytes: offset and length in the file. Weights are therefore never copied here, and
+ * protobuf-c sees nothing that it could stumble over. To stop reading a field, add its name to `unused`.
  */
 #include "onnx/wire.h"
 
@@ -18,8 +19,12 @@ enum { MAX_DEPTH = 64, WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LEN = 2, WIRE_32 = 5 }
 #define BUDGET_FACTOR 24
 
 /* Of a message that lies deeper than that: words are read of the model (1) and its graph (2). */
-static const struct { const char *name; uint32_t depth; } unused[] = { { "doc_string", 2 }, { "metadata_props", 1 }, { "quantization_annotation", 0 }, { "training_info", 0 },
-    { "device_configurations", 0 }, { "configuration", 0 }, { "denotation", 0 } };
+static const struct {
+    const char *name;
+    uint32_t depth;
+} unused[] = { { "doc_string", 2 },    { "metadata_props", 1 },        { "quantization_annotation", 0 },
+               { "training_info", 0 }, { "device_configurations", 0 }, { "configuration", 0 },
+               { "denotation", 0 } };
 
 typedef const ProtobufCFieldDescriptor Field;
 typedef struct {
@@ -84,11 +89,17 @@ static void put_key(Scan *s, Field *f, int wire) { put_varint(&s->copy, (uint64_
 static bool utf8(const uint8_t *s, size_t n)
 {
     for (size_t i = 0; i < n;) {
-        unsigned more = s[i] < 0x80 ? 0 : s[i] >= 0xc2 && s[i] < 0xe0 ? 1 : s[i] >= 0xe0 && s[i] < 0xf0 ? 2 : s[i] >= 0xf0 && s[i] < 0xf5 ? 3 : 9;
+        unsigned more = s[i] < 0x80       ? 0
+            : s[i] >= 0xc2 && s[i] < 0xe0 ? 1
+            : s[i] >= 0xe0 && s[i] < 0xf0 ? 2
+            : s[i] >= 0xf0 && s[i] < 0xf5 ? 3
+                                          : 9;
         if (more > n - i - 1) return false;
         for (unsigned k = 1; k <= more; k++)
             if ((s[i + k] & 0xc0) != 0x80) return false;
-        if ((s[i] == 0xe0 && s[i + 1] < 0xa0) || (s[i] == 0xed && s[i + 1] > 0x9f) || (s[i] == 0xf0 && s[i + 1] < 0x90) || (s[i] == 0xf4 && s[i + 1] > 0x8f)) return false;
+        if ((s[i] == 0xe0 && s[i + 1] < 0xa0) || (s[i] == 0xed && s[i + 1] > 0x9f) ||
+            (s[i] == 0xf0 && s[i + 1] < 0x90) || (s[i] == 0xf4 && s[i + 1] > 0x8f))
+            return false;
         i += more + 1;
     }
     return true;
@@ -139,7 +150,8 @@ static TgStatus spend(Scan *s, Field *f, size_t bytes)
     s->need += bytes;
     if (s->need <= s->budget) return TG_OK;
     char what[100];
-    snprintf(what, sizeof what, "would take more than %zu MiB of memory, the limit for a file of %zu bytes", s->budget >> 20, s->w->file.size);
+    snprintf(what, sizeof what, "would take more than %zu MiB of memory, the limit for a file of %zu bytes",
+             s->budget >> 20, s->w->file.size);
     return broken(s, f, what);
 }
 
@@ -164,7 +176,8 @@ static TgStatus packed(Scan *s, Field *f, size_t size)
     return TG_OK;
 }
 
-/* Repeated numbers that stand one by one, each behind its key, become one packed field: protobuf-c needs 48 bytes more for each field. */
+/* Repeated numbers that stand one by one, each behind its key, become one packed field: protobuf-c needs 48 bytes more
+ * for each field. */
 static TgStatus run_of_numbers(Scan *s, Field *f, const uint8_t *end)
 {
     uint64_t key;
@@ -181,14 +194,17 @@ static TgStatus run_of_numbers(Scan *s, Field *f, const uint8_t *end)
     return TG_OK;
 }
 
-/* A message or a oneof that came before would be merged by protobuf-c, in time that grows with the square. No writer does that. */
+/* A message or a oneof that came before would be merged by protobuf-c, in time that grows with the square. No writer
+ * does that. */
 static bool first_time(Level *l, Field *f)
 {
     unsigned group = (unsigned)(f - l->type->fields);
     bool oneof = (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
     if (f->label == PROTOBUF_C_LABEL_REPEATED || (!oneof && f->type != PROTOBUF_C_TYPE_MESSAGE)) return true;
     for (unsigned k = 0; oneof && k < group; k++)
-        if (l->type->fields[k].flags & PROTOBUF_C_FIELD_FLAG_ONEOF && l->type->fields[k].quantifier_offset == f->quantifier_offset) group = k;
+        if (l->type->fields[k].flags & PROTOBUF_C_FIELD_FLAG_ONEOF &&
+            l->type->fields[k].quantifier_offset == f->quantifier_offset)
+            group = k;
     uint64_t bit = UINT64_C(1) << (group & 63);
     bool first = !(l->seen & bit);
     l->seen |= bit;
@@ -239,11 +255,14 @@ static TgStatus field(Scan *s, Level *l)
     int wire = key & 7;
     Field *f = field_find(l->type, key >> 3);
     bool use = f && !is_unused(f, s->depth), number_field = f && wire_of(f) != WIRE_LEN;
-    if (wire != WIRE_VARINT && wire != WIRE_64 && wire != WIRE_LEN && wire != WIRE_32) return broken(s, f, "groups and wire types 6 and 7 are not allowed");
-    if (use && wire != wire_of(f) && !(wire == WIRE_LEN && number_field && f->label == PROTOBUF_C_LABEL_REPEATED)) return broken(s, f, "has another wire type than its field");
+    if (wire != WIRE_VARINT && wire != WIRE_64 && wire != WIRE_LEN && wire != WIRE_32)
+        return broken(s, f, "groups and wire types 6 and 7 are not allowed");
+    if (use && wire != wire_of(f) && !(wire == WIRE_LEN && number_field && f->label == PROTOBUF_C_LABEL_REPEATED))
+        return broken(s, f, "has another wire type than its field");
     if (use && !first_time(l, f)) return broken(s, f, "is given twice");
     if (wire == WIRE_LEN) {
-        if (!varint(&s->p, l->end, &size) || size > (size_t)(l->end - s->p)) return broken(s, f, "its length leads past the end");
+        if (!varint(&s->p, l->end, &size) || size > (size_t)(l->end - s->p))
+            return broken(s, f, "its length leads past the end");
         if (use) return sized_field(s, f, size);
         s->p += size;
         return TG_OK;
@@ -289,7 +308,8 @@ TgStatus wire_unpack(ProtobufCMessage **out, const Wire *w, const ProtobufCMessa
     if (status == TG_OK) {
         Purse purse = { w->arena, 2 * s.budget };
         ProtobufCAllocator allocator = { purse_alloc, purse_free, &purse };
-        *out = protobuf_c_message_unpack(type, &allocator, s.copy.len, s.copy.s ? (const uint8_t *)s.copy.s : w->file.data);
+        *out = protobuf_c_message_unpack(type, &allocator, s.copy.len,
+                                         s.copy.s ? (const uint8_t *)s.copy.s : w->file.data);
         if (!*out) status = fail(w->code, "is not a readable %s", type->short_name);
     }
     text_free(&s.copy);

@@ -1,4 +1,5 @@
-/* Callify: the tensor graph as one stateless function of PARAMs: movement merged, sums that are made of integers written so, sums of products of one value joined, and made of parts where --precision allows it. */
+/* Callify: the tensor graph as one stateless function of PARAMs: movement merged, sums that are made of integers
+ * written so, sums of products of one value joined, and made of parts where --precision allows it. */
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 

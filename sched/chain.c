@@ -123,7 +123,8 @@ static int64_t reuse(const Kernel *k, const Slice *s, const Digit *digit, uint32
     uint32_t axes = opt_axes(k, axis, 64);
     int64_t times = 1;
     for (uint32_t i = 0; i < axes; i++)
-        if (range_type(axis[i]) == AXIS_LOOP && !(s->ranges & range_bit(axis[i]))) times *= size_in_part(axis[i], digit, n);
+        if (range_type(axis[i]) == AXIS_LOOP && !(s->ranges & range_bit(axis[i])))
+            times *= size_in_part(axis[i], digit, n);
     return times;
 }
 
@@ -131,7 +132,8 @@ static int64_t reuse(const Kernel *k, const Slice *s, const Digit *digit, uint32
  * for fetching it again, it need not stay. Constants are packed, and take more rows to pay. */
 static void count_bytes(Members *m, const Kernel *k, uint32_t i, const Slice *s, const Digit *digit, uint32_t n)
 {
-    int64_t whole = bytes_of(uop_memory(k->param[i].buffer)), touched = s->span && s->touched < whole ? s->touched : whole;
+    int64_t whole = bytes_of(uop_memory(k->param[i].buffer)),
+            touched = s->span && s->touched < whole ? s->touched : whole;
     if (s->stride > 0) m->own += k->param[i].written ? touched : touched / 2;
     else if (reuse(k, s, digit, n) < (k->param[i].constant ? STREAMS : STREAMS / 3)) m->common += touched;
 }

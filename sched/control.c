@@ -1,6 +1,8 @@
-/* Branches: a CALL of "if" (graph/custom.h) becomes its bodies' items between ITEM_IF, ITEM_ELSE and ITEM_ENDIF. (loop.c has loops.)
+/* Branches: a CALL of "if" (graph/custom.h) becomes its bodies' items between ITEM_IF, ITEM_ELSE and ITEM_ENDIF.
+ * (loop.c has loops.)
  *
- * A body is scheduled like a graph of its own, over the same table of buffers: its PARAMs are put in place by BUFFERs. At its end its values are copied to the call's results.
+ * A body is scheduled like a graph of its own, over the same table of buffers: its PARAMs are put in place by BUFFERs.
+ * At its end its values are copied to the call's results.
  */
 #include <stdlib.h>
 
@@ -18,14 +20,17 @@ static void add_copy(Schedule *s, const UOp *to, const UOp *from)
 }
 
 /* Schedules body (a TUPLE over PARAM(base + k) of these buffers) behind what is there; out: where its values lie. */
-static TgStatus add_body(Control *c, const UOp *body, int64_t base, const UOp *const *buffer, uint32_t nbuffer, const UOp **out)
+static TgStatus add_body(Control *c, const UOp *body, int64_t base, const UOp *const *buffer, uint32_t nbuffer,
+                         const UOp **out)
 {
     Graph *g = c->r->g;
     Arena *a = c->r->arena;
     uint32_t n, found = 0;
-    const UOp **order = uop_toposort(g, &body, 1, a, &n), **from = NEW_N(a, const UOp *, n), **to = NEW_N(a, const UOp *, n);
+    const UOp **order = uop_toposort(g, &body, 1, a, &n), **from = NEW_N(a, const UOp *, n),
+              **to = NEW_N(a, const UOp *, n);
     for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_PARAM && order[i]->arg.i >= base && order[i]->arg.i < base + nbuffer) from[found] = order[i], to[found++] = buffer[order[i]->arg.i - base];
+        if (order[i]->op == UOP_PARAM && order[i]->arg.i >= base && order[i]->arg.i < base + nbuffer)
+            from[found] = order[i], to[found++] = buffer[order[i]->arg.i - base];
     body = uop_substitute(g, body, from, to, found);
     Schedule sub = { .g = g };
     TRY(sched_rangeify(&sub, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, body->src, body->nsrc), c->r->target, NULL));
@@ -55,5 +60,6 @@ static TgStatus add_branch(Control *c)
 
 TgStatus control_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result, uint32_t nresult)
 {
-    return custom_is(call, "loop") ? loop_items(r, s, call, result, nresult) : add_branch(&(Control){ r, s, call, result, nresult });
+    return custom_is(call, "loop") ? loop_items(r, s, call, result, nresult)
+                                   : add_branch(&(Control){ r, s, call, result, nresult });
 }

@@ -1,4 +1,5 @@
-/* The last part of rangeify: expressions of all instances, bottom up, then one Kernel a cut, in a graph of its own with ranges and params numbered anew. */
+/* The last part of rangeify: expressions of all instances, bottom up, then one Kernel a cut, in a graph of its own with
+ * ranges and params numbered anew. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +16,23 @@ static const UOp *load(Rangeify *r, const UOp *buffer, const Inst *i)
     return UOP(r->g, UOP_LOAD, DT_VOID, NO_ARG, at, uop_const_like(r->g, (DType)buffer->dtype, 0), i->valid);
 }
 
-/* The part in which `at` lies. Outside of all of them, where nothing is read, any value will do: no part may have been asked for then. */
+/* The part in which `at` lies. Outside of all of them, where nothing is read, any value will do: no part may have been
+ * asked for then. */
 static const UOp *select_part(Rangeify *r, const Inst *i, const UOp *at)
 {
     const UOp *u = i->node, *v = NULL, *begin[u->nsrc + 1];
     begin[0] = uop_index(r->g, 0);
     for (uint32_t k = 0; k < u->nsrc; k++)
-        begin[k + 1] = index_simplify(r, index_math(r->g, UOP_ADD, begin[k], u->op == UOP_CAT ? uop_dim(u->src[k], (uint32_t)u->arg.i) : uop_index(r->g, 1)));
+        begin[k + 1] =
+            index_simplify(r,
+                           index_math(r->g, UOP_ADD, begin[k],
+                                      u->op == UOP_CAT ? uop_dim(u->src[k], (uint32_t)u->arg.i) : uop_index(r->g, 1)));
     for (uint32_t k = u->nsrc; k-- > 0;) {
         if (!i->child[k]) continue;
         const UOp *e = i->child[k]->expr;
-        v = v ? UOP(r->g, UOP_WHERE, DT_VOID, NO_ARG, index_simplify(r, index_math(r->g, UOP_CMPLT, at, begin[k + 1])), e, v) : e;
+        v = v ? UOP(r->g, UOP_WHERE, DT_VOID, NO_ARG, index_simplify(r, index_math(r->g, UOP_CMPLT, at, begin[k + 1])),
+                    e, v)
+              : e;
     }
     return v ? v : uop_const_like(r->g, (DType)u->dtype, 0);
 }
@@ -33,8 +40,11 @@ static const UOp *select_part(Rangeify *r, const Inst *i, const UOp *at)
 const UOp *guarded(Rangeify *r, const UOp *u, const UOp *valid, const UOp *const *src)
 {
     GuardKind kind = guard_kind(u->arg);
-    const UOp *words = uop_index(r->g, GUARD_WORDS), *word = uop_buffer(r->g, DT_I64, &words, 1, guard_slot(u), SPACE_GLOBAL);
-    const UOp *value = !valid || kind == GUARD_SIZE ? src[0] : UOP(r->g, UOP_WHERE, DT_VOID, NO_ARG, valid, src[0], uop_int(r->g, (DType)u->dtype, guard_otherwise(kind)));
+    const UOp *words = uop_index(r->g, GUARD_WORDS),
+              *word = uop_buffer(r->g, DT_I64, &words, 1, guard_slot(u), SPACE_GLOBAL);
+    const UOp *value = !valid || kind == GUARD_SIZE
+        ? src[0]
+        : UOP(r->g, UOP_WHERE, DT_VOID, NO_ARG, valid, src[0], uop_int(r->g, (DType)u->dtype, guard_otherwise(kind)));
     const UOp *at = UOP(r->g, UOP_INDEX, DT_VOID, NO_ARG, word, uop_index(r->g, 0));
     return index_simplify(r, UOP(r->g, UOP_GUARD, DT_VOID, ARG_I(kind), value, src[1], at));
 }
@@ -54,7 +64,8 @@ static const UOp *express(Rangeify *r, const Inst *i)
     case UOP_STACK: return select_part(r, i, i->idx[0]);
     case UOP_PAD:
         if (i->child[0]->valid == i->valid) return i->child[0]->expr;
-        return UOP(r->g, UOP_WHERE, DT_VOID, NO_ARG, i->child[0]->valid, i->child[0]->expr, uop_const_like(r->g, (DType)u->dtype, 0));
+        return UOP(r->g, UOP_WHERE, DT_VOID, NO_ARG, i->child[0]->valid, i->child[0]->expr,
+                   uop_const_like(r->g, (DType)u->dtype, 0));
     default: break;
     }
     if (!op_is((Op)u->op, FLAG_ALU)) return i->child[0]->expr;
@@ -75,9 +86,12 @@ static const UOp *resolve(Rangeify *r, Inst *const *by_number, const UOp *root)
     for (;;) {
         uint32_t n, found = 0;
         ArenaMark mark = arena_mark(r->arena);
-        const UOp **order = uop_toposort(r->g, &root, 1, r->arena, &n), **from = NEW_N(r->arena, const UOp *, n), **to = NEW_N(r->arena, const UOp *, n);
+        const UOp **order = uop_toposort(r->g, &root, 1, r->arena, &n), **from = NEW_N(r->arena, const UOp *, n),
+                  **to = NEW_N(r->arena, const UOp *, n);
         for (uint32_t i = 0; i < n; i++)
-            if (order[i]->op == UOP_CUSTOM) from[found] = order[i], to[found++] = UOP(r->g, UOP_CAST, DT_INDEX, NO_ARG, by_number[order[i]->arg.i]->expr);
+            if (order[i]->op == UOP_CUSTOM)
+                from[found] = order[i],
+                to[found++] = UOP(r->g, UOP_CAST, DT_INDEX, NO_ARG, by_number[order[i]->arg.i]->expr);
         if (found) root = uop_substitute(r->g, root, from, to, found);
         arena_release(r->arena, mark);
         if (!found) return root;
@@ -118,7 +132,9 @@ void kernel_vars(Kernel *k)
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n);
     for (uint32_t i = 0; i < n; i++) {
         if (order[i]->op != UOP_DEFINE_VAR) continue;
-        if (!kernel_add_var(k, order[i])) graph_fail_code(k->g, TG_UNSUPPORTED, "a kernel of more than %d sizes that only the data tell", KERNEL_VARS);
+        if (!kernel_add_var(k, order[i]))
+            graph_fail_code(k->g, TG_UNSUPPORTED, "a kernel of more than %d sizes that only the data tell",
+                            KERNEL_VARS);
     }
     arena_free(a);
 }
@@ -163,10 +179,12 @@ static const UOp *cut_root(Rangeify *r, Cut *c, Inst *const *by_number)
     const UOp *value = resolve(r, by_number, c->inst->expr);
     value = rewriter_run(r->simplify, graph_rewrite(r->g, rewriter_run(r->simplify, value), rules_reduce(), 0, NULL));
     for (uint32_t k = 1; k <= rank; k++) src[k] = rewriter_run(r->simplify, src[k]);
-    const UOp *store = UOP(r->g, UOP_STORE, DT_VOID, NO_ARG, uop_new(r->g, UOP_INDEX, DT_VOID, NO_ARG, src, rank + 1), value);
+    const UOp *store =
+        UOP(r->g, UOP_STORE, DT_VOID, NO_ARG, uop_new(r->g, UOP_INDEX, DT_VOID, NO_ARG, src, rank + 1), value);
     src[0] = store;
     uint32_t n = 1;
-    for (uint32_t k = 0; k < c->nout; k++) {                    /* a symbolic bound may have found another form in the value */
+    /* a symbolic bound may have found another form in the value */
+    for (uint32_t k = 0; k < c->nout; k++) {
         const UOp *range = rewriter_run(r->simplify, c->range[k]);
         if (range->op == UOP_RANGE) src[n++] = range;
     }
@@ -188,7 +206,9 @@ static bool all_once(const Schedule *s, const Kernel *k, const uint8_t *once, ui
     for (uint32_t i = 0; i < k->nparam; i++) {
         const UOp *b = k->param[i].buffer;
         if (!k->param[i].read) continue;
-        if (b->op != UOP_BUFFER || buffer_slot(b) >= known || !(graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)] == ONCE)) return false;
+        if (b->op != UOP_BUFFER || buffer_slot(b) >= known ||
+            !(graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)] == ONCE))
+            return false;
     }
     return !k->nvar;
 }
@@ -218,7 +238,8 @@ static TgStatus add_call(Rangeify *r, Schedule *s, const UOp *call)
 {
     uint32_t n = 0;
     const Results *results = &r->results[call->id];
-    const UOp **arg = NEW_N(graph_arena(r->g), const UOp *, call->nsrc), **out = NEW_N(graph_arena(r->g), const UOp *, results->n + 1);
+    const UOp **arg = NEW_N(graph_arena(r->g), const UOp *, call->nsrc),
+              **out = NEW_N(graph_arena(r->g), const UOp *, results->n + 1);
     for (uint32_t k = 1; k < call->nsrc; k++) arg[k] = memory_of(r, call->src[k]);
     arg[0] = call->src[0];
     for (uint32_t k = 0; k < results->n; k++)
@@ -244,8 +265,10 @@ static int by_order(const void *a, const void *b)
 
 /* ---- order: by node, but whatever needs a size that a call sets comes after the call ---- */
 
-typedef struct { uint32_t *need, nneed, cap; uint8_t state; } Link;      /* pieces that come before; state: 0 new, 1 on the stack, 2 placed */
-typedef struct { Rangeify *r; Arena *arena; Piece *piece; Link *link; uint32_t n; uint32_t *set_by; } Linker;      /* set_by: node id of a DEFINE_VAR -> piece + 1 */
+/* pieces that come before; state: 0 new, 1 on the stack, 2 placed */
+typedef struct { uint32_t *need, nneed, cap; uint8_t state; } Link;
+/* set_by: node id of a DEFINE_VAR -> piece + 1 */
+typedef struct { Rangeify *r; Arena *arena; Piece *piece; Link *link; uint32_t n; uint32_t *set_by; } Linker;
 
 static void needs(Linker *l, uint32_t at, uint32_t before)
 {
@@ -274,10 +297,13 @@ static void link_piece(Linker *l, uint32_t at, const UOp *root, uint32_t *const 
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
         if (u->op == UOP_DEFINE_VAR && l->set_by[u->id]) needs(l, at, l->set_by[u->id] - 1);
-        if (u->op != UOP_BUFFER || buffer_space(u) != SPACE_GLOBAL || (p->cut && buffer_slot(u) == buffer_slot(p->cut->buffer))) continue;
+        if (u->op != UOP_BUFFER || buffer_space(u) != SPACE_GLOBAL ||
+            (p->cut && buffer_slot(u) == buffer_slot(p->cut->buffer)))
+            continue;
         const uint32_t *w = writer[buffer_slot(u)];
         for (uint32_t k = 0; w && k < w[0]; k++)
-            if (l->piece[w[k + 1]].order <= p->order) needs(l, at, w[k + 1]);             /* parts that a join gets later are not read here */
+            /* parts that a join gets later are not read here */
+            if (l->piece[w[k + 1]].order <= p->order) needs(l, at, w[k + 1]);
     }
 }
 
@@ -294,7 +320,8 @@ static uint32_t *one_more(Arena *a, uint32_t *list, uint32_t v)
 
 static uint32_t **writers_of(Linker *l)
 {
-    uint32_t **writer = NEW_N(l->arena, uint32_t *, graph_buffer_count(l->r->g) + 1), *of_call = NEW_N(l->arena, uint32_t, l->r->nnode);
+    uint32_t **writer = NEW_N(l->arena, uint32_t *, graph_buffer_count(l->r->g) + 1),
+             *of_call = NEW_N(l->arena, uint32_t, l->r->nnode);
     for (uint32_t i = 0; i < l->n; i++) {
         const Cut *c = l->piece[i].cut;
         if (!c) of_call[l->piece[i].call->id] = i + 1;
@@ -336,12 +363,18 @@ static const UOp **cut_roots(Rangeify *r, const Piece *piece, uint32_t n, Inst *
 
 static Piece *in_order(Rangeify *r, Piece *piece, uint32_t n, const UOp *const *root)
 {
-    Linker l = { .r = r, .arena = r->arena, .piece = piece, .n = n, .link = NEW_N(r->arena, Link, n + 1), .set_by = NEW_N(r->arena, uint32_t, graph_count(r->g)) };
+    Linker l = { .r = r,
+                 .arena = r->arena,
+                 .piece = piece,
+                 .n = n,
+                 .link = NEW_N(r->arena, Link, n + 1),
+                 .set_by = NEW_N(r->arena, uint32_t, graph_count(r->g)) };
     bool any = false;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; piece[i].call && k < piece[i].call->src[0]->nsrc; k++) {
             const UOp *v = piece[i].call->src[0]->src[k];
-            bool step = k == 1 && custom_is(piece[i].call, "loop");             /* counts inside of the loop only, and equal loops may share it */
+            /* counts inside of the loop only, and equal loops may share it */
+            bool step = k == 1 && custom_is(piece[i].call, "loop");
             if (v->op == UOP_DEFINE_VAR && !step) l.set_by[v->id] = i + 1, any = true;
         }
     if (!any) return piece;
@@ -352,7 +385,8 @@ static Piece *in_order(Rangeify *r, Piece *piece, uint32_t n, const UOp *const *
     return out;
 }
 
-/* Which kernels run once, at load. A buffer with several writers is of load only when all of them are; whatever reads it before that is known is looked at again. */
+/* Which kernels run once, at load. A buffer with several writers is of load only when all of them are; whatever reads
+ * it before that is known is looked at again. */
 static void find_once(Schedule *s, const uint32_t *item, uint32_t n, uint8_t *once, uint32_t known)
 {
     for (bool again = true; again;) {
@@ -422,9 +456,12 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
     find_results(r);
     Piece *piece = NEW_N(r->arena, Piece, r->ncut + r->nnode);
     uint32_t n = 0;
-    for (uint32_t i = 0; i < r->ncut; i++) piece[n++] = (Piece){ home_order(r->homes, r->cut[i].root), i + (r->cut[i].join ? r->ncut : 0), &r->cut[i], NULL };
+    for (uint32_t i = 0; i < r->ncut; i++)
+        piece[n++] =
+            (Piece){ home_order(r->homes, r->cut[i].root), i + (r->cut[i].join ? r->ncut : 0), &r->cut[i], NULL };
     for (uint32_t id = 0; id < r->nnode; id++)
-        if (r->called[id]) piece[n++] = (Piece){ home_order(r->homes, graph_node(r->g, id)), 0, NULL, graph_node(r->g, id) };
+        if (r->called[id])
+            piece[n++] = (Piece){ home_order(r->homes, graph_node(r->g, id)), 0, NULL, graph_node(r->g, id) };
     qsort(piece, n, sizeof *piece, by_order);
     const UOp **root = cut_roots(r, piece, n, by_number);
     piece = in_order(r, piece, n, root);
@@ -438,7 +475,8 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
                 if (s->item[k].kernel) mine = one_more(r->arena, mine, k);
             continue;
         }
-        if (!uop_numel(piece[i].cut->buffer)) continue;                     /* empty: nothing is stored, and what it would load may not be there */
+        /* empty: nothing is stored, and what it would load may not be there */
+        if (!uop_numel(piece[i].cut->buffer)) continue;
         Kernel *k = make_kernel(r, piece[i].cut, root[piece[i].cut - r->cut]);
         ScheduleItem *item = schedule_add(s, ITEM_KERNEL);
         item->kernel = k;

@@ -1,16 +1,23 @@
 /* See rangeify.h. The decision, inline or store, is a matter of repeated work only:
- *   a REDUCE is never computed twice: not for two demands, not under a loop on which its index does not depend, unless that loop can be put inside of it (a row statistic
- *   such as a softmax's maximum: it spans the axes that its result is broadcast over), which asks for the sets of outer ranges to be a chain;
- *   element-wise work is recomputed while it is cheaper than a store and loads;
- *   what depends on constants only is staged, and computed once at load.
+ *   a REDUCE is never computed twice: not for two demands, not under a loop on which its index does not depend, unless
+ * that loop can be put inside of it (a row statistic such as a softmax's maximum: it spans the axes that its result is
+ * broadcast over), which asks for the sets of outer ranges to be a chain; element-wise work is recomputed while it is
+ * cheaper than a store and loads; what depends on constants only is staged, and computed once at load.
  */
 #include "sched/rangeify.h"
 
 #include <string.h>
 
-/* ACROSS_LEAST: elements whose transpose is worth a kernel; NARROW_LEAST, NARROW_WORK: bytes of a constant that is made again where it is summed, and operations that this may take;
- * POSITIONS: of a table of positions that is none. */
-enum { MAX_RANGES = 52, SIM_BUDGET = 200, ACROSS_LEAST = 4096, NARROW_LEAST = 1 << 18, NARROW_WORK = 12, POSITIONS = 8 };
+/* ACROSS_LEAST: elements whose transpose is worth a kernel; NARROW_LEAST, NARROW_WORK: bytes of a constant that is made
+ * again where it is summed, and operations that this may take; POSITIONS: of a table of positions that is none. */
+enum {
+    MAX_RANGES = 52,
+    SIM_BUDGET = 200,
+    ACROSS_LEAST = 4096,
+    NARROW_LEAST = 1 << 18,
+    NARROW_WORK = 12,
+    POSITIONS = 8
+};
 
 /* ---- would inlining repeat a reduce? ---- */
 
@@ -40,7 +47,8 @@ static void sim_node(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp
         if (u->op == UOP_INDEX && !k)
             for (uint32_t j = 1; j < n; j++) {
                 index_source(r, u, j, idx, valid, NULL, next, &next_valid);
-                if (!(gather[j - 1] = inst_position(r, u->src[j], next))) gather[j - 1] = inst_placeholder(r, next, uop_rank(u->src[j]), -1 - (int64_t)u->src[j]->id);
+                if (!(gather[j - 1] = inst_position(r, u->src[j], next)))
+                    gather[j - 1] = inst_placeholder(r, next, uop_rank(u->src[j]), -1 - (int64_t)u->src[j]->id);
             }
         index_source(r, u, k, idx, valid, gather, next, &next_valid);
         sim(r, u->src[k], next, next_valid, s);
@@ -61,7 +69,9 @@ static bool reduces_once(Rangeify *r, const UOp *u)
     }
     for (uint32_t a = 0; a < all.n; a++)
         for (uint32_t b = 0; b < a; b++)
-            if (all.at[a].node == all.at[b].node && memcmp(all.at[a].idx, all.at[b].idx, uop_rank(all.at[a].node) * sizeof(UOp *))) return false;
+            if (all.at[a].node == all.at[b].node &&
+                memcmp(all.at[a].idx, all.at[b].idx, uop_rank(all.at[a].node) * sizeof(UOp *)))
+                return false;
     return true;
 }
 
@@ -77,15 +87,18 @@ static bool chain_accepts(const Cut *c, uint64_t set)
 static double reduce_extent(const UOp *u)
 {
     double n = 1;
-    for (uint32_t k = 0; k < blob_count(u->arg.blob); k++) n *= (double)uop_size(u->src[0], (uint32_t)blob_ints(u->arg.blob)[k]);
+    for (uint32_t k = 0; k < blob_count(u->arg.blob); k++)
+        n *= (double)uop_size(u->src[0], (uint32_t)blob_ints(u->arg.blob)[k]);
     return n;
 }
 
-/* A value that depends on these outer ranges only may be computed outside of the others: the reduce in it spans what the others do, and the loops can be put in order. */
+/* A value that depends on these outer ranges only may be computed outside of the others: the reduce in it spans what
+ * the others do, and the loops can be put in order. */
 static bool outside(Rangeify *r, const Cut *c, uint64_t set, double span)
 {
     double lacking = cut_extent(c, c->out & ~set), outer = cut_extent(c, set);
-    if (set == c->out || (set & ~c->out) || !chain_accepts(c, set) || span > 2 * lacking || lacking > 2 * span) return false;
+    if (set == c->out || (set & ~c->out) || !chain_accepts(c, set) || span > 2 * lacking || lacking > 2 * span)
+        return false;
     return outer >= 2 * r->target->threads || outer * lacking <= 16384;
 }
 
@@ -123,7 +136,8 @@ static bool row_statistic(Rangeify *r, const UOp *u, const Inst *i)
     if (!r->reduces[u->id] || (index_ranges(i->idx, uop_rank(u)) & ~c->out)) return false;
     sim_node(r, u, i->idx, i->valid, &s);
     for (uint32_t k = 0; k < s.n; k++)
-        if (!outside(r, c, index_ranges(s.at[k].idx, uop_rank(s.at[k].node)), reduce_extent(s.at[k].node))) return false;
+        if (!outside(r, c, index_ranges(s.at[k].idx, uop_rank(s.at[k].node)), reduce_extent(s.at[k].node)))
+            return false;
     return s.n && s.budget > 0;
 }
 
@@ -140,14 +154,16 @@ static bool axis_sum(const UOp *u)
     }
 }
 
-/* Element-wise work under loops that it does not need: a store and loads are cheaper, but than a comparison of positions. */
+/* Element-wise work under loops that it does not need: a store and loads are cheaper, but than a comparison of
+ * positions. */
 static bool repeated(Rangeify *r, const UOp *u, const Inst *i)
 {
     const Cut *c = &r->cut[i->cut];
     uint64_t set = index_ranges(i->idx, uop_rank(u));
     double times = cut_extent(c, i->enclosing) / (double)uop_numel(u);
     if (times < 4 || in_chain(c, set) || row_statistic(r, u, i)) return false;
-    if (!r->loads[u->id] && !r->reduces[u->id] && (uop_numel(u) <= POSITIONS || axis_sum(u))) return false;       /* a few numbers made of positions: constants, where the loop is unrolled */
+    /* a few numbers made of positions: constants, where the loop is unrolled */
+    if (!r->loads[u->id] && !r->reduces[u->id] && (uop_numel(u) <= POSITIONS || axis_sum(u))) return false;
     if (i->enclosing & ~c->out) return r->cost[u->id] >= (r->loads[u->id] || r->reduces[u->id] ? 1 : 2);
     return r->cost[u->id] >= 12 || r->reduces[u->id];
 }
@@ -156,7 +172,8 @@ static bool repeated(Rangeify *r, const UOp *u, const Inst *i)
 static bool leaves_it_to_sources(const Rangeify *r, const UOp *u)
 {
     for (uint32_t k = 0; k < u->nsrc; k++)
-        if (r->reduces[u->src[k]->id] && !r->forced[u->src[k]->id] && 2 * node_base(u->src[k]) > (double)uop_numel(u)) return false;
+        if (r->reduces[u->src[k]->id] && !r->forced[u->src[k]->id] && 2 * node_base(u->src[k]) > (double)uop_numel(u))
+            return false;
     return true;
 }
 
@@ -169,7 +186,8 @@ static bool reduces_last_axis(const UOp *u)
     return false;
 }
 
-/* u is stored across its rows, and made of statistics of these: either the sums or the store would walk memory with long steps. It is stored as it is, and what is left is a transpose. */
+/* u is stored across its rows, and made of statistics of these: either the sums or the store would walk memory with
+ * long steps. It is stored as it is, and what is left is a transpose. */
 static bool across_rows(Rangeify *r, const UOp *u, const Inst *i)
 {
     const Cut *c = &r->cut[i->cut];
@@ -177,11 +195,14 @@ static bool across_rows(Rangeify *r, const UOp *u, const Inst *i)
     uint32_t rank = uop_rank(u);
     if (r->target->max_block || !rank || !c->nout || !r->reduces[u->id] || uop_numel(u) < ACROSS_LEAST) return false;
     uint64_t last = UINT64_C(1) << (c->nout - 1);
-    if (!(index_ranges(i->idx, rank) & last) || (i->idx[rank - 1]->ranges & last) || (index_ranges(i->idx, rank) & ~c->out)) return false;
+    if (!(index_ranges(i->idx, rank) & last) || (i->idx[rank - 1]->ranges & last) ||
+        (index_ranges(i->idx, rank) & ~c->out))
+        return false;
     sim_node(r, u, i->idx, i->valid, &s);
     for (uint32_t k = 0; k < s.n && s.budget > 0; k++) {
         uint64_t set = index_ranges(s.at[k].idx, uop_rank(s.at[k].node));
-        if ((set & last) && set != c->out && reduces_last_axis(s.at[k].node) && !node_contracts(s.at[k].node)) return true;
+        if ((set & last) && set != c->out && reduces_last_axis(s.at[k].node) && !node_contracts(s.at[k].node))
+            return true;
     }
     return false;
 }
@@ -193,10 +214,12 @@ static bool comes_across(const Rangeify *r, const UOp *u, uint32_t axis, double 
     if (node_is_memory(u) || r->forced[u->id]) {
         double step = 1;
         for (uint32_t k = axis + 1; k < uop_rank(u); k++) step *= (double)uop_size(u, k);
-        return step > LANE_TURNS && 2 * (double)uop_numel(u) >= numel;                  /* what is a few elements off is shuffled */
+        /* what is a few elements off is shuffled */
+        return step > LANE_TURNS && 2 * (double)uop_numel(u) >= numel;
     }
     if (u->op == UOP_PERMUTE) return comes_across(r, u->src[0], (uint32_t)blob_ints(u->arg.blob)[axis], numel, depth);
-    if (u->op == UOP_RESHAPE || node_is_leaf(u) || (!op_is((Op)u->op, FLAG_ALU) && !op_is((Op)u->op, FLAG_MOVE))) return false;
+    if (u->op == UOP_RESHAPE || node_is_leaf(u) || (!op_is((Op)u->op, FLAG_ALU) && !op_is((Op)u->op, FLAG_MOVE)))
+        return false;
     for (uint32_t k = 0; k < node_values(u); k++)
         if (uop_rank(u->src[k]) == uop_rank(u) && comes_across(r, u->src[k], axis, numel, depth - 1)) return true;
     return false;
@@ -223,7 +246,8 @@ static bool stage_alu(Rangeify *r, const UOp *u)
         if (repeated(r, u, i) || across_rows(r, u, i)) return true;
     }
     if (one_cut && read_across(r, u)) return true;
-    if (r->reduces[u->id] && (first->next || under_reduce || first->valid) && (!one_cut || !reduces_once(r, u))) return !leaves_it_to_sources(r, u);
+    if (r->reduces[u->id] && (first->next || under_reduce || first->valid) && (!one_cut || !reduces_once(r, u)))
+        return !leaves_it_to_sources(r, u);
     if (!first->next || one_cut) return false;
     return r->cost[u->id] > 6 || r->loads[u->id] > 2;
 }
@@ -237,7 +261,11 @@ static bool stage_cat(Rangeify *r, const UOp *u)
 }
 
 /* A wider copy of a constant is none: it is read narrow and widened there (PACK may yet make one). */
-bool node_only_widens(const UOp *u) { return u->op == UOP_CAST && dtype_is_float((DType)u->dtype) == dtype_is_float((DType)u->src[0]->dtype) && dtype_size((DType)u->dtype) > dtype_size((DType)u->src[0]->dtype); }
+bool node_only_widens(const UOp *u)
+{
+    return u->op == UOP_CAST && dtype_is_float((DType)u->dtype) == dtype_is_float((DType)u->src[0]->dtype) &&
+        dtype_size((DType)u->dtype) > dtype_size((DType)u->src[0]->dtype);
+}
 
 static double bytes_read(const UOp *u, int depth)
 {
@@ -246,13 +274,18 @@ static double bytes_read(const UOp *u, int depth)
     return n;
 }
 
-/* A large constant that is made of one of at most half the bytes, and summed for a row or two: what it takes to make it again is less than to load it. CPUs wait for memory there. */
+/* A large constant that is made of one of at most half the bytes, and summed for a row or two: what it takes to make it
+ * again is less than to load it. CPUs wait for memory there. */
 static bool stays_narrow(const Rangeify *r, const UOp *u)
 {
     double all = (double)uop_numel(u) * dtype_size((DType)u->dtype);
-    if (r->target->max_block || all < NARROW_LEAST || r->cost[u->id] > NARROW_WORK || r->reduces[u->id] || 2 * bytes_read(u, 32) > all) return false;
+    if (r->target->max_block || all < NARROW_LEAST || r->cost[u->id] > NARROW_WORK || r->reduces[u->id] ||
+        2 * bytes_read(u, 32) > all)
+        return false;
     for (const Inst *i = r->inst[u->id]; i; i = i->next)
-        if (!(i->enclosing & ~r->cut[i->cut].out) || cut_extent(&r->cut[i->cut], i->enclosing) > 2 * (double)uop_numel(u)) return false;
+        if (!(i->enclosing & ~r->cut[i->cut].out) ||
+            cut_extent(&r->cut[i->cut], i->enclosing) > 2 * (double)uop_numel(u))
+            return false;
     return true;
 }
 

@@ -1,4 +1,5 @@
-/* See rangeify.h. Demands: a node's value is wanted at an index, in a kernel; each node hands its own on to its sources. */
+/* See rangeify.h. Demands: a node's value is wanted at an index, in a kernel; each node hands its own on to its
+ * sources. */
 #include "sched/rangeify.h"
 
 #include <stdlib.h>
@@ -15,7 +16,8 @@ Inst *inst_new(Rangeify *r, const UOp *u, uint32_t cut, const UOp *const *idx, c
     i->enclosing = enclosing;
     i->idx = NEW_N(r->arena, const UOp *, uop_rank(u) + 1);
     if (uop_rank(u)) memcpy(i->idx, idx, uop_rank(u) * sizeof *idx);
-    if (r->ninst == r->all_cap) r->all = realloc(r->all, (r->all_cap = r->all_cap ? r->all_cap * 2 : 1024) * sizeof *r->all);
+    if (r->ninst == r->all_cap)
+        r->all = realloc(r->all, (r->all_cap = r->all_cap ? r->all_cap * 2 : 1024) * sizeof *r->all);
     i->number = r->ninst;
     return r->all[r->ninst++] = i;
 }
@@ -27,11 +29,15 @@ static uint32_t demand_hash(const UOp *u, uint32_t cut, const UOp *const *idx, c
     return (uint32_t)(h >> 32);
 }
 
-static Inst **demand_place(const Rangeify *r, const UOp *u, uint32_t cut, const UOp *const *idx, const UOp *valid, uint32_t hash)
+static Inst **demand_place(const Rangeify *r, const UOp *u, uint32_t cut, const UOp *const *idx, const UOp *valid,
+                           uint32_t hash)
 {
     for (uint32_t at = hash;; at++) {
         Inst **p = &r->place[at & (r->nplace - 1)], *i = *p;
-        if (!i || (i->hash == hash && i->node == u && i->cut == cut && i->valid == valid && (!uop_rank(u) || !memcmp(i->idx, idx, uop_rank(u) * sizeof *idx)))) return p;
+        if (!i ||
+            (i->hash == hash && i->node == u && i->cut == cut && i->valid == valid &&
+             (!uop_rank(u) || !memcmp(i->idx, idx, uop_rank(u) * sizeof *idx))))
+            return p;
     }
 }
 
@@ -77,8 +83,12 @@ double cut_extent(const Cut *c, uint64_t ranges)
     return n;
 }
 
-/* Stands for a gathered position until its expression is known: a value that depends on what the index tensor's own index depends on. */
-const UOp *inst_placeholder(Rangeify *r, const UOp *const *idx, uint32_t n, int64_t number) { return uop_new(r->g, UOP_CUSTOM, DT_INDEX, ARG_I(number), idx, n); }
+/* Stands for a gathered position until its expression is known: a value that depends on what the index tensor's own
+ * index depends on. */
+const UOp *inst_placeholder(Rangeify *r, const UOp *const *idx, uint32_t n, int64_t number)
+{
+    return uop_new(r->g, UOP_CUSTOM, DT_INDEX, ARG_I(number), idx, n);
+}
 
 /* Positions made of sizes and counts only (windows, steps) are an expression at once. */
 static const UOp *position(Rangeify *r, const UOp *u, const UOp *const *idx)
@@ -87,13 +97,15 @@ static const UOp *position(Rangeify *r, const UOp *u, const UOp *const *idx)
     uint32_t n = node_values(u);
     if (u->op == UOP_CONST || u->op == UOP_DEFINE_VAR) return u;
     if (u->op == UOP_IOTA) return idx[0];
-    if (!op_is((Op)u->op, FLAG_ALU) && !(op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_PAD && u->op != UOP_BITCAST)) return NULL;
+    if (!op_is((Op)u->op, FLAG_ALU) && !(op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_PAD && u->op != UOP_BITCAST))
+        return NULL;
     for (uint32_t k = 0; k < n; k++) {
         index_source(r, u, k, idx, NULL, NULL, next, &valid);
         if (!(src[k] = position(r, u->src[k], next))) return NULL;
     }
     if (u->op == UOP_GUARD) return guarded(r, u, NULL, src);
-    return op_is((Op)u->op, FLAG_ALU) ? index_simplify(r, uop_new(r->g, (Op)u->op, (DType)u->dtype, u->arg, src, n)) : src[0];
+    return op_is((Op)u->op, FLAG_ALU) ? index_simplify(r, uop_new(r->g, (Op)u->op, (DType)u->dtype, u->arg, src, n))
+                                      : src[0];
 }
 
 const UOp *inst_position(Rangeify *r, const UOp *u, const UOp *const *idx)

@@ -1,10 +1,12 @@
-/* Expand: UPCAST and UNROLL ranges become shape. Those along which stores (else loads) are contiguous become lane axes: values that depend on one get shape (L); no value depends
- * on two. The others become replicas: a node is evaluated once for each assignment of those that it depends on; interning shares what is equal.
+/* Expand: UPCAST and UNROLL ranges become shape. Those along which stores (else loads) are contiguous become lane axes:
+ * values that depend on one get shape (L); no value depends on two. The others become replicas: a node is evaluated
+ * once for each assignment of those that it depends on; interning shares what is equal.
  *
- * What a vector touches here and there, though its replicas lie in between, is touched side by side, and the lanes change places by shuffles (moved_together).
+ * What a vector touches here and there, though its replicas lie in between, is touched side by side, and the lanes
+ * change places by shuffles (moved_together).
  *
- * An unrolled REDUCE combines its replicas in order and keeps the loops that remain; where a lane axis is among its ranges, lanes are combined after the loop.
- * Comes in: form 3 (kernel.h). Goes out: form 4.
+ * An unrolled REDUCE combines its replicas in order and keeps the loops that remain; where a lane axis is among its
+ * ranges, lanes are combined after the loop. Comes in: form 3 (kernel.h). Goes out: form 4.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,19 +49,25 @@ static int64_t lane_stride(Expand *x, const UOp *index, const UOp *range)
     const UOp *first = at_value(x, index, range, 0);
     int64_t step = NO_STEP;
     for (int64_t v = 1; v < range->src[0]->vmax; v++) {
-        const UOp *d = rewriter_run(x->rw, index_math(x->g, UOP_ADD, at_value(x, index, range, v), index_math(x->g, UOP_MUL, first, uop_index(x->g, -1))));
+        const UOp *d = rewriter_run(x->rw,
+                                    index_math(x->g, UOP_ADD, at_value(x, index, range, v),
+                                               index_math(x->g, UOP_MUL, first, uop_index(x->g, -1))));
         if (!uop_is_const(d) || (v > 1 && d->arg.i != step * v)) return NO_STEP;
         if (v == 1) step = d->arg.i;
     }
     return step;
 }
 
-/* The replicas that touch what lies between the lanes: of a LOAD as many as there are lanes, whose places may be anywhere, or a few that take turns. NULL: none do. */
+/* The replicas that touch what lies between the lanes: of a LOAD as many as there are lanes, whose places may be
+ * anywhere, or a few that take turns. NULL: none do. */
 static const UOp *between(const Expand *x, const UOp *u, const UOp *lane, bool *square)
 {
-    bool load = u->op == UOP_LOAD, plain = (load ? u->nsrc == 1 : u->op == UOP_STORE && u->nsrc == 2) && u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM;
+    bool load = u->op == UOP_LOAD,
+         plain = (load ? u->nsrc == 1 : u->op == UOP_STORE && u->nsrc == 2) && u->src[0]->op == UOP_INDEX &&
+        u->src[0]->src[0]->op == UOP_PARAM;
     int64_t n = lane ? lane->src[0]->vmax : 0, step = plain && n ? range_step(u->src[0]->src[1], lane) : 1;
-    if (step == 1 || x->gpu || u->src[0]->dtype == DT_BOOL || n * dtype_size((DType)u->src[0]->dtype) > x->vector_bytes) return NULL;
+    if (step == 1 || x->gpu || u->src[0]->dtype == DT_BOOL || n * dtype_size((DType)u->src[0]->dtype) > x->vector_bytes)
+        return NULL;
     for (uint64_t m = u->src[0]->ranges & x->up; m; m &= m - 1) {
         const UOp *r = x->range[__builtin_ctzll(m)];
         int64_t count = r->src[0]->vmax;
@@ -97,8 +105,8 @@ static int access_weight(const UOp *u, uint64_t reduces)
 /* A logarithm or an exponential of lanes costs what a scalar's does: more than scattered stores of its lanes. */
 static int work_weight(const UOp *u) { return u->op == UOP_EXP2 || u->op == UOP_LOG2 || u->op == UOP_SIN ? 20 : 0; }
 
-/* Contiguous accesses and long computations count for a lane axis, scattered accesses against it, and look-ups for it a little, which data scatter along any axis; a reduce axis serves only where
- * no store axis does. */
+/* Contiguous accesses and long computations count for a lane axis, scattered accesses against it, and look-ups for it a
+ * little, which data scatter along any axis; a reduce axis serves only where no store axis does. */
 static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t n, uint64_t reduces)
 {
     int score = 0;
@@ -106,10 +114,13 @@ static int lane_score(Expand *x, const UOp *r, const UOp *const *order, uint32_t
     for (uint32_t j = 0; j < n; j++) {
         const UOp *u = order[j];
         if (u->ranges & range_bit(r) && !x->gpu) score += work_weight(u);
-        if ((u->op != UOP_STORE && u->op != UOP_LOAD) || u->src[0]->op != UOP_INDEX || !(u->src[0]->ranges & range_bit(r))) continue;
+        if ((u->op != UOP_STORE && u->op != UOP_LOAD) || u->src[0]->op != UOP_INDEX ||
+            !(u->src[0]->ranges & range_bit(r)))
+            continue;
         int weight = access_weight(u, reduces & ~range_bit(r));
         int64_t stride = lane_stride(x, u->src[0]->src[1], r);
-        bool shuffled = u->op == UOP_LOAD && u->nsrc == 1 && (stride == 2 || stride == -1);        /* two loads and a shuffle */
+        /* two loads and a shuffle */
+        bool shuffled = u->op == UOP_LOAD && u->nsrc == 1 && (stride == 2 || stride == -1);
         if (between(x, u, r, &square) || stride == 1 || shuffled) score += weight;
         else score += u->op == UOP_LOAD && range_data(x->g, u->src[0]->src[1]) ? weight / 10 : -weight / 10 - 1;
     }
@@ -128,12 +139,16 @@ static void choose_lanes(Expand *x, const UOp *const *order, uint32_t n, const T
     int score[64] = { 0 };
     uint64_t reduces = 0, tiles = 0;
     for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_RANGE && (range_type(order[i]) == AXIS_REDUCE || range_type(order[i]) == AXIS_UNROLL)) reduces |= range_bit(order[i]);
+        if (order[i]->op == UOP_RANGE && (range_type(order[i]) == AXIS_REDUCE || range_type(order[i]) == AXIS_UNROLL))
+            reduces |= range_bit(order[i]);
     for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_WMMA) tiles |= order[i]->ranges;             /* an operation is whole: its operands have shapes already */
+        /* an operation is whole: its operands have shapes already */
+        if (order[i]->op == UOP_WMMA) tiles |= order[i]->ranges;
     for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_RANGE && expands(order[i]) && !(tiles & range_bit(order[i])) && fits_vector(order[i], order, n, t) && !(t->max_block && range_type(order[i]) == AXIS_UNROLL))
-            score[range_number(order[i])] = lane_score(x, order[i], order, n, reduces);        /* a GPU's lanes are scalars: a reduce in lanes only has more sums */
+        if (order[i]->op == UOP_RANGE && expands(order[i]) && !(tiles & range_bit(order[i])) &&
+            fits_vector(order[i], order, n, t) && !(t->max_block && range_type(order[i]) == AXIS_UNROLL))
+            /* a GPU's lanes are scalars: a reduce in lanes only has more sums */
+            score[range_number(order[i])] = lane_score(x, order[i], order, n, reduces);
     for (;;) {
         int best = -1;
         for (int b = 0; b < 64; b++)
@@ -214,7 +229,9 @@ static const UOp *address(Expand *x, const UOp *buffer, const UOp *index)
     int64_t step = lane_stride(x, index, lane);
     const UOp *first = at_value(x, index, lane, 0), *lanes = lane->src[0];
     if (step == 1) return UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, buffer, uop_sizes(g, &first, 1), uop_sizes(g, &lanes, 1));
-    for (int64_t i = 0; i < lanes->vmax; i++) v[i] = step == NO_STEP ? at_value(x, index, lane, i) : rewriter_run(x->rw, index_math(g, UOP_ADD, first, uop_index(g, i * step)));
+    for (int64_t i = 0; i < lanes->vmax; i++)
+        v[i] = step == NO_STEP ? at_value(x, index, lane, i)
+                               : rewriter_run(x->rw, index_math(g, UOP_ADD, first, uop_index(g, i * step)));
     return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, buffer, uop_new(g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)lanes->vmax));
 }
 
@@ -230,7 +247,8 @@ static const UOp *elements(Expand *x, const UOp *v, const UOp *index)
     const UOp *lane = lane_of(x, index), *e[64];
     if (lane && index == lane && lane->src[0]->vmax == uop_numel(v)) return v;
     if (!lane) return UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, v, index);
-    for (int64_t i = 0; i < lane->src[0]->vmax; i++) e[i] = UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, v, at_value(x, index, lane, i));
+    for (int64_t i = 0; i < lane->src[0]->vmax; i++)
+        e[i] = UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, v, at_value(x, index, lane, i));
     return uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, e, (uint32_t)lane->src[0]->vmax);
 }
 
@@ -241,15 +259,18 @@ static const UOp *joined(Expand *x, Op op, const UOp *a, const UOp *b)
     return UOP(x->g, op, DT_VOID, NO_ARG, a, b);
 }
 
-/* In order, or in pairs: then fewer wait for one another. Where loops remain, linearize makes one accumulator of them. */
+/* In order, or in pairs: then fewer wait for one another. Where loops remain, linearize makes one accumulator of them.
+ */
 static const UOp *combine(Expand *x, Op op, const UOp **v, uint32_t n, bool pairs, bool loops)
 {
     for (uint32_t step = 1; step < n; step = pairs ? 2 * step : step + 1)
-        for (uint32_t i = 0; i + step < n; i += pairs ? 2 * step : n) v[i] = loops ? UOP(x->g, op, DT_VOID, NO_ARG, v[i], v[i + step]) : joined(x, op, v[i], v[i + step]);
+        for (uint32_t i = 0; i + step < n; i += pairs ? 2 * step : n)
+            v[i] = loops ? UOP(x->g, op, DT_VOID, NO_ARG, v[i], v[i + step]) : joined(x, op, v[i], v[i + step]);
     return v[0];
 }
 
-/* A term of a sum or product under a mask that the assignment decides: as it is without, or NULL for one that is left out. So replicas of a running sum have their first terms in common. */
+/* A term of a sum or product under a mask that the assignment decides: as it is without, or NULL for one that is left
+ * out. So replicas of a running sum have their first terms in common. */
 static const UOp *unmasked(Expand *x, Op op, const UOp *v)
 {
     bool load = v->op == UOP_LOAD && v->nsrc > 2;
@@ -281,7 +302,10 @@ static const UOp *expand_reduce(Expand *x, const UOp *u)
     } while (next_assignment(x, unrolled));
     if (!count) count = 1;
     v = combine(x, (Op)u->arg.i, part, count, across || u->arg.i == UOP_MAX, n > 1);
-    if (across && uop_rank(v) == 0) v = UOP(x->g, UOP_ADD, DT_VOID, NO_ARG, v, UOP(x->g, UOP_CAST, (DType)u->dtype, NO_ARG, UOP(x->g, UOP_MUL, DT_VOID, NO_ARG, lane_numbers(x, across), uop_index(x->g, 0))));
+    if (across && uop_rank(v) == 0)
+        v = UOP(x->g, UOP_ADD, DT_VOID, NO_ARG, v,
+                UOP(x->g, UOP_CAST, (DType)u->dtype, NO_ARG,
+                    UOP(x->g, UOP_MUL, DT_VOID, NO_ARG, lane_numbers(x, across), uop_index(x->g, 0))));
     src[0] = v;
     v = n > 1 ? uop_new(x->g, UOP_REDUCE, DT_VOID, ARG_I(u->arg.i), src, n) : v;
     if (!across) return v;
@@ -316,19 +340,28 @@ static const UOp *widen_address(Expand *x, const UOp *a, const UOp *gate)
     const UOp *v[64];
     if (a->op != UOP_INDEX || uop_rank(a) || !uop_rank(gate)) return a;
     for (int64_t i = 0; i < uop_numel(gate); i++) v[i] = a->src[1];
-    return UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, a->src[0], uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)uop_numel(gate)));
+    return UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, a->src[0],
+               uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)uop_numel(gate)));
 }
 
 /* ---- lanes that change places ---- */
 
-static const UOp *lane_at(Expand *x, const UOp *v, int64_t lane) { return uop_rank(v) ? UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, v, uop_index(x->g, lane)) : v; }
+static const UOp *lane_at(Expand *x, const UOp *v, int64_t lane)
+{
+    return uop_rank(v) ? UOP(x->g, UOP_INDEX, DT_VOID, NO_ARG, v, uop_index(x->g, lane)) : v;
+}
 
 /* Lane i is lane[i] of v[from[i]]: each vector after the first is one shuffle. */
-static const UOp *woven(Expand *x, const UOp *const *v, const int64_t *from, const int64_t *lane, int64_t n, int64_t vectors)
+static const UOp *woven(Expand *x, const UOp *const *v, const int64_t *from, const int64_t *lane, int64_t n,
+                        int64_t vectors)
 {
     const UOp *y = v[0], *s[64];
     for (int64_t k = 1; k < vectors; k++) {
-        for (int64_t i = 0; i < n; i++) s[i] = from[i] > k ? lane_at(x, v[k], 0) : from[i] == k ? lane_at(x, v[k], lane[i]) : k > 1 ? lane_at(x, y, i) : lane_at(x, v[0], lane[i]);
+        for (int64_t i = 0; i < n; i++)
+            s[i] = from[i] > k ? lane_at(x, v[k], 0)
+                : from[i] == k ? lane_at(x, v[k], lane[i])
+                : k > 1        ? lane_at(x, y, i)
+                               : lane_at(x, v[0], lane[i]);
         y = uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, s, (uint32_t)n);
     }
     return y;
@@ -364,7 +397,8 @@ static void transpose(Expand *x, const UOp **v, int64_t n)
     }
 }
 
-/* A LOAD or STORE of lanes that lie apart, together with those of the replicas in between; NULL: it is none of these. The first replica makes all. */
+/* A LOAD or STORE of lanes that lie apart, together with those of the replicas in between; NULL: it is none of these.
+ * The first replica makes all. */
 static const UOp *moved_together(Expand *x, const UOp *u)
 {
     Graph *g = x->g;
@@ -374,13 +408,17 @@ static const UOp *moved_together(Expand *x, const UOp *u)
     if (!row) return NULL;
     int64_t *at = &x->at[range_number(row)], count = row->src[0]->vmax, n = lane->src[0]->vmax;
     if (*at) return x->memo[u->id][variant_now(x, own(x, u))];
-    const UOp *memory = u->src[0]->src[0], *index = rewriter_run(x->rw, now(x, u->src[0]->src[1])), *lanes = uop_index(g, n);
+    const UOp *memory = u->src[0]->src[0], *index = rewriter_run(x->rw, now(x, u->src[0]->src[1])),
+              *lanes = uop_index(g, n);
     if (uop_rank(index)) return NULL;
     for (*at = 0; !load && *at < count; ++*at) v[*at] = in_lanes(x, now(x, u->src[1]));
     if (!load) take_turns(x, v, n, count, true);
     for (int64_t k = 0; k < count; k++) {
-        const UOp *first = square ? at_value(x, index, lane, k) : rewriter_run(x->rw, index_math(g, UOP_ADD, at_value(x, index, lane, 0), uop_index(g, k * n)));
-        const UOp *address = UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, memory, uop_sizes(g, &first, 1), uop_sizes(g, &lanes, 1));
+        const UOp *first = square
+            ? at_value(x, index, lane, k)
+            : rewriter_run(x->rw, index_math(g, UOP_ADD, at_value(x, index, lane, 0), uop_index(g, k * n)));
+        const UOp *address =
+            UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, memory, uop_sizes(g, &first, 1), uop_sizes(g, &lanes, 1));
         v[k] = load ? UOP(g, UOP_LOAD, DT_VOID, NO_ARG, address) : UOP(g, UOP_STORE, DT_VOID, NO_ARG, address, v[k]);
     }
     if (square) transpose(x, v, n);
@@ -390,15 +428,18 @@ static const UOp *moved_together(Expand *x, const UOp *u)
     return v[0];
 }
 
-/* A load of lanes at known distances within twice their number, as one or two vectors of what lies between the first and the last, and a shuffle; NULL: it is none. */
+/* A load of lanes at known distances within twice their number, as one or two vectors of what lies between the first
+ * and the last, and a shuffle; NULL: it is none. */
 static const UOp *load_around(Expand *x, const UOp *address)
 {
     Graph *g = x->g;
-    const UOp *at = address->op == UOP_INDEX && address->src[0]->op == UOP_PARAM && !x->gpu ? address->src[1] : NULL, *lane[64], *part[2] = { NULL, NULL };
+    const UOp *at = address->op == UOP_INDEX && address->src[0]->op == UOP_PARAM && !x->gpu ? address->src[1] : NULL,
+              *lane[64], *part[2] = { NULL, NULL };
     int64_t place[64], n = at && at->op == UOP_STACK ? at->nsrc : 0, least = 0, most = 0, first = 0, width = n;
     if (n < 4 || n * dtype_size((DType)address->dtype) > x->vector_bytes || address->dtype == DT_BOOL) return NULL;
     for (int64_t i = 0; i < n; i++) {
-        const UOp *d = rewriter_run(x->rw, index_math(g, UOP_ADD, at->src[i], index_math(g, UOP_MUL, at->src[0], uop_index(g, -1))));
+        const UOp *d = rewriter_run(
+            x->rw, index_math(g, UOP_ADD, at->src[i], index_math(g, UOP_MUL, at->src[0], uop_index(g, -1))));
         if (!uop_is_const(d)) return NULL;
         place[i] = d->arg.i;
         if (place[i] < least) least = place[i], first = i;
@@ -408,10 +449,16 @@ static const UOp *load_around(Expand *x, const UOp *address)
     while (width > span) width /= 2;
     if (span > 2 * n || width < 4) return NULL;
     for (int k = 0; k < 2; k++) {
-        const UOp *begin = rewriter_run(x->rw, index_math(g, UOP_ADD, at->src[first], uop_index(g, k ? span - width : 0))), *size = uop_index(g, width);
-        part[k] = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, address->src[0], uop_sizes(g, &begin, 1), uop_sizes(g, &size, 1)));
+        const UOp *begin =
+                      rewriter_run(x->rw, index_math(g, UOP_ADD, at->src[first], uop_index(g, k ? span - width : 0))),
+                  *size = uop_index(g, width);
+        part[k] =
+            UOP(g, UOP_LOAD, DT_VOID, NO_ARG,
+                UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, address->src[0], uop_sizes(g, &begin, 1), uop_sizes(g, &size, 1)));
     }
-    for (int64_t i = 0; i < n; i++) lane[i] = place[i] - least < width ? lane_at(x, part[0], place[i] - least) : lane_at(x, part[1], place[i] - least - (span - width));
+    for (int64_t i = 0; i < n; i++)
+        lane[i] = place[i] - least < width ? lane_at(x, part[0], place[i] - least)
+                                           : lane_at(x, part[1], place[i] - least - (span - width));
     return uop_new(g, UOP_STACK, DT_VOID, NO_ARG, lane, (uint32_t)n);
 }
 
@@ -455,11 +502,16 @@ TgStatus kernel_expand(Kernel *k, const Target *t)
 {
     TRY(kernel_fragments(k));
     kept_widen(k);
-    Expand x = { .g = k->g, .arena = arena_new(), .rw = rewriter_new(k->g, rules_symbolic(), NULL), .vector_bytes = t->vector_bytes, .gpu = t->max_block > 0 };
+    Expand x = { .g = k->g,
+                 .arena = arena_new(),
+                 .rw = rewriter_new(k->g, rules_symbolic(), NULL),
+                 .vector_bytes = t->vector_bytes,
+                 .gpu = t->max_block > 0 };
     uint32_t n;
     const UOp **order = uop_toposort(k->g, &k->root, 1, x.arena, &n);
     for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_RANGE && expands(order[i])) x.range[range_number(order[i])] = order[i], x.up |= range_bit(order[i]);
+        if (order[i]->op == UOP_RANGE && expands(order[i]))
+            x.range[range_number(order[i])] = order[i], x.up |= range_bit(order[i]);
     choose_lanes(&x, order, n, t);
     x.up &= ~x.lanes;
     x.memo = NEW_N(x.arena, const UOp **, k->root->id + 1);

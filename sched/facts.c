@@ -1,4 +1,5 @@
-/* See rangeify.h. Facts about nodes before the sweep: what it takes to compute one, what it is made of, and where the sweep, which meets users first, would have to know more. */
+/* See rangeify.h. Facts about nodes before the sweep: what it takes to compute one, what it is made of, and where the
+ * sweep, which meets users first, would have to know more. */
 #include "sched/rangeify.h"
 
 /* Of one kernel's operations upon operations. */
@@ -7,7 +8,13 @@ enum { MAX_DEPTH = 1000 };
 bool node_is_leaf(const UOp *u)
 {
     switch ((Op)u->op) {
-    case UOP_BUFFER: case UOP_PARAM: case UOP_CONST: case UOP_IOTA: case UOP_DEFINE_VAR: case UOP_BIND: case UOP_GETTUPLE: return true;
+    case UOP_BUFFER:
+    case UOP_PARAM:
+    case UOP_CONST:
+    case UOP_IOTA:
+    case UOP_DEFINE_VAR:
+    case UOP_BIND:
+    case UOP_GETTUPLE: return true;
     default: return false;
     }
 }
@@ -34,7 +41,8 @@ static float own_cost(const UOp *u)
     }
 }
 
-/* A kernel of very many operations one upon another would help nobody, and its compiler least: the value at the limit lies in memory. */
+/* A kernel of very many operations one upon another would help nobody, and its compiler least: the value at the limit
+ * lies in memory. */
 static void limit_depth(Rangeify *r, const UOp *u, uint32_t ns)
 {
     uint16_t depth = 0;
@@ -51,7 +59,9 @@ void facts_gather(Rangeify *r, const UOp *const *order, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
         uint32_t ns = node_values(u), loads = node_is_memory(u) && uop_numel(u) > 1;
-        bool constant = u->op == UOP_CONST || u->op == UOP_IOTA || (u->op == UOP_BUFFER && graph_buffer(r->g, buffer_slot(u))->data), reduces = u->op == UOP_REDUCE;
+        bool constant = u->op == UOP_CONST || u->op == UOP_IOTA ||
+            (u->op == UOP_BUFFER && graph_buffer(r->g, buffer_slot(u))->data),
+             reduces = u->op == UOP_REDUCE;
         float cost = own_cost(u);
         for (uint32_t k = 0; k < ns; k++) {
             const UOp *s = u->src[k];
@@ -87,10 +97,15 @@ bool node_contracts(const UOp *u)
     return 2 * node_base(p->src[0]) <= (double)uop_numel(p) && 2 * node_base(p->src[1]) <= (double)uop_numel(p);
 }
 
-static bool is_product(const UOp *u) { return u->op == UOP_MUL && 2 * node_base(u->src[0]) <= (double)uop_numel(u) && 2 * node_base(u->src[1]) <= (double)uop_numel(u); }
+static bool is_product(const UOp *u)
+{
+    return u->op == UOP_MUL && 2 * node_base(u->src[0]) <= (double)uop_numel(u) &&
+        2 * node_base(u->src[1]) <= (double)uop_numel(u);
+}
 
-/* What the sweep, which meets users first, cannot know yet: element-wise operands of a contraction will be stored, and so will a contraction's result that a row statistic
- * reads besides others. sim stops there. A wrong guess costs nothing: the node's own decision comes later. */
+/* What the sweep, which meets users first, cannot know yet: element-wise operands of a contraction will be stored, and
+ * so will a contraction's result that a row statistic reads besides others. sim stops there. A wrong guess costs
+ * nothing: the node's own decision comes later. */
 void facts_foresee(Rangeify *r, const UOp *const *order, uint32_t n)
 {
     enum { TO_PRODUCT = 1, TO_STATISTIC = 2, HEAVY = 4, STATISTIC = 8 };
@@ -98,23 +113,28 @@ void facts_foresee(Rangeify *r, const UOp *const *order, uint32_t n)
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = n; i-- > 0;) {
             const UOp *u = order[i];
-            bool passes = op_is((Op)u->op, FLAG_ALU) || op_is((Op)u->op, FLAG_MOVE) || u->op == UOP_INDEX, view = passes && !op_is((Op)u->op, FLAG_ALU);
+            bool passes = op_is((Op)u->op, FLAG_ALU) || op_is((Op)u->op, FLAG_MOVE) || u->op == UOP_INDEX,
+                 view = passes && !op_is((Op)u->op, FLAG_ALU);
             uint8_t f = fact[u->id];
             r->multiplied[u->id] = f & TO_PRODUCT;
             if (op_is((Op)u->op, FLAG_ALU) && (f & TO_PRODUCT) && r->cost[u->id] >= 1) r->rests[u->id] = 1;
-            if (pass && (f & HEAVY) && !(f & STATISTIC) && (f & TO_STATISTIC) && fan[u->id] > 1 && !view) r->rests[u->id] = 1;
+            if (pass && (f & HEAVY) && !(f & STATISTIC) && (f & TO_STATISTIC) && fan[u->id] > 1 && !view)
+                r->rests[u->id] = 1;
             for (uint32_t k = 0; k < node_values(u); k++) {
                 uint8_t *s = &fact[u->src[k]->id];
                 if (!pass && fan[u->src[k]->id] < 9) fan[u->src[k]->id] += view && fan[u->id] ? fan[u->id] : 1;
                 if (is_product(u) || (view && (f & TO_PRODUCT))) *s |= TO_PRODUCT;
-                if ((u->op == UOP_REDUCE && !node_contracts(u)) || (passes && (f & TO_STATISTIC) && !r->rests[u->id] && !is_product(u))) *s |= TO_STATISTIC;
+                if ((u->op == UOP_REDUCE && !node_contracts(u)) ||
+                    (passes && (f & TO_STATISTIC) && !r->rests[u->id] && !is_product(u)))
+                    *s |= TO_STATISTIC;
             }
         }
         for (uint32_t i = 0; i < n && !pass; i++) {
             const UOp *u = order[i];
             if (u->op == UOP_REDUCE) { fact[u->id] |= node_contracts(u) ? HEAVY : STATISTIC; continue; }
             for (uint32_t k = 0; k < node_values(u); k++)
-                if (!r->rests[u->src[k]->id] && !r->forced[u->src[k]->id]) fact[u->id] |= fact[u->src[k]->id] & (HEAVY | STATISTIC);
+                if (!r->rests[u->src[k]->id] && !r->forced[u->src[k]->id])
+                    fact[u->id] |= fact[u->src[k]->id] & (HEAVY | STATISTIC);
         }
     }
 }

@@ -1,13 +1,18 @@
-/* GPU dimensions: GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges become positions of workgroups and threads, before linearize, which then sees loops only.
+/* GPU dimensions: GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges become positions of workgroups and threads, before
+ * linearize, which then sees loops only.
  *
- * Comes in: form 5 with such ranges. Goes out: no such range; SPECIALs in their place, Kernel.grid and .block, and in the graph
- *   - a REDUCE over threads: lanes of one warp by SHUFFLE and op, halving; what is left through a LOCAL buffer with a place for every thread, a BARRIER, and a short
- *     loop in each thread. All threads get the same bits, in a fixed order.
- *   - a staged LOCAL buffer: private to each value of the thread ranges around its loops; a BARRIER after it is written, and inside a loop one before it is written again;
+ * Comes in: form 5 with such ranges. Goes out: no such range; SPECIALs in their place, Kernel.grid and .block, and in
+ * the graph
+ *   - a REDUCE over threads: lanes of one warp by SHUFFLE and op, halving; what is left through a LOCAL buffer with a
+ * place for every thread, a BARRIER, and a short loop in each thread. All threads get the same bits, in a fixed order.
+ *   - a staged LOCAL buffer: private to each value of the thread ranges around its loops; a BARRIER after it is
+ * written, and inside a loop one before it is written again;
  *   - a STORE that does not depend on a range that others use: a gate, so that one thread (or workgroup) does it.
- * Threads are one line: slot k has extent e and stride s, its index is tid / s % e. The slot of a WARP range has stride 1. Ranges share a slot when nothing depends on both
- * and their extents agree: the loops over a row in softmax are one slot. A LOCAL range that meets no other and is as long as the line is the line: the copy of a tile. Workgroups are up to three axes, or one line when those do not do.
- * Must hold: every thread meets every BARRIER and SHUFFLE; so nothing here is under an IF, gates are on stores only.
+ * Threads are one line: slot k has extent e and stride s, its index is tid / s % e. The slot of a WARP range has
+ * stride 1. Ranges share a slot when nothing depends on both and their extents agree: the loops over a row in softmax
+ * are one slot. A LOCAL range that meets no other and is as long as the line is the line: the copy of a tile.
+ * Workgroups are up to three axes, or one line when those do not do. Must hold: every thread meets every BARRIER and
+ * SHUFFLE; so nothing here is under an IF, gates are on stores only.
  */
 #include <string.h>
 
@@ -15,7 +20,8 @@
 
 enum { MAX_SLOTS = 16, GRID_YZ = 65535, LINE = 32 };
 
-typedef struct { uint64_t ranges; const UOp *bound, *index; int64_t extent, stride; bool warp, line; } Slot;      /* line: all threads, whatever the other slots make of them */
+/* line: all threads, whatever the other slots make of them */
+typedef struct { uint64_t ranges; const UOp *bound, *index; int64_t extent, stride; bool warp, line; } Slot;
 typedef struct { Slot slot[MAX_SLOTS]; uint32_t count; } Slots;
 
 typedef struct {
@@ -38,8 +44,14 @@ typedef struct {
 static bool is_group_axis(AxisType t) { return t == AXIS_GLOBAL; }
 static bool is_thread_axis(AxisType t) { return t == AXIS_LOCAL || t == AXIS_WARP || t == AXIS_GROUP_REDUCE; }
 static bool is_local_buffer(const UOp *u) { return u->op == UOP_BUFFER && buffer_space(u) == SPACE_LOCAL; }
-static const UOp *mul(Graph *g, const UOp *a, int64_t n) { return n == 1 ? a : UOP(g, UOP_MUL, DT_VOID, NO_ARG, a, uop_index(g, n)); }
-static const UOp *plus(Graph *g, const UOp *a, const UOp *b) { return !a || uop_is_int_const(a, 0) ? b : !b || uop_is_int_const(b, 0) ? a : UOP(g, UOP_ADD, DT_VOID, NO_ARG, a, b); }
+static const UOp *mul(Graph *g, const UOp *a, int64_t n)
+{
+    return n == 1 ? a : UOP(g, UOP_MUL, DT_VOID, NO_ARG, a, uop_index(g, n));
+}
+static const UOp *plus(Graph *g, const UOp *a, const UOp *b)
+{
+    return !a || uop_is_int_const(a, 0) ? b : !b || uop_is_int_const(b, 0) ? a : UOP(g, UOP_ADD, DT_VOID, NO_ARG, a, b);
+}
 
 /* ---- slots ---- */
 
@@ -61,17 +73,22 @@ static TgStatus add_range(Dims *d, Slots *s, const UOp *r)
     uint64_t apart = together(d, r);
     for (uint32_t k = 0; k < s->count; k++) {
         Slot *p = &s->slot[k];
-        if (p->bound->vmax != r->src[0]->vmax || p->bound->vmin != r->src[0]->vmin || (!uop_is_const(p->bound) && p->bound != r->src[0]) || (p->ranges & apart)) continue;
+        if (p->bound->vmax != r->src[0]->vmax || p->bound->vmin != r->src[0]->vmin ||
+            (!uop_is_const(p->bound) && p->bound != r->src[0]) || (p->ranges & apart))
+            continue;
         p->ranges |= range_bit(r);
         p->warp |= range_type(r) == AXIS_WARP;
         return TG_OK;
     }
     if (s->count == MAX_SLOTS) return fail(TG_UNSUPPORTED, "kernel %s: more than %d GPU axes", d->k->name, MAX_SLOTS);
-    s->slot[s->count++] = (Slot){ .ranges = range_bit(r), .bound = r->src[0], .extent = r->src[0]->vmax, .warp = range_type(r) == AXIS_WARP };
+    s->slot[s->count++] = (Slot){
+        .ranges = range_bit(r), .bound = r->src[0], .extent = r->src[0]->vmax, .warp = range_type(r) == AXIS_WARP
+    };
     return TG_OK;
 }
 
-/* How far apart in memory neighbours of this range are, at an address: |coefficient| of an affine index; far when it is none. */
+/* How far apart in memory neighbours of this range are, at an address: |coefficient| of an affine index; far when it is
+ * none. */
 enum { FAR = 1 << 30 };
 static int64_t distance(const UOp *u, const UOp *range)
 {
@@ -82,8 +99,11 @@ static int64_t distance(const UOp *u, const UOp *range)
         return a && b ? FAR : a + b;
     }
     if (u->op == UOP_STACK) return distance(u->src[0], range);
-    bool left = u->op == UOP_MUL && uop_is_const(u->src[0]), right = (u->op == UOP_MUL || u->op == UOP_SHL) && uop_is_const(u->src[1]);
-    int64_t factor = left ? u->src[0]->arg.i : right ? u->op == UOP_SHL ? INT64_C(1) << (u->src[1]->arg.i & 31) : u->src[1]->arg.i : FAR;
+    bool left = u->op == UOP_MUL && uop_is_const(u->src[0]),
+         right = (u->op == UOP_MUL || u->op == UOP_SHL) && uop_is_const(u->src[1]);
+    int64_t factor = left ? u->src[0]->arg.i
+        : right           ? u->op == UOP_SHL ? INT64_C(1) << (u->src[1]->arg.i & 31) : u->src[1]->arg.i
+                          : FAR;
     int64_t inner = left || right ? distance(u->src[left ? 1 : 0], range) : 1;
     factor = factor < 0 ? -factor : factor;
     return inner >= FAR || factor >= FAR / inner ? FAR : inner * factor;
@@ -94,7 +114,9 @@ static int64_t nearest(const Dims *d, const UOp *range)
     int64_t best = FAR + 1;
     for (uint32_t i = 0; i < d->count; i++) {
         const UOp *u = d->order[i];
-        if ((u->op != UOP_INDEX && u->op != UOP_SHRINK) || u->src[0]->op != UOP_PARAM || !(u->src[1]->ranges & range_bit(range))) continue;
+        if ((u->op != UOP_INDEX && u->op != UOP_SHRINK) || u->src[0]->op != UOP_PARAM ||
+            !(u->src[1]->ranges & range_bit(range)))
+            continue;
         int64_t n = distance(u->src[1], range);
         if (n < best) best = n;
     }
@@ -113,14 +135,17 @@ static bool stands_alone(const Dims *d, const UOp *r)
 {
     uint64_t others = range_type(r) == AXIS_LOCAL ? together(d, r) : UINT64_MAX;
     for (uint32_t i = 0; i < d->count && others != UINT64_MAX; i++)
-        if (d->order[i]->op == UOP_RANGE && is_thread_axis(range_type(d->order[i])) && (others & range_bit(d->order[i]))) return false;
+        if (d->order[i]->op == UOP_RANGE && is_thread_axis(range_type(d->order[i])) &&
+            (others & range_bit(d->order[i])))
+            return false;
     return others != UINT64_MAX;
 }
 
 static TgStatus add_alone(Dims *d, const UOp *r, int64_t line)
 {
     if (line == 1 || r->src[0]->vmax != line || d->thread.count == MAX_SLOTS) return add_range(d, &d->thread, r);
-    d->thread.slot[d->thread.count++] = (Slot){ .ranges = range_bit(r), .bound = r->src[0], .extent = line, .stride = 1, .line = true };
+    d->thread.slot[d->thread.count++] =
+        (Slot){ .ranges = range_bit(r), .bound = r->src[0], .extent = line, .stride = 1, .line = true };
     return TG_OK;
 }
 
@@ -133,15 +158,19 @@ static TgStatus find_slots(Dims *d)
     for (uint32_t i = 0; i < d->count; i++) {
         const UOp *r = d->order[i];
         if (r->op != UOP_RANGE || (!is_group_axis(range_type(r)) && !is_thread_axis(range_type(r)))) continue;
-        if (is_thread_axis(range_type(r)) && !uop_is_const(r->src[0])) return fail(TG_UNSUPPORTED, "kernel %s: a thread axis of symbolic size", d->k->name);
+        if (is_thread_axis(range_type(r)) && !uop_is_const(r->src[0]))
+            return fail(TG_UNSUPPORTED, "kernel %s: a thread axis of symbolic size", d->k->name);
         int64_t key = nearest(d, r);
         uint32_t at = n++;
-        for (; at && (key < near[at - 1] || (key == near[at - 1] && range_number(r) > range_number(range[at - 1]))); at--) range[at] = range[at - 1], near[at] = near[at - 1];
+        for (; at && (key < near[at - 1] || (key == near[at - 1] && range_number(r) > range_number(range[at - 1])));
+             at--)
+            range[at] = range[at - 1], near[at] = near[at - 1];
         range[at] = r;
         near[at] = key;
     }
     for (uint32_t k = 0; k < n; k++)
-        if (!stands_alone(d, range[k])) TRY(add_range(d, is_group_axis(range_type(range[k])) ? &d->group : &d->thread, range[k]));
+        if (!stands_alone(d, range[k]))
+            TRY(add_range(d, is_group_axis(range_type(range[k])) ? &d->group : &d->thread, range[k]));
     int64_t line = threads_of(&d->thread);
     for (uint32_t k = 0; k < n; k++)
         if (stands_alone(d, range[k])) TRY(add_alone(d, range[k], line));
@@ -178,10 +207,13 @@ static TgStatus place_threads(Dims *d)
         d->threads *= s->slot[k].extent;
         count = k + 1;
     }
-    if (d->threads > (d->t->max_block ? d->t->max_block : 1)) return fail(TG_UNSUPPORTED, "kernel %s: %lld threads in a workgroup", d->k->name, (long long)d->threads);
+    if (d->threads > (d->t->max_block ? d->t->max_block : 1))
+        return fail(TG_UNSUPPORTED, "kernel %s: %lld threads in a workgroup", d->k->name, (long long)d->threads);
     const UOp *tid = special(d->g, "lidx0", uop_index(d->g, d->threads));
     for (uint32_t k = 0; k < s->count; k++)
-        s->slot[k].index = s->slot[k].line ? tid : part_of_line(d->g, tid, uop_index(d->g, s->slot[k].stride), s->slot[k].bound, k + 1 == count);
+        s->slot[k].index = s->slot[k].line
+            ? tid
+            : part_of_line(d->g, tid, uop_index(d->g, s->slot[k].stride), s->slot[k].bound, k + 1 == count);
     d->k->block[0] = uop_index(d->g, d->threads);
     d->k->block[1] = d->k->block[2] = NULL;
     return TG_OK;
@@ -202,13 +234,15 @@ static void place_groups(Dims *d)
     for (uint32_t k = 1; k < s->count; k++) axes &= s->slot[k].extent <= GRID_YZ;
     for (int k = 0; k < 3; k++) d->k->grid[k] = NULL;
     for (uint32_t k = 0; k < s->count; k++) {
-        s->slot[k].index = axes ? special(d->g, name[k], s->slot[k].bound) : all;        /* its stride, for the moment */
+        /* its stride, for the moment */
+        s->slot[k].index = axes ? special(d->g, name[k], s->slot[k].bound) : all;
         if (axes) d->k->grid[k] = s->slot[k].bound;
         all = times(d->g, all, s->slot[k].bound);
     }
     if (axes) return;
     const UOp *line = special(d->g, "gidx0", all);
-    for (uint32_t k = 0; k < s->count; k++) s->slot[k].index = part_of_line(d->g, line, s->slot[k].index, s->slot[k].bound, k + 1 == s->count);
+    for (uint32_t k = 0; k < s->count; k++)
+        s->slot[k].index = part_of_line(d->g, line, s->slot[k].index, s->slot[k].bound, k + 1 == s->count);
     d->k->grid[0] = all;
 }
 
@@ -241,7 +275,8 @@ static const UOp *before_writing(Dims *d, const UOp *buffer, uint64_t loops)
     const UOp *src[64];
     uint32_t n = 0;
     for (uint32_t i = 0; i < d->count; i++)
-        if (d->order[i]->op == UOP_RANGE && (loops & range_bit(d->order[i])) && !slot_of(d, d->order[i])) src[n++] = d->map[d->order[i]->id];
+        if (d->order[i]->op == UOP_RANGE && (loops & range_bit(d->order[i])) && !slot_of(d, d->order[i]))
+            src[n++] = d->map[d->order[i]->id];
     if (!n || d->threads == 1) return buffer;
     return UOP(d->g, UOP_AFTER, DT_VOID, NO_ARG, buffer, uop_new(d->g, UOP_BARRIER, DT_VOID, NO_ARG, src, n));
 }
@@ -262,7 +297,8 @@ static int64_t lanes_of(const Slot *s)
 
 static const UOp *by_shuffles(Dims *d, const UOp *v, Op op, const Slot *s)
 {
-    for (int64_t n = lanes_of(s) / 2; n; n /= 2) v = UOP(d->g, op, DT_VOID, NO_ARG, v, UOP(d->g, UOP_SHUFFLE, DT_VOID, ARG_I(n * s->stride), v));
+    for (int64_t n = lanes_of(s) / 2; n; n /= 2)
+        v = UOP(d->g, op, DT_VOID, NO_ARG, v, UOP(d->g, UOP_SHUFFLE, DT_VOID, ARG_I(n * s->stride), v));
     return v;
 }
 
@@ -304,7 +340,8 @@ static const UOp *own_part(Dims *d, const UOp *u)
     return v;
 }
 
-/* Where a thread reads the others' parts: those of the threads that differ from it in the reduced slots. Gives the loops over them. */
+/* Where a thread reads the others' parts: those of the threads that differ from it in the reduced slots. Gives the
+ * loops over them. */
 static const UOp *others(Dims *d, const UOp *u, const UOp **range, uint32_t *nrange)
 {
     Graph *g = d->g;
@@ -315,7 +352,8 @@ static const UOp *others(Dims *d, const UOp *u, const UOp **range, uint32_t *nra
     for (uint32_t k = 0; k < n; k++) {
         int64_t inner = lanes_of(slot[k]), rest = slot[k]->extent / inner, stride = slot[k]->stride * inner;
         if (rest == 1) continue;
-        const UOp *index = inner == 1 ? slot[k]->index : UOP(g, UOP_IDIV, DT_VOID, NO_ARG, slot[k]->index, uop_index(g, inner));
+        const UOp *index =
+            inner == 1 ? slot[k]->index : UOP(g, UOP_IDIV, DT_VOID, NO_ARG, slot[k]->index, uop_index(g, inner));
         range[*nrange] = uop_range(g, d->next_range++, uop_index(g, rest), AXIS_REDUCE);
         base = plus(g, base, mul(g, UOP(g, UOP_ADD, DT_VOID, NO_ARG, range[(*nrange)++], mul(g, index, -1)), stride));
     }
@@ -324,15 +362,18 @@ static const UOp *others(Dims *d, const UOp *u, const UOp **range, uint32_t *nra
 
 static bool same_set(Dims *d, const UOp *a, const UOp *b)
 {
-    if (!needs_memory(d, b) || d->level[a->id] != d->level[b->id] || a->ranges != b->ranges || a->nsrc != b->nsrc) return false;
+    if (!needs_memory(d, b) || d->level[a->id] != d->level[b->id] || a->ranges != b->ranges || a->nsrc != b->nsrc)
+        return false;
     return !memcmp(a->src + 1, b->src + 1, (a->nsrc - 1) * sizeof *a->src);
 }
 
-/* Reductions through memory: every thread's part has a place. Those over the same ranges that do not wait for each other share a barrier and the loop behind it. */
+/* Reductions through memory: every thread's part has a place. Those over the same ranges that do not wait for each
+ * other share a barrier and the loop behind it. */
 static void reduce_by_memory(Dims *d, const UOp *u)
 {
     Graph *g = d->g;
-    const UOp **member = NEW_N(d->arena, const UOp *, d->count), **store = NEW_N(d->arena, const UOp *, d->count), **part = NEW_N(d->arena, const UOp *, d->count), *range[MAX_SLOTS];
+    const UOp **member = NEW_N(d->arena, const UOp *, d->count), **store = NEW_N(d->arena, const UOp *, d->count),
+              **part = NEW_N(d->arena, const UOp *, d->count), *range[MAX_SLOTS];
     const UOp **buffer = NEW_N(d->arena, const UOp *, d->count);
     uint32_t n = 0, nrange;
     for (uint32_t i = 0; i < d->count; i++)
@@ -341,7 +382,10 @@ static void reduce_by_memory(Dims *d, const UOp *u)
         const UOp *v = part[k] = own_part(d, member[k]);
         int64_t lanes = v->shape->rank ? uop_size(v, 0) : 1;
         buffer[k] = new_local(d, (DType)v->dtype, d->threads * lanes);
-        store[k] = UOP(g, UOP_STORE, DT_VOID, NO_ARG, address(g, before_writing(d, buffer[k], v->ranges), mul(g, special(g, "lidx0", d->k->block[0]), lanes), v), v);
+        store[k] = UOP(
+            g, UOP_STORE, DT_VOID, NO_ARG,
+            address(g, before_writing(d, buffer[k], v->ranges), mul(g, special(g, "lidx0", d->k->block[0]), lanes), v),
+            v);
     }
     const UOp *all = uop_new(g, UOP_BARRIER, DT_VOID, NO_ARG, store, n), *from = others(d, u, range, &nrange);
     for (uint32_t k = 0; k < n; k++) {
@@ -394,10 +438,13 @@ static const UOp *gate_of(Dims *d, const UOp *store)
 {
     const UOp *gate = store->nsrc > 2 ? d->map[store->src[2]->id] : NULL;
     bool local = is_local_buffer(memory_under(store->src[0])), line = false;
-    for (uint32_t k = 0; k < d->thread.count; k++) line |= d->thread.slot[k].line && (d->thread.slot[k].ranges & (d->cover[store->id] | store->ranges));
+    for (uint32_t k = 0; k < d->thread.count; k++)
+        line |= d->thread.slot[k].line && (d->thread.slot[k].ranges & (d->cover[store->id] | store->ranges));
     for (uint32_t k = 0; k < d->thread.count + d->group.count; k++) {
         const Slot *s = k < d->thread.count ? &d->thread.slot[k] : &d->group.slot[k - d->thread.count];
-        if ((s->ranges & (d->cover[store->id] | store->ranges)) || s->extent == 1 || s->line || (line && k < d->thread.count) || (local && k >= d->thread.count)) continue;
+        if ((s->ranges & (d->cover[store->id] | store->ranges)) || s->extent == 1 || s->line ||
+            (line && k < d->thread.count) || (local && k >= d->thread.count))
+            continue;
         const UOp *first = UOP(d->g, UOP_CMPLT, DT_VOID, NO_ARG, s->index, uop_index(d->g, 1));
         gate = gate ? UOP(d->g, UOP_AND, DT_VOID, NO_ARG, gate, first) : first;
     }
@@ -412,7 +459,8 @@ static const UOp *store_node(Dims *d, const UOp *u)
         for (uint32_t k = 1; k < to->nsrc; k++) src[k] = to->src[k];
         to = uop_with(d->g, to, src);
     }
-    return gate ? UOP(d->g, UOP_STORE, DT_VOID, NO_ARG, to, value, gate) : UOP(d->g, UOP_STORE, DT_VOID, NO_ARG, to, value);
+    return gate ? UOP(d->g, UOP_STORE, DT_VOID, NO_ARG, to, value, gate)
+                : UOP(d->g, UOP_STORE, DT_VOID, NO_ARG, to, value);
 }
 
 static const UOp *end_node(Dims *d, const UOp *u)
@@ -426,7 +474,8 @@ static const UOp *end_node(Dims *d, const UOp *u)
 
 static const UOp *address_node(Dims *d, const UOp *u, const UOp *const *src)
 {
-    const UOp *b = memory_under(u), *own = is_local_buffer(b) ? d->outer[b->id] : NULL, *moved[3] = { src[0], NULL, NULL };
+    const UOp *b = memory_under(u), *own = is_local_buffer(b) ? d->outer[b->id] : NULL,
+              *moved[3] = { src[0], NULL, NULL };
     if (!own) return uop_with(d->g, u, src);
     if (u->op == UOP_INDEX) moved[1] = plus(d->g, src[1], own);
     else {

@@ -1,12 +1,15 @@
-/* Idle threads of a GPU: after linearize (form 6), threads whose stores are all gated away need not compute what they would store.
- * Comes in: instructions whose last part, behind the last BARRIER or SHUFFLE, stores only under a common gate `position < 1` (gpudims.c makes such gates). Goes out: the same with
- * that part under an IF. Must hold: every thread meets every BARRIER and SHUFFLE, so nothing before the last one is touched.
+/* Idle threads of a GPU: after linearize (form 6), threads whose stores are all gated away need not compute what they
+ * would store. Comes in: instructions whose last part, behind the last BARRIER or SHUFFLE, stores only under a common
+ * gate `position < 1` (gpudims.c makes such gates). Goes out: the same with that part under an IF. Must hold: every
+ * thread meets every BARRIER and SHUFFLE, so nothing before the last one is touched.
  */
 #include "sched/sched.h"
 
 static bool has_gate(const UOp *gate, const UOp *part)
 {
-    return gate == part || (gate && gate->op == UOP_AND && gate->dtype == DT_BOOL && (has_gate(gate->src[0], part) || has_gate(gate->src[1], part)));
+    return gate == part ||
+        (gate && gate->op == UOP_AND && gate->dtype == DT_BOOL &&
+         (has_gate(gate->src[0], part) || has_gate(gate->src[1], part)));
 }
 
 /* A part of the gate that every store from `first` on has: position < 1 of a thread. */
@@ -32,7 +35,8 @@ static void mark_sources(const UOp *u, uint8_t *mark)
     for (uint32_t k = 0; k < u->nsrc; k++) mark_sources(u->src[k], mark);
 }
 
-/* Behind the last meeting of threads, those whose stores are all gated away have nothing to do: IF the gate, to the end. */
+/* Behind the last meeting of threads, those whose stores are all gated away have nothing to do: IF the gate, to the
+ * end. */
 void kernel_skip_idle(Kernel *k)
 {
     const UOp *old = k->linear, *gate = NULL;

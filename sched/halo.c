@@ -9,15 +9,20 @@ Halo *halo_new(Graph *g, const HaloAxis *axis, uint32_t rank, int64_t element_by
     Halo *h = arena_alloc(graph_arena(g), sizeof *h + sizeof *axis * (rank + 1));
     uint32_t outer = 0;
     h->element = uop_index(g, element_bytes);
-    for (; rank && !axis[rank - 1].before && !axis[rank - 1].after; rank--) h->element = dim_mul(g, h->element, axis[rank - 1].size);
+    for (; rank && !axis[rank - 1].before && !axis[rank - 1].after; rank--)
+        h->element = dim_mul(g, h->element, axis[rank - 1].size);
     h->axis[0].size = uop_index(g, 1);
-    for (; outer < rank && !axis[outer].before && !axis[outer].after; outer++) h->axis[0].size = dim_mul(g, h->axis[0].size, axis[outer].size);
+    for (; outer < rank && !axis[outer].before && !axis[outer].after; outer++)
+        h->axis[0].size = dim_mul(g, h->axis[0].size, axis[outer].size);
     h->rank = rank - outer + 1;
     memcpy(h->axis + 1, axis + outer, sizeof *axis * (rank - outer));
     return h;
 }
 
-bool halo_same(const Halo *a, const Halo *b) { return a->rank == b->rank && a->element == b->element && !memcmp(a->axis, b->axis, sizeof *a->axis * a->rank); }
+bool halo_same(const Halo *a, const Halo *b)
+{
+    return a->rank == b->rank && a->element == b->element && !memcmp(a->axis, b->axis, sizeof *a->axis * a->rank);
+}
 
 int64_t halo_bytes(const Halo *h)
 {
@@ -42,7 +47,8 @@ static void zero(char *from, const char *to)
     }
 }
 
-/* Zeroes what lies between the values of axes a .. last at p, from `zeros` on, which may lie before p; returns the end of the last value. */
+/* Zeroes what lies between the values of axes a .. last at p, from `zeros` on, which may lie before p; returns the end
+ * of the last value. */
 static char *clear_between(const Extent *a, const Extent *last, char *p, char *zeros)
 {
     char *first = p + a->before * a->stride;
@@ -57,7 +63,8 @@ static char *clear_between(const Extent *a, const Extent *last, char *p, char *z
 void halo_clear(const Halo *h, const int64_t *size, int64_t element, void *data, int part, int parts)
 {
     Extent a[HALO_RANK];
-    for (uint32_t k = h->rank; k-- > 0; element *= a[k].before + a[k].size + a[k].after) a[k] = (Extent){ size[k], h->axis[k].before, h->axis[k].after, element };
+    for (uint32_t k = h->rank; k-- > 0; element *= a[k].before + a[k].size + a[k].after)
+        a[k] = (Extent){ size[k], h->axis[k].before, h->axis[k].after, element };
     int64_t from = a->size * part / parts, to = a->size * (part + 1) / parts;
     char *first = (char *)data + from * a->stride, *end = (char *)data + to * a->stride, *zeros = first;
     for (char *p = first; p < end; p += a->stride) zeros = clear_between(a + 1, a + h->rank - 1, p, zeros);

@@ -1,4 +1,5 @@
-/* How an index passes from a node to its sources: the only place that knows what movement means. Everything else of a view is simplification. */
+/* How an index passes from a node to its sources: the only place that knows what movement means. Everything else of a
+ * view is simplification. */
 #include <string.h>
 
 #include "sched/rangeify.h"
@@ -8,7 +9,8 @@ const UOp *index_simplify(Rangeify *r, const UOp *u) { return u && u->nsrc ? rew
 const UOp *index_math(Graph *g, Op op, const UOp *a, const UOp *b)
 {
     int64_t v[2] = { a->arg.i, b->arg.i }, out;
-    if (uop_is_const(a) && uop_is_const(b) && uop_eval(op, DT_INDEX, DT_INDEX, v, &out)) return op == UOP_CMPLT ? uop_bool(g, out) : uop_index(g, out);
+    if (uop_is_const(a) && uop_is_const(b) && uop_eval(op, DT_INDEX, DT_INDEX, v, &out))
+        return op == UOP_CMPLT ? uop_bool(g, out) : uop_index(g, out);
     if (op == UOP_ADD && uop_is_int_const(a, 0)) return b;
     if (op == UOP_ADD && uop_is_int_const(b, 0)) return a;
     if (op == UOP_MUL && uop_is_int_const(a, 1)) return b;
@@ -28,7 +30,8 @@ static bool always(const UOp *v) { return v->vmin == 1; }
 static const UOp *within(Rangeify *r, const UOp *i, const UOp *begin, const UOp *end)
 {
     Graph *g = r->g;
-    const UOp *below = index_math(g, UOP_CMPLT, i, begin), *lo = NULL, *hi = index_simplify(r, index_math(g, UOP_CMPLT, i, end));
+    const UOp *below = index_math(g, UOP_CMPLT, i, begin), *lo = NULL,
+              *hi = index_simplify(r, index_math(g, UOP_CMPLT, i, end));
     if (below->vmax != 0) lo = index_simplify(r, UOP(g, UOP_CMPNE, DT_VOID, NO_ARG, below, uop_bool(g, true)));
     if (lo && always(lo)) lo = NULL;
     return both(g, lo, always(hi) ? NULL : hi);
@@ -45,7 +48,8 @@ static void index_reshape(Rangeify *r, const Shape *to, const Shape *from, const
         if (i < to->rank) a = to->dim[i++];
         if (j < from->rank) b = from->dim[j++];
         while (a != b && (i < to->rank || j < from->rank)) {
-            bool more_a = j >= from->rank || (i < to->rank && a->vmax < b->vmax) || (i < to->rank && a->vmax == b->vmax && !uop_is_const(a));
+            bool more_a = j >= from->rank || (i < to->rank && a->vmax < b->vmax) ||
+                (i < to->rank && a->vmax == b->vmax && !uop_is_const(a));
             if (more_a && i < to->rank) a = index_simplify(r, index_math(g, UOP_MUL, a, to->dim[i++]));
             else b = index_simplify(r, index_math(g, UOP_MUL, b, from->dim[j++]));
         }
@@ -60,7 +64,9 @@ static void index_reshape(Rangeify *r, const Shape *to, const Shape *from, const
         stride = uop_index(g, 1);
         for (uint32_t k = j; k-- > j0;) {
             const UOp *q = index_math(g, UOP_IDIV, flat, stride);
-            out[k] = uop_is_int_const(from->dim[k], 1) ? uop_index(g, 0) : index_simplify(r, k > j0 ? index_math(g, UOP_MOD, q, from->dim[k]) : q);
+            out[k] = uop_is_int_const(from->dim[k], 1)
+                ? uop_index(g, 0)
+                : index_simplify(r, k > j0 ? index_math(g, UOP_MOD, q, from->dim[k]) : q);
             stride = index_simplify(r, index_math(g, UOP_MUL, stride, from->dim[k]));
         }
     }
@@ -76,7 +82,8 @@ static void index_broadcast(Rangeify *r, const Shape *to, const Shape *from, con
 }
 
 /* INDEX(T, i0, i1..): source 0 is wanted at the gathered positions, an index tensor at its own part of idx. */
-static void index_gather(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *idx, const UOp *const *gather, const UOp **out)
+static void index_gather(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *idx, const UOp *const *gather,
+                         const UOp **out)
 {
     uint32_t at = 0;
     for (uint32_t i = 1; i < node->nsrc; i++) {
@@ -90,7 +97,8 @@ static void index_gather(Rangeify *r, const UOp *node, uint32_t k, const UOp *co
     (void)r;
 }
 
-void index_source(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *idx, const UOp *valid, const UOp *const *gather, const UOp **out, const UOp **out_valid)
+void index_source(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *idx, const UOp *valid,
+                  const UOp *const *gather, const UOp **out, const UOp **out_valid)
 {
     Graph *g = r->g;
     const UOp *s = node->src[k];
@@ -104,10 +112,15 @@ void index_source(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *id
         break;
     case UOP_FLIP:
         for (uint32_t i = 0; i < rank; i++)
-            out[i] = list[i] ? index_simplify(r, index_math(g, UOP_ADD, index_math(g, UOP_ADD, uop_dim(s, i), uop_index(g, -1)), index_math(g, UOP_MUL, idx[i], uop_index(g, -1)))) : idx[i];
+            out[i] = list[i]
+                ? index_simplify(r,
+                                 index_math(g, UOP_ADD, index_math(g, UOP_ADD, uop_dim(s, i), uop_index(g, -1)),
+                                            index_math(g, UOP_MUL, idx[i], uop_index(g, -1))))
+                : idx[i];
         break;
     case UOP_SHRINK:
-        for (uint32_t i = 0; i < rank; i++) out[i] = index_simplify(r, index_math(g, UOP_ADD, idx[i], node->src[1]->src[i]));
+        for (uint32_t i = 0; i < rank; i++)
+            out[i] = index_simplify(r, index_math(g, UOP_ADD, idx[i], node->src[1]->src[i]));
         break;
     case UOP_PAD:
         for (uint32_t i = 0; i < rank; i++) {
@@ -120,11 +133,14 @@ void index_source(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *id
         break;
     case UOP_CAT: {
         const UOp *begin = uop_index(g, 0);
-        for (uint32_t i = 0; i < k; i++) begin = index_simplify(r, index_math(g, UOP_ADD, begin, uop_dim(node->src[i], (uint32_t)node->arg.i)));
+        for (uint32_t i = 0; i < k; i++)
+            begin = index_simplify(r, index_math(g, UOP_ADD, begin, uop_dim(node->src[i], (uint32_t)node->arg.i)));
         for (uint32_t i = 0; i < rank; i++) out[i] = idx[i];
         const UOp *i = idx[node->arg.i];
-        *out_valid = both(g, valid, within(r, i, begin, index_math(g, UOP_ADD, begin, uop_dim(s, (uint32_t)node->arg.i))));
-        out[node->arg.i] = index_simplify(r, index_math(g, UOP_ADD, i, index_math(g, UOP_MUL, begin, uop_index(g, -1))));
+        *out_valid =
+            both(g, valid, within(r, i, begin, index_math(g, UOP_ADD, begin, uop_dim(s, (uint32_t)node->arg.i))));
+        out[node->arg.i] =
+            index_simplify(r, index_math(g, UOP_ADD, i, index_math(g, UOP_MUL, begin, uop_index(g, -1))));
         break;
     }
     case UOP_STACK: memcpy(out, idx + 1, rank * sizeof *out); break;

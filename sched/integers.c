@@ -1,13 +1,16 @@
-/* Integers: a sum of products of quantised values becomes that of the integers they are made of, which lie in memory in a byte each, and for which CPUs have dot products.
+/* Integers: a sum of products of quantised values becomes that of the integers they are made of, which lie in memory in
+ * a byte each, and for which CPUs have dot products.
  *
- * Comes in: REDUCE(ADD, MUL(x, w)), both views of s * (q + z) in f32 or of q + z in i32, q of 8 bits, w constant. Goes out, for a device with a row of wmma.def of u8 and i8:
- * s_x s_w (sum q_x q_w + z_x sum q_w + z_w (sum q_x + n z_x)), where q_x became u8 and q_w i8 by half the range, which goes to their z; sum q_w is computed once, at load.
- * In f32 that is the same sum rounded once instead of at every step, and what is made of it is divided by a number as by multiplying. Sums without lanes of their own (depthwise
- * convolutions) are made in f32, where they are as exact, and there w may be any constant, so that x is read as it lies.
- * Where x is padded with zeros, which no q is, z_x counts for the terms inside: sum q_w over them depends on the place, and is computed once, too.
- * Must hold: z are one number each, s_x too; s_w is one, or lies along axes that are not summed; where something is padded z_w is 0; no sum of n terms leaves i32 (in i32 it might: both
- * wrap).
- * To cover one more way to write a quantised value: a case in offset_of or dequantised.
+ * Comes in: REDUCE(ADD, MUL(x, w)), both views of s * (q + z) in f32 or of q + z in i32, q of 8 bits, w constant. Goes
+ * out, for a device with a row of wmma.def of u8 and i8: s_x s_w (sum q_x q_w + z_x sum q_w + z_w (sum q_x + n z_x)),
+ * where q_x became u8 and q_w i8 by half the range, which goes to their z; sum q_w is computed once, at load. In f32
+ * that is the same sum rounded once instead of at every step, and what is made of it is divided by a number as by
+ * multiplying. Sums without lanes of their own (depthwise convolutions) are made in f32, where they are as exact, and
+ * there w may be any constant, so that x is read as it lies. Where x is padded with zeros, which no q is, z_x counts
+ * for the terms inside: sum q_w over them depends on the place, and is computed once, too. Must hold: z are one number
+ * each, s_x too; s_w is one, or lies along axes that are not summed; where something is padded z_w is 0; no sum of n
+ * terms leaves i32 (in i32 it might: both wrap). To cover one more way to write a quantised value: a case in offset_of
+ * or dequantised.
  */
 #include <string.h>
 
@@ -15,16 +18,19 @@
 #include "graph/wmma.h"
 #include "sched/sched.h"
 
-enum { HALF = 128, VALUES_MAX = 1 << 16, TERMS_MAX = 1 << 15, VIEWS_MAX = 32 };      /* TERMS_MAX: of 255 * 255 at most each */
+/* TERMS_MAX: of 255 * 255 at most each */
+enum { HALF = 128, VALUES_MAX = 1 << 16, TERMS_MAX = 1 << 15, VIEWS_MAX = 32 };
 
-/* scale * (q + added), all of it seen through the views, the outermost first. added: i32, NULL for 0; scale: f32, NULL for 1. Both as they broadcast against base. */
+/* scale * (q + added), all of it seen through the views, the outermost first. added: i32, NULL for 0; scale: f32, NULL
+ * for 1. Both as they broadcast against base. */
 typedef struct { U base, q, added, scale, view[VIEWS_MAX]; uint32_t nview; bool padded; } Operand;
 
 static bool is_view(U u) { return u->op == UOP_INDEX || (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST); }
 static bool is_byte(U u) { return u->dtype == DT_U8 || u->dtype == DT_I8; }
 static bool widens(U u, DType t) { return u->op == UOP_CAST && u->dtype == t && is_byte(u->src[0]); }
 
-/* Sources have smaller ids than their users, so one ascending pass over the nodes that came since the last question answers for all of them. */
+/* Sources have smaller ids than their users, so one ascending pass over the nodes that came since the last question
+ * answers for all of them. */
 bool made_of_constants(Constants *c, Graph *g, const UOp *u)
 {
     if (u->id >= c->cap) {
@@ -35,7 +41,8 @@ bool made_of_constants(Constants *c, Graph *g, const UOp *u)
     }
     for (; c->count <= u->id; c->count++) {
         U v = graph_node(g, c->count);
-        bool is = v->op == UOP_CONST || v->op == UOP_STACK || v->op == UOP_IOTA || v->op == UOP_CAT || is_view(v) || op_is((Op)v->op, FLAG_ALU) || (v->op == UOP_BUFFER && graph_buffer(g, buffer_slot(v))->data);
+        bool is = v->op == UOP_CONST || v->op == UOP_STACK || v->op == UOP_IOTA || v->op == UOP_CAT || is_view(v) ||
+            op_is((Op)v->op, FLAG_ALU) || (v->op == UOP_BUFFER && graph_buffer(g, buffer_slot(v))->data);
         for (uint32_t k = 0; k < v->nsrc && is; k++) is = c->is[v->src[k]->id];
         c->is[c->count] = is;
     }
@@ -60,7 +67,8 @@ static bool offset_of(Operand *o, U u)
 {
     if (widens(u, DT_I32)) return o->q = u->src[0], true;
     for (uint32_t k = 0; k < 2 && u->op == UOP_ADD && u->dtype == DT_I32; k++)
-        if (widens(u->src[k], DT_I32) && u->src[k]->shape == u->shape) return o->q = u->src[k]->src[0], o->added = u->src[!k], true;
+        if (widens(u->src[k], DT_I32) && u->src[k]->shape == u->shape)
+            return o->q = u->src[k]->src[0], o->added = u->src[!k], true;
     return false;
 }
 
@@ -68,7 +76,8 @@ static bool offset_of(Operand *o, U u)
 static bool dequantised(Operand *o, U u)
 {
     for (uint32_t k = 0; k < 2 && u->op == UOP_MUL && !o->scale; k++)
-        if (u->src[k]->op == UOP_CAST && u->src[k]->shape == u->shape && dtype_is_int((DType)u->src[k]->src[0]->dtype)) o->scale = u->src[!k], u = u->src[k];
+        if (u->src[k]->op == UOP_CAST && u->src[k]->shape == u->shape && dtype_is_int((DType)u->src[k]->src[0]->dtype))
+            o->scale = u->src[!k], u = u->src[k];
     if (u->op != UOP_CAST || u->dtype != DT_F32) return false;
     return widens(u, DT_F32) ? o->q = u->src[0], true : offset_of(o, u->src[0]);
 }
@@ -94,7 +103,8 @@ static bool operand_of(Graph *g, U u, DType t, Operand *o)
         o->padded |= o->base->op == UOP_PAD;
         o->view[o->nview++] = o->base;
     }
-    return (u->dtype == DT_I32 ? offset_of(o, o->base) : u->dtype == DT_F32 && dequantised(o, o->base)) && shift_to(g, o, t);
+    return (u->dtype == DT_I32 ? offset_of(o, o->base) : u->dtype == DT_F32 && dequantised(o, o->base)) &&
+        shift_to(g, o, t);
 }
 
 /* q where the product wants it, in type t: widened before the views, so that what lies in memory is as small as q. */
@@ -137,8 +147,11 @@ static bool vary_behind(U view, bool *vary)
     memcpy(was, vary, own * sizeof *was);
     if (view->op == UOP_FLIP || view->op == UOP_SHRINK || view->op == UOP_CONTIGUOUS) return true;
     if (view->op != UOP_EXPAND && view->op != UOP_PERMUTE && view->op != UOP_RESHAPE) return false;
-    for (uint32_t k = 0; k < rank; k++) vary[k] = view->op == UOP_EXPAND ? k + own >= rank && was[k + own - rank] : view->op == UOP_PERMUTE && was[blob_ints(view->arg.blob)[k]];
-    while (view->op == UOP_RESHAPE && (i < own || j < rank)) {              /* the least groups of axes on both sides that have as many elements */
+    for (uint32_t k = 0; k < rank; k++)
+        vary[k] = view->op == UOP_EXPAND ? k + own >= rank && was[k + own - rank]
+                                         : view->op == UOP_PERMUTE && was[blob_ints(view->arg.blob)[k]];
+    /* the least groups of axes on both sides that have as many elements */
+    while (view->op == UOP_RESHAPE && (i < own || j < rank)) {
         uint32_t from = i, to = j;
         int64_t a = i < own ? uop_size(x, i++) : 1, b = j < rank ? uop_size(view, j++) : 1;
         bool any = false;
@@ -152,7 +165,8 @@ static bool vary_behind(U view, bool *vary)
     return true;
 }
 
-/* A scale that lies along several axes where it is seen, none of them summed (phases of a transposed convolution, each with the scales of all channels). */
+/* A scale that lies along several axes where it is seen, none of them summed (phases of a transposed convolution, each
+ * with the scales of all channels). */
 static U scale_seen(Graph *g, const Operand *o, U u, const bool *summed)
 {
     bool vary[RANK_MAX] = { 0 };
@@ -172,7 +186,8 @@ static U scale_seen(Graph *g, const Operand *o, U u, const bool *summed)
     return contiguous(g, shrink(g, seen(g, &scales, DT_F32), begin, size));
 }
 
-/* The operand's scale beside the sum: one number, or along axes of the rank that the operand has there, no summed ones. NULL: it is not such. */
+/* The operand's scale beside the sum: one number, or along axes of the rank that the operand has there, no summed ones.
+ * NULL: it is not such. */
 static U scale_beside(Graph *g, const Operand *o, U u, const bool *summed)
 {
     if (!o->scale) return scalar(g, DT_F32, 1);
@@ -182,7 +197,8 @@ static U scale_beside(Graph *g, const Operand *o, U u, const bool *summed)
     for (uint32_t k = 0; k < uop_rank(o->scale); k++)
         if (uop_size(o->scale, k) == n) axis = k + uop_rank(o->base) - uop_rank(o->scale);
     for (uint32_t i = o->nview; i-- > 0 && axis >= 0;) axis = axis_behind(o->view[i], axis);
-    if (axis < 0 || summed[axis] || uop_size(u, (uint32_t)axis) != n || !uop_static(u)) return uop_static(u) ? scale_seen(g, o, u, summed) : NULL;
+    if (axis < 0 || summed[axis] || uop_size(u, (uint32_t)axis) != n || !uop_static(u))
+        return uop_static(u) ? scale_seen(g, o, u, summed) : NULL;
     for (uint32_t k = 0; k < uop_rank(u); k++) dim[k] = uop_index(g, k == axis ? n : 1);
     return reshape(g, o->scale, dim, uop_rank(u));
 }
@@ -195,7 +211,9 @@ static bool summed_axes(U sum, U u, bool *summed, int64_t *terms)
     uint32_t off = uop_rank(sum->src[0]) - uop_rank(u);
     for (uint32_t k = 0; k < blob_count(sum->arg.blob); k++) {
         int64_t axis = blob_ints(sum->arg.blob)[k];
-        if (axis < off || uop_dim(u, (uint32_t)axis - off) != uop_dim(sum->src[0], (uint32_t)axis) || __builtin_mul_overflow(*terms, uop_size(u, (uint32_t)axis - off), terms)) return false;
+        if (axis < off || uop_dim(u, (uint32_t)axis - off) != uop_dim(sum->src[0], (uint32_t)axis) ||
+            __builtin_mul_overflow(*terms, uop_size(u, (uint32_t)axis - off), terms))
+            return false;
         summed[axis - off] = true;
     }
     return true;
@@ -210,8 +228,9 @@ static U sum_over(Graph *g, U u, const bool *summed)
     return reduce(g, UOP_ADD, u, axes, n, true);
 }
 
-/* In which type the sum is made: i32 where w has an axis of its own for the lanes and dot products do not end within it; f32 where no term has a partner in another, so that there is
- * nothing but one product a lane, which CPUs have no quick one of integers for, and all sums are whole numbers that f32 holds. DT_VOID: it stays as it is. */
+/* In which type the sum is made: i32 where w has an axis of its own for the lanes and dot products do not end within
+ * it; f32 where no term has a partner in another, so that there is nothing but one product a lane, which CPUs have no
+ * quick one of integers for, and all sums are whole numbers that f32 holds. DT_VOID: it stays as it is. */
 static DType sum_type(U sum, U x, U w, const bool *summed, int64_t terms)
 {
     U p = sum->src[0];
@@ -251,22 +270,28 @@ static U in_integers(Graph *g, U sum, U x, U w, Constants *constants)
     Operand a, b;
     bool summed[2][RANK_MAX] = { 0 };
     int64_t terms = 1, again = 1;
-    if (!summed_axes(sum, x, summed[0], &terms) || !summed_axes(sum, w, summed[1], &again) || terms > TERMS_MAX || !made_of_constants(constants, g, w) || !operand_of(g, x, DT_U8, &a)) return NULL;
+    if (!summed_axes(sum, x, summed[0], &terms) || !summed_axes(sum, w, summed[1], &again) || terms > TERMS_MAX ||
+        !made_of_constants(constants, g, w) || !operand_of(g, x, DT_U8, &a))
+        return NULL;
     DType t = sum_type(sum, x, w, summed[1], terms);
     bool bytes = operand_of(g, w, DT_I8, &b), plain = !bytes && t == DT_F32 && sum->dtype == DT_F32 && !a.added;
     U s_x = scale_beside(g, &a, x, summed[0]), s_w = bytes ? scale_beside(g, &b, w, summed[1]) : NULL;
-    if (t == DT_VOID || !s_x || uop_rank(s_x) || (!s_w && !plain) || (bytes && b.added && (a.padded || b.padded))) return NULL;
-    U y = UOP(g, UOP_REDUCE, DT_VOID, sum->arg, mul(g, seen(g, &a, t), plain ? w : seen(g, &b, t))), z = bytes ? zeros_of(g, &a, &b, sum, summed, terms) : NULL;
+    if (t == DT_VOID || !s_x || uop_rank(s_x) || (!s_w && !plain) || (bytes && b.added && (a.padded || b.padded)))
+        return NULL;
+    U y = UOP(g, UOP_REDUCE, DT_VOID, sum->arg, mul(g, seen(g, &a, t), plain ? w : seen(g, &b, t))),
+      z = bytes ? zeros_of(g, &a, &b, sum, summed, terms) : NULL;
     if (z || sum->dtype == DT_I32) y = cast(g, y, DT_I32);
     if (z) y = add(g, y, z);
     return sum->dtype == DT_I32 ? y : mul(g, cast(g, y, DT_F32), plain ? s_x : mul(g, s_x, s_w));
 }
 
-/* x / c for a known number c, where x has been rounded otherwise already: an exact quotient is worth nothing there, and takes as long as all the rest of quantising. */
+/* x / c for a known number c, where x has been rounded otherwise already: an exact quotient is worth nothing there, and
+ * takes as long as all the rest of quantising. */
 static U times_reciprocal(Graph *g, U u)
 {
     U c;
-    double v = uop_numel(u->src[1]) == 1 && values_of(g, u->src[1], &c, 1) && c && uop_is_const(c) ? uop_const_float(c) : 0;
+    double v =
+        uop_numel(u->src[1]) == 1 && values_of(g, u->src[1], &c, 1) && c && uop_is_const(c) ? uop_const_float(c) : 0;
     return v >= 0x1p-100 && v <= 0x1p100 ? mul(g, u->src[0], uop_float(g, DT_F32, 1 / v)) : NULL;
 }
 
@@ -289,8 +314,11 @@ const UOp *sum_integers(Graph *g, const UOp *root, const Target *t)
         U u = order[i], y = NULL;
         bool *mine = &loose[u->id];
         const UOp **src = NEW_N(a, const UOp *, u->nsrc + 1);
-        for (uint32_t k = 0; k < u->nsrc; k++) src[k] = map[u->src[k]->id], *mine |= (is_view(u) || op_is((Op)u->op, FLAG_ALU)) && u->dtype == DT_F32 && loose[u->src[k]->id];
-        U v = uop_with(g, u, src), p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->src[0]->op == UOP_MUL ? v->src[0] : NULL;
+        for (uint32_t k = 0; k < u->nsrc; k++)
+            src[k] = map[u->src[k]->id],
+            *mine |= (is_view(u) || op_is((Op)u->op, FLAG_ALU)) && u->dtype == DT_F32 && loose[u->src[k]->id];
+        U v = uop_with(g, u, src),
+          p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->src[0]->op == UOP_MUL ? v->src[0] : NULL;
         for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_integers(g, v, p->src[k], p->src[!k], &constants);
         *mine |= y && y->dtype == DT_F32;
         if (u->op == UOP_DIV && loose[u->src[0]->id]) y = times_reciprocal(g, v);

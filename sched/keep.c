@@ -1,17 +1,27 @@
-/* KEEP: what a reduce computes at each round of an axis, and later loops of the same length compute again, is stored by the first and read by the others.
+/* KEEP: what a reduce computes at each round of an axis, and later loops of the same length compute again, is stored by
+ * the first and read by the others.
  *
- * Comes in: form 3, a reduce axis a before any split of it. Of the values under a that stand elsewhere too with another range j in a's place, the dearest, E. Goes out:
- * E(j) is LOAD(INDEX(AFTER(BUFFER LOCAL [a], END(STORE(INDEX(BUFFER, a), E(a)), a)), j)). END and REDUCE own the same range, so that linearize gives them one loop, and
- * OptOps on a change both. Must hold: no E(j) is part of the reduce over a itself (then another axis comes first).
- * Ranges that later become UPCAST and on which E depends have an element of the row each: kept_widen, before expand. Where expand leaves no loop of a, loads become the values that
- * were stored, and the row lies in registers: kept_hold, after it.
+ * Comes in: form 3, a reduce axis a before any split of it. Of the values under a that stand elsewhere too with another
+ * range j in a's place, the dearest, E. Goes out: E(j) is LOAD(INDEX(AFTER(BUFFER LOCAL [a], END(STORE(INDEX(BUFFER,
+ * a), E(a)), a)), j)). END and REDUCE own the same range, so that linearize gives them one loop, and OptOps on a change
+ * both. Must hold: no E(j) is part of the reduce over a itself (then another axis comes first). Ranges that later
+ * become UPCAST and on which E depends have an element of the row each: kept_widen, before expand. Where expand leaves
+ * no loop of a, loads become the values that were stored, and the row lies in registers: kept_hold, after it.
  */
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 
 enum { DEAR = 8, ENOUGH = 1 << 20 };                     /* a store and a load cost a few operations */
 
-typedef struct { Kernel *k; Arena *arena; const UOp **order; uint32_t n; Rewriter *rw; float *cost; uint64_t outs; } Keep;
+typedef struct {
+    Kernel *k;
+    Arena *arena;
+    const UOp **order;
+    uint32_t n;
+    Rewriter *rw;
+    float *cost;
+    uint64_t outs;
+} Keep;
 
 static const UOp *memory_of_access(const UOp *u)
 {
@@ -61,7 +71,8 @@ static const UOp **moved(Keep *x, const UOp *a, const UOp *b)
 
 static bool may_keep(const Keep *x, const UOp *u, const UOp *axis)
 {
-    return x->cost[u->id] >= DEAR && dtype_is_float((DType)u->dtype) && !u->shape->rank && (u->ranges & range_bit(axis)) && !(u->ranges & ~range_bit(axis) & ~x->outs);
+    return x->cost[u->id] >= DEAR && dtype_is_float((DType)u->dtype) && !u->shape->rank &&
+        (u->ranges & range_bit(axis)) && !(u->ranges & ~range_bit(axis) & ~x->outs);
 }
 
 /* The node under range b that is u under the kept axis, or NULL: the kernel has none. */
@@ -88,7 +99,8 @@ static bool in_reduce_over(Keep *x, const UOp *axis, const UOp *part)
     return false;
 }
 
-typedef struct { const UOp *value, *at[64], *with[64]; uint32_t n; } Found;       /* at: the same value elsewhere, with: its range there */
+/* at: the same value elsewhere, with: its range there */
+typedef struct { const UOp *value, *at[64], *with[64]; uint32_t n; } Found;
 
 static Found find(Keep *x, const UOp *axis)
 {
@@ -99,7 +111,9 @@ static Found find(Keep *x, const UOp *axis)
     for (uint32_t i = 0; i < x->n; i++) {
         const UOp *u = x->order[i];
         there[u->id] = 1;
-        if (u->op == UOP_RANGE && u != axis && u->src[0] == axis->src[0] && (range_type(u) == AXIS_LOOP || range_type(u) == AXIS_REDUCE)) range[nrange++] = u;
+        if (u->op == UOP_RANGE && u != axis && u->src[0] == axis->src[0] &&
+            (range_type(u) == AXIS_LOOP || range_type(u) == AXIS_REDUCE))
+            range[nrange++] = u;
     }
     for (uint32_t r = 0; r < nrange; r++) map[r] = moved(x, axis, range[r]);
     for (uint32_t i = x->n; i-- > 0;) {
@@ -121,13 +135,18 @@ static int64_t free_slot(const Keep *x)
     return next;
 }
 
-static const UOp *element(Graph *g, const UOp *memory, const UOp *at) { return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, memory, at); }
+static const UOp *element(Graph *g, const UOp *memory, const UOp *at)
+{
+    return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, memory, at);
+}
 
 static void replace(Keep *x, const UOp *axis, const Found *f)
 {
     Graph *g = x->k->g;
-    const UOp *to[64], *size = uop_index(g, axis->src[0]->vmax), *buffer = uop_buffer(g, (DType)f->value->dtype, &size, 1, free_slot(x), SPACE_LOCAL);
-    const UOp *store = UOP(g, UOP_STORE, DT_VOID, NO_ARG, element(g, buffer, axis), f->value), *kept = UOP(g, UOP_AFTER, DT_VOID, NO_ARG, buffer, UOP(g, UOP_END, DT_VOID, NO_ARG, store, axis));
+    const UOp *to[64], *size = uop_index(g, axis->src[0]->vmax),
+                       *buffer = uop_buffer(g, (DType)f->value->dtype, &size, 1, free_slot(x), SPACE_LOCAL);
+    const UOp *store = UOP(g, UOP_STORE, DT_VOID, NO_ARG, element(g, buffer, axis), f->value),
+              *kept = UOP(g, UOP_AFTER, DT_VOID, NO_ARG, buffer, UOP(g, UOP_END, DT_VOID, NO_ARG, store, axis));
     for (uint32_t i = 0; i < f->n; i++) to[i] = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, element(g, kept, f->with[i]));
     x->k->root = uop_substitute(g, x->k->root, f->at, to, f->n);
 }
@@ -139,12 +158,17 @@ TgStatus opt_keep(Kernel *k, const UOp *axis, const Target *t)
     Keep x = { .k = k, .arena = arena_new(), .rw = rewriter_new(k->g, rules_symbolic(), NULL) };
     x.order = uop_toposort(k->g, &k->root, 1, x.arena, &x.n);
     for (uint32_t e = 0; e < k->root->nsrc; e++)
-        for (uint32_t s = 1; k->root->src[e]->op == UOP_END && s < k->root->src[e]->nsrc; s++) x.outs |= range_bit(k->root->src[e]->src[s]);
+        for (uint32_t s = 1; k->root->src[e]->op == UOP_END && s < k->root->src[e]->nsrc; s++)
+            x.outs |= range_bit(k->root->src[e]->src[s]);
     find_costs(&x, axis);
     Found f = find(&x, axis);
-    TgStatus status = f.value ? TG_OK : fail(TG_USAGE, "optops: KEEP of an axis under which nothing dear is computed that another loop computes again");
+    TgStatus status = f.value
+        ? TG_OK
+        : fail(TG_USAGE,
+               "optops: KEEP of an axis under which nothing dear is computed that another loop computes again");
     for (uint32_t i = 0; i < f.n && status == TG_OK; i++)
-        if (in_reduce_over(&x, axis, f.at[i])) status = fail(TG_USAGE, "optops: KEEP of an axis whose reduce needs the other loop");
+        if (in_reduce_over(&x, axis, f.at[i]))
+            status = fail(TG_USAGE, "optops: KEEP of an axis whose reduce needs the other loop");
     if (status == TG_OK) replace(&x, axis, &f);
     rewriter_free(x.rw);
     arena_free(x.arena);
@@ -153,7 +177,8 @@ TgStatus opt_keep(Kernel *k, const UOp *axis, const Target *t)
 
 /* ---- ranges in registers around it ---- */
 
-typedef struct { const UOp *buffer, *wide, *inner; int64_t times; } Wide;           /* inner: position among the elements that one of the row became */
+/* inner: position among the elements that one of the row became */
+typedef struct { const UOp *buffer, *wide, *inner; int64_t times; } Wide;
 
 /* UPCAST and UNROLL ranges on which what the buffer holds depends, but not its place there. */
 static uint64_t open_ranges(const UOp *after, uint64_t up)
@@ -172,7 +197,8 @@ static int accesses_along(const UOp *const *order, uint32_t n, const UOp *range)
     return count;
 }
 
-static Wide widened(Graph *g, const UOp *after, uint64_t open, const UOp *const *range, const UOp *const *order, uint32_t n)
+static Wide widened(Graph *g, const UOp *after, uint64_t open, const UOp *const *range, const UOp *const *order,
+                    uint32_t n)
 {
     Wide w = { after->src[0], NULL, uop_index(g, 0), 1 };
     int last = -1, most = 0;
@@ -230,7 +256,8 @@ void kept_widen(Kernel *k)
         const UOp *u = order[i], **s = NEW_N(a, const UOp *, u->nsrc + 1), *m = memory_of_access(u);
         const Wide *into = wide_of(w, count, m ? m : u);
         for (uint32_t j = 0; j < u->nsrc; j++) s[j] = map[u->src[j]->id];
-        if (into && u->op == UOP_INDEX) s[1] = index_math(g, UOP_ADD, index_math(g, UOP_MUL, s[1], uop_index(g, into->times)), into->inner);
+        if (into && u->op == UOP_INDEX)
+            s[1] = index_math(g, UOP_ADD, index_math(g, UOP_MUL, s[1], uop_index(g, into->times)), into->inner);
         map[u->id] = into && !m ? into->wide : uop_with(g, u, s);
     }
     if (count) k->root = graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL);
@@ -246,7 +273,8 @@ static const UOp *stored_at(const UOp *effect, const UOp *load)
         const UOp *found = stored_at(effect->src[i], load);
         if (found) return found;
     }
-    bool same = effect->op == UOP_STORE && effect->src[0]->op == load->src[0]->op && effect->src[0]->nsrc == load->src[0]->nsrc;
+    bool same =
+        effect->op == UOP_STORE && effect->src[0]->op == load->src[0]->op && effect->src[0]->nsrc == load->src[0]->nsrc;
     for (uint32_t i = 1; same && i < load->src[0]->nsrc; i++) same = effect->src[0]->src[i] == load->src[0]->src[i];
     return same ? effect : NULL;
 }
@@ -254,12 +282,17 @@ static const UOp *stored_at(const UOp *effect, const UOp *load)
 /* What an element holds that was stored outside of any loop; NULL: it must be loaded. */
 static const UOp *held(Graph *g, const UOp *load)
 {
-    const UOp *after = load->op == UOP_LOAD && (load->src[0]->op == UOP_INDEX || load->src[0]->op == UOP_SHRINK) ? load->src[0]->src[0] : load;
-    bool local = after->op == UOP_AFTER && after->nsrc == 2 && after->src[0]->op == UOP_BUFFER && buffer_space(after->src[0]) == SPACE_LOCAL;
+    const UOp *after = load->op == UOP_LOAD && (load->src[0]->op == UOP_INDEX || load->src[0]->op == UOP_SHRINK)
+        ? load->src[0]->src[0]
+        : load;
+    bool local = after->op == UOP_AFTER && after->nsrc == 2 && after->src[0]->op == UOP_BUFFER &&
+        buffer_space(after->src[0]) == SPACE_LOCAL;
     const UOp *store = local ? stored_at(after->src[1], load) : NULL;
     if (!store || store->src[1]->shape != load->shape) return NULL;
     if (store->nsrc < 3) return store->src[1];
-    return load->nsrc > 2 && load->src[2] == store->src[2] ? UOP(g, UOP_WHERE, DT_VOID, NO_ARG, load->src[2], store->src[1], load->src[1]) : NULL;
+    return load->nsrc > 2 && load->src[2] == store->src[2]
+        ? UOP(g, UOP_WHERE, DT_VOID, NO_ARG, load->src[2], store->src[1], load->src[1])
+        : NULL;
 }
 
 void kept_hold(Kernel *k)

@@ -31,7 +31,11 @@ static void move_small_parts(Kernel *k)
     uint32_t nvar = k->nvar;
     for (k->nvar = 0; k->nvar < nvar;) kernel_add_var(k, moved(g, var[k->nvar]));
     for (uint32_t i = 0; i < k->nparam; i++)
-        if (k->pack[i]) k->pack[i] = arena_copy(graph_arena(g), &(KernelPack){ moved(g, k->pack[i]->value), moved(g, k->pack[i]->at), k->pack[i]->numel }, sizeof **k->pack);
+        if (k->pack[i])
+            k->pack[i] =
+                arena_copy(graph_arena(g),
+                           &(KernelPack){ moved(g, k->pack[i]->value), moved(g, k->pack[i]->at), k->pack[i]->numel },
+                           sizeof **k->pack);
     for (uint32_t i = 0; i < 3; i++) k->grid[i] = moved(g, k->grid[i]), k->block[i] = moved(g, k->block[i]);
     k->thread_bound = moved(g, k->thread_bound);
 }
@@ -76,7 +80,8 @@ static void keep_facts(Kernel *k, Graph *g)
     if (!k->owner) graph_free(old);
 }
 
-/* One graph holds what is left: the kernels of a model know the same sizes. Those that share a graph come after its owner. */
+/* One graph holds what is left: the kernels of a model know the same sizes. Those that share a graph come after its
+ * owner. */
 void schedule_forget_code(Schedule *s)
 {
     Kernel *first = NULL;
@@ -141,7 +146,8 @@ void kernel_count(Kernel *k)
         if (u->op == UOP_PARAM) bytes += (double)uop_numel(u) * (double)dtype_size((DType)u->dtype);
         if (!dtype_is_float((DType)u->dtype)) continue;
         if (u->op == UOP_REDUCE) flops += trips(range, u->src[0]->ranges | u->ranges);
-        else if (op_is((Op)u->op, FLAG_ALU) && u->op != UOP_WHERE && u->op != UOP_CAST) flops += trips(range, u->ranges);
+        else if (op_is((Op)u->op, FLAG_ALU) && u->op != UOP_WHERE && u->op != UOP_CAST)
+            flops += trips(range, u->ranges);
     }
     k->flops = clamp64(flops);
     k->bytes = clamp64(bytes);
@@ -153,7 +159,11 @@ static void key_bytes(const UOp *const *order, uint32_t n, uint32_t *at, XXH3_st
 {
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
-        struct { uint32_t op, dtype, tag, nsrc; int64_t arg; uint32_t blob, pad; } head = { u->op, u->dtype, u->tag, u->nsrc, u->arg.i, u->arg.blob ? u->arg.blob->size : 0, 0 };
+        struct {
+            uint32_t op, dtype, tag, nsrc;
+            int64_t arg;
+            uint32_t blob, pad;
+        } head = { u->op, u->dtype, u->tag, u->nsrc, u->arg.i, u->arg.blob ? u->arg.blob->size : 0, 0 };
         at[u->id] = i;
         XXH3_128bits_update(h, &head, sizeof head);
         if (u->arg.blob) XXH3_128bits_update(h, u->arg.blob->data, u->arg.blob->size);
@@ -193,7 +203,8 @@ void kernel_name(Kernel *k)
     snprintf(k->name, sizeof k->name, "%s%s_%.8s", reduces ? "r" : "e", sizes, k->key);
 }
 
-/* Adds the ranges of REDUCEs below u, those of a sum of sums before those of the sums. The walk follows sources, not ids: a copy of the kernel, whose ids differ, must give the same axes. */
+/* Adds the ranges of REDUCEs below u, those of a sum of sums before those of the sums. The walk follows sources, not
+ * ids: a copy of the kernel, whose ids differ, must give the same axes. */
 typedef struct { const UOp **range; uint32_t n, cap; uint64_t seen; uint8_t *visited; } Axes;
 
 static void add_axes(Axes *x, const UOp *u)

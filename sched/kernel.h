@@ -1,20 +1,24 @@
 /* Kernels: what rangeify cuts a graph into, and the forms they take until a backend renders them.
  *
- * 1. After rangeify (N-dimensional). root = SINK(END(STORE(INDEX(PARAM slot, i..), value [, gate]), range..)..). Everything is scalar. value reads memory by
- *    LOAD(INDEX(PARAM slot, i..) [, alt, gate]) and contains REDUCE(value, range..; op). RANGEs are numbered from 0, types LOOP (of an END) and REDUCE.
- *    GUARD(value, bound, INDEX(PARAM word, 0)) is the value, checked (graph/guard.h).
- *    A value that several loops read is staged: INDEX(AFTER(BUFFER space, END(STORE(INDEX(BUFFER, j..), v), j..)), i..) under LOAD, space LOCAL.
- *    Nodes are placed by what they depend on: a REDUCE that depends on an outer range only is computed once per iteration of it. So the dependence sets of
- *    the inlined REDUCEs and staged ENDs must form a chain with the END's own ranges in order (rangeify keeps to it, the verifier checks it).
+ * 1. After rangeify (N-dimensional). root = SINK(END(STORE(INDEX(PARAM slot, i..), value [, gate]), range..)..).
+ * Everything is scalar. value reads memory by LOAD(INDEX(PARAM slot, i..) [, alt, gate]) and contains REDUCE(value,
+ * range..; op). RANGEs are numbered from 0, types LOOP (of an END) and REDUCE. GUARD(value, bound, INDEX(PARAM word,
+ * 0)) is the value, checked (graph/guard.h). A value that several loops read is staged: INDEX(AFTER(BUFFER space,
+ * END(STORE(INDEX(BUFFER, j..), v), j..)), i..) under LOAD, space LOCAL. Nodes are placed by what they depend on: a
+ * REDUCE that depends on an outer range only is computed once per iteration of it. So the dependence sets of the
+ * inlined REDUCEs and staged ENDs must form a chain with the END's own ranges in order (rangeify keeps to it, the
+ * verifier checks it).
  * 2. After layout: INDEX has one flat index. Buffers are flat.
  * 3. After optimize: RANGEs are split and typed by OptOps.
- *    TC makes WMMA(a, b, 0) of MUL(CAST a, CAST b): still that product, a scalar; its arg names the row of graph/wmma.def and the ranges that make the tile (graph/wmma.h).
- * 4. After expand: UPCAST and UNROLL ranges are gone: replicas, or a lane axis of L as shape (L). A lane-contiguous access is SHRINK(PARAM, STACK(i), STACK(L)) under LOAD or
- *    STORE; other vector accesses are INDEX(PARAM, i) with i of shape (L). An operand of shape () beside one of shape (L) means all lanes.
- *    WMMA(A, B, accumulator) is the whole operation: fragments of shape (elements a lane), STACKs of scalars; INDEX of it, or of the REDUCE over the loops of k around it, is one
- *    element of C. It reads the same of all lanes of its WARP range. With one lane A and B are LOADs of windows SHRINK(memory, begin, span): rows of 64 bytes, a stride apart, which
- *    wmma_stride finds in the span; C goes to LOCAL memory and is read there.
- *    A horizontal reduction is REDUCE with axes {0} and a shape of (1).
+ *    TC makes WMMA(a, b, 0) of MUL(CAST a, CAST b): still that product, a scalar; its arg names the row of
+ * graph/wmma.def and the ranges that make the tile (graph/wmma.h).
+ * 4. After expand: UPCAST and UNROLL ranges are gone: replicas, or a lane axis of L as shape (L). A lane-contiguous
+ * access is SHRINK(PARAM, STACK(i), STACK(L)) under LOAD or STORE; other vector accesses are INDEX(PARAM, i) with i of
+ * shape (L). An operand of shape () beside one of shape (L) means all lanes. WMMA(A, B, accumulator) is the whole
+ * operation: fragments of shape (elements a lane), STACKs of scalars; INDEX of it, or of the REDUCE over the loops of k
+ * around it, is one element of C. It reads the same of all lanes of its WARP range. With one lane A and B are LOADs of
+ * windows SHRINK(memory, begin, span): rows of 64 bytes, a stride apart, which wmma_stride finds in the span; C goes to
+ * LOCAL memory and is read there. A horizontal reduction is REDUCE with axes {0} and a shape of (1).
  * 5. After select: only what the device says; DIV, MULACC, MAX for it.
  * 6. After linearize: LINEAR of instructions in order:
  *      PARAM, DEFINE_VAR, BUFFER (LOCAL array, or REG variable of shape () or (L)), CONST, SPECIAL      definitions
@@ -25,30 +29,46 @@
  *      REDUCE(v) with axes {0}               across the lanes of v
  *      ALU, CAST, BITCAST, WHERE, BARRIER, IF, ENDIF
  *      WMMA(A, B, accumulator)               accumulator: a value of a REG variable (LOAD or the WMMA before), or zeros
- *    Every node stands after its sources and inside the loops that it depends on. A value is computed where it stands: LOAD(REG) reads the variable there.
+ *    Every node stands after its sources and inside the loops that it depends on. A value is computed where it stands:
+ * LOAD(REG) reads the variable there.
  */
 #ifndef TG_KERNEL_H
 #define TG_KERNEL_H
 #include "graph/uop.h"
 
-enum { KERNEL_PARAMS = 64, KERNEL_VARS = 256 };           /* a join of a hundred results of unknown size has as many variables */
+/* a join of a hundred results of unknown size has as many variables */
+enum { KERNEL_PARAMS = 64, KERNEL_VARS = 256 };
 
-/* One OptOp: a row of a list that prints as "SPLIT 2 16 UPCAST", parses and replays. Axis numbers count the kernel's ranges as `opt_axes` lists them. */
-typedef enum { OPT_SPLIT, OPT_PADTO, OPT_SWAP, OPT_NOLOCALS, OPT_TC, OPT_PACK, OPT_STAGE, OPT_NEST, OPT_KEEP, OPT_COUNT } OptKind;
-/* SWAP: factor is the other axis; SPLIT, PACK: top is TOP, NARROW; TC: factor as tc.c says; PACK, STAGE: axis is the param; STAGE: factor is the axis of its rounds, target its depth;
- * NEST: axis and the reduce axes inside of it sum apart; KEEP: keep.c */
+/* One OptOp: a row of a list that prints as "SPLIT 2 16 UPCAST", parses and replays. Axis numbers count the kernel's
+ * ranges as `opt_axes` lists them. */
+typedef enum {
+    OPT_SPLIT,
+    OPT_PADTO,
+    OPT_SWAP,
+    OPT_NOLOCALS,
+    OPT_TC,
+    OPT_PACK,
+    OPT_STAGE,
+    OPT_NEST,
+    OPT_KEEP,
+    OPT_COUNT
+} OptKind;
+/* SWAP: factor is the other axis; SPLIT, PACK: top is TOP, NARROW; TC: factor as tc.c says; PACK, STAGE: axis is the
+ * param; STAGE: factor is the axis of its rounds, target its depth; NEST: axis and the reduce axes inside of it sum
+ * apart; KEEP: keep.c */
 typedef struct { uint8_t kind; int8_t axis; uint8_t target; bool top; int32_t factor; } OptOp;
 enum { OPT_MAX = 24 };
 typedef struct { OptOp op[OPT_MAX]; uint32_t count; } OptList;
 
-/* A parameter of a kernel: which tensor-level BUFFER of the model's graph stands behind PARAM(slot). constant: known at load, so that it can be packed; part of the key. guard: the word of a GUARD, no data. */
+/* A parameter of a kernel: which tensor-level BUFFER of the model's graph stands behind PARAM(slot). constant: known at
+ * load, so that it can be packed; part of the key. guard: the word of a GUARD, no data. */
 typedef struct { const UOp *buffer; bool written, read, constant, guard; } KernelParam;
 
 /* A packed constant (OptOp PACK): the expression that is stored, its index among the loops, elements of the copy. */
 typedef struct { const UOp *value, *at; int64_t numel; } KernelPack;
 
-/* What part p of a kernel (a value of its THREAD range) touches of a parameter, in bytes: from p * stride + first on, at
- * most span. */
+/* What part p of a kernel (a value of its THREAD range) touches of a parameter, in bytes: from p * stride + first on,
+ * at most span. */
 typedef struct {
     int64_t stride;                 /* -1: parts do not lie at equal distances */
     int64_t first, span;            /* span 0: not known */
@@ -61,7 +81,9 @@ typedef struct Kernel {
     struct Kernel *owner;           /* whose graph it is; NULL: its own */
     const UOp *root;                /* form 1 .. 5 */
     const UOp *linear;              /* form 6, or NULL */
-    const int64_t *param_bytes;     /* of a kernel that has forgotten its code: what kernel_param_bytes, kernel_vectors and kernel_overlaps said before */
+    /* of a kernel that has forgotten its code: what kernel_param_bytes, kernel_vectors and kernel_overlaps said before
+     */
+    const int64_t *param_bytes;
     bool vectors, overlaps;
     uint32_t nparam;
     KernelParam param[KERNEL_PARAMS];
@@ -74,7 +96,8 @@ typedef struct Kernel {
     uint64_t rings;                 /* ranges whose rounds fill staged tiles in turn (STAGE of depth 2) */
     const KernelPack *pack[KERNEL_PARAMS];      /* NULL: not packed */
     char name[64];                  /* e.g. "r_56_64_9_3f2a91c0": reduce or element-wise (r, e), sizes, key */
-    char key[33];                   /* XXH3-128 of the canonical form 2, hex: equal kernels in different places have one key */
+    /* XXH3-128 of the canonical form 2, hex: equal kernels in different places have one key */
+    char key[33];
     int64_t flops, bytes;           /* a launch */
     const UOp *thread_bound;        /* trip count of the THREAD range, or NULL */
     const UOp *grid[3], *block[3];  /* GPU launch sizes (DT_INDEX), or NULL */
@@ -92,7 +115,8 @@ typedef struct Target {
     bool has_exp2;                  /* 2^x of f32 in few instructions */
     bool clears_halos;              /* a step can zero the halo of what its kernel stores */
     uint32_t wmma;                  /* rows of graph/wmma.def that it has: bit = WmmaRow */
-    int32_t parts;                  /* of bf16 that a number of f32 becomes in products under a sum (parts.c); 0: it stays */
+    /* of bf16 that a number of f32 becomes in products under a sum (parts.c); 0: it stays */
+    int32_t parts;
     int32_t max_block, warp;
 } Target;
 /* Bytes of values that a core's part of a kernel may go over again and again: most of its second cache. */

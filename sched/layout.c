@@ -1,11 +1,15 @@
-/* Layout: in which order the axes of each intermediate buffer lie, and how wide a halo of zeros surrounds it. Until here every access is an INDEX with one expression
- * an axis; a layout is a substitution on one buffer, after which every INDEX is flat.
+/* Layout: in which order the axes of each intermediate buffer lie, and how wide a halo of zeros surrounds it. Until
+ * here every access is an INDEX with one expression an axis; a layout is a substitution on one buffer, after which
+ * every INDEX is flat.
  *
- * Order: a kernel that sums products votes for the axis along which its constant operand varies (the columns of a GEMM, the output channels of a convolution) to be last in
- *   what it stores, for its reduce axis to be last in what it reads, and without constants for the axis that will be its lanes; element-wise kernels carry votes on between
- *   buffers whose axes they walk together. A vote is the time it would save. The axis with most votes moves to the end. Constants, inputs, outputs and what host functions touch keep their order.
- * Halo: a load gated by exactly "the index lies inside" reads zeros outside; with a margin of stored zeros the gate goes away. Such a buffer is zeroed once, or each time before it is stored (plan.c).
- * Last, kernels get their key, name and counts. The calls of a function share their kernels' graphs: they are looked at once, and made flat once for all calls whose buffers lie alike.
+ * Order: a kernel that sums products votes for the axis along which its constant operand varies (the columns of a GEMM,
+ * the output channels of a convolution) to be last in what it stores, for its reduce axis to be last in what it reads,
+ * and without constants for the axis that will be its lanes; element-wise kernels carry votes on between buffers whose
+ * axes they walk together. A vote is the time it would save. The axis with most votes moves to the end. Constants,
+ * inputs, outputs and what host functions touch keep their order. Halo: a load gated by exactly "the index lies inside"
+ * reads zeros outside; with a margin of stored zeros the gate goes away. Such a buffer is zeroed once, or each time
+ * before it is stored (plan.c). Last, kernels get their key, name and counts. The calls of a function share their
+ * kernels' graphs: they are looked at once, and made flat once for all calls whose buffers lie alike.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +21,13 @@
 #include "sched/rangeify.h"
 
 enum { AXES = 16, SIZES_MAX = 1 << 14 };      /* SIZES_MAX: values of a variable that are tried */
-typedef struct { bool fixed, bare; uint32_t rank; float vote[AXES]; uint8_t last; int32_t before[AXES], after[AXES]; } Layout;
+typedef struct {
+    bool fixed, bare;
+    uint32_t rank;
+    float vote[AXES];
+    uint8_t last;
+    int32_t before[AXES], after[AXES];
+} Layout;
 
 static Layout *layout_of(Layout *all, const UOp *buffer)
 {
@@ -43,7 +53,8 @@ static void vote(Layout *all, const Kernel *k, const UOp *index, const UOp *rang
     if (axis >= 0 && axis < AXES) l->vote[axis] += weight;
 }
 
-typedef struct { const UOp *store[8], *load[64], *range[64], *product; uint32_t nstore, nload, nrange; } Access;      /* product: what a reduce sums, or NULL */
+/* product: what a reduce sums, or NULL */
+typedef struct { const UOp *store[8], *load[64], *range[64], *product; uint32_t nstore, nload, nrange; } Access;
 
 static void accesses(Access *a, const Kernel *k, Arena *scratch)
 {
@@ -52,8 +63,10 @@ static void accesses(Access *a, const Kernel *k, Arena *scratch)
     memset(a, 0, sizeof *a);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
-        if (u->op == UOP_STORE && u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM && a->nstore < 8) a->store[a->nstore++] = u->src[0];
-        if (u->op == UOP_LOAD && u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM && a->nload < 64) a->load[a->nload++] = u->src[0];
+        if (u->op == UOP_STORE && u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM && a->nstore < 8)
+            a->store[a->nstore++] = u->src[0];
+        if (u->op == UOP_LOAD && u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM && a->nload < 64)
+            a->load[a->nload++] = u->src[0];
         if (u->op == UOP_RANGE && a->nrange < 64) a->range[a->nrange++] = u;
         const UOp *p = u->op == UOP_REDUCE ? u->src[0] : NULL;
         while (p && p->op == UOP_CAST) p = p->src[0];
@@ -88,18 +101,21 @@ static bool reads_constant(const Schedule *s, const Kernel *k, const UOp *u, con
 typedef struct Margin { int64_t slot; int32_t before[AXES], after[AXES]; struct Margin *next; } Margin;
 typedef struct { Access access; Margin *margin; } Facts;
 
-/* Votes are in nanoseconds saved: an element stored or loaded in a vector instead of alone, or an operation of a contraction in a lane. */
+/* Votes are in nanoseconds saved: an element stored or loaded in a vector instead of alone, or an operation of a
+ * contraction in a lane. */
 static const float ELEMENT_NS = 0.5f, LANE_NS_PER_FLOP = 0.04f;
 
 static float elements(const UOp *index) { return ELEMENT_NS * (float)uop_numel(index->src[0]); }
 
-/* The ranges along which it is read step by step; not those of which it takes a remainder (phases of a transposed convolution), which are no columns of it. */
+/* The ranges along which it is read step by step; not those of which it takes a remainder (phases of a transposed
+ * convolution), which are no columns of it. */
 static uint64_t stepped(const Access *a, const UOp *index)
 {
     uint64_t set = 0;
     for (uint32_t i = 0; i < a->nrange; i++)
         for (uint32_t k = 1; k < index->nsrc && (index->ranges & range_bit(a->range[i])); k++)
-            if ((index->src[k]->ranges & range_bit(a->range[i])) && range_step(index->src[k], a->range[i]) != NO_STEP) set |= range_bit(a->range[i]);
+            if ((index->src[k]->ranges & range_bit(a->range[i])) && range_step(index->src[k], a->range[i]) != NO_STEP)
+                set |= range_bit(a->range[i]);
     return set;
 }
 
@@ -116,13 +132,15 @@ static void vote_heavy(Schedule *s, Layout *all, const Kernel *k, const Access *
         const UOp *r = a->range[i];
         uint64_t bit = range_bit(r);
         if (r->src[0]->vmax < 8 || !(weights & bit)) continue;
-        for (uint32_t j = 0; j < a->nstore && range_type(r) == AXIS_LOOP; j++) vote(all, k, a->store[j], r, elements(a->store[j]));
+        for (uint32_t j = 0; j < a->nstore && range_type(r) == AXIS_LOOP; j++)
+            vote(all, k, a->store[j], r, elements(a->store[j]));
         for (uint32_t j = 0; j < a->nload && (range_type(r) == AXIS_REDUCE || (others & bit)); j++)
             if (!is_constant(s, k, a->load[j], once)) vote(all, k, a->load[j], r, elements(a->load[j]));
     }
 }
 
-/* A product of two operands that are no constants: its lanes run along an output axis of one of them, the last of what is stored where there is a choice. */
+/* A product of two operands that are no constants: its lanes run along an output axis of one of them, the last of what
+ * is stored where there is a choice. */
 static void vote_product(Layout *all, const Kernel *k, const Access *a, const UOp *product)
 {
     uint64_t one = product->src[0]->ranges, two = product->src[1]->ranges;
@@ -153,7 +171,8 @@ static void vote_along(Layout *all, const Kernel *k, const Access *a)
             const UOp *x = j < a->nstore ? a->store[j] : a->load[j - a->nstore];
             Layout *l = layout_of(all, buffer_of(k, x));
             int axis = l && !l->fixed ? bare_axis(x, r) : -1;
-            if (axis >= 0 && axis < AXES && l->vote[axis] < 0.5f * sum / (float)n) l->vote[axis] = 0.5f * sum / (float)n;
+            if (axis >= 0 && axis < AXES && l->vote[axis] < 0.5f * sum / (float)n)
+                l->vote[axis] = 0.5f * sum / (float)n;
         }
     }
 }
@@ -193,7 +212,8 @@ static int64_t value_at(const UOp *u, int64_t var)
     return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out) ? out : INT64_MAX;
 }
 
-/* The largest value of an expression of sizes: where the bounds of its parts say too little (a half, twice, less the whole), all values of its variable are tried. */
+/* The largest value of an expression of sizes: where the bounds of its parts say too little (a half, twice, less the
+ * whole), all values of its variable are tried. */
 static int64_t largest(const UOp *u)
 {
     const UOp *var = NULL;
@@ -217,7 +237,8 @@ static int64_t overhang(const Kernel *k, Rewriter *rw, const UOp *i, const UOp *
     return over <= HALO_MAX ? over + 1 : INT64_MAX;
 }
 
-/* Does a margin make this load's gate superfluous: does it say nothing but that each axis lies inside? before, after: the margin that it needs. */
+/* Does a margin make this load's gate superfluous: does it say nothing but that each axis lies inside? before, after:
+ * the margin that it needs. */
 static bool halo_serves(const Kernel *k, Rewriter *rw, const UOp *load, int32_t *before, int32_t *after)
 {
     Graph *g = k->g;
@@ -232,8 +253,13 @@ static bool halo_serves(const Kernel *k, Rewriter *rw, const UOp *load, int32_t 
         if (i->vmin < -HALO_MAX || over > HALO_MAX) return false;
         before[a - 1] = i->vmin < 0 ? (int32_t)-i->vmin : 0;
         after[a - 1] = over > 0 ? (int32_t)over : 0;
-        if (before[a - 1]) remove_from(rest, &n, rewriter_run(rw, UOP(g, UOP_CMPNE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, i, uop_index(g, 0)), uop_bool(g, true))));
-        if (after[a - 1] || !uop_is_const(size)) remove_from(rest, &n, rewriter_run(rw, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, i, size)));
+        if (before[a - 1])
+            remove_from(rest, &n,
+                        rewriter_run(rw,
+                                     UOP(g, UOP_CMPNE, DT_VOID, NO_ARG,
+                                         UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, i, uop_index(g, 0)), uop_bool(g, true))));
+        if (after[a - 1] || !uop_is_const(size))
+            remove_from(rest, &n, rewriter_run(rw, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, i, size)));
         plain *= (double)size->vmax;
         grown *= (double)(size->vmax + before[a - 1] + after[a - 1]);
     }
@@ -247,9 +273,12 @@ static void margins(Facts *f, const Kernel *k, Arena *scratch)
     const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
     for (uint32_t i = 0; i < n; i++) {
         Margin m = { .next = f->margin };
-        if (order[i]->op != UOP_LOAD || index_of(order[i])->op != UOP_INDEX || index_of(order[i])->src[0]->op != UOP_PARAM) continue;
+        if (order[i]->op != UOP_LOAD || index_of(order[i])->op != UOP_INDEX ||
+            index_of(order[i])->src[0]->op != UOP_PARAM)
+            continue;
         m.slot = index_of(order[i])->src[0]->arg.i;
-        if (uop_rank(k->param[m.slot].buffer) <= AXES && halo_serves(k, rw, order[i], m.before, m.after)) f->margin = arena_copy(scratch, &m, sizeof m);
+        if (uop_rank(k->param[m.slot].buffer) <= AXES && halo_serves(k, rw, order[i], m.before, m.after))
+            f->margin = arena_copy(scratch, &m, sizeof m);
     }
     rewriter_free(rw);
 }
@@ -275,7 +304,10 @@ static bool has_halo(const Layout *l)
 }
 
 /* Storage order of axes: as they are, with `last` moved to the end. */
-static uint32_t storage(const Layout *l, uint32_t rank, uint32_t k) { return !l || l->fixed || k < l->last ? k : k + 1 < rank ? k + 1 : l->last; }
+static uint32_t storage(const Layout *l, uint32_t rank, uint32_t k)
+{
+    return !l || l->fixed || k < l->last ? k : k + 1 < rank ? k + 1 : l->last;
+}
 
 static const UOp *stored_size(Graph *g, const Layout *l, const UOp *dim, uint32_t axis)
 {
@@ -289,7 +321,8 @@ static const UOp *flat_index(Graph *g, Rewriter *rw, const Layout *l, const UOp 
     const UOp *flat = uop_index(g, 0), *stride = uop_index(g, 1);
     for (uint32_t k = rank; k-- > 0;) {
         uint32_t a = storage(l, rank, k);
-        const UOp *i = l && a < AXES && l->before[a] ? index_math(g, UOP_ADD, idx[a], uop_index(g, l->before[a])) : idx[a];
+        const UOp *i =
+            l && a < AXES && l->before[a] ? index_math(g, UOP_ADD, idx[a], uop_index(g, l->before[a])) : idx[a];
         flat = index_math(g, UOP_ADD, flat, index_math(g, UOP_MUL, i, stride));
         stride = index_math(g, UOP_MUL, stride, stored_size(g, l, uop_dim(param, a), a));
     }
@@ -299,7 +332,8 @@ static const UOp *flat_index(Graph *g, Rewriter *rw, const Layout *l, const UOp 
 static const UOp *flat_param(Graph *g, Rewriter *rw, const Layout *l, const UOp *param)
 {
     const UOp *n = uop_index(g, 1);
-    for (uint32_t a = 0; a < uop_rank(param); a++) n = index_math(g, UOP_MUL, n, stored_size(g, l, uop_dim(param, a), a));
+    for (uint32_t a = 0; a < uop_rank(param); a++)
+        n = index_math(g, UOP_MUL, n, stored_size(g, l, uop_dim(param, a), a));
     n = rewriter_run(rw, n);
     return uop_param(g, (DType)param->dtype, &n, 1, param->arg.i);
 }
@@ -319,7 +353,8 @@ static void flatten_kernel(Layout *all, Kernel *k)
         const UOp *at = u->op == UOP_INDEX && u->src[0]->op == UOP_PARAM ? u->src[0] : NULL;
         if (at) {
             const Layout *l = layout_of(all, k->param[at->arg.i].buffer);
-            map[u->id] = UOP(g, UOP_INDEX, DT_VOID, NO_ARG, flat_param(g, rw, l, at), flat_index(g, rw, l, at, src + 1));
+            map[u->id] =
+                UOP(g, UOP_INDEX, DT_VOID, NO_ARG, flat_param(g, rw, l, at), flat_index(g, rw, l, at, src + 1));
             continue;
         }
         uint32_t ns = u->nsrc;
@@ -356,19 +391,23 @@ static const Kernel *family(const Kernel *k) { return k->owner ? k->owner : k; }
 static bool lie_alike(const Layout *all, const UOp *a, const UOp *b)
 {
     static const Layout plain = { .fixed = true };
-    const Layout *x = a->op == UOP_BUFFER ? &all[buffer_slot(a)] : &plain, *y = b->op == UOP_BUFFER ? &all[buffer_slot(b)] : &plain;
+    const Layout *x = a->op == UOP_BUFFER ? &all[buffer_slot(a)] : &plain,
+                 *y = b->op == UOP_BUFFER ? &all[buffer_slot(b)] : &plain;
     uint32_t rank = uop_rank(a), end = rank ? rank - 1 : 0;
-    return (x->fixed ? end : x->last) == (y->fixed ? end : y->last) && !memcmp(x->before, y->before, sizeof x->before) && !memcmp(x->after, y->after, sizeof x->after);
+    return (x->fixed ? end : x->last) == (y->fixed ? end : y->last) &&
+        !memcmp(x->before, y->before, sizeof x->before) && !memcmp(x->after, y->after, sizeof x->after);
 }
 
 static bool same_places(const Layout *all, const Kernel *a, const Kernel *b)
 {
     bool same = family(a) == family(b);
-    for (uint32_t p = 0; same && p < a->nparam; p++) same = a->param[p].constant == b->param[p].constant && lie_alike(all, a->param[p].buffer, b->param[p].buffer);
+    for (uint32_t p = 0; same && p < a->nparam; p++)
+        same = a->param[p].constant == b->param[p].constant && lie_alike(all, a->param[p].buffer, b->param[p].buffer);
     return same;
 }
 
-/* For each item the number + 1 of an earlier one whose flat form is its own; kernels that find none get a graph of their own. */
+/* For each item the number + 1 of an earlier one whose flat form is its own; kernels that find none get a graph of
+ * their own. */
 static uint32_t *find_equals(Schedule *s, const Layout *all, Arena *scratch)
 {
     uint32_t *equal = NEW_N(scratch, uint32_t, s->count + 1);
@@ -424,12 +463,14 @@ static void fix_seen_outside(Schedule *s, Layout *all)
     }
 }
 
-/* The zeros around a value of symbolic size lie elsewhere in each run: only a device that makes them anew can have them, and only where no jump may come to another kernel first (plan.c). */
+/* The zeros around a value of symbolic size lie elsewhere in each run: only a device that makes them anew can have
+ * them, and only where no jump may come to another kernel first (plan.c). */
 static void bare_symbolic(Schedule *s, Layout *all, const Target *t)
 {
     bool clears = t->clears_halos;
     for (uint32_t i = 0; i < s->count; i++) clears &= s->item[i].kind != ITEM_LOOP && s->item[i].kind != ITEM_IF;
-    for (uint32_t b = 0; b < graph_buffer_count(s->g) && !clears; b++) all[b].bare = !shape_static(graph_buffer(s->g, b)->shape);
+    for (uint32_t b = 0; b < graph_buffer_count(s->g) && !clears; b++)
+        all[b].bare = !shape_static(graph_buffer(s->g, b)->shape);
 }
 
 /* Buffers that only kernels at load write. */
@@ -437,9 +478,11 @@ static void written_once(const Schedule *s, uint8_t *once)
 {
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < s->count; i++)
-            if (s->item[i].kernel && s->item[i].once == !pass) once[buffer_slot(s->item[i].kernel->param[0].buffer)] = !pass;
+            if (s->item[i].kernel && s->item[i].once == !pass)
+                once[buffer_slot(s->item[i].kernel->param[0].buffer)] = !pass;
     for (uint32_t i = 0; i < s->count; i++)
-        if (s->item[i].kind == ITEM_COPY && s->item[i].mem[0]->op == UOP_BUFFER) once[buffer_slot(s->item[i].mem[0])] = 0;
+        if (s->item[i].kind == ITEM_COPY && s->item[i].mem[0]->op == UOP_BUFFER)
+            once[buffer_slot(s->item[i].mem[0])] = 0;
 }
 
 static void choose(Layout *all, uint32_t n)
@@ -483,7 +526,8 @@ static Facts **read_kernels(Schedule *s, Arena *scratch)
     for (uint32_t i = 0; i < s->count; i++) {
         Kernel *k = s->item[i].kernel;
         for (uint32_t j = 0; k && k->owner && j < i && !facts[i]; j++)
-            if (s->item[j].kernel == k->owner) facts[i] = facts[j], k->flops = k->owner->flops, k->bytes = k->owner->bytes;
+            if (s->item[j].kernel == k->owner)
+                facts[i] = facts[j], k->flops = k->owner->flops, k->bytes = k->owner->bytes;
         if (!k || facts[i]) continue;
         facts[i] = NEW(scratch, Facts);
         kernel_count(k);
@@ -505,7 +549,8 @@ static void vote_all(Schedule *s, Layout *all, Facts *const *facts, const uint8_
     for (int round = 0; round < 6; round++)
         for (uint32_t i = 0; i < s->count; i++) {
             uint32_t at = round % 2 ? s->count - 1 - i : i;
-            if (s->item[at].kernel && !facts[at]->access.product) vote_along(all, s->item[at].kernel, &facts[at]->access);
+            if (s->item[at].kernel && !facts[at]->access.product)
+                vote_along(all, s->item[at].kernel, &facts[at]->access);
         }
 }
 
@@ -513,7 +558,8 @@ static void mark_constants(const Schedule *s, Kernel *k, const uint8_t *once)
 {
     for (uint32_t p = 0; p < k->nparam; p++) {
         const UOp *b = k->param[p].buffer;
-        k->param[p].constant = !k->param[p].written && b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
+        k->param[p].constant = !k->param[p].written && b->op == UOP_BUFFER &&
+            (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
     }
 }
 
@@ -543,7 +589,8 @@ static void flatten(Schedule *s, Layout *all, const Target *t, Arena *scratch)
 static bool in_pairs(const UOp *index)
 {
     const UOp *last = index->src[index->nsrc - 1];
-    return index->nsrc > 1 && last->op == UOP_MOD && uop_is_int_const(last->src[1], 2) && uop_is_int_const(uop_dim(index->src[0], index->nsrc - 2), 2);
+    return index->nsrc > 1 && last->op == UOP_MOD && uop_is_int_const(last->src[1], 2) &&
+        uop_is_int_const(uop_dim(index->src[0], index->nsrc - 2), 2);
 }
 
 static void fix_pairs(Schedule *s, Layout *all, Facts *const *facts)

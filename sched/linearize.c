@@ -1,15 +1,17 @@
 /* Linearize: the graph of a kernel (kernel.h, form 5) becomes instructions in order (form 6).
  *
- * Which loops a node stands in follows from the RANGEs that it depends on (u->ranges). Loops form a tree of blocks: a block is the inside of one loop, the root
- * block the inside of none. END and REDUCE are loop owners: they open their ranges, outermost first, in the block of the deepest range that they depend on
- * themselves. Owners that start in one block with the same range and do not depend on each other (equal level) share the loop; the rule is applied
- * range by range, so owners share the outer loops that they have in common. Two owners of one range that depend on each other get a loop each, and what both
- * need under it is computed in both. So 24 accumulators of a tile run in one loop over k, and a row's mean and its output in one loop over rows.
+ * Which loops a node stands in follows from the RANGEs that it depends on (u->ranges). Loops form a tree of blocks: a
+ * block is the inside of one loop, the root block the inside of none. END and REDUCE are loop owners: they open their
+ * ranges, outermost first, in the block of the deepest range that they depend on themselves. Owners that start in one
+ * block with the same range and do not depend on each other (equal level) share the loop; the rule is applied range by
+ * range, so owners share the outer loops that they have in common. Two owners of one range that depend on each other
+ * get a loop each, and what both need under it is computed in both. So 24 accumulators of a tile run in one loop over
+ * k, and a row's mean and its output in one loop over rows.
  *
- * In a block, nodes stand in the order in which they are asked for (sources right before their first user), so few values live at once.
- * A REDUCE becomes a variable: BUFFER(REG), STORE of the neutral element before its loop, STORE(REG, op(LOAD(REG), value)) inside, LOAD(REG) after it.
- * THREAD ranges of one END become one range (the caller's begin .. end), which must be outermost; on a GPU gpudims.c has made
- * positions of the ranges that are no loops.
+ * In a block, nodes stand in the order in which they are asked for (sources right before their first user), so few
+ * values live at once. A REDUCE becomes a variable: BUFFER(REG), STORE of the neutral element before its loop,
+ * STORE(REG, op(LOAD(REG), value)) inside, LOAD(REG) after it. THREAD ranges of one END become one range (the caller's
+ * begin .. end), which must be outermost; on a GPU gpudims.c has made positions of the ranges that are no loops.
  *
  * To add an axis type that is no loop: a case in open_range.
  */
@@ -23,7 +25,8 @@ typedef struct { const UOp *node; uint32_t next; } Entry;        /* a loop owner
 typedef struct Block {
     const UOp *range;                                            /* NULL: the root */
     uint64_t open;                                               /* bits of all loops around, its own included */
-    const Entry *entry;                                          /* the owners that share this loop; the root: the SINK's effects */
+    /* the owners that share this loop; the root: the SINK's effects */
+    const Entry *entry;
     uint32_t nentry;
 } Block;
 
@@ -51,7 +54,10 @@ typedef struct {
     uint32_t ngroup;
 } View;
 
-static bool is_owner(const UOp *u) { return (u->op == UOP_END && u->nsrc > 1) || (u->op == UOP_REDUCE && !u->arg.blob); }
+static bool is_owner(const UOp *u)
+{
+    return (u->op == UOP_END && u->nsrc > 1) || (u->op == UOP_REDUCE && !u->arg.blob);
+}
 static bool is_address(const UOp *u)
 {
     const UOp *m = u->op == UOP_INDEX || u->op == UOP_SHRINK ? u->src[0] : NULL;
@@ -59,7 +65,10 @@ static bool is_address(const UOp *u)
     return m && (m->op == UOP_PARAM || m->op == UOP_BUFFER);
 }
 static bool is_inner(const Block *b, const UOp *u) { return (u->ranges & ~b->open) != 0; }
-static bool is_outer(const Block *b, const UOp *u) { return b->range && !is_inner(b, u) && !(u->ranges & range_bit(b->range)); }
+static bool is_outer(const Block *b, const UOp *u)
+{
+    return b->range && !is_inner(b, u) && !(u->ranges & range_bit(b->range));
+}
 
 static void push(Lin *l, const UOp *u)
 {
@@ -140,7 +149,8 @@ static void view_groups(Lin *l, View *v)
     }
     for (uint32_t k = 0; k < v->b->nentry; k++) {
         const Entry *e = &v->b->entry[k];
-        if (v->b->range && e->next < range_total(e->node)) group_add(l, v, e->node, e->next, level[e->node->src[0]->id] + 1);
+        if (v->b->range && e->next < range_total(e->node))
+            group_add(l, v, e->node, e->next, level[e->node->src[0]->id] + 1);
     }
 }
 
@@ -174,10 +184,12 @@ static void emit(Lin *l, const UOp *u)
     if (!silent) push(l, n);
 }
 
-/* Emits u and what it needs, if this block is its place. Sizes in shapes (a STACK under PARAM or SHRINK) are no instructions. */
+/* Emits u and what it needs, if this block is its place. Sizes in shapes (a STACK under PARAM or SHRINK) are no
+ * instructions. */
 static void need(Lin *l, View *v, const UOp *u)
 {
-    if (u->op == UOP_RANGE) u = u->src[0];                                      /* the bound of a loop that may open further in */
+    /* the bound of a loop that may open further in */
+    if (u->op == UOP_RANGE) u = u->src[0];
     if (v->done[u->id] || is_outer(v->b, u)) return;
     v->done[u->id] = 1;
     if (v->group_of[u->id]) {
@@ -194,8 +206,9 @@ static void need(Lin *l, View *v, const UOp *u)
 }
 
 /* ---- the order of a loop's sums ----
- * The sum of an unrolled loop is a tree of ADDs. With many sums in one loop it is cut into terms, and all sums take their first term, then all their second: the values
- * that the terms share (a row of B) are read once and die early. With few sums the tree stays, because a chain would wait for itself. */
+ * The sum of an unrolled loop is a tree of ADDs. With many sums in one loop it is cut into terms, and all sums take
+ * their first term, then all their second: the values that the terms share (a row of B) are read once and die early.
+ * With few sums the tree stays, because a chain would wait for itself. */
 
 enum { MANY_SUMS = 6, MAX_TERMS = 64 };
 typedef struct { const UOp *reduce, *reg, *acc; const UOp *term[MAX_TERMS]; uint32_t nterm; bool split, taken; } Sum;
@@ -204,17 +217,20 @@ typedef struct { const UOp *reduce, *reg, *acc; const UOp *term[MAX_TERMS]; uint
 static bool terms(const UOp *u, Op op, const UOp **term, uint32_t *n, uint32_t depth)
 {
     if (depth == MAX_TERMS) return false;
-    if (u->op == op && op == UOP_ADD) return terms(u->src[0], op, term, n, depth + 1) && terms(u->src[1], op, term, n, depth + 1);
+    if (u->op == op && op == UOP_ADD)
+        return terms(u->src[0], op, term, n, depth + 1) && terms(u->src[1], op, term, n, depth + 1);
     if (u->op == UOP_MULACC && op == UOP_ADD && !terms(u->src[2], op, term, n, depth + 1)) return false;
     if (*n == MAX_TERMS) return false;
-    term[(*n)++] = u;                                            /* of a MULACC its product only: taken apart in sum_step */
+    /* of a MULACC its product only: taken apart in sum_step */
+    term[(*n)++] = u;
     return true;
 }
 
 static void split_sum(Sum *s, bool many)
 {
     const UOp *whole = s->reduce->src[0];
-    s->split = (many || s->reduce->shape->rank) && terms(whole, (Op)s->reduce->arg.i, s->term, &s->nterm, 0);       /* a WMMA adds by itself */
+    /* a WMMA adds by itself */
+    s->split = (many || s->reduce->shape->rank) && terms(whole, (Op)s->reduce->arg.i, s->term, &s->nterm, 0);
     if (!s->split) s->term[0] = whole, s->nterm = 1;
 }
 
@@ -239,7 +255,8 @@ static void sum_step(Lin *l, View *v, Sum *s, uint32_t t)
     if (product || u->op == UOP_WMMA || (op == UOP_ADD && s->split && u->op == UOP_MULACC)) {
         need(l, v, u->src[0]);
         need(l, v, u->src[1]);
-        s->acc = UOP(l->g, u->op == UOP_WMMA ? UOP_WMMA : UOP_MULACC, DT_VOID, u->op == UOP_WMMA ? u->arg : NO_ARG, l->map[u->src[0]->id], l->map[u->src[1]->id], s->acc);
+        s->acc = UOP(l->g, u->op == UOP_WMMA ? UOP_WMMA : UOP_MULACC, DT_VOID, u->op == UOP_WMMA ? u->arg : NO_ARG,
+                     l->map[u->src[0]->id], l->map[u->src[1]->id], s->acc);
     } else {
         need(l, v, u);
         s->acc = UOP(l->g, op, DT_VOID, NO_ARG, s->acc, l->map[u->id]);
@@ -251,7 +268,8 @@ static void round_of_terms(Lin *l, View *v, Sum *sum, uint32_t n, uint32_t t, ui
 {
     for (uint32_t i = 0; i < n; i++) {
         sum[i].taken = t >= sum[i].nterm;
-        for (uint32_t k = 0; !sum[i].taken && k < sum[i].term[t]->nsrc && k < 2; k++) uses[sum[i].term[t]->src[k]->id]++;
+        for (uint32_t k = 0; !sum[i].taken && k < sum[i].term[t]->nsrc && k < 2; k++)
+            uses[sum[i].term[t]->src[k]->id]++;
     }
     for (;;) {
         Sum *best = NULL;
@@ -303,8 +321,11 @@ static void open_range(Lin *l, const UOp *range)
 {
     const UOp *r = rewritten(l, range);
     AxisType t = range_type(range);
-    if (t != AXIS_LOOP && t != AXIS_REDUCE && t != AXIS_THREAD) l->status = fail(TG_INTERNAL, "kernel %s: a range of type %c is left for linearize", l->k->name, axis_letter[t]);
-    if (t == AXIS_THREAD && l->k->thread_bound && l->k->thread_bound != range->src[0]) l->status = fail(TG_INTERNAL, "kernel %s: THREAD ranges of different size", l->k->name);
+    if (t != AXIS_LOOP && t != AXIS_REDUCE && t != AXIS_THREAD)
+        l->status =
+            fail(TG_INTERNAL, "kernel %s: a range of type %c is left for linearize", l->k->name, axis_letter[t]);
+    if (t == AXIS_THREAD && l->k->thread_bound && l->k->thread_bound != range->src[0])
+        l->status = fail(TG_INTERNAL, "kernel %s: THREAD ranges of different size", l->k->name);
     if (t == AXIS_THREAD) l->k->thread_bound = range->src[0];
     l->map[range->id] = r;
     push(l, r);
@@ -318,7 +339,8 @@ static void emit_loop(Lin *l, const Block *b, Group *p)
         if (in[k].next == 1 && in[k].node->op == UOP_REDUCE) l->map[in[k].node->id] = variable(l, in[k].node);
     }
     Block child = { .range = p->range, .open = b->open | range_bit(p->range), .entry = in, .nentry = p->count };
-    if (range_type(p->range) == AXIS_THREAD && b->range) l->status = fail(TG_INTERNAL, "kernel %s: a THREAD range must be outermost", l->k->name);
+    if (range_type(p->range) == AXIS_THREAD && b->range)
+        l->status = fail(TG_INTERNAL, "kernel %s: a THREAD range must be outermost", l->k->name);
     open_range(l, p->range);
     if (!l->status) emit_block(l, &child);
     push(l, UOP(l->g, UOP_END, DT_VOID, NO_ARG, l->map[p->range->id]));
@@ -371,7 +393,8 @@ static const UOp *merge_threads(Lin *l, const UOp *root)
     const UOp **src = NEW_N(l->arena, const UOp *, root->nsrc);
     int number = free_number(l);
     for (uint32_t k = 0; k < root->nsrc; k++)
-        src[k] = root->src[k]->op == UOP_END && number < 64 ? one_thread_range(l->g, root->src[k], number) : root->src[k];
+        src[k] =
+            root->src[k]->op == UOP_END && number < 64 ? one_thread_range(l->g, root->src[k], number) : root->src[k];
     return uop_with(l->g, root, src);
 }
 
@@ -381,7 +404,8 @@ static int64_t local_bytes(const UOp *linear)
     int64_t total = 0;
     for (uint32_t i = 0; i < linear->nsrc; i++) {
         const UOp *u = linear->src[i];
-        if (u->op == UOP_BUFFER && buffer_space(u) == SPACE_LOCAL) total += (uop_numel(u) * dtype_size((DType)u->dtype) + 63) & ~INT64_C(63);
+        if (u->op == UOP_BUFFER && buffer_space(u) == SPACE_LOCAL)
+            total += (uop_numel(u) * dtype_size((DType)u->dtype) + 63) & ~INT64_C(63);
     }
     return total;
 }
@@ -401,7 +425,8 @@ static TgStatus linearize(Lin *l, const UOp *root)
     l->cap = l->count + 64;
     l->line = NEW_N(l->arena, const UOp *, l->cap);
     Entry top = { root, 0 };
-    const UOp *all = UOP(l->g, UOP_END, DT_VOID, NO_ARG, root);                  /* the root block's only body is the SINK itself */
+    /* the root block's only body is the SINK itself */
+    const UOp *all = UOP(l->g, UOP_END, DT_VOID, NO_ARG, root);
     top.node = all;
     Block b = { .entry = &top, .nentry = 1 };
     l->k->thread_bound = NULL;
@@ -423,6 +448,8 @@ TgStatus kernel_linearize(Kernel *k, const Target *t)
     kernel_prefetch(k);
     kernel_skip_idle(k);
     k->shared_bytes = k->local_bytes;
-    if (k->shared_bytes > t->l1_bytes) return fail(TG_UNSUPPORTED, "kernel %s: %lld bytes of shared memory; there are %lld", k->name, (long long)k->shared_bytes, (long long)t->l1_bytes);
+    if (k->shared_bytes > t->l1_bytes)
+        return fail(TG_UNSUPPORTED, "kernel %s: %lld bytes of shared memory; there are %lld", k->name,
+                    (long long)k->shared_bytes, (long long)t->l1_bytes);
     return s;
 }

@@ -1,8 +1,11 @@
-/* Loops: a CALL of "loop" (graph/custom.h) becomes ITEM_LOOP .. ITEM_NEXT around the items of its body, each kernel once, with the step as a variable.
+/* Loops: a CALL of "loop" (graph/custom.h) becomes ITEM_LOOP .. ITEM_NEXT around the items of its body, each kernel
+ * once, with the step as a variable.
  *
- * A state lives in a buffer of several slots, so that a round reads one and writes another and nothing is copied or swapped: two slots in turn (slot step % 2), or
- * trip + 1 of them where all values of the state are wanted (slot step). Before the loop slot 0 gets the initial value; after it the last slot is copied out.
- * Rows go to their place of the result. In: the call with its arguments in memory, result buffers (NULL: nobody reads it). Must hold: items of a body are never `once`.
+ * A state lives in a buffer of several slots, so that a round reads one and writes another and nothing is copied or
+ * swapped: two slots in turn (slot step % 2), or trip + 1 of them where all values of the state are wanted (slot step).
+ * Before the loop slot 0 gets the initial value; after it the last slot is copied out. Rows go to their place of the
+ * result. In: the call with its arguments in memory, result buffers (NULL: nobody reads it). Must hold: items of a body
+ * are never `once`.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +14,8 @@
 #include "sched/rangeify.h"
 
 /* Where a value of the body goes: buffer[at, ..], or the whole buffer when at is NULL. */
-typedef struct { const UOp *value, *buffer, *at; int64_t first; } Place;      /* first: size of axis 0 as kernels see it, 0: the buffer's own */
+/* first: size of axis 0 as kernels see it, 0: the buffer's own */
+typedef struct { const UOp *value, *buffer, *at; int64_t first; } Place;
 typedef struct {
     Rangeify *r;
     Graph *g;
@@ -19,7 +23,8 @@ typedef struct {
     const LoopAttr *attr;
     const UOp *body, *step, *count;         /* count: NULL where the number of rounds is known */
     const UOp *trip, *keep;         /* in memory, where data tell them */
-    const UOp *const *arg, *const *out;     /* initial states, then captured values, in memory; results: of each state and row, NULL where nobody reads it */
+    /* initial states, then captured values, in memory; results: of each state and row, NULL where nobody reads it */
+    const UOp *const *arg, *const *out;
     const UOp **slots;              /* buffer of each state */
 } Loop;
 
@@ -45,12 +50,18 @@ static const UOp *view_of(Graph *g, const UOp *buffer, const UOp *slot, const UO
     return UOP(g, UOP_RESHAPE, DT_VOID, NO_ARG, part, uop_sizes(g, size + 1, rank - 1));
 }
 
-/* n places for the values of a state: what a round leaves of it may be larger than what the loop begins with, of which nobody stores what has no elements. */
+/* n places for the values of a state: what a round leaves of it may be larger than what the loop begins with, of which
+ * nobody stores what has no elements. */
 static const UOp *new_slots(Graph *g, const UOp *init, const UOp *next, int64_t n)
 {
     const UOp *dim[65] = { uop_index(g, n) };
-    for (uint32_t k = 0; k < uop_rank(init); k++) dim[k + 1] = uop_dim(next, k) == uop_dim(init, k) ? uop_dim(init, k) : uop_index(g, uop_size(next, k));
-    return graph_add_buffer(g, &(BufferInfo){ .dtype = (DType)init->dtype, .shape = graph_shape(g, dim, uop_rank(init) + 1), .name = "", .zeroed = !uop_numel(init) });
+    for (uint32_t k = 0; k < uop_rank(init); k++)
+        dim[k + 1] = uop_dim(next, k) == uop_dim(init, k) ? uop_dim(init, k) : uop_index(g, uop_size(next, k));
+    return graph_add_buffer(g,
+                            &(BufferInfo){ .dtype = (DType)init->dtype,
+                                           .shape = graph_shape(g, dim, uop_rank(init) + 1),
+                                           .name = "",
+                                           .zeroed = !uop_numel(init) });
 }
 
 /* ---- storing into a part of a buffer ---- */
@@ -60,9 +71,11 @@ static void redirect(Kernel *k, uint32_t p, const Place *to)
 {
     Arena *a = arena_new();
     uint32_t n;
-    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n), **map = NEW_N(a, const UOp *, graph_count(k->g)), *dim[64];
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n), **map = NEW_N(a, const UOp *, graph_count(k->g)),
+              *dim[64];
     const UOp *at = to->at ? uop_copy(k->g, to->at, NULL) : NULL;
-    for (uint32_t d = 0; d < uop_rank(to->buffer); d++) dim[d] = !d && to->first ? uop_index(k->g, to->first) : uop_copy(k->g, uop_dim(to->buffer, d), NULL);
+    for (uint32_t d = 0; d < uop_rank(to->buffer); d++)
+        dim[d] = !d && to->first ? uop_index(k->g, to->first) : uop_copy(k->g, uop_dim(to->buffer, d), NULL);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i], *src[u->nsrc + 2];
         bool index = u->op == UOP_INDEX && u->src[0]->op == UOP_PARAM && u->src[0]->arg.i == p, changed = index;
@@ -72,7 +85,8 @@ static void redirect(Kernel *k, uint32_t p, const Place *to)
             src[m++] = map[u->src[s]->id];
             if (index && !s && at) src[m++] = at;
         }
-        if (u->op == UOP_PARAM && u->arg.i == p) map[u->id] = uop_param(k->g, (DType)u->dtype, dim, uop_rank(to->buffer), p);
+        if (u->op == UOP_PARAM && u->arg.i == p)
+            map[u->id] = uop_param(k->g, (DType)u->dtype, dim, uop_rank(to->buffer), p);
         else map[u->id] = changed ? uop_new(k->g, (Op)u->op, (DType)u->dtype, u->arg, src, m) : u;
     }
     k->root = map[k->root->id];
@@ -83,7 +97,8 @@ static void redirect(Kernel *k, uint32_t p, const Place *to)
 
 static bool has_own_kernel(const UOp *u)
 {
-    return u->op != UOP_CONST && u->op != UOP_PARAM && u->op != UOP_BUFFER && u->op != UOP_IOTA && u->op != UOP_DEFINE_VAR && u->op != UOP_BIND && u->op != UOP_GETTUPLE;
+    return u->op != UOP_CONST && u->op != UOP_PARAM && u->op != UOP_BUFFER && u->op != UOP_IOTA &&
+        u->op != UOP_DEFINE_VAR && u->op != UOP_BIND && u->op != UOP_GETTUPLE;
 }
 
 /* With room for more behind them. */
@@ -93,7 +108,9 @@ static const UOp **owned(Loop *l, const Place *place, uint32_t n, uint32_t more)
     for (uint32_t k = 0; k < n; k++) {
         bool own = has_own_kernel(place[k].value);
         for (uint32_t i = 0; i < k; i++) own = own && place[i].value != place[k].value;
-        value[k] = own ? place[k].value : uop_tagged(l->g, UOP(l->g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, place[k].value), (uint16_t)(k + 1));
+        value[k] = own
+            ? place[k].value
+            : uop_tagged(l->g, UOP(l->g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, place[k].value), (uint16_t)(k + 1));
     }
     return value;
 }
@@ -143,7 +160,8 @@ static TgStatus before_loop(Loop *l)
     for (uint32_t k = 0; k < l->attr->states; k++) {
         const UOp *init = l->arg[k];
         bool history = loop_keeps_all(l->attr, k);
-        l->slots[k] = history && l->out[k] ? l->out[k] : new_slots(l->g, init, l->body->src[k], history ? l->attr->trip + 1 : 2);
+        l->slots[k] =
+            history && l->out[k] ? l->out[k] : new_slots(l->g, init, l->body->src[k], history ? l->attr->trip + 1 : 2);
         if (uop_numel(init)) place[n++] = (Place){ init, l->slots[k], uop_index(l->g, 0) };
     }
     return n ? add_items(l, place, n, NULL) : TG_OK;
@@ -154,12 +172,14 @@ static const UOp *bind_body(const Loop *l)
 {
     Graph *g = l->g;
     uint32_t n, found = 0, all = l->attr->states + l->attr->captured;
-    const UOp **order = uop_toposort(g, &l->body, 1, l->r->arena, &n), **from = NEW_N(l->r->arena, const UOp *, all + 1), **to = NEW_N(l->r->arena, const UOp *, all + 1);
+    const UOp **order = uop_toposort(g, &l->body, 1, l->r->arena, &n),
+              **from = NEW_N(l->r->arena, const UOp *, all + 1), **to = NEW_N(l->r->arena, const UOp *, all + 1);
     for (uint32_t i = 0; i < n; i++) {
         int64_t k = order[i]->arg.i - l->attr->base;
         if (order[i]->op != UOP_PARAM || k < 0 || k >= all) continue;
         from[found] = order[i];
-        to[found++] = k < l->attr->states ? view_of(g, l->slots[k], slot_of(l, (uint32_t)k, l->step), order[i]) : l->arg[k];
+        to[found++] =
+            k < l->attr->states ? view_of(g, l->slots[k], slot_of(l, (uint32_t)k, l->step), order[i]) : l->arg[k];
     }
     return found ? uop_substitute(g, l->body, from, to, found) : l->body;
 }
@@ -180,7 +200,10 @@ static TgStatus rounds(Loop *l)
     loop->var[1] = l->count;
     loop->mem[0] = l->trip;
     loop->mem[1] = l->keep;
-    const UOp *keep = l->attr->has_keep ? graph_add_buffer(l->g, &(BufferInfo){ .dtype = DT_BOOL, .shape = graph_shape(l->g, NULL, 0), .size_bytes = 1, .name = "" }) : NULL;
+    const UOp *keep = l->attr->has_keep
+        ? graph_add_buffer(
+              l->g, &(BufferInfo){ .dtype = DT_BOOL, .shape = graph_shape(l->g, NULL, 0), .size_bytes = 1, .name = "" })
+        : NULL;
     if (keep) place[n++] = (Place){ body->src[all], keep, NULL, 0 };
     TgStatus status = add_items(l, place, n, body);
     schedule_add(l->s, ITEM_NEXT)->mem[0] = keep;
@@ -193,7 +216,9 @@ static TgStatus after_loop(Loop *l)
     uint32_t n = 0;
     for (uint32_t k = 0; k < l->attr->states; k++) {
         if (!l->out[k] || l->slots[k] == l->out[k]) continue;
-        place[n++] = (Place){ view_of(l->g, l->slots[k], slot_of(l, k, l->count ? l->count : uop_index(l->g, l->attr->trip)), l->out[k]), l->out[k], NULL, 0 };
+        place[n++] = (Place){ view_of(l->g, l->slots[k],
+                                      slot_of(l, k, l->count ? l->count : uop_index(l->g, l->attr->trip)), l->out[k]),
+                              l->out[k], NULL, 0 };
     }
     return n ? add_items(l, place, n, NULL) : TG_OK;
 }
@@ -202,10 +227,18 @@ TgStatus loop_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const 
 {
     const LoopAttr *attr = custom_attr(call->src[0], NULL);
     uint32_t n = attr->states + attr->captured;
-    const UOp **arg = NEW_N(r->arena, const UOp *, n + 1), **out = NEW_N(r->arena, const UOp *, attr->states + attr->rows + 1);
+    const UOp **arg = NEW_N(r->arena, const UOp *, n + 1),
+              **out = NEW_N(r->arena, const UOp *, attr->states + attr->rows + 1);
     for (uint32_t k = 0; k < n; k++) arg[k] = memory_of(r, call->src[3 + k]);
     for (uint32_t k = 0; k < nresult; k++) out[k] = result[k];
-    Loop l = { .r = r, .g = r->g, .s = s, .attr = attr, .body = call->src[0]->src[0], .step = call->src[0]->src[1], .arg = arg, .out = out };
+    Loop l = { .r = r,
+               .g = r->g,
+               .s = s,
+               .attr = attr,
+               .body = call->src[0]->src[0],
+               .step = call->src[0]->src[1],
+               .arg = arg,
+               .out = out };
     l.count = attr->counted ? call->src[0]->src[2] : NULL;
     l.trip = attr->trip < 0 ? memory_of(r, call->src[1]) : NULL;
     l.keep = attr->counted ? memory_of(r, call->src[2]) : NULL;

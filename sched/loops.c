@@ -1,5 +1,5 @@
-/* Loops of a kernel whose indices are flat: which ranges there are, before any OptOp. Long steps outside, neighbours that walk memory as one merged, ranges that an index
- * divides split. Comes in and goes out: form 2 (kernel.h).
+/* Loops of a kernel whose indices are flat: which ranges there are, before any OptOp. Long steps outside, neighbours
+ * that walk memory as one merged, ranges that an index divides split. Comes in and goes out: form 2 (kernel.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,8 @@ static int64_t reach_of(const Kernel *k, const UOp *const *order, uint32_t n, co
     int64_t widest = 0;
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
-        if (u->op != UOP_LOAD || u->src[0]->src[0]->op != UOP_PARAM || k->param[u->src[0]->src[0]->arg.i].constant) continue;
+        if (u->op != UOP_LOAD || u->src[0]->src[0]->op != UOP_PARAM || k->param[u->src[0]->src[0]->arg.i].constant)
+            continue;
         int64_t step = range_reach(u->src[0]->src[1], range);
         if (step != NO_STEP && llabs(step) > widest) widest = llabs(step);
     }
@@ -25,7 +26,8 @@ static int64_t reach_of(const Kernel *k, const UOp *const *order, uint32_t n, co
 static void order_reduces(Kernel *k, Arena *scratch)
 {
     uint32_t n;
-    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, k->root->id + 1);
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n),
+              **map = NEW_N(scratch, const UOp *, k->root->id + 1);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i], *src[72];
         for (uint32_t s = 0; s < u->nsrc; s++) src[s] = map[u->src[s]->id];
@@ -49,7 +51,9 @@ static void order_outputs(Kernel *k, Arena *scratch)
         if (order[i]->op == UOP_REDUCE || (order[i]->op == UOP_END && end)) return;
         if (order[i]->op == UOP_END) end = order[i];
     }
-    const UOp *index = end && end->src[0]->op == UOP_STORE && end->src[0]->src[0]->op == UOP_INDEX ? end->src[0]->src[0]->src[1] : NULL;
+    const UOp *index = end && end->src[0]->op == UOP_STORE && end->src[0]->src[0]->op == UOP_INDEX
+        ? end->src[0]->src[0]->src[1]
+        : NULL;
     for (uint32_t s = 1; index && s < end->nsrc; s++)
         if (range_step(index, end->src[s]) == NO_STEP) return;
     if (!index) return;
@@ -74,17 +78,25 @@ static uint32_t divisions(Graph *g, const UOp *root, Arena *scratch)
 
 typedef struct { const UOp *outer, *inner, *root; } Split;
 
-static const UOp *quotient(Graph *g, const UOp *a, const UOp *b) { return graph_rewrite(g, index_math(g, UOP_IDIV, a, b), rules_symbolic(), 0, NULL); }
-static const UOp *product(Graph *g, const UOp *a, const UOp *b) { return graph_rewrite(g, index_math(g, UOP_MUL, a, b), rules_symbolic(), 0, NULL); }
+static const UOp *quotient(Graph *g, const UOp *a, const UOp *b)
+{
+    return graph_rewrite(g, index_math(g, UOP_IDIV, a, b), rules_symbolic(), 0, NULL);
+}
+static const UOp *product(Graph *g, const UOp *a, const UOp *b)
+{
+    return graph_rewrite(g, index_math(g, UOP_MUL, a, b), rules_symbolic(), 0, NULL);
+}
 
 /* A range r as outer*c + inner: what divided r by c becomes a range of its own. */
 static Split split_range(Kernel *k, const UOp *r, const UOp *c, int number, Arena *scratch)
 {
     Graph *g = k->g;
     uint32_t n;
-    const UOp *outer = uop_range(g, range_number(r), quotient(g, r->src[0], c), range_type(r)), *inner = uop_range(g, number, c, range_type(r));
+    const UOp *outer = uop_range(g, range_number(r), quotient(g, r->src[0], c), range_type(r)),
+              *inner = uop_range(g, number, c, range_type(r));
     const UOp *sum = index_math(g, UOP_ADD, index_math(g, UOP_MUL, outer, c), inner);
-    const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, graph_count(g) + 1);
+    const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n),
+              **map = NEW_N(scratch, const UOp *, graph_count(g) + 1);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i], *src[72];
         uint32_t m = 0;
@@ -93,7 +105,9 @@ static Split split_range(Kernel *k, const UOp *r, const UOp *c, int number, Aren
             src[m++] = closed ? outer : map[u->src[s]->id];
             if (closed) src[m++] = inner;
         }
-        map[u->id] = u == r ? sum : m == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, m);
+        map[u->id] = u == r ? sum
+            : m == u->nsrc  ? uop_with(g, u, src)
+                            : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, m);
     }
     return (Split){ outer, inner, graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL) };
 }
@@ -120,8 +134,9 @@ static bool is_reused(const Split *s, Arena *scratch, Graph *g)
     return reduces && reused;
 }
 
-/* Is something loaded side by side along one half, which is no line along the whole loop r? Then lanes there are vectors: of the inner half, or of the outer one, whose rounds take turns with
- * few of the inner. Kernels with sums have tiles of their own. */
+/* Is something loaded side by side along one half, which is no line along the whole loop r? Then lanes there are
+ * vectors: of the inner half, or of the outer one, whose rounds take turns with few of the inner. Kernels with sums
+ * have tiles of their own. */
 static bool is_straightened(const Kernel *k, const UOp *r, const Split *s, Arena *scratch)
 {
     const UOp *half = s->inner->src[0]->vmax <= LANE_TURNS ? s->outer : s->inner;
@@ -133,7 +148,8 @@ static bool is_straightened(const Kernel *k, const UOp *r, const Split *s, Arena
         bent |= order[i]->op == UOP_LOAD && range_step(order[i]->src[0]->src[1], r) == NO_STEP;
     }
     order = uop_toposort(k->g, &s->root, 1, scratch, &n);
-    for (uint32_t i = 0; i < n; i++) straight |= order[i]->op == UOP_LOAD && range_step(order[i]->src[0]->src[1], half) == 1;
+    for (uint32_t i = 0; i < n; i++)
+        straight |= order[i]->op == UOP_LOAD && range_step(order[i]->src[0]->src[1], half) == 1;
     return bent && straight && half->src[0]->vmax >= LANES;
 }
 
@@ -166,14 +182,18 @@ static bool feeds_unit(const Kernel *k, const UOp *r, const Target *t, Arena *sc
     const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
     bool feeds = false;
     for (uint32_t i = 0; i < n && has_parts(t); i++) {
-        const UOp *u = order[i], *at = u->op == UOP_CAST && u->src[0]->op == UOP_LOAD && u->src[0]->dtype == DT_BF16 ? u->src[0]->src[0] : NULL;
+        const UOp *u = order[i],
+                  *at = u->op == UOP_CAST && u->src[0]->op == UOP_LOAD && u->src[0]->dtype == DT_BF16
+            ? u->src[0]->src[0]
+            : NULL;
         feeds |= at && at->op == UOP_INDEX && (at->ranges & range_bit(r)) && range_step(at->src[1], r) == NO_STEP;
     }
     return feeds;
 }
 
-/* Ranges that an index divides are split where that takes divisions away: reduce ranges always, since the divisions stand in the loop, and those of symbolic size, by which the
- * machine would have to divide; others for reuse, where vectors follow, and where a unit reads rows. Pairs of terms that a unit takes at once stay in one loop. */
+/* Ranges that an index divides are split where that takes divisions away: reduce ranges always, since the divisions
+ * stand in the loop, and those of symbolic size, by which the machine would have to divide; others for reuse, where
+ * vectors follow, and where a unit reads rows. Pairs of terms that a unit takes at once stay in one loop. */
 static void split_ranges(Kernel *k, const Target *t, bool vectors, Arena *scratch)
 {
     uint32_t n, before = divisions(k->g, k->root, scratch);
@@ -182,9 +202,11 @@ static void split_ranges(Kernel *k, const Target *t, bool vectors, Arena *scratc
     uint32_t count = divisions_of_ranges(k->g, order, n, list);
     for (uint32_t i = 0; before && i < count && number < 64; i++) {
         const UOp *r = list[i]->src[0];
-        if (range_type(r) == AXIS_REDUCE && uop_is_int_const(list[i]->src[1], 2) && feeds_unit(k, r, t, scratch)) continue;
+        if (range_type(r) == AXIS_REDUCE && uop_is_int_const(list[i]->src[1], 2) && feeds_unit(k, r, t, scratch))
+            continue;
         Split s = split_range(k, r, list[i]->src[1], number, scratch);
-        bool wanted = range_type(r) == AXIS_REDUCE || !uop_is_const(r->src[0]) || is_reused(&s, scratch, k->g) || feeds_unit(k, r, t, scratch) || (vectors && is_straightened(k, r, &s, scratch));
+        bool wanted = range_type(r) == AXIS_REDUCE || !uop_is_const(r->src[0]) || is_reused(&s, scratch, k->g) ||
+            feeds_unit(k, r, t, scratch) || (vectors && is_straightened(k, r, &s, scratch));
         if (!wanted || divisions(k->g, s.root, scratch) >= before) continue;
         k->root = s.root;
         split_ranges(k, t, vectors, scratch);
@@ -199,8 +221,10 @@ static const UOp *merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
     uint32_t n;
     if (range_type(a) != range_type(b)) return NULL;
     const UOp *one = uop_range(g, range_number(a), product(g, a->src[0], b->src[0]), range_type(a));
-    const UOp *outer = UOP(g, UOP_IDIV, DT_VOID, NO_ARG, one, b->src[0]), *inner = UOP(g, UOP_MOD, DT_VOID, NO_ARG, one, b->src[0]);
-    const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, graph_count(g) + 1);
+    const UOp *outer = UOP(g, UOP_IDIV, DT_VOID, NO_ARG, one, b->src[0]),
+              *inner = UOP(g, UOP_MOD, DT_VOID, NO_ARG, one, b->src[0]);
+    const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n),
+              **map = NEW_N(scratch, const UOp *, graph_count(g) + 1);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i], *src[72];
         uint32_t m = 0;
@@ -213,7 +237,10 @@ static const UOp *merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
                 if (u->src[s - 1] != a) return NULL;
             } else src[m++] = map[u->src[s]->id];
         }
-        map[u->id] = u == a ? outer : u == b ? inner : m == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, m);
+        map[u->id] = u == a ? outer
+            : u == b        ? inner
+            : m == u->nsrc  ? uop_with(g, u, src)
+                            : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, m);
     }
     const UOp *root = graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL);
     return divisions(g, root, scratch) <= divisions(g, k->root, scratch) ? root : NULL;
@@ -254,9 +281,11 @@ static void turn_loops(Kernel *k, Arena *scratch)
     for (uint32_t i = 0, n = opt_axes(k, axis, 64); i < n; i++) {
         const UOp *r = axis[i];
         if (range_type(r) != AXIS_LOOP || !uop_is_const(r->src[0]) || !is_backwards(k, r, scratch)) continue;
-        const UOp *turned = index_math(k->g, UOP_ADD, index_math(k->g, UOP_MUL, r, uop_index(k->g, -1)), uop_index(k->g, r->src[0]->vmax - 1));
+        const UOp *turned = index_math(k->g, UOP_ADD, index_math(k->g, UOP_MUL, r, uop_index(k->g, -1)),
+                                       uop_index(k->g, r->src[0]->vmax - 1));
         uint32_t count;
-        const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &count), **map = NEW_N(scratch, const UOp *, k->root->id + 1);
+        const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &count),
+                  **map = NEW_N(scratch, const UOp *, k->root->id + 1);
         for (uint32_t j = 0; j < count; j++) {
             const UOp *u = order[j], *src[72];
             for (uint32_t s = 0; s < u->nsrc; s++) src[s] = u->op == UOP_END && u->src[s] == r ? r : map[u->src[s]->id];

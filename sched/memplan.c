@@ -1,8 +1,9 @@
 /* Memory plan: places in the arena from lifetimes, and what must wait for what, from places.
  *
- * Comes in: lives (first and last step that need the bytes), or a plan whose buffers have places. Goes out: offsets such that two buffers alive at one step
- * never share a byte; sync flags such that no thread can run ahead into bytes that another still writes or reads.
- * Must hold: dependencies are computed on byte ranges, after placing, never on buffers: places are reused.
+ * Comes in: lives (first and last step that need the bytes), or a plan whose buffers have places. Goes out: offsets
+ * such that two buffers alive at one step never share a byte; sync flags such that no thread can run ahead into bytes
+ * that another still writes or reads. Must hold: dependencies are computed on byte ranges, after placing, never on
+ * buffers: places are reused.
  */
 #include <stdlib.h>
 
@@ -32,8 +33,8 @@ static void add_life(Lives *l, Life *x)
     l->at[l->n++] = x;
 }
 
-/* What is placed, so that the few lives that meet one in time are found soon: the steps are cut into spells, a short life stands in the list of each spell that it touches;
- * long ones stand in one list, by offset. */
+/* What is placed, so that the few lives that meet one in time are found soon: the steps are cut into spells, a short
+ * life stands in the list of each spell that it touches; long ones stand in one list, by offset. */
 typedef struct { Lives *spell, lasting, met; uint32_t nspell, steps; } Placed;
 enum { LIVES_A_SPELL = 16, SHORT_SPELLS = 8 };
 
@@ -51,7 +52,8 @@ static void place_life(Placed *p, Life *x)
     for (uint32_t k = p->lasting.n - 1; k && by_offset(&at[k - 1], &x) > 0; k--) at[k] = at[k - 1], at[k - 1] = x;
 }
 
-/* The short lives that x meets, by offset. One that stands in several spells is taken in the first that it shares with x. */
+/* The short lives that x meets, by offset. One that stands in several spells is taken in the first that it shares with
+ * x. */
 static const Lives *meet(Placed *p, const Life *x)
 {
     uint32_t from = spell_of(p, x->first), to = spell_of(p, x->last);
@@ -124,31 +126,40 @@ bool plan_conflict(const Plan *p, const Step *a, const Step *b)
     return false;
 }
 
-/* Steps that only the calling thread runs follow one another without a barrier (a copy or a host function may be shared out as well); on a device without our threads every order is a dependency. */
-static bool is_serial(const Step *s, const Target *t) { return t->has_threads && s->kind == STEP_KERNEL && s->thread_count == 1; }
+/* Steps that only the calling thread runs follow one another without a barrier (a copy or a host function may be shared
+ * out as well); on a device without our threads every order is a dependency. */
+static bool is_serial(const Step *s, const Target *t)
+{
+    return t->has_threads && s->kind == STEP_KERNEL && s->thread_count == 1;
+}
 
 /* What a chain waits for, it waits for at its first step. */
 static bool chain_conflict(const Plan *p, uint32_t since, const Step *s)
 {
     bool conflict = false;
     for (uint32_t i = p->chain[s->chain - 1].first; i <= p->chain[s->chain - 1].last; i++)
-        for (uint32_t j = since; j < p->chain[s->chain - 1].first && !conflict; j++) conflict = plan_conflict(p, &p->step[j], &p->step[i]);
+        for (uint32_t j = since; j < p->chain[s->chain - 1].first && !conflict; j++)
+            conflict = plan_conflict(p, &p->step[j], &p->step[i]);
     return conflict;
 }
 
 void plan_sync(Plan *p, const Target *t)
 {
-    uint32_t since = 0, nwide = 0, *wide = malloc(sizeof *wide * ((size_t)p->nstep + 1));      /* wide: the steps since the last sync that are not serial */
+    /* wide: the steps since the last sync that are not serial */
+    uint32_t since = 0, nwide = 0, *wide = malloc(sizeof *wide * ((size_t)p->nstep + 1));
     p->nsync = 0;
     for (uint32_t i = 0; i < p->nstep; i++) {
         Step *s = &p->step[i];
         bool serial = is_serial(s, t), landed = i && p->step[i - 1].kind == STEP_JUMP;
         if (i && p->step[i - 1].once && !s->once) since = i, nwide = 0;        /* load ends: all have waited */
-        for (uint32_t j = 0; p->jumps && j < p->nstep && !landed; j++) landed = p->step[j].kind == STEP_JUMP && p->step[j].target == i;
-        s->sync = landed || s->kind == STEP_JUMP;              /* around a jump all meet: what runs next is not what stands next */
+        for (uint32_t j = 0; p->jumps && j < p->nstep && !landed; j++)
+            landed = p->step[j].kind == STEP_JUMP && p->step[j].target == i;
+        /* around a jump all meet: what runs next is not what stands next */
+        s->sync = landed || s->kind == STEP_JUMP;
         if (s->chain) s->sync |= i == p->chain[s->chain - 1].first && chain_conflict(p, since, s);
         for (uint32_t j = nwide; serial && j-- > 0 && !s->sync;) s->sync = plan_conflict(p, &p->step[wide[j]], s);
-        for (uint32_t j = i; !serial && !s->chain && j-- > since && !s->sync;) s->sync = plan_conflict(p, &p->step[j], s);
+        for (uint32_t j = i; !serial && !s->chain && j-- > since && !s->sync;)
+            s->sync = plan_conflict(p, &p->step[j], s);
         if (s->sync) since = i, nwide = 0;
         if (!serial) wide[nwide++] = i;
         p->nsync += s->sync && !s->once;

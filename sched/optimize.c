@@ -1,6 +1,7 @@
-/* OptOps: a list of (op, axis, argument) changes a kernel's ranges. Legality lives here alone: an illegal op is an error with a reason and leaves the kernel as it was.
- * Axes are numbered as opt_axes lists them at the moment of the op: loops of the store in order, then those of each REDUCE. After a SPLIT the new axis stands next to
- * the old one (inside of it, or outside with `top`). To add an op: a kind in kernel.h, a name below, a case in opt_apply.
+/* OptOps: a list of (op, axis, argument) changes a kernel's ranges. Legality lives here alone: an illegal op is an
+ * error with a reason and leaves the kernel as it was. Axes are numbered as opt_axes lists them at the moment of the
+ * op: loops of the store in order, then those of each REDUCE. After a SPLIT the new axis stands next to the old one
+ * (inside of it, or outside with `top`). To add an op: a kind in kernel.h, a name below, a case in opt_apply.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +9,18 @@
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 
-static const char *const opt_name[OPT_COUNT] = { "SPLIT", "PADTO", "SWAP", "NOLOCALS", "TC", "PACK", "STAGE", "NEST", "KEEP" };
+static const char *const opt_name[OPT_COUNT] = { "SPLIT", "PADTO", "SWAP", "NOLOCALS", "TC",
+                                                 "PACK",  "STAGE", "NEST", "KEEP" };
 static const char *const target_name[AXIS_COUNT] = {
-    [AXIS_GLOBAL] = "GLOBAL", [AXIS_LOCAL] = "LOCAL", [AXIS_WARP] = "WARP", [AXIS_THREAD] = "THREAD", [AXIS_LOOP] = "LOOP", [AXIS_REDUCE] = "REDUCE",
-    [AXIS_GROUP_REDUCE] = "GROUP_REDUCE", [AXIS_UPCAST] = "UPCAST", [AXIS_UNROLL] = "UNROLL",
+    [AXIS_GLOBAL] = "GLOBAL",
+    [AXIS_LOCAL] = "LOCAL",
+    [AXIS_WARP] = "WARP",
+    [AXIS_THREAD] = "THREAD",
+    [AXIS_LOOP] = "LOOP",
+    [AXIS_REDUCE] = "REDUCE",
+    [AXIS_GROUP_REDUCE] = "GROUP_REDUCE",
+    [AXIS_UPCAST] = "UPCAST",
+    [AXIS_UNROLL] = "UNROLL",
 };
 enum { ANYWHERE, INNER, OUTER };
 static const struct { const char *from; int place; int32_t most; } target_rule[AXIS_COUNT] = {
@@ -29,7 +38,8 @@ void opt_print(Text *out, const OptList *l)
         const OptOp *o = &l->op[i];
         text_add(out, "%s%s", i ? "; " : "", opt_name[o->kind]);
         if (o->kind != OPT_NOLOCALS) text_add(out, " %d", o->axis);
-        if (o->kind == OPT_SPLIT || o->kind == OPT_PADTO || o->kind == OPT_SWAP || o->kind == OPT_TC) text_add(out, " %d", o->factor);
+        if (o->kind == OPT_SPLIT || o->kind == OPT_PADTO || o->kind == OPT_SWAP || o->kind == OPT_TC)
+            text_add(out, " %d", o->factor);
         if (o->kind == OPT_STAGE) text_add(out, " %d %d", o->factor, o->target);
         if (o->kind == OPT_SPLIT) text_add(out, " %s%s", target_name[o->target], o->top ? " TOP" : "");
         if (o->kind == OPT_PACK && o->top) text_add(out, " NARROW");
@@ -73,7 +83,8 @@ static TgStatus parse_one(OptOp *o, const char **s)
     *o = (OptOp){ .kind = (uint8_t)kind };
     if (kind != OPT_NOLOCALS) TRY(parse_number(s, 0, 63, &axis));
     o->axis = (int8_t)axis;
-    if (kind == OPT_SPLIT || kind == OPT_PADTO || kind == OPT_SWAP || kind == OPT_TC) TRY(parse_number(s, 0, INT32_MAX, &o->factor));
+    if (kind == OPT_SPLIT || kind == OPT_PADTO || kind == OPT_SWAP || kind == OPT_TC)
+        TRY(parse_number(s, 0, INT32_MAX, &o->factor));
     if (kind == OPT_STAGE) {
         int32_t depth = 0;
         TRY(parse_number(s, 0, 63, &o->factor));
@@ -151,8 +162,10 @@ static const UOp *change_node(Graph *g, const UOp *u, const UOp **map, const Cha
     if (c->gate && u->op == UOP_REDUCE && mine)
         src[0] = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, c->gate, src[0], identity(g, (Op)u->arg.i, (DType)u->dtype));
     if (c->gate && u->op == UOP_GUARD && (u->ranges & range_bit(c->old)))         /* what is padded is not checked */
-        src[0] = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, c->gate, src[0], uop_int(g, (DType)u->dtype, guard_otherwise(guard_kind(u->arg))));
-    if (c->gate && u->op == UOP_LOAD && (u->ranges & range_bit(c->old))) return with_gate(g, u, src, c->gate);   /* its own gate may hold in the pad */
+        src[0] = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, c->gate, src[0],
+                     uop_int(g, (DType)u->dtype, guard_otherwise(guard_kind(u->arg))));
+    /* its own gate may hold in the pad */
+    if (c->gate && u->op == UOP_LOAD && (u->ranges & range_bit(c->old))) return with_gate(g, u, src, c->gate);
     if (c->gate && u->op == UOP_STORE && (u->ranges & range_bit(c->old))) return with_gate(g, u, src, c->gate);
     if (u->op == UOP_REDUCE && n == 1) return src[0];
     return n == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, n);
@@ -163,7 +176,8 @@ void kernel_change(Kernel *k, const Change *c)
     Arena *a = arena_new();
     uint32_t n;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n), **map = NEW_N(a, const UOp *, k->root->id + 1);
-    for (uint32_t i = 0; i < n; i++) map[order[i]->id] = order[i] == c->old ? c->value : change_node(k->g, order[i], map, c);
+    for (uint32_t i = 0; i < n; i++)
+        map[order[i]->id] = order[i] == c->old ? c->value : change_node(k->g, order[i], map, c);
     k->root = graph_rewrite(k->g, map[k->root->id], rules_symbolic(), 0, NULL);
     arena_free(a);
 }
@@ -197,14 +211,19 @@ static bool is_pure(const Kernel *k)
 
 static const UOp *symbolic_parts(Graph *g, const UOp *size, int64_t f)
 {
-    return graph_rewrite(g, index_math(g, UOP_IDIV, index_math(g, UOP_ADD, size, uop_index(g, f - 1)), uop_index(g, f)), rules_symbolic(), 0, NULL);
+    return graph_rewrite(g, index_math(g, UOP_IDIV, index_math(g, UOP_ADD, size, uop_index(g, f - 1)), uop_index(g, f)),
+                         rules_symbolic(), 0, NULL);
 }
 
-static const UOp *at_most(Graph *g, const UOp *a, const UOp *most) { return UOP(g, UOP_WHERE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, a, most), a, most); }
+static const UOp *at_most(Graph *g, const UOp *a, const UOp *most)
+{
+    return UOP(g, UOP_WHERE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, a, most), a, most);
+}
 
-/* Factor 0 is the whole axis. Where a factor does not divide, the last part of an UPCAST or LOCAL begins early enough to end with the axis: it overlaps the part before, and no access
- * needs a gate. Of an axis of symbolic size, which may be shorter than the factor, the elements beyond the end are the last one again; in a reduce they are the identity. One that PADTO made a multiple
- * of the factor, or that is one, is divided exactly. */
+/* Factor 0 is the whole axis. Where a factor does not divide, the last part of an UPCAST or LOCAL begins early enough
+ * to end with the axis: it overlaps the part before, and no access needs a gate. Of an axis of symbolic size, which may
+ * be shorter than the factor, the elements beyond the end are the last one again; in a reduce they are the identity.
+ * One that PADTO made a multiple of the factor, or that is one, is divided exactly. */
 static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis)
 {
     const UOp *r = axis[o->axis];
@@ -212,24 +231,35 @@ static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis)
     int64_t size = r->src[0]->vmax, f = whole ? size : o->factor;
     int number = free_number(k);
     bool exact = !fixed && !whole && f > 0 && index_divisor(r->src[0]) % f == 0;
-    bool overlap = !whole && !exact && f < size && (size % f || !fixed) && (o->target == AXIS_UPCAST || o->target == AXIS_LOCAL) && !o->top && range_type(r) == AXIS_LOOP && is_pure(k);
+    bool overlap = !whole && !exact && f < size && (size % f || !fixed) &&
+        (o->target == AXIS_UPCAST || o->target == AXIS_LOCAL) && !o->top && range_type(r) == AXIS_LOOP && is_pure(k);
     bool gated = !fixed && !whole && !exact && f < size && range_type(r) == AXIS_REDUCE;
-    if (!fixed && !exact && !overlap && !gated && !(whole && (o->target == AXIS_GLOBAL || o->target == AXIS_THREAD))) return fail(TG_USAGE, "optops: axis %d has a symbolic size", o->axis);
-    if (f < 1 || (size % f && !exact && !overlap && !gated)) return fail(TG_USAGE, "optops: %lld does not divide axis %d of size %lld", (long long)f, o->axis, (long long)size);
-    if (!strchr(target_rule[o->target].from, axis_letter[range_type(r)])) return fail(TG_USAGE, "optops: axis %d of type %c cannot become %s", o->axis, axis_letter[range_type(r)], target_name[o->target]);
-    if (f > target_rule[o->target].most) return fail(TG_USAGE, "optops: %s of %lld; at most %d", target_name[o->target], (long long)f, target_rule[o->target].most);
+    if (!fixed && !exact && !overlap && !gated && !(whole && (o->target == AXIS_GLOBAL || o->target == AXIS_THREAD)))
+        return fail(TG_USAGE, "optops: axis %d has a symbolic size", o->axis);
+    if (f < 1 || (size % f && !exact && !overlap && !gated))
+        return fail(TG_USAGE, "optops: %lld does not divide axis %d of size %lld", (long long)f, o->axis,
+                    (long long)size);
+    if (!strchr(target_rule[o->target].from, axis_letter[range_type(r)]))
+        return fail(TG_USAGE, "optops: axis %d of type %c cannot become %s", o->axis, axis_letter[range_type(r)],
+                    target_name[o->target]);
+    if (f > target_rule[o->target].most)
+        return fail(TG_USAGE, "optops: %s of %lld; at most %d", target_name[o->target], (long long)f,
+                    target_rule[o->target].most);
     if (number == 64) return fail(TG_USAGE, "optops: more than 64 ranges");
     Graph *g = k->g;
     Change c = { .old = r };
-    const UOp *mine = uop_range(g, whole ? range_number(r) : number, whole ? r->src[0] : uop_index(g, f), (AxisType)o->target);
+    const UOp *mine =
+        uop_range(g, whole ? range_number(r) : number, whole ? r->src[0] : uop_index(g, f), (AxisType)o->target);
     if (whole) {
         c.value = c.list[0] = mine;
         c.n = 1;
     } else {
         const UOp *parts = fixed ? uop_index(g, (size + f - 1) / f) : symbolic_parts(g, r->src[0], f);
-        const UOp *rest = uop_range(g, range_number(r), parts, range_type(r)), *outer = o->top ? mine : rest, *inner = o->top ? rest : mine;
+        const UOp *rest = uop_range(g, range_number(r), parts, range_type(r)), *outer = o->top ? mine : rest,
+                  *inner = o->top ? rest : mine;
         const UOp *start = index_math(g, UOP_MUL, outer, inner->src[0]), *last = uop_index(g, size - f);
-        if (overlap && fixed) start = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, start, last), start, last);
+        if (overlap && fixed)
+            start = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, start, last), start, last);
         c.value = index_math(g, UOP_ADD, start, inner);
         if (gated) c.gate = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, c.value, r->src[0]);
         else if (!fixed && !exact) c.value = at_most(g, c.value, index_math(g, UOP_ADD, r->src[0], uop_index(g, -1)));
@@ -250,11 +280,17 @@ static TgStatus padto(Kernel *k, const OptOp *o, const UOp *const *axis)
     if (m < 2) return fail(TG_USAGE, "optops: PADTO of axis %d to a multiple of %lld", o->axis, (long long)m);
     if (t != AXIS_LOOP && t != AXIS_REDUCE && t != AXIS_GLOBAL) return fail(TG_USAGE, "optops: PADTO of a split axis");
     int64_t padded = (size + m - 1) / m * m;
-    if (fixed && padded > 4 * size) return fail(TG_USAGE, "optops: PADTO makes axis %d more than four times as long", o->axis);
+    if (fixed && padded > 4 * size)
+        return fail(TG_USAGE, "optops: PADTO makes axis %d more than four times as long", o->axis);
     if (fixed ? padded == size : index_divisor(r->src[0]) % m == 0) return TG_OK;
-    const UOp *bound = fixed ? uop_index(k->g, padded) : index_math(k->g, UOP_MUL, symbolic_parts(k->g, r->src[0], m), uop_index(k->g, m));
+    const UOp *bound = fixed ? uop_index(k->g, padded)
+                             : index_math(k->g, UOP_MUL, symbolic_parts(k->g, r->src[0], m), uop_index(k->g, m));
     const UOp *wide = uop_range(k->g, range_number(r), bound, t);
-    Change c = { .old = r, .value = wide, .list = { wide }, .n = 1, .gate = UOP(k->g, UOP_CMPLT, DT_VOID, NO_ARG, wide, r->src[0]) };
+    Change c = { .old = r,
+                 .value = wide,
+                 .list = { wide },
+                 .n = 1,
+                 .gate = UOP(k->g, UOP_CMPLT, DT_VOID, NO_ARG, wide, r->src[0]) };
     kernel_change(k, &c);
     return TG_OK;
 }
@@ -277,7 +313,8 @@ static bool share_sums(const Kernel *k, const UOp *one, const UOp *two)
     uint32_t count;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
     bool share = true;
-    for (uint32_t i = 0; i < count; i++) share &= order[i]->op != UOP_REDUCE || lists(order[i], one) == lists(order[i], two);
+    for (uint32_t i = 0; i < count; i++)
+        share &= order[i]->op != UOP_REDUCE || lists(order[i], one) == lists(order[i], two);
     arena_free(a);
     return share;
 }
@@ -285,18 +322,22 @@ static bool share_sums(const Kernel *k, const UOp *one, const UOp *two)
 /* Two loops of the output, or two of the same sums. */
 static TgStatus swap(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n)
 {
-    if (o->factor < 0 || (uint32_t)o->factor >= n) return fail(TG_USAGE, "optops: SWAP with axis %d of %u", o->factor, n);
+    if (o->factor < 0 || (uint32_t)o->factor >= n)
+        return fail(TG_USAGE, "optops: SWAP with axis %d of %u", o->factor, n);
     const UOp *a = axis[o->axis], *b = axis[o->factor];
     bool reduced = is_reduced(k, a);
-    if (reduced != is_reduced(k, b) || (reduced && !share_sums(k, a, b))) return fail(TG_USAGE, "optops: SWAP of a reduce axis with one that is not of the same sums");
+    if (reduced != is_reduced(k, b) || (reduced && !share_sums(k, a, b)))
+        return fail(TG_USAGE, "optops: SWAP of a reduce axis with one that is not of the same sums");
     Arena *scratch = arena_new();
     uint32_t count;
-    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &count), **map = NEW_N(scratch, const UOp *, k->root->id + 1), *src[72];
+    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &count),
+              **map = NEW_N(scratch, const UOp *, k->root->id + 1), *src[72];
     for (uint32_t i = 0; i < count; i++) {
         const UOp *u = order[i];
         for (uint32_t s = 0; s < u->nsrc; s++) {
             src[s] = map[u->src[s]->id];
-            if (u->op == (reduced ? UOP_REDUCE : UOP_END) && s && (u->src[s] == a || u->src[s] == b)) src[s] = u->src[s] == a ? b : a;
+            if (u->op == (reduced ? UOP_REDUCE : UOP_END) && s && (u->src[s] == a || u->src[s] == b))
+                src[s] = u->src[s] == a ? b : a;
         }
         map[u->id] = uop_with(k->g, u, src);
     }
@@ -305,14 +346,15 @@ static TgStatus swap(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t
     return TG_OK;
 }
 
-/* REDUCE(v; outer.., axis..) becomes REDUCE(REDUCE(v; axis..); outer..): each round of the outer loops has a sum of its own, so that a long sum rounds like a short one.
- * What a TC sums stays inside. */
+/* REDUCE(v; outer.., axis..) becomes REDUCE(REDUCE(v; axis..); outer..): each round of the outer loops has a sum of its
+ * own, so that a long sum rounds like a short one. What a TC sums stays inside. */
 static TgStatus nest(Kernel *k, const OptOp *o, const UOp *r)
 {
     Arena *a = arena_new();
     uint32_t count;
     bool done = false, held = false;
-    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count), **map = NEW_N(a, const UOp *, k->root->id + 1), *src[72];
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count), **map = NEW_N(a, const UOp *, k->root->id + 1),
+              *src[72];
     for (uint32_t i = 0; i < count; i++) {
         const UOp *u = order[i];
         uint32_t at = 0;
@@ -361,7 +403,8 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
     const UOp *axis[64], *before = k->root;
     uint32_t n = opt_axes(k, axis, 64);
     if (k->opts.count == OPT_MAX) return fail(TG_USAGE, "optops: more than %d ops", OPT_MAX);
-    if (!is_last(o) && k->opts.count && is_last(&k->opts.op[k->opts.count - 1])) return fail(TG_USAGE, "optops: PACK and STAGE come last");
+    if (!is_last(o) && k->opts.count && is_last(&k->opts.op[k->opts.count - 1]))
+        return fail(TG_USAGE, "optops: PACK and STAGE come last");
     if (o->kind == OPT_STAGE) {
         TRY(opt_stage(k, o, axis, n, t));
     } else if (o->kind == OPT_PACK) {
@@ -370,7 +413,8 @@ TgStatus opt_apply(Kernel *k, const OptOp *o, const Target *t)
         if (!t->has_locals) return fail(TG_USAGE, "optops: NOLOCALS on a device without locals");
     } else {
         if (o->axis < 0 || (uint32_t)o->axis >= n) return fail(TG_USAGE, "optops: axis %d of %u", o->axis, n);
-        bool held = wmma_holds(k, o, axis[o->axis]) || (o->kind == OPT_SWAP && o->factor >= 0 && (uint32_t)o->factor < n && wmma_holds(k, o, axis[o->factor]));
+        bool held = wmma_holds(k, o, axis[o->axis]) ||
+            (o->kind == OPT_SWAP && o->factor >= 0 && (uint32_t)o->factor < n && wmma_holds(k, o, axis[o->factor]));
         if (held) return fail(TG_USAGE, "optops: axis %d is part of a TC", o->axis);
         if (o->kind == OPT_SPLIT) TRY(split(k, o, axis));
         else if (o->kind == OPT_PADTO) TRY(padto(k, o, axis));

@@ -1,16 +1,20 @@
-/* Parts: a sum of products of f32 becomes one of products of bf16, which the device's matrix units do many times as fast (--precision; Target.parts).
+/* Parts: a sum of products of f32 becomes one of products of bf16, which the device's matrix units do many times as
+ * fast (--precision; Target.parts).
  *
  * Comes in: REDUCE(ADD, MUL(x, w)) of f32. Goes out: the same sum in f32, of
  *   x w, both rounded to bf16 (fast): a term's error is 2^-8 of it
- *   x_p w_q for all p and q, where x = x_0 + x_1 (split): 2^-16; without x_1 w_1 all errors would have one sign, since parts do, for a tenth of the time
- *   x_p w_q, p + q < 3, where x = x_0 + x_1 + x_2 (exact): 2^-23; the six products of 8 bits by 8 bits that f32's 24 bits ask for
- * Numbers that were f16 or bf16 are their two parts or their one, whatever is allowed, and all products of these are taken: nothing is lost. bf16 that lies as the unit reads it is left alone.
- * The pairs (p, q) are one more axis that is summed, the innermost; p and q are tables of it. The run of terms that the unit sums becomes (k / RUN, RUN), and the parts of x lie between:
- * a tile's rows, and those of its other parts, are neighbours. The parts are made of what lies before views of x and w that repeat elements (windows, halos), and stored: those of w at
- * load, those of x once for all sums of it.
- * An Inf is its own second and third part. Parts have one sign, and none is 0 unless the number is: so Inf times a number is Inf here too, and no Inf - Inf or Inf * 0 comes of it.
- * Must hold: there are rows, columns and terms enough to fill the unit (tc.c), all known; every view of x and w is one that view_beside knows.
- * Outside of the claim: terms below 2^-100, and denormals, which the units take for 0.
+ *   x_p w_q for all p and q, where x = x_0 + x_1 (split): 2^-16; without x_1 w_1 all errors would have one sign, since
+ * parts do, for a tenth of the time x_p w_q, p + q < 3, where x = x_0 + x_1 + x_2 (exact): 2^-23; the six products of 8
+ * bits by 8 bits that f32's 24 bits ask for Numbers that were f16 or bf16 are their two parts or their one, whatever is
+ * allowed, and all products of these are taken: nothing is lost. bf16 that lies as the unit reads it is left alone. The
+ * pairs (p, q) are one more axis that is summed, the innermost; p and q are tables of it. The run of terms that the
+ * unit sums becomes (k / RUN, RUN), and the parts of x lie between: a tile's rows, and those of its other parts, are
+ * neighbours. The parts are made of what lies before views of x and w that repeat elements (windows, halos), and
+ * stored: those of w at load, those of x once for all sums of it. An Inf is its own second and third part. Parts have
+ * one sign, and none is 0 unless the number is: so Inf times a number is Inf here too, and no Inf - Inf or Inf * 0
+ * comes of it. Must hold: there are rows, columns and terms enough to fill the unit (tc.c), all known; every view of x
+ * and w is one that view_beside knows. Outside of the claim: terms below 2^-100, and denormals, which the units take
+ * for 0.
  */
 #include <math.h>
 #include <string.h>
@@ -19,17 +23,35 @@
 #include "graph/wmma.h"
 #include "sched/sched.h"
 
-/* LEAST_WORK: products of a sum; of fewer, a wait for the parts is longer than what they save; LEAST_RUNS: of terms, in a stretch. */
-enum { VIEWS_MAX = 32, CUT_BITS = 16, NAN_BITS = 0x7fc0, MAGNITUDE = 0x7fff, SIGN = 0x8000, LEAST = 0x0080, LEAST_WORK = 1 << 18, RUN = 32, PARTS_MAX = 3, PAIRS_MAX = 9, LEAST_RUNS = 8 };
-/* Products of an element of x that are worth its parts, of one, two and three: fewer save less time than it takes to store them (measured: 0.15 to 0.5 ns, against 5 to 2.5 ps a product). */
+/* LEAST_WORK: products of a sum; of fewer, a wait for the parts is longer than what they save; LEAST_RUNS: of terms, in
+ * a stretch. */
+enum {
+    VIEWS_MAX = 32,
+    CUT_BITS = 16,
+    NAN_BITS = 0x7fc0,
+    MAGNITUDE = 0x7fff,
+    SIGN = 0x8000,
+    LEAST = 0x0080,
+    LEAST_WORK = 1 << 18,
+    RUN = 32,
+    PARTS_MAX = 3,
+    PAIRS_MAX = 9,
+    LEAST_RUNS = 8
+};
+/* Products of an element of x that are worth its parts, of one, two and three: fewer save less time than it takes to
+ * store them (measured: 0.15 to 0.5 ns, against 5 to 2.5 ps a product). */
 static const int64_t worth[] = { 24, 160, 200 };
-/* Of three parts x_1 w_2, x_2 w_1 and x_2 w_2 are left out. Parts have one sign, so that each term lacks something: in the mean 0.75 * 2^-24 of it (measured, of positive
- * numbers of any size), which is less than f32's last bit, but the same way in all layers of a network. The last part of w has it. */
+/* Of three parts x_1 w_2, x_2 w_1 and x_2 w_2 are left out. Parts have one sign, so that each term lacks something: in
+ * the mean 0.75 * 2^-24 of it (measured, of positive numbers of any size), which is less than f32's last bit, but the
+ * same way in all layers of a network. The last part of w has it. */
 static const double LEFT_OUT = 0.75 / 16777216;
 
 typedef struct { U base, view[VIEWS_MAX]; uint32_t nview; } Seen;
 
-static bool is_view(U u) { return u->op == UOP_INDEX || (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST && u->op != UOP_CONTIGUOUS); }
+static bool is_view(U u)
+{
+    return u->op == UOP_INDEX || (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST && u->op != UOP_CONTIGUOUS);
+}
 
 /* ---- views with one more axis at the end ---- */
 
@@ -45,7 +67,8 @@ static U expanded(Graph *g, U x, U view, int64_t parts)
 {
     U dim[RANK_MAX + 1];
     uint32_t rank = uop_rank(view), own = uop_rank(view->src[0]);
-    for (uint32_t k = 0; k < rank; k++) dim[k] = k + own < rank ? uop_index(g, 1) : uop_dim(view->src[0], k + own - rank);
+    for (uint32_t k = 0; k < rank; k++)
+        dim[k] = k + own < rank ? uop_index(g, 1) : uop_dim(view->src[0], k + own - rank);
     dim[rank] = uop_index(g, parts);
     x = reshape(g, x, dim, rank + 1);
     for (uint32_t k = 0; k < rank; k++) dim[k] = uop_dim(view, k);
@@ -70,9 +93,12 @@ static U view_beside(Graph *g, U x, U view, int64_t parts)
     case UOP_RESHAPE: return UOP(g, UOP_RESHAPE, DT_VOID, NO_ARG, x, one_more(g, view->src[1], parts));
     case UOP_EXPAND:  return expanded(g, x, view, parts);
     case UOP_PERMUTE: return permuted(g, x, view);
-    case UOP_PAD:     return UOP(g, UOP_PAD, DT_VOID, NO_ARG, x, one_more(g, view->src[1], 0), one_more(g, view->src[2], parts));
-    case UOP_SHRINK:  return UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, x, one_more(g, view->src[1], 0), one_more(g, view->src[2], parts));
-    case UOP_INDEX:   return uop_new(g, UOP_INDEX, DT_VOID, NO_ARG, src, view->nsrc);       /* axes behind the indices stay */
+    case UOP_PAD:
+        return UOP(g, UOP_PAD, DT_VOID, NO_ARG, x, one_more(g, view->src[1], 0), one_more(g, view->src[2], parts));
+    case UOP_SHRINK:
+        return UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, x, one_more(g, view->src[1], 0), one_more(g, view->src[2], parts));
+    /* axes behind the indices stay */
+    case UOP_INDEX:   return uop_new(g, UOP_INDEX, DT_VOID, NO_ARG, src, view->nsrc);
     default:          return NULL;
     }
 }
@@ -88,13 +114,15 @@ static bool is_halo(U pad)
     return few;
 }
 
-/* Which views stay: the outermost value that has no more elements than the base is stored, as it is read; what repeats elements (windows, halos, broadcasts) is left to the reader. */
+/* Which views stay: the outermost value that has no more elements than the base is stored, as it is read; what repeats
+ * elements (windows, halos, broadcasts) is left to the reader. */
 static bool see(Seen *s, U u)
 {
     U base = u;
     while (is_view(base)) base = base->src[0];
     for (s->nview = 0, s->base = u; uop_numel(s->base) > uop_numel(base); s->base = s->base->src[0]) {
-        if (s->nview == VIEWS_MAX || uop_rank(s->base) + 2 > RANK_MAX || (s->base->op == UOP_PAD && !is_halo(s->base))) return false;
+        if (s->nview == VIEWS_MAX || uop_rank(s->base) + 2 > RANK_MAX || (s->base->op == UOP_PAD && !is_halo(s->base)))
+            return false;
         s->view[s->nview++] = s->base;
     }
     return uop_rank(s->base) + 2 <= RANK_MAX;
@@ -169,8 +197,9 @@ static U rounded_half(Graph *g, U x)
     return shr(g, add(g, add(g, v, odd), bits(g, MAGNITUDE)), bits(g, CUT_BITS));
 }
 
-/* The bits of x's parts as bf16: each the upper half of what the ones before left, the last rounded. whole: with the mean
- * of what sums of products of three parts by three leave out. All is done in 32 bits, as x is: narrower masks cost more. */
+/* The bits of x's parts as bf16: each the upper half of what the ones before left, the last rounded. whole: with the
+ * mean of what sums of products of three parts by three leave out. All is done in 32 bits, as x is: narrower masks cost
+ * more. */
 static void cut(Graph *g, U x, int64_t parts, bool whole, U *part)
 {
     U rest = x, high = upper_half(g, x, &rest), least = or_(g, and_(g, high, bits(g, SIGN)), bits(g, LEAST));
@@ -215,7 +244,10 @@ static U in_parts(Graph *g, const Seen *s, int64_t parts, bool whole)
     uint32_t rank = uop_rank(s->base);
     int64_t order[RANK_MAX + 1];
     for (uint32_t k = 0; k <= rank; k++) order[k] = k == rank ? 0 : k + 1;
-    return through(g, s, permute(g, cast(g, contiguous(g, cut_in_parts(g, s->base, parts, whole)), DT_F32), order, rank + 1), parts);         /* widened before the views, as rangeify wants what is stored narrow */
+    /* widened before the views, as rangeify wants what is stored narrow */
+    return through(g, s,
+                   permute(g, cast(g, contiguous(g, cut_in_parts(g, s->base, parts, whole)), DT_F32), order, rank + 1),
+                   parts);
 }
 
 /* ---- sums ---- */
@@ -255,8 +287,14 @@ static int64_t parts_for(U u, int64_t most)
     return whole < most ? whole : most;
 }
 
-/* One sum: its axes in terms of the product p. k: the run of terms that the unit sums, and how long it is with zeros behind; n: columns of w that are none of x; pair: which parts are multiplied. */
-typedef struct { U sum, p, x, w; int64_t parts[2], pair[2][PAIRS_MAX], npair, k, n, run, products, rows, columns, stretches; bool constant; } Sum;             /* parts: of x, of w */
+/* One sum: its axes in terms of the product p. k: the run of terms that the unit sums, and how long it is with zeros
+ * behind; n: columns of w that are none of x; pair: which parts are multiplied. */
+/* parts: of x, of w */
+typedef struct {
+    U sum, p, x, w;
+    int64_t parts[2], pair[2][PAIRS_MAX], npair, k, n, run, products, rows, columns, stretches;
+    bool constant;
+} Sum;
 
 /* All pairs, but of three parts those that count; the small products first, so that the sum keeps more of them. */
 static void find_pairs(Sum *s)
@@ -293,7 +331,8 @@ static bool fills(Sum *s, const Wmma *row)
 
 /* ---- operands ---- */
 
-/* y is u with its parts behind. Goes out: with those of each pair, and as the product has it: the axes of k, then that of the pairs. */
+/* y is u with its parts behind. Goes out: with those of each pair, and as the product has it: the axes of k, then that
+ * of the pairs. */
 static U beside(Graph *g, const Sum *s, U y, U u, bool second)
 {
     U dim[RANK_MAX + 2], number[PAIRS_MAX];
@@ -302,7 +341,11 @@ static U beside(Graph *g, const Sum *s, U y, U u, bool second)
     int64_t first[RANK_MAX + 1], last[RANK_MAX + 1], parts = s->parts[second];
     for (uint32_t k = 0; k <= rank; k++) first[k] = k ? k - 1 : rank, last[k] = k == rank ? 0 : k + 1;
     for (int64_t i = 0; i < s->npair; i++) number[i] = uop_index(g, part[i]);
-    if (s->npair > 1 && parts > 1) y = permute(g, UOP(g, UOP_INDEX, DT_VOID, NO_ARG, permute(g, y, first, rank + 1), choose(g, iota(g, uop_index(g, s->npair), DT_INDEX), number, s->npair)), last, rank + 1);
+    if (s->npair > 1 && parts > 1)
+        y = permute(g,
+                    UOP(g, UOP_INDEX, DT_VOID, NO_ARG, permute(g, y, first, rank + 1),
+                        choose(g, iota(g, uop_index(g, s->npair), DT_INDEX), number, s->npair)),
+                    last, rank + 1);
     for (uint32_t k = 0; k < whole; k++) {
         dim[n++] = k < off ? uop_index(g, 1) : uop_dim(y, k - off);
         if (s->npair > 1 && k == s->k) dim[n - 1] = uop_index(g, s->run / RUN), dim[n++] = uop_index(g, RUN);
@@ -311,16 +354,19 @@ static U beside(Graph *g, const Sum *s, U y, U u, bool second)
     return reshape(g, y, dim, n);
 }
 
-/* The parts of base, whose axis k has the run of terms, as the unit reads them: runs innermost, one part of each behind the
- * other; of w, which nobody packs, pairs of terms along its columns n. Zeros fill the run. Goes out as base with its parts
- * behind. Where w is no constant runs lie as pairs, which layout leaves where they are. Stretches of terms that are summed
- * by themselves lie one behind the other: rows are near each other then. */
+/* The parts of base, whose axis k has the run of terms, as the unit reads them: runs innermost, one part of each behind
+ * the other; of w, which nobody packs, pairs of terms along its columns n. Zeros fill the run. Goes out as base with
+ * its parts behind. Where w is no constant runs lie as pairs, which layout leaves where they are. Stretches of terms
+ * that are summed by themselves lie one behind the other: rows are near each other then. */
 static U laid_out(Graph *g, const Sum *s, U base, uint32_t k, int n, int64_t parts, bool whole)
 {
-    U zero = uop_index(g, 0), before[RANK_MAX + 1], after[RANK_MAX + 1], dim[RANK_MAX + 4], y = cut_in_parts(g, base, parts, whole);
+    U zero = uop_index(g, 0), before[RANK_MAX + 1], after[RANK_MAX + 1], dim[RANK_MAX + 4],
+      y = cut_in_parts(g, base, parts, whole);
     int64_t order[RANK_MAX + 4], back[RANK_MAX + 4], size = uop_size(base, k), block = parts > 1 ? RUN : s->run;
-    uint32_t rank = uop_rank(base), count = 0, pairs = !s->constant, lead = s->constant && s->stretches > 1 && parts > 1;
-    uint32_t more = 1 + pairs + lead, run = k + 1 + lead;      /* axes of y: the parts, base's up to k, which is stretches, run / block, block / 2, 2, those behind */
+    uint32_t rank = uop_rank(base), count = 0, pairs = !s->constant,
+             lead = s->constant && s->stretches > 1 && parts > 1;
+    /* axes of y: the parts, base's up to k, which is stretches, run / block, block / 2, 2, those behind */
+    uint32_t more = 1 + pairs + lead, run = k + 1 + lead;
     int column = n < 0 ? -1 : n + 1 + (n > (int)k ? (int)more : 0);
     for (uint32_t i = 0; i <= rank; i++) before[i] = zero, after[i] = i == k + 1 ? uop_index(g, s->run - size) : zero;
     y = pad(g, y, before, after, NULL);
@@ -339,39 +385,52 @@ static U laid_out(Graph *g, const Sum *s, U base, uint32_t k, int n, int64_t par
     if (pairs) order[count++] = run + 2;
     for (uint32_t i = 0; i < count; i++) back[order[i]] = i;
     y = permute(g, cast(g, contiguous(g, permute(g, reshape(g, y, dim, count), order, count)), DT_F32), back, count);
-    for (uint32_t i = 0; i <= rank; i++) dim[i] = i == k + 1 ? uop_index(g, s->run) : i ? uop_dim(base, i - 1) : uop_index(g, parts);
+    for (uint32_t i = 0; i <= rank; i++)
+        dim[i] = i == k + 1 ? uop_index(g, s->run) : i ? uop_dim(base, i - 1) : uop_index(g, parts);
     y = reshape(g, y, dim, rank + 1);
     for (uint32_t i = 0; i <= rank; i++) order[i] = i == rank ? 0 : i + 1;
     return permute(g, y, order, rank + 1);
 }
 
-/* Constants, and what is one part: the parts of the least that is seen, through its views; layout has the run of terms last. Else laid out as above: in the product's own order where views
- * repeat no element, so that the unit can read them whatever the views are. NULL: they do, and have no axis that is the run. */
+/* Constants, and what is one part: the parts of the least that is seen, through its views; layout has the run of terms
+ * last. Else laid out as above: in the product's own order where views repeat no element, so that the unit can read
+ * them whatever the views are. NULL: they do, and have no axis that is the run. */
 static U operand_of(Graph *g, const Sum *s, U u)
 {
     Seen v;
     U core = u->op == UOP_EXPAND ? u->src[0] : u;
     bool padded = s->run != uop_size(s->p, (uint32_t)s->k), second = u == s->w;
-    bool whole = second && s->parts[0] == PARTS_MAX;            /* of fewer parts of x other terms are left out, or none */
+    /* of fewer parts of x other terms are left out, or none */
+    bool whole = second && s->parts[0] == PARTS_MAX;
     int64_t parts = s->parts[second], off = uop_rank(s->p) - uop_rank(core);
     if (!see(&v, u)) return NULL;
     if (s->constant && !padded && (second || parts == 1)) return beside(g, s, in_parts(g, &v, parts, whole), u, second);
     if (uop_numel(core) == uop_numel(v.base) && uop_rank(core) + 3 <= RANK_MAX)
-        return beside(g, s, laid_out(g, s, core, (uint32_t)(s->k - off), second && !s->constant ? (int)(s->n - off) : -1, parts, whole), core, second);
+        return beside(
+            g, s,
+            laid_out(g, s, core, (uint32_t)(s->k - off), second && !s->constant ? (int)(s->n - off) : -1, parts, whole),
+            core, second);
     int k = s->constant && !padded ? axis_seen(&v, u, (int)(s->k - uop_rank(s->p) + uop_rank(u))) : -1;
-    return k >= 0 ? beside(g, s, through(g, &v, laid_out(g, s, v.base, (uint32_t)k, -1, parts, false), parts), u, false) : NULL;
+    return k >= 0 ? beside(g, s, through(g, &v, laid_out(g, s, v.base, (uint32_t)k, -1, parts, false), parts), u, false)
+                  : NULL;
 }
 
 /* The unit reads them as they are. */
-static bool is_ready(const Sum *s) { return given_as(s->x) == DT_BF16 && given_as(s->w) == DT_BF16 && s->constant && s->run == uop_size(s->p, (uint32_t)s->k); }
+static bool is_ready(const Sum *s)
+{
+    return given_as(s->x) == DT_BF16 && given_as(s->w) == DT_BF16 && s->constant &&
+        s->run == uop_size(s->p, (uint32_t)s->k);
+}
 
-/* In how many stretches of terms a sum is cut, each of which leaves a result of its own in memory; 1: it is not. Where rows
- * of all terms are more than the second cache holds, each column of tiles fetches them again. A stretch of terms with all
- * columns does not, for what its results cost; nor does a stretch of rows, for which all columns' weights come again. */
+/* In how many stretches of terms a sum is cut, each of which leaves a result of its own in memory; 1: it is not. Where
+ * rows of all terms are more than the second cache holds, each column of tiles fetches them again. A stretch of terms
+ * with all columns does not, for what its results cost; nor does a stretch of rows, for which all columns' weights come
+ * again. */
 static int64_t stretches_of(const Sum *s, const Target *t)
 {
     int64_t runs = s->run / RUN, bytes = s->rows * s->run * 2 * s->parts[0], room = t->l2_bytes / 2;
-    int64_t weights = s->columns * s->run * 2 * s->parts[1], results = s->rows * s->columns * 4 * (int64_t)sizeof(float);
+    int64_t weights = s->columns * s->run * 2 * s->parts[1],
+            results = s->rows * s->columns * 4 * (int64_t)sizeof(float);
     if (!s->constant || s->npair == 1 || s->products != s->rows * s->columns * uop_size(s->p, (uint32_t)s->k)) return 1;
     if (!room || bytes <= cache_room(t)) return 1;
     int64_t least = (bytes + room - 1) / room, n = least;
@@ -401,7 +460,12 @@ static U sum_stretches(Graph *g, const Sum *s, U one, U two, const int64_t *axes
 static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, const Target *t, Constants *constants)
 {
     int64_t most = t->parts ? t->parts : PARTS_MAX;
-    Sum s = { .sum = sum, .p = sum->src[0], .x = x, .w = w, .parts = { parts_for(x, most), parts_for(w, most) }, .constant = made_of_constants(constants, g, w) };
+    Sum s = { .sum = sum,
+              .p = sum->src[0],
+              .x = x,
+              .w = w,
+              .parts = { parts_for(x, most), parts_for(w, most) },
+              .constant = made_of_constants(constants, g, w) };
     uint32_t rank = uop_rank(s.p), n = 0;
     int64_t axes[RANK_MAX + 2], stored;
     if (!uop_static(s.p) || !uop_static(x) || !uop_static(w) || rank + 2 > RANK_MAX || !fills(&s, row)) return NULL;
@@ -424,7 +488,9 @@ static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, const Target *
 static const Wmma *row_of(const Target *t)
 {
     for (int i = 0; i < WMMA_COUNT; i++)
-        if ((t->wmma >> i & 1) && wmma_row[i].a == DT_BF16 && wmma_tiled(&wmma_row[i]) && !strcmp(wmma_row[i].device, t->kind)) return &wmma_row[i];
+        if ((t->wmma >> i & 1) && wmma_row[i].a == DT_BF16 && wmma_tiled(&wmma_row[i]) &&
+            !strcmp(wmma_row[i].device, t->kind))
+            return &wmma_row[i];
     return NULL;
 }
 
@@ -442,7 +508,9 @@ const UOp *sum_parts(Graph *g, const UOp *root, const Target *t)
         U u = order[i], y = NULL;
         const UOp **src = NEW_N(a, const UOp *, u->nsrc + 1);
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = map[u->src[k]->id];
-        U v = uop_with(g, u, src), p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->dtype == DT_F32 && v->src[0]->op == UOP_MUL ? v->src[0] : NULL;
+        U v = uop_with(g, u, src),
+          p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->dtype == DT_F32 && v->src[0]->op == UOP_MUL ? v->src[0]
+                                                                                                           : NULL;
         for (uint32_t k = 0; p && k < 2 && !y; k++) y = sum_in_parts(g, v, p->src[k], p->src[!k], row, t, &constants);
         map[u->id] = y ? y : v;
     }

@@ -1,18 +1,29 @@
 /* The last round of a loop apart: gates that only it can close (PADTO leaves them) need not be asked in the others.
  *
- * Comes in: form 6, on a CPU. Goes out: the same, where an innermost loop of n rounds has gates that are true in the first n - 1: a loop of those, without the gates, and a
- * loop of one round with them. A gate that is true is no gate: LOAD, STORE and WHERE do without.
+ * Comes in: form 6, on a CPU. Goes out: the same, where an innermost loop of n rounds has gates that are true in the
+ * first n - 1: a loop of those, without the gates, and a loop of one round with them. A gate that is true is no gate:
+ * LOAD, STORE and WHERE do without.
  */
 #include "sched/sched.h"
 
 enum { MOST_BODY = 1000 };
-typedef struct { Kernel *k; const UOp **line; uint32_t n; const UOp **map, *range, *value; uint64_t used; Arena *arena; uint32_t gone; } Peel;   /* value: what stands for range */
+/* value: what stands for range */
+typedef struct {
+    Kernel *k;
+    const UOp **line;
+    uint32_t n;
+    const UOp **map, *range, *value;
+    uint64_t used;
+    Arena *arena;
+    uint32_t gone;
+} Peel;
 
 static bool is_true(const UOp *u) { return u->dtype == DT_BOOL && u->vmin == 1; }
 
 static const UOp *without_gate(Peel *p, const UOp *u)
 {
-    if ((u->op == UOP_LOAD || u->op == UOP_STORE) && u->nsrc > 2 && is_true(u->src[2])) return p->gone++, uop_new(p->k->g, (Op)u->op, DT_VOID, u->arg, u->src, u->op == UOP_LOAD ? 1 : 2);
+    if ((u->op == UOP_LOAD || u->op == UOP_STORE) && u->nsrc > 2 && is_true(u->src[2]))
+        return p->gone++, uop_new(p->k->g, (Op)u->op, DT_VOID, u->arg, u->src, u->op == UOP_LOAD ? 1 : 2);
     if (u->op == UOP_WHERE && is_true(u->src[0]) && u->src[1]->shape == u->shape) return p->gone++, u->src[1];
     if (u->op == UOP_AND && is_true(u->src[0]) && u->src[1]->shape == u->shape) return u->src[1];
     if (u->op == UOP_AND && is_true(u->src[1]) && u->src[0]->shape == u->shape) return u->src[0];
@@ -54,7 +65,9 @@ static bool stands(const UOp *const *line, uint32_t n, const UOp *u)
 {
     while (n--) {
         if (line[n] == u) return true;
-        for (const UOp *open = line[n]->op == UOP_END || line[n]->op == UOP_ENDIF ? line[n]->src[0] : line[n]; line[n] != open;) n--;
+        for (const UOp *open = line[n]->op == UOP_END || line[n]->op == UOP_ENDIF ? line[n]->src[0] : line[n];
+             line[n] != open;)
+            n--;
     }
     return false;
 }

@@ -1,4 +1,5 @@
-/* The pipeline, in one place: a model's graph to kernels in order (sched_schedule), kernels to what a backend renders (sched_optimize, kernel_lower). */
+/* The pipeline, in one place: a model's graph to kernels in order (sched_schedule), kernels to what a backend renders
+ * (sched_optimize, kernel_lower). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,8 @@ static void dump_calls(Dump *d, const Schedule *s)
     for (uint32_t i = 0; wanted(d, "calls") && i < s->nfunction; i++) {
         const struct FunctionUse *f = &s->function[i];
         uint32_t n = 0, once = 0;
-        for (uint32_t k = f->first; k < f->first + f->count; k++) *(s->item[k].once ? &once : &n) += s->item[k].kernel != NULL;
+        for (uint32_t k = f->first; k < f->first + f->count; k++)
+            *(s->item[k].once ? &once : &n) += s->item[k].kernel != NULL;
         text_add(d->text, "%u calls of one function of %u kernel%s", f->calls, n, n == 1 ? "" : "s");
         text_add(d->text, once ? ", %u more at load\n" : "\n", once);
     }
@@ -138,7 +140,15 @@ TgStatus kernel_lower(Kernel *k, const Target *t, Dump *dump)
     return check(k->g, k->linear, VERIFY_LINEAR);
 }
 
-typedef struct { Schedule *s, *out; const Target *t; ChooseOpts choose; void *user; Dump *dump; Map done, packed; } Optimize;     /* packed: what is stored, of which constants -> BUFFER */
+/* packed: what is stored, of which constants -> BUFFER */
+typedef struct {
+    Schedule *s, *out;
+    const Target *t;
+    ChooseOpts choose;
+    void *user;
+    Dump *dump;
+    Map done, packed;
+} Optimize;
 
 static ScheduleItem *append(Schedule *s, ScheduleItem item)
 {
@@ -149,8 +159,8 @@ static ScheduleItem *append(Schedule *s, ScheduleItem item)
 
 static TgStatus optimize_item(Optimize *o, ScheduleItem item);
 
-/* The packed copy of a constant is a buffer of its own, filled by a kernel that runs once; kernels that read it alike share it. made: takes the place of the packed parameters when all
- * kernels are known. */
+/* The packed copy of a constant is a buffer of its own, filled by a kernel that runs once; kernels that read it alike
+ * share it. made: takes the place of the packed parameters when all kernels are known. */
 static TgStatus pack_param(Optimize *o, const Kernel *k, uint32_t slot, const UOp **made)
 {
     Kernel *p = pack_kernel(k, slot);
@@ -160,7 +170,8 @@ static TgStatus pack_param(Optimize *o, const Kernel *k, uint32_t slot, const UO
     if ((*made = map_get(&o->packed, &id, sizeof id))) return kernel_free(p), TG_OK;
     const UOp *dim = uop_index(o->s->g, k->pack[slot]->numel);
     DType t = (DType)k->pack[slot]->value->dtype;
-    BufferInfo info = { t, graph_shape(o->s->g, &dim, 1), NULL, (size_t)(k->pack[slot]->numel * dtype_size(t)), NULL, false };
+    BufferInfo info = { t,    graph_shape(o->s->g, &dim, 1), NULL, (size_t)(k->pack[slot]->numel * dtype_size(t)), NULL,
+                        false };
     *made = p->param[0].buffer = graph_add_buffer(o->s->g, &info);
     map_put(&o->packed, &id, sizeof id, (void *)(uintptr_t)*made);
     return optimize_item(o, (ScheduleItem){ .kind = ITEM_KERNEL, .once = true, .kernel = p });
@@ -176,7 +187,8 @@ static TgStatus pack_params(Optimize *o, Kernel *k)
     return TG_OK;
 }
 
-/* A list that asks for more than the device has (threads, shared memory) is no failure: the kernel is then lowered as it came, and counted. */
+/* A list that asks for more than the device has (threads, shared memory) is no failure: the kernel is then lowered as
+ * it came, and counted. */
 static TgStatus lower(Optimize *o, Kernel **k, const OptList *opts)
 {
     Kernel *plain = opts->count ? kernel_clone(*k) : NULL;
@@ -231,8 +243,9 @@ static TgStatus optimize_item(Optimize *o, ScheduleItem item)
     return status;
 }
 
-/* What is made at load is made just before the first that reads it: then what only the load reads is alive for a moment, one of all weights after the other. maker: by buffer, the number + 1 of
- * the one item that stores it, a kernel at load; item: by kernel, likewise. */
+/* What is made at load is made just before the first that reads it: then what only the load reads is alive for a
+ * moment, one of all weights after the other. maker: by buffer, the number + 1 of the one item that stores it, a kernel
+ * at load; item: by kernel, likewise. */
 typedef struct { const Schedule *s; ScheduleItem *out; uint32_t n, *maker; bool *moves, *done; Map item; } Delay;
 
 static void stays(Delay *d, const UOp *u)
@@ -269,7 +282,8 @@ static void emit(Delay *d, uint32_t i)
     if (d->done[i]) return;
     d->done[i] = true;
     uintptr_t owner = k && k->owner ? (uintptr_t)map_get(&d->item, &k->owner, sizeof k->owner) : 0;
-    if (owner) emit(d, (uint32_t)owner - 1);                                /* whose code it shares comes first, as everywhere */
+    /* whose code it shares comes first, as everywhere */
+    if (owner) emit(d, (uint32_t)owner - 1);
     for (uint32_t p = 0; k && p < k->nparam; p++) {
         const UOp *b = k->param[p].buffer;
         uint32_t maker = b->op == UOP_BUFFER ? d->maker[buffer_slot(b)] : 0;
@@ -281,10 +295,16 @@ static void emit(Delay *d, uint32_t i)
 static void delay_once(Schedule *s)
 {
     Arena *a = arena_new();
-    Delay d = { s, NEW_N(a, ScheduleItem, s->count + 1), 0, NEW_N(a, uint32_t, graph_buffer_count(s->g) + 1), NEW_N(a, bool, s->count + 1), NEW_N(a, bool, s->count + 1) };
+    Delay d = { s,
+                NEW_N(a, ScheduleItem, s->count + 1),
+                0,
+                NEW_N(a, uint32_t, graph_buffer_count(s->g) + 1),
+                NEW_N(a, bool, s->count + 1),
+                NEW_N(a, bool, s->count + 1) };
     map_init(&d.item, a);
     for (uint32_t i = 0; i < s->count; i++)
-        if (s->item[i].kernel) map_put(&d.item, &s->item[i].kernel, sizeof s->item[i].kernel, (void *)(uintptr_t)(i + 1));
+        if (s->item[i].kernel)
+            map_put(&d.item, &s->item[i].kernel, sizeof s->item[i].kernel, (void *)(uintptr_t)(i + 1));
     find_makers(&d);
     for (uint32_t i = 0; i < s->count; i++)
         if (!d.moves[i]) emit(&d, i);

@@ -1,8 +1,9 @@
 /* Schedule -> Plan: every buffer gets a place, every step its arguments, nothing is left to look up at run time.
  *
- * Comes in: items in an order that respects their data, over tensor-level BUFFERs and PARAMs. Goes out: steps, `once` ones first, then those of a run, then copies of
- * outputs that no step stores (an input, a constant, a value returned twice). Must hold: a buffer is written before it is read unless it is an input, a constant or zeroed.
- * To add a kind of memory: a MemKind, a case in `place_of`, and a line in plan_print (plan_run.c).
+ * Comes in: items in an order that respects their data, over tensor-level BUFFERs and PARAMs. Goes out: steps, `once`
+ * ones first, then those of a run, then copies of outputs that no step stores (an input, a constant, a value returned
+ * twice). Must hold: a buffer is written before it is read unless it is an input, a constant or zeroed. To add a kind
+ * of memory: a MemKind, a case in `place_of`, and a line in plan_print (plan_run.c).
  */
 #include "sched/chain.h"
 
@@ -35,14 +36,16 @@ typedef struct Round { const char *step; int64_t value; const struct Round *up; 
 
 static int64_t buffer_bytes(const Build *b, const UOp *u)
 {
-    int64_t bytes = uop_numel(u) * dtype_size(u->dtype), stored = u->op == UOP_BUFFER ? (int64_t)graph_buffer(b->s->g, buffer_slot(u))->size_bytes : 0;
+    int64_t bytes = uop_numel(u) * dtype_size(u->dtype),
+            stored = u->op == UOP_BUFFER ? (int64_t)graph_buffer(b->s->g, buffer_slot(u))->size_bytes : 0;
     return bytes > stored ? bytes : stored;
 }
 
 static uint32_t new_buffer(Build *b, const UOp *u, MemKind kind)
 {
     uint32_t k = b->p->nbuffer++;
-    b->p->buffer[k] = (PlanBuffer){ .kind = kind, .size_bytes = buffer_bytes(b, u), .dtype = u->dtype, .shape = u->shape };
+    b->p->buffer[k] =
+        (PlanBuffer){ .kind = kind, .size_bytes = buffer_bytes(b, u), .dtype = u->dtype, .shape = u->shape };
     b->p->buffer[k].zeroed = kind == MEM_ARENA && graph_buffer(b->s->g, buffer_slot(u))->zeroed;
     b->use[k] = (Use){ .first = UINT32_MAX, .uop = u };
     return k;
@@ -154,7 +157,8 @@ static uint32_t kernel_index(Build *b, Kernel *k)
 static bool writes_nothing(const Build *b, const Kernel *k)
 {
     for (uint32_t i = 0; i < k->nparam; i++)
-        if (k->param[i].written && (!is_memory(k->param[i].buffer) || buffer_bytes(b, uop_memory(k->param[i].buffer)))) return false;
+        if (k->param[i].written && (!is_memory(k->param[i].buffer) || buffer_bytes(b, uop_memory(k->param[i].buffer))))
+            return false;
     return true;
 }
 
@@ -167,8 +171,12 @@ static TgStatus kernel_step(Build *b, const ScheduleItem *item, const Round *rou
     set_origins(b, s, &item->origins);
     for (uint32_t i = 0; i < k->nparam; i++) {
         const KernelParam *a = &k->param[i];
-        if (!is_memory(a->buffer)) return fail(TG_INTERNAL, "plan: kernel %s: parameter %u is %s, not memory", k->name, i, op_name(a->buffer->op));
-        set_arg(b, s, i, buffer_of(b, a->buffer), (uint8_t)((a->read ? ACCESS_READ : 0) | (a->written ? ACCESS_WRITE : 0)));       /* neither: a guard's word orders nothing */
+        if (!is_memory(a->buffer))
+            return fail(TG_INTERNAL, "plan: kernel %s: parameter %u is %s, not memory", k->name, i,
+                        op_name(a->buffer->op));
+        /* neither: a guard's word orders nothing */
+        set_arg(b, s, i, buffer_of(b, a->buffer),
+                (uint8_t)((a->read ? ACCESS_READ : 0) | (a->written ? ACCESS_WRITE : 0)));
     }
     s->nvar = k->nvar;
     s->var = NEW_N(b->p->arena, uint32_t, k->nvar);
@@ -190,13 +198,16 @@ static TgStatus host_step(Build *b, const ScheduleItem *item)
     HostCall *call = NEW(b->p->arena, HostCall);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = i < nin ? item->call->src[i + 1] : item->out[result[i - nin]];
-        if (!is_memory(u)) return fail(TG_INTERNAL, "plan: host call: argument %u is %s, not memory", i, op_name(u->op));
+        if (!is_memory(u))
+            return fail(TG_INTERNAL, "plan: host call: argument %u is %s, not memory", i, op_name(u->op));
         tensor[i] = (HostTensor){ u->dtype, u->shape };
         set_arg(b, s, i, buffer_of(b, u), i < nin ? ACCESS_READ : ACCESS_WRITE);
     }
     const UOp *function = item->call->src[0];
     uint32_t *var = NEW_N(b->p->arena, uint32_t, function->nsrc);
-    for (uint32_t i = 0; i < function->nsrc; i++) var[i] = add_var(b->p, function->src[i]->op == UOP_DEFINE_VAR ? var_name(function->src[i]) : "-");    /* one of a single value is folded */
+    /* one of a single value is folded */
+    for (uint32_t i = 0; i < function->nsrc; i++)
+        var[i] = add_var(b->p, function->src[i]->op == UOP_DEFINE_VAR ? var_name(function->src[i]) : "-");
     *call = (HostCall){ item->call, b->p, tensor, nin, nout, result, var, .at = item->at };
     s->call = call;
     set_origins(b, s, &item->origins);
@@ -331,24 +342,28 @@ static bool has_size_of(const UOp *u, const char *var)
     return found;
 }
 
-/* Is there a host function among these items, some of whose tensors have sizes by that variable? They are told no arguments but the variables themselves. */
+/* Is there a host function among these items, some of whose tensors have sizes by that variable? They are told no
+ * arguments but the variables themselves. */
 static bool host_reads(const Schedule *s, uint32_t from, uint32_t to, const char *var)
 {
     bool found = false;
     for (uint32_t i = from; i < to && !found; i++) {
         const ScheduleItem *x = &s->item[i];
-        for (uint32_t k = 0; x->kind == ITEM_HOST && k < x->nout; k++) found |= x->out[k] && has_size_of(x->out[k], var);
+        for (uint32_t k = 0; x->kind == ITEM_HOST && k < x->nout; k++)
+            found |= x->out[k] && has_size_of(x->out[k], var);
         for (uint32_t k = 1; x->kind == ITEM_HOST && k < x->call->nsrc; k++) found |= has_size_of(x->call->src[k], var);
     }
     return found;
 }
 
-/* A loop of known length is written out, its body's items once a round with the step as an argument, when that is not too long. */
+/* A loop of known length is written out, its body's items once a round with the step as an argument, when that is not
+ * too long. */
 static bool is_written_out(const Schedule *s, uint32_t at, uint32_t end, int64_t inside)
 {
     const ScheduleItem *loop = &s->item[at], *next = &s->item[end];
     if (host_reads(s, at + 1, end, var_name(loop->var[0]))) return false;
-    return inside <= WRITTEN_OUT_MAX && loop->trip >= 0 && loop->trip < WRITTEN_OUT_MAX && !loop->mem[1] && !next->mem[0] && inside * (loop->trip + 1) <= WRITTEN_OUT_MAX;
+    return inside <= WRITTEN_OUT_MAX && loop->trip >= 0 && loop->trip < WRITTEN_OUT_MAX && !loop->mem[1] &&
+        !next->mem[0] && inside * (loop->trip + 1) <= WRITTEN_OUT_MAX;
 }
 
 /* Steps of these items; the most rounds of a loop that is written out. */
@@ -358,7 +373,8 @@ static int64_t count_steps(const Schedule *s, uint32_t from, uint32_t to, int64_
     for (uint32_t i = from; i < to && n <= STEPS_MAX; i++, n++) {
         if (s->item[i].kind != ITEM_LOOP) continue;
         uint32_t end = end_of(s, i);
-        int64_t inside = count_steps(s, i + 1, end, most), rounds = is_written_out(s, i, end, inside) ? s->item[i].trip + 1 : 0;
+        int64_t inside = count_steps(s, i + 1, end, most),
+                rounds = is_written_out(s, i, end, inside) ? s->item[i].trip + 1 : 0;
         if (*most < rounds) *most = rounds;
         n += rounds ? inside * rounds : inside + 4;
         i = end;
@@ -371,7 +387,8 @@ static TgStatus add_loop(Build *b, bool once, uint32_t i, uint32_t end, const Ro
     const ScheduleItem *item = &b->s->item[i];
     int64_t most = 0, inside = count_steps(b->s, i + 1, end, &most);
     if (!once && !is_written_out(b->s, i, end, inside)) return loop_steps(b, i, end, round);
-    for (int64_t r = 0; r < (once ? 1 : item->trip); r++) TRY(add_range(b, once, i + 1, end, &(Round){ var_name(item->var[0]), r, round }));
+    for (int64_t r = 0; r < (once ? 1 : item->trip); r++)
+        TRY(add_range(b, once, i + 1, end, &(Round){ var_name(item->var[0]), r, round }));
     return TG_OK;
 }
 
@@ -411,7 +428,8 @@ static void add_outputs(Build *b)
     for (uint32_t k = 0; k < b->s->noutput; k++) {
         uint32_t from = buffer_of(b, b->s->output[k]);
         const UOp *u = b->use[from].uop;
-        bool direct = p->buffer[from].kind == MEM_ARENA && b->use[from].run_write && !b->use[from].once_write && !graph_buffer(b->s->g, buffer_slot(u))->zeroed;
+        bool direct = p->buffer[from].kind == MEM_ARENA && b->use[from].run_write && !b->use[from].once_write &&
+            !graph_buffer(b->s->g, buffer_slot(u))->zeroed;
         if (!direct) {
             Step *s = new_step(b, STEP_COPY, false, 2);
             set_arg(b, s, 0, new_buffer(b, u, MEM_OUTPUT), ACCESS_WRITE);
@@ -429,10 +447,12 @@ static bool meet(const Use *a, const Use *b) { return a->first <= b->last && b->
 static const Halo *halo_of(const Build *b, uint32_t k)
 {
     const Use *u = &b->use[k];
-    return b->p->buffer[k].zeroed && !u->read_first && !u->once_write ? graph_buffer(b->s->g, buffer_slot(u->uop))->halo : NULL;
+    return b->p->buffer[k].zeroed && !u->read_first && !u->once_write ? graph_buffer(b->s->g, buffer_slot(u->uop))->halo
+                                                                      : NULL;
 }
 
-/* The kernel that stores first of what it surrounds has its zeros made: then it is like any other value. Not where a jump may come to another kernel first. */
+/* The kernel that stores first of what it surrounds has its zeros made: then it is like any other value. Not where a
+ * jump may come to another kernel first. */
 static bool clear_halo(Build *b, uint32_t k)
 {
     const Step *s = &b->p->step[b->use[k].first];
@@ -452,7 +472,8 @@ static bool share_halo(Build *b, uint32_t k)
     const Halo *halo = halo_of(b, k);
     for (uint32_t j = 0; j < k && halo; j++) {
         bool is_free = halo_of(b, j) == halo;
-        for (uint32_t i = 0; i < k && is_free; i++) is_free = halo_of(b, i) != halo || all[i].offset != all[j].offset || !meet(&b->use[i], &b->use[k]);
+        for (uint32_t i = 0; i < k && is_free; i++)
+            is_free = halo_of(b, i) != halo || all[i].offset != all[j].offset || !meet(&b->use[i], &b->use[k]);
         if (is_free) return all[k].offset = all[j].offset, true;
     }
     return false;
@@ -467,14 +488,24 @@ static TgStatus place_of(Build *b, uint32_t k)
     if (m->kind != MEM_ARENA) return TG_OK;
     const BufferInfo *info = graph_buffer(b->s->g, buffer_slot(u->uop));
     if (info->data) {
-        if (u->once_write || u->run_write) return fail(TG_INTERNAL, "plan: constant buffer %d is written", (int)buffer_slot(u->uop));
-        *m = (PlanBuffer){ .kind = MEM_CONST, .once = m->once, .size_bytes = m->size_bytes, .data = info->data, .dtype = m->dtype, .shape = m->shape };
+        if (u->once_write || u->run_write)
+            return fail(TG_INTERNAL, "plan: constant buffer %d is written", (int)buffer_slot(u->uop));
+        *m = (PlanBuffer){ .kind = MEM_CONST,
+                           .once = m->once,
+                           .size_bytes = m->size_bytes,
+                           .data = info->data,
+                           .dtype = m->dtype,
+                           .shape = m->shape };
         return TG_OK;
     }
-    if (u->once_write && u->run_write) return fail(TG_INTERNAL, "plan: buffer %d is written at load and by a run", (int)buffer_slot(u->uop));
-    if (u->read_first && !info->zeroed && m->size_bytes) return fail(TG_INTERNAL, "plan: buffer %d is read before it is written", (int)buffer_slot(u->uop));
+    if (u->once_write && u->run_write)
+        return fail(TG_INTERNAL, "plan: buffer %d is written at load and by a run", (int)buffer_slot(u->uop));
+    if (u->read_first && !info->zeroed && m->size_bytes)
+        return fail(TG_INTERNAL, "plan: buffer %d is read before it is written", (int)buffer_slot(u->uop));
     if (clear_halo(b, k)) return TG_OK;
-    if (m->zeroed && !shape_static(m->shape)) return fail(TG_INTERNAL, "plan: buffer %d of symbolic size needs zeros that no step makes", (int)buffer_slot(u->uop));
+    if (m->zeroed && !shape_static(m->shape))
+        return fail(TG_INTERNAL, "plan: buffer %d of symbolic size needs zeros that no step makes",
+                    (int)buffer_slot(u->uop));
     if (m->zeroed || (u->once_write && u->run_use)) {
         m->kind = MEM_PERSIST;
         if (m->zeroed && share_halo(b, k)) return TG_OK;
@@ -491,13 +522,16 @@ static void extend_lives(Build *b)
         for (uint32_t k = 0; k < b->p->nbuffer; k++) {
             Use *u = &b->use[k];
             uint32_t first = b->loop[l].first, last = b->loop[l].last;
-            if (u->first == UINT32_MAX || u->last < first || u->first > last || (u->first >= first && u->last <= last && !u->read_first)) continue;
+            if (u->first == UINT32_MAX || u->last < first || u->first > last ||
+                (u->first >= first && u->last <= last && !u->read_first))
+                continue;
             if (u->first > first) u->first = first;
             if (u->last < last) u->last = last;
         }
 }
 
-/* Of a chain's steps some threads are at the last while others are at the first. What only they touch may be in windows. */
+/* Of a chain's steps some threads are at the last while others are at the first. What only they touch may be in
+ * windows. */
 static void chain_lives(Build *b, const Target *t)
 {
     Plan *p = b->p;
@@ -544,7 +578,9 @@ static TgStatus place(Build *b, const Target *t)
     uint32_t n = 0;
     for (uint32_t k = 0; k < p->nbuffer; k++) {
         if (!guard_of(b, k)) TRY(place_of(b, k));
-        if (p->buffer[k].kind == MEM_ARENA) life[n++] = (Life){ .size_bytes = p->buffer[k].size_bytes, .first = b->use[k].first, .last = b->use[k].last };
+        if (p->buffer[k].kind == MEM_ARENA)
+            life[n++] =
+                (Life){ .size_bytes = p->buffer[k].size_bytes, .first = b->use[k].first, .last = b->use[k].last };
     }
     p->arena_bytes = memplan_place(life, n, ALIGN);
     for (uint32_t k = n = 0; k < p->nbuffer; k++)
@@ -564,7 +600,8 @@ static void count_inputs(Build *b)
 {
     for (uint32_t i = 0; i < b->s->count; i++) {
         const ScheduleItem *item = &b->s->item[i];
-        for (uint32_t k = 0; item->kind == ITEM_KERNEL && k < item->kernel->nparam; k++) see_input(b, item->kernel->param[k].buffer);
+        for (uint32_t k = 0; item->kind == ITEM_KERNEL && k < item->kernel->nparam; k++)
+            see_input(b, item->kernel->param[k].buffer);
         for (uint32_t k = 1; item->kind == ITEM_HOST && k < item->call->nsrc; k++) see_input(b, item->call->src[k]);
         for (uint32_t k = 0; k < 2; k++)
             if (item->mem[k]) see_input(b, item->mem[k]);
@@ -593,13 +630,16 @@ static TgStatus allocate(Build *b)
     return TG_OK;
 }
 
-/* Variables of sizes that somebody asks for: of what comes in, goes out, has a halo, is copied or read by host functions. Kernels have their own. */
+/* Variables of sizes that somebody asks for: of what comes in, goes out, has a halo, is copied or read by host
+ * functions. Kernels have their own. */
 static void add_size_vars(Plan *p)
 {
     bool *asked = NEW_N(p->arena, bool, p->nbuffer + 1);
-    for (uint32_t k = 0; k < p->nbuffer; k++) asked[k] = p->buffer[k].kind == MEM_INPUT || p->buffer[k].kind == MEM_OUTPUT || p->buffer[k].halo;
+    for (uint32_t k = 0; k < p->nbuffer; k++)
+        asked[k] = p->buffer[k].kind == MEM_INPUT || p->buffer[k].kind == MEM_OUTPUT || p->buffer[k].halo;
     for (uint32_t i = 0; i < p->nstep; i++)
-        for (uint32_t k = 0; p->step[i].kind != STEP_KERNEL && k < p->step[i].narg; k++) asked[p->step[i].arg[k]] = true;
+        for (uint32_t k = 0; p->step[i].kind != STEP_KERNEL && k < p->step[i].narg; k++)
+            asked[p->step[i].arg[k]] = true;
     for (uint32_t k = 0; k < p->nbuffer; k++)
         for (uint32_t d = 0; asked[k] && d < p->buffer[k].shape->rank; d++) add_vars_of(p, p->buffer[k].shape->dim[d]);
 }

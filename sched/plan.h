@@ -1,6 +1,7 @@
-/* The plan: a flat array of steps over flat memory, what `tgrun dump --stage plan` prints. Made once per set of shapes by plan_make, run many times by a backend.
- * Memory: intermediate buffers share one arena (memplan.c, lifetimes from the order of steps); constants, results of `once` steps and what must stay zero between runs have
- * places of their own in a second, persistent arena; inputs and outputs are the caller's or staged by the backend.
+/* The plan: a flat array of steps over flat memory, what `tgrun dump --stage plan` prints. Made once per set of shapes
+ * by plan_make, run many times by a backend. Memory: intermediate buffers share one arena (memplan.c, lifetimes from
+ * the order of steps); constants, results of `once` steps and what must stay zero between runs have places of their own
+ * in a second, persistent arena; inputs and outputs are the caller's or staged by the backend.
  */
 #ifndef TG_PLAN_H
 #define TG_PLAN_H
@@ -11,47 +12,63 @@
 typedef enum { MEM_ARENA, MEM_PERSIST, MEM_CONST, MEM_INPUT, MEM_OUTPUT } MemKind;
 typedef struct {
     MemKind kind;
-    bool zeroed;                    /* zeros must lie around what is stored, until a step makes them (halo); MEM_PERSIST: zero at load */
-    int64_t window, stride, first;  /* window > 0: that many bytes a thread; those of part p begin at p * stride + first of what is addressed (chain.h) */
+    /* zeros must lie around what is stored, until a step makes them (halo); MEM_PERSIST: zero at load */
+    bool zeroed;
+    /* window > 0: that many bytes a thread; those of part p begin at p * stride + first of what is addressed (chain.h)
+     */
+    int64_t window, stride, first;
     const Halo *halo;               /* MEM_ARENA: the zeros that the step with ACCESS_CLEAR makes, or NULL */
-    bool once;                      /* only `once` steps touch it: a MEM_CONST of this kind need not stay on the device after load */
+    /* only `once` steps touch it: a MEM_CONST of this kind need not stay on the device after load */
+    bool once;
     int64_t offset, size_bytes;     /* in its arena; MEM_INPUT, MEM_OUTPUT: offset is the port's index */
     const void *data;               /* MEM_CONST: host bytes, valid as long as the session */
     DType dtype;
     const Shape *shape;
 } PlanBuffer;
 
-/* A host function between kernels: works on host pointers; may set symbolic sizes. Arguments first, then results, in args as in tensor. */
+/* A host function between kernels: works on host pointers; may set symbolic sizes. Arguments first, then results, in
+ * args as in tensor. */
 typedef struct Plan Plan;
 typedef struct { DType dtype; const Shape *shape; } HostTensor;
 typedef struct HostCall {
-    const UOp *call;                /* CALL(CUSTOMFUNCTION, args..): the function's name and attributes are its source's arg.blob */
+    /* CALL(CUSTOMFUNCTION, args..): the function's name and attributes are its source's arg.blob */
+    const UOp *call;
     const Plan *plan;               /* for plan_eval of symbolic sizes and plan_var */
     const HostTensor *tensor;       /* [nin + nout] */
     uint32_t nin, nout;
-    const uint32_t *result;         /* [nout] which of the function's results args[nin + k] is: those that nobody reads are left out */
-    const uint32_t *var;            /* the plan's number of each DEFINE_VAR that the function sets: sources of its CUSTOMFUNCTION */
+    /* [nout] which of the function's results args[nin + k] is: those that nobody reads are left out */
+    const uint32_t *result;
+    /* the plan's number of each DEFINE_VAR that the function sets: sources of its CUSTOMFUNCTION */
+    const uint32_t *var;
     const Guard *at;                /* the node that it belongs to, or NULL */
     const struct Control *control;  /* a step of a loop or branch (steps.c), which has no call; else NULL */
 } HostCall;
 typedef TgStatus (*HostFn)(const HostCall *call, void *const *args, int64_t *vars);
 typedef TgStatus (*HostPart)(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts);
-typedef struct { const char *name; HostFn fn; HostPart part; } HostEntry;      /* part: NULL, or one of several that together are fn, at once; sets no size, and fails only where all parts do */
+/* part: NULL, or one of several that together are fn, at once; sets no size, and fails only where all parts do */
+typedef struct { const char *name; HostFn fn; HostPart part; } HostEntry;
 const HostEntry *host_find(const char *name);       /* frontend/host.c; NULL: no such function */
 
-/* What a control step decides: a loop's first round, whether another follows, a branch. It sets `flag`, which the JUMP behind it reads. Numbers of variables; -1: none. */
-typedef struct Control { int64_t trip; int32_t step, count, flag; bool has_trip, has_keep; } Control;      /* has_trip, has_keep: arguments, in that order */
+/* What a control step decides: a loop's first round, whether another follows, a branch. It sets `flag`, which the JUMP
+ * behind it reads. Numbers of variables; -1: none. */
+/* has_trip, has_keep: arguments, in that order */
+typedef struct Control { int64_t trip; int32_t step, count, flag; bool has_trip, has_keep; } Control;
 TgStatus control_begin(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus control_next(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus control_if(const HostCall *call, void *const *args, int64_t *vars);
 
-/* COPY: arg[1] to arg[0], whole buffers (an output that is an input or a constant). JUMP: to step `target` when variable var[0] is 0. */
+/* COPY: arg[1] to arg[0], whole buffers (an output that is an input or a constant). JUMP: to step `target` when
+ * variable var[0] is 0. */
 typedef enum { STEP_KERNEL, STEP_HOST, STEP_COPY, STEP_JUMP } StepKind;
 typedef struct {
     StepKind kind;
     bool once;                      /* runs at load only */
-    bool may_idle;                  /* what it writes has one slice or none: its loop of one round is no loop, and what it loads may not be there when there is none (plan_idle) */
-    bool sync;                      /* all threads (the whole grid) wait before this step: it reads or overwrites what an earlier step since the last sync touched */
+    /* what it writes has one slice or none: its loop of one round is no loop, and what it loads may not be there when
+     * there is none (plan_idle) */
+    bool may_idle;
+    /* all threads (the whole grid) wait before this step: it reads or overwrites what an earlier step since the last
+     * sync touched */
+    bool sync;
     uint32_t kernel;                /* index into Plan.kernel */
     Origins origins;                /* nodes of the model that it computes for */
     uint32_t chain;                 /* index into Plan.chain + 1; 0: none */
@@ -59,15 +76,18 @@ typedef struct {
     uint32_t *arg;                  /* PlanBuffer of each PARAM, or of a host call's arguments then results */
     uint8_t *access;                /* ACCESS_READ | ACCESS_WRITE of each arg */
     uint32_t *var;                  /* Plan variable of each kernel variable */
-    int64_t thread_count;           /* extent of the THREAD range (1: the calling thread runs it) when static, else -1 */
+    /* extent of the THREAD range (1: the calling thread runs it) when static, else -1 */
+    int64_t thread_count;
     HostFn host;                    /* NULL from plan_make: the session, which knows the functions, sets it */
     HostPart part;                  /* likewise; may stay NULL */
     const HostCall *call;
     uint32_t target;                /* JUMP */
 } Step;
-enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_CLEAR = 4 };       /* CLEAR: the buffer's halo is zeroed while the kernel stores what is inside */
+/* CLEAR: the buffer's halo is zeroed while the kernel stores what is inside */
+enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_CLEAR = 4 };
 
-/* Steps first .. last, each thread group after group of parts: all steps of one group, then those of the next (chain.h). */
+/* Steps first .. last, each thread group after group of parts: all steps of one group, then those of the next
+ * (chain.h). */
 typedef struct { uint32_t first, last; int64_t group; } PlanChain;
 
 struct Plan {
@@ -82,11 +102,15 @@ struct Plan {
     uint32_t nbuffer;
     uint32_t ninput, noutput, nvar; /* ninput: one more than the last input that is read */
     const char **var_name;
-    const int64_t *var_value;       /* [nvar] what a variable holds before a run: the steps of loops; 0 for the others */
-    void (*forget)(void *owner, const void *data, size_t bytes);   /* may be NULL: these bytes of a constant will not be read soon and need not stay in memory */
+    /* [nvar] what a variable holds before a run: the steps of loops; 0 for the others */
+    const int64_t *var_value;
+    /* may be NULL: these bytes of a constant will not be read soon and need not stay in memory */
+    void (*forget)(void *owner, const void *data, size_t bytes);
     void *forget_owner;
     int64_t arena_bytes, persist_bytes, flops;
-    const Guard *const *guard;      /* [nguard] whose words stand first in the persistent arena: what kernels note that their data are wrong (graph/guard.h) */
+    /* [nguard] whose words stand first in the persistent arena: what kernels note that their data are wrong
+     * (graph/guard.h) */
+    const Guard *const *guard;
     uint32_t nguard;
     uint32_t nsync;
     bool jumps;                     /* there are JUMPs */
@@ -101,7 +125,8 @@ static inline TgStatus host_status(const HostCall *call, TgStatus status)
     if (status != TG_OK && call && call->at) status_at(call->at->node, call->at->op);
     return status;
 }
-/* The notes of a run (words: the first nguard * 16 bytes of the persistent arena, or a copy), which are cleared: the failure that the first of them is, or TG_OK. */
+/* The notes of a run (words: the first nguard * 16 bytes of the persistent arena, or a copy), which are cleared: the
+ * failure that the first of them is, or TG_OK. */
 TgStatus plan_guards(const Plan *p, void *words, TgStatus code);
 void plan_print(Text *out, const Plan *p);
 int32_t plan_var(const Plan *p, const char *name);                         /* its number, -1: none */
@@ -109,12 +134,16 @@ int32_t plan_var(const Plan *p, const char *name);                         /* it
 int64_t plan_eval(const Plan *p, const UOp *size, const int64_t *vars);
 /* Zeroes this part of the parts of a buffer's halo, at the sizes that the variables give. */
 void plan_clear(const Plan *p, const Halo *h, const int64_t *vars, void *data, int part, int parts);
-bool plan_may_idle(const Plan *p, const Step *s);                           /* there are sizes at which it must not run */
-bool plan_idle(const Plan *p, const Step *s, const int64_t *vars);         /* this step must not run: what it would write has no elements */
+/* there are sizes at which it must not run */
+bool plan_may_idle(const Plan *p, const Step *s);
+/* this step must not run: what it would write has no elements */
+bool plan_idle(const Plan *p, const Step *s, const int64_t *vars);
 
-/* memplan.c. A life is the steps first .. last during which `size_bytes` are needed; gets an offset. Returns the bytes of the arena. */
+/* memplan.c. A life is the steps first .. last during which `size_bytes` are needed; gets an offset. Returns the bytes
+ * of the arena. */
 typedef struct { int64_t size_bytes, offset; uint32_t first, last; } Life;
 int64_t memplan_place(Life *life, uint32_t n, int64_t align);
-bool plan_conflict(const Plan *p, const Step *a, const Step *b);           /* one writes bytes that the other touches: their order counts */
+/* one writes bytes that the other touches: their order counts */
+bool plan_conflict(const Plan *p, const Step *a, const Step *b);
 void plan_sync(Plan *p, const Target *t);                                  /* Step.sync and Plan.nsync, from places */
 #endif

@@ -1,5 +1,5 @@
-/* What a backend asks of a plan while it runs: variables, sizes, the zeros of halos, steps with nothing to do, what guards noted; and the plan as text. Comes in: a plan that plan_make has finished
- * (plan_may_idle: a step of it). */
+/* What a backend asks of a plan while it runs: variables, sizes, the zeros of halos, steps with nothing to do, what
+ * guards noted; and the plan as text. Comes in: a plan that plan_make has finished (plan_may_idle: a step of it). */
 #include "sched/plan.h"
 
 #include <string.h>
@@ -35,7 +35,8 @@ void plan_clear(const Plan *p, const Halo *h, const int64_t *vars, void *data, i
     halo_clear(h, size, plan_eval(p, h->element, vars), data, part, parts);
 }
 
-/* Are all variables of u the step's own? What a loop stores row by row has as many rows as there were rounds, which its end tells, and a round's kernel does not ask. */
+/* Are all variables of u the step's own? What a loop stores row by row has as many rows as there were rounds, which its
+ * end tells, and a round's kernel does not ask. */
 static bool has_vars(const Plan *p, const Step *s, const UOp *u)
 {
     int32_t at = u->op == UOP_DEFINE_VAR ? plan_var(p, var_name(u)) : -1;
@@ -52,7 +53,9 @@ static bool writes_no_slice(const Plan *p, const Step *s, const int64_t *vars)
     for (uint32_t i = 0; i < s->narg && none; i++) {
         const Shape *shape = p->buffer[s->arg[i]].shape;
         none = !(s->access[i] & ACCESS_WRITE);
-        for (uint32_t k = 0; k < shape->rank && !none; k++) none = shape->dim[k]->vmin < 1 && shape->dim[k]->vmax == 1 && has_vars(p, s, shape->dim[k]) && (!vars || plan_eval(p, shape->dim[k], vars) < 1);
+        for (uint32_t k = 0; k < shape->rank && !none; k++)
+            none = shape->dim[k]->vmin < 1 && shape->dim[k]->vmax == 1 && has_vars(p, s, shape->dim[k]) &&
+                (!vars || plan_eval(p, shape->dim[k], vars) < 1);
     }
     return none;
 }
@@ -76,13 +79,19 @@ static void print_buffer(Text *out, const PlanBuffer *m, uint32_t k)
 {
     static const char *const kind[] = { "arena", "persist", "const", "input", "output" };
     text_add(out, "  b%-4u %s", k, kind[m->kind]);
-    if (m->kind != MEM_CONST) text_add(out, m->kind == MEM_INPUT || m->kind == MEM_OUTPUT ? " %lld" : " @%lld", (long long)m->offset);
-    text_add(out, "%s%s %s[", m->zeroed ? " zeroed" : m->halo ? " halo" : "", m->once ? " once" : "", dtype_name(m->dtype));
+    if (m->kind != MEM_CONST)
+        text_add(out, m->kind == MEM_INPUT || m->kind == MEM_OUTPUT ? " %lld" : " @%lld", (long long)m->offset);
+    text_add(out, "%s%s %s[",
+             m->zeroed     ? " zeroed"
+                 : m->halo ? " halo"
+                           : "",
+             m->once ? " once" : "", dtype_name(m->dtype));
     for (uint32_t d = 0; d < m->shape->rank; d++) {
         if (d) text_add(out, ",");
         uop_print_expr(out, m->shape->dim[d]);
     }
-    text_add(out, m->window ? "] %lld bytes, a window of %lld a thread\n" : "] %lld bytes\n", (long long)m->size_bytes, (long long)m->window);
+    text_add(out, m->window ? "] %lld bytes, a window of %lld a thread\n" : "] %lld bytes\n", (long long)m->size_bytes,
+             (long long)m->window);
 }
 
 static void print_step(Text *out, const Plan *p, const Step *s)
@@ -94,23 +103,29 @@ static void print_step(Text *out, const Plan *p, const Step *s)
     if (s->kind == STEP_KERNEL) text_add(out, "%s", p->kernel[s->kernel]->name);
     else if (s->kind == STEP_COPY) text_add(out, "copy");
     else if (s->kind == STEP_JUMP) text_add(out, "jump to %u when 0:", s->target);
-    else if (s->call->control) text_add(out, "host %s", s->host == control_begin ? "loop" : s->host == control_next ? "next" : "if");
+    else if (s->call->control)
+        text_add(out, "host %s", s->host == control_begin ? "loop" : s->host == control_next ? "next" : "if");
     else text_add(out, "host %s", custom_name(s->call->call->src[0]));
-    for (uint32_t i = 0; i < s->narg; i++) text_add(out, " %sb%u", access[s->access[i] & (ACCESS_READ | ACCESS_WRITE)], s->arg[i]);
+    for (uint32_t i = 0; i < s->narg; i++)
+        text_add(out, " %sb%u", access[s->access[i] & (ACCESS_READ | ACCESS_WRITE)], s->arg[i]);
     for (uint32_t i = 0; i < s->nvar; i++) text_add(out, " %s", p->var_name[s->var[i]]);
-    if (s->thread_count != 1) text_add(out, s->thread_count < 0 ? "  threads ?" : "  threads %lld", (long long)s->thread_count);
+    if (s->thread_count != 1)
+        text_add(out, s->thread_count < 0 ? "  threads ?" : "  threads %lld", (long long)s->thread_count);
     if (c && !follows) text_add(out, "  in groups of %lld", (long long)c->group);
     text_add(out, "\n");
 }
 
 void plan_print(Text *out, const Plan *p)
 {
-    text_add(out, "plan: %u steps, %u kernels, %u buffers, arena %lld bytes, persistent %lld bytes, %u syncs, %lld flops\n", p->nstep, p->nkernel, p->nbuffer,
-             (long long)p->arena_bytes, (long long)p->persist_bytes, p->nsync, (long long)p->flops);
+    text_add(out,
+             "plan: %u steps, %u kernels, %u buffers, arena %lld bytes, persistent %lld bytes, %u syncs, %lld flops\n",
+             p->nstep, p->nkernel, p->nbuffer, (long long)p->arena_bytes, (long long)p->persist_bytes, p->nsync,
+             (long long)p->flops);
     for (uint32_t k = 0; k < p->nbuffer; k++) print_buffer(out, &p->buffer[k], k);
     for (uint32_t i = 0; i < p->nstep; i++) {
         if (i == 0 || p->step[i].once != p->step[i - 1].once)
-            text_add(out, "%s:   (| waits for all, + part by part behind the one before, > writes)\n", p->step[i].once ? "once" : "run");
+            text_add(out, "%s:   (| waits for all, + part by part behind the one before, > writes)\n",
+                     p->step[i].once ? "once" : "run");
         print_step(out, p, &p->step[i]);
     }
 }

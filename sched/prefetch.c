@@ -1,11 +1,13 @@
-/* Prefetch: a loop that fills staged tiles in turn (STAGE of depth 2) fetches the tile of its next round while it computes on this round's.
+/* Prefetch: a loop that fills staged tiles in turn (STAGE of depth 2) fetches the tile of its next round while it
+ * computes on this round's.
  *
  * Comes in: form 6 (after linearize, on a GPU) with loops as
  *     for r { BARRIER; t = LOAD memory(r); STORE tile(r % 2), t; BARRIER; .. LOAD tile(r % 2) .. }
  * Goes out:
- *     STORE tile(0), LOAD memory(0); BARRIER;  for r { t = LOAD memory(min(r + 1, last)); .. LOAD tile(r % 2) ..; STORE tile((r + 1) % 2), t; BARRIER }
- * One BARRIER a round is enough: it divides the reads of a tile from the writes two rounds on. The tile after the last is the last again, and nobody reads it.
- * Must hold: the loop body's own barriers are those of its tiles. Else the loop stays as it is, which is right too.
+ *     STORE tile(0), LOAD memory(0); BARRIER;  for r { t = LOAD memory(min(r + 1, last)); .. LOAD tile(r % 2) ..; STORE
+ * tile((r + 1) % 2), t; BARRIER } One BARRIER a round is enough: it divides the reads of a tile from the writes two
+ * rounds on. The tile after the last is the last again, and nobody reads it. Must hold: the loop body's own barriers
+ * are those of its tiles. Else the loop stays as it is, which is right too.
  */
 #include <string.h>
 
@@ -96,13 +98,15 @@ static bool fits(Prefetch *p, const UOp *linear, uint32_t from, uint32_t to)
         depth -= u->op == UOP_END || u->op == UOP_ENDIF;
         if ((u->op == UOP_BARRIER || is_fill(u) || u->op == UOP_SHUFFLE) && depth) return false;
         if (u->op == UOP_SHUFFLE) return false;
-        if (is_fill(u) && !(u->src[0]->ranges & range_bit(linear->src[from]))) return false;       /* a tile without a second one */
+        /* a tile without a second one */
+        if (is_fill(u) && !(u->src[0]->ranges & range_bit(linear->src[from]))) return false;
         if (is_fill(u)) mark(p->cone, u), fills++;
     }
     for (uint32_t i = from + 1; i < to; i++) {
         const UOp *u = linear->src[i];
         if (p->cone[u->id] && u->op == UOP_LOAD && memory_under(u->src[0])->op == UOP_BUFFER) return false;
-        if (!p->cone[u->id] && u->op != UOP_BARRIER) mark(p->own, u);           /* for the moment: what the others need */
+        /* for the moment: what the others need */
+        if (!p->cone[u->id] && u->op != UOP_BARRIER) mark(p->own, u);
     }
     for (uint32_t i = 0; i < p->ids; i++) p->own[i] = p->cone[i] && !p->own[i];
     return fills > 0;
@@ -112,8 +116,10 @@ static bool fits(Prefetch *p, const UOp *linear, uint32_t from, uint32_t to)
 
 static bool is_silent(const UOp *u)
 {
-    bool address = (u->op == UOP_INDEX || u->op == UOP_SHRINK) && (memory_under(u)->op == UOP_PARAM || memory_under(u)->op == UOP_BUFFER);
-    return address || u->op == UOP_AFTER || u->op == UOP_PARAM || u->op == UOP_BUFFER || u->op == UOP_RANGE || u->op == UOP_SPECIAL;
+    bool address = (u->op == UOP_INDEX || u->op == UOP_SHRINK) &&
+        (memory_under(u)->op == UOP_PARAM || memory_under(u)->op == UOP_BUFFER);
+    return address || u->op == UOP_AFTER || u->op == UOP_PARAM || u->op == UOP_BUFFER || u->op == UOP_RANGE ||
+        u->op == UOP_SPECIAL;
 }
 
 /* Emits u and what it needs and is not there yet. Sizes under SHRINK are no instructions. */
@@ -138,11 +144,14 @@ static const UOp *fill_at(Prefetch *p, const UOp *fill, const UOp *range, const 
 {
     const UOp *value = uop_substitute(p->g, fill->src[1], &range, &round, 1);
     if (!store) return value;
-    const UOp *address = at_round(p, fill->src[0], range, slot), *gate = fill->nsrc > 2 ? at_round(p, fill->src[2], range, round) : NULL;
-    return gate ? UOP(p->g, UOP_STORE, DT_VOID, NO_ARG, address, value, gate) : UOP(p->g, UOP_STORE, DT_VOID, NO_ARG, address, value);
+    const UOp *address = at_round(p, fill->src[0], range, slot),
+              *gate = fill->nsrc > 2 ? at_round(p, fill->src[2], range, round) : NULL;
+    return gate ? UOP(p->g, UOP_STORE, DT_VOID, NO_ARG, address, value, gate)
+                : UOP(p->g, UOP_STORE, DT_VOID, NO_ARG, address, value);
 }
 
-static void all_fills(Prefetch *p, const UOp *linear, uint32_t from, uint32_t to, const UOp *round, const UOp *slot, bool store)
+static void all_fills(Prefetch *p, const UOp *linear, uint32_t from, uint32_t to, const UOp *round, const UOp *slot,
+                      bool store)
 {
     for (uint32_t i = from + 1; i < to; i++)
         if (is_fill(linear->src[i])) need(p, fill_at(p, linear->src[i], linear->src[from], round, slot, store));
@@ -151,8 +160,12 @@ static void all_fills(Prefetch *p, const UOp *linear, uint32_t from, uint32_t to
 static void rebuild(Prefetch *p, const UOp *linear, uint32_t from, uint32_t to)
 {
     Graph *g = p->g;
-    const UOp *range = linear->src[from], *zero = uop_index(g, 0), *next = index_math(g, UOP_ADD, range, uop_index(g, 1)), *last = index_math(g, UOP_ADD, range->src[0], uop_index(g, -1));
-    const UOp *more = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, range, last), *round = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, more, next, last), *slot = index_math(g, UOP_MOD, next, uop_index(g, 2)), *barrier = NULL;
+    const UOp *range = linear->src[from], *zero = uop_index(g, 0),
+              *next = index_math(g, UOP_ADD, range, uop_index(g, 1)),
+              *last = index_math(g, UOP_ADD, range->src[0], uop_index(g, -1));
+    const UOp *more = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, range, last),
+              *round = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, more, next, last),
+              *slot = index_math(g, UOP_MOD, next, uop_index(g, 2)), *barrier = NULL;
     for (uint32_t i = from + 1; i < to && !barrier; i++)
         if (linear->src[i]->op == UOP_BARRIER) barrier = linear->src[i];
     all_fills(p, linear, from, to, zero, zero, true);

@@ -1,10 +1,12 @@
 /* Rangeify: from tensors to kernels.
  *
- * Comes in: SINK of values over PARAMs (inputs), BUFFERs (constants) and results of CALLs. Goes out: a schedule of kernels (kernel.h form 1) and host calls.
- * One sweep from outputs to inputs (descending ids) carries demands: a node's value is wanted at an index, in a kernel. Movement ops rewrite the index
- * (index_map.c). For each node with demands one decision: inline it into each of its consumers, or stage it in a GLOBAL buffer, which begins a kernel with fresh
- * ranges. A REDUCE that is inlined gets fresh REDUCE ranges; where it stands in the loop nest follows from the ranges that its index depends on.
- * Files: facts.c (of nodes, before the sweep), demand.c (what is wanted where), decide.c (inline or store), index_map.c, cut.c.
+ * Comes in: SINK of values over PARAMs (inputs), BUFFERs (constants) and results of CALLs. Goes out: a schedule of
+ * kernels (kernel.h form 1) and host calls. One sweep from outputs to inputs (descending ids) carries demands: a node's
+ * value is wanted at an index, in a kernel. Movement ops rewrite the index (index_map.c). For each node with demands
+ * one decision: inline it into each of its consumers, or stage it in a GLOBAL buffer, which begins a kernel with fresh
+ * ranges. A REDUCE that is inlined gets fresh REDUCE ranges; where it stands in the loop nest follows from the ranges
+ * that its index depends on. Files: facts.c (of nodes, before the sweep), demand.c (what is wanted where), decide.c
+ * (inline or store), index_map.c, cut.c.
  */
 #include "sched/rangeify.h"
 #include "graph/custom.h"
@@ -18,7 +20,8 @@
 
 static Cut *new_cut(Rangeify *r, const UOp *u, const UOp *buffer)
 {
-    if (r->ncut == r->cut_cap) r->cut = realloc(r->cut, (r->cut_cap = r->cut_cap ? r->cut_cap * 2 : 64) * sizeof *r->cut);
+    if (r->ncut == r->cut_cap)
+        r->cut = realloc(r->cut, (r->cut_cap = r->cut_cap ? r->cut_cap * 2 : 64) * sizeof *r->cut);
     Cut *c = &r->cut[r->ncut];
     memset(c, 0, sizeof *c);
     c->buffer = buffer;
@@ -38,12 +41,14 @@ static const UOp *new_buffer(Rangeify *r, const UOp *u)
     return r->buffer[u->id] = graph_add_buffer(r->g, &info);
 }
 
-/* A join whose parts are the first of a join that is stored already (networks that append to what they have): it is there. */
+/* A join whose parts are the first of a join that is stored already (networks that append to what they have): it is
+ * there. */
 static const UOp *stored_join(const Rangeify *r, const UOp *u)
 {
     for (uint32_t i = 0; i < r->njoin; i++) {
         const UOp *v = r->join[i];
-        if (v->arg.i == u->arg.i && v->nsrc >= u->nsrc && !memcmp(v->src, u->src, u->nsrc * sizeof *u->src)) return r->buffer[v->id];
+        if (v->arg.i == u->arg.i && v->nsrc >= u->nsrc && !memcmp(v->src, u->src, u->nsrc * sizeof *u->src))
+            return r->buffer[v->id];
     }
     return NULL;
 }
@@ -74,15 +79,22 @@ static bool multiplies(const Target *t, DType type)
     return t->max_block;
 }
 
-static bool holds(const UOp *u) { return u->op == UOP_CAST && u->dtype == DT_F32 && dtype_is_int((DType)u->src[0]->dtype) && dtype_size((DType)u->src[0]->dtype) < 3; }        /* every value of that integer */
+static bool holds(const UOp *u)
+{
+    return u->op == UOP_CAST && u->dtype == DT_F32 && dtype_is_int((DType)u->src[0]->dtype) &&
+        dtype_size((DType)u->src[0]->dtype) < 3;
+} /* every value of that integer */
 
-/* What is stored where a wider copy of it should be: the value before it was widened, of half the bytes or a quarter, and in the type that tensor cores take. Products of wide numbers alone,
- * which take each value many times, have it widened once: where it is stored. */
+/* What is stored where a wider copy of it should be: the value before it was widened, of half the bytes or a quarter,
+ * and in the type that tensor cores take. Products of wide numbers alone, which take each value many times, have it
+ * widened once: where it is stored. */
 static bool stage_narrow(Rangeify *r, const UOp *u)
 {
     const UOp *s = u->src[0];
     if ((!node_only_widens(u) && !holds(u)) || r->forced[u->id]) return false;
-    if (r->multiplied[u->id] && r->users[s->id] == 1 && op_is((Op)s->op, FLAG_ALU) && !multiplies(r->target, (DType)s->dtype)) return false;
+    if (r->multiplied[u->id] && r->users[s->id] == 1 && op_is((Op)s->op, FLAG_ALU) &&
+        !multiplies(r->target, (DType)s->dtype))
+        return false;
     while (s->op == UOP_RESHAPE || s->op == UOP_PERMUTE) s = s->src[0];
     if (!node_is_leaf(s)) r->forced[s->id] = 1;
     return true;
@@ -127,8 +139,14 @@ static TgStatus unsupported(const UOp *const *order, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         switch ((Op)order[i]->op) {
-        case UOP_ERROR: case UOP_STORE: case UOP_LOAD: case UOP_WMMA: case UOP_INS: case UOP_ATOMICADD: case UOP_CUSTOM: case UOP_BINARY:
-            return fail(TG_INTERNAL, "rangeify: %s in a tensor graph", op_name((Op)order[i]->op));
+        case UOP_ERROR:
+        case UOP_STORE:
+        case UOP_LOAD:
+        case UOP_WMMA:
+        case UOP_INS:
+        case UOP_ATOMICADD:
+        case UOP_CUSTOM:
+        case UOP_BINARY: return fail(TG_INTERNAL, "rangeify: %s in a tensor graph", op_name((Op)order[i]->op));
         default: break;
         }
     return TG_OK;
@@ -141,7 +159,12 @@ static const UOp *output_place(Rangeify *r, const UOp *u)
     if (u->op != UOP_CONST) return u;
     void *data = arena_alloc(graph_arena(r->g), 8);
     scalar_store((DType)u->dtype, data, 0, u->arg.i);
-    return graph_add_buffer(r->g, &(BufferInfo){ .dtype = (DType)u->dtype, .shape = u->shape, .data = data, .size_bytes = (size_t)dtype_size((DType)u->dtype), .name = "" });
+    return graph_add_buffer(r->g,
+                            &(BufferInfo){ .dtype = (DType)u->dtype,
+                                           .shape = u->shape,
+                                           .data = data,
+                                           .size_bytes = (size_t)dtype_size((DType)u->dtype),
+                                           .name = "" });
 }
 
 static void begin(Rangeify *r)

@@ -1,5 +1,5 @@
-/* What the files of rangeify share: rangeify.c sweeps, facts.c knows nodes, demand.c what is wanted where, decide.c what is stored, index_map.c how an index passes through a node, cut.c builds
- * kernels. */
+/* What the files of rangeify share: rangeify.c sweeps, facts.c knows nodes, demand.c what is wanted where, decide.c
+ * what is stored, index_map.c how an index passes through a node, cut.c builds kernels. */
 #ifndef TG_RANGEIFY_H
 #define TG_RANGEIFY_H
 #include "graph/blocks.h"
@@ -7,7 +7,8 @@
 #include "graph/rewrite.h"
 #include "sched/sched.h"
 
-/* A demand for a node's value at an index, in one kernel. Inlined nodes have one expression an instance; staged ones are loaded. */
+/* A demand for a node's value at an index, in one kernel. Inlined nodes have one expression an instance; staged ones
+ * are loaded. */
 typedef struct Inst {
     const UOp *node, *valid, *expr;    /* valid: the value counts only where it is true; NULL: always */
     uint32_t cut;
@@ -28,13 +29,16 @@ typedef struct {
     const UOp **store;                 /* indices of the store */
     const UOp *range[64];              /* by number */
     uint32_t nrange, nout;
-    bool join;                         /* stores a part of a join: after the kernel that stores the part itself, if there is one */
+    /* stores a part of a join: after the kernel that stores the part itself, if there is one */
+    bool join;
     uint64_t out;                      /* RANGEs of the store */
-    uint64_t chain[16];                /* sets of outer ranges on which inlined reduces depend: any two contain one another */
+    /* sets of outer ranges on which inlined reduces depend: any two contain one another */
+    uint64_t chain[16];
     uint32_t nchain, nheavy;
 } Cut;
 
-typedef struct { const UOp **of; uint32_t n; } Results;               /* GETTUPLEs by number, NULL where there is none */
+/* GETTUPLEs by number, NULL where there is none */
+typedef struct { const UOp **of; uint32_t n; } Results;
 
 typedef struct {
     Graph *g;
@@ -46,7 +50,8 @@ typedef struct {
     uint8_t *forced, *reduces, *constant, *called;
     uint8_t *rests;                    /* by node id: will surely lie in memory (foresee) */
     uint8_t *multiplied, *users;       /* by node id: is an operand of products; how many nodes read it, at most 2 */
-    uint16_t *depth;                   /* by node id: element-wise operations one upon another, since memory or a reduce */
+    /* by node id: element-wise operations one upon another, since memory or a reduce */
+    uint16_t *depth;
     float *cost;                       /* by node id: element-wise work of the inlined cone */
     uint8_t *loads;                    /* by node id: buffers that it reads */
     const UOp **join;                  /* CATs that are stored, in the order of the sweep */
@@ -76,33 +81,43 @@ void facts_foresee(Rangeify *r, const UOp *const *order, uint32_t n);      /* wh
 Inst *inst_new(Rangeify *r, const UOp *u, uint32_t cut, const UOp *const *idx, const UOp *valid, uint64_t enclosing);
 Inst *inst_demand(Rangeify *r, const UOp *u, uint32_t cut, const UOp *const *idx, const UOp *valid, uint64_t enclosing);
 void inst_push(Rangeify *r, Inst *i);      /* hands a demand on to the sources of its node */
-const UOp *inst_position(Rangeify *r, const UOp *u, const UOp *const *idx);      /* an integer that is made of sizes and counts only, at idx; NULL: it is not */
+/* an integer that is made of sizes and counts only, at idx; NULL: it is not */
+const UOp *inst_position(Rangeify *r, const UOp *u, const UOp *const *idx);
 const UOp *inst_placeholder(Rangeify *r, const UOp *const *idx, uint32_t n, int64_t number);
 const UOp *cut_range(Rangeify *r, Cut *c, const UOp *bound, AxisType type);      /* a fresh one */
 double cut_extent(const Cut *c, uint64_t ranges);
 uint64_t index_ranges(const UOp *const *idx, uint32_t n);
 
 /* decide.c */
-bool is_stored(Rangeify *r, const UOp *u);      /* a node with demands is staged in memory, else inlined into each of its consumers */
+/* a node with demands is staged in memory, else inlined into each of its consumers */
+bool is_stored(Rangeify *r, const UOp *u);
 bool node_only_widens(const UOp *u);            /* a wider copy of a constant, which is none */
 
-/* The index and validity at which source k of node is wanted when node is wanted at idx under valid. Not for REDUCE. gather: stands for the value of an index tensor. */
-void index_source(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *idx, const UOp *valid, const UOp *const *gather, const UOp **out_idx, const UOp **out_valid);
+/* The index and validity at which source k of node is wanted when node is wanted at idx under valid. Not for REDUCE.
+ * gather: stands for the value of an index tensor. */
+void index_source(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *idx, const UOp *valid,
+                  const UOp *const *gather, const UOp **out_idx, const UOp **out_valid);
 const UOp *index_simplify(Rangeify *r, const UOp *u);
 const UOp *index_math(Graph *g, Op op, const UOp *a, const UOp *b);
 
-/* What an OptOp puts in place of one range: its value, and the ranges that stand in END and REDUCE lists instead; where the gate is false nothing is read, stored or summed. */
+/* What an OptOp puts in place of one range: its value, and the ranges that stand in END and REDUCE lists instead; where
+ * the gate is false nothing is read, stored or summed. */
 typedef struct { const UOp *old, *value, *list[6]; uint32_t n; const UOp *gate; } Change;
 uint64_t opt_numbers(const Kernel *k);                                  /* of all its ranges, those of stages too */
 void kernel_change(Kernel *k, const Change *c);                          /* optimize.c */
-static inline bool is_global(const UOp *u) { return u->op == UOP_PARAM || (u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL); }
+static inline bool is_global(const UOp *u)
+{
+    return u->op == UOP_PARAM || (u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL);
+}
 /* A GUARD as kernels have it: with its word, and checked only where the value counts. */
 const UOp *guarded(Rangeify *r, const UOp *guard, const UOp *valid, const UOp *const *src);
 /* Builds every instance's expression and the kernels; appends to the schedule in order. */
 TgStatus cut_kernels(Rangeify *r, Schedule *out);
-/* The items of a CALL of "loop" or "if" (control.c). result[nresult]: where the GETTUPLEs of the call lie, or NULL where nobody reads one; nobody reads more. */
+/* The items of a CALL of "loop" or "if" (control.c). result[nresult]: where the GETTUPLEs of the call lie, or NULL
+ * where nobody reads one; nobody reads more. */
 TgStatus control_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result, uint32_t nresult);
-TgStatus loop_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result, uint32_t nresult);      /* loop.c: of a loop */
+/* loop.c: of a loop */
+TgStatus loop_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result, uint32_t nresult);
 static inline const UOp *memory_of(const Rangeify *r, const UOp *u) { return r->buffer[u->id] ? r->buffer[u->id] : u; }
 /* function.c: the items of a CALL of a FUNCTION; n results. */
 TgStatus function_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const *result, uint32_t n);

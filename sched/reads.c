@@ -1,7 +1,9 @@
 /* How many tensors one kernel may read: a value made of very many (a sum of a hundred inputs) is stored on the way.
  *
- * Comes in: a SINK, bodies of loops and branches within it, of which a kernel read too many. Goes out: the same with CONTIGUOUS around some values, such that everything else is made of at
- * most `most` tensors in memory, whatever is inlined into it. Rangeify may store more values than these, and a kernel then reads those besides: `most` is well below KERNEL_PARAMS.
+ * Comes in: a SINK, bodies of loops and branches within it, of which a kernel read too many. Goes out: the same with
+ * CONTIGUOUS around some values, such that everything else is made of at most `most` tensors in memory, whatever is
+ * inlined into it. Rangeify may store more values than these, and a kernel then reads those besides: `most` is well
+ * below KERNEL_PARAMS.
  */
 #include "sched/sched.h"
 
@@ -18,7 +20,9 @@ static const UOp *shown(const UOp *u)
 
 static uint32_t values_of(const UOp *u)
 {
-    return u->op == UOP_REDUCE ? 1 : op_is((Op)u->op, FLAG_ALU) || u->op == UOP_INDEX || u->op == UOP_CAT || u->op == UOP_STACK ? u->nsrc : 0;
+    return u->op == UOP_REDUCE                                                                       ? 1
+        : op_is((Op)u->op, FLAG_ALU) || u->op == UOP_INDEX || u->op == UOP_CAT || u->op == UOP_STACK ? u->nsrc
+                                                                                                     : 0;
 }
 
 static Reads alone(Limit *l, const UOp *u) { return (Reads){ 1, arena_copy(l->arena, &u->id, sizeof u->id) }; }

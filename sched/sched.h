@@ -1,4 +1,5 @@
-/* The stages, in order; pipeline.c calls them. Each is a function from a graph (or kernel) to the next form and can be printed before and after. */
+/* The stages, in order; pipeline.c calls them. Each is a function from a graph (or kernel) to the next form and can be
+ * printed before and after. */
 #ifndef TG_SCHED_H
 #define TG_SCHED_H
 #include "graph/base/text.h"
@@ -6,7 +7,8 @@
 #include "sched/kernel.h"
 
 /* A schedule: kernels and host calls in order over tensor-level BUFFERs of one graph. */
-typedef enum { ITEM_KERNEL, ITEM_HOST, ITEM_COPY, ITEM_LOOP, ITEM_NEXT, ITEM_IF, ITEM_ELSE, ITEM_ENDIF } ItemKind;      /* LOOP .. NEXT: the items between, each round */
+/* LOOP .. NEXT: the items between, each round */
+typedef enum { ITEM_KERNEL, ITEM_HOST, ITEM_COPY, ITEM_LOOP, ITEM_NEXT, ITEM_IF, ITEM_ELSE, ITEM_ENDIF } ItemKind;
 /* Nodes of the model that a kernel computes for, counted from 1, ascending. */
 typedef struct { const uint32_t *node; uint32_t count; } Origins;
 typedef struct {
@@ -18,8 +20,11 @@ typedef struct {
     const struct Guard *at;         /* ITEM_HOST: the node that it belongs to, for messages; may be NULL */
     const UOp *const *out;          /* ITEM_HOST: its result BUFFERs */
     uint32_t nout;
-    const UOp *mem[2];              /* BUFFERs. COPY: to, from (whole). LOOP: trip count (i64 scalar; NULL: trip tells), keep (bool; NULL: true). NEXT: keep. IF: condition */
-    const UOp *var[2];              /* DEFINE_VARs. COPY: to is a stack of from's, at this number. LOOP: step, and the count of rounds, each or NULL */
+    /* BUFFERs. COPY: to, from (whole). LOOP: trip count (i64 scalar; NULL: trip tells), keep (bool; NULL: true). NEXT:
+     * keep. IF: condition */
+    const UOp *mem[2];
+    /* DEFINE_VARs. COPY: to is a stack of from's, at this number. LOOP: step, and the count of rounds, each or NULL */
+    const UOp *var[2];
     int64_t trip;                   /* LOOP */
 } ScheduleItem;
 typedef struct {
@@ -30,53 +35,74 @@ typedef struct {
     uint32_t noutput;
     uint32_t refused;               /* kernels whose list the device did not take: they run as they came */
     Text why_refused;               /* a line each */
-    struct FunctionUse { uint32_t calls, first, count; } *function;     /* how often a FUNCTION is called; the items of its first call */
+    /* how often a FUNCTION is called; the items of its first call */
+    struct FunctionUse { uint32_t calls, first, count; } *function;
     uint32_t nfunction;
 } Schedule;
 
 typedef struct { Text *text; const char *stage, *kernel; } Dump;        /* where `tgrun dump` wants text; may be NULL */
 
-/* sink: SINK of the output values; PARAM(slot) are the inputs. Rewrites values into a function of PARAMs and BUFFERs that stores outputs. */
+/* sink: SINK of the output values; PARAM(slot) are the inputs. Rewrites values into a function of PARAMs and BUFFERs
+ * that stores outputs. */
 TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t);
-const UOp *join_siblings(Graph *g, const UOp *root);                     /* sums of products of one value with several constants, as one */
-const UOp *sum_integers(Graph *g, const UOp *root, const Target *t);    /* sums of products of quantised values, in integers */
-const UOp *sum_parts(Graph *g, const UOp *root, const Target *t);       /* parts.c: sums of products of f32, as products of bf16 parts where the target says in how many */
+/* sums of products of one value with several constants, as one */
+const UOp *join_siblings(Graph *g, const UOp *root);
+/* sums of products of quantised values, in integers */
+const UOp *sum_integers(Graph *g, const UOp *root, const Target *t);
+/* parts.c: sums of products of f32, as products of bf16 parts where the target says in how many */
+const UOp *sum_parts(Graph *g, const UOp *root, const Target *t);
 bool has_parts(const Target *t);                                        /* it has a unit for them */
 typedef struct { Arena *arena; bool *is; uint32_t count, cap; } Constants;     /* by a node's id, as far as was asked */
 bool made_of_constants(Constants *c, Graph *g, const UOp *u);            /* u has one shape, and no input is below it */
-const UOp *limit_reads(Graph *g, const UOp *sink, uint32_t most);        /* reads.c: no value is made of more tensors that lie in memory */
-TgStatus sched_functions(const UOp **out, Homes *homes, Graph *g, const UOp *sink, const Target *t);     /* parts that repeat, as FUNCTIONs (graph/blocks.h) */
-TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Homes *homes);        /* homes: as sched_functions found them; NULL: none */
-enum { HALO_MAX = 8 };                                                  /* zeros that layout puts around a value, at most, on a side of an axis */
-TgStatus sched_layout(Schedule *s, const Target *t);                    /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */
-void sched_calls(Schedule *s);                                          /* host calls side by side, where each must be waited for */
-TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump);     /* the above in order */
-void schedule_forget_code(Schedule *s);                                 /* frees what only rendering wants of its kernels */
+/* reads.c: no value is made of more tensors that lie in memory */
+const UOp *limit_reads(Graph *g, const UOp *sink, uint32_t most);
+/* parts that repeat, as FUNCTIONs (graph/blocks.h) */
+TgStatus sched_functions(const UOp **out, Homes *homes, Graph *g, const UOp *sink, const Target *t);
+/* homes: as sched_functions found them; NULL: none */
+TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Homes *homes);
+/* zeros that layout puts around a value, at most, on a side of an axis */
+enum { HALO_MAX = 8 };
+/* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */
+TgStatus sched_layout(Schedule *s, const Target *t);
+/* host calls side by side, where each must be waited for */
+void sched_calls(Schedule *s);
+/* the above in order */
+TgStatus sched_schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump);
+/* frees what only rendering wants of its kernels */
+void schedule_forget_code(Schedule *s);
 void schedule_free(Schedule *s);
-ScheduleItem *schedule_add(Schedule *s, ItemKind kind);                 /* an empty item at the end; valid until the next call */
+/* an empty item at the end; valid until the next call */
+ScheduleItem *schedule_add(Schedule *s, ItemKind kind);
 
 /* Chooses a list for a kernel that is seen for the first time (beam/: heuristics or the tuning database). */
 typedef void (*ChooseOpts)(OptList *out, const Kernel *k, const ScheduleItem *item, const Schedule *s, void *user);
 /* Optimises and lowers every kernel, each key once; packed constants become buffers with kernels that run once. */
 TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *user, Dump *dump);
 
-enum { LANE_TURNS = 4 };                      /* at most so many vectors share what lies side by side, and take its elements in turn (expand.c) */
+/* at most so many vectors share what lies side by side, and take its elements in turn (expand.c) */
+enum { LANE_TURNS = 4 };
 
-/* A kernel's axes as OptOps number them: RANGEs of the output END in order, then those of each REDUCE, outermost first. */
+/* A kernel's axes as OptOps number them: RANGEs of the output END in order, then those of each REDUCE, outermost first.
+ */
 uint32_t opt_axes(const Kernel *k, const UOp **range, uint32_t cap);
-TgStatus opt_apply(Kernel *k, const OptOp *op, const Target *t);        /* illegal: TG_USAGE and a reason; k unchanged */
+/* illegal: TG_USAGE and a reason; k unchanged */
+TgStatus opt_apply(Kernel *k, const OptOp *op, const Target *t);
 TgStatus opt_apply_list(Kernel *k, const OptList *l, const Target *t);
-bool opt_try(OptList *l, Kernel *k, OptOp op, const Target *t);         /* applies one more op to a kernel that has l; false: it is illegal, nothing changed */
-int opt_axis(const Kernel *k, int number);                              /* where opt_axes lists the range of that number; -1: nowhere */
+/* applies one more op to a kernel that has l; false: it is illegal, nothing changed */
+bool opt_try(OptList *l, Kernel *k, OptOp op, const Target *t);
+/* where opt_axes lists the range of that number; -1: nowhere */
+int opt_axis(const Kernel *k, int number);
 TgStatus opt_stage(Kernel *k, const OptOp *op, const UOp *const *axis, uint32_t n, const Target *t);      /* stage.c */
 TgStatus opt_tc(Kernel *k, const OptOp *op, const UOp *const *axis, uint32_t n, const Target *t);         /* tc.c */
 bool wmma_holds(const Kernel *k, const OptOp *op, const UOp *range);    /* a TC needs this range as it is */
-int wmma_pair(const Kernel *k);                                         /* number of the range that PACK lays innermost, for a TC with tiles; -1: none */
+/* number of the range that PACK lays innermost, for a TC with tiles; -1: none */
+int wmma_pair(const Kernel *k);
 TgStatus opt_keep(Kernel *k, const UOp *axis, const Target *t);         /* keep.c */
 int64_t kept_bytes(const Kernel *k);                                    /* of LOCAL memory */
 void kept_widen(Kernel *k);
 void kept_hold(Kernel *k);
-TgStatus opt_pack(Kernel *k, uint32_t slot, bool narrow);               /* pack.c; narrow: as it lies in memory, without the arithmetic on it */
+/* pack.c; narrow: as it lies in memory, without the arithmetic on it */
+TgStatus opt_pack(Kernel *k, uint32_t slot, bool narrow);
 Kernel *pack_kernel(const Kernel *k, uint32_t slot);                    /* fills the packed copy, its PARAM(0) */
 void opt_print(Text *out, const OptList *l);                            /* "SPLIT 1 32 UPCAST; PACK 2; .." */
 TgStatus opt_parse(OptList *out, const char *text);
@@ -85,26 +111,40 @@ const char *opt_target_name(AxisType t);
 Kernel *kernel_clone(const Kernel *k);                                  /* a scratch copy with its own Graph */
 Kernel *kernel_shared(Kernel *k);                                       /* the same graph and code, params of its own */
 void kernel_free(Kernel *k);
-void kernel_loops(Kernel *k, const Target *t);                          /* loops.c: merges, orders and splits the ranges of form 2 */
+/* loops.c: merges, orders and splits the ranges of form 2 */
+void kernel_loops(Kernel *k, const Target *t);
 void kernel_count(Kernel *k);                                           /* sets flops and bytes */
-int64_t kernel_param_bytes(const Kernel *k, uint32_t slot);             /* of a linear kernel's parameter: what the code counts on, or more where the buffer has more */
+/* of a linear kernel's parameter: what the code counts on, or more where the buffer has more */
+int64_t kernel_param_bytes(const Kernel *k, uint32_t slot);
 bool kernel_add_var(Kernel *k, const UOp *var);                         /* false: there are KERNEL_VARS */
 bool kernel_vectors(const Kernel *k);                                   /* a linear kernel computes in vectors */
-bool kernel_overlaps(const Kernel *k);                                  /* parts of its THREAD range may write one value to one place: the last of a ragged axis begins early */
-void kernel_vars(Kernel *k);                                            /* sets var and nvar from the DEFINE_VARs of root */
-void kernel_compact(Kernel *k);                                         /* frees what stages left in its graph; of a kernel that has linear, root too */
+/* parts of its THREAD range may write one value to one place: the last of a ragged axis begins early */
+bool kernel_overlaps(const Kernel *k);
+/* sets var and nvar from the DEFINE_VARs of root */
+void kernel_vars(Kernel *k);
+/* frees what stages left in its graph; of a kernel that has linear, root too */
+void kernel_compact(Kernel *k);
 void kernel_key(Kernel *k);                                             /* sets key from the structure of root */
 void kernel_name(Kernel *k);                                            /* sets name from loops and key */
-TgStatus kernel_fragments(Kernel *k);                                   /* tc.c: scalar WMMAs become whole ones; the first part of expand */
+/* tc.c: scalar WMMAs become whole ones; the first part of expand */
+TgStatus kernel_fragments(Kernel *k);
 TgStatus kernel_expand(Kernel *k, const Target *t);
 TgStatus kernel_select(Kernel *k, const Target *t);
-TgStatus kernel_gpudims(Kernel *k, const Target *t);                    /* GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges -> SPECIALs; the first part of linearize on a GPU */
-void kernel_skip_zeros(Kernel *k);                                       /* CPU: loops whose sums gates make zero are left out */
-void kernel_peel(Kernel *k);                                              /* CPU: the last round of a loop apart, where only it has gates */
-void kernel_skip_idle(Kernel *k);                                        /* its last part: threads without stores stop behind the last barrier */
-void kernel_prefetch(Kernel *k);                                          /* its next: rings of staged tiles are filled a round ahead */
-const UOp *merge_loads(Graph *g, const UOp *root);                      /* scalar loads side by side become vector loads of up to 16 bytes */
-int64_t index_divisor(const UOp *u);                                    /* a number that divides every value of u; 0 for 0 */
+/* GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges -> SPECIALs; the first part of linearize on a GPU */
+TgStatus kernel_gpudims(Kernel *k, const Target *t);
+/* CPU: loops whose sums gates make zero are left out */
+void kernel_skip_zeros(Kernel *k);
+/* CPU: the last round of a loop apart, where only it has gates */
+void kernel_peel(Kernel *k);
+/* its last part: threads without stores stop behind the last barrier */
+void kernel_skip_idle(Kernel *k);
+/* its next: rings of staged tiles are filled a round ahead */
+void kernel_prefetch(Kernel *k);
+/* scalar loads side by side become vector loads of up to 16 bytes */
+const UOp *merge_loads(Graph *g, const UOp *root);
+/* a number that divides every value of u; 0 for 0 */
+int64_t index_divisor(const UOp *u);
 TgStatus kernel_linearize(Kernel *k, const Target *t);
-TgStatus kernel_lower(Kernel *k, const Target *t, Dump *dump);          /* expand, select, linearize; verifies after each in debug builds */
+/* expand, select, linearize; verifies after each in debug builds */
+TgStatus kernel_lower(Kernel *k, const Target *t, Dump *dump);
 #endif

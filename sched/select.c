@@ -1,7 +1,8 @@
 /* Select: what a target cannot say is written in what it can (kernel.h, form 4 to 5).
  *
- * A sum of f16 or bf16 is kept in f32 and rounded once, where the target has no arithmetic of its own; casts between them and types other than f32 go through f32.
- * The rest is rules (graph/rules/decompose.c): one rounded division, MULACC, shifts, polynomials, narrow arithmetic.
+ * A sum of f16 or bf16 is kept in f32 and rounded once, where the target has no arithmetic of its own; casts between
+ * them and types other than f32 go through f32. The rest is rules (graph/rules/decompose.c): one rounded division,
+ * MULACC, shifts, polynomials, narrow arithmetic.
  */
 #include <stdlib.h>
 
@@ -11,8 +12,14 @@
 typedef struct { Graph *g; SelectOptions has; const UOp **map; } Select;
 
 static bool is_half(DType t) { return t == DT_F16 || t == DT_BF16; }
-static bool lacks(const Select *s, DType t) { return (t == DT_F16 && !s->has.has_f16) || (t == DT_BF16 && !s->has.has_bf16); }
-static const UOp *cast_to(Graph *g, const UOp *u, DType t) { return u->dtype == t ? u : UOP(g, UOP_CAST, t, NO_ARG, u); }
+static bool lacks(const Select *s, DType t)
+{
+    return (t == DT_F16 && !s->has.has_f16) || (t == DT_BF16 && !s->has.has_bf16);
+}
+static const UOp *cast_to(Graph *g, const UOp *u, DType t)
+{
+    return u->dtype == t ? u : UOP(g, UOP_CAST, t, NO_ARG, u);
+}
 
 static const UOp *select_cast(Select *s, const UOp *u)
 {
@@ -47,7 +54,12 @@ static const UOp *select_types(Select *s, const UOp *root)
 TgStatus kernel_select(Kernel *k, const Target *t)
 {
     bool gpu = t->max_block > 0;
-    Select s = { .g = k->g, .has = { .has_fma = t->has_fma, .whole_math = gpu, .whole_exp2 = t->has_exp2, .has_f16 = t->has_f16, .has_bf16 = t->has_bf16 } };
+    Select s = { .g = k->g,
+                 .has = { .has_fma = t->has_fma,
+                          .whole_math = gpu,
+                          .whole_exp2 = t->has_exp2,
+                          .has_f16 = t->has_f16,
+                          .has_bf16 = t->has_bf16 } };
     k->root = graph_rewrite(k->g, select_types(&s, k->root), rules_select(), 0, &s.has);
     return graph_error(k->g);
 }

@@ -1,16 +1,30 @@
-/* Siblings: sums of products of one value with several constants (the queries, keys and values of an attention) become one sum with the constants joined: one kernel reads the
- * value once, and all threads wait once.
+/* Siblings: sums of products of one value with several constants (the queries, keys and values of an attention) become
+ * one sum with the constants joined: one kernel reads the value once, and all threads wait once.
  *
- * Comes in: y_k = REDUCE(MUL(x, w_k)) + b_k, times s_k, where x is the same node, w_k is constant and only it has the last axis, and only views read y_k (an arithmetic reader would
- * rather be the epilogue of the one sum). Goes out: y_k as a SHRINK of REDUCE(MUL(x, CAT w)) + CAT b, times CAT s. A part without b has -0 there, without s 1: neither changes a value.
- * Must hold: the sizes of the constants are known. To join one more step behind the sum: a field of Sibling, a row in look_behind and one in join.
+ * Comes in: y_k = REDUCE(MUL(x, w_k)) + b_k, times s_k, where x is the same node, w_k is constant and only it has the
+ * last axis, and only views read y_k (an arithmetic reader would rather be the epilogue of the one sum). Goes out: y_k
+ * as a SHRINK of REDUCE(MUL(x, CAT w)) + CAT b, times CAT s. A part without b has -0 there, without s 1: neither
+ * changes a value. Must hold: the sizes of the constants are known. To join one more step behind the sum: a field of
+ * Sibling, a row in look_behind and one in join.
  */
 #include "graph/build.h"
 #include "sched/sched.h"
 
-enum { SIBLINGS_MAX = 4, SIBLINGS_WORK = 1 << 27 };              /* products of one sum: beyond, a wait is nothing, and parts of one buffer cannot have a layout each */
-typedef struct Sibling { const UOp *sum, *x, *w, *flat, *bias, *scale, *end; struct Sibling *next; } Sibling;      /* flat: the sum without unit axes */
-typedef struct { Graph *g; Arena *arena; const UOp **order, **user; uint32_t n; uint8_t *uses; bool *computed; Sibling **at; const UOp **map; } Search;      /* computed: read by more than views */
+/* products of one sum: beyond, a wait is nothing, and parts of one buffer cannot have a layout each */
+enum { SIBLINGS_MAX = 4, SIBLINGS_WORK = 1 << 27 };
+/* flat: the sum without unit axes */
+typedef struct Sibling { const UOp *sum, *x, *w, *flat, *bias, *scale, *end; struct Sibling *next; } Sibling;
+/* computed: read by more than views */
+typedef struct {
+    Graph *g;
+    Arena *arena;
+    const UOp **order, **user;
+    uint32_t n;
+    uint8_t *uses;
+    bool *computed;
+    Sibling **at;
+    const UOp **map;
+} Search;
 
 static bool is_view(const UOp *u) { return op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST; }
 static const UOp *last_dim(const UOp *u) { return uop_dim(u, uop_rank(u) - 1); }
@@ -73,10 +87,14 @@ static bool only_views_read(const Search *s, const UOp *u) { return s->uses[u->i
 static Sibling *sibling(Search *s, const UOp *u)
 {
     const UOp *p = u->op == UOP_REDUCE && u->arg.i == UOP_ADD && u->arg.blob ? u->src[0] : NULL;
-    if (!p || p->op != UOP_MUL || uop_rank(p) < 2 || !uop_is_const(last_dim(p)) || uop_size(u, uop_rank(u) - 1) < 2 || last_dim(u) != last_dim(p) || uop_numel(p) > SIBLINGS_WORK) return NULL;
+    if (!p || p->op != UOP_MUL || uop_rank(p) < 2 || !uop_is_const(last_dim(p)) || uop_size(u, uop_rank(u) - 1) < 2 ||
+        last_dim(u) != last_dim(p) || uop_numel(p) > SIBLINGS_WORK)
+        return NULL;
     bool second = is_known(s->g, p->src[1]);
     Sibling b = { .sum = u, .x = p->src[!second], .w = p->src[second] };
-    if (is_known(s->g, b.x) || !is_known(s->g, b.w) || !uop_static(b.w) || uop_rank(b.x) != uop_rank(p) || !uop_rank(b.w)) return NULL;
+    if (is_known(s->g, b.x) || !is_known(s->g, b.w) || !uop_static(b.w) || uop_rank(b.x) != uop_rank(p) ||
+        !uop_rank(b.w))
+        return NULL;
     if (!uop_is_int_const(last_dim(b.x), 1) || last_dim(b.w) != last_dim(p) || b.w->op == UOP_EXPAND) return NULL;
     look_behind(s, &b);
     return only_views_read(s, b.end) && !has_epilogue(s, b.end) ? arena_copy(s->arena, &b, sizeof b) : NULL;
@@ -91,7 +109,8 @@ static bool same_but_last(const UOp *a, const UOp *b)
 
 static bool alike(const Sibling *a, const Sibling *b)
 {
-    return a->x == b->x && a->sum->arg.blob == b->sum->arg.blob && same_but_last(a->w, b->w) && same_but_last(a->sum, b->sum) && same_but_last(a->flat, b->flat);
+    return a->x == b->x && a->sum->arg.blob == b->sum->arg.blob && same_but_last(a->w, b->w) &&
+        same_but_last(a->sum, b->sum) && same_but_last(a->flat, b->flat);
 }
 
 /* Families: the first of each leads its list. */
@@ -149,7 +168,8 @@ static const UOp *step(Graph *g, const Sibling *first, bool scale)
 static const UOp *join(Search *s, const Sibling *first)
 {
     Graph *g = s->g;
-    const UOp *w[SIBLINGS_MAX], *dim[RANK_MAX], *c, *p = first->sum->src[0], *x = s->map[first->x->id], *size = uop_index(g, 0);
+    const UOp *w[SIBLINGS_MAX], *dim[RANK_MAX], *c, *p = first->sum->src[0], *x = s->map[first->x->id],
+                                                    *size = uop_index(g, 0);
     uint32_t n = 0;
     for (const Sibling *b = first; b; b = b->next) w[n++] = b->w, size = dim_add(g, size, last_dim(b->w));
     const UOp *all = joined(g, w, n, uop_rank(w[0]) - 1), *product[2] = { x, all };

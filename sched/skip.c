@@ -1,10 +1,12 @@
-/* Sums that are known to be zero: a loop that only adds products of a factor that a gate makes 0 runs only where one of its gates is open.
+/* Sums that are known to be zero: a loop that only adds products of a factor that a gate makes 0 runs only where one of
+ * its gates is open.
  *
- * Comes in: form 6 (after linearize, on a CPU). Goes out: the same with some innermost loops under an IF, whose condition is the OR of the gates. So the taps of a dilated
- * convolution that see only the pad cost nothing, though no halo of zeros could serve them.
- * Must hold: all that the loop stores are variables, each its own old value plus products; one factor of each product is a LOAD with alt 0 whose gate does not change in the
- * loop, the other a constant of the model: zero times an infinity that data bring is no zero, and is summed. (A weight that is no number leaves no trace in a sum that only
- * pads would have brought it to; its other sums tell.)
+ * Comes in: form 6 (after linearize, on a CPU). Goes out: the same with some innermost loops under an IF, whose
+ * condition is the OR of the gates. So the taps of a dilated convolution that see only the pad cost nothing, though no
+ * halo of zeros could serve them. Must hold: all that the loop stores are variables, each its own old value plus
+ * products; one factor of each product is a LOAD with alt 0 whose gate does not change in the loop, the other a
+ * constant of the model: zero times an infinity that data bring is no zero, and is summed. (A weight that is no number
+ * leaves no trace in a sum that only pads would have brought it to; its other sums tell.)
  */
 #include "sched/sched.h"
 
@@ -20,14 +22,23 @@ static bool add_gate(Gates *s, const UOp *gate)
     return true;
 }
 
-static bool is_zero(const UOp *u) { return u->op == UOP_CONST && dtype_is_float((DType)u->dtype) && uop_const_float(u) == 0; }
-static const UOp *gate_of(const UOp *u) { return u->op == UOP_LOAD && u->nsrc > 2 && is_zero(u->src[1]) ? u->src[2] : NULL; }
+static bool is_zero(const UOp *u)
+{
+    return u->op == UOP_CONST && dtype_is_float((DType)u->dtype) && uop_const_float(u) == 0;
+}
+static const UOp *gate_of(const UOp *u)
+{
+    return u->op == UOP_LOAD && u->nsrc > 2 && is_zero(u->src[1]) ? u->src[2] : NULL;
+}
 
 /* Known at load: constants of the model, as they are or in lanes. */
 static bool is_weight(const Kernel *k, const UOp *u)
 {
-    if (u->op == UOP_LOAD) return u->src[0]->op != UOP_BUFFER && u->src[0]->src[0]->op == UOP_PARAM && k->param[u->src[0]->src[0]->arg.i].constant;
-    bool weight = u->op == UOP_CONST || (u->nsrc && (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_STACK || u->op == UOP_INDEX));
+    if (u->op == UOP_LOAD)
+        return u->src[0]->op != UOP_BUFFER && u->src[0]->src[0]->op == UOP_PARAM &&
+            k->param[u->src[0]->src[0]->arg.i].constant;
+    bool weight =
+        u->op == UOP_CONST || (u->nsrc && (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_STACK || u->op == UOP_INDEX));
     for (uint32_t i = 0; i < u->nsrc && weight; i++) weight = is_weight(k, u->src[i]);
     return weight;
 }
@@ -48,7 +59,8 @@ static uint32_t skippable(const Kernel *k, uint32_t i, Gates *s)
 {
     const UOp *linear = k->linear;
     *s = (Gates){ .range = linear->src[i] };
-    if (s->range->op != UOP_RANGE || range_type(s->range) == AXIS_THREAD || s->range->src[0]->vmax < LEAST_TRIPS) return 0;
+    if (s->range->op != UOP_RANGE || range_type(s->range) == AXIS_THREAD || s->range->src[0]->vmax < LEAST_TRIPS)
+        return 0;
     while (++i < linear->nsrc && linear->src[i]->op != UOP_END) {
         const UOp *u = linear->src[i];
         if (u->op == UOP_RANGE || u->op == UOP_IF || u->op == UOP_BARRIER || u->op == UOP_WMMA) return 0;

@@ -1,13 +1,16 @@
-/* STAGE: what all rounds inside of a loop read of a parameter is copied into LOCAL memory once per round of that loop, and read there.
+/* STAGE: what all rounds inside of a loop read of a parameter is copied into LOCAL memory once per round of that loop,
+ * and read there.
  *
- * Comes in: form 3 with all its splits made, a parameter that one LOAD reads, and an axis. The copy stands inside of that axis, of the LOOP and REDUCE axes before it, and of GLOBAL
- * and THREAD axes; the ranges of all others say which elements a round reads: the tile. Goes out: LOAD(INDEX(AFTER(BUFFER LOCAL, END(STORE(..copy..))), ..)).
- * The tile lies in LOCAL as it lies in memory, row by row: ranges whose steps fit into one another (k4 of step 4 around k of step 1 and 4 rounds) are one dimension, the
- * nearest is the row. On a GPU rows are padded to an odd number of 16 bytes, so that neighbouring rows begin in different banks, and all threads of the workgroup copy, 16 bytes each;
- * on a CPU it is a packed panel of the thread's scratch.
- * A range whose quotient and remainder are read apart (the lanes of a WMMA) is two of them.
- * depth 2: two tiles, filled in turn, so that one may be filled while the other is read (prefetch.c).
- * Gates and alternatives of the LOAD move into the copy. Must hold: no range of the tile is symbolic, and nothing in the kernel writes the parameter.
+ * Comes in: form 3 with all its splits made, a parameter that one LOAD reads, and an axis. The copy stands inside of
+ * that axis, of the LOOP and REDUCE axes before it, and of GLOBAL and THREAD axes; the ranges of all others say which
+ * elements a round reads: the tile. Goes out: LOAD(INDEX(AFTER(BUFFER LOCAL, END(STORE(..copy..))), ..)). The tile lies
+ * in LOCAL as it lies in memory, row by row: ranges whose steps fit into one another (k4 of step 4 around k of step 1
+ * and 4 rounds) are one dimension, the nearest is the row. On a GPU rows are padded to an odd number of 16 bytes, so
+ * that neighbouring rows begin in different banks, and all threads of the workgroup copy, 16 bytes each; on a CPU it is
+ * a packed panel of the thread's scratch. A range whose quotient and remainder are read apart (the lanes of a WMMA) is
+ * two of them. depth 2: two tiles, filled in turn, so that one may be filled while the other is read (prefetch.c).
+ * Gates and alternatives of the LOAD move into the copy. Must hold: no range of the tile is symbolic, and nothing in
+ * the kernel writes the parameter.
  */
 #include <stdlib.h>
 
@@ -17,7 +20,8 @@
 enum { MAX_TILE = 32, VECTOR_BYTES = 16, REPLICAS = 16 };
 
 /* Ranges inside of the tile, nearest first; step: elements in memory, or NO_STEP. */
-typedef struct { const UOp *range, *value; int64_t step, extent; } Part;      /* value: what the range is for the reader, where it is a digit of another */
+/* value: what the range is for the reader, where it is a digit of another */
+typedef struct { const UOp *range, *value; int64_t step, extent; } Part;
 /* Neighbouring parts whose steps fit: one run of extent elements, step apart in memory and pitch apart in LOCAL. */
 typedef struct { uint32_t first, count; int64_t step, extent, pitch; } Run;
 
@@ -32,7 +36,8 @@ typedef struct {
     Part part[MAX_TILE];
     Run run[MAX_TILE];
     uint32_t nparts, nruns;
-    int64_t elements, pitch, size, vector, threads;      /* of a tile; of a tile in LOCAL; of an element; elements a copy; threads that copy */
+    /* of a tile; of a tile in LOCAL; of an element; elements a copy; threads that copy */
+    int64_t elements, pitch, size, vector, threads;
     int depth;
 } Stage;
 
@@ -62,7 +67,10 @@ static TgStatus find_load(Stage *s, uint32_t slot)
 
 static bool is_loop(const UOp *r) { return range_type(r) == AXIS_LOOP || range_type(r) == AXIS_REDUCE; }
 static bool is_grid(const UOp *r) { return range_type(r) == AXIS_GLOBAL || range_type(r) == AXIS_THREAD; }
-static bool is_thread(const UOp *r) { return range_type(r) == AXIS_LOCAL || range_type(r) == AXIS_WARP || range_type(r) == AXIS_GROUP_REDUCE; }
+static bool is_thread(const UOp *r)
+{
+    return range_type(r) == AXIS_LOCAL || range_type(r) == AXIS_WARP || range_type(r) == AXIS_GROUP_REDUCE;
+}
 
 static uint64_t nearness(int64_t step) { return step <= 0 ? UINT64_MAX : (uint64_t)step; }
 
@@ -107,7 +115,8 @@ static TgStatus take_apart(Stage *s, const UOp *r, int64_t by)
     if (!high || !low) return fail(TG_USAGE, "optops: more than 64 ranges");
     const UOp *whole = plus(g, times(g, high, by), low);
     s->index = graph_rewrite(g, uop_substitute(g, s->index, &r, &whole, 1), rules_symbolic(), 0, NULL);
-    for (uint32_t i = 1; i < s->load->nsrc; i++) s->src[i] = graph_rewrite(g, uop_substitute(g, s->src[i], &r, &whole, 1), rules_symbolic(), 0, NULL);
+    for (uint32_t i = 1; i < s->load->nsrc; i++)
+        s->src[i] = graph_rewrite(g, uop_substitute(g, s->src[i], &r, &whole, 1), rules_symbolic(), 0, NULL);
     add_part(s, high, over(g, r, by));
     add_part(s, low, modulo(g, r, by));
     return TG_OK;
@@ -130,7 +139,9 @@ static TgStatus find_parts(Stage *s, const OptOp *o, const UOp *const *axis, uin
         else add_part(s, r, r);
     }
     for (uint32_t i = 0; i < n; i++) reads &= ~range_bit(axis[i]);
-    return reads ? fail(TG_USAGE, "optops: STAGE of what an inner loop of a stage reads") : s->nparts ? TG_OK : fail(TG_USAGE, "optops: STAGE of one element a round");
+    return reads    ? fail(TG_USAGE, "optops: STAGE of what an inner loop of a stage reads")
+        : s->nparts ? TG_OK
+                    : fail(TG_USAGE, "optops: STAGE of one element a round");
 }
 
 static void find_runs(Stage *s)
@@ -141,7 +152,8 @@ static void find_runs(Stage *s)
     for (uint32_t i = 0; i < s->nparts; i++) {
         const Part *p = &s->part[i];
         Run *last = s->nruns ? &s->run[s->nruns - 1] : NULL;
-        if (last && p->step > 0 && last->step > 0 && p->step == last->step * last->extent) last->count++, last->extent *= p->extent;
+        if (last && p->step > 0 && last->step > 0 && p->step == last->step * last->extent)
+            last->count++, last->extent *= p->extent;
         else s->run[s->nruns++] = (Run){ i, 1, p->step, p->extent, 0 };
     }
 }
@@ -177,7 +189,10 @@ static void lay_out(Stage *s)
 }
 
 /* Which of the tiles this round's is. */
-static const UOp *tile_of_round(const Stage *s) { return s->depth > 1 ? times(s->g, modulo(s->g, s->round, s->depth), s->pitch) : uop_index(s->g, 0); }
+static const UOp *tile_of_round(const Stage *s)
+{
+    return s->depth > 1 ? times(s->g, modulo(s->g, s->round, s->depth), s->pitch) : uop_index(s->g, 0);
+}
 
 /* The LOCAL index of the LOAD: its ranges, with the pitches of their runs. */
 static const UOp *place_read(const Stage *s)
@@ -245,12 +260,16 @@ static const UOp *copy_tile(Stage *s, const UOp *buffer)
     const UOp *list[4], *from[MAX_TILE], *to[MAX_TILE];
     uint32_t n = 0;
     int64_t copies = s->elements / s->vector, rounds = (copies + s->threads - 1) / s->threads;
-    const UOp *round = fresh_range(s, rounds, rounds > REPLICAS || !s->t->max_block ? AXIS_LOOP : AXIS_UPCAST, list, &n);
-    const UOp *thread = fresh_range(s, s->threads, AXIS_LOCAL, list, &n), *lane = fresh_range(s, s->vector, AXIS_UPCAST, list, &n);
+    const UOp *round =
+        fresh_range(s, rounds, rounds > REPLICAS || !s->t->max_block ? AXIS_LOOP : AXIS_UPCAST, list, &n);
+    const UOp *thread = fresh_range(s, s->threads, AXIS_LOCAL, list, &n),
+              *lane = fresh_range(s, s->vector, AXIS_UPCAST, list, &n);
     if (!round || !thread || !lane) return NULL;
-    const UOp *number = plus(g, times(g, round, s->threads), thread), *flat = plus(g, times(g, number, s->vector), lane);
+    const UOp *number = plus(g, times(g, round, s->threads), thread),
+              *flat = plus(g, times(g, number, s->vector), lane);
     const UOp *local = place_written(s, flat, from, to), *memory = memory_index(s, flat, from, to);
-    const UOp *load[3] = { UOP(g, UOP_INDEX, DT_VOID, NO_ARG, s->load->src[0]->src[0], memory) }, *store[3] = { UOP(g, UOP_INDEX, DT_VOID, NO_ARG, buffer, local) }, *gate = NULL;
+    const UOp *load[3] = { UOP(g, UOP_INDEX, DT_VOID, NO_ARG, s->load->src[0]->src[0], memory) },
+              *store[3] = { UOP(g, UOP_INDEX, DT_VOID, NO_ARG, buffer, local) }, *gate = NULL;
     uint32_t nload = s->load->nsrc;
     for (uint32_t i = 1; i < nload; i++) load[i] = uop_substitute(g, s->src[i], from, to, s->nparts);
     if (copies % s->threads) {
@@ -282,9 +301,12 @@ static int64_t free_slot(const Stage *s)
 static TgStatus replace(Stage *s)
 {
     Graph *g = s->g;
-    const UOp *size = uop_index(g, s->pitch * s->depth), *buffer = uop_buffer(g, (DType)s->load->dtype, &size, 1, free_slot(s), SPACE_LOCAL), *copy = copy_tile(s, buffer);
+    const UOp *size = uop_index(g, s->pitch * s->depth),
+              *buffer = uop_buffer(g, (DType)s->load->dtype, &size, 1, free_slot(s), SPACE_LOCAL),
+              *copy = copy_tile(s, buffer);
     if (!copy) return fail(TG_USAGE, "optops: more than 64 ranges");
-    if (copy->ranges & s->digits) return fail(TG_USAGE, "optops: STAGE of a parameter whose gate knows more of the lanes than its index");
+    if (copy->ranges & s->digits)
+        return fail(TG_USAGE, "optops: STAGE of a parameter whose gate knows more of the lanes than its index");
     const UOp *staged = UOP(g, UOP_AFTER, DT_VOID, NO_ARG, buffer, copy);
     const UOp *read = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, UOP(g, UOP_INDEX, DT_VOID, NO_ARG, staged, place_read(s)));
     s->k->root = graph_rewrite(g, uop_substitute(g, s->k->root, &s->load, &read, 1), rules_symbolic(), 0, NULL);
@@ -295,18 +317,22 @@ TgStatus opt_stage(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n
 {
     Stage s = { .k = k, .g = k->g, .t = t, .depth = o->target };
     uint32_t slot = (uint32_t)o->axis;
-    if (slot >= k->nparam || k->param[slot].written) return fail(TG_USAGE, "optops: STAGE of parameter %u, which is not an input", slot);
-    if (o->factor < 0 || (uint32_t)o->factor >= n || !is_loop(axis[o->factor])) return fail(TG_USAGE, "optops: STAGE in axis %d, which is no loop", o->factor);
+    if (slot >= k->nparam || k->param[slot].written)
+        return fail(TG_USAGE, "optops: STAGE of parameter %u, which is not an input", slot);
+    if (o->factor < 0 || (uint32_t)o->factor >= n || !is_loop(axis[o->factor]))
+        return fail(TG_USAGE, "optops: STAGE in axis %d, which is no loop", o->factor);
     if (s.depth < 1 || s.depth > 2) return fail(TG_USAGE, "optops: STAGE of depth %d; 1 or 2", s.depth);
     TRY(find_load(&s, slot));
     s.round = axis[o->factor];
-    if (!(s.load->ranges & range_bit(s.round))) return fail(TG_USAGE, "optops: STAGE in axis %d, on which parameter %u does not depend", o->factor, slot);
+    if (!(s.load->ranges & range_bit(s.round)))
+        return fail(TG_USAGE, "optops: STAGE in axis %d, on which parameter %u does not depend", o->factor, slot);
     TRY(find_parts(&s, o, axis, n));
     s.size = dtype_size((DType)s.load->dtype);
     find_runs(&s);
     lay_out(&s);
     s.vector = widest(&s);
-    if (s.pitch * s.size * s.depth > (t->max_block ? t->l1_bytes : t->l2_bytes / 2)) return fail(TG_USAGE, "optops: STAGE of %lld bytes", (long long)(s.pitch * s.size * s.depth));
+    if (s.pitch * s.size * s.depth > (t->max_block ? t->l1_bytes : t->l2_bytes / 2))
+        return fail(TG_USAGE, "optops: STAGE of %lld bytes", (long long)(s.pitch * s.size * s.depth));
     if (s.depth > 1) k->rings |= range_bit(s.round);
     return replace(&s);
 }

@@ -1,5 +1,5 @@
-/* Control steps of a plan: loops whose number of rounds data tell (or that are too long to be written out), and branches. They work like host functions, on host pointers,
- * and leave their decision in a variable; a JUMP follows. */
+/* Control steps of a plan: loops whose number of rounds data tell (or that are too long to be written out), and
+ * branches. They work like host functions, on host pointers, and leave their decision in a variable; a JUMP follows. */
 #include "sched/plan.h"
 
 static bool go_on(const Control *c, void *const *args, int64_t round)

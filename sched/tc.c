@@ -1,18 +1,23 @@
 /* TC axis row: a sum of products becomes a device's matrix operation (graph/wmma.def), in two steps.
  *
- * opt_tc, in optimize. Comes in: REDUCE(ADD, MUL(CAST x, CAST y); .. axis ..), x and y of the row's types. Of the output's axes, n is the innermost on which one operand (B) alone
- * depends, m the innermost on which the other (A) alone does, among those whose sizes are multiples of the row's N and M; factor is row + 16 * c, and c takes the c-th next pair.
- * An UPCAST axis serves too: SPLIT m 32 UPCAST; SPLIT n 32 UPCAST; TC is two by two tiles, and parts of a ragged m overlap as always.
- * A tile register holds as many rows of m as divide it, 16 at most.
- * m, n and k are split by the row's bits: lanes become one WARP range that m and n share, elements an UPCAST range of m and one of n (of a tile m's is a LOOP, the last of all; of a
- * vector there is none, and B may depend on what it likes), k UNROLLs. MUL becomes WMMA(x, y, 0), a scalar that is still that product: the kernel is as legal and as executable as
- * before, its new ranges are held in place.
+ * opt_tc, in optimize. Comes in: REDUCE(ADD, MUL(CAST x, CAST y); .. axis ..), x and y of the row's types. Of the
+ * output's axes, n is the innermost on which one operand (B) alone depends, m the innermost on which the other (A)
+ * alone does, among those whose sizes are multiples of the row's N and M; factor is row + 16 * c, and c takes the c-th
+ * next pair. An UPCAST axis serves too: SPLIT m 32 UPCAST; SPLIT n 32 UPCAST; TC is two by two tiles, and parts of a
+ * ragged m overlap as always. A tile register holds as many rows of m as divide it, 16 at most. m, n and k are split by
+ * the row's bits: lanes become one WARP range that m and n share, elements an UPCAST range of m and one of n (of a tile
+ * m's is a LOOP, the last of all; of a vector there is none, and B may depend on what it likes), k UNROLLs. MUL becomes
+ * WMMA(x, y, 0), a scalar that is still that product: the kernel is as legal and as executable as before, its new
+ * ranges are held in place.
  *
- * kernel_fragments, the first part of expand. REDUCE(ADD, WMMA(x, y, 0); outer.., k..) becomes element (i, j) of REDUCE(ADD, WMMA(A, B, zeros); outer..): A is the STACK of
- * what x is at the m and k of each of a lane's elements, B likewise. With one lane A and B are LOADs of windows: SHRINK(memory, begin, span), for a tile rows of 64 bytes whose
- * stride the span tells; the sum of tiles is stored to LOCAL memory, and element (i, j) is read there. A vector's operands may be element-wise work on what is loaded.
+ * kernel_fragments, the first part of expand. REDUCE(ADD, WMMA(x, y, 0); outer.., k..) becomes element (i, j) of
+ * REDUCE(ADD, WMMA(A, B, zeros); outer..): A is the STACK of what x is at the m and k of each of a lane's elements, B
+ * likewise. With one lane A and B are LOADs of windows: SHRINK(memory, begin, span), for a tile rows of 64 bytes whose
+ * stride the span tells; the sum of tiles is stored to LOCAL memory, and element (i, j) is read there. A vector's
+ * operands may be element-wise work on what is loaded.
  *
- * Must hold with one lane: A lies along k in memory; B is a constant that PACK lays out (in pairs or fours along k: pack.c asks wmma_pair).
+ * Must hold with one lane: A lies along k in memory; B is a constant that PACK lays out (in pairs or fours along k:
+ * pack.c asks wmma_pair).
  */
 #include <string.h>
 
@@ -30,7 +35,8 @@ static const UOp *plus(Graph *g, const UOp *a, const UOp *b) { return index_math
 static const UOp *move_bits(Graph *g, const UOp *v, int from, int n, int to)
 {
     const UOp *high = index_math(g, UOP_IDIV, v, uop_index(g, INT64_C(1) << from));
-    const UOp *part = v->vmax < INT64_C(1) << (from + n) ? high : index_math(g, UOP_MOD, high, uop_index(g, INT64_C(1) << n));
+    const UOp *part =
+        v->vmax < INT64_C(1) << (from + n) ? high : index_math(g, UOP_MOD, high, uop_index(g, INT64_C(1) << n));
     return index_math(g, UOP_MUL, part, uop_index(g, INT64_C(1) << to));
 }
 
@@ -80,13 +86,15 @@ static const UOp *field(Graph *g, const char *bits, int p, int n, int64_t e, con
     return v;
 }
 
-/* The same index in C's terms: what m's or n's element range is (lanes false), or the lane (true), where an operand's element e of lane w wants this m or n. */
+/* The same index in C's terms: what m's or n's element range is (lanes false), or the lane (true), where an operand's
+ * element e of lane w wants this m or n. */
 static const UOp *in_c(Graph *g, const char *bits, const char *c, bool lanes, int64_t e, const UOp *w)
 {
     const UOp *v = uop_index(g, 0);
     for (int p = 0, q = 0, n; c[p]; p += n) {
         n = run_of(c + p);
-        if (is_lane(c[p]) == lanes) v = plus(g, v, move_bits(g, field(g, bits, p, n, e, w), 0, n, lanes ? c[p] - 'a' : q));
+        if (is_lane(c[p]) == lanes)
+            v = plus(g, v, move_bits(g, field(g, bits, p, n, e, w), 0, n, lanes ? c[p] - 'a' : q));
         if (!is_lane(c[p])) q += n;
     }
     return v;
@@ -98,7 +106,11 @@ static int elements_of(const char *bits) { return wmma_elements(bits, ""); }
 
 typedef struct { Kernel *k; Graph *g; const Wmma *w; const UOp *reduce, *a, *b, *m, *n, *r; uint64_t used; } Tc;
 
-static const UOp *through_widening(const UOp *u, const Wmma *w) { return u->op == UOP_CAST && u->dtype == w->acc && (u->src[0]->dtype == w->a || u->src[0]->dtype == w->b) ? u->src[0] : NULL; }
+static const UOp *through_widening(const UOp *u, const Wmma *w)
+{
+    return u->op == UOP_CAST && u->dtype == w->acc && (u->src[0]->dtype == w->a || u->src[0]->dtype == w->b) ? u->src[0]
+                                                                                                             : NULL;
+}
 
 static bool lists(const UOp *u, const UOp *range)
 {
@@ -125,7 +137,10 @@ static TgStatus look(Tc *tc)
     return found == 1 ? TG_OK : fail(TG_USAGE, "optops: TC: %u sums share the axis", found);
 }
 
-static const UOp *under(Graph *g, const UOp *gate, const UOp *x) { return gate ? UOP(g, UOP_WHERE, DT_VOID, NO_ARG, gate, x, uop_const_like(g, (DType)x->dtype, 0)) : x; }
+static const UOp *under(Graph *g, const UOp *gate, const UOp *x)
+{
+    return gate ? UOP(g, UOP_WHERE, DT_VOID, NO_ARG, gate, x, uop_const_like(g, (DType)x->dtype, 0)) : x;
+}
 
 /* Gated by PADTO: WHERE(gate, a * b, 0) is a product of gated operands. */
 static TgStatus find_operands(Tc *tc)
@@ -135,7 +150,9 @@ static TgStatus find_operands(Tc *tc)
     if (v->op == UOP_WHERE && uop_is_const(v->src[2]) && v->src[2]->arg.i == 0) gate = v->src[0], v = v->src[1];
     tc->a = v->op == UOP_MUL ? through_widening(v->src[0], tc->w) : NULL;
     tc->b = v->op == UOP_MUL ? through_widening(v->src[1], tc->w) : NULL;
-    if (!tc->a || !tc->b) return fail(TG_USAGE, "optops: TC %s of a sum that is not of products of %s in %s", tc->w->name, dtype_name(tc->w->a), dtype_name(tc->w->acc));
+    if (!tc->a || !tc->b)
+        return fail(TG_USAGE, "optops: TC %s of a sum that is not of products of %s in %s", tc->w->name,
+                    dtype_name(tc->w->a), dtype_name(tc->w->acc));
     tc->a = under(tc->g, gate, tc->a);
     tc->b = under(tc->g, gate, tc->b);
     return TG_OK;
@@ -144,10 +161,12 @@ static TgStatus find_operands(Tc *tc)
 static bool may_be_tile(const UOp *r, int64_t size)
 {
     AxisType t = range_type(r);
-    return size && (t == AXIS_LOOP || t == AXIS_GLOBAL || t == AXIS_UPCAST) && uop_is_const(r->src[0]) && r->src[0]->vmax % size == 0;
+    return size && (t == AXIS_LOOP || t == AXIS_GLOBAL || t == AXIS_UPCAST) && uop_is_const(r->src[0]) &&
+        r->src[0]->vmax % size == 0;
 }
 
-/* How many rows of m an operation does: a tile register may hold fewer than it has, the most that divide the axis; 0: too few. */
+/* How many rows of m an operation does: a tile register may hold fewer than it has, the most that divide the axis; 0:
+ * too few. */
 static int64_t rows_of(const Wmma *w, const UOp *m)
 {
     int64_t n = w->m;
@@ -160,7 +179,8 @@ static bool varies(const UOp *u, const UOp *r) { return (u->ranges & range_bit(r
 /* The operands stand on their sides; of a vector only n is asked for, and m is n. */
 static bool fits_axes(const Tc *tc, const UOp *m, const UOp *n, const UOp *a, const UOp *b)
 {
-    if (a->dtype != tc->w->a || b->dtype != tc->w->b || !may_be_tile(n, tc->w->n) || !varies(b, n) || varies(a, n)) return false;
+    if (a->dtype != tc->w->a || b->dtype != tc->w->b || !may_be_tile(n, tc->w->n) || !varies(b, n) || varies(a, n))
+        return false;
     return tc->w->m == 1 ? m == n : may_be_tile(m, rows_of(tc->w, m)) && varies(a, m) && !varies(b, m);
 }
 
@@ -169,12 +189,14 @@ static TgStatus find_axes(Tc *tc, const UOp *const *axis, uint32_t count, int32_
 {
     for (uint32_t j = count; j-- > 0;)
         for (uint32_t i = count; i-- > 0;) {
-            const UOp *n = axis[j], *m = axis[i], *b = varies(tc->b, n) ? tc->b : tc->a, *a = b == tc->b ? tc->a : tc->b;
+            const UOp *n = axis[j], *m = axis[i], *b = varies(tc->b, n) ? tc->b : tc->a,
+                      *a = b == tc->b ? tc->a : tc->b;
             if (!fits_axes(tc, m, n, a, b) || choice--) continue;
             tc->a = a, tc->b = b, tc->m = m, tc->n = n;
             return TG_OK;
         }
-    return fail(TG_USAGE, "optops: TC %s: no axes of multiples of %d and %d on which one operand each depends", tc->w->name, tc->w->m, tc->w->n);
+    return fail(TG_USAGE, "optops: TC %s: no axes of multiples of %d and %d on which one operand each depends",
+                tc->w->name, tc->w->m, tc->w->n);
 }
 
 static int take_number(Tc *tc)
@@ -196,7 +218,8 @@ static void replace_axis(Tc *tc, const UOp *axis, int64_t tile, const UOp *inner
     Change c = { .old = axis, .value = inner };
     int64_t parts = axis->src[0]->vmax / tile;
     if (parts > 1) {
-        const UOp *outer = c.list[c.n++] = uop_range(tc->g, range_number(axis), uop_index(tc->g, parts), range_type(axis));
+        const UOp *outer = c.list[c.n++] =
+            uop_range(tc->g, range_number(axis), uop_index(tc->g, parts), range_type(axis));
         c.value = plus(tc->g, index_math(tc->g, UOP_MUL, outer, uop_index(tc->g, tile)), inner);
     }
     for (uint32_t i = 0; i < n; i++) c.list[c.n++] = list[i];
@@ -231,15 +254,21 @@ static void split_axes(Tc *tc)
     const Wmma *w = tc->w;
     Graph *g = tc->g;
     WmmaRanges rs = { -1, -1, -1, { -1, -1, -1, -1 }, rows_of(w, tc->m) };
-    const UOp *lane = w->lanes > 1 ? new_range(tc, w->lanes, AXIS_WARP, &rs.lane) : NULL, *list[1 + WMMA_K], *inner = uop_index(g, 0);
-    const UOp *i = w->m > 1 ? new_range(tc, wmma_tiled(w) ? rs.rows : elements_of(w->cm), w->lanes > 1 ? AXIS_UPCAST : AXIS_LOOP, &rs.m) : NULL, *j = new_range(tc, elements_of(w->cn), AXIS_UPCAST, &rs.n), *kr[WMMA_K];
+    const UOp *lane = w->lanes > 1 ? new_range(tc, w->lanes, AXIS_WARP, &rs.lane) : NULL, *list[1 + WMMA_K],
+              *inner = uop_index(g, 0);
+    const UOp *i = w->m > 1
+        ? new_range(tc, wmma_tiled(w) ? rs.rows : elements_of(w->cm), w->lanes > 1 ? AXIS_UPCAST : AXIS_LOOP, &rs.m)
+        : NULL,
+              *j = new_range(tc, elements_of(w->cn), AXIS_UPCAST, &rs.n), *kr[WMMA_K];
     uint32_t nk = 0, n = 0;
     for (int p = 0, len; w->bk[p]; p += len) {
         len = run_of(w->bk + p);
         kr[nk] = new_range(tc, INT64_C(1) << len, AXIS_UNROLL, &rs.k[nk]);
         inner = plus(g, inner, move_bits(g, kr[nk++], 0, len, p));
     }
-    const UOp *product = UOP(g, UOP_WMMA, DT_VOID, ((Arg){ w - wmma_row, graph_blob(g, &rs, sizeof rs) }), tc->a, tc->b, uop_const_like(g, w->acc, 0)), *src[72];
+    const UOp *product = UOP(g, UOP_WMMA, DT_VOID, ((Arg){ w - wmma_row, graph_blob(g, &rs, sizeof rs) }), tc->a, tc->b,
+                             uop_const_like(g, w->acc, 0)),
+              *src[72];
     memcpy(src, tc->reduce->src, tc->reduce->nsrc * sizeof *src);
     src[0] = product;
     const UOp *reduce = uop_with(g, tc->reduce, src);
@@ -272,7 +301,9 @@ static const UOp *find_wmma(const Kernel *k, bool scalar, bool one_lane)
     uint32_t count;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count), *found = NULL;
     for (uint32_t i = 0; i < count && !found; i++)
-        if (order[i]->op == UOP_WMMA && (!scalar || !order[i]->shape->rank) && (!one_lane || wmma_of(order[i])->lanes == 1)) found = order[i];
+        if (order[i]->op == UOP_WMMA && (!scalar || !order[i]->shape->rank) &&
+            (!one_lane || wmma_of(order[i])->lanes == 1))
+            found = order[i];
     arena_free(a);
     return found;
 }
@@ -282,10 +313,13 @@ static const UOp *one_lane_operand(Kernel *k, const UOp *wmma, uint32_t s);
 TgStatus opt_tc(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n, const Target *t)
 {
     int32_t row = o->factor % ROWS;
-    if (row >= WMMA_COUNT || !(t->wmma >> row & 1)) return fail(TG_USAGE, "optops: TC %d is no row of this device", row);
+    if (row >= WMMA_COUNT || !(t->wmma >> row & 1))
+        return fail(TG_USAGE, "optops: TC %d is no row of this device", row);
     Tc tc = { .k = k, .g = k->g, .w = &wmma_row[row], .r = axis[o->axis] };
     const UOp *before = k->root;
-    if (range_type(tc.r) != AXIS_REDUCE || !uop_is_const(tc.r->src[0]) || tc.r->src[0]->vmax % tc.w->k) return fail(TG_USAGE, "optops: TC %s: axis %d is no reduce axis of a multiple of %d", tc.w->name, o->axis, tc.w->k);
+    if (range_type(tc.r) != AXIS_REDUCE || !uop_is_const(tc.r->src[0]) || tc.r->src[0]->vmax % tc.w->k)
+        return fail(TG_USAGE, "optops: TC %s: axis %d is no reduce axis of a multiple of %d", tc.w->name, o->axis,
+                    tc.w->k);
     if (find_wmma(k, false, true)) return fail(TG_USAGE, "optops: a second TC");
     TRY(look(&tc));
     TRY(find_operands(&tc));
@@ -298,10 +332,13 @@ TgStatus opt_tc(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n, c
     bool fits = one_lane_operand(k, made, 0) != NULL;
     if (fits && (is_constant(k, made->src[1]) || one_lane_operand(k, made, 1))) return TG_OK;
     k->root = before;
-    return fail(TG_USAGE, fits ? "optops: TC %s: B is no constant" : "optops: TC %s: A does not lie along the axis in memory", tc.w->name);
+    return fail(TG_USAGE,
+                fits ? "optops: TC %s: B is no constant" : "optops: TC %s: A does not lie along the axis in memory",
+                tc.w->name);
 }
 
-/* A range that a WMMA is made of stays as it is. With one lane sums stay whole and without gates too: a tile is no term. */
+/* A range that a WMMA is made of stays as it is. With one lane sums stay whole and without gates too: a tile is no
+ * term. */
 bool wmma_holds(const Kernel *k, const OptOp *o, const UOp *range)
 {
     Arena *a = arena_new();
@@ -312,7 +349,8 @@ bool wmma_holds(const Kernel *k, const OptOp *o, const UOp *range)
         if (order[i]->op != UOP_WMMA) continue;
         const int64_t *number = (const int64_t *)order[i]->arg.blob->data;
         for (size_t j = 0; j < WMMA_RANGES; j++) held |= number[j] == range_number(range);
-        held |= wmma_of(order[i])->lanes == 1 && (o->kind == OPT_NEST || (o->kind == OPT_PADTO && range_type(range) == AXIS_REDUCE));
+        held |= wmma_of(order[i])->lanes == 1 &&
+            (o->kind == OPT_NEST || (o->kind == OPT_PADTO && range_type(range) == AXIS_REDUCE));
     }
     arena_free(a);
     return held;
@@ -373,13 +411,15 @@ static const UOp *stack_of(Fragments *f, uint32_t s)
     return uop_new(f->g, UOP_STACK, DT_VOID, NO_ARG, v, (uint32_t)count);
 }
 
-/* The LOAD of the window of memory in which operand s has what this LOAD reads, or NULL: its elements do not lie so, or a tile's are gated. */
+/* The LOAD of the window of memory in which operand s has what this LOAD reads, or NULL: its elements do not lie so, or
+ * a tile's are gated. */
 static const UOp *window(Fragments *f, uint32_t s, const UOp *load)
 {
     Graph *g = f->g;
     const UOp *from[2 + WMMA_K], *to[2 + WMMA_K], *zero[2 + WMMA_K];
     bool tiled = wmma_tiled(f->w);
-    int64_t count = wmma_operand(f->wmma, s), columns = tiled ? 64 / dtype_size(f->w->a) : count, stride = tiled ? 0 : count;
+    int64_t count = wmma_operand(f->wmma, s), columns = tiled ? 64 / dtype_size(f->w->a) : count,
+            stride = tiled ? 0 : count;
     if (load->src[0]->op != UOP_INDEX || (tiled && load->nsrc > 1)) return NULL;
     for (int64_t e = 0; e < count; e++) {
         int64_t at = 0;
@@ -396,8 +436,11 @@ static const UOp *window(Fragments *f, uint32_t s, const UOp *load)
     }
     if (stride < columns) return NULL;
     uint32_t n = ranges_at(f, s, 0, from, to);
-    const UOp *begin = graph_rewrite(g, uop_substitute(g, load->src[0]->src[1], from, zero, n), rules_symbolic(), 0, NULL), *span = uop_index(g, (count / columns - 1) * stride + columns);
-    const UOp *src[3] = { UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, load->src[0]->src[0], uop_sizes(g, &begin, 1), uop_sizes(g, &span, 1)) };
+    const UOp *begin =
+                  graph_rewrite(g, uop_substitute(g, load->src[0]->src[1], from, zero, n), rules_symbolic(), 0, NULL),
+              *span = uop_index(g, (count / columns - 1) * stride + columns);
+    const UOp *src[3] = { UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, load->src[0]->src[0], uop_sizes(g, &begin, 1),
+                              uop_sizes(g, &span, 1)) };
     for (uint32_t i = 1; i < load->nsrc; i++) src[i] = load->src[i];
     return uop_new(g, UOP_LOAD, DT_VOID, NO_ARG, src, load->nsrc);
 }
@@ -461,11 +504,17 @@ static TgStatus through_memory(Fragments *f, const UOp *sum, const UOp *element,
         tiles *= r->src[0]->vmax;
     }
     arena_free(a);
-    if (tiles + operands[0] + operands[1] > TILES) return fail(TG_USAGE, "optops: TC %s: %lld tiles, with operands more than %d", f->w->name, (long long)tiles, TILES);
+    if (tiles + operands[0] + operands[1] > TILES)
+        return fail(TG_USAGE, "optops: TC %s: %lld tiles, with operands more than %d", f->w->name, (long long)tiles,
+                    TILES);
     const UOp *all = uop_index(g, tiles * size), *one = uop_index(g, size), *begin = index_math(g, UOP_MUL, tile, one);
     const UOp *buffer = uop_buffer(g, f->w->acc, &all, 1, next_local(f->k), SPACE_LOCAL);
-    const UOp *store = UOP(g, UOP_STORE, DT_VOID, NO_ARG, UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, buffer, uop_sizes(g, &begin, 1), uop_sizes(g, &one, 1)), sum);
-    *out = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, UOP(g, UOP_INDEX, DT_VOID, NO_ARG, UOP(g, UOP_AFTER, DT_VOID, NO_ARG, buffer, store), plus(g, begin, element)));
+    const UOp *store =
+        UOP(g, UOP_STORE, DT_VOID, NO_ARG,
+            UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, buffer, uop_sizes(g, &begin, 1), uop_sizes(g, &one, 1)), sum);
+    *out = UOP(
+        g, UOP_LOAD, DT_VOID, NO_ARG,
+        UOP(g, UOP_INDEX, DT_VOID, NO_ARG, UOP(g, UOP_AFTER, DT_VOID, NO_ARG, buffer, store), plus(g, begin, element)));
     return TG_OK;
 }
 
@@ -483,7 +532,9 @@ static bool has_wmma(Graph *g, const UOp *u)
 static TgStatus operands(Fragments *f, const UOp **src)
 {
     for (uint32_t s = 0; s < 2; s++) {
-        if (has_wmma(f->g, f->wmma->src[s])) return fail(TG_UNSUPPORTED, "kernel %s: a WMMA's operand comes from another in the same kernel", f->k->name);
+        if (has_wmma(f->g, f->wmma->src[s]))
+            return fail(TG_UNSUPPORTED, "kernel %s: a WMMA's operand comes from another in the same kernel",
+                        f->k->name);
         src[s] = f->w->lanes > 1 ? stack_of(f, s) : one_lane_operand(f->k, f->wmma, s);
         if (!src[s]) return fail(TG_USAGE, "optops: TC %s: operand %c is not packed", f->w->name, 'A' + (int)s);
     }
@@ -505,7 +556,8 @@ static TgStatus fragment(Fragments *f)
         for (int j = 0; j < WMMA_K; j++) inner |= f->reduce->src[k] == f->kr[j];
         if (!inner) outer[n++] = f->reduce->src[k];
     }
-    const UOp *sum = uop_new(g, UOP_WMMA, DT_VOID, f->wmma->arg, src, 3), *element = plus(g, element_of(g, w->cm, f->m), element_of(g, w->cn, f->n));
+    const UOp *sum = uop_new(g, UOP_WMMA, DT_VOID, f->wmma->arg, src, 3),
+              *element = plus(g, element_of(g, w->cm, f->m), element_of(g, w->cn, f->n));
     if (n) sum = uop_reduce_ranges(g, UOP_ADD, sum, outer, n);
     if (!wmma_tiled(w)) value = UOP(g, UOP_INDEX, DT_VOID, NO_ARG, sum, element);
     else TRY(through_memory(f, sum, element, &value));
@@ -519,7 +571,8 @@ static const UOp *next_sum(const Kernel *k)
     uint32_t n;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n), *found = NULL;
     for (uint32_t i = 0; i < n && !found; i++)
-        if (order[i]->op == UOP_REDUCE && order[i]->src[0]->op == UOP_WMMA && !order[i]->src[0]->shape->rank) found = order[i];
+        if (order[i]->op == UOP_REDUCE && order[i]->src[0]->op == UOP_WMMA && !order[i]->src[0]->shape->rank)
+            found = order[i];
     arena_free(a);
     return found;
 }

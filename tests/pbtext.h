@@ -2,8 +2,8 @@
  *
  *   N:5  N:-1    varint            N:'text'   string          N{ ... }      message
  *   N~0.5        32-bit float      N^0.5      64-bit float    N#00ff#       bytes, in hex
- *   N[1 2 3]     packed varints    N(3){..}   the message, three times      !00ff!   bytes as they are, outside any field
- * N is the field's number in onnx-ml.proto. Unknown text is a mistake of the test and aborts.
+ *   N[1 2 3]     packed varints    N(3){..}   the message, three times      !00ff!   bytes as they are, outside any
+ * field N is the field's number in onnx-ml.proto. Unknown text is a mistake of the test and aborts.
  */
 #ifndef TG_PBTEXT_H
 #define TG_PBTEXT_H

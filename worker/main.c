@@ -1,5 +1,6 @@
-/* tgrun-worker: compiles CUDA C (no argument), or times and checks a search's candidates (`tune DEVICE ..`), until its input closes. A program of its own because nothing may
- * fork once CUDA or a thread team runs, and because a candidate may crash or hang. Not for users: found beside the library or the program (backends/child.c). */
+/* tgrun-worker: compiles CUDA C (no argument), or times and checks a search's candidates (`tune DEVICE ..`), until its
+ * input closes. A program of its own because nothing may fork once CUDA or a thread team runs, and because a candidate
+ * may crash or hang. Not for users: found beside the library or the program (backends/child.c). */
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>

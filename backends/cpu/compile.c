@@ -1,8 +1,10 @@
-/* Kernels -> machine code: rendered, looked up, the missing ones put into a few translation units, compiled in parallel by the system's C compiler, loaded.
+/* Kernels -> machine code: rendered, looked up, the missing ones put into a few translation units, compiled in parallel
+ * by the system's C compiler, loaded.
  *
- * A kernel's hash covers its text and everything else that makes code: compiler (path, size, time), flags, this CPU, our version. Equal kernels are compiled once and
- * the symbol is k_<hash>. A cache entry is the object of one batch, named by the hash of its bytes; an index row kernel hash -> entry finds it, so that models share
- * kernels. Bytes are verified when read (backends/cache.c) and loaded from memory, so what was checked is what runs.
+ * A kernel's hash covers its text and everything else that makes code: compiler (path, size, time), flags, this CPU,
+ * our version. Equal kernels are compiled once and the symbol is k_<hash>. A cache entry is the object of one batch,
+ * named by the hash of its bytes; an index row kernel hash -> entry finds it, so that models share kernels. Bytes are
+ * verified when read (backends/cache.c) and loaded from memory, so what was checked is what runs.
  */
 #define _GNU_SOURCE
 #include <cpuid.h>
@@ -32,21 +34,31 @@ extern char **environ;
 
 enum { CODE_VERSION = 1, MAX_JOBS = 64, TIME_LIMIT_S = 300, MAX_BATCH = 48 };
 #ifdef __SANITIZE_THREAD__
-#define WATCHED , "-fsanitize=thread"                            /* so that a wait that is missing between two kernels is seen */
+#define WATCHED , "-fsanitize=thread" /* so that a wait that is missing between two kernels is seen */
 #else
 #define WATCHED
 #endif
-#define FLAGS "-O2", "-march=native", "-std=gnu11", "-w", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fno-strict-aliasing", \
-              "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fcf-protection=none", "-fPIC" WATCHED
+#define FLAGS \
+    "-O2", "-march=native", "-std=gnu11", "-w", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", \
+        "-fwrapv", "-fno-strict-aliasing", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", \
+        "-fcf-protection=none", "-fPIC" WATCHED
 static const char *const flags[] = { FLAGS, NULL };
 
 /* ---- the compiler ---- */
 
 /* CC may be several words: a launcher, as ccache, in front of the compiler, and its arguments. */
 enum { CC_WORDS = 32 };
-typedef struct { char path[PATH_MAX], words[PATH_MAX]; const char *arg[CC_WORDS]; int narg; bool clang; XXH64_hash_t identity; } Compiler;      /* path: "" when only its identity is known; arg: behind it */
+/* path: "" when only its identity is known; arg: behind it */
+typedef struct {
+    char path[PATH_MAX], words[PATH_MAX];
+    const char *arg[CC_WORDS];
+    int narg;
+    bool clang;
+    XXH64_hash_t identity;
+} Compiler;
 
-/* gcc gives out registers loop by loop, and then keeps a vector that a tile needs at every step in memory, though registers are free. */
+/* gcc gives out registers loop by loop, and then keeps a vector that a tile needs at every step in memory, though
+ * registers are free. */
 static const char *own_flag(bool clang) { return clang ? "-mprefer-vector-width=512" : "-fira-region=one"; }
 
 static bool find_program(char out[PATH_MAX], const char *name)
@@ -108,13 +120,16 @@ static TgStatus compiler_find(Compiler *c)
     const char *own = getenv("CC"), *name[] = { "gcc", "clang", "cc" };
     if (own && *own && strlen(own) >= sizeof c->words) return fail(TG_CACHE, "CC is longer than %d bytes", PATH_MAX);
     if (own && *own && compiler_is(c, own)) return TG_OK;
-    if (own && *own) return c->narg == CC_WORDS ? fail(TG_CACHE, "CC has more than %d words", CC_WORDS) : fail(TG_CACHE, "the C compiler that CC names is not there: '%s'", own);
+    if (own && *own)
+        return c->narg == CC_WORDS ? fail(TG_CACHE, "CC has more than %d words", CC_WORDS)
+                                   : fail(TG_CACHE, "the C compiler that CC names is not there: '%s'", own);
     for (int i = 0; i < 3; i++)
         if (compiler_is(c, name[i])) return TG_OK;
     return fail(TG_CACHE, "no C compiler found ($CC, gcc, clang, cc): install the package gcc");
 }
 
-/* Where there is none, and CC names none, kernels that an earlier one made serve still: the cache remembers the last. */
+/* Where there is none, and CC names none, kernels that an earlier one made serve still: the cache remembers the last.
+ */
 static TgStatus compiler_or_last(Compiler *c, const char *cache_dir)
 {
     void *last = NULL;
@@ -122,8 +137,10 @@ static TgStatus compiler_or_last(Compiler *c, const char *cache_dir)
     TgStatus status = compiler_find(c);
     const char *own = getenv("CC");
     bool known = cache_get(&last, &size, cache_dir, "cpu-compiler", "last") && size == sizeof c->identity;
-    if (status == TG_OK && (!known || memcmp(last, &c->identity, size))) cache_put(cache_dir, "cpu-compiler", "last", &c->identity, sizeof c->identity);
-    if (status != TG_OK && known && !(own && *own)) memcpy(&c->identity, last, size), *c->path = 0, status_clear(), status = TG_OK;
+    if (status == TG_OK && (!known || memcmp(last, &c->identity, size)))
+        cache_put(cache_dir, "cpu-compiler", "last", &c->identity, sizeof c->identity);
+    if (status != TG_OK && known && !(own && *own))
+        memcpy(&c->identity, last, size), *c->path = 0, status_clear(), status = TG_OK;
     free(last);
     return status;
 }
@@ -132,7 +149,8 @@ void cpu_compiler(char out[128])
 {
     Compiler c;
     *out = 0;
-    if (compiler_find(&c) == TG_OK) snprintf(out, 128, "%s %016llx", strrchr(c.path, '/') + 1, (unsigned long long)c.identity);
+    if (compiler_find(&c) == TG_OK)
+        snprintf(out, 128, "%s %016llx", strrchr(c.path, '/') + 1, (unsigned long long)c.identity);
     else status_clear();
 }
 
@@ -197,7 +215,9 @@ static void sweep(const char *tmp)
     for (struct dirent *e; d && (e = readdir(d));) {
         if (strncmp(e->d_name, "tgrun-cc-", 9)) continue;
         snprintf(path, sizeof path, "%s/%s", tmp, e->d_name);
-        if (!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && time(NULL) - st.st_mtime > 4 * TIME_LIMIT_S) remove_folder(path);
+        if (!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+            time(NULL) - st.st_mtime > 4 * TIME_LIMIT_S)
+            remove_folder(path);
     }
     if (d) closedir(d);
 }
@@ -270,7 +290,8 @@ static TgStatus jobs_wait(Job *job, int n)
 
 /* ---- loading ---- */
 
-/* The descriptor stays open while the library is loaded: the loader knows libraries by name, and a descriptor that came again would be an old library's name. */
+/* The descriptor stays open while the library is loaded: the loader knows libraries by name, and a descriptor that came
+ * again would be an old library's name. */
 typedef struct { void *handle; int fd; } Library;
 
 static bool write_all(int fd, const char *bytes, size_t size)
@@ -344,7 +365,10 @@ typedef struct {
     uint32_t count;
 } Build;
 
-static void hex(char out[33], XXH128_hash_t h) { snprintf(out, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64); }
+static void hex(char out[33], XXH128_hash_t h)
+{
+    snprintf(out, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
+}
 
 static TgStatus add_item(Build *b, const Kernel *k, Item **out)
 {
@@ -442,7 +466,8 @@ static TgStatus batch_load(Build *b, const Job *job, Item *const *missing, uint3
     if (!library) return fail(TG_CACHE, "compiled kernels cannot be loaded: %s", dlerror());
     for (uint32_t k = 0; k < n; k++) {
         if (missing[k]->batch != batch) continue;
-        if (!(missing[k]->fn = library_find(library, missing[k]->symbol))) return fail(TG_INTERNAL, "a compiled kernel lacks its symbol");
+        if (!(missing[k]->fn = library_find(library, missing[k]->symbol)))
+            return fail(TG_INTERNAL, "a compiled kernel lacks its symbol");
         cache_put(b->cache_dir, "cpu-index", missing[k]->hash, entry, 32);
     }
     return TG_OK;

@@ -1,29 +1,35 @@
-/* The CPU backend's own parts: render.c text, compile.c objects and their cache, team.c threads, machine.c facts, launch.c the Backend. */
+/* The CPU backend's own parts: render.c text, compile.c objects and their cache, team.c threads, machine.c facts,
+ * launch.c the Backend. */
 #ifndef TG_CPU_H
 #define TG_CPU_H
 #include "backends/backend.h"
 #include "backends/cstyle.h"
 
-/* A kernel in machine code. args[slot] is PARAM slot; vars the kernel's variables in order; a THREAD range runs begin .. end; scratch: kernel.local_bytes. */
+/* A kernel in machine code. args[slot] is PARAM slot; vars the kernel's variables in order; a THREAD range runs begin
+ * .. end; scratch: kernel.local_bytes. */
 typedef void (*CpuKernel)(void *const *args, const int64_t *vars, int64_t begin, int64_t end, void *scratch);
 
 extern const CStyle cpu_style;
 
 /* prefetch.c: hints before the instruction */
 void cpu_prefetch_panel(CRender *r, const UOp *load);
-typedef struct { const char *name; uint32_t lines; } CpuAhead;             /* a pointer to the first of the lines that an iteration asks for; none of them: no name */
+/* a pointer to the first of the lines that an iteration asks for; none of them: no name */
+typedef struct { const char *name; uint32_t lines; } CpuAhead;
 void cpu_prefetch_lines(CRender *r, const UOp *load, CpuAhead *ahead);
 void cpu_prefetch_epilogue(CRender *r, const UOp *range);
 
 /* tiles.c */
 bool cpu_has_tiles(const Kernel *k);
-bool cpu_tile_line(CRender *r, const UOp *u);                /* prints an instruction on tile registers; false: it is none */
-void cpu_tile_sizes(CRender *r, Text *out);                 /* what must stand before a kernel that has tiles, whose body is rendered */
+/* prints an instruction on tile registers; false: it is none */
+bool cpu_tile_line(CRender *r, const UOp *u);
+/* what must stand before a kernel that has tiles, whose body is rendered */
+void cpu_tile_sizes(CRender *r, Text *out);
 
 /* compile.c */
 struct Code { CpuKernel *fn; uint32_t count; void **library; uint32_t nlibrary; };
 TgStatus cpu_compile(Code **out, const char *cache_dir, int jobs, Kernel *const *k, uint32_t n, CompileStats *stats);
-void cpu_compiler(char out[128]);                            /* its name and the identity that keys the cache; "" when there is none */
+/* its name and the identity that keys the cache; "" when there is none */
+void cpu_compiler(char out[128]);
 TgStatus cpu_assembly(Text *out, const Kernel *k);
 void cpu_code_free(Code *c);
 
@@ -32,21 +38,25 @@ typedef struct Team Team;
 Team *team_new(const int *cpu, int count);                   /* cpu[i]: the core of thread i */
 void team_free(Team *t);
 int team_size(const Team *t);
-/* A job: phases one after another, each with a part for every thread, or with part 0 alone, which is the caller's. A part may run on any thread but for part 0, and parts of a phase at once. */
+/* A job: phases one after another, each with a part for every thread, or with part 0 alone, which is the caller's. A
+ * part may run on any thread but for part 0, and parts of a phase at once. */
 typedef enum { TEAM_OVER, TEAM_ONE, TEAM_ALL } TeamParts;
 typedef struct {
     TeamParts (*next)(void *user);                           /* between phases, on one thread: what the next has */
-    void (*part)(void *user, int part, int parts);           /* a part of the phase; parts is 1 where the caller is alone, whatever next said */
+    /* a part of the phase; parts is 1 where the caller is alone, whatever next said */
+    void (*part)(void *user, int part, int parts);
     void *user;
 } TeamJob;
 void team_run(Team *t, const TeamJob *job);                  /* returns when all phases are over */
 
 /* machine.c */
 typedef struct {
-    int *cpu, count;                                         /* one CPU a physical core that we may use, at most as many as asked for */
+    /* one CPU a physical core that we may use, at most as many as asked for */
+    int *cpu, count;
     int64_t l1_bytes, l2_bytes;
     bool avx, avx2, fma, f16c, avx512, vnni, amx;
     char name[128], features[256];
 } Machine;
-TgStatus machine_read(Machine *m, Arena *arena, const char *cpus, int threads);          /* cpus: a list such as "0-3,8", or NULL: all of the process */
+/* cpus: a list such as "0-3,8", or NULL: all of the process */
+TgStatus machine_read(Machine *m, Arena *arena, const char *cpus, int threads);
 #endif

@@ -1,9 +1,11 @@
-/* The CPU Backend: a plan becomes an Executable whose pointers are resolved at load; a run walks its steps in one region of the team.
+/* The CPU Backend: a plan becomes an Executable whose pointers are resolved at load; a run walks its steps in one
+ * region of the team.
  *
- * The steps between two waits are a phase (team_run). A step belongs to part 0 (host functions that have no parts, small copies, kernels without a THREAD range or too small to share) or to all
- * parts, each taking a contiguous piece of the THREAD range, of the bytes, of the function. There is a wait where the plan says so, unless all that ran since the last one and all that
- * comes before the next is part 0's. A plan without shared steps never wakes the team: the caller walks alone.
- * A failed host step ends the run with its phase. Where a JUMP goes is decided between phases.
+ * The steps between two waits are a phase (team_run). A step belongs to part 0 (host functions that have no parts,
+ * small copies, kernels without a THREAD range or too small to share) or to all parts, each taking a contiguous piece
+ * of the THREAD range, of the bytes, of the function. There is a wait where the plan says so, unless all that ran since
+ * the last one and all that comes before the next is part 0's. A plan without shared steps never wakes the team: the
+ * caller walks alone. A failed host step ends the run with its phase. Where a JUMP goes is decided between phases.
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -96,7 +98,8 @@ void AnnotateIgnoreWritesBegin(const char *file, int line);
 void AnnotateIgnoreWritesEnd(const char *file, int line);
 
 /* What overlaps is written twice by two threads, one value to one place, which is no race to report. */
-static void call(const Kernel *k, CpuKernel fn, void *const *args, const int64_t *vars, int64_t begin, int64_t end, void *scratch)
+static void call(const Kernel *k, CpuKernel fn, void *const *args, const int64_t *vars, int64_t begin, int64_t end,
+                 void *scratch)
 {
     bool overlap = kernel_overlaps(k);
     if (overlap) AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
@@ -139,7 +142,9 @@ static void *const *window_args(const Executable *e, const Work *w, int thread, 
     const Step *s = &e->plan->step[w->step];
     for (uint32_t k = 0; k < s->narg; k++) {
         const PlanBuffer *b = &e->plan->buffer[w->arg[k]];
-        out[k] = b->window ? (void *)((uintptr_t)w->args[k] + (uintptr_t)(b->window * thread - part * b->stride - b->first)) : w->args[k];
+        out[k] = b->window
+            ? (void *)((uintptr_t)w->args[k] + (uintptr_t)(b->window * thread - part * b->stride - b->first))
+            : w->args[k];
     }
     return out;
 }
@@ -155,7 +160,8 @@ static void chain_work(Executable *e, const Work *w, int thread, int threads)
         for (const Work *x = w; x < w + w->works; x++) {
             double start = e->seconds && !thread ? clock_s() : 0;
             load_vars(e, x, vars);
-            call(x->kernel, x->fn, window_args(e, x, thread, p, args), vars, p, p + group < end ? p + group : end, scratch);
+            call(x->kernel, x->fn, window_args(e, x, thread, p, args), vars, p, p + group < end ? p + group : end,
+                 scratch);
             if (e->seconds && !thread) e->seconds[x->step] += clock_s() - start;
         }
 }
@@ -169,14 +175,16 @@ static int64_t copied_bytes(const Executable *e, const PlanBuffer *b)
 
 static void copy_work(const Executable *e, const Work *w, int thread, int threads)
 {
-    int64_t n = copied_bytes(e, w->copied), begin = n * thread / threads & ~INT64_C(63), end = thread + 1 == threads ? n : n * (thread + 1) / threads & ~INT64_C(63);
+    int64_t n = copied_bytes(e, w->copied), begin = n * thread / threads & ~INT64_C(63),
+            end = thread + 1 == threads ? n : n * (thread + 1) / threads & ~INT64_C(63);
     if (begin < end) memmove((char *)w->args[0] + begin, (char *)w->args[1] + begin, (size_t)(end - begin));
 }
 
 /* Where a part fails all do: thread 0 tells. */
 static void host_work(Executable *e, const Work *w, int thread, int threads)
 {
-    TgStatus status = w->shared ? w->host_part(w->call, w->args, e->vars, thread, threads) : w->host(w->call, w->args, e->vars);
+    TgStatus status =
+        w->shared ? w->host_part(w->call, w->args, e->vars, thread, threads) : w->host(w->call, w->args, e->vars);
     if (!thread) e->status = host_status(w->call, status);
 }
 
@@ -191,7 +199,8 @@ static void do_work(Executable *e, const Work *w, int thread, int threads)
 /* A failed run takes no jump, so that it ends. */
 static void take_jumps(Executable *e)
 {
-    while (e->at < e->nwork && e->work[e->at].kind == STEP_JUMP) e->at = e->vars[e->work[e->at].var[0]] ? e->at + 1 : e->work[e->at].target;
+    while (e->at < e->nwork && e->work[e->at].kind == STEP_JUMP)
+        e->at = e->vars[e->work[e->at].var[0]] ? e->at + 1 : e->work[e->at].target;
 }
 
 static TeamParts next_phase(void *user)
@@ -202,7 +211,8 @@ static TeamParts next_phase(void *user)
     e->at = e->end;
     if (e->status != TG_OK) return TEAM_OVER;
     take_jumps(e);
-    for (e->end = e->at; e->end < e->nwork && e->work[e->end].kind != STEP_JUMP && (e->end == e->at || (!e->work[e->end].wait && !e->seconds));) {
+    for (e->end = e->at; e->end < e->nwork && e->work[e->end].kind != STEP_JUMP &&
+         (e->end == e->at || (!e->work[e->end].wait && !e->seconds));) {
         shared |= e->work[e->end].shared;
         e->end += e->work[e->end].works;
     }
@@ -235,7 +245,10 @@ static TgStatus walk_all(Executable *e)
 /* What a thread alone would need, by experience: 50 GFLOP/s in vectors, 4 in scalars, 12 GB/s. */
 static int64_t cost_ns(const Kernel *k) { return k->flops / (kernel_vectors(k) ? 50 : 4) + k->bytes / 12; }
 
-static bool worth_sharing(const Device *d, const Kernel *k, int64_t count) { return d->machine.count > 1 && count != 1 && count != 0 && cost_ns(k) > SHARE_NS; }
+static bool worth_sharing(const Device *d, const Kernel *k, int64_t count)
+{
+    return d->machine.count > 1 && count != 1 && count != 0 && cost_ns(k) > SHARE_NS;
+}
 
 static void *address(const Executable *e, const PlanBuffer *b)
 {
@@ -256,13 +269,21 @@ static void resolve_args(Executable *e, Work *w, const Step *s)
         w->args[k] = address(e, b);
         w->windows |= b->window > 0;
         if (b->halo && (s->access[k] & ACCESS_CLEAR)) w->clears |= UINT64_C(1) << k;
-        if (b->kind == MEM_INPUT || b->kind == MEM_OUTPUT) e->patch[e->npatch++] = (Patch){ &w->args[k], (uint32_t)b->offset, b->kind == MEM_OUTPUT };
+        if (b->kind == MEM_INPUT || b->kind == MEM_OUTPUT)
+            e->patch[e->npatch++] = (Patch){ &w->args[k], (uint32_t)b->offset, b->kind == MEM_OUTPUT };
     }
 }
 
 static Work resolve(Executable *e, const Step *s, const Code *c)
 {
-    Work w = { .kind = s->kind, .nvar = s->nvar, .var = s->var, .count = s->thread_count, .host = s->host, .host_part = s->part, .call = s->call, .target = s->target };
+    Work w = { .kind = s->kind,
+               .nvar = s->nvar,
+               .var = s->var,
+               .count = s->thread_count,
+               .host = s->host,
+               .host_part = s->part,
+               .call = s->call,
+               .target = s->target };
     resolve_args(e, &w, s);
     if (s->kind == STEP_KERNEL) {
         w.kernel = e->plan->kernel[s->kernel];
@@ -311,7 +332,8 @@ static void join_chains(Executable *e)
 static void collect(Executable *e, const Code *c, bool once)
 {
     uint32_t *work_of = NEW_N(e->memory, uint32_t, e->plan->nstep + 1);
-    bool wait = false, sizes = false, readers = false;           /* sizes: a host function ran, which may have set variables; readers: all threads may be reading them */
+    /* sizes: a host function ran, which may have set variables; readers: all threads may be reading them */
+    bool wait = false, sizes = false, readers = false;
     e->nwork = e->npatch = 0;
     for (uint32_t i = 0; i < e->plan->nstep; i++) {
         const Step *s = &e->plan->step[i];
@@ -340,7 +362,8 @@ static uint32_t args_total(const Plan *p)
     return n;
 }
 
-/* Around a few bytes that are read of a file the system maps at least that many, and up to 2 MiB: small constants of a run are copied side by side. */
+/* Around a few bytes that are read of a file the system maps at least that many, and up to 2 MiB: small constants of a
+ * run are copied side by side. */
 enum { SMALL_BYTES = 64 << 10, LINE = 64 };
 
 static void gather_constants(Executable *e)
@@ -351,7 +374,8 @@ static void gather_constants(Executable *e)
         const PlanBuffer *b = &p->buffer[i];
         bool small = b->kind == MEM_CONST && !b->once && b->size_bytes <= SMALL_BYTES;
         char *copy = small ? arena_alloc(e->memory, (size_t)b->size_bytes + LINE) : NULL;
-        e->constant[i] = small ? memcpy(copy + (-(uintptr_t)copy & (LINE - 1)), b->data, (size_t)b->size_bytes) : b->data;
+        e->constant[i] =
+            small ? memcpy(copy + (-(uintptr_t)copy & (LINE - 1)), b->data, (size_t)b->size_bytes) : b->data;
     }
 }
 
@@ -362,7 +386,8 @@ static TgStatus allocate(Executable *e)
     e->arena_bytes = p->arena_bytes + 64;
     e->persist_bytes = p->persist_bytes + 64;
     if (!(e->arena = pages_new(e->arena_bytes)) || !(e->persist = pages_new(e->persist_bytes)))
-        return fail(TG_LIMIT, "no memory for %lld bytes of the model's values", (long long)(p->arena_bytes + p->persist_bytes));
+        return fail(TG_LIMIT, "no memory for %lld bytes of the model's values",
+                    (long long)(p->arena_bytes + p->persist_bytes));
     e->work = NEW_N(e->memory, Work, p->nstep + 1);
     e->patch = NEW_N(e->memory, Patch, args_total(p) + 1);
     return TG_OK;
@@ -391,7 +416,8 @@ static TgStatus walk_part(Executable *e, const Step *s, int64_t bytes)
 {
     Work *w = e->work;
     TgStatus status = TG_OK;
-    if (e->nwork == 1 && s->kind == STEP_KERNEL && bytes > 2 * PART_BYTES && w->count > 1) w->parts = bytes / PART_BYTES < w->count ? bytes / PART_BYTES : w->count;
+    if (e->nwork == 1 && s->kind == STEP_KERNEL && bytes > 2 * PART_BYTES && w->count > 1)
+        w->parts = bytes / PART_BYTES < w->count ? bytes / PART_BYTES : w->count;
     do {
         status = walk_all(e);
         if (w->parts && e->plan->forget) forget_sources(e, s);
@@ -399,7 +425,8 @@ static TgStatus walk_part(Executable *e, const Step *s, int64_t bytes)
     return status;
 }
 
-/* The `once` steps, a few at a time: what they read of the file leaves memory as soon as its packed copy is there, so that the two never stand side by side. */
+/* The `once` steps, a few at a time: what they read of the file leaves memory as soon as its packed copy is there, so
+ * that the two never stand side by side. */
 static TgStatus walk_once(Executable *e)
 {
     Work *all = e->work;
@@ -432,8 +459,10 @@ static TgStatus load_all(Executable *e, const Code *c)
     e->vars = vars;
     collect(e, c, false);                                        /* for the largest scratch */
     collect(e, c, true);
-    e->scratch_bytes += 4096 + 64;                               /* threads' scratches do not start at equal places of a page */
-    if (!(e->scratch = pages_new(e->scratch_bytes * e->device->machine.count))) return fail(TG_LIMIT, "no memory for scratch");
+    /* threads' scratches do not start at equal places of a page */
+    e->scratch_bytes += 4096 + 64;
+    if (!(e->scratch = pages_new(e->scratch_bytes * e->device->machine.count)))
+        return fail(TG_LIMIT, "no memory for scratch");
     int64_t scratch = e->scratch_bytes;
     TgStatus s = walk_once(e), guarded = plan_guards(e->plan, e->persist, TG_BAD_MODEL);
     if (guarded) s = guarded;
@@ -472,11 +501,13 @@ static TgStatus cpu_run(Executable *e, const void *const *inputs, void *const *o
         *p->arg = p->output ? outputs[p->port] : (void *)(uintptr_t)inputs[p->port];
     }
     e->vars = vars;
-    TgStatus status = walk_all(e), guarded = plan_guards(e->plan, e->persist, TG_BAD_INPUT);         /* a bad index may be why something else failed */
+    /* a bad index may be why something else failed */
+    TgStatus status = walk_all(e), guarded = plan_guards(e->plan, e->persist, TG_BAD_INPUT);
     return guarded ? guarded : status;
 }
 
-static TgStatus cpu_trace(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars, double *seconds)
+static TgStatus cpu_trace(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars,
+                          double *seconds)
 {
     e->seconds = seconds;
     TgStatus status = cpu_run(e, inputs, outputs, vars);
@@ -486,7 +517,18 @@ static TgStatus cpu_trace(Executable *e, const void *const *inputs, void *const 
 
 /* ---- timing one kernel, for search ---- */
 
-typedef struct { Device *d; const Kernel *kernel; CpuKernel fn; void **args; int64_t vars[KERNEL_VARS], count, scratch_bytes; char *scratch; int runs; double limit_s, best_s, start; int round; bool stop; } Timing;
+typedef struct {
+    Device *d;
+    const Kernel *kernel;
+    CpuKernel fn;
+    void **args;
+    int64_t vars[KERNEL_VARS], count, scratch_bytes;
+    char *scratch;
+    int runs;
+    double limit_s, best_s, start;
+    int round;
+    bool stop;
+} Timing;
 
 static void timing_part(void *user, int thread, int threads)
 {
@@ -495,7 +537,8 @@ static void timing_part(void *user, int thread, int threads)
     if (begin < end) call(t->kernel, t->fn, t->args, t->vars, begin, end, t->scratch + t->scratch_bytes * thread);
 }
 
-/* The first round warms caches and pages, and is taken only when it alone is far beyond the limit. Others may disturb a round, so it takes three to give up. */
+/* The first round warms caches and pages, and is taken only when it alone is far beyond the limit. Others may disturb a
+ * round, so it takes three to give up. */
 static TeamParts timing_next(void *user)
 {
     Timing *t = user;
@@ -533,7 +576,8 @@ static void timing_results(Timing *t, const Kernel *k, Fill *fill, void *user, v
         if (k->param[i].written && out[i]) memcpy(out[i], t->args[i], (size_t)kernel_param_bytes(k, i));
 }
 
-static TgStatus cpu_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k, Fill *fill, void *user, int runs, double limit_s, void *const *out)
+static TgStatus cpu_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k, Fill *fill, void *user,
+                         int runs, double limit_s, void *const *out)
 {
     void *args[KERNEL_PARAMS] = { 0 };
     Timing t = { .d = d, .kernel = k, .fn = c->fn[i], .args = args, .runs = runs, .limit_s = limit_s, .best_s = -1 };
@@ -563,9 +607,20 @@ static void cpu_close(Device *d)
 
 static Target target_of(const Machine *m)
 {
-    return (Target){ .kind = "cpu", .vector_bytes = m->avx512 ? 64 : m->avx ? 32 : 16, .vector_registers = m->avx512 ? 32 : 16, .threads = m->count,
-                     .l1_bytes = m->l1_bytes, .l2_bytes = m->l2_bytes, .has_threads = true, .clears_halos = true, .has_fma = m->fma || m->avx512, .has_exp2 = m->avx512,
-                     .wmma = (m->amx ? 1u << WMMA_amx_bf16 | 1u << WMMA_amx_u8 : 0) | (m->vnni ? 1u << WMMA_vnni_u8 : 0) };
+    return (Target){ .kind = "cpu",
+                     .vector_bytes = m->avx512 ? 64
+                         : m->avx              ? 32
+                                               : 16,
+                     .vector_registers = m->avx512 ? 32 : 16,
+                     .threads = m->count,
+                     .l1_bytes = m->l1_bytes,
+                     .l2_bytes = m->l2_bytes,
+                     .has_threads = true,
+                     .clears_halos = true,
+                     .has_fma = m->fma || m->avx512,
+                     .has_exp2 = m->avx512,
+                     .wmma =
+                         (m->amx ? 1u << WMMA_amx_bf16 | 1u << WMMA_amx_u8 : 0) | (m->vnni ? 1u << WMMA_vnni_u8 : 0) };
 }
 
 static TgStatus cpu_open(Device **out, const DeviceOptions *o)
@@ -596,7 +651,10 @@ static TgStatus cpu_render(Text *out, const Device *d, const Kernel *k)
     return cstyle_render(out, &cpu_style, k, k->name);
 }
 
-static TgStatus cpu_backend_compile(Code **out, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats) { return cpu_compile(out, d->cache_dir, d->machine.count, k, n, stats); }
+static TgStatus cpu_backend_compile(Code **out, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats)
+{
+    return cpu_compile(out, d->cache_dir, d->machine.count, k, n, stats);
+}
 
 static TgStatus cpu_backend_assembly(Text *out, Device *d, const Kernel *k)
 {
@@ -617,6 +675,20 @@ static double cpu_device_seconds(const Executable *e)
 }
 
 const Backend backend_cpu = {
-    .name = "cpu", .open = cpu_open, .close = cpu_close, .target = cpu_target, .describe = cpu_describe, .render = cpu_render, .compile = cpu_backend_compile,
-    .compiler = cpu_backend_compiler, .code_free = cpu_code_free, .load = cpu_load, .unload = cpu_unload, .run = cpu_run, .trace = cpu_trace, .device_seconds = cpu_device_seconds, .time = cpu_time, .assembly = cpu_backend_assembly,
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .target = cpu_target,
+    .describe = cpu_describe,
+    .render = cpu_render,
+    .compile = cpu_backend_compile,
+    .compiler = cpu_backend_compiler,
+    .code_free = cpu_code_free,
+    .load = cpu_load,
+    .unload = cpu_unload,
+    .run = cpu_run,
+    .trace = cpu_trace,
+    .device_seconds = cpu_device_seconds,
+    .time = cpu_time,
+    .assembly = cpu_backend_assembly,
 };

@@ -49,7 +49,8 @@ static TgStatus allowed(bool *in, const char *cpus)
     size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
     cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
     bool any = false, *wanted = calloc(CPUS_MAX, 1);
-    TgStatus s = !cpus || parse_list(cpus, wanted) ? TG_OK : fail(TG_USAGE, "'%s' is no list of CPUs such as 0-3,8", cpus);
+    TgStatus s =
+        !cpus || parse_list(cpus, wanted) ? TG_OK : fail(TG_USAGE, "'%s' is no list of CPUs such as 0-3,8", cpus);
     CPU_ZERO_S(size, set);
     if (!s && sched_getaffinity(0, size, set)) s = fail(TG_DEVICE, "the process's CPUs cannot be read");
     for (int i = 0; i < CPUS_MAX && !s; i++) any |= in[i] = CPU_ISSET_S((size_t)i, size, set) && (!cpus || wanted[i]);
@@ -78,7 +79,8 @@ static void choose(Machine *m, Arena *arena, const bool *in, int threads)
 static int granted(void)
 {
     long long quota = 0, period = 100000;
-    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r"), *g = f ? NULL : fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "r"), *h = g ? fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "r") : NULL;
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "r"), *g = f ? NULL : fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "r"),
+         *h = g ? fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "r") : NULL;
     if (f && fscanf(f, "%lld %lld", &quota, &period) != 2) quota = 0;
     if (g && fscanf(g, "%lld", &quota) != 1) quota = 0;
     if (h && fscanf(h, "%lld", &period) != 1) quota = 0;
@@ -108,14 +110,18 @@ static void instructions(Machine *m)
     m->avx2 = ymm && b & 1u << 5;
     m->avx512 = zmm && b & 1u << 16 && b & 1u << 17 && b & 1u << 30 && b & 1u << 31;     /* F, DQ, BW, VL */
     m->vnni = zmm && c & 1u << 11;
-    bool tiles = d & 1u << 24 && d & 1u << 22 && d & 1u << 25 && saves(3u << 17);      /* with products of bf16 and of bytes, which all that have tiles have */
-    m->amx = tiles && !syscall(SYS_arch_prctl, ARCH_GET_XCOMP_SUPP, &supported) && supported >> TILE_DATA & 1 && !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA);      /* the kernel saves tiles from then on */
+    /* with products of bf16 and of bytes, which all that have tiles have */
+    bool tiles = d & 1u << 24 && d & 1u << 22 && d & 1u << 25 && saves(3u << 17);
+    /* the kernel saves tiles from then on */
+    m->amx = tiles && !syscall(SYS_arch_prctl, ARCH_GET_XCOMP_SUPP, &supported) && supported >> TILE_DATA & 1 &&
+        !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA);
 }
 
 static void brand(char name[128])
 {
     unsigned r[13] = { 0 };
-    for (unsigned i = 0; i < 3; i++) __get_cpuid(0x80000002 + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
+    for (unsigned i = 0; i < 3; i++)
+        __get_cpuid(0x80000002 + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
     const char *s = (const char *)r;
     while (*s == ' ') s++;
     snprintf(name, 128, "%s", *s ? s : "x86-64 processor");
@@ -135,7 +141,11 @@ TgStatus machine_read(Machine *m, Arena *arena, const char *cpus, int threads)
     m->l2_bytes = l2 > 0 ? l2 : 512 << 10;
     instructions(m);
     brand(m->name);
-    snprintf(m->features, sizeof m->features, "%s%s%s%s", m->avx512 ? "avx512" : m->avx2 ? "avx2" : m->avx ? "avx" : "sse2", m->fma && !m->avx512 ? " fma" : "",
-             m->vnni ? " vnni" : "", m->amx ? " amx" : "");
+    snprintf(m->features, sizeof m->features, "%s%s%s%s",
+             m->avx512     ? "avx512"
+                 : m->avx2 ? "avx2"
+                 : m->avx  ? "avx"
+                           : "sse2",
+             m->fma && !m->avx512 ? " fma" : "", m->vnni ? " vnni" : "", m->amx ? " amx" : "");
     return TG_OK;
 }

@@ -1,14 +1,28 @@
-/* Hints that bring memory near before it is needed, printed between the instructions of a kernel. What they say is never needed for a right result.
+/* Hints that bring memory near before it is needed, printed between the instructions of a kernel. What they say is
+ * never needed for a right result.
  *
- * A tile's epilogue: what is read and written behind a sum (a residual, the result) is asked for before the sum, else each row of the tile waits for memory by itself.
- * The next panel: a loop nest `for panel { for tile { for k .. panel[k] }}` reads a panel of packed constants from memory in its first tile and from the cache in the others; the
- * others ask for the next panel meanwhile, each for its share: at tile j of J and element q of P, that is element (j P + q) / J. Tile registers ask for a line after each operation, since
- * their loads take all the buffers that wait for lines when many are asked for at once.
+ * A tile's epilogue: what is read and written behind a sum (a residual, the result) is asked for before the sum, else
+ * each row of the tile waits for memory by itself. The next panel: a loop nest `for panel { for tile { for k ..
+ * panel[k] }}` reads a panel of packed constants from memory in its first tile and from the cache in the others; the
+ * others ask for the next panel meanwhile, each for its share: at tile j of J and element q of P, that is element (j P
+ * + q) / J. Tile registers ask for a line after each operation, since their loads take all the buffers that wait for
+ * lines when many are asked for at once.
  */
 #include "backends/cpu/cpu.h"
 
-enum { NEST = 16, HINTS = 64, LEAST_TRIPS = 16, LEAST_SUM = 64, LEAST_BYTES = 64 << 10, LEAST_PANEL = 4096, MOST_PANEL = 1 << 20, MOST_TILES = 4096, LINE = 64 };
-typedef struct { const UOp *range[NEST]; uint32_t n, at; } Nest;         /* open loops, outermost first, where instruction `at` stands */
+enum {
+    NEST = 16,
+    HINTS = 64,
+    LEAST_TRIPS = 16,
+    LEAST_SUM = 64,
+    LEAST_BYTES = 64 << 10,
+    LEAST_PANEL = 4096,
+    MOST_PANEL = 1 << 20,
+    MOST_TILES = 4096,
+    LINE = 64
+};
+/* open loops, outermost first, where instruction `at` stands */
+typedef struct { const UOp *range[NEST]; uint32_t n, at; } Nest;
 
 static bool nest_of(const UOp *linear, const UOp *u, Nest *s)
 {
@@ -26,7 +40,9 @@ static bool nest_of(const UOp *linear, const UOp *u, Nest *s)
 static const UOp *index_of(const UOp *address)
 {
     if (address->op == UOP_INDEX) return address->src[1];
-    return address->op == UOP_SHRINK && address->src[1]->op == UOP_STACK && address->src[1]->nsrc ? address->src[1]->src[0] : NULL;
+    return address->op == UOP_SHRINK && address->src[1]->op == UOP_STACK && address->src[1]->nsrc
+        ? address->src[1]->src[0]
+        : NULL;
 }
 
 static bool large_param(const UOp *address)
@@ -44,28 +60,34 @@ static bool read_before(const UOp *linear, uint32_t at, const UOp *param)
     return false;
 }
 
-/* What counts panels in index i: the range, or what is left of it where threads share pairs of a panel and something outside. NULL: nothing does. step: from panel to panel. */
+/* What counts panels in index i: the range, or what is left of it where threads share pairs of a panel and something
+ * outside. NULL: nothing does. step: from panel to panel. */
 static const UOp *counter_of(const UOp *i, const UOp *range, int64_t *step)
 {
     *step = range_step(i, range);
     if (*step != NO_STEP) return range;
     const UOp *found = NULL;
     if (i->op == UOP_MOD && i->src[0] == range && uop_is_const(i->src[1])) return *step = 1, i;
-    if (i->op == UOP_MUL && uop_is_const(i->src[1]) && (found = counter_of(i->src[0], range, step))) *step *= i->src[1]->arg.i;
+    if (i->op == UOP_MUL && uop_is_const(i->src[1]) && (found = counter_of(i->src[0], range, step)))
+        *step *= i->src[1]->arg.i;
     if (i->op == UOP_ADD && (i->src[0]->ranges & i->src[1]->ranges & range_bit(range)) == 0)
         found = counter_of(i->src[i->src[1]->ranges & range_bit(range) ? 1 : 0], range, step);
     return found;
 }
 
-/* The place of this iteration's share of the next panel, as text, and the bytes that an iteration reads of this one over the number of tiles; NULL: there is no such nest, or the loop is short. */
+/* The place of this iteration's share of the next panel, as text, and the bytes that an iteration reads of this one
+ * over the number of tiles; NULL: there is no such nest, or the loop is short. */
 static const char *next_panel(CRender *r, const UOp *load, int64_t least_trips, int64_t *bytes)
 {
     const UOp *a = load->src[0], *i = a->op == UOP_SHRINK ? index_of(a) : NULL;
     Nest s;
-    if (!i || !large_param(a) || !r->k->param[a->src[0]->arg.i].constant || !nest_of(r->k->linear, load, &s) || read_before(r->k->linear, s.at, a->src[0])) return NULL;
+    if (!i || !large_param(a) || !r->k->param[a->src[0]->arg.i].constant || !nest_of(r->k->linear, load, &s) ||
+        read_before(r->k->linear, s.at, a->src[0]))
+        return NULL;
     uint32_t first = 0;
     while (first < s.n && !(i->ranges & range_bit(s.range[first]))) first++;
-    while (first + 1 < s.n && (i->ranges & range_bit(s.range[first + 1]))) first++;        /* the last before the first loop of tiles */
+    /* the last before the first loop of tiles */
+    while (first + 1 < s.n && (i->ranges & range_bit(s.range[first + 1]))) first++;
     int64_t panel = 0, tiles = 1, size = dtype_size((DType)a->dtype);
     const UOp *counter = first < s.n ? counter_of(i, s.range[first], &panel) : NULL;
     const char *tile = "0";
@@ -78,10 +100,13 @@ static const char *next_panel(CRender *r, const UOp *load, int64_t least_trips, 
     }
     const UOp *last = s.range[s.n - 1];
     bool inner = counter && range_step(i, last) > 0 && last->src[0]->vmax >= least_trips && s.n > first + 2;
-    if (!inner || tiles < 2 || tiles > MOST_TILES || panel < 1 || panel * size < LEAST_PANEL || panel * size > MOST_PANEL) return NULL;
+    if (!inner || tiles < 2 || tiles > MOST_TILES || panel < 1 || panel * size < LEAST_PANEL ||
+        panel * size > MOST_PANEL)
+        return NULL;
     const char *p = cr_value(r, counter);
     *bytes = range_step(i, last) * size / tiles;
-    return cr_text(r, "%s + ((%s + 1) * %ld + (%s * %ld + (%s - %s * %ld)) / %ld)", cr_memory(r, a), p, (long)panel, tile, (long)panel, cr_position(r, a, 0), p, (long)panel, (long)tiles);
+    return cr_text(r, "%s + ((%s + 1) * %ld + (%s * %ld + (%s - %s * %ld)) / %ld)", cr_memory(r, a), p, (long)panel,
+                   tile, (long)panel, cr_position(r, a, 0), p, (long)panel, (long)tiles);
 }
 
 void cpu_prefetch_panel(CRender *r, const UOp *load)
@@ -130,10 +155,14 @@ void cpu_prefetch_epilogue(CRender *r, const UOp *range)
     Nest s;
     int64_t trips = 1;
     uint32_t n = 0;
-    if (range_type(range) != AXIS_REDUCE || !nest_of(linear, range, &s) || range_type(s.range[s.n - 1]) == AXIS_REDUCE) return;
+    if (range_type(range) != AXIS_REDUCE || !nest_of(linear, range, &s) || range_type(s.range[s.n - 1]) == AXIS_REDUCE)
+        return;
     uint32_t at = end_of(linear, s.at, &trips) + 1;
-    for (; trips >= LEAST_SUM && at < linear->nsrc && linear->src[at]->op != UOP_END && linear->src[at]->op != UOP_RANGE && n < HINTS; at++) {
-        const UOp *u = linear->src[at], *a = u->op == UOP_LOAD || u->op == UOP_STORE ? u->src[0] : NULL, *i = a && large_param(a) && u->nsrc < 3 ? index_of(a) : NULL;
+    for (; trips >= LEAST_SUM && at < linear->nsrc && linear->src[at]->op != UOP_END &&
+         linear->src[at]->op != UOP_RANGE && n < HINTS;
+         at++) {
+        const UOp *u = linear->src[at], *a = u->op == UOP_LOAD || u->op == UOP_STORE ? u->src[0] : NULL,
+                  *i = a && large_param(a) && u->nsrc < 3 ? index_of(a) : NULL;
         uint32_t k = 0;
         while (k < n && i && (index_of(seen[k]) != i || seen[k]->src[0] != a->src[0])) k++;
         const char *text = i && k == n && !i->shape->rank ? index_text(r, i) : NULL;

@@ -1,9 +1,11 @@
-/* C with GCC's and Clang's vector types. Scalars, loops and addresses come from backends/cstyle.c; here are vectors of 2, 4 .. lanes and the frame of a kernel.
+/* C with GCC's and Clang's vector types. Scalars, loops and addresses come from backends/cstyle.c; here are vectors of
+ * 2, 4 .. lanes and the frame of a kernel.
  *
- * A vector of a type is f32x16; f32x16m is the same in memory, aligned to its element only. A vector of bool is a mask: lanes 0 and -1, as wide as what it was
- * compared from. Positions (DT_INDEX) are i32 where their bounds allow, else i64. f16 and bf16 are their bits, u16: select has made their arithmetic f32.
- * C has no vector ?: - a select is two ANDs and an OR, which compile to one blend.
- * To add an op: a case in vector_op; what wants machine instructions: a row in helper[] (helpers.c).
+ * A vector of a type is f32x16; f32x16m is the same in memory, aligned to its element only. A vector of bool is a mask:
+ * lanes 0 and -1, as wide as what it was compared from. Positions (DT_INDEX) are i32 where their bounds allow, else
+ * i64. f16 and bf16 are their bits, u16: select has made their arithmetic f32. C has no vector ?: - a select is two
+ * ANDs and an OR, which compile to one blend. To add an op: a case in vector_op; what wants machine instructions: a row
+ * in helper[] (helpers.c).
  */
 #include <string.h>
 
@@ -19,7 +21,8 @@ static const struct { const char *name, *c; uint8_t bytes; bool is_float, is_sig
     { "i32", "int", 4, false, true },         { "u32", "unsigned int", 4, false, false },
     { "i64", "long", 8, false, true },        { "u64", "unsigned long", 8, false, false },
 };
-enum { USED_VALUE, USED_MEMORY = 2, USED_HELPER = 4 };       /* CRender.used: 128 bits of value types, 128 of memory types, helpers */
+/* CRender.used: 128 bits of value types, 128 of memory types, helpers */
+enum { USED_VALUE, USED_MEMORY = 2, USED_HELPER = 4 };
 
 static int log2_of(uint32_t n) { return 31 - __builtin_clz(n); }
 static int signed_of(int bytes) { return bytes == 1 ? E_I8 : bytes == 2 ? E_I16 : bytes == 4 ? E_I32 : E_I64; }
@@ -87,11 +90,14 @@ static int mask_element(CRender *r, const UOp *u)
     }
 }
 
-/* Positions and sizes are i32 where they fit; a quotient and the like, in which the high bits of the operands count, only where those fit too. */
+/* Positions and sizes are i32 where they fit; a quotient and the like, in which the high bits of the operands count,
+ * only where those fit too. */
 static bool is_narrow(const UOp *u)
 {
-    bool narrow = u->dtype == DT_INDEX && u->vmin >= INT32_MIN && u->vmax <= INT32_MAX, high = u->op == UOP_MOD || u->op == UOP_IDIV || u->op == UOP_SHR || u->op == UOP_MAX;
-    for (uint32_t k = 0; high && k < u->nsrc; k++) narrow = narrow && u->src[k]->vmin >= INT32_MIN && u->src[k]->vmax <= INT32_MAX;
+    bool narrow = u->dtype == DT_INDEX && u->vmin >= INT32_MIN && u->vmax <= INT32_MAX,
+         high = u->op == UOP_MOD || u->op == UOP_IDIV || u->op == UOP_SHR || u->op == UOP_MAX;
+    for (uint32_t k = 0; high && k < u->nsrc; k++)
+        narrow = narrow && u->src[k]->vmin >= INT32_MIN && u->src[k]->vmax <= INT32_MAX;
     return narrow;
 }
 
@@ -106,7 +112,10 @@ static int element_of(CRender *r, const UOp *u)
 
 /* ---- conversions ---- */
 
-static const char *convert_step(CRender *r, const char *s, int to, uint32_t lanes) { return cr_text(r, "__builtin_convertvector(%s, %s)", s, vec(r, to, lanes)); }
+static const char *convert_step(CRender *r, const char *s, int to, uint32_t lanes)
+{
+    return cr_text(r, "__builtin_convertvector(%s, %s)", s, vec(r, to, lanes));
+}
 
 /* What fills a register is widened to 32 bits by one instruction. */
 static const char *widen_step(CRender *r, const char *s, int *from, int target, uint32_t lanes)
@@ -120,7 +129,8 @@ static const char *widen_step(CRender *r, const char *s, int *from, int target, 
     return cr_text(r, "tg_widen(%s, \"%s\", \"%s\", %s)", vec(r, *from, lanes), sign ? "s" : "z", size, s);
 }
 
-/* GCC converts well between neighbouring widths only: integers widen by doubling and become float at the float's width (or half of it). */
+/* GCC converts well between neighbouring widths only: integers widen by doubling and become float at the float's width
+ * (or half of it). */
 static const char *convert(CRender *r, const char *s, int from, int to, uint32_t lanes)
 {
     if (from == to) return s;
@@ -128,7 +138,8 @@ static const char *convert(CRender *r, const char *s, int from, int to, uint32_t
         int target = to == E_F64 && element[from].bytes < 4 ? 4 : element[to].bytes;
         while (element[from].bytes < target) s = widen_step(r, s, &from, target, lanes);
         if (from == to) return s;
-        if (!element[to].is_float && element[from].bytes == element[to].bytes) return cr_text(r, "((%s)%s)", vec(r, to, lanes), s);
+        if (!element[to].is_float && element[from].bytes == element[to].bytes)
+            return cr_text(r, "((%s)%s)", vec(r, to, lanes), s);
     } else if (!element[to].is_float && element[to].bytes < 4) {
         s = convert_step(r, s, E_I32, lanes);
     }
@@ -158,10 +169,12 @@ static const char *operand(CRender *r, const UOp *u, int e, uint32_t lanes)
     return cr_value(r, u);
 }
 
-static const char *list(CRender *r, int e, uint32_t lanes, const char *(*item)(CRender *r, const UOp *u, uint32_t lane), const UOp *u)
+static const char *list(CRender *r, int e, uint32_t lanes, const char *(*item)(CRender *r, const UOp *u, uint32_t lane),
+                        const UOp *u)
 {
     Text t = { 0 };
-    for (uint32_t l = 0; l < lanes; l++) text_add(&t, "%s%s%s", l ? ", " : "", u->dtype == DT_BOOL ? "-" : "", item(r, u, l));
+    for (uint32_t l = 0; l < lanes; l++)
+        text_add(&t, "%s%s%s", l ? ", " : "", u->dtype == DT_BOOL ? "-" : "", item(r, u, l));
     const char *s = cr_text(r, "(%s){ %s }", vec(r, e, lanes), t.s);
     text_free(&t);
     return s;
@@ -193,7 +206,10 @@ static const char *machine_op(CRender *r, int h, const char *name, int e, uint32
     return cr_text(r, "tg_%s_%s", name, vec(r, e, lanes));
 }
 
-static bool is_number(const UOp *u) { return uop_is_const(u) && dtype_is_float((DType)u->dtype) && uop_const_float(u) == uop_const_float(u); }
+static bool is_number(const UOp *u)
+{
+    return uop_is_const(u) && dtype_is_float((DType)u->dtype) && uop_const_float(u) == uop_const_float(u);
+}
 
 /* The machine's maximum gives its second operand when one is NaN; the first is looked at unless it cannot be NaN. */
 static const char *max_of(CRender *r, const char *a, const char *b, bool a_is_number, int e, uint32_t lanes)
@@ -201,7 +217,8 @@ static const char *max_of(CRender *r, const char *a, const char *b, bool a_is_nu
     const char *i = vec(r, signed_of(element[e].bytes), lanes), *f = machine_op(r, H_MAX, "max", e, lanes);
     if (!element[e].is_float) return select_of(r, cr_text(r, "((%s)(%s > %s))", i, a, b), a, b, e, lanes);
     if (!f) return select_of(r, cr_text(r, "((%s)(%s > %s) | (%s)(%s != %s))", i, a, b, i, a, a), a, b, e, lanes);
-    if (!a_is_number && e == E_F32) return want(r, H_MAX_NAN), cr_text(r, "tg_max_nan(%s, %s, %s, %s, %s)", vec(r, e, lanes), i, f, a, b);
+    if (!a_is_number && e == E_F32)
+        return want(r, H_MAX_NAN), cr_text(r, "tg_max_nan(%s, %s, %s, %s, %s)", vec(r, e, lanes), i, f, a, b);
     const char *m = cr_text(r, "%s(%s, %s)", f, a, b);
     return a_is_number ? m : select_of(r, cr_text(r, "((%s)(%s != %s))", i, a, a), a, m, e, lanes);
 }
@@ -218,8 +235,10 @@ static bool fits_i32(const UOp *u) { return u->vmin >= INT32_MIN && u->vmax <= I
 static const char *compare(CRender *r, const UOp *u, uint32_t lanes)
 {
     const UOp *a = u->src[0], *b = u->src[1];
-    int e = a->dtype == DT_INDEX ? (fits_i32(a) && fits_i32(b) ? E_I32 : E_I64) : memory_element((DType)a->dtype), m = signed_of(element[e].bytes);
-    const char *s = cr_text(r, "(%s %s %s)", operand(r, a, e, lanes), u->op == UOP_CMPLT ? "<" : "!=", operand(r, b, e, lanes));
+    int e = a->dtype == DT_INDEX ? (fits_i32(a) && fits_i32(b) ? E_I32 : E_I64) : memory_element((DType)a->dtype),
+        m = signed_of(element[e].bytes);
+    const char *s =
+        cr_text(r, "(%s %s %s)", operand(r, a, e, lanes), u->op == UOP_CMPLT ? "<" : "!=", operand(r, b, e, lanes));
     return convert(r, cr_text(r, "((%s)%s)", vec(r, m, lanes), s), m, element_of(r, u), lanes);
 }
 
@@ -235,13 +254,15 @@ static const char *bool_as(CRender *r, const UOp *x, int e, uint32_t lanes)
 static const char *half_cast(CRender *r, const UOp *u, uint32_t lanes)
 {
     DType to = (DType)u->dtype, from = (DType)u->src[0]->dtype;
-    const char *s = cr_value(r, u->src[0]), *f = vec(r, E_F32, lanes), *w = vec(r, E_U32, lanes), *h = vec(r, E_U16, lanes), *i = vec(r, E_I32, lanes);
+    const char *s = cr_value(r, u->src[0]), *f = vec(r, E_F32, lanes), *w = vec(r, E_U32, lanes),
+               *h = vec(r, E_U16, lanes), *i = vec(r, E_I32, lanes);
     if (from == DT_BOOL) s = cr_text(r, "(%s)", bool_as(r, u->src[0], E_F32, lanes));
     else if (dtype_is_int(from) || from == DT_F64) s = convert(r, s, element_of(r, u->src[0]), E_F32, lanes);
     if (from == DT_BF16) return cr_text(r, "(%s)(%s << 16)", f, convert(r, s, E_U16, E_U32, lanes));
     if (to == DT_BF16) {
         const char *rounded = cr_text(r, "(((%s)%s + 0x7fff + ((%s)%s >> 16 & 1)) >> 16)", w, s, w, s);
-        return cr_text(r, "__builtin_convertvector(((%s)(%s == %s) & (%s)%s) | ((%s)(%s != %s) & 0x7fc0), %s)", i, s, s, i, rounded, i, s, s, h);
+        return cr_text(r, "__builtin_convertvector(((%s)(%s == %s) & (%s)%s) | ((%s)(%s != %s) & 0x7fc0), %s)", i, s, s,
+                       i, rounded, i, s, s, h);
     }
     if (lanes != 16 && lanes != 8) return by_lane(r, u, from == DT_F16 ? E_F32 : E_U16, lanes);
     want(r, from == DT_F16 ? H_FROM_F16 : H_TO_F16);
@@ -253,7 +274,8 @@ static const char *cast_op(CRender *r, const UOp *u, int e, uint32_t lanes)
     const UOp *x = u->src[0];
     int from = element_of(r, x), m = signed_of(element[from].bytes);
     if (u->dtype == x->dtype) return whole(r, x, e, lanes);
-    if (u->dtype == DT_BOOL) return convert(r, cr_text(r, "((%s)(%s != 0))", vec(r, m, lanes), cr_value(r, x)), m, e, lanes);
+    if (u->dtype == DT_BOOL)
+        return convert(r, cr_text(r, "((%s)(%s != 0))", vec(r, m, lanes), cr_value(r, x)), m, e, lanes);
     if (u->dtype == DT_F16 || u->dtype == DT_BF16 || x->dtype == DT_F16 || x->dtype == DT_BF16) {
         const char *half = half_cast(r, u, lanes);
         return u->dtype == DT_F64 ? convert(r, half, E_F32, e, lanes) : half;
@@ -283,8 +305,10 @@ static const char *unary(CRender *r, const UOp *u, int h, const char *name, int 
 static const UOp *flushed(const UOp *u)
 {
     const UOp *p = u->op == UOP_WHERE ? u->src[0] : NULL;
-    bool below = p && p->op == UOP_CMPLT && p->src[0] == u->src[2] && uop_is_const(p->src[1]) && uop_is_const(u->src[1]);
-    return below && uop_const_float(p->src[1]) == -126 && uop_const_float(u->src[1]) == -__builtin_inf() ? u->src[2] : NULL;
+    bool below =
+        p && p->op == UOP_CMPLT && p->src[0] == u->src[2] && uop_is_const(p->src[1]) && uop_is_const(u->src[1]);
+    return below && uop_const_float(p->src[1]) == -126 && uop_const_float(u->src[1]) == -__builtin_inf() ? u->src[2]
+                                                                                                         : NULL;
 }
 
 static const char *exp2_op(CRender *r, const UOp *u, int e, uint32_t lanes)
@@ -314,7 +338,8 @@ static const char *mask_op(CRender *r, const UOp *u, int e, uint32_t lanes)
 
 static const char *vector_op(CRender *r, const UOp *u, int e, uint32_t lanes)
 {
-    if (u->dtype == DT_BOOL && u->src[0]->dtype == DT_BOOL && u->op != UOP_WHERE && u->op != UOP_CAST) return mask_op(r, u, e, lanes);
+    if (u->dtype == DT_BOOL && u->src[0]->dtype == DT_BOOL && u->op != UOP_WHERE && u->op != UOP_CAST)
+        return mask_op(r, u, e, lanes);
     switch (u->op) {
     case UOP_ADD: return infix(r, u, "+", e, lanes);
     case UOP_MUL: return infix(r, u, "*", e, lanes);
@@ -324,7 +349,9 @@ static const char *vector_op(CRender *r, const UOp *u, int e, uint32_t lanes)
     case UOP_AND: return infix(r, u, "&", e, lanes);
     case UOP_SHL: case UOP_SHR: return shift_op(r, u, e, lanes);
     case UOP_RECIP: return cr_text(r, "(1 / %s)", whole(r, u->src[0], e, lanes));
-    case UOP_MULACC: return cr_text(r, "(%s * %s + %s)", operand(r, u->src[0], e, lanes), operand(r, u->src[1], e, lanes), operand(r, u->src[2], e, lanes));
+    case UOP_MULACC:
+        return cr_text(r, "(%s * %s + %s)", operand(r, u->src[0], e, lanes), operand(r, u->src[1], e, lanes),
+                       operand(r, u->src[2], e, lanes));
     case UOP_CMPLT: case UOP_CMPNE: return compare(r, u, lanes);
     case UOP_MAX: return max_op(r, u, e, lanes);
     case UOP_WHERE: return where_op(r, u, e, lanes);
@@ -348,12 +375,16 @@ static void define(CRender *r, const UOp *u, const char *s)
     cr_line(r, "const %s %s = %s;", t, cr_name(r, u), s);
 }
 
-static bool is_variable(const CRender *r, const UOp *m) { return m->op == UOP_BUFFER && buffer_space(m) == SPACE_REG && !r->array[m->id]; }
+static bool is_variable(const CRender *r, const UOp *m)
+{
+    return m->op == UOP_BUFFER && buffer_space(m) == SPACE_REG && !r->array[m->id];
+}
 
 /* Memory's lanes as a value: bools become a mask. */
 static const char *vector_at(CRender *r, const UOp *a, uint32_t lanes)
 {
-    const char *s = cr_text(r, "*(const %s *)(%s + %s)", mem(r, memory_element((DType)a->dtype), lanes), cr_memory(r, a), cr_position(r, a, 0));
+    const char *s = cr_text(r, "*(const %s *)(%s + %s)", mem(r, memory_element((DType)a->dtype), lanes),
+                            cr_memory(r, a), cr_position(r, a, 0));
     return a->dtype == DT_BOOL ? cr_text(r, "((%s)(%s != 0))", vec(r, E_I8, lanes), s) : s;
 }
 
@@ -378,24 +409,33 @@ static int masked_as(int e, uint32_t lanes)
     return element[e].bytes == 4 ? E_F32 : E_F64;
 }
 
-/* What of an INDEX's position differs by lane, where that fits the machine's gather; NULL: it is loaded lane by lane. */
+/* What of an INDEX's position differs by lane, where that fits the machine's gather; NULL: it is loaded lane by lane.
+ */
 static const UOp *gathered_by(const UOp *load)
 {
     const UOp *a = load->src[0], *at = a->op == UOP_INDEX ? a->src[1] : NULL;
     uint32_t lanes = cr_lanes(load);
-    if (!at || (lanes & (lanes - 1)) || load->dtype == DT_BOOL || masked_as(memory_element((DType)load->dtype), lanes) < 0) return NULL;
-    while (at->op == UOP_ADD && (cr_lanes(at->src[0]) == 1 || cr_lanes(at->src[1]) == 1)) at = at->src[cr_lanes(at->src[0]) == 1];
+    if (!at || (lanes & (lanes - 1)) || load->dtype == DT_BOOL ||
+        masked_as(memory_element((DType)load->dtype), lanes) < 0)
+        return NULL;
+    while (at->op == UOP_ADD && (cr_lanes(at->src[0]) == 1 || cr_lanes(at->src[1]) == 1))
+        at = at->src[cr_lanes(at->src[0]) == 1];
     return cr_lanes(at) == lanes && fits_i32(at) && (at->op != UOP_STACK || constants(at)) ? at : NULL;
 }
 
 static void gather(CRender *r, const UOp *u, const UOp *part, uint32_t lanes)
 {
     int e = element_of(r, u), m = masked_as(e, lanes);
-    const char *t = vec(r, e, lanes), *f = vec(r, m, lanes), *base = cr_memory(r, u->src[0]), *at = whole(r, part, E_I32, lanes);
-    for (const UOp *i = u->src[0]->src[1]; i != part; i = i->src[cr_lanes(i->src[0]) == 1]) base = cr_text(r, "%s + %s", base, cr_value(r, i->src[cr_lanes(i->src[0]) > 1]));
+    const char *t = vec(r, e, lanes), *f = vec(r, m, lanes), *base = cr_memory(r, u->src[0]),
+               *at = whole(r, part, E_I32, lanes);
+    for (const UOp *i = u->src[0]->src[1]; i != part; i = i->src[cr_lanes(i->src[0]) == 1])
+        base = cr_text(r, "%s + %s", base, cr_value(r, i->src[cr_lanes(i->src[0]) > 1]));
     want(r, H_GATHER);
     if (u->nsrc < 3) define(r, u, cr_text(r, "(%s)tg_gather_%s(%s, %s)", t, f, base, at));
-    else define(r, u, cr_text(r, "(%s)tg_gather_if_%s(%s, %s, %s, (%s)%s)", t, f, base, at, whole(r, u->src[2], E_I32, lanes), f, whole(r, u->src[1], e, lanes)));
+    else
+        define(r, u,
+               cr_text(r, "(%s)tg_gather_if_%s(%s, %s, %s, (%s)%s)", t, f, base, at, whole(r, u->src[2], E_I32, lanes),
+                       f, whole(r, u->src[1], e, lanes)));
 }
 
 static const char *all_true(CRender *r, const UOp *gate, uint32_t lanes)
@@ -418,18 +458,22 @@ static void masked_load(CRender *r, const UOp *u, uint32_t lanes)
     int e = element_of(r, u), m = masked_as(e, lanes);
     const char *t = vec(r, e, lanes), *f = vec(r, m, lanes), *gate = whole(r, u->src[2], E_I32, lanes);
     want(r, H_MASKED);
-    define(r, u, cr_text(r, "(%s)tg_load_%s(%s + %s, %s, (%s)%s)", t, f, cr_memory(r, a), cr_position(r, a, 0), gate, f, whole(r, u->src[1], e, lanes)));
+    define(r, u,
+           cr_text(r, "(%s)tg_load_%s(%s + %s, %s, (%s)%s)", t, f, cr_memory(r, a), cr_position(r, a, 0), gate, f,
+                   whole(r, u->src[1], e, lanes)));
 }
 
 static void gated_load(CRender *r, const UOp *u, uint32_t lanes)
 {
     const UOp *a = u->src[0];
     int e = element_of(r, u);
-    const char *all = all_true(r, u->src[2], lanes), *at = vector_at(r, a, lanes), *alt = whole(r, u->src[1], e, lanes), *v = cr_name(r, u);
+    const char *all = all_true(r, u->src[2], lanes), *at = vector_at(r, a, lanes), *alt = whole(r, u->src[1], e, lanes),
+               *v = cr_name(r, u);
     const char *one = cr_text(r, "%s[%s + l]", cr_memory(r, a), cr_position(r, a, 0));
     cr_line(r, "%s %s = %s;", vec(r, e, lanes), v, alt);
     cr_line(r, "if (%s) %s = %s;", all, v, at);
-    cr_line(r, "else for (int l = 0; l < %u; l++) if (%s[l]) %s[l] = %s;", lanes, cr_value(r, u->src[2]), v, u->dtype == DT_BOOL ? cr_text(r, "-(%s != 0)", one) : one);
+    cr_line(r, "else for (int l = 0; l < %u; l++) if (%s[l]) %s[l] = %s;", lanes, cr_value(r, u->src[2]), v,
+            u->dtype == DT_BOOL ? cr_text(r, "-(%s != 0)", one) : one);
 }
 
 static void load_line(CRender *r, const UOp *u, uint32_t lanes)
@@ -441,7 +485,10 @@ static void load_line(CRender *r, const UOp *u, uint32_t lanes)
     else if (part) gather(r, u, part, lanes);
     else if (a->op == UOP_INDEX) define(r, u, list(r, e, lanes, gather_item, u));
     else if (u->nsrc < 3 || u->src[2]->vmin == 1) define(r, u, vector_at(r, a, lanes));
-    else if (cr_lanes(u->src[2]) == 1) define(r, u, cr_text(r, "%s ? (%s)%s : %s", cr_value(r, u->src[2]), vec(r, e, lanes), vector_at(r, a, lanes), whole(r, u->src[1], e, lanes)));
+    else if (cr_lanes(u->src[2]) == 1)
+        define(r, u,
+               cr_text(r, "%s ? (%s)%s : %s", cr_value(r, u->src[2]), vec(r, e, lanes), vector_at(r, a, lanes),
+                       whole(r, u->src[1], e, lanes)));
     else if (masked_as(e, lanes) >= 0) masked_load(r, u, lanes);
     else gated_load(r, u, lanes);
 }
@@ -471,11 +518,13 @@ static void vector_store(CRender *r, const UOp *u, uint32_t lanes)
     const char *v = stored(r, u->src[1], (DType)a->dtype, lanes), *to = mem(r, e, lanes);
     if (m >= 0) {
         want(r, H_MASKED);
-        cr_line(r, "tg_store_%s(%s + %s, %s, (%s)%s);", vec(r, m, lanes), cr_memory(r, a), cr_position(r, a, 0), whole(r, gate, E_I32, lanes), vec(r, m, lanes), v);
+        cr_line(r, "tg_store_%s(%s + %s, %s, (%s)%s);", vec(r, m, lanes), cr_memory(r, a), cr_position(r, a, 0),
+                whole(r, gate, E_I32, lanes), vec(r, m, lanes), v);
         return;
     }
     const char *at = cr_text(r, "%s + %s", cr_memory(r, a), cr_position(r, a, 0));
-    if (!gate || cr_lanes(gate) == 1) cr_line(r, "%s*(%s *)(%s) = %s;", gate ? cr_text(r, "if (%s) ", cr_value(r, gate)) : "", to, at, v);
+    if (!gate || cr_lanes(gate) == 1)
+        cr_line(r, "%s*(%s *)(%s) = %s;", gate ? cr_text(r, "if (%s) ", cr_value(r, gate)) : "", to, at, v);
     else {
         cr_line(r, "{");
         r->depth++;
@@ -502,18 +551,24 @@ static void across(CRender *r, const UOp *u)
 {
     int e = element_of(r, u->src[0]);
     bool mask = u->dtype == DT_BOOL, max = u->arg.i == UOP_MAX && !mask;
-    const char *x = cr_value(r, u->src[0]), *v = cr_name(r, u), *sign = u->arg.i == UOP_MUL ? mask ? "&" : "*" : mask ? "|" : "+";
+    const char *x = cr_value(r, u->src[0]), *v = cr_name(r, u),
+               *sign = u->arg.i == UOP_MUL ? mask ? "&" : "*"
+        : mask                             ? "|"
+                                           : "+";
     uint32_t width = cr_lanes(u->src[0]);
     for (uint32_t h = width / 2; h > 0 && width > 2; h /= 2) {
         uint32_t n = h < 4 ? 4 : h;
         const char *t = vec(r, e, n), *a = n == width ? x : cr_text(r, "%s_%ua", v, h), *b = cr_text(r, "%s_%ub", v, h);
         if (n < width) cr_line(r, "const %s %s = %s;", t, a, lanes_from(r, x, 0, n, width));
         cr_line(r, "const %s %s = %s;", t, b, lanes_from(r, x, h, n, width));
-        cr_line(r, "const %s %s_%u = %s;", t, v, h, max ? max_of(r, a, b, false, e, n) : cr_text(r, "%s %s %s", a, sign, b));
+        cr_line(r, "const %s %s_%u = %s;", t, v, h,
+                max ? max_of(r, a, b, false, e, n) : cr_text(r, "%s %s %s", a, sign, b));
         x = cr_text(r, "%s_%u", v, h);
         width = n;
     }
-    const char *last = width > 2 ? cr_text(r, "%s[0]", x) : max ? cr_text(r, "%s[0] > %s[1] || %s[0] != %s[0] ? %s[0] : %s[1]", x, x, x, x, x, x) : cr_text(r, "%s[0] %s %s[1]", x, sign, x);
+    const char *last = width > 2 ? cr_text(r, "%s[0]", x)
+        : max                    ? cr_text(r, "%s[0] > %s[1] || %s[0] != %s[0] ? %s[0] : %s[1]", x, x, x, x, x, x)
+                                 : cr_text(r, "%s[0] %s %s[1]", x, sign, x);
     cr_line(r, mask ? "const %s %s = (%s) & 1;" : "const %s %s = %s;", cr_type(r, u), v, last);
 }
 
@@ -528,8 +583,10 @@ static void dot_product(CRender *r, const UOp *u, uint32_t lanes)
 static const char *shuffle(CRender *r, const UOp *u, const UOp *const *of, uint32_t lanes)
 {
     Text t = { 0 };
-    for (uint32_t l = 0; l < lanes; l++) text_add(&t, ", %u", (unsigned)u->src[l]->src[1]->arg.i + (u->src[l]->src[0] != of[0] ? cr_lanes(of[0]) : 0));
-    const char *s = cr_text(r, "__builtin_shufflevector(%s, %s%s)", cr_value(r, of[0]), cr_value(r, of[of[1] != NULL]), t.s);
+    for (uint32_t l = 0; l < lanes; l++)
+        text_add(&t, ", %u", (unsigned)u->src[l]->src[1]->arg.i + (u->src[l]->src[0] != of[0] ? cr_lanes(of[0]) : 0));
+    const char *s =
+        cr_text(r, "__builtin_shufflevector(%s, %s%s)", cr_value(r, of[0]), cr_value(r, of[of[1] != NULL]), t.s);
     text_free(&t);
     return s;
 }
@@ -567,7 +624,10 @@ static bool vector_line(CRender *r, const UOp *u)
 
 /* ---- scalars of our own, the frame ---- */
 
-static const char *scalar_type(DType t) { return t == DT_F16 || t == DT_BF16 ? "unsigned short" : dtype_info[t].c_name; }
+static const char *scalar_type(DType t)
+{
+    return t == DT_F16 || t == DT_BF16 ? "unsigned short" : dtype_info[t].c_name;
+}
 
 /* v is a value of the type already: nothing to round. */
 static unsigned half_bits(DType t, double v)
@@ -585,11 +645,14 @@ static unsigned half_bits(DType t, double v)
 static bool scalar_op(Text *out, const UOp *u, const char *const *o)
 {
     DType t = (DType)u->dtype, from = u->nsrc ? (DType)u->src[0]->dtype : DT_VOID;
-    if (u->op == UOP_CONST && (t == DT_F16 || t == DT_BF16)) return text_add(out, "%u", half_bits(t, uop_const_float(u))), true;
+    if (u->op == UOP_CONST && (t == DT_F16 || t == DT_BF16))
+        return text_add(out, "%u", half_bits(t, uop_const_float(u))), true;
     if (u->op == UOP_EXP2 && t == DT_F32) return text_add(out, "tg_exp2(%s)", o[0]), true;
     if (u->op != UOP_CAST || t == from) return false;
-    if (from == DT_F16 || from == DT_BF16) return text_add(out, "%s(%s)", from == DT_F16 ? "tg_f16" : "tg_bf16", o[0]), true;
-    if (t == DT_F16 || t == DT_BF16) return text_add(out, "%s(%s)", t == DT_F16 ? "tg_to_f16" : "tg_to_bf16", o[0]), true;
+    if (from == DT_F16 || from == DT_BF16)
+        return text_add(out, "%s(%s)", from == DT_F16 ? "tg_f16" : "tg_bf16", o[0]), true;
+    if (t == DT_F16 || t == DT_BF16)
+        return text_add(out, "%s(%s)", t == DT_F16 ? "tg_to_f16" : "tg_to_bf16", o[0]), true;
     return false;
 }
 
@@ -601,9 +664,12 @@ static void typedefs(const CRender *r, Text *out)
         for (int n = 1; n < 8; n++) {
             int bit = e * 8 + n, lanes = 1 << n;
             const char *name = element[e].name;
-            if (r->used[USED_VALUE + bit / 64] >> (bit % 64) & 1) text_add(out, "typedef %s %sx%d __attribute__((vector_size(%d)));\n", element[e].c, name, lanes, element[e].bytes * lanes);
+            if (r->used[USED_VALUE + bit / 64] >> (bit % 64) & 1)
+                text_add(out, "typedef %s %sx%d __attribute__((vector_size(%d)));\n", element[e].c, name, lanes,
+                         element[e].bytes * lanes);
             if (r->used[USED_MEMORY + bit / 64] >> (bit % 64) & 1)
-                text_add(out, "typedef %sx%d %sx%dm __attribute__((aligned(%d), may_alias));\n", name, lanes, name, lanes, element[e].bytes);
+                text_add(out, "typedef %sx%d %sx%dm __attribute__((aligned(%d), may_alias));\n", name, lanes, name,
+                         lanes, element[e].bytes);
         }
 }
 
@@ -617,7 +683,8 @@ static void preamble(CRender *r, Text *out)
     typedefs(r, out);
     if (cpu_has_tiles(r->k)) cpu_tile_sizes(r, out);
     for (int h = 0; h < H_COUNT; h++)
-        if (r->used[USED_HELPER] >> h & 1) text_add(out, "#ifndef TG_HELPER_%d\n#define TG_HELPER_%d\n%s#endif\n", h, h, cpu_helper[h]);
+        if (r->used[USED_HELPER] >> h & 1)
+            text_add(out, "#ifndef TG_HELPER_%d\n#define TG_HELPER_%d\n%s#endif\n", h, h, cpu_helper[h]);
 }
 
 static void prologue(Text *out, const Kernel *k, const char *name)
@@ -626,7 +693,8 @@ static void prologue(Text *out, const Kernel *k, const char *name)
     for (uint32_t i = 0; i < k->linear->nsrc; i++) {
         const UOp *u = k->linear->src[i];
         const char *t = scalar_type((DType)u->dtype);
-        if (u->op == UOP_PARAM) text_add(out, "    %s *p%ld = (%s *)args[%ld];\n", t, (long)u->arg.i, t, (long)u->arg.i);
+        if (u->op == UOP_PARAM)
+            text_add(out, "    %s *p%ld = (%s *)args[%ld];\n", t, (long)u->arg.i, t, (long)u->arg.i);
     }
     for (uint32_t i = 0; i < k->nvar; i++) text_add(out, "    const long n%u = vars[%u];\n", i, i);
     if (cpu_has_tiles(k)) text_add(out, "    __asm__ volatile(\"ldtilecfg %%0\" : : \"m\"(TG_TILES_HERE));\n");
@@ -639,6 +707,15 @@ static void epilogue(Text *out, const Kernel *k)
 }
 
 const CStyle cpu_style = {
-    .name = "C", .vectors = true, .math = "__builtin_", .inline_function = "static inline", .prologue = prologue, .epilogue = epilogue,
-    .op = scalar_op, .type = scalar_type, .line = vector_line, .vector_part = gathered_by, .preamble = preamble,
+    .name = "C",
+    .vectors = true,
+    .math = "__builtin_",
+    .inline_function = "static inline",
+    .prologue = prologue,
+    .epilogue = epilogue,
+    .op = scalar_op,
+    .type = scalar_type,
+    .line = vector_line,
+    .vector_part = gathered_by,
+    .preamble = preamble,
 };

@@ -1,13 +1,16 @@
 /* A team of threads that outlives runs: OpenMP makes them, in one parallel region that lasts as long as the team.
  *
- * A job is a row of phases (team_run). Those of one part are the caller's; the others have a part for each thread. Thread i claims part i, and whoever finishes the last part of a phase begins the next:
- * nobody waits for a thread that has not begun. One that has done its own part and waited a little claims parts whose threads have not come: another program has
- * their core, or they are still being woken. A part that was begun is waited for. Part 0 is never claimed by another thread: it may leave a message in the caller's memory.
+ * A job is a row of phases (team_run). Those of one part are the caller's; the others have a part for each thread.
+ * Thread i claims part i, and whoever finishes the last part of a phase begins the next: nobody waits for a thread that
+ * has not begun. One that has done its own part and waited a little claims parts whose threads have not come: another
+ * program has their core, or they are still being woken. A part that was begun is waited for. Part 0 is never claimed
+ * by another thread: it may leave a message in the caller's memory.
  *
- * OpenMP's own fork and join is not used for a run: how long its threads spin is read from the environment before we start and is milliseconds by default,
- * its threads are not bound, and a region costs what four of these phases cost. Here a thread spins 200 us at most, then sleeps in the kernel.
- * Each thread is bound to a core of its own, else two of them meet on one until the next tick; the caller, thread 0, is bound during a run, and its mask restored after. Where threads are late again and
- * again others use these cores: then none is bound, until all has been quiet for a while.
+ * OpenMP's own fork and join is not used for a run: how long its threads spin is read from the environment before we
+ * start and is milliseconds by default, its threads are not bound, and a region costs what four of these phases cost.
+ * Here a thread spins 200 us at most, then sleeps in the kernel. Each thread is bound to a core of its own, else two of
+ * them meet on one until the next tick; the caller, thread 0, is bound during a run, and its mask restored after. Where
+ * threads are late again and again others use these cores: then none is bound, until all has been quiet for a while.
  * After a fork the child makes its threads again. Inside a foreign parallel region the caller works alone.
  */
 #define _GNU_SOURCE
@@ -54,7 +57,10 @@ static void pause_cpu(void)
 #endif
 }
 
-static void futex(atomic_uint *word, int op, unsigned value) { syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0); }
+static void futex(atomic_uint *word, int op, unsigned value)
+{
+    syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+}
 
 static void publish(Team *t, unsigned phase)
 {
@@ -80,7 +86,8 @@ static void finish(Team *t, unsigned phase)
     if (atomic_fetch_add(&t->done, 1) + 1 == (is_wide(phase) ? t->count : 1)) advance(t, phase);
 }
 
-/* A part that is not claimed in this phase was claimed in an earlier one; then the phase still goes on, since it has not ended without this part. */
+/* A part that is not claimed in this phase was claimed in an earlier one; then the phase still goes on, since it has
+ * not ended without this part. */
 static bool claim(Team *t, int part, unsigned phase)
 {
     unsigned was = atomic_load(&t->part[part].claimed);
@@ -117,7 +124,9 @@ static void wait_phase(Team *t, unsigned phase)
         int64_t now = clock_ns();
         if (!start) start = now;
         if (helps && now - start > LATE_NS) help(t, phase), helps = false;
-        if (now - start < (atomic_load_explicit(&t->crowded, memory_order_relaxed) ? CROWDED_SPIN_NS : SPIN_NS)) continue;        /* a yield would give the core away for a whole slice */
+        /* a yield would give the core away for a whole slice */
+        if (now - start < (atomic_load_explicit(&t->crowded, memory_order_relaxed) ? CROWDED_SPIN_NS : SPIN_NS))
+            continue;
         atomic_fetch_add(&t->sleepers, 1);
         futex(&t->phase, FUTEX_WAIT, phase);
         atomic_fetch_sub(&t->sleepers, 1);
@@ -216,7 +225,8 @@ void team_free(Team *t)
         atomic_store(&t->quit, true);
         publish(t, atomic_load(&t->phase) + 2);
         pthread_join(t->starter, NULL);
-        while (atomic_load(&t->gone) < t->count - 1) sched_yield();     /* the join has waited; this says so to those who check for races */
+        /* the join has waited; this says so to those who check for races */
+        while (atomic_load(&t->gone) < t->count - 1) sched_yield();
     }
     free(t->part);
     free(t->cpu);
@@ -241,7 +251,8 @@ static void all_phases(Team *t)
 {
     atomic_store(&t->over, false);
     atomic_store(&t->first, (atomic_load(&t->phase) | 1) + 1);
-    for (advance(t, atomic_load(&t->phase)); !atomic_load(&t->over);) take_part(t, 0, atomic_load_explicit(&t->phase, memory_order_acquire));
+    for (advance(t, atomic_load(&t->phase)); !atomic_load(&t->over);)
+        take_part(t, 0, atomic_load_explicit(&t->phase, memory_order_acquire));
 }
 
 static void run_together(Team *t)

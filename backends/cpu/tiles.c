@@ -1,9 +1,12 @@
-/* Tile registers (AMX): the instructions of a kernel's LINEAR whose values are tiles (graph/wmma.h), printed as assembler, which GCC and Clang take alike.
+/* Tile registers (AMX): the instructions of a kernel's LINEAR whose values are tiles (graph/wmma.h), printed as
+ * assembler, which GCC and Clang take alike.
  *
- * A REG accumulator has a register of its own from its first to its last use, and what is loaded of it or added to it stays there. A value that is used in a loop opened after it
- * lives to that loop's end. Windows of memory that are used in the same loop body only are loaded where they are used: the registers that are left hold those whose next use is
- * the nearest (Belady), and what was let go is loaded again, from the first level of the cache by then. The tiles' sizes are set when a kernel begins and released when it ends, so that nobody else is disturbed:
- * those that hold A and C have as many rows as the kernel's WMMAs say, those that hold B all.
+ * A REG accumulator has a register of its own from its first to its last use, and what is loaded of it or added to it
+ * stays there. A value that is used in a loop opened after it lives to that loop's end. Windows of memory that are used
+ * in the same loop body only are loaded where they are used: the registers that are left hold those whose next use is
+ * the nearest (Belady), and what was let go is loaded again, from the first level of the cache by then. The tiles'
+ * sizes are set when a kernel begins and released when it ends, so that nobody else is disturbed: those that hold A and
+ * C have as many rows as the kernel's WMMAs say, those that hold B all.
  */
 #include <string.h>
 
@@ -15,8 +18,10 @@ enum { TILES = 8, DEPTH = 64, ROW_BYTES = 64, ROWS = 16, WINDOWS = 12, NEAR_BYTE
 static const char tile_helpers[] =
     "#ifndef TG_TILES\n#define TG_TILES\n"
     "#define TG_TILE_ZERO(t) __asm__ volatile(\"tilezero %%tmm\" #t : : )\n"
-    "#define TG_TILE_LOAD(t, p, stride) __asm__ volatile(\"tileloadd (%0,%1,1), %%tmm\" #t : : \"r\"(p), \"r\"((long)(stride)) : \"memory\")\n"
-    "#define TG_TILE_STORE(t, p) __asm__ volatile(\"tilestored %%tmm\" #t \", (%0,%1,1)\" : : \"r\"(p), \"r\"(64L) : \"memory\")\n"
+    "#define TG_TILE_LOAD(t, p, stride) __asm__ volatile(\"tileloadd (%0,%1,1), %%tmm\" #t : : \"r\"(p), "
+    "\"r\"((long)(stride)) : \"memory\")\n"
+    "#define TG_TILE_STORE(t, p) __asm__ volatile(\"tilestored %%tmm\" #t \", (%0,%1,1)\" : : \"r\"(p), \"r\"(64L) : "
+    "\"memory\")\n"
     "#define TG_TILE_amx_bf16(c, a, b) __asm__ volatile(\"tdpbf16ps %%tmm\" #b \", %%tmm\" #a \", %%tmm\" #c : : )\n"
     "#define TG_TILE_amx_u8(c, a, b) __asm__ volatile(\"tdpbusd %%tmm\" #b \", %%tmm\" #a \", %%tmm\" #c : : )\n"
     "#endif\n";
@@ -44,7 +49,11 @@ static const UOp *home(const UOp *u)
         else return u;
 }
 
-static bool is_tile(const UOp *u) { return u->op != UOP_PARAM && u->op != UOP_SHRINK && u->shape->rank == 1 && uop_static(u) && wmma_is_tile(u) && (u->op != UOP_BUFFER || buffer_space(u) == SPACE_REG); }
+static bool is_tile(const UOp *u)
+{
+    return u->op != UOP_PARAM && u->op != UOP_SHRINK && u->shape->rank == 1 && uop_static(u) && wmma_is_tile(u) &&
+        (u->op != UOP_BUFFER || buffer_space(u) == SPACE_REG);
+}
 
 typedef enum { NOTHING, HOLDS_A, HOLDS_B } Role;
 
@@ -104,7 +113,10 @@ static void find_lives(Lives *l)
 }
 
 /* A register that has held B has all its rows, one that has held A or C those of the kernel's tiles. */
-static Role role_of(const Lives *l, const UOp *u) { return l->wmma[u->id] && l->operand[u->id] == 1 ? HOLDS_B : HOLDS_A; }
+static Role role_of(const Lives *l, const UOp *u)
+{
+    return l->wmma[u->id] && l->operand[u->id] == 1 ? HOLDS_B : HOLDS_A;
+}
 
 static uint32_t next_use(const Lives *l, const UOp *window, uint32_t from)
 {
@@ -113,8 +125,10 @@ static uint32_t next_use(const Lives *l, const UOp *window, uint32_t from)
     return UINT32_MAX;
 }
 
-/* A register for u at position i: a free one, or that of the late window, but for `other`, whose next use from `from` on is the farthest; TILES: there is none. */
-static int take_register(const Lives *l, const UOp *const *in, const UOp *u, uint32_t i, uint32_t from, const UOp *other)
+/* A register for u at position i: a free one, or that of the late window, but for `other`, whose next use from `from`
+ * on is the farthest; TILES: there is none. */
+static int take_register(const Lives *l, const UOp *const *in, const UOp *u, uint32_t i, uint32_t from,
+                         const UOp *other)
 {
     int best = TILES;
     uint32_t farthest = i;
@@ -152,10 +166,12 @@ static bool give_registers(CRender *r, Lives *l)
     memset(l->role, 0, sizeof l->role);
     for (uint32_t i = 0; i < l->count; i++) {
         const UOp *u = l->line[i];
-        for (int k = 0; k < TILES && (u->op == UOP_RANGE || u->op == UOP_END); k++)            /* what the next iteration loads lies elsewhere */
+        for (int k = 0; k < TILES && (u->op == UOP_RANGE || u->op == UOP_END);
+             k++) /* what the next iteration loads lies elsewhere */
             if (in[k] && l->late[in[k]->id]) in[k] = NULL;
         if (u->op == UOP_WMMA && is_tile(u) && !take_operands(l, in, u, i)) return false;
-        if (!is_tile(u) || u->op == UOP_STACK || (home(u) == u && (l->late[u->id] || l->last[u->id] == i))) continue;       /* nobody uses it, or not yet */
+        /* nobody uses it, or not yet */
+        if (!is_tile(u) || u->op == UOP_STACK || (home(u) == u && (l->late[u->id] || l->last[u->id] == i))) continue;
         int free = home(u) == u ? take_register(l, in, u, i, i, NULL) : 0;
         if (free == TILES) return false;
         if (home(u) == u) in[free] = u, r->note[u->id] = (uint8_t)(free + 1), l->role[free] = role_of(l, u);
@@ -169,12 +185,16 @@ static Lives *lives(CRender *r)
     if (r->own) return r->own;
     uint32_t ids = graph_count(r->k->g), count = r->k->linear->nsrc;
     Lives *l = r->own = NEW(r->arena, Lives);
-    *l = (Lives){ r->k->linear->src, count, NEW_N(r->arena, uint32_t, count), NEW_N(r->arena, uint32_t, count), NEW_N(r->arena, uint32_t, ids), NEW_N(r->arena, uint32_t, ids),
-                  NEW_N(r->arena, const UOp *, ids), NEW_N(r->arena, uint8_t, ids), NEW_N(r->arena, bool, ids), NEW_N(r->arena, Operands, ids), .at = UINT32_MAX - 1 };            /* of no body yet */
+    *l = (Lives){ r->k->linear->src, count, NEW_N(r->arena, uint32_t, count), NEW_N(r->arena, uint32_t, count),
+                  NEW_N(r->arena, uint32_t, ids), NEW_N(r->arena, uint32_t, ids),
+                  /* of no body yet */
+                  NEW_N(r->arena, const UOp *, ids), NEW_N(r->arena, uint8_t, ids), NEW_N(r->arena, bool, ids),
+                  NEW_N(r->arena, Operands, ids), .at = UINT32_MAX - 1 };
     find_loops(l);
     find_lives(l);
     if (give_registers(r, l)) return l;
-    for (uint32_t i = 0; i < count; i++) l->late[l->line[i]->id] = is_window(l->line[i]) && l->wmma[l->line[i]->id];        /* none waits for a loop */
+    /* none waits for a loop */
+    for (uint32_t i = 0; i < count; i++) l->late[l->line[i]->id] = is_window(l->line[i]) && l->wmma[l->line[i]->id];
     if (!give_registers(r, l)) r->status = fail(TG_UNSUPPORTED, "kernel %s: more than %d tiles", r->k->name, TILES);
     return l;
 }
@@ -190,13 +210,15 @@ void cpu_tile_sizes(CRender *r, Text *out)
     for (int i = 0; i < TILES; i++) for_b |= (unsigned)(lives(r)->role[i] == HOLDS_B) << i;
     text_add(out, "%s#ifndef TG_TILES_%u_%x\n#define TG_TILES_%u_%x\n", tile_helpers, rows, for_b, rows, for_b);
     text_add(out, "static const unsigned char tg_tiles_%u_%x[64] __attribute__((aligned(64))) = { 1", rows, for_b);
-    for (int i = 0; i < TILES; i++) text_add(out, ", [%d] = %d, [%d] = %u", 16 + 2 * i, ROW_BYTES, 48 + i, for_b >> i & 1 ? ROWS : rows);
+    for (int i = 0; i < TILES; i++)
+        text_add(out, ", [%d] = %d, [%d] = %u", 16 + 2 * i, ROW_BYTES, 48 + i, for_b >> i & 1 ? ROWS : rows);
     text_add(out, " };\n#endif\n#undef TG_TILES_HERE\n#define TG_TILES_HERE tg_tiles_%u_%x\n", rows, for_b);
 }
 
 static void load_line(CRender *r, const UOp *window, const UOp *wmma, uint32_t s, int reg)
 {
-    cr_line(r, "TG_TILE_LOAD(%d, %s + %s, %ld);", reg, cr_memory(r, window->src[0]), cr_position(r, window->src[0], 0), (long)(wmma_stride(wmma, s) * dtype_size((DType)window->dtype)));
+    cr_line(r, "TG_TILE_LOAD(%d, %s + %s, %ld);", reg, cr_memory(r, window->src[0]), cr_position(r, window->src[0], 0),
+            (long)(wmma_stride(wmma, s) * dtype_size((DType)window->dtype)));
 }
 
 static bool store_line(CRender *r, const UOp *u)
@@ -204,8 +226,10 @@ static bool store_line(CRender *r, const UOp *u)
     const UOp *to = u->src[0], *v = u->src[1];
     if (is_tile(to) && !v->shape->rank) return cr_line(r, "TG_TILE_ZERO(%d);", register_of(r, to)), true;
     if (!is_tile(v)) return false;
-    if (to->op == UOP_SHRINK) cr_line(r, "TG_TILE_STORE(%d, %s + %s);", register_of(r, v), cr_memory(r, to), cr_position(r, to, 0));
-    else if (register_of(r, to) != register_of(r, v)) r->status = fail(TG_INTERNAL, "kernel %s: a tile moves", r->k->name);
+    if (to->op == UOP_SHRINK)
+        cr_line(r, "TG_TILE_STORE(%d, %s + %s);", register_of(r, v), cr_memory(r, to), cr_position(r, to, 0));
+    else if (register_of(r, to) != register_of(r, v))
+        r->status = fail(TG_INTERNAL, "kernel %s: a tile moves", r->k->name);
     return true;
 }
 

@@ -27,7 +27,8 @@ static TgStatus load_one(CodeKernel *out, const Kernel *k, const void *cubin)
     CU(ModuleGetFunction(&out->function, out->module, k->name));
     CU(FuncGetAttribute(&out->registers, CU_FUNC_REGISTERS, out->function));
     CU(FuncGetAttribute(&out->local_bytes, CU_FUNC_LOCAL_BYTES, out->function));
-    if (k->shared_bytes > STATIC_SHARED_BYTES) CU(FuncSetAttribute(out->function, CU_FUNC_MAX_DYNAMIC_SHARED, (int)k->shared_bytes));
+    if (k->shared_bytes > STATIC_SHARED_BYTES)
+        CU(FuncSetAttribute(out->function, CU_FUNC_MAX_DYNAMIC_SHARED, (int)k->shared_bytes));
     return TG_OK;
 }
 
@@ -45,7 +46,9 @@ static TgStatus fetch(CompileJob *job, Job *text, Device *d, Kernel *const *k, u
     for (uint32_t m = 0; m < count; m++) {
         job[at[m]] = missing[m];
         if (missing[m].cubin) cache_put(d->cache_dir, "cuda", text[at[m]].key, missing[m].cubin, missing[m].size_bytes);
-        else if (status == TG_OK) status = fail(TG_INTERNAL, "kernel %s: %s", k[at[m]]->name, missing[m].error ? missing[m].error : "was not compiled");
+        else if (status == TG_OK)
+            status = fail(TG_INTERNAL, "kernel %s: %s", k[at[m]]->name,
+                          missing[m].error ? missing[m].error : "was not compiled");
     }
     stats->compiled = count;
     stats->cached = n - count;
@@ -73,7 +76,8 @@ TgStatus cuda_compile(Code **out, Device *d, Kernel *const *k, uint32_t n, Compi
     Code *c = calloc(1, sizeof *c);
     *c = (Code){ calloc(n + !n, sizeof *c->kernel), n };
     *stats = (CompileStats){ 0 };
-    TgStatus status = cuda.CtxSetCurrent(d->ctx) ? fail(TG_DEVICE, "cuda: the context is gone") : compile_all(c, d, k, job, text, stats);
+    TgStatus status = cuda.CtxSetCurrent(d->ctx) ? fail(TG_DEVICE, "cuda: the context is gone")
+                                                 : compile_all(c, d, k, job, text, stats);
     for (uint32_t i = 0; i < n; i++) {
         text_free(&text[i].source);
         free(job[i].cubin);

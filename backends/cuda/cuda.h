@@ -1,4 +1,5 @@
-/* What the files of this backend share. A kernel is `extern "C" __global__ void NAME(pointers of its params.., long of its vars..)`. */
+/* What the files of this backend share. A kernel is `extern "C" __global__ void NAME(pointers of its params.., long of
+ * its vars..)`. */
 #ifndef TG_CUDA_H
 #define TG_CUDA_H
 #include "backends/backend.h"
@@ -33,10 +34,12 @@ TgStatus cuda_load(Executable **out, Device *d, const Plan *p, Code *c);
 void cuda_unload(Executable *e);
 TgStatus cuda_run(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars);
 double cuda_device_seconds(const Executable *e);
-TgStatus cuda_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k, void (*fill)(void *user, uint32_t slot, void *ptr, size_t bytes), void *user, int runs,
+TgStatus cuda_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k,
+                   void (*fill)(void *user, uint32_t slot, void *ptr, size_t bytes), void *user, int runs,
                    double limit_s, void *const *out);
 
 void launch_init(Launch *l, Arena *arena, const Kernel *k, CuFunction f);
-/* Grid and block for these variables (value of each of the kernel's, in its order). False: an extent is 0 and there is nothing to launch. */
+/* Grid and block for these variables (value of each of the kernel's, in its order). False: an extent is 0 and there is
+ * nothing to launch. */
 bool launch_size(Launch *l, const int64_t *vars);
 #endif

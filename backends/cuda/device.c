@@ -14,7 +14,10 @@ static TgStatus attribute(int *out, int which, int device)
 }
 
 /* Hopper's and Blackwell's own instructions need the target with the "a". */
-static void name_arch(Device *d) { snprintf(d->arch, sizeof d->arch, "sm_%d%s", d->cc, d->cc == 90 || d->cc >= 100 ? "a" : ""); }
+static void name_arch(Device *d)
+{
+    snprintf(d->arch, sizeof d->arch, "sm_%d%s", d->cc, d->cc == 90 || d->cc >= 100 ? "a" : "");
+}
 
 static TgStatus read_facts(Device *d, int device)
 {
@@ -32,11 +35,24 @@ static TgStatus read_facts(Device *d, int device)
     CU(MemGetInfo(&unused, &d->memory_bytes));
     d->cc = major * 10 + minor;
     name_arch(d);
-    if (nvrtc_version(&compiler_major, &compiler_minor) != TG_OK) return fail(TG_DEVICE, "cuda: the device is there, its compiler is not: install NVRTC (of the CUDA toolkit), or set TGRUN_NVRTC to its library");
+    if (nvrtc_version(&compiler_major, &compiler_minor) != TG_OK)
+        return fail(TG_DEVICE,
+                    "cuda: the device is there, its compiler is not: install NVRTC (of the CUDA toolkit), or set "
+                    "TGRUN_NVRTC to its library");
     d->compiler = compiler_major * 10 + compiler_minor;
     d->target = (Target){
-        .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = sms, .l1_bytes = d->shared_bytes, .l2_bytes = l2, .has_locals = true, .has_fma = true,
-        .has_f16 = true, .has_bf16 = d->cc >= 80, .max_block = block, .warp = warp,
+        .kind = "cuda",
+        .vector_bytes = 16,
+        .vector_registers = 255,
+        .threads = sms,
+        .l1_bytes = d->shared_bytes,
+        .l2_bytes = l2,
+        .has_locals = true,
+        .has_fma = true,
+        .has_f16 = true,
+        .has_bf16 = d->cc >= 80,
+        .max_block = block,
+        .warp = warp,
         .wmma = d->cc >= 80 && warp == 32 ? 1u << WMMA_mma_f16 | 1u << WMMA_mma_bf16 : 0,
     };
     return TG_OK;
@@ -60,7 +76,8 @@ static TgStatus open_device(Device *d, const DeviceOptions *o)
     return TG_OK;
 }
 
-/* The primary context stays until the process ends, as it does under CUDA's own runtime: it takes a third of a second to make, and the next session wants it too. */
+/* The primary context stays until the process ends, as it does under CUDA's own runtime: it takes a third of a second
+ * to make, and the next session wants it too. */
 static void cuda_close(Device *d)
 {
     if (!d) return;
@@ -85,7 +102,8 @@ static const Target *cuda_target(const Device *d) { return &d->target; }
 static void cuda_describe(const Device *d, char name[128], char features[256])
 {
     snprintf(name, 128, "%s", d->name);
-    snprintf(features, 256, "%s, %d SMs, %.0f GiB, NVRTC %d.%d", d->arch, d->target.threads, (double)d->memory_bytes / (1 << 30), d->compiler / 10, d->compiler % 10);
+    snprintf(features, 256, "%s, %d SMs, %.0f GiB, NVRTC %d.%d", d->arch, d->target.threads,
+             (double)d->memory_bytes / (1 << 30), d->compiler / 10, d->compiler % 10);
 }
 
 static TgStatus cuda_source(Text *out, const Device *d, const Kernel *k)
@@ -95,6 +113,17 @@ static TgStatus cuda_source(Text *out, const Device *d, const Kernel *k)
 }
 
 const Backend backend_cuda = {
-    .name = "cuda", .open = cuda_open_device, .close = cuda_close, .target = cuda_target, .describe = cuda_describe, .render = cuda_source, .compile = cuda_compile,
-    .code_free = cuda_code_free, .load = cuda_load, .unload = cuda_unload, .run = cuda_run, .device_seconds = cuda_device_seconds, .time = cuda_time,
+    .name = "cuda",
+    .open = cuda_open_device,
+    .close = cuda_close,
+    .target = cuda_target,
+    .describe = cuda_describe,
+    .render = cuda_source,
+    .compile = cuda_compile,
+    .code_free = cuda_code_free,
+    .load = cuda_load,
+    .unload = cuda_unload,
+    .run = cuda_run,
+    .device_seconds = cuda_device_seconds,
+    .time = cuda_time,
 };

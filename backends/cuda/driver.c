@@ -24,7 +24,8 @@ TgStatus cuda_failed(CuResult r, const char *what)
     const char *text = NULL;
     if (cuda.GetErrorString) cuda.GetErrorString(r, &text);
     size_t name = strcspn(what, "(");
-    return fail(r == OUT_OF_MEMORY ? TG_LIMIT : TG_DEVICE, "cuda: %.*s: %s (%d)", (int)name, what, text ? text : "unknown error", r);
+    return fail(r == OUT_OF_MEMORY ? TG_LIMIT : TG_DEVICE, "cuda: %.*s: %s (%d)", (int)name, what,
+                text ? text : "unknown error", r);
 }
 
 static TgStatus resolve(void)

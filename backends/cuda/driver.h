@@ -1,5 +1,6 @@
-/* The CUDA driver, opened at run time: no toolkit is needed to build, and one binary runs with and without a GPU. Our own declarations of what driver.def lists,
- * laid out as the driver's documented interface (64-bit Linux). TGRUN_LIBCUDA names another library, such as the emulator of tests/emulator. */
+/* The CUDA driver, opened at run time: no toolkit is needed to build, and one binary runs with and without a GPU. Our
+ * own declarations of what driver.def lists, laid out as the driver's documented interface (64-bit Linux).
+ * TGRUN_LIBCUDA names another library, such as the emulator of tests/emulator. */
 #ifndef TG_CUDA_DRIVER_H
 #define TG_CUDA_DRIVER_H
 #include <stddef.h>
@@ -41,8 +42,14 @@ typedef struct {
 } CuCopy;
 
 enum {
-    CU_ATTR_THREADS_PER_BLOCK = 1, CU_ATTR_WARP = 10, CU_ATTR_SM_COUNT = 16, CU_ATTR_L2_BYTES = 38, CU_ATTR_CC_MAJOR = 75, CU_ATTR_CC_MINOR = 76,
-    CU_ATTR_REGISTERS_PER_SM = 82, CU_ATTR_SHARED_OPTIN = 97
+    CU_ATTR_THREADS_PER_BLOCK = 1,
+    CU_ATTR_WARP = 10,
+    CU_ATTR_SM_COUNT = 16,
+    CU_ATTR_L2_BYTES = 38,
+    CU_ATTR_CC_MAJOR = 75,
+    CU_ATTR_CC_MINOR = 76,
+    CU_ATTR_REGISTERS_PER_SM = 82,
+    CU_ATTR_SHARED_OPTIN = 97
 };
 enum { CU_FUNC_LOCAL_BYTES = 3, CU_FUNC_REGISTERS = 4, CU_FUNC_MAX_DYNAMIC_SHARED = 8 };
 enum { CU_NON_BLOCKING = 1 };

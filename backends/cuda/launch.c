@@ -1,9 +1,11 @@
 /* Executable: a plan's memory on the device, and its steps as CUDA graphs.
  *
- * Everything has a fixed address: one block holds what stays (constants, persistent buffers, inputs, outputs), one the arena, one pinned host block the staging of inputs,
- * outputs and of what host functions see. Host functions end a graph, those in a row one for all of them; between two graphs' ends every kernel and copy is a node whose edges are
+ * Everything has a fixed address: one block holds what stays (constants, persistent buffers, inputs, outputs), one the
+ * arena, one pinned host block the staging of inputs, outputs and of what host functions see. Host functions end a
+ * graph, those in a row one for all of them; between two graphs' ends every kernel and copy is a node whose edges are
  * the conflicts of byte ranges, transitively reduced: independent branches run side by side.
- * Must hold: plan, code and device outlive the executable; kernels whose sizes changed are updated before their graph is launched.
+ * Must hold: plan, code and device outlive the executable; kernels whose sizes changed are updated before their graph
+ * is launched.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,8 @@
 
 enum { ALIGN = 256 };
 
-/* A node: a step of the plan, or the way of one buffer up to the device or down to the host; both look like a step to plan_conflict. */
+/* A node: a step of the plan, or the way of one buffer up to the device or down to the host; both look like a step to
+ * plan_conflict. */
 typedef enum { NODE_STEP, NODE_UP, NODE_DOWN } NodeKind;
 typedef struct {
     NodeKind kind;
@@ -80,7 +83,8 @@ bool launch_size(Launch *l, const int64_t *vars)
 {
     bool any = true;
     for (int axis = 0; axis < 3; axis++) {
-        int64_t grid = l->kernel->grid[axis] ? eval(l->kernel->grid[axis], l->kernel, vars) : 1, block = l->kernel->block[axis] ? eval(l->kernel->block[axis], l->kernel, vars) : 1;
+        int64_t grid = l->kernel->grid[axis] ? eval(l->kernel->grid[axis], l->kernel, vars) : 1,
+                block = l->kernel->block[axis] ? eval(l->kernel->block[axis], l->kernel, vars) : 1;
         any &= grid > 0 && block > 0;
         l->node.grid[axis] = grid > 0 ? (unsigned)grid : 1;
         l->node.block[axis] = block > 0 ? (unsigned)block : 1;
@@ -92,7 +96,9 @@ bool launch_size(Launch *l, const int64_t *vars)
 static bool is_symbolic(const Kernel *k)
 {
     bool symbolic = k->nvar > 0;
-    for (int axis = 0; axis < 3; axis++) symbolic |= (k->grid[axis] && !uop_is_const(k->grid[axis])) || (k->block[axis] && !uop_is_const(k->block[axis]));
+    for (int axis = 0; axis < 3; axis++)
+        symbolic |=
+            (k->grid[axis] && !uop_is_const(k->grid[axis])) || (k->block[axis] && !uop_is_const(k->block[axis]));
     return symbolic;
 }
 
@@ -143,9 +149,11 @@ static TgStatus place_host(Executable *e)
     const Plan *p = e->p;
     int64_t bytes = 0;
     bool *need = NEW_N(e->arena, bool, p->nbuffer);
-    for (uint32_t k = 0; k < p->nbuffer; k++) need[k] = p->buffer[k].kind == MEM_INPUT || p->buffer[k].kind == MEM_OUTPUT;
+    for (uint32_t k = 0; k < p->nbuffer; k++)
+        need[k] = p->buffer[k].kind == MEM_INPUT || p->buffer[k].kind == MEM_OUTPUT;
     for (uint32_t i = 0; i < p->nstep; i++)
-        for (uint32_t a = 0; p->step[i].kind == STEP_HOST && a < p->step[i].narg; a++) need[p->step[i].arg[a]] = p->buffer[p->step[i].arg[a]].kind != MEM_CONST || need[p->step[i].arg[a]];
+        for (uint32_t a = 0; p->step[i].kind == STEP_HOST && a < p->step[i].narg; a++)
+            need[p->step[i].arg[a]] = p->buffer[p->step[i].arg[a]].kind != MEM_CONST || need[p->step[i].arg[a]];
     for (uint32_t k = 0; k < p->nbuffer; k++) bytes += need[k] ? up(p->buffer[k].size_bytes + 1) : 0;
     bytes += up(p->nguard * GUARD_BYTES);
     if (bytes) CU(MemHostAlloc((void **)&e->staging, (size_t)bytes, 0));
@@ -167,7 +175,8 @@ static TgStatus upload(Executable *e)
         CU(MemcpyHtoD(e->at[k], m->data, (size_t)m->size_bytes));
         if (e->p->forget) e->p->forget(e->p->forget_owner, m->data, (size_t)m->size_bytes);
     }
-    CU(StreamSynchronize(NULL));                   /* what was set and copied is there: the kernels' stream does not wait for it */
+    /* what was set and copied is there: the kernels' stream does not wait for it */
+    CU(StreamSynchronize(NULL));
     return TG_OK;
 }
 
@@ -229,8 +238,8 @@ static TgStatus add_memcpy(Executable *e, Segment *s, Node *n, const CuNode *aft
     return TG_OK;
 }
 
-/* Nodes in order, each after the earlier ones that it conflicts with and that no other of those waits for already. behind[i]: bits of all that node i waits for.
- * A node that does nothing (an extent is 0) orders nothing. */
+/* Nodes in order, each after the earlier ones that it conflicts with and that no other of those waits for already.
+ * behind[i]: bits of all that node i waits for. A node that does nothing (an extent is 0) orders nothing. */
 static TgStatus link_nodes(Executable *e, Segment *s)
 {
     uint32_t words = (s->count + 63) / 64;
@@ -248,7 +257,8 @@ static TgStatus link_nodes(Executable *e, Segment *s)
             for (uint32_t w = 0; w <= j / 64; w++) mine[w] |= behind[(size_t)j * words + w];
             mine[j / 64] |= UINT64_C(1) << j % 64;
         }
-        status = n->kind == NODE_STEP && n->step->kind == STEP_KERNEL ? add_kernel(e, s, n, after, count) : add_memcpy(e, s, n, after, count);
+        status = n->kind == NODE_STEP && n->step->kind == STEP_KERNEL ? add_kernel(e, s, n, after, count)
+                                                                      : add_memcpy(e, s, n, after, count);
     }
     free(after);
     free(behind);
@@ -290,12 +300,15 @@ static void add_host(Executable *e, Segment *s, const Step *step)
     for (uint32_t a = 0; a < step->narg; a++) {
         const PlanBuffer *m = &e->p->buffer[step->arg[a]];
         arg[a] = m->kind == MEM_CONST ? (void *)(uintptr_t)m->data : e->mirror[step->arg[a]];
-        if ((step->access[a] & ACCESS_READ) && m->kind != MEM_CONST && m->kind != MEM_INPUT && !is_on_host(s, step->arg[a])) add_copy(s, e->arena, NODE_DOWN, step->arg[a]);
+        if ((step->access[a] & ACCESS_READ) && m->kind != MEM_CONST && m->kind != MEM_INPUT &&
+            !is_on_host(s, step->arg[a]))
+            add_copy(s, e->arena, NODE_DOWN, step->arg[a]);
     }
     s->nhost++;
 }
 
-/* The steps first .. last - 1 as segments; inputs come up in the first, outputs go down in the last. A long plan is cut: edges are found by comparing all pairs. */
+/* The steps first .. last - 1 as segments; inputs come up in the first, outputs go down in the last. A long plan is
+ * cut: edges are found by comparing all pairs. */
 static TgStatus build_segments(Executable *e, uint32_t first, uint32_t last, bool ports)
 {
     const Plan *p = e->p;
@@ -376,7 +389,8 @@ static TgStatus run_segments(Executable *e, int64_t *vars)
         }
         if (s->exec) CU(GraphLaunch(s->exec, e->d->stream));
         if (s->nhost) CU(StreamSynchronize(e->d->stream));
-        for (uint32_t h = 0; h < s->nhost; h++) TRY(host_status(s->host[h].call, s->host[h].host(s->host[h].call, s->host_arg[h], vars)));
+        for (uint32_t h = 0; h < s->nhost; h++)
+            TRY(host_status(s->host[h].call, s->host[h].host(s->host[h].call, s->host_arg[h], vars)));
         if (s->jump && !vars[s->jump->var[0]]) k = s->target - 1;
     }
     return TG_OK;
@@ -399,7 +413,9 @@ static TgStatus finish(Executable *e, TgStatus status, TgStatus code)
 static int64_t used_bytes(const Executable *e, const PlanBuffer *m, const int64_t *vars)
 {
     int64_t bytes = dtype_size(m->dtype);
-    for (uint32_t d = 0; d < m->shape->rank; d++) bytes *= uop_is_const(m->shape->dim[d]) ? uop_const_int(m->shape->dim[d]) : plan_eval(e->p, m->shape->dim[d], vars);
+    for (uint32_t d = 0; d < m->shape->rank; d++)
+        bytes *=
+            uop_is_const(m->shape->dim[d]) ? uop_const_int(m->shape->dim[d]) : plan_eval(e->p, m->shape->dim[d], vars);
     return bytes < m->size_bytes ? bytes : m->size_bytes;
 }
 
@@ -408,14 +424,16 @@ TgStatus cuda_run(Executable *e, const void *const *inputs, void *const *outputs
     const Plan *p = e->p;
     CU(CtxSetCurrent(e->d->ctx));
     for (uint32_t k = 0; k < p->nbuffer; k++)
-        if (p->buffer[k].kind == MEM_INPUT) memcpy(e->mirror[k], inputs[p->buffer[k].offset], (size_t)used_bytes(e, &p->buffer[k], vars));
+        if (p->buffer[k].kind == MEM_INPUT)
+            memcpy(e->mirror[k], inputs[p->buffer[k].offset], (size_t)used_bytes(e, &p->buffer[k], vars));
     CU(EventRecord(e->d->from, e->d->stream));
     TgStatus status = run_segments(e, vars);
     CU(EventRecord(e->d->to, e->d->stream));
     TRY(finish(e, status, TG_BAD_INPUT));
     e->timed = true;
     for (uint32_t k = 0; k < p->nbuffer; k++)
-        if (p->buffer[k].kind == MEM_OUTPUT) memcpy(outputs[p->buffer[k].offset], e->mirror[k], (size_t)used_bytes(e, &p->buffer[k], vars));
+        if (p->buffer[k].kind == MEM_OUTPUT)
+            memcpy(outputs[p->buffer[k].offset], e->mirror[k], (size_t)used_bytes(e, &p->buffer[k], vars));
     return TG_OK;
 }
 

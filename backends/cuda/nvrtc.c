@@ -10,7 +10,8 @@
 typedef struct Program_ *Program;
 static struct {
     int (*Version)(int *major, int *minor);
-    int (*CreateProgram)(Program *p, const char *source, const char *name, int headers, const char *const *text, const char *const *include);
+    int (*CreateProgram)(Program *p, const char *source, const char *name, int headers, const char *const *text,
+                         const char *const *include);
     int (*CompileProgram)(Program p, int count, const char *const *options);
     int (*DestroyProgram)(Program *p);
     int (*GetProgramLogSize)(Program p, size_t *bytes);
@@ -21,7 +22,11 @@ static struct {
 static void *library;
 
 static const char *const places[] = {
-    "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so", "/usr/local/cuda/lib/libnvrtc.so",
+    "libnvrtc.so.13",
+    "libnvrtc.so.12",
+    "libnvrtc.so",
+    "/usr/local/cuda/lib64/libnvrtc.so",
+    "/usr/local/cuda/lib/libnvrtc.so",
     "/usr/local/cuda/targets/x86_64-linux/lib/libnvrtc.so",
 };
 
@@ -47,7 +52,8 @@ TgStatus nvrtc_open(void)
 {
     if (library) return TG_OK;
     void *lib = find_library();
-    if (!lib) return fail(TG_CACHE, "cuda: no NVRTC library: install the CUDA toolkit's, or set TGRUN_NVRTC to its path");
+    if (!lib)
+        return fail(TG_CACHE, "cuda: no NVRTC library: install the CUDA toolkit's, or set TGRUN_NVRTC to its path");
     bool ok = true;
 #define F(name) ok &= resolve(lib, #name, &rtc.name);
     F(Version) F(CreateProgram) F(CompileProgram) F(DestroyProgram) F(GetProgramLogSize) F(GetProgramLog) F(GetCUBINSize) F(GetCUBIN)
@@ -82,10 +88,13 @@ TgStatus nvrtc_compile(void **out, size_t *size_bytes, const char *source, const
     TRY(nvrtc_open());
     snprintf(target, sizeof target, "-arch=%s", arch);
     const char *const options[] = { target, "-default-device", "-std=c++17" };
-    if (rtc.CreateProgram(&p, source, "kernel.cu", 0, NULL, NULL)) return fail(TG_INTERNAL, "cuda: NVRTC makes no program");
+    if (rtc.CreateProgram(&p, source, "kernel.cu", 0, NULL, NULL))
+        return fail(TG_INTERNAL, "cuda: NVRTC makes no program");
     TgStatus status = rtc.CompileProgram(p, 3, options) ? compile_error(p) : TG_OK;
-    if (status == TG_OK && (rtc.GetCUBINSize(p, size_bytes) || !*size_bytes)) status = fail(TG_INTERNAL, "cuda: NVRTC makes no code for %s", arch);
-    if (status == TG_OK && (!(*out = malloc(*size_bytes)) || rtc.GetCUBIN(p, *out))) status = fail(TG_LIMIT, "cuda: no memory for %zu bytes of code", *size_bytes);
+    if (status == TG_OK && (rtc.GetCUBINSize(p, size_bytes) || !*size_bytes))
+        status = fail(TG_INTERNAL, "cuda: NVRTC makes no code for %s", arch);
+    if (status == TG_OK && (!(*out = malloc(*size_bytes)) || rtc.GetCUBIN(p, *out)))
+        status = fail(TG_LIMIT, "cuda: no memory for %zu bytes of code", *size_bytes);
     rtc.DestroyProgram(&p);
     return status;
 }

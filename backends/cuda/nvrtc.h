@@ -1,4 +1,5 @@
-/* CUDA C -> CUBIN by NVRTC, opened at run time. Used in the worker program, and in this process where the worker is missing. */
+/* CUDA C -> CUBIN by NVRTC, opened at run time. Used in the worker program, and in this process where the worker is
+ * missing. */
 #ifndef TG_CUDA_NVRTC_H
 #define TG_CUDA_NVRTC_H
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* A worker's part: compiles CUDA C to CUBIN, job after job from standard input. A process of its own because NVRTC's threads do not scale. */
+/* A worker's part: compiles CUDA C to CUBIN, job after job from standard input. A process of its own because NVRTC's
+ * threads do not scale. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,7 +27,8 @@ int cuda_serve(void)
         TgStatus status = compile(&h, &bytes, &size_bytes);
         const char *answer = status == TG_OK ? bytes : tg_error();
         AnswerHead a = { status, status == TG_OK ? size_bytes : strlen(answer) + 1 };
-        if (!pipe_write(STDOUT_FILENO, &a, sizeof a) || !pipe_write(STDOUT_FILENO, answer, a.size_bytes)) return TG_CACHE;
+        if (!pipe_write(STDOUT_FILENO, &a, sizeof a) || !pipe_write(STDOUT_FILENO, answer, a.size_bytes))
+            return TG_CACHE;
         free(bytes);
     }
     return 0;

@@ -1,4 +1,5 @@
-/* Timing of one kernel for search: on buffers of its own, in a graph of copies in a row, so that the launch itself costs what it costs in a model. */
+/* Timing of one kernel for search: on buffers of its own, in a graph of copies in a row, so that the launch itself
+ * costs what it costs in a model. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +7,16 @@
 
 enum { COPIES = 10 };
 
-typedef struct { Device *d; const Kernel *k; Arena *arena; Launch launch; CuPtr block, *at; int64_t *bytes, total; CuGraph graph; CuGraphExec exec; } Bench;
+typedef struct {
+    Device *d;
+    const Kernel *k;
+    Arena *arena;
+    Launch launch;
+    CuPtr block, *at;
+    int64_t *bytes, total;
+    CuGraph graph;
+    CuGraphExec exec;
+} Bench;
 
 static TgStatus fill_params(Bench *b, void (*fill)(void *user, uint32_t slot, void *ptr, size_t bytes), void *user)
 {
@@ -30,7 +40,8 @@ static TgStatus fill_params(Bench *b, void (*fill)(void *user, uint32_t slot, vo
     }
     free(host);
     TRY(status);
-    CU(StreamSynchronize(NULL));                   /* a copy may return before its bytes are there, and the kernel's stream does not wait for it */
+    /* a copy may return before its bytes are there, and the kernel's stream does not wait for it */
+    CU(StreamSynchronize(NULL));
     return TG_OK;
 }
 
@@ -38,7 +49,8 @@ static TgStatus make_graph(Bench *b, int copies)
 {
     CuNode last = NULL, node;
     CU(GraphCreate(&b->graph, 0));
-    for (int k = 0; k < copies; k++, last = node) CU(GraphAddKernelNode(&node, b->graph, &last, last != NULL, &b->launch.node));
+    for (int k = 0; k < copies; k++, last = node)
+        CU(GraphAddKernelNode(&node, b->graph, &last, last != NULL, &b->launch.node));
     CU(GraphInstantiate(&b->exec, b->graph, 0));
     return TG_OK;
 }
@@ -83,7 +95,8 @@ static TgStatus measure(double *seconds, Bench *b, int runs, double limit_s, voi
     return TG_OK;
 }
 
-TgStatus cuda_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k, void (*fill)(void *user, uint32_t slot, void *ptr, size_t bytes), void *user, int runs,
+TgStatus cuda_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k,
+                   void (*fill)(void *user, uint32_t slot, void *ptr, size_t bytes), void *user, int runs,
                    double limit_s, void *const *out)
 {
     Bench b = { .d = d, .k = k, .arena = arena_new() };

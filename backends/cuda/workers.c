@@ -1,6 +1,7 @@
 /* Compiler processes, started by posix_spawn when there is first need and kept for the next search round.
- * One thread serves them all: a worker reads its whole job before it compiles and answers only then, so a write to an idle worker and a read from one that
- * poll calls ready both end soon. Where the worker program is missing, this process compiles by itself. */
+ * One thread serves them all: a worker reads its whole job before it compiles and answers only then, so a write to an
+ * idle worker and a read from one that poll calls ready both end soon. Where the worker program is missing, this
+ * process compiles by itself. */
 #define _GNU_SOURCE
 #include "backends/cuda/workers.h"
 
@@ -58,7 +59,8 @@ static bool give(Worker *k, CompileJob *job, const char *arch)
 {
     JobHead h = { PROTOCOL_MAGIC, strlen(arch) + 1, strlen(job->source) + 1 };
     k->job = job;
-    return pipe_write(k->child.to, &h, sizeof h) && pipe_write(k->child.to, arch, h.arch_bytes) && pipe_write(k->child.to, job->source, h.source_bytes);
+    return pipe_write(k->child.to, &h, sizeof h) && pipe_write(k->child.to, arch, h.arch_bytes) &&
+        pipe_write(k->child.to, job->source, h.source_bytes);
 }
 
 static bool take(Worker *k)
@@ -96,10 +98,12 @@ static bool serve(Workers *w, CompileJob *job, uint32_t n, const char *arch)
             busy += w->worker[k].job != NULL;
         }
         if (!busy && next == n) return true;
-        if (!busy) continue;                            /* every worker died before it had its job; the next ones take the rest */
+        /* every worker died before it had its job; the next ones take the rest */
+        if (!busy) continue;
         if (poll(fd, w->count, -1) < 0 && errno != EINTR) return false;
         for (uint32_t k = w->count; k--;)
-            if ((fd[k].revents & (POLLIN | POLLHUP)) && w->worker[k].job && !take(&w->worker[k]) && !lost(w, k)) return false;
+            if ((fd[k].revents & (POLLIN | POLLHUP)) && w->worker[k].job && !take(&w->worker[k]) && !lost(w, k))
+                return false;
     }
     return n == 0;
 }
@@ -108,7 +112,8 @@ static TgStatus compile_here(CompileJob *job, uint32_t n, const char *arch)
 {
     TRY(nvrtc_open());
     for (uint32_t k = 0; k < n; k++)
-        if (nvrtc_compile(&job[k].cubin, &job[k].size_bytes, job[k].source, arch) != TG_OK) job[k].error = strdup(tg_error());
+        if (nvrtc_compile(&job[k].cubin, &job[k].size_bytes, job[k].source, arch) != TG_OK)
+            job[k].error = strdup(tg_error());
     return TG_OK;
 }
 

@@ -1,5 +1,6 @@
-/* CALLs at tensor level (graph/custom.h): host functions, loops round by round, the branch that was chosen. In: arguments as packed tensors. Out: results, in memory
- * that the caller sized by their largest sizes, and the DEFINE_VARs that the function sets. */
+/* CALLs at tensor level (graph/custom.h): host functions, loops round by round, the branch that was chosen. In:
+ * arguments as packed tensors. Out: results, in memory that the caller sized by their largest sizes, and the
+ * DEFINE_VARs that the function sets. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,8 @@ static HostTensor host_tensor(Graph *g, const RefTensor *t)
     return (HostTensor){ t->dtype, graph_shape(g, dim, t->rank) };
 }
 
-static TgStatus call_host(Graph *g, const UOp *call, const RefTensor *arg, RefTensor *result, uint32_t nresult, int64_t *vars)
+static TgStatus call_host(Graph *g, const UOp *call, const RefTensor *arg, RefTensor *result, uint32_t nresult,
+                          int64_t *vars)
 {
     const HostEntry *entry = host_find(custom_name(call->src[0]));
     uint32_t nin = call->nsrc - 1, nout = 0, var[CALL_VARS], which[nresult + 1];
@@ -44,7 +46,8 @@ static TgStatus call_host(Graph *g, const UOp *call, const RefTensor *arg, RefTe
 static bool is_true(const RefTensor *t) { return scalar_load(DT_BOOL, t->data, 0) != 0; }
 
 /* Values of a body whose PARAMs from base on are param; one variable more than the caller's where step is not NULL. */
-static TgStatus eval_body(RefTensor *out, Graph *g, const UOp *body, int64_t base, const void *const *param, uint32_t nparam, const UOp *step, int64_t at, const RefInput *in)
+static TgStatus eval_body(RefTensor *out, Graph *g, const UOp *body, int64_t base, const void *const *param,
+                          uint32_t nparam, const UOp *step, int64_t at, const RefInput *in)
 {
     RefVar *var = calloc(in->nvar + 1u, sizeof *var);
     RefInput sub = *in;
@@ -66,7 +69,15 @@ static void give(RefTensor *to, const RefTensor *from, int64_t row)
     if (to->dtype != DT_VOID && n) memcpy((char *)to->data + (size_t)row * n, from->data, n);
 }
 
-typedef struct { Graph *g; const LoopAttr *attr; const UOp *body, *step; RefTensor *state, *value, *result; uint32_t nresult; const void **param; const RefInput *in; } Rounds;
+typedef struct {
+    Graph *g;
+    const LoopAttr *attr;
+    const UOp *body, *step;
+    RefTensor *state, *value, *result;
+    uint32_t nresult;
+    const void **param;
+    const RefInput *in;
+} Rounds;
 
 /* One round; value holds next states, rows, keep. */
 static TgStatus run_round(Rounds *r, int64_t i, bool *keep)
@@ -88,7 +99,8 @@ static TgStatus run_round(Rounds *r, int64_t i, bool *keep)
     return TG_OK;
 }
 
-static TgStatus call_loop(Graph *g, const UOp *call, const RefTensor *arg, RefTensor *result, uint32_t nresult, int64_t *vars, const RefInput *in)
+static TgStatus call_loop(Graph *g, const UOp *call, const RefTensor *arg, RefTensor *result, uint32_t nresult,
+                          int64_t *vars, const RefInput *in)
 {
     Arena *arena = arena_new();
     const LoopAttr *a = custom_attr(call->src[0], NULL);
@@ -96,10 +108,21 @@ static TgStatus call_loop(Graph *g, const UOp *call, const RefTensor *arg, RefTe
     int64_t trip = scalar_load(DT_I64, arg[0].data, 0), i = 0;
     bool keep = is_true(&arg[1]);
     TgStatus s = TG_OK;
-    Rounds r = { g, a, meta[0], meta[1], NEW_N(arena, RefTensor, a->states + 1), NEW_N(arena, RefTensor, meta[0]->nsrc + 1), result, nresult, NEW_N(arena, const void *, a->states + a->captured + 1), in };
+    Rounds r = { g,
+                 a,
+                 meta[0],
+                 meta[1],
+                 NEW_N(arena, RefTensor, a->states + 1),
+                 NEW_N(arena, RefTensor, meta[0]->nsrc + 1),
+                 result,
+                 nresult,
+                 NEW_N(arena, const void *, a->states + a->captured + 1),
+                 in };
     for (uint32_t k = 0; k < a->states; k++) {
         r.state[k] = arg[2 + k];
-        size_t now = bytes_of(&arg[2 + k]), most = (size_t)(uop_numel(meta[0]->src[k]) * dtype_size(meta[0]->src[k]->dtype));       /* it may grow */
+        /* it may grow */
+        size_t now = bytes_of(&arg[2 + k]),
+               most = (size_t)(uop_numel(meta[0]->src[k]) * dtype_size(meta[0]->src[k]->dtype));
         r.state[k].data = memcpy(arena_alloc(arena, now > most ? now : most), arg[2 + k].data, now);
     }
     for (uint32_t k = 0; k < a->captured; k++) r.param[a->states + k] = arg[2 + a->states + k].data;
@@ -112,7 +135,8 @@ static TgStatus call_loop(Graph *g, const UOp *call, const RefTensor *arg, RefTe
     return s;
 }
 
-static TgStatus call_if(Graph *g, const UOp *call, const RefTensor *arg, RefTensor *result, uint32_t nresult, const RefInput *in)
+static TgStatus call_if(Graph *g, const UOp *call, const RefTensor *arg, RefTensor *result, uint32_t nresult,
+                        const RefInput *in)
 {
     Arena *arena = arena_new();
     const BranchAttr *a = custom_attr(call->src[0], NULL);
@@ -129,9 +153,12 @@ static TgStatus call_if(Graph *g, const UOp *call, const RefTensor *arg, RefTens
     return s;
 }
 
-TgStatus ref_call(Graph *g, const UOp *call, const RefTensor *arg, RefTensor *result, uint32_t nresult, int64_t *vars, const RefInput *in)
+TgStatus ref_call(Graph *g, const UOp *call, const RefTensor *arg, RefTensor *result, uint32_t nresult, int64_t *vars,
+                  const RefInput *in)
 {
     if (custom_is(call, "loop")) return call_loop(g, call, arg, result, nresult, vars, in);
     if (custom_is(call, "if")) return call_if(g, call, arg, result, nresult, in);
-    return call->src[0]->op == UOP_CUSTOMFUNCTION && call->src[0]->nsrc <= CALL_VARS ? call_host(g, call, arg, result, nresult, vars) : fail(TG_UNSUPPORTED, "reference: this call is not covered");
+    return call->src[0]->op == UOP_CUSTOMFUNCTION && call->src[0]->nsrc <= CALL_VARS
+        ? call_host(g, call, arg, result, nresult, vars)
+        : fail(TG_UNSUPPORTED, "reference: this call is not covered");
 }

@@ -1,5 +1,6 @@
-/* `--device reference`: plans run by the interpreter. Memory is malloc'ed host memory, steps run one after another; whatever a kernel touches is checked against the
- * sizes of its buffers. Nothing is compiled: Code is the list of kernels.
+/* `--device reference`: plans run by the interpreter. Memory is malloc'ed host memory, steps run one after another;
+ * whatever a kernel touches is checked against the sizes of its buffers. Nothing is compiled: Code is the list of
+ * kernels.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,12 @@ static TgStatus device_open(Device **out, const DeviceOptions *o)
     (void)o;
     *out = calloc(1, sizeof **out);
     if (!*out) return fail(TG_LIMIT, "out of memory");
-    (*out)->target = (Target){ .kind = "reference", .vector_bytes = 4, .vector_registers = 16, .threads = 1, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20 };
+    (*out)->target = (Target){ .kind = "reference",
+                               .vector_bytes = 4,
+                               .vector_registers = 16,
+                               .threads = 1,
+                               .l1_bytes = 32 << 10,
+                               .l2_bytes = 1 << 20 };
     return TG_OK;
 }
 
@@ -92,7 +98,8 @@ static TgStatus run_kernel(const Executable *e, const Step *s, void *const *arg,
     return ref_exec(e->code->kernel[s->kernel], mem, var);
 }
 
-static TgStatus run_steps(const Executable *e, bool once, const void *const *inputs, void *const *outputs, int64_t *vars)
+static TgStatus run_steps(const Executable *e, bool once, const void *const *inputs, void *const *outputs,
+                          int64_t *vars)
 {
     const Plan *p = e->plan;
     for (uint32_t i = 0; i < p->nstep; i++) {
@@ -140,7 +147,10 @@ static TgStatus plan_load(Executable **out, Device *d, const Plan *p, Code *c)
     return s;
 }
 
-static TgStatus plan_run(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars) { return checked(e, run_steps(e, false, inputs, outputs, vars), TG_BAD_INPUT); }
+static TgStatus plan_run(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars)
+{
+    return checked(e, run_steps(e, false, inputs, outputs, vars), TG_BAD_INPUT);
+}
 
 /* ---- timing one kernel ---- */
 
@@ -149,12 +159,14 @@ static void param_sizes(const Kernel *k, RefMem *mem)
 {
     for (uint32_t i = 0; i < graph_count(k->g); i++) {
         const UOp *u = graph_node(k->g, i);
-        if (u->op == UOP_PARAM && u->arg.i < KERNEL_PARAMS) mem[u->arg.i].size_bytes = uop_numel(u) * dtype_size(u->dtype);
+        if (u->op == UOP_PARAM && u->arg.i < KERNEL_PARAMS)
+            mem[u->arg.i].size_bytes = uop_numel(u) * dtype_size(u->dtype);
     }
 }
 
-static TgStatus kernel_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k, void (*fill)(void *user, uint32_t slot, void *ptr, size_t bytes), void *user,
-                            int runs, double limit_s, void *const *out)
+static TgStatus kernel_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k,
+                            void (*fill)(void *user, uint32_t slot, void *ptr, size_t bytes), void *user, int runs,
+                            double limit_s, void *const *out)
 {
     RefMem mem[KERNEL_PARAMS] = { { 0 } };
     int64_t vars[KERNEL_VARS];
@@ -179,6 +191,17 @@ static TgStatus kernel_time(double *seconds, Device *d, Code *c, uint32_t i, con
 
 static double device_seconds(const Executable *e) { return (void)e, 0; }
 
-const Backend backend_reference = { .name = "reference", .open = device_open, .close = device_close, .target = device_target, .describe = device_describe,
-                                    .render = device_render, .compile = device_compile, .code_free = code_free, .load = plan_load, .unload = plan_unload,
-                                    .run = plan_run, .device_seconds = device_seconds, .time = kernel_time, .interprets = true };
+const Backend backend_reference = { .name = "reference",
+                                    .open = device_open,
+                                    .close = device_close,
+                                    .target = device_target,
+                                    .describe = device_describe,
+                                    .render = device_render,
+                                    .compile = device_compile,
+                                    .code_free = code_free,
+                                    .load = plan_load,
+                                    .unload = plan_unload,
+                                    .run = plan_run,
+                                    .device_seconds = device_seconds,
+                                    .time = kernel_time,
+                                    .interprets = true };

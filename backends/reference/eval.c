@@ -1,6 +1,6 @@
-/* Tensor-level evaluation. Nodes are visited sources first. A node whose elements are worth keeping (every REDUCE, results of arithmetic up to STORE_MAX elements) is
- * stored; the others (views, and the huge product under a sum) are computed when an element of them is pulled. Chains of unstored nodes are cut at DEPTH_MAX, so
- * recursion is bounded.
+/* Tensor-level evaluation. Nodes are visited sources first. A node whose elements are worth keeping (every REDUCE,
+ * results of arithmetic up to STORE_MAX elements) is stored; the others (views, and the huge product under a sum) are
+ * computed when an element of them is pulled. Chains of unstored nodes are cut at DEPTH_MAX, so recursion is bounded.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,13 +14,23 @@
 enum { DEPTH_MAX = 24, STORE_MAX = 1 << 24 };
 
 typedef struct { int64_t *dim, numel, *value; const void *memory; uint32_t depth; bool wanted, done; } Node;
-typedef struct { Graph *g; const RefInput *in; Arena *arena; Node *node; RefVar *var; uint32_t nvar; TgStatus status; } Eval;     /* var: given ones, then those that calls set */
+/* var: given ones, then those that calls set */
+typedef struct {
+    Graph *g;
+    const RefInput *in;
+    Arena *arena;
+    Node *node;
+    RefVar *var;
+    uint32_t nvar;
+    TgStatus status;
+} Eval;
 
 static int64_t pull(Eval *e, const UOp *u, const int64_t *idx);
 
 static int64_t broken(Eval *e, TgStatus code, const char *what, const UOp *u, int64_t v)
 {
-    if (!e->status) e->status = fail(code, "reference: %s (%s %%%u, %lld)", what, op_name((Op)u->op), u->id, (long long)v);
+    if (!e->status)
+        e->status = fail(code, "reference: %s (%s %%%u, %lld)", what, op_name((Op)u->op), u->id, (long long)v);
     return 0;
 }
 
@@ -89,11 +99,14 @@ static int64_t pull_alu(Eval *e, const UOp *u, const int64_t *idx)
 {
     int64_t v[3] = { 0 }, r = 0;
     uint32_t rank = uop_rank(u);
-    if (u->op == UOP_WHERE) return pull_broadcast(e, u->src[pull_broadcast(e, u->src[0], idx, rank) ? 1 : 2], idx, rank);
+    if (u->op == UOP_WHERE)
+        return pull_broadcast(e, u->src[pull_broadcast(e, u->src[0], idx, rank) ? 1 : 2], idx, rank);
     for (uint32_t k = 0; k < u->nsrc; k++) v[k] = pull_broadcast(e, u->src[k], idx, rank);
     if (u->op == UOP_GUARD) return pull_guard(e, u, v);
     if (u->op == UOP_BITCAST) return scalar_bitcast((DType)u->src[0]->dtype, (DType)u->dtype, v[0]);
-    return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &r) ? r : broken(e, TG_BAD_INPUT, "division by zero", u, v[0]);
+    return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &r)
+        ? r
+        : broken(e, TG_BAD_INPUT, "division by zero", u, v[0]);
 }
 
 static int64_t pull_move(Eval *e, const UOp *u, const int64_t *idx)
@@ -152,7 +165,10 @@ static int64_t pull_reduce(Eval *e, const UOp *u, const int64_t *idx)
     uint32_t count = blob_count(u->arg.blob), k = 0;
     int64_t from[REF_RANK], v[2] = { 0, 0 };
     memcpy(from, idx, uop_rank(u) * sizeof *idx);
-    v[0] = u->arg.i == UOP_ADD ? 0 : u->arg.i == UOP_MUL ? (acc == DT_F64 ? scalar_of(1) : 1) : acc == DT_F64 ? scalar_of(-INFINITY) : dtype_min(t);
+    v[0] = u->arg.i == UOP_ADD ? 0
+        : u->arg.i == UOP_MUL  ? (acc == DT_F64 ? scalar_of(1) : 1)
+        : acc == DT_F64        ? scalar_of(-INFINITY)
+                               : dtype_min(t);
     for (uint32_t i = 0; i < count; i++)
         if (n->dim[axis[i]] == 0) k = UINT32_MAX;
     while (k != UINT32_MAX && !e->status) {
@@ -180,19 +196,22 @@ static int64_t pull(Eval *e, const UOp *u, const int64_t *idx)
     case UOP_REDUCE: return pull_reduce(e, u, idx);
     case UOP_LOAD:
     case UOP_AFTER: return pull(e, u->src[0], idx);
-    case UOP_GETTUPLE: return u->src[0]->op == UOP_TUPLE ? pull(e, u->src[0]->src[u->arg.i], idx) : broken(e, TG_UNSUPPORTED, "a call", u, 0);
+    case UOP_GETTUPLE:
+        return u->src[0]->op == UOP_TUPLE ? pull(e, u->src[0]->src[u->arg.i], idx)
+                                          : broken(e, TG_UNSUPPORTED, "a call", u, 0);
     default: break;
     }
     if (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_BITCAST) return pull_alu(e, u, idx);
-    return op_is((Op)u->op, FLAG_MOVE) ? pull_move(e, u, idx) : broken(e, TG_UNSUPPORTED, "not a tensor-level value", u, 0);
+    return op_is((Op)u->op, FLAG_MOVE) ? pull_move(e, u, idx)
+                                       : broken(e, TG_UNSUPPORTED, "not a tensor-level value", u, 0);
 }
 
 /* ---- nodes ---- */
 
 static bool is_leaf(const UOp *u)
 {
-    return u->op == UOP_CONST || u->op == UOP_IOTA || u->op == UOP_DEFINE_VAR || u->op == UOP_PARAM || u->op == UOP_BUFFER || u->op == UOP_BIND ||
-           (u->op == UOP_GETTUPLE && u->src[0]->op == UOP_CALL);
+    return u->op == UOP_CONST || u->op == UOP_IOTA || u->op == UOP_DEFINE_VAR || u->op == UOP_PARAM ||
+        u->op == UOP_BUFFER || u->op == UOP_BIND || (u->op == UOP_GETTUPLE && u->src[0]->op == UOP_CALL);
 }
 
 static void find_memory(Eval *e, const UOp *u)
@@ -210,7 +229,8 @@ static void find_memory(Eval *e, const UOp *u)
 static void visit(Eval *e, const UOp *u)
 {
     Node *n = &e->node[u->id];
-    bool view = (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST) || u->op == UOP_INDEX || u->op == UOP_CAT || u->op == UOP_STACK;
+    bool view = (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST) || u->op == UOP_INDEX || u->op == UOP_CAT ||
+        u->op == UOP_STACK;
     int64_t idx[REF_RANK];
     if (u->dtype == DT_VOID) return;
     measure(e, u);
@@ -232,7 +252,10 @@ static void give(Eval *e, const UOp *u, RefTensor *out)
 {
     const Node *n = &e->node[u->id];
     int64_t idx[REF_RANK];
-    *out = (RefTensor){ .dtype = (DType)u->dtype, .rank = uop_rank(u), .numel = n->numel, .data = malloc((size_t)(n->numel * dtype_size(u->dtype)) + 1) };
+    *out = (RefTensor){ .dtype = (DType)u->dtype,
+                        .rank = uop_rank(u),
+                        .numel = n->numel,
+                        .data = malloc((size_t)(n->numel * dtype_size(u->dtype)) + 1) };
     for (uint32_t k = 0; k < out->rank; k++) out->shape[k] = n->dim[k];
     for (int64_t i = 0; out->data && i < n->numel && !e->status; i++) {
         unplace(n, out->rank, i, idx);
@@ -292,7 +315,9 @@ static void mark_wanted(Eval *e, const UOp *const *order, uint32_t count, const 
 {
     for (uint32_t k = 0; k < n; k++) e->node[value[k]->id].wanted = true;
     for (uint32_t i = count; i-- > 0;)
-        for (uint32_t k = 0; k < order[i]->nsrc && e->node[order[i]->id].wanted && order[i]->op != UOP_CUSTOMFUNCTION; k++) e->node[order[i]->src[k]->id].wanted = true;
+        for (uint32_t k = 0; k < order[i]->nsrc && e->node[order[i]->id].wanted && order[i]->op != UOP_CUSTOMFUNCTION;
+             k++)
+            e->node[order[i]->src[k]->id].wanted = true;
 }
 
 static bool is_ready(Eval *e, const UOp *u)
@@ -321,7 +346,8 @@ static void visit_all(Eval *e, const UOp *const *order, uint32_t count)
         }
     }
     for (uint32_t i = 0; i < count && left && !e->status; i++)
-        if (order[i]->op == UOP_DEFINE_VAR && !e->node[order[i]->id].done && e->node[order[i]->id].wanted) broken(e, TG_USAGE, "a size without a value", order[i], 0);
+        if (order[i]->op == UOP_DEFINE_VAR && !e->node[order[i]->id].done && e->node[order[i]->id].wanted)
+            broken(e, TG_USAGE, "a size without a value", order[i], 0);
 }
 
 static uint32_t count_vars(const UOp *const *order, uint32_t count)

@@ -1,8 +1,9 @@
 /* Kernels in forms 1 to 5: a graph of scalars and short vectors under RANGEs.
  *
- * An effect (END, STORE) runs; a value is asked for. A node's value is kept with the time at which it was computed, and serves as long as no RANGE that the node
- * depends on was set later. END and REDUCE set their ranges in turn, outermost first. A staged buffer (AFTER(BUFFER, END..)) is filled when it is read at a time when
- * its END has not run for the present ranges. WHERE asks for the arm that it takes; LOAD and STORE ask for the gate first.
+ * An effect (END, STORE) runs; a value is asked for. A node's value is kept with the time at which it was computed, and
+ * serves as long as no RANGE that the node depends on was set later. END and REDUCE set their ranges in turn, outermost
+ * first. A staged buffer (AFTER(BUFFER, END..)) is filled when it is read at a time when its END has not run for the
+ * present ranges. WHERE asks for the arm that it takes; LOAD and STORE ask for the gate first.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -32,7 +33,9 @@ static const int64_t *value_of(Exec *e, const UOp *u);
 
 static void broken(Exec *e, TgStatus code, const char *what, const UOp *u, int64_t v)
 {
-    if (!e->status) e->status = fail(code, "reference: kernel %s: %s (%s %%%u, %lld)", e->k->name, what, op_name((Op)u->op), u->id, (long long)v);
+    if (!e->status)
+        e->status = fail(code, "reference: kernel %s: %s (%s %%%u, %lld)", e->k->name, what, op_name((Op)u->op), u->id,
+                         (long long)v);
 }
 
 static bool is_fresh(const Exec *e, const UOp *u, uint64_t time)
@@ -89,7 +92,9 @@ static void index_place(Exec *e, const UOp *u, Place *p)
     for (uint32_t k = 1; k < u->nsrc; k++) {
         const int64_t *i = value_of(e, u->src[k]);
         uint32_t n = ref_lanes(u->src[k]);
-        int64_t size = u->nsrc == 2 ? p->count : uop_is_const(uop_dim(m, k - 1)) ? uop_size(m, k - 1) : *value_of(e, uop_dim(m, k - 1));
+        int64_t size = u->nsrc == 2           ? p->count
+            : uop_is_const(uop_dim(m, k - 1)) ? uop_size(m, k - 1)
+                                              : *value_of(e, uop_dim(m, k - 1));
         for (uint32_t l = 0; l < p->lanes && !e->status; l++) {
             int64_t v = i[n == 1 ? 0 : l];
             p->at[l] = v < 0 || v >= size || (k > 1 && p->at[l] < 0) ? -1 : (k == 1 ? 0 : p->at[l] * size) + v;
@@ -115,7 +120,8 @@ static void find_place(Exec *e, const UOp *a, const int64_t *gate, uint32_t gate
         for (uint32_t l = 0; l < p->lanes; l++) p->at[l] = first + l;
     }
     for (uint32_t l = 0; l < p->lanes; l++)
-        if (is_open(gate, gates, l) && (p->at[l] < 0 || p->at[l] >= p->count)) broken(e, TG_INTERNAL, "an access is out of bounds", a, p->at[l]);
+        if (is_open(gate, gates, l) && (p->at[l] < 0 || p->at[l] >= p->count))
+            broken(e, TG_INTERNAL, "an access is out of bounds", a, p->at[l]);
     if (!p->base) broken(e, TG_USAGE, "memory without data", a, 0);
 }
 
@@ -157,24 +163,30 @@ static void add_to_sum(Exec *e, const UOp *u)
     DType t = (DType)u->dtype, acc = dtype_is_float(t) ? DT_F64 : t;
     const int64_t *v = value_of(e, u->src[0]);
     for (uint32_t l = 0; l < ref_lanes(u); l++)
-        if (!e->status) uop_eval((Op)u->arg.i, acc, acc, (int64_t[]){ e->cell[u->id].value[l], v[l] }, &e->cell[u->id].value[l]);
+        if (!e->status)
+            uop_eval((Op)u->arg.i, acc, acc, (int64_t[]){ e->cell[u->id].value[l], v[l] }, &e->cell[u->id].value[l]);
 }
 
 static void reduce(Exec *e, const UOp *u, int64_t *out)
 {
     DType t = (DType)u->dtype;
     bool real = dtype_is_float(t);
-    int64_t start = u->arg.i == UOP_ADD ? 0 : u->arg.i == UOP_MUL ? (real ? scalar_of(1) : 1) : real ? scalar_of(-INFINITY) : dtype_min(t);
+    int64_t start = u->arg.i == UOP_ADD ? 0
+        : u->arg.i == UOP_MUL           ? (real ? scalar_of(1) : 1)
+        : real                          ? scalar_of(-INFINITY)
+                                        : dtype_min(t);
     uint32_t n = ref_lanes(u);
     for (uint32_t l = 0; l < n; l++) out[l] = start;
     if (u->arg.blob) {                                          /* over lanes */
         const int64_t *v = value_of(e, u->src[0]);
-        for (uint32_t l = 0; l < ref_lanes(u->src[0]) && !e->status; l++) uop_eval((Op)u->arg.i, real ? DT_F64 : t, real ? DT_F64 : t, (int64_t[]){ out[0], v[l] }, out);
+        for (uint32_t l = 0; l < ref_lanes(u->src[0]) && !e->status; l++)
+            uop_eval((Op)u->arg.i, real ? DT_F64 : t, real ? DT_F64 : t, (int64_t[]){ out[0], v[l] }, out);
     } else loop(e, u, 1, add_to_sum);
     for (uint32_t l = 0; l < n && real; l++) out[l] = scalar_of(dtype_round(t, scalar_real(out[l])));
 }
 
-/* What most instructions are, without uop_eval's many cases. A sum or product of floats in double, rounded again, is the float sum or product. */
+/* What most instructions are, without uop_eval's many cases. A sum or product of floats in double, rounded again, is
+ * the float sum or product. */
 static bool simple_alu(const UOp *u, const int64_t *a, const int64_t *b, int64_t *out)
 {
     bool f32 = u->dtype == DT_F32, wide = u->dtype == DT_INDEX || u->dtype == DT_I64;
@@ -204,13 +216,15 @@ bool ref_alu(const UOp *u, const int64_t *const *src, int64_t *out)
         if (u->op == UOP_BITCAST) out[l] = scalar_bitcast((DType)u->src[0]->dtype, (DType)u->dtype, v[0]);
         else if (!uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out[l])) {
             if (u->op != UOP_IDIV && u->op != UOP_MOD) return false;
-            out[l] = 0;                                          /* as in compiled kernels: what divides a place by a size of 0 stands before a loop without rounds */
+            /* as in compiled kernels: what divides a place by a size of 0 stands before a loop without rounds */
+            out[l] = 0;
         }
     }
     return true;
 }
 
-/* a and b: fragments of all lanes, one after the other; out: the lane's accumulator, which grows. Sums are kept wide and rounded once. */
+/* a and b: fragments of all lanes, one after the other; out: the lane's accumulator, which grows. Sums are kept wide
+ * and rounded once. */
 void ref_wmma(const UOp *u, int64_t lane, const int64_t *a, const int64_t *b, int64_t *out)
 {
     const Wmma *w = wmma_of(u);
@@ -250,7 +264,8 @@ static void check(Exec *e, const UOp *u, int64_t *out)
     Place word;
     find_place(e, u->src[2], NULL, 0, &word);
     for (uint32_t l = 0; l < ref_lanes(u) && !e->status; l++)
-        out[l] = ref_guard(u, v[ref_lanes(u->src[0]) == 1 ? 0 : l], bound[ref_lanes(u->src[1]) == 1 ? 0 : l], word.base);
+        out[l] =
+            ref_guard(u, v[ref_lanes(u->src[0]) == 1 ? 0 : l], bound[ref_lanes(u->src[1]) == 1 ? 0 : l], word.base);
 }
 
 /* ---- WMMA ---- */
@@ -259,9 +274,11 @@ static void check(Exec *e, const UOp *u, int64_t *out)
 static int64_t window_element(Exec *e, const UOp *load, int64_t at, int64_t stride)
 {
     const UOp *a = load->src[0];
-    int64_t count, columns = 64 / dtype_size(load->dtype), place = *value_of(e, a->src[1]->src[0]) + at / columns * stride + at % columns;
+    int64_t count, columns = 64 / dtype_size(load->dtype),
+                   place = *value_of(e, a->src[1]->src[0]) + at / columns * stride + at % columns;
     void *p = memory(e, a->src[0], &count);
-    if (e->status || !p || place < 0 || place >= count) return broken(e, TG_INTERNAL, "a window is out of bounds", load, place), 0;
+    if (e->status || !p || place < 0 || place >= count)
+        return broken(e, TG_INTERNAL, "a window is out of bounds", load, place), 0;
     return scalar_load((DType)load->dtype, p, place);
 }
 
@@ -283,8 +300,10 @@ static void wmma(Exec *e, const UOp *u, int64_t *out)
 {
     const Wmma *w = wmma_of(u);
     int na = wmma_operand(u, 0), nb = wmma_operand(u, 1);
-    int64_t range = wmma_ranges(u)->lane, mine = range < 0 ? 0 : e->at[range], *a = arena_alloc(e->arena, sizeof *a * (size_t)((na + nb) * w->lanes)), *b = a + na * w->lanes;
-    for (int64_t l = 0; l < w->lanes && !e->status; l++) fragment(e, u, 0, l, a + l * na), fragment(e, u, 1, l, b + l * nb);
+    int64_t range = wmma_ranges(u)->lane, mine = range < 0 ? 0 : e->at[range],
+            *a = arena_alloc(e->arena, sizeof *a * (size_t)((na + nb) * w->lanes)), *b = a + na * w->lanes;
+    for (int64_t l = 0; l < w->lanes && !e->status; l++)
+        fragment(e, u, 0, l, a + l * na), fragment(e, u, 1, l, b + l * nb);
     if (range >= 0) e->at[range] = mine, e->set[range] = ++e->now;
     memcpy(out, value_of(e, u->src[2]), ref_lanes(u) * sizeof *out);
     if (!e->status) ref_wmma(u, mine, a, b, out);
@@ -305,7 +324,9 @@ static void compute(Exec *e, const UOp *u, int64_t *out)
     case UOP_REDUCE: reduce(e, u, out); break;
     case UOP_WMMA:
         if (u->shape->rank) wmma(e, u, out);
-        else uop_eval(UOP_MUL, (DType)u->dtype, (DType)u->dtype, (int64_t[]){ *value_of(e, u->src[0]), *value_of(e, u->src[1]) }, out);
+        else
+            uop_eval(UOP_MUL, (DType)u->dtype, (DType)u->dtype,
+                     (int64_t[]){ *value_of(e, u->src[0]), *value_of(e, u->src[1]) }, out);
         break;
     case UOP_AFTER:
         for (uint32_t k = 1; k < u->nsrc; k++) run(e, u->src[k]);
@@ -373,4 +394,7 @@ TgStatus ref_exec_root(const Kernel *k, const RefMem *mem, const int64_t *vars)
     return e.status;
 }
 
-TgStatus ref_exec(const Kernel *k, const RefMem *mem, const int64_t *vars) { return k->linear ? ref_exec_linear(k, mem, vars) : ref_exec_root(k, mem, vars); }
+TgStatus ref_exec(const Kernel *k, const RefMem *mem, const int64_t *vars)
+{
+    return k->linear ? ref_exec_linear(k, mem, vars) : ref_exec_root(k, mem, vars);
+}

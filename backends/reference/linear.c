@@ -1,7 +1,9 @@
-/* Kernels in form 6: instructions in order, executed as a device would: every instruction where it stands, every access checked, every operand defined and in scope.
- * A CPU kernel is one thread that runs THREAD ranges in full. A GPU kernel (it has SPECIALs) runs a workgroup at a time: each of its threads runs until a BARRIER or
- * its end, then the next; LOCAL memory belongs to the workgroup, REG memory and values to the thread. A SHUFFLE is a stop too: each thread shows its value, and
- * takes its neighbour's when it goes on. Two places to show serve, because no thread is more than one SHUFFLE ahead.
+/* Kernels in form 6: instructions in order, executed as a device would: every instruction where it stands, every access
+ * checked, every operand defined and in scope. A CPU kernel is one thread that runs THREAD ranges in full. A GPU kernel
+ * (it has SPECIALs) runs a workgroup at a time: each of its threads runs until a BARRIER or its end, then the next;
+ * LOCAL memory belongs to the workgroup, REG memory and values to the thread. A SHUFFLE is a stop too: each thread
+ * shows its value, and takes its neighbour's when it goes on. Two places to show serve, because no thread is more than
+ * one SHUFFLE ahead.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +40,9 @@ typedef struct {
 
 static void broken(Machine *m, TgStatus code, const char *what, const UOp *u, int64_t v)
 {
-    if (!m->status) m->status = fail(code, "reference: kernel %s: %s (%s %%%u, %lld)", m->k->name, what, op_name((Op)u->op), u->id, (long long)v);
+    if (!m->status)
+        m->status = fail(code, "reference: kernel %s: %s (%s %%%u, %lld)", m->k->name, what, op_name((Op)u->op), u->id,
+                         (long long)v);
 }
 
 static const UOp *base_of(const UOp *a)
@@ -90,7 +94,10 @@ static int64_t element(Machine *m, Thread *t, const UOp *a, uint32_t l, int64_t 
     return -1;
 }
 
-static bool lane_open(Machine *m, Thread *t, const UOp *u, uint32_t l) { return u->nsrc < 3 || operand(m, t, u->src[2])[ref_lanes(u->src[2]) == 1 ? 0 : l]; }
+static bool lane_open(Machine *m, Thread *t, const UOp *u, uint32_t l)
+{
+    return u->nsrc < 3 || operand(m, t, u->src[2])[ref_lanes(u->src[2]) == 1 ? 0 : l];
+}
 
 static void load(Machine *m, Thread *t, const UOp *u, int64_t *out)
 {
@@ -130,7 +137,8 @@ static void compute(Machine *m, Thread *t, const UOp *u, int64_t *out)
     if (u->op == UOP_GUARD) {
         int64_t count, *word = memory(m, t, base_of(u->src[2]), &count);
         for (uint32_t l = 0; l < ref_lanes(u) && !m->status; l++)
-            out[l] = ref_guard(u, operand(m, t, u->src[0])[ref_lanes(u->src[0]) == 1 ? 0 : l], operand(m, t, u->src[1])[ref_lanes(u->src[1]) == 1 ? 0 : l], word);
+            out[l] = ref_guard(u, operand(m, t, u->src[0])[ref_lanes(u->src[0]) == 1 ? 0 : l],
+                               operand(m, t, u->src[1])[ref_lanes(u->src[1]) == 1 ? 0 : l], word);
     } else if (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_BITCAST) {
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = operand(m, t, u->src[k]);
         if (!m->status && !ref_alu(u, src, out)) broken(m, TG_BAD_INPUT, "division by zero", u, 0);
@@ -144,7 +152,8 @@ static void compute(Machine *m, Thread *t, const UOp *u, int64_t *out)
     } else if (u->op == UOP_REDUCE && u->arg.blob) {
         const int64_t *v = operand(m, t, u->src[0]);
         *out = v[0];
-        for (uint32_t l = 1; l < ref_lanes(u->src[0]); l++) uop_eval((Op)u->arg.i, (DType)u->dtype, (DType)u->dtype, (int64_t[]){ *out, v[l] }, out);
+        for (uint32_t l = 1; l < ref_lanes(u->src[0]); l++)
+            uop_eval((Op)u->arg.i, (DType)u->dtype, (DType)u->dtype, (int64_t[]){ *out, v[l] }, out);
     } else if (u->op == UOP_DEFINE_VAR) {
         uint32_t k = 0;
         while (k < m->k->nvar && m->k->var[k] != u) k++;
@@ -183,13 +192,15 @@ static void enter_loop(Machine *m, Thread *t, const UOp *r, int64_t i)
 /* First visit: shows the value (true: stop here). Second: takes the neighbour's. */
 static bool shuffle(Machine *m, Thread *t, const UOp *u)
 {
-    uint32_t lanes = ref_lanes(u), side = t->shuffles & 1, me = (uint32_t)(t - m->thread), other = me ^ (uint32_t)u->arg.i, at = m->place[u->id];
+    uint32_t lanes = ref_lanes(u), side = t->shuffles & 1, me = (uint32_t)(t - m->thread),
+             other = me ^ (uint32_t)u->arg.i, at = m->place[u->id];
     if (lanes > LANES_MAX) broken(m, TG_UNSUPPORTED, "too many lanes", u, lanes);
     if (u->arg.i >= WARP || other >= m->nthread) broken(m, TG_INTERNAL, "no such neighbour", u, other);
     if (m->status) return false;
     t->waits = !t->waits;
     if (t->waits) return memcpy(t->shown[side], operand(m, t, u->src[0]), lanes * sizeof(int64_t)), true;
-    if (m->thread[other].shuffles + m->thread[other].waits < t->shuffles + 1) broken(m, TG_INTERNAL, "a neighbour does not take part", u, other);
+    if (m->thread[other].shuffles + m->thread[other].waits < t->shuffles + 1)
+        broken(m, TG_INTERNAL, "a neighbour does not take part", u, other);
     memcpy(&t->value[at], m->thread[other].shown[side], lanes * sizeof(int64_t));
     t->defined[at] = true;
     t->shuffles++;
@@ -201,19 +212,22 @@ static bool shuffle(Machine *m, Thread *t, const UOp *u)
 static void tile(Machine *m, Thread *t, const UOp *u, uint32_t s, int64_t *out)
 {
     const Wmma *w = wmma_of(u);
-    int64_t n = wmma_operand(u, s), columns = wmma_tiled(w) ? 64 / dtype_size(w->a) : n, stride = wmma_tiled(w) ? wmma_stride(u, s) : n;
+    int64_t n = wmma_operand(u, s), columns = wmma_tiled(w) ? 64 / dtype_size(w->a) : n,
+            stride = wmma_tiled(w) ? wmma_stride(u, s) : n;
     const int64_t *v = operand(m, t, u->src[s]);
     for (int64_t i = 0; i < n && !m->status; i++) out[i] = v[i / columns * stride + i % columns];
 }
 
-/* A WMMA is done by all lanes of a warp: the first visit shows a thread's fragments (true: stop here), the second takes the others'. */
+/* A WMMA is done by all lanes of a warp: the first visit shows a thread's fragments (true: stop here), the second takes
+ * the others'. */
 static bool multiply(Machine *m, Thread *t, const UOp *u)
 {
     const Wmma *w = wmma_of(u);
     uint32_t side = t->shuffles & 1, me = (uint32_t)(t - m->thread), first = me / WARP * WARP, at = m->place[u->id];
     int na = wmma_operand(u, 0), nb = wmma_operand(u, 1);
     int64_t *a, *b;
-    if (w->lanes > 1 && (na + nb > LANES_MAX || first + (uint32_t)w->lanes > m->nthread)) broken(m, TG_INTERNAL, "a WMMA without a whole warp", u, m->nthread);
+    if (w->lanes > 1 && (na + nb > LANES_MAX || first + (uint32_t)w->lanes > m->nthread))
+        broken(m, TG_INTERNAL, "a WMMA without a whole warp", u, m->nthread);
     if (m->status) return false;
     t->waits = w->lanes > 1 && !t->waits;
     if (t->waits) {
@@ -227,7 +241,8 @@ static bool multiply(Machine *m, Thread *t, const UOp *u)
     if (w->lanes == 1) tile(m, t, u, 0, a), tile(m, t, u, 1, b);
     for (uint32_t l = 0; w->lanes > 1 && l < (uint32_t)w->lanes; l++) {
         const Thread *other = &m->thread[first + l];
-        if (other != t && other->shuffles + other->waits < t->shuffles + 1) broken(m, TG_INTERNAL, "a neighbour does not take part", u, l);
+        if (other != t && other->shuffles + other->waits < t->shuffles + 1)
+            broken(m, TG_INTERNAL, "a neighbour does not take part", u, l);
         memcpy(a + l * (uint32_t)na, other->shown[side], (size_t)na * sizeof *a);
         memcpy(b + l * (uint32_t)nb, other->shown[side] + na, (size_t)nb * sizeof *b);
     }
@@ -246,7 +261,13 @@ static bool run(Machine *m, Thread *t)
     while (t->pc < m->count && !m->status) {
         const UOp *u = m->line[t->pc];
         switch ((Op)u->op) {
-        case UOP_PARAM: case UOP_BUFFER: case UOP_CONST: case UOP_AFTER: case UOP_ENDIF: case UOP_GROUP: case UOP_SINK: t->pc++; break;
+        case UOP_PARAM:
+        case UOP_BUFFER:
+        case UOP_CONST:
+        case UOP_AFTER:
+        case UOP_ENDIF:
+        case UOP_GROUP:
+        case UOP_SINK: t->pc++; break;
         case UOP_RANGE: enter_loop(m, t, u, 0); break;
         case UOP_END: {
             const UOp *r = m->line[m->other[t->pc]];
@@ -309,7 +330,10 @@ static Thread *threads_new(Machine *m, uint32_t n)
 {
     Thread *t = NEW_N(m->arena, Thread, n);
     uint32_t size = m->places + 1;
-    for (uint32_t i = 0; i < n; i++) t[i] = (Thread){ .value = NEW_N(m->arena, int64_t, size), .defined = NEW_N(m->arena, bool, size), .memory = NEW_N(m->arena, void *, size) };
+    for (uint32_t i = 0; i < n; i++)
+        t[i] = (Thread){ .value = NEW_N(m->arena, int64_t, size),
+                         .defined = NEW_N(m->arena, bool, size),
+                         .memory = NEW_N(m->arena, void *, size) };
     return t;
 }
 
@@ -320,7 +344,8 @@ static void measure(Machine *m)
     RefVar var[KERNEL_VARS];
     for (uint32_t k = 0; k < m->k->nvar; k++) var[k] = (RefVar){ m->k->var[k], m->vars[k] };
     for (uint32_t k = 0; k < m->nspecial; k++)
-        if (!ref_size(m->special[k]->src[0], var, m->k->nvar, &m->size[k])) broken(m, TG_UNSUPPORTED, "a size that is no formula", m->special[k], 0);
+        if (!ref_size(m->special[k]->src[0], var, m->k->nvar, &m->size[k]))
+            broken(m, TG_UNSUPPORTED, "a size that is no formula", m->special[k], 0);
 }
 
 /* One workgroup: threads differ in their `l` specials. */
@@ -356,7 +381,9 @@ static void run_group(Machine *m, int64_t group)
 
 TgStatus ref_exec_linear(const Kernel *k, const RefMem *mem, const int64_t *vars)
 {
-    Machine m = { .k = k, .mem = mem, .vars = vars, .arena = arena_new(), .line = k->linear->src, .count = k->linear->nsrc };
+    Machine m = {
+        .k = k, .mem = mem, .vars = vars, .arena = arena_new(), .line = k->linear->src, .count = k->linear->nsrc
+    };
     int64_t groups = 1;
     m.other = NEW_N(m.arena, uint32_t, m.count + 1);
     m.place = NEW_N(m.arena, uint32_t, graph_count(k->g));

@@ -1,4 +1,5 @@
-/* Chunks start small, since a model has thousands of arenas, and grow by half of what there is, up to 8 MiB; a block larger than a chunk gets one of its own. */
+/* Chunks start small, since a model has thousands of arenas, and grow by half of what there is, up to 8 MiB; a block
+ * larger than a chunk gets one of its own. */
 #include "graph/base/arena.h"
 
 #include "graph/base/number.h"

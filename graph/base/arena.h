@@ -1,5 +1,6 @@
-/* Arena: bump allocation, freed all at once or back to a mark. A debug build (TG_ARENA_MALLOC) gives each block its own malloc, so that ASan sees overruns.
- * Out of memory ends in arena_oom: a message and exit code TG_LIMIT by longjmp-free abort of the process; sizes that come from files are checked before. */
+/* Arena: bump allocation, freed all at once or back to a mark. A debug build (TG_ARENA_MALLOC) gives each block its own
+ * malloc, so that ASan sees overruns. Out of memory ends in arena_oom: a message and exit code TG_LIMIT by longjmp-free
+ * abort of the process; sizes that come from files are checked before. */
 #ifndef TG_ARENA_H
 #define TG_ARENA_H
 #include <stdarg.h>

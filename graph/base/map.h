@@ -1,4 +1,5 @@
-/* Map: byte-string keys to pointers, open addressing, XXH3; insertion order is kept for walking. Keys are copied into the arena, or held by the caller. */
+/* Map: byte-string keys to pointers, open addressing, XXH3; insertion order is kept for walking. Keys are copied into
+ * the arena, or held by the caller. */
 #ifndef TG_MAP_H
 #define TG_MAP_H
 #include "graph/base/arena.h"

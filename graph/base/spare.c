@@ -1,4 +1,5 @@
-/* See spare.h. The held blocks are few, so a search walks them all; the one that was held first makes room for the next. */
+/* See spare.h. The held blocks are few, so a search walks them all; the one that was held first makes room for the
+ * next. */
 #include "graph/base/spare.h"
 
 #include <malloc.h>
@@ -7,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPARE_BLOCKS = 16, SPARE_LEAST = 128 << 10, SPARE_BYTES = 128 << 20, ALIGN = 64 };        /* SPARE_LEAST: glibc gives smaller ones from its heap */
+/* SPARE_LEAST: glibc gives smaller ones from its heap */
+enum { SPARE_BLOCKS = 16, SPARE_LEAST = 128 << 10, SPARE_BYTES = 128 << 20, ALIGN = 64 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct { void *block; size_t bytes; } held[SPARE_BLOCKS];
@@ -26,7 +28,8 @@ static void *remove_at(size_t at)
 static void *find(size_t bytes)
 {
     for (size_t i = nheld; i-- > 0;)
-        if (held[i].bytes >= bytes && held[i].bytes - bytes <= bytes / 4 && (uintptr_t)held[i].block % ALIGN == 0) return remove_at(i);
+        if (held[i].bytes >= bytes && held[i].bytes - bytes <= bytes / 4 && (uintptr_t)held[i].block % ALIGN == 0)
+            return remove_at(i);
     return NULL;
 }
 

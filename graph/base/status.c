@@ -11,7 +11,8 @@ static void escape(char *out, size_t cap, const char *s)
 {
     size_t n = 0;
     for (; *s && n + 5 < cap; s++)
-        n += (unsigned char)*s < 32 || *s == 127 ? (size_t)snprintf(out + n, cap - n, "\\x%02x", (unsigned char)*s) : (size_t)(out[n] = *s, 1);
+        n += (unsigned char)*s < 32 || *s == 127 ? (size_t)snprintf(out + n, cap - n, "\\x%02x", (unsigned char)*s)
+                                                 : (size_t)(out[n] = *s, 1);
     out[n] = 0;
     if (*s && n >= 3) memcpy(out + n - 3, "...", 3);
 }

@@ -1,8 +1,10 @@
-/* What a target cannot say, in ops that it can. In: kernel level after expand, scalars or vectors. Out: the same without what SelectOptions lacks.
+/* What a target cannot say, in ops that it can. In: kernel level after expand, scalars or vectors. Out: the same
+ * without what SelectOptions lacks.
  *
- * Polynomials of f32 are straight code of MULACC, WHERE, shifts and casts, so that a vector of lanes stays a vector; their coefficients are our own
- * least-maximum fits over the interval that the comment names, and tests/rules/test_math.c holds their error (in ulp, against double precision) under a bound.
- * f64 and POW stay whole for the library. Each row takes an op away that none brings back, or narrows to a type that no row widens.
+ * Polynomials of f32 are straight code of MULACC, WHERE, shifts and casts, so that a vector of lanes stays a vector;
+ * their coefficients are our own least-maximum fits over the interval that the comment names, and
+ * tests/rules/test_math.c holds their error (in ulp, against double precision) under a bound. f64 and POW stay whole
+ * for the library. Each row takes an op away that none brings back, or narrows to a type that no row widens.
  */
 #include "graph/rules/pat.h"
 #include "graph/rules/rules.h"
@@ -50,11 +52,17 @@ static V polynomial(Graph *g, V a, const double *k, int n)
 /* 2^n for n in -126 .. 127, an i32. */
 static V power(Graph *g, V n) { return bits(g, shl(g, ALU2(g, ADD, n, word(g, n, 127)), 23), DT_F32); }
 
-/* a = n + f with |f| <= 1/2; 2^f by a polynomial that is 1 at 0, so whole powers are exact; 2^n in two factors, so that overflow and denormals round once.
- * Adding 1.5*2^23 leaves n in the low bits of the sum. */
+/* a = n + f with |f| <= 1/2; 2^f by a polynomial that is 1 at 0, so whole powers are exact; 2^n in two factors, so that
+ * overflow and denormals round once. Adding 1.5*2^23 leaves n in the low bits of the sum. */
 static V exp2_f32(Graph *g, V a)
 {
-    static const double k[] = { 1.0, 0.6931472057371963, 0.2402264689047553, 0.05550328777078189, 0.009618488974239474, 0.0013399931182934881, 0.000153458074000031 };
+    static const double k[] = { 1.0,
+                                0.6931472057371963,
+                                0.2402264689047553,
+                                0.05550328777078189,
+                                0.009618488974239474,
+                                0.0013399931182934881,
+                                0.000153458074000031 };
     const double magic = 12582912;
     V top = num(g, a, 129), low = num(g, a, -151);
     a = pick(g, less(g, top, a), top, a);
@@ -68,11 +76,13 @@ static V exp2_f32(Graph *g, V a)
 
 /* ---- log2(a) ---- */
 
-/* a = 2^n * (1 + f), 1 + f between sqrt(1/2) and sqrt(2); log2(1 + f) = f*log2(e) + f*f*q(f). log2(e) in two parts, since near 1 there is no n to hide an error. */
+/* a = 2^n * (1 + f), 1 + f between sqrt(1/2) and sqrt(2); log2(1 + f) = f*log2(e) + f*f*q(f). log2(e) in two parts,
+ * since near 1 there is no n to hide an error. */
 static V log2_f32(Graph *g, V a)
 {
-    static const double q[] = { -0.7213473518523359, 0.480898234055676, -0.3606966242191446, 0.2885676398162982, -0.23961803642087381, 0.20459774316179521,
-                                -0.19105583275673305, 0.1861870579168119, -0.10997752492638546 };
+    static const double q[] = { -0.7213473518523359,  0.480898234055676,    -0.3606966242191446,
+                                0.2885676398162982,   -0.23961803642087381, 0.20459774316179521,
+                                -0.19105583275673305, 0.1861870579168119,   -0.10997752492638546 };
     const double log2e = 0x1.715476p+0, log2e_low = 0x1.4ae0bfp-26;
     V tiny = less(g, a, num(g, a, 0x1p-126)), b = pick(g, tiny, times(g, a, 0x1p23), a);
     V i = bits(g, b, DT_I32), n = shr(g, ALU2(g, ADD, i, word(g, i, -0x3f3504f3)), 23);
@@ -80,7 +90,8 @@ static V log2_f32(Graph *g, V a)
     V whole = add(g, cast_to(g, DT_F32, n), pick(g, tiny, num(g, a, -23), num(g, a, 0)));
     V low = mad(g, mul(g, f, f), polynomial(g, f, q, 9), times(g, f, log2e_low));
     V r = add(g, mad(g, f, num(g, f, log2e), low), whole);
-    r = pick(g, less(g, a, num(g, a, INFINITY)), r, a);                                        /* Inf and NaN are their own logarithm */
+    /* Inf and NaN are their own logarithm */
+    r = pick(g, less(g, a, num(g, a, INFINITY)), r, a);
     r = pick(g, less(g, a, num(g, a, 0)), num(g, a, NAN), r);
     return pick(g, ALU2(g, CMPNE, a, num(g, a, 0)), r, num(g, a, -INFINITY));
 }
@@ -97,13 +108,16 @@ static Quadrant reduce_small(Graph *g, V a)
     return (Quadrant){ convert(g, DT_I32, n), mad(g, n, num(g, n, -0x1.0b4611a626331p-34), r) };
 }
 
-/* Above: a is a 24-bit integer times 2^e; of its product with 2/pi only 64 bits matter, two before the point (the quadrant) and 62 behind. They come from
- * a window of 96 bits of 2/pi, of which the table holds 32-bit words, the first in front of the point. */
+/* Above: a is a 24-bit integer times 2^e; of its product with 2/pi only 64 bits matter, two before the point (the
+ * quadrant) and 62 behind. They come from a window of 96 bits of 2/pi, of which the table holds 32-bit words, the first
+ * in front of the point. */
 static V window_word(Graph *g, V index, int j)
 {
-    static const uint32_t two_over_pi[8] = { 0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab };
+    static const uint32_t two_over_pi[8] = { 0,          0xa2f9836e, 0x4e441529, 0xfc2757d1,
+                                             0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab };
     V r = uop_int(g, DT_U64, two_over_pi[j + 4]);
-    for (int i = 3; i >= 0; i--) r = pick(g, less(g, index, word(g, index, i + 1)), uop_int(g, DT_U64, two_over_pi[j + i]), r);
+    for (int i = 3; i >= 0; i--)
+        r = pick(g, less(g, index, word(g, index, i + 1)), uop_int(g, DT_U64, two_over_pi[j + i]), r);
     return r;
 }
 
@@ -111,23 +125,27 @@ static V or_(Graph *g, V a, V b) { return ALU2(g, OR, a, b); }
 
 static Quadrant reduce_large(Graph *g, V a)
 {
-    V i = bits(g, a, DT_U32), e = shr(g, i, 23), m = cast_to(g, DT_U64, or_(g, and_(g, i, 0x7fffff), word(g, i, 0x800000)));
+    V i = bits(g, a, DT_U32), e = shr(g, i, 23),
+      m = cast_to(g, DT_U64, or_(g, and_(g, i, 0x7fffff), word(g, i, 0x800000)));
     V at = ALU2(g, ADD, e, word(g, e, 30 - 150)), index = shr(g, at, 5), s = cast_to(g, DT_U64, and_(g, at, 31));
     V first = or_(g, shl(g, window_word(g, index, 0), 32), window_word(g, index, 1));
     V second = or_(g, shl(g, window_word(g, index, 2), 32), window_word(g, index, 3));
     V back = ALU2(g, ADD, word(g, s, 63), ALU2(g, MUL, s, word(g, s, -1)));
-    V high = or_(g, ALU2(g, SHL, first, s), ALU2(g, SHR, shr(g, second, 1), back)), low = shr(g, ALU2(g, SHL, second, s), 32);
+    V high = or_(g, ALU2(g, SHL, first, s), ALU2(g, SHR, shr(g, second, 1), back)),
+      low = shr(g, ALU2(g, SHL, second, s), 32);
     V product = ALU2(g, ADD, mul(g, high, m), shr(g, mul(g, low, m), 32));
     V n = shr(g, ALU2(g, ADD, product, word(g, m, INT64_C(1) << 61)), 62);
     V rest = ALU2(g, ADD, product, ALU2(g, MUL, n, word(g, n, -(INT64_C(1) << 62))));
-    return (Quadrant){ cast_to(g, DT_I32, n), times(g, cast_to(g, DT_F64, cast_to(g, DT_I64, rest)), 0x1.921fb54442d18p-62) };
+    return (Quadrant){ cast_to(g, DT_I32, n),
+                       times(g, cast_to(g, DT_F64, cast_to(g, DT_I64, rest)), 0x1.921fb54442d18p-62) };
 }
 
 static V sin_f32(Graph *g, V a)
 {
     static const double s[] = { -0.16666654939987136, 0.008332177906383954, -0.00019517265753606414 };
     static const double k[] = { 0.04166664686006574, -0.0013887367193829397, 2.4438413621068452e-05 };
-    V i = bits(g, a, DT_U32), sign = and_(g, i, 0x80000000), size = bits(g, and_(g, i, 0x7fffffff), DT_F32), small = less(g, size, num(g, a, 0x1p15));
+    V i = bits(g, a, DT_U32), sign = and_(g, i, 0x80000000), size = bits(g, and_(g, i, 0x7fffffff), DT_F32),
+      small = less(g, size, num(g, a, 0x1p15));
     Quadrant near = reduce_small(g, size), far = reduce_large(g, size);
     V n = pick(g, small, near.n, far.n), r = cast_to(g, DT_F32, pick(g, small, near.r, far.r)), z = mul(g, r, r);
     V sine = mad(g, mul(g, r, z), polynomial(g, z, s, 3), r);
@@ -152,10 +170,16 @@ const RuleTable table_polynomials = RULES(polynomials);
 
 /* ---- division, multiply-add, shifts ---- */
 
-static bool has_fma(const Match *m) { return options(m)->has_fma && (m->root->dtype == DT_F32 || m->root->dtype == DT_F64); }
+static bool has_fma(const Match *m)
+{
+    return options(m)->has_fma && (m->root->dtype == DT_F32 || m->root->dtype == DT_F64);
+}
 
 /* log2 of a constant power of two, -1 else. */
-static int exponent(const UOp *u) { return u->arg.i > 0 && !(u->arg.i & (u->arg.i - 1)) ? __builtin_ctzll((uint64_t)u->arg.i) : -1; }
+static int exponent(const UOp *u)
+{
+    return u->arg.i > 0 && !(u->arg.i & (u->arg.i - 1)) ? __builtin_ctzll((uint64_t)u->arg.i) : -1;
+}
 
 static V shift_for_div(const Match *m)
 {
@@ -163,12 +187,15 @@ static V shift_for_div(const Match *m)
     return n < 0 || !is_int(m) ? NULL : n ? shr(m->g, m->slot[X], n) : m->slot[X];
 }
 
-static V mask_for_mod(const Match *m) { return exponent(m->slot[C]) < 0 || !is_int(m) ? NULL : and_(m->g, m->slot[X], m->slot[C]->arg.i - 1); }
+static V mask_for_mod(const Match *m)
+{
+    return exponent(m->slot[C]) < 0 || !is_int(m) ? NULL : and_(m->g, m->slot[X], m->slot[C]->arg.i - 1);
+}
 
-/* A division by a constant, rounded as such: a product with its reciprocal is off by a bit at most, and what is left over
- * says by how much (Markstein). Where nothing is left, or what is left is not finite, the product is right: of zeros and
- * Infs. Of constants from 1 on, so that the product does not overflow; whose last bits are not all ones, for which the
- * theorem does not hold. A result below 2^-100 may be next to the rounded one. */
+/* A division by a constant, rounded as such: a product with its reciprocal is off by a bit at most, and what is left
+ * over says by how much (Markstein). Where nothing is left, or what is left is not finite, the product is right: of
+ * zeros and Infs. Of constants from 1 on, so that the product does not overflow; whose last bits are not all ones, for
+ * which the theorem does not hold. A result below 2^-100 may be next to the rounded one. */
 static V by_reciprocal(const Match *m)
 {
     Graph *g = m->g;
@@ -186,12 +213,17 @@ static V by_reciprocal(const Match *m)
 
 /* ---- narrow floats: arithmetic in f32, each result rounded ---- */
 
-static bool is_narrow(const Match *m, DType t) { return (t == DT_F16 && !options(m)->has_f16) || (t == DT_BF16 && !options(m)->has_bf16); }
+static bool is_narrow(const Match *m, DType t)
+{
+    return (t == DT_F16 && !options(m)->has_f16) || (t == DT_BF16 && !options(m)->has_bf16);
+}
 
 static V widen(const Match *m)
 {
     const UOp *u = m->root, *src[3];
-    if (!op_is((Op)u->op, FLAG_ALU) || u->op == UOP_CAST || u->op == UOP_WHERE || !u->nsrc || u->nsrc > 3 || !is_narrow(m, (DType)u->src[0]->dtype)) return NULL;
+    if (!op_is((Op)u->op, FLAG_ALU) || u->op == UOP_CAST || u->op == UOP_WHERE || !u->nsrc || u->nsrc > 3 ||
+        !is_narrow(m, (DType)u->src[0]->dtype))
+        return NULL;
     for (uint32_t k = 0; k < u->nsrc; k++) src[k] = cast_to(m->g, DT_F32, u->src[k]);
     return cast_to(m->g, (DType)u->dtype, uop_new(m->g, (Op)u->op, DT_VOID, u->arg, src, u->nsrc));
 }
@@ -211,7 +243,8 @@ static V to_bf16(const Match *m)
     Graph *g = m->g;
     if (m->root->dtype != DT_BF16 || !is_narrow(m, DT_BF16)) return NULL;
     V f = cast_to(g, DT_F32, m->slot[X]), i = bits(g, f, DT_U32), odd = and_(g, shr(g, i, 16), 1);
-    V up = shr(g, ALU2(g, ADD, ALU2(g, ADD, i, odd), word(g, i, 0x7fff)), 16), top = pick(g, ALU2(g, CMPNE, f, f), word(g, i, 0x7fc0), up);
+    V up = shr(g, ALU2(g, ADD, ALU2(g, ADD, i, odd), word(g, i, 0x7fff)), 16),
+      top = pick(g, ALU2(g, CMPNE, f, f), word(g, i, 0x7fc0), up);
     return bits(g, cast_to(g, DT_U16, top), DT_BF16);
 }
 
@@ -235,10 +268,13 @@ static Interval interval(V a, int depth)
     if (a->op == UOP_CONST) return (Interval){ uop_const_float(a), uop_const_float(a) };
     if (!depth || !a->nsrc) return all;
     if (a->op == UOP_CAST && dtype_is_int((DType)a->src[0]->dtype) && a->src[0]->dtype != DT_U64)
-        return (Interval){ dtype_round((DType)a->dtype, (double)a->src[0]->vmin), dtype_round((DType)a->dtype, (double)a->src[0]->vmax) };
-    if (a->nsrc > 1 && a->src[1]->op == UOP_CONST && dtype_is_float((DType)a->src[1]->dtype)) c = uop_const_float(a->src[1]);
+        return (Interval){ dtype_round((DType)a->dtype, (double)a->src[0]->vmin),
+                           dtype_round((DType)a->dtype, (double)a->src[0]->vmax) };
+    if (a->nsrc > 1 && a->src[1]->op == UOP_CONST && dtype_is_float((DType)a->src[1]->dtype))
+        c = uop_const_float(a->src[1]);
     switch (a->op) {
-    case UOP_CAST: case UOP_TRUNC: return dtype_is_float((DType)a->src[0]->dtype) ? interval(a->src[0], depth - 1) : all;
+    case UOP_CAST:
+    case UOP_TRUNC: return dtype_is_float((DType)a->src[0]->dtype) ? interval(a->src[0], depth - 1) : all;
     case UOP_MAX:
         x = interval(a->src[0], depth - 1), y = interval(a->src[1], depth - 1);
         return (Interval){ fmax(x.lo, y.lo), fmax(x.hi, y.hi) };
@@ -248,16 +284,20 @@ static Interval interval(V a, int depth)
         return c < 0 ? (Interval){ -x.hi, -x.lo } : x;
     case UOP_ADD:
         x = interval(a->src[0], depth - 1), y = interval(a->src[1], depth - 1);
-        return (Interval){ end_of_sum((DType)a->dtype, x.lo, y.lo, -INFINITY), end_of_sum((DType)a->dtype, x.hi, y.hi, INFINITY) };
+        return (Interval){ end_of_sum((DType)a->dtype, x.lo, y.lo, -INFINITY),
+                           end_of_sum((DType)a->dtype, x.hi, y.hi, INFINITY) };
     case UOP_WHERE:
         x = interval(a->src[1], depth - 1), y = interval(a->src[2], depth - 1);
-        if (a->src[0]->op == UOP_CMPLT && a->src[0]->src[0] == a->src[1] && a->src[0]->src[1] == a->src[2]) return (Interval){ fmin(x.lo, y.lo), fmin(x.hi, y.hi) };        /* the smaller */
+        /* the smaller */
+        if (a->src[0]->op == UOP_CMPLT && a->src[0]->src[0] == a->src[1] && a->src[0]->src[1] == a->src[2])
+            return (Interval){ fmin(x.lo, y.lo), fmin(x.hi, y.hi) };
         return (Interval){ fmin(x.lo, y.lo), fmax(x.hi, y.hi) };
     default: return all;
     }
 }
 
-/* Truncation where it fits, else the nearest end of the type; NaN is 0. Machines take a NaN to 0 or to a number whose low bits are 0, which serves the small types. */
+/* Truncation where it fits, else the nearest end of the type; NaN is 0. Machines take a NaN to 0 or to a number whose
+ * low bits are 0, which serves the small types. */
 static V saturated(const Match *m)
 {
     Graph *g = m->g;
@@ -275,7 +315,8 @@ static V saturated(const Match *m)
         a = pick(g, less(g, a, least), least, a);
         return convert(g, t, pick(g, less(g, most, a), most, a));
     }
-    V below = less(g, a, num(g, a, lo)), fits = less(g, a, num(g, a, end)), inside = ALU2(g, AND, fits, ALU2(g, CMPNE, below, uop_bool(g, true)));
+    V below = less(g, a, num(g, a, lo)), fits = less(g, a, num(g, a, end)),
+      inside = ALU2(g, AND, fits, ALU2(g, CMPNE, below, uop_bool(g, true)));
     V v = convert(g, t, pick(g, inside, a, zero));
     if (is_signed) v = pick(g, below, uop_int(g, t, dtype_min(t)), v);
     return pick(g, fits, v, pick(g, nan, uop_int(g, t, 0), uop_int(g, t, t == DT_U64 ? -1 : dtype_max(t))));

@@ -1,20 +1,27 @@
-/* Floor division and remainder of index math. In: IDIV(x, c) or MOD(x, c), x in normal form, c > 0. Out: fewer or smaller of them.
+/* Floor division and remainder of index math. In: IDIV(x, c) or MOD(x, c), x in normal form, c > 0. Out: fewer or
+ * smaller of them.
  *
- * Write x = sum a_i f_i + k. Quotient and remainder of one x are always brought to the same reduced x, so that (x%c)*a + (x//c)*a*c still meet (poly.c):
- *   pull    what c divides leaves; k is shifted by a multiple of c until x starts in [0, c): C's division serves then
- *   fits    with each a_i replaced by a residue of it, the sum stays within one period: no division is left
- *   gcd     a common factor of c and all a_i goes
- *   split   a factor f of c divides some terms, the rest stays within one period of f: x//c = (x/f)//(c/f)
- *   nest    (y//a)//c = y//(ac); (y%m)//c = (y//c)%(m/c); (.. + y%m)%c = (.. + y)%c where c divides m
- *   symbolic divisors: i*w + j with 0 <= j < w
- * Each row makes the coefficients, the divisor or the count of IDIV and MOD smaller. All of it is exact for floor division; nothing overflows, or no row applies.
+ * Write x = sum a_i f_i + k. Quotient and remainder of one x are always brought to the same reduced x, so that (x%c)*a
+ * + (x//c)*a*c still meet (poly.c): pull    what c divides leaves; k is shifted by a multiple of c until x starts in
+ * [0, c): C's division serves then fits    with each a_i replaced by a residue of it, the sum stays within one period:
+ * no division is left gcd     a common factor of c and all a_i goes split   a factor f of c divides some terms, the
+ * rest stays within one period of f: x//c = (x/f)//(c/f) nest    (y//a)//c = y//(ac); (y%m)//c = (y//c)%(m/c); (.. +
+ * y%m)%c = (.. + y)%c where c divides m symbolic divisors: i*w + j with 0 <= j < w Each row makes the coefficients, the
+ * divisor or the count of IDIV and MOD smaller. All of it is exact for floor division; nothing overflows, or no row
+ * applies.
  */
 #include "graph/rules/pat.h"
 #include "graph/rules/poly.h"
 #include "graph/rules/rules.h"
 
-static const UOp *div_by(Graph *g, const UOp *a, int64_t by) { return by == 1 ? a : ALU2(g, IDIV, a, uop_index(g, by)); }
-static const UOp *mod_by(Graph *g, const UOp *a, int64_t by) { return by == 1 ? uop_index(g, 0) : ALU2(g, MOD, a, uop_index(g, by)); }
+static const UOp *div_by(Graph *g, const UOp *a, int64_t by)
+{
+    return by == 1 ? a : ALU2(g, IDIV, a, uop_index(g, by));
+}
+static const UOp *mod_by(Graph *g, const UOp *a, int64_t by)
+{
+    return by == 1 ? uop_index(g, 0) : ALU2(g, MOD, a, uop_index(g, by));
+}
 
 static bool by_const(const Match *m)
 {
@@ -113,7 +120,8 @@ static const UOp *mod_fits(const Match *m)
 
 /* ---- gcd and split ---- */
 
-/* Parts x = f*hi + lo for a factor f of c, lo within one period of f: lo in [t*f, t*f + f). Afterwards hi includes t and lo starts in [0, f). */
+/* Parts x = f*hi + lo for a factor f of c, lo within one period of f: lo in [t*f, t*f + f). Afterwards hi includes t
+ * and lo starts in [0, f). */
 static bool parts(const Poly *from, int64_t f, Poly *hi, Poly *lo)
 {
     int64_t least, most;
@@ -158,7 +166,10 @@ static const UOp *mod_split(const Match *m)
 
 /* ---- nest ---- */
 
-static bool is_divmod_by_const(const UOp *u, Op op) { return u->op == op && u->src[1]->op == UOP_CONST && u->src[1]->arg.i > 0; }
+static bool is_divmod_by_const(const UOp *u, Op op)
+{
+    return u->op == op && u->src[1]->op == UOP_CONST && u->src[1]->arg.i > 0;
+}
 
 /* (y//a + k)//c = (y + k*a)//(a*c) */
 static const UOp *div_div(const Match *m)
@@ -192,7 +203,8 @@ static const UOp *mod_of_mod(const Match *m)
     r.k = x0.k;
     for (uint32_t i = 0; i < x0.n; i++) {
         Term t = x0.term[i];
-        bool drop = is_divmod_by_const(t.f, UOP_MOD) && !__builtin_mul_overflow(t.c, t.f->src[1]->arg.i, &am) && am % by == 0;
+        bool drop =
+            is_divmod_by_const(t.f, UOP_MOD) && !__builtin_mul_overflow(t.c, t.f->src[1]->arg.i, &am) && am % by == 0;
         any |= drop;
         if (!poly_add(&r, drop ? t.f->src[0] : t.f, t.c)) return NULL;
     }
@@ -287,7 +299,9 @@ static bool symbolic_parts(const Match *m, Poly *hi, Poly *lo, bool *rest)
 {
     const UOp *by = m->root->src[1];
     Poly w0;
-    if (m->root->dtype != DT_INDEX || by->op == UOP_CONST || by->vmin <= 0 || !read_x(lo, m) || !poly_of(&w0, m->g, by) || !w0.n) return false;
+    if (m->root->dtype != DT_INDEX || by->op == UOP_CONST || by->vmin <= 0 || !read_x(lo, m) ||
+        !poly_of(&w0, m->g, by) || !w0.n)
+        return false;
     if (!long_division(lo, hi, &w0)) return false;
     *rest = !within_symbol(lo, by, &w0);
     return !*rest || hi->n || hi->k;
@@ -309,7 +323,11 @@ static const UOp *mod_symbolic(const Match *m)
     return rest ? ALU2(m->g, MOD, poly_build(&lo), m->root->src[1]) : poly_build(&lo);
 }
 
-static const UOp *div_same(const Match *m) { return m->slot[X]->vmin > 0 || m->slot[X]->vmax < 0 ? uop_int(m->g, (DType)m->root->dtype, m->root->op == UOP_IDIV) : NULL; }
+static const UOp *div_same(const Match *m)
+{
+    return m->slot[X]->vmin > 0 || m->slot[X]->vmax < 0 ? uop_int(m->g, (DType)m->root->dtype, m->root->op == UOP_IDIV)
+                                                        : NULL;
+}
 
 /* (y//a)//b = y//(a*b), a and b positive */
 static const UOp *div_div_symbolic(const Match *m)

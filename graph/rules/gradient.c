@@ -1,6 +1,7 @@
-/* Gradients: what the gradient dy of a value is for each of its sources. A row sees TUPLE(value, dy) and writes a TUPLE in the order of the sources; a source that it does not
- * reach, and one that is `none`, has no gradient. Broadcasts are summed back by gradient.c. tests/rules/test_gradient.c proves each row by finite differences.
- * Ties of MAX share in equal parts. What is written with bits is first written with arithmetic (rules_arithmetic).
+/* Gradients: what the gradient dy of a value is for each of its sources. A row sees TUPLE(value, dy) and writes a TUPLE
+ * in the order of the sources; a source that it does not reach, and one that is `none`, has no gradient. Broadcasts are
+ * summed back by gradient.c. tests/rules/test_gradient.c proves each row by finite differences. Ties of MAX share in
+ * equal parts. What is written with bits is first written with arithmetic (rules_arithmetic).
  */
 #include <math.h>
 #include <pthread.h>
@@ -27,14 +28,17 @@ static U sizes(const Match *m, U like) { return uop_sizes(m->g, like->shape->dim
 static U of_cast(const Match *m)
 {
     DType from = (DType)m->slot[X]->dtype;
-    return dtype_is_float(from) && dtype_is_float((DType)value_of(m)->dtype) ? one_gradient(m, cast(m->g, dy_of(m), from)) : UOP0(m->g, UOP_TUPLE, DT_VOID, NO_ARG);
+    return dtype_is_float(from) && dtype_is_float((DType)value_of(m)->dtype)
+        ? one_gradient(m, cast(m->g, dy_of(m), from))
+        : UOP0(m->g, UOP_TUPLE, DT_VOID, NO_ARG);
 }
 
 static U of_max(const Match *m)
 {
     Graph *g = m->g;
     U a = m->slot[X], b = m->slot[Y], half = mul(g, dy_of(m), number(m, 0.5)), zero = number(m, 0), tie = eq(g, a, b);
-    return two_gradients(m, where(g, tie, half, where(g, lt(g, b, a), dy_of(m), zero)), where(g, tie, half, where(g, lt(g, a, b), dy_of(m), zero)));
+    return two_gradients(m, where(g, tie, half, where(g, lt(g, b, a), dy_of(m), zero)),
+                         where(g, tie, half, where(g, lt(g, a, b), dy_of(m), zero)));
 }
 
 static U of_mod(const Match *m)
@@ -47,11 +51,18 @@ static U of_where(const Match *m)
 {
     Graph *g = m->g;
     U zero = number(m, 0), nothing = UOP0(g, UOP_TUPLE, DT_VOID, NO_ARG);
-    return UOP(g, UOP_TUPLE, DT_VOID, NO_ARG, nothing, where(g, m->slot[SLOT_P], dy_of(m), zero), where(g, m->slot[SLOT_P], zero, dy_of(m)));
+    return UOP(g, UOP_TUPLE, DT_VOID, NO_ARG, nothing, where(g, m->slot[SLOT_P], dy_of(m), zero),
+               where(g, m->slot[SLOT_P], zero, dy_of(m)));
 }
 
-static U of_exp2(const Match *m) { return one_gradient(m, mul(m->g, dy_of(m), mul(m->g, value_of(m), number(m, M_LN2)))); }
-static U of_log2(const Match *m) { return one_gradient(m, div_(m->g, dy_of(m), mul(m->g, m->slot[X], number(m, M_LN2)))); }
+static U of_exp2(const Match *m)
+{
+    return one_gradient(m, mul(m->g, dy_of(m), mul(m->g, value_of(m), number(m, M_LN2))));
+}
+static U of_log2(const Match *m)
+{
+    return one_gradient(m, div_(m->g, dy_of(m), mul(m->g, m->slot[X], number(m, M_LN2))));
+}
 static U of_sin(const Match *m) { return one_gradient(m, mul(m->g, dy_of(m), cos_(m->g, m->slot[X]))); }
 
 /* b x^(b-1) and x^b ln x, each 0 where the factor before is. */
@@ -59,7 +70,8 @@ static U of_pow(const Match *m)
 {
     Graph *g = m->g;
     U a = m->slot[X], b = m->slot[Y], zero = number(m, 0);
-    U base = where(g, eq(g, b, zero), zero, mul(g, b, pow_(g, a, sub(g, b, number(m, 1))))), power = where(g, eq(g, a, zero), zero, mul(g, value_of(m), log_(g, a)));
+    U base = where(g, eq(g, b, zero), zero, mul(g, b, pow_(g, a, sub(g, b, number(m, 1))))),
+      power = where(g, eq(g, a, zero), zero, mul(g, value_of(m), log_(g, a)));
     return two_gradients(m, mul(g, dy_of(m), base), mul(g, dy_of(m), power));
 }
 
@@ -72,20 +84,32 @@ static U of_reduce(const Match *m)
     if ((Op)y0->arg.i == UOP_ADD) return one_gradient(m, expand_like(g, d, x0));
     if ((Op)y0->arg.i == UOP_MAX) {
         U best = cast(g, eq(g, x0, y0), (DType)d->dtype);
-        return one_gradient(m, mul(g, d, div_(g, best, uop_new(g, UOP_REDUCE, DT_VOID, (Arg){ UOP_ADD, y0->arg.blob }, &best, 1))));
+        return one_gradient(
+            m, mul(g, d, div_(g, best, uop_new(g, UOP_REDUCE, DT_VOID, (Arg){ UOP_ADD, y0->arg.blob }, &best, 1))));
     }
-    U gone = eq(g, x0, zero), is_zero = cast(g, gone, (DType)d->dtype), rest = where(g, gone, all, x0);              /* the product of the others, without dividing by a zero */
-    U zeros = uop_new(g, UOP_REDUCE, DT_VOID, (Arg){ UOP_ADD, y0->arg.blob }, &is_zero, 1), product = uop_new(g, UOP_REDUCE, DT_VOID, y0->arg, &rest, 1);
+    /* the product of the others, without dividing by a zero */
+    U gone = eq(g, x0, zero), is_zero = cast(g, gone, (DType)d->dtype), rest = where(g, gone, all, x0);
+    U zeros = uop_new(g, UOP_REDUCE, DT_VOID, (Arg){ UOP_ADD, y0->arg.blob }, &is_zero, 1),
+      product = uop_new(g, UOP_REDUCE, DT_VOID, y0->arg, &rest, 1);
     U others = div_(g, product, rest), lone = eq(g, zeros, is_zero);
     return one_gradient(m, mul(g, d, where(g, lone, others, zero)));
 }
 
 /* ---- movement ---- */
 
-static U of_reshape(const Match *m) { return one_gradient(m, reshape(m->g, dy_of(m), m->slot[X]->shape->dim, uop_rank(m->slot[X]))); }
+static U of_reshape(const Match *m)
+{
+    return one_gradient(m, reshape(m->g, dy_of(m), m->slot[X]->shape->dim, uop_rank(m->slot[X])));
+}
 static U of_flip(const Match *m) { return one_gradient(m, UOP(m->g, UOP_FLIP, DT_VOID, value_of(m)->arg, dy_of(m))); }
-static U of_pad(const Match *m) { return one_gradient(m, UOP(m->g, UOP_SHRINK, DT_VOID, NO_ARG, dy_of(m), m->slot[Y], sizes(m, m->slot[X]))); }
-static U of_shrink(const Match *m) { return one_gradient(m, UOP(m->g, UOP_PAD, DT_VOID, NO_ARG, dy_of(m), m->slot[Y], sizes(m, m->slot[X]))); }
+static U of_pad(const Match *m)
+{
+    return one_gradient(m, UOP(m->g, UOP_SHRINK, DT_VOID, NO_ARG, dy_of(m), m->slot[Y], sizes(m, m->slot[X])));
+}
+static U of_shrink(const Match *m)
+{
+    return one_gradient(m, UOP(m->g, UOP_PAD, DT_VOID, NO_ARG, dy_of(m), m->slot[Y], sizes(m, m->slot[X])));
+}
 
 static U of_permute(const Match *m)
 {
@@ -120,12 +144,14 @@ static U of_stack(const Match *m)
 static U of_index(const Match *m)
 {
     Graph *g = m->g;
-    U v = value_of(m), from = v->src[0], d = dy_of(m), front = uop_index(g, 1), back = dim_product(g, v->shape->dim, uop_rank(v));
+    U v = value_of(m), from = v->src[0], d = dy_of(m), front = uop_index(g, 1),
+      back = dim_product(g, v->shape->dim, uop_rank(v));
     if (!uop_numel(v)) return one_gradient(m, full(g, (DType)from->dtype, 0, from));
     for (uint32_t k = 1; k < v->nsrc; k++) {
         U at = v->src[k], size = uop_dim(from, k - 1), n = dim_product(g, at->shape->dim, uop_rank(at));
         back = dim_div(g, back, n);
-        U chosen = eq(g, unsqueeze(g, iota(g, size, DT_I64), 1), cast(g, reshape(g, at, &n, 1), DT_I64));                   /* [size, n] */
+        /* [size, n] */
+        U chosen = eq(g, unsqueeze(g, iota(g, size, DT_I64), 1), cast(g, reshape(g, at, &n, 1), DT_I64));
         U rows = reshape(g, d, (U[]){ front, uop_index(g, 1), n, back }, 4);
         d = sum(g, where(g, unsqueeze(g, chosen, 2), rows, number(m, 0)), 2, false);
         front = dim_mul(g, front, size);
@@ -136,36 +162,37 @@ static U of_index(const Match *m)
 /* ---- rows ---- */
 
 static const Rule gradients[] = {
-    /* name         see                              write                                                            only if  make */
-    { "add",        OF(P(ADD, x, y)),                P(TUPLE, dy, dy),                                                NULL, NULL },
-    { "mul",        OF(P(MUL, x, y)),                P(TUPLE, P(MUL, dy, y), P(MUL, dy, x)),                          NULL, NULL },
-    { "recip",      OF(P(RECIP, x)),                 P(TUPLE, P(MUL, P(MUL, dy, minus_one), P(MUL, P(RECIP, x), P(RECIP, x)))), NULL, NULL },
-    { "div",        OF(P(DIV, x, y)),                P(TUPLE, P(DIV, dy, y), P(DIV, P(MUL, P(MUL, dy, minus_one), P(DIV, x, y)), y)), NULL, NULL },
-    { "sqrt",       OF(P(SQRT, x)),                  P(TUPLE, P(DIV, dy, P(MUL, P(SQRT, x), two))),                   NULL, NULL },
-    { "exp2",       OF(P(EXP2, x)),                  NULL,                                                            NULL, of_exp2 },
-    { "log2",       OF(P(LOG2, x)),                  NULL,                                                            NULL, of_log2 },
-    { "sin",        OF(P(SIN, x)),                   NULL,                                                            NULL, of_sin },
-    { "pow",        OF(P(POW, x, y)),                NULL,                                                            NULL, of_pow },
-    { "max",        OF(P(MAX, x, y)),                NULL,                                                            NULL, of_max },
-    { "mod",        OF(P(MOD, x, y)),                NULL,                                                            NULL, of_mod },
-    { "trunc",      OF(P(TRUNC, x)),                 none,                                                            NULL, NULL },
-    { "cast",       OF(P(CAST, x)),                  NULL,                                                            NULL, of_cast },
-    { "where",      OF(P(WHERE, p, x, y)),           NULL,                                                            NULL, of_where },
-    { "guard",      OF_MORE(GUARD, x),               P(TUPLE, dy),                                                    NULL, NULL },
-    { "reduce",     OF(P(REDUCE, x)),                NULL,                                                            NULL, of_reduce },
-    { "reshape",    OF(P(RESHAPE, x, y)),            NULL,                                                            NULL, of_reshape },
-    { "expand",     OF(P(EXPAND, x, y)),             P(TUPLE, dy),                                                    NULL, NULL },
-    { "permute",    OF(P(PERMUTE, x)),               NULL,                                                            NULL, of_permute },
-    { "flip",       OF(P(FLIP, x)),                  NULL,                                                            NULL, of_flip },
-    { "pad",        OF(P(PAD, x, y, z)),             NULL,                                                            NULL, of_pad },
-    { "shrink",     OF(P(SHRINK, x, y, z)),          NULL,                                                            NULL, of_shrink },
-    { "cat",        OF_MORE(CAT, x),                 NULL,                                                            NULL, of_cat },
-    { "stack",      OF_MORE(STACK, x),               NULL,                                                            NULL, of_stack },
-    { "index",      OF_MORE(INDEX, x),               NULL,                                                            NULL, of_index },
-    { "bitcast",    OF(P(BITCAST, x)),               none,                                                            NULL, NULL },
-    { "contiguous", OF(P(CONTIGUOUS, x)),            P(TUPLE, dy),                                                    NULL, NULL },
-    { "contiguous-backward", OF(P(CONTIGUOUSBACKWARD, x)), P(TUPLE, P(CONTIGUOUS, dy)),                               NULL, NULL },
-    { "detach",     OF(P(DETACH, x)),                none,                                                            NULL, NULL },
+    /* name         see                              write only if  make */
+    { "add", OF(P(ADD, x, y)), P(TUPLE, dy, dy), NULL, NULL },
+    { "mul", OF(P(MUL, x, y)), P(TUPLE, P(MUL, dy, y), P(MUL, dy, x)), NULL, NULL },
+    { "recip", OF(P(RECIP, x)), P(TUPLE, P(MUL, P(MUL, dy, minus_one), P(MUL, P(RECIP, x), P(RECIP, x)))), NULL, NULL },
+    { "div", OF(P(DIV, x, y)), P(TUPLE, P(DIV, dy, y), P(DIV, P(MUL, P(MUL, dy, minus_one), P(DIV, x, y)), y)), NULL,
+      NULL },
+    { "sqrt", OF(P(SQRT, x)), P(TUPLE, P(DIV, dy, P(MUL, P(SQRT, x), two))), NULL, NULL },
+    { "exp2", OF(P(EXP2, x)), NULL, NULL, of_exp2 },
+    { "log2", OF(P(LOG2, x)), NULL, NULL, of_log2 },
+    { "sin", OF(P(SIN, x)), NULL, NULL, of_sin },
+    { "pow", OF(P(POW, x, y)), NULL, NULL, of_pow },
+    { "max", OF(P(MAX, x, y)), NULL, NULL, of_max },
+    { "mod", OF(P(MOD, x, y)), NULL, NULL, of_mod },
+    { "trunc", OF(P(TRUNC, x)), none, NULL, NULL },
+    { "cast", OF(P(CAST, x)), NULL, NULL, of_cast },
+    { "where", OF(P(WHERE, p, x, y)), NULL, NULL, of_where },
+    { "guard", OF_MORE(GUARD, x), P(TUPLE, dy), NULL, NULL },
+    { "reduce", OF(P(REDUCE, x)), NULL, NULL, of_reduce },
+    { "reshape", OF(P(RESHAPE, x, y)), NULL, NULL, of_reshape },
+    { "expand", OF(P(EXPAND, x, y)), P(TUPLE, dy), NULL, NULL },
+    { "permute", OF(P(PERMUTE, x)), NULL, NULL, of_permute },
+    { "flip", OF(P(FLIP, x)), NULL, NULL, of_flip },
+    { "pad", OF(P(PAD, x, y, z)), NULL, NULL, of_pad },
+    { "shrink", OF(P(SHRINK, x, y, z)), NULL, NULL, of_shrink },
+    { "cat", OF_MORE(CAT, x), NULL, NULL, of_cat },
+    { "stack", OF_MORE(STACK, x), NULL, NULL, of_stack },
+    { "index", OF_MORE(INDEX, x), NULL, NULL, of_index },
+    { "bitcast", OF(P(BITCAST, x)), none, NULL, NULL },
+    { "contiguous", OF(P(CONTIGUOUS, x)), P(TUPLE, dy), NULL, NULL },
+    { "contiguous-backward", OF(P(CONTIGUOUSBACKWARD, x)), P(TUPLE, P(CONTIGUOUS, dy)), NULL, NULL },
+    { "detach", OF(P(DETACH, x)), none, NULL, NULL },
 };
 const RuleTable table_gradient = RULES(gradients);
 
@@ -174,7 +201,9 @@ const RuleTable table_gradient = RULES(gradients);
 static bool drops_sign(const Match *m)
 {
     U bits = m->slot[C];
-    return dtype_is_float((DType)m->root->dtype) && (uint64_t)bits->arg.i == (UINT64_C(1) << (dtype_info[bits->dtype].bits - 1)) - 1 && m->slot[X]->dtype == m->root->dtype;
+    return dtype_is_float((DType)m->root->dtype) &&
+        (uint64_t)bits->arg.i == (UINT64_C(1) << (dtype_info[bits->dtype].bits - 1)) - 1 &&
+        m->slot[X]->dtype == m->root->dtype;
 }
 
 static U abs_of(const Match *m) { return mul(m->g, m->slot[X], sign(m->g, m->slot[X])); }

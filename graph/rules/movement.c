@@ -1,5 +1,6 @@
-/* Tensor level: chains of movement ops become one, and those that move nothing go. In: any tensor graph. Out: the same values and shapes.
- * Each row takes a node away, or turns a PERMUTE into a RESHAPE. Element-wise identities of symbolic.c ride along: what they drop need not be scheduled.
+/* Tensor level: chains of movement ops become one, and those that move nothing go. In: any tensor graph. Out: the same
+ * values and shapes. Each row takes a node away, or turns a PERMUTE into a RESHAPE. Element-wise identities of
+ * symbolic.c ride along: what they drop need not be scheduled.
  */
 #include "graph/rules/pat.h"
 #include "graph/rules/poly.h"
@@ -39,8 +40,14 @@ static bool is_identity(const Match *m)
 
 /* ---- two of a kind ---- */
 
-static const UOp *reshape_once(const Match *m) { return UOP(m->g, UOP_RESHAPE, DT_VOID, NO_ARG, m->slot[X], sizes_of(m->g, m->root->shape)); }
-static const UOp *expand_once(const Match *m) { return UOP(m->g, UOP_EXPAND, DT_VOID, NO_ARG, m->slot[X], sizes_of(m->g, m->root->shape)); }
+static const UOp *reshape_once(const Match *m)
+{
+    return UOP(m->g, UOP_RESHAPE, DT_VOID, NO_ARG, m->slot[X], sizes_of(m->g, m->root->shape));
+}
+static const UOp *expand_once(const Match *m)
+{
+    return UOP(m->g, UOP_EXPAND, DT_VOID, NO_ARG, m->slot[X], sizes_of(m->g, m->root->shape));
+}
 
 static const UOp *permute_once(const Match *m)
 {
@@ -82,7 +89,8 @@ static const UOp *shrink_inside_pad(const Match *m)
             continue;
         }
         int64_t a = off->src[k]->arg.i - pad_off->src[k]->arg.i;
-        if (a < 0 || (size != uop_dim(x0, k) && a + size->vmax > uop_dim(x0, k)->vmin) || (size == uop_dim(x0, k) && a)) return NULL;
+        if (a < 0 || (size != uop_dim(x0, k) && a + size->vmax > uop_dim(x0, k)->vmin) || (size == uop_dim(x0, k) && a))
+            return NULL;
         at[k] = uop_index(m->g, a);
     }
     return UOP(m->g, UOP_SHRINK, DT_VOID, NO_ARG, x0, uop_sizes(m->g, at, off->nsrc), m->root->src[2]);
@@ -131,7 +139,8 @@ static const UOp *shrink_of_cat(const Match *m)
         const UOp *n = uop_dim(cat->src[k], axis);
         if (n->op != UOP_CONST) return NULL;
         if (begin->arg.i >= skipped && begin->arg.i + size->arg.i <= skipped + n->arg.i) {
-            for (uint32_t i = 0; i < off->nsrc; i++) at[i] = i == axis ? uop_index(m->g, begin->arg.i - skipped) : off->src[i];
+            for (uint32_t i = 0; i < off->nsrc; i++)
+                at[i] = i == axis ? uop_index(m->g, begin->arg.i - skipped) : off->src[i];
             return UOP(m->g, UOP_SHRINK, DT_VOID, NO_ARG, cat->src[k], uop_sizes(m->g, at, off->nsrc), m->root->src[2]);
         }
         skipped += n->arg.i;

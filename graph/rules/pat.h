@@ -1,4 +1,5 @@
-/* The vocabulary in which rule files write their rows: variables, small values and P(OP, sources...). Rule files only. */
+/* The vocabulary in which rule files write their rows: variables, small values and P(OP, sources...). Rule files only.
+ */
 #ifndef TG_PAT_H
 #define TG_PAT_H
 #include "graph/rewrite.h"
@@ -22,7 +23,11 @@ TG_VAR yes = {{ .kind = PAT_VALUE, .value = 1 }};      /* bool */
 TG_VAR no = {{ .kind = PAT_VALUE, .value = 0 }};
 
 #define P(o, ...) &(const Pat){ .kind = PAT_OP, .op = UOP_##o, .src = { __VA_ARGS__ } }
-#define P_MORE(o, ...) &(const Pat){ .kind = PAT_OP, .op = UOP_##o, .any_more = true, .src = { __VA_ARGS__ } }    /* and any further sources */
+#define P_MORE(o, ...) \
+    &(const Pat) \
+    { \
+        .kind = PAT_OP, .op = UOP_##o, .any_more = true, .src = { __VA_ARGS__ } \
+    } /* and any further sources */
 
 #define RULES(id) { #id, id, sizeof id / sizeof *id }   /* a RuleTable's initialiser */
 

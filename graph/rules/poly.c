@@ -1,4 +1,5 @@
-/* Sums in normal form (poly.h). In: any integer expression. Out: its terms, merged and in structural order, and back. */
+/* Sums in normal form (poly.h). In: any integer expression. Out: its terms, merged and in structural order, and back.
+ */
 #include "graph/rules/poly.h"
 
 #include <stdlib.h>
@@ -86,8 +87,14 @@ void poly_init(Poly *p, Graph *g, DType t)
     p->g = g, p->t = t, p->k = 0, p->n = 0;
 }
 
-static bool sum64(const Poly *p, int64_t a, int64_t b, int64_t *r) { return !__builtin_add_overflow(a, b, r) || p->t != DT_INDEX; }
-static bool product64(const Poly *p, int64_t a, int64_t b, int64_t *r) { return !__builtin_mul_overflow(a, b, r) || p->t != DT_INDEX; }
+static bool sum64(const Poly *p, int64_t a, int64_t b, int64_t *r)
+{
+    return !__builtin_add_overflow(a, b, r) || p->t != DT_INDEX;
+}
+static bool product64(const Poly *p, int64_t a, int64_t b, int64_t *r)
+{
+    return !__builtin_mul_overflow(a, b, r) || p->t != DT_INDEX;
+}
 
 bool poly_add_term(Poly *p, const UOp *f, int64_t c)
 {
@@ -137,7 +144,10 @@ bool poly_of(Poly *p, Graph *g, const UOp *u)
     return poly_add(p, u, 1);
 }
 
-static int order_atoms(const void *a, const void *b) { return uop_order(*(const UOp *const *)a, *(const UOp *const *)b); }
+static int order_atoms(const void *a, const void *b)
+{
+    return uop_order(*(const UOp *const *)a, *(const UOp *const *)b);
+}
 
 /* The product of two factors: their atoms in order. NULL: too many. */
 static const UOp *factor_mul(Graph *g, const UOp *a, const UOp *b)
@@ -183,7 +193,8 @@ static bool is_quotient(const UOp *q, const UOp *y, int64_t c)
     int64_t ec;
     if (!is_divmod(q, UOP_IDIV)) return false;
     if (q->src[0] == y && q->src[1]->arg.i == c) return true;
-    return is_divmod(y, UOP_IDIV) && q->src[0] == y->src[0] && !__builtin_mul_overflow(y->src[1]->arg.i, c, &ec) && q->src[1]->arg.i == ec;
+    return is_divmod(y, UOP_IDIV) && q->src[0] == y->src[0] && !__builtin_mul_overflow(y->src[1]->arg.i, c, &ec) &&
+        q->src[1]->arg.i == ec;
 }
 
 /* What a * (y % c) and a * c * q make together, or NULL: y, or y % (c * d) where q is (y // c) % d. */
@@ -191,7 +202,8 @@ static const UOp *joined(Graph *g, const UOp *y, int64_t c, const UOp *q)
 {
     int64_t cd;
     if (is_quotient(q, y, c)) return y;
-    if (!is_divmod(q, UOP_MOD) || !is_quotient(q->src[0], y, c) || __builtin_mul_overflow(c, q->src[1]->arg.i, &cd)) return NULL;
+    if (!is_divmod(q, UOP_MOD) || !is_quotient(q->src[0], y, c) || __builtin_mul_overflow(c, q->src[1]->arg.i, &cd))
+        return NULL;
     return UOP(g, UOP_MOD, DT_VOID, NO_ARG, y, uop_int(g, (DType)y->dtype, cd));
 }
 
@@ -216,12 +228,15 @@ static bool join_symbolic(Poly *p)
 {
     for (uint32_t i = 0; i < p->n; i++) {
         Term m = p->term[i];
-        const UOp *d = m.f->op == UOP_MOD ? m.f->src[1] : NULL, *factor = d && d->op == UOP_MUL && d->src[1]->op == UOP_CONST ? d->src[0] : d;
+        const UOp *d = m.f->op == UOP_MOD ? m.f->src[1] : NULL,
+                  *factor = d && d->op == UOP_MUL && d->src[1]->op == UOP_CONST ? d->src[0] : d;
         int64_t want, c = d && factor != d ? d->src[1]->arg.i : 1;
-        if (!d || d->op == UOP_CONST || d->vmin < 1 || factor->op == UOP_ADD || __builtin_mul_overflow(m.c, c, &want)) continue;
+        if (!d || d->op == UOP_CONST || d->vmin < 1 || factor->op == UOP_ADD || __builtin_mul_overflow(m.c, c, &want))
+            continue;
         const UOp *q = factor_mul(p->g, UOP(p->g, UOP_IDIV, DT_VOID, NO_ARG, m.f->src[0], d), factor);
         for (uint32_t j = 0; j < p->n; j++)
-            if (p->term[j].f == q && p->term[j].c == want) return poly_add_term(p, m.f, -m.c) && poly_add_term(p, q, -want) && poly_add(p, m.f->src[0], m.c);
+            if (p->term[j].f == q && p->term[j].c == want)
+                return poly_add_term(p, m.f, -m.c) && poly_add_term(p, q, -want) && poly_add(p, m.f->src[0], m.c);
     }
     return false;
 }
@@ -242,7 +257,8 @@ static bool join_rest(Poly *p)
         int64_t c = m.c && is_divmod(m.f, UOP_MOD) ? m.f->src[1]->arg.i : 0, by;
         if (!c || m.c == INT64_MIN || __builtin_mul_overflow(-m.c, c, &by)) continue;
         poly_init(&y, p->g, p->t);
-        if (!poly_add(&y, m.f->src[0], 1) || !poly_add_term(&less, m.f, -m.c) || !poly_add(&less, m.f->src[0], m.c)) continue;
+        if (!poly_add(&y, m.f->src[0], 1) || !poly_add_term(&less, m.f, -m.c) || !poly_add(&less, m.f->src[0], m.c))
+            continue;
         if (count_terms(&less) + 1 + count_terms(&y) != count_terms(p)) continue;
         *p = less;
         return poly_add_term(p, UOP(p->g, UOP_IDIV, DT_VOID, NO_ARG, m.f->src[0], m.f->src[1]), by);

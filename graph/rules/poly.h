@@ -1,5 +1,6 @@
-/* Integer sums in normal form: k + c0*f0 + c1*f1 + .., the f distinct factors without a constant, in structural order. Index math is done on these.
- * DT_INDEX multiplies out products of sums and is taken not to overflow; other integers wrap, and only their coefficients are collected.
+/* Integer sums in normal form: k + c0*f0 + c1*f1 + .., the f distinct factors without a constant, in structural order.
+ * Index math is done on these. DT_INDEX multiplies out products of sums and is taken not to overflow; other integers
+ * wrap, and only their coefficients are collected.
  */
 #ifndef TG_POLY_H
 #define TG_POLY_H
@@ -18,11 +19,13 @@ void poly_init(Poly *p, Graph *g, DType t);
 bool poly_add(Poly *p, const UOp *u, int64_t scale);                /* p += u * scale */
 bool poly_add_term(Poly *p, const UOp *f, int64_t c);               /* f is a factor, not a sum */
 bool poly_mul(Poly *out, const Poly *a, const Poly *b);             /* DT_INDEX */
-bool poly_recombine(Poly *p);                                       /* (y%c)*a + (y//c)*a*c -> y*a, and its like; true when something changed */
+/* (y%c)*a + (y//c)*a*c -> y*a, and its like; true when something changed */
+bool poly_recombine(Poly *p);
 void poly_sort(Poly *p);
 const UOp *poly_build(Poly *p);                                     /* sorts p */
 bool poly_bounds(const Poly *p, int64_t *lo, int64_t *hi);          /* false: not bounded in 64 bits */
-/* A bound of p that keeps symbols: each range at its last step or at 0, whichever makes the sum greater (or smaller). false: a sign is not known. */
+/* A bound of p that keeps symbols: each range at its last step or at 0, whichever makes the sum greater (or smaller).
+ * false: a sign is not known. */
 bool poly_extreme(Poly *out, const Poly *p, bool greatest);
 int64_t gcd64(int64_t a, int64_t b);
 int64_t floor_div64(int64_t a, int64_t b);                          /* b > 0 */

@@ -1,10 +1,12 @@
-/* Kernel level: reductions over ranges that a closed form replaces. In: REDUCE(value, range..; op), value in symbolic normal form.
+/* Kernel level: reductions over ranges that a closed form replaces. In: REDUCE(value, range..; op), value in symbolic
+ * normal form.
  *
- *   a range on which nothing depends          sum: times its length (integers, and floats that are whole and small); max: once
- *   sum over r of WHERE(lo <= r < hi, v, 0)   v times the count that clamping gives: arange, cumsum of constants, triangles, pooling divisors
- *   over r of WHERE(r == i, v(r), 0)          v(i), its LOADs gated by 0 <= i < n: gather and embedding from a one-hot
- *   sum over r of v * k, v + k                integers: k leaves the loop;  WHERE(p, v, 0): p leaves the loop for any type
- * Every row takes a range away or moves something out of one. Floats keep their rounding: nothing is done where a sum might round.
+ *   a range on which nothing depends          sum: times its length (integers, and floats that are whole and small);
+ * max: once sum over r of WHERE(lo <= r < hi, v, 0)   v times the count that clamping gives: arange, cumsum of
+ * constants, triangles, pooling divisors over r of WHERE(r == i, v(r), 0)          v(i), its LOADs gated by 0 <= i < n:
+ * gather and embedding from a one-hot sum over r of v * k, v + k                integers: k leaves the loop;  WHERE(p,
+ * v, 0): p leaves the loop for any type Every row takes a range away or moves something out of one. Floats keep their
+ * rounding: nothing is done where a sum might round.
  */
 #include "graph/rules/pat.h"
 #include "graph/rules/poly.h"
@@ -45,7 +47,8 @@ static const UOp *each_range(const Match *m, OneRange of)
     const UOp *u = m->root;
     if (u->arg.blob || u->nsrc > RANGES || u->shape->rank) return NULL;
     for (uint32_t k = 1; k < u->nsrc; k++) {
-        if (u->src[k]->op != UOP_RANGE || u->src[k]->src[0]->vmin < 1) continue;        /* a loop that may not run at all gives the identity */
+        /* a loop that may not run at all gives the identity */
+        if (u->src[k]->op != UOP_RANGE || u->src[k]->src[0]->vmin < 1) continue;
         const UOp *to = of(m, u->src[k], u->src[0]);
         if (to) return without_range(m, k, to);
     }
@@ -75,7 +78,9 @@ static const UOp *times(const Match *m, const UOp *v, const UOp *count)
     const UOp *n = whole(g, v);
     int64_t most = INT64_C(1) << (t == DT_F64 ? 53 : t == DT_F32 ? 24 : t == DT_F16 ? 11 : 8), length = 1;
     for (uint32_t k = 1; k < m->root->nsrc; k++)                /* the other ranges' sum must not round either */
-        if (__builtin_mul_overflow(length, m->root->src[k]->op == UOP_RANGE ? m->root->src[k]->src[0]->vmax : 1, &length)) return NULL;
+        if (__builtin_mul_overflow(length, m->root->src[k]->op == UOP_RANGE ? m->root->src[k]->src[0]->vmax : 1,
+                                   &length))
+            return NULL;
     if (!n || length > most || n->vmin < -(most / length) || n->vmax > most / length) return NULL;
     return cast_to(g, t, ALU2(g, MUL, n, count));
 }
@@ -91,7 +96,10 @@ static const UOp *reduce_unused(const Match *m) { return each_range(m, unused_ra
 
 /* ---- masks ---- */
 
-static bool is_not(const UOp *u) { return u->op == UOP_CMPNE && u->src[0]->dtype == DT_BOOL && uop_is_int_const(u->src[1], 1); }
+static bool is_not(const UOp *u)
+{
+    return u->op == UOP_CMPNE && u->src[0]->dtype == DT_BOOL && uop_is_int_const(u->src[1], 1);
+}
 
 /* value = WHERE(mask, v, identity) in any of its spellings; a LOAD with a gate stays whole. */
 static bool masked(const Match *m, const UOp *value, const UOp **mask, const UOp **v)
@@ -130,7 +138,10 @@ static bool split_mask(Graph *g, const UOp *mask, const UOp *range, const UOp **
     return true;
 }
 
-static const UOp *where_or(Graph *g, const UOp *p, const UOp *v, const UOp *other) { return p ? ALU3(g, WHERE, p, v, other) : v; }
+static const UOp *where_or(Graph *g, const UOp *p, const UOp *v, const UOp *other)
+{
+    return p ? ALU3(g, WHERE, p, v, other) : v;
+}
 
 /* Clauses that depend on no range of the REDUCE leave it. */
 static const UOp *reduce_mask(const Match *m)
@@ -138,7 +149,9 @@ static const UOp *reduce_mask(const Match *m)
     const UOp *u = m->root, *mask, *v, *clause[CLAUSES], *in = NULL, *off = NULL;
     uint64_t closed = 0;
     uint32_t n = 0;
-    if (u->arg.blob || u->shape->rank || !masked(m, u->src[0], &mask, &v) || u->src[0]->op != UOP_WHERE || !clauses_of(mask, clause, &n)) return NULL;
+    if (u->arg.blob || u->shape->rank || !masked(m, u->src[0], &mask, &v) || u->src[0]->op != UOP_WHERE ||
+        !clauses_of(mask, clause, &n))
+        return NULL;
     for (uint32_t k = 1; k < u->nsrc; k++)
         if (u->src[k]->op == UOP_RANGE) closed |= range_bit(u->src[k]);
     for (uint32_t k = 0; k < n; k++) {
@@ -146,10 +159,13 @@ static const UOp *reduce_mask(const Match *m)
         else off = and_all(m->g, off, clause[k]);
     }
     const UOp *id = identity_of(m->g, (Op)u->arg.i, (DType)u->dtype);
-    return off ? ALU3(m->g, WHERE, off, uop_reduce_ranges(m->g, (Op)u->arg.i, where_or(m->g, in, v, id), u->src + 1, u->nsrc - 1), id) : NULL;
+    return off ? ALU3(m->g, WHERE, off,
+                      uop_reduce_ranges(m->g, (Op)u->arg.i, where_or(m->g, in, v, id), u->src + 1, u->nsrc - 1), id)
+               : NULL;
 }
 
-/* The coefficient of range in the sum a (its terms: index math), the rest into *rest; 0 when it stands in no term alone. */
+/* The coefficient of range in the sum a (its terms: index math), the rest into *rest; 0 when it stands in no term
+ * alone. */
 static int64_t coefficient(Graph *g, const UOp *a, const UOp *range, const UOp **rest)
 {
     Poly s;
@@ -165,7 +181,10 @@ static int64_t coefficient(Graph *g, const UOp *a, const UOp *range, const UOp *
     return c && c > -INT64_MAX && !depends(*rest, range) ? c : 0;
 }
 
-static const UOp *minus(Graph *g, const UOp *a, const UOp *b) { return ALU2(g, ADD, a, ALU2(g, MUL, b, uop_index(g, -1))); }
+static const UOp *minus(Graph *g, const UOp *a, const UOp *b)
+{
+    return ALU2(g, ADD, a, ALU2(g, MUL, b, uop_index(g, -1)));
+}
 static const UOp *least(Graph *g, const UOp *a, const UOp *b) { return ALU3(g, WHERE, ALU2(g, CMPLT, a, b), a, b); }
 
 /* A clause `c*r + rest < k` or its NOT as a bound on r: r < *hi or r >= *lo. */
@@ -207,11 +226,13 @@ static const UOp *equal_to(Graph *g, const UOp *clause, const UOp *range)
     Poly s;
     if (!is_not(clause) || clause->src[0]->op != UOP_CMPNE) return NULL;
     const UOp *ne = clause->src[0];
-    if (!dtype_is_int((DType)ne->src[0]->dtype) || !poly_of(&s, g, ne->src[0]) || !poly_add(&s, ne->src[1], -1)) return NULL;
+    if (!dtype_is_int((DType)ne->src[0]->dtype) || !poly_of(&s, g, ne->src[0]) || !poly_add(&s, ne->src[1], -1))
+        return NULL;
     for (uint32_t k = 0; k < s.n; k++) {
         const UOp *f = s.term[k].f;
         int64_t c = s.term[k].c;
-        bool is_range = f == range || (f->op == UOP_CAST && f->src[0] == range && range->vmax <= dtype_max((DType)f->dtype));
+        bool is_range =
+            f == range || (f->op == UOP_CAST && f->src[0] == range && range->vmax <= dtype_max((DType)f->dtype));
         if (!is_range || (c != 1 && c != -1)) continue;
         s.term[k] = s.term[--s.n];
         const UOp *i = poly_build(&s);                      /* c*r + i = 0 */
@@ -256,10 +277,12 @@ static const UOp *picked(const Match *m, const UOp *range, const UOp *value)
     Graph *g = m->g;
     const UOp *mask, *v, *on[CLAUSES], *off, *i = NULL;
     uint32_t n, k;
-    if (m->root->arg.i == UOP_MUL || !masked(m, value, &mask, &v) || !split_mask(g, mask, range, on, &n, &off)) return NULL;
+    if (m->root->arg.i == UOP_MUL || !masked(m, value, &mask, &v) || !split_mask(g, mask, range, on, &n, &off))
+        return NULL;
     for (k = 0; k < n && !i; k++) i = equal_to(g, on[k], range);
     if (!i) return NULL;
-    const UOp *id = identity_of(g, (Op)m->root->arg.i, (DType)value->dtype), *wide = i->dtype == DT_U64 ? NULL : cast_to(g, DT_INDEX, i);
+    const UOp *id = identity_of(g, (Op)m->root->arg.i, (DType)value->dtype),
+              *wide = i->dtype == DT_U64 ? NULL : cast_to(g, DT_INDEX, i);
     if (!wide) return NULL;
     const UOp *in = in_range(g, wide, range->src[0]), *all = and_all(g, off, in);
     for (uint32_t j = 0; j < n; j++)
@@ -276,7 +299,8 @@ static const UOp *hoisted_term(const Match *m, const UOp *range, const UOp *valu
     if (m->root->arg.i != UOP_ADD || !is_int(m) || (value->op != UOP_ADD && value->op != UOP_MUL)) return NULL;
     bool first = !depends(value->src[0], range), second = !depends(value->src[1], range);
     if (first == second) return NULL;
-    const UOp *out = value->src[first ? 0 : 1], *in = uop_reduce_ranges(m->g, UOP_ADD, value->src[first ? 1 : 0], &range, 1);
+    const UOp *out = value->src[first ? 0 : 1],
+              *in = uop_reduce_ranges(m->g, UOP_ADD, value->src[first ? 1 : 0], &range, 1);
     if (value->op == UOP_MUL) return ALU2(m->g, MUL, in, out);
     return ALU2(m->g, ADD, in, ALU2(m->g, MUL, out, cast_to(m->g, (DType)out->dtype, range->src[0])));
 }
@@ -284,7 +308,10 @@ static const UOp *hoisted_term(const Match *m, const UOp *range, const UOp *valu
 static const UOp *reduce_hoist(const Match *m) { return each_range(m, hoisted_term); }
 
 /* mask * v of integers is a WHERE, which the rows above understand. */
-static bool mask_and_int(const Match *m) { return is_int(m) && m->slot[SLOT_P]->dtype == DT_BOOL && m->slot[X]->op != UOP_CONST; }
+static bool mask_and_int(const Match *m)
+{
+    return is_int(m) && m->slot[SLOT_P]->dtype == DT_BOOL && m->slot[X]->op != UOP_CONST;
+}
 
 static const Rule reduce[] = {
     /* name            see                         write                only if       make */
@@ -300,7 +327,8 @@ const RuleTable table_reduce = RULES(reduce);
 static const RuleSet *set;
 static void make_set(void)
 {
-    static const RuleTable *const all[] = { &table_simple, &table_logic, &table_sums, &table_compare, &table_divmod, &table_valid, &table_reduce };
+    static const RuleTable *const all[] = { &table_simple, &table_logic, &table_sums,  &table_compare,
+                                            &table_divmod, &table_valid, &table_reduce };
     set = ruleset_new(all, 7);
 }
 

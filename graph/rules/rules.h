@@ -3,7 +3,8 @@
 #define TG_RULES_H
 #include "graph/rewrite.h"
 
-extern const RuleTable table_simple, table_logic, table_sums, table_compare, table_divmod, table_valid;     /* symbolic.c, divmod.c, valid.c */
+/* symbolic.c, divmod.c, valid.c */
+extern const RuleTable table_simple, table_logic, table_sums, table_compare, table_divmod, table_valid;
 extern const RuleTable table_movement, table_reduce, table_select, table_polynomials, table_gradient, table_arithmetic;
 
 const RuleSet *rules_scalar(void);          /* rules_symbolic without valid.c */
@@ -11,6 +12,9 @@ const RuleSet *rules_scalar(void);          /* rules_symbolic without valid.c */
 #define ALU1(g, o, a) UOP(g, UOP_##o, DT_VOID, NO_ARG, a)
 #define ALU2(g, o, a, b) UOP(g, UOP_##o, DT_VOID, NO_ARG, a, b)
 #define ALU3(g, o, a, b, c) UOP(g, UOP_##o, DT_VOID, NO_ARG, a, b, c)
-static inline const UOp *cast_to(Graph *g, DType t, const UOp *a) { return a->dtype == t ? a : UOP(g, UOP_CAST, t, NO_ARG, a); }
+static inline const UOp *cast_to(Graph *g, DType t, const UOp *a)
+{
+    return a->dtype == t ? a : UOP(g, UOP_CAST, t, NO_ARG, a);
+}
 static inline const UOp *not_of(Graph *g, const UOp *a) { return ALU2(g, CMPNE, a, uop_bool(g, true)); }
 #endif

@@ -1,8 +1,10 @@
-/* Kernel-level scalars: constants, identities, logic, integer sums, comparisons. In: ALU nodes whose sources are in normal form.
+/* Kernel-level scalars: constants, identities, logic, integer sums, comparisons. In: ALU nodes whose sources are in
+ * normal form.
  *
- * The normal form: constants last; integer sums as poly.h says; a comparison of index math is `terms < constant` or its NOT, its first coefficient positive;
- * NOT stands on comparisons only. Rows end because each makes the node count smaller, or moves an operand toward its place in one fixed order.
- * Floats: only what keeps every bit, NaN, Inf and -0 included. To add a rule: a row here; tests/rules finds it and proves it.
+ * The normal form: constants last; integer sums as poly.h says; a comparison of index math is `terms < constant` or its
+ * NOT, its first coefficient positive; NOT stands on comparisons only. Rows end because each makes the node count
+ * smaller, or moves an operand toward its place in one fixed order. Floats: only what keeps every bit, NaN, Inf and -0
+ * included. To add a rule: a row here; tests/rules finds it and proves it.
  */
 #include "graph/guard.h"
 #include "graph/rules/pat.h"
@@ -29,7 +31,10 @@ static bool is_power_of_two(const UOp *u)
 {
     int e;
     if (u->op != UOP_CONST || !dtype_is_float((DType)u->dtype)) return false;
-    double v = fabs(uop_const_float(u)), least = u->dtype == DT_F64 ? 0x1p-1022 : u->dtype == DT_F16 ? 0x1p-14 : 0x1p-126;
+    double v = fabs(uop_const_float(u)),
+           least = u->dtype == DT_F64 ? 0x1p-1022
+        : u->dtype == DT_F16          ? 0x1p-14
+                                      : 0x1p-126;
     return v >= least && v <= 1 / least && frexp(v, &e) == 0.5;
 }
 
@@ -45,7 +50,8 @@ static const UOp *evaluated(const Match *m)
 static bool one_value(const Match *m)
 {
     const UOp *u = m->root;
-    if (u->vmin != u->vmax || u->op == UOP_CONST || dtype_is_float((DType)u->dtype) || u->dtype == DT_VOID) return false;
+    if (u->vmin != u->vmax || u->op == UOP_CONST || dtype_is_float((DType)u->dtype) || u->dtype == DT_VOID)
+        return false;
     if (u->dtype == DT_U64 && u->vmax == INT64_MAX) return false;              /* stands for "or more" */
     if (u->op == UOP_RANGE || u->op == UOP_SPECIAL) return uop_is_int_const(u->src[0], 1);
     return op_is((Op)u->op, FLAG_ALU) || u->op == UOP_DEFINE_VAR;
@@ -66,11 +72,13 @@ static const UOp *that_value(const Match *m) { return uop_int(m->g, (DType)m->ro
 /* a / 2^n is a product without rounding. */
 static bool by_power_of_two(const Match *m) { return is_power_of_two(m->slot[C]); }
 
-/* Constants stand last; integers and bools besides in structural order. Floats keep the order in which they were written. */
+/* Constants stand last; integers and bools besides in structural order. Floats keep the order in which they were
+ * written. */
 static bool out_of_order(const Match *m)
 {
     const UOp *u = m->root, *a = u->src[0], *b = u->src[1];
-    if (b->op == UOP_CONST || (is_int(m) && u->op == UOP_ADD) || (is_index(m) && u->op == UOP_MUL)) return false;    /* poly.h orders those */
+    /* poly.h orders those */
+    if (b->op == UOP_CONST || (is_int(m) && u->op == UOP_ADD) || (is_index(m) && u->op == UOP_MUL)) return false;
     return a->op == UOP_CONST || (!dtype_is_float((DType)a->dtype) && uop_order(a, b) > 0);
 }
 
@@ -82,7 +90,10 @@ static const UOp *swapped(const Match *m)
 
 static bool is_commutative(const Match *m) { return op_is((Op)m->root->op, FLAG_COMM) && out_of_order(m); }
 
-static bool first_wins(const Match *m) { return not_float(m) && m->root->dtype != DT_U64 && m->slot[X]->vmin >= m->slot[Y]->vmax; }
+static bool first_wins(const Match *m)
+{
+    return not_float(m) && m->root->dtype != DT_U64 && m->slot[X]->vmin >= m->slot[Y]->vmax;
+}
 
 /* Loops that ended in a constant leave END and REDUCE. */
 static const UOp *without_consts(const Match *m)
@@ -112,11 +123,13 @@ static const UOp *cast_again(const Match *m)
     const UOp *mid = m->root->src[0], *a = mid->src[0];
     DType t = (DType)m->root->dtype;
     if (t == DT_BOOL || !fits(a, (DType)mid->dtype)) return NULL;
-    if (dtype_is_float((DType)mid->dtype) && dtype_is_int(t) && !fits(a, t)) return NULL;      /* a float saturates, an integer wraps */
+    /* a float saturates, an integer wraps */
+    if (dtype_is_float((DType)mid->dtype) && dtype_is_int(t) && !fits(a, t)) return NULL;
     return cast_to(m->g, t, a);
 }
 
-/* Casting an integer sum or product to another integer type: cast the parts, where nothing wraps on the way. This takes i64 position arithmetic back to index math. */
+/* Casting an integer sum or product to another integer type: cast the parts, where nothing wraps on the way. This takes
+ * i64 position arithmetic back to index math. */
 static const UOp *cast_parts(const Match *m)
 {
     const UOp *a = m->root->src[0];
@@ -159,7 +172,8 @@ static const UOp *bits_const(const Match *m)
 
 static const UOp *bits_again(const Match *m)
 {
-    return m->root->dtype == m->slot[X]->dtype ? m->slot[X] : UOP(m->g, UOP_BITCAST, (DType)m->root->dtype, NO_ARG, m->slot[X]);
+    return m->root->dtype == m->slot[X]->dtype ? m->slot[X]
+                                               : UOP(m->g, UOP_BITCAST, (DType)m->root->dtype, NO_ARG, m->slot[X]);
 }
 
 static const UOp *no_load(const Match *m) { return m->root->src[1]; }
@@ -269,7 +283,8 @@ static const UOp *sum_normal(const Match *m)
 static const UOp *product_normal(const Match *m)
 {
     Poly a, b, r;
-    if (!poly_of(&a, m->g, m->root->src[0]) || !poly_of(&b, m->g, m->root->src[1]) || !poly_mul(&r, &a, &b)) return NULL;
+    if (!poly_of(&a, m->g, m->root->src[0]) || !poly_of(&b, m->g, m->root->src[1]) || !poly_mul(&r, &a, &b))
+        return NULL;
     return poly_build(&r);
 }
 
@@ -277,9 +292,11 @@ static const UOp *product_normal(const Match *m)
 static const UOp *where_plus(const Match *m)
 {
     const UOp *t = m->root->src[0], *k = m->root->src[1];
-    if (t->op != UOP_WHERE || k->op != UOP_CONST || t->src[1]->op != UOP_CONST || t->src[2]->op != UOP_CONST) return NULL;
+    if (t->op != UOP_WHERE || k->op != UOP_CONST || t->src[1]->op != UOP_CONST || t->src[2]->op != UOP_CONST)
+        return NULL;
     Op op = (Op)m->root->op;
-    return ALU3(m->g, WHERE, t->src[0], UOP(m->g, op, DT_VOID, NO_ARG, t->src[1], k), UOP(m->g, op, DT_VOID, NO_ARG, t->src[2], k));
+    return ALU3(m->g, WHERE, t->src[0], UOP(m->g, op, DT_VOID, NO_ARG, t->src[1], k),
+                UOP(m->g, op, DT_VOID, NO_ARG, t->src[2], k));
 }
 
 static const Rule sums[] = {
@@ -305,7 +322,8 @@ static bool index_sources(const Match *m) { return m->root->src[0]->dtype == DT_
 static bool difference(Poly *s, const Match *m)
 {
     poly_init(s, m->g, DT_INDEX);
-    return poly_add(s, m->root->src[0], 1) && poly_add(s, m->root->src[1], -1) && s->k > INT64_MIN && (poly_sort(s), true);
+    return poly_add(s, m->root->src[0], 1) && poly_add(s, m->root->src[1], -1) && s->k > INT64_MIN &&
+        (poly_sort(s), true);
 }
 
 static int64_t common(const Poly *s)
@@ -320,7 +338,8 @@ static void divide(Poly *s, int64_t by)
     for (uint32_t i = 0; i < s->n; i++) s->term[i].c /= by;
 }
 
-/* sum < k, all coefficients with the common factor g: sum/g < ceil(k/g). A leading minus turns into NOT(-sum < 1 - k). */
+/* sum < k, all coefficients with the common factor g: sum/g < ceil(k/g). A leading minus turns into NOT(-sum < 1 - k).
+ */
 static const UOp *less_normal(const Match *m)
 {
     Poly s;
@@ -352,7 +371,9 @@ static const UOp *less_without_small(const Match *m)
 {
     Poly s, big, small;
     int64_t lo, hi, k;
-    if (!poly_of(&s, m->g, m->slot[X]) || s.n < 2 || __builtin_sub_overflow(m->slot[C]->arg.i, s.k, &k) || k > INT64_MAX / 4 || k < INT64_MIN / 4) return NULL;
+    if (!poly_of(&s, m->g, m->slot[X]) || s.n < 2 || __builtin_sub_overflow(m->slot[C]->arg.i, s.k, &k) ||
+        k > INT64_MAX / 4 || k < INT64_MIN / 4)
+        return NULL;
     for (uint32_t i = 0; i < s.n; i++) {
         int64_t g = s.term[i].c < 0 ? -s.term[i].c : s.term[i].c;
         if (g < 2) continue;
@@ -380,7 +401,8 @@ static const UOp *less_symbolic(const Match *m)
 static bool positive_quotient(const Match *m)
 {
     int64_t v;
-    return index_sources(m) && m->slot[D]->arg.i > 0 && !__builtin_mul_overflow(m->slot[C]->arg.i, m->slot[D]->arg.i, &v);
+    return index_sources(m) && m->slot[D]->arg.i > 0 &&
+        !__builtin_mul_overflow(m->slot[C]->arg.i, m->slot[D]->arg.i, &v);
 }
 
 /* x != c at an end of x's bounds is an inequality, the form that validity understands. */
@@ -389,7 +411,8 @@ static const UOp *unequal_end(const Match *m)
     const UOp *a = m->root->src[0], *k = m->root->src[1];
     if (!dtype_is_int((DType)a->dtype) || a->dtype == DT_U64 || k->op != UOP_CONST) return NULL;
     if (a->vmax == k->arg.i) return ALU2(m->g, CMPLT, a, k);
-    return a->vmin == k->arg.i ? not_of(m->g, ALU2(m->g, CMPLT, a, uop_int(m->g, (DType)a->dtype, k->arg.i + 1))) : NULL;
+    return a->vmin == k->arg.i ? not_of(m->g, ALU2(m->g, CMPLT, a, uop_int(m->g, (DType)a->dtype, k->arg.i + 1)))
+                               : NULL;
 }
 
 /* What an exact cast from integer type t, or a constant, was in t; else NULL. */
@@ -397,7 +420,8 @@ static const UOp *cast_from(Graph *g, const UOp *a, DType t)
 {
     if (!dtype_is_int(t) || t == DT_U64) return NULL;
     if (a->op == UOP_CAST) return a->src[0]->dtype == t && fits(a->src[0], (DType)a->dtype) ? a->src[0] : NULL;
-    bool inside = a->op == UOP_CONST && dtype_is_int((DType)a->dtype) && a->vmin == a->vmax && a->arg.i >= dtype_min(t) && a->arg.i <= dtype_max(t);
+    bool inside = a->op == UOP_CONST && dtype_is_int((DType)a->dtype) && a->vmin == a->vmax &&
+        a->arg.i >= dtype_min(t) && a->arg.i <= dtype_max(t);
     return inside ? uop_int(g, t, a->arg.i) : NULL;
 }
 
@@ -430,7 +454,8 @@ const RuleTable table_compare = RULES(compare);
 static const RuleSet *with_valid, *without_valid;
 static void make_sets(void)
 {
-    static const RuleTable *const all[] = { &table_simple, &table_logic, &table_sums, &table_compare, &table_divmod, &table_valid };
+    static const RuleTable *const all[] = { &table_simple,  &table_logic,  &table_sums,
+                                            &table_compare, &table_divmod, &table_valid };
     with_valid = ruleset_new(all, 6);
     without_valid = ruleset_new(all, 5);
 }

@@ -1,8 +1,10 @@
-/* Validity: conditions (ANDs of comparisons) simplify each other and the index under them; WHEREs around gated LOADs go.
+/* Validity: conditions (ANDs of comparisons) simplify each other and the index under them; WHEREs around gated LOADs
+ * go.
  *
- * A clause `A < c`, its NOT, or `A == c` is an interval of A. To use it, A is replaced by a variable with that interval for bounds, the expression simplified
- * by rules_symbolic, and A put back; the result is taken only where it costs less, so rows end. Nothing below a LOAD or REDUCE is touched: a gate inside might be
- * what keeps an address legal while the outer condition is false.
+ * A clause `A < c`, its NOT, or `A == c` is an interval of A. To use it, A is replaced by a variable with that interval
+ * for bounds, the expression simplified by rules_symbolic, and A put back; the result is taken only where it costs
+ * less, so rows end. Nothing below a LOAD or REDUCE is touched: a gate inside might be what keeps an address legal
+ * while the outer condition is false.
  */
 #include "graph/rules/pat.h"
 #include "graph/rules/poly.h"
@@ -17,7 +19,10 @@ enum { CLAUSES = 32, SMALL = 192 };
 
 typedef struct { const UOp *a; int64_t lo, hi; } Interval;         /* a NULL: no interval */
 
-static bool is_not(const UOp *u) { return u->op == UOP_CMPNE && u->src[0]->dtype == DT_BOOL && uop_is_int_const(u->src[1], 1); }
+static bool is_not(const UOp *u)
+{
+    return u->op == UOP_CMPNE && u->src[0]->dtype == DT_BOOL && uop_is_int_const(u->src[1], 1);
+}
 
 static Interval interval_of(const UOp *u)
 {
@@ -78,14 +83,16 @@ static const UOp *swap_in(Swap *s, const UOp *u)
     const UOp *src[8];
     for (uint32_t k = 0; k < s->n; k++)
         if (s->from[k] == u) return s->to[k];
-    if (!u->nsrc || u->nsrc > 8 || s->full || !op_is((Op)u->op, FLAG_ALU) || u->op == UOP_GUARD) return u;     /* a guard is checked where nothing holds, too */
+    /* a guard is checked where nothing holds, too */
+    if (!u->nsrc || u->nsrc > 8 || s->full || !op_is((Op)u->op, FLAG_ALU) || u->op == UOP_GUARD) return u;
     for (uint32_t k = 0; k < u->nsrc; k++) src[k] = swap_in(s, u->src[k]);
     const UOp *r = s->full ? u : uop_with(s->g, u, src);
     swap_add(s, u, r);
     return r;
 }
 
-/* value with from -> to, simplified (without this file's rows: they would nest without end), or NULL when it is too large. */
+/* value with from -> to, simplified (without this file's rows: they would nest without end), or NULL when it is too
+ * large. */
 static const UOp *swapped_in(Graph *g, const UOp *value, const UOp *from, const UOp *to)
 {
     Swap s = { .g = g };
@@ -103,7 +110,8 @@ static const UOp *cheaper(const UOp *was, const UOp *now)
     return cost_of(now, c) < c ? now : was;
 }
 
-/* from becomes `as`, which mentions a variable for a; simplify; the variable becomes a. Where a has one value only, var is that constant and stays. */
+/* from becomes `as`, which mentions a variable for a; simplify; the variable becomes a. Where a has one value only, var
+ * is that constant and stays. */
 static const UOp *try_swap(Graph *g, const UOp *value, const UOp *from, const UOp *as, const UOp *var, const UOp *a)
 {
     const UOp *to = swapped_in(g, value, from, as);
@@ -145,9 +153,12 @@ static Interval of_term(const Poly *s, uint32_t k, Interval whole)
     Interval r = { f, f->vmin, f->vmax };
     rest.term[k] = rest.term[--rest.n];
     if (c == INT64_MIN || !poly_bounds(&rest, &lo, &hi)) return r;
-    if (__builtin_sub_overflow(whole.lo, hi, &above) || __builtin_sub_overflow(whole.hi, lo, &below) || above == INT64_MIN || below == INT64_MIN) return r;
+    if (__builtin_sub_overflow(whole.lo, hi, &above) || __builtin_sub_overflow(whole.hi, lo, &below) ||
+        above == INT64_MIN || below == INT64_MIN)
+        return r;
     /* above <= c*f <= below */
-    int64_t most = floor_div64(c > 0 ? below : -above, c > 0 ? c : -c), least = -floor_div64(c > 0 ? -above : below, c > 0 ? c : -c);
+    int64_t most = floor_div64(c > 0 ? below : -above, c > 0 ? c : -c),
+            least = -floor_div64(c > 0 ? -above : below, c > 0 ? c : -c);
     if (most < r.hi) r.hi = most;
     if (least > r.lo) r.lo = least;
     return r;
@@ -209,7 +220,10 @@ const UOp *simplify_under(Graph *g, const UOp *value, const UOp *valid)
 
 /* ---- clauses among each other ---- */
 
-static const UOp *lower_bound(Graph *g, const UOp *a, int64_t lo) { return not_of(g, ALU2(g, CMPLT, a, uop_int(g, (DType)a->dtype, lo))); }
+static const UOp *lower_bound(Graph *g, const UOp *a, int64_t lo)
+{
+    return not_of(g, ALU2(g, CMPLT, a, uop_int(g, (DType)a->dtype, lo)));
+}
 
 /* All intervals of one A become at most two clauses; false: they exclude each other. */
 static bool meet_intervals(Graph *g, const UOp **clause, uint32_t n)
@@ -227,7 +241,9 @@ static bool meet_intervals(Graph *g, const UOp **clause, uint32_t n)
         if (count == 1) continue;
         bool below = i.hi < i.a->vmax, above = i.lo > i.a->vmin;
         const UOp *hi = below ? ALU2(g, CMPLT, i.a, uop_int(g, (DType)i.a->dtype, i.hi + 1)) : NULL;
-        clause[k] = i.lo == i.hi ? not_of(g, ALU2(g, CMPNE, i.a, uop_int(g, (DType)i.a->dtype, i.lo))) : above ? lower_bound(g, i.a, i.lo) : hi;
+        clause[k] = i.lo == i.hi ? not_of(g, ALU2(g, CMPNE, i.a, uop_int(g, (DType)i.a->dtype, i.lo)))
+            : above              ? lower_bound(g, i.a, i.lo)
+                                 : hi;
         clause[second] = i.lo == i.hi || !above ? NULL : hi;
     }
     return true;
@@ -240,7 +256,8 @@ static void meet_others(Graph *g, const UOp **clause, uint32_t n)
         const UOp *was = clause[k];
         if (!was) continue;
         for (uint32_t j = 0; j < n && clause[k]->op != UOP_CONST; j++)
-            if (j != k && clause[j] && clause[j]->ranges & was->ranges) clause[k] = under_clause(g, clause[k], clause[j]);
+            if (j != k && clause[j] && clause[j]->ranges & was->ranges)
+                clause[k] = under_clause(g, clause[k], clause[j]);
         if (uop_is_int_const(clause[k], 1)) clause[k] = NULL;
     }
 }
@@ -274,7 +291,10 @@ static const UOp *access_under(const Match *m)
     return uop_with(m->g, m->root, all);
 }
 
-static const UOp *plain_store(const Match *m) { return UOP(m->g, UOP_STORE, DT_VOID, NO_ARG, m->root->src[0], m->root->src[1]); }
+static const UOp *plain_store(const Match *m)
+{
+    return UOP(m->g, UOP_STORE, DT_VOID, NO_ARG, m->root->src[0], m->root->src[1]);
+}
 
 static const UOp *and_of(Graph *g, const UOp *a, const UOp *b) { return !b || a == b ? a : ALU2(g, AND, a, b); }
 
@@ -289,12 +309,17 @@ static bool reads_memory(const UOp *u, int depth)
 static bool is_inside(const UOp *at)
 {
     for (uint32_t k = 1; k < at->nsrc; k++)
-        if (at->src[k]->vmin < 0 || !uop_is_const(uop_dim(at->src[0], k - 1)) || at->src[k]->vmax >= uop_dim(at->src[0], k - 1)->arg.i) return false;
+        if (at->src[k]->vmin < 0 || !uop_is_const(uop_dim(at->src[0], k - 1)) ||
+            at->src[k]->vmax >= uop_dim(at->src[0], k - 1)->arg.i)
+            return false;
     return at->nsrc == 1 + uop_rank(at->src[0]);
 }
 
 /* A choice by data of what is there whatever they are: a gate would make a branch of it, which no one foresees. */
-static bool is_free_choice(const UOp *load, const UOp *gate) { return load->nsrc == 1 && is_inside(load->src[0]) && reads_memory(gate, 6); }
+static bool is_free_choice(const UOp *load, const UOp *gate)
+{
+    return load->nsrc == 1 && is_inside(load->src[0]) && reads_memory(gate, 6);
+}
 
 /* LOAD where p holds, alt else: the LOAD's own gate takes p in. */
 static const UOp *gated(Graph *g, const UOp *load, const UOp *alt, const UOp *gate)
@@ -306,7 +331,10 @@ static const UOp *gated(Graph *g, const UOp *load, const UOp *alt, const UOp *ga
 }
 
 static const UOp *where_load(const Match *m) { return gated(m->g, m->root->src[1], m->root->src[2], m->root->src[0]); }
-static const UOp *where_no_load(const Match *m) { return gated(m->g, m->root->src[2], m->root->src[1], not_of(m->g, m->root->src[0])); }
+static const UOp *where_no_load(const Match *m)
+{
+    return gated(m->g, m->root->src[2], m->root->src[1], not_of(m->g, m->root->src[0]));
+}
 
 static bool implies(const UOp *gate, const UOp *p)
 {
@@ -318,13 +346,15 @@ static bool implies(const UOp *gate, const UOp *p)
     return need && found == need;
 }
 
-/* The constant that u is while p is false: LOADs that p gates give their alt, arithmetic on constants folds. NULL: no constant. */
+/* The constant that u is while p is false: LOADs that p gates give their alt, arithmetic on constants folds. NULL: no
+ * constant. */
 static const UOp *while_false(Graph *g, const UOp *u, const UOp *p, int depth)
 {
     const UOp *src[3];
     int64_t v[3], r;
     if (u->op == UOP_CONST) return u;
-    if (u->op == UOP_LOAD && u->nsrc == 3) return u->src[1]->op == UOP_CONST && implies(u->src[2], p) ? u->src[1] : NULL;
+    if (u->op == UOP_LOAD && u->nsrc == 3)
+        return u->src[1]->op == UOP_CONST && implies(u->src[2], p) ? u->src[1] : NULL;
     if (!depth || !op_is((Op)u->op, FLAG_ALU) || u->shape->rank || u->nsrc > 3) return NULL;
     for (uint32_t k = 0; k < u->nsrc; k++) {
         if (!(src[k] = while_false(g, u->src[k], p, depth - 1))) return NULL;
@@ -338,7 +368,9 @@ static const UOp *where_gated(const Match *m)
 {
     const UOp *u = m->root;
     if (u->src[2]->op == UOP_CONST && while_false(m->g, u->src[1], u->src[0], 8) == u->src[2]) return u->src[1];
-    return u->src[1]->op == UOP_CONST && while_false(m->g, u->src[2], not_of(m->g, u->src[0]), 8) == u->src[1] ? u->src[2] : NULL;
+    return u->src[1]->op == UOP_CONST && while_false(m->g, u->src[2], not_of(m->g, u->src[0]), 8) == u->src[1]
+        ? u->src[2]
+        : NULL;
 }
 
 /* Integer arms, each where its side of the condition holds. */

@@ -3,7 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-const Target beam_target = { .kind = "cpu", .vector_bytes = 32, .vector_registers = 16, .threads = 4, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true };
+const Target beam_target = { .kind = "cpu",
+                             .vector_bytes = 32,
+                             .vector_registers = 16,
+                             .threads = 4,
+                             .l1_bytes = 32 << 10,
+                             .l2_bytes = 1 << 20,
+                             .has_threads = true,
+                             .has_fma = true };
 
 Kernel *subject_of(Graph *g, const UOp *value, const Target *t, Schedule **schedule)
 {
@@ -27,7 +34,8 @@ Kernel *subject_under(const Kernel *k, const Target *t, const char *list)
 {
     OptList l;
     Kernel *c = kernel_clone(k);
-    if (opt_parse(&l, list) == TG_OK && opt_apply_list(c, &l, t) == TG_OK && kernel_lower(c, t, NULL) == TG_OK) return c;
+    if (opt_parse(&l, list) == TG_OK && opt_apply_list(c, &l, t) == TG_OK && kernel_lower(c, t, NULL) == TG_OK)
+        return c;
     kernel_free(c);
     return NULL;
 }

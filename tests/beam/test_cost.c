@@ -1,4 +1,5 @@
-/* The estimate puts what is plainly better first; recipes mean the lists that they were made of; kernels survive as text. */
+/* The estimate puts what is plainly better first; recipes mean the lists that they were made of; kernels survive as
+ * text. */
 #include "tests/test.h"
 
 #include <stdio.h>
@@ -67,7 +68,8 @@ static void test_grows_with_work(void **state)
     for (int64_t n = 16; n <= 256; n *= 2) {
         Graph *own = graph_new();
         Schedule *s = NULL;
-        Kernel *k = subject_of(own, subject_gemm(own, n, 64, 64), &beam_target, &s), *low = subject_under(k, &beam_target, "SPLIT 1 8 UPCAST");
+        Kernel *k = subject_of(own, subject_gemm(own, n, 64, 64), &beam_target, &s),
+               *low = subject_under(k, &beam_target, "SPLIT 1 8 UPCAST");
         Cost c = kernel_cost(low, &beam_target);
         assert_true(c.seconds > last);
         last = c.seconds;
@@ -89,8 +91,10 @@ static void assert_same(const OptList *a, const OptList *b)
 
 static void test_recipe(void **state)
 {
-    static const char *const list[] = { "SPLIT 1 16 UPCAST; SPLIT 1 2 UPCAST; SPLIT 0 8 UPCAST; SWAP 2 1; SWAP 1 0; SPLIT 0 4 THREAD; PACK 2",
-                                        "SPLIT 0 2 LOOP TOP; SWAP 0 1; SPLIT 3 4 UNROLL", "PADTO 2 7; SPLIT 1 8 UPCAST" };
+    static const char *const list[] = {
+        "SPLIT 1 16 UPCAST; SPLIT 1 2 UPCAST; SPLIT 0 8 UPCAST; SWAP 2 1; SWAP 1 0; SPLIT 0 4 THREAD; PACK 2",
+        "SPLIT 0 2 LOOP TOP; SWAP 0 1; SPLIT 3 4 UNROLL", "PADTO 2 7; SPLIT 1 8 UPCAST"
+    };
     (void)state;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         OptList l, out;
@@ -130,14 +134,21 @@ static void test_neighbours(void **state)
 /* Rows of the tile that is chosen for 56 rows of k floats by 32 columns. */
 static int64_t tile_rows(int64_t k)
 {
-    static const Target wide = { .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 1, .l1_bytes = 48 << 10, .l2_bytes = 1 << 20, .has_fma = true };
+    static const Target wide = { .kind = "cpu",
+                                 .vector_bytes = 64,
+                                 .vector_registers = 32,
+                                 .threads = 1,
+                                 .l1_bytes = 48 << 10,
+                                 .l2_bytes = 1 << 20,
+                                 .has_fma = true };
     Graph *own = graph_new();
     Schedule *s = NULL;
     OptList l;
     int64_t rows = 1;
     heuristic_opts(&l, subject_of(own, subject_gemm(own, 56, 32, k), &wide, &s), &wide);
     for (uint32_t i = 0; i < l.count; i++)
-        if (l.op[i].kind == OPT_SPLIT && l.op[i].target == AXIS_UPCAST && l.op[i].factor != 16 && l.op[i].factor != 2) rows *= l.op[i].factor;
+        if (l.op[i].kind == OPT_SPLIT && l.op[i].target == AXIS_UPCAST && l.op[i].factor != 16 && l.op[i].factor != 2)
+            rows *= l.op[i].factor;
     schedule_free(s);
     graph_free(own);
     return rows;
@@ -180,7 +191,8 @@ static void test_cut_sum(void **state)
     cut_is(1009, "", "");                                                       /* a prime */
     cut_is(1024, "SPLIT 2 4 UNROLL", "SPLIT 2 4 UNROLL; SPLIT 2 32 REDUCE; NEST 3");
     cut_is(1152, "SPLIT 2 128 REDUCE", "SPLIT 2 128 REDUCE; NEST 3");           /* nine windows of 128 */
-    cut_is(1152, "SPLIT 2 9 REDUCE", "SPLIT 2 9 REDUCE; SPLIT 2 8 REDUCE; NEST 3");      /* windows inside: eight channels of each, or so */
+    /* windows inside: eight channels of each, or so */
+    cut_is(1152, "SPLIT 2 9 REDUCE", "SPLIT 2 9 REDUCE; SPLIT 2 8 REDUCE; NEST 3");
 }
 
 static void test_text(void **state)
@@ -211,7 +223,8 @@ static void test_long_unroll(void **state)
     Graph *own = graph_new();
     Schedule *s = NULL;
     int64_t vars[1];
-    Kernel *k = subject_of(own, subject_gemm(own, M, N, K), &beam_target, &s), *low = subject_under(k, &beam_target, "SPLIT 0 8 UPCAST; SPLIT 2 60 UNROLL; SPLIT 2 4 UNROLL");
+    Kernel *k = subject_of(own, subject_gemm(own, M, N, K), &beam_target, &s),
+           *low = subject_under(k, &beam_target, "SPLIT 0 8 UPCAST; SPLIT 2 60 UNROLL; SPLIT 2 4 UNROLL");
     (void)state;
     assert_non_null(low);
     for (int i = 0; i < M * K; i++) a[i] = (float)(i % 17) - 8;
@@ -229,8 +242,9 @@ static void test_long_unroll(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_long_unroll), cmocka_unit_test(test_order), cmocka_unit_test(test_grows_with_work), cmocka_unit_test(test_recipe),
-        cmocka_unit_test(test_neighbours), cmocka_unit_test(test_crowded_sets), cmocka_unit_test(test_text), cmocka_unit_test(test_cut_sum),
+        cmocka_unit_test(test_long_unroll), cmocka_unit_test(test_order),      cmocka_unit_test(test_grows_with_work),
+        cmocka_unit_test(test_recipe),      cmocka_unit_test(test_neighbours), cmocka_unit_test(test_crowded_sets),
+        cmocka_unit_test(test_text),        cmocka_unit_test(test_cut_sum),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

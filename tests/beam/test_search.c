@@ -1,5 +1,6 @@
-/* The search against a stub device whose "seconds" are a formula of the list, and which crashes, hangs or computes nonsense where it is told to: the best right list wins,
- * bad ones are remembered, and nothing takes the search down. Then against the real CPU. This program is its own worker.
+/* The search against a stub device whose "seconds" are a formula of the list, and which crashes, hangs or computes
+ * nonsense where it is told to: the best right list wins, bad ones are remembered, and nothing takes the search down.
+ * Then against the real CPU. This program is its own worker.
  */
 #include "tests/test.h"
 
@@ -39,7 +40,8 @@ static double stub_seconds(const OptList *l)
     return has(l, AXIS_UNROLL) ? s / 100 : s;
 }
 
-static TgStatus stub_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k, void (*fill)(void *user, uint32_t slot, void *ptr, size_t bytes), void *user, int runs,
+static TgStatus stub_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel *k,
+                          void (*fill)(void *user, uint32_t slot, void *ptr, size_t bytes), void *user, int runs,
                           double limit_s, void *const *out)
 {
     const char *fault = getenv("STUB");
@@ -77,7 +79,15 @@ static Backend stub(void)
 
 /* ---- searching ---- */
 
-typedef struct { Graph *g; Schedule *schedule; Kernel *k; TuneDb *db; Choice choice; Device *device; Backend backend; } Case;
+typedef struct {
+    Graph *g;
+    Schedule *schedule;
+    Kernel *k;
+    TuneDb *db;
+    Choice choice;
+    Device *device;
+    Backend backend;
+} Case;
 
 static void begin(Case *c, const Backend *b, int64_t m, int64_t n, int64_t k)
 {
@@ -100,8 +110,16 @@ static SearchReport search(Case *c, double seconds)
 {
     double count = 3;
     SearchReport r;
-    SearchOptions o = { .choice = &c->choice, .backend = &c->backend, .threads = 1, .kernel = &c->k, .count = &count, .n = 1, .seconds = seconds, .patience_s = 0.3,
-                        .beam = 4, .verbose = getenv("SEARCH_VERBOSE") ? atoi(getenv("SEARCH_VERBOSE")) : 0 };
+    SearchOptions o = { .choice = &c->choice,
+                        .backend = &c->backend,
+                        .threads = 1,
+                        .kernel = &c->k,
+                        .count = &count,
+                        .n = 1,
+                        .seconds = seconds,
+                        .patience_s = 0.3,
+                        .beam = 4,
+                        .verbose = getenv("SEARCH_VERBOSE") ? atoi(getenv("SEARCH_VERBOSE")) : 0 };
     assert_int_equal(search_run(&r, &o), TG_OK);
     return r;
 }
@@ -123,7 +141,8 @@ static void test_finds(void **state)
     assert_true(fabs(r.before_s - 3 * stub_seconds(&heuristic)) < 1e-6);
     assert_true(tunedb_best(c.db, c.k->key, c.choice.device, &t));
     assert_true(has(&t.opts, AXIS_UNROLL));
-    assert_true(choice_of(&heuristic, &c.choice, c.k));                      /* the database's list is the one in use now */
+    /* the database's list is the one in use now */
+    assert_true(choice_of(&heuristic, &c.choice, c.k));
     end(&c);
 }
 
@@ -137,12 +156,14 @@ static void test_faults(void **state)
         Tuned t;
         Backend b = stub();
         setenv("STUB", fault[i], 1);
-        bool slow = !strcmp(fault[i], "hang");                      /* each list that hangs takes two seconds: a sum of 3 has few */
+        /* each list that hangs takes two seconds: a sum of 3 has few */
+        bool slow = !strcmp(fault[i], "hang");
         begin(&c, &b, 12, 24, slow ? 3 : 16);
         OptList plain = { .count = 0 };
         tunedb_put_best(c.db, c.k->key, c.choice.device, &(Tuned){ plain, 1 });      /* begin far from the best */
         SearchReport r = search(&c, slow ? 40 : 4);
-        if (!r.improved || !r.bad) print_message("%s: %u improved, %u bad, %u tried\n", fault[i], r.improved, r.bad, r.tried);
+        if (!r.improved || !r.bad)
+            print_message("%s: %u improved, %u bad, %u tried\n", fault[i], r.improved, r.bad, r.tried);
         assert_true(r.bad > 0);
         assert_true(r.improved == 1);
         assert_true(tunedb_best(c.db, c.k->key, c.choice.device, &t));
@@ -189,7 +210,8 @@ static void test_cpu(void **state)
     (void)state;
     begin(&c, &backend_cpu, 31, 40, 57);
     SearchReport r = search(&c, 4);
-    for (int more = 0; !r.tried && more < 5; more++) r = search(&c, 8);            /* a machine that is busy needs longer for a first round */
+    /* a machine that is busy needs longer for a first round */
+    for (int more = 0; !r.tried && more < 5; more++) r = search(&c, 8);
     assert_int_equal(r.timed, 1);
     assert_true(r.tried > 0);
     assert_true(r.after_s <= r.before_s);
@@ -202,7 +224,8 @@ int main(int argc, char **argv)
     const Backend *const backends[] = { &b, &backend_cpu, NULL };
     if (argc > 1 && !strcmp(argv[1], "tune")) return tune_serve(backends, argc - 2, argv + 2);
     setenv("TGRUN_WORKER", "/proc/self/exe", 1);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_finds), cmocka_unit_test(test_faults), cmocka_unit_test(test_time_limit), cmocka_unit_test(test_no_worker),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_finds), cmocka_unit_test(test_faults),
+                                        cmocka_unit_test(test_time_limit), cmocka_unit_test(test_no_worker),
                                         cmocka_unit_test(test_cpu) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* tg_tune on a model: what the search took for a winner, and the model is slower with, does not stay. The search is made to err by its own progress report, which plants a list
- * without any OptOp: that is many times as slow as the heuristic's. */
+/* tg_tune on a model: what the search took for a winner, and the model is slower with, does not stay. The search is
+ * made to err by its own progress report, which plants a list without any OptOp: that is many times as slow as the
+ * heuristic's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 
 /* y = MatMul(x, x), x f32[n,n] */
 #define SQUARE "2{1{1:1 2{1{2:'n'} 1{2:'n'}}}}"
-static const char square[] = "1:8 8{2:13} 7{1{1:'x' 1:'x' 2:'y' 3:'square' 4:'MatMul'} 11{1:'x' " SQUARE "} 12{1:'y' " SQUARE "}}";
+static const char square[] =
+    "1:8 8{2:13} 7{1{1:'x' 1:'x' 2:'y' 3:'square' 4:'MatMul'} 11{1:'x' " SQUARE "} 12{1:'y' " SQUARE "}}";
 
 enum { N = 192 };
 typedef struct { TgSession *s; char folder[64], path[80]; float x[N * N]; TgTensor in; int planted; } Case;
@@ -23,7 +25,8 @@ static void plant(void *user, const char *what, double done, double total)
     (void)done;
     (void)total;
     if (strncmp(what, "trying", 6) == 0) return;
-    tunedb_put_best(choice->db, c->s->program->plan->kernel[0]->key, choice->device, &(Tuned){ .opts = { .count = 0 }, .seconds = 1 });
+    tunedb_put_best(choice->db, c->s->program->plan->kernel[0]->key, choice->device,
+                    &(Tuned){ .opts = { .count = 0 }, .seconds = 1 });
     c->planted++;
 }
 
@@ -59,7 +62,10 @@ static void end(Case *c)
     free(c);
 }
 
-static bool best(const Case *c, Tuned *t) { return tunedb_best(c->s->choice.db, c->s->program->plan->kernel[0]->key, c->s->choice.device, t); }
+static bool best(const Case *c, Tuned *t)
+{
+    return tunedb_best(c->s->choice.db, c->s->program->plan->kernel[0]->key, c->s->choice.device, t);
+}
 
 /* known: the database had a list before, which is there again. */
 static void put_back(bool known)
@@ -70,7 +76,9 @@ static void put_back(bool known)
     begin(c);
     OptList before = c->s->program->plan->kernel[0]->opts;
     assert_true(before.count > 0);
-    if (known) tunedb_put_best(c->s->choice.db, c->s->program->plan->kernel[0]->key, c->s->choice.device, &(Tuned){ before, 0.25 });
+    if (known)
+        tunedb_put_best(c->s->choice.db, c->s->program->plan->kernel[0]->key, c->s->choice.device,
+                        &(Tuned){ before, 0.25 });
     assert_int_equal(tg_tune(c->s, &c->in, 1, 0.4, 0), TG_OK);
     assert_true(c->planted > 0);
     assert_true(c->s->program->plan->kernel[0]->opts.count > 0);
@@ -101,6 +109,7 @@ static void without_data(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(unknown_before), cmocka_unit_test(known_before), cmocka_unit_test(without_data) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(unknown_before), cmocka_unit_test(known_before),
+                                        cmocka_unit_test(without_data) };
     return cmocka_run_group_tests_name("tune", tests, NULL, NULL);
 }

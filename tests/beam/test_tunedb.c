@@ -1,4 +1,5 @@
-/* The tuning database: rows come back, the later winner stays, several processes write at once, damage costs what was learned and nothing else. */
+/* The tuning database: rows come back, the later winner stays, several processes write at once, damage costs what was
+ * learned and nothing else. */
 #include "tests/test.h"
 
 #include <stdio.h>
@@ -61,7 +62,8 @@ static void test_rows(void **state)
         put(d, "k", "SPLIT 1 16 UPCAST; PACK 2", 2e-3);
         assert_true(tunedb_best(d, "k", "here", &got));
         assert_list(&got, "SPLIT 1 16 UPCAST; PACK 2");
-        put(d, "k", "", 3e-3);                                           /* the later winner was measured against the earlier one */
+        /* the later winner was measured against the earlier one */
+        put(d, "k", "", 3e-3);
         assert_true(tunedb_best(d, "k", "here", &got));
         assert_list(&got, "");
         assert_true(got.seconds == 3e-3);
@@ -128,7 +130,9 @@ static void damage(const char *how)
     struct stat st;
     if (!strcmp(how, "text")) {
         FILE *f = fopen(file, "wb");
-        fputs("this is no database, but long enough to be read as the head of one, which has a hundred bytes; so here are some more of them", f);
+        fputs("this is no database, but long enough to be read as the head of one, which has a hundred bytes; so here "
+              "are some more of them",
+              f);
         fclose(f);
     } else if (!strcmp(how, "cut")) {
         assert_int_equal(stat(file, &st), 0);
@@ -194,7 +198,9 @@ static void test_no_place(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { IN_FOLDER(test_rows), IN_FOLDER(test_reading_makes_no_file), IN_FOLDER(test_writers), IN_FOLDER(test_damage),
-                                        IN_FOLDER(test_damage_while_open), IN_FOLDER(test_no_place) };
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(test_rows),   IN_FOLDER(test_reading_makes_no_file), IN_FOLDER(test_writers),
+        IN_FOLDER(test_damage), IN_FOLDER(test_damage_while_open),     IN_FOLDER(test_no_place)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,8 @@ static void medians(void **state)
     for (size_t i = 0; i < 3; i++) {
         Machine m = { .last = -1, .noise = noise[i], .fail_at = -1 };
         double a[2], b[2];
-        assert_int_equal(turns_take(&(Turns){ .turn = turn, .user = &m, .n = { 2, 2 }, .seconds = 1 }, (double *[]){ a, b }), TG_OK);
+        assert_int_equal(
+            turns_take(&(Turns){ .turn = turn, .user = &m, .n = { 2, 2 }, .seconds = 1 }, (double *[]){ a, b }), TG_OK);
         assert_int_equal(m.calls[0], TURNS_MOST + 1);
         assert_int_equal(m.calls[1], TURNS_MOST + 1);
         assert_true(m.alternations > TURNS_MOST);
@@ -59,12 +60,15 @@ static void failure(void **state)
     (void)state;
     for (int at = 0; at < 6; at++) {
         Machine m = { .noise = quiet, .fail_at = at };
-        assert_int_equal(turns_take(&(Turns){ .turn = turn, .user = &m, .n = { 2, 2 }, .seconds = 1 }, (double *[]){ a, b }), TG_BAD_INPUT);
+        assert_int_equal(
+            turns_take(&(Turns){ .turn = turn, .user = &m, .n = { 2, 2 }, .seconds = 1 }, (double *[]){ a, b }),
+            TG_BAD_INPUT);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(medians), cmocka_unit_test(fewest), cmocka_unit_test(failure) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(medians), cmocka_unit_test(fewest),
+                                        cmocka_unit_test(failure) };
     return cmocka_run_group_tests_name("turns", tests, NULL, NULL);
 }

@@ -6,8 +6,18 @@
 #include <string.h>
 
 const Target gpu_target = {
-    .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = 132, .l1_bytes = 227 << 10, .l2_bytes = 50 << 20, .has_locals = true, .has_fma = true,
-    .has_f16 = true, .has_bf16 = true, .max_block = 1024, .warp = 32,
+    .kind = "cuda",
+    .vector_bytes = 16,
+    .vector_registers = 255,
+    .threads = 132,
+    .l1_bytes = 227 << 10,
+    .l2_bytes = 50 << 20,
+    .has_locals = true,
+    .has_fma = true,
+    .has_f16 = true,
+    .has_bf16 = true,
+    .max_block = 1024,
+    .warp = 32,
 };
 
 typedef const UOp *U;
@@ -30,8 +40,14 @@ static U loop(Kernel *k, int number, int64_t n) { return uop_range(k->g, number,
 static U reduce(Kernel *k, int number, int64_t n) { return uop_range(k->g, number, uop_index(k->g, n), AXIS_REDUCE); }
 static U alu(Kernel *k, Op op, U a, U b) { return UOP(k->g, op, DT_VOID, NO_ARG, a, b); }
 static U at(Kernel *k, U i, int64_t n, U j) { return alu(k, UOP_ADD, alu(k, UOP_MUL, i, uop_index(k->g, n)), j); }
-static U load(Kernel *k, U p, U i) { return UOP(k->g, UOP_LOAD, DT_VOID, NO_ARG, UOP(k->g, UOP_INDEX, DT_VOID, NO_ARG, p, i)); }
-static U store(Kernel *k, U p, U i, U v) { return UOP(k->g, UOP_STORE, DT_VOID, NO_ARG, UOP(k->g, UOP_INDEX, DT_VOID, NO_ARG, p, i), v); }
+static U load(Kernel *k, U p, U i)
+{
+    return UOP(k->g, UOP_LOAD, DT_VOID, NO_ARG, UOP(k->g, UOP_INDEX, DT_VOID, NO_ARG, p, i));
+}
+static U store(Kernel *k, U p, U i, U v)
+{
+    return UOP(k->g, UOP_STORE, DT_VOID, NO_ARG, UOP(k->g, UOP_INDEX, DT_VOID, NO_ARG, p, i), v);
+}
 static U cast(Kernel *k, DType t, U v) { return UOP(k->g, UOP_CAST, t, NO_ARG, v); }
 
 static Kernel *done(Kernel *k, const U *end, uint32_t n)
@@ -60,7 +76,8 @@ static void expect_scale(float *out, float *const *in)
 static Kernel *row_reduce(Op op, int64_t n, DType t)
 {
     Kernel *k = kernel_new();
-    U out = param(k, DT_F32, M, true), a = param(k, t, M * n, false), i = loop(k, 0, M), j = reduce(k, 1, n), x = load(k, a, at(k, i, n, j));
+    U out = param(k, DT_F32, M, true), a = param(k, t, M * n, false), i = loop(k, 0, M), j = reduce(k, 1, n),
+      x = load(k, a, at(k, i, n, j));
     U v = uop_reduce_ranges(k->g, op, t == DT_F32 ? x : cast(k, DT_F32, x), &j, 1);
     U end = UOP(k->g, UOP_END, DT_VOID, NO_ARG, store(k, out, i, v), i);
     return done(k, &end, 1);
@@ -89,8 +106,10 @@ static void expect_max(float *out, float *const *in)
 static Kernel *matmul(void)
 {
     Kernel *k = kernel_new();
-    U out = param(k, DT_F32, M * N, true), a = param(k, DT_F32, M * K, false), b = param(k, DT_F32, K * N, false), m = loop(k, 0, M), n = loop(k, 1, N), j = reduce(k, 2, K);
-    U v = uop_reduce_ranges(k->g, UOP_ADD, alu(k, UOP_MUL, load(k, a, at(k, m, K, j)), load(k, b, at(k, j, N, n))), &j, 1);
+    U out = param(k, DT_F32, M * N, true), a = param(k, DT_F32, M * K, false), b = param(k, DT_F32, K * N, false),
+      m = loop(k, 0, M), n = loop(k, 1, N), j = reduce(k, 2, K);
+    U v = uop_reduce_ranges(k->g, UOP_ADD, alu(k, UOP_MUL, load(k, a, at(k, m, K, j)), load(k, b, at(k, j, N, n))), &j,
+                            1);
     U end = UOP(k->g, UOP_END, DT_VOID, NO_ARG, store(k, out, at(k, m, N, n), v), m, n);
     return done(k, &end, 1);
 }
@@ -108,14 +127,17 @@ static void expect_matmul(float *out, float *const *in)
 static Kernel *staged_rows(void)
 {
     Kernel *k = kernel_new();
-    U out = param(k, DT_F32, M * N, true), a = param(k, DT_F32, M * N, false), i = loop(k, 0, M), dim = uop_index(k->g, N);
+    U out = param(k, DT_F32, M * N, true), a = param(k, DT_F32, M * N, false), i = loop(k, 0, M),
+      dim = uop_index(k->g, N);
     U j1 = reduce(k, 1, N), j2 = loop(k, 2, N), j3 = reduce(k, 3, N), j4 = loop(k, 4, N);
     U most = uop_reduce_ranges(k->g, UOP_MAX, load(k, a, at(k, i, N, j1)), &j1, 1);
     U row = uop_buffer(k->g, DT_F32, &dim, 1, 0, SPACE_LOCAL);
     U value = alu(k, UOP_ADD, load(k, a, at(k, i, N, j2)), alu(k, UOP_MUL, most, uop_float(k->g, DT_F32, -1)));
-    U staged = UOP(k->g, UOP_AFTER, DT_VOID, NO_ARG, row, UOP(k->g, UOP_END, DT_VOID, NO_ARG, store(k, row, j2, value), j2));
+    U staged =
+        UOP(k->g, UOP_AFTER, DT_VOID, NO_ARG, row, UOP(k->g, UOP_END, DT_VOID, NO_ARG, store(k, row, j2, value), j2));
     U e3 = load(k, staged, j3), sum = uop_reduce_ranges(k->g, UOP_ADD, alu(k, UOP_MUL, e3, e3), &j3, 1);
-    U end = UOP(k->g, UOP_END, DT_VOID, NO_ARG, store(k, out, at(k, i, N, j4), alu(k, UOP_DIV, load(k, staged, j4), sum)), i, j4);
+    U end = UOP(k->g, UOP_END, DT_VOID, NO_ARG,
+                store(k, out, at(k, i, N, j4), alu(k, UOP_DIV, load(k, staged, j4), sum)), i, j4);
     return done(k, &end, 1);
 }
 static void expect_rows(float *out, float *const *in)
@@ -134,9 +156,11 @@ static void expect_rows(float *out, float *const *in)
 static Kernel *two_stores(void)
 {
     Kernel *k = kernel_new();
-    U out = param(k, DT_F32, M * N, true), a = param(k, DT_F32, M * N, false), mean = param(k, DT_F32, M, true), i = loop(k, 0, M), j = loop(k, 1, N), r = reduce(k, 2, N);
+    U out = param(k, DT_F32, M * N, true), a = param(k, DT_F32, M * N, false), mean = param(k, DT_F32, M, true),
+      i = loop(k, 0, M), j = loop(k, 1, N), r = reduce(k, 2, N);
     U s = uop_reduce_ranges(k->g, UOP_ADD, load(k, a, at(k, i, N, r)), &r, 1);
-    U first = UOP(k->g, UOP_END, DT_VOID, NO_ARG, store(k, out, at(k, i, N, j), alu(k, UOP_ADD, load(k, a, at(k, i, N, j)), s)), i, j);
+    U first = UOP(k->g, UOP_END, DT_VOID, NO_ARG,
+                  store(k, out, at(k, i, N, j), alu(k, UOP_ADD, load(k, a, at(k, i, N, j)), s)), i, j);
     U end[] = { first, UOP(k->g, UOP_END, DT_VOID, NO_ARG, store(k, mean, i, s), i) };
     return done(k, end, 2);
 }
@@ -172,7 +196,8 @@ static Kernel *gathered(void)
 {
     Kernel *k = kernel_new();
     U out = param(k, DT_F32, ODD, true), a = param(k, DT_F32, ODD, false), i = loop(k, 0, ODD);
-    U turned = alu(k, UOP_MOD, alu(k, UOP_ADD, alu(k, UOP_MUL, i, uop_index(k->g, -3)), uop_index(k->g, 1)), uop_index(k->g, ODD));
+    U turned = alu(k, UOP_MOD, alu(k, UOP_ADD, alu(k, UOP_MUL, i, uop_index(k->g, -3)), uop_index(k->g, 1)),
+                   uop_index(k->g, ODD));
     U end = UOP(k->g, UOP_END, DT_VOID, NO_ARG, store(k, out, i, load(k, a, turned)), i);
     return done(k, &end, 1);
 }

@@ -1,4 +1,5 @@
-/* The CUDA backend without a GPU: rendered kernels run on the emulator, which CUDA_EMULATOR names; on the device with TGRUN_TEST_GPU=1. */
+/* The CUDA backend without a GPU: rendered kernels run on the emulator, which CUDA_EMULATOR names; on the device with
+ * TGRUN_TEST_GPU=1. */
 #include "tests/test.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@ static void fill(void *user, uint32_t slot, void *ptr, size_t bytes)
 static bool close_to(const float *got, const float *want, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        if (!(fabsf(got[i] - want[i]) <= 1e-4f * fabsf(want[i]) + 1e-5f)) return print_error("at %ld: %g, not %g\n", (long)i, (double)got[i], (double)want[i]), false;
+        if (!(fabsf(got[i] - want[i]) <= 1e-4f * fabsf(want[i]) + 1e-5f))
+            return print_error("at %ld: %g, not %g\n", (long)i, (double)got[i], (double)want[i]), false;
     return true;
 }
 

@@ -1,5 +1,6 @@
-/* Every kernel of whole models under the heuristic's list. Without a GPU: the real compiler takes it (skipped where libnvrtc is not installed). On one (TGRUN_TEST_GPU=1): what it computes
- * is compared with the interpreter. KERNEL_MODELS="a.onnx b.onnx": the models; their weights may be missing, only shapes count. */
+/* Every kernel of whole models under the heuristic's list. Without a GPU: the real compiler takes it (skipped where
+ * libnvrtc is not installed). On one (TGRUN_TEST_GPU=1): what it computes is compared with the interpreter.
+ * KERNEL_MODELS="a.onnx b.onnx": the models; their weights may be missing, only shapes count. */
 #define _GNU_SOURCE
 #include "tests/test.h"
 
@@ -64,7 +65,8 @@ static void keep_one(All *all, Kernel *k)
 {
     if (map_gets(&all->seen, k->key)) return;
     map_puts(&all->seen, arena_strdup(all->arena, k->key), k);
-    if (all->count == all->cap) all->kernel = realloc(all->kernel, (all->cap = all->cap ? all->cap * 2 : 256) * sizeof *all->kernel);
+    if (all->count == all->cap)
+        all->kernel = realloc(all->kernel, (all->cap = all->cap ? all->cap * 2 : 256) * sizeof *all->kernel);
     Kernel *c = all->kernel[all->count++] = kernel_clone(k);
     Arena *a = arena_new();
     uint32_t n;
@@ -83,14 +85,16 @@ static TgStatus collect(All *all, TgSession *s)
     int32_t n = 0;
     for (; n < 32 && tg_input(s, n, &port) == TG_OK; n++) {
         in[n] = (TgTensor){ .type = port.type, .rank = port.rank };
-        for (int32_t d = 0; d < port.rank; d++) in[n].shape[d] = port.shape[d] < 0 ? free_size(port.symbol[d]) : port.shape[d];
+        for (int32_t d = 0; d < port.rank; d++)
+            in[n].shape[d] = port.shape[d] < 0 ? free_size(port.symbol[d]) : port.shape[d];
     }
     Imported imported = { 0 };
     Schedule *schedule = NULL;
     TgStatus status = import_model(&imported, s->model, in, (uint32_t)n, NULL, NULL);
     if (status == TG_OK) status = sched_schedule(&schedule, imported.g, imported.sink, s->choice.target, NULL);
     for (uint32_t i = 0; status == TG_OK && i < schedule->count; i++)
-        if (schedule->item[i].kernel && !schedule->item[i].once && schedule->item[i].kernel->key[0]) keep_one(all, schedule->item[i].kernel);
+        if (schedule->item[i].kernel && !schedule->item[i].once && schedule->item[i].kernel->key[0])
+            keep_one(all, schedule->item[i].kernel);
     if (schedule) schedule_free(schedule);
     if (imported.g) graph_free(imported.g);
     return status;
@@ -162,7 +166,9 @@ static void kernels_of_models(void **state)
         TgSession *s = NULL;
         char path[512];
         stand_in(model, folder, number++, path);
-        TgStatus status = tg_open(&s, path, &(TgOptions){ .device = getenv("KERNEL_DEVICE") ? getenv("KERNEL_DEVICE") : "cuda", .no_cache = 1 });
+        TgStatus status = tg_open(
+            &s, path,
+            &(TgOptions){ .device = getenv("KERNEL_DEVICE") ? getenv("KERNEL_DEVICE") : "cuda", .no_cache = 1 });
         if (status == TG_OK) status = collect(&all, s);
         if (status != TG_OK) print_message("%s: %s\n", model, tg_error()), all.bad++;
         if (last) tg_close(last);
@@ -171,7 +177,8 @@ static void kernels_of_models(void **state)
     assert_non_null(last);
     if (!all.gpu) compile_all(&all, last->choice.target);
     for (uint32_t i = 0; all.gpu && i < all.count; i++) compare_one(&all, last->backend, last->device, all.kernel[i]);
-    print_message("%u of %u different kernels %s\n", all.count - all.bad, all.count, all.gpu ? "are what the interpreter has" : "compile");
+    print_message("%u of %u different kernels %s\n", all.count - all.bad, all.count,
+                  all.gpu ? "are what the interpreter has" : "compile");
     for (uint32_t i = 0; i < all.count; i++) kernel_free(all.kernel[i]);
     free(all.kernel);
     tg_close(last);

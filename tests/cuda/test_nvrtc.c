@@ -1,4 +1,5 @@
-/* Every rendered kernel goes through the real compiler, in worker processes; skipped where libnvrtc is not installed. No GPU is needed. */
+/* Every rendered kernel goes through the real compiler, in worker processes; skipped where libnvrtc is not installed.
+ * No GPU is needed. */
 #include "tests/test.h"
 
 #include <stdio.h>
@@ -28,7 +29,8 @@ static void kernels_compile(void **state)
         for (uint32_t i = 0; i < case_count; i++) job[i] = (CompileJob){ .source = source[i].s };
         assert_int_equal(workers_compile(w, job, case_count, archs[a]), TG_OK);
         for (uint32_t i = 0; i < case_count; i++) {
-            if (!job[i].cubin) fprintf(stderr, "case '%s', %s: %s\n%s\n", cases[i].name, archs[a], job[i].error, source[i].s);
+            if (!job[i].cubin)
+                fprintf(stderr, "case '%s', %s: %s\n%s\n", cases[i].name, archs[a], job[i].error, source[i].s);
             bad += !job[i].cubin || job[i].size_bytes < 1000 || memcmp(job[i].cubin, "\x7f" "ELF", 4) != 0;
             free(job[i].cubin);
             free(job[i].error);
@@ -46,7 +48,8 @@ static void errors_are_told(void **state)
 {
     (void)state;
     Workers *w = workers_new(2);
-    CompileJob job[] = { { .source = "__global__ void f() { int i = nothing; }" }, { .source = "extern \"C\" __global__ void g(float *p) { p[0] = 1; }" } };
+    CompileJob job[] = { { .source = "__global__ void f() { int i = nothing; }" },
+                         { .source = "extern \"C\" __global__ void g(float *p) { p[0] = 1; }" } };
     assert_int_equal(workers_compile(w, job, 2, "sm_90a"), TG_OK);
     assert_null(job[0].cubin);
     assert_non_null(strstr(job[0].error, "nothing"));
@@ -79,7 +82,8 @@ static void death_is_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(death_is_told), cmocka_unit_test(kernels_compile), cmocka_unit_test(errors_are_told) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(death_is_told), cmocka_unit_test(kernels_compile),
+                                        cmocka_unit_test(errors_are_told) };
     if (nvrtc_open() != TG_OK) {
         printf("skipped: the compiler's own tests: %s\n", tg_error());
         return _cmocka_run_group_tests("without NVRTC", tests, 1, NULL, NULL);

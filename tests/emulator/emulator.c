@@ -1,8 +1,10 @@
-/* A driver and a compiler library for tests without a GPU: the functions of backends/cuda/driver.def and of NVRTC that we call, on this machine's memory and C++ compiler.
+/* A driver and a compiler library for tests without a GPU: the functions of backends/cuda/driver.def and of NVRTC that
+ * we call, on this machine's memory and C++ compiler.
  *
- * "CUBIN": a head and a shared object. A kernel runs workgroup by workgroup; where its source meets threads (barrier, shuffle), each thread is a fiber that runs to the next
- * meeting in turn, so that a missing barrier shows as a wrong number. A graph's nodes run in a random order that its edges allow, so that a missing edge does too.
- * Fails on what a GPU refuses: launch sizes out of limits, copies outside allocations, threads that do not meet.
+ * "CUBIN": a head and a shared object. A kernel runs workgroup by workgroup; where its source meets threads (barrier,
+ * shuffle), each thread is a fiber that runs to the next meeting in turn, so that a missing barrier shows as a wrong
+ * number. A graph's nodes run in a random order that its edges allow, so that a missing edge does too. Fails on what a
+ * GPU refuses: launch sizes out of limits, copies outside allocations, threads that do not meet.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,10 +23,25 @@
 enum { OK = 0, INVALID = 1, NO_MEMORY = 2, FAILED = 719, MAX_ARGS = 80, STACK_BYTES = 64 << 10, MAX_THREADS = 1024 };
 
 struct CuModule_ { void *lib; CuFunction functions; };
-struct CuFunction_ { void *code; int params; bool meets; unsigned (*block)[3], (*thread)[3]; void (**meet)(void); CuFunction next; };
+struct CuFunction_ {
+    void *code;
+    int params;
+    bool meets;
+    unsigned (*block)[3], (*thread)[3];
+    void (**meet)(void);
+    CuFunction next;
+};
 struct CuEvent_ { double s; };
 typedef enum { RUN, COPY } What;
-struct CuNode_ { What what; CuKernelNode kernel; uint64_t value[MAX_ARGS]; CuCopy copy; struct CuNode_ *after[512]; size_t count; bool disabled, done; };
+struct CuNode_ {
+    What what;
+    CuKernelNode kernel;
+    uint64_t value[MAX_ARGS];
+    CuCopy copy;
+    struct CuNode_ *after[512];
+    size_t count;
+    bool disabled, done;
+};
 struct CuGraph_ { CuNode node[4096]; size_t count; };
 struct CuGraphExec_ { CuGraph graph; };
 
@@ -60,22 +77,44 @@ EXPORT CuResult cuMemFree_v2(CuPtr p)
     return INVALID;
 }
 
-EXPORT CuResult cuMemHostAlloc(void **p, size_t bytes, unsigned flags) { return (void)flags, (*p = malloc(bytes)) ? OK : NO_MEMORY; }
+EXPORT CuResult cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
+{
+    return (void)flags, (*p = malloc(bytes)) ? OK : NO_MEMORY;
+}
 EXPORT CuResult cuMemFreeHost(void *p) { return free(p), OK; }
-EXPORT CuResult cuMemcpyHtoD_v2(CuPtr to, const void *from, size_t n) { return check(to, n) ? INVALID : (memcpy((void *)(uintptr_t)to, from, n), OK); }
-EXPORT CuResult cuMemcpyDtoHAsync_v2(void *to, CuPtr from, size_t n, CuStream s) { (void)s; return check(from, n) ? INVALID : (memcpy(to, (void *)(uintptr_t)from, n), OK); }
-EXPORT CuResult cuMemcpyDtoH_v2(void *to, CuPtr from, size_t n) { return check(from, n) ? INVALID : (memcpy(to, (void *)(uintptr_t)from, n), OK); }
-EXPORT CuResult cuMemsetD8_v2(CuPtr p, unsigned char v, size_t n) { return check(p, n) ? INVALID : (memset((void *)(uintptr_t)p, v, n), OK); }
+EXPORT CuResult cuMemcpyHtoD_v2(CuPtr to, const void *from, size_t n)
+{
+    return check(to, n) ? INVALID : (memcpy((void *)(uintptr_t)to, from, n), OK);
+}
+EXPORT CuResult cuMemcpyDtoHAsync_v2(void *to, CuPtr from, size_t n, CuStream s)
+{
+    (void)s;
+    return check(from, n) ? INVALID : (memcpy(to, (void *)(uintptr_t)from, n), OK);
+}
+EXPORT CuResult cuMemcpyDtoH_v2(void *to, CuPtr from, size_t n)
+{
+    return check(from, n) ? INVALID : (memcpy(to, (void *)(uintptr_t)from, n), OK);
+}
+EXPORT CuResult cuMemsetD8_v2(CuPtr p, unsigned char v, size_t n)
+{
+    return check(p, n) ? INVALID : (memset((void *)(uintptr_t)p, v, n), OK);
+}
 EXPORT CuResult cuMemGetInfo_v2(size_t *left, size_t *all) { return *left = *all = (size_t)1 << 33, OK; }
 
 /* ---- the device ---- */
 
 EXPORT CuResult cuInit(unsigned flags) { return (void)flags, OK; }
 EXPORT CuResult cuDriverGetVersion(int *v) { return *v = 13000, OK; }
-EXPORT CuResult cuGetErrorString(CuResult r, const char **text) { return *text = r == NO_MEMORY ? "out of memory" : "the emulator refuses", OK; }
+EXPORT CuResult cuGetErrorString(CuResult r, const char **text)
+{
+    return *text = r == NO_MEMORY ? "out of memory" : "the emulator refuses", OK;
+}
 EXPORT CuResult cuDeviceGetCount(int *n) { return *n = 1, OK; }
 EXPORT CuResult cuDeviceGet(int *d, int ordinal) { return *d = 0, ordinal ? INVALID : OK; }
-EXPORT CuResult cuDeviceGetName(char *name, int size, int d) { return (void)d, snprintf(name, (size_t)size, "emulator"), OK; }
+EXPORT CuResult cuDeviceGetName(char *name, int size, int d)
+{
+    return (void)d, snprintf(name, (size_t)size, "emulator"), OK;
+}
 EXPORT CuResult cuDevicePrimaryCtxRetain(CuContext *c, int d) { return (void)d, *c = (CuContext)block, OK; }
 EXPORT CuResult cuCtxSetCurrent(CuContext c) { return c ? OK : INVALID; }
 EXPORT CuResult cuStreamCreate(CuStream *s, unsigned flags) { return (void)flags, *s = (CuStream)block, OK; }
@@ -99,7 +138,10 @@ EXPORT CuResult cuDeviceGetAttribute(int *v, int which, int d)
     return OK;
 }
 
-EXPORT CuResult cuEventCreate(CuEvent *e, unsigned flags) { return (void)flags, (*e = calloc(1, sizeof **e)) ? OK : NO_MEMORY; }
+EXPORT CuResult cuEventCreate(CuEvent *e, unsigned flags)
+{
+    return (void)flags, (*e = calloc(1, sizeof **e)) ? OK : NO_MEMORY;
+}
 EXPORT CuResult cuEventDestroy_v2(CuEvent e) { return free(e), OK; }
 EXPORT CuResult cuEventRecord(CuEvent e, CuStream s) { return (void)s, e->s = clock_s(), OK; }
 EXPORT CuResult cuEventSynchronize(CuEvent e) { return (void)e, OK; }
@@ -143,13 +185,25 @@ EXPORT CuResult cuModuleGetFunction(CuFunction *f, CuModule m, const char *name)
     void *code = dlsym(m->lib, name);
     if (!params || !meets || !code) return INVALID;
     *f = calloc(1, sizeof **f);                                 /* lives as long as its module */
-    **f = (struct CuFunction_){ code, *params, *meets, dlsym(m->lib, "blockIdx"), dlsym(m->lib, "threadIdx"), dlsym(m->lib, "tg_emulator_meet"), m->functions };
+    **f = (struct CuFunction_){ code,
+                                *params,
+                                *meets,
+                                dlsym(m->lib, "blockIdx"),
+                                dlsym(m->lib, "threadIdx"),
+                                dlsym(m->lib, "tg_emulator_meet"),
+                                m->functions };
     m->functions = *f;
     return OK;
 }
 
-EXPORT CuResult cuFuncSetAttribute(CuFunction f, int which, int v) { return f && which == CU_FUNC_MAX_DYNAMIC_SHARED && v <= 227 << 10 ? OK : INVALID; }
-EXPORT CuResult cuFuncGetAttribute(int *v, int which, CuFunction f) { return *v = which == CU_FUNC_REGISTERS ? 32 : 0, f ? OK : INVALID; }
+EXPORT CuResult cuFuncSetAttribute(CuFunction f, int which, int v)
+{
+    return f && which == CU_FUNC_MAX_DYNAMIC_SHARED && v <= 227 << 10 ? OK : INVALID;
+}
+EXPORT CuResult cuFuncGetAttribute(int *v, int which, CuFunction f)
+{
+    return *v = which == CU_FUNC_REGISTERS ? 32 : 0, f ? OK : INVALID;
+}
 
 /* ---- running ---- */
 
@@ -187,7 +241,8 @@ static void call(const struct CuNode_ *n)
     const uint64_t *a = n->value;
     typedef void (*F)(uint64_t, ...);
 #define A8(k) a[k], a[k + 1], a[k + 2], a[k + 3], a[k + 4], a[k + 5], a[k + 6], a[k + 7]
-    ((F)(uintptr_t)n->kernel.func->code)(A8(0), A8(8), A8(16), A8(24), A8(32), A8(40), A8(48), A8(56), A8(64), A8(72));     /* more than it takes does no harm */
+    /* more than it takes does no harm */
+    ((F)(uintptr_t)n->kernel.func->code)(A8(0), A8(8), A8(16), A8(24), A8(32), A8(40), A8(48), A8(56), A8(64), A8(72));
 }
 
 static void thread_main(void)
@@ -205,11 +260,13 @@ static void at_thread(const CuKernelNode *k, unsigned t)
     (*at)[2] = t / k->block[0] / k->block[1];
 }
 
-/* All threads run to their next meeting, in turn; then the next round. One that ends while another meets is an error. */
+/* All threads run to their next meeting, in turn; then the next round. One that ends while another meets is an error.
+ */
 static CuResult run_fibers(const CuKernelNode *k, unsigned threads)
 {
     *k->func->meet = meet;
-    for (volatile unsigned t = 0; t < threads; t++) {            /* volatile: getcontext may come back, for all that a compiler knows */
+    /* volatile: getcontext may come back, for all that a compiler knows */
+    for (volatile unsigned t = 0; t < threads; t++) {
         if (!stack[t]) stack[t] = malloc(STACK_BYTES);
         getcontext(&fiber[t]);
         fiber[t].uc_stack.ss_sp = stack[t];
@@ -226,7 +283,8 @@ static CuResult run_fibers(const CuKernelNode *k, unsigned threads)
             swapcontext(&scheduler, &fiber[current]);
             left += alive[current];
         }
-        if (left && left != threads) return fprintf(stderr, "emulator: only %u of %u threads come to a meeting\n", left, threads), FAILED;
+        if (left && left != threads)
+            return fprintf(stderr, "emulator: only %u of %u threads come to a meeting\n", left, threads), FAILED;
     }
     for (unsigned t = 0; t < threads; t++) unwatch(t);
     return OK;
@@ -251,7 +309,9 @@ static CuResult run_copy(const CuCopy *c)
 {
     void *to = c->to.memory == CU_MEMORY_HOST ? (void *)(uintptr_t)c->to.host : (void *)(uintptr_t)c->to.device;
     const void *from = c->from.memory == CU_MEMORY_HOST ? c->from.host : (void *)(uintptr_t)c->from.device;
-    if ((c->to.memory == CU_MEMORY_DEVICE && check(c->to.device, c->width)) || (c->from.memory == CU_MEMORY_DEVICE && check(c->from.device, c->width))) return INVALID;
+    if ((c->to.memory == CU_MEMORY_DEVICE && check(c->to.device, c->width)) ||
+        (c->from.memory == CU_MEMORY_DEVICE && check(c->from.device, c->width)))
+        return INVALID;
     return memcpy(to, from, c->width), OK;
 }
 
@@ -260,7 +320,9 @@ static CuResult run_copy(const CuCopy *c)
 static CuResult set_kernel(struct CuNode_ *n, const CuKernelNode *k)
 {
     uint64_t threads = (uint64_t)k->block[0] * k->block[1] * k->block[2];
-    if (!k->func || !k->grid[0] || !k->grid[1] || !k->grid[2] || !threads || threads > MAX_THREADS || k->grid[1] > 65535 || k->grid[2] > 65535) return INVALID;
+    if (!k->func || !k->grid[0] || !k->grid[1] || !k->grid[2] || !threads || threads > MAX_THREADS ||
+        k->grid[1] > 65535 || k->grid[2] > 65535)
+        return INVALID;
     if (k->shared_bytes > 227 << 10 || k->func->params > MAX_ARGS) return INVALID;
     n->kernel = *k;
     for (int i = 0; i < k->func->params; i++) memcpy(&n->value[i], k->params[i], 8);
@@ -276,7 +338,10 @@ static CuResult add_node(CuNode *out, CuGraph g, const CuNode *after, size_t cou
     return OK;
 }
 
-EXPORT CuResult cuGraphCreate(CuGraph *g, unsigned flags) { return (void)flags, (*g = calloc(1, sizeof **g)) ? OK : NO_MEMORY; }
+EXPORT CuResult cuGraphCreate(CuGraph *g, unsigned flags)
+{
+    return (void)flags, (*g = calloc(1, sizeof **g)) ? OK : NO_MEMORY;
+}
 
 EXPORT CuResult cuGraphDestroy(CuGraph g)
 {
@@ -290,7 +355,8 @@ EXPORT CuResult cuGraphAddKernelNode_v2(CuNode *n, CuGraph g, const CuNode *afte
     return r ? r : set_kernel(*n, k);
 }
 
-EXPORT CuResult cuGraphAddMemcpyNode(CuNode *n, CuGraph g, const CuNode *after, size_t count, const CuCopy *c, CuContext ctx)
+EXPORT CuResult cuGraphAddMemcpyNode(CuNode *n, CuGraph g, const CuNode *after, size_t count, const CuCopy *c,
+                                     CuContext ctx)
 {
     CuResult r = ctx && c->height == 1 && c->depth == 1 && c->width ? add_node(n, g, after, count) : INVALID;
     if (!r) (*n)->what = COPY, (*n)->copy = *c;
@@ -301,12 +367,19 @@ EXPORT CuResult cuGraphInstantiateWithFlags(CuGraphExec *e, CuGraph g, unsigned 
 {
     (void)flags;
     *e = calloc(1, sizeof **e);
-    return (*e)->graph = g, OK;                                 /* our users keep the graph as long as what is made of it */
+    /* our users keep the graph as long as what is made of it */
+    return (*e)->graph = g, OK;
 }
 
 EXPORT CuResult cuGraphExecDestroy(CuGraphExec e) { return free(e), OK; }
-EXPORT CuResult cuGraphExecKernelNodeSetParams_v2(CuGraphExec e, CuNode n, const CuKernelNode *k) { return e ? set_kernel(n, k) : INVALID; }
-EXPORT CuResult cuGraphNodeSetEnabled(CuGraphExec e, CuNode n, unsigned on) { return n->disabled = !on, e ? OK : INVALID; }
+EXPORT CuResult cuGraphExecKernelNodeSetParams_v2(CuGraphExec e, CuNode n, const CuKernelNode *k)
+{
+    return e ? set_kernel(n, k) : INVALID;
+}
+EXPORT CuResult cuGraphNodeSetEnabled(CuGraphExec e, CuNode n, unsigned on)
+{
+    return n->disabled = !on, e ? OK : INVALID;
+}
 EXPORT CuResult cuGraphUpload(CuGraphExec e, CuStream s) { return (void)s, e ? OK : INVALID; }
 
 static bool is_ready(const struct CuNode_ *n)
@@ -339,7 +412,8 @@ typedef struct { char *source, log[4096]; void *out; size_t bytes; } *Program;
 
 EXPORT int nvrtcVersion(int *major, int *minor) { return *major = 13, *minor = 0, 0; }
 
-EXPORT int nvrtcCreateProgram(Program *p, const char *source, const char *name, int headers, const char *const *text, const char *const *include)
+EXPORT int nvrtcCreateProgram(Program *p, const char *source, const char *name, int headers, const char *const *text,
+                              const char *const *include)
 {
     (void)name, (void)headers, (void)text, (void)include;
     *p = calloc(1, sizeof **p);
@@ -358,7 +432,8 @@ static void write_source(FILE *f, const char *source)
         params += *open == ',';
     }
     fprintf(f, "#include \"%s\"\n%s\n", TG_EMULATOR_PRELUDE, source);
-    fprintf(f, "extern \"C\" { int tg_emulator_params = %d; bool tg_emulator_meets = %d; }\n", params, strstr(source, "__syncthreads()") || strstr(source, "__shfl_") || strstr(source, "tg_mma_"));
+    fprintf(f, "extern \"C\" { int tg_emulator_params = %d; bool tg_emulator_meets = %d; }\n", params,
+            strstr(source, "__syncthreads()") || strstr(source, "__shfl_") || strstr(source, "tg_mma_"));
 }
 
 static void read_back(Program p, const char *path)
@@ -386,8 +461,12 @@ EXPORT int nvrtcCompileProgram(Program p, int count, const char *const *options)
     FILE *f = fopen(in, "w");
     write_source(f, p->source);
     fclose(f);
-    /* C's headers and no libraries: what they hold is in the process already, and most of a small kernel's time is C++'s */
-    snprintf(command, sizeof command, "c++ -std=c++17 -D_GLIBCXX_INCLUDE_NEXT_C_HEADERS -O1 -w -ffp-contract=off -shared -nostdlib -fPIC -o %s %s -lgcc 2>%s", out, in, log);
+    /* C's headers and no libraries: what they hold is in the process already, and most of a small kernel's time is
+     * C++'s */
+    snprintf(command, sizeof command,
+             "c++ -std=c++17 -D_GLIBCXX_INCLUDE_NEXT_C_HEADERS -O1 -w -ffp-contract=off -shared -nostdlib -fPIC -o %s "
+             "%s -lgcc 2>%s",
+             out, in, log);
     int failed = system(command);
     f = fopen(log, "r");
     if (f) p->log[fread(p->log, 1, sizeof p->log - 1, f)] = 0, fclose(f);

@@ -1,4 +1,5 @@
-/* What CUDA C needs to be C++ on the host: included before a kernel's source by the emulator. Threads of a workgroup are fibers that meet in tg_emulator_meet. */
+/* What CUDA C needs to be C++ on the host: included before a kernel's source by the emulator. Threads of a workgroup
+ * are fibers that meet in tg_emulator_meet. */
 #include <math.h>
 #include <string.h>
 
@@ -51,7 +52,8 @@ static inline unsigned short float_to_half(float f)
     unsigned u = __float_as_uint(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
     if (a > 0x7f800000) return (unsigned short)(sign | 0x7e00);
     if (a >= 0x477ff000) return (unsigned short)(sign | 0x7c00);
-    if (a < 0x38800000) {                                        /* subnormal: units of 2^-24, ties to even as nearbyint does */
+    /* subnormal: units of 2^-24, ties to even as nearbyint does */
+    if (a < 0x38800000) {
         return (unsigned short)(sign | (unsigned)nearbyintf(__uint_as_float(a) * 16777216.0f));
     }
     a += 0xfff + (a >> 13 & 1);
@@ -73,11 +75,16 @@ struct tg_f16 {
 struct tg_bf16 {
     unsigned short x;
     tg_bf16() = default;
-    explicit tg_bf16(float f) { unsigned u = __float_as_uint(f); x = f != f ? 0x7fc0 : (unsigned short)((u + 0x7fff + (u >> 16 & 1)) >> 16); }
+    explicit tg_bf16(float f)
+    {
+        unsigned u = __float_as_uint(f);
+        x = f != f ? 0x7fc0 : (unsigned short)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+    }
     operator float() const { return __uint_as_float((unsigned)x << 16); }
 };
 
-/* A warp's m16n8k16: every lane shows its parts of A and B, then computes from those of the lanes of its row and of its columns. */
+/* A warp's m16n8k16: every lane shows its parts of A and B, then computes from those of the lanes of its row and of its
+ * columns. */
 #define TG_MMA
 template <class T> static unsigned tg_pair(T a, T b) { return (unsigned)a.x | (unsigned)b.x << 16; }
 template <class T> static void tg_mma(float *d, const unsigned *a, const unsigned *b, const float *c)
@@ -91,7 +98,8 @@ template <class T> static void tg_mma(float *d, const unsigned *a, const unsigne
     for (unsigned e = 0; e < 4; e++) {
         double sum = 0;
         for (unsigned k = 0; k < 16; k++) {
-            const unsigned *row = place[half][first + lane / 4 * 4 + k / 2 % 4], *column = place[half][first + (lane % 4 * 2 + e % 2) * 4 + k / 2 % 4] + 4;
+            const unsigned *row = place[half][first + lane / 4 * 4 + k / 2 % 4],
+                           *column = place[half][first + (lane % 4 * 2 + e % 2) * 4 + k / 2 % 4] + 4;
             T x, y;
             x.x = (unsigned short)(row[k / 8 * 2 + e / 2] >> k % 2 * 16);
             y.x = (unsigned short)(column[k / 8] >> k % 2 * 16);
@@ -101,13 +109,14 @@ template <class T> static void tg_mma(float *d, const unsigned *a, const unsigne
     }
 }
 #define TG_MMA_OF(name, type) \
-static void name(float &d0, float &d1, float &d2, float &d3, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1, float c0, float c1, float c2, float c3) \
-{ \
-    const unsigned a[] = { a0, a1, a2, a3 }, b[] = { b0, b1 }; \
-    const float c[] = { c0, c1, c2, c3 }; \
-    float d[4]; \
-    tg_mma<type>(d, a, b, c); \
-    d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3]; \
-}
+    static void name(float &d0, float &d1, float &d2, float &d3, unsigned a0, unsigned a1, unsigned a2, unsigned a3, \
+                     unsigned b0, unsigned b1, float c0, float c1, float c2, float c3) \
+    { \
+        const unsigned a[] = { a0, a1, a2, a3 }, b[] = { b0, b1 }; \
+        const float c[] = { c0, c1, c2, c3 }; \
+        float d[4]; \
+        tg_mma<type>(d, a, b, c); \
+        d0 = d[0], d1 = d[1], d2 = d[2], d3 = d[3]; \
+    }
 TG_MMA_OF(tg_mma_f16, tg_f16)
 TG_MMA_OF(tg_mma_bf16, tg_bf16)

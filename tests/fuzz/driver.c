@@ -27,7 +27,8 @@ static void run(const char *data, size_t size)
     free(copy);
 }
 
-/* A few changes: a byte, a number that is special, a stretch left out, doubled, or taken from another place. data has room for twice its size. */
+/* A few changes: a byte, a number that is special, a stretch left out, doubled, or taken from another place. data has
+ * room for twice its size. */
 static size_t damage(char *data, size_t size, size_t cap)
 {
     static const char special[] = { 0, 1, 2, 8, 127, -128, -1, '(', '{' };

@@ -1,5 +1,6 @@
-/* Any node as a model: bytes choose an operator, its opset, inputs and attributes, half of them hostile. Imported or refused with a line that names the node; what was
- * imported is evaluated by the reference interpreter when it is small, so that a graph that breaks its own rules is found too. */
+/* Any node as a model: bytes choose an operator, its opset, inputs and attributes, half of them hostile. Imported or
+ * refused with a line that names the node; what was imported is evaluated by the reference interpreter when it is
+ * small, so that a graph that breaks its own rules is found too. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +29,44 @@ static const struct { const char *name; AttrType type; } names[] = {
     { "sample_size", ATTR_INT }, { "dtype", ATTR_INT }, { "new_axis", ATTR_INT }, { "output_height", ATTR_INT }, { "output_width", ATTR_INT }, { "sampling_ratio", ATTR_INT },
     { "coefficients", ATTR_FLOATS }, { "intercepts", ATTR_FLOATS }, { "classlabels_ints", ATTR_INTS }, { "fmod", ATTR_INT }, { "spatial", ATTR_INT }, { "training_mode", ATTR_INT },
 };
-static const char *const words[] = { "", "SAME_UPPER", "SAME_LOWER", "VALID", "reflect", "edge", "wrap", "constant", "linear", "cubic", "nearest", "ij,jk->ik", "...i->i", "ii", "forward", "reverse",
-    "bidirectional", "LEFT", "RIGHT", "CRD", "sum", "mean", "none", "add", "max", "circular", "tanh", "align_corners", "asymmetric", "half_pixel", "tf_crop_and_resize", "%s\n\x01", "border" };
-static const int64_t hostile[] = { 0, 1, 2, 3, 4, 8, -1, -2, -3, 5, 7, 16, 100, INT64_MAX, INT64_MIN, INT32_MAX, INT32_MIN, (int64_t)1 << 62, 65536, 1 << 20 };
-static const TgType types[] = { TG_F32, TG_F32, TG_F32, TG_I64, TG_I64, TG_I32, TG_F16, TG_BOOL, TG_U8, TG_I8, TG_F64, TG_BF16, TG_U64, TG_STRING, TG_I4, TG_F8E4M3FN };
+static const char *const words[] = { "",
+                                     "SAME_UPPER",
+                                     "SAME_LOWER",
+                                     "VALID",
+                                     "reflect",
+                                     "edge",
+                                     "wrap",
+                                     "constant",
+                                     "linear",
+                                     "cubic",
+                                     "nearest",
+                                     "ij,jk->ik",
+                                     "...i->i",
+                                     "ii",
+                                     "forward",
+                                     "reverse",
+                                     "bidirectional",
+                                     "LEFT",
+                                     "RIGHT",
+                                     "CRD",
+                                     "sum",
+                                     "mean",
+                                     "none",
+                                     "add",
+                                     "max",
+                                     "circular",
+                                     "tanh",
+                                     "align_corners",
+                                     "asymmetric",
+                                     "half_pixel",
+                                     "tf_crop_and_resize",
+                                     "%s\n\x01",
+                                     "border" };
+static const int64_t hostile[] = { 0,     1,      2,  3,   4,         8,         -1,        -2,        -3,
+                                   5,     7,      16, 100, INT64_MAX, INT64_MIN, INT32_MAX, INT32_MIN, (int64_t)1 << 62,
+                                   65536, 1 << 20 };
+static const TgType types[] = { TG_F32, TG_F32, TG_F32, TG_I64,  TG_I64, TG_I32,    TG_F16, TG_BOOL,
+                                TG_U8,  TG_I8,  TG_F64, TG_BF16, TG_U64, TG_STRING, TG_I4,  TG_F8E4M3FN };
 
 typedef struct { const uint8_t *p, *end; } Bytes;
 static uint32_t next(Bytes *b, uint32_t below)
@@ -65,7 +100,8 @@ static void make_data(Made *d, Bytes *b, uint32_t k, TgType type, int64_t numel,
 {
     static const char *const text[] = { "", "a", "The", "b c", "12" };
     if (type == TG_STRING) {
-        for (int64_t j = 0; j < 64; j++) d->pointer[j] = PICK(b, text), d->text[j] = (TensorString){ d->pointer[j], strlen(d->pointer[j]) };
+        for (int64_t j = 0; j < 64; j++)
+            d->pointer[j] = PICK(b, text), d->text[j] = (TensorString){ d->pointer[j], strlen(d->pointer[j]) };
         d->data[k] = graph_input ? (void *)d->pointer : (void *)d->text;
         return;
     }
@@ -86,7 +122,8 @@ static void make_inputs(Made *d, Bytes *b, uint32_t n)
     TgType like = TG_F32;
     uint32_t like_rank = 0;
     for (uint32_t k = 0; k < n; k++) {
-        TgType type = k && next(b, 2) ? like : PICK(b, types);             /* often the first one's type and rank, as operators want them */
+        /* often the first one's type and rank, as operators want them */
+        TgType type = k && next(b, 2) ? like : PICK(b, types);
         uint32_t rank = k && next(b, 2) ? like_rank : next(b, 6);
         bool known = next(b, 3) == 0, absent = next(b, 16) == 0;
         int64_t numel = 1;
@@ -94,17 +131,27 @@ static void make_inputs(Made *d, Bytes *b, uint32_t n)
         d->in[k] = absent ? "" : in_name[k];
         d->node.nin = k + 1;
         if (absent) continue;
-        for (uint32_t a = 0; a < rank && a < 5; a++) d->shape[k][a] = PICK(b, sizes), d->dim[k][a] = (DimDef){ .size = d->shape[k][a] }, numel *= d->shape[k][a];
+        for (uint32_t a = 0; a < rank && a < 5; a++)
+            d->shape[k][a] = PICK(b, sizes), d->dim[k][a] = (DimDef){ .size = d->shape[k][a] }, numel *= d->shape[k][a];
         if (rank > 5) rank = 5;
         if (type == TG_STRING && numel > 64) type = TG_F32;
         make_data(d, b, k, type, numel, !known);
         if (known) {
-            d->init[d->m.graph.ninit++] = (TensorDef){ .name = in_name[k], .type = type, .rank = rank, .shape = d->shape[k], .numel = numel, .data = d->data[k], .size_bytes = (size_t)numel * 8 };
+            d->init[d->m.graph.ninit++] = (TensorDef){ .name = in_name[k],
+                                                       .type = type,
+                                                       .rank = rank,
+                                                       .shape = d->shape[k],
+                                                       .numel = numel,
+                                                       .data = d->data[k],
+                                                       .size_bytes = (size_t)numel * 8 };
             continue;
         }
         uint32_t at = d->m.graph.ninput++;
-        d->input[at] = (ValueDef){ .name = in_name[k], .kind = VALUE_TENSOR, .type = (int32_t)type, .rank = (int32_t)rank, .dim = d->dim[k] };
-        d->tensor[at] = (TgTensor){ .type = type, .rank = (int32_t)rank, .data = d->data[k], .size_bytes = (size_t)numel * 8 };
+        d->input[at] = (ValueDef){
+            .name = in_name[k], .kind = VALUE_TENSOR, .type = (int32_t)type, .rank = (int32_t)rank, .dim = d->dim[k]
+        };
+        d->tensor[at] =
+            (TgTensor){ .type = type, .rank = (int32_t)rank, .data = d->data[k], .size_bytes = (size_t)numel * 8 };
         memcpy(d->tensor[at].shape, d->shape[k], sizeof d->shape[k]);
     }
 }
@@ -115,9 +162,18 @@ static void make_attributes(Made *d, Bytes *b, uint32_t n)
         uint32_t which = next(b, sizeof names / sizeof *names), count = 1 + next(b, MAX_LIST);
         AttrType type = next(b, 16) ? names[which].type : (AttrType)(1 + next(b, 8));
         const char *word = PICK(b, words);
-        for (uint32_t j = 0; j < MAX_LIST; j++) d->ints[k][j] = PICK(b, hostile), d->floats[k][j] = (float)d->ints[k][j] / 4;
+        for (uint32_t j = 0; j < MAX_LIST; j++)
+            d->ints[k][j] = PICK(b, hostile), d->floats[k][j] = (float)d->ints[k][j] / 4;
         if (type == ATTR_TENSOR || type == ATTR_GRAPH || type == ATTR_STRINGS) type = ATTR_INT;
-        d->at[k] = (Attr){ .name = names[which].name, .type = type, .i = d->ints[k][0], .f = d->floats[k][0], .s = word, .len = strlen(word), .n = count, .ints = d->ints[k], .floats = d->floats[k] };
+        d->at[k] = (Attr){ .name = names[which].name,
+                           .type = type,
+                           .i = d->ints[k][0],
+                           .f = d->floats[k][0],
+                           .s = word,
+                           .len = strlen(word),
+                           .n = count,
+                           .ints = d->ints[k],
+                           .floats = d->floats[k] };
         d->node.nattr = k + 1;
     }
 }
@@ -128,9 +184,11 @@ static bool small(const Imported *im)
     uint32_t n;
     const UOp **u = uop_toposort(im->g, &im->sink, 1, a, &n);
     bool ok = true;
-    for (uint32_t k = 0; k < n; k++) ok &= u[k]->dtype == DT_VOID || (uop_static(u[k]) && uop_numel(u[k]) < EVALUATED_MAX);
+    for (uint32_t k = 0; k < n; k++)
+        ok &= u[k]->dtype == DT_VOID || (uop_static(u[k]) && uop_numel(u[k]) < EVALUATED_MAX);
     for (uint32_t k = 0; k < n; k++) ok &= u[k]->op != UOP_CALL;
-    for (uint32_t k = 0; k < im->ninput + im->noutput; k++) ok &= k < im->ninput ? !im->input_text[k] : !im->output_text[k - im->ninput];
+    for (uint32_t k = 0; k < im->ninput + im->noutput; k++)
+        ok &= k < im->ninput ? !im->input_text[k] : !im->output_text[k - im->ninput];
     arena_free(a);
     return ok;
 }
@@ -140,7 +198,8 @@ static void evaluate(const Imported *im, const Made *d)
     const void *param[MAX_IN];
     RefTensor out[3];
     for (uint32_t k = 0; k < im->ninput; k++) param[k] = d->tensor[k].data;
-    if (ref_eval(out, im->g, im->sink->src, im->noutput, &(RefInput){ .param = param, .nparam = im->ninput }) != TG_OK) return;
+    if (ref_eval(out, im->g, im->sink->src, im->noutput, &(RefInput){ .param = param, .nparam = im->ninput }) != TG_OK)
+        return;
     for (uint32_t k = 0; k < im->noutput; k++) ref_tensor_free(&out[k]);
 }
 
@@ -150,15 +209,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     Made *d = calloc(1, sizeof *d);
     Imported im;
     const OpRow *row = &op_rows[next(&b, 65536) % op_row_count];
-    uint32_t most = row->most < MAX_IN ? row->most : MAX_IN, nin = row->least + (next(&b, 32) ? next(&b, most - row->least + 1) : 3), nout = 1 + (next(&b, 8) == 0) + (next(&b, 16) == 0);
+    uint32_t most = row->most < MAX_IN ? row->most : MAX_IN,
+             nin = row->least + (next(&b, 32) ? next(&b, most - row->least + 1) : 3),
+             nout = 1 + (next(&b, 8) == 0) + (next(&b, 16) == 0);
     if (nin > MAX_IN) nin = MAX_IN;
-    d->opset[0] = (OpsetDef){ "", 1 + next(&b, 27) }, d->opset[1] = (OpsetDef){ "com.microsoft", 1 }, d->opset[2] = (OpsetDef){ "ai.onnx.ml", 1 + next(&b, 5) };
-    d->node = (Node){ .name = "n", .op = row->name, .domain = row->domain, .nout = nout, .in = d->in, .out = out_name, .attr = d->at };
+    d->opset[0] = (OpsetDef){ "", 1 + next(&b, 27) }, d->opset[1] = (OpsetDef){ "com.microsoft", 1 },
+    d->opset[2] = (OpsetDef){ "ai.onnx.ml", 1 + next(&b, 5) };
+    d->node = (Node){
+        .name = "n", .op = row->name, .domain = row->domain, .nout = nout, .in = d->in, .out = out_name, .attr = d->at
+    };
     make_attributes(d, &b, next(&b, MAX_AT));
     make_inputs(d, &b, nin);
-    for (uint32_t k = 0; k < nout; k++) d->output[k] = (ValueDef){ .name = out_name[k], .kind = VALUE_TENSOR, .rank = -1 };
-    d->m = (Model){ .nopset = 3, .opset = d->opset, .graph = { .nnode = 1, .node = &d->node, .ninput = d->m.graph.ninput, .input = d->input, .noutput = nout, .output = d->output,
-        .ninit = d->m.graph.ninit, .init = d->init } };
+    for (uint32_t k = 0; k < nout; k++)
+        d->output[k] = (ValueDef){ .name = out_name[k], .kind = VALUE_TENSOR, .rank = -1 };
+    d->m = (Model){ .nopset = 3,
+                    .opset = d->opset,
+                    .graph = { .nnode = 1,
+                               .node = &d->node,
+                               .ninput = d->m.graph.ninput,
+                               .input = d->input,
+                               .noutput = nout,
+                               .output = d->output,
+                               .ninit = d->m.graph.ninit,
+                               .init = d->init } };
     if (import_model(&im, &d->m, d->tensor, d->m.graph.ninput, NULL, NULL) == TG_OK) {
         if (small(&im)) evaluate(&im, d);
         graph_free(im.g);

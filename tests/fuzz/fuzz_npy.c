@@ -10,7 +10,8 @@ static volatile uint64_t sink;
 static void touch(const TgTensor *t)
 {
     for (size_t k = 0; k < t->size_bytes; k++) sink += ((const uint8_t *)t->data)[k];
-    for (size_t k = 0; t->type == TG_STRING && k < t->size_bytes / sizeof(char *); k++) sink += strlen(((char **)t->data)[k]);
+    for (size_t k = 0; t->type == TG_STRING && k < t->size_bytes / sizeof(char *); k++)
+        sink += strlen(((char **)t->data)[k]);
     for (int64_t k = 0; t->type >= TG_SEQUENCE && k < t->shape[0]; k++) touch((const TgTensor *)t->data + k);
 }
 
@@ -19,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const TgType holder[] = { 0, TG_SEQUENCE, TG_OPTIONAL, TG_MAP };
     TgTensor t;
     if (!size) return 0;
-    TgStatus status = data[0] & 64 ? pb_read_bytes(&t, data + 1, size - 1, holder[data[0] & 3]) : npy_read_bytes(&t, data + 1, size - 1, (TgType)(data[0] & 31));
+    TgStatus status = data[0] & 64 ? pb_read_bytes(&t, data + 1, size - 1, holder[data[0] & 3])
+                                   : npy_read_bytes(&t, data + 1, size - 1, (TgType)(data[0] & 31));
     if (status != TG_OK) {
         if (!*tg_error()) abort();
         return 0;

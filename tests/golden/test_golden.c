@@ -1,7 +1,8 @@
-/* Goldens: the graph, the schedule with its OptOps and the C of small compositions, as text that somebody reviewed: core.md's worked examples and the compositions of the seed. The device
- * is described here (a CPU of AVX-512 with two threads), so the text is the same on every machine. tests/golden/NAME.txt is what is wanted; a difference is shown by diff.
- *   TG_GOLDEN_UPDATE=1 ctest -R golden      writes the files anew: read the difference before you commit it.
- * To add a case: a builder and a row in `cases`. */
+/* Goldens: the graph, the schedule with its OptOps and the C of small compositions, as text that somebody reviewed:
+ * core.md's worked examples and the compositions of the seed. The device is described here (a CPU of AVX-512 with two
+ * threads), so the text is the same on every machine. tests/golden/NAME.txt is what is wanted; a difference is shown by
+ * diff. TG_GOLDEN_UPDATE=1 ctest -R golden      writes the files anew: read the difference before you commit it. To add
+ * a case: a builder and a row in `cases`. */
 #include "tests/test.h"
 
 #include <stdio.h>
@@ -12,7 +13,15 @@
 #include "beam/beam.h"
 #include "graph/build.h"
 
-static const Target avx512 = { .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 2, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true, .has_exp2 = true };
+static const Target avx512 = { .kind = "cpu",
+                               .vector_bytes = 64,
+                               .vector_registers = 32,
+                               .threads = 2,
+                               .l1_bytes = 32 << 10,
+                               .l2_bytes = 1 << 20,
+                               .has_threads = true,
+                               .has_fma = true,
+                               .has_exp2 = true };
 
 static U input(Graph *g, int slot, DType t, uint32_t rank, const int64_t *size)
 {
@@ -41,13 +50,27 @@ static U normed(Graph *g, U x)
 
 static U gemm(Graph *g) { return matmul(g, INPUT(0, DT_F32, 64, 96), INPUT(1, DT_F32, 96, 64)); }
 static U gemm_packed(Graph *g) { return matmul(g, INPUT(0, DT_F32, 48, 64), WEIGHT(64, 96)); }
-static U gemm_epilogue(Graph *g) { return add(g, relu(g, add(g, matmul(g, INPUT(0, DT_F32, 48, 64), WEIGHT(64, 96)), WEIGHT(96))), INPUT(1, DT_F32, 48, 96)); }
+static U gemm_epilogue(Graph *g)
+{
+    return add(g, relu(g, add(g, matmul(g, INPUT(0, DT_F32, 48, 64), WEIGHT(64, 96)), WEIGHT(96))),
+               INPUT(1, DT_F32, 48, 96));
+}
 static U softmax_rows(Graph *g) { return softmax(g, INPUT(0, DT_F32, 128, 64), -1); }
-static U layer_norm(Graph *g) { return add(g, mul(g, normed(g, add(g, INPUT(0, DT_F32, 128, 64), INPUT(1, DT_F32, 128, 64))), WEIGHT(64)), WEIGHT(64)); }
+static U layer_norm(Graph *g)
+{
+    return add(g, mul(g, normed(g, add(g, INPUT(0, DT_F32, 128, 64), INPUT(1, DT_F32, 128, 64))), WEIGHT(64)),
+               WEIGHT(64));
+}
 static U prefix_sum(Graph *g) { return running(g, UOP_ADD, INPUT(0, DT_F32, 4, 256), 1, false, false); }
 static U arange(Graph *g) { return iota(g, uop_index(g, 64), DT_F32); }
 static U gather_rows(Graph *g) { return gather(g, INPUT(0, DT_F32, 100, 32), INPUT(1, DT_I64, 7), 0); }
-static U one_hot_rows(Graph *g) { return sum(g, where(g, eq(g, unsqueeze(g, INPUT(1, DT_I64, 7), 1), iota(g, uop_index(g, 100), DT_I64)), INPUT(0, DT_F32, 7, 100), scalar(g, DT_F32, 0)), 1, false); }
+static U one_hot_rows(Graph *g)
+{
+    return sum(g,
+               where(g, eq(g, unsqueeze(g, INPUT(1, DT_I64, 7), 1), iota(g, uop_index(g, 100), DT_I64)),
+                     INPUT(0, DT_F32, 7, 100), scalar(g, DT_F32, 0)),
+               1, false);
+}
 
 /* y[i] = the sum of x[k] with idx[k] == i. */
 static U scatter_add(Graph *g)
@@ -59,7 +82,9 @@ static U scatter_add(Graph *g)
 static U convolution(Graph *g)
 {
     int64_t one[] = { 1, 1 };
-    return relu(g, add(g, conv(g, INPUT(0, DT_F32, 1, 16, 14, 14), WEIGHT(32, 16, 3, 3), one, one, one, one, 1), WEIGHT(1, 32, 1, 1)));
+    return relu(g,
+                add(g, conv(g, INPUT(0, DT_F32, 1, 16, 14, 14), WEIGHT(32, 16, 3, 3), one, one, one, one, 1),
+                    WEIGHT(1, 32, 1, 1)));
 }
 
 static U attention(Graph *g)
@@ -88,7 +113,8 @@ static U layers(Graph *g)
     return x;
 }
 
-typedef struct { const char *name; U (*build)(Graph *g); bool source; const char *stage; } Case;      /* stage: of the graph that is shown, callify when left out */
+/* stage: of the graph that is shown, callify when left out */
+typedef struct { const char *name; U (*build)(Graph *g); bool source; const char *stage; } Case;
 static const Case cases[] = {
     { "gemm",          gemm,          true  },
     { "gemm_packed",   gemm_packed,   true  },
@@ -123,7 +149,12 @@ static void print_schedule(Text *out, const Schedule *s)
         if (!k) continue;
         text_add(out, "%s %-40s flops %-8ld ", s->item[i].once ? "once" : "run ", k->name, (long)k->flops);
         opt_print(out, &k->opts);
-        for (uint32_t p = 0; p < k->nparam; p++) text_add(out, "%s%s%ld", p ? " " : "   ", k->param[p].buffer->op == UOP_PARAM ? "in" : k->param[p].written ? ">b" : "b", (long)buffer_slot(k->param[p].buffer));
+        for (uint32_t p = 0; p < k->nparam; p++)
+            text_add(out, "%s%s%ld", p ? " " : "   ",
+                     k->param[p].buffer->op == UOP_PARAM ? "in"
+                         : k->param[p].written           ? ">b"
+                                                         : "b",
+                     (long)buffer_slot(k->param[p].buffer));
         text_add(out, "\n");
     }
 }

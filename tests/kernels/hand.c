@@ -18,7 +18,10 @@ const UOp *hand_param(Kernel *k, int slot, DType t, int64_t size)
     return uop_param(k->g, t, &dim, 1, slot);
 }
 
-const UOp *hand_loop(Kernel *k, int number, int64_t bound, AxisType type) { return uop_range(k->g, number, uop_index(k->g, bound), type); }
+const UOp *hand_loop(Kernel *k, int number, int64_t bound, AxisType type)
+{
+    return uop_range(k->g, number, uop_index(k->g, bound), type);
+}
 
 const UOp *hand_at(Kernel *k, const UOp *memory, const UOp *i, int64_t lanes)
 {
@@ -28,7 +31,10 @@ const UOp *hand_at(Kernel *k, const UOp *memory, const UOp *i, int64_t lanes)
 }
 
 const UOp *hand_load(Kernel *k, const UOp *address) { return UOP(k->g, UOP_LOAD, DT_VOID, NO_ARG, address); }
-const UOp *hand_store(Kernel *k, const UOp *address, const UOp *value) { return UOP(k->g, UOP_STORE, DT_VOID, NO_ARG, address, value); }
+const UOp *hand_store(Kernel *k, const UOp *address, const UOp *value)
+{
+    return UOP(k->g, UOP_STORE, DT_VOID, NO_ARG, address, value);
+}
 
 const UOp *hand_end(Kernel *k, const UOp *effect, const UOp *const *range, uint32_t n)
 {
@@ -46,4 +52,7 @@ const UOp *hand_scaled(Kernel *k, const UOp *i, int64_t scale, int64_t offset)
     return offset ? hand_add(k, s, uop_index(k->g, offset)) : s;
 }
 
-void hand_sink(Kernel *k, const UOp *const *effect, uint32_t n) { k->root = uop_new(k->g, UOP_SINK, DT_VOID, NO_ARG, effect, n); }
+void hand_sink(Kernel *k, const UOp *const *effect, uint32_t n)
+{
+    k->root = uop_new(k->g, UOP_SINK, DT_VOID, NO_ARG, effect, n);
+}

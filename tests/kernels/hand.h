@@ -3,7 +3,8 @@
 #define TG_HAND_H
 #include "sched/sched.h"
 
-Kernel *hand_kernel(void);                                                  /* empty, with a graph; freed by kernel_free */
+/* empty, with a graph; freed by kernel_free */
+Kernel *hand_kernel(void);
 const UOp *hand_param(Kernel *k, int slot, DType t, int64_t size);          /* flat */
 const UOp *hand_loop(Kernel *k, int number, int64_t bound, AxisType type);
 const UOp *hand_at(Kernel *k, const UOp *memory, const UOp *i, int64_t lanes);      /* INDEX, or SHRINK of lanes > 1 */

@@ -1,4 +1,5 @@
-/* To let the generator make one more op: a case in one of the step_ functions. A step takes values that are there and returns a new one, or NULL when it does not fit. */
+/* To let the generator make one more op: a case in one of the step_ functions. A step takes values that are there and
+ * returns a new one, or NULL when it does not fit. */
 #include "random_graph.h"
 
 #include <math.h>
@@ -34,7 +35,10 @@ static void make_hostile(Random *r, DType t, void *data, int64_t count)
 }
 
 static uint32_t pick(RandomGraph *rg) { return random_below(&rg->r, rg->count); }
-static int64_t between(RandomGraph *rg, int64_t lo, int64_t hi) { return lo + random_below(&rg->r, (uint32_t)(hi - lo + 1)); }
+static int64_t between(RandomGraph *rg, int64_t lo, int64_t hi)
+{
+    return lo + random_below(&rg->r, (uint32_t)(hi - lo + 1));
+}
 static uint32_t axis_in(RandomGraph *rg, U x) { return random_below(&rg->r, uop_rank(x)); }
 
 static U random_leaf(RandomGraph *rg, DType t, int slot)
@@ -44,7 +48,8 @@ static U random_leaf(RandomGraph *rg, DType t, int slot)
     uint32_t rank = (uint32_t)between(rg, 1, 4);
     U dim[4];
     for (uint32_t k = 0; k < rank; k++) {
-        shape[k] = rg->var && random_below(&rg->r, 2) ? VAR_MAX : sizes[random_below(&rg->r, sizeof sizes / sizeof *sizes)];
+        shape[k] =
+            rg->var && random_below(&rg->r, 2) ? VAR_MAX : sizes[random_below(&rg->r, sizeof sizes / sizeof *sizes)];
         if (n * shape[k] > NUMEL_MAX / 2) shape[k] = 1;
         n *= shape[k];
         dim[k] = rg->var && shape[k] == VAR_MAX ? rg->var : uop_index(rg->g, shape[k]);
@@ -59,7 +64,10 @@ static U random_leaf(RandomGraph *rg, DType t, int slot)
 }
 
 /* Brings an exact value back to -BOUND .. BOUND, so that it stays exact and small. */
-static U small(RandomGraph *rg, U x) { return clamp(rg->g, x, scalar(rg->g, x->dtype, -BOUND), scalar(rg->g, x->dtype, BOUND)); }
+static U small(RandomGraph *rg, U x)
+{
+    return clamp(rg->g, x, scalar(rg->g, x->dtype, -BOUND), scalar(rg->g, x->dtype, BOUND));
+}
 
 static bool is_known(U x, uint32_t k) { return uop_is_const(uop_dim(x, k)); }
 static bool is_float(U x) { return dtype_is_float(x->dtype); }
@@ -78,12 +86,17 @@ static U step_unary(RandomGraph *rg, U x, bool *exact)
     case 4: return is_float(x) ? (*exact = false, sigmoid(g, x)) : NULL;
     case 5: return is_float(x) ? (*exact = false, tanh_(g, x)) : NULL;
     case 6: return is_float(x) ? (*exact = false, erf_(g, x)) : NULL;
-    case 7: return is_float(x) ? (*exact = false, div_(g, scalar(g, x->dtype, 3), add(g, scalar(g, x->dtype, 1), mul(g, x, x)))) : NULL;
+    case 7:
+        return is_float(x)
+            ? (*exact = false, div_(g, scalar(g, x->dtype, 3), add(g, scalar(g, x->dtype, 1), mul(g, x, x))))
+            : NULL;
     case 8: return is_float(x) ? (*exact = false, sqrt_(g, abs_(g, x))) : NULL;
     case 9: return is_float(x) ? (*exact = false, log_(g, add(g, abs_(g, x), scalar(g, x->dtype, 0.5)))) : NULL;
     case 10: return sign(g, x);
     case 11: return is_float(x) ? floor_(g, mul(g, x, scalar(g, x->dtype, 0.25))) : div_(g, x, scalar(g, x->dtype, 3));
-    case 12: return is_float(x) ? round_even(g, mul(g, x, scalar(g, x->dtype, 0.5))) : mod_trunc(g, x, scalar(g, x->dtype, 5));
+    case 12:
+        return is_float(x) ? round_even(g, mul(g, x, scalar(g, x->dtype, 0.5)))
+                           : mod_trunc(g, x, scalar(g, x->dtype, 5));
     default: return is_float(x) ? rg->hostile ? NULL : cast(g, x, DT_I32) : mod_floor(g, x, scalar(g, x->dtype, 7));
     }
 }
@@ -163,7 +176,8 @@ static U random_pad(RandomGraph *rg, U x)
 static U random_expand(RandomGraph *rg, U x)
 {
     U d[RANK_MAX], y = random_below(&rg->r, 2) && uop_rank(x) < AXES_MAX ? unsqueeze(rg->g, x, axis_in(rg, x)) : x;
-    for (uint32_t k = 0; k < uop_rank(y); k++) d[k] = uop_is_int_const(uop_dim(y, k), 1) ? uop_index(rg->g, between(rg, 2, 5)) : uop_dim(y, k);
+    for (uint32_t k = 0; k < uop_rank(y); k++)
+        d[k] = uop_is_int_const(uop_dim(y, k), 1) ? uop_index(rg->g, between(rg, 2, 5)) : uop_dim(y, k);
     return expand(rg->g, y, d, uop_rank(y));
 }
 
@@ -203,7 +217,9 @@ static U step_move(RandomGraph *rg, U x)
     case 5: return random_slice(rg, x);
     case 6: return random_cat(rg, x);
     case 7: return flip_axis(rg->g, x, axis_in(rg, x));
-    case 8: return uop_rank(x) < AXES_MAX ? stack(rg->g, (U[]){ x, neg(rg->g, x) }, 2, random_below(&rg->r, 2) ? 0 : -1) : NULL;
+    case 8:
+        return uop_rank(x) < AXES_MAX ? stack(rg->g, (U[]){ x, neg(rg->g, x) }, 2, random_below(&rg->r, 2) ? 0 : -1)
+                                      : NULL;
     default:
         for (uint32_t k = 0; k < uop_rank(x); k++) twice[k] = uop_index(rg->g, between(rg, 1, 2));
         return tile(rg->g, x, twice);
@@ -215,7 +231,9 @@ static U random_product(RandomGraph *rg, U x, bool *exact)
     if (uop_rank(x) < 2) return NULL;
     U y = random_below(&rg->r, 2) ? transpose(rg->g, x) : NULL;
     for (uint32_t j = 0; j < rg->count && !y; j++)
-        if (rg->value[j]->dtype == x->dtype && uop_rank(rg->value[j]) == 2 && uop_dim(rg->value[j], 0) == uop_dim(x, uop_rank(x) - 1)) y = rg->value[j], *exact &= rg->exact[j];
+        if (rg->value[j]->dtype == x->dtype && uop_rank(rg->value[j]) == 2 &&
+            uop_dim(rg->value[j], 0) == uop_dim(x, uop_rank(x) - 1))
+            y = rg->value[j], *exact &= rg->exact[j];
     return y ? matmul(rg->g, x, y) : NULL;
 }
 
@@ -226,7 +244,9 @@ static U random_conv(RandomGraph *rg, U x, bool *exact)
     if (uop_rank(x) != 3 || !is_known(x, 1) || !is_known(x, 2)) return NULL;
     for (uint32_t j = 0; j < rg->count; j++) {
         U v = rg->value[j];
-        if (v->dtype == x->dtype && uop_rank(v) == 3 && uop_static(v) && uop_size(v, 1) == uop_size(x, 1) && uop_size(v, 2) <= uop_size(x, 2) + 2 * p && uop_size(v, 2) <= 4) w = v, *exact &= rg->exact[j];
+        if (v->dtype == x->dtype && uop_rank(v) == 3 && uop_static(v) && uop_size(v, 1) == uop_size(x, 1) &&
+            uop_size(v, 2) <= uop_size(x, 2) + 2 * p && uop_size(v, 2) <= 4)
+            w = v, *exact &= rg->exact[j];
     }
     return w ? conv(rg->g, x, w, &s, &one, &p, &p, 1) : NULL;
 }
@@ -262,11 +282,15 @@ static U step_block(RandomGraph *rg, U x, bool *exact)
     int64_t last = r - 1;
     U centred = sub(g, x, mean(g, x, &last, 1, true)), t = tame(rg, x);
     switch (between(rg, 0, 4)) {
-    case 0: return div_(g, centred, sqrt_(g, add(g, mean(g, mul(g, centred, centred), &last, 1, true), scalar(g, x->dtype, 0.5))));
+    case 0:
+        return div_(g, centred,
+                    sqrt_(g, add(g, mean(g, mul(g, centred, centred), &last, 1, true), scalar(g, x->dtype, 0.5))));
     case 1: return r < 2 ? NULL : matmul(g, softmax(g, matmul(g, t, transpose(g, t)), -1), t);
     case 2: return mul(g, x, sigmoid(g, x));
     case 3: return add(g, x, relu(g, centred));
-    default: return mul(g, mul(g, x, scalar(g, x->dtype, 0.5)), add(g, erf_(g, mul(g, x, scalar(g, x->dtype, 0.7071))), scalar(g, x->dtype, 1)));
+    default:
+        return mul(g, mul(g, x, scalar(g, x->dtype, 0.5)),
+                   add(g, erf_(g, mul(g, x, scalar(g, x->dtype, 0.7071))), scalar(g, x->dtype, 1)));
     }
 }
 
@@ -280,11 +304,13 @@ static U step_gather(RandomGraph *rg, U x)
     if (!is_known(x, k)) return NULL;
     uint32_t count = (uint32_t)between(rg, 1, 6);
     for (uint32_t i = 0; i < count; i++) idx[i] = between(rg, -n, n - 1);
-    U at = tensor_const(g, DT_I64, (const int64_t[]){ count }, 1, arena_copy(graph_arena(g), idx, sizeof idx), count * sizeof *idx, NULL);
+    U at = tensor_const(g, DT_I64, (const int64_t[]){ count }, 1, arena_copy(graph_arena(g), idx, sizeof idx),
+                        count * sizeof *idx, NULL);
     for (uint32_t t = 0; t < 4; t++) {
         uint32_t j = pick(rg);
         U v = rg->value[j];
-        if (rg->exact[j] && uop_rank(v) == 2 && random_below(&rg->r, 2)) at = mod_floor(g, argmax(g, v, 1, false, false), scalar(g, DT_I64, (double)n));
+        if (rg->exact[j] && uop_rank(v) == 2 && random_below(&rg->r, 2))
+            at = mod_floor(g, argmax(g, v, 1, false, false), scalar(g, DT_I64, (double)n));
     }
     if (random_below(&rg->r, 3) || !uop_static(x)) return gather(g, x, at, k);
     U wide = mod_floor(g, cast(g, iota(g, uop_index(g, uop_numel(x)), DT_I32), DT_I64), scalar(g, DT_I64, (double)n));
@@ -302,7 +328,8 @@ static U random_cast(RandomGraph *rg, U x, DType t)
 static U step(RandomGraph *rg, bool *exact)
 {
     static const DType to[] = { DT_F32, DT_F32, DT_I32, DT_I64, DT_U8, DT_F16, DT_BF16, DT_I8 };
-    uint32_t i = random_below(&rg->r, 3) ? rg->count - 1 - random_below(&rg->r, rg->count < 3 ? rg->count : 3) : pick(rg);
+    uint32_t i =
+        random_below(&rg->r, 3) ? rg->count - 1 - random_below(&rg->r, rg->count < 3 ? rg->count : 3) : pick(rg);
     U x = rg->value[i];
     *exact = rg->exact[i];
     switch (between(rg, 0, 10)) {
@@ -316,7 +343,10 @@ static U step(RandomGraph *rg, bool *exact)
     case 6: return step_move(rg, x);
     case 7:
     case 8: return step_reduce(rg, x, exact);
-    default: return random_below(&rg->r, 2) ? step_gather(rg, x) : *exact ? random_cast(rg, x, to[random_below(&rg->r, 8)]) : NULL;
+    default:
+        return random_below(&rg->r, 2) ? step_gather(rg, x)
+            : *exact                   ? random_cast(rg, x, to[random_below(&rg->r, 8)])
+                                       : NULL;
     }
 }
 
@@ -332,7 +362,8 @@ static void keep(RandomGraph *rg, U x, bool exact)
     if (rg->hostile && is_float(x)) exact = false;
     if (uop_numel(x) > NUMEL_MAX || uop_rank(x) > AXES_MAX || uop_numel(x) == 0) return;
     if (exact && (dtype_info[x->dtype].kind == KIND_SINT || is_float(x))) x = small(rg, x);
-    else if (is_float(x) && !rg->hostile) x = clamp(rg->g, x, scalar(rg->g, x->dtype, -1000), scalar(rg->g, x->dtype, 1000));
+    else if (is_float(x) && !rg->hostile)
+        x = clamp(rg->g, x, scalar(rg->g, x->dtype, -1000), scalar(rg->g, x->dtype, 1000));
     rg->value[rg->count] = x;
     rg->exact[rg->count++] = exact;
 }

@@ -1,4 +1,5 @@
-/* Random tensor graphs, and data for them, from a seed. Values are small integers where a graph may compare or round, so that a comparison never hangs on the last bit. */
+/* Random tensor graphs, and data for them, from a seed. Values are small integers where a graph may compare or round,
+ * so that a comparison never hangs on the last bit. */
 #ifndef TG_RANDOM_GRAPH_H
 #define TG_RANDOM_GRAPH_H
 #include "graph/build.h"
@@ -21,7 +22,8 @@ typedef struct {
     U sink;
 } RandomGraph;
 
-void random_graph_new(RandomGraph *out, uint64_t seed);      /* every third seed has a symbolic size, every fifth hostile data */
+/* every third seed has a symbolic size, every fifth hostile data */
+void random_graph_new(RandomGraph *out, uint64_t seed);
 void random_graph_free(RandomGraph *rg);
 /* Fills count elements of dtype t with small integers. */
 void random_fill(Random *r, DType t, void *data, int64_t count);

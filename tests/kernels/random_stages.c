@@ -62,7 +62,8 @@ void memory_free(Memory *m)
 
 /* ---- comparing ---- */
 
-/* Floats agree to a small part of the tensor's own scale, which counts as 0.5 at least (a - a under a fused multiply-add is no zero); integers exactly. */
+/* Floats agree to a small part of the tensor's own scale, which counts as 0.5 at least (a - a under a fused
+ * multiply-add is no zero); integers exactly. */
 static double worst_error(DType t, const void *got, const void *want, int64_t n)
 {
     double scale = 0.5, worst = 0, unit = t == DT_F16 ? 2e-2 : t == DT_BF16 ? 1e-1 : 2e-4;
@@ -98,7 +99,8 @@ bool agree(const Place *p, DType t, const void *got, const void *want, int64_t n
     Text text = { 0 };
     if (e <= 1) return true;
     if (p->opts) opt_print(&text, p->opts);
-    print_message("seed %llu, %s: error %.3g%s%s%s%s\n", (unsigned long long)p->seed, p->stage, e, p->k ? ", kernel " : "", p->k ? p->k->name : "", text.len ? ", opts " : "", text.len ? text.s : "");
+    print_message("seed %llu, %s: error %.3g%s%s%s%s\n", (unsigned long long)p->seed, p->stage, e,
+                  p->k ? ", kernel " : "", p->k ? p->k->name : "", text.len ? ", opts " : "", text.len ? text.s : "");
     text_free(&text);
     return print_kernel(p);
 }
@@ -108,7 +110,8 @@ bool went(const Place *p, TgStatus status)
     Text text = { 0 };
     if (status == TG_OK) return true;
     if (p->opts) opt_print(&text, p->opts);
-    print_message("seed %llu, %s: %s%s%s\n", (unsigned long long)p->seed, p->stage, tg_error(), text.len ? ", opts " : "", text.len ? text.s : "");
+    print_message("seed %llu, %s: %s%s%s\n", (unsigned long long)p->seed, p->stage, tg_error(),
+                  text.len ? ", opts " : "", text.len ? text.s : "");
     text_free(&text);
     return print_kernel(p);
 }
@@ -161,24 +164,31 @@ bool schedule_agrees(RandomGraph *rg, Schedule *s, const RefTensor *want, Memory
 static int32_t random_factor(Random *r, int64_t n)
 {
     int32_t f = (int32_t)(2 + random_below(r, 15));
-    for (int i = 0; i < 20 && n % f && random_below(r, 12); i++) f = (int32_t)(2 + random_below(r, n > 16 ? 16 : (uint32_t)n));
+    for (int i = 0; i < 20 && n % f && random_below(r, 12); i++)
+        f = (int32_t)(2 + random_below(r, n > 16 ? 16 : (uint32_t)n));
     return random_below(r, 6) ? f : random_below(r, 2) ? (int32_t)n : 0;
 }
 
 static uint8_t random_target(Random *r, AxisType from, bool gpu)
 {
-    static const uint8_t cpu_loop[] = { AXIS_THREAD, AXIS_LOOP, AXIS_UPCAST, AXIS_UPCAST }, cpu_sum[] = { AXIS_REDUCE, AXIS_UNROLL, AXIS_UNROLL, AXIS_UNROLL };
-    static const uint8_t gpu_loop[] = { AXIS_GLOBAL, AXIS_LOCAL, AXIS_WARP, AXIS_UPCAST, AXIS_LOOP }, gpu_sum[] = { AXIS_REDUCE, AXIS_UNROLL, AXIS_GROUP_REDUCE, AXIS_WARP };
+    static const uint8_t cpu_loop[] = { AXIS_THREAD, AXIS_LOOP, AXIS_UPCAST, AXIS_UPCAST },
+                         cpu_sum[] = { AXIS_REDUCE, AXIS_UNROLL, AXIS_UNROLL, AXIS_UNROLL };
+    static const uint8_t gpu_loop[] = { AXIS_GLOBAL, AXIS_LOCAL, AXIS_WARP, AXIS_UPCAST, AXIS_LOOP },
+                         gpu_sum[] = { AXIS_REDUCE, AXIS_UNROLL, AXIS_GROUP_REDUCE, AXIS_WARP };
     if (from == AXIS_REDUCE) return (gpu ? gpu_sum : cpu_sum)[random_below(r, 4)];
     return gpu ? gpu_loop[random_below(r, 5)] : cpu_loop[random_below(r, 4)];
 }
 
-/* Half of them are SPLITs, the rest any kind; the last axis, which is that of a reduce where there is one, more often than others. A reduce just split is often nested. */
+/* Half of them are SPLITs, the rest any kind; the last axis, which is that of a reduce where there is one, more often
+ * than others. A reduce just split is often nested. */
 static OptOp random_op(const Kernel *k, Random *r, const UOp *const *axis, uint32_t n, bool gpu)
 {
     const OptOp *last = k->opts.count ? &k->opts.op[k->opts.count - 1] : NULL;
-    if (last && last->kind == OPT_SPLIT && last->target == AXIS_REDUCE && random_below(r, 2)) return (OptOp){ .kind = OPT_NEST, .axis = (int8_t)(last->axis + 1) };
-    OptOp o = { .kind = OPT_SPLIT, .axis = (int8_t)(random_below(r, 3) ? random_below(r, n) : n - 1), .top = random_below(r, 4) == 0 };
+    if (last && last->kind == OPT_SPLIT && last->target == AXIS_REDUCE && random_below(r, 2))
+        return (OptOp){ .kind = OPT_NEST, .axis = (int8_t)(last->axis + 1) };
+    OptOp o = { .kind = OPT_SPLIT,
+                .axis = (int8_t)(random_below(r, 3) ? random_below(r, n) : n - 1),
+                .top = random_below(r, 4) == 0 };
     const UOp *at = axis[o.axis];
     o.factor = random_factor(r, at->src[0]->vmax);
     o.target = random_target(r, range_type(at), gpu);
@@ -191,7 +201,8 @@ static OptOp random_op(const Kernel *k, Random *r, const UOp *const *axis, uint3
     return o;
 }
 
-static struct { unsigned kind[OPT_COUNT], target[AXIS_COUNT], tiles[WMMA_COUNT]; } applied[2];      /* on CPUs, on GPUs */
+/* on CPUs, on GPUs */
+static struct { unsigned kind[OPT_COUNT], target[AXIS_COUNT], tiles[WMMA_COUNT]; } applied[2];
 
 bool random_apply(Kernel *k, const OptOp *o, const Target *target)
 {
@@ -206,7 +217,8 @@ bool random_apply(Kernel *k, const OptOp *o, const Target *target)
 static void keep_all(Kernel *k, const Target *target)
 {
     const UOp *axis[64];
-    for (uint32_t i = k->nparam % 2 ? 0 : opt_axes(k, axis, 64); i-- > 0;) random_apply(k, &(OptOp){ .kind = OPT_KEEP, .axis = (int8_t)i }, target);
+    for (uint32_t i = k->nparam % 2 ? 0 : opt_axes(k, axis, 64); i-- > 0;)
+        random_apply(k, &(OptOp){ .kind = OPT_KEEP, .axis = (int8_t)i }, target);
 }
 
 unsigned random_opts(Kernel *k, Random *r, uint32_t most, const Target *target)
@@ -223,11 +235,16 @@ unsigned random_opts(Kernel *k, Random *r, uint32_t most, const Target *target)
     return legal;
 }
 
-static bool kind_is_for(OptKind k, const Target *t, bool tiles) { return k == OPT_NOLOCALS ? t->has_locals : k == OPT_TC ? tiles : k == OPT_KEEP ? !t->max_block && !tiles : true; }
+static bool kind_is_for(OptKind k, const Target *t, bool tiles)
+{
+    return k == OPT_NOLOCALS ? t->has_locals : k == OPT_TC ? tiles : k == OPT_KEEP ? !t->max_block && !tiles : true;
+}
 
 static bool target_is_for(AxisType a, const Target *t)
 {
-    return a == AXIS_THREAD ? t->has_threads : a == AXIS_GLOBAL || a == AXIS_LOCAL || a == AXIS_WARP || a == AXIS_GROUP_REDUCE ? t->has_locals : true;
+    return a == AXIS_THREAD                                                               ? t->has_threads
+        : a == AXIS_GLOBAL || a == AXIS_LOCAL || a == AXIS_WARP || a == AXIS_GROUP_REDUCE ? t->has_locals
+                                                                                          : true;
 }
 
 static unsigned told(Text *line, const char *name, unsigned count)
@@ -238,7 +255,8 @@ static unsigned told(Text *line, const char *name, unsigned count)
 
 bool random_opts_complete(const Target *t, bool tiles)
 {
-    unsigned *kind = applied[t->has_locals].kind, *target = applied[t->has_locals].target, *tile = applied[t->has_locals].tiles, missing = 0;
+    unsigned *kind = applied[t->has_locals].kind, *target = applied[t->has_locals].target,
+             *tile = applied[t->has_locals].tiles, missing = 0;
     Text line = { 0 };
     for (int i = 0; i < OPT_COUNT; i++)
         if (kind_is_for((OptKind)i, t, tiles)) missing += told(&line, opt_kind_name((OptKind)i), kind[i]);
@@ -293,7 +311,9 @@ DType compared_as(const Kernel *k, uint32_t param)
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *to = order[i]->op == UOP_STORE ? order[i]->src[0] : NULL, *v = to ? order[i]->src[1] : NULL;
-        if (!to || (to->op != UOP_INDEX && to->op != UOP_SHRINK) || to->src[0]->op != UOP_PARAM || to->src[0]->arg.i != param) continue;
+        if (!to || (to->op != UOP_INDEX && to->op != UOP_SHRINK) || to->src[0]->op != UOP_PARAM ||
+            to->src[0]->arg.i != param)
+            continue;
         while (v->op == UOP_AND || v->op == UOP_OR || v->op == UOP_XOR || v->op == UOP_STACK) v = v->src[0];
         if (v->op == UOP_BITCAST && dtype_is_float((DType)v->src[0]->dtype)) t = (DType)v->src[0]->dtype;
     }
@@ -308,7 +328,9 @@ bool launch(Memory *m, Kernel *k, const RefMem *pack, Run run, void **want, cons
     launch_mem(m, k, pack, mem, fresh);
     bool ok = went(at, run(k, mem, vars_of(m->rg, k)));
     for (uint32_t i = 0; i < k->nparam; i++) {
-        if (ok && k->param[i].written && want[i]) ok = agree(at, compared_as(k, i), fresh[i], want[i], mem[i].size_bytes / dtype_size(under(k->param[i].buffer)->dtype));
+        if (ok && k->param[i].written && want[i])
+            ok = agree(at, compared_as(k, i), fresh[i], want[i],
+                       mem[i].size_bytes / dtype_size(under(k->param[i].buffer)->dtype));
         if (ok && k->param[i].written && !want[i]) want[i] = fresh[i];
         else free(fresh[i]);
     }

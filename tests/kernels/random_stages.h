@@ -1,4 +1,5 @@
-/* What the tests of random graphs share: a schedule's memory, runs of its kernels by the interpreter, comparisons, random lists of OptOps. */
+/* What the tests of random graphs share: a schedule's memory, runs of its kernels by the interpreter, comparisons,
+ * random lists of OptOps. */
 #ifndef TG_RANDOM_STAGES_H
 #define TG_RANDOM_STAGES_H
 #include "backends/backend.h"
@@ -23,7 +24,8 @@ const int64_t *vars_of(const RandomGraph *rg, const Kernel *k);     /* values of
 
 /* Where we are, for messages. RANDOM_VERBOSE prints the kernel too. */
 typedef struct { uint64_t seed; const char *stage; const Kernel *k; const OptList *opts; const UOp *original; } Place;
-bool agree(const Place *p, DType t, const void *got, const void *want, int64_t n);      /* integers equal; floats to a small part of the tensor's scale */
+/* integers equal; floats to a small part of the tensor's scale */
+bool agree(const Place *p, DType t, const void *got, const void *want, int64_t n);
 bool went(const Place *p, TgStatus status);
 
 /* Runs all kernels in the form that they have and compares the outputs. *m is new and keeps every result. */
@@ -31,15 +33,17 @@ bool schedule_agrees(RandomGraph *rg, Schedule *s, const RefTensor *want, Memory
 
 /* Every OptOp that a list is given at random goes through here, and is counted when it is legal. */
 bool random_apply(Kernel *k, const OptOp *o, const Target *target);
-unsigned random_opts(Kernel *k, Random *r, uint32_t most, const Target *target);        /* at most `most` legal OptOps, from three times as many tries; returns how many */
-/* Prints how often each OptOp, each target of a SPLIT, and with `tiles` a TC of each row of wmma.def was applied on devices like `t`, and counts from 0 again.
- * false: one that `t` has was never legal. */
+/* at most `most` legal OptOps, from three times as many tries; returns how many */
+unsigned random_opts(Kernel *k, Random *r, uint32_t most, const Target *target);
+/* Prints how often each OptOp, each target of a SPLIT, and with `tiles` a TC of each row of wmma.def was applied on
+ * devices like `t`, and counts from 0 again. false: one that `t` has was never legal. */
 bool random_opts_complete(const Target *t, bool tiles);
 /* The packed copies of k's constants, made by their kernels; again when k is lowered, which must change nothing. */
 bool fill_packs(Memory *m, Kernel *k, RefMem *pack, const Place *at);
 /* Memory of one launch: fresh for what is written, packed copies for what is packed. */
 void launch_mem(Memory *m, const Kernel *k, const RefMem *pack, RefMem *mem, void **fresh);
-/* The type of what k writes there; of a float's bits stored as an integer (its sign taken off) that of the float, which is right to within rounding. */
+/* The type of what k writes there; of a float's bits stored as an integer (its sign taken off) that of the float, which
+ * is right to within rounding. */
 DType compared_as(const Kernel *k, uint32_t param);
 typedef TgStatus (*Run)(const Kernel *k, const RefMem *mem, const int64_t *vars);
 /* Runs k and compares what it wrote with `want` (or keeps it there when that is empty). */

@@ -108,7 +108,9 @@ static long slices_of(const Kernel *k, Random *r, const Target *t)
         bool loop = (uint32_t)digit < n && range_type(axis[digit]) == AXIS_LOOP && uop_is_const(axis[digit]->src[0]);
         int64_t size = loop ? axis[digit]->src[0]->vmax : 1, f = size;
         if (digit) for (f = 1 + random_below(r, (uint32_t)size); size % f; f--) { }
-        OptOp cut = { .kind = OPT_SPLIT, .axis = (int8_t)digit, .factor = (int32_t)f, .target = AXIS_THREAD, .top = true };
+        OptOp cut = {
+            .kind = OPT_SPLIT, .axis = (int8_t)digit, .factor = (int32_t)f, .target = AXIS_THREAD, .top = true
+        };
         if (size > 1) random_apply(c, &cut, t);
     }
     for (int padded = 0; padded < 2; padded++) {
@@ -126,8 +128,15 @@ static void slices_hold(void **state)
 {
     (void)state;
     static const Target t = {
-        .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 2, .l1_bytes = 48 << 10, .l2_bytes = 1 << 20,
-        .has_threads = true, .has_fma = true, .clears_halos = true,
+        .kind = "cpu",
+        .vector_bytes = 64,
+        .vector_registers = 32,
+        .threads = 2,
+        .l1_bytes = 48 << 10,
+        .l2_bytes = 1 << 20,
+        .has_threads = true,
+        .has_fma = true,
+        .clears_halos = true,
     };
     long first = setting("RANDOM_SEED", 1), count = setting("RANDOM_COUNT", 150), looked = 0;
     for (long seed = first; seed < first + count; seed++) {
@@ -268,8 +277,15 @@ static void attention_stays_near(void **state)
 {
     (void)state;
     const Target t = {
-        .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 2, .l1_bytes = 48 << 10, .l2_bytes = 1 << 20,
-        .has_threads = true, .has_fma = true, .clears_halos = true,
+        .kind = "cpu",
+        .vector_bytes = 64,
+        .vector_registers = 32,
+        .threads = 2,
+        .l1_bytes = 48 << 10,
+        .l2_bytes = 1 << 20,
+        .has_threads = true,
+        .has_fma = true,
+        .clears_halos = true,
     };
     enum { HEADS = 4, ROWS = 2048, SIZE = 64 };
     Graph *g = graph_new();

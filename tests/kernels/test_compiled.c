@@ -1,5 +1,6 @@
-/* Kernels of random graphs under random lists of OptOps, lowered, compiled and run by the CPU and CUDA backends, against the interpreter.
- * COMPILED_COUNT lists a backend from RANDOM_SEED (default 1); .ci/run asks for 1000. Every OptOp and every axis type must have been among them.
+/* Kernels of random graphs under random lists of OptOps, lowered, compiled and run by the CPU and CUDA backends,
+ * against the interpreter. COMPILED_COUNT lists a backend from RANDOM_SEED (default 1); .ci/run asks for 1000. Every
+ * OptOp and every axis type must have been among them.
  */
 #include "tests/test.h"
 
@@ -12,8 +13,21 @@
 enum { BATCH = 96 };
 
 /* One lowered kernel, its memory, and what it should write. */
-typedef struct { uint64_t seed; Kernel *k; RefMem mem[KERNEL_PARAMS]; int64_t count[KERNEL_PARAMS]; void *want[KERNEL_PARAMS]; } Case;
-typedef struct { Case item[BATCH]; uint32_t count; const Backend *backend; Device *device; const Target *target; unsigned lists, ops, skipped, bad; } Batch;
+typedef struct {
+    uint64_t seed;
+    Kernel *k;
+    RefMem mem[KERNEL_PARAMS];
+    int64_t count[KERNEL_PARAMS];
+    void *want[KERNEL_PARAMS];
+} Case;
+typedef struct {
+    Case item[BATCH];
+    uint32_t count;
+    const Backend *backend;
+    Device *device;
+    const Target *target;
+    unsigned lists, ops, skipped, bad;
+} Batch;
 
 static void *copy(const void *data, int64_t size)
 {
@@ -22,7 +36,10 @@ static void *copy(const void *data, int64_t size)
     return p;
 }
 
-static int64_t elements(const Kernel *k, const RefMem *mem, uint32_t i) { return mem[i].size_bytes / dtype_size(under(k->param[i].buffer)->dtype); }
+static int64_t elements(const Kernel *k, const RefMem *mem, uint32_t i)
+{
+    return mem[i].size_bytes / dtype_size(under(k->param[i].buffer)->dtype);
+}
 
 /* The case keeps copies: the graph goes before the batch runs. */
 static void add_case(Batch *b, uint64_t seed, Memory *m, Kernel *k, const RefMem *pack, void *const *want)
@@ -106,7 +123,8 @@ static void add_list(Batch *b, uint64_t seed, Memory *m, const Kernel *original,
     b->lists++;
     b->ops += random_opts(k, r, random_below(r, 7), b->target);
     TgStatus status = kernel_lower(k, b->target, NULL);
-    bool too_large = status == TG_UNSUPPORTED || status == TG_LIMIT, ok = too_large || (went(&at, status) && fill_packs(m, k, pack, &at));
+    bool too_large = status == TG_UNSUPPORTED || status == TG_LIMIT,
+         ok = too_large || (went(&at, status) && fill_packs(m, k, pack, &at));
     b->skipped += too_large;
     b->bad += !ok;
     if (ok && !too_large) add_case(b, seed, m, k, pack, want);
@@ -118,17 +136,20 @@ static bool schedule(RandomGraph *rg, Schedule *s, const Target *t)
 {
     const UOp *sink = rg->sink;
     s->g = rg->g;
-    return sched_callify(&sink, rg->g, sink, t) == TG_OK && sched_rangeify(s, rg->g, sink, t, NULL) == TG_OK && sched_layout(s, t) == TG_OK;
+    return sched_callify(&sink, rg->g, sink, t) == TG_OK && sched_rangeify(s, rg->g, sink, t, NULL) == TG_OK &&
+        sched_layout(s, t) == TG_OK;
 }
 
-/* Buffers of a case's kernel are asked for their dtype and size when the graph is gone; a packed constant's is that of the copy. */
+/* Buffers of a case's kernel are asked for their dtype and size when the graph is gone; a packed constant's is that of
+ * the copy. */
 static void detach(Batch *b, uint32_t from, Graph *keep)
 {
     for (uint32_t i = from; i < b->count; i++) {
         Kernel *k = b->item[i].k;
         for (uint32_t p = 0; p < k->nparam; p++) {
             const UOp *size = k->pack[p] ? uop_index(keep, k->pack[p]->numel) : NULL;
-            k->param[p].buffer = size ? uop_param(keep, (DType)k->pack[p]->value->dtype, &size, 1, p) : uop_copy(keep, under(k->param[p].buffer), NULL);
+            k->param[p].buffer = size ? uop_param(keep, (DType)k->pack[p]->value->dtype, &size, 1, p)
+                                      : uop_copy(keep, under(k->param[p].buffer), NULL);
         }
     }
 }
@@ -143,7 +164,12 @@ static void add_seed(Batch *b, uint64_t seed, Graph *keep)
     Place at = { seed, "layout", NULL, NULL, NULL };
     random_graph_new(&rg, seed);
     if (rg.var) rg.var_value = rg.var->vmax;                                      /* as Backend.time takes it */
-    bool ok = went(&at, ref_eval(want, rg.g, rg.sink->src, rg.sink->nsrc, &(RefInput){ .param = (const void *const *)rg.data, .nparam = RANDOM_INPUTS, .nvar = rg.var != NULL, .var = &(RefVar){ rg.var, rg.var_value } }));
+    bool ok = went(&at,
+                   ref_eval(want, rg.g, rg.sink->src, rg.sink->nsrc,
+                            &(RefInput){ .param = (const void *const *)rg.data,
+                                         .nparam = RANDOM_INPUTS,
+                                         .nvar = rg.var != NULL,
+                                         .var = &(RefVar){ rg.var, rg.var_value } }));
     if (ok) {
         ok = went(&at, schedule(&rg, s, b->target) ? TG_OK : TG_INTERNAL) && schedule_agrees(&rg, s, want, &m, &at);
         for (uint32_t k = 0; k < rg.sink->nsrc; k++) ref_tensor_free(&want[k]);
@@ -179,7 +205,8 @@ static void compiled_kernels_agree(const Backend *backend, long some)
         run_batch(b);
         graph_free(keep);
     }
-    print_message("%s: %u lists of %u OptOps, %u refused, %u failures\n", backend->name, b->lists, b->ops, b->skipped, b->bad);
+    print_message("%s: %u lists of %u OptOps, %u refused, %u failures\n", backend->name, b->lists, b->ops, b->skipped,
+                  b->bad);
     bool complete = random_opts_complete(b->target, false);
     unsigned bad = b->bad;
     backend->close(b->device);

@@ -1,5 +1,6 @@
-/* Loops and branches as whole plans: scheduled, planned and run by the reference device and by the CPU, against the interpreter of tensors. A case is a function that
- * writes its outputs in builders; it runs on several inputs, so that data decide differently. */
+/* Loops and branches as whole plans: scheduled, planned and run by the reference device and by the CPU, against the
+ * interpreter of tensors. A case is a function that writes its outputs in builders; it runs on several inputs, so that
+ * data decide differently. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,11 @@ static U row_of(Graph *g, U x, U step)
 }
 
 /* The number of positive elements, i64 (). */
-static U positives(Graph *g, U x) { return sum(g, reshape_i(g, cast(g, gt(g, x, scalar(g, DT_F32, 0)), DT_I64), (int64_t[]){ ROWS * WIDTH }, 1), 0, false); }
+static U positives(Graph *g, U x)
+{
+    return sum(g, reshape_i(g, cast(g, gt(g, x, scalar(g, DT_F32, 0)), DT_I64), (int64_t[]){ ROWS * WIDTH }, 1), 0,
+               false);
+}
 
 /* ---- bodies ---- */
 
@@ -88,8 +93,11 @@ static bool nest(Graph *g, void *user, U step, const U *state, U *next, U *row, 
 
 static uint32_t rounds(Graph *g, Case *c, U *out, int64_t trip)
 {
-    U zero = expand(g, scalar(g, DT_F32, 0), (U[]){ uop_index(g, WIDTH) }, 1), init[2] = { zero, row_of(g, c->x, uop_index(g, 0)) };
-    Loop l = { .body = recur, .user = c, .trip = uop_index(g, trip), .most = trip, .states = 2, .rows = 2, .init = init };
+    U zero = expand(g, scalar(g, DT_F32, 0), (U[]){ uop_index(g, WIDTH) }, 1),
+      init[2] = { zero, row_of(g, c->x, uop_index(g, 0)) };
+    Loop l = {
+        .body = recur, .user = c, .trip = uop_index(g, trip), .most = trip, .states = 2, .rows = 2, .init = init
+    };
     return loop_build(g, &l, out, out + 2) ? 4 : 0;
 }
 
@@ -105,8 +113,16 @@ static uint32_t swapped_states(Graph *g, Case *c, U *out)
 
 static uint32_t conditions(Graph *g, Case *c, U *out)
 {
-    U first = row_of(g, c->x, uop_index(g, 0)), start = gt(g, squeeze(g, slice_i(g, first, 0, 0, 1), 0), scalar(g, DT_F32, -1));
-    Loop l = { .body = grow_up, .user = c, .trip = uop_index(g, 40), .most = 40, .keep = start, .states = 1, .rows = 1, .init = &first };
+    U first = row_of(g, c->x, uop_index(g, 0)),
+      start = gt(g, squeeze(g, slice_i(g, first, 0, 0, 1), 0), scalar(g, DT_F32, -1));
+    Loop l = { .body = grow_up,
+               .user = c,
+               .trip = uop_index(g, 40),
+               .most = 40,
+               .keep = start,
+               .states = 1,
+               .rows = 1,
+               .init = &first };
     if (!loop_build(g, &l, out, out + 1)) return 0;
     out[2] = sum(g, out[1], 0, false);
     return 3;
@@ -115,7 +131,9 @@ static uint32_t conditions(Graph *g, Case *c, U *out)
 static uint32_t counted_by_data(Graph *g, Case *c, U *out)
 {
     U init = row_of(g, c->x, uop_index(g, 2));
-    Loop l = { .body = count_up, .user = c, .trip = positives(g, c->x), .most = ROWS * WIDTH, .states = 1, .init = &init };
+    Loop l = {
+        .body = count_up, .user = c, .trip = positives(g, c->x), .most = ROWS * WIDTH, .states = 1, .init = &init
+    };
     return loop_build(g, &l, out, NULL) ? 1 : 0;
 }
 
@@ -135,12 +153,17 @@ static uint32_t too_long_to_write_out(Graph *g, Case *c, U *out)
 
 static uint32_t branches(Graph *g, Case *c, U *out)
 {
-    U p = gt(g, positives(g, c->x), uop_int(g, DT_I64, ROWS * WIDTH / 2)), dim[2] = { uop_index(g, ROWS), uop_index(g, WIDTH) };
+    U p = gt(g, positives(g, c->x), uop_int(g, DT_I64, ROWS * WIDTH / 2)),
+      dim[2] = { uop_index(g, ROWS), uop_index(g, WIDTH) };
     BranchAttr attr = { .base = 1 << 20, .values = 2, .captured = 1 };
     U in = uop_param(g, DT_F32, dim, 2, attr.base);
-    U yes[2] = { softmax(g, in, 1), in }, no[2] = { in, matmul(g, in, expand(g, scalar(g, DT_F32, 0.5), (U[]){ uop_index(g, WIDTH), uop_index(g, WIDTH) }, 2)) };
+    U yes[2] = { softmax(g, in, 1), in },
+      no[2] = {
+          in, matmul(g, in, expand(g, scalar(g, DT_F32, 0.5), (U[]){ uop_index(g, WIDTH), uop_index(g, WIDTH) }, 2))
+      };
     U body[2] = { uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, yes, 2), uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, no, 2) };
-    U call = call_new(g, custom_new(g, "if", &attr, sizeof attr, body, 2), (U[]){ p, add(g, c->x, scalar(g, DT_F32, 1)) }, 2);
+    U call = call_new(g, custom_new(g, "if", &attr, sizeof attr, body, 2),
+                      (U[]){ p, add(g, c->x, scalar(g, DT_F32, 1)) }, 2);
     out[0] = call_result(g, call, 0, DT_F32, dim, 2);
     out[1] = add(g, call_result(g, call, 1, DT_F32, dim, 2), c->x);
     return 2;
@@ -171,7 +194,8 @@ static void compare(const char *name, int set, const RefTensor *want, const floa
 {
     for (int64_t i = 0; i < want->numel; i++) {
         float w = ((const float *)want->data)[i];
-        if (fabsf(got[i] - w) > 1e-4f * (1 + fabsf(w))) broken("%s, set %d: element %ld is %g; wanted %g", name, set, (long)i, (double)got[i], (double)w);
+        if (fabsf(got[i] - w) > 1e-4f * (1 + fabsf(w)))
+            broken("%s, set %d: element %ld is %g; wanted %g", name, set, (long)i, (double)got[i], (double)w);
     }
 }
 
@@ -200,7 +224,8 @@ static void run_case(const Engine *e, uint32_t i)
     Graph *g = graph_new();
     U dim[2] = { uop_index(g, ROWS), uop_index(g, WIDTH) }, out[OUTPUTS];
     for (int k = 0; k < WIDTH * WIDTH; k++) weight[k] = (float)(k % 5 - 2) / 4;
-    Case c = { uop_param(g, DT_F32, dim, 2, 0), tensor_const(g, DT_F32, (int64_t[]){ WIDTH, WIDTH }, 2, weight, sizeof weight, "w") };
+    Case c = { uop_param(g, DT_F32, dim, 2, 0),
+               tensor_const(g, DT_F32, (int64_t[]){ WIDTH, WIDTH }, 2, weight, sizeof weight, "w") };
     U sink = uop_new(g, UOP_SINK, DT_VOID, NO_ARG, out, row[i].make(g, &c, out));
     Schedule *s;
     Plan *p = NULL;
@@ -208,7 +233,8 @@ static void run_case(const Engine *e, uint32_t i)
     Executable *x = NULL;
     CompileStats stats;
     if (!sink->nsrc || graph_error(g) != TG_OK) broken("%s: %s", row[i].name, tg_error());
-    if (sched_schedule(&s, g, sink, e->t, NULL) != TG_OK || sched_optimize(s, e->t, choose, (void *)(uintptr_t)e, NULL) != TG_OK || plan_make(&p, s, e->t) != TG_OK ||
+    if (sched_schedule(&s, g, sink, e->t, NULL) != TG_OK ||
+        sched_optimize(s, e->t, choose, (void *)(uintptr_t)e, NULL) != TG_OK || plan_make(&p, s, e->t) != TG_OK ||
         e->b->compile(&code, e->d, p->kernel, p->nkernel, &stats) != TG_OK || e->b->load(&x, e->d, p, code) != TG_OK)
         broken("%s: %s", row[i].name, tg_error());
     run_sets(row[i].name, g, sink, p, x, e);
@@ -247,6 +273,7 @@ static void test_cuda(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_reference), cmocka_unit_test(test_cpu), cmocka_unit_test(test_cuda) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_reference), cmocka_unit_test(test_cpu),
+                                        cmocka_unit_test(test_cuda) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

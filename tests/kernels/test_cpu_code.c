@@ -1,4 +1,5 @@
-/* Generated C against plain loops and uop_eval: every element-wise op and cast on every type, as scalars and as vectors; loops, sums, staged rows, gates. */
+/* Generated C against plain loops and uop_eval: every element-wise op and cast on every type, as scalars and as
+ * vectors; loops, sums, staged rows, gates. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,9 @@
 
 #define stop(...) (print_error(__VA_ARGS__), assert_true(false))
 
-static const Target target = { .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 1, .has_fma = true };
+static const Target target = {
+    .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 1, .has_fma = true
+};
 
 static void run_many(Kernel **k, uint32_t n, void *const *const *args, const int64_t *end)
 {
@@ -40,20 +43,25 @@ static void run_one(Kernel *k, void *const *args, int64_t end)
 
 enum { COUNT = 64 };
 static uint64_t seed = 1;
-static uint64_t random64(void) { return seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407), seed ^ seed >> 29; }
+static uint64_t random64(void)
+{
+    return seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407), seed ^ seed >> 29;
+}
 static int64_t bits_of(double v) { int64_t i; memcpy(&i, &v, 8); return i; }
 static double real_of(int64_t i) { double v; memcpy(&v, &i, 8); return v; }
 
 static int64_t random_value(DType t, bool small)
 {
-    static const double hostile[] = { 0, -0.0, 1, -1, 0.5, -2.5, 1e-40, -1e-42, 3e38, INFINITY, -INFINITY, NAN, 65504, 1e-7, 2.5, 1e10 };
+    static const double hostile[] = { 0,    -0.0,     1,         -1,  0.5,   -2.5, 1e-40, -1e-42,
+                                      3e38, INFINITY, -INFINITY, NAN, 65504, 1e-7, 2.5,   1e10 };
     uint64_t r = random64();
     if (t == DT_BOOL) return r >> 20 & 1;
     if (dtype_is_float(t)) {
         double v = !small && (r & 3) == 0 ? hostile[r >> 8 & 15] : (double)(int64_t)(r >> 40) / 65536.0 - 128;
         return bits_of(dtype_round(t, v));
     }
-    int64_t v = (r & 3) == 0 ? (int64_t[]){ 0, 1, -1, dtype_min(t), dtype_max(t), 2, 7, -7 }[r >> 8 & 7] : (int64_t)(r >> (r >> 58));
+    int64_t v = (r & 3) == 0 ? (int64_t[]){ 0, 1, -1, dtype_min(t), dtype_max(t), 2, 7, -7 }[r >> 8 & 7]
+                             : (int64_t)(r >> (r >> 58));
     if (small) v = (int64_t)(r >> 40) % 100;
     int64_t one = 0;
     uop_eval(UOP_CAST, t, DT_I64, &v, &one);
@@ -78,7 +86,12 @@ static int64_t get(const void *p, DType t, int i)
     int64_t v = 0;
     if (t == DT_F64) return ((const int64_t *)p)[i];
     if (t == DT_F32) return bits_of(((const float *)p)[i]);
-    if (t == DT_BF16) { uint32_t b = (uint32_t)((const uint16_t *)p)[i] << 16; float f; memcpy(&f, &b, 4); return bits_of(f); }
+    if (t == DT_BF16) {
+        uint32_t b = (uint32_t)((const uint16_t *)p)[i] << 16;
+        float f;
+        memcpy(&f, &b, 4);
+        return bits_of(f);
+    }
     if (t == DT_F16) return bits_of(value_get(TG_F16, p, i));
     memcpy(&v, (const char *)p + i * dtype_size(t), (size_t)dtype_size(t));
     int64_t r = v;
@@ -86,7 +99,16 @@ static int64_t get(const void *p, DType t, int i)
     return r;
 }
 
-typedef struct { Op op; DType to, from; int64_t lanes; bool constant; Kernel *k; char *in[3], *out; void *args[4]; int64_t v[3][COUNT]; } Case;
+typedef struct {
+    Op op;
+    DType to, from;
+    int64_t lanes;
+    bool constant;
+    Kernel *k;
+    char *in[3], *out;
+    void *args[4];
+    int64_t v[3][COUNT];
+} Case;
 
 /* out = op(a, b, c); with `constant` the second operand is one scalar for all lanes. */
 static void case_build(Case *c)
@@ -99,8 +121,11 @@ static void case_build(Case *c)
         bool shift = (c->op == UOP_SHL || c->op == UOP_SHR) && s == 1;
         c->in[s] = calloc(COUNT, 8);
         for (int e = 0; e < COUNT; e++) {
-            c->v[s][e] = shift ? (int64_t)(random64() >> 30) % dtype_info[t].bits : random_value(t, c->op == UOP_CAST && dtype_is_float(c->from) && dtype_is_int(c->to));
-            if (c->op == UOP_CAST && dtype_is_float(t) && dtype_is_int(c->to)) c->v[s][e] = bits_of(fabs(real_of(c->v[s][e])));      /* out of range: as the machine likes */
+            c->v[s][e] = shift ? (int64_t)(random64() >> 30) % dtype_info[t].bits
+                               : random_value(t, c->op == UOP_CAST && dtype_is_float(c->from) && dtype_is_int(c->to));
+            /* out of range: as the machine likes */
+            if (c->op == UOP_CAST && dtype_is_float(t) && dtype_is_int(c->to))
+                c->v[s][e] = bits_of(fabs(real_of(c->v[s][e])));
             if (c->constant && s == 1) c->v[s][e] = c->v[s][0];
             put(c->in[s], t, e, c->v[s][e]);
         }
@@ -110,7 +135,8 @@ static void case_build(Case *c)
     }
     c->args[0] = c->out = calloc(COUNT, 8);
     v = uop_new(k->g, c->op, c->to, NO_ARG, src, n);
-    const UOp *store = hand_store(k, hand_at(k, hand_param(k, 0, (DType)v->dtype, COUNT), i, c->lanes), v), *loop = hand_loop(k, 0, COUNT / c->lanes, AXIS_LOOP);
+    const UOp *store = hand_store(k, hand_at(k, hand_param(k, 0, (DType)v->dtype, COUNT), i, c->lanes), v),
+              *loop = hand_loop(k, 0, COUNT / c->lanes, AXIS_LOOP);
     const UOp *end = hand_end(k, store, &loop, 1);
     c->to = (DType)v->dtype;
     hand_sink(k, &end, 1);
@@ -121,7 +147,8 @@ static bool close_to(DType t, int64_t a, int64_t b, Op op)
     if (!dtype_is_float(t)) return a == b;
     double x = real_of(a), y = real_of(b);
     if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
-    bool exact = op != UOP_EXP2 && op != UOP_LOG2 && op != UOP_SIN && op != UOP_POW && op != UOP_MULACC && op != UOP_MOD;
+    bool exact =
+        op != UOP_EXP2 && op != UOP_LOG2 && op != UOP_SIN && op != UOP_POW && op != UOP_MULACC && op != UOP_MOD;
     if (x == y) return true;
     if (op == UOP_EXP2 && t == DT_F32) return fabs(x - y) <= 2.5e-7 * fabs(y) + 2e-45;
     return !exact && fabs(x - y) <= 1e-5 * fabs(y) + 1e-6;
@@ -132,12 +159,16 @@ static void case_check(const Case *c)
     for (int e = 0; e < COUNT; e++) {
         int64_t v[3] = { c->v[0][e], c->v[1][e], c->v[2][e] }, want, got = get(c->out, c->to, e);
         if (!uop_eval(c->op, c->to, c->from, v, &want)) continue;
-        if (c->op == UOP_MOD && dtype_is_float(c->from) && !(fabs(real_of(v[0])) < 1e6 * fabs(real_of(v[1])))) continue;    /* uop_eval rounds the quotient */
-        if (c->op == UOP_POW && real_of(v[0]) == -INFINITY) continue;                     /* compilers make x^0.5 a square root */
+        /* uop_eval rounds the quotient */
+        if (c->op == UOP_MOD && dtype_is_float(c->from) && !(fabs(real_of(v[0])) < 1e6 * fabs(real_of(v[1])))) continue;
+        /* compilers make x^0.5 a square root */
+        if (c->op == UOP_POW && real_of(v[0]) == -INFINITY) continue;
         if (c->op == UOP_MULACC && dtype_is_float(c->from) && fabs(real_of(want)) > 1e37) continue;
         if (!close_to(c->to, got, want, c->op))
-            stop("%s.%s of %s, %d lanes%s, element %d: operands %llx %llx %llx: got %llx (%g), expected %llx (%g)", op_name(c->op), dtype_name(c->to), dtype_name(c->from), (int)c->lanes,
-                     c->constant ? ", constant" : "", e, (long long)v[0], (long long)v[1], (long long)v[2], (long long)got, real_of(got), (long long)want, real_of(want));
+            stop("%s.%s of %s, %d lanes%s, element %d: operands %llx %llx %llx: got %llx (%g), expected %llx (%g)",
+                 op_name(c->op), dtype_name(c->to), dtype_name(c->from), (int)c->lanes, c->constant ? ", constant" : "",
+                 e, (long long)v[0], (long long)v[1], (long long)v[2], (long long)got, real_of(got), (long long)want,
+                 real_of(want));
     }
 }
 
@@ -165,10 +196,13 @@ static uint32_t cases_of(Case *c, int64_t lanes)
         if (t == DT_INDEX) continue;
         for (int op = 0; op < UOP_COUNT; op++)
             for (int constant = 0; constant < 2; constant++)
-                if (legal((Op)op, (DType)t) && (!constant || op_info[op].min_src > 1)) c[n++] = (Case){ .op = (Op)op, .from = (DType)t, .to = (DType)t, .lanes = lanes, .constant = constant };
+                if (legal((Op)op, (DType)t) && (!constant || op_info[op].min_src > 1))
+                    c[n++] =
+                        (Case){ .op = (Op)op, .from = (DType)t, .to = (DType)t, .lanes = lanes, .constant = constant };
         for (int to = DT_BOOL; to < DT_COUNT; to++) {
             bool half = t == DT_F16 || t == DT_BF16 || to == DT_F16 || to == DT_BF16;
-            if (to != DT_INDEX && (!half || t == DT_F32 || to == DT_F32)) c[n++] = (Case){ .op = UOP_CAST, .from = (DType)t, .to = (DType)to, .lanes = lanes };
+            if (to != DT_INDEX && (!half || t == DT_F32 || to == DT_F32))
+                c[n++] = (Case){ .op = UOP_CAST, .from = (DType)t, .to = (DType)to, .lanes = lanes };
         }
     }
     return n;
@@ -210,7 +244,8 @@ static float *floats(int64_t n)
 static void close_floats(const float *got, const float *want, int64_t n, float tolerance)
 {
     for (int64_t i = 0; i < n; i++)
-        if (!(fabsf(got[i] - want[i]) <= tolerance * (1 + fabsf(want[i])))) stop("element %ld: got %g, expected %g\n", (long)i, got[i], want[i]);
+        if (!(fabsf(got[i] - want[i]) <= tolerance * (1 + fabsf(want[i]))))
+            stop("element %ld: got %g, expected %g\n", (long)i, got[i], want[i]);
 }
 
 /* y[i] = sum_j x[i, j], rows over the caller's part. */
@@ -220,8 +255,11 @@ static void row_sums(void **state)
     enum { M = 7, N = 33 };
     Kernel *k = hand_kernel();
     const UOp *i = hand_loop(k, 0, M, AXIS_THREAD), *j = hand_loop(k, 1, N, AXIS_REDUCE);
-    const UOp *x = hand_load(k, hand_at(k, hand_param(k, 1, DT_F32, M * N), hand_add(k, hand_scaled(k, i, N, 0), j), 1));
-    const UOp *end = hand_end(k, hand_store(k, hand_at(k, hand_param(k, 0, DT_F32, M), i, 1), uop_reduce_ranges(k->g, UOP_ADD, x, &j, 1)), &i, 1);
+    const UOp *x =
+        hand_load(k, hand_at(k, hand_param(k, 1, DT_F32, M * N), hand_add(k, hand_scaled(k, i, N, 0), j), 1));
+    const UOp *end = hand_end(
+        k, hand_store(k, hand_at(k, hand_param(k, 0, DT_F32, M), i, 1), uop_reduce_ranges(k->g, UOP_ADD, x, &j, 1)), &i,
+        1);
     float *in = floats(M * N), got[M], want[M] = { 0 };
     hand_sink(k, &end, 1);
     for (int e = 0; e < M * N; e++) want[e / N] += in[e];
@@ -237,8 +275,12 @@ static void two_thread_ranges(void **state)
     enum { M = 5, N = 9 };
     Kernel *k = hand_kernel();
     const UOp *r[2] = { hand_loop(k, 0, M, AXIS_THREAD), hand_loop(k, 1, N, AXIS_THREAD) };
-    const UOp *x = hand_load(k, hand_at(k, hand_param(k, 1, DT_F32, M * N), hand_add(k, hand_scaled(k, r[1], M, 0), r[0]), 1));
-    const UOp *end = hand_end(k, hand_store(k, hand_at(k, hand_param(k, 0, DT_F32, M * N), hand_add(k, hand_scaled(k, r[0], N, 0), r[1]), 1), x), r, 2);
+    const UOp *x =
+        hand_load(k, hand_at(k, hand_param(k, 1, DT_F32, M * N), hand_add(k, hand_scaled(k, r[1], M, 0), r[0]), 1));
+    const UOp *end = hand_end(
+        k,
+        hand_store(k, hand_at(k, hand_param(k, 0, DT_F32, M * N), hand_add(k, hand_scaled(k, r[0], N, 0), r[1]), 1), x),
+        r, 2);
     float *in = floats(M * N), got[M * N], want[M * N];
     hand_sink(k, &end, 1);
     for (int e = 0; e < M * N; e++) want[e] = in[e % N * M + e / N];
@@ -247,21 +289,29 @@ static void two_thread_ranges(void **state)
     free(in);
 }
 
-/* Softmax of rows: maximum and sum are variables of the row, exp2(x - m) is staged; the three loops over j depend on each other. */
+/* Softmax of rows: maximum and sum are variables of the row, exp2(x - m) is staged; the three loops over j depend on
+ * each other. */
 static void staged_softmax(void **state)
 {
     (void)state;
     enum { M = 5, N = 31 };
     Kernel *k = hand_kernel();
     Graph *g = k->g;
-    const UOp *i = hand_loop(k, 0, M, AXIS_THREAD), *j[4], *n = uop_index(g, N), *e = uop_buffer(g, DT_F32, &n, 1, 0, SPACE_LOCAL), *x[2];
+    const UOp *i = hand_loop(k, 0, M, AXIS_THREAD), *j[4], *n = uop_index(g, N),
+              *e = uop_buffer(g, DT_F32, &n, 1, 0, SPACE_LOCAL), *x[2];
     for (int a = 0; a < 4; a++) j[a] = hand_loop(k, 1 + a, N, a == 0 || a == 2 ? AXIS_REDUCE : AXIS_LOOP);
-    for (int a = 0; a < 2; a++) x[a] = hand_load(k, hand_at(k, hand_param(k, 1, DT_F32, M * N), hand_add(k, hand_scaled(k, i, N, 0), j[a]), 1));
-    const UOp *m = uop_reduce_ranges(g, UOP_MAX, x[0], j, 1), *less = hand_add(k, x[1], hand_mul(k, m, uop_float(g, DT_F32, -1)));
-    const UOp *stage = hand_end(k, hand_store(k, hand_at(k, e, j[1], 1), UOP(g, UOP_EXP2, DT_VOID, NO_ARG, less)), j + 1, 1);
-    const UOp *after = UOP(g, UOP_AFTER, DT_VOID, NO_ARG, e, stage), *s = uop_reduce_ranges(g, UOP_ADD, hand_load(k, hand_at(k, after, j[2], 1)), j + 2, 1);
+    for (int a = 0; a < 2; a++)
+        x[a] = hand_load(k, hand_at(k, hand_param(k, 1, DT_F32, M * N), hand_add(k, hand_scaled(k, i, N, 0), j[a]), 1));
+    const UOp *m = uop_reduce_ranges(g, UOP_MAX, x[0], j, 1),
+              *less = hand_add(k, x[1], hand_mul(k, m, uop_float(g, DT_F32, -1)));
+    const UOp *stage =
+        hand_end(k, hand_store(k, hand_at(k, e, j[1], 1), UOP(g, UOP_EXP2, DT_VOID, NO_ARG, less)), j + 1, 1);
+    const UOp *after = UOP(g, UOP_AFTER, DT_VOID, NO_ARG, e, stage),
+              *s = uop_reduce_ranges(g, UOP_ADD, hand_load(k, hand_at(k, after, j[2], 1)), j + 2, 1);
     const UOp *y = UOP(g, UOP_DIV, DT_VOID, NO_ARG, hand_load(k, hand_at(k, after, j[3], 1)), s), *r[2] = { i, j[3] };
-    const UOp *end = hand_end(k, hand_store(k, hand_at(k, hand_param(k, 0, DT_F32, M * N), hand_add(k, hand_scaled(k, i, N, 0), j[3]), 1), y), r, 2);
+    const UOp *end = hand_end(
+        k, hand_store(k, hand_at(k, hand_param(k, 0, DT_F32, M * N), hand_add(k, hand_scaled(k, i, N, 0), j[3]), 1), y),
+        r, 2);
     float *in = floats(M * N), got[M * N], want[M * N];
     hand_sink(k, &end, 1);
     for (int a = 0; a < M; a++) {
@@ -282,14 +332,21 @@ static void gemm_tile(void **state)
     enum { M = 12, N = 64, K = 20, MR = 6, NR = 2, KU = 4 };
     Kernel *k = hand_kernel();
     Graph *g = k->g;
-    const UOp *r[2] = { hand_loop(k, 0, M / MR, AXIS_THREAD), hand_loop(k, 1, N / 32, AXIS_LOOP) }, *kk = hand_loop(k, 2, K / KU, AXIS_REDUCE), *store[MR * NR];
-    const UOp *pa = hand_param(k, 1, DT_F32, M * K), *pb = hand_param(k, 2, DT_F32, K * N), *pc = hand_param(k, 0, DT_F32, M * N);
+    const UOp *r[2] = { hand_loop(k, 0, M / MR, AXIS_THREAD), hand_loop(k, 1, N / 32, AXIS_LOOP) },
+              *kk = hand_loop(k, 2, K / KU, AXIS_REDUCE), *store[MR * NR];
+    const UOp *pa = hand_param(k, 1, DT_F32, M * K), *pb = hand_param(k, 2, DT_F32, K * N),
+              *pc = hand_param(k, 0, DT_F32, M * N);
     for (int m = 0; m < MR; m++)
         for (int n = 0; n < NR; n++) {
             const UOp *sum = NULL;
             for (int u = 0; u < KU; u++) {
-                const UOp *a = hand_load(k, hand_at(k, pa, hand_add(k, hand_scaled(k, r[0], MR * K, 0), hand_scaled(k, kk, KU, m * K + u)), 1));
-                const UOp *b = hand_load(k, hand_at(k, pb, hand_add(k, hand_scaled(k, r[1], 32, 0), hand_scaled(k, kk, KU * N, u * N + n * 16)), 16));
+                const UOp *a = hand_load(
+                    k,
+                    hand_at(k, pa, hand_add(k, hand_scaled(k, r[0], MR * K, 0), hand_scaled(k, kk, KU, m * K + u)), 1));
+                const UOp *b = hand_load(
+                    k,
+                    hand_at(k, pb, hand_add(k, hand_scaled(k, r[1], 32, 0), hand_scaled(k, kk, KU * N, u * N + n * 16)),
+                            16));
                 const UOp *product = hand_mul(k, a, b);
                 sum = sum ? hand_add(k, sum, product) : product;
             }
@@ -315,11 +372,16 @@ static void gates_a_lane(void **state)
     Graph *g = k->g;
     const UOp *i = hand_loop(k, 0, 3, AXIS_LOOP), *lane[16], *first = hand_scaled(k, i, 16, 0);
     for (int l = 0; l < 16; l++) lane[l] = uop_index(g, l);
-    const UOp *at = hand_add(k, first, uop_new(g, UOP_STACK, DT_VOID, NO_ARG, lane, 16)), *gate = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, at, uop_index(g, N));
-    const UOp *x = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 1, DT_F32, N), first, 16), uop_float(g, DT_F32, 0), gate);
-    const UOp *z = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 2, DT_F32, 3 * N), hand_scaled(k, at, 3, 0), 1), uop_float(g, DT_F32, 0), gate);
+    const UOp *at = hand_add(k, first, uop_new(g, UOP_STACK, DT_VOID, NO_ARG, lane, 16)),
+              *gate = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, at, uop_index(g, N));
+    const UOp *x = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 1, DT_F32, N), first, 16),
+                       uop_float(g, DT_F32, 0), gate);
+    const UOp *z =
+        UOP(g, UOP_LOAD, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 2, DT_F32, 3 * N), hand_scaled(k, at, 3, 0), 1),
+            uop_float(g, DT_F32, 0), gate);
     const UOp *where = UOP(g, UOP_CAST, DT_F32, NO_ARG, at), *v = hand_add(k, hand_add(k, x, z), where);
-    const UOp *end = hand_end(k, UOP(g, UOP_STORE, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 0, DT_F32, N), first, 16), v, gate), &i, 1);
+    const UOp *end = hand_end(
+        k, UOP(g, UOP_STORE, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 0, DT_F32, N), first, 16), v, gate), &i, 1);
     float *a = floats(N), *b = floats(3 * N), got[48] = { 0 }, want[48] = { 0 };
     hand_sink(k, &end, 1);
     for (int e = 0; e < N; e++) want[e] = a[e] + b[3 * e] + (float)e;
@@ -329,7 +391,8 @@ static void gates_a_lane(void **state)
     free(b);
 }
 
-/* A gate a lane on every type and width: 3 vectors over the first 2 and a half, others read as one and stay as they were. */
+/* A gate a lane on every type and width: 3 vectors over the first 2 and a half, others read as one and stay as they
+ * were. */
 static void masked_types(void **state)
 {
     (void)state;
@@ -340,9 +403,12 @@ static void masked_types(void **state)
             int n = 2 * lanes + lanes / 2;
             const UOp *i = hand_loop(k, 0, 3, AXIS_LOOP), *lane[16], *first = hand_scaled(k, i, lanes, 0);
             for (int l = 0; l < lanes; l++) lane[l] = uop_index(g, l);
-            const UOp *at = hand_add(k, first, uop_new(g, UOP_STACK, DT_VOID, NO_ARG, lane, (uint32_t)lanes)), *gate = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, at, uop_index(g, n));
-            const UOp *x = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 1, (DType)t, n), first, lanes), uop_const_like(g, (DType)t, 1), gate);
-            const UOp *store[2] = { UOP(g, UOP_STORE, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 0, (DType)t, 48), first, lanes), x, gate),
+            const UOp *at = hand_add(k, first, uop_new(g, UOP_STACK, DT_VOID, NO_ARG, lane, (uint32_t)lanes)),
+                      *gate = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, at, uop_index(g, n));
+            const UOp *x = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 1, (DType)t, n), first, lanes),
+                               uop_const_like(g, (DType)t, 1), gate);
+            const UOp *store[2] = { UOP(g, UOP_STORE, DT_VOID, NO_ARG,
+                                        hand_at(k, hand_param(k, 0, (DType)t, 48), first, lanes), x, gate),
                                     hand_store(k, hand_at(k, hand_param(k, 2, (DType)t, 48), first, lanes), x) };
             const UOp *end = hand_end(k, uop_new(g, UOP_GROUP, DT_VOID, NO_ARG, store, 2), &i, 1);
             char in[48 * 8], got[2][48 * 8], want[2][48 * 8];
@@ -354,11 +420,13 @@ static void masked_types(void **state)
             for (int e = n; e < 3 * lanes; e++) put(want[1], (DType)t, e, dtype_is_float((DType)t) ? bits_of(1) : 1);
             hand_sink(k, &end, 1);
             run_one(k, (void *[]){ got[0], in, got[1] }, 1);
-            if (memcmp(got, want, sizeof got)) stop("%s, %d lanes: masked access differs\n", dtype_name((DType)t), lanes);
+            if (memcmp(got, want, sizeof got))
+                stop("%s, %d lanes: masked access differs\n", dtype_name((DType)t), lanes);
         }
 }
 
-/* Lanes from places that lie in memory, with a gate a lane and without: negative places read as 1, or are counted from 50. */
+/* Lanes from places that lie in memory, with a gate a lane and without: negative places read as 1, or are counted
+ * from 50. */
 static void gathered_lanes(void **state)
 {
     (void)state;
@@ -367,11 +435,18 @@ static void gathered_lanes(void **state)
             Kernel *k = hand_kernel();
             Graph *g = k->g;
             enum { N = 100, OUT = 48, FROM = 50 };
-            const UOp *i = hand_loop(k, 0, 3, AXIS_LOOP), *first = hand_scaled(k, i, lanes, 0), *x = hand_param(k, 1, (DType)t, N);
-            const UOp *place = hand_load(k, hand_at(k, hand_param(k, 2, DT_I32, OUT), first, lanes)), *at = UOP(g, UOP_CAST, DT_INDEX, NO_ARG, place);
-            const UOp *below = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, at, uop_index(g, 0)), *gate = UOP(g, UOP_CMPNE, DT_VOID, NO_ARG, below, uop_bool(g, true));
-            const UOp *v[2] = { UOP(g, UOP_LOAD, DT_VOID, NO_ARG, hand_at(k, x, at, 1), uop_const_like(g, (DType)t, 1), gate), hand_load(k, hand_at(k, x, hand_add(k, hand_scaled(k, i, 2, FROM), at), 1)) }, *store[2];
-            for (int s = 0; s < 2; s++) store[s] = hand_store(k, hand_at(k, hand_param(k, s ? 3 : 0, (DType)t, OUT), first, lanes), v[s]);
+            const UOp *i = hand_loop(k, 0, 3, AXIS_LOOP), *first = hand_scaled(k, i, lanes, 0),
+                      *x = hand_param(k, 1, (DType)t, N);
+            const UOp *place = hand_load(k, hand_at(k, hand_param(k, 2, DT_I32, OUT), first, lanes)),
+                      *at = UOP(g, UOP_CAST, DT_INDEX, NO_ARG, place);
+            const UOp *below = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, at, uop_index(g, 0)),
+                      *gate = UOP(g, UOP_CMPNE, DT_VOID, NO_ARG, below, uop_bool(g, true));
+            const UOp *v[2] = { UOP(g, UOP_LOAD, DT_VOID, NO_ARG, hand_at(k, x, at, 1), uop_const_like(g, (DType)t, 1),
+                                    gate),
+                                hand_load(k, hand_at(k, x, hand_add(k, hand_scaled(k, i, 2, FROM), at), 1)) },
+                      *store[2];
+            for (int s = 0; s < 2; s++)
+                store[s] = hand_store(k, hand_at(k, hand_param(k, s ? 3 : 0, (DType)t, OUT), first, lanes), v[s]);
             const UOp *end = hand_end(k, uop_new(g, UOP_GROUP, DT_VOID, NO_ARG, store, 2), &i, 1);
             char in[N * 8], got[2][OUT * 8], want[2][OUT * 8];
             int32_t from[OUT];
@@ -379,12 +454,14 @@ static void gathered_lanes(void **state)
             for (int e = 0; e < N; e++) put(in, (DType)t, e, random_value((DType)t, true));
             for (int e = 0; e < 3 * lanes; e++) {
                 from[e] = (int32_t)((random64() >> 40) % 90) - 45;
-                put(want[0], (DType)t, e, from[e] < 0 ? (dtype_is_float((DType)t) ? bits_of(1) : 1) : get(in, (DType)t, from[e]));
+                put(want[0], (DType)t, e,
+                    from[e] < 0 ? (dtype_is_float((DType)t) ? bits_of(1) : 1) : get(in, (DType)t, from[e]));
                 put(want[1], (DType)t, e, get(in, (DType)t, FROM + 2 * (e / lanes) + from[e]));
             }
             hand_sink(k, &end, 1);
             run_one(k, (void *[]){ got[0], in, from, got[1] }, 1);
-            if (memcmp(got, want, sizeof got)) stop("%s, %d lanes: gathered lanes differ\n", dtype_name((DType)t), lanes);
+            if (memcmp(got, want, sizeof got))
+                stop("%s, %d lanes: gathered lanes differ\n", dtype_name((DType)t), lanes);
         }
 }
 
@@ -393,8 +470,10 @@ static void gate_a_vector(void **state)
 {
     (void)state;
     Kernel *k = hand_kernel();
-    const UOp *i = hand_loop(k, 0, 5, AXIS_LOOP), *gate = UOP(k->g, UOP_CMPLT, DT_VOID, NO_ARG, i, uop_index(k->g, 3)), *at = hand_scaled(k, i, 16, 0);
-    const UOp *x = UOP(k->g, UOP_LOAD, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 1, DT_F32, 48), at, 16), uop_float(k->g, DT_F32, 7), gate);
+    const UOp *i = hand_loop(k, 0, 5, AXIS_LOOP), *gate = UOP(k->g, UOP_CMPLT, DT_VOID, NO_ARG, i, uop_index(k->g, 3)),
+              *at = hand_scaled(k, i, 16, 0);
+    const UOp *x = UOP(k->g, UOP_LOAD, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 1, DT_F32, 48), at, 16),
+                       uop_float(k->g, DT_F32, 7), gate);
     const UOp *end = hand_end(k, hand_store(k, hand_at(k, hand_param(k, 0, DT_F32, 80), at, 16), x), &i, 1);
     float *in = floats(48), got[80], want[80];
     hand_sink(k, &end, 1);
@@ -416,8 +495,11 @@ static void across_lanes(void **state)
     for (int o = 0; o < 3; o++) {
         Kernel *k = hand_kernel();
         const UOp *i = hand_loop(k, 0, M, AXIS_LOOP), *j = hand_loop(k, 1, N / 16, AXIS_REDUCE);
-        const UOp *x = hand_load(k, hand_at(k, hand_param(k, 1, DT_F32, M * N), hand_add(k, hand_scaled(k, i, N, 0), hand_scaled(k, j, 16, 0)), 16));
-        const UOp *v = UOP(k->g, UOP_REDUCE, DT_VOID, ((Arg){ op[o], graph_ints(k->g, (int64_t[]){ 0 }, 1) }), uop_reduce_ranges(k->g, op[o], x, &j, 1));
+        const UOp *x = hand_load(k,
+                                 hand_at(k, hand_param(k, 1, DT_F32, M * N),
+                                         hand_add(k, hand_scaled(k, i, N, 0), hand_scaled(k, j, 16, 0)), 16));
+        const UOp *v = UOP(k->g, UOP_REDUCE, DT_VOID, ((Arg){ op[o], graph_ints(k->g, (int64_t[]){ 0 }, 1) }),
+                           uop_reduce_ranges(k->g, op[o], x, &j, 1));
         const UOp *lane0 = UOP(k->g, UOP_INDEX, DT_VOID, NO_ARG, v, uop_index(k->g, 0));
         const UOp *end = hand_end(k, hand_store(k, hand_at(k, hand_param(k, 0, DT_F32, M), i, 1), lane0), &i, 1);
         hand_sink(k, &end, 1);
@@ -443,11 +525,17 @@ static void halves(void **state)
         for (int lanes = 1; lanes <= 16; lanes += 15) {
             Kernel *k = hand_kernel();
             const UOp *i = hand_loop(k, 0, COUNT / lanes, AXIS_LOOP), *at = hand_scaled(k, i, lanes, 0);
-            const UOp *a = hand_load(k, hand_at(k, hand_param(k, 1, (DType)t, COUNT), at, lanes)), *b = hand_load(k, hand_at(k, hand_param(k, 2, (DType)t, COUNT), at, lanes));
-            const UOp *end = hand_end(k, hand_store(k, hand_at(k, hand_param(k, 0, (DType)t, COUNT), at, lanes), hand_add(k, hand_mul(k, a, b), a)), &i, 1);
+            const UOp *a = hand_load(k, hand_at(k, hand_param(k, 1, (DType)t, COUNT), at, lanes)),
+                      *b = hand_load(k, hand_at(k, hand_param(k, 2, (DType)t, COUNT), at, lanes));
+            const UOp *end = hand_end(k,
+                                      hand_store(k, hand_at(k, hand_param(k, 0, (DType)t, COUNT), at, lanes),
+                                                 hand_add(k, hand_mul(k, a, b), a)),
+                                      &i, 1);
             uint16_t in[2][COUNT], got[COUNT];
             int64_t v[2][COUNT];
-            for (int e = 0; e < 2 * COUNT; e++) v[e / COUNT][e % COUNT] = random_value((DType)t, false), put(in[e / COUNT], (DType)t, e % COUNT, v[e / COUNT][e % COUNT]);
+            for (int e = 0; e < 2 * COUNT; e++)
+                v[e / COUNT][e % COUNT] = random_value((DType)t, false),
+                                 put(in[e / COUNT], (DType)t, e % COUNT, v[e / COUNT][e % COUNT]);
             hand_sink(k, &end, 1);
             assert_int_equal(kernel_select(k, &target), TG_OK);
             run_one(k, (void *[]){ got, in[0], in[1] }, 1);
@@ -456,7 +544,9 @@ static void halves(void **state)
                 uop_eval(UOP_MUL, (DType)t, (DType)t, p, &p[0]);
                 p[1] = v[0][e];
                 uop_eval(UOP_ADD, (DType)t, (DType)t, p, &want);
-                if (!close_to((DType)t, get(got, (DType)t, e), want, UOP_ADD)) stop("%s element %d: got %g, expected %g\n", dtype_name((DType)t), e, real_of(get(got, (DType)t, e)), real_of(want));
+                if (!close_to((DType)t, get(got, (DType)t, e), want, UOP_ADD))
+                    stop("%s element %d: got %g, expected %g\n", dtype_name((DType)t), e,
+                         real_of(get(got, (DType)t, e)), real_of(want));
             }
         }
 }

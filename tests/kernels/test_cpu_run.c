@@ -1,4 +1,5 @@
-/* The CPU backend as a session uses it: a plan by hand with shared and serial kernels, a host function that sets a size and may fail, a copy; the code cache; no compiler. */
+/* The CPU backend as a session uses it: a plan by hand with shared and serial kernels, a host function that sets a size
+ * and may fail, a copy; the code cache; no compiler. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +20,17 @@ static Device *open_device(int threads, const char *cache_dir)
     return d;
 }
 
-/* out[i] = in[i] * scale + offset for rows of N / ROWS, rows shared among threads; with a variable only that many rows. */
+/* out[i] = in[i] * scale + offset for rows of N / ROWS, rows shared among threads; with a variable only that many rows.
+ */
 static Kernel *scale_kernel(float scale, float offset, bool variable)
 {
     Kernel *k = hand_kernel();
     const UOp *rows = uop_index(k->g, ROWS);
     if (variable) kernel_add_var(k, rows = uop_var(k->g, "rows", 0, ROWS));
-    const UOp *r[2] = { uop_range(k->g, 0, rows, AXIS_THREAD), hand_loop(k, 1, N / ROWS, AXIS_LOOP) }, *at = hand_add(k, hand_scaled(k, r[0], N / ROWS, 0), r[1]);
-    const UOp *x = hand_load(k, hand_at(k, hand_param(k, 1, DT_F32, N), at, 1)), *v = hand_add(k, hand_mul(k, x, uop_float(k->g, DT_F32, scale)), uop_float(k->g, DT_F32, offset));
+    const UOp *r[2] = { uop_range(k->g, 0, rows, AXIS_THREAD), hand_loop(k, 1, N / ROWS, AXIS_LOOP) },
+              *at = hand_add(k, hand_scaled(k, r[0], N / ROWS, 0), r[1]);
+    const UOp *x = hand_load(k, hand_at(k, hand_param(k, 1, DT_F32, N), at, 1)),
+              *v = hand_add(k, hand_mul(k, x, uop_float(k->g, DT_F32, scale)), uop_float(k->g, DT_F32, offset));
     const UOp *end = hand_end(k, hand_store(k, hand_at(k, hand_param(k, 0, DT_F32, N), at, 1), v), r, 2);
     hand_sink(k, &end, 1);
     k->bytes = N * 8;
@@ -45,21 +49,45 @@ static TgStatus set_rows(const HostCall *call, void *const *args, int64_t *vars)
     return TG_OK;
 }
 
-typedef struct { Device *d; Kernel *kernel[2]; Code *code; Executable *e; Graph *g; Plan plan; Step step[4]; PlanBuffer buffer[4]; uint32_t arg[4][2], var[1]; float *in, *out, *copy; } Fixture;
+typedef struct {
+    Device *d;
+    Kernel *kernel[2];
+    Code *code;
+    Executable *e;
+    Graph *g;
+    Plan plan;
+    Step step[4];
+    PlanBuffer buffer[4];
+    uint32_t arg[4][2], var[1];
+    float *in, *out, *copy;
+} Fixture;
 
 static void plan_of(Fixture *f)
 {
     const UOp *dim = uop_index(f->g, N);
     const Shape *shape = graph_shape(f->g, &dim, 1);
     static const uint32_t args[4][2] = { { 1, 0 }, { 1, 1 }, { 2, 1 }, { 3, 1 } };
-    for (int i = 0; i < 4; i++) f->buffer[i] = (PlanBuffer){ .kind = MEM_OUTPUT, .size_bytes = N * 4, .dtype = DT_F32, .shape = shape };
+    for (int i = 0; i < 4; i++)
+        f->buffer[i] = (PlanBuffer){ .kind = MEM_OUTPUT, .size_bytes = N * 4, .dtype = DT_F32, .shape = shape };
     f->buffer[0].kind = MEM_INPUT, f->buffer[1].kind = MEM_ARENA, f->buffer[3].offset = 1;
     memcpy(f->arg, args, sizeof args);
     f->step[0] = (Step){ .kind = STEP_KERNEL, .kernel = 0, .narg = 2, .arg = f->arg[0], .thread_count = ROWS };
-    f->step[1] = (Step){ .kind = STEP_HOST, .sync = true, .narg = 1, .arg = f->arg[1], .thread_count = 1, .host = set_rows };
-    f->step[2] = (Step){ .kind = STEP_KERNEL, .kernel = 1, .narg = 2, .arg = f->arg[2], .nvar = 1, .var = f->var, .thread_count = -1 };
+    f->step[1] =
+        (Step){ .kind = STEP_HOST, .sync = true, .narg = 1, .arg = f->arg[1], .thread_count = 1, .host = set_rows };
+    f->step[2] = (Step){
+        .kind = STEP_KERNEL, .kernel = 1, .narg = 2, .arg = f->arg[2], .nvar = 1, .var = f->var, .thread_count = -1
+    };
     f->step[3] = (Step){ .kind = STEP_COPY, .narg = 2, .arg = f->arg[3], .thread_count = 1 };
-    f->plan = (Plan){ .step = f->step, .nstep = 4, .kernel = f->kernel, .nkernel = 2, .buffer = f->buffer, .nbuffer = 4, .ninput = 1, .noutput = 2, .nvar = 1, .arena_bytes = N * 4 };
+    f->plan = (Plan){ .step = f->step,
+                      .nstep = 4,
+                      .kernel = f->kernel,
+                      .nkernel = 2,
+                      .buffer = f->buffer,
+                      .nbuffer = 4,
+                      .ninput = 1,
+                      .noutput = 2,
+                      .nvar = 1,
+                      .arena_bytes = N * 4 };
 }
 
 static Fixture *fixture(int threads, const char *cache_dir, CompileStats *stats)
@@ -104,7 +132,8 @@ static void check(const Fixture *f, int64_t rows)
 {
     for (int i = 0; i < N; i++) {
         float want = i < rows * (N / ROWS) ? 2.0f * (float)i + 1 : -1;
-        if (f->out[i] != want || f->copy[i] != 2.0f * (float)i) stop("element %d: got %g and %g\n", i, f->out[i], f->copy[i]);
+        if (f->out[i] != want || f->copy[i] != 2.0f * (float)i)
+            stop("element %d: got %g and %g\n", i, f->out[i], f->copy[i]);
     }
 }
 
@@ -140,7 +169,8 @@ static void runs(int threads)
     fixture_free(f);
 }
 
-/* A loop in the plan: arena = 2 * in; rounds of arena[rows of this round] += 1; the rounds, the rows and an error are the host's choice. */
+/* A loop in the plan: arena = 2 * in; rounds of arena[rows of this round] += 1; the rounds, the rows and an error are
+ * the host's choice. */
 enum { ROUNDS = 20 };
 static int fails_at;
 
@@ -164,7 +194,12 @@ static void loops(void **state)
 {
     (void)state;
     Fixture *f = fixture(0, NULL, NULL);
-    Step step[6] = { f->step[0], { .kind = STEP_HOST, .host = loop_begin }, f->step[2], { .kind = STEP_HOST, .host = loop_next }, { .kind = STEP_JUMP, .target = 2, .nvar = 1 }, f->step[3] };
+    Step step[6] = { f->step[0],
+                     { .kind = STEP_HOST, .host = loop_begin },
+                     f->step[2],
+                     { .kind = STEP_HOST, .host = loop_next },
+                     { .kind = STEP_JUMP, .target = 2, .nvar = 1 },
+                     f->step[3] };
     uint32_t in_place[2] = { 1, 1 }, flag = 1;
     step[2].sync = step[5].sync = true;
     step[2].arg = in_place;
@@ -179,7 +214,8 @@ static void loops(void **state)
         assert_int_equal(s, fails_at ? TG_BAD_INPUT : TG_OK);
         for (int e = 0; e < N && !fails_at; e++) {
             int row = e / (N / ROWS), rounds = ROWS - row < ROUNDS ? ROWS - row : ROUNDS;
-            if (f->copy[e] != 2.0f * (float)e + (float)rounds) stop("run %d, element %d: got %g\n", i, e, f->copy[e] - 2.0f * (float)e);
+            if (f->copy[e] != 2.0f * (float)e + (float)rounds)
+                stop("run %d, element %d: got %g\n", i, e, f->copy[e] - 2.0f * (float)e);
         }
     }
     fixture_free(f);
@@ -202,7 +238,8 @@ static void cached_code(void **state)
         assert_int_equal(run(f, 9), TG_OK);
         check(f, 9);
         fixture_free(f);
-        snprintf(command, sizeof command, "for f in %s/cpu/*; do printf x | dd of=$f bs=1 seek=200 conv=notrunc 2>/dev/null; done", dir);
+        snprintf(command, sizeof command,
+                 "for f in %s/cpu/*; do printf x | dd of=$f bs=1 seek=200 conv=notrunc 2>/dev/null; done", dir);
         if (round == 1) assert_int_equal(system(command), 0);
     }
     snprintf(command, sizeof command, "rm -r %s", dir);
@@ -276,7 +313,9 @@ static void bad_devices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_thread), cmocka_unit_test(all_threads), cmocka_unit_test(loops), cmocka_unit_test(cached_code), cmocka_unit_test(no_compiler), cmocka_unit_test(timing), cmocka_unit_test(bad_devices),
+        cmocka_unit_test(one_thread),  cmocka_unit_test(all_threads), cmocka_unit_test(loops),
+        cmocka_unit_test(cached_code), cmocka_unit_test(no_compiler), cmocka_unit_test(timing),
+        cmocka_unit_test(bad_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

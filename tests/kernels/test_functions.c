@@ -1,5 +1,6 @@
-/* Functions: chains of equal blocks, random ones, are found, scheduled once and still what the interpreter says of the tensors; blocks that differ are not shared; calls of calls.
- * FUNCTIONS_COUNT chains (default 120) from FUNCTIONS_SEED (default 1), half of them for a GPU.
+/* Functions: chains of equal blocks, random ones, are found, scheduled once and still what the interpreter says of the
+ * tensors; blocks that differ are not shared; calls of calls. FUNCTIONS_COUNT chains (default 120) from FUNCTIONS_SEED
+ * (default 1), half of them for a GPU.
  */
 #include "tests/test.h"
 
@@ -91,7 +92,11 @@ static void new_chain(RandomGraph *rg, Chain *c, uint64_t seed, bool differ)
 {
     *rg = (RandomGraph){ .g = graph_new(), .r = { seed * UINT64_C(0x9e3779b97f4a7c15) } };
     Random *r = &rg->r;
-    *c = (Chain){ .rows = 1 + random_below(r, 9), .width = 2 * (1 + random_below(r, 7)), .steps = 1 + random_below(r, STEPS), .blocks = 3 + random_below(r, 4), .scale = 0.5 };
+    *c = (Chain){ .rows = 1 + random_below(r, 9),
+                  .width = 2 * (1 + random_below(r, 7)),
+                  .steps = 1 + random_below(r, STEPS),
+                  .blocks = 3 + random_below(r, 4),
+                  .scale = 0.5 };
     for (uint32_t i = 0; i < c->steps; i++) c->step[i] = random_below(r, 8);
     new_input(rg, 0, c->rows, c->width);
     new_input(rg, 1, c->rows, c->rows);
@@ -144,7 +149,8 @@ static bool agrees(RandomGraph *rg, const UOp *sink, const UOp *tensors, const T
     rg->sink = tensors;
     bool ok = graph_error(rg->g) == TG_OK && went(&at, ref_eval(want, rg->g, tensors->src, tensors->nsrc, &in));
     if (!ok) return false;
-    ok = went(&at, sched_callify(&sink, rg->g, sink, t)) && went(&at, sched_functions(&sink, &homes, rg->g, sink, t)) && went(&at, sched_rangeify(s, rg->g, sink, t, &homes));
+    ok = went(&at, sched_callify(&sink, rg->g, sink, t)) && went(&at, sched_functions(&sink, &homes, rg->g, sink, t)) &&
+        went(&at, sched_rangeify(s, rg->g, sink, t, &homes));
     ok = ok && schedule_agrees(rg, s, want, &m, &at);
     memory_free(&m);
     m = (Memory){ 0 };
@@ -159,7 +165,8 @@ static bool agrees(RandomGraph *rg, const UOp *sink, const UOp *tensors, const T
 /* Nothing that was one kernel is two, and what one call needs was looked at once. */
 static void chains_are_functions(void **state)
 {
-    long count = setting("FUNCTIONS_COUNT", 120), first = setting("FUNCTIONS_SEED", 1), bad = 0, shared = 0, kernels = 0;
+    long count = setting("FUNCTIONS_COUNT", 120), first = setting("FUNCTIONS_SEED", 1), bad = 0, shared = 0,
+         kernels = 0;
     (void)state;
     for (long i = 0; i < count; i++) {
         RandomGraph rg;
@@ -168,8 +175,11 @@ static void chains_are_functions(void **state)
         const Target *t = &targets[seed % 2];
         new_chain(&rg, &c, seed, false);
         Schedule *s, *plain = plain_schedule(&rg, t);
-        bool ok = agrees(&rg, rg.sink, rg.sink, t, seed, &s) && s->count == plain->count && most_calls(s) + 1 >= c.blocks && graphs_of(s) < graphs_of(plain);
-        if (!ok) print_message("seed %lu: %u kernels for %u, %u calls for %u blocks\n", (unsigned long)seed, s->count, plain->count, most_calls(s), c.blocks);
+        bool ok = agrees(&rg, rg.sink, rg.sink, t, seed, &s) && s->count == plain->count &&
+            most_calls(s) + 1 >= c.blocks && graphs_of(s) < graphs_of(plain);
+        if (!ok)
+            print_message("seed %lu: %u kernels for %u, %u calls for %u blocks\n", (unsigned long)seed, s->count,
+                          plain->count, most_calls(s), c.blocks);
         bad += !ok;
         kernels += s->count;
         shared += s->count - graphs_of(s);
@@ -190,7 +200,8 @@ static void blocks_that_differ_stay(void **state)
         Schedule *s;
         new_chain(&rg, &c, seed, true);
         assert_true(agrees(&rg, rg.sink, rg.sink, &targets[seed % 2], seed, &s));
-        for (uint32_t i = 0; i < s->nfunction; i++) assert_true(s->function[i].count * c.blocks < s->count);       /* a part of them may repeat, never the whole */
+        /* a part of them may repeat, never the whole */
+        for (uint32_t i = 0; i < s->nfunction; i++) assert_true(s->function[i].count * c.blocks < s->count);
         schedule_free(s);
         random_graph_free(&rg);
     }
@@ -205,9 +216,13 @@ static U call_of(Graph *g, U f, const UOp *const *arg, uint32_t n)
     return uop_new(g, UOP_CALL, DT_VOID, NO_ARG, src, n + 1);
 }
 
-static U result(Graph *g, U call, uint32_t k, U like) { return UOP(g, UOP_GETTUPLE, DT_F32, ARG_I(k), call, uop_sizes(g, like->shape->dim, uop_rank(like))); }
+static U result(Graph *g, U call, uint32_t k, U like)
+{
+    return UOP(g, UOP_GETTUPLE, DT_F32, ARG_I(k), call, uop_sizes(g, like->shape->dim, uop_rank(like)));
+}
 
-/* inner(a, b) = (|a| row sums + b, b); outer(a, w) = inner(inner(a, w) w) of both results, twice the first; w is a constant in one call and an input in the other. */
+/* inner(a, b) = (|a| row sums + b, b); outer(a, w) = inner(inner(a, w) w) of both results, twice the first; w is a
+ * constant in one call and an input in the other. */
 static void calls_of_calls(void **state)
 {
     (void)state;
@@ -217,14 +232,20 @@ static void calls_of_calls(void **state)
         const int64_t size[2] = { 6, 6 }, base = 1000;
         new_input(&rg, 0, 6, 6);
         new_input(&rg, 1, 6, 6);
-        U a = uop_param(g, DT_F32, rg.input[0]->shape->dim, 2, base), b = uop_param(g, DT_F32, rg.input[0]->shape->dim, 2, base + 1);
-        U inner = UOP(g, UOP_FUNCTION, DT_VOID, ARG_I(base), UOP(g, UOP_TUPLE, DT_VOID, NO_ARG, add(g, sum(g, abs_(g, a), 1, true), b), b));
+        U a = uop_param(g, DT_F32, rg.input[0]->shape->dim, 2, base),
+          b = uop_param(g, DT_F32, rg.input[0]->shape->dim, 2, base + 1);
+        U inner = UOP(g, UOP_FUNCTION, DT_VOID, ARG_I(base),
+                      UOP(g, UOP_TUPLE, DT_VOID, NO_ARG, add(g, sum(g, abs_(g, a), 1, true), b), b));
         U c = uop_param(g, DT_F32, a->shape->dim, 2, base + 2), w = uop_param(g, DT_F32, a->shape->dim, 2, base + 3);
-        U one = call_of(g, inner, (const UOp *[]){ c, w }, 2), two = call_of(g, inner, (const UOp *[]){ matmul(g, result(g, one, 0, c), w), result(g, one, 1, c) }, 2);
-        U outer = UOP(g, UOP_FUNCTION, DT_VOID, ARG_I(base + 2), UOP(g, UOP_TUPLE, DT_VOID, NO_ARG, result(g, two, 0, c), result(g, two, 1, c), result(g, two, 0, c)));
+        U one = call_of(g, inner, (const UOp *[]){ c, w }, 2),
+          two = call_of(g, inner, (const UOp *[]){ matmul(g, result(g, one, 0, c), w), result(g, one, 1, c) }, 2);
+        U outer =
+            UOP(g, UOP_FUNCTION, DT_VOID, ARG_I(base + 2),
+                UOP(g, UOP_TUPLE, DT_VOID, NO_ARG, result(g, two, 0, c), result(g, two, 1, c), result(g, two, 0, c)));
         U first = call_of(g, outer, (const UOp *[]){ rg.input[0], weight(&rg, 2, size) }, 2);
         U second = call_of(g, outer, (const UOp *[]){ result(g, first, 2, c), rg.input[1] }, 2);
-        U sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, result(g, second, 0, c), result(g, second, 1, c), add(g, result(g, first, 0, c), result(g, first, 1, c)));
+        U sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, result(g, second, 0, c), result(g, second, 1, c),
+                     add(g, result(g, first, 0, c), result(g, first, 1, c)));
         Schedule *s;
         assert_true(agrees(&rg, sink, graph_inline(g, sink), &targets[k], k, &s));
         assert_int_equal(s->nfunction, 1);
@@ -236,6 +257,7 @@ static void calls_of_calls(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(chains_are_functions), cmocka_unit_test(blocks_that_differ_stay), cmocka_unit_test(calls_of_calls) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(chains_are_functions),
+                                        cmocka_unit_test(blocks_that_differ_stay), cmocka_unit_test(calls_of_calls) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

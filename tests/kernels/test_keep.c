@@ -1,4 +1,5 @@
-/* KEEP and peeled loops: rows that several loops read, under lists of OptOps, in every form by the interpreter against the plain kernel. */
+/* KEEP and peeled loops: rows that several loops read, under lists of OptOps, in every form by the interpreter against
+ * the plain kernel. */
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -8,17 +9,26 @@
 #include "graph/scalar.h"
 #include "random_stages.h"
 
-static const Target cpu = { .kind = "cpu", .vector_bytes = 32, .vector_registers = 16, .threads = 4, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true,
+static const Target cpu = { .kind = "cpu",
+                            .vector_bytes = 32,
+                            .vector_registers = 16,
+                            .threads = 4,
+                            .l1_bytes = 32 << 10,
+                            .l2_bytes = 1 << 20,
+                            .has_threads = true,
+                            .has_fma = true,
                             .has_exp2 = true };
 
 static const UOp *rows_softmax(Graph *g, const UOp *x) { return softmax(g, x, 1); }
 static const UOp *columns_softmax(Graph *g, const UOp *x) { return softmax(g, x, 0); }
-static const UOp *root_norm(Graph *g, const UOp *x)                  /* e / sqrt(mean e^2 + 1) of e = 2^x: three loops, of which the sum needs no other */
+static const UOp *
+root_norm(Graph *g, const UOp *x) /* e / sqrt(mean e^2 + 1) of e = 2^x: three loops, of which the sum needs no other */
 {
     const UOp *e = exp2_(g, x), *mean = sum(g, mul(g, e, e), 1, true);
     return mul(g, e, recip(g, sqrt_(g, add(g, mean, uop_const_like(g, DT_F32, 1)))));
 }
-static const UOp *centred(Graph *g, const UOp *x)                    /* (e - mean) / (1 + sum of squares of that): e in three loops, one behind the other */
+static const UOp *
+centred(Graph *g, const UOp *x) /* (e - mean) / (1 + sum of squares of that): e in three loops, one behind the other */
 {
     const UOp *e = exp2_(g, x), *d = sub(g, e, mul(g, sum(g, e, 1, true), uop_const_like(g, DT_F32, 0.125)));
     return mul(g, d, recip(g, add(g, sum(g, mul(g, d, d), 1, true), uop_const_like(g, DT_F32, 1))));
@@ -28,14 +38,21 @@ static const UOp *over_mean(Graph *g, const UOp *x)                  /* e / sum 
     const UOp *e = exp2_(g, x);
     return mul(g, e, recip(g, sum(g, max_(g, e, sum(g, e, 1, true)), 1, true)));
 }
-static const UOp *scaled_softmax(Graph *g, const UOp *x)             /* the greatest of 2 e - 1 of e = 2^x, which is a fused product and sum */
+static const UOp *
+scaled_softmax(Graph *g, const UOp *x) /* the greatest of 2 e - 1 of e = 2^x, which is a fused product and sum */
 {
     return softmax(g, add(g, mul(g, exp2_(g, x), uop_const_like(g, DT_F32, 2)), uop_const_like(g, DT_F32, -1)), 1);
 }
 static const UOp *plain_sum(Graph *g, const UOp *x) { return mul(g, x, sum(g, x, 1, true)); }
 
 /* exps: EXP2s that are left; -1: any. refused: what the message says. */
-typedef struct { const UOp *(*make)(Graph *g, const UOp *x); int64_t m, n; const char *opts; int exps; const char *refused; } Row;
+typedef struct {
+    const UOp *(*make)(Graph *g, const UOp *x);
+    int64_t m, n;
+    const char *opts;
+    int exps;
+    const char *refused;
+} Row;
 static const Row row[] = {
     { rows_softmax, 5, 31, "", 2, NULL },
     { rows_softmax, 5, 31, "KEEP 3", 1, NULL },
@@ -93,7 +110,8 @@ static void run(Case *c, Kernel *k, Run how, float *out, const char *stage)
     RefMem mem[KERNEL_PARAMS];
     int64_t bytes = c->r->m * c->r->n * (int64_t)sizeof *out;
     memset(out, 0x5a, (size_t)bytes);
-    for (uint32_t i = 0; i < k->nparam; i++) mem[i] = k->param[i].written ? (RefMem){ out, bytes } : (RefMem){ c->in, bytes };
+    for (uint32_t i = 0; i < k->nparam; i++)
+        mem[i] = k->param[i].written ? (RefMem){ out, bytes } : (RefMem){ c->in, bytes };
     Place at = { (uint64_t)(c->r - row), stage, k, &k->opts, NULL };
     assert_true(went(&at, how(k, mem, NULL)));
     if (out != c->want) assert_true(agree(&at, DT_F32, out, c->want, c->r->m * c->r->n));

@@ -1,6 +1,6 @@
-/* Random graphs as whole plans: scheduled, optimised (by the heuristic, or at random), packed, planned, loaded and run, twice, by the reference device, the CPU
- * and CUDA, against the interpreter of tensors. PLAN_COUNT graphs from RANDOM_SEED (default 1). The emulator of CUDA runs a graph's nodes in
- * any order that its edges allow.
+/* Random graphs as whole plans: scheduled, optimised (by the heuristic, or at random), packed, planned, loaded and run,
+ * twice, by the reference device, the CPU and CUDA, against the interpreter of tensors. PLAN_COUNT graphs from
+ * RANDOM_SEED (default 1). The emulator of CUDA runs a graph's nodes in any order that its edges allow.
  */
 #include "tests/test.h"
 
@@ -28,13 +28,25 @@ static void choose(OptList *out, const Kernel *k, const ScheduleItem *item, cons
 
 /* ---- one plan ---- */
 
-typedef struct { RandomGraph rg; RefTensor want[3]; Schedule *s; Plan *p; Code *code; Executable *x; void *out[3]; Place at; } Session;
+typedef struct {
+    RandomGraph rg;
+    RefTensor want[3];
+    Schedule *s;
+    Plan *p;
+    Code *code;
+    Executable *x;
+    void *out[3];
+    Place at;
+} Session;
 
 static TgStatus prepare(Session *r, Engine *e)
 {
     CompileStats stats;
-    TRY(ref_eval(r->want, r->rg.g, r->rg.sink->src, r->rg.sink->nsrc, &(RefInput){ .param = (const void *const *)r->rg.data, .nparam = RANDOM_INPUTS, .nvar = r->rg.var != NULL,
-                                                                              .var = &(RefVar){ r->rg.var, r->rg.var_value } }));
+    TRY(ref_eval(r->want, r->rg.g, r->rg.sink->src, r->rg.sink->nsrc,
+                 &(RefInput){ .param = (const void *const *)r->rg.data,
+                              .nparam = RANDOM_INPUTS,
+                              .nvar = r->rg.var != NULL,
+                              .var = &(RefVar){ r->rg.var, r->rg.var_value } }));
     TRY(sched_schedule(&r->s, r->rg.g, r->rg.sink, e->target, NULL));
     TRY(sched_optimize(r->s, e->target, choose, e, NULL));
     TRY(plan_make(&r->p, r->s, e->target));
@@ -47,7 +59,8 @@ static bool run_agrees(Session *r, Engine *e)
     int64_t vars[16];
     for (uint32_t v = 0; v < r->p->nvar; v++) vars[v] = r->rg.var_value;
     for (uint32_t k = 0; k < r->rg.sink->nsrc; k++) {
-        if (!r->out[k]) r->out[k] = malloc((size_t)(uop_numel(r->rg.sink->src[k]) * dtype_size(r->rg.sink->src[k]->dtype)) + 64);
+        if (!r->out[k])
+            r->out[k] = malloc((size_t)(uop_numel(r->rg.sink->src[k]) * dtype_size(r->rg.sink->src[k]->dtype)) + 64);
         memset(r->out[k], 0x5a, (size_t)(uop_numel(r->rg.sink->src[k]) * dtype_size(r->rg.sink->src[k]->dtype)));
     }
     if (!went(&r->at, e->backend->run(r->x, (const void *const *)r->rg.data, r->out, vars))) return false;
@@ -90,6 +103,7 @@ static void plans_of_cuda(void **state) { (void)state, plans_agree(&backend_cuda
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(plans_of_the_reference), cmocka_unit_test(plans_of_the_cpu), cmocka_unit_test(plans_of_cuda) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(plans_of_the_reference), cmocka_unit_test(plans_of_the_cpu),
+                                        cmocka_unit_test(plans_of_cuda) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

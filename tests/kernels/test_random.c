@@ -1,6 +1,6 @@
-/* Random tensor graphs: what the interpreter says of the tensors against the scheduled kernels that it executes in each of their forms, the later ones under random
- * lists of OptOps. RANDOM_COUNT graphs (default 150) from RANDOM_SEED (default 1), odd seeds for a GPU, even ones for a CPU;
- * RANDOM_VERBOSE prints what fails.
+/* Random tensor graphs: what the interpreter says of the tensors against the scheduled kernels that it executes in each
+ * of their forms, the later ones under random lists of OptOps. RANDOM_COUNT graphs (default 150) from RANDOM_SEED
+ * (default 1), odd seeds for a GPU, even ones for a CPU; RANDOM_VERBOSE prints what fails.
  */
 #include "tests/test.h"
 
@@ -13,9 +13,26 @@
 #include "random_stages.h"
 
 static const Target targets[2] = {
-    { .kind = "cpu", .vector_bytes = 32, .vector_registers = 16, .threads = 4, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true },
-    { .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = 132, .l1_bytes = 227 << 10, .l2_bytes = 50 << 20, .has_locals = true, .has_fma = true, .has_f16 = true,
-      .has_bf16 = true, .max_block = 256, .warp = 32 },
+    { .kind = "cpu",
+      .vector_bytes = 32,
+      .vector_registers = 16,
+      .threads = 4,
+      .l1_bytes = 32 << 10,
+      .l2_bytes = 1 << 20,
+      .has_threads = true,
+      .has_fma = true },
+    { .kind = "cuda",
+      .vector_bytes = 16,
+      .vector_registers = 255,
+      .threads = 132,
+      .l1_bytes = 227 << 10,
+      .l2_bytes = 50 << 20,
+      .has_locals = true,
+      .has_fma = true,
+      .has_f16 = true,
+      .has_bf16 = true,
+      .max_block = 256,
+      .warp = 32 },
 };
 
 typedef struct { unsigned kernels, lists, ops, refused; } Totals;
@@ -33,19 +50,22 @@ static bool lowering_agrees(Memory *m, Kernel *k, const Target *t, RefMem *pack,
         at->stage = lowering[i].name;
         TgStatus status = lowering[i].stage(k, t);
         if (status == TG_UNSUPPORTED || status == TG_LIMIT) return totals->refused++, true;
-        if (!went(at, status) || !fill_packs(m, k, pack, at) || !launch(m, k, pack, lowering[i].run, want, at)) return false;
+        if (!went(at, status) || !fill_packs(m, k, pack, at) || !launch(m, k, pack, lowering[i].run, want, at))
+            return false;
     }
     return true;
 }
 
-static bool kernel_agrees(Memory *m, const Kernel *original, Random *r, uint64_t seed, const Target *t, void **want, Totals *totals)
+static bool kernel_agrees(Memory *m, const Kernel *original, Random *r, uint64_t seed, const Target *t, void **want,
+                          Totals *totals)
 {
     Kernel *k = kernel_clone(original);
     RefMem pack[KERNEL_PARAMS] = { { NULL, 0 } };
     Place at = { seed, "optimize", k, &k->opts, k->root };
     totals->lists++;
     totals->ops += random_opts(k, r, random_below(r, 6), t);
-    bool ok = fill_packs(m, k, pack, &at) && launch(m, k, pack, ref_exec_root, want, &at) && lowering_agrees(m, k, t, pack, want, &at, totals);
+    bool ok = fill_packs(m, k, pack, &at) && launch(m, k, pack, ref_exec_root, want, &at) &&
+        lowering_agrees(m, k, t, pack, want, &at, totals);
     for (uint32_t i = 0; i < k->nparam; i++) free(pack[i].data);
     kernel_free(k);
     return ok;
@@ -73,11 +93,13 @@ static bool stages_agree(RandomGraph *rg, const RefTensor *want, uint64_t seed, 
     const UOp *sink = rg->sink;
     Place at = { seed, "rangeify", NULL, NULL, NULL };
     s->g = rg->g;
-    bool ok = went(&at, sched_callify(&sink, rg->g, sink, t)) && went(&at, sched_rangeify(s, rg->g, sink, t, NULL)) && schedule_agrees(rg, s, want, &m, &at);
+    bool ok = went(&at, sched_callify(&sink, rg->g, sink, t)) && went(&at, sched_rangeify(s, rg->g, sink, t, NULL)) &&
+        schedule_agrees(rg, s, want, &m, &at);
     memory_free(&m);
     m = (Memory){ 0 };
     at.stage = "layout";
-    ok = ok && went(&at, sched_layout(s, t)) && schedule_agrees(rg, s, want, &m, &at) && kernels_agree(&m, &rg->r, seed, t, totals);
+    ok = ok && went(&at, sched_layout(s, t)) && schedule_agrees(rg, s, want, &m, &at) &&
+        kernels_agree(&m, &rg->r, seed, t, totals);
     memory_free(&m);
     schedule_free(s);
     return ok;
@@ -88,10 +110,14 @@ static bool seed_agrees(uint64_t seed, Totals *totals)
     RandomGraph rg;
     RefTensor want[3];
     random_graph_new(&rg, seed);
-    RefInput in = { .param = (const void *const *)rg.data, .nparam = RANDOM_INPUTS, .nvar = rg.var != NULL, .var = &(RefVar){ rg.var, rg.var_value } };
+    RefInput in = { .param = (const void *const *)rg.data,
+                    .nparam = RANDOM_INPUTS,
+                    .nvar = rg.var != NULL,
+                    .var = &(RefVar){ rg.var, rg.var_value } };
     Text text = { 0 };
     if (getenv("RANDOM_VERBOSE")) graph_print(&text, rg.g, rg.sink), fprintf(stderr, "%s\n", text.s);
-    bool ok = graph_error(rg.g) == TG_OK && went(&(Place){ seed, "tensors", NULL, NULL, NULL }, ref_eval(want, rg.g, rg.sink->src, rg.sink->nsrc, &in));
+    bool ok = graph_error(rg.g) == TG_OK &&
+        went(&(Place){ seed, "tensors", NULL, NULL, NULL }, ref_eval(want, rg.g, rg.sink->src, rg.sink->nsrc, &in));
     if (ok) {
         ok = stages_agree(&rg, want, seed, totals);
         for (uint32_t k = 0; k < rg.sink->nsrc; k++) ref_tensor_free(&want[k]);
@@ -107,14 +133,16 @@ static void stages_agree_with_tensors(void **state)
     long count = setting("RANDOM_COUNT", 150), first = setting("RANDOM_SEED", 1), bad = 0;
     Totals totals = { 0 };
     for (long i = 0; i < count; i++) bad += !seed_agrees((uint64_t)(first + i), &totals);
-    print_message("%ld graphs, %u kernels, %u lists of %u OptOps, %u refused, %ld failures\n", count, totals.kernels, totals.lists, totals.ops, totals.refused, bad);
+    print_message("%ld graphs, %u kernels, %u lists of %u OptOps, %u refused, %ld failures\n", count, totals.kernels,
+                  totals.lists, totals.ops, totals.refused, bad);
     bool complete = random_opts_complete(&targets[0], false);
     complete &= random_opts_complete(&targets[1], false);
     assert_int_equal(bad, 0);
     assert_true(complete);
 }
 
-/* Of 20 elements the last four are read by an index that, where its gate holds, depends on the inner loop alone: the gate must know the pad of the outer one. */
+/* Of 20 elements the last four are read by an index that, where its gate holds, depends on the inner loop alone: the
+ * gate must know the pad of the outer one. */
 static void a_padded_loop_keeps_gates(void **state)
 {
     (void)state;
@@ -123,7 +151,8 @@ static void a_padded_loop_keeps_gates(void **state)
     Schedule *s;
     OptList opts;
     const UOp *eight = uop_index(g, 8), *v = uop_param(g, DT_I64, &eight, 1, 0);
-    const UOp *part[] = { v, flip_axis(g, v, 0), slice_i(g, v, 0, 0, 4) }, *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, max_reduce(g, cat(g, part, 3, 0), 0, false));
+    const UOp *part[] = { v, flip_axis(g, v, 0), slice_i(g, v, 0, 0, 4) },
+              *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, max_reduce(g, cat(g, part, 3, 0), 0, false));
     assert_int_equal(sched_schedule(&s, g, sink, &targets[0], NULL), TG_OK);
     assert_int_equal(s->count, 1);
     Kernel *k = kernel_clone(s->item[0].kernel);
@@ -143,18 +172,25 @@ static void a_padded_loop_keeps_gates(void **state)
     graph_free(g);
 }
 
-/* y[h*w] = x[h,w] times the sum of z[h*w], h and w variable: loops of symbolic size are one or two as the indices want them, become a multiple of the lanes by PADTO, and are
- * divided exactly then; every pair of sizes gives what it should. */
+/* y[h*w] = x[h,w] times the sum of z[h*w], h and w variable: loops of symbolic size are one or two as the indices want
+ * them, become a multiple of the lanes by PADTO, and are divided exactly then; every pair of sizes gives what it
+ * should. */
 static void symbolic_loops_are_padded(void **state)
 {
     (void)state;
     enum { MOST = 7 };
-    static const char *const lists[] = { "", "PADTO 0 4; SPLIT 0 4 UPCAST", "PADTO 1 8; SPLIT 1 8 UNROLL", "PADTO 0 8; SPLIT 0 4 UPCAST; SPLIT 0 2 UPCAST; PADTO 3 4; SPLIT 3 2 UNROLL; SPLIT 3 2 UNROLL" };
+    static const char *const lists[] = {
+        "", "PADTO 0 4; SPLIT 0 4 UPCAST", "PADTO 1 8; SPLIT 1 8 UNROLL",
+        "PADTO 0 8; SPLIT 0 4 UPCAST; SPLIT 0 2 UPCAST; PADTO 3 4; SPLIT 3 2 UNROLL; SPLIT 3 2 UNROLL"
+    };
     Graph *g = graph_new();
     Schedule *s;
     const UOp *h = uop_var(g, "h", 1, MOST), *w = uop_var(g, "w", 1, MOST), *flat = dim_mul(g, h, w);
-    const UOp *x = uop_param(g, DT_I64, (const UOp *[]){ h, w }, 2, 0), *z = uop_param(g, DT_I64, &flat, 1, 1), *total = sum(g, z, 0, true);
-    assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, mul(g, reshape(g, x, &flat, 1), total)), &targets[0], NULL), TG_OK);
+    const UOp *x = uop_param(g, DT_I64, (const UOp *[]){ h, w }, 2, 0), *z = uop_param(g, DT_I64, &flat, 1, 1),
+              *total = sum(g, z, 0, true);
+    assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, mul(g, reshape(g, x, &flat, 1), total)),
+                                    &targets[0], NULL),
+                     TG_OK);
     assert_int_equal(s->count, 1);
     for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
         Kernel *k = kernel_clone(s->item[0].kernel);
@@ -163,13 +199,15 @@ static void symbolic_loops_are_padded(void **state)
         assert_true(went(&(Place){ 0, lists[l], k, &opts, NULL }, opt_apply_list(k, &opts, &targets[0])));
         assert_int_equal(kernel_lower(k, &targets[0], NULL), TG_OK);
         for (int64_t sizes = 0; sizes < MOST * MOST; sizes++) {
-            int64_t size[2] = { sizes / MOST + 1, sizes % MOST + 1 }, n = size[0] * size[1], data[2][MOST * MOST] = { 0 }, got[MOST * MOST + 1] = { 0 }, want = 0, vars[2];
+            int64_t size[2] = { sizes / MOST + 1, sizes % MOST + 1 }, n = size[0] * size[1],
+                    data[2][MOST * MOST] = { 0 }, got[MOST * MOST + 1] = { 0 }, want = 0, vars[2];
             RefMem mem[3];
             for (int64_t i = 0; i < n; i++) data[0][i] = i - 3, want += data[1][i] = 2 * i + 1;
             for (uint32_t i = 0; i < k->nvar; i++) vars[i] = size[strcmp(var_name(k->var[i]), "h") != 0];
             for (uint32_t i = 0; i < k->nparam; i++) {
                 const UOp *b = k->param[i].buffer;
-                mem[i] = k->param[i].written ? (RefMem){ got, (int64_t)sizeof *got * n } : (RefMem){ data[b->arg.i], (int64_t)sizeof *got * n };
+                mem[i] = k->param[i].written ? (RefMem){ got, (int64_t)sizeof *got * n }
+                                             : (RefMem){ data[b->arg.i], (int64_t)sizeof *got * n };
             }
             assert_true(went(&(Place){ (uint64_t)sizes, lists[l], k, &k->opts, NULL }, ref_exec_linear(k, mem, vars)));
             for (int64_t i = 0; i <= n; i++) assert_int_equal(got[i], i < n ? (i - 3) * want : 0);
@@ -180,7 +218,8 @@ static void symbolic_loops_are_padded(void **state)
     graph_free(g);
 }
 
-/* Rows of pads against a matrix: with a constant one the loop of their sums is left out; against one that holds an infinity their sums are no zeros. */
+/* Rows of pads against a matrix: with a constant one the loop of their sums is left out; against one that holds an
+ * infinity their sums are no zeros. */
 static void only_weights_are_skipped(void **state)
 {
     (void)state;
@@ -191,15 +230,20 @@ static void only_weights_are_skipped(void **state)
         Graph *g = graph_new();
         Schedule *s;
         const UOp *two = uop_index(g, 2), *depth = uop_index(g, K), *three = uop_index(g, COLUMNS);
-        const UOp *x = pad_i(g, uop_param(g, DT_F32, (const UOp *[]){ two, depth }, 2, 0), (const int64_t[]){ 1, 0 }, (const int64_t[]){ 1, 0 }, NULL);
-        const UOp *y = weights ? tensor_const(g, DT_F32, (const int64_t[]){ K, COLUMNS }, 2, b, sizeof b, "b") : uop_param(g, DT_F32, (const UOp *[]){ depth, three }, 2, 1);
-        assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, matmul(g, x, y)), &targets[0], NULL), TG_OK);
+        const UOp *x = pad_i(g, uop_param(g, DT_F32, (const UOp *[]){ two, depth }, 2, 0), (const int64_t[]){ 1, 0 },
+                             (const int64_t[]){ 1, 0 }, NULL);
+        const UOp *y = weights ? tensor_const(g, DT_F32, (const int64_t[]){ K, COLUMNS }, 2, b, sizeof b, "b")
+                               : uop_param(g, DT_F32, (const UOp *[]){ depth, three }, 2, 1);
+        assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, matmul(g, x, y)), &targets[0], NULL),
+                         TG_OK);
         assert_int_equal(s->count, 1);
         Kernel *k = kernel_clone(s->item[0].kernel);
         RefMem mem[3];
         assert_int_equal(kernel_lower(k, &targets[0], NULL), TG_OK);
         for (uint32_t i = 0; i < k->nparam; i++)
-            mem[i] = k->param[i].written ? (RefMem){ got, sizeof got } : kernel_param_bytes(k, i) == sizeof a ? (RefMem){ a, sizeof a } : (RefMem){ b, sizeof b };
+            mem[i] = k->param[i].written               ? (RefMem){ got, sizeof got }
+                : kernel_param_bytes(k, i) == sizeof a ? (RefMem){ a, sizeof a }
+                                                       : (RefMem){ b, sizeof b };
         uint32_t skips = 0;
         for (uint32_t i = 0; i < k->linear->nsrc; i++) skips += k->linear->src[i]->op == UOP_IF;
         assert_int_equal(skips > 0, weights);
@@ -217,6 +261,9 @@ static void only_weights_are_skipped(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_padded_loop_keeps_gates), cmocka_unit_test(only_weights_are_skipped), cmocka_unit_test(symbolic_loops_are_padded), cmocka_unit_test(stages_agree_with_tensors) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_padded_loop_keeps_gates),
+                                        cmocka_unit_test(only_weights_are_skipped),
+                                        cmocka_unit_test(symbolic_loops_are_padded),
+                                        cmocka_unit_test(stages_agree_with_tensors) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* STAGE and TC: contractions under lists with staged operands and tensor cores, in every form, by the interpreter and by CUDA (the emulator, or a GPU with TGRUN_TEST_GPU), against the plain kernel. */
+/* STAGE and TC: contractions under lists with staged operands and tensor cores, in every form, by the interpreter and
+ * by CUDA (the emulator, or a GPU with TGRUN_TEST_GPU), against the plain kernel. */
 #include "tests/test.h"
 
 #include <math.h>
@@ -10,13 +11,33 @@
 #include "graph/scalar.h"
 #include "random_stages.h"
 
-static const Target gpu = { .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = 132, .l1_bytes = 227 << 10, .l2_bytes = 50 << 20, .has_locals = true, .has_fma = true,
-                            .has_f16 = true, .has_bf16 = true, .wmma = UINT32_MAX, .max_block = 1024, .warp = 32 };
-static const Target cpu = { .kind = "cpu", .vector_bytes = 32, .vector_registers = 16, .threads = 4, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true };
+static const Target gpu = { .kind = "cuda",
+                            .vector_bytes = 16,
+                            .vector_registers = 255,
+                            .threads = 132,
+                            .l1_bytes = 227 << 10,
+                            .l2_bytes = 50 << 20,
+                            .has_locals = true,
+                            .has_fma = true,
+                            .has_f16 = true,
+                            .has_bf16 = true,
+                            .wmma = UINT32_MAX,
+                            .max_block = 1024,
+                            .warp = 32 };
+static const Target cpu = { .kind = "cpu",
+                            .vector_bytes = 32,
+                            .vector_registers = 16,
+                            .threads = 4,
+                            .l1_bytes = 32 << 10,
+                            .l2_bytes = 1 << 20,
+                            .has_threads = true,
+                            .has_fma = true };
 
 /* A[m, k] B[k, n]; ta, tb: stored the other way round. refused: what the message says. */
 typedef struct { DType t; int64_t m, n, k; bool ta, tb, on_cpu; const char *opts, *refused; } Row;
-#define TILES "SPLIT 1 4 UPCAST; SPLIT 0 4 UPCAST; SPLIT 4 8 UNROLL; SPLIT 0 8 LOCAL; SPLIT 3 8 LOCAL; SPLIT 0 2 GLOBAL; SPLIT 3 2 GLOBAL"
+#define TILES \
+    "SPLIT 1 4 UPCAST; SPLIT 0 4 UPCAST; SPLIT 4 8 UNROLL; SPLIT 0 8 LOCAL; SPLIT 3 8 LOCAL; SPLIT 0 2 GLOBAL; SPLIT " \
+    "3 2 GLOBAL"
 #define WARPS "TC 2 1; SPLIT 0 2 UPCAST; SPLIT 3 2 UPCAST; SPLIT 7 2 UNROLL; SPLIT 0 2 LOCAL; SPLIT 3 2 GLOBAL"
 static const Row row[] = {
     { DT_F32, 64, 64, 16, 0, 0, 0, TILES "; STAGE 1 6 1", NULL },
@@ -49,7 +70,16 @@ static const Row row[] = {
     { DT_F32, 4096, 64, 4096, 0, 0, 0, "SPLIT 2 512 REDUCE; SPLIT 0 512 LOCAL; STAGE 1 3 1", "bytes" },
 };
 
-typedef struct { const Row *r; void *in[2]; int64_t bytes[2]; Graph *g; Schedule *s; Kernel *k; void *want; int64_t out; } Case;
+typedef struct {
+    const Row *r;
+    void *in[2];
+    int64_t bytes[2];
+    Graph *g;
+    Schedule *s;
+    Kernel *k;
+    void *want;
+    int64_t out;
+} Case;
 
 static void make_inputs(Case *c)
 {
@@ -58,7 +88,8 @@ static void make_inputs(Case *c)
     for (int i = 0; i < 2; i++) {
         c->bytes[i] = size[i] * dtype_size(c->r->t);
         c->in[i] = malloc((size_t)c->bytes[i]);
-        for (int64_t j = 0; j < size[i]; j++) scalar_store(c->r->t, c->in[i], j, scalar_of(((double)random_below(&rng, 17) - 8) / 8));
+        for (int64_t j = 0; j < size[i]; j++)
+            scalar_store(c->r->t, c->in[i], j, scalar_of(((double)random_below(&rng, 17) - 8) / 8));
     }
 }
 
@@ -66,8 +97,10 @@ static void make_case(Case *c, const Row *r)
 {
     Graph *g = c->g = graph_new();
     const UOp *m = uop_index(g, r->m), *n = uop_index(g, r->n), *k = uop_index(g, r->k);
-    const UOp *a = uop_param(g, r->t, (const UOp *[]){ r->ta ? k : m, r->ta ? m : k }, 2, 0), *b = uop_param(g, r->t, (const UOp *[]){ r->tb ? n : k, r->tb ? k : n }, 2, 1);
-    const UOp *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, matmul(g, r->ta ? transpose(g, a) : a, r->tb ? transpose(g, b) : b));
+    const UOp *a = uop_param(g, r->t, (const UOp *[]){ r->ta ? k : m, r->ta ? m : k }, 2, 0),
+              *b = uop_param(g, r->t, (const UOp *[]){ r->tb ? n : k, r->tb ? k : n }, 2, 1);
+    const UOp *sink =
+        UOP(g, UOP_SINK, DT_VOID, NO_ARG, matmul(g, r->ta ? transpose(g, a) : a, r->tb ? transpose(g, b) : b));
     c->r = r;
     make_inputs(c);
     assert_int_equal(sched_schedule(&c->s, g, sink, r->on_cpu ? &cpu : &gpu, NULL), TG_OK);
@@ -90,7 +123,8 @@ static void set_memory(Case *c, RefMem *mem, void *out)
 {
     for (uint32_t i = 0; i < c->k->nparam; i++) {
         const UOp *b = under(c->k->param[i].buffer);
-        mem[i] = c->k->param[i].written ? (RefMem){ out, c->out * dtype_size(c->r->t) } : (RefMem){ c->in[b->arg.i], c->bytes[b->arg.i] };
+        mem[i] = c->k->param[i].written ? (RefMem){ out, c->out * dtype_size(c->r->t) }
+                                        : (RefMem){ c->in[b->arg.i], c->bytes[b->arg.i] };
     }
 }
 
@@ -156,7 +190,8 @@ static void row_agrees(const Row *r, Device *d)
     Kernel *plain = c.s->item[0].kernel, *k = c.k;
     c.k = plain, run_agrees(&c, ref_exec_root, "plain");
     c.k = k, run_agrees(&c, ref_exec_root, "optimize");
-    bool small = !r->opts || !strstr(r->opts, "TC") || r->m * r->n * r->k < 10000;                    /* a WMMA between loops asks for every lane's parts again and again */
+    /* a WMMA between loops asks for every lane's parts again and again */
+    bool small = !r->opts || !strstr(r->opts, "TC") || r->m * r->n * r->k < 10000;
     assert_int_equal(kernel_expand(k, t), TG_OK);
     if (small) run_agrees(&c, ref_exec_root, "expand");
     assert_int_equal(kernel_select(k, t), TG_OK);
@@ -204,10 +239,12 @@ static void a_ring_has_one_barrier(void **state)
     case_done(&c);
 }
 
-/* The heuristic takes tensor cores and stages both operands, with padding where sizes are odd, and what it takes is right. */
+/* The heuristic takes tensor cores and stages both operands, with padding where sizes are odd, and what it takes is
+ * right. */
 static void the_heuristic_uses_tensor_cores(void **state)
 {
-    static const Row product[] = { { DT_F16, 64, 64, 256, 0, 0, 0, NULL, NULL }, { DT_BF16, 100, 72, 128, 0, 1, 0, NULL, NULL } };
+    static const Row product[] = { { DT_F16, 64, 64, 256, 0, 0, 0, NULL, NULL },
+                                   { DT_BF16, 100, 72, 128, 0, 1, 0, NULL, NULL } };
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         Case c = { 0 };
@@ -228,7 +265,8 @@ static void the_heuristic_uses_tensor_cores(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(staged_kernels_agree), cmocka_unit_test(a_list_replays), cmocka_unit_test(a_ring_has_one_barrier),
-                                         cmocka_unit_test(the_heuristic_uses_tensor_cores) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(staged_kernels_agree), cmocka_unit_test(a_list_replays),
+                                        cmocka_unit_test(a_ring_has_one_barrier),
+                                        cmocka_unit_test(the_heuristic_uses_tensor_cores) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

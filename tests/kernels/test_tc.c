@@ -1,4 +1,5 @@
-/* TC: products under lists with tensor cores, of every row of wmma.def, in every form, by the interpreter against the plain kernel; and by the backends that can run them. */
+/* TC: products under lists with tensor cores, of every row of wmma.def, in every form, by the interpreter against the
+ * plain kernel; and by the backends that can run them. */
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -9,13 +10,31 @@
 #include "graph/scalar.h"
 #include "random_stages.h"
 
-static const Target gpu = { .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = 132, .l1_bytes = 227 << 10, .l2_bytes = 50 << 20, .has_locals = true, .has_fma = true,
-                            .has_f16 = true, .has_bf16 = true, .max_block = 1024, .warp = 32, .wmma = UINT32_MAX };
-static const Target cpu = { .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 4, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true,
+static const Target gpu = { .kind = "cuda",
+                            .vector_bytes = 16,
+                            .vector_registers = 255,
+                            .threads = 132,
+                            .l1_bytes = 227 << 10,
+                            .l2_bytes = 50 << 20,
+                            .has_locals = true,
+                            .has_fma = true,
+                            .has_f16 = true,
+                            .has_bf16 = true,
+                            .max_block = 1024,
+                            .warp = 32,
+                            .wmma = UINT32_MAX };
+static const Target cpu = { .kind = "cpu",
+                            .vector_bytes = 64,
+                            .vector_registers = 32,
+                            .threads = 4,
+                            .l1_bytes = 32 << 10,
+                            .l2_bytes = 1 << 20,
+                            .has_threads = true,
+                            .has_fma = true,
                             .wmma = 1 << WMMA_amx_bf16 | 1 << WMMA_vnni_u8 | 1 << WMMA_amx_u8 };
 
-/* A[m, k] B[k, n] + bias[n], rounded to t; of u8 a product with i8 in i32. ta, tb: stored the other way round. B is a constant. refused: what the message says.
- * turned: the result too is stored the other way round. */
+/* A[m, k] B[k, n] + bias[n], rounded to t; of u8 a product with i8 in i32. ta, tb: stored the other way round. B is a
+ * constant. refused: what the message says. turned: the result too is stored the other way round. */
 typedef struct { DType t; int64_t m, n, k; bool ta, tb, on_cpu; const char *opts, *refused; bool turned; } Row;
 static const Row row[] = {
     { DT_BF16, 16, 8, 16, 0, 0, 0, "TC 2 0", NULL },
@@ -69,9 +88,21 @@ static const Row row[] = {
     { DT_U8, 16, 16, 32, 0, 0, 1, "TC 2 4", "multiple of 64" },
 };
 
-static DType type_of(const Row *r, int input) { return r->t != DT_U8 ? r->t : input == 0 ? DT_U8 : input == 1 ? DT_I8 : DT_I32; }         /* 2: of the bias and the result */
+static DType type_of(const Row *r, int input)
+{
+    return r->t != DT_U8 ? r->t : input == 0 ? DT_U8 : input == 1 ? DT_I8 : DT_I32;
+} /* 2: of the bias and the result */
 
-typedef struct { const Row *r; void *in[3]; int64_t bytes[3]; Graph *g; Schedule *s; Kernel *k; void *want, *pack[KERNEL_PARAMS]; int64_t out; } Case;
+typedef struct {
+    const Row *r;
+    void *in[3];
+    int64_t bytes[3];
+    Graph *g;
+    Schedule *s;
+    Kernel *k;
+    void *want, *pack[KERNEL_PARAMS];
+    int64_t out;
+} Case;
 
 static void make_inputs(Case *c)
 {
@@ -83,7 +114,11 @@ static void make_inputs(Case *c)
         c->in[i] = malloc((size_t)c->bytes[i] + 64);
         for (int64_t j = 0; j < size[i]; j++) {
             double v = (double)random_below(&rng, 17) - 8;
-            scalar_store(t, c->in[i], j, dtype_is_float(t) ? scalar_of(v / 8) : t == DT_U8 ? 127 + (int64_t)(v * 16) : (int64_t)(v * 16) - (v > 7));      /* both ends of u8 and i8 are there */
+            /* both ends of u8 and i8 are there */
+            scalar_store(t, c->in[i], j,
+                         dtype_is_float(t) ? scalar_of(v / 8)
+                             : t == DT_U8  ? 127 + (int64_t)(v * 16)
+                                           : (int64_t)(v * 16) - (v > 7));
         }
     }
 }
@@ -94,10 +129,13 @@ static void make_case(Case *c, const Row *r)
     const UOp *m = uop_index(g, r->m), *n = uop_index(g, r->n), *k = uop_index(g, r->k);
     c->r = r;
     make_inputs(c);
-    const UOp *a = uop_param(g, type_of(r, 0), (const UOp *[]){ r->ta ? k : m, r->ta ? m : k }, 2, 0), *bias = uop_param(g, type_of(r, 2), &n, 1, 1);
-    const UOp *b = tensor_const(g, type_of(r, 1), (const int64_t[]){ r->tb ? r->n : r->k, r->tb ? r->k : r->n }, 2, c->in[1], (size_t)c->bytes[1], "b");
+    const UOp *a = uop_param(g, type_of(r, 0), (const UOp *[]){ r->ta ? k : m, r->ta ? m : k }, 2, 0),
+              *bias = uop_param(g, type_of(r, 2), &n, 1, 1);
+    const UOp *b = tensor_const(g, type_of(r, 1), (const int64_t[]){ r->tb ? r->n : r->k, r->tb ? r->k : r->n }, 2,
+                                c->in[1], (size_t)c->bytes[1], "b");
     if (r->t == DT_U8) a = cast(g, a, DT_I32), b = cast(g, b, DT_I32);
-    const UOp *y = add(g, matmul(g, r->ta ? transpose(g, a) : a, r->tb ? transpose(g, b) : b), bias), *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, r->turned ? transpose(g, y) : y);
+    const UOp *y = add(g, matmul(g, r->ta ? transpose(g, a) : a, r->tb ? transpose(g, b) : b), bias),
+              *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, r->turned ? transpose(g, y) : y);
     assert_int_equal(sched_schedule(&c->s, g, sink, r->on_cpu ? &cpu : &gpu, NULL), TG_OK);
     assert_int_equal(c->s->count, 1);
     c->k = kernel_clone(c->s->item[0].kernel);
@@ -156,7 +194,8 @@ static void run_agrees(Case *c, Run run, const char *stage)
 {
     RefMem mem[KERNEL_PARAMS];
     void *out = fresh(c);
-    Place at = { c->r >= row && c->r < row + sizeof row / sizeof *row ? (uint64_t)(c->r - row) : 0, stage, c->k, &c->k->opts, NULL };
+    Place at = { c->r >= row && c->r < row + sizeof row / sizeof *row ? (uint64_t)(c->r - row) : 0, stage, c->k,
+                 &c->k->opts, NULL };
     set_memory(c, mem, out);
     assert_true(went(&at, run(c->k, mem, NULL)));
     if (c->want) assert_true(agree(&at, type_of(c->r, 2), out, c->want, c->out));
@@ -170,7 +209,8 @@ static void fill(void *user, uint32_t slot, void *ptr, size_t bytes)
     RefMem mem[KERNEL_PARAMS];
     set_memory(c, mem, NULL);
     memset(ptr, 0x5a, bytes);
-    if (mem[slot].data) memcpy(ptr, mem[slot].data, (size_t)mem[slot].size_bytes < bytes ? (size_t)mem[slot].size_bytes : bytes);
+    if (mem[slot].data)
+        memcpy(ptr, mem[slot].data, (size_t)mem[slot].size_bytes < bytes ? (size_t)mem[slot].size_bytes : bytes);
 }
 
 static void backend_agrees(Case *c, const Backend *b, Device *d)
@@ -219,10 +259,13 @@ static void row_agrees(const Row *r, const Backend *b, Device *d)
     Kernel *plain = c.s->item[0].kernel, *k = c.k;
     c.k = plain, run_agrees(&c, ref_exec_root, "plain");
     c.k = k, run_agrees(&c, ref_exec_root, "optimize");
-    assert_true(went(&(Place){ (uint64_t)(r - row), "expand", k, &opts, NULL }, kernel_expand(k, t))), run_agrees(&c, ref_exec_root, "expand");
+    assert_true(went(&(Place){ (uint64_t)(r - row), "expand", k, &opts, NULL }, kernel_expand(k, t))),
+        run_agrees(&c, ref_exec_root, "expand");
     assert_int_equal(kernel_select(k, t), TG_OK), run_agrees(&c, ref_exec_root, "select");
-    assert_true(went(&(Place){ (uint64_t)(r - row), "linearize", k, &opts, NULL }, kernel_linearize(k, t))), run_agrees(&c, ref_exec_linear, "linearize");
-    if (d && !strcmp(b->target(d)->kind, t->kind) && (b->target(d)->wmma & rows_of(&opts)) == rows_of(&opts)) backend_agrees(&c, b, d);
+    assert_true(went(&(Place){ (uint64_t)(r - row), "linearize", k, &opts, NULL }, kernel_linearize(k, t))),
+        run_agrees(&c, ref_exec_linear, "linearize");
+    if (d && !strcmp(b->target(d)->kind, t->kind) && (b->target(d)->wmma & rows_of(&opts)) == rows_of(&opts))
+        backend_agrees(&c, b, d);
     case_done(&c);
 }
 
@@ -251,8 +294,11 @@ static bool lowered_agrees(Case *c, const Target *t)
 static void heuristic_takes_them(void **state)
 {
     (void)state;
-    static const Row product[] = { { DT_U8, 13, 64, 64, .on_cpu = true }, { DT_U8, 29, 48, 32, .on_cpu = true, .turned = true }, { DT_BF16, 64, 64, 64, .on_cpu = true } };
-    static const WmmaRow wants[] = { WMMA_amx_u8, WMMA_vnni_u8, WMMA_amx_bf16 };          /* the second sums too few terms for a tile */
+    static const Row product[] = { { DT_U8, 13, 64, 64, .on_cpu = true },
+                                   { DT_U8, 29, 48, 32, .on_cpu = true, .turned = true },
+                                   { DT_BF16, 64, 64, 64, .on_cpu = true } };
+    /* the second sums too few terms for a tile */
+    static const WmmaRow wants[] = { WMMA_amx_u8, WMMA_vnni_u8, WMMA_amx_bf16 };
     for (const Row *r = product; r < product + sizeof product / sizeof *product; r++) {
         Case c = { 0 };
         OptList opts;
@@ -275,7 +321,12 @@ static bool try_tc(Kernel *k, Random *r, const Target *t)
     uint32_t n = opt_axes(k, axis, 64), any = random_below(r, WMMA_COUNT);
     for (uint32_t i = n; i-- > 0;)
         for (uint32_t c = 0; c < 2 * WMMA_COUNT; c++)
-            if (random_apply(k, &(OptOp){ .kind = OPT_TC, .axis = (int8_t)i, .factor = (int32_t)((c + any) % WMMA_COUNT + 16 * (c / WMMA_COUNT)) }, t)) return true;
+            if (random_apply(k,
+                             &(OptOp){ .kind = OPT_TC,
+                                       .axis = (int8_t)i,
+                                       .factor = (int32_t)((c + any) % WMMA_COUNT + 16 * (c / WMMA_COUNT)) },
+                             t))
+                return true;
     return false;
 }
 
@@ -287,8 +338,15 @@ static void random_lists_agree(void **state)
     for (long seed = setting("RANDOM_SEED", 1), end = seed + count; seed < end; seed++) {
         Random r = { .state = (uint64_t)seed * 7919 };
         bool on_cpu = seed % 2;
-        Row one = { random_below(&r, 2) ? on_cpu ? DT_U8 : DT_F16 : DT_BF16, 16 + 16 * random_below(&r, 3), 16 + 16 * random_below(&r, 3), 32 << random_below(&r, 3), !on_cpu && random_below(&r, 2), random_below(&r, 2), on_cpu,
-                    NULL, NULL };
+        Row one = { random_below(&r, 2) ? on_cpu ? DT_U8 : DT_F16 : DT_BF16,
+                    16 + 16 * random_below(&r, 3),
+                    16 + 16 * random_below(&r, 3),
+                    32 << random_below(&r, 3),
+                    !on_cpu && random_below(&r, 2),
+                    random_below(&r, 2),
+                    on_cpu,
+                    NULL,
+                    NULL };
         Case c = { 0 };
         const Target *t = on_cpu ? &cpu : &gpu;
         make_case(&c, &one);
@@ -296,7 +354,8 @@ static void random_lists_agree(void **state)
         random_opts(k, &r, random_below(&r, 4), t);
         bool tiles = try_tc(k, &r, t);
         if (tiles) random_opts(k, &r, random_below(&r, 4), t);
-        for (uint32_t i = 0; tiles && on_cpu && i < k->nparam; i++) random_apply(k, &(OptOp){ .kind = OPT_PACK, .axis = (int8_t)i }, t);
+        for (uint32_t i = 0; tiles && on_cpu && i < k->nparam; i++)
+            random_apply(k, &(OptOp){ .kind = OPT_PACK, .axis = (int8_t)i }, t);
         c.k = c.s->item[0].kernel, run_agrees(&c, ref_exec_root, "plain");
         c.k = k, run_agrees(&c, ref_exec_root, "optimize");
         made += tiles;
@@ -314,7 +373,12 @@ static void rows_are_complete(void **state)
 {
     (void)state;
     for (const Wmma *w = wmma_row; w < wmma_row + WMMA_COUNT; w++) {
-        const struct { const char *bits[2]; int size[2]; } part[3] = { { { w->am, w->ak }, { w->m, w->k } }, { { w->bk, w->bn }, { w->k, w->n } }, { { w->cm, w->cn }, { w->m, w->n } } };
+        const struct {
+            const char *bits[2];
+            int size[2];
+        } part[3] = { { { w->am, w->ak }, { w->m, w->k } },
+                      { { w->bk, w->bn }, { w->k, w->n } },
+                      { { w->cm, w->cn }, { w->m, w->n } } };
         for (int i = 0; i < 3; i++) {
             int elements = wmma_elements(part[i].bits[0], part[i].bits[1]), lane, element, places = w->lanes * elements;
             uint8_t *seen = calloc((size_t)places, 1);
@@ -331,6 +395,7 @@ static void rows_are_complete(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_are_complete), cmocka_unit_test(tiles_agree), cmocka_unit_test(heuristic_takes_them), cmocka_unit_test(random_lists_agree) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_are_complete), cmocka_unit_test(tiles_agree),
+                                        cmocka_unit_test(heuristic_takes_them), cmocka_unit_test(random_lists_agree) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,13 @@
-/* The standard's own test data through loader, import and reference interpreter: does each operator agree with the standard?
+/* The standard's own test data through loader, import and reference interpreter: does each operator agree with the
+ * standard?
  *
- *   test_onnx_conformance [-v] [-o NAME] [-a ATOL] [-d DEVICE] [-s SYMBOL=LEAST..LARGEST] DIR...      every folder below that holds model.onnx is a case with its test_data_set_K/{input,output}_N.pb
+ *   test_onnx_conformance [-v] [-o NAME] [-a ATOL] [-d DEVICE] [-s SYMBOL=LEAST..LARGEST] DIR...      every folder
+ * below that holds model.onnx is a case with its test_data_set_K/{input,output}_N.pb
  *
- * Each case runs in a child with a time limit, so that a crash is one line too. Prints what did not pass (-v: everything) and a summary; exit 1 when a case
- * differs or crashes.
- * With -d the case goes through a session of that device (cpu, cuda, reference): every stage and host functions. -s: sizes that are variables. Without folders nothing is run. Tolerances are the standard's: rtol 1e-3, atol 1e-7 (or -a).
+ * Each case runs in a child with a time limit, so that a crash is one line too. Prints what did not pass (-v:
+ * everything) and a summary; exit 1 when a case differs or crashes. With -d the case goes through a session of that
+ * device (cpu, cuda, reference): every stage and host functions. -s: sizes that are variables. Without folders nothing
+ * is run. Tolerances are the standard's: rtol 1e-3, atol 1e-7 (or -a).
  */
 #include <dirent.h>
 #include <jansson.h>
@@ -22,13 +25,18 @@
 #include "frontend/ports.h"
 #include "onnx/npy.h"
 
-/* Only type and shape are compared: random numbers differ between engines; what is expected of the others is further from the exact values than the tolerance (tests/python/test_backend.py proves it,
- * and compares them with those). */
+/* Only type and shape are compared: random numbers differ between engines; what is expected of the others is further
+ * from the exact values than the tolerance (tests/python/test_backend.py proves it, and compares them with those). */
 static const char *const free_case[] = { "bernoulli", "test_dft_inverse", "test_attention_4d_causal_fp16_expanded" };
 
 enum { PORTS_MAX = 64, SECONDS_MAX = 600, CPU_SECONDS_MAX = 120, CASES_MAX = 1 << 16 };
 
-static struct { int passed, differed, crashed, unsupported, verbose; bool free; double atol; const char *device, *dims; } total = { .atol = 1e-7 };
+static struct {
+    int passed, differed, crashed, unsupported, verbose;
+    bool free;
+    double atol;
+    const char *device, *dims;
+} total = { .atol = 1e-7 };
 static struct { char *path[CASES_MAX]; int count; } cases;
 
 /* ---- data ---- */
@@ -49,7 +57,9 @@ static char *read_file(const char *path, size_t *size)
 /* input_N.pb or output_N.pb of a set; false: no such file. */
 static bool read_value(TgTensor *t, const ValueDef *d, const char *set, const char *kind, uint32_t n, TgStatus *status)
 {
-    static const TgType want[] = { [VALUE_SEQUENCE] = TG_SEQUENCE, [VALUE_OPTIONAL] = TG_OPTIONAL, [VALUE_MAP] = TG_MAP, [VALUE_UNKNOWN] = 0 };
+    static const TgType want[] = {
+        [VALUE_SEQUENCE] = TG_SEQUENCE, [VALUE_OPTIONAL] = TG_OPTIONAL, [VALUE_MAP] = TG_MAP, [VALUE_UNKNOWN] = 0
+    };
     char path[4096];
     size_t size;
     snprintf(path, sizeof path, "%s/%s_%u.pb", set, kind, n);
@@ -87,7 +97,10 @@ static double element(const TgTensor *t, int64_t k)
     }
 }
 
-static double relative(TgType t) { return t == TG_BF16 ? ldexp(1, -6) : 1e-3; }        /* the standard's own: of bfloat16 two units of the last place */
+static double relative(TgType t)
+{
+    return t == TG_BF16 ? ldexp(1, -6) : 1e-3;
+} /* the standard's own: of bfloat16 two units of the last place */
 static bool is_float(TgType t) { return t == TG_F32 || t == TG_F64 || t == TG_F16 || t == TG_BF16; }
 
 /* NULL: equal; else what is wrong. */
@@ -96,33 +109,46 @@ static const char *compare(const TgTensor *want, const TgTensor *got)
     static char text[160];
     const char *wrong = NULL;
     int64_t numel = 1;
-    if (want->type != got->type) return snprintf(text, sizeof text, "type %d, expected %d", got->type, want->type), text;
-    if (want->rank != got->rank) return snprintf(text, sizeof text, "rank %d, expected %d", got->rank, want->rank), text;
+    if (want->type != got->type)
+        return snprintf(text, sizeof text, "type %d, expected %d", got->type, want->type), text;
+    if (want->rank != got->rank)
+        return snprintf(text, sizeof text, "rank %d, expected %d", got->rank, want->rank), text;
     for (int32_t k = 0; k < want->rank; k++) {
-        if (want->shape[k] != got->shape[k]) return snprintf(text, sizeof text, "axis %d has size %lld, expected %lld", k, (long long)got->shape[k], (long long)want->shape[k]), text;
+        if (want->shape[k] != got->shape[k])
+            return snprintf(text, sizeof text, "axis %d has size %lld, expected %lld", k, (long long)got->shape[k],
+                            (long long)want->shape[k]),
+                   text;
         numel *= want->shape[k];
     }
-    for (int64_t k = 0; k < numel && holds_tensors(want) && !wrong; k++) wrong = compare((const TgTensor *)want->data + k, (const TgTensor *)got->data + k);
+    for (int64_t k = 0; k < numel && holds_tensors(want) && !wrong; k++)
+        wrong = compare((const TgTensor *)want->data + k, (const TgTensor *)got->data + k);
     if (holds_tensors(want)) return wrong;
     for (int64_t k = 0; k < numel && want->type == TG_STRING; k++) {
         const char *a = ((const char *const *)want->data)[k], *b = ((const char *const *)got->data)[k];
-        if (strcmp(a, b)) return snprintf(text, sizeof text, "string %lld is '%.50s', expected '%.50s'", (long long)k, b, a), text;
+        if (strcmp(a, b))
+            return snprintf(text, sizeof text, "string %lld is '%.50s', expected '%.50s'", (long long)k, b, a), text;
     }
     if (want->type == TG_STRING) return NULL;
     int64_t bits = tg_type_bits(want->type);
-    if (bits < 8) return memcmp(want->data, got->data, (size_t)((numel * bits + 7) / 8)) ? "packed elements differ" : NULL;
+    if (bits < 8)
+        return memcmp(want->data, got->data, (size_t)((numel * bits + 7) / 8)) ? "packed elements differ" : NULL;
     size_t size = (size_t)bits / 8;
     for (int64_t k = 0; k < numel && !total.free; k++) {
-        if (!memcmp((const char *)want->data + size * (size_t)k, (const char *)got->data + size * (size_t)k, size)) continue;
-        if (!is_float(want->type)) return snprintf(text, sizeof text, "element %lld of %lld differs", (long long)k, (long long)numel), text;
+        if (!memcmp((const char *)want->data + size * (size_t)k, (const char *)got->data + size * (size_t)k, size))
+            continue;
+        if (!is_float(want->type))
+            return snprintf(text, sizeof text, "element %lld of %lld differs", (long long)k, (long long)numel), text;
         double a = element(want, k), b = element(got, k);
         if ((isnan(a) && isnan(b)) || a == b || fabs(a - b) <= total.atol + relative(want->type) * fabs(a)) continue;
-        return snprintf(text, sizeof text, "element %lld of %lld is %.9g, expected %.9g", (long long)k, (long long)numel, b, a), text;
+        return snprintf(text, sizeof text, "element %lld of %lld is %.9g, expected %.9g", (long long)k,
+                        (long long)numel, b, a),
+               text;
     }
     return NULL;
 }
 
-/* A sequence of maps is output_N.json, {"value": [[[key, number], ..a map..], ..a row..]}; its value here is the numbers, a row a map. NULL: no file, or equal. */
+/* A sequence of maps is output_N.json, {"value": [[[key, number], ..a map..], ..a row..]}; its value here is the
+ * numbers, a row a map. NULL: no file, or equal. */
 static const char *compare_maps(const char *set, uint32_t n, const TgTensor *got)
 {
     static char text[160];
@@ -137,8 +163,10 @@ static const char *compare_maps(const char *set, uint32_t n, const TgTensor *got
     json_array_foreach(rows, i, row) {
         if (got->shape[1] != (int64_t)json_array_size(row)) return "a map of another size";
         json_array_foreach(row, j, entry) {
-            double a = json_number_value(json_array_get(entry, 1)), b = element(got, (int64_t)i * got->shape[1] + (int64_t)j);
-            if (!(fabs(a - b) <= total.atol + relative(got->type) * fabs(a))) return snprintf(text, sizeof text, "map %zu, entry %zu is %.9g, expected %.9g", i, j, b, a), text;
+            double a = json_number_value(json_array_get(entry, 1)),
+                   b = element(got, (int64_t)i * got->shape[1] + (int64_t)j);
+            if (!(fabs(a - b) <= total.atol + relative(got->type) * fabs(a)))
+                return snprintf(text, sizeof text, "map %zu, entry %zu is %.9g, expected %.9g", i, j, b, a), text;
         }
     }
     json_decref(file);
@@ -151,8 +179,11 @@ static const char *compare_maps(const char *set, uint32_t n, const TgTensor *got
 static TgStatus evaluate(const Imported *im, const TgTensor *input, uint32_t ninput, TgTensor *output, uint32_t noutput)
 {
     for (uint32_t k = 0; k < im->ninput + im->noutput; k++)
-        if (k < im->ninput ? (im->input_text[k] && !im->baked[k]) || im->input_narrow[k] : im->output_text[k - im->ninput] || im->output_narrow[k - im->ninput]) return fail(TG_UNSUPPORTED, "strings and packed types need a session");
-    if (im->ninput > PORTS_MAX || im->noutput > PORTS_MAX) return fail(TG_UNSUPPORTED, "more than %d tensors", PORTS_MAX);
+        if (k < im->ninput ? (im->input_text[k] && !im->baked[k]) || im->input_narrow[k]
+                           : im->output_text[k - im->ninput] || im->output_narrow[k - im->ninput])
+            return fail(TG_UNSUPPORTED, "strings and packed types need a session");
+    if (im->ninput > PORTS_MAX || im->noutput > PORTS_MAX)
+        return fail(TG_UNSUPPORTED, "more than %d tensors", PORTS_MAX);
     const void *param[PORTS_MAX];
     const TgTensor *in[PORTS_MAX], *out[PORTS_MAX];
     RefTensor value[PORTS_MAX];
@@ -162,7 +193,9 @@ static TgStatus evaluate(const Imported *im, const TgTensor *input, uint32_t nin
     TRY(ref_eval(value, im->g, im->sink->src, im->noutput, &(RefInput){ .param = param, .nparam = im->ninput }));
     for (uint32_t k = 0; k < im->noutput; k++) {
         TgTensor *y = (TgTensor *)(uintptr_t)out[k];
-        *y = (TgTensor){ .type = (TgType)dtype_info[value[k].dtype].onnx, .rank = (int32_t)value[k].rank, .data = value[k].data };
+        *y = (TgTensor){ .type = (TgType)dtype_info[value[k].dtype].onnx,
+                         .rank = (int32_t)value[k].rank,
+                         .data = value[k].data };
         memcpy(y->shape, value[k].shape, sizeof *value[k].shape * value[k].rank);
     }
     memcpy(output, im->output, sizeof *output * noutput);
@@ -177,7 +210,8 @@ static TgStatus run_session(const char *path, uint32_t ninput, const TgTensor *i
     o.device = total.device;
     o.dims = total.dims;
     TRY(tg_open(&session, path, &o));
-    return tg_run(session, input, (int32_t)ninput, output);                     /* its memory is the outputs'; the child ends soon */
+    /* its memory is the outputs'; the child ends soon */
+    return tg_run(session, input, (int32_t)ninput, output);
 }
 
 static TgStatus run_set(const Model *m, const char *path, const char *set)
@@ -185,9 +219,11 @@ static TgStatus run_set(const Model *m, const char *path, const char *set)
     TgTensor input[PORTS_MAX] = { 0 }, output[PORTS_MAX] = { 0 }, want = { 0 };
     Imported im;
     TgStatus status = TG_OK;
-    if (m->graph.ninput > PORTS_MAX || m->graph.noutput > PORTS_MAX) return fail(TG_UNSUPPORTED, "more than %d ports", PORTS_MAX);
+    if (m->graph.ninput > PORTS_MAX || m->graph.noutput > PORTS_MAX)
+        return fail(TG_UNSUPPORTED, "more than %d ports", PORTS_MAX);
     for (uint32_t k = 0; k < m->graph.ninput; k++) {
-        if (!read_value(&input[k], &m->graph.input[k], set, "input", k, &status)) return fail(TG_UNSUPPORTED, "input %u has no file", k);
+        if (!read_value(&input[k], &m->graph.input[k], set, "input", k, &status))
+            return fail(TG_UNSUPPORTED, "input %u has no file", k);
         if (status != TG_OK) return TG_UNSUPPORTED;
     }
     if (total.device) TRY(run_session(path, m->graph.ninput, input, output));
@@ -228,7 +264,10 @@ static void report(const char *dir, int status, const char *line)
     int code = died ? -1 : WEXITSTATUS(status);
     const char *word = died ? "CRASH" : code == TG_OK ? "ok" : code == TG_UNSUPPORTED ? "unsupported" : "FAIL";
     const char *name = strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir;
-    *(died ? &total.crashed : code == TG_OK ? &total.passed : code == TG_UNSUPPORTED ? &total.unsupported : &total.differed) += 1;
+    *(died                         ? &total.crashed
+          : code == TG_OK          ? &total.passed
+          : code == TG_UNSUPPORTED ? &total.unsupported
+                                   : &total.differed) += 1;
     if (total.verbose || code != TG_OK) printf("%-11s %s: %s\n", word, name, died ? strsignal(WTERMSIG(status)) : line);
 }
 
@@ -240,15 +279,19 @@ static void run_child(const char *dir)
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        setrlimit(RLIMIT_CPU, &(struct rlimit){ CPU_SECONDS_MAX, CPU_SECONDS_MAX });     /* its own time: others may be using the machine */
+        /* its own time: others may be using the machine */
+        setrlimit(RLIMIT_CPU, &(struct rlimit){ CPU_SECONDS_MAX, CPU_SECONDS_MAX });
         alarm(SECONDS_MAX);
-        for (size_t k = 0; k < sizeof free_case / sizeof *free_case; k++) total.free |= strstr(dir, free_case[k]) != NULL;
+        for (size_t k = 0; k < sizeof free_case / sizeof *free_case; k++)
+            total.free |= strstr(dir, free_case[k]) != NULL;
         TgStatus code = run_case(dir);
         if (code != TG_OK && write(pipe_fd[1], tg_error(), strlen(tg_error())) < 0) _exit(9);
         _exit(code);
     }
     close(pipe_fd[1]);
-    for (size_t n = 0, got; n < sizeof line - 1 && (got = (size_t)read(pipe_fd[0], line + n, sizeof line - 1 - n)) > 0 && got < sizeof line;) n += got;
+    for (size_t n = 0, got; n < sizeof line - 1 &&
+         (got = (size_t)read(pipe_fd[0], line + n, sizeof line - 1 - n)) > 0 && got < sizeof line;)
+        n += got;
     close(pipe_fd[0]);
     waitpid(child, &status, 0);
     report(dir, status, line);
@@ -285,6 +328,7 @@ int main(int argc, char **argv)
         else find_cases(argv[k], only);
     }
     for (int k = 0; k < cases.count; k++) run_child(cases.path[k]);
-    printf("%d of %d cases are right, %d differ, %d crashed, %d unsupported\n", total.passed, cases.count - total.unsupported, total.differed, total.crashed, total.unsupported);
+    printf("%d of %d cases are right, %d differ, %d crashed, %d unsupported\n", total.passed,
+           cases.count - total.unsupported, total.differed, total.crashed, total.unsupported);
     return total.differed || total.crashed;
 }

@@ -1,5 +1,6 @@
-/* Import of hand-made models: shapes that come out right, and every bad attribute, size and axis refused with the node and field named.
- * A case is a row: one node, its inputs (constants have values), its attributes, the status and a part of the message. To add one: a row.
+/* Import of hand-made models: shapes that come out right, and every bad attribute, size and axis refused with the node
+ * and field named. A case is a row: one node, its inputs (constants have values), its attributes, the status and a part
+ * of the message. To add one: a row.
  */
 #include "tests/test.h"
 
@@ -12,8 +13,24 @@
 enum { MAX_IN = 5, MAX_AT = 6, MAX_INTS = 8 };
 
 typedef struct { TgType type; int32_t rank; int64_t shape[4]; bool known; int64_t v[MAX_INTS]; } In;
-typedef struct { const char *name; AttrType type; int64_t i; float f; const char *s; int64_t ints[MAX_INTS]; uint32_t n; } At;
-typedef struct { const char *op; int64_t opset; In in[MAX_IN]; At at[MAX_AT]; TgStatus want; const char *say; uint32_t nout; } Case;
+typedef struct {
+    const char *name;
+    AttrType type;
+    int64_t i;
+    float f;
+    const char *s;
+    int64_t ints[MAX_INTS];
+    uint32_t n;
+} At;
+typedef struct {
+    const char *op;
+    int64_t opset;
+    In in[MAX_IN];
+    At at[MAX_AT];
+    TgStatus want;
+    const char *say;
+    uint32_t nout;
+} Case;
 
 #define COUNT(...) (sizeof((int64_t[]){ __VA_ARGS__ }) / 8)
 #define F(...) { TG_F32, COUNT(__VA_ARGS__), { __VA_ARGS__ } }
@@ -159,7 +176,17 @@ static const Case cases[] = {
 
 static const char *const in_name[] = { "i0", "i1", "i2", "i3", "i4" }, *const out_name[] = { "o0", "o1" };
 
-typedef struct { Model m; Node node; const char *in[MAX_IN]; Attr at[MAX_AT]; TensorDef init[MAX_IN]; ValueDef input[MAX_IN], output[2]; DimDef dim[MAX_IN][4]; TgTensor tensor[MAX_IN]; OpsetDef opset; } Made;
+typedef struct {
+    Model m;
+    Node node;
+    const char *in[MAX_IN];
+    Attr at[MAX_AT];
+    TensorDef init[MAX_IN];
+    ValueDef input[MAX_IN], output[2];
+    DimDef dim[MAX_IN][4];
+    TgTensor tensor[MAX_IN];
+    OpsetDef opset;
+} Made;
 
 static void make_inputs(Made *d, const Case *c)
 {
@@ -169,13 +196,20 @@ static void make_inputs(Made *d, const Case *c)
         if (!in->type) continue;
         d->node.nin = k + 1;
         if (in->known) {
-            d->init[d->m.graph.ninit++] = (TensorDef){ .name = in_name[k], .type = in->type, .rank = (uint32_t)in->rank, .shape = in->shape,
-                .numel = in->rank ? in->shape[0] : 1, .data = in->v, .size_bytes = sizeof in->v };
+            d->init[d->m.graph.ninit++] = (TensorDef){ .name = in_name[k],
+                                                       .type = in->type,
+                                                       .rank = (uint32_t)in->rank,
+                                                       .shape = in->shape,
+                                                       .numel = in->rank ? in->shape[0] : 1,
+                                                       .data = in->v,
+                                                       .size_bytes = sizeof in->v };
             continue;
         }
         for (int32_t a = 0; a < in->rank; a++) d->dim[k][a] = (DimDef){ .size = in->shape[a] };
         uint32_t at = d->m.graph.ninput++;
-        d->input[at] = (ValueDef){ .name = in_name[k], .kind = VALUE_TENSOR, .type = in->type, .rank = in->rank, .dim = d->dim[k] };
+        d->input[at] = (ValueDef){
+            .name = in_name[k], .kind = VALUE_TENSOR, .type = in->type, .rank = in->rank, .dim = d->dim[k]
+        };
         d->tensor[at] = (TgTensor){ .type = in->type, .rank = in->rank };
         memcpy(d->tensor[at].shape, in->shape, sizeof in->shape);
     }
@@ -184,13 +218,22 @@ static void make_inputs(Made *d, const Case *c)
 static void make(Made *d, const Case *c)
 {
     *d = (Made){ .opset = { "", c->opset } };
-    d->node = (Node){ .name = "n", .op = c->op, .domain = "", .nout = c->nout, .in = d->in, .out = out_name, .attr = d->at };
+    d->node =
+        (Node){ .name = "n", .op = c->op, .domain = "", .nout = c->nout, .in = d->in, .out = out_name, .attr = d->at };
     make_inputs(d, c);
     for (; d->node.nattr < MAX_AT && c->at[d->node.nattr].name; d->node.nattr++) {
         const At *a = &c->at[d->node.nattr];
-        d->at[d->node.nattr] = (Attr){ .name = a->name, .type = a->type, .i = a->i, .f = a->f, .s = a->s, .len = a->s ? strlen(a->s) : 0, .ints = a->ints, .n = a->n };
+        d->at[d->node.nattr] = (Attr){ .name = a->name,
+                                       .type = a->type,
+                                       .i = a->i,
+                                       .f = a->f,
+                                       .s = a->s,
+                                       .len = a->s ? strlen(a->s) : 0,
+                                       .ints = a->ints,
+                                       .n = a->n };
     }
-    for (uint32_t k = 0; k < c->nout; k++) d->output[k] = (ValueDef){ .name = out_name[k], .kind = VALUE_TENSOR, .rank = -1 };
+    for (uint32_t k = 0; k < c->nout; k++)
+        d->output[k] = (ValueDef){ .name = out_name[k], .kind = VALUE_TENSOR, .rank = -1 };
     d->m.nopset = 1, d->m.opset = &d->opset;
     d->m.graph.nnode = 1, d->m.graph.node = &d->node, d->m.graph.noutput = c->nout;
     d->m.graph.input = d->input, d->m.graph.output = d->output, d->m.graph.init = d->init;
@@ -219,7 +262,8 @@ static void rows(void **state)
         if (status == TG_OK) describe(&said, &im), graph_free(im.g);
         else text_add(&said, "%s", tg_error());
         if (status != cases[k].want || !strstr(said.s, cases[k].say)) {
-            print_message("row %zu, %s: status %d, '%s'; wanted %d, '%s'\n", k, cases[k].op, status, said.s, cases[k].want, cases[k].say);
+            print_message("row %zu, %s: status %d, '%s'; wanted %d, '%s'\n", k, cases[k].op, status, said.s,
+                          cases[k].want, cases[k].say);
             wrong++;
         }
         text_free(&said);
@@ -235,7 +279,8 @@ static void rows(void **state)
 static TgStatus import_nodes(const Node *node, uint32_t n, const FunctionDef *function, uint32_t nfunction)
 {
     static const DimDef dim[] = { { .size = 3 } };
-    static const ValueDef input = { .name = "x", .kind = VALUE_TENSOR, .type = TG_F32, .rank = 1, .dim = dim }, output = { .name = "y", .kind = VALUE_TENSOR, .rank = -1 };
+    static const ValueDef input = { .name = "x", .kind = VALUE_TENSOR, .type = TG_F32, .rank = 1, .dim = dim },
+                          output = { .name = "y", .kind = VALUE_TENSOR, .rank = -1 };
     static const OpsetDef opset[] = { { "", 17 }, { "local", 1 } };
     Model m = { .nopset = 2, .opset = opset, .nfunction = nfunction, .function = function,
                 .graph = { .nnode = n, .node = node, .ninput = 1, .input = &input, .noutput = 1, .output = &output } };
@@ -271,7 +316,16 @@ static void functions(void **state)
     FunctionDef f[40];
     Node twice[40][2];
     char name[40][8], next[40][8];
-    f[0] = (FunctionDef){ .name = "F0", .domain = "local", .nin = 1, .nout = 1, .nnode = 1, .nopset = 2, .in = NAMES("a"), .out = NAMES("b"), .node = relu, .opset = opset };
+    f[0] = (FunctionDef){ .name = "F0",
+                          .domain = "local",
+                          .nin = 1,
+                          .nout = 1,
+                          .nnode = 1,
+                          .nopset = 2,
+                          .in = NAMES("a"),
+                          .out = NAMES("b"),
+                          .node = relu,
+                          .opset = opset };
     assert_int_equal(import_nodes(call, 1, f, 1), TG_OK);
     f[0].node = self;
     assert_int_equal(import_nodes(call, 1, f, 1), TG_BAD_MODEL);
@@ -280,7 +334,16 @@ static void functions(void **state)
         snprintf(name[k], sizeof name[k], "F%d", k), snprintf(next[k], sizeof next[k], "F%d", k + 1);
         twice[k][0] = (Node){ "p", k < 39 ? next[k] : "Relu", k < 39 ? "local" : "", 1, 1, 0, a, mid, NULL };
         twice[k][1] = (Node){ "q", k < 39 ? next[k] : "Relu", k < 39 ? "local" : "", 1, 1, 0, mid, b, NULL };
-        f[k] = (FunctionDef){ .name = name[k], .domain = "local", .nin = 1, .nout = 1, .nnode = 2, .nopset = 2, .in = a, .out = b, .node = twice[k], .opset = opset };
+        f[k] = (FunctionDef){ .name = name[k],
+                              .domain = "local",
+                              .nin = 1,
+                              .nout = 1,
+                              .nnode = 2,
+                              .nopset = 2,
+                              .in = a,
+                              .out = b,
+                              .node = twice[k],
+                              .opset = opset };
     }
     assert_int_equal(import_nodes(call, 1, f, 40), TG_LIMIT);
 }
@@ -296,26 +359,31 @@ static void unsupported(void **state)
     (void)state;
     char all[600] = "";
     uint32_t ports;
-    const Node node[] = { NODE("Foo", 1, NAMES("x"), 1, NAMES("a")), NODE("Relu", 1, NAMES("a"), 1, NAMES("b")), NODE("Foo", 1, NAMES("b"), 1, NAMES("c")),
+    const Node node[] = { NODE("Foo", 1, NAMES("x"), 1, NAMES("a")),
+                          NODE("Relu", 1, NAMES("a"), 1, NAMES("b")),
+                          NODE("Foo", 1, NAMES("b"), 1, NAMES("c")),
                           { "odd", "Bar", "my.domain", 1, 1, 0, NAMES("c"), NAMES("y"), NULL } };
     const OpsetDef opset = { "", 17 };
     Model m = { .nopset = 1, .opset = &opset, .graph = { .nnode = 4, .node = node } };
     assert_int_equal(import_unsupported(&m, &ports, count_line, all), 2);
     assert_int_equal(ports, 0);
-    assert_string_equal(all, "Foo, opset 17 is not covered: nodes 'a', 'c'\nmy.domain.Bar, opset 1 is not covered: node 'odd'\n");
+    assert_string_equal(
+        all, "Foo, opset 17 is not covered: nodes 'a', 'c'\nmy.domain.Bar, opset 1 is not covered: node 'odd'\n");
 }
 
 /* The rows stand in the order by which op_find bisects. */
 static void registry(void **state)
 {
     (void)state;
-    for (uint32_t k = 0; k < op_row_count; k++) assert_ptr_equal(op_find(op_rows[k].domain, op_rows[k].name, op_rows[k].since), &op_rows[k]);
+    for (uint32_t k = 0; k < op_row_count; k++)
+        assert_ptr_equal(op_find(op_rows[k].domain, op_rows[k].name, op_rows[k].since), &op_rows[k]);
     assert_null(op_find("", "Gelu", 19));
     assert_non_null(op_find("ai.onnx", "Gelu", 25));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rows), cmocka_unit_test(names), cmocka_unit_test(functions), cmocka_unit_test(unsupported), cmocka_unit_test(registry) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows), cmocka_unit_test(names), cmocka_unit_test(functions),
+                                        cmocka_unit_test(unsupported), cmocka_unit_test(registry) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The tests' own evaluator: scalars only, slow and obvious, values encoded as Arg.i says. What a leaf is worth is the test's business. */
+/* The tests' own evaluator: scalars only, slow and obvious, values encoded as Arg.i says. What a leaf is worth is the
+ * test's business. */
 #ifndef TG_TEST_EVAL_H
 #define TG_TEST_EVAL_H
 #include <math.h>

@@ -1,6 +1,7 @@
-/* How good is the algebra? Index expressions as reshapes, pads, windows and symbolic sizes write them, and the form that must come out. A row is text on both sides:
- * `expression | condition under which it is asked for`. Ranges: a<8, b<64, c<3, d<7, e<12; i<N, j<M, k<N+1, where N, M are sizes from 1 to 1000; x is any i32 of data.
- * A better form may replace an expected one; a worse one is a regression of every kernel.
+/* How good is the algebra? Index expressions as reshapes, pads, windows and symbolic sizes write them, and the form
+ * that must come out. A row is text on both sides: `expression | condition under which it is asked for`. Ranges: a<8,
+ * b<64, c<3, d<7, e<12; i<N, j<M, k<N+1, where N, M are sizes from 1 to 1000; x is any i32 of data. A better form may
+ * replace an expected one; a worse one is a regression of every kernel.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -100,7 +101,8 @@ static U logic(Reader *r)
 {
     for (U u = comparison(r);;) {
         if (eat(r, "&")) u = op2(r->g, UOP_AND, u, comparison(r));
-        else if (r->at += strspn(r->at, " "), !strncmp(r->at, "||", 2)) r->at += 2, u = op2(r->g, UOP_OR, u, comparison(r));
+        else if (r->at += strspn(r->at, " "), !strncmp(r->at, "||", 2))
+            r->at += 2, u = op2(r->g, UOP_OR, u, comparison(r));
         else return u;
     }
 }
@@ -197,8 +199,11 @@ static void forms_come_out(void **state)
     for (size_t n = 0; n < sizeof form / sizeof *form; n++) {
         Graph *g = graph_new();
         Reader from = { g, form[n].from }, to = { g, form[n].to };
-        U u = graph_rewrite(g, ternary(&from), rules_symbolic(), 0, NULL), want = graph_rewrite(g, ternary(&to), rules_symbolic(), 0, NULL);
-        if (eat(&from, "|")) u = graph_rewrite(g, simplify_under(g, u, graph_rewrite(g, logic(&from), rules_symbolic(), 0, NULL)), rules_symbolic(), 0, NULL);
+        U u = graph_rewrite(g, ternary(&from), rules_symbolic(), 0, NULL),
+          want = graph_rewrite(g, ternary(&to), rules_symbolic(), 0, NULL);
+        if (eat(&from, "|"))
+            u = graph_rewrite(g, simplify_under(g, u, graph_rewrite(g, logic(&from), rules_symbolic(), 0, NULL)),
+                              rules_symbolic(), 0, NULL);
         if (u != want) {
             Text t = { 0 };
             uop_print_expr(&t, u);
@@ -213,16 +218,24 @@ static void forms_come_out(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* A float cut to u8's ends less z, rounded by what is added and taken away, plus z: it fits, so its CAST compares nothing more than the cut did. Cut to more it does not. */
+/* A float cut to u8's ends less z, rounded by what is added and taken away, plus z: it fits, so its CAST compares
+ * nothing more than the cut did. Cut to more it does not. */
 static void rounded_floats_fit(void **state)
 {
     (void)state;
-    static const struct { double z, more; bool fits; } row[] = { { 0, 0, true }, { 75, 0, true }, { 255, 0, true }, { 0, 1, false }, { 75, -1, true } };
+    static const struct {
+        double z, more;
+        bool fits;
+    } row[] = { { 0, 0, true }, { 75, 0, true }, { 255, 0, true }, { 0, 1, false }, { 75, -1, true } };
     for (size_t n = 0; n < sizeof row / sizeof *row; n++) {
         Graph *g = graph_new();
-        U one = uop_index(g, 1), x = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, UOP(g, UOP_INDEX, DT_VOID, NO_ARG, uop_param(g, DT_F32, &one, 1, 0), uop_index(g, 0)));
-        U most = uop_float(g, DT_F32, 255 - row[n].z + row[n].more), cut = op2(g, UOP_MAX, x, uop_float(g, DT_F32, -row[n].z));
-        U y = op2(g, UOP_ADD, UOP(g, UOP_WHERE, DT_VOID, NO_ARG, op2(g, UOP_CMPLT, most, cut), most, cut), uop_float(g, DT_F32, 0x1.8p23));
+        U one = uop_index(g, 1),
+          x = UOP(g, UOP_LOAD, DT_VOID, NO_ARG,
+                  UOP(g, UOP_INDEX, DT_VOID, NO_ARG, uop_param(g, DT_F32, &one, 1, 0), uop_index(g, 0)));
+        U most = uop_float(g, DT_F32, 255 - row[n].z + row[n].more),
+          cut = op2(g, UOP_MAX, x, uop_float(g, DT_F32, -row[n].z));
+        U y = op2(g, UOP_ADD, UOP(g, UOP_WHERE, DT_VOID, NO_ARG, op2(g, UOP_CMPLT, most, cut), most, cut),
+                  uop_float(g, DT_F32, 0x1.8p23));
         y = op2(g, UOP_ADD, op2(g, UOP_ADD, y, uop_float(g, DT_F32, -0x1.8p23)), uop_float(g, DT_F32, row[n].z));
         U made = graph_rewrite(g, UOP(g, UOP_CAST, DT_U8, NO_ARG, y), rules_select(), 0, NULL);
         assert_int_equal(made->op == UOP_CAST && made->src[0] == y, row[n].fits);

@@ -1,5 +1,6 @@
-/* Are gradients true? Formulas of one f64 tensor, each for the rules that it is named after: the gradient of a weighed sum of the result is compared with central differences.
- * Every row of the table must apply somewhere. To add a case: a function and a row of `cases`.
+/* Are gradients true? Formulas of one f64 tensor, each for the rules that it is named after: the gradient of a weighed
+ * sum of the result is compared with central differences. Every row of the table must apply somewhere. To add a case: a
+ * function and a row of `cases`.
  */
 #include "graph/gradient.h"
 
@@ -39,21 +40,67 @@ static U casts(Graph *g, U x) { return cast(g, cast(g, mul(g, x, K(0.5)), DT_F32
 static U through_integers(Graph *g, U x) { return mul(g, cast(g, cast(g, x, DT_I32), DT_F64), x); }
 static U totals(Graph *g, U x) { return mul(g, sum(g, mul(g, x, x), 0, true), x); }
 static U maxima(Graph *g, U x) { return mul(g, max_reduce(g, x, 1, true), x); }
-static U products(Graph *g, U x) { return reduce(g, UOP_MUL, sub(g, x, where(g, lt(g, x, K(0.25)), K(0.2), K(0))), INTS(1), 1, false); }
+static U products(Graph *g, U x)
+{
+    return reduce(g, UOP_MUL, sub(g, x, where(g, lt(g, x, K(0.25)), K(0.2), K(0))), INTS(1), 1, false);
+}
 static U softmaxes(Graph *g, U x) { return softmax(g, x, 1); }
 static U products_of_matrices(Graph *g, U x) { return matmul(g, x, transpose(g, x)); }
-static U moves(Graph *g, U x) { return reshape_i(g, pad_i(g, flip_axis(g, transpose(g, x), 0), INTS(1, 0), INTS(0, -1), K(0)), INTS(2, 5), 2); }
+static U moves(Graph *g, U x)
+{
+    return reshape_i(g, pad_i(g, flip_axis(g, transpose(g, x), 0), INTS(1, 0), INTS(0, -1), K(0)), INTS(2, 5), 2);
+}
 static U joined(Graph *g, U x) { return cat(g, (U[]){ mul(g, x, x), slice_i(g, x, 1, 0, 2), x }, 3, 1); }
 static U piled(Graph *g, U x) { return UOP(g, UOP_STACK, DT_VOID, NO_ARG, x, mul(g, x, x)); }
 static U slid(Graph *g, U x) { return mul(g, windows(g, x, 1, INTS(2), INTS(1), INTS(1)), K(3)); }
 static U chosen(Graph *g, U x) { return gather(g, mul(g, x, x), constant(g, DT_I64, INTS(2, 0, 2), 3, 24), 1); }
-static U chosen_twice(Graph *g, U x) { return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, mul(g, x, x), constant(g, DT_I64, INTS(1, 1, 0), 3, 24), constant(g, DT_I64, INTS(3, 0), 2, 16)); }
-static U stored(Graph *g, U x) { return UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, UOP(g, UOP_CONTIGUOUSBACKWARD, DT_VOID, NO_ARG, mul(g, x, x))); }
-static U held(Graph *g, U x) { return mul(g, UOP(g, UOP_DETACH, DT_VOID, NO_ARG, constant(g, DT_F64, start, N, sizeof start)), reshape_i(g, x, INTS(N), 1)); }
-static U gradients_too(Graph *g, U x) { U d = NULL; gradient(g, softmax(g, mul(g, x, x), 1), exp_(g, x), &x, 1, &d); return d; }
+static U chosen_twice(Graph *g, U x)
+{
+    return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, mul(g, x, x), constant(g, DT_I64, INTS(1, 1, 0), 3, 24),
+               constant(g, DT_I64, INTS(3, 0), 2, 16));
+}
+static U stored(Graph *g, U x)
+{
+    return UOP(g, UOP_CONTIGUOUS, DT_VOID, NO_ARG, UOP(g, UOP_CONTIGUOUSBACKWARD, DT_VOID, NO_ARG, mul(g, x, x)));
+}
+static U held(Graph *g, U x)
+{
+    return mul(g, UOP(g, UOP_DETACH, DT_VOID, NO_ARG, constant(g, DT_F64, start, N, sizeof start)),
+               reshape_i(g, x, INTS(N), 1));
+}
+static U gradients_too(Graph *g, U x)
+{
+    U d = NULL;
+    gradient(g, softmax(g, mul(g, x, x), 1), exp_(g, x), &x, 1, &d);
+    return d;
+}
 
-static U (*const cases[])(Graph *g, U x) = { sums, quotients, reciprocals, exponentials, waves, sizes, powers, powers_of_both, choices, remainders, casts, through_integers, totals, maxima, products, softmaxes,
-    products_of_matrices, moves, joined, piled, slid, chosen, chosen_twice, stored, held, gradients_too };
+static U (*const cases[])(Graph *g, U x) = { sums,
+                                             quotients,
+                                             reciprocals,
+                                             exponentials,
+                                             waves,
+                                             sizes,
+                                             powers,
+                                             powers_of_both,
+                                             choices,
+                                             remainders,
+                                             casts,
+                                             through_integers,
+                                             totals,
+                                             maxima,
+                                             products,
+                                             softmaxes,
+                                             products_of_matrices,
+                                             moves,
+                                             joined,
+                                             piled,
+                                             slid,
+                                             chosen,
+                                             chosen_twice,
+                                             stored,
+                                             held,
+                                             gradients_too };
 enum { CASES = sizeof cases / sizeof *cases };
 
 /* The result of case k, weighed, as one number. */
@@ -69,7 +116,8 @@ static U weighed(Graph *g, uint32_t k, U x, U *weight)
 static double value_at(uint32_t k, const double *x)
 {
     Graph *g = graph_new();
-    U weight, v[1], y = weighed(g, k, reshape_i(g, constant(g, DT_F64, x, N, N * 8), INTS(ROWS, COLUMNS), 2), &weight), all = mul(g, y, weight);
+    U weight, v[1], y = weighed(g, k, reshape_i(g, constant(g, DT_F64, x, N, N * 8), INTS(ROWS, COLUMNS), 2), &weight),
+                    all = mul(g, y, weight);
     while (uop_rank(all)) all = sum(g, all, 0, false);
     assert_true(values_of(g, all, v, 1));
     double out = uop_const_float(v[0]);
@@ -80,17 +128,20 @@ static double value_at(uint32_t k, const double *x)
 static void agrees(uint32_t k)
 {
     Graph *g = graph_new();
-    U x = uop_param(g, DT_F64, (U[]){ uop_index(g, ROWS), uop_index(g, COLUMNS) }, 2, 0), weight, d, v[N], y = weighed(g, k, x, &weight);
+    U x = uop_param(g, DT_F64, (U[]){ uop_index(g, ROWS), uop_index(g, COLUMNS) }, 2, 0), weight, d, v[N],
+      y = weighed(g, k, x, &weight);
     MUST(gradient(g, y, weight, &x, 1, &d) == TG_OK, "case %u: %s\n", k, tg_error());
     assert_ptr_equal(d->shape, x->shape);
-    d = uop_substitute(g, d, &x, (U[]){ reshape_i(g, constant(g, DT_F64, start, N, sizeof start), INTS(ROWS, COLUMNS), 2) }, 1);
+    d = uop_substitute(g, d, &x,
+                       (U[]){ reshape_i(g, constant(g, DT_F64, start, N, sizeof start), INTS(ROWS, COLUMNS), 2) }, 1);
     assert_true(values_of(g, d, v, N));
     for (uint32_t i = 0; i < N; i++) {
         double up[N], down[N], h = 1e-5 * (cases[k] == casts ? 100 : 1);        /* that rounds to f32 */
         memcpy(up, start, sizeof start), memcpy(down, start, sizeof start);
         up[i] += h, down[i] -= h;
         double want = (value_at(k, up) - value_at(k, down)) / (2 * h), got = uop_const_float(v[i]);
-        MUST(fabs(want - got) <= 1e-4 * (1 + fabs(want)), "case %u, element %u: %g, differences say %g\n", k, i, got, want);
+        MUST(fabs(want - got) <= 1e-4 * (1 + fabs(want)), "case %u, element %u: %g, differences say %g\n", k, i, got,
+             want);
     }
     graph_free(g);
 }
@@ -112,10 +163,12 @@ static bool applies(uint32_t r)
     U x = uop_param(g, DT_F64, (U[]){ uop_index(g, ROWS), uop_index(g, COLUMNS) }, 2, 0), weight;
     for (uint32_t k = 0; k < CASES && !found; k++) {
         uint32_t n;
-        U y = weighed(g, k, x, &weight), guarded = guard_index(g, cast(g, x, DT_I64), uop_index(g, 2), false), root[] = { y, guarded, UOP(g, UOP_BITCAST, DT_I64, NO_ARG, x) };
+        U y = weighed(g, k, x, &weight), guarded = guard_index(g, cast(g, x, DT_I64), uop_index(g, 2), false),
+          root[] = { y, guarded, UOP(g, UOP_BITCAST, DT_I64, NO_ARG, x) };
         const UOp **u = uop_toposort(g, root, 3, arena, &n);
         for (uint32_t i = 0; i < n && !found; i++)
-            found = u[i]->dtype != DT_VOID && ruleset_apply(set, g, UOP(g, UOP_TUPLE, DT_VOID, NO_ARG, u[i], full(g, DT_F64, 1, u[i])), NULL);
+            found = u[i]->dtype != DT_VOID &&
+                ruleset_apply(set, g, UOP(g, UOP_TUPLE, DT_VOID, NO_ARG, u[i], full(g, DT_F64, 1, u[i])), NULL);
     }
     arena_free(arena);
     graph_free(g);
@@ -126,18 +179,21 @@ static bool applies(uint32_t r)
 static void every_row(void **state)
 {
     (void)state;
-    for (uint32_t r = 0; r < table_gradient.count; r++) MUST(applies(r), "no case reaches %s\n", table_gradient.rule[r].name);
+    for (uint32_t r = 0; r < table_gradient.count; r++)
+        MUST(applies(r), "no case reaches %s\n", table_gradient.rule[r].name);
 }
 
 static void what_has_none(void **state)
 {
     (void)state;
     Graph *g = graph_new();
-    U x = uop_param(g, DT_F64, (U[]){ uop_index(g, ROWS) }, 1, 0), z = uop_param(g, DT_F64, (U[]){ uop_index(g, ROWS) }, 1, 1), d[2], v[ROWS];
+    U x = uop_param(g, DT_F64, (U[]){ uop_index(g, ROWS) }, 1, 0),
+      z = uop_param(g, DT_F64, (U[]){ uop_index(g, ROWS) }, 1, 1), d[2], v[ROWS];
     assert_int_equal(gradient(g, mul(g, x, x), K(1), (U[]){ x, z }, 2, d), TG_OK);
     assert_true(values_of(g, d[1], v, ROWS));
     for (uint32_t k = 0; k < ROWS; k++) assert_true(uop_const_float(v[k]) == 0);
-    U call = call_new(g, custom_new(g, "nonzero", NULL, 0, NULL, 0), &x, 1), n = call_result(g, call, 0, DT_F64, x->shape->dim, 1);
+    U call = call_new(g, custom_new(g, "nonzero", NULL, 0, NULL, 0), &x, 1),
+      n = call_result(g, call, 0, DT_F64, x->shape->dim, 1);
     assert_int_equal(gradient(g, n, K(1), &x, 1, d), TG_UNSUPPORTED);
     assert_non_null(strstr(tg_error(), "no gradient is known of GETTUPLE"));
     graph_free(g);
@@ -145,6 +201,7 @@ static void what_has_none(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(finite_differences), cmocka_unit_test(every_row), cmocka_unit_test(what_has_none) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(finite_differences), cmocka_unit_test(every_row),
+                                        cmocka_unit_test(what_has_none) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The polynomials of decompose.c against the double precision library: largest error in ulp over samples of all f32, every special value, with and without FMA. */
+/* The polynomials of decompose.c against the double precision library: largest error in ulp over samples of all f32,
+ * every special value, with and without FMA. */
 #include <stdlib.h>
 
 #include "graph/rewrite.h"
@@ -42,7 +43,8 @@ static double ulps(double got, double want)
     double w = dtype_round(DT_F32, want);
     int e;
     if (isnan(w) || isnan(got)) return isnan(w) == isnan(got) ? 0 : INFINITY;
-    if (isinf(w) || got == want || isinf(got)) return got == w ? 0 : isinf(got) && fabs(want) > 0x1.fffffep+127 * (1 - 0x1p-24) ? 1 : INFINITY;
+    if (isinf(w) || got == want || isinf(got))
+        return got == w ? 0 : isinf(got) && fabs(want) > 0x1.fffffep+127 * (1 - 0x1p-24) ? 1 : INFINITY;
     frexp(want, &e);
     return fabs(got - want) / ldexp(1, (e < -125 ? -125 : e) - 24);
 }
@@ -51,8 +53,41 @@ static double float_of(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
 
 static double worst(Code *c, const Function *f, double *at)
 {
-    static const double hard[] = { 0.0, -0.0, 1, -1, 0.5, 2, 126, 127, 127.99999, 128, -126, -126.5, -149, -149.5, -150, -151, 1e30, -1e30, INFINITY, -INFINITY, NAN,
-                                   0x1p-149, 0x1p-126, 0x1.fffffep-127, 0x1.fffffep127, M_PI, M_PI_2, 3 * M_PI_2, 32767.99, 32768, 1048576, 0x1p31, 0x1p63, 0.99999994, 1.0000001 };
+    static const double hard[] = { 0.0,
+                                   -0.0,
+                                   1,
+                                   -1,
+                                   0.5,
+                                   2,
+                                   126,
+                                   127,
+                                   127.99999,
+                                   128,
+                                   -126,
+                                   -126.5,
+                                   -149,
+                                   -149.5,
+                                   -150,
+                                   -151,
+                                   1e30,
+                                   -1e30,
+                                   INFINITY,
+                                   -INFINITY,
+                                   NAN,
+                                   0x1p-149,
+                                   0x1p-126,
+                                   0x1.fffffep-127,
+                                   0x1.fffffep127,
+                                   M_PI,
+                                   M_PI_2,
+                                   3 * M_PI_2,
+                                   32767.99,
+                                   32768,
+                                   1048576,
+                                   0x1p31,
+                                   0x1p63,
+                                   0.99999994,
+                                   1.0000001 };
     double most = 0;
     for (size_t k = 0; k < sizeof hard / sizeof *hard; k++) {
         double x = (double)(float)hard[k], want = f->exact(x), got = run(c, x), e = ulps(got, want);
@@ -79,7 +114,8 @@ static void errors_stay_small(void **state)
             double at = 0, e;
             Code c = code_of(g, function[k].op, &(SelectOptions){ .has_fma = fma });
             e = worst(&c, &function[k], &at);
-            print_message("%s%s: %.3f ulp at %.9g, %u nodes\n", op_name(function[k].op), fma ? " with FMA" : "", e, at, c.n);
+            print_message("%s%s: %.3f ulp at %.9g, %u nodes\n", op_name(function[k].op), fma ? " with FMA" : "", e, at,
+                          c.n);
             assert_true(e <= function[k].ulp);
             arena_free(c.arena);
             graph_free(g);
@@ -107,7 +143,8 @@ static void divisions_are_rounded(void **state)
             bool same = isnan(want) ? isnan(got) : got == want && signbit(got) == signbit(want);
             double step = fmax(fabs((double)want) * 0x1p-23, 0x1p-149);
             same |= fabsf(want) < 0x1p-100f && fabs((double)got - (double)want) <= step;
-            if (!same && !bad++) print_message("%a / %a: %a for %a\n", (double)x, (double)by[k], (double)got, (double)want);
+            if (!same && !bad++)
+                print_message("%a / %a: %a for %a\n", (double)x, (double)by[k], (double)got, (double)want);
         }
         arena_free(c.arena);
         graph_free(g);

@@ -1,4 +1,5 @@
-/* Rows of movement.c: random chains of movement ops on a small tensor; each row alone and the whole set must keep every element where it was. Every row must fire. */
+/* Rows of movement.c: random chains of movement ops on a small tensor; each row alone and the whole set must keep every
+ * element where it was. Every row must fire. */
 #include <stdlib.h>
 
 #include "graph/print.h"
@@ -8,7 +9,10 @@
 enum { RANK = 5, CHAINS = 6000, LARGEST = 400 };
 
 static uint64_t seed = 1;
-static int64_t rnd(int64_t n) { return (int64_t)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n; }
+static int64_t rnd(int64_t n)
+{
+    return (int64_t)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n;
+}
 
 /* ---- what an element is ---- */
 
@@ -215,6 +219,7 @@ static void the_set_keeps_elements(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_keep_elements), cmocka_unit_test(the_set_keeps_elements) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_keep_elements),
+                                        cmocka_unit_test(the_set_keeps_elements) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

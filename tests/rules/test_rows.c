@@ -1,8 +1,10 @@
-/* Is each rewrite rule true? For every row of every table: expressions made from its pattern, slots bound to random small expressions (integers with ranges,
- * wrapping data, bools, floats with NaN, Inf, -0 and denormals), the row applied alone, both sides evaluated at random points. Every row must have fired.
+/* Is each rewrite rule true? For every row of every table: expressions made from its pattern, slots bound to random
+ * small expressions (integers with ranges, wrapping data, bools, floats with NaN, Inf, -0 and denormals), the row
+ * applied alone, both sides evaluated at random points. Every row must have fired.
  *
- * A LOAD reads a known pseudo-random memory and must stay inside it; a STORE is worth a number made of its place and value; loops add those up.
- * A new row needs nothing here unless random expressions never reach it: then see `reduction`.
+ * A LOAD reads a known pseudo-random memory and must stay inside it; a STORE is worth a number made of its place and
+ * value; loops add those up. A new row needs nothing here unless random expressions never reach it: then see
+ * `reduction`.
  */
 #include <stdlib.h>
 
@@ -14,7 +16,10 @@
 enum { TRIES = 60000, ENOUGH = 120, POINTS = 10, DATA = 8, CELLS = 24 };
 
 static uint64_t seed = 1;
-static uint32_t rnd(uint32_t n) { return (uint32_t)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n; }
+static uint32_t rnd(uint32_t n)
+{
+    return (uint32_t)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n;
+}
 static int64_t between(int64_t a, int64_t b) { return a + (int64_t)rnd((uint32_t)(b - a + 1)); }
 
 /* ---- values of leaves ---- */
@@ -23,14 +28,17 @@ typedef struct { int64_t range[64], data[DATA], var; bool outside; } Point;
 
 static int64_t hostile(DType t)
 {
-    static const double f[] = { 0, -0.0, 1, -1, 0.5, 2, -3, 1e-40, -1e-45, 3e38, -3e38, 65504, 0.1, 16777216, INFINITY, -INFINITY, NAN };
-    static const int64_t n[] = { 0, 1, -1, 2, 3, 7, -8, 100, INT64_MAX, INT64_MIN, 127, 128, 255, 65535, INT32_MAX, INT32_MIN };
+    static const double f[] = { 0,    -0.0,  1,     -1,  0.5,      2,        -3,        1e-40, -1e-45,
+                                3e38, -3e38, 65504, 0.1, 16777216, INFINITY, -INFINITY, NAN };
+    static const int64_t n[] = { 0,         1,         -1,  2,   3,   7,     -8,        100,
+                                 INT64_MAX, INT64_MIN, 127, 128, 255, 65535, INT32_MAX, INT32_MIN };
     int64_t v = dtype_is_float(t) ? double_bits(dtype_round(t, f[rnd(17)])) : n[rnd(16)], r;
     if (!dtype_is_float(t)) uop_eval(UOP_CAST, t, DT_I64, &v, &r), v = r;
     return v;
 }
 
-/* Data leaves: PARAM slots below DATA are scalars, one a dtype and index; from DATA on they are memory of CELLS elements. */
+/* Data leaves: PARAM slots below DATA are scalars, one a dtype and index; from DATA on they are memory of CELLS
+ * elements. */
 static int64_t cell(const UOp *param, int64_t i)
 {
     uint64_t h = ((uint64_t)param->arg.i * 131 + (uint64_t)i) * 0x9e3779b97f4a7c15u;
@@ -110,13 +118,15 @@ static bool eval(const UOp *u, Point *p, int64_t *out)
 
 /* ---- random expressions ---- */
 
-static const DType types[] = { DT_BOOL, DT_I8, DT_U8, DT_I32, DT_U32, DT_I64, DT_U64, DT_INDEX, DT_INDEX, DT_F16, DT_BF16, DT_F32, DT_F64 };
+static const DType types[] = { DT_BOOL,  DT_I8,    DT_U8,  DT_I32,  DT_U32, DT_I64, DT_U64,
+                               DT_INDEX, DT_INDEX, DT_F16, DT_BF16, DT_F32, DT_F64 };
 static DType any_type(void) { return types[rnd(sizeof types / sizeof *types)]; }
 
 static const UOp *range(Graph *g, int k)
 {
     static const int64_t size[4] = { 4, 6, 7, 12 };
-    return k == 4 ? uop_range(g, 4, uop_var(g, "n", 2, 5), AXIS_LOOP) : uop_range(g, k, uop_index(g, size[k]), k == 3 ? AXIS_REDUCE : AXIS_LOOP);
+    return k == 4 ? uop_range(g, 4, uop_var(g, "n", 2, 5), AXIS_LOOP)
+                  : uop_range(g, k, uop_index(g, size[k]), k == 3 ? AXIS_REDUCE : AXIS_LOOP);
 }
 
 static const UOp *constant(Graph *g, DType t)
@@ -185,7 +195,8 @@ static const UOp *equal_clause(Graph *g, const UOp *r)
 
 static const UOp *clause(Graph *g, const UOp *r)
 {
-    const UOp *side = ALU2(g, ADD, ALU2(g, MUL, r, uop_index(g, rnd(3) ? 1 : between(-3, 3) | 1)), rnd(2) ? index_expr(g, 1) : uop_index(g, between(-9, 9)));
+    const UOp *side = ALU2(g, ADD, ALU2(g, MUL, r, uop_index(g, rnd(3) ? 1 : between(-3, 3) | 1)),
+                           rnd(2) ? index_expr(g, 1) : uop_index(g, between(-9, 9)));
     if (rnd(3) == 0) return equal_clause(g, r);
     const UOp *lt = ALU2(g, CMPLT, side, uop_index(g, between(-4, 14)));
     return rnd(2) ? not_of(g, lt) : lt;
@@ -193,11 +204,13 @@ static const UOp *clause(Graph *g, const UOp *r)
 
 static const UOp *reduced(Graph *g, DType t, Op op, const UOp *r)
 {
-    const UOp *mask = rnd(3) ? clause(g, r) : equal_clause(g, r), *v = rnd(2) ? expr(g, t, 1) : cast_to(g, t, ALU2(g, ADD, r, index_expr(g, 0)));
+    const UOp *mask = rnd(3) ? clause(g, r) : equal_clause(g, r),
+              *v = rnd(2) ? expr(g, t, 1) : cast_to(g, t, ALU2(g, ADD, r, index_expr(g, 0)));
     if (rnd(3) == 0) mask = ALU2(g, AND, mask, rnd(2) ? clause(g, r) : bool_expr(g, 1));
     if (rnd(3) == 0) v = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, address(g, t, ALU2(g, ADD, r, uop_index(g, rnd(12)))));
     if (rnd(4) == 0) v = constant(g, t);
-    const UOp *id = op == UOP_MAX ? dtype_is_float(t) ? uop_float(g, t, -INFINITY) : uop_int(g, t, dtype_min(t)) : uop_const_like(g, t, op == UOP_MUL);
+    const UOp *id = op == UOP_MAX ? dtype_is_float(t) ? uop_float(g, t, -INFINITY) : uop_int(g, t, dtype_min(t))
+                                  : uop_const_like(g, t, op == UOP_MUL);
     switch (rnd(6)) {
     case 0: return v;
     case 1: return cast_to(g, t, mask);
@@ -212,13 +225,15 @@ static const UOp *reduction(Graph *g, DType t)
 {
     static const Op op[] = { UOP_ADD, UOP_ADD, UOP_ADD, UOP_MAX, UOP_MUL };
     Op o = op[rnd(5)];
-    const UOp *r[2] = { range(g, 3), rnd(3) ? range(g, 2) : uop_index(g, 0) }, *src[3] = { reduced(g, t, o, r[0]), r[0], r[1] };
+    const UOp *r[2] = { range(g, 3), rnd(3) ? range(g, 2) : uop_index(g, 0) },
+              *src[3] = { reduced(g, t, o, r[0]), r[0], r[1] };
     return uop_new(g, UOP_REDUCE, DT_VOID, ARG_I(o), src, 2 + rnd(2));
 }
 
 static const UOp *loop(Graph *g)
 {
-    const UOp *store = UOP(g, UOP_STORE, DT_VOID, NO_ARG, address(g, DT_I32, range(g, 2)), expr(g, DT_I32, 1)), *src[3] = { store, range(g, 2), uop_index(g, 0) };
+    const UOp *store = UOP(g, UOP_STORE, DT_VOID, NO_ARG, address(g, DT_I32, range(g, 2)), expr(g, DT_I32, 1)),
+              *src[3] = { store, range(g, 2), uop_index(g, 0) };
     return uop_new(g, UOP_END, DT_VOID, NO_ARG, src, 2 + rnd(2));
 }
 
@@ -244,7 +259,11 @@ static const UOp *instance_op(Maker *m, const Pat *p, DType t)
     if (op == UOP_REDUCE) return reduction(m->g, t);
     if (op == UOP_END) return loop(m->g);
     bool compare = op == UOP_CMPLT || op == UOP_CMPNE, memory = op == UOP_LOAD || op == UOP_STORE;
-    DType of = compare && !rnd(3) ? DT_BOOL : compare || op == UOP_CAST ? any_type() : op == UOP_BITCAST ? same_size(t) : op == UOP_STORE ? DT_I32 : t;
+    DType of = compare && !rnd(3)   ? DT_BOOL
+        : compare || op == UOP_CAST ? any_type()
+        : op == UOP_BITCAST         ? same_size(t)
+        : op == UOP_STORE           ? DT_I32
+                                    : t;
     if (compare && t != DT_BOOL) return NULL;
     if (memory) src[n++] = address(m->g, of, rnd(2) ? range(m->g, (int)rnd(4)) : index_expr(m->g, 2));
     for (; n < 3 && p->src[n]; n++) {
@@ -264,24 +283,29 @@ static const UOp *instance_op(Maker *m, const Pat *p, DType t)
 
 static const UOp *instance(Maker *m, const Pat *p, DType t)
 {
-    if (p->kind == PAT_VALUE) return p->value < 0 && dtype_info[t].kind == KIND_UINT ? NULL : uop_const_like(m->g, t, p->value);
+    if (p->kind == PAT_VALUE)
+        return p->value < 0 && dtype_info[t].kind == KIND_UINT ? NULL : uop_const_like(m->g, t, p->value);
     if (p->kind == PAT_OP) return instance_op(m, p, t);
     const UOp **s = &m->slot[p->slot];
-    if (!*s) *s = p->kind == PAT_CONST ? constant(m->g, t) : rnd(8) ? expr(m->g, t, 1 + (int)rnd(3)) : constant(m->g, t);
+    if (!*s)
+        *s = p->kind == PAT_CONST ? constant(m->g, t) : rnd(8) ? expr(m->g, t, 1 + (int)rnd(3)) : constant(m->g, t);
     return (*s)->dtype == t ? *s : NULL;
 }
 
 /* For rows that see any node: an op at random. */
 static const UOp *any_node(Graph *g, DType t)
 {
-    static const Op binary[] = { UOP_ADD, UOP_MUL, UOP_MAX, UOP_MOD, UOP_IDIV, UOP_CMPLT, UOP_CMPNE, UOP_XOR, UOP_OR, UOP_AND, UOP_SHR, UOP_SHL };
+    static const Op binary[] = { UOP_ADD,   UOP_MUL, UOP_MAX, UOP_MOD, UOP_IDIV, UOP_CMPLT,
+                                 UOP_CMPNE, UOP_XOR, UOP_OR,  UOP_AND, UOP_SHR,  UOP_SHL };
     Op op = binary[rnd(12)];
     bool whole = op == UOP_IDIV || op >= UOP_XOR;
     if (rnd(20) == 0) return uop_range(g, 9, uop_index(g, 1 + rnd(2)), AXIS_LOOP);
     if (rnd(8) == 0) return UOP(g, UOP_CAST, any_type(), NO_ARG, rnd(2) ? constant(g, t) : expr(g, t, 1));
-    if (dtype_is_float(t) && rnd(3) == 0) return UOP(g, (Op)(rnd(2) ? UOP_TRUNC : UOP_SQRT), DT_VOID, NO_ARG, rnd(2) ? constant(g, t) : expr(g, t, 1));
+    if (dtype_is_float(t) && rnd(3) == 0)
+        return UOP(g, (Op)(rnd(2) ? UOP_TRUNC : UOP_SQRT), DT_VOID, NO_ARG, rnd(2) ? constant(g, t) : expr(g, t, 1));
     if (whole && dtype_is_float(t)) op = rnd(2) ? UOP_ADD : UOP_DIV;
-    return UOP(g, op, DT_VOID, NO_ARG, rnd(2) ? constant(g, t) : expr(g, t, 2), rnd(2) ? constant(g, t) : expr(g, t, 2));
+    return UOP(g, op, DT_VOID, NO_ARG, rnd(2) ? constant(g, t) : expr(g, t, 2),
+               rnd(2) ? constant(g, t) : expr(g, t, 2));
 }
 
 /* ---- comparing ---- */
@@ -292,7 +316,8 @@ static bool loose(const char *name, DType t, int64_t a, int64_t b)
     double x = bits_double(a), y = bits_double(b), eps = t == DT_F64 ? 1e-14 : t == DT_F32 ? 1e-5 : 2e-2;
     if (!strcmp(name, "reduce-pick")) return x == y;
     if (strcmp(name, "widen")) return false;
-    return (isnan(x) && isnan(y)) || x == y || fabs(x - y) <= eps * (fabs(x) + fabs(y)) || !isfinite(x) || !isfinite(y) || fmax(fabs(x), fabs(y)) > 1e37;
+    return (isnan(x) && isnan(y)) || x == y || fabs(x - y) <= eps * (fabs(x) + fabs(y)) || !isfinite(x) ||
+        !isfinite(y) || fmax(fabs(x), fabs(y)) > 1e37;
 }
 
 /* A product that is not rounded on its own: within the last place of what is added. */
@@ -303,7 +328,8 @@ static bool near_sum(const UOp *mulacc, Point *p, int64_t a, int64_t b)
         if (!eval(mulacc->src[k], p, &v[k])) return false;
     double product = bits_double(v[0]) * bits_double(v[1]), x = bits_double(a), y = bits_double(b);
     bool overflow = fabs(product) > (mulacc->dtype == DT_F32 ? 1e38 : 1e307);
-    return overflow || (isnan(x) && isnan(y)) || fabs(x - y) <= (mulacc->dtype == DT_F32 ? 3e-7 : 1e-15) * (fabs(product) + fabs(bits_double(v[2]))) + 1e-40;
+    return overflow || (isnan(x) && isnan(y)) ||
+        fabs(x - y) <= (mulacc->dtype == DT_F32 ? 3e-7 : 1e-15) * (fabs(product) + fabs(bits_double(v[2]))) + 1e-40;
 }
 
 static Point random_point(void)
@@ -328,7 +354,8 @@ static void report(const char *name, const UOp *was, const UOp *now, int64_t a, 
     uop_print_expr(&t, was);
     text_add(&t, "\n  -> ");
     uop_print_expr(&t, now);
-    print_error("%s: %s\n  %lld (%g) is not %lld (%g)\n", name, t.s, (long long)a, bits_double(a), (long long)b, bits_double(b));
+    print_error("%s: %s\n  %lld (%g) is not %lld (%g)\n", name, t.s, (long long)a, bits_double(a), (long long)b,
+                bits_double(b));
     text_free(&t);
 }
 
@@ -352,7 +379,8 @@ static void assert_same(const char *name, const UOp *was, const UOp *now)
         int64_t a, b;
         data_for(was, &p);
         if (!eval(was, &p, &a) || p.outside) continue;          /* undefined before: anything goes */
-        bool same = eval(now, &p, &b) && !p.outside && (a == b || (dtype_is_float((DType)was->dtype) && loose(name, (DType)was->dtype, a, b)));
+        bool same = eval(now, &p, &b) && !p.outside &&
+            (a == b || (dtype_is_float((DType)was->dtype) && loose(name, (DType)was->dtype, a, b)));
         if (same || (now->op == UOP_MULACC && near_sum(now, &p, a, b))) continue;
         report(name, was, now, a, b);
         assert_true(same);
@@ -423,8 +451,10 @@ static void sets_end_and_hold(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(simple_rows), cmocka_unit_test(logic_rows),  cmocka_unit_test(sum_rows),
-                                        cmocka_unit_test(compare_rows), cmocka_unit_test(divmod_rows), cmocka_unit_test(valid_rows),
-                                        cmocka_unit_test(reduce_rows), cmocka_unit_test(select_rows), cmocka_unit_test(arithmetic_rows), cmocka_unit_test(sets_end_and_hold) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(simple_rows),     cmocka_unit_test(logic_rows),
+                                        cmocka_unit_test(sum_rows),        cmocka_unit_test(compare_rows),
+                                        cmocka_unit_test(divmod_rows),     cmocka_unit_test(valid_rows),
+                                        cmocka_unit_test(reduce_rows),     cmocka_unit_test(select_rows),
+                                        cmocka_unit_test(arithmetic_rows), cmocka_unit_test(sets_end_and_hold) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Chains of views as index math: random reshape, permute, shrink, pad, flip and stride maps are written as rangeify writes them, simplified, and compared with the
- * plain map at every point. A table of chains that must come out without any division stands below.
+/* Chains of views as index math: random reshape, permute, shrink, pad, flip and stride maps are written as rangeify
+ * writes them, simplified, and compared with the plain map at every point. A table of chains that must come out without
+ * any division stands below.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,8 @@ static int64_t value_at(const UOp *u, const int64_t *range)
     if (u->op == UOP_CONST) return u->arg.i;
     if (u->op == UOP_RANGE) return range[range_number(u)];
     for (uint32_t k = 0; k < u->nsrc; k++) v[k] = value_at(u->src[k], range);
-    assert_true(u->nsrc && uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &r));      /* no division by zero, no variable left behind */
+    /* no division by zero, no variable left behind */
+    assert_true(u->nsrc && uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &r));
     return r;
 }
 
@@ -98,9 +100,10 @@ static void random_step(Graph *g, View *v)
     case 0: case 1: case 2: random_reshape(g, v); break;
     case 3: random_permute(v); break;
     case 4: v->i[k] = plus(g, times(g, i, -1), n - 1); break;                                     /* flip */
-    case 5: v->i[k] = plus(g, i, a); v->size[k] = n + a + b; break;                               /* shrink of a larger source */
+    /* shrink of a larger source */
+    case 5: v->i[k] = plus(g, i, a); v->size[k] = n + a + b; break;
     case 6: v->i[k] = times(g, i, 1 + a); v->size[k] = (n - 1) * (1 + a) + 1 + b; break;          /* stride */
-    default:                                                                                      /* pad of a smaller source */
+    default: /* pad of a smaller source */
         if (n <= a + b) break;
         v->i[k] = plus(g, i, -a);
         v->size[k] = n - a - b;
@@ -163,7 +166,8 @@ static void random_chains_keep_their_map(void **state)
     for (int k = 0; k < 4000; k++) {
         Graph *g = graph_new();
         Case c = random_chain(g);
-        const UOp *index = graph_rewrite(g, c.index, rules_symbolic(), 0, NULL), *valid = graph_rewrite(g, c.valid, rules_symbolic(), 0, NULL);
+        const UOp *index = graph_rewrite(g, c.index, rules_symbolic(), 0, NULL),
+                  *valid = graph_rewrite(g, c.valid, rules_symbolic(), 0, NULL);
         index = simplify_under(g, index, valid);
         assert_equal_maps(&c, index, valid);
         assert_int_equal(graph_error(g), TG_OK);
@@ -172,7 +176,8 @@ static void random_chains_keep_their_map(void **state)
         clauses += count_ops(valid, UOP_CMPLT, UOP_CMPNE);
         graph_free(g);
     }
-    print_message("divisions before %llu, after %llu; comparisons %llu\n", (unsigned long long)before, (unsigned long long)after, (unsigned long long)clauses);
+    print_message("divisions before %llu, after %llu; comparisons %llu\n", (unsigned long long)before,
+                  (unsigned long long)after, (unsigned long long)clauses);
 }
 
 /* A long chain is linear in time and does not use the C stack. */
@@ -181,12 +186,14 @@ static void long_chains_end(void **state)
     (void)state;
     Graph *g = graph_new();
     const UOp *x = UOP(g, UOP_CAST, DT_F32, NO_ARG, uop_range(g, 0, uop_index(g, 5), AXIS_LOOP)), *y = x;
-    for (int i = 0; i < 100000; i++) x = UOP(g, UOP_ADD, DT_VOID, NO_ARG, UOP(g, UOP_MUL, DT_VOID, NO_ARG, x, uop_float(g, DT_F32, 1)), y);
+    for (int i = 0; i < 100000; i++)
+        x = UOP(g, UOP_ADD, DT_VOID, NO_ARG, UOP(g, UOP_MUL, DT_VOID, NO_ARG, x, uop_float(g, DT_F32, 1)), y);
     x = graph_rewrite(g, x, rules_symbolic(), 0, NULL);
     assert_int_equal(graph_error(g), TG_OK);
     assert_int_equal(x->op, UOP_ADD);
     const UOp *i = uop_range(g, 1, uop_index(g, 50), AXIS_LOOP), *s = i;
-    for (int k = 0; k < 100000; k++) s = UOP(g, UOP_ADD, DT_VOID, NO_ARG, UOP(g, UOP_MOD, DT_VOID, NO_ARG, s, uop_index(g, 1 + k % 97)), i);
+    for (int k = 0; k < 100000; k++)
+        s = UOP(g, UOP_ADD, DT_VOID, NO_ARG, UOP(g, UOP_MOD, DT_VOID, NO_ARG, s, uop_index(g, 1 + k % 97)), i);
     graph_rewrite(g, s, rules_symbolic(), 0, NULL);
     assert_int_equal(graph_error(g), TG_OK);
     graph_free(g);
@@ -195,6 +202,7 @@ static void long_chains_end(void **state)
 int main(int argc, char **argv)
 {
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(random_chains_keep_their_map), cmocka_unit_test(long_chains_end) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(random_chains_keep_their_map),
+                                        cmocka_unit_test(long_chains_end) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

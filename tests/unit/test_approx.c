@@ -1,4 +1,5 @@
-/* Accuracy of what build_approx.c writes, evaluated op by op by the reference interpreter, against libm in double precision. */
+/* Accuracy of what build_approx.c writes, evaluated op by op by the reference interpreter, against libm in double
+ * precision. */
 #include "backends/reference/reference.h"
 #include "graph/build.h"
 #include "tests/test.h"
@@ -10,7 +11,13 @@
 static double sigmoid_exact(double x) { return 1 / (1 + exp(-x)); }
 static U exp2_of(Graph *g, U x) { return exp2_(g, x); }
 
-typedef struct { const char *name; U (*build)(Graph *g, U x); double (*exact)(double x); DType dtype; double from, to, ulps; } Case;
+typedef struct {
+    const char *name;
+    U (*build)(Graph *g, U x);
+    double (*exact)(double x);
+    DType dtype;
+    double from, to, ulps;
+} Case;
 static const Case cases[] = {
     { "exp", exp_, exp, DT_F32, -104, 89, 2 },       { "exp", exp_, exp, DT_F64, -740, 709, 2 },
     { "exp2", exp2_of, exp2, DT_F32, -140, 128, 0.51 }, { "log", log_, log, DT_F32, 1e-30, 1e30, 1.6 },
@@ -25,7 +32,15 @@ static const Case cases[] = {
 /* Units in the last place of dtype t at v. */
 static double ulp(DType t, double v)
 {
-    int digits = t == DT_F64 ? 53 : t == DT_F32 ? 24 : t == DT_F16 ? 11 : 8, least = t == DT_F64 ? -1074 : t == DT_F32 ? -149 : t == DT_F16 ? -24 : -133, e;
+    int digits = t == DT_F64 ? 53
+        : t == DT_F32        ? 24
+        : t == DT_F16        ? 11
+                             : 8,
+        least = t == DT_F64 ? -1074
+        : t == DT_F32       ? -149
+        : t == DT_F16       ? -24
+                            : -133,
+        e;
     frexp(v, &e);
     return ldexp(1, e - digits > least ? e - digits : least);
 }
@@ -43,7 +58,8 @@ static bool within(const Case *c)
     Graph *g = graph_new();
     double *in = malloc(N * sizeof *in), worst = 0, where = 0;
     for (int i = 0; i < N; i++) in[i] = dtype_round(c->dtype, c->from + (c->to - c->from) * i / (N - 1));
-    U x = cast(g, tensor_const(g, DT_F64, (const int64_t[]){ N }, 1, in, N * sizeof *in, NULL), c->dtype), y = cast(g, c->build(g, x), DT_F64);
+    U x = cast(g, tensor_const(g, DT_F64, (const int64_t[]){ N }, 1, in, N * sizeof *in, NULL), c->dtype),
+      y = cast(g, c->build(g, x), DT_F64);
     RefTensor out;
     assert_int_equal(graph_error(g), TG_OK);
     assert_int_equal(ref_eval(&out, g, &y, 1, &(RefInput){ 0 }), TG_OK);
@@ -52,7 +68,8 @@ static bool within(const Case *c)
         if (c->dtype == DT_F32 && fabs(want) > (double)FLT_MAX) e = isinf(double_at(&out, i)) ? 0 : 1e9;
         if (!(e <= worst)) worst = e, where = in[i];
     }
-    if (getenv("SHOW") || !(worst <= c->ulps)) print_message("%s %s: %.2f ulp at %.9g\n", c->name, dtype_name(c->dtype), worst, where);
+    if (getenv("SHOW") || !(worst <= c->ulps))
+        print_message("%s %s: %.2f ulp at %.9g\n", c->name, dtype_name(c->dtype), worst, where);
     ref_tensor_free(&out);
     graph_free(g);
     free(in);
@@ -82,8 +99,10 @@ static double at(U (*f)(Graph *g, U x), double v)
 static void special_values(void **state)
 {
     (void)state;
-    assert_true(at(exp_, INFINITY) == INFINITY && at(exp_, -INFINITY) == 0 && isnan(at(exp_, NAN)) && at(exp_, 0) == 1 && at(exp_, 1e30) == INFINITY);
-    assert_true(at(sigmoid, INFINITY) == 1 && at(sigmoid, -INFINITY) == 0 && isnan(at(sigmoid, NAN)) && at(sigmoid, 0) == 0.5);
+    assert_true(at(exp_, INFINITY) == INFINITY && at(exp_, -INFINITY) == 0 && isnan(at(exp_, NAN)) &&
+                at(exp_, 0) == 1 && at(exp_, 1e30) == INFINITY);
+    assert_true(at(sigmoid, INFINITY) == 1 && at(sigmoid, -INFINITY) == 0 && isnan(at(sigmoid, NAN)) &&
+                at(sigmoid, 0) == 0.5);
     assert_true(at(tanh_, INFINITY) == 1 && at(tanh_, -INFINITY) == -1 && isnan(at(tanh_, NAN)) && at(tanh_, 0) == 0);
     assert_true(at(erf_, INFINITY) == 1 && at(erf_, -INFINITY) == -1 && isnan(at(erf_, NAN)) && at(erf_, 0) == 0);
     assert_true(at(log_, 0) == -INFINITY && isnan(at(log_, -1)) && at(log_, 1) == 0 && at(log_, INFINITY) == INFINITY);

@@ -1,4 +1,5 @@
-/* bench/archive.c on archives with bytes changed at random: what cannot be unpacked is said, and nothing is written beside the folder. */
+/* bench/archive.c on archives with bytes changed at random: what cannot be unpacked is said, and nothing is written
+ * beside the folder. */
 #define _GNU_SOURCE
 #include "tests/test.h"
 
@@ -42,7 +43,10 @@ static void write_file(const char *path, const void *data, size_t n)
     fclose(f);
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at) { return (void)st, (void)kind, (void)at, remove(path); }
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    return (void)st, (void)kind, (void)at, remove(path);
+}
 
 static int entries(const char *folder)
 {

@@ -1,4 +1,5 @@
-/* Builders and folding: small tensors of constants go through the builders, values_of evaluates what came out, numbers were worked out by hand. */
+/* Builders and folding: small tensors of constants go through the builders, values_of evaluates what came out, numbers
+ * were worked out by hand. */
 #include "graph/build.h"
 #include "tests/test.h"
 
@@ -17,7 +18,9 @@ static U counting(DType t, const int64_t *shape, uint32_t rank)
     return reshape_i(g, iota(g, uop_index(g, n), t), shape, rank);
 }
 #define COUNTING(t, ...) counting(t, (const int64_t[]){ __VA_ARGS__ }, sizeof((int64_t[]){ __VA_ARGS__ }) / 8)
-#define CONST_I64(shape, ...) tensor_const(g, DT_I64, (const int64_t[]){ shape }, 1, (const int64_t[]){ __VA_ARGS__ }, sizeof((int64_t[]){ __VA_ARGS__ }), NULL)
+#define CONST_I64(shape, ...) \
+    tensor_const(g, DT_I64, (const int64_t[]){ shape }, 1, (const int64_t[]){ __VA_ARGS__ }, \
+                 sizeof((int64_t[]){ __VA_ARGS__ }), NULL)
 
 static void expect(U x, uint32_t n, const double *want)
 {
@@ -51,7 +54,8 @@ static void moves(void **state)
     EXPECT(tile(g, x, (U[]){ uop_index(g, 1), uop_index(g, 2) }), 0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5);
     EXPECT(windows(g, COUNTING(DT_I32, 1, 7), 1, INTS(3), INTS(2), INTS(1)), 0, 1, 2, 2, 3, 4, 4, 5, 6);
     EXPECT(windows(g, COUNTING(DT_I32, 7), 1, INTS(2), INTS(3), INTS(3)), 0, 3, 3, 6);
-    EXPECT(windows(g, COUNTING(DT_I32, 3, 3), 2, INTS(2, 2), INTS(1, 1), INTS(1, 1)), 0, 1, 3, 4, 1, 2, 4, 5, 3, 4, 6, 7, 4, 5, 7, 8);
+    EXPECT(windows(g, COUNTING(DT_I32, 3, 3), 2, INTS(2, 2), INTS(1, 1), INTS(1, 1)), 0, 1, 3, 4, 1, 2, 4, 5, 3, 4, 6,
+           7, 4, 5, 7, 8);
     EXPECT(squeeze(g, unsqueeze(g, x, 1), 1), 0, 1, 2, 3, 4, 5);
     assert_ptr_equal(squeeze(g, unsqueeze(g, x, 1), 1), x);
     assert_int_equal(uop_size(flatten(g, COUNTING(DT_I32, 2, 3, 4), 2), 0), 6);
@@ -110,7 +114,8 @@ static void reductions(void **state)
     EXPECT(running(g, UOP_ADD, CONST_I64(4, 1, 2, 3, 4), 0, true, true), 9, 7, 4, 0);
     EXPECT(running(g, UOP_MUL, CONST_I64(4, 1, 2, 3, 4), 0, false, false), 1, 2, 6, 24);
     EXPECT(running(g, UOP_MUL, CONST_I64(4, 1, 2, 3, 4), 0, true, true), 24, 12, 4, 1);
-    static const int64_t size[] = { 1, 24, 25, 40, 100, 203 };                     /* one block, whole ones of either length, rests */
+    /* one block, whole ones of either length, rests */
+    static const int64_t size[] = { 1, 24, 25, 40, 100, 203 };
     for (size_t s = 0; s < sizeof size / sizeof *size; s++)
         for (int form = 0; form < 4; form++) {
             int64_t n = size[s];
@@ -124,7 +129,8 @@ static void reductions(void **state)
         }
     double sign[40];
     for (int i = 0; i < 40; i++) sign[i] = i & 1 ? 1 : -1;
-    expect(running(g, UOP_MUL, expand(g, scalar(g, DT_I32, -1), (U[]){ uop_index(g, 40) }, 1), 0, false, false), 40, sign);
+    expect(running(g, UOP_MUL, expand(g, scalar(g, DT_I32, -1), (U[]){ uop_index(g, 40) }, 1), 0, false, false), 40,
+           sign);
     EXPECT(tri_mask(g, uop_index(g, 2), uop_index(g, 3), 0, false), 1, 0, 0, 1, 1, 0);
     EXPECT(tri_mask(g, uop_index(g, 2), uop_index(g, 3), 1, true), 0, 1, 1, 0, 0, 1);
 }
@@ -167,10 +173,12 @@ static void symbolic_sizes(void **state)
     U x = uop_param(g, DT_F32, dim, 3, 0);
     assert_ptr_equal(uop_dim(reshape(g, x, (U[]){ n, uop_index(g, 24) }, 2), 1), uop_index(g, 24));
     assert_ptr_equal(uop_dim(softmax(g, x, -1), 0), n);
-    assert_ptr_equal(uop_dim(matmul(g, x, uop_param(g, DT_F32, (U[]){ uop_index(g, 8), uop_index(g, 5) }, 2, 1)), 0), n);
+    assert_ptr_equal(uop_dim(matmul(g, x, uop_param(g, DT_F32, (U[]){ uop_index(g, 8), uop_index(g, 5) }, 2, 1)), 0),
+                     n);
     assert_ptr_equal(dim_div(g, dim_mul(g, n, uop_index(g, 24)), uop_index(g, 8)), dim_mul(g, uop_index(g, 3), n));
     assert_ptr_equal(dim_sub(g, dim_add(g, n, uop_index(g, 5)), n), uop_index(g, 5));
-    U padded = pad(g, x, (U[]){ uop_index(g, 0), n, uop_index(g, 0) }, (U[]){ uop_index(g, 0), n, uop_index(g, 0) }, NULL);
+    U padded =
+        pad(g, x, (U[]){ uop_index(g, 0), n, uop_index(g, 0) }, (U[]){ uop_index(g, 0), n, uop_index(g, 0) }, NULL);
     assert_ptr_equal(uop_dim(slice(g, padded, 1, n, uop_index(g, 3)), 1), uop_index(g, 3));
     U shape = cat(g, (U[]){ unsqueeze(g, cast(g, n, DT_I64), 0), CONST_I64(2, -1, 7) }, 2, 0);
     assert_true(values_of(g, shape, v, 8));
@@ -188,7 +196,8 @@ static void errors_pass_through(void **state)
     assert_int_equal(bad->op, UOP_ERROR);
     assert_int_equal(graph_error(g), TG_BAD_MODEL);
     assert_string_equal(tg_error(), "ADD: shapes [2,3] and [2] do not broadcast");
-    assert_int_equal(softmax(g, conv(g, erf_(g, matmul(g, transpose(g, bad), x)), x, NULL, NULL, NULL, NULL, 1), 0)->op, UOP_ERROR);
+    assert_int_equal(softmax(g, conv(g, erf_(g, matmul(g, transpose(g, bad), x)), x, NULL, NULL, NULL, NULL, 1), 0)->op,
+                     UOP_ERROR);
     assert_int_equal(where(g, lt(g, bad, x), gather(g, bad, x, 0), cat(g, &bad, 1, 0))->op, UOP_ERROR);
     assert_string_equal(tg_error(), "ADD: shapes [2,3] and [2] do not broadcast");
 }
@@ -223,7 +232,8 @@ static void packs_nothing(void **state)
 static void threefry_answers(void **state)
 {
     (void)state;
-    static const uint32_t row[][6] = { { 0, 0, 0, 0, 0x6b200159, 0x99ba4efe }, { UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0x1cb996fc, 0xbb002be7 },
+    static const uint32_t row[][6] = { { 0, 0, 0, 0, 0x6b200159, 0x99ba4efe },
+                                       { UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 0x1cb996fc, 0xbb002be7 },
                                        { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xc4923a9c, 0x483df7a0 } };
     for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
         U word[4];
@@ -236,6 +246,9 @@ static void threefry_answers(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = { T(moves), T(integer_division), T(floats), T(reductions), T(products), T(gathering), T(symbolic_sizes), T(errors_pass_through), T(packs_values), T(packs_nothing), T(threefry_answers) };
+    const struct CMUnitTest tests[] = {
+        T(moves),          T(integer_division),    T(floats),       T(reductions),    T(products),        T(gathering),
+        T(symbolic_sizes), T(errors_pass_through), T(packs_values), T(packs_nothing), T(threefry_answers)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,8 @@ static void packed_types(void **state)
         assert_int_equal(type_named(rows[k].name, strlen(rows[k].name)), t);
         assert_true(tensor_new(&a, t, &shape, 1) && tensor_new(&b, t, &shape, 1));
         assert_int_equal(a.size_bytes, rows[k].bytes);
-        for (int64_t i = 4; i >= 0; i--) value_put_int(t, a.data, i, 0), value_put_int(t, a.data, i, v[i]), value_put_int(t, b.data, i, v[i]);
+        for (int64_t i = 4; i >= 0; i--)
+            value_put_int(t, a.data, i, 0), value_put_int(t, a.data, i, v[i]), value_put_int(t, b.data, i, v[i]);
         for (int64_t i = 0; i < 5; i++) assert_int_equal(value_get_int(t, a.data, i), v[i]);
         ((uint8_t *)b.data)[rows[k].bytes - 1] ^= 0x80;         /* bits behind the last element do not count */
         assert_true(compare_tensors(&a, &(Bound){ .tensor = b }, (Tolerance){ 0, 0 }).ok);
@@ -91,7 +92,8 @@ static Comparison compare(TgType type, const void *got, const void *want, int64_
 static void floats_within_tolerance(void **state)
 {
     (void)state;
-    float want[4] = { 1, NAN, INFINITY, -2 }, same[4] = { 1, NAN, INFINITY, -2 }, near[4] = { 1.00005f, NAN, INFINITY, -2 }, wrong[4] = { 1, 0, -INFINITY, NAN };
+    float want[4] = { 1, NAN, INFINITY, -2 }, same[4] = { 1, NAN, INFINITY, -2 },
+          near[4] = { 1.00005f, NAN, INFINITY, -2 }, wrong[4] = { 1, 0, -INFINITY, NAN };
     Tolerance t = { 1e-4, 0 };
     Comparison c = compare(TG_F32, same, want, 4, t);
     assert_true(c.ok && c.max_abs == 0 && c.ulp99 == 0 && c.not_finite == 2 && c.first == -1);
@@ -152,10 +154,12 @@ static void holders(void **state)
     Args a = plain();
     TgPort y = { .name = "y", .type = TG_SEQUENCE };
     float v[] = { 1, 2, 3 }, w[] = { 1, 2, 4 };
-    TgTensor x = { .type = TG_F32, .rank = 1, .shape = { 3 }, .data = v, .size_bytes = sizeof v }, other = x, shorter = x;
+    TgTensor x = { .type = TG_F32, .rank = 1, .shape = { 3 }, .data = v, .size_bytes = sizeof v }, other = x,
+             shorter = x;
     other.data = w;
     shorter.shape[0] = 2;
-    TgTensor good[] = { x, x }, bad[] = { x, other }, form[] = { x, shorter }, got = { .type = TG_SEQUENCE, .rank = 1, .shape = { 2 }, .data = good };
+    TgTensor good[] = { x, x }, bad[] = { x, other }, form[] = { x, shorter },
+             got = { .type = TG_SEQUENCE, .rank = 1, .shape = { 2 }, .data = good };
     Bound want = { .tensor = got }, element = { .tensor = x };
     assert_true(compare_output(&a, &y, &got, &want).ok);
     got.data = bad;
@@ -174,8 +178,14 @@ static void holders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(half_precision_by_bits), cmocka_unit_test(integers_are_exact_and_clamp), cmocka_unit_test(packed_types), cmocka_unit_test(floats_within_tolerance),
-        cmocka_unit_test(ulps_count_values_between), cmocka_unit_test(shapes_types_and_integers), cmocka_unit_test(holders), cmocka_unit_test(automatic_tolerances),
+        cmocka_unit_test(half_precision_by_bits),
+        cmocka_unit_test(integers_are_exact_and_clamp),
+        cmocka_unit_test(packed_types),
+        cmocka_unit_test(floats_within_tolerance),
+        cmocka_unit_test(ulps_count_values_between),
+        cmocka_unit_test(shapes_types_and_integers),
+        cmocka_unit_test(holders),
+        cmocka_unit_test(automatic_tolerances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

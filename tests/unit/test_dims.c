@@ -7,7 +7,8 @@
 
 /* x [n, m], y [n, 4]: sizes seen run by run. */
 static const DimDef nm[] = { { -1, "n" }, { -1, "m" } }, n4[] = { { -1, "n" }, { 4, NULL } };
-static const ValueDef inputs[] = { { .name = "x", .kind = VALUE_TENSOR, .type = TG_F32, .rank = 2, .dim = nm }, { .name = "y", .kind = VALUE_TENSOR, .type = TG_F32, .rank = 2, .dim = n4 } };
+static const ValueDef inputs[] = { { .name = "x", .kind = VALUE_TENSOR, .type = TG_F32, .rank = 2, .dim = nm },
+                                   { .name = "y", .kind = VALUE_TENSOR, .type = TG_F32, .rank = 2, .dim = n4 } };
 static const Model model = { .graph = { .ninput = 2, .input = inputs } };
 
 typedef struct { Arena *a; Graph *g; FreeDims f; TgTensor in[2]; Dims *d; } Case;
@@ -35,7 +36,10 @@ static void free_case(Case *c)
     arena_free(c->a);
 }
 
-static U size_of(Case *c, uint32_t input, int32_t axis) { return dims_size(c->g, c->d, input, axis, c->in[input].shape[axis]); }
+static U size_of(Case *c, uint32_t input, int32_t axis)
+{
+    return dims_size(c->g, c->d, input, axis, c->in[input].shape[axis]);
+}
 
 static bool serves(Case *c, int64_t n, int64_t m)
 {
@@ -65,7 +69,8 @@ static void what_changes_is_a_variable(void **state)
 }
 
 /* a == b without a proof, for m = 24 at hand: the range of m and the step that are left; none: 0. */
-static void doubt(const char *what, U (*a)(Graph *g, U m), U (*b)(Graph *g, U m), int64_t least, int64_t largest, int64_t step)
+static void doubt(const char *what, U (*a)(Graph *g, U m), U (*b)(Graph *g, U m), int64_t least, int64_t largest,
+                  int64_t step)
 {
     Case c = new_case(7, 24, NULL);
     for (int i = 0; i < 10; i++) {
@@ -78,7 +83,9 @@ static void doubt(const char *what, U (*a)(Graph *g, U m), U (*b)(Graph *g, U m)
     }
     const DimVar *v = &c.d->var[0];
     bool right = v->fixed ? !step : v->least == least && v->largest == largest && v->step == step;
-    if (!right) print_message("%s: %s %ld..%ld step %ld\n", what, v->fixed ? "built in" : "variable", (long)v->least, (long)v->largest, (long)v->step);
+    if (!right)
+        print_message("%s: %s %ld..%ld step %ld\n", what, v->fixed ? "built in" : "variable", (long)v->least,
+                      (long)v->largest, (long)v->step);
     assert_true(right);
     free_case(&c);
 }
@@ -86,7 +93,10 @@ static void doubt(const char *what, U (*a)(Graph *g, U m), U (*b)(Graph *g, U m)
 static U itself(Graph *g, U m) { return (void)g, m; }
 static U halves(Graph *g, U m) { return dim_mul(g, dim_div(g, m, uop_index(g, 2)), uop_index(g, 2)); }
 static U eighths(Graph *g, U m) { return dim_mul(g, dim_div(g, m, uop_index(g, 8)), uop_index(g, 8)); }
-static U at_most_100(Graph *g, U m) { return dim_sub(g, dim_add(g, m, uop_index(g, 100)), dim_max(g, m, uop_index(g, 100))); }
+static U at_most_100(Graph *g, U m)
+{
+    return dim_sub(g, dim_add(g, m, uop_index(g, 100)), dim_max(g, m, uop_index(g, 100)));
+}
 static U at_least_20(Graph *g, U m) { return dim_max(g, m, uop_index(g, 20)); }
 static U twenty_four(Graph *g, U m) { return (void)m, uop_index(g, 24); }
 
@@ -122,13 +132,15 @@ static void a_size_follows_by_a_sum(void **state)
     assert_true(same_size(c.g, dim_add(c.g, size_of(&c, 0, 0), uop_index(c.g, 3)), size_of(&c, 0, 1)));
     assert_true(serves(&c, 20, 23) && !serves(&c, 20, 24));
     free_case(&c);
-    c = new_case(9, 12, NULL);                                      /* which of the two is larger does not matter where they are equal */
+    /* which of the two is larger does not matter where they are equal */
+    c = new_case(9, 12, NULL);
     U a = dim_add(c.g, size_of(&c, 0, 0), uop_index(c.g, 3)), b = size_of(&c, 0, 1);
     assert_false(same_size(c.g, dim_max(c.g, a, b), a));
     assert_true(dims_refine(c.d, c.g, NULL));
     assert_true(serves(&c, 20, 23) && !serves(&c, 20, 22));
     free_case(&c);
-    c = new_case(9, 1, "m=1..64");                                  /* a size of 1 is built in, but where a range is asked */
+    /* a size of 1 is built in, but where a range is asked */
+    c = new_case(9, 1, "m=1..64");
     assert_int_equal(c.d->nvar, 2);
     free_case(&c);
     c = new_case(9, 1, NULL);
@@ -151,10 +163,12 @@ static void needs_are_looked_at(void **state)
 static void ranges_are_checked(void **state)
 {
     (void)state;
-    static const char *const wrong[] = { "n", "n=", "n=1", "n=1..", "n=0..4", "n=4..3", "n=1..4x", "k=1..4", "=1..4", "n=1..4,m" };
+    static const char *const wrong[] = { "n",      "n=",      "n=1",    "n=1..", "n=0..4",
+                                         "n=4..3", "n=1..4x", "k=1..4", "=1..4", "n=1..4,m" };
     Case c = new_case(7, 5, "n=1..8");
     FreeDims f;
-    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) assert_int_equal(free_dims_new(&f, c.a, &model, wrong[k]), TG_USAGE);
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++)
+        assert_int_equal(free_dims_new(&f, c.a, &model, wrong[k]), TG_USAGE);
     assert_int_equal(free_dims_check(&c.f, &model, c.in), TG_OK);
     see(&c, 9, 5);
     assert_int_equal(free_dims_check(&c.f, &model, c.in), TG_BAD_INPUT);
@@ -168,8 +182,9 @@ static void ranges_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_changes_is_a_variable), cmocka_unit_test(doubts_take_freedom), cmocka_unit_test(equal_variables_become_one), cmocka_unit_test(a_size_follows_by_a_sum), cmocka_unit_test(needs_are_looked_at),
-        cmocka_unit_test(ranges_are_checked),
+        cmocka_unit_test(what_changes_is_a_variable), cmocka_unit_test(doubts_take_freedom),
+        cmocka_unit_test(equal_variables_become_one), cmocka_unit_test(a_size_follows_by_a_sum),
+        cmocka_unit_test(needs_are_looked_at),        cmocka_unit_test(ranges_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

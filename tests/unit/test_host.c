@@ -1,4 +1,5 @@
-/* Host functions by hand: odd sizes, ties, duplicates, nothing found, results that nobody reads, indices that are out of range. */
+/* Host functions by hand: odd sizes, ties, duplicates, nothing found, results that nobody reads, indices that are out
+ * of range. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,8 @@ enum { VALUES = 8, MOST = 64 };
 static Graph *g;
 static int64_t found, parts;             /* parts: 0, or in how many a call is done */
 
-static TgStatus call(const char *name, const void *attr, size_t attr_size, const Value *in, uint32_t nin, const Value *out, uint32_t nout)
+static TgStatus call(const char *name, const void *attr, size_t attr_size, const Value *in, uint32_t nin,
+                     const Value *out, uint32_t nout)
 {
     HostTensor tensor[VALUES];
     void *args[VALUES];
@@ -47,14 +49,22 @@ static void test_nonzero(void **state)
     float x[2][5] = { { 0, 1, -0.f, NAN, 0 }, { 2, 0, 0, 0, -3 } };
     uint8_t bits[19] = { [3] = 1, [8] = 1, [16] = 1, [18] = 1 };
     int64_t at[MOST];
-    assert_int_equal(call("nonzero", NULL, 0, (Value[]){ { DT_F32, 2, { 2, 5 }, x } }, 1, (Value[]){ { DT_I64, 2, { 2, 10 }, at } }, 1), TG_OK);
+    assert_int_equal(call("nonzero", NULL, 0, (Value[]){ { DT_F32, 2, { 2, 5 }, x } }, 1,
+                          (Value[]){ { DT_I64, 2, { 2, 10 }, at } }, 1),
+                     TG_OK);
     assert_int_equal(found, 4);
     assert_memory_equal(at, ((int64_t[]){ 0, 0, 1, 1, 1, 3, 0, 4 }), 64);
-    assert_int_equal(call("nonzero", NULL, 0, (Value[]){ { DT_BOOL, 1, { 19 }, bits } }, 1, (Value[]){ { DT_I64, 2, { 1, 19 }, at } }, 1), TG_OK);
+    assert_int_equal(call("nonzero", NULL, 0, (Value[]){ { DT_BOOL, 1, { 19 }, bits } }, 1,
+                          (Value[]){ { DT_I64, 2, { 1, 19 }, at } }, 1),
+                     TG_OK);
     assert_int_equal(found, 4);
     assert_memory_equal(at, ((int64_t[]){ 3, 8, 16, 18 }), 32);
-    uint16_t half[3][2][2] = { { { 0x8000, 1 }, { 0, 0 } }, { { 0, 0 }, { 0, 0x8000 } }, { { 0x8001, 0 }, { 0x7e00, 0 } } };
-    assert_int_equal(call("nonzero", NULL, 0, (Value[]){ { DT_F16, 3, { 3, 2, 2 }, half } }, 1, (Value[]){ { DT_I64, 2, { 3, 12 }, at } }, 1), TG_OK);
+    uint16_t half[3][2][2] = { { { 0x8000, 1 }, { 0, 0 } },
+                               { { 0, 0 }, { 0, 0x8000 } },
+                               { { 0x8001, 0 }, { 0x7e00, 0 } } };
+    assert_int_equal(call("nonzero", NULL, 0, (Value[]){ { DT_F16, 3, { 3, 2, 2 }, half } }, 1,
+                          (Value[]){ { DT_I64, 2, { 3, 12 }, at } }, 1),
+                     TG_OK);
     assert_int_equal(found, 3);
     assert_memory_equal(at, ((int64_t[]){ 0, 2, 2, 0, 0, 1, 1, 0, 0 }), 72);
     memset(bits, 0, sizeof bits);
@@ -77,17 +87,26 @@ static void test_topk(void **state)
         int64_t index[7], k = row[r].k;
         memcpy(x, row[r].x, sizeof x);
         Value in = { DT_F32, 1, { 7 }, x };
-        assert_int_equal(call("topk", &a, sizeof a, &in, 1, (Value[]){ { DT_F32, 1, { k }, value }, { DT_I64, 1, { k }, index } }, 2), TG_OK);
+        assert_int_equal(call("topk", &a, sizeof a, &in, 1,
+                              (Value[]){ { DT_F32, 1, { k }, value }, { DT_I64, 1, { k }, index } }, 2),
+                         TG_OK);
         assert_memory_equal(value, row[r].value, (size_t)k * 4);
         assert_memory_equal(index, row[r].index, (size_t)k * 8);
         memset(index, 0xff, sizeof index);
-        assert_int_equal(call("topk", &a, sizeof a, &in, 1, (Value[]){ { 0 }, { DT_I64, 1, { k }, index } }, 2), TG_OK);      /* values unread */
+        /* values unread */
+        assert_int_equal(call("topk", &a, sizeof a, &in, 1, (Value[]){ { 0 }, { DT_I64, 1, { k }, index } }, 2), TG_OK);
         assert_memory_equal(index, row[r].index, (size_t)k * 8);
     }
-    assert_int_equal(call("topk", &(TopkAttr){ 0, 1 }, sizeof(TopkAttr), (Value[]){ { DT_F32, 1, { 1 }, (float[]){ 1 } } }, 1, (Value[]){ { DT_F32, 1, { 2 }, (float[2]){ 0 } } }, 1), TG_BAD_INPUT);
+    assert_int_equal(call("topk", &(TopkAttr){ 0, 1 }, sizeof(TopkAttr),
+                          (Value[]){ { DT_F32, 1, { 1 }, (float[]){ 1 } } }, 1,
+                          (Value[]){ { DT_F32, 1, { 2 }, (float[2]){ 0 } } }, 1),
+                     TG_BAD_INPUT);
 }
 
-static bool comes_first(double a, double b, bool largest) { return largest ? (isnan(a) && !isnan(b)) || a > b : (isnan(b) && !isnan(a)) || a < b; }
+static bool comes_first(double a, double b, bool largest)
+{
+    return largest ? (isnan(a) && !isnan(b)) || a > b : (isnan(b) && !isnan(a)) || a < b;
+}
 
 enum { MANY = 3000 };
 
@@ -99,7 +118,9 @@ static void check_topk(DType t, const double *x, int64_t k, bool largest)
     size_t size = (size_t)dtype_size(t);
     for (int i = 0; i < MANY; i++) scalar_store(t, data, i, dtype_is_float(t) ? scalar_of(x[i]) : (int64_t)x[i]);
     TopkAttr a = { 0, largest };
-    assert_int_equal(call("topk", &a, sizeof a, (Value[]){ { t, 1, { MANY }, data } }, 1, (Value[]){ { t, 1, { k }, value }, { DT_I64, 1, { k }, index } }, 2), TG_OK);
+    assert_int_equal(call("topk", &a, sizeof a, (Value[]){ { t, 1, { MANY }, data } }, 1,
+                          (Value[]){ { t, 1, { k }, value }, { DT_I64, 1, { k }, index } }, 2),
+                     TG_OK);
     for (int64_t j = 0; j < k; j++) {
         int best = -1;
         for (int i = 0; i < MANY; i++)
@@ -110,7 +131,8 @@ static void check_topk(DType t, const double *x, int64_t k, bool largest)
     }
 }
 
-/* Few and many of each type, as one would by hand: with ties, zeros of both signs, infinities and NaN; the limits of integers; all alike. */
+/* Few and many of each type, as one would by hand: with ties, zeros of both signs, infinities and NaN; the limits of
+ * integers; all alike. */
 static void test_topk_of_many(void **state)
 {
     (void)state;
@@ -119,9 +141,20 @@ static void test_topk_of_many(void **state)
     for (int trial = 0; trial < 4 * 2 * 2 * 5; trial++) {
         DType t = type[trial % 4];
         bool real = dtype_is_float(t), same = trial / 8 % 2;
-        double most = real ? (double)INFINITY : t == DT_I32 ? 0x1p31 - 1 : 0x1p62, least = real ? -(double)INFINITY : t == DT_I32 ? -0x1p31 : -0x1p63;
+        double most = real ? (double)INFINITY
+            : t == DT_I32  ? 0x1p31 - 1
+                           : 0x1p62,
+               least = real ? -(double)INFINITY
+            : t == DT_I32   ? -0x1p31
+                            : -0x1p63;
         for (int i = 0; i < MANY; i++) {
-            x[i] = same ? 0 : i % 97 == 5 && real ? NAN : i % 531 == 7 ? most : i % 59 == 2 ? least : i % 31 == 3 ? -0. : i % 29 == 0 ? 0 : (double)((i * 7919) % 1061 - 30);
+            x[i] = same               ? 0
+                : i % 97 == 5 && real ? NAN
+                : i % 531 == 7        ? most
+                : i % 59 == 2         ? least
+                : i % 31 == 3         ? -0.
+                : i % 29 == 0         ? 0
+                                      : (double)((i * 7919) % 1061 - 30);
             if (real) x[i] /= 4;
         }
         check_topk(t, x, (int64_t[]){ 1, 5, 70, 400, 2900 }[trial / 16], trial / 4 % 2);
@@ -136,15 +169,21 @@ static void test_topk_parts(void **state)
     static float x[OUTER * N * INNER], value[2][OUT];
     static int64_t index[2][OUT];
     TopkAttr a = { 1, 1 };
-    const UOp *d[3] = { uop_index(g, OUTER), uop_index(g, N), uop_index(g, INNER) }, *e[3] = { d[0], uop_index(g, K), d[2] };
-    const UOp *in = uop_param(g, DT_F32, d, 3, 0), *c = call_new(g, custom_new(g, "topk", &a, sizeof a, NULL, 0), &in, 1);
-    const HostTensor tensor[3] = { { DT_F32, graph_shape(g, d, 3) }, { DT_F32, graph_shape(g, e, 3) }, { DT_I64, graph_shape(g, e, 3) } };
+    const UOp *d[3] = { uop_index(g, OUTER), uop_index(g, N), uop_index(g, INNER) },
+              *e[3] = { d[0], uop_index(g, K), d[2] };
+    const UOp *in = uop_param(g, DT_F32, d, 3, 0),
+              *c = call_new(g, custom_new(g, "topk", &a, sizeof a, NULL, 0), &in, 1);
+    const HostTensor tensor[3] = { { DT_F32, graph_shape(g, d, 3) },
+                                   { DT_F32, graph_shape(g, e, 3) },
+                                   { DT_I64, graph_shape(g, e, 3) } };
     const HostCall host = { c, NULL, tensor, 1, 2, (uint32_t[]){ 0, 1 }, NULL };
     for (int i = 0; i < OUTER * N * INNER; i++) x[i] = (float)(i * 7919 % 101);
     assert_int_equal(host_find("topk")->fn(&host, (void *[]){ x, value[0], index[0] }, NULL), TG_OK);
     for (int64_t parts = 2; parts < 60; parts += 19) {
         memset(value[1], 0xff, sizeof value[1]);
-        for (int64_t part = 0; part < parts; part++) assert_int_equal(host_find("topk")->part(&host, (void *[]){ x, value[1], index[1] }, NULL, part, parts), TG_OK);
+        for (int64_t part = 0; part < parts; part++)
+            assert_int_equal(host_find("topk")->part(&host, (void *[]){ x, value[1], index[1] }, NULL, part, parts),
+                             TG_OK);
         assert_memory_equal(value[0], value[1], sizeof value[0]);
         assert_memory_equal(index[0], index[1], sizeof index[0]);
     }
@@ -156,13 +195,21 @@ static void test_scatter(void **state)
     int32_t x[6], y[6];
     int64_t rows[4] = { 1, 1, -1, 0 };
     for (int i = 0; i < 6; i++) x[i] = 1;
-    Value in[3] = { { DT_I32, 2, { 3, 2 }, x }, { DT_I64, 2, { 2, 2 }, rows }, { DT_I32, 2, { 2, 2 }, (int32_t[]){ 3, 4, 5, 6 } } };
-    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_SET, 0 }, sizeof(ScatterAttr), in, 3, (Value[]){ { DT_I32, 2, { 3, 2 }, y } }, 1), TG_OK);
+    Value in[3] = { { DT_I32, 2, { 3, 2 }, x },
+                    { DT_I64, 2, { 2, 2 }, rows },
+                    { DT_I32, 2, { 2, 2 }, (int32_t[]){ 3, 4, 5, 6 } } };
+    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_SET, 0 }, sizeof(ScatterAttr), in, 3,
+                          (Value[]){ { DT_I32, 2, { 3, 2 }, y } }, 1),
+                     TG_OK);
     assert_memory_equal(y, ((int32_t[]){ 1, 6, 3, 4, 5, 1 }), sizeof y);
-    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_ADD, 0 }, sizeof(ScatterAttr), in, 3, (Value[]){ { DT_I32, 2, { 3, 2 }, y } }, 1), TG_OK);
+    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_ADD, 0 }, sizeof(ScatterAttr), in, 3,
+                          (Value[]){ { DT_I32, 2, { 3, 2 }, y } }, 1),
+                     TG_OK);
     assert_memory_equal(y, ((int32_t[]){ 1, 7, 4, 5, 6, 1 }), sizeof y);
     rows[3] = 3;
-    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_SET, 0 }, sizeof(ScatterAttr), in, 3, (Value[]){ { DT_I32, 2, { 3, 2 }, y } }, 1), TG_BAD_INPUT);
+    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_SET, 0 }, sizeof(ScatterAttr), in, 3,
+                          (Value[]){ { DT_I32, 2, { 3, 2 }, y } }, 1),
+                     TG_BAD_INPUT);
 }
 
 static void test_scatter_rows(void **state)
@@ -174,17 +221,22 @@ static void test_scatter_rows(void **state)
         { SCATTER_SET, { 8, -9, 3, 4, 1, 2 } }, { SCATTER_ADD, { 9, -7, 3, 4, 13, NAN } }, { SCATTER_MUL, { 8, -18, 3, 4, 35, NAN } },
         { SCATTER_MAX, { 8, 2, 3, 4, 7, NAN } }, { SCATTER_MIN, { 1, -9, 3, 4, 1, NAN } },
     };
-    Value in[3] = { { DT_F32, 2, { 3, 2 }, x }, { DT_I64, 2, { 3, 1 }, at }, { DT_F32, 2, { 3, 2 }, (float[]){ 7, 6, 8, -9, 1, 2 } } };
+    Value in[3] = { { DT_F32, 2, { 3, 2 }, x },
+                    { DT_I64, 2, { 3, 1 }, at },
+                    { DT_F32, 2, { 3, 2 }, (float[]){ 7, 6, 8, -9, 1, 2 } } };
     for (size_t r = 0; r < sizeof row / sizeof *row; r++) {
         ScatterAttr a = { (int32_t)row[r].op, -1 };
         assert_int_equal(call("scatter", &a, sizeof a, in, 3, (Value[]){ { DT_F32, 2, { 3, 2 }, y } }, 1), TG_OK);
         for (int i = 0; i < 6; i++) assert_true(y[i] == row[r].out[i] || (isnan(y[i]) && isnan(row[r].out[i])));
     }
     at[1] = -4;
-    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_SET, -1 }, sizeof(ScatterAttr), in, 3, (Value[]){ { DT_F32, 2, { 3, 2 }, y } }, 1), TG_BAD_INPUT);
+    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_SET, -1 }, sizeof(ScatterAttr), in, 3,
+                          (Value[]){ { DT_F32, 2, { 3, 2 }, y } }, 1),
+                     TG_BAD_INPUT);
 }
 
-/* In parts, and in the type's own arithmetic, as element after element: rows [70, 3] under 90 indices, some of them equal. */
+/* In parts, and in the type's own arithmetic, as element after element: rows [70, 3] under 90 indices, some of them
+ * equal. */
 static void test_scatter_parts(void **state)
 {
     (void)state;
@@ -197,27 +249,40 @@ static void test_scatter_parts(void **state)
     for (size_t t = 0; t < sizeof type / sizeof *type; t++)
         for (int op = SCATTER_SET; op <= SCATTER_MIN; op++) {
             size_t bytes = (size_t)(N * dtype_size(type[t]));
-            for (int64_t k = 0; k < N; k++) scalar_store(type[t], x, k, dtype_is_float(type[t]) ? scalar_of((double)(k % 7) - 2.5) : k % 7 - 3);
-            for (int64_t k = 0; k < UPDATES * WIDE; k++) scalar_store(type[t], update, k, dtype_is_float(type[t]) ? scalar_of((double)(k % 11) / 2 - 3) : k % 11 - 5);
+            for (int64_t k = 0; k < N; k++)
+                scalar_store(type[t], x, k, dtype_is_float(type[t]) ? scalar_of((double)(k % 7) - 2.5) : k % 7 - 3);
+            for (int64_t k = 0; k < UPDATES * WIDE; k++)
+                scalar_store(type[t], update, k,
+                             dtype_is_float(type[t]) ? scalar_of((double)(k % 11) / 2 - 3) : k % 11 - 5);
             memcpy(want, x, bytes);
             for (int64_t k = 0; k < UPDATES * WIDE; k++) {
-                int64_t at = (element[k] < 0 ? element[k] + ROWS : element[k]) * WIDE + k % WIDE, a = scalar_load(type[t], want, at), b = scalar_load(type[t], update, k), out = b;
+                int64_t at = (element[k] < 0 ? element[k] + ROWS : element[k]) * WIDE + k % WIDE,
+                        a = scalar_load(type[t], want, at), b = scalar_load(type[t], update, k), out = b;
                 Op alu = op == SCATTER_ADD ? UOP_ADD : op == SCATTER_MUL ? UOP_MUL : UOP_MAX;
-                if (op == SCATTER_MIN) out = dtype_is_float(type[t]) ? (scalar_real(a) < scalar_real(b) ? a : b) : a < b ? a : b;
+                if (op == SCATTER_MIN)
+                    out = dtype_is_float(type[t]) ? (scalar_real(a) < scalar_real(b) ? a : b) : a < b ? a : b;
                 else if (op != SCATTER_SET) assert_true(uop_eval(alu, type[t], type[t], (int64_t[]){ a, b }, &out));
                 scalar_store(type[t], want, at, out);
             }
             for (parts = 0; parts < 4; parts++)
                 for (int32_t axis = -1; axis < 1; axis++) {
-                    Value in[3] = { { type[t], 2, { ROWS, WIDE }, x }, { DT_I64, 2, { UPDATES, axis ? 1 : WIDE }, axis ? row : element }, { type[t], 2, { UPDATES, WIDE }, update } };
-                    assert_int_equal(call("scatter", &(ScatterAttr){ op, axis }, sizeof(ScatterAttr), in, 3, (Value[]){ { type[t], 2, { ROWS, WIDE }, y } }, 1), TG_OK);
+                    Value in[3] = { { type[t], 2, { ROWS, WIDE }, x },
+                                    { DT_I64, 2, { UPDATES, axis ? 1 : WIDE }, axis ? row : element },
+                                    { type[t], 2, { UPDATES, WIDE }, update } };
+                    assert_int_equal(call("scatter", &(ScatterAttr){ op, axis }, sizeof(ScatterAttr), in, 3,
+                                          (Value[]){ { type[t], 2, { ROWS, WIDE }, y } }, 1),
+                                     TG_OK);
                     assert_memory_equal(y, want, bytes);
                 }
         }
     parts = 2;
     element[7] = ROWS;
-    Value in[3] = { { DT_F32, 2, { ROWS, WIDE }, x }, { DT_I64, 2, { UPDATES, WIDE }, element }, { DT_F32, 2, { UPDATES, WIDE }, update } };
-    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_SET, 0 }, sizeof(ScatterAttr), in, 3, (Value[]){ { DT_F32, 2, { ROWS, WIDE }, y } }, 1), TG_BAD_INPUT);
+    Value in[3] = { { DT_F32, 2, { ROWS, WIDE }, x },
+                    { DT_I64, 2, { UPDATES, WIDE }, element },
+                    { DT_F32, 2, { UPDATES, WIDE }, update } };
+    assert_int_equal(call("scatter", &(ScatterAttr){ SCATTER_SET, 0 }, sizeof(ScatterAttr), in, 3,
+                          (Value[]){ { DT_F32, 2, { ROWS, WIDE }, y } }, 1),
+                     TG_BAD_INPUT);
     parts = 0;
 }
 
@@ -231,8 +296,13 @@ static void test_unique(void **state)
         { 0, { 7, -1, 3 }, { 0, 1, 3 }, { 0, 1, 0, 2, 1 }, { 2, 2, 1 } },
     };
     for (int r = 0; r < 2; r++) {
-        Value out[4] = { { DT_I32, 2, { 5, 1 }, y }, { DT_I64, 1, { 5 }, first }, { DT_I64, 1, { 5 }, inverse }, { DT_I64, 1, { 5 }, count } };
-        assert_int_equal(call("unique", &(UniqueAttr){ row[r].sorted }, sizeof(UniqueAttr), (Value[]){ { DT_I32, 2, { 5, 1 }, x } }, 1, out, 4), TG_OK);
+        Value out[4] = { { DT_I32, 2, { 5, 1 }, y },
+                         { DT_I64, 1, { 5 }, first },
+                         { DT_I64, 1, { 5 }, inverse },
+                         { DT_I64, 1, { 5 }, count } };
+        assert_int_equal(call("unique", &(UniqueAttr){ row[r].sorted }, sizeof(UniqueAttr),
+                              (Value[]){ { DT_I32, 2, { 5, 1 }, x } }, 1, out, 4),
+                         TG_OK);
         assert_int_equal(found, 3);
         assert_memory_equal(y, row[r].y, 12);
         assert_memory_equal(first, row[r].first, 24);
@@ -241,19 +311,26 @@ static void test_unique(void **state)
     }
 }
 
-/* Numbers of both signs and any size, zeros of both signs, several NaN: as rows of one they are sorted by their bits, as rows of two by comparison. */
+/* Numbers of both signs and any size, zeros of both signs, several NaN: as rows of one they are sorted by their bits,
+ * as rows of two by comparison. */
 static void test_unique_floats(void **state)
 {
     (void)state;
     enum { N = 9 };
     static const double one[N] = { NAN, -0.0, 1e300, -2, 0, -INFINITY, NAN, 1e-300, -2 };
-    static const int64_t first[6] = { 5, 3, 1, 7, 2, 0 }, inverse[N] = { 5, 2, 4, 1, 2, 0, 5, 3, 1 }, count[6] = { 1, 2, 2, 1, 1, 2 };
+    static const int64_t first[6] = { 5, 3, 1, 7, 2, 0 }, inverse[N] = { 5, 2, 4, 1, 2, 0, 5, 3, 1 },
+                         count[6] = { 1, 2, 2, 1, 1, 2 };
     for (int64_t width = 1; width <= 2; width++) {
         double x[2 * N], y[2 * N];
         int64_t at[N], group[N], times[N];
         for (int i = 0; i < 2 * N; i++) x[i] = one[i / width % N];
-        Value out[4] = { { DT_F64, 2, { N, width }, y }, { DT_I64, 1, { N }, at }, { DT_I64, 1, { N }, group }, { DT_I64, 1, { N }, times } };
-        assert_int_equal(call("unique", &(UniqueAttr){ 1 }, sizeof(UniqueAttr), (Value[]){ { DT_F64, 2, { N, width }, x } }, 1, out, 4), TG_OK);
+        Value out[4] = { { DT_F64, 2, { N, width }, y },
+                         { DT_I64, 1, { N }, at },
+                         { DT_I64, 1, { N }, group },
+                         { DT_I64, 1, { N }, times } };
+        assert_int_equal(call("unique", &(UniqueAttr){ 1 }, sizeof(UniqueAttr),
+                              (Value[]){ { DT_F64, 2, { N, width }, x } }, 1, out, 4),
+                         TG_OK);
         assert_int_equal(found, 6);
         assert_memory_equal(at, first, sizeof first);
         assert_memory_equal(group, inverse, sizeof inverse);
@@ -302,8 +379,13 @@ static void test_nms(void **state)
         if (round == 5) box[1] = -INFINITY;
         float iou = (float)(round % 4) / 5, least = 0.1f;
         int64_t most = round == 3 ? 2 : N, n = plain_nms(box, score, N, iou, least, want);
-        Value in[5] = { { DT_F32, 3, { 1, N, 4 }, box }, { DT_F32, 3, { 1, 1, N }, score }, { DT_I64, 0, { 0 }, &most }, { DT_F32, 0, { 0 }, &iou }, { DT_F32, 0, { 0 }, &least } };
-        assert_int_equal(call("nms", &(NmsAttr){ 0 }, sizeof(NmsAttr), in, 5, (Value[]){ { DT_I64, 2, { N, 3 }, out } }, 1), TG_OK);
+        Value in[5] = { { DT_F32, 3, { 1, N, 4 }, box },
+                        { DT_F32, 3, { 1, 1, N }, score },
+                        { DT_I64, 0, { 0 }, &most },
+                        { DT_F32, 0, { 0 }, &iou },
+                        { DT_F32, 0, { 0 }, &least } };
+        assert_int_equal(
+            call("nms", &(NmsAttr){ 0 }, sizeof(NmsAttr), in, 5, (Value[]){ { DT_I64, 2, { N, 3 }, out } }, 1), TG_OK);
         assert_int_equal(found, n < most ? n : most);
         for (int64_t k = 0; k < found; k++) assert_int_equal(out[k * 3 + 2], want[k]);
     }
@@ -314,8 +396,10 @@ static int teardown(void **state) { (void)state; graph_free(g); return 0; }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nonzero), cmocka_unit_test(test_topk), cmocka_unit_test(test_topk_of_many), cmocka_unit_test(test_topk_parts),
-                                        cmocka_unit_test(test_scatter), cmocka_unit_test(test_scatter_rows), cmocka_unit_test(test_scatter_parts),
-                                        cmocka_unit_test(test_unique), cmocka_unit_test(test_unique_floats), cmocka_unit_test(test_nms) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_nonzero),       cmocka_unit_test(test_topk),
+                                        cmocka_unit_test(test_topk_of_many),  cmocka_unit_test(test_topk_parts),
+                                        cmocka_unit_test(test_scatter),       cmocka_unit_test(test_scatter_rows),
+                                        cmocka_unit_test(test_scatter_parts), cmocka_unit_test(test_unique),
+                                        cmocka_unit_test(test_unique_floats), cmocka_unit_test(test_nms) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,4 +1,5 @@
-/* Integers: sums of products of quantised values are made of bytes, and are what the interpreter finds for the model's own text: exact in i32, to its rounding in f32. */
+/* Integers: sums of products of quantised values are made of bytes, and are what the interpreter finds for the model's
+ * own text: exact in i32, to its rounding in f32. */
 #include <math.h>
 #include <string.h>
 
@@ -10,8 +11,9 @@
 
 static const Target vnni = { .kind = "cpu", .wmma = 1 << WMMA_vnni_u8 }, without = { .kind = "cpu" };
 
-/* x [1, C, 7, 6] * w [M, C / groups, k, k], padded by `pad`; k 0: [5, C] times [C, M]. z: subtracted from each, NAN: no operand at all there. scales: 0 i32, 1 one number each, 2 one a channel of w.
- * made: what the sum is made of, DT_VOID: it stays as it is. */
+/* x [1, C, 7, 6] * w [M, C / groups, k, k], padded by `pad`; k 0: [5, C] times [C, M]. z: subtracted from each, NAN: no
+ * operand at all there. scales: 0 i32, 1 one number each, 2 one a channel of w. made: what the sum is made of, DT_VOID:
+ * it stays as it is. */
 typedef struct { DType x, w; int64_t c, m, k, groups, pad; double zx, zw; int scales; DType made; } Row;
 static const Row row[] = {
     { DT_U8, DT_I8, 8, 5, 0, 1, 0, NAN, NAN, 0, DT_I32 },
@@ -71,10 +73,15 @@ static U quantised(Graph *g, U q, double z, U scale)
 
 static U make(Graph *g, const Row *r)
 {
-    int64_t shape_x[] = { 1, r->c, 7, 6 }, shape_m[] = { 5, r->c }, shape_w[] = { r->m, r->c / r->groups, r->k, r->k }, shape_k[] = { r->c, r->m }, one[] = { 1, 1 }, pads[] = { r->pad, r->pad }, along[] = { r->m, 1, 1, 1 };
-    U dim[4], s = r->scales ? scalar(g, DT_F32, 0.0625) : NULL, s_w = r->scales < 2 ? s : r->k ? constant(g, DT_F32, along, 4, 99) : constant(g, DT_F32, along, 1, 99);
+    int64_t shape_x[] = { 1, r->c, 7, 6 }, shape_m[] = { 5, r->c }, shape_w[] = { r->m, r->c / r->groups, r->k, r->k },
+            shape_k[] = { r->c, r->m }, one[] = { 1, 1 }, pads[] = { r->pad, r->pad }, along[] = { r->m, 1, 1, 1 };
+    U dim[4], s = r->scales ? scalar(g, DT_F32, 0.0625) : NULL,
+              s_w = r->scales < 2 ? s
+        : r->k                    ? constant(g, DT_F32, along, 4, 99)
+                                  : constant(g, DT_F32, along, 1, 99);
     for (int k = 0; k < 4; k++) dim[k] = uop_index(g, r->k ? shape_x[k] : shape_m[k % 2]);
-    U x = quantised(g, uop_param(g, r->x, dim, r->k ? 4 : 2, 0), r->zx, s), w = r->k ? constant(g, r->w, shape_w, 4, 5) : constant(g, r->w, shape_k, 2, 5);
+    U x = quantised(g, uop_param(g, r->x, dim, r->k ? 4 : 2, 0), r->zx, s),
+      w = r->k ? constant(g, r->w, shape_w, 4, 5) : constant(g, r->w, shape_k, 2, 5);
     w = quantised(g, w, r->zw, s_w);
     U y = r->k ? conv(g, x, w, one, one, pads, pads, r->groups) : matmul(g, x, w);
     return UOP(g, UOP_SINK, DT_VOID, NO_ARG, y);
@@ -142,8 +149,11 @@ static void rows_agree(void **state)
         assert_int_equal(graph_error(g), TG_OK);
         eval(&want, g, sink);
         eval(&got, g, one);
-        bool same = got.numel == want.numel && (integers ? !memcmp(got.data, want.data, (size_t)want.numel * 4) : near(&got, &want));
-        if (!there || !same) print_message("row %d: made of %s, %s\n", (int)(r - row), dtype_name(made_of(g, one)), same ? "right" : "wrong");
+        bool same = got.numel == want.numel &&
+            (integers ? !memcmp(got.data, want.data, (size_t)want.numel * 4) : near(&got, &want));
+        if (!there || !same)
+            print_message("row %d: made of %s, %s\n", (int)(r - row), dtype_name(made_of(g, one)),
+                          same ? "right" : "wrong");
         assert_true(there && same);
         assert_ptr_equal(sum_integers(g, sink, &without), sink);
         ref_tensor_free(&want);
@@ -162,15 +172,19 @@ static uint32_t count(Graph *g, U root, Op op)
     return found;
 }
 
-/* What is made of such a sum is divided by a known number as by multiplying; a quotient of anything else is exact, as quantising wants it. */
+/* What is made of such a sum is divided by a known number as by multiplying; a quotient of anything else is exact, as
+ * quantising wants it. */
 static void quotients_are_products(void **state)
 {
     (void)state;
     const Row r = { DT_U8, DT_I8, 8, 5, 3, 1, 1, 0, 0, 2, DT_I32 };
     Graph *g = graph_new();
     RefTensor want = { 0 }, got = { 0 };
-    U y = make(g, &r)->src[0], c = scalar(g, DT_F32, 0.3), s = scalar(g, DT_F32, 7), sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, div_(g, relu(g, add(g, y, s)), c));
-    U one = sum_integers(g, sink, &vnni), plain = UOP(g, UOP_SINK, DT_VOID, NO_ARG, div_(g, uop_param(g, DT_F32, (const UOp *[]){ uop_index(g, 5) }, 1, 0), c));
+    U y = make(g, &r)->src[0], c = scalar(g, DT_F32, 0.3), s = scalar(g, DT_F32, 7),
+      sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, div_(g, relu(g, add(g, y, s)), c));
+    U one = sum_integers(g, sink, &vnni),
+      plain =
+          UOP(g, UOP_SINK, DT_VOID, NO_ARG, div_(g, uop_param(g, DT_F32, (const UOp *[]){ uop_index(g, 5) }, 1, 0), c));
     assert_int_equal(count(g, sink, UOP_DIV), 1);
     assert_int_equal(count(g, one, UOP_DIV), 0);
     eval(&want, g, sink);

@@ -7,7 +7,14 @@
 #include "graph/build.h"
 #include "sched/sched.h"
 
-static const Target target = { .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 2, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true };
+static const Target target = { .kind = "cpu",
+                               .vector_bytes = 64,
+                               .vector_registers = 32,
+                               .threads = 2,
+                               .l1_bytes = 32 << 10,
+                               .l2_bytes = 1 << 20,
+                               .has_threads = true,
+                               .has_fma = true };
 
 static void choose(OptList *out, const Kernel *k, const ScheduleItem *item, const Schedule *s, void *user)
 {
@@ -19,7 +26,8 @@ static void choose(OptList *out, const Kernel *k, const ScheduleItem *item, cons
 static Schedule *make(Graph *g)
 {
     static const float data[64 * 48];
-    const UOp *n = uop_var(g, "n", 1, 100), *x = uop_param(g, DT_F32, (U[]){ n, uop_index(g, 64) }, 2, 0), *w = tensor_const(g, DT_F32, (int64_t[]){ 64, 48 }, 2, data, sizeof data, "w");
+    const UOp *n = uop_var(g, "n", 1, 100), *x = uop_param(g, DT_F32, (U[]){ n, uop_index(g, 64) }, 2, 0),
+              *w = tensor_const(g, DT_F32, (int64_t[]){ 64, 48 }, 2, data, sizeof data, "w");
     U once = softmax(g, x, 1), y = matmul(g, softmax(g, once, 1), w);
     Schedule *s = NULL;
     assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), &target, NULL), TG_OK);
@@ -49,7 +57,8 @@ static void forgets_code(void **state)
         assert_null(k->linear);
         assert_true(graph_count(k->g) < nodes / 8);
         assert_ptr_equal(k->g, s->item[0].kernel->g);
-        for (uint32_t p = 0; p < k->nparam && p < 3; p++) assert_int_equal(kernel_param_bytes(k, p), before[i].bytes[p]);
+        for (uint32_t p = 0; p < k->nparam && p < 3; p++)
+            assert_int_equal(kernel_param_bytes(k, p), before[i].bytes[p]);
         assert_int_equal(k->thread_bound ? k->thread_bound->vmax : 0, before[i].bound);
         assert_int_equal(kernel_vectors(k), before[i].vectors);
         assert_int_equal(kernel_overlaps(k), before[i].overlaps);

@@ -1,4 +1,5 @@
-/* What stays in memory of the files that a model and its test data are: the kernel's own account of this process's mappings, /proc/self/smaps, tells. */
+/* What stays in memory of the files that a model and its test data are: the kernel's own account of this process's
+ * mappings, /proc/self/smaps, tells. */
 #define _GNU_SOURCE
 #include "tests/test.h"
 
@@ -16,9 +17,14 @@ static char folder[] = "/tmp/tgrun-memory-XXXXXX";
 
 /* y = x w + b, z = row i of a table of 64 MiB. */
 #define EXTERNAL(file, offset) "14:1 13{1:'location' 2:'" file "'} 13{1:'offset' 2:'" #offset "'}"
-static const char model[] = "1:8 8{2:13} 7{1{1:'x' 1:'w' 2:'p' 4:'MatMul'} 1{1:'p' 1:'b' 2:'y' 4:'Add'} 1{1:'t' 1:'i' 2:'z' 4:'Gather'}"
-    " 5{8:'w' 1:1024 1:1024 2:1 " EXTERNAL("matrix", 0) "} 5{8:'b' 1:1024 2:1 " EXTERNAL("vector", 4096) "} 5{8:'t' 1:16384 1:1024 2:1 " EXTERNAL("table", 0) "}"
-    " 11{1:'x' 2{1{1:1 2{1{1:16} 1{1:1024}}}}} 11{1:'i' 2{1{1:7 2{1{1:1}}}}} 12{1:'y' 2{1{1:1}}} 12{1:'z' 2{1{1:1}}}}";
+static const char model[] =
+    "1:8 8{2:13} 7{1{1:'x' 1:'w' 2:'p' 4:'MatMul'} 1{1:'p' 1:'b' 2:'y' 4:'Add'} 1{1:'t' 1:'i' 2:'z' 4:'Gather'}"
+    " 5{8:'w' 1:1024 1:1024 2:1 " EXTERNAL("matrix", 0) "} 5{8:'b' 1:1024 2:1 " EXTERNAL(
+        "vector",
+        4096) "} 5{8:'t' 1:16384 1:1024 2:1 " EXTERNAL("table",
+                                                       0) "}"
+                                                          " 11{1:'x' 2{1{1:1 2{1{1:16} 1{1:1024}}}}} 11{1:'i' 2{1{1:7 "
+                                                          "2{1{1:1}}}}} 12{1:'y' 2{1{1:1}}} 12{1:'z' 2{1{1:1}}}}";
 
 static int setup(void **state)
 {
@@ -66,7 +72,8 @@ static void write_model(void)
     write_zeros("table", (off_t)ROWS * N * 4);
 }
 
-/* A matrix is packed and leaves; small ones are copied, so that nothing around them stays; of a table only the rows that are looked up come. */
+/* A matrix is packed and leaves; small ones are copied, so that nothing around them stays; of a table only the rows
+ * that are looked up come. */
 static void weights(void **state)
 {
     (void)state;
@@ -74,7 +81,9 @@ static void weights(void **state)
     int64_t row = 77;
     TgSession *s;
     TgOptions o;
-    TgTensor in[2] = { { .type = TG_F32, .rank = 2, .shape = { 16, N }, .data = x, .size_bytes = sizeof x }, { .type = TG_I64, .rank = 1, .shape = { 1 }, .data = &row, .size_bytes = 8 } }, out[2];
+    TgTensor in[2] = { { .type = TG_F32, .rank = 2, .shape = { 16, N }, .data = x, .size_bytes = sizeof x },
+                       { .type = TG_I64, .rank = 1, .shape = { 1 }, .data = &row, .size_bytes = 8 } },
+             out[2];
     write_model();
     tg_options_default(&o);
     o.device = "cpu";
@@ -83,7 +92,8 @@ static void weights(void **state)
     assert_int_equal(tg_run(s, in, 2, out), TG_OK);
     assert_int_equal(resident_kib("/matrix"), 0);
     assert_int_equal(resident_kib("/vector"), 0);
-    assert_true(resident_kib("/table") > 0 && resident_kib("/table") <= 4096);          /* the system maps up to 2 MiB around what is touched */
+    /* the system maps up to 2 MiB around what is touched */
+    assert_true(resident_kib("/table") > 0 && resident_kib("/table") <= 4096);
     tg_close(s);
     assert_int_equal(resident_kib("/table"), -1);
 }

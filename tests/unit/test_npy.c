@@ -88,8 +88,12 @@ static void headers(void **state)
             TgTensor t = { 0 };
             Text file = npy(version, rows[k].header, rows[k].data);
             TgStatus status = npy_read_bytes(&t, file.s, file.len, 0);
-            bool right = rows[k].says ? (status == TG_BAD_INPUT || status == TG_LIMIT) && strstr(tg_error(), rows[k].says) : status == TG_OK && t.type == rows[k].type && t.rank == rows[k].rank;
-            if (!right) print_error("%s: status %d, \"%s\"; expected \"%s\"\n", rows[k].header, status, tg_error(), rows[k].says ? rows[k].says : "success");
+            bool right = rows[k].says
+                ? (status == TG_BAD_INPUT || status == TG_LIMIT) && strstr(tg_error(), rows[k].says)
+                : status == TG_OK && t.type == rows[k].type && t.rank == rows[k].rank;
+            if (!right)
+                print_error("%s: status %d, \"%s\"; expected \"%s\"\n", rows[k].header, status, tg_error(),
+                            rows[k].says ? rows[k].says : "success");
             assert_true(right);
             if (status == TG_OK) {
                 hex_of(hex, &t);
@@ -103,9 +107,18 @@ static void headers(void **state)
 static void not_npy(void **state)
 {
     (void)state;
-    static const struct { const char *bytes; size_t size; const char *says; } cases[] = { { "", 0, "is empty" }, { "a,b\n1,2\n", 8, "not an npy" }, { "PK\3\4", 4, "not an npy" },
-        { "\x93NUMPY\1\0", 8, "not an npy" }, { "\x93NUMPY\x09\0\2\0{}", 12, "version 9" }, { "\x93NUMPY\1\0\xff\xff{}", 12, "header of 65535 bytes" },
-        { "\x93NUMPY\2\0\xff\xff\xff\xff{}", 14, "header of 4294967295 bytes" }, { "\x93NUMPY\2\0\2\0", 10, "does not end" } };
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *says;
+    } cases[] = { { "", 0, "is empty" },
+                  { "a,b\n1,2\n", 8, "not an npy" },
+                  { "PK\3\4", 4, "not an npy" },
+                  { "\x93NUMPY\1\0", 8, "not an npy" },
+                  { "\x93NUMPY\x09\0\2\0{}", 12, "version 9" },
+                  { "\x93NUMPY\1\0\xff\xff{}", 12, "header of 65535 bytes" },
+                  { "\x93NUMPY\2\0\xff\xff\xff\xff{}", 14, "header of 4294967295 bytes" },
+                  { "\x93NUMPY\2\0\2\0", 10, "does not end" } };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         TgTensor t;
         assert_int_equal(npy_read_bytes(&t, cases[k].bytes, cases[k].size, 0), TG_BAD_INPUT);
@@ -154,7 +167,12 @@ static void round_trips(void **state)
             uint8_t data[80];
             char path[40];
             int32_t bits = tg_type_bits((TgType)type);
-            TgTensor back, t = { .type = (TgType)type, .rank = 2, .shape = { 1, 5 }, .data = data, .size_bytes = ((size_t)bits * 5 + 7) / 8 };
+            TgTensor back,
+                t = { .type = (TgType)type,
+                      .rank = 2,
+                      .shape = { 1, 5 },
+                      .data = data,
+                      .size_bytes = ((size_t)bits * 5 + 7) / 8 };
             for (size_t i = 0; i < sizeof data; i++) data[i] = type == TG_BOOL ? i & 1 : (uint8_t)(i * 37 + 5);
             if (bits < 8) data[t.size_bytes - 1] &= (uint8_t)((1 << (bits * 5 % 8)) - 1);
             if (type == TG_STRING) continue;
@@ -238,7 +256,8 @@ static void narrow_values(void **state)
 {
     (void)state;
     TgTensor t;
-    Text file = npy(1, H("|i1", "False", "(3,)"), "f80700"), wide = npy(1, H("|i1", "False", "(1,)"), "08"), bf16 = npy(1, H("<V2", "False", "(1,)"), "803f");
+    Text file = npy(1, H("|i1", "False", "(3,)"), "f80700"), wide = npy(1, H("|i1", "False", "(1,)"), "08"),
+         bf16 = npy(1, H("<V2", "False", "(1,)"), "803f");
     assert_int_equal(npy_read_bytes(&t, file.s, file.len, TG_I4), TG_OK);
     assert_memory_equal(t.data, "\x78\x00", 2);
     tg_tensor_free(&t);
@@ -271,10 +290,14 @@ static void archive_keys(void **state)
 #define TENSOR(t, n, d) { .type = t, .rank = 1, .shape = { n }, .data = d, .size_bytes = sizeof d }
 static void same_value(const TgTensor *a, const TgTensor *b)
 {
-    assert_true(a->type == b->type && a->rank == b->rank && !memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->rank) && a->size_bytes == b->size_bytes);
-    for (int64_t k = 0; a->type >= TG_SEQUENCE && k < a->shape[0]; k++) same_value((TgTensor *)a->data + k, (TgTensor *)b->data + k);
-    for (int64_t k = 0; a->type == TG_STRING && k < a->shape[0]; k++) assert_string_equal(((char **)a->data)[k], ((char **)b->data)[k]);
-    if (a->type < TG_SEQUENCE && a->type != TG_STRING && a->size_bytes) assert_memory_equal(a->data, b->data, a->size_bytes);
+    assert_true(a->type == b->type && a->rank == b->rank &&
+                !memcmp(a->shape, b->shape, sizeof *a->shape * (size_t)a->rank) && a->size_bytes == b->size_bytes);
+    for (int64_t k = 0; a->type >= TG_SEQUENCE && k < a->shape[0]; k++)
+        same_value((TgTensor *)a->data + k, (TgTensor *)b->data + k);
+    for (int64_t k = 0; a->type == TG_STRING && k < a->shape[0]; k++)
+        assert_string_equal(((char **)a->data)[k], ((char **)b->data)[k]);
+    if (a->type < TG_SEQUENCE && a->type != TG_STRING && a->size_bytes)
+        assert_memory_equal(a->data, b->data, a->size_bytes);
 }
 
 static void holders(void **state)
@@ -283,18 +306,35 @@ static void holders(void **state)
     float five[5] = { 1, 2, 3, 4, 5 }, six[6] = { 6, 5, 4, 3, 2, 1 };
     int64_t numbers[] = { -1, 1L << 40 }, three[] = { 7, 8, 9 };
     char *words[] = { "one", "", "three" };
-    TgTensor ragged[] = { TENSOR(TG_F32, 5, five), { .type = TG_F32, .rank = 2, .shape = { 0, 3 } }, { .type = TG_F32, .rank = 0, .data = six, .size_bytes = 4 } };
+    TgTensor ragged[] = { TENSOR(TG_F32, 5, five),
+                          { .type = TG_F32, .rank = 2, .shape = { 0, 3 } },
+                          { .type = TG_F32, .rank = 0, .data = six, .size_bytes = 4 } };
     TgTensor text[] = { TENSOR(TG_STRING, 3, words) };
-    TgTensor map[] = { TENSOR(TG_I64, 2, numbers), { .type = TG_F32, .rank = 1, .shape = { 2 }, .data = five, .size_bytes = 8 } };
-    TgTensor maps[] = { TENSOR(TG_STRING, 3, words), { .type = TG_F32, .rank = 2, .shape = { 2, 3 }, .data = six, .size_bytes = 24 } };
+    TgTensor map[] = { TENSOR(TG_I64, 2, numbers),
+                       { .type = TG_F32, .rank = 1, .shape = { 2 }, .data = five, .size_bytes = 8 } };
+    TgTensor maps[] = { TENSOR(TG_STRING, 3, words),
+                        { .type = TG_F32, .rank = 2, .shape = { 2, 3 }, .data = six, .size_bytes = 24 } };
     TgTensor word_map[] = { TENSOR(TG_I64, 3, three), TENSOR(TG_STRING, 3, words) };
-    TgTensor short_map[] = { { .type = TG_I64, .rank = 1, .shape = { 1 }, .data = numbers, .size_bytes = 8 }, { .type = TG_F32, .rank = 1, .shape = { 1 }, .data = five, .size_bytes = 4 } };
+    TgTensor short_map[] = { { .type = TG_I64, .rank = 1, .shape = { 1 }, .data = numbers, .size_bytes = 8 },
+                             { .type = TG_F32, .rank = 1, .shape = { 1 }, .data = five, .size_bytes = 4 } };
     TgTensor differing[] = { TENSOR(TG_MAP, 2, map), TENSOR(TG_MAP, 2, short_map) };
-    TgTensor all[] = { TENSOR(TG_SEQUENCE, 3, ragged), { .type = TG_SEQUENCE, .rank = 1 }, TENSOR(TG_SEQUENCE, 1, text), TENSOR(TG_OPTIONAL, 1, text), { .type = TG_OPTIONAL, .rank = 1 },
-                       TENSOR(TG_MAP, 2, map), TENSOR(TG_MAP, 2, maps), TENSOR(TG_MAP, 2, word_map),
-                       { .type = TG_SEQUENCE, .rank = 1, .shape = { 2 }, .data = differing, .size_bytes = sizeof differing } };
-    TgTensor nested[] = { { .type = TG_SEQUENCE, .rank = 1, .shape = { 2 }, .data = all, .size_bytes = 2 * sizeof *all }, { .type = TG_OPTIONAL, .rank = 1, .shape = { 1 }, .data = all, .size_bytes = sizeof *all } };
-    const TgTensor *value[] = { &all[0], &all[1], &all[2], &all[3], &all[4], &all[5], &all[6], &all[7], &all[8], &nested[0], &nested[1] };
+    TgTensor all[] = {
+        TENSOR(TG_SEQUENCE, 3, ragged),
+        { .type = TG_SEQUENCE, .rank = 1 },
+        TENSOR(TG_SEQUENCE, 1, text),
+        TENSOR(TG_OPTIONAL, 1, text),
+        { .type = TG_OPTIONAL, .rank = 1 },
+        TENSOR(TG_MAP, 2, map),
+        TENSOR(TG_MAP, 2, maps),
+        TENSOR(TG_MAP, 2, word_map),
+        { .type = TG_SEQUENCE, .rank = 1, .shape = { 2 }, .data = differing, .size_bytes = sizeof differing }
+    };
+    TgTensor nested[] = {
+        { .type = TG_SEQUENCE, .rank = 1, .shape = { 2 }, .data = all, .size_bytes = 2 * sizeof *all },
+        { .type = TG_OPTIONAL, .rank = 1, .shape = { 1 }, .data = all, .size_bytes = sizeof *all }
+    };
+    const TgTensor *value[] = { &all[0], &all[1], &all[2], &all[3],    &all[4],   &all[5],
+                                &all[6], &all[7], &all[8], &nested[0], &nested[1] };
     for (size_t k = 0; k < sizeof value / sizeof *value; k++) {
         TgTensor back;
         TgType want = value[k] == &all[6] ? TG_SEQUENCE : value[k]->type;
@@ -374,8 +414,10 @@ static void whole_or_not(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(headers), cmocka_unit_test(not_npy),       cmocka_unit_test(truncations), cmocka_unit_test(round_trips), cmocka_unit_test(mapped), cmocka_unit_test(strings),
-        cmocka_unit_test(narrow_values), cmocka_unit_test(archive_keys), cmocka_unit_test(holders), cmocka_unit_test(bad_files), cmocka_unit_test(whole_or_not),
+        cmocka_unit_test(headers),       cmocka_unit_test(not_npy),      cmocka_unit_test(truncations),
+        cmocka_unit_test(round_trips),   cmocka_unit_test(mapped),       cmocka_unit_test(strings),
+        cmocka_unit_test(narrow_values), cmocka_unit_test(archive_keys), cmocka_unit_test(holders),
+        cmocka_unit_test(bad_files),     cmocka_unit_test(whole_or_not),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

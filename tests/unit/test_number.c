@@ -1,4 +1,5 @@
-/* graph/base/number: where the host's locale parts decimals by a comma, kernels and graphs are still written in the C locale, and the host's locale stays. */
+/* graph/base/number: where the host's locale parts decimals by a comma, kernels and graphs are still written in the C
+ * locale, and the host's locale stays. */
 #include <locale.h>
 #include <stdbool.h>
 #include <stdlib.h>

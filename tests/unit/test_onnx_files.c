@@ -40,8 +40,10 @@ static int setup(void **state)
     write_file("model/empty.bin", "", 0);
     write_file("store/blob2", weights, sizeof weights);
     write_file("store/beside.bin", weights, sizeof weights);
-    bool made = !symlink("../outside/secret.bin", "model/link.bin") && !symlink("../outside", "model/folder") && !symlink("w.bin", "model/inner.bin") && !symlink("/dev/zero", "model/zero")
-        && !mkfifo("model/pipe", 0644) && !symlink("../store/blob1", "snap/model.onnx") && !symlink("../store/blob2", "snap/w.bin") && !symlink("../outside/secret.bin", "snap/evil.bin");
+    bool made = !symlink("../outside/secret.bin", "model/link.bin") && !symlink("../outside", "model/folder") &&
+        !symlink("w.bin", "model/inner.bin") && !symlink("/dev/zero", "model/zero") && !mkfifo("model/pipe", 0644) &&
+        !symlink("../store/blob1", "snap/model.onnx") && !symlink("../store/blob2", "snap/w.bin") &&
+        !symlink("../outside/secret.bin", "snap/evil.bin");
     return made ? 0 : -1;
 }
 
@@ -125,8 +127,11 @@ static int wrong_locations(void)
         Text bytes = model_bytes(rows[k].tensor);
         write_file("model/m.onnx", bytes.s, bytes.len);
         TgStatus status = model_load(&m, "model/m.onnx");
-        bool right = rows[k].says ? status == TG_BAD_MODEL && strstr(tg_error(), rows[k].says) && strstr(tg_error(), "initializer 'w'") : status == TG_OK;
-        if (!right) print_error("%s: status %d, \"%s\"; expected \"%s\"\n", rows[k].tensor, status, tg_error(), rows[k].says);
+        bool right = rows[k].says
+            ? status == TG_BAD_MODEL && strstr(tg_error(), rows[k].says) && strstr(tg_error(), "initializer 'w'")
+            : status == TG_OK;
+        if (!right)
+            print_error("%s: status %d, \"%s\"; expected \"%s\"\n", rows[k].tensor, status, tg_error(), rows[k].says);
         wrong += !right;
         if (status == TG_OK) model_free(m);
         text_free(&bytes);
@@ -144,12 +149,17 @@ static void locations(void **state)
 static void locations_old_kernel(void **state)
 {
     (void)state;
-    struct sock_filter code[] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+    struct sock_filter code[] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
     struct sock_fprog program = { sizeof code / sizeof *code, code };
     int status;
     pid_t child = fork();
-    if (!child) _exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) ? 77 : wrong_locations());
+    if (!child)
+        _exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)
+                  ? 77
+                  : wrong_locations());
     assert_true(waitpid(child, &status, 0) == child && WIFEXITED(status));
     if (WEXITSTATUS(status) == 77) skip();
     assert_int_equal(WEXITSTATUS(status), 0);
@@ -194,7 +204,8 @@ static void doors(void **state)
     static const char *const models[] = {
         "1:8 8{2:13} 7{1{2:'y' 4:'Constant' 5{1:'value' 20:4 5{%s}}} 12{1:'y' 2{1{1:1}}}}",
         "1:8 8{2:13} 7{1{2:'y' 4:'If' 5{1:'b' 20:5 6{5{8:'w' %s} 12{1:'w'}}}} 12{1:'y' 2{1{1:1}}}}",
-        "1:8 8{2:13} 25{1:'F' 10:'f' 5:'y' 9{2:13} 7{2:'y' 4:'Constant' 5{1:'value' 20:4 5{%s}}}} 7{1{2:'y' 4:'Constant' 5{1:'value_int' 20:2 3:1}} 12{1:'y' 2{1{1:1}}}}",
+        ("1:8 8{2:13} 25{1:'F' 10:'f' 5:'y' 9{2:13} 7{2:'y' 4:'Constant' 5{1:'value' 20:4 5{%s}}}} 7{1{2:'y' "
+         "4:'Constant' 5{1:'value_int' 20:2 3:1}} 12{1:'y' 2{1{1:1}}}}"),
         "1:8 8{2:13} 7{1{2:'y' 4:'Abs'} 12{1:'y' 2{1{1:1}}} 15{1{8:'w' %s} 2{1:4 2:7 7[0 1 2 3]} 3:4}}",
     };
     for (size_t k = 0; k < sizeof models / sizeof *models; k++)
@@ -209,11 +220,19 @@ static void doors(void **state)
         }
 }
 
-/* A cache whose snapshot consists of links into a store: works when the user names the link, for files of that store only. */
+/* A cache whose snapshot consists of links into a store: works when the user names the link, for files of that store
+ * only. */
 static void link_store(void **state)
 {
     (void)state;
-    static const struct { const char *tensor; bool good; } cases[] = { { AT("w.bin"), true }, { AT("beside.bin"), true }, { AT("evil.bin"), false }, { AT("none.bin"), false }, { AT("../store/blob2"), false } };
+    static const struct {
+        const char *tensor;
+        bool good;
+    } cases[] = { { AT("w.bin"), true },
+                  { AT("beside.bin"), true },
+                  { AT("evil.bin"), false },
+                  { AT("none.bin"), false },
+                  { AT("../store/blob2"), false } };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         Model *m;
         Text bytes = model_bytes(cases[k].tensor);
@@ -228,8 +247,11 @@ static void link_store(void **state)
 static void paths(void **state)
 {
     (void)state;
-    static const struct { const char *path, *says; } cases[] = { { "none.onnx", "No such file" }, { "model", "is a folder" }, { "model/pipe", "not a regular file" }, { "/dev/zero", "not a regular file" },
-        { "model/empty.bin", "is empty" }, { "large", "2 GiB" } };
+    static const struct {
+        const char *path, *says;
+    } cases[] = { { "none.onnx", "No such file" },        { "model", "is a folder" },
+                  { "model/pipe", "not a regular file" }, { "/dev/zero", "not a regular file" },
+                  { "model/empty.bin", "is empty" },      { "large", "2 GiB" } };
     int fd = open("large", O_WRONLY | O_CREAT, 0644);
     assert_true(fd >= 0 && !ftruncate(fd, (off_t)3 << 30));
     close(fd);
@@ -242,7 +264,9 @@ static void paths(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(locations), cmocka_unit_test(locations_old_kernel), cmocka_unit_test(long_name), cmocka_unit_test(values),
-                                         cmocka_unit_test(doors), cmocka_unit_test(link_store), cmocka_unit_test(paths) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(locations), cmocka_unit_test(locations_old_kernel),
+                                        cmocka_unit_test(long_name), cmocka_unit_test(values),
+                                        cmocka_unit_test(doors),     cmocka_unit_test(link_store),
+                                        cmocka_unit_test(paths) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,5 +1,6 @@
-/* Loading: a table of models that must be refused, each with its exit code and a part of its message; models that look odd and are fine; damage of every kind to a good one.
- * Numbers of fields are onnx-ml.proto's: tests/pbtext.h has the notation. */
+/* Loading: a table of models that must be refused, each with its exit code and a part of its message; models that look
+ * odd and are fine; damage of every kind to a good one. Numbers of fields are onnx-ml.proto's: tests/pbtext.h has the
+ * notation. */
 #include "onnx/model.h"
 #include "tests/pbtext.h"
 #include "tests/test.h"
@@ -152,7 +153,9 @@ static void refuses(void **state)
         Text bytes;
         TgStatus status = load_text(&m, &bytes, refused[k].model);
         bool right = status == refused[k].status && (!refused[k].says || strstr(tg_error(), refused[k].says));
-        if (!right) print_error("%s: status %d, \"%s\"; expected %d, \"%s\"\n", refused[k].name, status, tg_error(), refused[k].status, refused[k].says);
+        if (!right)
+            print_error("%s: status %d, \"%s\"; expected %d, \"%s\"\n", refused[k].name, status, tg_error(),
+                        refused[k].status, refused[k].says);
         assert_true(right);
         if (status == TG_OK) model_free(m);
         else check_line();
@@ -168,8 +171,10 @@ static const Accepted accepted[] = {
     { "unknown fields of every wire type", GRAPH(RELU X Y "99:5 97~1 96^1 95{1:1} 94:'text'") },
     { "needless bytes in numbers", "!888000888000! 8{2:13} 7{" RELU X Y "}" },
     { "fields in another order", "7{" Y X RELU "} 8{2:13} 1:8" },
-    { "nodes in another order", GRAPH("1{1:'b' 2:'y' 3:'last' 4:'Abs'} 1{1:'a' 2:'b' 4:'Abs'} 1{1:'x' 2:'a' 4:'Abs'} " X Y) },
-    { "initializer among the inputs", GRAPH("1{1:'x' 1:'w' 2:'y' 4:'Add'} " X "11{1:'w' " F32 "} " Y "5{8:'w' 1:2 2:1 4~1 4~2}") },
+    { "nodes in another order",
+      GRAPH("1{1:'b' 2:'y' 3:'last' 4:'Abs'} 1{1:'a' 2:'b' 4:'Abs'} 1{1:'x' 2:'a' 4:'Abs'} " X Y) },
+    { "initializer among the inputs",
+      GRAPH("1{1:'x' 1:'w' 2:'y' 4:'Add'} " X "11{1:'w' " F32 "} " Y "5{8:'w' 1:2 2:1 4~1 4~2}") },
     { "output is an input", GRAPH("12{1:'x' " F32 "} " X) },
     { "output is an initializer", GRAPH(X "12{1:'w'} 5{8:'w' 1:1 2:1 4~1}") },
     { "dead nodes, unused initializers", GRAPH(RELU "1{1:'x' 2:'dead' 4:'Abs'} " X Y "5{8:'w' 1:1 2:1 4~1}") },
@@ -179,12 +184,21 @@ static const Accepted accepted[] = {
     { "scalar", INIT("2:1 4~1") },
     { "free, negative and named dims", GRAPH(RELU Y "11{1:'x' 2{1{1:1 2{1{1:-1} 1{} 1{2:'n'} 1{2:''}}}}}") },
     { "no shape", GRAPH(RELU Y "11{1:'x' 2{1{1:1}}}") },
-    { "before IR 3: no imports, untyped attributes", "1:1 7{1{1:'x' 2:'y' 4:'Op' 5{1:'a' 2~1} 5{1:'b' 8:1 8:2}} " X Y "}" },
-    { "subgraph reads outer names and shadows one", ATTR("1:'body' 20:5 6{1{1:'x' 2:'q' 4:'Abs'} 1{1:'q' 2:'y' 4:'Abs'} 12{1:'y'}}") },
-    { "subgraph in a node before what it reads", GRAPH("1{1:'x' 2:'y' 4:'If' 5{1:'b' 20:5 6{1{1:'late' 2:'o' 4:'Abs'} 12{1:'o'}}}} 1{1:'x' 2:'late' 4:'Abs'} " X Y) },
-    { "functions", FUNC("25{1:'A' 10:'f' 4:'a' 5:'b' 6:'k' 9{2:13} 9{1:'f' 2:1} 7{1:'a' 2:'t' 4:'Elu' 5{1:'alpha' 20:1 21:'k'}} 7{1:'t' 2:'b' 4:'B' 7:'f' 8:'v2'}} "
-                        "25{1:'B' 13:'v2' 10:'f' 4:'a' 5:'b' 11{1:'e' 20:1 2~2} 9{2:13} 7{1:'a' 2:'b' 4:'Elu' 5{1:'alpha' 20:1 21:'e'}}}") },
-    { "sequence and optional inputs", GRAPH(RELU X Y "11{1:'s' 2{4{1{1{1:1}}}}} 11{1:'o' 2{9{1{4{1{1{1:7 2{1{1:3}}}}}}}}} 11{1:'m' 2{5{1:7 2{1{1:1}}}}}") },
+    { "before IR 3: no imports, untyped attributes",
+      "1:1 7{1{1:'x' 2:'y' 4:'Op' 5{1:'a' 2~1} 5{1:'b' 8:1 8:2}} " X Y "}" },
+    { "subgraph reads outer names and shadows one",
+      ATTR("1:'body' 20:5 6{1{1:'x' 2:'q' 4:'Abs'} 1{1:'q' 2:'y' 4:'Abs'} 12{1:'y'}}") },
+    { "subgraph in a node before what it reads",
+      GRAPH("1{1:'x' 2:'y' 4:'If' 5{1:'b' 20:5 6{1{1:'late' 2:'o' 4:'Abs'} 12{1:'o'}}}} 1{1:'x' 2:'late' 4:'Abs'} " X
+                Y) },
+    { "functions",
+      FUNC("25{1:'A' 10:'f' 4:'a' 5:'b' 6:'k' 9{2:13} 9{1:'f' 2:1} 7{1:'a' 2:'t' 4:'Elu' 5{1:'alpha' 20:1 21:'k'}} "
+           "7{1:'t' 2:'b' 4:'B' 7:'f' 8:'v2'}} "
+           "25{1:'B' 13:'v2' 10:'f' 4:'a' 5:'b' 11{1:'e' 20:1 2~2} 9{2:13} 7{1:'a' 2:'b' 4:'Elu' 5{1:'alpha' 20:1 "
+           "21:'e'}}}") },
+    { "sequence and optional inputs",
+      GRAPH(RELU X Y
+            "11{1:'s' 2{4{1{1{1:1}}}}} 11{1:'o' 2{9{1{4{1{1{1:7 2{1{1:3}}}}}}}}} 11{1:'m' 2{5{1:7 2{1{1:1}}}}}") },
     { "sparse initializer", GRAPH(RELU X Y "15{1{8:'w' 1:2 2:1 4~1 4~2} 2{1:2 1:2 2:7 7[0 1 1 0]} 3:2 3:2}") },
     { "hostile names", GRAPH("1{1:'x' 2:'y' 3#2a2f0a1b5b33316d25732522# 4:'Relu'}" X Y) },
 };
@@ -210,12 +224,17 @@ static void contents(void **state)
     (void)state;
     Model *m;
     Text bytes;
-    assert_int_equal(load_text(&m, &bytes, HEAD "2:'maker' 8{1:'ai.onnx.ml' 2:3} 7{2:'g'"
-        "1{1:'b' 2:'y' 3:'late' 4:'Abs'}"
-        "1{1:'x' 1:'' 2:'b' 4:'Op' 7:'ai.onnx' 5{1:'f' 20:1 2~0.5} 5{1:'i' 20:2 3:-3} 5{1:'s' 20:3 4:'text'} 5{1:'t' 20:4 5{1:2 2:7 7[5 -6]}}"
-        "5{1:'fs' 20:6 7~1 7~2} 5{1:'is' 20:7 8:1 8:-2 8:300} 5{1:'ss' 20:8 9:'p' 9:''} 5{1:'tp' 20:13 14{4{1{1{1:1}}}}} 5{1:'zero' 20:2}}"
-        "11{1:'x' 2{1{1:1 2{1{1:-1} 1{2:'n'} 1{1:3}}}}} 11{1:'w' " F32 "} 12{1:'y' 2{4{1{1{1:10}}}}} 5{8:'w' 1:2 2:1 9#0000803f00000040#}"
-        "15{1{8:'sp' 1:2 2:1 4~7 4~8} 2{1:2 1:2 2:7 7[0 1 1 0]} 3:2 3:2} }"), TG_OK);
+    assert_int_equal(load_text(&m, &bytes,
+                               HEAD "2:'maker' 8{1:'ai.onnx.ml' 2:3} 7{2:'g'"
+                                    "1{1:'b' 2:'y' 3:'late' 4:'Abs'}"
+                                    "1{1:'x' 1:'' 2:'b' 4:'Op' 7:'ai.onnx' 5{1:'f' 20:1 2~0.5} 5{1:'i' 20:2 3:-3} "
+                                    "5{1:'s' 20:3 4:'text'} 5{1:'t' 20:4 5{1:2 2:7 7[5 -6]}}"
+                                    "5{1:'fs' 20:6 7~1 7~2} 5{1:'is' 20:7 8:1 8:-2 8:300} 5{1:'ss' 20:8 9:'p' 9:''} "
+                                    "5{1:'tp' 20:13 14{4{1{1{1:1}}}}} 5{1:'zero' 20:2}}"
+                                    "11{1:'x' 2{1{1:1 2{1{1:-1} 1{2:'n'} 1{1:3}}}}} 11{1:'w' " F32
+                                    "} 12{1:'y' 2{4{1{1{1:10}}}}} 5{8:'w' 1:2 2:1 9#0000803f00000040#}"
+                                    "15{1{8:'sp' 1:2 2:1 4~7 4~8} 2{1:2 1:2 2:7 7[0 1 1 0]} 3:2 3:2} }"),
+                     TG_OK);
     const GraphDef *g = &m->graph;
     const Node *n = &g->node[0];
     assert_int_equal(model_opset(m, ""), 13);
@@ -232,12 +251,14 @@ static void contents(void **state)
     assert_int_equal(n->nattr, 9);
     assert_true(n->attr[0].f == 0.5f && n->attr[1].i == -3 && n->attr[2].len == 4 && !strcmp(n->attr[2].s, "text"));
     assert_true(n->attr[3].t->numel == 2 && ((const int64_t *)n->attr[3].t->data)[1] == -6);
-    assert_true(n->attr[4].n == 2 && n->attr[4].floats[1] == 2 && n->attr[5].n == 3 && n->attr[5].ints[2] == 300 && n->attr[5].ints[1] == -2);
+    assert_true(n->attr[4].n == 2 && n->attr[4].floats[1] == 2 && n->attr[5].n == 3 && n->attr[5].ints[2] == 300 &&
+                n->attr[5].ints[1] == -2);
     assert_true(n->attr[6].n == 2 && !strcmp(n->attr[6].strings[0], "p") && !strcmp(n->attr[6].strings[1], ""));
     assert_true(n->attr[7].tp->kind == VALUE_SEQUENCE && n->attr[7].tp->type == TG_F32 && n->attr[8].i == 0);
     assert_int_equal(g->ninput, 1);                     /* w is set by an initializer */
     assert_int_equal(g->input[0].rank, 3);
-    assert_true(g->input[0].dim[0].size == -1 && !g->input[0].dim[0].symbol && !strcmp(g->input[0].dim[1].symbol, "n") && g->input[0].dim[2].size == 3);
+    assert_true(g->input[0].dim[0].size == -1 && !g->input[0].dim[0].symbol &&
+                !strcmp(g->input[0].dim[1].symbol, "n") && g->input[0].dim[2].size == 3);
     assert_true(g->output[0].kind == VALUE_SEQUENCE && g->output[0].type == TG_F16 && g->output[0].rank == -1);
     assert_int_equal(g->ninit, 2);
     assert_true(((const float *)g->init[0].data)[1] == 2);
@@ -254,14 +275,20 @@ static void types_inside_types(void **state)
     (void)state;
     Model *m;
     Text bytes;
-    assert_int_equal(load_text(&m, &bytes, GRAPH(RELU X Y "11{1:'o' 2{9{1{4{1{1{1:7 2{1{1:3}}}}}}}}} 11{1:'m' 2{4{1{5{1:8 2{1{1:1}}}}}}}")), TG_OK);
+    assert_int_equal(
+        load_text(&m, &bytes,
+                  GRAPH(RELU X Y "11{1:'o' 2{9{1{4{1{1{1:7 2{1{1:3}}}}}}}}} 11{1:'m' 2{4{1{5{1:8 2{1{1:1}}}}}}}")),
+        TG_OK);
     const ValueDef *o = &m->graph.input[1], *s = &m->graph.input[2];
-    assert_true(o->kind == VALUE_OPTIONAL && o->inside->kind == VALUE_SEQUENCE && o->inside->inside->kind == VALUE_TENSOR && !o->inside->inside->inside);
+    assert_true(o->kind == VALUE_OPTIONAL && o->inside->kind == VALUE_SEQUENCE &&
+                o->inside->inside->kind == VALUE_TENSOR && !o->inside->inside->inside);
     assert_true(o->type == TG_I64 && o->rank == 1 && o->dim[0].size == 3 && o->inside->inside->type == TG_I64);
-    assert_true(s->kind == VALUE_SEQUENCE && s->inside->kind == VALUE_MAP && s->inside->key == TG_STRING && s->inside->inside->kind == VALUE_TENSOR && s->type == TG_F32);
+    assert_true(s->kind == VALUE_SEQUENCE && s->inside->kind == VALUE_MAP && s->inside->key == TG_STRING &&
+                s->inside->inside->kind == VALUE_TENSOR && s->type == TG_F32);
     model_free(m);
     text_free(&bytes);
-    assert_int_equal(load_text(&m, &bytes, GRAPH(RELU X Y "11{1:'deep' 2{4{1{4{1{4{1{4{1{4{1{1{1:1}}}}}}}}}}}}}")), TG_UNSUPPORTED);
+    assert_int_equal(load_text(&m, &bytes, GRAPH(RELU X Y "11{1:'deep' 2{4{1{4{1{4{1{4{1{4{1{1{1:1}}}}}}}}}}}}}")),
+                     TG_UNSUPPORTED);
     assert_string_equal(tg_error(), "deep: more than 4 types inside one another");
     text_free(&bytes);
     assert_int_equal(load_text(&m, &bytes, GRAPH(RELU X Y "11{1:'m' 2{5{1:1 2{1{1:1}}}}}")), TG_BAD_MODEL);
@@ -341,7 +368,8 @@ static void alignment(void **state)
         char model[400];
         Model *m;
         Text bytes;
-        snprintf(model, sizeof model, GRAPH("10:'%.*s' " RELU X Y "5{8:'w' 1:1 2:11 9#000000000000f03f#}"), (int)pad, "12345678");
+        snprintf(model, sizeof model, GRAPH("10:'%.*s' " RELU X Y "5{8:'w' 1:1 2:11 9#000000000000f03f#}"), (int)pad,
+                 "12345678");
         assert_int_equal(load_text(&m, &bytes, model), TG_OK);
         const double *v = m->graph.init[0].data;
         assert_true((uintptr_t)v % 8 == 0 && *v == 1);
@@ -367,11 +395,14 @@ static void digest(void **state)
 
 /* ---- damage */
 
-static const char sample[] = HEAD "8{1:'f' 2:1} 25{1:'A' 10:'f' 4:'a' 5:'b' 6:'k' 9{2:13} 7{1:'a' 2:'b' 4:'Elu' 5{1:'alpha' 20:1 21:'k'}}}"
-    "7{1{1:'x' 1:'w' 2:'a' 4:'Add'} 1{1:'a' 2:'y' 3:'n' 4:'A' 7:'f' 5{1:'k' 20:1 2~0.5} 5{1:'g' 20:5 6{1{1:'a' 2:'o' 4:'Abs'} 12{1:'o'}}} 5{1:'v' 20:7 8[1 2 3]}}"
-    X Y "13{1:'a' " F32 "} 5{8:'w' 1:2 2:1 9#0000803f00000040#} 5{8:'s' 1:1 2:8 6:'str'} 15{1{8:'sp' 1:1 2:1 4~1} 2{1:1 2:7 7[1]} 3:4}}";
+static const char sample[] = HEAD
+    "8{1:'f' 2:1} 25{1:'A' 10:'f' 4:'a' 5:'b' 6:'k' 9{2:13} 7{1:'a' 2:'b' 4:'Elu' 5{1:'alpha' 20:1 21:'k'}}}"
+    "7{1{1:'x' 1:'w' 2:'a' 4:'Add'} 1{1:'a' 2:'y' 3:'n' 4:'A' 7:'f' 5{1:'k' 20:1 2~0.5} 5{1:'g' 20:5 6{1{1:'a' 2:'o' "
+    "4:'Abs'} 12{1:'o'}}} 5{1:'v' 20:7 8[1 2 3]}}" X Y "13{1:'a' " F32
+    "} 5{8:'w' 1:2 2:1 9#0000803f00000040#} 5{8:'s' 1:1 2:8 6:'str'} 15{1{8:'sp' 1:1 2:1 4~1} 2{1:1 2:7 7[1]} 3:4}}";
 
-/* A file that is cut short has lost its graph, so none is a model. Each copy has exactly its bytes, so that a sanitizer sees a read behind them. */
+/* A file that is cut short has lost its graph, so none is a model. Each copy has exactly its bytes, so that a sanitizer
+ * sees a read behind them. */
 static void truncations(void **state)
 {
     (void)state;
@@ -414,7 +445,8 @@ static TgStatus load_bytes(const Text *t)
     return status;
 }
 
-/* depth messages inside one another, around nothing; number: their fields' numbers from the outside, the last `period` of the n over and over. */
+/* depth messages inside one another, around nothing; number: their fields' numbers from the outside, the last `period`
+ * of the n over and over. */
 static Text nested(const uint64_t *number, size_t n, size_t period, size_t depth)
 {
     Text t = { 0 };
@@ -436,7 +468,8 @@ static Text nested(const uint64_t *number, size_t n, size_t period, size_t depth
 static void deep_nesting(void **state)
 {
     (void)state;
-    const uint64_t subgraph[] = { 7, 1, 5, 6 }, types[] = { 7, 11, 2, 4, 1 };        /* graph > node > attribute > graph; type > sequence > type */
+    /* graph > node > attribute > graph; type > sequence > type */
+    const uint64_t subgraph[] = { 7, 1, 5, 6 }, types[] = { 7, 11, 2, 4, 1 };
     const size_t depths[] = { 60, 65, 3000, 100000 };
     for (size_t k = 0; k < 4; k++) {
         Text a = nested(subgraph, 4, 3, depths[k]), b = nested(types, 5, 2, depths[k]);
@@ -451,7 +484,8 @@ static void deep_nesting(void **state)
 static void memory_bombs(void **state)
 {
     (void)state;
-    static const char *const bombs[] = { HEAD "7{1{4:'A' 2:'y' 5(4000000){}} " X Y "}", HEAD "7{1(4000000){} " X Y "}", HEAD "7{5(4000000){} " X Y "}" };
+    static const char *const bombs[] = { HEAD "7{1{4:'A' 2:'y' 5(4000000){}} " X Y "}", HEAD "7{1(4000000){} " X Y "}",
+                                         HEAD "7{5(4000000){} " X Y "}" };
     for (size_t k = 0; k < 3; k++) {
         Text t = pb_text(bombs[k]);
         assert_int_equal(load_bytes(&t), TG_BAD_MODEL);
@@ -529,9 +563,14 @@ static void wide_node(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses),      cmocka_unit_test(accepts),      cmocka_unit_test(contents), cmocka_unit_test(types_inside_types),       cmocka_unit_test(tensor_types), cmocka_unit_test(string_tensor),
-        cmocka_unit_test(alignment),    cmocka_unit_test(digest),       cmocka_unit_test(truncations),    cmocka_unit_test(single_bytes), cmocka_unit_test(deep_nesting),
-        cmocka_unit_test(memory_bombs), cmocka_unit_test(function_bombs), cmocka_unit_test(long_chain),   cmocka_unit_test(wide_node),
+        cmocka_unit_test(refuses),        cmocka_unit_test(accepts),
+        cmocka_unit_test(contents),       cmocka_unit_test(types_inside_types),
+        cmocka_unit_test(tensor_types),   cmocka_unit_test(string_tensor),
+        cmocka_unit_test(alignment),      cmocka_unit_test(digest),
+        cmocka_unit_test(truncations),    cmocka_unit_test(single_bytes),
+        cmocka_unit_test(deep_nesting),   cmocka_unit_test(memory_bombs),
+        cmocka_unit_test(function_bombs), cmocka_unit_test(long_chain),
+        cmocka_unit_test(wide_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

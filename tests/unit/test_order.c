@@ -1,5 +1,6 @@
-/* The order of a schedule: a kernel that needs a size which a host call sets comes after the call, whatever their nodes' ids say; where a call costs a wait, those that need not wait for one
- * another stand side by side. And a list that the device does not take is counted. */
+/* The order of a schedule: a kernel that needs a size which a host call sets comes after the call, whatever their
+ * nodes' ids say; where a call costs a wait, those that need not wait for one another stand side by side. And a list
+ * that the device does not take is counted. */
 #include <string.h>
 
 #include "graph/build.h"
@@ -7,20 +8,23 @@
 #include "sched/sched.h"
 #include "tests/test.h"
 
-/* ConstantOfShape(Shape(NonZero(x))): nothing but the size ties the constant to the call, and callify rebuilds the call (its argument has a no-op), so that its id is
- * larger than the constant's. */
+/* ConstantOfShape(Shape(NonZero(x))): nothing but the size ties the constant to the call, and callify rebuilds the call
+ * (its argument has a no-op), so that its id is larger than the constant's. */
 static void sizes_come_before_their_users(void **state)
 {
     (void)state;
     Graph *g = graph_new();
     const UOp *four = uop_index(g, 4), *x = uop_param(g, DT_F32, &four, 1, 0), *y = x, *dim[2];
     const UOp *same = UOP(g, UOP_PERMUTE, DT_VOID, ((Arg){ 0, graph_ints(g, (int64_t[]){ 0 }, 1) }), add(g, y, y));
-    const UOp *n = size_var(g, "nonzero", 0, 4), *call = call_new(g, custom_new(g, "nonzero", NULL, 0, &n, 1), &same, 1);
+    const UOp *n = size_var(g, "nonzero", 0, 4),
+              *call = call_new(g, custom_new(g, "nonzero", NULL, 0, &n, 1), &same, 1);
     dim[0] = uop_index(g, 1), dim[1] = n;
     const UOp *found = call_result(g, call, 0, DT_I64, dim, 2), *filled = expand(g, scalar(g, DT_F32, 3), &n, 1);
     const UOp *out[2] = { filled, found }, *sink = uop_new(g, UOP_SINK, DT_VOID, NO_ARG, out, 2);
     assert_int_equal(graph_error(g), TG_OK);
-    const Target target = { .kind = "cpu", .vector_bytes = 32, .vector_registers = 16, .threads = 1, .l1_bytes = 32768, .l2_bytes = 1 << 20 };
+    const Target target = {
+        .kind = "cpu", .vector_bytes = 32, .vector_registers = 16, .threads = 1, .l1_bytes = 32768, .l2_bytes = 1 << 20
+    };
     Schedule *s;
     assert_int_equal(sched_schedule(&s, g, sink, &target, NULL), TG_OK);
     bool called = false, filled_seen = false;
@@ -37,14 +41,17 @@ static void sizes_come_before_their_users(void **state)
 
 enum { CALLS = 3 };
 
-/* Three times: the positions of what is not zero in x + k, one more than each, and where those are not zero: what the second calls find needs the first calls' sizes. */
+/* Three times: the positions of what is not zero in x + k, one more than each, and where those are not zero: what the
+ * second calls find needs the first calls' sizes. */
 static const UOp *two_rounds_of_calls(Graph *g)
 {
-    const UOp *four = uop_index(g, 4), *x = uop_param(g, DT_F32, &four, 1, 0), *dim[2] = { uop_index(g, 1) }, *out[CALLS];
+    const UOp *four = uop_index(g, 4), *x = uop_param(g, DT_F32, &four, 1, 0), *dim[2] = { uop_index(g, 1) },
+              *out[CALLS];
     for (int64_t k = 0; k < CALLS; k++) {
         const UOp *value = add(g, x, scalar(g, DT_F32, (double)k));
         for (int round = 0; round < 2; round++) {
-            const UOp *n = size_var(g, "nonzero", 0, 4), *call = call_new(g, custom_new(g, "nonzero", NULL, 0, &n, 1), &value, 1);
+            const UOp *n = size_var(g, "nonzero", 0, 4),
+                      *call = call_new(g, custom_new(g, "nonzero", NULL, 0, &n, 1), &value, 1);
             dim[1] = n;
             out[k] = call_result(g, call, 0, DT_I64, dim, 2);
             value = add(g, out[k], uop_int(g, DT_I64, 1));
@@ -92,7 +99,15 @@ static void too_many_threads(OptList *out, const Kernel *k, const ScheduleItem *
 static void refused_lists_are_counted(void **state)
 {
     (void)state;
-    const Target t = { .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = 132, .l1_bytes = 232448, .l2_bytes = 50 << 20, .has_locals = true, .max_block = 1024, .warp = 32 };
+    const Target t = { .kind = "cuda",
+                       .vector_bytes = 16,
+                       .vector_registers = 255,
+                       .threads = 132,
+                       .l1_bytes = 232448,
+                       .l2_bytes = 50 << 20,
+                       .has_locals = true,
+                       .max_block = 1024,
+                       .warp = 32 };
     Graph *g = graph_new();
     const UOp *n = uop_index(g, 4096), *x = uop_param(g, DT_F32, &n, 1, 0), *y = add(g, x, x);
     Schedule *s;
@@ -107,6 +122,8 @@ static void refused_lists_are_counted(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes_come_before_their_users), cmocka_unit_test(calls_stand_side_by_side), cmocka_unit_test(refused_lists_are_counted) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(sizes_come_before_their_users),
+                                        cmocka_unit_test(calls_stand_side_by_side),
+                                        cmocka_unit_test(refused_lists_are_counted) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

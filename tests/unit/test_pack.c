@@ -1,4 +1,5 @@
-/* PACK moves to load time what a kernel reads from constants; where it is read must not depend on data. The copies: few, and made from front to back of the file. */
+/* PACK moves to load time what a kernel reads from constants; where it is read must not depend on data. The copies:
+ * few, and made from front to back of the file. */
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -9,7 +10,14 @@
 #include "sched/rangeify.h"
 #include "sched/sched.h"
 
-static const Target target = { .kind = "cpu", .vector_bytes = 64, .vector_registers = 32, .threads = 2, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .has_threads = true, .has_fma = true };
+static const Target target = { .kind = "cpu",
+                               .vector_bytes = 64,
+                               .vector_registers = 32,
+                               .threads = 2,
+                               .l1_bytes = 32 << 10,
+                               .l2_bytes = 1 << 20,
+                               .has_threads = true,
+                               .has_fma = true };
 
 /* PACK of every constant parameter of the only kernel of `value`. */
 static TgStatus pack_all(Graph *g, U value, uint32_t *constants)
@@ -44,7 +52,8 @@ static void index_from_data(void **state)
     (void)state;
     Graph *g = graph_new();
     uint32_t constants;
-    U idx = uop_param(g, DT_I64, (U[]){ uop_index(g, 5) }, 1, 0), like = uop_param(g, DT_F32, (U[]){ uop_index(g, 5), uop_index(g, 16) }, 2, 1);
+    U idx = uop_param(g, DT_I64, (U[]){ uop_index(g, 5) }, 1, 0),
+      like = uop_param(g, DT_F32, (U[]){ uop_index(g, 5), uop_index(g, 16) }, 2, 1);
     assert_int_equal(pack_all(g, add(g, take(g, weights(g), idx, 0), like), &constants), TG_USAGE);
     assert_int_equal(constants, 1);
     assert_non_null(strstr(tg_error(), "depends on data"));
@@ -79,13 +88,18 @@ static void choose_tiles(OptList *out, const Kernel *k, const ScheduleItem *item
     out->op[out->count++] = (OptOp){ .kind = OPT_PACK, .axis = (int8_t)constant_of(k) };
 }
 
-static U times(Graph *g, U w, int64_t rows, int64_t slot) { return matmul(g, uop_param(g, DT_F32, (U[]){ uop_index(g, rows), uop_index(g, 48) }, 2, slot), permute(g, w, (int64_t[]){ 1, 0 }, 2)); }
+static U times(Graph *g, U w, int64_t rows, int64_t slot)
+{
+    return matmul(g, uop_param(g, DT_F32, (U[]){ uop_index(g, rows), uop_index(g, 48) }, 2, slot),
+                  permute(g, w, (int64_t[]){ 1, 0 }, 2));
+}
 
 /* The schedule of GEMMs of 5 and 7 rows with one constant [1009,48]. */
 static Schedule *two_readers(Graph *g)
 {
     static const float data[1009 * 48];
-    U w = tensor_const(g, DT_F32, (int64_t[]){ 1009, 48 }, 2, data, sizeof data, "w"), y[2] = { times(g, w, 5, 0), times(g, w, 7, 1) };
+    U w = tensor_const(g, DT_F32, (int64_t[]){ 1009, 48 }, 2, data, sizeof data, "w"),
+      y[2] = { times(g, w, 5, 0), times(g, w, 7, 1) };
     Schedule *s = NULL;
     assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, y, 2), &target, NULL), TG_OK);
     assert_int_equal(sched_optimize(s, &target, choose_tiles, NULL, NULL), TG_OK);
@@ -109,14 +123,16 @@ static void one_copy_for_all(void **state)
     graph_free(g);
 }
 
-/* 22 tiles of 48 rows of the file, though a gate keeps the last inside: a thread, or a part of the load, reads its own share of the file. */
+/* 22 tiles of 48 rows of the file, though a gate keeps the last inside: a thread, or a part of the load, reads its own
+ * share of the file. */
 static void in_order_of_the_file(void **state)
 {
     (void)state;
     Graph *g = graph_new();
     U x = uop_param(g, DT_F32, (U[]){ uop_index(g, 5), uop_index(g, 768) }, 2, 0);
     static const float data[1009 * 768];
-    U w = tensor_const(g, DT_F32, (int64_t[]){ 1009, 768 }, 2, data, sizeof data, "w"), y = matmul(g, x, permute(g, w, (int64_t[]){ 1, 0 }, 2));
+    U w = tensor_const(g, DT_F32, (int64_t[]){ 1009, 768 }, 2, data, sizeof data, "w"),
+      y = matmul(g, x, permute(g, w, (int64_t[]){ 1, 0 }, 2));
     Schedule *s = NULL;
     OptList tiles = { .count = 0 }, opts;
     assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), &target, NULL), TG_OK);
@@ -131,19 +147,30 @@ static void in_order_of_the_file(void **state)
     graph_free(g);
 }
 
-/* Threads side by side along an output read what lies side by side, also where others share their sums: the lanes' step is that of their UPCAST. */
+/* Threads side by side along an output read what lies side by side, also where others share their sums: the lanes' step
+ * is that of their UPCAST. */
 static void neighbours_read_neighbours(void **state)
 {
     (void)state;
     static const float data[64 * 256] = { 1 };
-    const Target gpu = { .kind = "cuda", .vector_bytes = 16, .vector_registers = 255, .threads = 132, .l1_bytes = 232448, .l2_bytes = 50 << 20, .has_locals = true, .max_block = 1024, .warp = 32 };
+    const Target gpu = { .kind = "cuda",
+                         .vector_bytes = 16,
+                         .vector_registers = 255,
+                         .threads = 132,
+                         .l1_bytes = 232448,
+                         .l2_bytes = 50 << 20,
+                         .has_locals = true,
+                         .max_block = 1024,
+                         .warp = 32 };
     Graph *g = graph_new();
-    U w = tensor_const(g, DT_F32, (int64_t[]){ 64, 256 }, 2, data, sizeof data, "w"), x = uop_param(g, DT_F32, (U[]){ uop_index(g, 16), uop_index(g, 64) }, 2, 0), y = matmul(g, x, w);
+    U w = tensor_const(g, DT_F32, (int64_t[]){ 64, 256 }, 2, data, sizeof data, "w"),
+      x = uop_param(g, DT_F32, (U[]){ uop_index(g, 16), uop_index(g, 64) }, 2, 0), y = matmul(g, x, w);
     Schedule *s;
     OptList list;
     assert_int_equal(sched_schedule(&s, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &y, 1), &gpu, NULL), TG_OK);
     Kernel *k = s->item[0].kernel;
-    assert_int_equal(opt_parse(&list, "SPLIT 1 4 UPCAST; SPLIT 3 4 GROUP_REDUCE TOP; SPLIT 4 4 UNROLL; SPLIT 1 32 LOCAL"), TG_OK);
+    assert_int_equal(
+        opt_parse(&list, "SPLIT 1 4 UPCAST; SPLIT 3 4 GROUP_REDUCE TOP; SPLIT 4 4 UNROLL; SPLIT 1 32 LOCAL"), TG_OK);
     assert_int_equal(opt_apply_list(k, &list, &gpu), TG_OK);
     for (uint32_t p = 0; p < k->nparam; p++) {
         const UOp *axis[64];
@@ -158,7 +185,8 @@ static void neighbours_read_neighbours(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(index_from_data), cmocka_unit_test(index_from_loops), cmocka_unit_test(one_copy_for_all), cmocka_unit_test(in_order_of_the_file),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(index_from_data), cmocka_unit_test(index_from_loops),
+                                        cmocka_unit_test(one_copy_for_all), cmocka_unit_test(in_order_of_the_file),
                                         cmocka_unit_test(neighbours_read_neighbours) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Parts: sums of products of f32 are made of products of bf16, and are what the interpreter finds for the sums themselves, to the error that parts.c claims; with Infs, NaNs and zeros, too. */
+/* Parts: sums of products of f32 are made of products of bf16, and are what the interpreter finds for the sums
+ * themselves, to the error that parts.c claims; with Infs, NaNs and zeros, too. */
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@
 
 static const Target amx = { .kind = "cpu", .wmma = 1 << WMMA_amx_bf16 }, without = { .kind = "cpu", .parts = 2 };
 
-/* How x and w are multiplied. MATMUL: [m, k] [k, n]; TURNED: x stored [k, m]; HEADS: [2, m, k] [2, k, n], w no constant; CONV: x [1, k, m, m], w [n, k, 3, 3], padded by 1; GROUPS: depthwise. */
+/* How x and w are multiplied. MATMUL: [m, k] [k, n]; TURNED: x stored [k, m]; HEADS: [2, m, k] [2, k, n], w no
+ * constant; CONV: x [1, k, m, m], w [n, k, 3, 3], padded by 1; GROUPS: depthwise. */
 typedef enum { MATMUL, TURNED, HEADS, CONV, GROUPS } Form;         /* half: both are f16 first */
 typedef struct { Form form; int64_t m, k, n; bool made, special, half; } Row;
 static const Row row[] = {
@@ -64,11 +66,21 @@ static U make(Graph *g, const Row *r)
 {
     const int64_t one[] = { 1, 1 }, pads[] = { 1, 1 };
     switch (r->form) {
-    case MATMUL: return matmul(g, as_given(g, r, param(g, (int64_t[]){ r->m, r->k }, 2, 0)), as_given(g, r, constant(g, (int64_t[]){ r->k, r->n }, 2)));
-    case TURNED: return matmul(g, transpose(g, param(g, (int64_t[]){ r->k, r->m }, 2, 0)), constant(g, (int64_t[]){ r->k, r->n }, 2));
-    case HEADS:  return matmul(g, param(g, (int64_t[]){ 2, r->m, r->k }, 3, 0), transpose(g, param(g, (int64_t[]){ 2, r->n, r->k }, 3, 1)));
-    case CONV:   return conv(g, as_given(g, r, param(g, (int64_t[]){ 1, r->k, r->m, r->m }, 4, 0)), as_given(g, r, constant(g, (int64_t[]){ r->n, r->k, 3, 3 }, 4)), one, one, pads, pads, 1);
-    default:     return conv(g, param(g, (int64_t[]){ 1, r->k, r->m, r->m }, 4, 0), constant(g, (int64_t[]){ r->n, 1, 3, 3 }, 4), one, one, pads, pads, r->k);
+    case MATMUL:
+        return matmul(g, as_given(g, r, param(g, (int64_t[]){ r->m, r->k }, 2, 0)),
+                      as_given(g, r, constant(g, (int64_t[]){ r->k, r->n }, 2)));
+    case TURNED:
+        return matmul(g, transpose(g, param(g, (int64_t[]){ r->k, r->m }, 2, 0)),
+                      constant(g, (int64_t[]){ r->k, r->n }, 2));
+    case HEADS:
+        return matmul(g, param(g, (int64_t[]){ 2, r->m, r->k }, 3, 0),
+                      transpose(g, param(g, (int64_t[]){ 2, r->n, r->k }, 3, 1)));
+    case CONV:
+        return conv(g, as_given(g, r, param(g, (int64_t[]){ 1, r->k, r->m, r->m }, 4, 0)),
+                    as_given(g, r, constant(g, (int64_t[]){ r->n, r->k, 3, 3 }, 4)), one, one, pads, pads, 1);
+    default:
+        return conv(g, param(g, (int64_t[]){ 1, r->k, r->m, r->m }, 4, 0), constant(g, (int64_t[]){ r->n, 1, 3, 3 }, 4),
+                    one, one, pads, pads, r->k);
     }
 }
 
@@ -80,12 +92,15 @@ static void eval(RefTensor *out, Graph *g, U sink, bool special)
     assert_int_equal(ref_eval(out, g, sink->src, sink->nsrc, &(RefInput){ .param = data, .nparam = 2 }), TG_OK);
 }
 
-/* Within `most` of the sum of the terms' magnitudes, for which a row's share of the largest stands in; what is not finite is the same. */
+/* Within `most` of the sum of the terms' magnitudes, for which a row's share of the largest stands in; what is not
+ * finite is the same. */
 static bool near(const RefTensor *got, const RefTensor *want, double most, int64_t terms)
 {
     for (int64_t i = 0; i < want->numel; i++) {
-        double w = ((const float *)want->data)[i], y = ((const float *)got->data)[i], scale = fabs(w) > 1e20 ? fabs(w) : (double)terms / 4;
-        if (isnan(w) ? !isnan(y) : isinf(w) ? w != y : !(fabs(y - w) <= most * scale)) return print_message("element %d: %g for %g\n", (int)i, y, w), false;
+        double w = ((const float *)want->data)[i], y = ((const float *)got->data)[i],
+               scale = fabs(w) > 1e20 ? fabs(w) : (double)terms / 4;
+        if (isnan(w) ? !isnan(y) : isinf(w) ? w != y : !(fabs(y - w) <= most * scale))
+            return print_message("element %d: %g for %g\n", (int)i, y, w), false;
     }
     return true;
 }
@@ -106,13 +121,19 @@ static void rows_agree(void **state)
             RefTensor want = { 0 }, got = { 0 };
             Target t = amx;
             t.parts = parts;
-            U sink = graph_rewrite(g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, make(g, r)), rules_movement(), 0, NULL), one = sum_parts(g, sink, &t);
+            U sink = graph_rewrite(g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, make(g, r)), rules_movement(), 0, NULL),
+              one = sum_parts(g, sink, &t);
             assert_int_equal(graph_error(g), TG_OK);
             if ((one != sink) != is_made(r, parts)) print_message("row %d in %d parts\n", (int)(r - row), (int)parts);
             assert_int_equal(one != sink, is_made(r, parts));
             eval(&want, g, sink, r->special);
             eval(&got, g, one, r->special);
-            bool same = got.numel == want.numel && near(&got, &want, parts == 1 ? 0x1p-7 : r->half || !parts ? 0x1p-22 : 0x1p-15, r->form == CONV ? 9 * r->k : r->k);
+            bool same = got.numel == want.numel &&
+                near(&got, &want,
+                     parts == 1              ? 0x1p-7
+                         : r->half || !parts ? 0x1p-22
+                                             : 0x1p-15,
+                     r->form == CONV ? 9 * r->k : r->k);
             if (!same) print_message("row %d in %d parts\n", (int)(r - row), (int)parts);
             assert_true(same);
             assert_ptr_equal(sum_parts(g, sink, &without), sink);
@@ -146,7 +167,8 @@ static void stretches_agree(void **state)
         Target t = amx;
         t.l2_bytes = stretch[i].l2;
         t.threads = 2;
-        U sink = graph_rewrite(g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, make(g, &r)), rules_movement(), 0, NULL), one = sum_parts(g, sink, &t);
+        U sink = graph_rewrite(g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, make(g, &r)), rules_movement(), 0, NULL),
+          one = sum_parts(g, sink, &t);
         assert_int_equal(graph_error(g), TG_OK);
         assert_int_equal(count_sums(g, one), stretch[i].sums);
         eval(&want, g, sink, false);
@@ -166,7 +188,9 @@ static void signs_agree(void **state)
     Graph *g = graph_new();
     Target t = amx;
     t.parts = 2;
-    U one = sum_parts(g, graph_rewrite(g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, make(g, &r)), rules_movement(), 0, NULL), &t), stored = NULL;
+    U one =
+          sum_parts(g, graph_rewrite(g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, make(g, &r)), rules_movement(), 0, NULL), &t),
+      stored = NULL;
     Arena *a = arena_new();
     uint32_t n;
     const UOp **order = uop_toposort(g, &one, 1, a, &n);
@@ -179,7 +203,8 @@ static void signs_agree(void **state)
     for (uint32_t i = 0; i < 18 * 128; i++) {
         uint32_t at = i / 32 * 64 + i % 32;                /* runs of 32, of each part one behind the other */
         float x = number(i, false), high = ((const float *)parts.data)[at], low = ((const float *)parts.data)[at + 32];
-        assert_true(fabs((double)high + (double)low - (double)x) <= 0x1p-16 * fabs((double)x) && fabsf(high) <= fabsf(x));
+        assert_true(fabs((double)high + (double)low - (double)x) <= 0x1p-16 * fabs((double)x) &&
+                    fabsf(high) <= fabsf(x));
         assert_true(x == 0 ? low == 0 : low != 0 && signbit(low) == signbit(x));
     }
     ref_tensor_free(&parts);
@@ -188,6 +213,7 @@ static void signs_agree(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(stretches_agree), cmocka_unit_test(signs_agree) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(stretches_agree),
+                                        cmocka_unit_test(signs_agree) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* plan_make and memplan on random schedules, against a byte-level simulation: who owns each block of memory, and which steps may overtake each other. */
+/* plan_make and memplan on random schedules, against a byte-level simulation: who owns each block of memory, and which
+ * steps may overtake each other. */
 #include "tests/test.h"
 
 #include <stdio.h>
@@ -9,11 +10,20 @@
 
 enum { BUFFERS = 40, ITEMS = 60, BLOCK = 256 };
 
-static const Target cpu = { .kind = "cpu", .has_threads = true }, clearing = { .kind = "cpu", .has_threads = true, .clears_halos = true }, gpu = { .kind = "cuda" };
+static const Target cpu = { .kind = "cpu", .has_threads = true },
+                    clearing = { .kind = "cpu", .has_threads = true, .clears_halos = true }, gpu = { .kind = "cuda" };
 static uint32_t seed;
 static uint32_t rnd(uint32_t n) { return (seed = seed * 1664525 + 1013904223) / 65536 % n; }
 
-typedef struct { Graph *g; Schedule s; const UOp *buffer[BUFFERS]; bool ready[BUFFERS], once[BUFFERS]; uint32_t n; Kernel kernel[ITEMS]; uint8_t data[64]; } Case;
+typedef struct {
+    Graph *g;
+    Schedule s;
+    const UOp *buffer[BUFFERS];
+    bool ready[BUFFERS], once[BUFFERS];
+    uint32_t n;
+    Kernel kernel[ITEMS];
+    uint8_t data[64];
+} Case;
 
 /* Zeroed ones have one of two sizes, and each of these one halo. */
 static const UOp *vec(Graph *g, int64_t n, int64_t input, const void *data, bool zeroed)
@@ -22,12 +32,22 @@ static const UOp *vec(Graph *g, int64_t n, int64_t input, const void *data, bool
     if (zeroed) n = n % 2 + 100;
     const UOp *dim = uop_index(g, n);
     if (input >= 0) return uop_param(g, DT_F32, &dim, 1, input);
-    return graph_add_buffer(g, &(BufferInfo){ .dtype = DT_F32, .shape = graph_shape(g, &dim, 1), .data = data, .size_bytes = (size_t)n * 4, .zeroed = zeroed, .halo = zeroed ? &halo[n - 100] : NULL });
+    return graph_add_buffer(g,
+                            &(BufferInfo){ .dtype = DT_F32,
+                                           .shape = graph_shape(g, &dim, 1),
+                                           .data = data,
+                                           .size_bytes = (size_t)n * 4,
+                                           .zeroed = zeroed,
+                                           .halo = zeroed ? &halo[n - 100] : NULL });
 }
 
-static void add_param(Kernel *k, const UOp *b, bool read, bool written) { k->param[k->nparam++] = (KernelParam){ b, written, read }; }
+static void add_param(Kernel *k, const UOp *b, bool read, bool written)
+{
+    k->param[k->nparam++] = (KernelParam){ b, written, read };
+}
 
-/* A made buffer that a kernel may add to (a scatter): not one of its arguments, and made at load only by what runs at load. NULL: none this time. */
+/* A made buffer that a kernel may add to (a scatter): not one of its arguments, and made at load only by what runs at
+ * load. NULL: none this time. */
 static const UOp *scatter_target(const Case *c, const Kernel *k, bool once)
 {
     uint32_t at = 8 + rnd(BUFFERS - 8);
@@ -105,7 +125,8 @@ static void check_owners(const Plan *p)
     for (uint32_t b = 0; b < p->nbuffer; b++) {
         Blocks r = blocks(p, b);
         bool full = p->buffer[b].zeroed || p->buffer[b].kind == MEM_INPUT || p->buffer[b].kind == MEM_CONST;
-        assert_true(r.begin >= 0 && r.end <= n && p->buffer[b].offset % (p->buffer[b].kind < MEM_CONST ? BLOCK : 1) == 0);
+        assert_true(r.begin >= 0 && r.end <= n &&
+                    p->buffer[b].offset % (p->buffer[b].kind < MEM_CONST ? BLOCK : 1) == 0);
         for (int64_t k = r.begin; full && k < r.end; k++) owner[k] = b;
     }
     for (int run = 0; run < 2; run++)           /* the second run must find what the first left of it alone */
@@ -119,7 +140,8 @@ static void check_owners(const Plan *p)
                         if (!write && (s->access[a] & ACCESS_READ)) assert_int_equal(owner[k], s->arg[a]);
                     }
             for (uint32_t a = 0; a < s->narg; a++)      /* a kernel's own arguments do not meet */
-                for (int64_t k = blocks(p, s->arg[a]).begin; k < blocks(p, s->arg[a]).end; k++) assert_int_equal(owner[k], s->arg[a]);
+                for (int64_t k = blocks(p, s->arg[a]).begin; k < blocks(p, s->arg[a]).end; k++)
+                    assert_int_equal(owner[k], s->arg[a]);
         }
     free(owner);
 }
@@ -131,7 +153,9 @@ static uint32_t count_shared(const Plan *p)
     for (uint32_t a = 0; a < p->nbuffer; a++)
         for (uint32_t b = 0; b < a; b++) {
             const PlanBuffer *x = &p->buffer[a], *y = &p->buffer[b];
-            if (!x->zeroed || !y->zeroed || x->offset >= y->offset + y->size_bytes || y->offset >= x->offset + x->size_bytes) continue;
+            if (!x->zeroed || !y->zeroed || x->offset >= y->offset + y->size_bytes ||
+                y->offset >= x->offset + x->size_bytes)
+                continue;
             assert_true(x->offset == y->offset && x->size_bytes == y->size_bytes);
             n++;
         }
@@ -173,8 +197,10 @@ static void check_syncs(const Plan *p, const Target *t)
         bool needed = false;
         if (j && p->step[j].once != p->step[j - 1].once) last = j;
         for (uint32_t i = 0; i < j; i++) {
-            bool kernels = p->step[i].kind == STEP_KERNEL && p->step[j].kind == STEP_KERNEL;           /* copies and host functions may be shared by all threads */
-            bool serial = t->has_threads && kernels && p->step[i].thread_count == 1 && p->step[j].thread_count == 1, between = p->step[i].once != p->step[j].once;
+            /* copies and host functions may be shared by all threads */
+            bool kernels = p->step[i].kind == STEP_KERNEL && p->step[j].kind == STEP_KERNEL;
+            bool serial = t->has_threads && kernels && p->step[i].thread_count == 1 && p->step[j].thread_count == 1,
+                 between = p->step[i].once != p->step[j].once;
             for (uint32_t k = i + 1; k <= j; k++) between |= p->step[k].sync;
             if (!serial && must_order(p, &p->step[i], &p->step[j])) {
                 assert_true(between);
@@ -224,7 +250,8 @@ static void arena_is_tight(void **state)
     assert_int_equal(memplan_place(NULL, 0, BLOCK), 0);
 }
 
-/* An input, a constant and a value returned twice are outputs too: by copies. Equal keys are one kernel. Unused buffers vanish. */
+/* An input, a constant and a value returned twice are outputs too: by copies. Equal keys are one kernel. Unused buffers
+ * vanish. */
 static void outputs_and_keys(void **state)
 {
     (void)state;
@@ -280,7 +307,8 @@ static void symbolic_sizes(void **state)
     k->nvar = 1;
     k->thread_bound = n;
     add_param(k, uop_param(c->g, DT_F32, &dim, 1, 0), true, false);
-    add_param(k, graph_add_buffer(c->g, &(BufferInfo){ .dtype = DT_F32, .shape = graph_shape(c->g, &dim, 1) }), false, true);
+    add_param(k, graph_add_buffer(c->g, &(BufferInfo){ .dtype = DT_F32, .shape = graph_shape(c->g, &dim, 1) }), false,
+              true);
     c->s.item[c->s.count++] = (ScheduleItem){ .kind = ITEM_KERNEL, .kernel = k };
     c->s.noutput = 1;
     c->s.output[0] = k->param[1].buffer;
@@ -301,6 +329,7 @@ static void symbolic_sizes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(random_schedules), cmocka_unit_test(arena_is_tight), cmocka_unit_test(outputs_and_keys), cmocka_unit_test(symbolic_sizes) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(random_schedules), cmocka_unit_test(arena_is_tight),
+                                        cmocka_unit_test(outputs_and_keys), cmocka_unit_test(symbolic_sizes) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* graph_print and graph_parse: text -> graph -> text changes nothing, for written and for random graphs; expressions read as one would write them. */
+/* graph_print and graph_parse: text -> graph -> text changes nothing, for written and for random graphs; expressions
+ * read as one would write them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,10 @@
 #include "tests/test.h"
 
 static uint64_t seed = 7;
-static uint32_t rnd(uint32_t n) { return (uint32_t)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n; }
+static uint32_t rnd(uint32_t n)
+{
+    return (uint32_t)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n;
+}
 
 static void assert_round_trip(Graph *g, const UOp *root)
 {
@@ -37,7 +41,9 @@ static const UOp *random_scalar(Graph *g, const UOp **pool, uint32_t n)
     case 3: return uop_var(g, "batch", 1, 1 + rnd(100));
     case 4: return UOP(g, UOP_CAST, (DType)(1 + rnd(DT_COUNT - 1)), NO_ARG, a);
     case 5: return uop_tagged(g, a, (uint16_t)rnd(5));
-    case 6: return UOP(g, UOP_WHERE, DT_VOID, NO_ARG, UOP(g, UOP_CAST, DT_BOOL, NO_ARG, a), b, UOP(g, UOP_CAST, (DType)b->dtype, NO_ARG, a));
+    case 6:
+        return UOP(g, UOP_WHERE, DT_VOID, NO_ARG, UOP(g, UOP_CAST, DT_BOOL, NO_ARG, a), b,
+                   UOP(g, UOP_CAST, (DType)b->dtype, NO_ARG, a));
     default: return UOP(g, (Op)(UOP_ADD + rnd(3)), DT_VOID, NO_ARG, a, UOP(g, UOP_CAST, (DType)a->dtype, NO_ARG, b));
     }
 }
@@ -83,8 +89,18 @@ static void written_text(void **state)
 static void bad_text(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "", "\n\n", "%1 = CONST.index 4", "%0 = NONSENSE", "%0 = ADD.f32 (%0 %0)", "%0 = CONST.index", "%0 = CONST 3", "%0 = CONST.f99 3",
-                                       "%0 = CONST.index 4\n%1 = ADD.index (%0)", "%0 = CONST.index 4 what", "%0 = RANGE.index n=70 L", "%0 = DEFINE_VAR.index min=1" };
+    static const char *const bad[] = { "",
+                                       "\n\n",
+                                       "%1 = CONST.index 4",
+                                       "%0 = NONSENSE",
+                                       "%0 = ADD.f32 (%0 %0)",
+                                       "%0 = CONST.index",
+                                       "%0 = CONST 3",
+                                       "%0 = CONST.f99 3",
+                                       "%0 = CONST.index 4\n%1 = ADD.index (%0)",
+                                       "%0 = CONST.index 4 what",
+                                       "%0 = RANGE.index n=70 L",
+                                       "%0 = DEFINE_VAR.index min=1" };
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         Graph *g = graph_new();
         assert_null(graph_parse(g, bad[k]));
@@ -97,10 +113,13 @@ static void expressions(void **state)
     (void)state;
     Graph *g = graph_new();
     Text t = { 0 };
-    const UOp *i = uop_range(g, 0, uop_index(g, 9), AXIS_LOOP), *j = uop_range(g, 1, uop_index(g, 64), AXIS_LOOP), *n = uop_index(g, 64);
+    const UOp *i = uop_range(g, 0, uop_index(g, 9), AXIS_LOOP), *j = uop_range(g, 1, uop_index(g, 64), AXIS_LOOP),
+              *n = uop_index(g, 64);
 #define ALU(o, ...) UOP(g, UOP_##o, DT_VOID, NO_ARG, __VA_ARGS__)
     const UOp *flat = ALU(ADD, ALU(MUL, i, n), j), *p = ALU(CMPNE, ALU(CMPLT, flat, n), uop_bool(g, true));
-    uop_print_expr(&t, ALU(WHERE, ALU(AND, p, ALU(CMPLT, j, i)), ALU(MOD, flat, uop_index(g, 7)), ALU(MAX, i, ALU(IDIV, j, ALU(MUL, i, n)))));
+    uop_print_expr(&t,
+                   ALU(WHERE, ALU(AND, p, ALU(CMPLT, j, i)), ALU(MOD, flat, uop_index(g, 7)),
+                       ALU(MAX, i, ALU(IDIV, j, ALU(MUL, i, n)))));
 #undef ALU
     assert_string_equal(t.s, "!(r0*64 + r1 < 64) & r1 < r0 ? (r0*64 + r1) % 7 : MAX(r0, r1 // (r0*64))");
     text_free(&t);
@@ -109,6 +128,7 @@ static void expressions(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(random_graphs), cmocka_unit_test(written_text), cmocka_unit_test(bad_text), cmocka_unit_test(expressions) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(random_graphs), cmocka_unit_test(written_text),
+                                        cmocka_unit_test(bad_text), cmocka_unit_test(expressions) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The public API: sessions, programs for several shapes, values on which shapes depend, errors. The model files are made here (tests/pbtext.h has the notation). */
+/* The public API: sessions, programs for several shapes, values on which shapes depend, errors. The model files are
+ * made here (tests/pbtext.h has the notation). */
 #include "tests/test.h"
 
 #include <stdio.h>
@@ -11,8 +12,10 @@
 
 /* y = x + x with x f32[n];   r = Reshape(x, shape) with shape i64[2]: its value is part of the program */
 #define DIM_N "2{1{1:1 2{1{2:'n'}}}}"
-static const char twice[] = "1:8 8{2:13} 7{1{1:'x' 1:'x' 2:'y' 3:'plus' 4:'Add'} 11{1:'x' " DIM_N "} 12{1:'y' " DIM_N "}}";
-static const char shaped[] = "1:8 8{2:13} 7{1{1:'x' 1:'shape' 2:'y' 4:'Reshape'} 11{1:'x' " DIM_N "} 11{1:'shape' 2{1{1:7 2{1{1:2}}}}} 12{1:'y' 2{1{1:1}}}}";
+static const char twice[] =
+    "1:8 8{2:13} 7{1{1:'x' 1:'x' 2:'y' 3:'plus' 4:'Add'} 11{1:'x' " DIM_N "} 12{1:'y' " DIM_N "}}";
+static const char shaped[] = "1:8 8{2:13} 7{1{1:'x' 1:'shape' 2:'y' 4:'Reshape'} 11{1:'x' " DIM_N
+                             "} 11{1:'shape' 2{1{1:7 2{1{1:2}}}}} 12{1:'y' 2{1{1:1}}}}";
 
 static char folder[] = "/tmp/tgrun-session.XXXXXX", path[64];
 
@@ -60,7 +63,8 @@ static TgSession *open_text(const char *text, const char *device)
 static TgTensor vector(float *data, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) data[i] = (float)(i + n);
-    return (TgTensor){ .type = TG_F32, .rank = 1, .shape = { n }, .data = data, .size_bytes = sizeof *data * (size_t)n };
+    return (
+        TgTensor){ .type = TG_F32, .rank = 1, .shape = { n }, .data = data, .size_bytes = sizeof *data * (size_t)n };
 }
 
 /* More shapes than a session keeps, some again: each run has its own sizes and values. */
@@ -109,7 +113,13 @@ static void values_that_shapes_depend_on(void **state)
     TgSession *s = open_text(shaped, "reference");
     float data[6];
     for (size_t k = 0; k < 4; k++) {
-        TgTensor in[2] = { vector(data, 6), { .type = TG_I64, .rank = 1, .shape = { 2 }, .data = (void *)(uintptr_t)shapes[k], .size_bytes = 16 } }, y;
+        TgTensor in[2] = { vector(data, 6),
+                           { .type = TG_I64,
+                             .rank = 1,
+                             .shape = { 2 },
+                             .data = (void *)(uintptr_t)shapes[k],
+                             .size_bytes = 16 } },
+                 y;
         assert_int_equal(tg_run(s, in, 2, &y), TG_OK);
         assert_int_equal(y.rank, 2);
         assert_int_equal(y.shape[0], shapes[k][0]);
@@ -175,9 +185,11 @@ static void memory_limit(void **state)
     tg_close(s);
 }
 
-/* y = the sequence's tensors in one, and the sequence as it is. A length or a shape that is new makes a program; each run has its own values. */
+/* y = the sequence's tensors in one, and the sequence as it is. A length or a shape that is new makes a program; each
+ * run has its own values. */
 #define SEQ_OF "2{4{1{1{1:1 2{1{}}}}}}"
-static const char joined[] = "1:8 8{2:14} 7{1{1:'s' 2:'y' 3:'join' 4:'ConcatFromSequence' 5{1:'axis' 20:2}} 1{1:'s' 2:'t' 4:'Identity'} 11{1:'s' " SEQ_OF "} 12{1:'y' 2{1{1:1}}} 12{1:'t' " SEQ_OF "}}";
+static const char joined[] = "1:8 8{2:14} 7{1{1:'s' 2:'y' 3:'join' 4:'ConcatFromSequence' 5{1:'axis' 20:2}} 1{1:'s' "
+                             "2:'t' 4:'Identity'} 11{1:'s' " SEQ_OF "} 12{1:'y' 2{1{1:1}}} 12{1:'t' " SEQ_OF "}}";
 
 static void sequences(void **state)
 {
@@ -190,10 +202,12 @@ static void sequences(void **state)
     for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
         float data[3][8];
         TgTensor part[3], x = { .type = TG_SEQUENCE, .rank = 1, .data = part }, y[2];
-        for (; x.shape[0] < 3 && lengths[k][x.shape[0]] >= 0; x.shape[0]++) part[x.shape[0]] = vector(data[x.shape[0]], lengths[k][x.shape[0]]);
+        for (; x.shape[0] < 3 && lengths[k][x.shape[0]] >= 0; x.shape[0]++)
+            part[x.shape[0]] = vector(data[x.shape[0]], lengths[k][x.shape[0]]);
         data[0][0] = (float)k;
         assert_int_equal(tg_run(s, &x, 1, y), TG_OK);
-        assert_true(y[1].type == TG_SEQUENCE && y[1].rank == 1 && y[1].shape[0] == x.shape[0] && y[1].size_bytes == sizeof *part * (size_t)x.shape[0]);
+        assert_true(y[1].type == TG_SEQUENCE && y[1].rank == 1 && y[1].shape[0] == x.shape[0] &&
+                    y[1].size_bytes == sizeof *part * (size_t)x.shape[0]);
         int64_t at = 0;
         for (int64_t i = 0; i < x.shape[0]; i++) {
             const TgTensor *t = (const TgTensor *)y[1].data + i;
@@ -211,7 +225,9 @@ static void wrong_sequences(void **state)
 {
     (void)state;
     float data[4];
-    TgTensor part[2] = { vector(data, 4), vector(data, 3) }, good = { .type = TG_SEQUENCE, .rank = 1, .shape = { 2 }, .data = part, .size_bytes = sizeof part }, y[2], bad = good;
+    TgTensor part[2] = { vector(data, 4), vector(data, 3) },
+             good = { .type = TG_SEQUENCE, .rank = 1, .shape = { 2 }, .data = part, .size_bytes = sizeof part }, y[2],
+             bad = good;
     TgSession *s = open_text(joined, "reference");
     assert_int_equal(tg_run(s, &part[0], 1, y), TG_BAD_INPUT);
     assert_non_null(strstr(tg_error(), "input 's' is f32; seq is wanted"));
@@ -236,13 +252,16 @@ static void wrong_sequences(void **state)
     assert_int_equal(tg_open(&s, path, &o), TG_USAGE);
 }
 
-/* Two right programs may differ by a step of what the model rounds to: a quantisation's scale, also behind nodes that move values; the last bit of a sigmoid's 1. */
+/* Two right programs may differ by a step of what the model rounds to: a quantisation's scale, also behind nodes that
+ * move values; the last bit of a sigmoid's 1. */
 static void steps_of_outputs(void **state)
 {
     (void)state;
 #define PORT(number, name, type) #number "{1:'" name "' 2{1{1:" #type " 2{1{1:4}}}}}"
-    static const char coarse[] = "1:8 8{2:13} 7{1{1:'q' 1:'scale' 2:'a' 4:'DequantizeLinear'} 1{1:'a' 2:'b' 4:'Identity'} 1{1:'b' 2:'c' 4:'Sigmoid'} 1{1:'c' 1:'b' 2:'d' 4:'Add'}"
-                                 " 5{2:1 8:'scale' 4#0000803e#}" PORT(11, "q", 2) PORT(12, "b", 1) PORT(12, "c", 1) PORT(12, "d", 1) "}";
+    static const char coarse[] =
+        "1:8 8{2:13} 7{1{1:'q' 1:'scale' 2:'a' 4:'DequantizeLinear'} 1{1:'a' 2:'b' 4:'Identity'} 1{1:'b' 2:'c' "
+        "4:'Sigmoid'} 1{1:'c' 1:'b' 2:'d' 4:'Add'}"
+        " 5{2:1 8:'scale' 4#0000803e#}" PORT(11, "q", 2) PORT(12, "b", 1) PORT(12, "c", 1) PORT(12, "d", 1) "}";
     static const double want[] = { 0.25, 0x1p-23, 0 };
     TgSession *s = open_text(coarse, "none");
     for (int32_t k = 0; k < 3; k++) {
@@ -257,7 +276,8 @@ static void steps_of_outputs(void **state)
 static void model_in_memory(void **state)
 {
     (void)state;
-    Text bytes = pb_text("1:8 2:'maker' 5:7 6:'why' 8{2:13} 14{1:'k' 2:'v'} 7{2:'g' 10:'graph' 1{1:'x' 2:'y' 4:'Neg' 6:'unread'} 11{1:'x' " DIM_N "} 12{1:'y' " DIM_N "}}");
+    Text bytes = pb_text("1:8 2:'maker' 5:7 6:'why' 8{2:13} 14{1:'k' 2:'v'} 7{2:'g' 10:'graph' 1{1:'x' 2:'y' 4:'Neg' "
+                         "6:'unread'} 11{1:'x' " DIM_N "} 12{1:'y' " DIM_N "}}");
     TgOptions o;
     TgSession *s = NULL;
     TgModel about;
@@ -278,7 +298,8 @@ static void model_in_memory(void **state)
     assert_string_equal(about.graph_doc_string, "graph");
     assert_true(about.model_version == 7 && about.ir_version == 8);
     assert_int_equal(tg_model_property(s, 0, &key, &value), 1);
-    assert_true(!strcmp(key, "k") && !strcmp(value, "v") && !tg_model_property(s, 1, &key, &value) && !tg_model_property(s, -1, &key, &value));
+    assert_true(!strcmp(key, "k") && !strcmp(value, "v") && !tg_model_property(s, 1, &key, &value) &&
+                !tg_model_property(s, -1, &key, &value));
     assert_int_equal(tg_run(s, &x, 1, &y), TG_OK);
     assert_true(((float *)y.data)[2] == -data[2]);
     tg_close(s);
@@ -304,7 +325,8 @@ static void taken_outputs(void **state)
         assert_int_equal(tg_run(s, &x, 1, &y), TG_OK);
         assert_int_equal(tg_take(&second, s, 0), TG_OK);
         tg_close(s);
-        assert_true(((float *)first.data)[0] == 10 && ((float *)second.data)[0] == 200 && ((float *)second.data)[4] == 2 * data[4]);
+        assert_true(((float *)first.data)[0] == 10 && ((float *)second.data)[0] == 200 &&
+                    ((float *)second.data)[4] == 2 * data[4]);
         tg_tensor_free(&first);
         tg_tensor_free(&second);
     }
@@ -313,8 +335,17 @@ static void taken_outputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_shapes), cmocka_unit_test(sizes_that_vary), cmocka_unit_test(values_that_shapes_depend_on), cmocka_unit_test(wrong_calls), cmocka_unit_test(looking_needs_no_device), cmocka_unit_test(memory_limit),
-        cmocka_unit_test(sequences), cmocka_unit_test(wrong_sequences), cmocka_unit_test(steps_of_outputs), cmocka_unit_test(model_in_memory), cmocka_unit_test(taken_outputs),
+        cmocka_unit_test(many_shapes),
+        cmocka_unit_test(sizes_that_vary),
+        cmocka_unit_test(values_that_shapes_depend_on),
+        cmocka_unit_test(wrong_calls),
+        cmocka_unit_test(looking_needs_no_device),
+        cmocka_unit_test(memory_limit),
+        cmocka_unit_test(sequences),
+        cmocka_unit_test(wrong_sequences),
+        cmocka_unit_test(steps_of_outputs),
+        cmocka_unit_test(model_in_memory),
+        cmocka_unit_test(taken_outputs),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,4 +1,5 @@
-/* Siblings: sums of products of one value with several constants are one, with what stands behind them, and no value changes. */
+/* Siblings: sums of products of one value with several constants are one, with what stands behind them, and no value
+ * changes. */
 #include "backends/reference/reference.h"
 #include "graph/build.h"
 #include "sched/sched.h"
@@ -18,7 +19,8 @@ static const UOp *constant(Graph *g, const int64_t *shape, uint32_t rank, uint32
     return tensor_const(g, DT_F32, shape, rank, v, (size_t)n * sizeof *v, "");
 }
 
-/* x W; x W + b; (x W + b) / 8: as a query without a bias, a key, a scaled value, each read by a transposition, or by its square. */
+/* x W; x W + b; (x W + b) / 8: as a query without a bias, a key, a scaled value, each read by a transposition, or by
+ * its square. */
 static const UOp *projections(Graph *g, bool views)
 {
     const UOp *x = uop_param(g, DT_F32, (const UOp *[]){ uop_index(g, ROWS), uop_index(g, DEEP) }, 2, 0), *out[PARTS];

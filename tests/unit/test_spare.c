@@ -29,7 +29,8 @@ static void what_is_held_has_a_bound(void **state)
     (void)state;
     void *block[40];
     for (int i = 0; i < 40; i++) assert_non_null(block[i] = spare_alloc(8 * LARGE));
-    for (int i = 0; i < 40; i++) spare_free(block[i]);  /* 320 MiB: most are freed (valgrind and ASan see the rest as reachable) */
+    /* 320 MiB: most are freed (valgrind and ASan see the rest as reachable) */
+    for (int i = 0; i < 40; i++) spare_free(block[i]);
     int again = 0;
     void *taken[40];
     for (int i = 0; i < 40; i++) {
@@ -43,6 +44,7 @@ static void what_is_held_has_a_bound(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_large_block_comes_back), cmocka_unit_test(what_is_held_has_a_bound) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_large_block_comes_back),
+                                        cmocka_unit_test(what_is_held_has_a_bound) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

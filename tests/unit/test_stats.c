@@ -1,4 +1,5 @@
-/* bench/stats.c and the pairs of bench/duel.c: order statistics, and, by simulation, that equal engines seldom look different and that a small difference is found. */
+/* bench/stats.c and the pairs of bench/duel.c: order statistics, and, by simulation, that equal engines seldom look
+ * different and that a small difference is found. */
 #include "tests/test.h"
 
 #include <math.h>
@@ -35,7 +36,8 @@ static void steadiness(void **state)
     assert_true(is_steady(v, 20, 5, 0.01));
 }
 
-/* An engine on a machine that is not quiet: a slow drift common to both, bursts of other load, single spikes. `ratio` is how much slower engine 1 is. */
+/* An engine on a machine that is not quiet: a slow drift common to both, bursts of other load, single spikes. `ratio`
+ * is how much slower engine 1 is. */
 typedef struct { Random r; double drift, ratio; int burst; } Machine;
 
 static bool block(void *user, int who, uint32_t n, double *ms)
@@ -57,7 +59,8 @@ static int differences(double ratio, uint32_t pairs, uint32_t runs, int trials, 
 {
     int found = 0;
     for (int k = 0; k < trials; k++) {
-        Machine machine = { { seed + (uint64_t)k * 7919 }, 0, ratio, 0 }, same = { { seed + (uint64_t)k * 104729 + 1 }, 0, 1, 0 };
+        Machine machine = { { seed + (uint64_t)k * 7919 }, 0, ratio, 0 },
+                same = { { seed + (uint64_t)k * 104729 + 1 }, 0, 1, 0 };
         double log_ratio[PAIRS_MAX], placebo[PAIRS_MAX];
         Random r = { (uint64_t)k };
         assert_true(pairs_measure(log_ratio, pairs, runs, block, &machine, &r));
@@ -98,8 +101,9 @@ static void intervals_hold_the_ratio(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(medians_and_percentiles), cmocka_unit_test(steadiness), cmocka_unit_test(equal_engines_look_equal),
-        cmocka_unit_test(five_percent_are_found), cmocka_unit_test(intervals_hold_the_ratio),
+        cmocka_unit_test(medians_and_percentiles),  cmocka_unit_test(steadiness),
+        cmocka_unit_test(equal_engines_look_equal), cmocka_unit_test(five_percent_are_found),
+        cmocka_unit_test(intervals_hold_the_ratio),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

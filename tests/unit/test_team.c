@@ -1,4 +1,5 @@
-/* A team: every part of a phase runs once, part 0 on the caller, parts of threads that do not come are done by others, masks come back, a child after fork works, a foreign parallel region runs alone. */
+/* A team: every part of a phase runs once, part 0 on the caller, parts of threads that do not come are done by others,
+ * masks come back, a child after fork works, a foreign parallel region runs alone. */
 #define _GNU_SOURCE
 #include <omp.h>
 #include <pthread.h>
@@ -76,7 +77,8 @@ static void mask_is_restored(void **state)
 }
 
 #ifndef __SANITIZE_THREAD__
-/* Two programs that never wait, on the cores of the team: what its threads do not come for is done by the others, and 200 jobs of 64 phases take far less than a slice of the scheduler each. */
+/* Two programs that never wait, on the cores of the team: what its threads do not come for is done by the others, and
+ * 200 jobs of 64 phases take far less than a slice of the scheduler each. */
 static void others_use_the_cores(void **state)
 {
     (void)state;

@@ -7,7 +7,8 @@ static void equal_nodes_are_one(void **state)
     (void)state;
     Graph *g = graph_new();
     const UOp *r = uop_range(g, 3, uop_index(g, 56), AXIS_LOOP);
-    const UOp *a = UOP(g, UOP_ADD, DT_VOID, NO_ARG, r, uop_index(g, 7)), *b = UOP(g, UOP_ADD, DT_VOID, NO_ARG, r, uop_index(g, 7));
+    const UOp *a = UOP(g, UOP_ADD, DT_VOID, NO_ARG, r, uop_index(g, 7)),
+              *b = UOP(g, UOP_ADD, DT_VOID, NO_ARG, r, uop_index(g, 7));
     assert_ptr_equal(a, b);
     assert_int_equal(a->vmin, 7);
     assert_int_equal(a->vmax, 62);
@@ -34,7 +35,8 @@ static void shapes_broadcast(void **state)
     (void)state;
     Graph *g = graph_new();
     const UOp *three = uop_index(g, 3), *one = uop_index(g, 1), *four = uop_index(g, 4);
-    const UOp *a = uop_param(g, DT_F32, (const UOp *const[]){ three, one }, 2, 0), *b = uop_param(g, DT_F32, &four, 1, 1);
+    const UOp *a = uop_param(g, DT_F32, (const UOp *const[]){ three, one }, 2, 0),
+              *b = uop_param(g, DT_F32, &four, 1, 1);
     const UOp *c = UOP(g, UOP_ADD, DT_VOID, NO_ARG, a, b);
     assert_int_equal(uop_rank(c), 2);
     assert_int_equal(uop_numel(c), 12);
@@ -63,7 +65,8 @@ static void walks_are_equal(void **state)
     uint32_t n[2];
     for (int k = 0; k < 2; k++) {
         for (int i = 0; i < 3; i++) leaf[k ? 2 - i : i] = uop_param(g[k], DT_F32, NULL, 0, k ? 2 - i : i);
-        const UOp *root = UOP(g[k], UOP_ADD, DT_VOID, NO_ARG, UOP(g[k], UOP_MUL, DT_VOID, NO_ARG, leaf[0], leaf[1]), leaf[2]);
+        const UOp *root =
+            UOP(g[k], UOP_ADD, DT_VOID, NO_ARG, UOP(g[k], UOP_MUL, DT_VOID, NO_ARG, leaf[0], leaf[1]), leaf[2]);
         order[k] = uop_postorder(g[k], root, a, &n[k]);
     }
     assert_int_equal(n[0], n[1]);
@@ -91,8 +94,11 @@ static void steps_of_ranges(void **state)
 {
     (void)state;
     Graph *g = graph_new();
-    const UOp *i = uop_range(g, 0, uop_index(g, 5), AXIS_LOOP), *j = uop_range(g, 1, uop_index(g, 7), AXIS_LOOP), *minus = UOP(g, UOP_MUL, DT_VOID, NO_ARG, j, uop_index(g, -3));
-    const UOp *linear = UOP(g, UOP_ADD, DT_VOID, NO_ARG, UOP(g, UOP_MUL, DT_VOID, NO_ARG, UOP(g, UOP_ADD, DT_VOID, NO_ARG, i, minus), uop_index(g, 4)), i);
+    const UOp *i = uop_range(g, 0, uop_index(g, 5), AXIS_LOOP), *j = uop_range(g, 1, uop_index(g, 7), AXIS_LOOP),
+              *minus = UOP(g, UOP_MUL, DT_VOID, NO_ARG, j, uop_index(g, -3));
+    const UOp *linear =
+        UOP(g, UOP_ADD, DT_VOID, NO_ARG,
+            UOP(g, UOP_MUL, DT_VOID, NO_ARG, UOP(g, UOP_ADD, DT_VOID, NO_ARG, i, minus), uop_index(g, 4)), i);
     const UOp *half = UOP(g, UOP_ADD, DT_VOID, NO_ARG, UOP(g, UOP_IDIV, DT_VOID, NO_ARG, i, uop_index(g, 2)), j);
     assert_int_equal(range_step(linear, i), 5);
     assert_int_equal(range_step(linear, j), -12);
@@ -104,8 +110,11 @@ static void steps_of_ranges(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(equal_nodes_are_one), cmocka_unit_test(reduce_closes_its_range), cmocka_unit_test(shapes_broadcast),
-                                        cmocka_unit_test(copies_are_equal), cmocka_unit_test(walks_are_equal),
-                                        cmocka_unit_test(evaluates_constants), cmocka_unit_test(steps_of_ranges) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_nodes_are_one), cmocka_unit_test(reduce_closes_its_range),
+        cmocka_unit_test(shapes_broadcast),    cmocka_unit_test(copies_are_equal),
+        cmocka_unit_test(walks_are_equal),     cmocka_unit_test(evaluates_constants),
+        cmocka_unit_test(steps_of_ranges)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

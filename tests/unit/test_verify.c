@@ -5,7 +5,9 @@
 #include "graph/verify.h"
 #include "tests/test.h"
 
-#define TOP "%0 = CONST.index 4\n%1 = STACK.index (%0)\n%2 = PARAM.f32 (%1) slot=0\n%3 = RANGE.index (%0) n=0 L\n%4 = INDEX.f32 (%2 %3)\n"
+#define TOP \
+    "%0 = CONST.index 4\n%1 = STACK.index (%0)\n%2 = PARAM.f32 (%1) slot=0\n%3 = RANGE.index (%0) n=0 L\n%4 = " \
+    "INDEX.f32 (%2 %3)\n"
 
 typedef struct { const char *says; VerifyStage stage; const char *text; } Case;
 static const Case broken[] = {
@@ -42,7 +44,8 @@ static void each_row_complains(void **state)
         if (!root) print_error("%s\n", tg_error());
         assert_non_null(root);
         TgStatus s = verify(g, root, broken[k].stage);
-        if (s != TG_INTERNAL || !strstr(tg_error(), broken[k].says)) print_error("expected '%s', got %d '%s'\n", broken[k].says, s, tg_error());
+        if (s != TG_INTERNAL || !strstr(tg_error(), broken[k].says))
+            print_error("expected '%s', got %d '%s'\n", broken[k].says, s, tg_error());
         assert_int_equal(s, TG_INTERNAL);
         assert_non_null(strstr(tg_error(), broken[k].says));
         graph_free(g);
@@ -53,9 +56,11 @@ static void a_legal_kernel_passes(void **state)
 {
     (void)state;
     Graph *g = graph_new();
-    const UOp *root = graph_parse(g, TOP "%5 = LOAD.f32 (%4)\n%6 = ADD.f32 (%5 %5)\n%7 = STORE (%4 %6)\n%8 = END (%7 %3)\n%9 = SINK (%8)");
+    const UOp *root = graph_parse(
+        g, TOP "%5 = LOAD.f32 (%4)\n%6 = ADD.f32 (%5 %5)\n%7 = STORE (%4 %6)\n%8 = END (%7 %3)\n%9 = SINK (%8)");
     for (VerifyStage s = VERIFY_RANGEIFY; s <= VERIFY_SELECT; s++) assert_int_equal(verify(g, root, s), TG_OK);
-    const UOp *linear = graph_parse(g, TOP "%5 = LOAD.f32 (%4)\n%6 = STORE (%4 %5)\n%7 = END (%6 %3)\n%8 = LINEAR (%0 %2 %3 %5 %6 %7)");
+    const UOp *linear =
+        graph_parse(g, TOP "%5 = LOAD.f32 (%4)\n%6 = STORE (%4 %5)\n%7 = END (%6 %3)\n%8 = LINEAR (%0 %2 %3 %5 %6 %7)");
     assert_int_equal(verify(g, linear, VERIFY_LINEAR), TG_OK);
     graph_free(g);
 }
