@@ -248,6 +248,26 @@ U op_n_gram_repeat_block(Graph *g, const Ctx *c)
     return where(g, cast(g, max_reduce(g, cast(g, hit, DT_U8), 1, false), DT_BOOL), K(-INFINITY), x);
 }
 
+/* Pairs of a real and an imaginary part on the last axis. sign -1: the second factor is conjugated. */
+static U complex_product(Graph *g, const Ctx *c, double sign)
+{
+    U part[2][2];
+    for (uint32_t k = 0; k < 2; k++) {
+        U x = wide(g, c->in[k]);
+        uint32_t axis = uop_rank(x) - 1;
+        if (!uop_rank(x) || fixed_size(g, x, axis) != 2)
+            return fail_node(g, c, TG_BAD_MODEL, c->node->in[k], "wants a last axis of 2: a real and an imaginary part");
+        for (uint32_t i = 0; i < 2; i++) part[k][i] = slice_i(g, x, axis, i, i + 1);
+        part[k][1] = k ? mul(g, part[k][1], scalar(g, type_of(x), sign)) : part[k][1];
+    }
+    U real = sub(g, mul(g, part[0][0], part[1][0]), mul(g, part[0][1], part[1][1]));
+    U imaginary = add(g, mul(g, part[0][0], part[1][1]), mul(g, part[0][1], part[1][0]));
+    return narrow(g, cat(g, (U[]){ real, imaginary }, 2, (int)uop_rank(real) - 1), c->in[0]);
+}
+
+U op_complex_mul(Graph *g, const Ctx *c) { return complex_product(g, c, 1); }
+U op_complex_mul_conj(Graph *g, const Ctx *c) { return complex_product(g, c, -1); }
+
 U op_is_all_finite(Graph *g, const Ctx *c)
 {
     bool inf = attr_bool(g, c, "isinf_only", false), nan = attr_bool(g, c, "isnan_only", false);

@@ -33,6 +33,10 @@ def model(op, domain, opset, inputs, attrs, types):
     return m
 
 
+def pairs(z):
+    return np.stack([z.real, z.imag], -1).astype(np.float32)
+
+
 def softmax(x, axis=-1):
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
@@ -121,6 +125,7 @@ scales = abs(f(3, 2)) + 0.5
 
 
 quads, filters, shifts = f(2, 3, 4, 5), f(6, 5, 1, 1), f(6)
+waves = f(3, 1, 5, 2), f(4, 5, 2)
 codes = rng.choice([0.5, -1, 2, 3, -4, 6], (3, 20)).astype(np.float32)
 
 
@@ -234,6 +239,7 @@ CASES = [
     ("TreeEnsembleRegressor", ML, 3, [tenths], stump("BRANCH_LEQ", 0.6, [1e8 + 1, -1e8], [2e8 + 3, -2e8]), [np.array([[1], [3], [1], [3]], np.float32)]),
     # of others
     ("Cast", "", 13, [np.array([2**64 - 2, 7], np.uint64)], dict(to=TensorProto.STRING), [np.array(["18446744073709551614", "7"], object)]),
+    *[(op, MS, 1, [waves[0], waves[1]], {}, [pairs((waves[0] @ [1, 1j]) * turn(waves[1] @ [1, 1j]))]) for op, turn in (("ComplexMul", np.asarray), ("ComplexMulConj", np.conj))],
     ("MatMulNBits", "com.microsoft", 1, [columns, packed, scales, packed_zeros, groups], dict(K=31, N=3, bits=4, block_size=16),
      [columns @ ((nibbles(packed)[:, :31] - nibbles(packed_zeros)[:, groups]) * scales[:, groups]).T]),
     *[("NhwcFusedConv", "com.microsoft", 1, [quads, filters, shifts, *more], dict(activation="Relu"), [np.maximum(quads @ filters[:, :, 0, 0].T + shifts + sum(more), 0)]) for more in ([], [f(2, 3, 4, 6)])],
