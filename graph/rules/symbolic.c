@@ -191,6 +191,7 @@ static const Rule simple[] = {
     { "mul-zero",     P(MUL, x, zero),             zero,        not_float,  NULL },       /* NaN * 0 is NaN */
     { "idiv-one",     P(IDIV, x, one),             x,           is_int,     NULL },
     { "max-same",     P(MAX, x, x),                x,           NULL,       NULL },
+    { "max-absorb",   P(MAX, P(MAX, x, y), y),     P(MAX, x, y), NULL,      NULL },
     { "max-bounds",   P(MAX, x, y),                x,           first_wins, NULL },
     { "max-consts",   P(MAX, P(MAX, x, c), d),     P(MAX, x, P(MAX, c, d)), NULL, NULL },
     { "xor-same",     P(XOR, x, x),                zero,        not_float,  NULL },
