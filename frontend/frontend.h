@@ -2,7 +2,7 @@
  * (ops_*.c) are rows of ops.def. */
 #ifndef TG_FRONTEND_H
 #define TG_FRONTEND_H
-#include "frontend/dims.h"
+#include "frontend/import/dims.h"
 
 /* What an importer sees of one node. Inputs that are absent are NULL; in[] may be read up to CTX_INPUTS beyond nin.
  * Those that its row calls required are there. */
@@ -49,11 +49,11 @@ bool attr_floats(Graph *g, const Ctx *c, const char *name, const float **out, ui
 const Attr *attr_find(const Ctx *c, const char *name);
 const Attr *attr_typed(Graph *g, const Ctx *c, const char *name, AttrType type);
 bool attr_bool(Graph *g, const Ctx *c, const char *name, bool otherwise);     /* 0 or 1 */
-/* conv with the node's auto_pad, pads, strides, dilations, group (ops_nn.c) */
+/* conv with the node's auto_pad, pads, strides, dilations, group (ops/nn.c) */
 U conv_node(Graph *g, const Ctx *c, U x, U w);
-/* that operator of the standard on these inputs, with the node's attributes; NULL: it failed (ops_microsoft.c) */
+/* that operator of the standard on these inputs, with the node's attributes; NULL: it failed (ops/microsoft.c) */
 U standard_node(Graph *g, const Ctx *c, const char *name, int64_t opset, const U *in, uint32_t n);
-/* fn, as if those inputs (a bit each) and its results had their channels on axis 1; they are last (ops_nn.c) */
+/* fn, as if those inputs (a bit each) and its results had their channels on axis 1; they are last (ops/nn.c) */
 U from_channels_last(Graph *g, const Ctx *c, uint32_t inputs, Importer fn);
 /* a tensor of the file as a constant; small ones as scalars that fold */
 U import_tensor(Graph *g, const TensorDef *t);

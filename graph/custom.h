@@ -1,6 +1,6 @@
 /* CUSTOMFUNCTION: what is opaque to the compiler, a function with a name and attributes that a CALL applies to values.
  *   CALL(CUSTOMFUNCTION(meta..; name, attributes), arguments..); its results are GETTUPLE(CALL, sizes; k). Arguments
- * and results are tensors. A host function (frontend/host.c, by name): meta are the DEFINE_VARs that it sets, sizes of
+ * and results are tensors. A host function (frontend/host/host.c, by name): meta are the DEFINE_VARs that it sets, sizes of
  * its results that only the data tell. Whatever uses such a variable comes after the call, also when it reads none of
  * its results. "loop": meta are TUPLE body, DEFINE_VAR step [, DEFINE_VAR count]; attributes are a LoopAttr. Arguments:
  * trip (scalar i64), keep (scalar bool: go on?), the initial states, then values that the body captures. body:

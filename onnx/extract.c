@@ -14,7 +14,7 @@
 
 #include "graph/base/map.h"
 #include "graph/scalar.h"
-#include "onnx/save.h"
+#include "onnx/files/save.h"
 #include "onnx/tensor.h"
 
 typedef Onnx__GraphProto GraphProto;

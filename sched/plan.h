@@ -47,7 +47,7 @@ typedef TgStatus (*HostFn)(const HostCall *call, void *const *args, int64_t *var
 typedef TgStatus (*HostPart)(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts);
 /* part: NULL, or one of several that together are fn, at once; sets no size, and fails only where all parts do */
 typedef struct { const char *name; HostFn fn; HostPart part; } HostEntry;
-const HostEntry *host_find(const char *name);       /* frontend/host.c; NULL: no such function */
+const HostEntry *host_find(const char *name);       /* frontend/host/host.c; NULL: no such function */
 
 /* What a control step decides: a loop's first round, whether another follows, a branch. It sets `flag`, which the JUMP
  * behind it reads. Numbers of variables; -1: none. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What the installed onnx package defines, as rows of C: STANDARD(domain, name, since version, how many of the package's own tests have a node of it, least and most inputs and outputs,
-INPUTS(...), ATTRIBUTES(...)). For frontend/standard.c, at build time.
+INPUTS(...), ATTRIBUTES(...)). For frontend/import/standard.c, at build time.
 
     standard_operators.py FILE
 """
@@ -46,7 +46,7 @@ def elements(types, outside):
 
 
 def formals(schema):
-    """Its inputs as frontend/standard.c has them."""
+    """Its inputs as frontend/import/standard.c has them."""
     variables = {c.type_param_str: (number, c.allowed_type_strs) for number, c in enumerate(schema.type_constraints, 1)}
     for f in schema.inputs:
         variable, types = variables.get(f.type_str, (0, [f.type_str]))

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "frontend/session.h"
+#include "frontend/session/session.h"
 #include "tests/pbtext.h"
 #include "tests/test.h"
 

@@ -15,7 +15,7 @@
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/nvrtc.h"
 #include "beam/check.h"
-#include "frontend/session.h"
+#include "frontend/session/session.h"
 #include "graph/base/map.h"
 
 typedef struct { Kernel **kernel; uint32_t count, cap; Arena *arena; Map seen; bool gpu; uint32_t bad; } All;

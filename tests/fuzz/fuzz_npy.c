@@ -1,7 +1,7 @@
 /* Any bytes as a tensor file. The first byte chooses npy or pb and the type that the reader wants. */
 #include <stdlib.h>
 
-#include "onnx/npy.h"
+#include "onnx/files/npy.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/pbtext.h"
 

@@ -8,7 +8,7 @@
 #include "backends/backend.h"
 #include "backends/reference/reference.h"
 #include "beam/beam.h"
-#include "frontend/loop.h"
+#include "frontend/control/loop.h"
 #include "graph/custom.h"
 #include "tests/test.h"
 

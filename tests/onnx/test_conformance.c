@@ -22,8 +22,8 @@
 
 #include "backends/reference/reference.h"
 #include "frontend/frontend.h"
-#include "frontend/ports.h"
-#include "onnx/npy.h"
+#include "frontend/values/ports.h"
+#include "onnx/files/npy.h"
 
 /* Only type and shape are compared: random numbers differ between engines; what is expected of the others is further
  * from the exact values than the tolerance (tests/python/test_backend.py proves it, and compares them with those). */

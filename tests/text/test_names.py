@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """No name of an ONNX operator stands below frontend/: a kernel is fast because rewrites and OptOps made it so, never because somebody asked which operator it was.
 In code (comments apart) of graph/, sched/, beam/ and backends/ no word is an operator's name as ONNX writes it, and of sched/, beam/ and backends/ no part of a name is one in small letters;
-graph/ has builders with such names, which frontend/ calls. The names come from frontend/ops.def. Words that a compiler needs for its own things are listed in OURS."""
+graph/ has builders with such names, which frontend/ calls. The names come from frontend/ops/ops.def. Words that a compiler needs for its own things are listed in OURS."""
 import os, re, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -32,7 +32,7 @@ def found(path, words):
 
 operators = set(re.findall(r'^OPERATOR\("[^"]*",\s*"(\w+)"', open(os.path.join(ROOT, "frontend", "ops.def")).read(), flags=re.M))
 if len(operators) < 100:
-    sys.exit("frontend/ops.def could not be read")
+    sys.exit("frontend/ops/ops.def could not be read")
 names = operators - OURS
 small = {n.lower() for n in names} | {snake(n) for n in names}
 problems = [p for path in sources("graph") for p in found(path, names)]

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "frontend/dims.h"
+#include "frontend/import/dims.h"
 
 /* x [n, m], y [n, 4]: sizes seen run by run. */
 static const DimDef nm[] = { { -1, "n" }, { -1, "m" } }, n4[] = { { -1, "n" }, { 4, NULL } };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/host.h"
+#include "frontend/host/host.h"
 #include "graph/custom.h"
 #include "graph/scalar.h"
 #include "sched/plan.h"

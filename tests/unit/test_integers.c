@@ -62,7 +62,7 @@ static U constant(Graph *g, DType t, const int64_t *shape, uint32_t rank, uint32
     return tensor_const(g, t, shape, rank, p, (size_t)(n * dtype_size(t)), "");
 }
 
-/* As ops_quant.c writes it. */
+/* As ops/quant.c writes it. */
 static U quantised(Graph *g, U q, double z, U scale)
 {
     if (q->dtype == DT_F32) return q;

@@ -1,6 +1,6 @@
 /* Tensor files: a table of npy headers, good and bad; every type to a file and back; npz and pb; damage. */
 #define _GNU_SOURCE
-#include "onnx/npy.h"
+#include "onnx/files/npy.h"
 #include "tests/pbtext.h"
 #include "tests/test.h"
 

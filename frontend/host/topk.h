@@ -1,0 +1,148 @@
+/* The k best of a row, for one type of element. Included by host/topks.h once for each, with VALUE the element and
+ * LEAST the least, BITS the signed integer of that size and MOST its largest, FLOATS whether the elements are,
+ * TURNED(x, turn) the element itself for turn PLAIN, for turn -1 what orders the other way round, TOPK(name) the names.
+ */
+
+/* Orders as the values do: zeros of both signs are one, NaN is above all. */
+PROCESSOR static inline BITS TOPK(order)(VALUE x)
+{
+    BITS order;
+    x += (VALUE)0;
+    memcpy(&order, &x, sizeof order);
+    if (FLOATS && order < 0) order ^= MOST;
+    return FLOATS && isnan((double)x) ? MOST : order;
+}
+
+PROCESSOR static VALUE TOPK(value)(BITS order)
+{
+    VALUE x;
+    if (FLOATS && order < 0) order ^= MOST;
+    memcpy(&x, &order, sizeof x);
+    return x;
+}
+
+PROCESSOR static Keyed TOPK(keyed)(VALUE x, int64_t index, bool largest)
+{
+    BITS order = TOPK(order)(x);
+    return (Keyed){ (uint64_t)(largest ? ~order : order) ^ UINT64_C(1) << 63, index };
+}
+
+/* May one of them be better than the limit? Every NaN may. */
+PROCESSOR static bool TOPK(any_better)(const VALUE *x, int64_t n, VALUE limit, bool largest)
+{
+    BITS found = 0;
+    if (largest) {
+#pragma omp simd reduction(| : found)
+        for (int64_t i = 0; i < n; i++) found |= !(x[i] <= limit);
+    } else {
+#pragma omp simd reduction(| : found)
+        for (int64_t i = 0; i < n; i++) found |= !(x[i] >= limit);
+    }
+    return found != 0;
+}
+
+/* How many are at least that. */
+PROCESSOR static int64_t TOPK(count_from)(const VALUE *x, int64_t n, VALUE least)
+{
+    BITS count = 0;
+#pragma omp simd reduction(+ : count)
+    for (int64_t i = 0; i < n; i++) count += x[i] >= least;
+    return (int64_t)count;
+}
+
+/* Halfway, as numbers or in order: a few large ones are then as far from the others as any. */
+PROCESSOR static VALUE TOPK(middle)(VALUE low, VALUE high, bool in_order)
+{
+    VALUE middle = low / 2 + high / 2;
+    if (!in_order && low < middle && middle < high) return middle;
+    BITS a = TOPK(order)(low), b = TOPK(order)(high);
+    return TOPK(value)((a & b) + ((a ^ b) >> 1));
+}
+
+/* What the k best are all better than, and few others: told by the best of groups, which lie side by side, of which k
+ * or a few more are. NaN do not count. false: nothing is known. */
+PROCESSOR static bool TOPK(first_limit)(VALUE *limit, const VALUE *x, int64_t n, int64_t k, bool largest)
+{
+    int64_t enough = 4 * k > GROUPS_LEAST ? 4 * k : GROUPS_LEAST, most = n / 4 < GROUPS ? n / 4 : GROUPS,
+            groups = enough < most ? (enough + 15) & ~INT64_C(15) : most & ~INT64_C(3);
+    VALUE group[GROUPS + 16], low = TURNED(LEAST, -1), high = LEAST, turn = largest ? PLAIN : -1;
+    if (groups < 2 * k) return false;
+    for (int64_t i = 0; i < groups; i++) group[i] = LEAST;
+    for (int64_t from = 0; from + groups <= n; from += groups) {
+#pragma omp simd
+        for (int64_t i = 0; i < groups; i++) {
+            VALUE v = TURNED(x[from + i], turn);
+            group[i] = v > group[i] ? v : group[i];
+        }
+    }
+#pragma omp simd reduction(min : low) reduction(max : high)
+    for (int64_t i = 0; i < groups; i++)
+        low = group[i] < low ? group[i] : low, high = group[i] > high ? group[i] : high;
+    for (int64_t step = 0, count = groups; count > k + k / 4; step++) {
+        VALUE middle = TOPK(middle)(low, high, step >= STEPS);
+        if (middle == low) break;
+        int64_t more = TOPK(count_from)(group, groups, middle);
+        if (more < k) high = middle;
+        else low = middle, count = more;
+    }
+    BITS order = TOPK(order)(low);
+    if (order <= TOPK(order)(LEAST) + 1) return false;
+    /* below a zero lies that of the other sign, which equals it */
+    *limit = TOPK(value)(order - 2);
+    *limit = TURNED(*limit, turn);
+    return true;
+}
+
+/* The k best of n, best first, k > 0. What may be among them gathers in item, and is sorted when there is no room for
+ * more. Returns the list: one of the two. */
+PROCESSOR static const Keyed *TOPK(best)(const VALUE *x, int64_t n, int64_t k, bool largest, Keyed *item, Keyed *spare)
+{
+    int64_t count = 0, room = select_room(n, k);
+    VALUE limit;
+    bool limited = TOPK(first_limit)(&limit, x, n, k, largest);
+    for (int64_t i = 0; i < n; i++) {
+        if (limited && i % BLOCK == 0)
+            while (i + BLOCK <= n && !TOPK(any_better)(x + i, BLOCK, limit, largest)) i += BLOCK;
+        if (i == n) break;
+        if (limited && (largest ? x[i] <= limit : x[i] >= limit)) continue;
+        item[count++] = TOPK(keyed)(x[i], i, largest);
+        if (count < room) continue;
+        Keyed *sorted = keyed_sort(item, spare, count);
+        spare = sorted == item ? spare : item;
+        item = sorted;
+        count = k;
+        limit = x[item[k - 1].index];
+        limited = true;
+    }
+    return keyed_sort(item, spare, count);
+}
+
+/* Columns side by side become rows, so that each line of memory is read once. */
+PROCESSOR static const VALUE *TOPK(rows)(const VALUE *x, VALUE *row, int64_t n, int64_t step, int64_t columns)
+{
+    if (step == 1) return x;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < columns; c++) row[c * n + i] = x[i * step + c];
+    return row;
+}
+
+/* `columns` columns side by side, of n elements each, to value and index (NULL: not wanted). */
+PROCESSOR static void TOPK(columns)(const Topk *s, const void *x, void *values, int64_t *index, int64_t columns)
+{
+    VALUE *value = values;
+    const VALUE *row = TOPK(rows)(x, s->rows, s->n, s->inner, columns);
+    for (int64_t c = 0; c < columns; c++) {
+        const Keyed *best = TOPK(best)(row + c * s->n, s->n, s->k, s->largest, s->item, s->spare);
+        for (int64_t i = 0; i < s->k && value; i++) value[i * s->inner + c] = row[c * s->n + best[i].index];
+        for (int64_t i = 0; i < s->k && index; i++) index[i * s->inner + c] = best[i].index;
+    }
+}
+
+#undef VALUE
+#undef LEAST
+#undef BITS
+#undef MOST
+#undef FLOATS
+#undef PLAIN
+#undef TURNED
+#undef TOPK

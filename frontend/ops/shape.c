@@ -1,0 +1,667 @@
+/* Operators that move, cut, join and make tensors. In: values whose sizes may be symbolic. Out: views of them; sizes
+ * and axes come from attributes (old opsets) or from inputs that fold to known values. To add one: a function here and
+ * a row in ops.def.
+ */
+#include "frontend/import/import.h"
+#include "frontend/values/text.h"
+#include "graph/custom.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { EXTENT_MAX = 1 << 30 };          /* of a pad, a repeat: keeps sums of sizes far from overflow */
+#define RANGE_MAX (INT64_C(1) << 42)    /* what the importer takes for a value */
+
+static int64_t clamp_i(int64_t v, int64_t lo, int64_t hi) { return v < lo ? lo : v > hi ? hi : v; }
+
+/* Sizes of a result from input i; -1 and below are errors. */
+static bool sizes_ok(Graph *g, const Ctx *c, uint32_t i, const U **v, uint32_t *n)
+{
+    if (!input_sizes(g, c, i, v, n)) return false;
+    if (*n > TG_MAX_RANK)
+        return fail_node(g, c, TG_LIMIT, c->node->in[i], "rank %u; at most %d", *n, TG_MAX_RANK), false;
+    for (uint32_t k = 0; k < *n; k++)
+        if ((*v)[k]->vmax < 0)
+            return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "size %lld of axis %u", (long long)(*v)[k]->vmax, k),
+                   false;
+    return true;
+}
+
+/* A single integer input with a value that is known. */
+static bool input_int(Graph *g, const Ctx *c, uint32_t i, int64_t *out)
+{
+    const int64_t *v;
+    uint32_t n;
+    if (!input_ints(g, c, i, &v, &n)) return false;
+    if (n != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[i], "has %u values; wanted 1", n), false;
+    *out = v[0];
+    return true;
+}
+
+/* ---- constants ---- */
+
+U op_constant(Graph *g, const Ctx *c)
+{
+    const Attr *a = NULL;
+    for (uint32_t k = 0; k < c->node->nattr; k++) {
+        if (strncmp(c->node->attr[k].name, "value", 5) && strcmp(c->node->attr[k].name, "sparse_value")) continue;
+        if (a) return fail_node(g, c, TG_BAD_MODEL, c->node->attr[k].name, "a second value");
+        a = attr_find(c, c->node->attr[k].name);
+    }
+    if (!a) return fail_node(g, c, TG_BAD_MODEL, "value", "is missing");
+    int64_t n = a->n;
+    if (a->type == ATTR_STRING) return text_list(g, import_pool(c), &a->s, NULL, 0);
+    if (a->type == ATTR_STRINGS) return text_list(g, import_pool(c), a->strings, &n, 1);
+    if ((a->type == ATTR_TENSOR || a->type == ATTR_SPARSE_TENSOR) && a->t)
+        return import_constant(g, import_pool(c), a->t);
+    if (a->type == ATTR_FLOAT) return scalar(g, DT_F32, (double)a->f);
+    if (a->type == ATTR_INT) return uop_int(g, DT_I64, a->i);
+    if (a->type == ATTR_FLOATS)
+        return import_tensor(g,
+                             &(TensorDef){ .name = "",
+                                           .type = TG_F32,
+                                           .rank = 1,
+                                           .shape = &n,
+                                           .numel = n,
+                                           .data = a->floats,
+                                           .size_bytes = (size_t)n * 4 });
+    if (a->type == ATTR_INTS)
+        return import_tensor(g,
+                             &(TensorDef){ .name = "",
+                                           .type = TG_I64,
+                                           .rank = 1,
+                                           .shape = &n,
+                                           .numel = n,
+                                           .data = a->ints,
+                                           .size_bytes = (size_t)n * 8 });
+    return fail_node(g, c, TG_UNSUPPORTED, a->name, "constants of this kind are not covered");
+}
+
+U op_constant_of_shape(Graph *g, const Ctx *c)
+{
+    const Attr *a = attr_find(c, "value");
+    const U *dim;
+    uint32_t n;
+    if (a && (a->type != ATTR_TENSOR || a->t->numel != 1))
+        return fail_node(g, c, TG_BAD_MODEL, "value", "wanted a tensor of one element");
+    U v = a ? import_constant(g, import_pool(c), a->t) : scalar(g, DT_F32, 0), part[2];
+    if (!sizes_ok(g, c, 0, &dim, &n)) return NULL;
+    for (uint32_t k = 0; k < special_parts(special_kind(v)); k++)
+        part[k] = expand(g, reshape_i(g, special_part(v, k), NULL, 0), dim, n);
+    return special_wrap(g, part, special_kind(v));
+}
+
+U op_eye_like(Graph *g, const Ctx *c)
+{
+    U x = c->in[0];
+    int64_t k = clamp_i(attr_int(g, c, "k", 0), -EXTENT_MAX, EXTENT_MAX), to = attr_int(g, c, "dtype", 0);
+    DType t = attr_find(c, "dtype") ? attr_dtype(g, c, "dtype", 0) : type_of(x);
+    if (uop_rank(x) != 2) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 2", uop_rank(x));
+    if (t == DT_VOID)
+        return fail_node(g, c, TG_UNSUPPORTED, "dtype", "element type %lld is not covered", (long long)to);
+    U row = unsqueeze(g, iota(g, uop_dim(x, 0), DT_I64), 1), col = iota(g, uop_dim(x, 1), DT_I64);
+    return cast(g, eq(g, add(g, row, uop_int(g, DT_I64, k)), col), t);
+}
+
+/* Number of steps of a Range whose ends are constants. */
+static int64_t range_count(U start, U limit, U delta)
+{
+    if (!dtype_is_float(type_of(start))) {
+        __int128 span = (__int128)limit->arg.i - start->arg.i, step = delta->arg.i,
+                 n = (span + step - (step > 0 ? 1 : -1)) / step;
+        return (span > 0) != (step > 0) || !span ? 0 : n > INT64_MAX ? INT64_MAX : (int64_t)n;
+    }
+    double n = ceil((uop_const_float(limit) - uop_const_float(start)) / uop_const_float(delta));
+    return n > 0 ? (n < 1e15 ? (int64_t)n : INT64_MAX) : 0;
+}
+
+/* The size of a Range: counted, or limit - start where one is symbolic and the step is 1. */
+static U range_size(Graph *g, const Ctx *c)
+{
+    const UOp *v[3];
+    const U *s[3];
+    uint32_t n;
+    bool known = true;
+    for (uint32_t k = 0; k < 3; k++) {
+        if (uop_numel(c->in[k]) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[k], "is not a scalar");
+        bool one = (v[k] = known_scalar(g, c->in[k])) != NULL;
+        if (!one && dtype_is_float(type_of(c->in[k]))) return fail_data(g, c, k);
+        known = known && one;
+    }
+    if (known && (dtype_is_float(type_of(c->in[2])) ? uop_const_float(v[2]) == 0 : v[2]->arg.i == 0))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "a step of 0");
+    if (known) {
+        int64_t count = range_count(v[0], v[1], v[2]);
+        return count <= RANGE_MAX ? uop_index(g, count)
+                                  : fail_node(g, c, TG_LIMIT, NULL, "more than %lld elements", (long long)RANGE_MAX);
+    }
+    for (uint32_t k = 0; k < 3; k++)
+        if (!input_sizes(g, c, k, &s[k], &n)) return NULL;
+    if (!uop_is_int_const(*s[2], 1))
+        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[2], "a step other than 1 with a symbolic end");
+    return dim_max(g, uop_index(g, 0), dim_sub(g, *s[1], *s[0]));
+}
+
+U op_range(Graph *g, const Ctx *c)
+{
+    DType t = type_of(c->in[0]);
+    U size = range_size(g, c);
+    attr_float_type(g, c, "stash_type", TG_F32);
+    if (!size || !ok(g)) return size;
+    U start = wide(g, reshape_i(g, c->in[0], NULL, 0)), delta = wide(g, reshape_i(g, c->in[2], NULL, 0));
+    if (type_of(c->in[1]) != t || type_of(c->in[2]) != t)
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of several types");
+    return cast(g, add(g, start, mul(g, iota(g, size, type_of(start)), delta)), t);
+}
+
+/* ---- shapes ---- */
+
+static U size_value(Graph *g, U dim)
+{
+    return uop_is_const(dim) ? uop_int(g, DT_I64, uop_const_int(dim)) : cast(g, dim, DT_I64);
+}
+
+U op_shape(Graph *g, const Ctx *c)
+{
+    int64_t rank = uop_rank(c->in[0]), start = attr_int(g, c, "start", 0), end = attr_int(g, c, "end", rank);
+    const UOp *v[TG_MAX_RANK];
+    start = clamp_i(start < 0 ? start + rank : start, 0, rank);
+    end = clamp_i(end < 0 ? end + rank : end, start, rank);
+    int64_t n = end - start;
+    for (int64_t k = 0; k < n; k++) v[k] = size_value(g, uop_dim(c->in[0], (uint32_t)(start + k)));
+    return from_values(g, DT_I64, v, &n, 1);
+}
+
+U op_size(Graph *g, const Ctx *c) { return size_value(g, dim_product(g, c->in[0]->shape->dim, uop_rank(c->in[0]))); }
+
+/* The size that -1 stands for. Sizes that occur on both sides cancel first, so that symbolic ones need no division. */
+static U inferred(Graph *g, const Ctx *c, U x, const U *dim, uint32_t n)
+{
+    U rest[TG_MAX_RANK], under = uop_index(g, 1);
+    uint32_t count = uop_rank(x);
+    memcpy(rest, x->shape->dim, sizeof *rest * count);
+    for (uint32_t k = 0, j; k < n; k++) {
+        if (!dim[k]) continue;
+        for (j = 0; j < count && rest[j] != dim[k]; j++) {}
+        if (j < count) rest[j] = rest[--count];
+        else under = dim_mul(g, under, dim[k]);
+    }
+    U over = dim_product(g, rest, count);
+    if (uop_is_int_const(under, 0) || under->vmax <= 0)
+        return fail_node(g, c, TG_BAD_MODEL, "shape", "-1 beside a size of 0");
+    if (uop_is_const(over) && uop_is_const(under) && over->arg.i % under->arg.i)
+        return fail_node(g, c, TG_BAD_MODEL, "shape", "%lld elements cannot be divided by %lld", (long long)over->arg.i,
+                         (long long)under->arg.i);
+    return dim_div(g, over, under);
+}
+
+/* Reshape: 0 copies a size (unless allowzero), -1 is inferred. */
+U op_reshape(Graph *g, const Ctx *c)
+{
+    const U *want;
+    const int64_t *list;
+    U dim[TG_MAX_RANK], x = c->in[0];
+    uint32_t n;
+    int64_t at = -1;
+    bool zero = attr_bool(g, c, "allowzero", false), nothing = false,
+         attr = c->opset < 5 && attr_ints(g, c, "shape", &list, &n);
+    if (!attr && !input_sizes(g, c, 1, &want, &n)) return NULL;
+    if (n > TG_MAX_RANK) return fail_node(g, c, TG_LIMIT, "shape", "rank %u; at most %d", n, TG_MAX_RANK);
+    for (uint32_t k = 0; k < n; k++) {
+        dim[k] = attr ? uop_index(g, list[k]) : want[k];
+        bool copy = uop_is_int_const(dim[k], 0) && !zero;
+        if (copy && k >= uop_rank(x))
+            return fail_node(g, c, TG_BAD_MODEL, "shape", "0 at axis %u of an input of rank %u", k, uop_rank(x));
+        if (copy) dim[k] = uop_dim(x, k);
+        nothing |= uop_is_int_const(dim[k], 0) && zero;
+        if (dim[k]->vmax < -1) return fail_node(g, c, TG_BAD_MODEL, "shape", "size %lld", (long long)dim[k]->vmax);
+        if (!uop_is_int_const(dim[k], -1)) continue;
+        if (at >= 0) return fail_node(g, c, TG_BAD_MODEL, "shape", "-1 twice");
+        dim[at = k] = NULL;
+    }
+    if (at >= 0 && nothing) return fail_node(g, c, TG_BAD_MODEL, "shape", "-1 beside a size of 0");
+    if (at >= 0) dim[at] = inferred(g, c, x, dim, n);
+    return reshape(g, x, dim, n);
+}
+
+U op_flatten(Graph *g, const Ctx *c) { return flatten(g, c->in[0], attr_int(g, c, "axis", 1)); }
+
+U op_expand(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], dim[TG_MAX_RANK];
+    const U *want;
+    uint32_t n, r = uop_rank(x);
+    if (!sizes_ok(g, c, 1, &want, &n)) return NULL;
+    uint32_t rank = n > r ? n : r;
+    for (uint32_t k = 0; k < rank; k++) {
+        U a = k + r >= rank ? uop_dim(x, k + r - rank) : NULL, b = k + n >= rank ? want[k + n - rank] : NULL;
+        U common = a && b ? common_size(g, a, b) : NULL;
+        dim[k] = common ? common : b ? b : a;
+        if (common && size_told(g, b)) x = beside_size(g, x, b, common);
+    }
+    return expand(g, x, dim, rank);
+}
+
+U op_squeeze(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], dim[TG_MAX_RANK];
+    const int64_t *axis;
+    uint64_t named = 0, drop = 0;
+    uint32_t n, rank = 0;
+    bool given;
+    if (!node_axes(g, c, 1, uop_rank(x), &axis, &n, &given)) return NULL;
+    /* an empty attribute is none; an empty input names no axes */
+    given = given && (n || c->nin > 1);
+    for (uint32_t k = 0; k < n && given; k++) named |= UINT64_C(1) << axis[k];
+    for (uint32_t k = 0; k < uop_rank(x); k++) {
+        U size = uop_dim(x, k), none = uop_index(g, 1);
+        bool wanted = named >> k & 1, told = size_told(g, size) && may_agree(g, size, none),
+             one = uop_is_int_const(size, 1) || (wanted && told);
+        if (!given && told && !said_to_hold(g, c, eq(g, size, none), &one))
+            return fail_node(g, c, TG_UNSUPPORTED, "axes",
+                             "are missing, and only a run can tell whether axis %u has size 1", k);
+        if (!given && !one && size->vmin < 2) graph_need(g, dim_sub(g, size, uop_index(g, 2)));
+        if (wanted && !one)
+            return fail_node(g, c, TG_BAD_MODEL, "axes", "axis %u has size %lld; wanted 1", k,
+                             (long long)uop_size(x, k));
+        if (!one || (given && !wanted)) continue;
+        x = sized(g, x, k, none);
+        drop |= UINT64_C(1) << k;
+    }
+    for (uint32_t k = 0; k < uop_rank(x); k++)
+        if (!(drop >> k & 1)) dim[rank++] = uop_dim(x, k);
+    return reshape(g, x, dim, rank);
+}
+
+U op_unsqueeze(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], dim[TG_MAX_RANK];
+    const int64_t *axis;
+    uint64_t ones = 0;
+    uint32_t n = 0, at = 0;
+    bool given;
+    if (c->nin > 1 && c->in[1]) n = (uint32_t)clamp_i(uop_numel(c->in[1]), 0, 64);
+    else if (!attr_ints(g, c, "axes", &axis, &n)) return fail_node(g, c, TG_BAD_MODEL, "axes", "is missing");
+    uint32_t rank = uop_rank(x) + n;
+    if (n > TG_MAX_RANK || rank > TG_MAX_RANK)
+        return fail_node(g, c, TG_LIMIT, "axes", "rank %u; at most %d", rank, TG_MAX_RANK);
+    if (!node_axes(g, c, 1, rank, &axis, &n, &given)) return NULL;
+    for (uint32_t k = 0; k < n; k++) ones |= UINT64_C(1) << axis[k];
+    for (uint32_t k = 0; k < rank; k++) dim[k] = ones >> k & 1 ? uop_index(g, 1) : uop_dim(x, at++);
+    return reshape(g, x, dim, rank);
+}
+
+U op_transpose(Graph *g, const Ctx *c)
+{
+    const int64_t *perm;
+    int64_t order[TG_MAX_RANK];
+    uint32_t n, rank = uop_rank(c->in[0]);
+    if (attr_ints(g, c, "perm", &perm, &n)) return permute(g, c->in[0], perm, n);
+    for (uint32_t k = 0; k < rank; k++) order[k] = rank - 1 - k;
+    return permute(g, c->in[0], order, rank);
+}
+
+/* [n, c, h, w] <-> blocks. DCR: channels are (block, block, depth); CRD: (depth, block, block). */
+U op_depth_to_space(Graph *g, const Ctx *c)
+{
+    static const int64_t dcr[] = { 0, 3, 4, 1, 5, 2 }, crd[] = { 0, 1, 4, 2, 5, 3 };
+    U x = c->in[0];
+    const char *mode = attr_str(g, c, "mode", "DCR");
+    int64_t b = attr_int(g, c, "blocksize", 0);
+    bool first = !strcmp(mode, "DCR");
+    if (!first && strcmp(mode, "CRD")) return fail_node(g, c, TG_BAD_MODEL, "mode", "is '%s'; wanted DCR or CRD", mode);
+    if (uop_rank(x) != 4) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 4", uop_rank(x));
+    if (b < 1 || b > EXTENT_MAX || fixed_size(g, x, 1) % (b * b))
+        return fail_node(g, c, TG_BAD_MODEL, "blocksize", "%lld with %lld channels", (long long)b,
+                         (long long)uop_size(x, 1));
+    U n = uop_dim(x, 0), h = uop_dim(x, 2), w = uop_dim(x, 3), s = uop_index(g, b),
+      d = dim_div(g, uop_dim(x, 1), uop_index(g, b * b));
+    U y = reshape(g, x, first ? (U[]){ n, s, s, d, h, w } : (U[]){ n, d, s, s, h, w }, 6);
+    return reshape(g, permute(g, y, first ? dcr : crd, 6), (U[]){ n, d, dim_mul(g, h, s), dim_mul(g, w, s) }, 4);
+}
+
+U op_space_to_depth(Graph *g, const Ctx *c)
+{
+    static const int64_t dcr[] = { 0, 3, 5, 1, 2, 4 }, crd[] = { 0, 1, 3, 5, 2, 4 };
+    U x = c->in[0];
+    const char *mode = attr_str(g, c, "mode", "DCR");
+    int64_t b = attr_int(g, c, "blocksize", 0);
+    if (strcmp(mode, "DCR") && strcmp(mode, "CRD"))
+        return fail_node(g, c, TG_BAD_MODEL, "mode", "is '%s'; wanted DCR or CRD", mode);
+    if (uop_rank(x) != 4) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 4", uop_rank(x));
+    if (b < 1 || b > EXTENT_MAX || (uop_is_const(uop_dim(x, 2)) && uop_size(x, 2) % b) ||
+        (uop_is_const(uop_dim(x, 3)) && uop_size(x, 3) % b))
+        return fail_node(g, c, TG_BAD_MODEL, "blocksize", "%lld on %lldx%lld", (long long)b, (long long)uop_size(x, 2),
+                         (long long)uop_size(x, 3));
+    U n = uop_dim(x, 0), d = uop_dim(x, 1), s = uop_index(g, b), h = dim_div(g, uop_dim(x, 2), s),
+      w = dim_div(g, uop_dim(x, 3), s);
+    U y = permute(g, reshape(g, x, (U[]){ n, d, h, s, w, s }, 6), !strcmp(mode, "DCR") ? dcr : crd, 6);
+    return reshape(g, y, (U[]){ n, dim_mul(g, d, uop_index(g, b * b)), h, w }, 4);
+}
+
+/* ---- parts ---- */
+
+U op_concat(Graph *g, const Ctx *c)
+{
+    int64_t axis;
+    for (uint32_t k = 0; k < c->nin; k++)
+        if (!c->in[k]) return fail_node(g, c, TG_BAD_MODEL, NULL, "input %u is missing", k);
+    if (c->opset >= 4 && !attr_find(c, "axis")) return fail_node(g, c, TG_BAD_MODEL, "axis", "is missing");
+    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 1), uop_rank(c->in[0]), &axis)) return NULL;
+    return cat(g, c->in, c->nin, axis);
+}
+
+/* Split: sizes from input or attribute, or equal parts; the last of num_outputs (opset 18) may be smaller. */
+U op_split(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], *part = NEW_N(graph_arena(g), U, c->nout + 1), *each = NEW_N(graph_arena(g), U, c->nout + 1),
+      at = uop_index(g, 0);
+    const U *size = NULL;
+    const int64_t *list = NULL;
+    uint32_t n = c->nout;
+    int64_t axis, num = attr_int(g, c, "num_outputs", c->nout);
+    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
+    U dim = uop_dim(x, (uint32_t)axis);
+    bool given = c->nin > 1 && c->in[1] ? input_sizes(g, c, 1, &size, &n) : attr_ints(g, c, "split", &list, &n);
+    if (!ok(g)) return NULL;
+    if (!given) n = c->nout;
+    if (n != c->nout) return fail_node(g, c, TG_BAD_MODEL, "split", "%u sizes for %u outputs", n, c->nout);
+    if (!given && (num != c->nout || (c->opset < 18 && uop_is_const(dim) && uop_const_int(dim) % num)))
+        return fail_node(g, c, TG_BAD_MODEL, "num_outputs", "%lld parts, %u outputs, %lld elements", (long long)num,
+                         c->nout, (long long)uop_size(x, (uint32_t)axis));
+    U chunk = dim_div(g, dim_add(g, dim, uop_index(g, num - 1)), uop_index(g, num));
+    for (uint32_t k = 0; k < n; k++) {
+        U s = size                       ? size[k]
+            : list                       ? uop_index(g, list[k])
+            : k + 1 < n || c->opset < 18 ? dim_min(g, chunk, dim_sub(g, dim, at))
+                                         : dim_sub(g, dim, at);
+        if (s->vmax < 0) return fail_node(g, c, TG_BAD_MODEL, "split", "size %lld", (long long)s->vmax);
+        each[k] = s;
+        at = dim_add(g, at, s);
+    }
+    if (!may_agree(g, at, dim) && uop_is_const(at) && uop_is_const(dim))
+        return fail_node(g, c, TG_BAD_MODEL, "split", "sizes add up to %lld on an axis of %lld", (long long)at->arg.i,
+                         (long long)dim->arg.i);
+    x = sized(g, x, axis, at);
+    at = uop_index(g, 0);
+    for (uint32_t k = 0; k < n; at = dim_add(g, at, each[k++])) part[k] = slice(g, x, axis, at, each[k]);
+    return outputs(g, c, part, n);
+}
+
+/* A start or end of a Slice on an axis of size dim: counted from the end when negative, clamped to lo .. hi. */
+static U bound(Graph *g, const Ctx *c, U v, U dim, U lo, U hi)
+{
+    if (uop_is_const(v) && uop_is_const(dim)) {
+        int64_t i = v->arg.i, d = dim->arg.i;
+        return uop_index(g, clamp_i(i < 0 ? (i < -d ? -1 - d : i) + d : i, lo->arg.i, hi->arg.i));
+    }
+    if (v->vmin < 0 && v->vmax >= 0)
+        return fail_node(g, c, TG_UNSUPPORTED, NULL, "the sign of a symbolic start or end is not known");
+    if (v->vmin >= 0 && v->vmin >= dim->vmax) return hi;
+    return dim_max(g, lo, dim_min(g, hi, v->vmax < 0 ? dim_add(g, v, dim) : v));
+}
+
+static U slice_axis(Graph *g, const Ctx *c, U x, int64_t axis, U start, U end, U by)
+{
+    U dim = uop_dim(x, (uint32_t)axis), zero = uop_index(g, 0), one = uop_index(g, 1), minus = uop_index(g, -1);
+    if (!uop_is_const(by)) return fail_node(g, c, TG_UNSUPPORTED, "steps", "a symbolic step");
+    int64_t step = clamp_i(by->arg.i, -EXTENT_MAX, EXTENT_MAX);
+    U last = step > 0 ? dim : dim_sub(g, dim, one), first = step > 0 ? zero : minus;
+    if (step == 0) return fail_node(g, c, TG_BAD_MODEL, "steps", "a step of 0");
+    if (uop_is_int_const(dim, 0)) return x;
+    U from = bound(g, c, start, dim, zero, uop_is_const(last) && last->arg.i < 0 ? zero : last),
+      to = bound(g, c, end, dim, first, last);
+    if (!ok(g)) return NULL;
+    if (step == 1) return slice(g, x, axis, from, dim_max(g, zero, dim_sub(g, to, from)));
+    if (step == -1)
+        return flip_axis(g, slice(g, x, axis, dim_add(g, to, one), dim_max(g, zero, dim_sub(g, from, to))), axis);
+    if (!uop_is_const(from) || !uop_is_const(to))
+        return fail_node(g, c, TG_UNSUPPORTED, "steps", "step %lld on a symbolic size", (long long)step);
+    int64_t span = step > 0 ? to->arg.i - from->arg.i : from->arg.i - to->arg.i, stride = step > 0 ? step : -step;
+    return slice_step(g, x, axis, from->arg.i, span > 0 ? (span + stride - 1) / stride : 0, step);
+}
+
+/* A list of Slice: input i, or an attribute before opset 10; NULL when absent. */
+static const U *slice_list(Graph *g, const Ctx *c, uint32_t i, const char *name, uint32_t *n)
+{
+    const U *v = NULL;
+    const int64_t *list;
+    if (i < c->nin && c->in[i]) return input_sizes(g, c, i, &v, n) ? v : NULL;
+    if (c->opset >= 10 || !attr_ints(g, c, name, &list, n)) return NULL;
+    const UOp **out = NEW_N(graph_arena(g), const UOp *, *n + 1);
+    for (uint32_t k = 0; k < *n; k++) out[k] = uop_index(g, list[k]);
+    return out;
+}
+
+/* Starts that depend on data, with ends = starts + constants: the sizes are known and the part is taken by index,
+ * clamped so that it stays inside. NULL: it has another form. */
+static U slice_by_data(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], start = c->opset >= 10 ? c->in[1] : NULL, end = c->opset >= 10 ? c->in[2] : NULL;
+    const UOp *v[TG_MAX_RANK];
+    int64_t size[TG_MAX_RANK], axes[TG_MAX_RANK] = { 0 };
+    uint32_t n, na = 0;
+    if (!start || !end || uop_rank(start) != 1 || !uop_static(start) || end->op != UOP_ADD ||
+        (end->src[0] != start && end->src[1] != start))
+        return NULL;
+    int64_t count = uop_numel(start);
+    if (count > TG_MAX_RANK || uop_numel(end) != count || values_of(g, start, v, TG_MAX_RANK)) return NULL;
+    if (!ints_of(g, end->src[end->src[0] == start], size, TG_MAX_RANK, &n) || (n != 1 && n != count)) return NULL;
+    if (c->in[4] && (!ints_of(g, c->in[4], axes, TG_MAX_RANK, &na) || na != count)) return NULL;
+    for (uint32_t k = 0; k < na; k++)
+        if (axes[k] != 1) return NULL;
+    if (c->in[3] && (!ints_of(g, c->in[3], axes, TG_MAX_RANK, &na) || na != count)) return NULL;
+    for (int64_t k = 0, axis; k < count; k++) {
+        if (!axis_ok(g, c, "axes", c->in[3] ? axes[k] : k, uop_rank(x), &axis)) return NULL;
+        U dim = uop_dim(x, (uint32_t)axis), length = uop_index(g, size[n > 1 ? k : 0]),
+          at = cast(g, squeeze(g, slice_i(g, start, 0, k, k + 1), 0), DT_INDEX);
+        if (length->vmin < 1 || length->vmin > dim->vmin) return NULL;
+        at = clamp(g, where(g, lt(g, at, uop_index(g, 0)), add(g, at, dim), at), uop_index(g, 0),
+                   dim_sub(g, dim, length));
+        x = take(g, x, add(g, iota(g, length, DT_INDEX), at), axis);
+    }
+    return x;
+}
+
+U op_slice(Graph *g, const Ctx *c)
+{
+    U x = slice_by_data(g, c), one = uop_index(g, 1);
+    if (x || !ok(g)) return x;
+    x = c->in[0];
+    uint32_t ns = 0, ne = 0, na = 0, nt = 0;
+    const U *start = slice_list(g, c, 1, "starts", &ns), *end = slice_list(g, c, 2, "ends", &ne);
+    const U *axes = slice_list(g, c, 3, "axes", &na), *step = slice_list(g, c, 4, "steps", &nt);
+    uint64_t seen = 0;
+    if (!ok(g)) return NULL;
+    if (!start || !end) return fail_node(g, c, TG_BAD_MODEL, start ? "ends" : "starts", "is missing");
+    if (ne != ns || (axes && na != ns) || (step && nt != ns))
+        return fail_node(g, c, TG_BAD_MODEL, NULL, "starts, ends, axes and steps of lengths %u, %u, %u, %u", ns, ne, na,
+                         nt);
+    for (uint32_t k = 0; k < ns; k++) {
+        int64_t axis;
+        if (axes && !uop_is_const(axes[k])) return fail_node(g, c, TG_BAD_MODEL, "axes", "axis %u is not constant", k);
+        if (!axis_ok(g, c, "axes", axes ? axes[k]->arg.i : k, uop_rank(x), &axis)) return NULL;
+        if (seen >> axis & 1) return fail_node(g, c, TG_BAD_MODEL, "axes", "axis %lld twice", (long long)axis);
+        seen |= UINT64_C(1) << axis;
+        if (!(x = slice_axis(g, c, x, axis, start[k], end[k], step ? step[k] : one)) || !ok(g)) return x;
+    }
+    return x;
+}
+
+U op_tile(Graph *g, const Ctx *c)
+{
+    U x = c->in[0];
+    const U *v;
+    U repeat[TG_MAX_RANK];
+    int64_t tiles, axis;
+    uint32_t n, rank = uop_rank(x);
+    for (uint32_t k = 0; k < rank; k++) repeat[k] = uop_index(g, 1);
+    if (c->opset < 6) {                             /* how often along one axis, both as numbers of x's type */
+        const UOp *in[CTX_INPUTS] = { x, cast(g, c->in[1], DT_I64), c->in[2] ? cast(g, c->in[2], DT_I64) : NULL };
+        Ctx old = *c;
+        old.in = in;
+        if (!input_int(g, &old, 1, &tiles) || !input_int(g, &old, 2, &axis) ||
+            !axis_ok(g, c, "axis", axis, rank, &axis))
+            return NULL;
+        repeat[axis] = uop_index(g, tiles);
+    } else {
+        if (!input_sizes(g, c, 1, &v, &n)) return NULL;
+        if (n != rank) return fail_node(g, c, TG_BAD_MODEL, "repeats", "has %u values; wanted %u", n, rank);
+        memcpy(repeat, v, sizeof *v * n);
+    }
+    for (uint32_t k = 0; k < rank; k++)
+        if (repeat[k]->vmin < 0 || repeat[k]->vmax > EXTENT_MAX)
+            return fail_node(g, c,
+                             !uop_is_const(repeat[k])  ? TG_UNSUPPORTED
+                                 : repeat[k]->vmin < 0 ? TG_BAD_MODEL
+                                                       : TG_LIMIT,
+                             "repeats", "%lld at axis %u", (long long)repeat[k]->vmin, k);
+    return tile(g, x, repeat);
+}
+
+/* ---- padding ---- */
+
+/* Where an element of the padded axis comes from: position i - before, brought back into 0 .. n-1. */
+static U source(Graph *g, U position, U n, const char *mode)
+{
+    U zero = uop_index(g, 0), last = dim_sub(g, n, uop_index(g, 1));
+    if (!strcmp(mode, "edge")) return clamp(g, position, zero, last);
+    if (!strcmp(mode, "wrap")) return mod_floor(g, position, n);
+    if (uop_is_int_const(n, 1)) return mul(g, position, zero);
+    U period = dim_mul(g, last, uop_index(g, 2)), t = mod_floor(g, position, period);
+    return min_(g, t, sub(g, period, t));
+}
+
+/* Of the last axis, whose elements lie side by side, the pads are parts beside x, which moves as a whole. NULL: they
+ * are longer than x, or sizes are not known. */
+static U pad_beside(Graph *g, U x, uint32_t axis, U before, U after, const char *mode)
+{
+    int64_t n = uop_size(x, axis);
+    bool edge = !strcmp(mode, "edge"), wrap = !strcmp(mode, "wrap");
+    U part[3], d[TG_MAX_RANK];
+    uint32_t count = 0;
+    if (axis + 1 != uop_rank(x) || !uop_static(x) || !uop_is_const(before) || !uop_is_const(after)) return NULL;
+    int64_t lo = before->arg.i, hi = after->arg.i, most = edge ? INT64_MAX : wrap ? n : n - 1;
+    if (lo > most || hi > most) return NULL;
+    for (uint32_t k = 0; k < uop_rank(x); k++) d[k] = uop_dim(x, k);
+    for (int side = 0; side < 3; side++) {
+        int64_t size = side == 0 ? lo : side == 1 ? n : hi;
+        d[axis] = uop_index(g, size);
+        if (!size) continue;
+        if (side == 1) part[count++] = x;
+        else if (edge) part[count++] = expand(g, slice_i(g, x, axis, side ? n - 1 : 0, side ? n : 1), d, uop_rank(x));
+        else if (wrap) part[count++] = slice_i(g, x, axis, side ? 0 : n - lo, side ? hi : n);
+        else part[count++] = flip_axis(g, slice_i(g, x, axis, side ? n - 1 - hi : 1, side ? n - 1 : lo + 1), axis);
+    }
+    return cat(g, part, count, axis);
+}
+
+static U pad_copies(Graph *g, const Ctx *c, U x, const U *before, const U *after, const char *mode)
+{
+    for (uint32_t k = 0; k < uop_rank(x) && ok(g); k++) {
+        U lo = before[k], hi = after[k], cut = uop_index(g, 0), n = uop_dim(x, k);
+        if (uop_is_int_const(lo, 0) && uop_is_int_const(hi, 0)) continue;
+        if (lo->vmax < 0) cut = dim_mul(g, lo, uop_index(g, -1)), lo = uop_index(g, 0);
+        U keep = dim_sub(g, n, cut);
+        if (hi->vmax < 0) keep = dim_add(g, keep, hi), hi = uop_index(g, 0);
+        if (keep->vmax <= 0) return fail_node(g, c, TG_BAD_MODEL, "pads", "mode %s on an axis without elements", mode);
+        x = slice(g, x, k, cut, keep);
+        U position = sub(g, iota(g, dim_add(g, dim_add(g, lo, keep), hi), DT_INDEX), lo),
+          beside = ok(g) ? pad_beside(g, x, k, lo, hi, mode) : NULL;
+        x = beside ? beside : take(g, x, source(g, position, keep, mode), k);
+    }
+    return x;
+}
+
+/* The pads of each axis from the input or attribute, with axes (opset 18). */
+static bool read_pads(Graph *g, const Ctx *c, U *before, U *after)
+{
+    const U *v = NULL;
+    const int64_t *list, *axis;
+    uint32_t n = 0, na, rank = uop_rank(c->in[0]);
+    bool given, input = c->opset >= 11;
+    if (input ? !input_sizes(g, c, 1, &v, &n) : !attr_ints(g, c, c->opset < 2 ? "paddings" : "pads", &list, &n))
+        return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "pads", "is missing"), false : false;
+    if (!node_axes(g, c, input ? 3 : -1, rank, &axis, &na, &given)) return false;
+    if (n != 2 * na) return fail_node(g, c, TG_BAD_MODEL, "pads", "has %u values; wanted %u", n, 2 * na), false;
+    for (uint32_t k = 0; k < rank; k++) before[k] = after[k] = uop_index(g, 0);
+    for (uint32_t k = 0; k < na; k++) {
+        before[axis[k]] = input ? v[k] : uop_index(g, list[k]);
+        after[axis[k]] = input ? v[k + na] : uop_index(g, list[k + na]);
+    }
+    for (uint32_t k = 0; k < rank; k++)
+        if (before[k]->vmax > EXTENT_MAX || after[k]->vmax > EXTENT_MAX || before[k]->vmin < -EXTENT_MAX ||
+            after[k]->vmin < -EXTENT_MAX)
+            return fail_node(g, c, TG_LIMIT, "pads", "more than %d elements at axis %u", EXTENT_MAX, k), false;
+    return true;
+}
+
+U op_pad(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], before[TG_MAX_RANK], after[TG_MAX_RANK], fill = NULL;
+    const char *mode = attr_str(g, c, "mode", "constant");
+    if (!read_pads(g, c, before, after)) return NULL;
+    for (uint32_t k = 0; k < uop_rank(x); k++)
+        if (dim_add(g, dim_add(g, uop_dim(x, k), before[k]), after[k])->vmax < 0)
+            return fail_node(g, c, TG_BAD_MODEL, "pads", "remove more than axis %u has", k);
+    if (!strcmp(mode, "reflect") || !strcmp(mode, "edge") || !strcmp(mode, "wrap"))
+        return pad_copies(g, c, x, before, after, mode);
+    if (strcmp(mode, "constant"))
+        return fail_node(g, c, TG_BAD_MODEL, "mode", "is '%s'; wanted constant, reflect, edge or wrap", mode);
+    if (c->opset < 11) fill = scalar(g, type_of(x), attr_float(g, c, "value", 0));
+    else if (c->nin > 2 && c->in[2]) {
+        if (uop_numel(c->in[2]) != 1 || c->in[2]->dtype != x->dtype)
+            return fail_node(g, c, TG_BAD_MODEL, "constant_value", "is not a scalar of the input's type");
+        fill = reshape_i(g, c->in[2], NULL, 0);
+    }
+    return pad(g, x, before, after, fill);
+}
+
+U op_center_crop_pad(Graph *g, const Ctx *c)
+{
+    U x = c->in[0], before[TG_MAX_RANK], after[TG_MAX_RANK];
+    const int64_t *want, *axis;
+    uint32_t n, na;
+    bool given;
+    if (!node_axes(g, c, -1, uop_rank(x), &axis, &na, &given) || !input_ints(g, c, 1, &want, &n)) return NULL;
+    if (n != na) return fail_node(g, c, TG_BAD_MODEL, "shape", "has %u values; wanted %u", n, na);
+    for (uint32_t k = 0; k < uop_rank(x); k++) before[k] = after[k] = uop_index(g, 0);
+    for (uint32_t k = 0; k < n; k++) {
+        U d = uop_dim(x, (uint32_t)axis[k]);
+        if (!uop_is_const(d)) return fail_node(g, c, TG_UNSUPPORTED, "axes", "a symbolic size");
+        if (want[k] < 0 || want[k] > EXTENT_MAX)
+            return fail_node(g, c, TG_BAD_MODEL, "shape", "size %lld", (long long)want[k]);
+        int64_t more = want[k] - d->arg.i, first = more < 0 ? -(-more / 2) : more / 2;
+        before[axis[k]] = uop_index(g, first);
+        after[axis[k]] = uop_index(g, more - first);
+    }
+    return pad(g, x, before, after, NULL);
+}
+
+U op_trilu(Graph *g, const Ctx *c)
+{
+    U x = c->in[0];
+    int64_t k = 0;
+    uint32_t r = uop_rank(x);
+    bool upper = attr_bool(g, c, "upper", true);
+    if (c->nin > 1 && c->in[1] && !input_int(g, c, 1, &k)) return NULL;
+    if (r < 2) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 2 or more", r);
+    return where(g, tri_mask(g, uop_dim(x, r - 2), uop_dim(x, r - 1), clamp_i(k, -EXTENT_MAX, EXTENT_MAX), upper), x,
+                 scalar(g, type_of(x), 0));
+}
+
+U op_one_hot(Graph *g, const Ctx *c)
+{
+    U idx = c->in[0], n = cast(g, c->in[1], DT_I64), size;
+    const UOp *depth[1];
+    int64_t axis;
+    if (uop_numel(n) != 1 || uop_rank(n) > 1) return fail_node(g, c, TG_BAD_MODEL, "depth", "is not a scalar");
+    if (!values_of(g, n, depth, 1) || !(size = size_of_value(g, depth[0]))) return fail_data(g, c, 1);
+    if (size->vmin < 0 || size->vmax > EXTENT_MAX)
+        return fail_node(g, c, uop_is_const(size) ? TG_BAD_MODEL : TG_UNSUPPORTED, "depth", "is %lld",
+                         (long long)size->vmin);
+    if (!uop_static(c->in[2]) || uop_numel(c->in[2]) != 2)
+        return fail_node(g, c, TG_BAD_MODEL, "values", "has %lld elements; wanted 2", (long long)uop_numel(c->in[2]));
+    if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", -1), uop_rank(idx) + 1, &axis)) return NULL;
+    return one_hot(g, cast(g, idx, DT_I64), size, axis, c->in[2]);
+}

@@ -1,0 +1,516 @@
+/* From a model and concrete inputs to something that runs: import, schedule, choose and lower kernels, plan, compile,
+ * load. In: a checked Model, the inputs' types and shapes (and values, where sizes depend on them), an open device.
+ * Out: a Program. The stages are called here in order and nowhere else; a stage that is added to a kernel's way belongs
+ * to kernel_lower, one that sees all kernels to sched_schedule. */
+#include "frontend/session/program.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/values/complex.h"
+#include "frontend/values/narrow.h"
+#include "frontend/values/text.h"
+#include "graph/base/map.h"
+#include "graph/base/spare.h"
+#include "graph/custom.h"
+#include "graph/print.h"
+
+/* of values, for the largest sizes of a range that nobody asked for */
+static const int64_t REACH_BYTES = INT64_C(1) << 28;
+
+/* A list that the user named is used or is an error; others may be dropped by sched_optimize. */
+typedef struct { const Choice *choice; uint32_t named; TgStatus status; char why[1024]; } Chooser;
+
+static void choose(OptList *out, const Kernel *k, const ScheduleItem *item, const Schedule *s, void *user)
+{
+    Chooser *c = user;
+    (void)item;
+    (void)s;
+    choice_of(out, c->choice, k);
+    if (!c->choice->named || !choice_is_named(c->choice, k)) return;
+    c->named++;
+    if (c->status != TG_OK || choice_is_legal(c->choice, k, out) == TG_OK) return;
+    c->status = TG_USAGE;
+    snprintf(c->why, sizeof c->why, "opts: kernel %s: %s", k->name, tg_error());
+}
+
+static TgStatus choose_all(Schedule *s, const Choice *choice, Dump *dump)
+{
+    Chooser c = { .choice = choice };
+    TRY(sched_optimize(s, choice->target, choose, &c, dump));
+    if (c.status != TG_OK) return fail(c.status, "%s", c.why);
+    return choice->named && !c.named ? fail(TG_USAGE, "opts: none of the kernels that they name is here") : TG_OK;
+}
+
+static TgStatus bind_host_steps(Plan *p)
+{
+    for (uint32_t i = 0; i < p->nstep; i++) {
+        Step *s = &p->step[i];
+        if (s->kind != STEP_HOST || s->host) continue;
+        const char *name = custom_name(s->call->call->src[0]);
+        const HostEntry *entry = host_find(name);
+        if (!entry) return fail(TG_INTERNAL, "step %u of the plan calls '%s', which is no host function", i, name);
+        s->host = entry->fn;
+        s->part = entry->part;
+    }
+    return TG_OK;
+}
+
+/* A size that the data tell must be found by a step, one of an input by its shape. */
+static TgStatus check_sizes(Program *p)
+{
+    const Plan *plan = p->plan;
+    bool *set = NEW_N(p->arena, bool, plan->nvar + 1);
+    for (uint32_t i = 0; i < plan->nstep; i++) {
+        const Step *s = &plan->step[i];
+        const Control *c = s->kind == STEP_HOST ? s->call->control : NULL;
+        if (c && c->step >= 0) set[c->step] = true;
+        if (c && c->count >= 0) set[c->count] = true;
+        for (uint32_t k = 0; s->kind == STEP_HOST && !c && k < s->call->call->src[0]->nsrc; k++)
+            set[s->call->var[k]] = true;
+    }
+    for (uint32_t k = 0; p->dims && k < p->dims->nvar; k++) {
+        int32_t at = plan_var(plan, p->dims->var[k].name);
+        if (at >= 0) set[at] = true;
+    }
+    for (uint32_t k = 0; k < plan->nvar; k++)
+        if (!set[k] && *plan->var_name[k] != '#')
+            return fail(TG_UNSUPPORTED, "size '%s' is used, but nothing that finds it is", plan->var_name[k]);
+    return TG_OK;
+}
+
+static TgStatus make_plan(Program *p, const Choice *c, Dump *dump)
+{
+    TRY(sched_schedule(&p->schedule, p->imported.g, p->imported.sink, c->target, dump));
+    TRY(choose_all(p->schedule, c, dump));
+    TRY(plan_make(&p->plan, p->schedule, c->target));
+    TRY(bind_host_steps(p->plan));
+    TRY(check_sizes(p));
+    if (dump && !strcmp(dump->stage, "plan")) plan_print(dump->text, p->plan);
+    p->vars = NEW_N(p->arena, int64_t, p->plan->nvar + 1);
+    if (p->plan->nvar) memcpy(p->vars, p->plan->var_value, sizeof *p->vars * p->plan->nvar);
+    return TG_OK;
+}
+
+/* Memory for the outputs that have none: at first all, later those that tg_take gave away. It is sized by the largest
+ * values of symbolic sizes; the shape of a run is evaluated after it. */
+static TgStatus outputs_memory(Program *p)
+{
+    for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
+        const PlanBuffer *b = &p->plan->buffer[i];
+        if (b->kind != MEM_OUTPUT || p->out[b->offset]->data) continue;
+        p->out[b->offset]->data = spare_alloc((size_t)b->size_bytes + 64);
+        if (!p->out[b->offset]->data)
+            return fail(TG_LIMIT, "no memory for output %ld (%ld bytes)", (long)b->offset, (long)b->size_bytes);
+    }
+    return TG_OK;
+}
+
+static TgStatus make_outputs(Program *p)
+{
+    p->noutput = p->imported.noutput;
+    p->output = p->imported.output;
+    p->out = NEW_N(p->arena, TgTensor *, p->noutput + 1);
+    port_parts((const TgTensor **)p->out, p->output, p->nresult);
+    for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
+        const PlanBuffer *b = &p->plan->buffer[i];
+        if (b->kind != MEM_OUTPUT) continue;
+        TgTensor *y = p->out[b->offset];
+        y->type = p->imported.output_text[b->offset] ? TG_STRING
+            : p->imported.output_narrow[b->offset]   ? (TgType)p->imported.output_narrow[b->offset]
+                                                     : (TgType)dtype_info[b->dtype].onnx;
+        y->rank = (int32_t)b->shape->rank - complex_is((int32_t)y->type);
+    }
+    return outputs_memory(p);
+}
+
+static TgStatus output_shapes(Program *p)
+{
+    for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
+        const PlanBuffer *b = &p->plan->buffer[i];
+        if (b->kind != MEM_OUTPUT) continue;
+        TgTensor *y = p->out[b->offset];
+        int64_t numel = 1;
+        for (uint32_t k = 0; k < b->shape->rank; k++) {
+            int64_t size = plan_eval(p->plan, b->shape->dim[k], p->vars);
+            if (size == INT64_MIN)
+                return fail(TG_INTERNAL, "size %u of output %ld is not known after the run", k, (long)b->offset);
+            if (size < 0)
+                return fail(TG_BAD_INPUT, "'output %ld': axis %u would have size %ld: what the data tell is too short",
+                            (long)b->offset, k, (long)size);
+            numel *= size;
+            if ((int32_t)k < y->rank) y->shape[k] = size;
+        }
+        y->size_bytes = (size_t)(numel * dtype_size(b->dtype));
+    }
+    return TG_OK;
+}
+
+static void copy_inputs(Program *p, const TgTensor *input, uint32_t nport)
+{
+    p->nport = nport;
+    p->input = port_copy(p->arena, input, nport);
+    p->ninput = port_parts(NULL, p->input, nport);
+    p->in = NEW_N(p->arena, TgTensor *, p->ninput + 1);
+    p->given = NEW_N(p->arena, const TgTensor *, p->ninput + 1);
+    port_parts((const TgTensor **)p->in, p->input, nport);
+}
+
+/* ---- strings: the graph sees numbers of a pool ---- */
+
+static const char **copy_strings(Program *p, const TgTensor *t)
+{
+    const char **out = NEW_N(p->arena, const char *, tensor_count(t) + 1);
+    for (int64_t k = 0; k < tensor_count(t); k++) out[k] = arena_strdup(p->arena, ((const char *const *)t->data)[k]);
+    return out;
+}
+
+static void make_text(Program *p)
+{
+    p->own = NEW_N(p->arena, void *, p->ninput + 1);
+    p->room = NEW_N(p->arena, int64_t, p->ninput + 1);
+}
+
+/* Sizes may vary from run to run. */
+static void *own_memory(Program *p, uint32_t i, const TgTensor *x, size_t width)
+{
+    int64_t n = tensor_count(x);
+    if (!p->own[i] || n > p->room[i])
+        p->own[i] = arena_alloc(p->arena, (size_t)(p->room[i] = p->own[i] ? 2 * n : n) * width + 1);
+    return p->own[i];
+}
+
+static const int64_t *numbers_of(Program *p, StringPool *pool, uint32_t i, const TgTensor *x)
+{
+    const char *const *s = x->data;
+    int64_t *number = own_memory(p, i, x, sizeof *number);
+    for (int64_t k = 0; k < tensor_count(x); k++) number[k] = pool_add(pool, s[k], strlen(s[k]));
+    return number;
+}
+
+/* The pool of one run: strings that the model does not know live until the next. */
+static StringPool *pool_of_run(Program *p)
+{
+    bool any = p->imported.makes_text;
+    for (uint32_t i = 0; i < p->ninput; i++) any |= p->imported.input_text[i];
+    if (!any) return p->imported.pool;
+    arena_free(p->words);
+    return pool_above(p->words = arena_new(), p->imported.pool);
+}
+
+static void strings_of(const StringPool *pool, TgTensor *y)
+{
+    for (size_t k = 0; k < y->size_bytes / 8; k++) {
+        int64_t number;
+        memcpy(&number, (char *)y->data + 8 * k, 8);
+        const char *s = pool_text(pool, number);
+        memcpy((char *)y->data + 8 * k, &s, sizeof s);
+    }
+}
+
+static const void *bytes_of(Program *p, uint32_t i, const TgTensor *x)
+{
+    uint8_t *bytes = own_memory(p, i, x, 1);
+    narrow_unpack(bytes, x->data, tensor_count(x), (int32_t)x->type);
+    return bytes;
+}
+
+/* Elements of a narrow output, from a byte each to their packed form, in place. */
+static void pack(TgTensor *y)
+{
+    int64_t n = tensor_count(y), bits = narrow_bits((int32_t)y->type);
+    narrow_pack(y->data, y->data, n, (int32_t)y->type);
+    y->size_bytes = (size_t)((n * bits + 7) / 8);
+}
+
+static void keep_baked(Program *p, const TgTensor *input)
+{
+    port_parts(p->given, input, p->nport);
+    for (uint32_t i = 0; i < p->ninput; i++) {
+        const TgTensor *x = p->given[i];
+        if (p->imported.baked[i] && x->data)
+            p->in[i]->data =
+                x->type == TG_STRING ? (void *)copy_strings(p, x) : arena_copy(p->arena, x->data, x->size_bytes);
+    }
+}
+
+static void forget(void *owner, const void *data, size_t bytes) { model_forget(owner, data, bytes); }
+
+int64_t program_bytes(const Program *p)
+{
+    int64_t bytes = p->plan->arena_bytes + p->plan->persist_bytes;
+    for (uint32_t i = 0; i < p->plan->nbuffer; i++)
+        bytes += p->plan->buffer[i].kind == MEM_OUTPUT ? p->plan->buffer[i].size_bytes : 0;
+    return bytes;
+}
+
+/* What was made on the way to code goes back to the system before the model's own memory is asked for. */
+static void forget_code(Program *p)
+{
+    schedule_forget_code(p->schedule);
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
+static TgStatus check_memory(const Program *p, int64_t limit)
+{
+    int64_t bytes = program_bytes(p);
+    return limit && bytes > limit
+        ? fail(TG_LIMIT, "needs %ld bytes for its values; the limit is %ld", (long)bytes, (long)limit)
+        : TG_OK;
+}
+
+static void drop_plan(Program *p)
+{
+    if (p->plan) plan_free(p->plan);
+    if (p->schedule) schedule_free(p->schedule);
+    if (p->imported.g) graph_free(p->imported.g);
+    p->plan = NULL;
+    p->schedule = NULL;
+    p->imported.g = NULL;
+}
+
+static TgStatus compile_and_load(Program *p, const ProgramMaker *k)
+{
+    TRY(check_memory(p, k->max_memory_bytes));
+    TRY(make_outputs(p));
+    TRY(k->backend->compile(&p->code, k->device, p->plan->kernel, p->plan->nkernel, &p->stats));
+    if (!k->backend->interprets) forget_code(p);
+    double start = clock_s();
+    p->plan->forget = forget;
+    p->plan->forget_owner = (void *)(uintptr_t)k->model;
+    TRY(k->backend->load(&p->executable, k->device, p->plan, p->code));
+    /* around what was read, the system has mapped up to 2 MiB */
+    model_forget_all(k->model);
+    p->load_s = clock_s() - start;
+    return TG_OK;
+}
+
+/* ---- questions (question.h) ---- */
+
+static Program *program_new(const TgTensor *input, uint32_t nport)
+{
+    Arena *arena = arena_new();
+    Program *p = NEW(arena, Program);
+    p->arena = p->known.arena = arena;
+    copy_inputs(p, input, nport);
+    return p;
+}
+
+/* Those that the import has forgotten. */
+static void drop_asked(Program *p, const Backend *b)
+{
+    uint32_t n = p->known.n;
+    for (; p->asked && p->asked[n]; n++) {
+        program_free(p->asked[n], b);
+        p->asked[n] = NULL;
+    }
+}
+
+static Program **room_for_question(Program *p)
+{
+    Known *k = &p->known;
+    if (k->n + 1 >= k->room) {
+        Answer *item = NEW_N(p->arena, Answer, k->room = 2 * k->room + 4);
+        Program **asked = NEW_N(p->arena, Program *, k->room + 1);
+        if (k->n) memcpy(item, k->item, sizeof *item * k->n), memcpy(asked, p->asked, sizeof *asked * k->n);
+        k->item = item;
+        p->asked = asked;
+    }
+    return &p->asked[k->n];
+}
+
+static void keep_answer(Program *p, const TgTensor *y)
+{
+    Answer *a = &p->known.item[p->known.n++];
+    *a = (Answer){ p->imported.node, *y };
+    a->value.data = y->type == TG_STRING ? (void *)copy_strings(p, y) : arena_copy(p->arena, y->data, y->size_bytes);
+}
+
+/* The graph that p's import has come to computes a value that it must know: a program of its own, which lives as long
+ * as p. */
+static TgStatus ask(Program *p, const ProgramMaker *k, const TgTensor *input)
+{
+    if (!port_has_data(input, p->nport))
+        return fail(TG_UNSUPPORTED, "a size or axis depends on the data of inputs, which are not given");
+    Program *q = *room_for_question(p) = program_new(input, p->nport);
+    q->dims = p->dims;
+    q->imported = p->imported;
+    p->imported.g = NULL;
+    keep_baked(q, input);
+    make_text(q);
+    TRY(make_plan(q, k->choice, NULL));
+    q->nresult = 1;
+    TRY(compile_and_load(q, k));
+    TgTensor y[q->nresult];
+    TRY(program_run(q, k->backend, input, y));
+    keep_answer(p, y);
+    return TG_OK;
+}
+
+static void add_stats(CompileStats *to, const CompileStats *s)
+{
+    to->compiled += s->compiled;
+    to->cached += s->cached;
+    to->compile_s += s->compile_s;
+}
+
+static TgStatus import_asking(Program *p, const ProgramMaker *k, const TgTensor *input)
+{
+    p->known.maker = k, p->known.pieces = k->pieces, p->known.outside = k->outside;
+    for (;;) {
+        TRY(import_model(&p->imported, k->model, input, p->nport, p->dims, &p->known));
+        drop_asked(p, k->backend);
+        if (!p->imported.question) return TG_OK;
+        TRY(ask(p, k, input));
+    }
+}
+
+static bool same_answers(const Program *p, const Backend *b, const TgTensor *input)
+{
+    for (uint32_t i = 0; i < p->known.n; i++) {
+        TgTensor y[p->asked[i]->nresult];
+        if (program_run(p->asked[i], b, input, y) != TG_OK || !port_same(&p->known.item[i].value, y)) return false;
+    }
+    return true;
+}
+
+/* ---- all of it ---- */
+
+/* Memory is planned for the largest sizes: those that nobody asked for reach as far as that is cheap. */
+static TgStatus import_and_plan(Program *p, const ProgramMaker *k, const TgTensor *input, Dump *dump)
+{
+    do {
+        drop_plan(p);
+        p->known.n = 0;
+        TRY(import_asking(p, k, input));
+        keep_baked(p, input);
+        make_text(p);
+        TRY(make_plan(p, k->choice, dump));
+    } while (p->dims && program_bytes(p) - p->plan->persist_bytes > REACH_BYTES && dims_narrow(p->dims));
+    return TG_OK;
+}
+
+static TgStatus make(Program *p, const ProgramMaker *k, const TgTensor *input, ProgramGoal goal, Dump *dump)
+{
+    double start = clock_s();
+    TRY(import_and_plan(p, k, input, dump));
+    p->schedule_s = clock_s() - start;
+    if (goal == PROGRAM_PLAN) return TG_OK;
+    TRY(compile_and_load(p, k));
+    for (uint32_t i = 0; i < p->known.n; i++) add_stats(&p->stats, &p->asked[i]->stats);
+    return TG_OK;
+}
+
+/* What cannot be done with sizes that are variables is done with those at hand, and what then cannot be done with
+ * strings of each run, with those at hand. */
+TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t nport,
+                      const FreeDims *f, ProgramGoal goal, Dump *dump)
+{
+    for (bool strings = false;;) {
+        Program *p = program_new(input, nport);
+        p->nresult = maker->model->graph.noutput;
+        p->dims = f ? dims_new(p->arena, f, maker->model, input) : NULL;
+        p->known.strings = strings;
+        TgStatus status = make(p, maker, input, goal, dump);
+        if (status == TG_OK) return *out = p, TG_OK;
+        bool fixed = p->dims != NULL, again = fixed || (p->known.makes_text && !strings);
+        program_free(p, maker->backend);
+        if (!again) return status;
+        if (fixed) f = NULL;
+        else strings = true;
+    }
+}
+
+void program_free(Program *p, const Backend *b)
+{
+    if (!p) return;
+    p->known.n = 0;
+    drop_asked(p, b);
+    if (p->executable) b->unload(p->executable);
+    if (p->code) b->code_free(p->code);
+    for (uint32_t i = 0; i < p->noutput; i++) spare_free(p->out[i]->data);        /* the graph's memory holds out */
+    drop_plan(p);
+    arena_free(p->words);
+    arena_free(p->arena);
+}
+
+/* Of equal form and sizes, where these are built in, and of equal value where that is. */
+static bool same_port(const Program *p, uint32_t i, const TgTensor *x)
+{
+    const TgTensor *mine = &p->input[i];
+    TgTensor alike = *x;
+    int64_t value[DIMS_VALUES];
+    if (mine->data && p->dims && x->data && mine->size_bytes == x->size_bytes && x->size_bytes <= sizeof value) {
+        size_t width = (size_t)tg_type_bits(mine->type) / 8;
+        alike.data = memcpy(value, x->data, x->size_bytes);
+        for (int64_t e = 0; width && e < (int64_t)(x->size_bytes / width); e++)
+            if (dims_find_value(p->dims, i, e) >= 0)
+                memcpy((char *)value + (size_t)e * width, (const char *)mine->data + (size_t)e * width, width);
+    }
+    for (int32_t k = 0; k < x->rank && k < mine->rank; k++)
+        if (!mine->data && dims_find(p->dims, i, k) >= 0) alike.shape[k] = mine->shape[k];
+    return port_same(mine, &alike);
+}
+
+bool program_fits(const Program *p, const Backend *b, const TgTensor *input, uint32_t nport)
+{
+    if (p->nport != nport) return false;
+    for (uint32_t i = 0; i < nport; i++)
+        if (!same_port(p, i, &input[i])) return false;
+    int64_t value[p->dims ? p->dims->nvar + 1 : 1];
+    return (!p->dims || (dims_values(p->dims, input, value) && dims_hold(p->dims, p->imported.g, value))) &&
+        same_answers(p, b, input);
+}
+
+static void bind_dims(Program *p, const TgTensor *input)
+{
+    int64_t value[p->dims->nvar + 1];
+    dims_values(p->dims, input, value);
+    for (uint32_t k = 0; k < p->dims->nvar; k++) {
+        int32_t at = plan_var(p->plan, p->dims->var[k].name);
+        if (at >= 0) p->vars[at] = value[k];
+    }
+}
+
+static TgStatus run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output, double *seconds)
+{
+    const void *in[p->ninput + 1];
+    void *out[p->noutput + 1];
+    StringPool *pool = pool_of_run(p);
+    if (p->dims) bind_dims(p, input);
+    port_parts(p->given, input, p->nport);
+    for (uint32_t i = 0; i < p->ninput; i++) {
+        const TgTensor *x = p->given[i];
+        in[i] = p->imported.input_text[i] ? (const void *)numbers_of(p, pool, i, x)
+            : p->imported.input_narrow[i] ? bytes_of(p, i, x)
+                                          : x->data;
+    }
+    TRY(outputs_memory(p));
+    for (uint32_t i = 0; i < p->noutput; i++) out[i] = p->out[i]->data;
+    StringPool *before = text_begin(pool);
+    TgStatus status =
+        seconds ? b->trace(p->executable, in, out, p->vars, seconds) : b->run(p->executable, in, out, p->vars);
+    p->pieces_wanted = text_end(before);
+    TRY(status);
+    TRY(output_shapes(p));
+    for (uint32_t i = 0; i < p->noutput; i++)
+        if (p->imported.output_text[i]) strings_of(pool, p->out[i]);
+        else if (narrow_is(p->imported.output_narrow[i])) pack(p->out[i]);
+    memcpy(output, p->output, sizeof *output * p->nresult);
+    return TG_OK;
+}
+
+TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output)
+{
+    return run(p, b, input, output, NULL);
+}
+
+TgStatus program_trace(Program *p, const Backend *b, const TgTensor *input, double *seconds)
+{
+    TgTensor output[p->nresult + 1];
+    return run(p, b, input, output, seconds);
+}

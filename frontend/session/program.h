@@ -1,0 +1,65 @@
+/* A program: what a session made for one set of input shapes, ready to run. */
+#ifndef TG_PROGRAM_H
+#define TG_PROGRAM_H
+#include "backends/backend.h"
+#include "beam/beam.h"
+#include "frontend/frontend.h"
+#include "frontend/values/ports.h"
+#include "graph/base/clock.h"
+
+typedef struct Program {
+    struct Program *next;           /* the session's list, last used first */
+    Arena *arena;
+    /* the model's inputs and outputs; tensors in and out, those inside sequences and maps one by one (ports.h) */
+    uint32_t nport, nresult, ninput, noutput;
+    /* [nport] types and shapes, data: a copy of the value where it is baked into the graph, else NULL; [nresult] */
+    TgTensor *input, *output;
+    /* [ninput], [noutput] the tensors in these; data of out: this program's own memory, written by each run; NULL:
+     * taken */
+    TgTensor **in, **out;
+    const TgTensor **given;         /* [ninput] those of the run */
+    /* sizes that are variables, or NULL: for sizes that dims_values takes; else for those of `input` alone */
+    Dims *dims;
+    Imported imported;
+    Known known;                    /* what the import asked, and */
+    struct Program **asked;         /* [known.n] the programs that answer */
+    Schedule *schedule;
+    Plan *plan;
+    Code *code;
+    Executable *executable;
+    CompileStats stats;
+    double schedule_s, load_s;
+    bool tuned;                     /* made after a search for its kernels */
+    /* [ninput] as the graph sees them, the numbers of a string input's strings, and a narrow one a byte an element:
+     * memory for */
+    void **own;
+    int64_t *room;                  /* [ninput] so many */
+    Arena *words;                   /* strings of the last run that the model does not know */
+    int64_t pieces_wanted;          /* by the last run, which failed for it: of a string, more than there is room for */
+    int64_t *vars;                  /* [plan->nvar], sizes that host steps find */
+} Program;
+
+/* What programs of one session are made with. */
+typedef struct ProgramMaker {
+    const Model *model;
+    const Backend *backend;
+    Device *device;
+    const Choice *choice;
+    int64_t max_memory_bytes;       /* 0: no limit */
+    int64_t pieces;                 /* of a string that there is room for; 0: the least */
+    const Outside *outside;         /* Known's */
+} ProgramMaker;
+
+/* How far to go: a dump needs no compiler. */
+typedef enum { PROGRAM_PLAN, PROGRAM_READY } ProgramGoal;
+/* f: those that vary are variables; NULL: none */
+TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t nport,
+                      const FreeDims *f, ProgramGoal goal, Dump *dump);
+int64_t program_bytes(const Program *p);        /* that it plans to hold: arenas, outputs */
+void program_free(Program *p, const Backend *b);
+/* also by what it asked: runs those programs */
+bool program_fits(const Program *p, const Backend *b, const TgTensor *input, uint32_t nport);
+TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output);
+/* a run; seconds[plan->nstep]: what its steps took is added. b can trace */
+TgStatus program_trace(Program *p, const Backend *b, const TgTensor *input, double *seconds);
+#endif

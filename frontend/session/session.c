@@ -1,0 +1,410 @@
+/* The public API. A session is a checked model, an open device and the programs made so far: one for the first input
+ * shapes (and those values that sizes depend on), then one in which the sizes that have changed are variables (dims.h).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/session/session.h"
+
+enum { PROGRAMS_KEPT = 8 };
+static const int64_t PROGRAMS_BYTES = INT64_C(1) << 30;
+
+/* The backends of this build, in the order in which `auto` tries them; the reference is only used when named. */
+static const Backend *const backends[] = {
+#ifdef TG_HAVE_CUDA
+    &backend_cuda,
+#endif
+#ifdef TG_HAVE_CPU
+    &backend_cpu,
+#endif
+#ifdef TG_HAVE_REFERENCE
+    &backend_reference,
+#endif
+    NULL
+};
+
+const char *tg_version(void)
+{
+#define TEXT_OF(x) #x
+#define VERSION(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
+    return VERSION(TG_VERSION_MAJOR, TG_VERSION_MINOR, TG_VERSION_PATCH);
+}
+
+void tg_options_default(TgOptions *options) { *options = (TgOptions){ .device = "auto" }; }
+
+/* ---- devices ---- */
+
+static const Backend *backend_named(const char *name, size_t len)
+{
+    for (int i = 0; backends[i]; i++)
+        if (strlen(backends[i]->name) == len && !memcmp(backends[i]->name, name, len)) return backends[i];
+    return NULL;
+}
+
+static TgStatus open_named(TgSession *s, const char *name, DeviceOptions *o)
+{
+    size_t len = strcspn(name, ":");
+    const Backend *b = backend_named(name, len);
+    if (!b) return fail(TG_DEVICE, "device '%s' is unknown; auto, cpu, cuda, cuda:N or reference is wanted", name);
+    if (name[len]) {
+        char *end;
+        long index = strtol(name + len + 1, &end, 10);
+        if (*end || end == name + len + 1 || index < 0 || index > 1023 || strcmp(b->name, "cuda"))
+            return fail(TG_DEVICE, "device '%s': the number is wrong; cuda:N is wanted", name);
+        o->index = (int32_t)index;
+    }
+    s->backend = b;
+    s->device_index = o->index;
+    return b->open(&s->device, o);
+}
+
+static TgStatus open_device(TgSession *s)
+{
+    const TgOptions *o = &s->options;
+    DeviceOptions d = {
+        .threads = o->threads, .cpus = o->cpus, .cache_dir = o->no_cache ? NULL : o->cache_dir, .verbose = o->verbose
+    };
+    if (strcmp(o->device, "auto")) return open_named(s, o->device, &d);
+    TgStatus status = fail(TG_DEVICE, "no device works here");
+    for (int i = 0; backends[i]; i++) {
+        if (!strcmp(backends[i]->name, "reference")) continue;
+        s->backend = backends[i];
+        if ((status = backends[i]->open(&s->device, &d)) == TG_OK) return TG_OK;
+        if (o->verbose) fprintf(stderr, "%s: %s\n", backends[i]->name, tg_error());
+    }
+    return status;
+}
+
+const char *session_cache_dir(Arena *a)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (xdg && *xdg) return arena_printf(a, "%s/tgrun", xdg);
+    return home && *home ? arena_printf(a, "%s/.cache/tgrun", home) : NULL;
+}
+
+TgStatus tg_device(const TgOptions *options, char name[128], char features[256])
+{
+    TgSession s = { .options = *options };
+    TRY(open_device(&s));
+    s.backend->describe(s.device, name, features);
+    s.backend->close(s.device);
+    return TG_OK;
+}
+
+/* ---- sessions ---- */
+
+/* Failures of a model's own making start with the file's name. */
+TgStatus session_in_file(const TgSession *s, TgStatus status)
+{
+    if (status != TG_OK && s->path) status_prefix(s->path);
+    return status;
+}
+
+/* The target that kernels are made for: the device's, with numbers in as many parts as the precision allows. */
+static TgStatus set_precision(TgSession *s)
+{
+    static const struct {
+        const char *name;
+        int32_t parts;
+    } way[] = { [TG_PRECISION_EXACT] = { "exact", 0 },
+                [TG_PRECISION_SPLIT] = { "split", 2 },
+                [TG_PRECISION_FAST] = { "fast", 1 } };
+    TgPrecision p = s->options.precision;
+    if ((unsigned)p >= sizeof way / sizeof *way) return fail(TG_USAGE, "precision: %d is none", (int)p);
+    s->target = *s->backend->target(s->device);
+    s->target.parts = way[p].parts;
+    if (!s->target.parts || has_parts(&s->target)) return TG_OK;
+    return fail(TG_UNSUPPORTED, "precision: device %s does not compute '%s'; exact is what it has", s->backend->name,
+                way[p].name);
+}
+
+/* The device, once there is a model. */
+static TgStatus open_rest(TgSession *s)
+{
+    s->model->seed = (uint64_t)s->options.seed;
+    s->whole = s->model->graph;
+    s->given = NEW_N(s->arena, bool, s->whole.noptional + 1);
+    TRY(choice_named_check(s->options.opts));
+    TRY(free_dims_new(&s->dims, s->arena, s->model, s->options.dims));
+    if (!strcmp(s->options.device, "none")) return TG_OK;
+    TRY(open_device(s));
+    s->tunedb = tunedb_open(s->options.no_cache ? NULL : s->options.cache_dir);
+    TRY(set_precision(s));
+    choice_init(&s->choice, s->tunedb, s->backend, s->device);
+    s->choice.target = &s->target;
+    s->choice.named = s->options.opts;
+    return TG_OK;
+}
+
+static TgSession *session_new(const char *path, const TgOptions *options)
+{
+    Arena *a = arena_new();
+    TgSession *s = NEW(a, TgSession);
+    s->arena = a;
+    s->path = arena_strdup(a, path);
+    if (options) s->options = *options;
+    else tg_options_default(&s->options);
+    s->options.device = arena_strdup(a, s->options.device ? s->options.device : "auto");
+    s->options.opts = s->options.opts ? arena_strdup(a, s->options.opts) : NULL;
+    s->options.dims = s->options.dims ? arena_strdup(a, s->options.dims) : NULL;
+    s->options.cpus = s->options.cpus ? arena_strdup(a, s->options.cpus) : NULL;
+    s->options.cache_dir = s->options.cache_dir ? arena_strdup(a, s->options.cache_dir) : session_cache_dir(a);
+    return s;
+}
+
+/* Takes the session, whose model was loaded or was not. */
+static TgStatus session_open(TgSession **out, TgSession *s, double start, TgStatus loaded)
+{
+    TgStatus status = loaded == TG_OK ? open_rest(s) : session_in_file(s, loaded);
+    s->load_s = clock_s() - start;
+    if (status == TG_OK) *out = s;
+    else tg_close(s);
+    return status;
+}
+
+TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options)
+{
+    double start = clock_s();
+    TgSession *s = session_new(path, options);
+    return session_open(out, s, start, model_load(&s->model, path));
+}
+
+TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, const char *folder,
+                        const TgOptions *options)
+{
+    double start = clock_s();
+    TgSession *s = session_new("model", options);
+    return session_open(out, s, start, model_load_bytes(&s->model, data, size_bytes, folder));
+}
+
+static void drop_programs(TgSession *s)
+{
+    for (Program *p = s->program, *next; p; p = next) {
+        next = p->next;
+        program_free(p, s->backend);
+    }
+    s->program = NULL;
+}
+
+void tg_close(TgSession *s)
+{
+    if (!s) return;
+    drop_programs(s);
+    arena_free(s->profile);
+    tunedb_close(s->tunedb);
+    if (s->device) s->backend->close(s->device);
+    if (s->model) model_free(s->model);
+    arena_free(s->arena);
+}
+
+static uint32_t optional_named(const GraphDef *g, const char *name)
+{
+    uint32_t k = 0;
+    while (k < g->noptional && strcmp(g->optional[k].name, name)) k++;
+    return k;
+}
+
+TgStatus tg_give(TgSession *s, const char *name, int32_t given)
+{
+    GraphDef *g = &s->model->graph;
+    const GraphDef *whole = &s->whole;
+    uint32_t at = optional_named(whole, name);
+    if (at == whole->noptional)
+        return session_in_file(s, fail(TG_BAD_INPUT, "'%s' is no initializer that is an input's default value", name));
+    if (s->given[at] == (given != 0)) return TG_OK;
+    s->given[at] = given != 0;
+    drop_programs(s);
+    ValueDef *in = NEW_N(s->arena, ValueDef, whole->ninput + whole->noptional + 1);
+    TensorDef *init = NEW_N(s->arena, TensorDef, whole->ninit + 1);
+    g->input = in, g->ninput = 0, g->init = init, g->ninit = 0;
+    for (uint32_t k = 0; k < whole->ninput; k++) in[g->ninput++] = whole->input[k];
+    for (uint32_t k = 0; k < whole->noptional; k++)
+        if (s->given[k]) in[g->ninput++] = whole->optional[k];
+    for (uint32_t k = 0; k < whole->ninit; k++) {
+        uint32_t of = optional_named(whole, whole->init[k].name);
+        if (of == whole->noptional || !s->given[of]) init[g->ninit++] = whole->init[k];
+    }
+    return free_dims_new(&s->dims, s->arena, s->model, s->options.dims);
+}
+
+TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model, const Outside *outside)
+{
+    Arena *a = arena_new();
+    TgSession *s = NEW(a, TgSession);
+    *s = (TgSession){ .arena = a,
+                      .model = model,
+                      .backend = maker->backend,
+                      .device = maker->device,
+                      .choice = *maker->choice,
+                      .outside = outside,
+                      .options = { .max_memory_bytes = maker->max_memory_bytes } };
+    s->choice.named = NULL;
+    *out = s;
+    return free_dims_new(&s->dims, a, model, NULL);
+}
+
+void session_leave(TgSession *inside)
+{
+    inside->device = NULL;
+    inside->model = NULL;
+    tg_close(inside);
+}
+
+TgStatus session_check_inputs(const TgSession *s, const TgTensor *input, int32_t count)
+{
+    if (!s->device) return fail(TG_USAGE, "the session was opened without a device");
+    if (count != tg_input_count(s))
+        return fail(TG_BAD_INPUT, "%d inputs are given; %d are wanted", count, tg_input_count(s));
+    for (int32_t i = 0; i < count; i++) TRY(port_check(&s->model->graph.input[i], &input[i]));
+    return free_dims_check(&s->dims, s->model, input);
+}
+
+/* ---- programs ---- */
+
+/* Keeps what was used last: at most PROGRAMS_KEPT, and no second one beyond PROGRAMS_BYTES: each holds its own packed
+ * weights. */
+static void drop_oldest(TgSession *s)
+{
+    int64_t bytes = 0;
+    Program **p = &s->program;
+    for (int i = 0; *p && i < PROGRAMS_KEPT && (!i || bytes + program_bytes(*p) <= PROGRAMS_BYTES);
+         i++, p = &(*p)->next)
+        bytes += program_bytes(*p);
+    for (Program *q = *p, *next; q; q = next) {
+        next = q->next;
+        program_free(q, s->backend);
+    }
+    *p = NULL;
+}
+
+/* One whose sizes are built in is faster. */
+static Program *unlink_fitting(TgSession *s, const TgTensor *input, int32_t count)
+{
+    Program **best = NULL;
+    for (Program **p = &s->program; *p && (!best || (*best)->dims); p = &(*p)->next)
+        if (program_fits(*p, s->backend, input, (uint32_t)count) && (!best || !(*p)->dims)) best = p;
+    Program *found = best ? *best : NULL;
+    if (best) *best = found->next;
+    return found;
+}
+
+ProgramMaker session_maker(const TgSession *s)
+{
+    return (ProgramMaker){ s->model,  s->backend, s->device, &s->choice, s->options.max_memory_bytes,
+                           s->pieces, s->outside };
+}
+
+static void say_variable(const Dims *d, const DimVar *v)
+{
+    if (v->of && !v->fixed) {
+        fprintf(stderr, "size %s is", v->name);
+        for (uint32_t k = 0; k < d->nvar; k++)
+            if (v->of[k]) fprintf(stderr, " %ld %s +", (long)v->of[k], d->var[k].name);
+        fprintf(stderr, " %ld, times %ld\n", (long)v->plus, (long)v->step);
+    } else if (!v->fixed)
+        fprintf(stderr, "size %s is a variable: %ld..%ld, step %ld\n", v->name, (long)v->least, (long)v->largest,
+                (long)v->step);
+    else if (v->why) fprintf(stderr, "size %s is built in: %s\n", v->name, v->why);
+}
+
+static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input, int32_t count)
+{
+    ProgramMaker maker = session_maker(s);
+    free_dims_see(&s->dims, input);
+    TRY(program_make(out, &maker, input, (uint32_t)count, &s->dims, PROGRAM_READY, NULL));
+    const Program *p = *out;
+    for (uint32_t i = 0; i < p->ninput && p->ninput == p->nport; i++) s->dims.valued[i] |= p->imported.baked[i];
+    s->made++;
+    s->compiled += p->stats.compiled;
+    s->cached += p->stats.cached;
+    s->compile_s += p->stats.compile_s;
+    s->schedule_s += p->schedule_s;
+    s->load_s += p->load_s;
+    for (uint32_t k = 0; s->options.verbose && p->dims && k < p->dims->nvar; k++)
+        say_variable(p->dims, &p->dims->var[k]);
+    if (s->options.verbose && p->schedule->refused) fputs(p->schedule->why_refused.s, stderr);
+    return TG_OK;
+}
+
+TgStatus session_make_anew(Program **out, TgSession *s, const TgTensor *input)
+{
+    return make_program(out, s, input, (int32_t)s->program->nport);
+}
+
+void session_replace(TgSession *s, Program *p)
+{
+    Program *old = s->program;
+    p->next = old->next;
+    s->program = p;
+    program_free(old, s->backend);
+}
+
+TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count)
+{
+    if (s->program && !s->program->dims && program_fits(s->program, s->backend, input, (uint32_t)count)) return TG_OK;
+    TRY(session_in_file(s, session_check_inputs(s, input, count)));
+    Program *p = unlink_fitting(s, input, count);
+    if (!p) TRY(session_in_file(s, make_program(&p, s, input, count)));
+    p->next = s->program;
+    s->program = p;
+    return TG_OK;
+}
+
+TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)
+{
+    TRY(session_program(s, inputs, count));
+    bool search = s->options.tune_s > 0 || s->options.beam > 0;
+    return search && !s->program->tuned ? tg_tune(s, inputs, count, s->options.tune_s, s->options.beam) : TG_OK;
+}
+
+static TgStatus run_once(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+{
+    TRY(session_program(s, inputs, count));
+    drop_oldest(s);                     /* here, not in tg_prepare: the last run's outputs live until now */
+    return session_in_file(s, program_run(s->program, s->backend, inputs, outputs));
+}
+
+/* The last run failed for a text of more pieces than its program has room for: programs that make strings are made
+ * anew, with more. */
+static void make_room(TgSession *s)
+{
+    enum { PIECES = 1024, TIMES = 4 };
+    if (!s->pieces) s->pieces = PIECES;
+    while (s->pieces < s->program->pieces_wanted) s->pieces *= TIMES;
+    for (Program **at = &s->program, *p = *at; p; p = *at) {
+        if (!p->imported.makes_text) { at = &p->next; continue; }
+        *at = p->next;
+        program_free(p, s->backend);
+    }
+}
+
+TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+{
+    TgStatus status = run_once(s, inputs, count, outputs);
+    for (int64_t room = 0; status == TG_LIMIT && s->program && s->program->pieces_wanted > room;
+         status = run_once(s, inputs, count, outputs)) {
+        room = s->program->pieces_wanted;
+        make_room(s);
+    }
+    return status;
+}
+
+TgStatus tg_take(TgTensor *out, TgSession *s, int32_t index)
+{
+    TgTensor *y = s->program && index >= 0 && (uint32_t)index < s->program->nresult ? &s->program->output[index] : NULL;
+    if (!y || !y->data) return fail(TG_USAGE, "output %d of no run is there to take", index);
+    if (y->type == TG_STRING || holds_tensors(y))
+        return fail(TG_USAGE, "output %d holds %s, which stay the session's", index,
+                    y->type == TG_STRING ? "strings" : "tensors");
+    *out = *y;
+    y->data = NULL;
+    return TG_OK;
+}
+
+int64_t tg_program_count(const TgSession *s) { return s->made; }
+
+double tg_device_seconds(const TgSession *s)
+{
+    return s->program && s->backend->device_seconds ? s->backend->device_seconds(s->program->executable) : 0;
+}

@@ -1,0 +1,51 @@
+/* A session, as the files that implement tgrun.h share it. */
+#ifndef TG_SESSION_H
+#define TG_SESSION_H
+#include "frontend/session/program.h"
+
+struct TgSession {
+    Arena *arena;
+    Model *model;
+    const Backend *backend;
+    Device *device;
+    TuneDb *tunedb;
+    Target target;                  /* the device's, as the precision has it */
+    Choice choice;                  /* which list a kernel gets: from the database, else the heuristic's */
+    Program *program;               /* list, last used first */
+    FreeDims dims;                  /* what sizes inputs had */
+    GraphDef whole;                 /* the model's graph as it was opened: without optional inputs */
+    bool *given;                    /* [whole.noptional] those that are inputs now */
+    const Outside *outside;         /* of a session inside */
+    TgOptions options;
+    const char *path;
+    int32_t device_index;           /* cuda:N */
+    double load_s, compile_s, schedule_s, tune_s;
+    int64_t compiled, cached, made;     /* kernels; programs */
+    int64_t pieces;                 /* of a string that programs have room for; 0: their own least */
+    SearchReport report;            /* of the last search */
+    Arena *profile;                 /* of node_time, what tg_profile found last; or NULL */
+    TgNodeTime *node_time;
+    uint32_t nnode_time;
+};
+
+/* A session for the body of a loop that a program's import runs, with the program's device. model and outside must
+ * outlive it. */
+TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model, const Outside *outside);
+void session_leave(TgSession *inside);
+double model_step(const Model *m, const char *output);                /* step.c: TgPort.step */
+/* step.c: the half type that an output is a cast of, or 0 */
+TgType model_rounded(const Model *m, const char *output);
+/* a failure's message starts with the model's file name */
+TgStatus session_in_file(const TgSession *s, TgStatus status);
+/* makes the one that fits these inputs the one used last */
+TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count);
+/* the program used last, for inputs that it fits, with the lists that the database has now; the caller's */
+TgStatus session_make_anew(Program **out, TgSession *s, const TgTensor *input);
+/* p takes the place of the program used last, which is freed */
+void session_replace(TgSession *s, Program *p);
+const char *session_cache_dir(Arena *a);                            /* where sessions cache by default; NULL: nowhere */
+ProgramMaker session_maker(const TgSession *s);
+/* profile.c: a run; seconds[plan->nkernel]: all launches of each are added */
+TgStatus trace_kernels(Program *p, const Backend *b, const TgTensor *input, double *seconds);
+TgStatus session_check_inputs(const TgSession *s, const TgTensor *input, int32_t count);
+#endif
