@@ -9,7 +9,7 @@
 
 #include "bench/say.h"
 #include "bench/values.h"
-#include "picture_model.h"
+#include "bench/picture_model.h"
 
 enum { FILE_MAX = 1 << 28, SIZE_MAX_PIXELS = 1 << 15 };
 typedef struct {

@@ -153,7 +153,8 @@ TgStatus spec_read(TgTensor *out, const char *text, const TgPort *port, const in
             return say_error(TG_LIMIT, "input '%s': no memory for its shape", port->name);
         return forms[i].fill(out, &s);
     }
-    return bad_spec(&s, "a file (.npy, .npz, .pb, .json), raw:FILE, image:FILE, zeros, ones, random or TYPE[SIZES]:VALUES");
+    return bad_spec(&s, "a file (.npy, .npz, .pb, .json), raw:FILE, image:FILE, zeros, ones, random or "
+                        "TYPE[SIZES]:VALUES");
 }
 
 /* ---- names and sizes ---- */

@@ -1,12 +1,12 @@
 /* CUSTOMFUNCTION: what is opaque to the compiler, a function with a name and attributes that a CALL applies to values.
  *   CALL(CUSTOMFUNCTION(meta..; name, attributes), arguments..); its results are GETTUPLE(CALL, sizes; k). Arguments
- * and results are tensors. A host function (frontend/host/host.c, by name): meta are the DEFINE_VARs that it sets, sizes of
- * its results that only the data tell. Whatever uses such a variable comes after the call, also when it reads none of
- * its results. "loop": meta are TUPLE body, DEFINE_VAR step [, DEFINE_VAR count]; attributes are a LoopAttr. Arguments:
- * trip (scalar i64), keep (scalar bool: go on?), the initial states, then values that the body captures. body:
- * TUPLE(next states.., rows.., [keep]) of the same types and shapes as the states (or of sizes that are linear in the
- * step, of one that grows), made of PARAM(base + k), k counting states then captured values, of the DEFINE_VAR step =
- * 0, 1 .. and of constants. Results: the last states (or, for bits of history, all values of a state, the initial one
+ * and results are tensors. A host function (frontend/host/host.c, by name): meta are the DEFINE_VARs that it sets,
+ * sizes of its results that only the data tell. Whatever uses such a variable comes after the call, also when it reads
+ * none of its results. "loop": meta are TUPLE body, DEFINE_VAR step [, DEFINE_VAR count]; attributes are a LoopAttr.
+ * Arguments: trip (scalar i64), keep (scalar bool: go on?), the initial states, then values that the body captures.
+ * body: TUPLE(next states.., rows.., [keep]) of the same types and shapes as the states (or of sizes that are linear in
+ * the step, of one that grows), made of PARAM(base + k), k counting states then captured values, of the DEFINE_VAR step
+ * = 0, 1 .. and of constants. Results: the last states (or, for bits of history, all values of a state, the initial one
  * first: [trip + 1, ..]), then each row stacked along a new axis 0 of size trip, or of `count` when a condition or the
  * data set the number of rounds. "if": meta are TUPLE then, TUPLE else, of equal types and shapes, over PARAM(base + k)
  * of captured values; attributes are a BranchAttr. Arguments: condition (scalar bool), captured. A body is a scope of

@@ -101,8 +101,8 @@ typedef struct {
     int32_t rank;        /**< -1: not declared; rank and shape are those of the tensors inside, if any */
     int64_t shape[TG_MAX_RANK];
     const char *symbol[TG_MAX_RANK];
-    double step; /**< of an output: two right programs may differ by this, see frontend/session/step.c (a quantisation's step);
-                    0: not known, and of an input */
+    double step; /**< of an output: two right programs may differ by this (a quantisation's step), see
+                    frontend/session/step.c; 0: not known, and of an input */
     TgType rounded; /**< of an output: the narrower type whose numbers it holds (a cast of f16 to f32); 0: none is
                        known, and of an input */
 } TgPort;

@@ -21,7 +21,8 @@ typedef struct {
     size_t size_bytes;
 } TensorDef;
 
-/* ANY, ROWS: of loops' bodies alone (frontend/control/rounds.h), the second a sequence, which may come as one tensor. */
+/* ANY, ROWS: of loops' bodies alone (frontend/control/rounds.h), the second a sequence, which may come as one
+ * tensor. */
 typedef enum {
     VALUE_TENSOR,
     VALUE_SEQUENCE,

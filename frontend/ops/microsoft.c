@@ -256,7 +256,8 @@ static U complex_product(Graph *g, const Ctx *c, double sign)
         U x = wide(g, c->in[k]);
         uint32_t axis = uop_rank(x) - 1;
         if (!uop_rank(x) || fixed_size(g, x, axis) != 2)
-            return fail_node(g, c, TG_BAD_MODEL, c->node->in[k], "wants a last axis of 2: a real and an imaginary part");
+            return fail_node(g, c, TG_BAD_MODEL, c->node->in[k],
+                             "wants a last axis of 2: a real and an imaginary part");
         for (uint32_t i = 0; i < 2; i++) part[k][i] = slice_i(g, x, axis, i, i + 1);
         part[k][1] = k ? mul(g, part[k][1], scalar(g, type_of(x), sign)) : part[k][1];
     }

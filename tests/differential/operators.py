@@ -14,8 +14,8 @@ MAPS = "maps are no tensors"
 IN_A_STEP = "follows an operator that makes sequences or optionals"
 GRAPHICS = "onnxruntime runs it on graphics cards alone"
 UNDRAWN = {
-    **{f"com.microsoft.{name}": GRAPHICS for name in ("BiasAdd", "BiasDropout", "BiasSoftmax", "BiasSplitGelu", "GatedRelativePositionBias", "GemmFastGelu", "GroupNorm", "IsAllFinite", "MulInteger", "NhwcConv",
-       "NhwcFusedConv", "QLinearReduceMean", "ReduceSumInteger", "RelativePositionBias", "SkipGroupNorm")},
+    **{f"com.microsoft.{name}": GRAPHICS for name in ("BiasAdd", "BiasDropout", "BiasSoftmax", "BiasSplitGelu", "ComplexMul", "ComplexMulConj", "GatedRelativePositionBias", "GemmFastGelu", "GroupNorm", "IsAllFinite", "MulInteger",
+       "NhwcConv", "NhwcFusedConv", "QLinearReduceMean", "ReduceSumInteger", "RelativePositionBias", "SkipGroupNorm")},
     "Affine": OLD, "Crop": OLD, "ImageScaler": OLD, "ParametricSoftplus": OLD, "ScaledTanh": OLD,
     "ai.onnx.ml.CastMap": MAPS, "ai.onnx.ml.DictVectorizer": MAPS, "ai.onnx.ml.ZipMap": MAPS,
     "ConcatFromSequence": IN_A_STEP, "OptionalGetElement": IN_A_STEP, "OptionalHasElement": IN_A_STEP, "SequenceAt": IN_A_STEP, "SequenceErase": IN_A_STEP, "SequenceInsert": IN_A_STEP,
@@ -26,7 +26,7 @@ UNDRAWN = {
 
 def registry():
     """Full names of all operators that we have."""
-    rows = (pathlib.Path(__file__).parents[2] / "frontend" / "ops.def").read_text()
+    rows = (pathlib.Path(__file__).parents[2] / "frontend" / "ops" / "ops.def").read_text()
     return {f"{domain}.{name}" if domain else name for domain, name in re.findall(r'^OPERATOR\("([^"]*)",\s*"(\w+)"', rows, re.MULTILINE)}
 
 

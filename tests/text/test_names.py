@@ -30,7 +30,7 @@ def found(path, words):
                 yield f"{os.path.relpath(path, ROOT)}:{number}: '{word}' has the name of an ONNX operator ({hit})"
 
 
-operators = set(re.findall(r'^OPERATOR\("[^"]*",\s*"(\w+)"', open(os.path.join(ROOT, "frontend", "ops.def")).read(), flags=re.M))
+operators = set(re.findall(r'^OPERATOR\("[^"]*",\s*"(\w+)"', open(os.path.join(ROOT, "frontend", "ops", "ops.def")).read(), flags=re.M))
 if len(operators) < 100:
     sys.exit("frontend/ops/ops.def could not be read")
 names = operators - OURS
