@@ -31,7 +31,7 @@ typedef struct CStyle {
     bool (*line)(CRender *r, const UOp *u);
     /* what of an INDEX's position is computed as a vector of its lanes; NULL: each lane is a scalar */
     const UOp *(*vector_part)(const UOp *load);
-    /* what must stand before the function, asked for when its body is known; may be NULL */
+    /* what must stand before the function, requested when its body is known; may be NULL */
     void (*preamble)(CRender *r, Text *out);
 } CStyle;
 

@@ -19,7 +19,7 @@ bool cpu_padto(Trial *p, int number, int64_t multiple)
     return trial_op(p, (OptOp){ .kind = OPT_PADTO, .axis = (int8_t)at, .factor = (int32_t)multiple });
 }
 
-/* Lanes on a loop of the output; one of symbolic size gets as many more rounds as make it whole, whose elements are
+/* Lanes on a loop of the output; one of symbolic size gets as many more iterations as make it whole, whose elements are
  * gated. */
 bool cpu_lanes(Trial *p, int number, int64_t lanes, int64_t together)
 {
@@ -46,9 +46,9 @@ void cpu_move_out(Trial *p, int number, uint64_t past)
 
 /* ---- vector axis ---- */
 
-/* Lanes that lie multiples of a page apart share the sets of a cache, which holds fewer than there are lanes: each
+/* Lanes that lie at a stride of whole pages share the sets of a cache, which holds fewer than there are lanes: each
  * access misses. Loaded places are gathered at once. */
-static double apart(const Trial *p, const Access *a, int number)
+static double conflict(const Trial *p, const Access *a, int number)
 {
     int64_t step = a->step[number];
     if (!a->store && a->bytes >= 4 && (a->placed >> number & 1)) return 0.6 * p->lanes;
@@ -66,7 +66,7 @@ double cpu_lane_cost(const Trial *p, int number)
         double weight = inner ? 1 : p->contraction ? 0.02 : 0.3;
         if (!(a->ranges >> number & 1)) cost += 0.5 * weight;
         else if (contiguous || (a->constant && p->contraction)) cost += weight;
-        else cost += weight * apart(p, a, number);
+        else cost += weight * conflict(p, a, number);
     }
     return cost;
 }
@@ -106,7 +106,7 @@ bool cpu_worth_lanes(const Trial *p, int lane)
 }
 
 /* Of a reduce axis: the widest power of two up to the lanes that divides n, or the lanes with padding where that is
- * worth it: only the last round is gated (peel.c). */
+ * worth it: only the last iteration is gated (peel.c). */
 int64_t cpu_lane_width(const Trial *p, int64_t n)
 {
     int64_t w = p->lanes;
@@ -115,14 +115,14 @@ int64_t cpu_lane_width(const Trial *p, int64_t n)
     return ceil_to(n, p->lanes) * 4 <= n * 5 || (w * 2 < p->lanes && ceil_to(n, p->lanes) * 2 <= n * 3) ? p->lanes : w;
 }
 
-/* Are lanes along the reduce better than along the output? At the end of each sum they meet, which few rounds do not
- * pay for. */
+/* Are lanes along the reduce better than along the output? At the end of each sum they meet, which few iterations do
+ * not pay for. */
 bool cpu_sums_in_lanes(const Trial *p, int reduce, int out)
 {
-    double rounds = 1, width = (double)cpu_lane_width(p, p->size[reduce]);
-    for (uint32_t i = p->nout; i < p->naxis; i++) rounds *= (double)p->size[p->number[i]];
+    double iterations = 1, width = (double)cpu_lane_width(p, p->size[reduce]);
+    for (uint32_t i = p->nout; i < p->naxis; i++) iterations *= (double)p->size[p->number[i]];
     if (width < 4) return false;
-    return out < 0 || whole_cost(p, reduce) + width / 4 * width / rounds < whole_cost(p, out);
+    return out < 0 || whole_cost(p, reduce) + width / 4 * width / iterations < whole_cost(p, out);
 }
 
 /* ---- threads ---- */

@@ -24,7 +24,7 @@ static double tile_score(const Trial *p, int64_t mr, int64_t nv, int64_t m, int6
     return fma / 2 / (cycles + 0.6) * latency / waste;
 }
 
-/* Rows of a tile that lie multiples of a page apart share the sets of the first cache: more of them than it has ways,
+/* Rows of a tile that lie at a stride of whole pages share the sets of the first cache: more of them than it has ways,
  * and each push out the others at every step. */
 static bool crowded(const Trial *p, int lane, int number, int64_t mr)
 {
@@ -39,7 +39,7 @@ static bool crowded(const Trial *p, int lane, int number, int64_t mr)
     return false;
 }
 
-/* Rows of a tile that lie a symbolic size apart, or that are as many as a symbolic size allows: each needs a register
+/* Rows of a tile at a symbolic stride, or that are as many as a symbolic size allows: each needs a register
  * for its place. */
 static bool scattered(const Trial *p, int number)
 {
@@ -109,7 +109,7 @@ static void unroll_parts(Trial *p)
             const Access *a = &p->access[i];
             part |= a->constant && a->bytes == 1 && (a->ranges & p->reduces) && !(a->ranges >> number & 1);
         }
-        if (part && p->size[number] <= LANE_TURNS && !is_symbolic(p, number))
+        if (part && p->size[number] <= LANE_INTERLEAVED && !is_symbolic(p, number))
             cpu_split(p, number, p->size[number], AXIS_UNROLL);
     }
 }

@@ -1,9 +1,9 @@
 /* Heuristic for a GPU's tensor cores: a sum of products that a row of graph/wmma.def takes (TC), with tiles of several
- * operations a warp and several warps a workgroup, whose operands are staged in shared memory a round ahead. Comes in:
- * a kernel with one sum. Goes out: a list, or nothing where TC or STAGE is refused: then gpu.c does what it does for
- * all others. A small model of one round of the reduce chooses the tile: how long a warp waits for what it does alone,
- * and how long the multiprocessor needs for all its warps. Its numbers were fitted to 30 timings of f16 products of 128
- * to 4096 rows on an H200. To teach it another row: nothing; another shape of tile: the loops of all_tiles.
+ * operations a warp and several warps a workgroup, whose operands are staged in shared memory an iteration ahead. Comes
+ * in: a kernel with one sum. Goes out: a list, or nothing where TC or STAGE is refused: then gpu.c does what it does
+ * for all others. A small model of one iteration of the reduce chooses the tile: how long a warp waits for what it does
+ * alone, and how long the multiprocessor needs for all its warps. Its numbers were fitted to 30 timings of f16 products
+ * of 128 to 4096 rows on an H200. To teach it another row: nothing; another shape of tile: the loops of all_tiles.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "sched/rangeify.h"
 
 enum { TILES = 1024, ROW_STEP = 16 };
-/* operations and warps along m and n; steps of k a round; parts of the reduce */
+/* operations and warps along m and n; steps of k an iteration; parts of the reduce */
 typedef struct { int32_t mt, wm, nt, wn, ku, group; double cycles; } Tile;
 typedef struct {
     Kernel *k;                      /* a scratch copy, on which the list is tried as it grows */
@@ -144,7 +144,7 @@ static double resident(const Tensor *p, const Tile *x)
 static double cycles_of(const Tensor *p, const Tile *x)
 {
     double warps = (double)x->wm * x->wn * x->group, operations = (double)x->mt * x->nt * x->ku;
-    double rounds = (double)p->rs / (x->ku * x->group),
+    double iterations = (double)p->rs / (x->ku * x->group),
            groups = p->others * (double)(p->ms / (x->mt * x->wm)) * (double)(p->ns / (x->nt * x->wn));
     double beside = fmin(resident(p, x), ceil(groups / p->t->threads));
     double reads = (double)x->ku * (x->mt + x->nt), alone = 650 + 40 * operations + 12 * reads;
@@ -152,7 +152,7 @@ static double cycles_of(const Tensor *p, const Tile *x)
     double all = beside * (fmax(issue, moved) + 0.3 * fmin(issue, moved)),
            waves = ceil(groups / (p->t->threads * beside));
     double sums = x->group > 1 ? 600 + beside * parts_bytes(x) * (1 + x->group) / 64 : 0;
-    return waves * (rounds * (alone > all ? alone : all) + 1500 + sums);
+    return waves * (iterations * (alone > all ? alone : all) + 1500 + sums);
 }
 
 static bool fits(const Tensor *p, const Tile *x)

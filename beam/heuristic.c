@@ -49,14 +49,14 @@ static int shares_terms(const Trial *p)
     return -1;
 }
 
-/* Rounds of a reduce that share a variable: all when they are few, else what divides them, so that the loop waits for
- * one operation in several; 1: nothing good does. */
-static int64_t rounds_together(const Trial *p, int64_t rounds)
+/* Iterations of a reduce that share a variable: all when they are few, else what divides them, so that the loop waits
+ * for one operation in several; 1: nothing good does. */
+static int64_t iterations_together(const Trial *p, int64_t iterations)
 {
     static const int8_t few[] = { 4, 5, 3, 6, 7, 2 };
-    if (rounds <= WHOLE && rounds * p->work <= 512) return rounds;
+    if (iterations <= WHOLE && iterations * p->work <= 512) return iterations;
     for (size_t i = 0; i < sizeof few; i++)
-        if (rounds % few[i] == 0) return few[i];
+        if (iterations % few[i] == 0) return few[i];
     return 1;
 }
 
@@ -64,11 +64,11 @@ static int64_t rounds_together(const Trial *p, int64_t rounds)
 static void reduce_lanes(Trial *p, int number, bool single)
 {
     int64_t n = p->size[number], w = cpu_lane_width(p, n);
-    bool odd = rounds_together(p, ceil_to(n, w) / w) < 3 && n >= 32 * w;
+    bool odd = iterations_together(p, ceil_to(n, w) / w) < 3 && n >= 32 * w;
     if (w < 4 || !cpu_padto(p, number, odd && !single ? 4 * w : w)) return;
     cpu_split(p, number, w, AXIS_UNROLL);
     if (!single && opt_axis(p->k, number) >= 0 && !is_symbolic(p, number))
-        cpu_split(p, number, rounds_together(p, trial_size(p, number)), AXIS_UNROLL);
+        cpu_split(p, number, iterations_together(p, trial_size(p, number)), AXIS_UNROLL);
 }
 
 static void lanes_on(Trial *p, int number, int64_t replicas)
@@ -81,8 +81,8 @@ static void lanes_on(Trial *p, int number, int64_t replicas)
             return;
 }
 
-/* What is moved between the lanes of one loop and the rounds of another: a square of both where each has enough, else
- * few rounds that lie between the lanes in memory. */
+/* What is moved between the lanes of one loop and the iterations of another: a square of both where each has enough,
+ * else few iterations that lie between the lanes in memory. */
 typedef struct { int lane, row; int64_t lanes, rows; } Block;
 
 static int64_t lanes_of_all(const Trial *p, int number)
@@ -93,24 +93,24 @@ static int64_t lanes_of_all(const Trial *p, int number)
     return floor_power(n);
 }
 
-/* Is something loaded side by side along the row and apart along the lanes, and all stored side by side along the
- * lanes? Or is what lies side by side along the lanes stored in turns? Two squares at once are more than the registers
+/* Is something loaded side by side along the row and scattered along the lanes, and all stored side by side along the
+ * lanes? Or is what lies side by side along the lanes stored mixed? Two squares at once are more than the registers
  * hold. */
 static bool is_block(const Trial *p, Block *b)
 {
     int64_t few = p->size[b->row];
-    bool side = true, load_turns = few <= LANE_TURNS, store_turns = load_turns, along = false;
-    int apart = 0, rows = 0;
+    bool side = true, load_mixed = few <= LANE_INTERLEAVED, store_mixed = load_mixed, along = false;
+    int scattered = 0, rows = 0;
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
         int64_t lane = a->step[b->lane];
         bool row = a->step[b->row] == 1 && !a->gated;
-        if (a->store) side &= lane == 1, store_turns &= row && lane == few;
+        if (a->store) side &= lane == 1, store_mixed &= row && lane == few;
         else if (lane == 1) along = true;
-        else if (a->ranges >> b->lane & 1) apart++, rows += row, load_turns &= row && lane == few;
+        else if (a->ranges >> b->lane & 1) scattered++, rows += row, load_mixed &= row && lane == few;
     }
-    b->rows = few <= LANE_TURNS ? few : b->lanes;
-    return (side && rows && (load_turns || (rows == 1 && few >= b->lanes))) || (store_turns && along && !apart);
+    b->rows = few <= LANE_INTERLEAVED ? few : b->lanes;
+    return (side && rows && (load_mixed || (rows == 1 && few >= b->lanes))) || (store_mixed && along && !scattered);
 }
 
 static bool move_block(Trial *p)
@@ -119,7 +119,7 @@ static bool move_block(Trial *p)
     for (uint32_t i = p->nout; i-- > 0;)
         for (uint32_t j = p->nout; j-- > 0;) {
             Block b = { .lane = p->number[i], .row = p->number[j], .lanes = lanes_of_all(p, p->number[i]) };
-            if (p->size[b.row] > LANE_TURNS && p->size[b.row] < b.lanes) b.lanes = floor_power(p->size[b.row]);
+            if (p->size[b.row] > LANE_INTERLEAVED && p->size[b.row] < b.lanes) b.lanes = floor_power(p->size[b.row]);
             if (i == j || is_symbolic(p, b.lane) || is_symbolic(p, b.row) || b.lanes < 4 || p->size[b.row] < 2 ||
                 !is_block(p, &b))
                 continue;
@@ -147,7 +147,7 @@ static void compute_once(Trial *p)
     }
 }
 
-/* Two or three rounds at once of an output loop on which most of what is loaded in lanes does not depend: tables of
+/* Two or three iterations at once of an output loop on which most of what is loaded in lanes does not depend: tables of
  * places and weights are then read once for several channels. */
 static void share_loads(Trial *p, int lane)
 {
@@ -167,7 +167,7 @@ static void share_loads(Trial *p, int lane)
     if (best >= 0) cpu_split(p, best, p->size[best] % 2 ? 3 : 2, AXIS_UPCAST);
 }
 
-/* Are rounds stored multiples of a page apart? Then each is a stream that wants more than a line at a time. */
+/* Are iterations stored at a stride of whole pages? Then each is a stream that wants more than a line at a time. */
 static bool pages_apart(const Trial *p, int number)
 {
     for (uint32_t i = 0; i < p->naccess; i++) {
@@ -186,11 +186,11 @@ static void running(Trial *p, int number)
     if (lane >= 0 && cpu_worth_lanes(p, lane)) lanes_on(p, lane, pages_apart(p, number) ? 4 : 1);
 }
 
-/* A short row that is kept stays in registers: its loop has the rounds of the reduces, none is left. */
+/* A short row that is kept stays in registers: its loop has the iterations of the reduces, none is left. */
 static bool whole_row(Trial *p, int number)
 {
     int64_t n = p->size[number], w = cpu_lane_width(p, n);
-    if (w < 4 || rounds_together(p, ceil_to(n, w) / w) * w < n || !cpu_padto(p, number, w)) return false;
+    if (w < 4 || iterations_together(p, ceil_to(n, w) / w) * w < n || !cpu_padto(p, number, w)) return false;
     cpu_split(p, number, w, AXIS_UPCAST);
     if (opt_axis(p->k, number) >= 0) cpu_split(p, number, trial_size(p, number), AXIS_UPCAST);
     return true;
@@ -346,7 +346,7 @@ static void best_of_moves(Trial *p, const Kernel *k)
     *p->out = best;
 }
 
-/* Are terms of a sum looked up at places that the data tell, in place of being walked through? Or one look-up by
+/* Are terms of a sum looked up at data-dependent places, in place of being walked through? Or one look-up by
  * another? */
 static bool looks_up(const Trial *p)
 {

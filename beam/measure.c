@@ -1,6 +1,6 @@
 /* The worker's side of a search: rounds of lists for one kernel, the incumbent first. All are lowered and compiled
- * together; each is timed, those that come near the incumbent in turns with it, so that noise hits both; one that is
- * faster is checked (check.c). What may crash or hang is announced first (wire.h). */
+ * together; each is timed, those that come near the incumbent in alternation with it, so that noise hits both; one that
+ * is faster is checked (check.c). What may crash or hang is announced first (wire.h). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "graph/base/order.h"
 
 #define NO_LIMIT 1e9               /* seconds */
-enum { LISTS = ROUND_MOST, TURNS = 5, MOST_BYTES = 1 << 26 };
+enum { LISTS = ROUND_MOST, TIMES = 5, MOST_BYTES = 1 << 26 };
 typedef struct { Kernel *k; Code *code; uint32_t at; ListState state; char why[160]; } Try;
 typedef struct {
     const Backend *b;
@@ -127,22 +127,22 @@ static int runs_for(const RoundHead *h, double seconds)
 /* A GPU's first launch is cold and alone: it says little of kernels that take microseconds. */
 static double limit_for(const Tuner *t, double incumbent_s) { return 1.2 * incumbent_s + (t->t->max_block ? 3e-5 : 0); }
 
-/* In turns with the incumbent when the first timing comes near it. gain: what it saves of the incumbent's time, by the
- * turns' median and by the best of each: noise is seldom lucky twice. */
+/* In alternation with the incumbent when the first timing comes near it. gain: what it saves of the incumbent's time,
+ * by the ratios' median and by the best of each: noise is seldom lucky twice. */
 static TgStatus race(Tuner *t, const RoundHead *h, Try *l, double *seconds, double *incumbent_s, double *gain)
 {
-    double ratio[TURNS];
-    uint32_t turn = 0;
+    double ratio[TIMES];
+    uint32_t i = 0;
     TRY(time_list(t, l, runs_for(h, *incumbent_s), limit_for(t, *incumbent_s), seconds));
-    for (; turn < TURNS && *seconds < 1.05 * *incumbent_s; turn++) {
+    for (; i < TIMES && *seconds < 1.05 * *incumbent_s; i++) {
         double mine = 1e30, theirs = 1e30;
         TRY(time_list(t, &t->list[0], runs_for(h, *incumbent_s), NO_LIMIT, &theirs));
         TRY(time_list(t, l, runs_for(h, *incumbent_s), NO_LIMIT, &mine));
-        ratio[turn] = mine / theirs;
+        ratio[i] = mine / theirs;
         *incumbent_s = fmin(*incumbent_s, theirs);
         *seconds = fmin(*seconds, mine);
     }
-    *gain = turn < TURNS ? 0 : 1 - fmax(median_of(ratio, TURNS), *seconds / *incumbent_s);
+    *gain = i < TIMES ? 0 : 1 - fmax(median_of(ratio, TIMES), *seconds / *incumbent_s);
     return TG_OK;
 }
 

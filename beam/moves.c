@@ -48,7 +48,7 @@ static bool replay_op(Replay *p, const OptOp *op, uint8_t id)
     return true;
 }
 
-/* STAGE names the axis of its rounds, beside the parameter. */
+/* STAGE names the axis of its iterations, beside the parameter. */
 static bool names_second(const OptOp *op) { return op->kind == OPT_SWAP || op->kind == OPT_STAGE; }
 static bool names_axis(const OptOp *op)
 {
@@ -279,7 +279,8 @@ static void packs(Moves *m)
     }
 }
 
-/* An operand that a GPU's workgroup reads together, a tile each round of a reduce loop; or one tile instead of two. */
+/* An operand that a GPU's workgroup reads together, a tile each iteration of a reduce loop; or one tile instead of two.
+ */
 static void stages(Moves *m)
 {
     uint64_t staged = 0;

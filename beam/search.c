@@ -2,10 +2,10 @@
  *
  * Every unique kernel is timed under its list first. Then the one with the most time in a run (less for those that
  * lately gained nothing) gets a round, again and again:
- *   1. pool: neighbours (moves.c) of the lists that are kept; lowered, told apart by their code, estimated (cost.c,
+ *   1. pool: neighbours (moves.c) of the lists that are kept; lowered, distinguished by their code, estimated (cost.c,
  * times the error of the estimate of the list that they are neighbours of); the best estimates' neighbours join, twice;
  *   2. the best estimates, and a few others in case the estimate errs, go to the worker (worker.c): compiled together,
- * timed in turns with the incumbent, checked;
+ * timed in alternation with the incumbent, checked;
  *   3. the fastest that was right becomes the incumbent and goes to the database at once, so that ending the search at
  * any moment keeps what was found; lists that crash, hang, do not compile or compute something else are remembered as
  * bad. The fastest few are kept for the next round. The model's own graph is never touched: each candidate lives in a
@@ -201,7 +201,7 @@ static uint32_t alike(const Candidate *c, uint32_t n, double estimate)
     return count;
 }
 
-/* Best estimates first, few of those that the estimate cannot tell apart; every fourth from anywhere in the better
+/* Best estimates first, few of those that the estimate finds equal; every fourth from anywhere in the better
  * half. */
 static uint32_t pick(Pool *p, Candidate *out, uint32_t most)
 {
@@ -239,7 +239,7 @@ static void remember_bad(Search *s, const Subject *u, const Candidate *c)
     tunedb_put_bad(s->o->choice->db, u->k->key, s->o->choice->device, &c->opts);
 }
 
-/* What became of a list, for who asked for it: its state, microseconds estimated, measured, and the incumbent's. */
+/* What became of a list, for who requested it: its state, microseconds estimated, measured, and the incumbent's. */
 static void say_result(const Search *s, const Subject *u, const Candidate *c, const ListResult *r)
 {
     static const char *const state[] = { "timed", "BETTER", "illegal", "UNCOMPILED", "WRONG", "FAILED" };

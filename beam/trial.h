@@ -9,7 +9,7 @@ typedef struct {
     bool store, constant, gated;
     uint32_t slot, bytes;           /* of the PARAM; of an element */
     uint64_t ranges, placed;        /* that it depends on; that loaded places in it depend on */
-    uint64_t scattered;             /* along which its elements lie a symbolic size apart */
+    uint64_t scattered;             /* along which its elements lie at a symbolic stride */
     int64_t step[64];               /* by range number; NO_STEP where the index is not linear */
     const UOp *at;
 } Access;

@@ -67,7 +67,7 @@ static bool send_frame(Worker *w, uint32_t kind, const Text *t)
     return ok;
 }
 
-/* The status of what was asked for, which is answered by one EVENT_END. */
+/* The status of what was requested, which is answered by one EVENT_END. */
 static TgStatus hear_end(Worker *w, const char *what)
 {
     Answer a;

@@ -217,7 +217,7 @@ static uint32_t getopt_tables(int program, struct option *longs, char *shorts)
 {
     static char text[OPT_COUNT][NAME_MAX_LEN];
     uint32_t n = 0;
-    *shorts++ = ':';                                    /* a missing argument is told from an unknown option */
+    *shorts++ = ':';                                    /* a missing argument differs from an unknown option */
     for (uint32_t o = 0; o < OPT_COUNT; o++) {
         const OptRow *row = &rows[o];
         if (!(row->programs & program)) continue;

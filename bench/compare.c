@@ -59,7 +59,7 @@ double tensor_rms(const TgTensor *t, bool mapped)
 }
 
 /* Roundings in another order move a coarse value to a neighbour, layers above it to the next: onnxruntime's own
- * optimised and plain results lie two steps apart. */
+ * optimised and plain results differ by two steps. */
 static const double STEPS = 3;
 
 static Tolerance of_type(TgType type, char precision, double rms)

@@ -1,7 +1,7 @@
-/* The verb `diff`: what two models say differently, and how far their outputs lie apart.
+/* The verb `diff`: what two models say differently, and how far their outputs differ.
  *
  * In: two files; inputs for the first, which the second gets by name. Out: inputs, outputs, opsets, operators, nodes
- * and weights that only one has or that differ, then each output's difference. Nodes are told by their names where
+ * and weights that only one has or that differ, then each output's difference. Nodes are known by their names where
  * those are unique, weights by theirs.
  */
 #include <math.h>

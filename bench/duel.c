@@ -343,7 +343,7 @@ static TgStatus start_engines(Duel *d, const Args *a, const char *model, const c
         if (status != TG_OK) return status;
         for (uint32_t i = 0; i < d->nengine; i++)
             if (!strcmp(d->engine[i].peer.name, e->peer.name) && strchr(label, ':'))
-                snprintf(e->peer.name, sizeof e->peer.name, "%.60s", label); /* as it was asked for */
+                snprintf(e->peer.name, sizeof e->peer.name, "%.60s", label); /* as it was requested */
         e->agrees = true;
         peer_silent(&e->peer);
     }

@@ -13,7 +13,7 @@ typedef struct {
     uint32_t runs, cap;
     double block_median[PAIRS_MAX];
     double memory_mib;
-    double cold_start_s, cold_load_s, cold_first_ms;      /* medians of fresh processes; NAN: not asked for */
+    double cold_start_s, cold_load_s, cold_first_ms;      /* medians of fresh processes; NAN: not requested */
     Interval faster; /* how many times as long as the first engine it takes; the first engine's own: placebo */
     bool agrees;                    /* its outputs and the first engine's */
     double cpu_s, wall_s;           /* of its timed blocks: what its threads ran, and how long the blocks took */

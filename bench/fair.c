@@ -23,7 +23,7 @@ bool same_shapes(const DataSet *a, const DataSet *b)
     return true;
 }
 
-/* Elements of whole bytes go round: element i becomes that at i + by. */
+/* Elements of whole bytes rotate: element i becomes that at i + by. */
 static bool turn_tensor(TgTensor *out, const TgTensor *t, uint32_t turn)
 {
     if (!tensor_copy(out, t)) return false;

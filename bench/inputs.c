@@ -246,7 +246,7 @@ static TgStatus shape_option(const Maker *m, int32_t k, int64_t shape[TG_MAX_RAN
     return TG_OK;
 }
 
-/* The largest size of the range that --dim asks for; 1 without one. */
+/* The largest size of the range that --dim requests; 1 without one. */
 static int64_t size_assumed(const Maker *m, const char *symbol)
 {
     int64_t size = 1;

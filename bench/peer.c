@@ -330,7 +330,7 @@ double peer_memory(Peer *p)
     double mib;
     fprintf(p->to, "memory\n");
     fflush(p->to);
-    if (answer(p, &line, "told its memory") != TG_OK) return NAN;
+    if (answer(p, &line, "reported its memory") != TG_OK) return NAN;
     if (!parse_real(line, &mib)) mib = NAN;
     free(line);
     return mib;

@@ -1,4 +1,4 @@
-/* What people read: one-line errors on standard error (and as JSON when that was asked for), progress on a terminal. */
+/* What people read: one-line errors on standard error (and as JSON when that was requested), progress on a terminal. */
 #ifndef TG_SAY_H
 #define TG_SAY_H
 #include <stdbool.h>

@@ -39,7 +39,7 @@ typedef struct {
     const char *program;
     FILE *out;
     Case *list;
-    uint32_t count, cap, told, running;
+    uint32_t count, cap, reported, running;
     Job job[JOBS_MAX];
     TgStatus status;
 } Suite; /* status: of the walk itself */
@@ -176,7 +176,7 @@ static void end_case(Suite *s, Case *c, int code)
 {
     c->code = code;
     c->ended = true;
-    for (; s->told < s->count && s->list[s->told].ended; s->told++) tell(s, &s->list[s->told]);
+    for (; s->reported < s->count && s->list[s->reported].ended; s->reported++) tell(s, &s->list[s->reported]);
 }
 
 /* Waits for one of the children. */

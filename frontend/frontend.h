@@ -14,7 +14,7 @@ typedef struct {
     int64_t opset;                  /* version of the node's domain that the model imports */
     const U *in;
     uint32_t nin, nout;
-    bool told;                      /* the data of a run have a part in what it sees (import.h) */
+    bool from_data;                      /* the data of a run have a part in what it sees (import.h) */
     /* in[] holds numbers of strings, which may be moved and not mixed (TEXT_LINEAR in text.h) */
     bool text;
 } Ctx;
@@ -93,24 +93,24 @@ bool said_to_hold(Graph *g, const Ctx *c, U x, bool *holds);
 bool node_axes(Graph *g, const Ctx *c, int32_t i, int64_t rank, const int64_t **out, uint32_t *n, bool *given);
 /* A graph that is a node's attribute, and the frame whose names it sees: where it is written, though calls of functions
  * may pass it on. */
-typedef struct { const GraphDef *def; Import *home; } SubGraph;
+typedef struct { const GraphDef *def; Import *frame; } SubGraph;
 /* false: it is missing, or something else, and the import fails */
 bool attr_graph(Graph *g, const Ctx *c, const char *name, SubGraph *out);
 /* Imports `sub` of c's node with these values for its inputs; outputs to out. */
 TgStatus import_subgraph(Graph *g, const Ctx *c, const SubGraph *sub, const U *in, uint32_t nin, U *out, uint32_t nout);
 
 /* What the imports of a program have come to know: inputs whose values are part of the graph, and values that only a
- * run can tell (question.h). All of it stays as long as arena. */
+ * run can tell (shape_query.h). All of it stays as long as arena. */
 typedef struct { uint32_t node; TgTensor value; } Answer;
-/* Where the body of a loop stands whose rounds are models of their own: its frame, and of each input the frame whose
- * name it is: 0 that one, 1 that of the call around it, and so on. */
+/* Where the body of a loop stands whose iterations are models of their own: its frame, and of each input the frame
+ * whose name it is: 0 that one, 1 that of the call around it, and so on. */
 typedef struct { const Import *frame; const uint32_t *level; } Outside;
 typedef struct {
     Arena *arena;
     bool *baked;
     Answer *item;
-    uint32_t n, room, asked, used;  /* asked: so far, forgotten ones too; used: how often answers were */
-    struct Rounds *rounds;          /* loops that were run round by round (rounds.h), by */
+    uint32_t n, room, queries, used; /* queries: so far, forgotten ones too; used: how often answers were */
+    struct Iterations *iterations;          /* loops that were run iteration by iteration (iterations.h), by */
     const struct ProgramMaker *maker;
     int64_t pieces;                 /* ProgramMaker's */
     /* an import found that runs make strings; what looks into strings must know them at import: small inputs of them

@@ -1,12 +1,12 @@
 /* Blocks: parts of a graph that repeat one behind the other, a network's layers, become one FUNCTION and a CALL each.
  *
- * Comes in: values and their homes. Goes out: the same values; what a block reads from elsewhere are arguments, what
- * others read of it are results. All of them had memory as their home, so no kernel changes. A unit is a value in
- * memory with what is computed for it alone, down to other memory: a kernel in the making. Two are alike when their
- * expressions are equal but for the memory that they read; units in the order of ids make a line of signs, in which
- * repetitions are found: the period and place that spare most units. Then the blocks are compared wholly: which unit
- * reads which, which arguments are one. Must hold: nothing between two units of a block depends on it, as blocks are
- * intervals of a topological order. Calls of other kinds are in no block. Constants in memory (a joined or folded
+ * Comes in: values and their placements. Goes out: the same values; what a block reads from elsewhere are arguments,
+ * what others read of it are results. All of them had memory as their placement, so no kernel changes. A unit is a
+ * value in memory with what is computed for it alone, down to other memory: a kernel in the making. Two are alike when
+ * their expressions are equal but for the memory that they read; units in the order of ids make a line of signs, in
+ * which repetitions are found: the period and place that spare most units. Then the blocks are compared wholly: which
+ * unit reads which, which arguments are one. Must hold: nothing between two units of a block depends on it, as blocks
+ * are intervals of a topological order. Calls of other kinds are in no block. Constants in memory (a joined or folded
  * weight) belong to the block when only one of its units reads them.
  */
 #include <stdlib.h>
@@ -27,7 +27,7 @@ typedef struct {
 struct Group { uint32_t first, period, times; bool *result; struct Group *next; };
 typedef struct {
     Graph *g;
-    Homes *homes;
+    Placements *placements;
     Arena *arena;
     const UOp *sink, **order;       /* graph_outer of the sink */
     uint32_t norder, nnode, nunit;
@@ -42,7 +42,7 @@ typedef struct {
 /* ---- facts ---- */
 
 static bool is_memory(const UOp *u) { return u->op == UOP_PARAM || u->op == UOP_BUFFER || u->op == UOP_GETTUPLE; }
-static bool in_memory(const Blocks *b, const UOp *u) { return home_of(b->homes, u) >= HOME_MEMORY; }
+static bool in_memory(const Blocks *b, const UOp *u) { return placement_of(b->placements, u) >= PLACED_MEMORY; }
 static bool is_data(const Blocks *b, const UOp *u)
 {
     return u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL && graph_buffer(b->g, buffer_slot(u))->data;
@@ -73,7 +73,7 @@ static void find_units(Blocks *b)
         const UOp *u = b->order[i];
         bool computed = in_memory(b, u) && !b->constant[u->id] && !is_memory(u);
         if (!computed && u->op != UOP_CALL) continue;
-        b->unit[b->nunit] = (Unit){ .root = u, .alone = !computed || home_of(b->homes, u) == HOME_JOIN };
+        b->unit[b->nunit] = (Unit){ .root = u, .alone = !computed || placement_of(b->placements, u) == PLACED_JOIN };
         b->unit_of[u->id] = ++b->nunit;
     }
 }
@@ -128,7 +128,7 @@ static void put_node(Walk *w, const Blocks *b, const UOp *u)
     put(w, (uint64_t)u->arg.i);
     put(w, (uintptr_t)u->arg.blob);
     put(w, (uintptr_t)u->shape);
-    put(w, home_of(b->homes, u));
+    put(w, placement_of(b->placements, u));
     for (uint32_t k = 0; k < u->nsrc; k++) put(w, b->number[u->src[k]->id]);
 }
 
@@ -324,7 +324,7 @@ static const UOp *function_of(Blocks *b, const Group *r, const UOp *const *arg, 
     for (uint32_t k = 0; k < narg; k++)
         memo[arg[k]->id] = uop_param(b->g, (DType)arg[k]->dtype, arg[k]->shape->dim, uop_rank(arg[k]), base + k);
     for (uint32_t m = 0; m < r->period; m++) {
-        const UOp *u = graph_rebuild(b->g, b->unit[r->first + m].root, memo, b->homes);
+        const UOp *u = graph_rebuild(b->g, b->unit[r->first + m].root, memo, b->placements);
         if (r->result[m]) value[n++] = u;
     }
     const UOp *f = UOP(b->g, UOP_FUNCTION, DT_VOID, ARG_I(base), uop_new(b->g, UOP_TUPLE, DT_VOID, NO_ARG, value, n));
@@ -362,16 +362,16 @@ static void call_block(Blocks *b, const Group *r, uint32_t first, const UOp *fun
 {
     const UOp **src = NEW_N(b->arena, const UOp *, narg + 1);
     src[0] = function;
-    for (uint32_t k = 0; k < narg; k++) src[k + 1] = graph_rebuild(b->g, arg[k], map, b->homes);
+    for (uint32_t k = 0; k < narg; k++) src[k + 1] = graph_rebuild(b->g, arg[k], map, b->placements);
     const UOp *call = uop_new(b->g, UOP_CALL, DT_VOID, NO_ARG, src, narg + 1);
-    home_set(b->homes, call, HOME_OPEN, home_order(b->homes, b->unit[first].root));
+    placement_set(b->placements, call, PLACED_OPEN, placement_order(b->placements, b->unit[first].root));
     if (first != r->first) rename_nodes(b, r, first, call);
     for (uint32_t m = 0, n = 0; m < r->period; m++) {
         const UOp *u = b->unit[first + m].root;
         if (!r->result[m]) continue;
         map[u->id] =
             UOP(b->g, UOP_GETTUPLE, (DType)u->dtype, ARG_I(n++), call, uop_sizes(b->g, u->shape->dim, uop_rank(u)));
-        home_move(b->homes, map[u->id], u);
+        placement_move(b->placements, map[u->id], u);
     }
 }
 
@@ -392,22 +392,22 @@ static const UOp *rewrite(Blocks *b)
     /* constants first, then as it was: a call stands where its first unit stood */
     for (uint32_t i = 0; i < b->norder; i++) {
         const UOp *u = b->order[i];
-        home_set(b->homes, u, home_of(b->homes, u), b->constant[u->id] ? u->id : u->id + b->nnode);
+        placement_set(b->placements, u, placement_of(b->placements, u), b->constant[u->id] ? u->id : u->id + b->nnode);
     }
     for (uint32_t i = 0; i < b->nunit;) {
         const Group *r = b->unit[i].group;
         if (r && results_of(r) <= RESULTS_MAX) {
             call_group(b, r, map);
             i += r->period * r->times;
-        } else graph_rebuild(b->g, b->unit[i++].root, map, b->homes);
+        } else graph_rebuild(b->g, b->unit[i++].root, map, b->placements);
     }
-    return graph_rebuild(b->g, b->sink, map, b->homes);
+    return graph_rebuild(b->g, b->sink, map, b->placements);
 }
 
-const UOp *graph_blocks(Graph *g, const UOp *sink, Homes *homes)
+const UOp *graph_blocks(Graph *g, const UOp *sink, Placements *placements)
 {
     uint32_t n = graph_count(g);
-    Blocks b = { .g = g, .homes = homes, .arena = arena_new(), .sink = sink, .nnode = n };
+    Blocks b = { .g = g, .placements = placements, .arena = arena_new(), .sink = sink, .nnode = n };
     b.order = graph_outer(g, sink, b.arena, &b.norder);
     b.constant = NEW_N(b.arena, uint8_t, n);
     b.unit_of = NEW_N(b.arena, uint32_t, n);

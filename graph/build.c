@@ -1,4 +1,4 @@
-/* Builders' ground: failing, sizes, constants. Sizes that the data tell are in build_size.c, movement is in
+/* Builders' ground: failing, sizes, constants. Data-dependent sizes are in build_size.c, movement is in
  * build_move.c, element-wise in build_math.c and build_approx.c, reductions and products in build_reduce.c, indexing by
  * data in build_gather.c. To add one: a line in build.h that says shapes and dtypes, a function of builders that are
  * there, a test. What must hold: a builder checks what uop_new asserts (ranks, sizes, dtypes) and fails with
@@ -59,8 +59,8 @@ bool same_size(Graph *g, U a, U b)
 int64_t fixed_size(Graph *g, U x, uint32_t k)
 {
     U dim = uop_dim(x, k);
-    if (size_told(g, dim))
-        graph_fail_code(g, TG_UNSUPPORTED, "the size of axis %u, which the data tell, must be known", k);
+    if (size_from_data(g, dim))
+        graph_fail_code(g, TG_UNSUPPORTED, "the size of axis %u, which depends on data, must be known", k);
     else if (!uop_is_const(dim)) graph_doubt(g, dim, uop_index(g, dim->vmax));
     return dim->vmax;
 }

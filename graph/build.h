@@ -25,9 +25,9 @@ U dim_product(Graph *g, const U *dim, uint32_t n);
 U dim_simplify(Graph *g, U size);
 /* known to be equal; where it is not, that is a doubt (uop.h) */
 bool same_size(Graph *g, U a, U b);
-/* Where a size that the data tell meets another, it is taken to fit, and the kernels that read what it belongs to check
+/* Where a data-dependent size meets another, it is taken to fit, and the kernels that read what it belongs to check
  * that (guard.h). */
-/* known to be equal, or may be by what the data tell; not: that is a doubt */
+/* known to be equal, or may be by a run's data; not: that is a doubt */
 bool may_agree(Graph *g, U a, U b);
 /* x, whose size on the axis may_agree with this one, with it */
 U sized(Graph *g, U x, int64_t axis, U size);
@@ -39,7 +39,7 @@ U common_size(Graph *g, U a, U b);
 U stretched(Graph *g, U x, int64_t axis, U size);
 /* x, with which it is checked that a is this common size or 1 */
 U beside_size(Graph *g, U x, U a, U size);
-/* dim k as a number: a symbolic one is taken for its largest value, which is a doubt; one that the data tell is
+/* dim k as a number: a symbolic one is taken for its largest value, which is a doubt; one that depends on data is
  * unsupported */
 int64_t fixed_size(Graph *g, U x, uint32_t k);
 int64_t fixed_numel(Graph *g, U x);                              /* the same of all */

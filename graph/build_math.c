@@ -129,9 +129,10 @@ U div_(Graph *g, U a, U b)
     if (!one_dtype(g, UOP_IDIV, &a, &b)) return error_node(g);
     U q = idiv(g, a, b);
     if (!may_be_negative(a) && !may_be_negative(b)) return q;
-    U zero = like(g, a, 0), apart = xor_(g, lt(g, a, zero), lt(g, b, zero)), rest = ne(g, mod_floor(g, a, b), zero);
+    U zero = like(g, a, 0), signs_differ = xor_(g, lt(g, a, zero), lt(g, b, zero)),
+      rest = ne(g, mod_floor(g, a, b), zero);
     /* the floor is one below when signs differ and there is a rest */
-    return add(g, q, cast(g, and_(g, apart, rest), a->dtype));
+    return add(g, q, cast(g, and_(g, signs_differ, rest), a->dtype));
 }
 
 U mod_trunc(Graph *g, U a, U b)

@@ -31,10 +31,10 @@ U reshape(Graph *g, U x, const U *dim, uint32_t rank)
     while (x->op == UOP_RESHAPE && !same_dims(x, dim, rank)) x = x->src[0];
     if (same_dims(x, dim, rank)) return x;
     U from = dim_product(g, x->shape->dim, uop_rank(x)), to = dim_product(g, dim, rank);
-    bool told = from != to && (size_told(g, from) || size_told(g, to)), fits = may_agree(g, from, to);
-    if (!fits && (told || (uop_is_const(from) && uop_is_const(to))))
+    bool from_data = from != to && (size_from_data(g, from) || size_from_data(g, to)), fits = may_agree(g, from, to);
+    if (!fits && (from_data || (uop_is_const(from) && uop_is_const(to))))
         return graph_fail(g, "reshape: %lld elements do not fill %lld", (long long)from->vmax, (long long)to->vmax);
-    if (told && !uop_is_int_const(dim_sub(g, from, to), 0))
+    if (from_data && !uop_is_int_const(dim_sub(g, from, to), 0))
         x = sized(g, UOP(g, UOP_RESHAPE, DT_VOID, NO_ARG, x, uop_sizes(g, &from, 1)), 0, to);
     return UOP(g, UOP_RESHAPE, DT_VOID, NO_ARG, x, uop_sizes(g, dim, rank));
 }
@@ -57,7 +57,7 @@ U expand(Graph *g, U x, const U *dim, uint32_t rank)
     x = reshape(g, x, d, rank);
     if (is_error(x) || same_dims(x, dim, rank)) return x;
     for (uint32_t k = 0; k < rank; k++)
-        if (!is_size(d[k], 1) && size_told(g, d[k]) && common_size(g, d[k], dim[k]) == dim[k])
+        if (!is_size(d[k], 1) && size_from_data(g, d[k]) && common_size(g, d[k], dim[k]) == dim[k])
             x = stretched(g, x, k, dim[k]);
         else if (!is_size(d[k], 1) && may_agree(g, d[k], dim[k])) x = sized(g, x, k, dim[k]);
         else if (!is_size(d[k], 1))

@@ -1,4 +1,4 @@
-/* Sizes that only the data tell (custom.h), where they meet others: what they belong to takes the other's size, by an
+/* Data-dependent sizes (custom.h), where they meet others: what they belong to takes the other's size, by an
  * index of which every place is 0 where the size is 1, and a guard compares when the kernel runs that reads it
  * (guard.h). So nothing is assumed that is not checked, and no memory is read that is not there. Sizes of other kinds
  * are left to dims.h: where those are not known to be equal there is a doubt.
@@ -9,7 +9,7 @@
 
 enum { READ_DEPTH = 8 };
 
-static bool is_told(Graph *g, U a, U b) { return size_told(g, a) || size_told(g, b); }
+static bool is_told(Graph *g, U a, U b) { return size_from_data(g, a) || size_from_data(g, b); }
 static bool may_be(U size, int64_t v) { return size->vmin <= v && v <= size->vmax; }
 static bool may_meet(Graph *g, U a, U b) { return may_be(dim_sub(g, a, b), 0); }
 

@@ -10,15 +10,15 @@
 const UOp *size_var(Graph *g, const char *what, int64_t least, int64_t largest)
 {
     const UOp *v = uop_var(g, arena_printf(graph_arena(g), "%s_%u", what, graph_count(g)), least, largest);
-    map_put(graph_told(g), &v->id, sizeof v->id, (void *)(uintptr_t)v);
+    map_put(graph_data_sizes(g), &v->id, sizeof v->id, (void *)(uintptr_t)v);
     return v;
 }
 
-bool size_told(Graph *g, const UOp *size)
+bool size_from_data(Graph *g, const UOp *size)
 {
-    bool told = size->op == UOP_DEFINE_VAR && map_get(graph_told(g), &size->id, sizeof size->id);
-    for (uint32_t k = 0; k < size->nsrc && !told; k++) told = size_told(g, size->src[k]);
-    return told;
+    bool from_data = size->op == UOP_DEFINE_VAR && map_get(graph_data_sizes(g), &size->id, sizeof size->id);
+    for (uint32_t k = 0; k < size->nsrc && !from_data; k++) from_data = size_from_data(g, size->src[k]);
+    return from_data;
 }
 
 int64_t size_number(const UOp *size) { return uop_is_const(size) ? uop_const_int(size) : -1 - (int64_t)size->id; }
@@ -30,14 +30,14 @@ const UOp *size_setter(Graph *g, const UOp *var)
     return NULL;
 }
 
-/* A CALL that sets a size which sink asks for, while none that it reaches does; NULL: there is none. */
+/* A CALL that sets a size which sink requests, while none that it reaches does; NULL: there is none. */
 static const UOp *lacking(Graph *g, const UOp *sink)
 {
     Arena *a = arena_new();
     uint32_t n;
     const UOp **order = uop_toposort(g, &sink, 1, a, &n), *call = NULL;
     for (uint32_t i = 0; i < n && !call; i++) {
-        bool set = order[i]->op != UOP_DEFINE_VAR || !size_told(g, order[i]);
+        bool set = order[i]->op != UOP_DEFINE_VAR || !size_from_data(g, order[i]);
         for (uint32_t k = 0; k < n && !set; k++) set = call_sets(order[k], order[i]);
         if (!set) call = size_setter(g, order[i]);
     }

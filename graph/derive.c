@@ -231,7 +231,7 @@ static Bounds alu_bounds(int rule, DType t, Arg arg, const UOp *const *src)
         return t == DT_BOOL          ? (Bounds){ a.lo & b.lo, a.hi & b.hi }
             : a.lo >= 0 && b.lo >= 0 ? (Bounds){ 0, min64(a.hi, b.hi) }
                                      : all;
-    case MM_XOR:                        /* with -1: the order turned round */
+    case MM_XOR:                        /* with -1: the order reversed */
         if (dtype_info[t].kind != KIND_SINT) return all;
         if (a.lo == -1 && a.hi == -1) return (Bounds){ ~b.hi, ~b.lo };
         return b.lo == -1 && b.hi == -1 ? (Bounds){ ~a.hi, ~a.lo } : all;

@@ -1,41 +1,44 @@
-/* Homes, and what a FUNCTION means: its body with arguments in the place of PARAMs (blocks.h). */
+/* Placements, and what a FUNCTION means: its body with arguments in the place of PARAMs (blocks.h). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/blocks.h"
 
-/* ---- homes ---- */
+/* ---- placements ---- */
 
-Home home_of(const Homes *h, const UOp *u) { return h && u->id < h->cap ? (Home)h->home[u->id] : HOME_OPEN; }
-uint32_t home_order(const Homes *h, const UOp *u)
+Placement placement_of(const Placements *h, const UOp *u)
+{
+    return h && u->id < h->cap ? (Placement)h->placement[u->id] : PLACED_OPEN;
+}
+uint32_t placement_order(const Placements *h, const UOp *u)
 {
     return h && u->id < h->cap && h->order[u->id] ? h->order[u->id] - 1 : u->id;
 }
 
-void home_set(Homes *h, const UOp *u, Home home, uint32_t order)
+void placement_set(Placements *h, const UOp *u, Placement placement, uint32_t order)
 {
     if (u->id >= h->cap) {
         uint32_t cap = u->id + u->id / 2 + 1024;
-        h->home = realloc(h->home, cap * sizeof *h->home);
+        h->placement = realloc(h->placement, cap * sizeof *h->placement);
         h->order = realloc(h->order, cap * sizeof *h->order);
-        memset(h->home + h->cap, 0, (cap - h->cap) * sizeof *h->home);
+        memset(h->placement + h->cap, 0, (cap - h->cap) * sizeof *h->placement);
         memset(h->order + h->cap, 0, (cap - h->cap) * sizeof *h->order);
         h->cap = cap;
     }
-    h->home[u->id] = (uint8_t)home;
+    h->placement[u->id] = (uint8_t)placement;
     h->order[u->id] = order + 1;
 }
 
-void home_move(Homes *h, const UOp *to, const UOp *from)
+void placement_move(Placements *h, const UOp *to, const UOp *from)
 {
-    if (h && to != from) home_set(h, to, home_of(h, from), home_order(h, from));
+    if (h && to != from) placement_set(h, to, placement_of(h, from), placement_order(h, from));
 }
 
-void homes_free(Homes *h)
+void placements_free(Placements *h)
 {
-    free(h->home);
+    free(h->placement);
     free(h->order);
-    *h = (Homes){ 0 };
+    *h = (Placements){ 0 };
 }
 
 /* ---- bodies ---- */
@@ -57,7 +60,7 @@ const UOp **graph_outer(Graph *g, const UOp *root, Arena *arena, uint32_t *count
 
 typedef struct { const UOp *u; uint32_t next; } Frame;
 
-const UOp *graph_rebuild(Graph *g, const UOp *root, const UOp **memo, Homes *homes)
+const UOp *graph_rebuild(Graph *g, const UOp *root, const UOp **memo, Placements *placements)
 {
     uint32_t top = 0, cap = 64;
     Frame *stack = malloc(cap * sizeof *stack);
@@ -75,7 +78,7 @@ const UOp *graph_rebuild(Graph *g, const UOp *root, const UOp **memo, Homes *hom
         const UOp *src[u->nsrc + 1];
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = is_scope(u) ? u->src[k] : memo[u->src[k]->id];
         memo[u->id] = uop_with(g, u, src);
-        home_move(homes, memo[u->id], u);
+        placement_move(placements, memo[u->id], u);
         top--;
     }
     free(stack);

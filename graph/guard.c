@@ -28,10 +28,10 @@ TgStatus guard_fail(const Guard *w, TgStatus code, const int64_t *word)
                                                  : word[0] - size;
     if (w->kind == GUARD_NONZERO) return fail_at(code, w->node, w->op, w->field, "division of integers by zero");
     if (w->kind == GUARD_SIZE)
-        return fail_at(code, w->node, w->op, NULL, "a size that the data tell is %lld; wanted %lld", (long long)word[0],
+        return fail_at(code, w->node, w->op, NULL, "a data-dependent size is %lld; wanted %lld", (long long)word[0],
                        (long long)size);
     if (w->kind == GUARD_BROADCAST)
-        return fail_at(code, w->node, w->op, NULL, "sizes %lld, which the data tell, and %lld do not broadcast",
+        return fail_at(code, w->node, w->op, NULL, "sizes %lld, which depends on data, and %lld do not broadcast",
                        (long long)word[0], (long long)size);
     return fail_at(code, w->node, w->op, w->field, "index %lld; the axis has size %lld", (long long)index,
                    (long long)size);

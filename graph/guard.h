@@ -12,7 +12,7 @@
 typedef enum {
     GUARD_INDEX,                    /* 0 <= value < bound, else 0 */
     GUARD_NONZERO,                  /* value != 0, else 1; the bound is 0 */
-    GUARD_SIZE,                     /* value == bound, else 1: sizes that the data tell */
+    GUARD_SIZE,                     /* value == bound, else 1: data-dependent sizes */
     GUARD_BROADCAST,                /* value == bound or value == 1, else 1 */
 } GuardKind;
 /* In the graph's arena; names that are not known are NULL. from_end: negative positions were counted from the end

@@ -197,7 +197,7 @@ struct Rewriter {
     uint32_t src_cap;
 };
 
-/* Sixteen neighbouring ids share a place, since nodes made together are asked for together; the places are spread. */
+/* Sixteen neighbouring ids share a place, since nodes made together are requested together; the places are spread. */
 static MemoSlot *memo_slot(const Rewriter *r, const UOp *u)
 {
     uint32_t mask = (1u << r->memo_bits) - 1,

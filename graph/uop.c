@@ -25,7 +25,7 @@ struct Graph {
     TgStatus error;
     void *folds;
     Guard place;
-    Map calls, told, renames;
+    Map calls, data_sizes, renames;
     const Doubt *doubt, *need;
     uint32_t *mark, marked, walk;       /* uop_toposort's: a node is marked when its mark is the walk's number */
 };
@@ -46,7 +46,7 @@ Graph *graph_new(void)
     map_init(&g->blob, g->arena);
     map_init(&g->shape, g->arena);
     map_init(&g->calls, g->arena);
-    map_init(&g->told, g->arena);
+    map_init(&g->data_sizes, g->arena);
     map_init(&g->renames, g->arena);
     return g;
 }
@@ -65,7 +65,7 @@ void graph_free(Graph *g)
 
 Arena *graph_arena(Graph *g) { return g->arena; }
 Map *graph_calls(Graph *g) { return &g->calls; }
-Map *graph_told(Graph *g) { return &g->told; }
+Map *graph_data_sizes(Graph *g) { return &g->data_sizes; }
 Guard *graph_place(Graph *g) { return &g->place; }
 void **graph_folds(Graph *g) { return &g->folds; }
 uint32_t graph_count(const Graph *g) { return g->count; }

@@ -121,7 +121,7 @@ void graph_rename(Graph *g, const UOp *call, const Renamed *node, uint32_t count
 uint32_t graph_renamed(Graph *g, const UOp *call, uint32_t node);       /* node itself where nothing is known */
 struct Guard *graph_place(Graph *g);                        /* guard.c: what is built now belongs to */
 struct Map *graph_calls(Graph *g);                          /* guard.c: places of CALLs by id */
-struct Map *graph_told(Graph *g);                           /* custom.c: DEFINE_VARs that the data tell, by id */
+struct Map *graph_data_sizes(Graph *g); /* custom.c: DEFINE_VARs of data-dependent sizes, by id */
 void **graph_folds(Graph *g);                                /* fold.c's memo, in the graph's arena */
 uint32_t graph_count(const Graph *g);                        /* ids are below this */
 const UOp *graph_node(const Graph *g, uint32_t id);

@@ -34,7 +34,7 @@ typedef enum {
     TG_UNSUPPORTED = 5,   /**< valid, but not covered yet */
     TG_LIMIT = 6,         /**< memory or another limit */
     TG_CACHE = 7,         /**< cache folder, compiler or disk */
-    TG_DEVICE = 8,        /**< the device that was asked for */
+    TG_DEVICE = 8,        /**< the device that was requested */
     TG_INTERNAL = 9,      /**< our own mistake */
     TG_TIMEOUT = 124      /**< the time limit */
 } TgStatus;
@@ -117,7 +117,7 @@ typedef struct {
     const char *cache_dir;     /**< NULL: $XDG_CACHE_HOME/tgrun, else $HOME/.cache/tgrun */
     int32_t no_cache;          /**< 1: neither read nor write the cache folder */
     int64_t max_memory_bytes;  /**< 0: no limit of ours */
-    int32_t beam;              /**< width of the search that tg_prepare makes, 0: none, unless tune_s asks for one */
+    int32_t beam;              /**< width of the search that tg_prepare makes, 0: none, unless tune_s requests one */
     const char *opts; /**< lists of OptOps that take the place of the chosen ones, as tg_kernel tells them: lines
                          `KERNEL: LIST`; blank lines and # lines do not count; NULL: none */
     double tune_s;             /**< seconds that it may take, 0: until nothing is gained any more */

@@ -6,7 +6,7 @@
  * devices), and what was opened must be a regular file.
  * One use of links is common and harmless: a download cache in which model and weights are links into one folder of
  * blobs. So when the user's path is itself a link, a link beside it may lead into the folder in which the model really
- * lies. Hard links cannot be told from files; the kernel's protected_hardlinks guards against foreign ones. A file that
+ * lies. Hard links look like files; the kernel's protected_hardlinks guards against foreign ones. A file that
  * is cut short while it is mapped raises SIGBUS on the next access: a program that must survive that catches the
  * signal.
  */

@@ -21,7 +21,7 @@ typedef struct {
     size_t size_bytes;
 } TensorDef;
 
-/* ANY, ROWS: of loops' bodies alone (frontend/control/rounds.h), the second a sequence, which may come as one
+/* ANY, ROWS: of loops' bodies alone (frontend/control/iterations.h), the second a sequence, which may come as one
  * tensor. */
 typedef enum {
     VALUE_TENSOR,
@@ -35,7 +35,7 @@ typedef enum {
 } ValueKind;
 typedef struct { int64_t size; const char *symbol; } DimDef;      /* size -1: free */
 /* inside: what a sequence or an optional holds, or a map's values, at most VALUE_DEPTH of them; their type and dim are
- * told outside too. type 0: unknown; rank -1: not declared. */
+ * given outside too. type 0: unknown; rank -1: not declared. */
 enum { VALUE_DEPTH = 4 };
 /* key: type of a map's keys */
 typedef struct ValueDef {

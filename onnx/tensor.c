@@ -209,7 +209,7 @@ static TgStatus decode_strings(TensorDef *t, const TensorSource *s, const Onnx__
     return TG_OK;
 }
 
-/* The typed fields: exactly the one that the type asks for, with exactly as many numbers as the shape. */
+/* The typed fields: exactly the one that the type requests, with exactly as many numbers as the shape. */
 static TgStatus decode_typed(TensorDef *t, const TensorSource *s, const Onnx__TensorProto *p, const Place *at)
 {
     const struct { char store; const char *name; size_t n; const void *data; } fields[] = {

@@ -17,7 +17,7 @@ static const UOp *load(Rangeify *r, const UOp *buffer, const Inst *i)
 }
 
 /* The part in which `at` lies. Outside of all of them, where nothing is read, any value will do: no part may have been
- * asked for then. */
+ * requested then. */
 static const UOp *select_part(Rangeify *r, const Inst *i, const UOp *at)
 {
     const UOp *u = i->node, *v = NULL, *begin[u->nsrc + 1];
@@ -133,7 +133,7 @@ void kernel_vars(Kernel *k)
     for (uint32_t i = 0; i < n; i++) {
         if (order[i]->op != UOP_DEFINE_VAR) continue;
         if (!kernel_add_var(k, order[i]))
-            graph_fail_code(k->g, TG_UNSUPPORTED, "a kernel of more than %d sizes that only the data tell",
+            graph_fail_code(k->g, TG_UNSUPPORTED, "a kernel of more than %d data-dependent sizes",
                             KERNEL_VARS);
     }
     arena_free(a);
@@ -457,11 +457,11 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
     Piece *piece = NEW_N(r->arena, Piece, r->ncut + r->nnode);
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->ncut; i++)
-        piece[n++] =
-            (Piece){ home_order(r->homes, r->cut[i].root), i + (r->cut[i].join ? r->ncut : 0), &r->cut[i], NULL };
+        piece[n++] = (Piece){ placement_order(r->placements, r->cut[i].root), i + (r->cut[i].join ? r->ncut : 0),
+                              &r->cut[i], NULL };
     for (uint32_t id = 0; id < r->nnode; id++)
         if (r->called[id])
-            piece[n++] = (Piece){ home_order(r->homes, graph_node(r->g, id)), 0, NULL, graph_node(r->g, id) };
+            piece[n++] = (Piece){ placement_order(r->placements, graph_node(r->g, id)), 0, NULL, graph_node(r->g, id) };
     qsort(piece, n, sizeof *piece, by_order);
     const UOp **root = cut_roots(r, piece, n, by_number);
     piece = in_order(r, piece, n, root);

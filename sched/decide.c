@@ -1,7 +1,7 @@
 /* See rangeify.h. The decision, inline or store, is a matter of repeated work only:
  *   a REDUCE is never computed twice: not for two demands, not under a loop on which its index does not depend, unless
  * that loop can be put inside of it (a row statistic such as a softmax's maximum: it spans the axes that its result is
- * broadcast over), which asks for the sets of outer ranges to be a chain; element-wise work is recomputed while it is
+ * broadcast over), which requires the sets of outer ranges to be a chain; element-wise work is recomputed while it is
  * cheaper than a store and loads; what depends on constants only is staged, and computed once at load.
  */
 #include "sched/rangeify.h"
@@ -28,7 +28,7 @@ static void sim_node(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp
 
 static void sim(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp *valid, Sim *s)
 {
-    if (!r->forced[u->id] && !r->rests[u->id]) sim_node(r, u, idx, valid, s);
+    if (!r->forced[u->id] && !r->stored[u->id]) sim_node(r, u, idx, valid, s);
 }
 
 /* u itself is inlined, whatever is foreseen for it. */
@@ -215,7 +215,7 @@ static bool comes_across(const Rangeify *r, const UOp *u, uint32_t axis, double 
         double step = 1;
         for (uint32_t k = axis + 1; k < uop_rank(u); k++) step *= (double)uop_size(u, k);
         /* what is a few elements off is shuffled */
-        return step > LANE_TURNS && 2 * (double)uop_numel(u) >= numel;
+        return step > LANE_INTERLEAVED && 2 * (double)uop_numel(u) >= numel;
     }
     if (u->op == UOP_PERMUTE) return comes_across(r, u->src[0], (uint32_t)blob_ints(u->arg.blob)[axis], numel, depth);
     if (u->op == UOP_RESHAPE || node_is_leaf(u) || (!op_is((Op)u->op, FLAG_ALU) && !op_is((Op)u->op, FLAG_MOVE)))

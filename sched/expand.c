@@ -59,7 +59,7 @@ static int64_t lane_stride(Expand *x, const UOp *index, const UOp *range)
 }
 
 /* The replicas that touch what lies between the lanes: of a LOAD as many as there are lanes, whose places may be
- * anywhere, or a few that take turns. NULL: none do. */
+ * anywhere, or a few that alternate. NULL: none do. */
 static const UOp *between(const Expand *x, const UOp *u, const UOp *lane, bool *square)
 {
     bool load = u->op == UOP_LOAD,
@@ -72,7 +72,8 @@ static const UOp *between(const Expand *x, const UOp *u, const UOp *lane, bool *
         const UOp *r = x->range[__builtin_ctzll(m)];
         int64_t count = r->src[0]->vmax;
         *square = load && count == n;
-        if (range_step(u->src[0]->src[1], r) == 1 && (*square || (count <= LANE_TURNS && step == count))) return r;
+        if (range_step(u->src[0]->src[1], r) == 1 && (*square || (count <= LANE_INTERLEAVED && step == count)))
+            return r;
     }
     return NULL;
 }
@@ -367,20 +368,20 @@ static const UOp *woven(Expand *x, const UOp *const *v, const int64_t *from, con
     return y;
 }
 
-/* Element e of turn k is lane e * turns + k of all that lies side by side in v; `back`: the other way round. */
-static void take_turns(Expand *x, const UOp **v, int64_t n, int64_t turns, bool back)
+/* Element e of vector k is lane e * vectors + k of all that lies side by side in v; `back`: in reverse order. */
+static void interleave(Expand *x, const UOp **v, int64_t n, int64_t vectors, bool back)
 {
-    const UOp *y[LANE_TURNS];
+    const UOp *y[LANE_INTERLEAVED];
     int64_t from[64], lane[64];
-    for (int64_t k = 0; k < turns; k++) {
+    for (int64_t k = 0; k < vectors; k++) {
         for (int64_t i = 0; i < n; i++) {
-            int64_t at = back ? k * n + i : i * turns + k;
-            from[i] = back ? at % turns : at / n;
-            lane[i] = back ? at / turns : at % n;
+            int64_t at = back ? k * n + i : i * vectors + k;
+            from[i] = back ? at % vectors : at / n;
+            lane[i] = back ? at / vectors : at % n;
         }
-        y[k] = woven(x, v, from, lane, n, turns);
+        y[k] = woven(x, v, from, lane, n, vectors);
     }
-    memcpy(v, y, (size_t)turns * sizeof *v);
+    memcpy(v, y, (size_t)vectors * sizeof *v);
 }
 
 /* Lane i of v[k] becomes lane k of v[i]: half of the rows meets the other half, as often as the size has bits. */
@@ -397,8 +398,8 @@ static void transpose(Expand *x, const UOp **v, int64_t n)
     }
 }
 
-/* A LOAD or STORE of lanes that lie apart, together with those of the replicas in between; NULL: it is none of these.
- * The first replica makes all. */
+/* A LOAD or STORE of lanes that are not contiguous, together with those of the replicas in between; NULL: it is none of
+ * these. The first replica makes all. */
 static const UOp *moved_together(Expand *x, const UOp *u)
 {
     Graph *g = x->g;
@@ -412,7 +413,7 @@ static const UOp *moved_together(Expand *x, const UOp *u)
               *lanes = uop_index(g, n);
     if (uop_rank(index)) return NULL;
     for (*at = 0; !load && *at < count; ++*at) v[*at] = in_lanes(x, now(x, u->src[1]));
-    if (!load) take_turns(x, v, n, count, true);
+    if (!load) interleave(x, v, n, count, true);
     for (int64_t k = 0; k < count; k++) {
         const UOp *first = square
             ? at_value(x, index, lane, k)
@@ -422,7 +423,7 @@ static const UOp *moved_together(Expand *x, const UOp *u)
         v[k] = load ? UOP(g, UOP_LOAD, DT_VOID, NO_ARG, address) : UOP(g, UOP_STORE, DT_VOID, NO_ARG, address, v[k]);
     }
     if (square) transpose(x, v, n);
-    else if (load) take_turns(x, v, n, count, false);
+    else if (load) interleave(x, v, n, count, false);
     for (*at = 0; *at < count; ++*at) x->memo[u->id][variant_now(x, own(x, u))] = v[*at];
     *at = 0;
     return v[0];

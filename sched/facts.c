@@ -117,15 +117,15 @@ void facts_foresee(Rangeify *r, const UOp *const *order, uint32_t n)
                  view = passes && !op_is((Op)u->op, FLAG_ALU);
             uint8_t f = fact[u->id];
             r->multiplied[u->id] = f & TO_PRODUCT;
-            if (op_is((Op)u->op, FLAG_ALU) && (f & TO_PRODUCT) && r->cost[u->id] >= 1) r->rests[u->id] = 1;
+            if (op_is((Op)u->op, FLAG_ALU) && (f & TO_PRODUCT) && r->cost[u->id] >= 1) r->stored[u->id] = 1;
             if (pass && (f & HEAVY) && !(f & STATISTIC) && (f & TO_STATISTIC) && fan[u->id] > 1 && !view)
-                r->rests[u->id] = 1;
+                r->stored[u->id] = 1;
             for (uint32_t k = 0; k < node_values(u); k++) {
                 uint8_t *s = &fact[u->src[k]->id];
                 if (!pass && fan[u->src[k]->id] < 9) fan[u->src[k]->id] += view && fan[u->id] ? fan[u->id] : 1;
                 if (is_product(u) || (view && (f & TO_PRODUCT))) *s |= TO_PRODUCT;
                 if ((u->op == UOP_REDUCE && !node_contracts(u)) ||
-                    (passes && (f & TO_STATISTIC) && !r->rests[u->id] && !is_product(u)))
+                    (passes && (f & TO_STATISTIC) && !r->stored[u->id] && !is_product(u)))
                     *s |= TO_STATISTIC;
             }
         }
@@ -133,7 +133,7 @@ void facts_foresee(Rangeify *r, const UOp *const *order, uint32_t n)
             const UOp *u = order[i];
             if (u->op == UOP_REDUCE) { fact[u->id] |= node_contracts(u) ? HEAVY : STATISTIC; continue; }
             for (uint32_t k = 0; k < node_values(u); k++)
-                if (!r->rests[u->src[k]->id] && !r->forced[u->src[k]->id])
+                if (!r->stored[u->src[k]->id] && !r->forced[u->src[k]->id])
                     fact[u->id] |= fact[u->src[k]->id] & (HEAVY | STATISTIC);
         }
     }

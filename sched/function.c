@@ -44,7 +44,7 @@ static const UOp *bind_body(Rangeify *r, Body *b, const UOp *call)
         int64_t k = order[i]->arg.i - f->arg.i;
         if (order[i]->op == UOP_PARAM && k >= 0 && k < b->nmine) memo[order[i]->id] = b->mine[k];
     }
-    const UOp *body = graph_rebuild(g, f->src[0], memo, r->homes);
+    const UOp *body = graph_rebuild(g, f->src[0], memo, r->placements);
     return uop_new(g, UOP_SINK, DT_VOID, NO_ARG, body->src, body->nsrc);
 }
 
@@ -73,7 +73,7 @@ static TgStatus schedule_body(Rangeify *r, Body *b, const UOp *call)
     const UOp *sink = bind_body(r, b, call);
     b->part.g = r->g;
     b->first_inner = graph_buffer_count(r->g);
-    TgStatus status = sched_rangeify(&b->part, r->g, sink, r->target, r->homes);
+    TgStatus status = sched_rangeify(&b->part, r->g, sink, r->target, r->placements);
     if (status == TG_OK) status = check_items(&b->part);
     if (status != TG_OK) {
         for (uint32_t i = 0; i < b->part.count; i++) kernel_free(b->part.item[i].kernel);

@@ -70,11 +70,11 @@ static uint64_t together(const Dims *d, const UOp *r)
 
 static TgStatus add_range(Dims *d, Slots *s, const UOp *r)
 {
-    uint64_t apart = together(d, r);
+    uint64_t split = together(d, r);
     for (uint32_t k = 0; k < s->count; k++) {
         Slot *p = &s->slot[k];
         if (p->bound->vmax != r->src[0]->vmax || p->bound->vmin != r->src[0]->vmin ||
-            (!uop_is_const(p->bound) && p->bound != r->src[0]) || (p->ranges & apart))
+            (!uop_is_const(p->bound) && p->bound != r->src[0]) || (p->ranges & split))
             continue;
         p->ranges |= range_bit(r);
         p->warp |= range_type(r) == AXIS_WARP;
@@ -87,7 +87,7 @@ static TgStatus add_range(Dims *d, Slots *s, const UOp *r)
     return TG_OK;
 }
 
-/* How far apart in memory neighbours of this range are, at an address: |coefficient| of an affine index; far when it is
+/* The stride in memory of this range, at an address: |coefficient| of an affine index; far when it is
  * none. */
 enum { FAR = 1 << 30 };
 static int64_t distance(const UOp *u, const UOp *range)
@@ -269,7 +269,7 @@ static const UOp *new_local(Dims *d, DType t, int64_t size)
     return uop_buffer(d->g, t, &dim, 1, d->next_buffer++, SPACE_LOCAL);
 }
 
-/* What is written in a loop was read in the round before: all threads must be past that. */
+/* What is written in a loop was read in the iteration before: all threads must be past that. */
 static const UOp *before_writing(Dims *d, const UOp *buffer, uint64_t loops)
 {
     const UOp *src[64];
@@ -503,7 +503,7 @@ static const UOp *rebuilt(Dims *d, const UOp *u)
     return u->nsrc ? uop_with(d->g, u, src) : u;
 }
 
-/* Mostly in order; only those that share a barrier are asked for earlier. */
+/* Mostly in order; only those that share a barrier are requested earlier. */
 static const UOp *get(Dims *d, const UOp *u)
 {
     if (d->map[u->id]) return d->map[u->id];

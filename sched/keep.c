@@ -1,5 +1,5 @@
-/* KEEP: what a reduce computes at each round of an axis, and later loops of the same length compute again, is stored by
- * the first and read by the others.
+/* KEEP: what a reduce computes at each iteration of an axis, and later loops of the same length compute again, is
+ * stored by the first and read by the others.
  *
  * Comes in: form 3, a reduce axis a before any split of it. Of the values under a that stand elsewhere too with another
  * range j in a's place, the dearest, E. Goes out: E(j) is LOAD(INDEX(AFTER(BUFFER LOCAL [a], END(STORE(INDEX(BUFFER,
@@ -11,7 +11,7 @@
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 
-enum { DEAR = 8, ENOUGH = 1 << 20 };                     /* a store and a load cost a few operations */
+enum { COSTLY = 8, ENOUGH = 1 << 20 };                     /* a store and a load cost a few operations */
 
 typedef struct {
     Kernel *k;
@@ -71,7 +71,7 @@ static const UOp **moved(Keep *x, const UOp *a, const UOp *b)
 
 static bool may_keep(const Keep *x, const UOp *u, const UOp *axis)
 {
-    return x->cost[u->id] >= DEAR && dtype_is_float((DType)u->dtype) && !u->shape->rank &&
+    return x->cost[u->id] >= COSTLY && dtype_is_float((DType)u->dtype) && !u->shape->rank &&
         (u->ranges & range_bit(axis)) && !(u->ranges & ~range_bit(axis) & ~x->outs);
 }
 
@@ -165,7 +165,7 @@ TgStatus opt_keep(Kernel *k, const UOp *axis, const Target *t)
     TgStatus status = f.value
         ? TG_OK
         : fail(TG_USAGE,
-               "optops: KEEP of an axis under which nothing dear is computed that another loop computes again");
+               "optops: KEEP of an axis under which nothing costly is computed that another loop computes again");
     for (uint32_t i = 0; i < f.n && status == TG_OK; i++)
         if (in_reduce_over(&x, axis, f.at[i]))
             status = fail(TG_USAGE, "optops: KEEP of an axis whose reduce needs the other loop");

@@ -64,7 +64,7 @@ void kernel_compact(Kernel *k)
     graph_free(old);
 }
 
-/* What is still asked of a kernel whose code is compiled, in g. */
+/* What is still wanted of a kernel whose code is compiled, in g. */
 static void keep_facts(Kernel *k, Graph *g)
 {
     int64_t *bytes = NEW_N(graph_arena(g), int64_t, k->nparam + 1);

@@ -17,7 +17,7 @@
  * shape (L). An operand of shape () beside one of shape (L) means all lanes. WMMA(A, B, accumulator) is the whole
  * operation: fragments of shape (elements a lane), STACKs of scalars; INDEX of it, or of the REDUCE over the loops of k
  * around it, is one element of C. It reads the same of all lanes of its WARP range. With one lane A and B are LOADs of
- * windows SHRINK(memory, begin, span): rows of 64 bytes, a stride apart, which wmma_stride finds in the span; C goes to
+ * windows SHRINK(memory, begin, span): rows of 64 bytes, at a stride, which wmma_stride finds in the span; C goes to
  * LOCAL memory and is read there. A horizontal reduction is REDUCE with axes {0} and a shape of (1).
  * 5. After select: only what the device says; DIV, MULACC, MAX for it.
  * 6. After linearize: LINEAR of instructions in order:
@@ -54,8 +54,8 @@ typedef enum {
     OPT_COUNT
 } OptKind;
 /* SWAP: factor is the other axis; SPLIT, PACK: top is TOP, NARROW; TC: factor as tc.c says; PACK, STAGE: axis is the
- * param; STAGE: factor is the axis of its rounds, target its depth; NEST: axis and the reduce axes inside of it sum
- * apart; KEEP: keep.c */
+ * param; STAGE: factor is the axis of its iterations, target its depth; NEST: axis and the reduce axes inside of it sum
+ * separately; KEEP: keep.c */
 typedef struct { uint8_t kind; int8_t axis; uint8_t target; bool top; int32_t factor; } OptOp;
 enum { OPT_MAX = 24 };
 typedef struct { OptOp op[OPT_MAX]; uint32_t count; } OptList;
@@ -93,7 +93,7 @@ typedef struct Kernel {
     OptList chain;                  /* what a chain wants of it, first of all (chain.h): so many parts */
     int64_t chain_parts;
     Slice slice[KERNEL_PARAMS];     /* of the parts that opts make */
-    uint64_t rings;                 /* ranges whose rounds fill staged tiles in turn (STAGE of depth 2) */
+    uint64_t rings;                 /* ranges whose iterations fill staged tiles in turn (STAGE of depth 2) */
     const KernelPack *pack[KERNEL_PARAMS];      /* NULL: not packed */
     char name[64];                  /* e.g. "r_56_64_9_3f2a91c0": reduce or element-wise (r, e), sizes, key */
     /* XXH3-128 of the canonical form 2, hex: equal kernels in different places have one key */

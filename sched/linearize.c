@@ -8,7 +8,7 @@
  * get a loop each, and what both need under it is computed in both. So 24 accumulators of a tile run in one loop over
  * k, and a row's mean and its output in one loop over rows.
  *
- * In a block, nodes stand in the order in which they are asked for (sources right before their first user), so few
+ * In a block, nodes stand in the order in which they are requested (sources right before their first user), so few
  * values live at once. A REDUCE becomes a variable: BUFFER(REG), STORE of the neutral element before its loop,
  * STORE(REG, op(LOAD(REG), value)) inside, LOAD(REG) after it. THREAD ranges of one END become one range (the caller's
  * begin .. end), which must be outermost; on a GPU gpudims.c has made positions of the ranges that are no loops.
@@ -221,7 +221,7 @@ static bool terms(const UOp *u, Op op, const UOp **term, uint32_t *n, uint32_t d
         return terms(u->src[0], op, term, n, depth + 1) && terms(u->src[1], op, term, n, depth + 1);
     if (u->op == UOP_MULACC && op == UOP_ADD && !terms(u->src[2], op, term, n, depth + 1)) return false;
     if (*n == MAX_TERMS) return false;
-    /* of a MULACC its product only: taken apart in sum_step */
+    /* of a MULACC its product only: split in sum_step */
     term[(*n)++] = u;
     return true;
 }

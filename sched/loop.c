@@ -1,11 +1,11 @@
 /* Loops: a CALL of "loop" (graph/custom.h) becomes ITEM_LOOP .. ITEM_NEXT around the items of its body, each kernel
  * once, with the step as a variable.
  *
- * A state lives in a buffer of several slots, so that a round reads one and writes another and nothing is copied or
- * swapped: two slots in turn (slot step % 2), or trip + 1 of them where all values of the state are wanted (slot step).
- * Before the loop slot 0 gets the initial value; after it the last slot is copied out. Rows go to their place of the
- * result. In: the call with its arguments in memory, result buffers (NULL: nobody reads it). Must hold: items of a body
- * are never `once`.
+ * A state lives in a buffer of several slots, so that an iteration reads one and writes another and nothing is copied
+ * or swapped: two slots in turn (slot step % 2), or trip + 1 of them where all values of the state are wanted (slot
+ * step). Before the loop slot 0 gets the initial value; after it the last slot is copied out. Rows go to their place of
+ * the result. In: the call with its arguments in memory, result buffers (NULL: nobody reads it). Must hold: items of a
+ * body are never `once`.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,8 @@ typedef struct {
     Graph *g;
     Schedule *s;
     const LoopAttr *attr;
-    const UOp *body, *step, *count;         /* count: NULL where the number of rounds is known */
-    const UOp *trip, *keep;         /* in memory, where data tell them */
+    const UOp *body, *step, *count;         /* count: NULL where the number of iterations is known */
+    const UOp *trip, *keep;         /* in memory, where they depend on data */
     /* initial states, then captured values, in memory; results: of each state and row, NULL where nobody reads it */
     const UOp *const *arg, *const *out;
     const UOp **slots;              /* buffer of each state */
@@ -50,8 +50,8 @@ static const UOp *view_of(Graph *g, const UOp *buffer, const UOp *slot, const UO
     return UOP(g, UOP_RESHAPE, DT_VOID, NO_ARG, part, uop_sizes(g, size + 1, rank - 1));
 }
 
-/* n places for the values of a state: what a round leaves of it may be larger than what the loop begins with, of which
- * nobody stores what has no elements. */
+/* n places for the values of a state: what an iteration leaves of it may be larger than what the loop begins with, of
+ * which nobody stores what has no elements. */
 static const UOp *new_slots(Graph *g, const UOp *init, const UOp *next, int64_t n)
 {
     const UOp *dim[65] = { uop_index(g, n) };
@@ -184,7 +184,7 @@ static const UOp *bind_body(const Loop *l)
     return found ? uop_substitute(g, l->body, from, to, found) : l->body;
 }
 
-static TgStatus rounds(Loop *l)
+static TgStatus iterations(Loop *l)
 {
     const UOp *body = bind_body(l);
     uint32_t n = 0, all = l->attr->states + l->attr->rows;
@@ -244,6 +244,6 @@ TgStatus loop_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *const 
     l.keep = attr->counted ? memory_of(r, call->src[2]) : NULL;
     l.slots = NEW_N(r->arena, const UOp *, attr->states + 1);
     TRY(before_loop(&l));
-    TRY(rounds(&l));
+    TRY(iterations(&l));
     return after_loop(&l);
 }

@@ -135,11 +135,11 @@ static bool is_reused(const Split *s, Arena *scratch, Graph *g)
 }
 
 /* Is something loaded side by side along one half, which is no line along the whole loop r? Then lanes there are
- * vectors: of the inner half, or of the outer one, whose rounds take turns with few of the inner. Kernels with sums
+ * vectors: of the inner half, or of the outer one, whose iterations alternate with few of the inner. Kernels with sums
  * have tiles of their own. */
 static bool is_straightened(const Kernel *k, const UOp *r, const Split *s, Arena *scratch)
 {
-    const UOp *half = s->inner->src[0]->vmax <= LANE_TURNS ? s->outer : s->inner;
+    const UOp *half = s->inner->src[0]->vmax <= LANE_INTERLEAVED ? s->outer : s->inner;
     uint32_t n;
     bool bent = false, straight = false;
     const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);

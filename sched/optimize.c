@@ -346,8 +346,8 @@ static TgStatus swap(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t
     return TG_OK;
 }
 
-/* REDUCE(v; outer.., axis..) becomes REDUCE(REDUCE(v; axis..); outer..): each round of the outer loops has a sum of its
- * own, so that a long sum rounds like a short one. What a TC sums stays inside. */
+/* REDUCE(v; outer.., axis..) becomes REDUCE(REDUCE(v; axis..); outer..): each iteration of the outer loops has a sum of
+ * its own, so that a long sum rounds like a short one. What a TC sums stays inside. */
 static TgStatus nest(Kernel *k, const OptOp *o, const UOp *r)
 {
     Arena *a = arena_new();

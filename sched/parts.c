@@ -5,9 +5,9 @@
  *   x w, both rounded to bf16 (fast): a term's error is 2^-8 of it
  *   x_p w_q for all p and q, where x = x_0 + x_1 (split): 2^-16; without x_1 w_1 all errors would have one sign, since
  * parts do, for a tenth of the time x_p w_q, p + q < 3, where x = x_0 + x_1 + x_2 (exact): 2^-23; the six products of 8
- * bits by 8 bits that f32's 24 bits ask for Numbers that were f16 or bf16 are their two parts or their one, whatever is
- * allowed, and all products of these are taken: nothing is lost. bf16 that lies as the unit reads it is left alone. The
- * pairs (p, q) are one more axis that is summed, the innermost; p and q are tables of it. The run of terms that the
+ * bits by 8 bits that f32's 24 bits require. Numbers that were f16 or bf16 are their two parts or their one, whatever
+ * is allowed, and all products of these are taken: nothing is lost. bf16 that lies as the unit reads it is left alone.
+ * The pairs (p, q) are one more axis that is summed, the innermost; p and q are tables of it. The run of terms that the
  * unit sums becomes (k / RUN, RUN), and the parts of x lie between: a tile's rows, and those of its other parts, are
  * neighbours. The parts are made of what lies before views of x and w that repeat elements (windows, halos), and
  * stored: those of w at load, those of x once for all sums of it. An Inf is its own second and third part. Parts have

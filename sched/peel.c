@@ -1,8 +1,9 @@
-/* The last round of a loop apart: gates that only it can close (PADTO leaves them) need not be asked in the others.
+/* The last iteration of a loop by itself: gates that only it can close (PADTO leaves them) need not be tested in the
+ * others.
  *
- * Comes in: form 6, on a CPU. Goes out: the same, where an innermost loop of n rounds has gates that are true in the
- * first n - 1: a loop of those, without the gates, and a loop of one round with them. A gate that is true is no gate:
- * LOAD, STORE and WHERE do without.
+ * Comes in: form 6, on a CPU. Goes out: the same, where an innermost loop of n iterations has gates that are true in
+ * the first n - 1: a loop of those, without the gates, and a loop of one iteration with them. A gate that is true is no
+ * gate: LOAD, STORE and WHERE do without.
  */
 #include "sched/sched.h"
 
@@ -40,7 +41,7 @@ static const UOp *moved(Peel *p, const UOp *u)
     return p->map[u->id] = without_gate(p, uop_with(p->k->g, u, src));
 }
 
-/* Where the innermost loop that begins at i ends; 0: it is none, or its last round cannot stand apart. */
+/* Where the innermost loop that begins at i ends; 0: it is none, or its last iteration cannot stand by itself. */
 static uint32_t end_of(const UOp *linear, uint32_t i)
 {
     const UOp *r = linear->src[i];
@@ -53,11 +54,11 @@ static uint32_t end_of(const UOp *linear, uint32_t i)
     return 0;
 }
 
-static const UOp *fresh_range(Peel *p, int64_t rounds)
+static const UOp *fresh_range(Peel *p, int64_t iterations)
 {
     uint32_t number = (uint32_t)__builtin_ctzll(~p->used);
     p->used |= UINT64_C(1) << number;
-    return uop_range(p->k->g, (int)number, uop_index(p->k->g, rounds), range_type(p->range));
+    return uop_range(p->k->g, (int)number, uop_index(p->k->g, iterations), range_type(p->range));
 }
 
 /* Has u a value where the line ends: does it stand there, outside of loops that have ended? */
@@ -93,10 +94,10 @@ static bool peel(Peel *p, const UOp *const *body, uint32_t n)
 {
     Graph *g = p->k->g;
     uint32_t before = p->n, gone = p->gone;
-    int64_t rounds = p->range->src[0]->vmax;
+    int64_t iterations = p->range->src[0]->vmax;
     uint64_t used = p->used;
     if (__builtin_popcountll(~p->used) < 2) return false;
-    const UOp *most = fresh_range(p, rounds - 1);
+    const UOp *most = fresh_range(p, iterations - 1);
     emit(p, most, most, body, n);
     if (p->gone == gone) {
         p->n = before;
@@ -104,7 +105,7 @@ static bool peel(Peel *p, const UOp *const *body, uint32_t n)
         return false;
     }
     const UOp *last = fresh_range(p, 1);
-    emit(p, last, UOP(g, UOP_ADD, DT_VOID, NO_ARG, last, uop_index(g, rounds - 1)), body, n);
+    emit(p, last, UOP(g, UOP_ADD, DT_VOID, NO_ARG, last, uop_index(g, iterations - 1)), body, n);
     return true;
 }
 

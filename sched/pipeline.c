@@ -77,16 +77,16 @@ void schedule_free(Schedule *s)
     free(s);
 }
 
-static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, Dump *dump, Homes *homes)
+static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, Dump *dump, Placements *placements)
 {
     dump_graph(dump, "graph", g, sink);
     TRY(sched_callify(&sink, g, sink, t));
     dump_graph(dump, "callify", g, sink);
     TRY(check(g, sink, VERIFY_TENSOR));
-    TRY(sched_functions(&sink, homes, g, sink, t));
+    TRY(sched_functions(&sink, placements, g, sink, t));
     dump_graph(dump, "functions", g, sink);
     TRY(check(g, sink, VERIFY_TENSOR));
-    TRY(sched_rangeify(s, g, sink, t, homes));
+    TRY(sched_rangeify(s, g, sink, t, placements));
     dump_schedule(dump, "rangeify", s);
     dump_calls(dump, s);
     TRY(check_schedule(s, VERIFY_RANGEIFY));
@@ -101,9 +101,9 @@ static TgStatus schedule(Schedule **out, Graph *g, const UOp *sink, const Target
 {
     Schedule *s = calloc(1, sizeof *s);
     s->g = g;
-    Homes homes = { 0 };
-    TgStatus status = stages(s, g, sink, t, dump, &homes);
-    homes_free(&homes);
+    Placements placements = { 0 };
+    TgStatus status = stages(s, g, sink, t, dump, &placements);
+    placements_free(&placements);
     if (status == TG_OK) *out = s;
     else schedule_free(s);
     return status;
@@ -187,7 +187,7 @@ static TgStatus pack_params(Optimize *o, Kernel *k)
     return TG_OK;
 }
 
-/* A list that asks for more than the device has (threads, shared memory) is no failure: the kernel is then lowered as
+/* A list that requests more than the device has (threads, shared memory) is no failure: the kernel is then lowered as
  * it came, and counted. */
 static TgStatus lower(Optimize *o, Kernel **k, const OptList *opts)
 {

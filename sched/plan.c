@@ -29,8 +29,8 @@ typedef struct {
     uint32_t *step_var;             /* variable + 1 that holds 0, 1, .. */
 } Build;
 
-/* A round of a loop: what its step is in the kernels inside. */
-typedef struct Round { const char *step; int64_t value; const struct Round *up; } Round;
+/* An iteration of a loop: what its step is in the kernels inside. */
+typedef struct Iteration { const char *step; int64_t value; const struct Iteration *up; } Iteration;
 
 /* ---- buffers ---- */
 
@@ -90,8 +90,8 @@ static uint32_t add_var(Plan *p, const char *name)
     return p->nvar++;
 }
 
-/* A loop's kernels run once a round with the step as an argument: variables that hold the numbers. */
-static uint32_t var_of(Build *b, const char *name, const Round *r)
+/* A loop's kernels run once an iteration with the step as an argument: variables that hold the numbers. */
+static uint32_t var_of(Build *b, const char *name, const Iteration *r)
 {
     while (r && strcmp(r->step, name)) r = r->up;
     if (!r) return add_var(b->p, name);
@@ -162,7 +162,7 @@ static bool writes_nothing(const Build *b, const Kernel *k)
     return true;
 }
 
-static TgStatus kernel_step(Build *b, const ScheduleItem *item, const Round *round)
+static TgStatus kernel_step(Build *b, const ScheduleItem *item, const Iteration *iteration)
 {
     Kernel *k = item->kernel;
     if (writes_nothing(b, k)) return TG_OK;
@@ -180,7 +180,7 @@ static TgStatus kernel_step(Build *b, const ScheduleItem *item, const Round *rou
     }
     s->nvar = k->nvar;
     s->var = NEW_N(b->p->arena, uint32_t, k->nvar);
-    for (uint32_t i = 0; i < k->nvar; i++) s->var[i] = var_of(b, var_name(k->var[i]), round);
+    for (uint32_t i = 0; i < k->nvar; i++) s->var[i] = var_of(b, var_name(k->var[i]), iteration);
     s->may_idle = plan_may_idle(b->p, s);
     if (k->thread_bound) s->thread_count = uop_is_const(k->thread_bound) ? uop_const_int(k->thread_bound) : -1;
     if (!item->once) b->p->flops += k->flops;
@@ -223,10 +223,10 @@ static TgStatus copy_step(Build *b, const ScheduleItem *item)
     return TG_OK;
 }
 
-static TgStatus item_step(Build *b, const ScheduleItem *item, const Round *round)
+static TgStatus item_step(Build *b, const ScheduleItem *item, const Iteration *iteration)
 {
     switch (item->kind) {
-    case ITEM_KERNEL: return kernel_step(b, item, round);
+    case ITEM_KERNEL: return kernel_step(b, item, iteration);
     case ITEM_HOST: return host_step(b, item);
     case ITEM_COPY: return copy_step(b, item);
     default: return fail(TG_INTERNAL, "plan: a control item out of place");
@@ -261,7 +261,7 @@ static uint32_t jump_step(Build *b, uint32_t var)
     return b->p->nstep - 1;
 }
 
-static TgStatus add_range(Build *b, bool once, uint32_t from, uint32_t to, const Round *round);
+static TgStatus add_range(Build *b, bool once, uint32_t from, uint32_t to, const Iteration *iteration);
 
 static Control *new_control(Build *b)
 {
@@ -282,7 +282,7 @@ static void note_loop(Build *b, uint32_t first, uint32_t last)
 }
 
 /* begin, JUMP out, body, next, JUMP to the body. */
-static TgStatus loop_steps(Build *b, uint32_t i, uint32_t end, const Round *round)
+static TgStatus loop_steps(Build *b, uint32_t i, uint32_t end, const Iteration *iteration)
 {
     const ScheduleItem *loop = &b->s->item[i], *next = &b->s->item[end];
     Control *c = new_control(b), *d = NEW(b->p->arena, Control);
@@ -296,7 +296,7 @@ static TgStatus loop_steps(Build *b, uint32_t i, uint32_t end, const Round *roun
     if ((c->has_keep = loop->mem[1] != NULL)) mem[n++] = loop->mem[1];
     TRY(control_step(b, control_begin, c, mem, n));
     uint32_t out = jump_step(b, (uint32_t)c->flag), body = b->p->nstep;
-    TRY(add_range(b, false, i + 1, end, round));
+    TRY(add_range(b, false, i + 1, end, iteration));
     n = 0;
     if ((d->has_trip = loop->mem[0] != NULL)) mem[n++] = loop->mem[0];
     if ((d->has_keep = next->mem[0] != NULL)) mem[n++] = next->mem[0];
@@ -308,15 +308,15 @@ static TgStatus loop_steps(Build *b, uint32_t i, uint32_t end, const Round *roun
     return TG_OK;
 }
 
-static TgStatus branch_steps(Build *b, uint32_t i, uint32_t middle, uint32_t end, const Round *round)
+static TgStatus branch_steps(Build *b, uint32_t i, uint32_t middle, uint32_t end, const Iteration *iteration)
 {
     Control *c = new_control(b);
     TRY(control_step(b, control_if, c, b->s->item[i].mem, 1));
     uint32_t no = jump_step(b, (uint32_t)c->flag);
-    TRY(add_range(b, false, i + 1, middle, round));
-    uint32_t over = jump_step(b, var_of(b, "#", &(Round){ "#", 0, NULL }));
+    TRY(add_range(b, false, i + 1, middle, iteration));
+    uint32_t over = jump_step(b, var_of(b, "#", &(Iteration){ "#", 0, NULL }));
     b->p->step[no].target = b->p->nstep;
-    TRY(add_range(b, false, middle + 1, end, round));
+    TRY(add_range(b, false, middle + 1, end, iteration));
     b->p->step[over].target = b->p->nstep;
     return TG_OK;
 }
@@ -342,7 +342,7 @@ static bool has_size_of(const UOp *u, const char *var)
     return found;
 }
 
-/* Is there a host function among these items, some of whose tensors have sizes by that variable? They are told no
+/* Is there a host function among these items, some of whose tensors have sizes by that variable? They are given no
  * arguments but the variables themselves. */
 static bool host_reads(const Schedule *s, uint32_t from, uint32_t to, const char *var)
 {
@@ -356,8 +356,8 @@ static bool host_reads(const Schedule *s, uint32_t from, uint32_t to, const char
     return found;
 }
 
-/* A loop of known length is written out, its body's items once a round with the step as an argument, when that is not
- * too long. */
+/* A loop of known length is written out, its body's items once an iteration with the step as an argument, when that is
+ * not too long. */
 static bool is_written_out(const Schedule *s, uint32_t at, uint32_t end, int64_t inside)
 {
     const ScheduleItem *loop = &s->item[at], *next = &s->item[end];
@@ -366,7 +366,7 @@ static bool is_written_out(const Schedule *s, uint32_t at, uint32_t end, int64_t
         !next->mem[0] && inside * (loop->trip + 1) <= WRITTEN_OUT_MAX;
 }
 
-/* Steps of these items; the most rounds of a loop that is written out. */
+/* Steps of these items; the most iterations of a loop that is written out. */
 static int64_t count_steps(const Schedule *s, uint32_t from, uint32_t to, int64_t *most)
 {
     int64_t n = 0;
@@ -374,40 +374,40 @@ static int64_t count_steps(const Schedule *s, uint32_t from, uint32_t to, int64_
         if (s->item[i].kind != ITEM_LOOP) continue;
         uint32_t end = end_of(s, i);
         int64_t inside = count_steps(s, i + 1, end, most),
-                rounds = is_written_out(s, i, end, inside) ? s->item[i].trip + 1 : 0;
-        if (*most < rounds) *most = rounds;
-        n += rounds ? inside * rounds : inside + 4;
+                iterations = is_written_out(s, i, end, inside) ? s->item[i].trip + 1 : 0;
+        if (*most < iterations) *most = iterations;
+        n += iterations ? inside * iterations : inside + 4;
         i = end;
     }
     return n;
 }
 
-static TgStatus add_loop(Build *b, bool once, uint32_t i, uint32_t end, const Round *round)
+static TgStatus add_loop(Build *b, bool once, uint32_t i, uint32_t end, const Iteration *iteration)
 {
     const ScheduleItem *item = &b->s->item[i];
     int64_t most = 0, inside = count_steps(b->s, i + 1, end, &most);
-    if (!once && !is_written_out(b->s, i, end, inside)) return loop_steps(b, i, end, round);
+    if (!once && !is_written_out(b->s, i, end, inside)) return loop_steps(b, i, end, iteration);
     for (int64_t r = 0; r < (once ? 1 : item->trip); r++)
-        TRY(add_range(b, once, i + 1, end, &(Round){ var_name(item->var[0]), r, round }));
+        TRY(add_range(b, once, i + 1, end, &(Iteration){ var_name(item->var[0]), r, iteration }));
     return TG_OK;
 }
 
-static TgStatus add_range(Build *b, bool once, uint32_t from, uint32_t to, const Round *round)
+static TgStatus add_range(Build *b, bool once, uint32_t from, uint32_t to, const Iteration *iteration)
 {
     for (uint32_t i = from; i < to; i++) {
         const ScheduleItem *item = &b->s->item[i];
         if (item->kind == ITEM_LOOP) {
             uint32_t end = end_of(b->s, i);
-            TRY(add_loop(b, once, i, end, round));
+            TRY(add_loop(b, once, i, end, iteration));
             i = end;
         } else if (item->kind == ITEM_IF) {
             uint32_t middle = end_of(b->s, i), end = end_of(b->s, middle);
             if (once) {
-                TRY(add_range(b, true, i + 1, middle, round));
-                TRY(add_range(b, true, middle + 1, end, round));
-            } else TRY(branch_steps(b, i, middle, end, round));
+                TRY(add_range(b, true, i + 1, middle, iteration));
+                TRY(add_range(b, true, middle + 1, end, iteration));
+            } else TRY(branch_steps(b, i, middle, end, iteration));
             i = end;
-        } else if (item->once == once) TRY(item_step(b, item, round));
+        } else if (item->once == once) TRY(item_step(b, item, iteration));
     }
     return TG_OK;
 }
@@ -515,7 +515,7 @@ static TgStatus place_of(Build *b, uint32_t k)
     return TG_OK;
 }
 
-/* What enters a loop, leaves it or goes from round to round lives in all of it. Inner loops come first. */
+/* What enters a loop, leaves it or goes from iteration to iteration lives in all of it. Inner loops come first. */
 static void extend_lives(Build *b)
 {
     for (uint32_t l = 0; l < b->nloop; l++)
@@ -619,10 +619,10 @@ static TgStatus allocate(Build *b)
     b->of_input = NEW_N(p->arena, uint32_t, b->ninput_cap);
     b->use = NEW_N(p->arena, Use, buffers);
     p->buffer = NEW_N(p->arena, PlanBuffer, buffers);
-    int64_t rounds = 0, steps = count_steps(s, 0, s->count, &rounds);
+    int64_t iterations = 0, steps = count_steps(s, 0, s->count, &iterations);
     if (steps > STEPS_MAX) return fail(TG_LIMIT, "loops of more than %d steps in all", STEPS_MAX);
     p->step = NEW_N(p->arena, Step, (uint64_t)steps + s->noutput);
-    b->step_var = NEW_N(p->arena, uint32_t, rounds + 1);
+    b->step_var = NEW_N(p->arena, uint32_t, iterations + 1);
     p->kernel = NEW_N(p->arena, Kernel *, s->count);
     p->ninput = b->ninput_cap;
     p->noutput = s->noutput;
@@ -630,18 +630,18 @@ static TgStatus allocate(Build *b)
     return TG_OK;
 }
 
-/* Variables of sizes that somebody asks for: of what comes in, goes out, has a halo, is copied or read by host
+/* Variables of sizes that somebody requests: of what comes in, goes out, has a halo, is copied or read by host
  * functions. Kernels have their own. */
 static void add_size_vars(Plan *p)
 {
-    bool *asked = NEW_N(p->arena, bool, p->nbuffer + 1);
+    bool *needed = NEW_N(p->arena, bool, p->nbuffer + 1);
     for (uint32_t k = 0; k < p->nbuffer; k++)
-        asked[k] = p->buffer[k].kind == MEM_INPUT || p->buffer[k].kind == MEM_OUTPUT || p->buffer[k].halo;
+        needed[k] = p->buffer[k].kind == MEM_INPUT || p->buffer[k].kind == MEM_OUTPUT || p->buffer[k].halo;
     for (uint32_t i = 0; i < p->nstep; i++)
         for (uint32_t k = 0; p->step[i].kind != STEP_KERNEL && k < p->step[i].narg; k++)
-            asked[p->step[i].arg[k]] = true;
+            needed[p->step[i].arg[k]] = true;
     for (uint32_t k = 0; k < p->nbuffer; k++)
-        for (uint32_t d = 0; asked[k] && d < p->buffer[k].shape->rank; d++) add_vars_of(p, p->buffer[k].shape->dim[d]);
+        for (uint32_t d = 0; needed[k] && d < p->buffer[k].shape->rank; d++) add_vars_of(p, p->buffer[k].shape->dim[d]);
 }
 
 TgStatus plan_make(Plan **out, Schedule *s, const Target *t)

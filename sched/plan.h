@@ -49,8 +49,8 @@ typedef TgStatus (*HostPart)(const HostCall *call, void *const *args, const int6
 typedef struct { const char *name; HostFn fn; HostPart part; } HostEntry;
 const HostEntry *host_find(const char *name);       /* frontend/host/host.c; NULL: no such function */
 
-/* What a control step decides: a loop's first round, whether another follows, a branch. It sets `flag`, which the JUMP
- * behind it reads. Numbers of variables; -1: none. */
+/* What a control step decides: a loop's first iteration, whether another follows, a branch. It sets `flag`, which the
+ * JUMP behind it reads. Numbers of variables; -1: none. */
 /* has_trip, has_keep: arguments, in that order */
 typedef struct Control { int64_t trip; int32_t step, count, flag; bool has_trip, has_keep; } Control;
 TgStatus control_begin(const HostCall *call, void *const *args, int64_t *vars);
@@ -63,8 +63,8 @@ typedef enum { STEP_KERNEL, STEP_HOST, STEP_COPY, STEP_JUMP } StepKind;
 typedef struct {
     StepKind kind;
     bool once;                      /* runs at load only */
-    /* what it writes has one slice or none: its loop of one round is no loop, and what it loads may not be there when
-     * there is none (plan_idle) */
+    /* what it writes has one slice or none: its loop of one iteration is no loop, and what it loads may not be there
+     * when there is none (plan_idle) */
     bool may_idle;
     /* all threads (the whole grid) wait before this step: it reads or overwrites what an earlier step since the last
      * sync touched */

@@ -1,4 +1,4 @@
-/* What a backend asks of a plan while it runs: variables, sizes, the zeros of halos, steps with nothing to do, what
+/* What a backend wants of a plan while it runs: variables, sizes, the zeros of halos, steps with nothing to do, what
  * guards noted; and the plan as text. Comes in: a plan that plan_make has finished (plan_may_idle: a step of it). */
 #include "sched/plan.h"
 
@@ -35,8 +35,8 @@ void plan_clear(const Plan *p, const Halo *h, const int64_t *vars, void *data, i
     halo_clear(h, size, plan_eval(p, h->element, vars), data, part, parts);
 }
 
-/* Are all variables of u the step's own? What a loop stores row by row has as many rows as there were rounds, which its
- * end tells, and a round's kernel does not ask. */
+/* Are all variables of u the step's own? What a loop stores row by row has as many rows as there were iterations, which
+ * its end tells, and an iteration's kernel does not ask. */
 static bool has_vars(const Plan *p, const Step *s, const UOp *u)
 {
     int32_t at = u->op == UOP_DEFINE_VAR ? plan_var(p, var_name(u)) : -1;

@@ -1,13 +1,13 @@
-/* Prefetch: a loop that fills staged tiles in turn (STAGE of depth 2) fetches the tile of its next round while it
- * computes on this round's.
+/* Prefetch: a loop that fills staged tiles in turn (STAGE of depth 2) fetches the tile of its next iteration while it
+ * computes on this iteration's.
  *
  * Comes in: form 6 (after linearize, on a GPU) with loops as
  *     for r { BARRIER; t = LOAD memory(r); STORE tile(r % 2), t; BARRIER; .. LOAD tile(r % 2) .. }
  * Goes out:
  *     STORE tile(0), LOAD memory(0); BARRIER;  for r { t = LOAD memory(min(r + 1, last)); .. LOAD tile(r % 2) ..; STORE
- * tile((r + 1) % 2), t; BARRIER } One BARRIER a round is enough: it divides the reads of a tile from the writes two
- * rounds on. The tile after the last is the last again, and nobody reads it. Must hold: the loop body's own barriers
- * are those of its tiles. Else the loop stays as it is, which is right too.
+ * tile((r + 1) % 2), t; BARRIER } One BARRIER an iteration is enough: it divides the reads of a tile from the writes
+ * two iterations on. The tile after the last is the last again, and nobody reads it. Must hold: the loop body's own
+ * barriers are those of its tiles. Else the loop stays as it is, which is right too.
  */
 #include <string.h>
 
@@ -134,27 +134,28 @@ static void need(Prefetch *p, const UOp *u)
     if (!is_silent(u)) push(p, u);
 }
 
-static const UOp *at_round(Prefetch *p, const UOp *u, const UOp *range, const UOp *round)
+static const UOp *at_iteration(Prefetch *p, const UOp *u, const UOp *range, const UOp *iteration)
 {
-    return graph_rewrite(p->g, uop_substitute(p->g, u, &range, &round, 1), rules_symbolic(), 0, NULL);
+    return graph_rewrite(p->g, uop_substitute(p->g, u, &range, &iteration, 1), rules_symbolic(), 0, NULL);
 }
 
-/* What a fill stores when the range is `round`, and where when it is `slot`. */
-static const UOp *fill_at(Prefetch *p, const UOp *fill, const UOp *range, const UOp *round, const UOp *slot, bool store)
+/* What a fill stores when the range is `iteration`, and where when it is `slot`. */
+static const UOp *fill_at(Prefetch *p, const UOp *fill, const UOp *range, const UOp *iteration, const UOp *slot,
+                          bool store)
 {
-    const UOp *value = uop_substitute(p->g, fill->src[1], &range, &round, 1);
+    const UOp *value = uop_substitute(p->g, fill->src[1], &range, &iteration, 1);
     if (!store) return value;
-    const UOp *address = at_round(p, fill->src[0], range, slot),
-              *gate = fill->nsrc > 2 ? at_round(p, fill->src[2], range, round) : NULL;
+    const UOp *address = at_iteration(p, fill->src[0], range, slot),
+              *gate = fill->nsrc > 2 ? at_iteration(p, fill->src[2], range, iteration) : NULL;
     return gate ? UOP(p->g, UOP_STORE, DT_VOID, NO_ARG, address, value, gate)
                 : UOP(p->g, UOP_STORE, DT_VOID, NO_ARG, address, value);
 }
 
-static void all_fills(Prefetch *p, const UOp *linear, uint32_t from, uint32_t to, const UOp *round, const UOp *slot,
+static void all_fills(Prefetch *p, const UOp *linear, uint32_t from, uint32_t to, const UOp *iteration, const UOp *slot,
                       bool store)
 {
     for (uint32_t i = from + 1; i < to; i++)
-        if (is_fill(linear->src[i])) need(p, fill_at(p, linear->src[i], linear->src[from], round, slot, store));
+        if (is_fill(linear->src[i])) need(p, fill_at(p, linear->src[i], linear->src[from], iteration, slot, store));
 }
 
 static void rebuild(Prefetch *p, const UOp *linear, uint32_t from, uint32_t to)
@@ -164,20 +165,20 @@ static void rebuild(Prefetch *p, const UOp *linear, uint32_t from, uint32_t to)
               *next = index_math(g, UOP_ADD, range, uop_index(g, 1)),
               *last = index_math(g, UOP_ADD, range->src[0], uop_index(g, -1));
     const UOp *more = UOP(g, UOP_CMPLT, DT_VOID, NO_ARG, range, last),
-              *round = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, more, next, last),
+              *iteration = UOP(g, UOP_WHERE, DT_VOID, NO_ARG, more, next, last),
               *slot = index_math(g, UOP_MOD, next, uop_index(g, 2)), *barrier = NULL;
     for (uint32_t i = from + 1; i < to && !barrier; i++)
         if (linear->src[i]->op == UOP_BARRIER) barrier = linear->src[i];
     all_fills(p, linear, from, to, zero, zero, true);
     if (barrier) push(p, UOP0(g, UOP_BARRIER, DT_VOID, NO_ARG));
     push(p, range);
-    all_fills(p, linear, from, to, round, slot, false);
+    all_fills(p, linear, from, to, iteration, slot, false);
     for (uint32_t i = from + 1; i < to; i++) {
         const UOp *u = linear->src[i];
         if (u->op == UOP_BARRIER || p->own[u->id] || (p->done[u->id] && u->op != UOP_END)) continue;
         push(p, u);
     }
-    all_fills(p, linear, from, to, round, slot, true);
+    all_fills(p, linear, from, to, iteration, slot, true);
     if (barrier) push(p, UOP0(g, UOP_BARRIER, DT_VOID, NO_ARG));
     push(p, linear->src[to]);
 }

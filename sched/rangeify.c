@@ -102,8 +102,8 @@ static bool stage_narrow(Rangeify *r, const UOp *u)
 
 static bool decide(Rangeify *r, const UOp *u)
 {
-    Home home = home_of(r->homes, u);
-    return home == HOME_OPEN ? is_stored(r, u) && !stage_narrow(r, u) : home != HOME_INLINE;
+    Placement placement = placement_of(r->placements, u);
+    return placement == PLACED_OPEN ? is_stored(r, u) && !stage_narrow(r, u) : placement != PLACED_INLINE;
 }
 
 static void visit(Rangeify *r, const UOp *u)
@@ -174,7 +174,7 @@ static void begin(Rangeify *r)
     r->inst = NEW_N(r->arena, Inst *, r->nnode);
     r->buffer = NEW_N(r->arena, const UOp *, r->nnode);
     r->called = NEW_N(r->arena, uint8_t, r->nnode);
-    r->rests = NEW_N(r->arena, uint8_t, r->nnode);
+    r->stored = NEW_N(r->arena, uint8_t, r->nnode);
     r->multiplied = NEW_N(r->arena, uint8_t, r->nnode);
     r->users = NEW_N(r->arena, uint8_t, r->nnode);
     r->join = NEW_N(r->arena, const UOp *, r->nnode);
@@ -210,9 +210,9 @@ static TgStatus sweep(Rangeify *r, const UOp *sink)
     return graph_error(r->g);
 }
 
-TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Homes *homes)
+TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Placements *placements)
 {
-    Rangeify r = { .g = g, .target = t, .homes = homes };
+    Rangeify r = { .g = g, .target = t, .placements = placements };
     begin(&r);
     TgStatus status = sweep(&r, sink);
     if (status == TG_OK) status = cut_kernels(&r, out);
@@ -225,8 +225,8 @@ TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *
 
 /* ---- functions ---- */
 
-/* What the sweep decided, by node; memory of two values is HOME_JOIN. */
-static void keep_homes(const Rangeify *r, Homes *homes)
+/* What the sweep decided, by node; memory of two values is PLACED_JOIN. */
+static void keep_homes(const Rangeify *r, Placements *placements)
 {
     uint32_t buffers = graph_buffer_count(r->g);
     uint8_t *uses = NEW_N(r->arena, uint8_t, buffers + 1);
@@ -234,20 +234,21 @@ static void keep_homes(const Rangeify *r, Homes *homes)
         if (r->buffer[id] && uses[buffer_slot(r->buffer[id])] < 2) uses[buffer_slot(r->buffer[id])]++;
     for (uint32_t id = 0; id < r->nnode; id++) {
         const UOp *b = r->buffer[id];
-        if (b) home_set(homes, graph_node(r->g, id), uses[buffer_slot(b)] > 1 ? HOME_JOIN : HOME_MEMORY, id);
-        else if (r->inst[id]) home_set(homes, graph_node(r->g, id), HOME_INLINE, id);
+        if (b)
+            placement_set(placements, graph_node(r->g, id), uses[buffer_slot(b)] > 1 ? PLACED_JOIN : PLACED_MEMORY, id);
+        else if (r->inst[id]) placement_set(placements, graph_node(r->g, id), PLACED_INLINE, id);
     }
 }
 
-TgStatus sched_functions(const UOp **out, Homes *homes, Graph *g, const UOp *sink, const Target *t)
+TgStatus sched_functions(const UOp **out, Placements *placements, Graph *g, const UOp *sink, const Target *t)
 {
     Rangeify r = { .g = g, .target = t };
     uint32_t buffers = graph_buffer_count(g);
     begin(&r);
     TgStatus status = sweep(&r, sink);
-    if (status == TG_OK) keep_homes(&r, homes);
+    if (status == TG_OK) keep_homes(&r, placements);
     end(&r);
     graph_drop_buffers(g, buffers);
-    if (status == TG_OK) *out = graph_blocks(g, sink, homes);
+    if (status == TG_OK) *out = graph_blocks(g, sink, placements);
     return status == TG_OK ? graph_error(g) : status;
 }

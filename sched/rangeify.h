@@ -48,7 +48,7 @@ typedef struct {
     Inst **inst;                       /* by node id: list of demands */
     const UOp **buffer;                /* by node id: where a staged node lives, or NULL */
     uint8_t *forced, *reduces, *constant, *called;
-    uint8_t *rests;                    /* by node id: will surely lie in memory (foresee) */
+    uint8_t *stored;                    /* by node id: will surely lie in memory (foresee) */
     uint8_t *multiplied, *users;       /* by node id: is an operand of products; how many nodes read it, at most 2 */
     /* by node id: element-wise operations one upon another, since memory or a reduce */
     uint16_t *depth;
@@ -60,9 +60,9 @@ typedef struct {
     uint32_t ncut, cut_cap, ninst, nnode;
     Inst **all;
     uint32_t all_cap;
-    Inst **place;                      /* demands by what is asked for: open addressing */
+    Inst **place;                      /* demands by what is requested: open addressing */
     uint32_t nplace;
-    Homes *homes;                      /* where values live, when that is known; or NULL */
+    Placements *placements;                      /* where values live, when that is known; or NULL */
     struct Body *body;                 /* FUNCTIONs that are scheduled (function.c) */
     Results *results;                  /* by node id of a CALL */
     const UOp **copied;                /* make_kernel's: by node id, what a node became; NULL between kernels */

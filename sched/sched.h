@@ -7,7 +7,7 @@
 #include "sched/kernel.h"
 
 /* A schedule: kernels and host calls in order over tensor-level BUFFERs of one graph. */
-/* LOOP .. NEXT: the items between, each round */
+/* LOOP .. NEXT: the items between, each iteration */
 typedef enum { ITEM_KERNEL, ITEM_HOST, ITEM_COPY, ITEM_LOOP, ITEM_NEXT, ITEM_IF, ITEM_ELSE, ITEM_ENDIF } ItemKind;
 /* Nodes of the model that a kernel computes for, counted from 1, ascending. */
 typedef struct { const uint32_t *node; uint32_t count; } Origins;
@@ -23,7 +23,8 @@ typedef struct {
     /* BUFFERs. COPY: to, from (whole). LOOP: trip count (i64 scalar; NULL: trip tells), keep (bool; NULL: true). NEXT:
      * keep. IF: condition */
     const UOp *mem[2];
-    /* DEFINE_VARs. COPY: to is a stack of from's, at this number. LOOP: step, and the count of rounds, each or NULL */
+    /* DEFINE_VARs. COPY: to is a stack of from's, at this number. LOOP: step, and the count of iterations, each or NULL
+     */
     const UOp *var[2];
     int64_t trip;                   /* LOOP */
 } ScheduleItem;
@@ -52,14 +53,18 @@ const UOp *sum_integers(Graph *g, const UOp *root, const Target *t);
 /* parts.c: sums of products of f32, as products of bf16 parts where the target says in how many */
 const UOp *sum_parts(Graph *g, const UOp *root, const Target *t);
 bool has_parts(const Target *t);                                        /* it has a unit for them */
-typedef struct { Arena *arena; bool *is; uint32_t count, cap; } Constants;     /* by a node's id, as far as was asked */
+typedef struct {
+    Arena *arena;
+    bool *is;
+    uint32_t count, cap;
+} Constants; /* by a node's id, as far as was needed */
 bool made_of_constants(Constants *c, Graph *g, const UOp *u);            /* u has one shape, and no input is below it */
 /* reads.c: no value is made of more tensors that lie in memory */
 const UOp *limit_reads(Graph *g, const UOp *sink, uint32_t most);
 /* parts that repeat, as FUNCTIONs (graph/blocks.h) */
-TgStatus sched_functions(const UOp **out, Homes *homes, Graph *g, const UOp *sink, const Target *t);
-/* homes: as sched_functions found them; NULL: none */
-TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Homes *homes);
+TgStatus sched_functions(const UOp **out, Placements *placements, Graph *g, const UOp *sink, const Target *t);
+/* placements: as sched_functions found them; NULL: none */
+TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *t, Placements *placements);
 /* zeros that layout puts around a value, at most, on a side of an axis */
 enum { HALO_MAX = 8 };
 /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */
@@ -80,7 +85,7 @@ typedef void (*ChooseOpts)(OptList *out, const Kernel *k, const ScheduleItem *it
 TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *user, Dump *dump);
 
 /* at most so many vectors share what lies side by side, and take its elements in turn (expand.c) */
-enum { LANE_TURNS = 4 };
+enum { LANE_INTERLEAVED = 4 };
 
 /* A kernel's axes as OptOps number them: RANGEs of the output END in order, then those of each REDUCE, outermost first.
  */
@@ -134,11 +139,11 @@ TgStatus kernel_select(Kernel *k, const Target *t);
 TgStatus kernel_gpudims(Kernel *k, const Target *t);
 /* CPU: loops whose sums gates make zero are left out */
 void kernel_skip_zeros(Kernel *k);
-/* CPU: the last round of a loop apart, where only it has gates */
+/* CPU: the last iteration of a loop by itself, where only it has gates */
 void kernel_peel(Kernel *k);
 /* its last part: threads without stores stop behind the last barrier */
 void kernel_skip_idle(Kernel *k);
-/* its next: rings of staged tiles are filled a round ahead */
+/* its next: rings of staged tiles are filled an iteration ahead */
 void kernel_prefetch(Kernel *k);
 /* scalar loads side by side become vector loads of up to 16 bytes */
 const UOp *merge_loads(Graph *g, const UOp *root);

@@ -1,16 +1,16 @@
-/* STAGE: what all rounds inside of a loop read of a parameter is copied into LOCAL memory once per round of that loop,
- * and read there.
+/* STAGE: what all iterations inside of a loop read of a parameter is copied into LOCAL memory once per iteration of
+ * that loop, and read there.
  *
  * Comes in: form 3 with all its splits made, a parameter that one LOAD reads, and an axis. The copy stands inside of
  * that axis, of the LOOP and REDUCE axes before it, and of GLOBAL and THREAD axes; the ranges of all others say which
- * elements a round reads: the tile. Goes out: LOAD(INDEX(AFTER(BUFFER LOCAL, END(STORE(..copy..))), ..)). The tile lies
- * in LOCAL as it lies in memory, row by row: ranges whose steps fit into one another (k4 of step 4 around k of step 1
- * and 4 rounds) are one dimension, the nearest is the row. On a GPU rows are padded to an odd number of 16 bytes, so
- * that neighbouring rows begin in different banks, and all threads of the workgroup copy, 16 bytes each; on a CPU it is
- * a packed panel of the thread's scratch. A range whose quotient and remainder are read apart (the lanes of a WMMA) is
- * two of them. depth 2: two tiles, filled in turn, so that one may be filled while the other is read (prefetch.c).
- * Gates and alternatives of the LOAD move into the copy. Must hold: no range of the tile is symbolic, and nothing in
- * the kernel writes the parameter.
+ * elements an iteration reads: the tile. Goes out: LOAD(INDEX(AFTER(BUFFER LOCAL, END(STORE(..copy..))), ..)). The tile
+ * lies in LOCAL as it lies in memory, row by row: ranges whose steps fit into one another (k4 of step 4 around k of
+ * step 1 and 4 iterations) are one dimension, the nearest is the row. On a GPU rows are padded to an odd number of 16
+ * bytes, so that neighbouring rows begin in different banks, and all threads of the workgroup copy, 16 bytes each; on a
+ * CPU it is a packed panel of the thread's scratch. A range whose quotient and remainder are read separately (the lanes
+ * of a WMMA) is two of them. depth 2: two tiles, filled in turn, so that one may be filled while the other is read
+ * (prefetch.c). Gates and alternatives of the LOAD move into the copy. Must hold: no range of the tile is symbolic, and
+ * nothing in the kernel writes the parameter.
  */
 #include <stdlib.h>
 
@@ -22,14 +22,14 @@ enum { MAX_TILE = 32, VECTOR_BYTES = 16, REPLICAS = 16 };
 /* Ranges inside of the tile, nearest first; step: elements in memory, or NO_STEP. */
 /* value: what the range is for the reader, where it is a digit of another */
 typedef struct { const UOp *range, *value; int64_t step, extent; } Part;
-/* Neighbouring parts whose steps fit: one run of extent elements, step apart in memory and pitch apart in LOCAL. */
+/* Neighbouring parts whose steps fit: one run of extent elements, at stride step in memory and pitch in LOCAL. */
 typedef struct { uint32_t first, count; int64_t step, extent, pitch; } Run;
 
 typedef struct {
     Kernel *k;
     Graph *g;
     const Target *t;
-    const UOp *load, *index, *base, *round;              /* base: index where the tile begins */
+    const UOp *load, *index, *base, *iteration;              /* base: index where the tile begins */
     const UOp *src[3];                                   /* of the load, in terms of the parts */
     uint64_t digits;                                     /* numbers of ranges that stand for digits */
     uint64_t inside;
@@ -83,7 +83,7 @@ static void add_part(Stage *s, const UOp *range, const UOp *value)
     s->part[at] = p;
 }
 
-/* The divisor by which the index takes the range apart; 0: none, or several. */
+/* The divisor by which the index cuts the range; 0: none, or several. */
 static int64_t divisor_of(const Stage *s, const UOp *range)
 {
     Arena *a = arena_new();
@@ -141,7 +141,7 @@ static TgStatus find_parts(Stage *s, const OptOp *o, const UOp *const *axis, uin
     for (uint32_t i = 0; i < n; i++) reads &= ~range_bit(axis[i]);
     return reads    ? fail(TG_USAGE, "optops: STAGE of what an inner loop of a stage reads")
         : s->nparts ? TG_OK
-                    : fail(TG_USAGE, "optops: STAGE of one element a round");
+                    : fail(TG_USAGE, "optops: STAGE of one element an iteration");
 }
 
 static void find_runs(Stage *s)
@@ -188,10 +188,10 @@ static void lay_out(Stage *s)
     s->pitch = s->nruns == 1 ? s->elements : s->run[s->nruns - 1].pitch * s->run[s->nruns - 1].extent;
 }
 
-/* Which of the tiles this round's is. */
+/* Which of the tiles this iteration's is. */
 static const UOp *tile_of_round(const Stage *s)
 {
-    return s->depth > 1 ? times(s->g, modulo(s->g, s->round, s->depth), s->pitch) : uop_index(s->g, 0);
+    return s->depth > 1 ? times(s->g, modulo(s->g, s->iteration, s->depth), s->pitch) : uop_index(s->g, 0);
 }
 
 /* The LOCAL index of the LOAD: its ranges, with the pitches of their runs. */
@@ -253,19 +253,19 @@ static const UOp *fresh_range(Stage *s, int64_t extent, AxisType type, const UOp
     return ~used ? list[(*n)++] = uop_range(s->g, __builtin_ctzll(~used), uop_index(s->g, extent), type) : NULL;
 }
 
-/* Copies are shared out: rounds x threads x elements side by side. The last round may not need all threads. */
+/* Copies are shared out: iterations x threads x elements side by side. The last iteration may not need all threads. */
 static const UOp *copy_tile(Stage *s, const UOp *buffer)
 {
     Graph *g = s->g;
     const UOp *list[4], *from[MAX_TILE], *to[MAX_TILE];
     uint32_t n = 0;
-    int64_t copies = s->elements / s->vector, rounds = (copies + s->threads - 1) / s->threads;
-    const UOp *round =
-        fresh_range(s, rounds, rounds > REPLICAS || !s->t->max_block ? AXIS_LOOP : AXIS_UPCAST, list, &n);
+    int64_t copies = s->elements / s->vector, iterations = (copies + s->threads - 1) / s->threads;
+    const UOp *iteration =
+        fresh_range(s, iterations, iterations > REPLICAS || !s->t->max_block ? AXIS_LOOP : AXIS_UPCAST, list, &n);
     const UOp *thread = fresh_range(s, s->threads, AXIS_LOCAL, list, &n),
               *lane = fresh_range(s, s->vector, AXIS_UPCAST, list, &n);
-    if (!round || !thread || !lane) return NULL;
-    const UOp *number = plus(g, times(g, round, s->threads), thread),
+    if (!iteration || !thread || !lane) return NULL;
+    const UOp *number = plus(g, times(g, iteration, s->threads), thread),
               *flat = plus(g, times(g, number, s->vector), lane);
     const UOp *local = place_written(s, flat, from, to), *memory = memory_index(s, flat, from, to);
     const UOp *load[3] = { UOP(g, UOP_INDEX, DT_VOID, NO_ARG, s->load->src[0]->src[0], memory) },
@@ -323,8 +323,8 @@ TgStatus opt_stage(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n
         return fail(TG_USAGE, "optops: STAGE in axis %d, which is no loop", o->factor);
     if (s.depth < 1 || s.depth > 2) return fail(TG_USAGE, "optops: STAGE of depth %d; 1 or 2", s.depth);
     TRY(find_load(&s, slot));
-    s.round = axis[o->factor];
-    if (!(s.load->ranges & range_bit(s.round)))
+    s.iteration = axis[o->factor];
+    if (!(s.load->ranges & range_bit(s.iteration)))
         return fail(TG_USAGE, "optops: STAGE in axis %d, on which parameter %u does not depend", o->factor, slot);
     TRY(find_parts(&s, o, axis, n));
     s.size = dtype_size((DType)s.load->dtype);
@@ -333,6 +333,6 @@ TgStatus opt_stage(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n
     s.vector = widest(&s);
     if (s.pitch * s.size * s.depth > (t->max_block ? t->l1_bytes : t->l2_bytes / 2))
         return fail(TG_USAGE, "optops: STAGE of %lld bytes", (long long)(s.pitch * s.size * s.depth));
-    if (s.depth > 1) k->rings |= range_bit(s.round);
+    if (s.depth > 1) k->rings |= range_bit(s.iteration);
     return replace(&s);
 }

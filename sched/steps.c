@@ -1,11 +1,12 @@
-/* Control steps of a plan: loops whose number of rounds data tell (or that are too long to be written out), and
- * branches. They work like host functions, on host pointers, and leave their decision in a variable; a JUMP follows. */
+/* Control steps of a plan: loops whose number of iterations depends on data (or that are too long to be written out),
+ * and branches. They work like host functions, on host pointers, and leave their decision in a variable; a JUMP
+ * follows. */
 #include "sched/plan.h"
 
-static bool go_on(const Control *c, void *const *args, int64_t round)
+static bool go_on(const Control *c, void *const *args, int64_t iteration)
 {
     int64_t trip = c->has_trip ? *(const int64_t *)args[0] : c->trip;
-    return round < trip && (!c->has_keep || *(const uint8_t *)args[c->has_trip]);
+    return iteration < trip && (!c->has_keep || *(const uint8_t *)args[c->has_trip]);
 }
 
 static void set(int64_t *vars, int32_t var, int64_t value)
@@ -13,7 +14,7 @@ static void set(int64_t *vars, int32_t var, int64_t value)
     if (var >= 0) vars[var] = value;
 }
 
-/* flag 0: not even one round. */
+/* flag 0: not even one iteration. */
 TgStatus control_begin(const HostCall *call, void *const *args, int64_t *vars)
 {
     const Control *c = call->control;
@@ -23,14 +24,14 @@ TgStatus control_begin(const HostCall *call, void *const *args, int64_t *vars)
     return TG_OK;
 }
 
-/* flag 0: another round. */
+/* flag 0: another iteration. */
 TgStatus control_next(const HostCall *call, void *const *args, int64_t *vars)
 {
     const Control *c = call->control;
-    int64_t round = vars[c->step] + 1;
-    bool more = go_on(c, args, round);
-    set(vars, c->count, round);
-    if (more) vars[c->step] = round;
+    int64_t iteration = vars[c->step] + 1;
+    bool more = go_on(c, args, iteration);
+    set(vars, c->count, iteration);
+    if (more) vars[c->step] = iteration;
     set(vars, c->flag, !more);
     return TG_OK;
 }

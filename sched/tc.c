@@ -176,7 +176,7 @@ static int64_t rows_of(const Wmma *w, const UOp *m)
 
 static bool varies(const UOp *u, const UOp *r) { return (u->ranges & range_bit(r)) != 0; }
 
-/* The operands stand on their sides; of a vector only n is asked for, and m is n. */
+/* The operands stand on their sides; of a vector only n is requested, and m is n. */
 static bool fits_axes(const Tc *tc, const UOp *m, const UOp *n, const UOp *a, const UOp *b)
 {
     if (a->dtype != tc->w->a || b->dtype != tc->w->b || !may_be_tile(n, tc->w->n) || !varies(b, n) || varies(a, n))

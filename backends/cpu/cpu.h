@@ -13,7 +13,7 @@ extern const CStyle cpu_style;
 
 /* prefetch.c: hints before the instruction */
 void cpu_prefetch_panel(CRender *r, const UOp *load);
-/* a pointer to the first of the lines that an iteration asks for; none of them: no name */
+/* a pointer to the first of the lines that an iteration requests; none of them: no name */
 typedef struct { const char *name; uint32_t lines; } CpuAhead;
 void cpu_prefetch_lines(CRender *r, const UOp *load, CpuAhead *ahead);
 void cpu_prefetch_epilogue(CRender *r, const UOp *range);
@@ -51,7 +51,7 @@ void team_run(Team *t, const TeamJob *job);                  /* returns when all
 
 /* machine.c */
 typedef struct {
-    /* one CPU a physical core that we may use, at most as many as asked for */
+    /* one CPU a physical core that we may use, at most as many as requested */
     int *cpu, count;
     int64_t l1_bytes, l2_bytes;
     bool avx, avx2, fma, f16c, avx512, vnni, amx;

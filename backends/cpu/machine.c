@@ -59,7 +59,7 @@ static TgStatus allowed(bool *in, const char *cpus)
     return s ? s : any ? TG_OK : fail(TG_DEVICE, "the process may use none of the CPUs '%s'", cpus ? cpus : "");
 }
 
-/* First one CPU of each core, then (when more are asked for) the others. */
+/* First one CPU of each core, then (when more are requested) the others. */
 static void choose(Machine *m, Arena *arena, const bool *in, int threads)
 {
     bool *core = calloc(CPUS_MAX, 1), *taken = calloc(CPUS_MAX, 1);

@@ -1,12 +1,12 @@
 /* Hints that bring memory near before it is needed, printed between the instructions of a kernel. What they say is
  * never needed for a right result.
  *
- * A tile's epilogue: what is read and written behind a sum (a residual, the result) is asked for before the sum, else
+ * A tile's epilogue: what is read and written behind a sum (a residual, the result) is requested before the sum, else
  * each row of the tile waits for memory by itself. The next panel: a loop nest `for panel { for tile { for k ..
  * panel[k] }}` reads a panel of packed constants from memory in its first tile and from the cache in the others; the
- * others ask for the next panel meanwhile, each for its share: at tile j of J and element q of P, that is element (j P
- * + q) / J. Tile registers ask for a line after each operation, since their loads take all the buffers that wait for
- * lines when many are asked for at once.
+ * others request the next panel meanwhile, each for its share: at tile j of J and element q of P, that is element (j P
+ * + q) / J. Tile registers request a line after each operation, since their loads take all the buffers that wait for
+ * lines when many are requested at once.
  */
 #include "backends/cpu/cpu.h"
 

@@ -44,7 +44,7 @@ struct Team {
     Part *part;
     cpu_set_t allowed;                   /* the caller's cores when the threads were made */
     atomic_uint first;                   /* phase of the job */
-    int count, asked, strain, *cpu;      /* strain: how many more jobs had late threads than had none, lately */
+    int count, wanted, strain, *cpu;      /* strain: how many more jobs had late threads than had none, lately */
     pthread_t starter;
     bool started;
     pid_t pid;
@@ -171,10 +171,10 @@ static void *starter(void *user)
 {
     Team *t = user;
     omp_set_dynamic(0);
-#pragma omp parallel num_threads(t->asked - 1)
+#pragma omp parallel num_threads(t->wanted - 1)
     {
 #pragma omp single
-        atomic_store(&t->given, omp_get_num_threads() + 1);      /* the environment may give fewer than asked for */
+        atomic_store(&t->given, omp_get_num_threads() + 1);      /* the environment may give fewer than requested */
         worker(t, omp_get_thread_num() + 1);
     }
     return NULL;
@@ -184,16 +184,16 @@ static void team_start(Team *t)
 {
     t->started = true;
     t->pid = getpid();
-    t->count = t->asked;
+    t->count = t->wanted;
     atomic_store(&t->given, 0);
     atomic_store(&t->ready, 0);
     atomic_store(&t->gone, 0);
     atomic_store(&t->sleepers, 0);
     atomic_store(&t->phase, atomic_load(&t->phase) & ~1u);       /* nothing to do */
     if (sched_getaffinity(0, sizeof t->allowed, &t->allowed)) atomic_store(&t->crowded, true);
-    if (t->asked < 2) return;
+    if (t->wanted < 2) return;
     if (pthread_create(&t->starter, NULL, starter, t)) {
-        t->count = t->asked = 1;                                 /* no thread to be had: the caller works alone */
+        t->count = t->wanted = 1;                                 /* no thread to be had: the caller works alone */
         return;
     }
     while (!atomic_load(&t->given) || atomic_load(&t->ready) < atomic_load(&t->given) - 1) sched_yield();
@@ -205,23 +205,23 @@ Team *team_new(const int *cpu, int count)
     Team *t = aligned_alloc(64, (sizeof *t + 63) & ~(size_t)63);
     if (!t) return NULL;
     memset(t, 0, sizeof *t);
-    t->asked = t->count = count < 1 ? 1 : count;
-    t->cpu = malloc(sizeof *cpu * (size_t)t->asked);
-    t->part = aligned_alloc(64, sizeof *t->part * (size_t)t->asked);
+    t->wanted = t->count = count < 1 ? 1 : count;
+    t->cpu = malloc(sizeof *cpu * (size_t)t->wanted);
+    t->part = aligned_alloc(64, sizeof *t->part * (size_t)t->wanted);
     if (!t->cpu || !t->part) {
         free(t->cpu);
         free(t->part);
         return free(t), NULL;
     }
-    memcpy(t->cpu, cpu, sizeof *cpu * (size_t)t->asked);
-    memset(t->part, 0, sizeof *t->part * (size_t)t->asked);
+    memcpy(t->cpu, cpu, sizeof *cpu * (size_t)t->wanted);
+    memset(t->part, 0, sizeof *t->part * (size_t)t->wanted);
     return t;
 }
 
 void team_free(Team *t)
 {
     if (!t) return;
-    if (t->started && t->asked > 1 && t->pid == getpid()) {
+    if (t->started && t->wanted > 1 && t->pid == getpid()) {
         atomic_store(&t->quit, true);
         publish(t, atomic_load(&t->phase) + 2);
         pthread_join(t->starter, NULL);
@@ -268,7 +268,7 @@ static void run_together(Team *t)
 
 void team_run(Team *t, const TeamJob *job)
 {
-    bool alone = t->asked < 2 || omp_in_parallel();
+    bool alone = t->wanted < 2 || omp_in_parallel();
     if (!alone && (!t->started || t->pid != getpid())) team_start(t);
     if (alone || t->count < 2) {
         while (job->next(job->user) != TEAM_OVER) job->part(job->user, 0, 1);

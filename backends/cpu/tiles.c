@@ -41,7 +41,7 @@ bool cpu_has_tiles(const Kernel *k) { return a_wmma(k) != NULL; }
 static bool is_window(const UOp *u) { return u->op == UOP_LOAD && u->src[0]->op == UOP_SHRINK; }
 
 /* The value whose register this one shares. Of zeros each WMMA makes its own. */
-static const UOp *home(const UOp *u)
+static const UOp *owner_of(const UOp *u)
 {
     for (;;)
         if (u->op == UOP_WMMA && u->src[2]->op != UOP_STACK) u = u->src[2];
@@ -101,10 +101,10 @@ static void find_lives(Lives *l)
         const UOp *u = l->line[i];
         if (u->op == UOP_RANGE && depth < DEPTH) open[depth++] = i;
         if (u->op == UOP_END && depth) depth--;
-        if (is_tile(u) && home(u) == u) l->first[u->id] = l->last[u->id] = i, l->late[u->id] = is_window(u);
+        if (is_tile(u) && owner_of(u) == u) l->first[u->id] = l->last[u->id] = i, l->late[u->id] = is_window(u);
         for (uint32_t k = 0; k < u->nsrc && u->op != UOP_END; k++) {
             if (u->op == UOP_WMMA) l->wmma[u->src[k]->id] = u, l->operand[u->src[k]->id] = (uint8_t)k;
-            const UOp *h = is_tile(u->src[k]) ? home(u->src[k]) : NULL;
+            const UOp *h = is_tile(u->src[k]) ? owner_of(u->src[k]) : NULL;
             uint32_t at = h ? dies(l, open, depth, l->first[h->id], i) : 0;
             if (h && at > l->last[h->id]) l->last[h->id] = at;
             if (h) l->late[h->id] &= u->op == UOP_WMMA && l->body[i] == l->body[l->first[h->id]];
@@ -171,11 +171,12 @@ static bool give_registers(CRender *r, Lives *l)
             if (in[k] && l->late[in[k]->id]) in[k] = NULL;
         if (u->op == UOP_WMMA && is_tile(u) && !take_operands(l, in, u, i)) return false;
         /* nobody uses it, or not yet */
-        if (!is_tile(u) || u->op == UOP_STACK || (home(u) == u && (l->late[u->id] || l->last[u->id] == i))) continue;
-        int free = home(u) == u ? take_register(l, in, u, i, i, NULL) : 0;
+        if (!is_tile(u) || u->op == UOP_STACK || (owner_of(u) == u && (l->late[u->id] || l->last[u->id] == i)))
+            continue;
+        int free = owner_of(u) == u ? take_register(l, in, u, i, i, NULL) : 0;
         if (free == TILES) return false;
-        if (home(u) == u) in[free] = u, r->note[u->id] = (uint8_t)(free + 1), l->role[free] = role_of(l, u);
-        else r->note[u->id] = r->note[home(u)->id];
+        if (owner_of(u) == u) in[free] = u, r->note[u->id] = (uint8_t)(free + 1), l->role[free] = role_of(l, u);
+        else r->note[u->id] = r->note[owner_of(u)->id];
     }
     return true;
 }

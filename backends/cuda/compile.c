@@ -8,7 +8,7 @@
 #include "backends/cuda/cuda.h"
 #include "graph/base/clock.h"
 
-enum { STATIC_SHARED_BYTES = 48 << 10 };        /* more must be asked for, by function */
+enum { STATIC_SHARED_BYTES = 48 << 10 };        /* more must be requested, by function */
 
 typedef struct { Text source; char key[33]; } Job;
 

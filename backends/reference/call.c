@@ -1,4 +1,4 @@
-/* CALLs at tensor level (graph/custom.h): host functions, loops round by round, the branch that was chosen. In:
+/* CALLs at tensor level (graph/custom.h): host functions, loops iteration by iteration, the branch that was chosen. In:
  * arguments as packed tensors. Out: results, in memory that the caller sized by their largest sizes, and the
  * DEFINE_VARs that the function sets. */
 #include <stdlib.h>
@@ -77,10 +77,10 @@ typedef struct {
     uint32_t nresult;
     const void **param;
     const RefInput *in;
-} Rounds;
+} Iterations;
 
-/* One round; value holds next states, rows, keep. */
-static TgStatus run_round(Rounds *r, int64_t i, bool *keep)
+/* One iteration; value holds next states, rows, keep. */
+static TgStatus run_iteration(Iterations *r, int64_t i, bool *keep)
 {
     const LoopAttr *a = r->attr;
     for (uint32_t k = 0; k < a->states; k++) r->param[k] = r->state[k].data;
@@ -108,7 +108,7 @@ static TgStatus call_loop(Graph *g, const UOp *call, const RefTensor *arg, RefTe
     int64_t trip = scalar_load(DT_I64, arg[0].data, 0), i = 0;
     bool keep = is_true(&arg[1]);
     TgStatus s = TG_OK;
-    Rounds r = { g,
+    Iterations r = { g,
                  a,
                  meta[0],
                  meta[1],
@@ -127,7 +127,7 @@ static TgStatus call_loop(Graph *g, const UOp *call, const RefTensor *arg, RefTe
     }
     for (uint32_t k = 0; k < a->captured; k++) r.param[a->states + k] = arg[2 + a->states + k].data;
     for (uint32_t k = 0; k < a->states && k < nresult; k++) give(&result[k], &r.state[k], 0);
-    for (; i < trip && keep && s == TG_OK; i++) s = run_round(&r, i, &keep);
+    for (; i < trip && keep && s == TG_OK; i++) s = run_iteration(&r, i, &keep);
     for (uint32_t k = 0; k < a->states && k < nresult && s == TG_OK; k++)
         if (!loop_keeps_all(a, k)) give(&result[k], &r.state[k], 0);
     if (a->counted) vars[0] = i;

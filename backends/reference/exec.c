@@ -1,9 +1,9 @@
 /* Kernels in forms 1 to 5: a graph of scalars and short vectors under RANGEs.
  *
- * An effect (END, STORE) runs; a value is asked for. A node's value is kept with the time at which it was computed, and
+ * An effect (END, STORE) runs; a value is requested. A node's value is kept with the time at which it was computed, and
  * serves as long as no RANGE that the node depends on was set later. END and REDUCE set their ranges in turn, outermost
  * first. A staged buffer (AFTER(BUFFER, END..)) is filled when it is read at a time when its END has not run for the
- * present ranges. WHERE asks for the arm that it takes; LOAD and STORE ask for the gate first.
+ * present ranges. WHERE requests the arm that it takes; LOAD and STORE request the gate first.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -216,7 +216,7 @@ bool ref_alu(const UOp *u, const int64_t *const *src, int64_t *out)
         if (u->op == UOP_BITCAST) out[l] = scalar_bitcast((DType)u->src[0]->dtype, (DType)u->dtype, v[0]);
         else if (!uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out[l])) {
             if (u->op != UOP_IDIV && u->op != UOP_MOD) return false;
-            /* as in compiled kernels: what divides a place by a size of 0 stands before a loop without rounds */
+            /* as in compiled kernels: what divides a place by a size of 0 stands before a loop without iterations */
             out[l] = 0;
         }
     }

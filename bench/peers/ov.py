@@ -1,5 +1,5 @@
 """OpenVINO as an engine of tgbench (bench/peer.h says what it must answer): ov.py MODEL DATA_DIR THREADS [DEVICE].
-Numbers are f32 in f32 models (INFERENCE_PRECISION_HINT), latency is what it is asked for, inputs are given without a copy."""
+Numbers are f32 in f32 models (INFERENCE_PRECISION_HINT), latency is what it works for, inputs are given without a copy."""
 import json, os, sys, time
 
 

@@ -4,9 +4,9 @@
  */
 #include <string.h>
 
-#include "frontend/import/question.h"
+#include "frontend/import/shape_query.h"
 #include "frontend/control/loop.h"
-#include "frontend/control/rounds.h"
+#include "frontend/control/iterations.h"
 #include "frontend/values/tuple.h"
 #include "graph/custom.h"
 
@@ -21,8 +21,8 @@ static int known_bool(Graph *g, U u)
     return uop_const_int(v[0]) != 0;
 }
 
-/* kind: of states, then rows. counted: no round before the last is the last; open: data
- * tell which is; run: nothing else but running them tells what the rounds are. */
+/* kind: of states, then rows. counted: no iteration before the last is the last; open: data
+ * tell which is; run: nothing else but running them tells what the iterations are. */
 typedef struct { const Ctx *c; SubGraph body; uint32_t states, rows; int32_t *kind; bool counted, open, run; } LoopNode;
 
 static uint32_t rank_of(U x, int32_t kind) { return uop_rank(x) - complex_is(kind); }
@@ -48,7 +48,8 @@ static bool loop_round(Graph *g, void *user, U step, const U *state, U *next, U 
     LoopNode *n = user;
     U *in = NEW_N(graph_arena(g), U, n->states + 2), *out = NEW_N(graph_arena(g), U, n->states + n->rows + 1);
     in[0] = uop_is_const(step) ? uop_int(g, DT_I64, uop_const_int(step)) : cast(g, step, DT_I64);
-    in[1] = uop_bool(g, true);                                  /* a round takes place only when the condition holds */
+    /* an iteration takes place only when the condition holds */
+    in[1] = uop_bool(g, true);
     for (uint32_t k = 0; k < n->states; k++) in[2 + k] = loop_dressed(g, state[k], n->kind[k]);
     if (import_subgraph(g, n->c, &n->body, in, n->states + 2, out, 1 + n->states + n->rows) != TG_OK) return false;
     if (out[0]->dtype != DT_BOOL || fixed_numel(g, out[0]) != 1)
@@ -68,7 +69,7 @@ static U results(Graph *g, const Ctx *c, U *last, uint32_t states, const U *row,
     return outputs(g, c, v, states + rows);
 }
 
-/* The number of rounds: known, folded; or told by data (an i64 scalar); or without limit. */
+/* The number of iterations: known, folded; or dependent on data (an i64 scalar); or without limit. */
 static U trip_of(Graph *g, const Ctx *c, int64_t *most)
 {
     const UOp *v[1];
@@ -85,7 +86,7 @@ static U trip_of(Graph *g, const Ctx *c, int64_t *most)
     return uop_index(g, *most);
 }
 
-/* ---- the number of rounds of a Loop ---- */
+/* ---- the number of iterations of a Loop ---- */
 
 static void mark_uses(Map *used, const Node *n)
 {
@@ -114,8 +115,8 @@ static uint32_t nodes_for(Map *used, const GraphDef *body, Node *kept)
     return n;
 }
 
-/* The body as far as its condition needs it, in every round: with fewer states, at[k] being the old number of state k,
- * and without rows. */
+/* The body as far as its condition needs it, in every iteration: with fewer states, at[k] being the old number of state
+ * k, and without rows. */
 static GraphDef body_of_condition(Arena *a, const GraphDef *body, uint32_t states, uint32_t *at, uint32_t *left)
 {
     Map used;
@@ -144,7 +145,7 @@ static GraphDef body_of_condition(Arena *a, const GraphDef *body, uint32_t state
     return part;
 }
 
-/* One state more: the number of rounds. */
+/* One state more: the number of iterations. */
 static bool count_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
 {
     LoopNode *n = user;
@@ -152,14 +153,14 @@ static bool count_round(Graph *g, void *user, U step, const U *state, U *next, U
     return loop_round(g, user, step, state, next, row, keep);
 }
 
-/* A value: how often the loop goes round, by a loop of what the condition is made of. NULL: it is made of what the
+/* A value: how many iterations the loop has, by a loop of what the condition is made of. NULL: it is made of what the
  * device cannot loop over. */
-static U rounds_of(Graph *g, const LoopNode *n, const Loop *l)
+static U iterations_of(Graph *g, const LoopNode *n, const Loop *l)
 {
     Arena *a = graph_arena(g);
     uint32_t *at = NEW_N(a, uint32_t, n->states + 1), left;
     GraphDef part = body_of_condition(a, n->body.def, n->states, at, &left);
-    LoopNode m = { .c = n->c, .body = { &part, n->body.home }, .states = left, .kind = NEW_N(a, int32_t, left + 1) };
+    LoopNode m = { .c = n->c, .body = { &part, n->body.frame }, .states = left, .kind = NEW_N(a, int32_t, left + 1) };
     U *init = NEW_N(a, U, left + 1), *last = NEW_N(a, U, left + 1);
     if (left == n->states && !n->rows) return NULL;
     for (uint32_t k = 0; k < left; k++) m.kind[k] = n->kind[at[k]], init[k] = l->init[at[k]];
@@ -176,41 +177,41 @@ static U rounds_of(Graph *g, const LoopNode *n, const Loop *l)
     return loop_build(g, &counting, last, NULL) ? last[left] : NULL;
 }
 
-/* A round asks for what only a run can tell, and so may the others. */
+/* An iteration requests what only a run can tell, and so may the others. */
 static bool many_asked(const Ctx *c, U trip)
 {
     return c->im->run->question && uop_is_const(trip) && uop_const_int(trip) > LOOP_FEW;
 }
 
-/* What the device cannot loop over (sequences, shapes that change) is done round by round, as many as a run tells,
- * where that is all it has to tell. The first failure stands until their number is known. */
-static bool rounds_by_answers(Graph *g, LoopNode *n, Loop *l, U *last, U *row)
+/* What the device cannot loop over (sequences, shapes that change) is done iteration by iteration, as many as a run
+ * tells, where that is all it has to tell. The first failure stands until their number is known. */
+static bool iterations_by_answers(Graph *g, LoopNode *n, Loop *l, U *last, U *row)
 {
-    bool counted = uop_is_const(l->trip), asked = l->keep && !uop_is_const(l->keep);
+    bool counted = uop_is_const(l->trip), until = l->keep && !uop_is_const(l->keep);
     /* it is another failure */
-    if (counted && !asked && !n->open) return n->run = many_asked(n->c, l->trip), false;
-    U rounds = rounds_of(g, n, l),
-      known = !rounds             ? NULL
-        : known_scalar(g, rounds) ? rounds
-                                  : import_ask(n->c->im, rounds);
+    if (counted && !until && !n->open) return n->run = many_asked(n->c, l->trip), false;
+    U iterations = iterations_of(g, n, l),
+      known = !iterations             ? NULL
+        : known_scalar(g, iterations) ? iterations
+                                  : import_query(n->c->im, iterations);
     if (known) {
         l->trip = uop_index(g, l->most = uop_const_int(known_scalar(g, known)));
         l->keep = NULL;
         n->counted = true;
-    } else if (rounds && import_asks(n->c->im))
-        return graph_fail_code(g, TG_UNSUPPORTED, "the number of a loop's rounds depends on data"), false;
-    else if (!counted) return import_ask(n->c->im, n->c->in[0]), false;
-    else if (asked) return import_ask(n->c->im, n->c->in[1]), false;
+    } else if (iterations && import_queries(n->c->im))
+        return graph_fail_code(g, TG_UNSUPPORTED, "the number of a loop's iterations depends on data"), false;
+    else if (!counted) return import_query(n->c->im, n->c->in[0]), false;
+    else if (until) return import_query(n->c->im, n->c->in[1]), false;
     graph_error_clear(g);
     if (known && loop_build(g, l, last, row)) return true;
     n->run = !known || many_asked(n->c, l->trip);
     return false;
 }
 
-static U loop_rounds(Graph *g, const LoopNode *n)
+static U loop_iterations(Graph *g, const LoopNode *n)
 {
     const Ctx *c = n->c;
-    U *v = loop_by_rounds(g, c,
+    U *v = loop_by_iterations(g, c,
                           &(RoundsNode){ .body = n->body,
                                          .counted = true,
                                          .trip = c->in[0],
@@ -221,7 +222,8 @@ static U loop_rounds(Graph *g, const LoopNode *n)
     return v ? outputs(g, c, v, n->states + n->rows) : NULL;
 }
 
-/** Loop (ONNX 1, 11, 13, 16): up to `trip` rounds while the condition holds; states go round, rows are stacked. */
+/** Loop (ONNX 1, 11, 13, 16): up to `trip` iterations while the condition holds; states are carried, rows are stacked.
+ */
 U op_loop(Graph *g, const Ctx *c)
 {
     LoopNode n = { .c = c, .states = c->nin > 2 ? c->nin - 2 : 0 };
@@ -232,7 +234,7 @@ U op_loop(Graph *g, const Ctx *c)
         return fail_node(g, c, TG_BAD_MODEL, "body", "%u inputs and %u outputs do not fit", body->ninput,
                          body->noutput);
     n.rows = body->noutput - 1 - n.states;
-    if (loop_is_run(c)) return loop_rounds(g, &n);
+    if (loop_is_run(c)) return loop_iterations(g, &n);
     n.kind = NEW_N(a, int32_t, n.states + n.rows + 1);
     U *init = NEW_N(a, U, n.states + 1);
     for (uint32_t k = 0; k < n.states; k++) {
@@ -251,14 +253,14 @@ U op_loop(Graph *g, const Ctx *c)
     if (start < 0 && import_may_know(c->im, l.keep, false))
         return fail_node(g, c, TG_UNSUPPORTED, "cond", "depends on the data of an input");
     if (l.keep) l.keep = start == 1 ? NULL : start == 0 ? uop_bool(g, false) : reshape_i(g, l.keep, NULL, 0);
-    if (loop_build(g, &l, last, row) || rounds_by_answers(g, &n, &l, last, row))
+    if (loop_build(g, &l, last, row) || iterations_by_answers(g, &n, &l, last, row))
         return results(g, c, last, n.states, row, n.rows, n.kind);
-    return n.run ? loop_rounds(g, &n) : NULL;
+    return n.run ? loop_iterations(g, &n) : NULL;
 }
 
 /* ---- Scan ---- */
 
-/* length: how many rounds count, a scalar i64; NULL: all. kind: of states, rows, inputs. */
+/* length: how many iterations count, a scalar i64; NULL: all. kind: of states, rows, inputs. */
 typedef struct {
     const Ctx *c;
     SubGraph body;
@@ -308,8 +310,8 @@ static const int64_t *list_or_zeros(Graph *g, const Ctx *c, const char *name, ui
     return NULL;
 }
 
-/* Stacked rows of those kinds, first round first along axis 0, brought to the axis and direction that the node asks
- * for. */
+/* Stacked rows of those kinds, first iteration first along axis 0, brought to the axis and direction that the node
+ * requests. */
 static bool place_rows(Graph *g, const Ctx *c, U *row, const int32_t *kind, uint32_t rows, const int64_t *axis,
                        const int64_t *reverse)
 {
@@ -348,8 +350,8 @@ static bool scan_run(Graph *g, ScanNode *n, const U *init, U *last, U *row)
     return loop_build(g, &l, last, row);
 }
 
-/* Round by round (rounds.h); in: the node's inputs. */
-static bool scan_rounds(Graph *g, ScanNode *n, const U *in, U *last, U *row)
+/* Iteration by iteration (iterations.h); in: the node's inputs. */
+static bool scan_iterations(Graph *g, ScanNode *n, const U *in, U *last, U *row)
 {
     if (!scan_trip(g, n)) return false;
     RoundsNode node = { .body = n->body,
@@ -361,7 +363,7 @@ static bool scan_rounds(Graph *g, ScanNode *n, const U *in, U *last, U *row)
                         .rows = n->rows,
                         .axis = n->axis,
                         .reverse = n->reverse };
-    U *v = loop_by_rounds(g, n->c, &node);
+    U *v = loop_by_iterations(g, n->c, &node);
     return v && undress(g, n->c, v, n->states, n->rows, last, row, n->kind);
 }
 
@@ -390,8 +392,8 @@ static bool scan_node(Graph *g, const Ctx *c, ScanNode *n, uint32_t first, U *in
     return true;
 }
 
-/** Scan (ONNX 9, 11, 16, 19): rounds over slices of the inputs along an axis each; states go round, rows are stacked
- * along an axis each. */
+/** Scan (ONNX 9, 11, 16, 19): iterations over slices of the inputs along an axis each; states are carried, rows are
+ * stacked along an axis each. */
 U op_scan(Graph *g, const Ctx *c)
 {
     ScanNode n = { 0 };
@@ -408,7 +410,7 @@ U op_scan(Graph *g, const Ctx *c)
         if (!axis_ok(g, c, "scan_input_axes", axes[k], rank_of(n.input[k], n.kind[n.states + n.rows + k]), &n.axis[k]))
             return NULL;
     bool run = loop_is_run(c), made = !run && scan_run(g, &n, in, last, row);
-    if (!made && (run || many_asked(c, n.trip))) made = scan_rounds(g, &n, c->in, last, row);
+    if (!made && (run || many_asked(c, n.trip))) made = scan_iterations(g, &n, c->in, last, row);
     return made && place_rows(g, c, row, n.kind + n.states, n.rows, to, back)
         ? results(g, c, last, n.states, row, n.rows, n.kind)
         : NULL;
@@ -543,10 +545,11 @@ U op_if(Graph *g, const Ctx *c)
         return fail_node(g, c, TG_UNSUPPORTED, "cond", "depends on the data of an input");
     p = reshape_i(g, p, NULL, 0);
     uint32_t first = graph_count(g);
-    if (!branch(g, c, "then_branch", yes) || !branch(g, c, "else_branch", no)) return import_ask(c->im, c->in[0]), NULL;
+    if (!branch(g, c, "then_branch", yes) || !branch(g, c, "else_branch", no))
+        return import_query(c->im, c->in[0]), NULL;
     U called = call_if(g, c, p, yes, no, first);
     if (called) return called;
     for (uint32_t k = 0; k < c->nout; k++) yes[k] = choose(g, c, k, p, yes[k], no[k]);
-    if (graph_error(g) != TG_OK) import_ask(c->im, c->in[0]);
+    if (graph_error(g) != TG_OK) import_query(c->im, c->in[0]);
     return outputs(g, c, yes, c->nout);
 }

@@ -1,13 +1,13 @@
-/* Loops, as importers ask for them (loop.h): a few rounds unrolled, or a CALL of "loop" (graph/custom.h) whose body
- * stands for every round. What a body uses from outside and does not depend on the round is computed once, outside, and
- * captured. A state to which each round joins as much again has sizes that are formulas of the step: the body is made
- * for all of them. Must hold: other states keep type and shape (else the loop is unrolled, or refused when the number
- * of rounds is not known).
+/* Loops, as importers request them (loop.h): a few iterations unrolled, or a CALL of "loop" (graph/custom.h) whose body
+ * stands for every iteration. What a body uses from outside and does not depend on the iteration is computed once,
+ * outside, and captured. A state to which each iteration joins as much again has sizes that are formulas of the step:
+ * the body is made for all of them. Must hold: other states keep type and shape (else the loop is unrolled, or refused
+ * when the number of iterations is not known).
  */
 #include <string.h>
 
 #include "frontend/control/loop.h"
-#include "frontend/import/question.h"
+#include "frontend/import/shape_query.h"
 #include "graph/custom.h"
 
 enum { UNROLLED_BYTES_MAX = 1 << 28, GROWN_MAX = 1 << 20 };
@@ -41,24 +41,24 @@ static U stored(Graph *g, U u, U before)
     return u->dtype == DT_VOID || uop_is_const(u) || u == before || u->op == UOP_BUFFER ? u : contiguous(g, u);
 }
 
-/* Room for one round more: rows of all rounds so far, those of a round side by side. */
-static U *with_room(Arena *a, U *rows, uint64_t width, int64_t rounds, int64_t *room)
+/* Room for one iteration more: rows of all iterations so far, those of an iteration side by side. */
+static U *with_room(Arena *a, U *rows, uint64_t width, int64_t iterations, int64_t *room)
 {
-    if (rounds < *room) return rows;
-    U *more = NEW_N(a, U, width * (uint64_t)(*room = 2 * rounds + 8) + 1);
-    if (rounds) memcpy(more, rows, sizeof *rows * width * (uint64_t)rounds);
+    if (iterations < *room) return rows;
+    U *more = NEW_N(a, U, width * (uint64_t)(*room = 2 * iterations + 8) + 1);
+    if (iterations) memcpy(more, rows, sizeof *rows * width * (uint64_t)iterations);
     return more;
 }
 
-static U stacked(Graph *g, const U *row, uint64_t width, int64_t rounds)
+static U stacked(Graph *g, const U *row, uint64_t width, int64_t iterations)
 {
-    U *each = NEW_N(graph_arena(g), U, rounds);
-    for (int64_t i = 0; i < rounds; i++) each[i] = row[(uint64_t)i * width];
-    return stack(g, each, (uint32_t)rounds, 0);
+    U *each = NEW_N(graph_arena(g), U, iterations);
+    for (int64_t i = 0; i < iterations; i++) each[i] = row[(uint64_t)i * width];
+    return stack(g, each, (uint32_t)iterations, 0);
 }
 
-/* Round by round; a state is stored, so that no round computes the earlier ones again. What rounds leave bounds them:
- * each leaves something. */
+/* Iteration by iteration; a state is stored, so that no iteration computes the earlier ones again. What iterations
+ * leave bounds them: each leaves something. */
 static bool unroll(Graph *g, const Loop *l, int64_t trip, U *last, U *row)
 {
     Arena *a = graph_arena(g);
@@ -68,16 +68,16 @@ static bool unroll(Graph *g, const Loop *l, int64_t trip, U *last, U *row)
     size_t before = arena_bytes(a);
     for (; i < trip || (i == 0 && l->rows); i++) {
         if (arena_bytes(a) - before > UNROLLED_BYTES_MAX)
-            return graph_fail_code(
-                       g, TG_LIMIT,
-                       "%lld rounds of a loop that is done round by round make a graph of more than %d bytes",
-                       (long long)i, UNROLLED_BYTES_MAX),
+            return graph_fail_code(g, TG_LIMIT,
+                                   "%lld iterations of a loop that is done iteration by iteration make a graph of more "
+                                   "than %d bytes",
+                                   (long long)i, UNROLLED_BYTES_MAX),
                    false;
         rows = with_room(a, rows, l->rows, i, &room);
         if (!l->body(g, l->user, uop_index(g, i), last, next, rows + (uint64_t)i * l->rows, &keep)) return false;
         if (!trip) break;
         if (keep && !uop_is_const(keep))
-            return graph_fail_code(g, TG_UNSUPPORTED, "a loop of few rounds has a condition that depends on data"),
+            return graph_fail_code(g, TG_UNSUPPORTED, "a loop of few iterations has a condition that depends on data"),
                    false;
         bool end = i + 1 == trip || (keep && !uop_const_int(keep));
         for (uint32_t k = 0; k < l->states; k++) last[k] = end ? next[k] : stored(g, next[k], last[k]);
@@ -91,7 +91,7 @@ static bool unroll(Graph *g, const Loop *l, int64_t trip, U *last, U *row)
 
 /* ---- captured values ---- */
 
-/* What a body reads: nodes that do not depend on the round, outside which nothing of the body may reach. */
+/* What a body reads: nodes that do not depend on the iteration, outside which nothing of the body may reach. */
 typedef struct { uint8_t *inner, *seen; U *captured; uint32_t count; } Capture;
 
 /* Named again inside: views, sizes and constants. A CUSTOMFUNCTION's body is a scope of its own. */
@@ -106,7 +106,7 @@ static bool is_named_again(U u)
     }
 }
 
-/* Anything else that does not depend on the round is captured. Explicit stack: chains can be long. */
+/* Anything else that does not depend on the iteration is captured. Explicit stack: chains can be long. */
 static void capture(Capture *c, U root)
 {
     Arena *a = arena_new();
@@ -173,7 +173,7 @@ U lift(Graph *g, U body, const U *formal, uint32_t nformal, uint32_t first, int6
 
 /* ---- a CALL of "loop" ---- */
 
-/* Do these sizes depend on the round? */
+/* Do these sizes depend on the iteration? */
 static bool any_varies(Graph *g, const U *dim, uint32_t rank, U step)
 {
     Arena *a = arena_new();
@@ -185,7 +185,7 @@ static bool any_varies(Graph *g, const U *dim, uint32_t rank, U step)
     return found;
 }
 
-/* The sizes of state k after n rounds. */
+/* The sizes of state k after n iterations. */
 static const U *sizes_after(Graph *g, const Loop *l, uint32_t k, U n)
 {
     U *dim = NEW_N(graph_arena(g), U, TG_MAX_RANK + 1);
@@ -196,7 +196,7 @@ static const U *sizes_after(Graph *g, const Loop *l, uint32_t k, U n)
     return dim;
 }
 
-/* What the first round, made for the initial states, joins to them. */
+/* What the first iteration, made for the initial states, joins to them. */
 static bool find_growth(Graph *g, const Loop *l, U step, const U *value)
 {
     bool any = false;
@@ -211,9 +211,9 @@ static bool find_growth(Graph *g, const Loop *l, U step, const U *value)
     return any && l->most <= GROWN_MAX;
 }
 
-static bool fits_state(Graph *g, const Loop *l, uint32_t k, U value, U rounds)
+static bool fits_state(Graph *g, const Loop *l, uint32_t k, U value, U iterations)
 {
-    const U *dim = sizes_after(g, l, k, rounds);
+    const U *dim = sizes_after(g, l, k, iterations);
     bool same = value->dtype == l->init[k]->dtype && uop_rank(value) == uop_rank(l->init[k]);
     for (uint32_t a = 0; same && a < uop_rank(value); a++) same = same_size(g, uop_dim(value, a), dim[a]);
     return same;
@@ -253,7 +253,7 @@ static uint64_t histories(const Loop *l, const U *value, uint32_t *of)
 }
 
 /* of: the state whose history a row is, or UINT32_MAX. */
-static void loop_results(Graph *g, const Loop *l, U call, U rounds, const LoopAttr *a, const uint32_t *of,
+static void loop_results(Graph *g, const Loop *l, U call, U iterations, const LoopAttr *a, const uint32_t *of,
                          const U *value, U *last, U *row)
 {
     U *all = NEW_N(graph_arena(g), U, l->states + 1);
@@ -263,11 +263,11 @@ static void loop_results(Graph *g, const Loop *l, U call, U rounds, const LoopAt
         if (history) all[k] = result_rows(g, call, k, value[k], uop_index(g, a->trip + 1));
         last[k] = history
             ? squeeze(g, slice_i(g, all[k], 0, a->trip, a->trip + 1), 0)
-            : call_result(g, call, k, (DType)value[k]->dtype, sizes_after(g, l, k, rounds), uop_rank(value[k]));
+            : call_result(g, call, k, (DType)value[k]->dtype, sizes_after(g, l, k, iterations), uop_rank(value[k]));
     }
     for (uint32_t k = 0; k < l->rows; k++)
         row[k] = of[k] != UINT32_MAX ? slice_i(g, all[of[k]], 0, 1, a->trip + 1)
-                                     : result_rows(g, call, own++, value[l->states + k], rounds);
+                                     : result_rows(g, call, own++, value[l->states + k], iterations);
 }
 
 static bool depends(Graph *g, U root, const U *on, uint32_t non)
@@ -282,7 +282,8 @@ static bool depends(Graph *g, U root, const U *on, uint32_t non)
     return found;
 }
 
-/* Behind the body's values, calls that depend on the round and of which nothing but a size that they tell is asked for.
+/* Behind the body's values, calls that depend on the iteration and of which nothing but a size that they set is
+ * requested.
  */
 static U with_calls(Graph *g, U tuple, const U *formal, uint32_t nformal)
 {
@@ -292,7 +293,7 @@ static U with_calls(Graph *g, U tuple, const U *formal, uint32_t nformal)
     U *v = NEW_N(graph_arena(g), U, count + n + 1);
     memcpy(v, tuple->src, count * sizeof *v);
     for (uint32_t k = 0; k < n; k++) {
-        U call = order[k]->op == UOP_DEFINE_VAR && size_told(g, order[k]) ? size_setter(g, order[k]) : NULL;
+        U call = order[k]->op == UOP_DEFINE_VAR && size_from_data(g, order[k]) ? size_setter(g, order[k]) : NULL;
         for (uint32_t i = 0; i < n && call; i++)
             if (order[i] == call) call = NULL;
         if (call && depends(g, call, formal, nformal)) v[count++] = call;
@@ -314,8 +315,8 @@ static U body_values(Graph *g, const Loop *l, const U *value, const uint32_t *of
     return uop_new(g, UOP_TUPLE, DT_VOID, NO_ARG, v, n);
 }
 
-/* States that a round passes on unchanged are values from outside: the loop goes on without them. formal, value and
- * keep follow; at: the old number of each that is left. */
+/* States that an iteration passes on unchanged are values from outside: the loop goes on without them. formal, value
+ * and keep follow; at: the old number of each that is left. */
 static void drop_unchanged(Graph *g, Loop *l, U *formal, U *value, U *keep, int64_t base, uint32_t *at)
 {
     Arena *a = graph_arena(g);
@@ -361,8 +362,8 @@ static bool make_body(Graph *g, const Loop *l, int64_t base, U *formal, U *value
 {
     for (uint32_t k = 0; k < l->states; k++)
         if (l->init[k]->dtype == DT_VOID)
-            return graph_fail_code(g, TG_UNSUPPORTED, "state %u of a loop is no tensor, and its rounds are not known",
-                                   k),
+            return graph_fail_code(g, TG_UNSUPPORTED,
+                                   "state %u of a loop is no tensor, and its iterations are not known", k),
                    false;
     /* one that can only be 0 would fold away */
     U step = formal[l->states] =
@@ -378,7 +379,7 @@ static bool call_body(Graph *g, const Loop *l, int64_t base, const U *formal, co
     Arena *a = graph_arena(g);
     uint32_t *of = NEW_N(a, uint32_t, l->rows + 1);
     bool counted = keep || l->keep || !uop_is_const(l->trip);
-    U *captured, rounds = l->trip, step = formal[l->states], trip = cast(g, l->trip, DT_I64);
+    U *captured, iterations = l->trip, step = formal[l->states], trip = cast(g, l->trip, DT_I64);
     LoopAttr attr = { .base = base,
                       .trip = uop_is_const(l->trip) ? uop_const_int(l->trip) : -1,
                       .states = l->states,
@@ -390,7 +391,8 @@ static bool call_body(Graph *g, const Loop *l, int64_t base, const U *formal, co
     U meta[3] = { lift(g, tuple, formal, l->states + 1, UINT32_MAX, base + l->states, &captured, &attr.captured),
                   step };
     if (counted)
-        meta[2] = size_var(g, "rounds", 0, l->most), rounds = l->im ? size_answered(l->im->run, meta[2]) : meta[2];
+        meta[2] = size_var(g, "iterations", 0, l->most),
+        iterations = l->im ? size_answered(l->im->run, meta[2]) : meta[2];
     U *arg = NEW_N(a, U, 2 + l->states + attr.captured);
     arg[0] = trip;
     arg[1] = l->keep ? l->keep : uop_bool(g, true);
@@ -398,7 +400,7 @@ static bool call_body(Graph *g, const Loop *l, int64_t base, const U *formal, co
     for (uint32_t k = 0; k < attr.captured; k++) arg[2 + l->states + k] = captured[k];
     U call = call_new(g, custom_new(g, "loop", &attr, sizeof attr, meta, counted ? 3 : 2), arg,
                       2 + l->states + attr.captured);
-    loop_results(g, l, call, rounds, &attr, of, value, last, row);
+    loop_results(g, l, call, iterations, &attr, of, value, last, row);
     /* as many as the size says */
     for (uint32_t k = 0; k < l->rows && counted && !keep && !l->keep && trip != l->trip; k++)
         row[k] = slice(g, row[k], 0, uop_index(g, 0), l->trip);
@@ -434,6 +436,6 @@ bool loop_build(Graph *g, const Loop *l, U *last, U *row)
     graph_error_clear(g);
     if (call_loop(g, l, last, row)) return true;
     if (!known) return false;
-    graph_error_clear(g);               /* a body that only makes sense with the round's number in its shapes */
+    graph_error_clear(g);               /* a body that only makes sense with the iteration's number in its shapes */
     return unroll(g, l, trip, last, row);
 }

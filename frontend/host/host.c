@@ -198,7 +198,7 @@ static void combine_run(ScatterOp op, DType t, void *out, const void *update, in
     else for (int64_t k = 0; k < n; k++) combine(op, t, out, k, update, k);
 }
 
-/* Places that are known, so that memory can be asked for all of them at once. */
+/* Places that are known, so that memory for all of them can be requested at once. */
 static void combine_at(ScatterOp op, DType t, void *out, const int64_t *place, const void *update, const int64_t *from,
                        int64_t n)
 {

@@ -1,5 +1,5 @@
 /* Attributes of the host functions, as the importers write them and host.c reads them (custom_attr). Plain integers and
- * floats, no padding. They and the arguments tell calls apart: what else sizes of results are made of is among them
+ * floats, no padding. They and the arguments distinguish calls: what else sizes of results are made of is among them
  * (size_number). */
 #ifndef TG_HOST_H
 #define TG_HOST_H

@@ -24,7 +24,7 @@ static void ROI(touch)(ROI(Touched) *t, int64_t offset, REAL weight, bool max)
     else p->weight = MAX(p->weight, weight), p->least = weight < p->least ? weight : p->least;
 }
 
-/* n samples along an axis of that size, whose pixels lie step apart. room: for a pixel each of the axis. */
+/* n samples along an axis of that size, whose pixels are at stride step. room: for a pixel each of the axis. */
 static ROI(Touched)
     ROI(touched)(ROI(Pixel) * room, REAL start, REAL length, int64_t n, int64_t size, int64_t step, bool max)
 {
@@ -97,7 +97,7 @@ static REAL ROI(single)(const ROI(Cell) *cell, bool max)
     return max ? v : v / cell->samples;
 }
 
-/* All channels; results of one lie step apart from those of the next. */
+/* All channels; results of neighbours are at stride step. */
 static void ROI(pool_cell)(REAL *out, int64_t step, int64_t channels, ROI(Cell) cell, bool max)
 {
     int64_t k = 0;

@@ -314,7 +314,7 @@ static bool same_gram(const int64_t *gram, const int64_t *item, int64_t n, int64
     return true;
 }
 
-/* Adds to `out` how often each n-gram of length n, its items `step` apart, occurs in the row. */
+/* Adds to `out` how often each n-gram of length n, its items at stride `step`, occurs in the row. */
 static void count_grams(const TfIdfAttr *a, const int64_t *row, int64_t length, int64_t n, int64_t step, float *out)
 {
     const int64_t *start = tfidf_start(a), *column = start + a->counts, *pool = column + a->grams;

@@ -1,6 +1,6 @@
 /* The k best of a row, for one type of element. Included by host/topks.h once for each, with VALUE the element and
  * LEAST the least, BITS the signed integer of that size and MOST its largest, FLOATS whether the elements are,
- * TURNED(x, turn) the element itself for turn PLAIN, for turn -1 what orders the other way round, TOPK(name) the names.
+ * TURNED(x, turn) the element itself for turn PLAIN, for turn -1 what orders in reverse, TOPK(name) the names.
  */
 
 /* Orders as the values do: zeros of both signs are one, NaN is above all. */
@@ -59,8 +59,8 @@ PROCESSOR static VALUE TOPK(middle)(VALUE low, VALUE high, bool in_order)
     return TOPK(value)((a & b) + ((a ^ b) >> 1));
 }
 
-/* What the k best are all better than, and few others: told by the best of groups, which lie side by side, of which k
- * or a few more are. NaN do not count. false: nothing is known. */
+/* What the k best are all better than, and few others: a limit made of the best of groups, which lie side by side, of
+ * which k or a few more are. NaN do not count. false: nothing is known. */
 PROCESSOR static bool TOPK(first_limit)(VALUE *limit, const VALUE *x, int64_t n, int64_t k, bool largest)
 {
     int64_t enough = 4 * k > GROUPS_LEAST ? 4 * k : GROUPS_LEAST, most = n / 4 < GROUPS ? n / 4 : GROUPS,

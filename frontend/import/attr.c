@@ -2,7 +2,7 @@
  * Every question checks what it returns; a failed one has recorded an error in the graph, and the importer may go on or
  * return (import.c looks once a node).
  */
-#include "frontend/import/question.h"
+#include "frontend/import/shape_query.h"
 #include "graph/guard.h"
 
 #include <stdarg.h>
@@ -63,7 +63,7 @@ const Attr *attr_find(const Ctx *c, const char *name)
 
 bool attr_graph(Graph *g, const Ctx *c, const char *name, SubGraph *out)
 {
-    const Attr *a = find_from(c, name, &out->home);
+    const Attr *a = find_from(c, name, &out->frame);
     if (a && a->type == ATTR_GRAPH && a->graph) return out->def = a->graph, true;
     return fail_node(g, c, TG_BAD_MODEL, name, a ? "is not a graph" : "is missing"), false;
 }
@@ -180,17 +180,17 @@ bool spreads_ok(Graph *g, const Ctx *c, uint32_t i, const U *dim, uint32_t n)
     return shape_ok(g, c, i, want, rank);
 }
 
-/* The model's inputs that x depends on are baked in on the next try, or x is asked for; import.c decides. */
+/* The model's inputs that x depends on are baked in on the next try, or x is requested; import.c decides. */
 U fail_data(Graph *g, const Ctx *c, uint32_t i)
 {
     import_needs(c->im, c->in[i]);
-    import_ask(c->im, c->in[i]);
+    import_query(c->im, c->in[i]);
     return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "a size or axis depends on the data of this input");
 }
 
 bool said_to_hold(Graph *g, const Ctx *c, U x, bool *holds)
 {
-    U known = import_ask(c->im, cast(g, x, DT_I64)), v = known ? known_scalar(g, known) : NULL;
+    U known = import_query(c->im, cast(g, x, DT_I64)), v = known ? known_scalar(g, known) : NULL;
     *holds = v && uop_const_int(v);
     return v;
 }

@@ -2,7 +2,7 @@
  * holds them is a TUPLE (tuple.h) here and TgTensors (ports.h) outside. Must hold: inputs fit their declarations
  * (port_check). Outputs are compared with theirs here.
  */
-#include "frontend/import/question.h"
+#include "frontend/import/shape_query.h"
 #include "frontend/values/ports.h"
 #include "frontend/values/tuple.h"
 #include "graph/custom.h"

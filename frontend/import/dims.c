@@ -1,4 +1,4 @@
-/* See dims.h. In: ports, sizes seen, ranges asked. Out: variables for an import, and their values for a run. */
+/* See dims.h. In: ports, sizes seen, ranges requested. Out: variables for an import, and their values for a run. */
 #include "frontend/import/dims.h"
 
 #include <ctype.h>
@@ -259,7 +259,7 @@ bool dims_values(const Dims *d, const TgTensor *input, int64_t *value)
     return true;
 }
 
-/* What a size is for these values; INT64_MIN: the data tell. */
+/* What a size is for these values; INT64_MIN: it depends on data. */
 static int64_t eval(const Dims *d, const UOp *u, const int64_t *value)
 {
     int64_t v[3], out;
@@ -286,7 +286,7 @@ bool dims_narrow(Dims *d)
     DimVar *most = NULL;
     for (uint32_t k = 0; k < d->nvar; k++) {
         DimVar *v = &d->var[k];
-        if (v->asked || v->fixed || v->of || v->largest / 2 < v->seen) continue;
+        if (v->requested || v->fixed || v->of || v->largest / 2 < v->seen) continue;
         if (!most || v->largest * most->seen > most->largest * v->seen) most = v;
     }
     if (most) most->largest /= 2;
@@ -320,7 +320,7 @@ static bool add_terms(const Dims *d, const UOp *u, int64_t times, int64_t *of, i
 }
 
 /* How good it is that variable k follows from the others, by sum of[j] v[j] + plus = 0; 0: it cannot. Best is one for
- * which nobody asked, whose terms are all positive. */
+ * which nobody requested, whose terms are all positive. */
 static int rank_of(const Dims *d, uint32_t k, const int64_t *of, int64_t plus)
 {
     const DimVar *v = &d->var[k];
@@ -333,7 +333,7 @@ static int rank_of(const Dims *d, uint32_t k, const int64_t *of, int64_t plus)
         positive &= of[j] / by >= 0;
         any |= of[j] != 0;
     }
-    return !any ? 0 : 1 + 4 * positive + 2 * !v->asked + v->value;
+    return !any ? 0 : 1 + 4 * positive + 2 * !v->requested + v->value;
 }
 
 /* Everything that followed from k follows from what k follows from. */
@@ -361,7 +361,7 @@ static void narrow_source(Dims *d, const DimVar *v)
     }
     if (!one || one->fixed) return;
     if (one->least < v->least - v->plus * v->step) one->least = v->least - v->plus * v->step;
-    if (one->largest > v->largest - v->plus * v->step && v->asked) one->largest = v->largest - v->plus * v->step;
+    if (one->largest > v->largest - v->plus * v->step && v->requested) one->largest = v->largest - v->plus * v->step;
 }
 
 /* Sizes that are equal by a sum: one of its variables follows from the others. */

@@ -1,12 +1,12 @@
 /* Free dimensions: which sizes of a model's inputs are variables of a program. The first sizes of a session are built
  * in; a size that comes again with another value, with it the other sizes of a picture, or one for which a range was
- * asked, becomes a DEFINE_VAR of one program for all of the range, bound when it runs. Equal symbols are one variable.
- * Where the import meets sizes of which it cannot show that they are equal, it is tried again with less freedom: a
- * variable follows from others (the length of a mask is that of a cache plus that of what is new), or a size becomes a
- * multiple (32 k where a network halves five times and adds what was skipped), or it is built in after all. The
- * elements of a short integer input from whose values sizes follow (`baked`, import.c) are such sizes as well: beside
- * its axes an input has an axis TG_MAX_RANK + e for its element e. So nothing is assumed that is not checked: a program
- * is only used for sizes that dims_values takes, others get a program of their own.
+ * requested, becomes a DEFINE_VAR of one program for all of the range, bound when it runs. Equal symbols are one
+ * variable. Where the import meets sizes of which it cannot show that they are equal, it is tried again with less
+ * freedom: a variable follows from others (the length of a mask is that of a cache plus that of what is new), or a size
+ * becomes a multiple (32 k where a network halves five times and adds what was skipped), or it is built in after all.
+ * The elements of a short integer input from whose values sizes follow (`baked`, import.c) are such sizes as well:
+ * beside its axes an input has an axis TG_MAX_RANK + e for its element e. So nothing is assumed that is not checked: a
+ * program is only used for sizes that dims_values takes, others get a program of their own.
  */
 #ifndef TG_DIMS_H
 #define TG_DIMS_H
@@ -15,13 +15,13 @@
 
 enum { DIMS_VALUES = 16, DIMS_AXES = TG_MAX_RANK + DIMS_VALUES };
 
-/* What a session knows of an axis of an input. least 0: no range was asked; free: the model names no size. */
+/* What a session knows of an axis of an input. least 0: no range was requested; free: the model names no size. */
 typedef struct { int64_t first, fewest, most, least, largest; bool varies, free; } FreeDim;
 /* valued: inputs whose values a program was made for */
 typedef struct { uint32_t ninput; bool any, *valued; FreeDim (*axis)[DIMS_AXES]; } FreeDims;
 /* text: SYMBOL=LEAST..LARGEST, several between commas, * for all symbols; NULL: none. */
 TgStatus free_dims_new(FreeDims *out, Arena *a, const Model *m, const char *text);
-/* sizes within the ranges that were asked, equal where their symbols are */
+/* sizes within the ranges that were requested, equal where their symbols are */
 TgStatus free_dims_check(const FreeDims *f, const Model *m, const TgTensor *input);
 void free_dims_see(FreeDims *f, const TgTensor *input);
 
@@ -30,7 +30,7 @@ void free_dims_see(FreeDims *f, const TgTensor *input);
 typedef struct {
     const char *name;
     int64_t least, largest, step, at_hand, seen;
-    bool asked, value, fixed;       /* fixed: built in after all */
+    bool requested, value, fixed;       /* fixed: built in after all */
     const char *why;                /* it is */
     /* [nvar]: it is no variable of the program, but the sum of of[k] times variable k, and plus; NULL: it is one */
     int64_t *of, plus;
@@ -46,7 +46,7 @@ U dims_size(Graph *g, const Dims *d, uint32_t input, int32_t axis, int64_t size)
 bool dims_refine(Dims *d, Graph *g, const char *error);
 /* it took sizes of these variables for equal without a proof, or what is not true of these inputs */
 bool dims_doubted(const Dims *d, Graph *g, const TgTensor *input);
-/* half the range, of those nobody asked for, that goes farthest beyond what was seen; false: none does any more */
+/* half the range, of those nobody requested, that goes farthest beyond what was seen; false: none does any more */
 bool dims_narrow(Dims *d);
 /* of the variables, for these inputs; false: they do not fit */
 bool dims_values(const Dims *d, const TgTensor *input, int64_t *value);

@@ -3,9 +3,9 @@
  * only is folded as it appears, so that shape arithmetic leaves nothing. Must hold: an error names its node; nothing in
  * a file reaches an assert; work is linear in nodes (bodies of functions count each time they are called). When a size
  * depends on the data of a small input, the import starts again with that input's value in the graph (`baked`); on
- * other data, it becomes a question (question.h).
+ * other data, it becomes a question (shape_query.h).
  */
-#include "frontend/import/question.h"
+#include "frontend/import/shape_query.h"
 
 #include <string.h>
 
@@ -61,7 +61,7 @@ static TgStatus lookup(U *out, Import *im, const Ctx *c, const char *name)
         v->known = v->init->numel <= KNOWN_MAX;
     }
     U x = question_answered(im->run, v->value);
-    if (x != v->value) *v = (Value){ .value = x, .known = true, .told = true };
+    if (x != v->value) *v = (Value){ .value = x, .known = true, .from_data = true };
     *out = x;
     return graph_error(im->run->g);
 }
@@ -163,7 +163,7 @@ static TgStatus bind_output(Import *im, const Ctx *c, uint32_t k, U u, bool know
         return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->out[k], "this tensor is already defined");
     *bind(im, n->out[k]) = (Value){ .value = special_wrap(g, part, kind),
                                     .known = part[0]->op == UOP_BUFFER || is_literal(part[0]),
-                                    .told = c->told };
+                                    .from_data = c->from_data };
     return graph_error(g) == TG_OK ? TG_OK : place(g, n);
 }
 
@@ -268,7 +268,7 @@ static TgStatus node_inputs(Import *im, Ctx *c, const OpRow *row, bool *known, i
         if (!*n->in[k] || (v && v->missing)) continue;
         TRY(lookup(&in[k], im, c, n->in[k]));
         *known = *known && v->known;
-        c->told |= v->told;
+        c->from_data |= v->from_data;
     }
     /* bodies capture what they like */
     for (uint32_t k = 0; k < n->nattr; k++) *known = *known && n->attr[k].type != ATTR_GRAPH;
@@ -297,7 +297,7 @@ static TgStatus import_function(U *out, const Ctx *c, const FunctionDef *f)
     for (uint32_t k = 0; k < f->nin; k++) {
         U x = k < c->nin ? c->in[k] : NULL;
         *bind(&im, f->in[k]) =
-            x ? (Value){ .value = x, .known = is_literal(x), .told = c->told } : (Value){ .missing = true };
+            x ? (Value){ .value = x, .known = is_literal(x), .from_data = c->from_data } : (Value){ .missing = true };
     }
     TRY(import_nodes(&im, f->node, f->nnode));
     for (uint32_t k = 0; k < f->nout && k < c->nout; k++) TRY(lookup(&v[k], &im, c, f->out[k]));
@@ -315,7 +315,7 @@ static TgStatus blame(const Ctx *c, TgStatus status)
 {
     const char *node, *op, *field;
     tg_error_where(&node, &op, &field);
-    if (status != TG_BAD_MODEL || !c->told || strcmp(op, c->node->op) != 0 || attr_find(c, field)) return status;
+    if (status != TG_BAD_MODEL || !c->from_data || strcmp(op, c->node->op) != 0 || attr_find(c, field)) return status;
     return graph_error_is(c->im->run->g, TG_BAD_INPUT), TG_BAD_INPUT;
 }
 
@@ -330,7 +330,7 @@ static TgStatus node_results(Import *im, Ctx *c, const FunctionDef *f, const OpR
         TRY(node_inputs(im, c, row, &known, &kind, part));
         if (f) TRY(import_function(&result[part], c, f));
         else result[part] = row->fn(run->g, c);
-        c->told |= run->known && run->known->used > before;
+        c->from_data |= run->known && run->known->used > before;
         if (!result[part] || graph_error(run->g) != TG_OK) return blame(c, place(run->g, c->node));
     }
     return bind_outputs(im, c, wrap_results(run->g, result, kind), known);
@@ -348,7 +348,7 @@ static TgStatus import_node(Import *im, const Node *n)
                        n->domain, *n->domain ? "." : "", n->op, (long long)c.opset);
     graph_at(run->g, node_label(n), n->op, n->nin > 1 ? n->in[1] : NULL);
     TgStatus status = node_results(im, &c, f, row);
-    if (status != TG_OK) import_ask_size(im, &c);
+    if (status != TG_OK) import_query_size(im, &c);
     return status;
 }
 
@@ -373,9 +373,9 @@ static TgStatus subgraph(Graph *g, const Ctx *c, const SubGraph *s, const U *in,
 {
     Run *run = c->im->run;
     const GraphDef *sub = s->def;
-    Import im = *s->home;
+    Import im = *s->frame;
     ArenaMark mark = arena_mark(run->arena);
-    im.up = s->home;
+    im.up = s->frame;
     map_init(&im.name, run->arena);
     if (++run->depth > DEPTH_MAX)
         return fail_at(TG_LIMIT, node_label(c->node), c->node->op, NULL, "subgraphs are nested deeper than %d",
@@ -386,7 +386,8 @@ static TgStatus subgraph(Graph *g, const Ctx *c, const SubGraph *s, const U *in,
                        nout);
     bind_initializers(&im, sub);
     for (uint32_t k = 0; k < nin; k++)
-        *bind(&im, sub->input[k].name) = (Value){ .value = in[k], .known = is_literal(in[k]), .told = c->told };
+        *bind(&im, sub->input[k].name) =
+            (Value){ .value = in[k], .known = is_literal(in[k]), .from_data = c->from_data };
     TRY(import_nodes(&im, sub->node, sub->nnode));
     for (uint32_t k = 0; k < nout; k++) TRY(lookup(&out[k], &im, c, sub->output[k].name));
     arena_release(run->arena, mark);
@@ -467,7 +468,7 @@ static TgStatus value_once_more(U *out, const Ctx *c, const char *y, const char 
     for (uint32_t k = 0; k < n; k++) {
         if (map_gets(&im.name, name[k]))
             return fail_at(TG_BAD_MODEL, node_label(c->node), c->node->op, NULL, "'%s' twice", name[k]);
-        *bind(&im, name[k]) = (Value){ .value = value[k], .told = c->told };
+        *bind(&im, name[k]) = (Value){ .value = value[k], .from_data = c->from_data };
         map_puts(&changed, name[k], &im);
     }
     const Node **kept = NEW_N(run->arena, const Node *, im.nnode + 1);
@@ -573,7 +574,7 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
         if (d->input[k].kind == VALUE_ROWS && !holds_tensors(&input[k]))
             v->value = rows_apart(run->g, rows_new(run->g, v->value));
         v->known = !holds_tensors(&input[k]) && baked[first];
-        for (uint32_t i = first; i < slot; i++) v->told |= baked[i];
+        for (uint32_t i = first; i < slot; i++) v->from_data |= baked[i];
     }
     TRY(import_nodes(&im, d->node, d->nnode));
     Imported made;
@@ -585,7 +586,7 @@ static TgStatus import_once(Imported *out, Run *run, const TgTensor *input, cons
 }
 
 /* Whether a new try may do better: an input whose value was wanted can be baked in, which was not. Not many floats,
- * where what is made of them can be asked for. */
+ * where what is made of them can be requested. */
 static bool bake_more(const Run *run, bool *baked)
 {
     bool more = false;

@@ -6,10 +6,10 @@
 #include "frontend/values/text.h"
 #include "graph/base/map.h"
 
-/* A name's value. An initializer becomes a constant when it is first asked for. told: the data of a run have a part in
+/* A name's value. An initializer becomes a constant when it is first used. from_data: the data of a run have a part in
  * its value or sizes, which are built in. missing: a function's input that its call leaves out, and so do the nodes
  * inside. */
-typedef struct { U value; const TensorDef *init; bool known, told, missing; } Value;
+typedef struct { U value; const TensorDef *init; bool known, from_data, missing; } Value;
 
 /* One run of import_model, shared by its frames. */
 typedef struct {
@@ -20,8 +20,8 @@ typedef struct {
     uint32_t ninput, depth;
     uint64_t nodes;                 /* imported so far, bodies of functions each time */
     bool *need;                     /* [ninput] those whose values are wanted */
-    Known *known;                   /* answers so far; NULL: nothing is asked */
-    U question;                     /* the last one that can be asked, or NULL */
+    Known *known;                   /* answers so far; NULL: nothing is queried */
+    U question;                     /* the last one that can be queried, or NULL */
     const Dims *dims;               /* sizes that are variables, or NULL */
     StringPool *pool;
 } Run;
@@ -65,7 +65,7 @@ U special_part(U u, uint32_t k);                /* u itself where it is plain */
 U special_wrap(Graph *g, const U *part, int32_t kind);
 void import_inputs(Imported *out, const Run *run);      /* what out says of inputs */
 void import_needs(Import *im, U x);             /* notes the model's inputs that x is made of */
-/* Is x made of a few integers (or single floats, when asked) of inputs, so that importing again with their values will
+/* Is x made of a few integers (or single floats, when wanted) of inputs, so that importing again with their values will
  * know it? Then notes them; the importer fails with TG_UNSUPPORTED. */
 bool import_may_know(Import *im, U x, bool floats);
 #endif

@@ -149,8 +149,8 @@ static U tap_values(Graph *g, U x, U plane, U at, U weight, U points, bool outsi
 }
 
 /* The sum over all combinations of taps, one an axis, of weight times value. x: [n, c, points], dim: its sizes before
- * the points became one axis. Index and weight of all combinations are stored as one tensor each: apart they would be
- * more than a kernel can read. A few are summed term by term, many by a loop. */
+ * the points became one axis. Index and weight of all combinations are stored as one tensor each: separately they would
+ * be more than a kernel can read. A few are summed term by term, many by a loop. */
 static U gather_taps(Graph *g, U x, const U *dim, const Taps *taps, uint32_t axes)
 {
     int64_t total = 1;

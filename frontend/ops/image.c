@@ -1,13 +1,13 @@
 /* ImageDecoder (20). In: a picture file's bytes. Out: [height, width, channels], empty where the bytes are no picture.
  * Bytes that are known at import are decoded there; others by a host function, whose result's size is a question
- * (question.h): a program serves all pictures of one size.
+ * (shape_query.h): a program serves all pictures of one size.
  */
 #include <string.h>
 
 #include "frontend/host/host.h"
 #include "frontend/host/util.h"
 #include "frontend/host/picture.h"
-#include "frontend/import/question.h"
+#include "frontend/import/shape_query.h"
 #include "graph/custom.h"
 
 enum { BYTES_MAX = 1 << 28 };
@@ -44,7 +44,7 @@ TgStatus host_picture_size(const HostCall *call, void *const *args, int64_t *var
     return status;
 }
 
-/* The result's shape is what the size was when it was asked: of the same bytes. */
+/* The result's shape is what the size was when it was queried: of the same bytes. */
 TgStatus host_picture(const HostCall *call, void *const *args, int64_t *vars)
 {
     Arena *arena = arena_new();
@@ -54,7 +54,7 @@ TgStatus host_picture(const HostCall *call, void *const *args, int64_t *vars)
     bool fits = status == TG_OK && p.height == host_dim(call, 1, 0, vars) && p.width == host_dim(call, 1, 1, vars);
     if (out && fits) store(out, &p, custom_attr(call->call->src[0], NULL));
     arena_free(arena);
-    return status == TG_OK && !fits ? fail(TG_INTERNAL, "a picture of another size than was asked for") : status;
+    return status == TG_OK && !fits ? fail(TG_INTERNAL, "a picture of another size than was requested") : status;
 }
 
 /* ---- the operator ---- */
@@ -62,10 +62,10 @@ TgStatus host_picture(const HostCall *call, void *const *args, int64_t *vars)
 static U decoded_later(Graph *g, const Ctx *c, U x, const PictureAttr *a)
 {
     U two = uop_index(g, 2), call = call_new(g, custom_new(g, "picture_size", NULL, 0, NULL, 0), &x, 1),
-      size = import_ask(c->im, call_result(g, call, 0, DT_I64, &two, 1));
+      size = import_query(c->im, call_result(g, call, 0, DT_I64, &two, 1));
     const UOp *v[2];
     if (!size)
-        return import_asks(c->im)
+        return import_queries(c->im)
             ? fail_node(g, c, TG_UNSUPPORTED, c->node->in[0], "the picture's size depends on data")
             : fail_data(g, c, 0);
     values_of(g, size, v, 2);

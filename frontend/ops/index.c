@@ -1,7 +1,7 @@
 /* Operators that find, take and place elements by index.
  * In: indices known at import (checked there) or not (guarded: one that is out of range fails the run, graph/guard.h).
  * Out: INDEX of a shaped index where that says it, a host function (host.c) where the result's size or the order of
- * writes depends on data. A size that the data tell is a DEFINE_VAR with bounds, so what follows is compiled once.
+ * writes depends on data. A data-dependent size is a DEFINE_VAR with bounds, so what follows is compiled once.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "frontend/values/complex.h"
 #include "frontend/host/host.h"
 #include "frontend/import/import.h"
-#include "frontend/import/question.h"
+#include "frontend/import/shape_query.h"
 #include "frontend/values/text.h"
 #include "graph/custom.h"
 
@@ -76,7 +76,7 @@ static U gather_view(Graph *g, U x, U idx, int64_t axis)
     if (!at || (uop_is_const(at) && uop_const_int(at) < 0 && !uop_is_const(uop_dim(x, (uint32_t)axis)))) return NULL;
     if (uop_is_const(at) && uop_const_int(at) < 0) at = uop_index(g, uop_const_int(at) + uop_size(x, (uint32_t)axis));
     U size = uop_dim(x, (uint32_t)axis);
-    if (at->vmin < 0 || (size_told(g, size) && at->vmax >= size->vmin)) return NULL;
+    if (at->vmin < 0 || (size_from_data(g, size) && at->vmax >= size->vmin)) return NULL;
     graph_need(g, dim_sub(g, dim_sub(g, size, uop_index(g, 1)), at));
     U y = squeeze(g, slice(g, x, axis, at, uop_index(g, 1)), axis);
     for (uint32_t k = 0; k < uop_rank(idx); k++) y = unsqueeze(g, y, axis);
@@ -303,7 +303,7 @@ static U or_scalar(Graph *g, const Ctx *c, uint32_t i, DType t, double otherwise
 }
 
 /** NonMaxSuppression (ONNX 10, 11): rows of (picture, class, box), class by class, best first.
- *  in   boxes [B,N,4], scores [B,C,N], most a class (0), overlap limit (0), least score     out  [n,3] i64, n told by
+ *  in   boxes [B,N,4], scores [B,C,N], most a class (0), overlap limit (0), least score     out  [n,3] i64, n given by
  * the data
  */
 U op_non_max_suppression(Graph *g, const Ctx *c)
@@ -375,7 +375,7 @@ static U scatter_known(Graph *g, U data, U updates, const int64_t *at, int64_t n
     return where(g, mask, combine(g, op, data, gather(g, updates, ints_const(g, from, &places, 1), 0)), data);
 }
 
-/* The same with few rows whose places only the data tell (at: i64 [K], non-negative): one after the other. */
+/* The same with few rows whose places depend on data (at: i64 [K], non-negative): one after the other. */
 static U scatter_chain(Graph *g, U data, U updates, U at, ScatterOp op)
 {
     U place = unsqueeze(g, iota(g, uop_dim(data, 0), DT_I64), 1);

@@ -1,7 +1,7 @@
 /* LinearAttention (27): attention whose memory of all keys and values is one matrix a head, S [d_k, d_v], that each
  * step decays, corrects and reads. In: queries, keys, values as [batch, steps, heads * size]. Out: as they came, and
- * the last S. Steps are rounds of a loop (loop.h) that carries S [batch, heads, d_k, d_v] in f32; what each reads lies
- * with the steps first: columns [T,B,H,d,1] and rows [T,B,H,1,d] of which a round takes its own.
+ * the last S. Steps are iterations of a loop (loop.h) that carries S [batch, heads, d_k, d_v] in f32; what each reads
+ * lies with the steps first: columns [T,B,H,d,1] and rows [T,B,H,1,d] of which an iteration takes its own.
  */
 #include <math.h>
 #include <string.h>
@@ -20,7 +20,7 @@ typedef struct {
 
 static U at(Graph *g, U x, U step) { return loop_slice(g, x, 0, step); }
 
-static bool round_of(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+static bool iteration_of(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
 {
     const Linear *l = user;
     U s = l->decay ? mul(g, at(g, l->decay, step), state[0]) : state[0], k = at(g, l->key, step),
@@ -100,7 +100,7 @@ U op_linear_attention(Graph *g, const Ctx *c)
     if (past && (uop_rank(past) != 4 || memcmp(past->shape->dim, dim, sizeof dim)))
         return fail_node(g, c, TG_BAD_MODEL, "past_state", "wanted [batch, kv_num_heads, d_k, d_v]");
     U first = past ? wide(g, past) : expand(g, scalar(g, DT_F32, 0), dim, 4);
-    Loop loop = { .body = round_of,
+    Loop loop = { .body = iteration_of,
                   .user = &l,
                   .trip = uop_index(g, l.steps),
                   .most = l.steps,

@@ -261,7 +261,7 @@ static U present_rows(Graph *g, const Ctx *c, U past, U rows)
     U room = uop_dim(past, 2), total = v[0];
     while (total->op == UOP_CAST && dtype_is_int(type_of(total))) total = total->src[0];
     if (uop_is_const(total)) return uop_const_int(total) <= room->arg.i ? room : all;
-    if (type_of(total) != DT_INDEX || size_told(g, total) || !uop_is_const(rows)) return all;
+    if (type_of(total) != DT_INDEX || size_from_data(g, total) || !uop_is_const(rows)) return all;
     /* it varies, and what it must be otherwise does not */
     graph_need(g, dim_sub(g, room, total));
     return room;

@@ -1,5 +1,5 @@
 /* Convolutions and pools: sliding windows over the axes after [N, C]. In: x [N, C, d..], static or symbolic sizes. Out:
- * [N, M, o..]. A Window is read once from attributes and checked; pads that auto_pad or ceil_mode ask for become sizes
+ * [N, M, o..]. A Window is read once from attributes and checked; pads of auto_pad or ceil_mode become sizes
  * in it. Half precision is summed in f32. To add one: a function here and a row in ops.def.
  */
 #include "frontend/ops/activation.h"
@@ -491,27 +491,27 @@ U op_causal_conv(Graph *g, const Ctx *c)
     U x = wide(g, c->in[0]), f = wide(g, c->in[1]), past = wide(g, c->in[3]);
     const char *activation = attr_str(g, c, "activation", "none");
     bool swish = !strcmp(activation, "silu") || !strcmp(activation, "swish");
-    int64_t one[] = { 1 }, apart = attr_int(g, c, "dilation", 1);
-    if (apart < 1 || apart > STEP_MAX)
-        return fail_node(g, c, TG_BAD_MODEL, "dilation", "is %lld; wanted 1 or more", (long long)apart);
+    int64_t one[] = { 1 }, dilation = attr_int(g, c, "dilation", 1);
+    if (dilation < 1 || dilation > STEP_MAX)
+        return fail_node(g, c, TG_BAD_MODEL, "dilation", "is %lld; wanted 1 or more", (long long)dilation);
     if (uop_rank(x) != 3 || uop_rank(f) != 3 || !uop_static(f) || uop_size(f, 1) != 1 || uop_size(f, 2) < 1 ||
         uop_dim(f, 0) != uop_dim(x, 1))
         return fail_node(g, c, TG_BAD_MODEL, "weight", "wanted [channels, 1, k] for [batch, channels, length]");
     if (!swish && strcmp(activation, "none"))
         return fail_node(g, c, TG_BAD_MODEL, "activation", "is '%s'; wanted none, silu or swish", activation);
-    if (uop_size(f, 2) > STEP_MAX / apart)
+    if (uop_size(f, 2) > STEP_MAX / dilation)
         return fail_node(g, c, TG_LIMIT, "dilation", "a window that reaches too far");
-    int64_t reach = (uop_size(f, 2) - 1) * apart, before[] = { 0, 0, reach }, none[] = { 0, 0, 0 };
+    int64_t reach = (uop_size(f, 2) - 1) * dilation, before[] = { 0, 0, reach }, none[] = { 0, 0, 0 };
     if (!shape_ok(g, c, 3, (U[]){ uop_dim(x, 0), uop_dim(x, 1), uop_index(g, reach) }, 3)) return NULL;
     U all = past ? cat(g, (U[]){ past, x }, 2, 2) : pad_i(g, x, before, none, NULL);
-    U y = add_bias(g, c, conv(g, all, f, one, &apart, NULL, NULL, uop_size(x, 1)), wide(g, c->in[2]), 1);
+    U y = add_bias(g, c, conv(g, all, f, one, &dilation, NULL, NULL, uop_size(x, 1)), wide(g, c->in[2]), 1);
     if (y->op == UOP_ERROR) return y;
     U state = slice(g, all, 2, dim_sub(g, uop_dim(all, 2), uop_index(g, reach)), uop_index(g, reach));
     return outputs(g, c, (U[]){ narrow(g, swish ? mul(g, y, sigmoid(g, y)) : y, c->in[0]), narrow(g, state, c->in[0]) },
                    2);
 }
 
-/* com.microsoft: the same, which may also have taps apart, more axes, channels last and states of several steps. */
+/* com.microsoft: the same, which may also have dilated taps, more axes, channels last and states of several steps. */
 U op_causal_conv_ms(Graph *g, const Ctx *c)
 {
     if (attr_int(g, c, "state_window", 0) || attr_int(g, c, "ndim", 1) != 1 || attr_bool(g, c, "channels_last", false))

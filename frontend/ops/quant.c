@@ -31,8 +31,8 @@ U on_blocks(Graph *g, U v, U x, int64_t axis, int64_t block)
     return slice_i(g, y, axis, 0, uop_size(x, (uint32_t)axis));
 }
 
-/* A scale or zero point of x so that it broadcasts: one for all, one an index of the axis, or one a block. Where the
- * data tell a size, x and v take each other's. */
+/* A scale or zero point of x so that it broadcasts: one for all, one an index of the axis, or one a block. Where a
+ * size depends on data, x and v take each other's. */
 static U spread(Graph *g, const Ctx *c, U v, U *x)
 {
     int64_t axis = 0, block = attr_int(g, c, "block_size", 0), rank = uop_rank(*x);

@@ -30,7 +30,7 @@ static bool reduce_axes(Graph *g, const Ctx *c, Axes *a)
 static U red(Graph *g, Op op, U x, const Axes *a) { return a->n ? reduce(g, op, x, a->axis, a->n, a->keep) : x; }
 static U min_over(Graph *g, U x, const Axes *a)
 {
-    /* ~ turns the order round without overflow */
+    /* ~ reverses the order without overflow */
     if (dtype_is_int(type_of(x))) return not_(g, red(g, UOP_MAX, not_(g, x), a));
     return neg(g, red(g, UOP_MAX, neg(g, x), a));
 }
@@ -131,8 +131,8 @@ U op_cum_prod(Graph *g, const Ctx *c) { return cumulative(g, c, UOP_MUL); }
 
 /* ---- matrices ---- */
 
-/* Square matrices that are eliminated column by column: one round of both operators. at: the round, rows: 0 .. n-1, one
- * below the other; best: the row of column `at` that has the largest number. */
+/* Square matrices that are eliminated column by column: one iteration of both operators. at: the iteration, rows: 0 ..
+ * n-1, one below the other; best: the row of column `at` that has the largest number. */
 typedef struct { U at, rows, best; } Column;
 
 static Column column_of(Graph *g, U x, U step)
@@ -182,7 +182,7 @@ static U square(Graph *g, const Ctx *c)
     return uop_dim(c->in[0], r - 1);
 }
 
-/* n rounds, one a column; state: the first ones, then the last. */
+/* n iterations, one a column; state: the first ones, then the last. */
 static bool eliminate(Graph *g, LoopBody body, U n, U *state, uint32_t states)
 {
     U init[2] = { state[0], state[states - 1] };

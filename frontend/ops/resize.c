@@ -388,8 +388,8 @@ static bool lines_from_sizes(Graph *g, const Ctx *c, int policy, uint32_t input,
     return scales_of_sizes(g, c, policy, old, n, l);
 }
 
-/* An axis to be resized: results an input element, work a result (a lookup in the last axis is dear, since neighbours
- * lie apart), how the places are made. */
+/* An axis to be resized: results an input element, work a result (a lookup in the last axis is costly, since neighbours
+ * are not contiguous), how the places are made. */
 typedef struct { int64_t axis; const Line *line; Taps taps; double ratio, work; } Pass;
 
 /* Each pass works on what the ones before it left: of two, that one comes first with which they do less together. */

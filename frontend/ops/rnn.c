@@ -112,8 +112,8 @@ static void gru_step(Graph *g, const Rnn *r, U step, const U *state, U *next)
     next[0] = add(g, mul(g, sub(g, scalar(g, h->dtype, 1), z), fresh), mul(g, z, h));
 }
 
-/* One round of the loop: the cell, and what is beyond an element's length. */
-static bool round_of(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+/* One iteration of the loop: the cell, and what is beyond an element's length. */
+static bool iteration_of(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
 {
     const Rnn *r = user;
     r->cell(g, r, step, state, next);
@@ -292,7 +292,7 @@ static U recurrence(Graph *g, const Ctx *c, Rnn *r, const ActKind *otherwise, ui
     project(g, c, r, x);
     recurrent(g, c, r, peephole);
     for (uint32_t k = 0; k < r->states; k++) first[k] = initial_state(g, r, c->in[initial + k], x, swapped);
-    Loop l = { .body = round_of,
+    Loop l = { .body = iteration_of,
                .user = r,
                .trip = r->steps,
                .most = r->steps->vmax,

@@ -196,7 +196,7 @@ static bool alike(U s)
     return s->nsrc > 0;
 }
 
-/* Where the position is data, or the round of a loop. */
+/* Where the position is data, or the iteration of a loop. */
 static U element_at(Graph *g, U s, U at)
 {
     int32_t kind = special_kind(s->src[0]);
@@ -265,7 +265,7 @@ U op_split_to_sequence(Graph *g, const Ctx *c)
         (c->in[1] && !input_ints(g, c, 1, &v, &n)))
         return NULL;
     U pieces = uop_dim(x, (uint32_t)axis);
-    if (!c->in[1] && !uop_is_const(pieces) && !size_told(g, pieces)) return rows_split(g, x, axis, drop);
+    if (!c->in[1] && !uop_is_const(pieces) && !size_from_data(g, pieces)) return rows_split(g, x, axis, drop);
     if (!uop_is_const(pieces)) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size");
     int64_t size = fixed_size(g, x, (uint32_t)axis), each = scalar_size ? v[0] : 1,
             count = v && !scalar_size ? n

@@ -237,7 +237,7 @@ U op_expand(Graph *g, const Ctx *c)
         U a = k + r >= rank ? uop_dim(x, k + r - rank) : NULL, b = k + n >= rank ? want[k + n - rank] : NULL;
         U common = a && b ? common_size(g, a, b) : NULL;
         dim[k] = common ? common : b ? b : a;
-        if (common && size_told(g, b)) x = beside_size(g, x, b, common);
+        if (common && size_from_data(g, b)) x = beside_size(g, x, b, common);
     }
     return expand(g, x, dim, rank);
 }
@@ -255,9 +255,9 @@ U op_squeeze(Graph *g, const Ctx *c)
     for (uint32_t k = 0; k < n && given; k++) named |= UINT64_C(1) << axis[k];
     for (uint32_t k = 0; k < uop_rank(x); k++) {
         U size = uop_dim(x, k), none = uop_index(g, 1);
-        bool wanted = named >> k & 1, told = size_told(g, size) && may_agree(g, size, none),
-             one = uop_is_int_const(size, 1) || (wanted && told);
-        if (!given && told && !said_to_hold(g, c, eq(g, size, none), &one))
+        bool wanted = named >> k & 1, from_data = size_from_data(g, size) && may_agree(g, size, none),
+             one = uop_is_int_const(size, 1) || (wanted && from_data);
+        if (!given && from_data && !said_to_hold(g, c, eq(g, size, none), &one))
             return fail_node(g, c, TG_UNSUPPORTED, "axes",
                              "are missing, and only a run can tell whether axis %u has size 1", k);
         if (!given && !one && size->vmin < 2) graph_need(g, dim_sub(g, size, uop_index(g, 2)));

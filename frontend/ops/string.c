@@ -6,7 +6,7 @@
 
 #include "frontend/import/import.h"
 #include "frontend/host/pattern.h"
-#include "frontend/import/question.h"
+#include "frontend/import/shape_query.h"
 #include "frontend/host/text_work.h"
 #include "graph/base/text.h"
 #include "graph/custom.h"

@@ -183,11 +183,11 @@ static U couple(Graph *g, const Pairs *p, U x)
     U init[COUPLE_STATES] = { expand(g, K(1.0 / (double)k), dim, 2), none, expand(g, K(0), thin, 2),
                               expand(g, uop_bool(g, true), thin, 2) },
       last[COUPLE_STATES];
-    int64_t rounds = (k > 100 ? k : 100) * k;
+    int64_t iterations = (k > 100 ? k : 100) * k;
     Loop l = { .body = couple_round,
                .user = &s,
-               .trip = uop_index(g, rounds),
-               .most = rounds,
+               .trip = uop_index(g, iterations),
+               .most = iterations,
                .states = COUPLE_STATES,
                .init = init };
     return loop_build(g, &l, last, NULL) ? last[COUPLE_P] : UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);

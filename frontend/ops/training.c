@@ -109,7 +109,7 @@ static bool names_of(Graph *g, const Ctx *c, const char *field, const char **out
 
 /* Gradient: of y, as the graph makes it of the tensors xs and zs, with respect to xs, where these have the values of
  * the inputs. That part of the graph is imported with parameters in their place, which the inputs then take: so a
- * constant is as good a variable as any, and equal values stay apart. */
+ * constant is as good a variable as any, and equal values stay distinct. */
 U op_gradient(Graph *g, const Ctx *c)
 {
     const char **name = NEW_N(graph_arena(g), const char *, c->nin + 1), *target = attr_str(g, c, "y", "");

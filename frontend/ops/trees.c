@@ -1,6 +1,6 @@
 /* ai.onnx.ml: forests. In: rows [n, features]; trees as lists of nodes, from attributes of either form (one list with
- * leaves among the nodes, or branches and leaves apart). Out: scores, labels. Here attributes are read and checked, and
- * scores become what each operator gives; forest.c walks.
+ * leaves among the nodes, or branches and leaves in tables of their own). Out: scores, labels. Here attributes are read
+ * and checked, and scores become what each operator gives; forest.c walks.
  */
 #include <math.h>
 #include <string.h>
@@ -162,7 +162,7 @@ static bool read_weights(Graph *g, const Ctx *c, Forest *f, const Map *rows, con
     if (!attr_ints(g, c, name[0], &tree, &n) || !attr_ints(g, c, name[1], &id, &m[0]) ||
         !attr_ints(g, c, name[2], &target, &m[1]) || !numbers(g, c, name[3], &weight, &m[2]) || m[0] != n ||
         m[1] != n || m[2] != n)
-        return fail_node(g, c, TG_BAD_MODEL, name[0], "and its fellow lists must be there, of one length"), false;
+        return fail_node(g, c, TG_BAD_MODEL, name[0], "and the lists beside it must be there, of one length"), false;
     if (!weights_alloc(g, c, f, targets)) return false;
     f->wide = are_doubles(g, c, name[3]) || are_doubles(g, c, "base_values");
     *out = (Weights){ true, true, true };
@@ -187,7 +187,7 @@ static bool read_join(Graph *g, const Ctx *c, Forest *f)
     return fail_node(g, c, TG_BAD_MODEL, "aggregate_function", "is '%s'", how), false;
 }
 
-/* ---- branches and leaves apart (TreeEnsemble, opset 5) ---- */
+/* ---- branches and leaves in tables of their own (TreeEnsemble, opset 5) ---- */
 
 typedef struct {
     const int64_t *yes, *no, *yes_leaf, *no_leaf, *feature, *missing, *target, *root;

@@ -1,5 +1,5 @@
 /* tg_kernel: the kernels of the program used last. tg_profile: the time of each within whole runs, and alone on buffers
- * of its own, where caches are as warm as a repeated launch leaves them: the two tell apart a kernel that is slow from
+ * of its own, where caches are as warm as a repeated launch leaves them: the two distinguish a kernel that is slow from
  * one whose data come from afar. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void fill(void *user, uint32_t slot, void *ptr, size_t bytes)
     memset(ptr, b && dtype_is_float((DType)b->dtype) ? 0x3c : 0, bytes);
 }
 
-/* Launches of kernel i in a run; a loop's body counts once for each round that is known. */
+/* Launches of kernel i in a run; a loop's body counts once for each iteration that is known. */
 static int64_t launches_of(const Plan *p, uint32_t kernel)
 {
     int64_t n = 0;

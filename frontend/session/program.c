@@ -17,7 +17,7 @@
 #include "graph/custom.h"
 #include "graph/print.h"
 
-/* of values, for the largest sizes of a range that nobody asked for */
+/* of values, for the largest sizes of a range that nobody requested */
 static const int64_t REACH_BYTES = INT64_C(1) << 28;
 
 /* A list that the user named is used or is an error; others may be dropped by sched_optimize. */
@@ -58,7 +58,7 @@ static TgStatus bind_host_steps(Plan *p)
     return TG_OK;
 }
 
-/* A size that the data tell must be found by a step, one of an input by its shape. */
+/* A data-dependent size must be found by a step, one of an input by its shape. */
 static TgStatus check_sizes(Program *p)
 {
     const Plan *plan = p->plan;
@@ -138,7 +138,7 @@ static TgStatus output_shapes(Program *p)
             if (size == INT64_MIN)
                 return fail(TG_INTERNAL, "size %u of output %ld is not known after the run", k, (long)b->offset);
             if (size < 0)
-                return fail(TG_BAD_INPUT, "'output %ld': axis %u would have size %ld: what the data tell is too short",
+                return fail(TG_BAD_INPUT, "'output %ld': axis %u would have size %ld: an input is too short",
                             (long)b->offset, k, (long)size);
             numel *= size;
             if ((int32_t)k < y->rank) y->shape[k] = size;
@@ -246,7 +246,7 @@ int64_t program_bytes(const Program *p)
     return bytes;
 }
 
-/* What was made on the way to code goes back to the system before the model's own memory is asked for. */
+/* What was made on the way to code goes back to the system before the model's own memory is requested. */
 static void forget_code(Program *p)
 {
     schedule_forget_code(p->schedule);
@@ -289,7 +289,7 @@ static TgStatus compile_and_load(Program *p, const ProgramMaker *k)
     return TG_OK;
 }
 
-/* ---- questions (question.h) ---- */
+/* ---- questions (shape_query.h) ---- */
 
 static Program *program_new(const TgTensor *input, uint32_t nport)
 {
@@ -304,9 +304,9 @@ static Program *program_new(const TgTensor *input, uint32_t nport)
 static void drop_asked(Program *p, const Backend *b)
 {
     uint32_t n = p->known.n;
-    for (; p->asked && p->asked[n]; n++) {
-        program_free(p->asked[n], b);
-        p->asked[n] = NULL;
+    for (; p->answer && p->answer[n]; n++) {
+        program_free(p->answer[n], b);
+        p->answer[n] = NULL;
     }
 }
 
@@ -315,12 +315,12 @@ static Program **room_for_question(Program *p)
     Known *k = &p->known;
     if (k->n + 1 >= k->room) {
         Answer *item = NEW_N(p->arena, Answer, k->room = 2 * k->room + 4);
-        Program **asked = NEW_N(p->arena, Program *, k->room + 1);
-        if (k->n) memcpy(item, k->item, sizeof *item * k->n), memcpy(asked, p->asked, sizeof *asked * k->n);
+        Program **answer = NEW_N(p->arena, Program *, k->room + 1);
+        if (k->n) memcpy(item, k->item, sizeof *item * k->n), memcpy(answer, p->answer, sizeof *answer * k->n);
         k->item = item;
-        p->asked = asked;
+        p->answer = answer;
     }
-    return &p->asked[k->n];
+    return &p->answer[k->n];
 }
 
 static void keep_answer(Program *p, const TgTensor *y)
@@ -372,15 +372,15 @@ static TgStatus import_asking(Program *p, const ProgramMaker *k, const TgTensor 
 static bool same_answers(const Program *p, const Backend *b, const TgTensor *input)
 {
     for (uint32_t i = 0; i < p->known.n; i++) {
-        TgTensor y[p->asked[i]->nresult];
-        if (program_run(p->asked[i], b, input, y) != TG_OK || !port_same(&p->known.item[i].value, y)) return false;
+        TgTensor y[p->answer[i]->nresult];
+        if (program_run(p->answer[i], b, input, y) != TG_OK || !port_same(&p->known.item[i].value, y)) return false;
     }
     return true;
 }
 
 /* ---- all of it ---- */
 
-/* Memory is planned for the largest sizes: those that nobody asked for reach as far as that is cheap. */
+/* Memory is planned for the largest sizes: those that nobody requested reach as far as that is cheap. */
 static TgStatus import_and_plan(Program *p, const ProgramMaker *k, const TgTensor *input, Dump *dump)
 {
     do {
@@ -401,7 +401,7 @@ static TgStatus make(Program *p, const ProgramMaker *k, const TgTensor *input, P
     p->schedule_s = clock_s() - start;
     if (goal == PROGRAM_PLAN) return TG_OK;
     TRY(compile_and_load(p, k));
-    for (uint32_t i = 0; i < p->known.n; i++) add_stats(&p->stats, &p->asked[i]->stats);
+    for (uint32_t i = 0; i < p->known.n; i++) add_stats(&p->stats, &p->answer[i]->stats);
     return TG_OK;
 }
 

@@ -21,8 +21,8 @@ typedef struct Program {
     /* sizes that are variables, or NULL: for sizes that dims_values takes; else for those of `input` alone */
     Dims *dims;
     Imported imported;
-    Known known;                    /* what the import asked, and */
-    struct Program **asked;         /* [known.n] the programs that answer */
+    Known known;                    /* the queries of the import, and */
+    struct Program **answer;        /* [known.n] the programs that answer */
     Schedule *schedule;
     Plan *plan;
     Code *code;
@@ -57,7 +57,7 @@ TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *
                       const FreeDims *f, ProgramGoal goal, Dump *dump);
 int64_t program_bytes(const Program *p);        /* that it plans to hold: arenas, outputs */
 void program_free(Program *p, const Backend *b);
-/* also by what it asked: runs those programs */
+/* also by its queries: runs those programs */
 bool program_fits(const Program *p, const Backend *b, const TgTensor *input, uint32_t nport);
 TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output);
 /* a run; seconds[plan->nstep]: what its steps took is added. b can trace */

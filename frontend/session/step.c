@@ -1,4 +1,4 @@
-/* How far apart the values of an output lie at best, found from the nodes that make it. In: the model. Out: a
+/* The step between neighbouring values of an output at best, found from the nodes that make it. In: the model. Out: a
  * difference below which two right programs may disagree, since each rounds in its own order and the model then rounds
  * coarsely: one step of a quantisation, the last bit of the 1 that a sigmoid is computed beside. 0: none is known.
  * Likewise the type that an output was rounded to before it was cast to a wider one.

@@ -2,16 +2,16 @@
  * are tried in the model.
  *
  * The search times kernels alone, on data that lie in the caches, and on a machine that others use too: a list that
- * wins there may lose in a run. So the program is made anew with the winners, and runs in turns with the old one on the
- * caller's inputs: a winner whose kernel takes no less time in the run than before is put back, and all of them are
- * when the run as a whole is not faster.
+ * wins there may lose in a run. So the program is made anew with the winners, and runs in alternation with the old one
+ * on the caller's inputs: a winner whose kernel takes no less time in the run than before is put back, and all of them
+ * are when the run as a whole is not faster.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "beam/beam.h"
-#include "beam/turns.h"
+#include "beam/alternate.h"
 #include "frontend/session/session.h"
 #include "graph/base/map.h"
 
@@ -33,7 +33,7 @@ typedef struct {
 
 /* ---- the search ---- */
 
-/* Launches of an item in a run: those of a loop's body count as often as it goes round, where that is known. */
+/* Launches of an item in a run: those of a loop's body count once an iteration, where that is known. */
 static void collect(Uniques *u, const Schedule *s, const Choice *c)
 {
     double times[64] = { 1 };
@@ -135,7 +135,7 @@ static uint32_t differences(const Trial *t)
 
 /* ---- kernel by kernel, where the device can tell ---- */
 
-static TgStatus traced_turn(void *user, int side, double *seconds)
+static TgStatus traced_sample(void *user, int side, double *seconds)
 {
     const Trial *t = user;
     return trace_kernels(t->program[side], t->s->backend, t->input, seconds);
@@ -157,13 +157,13 @@ static uint32_t drop_losers(const Trial *t, double *const median[2])
 
 static TgStatus try_kernels(Trial *t)
 {
-    Turns turns = { .turn = traced_turn,
+    Alternation both = { .sample = traced_sample,
                     .user = t,
                     .n = { t->program[0]->plan->nkernel, t->program[1]->plan->nkernel },
                     .seconds = t->seconds / 2 };
     double *median[2];
-    for (int i = 0; i < 2; i++) median[i] = calloc(turns.n[i] + 1, sizeof **median);
-    TgStatus status = median[0] && median[1] ? turns_take(&turns, median) : fail(TG_LIMIT, "out of memory");
+    for (int i = 0; i < 2; i++) median[i] = calloc(both.n[i] + 1, sizeof **median);
+    TgStatus status = median[0] && median[1] ? alternate(&both, median) : fail(TG_LIMIT, "out of memory");
     bool lost = status == TG_OK && drop_losers(t, median);
     for (int i = 0; i < 2; i++) free(median[i]);
     if (!lost) return status;
@@ -174,7 +174,7 @@ static TgStatus try_kernels(Trial *t)
 
 /* ---- the run as a whole ---- */
 
-static TgStatus whole_turn(void *user, int side, double *seconds)
+static TgStatus whole_sample(void *user, int side, double *seconds)
 {
     const Trial *t = user;
     TgTensor output[t->program[side]->nresult + 1];
@@ -187,7 +187,7 @@ static TgStatus whole_turn(void *user, int side, double *seconds)
 static TgStatus try_whole(Trial *t)
 {
     SearchReport *r = &t->s->report;
-    return turns_take(&(Turns){ .turn = whole_turn, .user = t, .n = { 1, 1 }, .seconds = t->seconds / 2 },
+    return alternate(&(Alternation){ .sample = whole_sample, .user = t, .n = { 1, 1 }, .seconds = t->seconds / 2 },
                       (double *[2]){ &r->before_s, &r->after_s });
 }
 
@@ -222,15 +222,15 @@ static TgStatus adopt_winners(Trial *t)
     return status;
 }
 
-/* Its share of the budget: enough for some turns of a slow model, never more than half. 0: the model does not run on
+/* Its share of the budget: enough for some samples of a slow model, never more than half. 0: the model does not run on
  * these inputs, so there is no trial. */
 static double trial_seconds(Trial *t, double budget)
 {
     double run = 0, most = budget > 0 ? budget / 2 : TRIAL_MOST_S,
            share = budget > 0 ? TRIAL_SHARE * budget : TRIAL_MOST_S;
     for (int i = 0; i < 2; i++)
-        if (whole_turn(t, 0, &run) != TG_OK) return status_clear(), 0;
-    return fmin(most, fmax(share, 4 * (TURNS_LEAST + 1) * run));
+        if (whole_sample(t, 0, &run) != TG_OK) return status_clear(), 0;
+    return fmin(most, fmax(share, 4 * (SAMPLES_LEAST + 1) * run));
 }
 
 static TgStatus tune(TgSession *s, const TgTensor *input, bool data, double seconds, int32_t beam)

@@ -1,4 +1,4 @@
-/* Values that are no tensors are TUPLEs, told apart by tags: sequences, empty optionals and maps here, strings in
+/* Values that are no tensors are TUPLEs, distinguished by tags: sequences, empty optionals and maps here, strings in
  * text.h, narrow types in narrow.h. An optional that is not empty is its element. A sequence's length is known at
  * import, so that nothing of it is left in the graph but its tensors; where it is a variable, all are of one form, and
  * the rows of one tensor. */

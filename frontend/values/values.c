@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "frontend/import/question.h"
+#include "frontend/import/shape_query.h"
 #include "frontend/values/tuple.h"
 
 static bool is_packed(TgType type) { return tg_type_bits(type) % 8 != 0; }
@@ -31,7 +31,7 @@ static bool tensor_of(Import *im, U x, Arena *a, TgTensor *t)
     const void *data[2];
     size_t size;
     for (uint32_t k = special_parts(kind); k-- > 0;)
-        if (!bytes_of(im->run->g, special_part(x, k), &data[k], &size)) return import_ask(im, x), false;
+        if (!bytes_of(im->run->g, special_part(x, k), &data[k], &size)) return import_query(im, x), false;
     *t = (TgTensor){ .type = kind ? (TgType)kind : (TgType)dtype_info[first->dtype].onnx,
                      .rank = (int32_t)uop_rank(first),
                      .size_bytes = size * special_parts(kind) };

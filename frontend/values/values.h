@@ -1,11 +1,11 @@
-/* Values between a graph and a run inside of its import (rounds.h): what is known of them leaves as tensors of tgrun.h,
- * and results come back as constants. */
+/* Values between a graph and a run inside of its import (iterations.h): what is known of them leaves as tensors of
+ * tgrun.h, and results come back as constants. */
 #ifndef TG_VALUES_H
 #define TG_VALUES_H
 #include "frontend/import/import.h"
 #include "frontend/values/ports.h"
 
-/* A known value, in a's memory; false: it is none yet, and where it can be asked for, it is. */
+/* A known value, in a's memory; false: it is none yet, and where it can be requested, it is. */
 bool value_of(Import *im, U x, Arena *a, TgTensor *t);
 U value_constant(const Run *run, const TgTensor *t);
 void value_copy(Arena *a, TgTensor *to, const TgTensor *from);      /* all of it */

@@ -1,4 +1,4 @@
-/* The clock that all times are told by. Inline, since the programs and the library each want it. */
+/* The clock that all times are taken by. Inline, since the programs and the library each want it. */
 #ifndef TG_CLOCK_H
 #define TG_CLOCK_H
 #include <stdint.h>

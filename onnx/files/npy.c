@@ -2,7 +2,7 @@
  *
  * In: bytes from anybody. Out: a row-major little-endian tensor in malloc'ed memory, or where it lies in a mapped file.
  * The header is a Python literal by its own account; here it is a grammar of one dictionary with three known keys, and
- * nothing is evaluated. Every size is checked against the bytes that are there before memory is asked for. To add an
+ * nothing is evaluated. Every size is checked against the bytes that are there before memory is requested. To add an
  * element type: a row in `kinds`.
  */
 #define _GNU_SOURCE

@@ -80,7 +80,7 @@ class Unsupported(Error, NotImplementedError):
 
 
 class DeviceError(Error):
-    """The device that was asked for."""
+    """The device that was requested."""
 
 
 BAD_MODEL, BAD_INPUT, UNSUPPORTED, DEVICE = 3, 4, 5, 8

@@ -1,4 +1,4 @@
-"""onnxruntime's names beside sessions: devices, memory, build information, and what is there only so that programs which name it are told.
+"""onnxruntime's names beside sessions: devices, memory, build information, and what is there only so that programs which name it get a warning.
 
 obeyed: done as onnxruntime does. ignored: accepted, and a warning says once that it has no effect. refused: Unsupported. docs/python.md lists them; tests/python compares the list with an installed onnxruntime.
 """
@@ -89,11 +89,11 @@ class OrtArenaCfg:
 
 
 def create_and_register_allocator(memory_info, arena_config):
-    ignore("create_and_register_allocator", "memory is planned before a run, no allocator is asked")
+    ignore("create_and_register_allocator", "memory is planned before a run, no allocator is used")
 
 
 def create_and_register_allocator_v2(provider, memory_info, options, arena_config):
-    ignore("create_and_register_allocator_v2", "memory is planned before a run, no allocator is asked")
+    ignore("create_and_register_allocator_v2", "memory is planned before a run, no allocator is used")
 
 
 def disable_telemetry_events():

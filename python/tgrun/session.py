@@ -200,7 +200,7 @@ def get_device():
 
 
 def devices_of(providers, provider_options):
-    """What `providers` asks for, as names of devices in order; providers that are not ours are passed over."""
+    """What `providers` requests, as names of devices in order; providers that are not ours are passed over."""
     out = []
     for k, provider in enumerate(providers):
         name, options = provider if isinstance(provider, tuple) else (provider, (provider_options or {k: {}})[k])

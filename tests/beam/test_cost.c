@@ -154,7 +154,7 @@ static int64_t tile_rows(int64_t k)
     return rows;
 }
 
-/* A cache of twelve ways holds fourteen rows that are not pages apart. */
+/* A cache of twelve ways holds fourteen rows that are not at a stride of pages. */
 static void test_crowded_sets(void **state)
 {
     (void)state;
@@ -215,7 +215,7 @@ static void test_text(void **state)
     text_free(&t);
 }
 
-/* Eight sums of 240 terms in one loop: more than linearize takes apart. */
+/* Eight sums of 240 terms in one loop: more than linearize splits. */
 static void test_long_unroll(void **state)
 {
     enum { M = 8, N = 3, K = 480 };

@@ -1,5 +1,5 @@
 /* The search against a stub device whose "seconds" are a formula of the list, and which crashes, hangs or computes
- * nonsense where it is told to: the best right list wins, bad ones are remembered, and nothing takes the search down.
+ * nonsense where it is made to: the best right list wins, bad ones are remembered, and nothing takes the search down.
  * Then against the real CPU. This program is its own worker.
  */
 #include "tests/test.h"

@@ -17,10 +17,10 @@ show(json.load(sys.stdin), "")'; }
 """
 
 
-def run(script, models, home):
+def run(script, models, cache):
     with tempfile.TemporaryDirectory() as cwd:
         env = {k: v for k, v in os.environ.items() if not k.startswith("TGRUN_") or k in ("TGRUN_PROGRAM", "TGRUN_PYTHON")}
-        env.update(M=models, XDG_CACHE_HOME=home, LC_ALL="C", PYTHON=os.environ.get("PYTHON", sys.executable), TGRUN_PYTHON=os.environ.get("PYTHON", sys.executable))
+        env.update(M=models, XDG_CACHE_HOME=cache, LC_ALL="C", PYTHON=os.environ.get("PYTHON", sys.executable), TGRUN_PYTHON=os.environ.get("PYTHON", sys.executable))
         text = open(script).read()
         p = subprocess.run(["bash", "-c", PRELUDE + text], cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
         return p.stdout.decode(errors="backslashreplace").replace(models, "$M").replace(cwd, "$PWD")
@@ -33,10 +33,10 @@ def main(argv):
     import models
     scripts = sorted(f for f in os.listdir(HERE) if f.endswith(".sh") and (not wanted or f[:-3] in wanted))
     bad = 0
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
         models.make(folder)
         for name in scripts:
-            got = run(os.path.join(HERE, name), folder, home)
+            got = run(os.path.join(HERE, name), folder, cache)
             path = os.path.join(HERE, name[:-3] + ".txt")
             want = open(path).read() if os.path.exists(path) else ""
             if update:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tgbench against engines that cheat: each must be refused, be told apart by its outputs, or be named in the report. One honest engine shows that nothing is said of it.
+"""tgbench against engines that cheat: each must be refused, be distinguished by its outputs, or be named in the report. One honest engine shows that nothing is said of it.
 The engines are this script: `test_frauds.py KIND` adds two tensors and spins for 5 ms a run; bench/peer.h is what they speak."""
 import hashlib, json, os, subprocess, sys, tempfile, threading, time
 

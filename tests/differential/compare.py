@@ -4,7 +4,7 @@ import numpy as np
 
 from draw import is_float
 
-ROUNDINGS = 64                  # of the type, that two right ways of computing may be apart: relative, and relative to the largest number that enters a sum
+ROUNDINGS = 64                  # of the type, that two right ways of computing may differ by: relative, and relative to the largest number that enters a sum
 TERMS = 128                     # of a sum with so many more numbers the roundings grow: what is added up is as large as they are many, in a random walk
 ROUNDINGS_HALF = 6              # the same for types of 16 bits and less, where intermediate results are wider
 EXACT = {"Identity", "Cast", "CastLike", "BitCast", "Abs", "Neg", "Relu", "Ceil", "Floor", "Round", "Sign", "Where", "Max", "Min", "Clip", "Transpose", "Reshape", "Concat", "Slice", "Gather", "Pad", "Add",

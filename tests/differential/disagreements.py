@@ -1,6 +1,6 @@
 """Known disagreements: who is wrong, exactly when, and what the standard says. A row explains the elements that its condition names (True: all), where type and shape agree; else the whole output.
 
-A row never speaks against both peers: where they agree with each other and not with us it is not asked, unless it brings a proof that neither can be taken at its word. To add one: the narrowest
+A row never speaks against both peers: where they agree with each other and not with us it is not used, unless it brings a proof that neither can be taken at its word. To add one: the narrowest
 condition on attributes, types, values and version under which the peer is wrong, and the sentence that says who is right. `graphs.py --table` counts each row's use; one that explains nothing goes."""
 import copy
 import re
@@ -20,7 +20,7 @@ ORT, REF, EITHER, INFERENCE = "onnxruntime", "reference", "either", "the standar
 
 @dataclass
 class Case:
-    """What a row may ask for."""
+    """What a row may request."""
     step: object
     versions: dict
     attributes: dict            # of the first node
@@ -98,7 +98,7 @@ def ours_is(c, exact, may=None):
 
 def gives(c, peer, dtype):
     """What a peer makes of the same node in another precision, all floats that enter in this type; None where it refuses."""
-    from peers import PEERS                                     # who asks for no peer needs none
+    from peers import PEERS                                     # who requests no peer needs none
     cast = lambda v: v.astype(dtype) if is_float(v.dtype) else v
     step = copy.deepcopy(c.step)
     for a in (a for n in step.nodes for a in n.attribute if a.HasField("t")):
@@ -117,8 +117,8 @@ def arbiter(peer, dtype):
             return False
         its = gives(c, peer, dtype)
         coarse = g.dtype if g.dtype.kind == "c" or step_of(g.dtype) > step_of(dtype) else np.dtype(dtype)
-        apart = None if its is None or is_float(its.dtype) != is_float(g.dtype) else differences(c.step.name, c.step.name in EACH, [v for v in c.inputs if v is not None], g.astype(coarse), its.astype(coarse))
-        return False if apart is None else not apart.any() if of_shape(c) else ~apart
+        off = None if its is None or is_float(its.dtype) != is_float(g.dtype) else differences(c.step.name, c.step.name in EACH, [v for v in c.inputs if v is not None], g.astype(coarse), its.astype(coarse))
+        return False if off is None else not off.any() if of_shape(c) else ~off
     return agrees
 
 
@@ -694,8 +694,8 @@ def explain(case, wrong):
 def sides_with(step, inputs, got, want, third, wrong):
     """Whose result a third one is, in the elements that are wrong."""
     def same(a):
-        apart = differences(step.name, step.name in EACH, inputs, a, third)
-        return apart is not None and not (apart if wrong is None else apart & wrong).any()
+        off = differences(step.name, step.name in EACH, inputs, a, third)
+        return off is not None and not (off if wrong is None else off & wrong).any()
 
     return "none" if third is None else "we" if same(got) else "peer" if same(want) else "neither"
 

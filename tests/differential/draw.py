@@ -132,7 +132,7 @@ class Draw:
     # ---- values ----
 
     def array(self, dtype, shape, low=None, high=None, calm=False):
-        """Random values of a type: within low..high, else small, among them special ones where the graph is hostile and `calm` is not asked for."""
+        """Random values of a type: within low..high, else small, among them special ones where the graph is hostile and `calm` is not requested."""
         dtype, r = np.dtype(dtype), self.rng
         if dtype == object:
             return np.array([self.pick(*WORDS) for _ in range(int(np.prod(shape)))], object).reshape(shape)

@@ -417,6 +417,6 @@ def gated_norm(d, op):
 
 @ms("CausalConvWithState")
 def causal_conv(d, op):
-    b, c, k, apart = d.pick(1, 2), d.pick(1, 3), d.pick(1, 4), d.pick(1, 2)
-    inputs = [floats(d, b, c, d.pick(1, 5)), floats(d, c, 1, k), d.some(floats(d, c)), d.some(floats(d, b, c, (k - 1) * apart)) if k > 1 else None]
-    return own(d, op, inputs, 2, activation=d.some(d.pick("none", "silu", "swish")), dilation=apart if apart > 1 else None)
+    b, c, k, dilation = d.pick(1, 2), d.pick(1, 3), d.pick(1, 4), d.pick(1, 2)
+    inputs = [floats(d, b, c, d.pick(1, 5)), floats(d, c, 1, k), d.some(floats(d, c)), d.some(floats(d, b, c, (k - 1) * dilation)) if k > 1 else None]
+    return own(d, op, inputs, 2, activation=d.some(d.pick("none", "silu", "swish")), dilation=dilation if dilation > 1 else None)

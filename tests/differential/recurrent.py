@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM by the standard's formulas, in double precision: what judges where onnxruntime does not run a node and the standard's evaluator leaves out what it asks for."""
+"""RNN, GRU and LSTM by the standard's formulas, in double precision: what judges where onnxruntime does not run a node and the standard's evaluator leaves out what it requests."""
 import numpy as np
 
 ACTIVATIONS = {                 # f(x, alpha, beta), and what the two are where they are not given; None: it has none

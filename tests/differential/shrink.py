@@ -12,7 +12,7 @@ from sizes import check_alike
 
 
 class Small:
-    """What check asks of a graph."""
+    """What check wants of a graph."""
 
     def __init__(self, versions, steps, values, constants):
         self.versions, self.steps, self.values, self.constants = versions, steps, dict(values), constants

@@ -1,5 +1,5 @@
 """A graph at other sizes: one session runs it at its own sizes, which are built in, at others, for which a program of variables is made, at third ones and at its own once more. A session of its own for each of these
-inputs, which builds all sizes in, says what is right: a result, or an error. Peers are not asked: what a graph with its sizes built in gives is compared with them by check.py."""
+inputs, which builds all sizes in, says what is right: a result, or an error. Peers do not run: what a graph with its sizes built in gives is compared with them by check.py."""
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ class Plan:
     axes: dict                  # input -> sizes, those that vary by their symbol's name
     adds: list                  # to a size, run by run
     raised: str = ""            # an input whose values are raised as well
-    dims: str | None = None     # the range asked from the start
+    dims: str | None = None     # the range requested from the start
 
     def array(self, name, v, run):
         """An input in a run: what is more comes from its beginning again."""

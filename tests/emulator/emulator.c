@@ -213,7 +213,7 @@ static bool alive[MAX_THREADS];
 static unsigned current;
 static struct CuNode_ *running;
 
-/* ThreadSanitizer keeps a stack of calls for each fibre, if it is told when we go to another. */
+/* ThreadSanitizer keeps a stack of calls for each fibre, if it knows when we go to another. */
 #ifdef __SANITIZE_THREAD__
 void *__tsan_get_current_fiber(void), *__tsan_create_fiber(unsigned flags);
 void __tsan_switch_to_fiber(void *fiber, unsigned flags), __tsan_destroy_fiber(void *fiber);

@@ -247,7 +247,7 @@ static bool target_is_for(AxisType a, const Target *t)
                                                                                           : true;
 }
 
-static unsigned told(Text *line, const char *name, unsigned count)
+static unsigned counted(Text *line, const char *name, unsigned count)
 {
     text_add(line, " %s %u", name, count);
     return !count;
@@ -259,12 +259,12 @@ bool random_opts_complete(const Target *t, bool tiles)
              *tile = applied[t->has_locals].tiles, missing = 0;
     Text line = { 0 };
     for (int i = 0; i < OPT_COUNT; i++)
-        if (kind_is_for((OptKind)i, t, tiles)) missing += told(&line, opt_kind_name((OptKind)i), kind[i]);
+        if (kind_is_for((OptKind)i, t, tiles)) missing += counted(&line, opt_kind_name((OptKind)i), kind[i]);
     text_add(&line, "; to");
     for (int i = 0; i < AXIS_COUNT; i++)
-        if (target_is_for((AxisType)i, t)) missing += told(&line, opt_target_name((AxisType)i), target[i]);
+        if (target_is_for((AxisType)i, t)) missing += counted(&line, opt_target_name((AxisType)i), target[i]);
     for (int i = 0; tiles && i < WMMA_COUNT; i++)
-        if (!strcmp(wmma_row[i].device, t->kind)) missing += told(&line, wmma_row[i].name, tile[i]);
+        if (!strcmp(wmma_row[i].device, t->kind)) missing += counted(&line, wmma_row[i].name, tile[i]);
     print_message("%s:%s\n", t->kind, line.s);
     text_free(&line);
     memset(&applied[t->has_locals], 0, sizeof *applied);

@@ -12,7 +12,7 @@ long setting(const char *name, long otherwise);                     /* a number 
 /* Opens b for a test: CUDA on the emulator (CUDA_EMULATOR), or on a GPU with TGRUN_TEST_GPU. false: not here. */
 bool open_backend(Device **out, const Backend *b);
 
-/* Every buffer of a schedule, allocated when it is first asked for; inputs and constants are where they are. */
+/* Every buffer of a schedule, allocated when it is first used; inputs and constants are where they are. */
 typedef struct { RandomGraph *rg; Schedule *s; void **buffer; int64_t *size; uint32_t count; } Memory;
 Memory memory_new(RandomGraph *rg, Schedule *s);
 void memory_free(Memory *m);

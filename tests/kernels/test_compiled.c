@@ -1,5 +1,5 @@
 /* Kernels of random graphs under random lists of OptOps, lowered, compiled and run by the CPU and CUDA backends,
- * against the interpreter. COMPILED_COUNT lists a backend from RANDOM_SEED (default 1); .ci/run asks for 1000. Every
+ * against the interpreter. COMPILED_COUNT lists a backend from RANDOM_SEED (default 1); .ci/run requests 1000. Every
  * OptOp and every axis type must have been among them.
  */
 #include "tests/test.h"
@@ -140,7 +140,7 @@ static bool schedule(RandomGraph *rg, Schedule *s, const Target *t)
         sched_layout(s, t) == TG_OK;
 }
 
-/* Buffers of a case's kernel are asked for their dtype and size when the graph is gone; a packed constant's is that of
+/* Buffers of a case's kernel have a dtype and size that are read when the graph is gone; a packed constant's is that of
  * the copy. */
 static void detach(Batch *b, uint32_t from, Graph *keep)
 {

@@ -91,7 +91,7 @@ static bool nest(Graph *g, void *user, U step, const U *state, U *next, U *row, 
 
 /* ---- cases: return the number of outputs ---- */
 
-static uint32_t rounds(Graph *g, Case *c, U *out, int64_t trip)
+static uint32_t iterations(Graph *g, Case *c, U *out, int64_t trip)
 {
     U zero = expand(g, scalar(g, DT_F32, 0), (U[]){ uop_index(g, WIDTH) }, 1),
       init[2] = { zero, row_of(g, c->x, uop_index(g, 0)) };
@@ -101,8 +101,8 @@ static uint32_t rounds(Graph *g, Case *c, U *out, int64_t trip)
     return loop_build(g, &l, out, out + 2) ? 4 : 0;
 }
 
-static uint32_t few_rounds(Graph *g, Case *c, U *out) { return rounds(g, c, out, 3); }
-static uint32_t many_rounds(Graph *g, Case *c, U *out) { return rounds(g, c, out, 23); }
+static uint32_t few_iterations(Graph *g, Case *c, U *out) { return iterations(g, c, out, 3); }
+static uint32_t many_iterations(Graph *g, Case *c, U *out) { return iterations(g, c, out, 23); }
 
 static uint32_t swapped_states(Graph *g, Case *c, U *out)
 {
@@ -170,7 +170,7 @@ static uint32_t branches(Graph *g, Case *c, U *out)
 }
 
 static const struct { const char *name; uint32_t (*make)(Graph *g, Case *c, U *out); } row[] = {
-    { "few rounds", few_rounds }, { "many rounds", many_rounds }, { "swapped states", swapped_states }, { "conditions", conditions }, { "counted by data", counted_by_data },
+    { "few iterations", few_iterations }, { "many iterations", many_iterations }, { "swapped states", swapped_states }, { "conditions", conditions }, { "counted by data", counted_by_data },
     { "nested", nested }, { "too long to write out", too_long_to_write_out }, { "branches", branches },
 };
 

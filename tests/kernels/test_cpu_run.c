@@ -44,7 +44,7 @@ static TgStatus set_rows(const HostCall *call, void *const *args, int64_t *vars)
 {
     (void)call;
     const float *x = args[0];
-    if (host_fails) return fail(TG_BAD_INPUT, "as asked for");
+    if (host_fails) return fail(TG_BAD_INPUT, "as requested");
     vars[0] = x[N - 1] == 2.0f * (N - 1) ? host_rows : -1;       /* all threads have written by now */
     return TG_OK;
 }
@@ -161,7 +161,7 @@ static void runs(int threads)
     }
     host_fails = true;
     assert_int_equal(run(f, 3), TG_BAD_INPUT);
-    assert_string_equal(tg_error(), "as asked for");
+    assert_string_equal(tg_error(), "as requested");
     host_fails = false;
     assert_int_equal(run(f, 5), TG_OK);
     check(f, 5);
@@ -169,9 +169,9 @@ static void runs(int threads)
     fixture_free(f);
 }
 
-/* A loop in the plan: arena = 2 * in; rounds of arena[rows of this round] += 1; the rounds, the rows and an error are
- * the host's choice. */
-enum { ROUNDS = 20 };
+/* A loop in the plan: arena = 2 * in; iterations of arena[rows of this iteration] += 1; the iterations, the rows and an
+ * error are the host's choice. */
+enum { ITERATIONS = 20 };
 static int fails_at;
 
 static TgStatus loop_begin(const HostCall *call, void *const *args, int64_t *vars)
@@ -186,8 +186,8 @@ static TgStatus loop_next(const HostCall *call, void *const *args, int64_t *vars
 {
     (void)call, (void)args;
     vars[0]--;
-    vars[1] = vars[0] == ROWS - ROUNDS;
-    return ROWS - vars[0] == fails_at ? fail(TG_BAD_INPUT, "as asked for") : TG_OK;
+    vars[1] = vars[0] == ROWS - ITERATIONS;
+    return ROWS - vars[0] == fails_at ? fail(TG_BAD_INPUT, "as requested") : TG_OK;
 }
 
 static void loops(void **state)
@@ -209,12 +209,12 @@ static void loops(void **state)
     assert_int_equal(backend_cpu.load(&f->e, f->d, &f->plan, f->code), TG_OK);
     for (int i = 0; i < 150; i++) {
         int64_t vars[2] = { 0 };
-        fails_at = i % 3 ? 0 : i % ROUNDS + 1;
+        fails_at = i % 3 ? 0 : i % ITERATIONS + 1;
         TgStatus s = backend_cpu.run(f->e, (const void *[]){ f->in }, (void *[]){ f->out, f->copy }, vars);
         assert_int_equal(s, fails_at ? TG_BAD_INPUT : TG_OK);
         for (int e = 0; e < N && !fails_at; e++) {
-            int row = e / (N / ROWS), rounds = ROWS - row < ROUNDS ? ROWS - row : ROUNDS;
-            if (f->copy[e] != 2.0f * (float)e + (float)rounds)
+            int row = e / (N / ROWS), iterations = ROWS - row < ITERATIONS ? ROWS - row : ITERATIONS;
+            if (f->copy[e] != 2.0f * (float)e + (float)iterations)
                 stop("run %d, element %d: got %g\n", i, e, f->copy[e] - 2.0f * (float)e);
         }
     }

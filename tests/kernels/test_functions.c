@@ -140,7 +140,7 @@ static uint32_t most_calls(const Schedule *s)
 static bool agrees(RandomGraph *rg, const UOp *sink, const UOp *tensors, const Target *t, uint64_t seed, Schedule **out)
 {
     RefTensor want[16];
-    Homes homes = { 0 };
+    Placements placements = { 0 };
     Schedule *s = *out = calloc(1, sizeof *s);
     Memory m = { 0 };
     Place at = { seed, "rangeify", NULL, NULL, NULL };
@@ -149,8 +149,9 @@ static bool agrees(RandomGraph *rg, const UOp *sink, const UOp *tensors, const T
     rg->sink = tensors;
     bool ok = graph_error(rg->g) == TG_OK && went(&at, ref_eval(want, rg->g, tensors->src, tensors->nsrc, &in));
     if (!ok) return false;
-    ok = went(&at, sched_callify(&sink, rg->g, sink, t)) && went(&at, sched_functions(&sink, &homes, rg->g, sink, t)) &&
-        went(&at, sched_rangeify(s, rg->g, sink, t, &homes));
+    ok = went(&at, sched_callify(&sink, rg->g, sink, t)) &&
+        went(&at, sched_functions(&sink, &placements, rg->g, sink, t)) &&
+        went(&at, sched_rangeify(s, rg->g, sink, t, &placements));
     ok = ok && schedule_agrees(rg, s, want, &m, &at);
     memory_free(&m);
     m = (Memory){ 0 };
@@ -158,7 +159,7 @@ static bool agrees(RandomGraph *rg, const UOp *sink, const UOp *tensors, const T
     ok = ok && went(&at, sched_layout(s, t)) && schedule_agrees(rg, s, want, &m, &at);
     memory_free(&m);
     for (uint32_t k = 0; k < tensors->nsrc; k++) ref_tensor_free(&want[k]);
-    homes_free(&homes);
+    placements_free(&placements);
     return ok;
 }
 

@@ -72,8 +72,8 @@ static const Row row[] = {
     { over_mean, 9, 33, "KEEP 2", 0, "needs the other loop" },
     { scaled_softmax, 17, 13, "KEEP 2; SPLIT 0 8 UPCAST", -1, NULL },
     { scaled_softmax, 17, 13, "SPLIT 0 8 UPCAST", -1, NULL },
-    { plain_sum, 9, 33, "KEEP 2", 0, "nothing dear" },
-    { rows_softmax, 5, 31, "KEEP 2", 0, "nothing dear" },
+    { plain_sum, 9, 33, "KEEP 2", 0, "nothing costly" },
+    { rows_softmax, 5, 31, "KEEP 2", 0, "nothing costly" },
     { rows_softmax, 5, 31, "KEEP 1", 0, "no reduce" },
     { rows_softmax, 5, 31, "SPLIT 3 31 UNROLL; KEEP 3", 0, "no reduce" },
     { rows_softmax, 64, 100000, "KEEP 3; SPLIT 0 64 UPCAST", 0, "LOCAL memory" },
@@ -149,7 +149,7 @@ static void kept_rows_agree(void **state)
     for (const Row *r = row; r < row + sizeof row / sizeof *row; r++) row_agrees(r);
 }
 
-/* A row of whole registers has no LOCAL memory; a padded loop that is peeled asks no gate in its first rounds. */
+/* A row of whole registers has no LOCAL memory; a padded loop that is peeled tests no gate in its first iterations. */
 static void what_is_left(void **state)
 {
     static const struct { int row, locals, gated, plain; } want[] = { { 1, 1, 0, 3 }, { 3, 0, 1, 4 }, { 2, 1, 2, 4 } };

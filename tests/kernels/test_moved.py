@@ -1,4 +1,4 @@
-"""What only moves is moved by vectors: transposed squares, few rounds in turns, steps, repeats and reversals are loads side by side and shuffles, pads are parts beside what moves as a whole. Sizes are odd, types of every width, and
+"""What only moves is moved by vectors: transposed squares, few rows in alternation, steps, repeats and reversals are loads side by side and shuffles, pads are parts beside what moves as a whole. Sizes are odd, types of every width, and
 results are those of numpy. No kernel of the sizes that have room for vectors gathers element by element."""
 import os
 import pathlib
@@ -84,8 +84,8 @@ run("run", model, "-i", str(build / "moved.npz"), "--runs", "1", "--output-dir",
 wrong = [f"{node.op_type} {inputs[node.input[0]].dtype}{list(a.shape)}" for node, (name, a) in zip(nodes, wanted.items()) if not np.array_equal(np.load(results / f"{name}.npy"), a)]
 source = run("dump", model, "--stage", "source")
 checks = {
-    "a vector of 3 that lie apart is gathered, in few kernels": len(re.findall(r"tg_gather\w*\(p|\{ p\d\[", source)) <= 6,
-    "squares and turns are shuffles": source.count("__builtin_shufflevector") > 1000,
+    "a vector of 3 of scattered elements is gathered, in few kernels": len(re.findall(r"tg_gather\w*\(p|\{ p\d\[", source)) <= 6,
+    "squares and rotations are shuffles": source.count("__builtin_shufflevector") > 1000,
     "a diagonal is no sum": "void r_" not in source,
 }
 wrong += [f"{name}: not so" for name, good in checks.items() if not good]

@@ -33,7 +33,7 @@ static const Target cpu = { .kind = "cpu",
                             .has_threads = true,
                             .has_fma = true };
 
-/* A[m, k] B[k, n]; ta, tb: stored the other way round. refused: what the message says. */
+/* A[m, k] B[k, n]; ta, tb: stored transposed. refused: what the message says. */
 typedef struct { DType t; int64_t m, n, k; bool ta, tb, on_cpu; const char *opts, *refused; } Row;
 #define TILES \
     "SPLIT 1 4 UPCAST; SPLIT 0 4 UPCAST; SPLIT 4 8 UNROLL; SPLIT 0 8 LOCAL; SPLIT 3 8 LOCAL; SPLIT 0 2 GLOBAL; SPLIT " \
@@ -190,7 +190,7 @@ static void row_agrees(const Row *r, Device *d)
     Kernel *plain = c.s->item[0].kernel, *k = c.k;
     c.k = plain, run_agrees(&c, ref_exec_root, "plain");
     c.k = k, run_agrees(&c, ref_exec_root, "optimize");
-    /* a WMMA between loops asks for every lane's parts again and again */
+    /* a WMMA between loops requests every lane's parts again and again */
     bool small = !r->opts || !strstr(r->opts, "TC") || r->m * r->n * r->k < 10000;
     assert_int_equal(kernel_expand(k, t), TG_OK);
     if (small) run_agrees(&c, ref_exec_root, "expand");
@@ -223,7 +223,7 @@ static void a_list_replays(void **state)
     assert_int_equal(opt_parse(&l, "STAGE 1 6 3"), TG_USAGE);
 }
 
-/* A ring of two tiles needs one barrier a round, and one before the first. */
+/* A ring of two tiles needs one barrier an iteration, and one before the first. */
 static void a_ring_has_one_barrier(void **state)
 {
     Case c = { 0 };

@@ -33,8 +33,8 @@ static const Target cpu = { .kind = "cpu",
                             .has_fma = true,
                             .wmma = 1 << WMMA_amx_bf16 | 1 << WMMA_vnni_u8 | 1 << WMMA_amx_u8 };
 
-/* A[m, k] B[k, n] + bias[n], rounded to t; of u8 a product with i8 in i32. ta, tb: stored the other way round. B is a
- * constant. refused: what the message says. turned: the result too is stored the other way round. */
+/* A[m, k] B[k, n] + bias[n], rounded to t; of u8 a product with i8 in i32. ta, tb: stored transposed. B is a
+ * constant. refused: what the message says. turned: the result too is stored transposed. */
 typedef struct { DType t; int64_t m, n, k; bool ta, tb, on_cpu; const char *opts, *refused; bool turned; } Row;
 static const Row row[] = {
     { DT_BF16, 16, 8, 16, 0, 0, 0, "TC 2 0", NULL },
@@ -50,7 +50,7 @@ static const Row row[] = {
     { DT_F16, 32, 16, 64, 0, 1, 0, "TC 2 17", NULL },
     { DT_F16, 32, 16, 64, 0, 1, 0, "TC 2 0", "bf16" },
     { DT_F16, 32, 16, 40, 0, 1, 0, "TC 2 1", "multiple of 16" },
-    { DT_F16, 24, 16, 32, 0, 1, 0, "TC 2 1", NULL },                                                                                       /* the other way round: m is 16 */
+    { DT_F16, 24, 16, 32, 0, 1, 0, "TC 2 1", NULL },                                                                                       /* transposed: m is 16 */
     { DT_F16, 24, 12, 32, 0, 1, 0, "TC 2 1", "no axes" },
     { DT_F16, 32, 16, 64, 0, 1, 0, "TC 2 1; SPLIT 1 2 LOOP", "part of a TC" },
     { DT_F32, 32, 16, 64, 0, 1, 0, "TC 2 1", "not of products" },

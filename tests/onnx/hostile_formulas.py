@@ -60,7 +60,7 @@ def short_time_transform(signal, step, window=None, length=None, onesided=1, **_
 
 
 def tf_idf(x, mode, ngram_counts, ngram_indexes, min_gram_length, max_gram_length, max_skip_count, pool_int64s=None, pool_strings=None, weights=None, **_):
-    """n-grams of each row, by so many places apart; what is counted is a column of the result."""
+    """n-grams of each row, at strides up to so many places; what is counted is a column of the result."""
     pool, rows = list(pool_int64s or pool_strings), x if x.ndim == 2 else x.reshape(1, -1)
     ends, grams = [*ngram_counts[1:], len(pool)], []
     for n, (first, end) in enumerate(zip(ngram_counts, ends), 1):

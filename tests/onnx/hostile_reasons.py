@@ -42,7 +42,7 @@ def step(dtype):
 
 
 def near(got, want, much=8.0, whole=0.5):
-    """Of one shape, and apart by a few roundings of the type of got; whole: that of integers, which saturate."""
+    """Of one shape, and different by a few roundings of the type of got; whole: that of integers, which saturate."""
     got, want = np.asarray(got), np.asarray(want)
     if got.shape != want.shape or got.dtype == object or want.dtype == object:
         return equal(got, want)
@@ -369,7 +369,7 @@ ROWS = [
     ("TreeEnsemble", r"(nodes_splits|leaf_weights), form \d+", "of less precision, as they are given", formula(tree_ensemble)),
     ("TreeEnsemble", r"membership_values, form \d+", "a last set without its NaN, or with it", formula(tree_ensemble)),
     ("Attention", r".*attn_mask axis \d of 1", "version 23 repeats a mask of one key"),
-    ("Attention|FlexAttention", r"softmax_precision = (10|16)", "in more precision than is asked for", near_before),
+    ("Attention|FlexAttention", r"softmax_precision = (10|16)", "in more precision than is requested", near_before),
     ("RMSNormalization", r"[XW] of type \d+", "the result is of the scale's type", formula(root_mean_square)),
     ("Resize", r"(.*, |constant )?(X|x0|roi) axis \d .*|.*sizes all 33", "integers are rounded, single precision rounds places at the border"),
 ]

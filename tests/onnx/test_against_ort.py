@@ -75,7 +75,7 @@ def vectors(classes, each=3, features=4, kernel="RBF", probable=False, positive=
 
 
 def ensemble(members=(), aggregate=1, post=0, targets=2, dtype=np.float32):
-    """Two trees of three nodes and four leaves each, as branches and leaves apart."""
+    """Two trees of three nodes and four leaves each, as branches and leaves in tables of their own."""
     tensor = lambda v, t: helper.make_tensor("t", helper.np_dtype_to_tensor_dtype(np.dtype(t)), [len(v)], v)
     modes = [6 if members else 0, 1, 2, 3, 4, 5]
     a = dict(tree_roots=[0, 3], nodes_modes=tensor(modes, np.uint8), nodes_featureids=[0, 1, 2, 3, 0, 1], nodes_splits=tensor(f(6).astype(dtype), dtype), n_targets=targets, aggregate_function=aggregate,

@@ -60,11 +60,11 @@ TWICE = """<ir_version: 9, opset_import: ["" : 18]>
     }"""                                                                # results of other sizes, of the same values
 
 
-# Host functions of a loop: of the k best of what does not change, more each round, and of how many are not 0, of which only the number is asked for.
-ROUNDS = """<ir_version: 9, opset_import: ["" : 18]> g (float[40] x, int64 n) => (float y, int64[m,1] counts, int64[m,1] again)
-    <int64 one = {1}, int64[1] zero = {0}, float none = {0}, float half = {0.5}, bool yes = {1}, int64 rounds = {30}> {
+# Host functions of a loop: of the k best of what does not change, more each iteration, and of how many are not 0, of which only the number is requested.
+ITERATIONS = """<ir_version: 9, opset_import: ["" : 18]> g (float[40] x, int64 n) => (float y, int64[m,1] counts, int64[m,1] again)
+    <int64 one = {1}, int64[1] zero = {0}, float none = {0}, float half = {0.5}, bool yes = {1}, int64 iterations = {30}> {
         y, counts = Loop<body = b (int64 i, bool c, float s) => (bool d, float t, int64[1] count) { d = Identity(c)  i1 = Add(i, one)  k = Unsqueeze(i1, zero)  best, at = TopK(x, k)  least = ReduceMin<keepdims = 0>(best)
-            t = Add(s, least)  p = Slice(x, zero, k)  g = Greater(p, half)  where = NonZero(g)  number = Size(where)  count = Unsqueeze(number, zero) }>(rounds, yes, none)
+            t = Add(s, least)  p = Slice(x, zero, k)  g = Greater(p, half)  where = NonZero(g)  number = Size(where)  count = Unsqueeze(number, zero) }>(iterations, yes, none)
         again = Loop<body = bb (int64 i, bool c) => (bool d, int64[1] count) { d = Identity(c)  k = Unsqueeze(i, zero)  p = Slice(x, zero, k)  g = Greater(p, half)
             where = NonZero(g)  number = Size(where)  count = Unsqueeze(number, zero) }>(n, yes)
     }"""
@@ -82,12 +82,12 @@ def check(what, text, folder, inputs):
     path.write_bytes(model.SerializeToString())
     want = ReferenceEvaluator(model).run(None, inputs)
     for device in ("cpu", "cuda"):
-        code, told, said = run(path, folder, inputs, device)
+        code, report, said = run(path, folder, inputs, device)
         got = None if code else [np.load(folder / "out" / f"{o.name}.npy") for o in model.graph.output]
         if code or any(g.shape != w.shape or not np.allclose(g, w, 1e-6) for g, w in zip(got, want)):
             print(f"{what} on {device}: {said if code else (got, want)}")
             bad += 1
-        steps = 0 if code else json.loads(told)["model"]["host_steps"]
+        steps = 0 if code else json.loads(report)["model"]["host_steps"]
     return bad, steps
 
 
@@ -103,7 +103,7 @@ with tempfile.TemporaryDirectory() as name:
     inputs = {"x": rng.random((3, 8)).astype(np.float32), "picture": rng.random((1, 2, 9, 9)).astype(np.float32), "of": np.zeros(4, np.int64)}
     inputs["regions"] = np.sort(8 * rng.random((4, 2, 2)).astype(np.float32), axis=1).reshape(4, 4)
     wrong += check("twice", TWICE, folder, inputs)[0]
-    wrong += sum(check(f"{n} rounds", ROUNDS, folder, {"x": rng.random(40).astype(np.float32), "n": np.array(n)})[0] for n in (12, 33))
+    wrong += sum(check(f"{n} iterations", ITERATIONS, folder, {"x": rng.random(40).astype(np.float32), "n": np.array(n)})[0] for n in (12, 33))
     wrong += check("chain", CHAIN, folder, {"v0": np.ones(7, np.float32)})[0]
     made = json.loads(program.run(folder / "model.onnx", folder, {"v0": np.ones(7, np.float32)}, "cpu", "--no-cache", "--json")[1])
     wrong += (made["kernels_compiled"], made["model"]["kernels"]) != (1, 20)

@@ -47,7 +47,7 @@ CASES = [
  q = Concat<axis = 0>(k, k) e = ConstantOfShape(q) g = Trilu(e) h = ReduceSum<keepdims = 0>(x) s = Add(g, h) }""",
      [{"n": n, "k": [k], "m": m} for n, k, m in ((3, 7, 12), (4, 9, 30), (5, 40, 1), (1, 1, 200), (9, 13, 8))], True),
     ("a value that two inputs share", "(float[n,6] x, int64[2] k) => (float y) { q = Reshape(x, k) e = Exp(q) y = Transpose(e) }", [{"n": n, "k": [2 * n, 3]} for n in (4, 7, 1, 30)], False),
-    ("rounds that a value tells", """(float[n,4] x, int64 k) => (float y, float z) { t = Constant<value = bool {1}>() y, z = Loop<body = b (int64 i, bool c, float[n,4] s0) => (bool d, float[n,4] s1, float[4] r) {
+    ("iterations that a value tells", """(float[n,4] x, int64 k) => (float y, float z) { t = Constant<value = bool {1}>() y, z = Loop<body = b (int64 i, bool c, float[n,4] s0) => (bool d, float[n,4] s1, float[4] r) {
  d = Identity(c) h = Constant<value_float = 0.5>() p = Mul(s0, h) s1 = Add(p, x) a = Constant<value_ints = [0]>() r = ReduceSum<keepdims = 0>(s1, a) }>(k, t, x) }""",
      [{"n": n, "k": k} for n, k in ((3, 12), (4, 30), (5, 1), (1, 200), (9, 9))], True),
     ("how often, by a shape", """(float[n,5] x, float[2] v) => (float y, float z) { d = Shape(x) b = Constant<value_ints = [0]>() o = Constant<value_ints = [1]>() k = Slice(d, b, o) w = Tile(v, k) y = Exp(w)
@@ -74,23 +74,23 @@ CASES = [
      [{"n": k} for k in (4, 9, 3, 30)], True),
     ("running sums over a free length", """(float[n,5] x) => (float y, float z) { a = Constant<value_int = 0>() y = CumSum(x, a) z = CumSum<exclusive = 1, reverse = 1>(x, a) }""",
      [{"n": k} for k in (40, 9, 1, 61, 32)], True),
-    ("what the data tell of a free size", "(float[n,5] x) => (float y, int64 z) { z = NonZero(x) f = Relu(x) y = ReduceSum<keepdims = 1>(f) }", [{"n": k} for k in (4, 9, 1, 30)], True),
+    ("what data say of a free size", "(float[n,5] x) => (float y, int64 z) { z = NonZero(x) f = Relu(x) y = ReduceSum<keepdims = 1>(f) }", [{"n": k} for k in (4, 9, 1, 30)], True),
 ]
-# Loops that join something to a state each round: as many kernels for 300 rounds as for 20. ROUNDS stands for the number.
+# Loops that join something to a state each iteration: as many kernels for 300 iterations as for 20. ITERATIONS stands for the number.
 GROWING = [
-    ("a decoder over what it has said", """(float[1,4] x, float[4,4] w) => (float y, float l) { n = Constant<value_int = ROUNDS>() t = Constant<value = bool {1}>()
+    ("a decoder over what it has said", """(float[1,4] x, float[4,4] w) => (float y, float l) { n = Constant<value_int = ITERATIONS>() t = Constant<value = bool {1}>()
  y, l = Loop<body = b (int64 i, bool c, float[k,4] s0, float[1,4] h0) => (bool d, float[m,4] s1, float[1,4] h1) { d = Identity(c) r = Transpose<perm = [1, 0]>(s0) p = MatMul(h0, r)
  q = Softmax(p) v = MatMul(q, s0) u = MatMul(v, w) h1 = Tanh(u) s1 = Concat<axis = 0>(s0, h1) }>(n, t, x, x) }"""),
-    ("from nothing, two rows a round, rows stacked beside it", """(float[1,4] x) => (float y, float z) { n = Constant<value_int = ROUNDS>() t = Constant<value = bool {1}>() s = Constant<value_ints = [0, 4]>()
+    ("from nothing, two rows an iteration, rows stacked beside it", """(float[1,4] x) => (float y, float z) { n = Constant<value_int = ITERATIONS>() t = Constant<value = bool {1}>() s = Constant<value_ints = [0, 4]>()
  e = ConstantOfShape(s) y, z = Loop<body = b (int64 i, bool c, float[k,4] s0) => (bool d, float[m,4] s1, float[4] o) { d = Identity(c) f = Cast<to = 1>(i) g = Add(x, f)
  s1 = Concat<axis = 0>(g, s0, g) a = Constant<value_ints = [0]>() o = ReduceSum<keepdims = 0>(s1, a) }>(n, t, e) }"""),
-    ("until the data end it", """(float[1,4] x) => (float y, float h) { n = Constant<value_int = ROUNDS>() t = Constant<value = bool {1}>()
+    ("until the data end it", """(float[1,4] x) => (float y, float h) { n = Constant<value_int = ITERATIONS>() t = Constant<value = bool {1}>()
  o = Constant<value = float[1,1] {0.0}>()
  y, h = Loop<body = b (int64 i, bool c, float[1,k] s0, float[1,1] h0) => (bool d, float[1,m] s1, float[1,1] h1) { one = Constant<value_float = 1.0>() h1 = Add(h0, one) f = Constant<value_float = 13.0>()
  q = Less(h1, f) g = Squeeze(q) d = Identity(g) s1 = Concat<axis = 1>(s0, h1) }>(n, t, x, o) }"""),
     ("rows of a loop without a limit", """(float[1,4] x) => (float y, float z) { t = Constant<value = bool {1}>()
  y, z = Loop<body = b (int64 i, bool c, float[1,4] s0) => (bool d, float[1,4] s1, float[4] r) { one = Constant<value_float = 1.0>() s1 = Add(s0, one) top = ReduceMax<keepdims = 0>(s1)
- most = Constant<value_float = ROUNDS.0>() d = Less(top, most) a = Constant<value_ints = [0]>() r = ReduceSum<keepdims = 0>(s1, a) }>(, t, x) }"""),
+ most = Constant<value_float = ITERATIONS.0>() d = Less(top, most) a = Constant<value_ints = [0]>() r = ReduceSum<keepdims = 0>(s1, a) }>(, t, x) }"""),
 ]
 DEVICES = ["reference", "cpu"] + (["cuda"] if os.environ.get("CUDA_EMULATOR") and shutil.which("g++") else [])
 
@@ -131,14 +131,14 @@ def check_growing(folder, name, text):
     wrong = 0
     for device in DEVICES:
         made = []
-        for rounds in (20, 300):
-            model, at = parsed(text.replace("ROUNDS", str(rounds))), folder / f"{device}{rounds}"
+        for iterations in (20, 300):
+            model, at = parsed(text.replace("ITERATIONS", str(iterations))), folder / f"{device}{iterations}"
             fixed = {v.name: 0.1 * rng.standard_normal([d.dim_value for d in v.type.tensor_type.shape.dim]).astype(np.float32) for v in model.graph.input}
             write_sets(at, model, fixed, [{}])
             (at / "model.onnx").write_bytes(model.SerializeToString())
             made.append(built(at / "model.onnx", folder, at, device))
         if isinstance(made[0], str) or made[0] != made[1]:
-            print(f"{name} on {device}: 20 rounds {made[0]}, 300 rounds {made[1]}")
+            print(f"{name} on {device}: 20 iterations {made[0]}, 300 iterations {made[1]}")
             wrong += 1
     return wrong
 

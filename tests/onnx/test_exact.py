@@ -45,7 +45,7 @@ CASES = [
     ("in double precision", "(double[4,5] x, double[5] d) => (double y) { y = Div(x, d) }", dict(x=spread(4, 5, t=np.float64), d=spread(5, t=np.float64)), [lambda x, d: x / d]),
     ("in half precision", "(float16[4,5] x, float16[5] d) => (float16 y) { y = Div(x, d) }", dict(x=rng.standard_normal((4, 5)).astype(np.float16), d=rng.standard_normal(5).astype(np.float16)), [lambda x, d: x / d]),
     ("a remainder", "(float[12] x, float[6,1] d) => (float y) { y = Mod<fmod = 1>(x, d) }", dict(x=FAR, d=BY), [np.fmod(FAR, BY)]),
-    ("a remainder, the other way round", "(float[12] x, float[6,1] d) => (float y) { y = Mod<fmod = 1>(d, x) }", dict(x=FAR, d=BY), [np.fmod(BY, FAR)]),
+    ("a remainder, operands exchanged", "(float[12] x, float[6,1] d) => (float y) { y = Mod<fmod = 1>(d, x) }", dict(x=FAR, d=BY), [np.fmod(BY, FAR)]),
     ("a remainder of doubles", "(double[12] x, double[6,1] d) => (double y) { y = Mod<fmod = 1>(x, d) }", dict(x=FAR.astype(np.float64) ** 3, d=BY.astype(np.float64)), [np.fmod]),
     ("a remainder with the divisor's sign", "(float[12] x, float[6,1] d) => (float y) { y = Mod(x, d) }", dict(x=FAR, d=BY), [floor_mod(FAR, BY)]),
     ("a mean of no integers", "(int64[2,0] x) => (int64 y, float z) { y = ReduceMean(x) f = Cast<to = 1>(x) z = ReduceMean(f) }", dict(x=np.zeros((2, 0), np.int64)),

@@ -1,4 +1,4 @@
-"""Gradient of whole networks: the operator's answer on both devices against central differences of the standard's reference evaluator in float64. A case is nodes, weights, and what is asked of
+"""Gradient of whole networks: the operator's answer on both devices against central differences of the standard's reference evaluator in float64. A case is nodes, weights, and what is wanted of
 the graph. To add one: a row."""
 import pathlib
 import sys
@@ -20,7 +20,7 @@ def f(*shape):
 
 
 SQUARE = [n("Mul", ["w", "x"], ["p"]), n("Mul", ["p", "p"], ["q"]), n("ReduceSum", ["q"], ["y"], keepdims=0)]
-# name: nodes that make y, graph inputs, initializers (each of them is asked for)
+# name: nodes that make y, graph inputs, initializers (each of them is requested)
 CASES = {
     "dense": ([n("Gemm", ["x", "w", "b"], ["h"], transB=1), n("Relu", ["h"], ["r"]), n("MatMul", ["r", "v"], ["s"]), n("Softmax", ["s"], ["p"]), n("Gather", ["p", "at"], ["g"], axis=1), n("Log", ["g"], ["l"]),
                n("ReduceMean", ["l"], ["y"], keepdims=0)], dict(x=f(3, 5)), dict(w=f(4, 5), b=f(4), v=f(4, 3)), dict(at=np.array([0, 2]))),
@@ -55,7 +55,7 @@ def differences(nodes, inputs, weights, others, of):
     return out
 
 
-def asked(nodes, inputs, weights, others, outputs, device):
+def gradients(nodes, inputs, weights, others, outputs, device):
     """Outputs of a model in float32 through tgrun."""
     with tempfile.TemporaryDirectory() as root:
         root = pathlib.Path(root)
@@ -73,7 +73,7 @@ def networks(device):
     for name, (nodes, inputs, weights, others) in CASES.items():
         xs = [*weights, *inputs]
         outs = [f"d_{k}" for k in xs]
-        got = asked([*nodes, n("Gradient", xs, outs, domain=TRAINING, xs=xs, y="y")], inputs, weights, others, outs, device)
+        got = gradients([*nodes, n("Gradient", xs, outs, domain=TRAINING, xs=xs, y="y")], inputs, weights, others, outs, device)
         for k, d in zip(xs, got):
             want = WANT[name][k]
             if not np.allclose(d, want, rtol=2e-3, atol=2e-4 * (1 + abs(want).max())):
@@ -84,7 +84,7 @@ def networks(device):
 def meanings(device):
     """Other values than the graph's own, an intermediate tensor, a gradient's gradient, a tensor that y is not made of."""
     x, w, other = f(2, 3), f(2, 3), f(2, 3)
-    ask = lambda *nodes, out: asked([*SQUARE, *nodes], dict(x=x, w=w, o=other), {}, {}, out, device)
+    ask = lambda *nodes, out: gradients([*SQUARE, *nodes], dict(x=x, w=w, o=other), {}, {}, out, device)
     first = n("Gradient", ["w", "x"], ["dw"], domain=TRAINING, xs=["w"], zs=["x"], y="y", name="first")
     checks = {
         "its own values": (ask(first, out=["dw"]), [2 * w * x * x]),

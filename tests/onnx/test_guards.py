@@ -96,7 +96,7 @@ MODELS = [
      dict(x=f(1, 2, 5, 5), r=np.array([[0, 0, 3, 3], [1, 1, 4, 4]], np.float32)), "r", np.array([[0, 0, 3, 3], [1, 1, 1e30, 4]], np.float32), "region 1 is too large"),
     ("two readers", "(float[8,5] x, int64[3] i) => (float y, float z) { [look] g = Gather(x, i) y = Exp(g) a = Constant<value_ints = [0]>() z = ReduceMax(g, a) }",
      dict(x=f(8, 5), i=i(7, -8, 0)), "i", i(7, 8, 0), "index 8; the axis has size 8"),
-    ("an axis whose size the data tell", "(float[12] x, int64[2] i) => (float y) { n = NonZero(x) a = Constant<value_ints = [0]>() m = Squeeze(n, a) v = Gather(x, m) [look] y = Gather(v, i) }",
+    ("an axis whose size depends on data", "(float[12] x, int64[2] i) => (float y) { n = NonZero(x) a = Constant<value_ints = [0]>() m = Squeeze(n, a) v = Gather(x, m) [look] y = Gather(v, i) }",
      dict(x=i(0, 3, 0, 4, 5, 0, 0, 0, 0, 6, 0, 0).astype(np.float32), i=i(3, -4)), "i", i(4, -4), "index 4; the axis has size 4"),
     ("a scan", "(float[4,6] x, int64[4,2] i) => (float y) { zero = Constant<value_floats = [0.0, 0.0]>() s, y = Scan<num_scan_inputs = 2, body = b (float[2] s0, float[6] r, int64[2] k) =>"
      " (float[2] s1, float[2] o) { [look] g = Gather(r, k) s1 = Add(s0, g) o = Identity(s1) }>(zero, x, i) }", dict(x=f(4, 6), i=i([0, 1], [2, 3], [4, 5], [-1, -6])), "i",

@@ -95,7 +95,7 @@ def flat(value):
 
 
 def same(model, feed, got, want, peer, others):
-    """Whether results agree, or a row of disagreements.py says why they do not. Where NaN or infinities enter, only types and shapes are asked: tests/differential is for them."""
+    """Whether results agree, or a row of disagreements.py says why they do not. Where NaN or infinities enter, only types and shapes are compared: tests/differential is for them."""
     node, *before = [*model.graph.node][::-1]
     step, versions = Step([node, *before], list(node.output)), {"": 1} | {o.domain: o.version for o in model.opset_import}
     values = {name: v for name, v in feed.items() if isinstance(v, np.ndarray)} | {t.name: hostile.numpy_helper.to_array(t) for t in model.graph.initializer}
@@ -114,7 +114,7 @@ def same(model, feed, got, want, peer, others):
             return np.zeros(())
         try:
             return disagreements.remaining(wrong, case_of, collections.Counter())
-        except (IndexError, TypeError, AttributeError, ValueError):             # a row that asks for what a hostile form lacks
+        except (IndexError, TypeError, AttributeError, ValueError):             # a row that requests what a hostile form lacks
             return wrong
 
     return len(got) == len(want) and all(wrong is not None and not wrong.any() for wrong in map(left, range(len(got))))
@@ -165,7 +165,7 @@ class Run:
         return found
 
     def proved(self, case, model, feed, reply, results):
-        """What a proof may ask for."""
+        """What a proof may request."""
         def ours(other, values):
             given = self.ours.ask("ours", other.SerializeToString(), values, "reference")
             return dict(zip([o.name for o in other.graph.output], given)) if isinstance(given, list) else None

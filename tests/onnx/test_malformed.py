@@ -465,12 +465,12 @@ E = [
 
 
 def endless(body, state, results="float y", trip="", before=""):
-    """A Loop without an end, or of as many rounds as a number holds; state: its only one."""
+    """A Loop without an end, or of as many iterations as a number holds; state: its only one."""
     return onnx.parser.parse_model(f'''<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => ({results}) {{ yes = Constant<value = bool {{1}}>() many = Constant<value = int64 {{{2**63 - 1}}}>() {before}
         {", ".join(r.split()[-1] for r in results.split(", "))} = Loop<body = b {body}>({trip}, yes, {state}) }}''').SerializeToString()
 
 
-LIST, TRIPS = dict(state="list", results="seq(float) y", before="list = SequenceConstruct(x, x)"), (("without an end", ""), ("of 2^63 - 1 rounds", "many"))
+LIST, TRIPS = dict(state="list", results="seq(float) y", before="list = SequenceConstruct(x, x)"), (("without an end", ""), ("of 2^63 - 1 iterations", "many"))
 F_LOOPS = [row for what, trip in TRIPS for row in (
     (f"a list that grows, {what}", endless("(int64 i, bool c, seq(float) s) => (bool d, seq(float) t) { d = Identity(c) t = SequenceInsert(s, x) }", **LIST, trip=trip), (6,), "node 'y' (Loop): "),
     (f"a list that stays as long, {what}", endless("(int64 i, bool c, seq(float) s) => (bool d, seq(float) t) { d = Identity(c) r = SequenceErase(s) t = SequenceInsert(r, x) }", **LIST, trip=trip), (6,), "node 'y' (Loop): "),
@@ -479,7 +479,7 @@ F_LOOPS = [row for what, trip in TRIPS for row in (
         "t = Loop<body = e (int64 j, bool k, seq(float) u) => (bool k, seq(float) v) { v = SequenceInsert(u, x) }>(three, c, s) }", **LIST, trip=trip), (6,), "node 'y' (Loop): "),
     (f"a tensor that grows, {what}", endless("(int64 i, bool c, float s) => (bool c, float t) { t = Concat<axis = 0>(s, x) }", "x", trip=trip), (5, 6), "node 'y' (Loop): "),
     (f"a tensor that doubles, {what}", endless("(int64 i, bool c, float s) => (bool c, float t) { t = Concat<axis = 0>(s, s) }", "x", trip=trip), (5, 6), "(Concat): t: "),
-    (f"a row for each round, {what}", endless("(int64 i, bool c, float s) => (bool c, float t, float r) { t = Neg(s) r = Identity(t) }", "x", "float y, float z", trip=trip), (5, 6), "node 'y' (Loop): "))]
+    (f"a row for each iteration, {what}", endless("(int64 i, bool c, float s) => (bool c, float t, float r) { t = Neg(s) r = Identity(t) }", "x", "float y, float z", trip=trip), (5, 6), "node 'y' (Loop): "))]
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Operators where nobody else can be asked: versions that onnxruntime no longer takes, what it has otherwise than the standard's text, and random ones, which are looked at as a whole. What a
+"""Operators where nobody else can judge: versions that onnxruntime no longer takes, what it has otherwise than the standard's text, and random ones, which are looked at as a whole. What a
 case expects is written here in numpy. A case is a row: operator, domain, opset, inputs, attributes, expected outputs. To add one: a row."""
 import json
 import math
@@ -113,9 +113,9 @@ nothing = np.zeros((1, 1, 3, 1), np.float32)
 
 spin = (f(2, 3) + 1j * f(2, 3)).astype(np.complex64)
 words = np.array([[[["a", "c"], ["d", ""]]]], object)
-turns = np.array([1, 1j, 1, -1, 1j, 1 + 1j], np.complex64)
+phases = np.array([1, 1j, 1, -1, 1j, 1 + 1j], np.complex64)
 eighths = np.array([0.5, -2, 16], ml_dtypes.float8_e4m3fn)
-folded = np.concatenate([turns[:3], [0]]) + np.concatenate([[0], turns[3:]])
+folded = np.concatenate([phases[:3], [0]]) + np.concatenate([[0], phases[3:]])
 one8 = np.array(1, ml_dtypes.float8_e4m3fn)
 
 REDUCTIONS = {"L1": lambda v, **k: abs(v).sum(**k), "L2": lambda v, **k: np.sqrt((v * v).sum(**k)), "LogSum": lambda v, **k: np.log(abs(v).sum(**k)), "Sum": np.sum, "Mean": np.mean,
@@ -228,7 +228,7 @@ CASES = [
     ("Resize", "", 13, [z.astype(np.float64), np.zeros(0, np.float32), np.array([1, 1, 1, 2], np.float32)], dict(mode="cubic", coordinate_transformation_mode="asymmetric", cubic_coeff_a=-0.5), [cubic(z.astype(np.float64))]),
     *[("Resize", "", 19, [np.array([[0, 255, 251, 10, 0, 128]], dtype), np.zeros(0, np.float32), np.array([1, 1.7], np.float32)], dict(mode="cubic"), [np.array([want], dtype)]) for dtype, want in (
         (np.uint8, [0, 94, 249, 255, 221, 69, 0, 0, 63, 135]), (np.int32, [-25, 94, 249, 298, 221, 69, -27, -8, 63, 135]))],      # rounded and kept in range
-    # places count in the shape of windows, and along an axis that is to be smaller in what is asked for
+    # places count in the shape of windows, and along an axis that is to be smaller in what is requested
     *[("MaxUnpool", "", 22, [quarters[:, :, :2, :2] + 1, np.array(at).reshape(1, 1, 2, 2), np.array([1, 1, *size])], dict(kernel_shape=[3, 3], strides=[2, 2]),
        [np.pad((quarters[:, :, :2, :2] + 1).repeat(2, 2).repeat(2, 3) * (np.indices((4, 4)) % 2).prod(0), ((0, 0), (0, 0), (0, size[0] - 4), (0, size[1] - 4)))])
       for at, size in (([5, 7, 13, 15], (4, 4)), ([6, 8, 16, 18], (4, 5)), ([6, 8, 16, 18], (4, 7)), ([6, 8, 16, 18], (6, 6)))],
@@ -345,8 +345,8 @@ CASES = [
     ("Trilu", "", 14, [np.array([["a", "b"], ["c", "d"]], object)], {}, [np.array([["a", "b"], ["", "d"]], object)]),
     ("Trilu", "", 14, [spin], dict(upper=0), [np.tril(spin)]),
     ("OneHot", "", 11, [np.array([1, 0]), np.array(2), np.array(["off", "on"], object)], {}, [np.array([["off", "on"], ["on", "off"]], object)]),
-    ("Resize", "", 19, [turns.reshape(2, 3), np.zeros(0, np.float32), np.array([1, 2], np.float32)], dict(mode="linear"),
-     [turns.reshape(2, 3) @ np.array([[1, 0.75, 0.25, 0, 0, 0], [0, 0.25, 0.75, 0.75, 0.25, 0], [0, 0, 0, 0.25, 0.75, 1]], np.float32)]),
+    ("Resize", "", 19, [phases.reshape(2, 3), np.zeros(0, np.float32), np.array([1, 2], np.float32)], dict(mode="linear"),
+     [phases.reshape(2, 3) @ np.array([[1, 0.75, 0.25, 0, 0, 0], [0, 0.25, 0.75, 0.75, 0.25, 0], [0, 0, 0, 0.25, 0.75, 1]], np.float32)]),
     ("Upsample", "", 9, [spin, np.array([2, 1], np.float32)], {}, [np.repeat(spin, 2, 0)]),
     ("Upsample", "", 7, [words], dict(scales=[1.0, 1.0, 2.0, 1.5]), [words.repeat(2, 2)[..., [0, 0, 1]]]),
     ("Resize", "", 19, [words, np.zeros(0, np.float32), np.array([1, 1, 2, 1], np.float32)], {}, [words.repeat(2, 2)]),
@@ -357,7 +357,7 @@ CASES = [
     *[("GridSample", "", 20, [np.arange(2.0**k, dtype=np.float32).reshape(1, 1, *[2] * k), np.zeros((1, *[1] * k, k), np.float32)], dict(mode="linear", align_corners=1),
        [np.full((1, 1, *[1] * k), 2.0**k / 2 - 0.5, np.float32)]) for k in (1, 4, 6, 9, 14)],
     ("GridSample", "", 20, [np.ones((1, 2, *[3] * 5), np.float32), np.zeros((1, *[1] * 5, 5), np.float32)], dict(mode="cubic"), [np.ones((1, 2, *[1] * 5), np.float32)]),
-    ("Col2Im", "", 18, [turns.reshape(1, 2, 3), np.array([1, 4]), np.array([1, 2])], {}, [folded.astype(np.complex64).reshape(1, 1, 1, 4)]),
+    ("Col2Im", "", 18, [phases.reshape(1, 2, 3), np.array([1, 4]), np.array([1, 2])], {}, [folded.astype(np.complex64).reshape(1, 1, 1, 4)]),
     ("Scatter", "", 9, [np.array(["a", "b", "c"], object), np.array([2, 0]), np.array(["x", "y"], object)], {}, [np.array(["y", "b", "x"], object)]),
     ("ScatterElements", "", 18, [spin[0], np.array([1, 1]), spin[1, :2]], dict(reduction="add"), [np.array([spin[0, 0], spin[0, 1] + spin[1, 0] + spin[1, 1], spin[0, 2]])]),
     ("NonZero", "", 13, [np.array([["a", ""], ["", "b"]], object)], {}, [np.array([[0, 1], [0, 1]])]),
@@ -365,8 +365,8 @@ CASES = [
     *[("Unique", "", 11, [np.array(["b", "a", "", "b", "ab"], object)], dict(sorted=order), [np.array(v) if k else np.array(v, object) for k, v in enumerate(want)]) for order, want in (
         (1, [["", "a", "ab", "b"], [2, 1, 4, 0], [3, 1, 0, 3, 2], [1, 1, 1, 2]]), (0, [["b", "a", "", "ab"], [0, 1, 2, 4], [0, 1, 2, 0, 3], [2, 1, 1, 1]]))],
     ("Unique", "", 11, [np.array([["b", "a"], ["a", "z"], ["b", "a"]], object)], dict(axis=0), [np.array([["a", "z"], ["b", "a"]], object), np.array([1, 0]), np.array([1, 0, 1]), np.array([1, 2])]),
-    ("Unique", "", 11, [turns], {}, list(np.unique(turns, True, True, True))),
-    ("Unique", "", 11, [turns.reshape(3, 2)], dict(axis=1), list(np.unique(turns.reshape(3, 2), True, True, True, 1))),
+    ("Unique", "", 11, [phases], {}, list(np.unique(phases, True, True, True))),
+    ("Unique", "", 11, [phases.reshape(3, 2)], dict(axis=1), list(np.unique(phases.reshape(3, 2), True, True, True, 1))),
     *[(op, "", 20, [np.array([1, np.nan, np.inf, -np.inf], ml_dtypes.float8_e5m2)], {}, [np.array(want)]) for op, want in (("IsNaN", [False, True, False, False]), ("IsInf", [False, False, True, True]))],
     ("Shape", "", 21, [eighths.reshape(1, 3)], {}, [np.array([1, 3])]),
     ("Dropout", "", 22, [eighths], {}, [eighths, np.ones(3, bool)]),
@@ -376,8 +376,8 @@ CASES = [
      [np.array([[1, -3], [1, 3]], np.float32)]),
     ("QLinearMatMul", "", 21, [eighths[None], np.array(0.5, np.float32), one8, eighths[:, None], np.array(2, np.float32), one8, np.array(8, np.float32), one8], {},
      [((eighths.astype(np.float32) - 1) @ (eighths.astype(np.float32) - 1) * 0.125 + 1).astype(ml_dtypes.float8_e4m3fn).reshape(1, 1)]),
-    *[("BitCast", "", 26, [a], dict(to=helper.np_dtype_to_tensor_dtype(np.dtype(to))), [a.view(to)]) for a, to in ((eighths, np.uint8), (np.array([3, 200], np.uint8), ml_dtypes.float8_e5m2), (turns, np.uint64),
-      (np.array([1, -(2**62)], np.int64), np.complex64), (eighths, np.int8), (turns, np.complex64))],
+    *[("BitCast", "", 26, [a], dict(to=helper.np_dtype_to_tensor_dtype(np.dtype(to))), [a.view(to)]) for a, to in ((eighths, np.uint8), (np.array([3, 200], np.uint8), ml_dtypes.float8_e5m2), (phases, np.uint64),
+      (np.array([1, -(2**62)], np.int64), np.complex64), (eighths, np.int8), (phases, np.complex64))],
     ("BitCast", "", 26, [np.array([-3, 7, -8], ml_dtypes.int4)], dict(to=TensorProto.UINT4), [np.array([13, 7, 8], ml_dtypes.uint4)]),
     ("BitCast", "", 26, [np.array([13, 7, 8], ml_dtypes.uint4)], dict(to=TensorProto.INT4), [np.array([-3, 7, -8], ml_dtypes.int4)]),
     ("BitCast", "", 26, [np.array([3, 9], ml_dtypes.uint4)], dict(to=TensorProto.FLOAT4E2M1), [np.array([1.5, -0.5], ml_dtypes.float4_e2m1fn)]),

@@ -25,8 +25,8 @@ def complex_states(x, h):
 
 WORDS = [np.array(["a", "bc"], object), np.array(["d"], object)]
 SEQ = "seq(float[n, 3]) sx"
-GROW = """(int64 rounds, seq(float[n]) sx, float[n] row) => (seq(float[n]) sy, int64 length) {
-    sy = Loop(rounds, , sx) <body = b (int64 i, bool go, seq(float[n]) s) => (bool on, seq(float[n]) t) {
+GROW = """(int64 iterations, seq(float[n]) sx, float[n] row) => (seq(float[n]) sy, int64 length) {
+    sy = Loop(iterations, , sx) <body = b (int64 i, bool go, seq(float[n]) s) => (bool on, seq(float[n]) t) {
         on = Identity(go) k = Cast<to = 1>(i) more = Mul(row, k) t = SequenceInsert(s, more) }>
     length = SequenceLength(sy) }"""
 NESTED = """(bool a, bool b, float[n] x) => (seq(float[n]) sy) {
@@ -70,7 +70,7 @@ GOOD = [
     ("another length", RAGGED, dict(sx=[f(2, 3)]), dict(all=f(2, 3), length=1, last=f(2, 3), sy=[f(2, 3)])),
     ("empty", f"({SEQ}) => (int64 length, {SEQ.replace('sx', 'sy')}) {{ length = SequenceLength(sx) sy = Identity(sx) }}", dict(sx=[]), dict(length=0, sy=[])),
     ("strings", TEXT, dict(sx=WORDS[:1], w=np.array(["d", "e"])), dict(sy=[WORDS[0], np.array(["d", "e"])], st=[["d"], ["e"]], all=["a", "bc", "d", "e"])),
-    *[(f"{k} rounds", GROW, dict(rounds=np.array(k), sx=[f(2)] * (k % 2), row=f(2)), dict(sy=[f(2)] * (k % 2) + [f(2) * i for i in range(k)], length=k + k % 2)) for k in (0, 3, 40)],
+    *[(f"{k} iterations", GROW, dict(iterations=np.array(k), sx=[f(2)] * (k % 2), row=f(2)), dict(sy=[f(2)] * (k % 2) + [f(2) * i for i in range(k)], length=k + k % 2)) for k in (0, 3, 40)],
     *[(f"branch {a}{b}", NESTED, dict(a=np.array(a), b=np.array(b), x=f(3)), dict(sy=[f(3)] * (0 if not a else 3 if b else 1))) for a in (False, True) for b in (False, True)],
     *[("branch by data", BY_DATA % "n, x", dict(x=s * np.ones(40, F32)), dict(sy=[np.ones(40, F32), -np.ones(40, F32)])) for s in (-1, 1)],
     *[("lengths by data", BY_DATA % "x", dict(x=s * np.ones(40, F32)), dict(sy=[s * np.ones(40, F32), -np.ones(40, F32)][:1 + (s > 0)])) for s in (-1, 1)],
@@ -83,11 +83,11 @@ GOOD = [
     ("optional sequence that is empty", OPTIONAL_SEQ, dict(ox=([],)), dict(has=True, oy=([],))),
     ("no optional sequence", OPTIONAL_SEQ, dict(ox=()), dict(has=False, oy=())),
     ("in Scan", SCAN, dict(sx=[f(3), f(2)], x=f(4, 2), h=f(2)), dict(last=f(2) + f(4, 2).sum(0) + 4 * f(2), rows=f(2) + np.cumsum(f(4, 2) + f(2), 0))),
-    *[(f"until data end it, at most {most} rounds", UNTIL, dict(q=np.ones(30, F32), stop=np.array(2000, F32), most=np.array(most)), dict(length=n, last=n)) for most, n in ((5000, 2000), (1500, 1500), (5, 5), (0, 0))],
-    ("thousands of rounds, one by one", MANY, dict(n=np.array(5000), x=f(1)), dict(length=5000, last=4999, y=np.full(4, -2, F32))),
-    *[(f"complex numbers, {t} rounds of a scan", COMPLEX_SCAN.replace("T", str(t)), dict(x=pairs(2, t), h=-pairs(2)),
+    *[(f"until data end it, at most {most} iterations", UNTIL, dict(q=np.ones(30, F32), stop=np.array(2000, F32), most=np.array(most)), dict(length=n, last=n)) for most, n in ((5000, 2000), (1500, 1500), (5, 5), (0, 0))],
+    ("thousands of iterations, one by one", MANY, dict(n=np.array(5000), x=f(1)), dict(length=5000, last=4999, y=np.full(4, -2, F32))),
+    *[(f"complex numbers, {t} iterations of a scan", COMPLEX_SCAN.replace("T", str(t)), dict(x=pairs(2, t), h=-pairs(2)),
        dict(last=complex_states(pairs(2, t), -pairs(2))[-1], rows=pairs(2, t)[:, ::-1], back=np.array(complex_states(pairs(2, t), -pairs(2))[:-1])[::-1])) for t in (3, 30)],
-    *[(f"complex numbers, {n} rounds of a loop", COMPLEX_LOOP, dict(n=np.array(n), x=pairs(2)), dict(y=np.roll(pairs(2), n), rows=np.array([np.roll(pairs(2), k) for k in range(n)]).reshape(n, 2))) for n in (0, 3, 40)],
+    *[(f"complex numbers, {n} iterations of a loop", COMPLEX_LOOP, dict(n=np.array(n), x=pairs(2)), dict(y=np.roll(pairs(2), n), rows=np.array([np.roll(pairs(2), k) for k in range(n)]).reshape(n, 2))) for n in (0, 3, 40)],
     ("a size by data that can only be 0", "(float[1, 1, 4] x, float[1, 1, 1] c) => (int64[1, 1] y) <int64[1] most = {0}, float[1] t = {0.7}, int64[2] a = {1, 0}> { z = NonMaxSuppression(x, c, most, t) y = ReduceSumSquare(z, a) }",
      dict(x=np.ones((1, 1, 4), F32), c=np.ones((1, 1, 1), F32)), dict(y=[[0]])),
     ("words", DICT, dict(m={"a": F32(1.5), "b": F32(2), "other": F32(9)}), dict(y=[[2, 1.5, 0]])),

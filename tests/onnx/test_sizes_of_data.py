@@ -1,4 +1,4 @@
-"""Sizes that the data tell, where they meet others: sizes of nothing flow on, those that fit are computed with, and of those that do not, one line names the node and the sizes (exit 4). A
+"""Data-dependent sizes, where they meet others: sizes of nothing flow on, those that fit are computed with, and of those that do not, one line names the node and the sizes (exit 4). A
 case is a row: its name, the model, its runs, each the inputs and what the line says where the sizes do not fit, and the version where 18 is too old. To add one: a row."""
 import os
 import pathlib
@@ -45,44 +45,44 @@ CASES = [
     ("a branch that a size chooses, the last step", """(float[6] x, float[3] w) => (float y) { FOUND t = Shape(v) three = Constant<value_ints = [3]>() e = Equal(t, three) c = Squeeze(e)
      y = If<then_branch = p () => (float p0) { s = Exp(w) k = ReduceSum(s, a) p0 = Add(w, k) }, else_branch = q () => (float q0) { q0 = Neg(w) }>(c) }""".replace("FOUND", FOUND), [(dict(x=only(n), w=W), "") for n in (3, 2)]),
     ("a fixed size", "(float[6] x, float[3] w) => (float y) { " + FOUND + " [look] y = Add(v, w) }",
-     [(dict(x=only(3), w=W), ""), (dict(x=only(1), w=W), ""), (dict(x=only(2), w=W), "sizes 2, which the data tell, and 3 do not broadcast"), (dict(x=only(0), w=W), "sizes 0, which the data tell, and 3 do not broadcast")]),
+     [(dict(x=only(3), w=W), ""), (dict(x=only(1), w=W), ""), (dict(x=only(2), w=W), "sizes 2, which depends on data, and 3 do not broadcast"), (dict(x=only(0), w=W), "sizes 0, which depends on data, and 3 do not broadcast")]),
     *[(f"ones, as many as there are, and {what}", "(float[6] x, float[3] w) => (float y) { " + FOUND + f" s = Shape(v) {text} [look] y = Add(u, w) }}",
-       [(dict(x=only(n), w=W), says) for n, says in ((3, ""), (1, ""), (2, "sizes 2, which the data tell, and 3 do not broadcast"), (0, "sizes 0, which the data tell, and 3 do not broadcast"))])
+       [(dict(x=only(n), w=W), says) for n, says in ((3, ""), (1, ""), (2, "sizes 2, which depends on data, and 3 do not broadcast"), (0, "sizes 0, which depends on data, and 3 do not broadcast"))])
       for what, text in (("nothing else", "u = ConstantOfShape<value = float[1] {1}>(s)"), ("a formula", "one = Constant<value_float = 1.0>() t = Expand(one, s) r = Neg(t) u = Exp(r)"))],
-    ("one at most", "(float[1] x, float[3] w) => (float y) { " + FOUND + " [look] y = Add(v, w) }", [(dict(x=f(2), w=W), ""), (dict(x=f(0), w=W), "sizes 0, which the data tell, and 3 do not broadcast")]),
+    ("one at most", "(float[1] x, float[3] w) => (float y) { " + FOUND + " [look] y = Add(v, w) }", [(dict(x=f(2), w=W), ""), (dict(x=f(0), w=W), "sizes 0, which depends on data, and 3 do not broadcast")]),
     ("a fixed size in the middle", "(float[2,3] x, bool[5] c, float[4,5,3] t) => (float y) { k = Compress<axis = 1>(t, c) s = Constant<value_ints = [1]>() u = Unsqueeze(x, s) z = Constant<value_ints = [2, 2, 3]>() e = Expand(u, z)"
      " two = Constant<value_ints = [2, 1, 1]>() w = Tile(e, two) [look] y = Mul(k, w) }",
-     [(dict(x=rows(2, 3), c=np.array(c, bool), t=rows(4, 5, 3)), says) for c, says in (([0, 1, 0, 1, 0], ""), ([0, 1, 0, 0, 0], ""), ([1, 1, 1, 0, 0], "sizes 3, which the data tell, and 2 do not broadcast"))]),
-    ("two that the data tell", "(float[6] x, float[5] z) => (float y) { " + FOUND + " p = NonZero(z) q = Squeeze(p, a) w = Gather(z, q) [look] y = Sub(v, w) }",
+     [(dict(x=rows(2, 3), c=np.array(c, bool), t=rows(4, 5, 3)), says) for c, says in (([0, 1, 0, 1, 0], ""), ([0, 1, 0, 0, 0], ""), ([1, 1, 1, 0, 0], "sizes 3, which depends on data, and 2 do not broadcast"))]),
+    ("two that depend on data", "(float[6] x, float[5] z) => (float y) { " + FOUND + " p = NonZero(z) q = Squeeze(p, a) w = Gather(z, q) [look] y = Sub(v, w) }",
      [(dict(x=only(n), z=only(m, 5)), says) for n, m, says in ((4, 4, ""), (1, 5, ""), (6, 1, ""), (0, 1, ""), (1, 0, ""), (0, 0, ""), (3, 2, "do not broadcast"), (0, 2, "do not broadcast"))]),
     ("a choice", "(float[6] x, bool[3] c, float[3] w) => (float y) { " + FOUND + " [look] y = Where(c, v, w) }",
-     [(dict(x=only(n), c=np.array([1, 0, 1], bool), w=W), says) for n, says in ((3, ""), (1, ""), (5, "sizes 5, which the data tell, and 3 do not broadcast"))]),
+     [(dict(x=only(n), c=np.array([1, 0, 1], bool), w=W), says) for n, says in ((3, ""), (1, ""), (5, "sizes 5, which depends on data, and 3 do not broadcast"))]),
     ("a product", "(float[6] x, float[3,4] m) => (float y) { " + FOUND + " [look] y = MatMul(v, m) }",
-     [(dict(x=only(3), m=rows(3, 4)), ""), (dict(x=only(1), m=rows(3, 4)), "a size that the data tell is 1; wanted 3"), (dict(x=only(4), m=rows(3, 4)), "a size that the data tell is 4; wanted 3")]),
+     [(dict(x=only(3), m=rows(3, 4)), ""), (dict(x=only(1), m=rows(3, 4)), "a data-dependent size is 1; wanted 3"), (dict(x=only(4), m=rows(3, 4)), "a data-dependent size is 4; wanted 3")]),
     ("joined to others", "(float[6] x, float[2,3] m) => (float y) { " + FOUND + " u = Unsqueeze(v, a) [look] y = Concat<axis = 0>(u, m) }",
-     [(dict(x=only(3), m=rows(2, 3)), ""), (dict(x=only(2), m=rows(2, 3)), "a size that the data tell is 2; wanted 3")]),
+     [(dict(x=only(3), m=rows(2, 3)), ""), (dict(x=only(2), m=rows(2, 3)), "a data-dependent size is 2; wanted 3")]),
     ("another shape", "(float[6] x) => (float y) { " + FOUND + " s = Constant<value_ints = [2, 2]>() [look] r = Reshape(v, s) y = Transpose(r) }",
-     [(dict(x=only(4)), ""), (dict(x=only(5)), "a size that the data tell is 5; wanted 4")]),
+     [(dict(x=only(4)), ""), (dict(x=only(5)), "a data-dependent size is 5; wanted 4")]),
     ("pairs", "(float[6] x) => (float y) { " + FOUND + " s = Constant<value_ints = [-1, 2]>() [look] r = Reshape(v, s) y = Neg(r) }",
-     [(dict(x=only(4)), ""), (dict(x=only(0)), ""), (dict(x=only(5)), "a size that the data tell is 5; wanted 4")]),
-    ("the only one", "(float[6] x) => (float y) { " + FOUND + " [look] s = Squeeze(v, a) y = Neg(s) }", [(dict(x=only(1)), ""), (dict(x=only(2)), "a size that the data tell is 2; wanted 1")]),
+     [(dict(x=only(4)), ""), (dict(x=only(0)), ""), (dict(x=only(5)), "a data-dependent size is 5; wanted 4")]),
+    ("the only one", "(float[6] x) => (float y) { " + FOUND + " [look] s = Squeeze(v, a) y = Neg(s) }", [(dict(x=only(1)), ""), (dict(x=only(2)), "a data-dependent size is 2; wanted 1")]),
     ("whatever is of size 1 goes", "(float[6] x) => (float y, int64 r) { n = NonZero(x) i = Squeeze(n) v = Gather(x, i) y = Neg(v) s = Shape(y) r = Shape(s) }",
      [(dict(x=only(n)), "") for n in (0, 1, 2, 4)]),
-    ("spread to a size that the data tell", "(float[6] x, float[3,1] w) => (float y) { " + FOUND + " t = Shape(v) [look] e = Expand(w, t) y = Neg(e) }", [(dict(x=only(n), w=rows(3, 1)), "") for n in (0, 1, 4)]),
+    ("spread to a data-dependent size", "(float[6] x, float[3,1] w) => (float y) { " + FOUND + " t = Shape(v) [look] e = Expand(w, t) y = Neg(e) }", [(dict(x=only(n), w=rows(3, 1)), "") for n in (0, 1, 4)]),
     ("spread, or of that size already", "(float[6] x, float[3] w) => (float y) { " + FOUND + " t = Shape(v) [look] e = Expand(w, t) y = Neg(e) }",
-     [(dict(x=only(n), w=W), says) for n, says in ((3, ""), (1, ""), (2, "sizes 2, which the data tell, and 3 do not broadcast"))]),
+     [(dict(x=only(n), w=W), says) for n, says in ((3, ""), (1, ""), (2, "sizes 2, which depends on data, and 3 do not broadcast"))]),
     ("the first of them", "(float[6] x) => (float y) { " + FOUND + " z = Constant<value_int = 0>() [look] g = Gather(v, z) y = Neg(g) }", [(dict(x=only(2)), ""), (dict(x=only(0)), "index 0; the axis has size 0")]),
     ("split", "(float[6] x) => (float y, float z) { " + FOUND + " s = Constant<value_ints = [2, 1]>() [look] p, q = Split<axis = 0>(v, s) y = Neg(p) z = Neg(q) }",
-     [(dict(x=only(3)), ""), (dict(x=only(4)), "a size that the data tell is 4; wanted 3")]),
-    ("placed", "(float[6] x, float[3] w) => (float y) { " + FOUND + " [look] y = ScatterElements(x, i, w) }", [(dict(x=only(3), w=W), ""), (dict(x=only(4), w=W), "a size that the data tell is 4; wanted 3")]),
+     [(dict(x=only(3)), ""), (dict(x=only(4)), "a data-dependent size is 4; wanted 3")]),
+    ("placed", "(float[6] x, float[3] w) => (float y) { " + FOUND + " [look] y = ScatterElements(x, i, w) }", [(dict(x=only(3), w=W), ""), (dict(x=only(4), w=W), "a data-dependent size is 4; wanted 3")]),
     ("a length for each", "(float[6] x, float[4,6] m, int64[3] t) => (float y) { " + FOUND + " c = Gather<axis = 1>(m, i) [look] y = ReverseSequence(c, t) }",
-     [(dict(x=only(3), m=rows(4, 6), t=np.array([4, 1, 3])), ""), (dict(x=only(2), m=rows(4, 6), t=np.array([4, 1, 3])), "a size that the data tell is 2; wanted 3")]),
+     [(dict(x=only(3), m=rows(4, 6), t=np.array([4, 1, 3])), ""), (dict(x=only(2), m=rows(4, 6), t=np.array([4, 1, 3])), "a data-dependent size is 2; wanted 3")]),
     ("a scale for each", "(float[6] x, uint8[2,6] m, float[3] s, uint8[3] z) => (float y) { " + FOUND + " c = Gather<axis = 1>(m, i) [look] y = DequantizeLinear(c, s, z) }",
-     [(dict(x=only(n), m=np.arange(12, dtype=np.uint8).reshape(2, 6) * 20, s=f(0.5, 2, 1), z=np.array([0, 7, 128], np.uint8)), says) for n, says in ((3, ""), (4, "a size that the data tell is 4; wanted 3"))], 21),
+     [(dict(x=only(n), m=np.arange(12, dtype=np.uint8).reshape(2, 6) * 20, s=f(0.5, 2, 1), z=np.array([0, 7, 128], np.uint8)), says) for n, says in ((3, ""), (4, "a data-dependent size is 4; wanted 3"))], 21),
     ("scales for all that there are", "(float[6] x, float[2,6] m, float[6] s) => (uint8 y) { " + FOUND + " c = Gather<axis = 1>(m, i) t = Gather(s, i) y = QuantizeLinear(c, t) }",
      [(dict(x=only(n), m=rows(2, 6), s=f(0.5, 2, 1, 0.1, 0.3, 0.2)), "") for n in (0, 1, 4)], 21),
     ("a scale for each block", "(float[6] x, float[4,6] m, float[2,3] s) => (uint8 y) { " + FOUND + " c = Gather<axis = 1>(m, i) [look] y = QuantizeLinear<axis = 0, block_size = 2>(c, s) }",
-     [(dict(x=only(n), m=rows(4, 6), s=np.abs(rows(2, 3))), says) for n, says in ((3, ""), (1, "a size that the data tell is 1; wanted 3"))], 21),
+     [(dict(x=only(n), m=rows(4, 6), s=np.abs(rows(2, 3))), says) for n, says in ((3, ""), (1, "a data-dependent size is 1; wanted 3"))], 21),
     ("where it would not fit, another branch", """(float[6] x, float[3] w) => (float y) { FOUND t = Shape(v) three = Constant<value_ints = [3]>() e = Equal(t, three) c = Squeeze(e)
      y = If<then_branch = p () => (float p0) { p0 = Add(v, w) }, else_branch = q () => (float q0) { q0 = Neg(w) }>(c) }""".replace("FOUND", FOUND), [(dict(x=only(n), w=W), "") for n in (3, 2, 0)]),
     ("channels of a convolution", "(float[1,4,5,5] x, bool[4] c, float[6,3,3,3] w, float[6] b) => (float y) { k = Compress<axis = 1>(x, c) [look] v = Conv<pads = [1, 1, 1, 1]>(k, w, b) y = Relu(v) }",
@@ -91,7 +91,7 @@ CASES = [
     ("filters of a convolution, one after the other", "(float[1,3,5,5] x, bool[6] c, float[6,3,3,3] w) => (float y, int64 s) { k = Compress<axis = 0>(w, c)"
      " v = Conv(x, k) d = Compress<axis = 0>(w, c) u = Conv(x, d) y = Add(u, v) s = Shape(y) }",
      [(dict(x=rows(1, 3, 5, 5), c=np.array(c, bool), w=rows(6, 3, 3, 3)), "") for c in ([1, 0, 1, 1, 0, 0], [0, 1, 1, 1, 1, 1])]),
-    ("a size asked for after a value that is younger", "(float[1,4,5,5] x, bool[4] c, float[2,3,3,3] w, float[30] f) => (float y) { k = Compress<axis = 1>(x, c) u = Relu(k) s = ReduceSum<keepdims = 1>(f) l = Cast<to = 7>(s)"
+    ("a size requested after a value that is younger", "(float[1,4,5,5] x, bool[4] c, float[2,3,3,3] w, float[30] f) => (float y) { k = Compress<axis = 1>(x, c) u = Relu(k) s = ReduceSum<keepdims = 1>(f) l = Cast<to = 7>(s)"
      " z = Expand(s, l)" + "".join(f" t{i + 1} = {'Exp' if i % 2 else 'Neg'}({f't{i}' if i else 'f'})" for i in range(8)) + " q = Conv(u, w) h = ReduceSum<keepdims = 0>(t8) v = Mul(q, h) r = ReduceSum<keepdims = 0>(z) y = Add(v, r) }",
      [(dict(x=rows(1, 4, 5, 5), c=np.array(c, bool), w=rows(2, 3, 3, 3), f=np.full(30, n / 32, np.float32)), "") for c, n in (([1, 0, 1, 1], 3), ([0, 1, 1, 1], 7))]),
     ("parameters of a normalisation", "(float[2,3,4] x, bool[5] c, float[5] s, float[5] b) => (float y) { p = Compress<axis = 0>(s, c) q = Compress<axis = 0>(b, c) [look] v = InstanceNormalization(x, p, q) y = Neg(v) }",
@@ -102,7 +102,7 @@ CASES = [
     ("a diagonal", "(float[4,4] x, bool[4] c) => (float y) { k = Compress<axis = 0>(x, c) l = Compress<axis = 1>(k, c) v = Einsum<equation = \"ii->i\">(l) y = Neg(v) }",
      [(dict(x=rows(4, 4), c=np.array(c, bool)), "") for c in ([1, 0, 1, 1], [0, 1, 0, 0])]),
     ("a power, of broadcast values", "(float[6] x, float[3] w) => (float y) { " + FOUND + " p = Abs(v) [look] y = Pow(p, w) }",
-     [(dict(x=only(3), w=W), ""), (dict(x=only(1), w=W), ""), (dict(x=only(2), w=W), "sizes 2, which the data tell, and 3 do not broadcast")]),
+     [(dict(x=only(3), w=W), ""), (dict(x=only(1), w=W), ""), (dict(x=only(2), w=W), "sizes 2, which depends on data, and 3 do not broadcast")]),
     ("regions put where they were found, of which there may be none", "(float[1,16,9,9] x, bool[8] c, float[8,4] r, float[200,200] big, float[8,16,7,7] base) => (float y) { e = MatMul(big, big) f = MatMul(e, big) "
      "s = ReduceSum<keepdims = 0>(f) "
      "none = Constant<value_float = 0.0>() nothing = Mul(s, none) "

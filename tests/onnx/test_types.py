@@ -1,5 +1,5 @@
 """Types: the standard's node tests once more, one for each operator version and type that its schema allows for the first input, with all inputs that must be of that type converted. The values are
-no longer those that the test expects, so that only this is asked: does it import and run? To leave a case out: a row of OTHERWISE, with the reason."""
+no longer those that the test expects, so that only this is tested: does it import and run? To leave a case out: a row of OTHERWISE, with the reason."""
 import shutil
 import sys
 import warnings
@@ -15,7 +15,7 @@ OTHERWISE = {
     "EyeLike": "without dtype the result is of the input's type",
     "OptionalGetElement": "the result is of the input's type",
     "SplitToSequence": "the result is a sequence",
-    "BitCast": "a type of the same size is asked for",
+    "BitCast": "a type of the same size is requested",
     "LinearAttention": "the state's type is free where no past is given",
     "FlexAttention": "the subgraphs hold constants of the first type",
 }

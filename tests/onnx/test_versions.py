@@ -19,7 +19,7 @@ EACH = 2                        # cases of a version
 DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 # What a version means otherwise: the rows of the other tests say how.
 OTHERWISE = {("Softmax", 1), ("Softmax", 11), ("LogSoftmax", 1), ("LogSoftmax", 11), ("Hardmax", 1), ("Hardmax", 11),      # flat from the axis on
-             ("Dropout", 1), ("Dropout", 6),                                                                             # trains unless it is told not to
+             ("Dropout", 1), ("Dropout", 6),                                                                             # trains unless an input says not to
              ("PRelu", 1), ("PRelu", 6),                                                                                 # a slope a channel
              ("OptionalHasElement", 15), ("Resize", 11),                                                                 # an input that may be left out later
              ("Loop", 1)}                                                                                                # in whose time Add took no integers

@@ -109,7 +109,7 @@ class Texts(unittest.TestCase):
         self.assertEqual(ran(nodes, TensorProto.STRING, np.array(["a", "", "é"], object)), ["aaa", "", "ééé"])
 
     def test_grams(self):
-        """Counts of one and two words, one apart at most, with weights."""
+        """Counts of one and two words, one between at most, with weights."""
         words = ["a", "b", "c", "a", "b", "b", "c", "a", "a"]                         # three unigrams, three bigrams
         for mode in ("TF", "IDF", "TFIDF"):
             node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], mode=mode, min_gram_length=1, max_gram_length=2, max_skip_count=1, ngram_counts=[0, 3], ngram_indexes=[0, 1, 2, 3, 4, 5], pool_strings=words,

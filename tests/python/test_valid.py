@@ -52,7 +52,7 @@ CASES = [
     ("one of many numbers each", [h.make_node("Sum", names("x", MANY), ["a"]), h.make_node("Max", names("x", MANY), ["b"]), h.make_node("Concat", ["a", "b"], ["y"], axis=0)], inputs(xs), [np.concatenate([xs.sum(0), xs.max(0)])]),
     ("many products summed", [*[h.make_node("Mul", ["x0", f"w{k}"], [f"m{k}"]) for k in range(MANY)], h.make_node("Sum", names("m", MANY), ["s"]), h.make_node("ReduceSum", ["s"], ["y"], keepdims=0)],
      dict(inputs([rows]), **inputs(xs[:, :1] + rows[0], "w")), [(rows * (xs[:, :1] + rows[0]).sum(0)).sum()]),
-    ("a loop of many states", [h.make_node("Loop", ["rounds", "", *names("x", MANY)], names("y", MANY), body=turn)], dict(inputs(xs), rounds=np.array(12)),
+    ("a loop of many states", [h.make_node("Loop", ["iterations", "", *names("x", MANY)], names("y", MANY), body=turn)], dict(inputs(xs), iterations=np.array(12)),
      list(sum(np.float32(c) * np.roll(xs, -k, 0) for k, c in enumerate(np.poly1d([1, 1]) ** 12)))),
     ("a branch of many values", [h.make_node("ReduceMin", ["x"], ["m"], keepdims=0), h.make_node("Greater", ["m", "zero"], ["c"]), h.make_node("If", ["c"], names("y", MANY),
      then_branch=graph([h.make_node("ReduceMax", ["x"], ["s"], keepdims=0), *[h.make_node("Mul", ["s", f"w{k}"], [f"p{k}"]) for k in range(MANY)]], [], names("p", MANY)),

@@ -1,5 +1,5 @@
 /* How good is the algebra? Index expressions as reshapes, pads, windows and symbolic sizes write them, and the form
- * that must come out. A row is text on both sides: `expression | condition under which it is asked for`. Ranges: a<8,
+ * that must come out. A row is text on both sides: `expression | condition under which it is requested`. Ranges: a<8,
  * b<64, c<3, d<7, e<12; i<N, j<M, k<N+1, where N, M are sizes from 1 to 1000; x is any i32 of data. A better form may
  * replace an expected one; a worse one is a regression of every kernel.
  */

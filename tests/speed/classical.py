@@ -4,7 +4,7 @@
     classical.py DIR [NAME ..]          one line a model: ratios of onnxruntime's time over ours, milliseconds, first run; then geometric means
          --rows 1,1000,100000 --threads 2 --seconds 0.2
 
-Both engines run in this process on the same inputs with the same threads, in turns; a time is the least of the turns' medians. Labels may differ only where onnxruntime's two best scores are equal but for the rounding of float32."""
+Both engines run in this process on the same inputs with the same threads, alternating; a time is the least of the samples' medians. Labels may differ only where onnxruntime's two best scores are equal but for the rounding of float32."""
 import argparse
 import math
 import os
@@ -113,9 +113,9 @@ def median_of(run, seconds):
 
 
 def beside(ours, theirs, seconds):
-    """Least medians of three turns each."""
-    turns = [(median_of(ours, seconds / 3), median_of(theirs, seconds / 3)) for _ in range(3)]
-    return min(t[0] for t in turns), min(t[1] for t in turns)
+    """Least medians of three samples each."""
+    samples = [(median_of(ours, seconds / 3), median_of(theirs, seconds / 3)) for _ in range(3)]
+    return min(t[0] for t in samples), min(t[1] for t in samples)
 
 
 def agree(ours, theirs):

@@ -3,7 +3,7 @@
     graphs.py --count 300 --seed 1             rows of the slowest, then geometric mean and shares; exit 1 when a cliff is found
     graphs.py --graph 17 --seed 1 --keep DIR   looks closer at one, and writes its model
 
-Both engines run in this process on the same inputs with the same threads, in turns; a time is the least of the turns' medians. The roofline of a graph is the larger of (bytes of its inputs, constants and
+Both engines run in this process on the same inputs with the same threads, alternating; a time is the least of the samples' medians. The roofline of a graph is the larger of (bytes of its inputs, constants and
 outputs) / (the speed at which this machine copies 64 MiB) and (its multiply-adds) / (the speed of a large product in onnxruntime), plus 2 us. A cliff: more than --factor times onnxruntime's time and more than
 2 times the roofline. A graph that looks like one is timed again, longer, before it counts, since machines have other load. Outputs that differ from onnxruntime's are compared with the interpreter's."""
 import argparse
@@ -229,11 +229,11 @@ def median_s(run, seconds):
     return statistics.median(times)
 
 
-def in_turns(runs, seconds, turns):
+def alternated(runs, seconds, samples):
     for run in runs:
         run()
         run()
-    return [min(v) for v in zip(*([median_s(run, seconds) for run in runs] for _ in range(turns)))]
+    return [min(v) for v in zip(*([median_s(run, seconds) for run in runs] for _ in range(samples)))]
 
 
 def rates(engine, threads):
@@ -260,7 +260,7 @@ def is_close(got, want):
     return close.mean() >= 0.999
 
 
-def compare(args, number, seconds, turns):
+def compare(args, number, seconds, samples):
     """(ours, onnxruntime's, roofline) in seconds, and what the graph is."""
     import onnxruntime
     import tgrun
@@ -276,7 +276,7 @@ def compare(args, number, seconds, turns):
     got = b.run(None, feed)[0]
     if not is_close(got, a.run(None, feed)[0]) and not is_close(got, tgrun.InferenceSession(model, device="reference").run(None, feed)[0]):
         text += "   OUTPUTS DIFFER"
-    times = in_turns([lambda: b.run(None, feed), lambda: a.run(None, feed)], seconds, turns)
+    times = alternated([lambda: b.run(None, feed), lambda: a.run(None, feed)], seconds, samples)
     floor = max(moved / args.rates[0], work / args.rates[1]) + 2e-6
     return (*times, floor), text
 
@@ -293,7 +293,7 @@ def main():
     p.add_argument("--first", type=int, default=0)
     p.add_argument("--graph", type=int)
     p.add_argument("--threads", type=int, default=2)
-    p.add_argument("--seconds", type=float, default=0.03, help="of a turn of an engine")
+    p.add_argument("--seconds", type=float, default=0.03, help="of a sample of an engine")
     p.add_argument("--limit", type=float, default=0, help="seconds after which no more graphs follow; 0: none")
     p.add_argument("--factor", type=float, default=3, help="times onnxruntime's time that make a cliff")
     p.add_argument("--keep", help="folder for the models")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""No name of an ONNX operator stands below frontend/: a kernel is fast because rewrites and OptOps made it so, never because somebody asked which operator it was.
-In code (comments apart) of graph/, sched/, beam/ and backends/ no word is an operator's name as ONNX writes it, and of sched/, beam/ and backends/ no part of a name is one in small letters;
+"""No name of an ONNX operator stands below frontend/: a kernel is fast because rewrites and OptOps made it so, never because somebody looked which operator it was.
+In code (but comments) of graph/, sched/, beam/ and backends/ no word is an operator's name as ONNX writes it, and of sched/, beam/ and backends/ no part of a name is one in small letters;
 graph/ has builders with such names, which frontend/ calls. The names come from frontend/ops/ops.def. Words that a compiler needs for its own things are listed in OURS."""
 import os, re, sys
 

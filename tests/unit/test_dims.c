@@ -20,10 +20,10 @@ static void see(Case *c, int64_t n, int64_t m)
     free_dims_see(&c->f, c->in);
 }
 
-static Case new_case(int64_t n, int64_t m, const char *asked)
+static Case new_case(int64_t n, int64_t m, const char *ranges)
 {
     Case c = { .a = arena_new(), .g = graph_new() };
-    assert_int_equal(free_dims_new(&c.f, c.a, &model, asked), TG_OK);
+    assert_int_equal(free_dims_new(&c.f, c.a, &model, ranges), TG_OK);
     see(&c, 7, 5);
     see(&c, n, m);
     c.d = dims_new(c.a, &c.f, &model, c.in);
@@ -139,7 +139,7 @@ static void a_size_follows_by_a_sum(void **state)
     assert_true(dims_refine(c.d, c.g, NULL));
     assert_true(serves(&c, 20, 23) && !serves(&c, 20, 22));
     free_case(&c);
-    /* a size of 1 is built in, but where a range is asked */
+    /* a size of 1 is built in, but where a range is requested */
     c = new_case(9, 1, "m=1..64");
     assert_int_equal(c.d->nvar, 2);
     free_case(&c);

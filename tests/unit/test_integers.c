@@ -129,13 +129,13 @@ static void eval(RefTensor *out, Graph *g, U sink)
 
 static bool near(const RefTensor *got, const RefTensor *want)
 {
-    double most = 0, apart = 0;
+    double most = 0, worst = 0;
     for (int64_t i = 0; i < want->numel; i++) {
         double w = ((const float *)want->data)[i], d = fabs(((const float *)got->data)[i] - w);
         if (fabs(w) > most) most = fabs(w);
-        if (d > apart) apart = d;
+        if (d > worst) worst = d;
     }
-    return apart <= 2e-6 * most;
+    return worst <= 2e-6 * most;
 }
 
 static void rows_agree(void **state)

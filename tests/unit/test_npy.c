@@ -286,7 +286,7 @@ static void archive_keys(void **state)
     assert_int_equal(tg_tensor_read(&t, "keys.npz:c", 0), TG_BAD_INPUT);
 }
 
-/* What holds tensors comes back as it went, with its kind told by the port. */
+/* What holds tensors comes back as it went, with the kind of its port. */
 #define TENSOR(t, n, d) { .type = t, .rank = 1, .shape = { n }, .data = d, .size_bytes = sizeof d }
 static void same_value(const TgTensor *a, const TgTensor *b)
 {

@@ -269,7 +269,7 @@ static void contents(void **state)
     text_free(&bytes);
 }
 
-/* What a port holds, from outside in; its tensors' type and shape are told outside too. */
+/* What a port holds, from outside in; its tensors' type and shape are given outside too. */
 static void types_inside_types(void **state)
 {
     (void)state;

@@ -84,7 +84,7 @@ static void many_shapes(void **state)
     tg_close(s);
 }
 
-/* The first size is built in, the second makes it a variable; what was asked for as a range is kept to it. */
+/* The first size is built in, the second makes it a variable; what was requested as a range is kept to it. */
 static void sizes_that_vary(void **state)
 {
     (void)state;

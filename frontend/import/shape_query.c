@@ -1,9 +1,9 @@
-/* See question.h. In: an import that has failed for want of a value. Out: the graph that computes it, and later the
+/* See shape_query.h. In: an import that has failed for want of a value. Out: the graph that computes it, and later the
  * answer in its place. Must hold: an import is the same again up to the first use of its last answer, so that the
  * number of a node names a value: a question about an older node forgets the answers about younger ones, and what else
  * changes imports (values baked in, sizes that are variables) all of them.
  */
-#include "frontend/import/question.h"
+#include "frontend/import/shape_query.h"
 
 #include <string.h>
 
@@ -51,7 +51,7 @@ static bool is_told(Graph *g, U var)
     return false;
 }
 
-/* ---- what can be asked ---- */
+/* ---- what can be queried ---- */
 
 static bool is_input_size(const Run *run, U var)
 {
@@ -78,7 +78,7 @@ static bool can_ask(const Run *run, U x)
     return good && varies;
 }
 
-U import_ask(Import *im, U x)
+U import_query(Import *im, U x)
 {
     U known = question_answered(im->run, x), plain = plain_of(x);
     if (known != x) return known;
@@ -93,18 +93,18 @@ U import_ask(Import *im, U x)
 static U told_of(Graph *g, U u)
 {
     bool size = u->dtype == DT_INDEX && !uop_rank(u);
-    U found = size && u->op == UOP_DEFINE_VAR && size_told(g, u) ? u : NULL;
+    U found = size && u->op == UOP_DEFINE_VAR && size_from_data(g, u) ? u : NULL;
     for (uint32_t k = 0; (size || u->op == UOP_TUPLE) && k < u->nsrc && !found; k++) found = told_of(g, u->src[k]);
     for (uint32_t k = 0; !size && u->op != UOP_TUPLE && k < uop_rank(u) && !found; k++)
         found = told_of(g, uop_dim(u, k));
     return found;
 }
 
-void import_ask_size(Import *im, const Ctx *c)
+void import_query_size(Import *im, const Ctx *c)
 {
     for (uint32_t k = 0; k < c->nin && !im->run->question; k++) {
         U size = c->in[k] ? told_of(im->run->g, c->in[k]) : NULL;
-        if (size) import_ask(im, size);
+        if (size) import_query(im, size);
     }
 }
 
@@ -114,7 +114,7 @@ U size_answered(const Run *run, U var)
     return x == var ? var : uop_index(run->g, uop_const_int(known_scalar(run->g, x)));
 }
 
-bool import_asks(const Import *im) { return im->run->known != NULL; }
+bool import_queries(const Import *im) { return im->run->known != NULL; }
 
 /* ---- the question ---- */
 
@@ -123,7 +123,7 @@ TgStatus question_import(Imported *out, Run *run)
     U x = run->question, y = x->dtype == DT_INDEX ? cast(run->g, x, DT_I64) : x;
     ValueDef port = { .name = "", .kind = VALUE_UNKNOWN, .rank = -1 };
     while (run->known->n && run->known->item[run->known->n - 1].node > id_of(x)) run->known->n--;
-    if (run->known->asked++ == QUESTIONS_MAX)
+    if (run->known->queries++ == QUESTIONS_MAX)
         return fail(TG_LIMIT, "sizes depend on more than %d values that only a run can tell", QUESTIONS_MAX);
     graph_error_clear(run->g);
     import_inputs(out, run);

@@ -1,4 +1,4 @@
-"""Sizes that the data tell: the standard's node tests, one for each operator, attributes, input and axis, with that axis found by a Compress before the node, which keeps all of it, none, one slice, and all again in one session. What
+"""Data-dependent sizes: the standard's node tests, one for each operator, attributes, input and axis, with that axis found by a Compress before the node, which keeps all of it, none, one slice, and all again in one session. What
 comes out is what the node gives where such an axis is built in. One of the two may refuse what the other takes: windows over nothing."""
 import os
 import sys
@@ -21,7 +21,7 @@ from sizes import OUR_OWN
 DRAWN = RANDOM | {"Dropout"}
 
 
-def told(model, k, axis, size):
+def from_data(model, k, axis, size):
     """Input k is what `kept` leaves of `more` along the axis."""
     out = onnx.ModelProto.FromString(model.SerializeToString())
     name, out.graph.input[k].name = out.graph.input[k].name, "more"
@@ -72,7 +72,7 @@ def variants():
 def check(name, model, inputs, k, axis):
     """What is wrong, a line each."""
     names, size = [port.name for port in model.graph.input], inputs[k].shape[axis]
-    session = of_tgrun(told(model, k, axis, size), "reference")
+    session = of_tgrun(from_data(model, k, axis, size), "reference")
     for kept in (np.ones(size, bool), np.zeros(size, bool), np.arange(size) == size // 2, np.ones(size, bool)):
         part, feed = np.compress(kept, inputs[k], axis), dict(zip(names, inputs))
         got = outcome(lambda: session.run(None, {n: v for n, v in feed.items() if n != names[k]} | {"more": inputs[k], "kept": kept}))

@@ -1,18 +1,18 @@
-/* Loops whose rounds only a run can tell apart (a branch of another shape, a sequence of a length that data choose):
- * the body is a model of its own, run once a round by a session inside. In: a node whose trip count, condition, first
- * states and scanned values are known, or are asked for (question.h), as is what the body takes from outside. Out:
- * constants. So a program with such a loop is used only for inputs that give the same values, and what the loop made of
- * them is remembered while the import is tried again. A sequence to which the body only appends is never given to it
- * (find_lists); another one, of tensors of one form, is given as the rows of one (tuple.h): so the number of programs
- * does not grow with the rounds. Must hold: a round's values are copied before the next one runs, which may write the
- * same memory.
+/* Loops whose iterations only a run distinguishes (a branch of another shape, a sequence of a length that data
+ * choose): the body is a model of its own, run once an iteration by a session inside. In: a node whose trip count,
+ * condition, first states and scanned values are known, or are requested (shape_query.h), as is what the body takes
+ * from outside. Out: constants. So a program with such a loop is used only for inputs that give the same values, and
+ * what the loop made of them is remembered while the import is tried again. A sequence to which the body only appends
+ * is never given to it (find_lists); another one, of tensors of one form, is given as the rows of one (tuple.h): so the
+ * number of programs does not grow with the iterations. Must hold: an iteration's values are copied before the next one
+ * runs, which may write the same memory.
  */
-#include "frontend/control/rounds.h"
+#include "frontend/control/iterations.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/import/question.h"
+#include "frontend/import/shape_query.h"
 #include "frontend/session/session.h"
 #include "frontend/values/values.h"
 
@@ -20,9 +20,9 @@ enum { ROUNDS_MAX = 1 << 20 };
 
 /* What a loop has made of its inputs; out NULL: nothing yet, it is to be run. path: the node and the calls of functions
  * that it stands in. */
-struct Rounds { struct Rounds *next; uint64_t path; uint32_t nin; const TgTensor *in, *out; };
+struct Iterations { struct Iterations *next; uint64_t path; uint32_t nin; const TgTensor *in, *out; };
 
-/* The rows of all rounds so far: of one form, loose (values.h); data grow. */
+/* The rows of all iterations so far: of one form, loose (values.h); data grow. */
 typedef struct { TgTensor t; char *data; size_t cap; } Rows;
 typedef struct { TgTensor *item; int64_t n, cap; } List;
 
@@ -86,7 +86,7 @@ static void mark_names(Names *n, const GraphDef *d)
     for (uint32_t k = 0; k < d->noutput; k++) map_puts(&n->used, d->output[k].name, n);
 }
 
-/* ---- sequences to which rounds only append ---- */
+/* ---- sequences to which iterations only append ---- */
 
 static uintptr_t listed(const Map *list, const char *name) { return *name ? (uintptr_t)map_gets(list, name) : 0; }
 
@@ -146,8 +146,8 @@ static bool scope_appends(const GraphDef *d, Map *list)
     return true;
 }
 
-/* Which states are sequences that nothing in the body looks at: each round is given an empty one, and what it appends
- * is moved. Else each length would be a program of its own. */
+/* Which states are sequences that nothing in the body looks at: each iteration is given an empty one, and what it
+ * appends is moved. Else each length would be a program of its own. */
 static void find_lists(Body *b)
 {
     Map list;
@@ -187,7 +187,7 @@ static bool capture_names(Body *b, const Names *n, uint32_t level, TensorDef *in
 static bool capture_values(Body *b, TensorDef **init)
 {
     Arena *a = b->arena;
-    Names *names = names_new(a, b->node->body.home);
+    Names *names = names_new(a, b->node->body.frame);
     uint32_t first = count_inputs(b), count = 0, level = 0;
     mark_names(names, b->body);
     for (const Names *n = names; n; n = n->around) count += n->used.count;
@@ -226,43 +226,43 @@ static void make_model(Body *b, const TensorDef *init)
                                  .output = out,
                                  .ninit = b->ninit,
                                  .init = init };
-    b->model.opset = b->node->body.home->opset, b->model.nopset = b->node->body.home->nopset;
+    b->model.opset = b->node->body.frame->opset, b->model.nopset = b->node->body.frame->nopset;
 }
 
-/* ---- rounds ---- */
+/* ---- iterations ---- */
 
-static TgStatus add_row(Rows *r, const TgTensor *t, int64_t round)
+static TgStatus add_row(Rows *r, const TgTensor *t, int64_t iteration)
 {
     TgTensor form = *t;
     if (holds_tensors(t)) return fail(TG_BAD_MODEL, "a scan output of a loop is no tensor");
     form.data = NULL;
-    if (!round) r->t = form;
+    if (!iteration) r->t = form;
     if (!port_same(&r->t, t)) return fail(TG_BAD_MODEL, "rows of a loop differ in type or shape");
-    size_t at = t->size_bytes * (size_t)round;
+    size_t at = t->size_bytes * (size_t)iteration;
     if (at + t->size_bytes > r->cap) r->data = realloc(r->data, r->cap = 2 * (at + t->size_bytes) + 64);
     if (!r->data) return fail(TG_LIMIT, "no memory for the rows of a loop");
     if (t->size_bytes) memcpy(r->data + at, t->data, t->size_bytes);
     return TG_OK;
 }
 
-/* The rows as one tensor; of no rounds, of the declared form, unknown sizes being 0. */
-static TgStatus stack_rows(Body *b, uint32_t k, const Rows *r, int64_t rounds, TgTensor *out)
+/* The rows as one tensor; of no iterations, of the declared form, unknown sizes being 0. */
+static TgStatus stack_rows(Body *b, uint32_t k, const Rows *r, int64_t iterations, TgTensor *out)
 {
     const ValueDef *d = &b->body->output[b->tail + b->states + k];
     TgTensor form = r->t;
-    if (!rounds) {
+    if (!iterations) {
         if (!d->type || d->rank < 0)
-            return fail(TG_UNSUPPORTED, "rows of a loop of no rounds, whose form is not declared");
+            return fail(TG_UNSUPPORTED, "rows of a loop of no iterations, whose form is not declared");
         form = (TgTensor){ .type = (TgType)d->type, .rank = d->rank };
         for (int32_t i = 0; i < d->rank; i++) form.shape[i] = d->dim[i].size < 0 ? 0 : d->dim[i].size;
     }
     if (form.rank == TG_MAX_RANK) return fail(TG_LIMIT, "rows of rank %d", form.rank);
     memmove(form.shape + 1, form.shape, (size_t)form.rank * sizeof *form.shape);
-    form.shape[0] = rounds, form.rank++;
-    form.size_bytes = rounds ? r->t.size_bytes * (size_t)rounds : 0;
+    form.shape[0] = iterations, form.rank++;
+    form.size_bytes = iterations ? r->t.size_bytes * (size_t)iterations : 0;
     form.data = r->data;
     value_copy(b->arena, out, &form);
-    if (rounds) value_pack(out);
+    if (iterations) value_pack(out);
     return TG_OK;
 }
 
@@ -291,7 +291,7 @@ static bool may_be_rows(const Body *b, uint32_t state)
     return b->model.graph.input[b->head + state].kind == VALUE_ROWS;
 }
 
-/* As the next round is given it: one program serves the rows of any length. */
+/* As the next iteration is given it: one program serves the rows of any length. */
 static void take_state(const Body *b, uint32_t k, Arena *a, TgTensor *to, const TgTensor *from)
 {
     bool rows = from->type == TG_SEQUENCE && from->rank == ROWS_RANK;
@@ -300,16 +300,16 @@ static void take_state(const Body *b, uint32_t k, Arena *a, TgTensor *to, const 
     else if (rows || !may_be_rows(b, k) || !value_stack(a, to, from)) value_copy(a, to, rows ? all : from);
 }
 
-/* in: of this round, whose states become those of the next; a: holds them until the round after that. */
-static TgStatus one_round(Body *b, TgSession *s, TgTensor *in, const TgTensor *scan, List *list, Rows *row,
-                          int64_t round, Arena *a, bool *go_on)
+/* in: of this iteration, whose states become those of the next; a: holds them until the iteration after that. */
+static TgStatus one_iteration(Body *b, TgSession *s, TgTensor *in, const TgTensor *scan, List *list, Rows *row,
+                          int64_t iteration, Arena *a, bool *go_on)
 {
     TgTensor *out = NEW_N(a, TgTensor, b->body->noutput + 1), *state = in + b->head;
-    if (b->head) memcpy(in[0].data, &round, sizeof round);
+    if (b->head) memcpy(in[0].data, &iteration, sizeof iteration);
     for (uint32_t k = 0; k < b->scans; k++) {
         int64_t axis = b->node->axis[k];
         value_slice(a, &state[b->states + k], &scan[k], axis,
-                    b->node->reverse[k] ? scan[k].shape[axis] - 1 - round : round);
+                    b->node->reverse[k] ? scan[k].shape[axis] - 1 - iteration : iteration);
         value_pack(&state[b->states + k]);
     }
     TRY(tg_run(s, in, (int32_t)count_inputs(b), out));
@@ -327,7 +327,7 @@ static TgStatus one_round(Body *b, TgSession *s, TgTensor *in, const TgTensor *s
         TgTensor t;
         value_copy(out[k].type == TG_STRING ? b->arena : a, &t, &out[k]);
         value_loosen(a, &t);
-        TRY(add_row(&row[k], &t, round));
+        TRY(add_row(&row[k], &t, iteration));
     }
     return TG_OK;
 }
@@ -350,22 +350,22 @@ static TgStatus first_inputs(Body *b, TgTensor *in, List *list, TgTensor *scan, 
     return TG_OK;
 }
 
-static TgStatus all_rounds(Body *b, TgSession *s, int64_t trip, bool go_on, TgTensor *out)
+static TgStatus all_iterations(Body *b, TgSession *s, int64_t trip, bool go_on, TgTensor *out)
 {
     Arena *a[2] = { arena_new(), arena_new() };
     Rows *row = NEW_N(b->arena, Rows, b->rows + 1);
     TgTensor *in = arena_copy(b->arena, b->in, count_inputs(b) * sizeof *in),
              *scan = NEW_N(b->arena, TgTensor, b->scans + 1);
     List *list = NEW_N(b->arena, List, b->states + 1);
-    int64_t round = 0, number = 0;
+    int64_t iteration = 0, number = 0;
     bool yes = true;
     TgStatus status = first_inputs(b, in, list, scan, &number, &yes);
-    for (; round < trip && go_on && status == TG_OK; round++) {
-        arena_free(a[round & 1]);
-        a[round & 1] = arena_new();
-        status = round < ROUNDS_MAX
-            ? one_round(b, s, in, scan, list, row, round, a[round & 1], &go_on)
-            : fail(TG_LIMIT, "more than %d rounds of a loop that is done round by round", ROUNDS_MAX);
+    for (; iteration < trip && go_on && status == TG_OK; iteration++) {
+        arena_free(a[iteration & 1]);
+        a[iteration & 1] = arena_new();
+        status = iteration < ROUNDS_MAX
+            ? one_iteration(b, s, in, scan, list, row, iteration, a[iteration & 1], &go_on)
+            : fail(TG_LIMIT, "more than %d iterations of a loop that is done iteration by iteration", ROUNDS_MAX);
     }
     for (uint32_t k = 0; k < b->states && status == TG_OK; k++) {
         TgTensor last;
@@ -377,7 +377,7 @@ static TgStatus all_rounds(Body *b, TgSession *s, int64_t trip, bool go_on, TgTe
                    (size_t)list[k].n * sizeof *list->item);
     }
     for (uint32_t k = 0; k < b->rows; k++) {
-        if (status == TG_OK) status = stack_rows(b, k, &row[k], round, &out[b->states + k]);
+        if (status == TG_OK) status = stack_rows(b, k, &row[k], iteration, &out[b->states + k]);
         free(row[k].data);
     }
     arena_free(a[0]);
@@ -396,7 +396,7 @@ static uint64_t path_of(const Ctx *c)
 
 static const TgTensor *remembered(const Known *known, uint64_t path, const TgTensor *in, uint32_t nin)
 {
-    for (const struct Rounds *r = known->rounds; r; r = r->next) {
+    for (const struct Iterations *r = known->iterations; r; r = r->next) {
         bool same = r->out && r->path == path && r->nin == nin;
         for (uint32_t k = 0; same && k < nin; k++) same = port_same(&r->in[k], &in[k]);
         if (same) return r->out;
@@ -404,16 +404,16 @@ static const TgTensor *remembered(const Known *known, uint64_t path, const TgTen
     return NULL;
 }
 
-static void remember(Known *known, struct Rounds r)
+static void remember(Known *known, struct Iterations r)
 {
-    r.next = known->rounds;
-    *(known->rounds = NEW(known->arena, struct Rounds)) = r;
+    r.next = known->iterations;
+    *(known->iterations = NEW(known->arena, struct Iterations)) = r;
 }
 
 bool loop_is_run(const Ctx *c)
 {
     uint64_t path = path_of(c);
-    const struct Rounds *r = c->im->run->known ? c->im->run->known->rounds : NULL;
+    const struct Iterations *r = c->im->run->known ? c->im->run->known->iterations : NULL;
     while (r && r->path != path) r = r->next;
     return r;
 }
@@ -422,11 +422,11 @@ static TgStatus run_body(Body *b, const TensorDef *init, int64_t trip, bool go_o
 {
     const Known *known = b->c->im->run->known;
     TgSession *s;
-    const Outside outside = { b->node->body.home, b->level };
+    const Outside outside = { b->node->body.frame, b->level };
     find_lists(b);
     make_model(b, init);
     TRY(session_inside(&s, known->maker, &b->model, &outside));
-    TgStatus status = all_rounds(b, s, trip, go_on, out);
+    TgStatus status = all_iterations(b, s, trip, go_on, out);
     session_leave(s);
     return status;
 }
@@ -437,7 +437,7 @@ static bool head_of(Body *b, U x, TgType type, TgTensor *t)
     return !x || (value_of(b->c->im, x, b->arena, t) && t->type == type && tensor_count(t) == 1);
 }
 
-/* All that the rounds are made of. */
+/* All that the iterations are made of. */
 static bool inputs_of(Body *b, TensorDef **init, int64_t *trip, bool *go_on)
 {
     const RoundsNode *n = b->node;
@@ -454,13 +454,13 @@ static bool inputs_of(Body *b, TensorDef **init, int64_t *trip, bool *go_on)
     return capture_values(b, init);
 }
 
-U *loop_by_rounds(Graph *g, const Ctx *c, const RoundsNode *n)
+U *loop_by_iterations(Graph *g, const Ctx *c, const RoundsNode *n)
 {
     Known *known = c->im->run->known;
-    if (ok(g)) graph_fail_code(g, TG_UNSUPPORTED, "what the rounds of a loop do depends on data");
+    if (ok(g)) graph_fail_code(g, TG_UNSUPPORTED, "what the iterations of a loop do depends on data");
     if (!known) return NULL;
     uint64_t path = path_of(c);
-    if (!loop_is_run(c)) remember(known, (struct Rounds){ .path = path });
+    if (!loop_is_run(c)) remember(known, (struct Iterations){ .path = path });
     Body b = { .g = g,
                .c = c,
                .arena = known->arena,
@@ -480,7 +480,7 @@ U *loop_by_rounds(Graph *g, const Ctx *c, const RoundsNode *n)
     if (!out) {
         TgTensor *made = NEW_N(b.arena, TgTensor, b.states + b.rows + 1);
         if (import_failure(g, run_body(&b, init, trip, go_on, made)) != TG_OK) return NULL;
-        remember(known, (struct Rounds){ NULL, path, count_inputs(&b), b.in, made });
+        remember(known, (struct Iterations){ NULL, path, count_inputs(&b), b.in, made });
         out = made;
     }
     c->im->run->question = NULL;

@@ -1,4 +1,4 @@
-"""Sizes that are not known when a model is imported: the standard's node tests once more, one for each operator, input and axis, with that axis found by a Compress before the node (only the data tell its
+"""Sizes that are not known when a model is imported: the standard's node tests once more, one for each operator, input and axis, with that axis found by a Compress before the node (depend on data its
 size), and one for each operator and number of inputs with every size a variable of a range. All of them must run, with the values of the standard."""
 import dataclasses
 import shutil
@@ -18,8 +18,8 @@ def opset(model, domain=""):
     return next((o for o in model.opset_import if o.domain == domain), None)
 
 
-def told(case):
-    """The case with one axis of one input told by data, each as (input, axis), model, inputs. One slice more than the node takes comes in, and what Compress keeps is an input."""
+def from_data(case):
+    """The case with one axis of one input data-dependent, each as (input, axis), model, inputs. One slice more than the node takes comes in, and what Compress keeps is an input."""
     if opset(case.model) and opset(case.model).version < 9:            # of Compress
         return
     for k, (port, value) in enumerate(zip(case.model.graph.input, case.data_sets[0][0])):
@@ -66,7 +66,7 @@ def write(top, variants):
 
 
 warnings.filterwarnings("ignore")
-shutil.rmtree(cases.build / "onnx_told_axes", ignore_errors=True)
-failed = cases.run(write(cases.build / "onnx_told_axes" / "told", told), devices=[["-d", "reference"]])
-failed |= cases.run(write(cases.build / "onnx_told_axes" / "symbolic", symbolic), "-s", f"*=1..{LARGEST}", devices=[["-d", "reference"]])
+shutil.rmtree(cases.build / "onnx_data_axes", ignore_errors=True)
+failed = cases.run(write(cases.build / "onnx_data_axes" / "from_data", from_data), devices=[["-d", "reference"]])
+failed |= cases.run(write(cases.build / "onnx_data_axes" / "symbolic", symbolic), "-s", f"*=1..{LARGEST}", devices=[["-d", "reference"]])
 sys.exit(failed)
