@@ -1,4 +1,5 @@
-# tg_prefer_archives(LIST module...): replaces PkgConfig::module in LIST by the module's archive and what that needs, when the archive is installed.
+# tg_prefer_archives(LIST module...): replaces PkgConfig::module in LIST by the module's archive and what that needs,
+# when the archive is installed.
 function(tg_prefer_archives list)
     set(deps ${${list}})
     foreach(module IN LISTS ARGN)

@@ -1,4 +1,5 @@
-# tg_embed(TARGET NAME FILE): adds FILE to TARGET as `const char NAME[]`, zero-terminated; configures again when FILE changes.
+# tg_embed(TARGET NAME FILE): adds FILE to TARGET as `const char NAME[]`, zero-terminated; configures again when FILE
+# changes.
 function(tg_embed target name file)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
     file(READ ${file} bytes HEX)

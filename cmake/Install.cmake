@@ -1,4 +1,5 @@
-# What `cmake --install` puts under a prefix: the programs, the library with its header, a pkg-config file and a CMake package, man pages and completions that the programs print themselves.
+# What `cmake --install` puts under a prefix: the programs, the library with its header, a pkg-config file and a CMake
+# package, man pages and completions that the programs print themselves.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

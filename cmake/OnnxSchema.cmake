@@ -1,5 +1,6 @@
-# Finds a Python with the pinned `onnx` package, whose onnx-ml.proto is the schema that onnx/ is generated from. Unless TGRUN_PYTHON names one, a private environment is made
-# at build/.venv (once; scripts/python-env), shared by all presets. pip brings its own. Python is needed to build and test, never to run.
+# Finds a Python with the pinned `onnx` package, whose onnx-ml.proto is the schema that onnx/ is generated from. Unless
+# TGRUN_PYTHON names one, a private environment is made at build/.venv (once; scripts/python-env), shared by all
+# presets. pip brings its own. Python is needed to build and test, never to run.
 if(SKBUILD)
     set(TGRUN_PYTHON ${Python_EXECUTABLE})
 endif()

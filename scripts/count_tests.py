@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""Counts the cases in JUnit files of ctest, those inside each test program too, and prints `N passed, N failed`, and how many were skipped.
-A program tells its own cases in its output: cmocka as `[       OK ] name` and `[  FAILED  ] name`, our scripts as `N of M ... `. One that tells nothing is one case."""
+"""Counts the cases in JUnit files of ctest, those inside each test program too, and prints `N passed, N failed`, and
+how many were skipped.
+A program tells its own cases in its output: cmocka as `[       OK ] name` and `[  FAILED  ] name`, our scripts as `N of
+                                                                                           M ... `. One that tells
+                                                                                           nothing is one case."""
 import re, sys
 import xml.etree.ElementTree as tree
 
@@ -9,7 +12,8 @@ def count(case):
     text = (case.findtext("system-out") or "")
     failed = case.get("status") not in ("run",) or case.find("failure") is not None
     good = len(re.findall(r"^\[ +OK +\]", text, re.M))
-    bad = len(re.findall(r"^\[  FAILED  \] \S+$", text, re.M)) // 2      # once as it happens, once in the list at the end
+    # once as it happens, once in the list at the end
+    bad = len(re.findall(r"^\[  FAILED  \] \S+$", text, re.M)) // 2
     for a, b in re.findall(r"^(\d+) of (\d+) \S", text, re.M):
         good += int(a)
         bad += int(b) - int(a)

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Gives the `light` models of the installed onnx package (real networks whose weights are all 0.02) seeded random weights, an input and a reference output.
+"""Gives the `light` models of the installed onnx package (real networks whose weights are all 0.02) seeded random
+weights, an input and a reference output.
 
     fill_light.py OUT_DIR [NAME ...]         NAME: resnet50, vgg19, ...; all nine without one
 
-OUT_DIR/light_NAME/ gets model.onnx, weights.bin (external data) and test_data_set_0/{input,output}_0.npy; the output is onnxruntime's. A model that is there is left alone.
-Weights are drawn with the deviation that keeps every layer's output near 1 (3 where a softmax follows), so that wrong arithmetic anywhere shows at the end. That deviation is found by
-running: a layer's output is measured, its weights are scaled, and what that changes for the next few layers is foreseen.
+OUT_DIR/light_NAME/ gets model.onnx, weights.bin (external data) and test_data_set_0/{input,output}_0.npy; the output is
+onnxruntime's. A model that is there is left alone. Weights are drawn with the deviation that keeps every layer's output
+near 1 (3 where a softmax follows), so that wrong arithmetic anywhere shows at the end. That deviation is found by
+running: a layer's output is measured, its weights are scaled, and what that changes for the next few layers is
+foreseen.
 """
 import os, sys, zlib
 import numpy as np, onnx
@@ -24,7 +27,8 @@ def make_inits(model, rng):
     graph = model.graph
     shapes = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
     constant = {n.output[0]: shapes[n.input[0]] for n in graph.node if n.op_type == "ConstantOfShape"}
-    constant.update({name: value.shape for name, value in shapes.items() if value.dtype == np.float32})      # some biases are still the trained ones: too large here
+    # some biases are still the trained ones: too large here
+    constant.update({name: value.shape for name, value in shapes.items() if value.dtype == np.float32})
     alias = aliases(model, constant)
     arrays = {}
     for node in graph.node:
@@ -37,7 +41,10 @@ def make_inits(model, rng):
     graph.node.extend(kept)
     used = {name for n in kept for name in n.input}
     for field in (graph.initializer, graph.input):
-        keep = [x for x in field if x.name in used and x.name not in arrays and not (field is graph.input and x.name in shapes)]
+        keep = [
+            x for x in field
+            if x.name in used and x.name not in arrays and not (field is graph.input and x.name in shapes)
+        ]
         del field[:]
         field.extend(keep)
     return arrays
@@ -45,7 +52,10 @@ def make_inits(model, rng):
 
 def aliases(model, weights):
     """Weights that are only seen through a Reshape or Unsqueeze: {its output: the weight}."""
-    return {n.output[0]: n.input[0] for n in model.graph.node if n.op_type in ("Unsqueeze", "Reshape") and n.input[0] in weights}
+    return {
+        n.output[0]: n.input[0]
+        for n in model.graph.node if n.op_type in ("Unsqueeze", "Reshape") and n.input[0] in weights
+    }
 
 
 def draw(node, place, shape, rng):
@@ -70,7 +80,8 @@ def write(model, arrays, folder):
             f.seek(at)
             f.write(array.tobytes())
             if name not in names:
-                t = model.graph.initializer.add(name=name, data_type=onnx.TensorProto.FLOAT, dims=array.shape, data_location=onnx.TensorProto.EXTERNAL)
+                t = model.graph.initializer.add(name=name, data_type=onnx.TensorProto.FLOAT, dims=array.shape,
+                                                data_location=onnx.TensorProto.EXTERNAL)
                 for key, value in (("location", "weights.bin"), ("offset", at), ("length", array.nbytes)):
                     t.external_data.add(key=key, value=str(value))
             at += array.nbytes
@@ -99,7 +110,8 @@ def run(folder, feed, outputs=None):
 
 
 def scale_layers(model, arrays, folder, feed):
-    """One round: the first few layers whose output is off get their weights scaled, so that it has the wanted deviation once the layers before have theirs. Returns how many were off."""
+    """One round: the first few layers whose output is off get their weights scaled, so that it has the wanted deviation
+    once the layers before have theirs. Returns how many were off."""
     layers = [n for n in model.graph.node if n.op_type in LAYERS]
     deviation = {n.output[0]: float(y.std()) for n, y in zip(layers, run(folder, feed, [n.output[0] for n in layers]))}
     before_softmax = {n.input[0] for n in model.graph.node if n.op_type == "Softmax"}
@@ -139,7 +151,9 @@ def fill(name, out):
     y = run(folder, feed)[0]
     np.save(os.path.join(data, "input_0.npy"), feed[x.name])
     np.save(os.path.join(data, "output_0.npy"), y)
-    print(f"light_{name}: {len(model.graph.node)} nodes, {sum(a.nbytes for a in arrays.values()) / 1e6:.0f} MB of weights, largest output {y.max():.3f}", flush=True)
+    print(
+        f"light_{name}: {len(model.graph.node)} nodes, {sum(a.nbytes for a in arrays.values()) / 1e6:.0f} MB of weights, largest output {y.max():.3f}",
+        flush=True)
 
 
 if __name__ == "__main__":

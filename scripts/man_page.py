@@ -1,4 +1,5 @@
-"""man_page.py PROGRAM PAGE: a manual page from what the program's --help prints, so that the option rows are its only source."""
+"""man_page.py PROGRAM PAGE: a manual page from what the program's --help prints, so that the option rows are its only
+source."""
 import os
 import subprocess
 import sys
@@ -10,7 +11,8 @@ def escape(text):
 
 
 def rows(lines):
-    """(name, text) of lines such as `  -q, --quiet     only errors`: two blanks part them, or one where a name is long."""
+    """(name, text) of lines such as `  -q, --quiet     only errors`: two blanks part them, or one where a name is
+                                                        long."""
     for line in lines:
         line = line.strip()
         name, found, text = line.partition("  ")
@@ -26,7 +28,10 @@ def main():
     said = subprocess.run([program, "--help"], check=True, capture_output=True, text=True).stdout
     version = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout.split("\n")[0]
     usage, *blocks = said.strip().split("\n\n")
-    out = [f'.TH {name.upper()} 1 "" "{escape(version)}" "User Commands"', ".SH NAME", f"{name} \\- runs or compares ONNX models", ".SH SYNOPSIS"]
+    out = [
+        f'.TH {name.upper()} 1 "" "{escape(version)}" "User Commands"', ".SH NAME",
+        f"{name} \\- runs or compares ONNX models", ".SH SYNOPSIS"
+    ]
     out += [f".B {escape(line.strip())}" for line in usage.splitlines()]
     for block in blocks:
         title, *lines = block.splitlines()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes a C array with the ONNX model that turns a picture file into a network's input (bench/image.c): bytes u8[n], sizes i64[2] (height, width), scale and shift f32[3] ->
-f32[1, 3, height, width]. The picture is resized linearly with antialiasing, as image libraries do, then multiplied and shifted by channel.
+"""Writes a C array with the ONNX model that turns a picture file into a network's input (bench/image.c): bytes u8[n],
+sizes i64[2] (height, width), scale and shift f32[3] -> f32[1, 3, height, width]. The picture is resized linearly with
+antialiasing, as image libraries do, then multiplied and shifted by channel.
 
     picture_model.py FILE.h
 """

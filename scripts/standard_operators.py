@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What the installed onnx package defines, as rows of C: STANDARD(domain, name, since version, how many of the package's own tests have a node of it, least and most inputs and outputs,
-INPUTS(...), ATTRIBUTES(...)). For frontend/import/standard.c, at build time.
+"""What the installed onnx package defines, as rows of C: STANDARD(domain, name, since version, how many of the
+package's own tests have a node of it, least and most inputs and outputs, INPUTS(...), ATTRIBUTES(...)). For
+frontend/import/standard.c, at build time.
 
     standard_operators.py FILE
 """
@@ -41,7 +42,10 @@ def tests():
 
 def elements(types, outside):
     """The set, as a number, of the element types of those types that begin with a word, or have it inside."""
-    found = {TensorProto.DataType.Value(word.upper()) for t in types if outside in t for word in re.findall(r"tensor\((\w+)\)", t)}
+    found = {
+        TensorProto.DataType.Value(word.upper())
+        for t in types if outside in t for word in re.findall(r"tensor\((\w+)\)", t)
+    }
     return sum(1 << number for number in found)
 
 
@@ -64,10 +68,12 @@ def attributes(schema):
 
 warnings.filterwarnings("ignore")
 used = tests()
-schemas = sorted((s for s in defs.get_all_schemas_with_history() if s.domain in DOMAINS and not s.deprecated), key=lambda s: (s.domain, s.name, s.since_version))
+schemas = sorted((s for s in defs.get_all_schemas_with_history() if s.domain in DOMAINS and not s.deprecated),
+                 key=lambda s: (s.domain, s.name, s.since_version))
 with open(sys.argv[1], "w") as out:
     out.write(f"/* Made by scripts/standard_operators.py from onnx {onnx.__version__}. */\n")
     for s in schemas:
         key = s.domain, s.name, s.since_version
-        out.write(f'STANDARD("{s.domain}", "{s.name}", {s.since_version}, {used[key]}, {s.min_input}, {s.max_input}, {s.min_output}, {s.max_output}, '
-                  f'INPUTS({", ".join(formals(s))}), ATTRIBUTES({", ".join(attributes(s))}))\n')
+        out.write(
+            f'STANDARD("{s.domain}", "{s.name}", {s.since_version}, {used[key]}, {s.min_input}, {s.max_input}, {s.min_output}, {s.max_output}, '
+            f'INPUTS({", ".join(formals(s))}), ATTRIBUTES({", ".join(attributes(s))}))\n')

@@ -1,4 +1,5 @@
-"""onnxruntime as an engine of tgbench (bench/peer.h says what it must answer): ort.py MODEL DATA_DIR THREADS [PROVIDER]."""
+"""onnxruntime as an engine of tgbench (bench/peer.h says what it must answer): ort.py MODEL DATA_DIR THREADS
+[PROVIDER]."""
 import json, os, sys, time
 
 SHORT = {"cpu": "CPU", "cuda": "CUDA", "tensorrt": "Tensorrt", "openvino": "OpenVINO", "dnnl": "Dnnl", "rocm": "ROCM"}
@@ -11,14 +12,17 @@ def peak_mib():
 
 
 def read(path, kind):
-    """path.npy; of a sequence, optional or map (onnxruntime's words for them: seq(..), optional(..), map(..)) path.pb."""
+    """path.npy; of a sequence, optional or map (onnxruntime's words for them: seq(..), optional(..), map(..))
+    path.pb."""
     import numpy as np
     if os.path.exists(path + ".npy"):
         a = np.load(path + ".npy")
         return a.astype(object) if a.dtype.kind == "U" else a
     import onnx
     from onnx import numpy_helper as h
-    proto, convert = {"s": (onnx.SequenceProto, h.to_list), "o": (onnx.OptionalProto, h.to_optional), "m": (onnx.MapProto, h.to_dict)}[kind[0]]
+    proto, convert = {
+        "s": (onnx.SequenceProto, h.to_list), "o": (onnx.OptionalProto, h.to_optional), "m": (onnx.MapProto, h.to_dict)
+    }[kind[0]]
     with open(path + ".pb", "rb") as f:
         return convert(proto.FromString(f.read()))
 
@@ -33,11 +37,15 @@ def write(path, value, kind):
     def map_of(row):                        # h.from_dict knows no strings
         words = isinstance(next(iter(row), 0), str)
         keys = dict(string_keys=[k.encode() for k in row]) if words else dict(keys=row)
-        return onnx.MapProto(key_type=8 if words else 7, values=h.from_list([np.array(v, np.float32 if isinstance(v, float) else None) for v in row.values()]), **keys)
+        return onnx.MapProto(
+            key_type=8 if words else 7,
+            values=h.from_list([np.array(v, np.float32 if isinstance(v, float) else None) for v in row.values()]),
+            **keys)
     if isinstance(value, list) and value and isinstance(value[0], dict):
         proto = onnx.SequenceProto(elem_type=onnx.SequenceProto.MAP, map_values=map(map_of, value))
     else:
-        proto = h.from_optional(value) if kind[0] == "o" else map_of(value) if isinstance(value, dict) else h.from_list(value)
+        proto = h.from_optional(value) if kind[0] == "o" else map_of(value) if isinstance(value,
+                                                                                          dict) else h.from_list(value)
     with open(path + ".pb", "wb") as f:
         f.write(proto.SerializeToString())
 
@@ -47,7 +55,10 @@ class Set:
 
     def __init__(self, session, folder):
         self.session = session
-        self.feed = {x.name: read(os.path.join(folder, f"input_{k}"), x.type) for k, x in enumerate(session.get_inputs())}
+        self.feed = {
+            x.name: read(os.path.join(folder, f"input_{k}"), x.type)
+            for k, x in enumerate(session.get_inputs())
+        }
         self.binding = self.made = None
 
     def bind(self):
@@ -86,7 +97,8 @@ def open_session(model, threads, provider):
     if session.get_providers()[0] != name:
         raise ValueError(f"{name} does not work here: onnxruntime took {session.get_providers()[0]}")
     device = "cuda" if "CUDA" in name or "Tensorrt" in name else "cpu"
-    return session, dict(name=f"onnxruntime {ort.__version__}" + ("" if name.startswith("CPU") else " " + name[:-17]), load_s=load_s, sets=True, device=device, provider=name, threads=threads)
+    return session, dict(name=f"onnxruntime {ort.__version__}" + ("" if name.startswith("CPU") else " " + name[:-17]),
+                         load_s=load_s, sets=True, device=device, provider=name, threads=threads)
 
 
 def save(session, values, folder):
@@ -138,7 +150,9 @@ def main(model, data, threads, provider=""):
 try:
     main(*sys.argv[1:])
 except ModuleNotFoundError as e:
-    print(f"error {sys.executable} has no package '{e.name}': TGRUN_PYTHON names another Python, ort:LIB a shared library", flush=True)
+    print(
+        f"error {sys.executable} has no package '{e.name}': TGRUN_PYTHON names another Python, ort:LIB a shared library",
+        flush=True)
     sys.exit(1)
 except Exception as e:
     print("error " + " ".join(f"{type(e).__name__}: {e}".split()), flush=True)

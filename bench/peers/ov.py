@@ -1,5 +1,6 @@
 """OpenVINO as an engine of tgbench (bench/peer.h says what it must answer): ov.py MODEL DATA_DIR THREADS [DEVICE].
-Numbers are f32 in f32 models (INFERENCE_PRECISION_HINT), latency is what it works for, inputs are given without a copy."""
+Numbers are f32 in f32 models (INFERENCE_PRECISION_HINT), latency is what it works for, inputs are given without a
+copy."""
 import json, os, sys, time
 
 
@@ -17,8 +18,9 @@ def compiled_model(model, threads, device):
         hints["INFERENCE_NUM_THREADS"] = threads
     start = time.perf_counter()
     net = core.compile_model(model, device, hints)
-    return net, dict(name=f"OpenVINO {ov.__version__.split('-')[0]}", load_s=time.perf_counter() - start, sets=True, device="cpu" if device == "CPU" else device.lower(), provider=device,
-                     precision="f32", threads=threads)
+    return net, dict(name=f"OpenVINO {ov.__version__.split('-')[0]}", load_s=time.perf_counter() - start, sets=True,
+                     device="cpu" if device == "CPU" else device.lower(), provider=device, precision="f32",
+                     threads=threads)
 
 
 def read(net, folder):

@@ -1,4 +1,5 @@
-"""torch as an engine of tgbench, by the onnx2torch package: torch.py MODEL DATA_DIR THREADS [compile]. bench/peer.h says what it must answer."""
+"""torch as an engine of tgbench, by the onnx2torch package: torch.py MODEL DATA_DIR THREADS [compile]. bench/peer.h
+says what it must answer."""
 import json, os, sys, time
 
 
@@ -26,8 +27,10 @@ def main(model, data, threads, mode=""):
         start = time.perf_counter()
         net(*sets[0])
         first = 1e3 * (time.perf_counter() - start)
-        print(json.dumps(dict(name=f"torch {torch.__version__}" + (" compiled" if mode else ""), load_s=load_s, first_ms=first, sets=True, device="cpu", precision="f32",
-                              threads=torch.get_num_threads())), flush=True)
+        print(
+            json.dumps(
+                dict(name=f"torch {torch.__version__}" + (" compiled" if mode else ""), load_s=load_s, first_ms=first,
+                     sets=True, device="cpu", precision="f32", threads=torch.get_num_threads())), flush=True)
         for line in sys.stdin:
             word, _, rest = line.strip().partition(" ")
             if word == "run":

@@ -3,18 +3,26 @@
     session = tgrun.InferenceSession("model.onnx")
     (y,) = session.run(["y"], {"x": x})
 
-tgrun.backend is the standard's backend interface (onnx.backend.base); it alone needs the package onnx. tgrun.capi holds names that programs import from onnxruntime.capi; tgrun.quantization and
-tgrun.transformers are those of an installed onnxruntime.
+tgrun.backend is the standard's backend interface (onnx.backend.base); it alone needs the package onnx. tgrun.capi holds
+names that programs import from onnxruntime.capi; tgrun.quantization and tgrun.transformers are those of an installed
+onnxruntime.
 """
 from .binding import IOBinding, OrtValue
 from .library import BadInput, BadModel, DeviceError, Error, Unsupported, lib, text
-from .names import (AdapterFormat, ExecutionOrder, LoraAdapter, ModelCompiler, OrtAllocatorType, OrtArenaCfg, OrtDevice, OrtDeviceMemoryType, OrtHardwareDeviceType, OrtMemoryInfo,
-                    OrtMemoryInfoDeviceType, OrtMemType, OrtSparseFormat, SparseTensor, copy_tensors, create_and_register_allocator, create_and_register_allocator_v2, disable_telemetry_events,
-                    enable_telemetry_events, get_build_info, get_ep_devices, get_version_string, has_collective_ops, preload_dlls, print_debug_info, register_execution_provider_library,
-                    set_default_logger_callback, set_global_thread_pool_sizes, unregister_execution_provider_library)
-from .session import (ExecutionMode, GraphOptimizationLevel, InferenceSession, ModelMetadata, NodeArg, RunOptions, SessionOptions, get_all_providers, get_available_providers, get_device,
+from .names import (AdapterFormat, ExecutionOrder, LoraAdapter, ModelCompiler, OrtAllocatorType, OrtArenaCfg, OrtDevice,
+                    OrtDeviceMemoryType, OrtHardwareDeviceType, OrtMemoryInfo, OrtMemoryInfoDeviceType, OrtMemType,
+                    OrtSparseFormat, SparseTensor, copy_tensors, create_and_register_allocator,
+                    create_and_register_allocator_v2, disable_telemetry_events, enable_telemetry_events, get_build_info,
+                    get_ep_devices, get_version_string, has_collective_ops, preload_dlls, print_debug_info,
+                    register_execution_provider_library, set_default_logger_callback, set_global_thread_pool_sizes,
+                    unregister_execution_provider_library)
+from .session import (ExecutionMode, GraphOptimizationLevel, InferenceSession, ModelMetadata, NodeArg, RunOptions,
+                      SessionOptions, get_all_providers, get_available_providers, get_device,
                       set_default_logger_severity, set_default_logger_verbosity, set_seed)
 
 SessionIOBinding = IOBinding
 __version__ = text(lib.tg_version())
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("lib", "text", "binding", "library", "names", "session", "values")]
+__all__ = [
+    name for name in dir()
+    if not name.startswith("_") and name not in ("lib", "text", "binding", "library", "names", "session", "values")
+]

@@ -1,4 +1,5 @@
-"""The standard's backend interface over InferenceSession: `onnx.backend.test.BackendTest(tgrun.backend, __name__)` runs the standard's own tests."""
+"""The standard's backend interface over InferenceSession: `onnx.backend.test.BackendTest(tgrun.backend, __name__)` runs
+the standard's own tests."""
 import onnx
 from onnx import helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
@@ -19,7 +20,8 @@ class Representation(BackendRep):
         self.names = [port.name for port in session.get_inputs()]
 
     def run(self, inputs, **kwargs):
-        """inputs: values in the model's order, or by name. The outputs in their order; by name too where names allow."""
+        """inputs: values in the model's order, or by name. The outputs in their order; by name too where names
+        allow."""
         feed = inputs if isinstance(inputs, dict) else dict(zip(self.names, inputs, strict=True))
         outputs = self.session.run(None, feed)
         return namedtupledict("Outputs", [port.name for port in self.session.get_outputs()])(*outputs)
@@ -39,7 +41,10 @@ class TgrunBackend(Backend):
     def run_node(cls, node, inputs, device="CPU", outputs_info=None, **kwargs):
         """One node as a model: its inputs have the arrays' types and shapes, its outputs what follows."""
         names = [name for name in node.input if name]
-        given = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for name, x in zip(names, inputs, strict=True)]
+        given = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+            for name, x in zip(names, inputs, strict=True)
+        ]
         made = [onnx.ValueInfoProto(name=name) for name in node.output if name]
         versions = {"": kwargs.get("opset_version", onnx.defs.onnx_opset_version())}
         if node.domain:

@@ -1,4 +1,5 @@
-"""OrtValue and IOBinding in onnxruntime's shape. Values lie in the computer's own memory, whatever the session's device is: a run copies what its device needs. So a pointer into another device's memory is refused."""
+"""OrtValue and IOBinding in onnxruntime's shape. Values lie in the computer's own memory, whatever the session's device
+is: a run copies what its device needs. So a pointer into another device's memory is refused."""
 import ctypes
 
 import numpy as np
@@ -18,12 +19,14 @@ def at(pointer, shape, kind, device):
     if str(device).split(":")[0] != "cpu":
         raise Unsupported(f"a pointer into memory of {device}; the computer's own is taken", UNSUPPORTED)
     dtype = element(kind)
-    return np.frombuffer((ctypes.c_char * (int(np.prod(shape)) * dtype.itemsize)).from_address(pointer), dtype).reshape(shape)
+    return np.frombuffer((ctypes.c_char * (int(np.prod(shape)) * dtype.itemsize)).from_address(pointer),
+                         dtype).reshape(shape)
 
 
 def stays(device):
     if str(device).split(":")[0] != "cpu":
-        names.ignore(f"an OrtValue on {device}", "values lie in the computer's memory, and each run copies what its device needs")
+        names.ignore(f"an OrtValue on {device}",
+                     "values lie in the computer's memory, and each run copies what its device needs")
 
 
 class OrtValue:
@@ -160,6 +163,8 @@ class IOBinding:
                 continue
             made = self._outputs[k]
             if (place.shape, place.dtype) != (made.shape, made.dtype):
-                raise BadInput(f"output '{name}' is {made.dtype.name}{list(made.shape)}; it is bound to {place.dtype.name}{list(place.shape)}", BAD_INPUT, field=name)
+                raise BadInput(
+                    f"output '{name}' is {made.dtype.name}{list(made.shape)}; it is bound to {place.dtype.name}{list(place.shape)}",
+                    BAD_INPUT, field=name)
             place[...] = made
             self._outputs[k] = place

@@ -1,6 +1,7 @@
 """libtgrun by ctypes: the declarations of include/tgrun.h that this package uses, and failures as exceptions.
 
-The library is the one that TGRUN_LIBRARY names, else libtgrun.so beside this file, else the system's. tests/python compares the structures with the header.
+The library is the one that TGRUN_LIBRARY names, else libtgrun.so beside this file, else the system's. tests/python
+compares the structures with the header.
 """
 import ctypes
 import os
@@ -10,28 +11,43 @@ MAX_RANK, MAX_INSIDE = 16, 8
 
 
 class TgTensor(Structure):
-    _fields_ = [("type", c_int), ("rank", c_int32), ("shape", c_int64 * MAX_RANK), ("data", c_void_p), ("size_bytes", c_size_t)]
+    _fields_ = [("type", c_int), ("rank", c_int32), ("shape", c_int64 * MAX_RANK), ("data", c_void_p),
+                ("size_bytes", c_size_t)]
 
 
 class TgPort(Structure):
-    _fields_ = [("name", c_char_p), ("type", c_int), ("inside", c_int * MAX_INSIDE), ("rank", c_int32), ("shape", c_int64 * MAX_RANK), ("symbol", c_char_p * MAX_RANK), ("step", c_double), ("rounded", c_int)]
+    _fields_ = [("name", c_char_p), ("type", c_int), ("inside", c_int * MAX_INSIDE), ("rank", c_int32),
+                ("shape", c_int64 * MAX_RANK), ("symbol", c_char_p * MAX_RANK), ("step", c_double), ("rounded", c_int)]
 
 
 class TgModel(Structure):
-    _fields_ = [(name, c_char_p) for name in ("producer_name", "producer_version", "domain", "doc_string", "graph_name", "graph_doc_string")] + [
-        ("model_version", c_int64), ("ir_version", c_int64)]
+    _fields_ = [
+        (name, c_char_p)
+        for name in ("producer_name", "producer_version", "domain", "doc_string", "graph_name", "graph_doc_string")
+    ] + [("model_version", c_int64), ("ir_version", c_int64)]
 
 
 class TgOptions(Structure):
-    _fields_ = [("device", c_char_p), ("threads", c_int32), ("cpus", c_char_p), ("precision", c_int), ("cache_dir", c_char_p), ("no_cache", c_int32), ("max_memory_bytes", c_int64),
-                ("beam", c_int32), ("opts", c_char_p), ("tune_s", c_double), ("verbose", c_int32), ("progress", c_void_p), ("progress_user", c_void_p), ("seed", c_int64), ("dims", c_char_p)]
+    _fields_ = [("device", c_char_p), ("threads", c_int32), ("cpus", c_char_p), ("precision", c_int),
+                ("cache_dir", c_char_p), ("no_cache", c_int32), ("max_memory_bytes", c_int64), ("beam", c_int32),
+                ("opts", c_char_p), ("tune_s", c_double), ("verbose", c_int32), ("progress", c_void_p),
+                ("progress_user", c_void_p), ("seed", c_int64), ("dims", c_char_p)]
 
 
 class TgInfo(Structure):
-    _fields_ = [(name, c_int64) for name in ("opset", "nodes", "parameters", "kernels", "syncs", "host_steps", "kernels_compiled", "kernels_cached", "lists_refused", "planned_bytes",
-                                             "weight_bytes", "flops")] + [
-        (name, c_double) for name in ("load_s", "schedule_s", "compile_s", "tune_s")] + [("kernels_timed", c_int64), ("kernels_better", c_int64), ("run_before_s", c_double),
-        ("run_after_s", c_double), ("threads", c_int32), ("device_kind", c_char * 16), ("device_name", c_char * 128), ("features", c_char * 256), ("model_hash", c_char * 33)]
+    _fields_ = [
+        (name, c_int64)
+        for name in ("opset", "nodes", "parameters", "kernels", "syncs", "host_steps", "kernels_compiled",
+                     "kernels_cached", "lists_refused", "planned_bytes", "weight_bytes", "flops")
+    ] + [(name, c_double) for name in ("load_s", "schedule_s", "compile_s", "tune_s")] + [("kernels_timed", c_int64),
+                                                                                          ("kernels_better", c_int64),
+                                                                                          ("run_before_s", c_double),
+                                                                                          ("run_after_s", c_double),
+                                                                                          ("threads", c_int32),
+                                                                                          ("device_kind", c_char * 16),
+                                                                                          ("device_name", c_char * 128),
+                                                                                          ("features", c_char * 256),
+                                                                                          ("model_hash", c_char * 33)]
 
 
 SESSION, STATUS = c_void_p, "TgStatus"
@@ -48,7 +64,8 @@ FUNCTIONS = {                   # name: (result, arguments)
     "tg_input": (STATUS, [SESSION, c_int32, POINTER(TgPort)]),
     "tg_output": (STATUS, [SESSION, c_int32, POINTER(TgPort)]),
     "tg_give": (STATUS, [SESSION, c_char_p, c_int32]),
-    "tg_run": (c_int, [SESSION, c_void_p, c_int32, c_void_p]),              # addresses, and a status for `check`: what else ctypes does takes longer than a small model
+    # addresses, and a status for `check`: what else ctypes does takes longer than a small model
+    "tg_run": (c_int, [SESSION, c_void_p, c_int32, c_void_p]),
     "tg_take": (STATUS, [POINTER(TgTensor), SESSION, c_int32]),
     "tg_info": (STATUS, [SESSION, POINTER(TgInfo)]),
     "tg_program_count": (c_int64, [SESSION]),
@@ -60,7 +77,8 @@ FUNCTIONS = {                   # name: (result, arguments)
 
 
 class Error(RuntimeError):
-    """What the library says, one line. status: a TgStatus, the exit code of the program `tgrun`; node, op and field: where in the model, or ""."""
+    """What the library says, one line. status: a TgStatus, the exit code of the program `tgrun`; node, op and field:
+    where in the model, or ""."""
 
     def __init__(self, message, status, node="", op="", field=""):
         super().__init__(message)

@@ -1,6 +1,8 @@
-"""onnxruntime's names beside sessions: devices, memory, build information, and what is there only so that programs which name it get a warning.
+"""onnxruntime's names beside sessions: devices, memory, build information, and what is there only so that programs
+which name it get a warning.
 
-obeyed: done as onnxruntime does. ignored: accepted, and a warning says once that it has no effect. refused: Unsupported. docs/python.md lists them; tests/python compares the list with an installed onnxruntime.
+obeyed: done as onnxruntime does. ignored: accepted, and a warning says once that it has no effect. refused:
+Unsupported. docs/python.md lists them; tests/python compares the list with an installed onnxruntime.
 """
 import enum
 import importlib
@@ -23,13 +25,16 @@ def refuse(what, why):
     raise Unsupported(f"{what}: {why}", UNSUPPORTED)
 
 
-OrtAllocatorType = enum.IntEnum("OrtAllocatorType", {"INVALID": -1, "ORT_DEVICE_ALLOCATOR": 0, "ORT_ARENA_ALLOCATOR": 1})
+OrtAllocatorType = enum.IntEnum("OrtAllocatorType",
+                                {"INVALID": -1, "ORT_DEVICE_ALLOCATOR": 0, "ORT_ARENA_ALLOCATOR": 1})
 OrtMemType = enum.IntEnum("OrtMemType", {"CPU_INPUT": -2, "CPU_OUTPUT": -1, "CPU": -1, "DEFAULT": 0})
 OrtDeviceMemoryType = enum.IntEnum("OrtDeviceMemoryType", {"DEFAULT": 0, "HOST_ACCESSIBLE": 5})
 OrtMemoryInfoDeviceType = enum.IntEnum("OrtMemoryInfoDeviceType", {"CPU": 0, "GPU": 1, "NPU": 2, "FPGA": 3})
 OrtHardwareDeviceType = enum.IntEnum("OrtHardwareDeviceType", {"CPU": 0, "GPU": 1, "NPU": 2})
 ExecutionOrder = enum.IntEnum("ExecutionOrder", {"DEFAULT": 0, "PRIORITY_BASED": 1, "MEMORY_EFFICIENT": 2})
-OrtSparseFormat = enum.IntEnum("OrtSparseFormat", {"ORT_SPARSE_UNDEFINED": 0, "ORT_SPARSE_COO": 1, "ORT_SPARSE_CSRC": 2, "ORT_SPARSE_BLOCK_SPARSE": 4})
+OrtSparseFormat = enum.IntEnum(
+    "OrtSparseFormat",
+    {"ORT_SPARSE_UNDEFINED": 0, "ORT_SPARSE_COO": 1, "ORT_SPARSE_CSRC": 2, "ORT_SPARSE_BLOCK_SPARSE": 4})
 
 
 class OrtDevice:
@@ -73,12 +78,14 @@ class OrtDevice:
 
 class OrtMemoryInfo:
     def __init__(self, name, allocator_type=OrtAllocatorType.ORT_DEVICE_ALLOCATOR, id=0, mem_type=OrtMemType.DEFAULT):
-        self.name, self.allocator_type, self.device_id, self.mem_type, self.device_mem_type, self.device_vendor_id = name, allocator_type, id, mem_type, OrtDeviceMemoryType.DEFAULT, 0
+        self.name, self.allocator_type, self.device_id, self.mem_type = name, allocator_type, id, mem_type
+        self.device_mem_type, self.device_vendor_id = OrtDeviceMemoryType.DEFAULT, 0
 
 
 class OrtArenaCfg:
     """From four numbers or a dict, as onnxruntime's."""
-    NAMES = ("max_mem", "arena_extend_strategy", "initial_chunk_size_bytes", "max_dead_bytes_per_chunk", "initial_growth_chunk_size_bytes", "max_power_of_two_extend_bytes")
+    NAMES = ("max_mem", "arena_extend_strategy", "initial_chunk_size_bytes", "max_dead_bytes_per_chunk",
+             "initial_growth_chunk_size_bytes", "max_power_of_two_extend_bytes")
 
     def __init__(self, *values):
         given = values[0] if len(values) == 1 and isinstance(values[0], dict) else dict(zip(self.NAMES, values))

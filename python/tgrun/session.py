@@ -1,7 +1,8 @@
 """InferenceSession in onnxruntime's shape: a program that used that one only replaces the import.
 
-A session is one model on one device. It compiles at the first run of each set of input shapes and keeps what it compiled, also on disk.
-Options of onnxruntime that mean nothing here are accepted, and a warning says so once for each (names.py).
+A session is one model on one device. It compiles at the first run of each set of input shapes and keeps what it
+compiled, also on disk. Options of onnxruntime that mean nothing here are accepted, and a warning says so once for each
+(names.py).
 """
 import ctypes
 import enum
@@ -16,27 +17,38 @@ import numpy as np
 
 from .binding import IOBinding, OrtValue
 from . import names
-from .library import BAD_INPUT, DEVICE, UNSUPPORTED, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort, TgTensor, Unsupported, check, lib, text
+from .library import (
+    BAD_INPUT, DEVICE, UNSUPPORTED, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort, TgTensor,
+    Unsupported, check, lib, text)
 from .values import Loan, receive, type_text
 
 PROVIDERS = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
-GraphOptimizationLevel = enum.IntEnum("GraphOptimizationLevel", {"ORT_DISABLE_ALL": 0, "ORT_ENABLE_BASIC": 1, "ORT_ENABLE_EXTENDED": 2, "ORT_ENABLE_LAYOUT": 3, "ORT_ENABLE_ALL": 99})
+GraphOptimizationLevel = enum.IntEnum("GraphOptimizationLevel", {
+    "ORT_DISABLE_ALL": 0, "ORT_ENABLE_BASIC": 1, "ORT_ENABLE_EXTENDED": 2, "ORT_ENABLE_LAYOUT": 3, "ORT_ENABLE_ALL": 99
+})
 PRECISIONS = ("exact", "split", "fast")                         # TgPrecision
 ExecutionMode = enum.IntEnum("ExecutionMode", {"ORT_SEQUENTIAL": 0, "ORT_PARALLEL": 1})
 first_seed = None
 
 
 class SessionOptions:
-    """intra_op_num_threads: 0 is one a physical core. Those of TgOptions (include/tgrun.h), None being the library's default: cpus, precision ("exact", "split" or "fast"), cache_dir, no_cache,
-    max_memory_bytes, beam, tune_s, opts, seed, dims, verbose. Of onnxruntime's, enable_profiling, profile_file_prefix, free dimensions and providers are obeyed; the others have no effect, of which a
-    warning tells; a name that is neither's is an AttributeError, as there."""
+    """intra_op_num_threads: 0 is one a physical core. Those of TgOptions (include/tgrun.h), None being the library's
+    default: cpus, precision ("exact", "split" or "fast"), cache_dir, no_cache, max_memory_bytes, beam, tune_s, opts,
+    seed, dims, verbose. Of onnxruntime's, enable_profiling, profile_file_prefix, free dimensions and providers are
+    obeyed; the others have no effect, of which a warning tells; a name that is neither's is an AttributeError, as
+    there."""
 
-    OWN = ("cpus", "precision", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "seed", "dims", "verbose")
-    THEIRS = dict(inter_op_num_threads=0, execution_mode=ExecutionMode.ORT_SEQUENTIAL, graph_optimization_level=GraphOptimizationLevel.ORT_ENABLE_ALL, enable_profiling=False, enable_mem_pattern=True,
-                  enable_cpu_mem_arena=True, enable_mem_reuse=True, use_deterministic_compute=False, use_per_session_threads=True, log_severity_level=-1, log_verbosity_level=0, logid="",
-                  optimized_model_filepath="", profile_file_prefix="onnxruntime_profile_", execution_order=names.ExecutionOrder.DEFAULT)
+    OWN = ("cpus", "precision", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "seed", "dims",
+           "verbose")
+    THEIRS = dict(inter_op_num_threads=0, execution_mode=ExecutionMode.ORT_SEQUENTIAL,
+                  graph_optimization_level=GraphOptimizationLevel.ORT_ENABLE_ALL, enable_profiling=False,
+                  enable_mem_pattern=True, enable_cpu_mem_arena=True, enable_mem_reuse=True,
+                  use_deterministic_compute=False, use_per_session_threads=True, log_severity_level=-1,
+                  log_verbosity_level=0, logid="", optimized_model_filepath="",
+                  profile_file_prefix="onnxruntime_profile_", execution_order=names.ExecutionOrder.DEFAULT)
     STATE = ("intra_op_num_threads", "config", "fixed", "providers", "cancelled")
-    OBEYED = ("enable_profiling", "profile_file_prefix", "use_deterministic_compute")      # results are the same from run to run anyway
+    # results are the same from run to run anyway
+    OBEYED = ("enable_profiling", "profile_file_prefix", "use_deterministic_compute")
 
     def __init__(self):
         self.intra_op_num_threads, self.config, self.fixed, self.providers, self.cancelled = 0, {}, {}, [], False
@@ -83,7 +95,9 @@ class SessionOptions:
         names.refuse(path, "operators of other libraries are not taken")
 
     def add_initializer(self, name, value):
-        names.refuse(f"initializer {name!r}", "a model's constants are those of its file; an input that has a default value may be given one at each run")
+        names.refuse(
+            f"initializer {name!r}",
+            "a model's constants are those of its file; an input that has a default value may be given one at each run")
 
     def add_external_initializers(self, found, values):
         names.refuse(f"initializers {', '.join(found)}", "a model's constants are those of its file")
@@ -113,9 +127,11 @@ class SessionOptions:
 
 
 class RunOptions:
-    """terminate: a run that would begin with it is refused. The others are onnxruntime's, and have no effect, of which a warning tells."""
+    """terminate: a run that would begin with it is refused. The others are onnxruntime's, and have no effect, of which
+    a warning tells."""
 
-    THEIRS = dict(log_severity_level=-1, log_verbosity_level=0, logid="", only_execute_path_to_fetches=False, training_mode=False)
+    THEIRS = dict(log_severity_level=-1, log_verbosity_level=0, logid="", only_execute_path_to_fetches=False,
+                  training_mode=False)
 
     def __init__(self):
         self.terminate, self.config = False, {}
@@ -142,8 +158,9 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class NodeArg:
-    """An input or output. type: onnxruntime's words, as `tensor(float)`, `seq(tensor(int64))`, `map(string,tensor(float))`. shape: sizes, symbols, and None where the model says nothing,
-    of the tensors inside; [] also when it does not say how many."""
+    """An input or output. type: onnxruntime's words, as `tensor(float)`, `seq(tensor(int64))`,
+    `map(string,tensor(float))`. shape: sizes, symbols, and None where the model says nothing, of the tensors inside; []
+    also when it does not say how many."""
     name: str
     type: str
     shape: list
@@ -205,7 +222,8 @@ def devices_of(providers, provider_options):
     for k, provider in enumerate(providers):
         name, options = provider if isinstance(provider, tuple) else (provider, (provider_options or {k: {}})[k])
         if name in PROVIDERS:
-            out.append(PROVIDERS[name] + (f":{options['device_id']}" if "device_id" in options and PROVIDERS[name] == "cuda" else ""))
+            out.append(PROVIDERS[name] +
+                       (f":{options['device_id']}" if "device_id" in options and PROVIDERS[name] == "cuda" else ""))
     return out
 
 
@@ -214,7 +232,8 @@ def devices_of(providers, provider_options):
 THEIRS = {"disabled_optimizers", "enable_fallback", "read_config_from_model"}
 
 class InferenceSession:
-    """path_or_bytes: a file's name, or a model's bytes. providers: the first that works here is taken; device: `auto`, `cpu`, `cuda`, `cuda:N` or `reference` instead. Other keywords are onnxruntime's, and have no effect."""
+    """path_or_bytes: a file's name, or a model's bytes. providers: the first that works here is taken; device: `auto`,
+    `cpu`, `cuda`, `cuda:N` or `reference` instead. Other keywords are onnxruntime's, and have no effect."""
 
     def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, device=None, **theirs):
         if unknown := set(theirs) - THEIRS:
@@ -229,7 +248,8 @@ class InferenceSession:
         self._session = ctypes.c_void_p()
         self._lock = threading.Lock()           # one run at a time: its outputs are the session's until they are taken
         if not devices:
-            raise DeviceError(f"none of the providers {list(providers)} is here; {', '.join(PROVIDERS)} are known", DEVICE)
+            raise DeviceError(f"none of the providers {list(providers)} is here; {', '.join(PROVIDERS)} are known",
+                              DEVICE)
         for name in devices:
             try:
                 self._open(path_or_bytes, self._options.to_c(name))
@@ -258,12 +278,15 @@ class InferenceSession:
             close(self._session)
 
     def _take_inputs(self):
-        """The model's inputs as they are now, and what each run fills in anew: tensors, with the array types and shapes that they have from the last run."""
+        """The model's inputs as they are now, and what each run fills in anew: tensors, with the array types and shapes
+        that they have from the last run."""
         self._inputs, self._types = self._ports(lib.tg_input_count, lib.tg_input)
         self._names = {port.name for port in self._inputs}
         self._tensors = (TgTensor * len(self._inputs))()
         self._tensors_at = ctypes.addressof(self._tensors)
-        self._loans = [Loan(tensor, port.name, types) for tensor, port, types in zip(self._tensors, self._inputs, self._types)]
+        self._loans = [
+            Loan(tensor, port.name, types) for tensor, port, types in zip(self._tensors, self._inputs, self._types)
+        ]
 
     def _ports(self, count, get):
         """As users see them; and their types, from outside in."""
@@ -271,7 +294,10 @@ class InferenceSession:
         for k in range(count(self._session)):
             p = TgPort()
             get(self._session, k, p)
-            shape = [p.shape[d] if p.shape[d] >= 0 else self._options.fixed.get(text(p.symbol[d]), text(p.symbol[d])) or None for d in range(max(p.rank, 0))]
+            shape = [
+                p.shape[d] if p.shape[d] >= 0 else self._options.fixed.get(text(p.symbol[d]), text(p.symbol[d])) or None
+                for d in range(max(p.rank, 0))
+            ]
             types.append((p.type, *p.inside))
             out.append(NodeArg(text(p.name), type_text(types[-1]), shape))
         return out, types
@@ -293,8 +319,11 @@ class InferenceSession:
 
     def set_providers(self, providers=None, provider_options=None):
         """A session stays where it is: fails when that is none of them."""
-        if providers and not set(self.get_providers()) & {name for name, *_ in ([p] if isinstance(p, str) else p for p in providers)}:
-            raise DeviceError(f"the session is on {self.get_providers()}; make another one for {list(providers)}", DEVICE)
+        if providers and not set(
+                self.get_providers()) & {name
+                                         for name, *_ in ([p] if isinstance(p, str) else p for p in providers)}:
+            raise DeviceError(f"the session is on {self.get_providers()}; make another one for {list(providers)}",
+                              DEVICE)
 
     def disable_fallback(self):
         """A device that was taken is never replaced."""
@@ -308,10 +337,14 @@ class InferenceSession:
     def _event(self, name, begin):
         if self._events is not None:
             now = time.perf_counter()
-            self._events.append({"cat": "Session", "pid": os.getpid(), "tid": threading.get_ident(), "dur": int((now - begin) * 1e6), "ts": int(begin * 1e6), "ph": "X", "name": name, "args": {}})
+            self._events.append({
+                "cat": "Session", "pid": os.getpid(), "tid": threading.get_ident(), "dur": int((now - begin) * 1e6),
+                "ts": int(begin * 1e6), "ph": "X", "name": name, "args": {}
+            })
 
     def end_profiling(self):
-        """Writes what SessionOptions.enable_profiling has noted, the session's opening and its runs, as trace events; returns the file's name. `tgrun profile MODEL` tells the times of kernels."""
+        """Writes what SessionOptions.enable_profiling has noted, the session's opening and its runs, as trace events;
+        returns the file's name. `tgrun profile MODEL` tells the times of kernels."""
         if self._events is None:
             return ""
         path = f"{self._options.profile_file_prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
@@ -350,20 +383,27 @@ class InferenceSession:
         return info
 
     def get_stats(self):
-        """What the session has made so far: programs (one for the first sizes, more where none serves the sizes that came), kernels compiled and found in the cache, seconds."""
+        """What the session has made so far: programs (one for the first sizes, more where none serves the sizes that
+        came), kernels compiled and found in the cache, seconds."""
         i = self.get_info()
-        return {"programs": lib.tg_program_count(self._session), "kernels_compiled": i.kernels_compiled, "kernels_cached": i.kernels_cached,
-                "load_s": i.load_s, "schedule_s": i.schedule_s, "compile_s": i.compile_s, "planned_bytes": i.planned_bytes}
+        return {
+            "programs": lib.tg_program_count(self._session), "kernels_compiled": i.kernels_compiled, "kernels_cached":
+            i.kernels_cached, "load_s": i.load_s, "schedule_s": i.schedule_s, "compile_s": i.compile_s, "planned_bytes":
+            i.planned_bytes
+        }
 
     def get_modelmeta(self):
         m, key, value, more = TgModel(), ctypes.c_char_p(), ctypes.c_char_p(), {}
         lib.tg_model(self._session, m)
         while lib.tg_model_property(self._session, len(more), key, value):
             more[text(key.value)] = text(value.value)
-        return ModelMetadata(*(text(s) for s in (m.producer_name, m.graph_name, m.domain, m.doc_string, m.graph_doc_string)), m.model_version, more)
+        return ModelMetadata(
+            *(text(s) for s in (m.producer_name, m.graph_name, m.domain, m.doc_string, m.graph_doc_string)),
+            m.model_version, more)
 
     def run(self, output_names, input_feed, run_options=None):
-        """The outputs of these names, in their order; None: all. Sequences are lists, maps dicts, and an optional is its element or None; so are inputs."""
+        """The outputs of these names, in their order; None: all. Sequences are lists, maps dicts, and an optional is
+        its element or None; so are inputs."""
         wanted = self._wanted(output_names) if output_names else range(len(self._outputs))
         if run_options is not None and run_options.terminate:
             raise Error("RunOptions.terminate is set: the run does not begin", 1)
@@ -386,7 +426,8 @@ class InferenceSession:
         return got
 
     def run_async(self, output_names, input_feed, callback, user_data, run_options=None):
-        """callback(outputs, user_data, error) is called by another thread; error is "" or the line that tells what failed."""
+        """callback(outputs, user_data, error) is called by another thread; error is "" or the line that tells what
+        failed."""
         def work():
             try:
                 callback(self.run(output_names, input_feed, run_options), user_data, "")
@@ -409,7 +450,8 @@ class InferenceSession:
     def _wanted(self, names):
         for name in names:
             if name not in self._index:
-                raise BadInput(f"the model has no output '{name}'; it has {', '.join(self._index)}", BAD_INPUT, field=name)
+                raise BadInput(f"the model has no output '{name}'; it has {', '.join(self._index)}", BAD_INPUT,
+                               field=name)
         return [self._index[name] for name in names]
 
     def _check_fixed(self, feed):
@@ -417,7 +459,8 @@ class InferenceSession:
             shape = np.shape(feed[port.name]) if port.name in feed else port.shape
             for axis, (want, size) in enumerate(zip(port.shape, shape)):
                 if isinstance(want, int) and want != size:
-                    raise BadInput(f"input '{port.name}': axis {axis} is {size}; {want} is wanted", BAD_INPUT, field=port.name)
+                    raise BadInput(f"input '{port.name}': axis {axis} is {size}; {want} is wanted", BAD_INPUT,
+                                   field=port.name)
 
     def _check_names(self, feed):
         """An input that has a default value is one only as long as it is given."""
@@ -429,6 +472,8 @@ class InferenceSession:
             try:
                 lib.tg_give(self._session, os.fsencode(name), name in given)
             except BadInput:
-                raise BadInput(f"the model has no input '{name}'; it has {', '.join(port.name for port in self.get_inputs())}", BAD_INPUT, field=name) from None
+                raise BadInput(
+                    f"the model has no input '{name}'; it has {', '.join(port.name for port in self.get_inputs())}",
+                    BAD_INPUT, field=name) from None
             self._given ^= {name}
             self._take_inputs()

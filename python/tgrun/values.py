@@ -1,8 +1,10 @@
 """numpy arrays, and lists, dicts and None, <-> TgTensor.
 
-In: what a user feeds. A contiguous array is lent to the library as it is. Out: an array over the memory that the run wrote, which it owns from then on. Copied are only values whose form
-differs: strings, types below a byte, which numpy keeps one a byte and the library packed, and what sequences, optionals and maps hold. Types that numpy lacks are those of the package ml_dtypes.
-A sequence is a list, an optional its element or None, a map a dict. Where a value is not of its input's kind, the library says so.
+In: what a user feeds. A contiguous array is lent to the library as it is. Out: an array over the memory that the run
+wrote, which it owns from then on. Copied are only values whose form differs: strings, types below a byte, which numpy
+keeps one a byte and the library packed, and what sequences, optionals and maps hold. Types that numpy lacks are those
+of the package ml_dtypes. A sequence is a list, an optional its element or None, a map a dict. Where a value is not of
+its input's kind, the library says so.
 """
 import ctypes
 import functools
@@ -71,7 +73,8 @@ def strings(name, array):
         try:
             data = "\0".join(values).encode(errors="surrogateescape") + b"\0"
         except TypeError:                                       # not all are str
-            data = b"\0".join(s if isinstance(s, bytes) else str(s).encode(errors="surrogateescape") for s in values) + b"\0"
+            data = b"\0".join(s if isinstance(s, bytes) else str(s).encode(errors="surrogateescape")
+                              for s in values) + b"\0"
         bytes_of = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero(bytes_of == 0)
         good, pointers = len(ends) == len(values), np.empty(len(values), np.uintp)
@@ -95,13 +98,16 @@ def lend_held(tensor, name, values, types):
 
 
 def lend(tensor, name, value, types):
-    """Fills in the TgTensor of an input of these types (as type_text has them); returns what must live as long as it is used."""
+    """Fills in the TgTensor of an input of these types (as type_text has them); returns what must live as long as it is
+    used."""
     if types[0] == OPTIONAL:
         return lend_held(tensor, name, [] if value is None else [value], types)
     if types[0] == SEQUENCE and isinstance(value, (list, tuple)):
         return lend_held(tensor, name, value, types)
     if types[0] == MAP and isinstance(value, dict):
-        return lend_held(tensor, name, [np.array(list(part), dtype_of(number)) for part, number in zip((value, value.values()), types[1:])], types)
+        return lend_held(
+            tensor, name,
+            [np.array(list(part), dtype_of(number)) for part, number in zip((value, value.values()), types[1:])], types)
     if value is None:
         raise BadInput(f"input '{name}' is None; {type_text(types)} is wanted", BAD_INPUT, field=name)
     return lend_array(tensor, name, value, types[0])
@@ -111,12 +117,14 @@ def place(array, first=ctypes.c_char.from_buffer, addressof=ctypes.addressof):
     """Where its data lie. numpy's own answer, which there is for all arrays, takes longer than a small run."""
     try:
         return addressof(first(array))
-    except (TypeError, ValueError, BufferError):                # read only, without elements, or of a type that buffers lack
+    # read only, without elements, or of a type that buffers lack
+    except (TypeError, ValueError, BufferError):
         return array.__array_interface__["data"][0]
 
 
 class Loan:
-    """An input that is lent again and again: where an array has the type and the shape of the last one, only its place is new."""
+    """An input that is lent again and again: where an array has the type and the shape of the last one, only its place
+    is new."""
 
     def __init__(self, tensor, name, types):
         self.tensor, self.name, self.types, self.dtype, self.shape = tensor, name, types, None, None
@@ -138,12 +146,16 @@ class Loan:
 def lend_array(tensor, name, value, number):
     """Lists and numbers of Python's become what the input wants; an array has a type of its own."""
     try:
-        array = np.asarray(value, dtype_of(number) if number in TYPES and isinstance(value, (list, tuple, int, float, str, bytes)) else None)
+        array = np.asarray(
+            value,
+            dtype_of(number) if number in TYPES and isinstance(value, (list, tuple, int, float, str, bytes)) else None)
     except (ValueError, OverflowError) as e:
         raise BadInput(f"input '{name}' is no array: {e}", BAD_INPUT, field=name) from None
     tensor.type, tensor.rank = number_of(array.dtype) or 0, array.ndim
     if not tensor.type or array.ndim > MAX_RANK:
-        raise BadInput(f"input '{name}' is an array of {array.dtype.name} with {array.ndim} dimensions, which no tensor is", BAD_INPUT, field=name)
+        raise BadInput(
+            f"input '{name}' is an array of {array.dtype.name} with {array.ndim} dimensions, which no tensor is",
+            BAD_INPUT, field=name)
     tensor.shape[:array.ndim] = array.shape
     if tensor.type == STRING:
         kept = strings(name, array)
@@ -163,7 +175,10 @@ class Memory:
 
     def __init__(self, tensor, shape, dtype):
         self.tensor = tensor
-        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str if dtype.isbuiltin == 1 else f"|V{dtype.itemsize}", "data": (tensor.data, False)}
+        self.__array_interface__ = {
+            "version": 3, "shape": shape, "typestr": dtype.str if dtype.isbuiltin == 1 else f"|V{dtype.itemsize}",
+            "data": (tensor.data, False)
+        }
 
 
 class OwnMemory(Memory):
@@ -176,22 +191,28 @@ class OwnMemory(Memory):
 def unpack(data, shape, dtype, bits):
     size = int(np.prod(shape))
     packed = np.frombuffer(ctypes.string_at(data, -(-size * bits // 8)), np.uint8)
-    codes = np.packbits(np.unpackbits(packed, count=size * bits, bitorder="little").reshape(size, bits), axis=1, bitorder="little").reshape(-1)
+    codes = np.packbits(
+        np.unpackbits(packed, count=size * bits, bitorder="little").reshape(size, bits), axis=1,
+        bitorder="little").reshape(-1)
     if dtype.name.startswith("int"):
-        codes = (codes.astype(np.int8) ^ (1 << bits - 1)) - (1 << bits - 1)         # the sign bit stands for its negative
+        # the sign bit stands for its negative
+        codes = (codes.astype(np.int8) ^ (1 << bits - 1)) - (1 << bits - 1)
     return codes.astype(np.int8).view(dtype).reshape(shape)
 
 
 def words(data, shape):
     out = np.empty(shape, object)
     if out.size:                                                # no string holds a zero byte: they are decoded at once
-        out.reshape(-1)[:] = b"\0".join((ctypes.c_char_p * out.size).from_address(data)[:]).decode(errors="surrogateescape").split("\0")
+        out.reshape(-1)[:] = b"\0".join(
+            (ctypes.c_char_p * out.size).from_address(data)[:]).decode(errors="surrogateescape").split("\0")
     return out
 
 
 def maps(keys, values):
     """One, or a row for each of several that share their keys."""
-    return dict(zip(keys.tolist(), values.tolist())) if values.ndim == 1 else [dict(zip(keys.tolist(), row)) for row in values.tolist()]
+    return dict(zip(keys.tolist(), values.tolist())) if values.ndim == 1 else [
+        dict(zip(keys.tolist(), row)) for row in values.tolist()
+    ]
 
 
 def copied(tensor):
@@ -209,7 +230,8 @@ def copied(tensor):
 
 
 def receive(session, index, tensor):
-    """Output `index` of the last run: an array over its memory, a copy where it is small, or a list, dict or None with copies."""
+    """Output `index` of the last run: an array over its memory, a copy where it is small, or a list, dict or None with
+    copies."""
     number, size = tensor.type, tensor.size_bytes
     if number == STRING or number in PACKED_BITS or number >= SEQUENCE:
         return copied(tensor)

@@ -1,4 +1,5 @@
-# tgbench with engines whose times are known: a script that answers as bench/peer.h says, 2 or 4 ms a run, right or wrong sums
+# tgbench with engines whose times are known: a script that answers as bench/peer.h says, 2 or 4 ms a run, right or
+# wrong sums
 cat > engine.py <<'END'
 import os, sys, numpy as np
 ms, off = float(sys.argv[1]), float(sys.argv[2])

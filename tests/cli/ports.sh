@@ -19,4 +19,5 @@ for v in '[[["a", 1], ["b", 2], ["c", 3]], [["a", 1], ["c", 2], ["b", 3]]]' '[[[
 t -q $M/parts.onnx --runs 1 -i 'f32[3]:1,2,3' --output-dir out; t -q $M/maybe.onnx --runs 1 -i 'f32[3]:1,2,3' --output-dir out; find out -type f | sort
 "$TGRUN_PROGRAM" $M/parts.onnx -q --json --runs 1 -i 'f32[3]:1,2,3' | "$PYTHON" -c 'import json, sys; print(json.load(sys.stdin)["outputs"])'
 "$TGRUN_PROGRAM" info $M/scores.onnx -q --json | "$PYTHON" -c 'import json, sys; print(json.load(sys.stdin)["outputs"])'
-for w in "" "-i w=f32[2]:5,7" "-i v=f32[2]:5,7" "-i w=ones --against reference" "-i w=ones --against ort"; do t -q $M/default.onnx --runs 1 -i x=ones $w -o -; done        # an initializer that is listed among the inputs
+# an initializer that is listed among the inputs
+for w in "" "-i w=f32[2]:5,7" "-i v=f32[2]:5,7" "-i w=ones --against reference" "-i w=ones --against ort"; do t -q $M/default.onnx --runs 1 -i x=ones $w -o -; done

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Does `tgrun bisect` find the node that was made wrong? Faults are planted in a copy of a model (an axis, an epsilon, a weight cut to few bits, a transposed or turned weight,
-another operator), and the copy is compared with the model; pairs without a fault must show no difference. By itself: small networks that this script makes.
-With folders: FOLDER... [--faults N] [--clean N] [--seed N]: models of the zoo."""
+"""Does `tgrun bisect` find the node that was made wrong? Faults are planted in a copy of a model (an axis, an epsilon,
+a weight cut to few bits, a transposed or turned weight, another operator), and the copy is compared with the model;
+pairs without a fault must show no difference. By itself: small networks that this script makes. With folders: FOLDER...
+[--faults N] [--clean N] [--seed N]: models of the zoo."""
 import argparse, glob, json, os, random, subprocess, sys, tempfile
 import numpy as np
 import onnx
@@ -58,7 +59,8 @@ def weight(m, node):
     """The first float initializer of two axes or more that this node alone reads."""
     users = [i for n in m.graph.node for i in n.input]
     for t in m.graph.initializer:
-        if t.name in node.input and users.count(t.name) == 1 and t.data_type == 1 and len(t.dims) > 1 and np.prod(t.dims) > 8:
+        if t.name in node.input and users.count(t.name) == 1 and t.data_type == 1 and len(t.dims) > 1 and np.prod(
+                t.dims) > 8:
             return t
     return None
 
@@ -106,7 +108,10 @@ def axis(m, node, rng):
 
 
 def operator(m, node, rng):
-    other = {"Relu": "Abs", "Add": "Sub", "Sigmoid": "Tanh", "Mul": "Add", "MaxPool": None, "Sub": "Add", "Tanh": "Sigmoid", "Erf": "Tanh"}.get(node.op_type)
+    other = {
+        "Relu": "Abs", "Add": "Sub", "Sigmoid": "Tanh", "Mul": "Add", "MaxPool": None, "Sub": "Add", "Tanh": "Sigmoid",
+        "Erf": "Tanh"
+    }.get(node.op_type)
     if other is None or any(a for a in node.attribute):
         return False
     node.op_type = other
@@ -129,7 +134,10 @@ def plant(m, rng):
 # ---- trials
 
 def bisect(good, bad, data, folder):
-    args = [TGRUN, "bisect", bad, "--against", good, "--output-dir", os.path.join(folder, "part"), "--json", "-q", *data]
+    args = [
+        TGRUN, "bisect", bad, "--against", good, "--output-dir",
+        os.path.join(folder, "part"), "--json", "-q", *data
+    ]
     p = subprocess.run(args, capture_output=True, text=True, timeout=900)
     if p.returncode not in (0, 1):
         return None, p.stderr.strip()
@@ -146,7 +154,8 @@ def trial(path, data, rng, faulty):
         bad = os.path.join(folder, "bad.onnx")
         onnx.save(m, bad)
         found, error = bisect(path, bad, data, folder)
-        if found is None or (faulty and not found["ok"] and found.get("node", {}).get("name") != name) or (not faulty and not found["ok"]):
+        if found is None or (faulty and not found["ok"] and
+                             found.get("node", {}).get("name") != name) or (not faulty and not found["ok"]):
             print(f"{path}: {what} at '{name}': {error or found.get('node')}")
             return False
         if faulty and found["ok"]:

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Runs every tests/cli/*.sh and compares what it prints (standard output and error) with the .txt beside it; --update writes that file. A script runs in an empty folder; `t ARGS` is
-tgrun with its exit code after it, `b ARGS` tgbench. $M holds the small models of models.py. Lines must not depend on the machine: use -q, and `keys` to show the shape of JSON."""
+"""Runs every tests/cli/*.sh and compares what it prints (standard output and error) with the .txt beside it; --update
+writes that file. A script runs in an empty folder; `t ARGS` is tgrun with its exit code after it, `b ARGS` tgbench. $M
+holds the small models of models.py. Lines must not depend on the machine: use -q, and `keys` to show the shape of
+JSON."""
 import os, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -19,10 +21,15 @@ show(json.load(sys.stdin), "")'; }
 
 def run(script, models, cache):
     with tempfile.TemporaryDirectory() as cwd:
-        env = {k: v for k, v in os.environ.items() if not k.startswith("TGRUN_") or k in ("TGRUN_PROGRAM", "TGRUN_PYTHON")}
-        env.update(M=models, XDG_CACHE_HOME=cache, LC_ALL="C", PYTHON=os.environ.get("PYTHON", sys.executable), TGRUN_PYTHON=os.environ.get("PYTHON", sys.executable))
+        env = {
+            k: v
+            for k, v in os.environ.items() if not k.startswith("TGRUN_") or k in ("TGRUN_PROGRAM", "TGRUN_PYTHON")
+        }
+        env.update(M=models, XDG_CACHE_HOME=cache, LC_ALL="C", PYTHON=os.environ.get("PYTHON", sys.executable),
+                   TGRUN_PYTHON=os.environ.get("PYTHON", sys.executable))
         text = open(script).read()
-        p = subprocess.run(["bash", "-c", PRELUDE + text], cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+        p = subprocess.run(["bash", "-c", PRELUDE + text], cwd=cwd, env=env, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, timeout=300)
         return p.stdout.decode(errors="backslashreplace").replace(models, "$M").replace(cwd, "$PWD")
 
 
@@ -43,7 +50,8 @@ def main(argv):
                 open(path, "w").write(got)
             elif got != want:
                 bad += 1
-                diff = subprocess.run(["diff", "-u", path, "-"], input=got.encode(), stdout=subprocess.PIPE).stdout.decode()
+                diff = subprocess.run(["diff", "-u", path, "-"], input=got.encode(),
+                                      stdout=subprocess.PIPE).stdout.decode()
                 print(f"{name}: differs from {os.path.basename(path)}\n{diff}")
     print(f"{len(scripts) - bad} of {len(scripts)} scripts print what was reviewed")
     return 1 if bad or not scripts else 0

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""tgbench against engines that cheat: each must be refused, be distinguished by its outputs, or be named in the report. One honest engine shows that nothing is said of it.
-The engines are this script: `test_frauds.py KIND` adds two tensors and spins for 5 ms a run; bench/peer.h is what they speak."""
+"""tgbench against engines that cheat: each must be refused, be distinguished by its outputs, or be named in the report.
+One honest engine shows that nothing is said of it. The engines are this script: `test_frauds.py KIND` adds two tensors
+and spins for 5 ms a run; bench/peer.h is what they speak."""
 import hashlib, json, os, subprocess, sys, tempfile, threading, time
 
 
@@ -26,7 +27,10 @@ def engine(kind):
     sets, turn, made = [read(os.environ["DATA"])], 0, None
     first = truth(sets[0])
     known = [id(sets[0])]
-    facts = {"name": kind, "load_s": 0.1, "first_ms": 5.0, "sets": True, "device": "cuda" if kind == "device" else "cpu", "threads": 1}
+    facts = {
+        "name": kind, "load_s": 0.1, "first_ms": 5.0, "sets": True, "device": "cuda" if kind == "device" else "cpu",
+        "threads": 1
+    }
     print(json.dumps(facts), flush=True)
     for line in sys.stdin:
         word, _, rest = line.strip().partition(" ")
@@ -87,7 +91,11 @@ def main():
             if kind == "threads" and len(os.sched_getaffinity(0)) < 2:
                 print("threads: skipped, a second processor is needed")
                 continue
-            args = [os.environ["TGBENCH_PROGRAM"], path, "--engine", command("honest"), "--engine", command(kind), "--pairs", "3", "--block", "6", "-t", "1", "--require", "ratio >= 0.01"]
+            args = [
+                os.environ["TGBENCH_PROGRAM"], path, "--engine",
+                command("honest"), "--engine",
+                command(kind), "--pairs", "3", "--block", "6", "-t", "1", "--require", "ratio >= 0.01"
+            ]
             p = subprocess.run(args, capture_output=True, text=True, timeout=300)
             said = p.stdout + p.stderr
             fair = p.returncode == code and (wanted in said if wanted else "note:" not in said)

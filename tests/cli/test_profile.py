@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""`tgrun profile`: every node that computes belongs to a row, no row names a node twice, and the rows' times are those of the kernels. Networks of test_bisect.py, or FOLDER... of the
-zoo."""
+"""`tgrun profile`: every node that computes belongs to a row, no row names a node twice, and the rows' times are those
+of the kernels. Networks of test_bisect.py, or FOLDER... of the zoo."""
 import json, os, subprocess, sys, tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-COMPUTE = {"Conv", "MatMul", "Gemm", "Softmax", "LayerNormalization", "Relu", "Add", "Mul", "Sigmoid", "GlobalAveragePool", "TopK", "NonZero", "Gelu"}
+COMPUTE = {
+    "Conv", "MatMul", "Gemm", "Softmax", "LayerNormalization", "Relu", "Add", "Mul", "Sigmoid", "GlobalAveragePool",
+    "TopK", "NonZero", "Gelu"
+}
 
 
 def look(path, data):
     import onnx
-    p = subprocess.run([os.environ["TGRUN_PROGRAM"], "profile", path, "--json", "-q", *data], capture_output=True, text=True, timeout=600)
+    p = subprocess.run([os.environ["TGRUN_PROGRAM"], "profile", path, "--json", "-q", *data], capture_output=True,
+                       text=True, timeout=600)
     if p.returncode:
         return [p.stderr.strip()]
     j = json.loads(p.stdout)

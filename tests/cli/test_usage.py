@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Wrong command lines, made from the rows of bench/options.def: a value that is none of its kind, a value left out, one too many, a verb that does not look at the option. Each must
-end with exit code 2 and one line that names the option."""
+"""Wrong command lines, made from the rows of bench/options.def: a value that is none of its kind, a value left out, one
+too many, a verb that does not look at the option. Each must end with exit code 2 and one line that names the option."""
 import os, re, subprocess, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-WRONG = {"COUNT": ["x", "-1", "1.5", ""], "REAL": ["x", "-1", "nan", "1s"], "NAMED": ["x", "-1", ":1"], "BYTES": ["12Q", "-1", "1.5G"], "CHOICE": ["zzz", ""], "TEXT": [""]}
+WRONG = {
+    "COUNT": ["x", "-1", "1.5", ""], "REAL": ["x", "-1", "nan", "1s"], "NAMED": ["x", "-1", ":1"], "BYTES":
+    ["12Q", "-1", "1.5G"], "CHOICE": ["zzz", ""], "TEXT": [""]
+}
 VERBS = "run info check tune profile bisect dump test ops env".split()
 
 
@@ -29,7 +32,8 @@ def lines():
         good = {"COUNT": "2", "REAL": "1", "NAMED": "1", "BYTES": "1G", "CHOICE": "auto", "TEXT": "x"}.get(kind)
         for verb in VERBS if verbs and good else []:
             if verb not in verbs:
-                yield "TGRUN_PROGRAM", [verb] + ([] if verb in ("ops", "env") else ["model.onnx"]) + [option, good], option
+                yield "TGRUN_PROGRAM", [verb] + ([] if verb in ("ops", "env") else ["model.onnx"]) + [option, good
+                                                                                                      ], option
 
 
 def main():

@@ -1,7 +1,8 @@
 """A graph that grew -> differences between us and the peers.
 
-We run the whole graph once, all values being outputs. Then every step is judged alone: its peers get our own values of what enters, so that roundings do not add up and what differs is found
-where it arises. A second run, in which only the graph's ends are outputs, must give the same: there our kernels are larger."""
+We run the whole graph once, all values being outputs. Then every step is judged alone: its peers get our own values of
+what enters, so that roundings do not add up and what differs is found where it arises. A second run, in which only the
+graph's ends are outputs, must give the same: there our kernels are larger."""
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ class Difference:
 
 
 def bits_equal(a, b):
-    return a.dtype == b.dtype and a.shape == b.shape and (a.tolist() == b.tolist() if a.dtype == object else a.tobytes() == b.tobytes())
+    return a.dtype == b.dtype and a.shape == b.shape and (a.tolist() == b.tolist()
+                                                          if a.dtype == object else a.tobytes() == b.tobytes())
 
 
 def check_step(versions, step, values, constants, got, seen=None, said=None):
@@ -43,11 +45,13 @@ def check_step(versions, step, values, constants, got, seen=None, said=None):
     inputs = [values[name] if name else None for name in step.nodes[0].input if not name or name in values]
     numbers = [v for v in inputs if v is not None]
     for k, (g, port) in enumerate(zip(got, ports_of(model_of(versions, [step], values, constants, step.outputs)[0]))):
-        row = fits(g, port) or explain(Case(step, versions, step.attributes(), inputs, given, got, got, INFERENCE, k, "none"), None)
+        row = fits(g, port) or explain(
+            Case(step, versions, step.attributes(), inputs, given, got, got, INFERENCE, k, "none"), None)
         if row and row is not True:
             said["explained", str(row[0])] += 1
         if not row:
-            return Difference(step, "port", "", f"output {k}: we {g.dtype}{list(g.shape)}, the standard infers {port[0]}{port[1]}", given)
+            return Difference(step, "port", "",
+                              f"output {k}: we {g.dtype}{list(g.shape)}, the standard infers {port[0]}{port[1]}", given)
     results = seen if seen is not None else run_peers(versions, step, values, constants)
     for peer, arrays in results.items():
         said["compared", step.name] += 1
@@ -59,7 +63,8 @@ def check_step(versions, step, values, constants, got, seen=None, said=None):
             third = next((a[k] for p, a in results.items() if p != peer), None)
 
             def case_of(left, peer=peer, arrays=arrays, k=k, g=g, w=w, third=third):
-                return Case(step, versions, step.attributes(), inputs, given, got, arrays, peer, k, sides_with(step, numbers, g, w, third, left))
+                return Case(step, versions, step.attributes(), inputs, given, got, arrays, peer, k,
+                            sides_with(step, numbers, g, w, third, left))
 
             wrong = remaining(wrong, case_of, said)
             if wrong is not None and not wrong.any():
@@ -100,11 +105,14 @@ def misgrown(d, step, device):
 
 def refused(error, steps, values):
     step = next((s for s in steps if error.node in [n.name for n in s.nodes]), steps[-1])
-    return Difference(step, "refused", "", f"{type(error).__name__} {error.status}: {error}", {name: values[name] for name in step.inputs() if name in values})
+    return Difference(step, "refused", "", f"{type(error).__name__} {error.status}: {error}",
+                      {name: values[name]
+                       for name in step.inputs() if name in values})
 
 
 def check(d, device="reference", ends=False, said=None):
-    """The first unexplained difference of a graph, or None. said counts what was compared, explained, and not covered by us."""
+    """The first unexplained difference of a graph, or None. said counts what was compared, explained, and not covered
+    by us."""
     said = Counter() if said is None else said
     steps = list(d.steps)
     given = {name: d.values[name] for name in d.values if not any(name in s.outputs for s in steps)}
@@ -127,7 +135,8 @@ def check(d, device="reference", ends=False, said=None):
         return None
     values = given | got
     for step in steps:
-        seen = d.results[d.steps.index(step)] if all(bits_equal(values[name], step.seen[name]) for name in step.inputs()) else None
+        seen = d.results[d.steps.index(step)] if all(
+            bits_equal(values[name], step.seen[name]) for name in step.inputs()) else None
         found = check_step(d.versions, step, values, d.constants, [got[name] for name in step.outputs], seen, said)
         if found:
             return found
@@ -143,8 +152,13 @@ def check_ends(d, steps, got, device, said):
         return refused(e, steps, d.values)
     said["ends compared"] += 1
     for name in last:
-        if not bits_equal(alone[name], got[name]) and (alone[name].shape != got[name].shape or alone[name].dtype != got[name].dtype or not is_float(got[name].dtype) or not np.allclose(
-                alone[name].astype(np.float64), got[name].astype(np.float64), 1e-2, 1e-2, equal_nan=True)):
+        if not bits_equal(alone[name], got[name]) and (alone[name].shape != got[name].shape or alone[name].dtype
+                                                       != got[name].dtype or not is_float(got[name].dtype) or
+                                                       not np.allclose(alone[name].astype(np.float64), got[name].astype(
+                                                           np.float64), 1e-2, 1e-2, equal_nan=True)):
             step = next(s for s in steps if name in s.outputs)
-            return Difference(step, "ends", "", f"{name}: {got[name].ravel()[:8]} where all values are outputs, {alone[name].ravel()[:8]} where only the ends are", {})
+            return Difference(
+                step, "ends", "",
+                f"{name}: {got[name].ravel()[:8]} where all values are outputs, {alone[name].ravel()[:8]} where only the ends are",
+                {})
     return None

@@ -4,14 +4,22 @@ import numpy as np
 
 from draw import is_float
 
-ROUNDINGS = 64                  # of the type, that two right ways of computing may differ by: relative, and relative to the largest number that enters a sum
-TERMS = 128                     # of a sum with so many more numbers the roundings grow: what is added up is as large as they are many, in a random walk
+# of the type, that two right ways of computing may differ by: relative, and relative to the largest number that enters
+# a sum
+ROUNDINGS = 64
+# of a sum with so many more numbers the roundings grow: what is added up is as large as they are many, in a random walk
+TERMS = 128
 ROUNDINGS_HALF = 6              # the same for types of 16 bits and less, where intermediate results are wider
-EXACT = {"Identity", "Cast", "CastLike", "BitCast", "Abs", "Neg", "Relu", "Ceil", "Floor", "Round", "Sign", "Where", "Max", "Min", "Clip", "Transpose", "Reshape", "Concat", "Slice", "Gather", "Pad", "Add",
-         "Sub", "Mul", "ArgMax", "ArgMin", "Compress", "ConstantOfShape", "Constant", "DepthToSpace", "SpaceToDepth", "Dropout", "Expand", "EyeLike", "Flatten", "GatherElements", "GatherND", "OneHot", "Range",
-         "ReverseSequence", "Shape", "Size", "Split", "SplitToSequence", "Squeeze", "Unsqueeze", "Tile", "TopK", "Trilu", "Unique", "TensorScatter", "CenterCropPad", "MaxPool",
-         "GlobalMaxPool", "MaxUnpool", "ReduceMax", "ReduceMin", "Sqrt", "Div", "Optional"}
-RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}        # somebody's draw: of it types and shapes are compared
+EXACT = {
+    "Identity", "Cast", "CastLike", "BitCast", "Abs", "Neg", "Relu", "Ceil", "Floor", "Round", "Sign", "Where", "Max",
+    "Min", "Clip", "Transpose", "Reshape", "Concat", "Slice", "Gather", "Pad", "Add", "Sub", "Mul", "ArgMax", "ArgMin",
+    "Compress", "ConstantOfShape", "Constant", "DepthToSpace", "SpaceToDepth", "Dropout", "Expand", "EyeLike",
+    "Flatten", "GatherElements", "GatherND", "OneHot", "Range", "ReverseSequence", "Shape", "Size", "Split",
+    "SplitToSequence", "Squeeze", "Unsqueeze", "Tile", "TopK", "Trilu", "Unique", "TensorScatter", "CenterCropPad",
+    "MaxPool", "GlobalMaxPool", "MaxUnpool", "ReduceMax", "ReduceMin", "Sqrt", "Div", "Optional"
+}
+# somebody's draw: of it types and shapes are compared
+RANDOM = {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 RECURRENT = {"RNN", "GRU", "LSTM"}                              # each step takes over the roundings of those before
 
 
@@ -37,7 +45,8 @@ def differences(op, each, inputs, got, want):
         return np.zeros(got.shape, bool)
     if got.dtype.kind == "c":
         x, y = got.astype(np.complex128), want.astype(np.complex128)
-        return ~((np.abs(x - y) <= 64 * np.finfo(got.dtype).eps * (1 + largest([want]))) | (np.isnan(x) & np.isnan(y)) | (x == y))
+        return ~((np.abs(x - y) <= 64 * np.finfo(got.dtype).eps * (1 + largest([want]))) | (np.isnan(x) & np.isnan(y)) |
+                 (x == y))
     if not is_float(got.dtype):
         return np.asarray(got != want)
     x, y = got.astype(np.float64), want.astype(np.float64)
@@ -48,6 +57,7 @@ def differences(op, each, inputs, got, want):
     if op in RECURRENT and inputs and inputs[0].ndim > 1:
         rounding *= max(1, *inputs[0].shape[:2])
     rounding *= max([1, *(v.size / max(got.size, 1) / TERMS for v in inputs)])
-    scale = 1.0 if each else max(1.0, largest([want]), largest(i for i in inputs if is_float(i.dtype) or i.dtype.kind in "iu"))
+    scale = 1.0 if each else max(1.0, largest([want]),
+                                 largest(i for i in inputs if is_float(i.dtype) or i.dtype.kind in "iu"))
     near = np.isfinite(x) & np.isfinite(y) & (np.abs(x - y) <= rounding * (np.abs(y) + scale * (1 / 16 if each else 1)))
     return ~(same | near)

@@ -1,7 +1,10 @@
-"""Known disagreements: who is wrong, exactly when, and what the standard says. A row explains the elements that its condition names (True: all), where type and shape agree; else the whole output.
+"""Known disagreements: who is wrong, exactly when, and what the standard says. A row explains the elements that its
+condition names (True: all), where type and shape agree; else the whole output.
 
-A row never speaks against both peers: where they agree with each other and not with us it is not used, unless it brings a proof that neither can be taken at its word. To add one: the narrowest
-condition on attributes, types, values and version under which the peer is wrong, and the sentence that says who is right. `graphs.py --table` counts each row's use; one that explains nothing goes."""
+A row never speaks against both peers: where they agree with each other and not with us it is not used, unless it brings
+a proof that neither can be taken at its word. To add one: the narrowest condition on attributes, types, values and
+version under which the peer is wrong, and the sentence that says who is right. `graphs.py --table` counts each row's
+use; one that explains nothing goes."""
 import copy
 import re
 from dataclasses import dataclass
@@ -15,7 +18,8 @@ from onnx import helper, numpy_helper
 from recurrent import recurrence
 from table import EACH
 
-ORT, REF, EITHER, INFERENCE = "onnxruntime", "reference", "either", "the standard's shape inference"        # either: inference as well
+# either: inference as well
+ORT, REF, EITHER, INFERENCE = "onnxruntime", "reference", "either", "the standard's shape inference"
 
 
 @dataclass
@@ -30,7 +34,9 @@ class Case:
     want: list
     peer: str
     index: int                  # of the output
-    other: str                  # where they differ, the other peer gives what "we" do, what the "peer" does, or "neither"; "none": it does not run this
+    # where they differ, the other peer gives what "we" do, what the "peer" does, or "neither"; "none": it does not run
+    # this
+    other: str
 
 
 @dataclass
@@ -86,18 +92,21 @@ def results(c):
 
 
 def ours_is(c, exact, may=None):
-    """Our result is this, which the text's formula gives in double precision, within `may`, else as any two right ways: by element, or the whole where the peer's shape is another. NaN is any integer."""
+    """Our result is this, which the text's formula gives in double precision, within `may`, else as any two right ways:
+    by element, or the whole where the peer's shape is another. NaN is any integer."""
     g = c.got[c.index]
     if g.shape != exact.shape:
         return False
     with np.errstate(all="ignore"):
-        near = np.abs(g.astype(np.float64) - exact) <= may if may is not None else ~differences(c.step.name, c.step.name in EACH, [v for v in c.inputs if v is not None], g, exact.astype(g.dtype))
+        near = np.abs(g.astype(np.float64) - exact) <= may if may is not None else ~differences(
+            c.step.name, c.step.name in EACH, [v for v in c.inputs if v is not None], g, exact.astype(g.dtype))
     near |= np.isnan(exact) & (np.isnan(g.astype(np.float64)) | (not is_float(g.dtype)))
     return bool(near.all()) if of_shape(c) or c.peer == INFERENCE else near
 
 
 def gives(c, peer, dtype):
-    """What a peer makes of the same node in another precision, all floats that enter in this type; None where it refuses."""
+    """What a peer makes of the same node in another precision, all floats that enter in this type; None where it
+    refuses."""
     from peers import PEERS                                     # who requests no peer needs none
     cast = lambda v: v.astype(dtype) if is_float(v.dtype) else v
     step = copy.deepcopy(c.step)
@@ -113,11 +122,14 @@ def arbiter(peer, dtype):
     """A peer gives ours where the numbers that enter are of this type, another than theirs."""
     def agrees(c):
         g = c.got[c.index]
-        if not (is_float(g.dtype) or g.dtype.kind == "c") or all(v.dtype == dtype for v in c.values.values() if is_float(v.dtype)):
+        if not (is_float(g.dtype) or g.dtype.kind == "c") or all(v.dtype == dtype
+                                                                 for v in c.values.values() if is_float(v.dtype)):
             return False
         its = gives(c, peer, dtype)
         coarse = g.dtype if g.dtype.kind == "c" or step_of(g.dtype) > step_of(dtype) else np.dtype(dtype)
-        off = None if its is None or is_float(its.dtype) != is_float(g.dtype) else differences(c.step.name, c.step.name in EACH, [v for v in c.inputs if v is not None], g.astype(coarse), its.astype(coarse))
+        off = None if its is None or is_float(its.dtype) != is_float(g.dtype) else differences(
+            c.step.name, c.step.name in EACH, [v for v in c.inputs
+                                               if v is not None], g.astype(coarse), its.astype(coarse))
         return False if off is None else not off.any() if of_shape(c) else ~off
     return agrees
 
@@ -155,10 +167,12 @@ def reduced(c, f):
 
 
 def same_row(c, f):
-    """Does f hold of any number of the row, along the axis or, of a Softmax before 13, all that follow, that an element of the result comes from?"""
+    """Does f hold of any number of the row, along the axis or, of a Softmax before 13, all that follow, that an element
+    of the result comes from?"""
     x, arg = f(c.inputs[0].astype(np.float64)), c.step.op.startswith("Arg")
     axis = c.attributes.get("axis", 0 if arg else 1 if c.versions[""] < 13 else -1)
-    return x.any(axis if arg or c.versions[""] > 12 else tuple(range(axis % x.ndim, x.ndim)), keepdims=not arg or bool(c.attributes.get("keepdims", 1)))
+    return x.any(axis if arg or c.versions[""] > 12 else tuple(range(axis % x.ndim, x.ndim)), keepdims=not arg or
+                 bool(c.attributes.get("keepdims", 1)))
 
 
 def scattered(c):
@@ -175,13 +189,15 @@ def nan_stays(c):
     """NaN enters what this element is made of, and our result is NaN."""
     if not floats(c):
         return False
-    lost = (scattered(c) if c.step.op.startswith("Scatter") else reduced(c, lambda x, axes, keep: np.isnan(x).any(axes, keepdims=keep)) if c.step.op.startswith("Reduce")
+    lost = (scattered(c) if c.step.op.startswith("Scatter") else
+            reduced(c, lambda x, axes, keep: np.isnan(x).any(axes, keepdims=keep)) if c.step.op.startswith("Reduce")
             else np.logical_or.reduce(np.broadcast_arrays(*[np.isnan(v) for v in floats(c)])))
     return lost & np.isnan(results(c)[0])
 
 
 def narrow(c):
-    """In double precision the peer is right to single precision, and computed in it: its number is one of single precision, or the other peer has ours."""
+    """In double precision the peer is right to single precision, and computed in it: its number is one of single
+    precision, or the other peer has ours."""
     g, w = results(c)
     if c.got[c.index].dtype != np.float64:
         return False
@@ -195,24 +211,33 @@ def rough(c):
 
 
 def flat(c):
-    """What is normalised has so small a deviation that the rounding of its mean shows: as far as a sum of so many numbers may be off."""
+    """What is normalised has so small a deviation that the rounding of its mean shows: as far as a sum of so many
+    numbers may be off."""
     if c.index or c.step.op == "BatchNormalization" and not c.attributes.get("training_mode"):
         return False
     g, w = results(c)
-    x, scale, of_row = c.inputs[0].astype(np.float64), np.abs(c.inputs[1].astype(np.float64)), c.step.op == "LayerNormalization"
-    axes = tuple(range(c.attributes.get("axis", -1) % x.ndim, x.ndim) if of_row else [a for a in range(x.ndim) if a > 1 or a == 0 and c.step.op == "BatchNormalization"])
+    x, scale, of_row = c.inputs[0].astype(np.float64), np.abs(c.inputs[1].astype(
+        np.float64)), c.step.op == "LayerNormalization"
+    axes = tuple(
+        range(c.attributes.get("axis", -1) % x.ndim, x.ndim
+              ) if of_row else [a for a in range(x.ndim) if a > 1 or a == 0 and c.step.op == "BatchNormalization"])
     variance = x.var(axes, keepdims=True)
-    steepness = (scale if of_row else scale.reshape(-1, *[1] * (x.ndim - 2))) / np.sqrt(variance + c.attributes.get("epsilon", 1e-5))
+    steepness = (scale if of_row else scale.reshape(-1, *[1] *
+                                                    (x.ndim - 2))) / np.sqrt(variance +
+                                                                             c.attributes.get("epsilon", 1e-5))
     return np.abs(g - w) <= step_of(c.inputs[0].dtype) * largest([x]) * x.size / max(variance.size, 1) * steepness
 
 
 def cancelled(c):
-    """The formula in double precision gives ours, as far as the rounding of the mean lets it, and is farther from the peer's, or as near as that."""
+    """The formula in double precision gives ours, as far as the rounding of the mean lets it, and is farther from the
+    peer's, or as near as that."""
     g, w = results(c)
     x, axes = c.inputs[0].astype(np.float64), tuple(c.attributes.get("axes", (0, 2, 3)))
     deviation = np.sqrt(x.var(axes, keepdims=True)) + 1e-9
     exact = (x - x.mean(axes, keepdims=True)) / deviation
-    off, others, may = np.abs(g - exact), np.abs(w - exact), 64 * step_of(c.inputs[0].dtype) * (1 + largest([x]) / deviation)
+    off, others, may = np.abs(g -
+                              exact), np.abs(w -
+                                             exact), 64 * step_of(c.inputs[0].dtype) * (1 + largest([x]) / deviation)
     return (off <= may) & ((others <= may) | ~(others <= off))
 
 
@@ -228,28 +253,34 @@ def along(c, v):
 
 
 def quantised(c):
-    """x / scale + zero within the type, rounded once; the quotient as precise as `precision` or else the scale's type."""
+    """x / scale + zero within the type, rounded once; the quotient as precise as `precision` or else the scale's
+    type."""
     t = c.got[0].dtype
-    precision = helper.tensor_dtype_to_np_dtype(c.attributes["precision"]) if c.attributes.get("precision") else c.inputs[1].dtype
+    precision = helper.tensor_dtype_to_np_dtype(
+        c.attributes["precision"]) if c.attributes.get("precision") else c.inputs[1].dtype
     step = step_of(precision if precision.itemsize > 1 else np.float32)
     zero = along(c, c.inputs[2]) if len(c.inputs) > 2 and c.inputs[2] is not None else 0.0
     i, quotient = (finfo if is_float(t) else iinfo)(t), c.inputs[0].astype(np.float64) / along(c, c.inputs[1])
     with np.errstate(invalid="ignore"):
-        may = 2 * step * np.abs(quotient) + (step_of(t) * np.abs(quotient) + float(i.smallest_subnormal) if is_float(t) else 0.5)
+        may = 2 * step * np.abs(quotient) + (step_of(t) * np.abs(quotient) +
+                                             float(i.smallest_subnormal) if is_float(t) else 0.5)
     return ours_is(c, np.clip(quotient + zero, float(i.min), float(i.max)), may)
 
 
 def multiplied(c):
     """The product of quantised matrices, rounded once; scales and zero points of b may be those of columns."""
-    a, b = ((v.astype(np.float64) - zero.astype(np.float64)) * scale.astype(np.float64) for v, scale, zero in (c.inputs[:3], c.inputs[3:6]))
+    a, b = ((v.astype(np.float64) - zero.astype(np.float64)) * scale.astype(np.float64)
+            for v, scale, zero in (c.inputs[:3], c.inputs[3:6]))
     t, exact = c.got[0].dtype, a @ b / c.inputs[6].astype(np.float64)
     i = (finfo if is_float(t) else iinfo)(t)
-    may = 64 * step_of(np.float32) * np.abs(exact) + (step_of(t) * np.abs(exact) + float(i.smallest_subnormal) if is_float(t) else 0.5)
+    may = 64 * step_of(np.float32) * np.abs(exact) + (step_of(t) * np.abs(exact) +
+                                                      float(i.smallest_subnormal) if is_float(t) else 0.5)
     return ours_is(c, np.clip(exact + c.inputs[7].astype(np.float64), float(i.min), float(i.max)), may)
 
 
 def running(c):
-    """LRN whose sum is that of the window before, plus what enters, minus what leaves: off by roundings of the largest square."""
+    """LRN whose sum is that of the window before, plus what enters, minus what leaves: off by roundings of the largest
+    square."""
     g, w = results(c)
     alpha, beta, size = c.attributes.get("alpha", 1e-4), c.attributes.get("beta", 0.75), c.attributes["size"]
     with np.errstate(all="ignore"):
@@ -267,7 +298,9 @@ def lost_logarithm(c):
     """log of a quotient that was rounded: what is lost grows with its smallness."""
     g, w = results(c)
     with np.errstate(over="ignore"):
-        return np.abs(np.exp(w) - np.exp(g)) <= 4 * step_of(c.got[0].dtype) * np.exp(g) + 4 * float(finfo(c.got[0].dtype).smallest_subnormal)
+        return np.abs(
+            np.exp(w) -
+            np.exp(g)) <= 4 * step_of(c.got[0].dtype) * np.exp(g) + 4 * float(finfo(c.got[0].dtype).smallest_subnormal)
 
 
 def beyond_range(c):
@@ -276,13 +309,17 @@ def beyond_range(c):
         return False
     i, lost = finfo(c.got[0].dtype), [(v == 0) | ~np.isfinite(v) for v in results(c)]
     large = reduced(c, lambda x, axes, keep: np.prod(np.maximum(np.abs(x), 1), axes, keepdims=keep)) > float(i.max)
-    small = reduced(c, lambda x, axes, keep: np.prod(np.where(x == 0, 1, np.minimum(np.abs(x), 1)), axes, keepdims=keep)) < float(i.smallest_normal)
+    small = reduced(
+        c, lambda x, axes, keep: np.prod(np.where(x == 0, 1, np.minimum(np.abs(x), 1)), axes, keepdims=keep)) < float(
+            i.smallest_normal)
     return (large | small) & (lost[0] | lost[1])
 
 
 def cancelled_sum(c):
-    """The logarithm of a sum that is as near to the other as the roundings of one order or another let it be; it is negative where they are larger."""
-    may = 2 * c.inputs[0].size / max(c.got[0].size, 1) * step_of(c.got[0].dtype) * reduced(c, lambda x, axes, keep: np.abs(x).sum(axes, keepdims=keep))
+    """The logarithm of a sum that is as near to the other as the roundings of one order or another let it be; it is
+    negative where they are larger."""
+    may = 2 * c.inputs[0].size / max(c.got[0].size, 1) * step_of(c.got[0].dtype) * reduced(
+        c, lambda x, axes, keep: np.abs(x).sum(axes, keepdims=keep))
     with np.errstate(all="ignore"):
         sums = [np.where(np.isnan(v), 0, np.exp(v)) for v in results(c)]
         return np.isfinite(may) & (np.abs(sums[0] - sums[1]) <= may)
@@ -301,7 +338,8 @@ def same_number(c):
     """Two texts of one number, to the eight digits that one of single precision has here."""
     if c.got[0].dtype != object or not is_float(c.inputs[0].dtype):
         return False
-    read = lambda a: np.array([float(text) for text in a.ravel()]).reshape(a.shape).astype(c.inputs[0].dtype).astype(np.float64)
+    read = lambda a: np.array([float(text)
+                               for text in a.ravel()]).reshape(a.shape).astype(c.inputs[0].dtype).astype(np.float64)
     g, w = read(c.got[0]), read(c.want[0])
     return np.isclose(g, w, 1e-7, 0, equal_nan=True)
 
@@ -333,7 +371,8 @@ def outside_power(c):
 def rounded_to_bits(c):
     """A float that becomes an integer of few bits."""
     t = c.got[0].dtype.name
-    return t in ("int4", "uint4", "int2", "uint2") and is_float(c.inputs[0].dtype) and (np.subtract(*results(c)) + 1) % 2 ** int(t[-1]) <= 2
+    return t in ("int4", "uint4", "int2", "uint2") and is_float(
+        c.inputs[0].dtype) and (np.subtract(*results(c)) + 1) % 2**int(t[-1]) <= 2
 
 
 def overflows(c):
@@ -341,7 +380,8 @@ def overflows(c):
     t, x = c.got[0].dtype, c.inputs[0].astype(np.float64)
     if t.kind not in "iu":
         return False
-    return float(np.prod(np.abs(np.where(x == 0, 1, x)))) >= float(np.iinfo(t).max) if c.step.op == "ReduceProd" else float(np.sum(x ** 2)) > float(np.iinfo(t).max)
+    return float(np.prod(np.abs(np.where(x == 0, 1, x)))) >= float(
+        np.iinfo(t).max) if c.step.op == "ReduceProd" else float(np.sum(x**2)) > float(np.iinfo(t).max)
 
 
 def not_positive(c):
@@ -349,7 +389,7 @@ def not_positive(c):
 
 
 def beyond_double(c):
-    return integers(c) and np.maximum(*np.broadcast_arrays(*[np.abs(v.astype(np.float64)) for v in c.inputs])) > 2.0 ** 53
+    return integers(c) and np.maximum(*np.broadcast_arrays(*[np.abs(v.astype(np.float64)) for v in c.inputs])) > 2.0**53
 
 
 # ---- windows ----
@@ -358,7 +398,8 @@ def window(c):
     """Of a pooling or convolution: for each axis its length, span, stride, dilation."""
     lengths = c.inputs[0].shape[2:]
     kernel = c.attributes.get("kernel_shape") or c.inputs[1].shape[2:]
-    strides, dilations = c.attributes.get("strides") or [1] * len(kernel), c.attributes.get("dilations") or [1] * len(kernel)
+    strides, dilations = c.attributes.get("strides") or [1] * len(kernel), c.attributes.get(
+        "dilations") or [1] * len(kernel)
     return [(n, (k - 1) * d + 1, s, d) for n, k, s, d in zip(lengths, kernel, strides, dilations)]
 
 
@@ -369,7 +410,8 @@ def pooled(c):
     """The windows' largest, mean or norm; the places of the largest. Windows and padding are those of the text."""
     x, auto, dims = c.inputs[0], c.attributes.get("auto_pad", b"NOTSET"), c.inputs[0].ndim - 2
     pads = c.attributes.get("pads") or [0] * 2 * dims
-    axes = []                                                   # of each the windows' places, and how many of each are counted though they are padding
+    # of each the windows' places, and how many of each are counted though they are padding
+    axes = []
     for k, (n, span, s, d) in enumerate(window(c)):
         before, behind = (pads[k], pads[k + dims]) if auto == b"NOTSET" else (0, 0)
         count = (n + before + behind - span) // s + 1
@@ -381,9 +423,11 @@ def pooled(c):
             total = max((count - 1) * s + span - n, 0)
             before = total // 2 if auto == b"SAME_UPPER" else -(-total // 2)
             behind = total - before
-        axes.append([(p[(p >= 0) & (p < n)], ((p >= -before) & (p < n + behind)).sum()) for p in (np.arange(0, span, d) + s * i - before for i in range(count))])
+        axes.append([(p[(p >= 0) & (p < n)], ((p >= -before) & (p < n + behind)).sum())
+                     for p in (np.arange(0, span, d) + s * i - before for i in range(count))])
     every, exact = tuple(range(2, x.ndim)), np.zeros((*x.shape[:2], *map(len, axes)))
-    if c.index == 1:                                            # what lies at the places must be the largest; columns first: the first axis is the fastest
+    # what lies at the places must be the largest; columns first: the first axis is the fastest
+    if c.index == 1:
         order = x if not c.attributes.get("storage_order") else x.transpose(0, 1, *reversed(every))
         inside = ((c.got[1] >= 0) & (c.got[1] < x.size)).all()
         return bool(inside and (order.ravel()[c.got[1]] == c.got[0]).all())
@@ -391,19 +435,25 @@ def pooled(c):
         spots, counts = zip(*[axis[i] for axis, i in zip(axes, at)])
         part, p = x.astype(np.float64)[np.ix_(*map(range, x.shape[:2]), *spots)], c.attributes.get("p", 2)
         of = np.prod(counts) if c.attributes.get("count_include_pad") else part[0, 0].size if part.size else 1
-        exact[(..., *at)] = part.max(every) if c.step.op == "MaxPool" else part.sum(every) / of if c.step.op == "AveragePool" else (np.abs(part) ** p).sum(every) ** (1 / p)
+        exact[(..., *at)] = part.max(
+            every) if c.step.op == "MaxPool" else part.sum(every) / of if c.step.op == "AveragePool" else (
+                np.abs(part)**p).sum(every)**(1 / p)
     return ours_is(c, exact)
 
 
 def spread_out(c):
-    """ConvTranspose: every number times the kernel, added up at its place; what lies outside of the result's size is cut off, or 0."""
+    """ConvTranspose: every number times the kernel, added up at its place; what lies outside of the result's size is
+    cut off, or 0."""
     x, w, bias = (None if v is None else v.astype(np.float64) for v in [*c.inputs, None][:3])
     a, dims, group = c.attributes, x.ndim - 2, c.attributes.get("group", 1)
-    extra, pads, sizes, auto = a.get("output_padding") or [0] * dims, a.get("pads") or [0] * 2 * dims, a.get("output_shape"), a.get("auto_pad", b"NOTSET")
-    axes = []                                                   # of each the size, the first window's place, stride and dilation
+    extra, pads, sizes, auto = a.get("output_padding") or [0] * dims, a.get("pads") or [0] * 2 * dims, a.get(
+        "output_shape"), a.get("auto_pad", b"NOTSET")
+    # of each the size, the first window's place, stride and dilation
+    axes = []
     for k, (n, span, s, d) in enumerate(window(c)):
         whole = s * (n - 1) + extra[k] + span
-        size = sizes[k] if sizes else n * s if same(c) else whole - (pads[k] + pads[k + dims] if auto == b"NOTSET" else 0)
+        size = sizes[k] if sizes else n * s if same(c) else whole - (pads[k] +
+                                                                     pads[k + dims] if auto == b"NOTSET" else 0)
         total = max(whole - size, 0)
         before = pads[k] if auto == b"NOTSET" and not sizes else total // 2 if auto == b"SAME_UPPER" else -(-total // 2)
         axes.append((size, before, s, d))
@@ -435,7 +485,8 @@ def inserted_at_end(c):
 def declared_otherwise(c):
     """A body declares other sizes of a state than it begins with."""
     states = c.attributes["body"].input[2:]
-    return any([d.dim_value for d in s.type.tensor_type.shape.dim] != list(v.shape) for s, v in zip(states, c.inputs[2:]) if v is not None)
+    return any([d.dim_value for d in s.type.tensor_type.shape.dim] != list(v.shape)
+               for s, v in zip(states, c.inputs[2:]) if v is not None)
 
 
 def blended(c):
@@ -459,7 +510,8 @@ def normalised(c):
     fold = (lambda word: word) if c.attributes.get("is_case_sensitive") else str.lower
     stop = {fold(word.decode()) for word in c.attributes.get("stopwords", [])}
     change = {b"LOWER": str.lower, b"UPPER": str.upper, b"NONE": str}[c.attributes.get("case_change_action", b"NONE")]
-    return c.got[0].ravel().tolist() == ([change(word) for word in c.inputs[0].ravel() if fold(word) not in stop] or [""])
+    return c.got[0].ravel().tolist() == ([change(word) for word in c.inputs[0].ravel() if fold(word) not in stop] or
+                                         [""])
 
 
 def starts_before_first(c):
@@ -471,11 +523,13 @@ def starts_before_first(c):
 
 def ends_at_most(c):
     """Backwards from a place to the largest number."""
-    return len(c.inputs) > 4 and c.inputs[4] is not None and any(step < 0 and end >= 2 ** 31 - 1 for end, step in zip(c.inputs[2], c.inputs[4]))
+    return len(c.inputs) > 4 and c.inputs[4] is not None and any(step < 0 and end >= 2**31 - 1
+                                                                 for end, step in zip(c.inputs[2], c.inputs[4]))
 
 
 def raw_product(c):
-    return not c.attributes.get("qk_matmul_output_mode") and len(c.step.nodes[0].output) > 3 and c.index == len(c.got) - 1
+    return not c.attributes.get("qk_matmul_output_mode") and len(
+        c.step.nodes[0].output) > 3 and c.index == len(c.got) - 1
 
 
 def two_classes(c):
@@ -504,7 +558,8 @@ def transformed(c):
 def in_a_row(c):
     """The same elements in a shape with a dimension less."""
     g, w = c.got[c.index], c.want[c.index]
-    return of_shape(c) and g.dtype == w.dtype and g.size == w.size and not differences(c.step.name, True, [], g.ravel(), w.ravel()).any()
+    return of_shape(c) and g.dtype == w.dtype and g.size == w.size and not differences(
+        c.step.name, True, [], g.ravel(), w.ravel()).any()
 
 
 def zero_member(c):
@@ -680,9 +735,11 @@ ROWS = [
 
 
 def explain(case, wrong):
-    """The first row that explains some of the elements that are wrong, and which; or None. wrong: None where type or shape differ, which a row explains as a whole."""
+    """The first row that explains some of the elements that are wrong, and which; or None. wrong: None where type or
+    shape differ, which a row explains as a whole."""
     for row in ROWS:
-        if re.fullmatch(row.op, case.step.name) and row.peer in (case.peer, EITHER) and (row.proof or case.other != "peer"):
+        if re.fullmatch(row.op, case.step.name) and row.peer in (case.peer, EITHER) and (row.proof or
+                                                                                         case.other != "peer"):
             covers = row.when(case)
             if wrong is None and np.ndim(covers) == 0 and covers:
                 return row, True
@@ -701,7 +758,8 @@ def sides_with(step, inputs, got, want, third, wrong):
 
 
 def remaining(wrong, case_of, said):
-    """What of `wrong` no row explains; None: type or shape differ, and no row says why. case_of: the Case, by what is left; said counts the rows."""
+    """What of `wrong` no row explains; None: type or shape differ, and no row says why. case_of: the Case, by what is
+    left; said counts the rows."""
     while wrong is None or wrong.any():
         row = explain(case_of(wrong), wrong)
         if not row:

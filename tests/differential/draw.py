@@ -1,6 +1,8 @@
-"""A graph that grows at random. Comes in: a seed and a version of the standard. Goes out: steps, each a node (or a few that only make sense together), and all values.
+"""A graph that grows at random. Comes in: a seed and a version of the standard. Goes out: steps, each a node (or a few
+that only make sense together), and all values.
 
-Values are known while the graph grows, because a peer runs each step at once (grow.py): operators.py draws what follows from types, shapes and values that are there."""
+Values are known while the graph grows, because a peer runs each step at once (grow.py): operators.py draws what follows
+from types, shapes and values that are there."""
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -74,7 +76,8 @@ def is_float(dtype):
 
 def is_plain(dtype):
     """A type that numpy brings itself."""
-    return dtype.kind != "V" and dtype not in map(np.dtype, (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2))
+    return dtype.kind != "V" and dtype not in map(np.dtype,
+                                                  (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.int2, ml_dtypes.uint2))
 
 
 class Draw:
@@ -119,7 +122,8 @@ class Draw:
     def types(self, op, k, domain="", output=False):
         s = self.schema(op, domain)
         formal = (s.outputs if output else s.inputs)[k]
-        texts = {c.type_param_str: c.allowed_type_strs for c in s.type_constraints}.get(formal.type_str, [formal.type_str])
+        texts = {c.type_param_str: c.allowed_type_strs
+                 for c in s.type_constraints}.get(formal.type_str, [formal.type_str])
         return [t for t in map(numpy_type, texts) if t is not None]
 
     def type(self, op, k=0, domain="", among=None):
@@ -132,7 +136,8 @@ class Draw:
     # ---- values ----
 
     def array(self, dtype, shape, low=None, high=None, calm=False):
-        """Random values of a type: within low..high, else small, among them special ones where the graph is hostile and `calm` is not requested."""
+        """Random values of a type: within low..high, else small, among them special ones where the graph is hostile and
+        `calm` is not requested."""
         dtype, r = np.dtype(dtype), self.rng
         if dtype == object:
             return np.array([self.pick(*WORDS) for _ in range(int(np.prod(shape)))], object).reshape(shape)
@@ -143,17 +148,21 @@ class Draw:
         if dtype.name == "float8_e8m0fnu":
             return np.exp2(r.integers(-3, 4, shape)).astype(dtype)
         if is_float(dtype):
-            x = r.random(shape) * (high - low) + low if low is not None else np.round(r.standard_normal(shape) * 4) / 2 if self.chance(0.2) else r.standard_normal(shape) * self.pick(1, 1, 3)
+            x = r.random(shape) * (high - low) + low if low is not None else np.round(
+                r.standard_normal(shape) *
+                4) / 2 if self.chance(0.2) else r.standard_normal(shape) * self.pick(1, 1, 3)
             if low is None and self.hostile and not calm:
                 x = np.where(r.random(shape) < 0.3, r.choice(SPECIAL, shape), x)
             with np.errstate(all="ignore"):
                 return np.asarray(x).astype(dtype)
-        least, most = (ml_dtypes.iinfo if dtype.kind == "V" or not is_plain(dtype) else np.iinfo)(dtype).min, (ml_dtypes.iinfo if dtype.kind == "V" or not is_plain(dtype) else np.iinfo)(dtype).max
+        least, most = (ml_dtypes.iinfo if dtype.kind == "V" or not is_plain(dtype) else np.iinfo)(dtype).min, (
+            ml_dtypes.iinfo if dtype.kind == "V" or not is_plain(dtype) else np.iinfo)(dtype).max
         least, most = int(least), int(most)
         x = r.integers(max(least, -5 if low is None else low), min(most, 9 if high is None else high) + 1, shape)
         if low is None and self.hostile and not calm:
             ends = np.array([least, most, most - 1, least + 1], object)
-            x = np.where(r.random(shape) < 0.2, np.asarray(ends[r.integers(0, 4, shape)], object), np.asarray(x, object))
+            x = np.where(
+                r.random(shape) < 0.2, np.asarray(ends[r.integers(0, 4, shape)], object), np.asarray(x, object))
         return np.array(x).astype(dtype)
 
     def add(self, array, constant=None):
@@ -174,11 +183,14 @@ class Draw:
         return self.add(np.array(values, dtype), self.chance(0.75))
 
     def tensor(self, types, rank=(0, 4), shape=None, fits=None, calm=False, reuse=0.65, low=None, high=None):
-        """One that is there, where there is one of such types and shape, or a new one. calm: finite, of moderate size."""
+        """One that is there, where there is one of such types and shape, or a new one. calm: finite, of moderate
+        size."""
         types = [np.dtype(t) for t in (types if isinstance(types, (list, tuple)) else [types])]
         if self.chance(reuse) and low is None:
-            found = [n for n, v in self.values.items() if v.dtype in types and rank[0] <= v.ndim <= rank[1] and (shape is None or v.shape == tuple(shape))
-                     and (not calm or is_calm(v)) and (fits is None or fits(v))]
+            found = [
+                n for n, v in self.values.items() if v.dtype in types and rank[0] <= v.ndim <= rank[1] and
+                (shape is None or v.shape == tuple(shape)) and (not calm or is_calm(v)) and (fits is None or fits(v))
+            ]
             if found:
                 return found[-1] if self.chance(0.4) else self.pick(*found)
         for _ in range(20):
@@ -203,7 +215,8 @@ class Draw:
             return self.tensor(types, fits=fits)
         shape = [1 if self.chance(0.25) else n for n in x.shape][self.int(0, x.ndim) if self.chance(0.4) else 0:]
         if self.chance(0.1):
-            shape = [self.pick(*SIZES) for _ in range(self.int(1, 2))] + shape if len(shape) == x.ndim and x.ndim < 4 else shape
+            shape = [self.pick(*SIZES)
+                     for _ in range(self.int(1, 2))] + shape if len(shape) == x.ndim and x.ndim < 4 else shape
         return self.new(self.pick(*types), shape)
 
     # ---- nodes ----
@@ -215,7 +228,10 @@ class Draw:
         inputs = list(inputs)
         while inputs and not inputs[-1]:
             inputs.pop()
-        return helper.make_node(op, [name or "" for name in inputs], names, domain=domain, name=f"n{len(self.steps)}_{next(self.count)}", **{k: v for k, v in attributes.items() if v is not None})
+        return helper.make_node(op, [name or "" for name in inputs], names, domain=domain,
+                                name=f"n{len(self.steps)}_{next(self.count)}",
+                                **{k: v
+                                   for k, v in attributes.items() if v is not None})
 
     def step(self, op, inputs, outputs=1, domain="", **attributes):
         n = self.node(op, inputs, outputs, domain, **attributes)
@@ -231,14 +247,19 @@ def is_calm(v):
 
 
 def model_of(versions, steps, values, constants, outputs, shapes=None):
-    """A model of these steps, versions by domain; what they use and do not make becomes its inputs, in order. shapes: those that are declared otherwise."""
+    """A model of these steps, versions by domain; what they use and do not make becomes its inputs, in order. shapes:
+    those that are declared otherwise."""
     made = {name for step in steps for n in step.nodes for name in n.output}
     used = list(dict.fromkeys(name for step in steps for name in step.inputs() if name not in made))
     initializers = [numpy_helper.from_array(values[name], name) for name in used if name in constants]
     inputs = [name for name in used if name not in constants]
-    ports = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(values[name].dtype), (shapes or {}).get(name, values[name].shape)) for name in inputs]
+    ports = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(values[name].dtype),
+                                      (shapes or {}).get(name, values[name].shape)) for name in inputs
+    ]
     ends = [onnx.ValueInfoProto(name=name) for name in outputs]
     graph = helper.make_graph([n for step in steps for n in step.nodes], "g", ports, ends, initializers)
     domains = dict.fromkeys(["", *(n.domain for step in steps for n in step.nodes)])
     ir = 14 if versions[""] > 27 else 13 if versions[""] > 24 else 11 if versions[""] > 22 else 10
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, versions[domain]) for domain in domains], ir_version=ir), inputs
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(domain, versions[domain]) for domain in domains],
+                             ir_version=ir), inputs

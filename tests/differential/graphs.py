@@ -1,10 +1,13 @@
-"""Random small graphs: do we, onnxruntime and the standard's reference evaluator agree? A difference that no row of disagreements.py explains is reduced to its smallest form and fails.
+"""Random small graphs: do we, onnxruntime and the standard's reference evaluator agree? A difference that no row of
+disagreements.py explains is reduced to its smallest form and fails.
 
     test_graphs.py                         the short run: fixed seeds, some graphs on the CPU
-    graphs.py --count 20000 --seed 8       a long one; --only Resize,Pad and --graph 123 look closer, --device cpu, --table counts per operator and per row of disagreements.py
+    graphs.py --count 20000 --seed 8       a long one; --only Resize,Pad and --graph 123 look closer, --device cpu,
+                                           --table counts per operator and per row of disagreements.py
     graphs.py --sizes                      the same graphs at several sizes in one session (sizes.py)
 
-Graphs are grown and run in a child: one that crashes or hangs is a finding, and the next graphs follow in another child."""
+Graphs are grown and run in a child: one that crashes or hangs is a finding, and the next graphs follow in another
+child."""
 import argparse
 import multiprocessing
 import os
@@ -36,11 +39,13 @@ def judge(args, seed, number, tell):
     d = grow(seed, number, args.only, said)
     device = "cpu" if args.cpu_every and number % args.cpu_every == 0 else args.device
     tell(("runs", number))
-    found = check_sizes(d, device, np.random.default_rng([seed, number, 1]), said) if args.sizes else check(d, device, number % 4 == 0, said)
+    found = check_sizes(d, device, np.random.default_rng([seed, number, 1]), said) if args.sizes else check(
+        d, device, number % 4 == 0, said)
     text = ""
     if found:
         tell(("is reduced", number))
-        text = written(*((d, found) if args.whole else shrink(d, found, device)), pathlib.Path(args.keep) / f"seed{seed}_graph{number}" if args.keep else None)
+        text = written(*((d, found) if args.whole else shrink(d, found, device)),
+                       pathlib.Path(args.keep) / f"seed{seed}_graph{number}" if args.keep else None)
     return said, text
 
 
@@ -55,7 +60,8 @@ def children(args, seed):
     first, last = (args.graph, args.graph + 1) if args.graph is not None else (args.first, args.first + args.count)
     while first < last:
         mine, its = multiprocessing.Pipe(duplex=False)
-        child = multiprocessing.get_context("fork").Process(target=work, args=(args, seed, first, min(last, first + 1000), its))
+        child = multiprocessing.get_context("fork").Process(target=work,
+                                                            args=(args, seed, first, min(last, first + 1000), its))
         child.start()
         its.close()
         doing = "starts"
@@ -70,7 +76,9 @@ def children(args, seed):
             child.join()
         if child.exitcode:
             end = f"graph {first} {doing}: ended by {signal.Signals(-child.exitcode).name if child.exitcode < 0 else child.exitcode}"
-            yield first, Counter({("not covered", "a peer crashed"): 1}) if doing == "grows" else Counter(), "" if doing == "grows" and child.exitcode < 0 else end
+            yield first, Counter({
+                ("not covered", "a peer crashed"): 1
+            }) if doing == "grows" else Counter(), "" if doing == "grows" and child.exitcode < 0 else end
             first += 1
 
 
@@ -93,15 +101,20 @@ def arguments(words):
 def report(args, said, graphs, wrong):
     if args.table:
         for what in ("drawn", "refused", "unfit", "error", "compared", "explained", "not covered"):
-            print(f"{what}:\n" + "\n".join(f"  {n:6d} {key[1]}" for key, n in said.most_common() if key[0] == what and n))
+            print(f"{what}:\n" + "\n".join(f"  {n:6d} {key[1]}"
+                                           for key, n in said.most_common() if key[0] == what and n))
         print("rows that explained nothing:\n" + "\n".join(f"         {row}" for row in ROWS if not said["explained", str(row)]))
         print("operators that were never compared: " + " ".join(name for name in TABLE if not said["compared", name] + said["within", name]))
     if args.sizes:
-        print(f"{said['at other sizes']} runs at other sizes compared, {said['at its sizes']} at the first, {said['errors of both']} refused with sizes built in, too")
+        print(
+            f"{said['at other sizes']} runs at other sizes compared, {said['at its sizes']} at the first, {said['errors of both']} refused with sizes built in, too"
+        )
     total = lambda what: sum(n for key, n in said.items() if key[0] == what)
     seen = sum(1 for name in TABLE if said["compared", name] + said["within", name])
     if not args.sizes:
-        print(f"{total('compared')} results of {seen} operators compared, {total('explained')} differences explained, {total('not covered')} graphs with what is not covered yet")
+        print(
+            f"{total('compared')} results of {seen} operators compared, {total('explained')} differences explained, {total('not covered')} graphs with what is not covered yet"
+        )
     print(f"{graphs - wrong} of {graphs} graphs right")
 
 

@@ -1,4 +1,5 @@
-"""A seed -> a random graph of 1 to 8 steps. Each step is run by a peer as soon as it is drawn: what all peers refuse does not enter, so a graph is one that somebody runs."""
+"""A seed -> a random graph of 1 to 8 steps. Each step is run by a peer as soon as it is drawn: what all peers refuse
+does not enter, so a graph is one that somebody runs."""
 from collections import Counter
 
 import numpy as np
@@ -21,7 +22,8 @@ def split_name(full):
 
 
 def operators_of(d, only=None):
-    """Names that are operators in the graph's versions. Those that the standard does not have at all are others' own."""
+    """Names that are operators in the graph's versions. Those that the standard does not have at all are others'
+    own."""
     out = []
     for name in TABLE:
         domain, op = split_name(name)

@@ -27,9 +27,13 @@ UNDRAWN = {
 def registry():
     """Full names of all operators that we have."""
     rows = (pathlib.Path(__file__).parents[2] / "frontend" / "ops" / "ops.def").read_text()
-    return {f"{domain}.{name}" if domain else name for domain, name in re.findall(r'^OPERATOR\("([^"]*)",\s*"(\w+)"', rows, re.MULTILINE)}
+    return {
+        f"{domain}.{name}" if domain else name
+        for domain, name in re.findall(r'^OPERATOR\("([^"]*)",\s*"(\w+)"', rows, re.MULTILINE)
+    }
 
 
 def not_drawn():
-    """Operators of the registry that are neither drawn nor have a reason, and names of the two lists that the registry lacks."""
+    """Operators of the registry that are neither drawn nor have a reason, and names of the two lists that the registry
+    lacks."""
     return sorted(registry() ^ (TABLE.keys() | UNDRAWN.keys()))

@@ -8,13 +8,17 @@ from table import operator, proto_type
 
 # ---- element by element ----
 
-@operator("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Identity", "IsInf", "IsNaN", "Log", "Neg", "Not", "Reciprocal", "Relu",
-          "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "Mish", "HardSwish", "BitwiseNot", "Celu", "Elu", "Selu", "LeakyRelu", "HardSigmoid",
-          "ThresholdedRelu", "Shrink", "Gelu", "Swish", each=True)
+
+@operator("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor",
+          "Identity", "IsInf", "IsNaN", "Log", "Neg", "Not", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin",
+          "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "Mish", "HardSwish", "BitwiseNot", "Celu", "Elu",
+          "Selu", "LeakyRelu", "HardSigmoid", "ThresholdedRelu", "Shrink", "Gelu", "Swish", each=True)
 def unary(d, op):
     a = lambda: d.some(float(d.pick(0.1, 0.5, 1.0, 1.5, 2.0)))
-    more = {"Celu": ("alpha",), "Elu": ("alpha",), "Selu": ("alpha", "gamma"), "LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta"), "ThresholdedRelu": ("alpha",), "Shrink": ("bias", "lambd"),
-            "Swish": ("alpha",)}
+    more = {
+        "Celu": ("alpha", ), "Elu": ("alpha", ), "Selu": ("alpha", "gamma"), "LeakyRelu": ("alpha", ), "HardSigmoid":
+        ("alpha", "beta"), "ThresholdedRelu": ("alpha", ), "Shrink": ("bias", "lambd"), "Swish": ("alpha", )
+    }
     attributes = {name: a() for name in more.get(op, ())}
     if op == "Gelu":
         attributes["approximate"] = d.some(d.pick("none", "tanh"))
@@ -23,8 +27,8 @@ def unary(d, op):
     return d.step(op, [d.tensor(d.type(op))], **attributes)
 
 
-@operator("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mod", "BitShift", "PRelu",
-          "StringConcat", each=True)
+@operator("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less", "GreaterOrEqual",
+          "LessOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mod", "BitShift", "PRelu", "StringConcat", each=True)
 def binary(d, op):
     t = d.type(op)
     kinds = d.types(op, 1) if op == "Pow" and d.opset >= 12 else [t]
@@ -40,7 +44,8 @@ def binary(d, op):
         y = d.new(t, shape)
     else:
         y = d.broadcast(x)
-    return d.step(op, [x, y], fmod=1 if op == "Mod" and (is_float(t) or d.chance()) else None, direction=d.pick("LEFT", "RIGHT") if op == "BitShift" else None)
+    return d.step(op, [x, y], fmod=1 if op == "Mod" and (is_float(t) or d.chance()) else None,
+                  direction=d.pick("LEFT", "RIGHT") if op == "BitShift" else None)
 
 
 @operator("Max", "Min", "Mean", "Sum", each=True)
@@ -70,20 +75,31 @@ def cast(d, op):
     to = d.pick(*[t for t in d.types(op, 0 if op == "Cast" else 1, output=op == "Cast")])
     x = d.tensor(d.type(op))
     if d.values[x].dtype == object:                             # text that is a number
-        x = d.add(np.array([d.pick("1", "-2", "0.5", "3.25", "1e2", "NaN", "INF", "-INF") if is_float(to) else d.pick("0", "1", "7", "100") for _ in range(d.int(1, 5))], object))
+        x = d.add(
+            np.array([
+                d.pick("1", "-2", "0.5", "3.25", "1e2", "NaN", "INF", "-INF") if is_float(to) else d.pick(
+                    "0", "1", "7", "100") for _ in range(d.int(1, 5))
+            ], object))
     saturate = d.some(d.int(0, 1)) if d.opset >= 19 else None
     way = d.some(d.pick("up", "down", "nearest")) if d.opset >= 24 and to.name == "float8_e8m0fnu" else None
-    return d.step(op, [x], to=proto_type(to), saturate=saturate, round_mode=way) if op == "Cast" else d.step(op, [x, d.new(to, (2,))], saturate=saturate, round_mode=way)
+    return d.step(op, [x], to=proto_type(to), saturate=saturate, round_mode=way) if op == "Cast" else d.step(
+        op, [x, d.new(to, (2, ))], saturate=saturate, round_mode=way)
 
 
 @operator("BitCast", each=True)
 def bit_cast(d, op):
     x = d.tensor(d.type(op))
-    return d.step(op, [x], to=proto_type(d.pick(*[t for t in d.types(op, 0) if bits_of(t) == bits_of(d.values[x].dtype) and (t != bool or d.values[x].dtype == bool)])))
+    return d.step(
+        op, [x], to=proto_type(
+            d.pick(*[
+                t for t in d.types(op, 0)
+                if bits_of(t) == bits_of(d.values[x].dtype) and (t != bool or d.values[x].dtype == bool)
+            ])))
 
 
 def bits_of(dtype):
-    return 4 if "4" in dtype.name and dtype.itemsize == 1 and "8" not in dtype.name else 2 if dtype.name in ("int2", "uint2") else 8 * dtype.itemsize
+    return 4 if "4" in dtype.name and dtype.itemsize == 1 and "8" not in dtype.name else 2 if dtype.name in (
+        "int2", "uint2") else 8 * dtype.itemsize
 
 
 @operator("Dropout")
@@ -92,7 +108,9 @@ def dropout(d, op):
     outputs = [True, d.chance() and d.opset >= 10]
     if d.opset < 12:
         return d.step(op, [x], outputs[:1 + outputs[1]], ratio=d.some(0.3))
-    return d.step(op, [x, d.some(d.add(np.array(0.3).astype(d.pick(*d.types(op, 1))))), d.some(d.add(np.array(False)), 0.3)], outputs[:1 + outputs[1]], seed=d.some(7, 0.2))
+    return d.step(
+        op, [x, d.some(d.add(np.array(0.3).astype(d.pick(*d.types(op, 1))))),
+             d.some(d.add(np.array(False)), 0.3)], outputs[:1 + outputs[1]], seed=d.some(7, 0.2))
 
 
 # ---- of chance ----
@@ -118,15 +136,19 @@ def bernoulli(d, op):
 
 @operator("Multinomial")
 def multinomial(d, op):
-    return d.step(op, [d.new(d.type(op), (d.pick(1, 3), d.pick(1, 2, 4)), -3, 0)], sample_size=d.some(d.pick(1, 5)), **chances(d, op, d.types(op, 0, output=True)))
+    return d.step(op, [d.new(d.type(op), (d.pick(1, 3), d.pick(1, 2, 4)), -3, 0)], sample_size=d.some(d.pick(1, 5)),
+                  **chances(d, op, d.types(op, 0, output=True)))
 
 
 # ---- along axes ----
 
-@operator("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare")
+
+@operator("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
+          "ReduceProd", "ReduceSum", "ReduceSumSquare")
 def reduce(d, op):
     t = d.type(op)
-    x = d.tensor(t, (0, 5), fits=(lambda v: v.size) if op == "ReduceMean" and t.kind in "iu" else None)       # the mean of no integers is not defined
+    # the mean of no integers is not defined
+    x = d.tensor(t, (0, 5), fits=(lambda v: v.size) if op == "ReduceMean" and t.kind in "iu" else None)
     rank = d.values[x].ndim
     axes = d.rng.permutation(rank)[:d.int(0 if d.chance(0.2) else 1, rank)].tolist() if rank else []
     axes = [a - rank if d.opset >= 11 and d.chance(0.3) else a for a in axes]
@@ -139,13 +161,15 @@ def reduce(d, op):
 @operator("ArgMax", "ArgMin")
 def arg(d, op):
     x = d.tensor(d.type(op), (1, 4), fits=lambda v: v.size)
-    return d.step(op, [x], axis=d.some(d.axis(d.values[x].ndim)), keepdims=d.some(d.int(0, 1)), select_last_index=d.some(d.int(0, 1)) if d.opset >= 12 else None)
+    return d.step(op, [x], axis=d.some(d.axis(d.values[x].ndim)), keepdims=d.some(d.int(0, 1)),
+                  select_last_index=d.some(d.int(0, 1)) if d.opset >= 12 else None)
 
 
 @operator("CumSum", "CumProd")
 def cumulate(d, op):
     x = d.tensor(d.type(op), (1, 4), calm=True)
-    return d.step(op, [x, d.index(d.axis(d.values[x].ndim), d.pick(np.int32, np.int64))], exclusive=d.some(d.int(0, 1)), reverse=d.some(d.int(0, 1)))
+    return d.step(op, [x, d.index(d.axis(d.values[x].ndim), d.pick(np.int32, np.int64))], exclusive=d.some(d.int(0, 1)),
+                  reverse=d.some(d.int(0, 1)))
 
 
 @operator("Softmax", "LogSoftmax", "Hardmax")
@@ -239,7 +263,10 @@ def flatten(d, op):
 def squeeze(d, op):
     x = d.tensor(d.type(op), (0, 5), fits=lambda v: 1 in v.shape)
     ones = [k for k, n in enumerate(d.values[x].shape) if n == 1]
-    axes = [k - d.values[x].ndim if d.opset >= 11 and d.chance(0.3) else k for k in sorted(d.rng.permutation(ones)[:d.int(1, len(ones))].tolist())]
+    axes = [
+        k - d.values[x].ndim if d.opset >= 11 and d.chance(0.3) else k
+        for k in sorted(d.rng.permutation(ones)[:d.int(1, len(ones))].tolist())
+    ]
     if d.chance(0.2):
         return d.step(op, [x])
     return d.step(op, [x, d.index(axes)]) if d.opset >= 13 else d.step(op, [x], axes=axes)
@@ -294,7 +321,8 @@ def split(d, op):
     sizes = np.diff([0, *ends, n]).tolist()
     written = d.some(axis) if axis == 0 else axis
     if d.chance(0.7):
-        return d.step(op, [x, d.index(sizes)], parts, axis=written) if d.opset >= 13 else d.step(op, [x], parts, axis=written, split=sizes)
+        return d.step(op, [x, d.index(sizes)], parts, axis=written) if d.opset >= 13 else d.step(
+            op, [x], parts, axis=written, split=sizes)
     if d.opset >= 18:
         if not 0 < parts <= n or n - -(-n // parts) * (parts - 1) <= 0:
             raise Unfit
@@ -319,7 +347,13 @@ def slice_(d, op):
     named = d.chance(0.8)
     if not named:
         axes = list(range(len(axes)))
-    return d.step(op, [x, d.index([far() for _ in axes], kind), d.index([far() for _ in axes], kind), d.index(axes, kind) if named else None, d.some(d.index(steps, kind))])
+    return d.step(op, [
+        x,
+        d.index([far() for _ in axes], kind),
+        d.index([far() for _ in axes], kind),
+        d.index(axes, kind) if named else None,
+        d.some(d.index(steps, kind))
+    ])
 
 
 @operator("Pad")
@@ -331,22 +365,29 @@ def pad(d, op):
     sizes = v.shape if axes is None else [v.shape[a] for a in axes]
     most = [n - 1 if mode == "reflect" else n if mode == "wrap" else 3 if n or mode == "constant" else 0 for n in sizes]
     cut = d.chance(0.3)
-    pads = [d.int(-min(1, n // 2) if cut else 0, max(0, min(3, m))) for n, m in zip(sizes, most)] + [d.int(-min(1, n // 2) if cut else 0, max(0, min(3, m))) for n, m in zip(sizes, most)]
+    pads = [d.int(-min(1, n // 2) if cut else 0, max(0, min(3, m))) for n, m in zip(sizes, most)
+            ] + [d.int(-min(1, n // 2) if cut else 0, max(0, min(3, m))) for n, m in zip(sizes, most)]
     if mode != "constant" and (cut or 0 in v.shape):
         raise Unfit
     written = mode if mode != "constant" else d.some(mode)
     if d.opset < 11:
         return d.step(op, [x], pads=pads, mode=written, value=d.some(1.5))
     fill = d.new(v.dtype, ()) if mode == "constant" and d.chance() else None
-    return d.step(op, [x, d.index(pads), fill, d.index([a - rank if d.chance(0.3) else a for a in axes], d.pick(np.int32, np.int64)) if axes else None], mode=written)
+    return d.step(op, [
+        x,
+        d.index(pads), fill,
+        d.index([a - rank if d.chance(0.3) else a for a in axes], d.pick(np.int32, np.int64)) if axes else None
+    ], mode=written)
 
 
 @operator("DepthToSpace", "SpaceToDepth")
 def depth(d, op):
     t, b = d.type(op), d.pick(1, 2, 3)
     if op == "DepthToSpace":
-        return d.step(op, [d.new(t, (d.size(), b * b * d.pick(1, 2), d.size(), d.size()))], blocksize=b, mode=d.some(d.pick("DCR", "CRD")) if d.opset >= 11 else None)
-    return d.step(op, [d.new(t, (d.size(), d.pick(1, 2, 3), b * d.pick(1, 2), b * d.pick(1, 3)))], blocksize=b, mode=d.some(d.pick("DCR", "CRD")) if d.opset >= 28 else None)
+        return d.step(op, [d.new(t, (d.size(), b * b * d.pick(1, 2), d.size(), d.size()))], blocksize=b,
+                      mode=d.some(d.pick("DCR", "CRD")) if d.opset >= 11 else None)
+    return d.step(op, [d.new(t, (d.size(), d.pick(1, 2, 3), b * d.pick(1, 2), b * d.pick(1, 3)))], blocksize=b,
+                  mode=d.some(d.pick("DCR", "CRD")) if d.opset >= 28 else None)
 
 
 @operator("CenterCropPad")
@@ -355,7 +396,10 @@ def center_crop_pad(d, op):
     rank = d.values[x].ndim
     axes = d.rng.permutation(rank)[:d.int(1, rank)].tolist()
     named = d.chance()
-    return d.step(op, [x, d.index([d.pick(*SIZES_OF_CROP) for _ in (axes if named else range(rank))], d.pick(np.int32, np.int64))], axes=[a - rank if d.chance(0.3) else a for a in axes] if named else None)
+    return d.step(
+        op,
+        [x, d.index([d.pick(*SIZES_OF_CROP) for _ in (axes if named else range(rank))], d.pick(np.int32, np.int64))],
+        axes=[a - rank if d.chance(0.3) else a for a in axes] if named else None)
 
 
 SIZES_OF_CROP = (1, 2, 3, 4, 6, 9)
@@ -369,7 +413,8 @@ def trilu(d, op):
 
 @operator("EyeLike")
 def eye_like(d, op):
-    return d.step(op, [d.tensor(d.type(op), (2, 2))], dtype=d.some(proto_type(d.pick(*d.types(op, 0, output=True)))), k=d.some(d.int(-3, 3)))
+    return d.step(op, [d.tensor(d.type(op), (2, 2))], dtype=d.some(proto_type(d.pick(*d.types(op, 0, output=True)))),
+                  k=d.some(d.int(-3, 3)))
 
 
 @operator("Compress")
@@ -388,11 +433,13 @@ def non_zero(d, op):
 @operator("OneHot")
 def one_hot(d, op):
     n = d.pick(1, 2, 5)
-    at = d.new(d.type(op, 0, among=lambda t: t.kind in "iuf"), d.shape(1, 3), 0, n - 1) if d.chance() else d.new(np.int64, d.shape(1, 3), -n if d.opset >= 11 else 0, n)
+    at = d.new(d.type(op, 0, among=lambda t: t.kind in "iuf"), d.shape(1, 3), 0, n -
+               1) if d.chance() else d.new(np.int64, d.shape(1, 3), -n if d.opset >= 11 else 0, n)
     if is_float(d.values[at].dtype):
         d.values[at] = np.floor(d.values[at])
     depth = np.array(n if d.chance() else [n], d.type(op, 1, among=lambda t: t.kind in "iuf"))
-    return d.step(op, [at, d.add(depth, d.chance(0.75)), d.new(d.type(op, 2), (2,))], axis=d.some(d.int(-1 - d.values[at].ndim if d.opset >= 11 else -1, d.values[at].ndim)))
+    return d.step(op, [at, d.add(depth, d.chance(0.75)), d.new(d.type(op, 2), (2, ))],
+                  axis=d.some(d.int(-1 - d.values[at].ndim if d.opset >= 11 else -1, d.values[at].ndim)))
 
 
 @operator("Range")
@@ -400,13 +447,17 @@ def range_(d, op):
     t = d.type(op)
     start, delta = d.int(-3, 3), d.pick(1, 2, -1, 3, -2)
     limit = start + delta * d.int(-1, 5) + d.pick(0, 0, 1)
-    return d.step(op, [d.index(v, t) for v in ([0.5 * v for v in (start, limit, delta)] if is_float(t) else (start, limit, delta))], stash_type=d.some(1, 0.2) if d.opset >= 27 else None)
+    return d.step(
+        op,
+        [d.index(v, t) for v in ([0.5 * v for v in (start, limit, delta)] if is_float(t) else (start, limit, delta))],
+        stash_type=d.some(1, 0.2) if d.opset >= 27 else None)
 
 
 @operator("ConstantOfShape")
 def constant_of_shape(d, op):
     t = d.pick(*d.types(op, 0, output=True))
-    return d.step(op, [d.index([d.size() for _ in range(d.int(0, 3))])], value=d.some(numpy_helper.from_array(d.array(t, (1,)), "v"), 0.8))
+    return d.step(op, [d.index([d.size() for _ in range(d.int(0, 3))])],
+                  value=d.some(numpy_helper.from_array(d.array(t, (1, )), "v"), 0.8))
 
 
 @operator("Constant")
@@ -414,9 +465,16 @@ def constant(d, op):
     if d.opset >= 12 and d.chance():
         if d.chance(0.2):
             at, values = np.flatnonzero(d.rng.random(6) < 0.4), d.array(np.float32, 6)
-            return d.step(op, [], sparse_value=helper.make_sparse_tensor(numpy_helper.from_array(values[at], "v"), numpy_helper.from_array(at if d.chance() else np.stack([at // 3, at % 3], 1), "i"), [2, 3]))
-        return d.step(op, [], **d.pick(dict(value_float=1.5), dict(value_int=-3), dict(value_floats=[0.5, 2.0]), dict(value_ints=[1, -2, 3]), dict(value_string="ab"), dict(value_strings=["a", ""])))
-    return d.step(op, [], value=numpy_helper.from_array(d.array(d.pick(*d.types(op, 0, output=True)), d.shape(0, 3)), "v"))
+            return d.step(
+                op, [], sparse_value=helper.make_sparse_tensor(
+                    numpy_helper.from_array(values[at], "v"),
+                    numpy_helper.from_array(at if d.chance() else np.stack([at // 3, at % 3], 1), "i"), [2, 3]))
+        return d.step(
+            op, [],
+            **d.pick(dict(value_float=1.5), dict(value_int=-3), dict(value_floats=[0.5, 2.0]),
+                     dict(value_ints=[1, -2, 3]), dict(value_string="ab"), dict(value_strings=["a", ""])))
+    return d.step(op, [], value=numpy_helper.from_array(d.array(d.pick(*d.types(op, 0, output=True)), d.shape(0, 3)),
+                                                        "v"))
 
 
 # ---- places ----
@@ -426,7 +484,8 @@ def gather(d, op):
     x = d.tensor(d.type(op), (1, 4), fits=lambda v: v.size)
     axis = d.axis(d.values[x].ndim)
     n = d.values[x].shape[axis]
-    return d.step(op, [x, d.new(d.pick(np.int32, np.int64), d.shape(0, 2), -n if d.opset >= 11 else 0, n - 1)], axis=d.some(axis) if axis == 0 else axis)
+    return d.step(op, [x, d.new(d.pick(np.int32, np.int64), d.shape(0, 2), -n if d.opset >= 11 else 0, n - 1)],
+                  axis=d.some(axis) if axis == 0 else axis)
 
 
 @operator("GatherElements")
@@ -436,12 +495,14 @@ def gather_elements(d, op):
     axis = d.axis(v.ndim)
     n = [d.int(1, k) for k in v.shape]
     n[axis] = d.size()
-    return d.step(op, [x, d.new(d.pick(np.int32, np.int64), n, -v.shape[axis], v.shape[axis] - 1)], axis=d.some(axis) if axis == 0 else axis)
+    return d.step(op, [x, d.new(d.pick(np.int32, np.int64), n, -v.shape[axis], v.shape[axis] - 1)],
+                  axis=d.some(axis) if axis == 0 else axis)
 
 
 def places(d, v, depth, lead):
     """Indices into the first dimensions of v after `lead`-many batch dimensions."""
-    return lambda *shape: np.stack([d.rng.integers(-v.shape[lead + k], v.shape[lead + k], shape) for k in range(depth)], -1).astype(np.int64)
+    return lambda *shape: np.stack([d.rng.integers(-v.shape[lead + k], v.shape[lead + k], shape)
+                                    for k in range(depth)], -1).astype(np.int64)
 
 
 @operator("GatherND")
@@ -450,14 +511,16 @@ def gather_nd(d, op):
     v = d.values[x]
     batch = d.int(0, v.ndim - 1) if d.opset >= 12 and d.chance() else 0
     at = places(d, v, d.int(1, v.ndim - batch), batch)
-    return d.step(op, [x, d.add(at(*v.shape[:batch], *d.shape(0, 2)))], batch_dims=d.some(batch) if batch == 0 and d.opset >= 12 else batch or None)
+    return d.step(op, [x, d.add(at(*v.shape[:batch], *d.shape(0, 2)))],
+                  batch_dims=d.some(batch) if batch == 0 and d.opset >= 12 else batch or None)
 
 
 def reduction(d, op, t):
     since = {"add": 16, "mul": 16, "max": 18, "min": 18}
     if t == object or t == bool or t.kind == "c":
         return None
-    return d.some(d.pick(*["none"] * (d.opset >= 16), *[k for k, v in since.items() if d.opset >= v])) if d.opset >= 16 else None
+    return d.some(d.pick(*["none"] * (d.opset >= 16), *[k for k, v in since.items()
+                                                        if d.opset >= v])) if d.opset >= 16 else None
 
 
 @operator("ScatterElements", "Scatter")
@@ -471,7 +534,9 @@ def scatter_elements(d, op):
     if how in (None, "none"):                                   # which of equal places counts is not said
         at = np.argsort(d.rng.random(v.shape), axis)[tuple(map(slice, n))]
     at = np.where(d.rng.random(n) < 0.2, at - v.shape[axis], at) if d.opset >= 11 else at
-    return d.step(op, [x, d.add(at.astype(d.pick(np.int32, np.int64))), d.new(v.dtype, n, calm=how is not None)], axis=d.some(axis) if axis == 0 else axis, reduction=how)
+    return d.step(op, [x, d.add(at.astype(d.pick(np.int32, np.int64))),
+                       d.new(v.dtype, n, calm=how is not None)], axis=d.some(axis) if axis == 0 else axis,
+                  reduction=how)
 
 
 @operator("ScatterND")
@@ -492,4 +557,5 @@ def tensor_scatter(d, op):
     shape, part = ((b, n, h), (b, k, h)) if d.chance() else ((b, 2, n, h), (b, 2, k, h))
     ring = d.chance()
     at = d.some(d.new(np.int64, (b,), 0, n - 1 if ring else n - k))
-    return d.step(op, [d.new(t, shape), d.new(t, part), at], axis=d.some(-2), mode="circular" if ring else d.some("linear"))
+    return d.step(op, [d.new(t, shape), d.new(t, part), at], axis=d.some(-2),
+                  mode="circular" if ring else d.some("linear"))

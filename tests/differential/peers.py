@@ -1,4 +1,5 @@
-"""Who runs a model: us, onnxruntime, and the standard's reference evaluator. A peer's function takes a model and its inputs by name and returns arrays, or None where it refuses."""
+"""Who runs a model: us, onnxruntime, and the standard's reference evaluator. A peer's function takes a model and its
+inputs by name and returns arrays, or None where it refuses."""
 import os
 import sys
 import warnings
@@ -54,11 +55,13 @@ def ports_of(model):
 def fits(array, port):
     """Is a result what the standard says of its type and sizes?"""
     dtype, sizes = port
-    return isinstance(array, np.ndarray) and dtype in (None, array.dtype) and (sizes is None or len(sizes) == array.ndim and all(n in (None, k) for n, k in zip(sizes, array.shape)))
+    return isinstance(array, np.ndarray) and dtype in (None, array.dtype) and (
+        sizes is None or len(sizes) == array.ndim and all(n in (None, k) for n, k in zip(sizes, array.shape)))
 
 
 def in_plain_types(model, feed):
-    """The same for an interface of numpy's own types: other inputs become initializers, other outputs are cast to f32 or i8, which hold each of their values. Also the outputs' true types."""
+    """The same for an interface of numpy's own types: other inputs become initializers, other outputs are cast to f32
+    or i8, which hold each of their values. Also the outputs' true types."""
     types = [dtype for dtype, _ in ports_of(model)]
     arrays = {name: v for name, v in feed.items() if isinstance(v, np.ndarray)}
     if all(is_plain(v.dtype) for v in arrays.values()) and all(t is None or is_plain(t) for t in types):
@@ -71,9 +74,14 @@ def in_plain_types(model, feed):
         out.graph.input.remove(port)
     for port, t in zip(out.graph.output, types):
         if t is not None and not is_plain(t):
-            out.graph.node.append(helper.make_node("Cast", [port.name], [port.name + "_plain"], to=TensorProto.FLOAT if is_float(t) else TensorProto.INT8 if t.name[0] == "i" else TensorProto.UINT8))
+            out.graph.node.append(
+                helper.make_node(
+                    "Cast", [port.name], [port.name + "_plain"], to=TensorProto.FLOAT
+                    if is_float(t) else TensorProto.INT8 if t.name[0] == "i" else TensorProto.UINT8))
             port.name += "_plain"
-    return out, {name: v for name, v in feed.items() if name not in odd}, [t if t is not None and not is_plain(t) else None for t in types]
+    return out, {name: v
+                 for name, v in feed.items()
+                 if name not in odd}, [t if t is not None and not is_plain(t) else None for t in types]
 
 
 def onnxruntime(model, feed):
@@ -82,7 +90,8 @@ def onnxruntime(model, feed):
     options.log_severity_level, options.intra_op_num_threads = 4, 1
     try:
         model, feed, types = in_plain_types(model, feed)
-        arrays = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, feed)
+        arrays = ort.InferenceSession(model.SerializeToString(), options,
+                                      providers=["CPUExecutionProvider"]).run(None, feed)
         return [a if t is None else a.astype(t) for a, t in zip(arrays, types)]
     except Exception:                                           # its errors have no common class
         return None
@@ -92,17 +101,20 @@ def reference(model, feed):
     try:
         ports = ports_of(model)
         results = [plain(r, dtype) for r, (dtype, _) in zip(ReferenceEvaluator(model).run(None, feed), ports)]
-        return results if all(dtype in (None, r.dtype) for r, (dtype, _) in zip(results, ports)) else None      # it took whole numbers for broken ones
+        # it took whole numbers for broken ones
+        return results if all(dtype in (None, r.dtype) for r, (dtype, _) in zip(results, ports)) else None
     except Exception:                                           # whatever an operator's Python raises
         return None
 
 
 def plain(value, dtype):
-    """numpy's own forms of text become the one that inputs have; numbers of another width, where Python forgot the type, become what the standard infers."""
+    """numpy's own forms of text become the one that inputs have; numbers of another width, where Python forgot the
+    type, become what the standard infers."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = np.asarray(value)
         value = value.astype(object) if value.dtype.kind in "US" or "StringDType" in str(value.dtype) else value
-        alike = dtype is not None and (is_float(value.dtype) and is_float(dtype) or value.dtype.kind in "iu" and dtype.kind in "iu")
+        alike = dtype is not None and (is_float(value.dtype) and is_float(dtype) or
+                                       value.dtype.kind in "iu" and dtype.kind in "iu")
         return value.astype(dtype) if alike and value.dtype != dtype else value
     return value
 

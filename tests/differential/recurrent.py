@@ -1,4 +1,5 @@
-"""RNN, GRU and LSTM by the standard's formulas, in double precision: what judges where onnxruntime does not run a node and the standard's evaluator leaves out what it requests."""
+"""RNN, GRU and LSTM by the standard's formulas, in double precision: what judges where onnxruntime does not run a node
+and the standard's evaluator leaves out what it requests."""
 import numpy as np
 
 ACTIVATIONS = {                 # f(x, alpha, beta), and what the two are where they are not given; None: it has none
@@ -15,7 +16,9 @@ def functions(op, attributes, directions):
     """The activations of all directions; those with a parameter take the next one."""
     names = [name.decode() for name in attributes.get("activations", [])] or OTHERWISE[op] * directions
     alpha, beta = iter(attributes.get("activation_alpha", [])), iter(attributes.get("activation_beta", []))
-    rows = [(ACTIVATIONS[name][0], *(next(given, default) if default is not None else None for given, default in zip((alpha, beta), ACTIVATIONS[name][1:]))) for name in names]
+    rows = [(ACTIVATIONS[name][0], *(next(given, default) if default is not None else None
+                                     for given, default in zip((alpha, beta), ACTIVATIONS[name][1:])))
+            for name in names]
     return [lambda x, row=row: row[0](x, *row[1:]) for row in rows]
 
 
@@ -24,12 +27,16 @@ def cell(op, attributes, act, w, r, b, p, x, h, c):
     bound = attributes.get("clip", np.inf)
     f, g = (lambda x, k=k: act[min(k, len(act) - 1)](np.clip(x, -bound, bound)) for k in (0, 1))
     n = len(h)
-    gates, own, bias = np.split(w @ x + b[:len(w)], len(w) // n), np.split(r @ h, len(w) // n), np.split(b[len(w):], len(w) // n)
+    gates, own, bias = np.split(w @ x + b[:len(w)],
+                                len(w) // n), np.split(r @ h,
+                                                       len(w) // n), np.split(b[len(w):],
+                                                                              len(w) // n)
     if op == "RNN":
         return f(gates[0] + own[0] + bias[0]), c
     if op == "GRU":
         z, reset = (f(gates[k] + own[k] + bias[k]) for k in (0, 1))
-        share = reset * (own[2] + bias[2]) if attributes.get("linear_before_reset") else np.split(r, 3)[2] @ (reset * h) + bias[2]
+        share = reset * (own[2] + bias[2]) if attributes.get(
+            "linear_before_reset") else np.split(r, 3)[2] @ (reset * h) + bias[2]
         return (1 - z) * g(gates[2] + share) + z * h, c
     i, o, forget, fresh = (gates[k] + own[k] + bias[k] for k in range(4))
     i = f(i + p[:n] * c)
@@ -51,7 +58,9 @@ def recurrence(op, attributes, inputs):
         state = [np.zeros(hidden) if v is None else v[d, k] for v in (h, c)]
         rows = range(steps if lengths is None else int(lengths[k]))
         for t in reversed(rows) if d == 1 or way == b"reverse" else rows:
-            y[t, d, k] = (state := cell(op, attributes, act[d * len(act) // directions:][:len(OTHERWISE[op])], w[d], r[d], np.zeros(2 * w.shape[1]) if b is None else b[d],
+            y[t, d, k] = (state := cell(op, attributes, act[d * len(act) // directions:][:len(OTHERWISE[op])], w[d],
+                                        r[d],
+                                        np.zeros(2 * w.shape[1]) if b is None else b[d],
                                         np.zeros(3 * hidden) if p is None else p[d], x[t, k], *state))[0]
         states[:, d, k] = state
     return [y.transpose(2, 0, 1, 3) if attributes.get("layout") else y, *map(swapped, states)]

@@ -1,4 +1,5 @@
-"""A graph with a difference -> the smallest that still has it: fewer nodes, fewer attributes, smaller shapes, plainer values; each change stays when the same kind of difference remains."""
+"""A graph with a difference -> the smallest that still has it: fewer nodes, fewer attributes, smaller shapes, plainer
+values; each change stays when the same kind of difference remains."""
 import copy
 
 import numpy as np
@@ -20,7 +21,8 @@ class Small:
         for step in steps:
             step.seen = {name: self.values[name] for name in step.inputs()}
             self.results.append(run_peers(versions, step, self.values, constants))
-            self.values |= dict(zip(step.outputs, next(iter(self.results[-1].values()))))      # StopIteration: all peers refuse
+            # StopIteration: all peers refuse
+            self.values |= dict(zip(step.outputs, next(iter(self.results[-1].values()))))
 
 
 def difference(d, like, device):
@@ -70,20 +72,26 @@ def smaller_shapes(d, found):
     given = given_values(d)
     for size in sorted({n for v in given.values() for n in v.shape if n > 1}, reverse=True):
         for to in sorted({1, size // 2, size - 1}):
-            yield lambda: Small(d.versions, copy.deepcopy(d.steps), {name: v[tuple(slice(to if n == size else None) for n in v.shape)] for name, v in given.items()}, d.constants)
+            yield lambda: Small(d.versions, copy.deepcopy(d.steps), {
+                name: v[tuple(slice(to if n == size else None) for n in v.shape)]
+                for name, v in given.items()
+            }, d.constants)
     for name, v in given.items():
         for axis, n in enumerate(v.shape):
             if n > 1:
-                yield lambda name=name, v=v, axis=axis: Small(d.versions, copy.deepcopy(d.steps), given | {name: v.take([0], axis)}, d.constants)
+                yield lambda name=name, v=v, axis=axis: Small(d.versions, copy.deepcopy(d.steps), given |
+                                                              {name: v.take([0], axis)}, d.constants)
 
 
 def plainer_values(d, found):
     given = given_values(d)
     for name, v in given.items():
         if v.size and v.dtype != object:
-            for plain in (np.zeros_like(v), np.ones_like(v), np.round(v.astype(np.float64)).astype(v.dtype) if v.dtype.kind == "f" else v):
+            for plain in (np.zeros_like(v), np.ones_like(v),
+                          np.round(v.astype(np.float64)).astype(v.dtype) if v.dtype.kind == "f" else v):
                 if plain.tobytes() != v.tobytes():
-                    yield lambda name=name, plain=plain: Small(d.versions, copy.deepcopy(d.steps), given | {name: plain}, d.constants)
+                    yield lambda name=name, plain=plain: Small(d.versions, copy.deepcopy(d.steps), given |
+                                                               {name: plain}, d.constants)
     if d.constants & set(given):
         yield lambda: Small(d.versions, copy.deepcopy(d.steps), given, set())
 
@@ -91,7 +99,9 @@ def plainer_values(d, found):
 def shrink(d, found, device):
     """The reduced graph and its difference."""
     for _ in range(40):
-        tries = (attempt(make, found, device) for changes in (fewer_steps, fewer_attributes, smaller_shapes, plainer_values) for make in changes(d, found))
+        tries = (attempt(make, found, device)
+                 for changes in (fewer_steps, fewer_attributes, smaller_shapes, plainer_values)
+                 for make in changes(d, found))
         better = next((t for t in tries if t), None)
         if not better:
             break
@@ -108,5 +118,7 @@ def written(d, found, folder=None):
         (folder / "model.onnx").write_bytes(model.SerializeToString())
         for k, name in enumerate(inputs):
             (folder / "test_data_set_0" / f"input_{k}.pb").write_bytes(numpy_helper.from_array(d.values[name], name).SerializeToString())
-    values = "\n".join(f"    {name} = {d.values[name].dtype}{list(d.values[name].shape)} {np.array2string(d.values[name], threshold=40, separator=', ')}" for name in inputs)
+    values = "\n".join(
+        f"    {name} = {d.values[name].dtype}{list(d.values[name].shape)} {np.array2string(d.values[name], threshold=40, separator=', ')}"
+        for name in inputs)
     return f"{found.step.name} ({found.kind}): {found.text}\n{onnx.printer.to_text(model.graph)}\n{values}"

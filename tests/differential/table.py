@@ -1,4 +1,5 @@
-"""What may be drawn: operators_*.py enter functions here. A function draws a node's inputs and attributes, valid by the standard in the graph's versions. To add one: a function with @operator(names).
+"""What may be drawn: operators_*.py enter functions here. A function draws a node's inputs and attributes, valid by the
+standard in the graph's versions. To add one: a function with @operator(names).
 
 Attributes that have a default are left out as often as not. A function that finds nothing to do raises Unfit."""
 import numpy as np

@@ -1,5 +1,7 @@
-"""Data-dependent sizes: the standard's node tests, one for each operator, attributes, input and axis, with that axis found by a Compress before the node, which keeps all of it, none, one slice, and all again in one session. What
-comes out is what the node gives where such an axis is built in. One of the two may refuse what the other takes: windows over nothing."""
+"""Data-dependent sizes: the standard's node tests, one for each operator, attributes, input and axis, with that axis
+found by a Compress before the node, which keeps all of it, none, one slice, and all again in one session. What comes
+out is what the node gives where such an axis is built in. One of the two may refuse what the other takes: windows over
+nothing."""
 import os
 import sys
 import warnings
@@ -56,14 +58,18 @@ def variants():
     seen = set()
     for case in onnx.backend.test.loader.load_model_tests(kind="node"):
         model, operators = case.model, {n.op_type for n in case.model.graph.node}
-        if "_expanded" in case.name or not case.data_sets or operators & DRAWN or any(o.domain == "" and o.version < 9 for o in model.opset_import):       # of Compress
+        # of Compress
+        if "_expanded" in case.name or not case.data_sets or operators & DRAWN or any(o.domain == "" and o.version < 9
+                                                                                      for o in model.opset_import):
             continue
         for port in model.graph.output:
             if port.type.HasField("tensor_type"):
                 port.ClearField("type")
         for k, (port, value) in enumerate(zip(model.graph.input, inputs := case.data_sets[0][0])):
-            for axis in range(value.ndim if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" and port.type.HasField("tensor_type") else 0):
-                key = *sorted(operators), k, axis, len(inputs), *sorted(a.name for n in model.graph.node for a in n.attribute)
+            for axis in range(value.ndim if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" and
+                              port.type.HasField("tensor_type") else 0):
+                key = *sorted(operators), k, axis, len(inputs), *sorted(a.name for n in model.graph.node
+                                                                        for a in n.attribute)
                 if value.shape[axis] and key not in seen:
                     seen.add(key)
                     yield f"{case.name}, input {k}, axis {axis}", model, inputs, k, axis
@@ -75,8 +81,11 @@ def check(name, model, inputs, k, axis):
     session = of_tgrun(from_data(model, k, axis, size), "reference")
     for kept in (np.ones(size, bool), np.zeros(size, bool), np.arange(size) == size // 2, np.ones(size, bool)):
         part, feed = np.compress(kept, inputs[k], axis), dict(zip(names, inputs))
-        got = outcome(lambda: session.run(None, {n: v for n, v in feed.items() if n != names[k]} | {"more": inputs[k], "kept": kept}))
-        want = outcome(lambda: of_tgrun(built_in(model, k, axis, part.shape[axis]), "reference").run(None, feed | {names[k]: part}))
+        got = outcome(lambda: session.run(None, {n: v
+                                                 for n, v in feed.items()
+                                                 if n != names[k]} | {"more": inputs[k], "kept": kept}))
+        want = outcome(lambda: of_tgrun(built_in(model, k, axis, part.shape[axis]), "reference").run(
+            None, feed | {names[k]: part}))
         if isinstance(got, tgrun.Error):
             if got.status in OUR_OWN:
                 yield f"{name}, {kept.sum()} of {size}: {got}"

@@ -1,4 +1,5 @@
-# What is installed under a prefix works from there, and from where that is moved: programs, library by pkg-config and by CMake, manual pages, completions.
+# What is installed under a prefix works from there, and from where that is moved: programs, library by pkg-config and
+# by CMake, manual pages, completions.
 set -eu
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT

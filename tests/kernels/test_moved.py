@@ -1,4 +1,5 @@
-"""What only moves is moved by vectors: transposed squares, few rows in alternation, steps, repeats and reversals are loads side by side and shuffles, pads are parts beside what moves as a whole. Sizes are odd, types of every width, and
+"""What only moves is moved by vectors: transposed squares, few rows in alternation, steps, repeats and reversals are
+loads side by side and shuffles, pads are parts beside what moves as a whole. Sizes are odd, types of every width, and
 results are those of numpy. No kernel of the sizes that have room for vectors gathers element by element."""
 import os
 import pathlib
@@ -56,7 +57,8 @@ for width in (50, 64):
     x = data(np.float32, 1, 3, 20, width)
     case("Resize", x, x.repeat(2, 2).repeat(2, 3), ["", "", constant([1, 3, 40, 2 * width])], mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 for mode in ("reflect", "edge", "wrap"):
-    for shape, pads in (((2, 40, 33), ((0, 0), (3, 4), (5, 2))), ((3, 70), ((0, 1), (0, 69))), ((1000,), ((37, 0),)), ((2, 9), ((1, 1), (0, 0)))):
+    for shape, pads in (((2, 40, 33), ((0, 0), (3, 4), (5, 2))), ((3, 70), ((0, 1), (0, 69))), ((1000, ), ((37, 0), )),
+                        ((2, 9), ((1, 1), (0, 0)))):
         x = data(np.float32, *shape)
         case("Pad", x, np.pad(x, pads, mode), [constant([begin for begin, _ in pads] + [end for _, end in pads])], mode=mode)
 x = data(np.float32, 3, 29, 29)
@@ -67,7 +69,8 @@ def port(name, a):
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
 
 
-graph = helper.make_graph(nodes, "g", [port(name, a) for name, a in inputs.items()], [port(name, a) for name, a in wanted.items()], constants)
+graph = helper.make_graph(nodes, "g", [port(name, a) for name, a in inputs.items()],
+                          [port(name, a) for name, a in wanted.items()], constants)
 onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), model)
 np.savez(build / "moved.npz", **inputs)
 
@@ -81,7 +84,10 @@ def run(*words):
 
 results = build / "moved"
 run("run", model, "-i", str(build / "moved.npz"), "--runs", "1", "--output-dir", results)
-wrong = [f"{node.op_type} {inputs[node.input[0]].dtype}{list(a.shape)}" for node, (name, a) in zip(nodes, wanted.items()) if not np.array_equal(np.load(results / f"{name}.npy"), a)]
+wrong = [
+    f"{node.op_type} {inputs[node.input[0]].dtype}{list(a.shape)}" for node, (name, a) in zip(nodes, wanted.items())
+    if not np.array_equal(np.load(results / f"{name}.npy"), a)
+]
 source = run("dump", model, "--stage", "source")
 checks = {
     "a vector of 3 of scattered elements is gathered, in few kernels": len(re.findall(r"tg_gather\w*\(p|\{ p\d\[", source)) <= 6,

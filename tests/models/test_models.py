@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Whole models through tgrun, every data set compared: the nine light models of the installed onnx package as they are (constant weights; input and output are the package's own) and with
-seeded weights, and every folder below those that TGRUN_MODELS names (DIR[:DIR..]; a model is a folder with model.onnx and test_data_set_K/). A models.json beside the folders may give
-`suggested_atol`: a number (rtol 1e-4), or one an output (rtol 0). The results are cached in the build folder like any user's."""
+"""Whole models through tgrun, every data set compared: the nine light models of the installed onnx package as they are
+(constant weights; input and output are the package's own) and with seeded weights, and every folder below those that
+TGRUN_MODELS names (DIR[:DIR..]; a model is a folder with model.onnx and test_data_set_K/). A models.json beside the
+folders may give `suggested_atol`: a number (rtol 1e-4), or one an output (rtol 0). The results are cached in the build
+folder like any user's."""
 import itertools, json, os, shutil, subprocess, sys
 import numpy as np
 
@@ -10,7 +12,8 @@ SECONDS = 300
 
 
 def constant_model(name, source, folder):
-    """A light model as the package has it: the input that its runner makes (0 to 1 in equal steps), the output that it ships."""
+    """A light model as the package has it: the input that its runner makes (0 to 1 in equal steps), the output that it
+    ships."""
     import onnx
     folder = os.path.join(folder, "constant_" + name)
     data = os.path.join(folder, "test_data_set_0")
@@ -48,13 +51,17 @@ def tolerance(folder, tgrun):
         return []
     if not isinstance(atol, list):
         return ["--rtol", "1e-4", "--atol", str(atol)]
-    info = json.loads(subprocess.run([tgrun, "info", os.path.join(folder, "model.onnx"), "--json"], stdout=subprocess.PIPE).stdout)
+    info = json.loads(
+        subprocess.run([tgrun, "info", os.path.join(folder, "model.onnx"), "--json"], stdout=subprocess.PIPE).stdout)
     return ["--rtol", "0"] + [x for o, v in zip(info["outputs"], atol) for x in ("--atol", f"{o['name']}:{v}")]
 
 
 def check(folder, tgrun, cache):
     """What is wrong, "" when nothing is."""
-    command = [tgrun, os.path.join(folder, "model.onnx"), "--test-data", folder, "--runs", "1", "-q", "--cache-dir", cache] + tolerance(folder, tgrun)
+    command = [
+        tgrun,
+        os.path.join(folder, "model.onnx"), "--test-data", folder, "--runs", "1", "-q", "--cache-dir", cache
+    ] + tolerance(folder, tgrun)
     try:
         p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS)
     except subprocess.TimeoutExpired:

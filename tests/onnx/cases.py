@@ -21,7 +21,8 @@ def message(value, port):
     kind = port.type.WhichOneof("value")
     if kind == "optional_type":
         return numpy_helper.from_optional(value if value is None or isinstance(value, list) else np.asarray(value))
-    return numpy_helper.from_list(value) if kind == "sequence_type" else numpy_helper.from_dict(value) if kind == "map_type" else numpy_helper.from_array(np.asarray(value))
+    return numpy_helper.from_list(value) if kind == "sequence_type" else numpy_helper.from_dict(
+        value) if kind == "map_type" else numpy_helper.from_array(np.asarray(value))
 
 
 def value(path, port):
@@ -34,7 +35,8 @@ def value(path, port):
     if kind == "sequence_type":
         return numpy_helper.to_list(onnx.SequenceProto.FromString(data))
     a = numpy_helper.to_array(onnx.TensorProto.FromString(data))
-    return np.vectorize(lambda s: s.decode() if isinstance(s, bytes) else str(s), [object])(a) if a.dtype.kind in "OSU" and a.size else a
+    return np.vectorize(lambda s: s.decode()
+                        if isinstance(s, bytes) else str(s), [object])(a) if a.dtype.kind in "OSU" and a.size else a
 
 
 def write_case(folder, case):
@@ -69,7 +71,10 @@ def node_cases():
     """(name, model, inputs by name) of each, with its first data set."""
     for path in sorted(node_folder().glob("*/model.onnx")):
         model = onnx.load(path)
-        yield path.parent.name, model, {port.name: value(path.parent / "test_data_set_0" / f"input_{k}.pb", port) for k, port in enumerate(model.graph.input)}
+        yield path.parent.name, model, {
+            port.name: value(path.parent / "test_data_set_0" / f"input_{k}.pb", port)
+            for k, port in enumerate(model.graph.input)
+        }
 
 
 def write(folder, model, inputs, outputs):
@@ -83,10 +88,12 @@ def write(folder, model, inputs, outputs):
 
 
 def run(top, *flags, devices=([], ["-d", "reference"])):
-    """At tensor level, which has no strings, then through a session that interprets every kernel, where nothing may be unsupported: not 0 when a case differs."""
+    """At tensor level, which has no strings, then through a session that interprets every kernel, where nothing may be
+    unsupported: not 0 when a case differs."""
     failed = 0
     for device in devices:
-        p = subprocess.run([build / "test_onnx_conformance", *flags, *device, str(top)], stdout=subprocess.PIPE, text=True)
+        p = subprocess.run([build / "test_onnx_conformance", *flags, *device,
+                            str(top)], stdout=subprocess.PIPE, text=True)
         print(p.stdout, end="", flush=True)
         failed |= p.returncode or bool(device and " 0 unsupported" not in p.stdout)
     return failed

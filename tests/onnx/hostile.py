@@ -1,4 +1,5 @@
-"""Hostile forms of a model, whose last node is tried: each is the model and its inputs, changed in one place. The same ones every time. To add a kind: a generator in KINDS."""
+"""Hostile forms of a model, whose last node is tried: each is the model and its inputs, changed in one place. The same
+ones every time. To add a kind: a generator in KINDS."""
 import itertools
 
 import numpy as np
@@ -7,12 +8,18 @@ from onnx import AttributeProto, TensorProto, defs, helper, numpy_helper
 INTS = [-1, 0, 1, 2, 7, -7, 33, 2**31, 2**32 + 1, 2**62, 2**63 - 1, -2**63]
 FLOATS = [float("nan"), float("inf"), -float("inf"), 0.0, -1.0, 0.5, 3e38]
 WORDS = [b"", b"nonsense", b"\xff\xfe%n\n", b"SAME_UPPER"]
-TYPES = [TensorProto.DataType.Value(t) for t in "FLOAT INT64 INT32 UINT8 BOOL FLOAT16 DOUBLE BFLOAT16 STRING FLOAT8E4M3FN INT4 COMPLEX64".split()]
+TYPES = [
+    TensorProto.DataType.Value(t)
+    for t in "FLOAT INT64 INT32 UINT8 BOOL FLOAT16 DOUBLE BFLOAT16 STRING FLOAT8E4M3FN INT4 COMPLEX64".split()
+]
 A = AttributeProto
 
 
 def attribute(name, kind, value):
-    field = {A.INT: "i", A.FLOAT: "f", A.STRING: "s", A.TENSOR: "t", A.GRAPH: "g", A.INTS: "ints", A.FLOATS: "floats", A.STRINGS: "strings", A.TENSORS: "tensors"}[kind]
+    field = {
+        A.INT: "i", A.FLOAT: "f", A.STRING: "s", A.TENSOR: "t", A.GRAPH: "g", A.INTS: "ints", A.FLOATS: "floats",
+        A.STRINGS: "strings", A.TENSORS: "tensors"
+    }[kind]
     a = A(name=name, type=kind)
     if isinstance(value, list):
         getattr(a, field).extend(value)
@@ -34,7 +41,8 @@ def lists(now, values):
 def tensors(now):
     """An attribute's tensor of other values, type or shape."""
     a = numpy_helper.to_array(now)
-    yield from (numpy_helper.from_array(v, now.name) for _, v in itertools.chain(other_shapes(a), other_values(a), other_types(a, TYPES[:6])))
+    yield from (numpy_helper.from_array(v, now.name)
+                for _, v in itertools.chain(other_shapes(a), other_values(a), other_types(a, TYPES[:6])))
     yield TensorProto(name=now.name, data_type=now.data_type, dims=[2**40, 2**40])
 
 
@@ -65,7 +73,8 @@ def hostile_values(kind, now):
     return graphs(now.g) if kind == A.GRAPH and now else []
 
 
-WRONG = [(A.INT, 1), (A.FLOAT, 1.0), (A.STRING, b"1"), (A.INTS, [1, 1]), (A.FLOATS, [1.0]), (A.STRINGS, [b"1"]), (A.TENSOR, numpy_helper.from_array(np.ones(2, np.float32)))]
+WRONG = [(A.INT, 1), (A.FLOAT, 1.0), (A.STRING, b"1"), (A.INTS, [1, 1]), (A.FLOATS, [1.0]), (A.STRINGS, [b"1"]),
+         (A.TENSOR, numpy_helper.from_array(np.ones(2, np.float32)))]
 
 
 # ---- arrays ----
@@ -73,7 +82,8 @@ WRONG = [(A.INT, 1), (A.FLOAT, 1.0), (A.STRING, b"1"), (A.INTS, [1, 1]), (A.FLOA
 def other_shapes(a):
     yield "rank up", a[None]
     if a.ndim:
-        yield "rank down", a.reshape(-1) if a.ndim > 1 else np.array(a.reshape(-1)[0] if a.size else "" if a.dtype == object else 0, a.dtype)
+        yield "rank down", a.reshape(-1) if a.ndim > 1 else np.array(
+            a.reshape(-1)[0] if a.size else "" if a.dtype == object else 0, a.dtype)
         yield "first of axis 0", np.asarray(a[0], a.dtype) if len(a) else a
     for k, size in enumerate(a.shape):
         yield f"axis {k} + 1", np.concatenate([a, np.take(a, [0], k)], k) if size else a
@@ -101,7 +111,8 @@ def other_values(a):
 def of_type(a, number):
     if number == TensorProto.STRING:
         return np.array([str(v) for v in a.reshape(-1)], object).reshape(a.shape)
-    return np.zeros(a.shape, helper.tensor_dtype_to_np_dtype(number)) if a.dtype == object else a.astype(helper.tensor_dtype_to_np_dtype(number))
+    return np.zeros(a.shape, helper.tensor_dtype_to_np_dtype(number)) if a.dtype == object else a.astype(
+        helper.tensor_dtype_to_np_dtype(number))
 
 
 def type_of(a):
@@ -172,13 +183,16 @@ def arrays(case):
 
 def schema_of(model, node):
     version = {o.domain: o.version for o in model.opset_import}
-    return defs.get_schema(node.op_type, version.get(node.domain, 1), node.domain) if defs.has(node.op_type, node.domain) else None
+    return defs.get_schema(node.op_type, version.get(node.domain, 1), node.domain) if defs.has(
+        node.op_type, node.domain) else None
 
 
 def attributes_of(case, node, form):
     """form: makes one whose node is a copy of this."""
     present, schema = {a.name: a for a in node.attribute}, schema_of(case.model, node)
-    kinds = {name: a.type.value for name, a in schema.attributes.items()} if schema else {a.name: a.type for a in present.values()}
+    kinds = {name: a.type.value
+             for name, a in schema.attributes.items()} if schema else {a.name: a.type
+                                                                       for a in present.values()}
     for name, kind in kinds.items():
         if kind not in (A.SPARSE_TENSOR, A.TYPE_PROTO, A.GRAPHS):
             for k, v in enumerate(hostile_values(kind, present.get(name))):
@@ -254,7 +268,8 @@ def of_declarations(case):
     for k, o in enumerate(case.model.graph.output):
         if o.type.HasField("tensor_type"):
             form = Form(case)
-            form.graph.output[k].type.tensor_type.elem_type = TensorProto.INT64 if o.type.tensor_type.elem_type != TensorProto.INT64 else TensorProto.FLOAT
+            whole = o.type.tensor_type.elem_type == TensorProto.INT64
+            form.graph.output[k].type.tensor_type.elem_type = TensorProto.FLOAT if whole else TensorProto.INT64
             yield f"{o.name} declared of another type", form
 
 
@@ -303,14 +318,18 @@ def of_bodies(case):
             return f, f.node.attribute[a].g
 
         g = attr.g
-        inner, outer = [i.name for i in g.input] + [o for n in g.node for o in n.output if o], [n for n in tried(case.model).input if n]
+        inner, outer = [i.name for i in g.input] + [o for n in g.node
+                                                    for o in n.output if o], [n for n in tried(case.model).input if n]
         for field in ("input", "output"):
             for k, port in enumerate(getattr(g, field)):
                 for number in (*TYPES[:5], TensorProto.STRING):
                     f, b = form()
                     getattr(b, field)[k].type.CopyFrom(helper.make_tensor_type_proto(number, None))
                     yield f"{attr.name}: {field} {k} declared as {number}", f
-                for what, t in (("a row", helper.make_tensor_type_proto(TensorProto.FLOAT, [1])), ("a sequence", helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None)))):
+                for what, t in (("a row", helper.make_tensor_type_proto(TensorProto.FLOAT, [1])),
+                                ("a sequence",
+                                 helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT,
+                                                                                               None)))):
                     f, b = form()
                     getattr(b, field)[k].type.CopyFrom(t)
                     yield f"{attr.name}: {field} {k} declared as {what}", f
@@ -373,9 +392,16 @@ def of_sequences(case):
     plain = dict(arrays(case))
     for name, v in case.feed.items():
         if name not in plain:
-            some = [a for a in (v if isinstance(v, list) else [v]) if isinstance(a, np.ndarray)] or [np.ones((2, 3), np.float32)]
-            lists = {"none": None, "an empty list": [], "an array": some[0], "one": some[:1], "many": some * 50, "a list of lists": [some], "a hole": [*some, None]}
-            lists |= {f"another {what}": [*some, b] for what, b in itertools.chain(other_shapes(some[-1]), other_types(some[-1], TYPES[:6]))}
+            some = [a for a in (v if isinstance(v, list) else [v]) if isinstance(a, np.ndarray)
+                    ] or [np.ones((2, 3), np.float32)]
+            lists = {
+                "none": None, "an empty list": [], "an array": some[0], "one": some[:1], "many": some * 50,
+                "a list of lists": [some], "a hole": [*some, None]
+            }
+            lists |= {
+                f"another {what}": [*some, b]
+                for what, b in itertools.chain(other_shapes(some[-1]), other_types(some[-1], TYPES[:6]))
+            }
             for what, w in lists.items():
                 form = Form(case)
                 form.feed[name] = w

@@ -1,5 +1,6 @@
-"""Small graphs for test_hostile.py, of what the standard's tests and those of test_against_ort.py have little: branches, optionals, gradients. The last node is the one that is changed; its case has the
-operator's name and a number. To add one: a row, the graph as onnx.parser takes it, and its inputs."""
+"""Small graphs for test_hostile.py, of what the standard's tests and those of test_against_ort.py have little:
+branches, optionals, gradients. The last node is the one that is changed; its case has the operator's name and a number.
+To add one: a row, the graph as onnx.parser takes it, and its inputs."""
 import numpy as np
 import onnx.parser
 
@@ -36,13 +37,16 @@ CASES = [
      "r = SequenceInsert(s, d) }>(n, c, q) }", dict(n=np.array(3), c=YES, q=[X, X + 1], x=X)),
     # optionals
     ("(float[2,3] x) => (float y) { o = Optional(x) y = OptionalGetElement(o) }", dict(x=X)),
-    ("(optional(seq(float[2,3])) o, int64 k) => (float y) { s = OptionalGetElement(o) y = SequenceAt(s, k) }", dict(o=[X, X + 1], k=np.array(-1))),
+    ("(optional(seq(float[2,3])) o, int64 k) => (float y) { s = OptionalGetElement(o) y = SequenceAt(s, k) }",
+     dict(o=[X, X + 1], k=np.array(-1))),
     ("(optional(float[2,3]) o) => (bool y) { y = OptionalHasElement(o) }", dict(o=X)),
     ("(seq(float[2,3]) s) => (optional(seq(float)) y) { y = Optional(s) }", dict(s=[X])),
     # gradients, and what is made of them
-    ('(float[2,3] a, float[3] b) => (float da, float db) { c = Mul(a, b) y = ReduceSum<keepdims = 0>(c) da, db = ai.onnx.preview.training.Gradient<xs = ["a", "b"], y = "y">(a, b) }', dict(a=X, b=W)),
+    ('(float[2,3] a, float[3] b) => (float da, float db) { c = Mul(a, b) y = ReduceSum<keepdims = 0>(c) da, db = ai.onnx.preview.training.Gradient<xs = ["a", "b"], y = "y">(a, b) }',
+     dict(a=X, b=W)),
     ('(float[1,2,5,5] x, float[3,2,3,3] w) => (float d) { c = Conv<pads = [1, 1, 1, 1]>(x, w) r = Relu(c) y = ReduceMean<keepdims = 0>(r) '
-     'd = ai.onnx.preview.training.Gradient<xs = ["w"], zs = ["x"], y = "y">(w, x) }', dict(x=f(1, 2, 5, 5), w=f(3, 2, 3, 3))),
+     'd = ai.onnx.preview.training.Gradient<xs = ["w"], zs = ["x"], y = "y">(w, x) }',
+     dict(x=f(1, 2, 5, 5), w=f(3, 2, 3, 3))),
     ('(float[3,4] w, int64[2] k) => (float d) { e = Gather<axis = 0>(w, k) p = Softmax(e) l = Log(p) y = ReduceSum<keepdims = 0>(l) d = ai.onnx.preview.training.Gradient<xs = ["w"], zs = ["k"], y = "y">(w, k) }',
      dict(w=f(3, 4), k=np.array([2, 0]))),
     ('(float r, int64 t, float[3] w, float[3] m) => (float v, float n) { q = Mul(w, w) y = ReduceSum<keepdims = 0>(q) g = ai.onnx.preview.training.Gradient<xs = ["w"], y = "y">(w) '
@@ -52,7 +56,8 @@ CASES = [
      '{ a, b, c, d = ai.onnx.preview.training.Adagrad<decay_factor = 0.1, epsilon = 0.001, norm_coefficient = 0.01>(r, t, w, x, dw, dx, hw, hx) }',
      dict(r=np.array(0.1, np.float32), t=np.array(3), w=X, x=W, dw=X, dx=W, hw=X * X, hx=W * W)),
     ('(float r, int64 t, double[3] w, double[3] g, double[3] v, double[3] h) => (double a, double b, double c) { a, b, c = ai.onnx.preview.training.Adam<norm_coefficient_post = 0.5>(r, t, w, g, v, h) }',
-     dict(r=np.array(0.1, np.float32), t=np.array(0), w=W.astype(np.float64), g=W.astype(np.float64), v=W.astype(np.float64), h=(W * W).astype(np.float64))),
+     dict(r=np.array(0.1, np.float32), t=np.array(0), w=W.astype(np.float64), g=W.astype(np.float64),
+          v=W.astype(np.float64), h=(W * W).astype(np.float64))),
 ]
 
 

@@ -1,6 +1,7 @@
-"""Hostile forms that run here, and that both peers refuse or answer otherwise: why that is right (test_hostile.py fails for any other). A row: operators and forms, regular expressions of the whole, the
-reason, and where values can be computed otherwise, a proof: a function that takes a Proved and says whether ours are right. To add one: as narrow as the reason is; what can be said of the values without
-the form belongs to differential/disagreements.py."""
+"""Hostile forms that run here, and that both peers refuse or answer otherwise: why that is right (test_hostile.py fails
+for any other). A row: operators and forms, regular expressions of the whole, the reason, and where values can be
+computed otherwise, a proof: a function that takes a Proved and says whether ours are right. To add one: as narrow as
+the reason is; what can be said of the values without the form belongs to differential/disagreements.py."""
 import functools
 import re
 from collections import namedtuple
@@ -10,9 +11,12 @@ import numpy as np
 from onnx import helper, numpy_helper
 
 import hostile
-from hostile_formulas import conv_transpose, local_response, max_unpool, short_time_transform, tf_idf, tree_classifier, tree_ensemble, tree_regressor
+from hostile_formulas import (
+    conv_transpose, local_response, max_unpool, short_time_transform, tf_idf, tree_classifier, tree_ensemble,
+    tree_regressor)
 
-# case: the model and inputs before the change; model, feed: after it; got: our outputs by name; results: those of the peers that run it; ours, peers: functions of another model and inputs
+# case: the model and inputs before the change; model, feed: after it; got: our outputs by name; results: those of the
+# peers that run it; ours, peers: functions of another model and inputs
 Proved = namedtuple("Proved", "case model feed got results ours peers")
 Row = namedtuple("Row", "ops forms why proof", defaults=[None])
 
@@ -21,7 +25,8 @@ def equal(a, b):
     if isinstance(a, (list, tuple)):
         return isinstance(b, (list, tuple)) and len(a) == len(b) and all(map(equal, a, b))
     a, b = np.asarray(a), np.asarray(b)
-    return a.dtype == b.dtype and a.shape == b.shape and (a == b if a.dtype == object else (a == b) | ((a != a) & (b != b))).all()
+    return a.dtype == b.dtype and a.shape == b.shape and (a == b if a.dtype == object else
+                                                          (a == b) | ((a != a) & (b != b))).all()
 
 
 def as_before(p):
@@ -50,12 +55,17 @@ def near(got, want, much=8.0, whole=0.5):
     if got.dtype.kind in "iu":
         w = np.clip(w, np.iinfo(got.dtype).min, np.iinfo(got.dtype).max)
     with np.errstate(all="ignore"):
-        return bool(((g == w) | (g != g) & (w != w) | (np.abs(g - w) <= (whole + 1e-4 if got.dtype.kind in "iub" else much * step(got.dtype) * (1 + np.abs(w))))).all())
+        return bool(((g == w) | (g != g) & (w != w) |
+                     (np.abs(g - w) <= (whole + 1e-4 if got.dtype.kind in "iub" else much * step(got.dtype) *
+                                        (1 + np.abs(w))))).all())
 
 
 def by_peers(change, **tolerance):
-    """A model and inputs of the same meaning, which a peer takes, gives what we gave. change: Proved -> (model, feed)."""
-    return lambda p: any(len(r) == len(p.got) and all(near(v, w, **tolerance) for v, w in zip(p.got.values(), r)) for r in p.peers(*change(p)).values())
+    """A model and inputs of the same meaning, which a peer takes, gives what we gave. change: Proved -> (model,
+    feed)."""
+    return lambda p: any(
+        len(r) == len(p.got) and all(near(v, w, **tolerance) for v, w in zip(p.got.values(), r))
+        for r in p.peers(*change(p)).values())
 
 
 def copy(model):
@@ -65,11 +75,14 @@ def copy(model):
 
 
 def formula(f, much=8.0):
-    """The first outputs by numpy in double precision. f: takes the inputs in order, None where absent, and attributes by name."""
+    """The first outputs by numpy in double precision. f: takes the inputs in order, None where absent, and attributes
+    by name."""
     def proof(p):
         node = hostile.tried(p.model)
         values = p.feed | {t.name: numpy_helper.to_array(t) for t in p.model.graph.initializer}
-        want = f(*[values.get(name) for name in node.input], **{a.name: helper.get_attribute_value(a) for a in node.attribute})
+        want = f(*[values.get(name) for name in node.input],
+                 **{a.name: helper.get_attribute_value(a)
+                    for a in node.attribute})
         return all(near(p.got[name], w, much) for name, w in zip(node.output, want) if name)
     return proof
 
@@ -78,17 +91,23 @@ def formula(f, much=8.0):
 
 def of_first_types(p):
     """Each tensor in the type that it had."""
-    return p.case.model, p.case.feed | {name: v.astype(p.case.feed[name].dtype) for name, v in p.feed.items() if isinstance(v, np.ndarray)}
+    return p.case.model, p.case.feed | {
+        name: v.astype(p.case.feed[name].dtype)
+        for name, v in p.feed.items() if isinstance(v, np.ndarray)
+    }
 
 
 def words_moved(p):
     """Words lie where the numbers come to lie that they say."""
-    return any(all(np.array_equal(np.asarray(v).astype(w.dtype), w) for v, w in zip(p.got.values(), r)) for r in p.peers(*of_first_types(p)).values())
+    return any(
+        all(np.array_equal(np.asarray(v).astype(w.dtype), w) for v, w in zip(p.got.values(), r))
+        for r in p.peers(*of_first_types(p)).values())
 
 
 def in_one_row(p):
     name = hostile.tried(p.case.model).input[0]
-    x = p.feed[name] if name in p.feed else numpy_helper.to_array(next(t for t in p.model.graph.initializer if t.name == name))
+    x = p.feed[name] if name in p.feed else numpy_helper.to_array(
+        next(t for t in p.model.graph.initializer if t.name == name))
     form = hostile.Form(p.case).feeds(name, x.reshape(1, -1))
     return form.model, form.feed
 
@@ -107,7 +126,10 @@ def neutral(p):
     """Lists that are not there, or empty, are of zeros or ones."""
     form, node, (*_, y) = hostile.Form(p), hostile.tried(p.model), p.got.values()
     present = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    for name, value, count in {"LinearClassifier": [("intercepts", 0.0, y.shape[-1])], "Scaler": [("offset", 0.0, 1), ("scale", 1.0, 1)], "ImageScaler": [("bias", 0.0, y.shape[1])]}[node.op_type]:
+    for name, value, count in {
+            "LinearClassifier": [("intercepts", 0.0, y.shape[-1])], "Scaler": [("offset", 0.0, 1), ("scale", 1.0, 1)],
+            "ImageScaler": [("bias", 0.0, y.shape[1])]
+    }[node.op_type]:
         if not present.get(name):
             form.put(hostile.attribute(name, hostile.A.FLOATS, [value] * count))
     return form.model, form.feed
@@ -134,9 +156,11 @@ def quantize(x, scale, zero=None, axis=1, block_size=0, output_dtype=2, **_):
     """Of one scale, one for each index of the axis, or one for each block."""
     if scale.ndim == x.ndim:
         scale = np.repeat(scale, block_size, axis).take(range(x.shape[axis]), axis)
-    shape = scale.shape if scale.ndim == x.ndim else [-1 if k == axis % x.ndim else 1 for k in range(x.ndim)] if np.size(scale) > 1 else []
+    shape = scale.shape if scale.ndim == x.ndim else [-1 if k == axis % x.ndim else 1
+                                                      for k in range(x.ndim)] if np.size(scale) > 1 else []
     with np.errstate(all="ignore"):
-        y = np.rint(x.astype(np.float64) / scale.astype(np.float64).reshape(shape)) + (0 if zero is None else zero.astype(np.float64).reshape(shape if zero.size > 1 else []))
+        y = np.rint(x.astype(np.float64) / scale.astype(np.float64).reshape(shape)) + (
+            0 if zero is None else zero.astype(np.float64).reshape(shape if zero.size > 1 else []))
     i = ml_dtypes.iinfo(helper.tensor_dtype_to_np_dtype(output_dtype or 2) if zero is None else zero.dtype)
     return [np.where(y != y, 0, np.clip(y, i.min, i.max))]
 
@@ -154,9 +178,13 @@ def cross_entropy(scores, labels, weights=None, ignore_index=None, reduction=b"m
 
 def pool(op):
     """A window at a time; with SAME the padding is never negative."""
-    def f(x, kernel_shape, strides=None, pads=None, dilations=None, auto_pad=b"NOTSET", ceil_mode=0, count_include_pad=0, p=2, **_):
+
+    def f(x, kernel_shape, strides=None, pads=None, dilations=None, auto_pad=b"NOTSET", ceil_mode=0,
+          count_include_pad=0, p=2, **_):
         n, size = len(kernel_shape), x.shape[2:]
-        strides, dilations, pads = strides or [1] * n, dilations or [1] * n, pads if pads and auto_pad == b"NOTSET" else [0] * 2 * n
+        strides, dilations, pads = strides or [1] * n, dilations or [
+            1
+        ] * n, pads if pads and auto_pad == b"NOTSET" else [0] * 2 * n
         span = [(k - 1) * d + 1 for k, d in zip(kernel_shape, dilations)]
         if auto_pad.startswith(b"SAME"):
             out = [-(-m // s) for m, s in zip(size, strides)]
@@ -165,16 +193,21 @@ def pool(op):
             behind = [t - b for t, b in zip(total, before)]
         else:
             before, behind = pads[:n], pads[n:]
-            out = [(m + b + e - k + (s - 1) * ceil_mode) // s + 1 for m, b, e, k, s in zip(size, before, behind, span, strides)]
+            out = [(m + b + e - k + (s - 1) * ceil_mode) // s + 1
+                   for m, b, e, k, s in zip(size, before, behind, span, strides)]
             out = [o - (ceil_mode and (o - 1) * s >= m + b) for o, s, m, b in zip(out, strides, size, before)]
         y = np.zeros((*x.shape[:2], *out))
         for at in np.ndindex(*out):
-            places = [[a * s - b + k * d for k in range(w)] for a, s, b, w, d in zip(at, strides, before, kernel_shape, dilations)]
+            places = [[a * s - b + k * d for k in range(w)]
+                      for a, s, b, w, d in zip(at, strides, before, kernel_shape, dilations)]
             inside = [[q for q in axis if 0 <= q < m] for axis, m in zip(places, size)]
-            padded = np.prod([sum(-b <= q < m + e for q in axis) for axis, b, m, e in zip(places, before, size, behind)])
+            padded = np.prod(
+                [sum(-b <= q < m + e for q in axis) for axis, b, m, e in zip(places, before, size, behind)])
             window = x.astype(np.float64)[(slice(None), slice(None), *np.ix_(*inside))].reshape(*x.shape[:2], -1)
-            y[(slice(None), slice(None), *at)] = (window.max(-1, initial=-np.inf) if op == "MaxPool" else (np.abs(window) ** p).sum(-1) ** (1 / p) if op == "LpPool"
-                                                  else window.sum(-1) / max(padded if count_include_pad else window.shape[-1], 1))
+            y[(slice(None), slice(None),
+               *at)] = (window.max(-1, initial=-np.inf) if op == "MaxPool" else
+                        (np.abs(window)**p).sum(-1)**(1 / p) if op == "LpPool" else window.sum(-1) /
+                        max(padded if count_include_pad else window.shape[-1], 1))
         return [y]
     return f
 
@@ -189,7 +222,10 @@ def window(of):
 
 def root_mean_square(x, scale, axis=-1, epsilon=1e-5, **_):
     x = x.astype(np.float64)
-    return [x / np.sqrt((x * x).mean(tuple(range(axis % x.ndim, x.ndim)), keepdims=True) + epsilon) * scale.astype(np.float64)]
+    return [
+        x / np.sqrt((x * x).mean(tuple(range(axis % x.ndim, x.ndim)), keepdims=True) + epsilon) *
+        scale.astype(np.float64)
+    ]
 
 
 def cut_depth(x, depth, values, axis=-1, **_):
@@ -202,7 +238,8 @@ def cut_depth(x, depth, values, axis=-1, **_):
 
 def nothing(p):
     """No elements, or what sums and means of none are."""
-    return all(v.size == 0 or (v.dtype != object and not np.nan_to_num(numbers(v)).any()) for v in map(np.asarray, p.got.values()))
+    return all(v.size == 0 or (v.dtype != object and not np.nan_to_num(numbers(v)).any())
+               for v in map(np.asarray, p.got.values()))
 
 
 def only_bias(p):
@@ -212,29 +249,36 @@ def only_bias(p):
 def near_before(p):
     """Less precise, or more."""
     before = p.ours(p.case.model, p.case.feed)
-    return before is not None and all(np.shape(v) == np.shape(before[name]) and np.allclose(numbers(v), numbers(before[name]), 2e-2, 2e-2) for name, v in p.got.items())
+    return before is not None and all(
+        np.shape(v) == np.shape(before[name]) and np.allclose(numbers(v), numbers(before[name]), 2e-2, 2e-2)
+        for name, v in p.got.items())
 
 
 def drawn(p):
     """0 or 1, and what is certain; NaN: either."""
-    x, y = (next(iter(p.feed.values())) if p.feed else numpy_helper.to_array(p.model.graph.initializer[0])), next(iter(p.got.values()))
+    x, y = (next(iter(p.feed.values())) if p.feed else numpy_helper.to_array(p.model.graph.initializer[0])), next(
+        iter(p.got.values()))
     y = numbers(y)
-    return bool(((y == 0) | (y == 1)).all() and (y[x <= 0] == 0).all() and (y[x >= 1] == 1).all()) if y.shape == x.shape else False
+    return bool(((y == 0) | (y == 1)).all() and (y[x <= 0] == 0).all() and
+                (y[x >= 1] == 1).all()) if y.shape == x.shape else False
 
 
 def other_regions_as_before(p):
     """Of regions that are finite as before; of others 0, NaN, or what is inside the picture."""
     name = hostile.tried(p.model).input[1]
-    regions = p.feed[name] if name in p.feed else numpy_helper.to_array(next(t for t in p.model.graph.initializer if t.name == name))
+    regions = p.feed[name] if name in p.feed else numpy_helper.to_array(
+        next(t for t in p.model.graph.initializer if t.name == name))
     before, (output, got) = p.ours(p.case.model, p.case.feed), next(iter(p.got.items()))
     kept = (regions == p.case.feed[name]).all(1)
     return equal(got[kept], before[output][kept]) and bool((np.nan_to_num(numbers(got[~kept])) == 0).all())
 
 
 def by_lengths(p):
-    """A recurrent layer whose sample k is of length 0: there Y is 0 and the last state the first; the others are those of lengths that a peer takes."""
+    """A recurrent layer whose sample k is of length 0: there Y is 0 and the last state the first; the others are those
+    of lengths that a peer takes."""
     node = hostile.tried(p.model)
-    lengths = p.feed[node.input[4]] if node.input[4] in p.feed else numpy_helper.to_array(next(t for t in p.model.graph.initializer if t.name == node.input[4]))
+    lengths = p.feed[node.input[4]] if node.input[4] in p.feed else numpy_helper.to_array(
+        next(t for t in p.model.graph.initializer if t.name == node.input[4]))
     layout = next((a.i for a in node.attribute if a.name == "layout"), 0)
     form = hostile.Form(p.case).feeds(node.input[4], np.maximum(lengths, 1).astype(np.int32))
     want = next(iter(p.peers(form.model, form.feed).values()), None)
@@ -256,12 +300,15 @@ def by_lengths(p):
 def only_label(p):
     """Scores are as before."""
     label, score = p.got.values()
-    return bool((label == hostile.tried(p.model).attribute[[a.name for a in hostile.tried(p.model).attribute].index("classlabels_int64s")].ints[0]).all()) and score.shape == (len(label), 1)
+    return bool((label == hostile.tried(p.model).attribute[[
+        a.name for a in hostile.tried(p.model).attribute
+    ].index("classlabels_int64s")].ints[0]).all()) and score.shape == (len(label), 1)
 
 
 def distinct(p):
     """What is not NaN is there once, in order."""
-    x, y = next(iter(p.feed.values())) if p.feed else numpy_helper.to_array(p.model.graph.initializer[0]), p.got[hostile.tried(p.model).output[0]]
+    x, y = next(iter(p.feed.values())) if p.feed else numpy_helper.to_array(
+        p.model.graph.initializer[0]), p.got[hostile.tried(p.model).output[0]]
     return y.ndim > 1 or equal(np.unique(y[y == y]), np.unique(x[x == x]))
 
 
@@ -376,4 +423,5 @@ ROWS = [
 
 
 def reason(op, form):
-    return next((row for row in (Row(*r) for r in ROWS) if re.fullmatch(row.ops, op) and re.fullmatch(row.forms, form)), None)
+    return next((row for row in (Row(*r) for r in ROWS) if re.fullmatch(row.ops, op) and re.fullmatch(row.forms, form)),
+                None)

@@ -1,4 +1,5 @@
-"""A process that runs models for test_hostile.py and may die of it: pickled (function's name, arguments) on standard input, pickled results on standard output."""
+"""A process that runs models for test_hostile.py and may die of it: pickled (function's name, arguments) on standard
+input, pickled results on standard output."""
 import os
 import pickle
 import resource

@@ -1,6 +1,7 @@
-"""Many host functions in a run, as a detector's tail has them: NonZero and TopK a class, NonMaxSuppression of what all found; and rows that a ScatterElements puts in their places
-without one. On the CPU and on the emulator of CUDA, on several pictures, one of which has classes where nothing is found, against the standard's own reference. On a GPU functions
-that need not wait for one another wait together.
+"""Many host functions in a run, as a detector's tail has them: NonZero and TopK a class, NonMaxSuppression of what all
+found; and rows that a ScatterElements puts in their places without one. On the CPU and on the emulator of CUDA, on
+several pictures, one of which has classes where nothing is found, against the standard's own reference. On a GPU
+functions that need not wait for one another wait together.
 """
 import json
 import pathlib
@@ -60,7 +61,8 @@ TWICE = """<ir_version: 9, opset_import: ["" : 18]>
     }"""                                                                # results of other sizes, of the same values
 
 
-# Host functions of a loop: of the k best of what does not change, more each iteration, and of how many are not 0, of which only the number is requested.
+# Host functions of a loop: of the k best of what does not change, more each iteration, and of how many are not 0, of
+# which only the number is requested.
 ITERATIONS = """<ir_version: 9, opset_import: ["" : 18]> g (float[40] x, int64 n) => (float y, int64[m,1] counts, int64[m,1] again)
     <int64 one = {1}, int64[1] zero = {0}, float none = {0}, float half = {0.5}, bool yes = {1}, int64 iterations = {30}> {
         y, counts = Loop<body = b (int64 i, bool c, float s) => (bool d, float t, int64[1] count) { d = Identity(c)  i1 = Add(i, one)  k = Unsqueeze(i1, zero)  best, at = TopK(x, k)  least = ReduceMin<keepdims = 0>(best)
@@ -69,10 +71,13 @@ ITERATIONS = """<ir_version: 9, opset_import: ["" : 18]> g (float[40] x, int64 n
             where = NonZero(g)  number = Size(where)  count = Unsqueeze(number, zero) }>(n, yes)
     }"""
 CHAIN = """<ir_version: 9, opset_import: ["" : 18]> g (float[7] v0) => (float[n] v20) <int64[1] minus = {-1}, float half = {0.5}> {""" + "".join(
-    f" n{k} = NonZero(v{k})  f{k} = Cast<to = 1>(n{k})  r{k} = Reshape(f{k}, minus)  v{k + 1} = Add(r{k}, half)" for k in range(20)) + "}"      # 20 kernels that differ in their sizes' names
+    # 20 kernels that differ in their sizes' names
+    f" n{k} = NonZero(v{k})  f{k} = Cast<to = 1>(n{k})  r{k} = Reshape(f{k}, minus)  v{k + 1} = Add(r{k}, half)"
+    for k in range(20)) + "}"
 
 
-def run(model, folder, inputs, device): return program.run(model, folder, inputs, device, "--runs", "3", "--json", timeout=600)
+def run(model, folder, inputs, device):
+    return program.run(model, folder, inputs, device, "--runs", "3", "--json", timeout=600)
 
 
 def check(what, text, folder, inputs):
@@ -96,20 +101,32 @@ with tempfile.TemporaryDirectory() as name:
     folder, rng = pathlib.Path(name), np.random.default_rng(3)
     for picture in range(3):
         corner = rng.random((BOXES, 2)).astype(np.float32)
-        inputs = {"scores": rng.random((CLASSES, BOXES)).astype(np.float32), "boxes": np.concatenate([corner, corner + 0.3], 1)}
+        inputs = {
+            "scores": rng.random((CLASSES, BOXES)).astype(np.float32), "boxes": np.concatenate([corner, corner + 0.3],
+                                                                                               1)
+        }
         inputs["scores"][1:] *= picture != 1                    # two classes find nothing
         bad, steps = check(f"picture {picture}", tail(), folder, inputs)
         wrong += bad + (steps != 2 * CLASSES + 1)
-    inputs = {"x": rng.random((3, 8)).astype(np.float32), "picture": rng.random((1, 2, 9, 9)).astype(np.float32), "of": np.zeros(4, np.int64)}
+    inputs = {
+        "x": rng.random((3, 8)).astype(np.float32), "picture": rng.random((1, 2, 9, 9)).astype(np.float32), "of":
+        np.zeros(4, np.int64)
+    }
     inputs["regions"] = np.sort(8 * rng.random((4, 2, 2)).astype(np.float32), axis=1).reshape(4, 4)
     wrong += check("twice", TWICE, folder, inputs)[0]
-    wrong += sum(check(f"{n} iterations", ITERATIONS, folder, {"x": rng.random(40).astype(np.float32), "n": np.array(n)})[0] for n in (12, 33))
+    wrong += sum(
+        check(f"{n} iterations", ITERATIONS, folder, {"x": rng.random(40).astype(np.float32), "n": np.array(n)})[0]
+        for n in (12, 33))
     wrong += check("chain", CHAIN, folder, {"v0": np.ones(7, np.float32)})[0]
-    made = json.loads(program.run(folder / "model.onnx", folder, {"v0": np.ones(7, np.float32)}, "cpu", "--no-cache", "--json")[1])
+    made = json.loads(
+        program.run(folder / "model.onnx", folder, {"v0": np.ones(7, np.float32)}, "cpu", "--no-cache", "--json")[1])
     wrong += (made["kernels_compiled"], made["model"]["kernels"]) != (1, 20)
     for axis in (0, 1):
         shape = [(7, 24), (5, 24)] if axis == 0 else [(24, 7), (24, 5)]
-        inputs = {"x": rng.random(shape[0]).astype(np.float32), "at": np.array([3, -1, 0, 3, -5]), "row": rng.random(shape[1]).astype(np.float32)}
+        inputs = {
+            "x": rng.random(shape[0]).astype(np.float32), "at": np.array([3, -1, 0, 3, -5]), "row":
+            rng.random(shape[1]).astype(np.float32)
+        }
         bad, steps = check(f"rows along axis {axis}", rows(axis), folder, inputs)
         inputs["at"][2] = 7
         code, _, said = run(folder / "model.onnx", folder, inputs, "cuda")

@@ -1,6 +1,7 @@
-"""Free dimensions: one session runs a model at many sizes. The first has a program of its own, the second makes one in which the sizes that changed are variables, and the others make
-nothing: `kernels_compiled` and `kernels_cached` stay. Every result is compared with the standard's own evaluator. A case is a row: its name, the model, the sizes of its symbols run by
-run (of an input, its value), and whether one program serves them all; to add one: a row."""
+"""Free dimensions: one session runs a model at many sizes. The first has a program of its own, the second makes one in
+which the sizes that changed are variables, and the others make nothing: `kernels_compiled` and `kernels_cached` stay.
+Every result is compared with the standard's own evaluator. A case is a row: its name, the model, the sizes of its
+symbols run by run (of an input, its value), and whether one program serves them all; to add one: a row."""
 import json
 import os
 import pathlib
@@ -77,7 +78,8 @@ CASES = [
      [{"n": k} for k in (40, 9, 1, 61, 32)], True),
     ("what data say of a free size", "(float[n,5] x) => (float y, int64 z) { z = NonZero(x) f = Relu(x) y = ReduceSum<keepdims = 1>(f) }", [{"n": k} for k in (4, 9, 1, 30)], True),
 ]
-# Loops that join something to a state each iteration: as many kernels for 300 iterations as for 20. ITERATIONS stands for the number.
+# Loops that join something to a state each iteration: as many kernels for 300 iterations as for 20. ITERATIONS stands
+# for the number.
 GROWING = [
     ("a decoder over what it has said", """(float[1,4] x, float[4,4] w) => (float y, float l) { n = Constant<value_int = ITERATIONS>() t = Constant<value = bool {1}>()
  y, l = Loop<body = b (int64 i, bool c, float[k,4] s0, float[1,4] h0) => (bool d, float[m,4] s1, float[1,4] h1) { d = Identity(c) r = Transpose<perm = [1, 0]>(s0) p = MatMul(h0, r)
@@ -113,7 +115,9 @@ def write_sets(folder, model, constants, runs):
         inputs = {}
         for v in model.graph.input:
             whole = v.type.tensor_type.elem_type == onnx.TensorProto.INT64
-            inputs[v.name] = np.array(sizes[v.name]) if v.name in sizes else constants[v.name] if v.name in constants else rng.integers(0, 50, shape_of(v, sizes)) if whole else rng.standard_normal(shape_of(v, sizes)).astype(np.float32)
+            inputs[v.name] = np.array(
+                sizes[v.name]) if v.name in sizes else constants[v.name] if v.name in constants else rng.integers(
+                    0, 50, shape_of(v, sizes)) if whole else rng.standard_normal(shape_of(v, sizes)).astype(np.float32)
         for stem, arrays in (("input", inputs.values()), ("output", evaluator.run(None, inputs))):
             for j, a in enumerate(arrays):
                 (at / f"{stem}_{j}.pb").write_bytes(numpy_helper.from_array(np.asarray(a)).SerializeToString())
@@ -121,7 +125,8 @@ def write_sets(folder, model, constants, runs):
 
 def built(model, folder, data, device, *more):
     """How many kernels the runs of these sets made, or what went wrong."""
-    code, out, said = program.run(model, folder, {}, device, "--test-data", str(data), "--runs", "1", "--json", "-q", *more)
+    code, out, said = program.run(model, folder, {}, device, "--test-data", str(data), "--runs", "1", "--json", "-q",
+                                  *more)
     if code:
         return f"exit {code}: {said}"
     report = json.loads(out)
@@ -134,7 +139,11 @@ def check_growing(folder, name, text):
         made = []
         for iterations in (20,) if SANITIZED else (20, 300):
             model, at = parsed(text.replace("ITERATIONS", str(iterations))), folder / f"{device}{iterations}"
-            fixed = {v.name: 0.1 * rng.standard_normal([d.dim_value for d in v.type.tensor_type.shape.dim]).astype(np.float32) for v in model.graph.input}
+            fixed = {
+                v.name: 0.1 * rng.standard_normal([d.dim_value
+                                                   for d in v.type.tensor_type.shape.dim]).astype(np.float32)
+                for v in model.graph.input
+            }
             write_sets(at, model, fixed, [{}])
             (at / "model.onnx").write_bytes(model.SerializeToString())
             made.append(built(at / "model.onnx", folder, at, device))
@@ -147,8 +156,11 @@ def check_growing(folder, name, text):
 def check(folder, name, text, runs, one):
     """Wrong devices of a case: with all runs in one session, and with a range from the start."""
     model = parsed(text)
-    fixed = {v.name: rng.standard_normal([d.dim_value for d in v.type.tensor_type.shape.dim]).astype(np.float32) for v in model.graph.input
-             if v.name not in runs[0] and not any(d.dim_param for d in v.type.tensor_type.shape.dim)}
+    fixed = {
+        v.name: rng.standard_normal([d.dim_value for d in v.type.tensor_type.shape.dim]).astype(np.float32)
+        for v in model.graph.input
+        if v.name not in runs[0] and not any(d.dim_param for d in v.type.tensor_type.shape.dim)
+    }
     path = folder / "model.onnx"
     path.write_bytes(model.SerializeToString())
     write_sets(folder / "all", model, fixed, runs)
@@ -158,7 +170,9 @@ def check(folder, name, text, runs, one):
     wrong = 0
     for device in DEVICES:
         ranged = built(path, folder, folder / "all", device, "--dim", "*=1..64")
-        two, all_ = [ranged] * 2 if SANITIZED else [built(path, folder, folder / data, device) for data in ("two", "all")]
+        two, all_ = [ranged] * 2 if SANITIZED else [
+            built(path, folder, folder / data, device) for data in ("two", "all")
+        ]
         if isinstance(all_, str) or isinstance(ranged, str) or (one and all_ != two):
             print(f"{name} on {device}: two sizes {two}, all {all_}, with a range {ranged}")
             wrong += 1

@@ -1,5 +1,6 @@
-"""Results that have one right value, bit by bit: quotients, also by what is denormal, and remainders of quotients of any size; what they are made of may be constant, shared, or under a sum.
-A case is a row: its name, the model, the inputs, and what numpy gives. To add one: a row."""
+"""Results that have one right value, bit by bit: quotients, also by what is denormal, and remainders of quotients of
+any size; what they are made of may be constant, shared, or under a sum. A case is a row: its name, the model, the
+inputs, and what numpy gives. To add one: a row."""
 import os
 import pathlib
 import shutil
@@ -55,7 +56,8 @@ DEVICES = ["cpu", "reference"] + (["cuda"] if os.environ.get("CUDA_EMULATOR") an
 
 
 def same(got, want):
-    return got.dtype == want.dtype and got.shape == want.shape and np.array_equal(got, want, equal_nan=got.dtype.kind == "f")
+    return got.dtype == want.dtype and got.shape == want.shape and np.array_equal(got, want, equal_nan=got.dtype.kind
+                                                                                  == "f")
 
 
 def main():
@@ -71,7 +73,10 @@ def main():
                 code, _, line = program.run(path, folder, inputs, device, "--runs", "1", "-q")
                 got = [np.load(folder / "out" / f"{o.name}.npy") for o in model.graph.output] if code == 0 else []
                 if code or not all(map(same, got, want)):
-                    print(f"{what} on {device}: exit {code} {line}", *(f"{g.ravel()[g.ravel() != w.ravel()][:5]} instead of {w.ravel()[g.ravel() != w.ravel()][:5]}" for g, w in zip(got, want) if g.shape == w.shape and not same(g, w)))
+                    print(
+                        f"{what} on {device}: exit {code} {line}",
+                        *(f"{g.ravel()[g.ravel() != w.ravel()][:5]} instead of {w.ravel()[g.ravel() != w.ravel()][:5]}"
+                          for g, w in zip(got, want) if g.shape == w.shape and not same(g, w)))
                     wrong += 1
     print(f"{len(CASES) * len(DEVICES) - wrong} of {len(CASES) * len(DEVICES)} results right")
     return wrong > 0

@@ -1,5 +1,5 @@
-"""Gradient of whole networks: the operator's answer on both devices against central differences of the standard's reference evaluator in float64. A case is nodes, weights, and what is wanted of
-the graph. To add one: a row."""
+"""Gradient of whole networks: the operator's answer on both devices against central differences of the standard's
+reference evaluator in float64. A case is nodes, weights, and what is wanted of the graph. To add one: a row."""
 import pathlib
 import sys
 import tempfile
@@ -34,9 +34,12 @@ CASES = {
 
 def model(nodes, inputs, weights, others, outputs, dtype):
     t = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    inits = [numpy_helper.from_array(v.astype(dtype), k) for k, v in weights.items()] + [numpy_helper.from_array(v, k) for k, v in others.items()]
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(k, t, v.shape) for k, v in inputs.items()], [helper.make_tensor_value_info(o, t, None) for o in outputs], inits)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(TRAINING, 1)], ir_version=8)
+    inits = [numpy_helper.from_array(v.astype(dtype), k)
+             for k, v in weights.items()] + [numpy_helper.from_array(v, k) for k, v in others.items()]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(k, t, v.shape) for k, v in inputs.items()],
+                              [helper.make_tensor_value_info(o, t, None) for o in outputs], inits)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17),
+                                                   helper.make_opsetid(TRAINING, 1)], ir_version=8)
 
 
 def differences(nodes, inputs, weights, others, of):
@@ -60,7 +63,8 @@ def gradients(nodes, inputs, weights, others, outputs, device):
     with tempfile.TemporaryDirectory() as root:
         root = pathlib.Path(root)
         (root / "m.onnx").write_bytes(model(nodes, inputs, weights, others, outputs, np.float32).SerializeToString())
-        code, _, said = program.run(root / "m.onnx", root, {k: v.astype(np.float32) for k, v in inputs.items()}, device, "--runs", "1", "-q")
+        code, _, said = program.run(root / "m.onnx", root, {k: v.astype(np.float32)
+                                                            for k, v in inputs.items()}, device, "--runs", "1", "-q")
         assert code == 0, said
         return [np.load(root / "out" / f"{o}.npy") for o in outputs]
 
@@ -73,7 +77,8 @@ def networks(device):
     for name, (nodes, inputs, weights, others) in CASES.items():
         xs = [*weights, *inputs]
         outs = [f"d_{k}" for k in xs]
-        got = gradients([*nodes, n("Gradient", xs, outs, domain=TRAINING, xs=xs, y="y")], inputs, weights, others, outs, device)
+        got = gradients([*nodes, n("Gradient", xs, outs, domain=TRAINING, xs=xs, y="y")], inputs, weights, others, outs,
+                        device)
         for k, d in zip(xs, got):
             want = WANT[name][k]
             if not np.allclose(d, want, rtol=2e-3, atol=2e-4 * (1 + abs(want).max())):
@@ -82,7 +87,8 @@ def networks(device):
 
 
 def meanings(device):
-    """Other values than the graph's own, an intermediate tensor, a gradient's gradient, a tensor that y is not made of."""
+    """Other values than the graph's own, an intermediate tensor, a gradient's gradient, a tensor that y is not made
+    of."""
     x, w, other = f(2, 3), f(2, 3), f(2, 3)
     ask = lambda *nodes, out: gradients([*SQUARE, *nodes], dict(x=x, w=w, o=other), {}, {}, out, device)
     first = n("Gradient", ["w", "x"], ["dw"], domain=TRAINING, xs=["w"], zs=["x"], y="y", name="first")
@@ -94,7 +100,10 @@ def meanings(device):
                             [2 * x * x, 4 * w * x]),
         "of something else": (ask(n("Gradient", ["o"], ["do"], domain=TRAINING, xs=["o"], y="y"), out=["do"]), [other * 0]),
     }
-    return [name for name, (got, want) in checks.items() if not all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(got, want))]
+    return [
+        name for name, (got, want) in checks.items()
+        if not all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(got, want))
+    ]
 
 
 wrong = [f"{device}: {line}" for device in ("reference", "cpu") for line in networks(device) + meanings(device)]

@@ -1,11 +1,15 @@
-"""Is every operator safe from bad models? The standard's node tests, those of test_against_ort.py and hostile_cases.py, each changed in one place (hostile.py): attributes, shapes, types, values, what is missing or too much.
-Right is: a result, the same on the CPU, or exit 3, 4, 5 or 6 with one line that names node, tensor or field. Wrong: a signal, no end, our own error, several lines.
+"""Is every operator safe from bad models? The standard's node tests, those of test_against_ort.py and hostile_cases.py,
+each changed in one place (hostile.py): attributes, shapes, types, values, what is missing or too much. Right is: a
+result, the same on the CPU, or exit 3, 4, 5 or 6 with one line that names node, tensor or field. Wrong: a signal, no
+end, our own error, several lines.
 
     test_hostile.py [--every N] [--first N] [--cpu N] [--only TEXT] [--cases N] [--no-peers] [--explained] [--list]
 
-Every N-th form of all is taken, from the first on (the default takes about 20 s), of those that run every N-th also on the CPU; of each operator at most so many cases that have the same attributes and inputs.
-Where onnxruntime is installed (--no-peers leaves it out): not both of it and the standard's evaluator may refuse what ran here, or give something else, but for the rows of hostile_reasons.py, whose
-proofs must hold (--explained prints their forms), and of differential/disagreements.py."""
+Every N-th form of all is taken, from the first on (the default takes about 20 s), of those that run every N-th also on
+the CPU; of each operator at most so many cases that have the same attributes and inputs. Where onnxruntime is installed
+(--no-peers leaves it out): not both of it and the standard's evaluator may refuse what ran here, or give something
+else, but for the rows of hostile_reasons.py, whose proofs must hold (--explained prints their forms), and of
+differential/disagreements.py."""
 import argparse
 import collections
 import importlib.util
@@ -36,7 +40,10 @@ from draw import Step
 from table import EACH
 
 TIME_MAX = 30                   # seconds of one form
-RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}      # their values are their own
+# their values are their own
+RANDOM = {
+    "Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"
+}
 Case = collections.namedtuple("Case", "name model feed")
 
 
@@ -49,10 +56,17 @@ class Worker:
     def start(self):
         libraries = subprocess.run(["ldd", os.environ["TGRUN_LIBRARY"]], capture_output=True, text=True).stdout
         asan = re.search(r"\S*/libasan\S*", libraries)          # it must be the first library of a process
-        path = os.pathsep.join(filter(None, [str(pathlib.Path(__file__).parents[2] / "python"), os.environ.get("PYTHONPATH")]))
-        env = os.environ | {"PYTHONPATH": path, "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1", "LD_PRELOAD": asan[0] if asan else ""}
+        path = os.pathsep.join(
+            filter(None, [str(pathlib.Path(__file__).parents[2] / "python"),
+                          os.environ.get("PYTHONPATH")]))
+        env = os.environ | {
+            "PYTHONPATH": path, "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1", "LD_PRELOAD":
+            asan[0] if asan else ""
+        }
         self.said = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([sys.executable, pathlib.Path(__file__).with_name("hostile_worker.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, env=env)
+        self.process = subprocess.Popen(
+            [sys.executable, pathlib.Path(__file__).with_name("hostile_worker.py")], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=self.said, env=env)
 
     def ask(self, *job):
         """What it answers, or why there is no answer."""
@@ -80,9 +94,11 @@ class Worker:
 # ---- what is right ----
 
 def named(reply):
-    """Whether a refusal is one line that names a place: a node, or a tensor in quotes. Too much memory may be nobody's fault."""
+    """Whether a refusal is one line that names a place: a node, or a tensor in quotes. Too much memory may be nobody's
+    fault."""
     status, line, node, _ = reply
-    return status in (3, 4, 5, 6) and "\n" not in line and len(line) < 700 and bool(node or status == 6 or re.search("'[^']+'", line))
+    return status in (3, 4, 5, 6) and "\n" not in line and len(line) < 700 and bool(node or status == 6 or
+                                                                                    re.search("'[^']+'", line))
 
 
 def flat(value):
@@ -95,11 +111,18 @@ def flat(value):
 
 
 def same(model, feed, got, want, peer, others):
-    """Whether results agree, or a row of disagreements.py says why they do not. Where NaN or infinities enter, only types and shapes are compared: tests/differential is for them."""
+    """Whether results agree, or a row of disagreements.py says why they do not. Where NaN or infinities enter, only
+    types and shapes are compared: tests/differential is for them."""
     node, *before = [*model.graph.node][::-1]
-    step, versions = Step([node, *before], list(node.output)), {"": 1} | {o.domain: o.version for o in model.opset_import}
-    values = {name: v for name, v in feed.items() if isinstance(v, np.ndarray)} | {t.name: hostile.numpy_helper.to_array(t) for t in model.graph.initializer}
-    got, want, others, inputs = flat(got), flat(want), [flat(o) for o in others], [values.get(name) for name in node.input]
+    step, versions = Step([node, *before],
+                          list(node.output)), {"": 1} | {o.domain: o.version
+                                                         for o in model.opset_import}
+    values = {name: v
+              for name, v in feed.items() if isinstance(v, np.ndarray)
+              } | {t.name: hostile.numpy_helper.to_array(t)
+                   for t in model.graph.initializer}
+    got, want, others, inputs = flat(got), flat(want), [flat(o)
+                                                        for o in others], [values.get(name) for name in node.input]
     numbers = [v for v in values.values() if v.dtype != object]
     special = any(v.dtype.kind == "f" and not np.isfinite(v).all() for v in [*values.values(), *got, *want])
 
@@ -107,14 +130,16 @@ def same(model, feed, got, want, peer, others):
         """What of output k differs and is not explained."""
         def case_of(wrong):
             third = next((o[k] for o in others if len(o) == len(got)), None)
-            return disagreements.Case(step, versions, step.attributes(), inputs, values, got, want, peer, k, disagreements.sides_with(step, numbers, got[k], want[k], third, wrong))
+            return disagreements.Case(step, versions, step.attributes(), inputs, values, got, want, peer, k,
+                                      disagreements.sides_with(step, numbers, got[k], want[k], third, wrong))
 
         wrong = compare.differences(step.name, step.name in EACH, numbers, got[k], want[k])
         if wrong is not None and (special or step.op in RANDOM):
             return np.zeros(())
         try:
             return disagreements.remaining(wrong, case_of, collections.Counter())
-        except (IndexError, TypeError, AttributeError, ValueError):             # a row that requests what a hostile form lacks
+        # a row that requests what a hostile form lacks
+        except (IndexError, TypeError, AttributeError, ValueError):
             return wrong
 
     return len(got) == len(want) and all(wrong is not None and not wrong.any() for wrong in map(left, range(len(got))))
@@ -125,7 +150,8 @@ def same(model, feed, got, want, peer, others):
 class Run:
     def __init__(self, cpu, peers, explained):
         self.explained = explained
-        self.ours, self.peers, self.cpu = Worker(), {"onnxruntime": Worker(), "reference": Worker()} if peers else {}, cpu
+        self.ours, self.peers, self.cpu = Worker(), {"onnxruntime": Worker(), "reference": Worker()
+                                                     } if peers else {}, cpu
         self.count = collections.Counter()
 
     def check(self, case, model, feed, number):
@@ -151,10 +177,14 @@ class Run:
     def ask_peers(self, case, model, data, feed, reply):
         """(kind, text) of what is refused by both, or different from both, without a reason."""
         results, found = self.results(data, feed), None
-        if not results and self.results(case.model.SerializeToString(), case.feed):         # else they do not know the case at all
+        # else they do not know the case at all
+        if not results and self.results(case.model.SerializeToString(), case.feed):
             found = "refused by both peers", brief(reply)
-        elif results and not any(same(model, feed, reply, r, name, [o for n, o in results.items() if n != name]) for name, r in results.items()):
-            found = "different from the peers", f"we {brief(reply)}; " + "; ".join(f"{name} {brief(r)}" for name, r in results.items())
+        elif results and not any(
+                same(model, feed, reply, r, name, [o for n, o in results.items() if n != name])
+                for name, r in results.items()):
+            found = "different from the peers", f"we {brief(reply)}; " + "; ".join(f"{name} {brief(r)}"
+                                                                                   for name, r in results.items())
         row = hostile_reasons.reason(hostile.tried(model).op_type, self.what) if found else None
         if row and row.proof and not row.proof(self.proved(case, model, feed, reply, results)):
             return f"{found[0]}, and the proof fails", f"{row.why}; {found[1]}"
@@ -170,11 +200,15 @@ class Run:
             given = self.ours.ask("ours", other.SerializeToString(), values, "reference")
             return dict(zip([o.name for o in other.graph.output], given)) if isinstance(given, list) else None
 
-        return hostile_reasons.Proved(case, model, feed, dict(zip([o.name for o in model.graph.output], reply)), results, ours, lambda other, values: self.results(other.SerializeToString(), values))
+        return hostile_reasons.Proved(case, model, feed, dict(zip([o.name for o in model.graph.output],
+                                                                  reply)), results, ours,
+                                      lambda other, values: self.results(other.SerializeToString(), values))
 
     def tell_reason(self, row, case, model, found):
         if self.explained:
-            print(f"{found[0]}: {case.name} ({hostile.tried(model).op_type}), {self.what}: {row.why}{', proved' if row.proof else ''}: {found[1]}".encode(errors="backslashreplace").decode(), flush=True)
+            print(
+                f"{found[0]}: {case.name} ({hostile.tried(model).op_type}), {self.what}: {row.why}{', proved' if row.proof else ''}: {found[1]}"
+                .encode(errors="backslashreplace").decode(), flush=True)
 
     def results(self, data, feed):
         """Those of the peers that run it."""
@@ -183,21 +217,28 @@ class Run:
 
     def tell(self, kind, case, text):
         self.count[kind] += 1
-        print(f"{kind}: {case.name} ({hostile.tried(case.model).op_type}), {self.what}: {text}".encode(errors="backslashreplace").decode(), flush=True)
+        print(
+            f"{kind}: {case.name} ({hostile.tried(case.model).op_type}), {self.what}: {text}".encode(
+                errors="backslashreplace").decode(), flush=True)
 
 
 def brief(reply):
-    return " ".join(f"{a.dtype}{list(a.shape)} {a.ravel()[:4]}" for a in flat(reply)[:3])[:300] if isinstance(reply, list) else str(reply)[:1500]
+    return " ".join(f"{a.dtype}{list(a.shape)} {a.ravel()[:4]}"
+                    for a in flat(reply)[:3])[:300] if isinstance(reply, list) else str(reply)[:1500]
 
 
 def all_cases(most):
-    """Single nodes, of those with the same attributes, types and ranks the first ones; and the graphs of hostile_cases.py."""
-    seen, of_op = collections.Counter(), collections.defaultdict(itertools.count)   # a new row changes the names of no other operator's
+    """Single nodes, of those with the same attributes, types and ranks the first ones; and the graphs of
+    hostile_cases.py."""
+    # a new row changes the names of no other operator's
+    seen, of_op = collections.Counter(), collections.defaultdict(itertools.count)
     rows = [(f"{row[0]} {next(of_op[row[0]])}", *test_against_ort.build_model(row)) for row in test_against_ort.CASES]
-    yield from (Case(f"{op} of a graph {next(of_op[op, 'graph'])}", model, feed) for op, model, feed in hostile_cases.models())
+    yield from (Case(f"{op} of a graph {next(of_op[op, 'graph'])}", model, feed)
+                for op, model, feed in hostile_cases.models())
     for name, model, feed in [*cases.node_cases(), *rows]:
         node = model.graph.node[0]
-        key = node.domain, node.op_type, tuple(sorted((a.name, a.s) for a in node.attribute)), tuple(bool(n) for n in node.input), len(node.output)
+        key = node.domain, node.op_type, tuple(sorted(
+            (a.name, a.s) for a in node.attribute)), tuple(bool(n) for n in node.input), len(node.output)
         seen[key] += 1
         if len(model.graph.node) == 1 and not model.functions and seen[key] <= most:
             yield Case(name, model, feed)

@@ -1,5 +1,5 @@
-"""ImageDecoder beyond the standard's tests: every form of BMP and PNM, PNG with opacity, and bytes that are broken or no picture, which give an empty result and never a fault. Files are made here.
-To add one: a row of GOOD or of BAD."""
+"""ImageDecoder beyond the standard's tests: every form of BMP and PNM, PNG with opacity, and bytes that are broken or
+no picture, which give an empty result and never a fault. Files are made here. To add one: a row of GOOD or of BAD."""
 import pathlib
 import struct
 import sys
@@ -34,7 +34,8 @@ def pnm(kind, values, most=None):
 def png(rows, colours):
     chunk = lambda name, data: struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
     body = zlib.compress(b"".join(b"\0" + r.tobytes() for r in rows))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", W, H, 8, colours, 0, 0, 0)) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", W, H, 8, colours, 0, 0, 0)) + chunk(
+        b"IDAT", body) + chunk(b"IEND", b"")
 
 
 palette = rng.integers(0, 256, (256, 4), dtype=np.uint8)
@@ -72,7 +73,8 @@ def decoded(data, **attrs):
     x = np.frombuffer(data, np.uint8)
     with tempfile.TemporaryDirectory() as root:
         root = pathlib.Path(root)
-        graph = helper.make_graph([helper.make_node("ImageDecoder", ["x"], ["y"], **attrs)], "g", [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)],
+        graph = helper.make_graph([helper.make_node("ImageDecoder", ["x"], ["y"], **attrs)], "g",
+                                  [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)],
                                   [helper.make_tensor_value_info("y", TensorProto.UINT8, [None] * 3)])
         (root / "m.onnx").write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9).SerializeToString())
         code, _, said = program.run(root / "m.onnx", root, {"x": x}, "reference", "--runs", "1", "-q")

@@ -1,5 +1,6 @@
-"""Sequences, optionals and maps as inputs and outputs of models, which the standard's own tests have in their simplest forms: ragged and empty sequences, absent optionals, sequences
-that a loop makes longer, branches in branches, and values that do not fit. To add one: a row; names of sequences start with s, of optionals with o.
+"""Sequences, optionals and maps as inputs and outputs of models, which the standard's own tests have in their simplest
+forms: ragged and empty sequences, absent optionals, sequences that a loop makes longer, branches in branches, and
+values that do not fit. To add one: a row; names of sequences start with s, of optionals with o.
 """
 import pathlib
 import sys
@@ -66,36 +67,60 @@ UNTIL = """(float[30] q, float stop, int64 most) => (int64 length, float last) {
 F32, DEVICES = np.float32, ("reference", "cpu", "cuda")
 GOOD = [
     # what, graph, inputs, outputs by name
-    ("ragged", RAGGED, dict(sx=[f(1, 3), f(4, 3), f(0, 3)]), dict(all=np.concatenate([f(1, 3), f(4, 3)]), length=3, last=f(0, 3), sy=[f(1, 3), f(4, 3), f(0, 3)])),
+    ("ragged", RAGGED, dict(sx=[f(1, 3), f(4, 3), f(0, 3)]),
+     dict(all=np.concatenate([f(1, 3), f(4, 3)]), length=3, last=f(0, 3), sy=[f(1, 3), f(4, 3),
+                                                                              f(0, 3)])),
     ("another length", RAGGED, dict(sx=[f(2, 3)]), dict(all=f(2, 3), length=1, last=f(2, 3), sy=[f(2, 3)])),
-    ("empty", f"({SEQ}) => (int64 length, {SEQ.replace('sx', 'sy')}) {{ length = SequenceLength(sx) sy = Identity(sx) }}", dict(sx=[]), dict(length=0, sy=[])),
-    ("strings", TEXT, dict(sx=WORDS[:1], w=np.array(["d", "e"])), dict(sy=[WORDS[0], np.array(["d", "e"])], st=[["d"], ["e"]], all=["a", "bc", "d", "e"])),
-    *[(f"{k} iterations", GROW, dict(iterations=np.array(k), sx=[f(2)] * (k % 2), row=f(2)), dict(sy=[f(2)] * (k % 2) + [f(2) * i for i in range(k)], length=k + k % 2)) for k in (0, 3, 40)],
-    *[(f"branch {a}{b}", NESTED, dict(a=np.array(a), b=np.array(b), x=f(3)), dict(sy=[f(3)] * (0 if not a else 3 if b else 1))) for a in (False, True) for b in (False, True)],
-    *[("branch by data", BY_DATA % "n, x", dict(x=s * np.ones(40, F32)), dict(sy=[np.ones(40, F32), -np.ones(40, F32)])) for s in (-1, 1)],
-    *[("lengths by data", BY_DATA % "x", dict(x=s * np.ones(40, F32)), dict(sy=[s * np.ones(40, F32), -np.ones(40, F32)][:1 + (s > 0)])) for s in (-1, 1)],
-    *[(f"maps with {what} keys", MAPS, dict(sx=m, i=np.array(i)), dict(sy=m, y=[[m[i].get(7, 0), m[i].get(-3, 0)]], n=2)) for i in (0, 1)
-      for what, m in (("equal", [{7: F32(2), -3: F32(1)}, {7: F32(3), -3: F32(4)}]), ("other", [{7: F32(2)}, {1: F32(3), -3: F32(4), 5: F32(6)}]))],
-    ("present", GIVEN, dict(ox=(f(4),), y=f(4)), dict(z=2 * f(4), has=True, oy=(f(4),))),
-    ("present, as an array", GIVEN, dict(ox=f(4), y=f(4)), dict(z=2 * f(4), has=True, oy=(f(4),))),
+    ("empty",
+     f"({SEQ}) => (int64 length, {SEQ.replace('sx', 'sy')}) {{ length = SequenceLength(sx) sy = Identity(sx) }}",
+     dict(sx=[]), dict(length=0, sy=[])),
+    ("strings", TEXT, dict(sx=WORDS[:1], w=np.array(["d", "e"])),
+     dict(sy=[WORDS[0], np.array(["d", "e"])], st=[["d"], ["e"]], all=["a", "bc", "d", "e"])),
+    *[(f"{k} iterations", GROW, dict(iterations=np.array(k), sx=[f(2)] * (k % 2), row=f(2)),
+       dict(sy=[f(2)] * (k % 2) + [f(2) * i for i in range(k)], length=k + k % 2)) for k in (0, 3, 40)],
+    *[(f"branch {a}{b}", NESTED, dict(a=np.array(a), b=np.array(b),
+                                      x=f(3)), dict(sy=[f(3)] * (0 if not a else 3 if b else 1))) for a in (False, True)
+      for b in (False, True)],
+    *[("branch by data", BY_DATA % "n, x", dict(x=s * np.ones(40, F32)), dict(sy=[np.ones(40, F32), -np.ones(40, F32)]))
+      for s in (-1, 1)],
+    *[("lengths by data", BY_DATA % "x", dict(x=s * np.ones(40, F32)),
+       dict(sy=[s * np.ones(40, F32), -np.ones(40, F32)][:1 + (s > 0)])) for s in (-1, 1)],
+    *[(f"maps with {what} keys", MAPS, dict(sx=m, i=np.array(i)), dict(sy=m, y=[[m[i].get(7, 0), m[i].get(
+        -3, 0)]], n=2)) for i in (0, 1) for what, m in (("equal", [{7: F32(2), -3: F32(1)}, {7: F32(3), -3: F32(4)}]),
+                                                        ("other", [{7: F32(2)}, {1: F32(3), -3: F32(4), 5: F32(6)}]))],
+    ("present", GIVEN, dict(ox=(f(4), ), y=f(4)), dict(z=2 * f(4), has=True, oy=(f(4), ))),
+    ("present, as an array", GIVEN, dict(ox=f(4), y=f(4)), dict(z=2 * f(4), has=True, oy=(f(4), ))),
     ("absent", GIVEN, dict(ox=(), y=f(4)), dict(z=f(4), has=False, oy=())),
-    ("optional sequence", OPTIONAL_SEQ, dict(ox=([f(2), f(3)],)), dict(has=True, oy=([f(2), f(3)],))),
-    ("optional sequence that is empty", OPTIONAL_SEQ, dict(ox=([],)), dict(has=True, oy=([],))),
+    ("optional sequence", OPTIONAL_SEQ, dict(ox=([f(2), f(3)], )), dict(has=True, oy=([f(2), f(3)], ))),
+    ("optional sequence that is empty", OPTIONAL_SEQ, dict(ox=([], )), dict(has=True, oy=([], ))),
     ("no optional sequence", OPTIONAL_SEQ, dict(ox=()), dict(has=False, oy=())),
-    ("in Scan", SCAN, dict(sx=[f(3), f(2)], x=f(4, 2), h=f(2)), dict(last=f(2) + f(4, 2).sum(0) + 4 * f(2), rows=f(2) + np.cumsum(f(4, 2) + f(2), 0))),
-    *[(f"until data end it, at most {most} iterations", UNTIL, dict(q=np.ones(30, F32), stop=np.array(2000, F32), most=np.array(most)), dict(length=n, last=n)) for most, n in ((5000, 2000), (1500, 1500), (5, 5), (0, 0))],
-    ("thousands of iterations, one by one", MANY, dict(n=np.array(5000), x=f(1)), dict(length=5000, last=4999, y=np.full(4, -2, F32))),
-    *[(f"complex numbers, {t} iterations of a scan", COMPLEX_SCAN.replace("T", str(t)), dict(x=pairs(2, t), h=-pairs(2)),
-       dict(last=complex_states(pairs(2, t), -pairs(2))[-1], rows=pairs(2, t)[:, ::-1], back=np.array(complex_states(pairs(2, t), -pairs(2))[:-1])[::-1])) for t in (3, 30)],
-    *[(f"complex numbers, {n} iterations of a loop", COMPLEX_LOOP, dict(n=np.array(n), x=pairs(2)), dict(y=np.roll(pairs(2), n), rows=np.array([np.roll(pairs(2), k) for k in range(n)]).reshape(n, 2))) for n in (0, 3, 40)],
-    ("a size by data that can only be 0", "(float[1, 1, 4] x, float[1, 1, 1] c) => (int64[1, 1] y) <int64[1] most = {0}, float[1] t = {0.7}, int64[2] a = {1, 0}> { z = NonMaxSuppression(x, c, most, t) y = ReduceSumSquare(z, a) }",
+    ("in Scan", SCAN, dict(sx=[f(3), f(2)], x=f(4, 2),
+                           h=f(2)), dict(last=f(2) + f(4, 2).sum(0) + 4 * f(2),
+                                         rows=f(2) + np.cumsum(f(4, 2) + f(2), 0))),
+    *[(f"until data end it, at most {most} iterations", UNTIL,
+       dict(q=np.ones(30, F32), stop=np.array(2000, F32), most=np.array(most)), dict(length=n, last=n))
+      for most, n in ((5000, 2000), (1500, 1500), (5, 5), (0, 0))],
+    ("thousands of iterations, one by one", MANY, dict(n=np.array(5000),
+                                                       x=f(1)), dict(length=5000, last=4999, y=np.full(4, -2, F32))),
+    *[(f"complex numbers, {t} iterations of a scan", COMPLEX_SCAN.replace("T", str(t)), dict(
+        x=pairs(2, t), h=-pairs(2)),
+       dict(last=complex_states(pairs(2, t), -pairs(2))[-1], rows=pairs(2, t)[:, ::-1], back=np.array(
+           complex_states(pairs(2, t), -pairs(2))[:-1])[::-1])) for t in (3, 30)],
+    *[(f"complex numbers, {n} iterations of a loop", COMPLEX_LOOP, dict(n=np.array(n), x=pairs(2)),
+       dict(y=np.roll(pairs(2), n), rows=np.array([np.roll(pairs(2), k) for k in range(n)]).reshape(n, 2)))
+      for n in (0, 3, 40)],
+    ("a size by data that can only be 0",
+     "(float[1, 1, 4] x, float[1, 1, 1] c) => (int64[1, 1] y) <int64[1] most = {0}, float[1] t = {0.7}, int64[2] a = {1, 0}> { z = NonMaxSuppression(x, c, most, t) y = ReduceSumSquare(z, a) }",
      dict(x=np.ones((1, 1, 4), F32), c=np.ones((1, 1, 1), F32)), dict(y=[[0]])),
     ("words", DICT, dict(m={"a": F32(1.5), "b": F32(2), "other": F32(9)}), dict(y=[[2, 1.5, 0]])),
     ("numbers", DICT_INT, dict(m={-3: 5, 7: 2**60}), dict(y=[[2**60, 5]])),
     ("numbers of words", DICT_TEXT, dict(m={-3: "x", 7: "y"}), dict(y=[["y", "", "x"]])),
-    ("dense", CAST % ("float", "float", 'cast_to = "TO_FLOAT"'), dict(m={5: F32(1), -2: F32(2), 3: F32(3)}), dict(y=[[2, 3, 1]])),
-    ("sparse", CAST % ("float", "int64", 'cast_to = "TO_INT64", map_form = "SPARSE", max_map = 4'), dict(m={3: F32(7.5), 1: F32(-2)}), dict(y=[[0, -2, 0, 7]])),
-    ("words as numbers", CAST % ("string", "float", 'cast_to = "TO_FLOAT"'), dict(m={1: "2.5", 0: "1"}), dict(y=[[1, 2.5]])),
+    ("dense", CAST % ("float", "float", 'cast_to = "TO_FLOAT"'), dict(m={5: F32(1), -2: F32(2), 3: F32(3)}),
+     dict(y=[[2, 3, 1]])),
+    ("sparse", CAST % ("float", "int64", 'cast_to = "TO_INT64", map_form = "SPARSE", max_map = 4'),
+     dict(m={3: F32(7.5), 1: F32(-2)}), dict(y=[[0, -2, 0, 7]])),
+    ("words as numbers", CAST % ("string", "float", 'cast_to = "TO_FLOAT"'), dict(m={1: "2.5", 0: "1"}),
+     dict(y=[[1, 2.5]])),
 ]
 BAD = [
     # what, graph, inputs, exit code, said
@@ -127,7 +152,9 @@ def same(got, want):
 
 def write(folder, graph):
     path = folder / "model.onnx"
-    path.write_bytes(onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18, "ai.onnx.ml" : 1]> g {graph}').SerializeToString())
+    path.write_bytes(
+        onnx.parser.parse_model(
+            f'<ir_version: 9, opset_import: ["" : 18, "ai.onnx.ml" : 1]> g {graph}').SerializeToString())
     return path
 
 

@@ -1,5 +1,7 @@
-"""Every version of every operator of the standard runs with values. Most versions take types more and mean the same: here the standard's node tests run once more, at each other version of their operator whose schema
-takes their node and its types. Then nothing may be left that neither these, nor the standard's own, nor the rows of test_meanings.py and test_against_ort.py run."""
+"""Every version of every operator of the standard runs with values. Most versions take types more and mean the same:
+here the standard's node tests run once more, at each other version of their operator whose schema takes their node and
+its types. Then nothing may be left that neither these, nor the standard's own, nor the rows of test_meanings.py and
+test_against_ort.py run."""
 import collections
 import pathlib
 import shutil
@@ -14,15 +16,21 @@ import cases
 import test_against_ort
 import test_meanings
 
-warnings.filterwarnings("ignore")                # of numpy, where the standard makes its cases; they come before the counts, of which the first lines are kept
+# of numpy, where the standard makes its cases; they come before the counts, of which the first lines are kept
+warnings.filterwarnings("ignore")
 EACH = 2                        # cases of a version
 DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 # What a version means otherwise: the rows of the other tests say how.
-OTHERWISE = {("Softmax", 1), ("Softmax", 11), ("LogSoftmax", 1), ("LogSoftmax", 11), ("Hardmax", 1), ("Hardmax", 11),      # flat from the axis on
-             ("Dropout", 1), ("Dropout", 6),                                                                             # trains unless an input says not to
-             ("PRelu", 1), ("PRelu", 6),                                                                                 # a slope a channel
-             ("OptionalHasElement", 15), ("Resize", 11),                                                                 # an input that may be left out later
-             ("Loop", 1)}                                                                                                # in whose time Add took no integers
+# flat from the axis on
+OTHERWISE = {("Softmax", 1), ("Softmax", 11), ("LogSoftmax", 1), ("LogSoftmax", 11), ("Hardmax", 1), ("Hardmax", 11),
+             # trains unless an input says not to
+             ("Dropout", 1), ("Dropout", 6),
+             # a slope a channel
+             ("PRelu", 1), ("PRelu", 6),
+             # an input that may be left out later
+             ("OptionalHasElement", 15), ("Resize", 11),
+             # in whose time Add took no integers
+             ("Loop", 1)}
 schemas = collections.defaultdict(dict)         # (domain, operator): { version: schema }
 for s in defs.get_all_schemas_with_history():
     if s.domain in DOMAINS and not s.deprecated:
@@ -50,16 +58,19 @@ def takes(schema, formals, names, types):
         formal = formals[min(k, len(formals) - 1)]
         if types[name] not in allowed.get(formal.type_str, [formal.type_str]):
             return False
-        if formal.is_homogeneous and formal.type_str in allowed and bound.setdefault(formal.type_str, types[name]) != types[name]:
+        if formal.is_homogeneous and formal.type_str in allowed and bound.setdefault(formal.type_str,
+                                                                                     types[name]) != types[name]:
             return False
     return True
 
 
 def fits(schema, node, types):
     named = {a.name: a.type for a in node.attribute}
-    return (schema.min_input <= len(node.input) <= schema.max_input and schema.min_output <= len(node.output) <= schema.max_output
-            and all(a in schema.attributes and int(schema.attributes[a].type.value) == t for a, t in named.items()) and not any(a.required and name not in named for name, a in schema.attributes.items())
-            and takes(schema, schema.inputs, node.input, types) and takes(schema, schema.outputs, node.output, types))
+    return (schema.min_input <= len(node.input) <= schema.max_input and
+            schema.min_output <= len(node.output) <= schema.max_output and
+            all(a in schema.attributes and int(schema.attributes[a].type.value) == t for a, t in named.items()) and
+            not any(a.required and name not in named for name, a in schema.attributes.items()) and
+            takes(schema, schema.inputs, node.input, types) and takes(schema, schema.outputs, node.output, types))
 
 
 def bodies(node):
@@ -67,7 +78,9 @@ def bodies(node):
 
 
 def bodies_fit(node, opset):
-    return all(fits(schemas["", n.op_type][version_of("", n.op_type, opset)], n, {}) and bodies_fit(n, opset) for n in bodies(node))
+    return all(
+        fits(schemas["", n.op_type][version_of("", n.op_type, opset)], n, {}) and bodies_fit(n, opset)
+        for n in bodies(node))
 
 
 def keys_of(nodes, opsets):
@@ -78,10 +91,15 @@ def keys_of(nodes, opsets):
 
 
 def write(top):
-    """The cases; how many of each (domain, operator, version), those that the standard's own tests run counted as well."""
+    """The cases; how many of each (domain, operator, version), those that the standard's own tests run counted as
+    well."""
     made = collections.Counter()
     carried = pathlib.Path(onnx.backend.test.__file__).parent / "data"
-    for path in [*cases.node_folder().glob("*/model.onnx"), *(p for name in ("simple", "pytorch-operator", "pytorch-converted") for p in carried.glob(f"{name}/*/model.onnx"))]:
+    for path in [
+            *cases.node_folder().glob("*/model.onnx"), *(p
+                                                         for name in ("simple", "pytorch-operator", "pytorch-converted")
+                                                         for p in carried.glob(f"{name}/*/model.onnx"))
+    ]:
         model = onnx.load(path)
         made.update({key: EACH for key in keys_of(model.graph.node, {o.domain: o.version for o in model.opset_import})})
     for path in sorted(cases.node_folder().glob("*/model.onnx")):
@@ -92,7 +110,8 @@ def write(top):
         types = {v.name: type_text(v.type) for v in (*model.graph.input, *model.graph.output)}
         for version, schema in schemas[node.domain, node.op_type].items():
             key = node.domain, node.op_type, version
-            if (node.op_type, version) in OTHERWISE or made[key] >= EACH or not fits(schema, node, types) or not bodies_fit(node, version):
+            if (node.op_type, version) in OTHERWISE or made[key] >= EACH or not fits(
+                    schema, node, types) or not bodies_fit(node, version):
                 continue
             made[key] += 1
             opsets[node.domain].version = version
@@ -109,9 +128,16 @@ def write(top):
 def write_optional(folder, version):
     """What an Optional is given, it has, and gives back."""
     x, value = np.array([1.5, -2], np.float32), helper.make_tensor_value_info
-    nodes = [helper.make_node("Optional", ["x"], ["o"]), helper.make_node("OptionalHasElement", ["o"], ["has"]), helper.make_node("OptionalGetElement", ["o"], ["y"])]
-    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, [2])], [value("has", TensorProto.BOOL, []), value("y", TensorProto.FLOAT, [2])])
-    cases.write(folder, helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=14), [x], [np.array(True), x])
+    nodes = [
+        helper.make_node("Optional", ["x"], ["o"]),
+        helper.make_node("OptionalHasElement", ["o"], ["has"]),
+        helper.make_node("OptionalGetElement", ["o"], ["y"])
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [value("x", TensorProto.FLOAT, [2])],
+        [value("has", TensorProto.BOOL, []), value("y", TensorProto.FLOAT, [2])])
+    cases.write(folder, helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=14), [x],
+                [np.array(True), x])
     return 1
 
 
@@ -135,7 +161,8 @@ def main():
     run = set(write(top)) | set(rows())
     every = {(*key, version) for key, versions in schemas.items() for version in versions}
     left = sorted(every - run)
-    print(f"{len(every) - len(left)} of {len(every)} versions of operators run", *(" ".join(map(str, key)).strip() for key in left), sep="\n", flush=True)
+    print(f"{len(every) - len(left)} of {len(every)} versions of operators run",
+          *(" ".join(map(str, key)).strip() for key in left), sep="\n", flush=True)
     return bool(left) | bool(cases.run(top, devices=[["-d", "reference"]]))
 
 

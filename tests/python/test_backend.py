@@ -1,9 +1,12 @@
-"""The standard's own backend tests (onnx.backend.test.BackendTest) through tgrun.backend, under pytest: node tests as the installed package makes them, `simple`, `pytorch-*`, and the light models.
+"""The standard's own backend tests (onnx.backend.test.BackendTest) through tgrun.backend, under pytest: node tests as
+the installed package makes them, `simple`, `pytorch-*`, and the light models.
 
     test_backend.py [pytest options]            all, on the CPU and on CUDA where that works; -k cpu, -k test_relu, ...
 
-Two kinds of tests run here on their own instead. The expected values of test_bernoulli* are a draw of numpy's generator that the model does not determine: type, shape and distribution are
-checked. Those of BEYOND lie further from the exact values than the standard's tolerance, so that who computes exactly fails: that is proved, and ours must be within the tolerance of the exact ones.
+Two kinds of tests run here on their own instead. The expected values of test_bernoulli* are a draw of numpy's generator
+that the model does not determine: type, shape and distribution are checked. Those of BEYOND lie further from the exact
+values than the standard's tolerance, so that who computes exactly fails: that is proved, and ours must be within the
+tolerance of the exact ones.
 """
 import os
 import re
@@ -19,12 +22,14 @@ from onnx.reference.op_run import OpRun
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
 if "BUILD_DIR" in os.environ:
-    os.environ["ONNX_HOME"] = os.path.join(os.environ["BUILD_DIR"], "onnx_home")        # where the runner puts the light models' data
+    # where the runner puts the light models' data
+    os.environ["ONNX_HOME"] = os.path.join(os.environ["BUILD_DIR"], "onnx_home")
     os.environ["XDG_CACHE_HOME"] = os.path.join(os.environ["BUILD_DIR"], "python_cache")
 import tgrun.backend
 
 class StandardTests(onnx.backend.test.BackendTest):
-    """Sequences are compared tensor by tensor. The package's own way takes a tensor in one for a list of outputs: no engine can pass with scalars (test_loop16_seq_none), and too short a one passes."""
+    """Sequences are compared tensor by tensor. The package's own way takes a tensor in one for a list of outputs: no
+    engine can pass with scalars (test_loop16_seq_none), and too short a one passes."""
 
     @classmethod
     def assert_similar_outputs(cls, ref_outputs, outputs, rtol, atol, model_dir=None):
@@ -60,17 +65,24 @@ def exact_inverse(model, inputs):
 
 
 def exact_nodes(model, inputs):
-    """Each node of the model right to the last of its 11 bits. The standard's are 2 in the last place away from that, at three places."""
-    return onnx.reference.ReferenceEvaluator(model, new_ops=[Softmax, MatMul]).run(None, dict(zip((port.name for port in model.graph.input), inputs)))[0]
+    """Each node of the model right to the last of its 11 bits. The standard's are 2 in the last place away from that,
+    at three places."""
+    return onnx.reference.ReferenceEvaluator(model, new_ops=[Softmax, MatMul]).run(
+        None, dict(zip((port.name for port in model.graph.input), inputs)))[0]
 
 
-BEYOND = {"test_dft_inverse": exact_inverse, "test_dft_inverse_opset19": exact_inverse, "test_attention_4d_causal_fp16_expanded": exact_nodes}
+BEYOND = {
+    "test_dft_inverse": exact_inverse, "test_dft_inverse_opset19": exact_inverse,
+    "test_attention_4d_causal_fp16_expanded": exact_nodes
+}
 
 
 def standard_tests():
     classes = StandardTests(tgrun.backend.TgrunBackend, __name__).test_cases
     nodes = classes["OnnxBackendNodeModelTest"]
-    for name in [name for name in vars(nodes) if re.fullmatch("test_bernoulli.*|(" + "|".join(BEYOND) + ")_(cpu|cuda)", name)]:
+    for name in [
+            name for name in vars(nodes) if re.fullmatch("test_bernoulli.*|(" + "|".join(BEYOND) + ")_(cpu|cuda)", name)
+    ]:
         delattr(nodes, name)
     return classes
 
@@ -96,7 +108,8 @@ def test_exact(case, device):
 
 @pytest.mark.parametrize("case", bernoulli, ids=lambda case: case.name)
 def test_random_cpu(case):
-    """Type and shape are those expected; over a large input each value is 1 as often as it says: in the standard's function body, which asks whether the draw is greater, as it does not."""
+    """Type and shape are those expected; over a large input each value is 1 as often as it says: in the standard's
+    function body, which asks whether the draw is greater, as it does not."""
     model = onnx.ModelProto.FromString(case.model.SerializeToString())
     (inputs, expected), = case.data_sets
     (y,) = tgrun.backend.run_model(model, inputs)
@@ -117,10 +130,12 @@ class Count:
 
     def pytest_terminal_summary(self, terminalreporter):
         n = {kind: len(terminalreporter.stats.get(kind, [])) for kind in ("passed", "failed", "error")}
-        terminalreporter.write_line(f"{n['passed']} of {n['passed'] + n['failed'] + n['error']} backend tests are right")
+        terminalreporter.write_line(
+            f"{n['passed']} of {n['passed'] + n['failed'] + n['error']} backend tests are right")
 
 
 sys.dont_write_bytecode = True
 if __name__ == "__main__":
     more = sys.argv[1:] or ["-k", "cpu" if not tgrun.backend.supports_device("CUDA") else ""]
-    sys.exit(pytest.main([__file__, "-q", "-p", "no:cacheprovider", "--tb=line", "-W", "ignore", *more], plugins=[Count()]))
+    sys.exit(
+        pytest.main([__file__, "-q", "-p", "no:cacheprovider", "--tb=line", "-W", "ignore", *more], plugins=[Count()]))

@@ -1,5 +1,7 @@
-"""Control flow and sequences that depend on data: conditions, trip counts, positions and sizes that are computed, lengths and shapes that differ from branch to branch and from round to iteration. Each model runs on all of its
-inputs in one session, twice over, so that what a program took for known is queried again; results are compared with onnxruntime's, or, where that one cannot, with those of the standard's own evaluator. To add one: a row.
+"""Control flow and sequences that depend on data: conditions, trip counts, positions and sizes that are computed,
+lengths and shapes that differ from branch to branch and from round to iteration. Each model runs on all of its inputs
+in one session, twice over, so that what a program took for known is queried again; results are compared with
+onnxruntime's, or, where that one cannot, with those of the standard's own evaluator. To add one: a row.
 """
 import os
 import sys
@@ -35,10 +37,14 @@ def many(out, first, results, state, body, after, row=""):
 
 
 def local(graph, *functions):
-    return f'<ir_version: 9, opset_import: ["" : 18, "local" : 1]> g {graph}' + "".join(f'<domain: "local", opset_import: ["" : 18, "local" : 1]> {text}' for text in functions)
+    return f'<ir_version: 9, opset_import: ["" : 18, "local" : 1]> g {graph}' + "".join(
+        f'<domain: "local", opset_import: ["" : 18, "local" : 1]> {text}' for text in functions)
 
 
-MANY = [dict(x=np.random.default_rng(k).standard_normal(5000).astype(F32), n=np.array(n)) for k, n in ((0, 300), (1, 300), (2, 5000))]
+MANY = [
+    dict(x=np.random.default_rng(k).standard_normal(5000).astype(F32), n=np.array(n))
+    for k, n in ((0, 300), (1, 300), (2, 5000))
+]
 CASES = [
     # ---- sequences in loops ----
     ("a sequence grows as often as data say", f"""(float[5000] x) => (seq(float[m]) s, int64 n) <int64[1] z0 = {{0}}> {{ {BY_DATA} e = SequenceEmpty<dtype = 1>()
@@ -235,7 +241,8 @@ CASES = [
   e = If(h) <then_branch = t () => (seq(float[3]) a) {{ a = OptionalGetElement(s0) }}, else_branch = f () => (seq(float[3]) a) {{ a = SequenceEmpty() }}> g = Less(i, k)
   r = If(g) <then_branch = t () => (seq(float[3]) a) {{ a = SequenceInsert(e, w) }}, else_branch = f () => (seq(float[3]) a) {{ a = Identity(e) }}> s1 = Optional(r) }}>(m, yes, o)
  s = OptionalGetElement(q) n = SequenceLength(s) }}""", [dict(r, w=f(3)) for r in NUMBERS]),
-    # ---- functions; graphs that a call passes on see the names of where they are written, not those of the function (which is what the peers do) ----
+    # ---- functions; graphs that a call passes on see the names of where they are written, not those of the function
+    # (which is what the peers do) ----
     ("a function's sequence", local("(float[3] x) => (float[6] y) { s = SequenceConstruct(x, x) y = local.join(s) }", "join (s) => (y) { y = ConcatFromSequence<axis = 0>(s) }"), [dict(x=f(3)), dict(x=f(3) + 1)]),
     ("branches that a call passes on", local("""(float[5000] x, float[5] w) => (float[5] y) { s = Add(w, w) top = ReduceMax<keepdims = 0>(x)
  y = local.choose<yes = t () => (float[5] u) { u = Mul(s, w) }, no = e () => (float[5] v) { v = Neg(s) }>(top) }""",
@@ -280,7 +287,8 @@ def peer(model):
     """Types of onnxruntime's own differ from version to version; a scan of nothing fails."""
     def run(feed):
         try:
-            return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feed)
+            return onnxruntime.InferenceSession(model.SerializeToString(),
+                                                providers=["CPUExecutionProvider"]).run(None, feed)
         except Exception:
             return ReferenceEvaluator(model).run(None, feed)
     return run
@@ -288,7 +296,8 @@ def peer(model):
 
 def wrong(device, name, graph, runs, known={}, opset=18):
     """What is wrong, or ''."""
-    model = onnx.parser.parse_model(graph if graph.startswith("<") else f'<ir_version: 9, opset_import: ["" : {opset}]> g {graph}')
+    model = onnx.parser.parse_model(
+        graph if graph.startswith("<") else f'<ir_version: 9, opset_import: ["" : {opset}]> g {graph}')
     without_shapes(model.graph)
     expected = peer(model)
     try:

@@ -1,4 +1,5 @@
-"""Decoders whose cache grows by a token at each run: what numpy computes, and one program for all lengths (tg_program_count)."""
+"""Decoders whose cache grows by a token at each run: what numpy computes, and one program for all lengths
+(tg_program_count)."""
 import os
 import sys
 import unittest
@@ -16,8 +17,9 @@ node = helper.make_node
 
 
 class Decoder:
-    """One layer of attention over a cache, as exporters write it. mask: "sliced" takes the rows and columns of a constant triangle that the lengths of cache and tokens say; "given" adds an input of the
-    whole length; "range" compares positions that are made of the lengths."""
+    """One layer of attention over a cache, as exporters write it. mask: "sliced" takes the rows and columns of a
+    constant triangle that the lengths of cache and tokens say; "given" adds an input of the whole length; "range"
+    compares positions that are made of the lengths."""
 
     def __init__(self, mask):
         rng = np.random.default_rng(3)
@@ -27,28 +29,56 @@ class Decoder:
 
     def bytes(self):
         constant = {f"w{n}": w for n, w in self.w.items()}
-        constant |= {"table": self.table, "shape": np.array([0, 0, HEADS, WIDTH // HEADS]), "flat": np.array([0, 0, WIDTH]), "scale": np.float32((WIDTH // HEADS) ** -0.5), "least": np.float32(-1e9),
-                     "zero": np.array([0]), "i0": np.int64(0), "one": np.array([1]), "i1": np.int64(1), "two": np.array([2]), "three": np.array([3]), "triangle": np.tril(np.ones((1, 1, MOST, MOST), bool))}
+        constant |= {
+            "table": self.table, "shape": np.array([0, 0, HEADS, WIDTH // HEADS]), "flat": np.array([0, 0, WIDTH]),
+            "scale": np.float32((WIDTH // HEADS)**-0.5), "least": np.float32(-1e9), "zero": np.array([0]), "i0":
+            np.int64(0), "one": np.array([1]), "i1": np.int64(1), "two": np.array([2]), "three": np.array([3]),
+            "triangle": np.tril(np.ones((1, 1, MOST, MOST), bool))
+        }
         nodes = [node("Gather", ["table", "ids"], ["x"])]
         for n in "qkv":
-            nodes += [node("MatMul", ["x", f"w{n}"], [f"{n}0"]), node("Reshape", [f"{n}0", "shape"], [f"{n}1"]), node("Transpose", [f"{n}1"], [f"{n}2"], perm=[0, 2, 1, 3])]
-        nodes += [node("Concat", ["past_k", "k2"], ["k"], axis=2), node("Concat", ["past_v", "v2"], ["v"], axis=2), node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
-                  node("MatMul", ["q2", "kt"], ["s0"]), node("Mul", ["s0", "scale"], ["s1"])]
-        lengths = [node("Shape", ["ids"], ["n_"], start=1, end=2), node("Shape", ["k"], ["all_"], start=2, end=3), node("Sub", ["all_", "n_"], ["p_"])]
+            nodes += [
+                node("MatMul", ["x", f"w{n}"], [f"{n}0"]),
+                node("Reshape", [f"{n}0", "shape"], [f"{n}1"]),
+                node("Transpose", [f"{n}1"], [f"{n}2"], perm=[0, 2, 1, 3])
+            ]
+        nodes += [
+            node("Concat", ["past_k", "k2"], ["k"], axis=2),
+            node("Concat", ["past_v", "v2"], ["v"], axis=2),
+            node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+            node("MatMul", ["q2", "kt"], ["s0"]),
+            node("Mul", ["s0", "scale"], ["s1"])
+        ]
+        lengths = [
+            node("Shape", ["ids"], ["n_"], start=1, end=2),
+            node("Shape", ["k"], ["all_"], start=2, end=3),
+            node("Sub", ["all_", "n_"], ["p_"])
+        ]
         if self.mask == "sliced":
-            nodes += lengths + [node("Slice", ["triangle", "p_", "all_", "two"], ["t0"]), node("Slice", ["t0", "zero", "all_", "three"], ["t1"]), node("Where", ["t1", "s1", "least"], ["s"])]
+            nodes += lengths + [
+                node("Slice", ["triangle", "p_", "all_", "two"], ["t0"]),
+                node("Slice", ["t0", "zero", "all_", "three"], ["t1"]),
+                node("Where", ["t1", "s1", "least"], ["s"])
+            ]
         elif self.mask == "range":
             nodes += lengths + [node("Squeeze", [n, "zero"], [m]) for n, m in (("p_", "p"), ("all_", "all"))] + [
                 node("Range", ["p", "all", "i1"], ["rows"]), node("Unsqueeze", ["rows", "one"], ["rows1"]), node("Range", ["i0", "all", "i1"], ["columns"]), node("LessOrEqual", ["columns", "rows1"], ["t"]),
                 node("Where", ["t", "s1", "least"], ["s"])]
         else:
             nodes += [node("Add", ["s1", "mask"], ["s"])]
-        nodes += [node("Softmax", ["s"], ["p"] if self.mask != "range" else ["probabilities"], axis=-1), node("MatMul", ["p" if self.mask != "range" else "probabilities", "v"], ["y0"]),
-                  node("Transpose", ["y0"], ["y1"], perm=[0, 2, 1, 3]), node("Reshape", ["y1", "flat"], ["y2"]), node("MatMul", ["y2", "wo"], ["y"])]
+        nodes += [
+            node("Softmax", ["s"], ["p"] if self.mask != "range" else ["probabilities"], axis=-1),
+            node("MatMul", ["p" if self.mask != "range" else "probabilities", "v"], ["y0"]),
+            node("Transpose", ["y0"], ["y1"], perm=[0, 2, 1, 3]),
+            node("Reshape", ["y1", "flat"], ["y2"]),
+            node("MatMul", ["y2", "wo"], ["y"])
+        ]
         cache = ["b", HEADS, "past", WIDTH // HEADS]
-        ports = [("ids", TensorProto.INT64, ["b", "n"]), ("past_k", TensorProto.FLOAT, cache), ("past_v", TensorProto.FLOAT, cache)]
+        ports = [("ids", TensorProto.INT64, ["b", "n"]), ("past_k", TensorProto.FLOAT, cache),
+                 ("past_v", TensorProto.FLOAT, cache)]
         ports += [("mask", TensorProto.FLOAT, ["b", 1, "n", "total"])] if self.mask == "given" else []
-        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(*p) for p in ports], [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("y", "k", "v")],
+        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(*p) for p in ports],
+                                  [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("y", "k", "v")],
                                   [numpy_helper.from_array(np.asarray(v), n) for n, v in constant.items()])
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
@@ -75,7 +105,8 @@ class Growing(unittest.TestCase):
                 want = d.expected(ids, k, v)
                 feed = {"ids": ids, "past_k": k, "past_v": v}
                 if mask == "given":
-                    rows, columns = np.arange(k.shape[2], k.shape[2] + ids.shape[1]), np.arange(k.shape[2] + ids.shape[1])
+                    rows, columns = np.arange(k.shape[2],
+                                              k.shape[2] + ids.shape[1]), np.arange(k.shape[2] + ids.shape[1])
                     feed["mask"] = np.where(columns <= rows[:, None], 0, -1e9).astype("f4")[None, None]
                 y, k, v = session.run(None, feed)
                 for got, w in zip((y, k, v), want):
@@ -97,12 +128,19 @@ class Growing(unittest.TestCase):
 
     def test_a_sum_that_does_not_hold(self):
         """Lengths that agreed by a sum at first and do not later are another program, or the error that they are."""
-        ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [s]) for n, s in (("x", "p"), ("y", "n"), ("m", "t"))]
-        graph = helper.make_graph([node("Concat", ["x", "y"], ["c"], axis=0), node("Add", ["c", "m"], ["z"])], "g", ports, [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)])
-        session = tgrun.InferenceSession(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString(), device="cpu")
+        ports = [
+            helper.make_tensor_value_info(n, TensorProto.FLOAT, [s]) for n, s in (("x", "p"), ("y", "n"), ("m", "t"))
+        ]
+        graph = helper.make_graph([node("Concat", ["x", "y"], ["c"], axis=0),
+                                   node("Add", ["c", "m"], ["z"])], "g", ports,
+                                  [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)])
+        session = tgrun.InferenceSession(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString(),
+            device="cpu")
         ones = lambda n: np.ones(n, "f4")
         for p, n in ((3, 2), (4, 3), (5, 4), (9, 2)):
-            self.assertEqual(session.run(None, {"x": ones(p), "y": ones(n), "m": ones(p + n)})[0].tolist(), [2] * (p + n))
+            self.assertEqual(
+                session.run(None, {"x": ones(p), "y": ones(n), "m": ones(p + n)})[0].tolist(), [2] * (p + n))
         self.assertEqual(session.get_stats()["programs"], 2)
         with self.assertRaises(tgrun.Error):
             session.run(None, {"x": ones(6), "y": ones(4), "m": ones(9)})

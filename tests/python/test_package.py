@@ -1,4 +1,5 @@
-"""The Python package: onnxruntime's shape, every type in and out, who owns memory, errors. Beside it test_backend.py runs the standard's own tests through the package."""
+"""The Python package: onnxruntime's shape, every type in and out, who owns memory, errors. Beside it test_backend.py
+runs the standard's own tests through the package."""
 import ctypes
 import gc
 import json
@@ -28,7 +29,9 @@ ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
 def model(nodes, inputs, outputs, **more):
     """Bytes of a model; inputs and outputs are (name, type, shape)."""
     ports = [[helper.make_tensor_value_info(*p) for p in side] for side in (inputs, outputs)]
-    made = helper.make_model(helper.make_graph(nodes, "g", *ports), opset_imports=[helper.make_opsetid("", 28), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=14, **more)
+    made = helper.make_model(helper.make_graph(nodes, "g", *ports),
+                             opset_imports=[helper.make_opsetid("", 28),
+                                            helper.make_opsetid("ai.onnx.ml", 3)], ir_version=14, **more)
     return made.SerializeToString()
 
 
@@ -38,11 +41,14 @@ def proto_bytes(path):
 
 
 def parsed(graph):
-    return session(onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18, "ai.onnx.ml" : 1]> g {graph}').SerializeToString())
+    return session(
+        onnx.parser.parse_model(
+            f'<ir_version: 9, opset_import: ["" : 18, "ai.onnx.ml" : 1]> g {graph}').SerializeToString())
 
 
 def one(op, kind=TensorProto.FLOAT, shape=("n",), **attributes):
-    return model([helper.make_node(op, ["x"], ["y"], name="only", **attributes)], [("x", kind, shape)], [("y", kind, shape)])
+    return model([helper.make_node(op, ["x"], ["y"], name="only", **attributes)], [("x", kind, shape)],
+                 [("y", kind, shape)])
 
 
 def session(data, **more):
@@ -53,12 +59,18 @@ class Shape(unittest.TestCase):
     """What onnxruntime's package has, under its names."""
 
     def test_ports(self):
-        s = session(model([helper.make_node("Add", ["a", "b"], ["sum"])], [("a", TensorProto.FLOAT, ["n", None, 3]), ("b", TensorProto.FLOAT, [])], [("sum", TensorProto.FLOAT, None)]))
-        self.assertEqual([(p.name, p.type, p.shape) for p in s.get_inputs()], [("a", "tensor(float)", ["n", None, 3]), ("b", "tensor(float)", [])])
+        s = session(
+            model([helper.make_node("Add", ["a", "b"], ["sum"])], [("a", TensorProto.FLOAT, ["n", None, 3]),
+                                                                   ("b", TensorProto.FLOAT, [])],
+                  [("sum", TensorProto.FLOAT, None)]))
+        self.assertEqual([(p.name, p.type, p.shape) for p in s.get_inputs()], [("a", "tensor(float)", ["n", None, 3]),
+                                                                               ("b", "tensor(float)", [])])
         self.assertEqual([(p.name, p.shape) for p in s.get_outputs()], [("sum", [])])
 
     def test_names(self):
-        s = session(model([helper.make_node("Split", ["x"], ["a", "b"], num_outputs=2)], [("x", TensorProto.FLOAT, [4])], [("a", TensorProto.FLOAT, [2]), ("b", TensorProto.FLOAT, [2])]))
+        s = session(
+            model([helper.make_node("Split", ["x"], ["a", "b"], num_outputs=2)], [("x", TensorProto.FLOAT, [4])],
+                  [("a", TensorProto.FLOAT, [2]), ("b", TensorProto.FLOAT, [2])]))
         x = np.arange(4, dtype=np.float32)
         self.assertEqual([y.tolist() for y in s.run(None, {"x": x})], [[0, 1], [2, 3]])
         self.assertEqual([y.tolist() for y in s.run(["b", "a"], {"x": x})], [[2, 3], [0, 1]])
@@ -70,7 +82,8 @@ class Shape(unittest.TestCase):
             { m = Mul(x, w) r = Reshape(m, shape) y = Add(r, other) }""")
         s, x = session(proto.SerializeToString()), np.arange(6, dtype=np.float32)
         self.assertEqual([p.name for p in s.get_inputs()], ["x", "other"])
-        for given in ({}, {"w": np.float32([5])}, {"shape": np.array([3, 1, 2])}, {"shape": np.array([1, 3, 2]), "w": np.float32([-1])}, {}):
+        for given in ({}, {"w": np.float32([5])}, {"shape": np.array([3, 1, 2])},
+                      {"shape": np.array([1, 3, 2]), "w": np.float32([-1])}, {}):
             (y,) = s.run(None, {"x": x, "other": x[:2], **given})
             np.testing.assert_array_equal(y, (x * given.get("w", 2)).reshape(given.get("shape", [3, 2])) + x[:2])
         self.assertEqual([p.name for p in s.get_inputs()], ["x", "other"])
@@ -82,12 +95,14 @@ class Shape(unittest.TestCase):
         proto.producer_name, proto.domain, proto.doc_string, proto.model_version, proto.graph.doc_string = "maker", "org.x", "why", 7, "grαph"
         helper.set_model_props(proto, {"labels": "a,b", "é": "ü"})
         m = session(proto.SerializeToString()).get_modelmeta()
-        self.assertEqual((m.producer_name, m.graph_name, m.domain, m.description, m.graph_description, m.version), ("maker", "g", "org.x", "why", "grαph", 7))
+        self.assertEqual((m.producer_name, m.graph_name, m.domain, m.description, m.graph_description, m.version),
+                         ("maker", "g", "org.x", "why", "grαph", 7))
         self.assertEqual(m.custom_metadata_map, {"labels": "a,b", "é": "ü"})
 
     def test_options(self):
         o = tgrun.SessionOptions()
-        o.intra_op_num_threads, o.graph_optimization_level, o.no_cache = 1, tgrun.GraphOptimizationLevel.ORT_ENABLE_ALL, True
+        o.intra_op_num_threads, o.no_cache = 1, True
+        o.graph_optimization_level = tgrun.GraphOptimizationLevel.ORT_ENABLE_ALL
         o.add_session_config_entry("session.intra_op.allow_spinning", "0")
         s = session(one("Neg"), sess_options=o)
         self.assertEqual(s.get_info().threads, 1)
@@ -102,8 +117,10 @@ class Shape(unittest.TestCase):
         """Those that programs set or read have onnxruntime's names and first values; what has no effect warns once."""
         o, r = tgrun.SessionOptions(), tgrun.RunOptions()
         names.warned.clear()
-        self.assertEqual((o.graph_optimization_level, o.execution_mode, o.log_severity_level, o.enable_mem_pattern, o.optimized_model_filepath),
-                         (tgrun.GraphOptimizationLevel.ORT_ENABLE_ALL, tgrun.ExecutionMode.ORT_SEQUENTIAL, -1, True, ""))
+        self.assertEqual(
+            (o.graph_optimization_level, o.execution_mode, o.log_severity_level, o.enable_mem_pattern,
+             o.optimized_model_filepath),
+            (tgrun.GraphOptimizationLevel.ORT_ENABLE_ALL, tgrun.ExecutionMode.ORT_SEQUENTIAL, -1, True, ""))
         for _ in range(2):
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
@@ -111,8 +128,10 @@ class Shape(unittest.TestCase):
                 o.enable_mem_pattern, o.log_severity_level = True, 3
                 r.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
                 r.log_severity_level = 3
-            self.assertEqual([str(w.message).split(":")[1].strip() for w in said], ["session config entry 'a'", "SessionOptions.log_severity_level", "run config entry 'memory.enable_memory_arena_shrinkage'",
-                                                                                    "RunOptions.log_severity_level"] if _ == 0 else [])
+            self.assertEqual([str(w.message).split(":")[1].strip() for w in said], [
+                "session config entry 'a'", "SessionOptions.log_severity_level",
+                "run config entry 'memory.enable_memory_arena_shrinkage'", "RunOptions.log_severity_level"
+            ] if _ == 0 else [])
         self.assertEqual((o.get_session_config_entry("a"), o.has_session_config_entry("c")), ("b", False))
         o.add_free_dimension_override_by_name("n", 2)
         tgrun.set_default_logger_severity(3)
@@ -120,12 +139,14 @@ class Shape(unittest.TestCase):
         self.assertEqual(s.run(None, {"x": [1, 2.5]}, r)[0].tolist(), [-1, -2.5])
         s.disable_fallback()
         s.set_providers(["CPUExecutionProvider"])
-        self.assertEqual((s.get_provider_options(), s.get_overridable_initializers()), ({"CPUExecutionProvider": {}}, []))
+        self.assertEqual((s.get_provider_options(), s.get_overridable_initializers()),
+                         ({"CPUExecutionProvider": {}}, []))
         self.assertEqual(tgrun.get_all_providers()[-1], "CPUExecutionProvider")
         self.assertEqual((s.get_inputs()[0].shape, s.end_profiling()), ([2], ""))
         with self.assertRaisesRegex(tgrun.BadInput, "input 'x': axis 0 is 3; 2 is wanted"):
             s.run(None, {"x": np.ones(3, np.float32)})
-        for what in (lambda: o.register_custom_ops_library("x.so"), lambda: o.add_initializer("w", None), lambda: tgrun.SparseTensor(), lambda: tgrun.get_ep_devices()):
+        for what in (lambda: o.register_custom_ops_library("x.so"), lambda: o.add_initializer("w", None),
+                     lambda: tgrun.SparseTensor(), lambda: tgrun.get_ep_devices()):
             self.assertRaises(tgrun.Unsupported, what)
         self.assertRaises(tgrun.DeviceError, s.set_providers, ["CUDAExecutionProvider"])
 
@@ -149,9 +170,16 @@ class Shape(unittest.TestCase):
         import onnxruntime
         with open(os.path.join(ROOT, "docs", "python.md")) as f:
             absent = set(re.findall(r"`(\w+)`", f.read().split("## Absent")[1]))
-        made = {"OrtMemoryInfo": lambda: tgrun.OrtMemoryInfo("Cpu"), "OrtArenaCfg": lambda: tgrun.OrtArenaCfg({}), "SessionOptions": tgrun.SessionOptions, "RunOptions": tgrun.RunOptions}
-        lacking = [n for n in dir(onnxruntime) if not n.startswith("_") and not isinstance(getattr(onnxruntime, n), type(os)) and not hasattr(tgrun, n)]
-        for name in ("SessionOptions", "RunOptions", "InferenceSession", "OrtValue", "IOBinding", "NodeArg", "ModelMetadata", "OrtDevice", "OrtMemoryInfo", "OrtArenaCfg"):
+        made = {
+            "OrtMemoryInfo": lambda: tgrun.OrtMemoryInfo("Cpu"), "OrtArenaCfg": lambda: tgrun.OrtArenaCfg({}),
+            "SessionOptions": tgrun.SessionOptions, "RunOptions": tgrun.RunOptions
+        }
+        lacking = [
+            n for n in dir(onnxruntime)
+            if not n.startswith("_") and not isinstance(getattr(onnxruntime, n), type(os)) and not hasattr(tgrun, n)
+        ]
+        for name in ("SessionOptions", "RunOptions", "InferenceSession", "OrtValue", "IOBinding", "NodeArg",
+                     "ModelMetadata", "OrtDevice", "OrtMemoryInfo", "OrtArenaCfg"):
             ours = getattr(tgrun, name)
             has = set(dir(made.get(name, lambda: ours)())) | set(getattr(ours, "__dataclass_fields__", ()))
             lacking += [n for n in dir(getattr(onnxruntime, name)) if not n.startswith("_") and n not in has]
@@ -161,33 +189,40 @@ class Shape(unittest.TestCase):
         """What programs import from inside of onnxruntime."""
         from tgrun.capi import _pybind_state
         from tgrun.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
-        self.assertTrue(issubclass(tgrun.BadInput, InvalidArgument) and issubclass(tgrun.Unsupported, Fail) and _pybind_state.InferenceSession is tgrun.InferenceSession)
+        self.assertTrue(
+            issubclass(tgrun.BadInput, InvalidArgument) and issubclass(tgrun.Unsupported, Fail) and
+            _pybind_state.InferenceSession is tgrun.InferenceSession)
         from tgrun.quantization import QuantType
         self.assertEqual(QuantType.QInt8.name, "QInt8")
 
     def test_a_domain_that_is_not_imported(self):
         """onnxruntime's own is there; the standard has no other."""
         for domain, fails in (("com.microsoft", False), ("org.x", True)):
-            data = model([helper.make_node("FusedMatMul", ["x", "x"], ["y"], domain=domain, alpha=2.0)], [("x", TensorProto.FLOAT, [2, 2])], [("y", TensorProto.FLOAT, [2, 2])])
+            data = model([helper.make_node("FusedMatMul", ["x", "x"], ["y"], domain=domain, alpha=2.0)],
+                         [("x", TensorProto.FLOAT, [2, 2])], [("y", TensorProto.FLOAT, [2, 2])])
             if fails:
                 with self.assertRaisesRegex(tgrun.BadModel, "'org.x' is not among the opset imports"):
                     session(data)
             else:
-                np.testing.assert_allclose(session(data).run(None, {"x": np.eye(2, dtype=np.float32)})[0], 2 * np.eye(2))
+                np.testing.assert_allclose(
+                    session(data).run(None, {"x": np.eye(2, dtype=np.float32)})[0], 2 * np.eye(2))
 
     def test_values_of_others(self):
         x = np.arange(6, dtype=np.float32).reshape(2, 3)
         value = tgrun.OrtValue.from_dlpack(x)
         np.testing.assert_array_equal(np.from_dlpack(value), x)
         self.assertEqual(value.data_ptr(), x.ctypes.data)
-        self.assertEqual(tgrun.OrtValue.ortvalue_from_numpy_with_onnx_type(np.zeros(2, np.uint16), 16).data_type(), "tensor(bfloat16)")
+        self.assertEqual(
+            tgrun.OrtValue.ortvalue_from_numpy_with_onnx_type(np.zeros(2, np.uint16), 16).data_type(),
+            "tensor(bfloat16)")
         self.assertEqual(tgrun.OrtDevice.make("cpu", 0).device_type(), tgrun.OrtDevice.cpu())
 
     def test_seed(self):
         def drawn(seed):
             o = tgrun.SessionOptions()
             o.seed = seed
-            return session(one("RandomNormalLike", shape=[8]), sess_options=o).run(None, {"x": np.zeros(8, np.float32)})[0].tolist()
+            return session(one("RandomNormalLike", shape=[8]),
+                           sess_options=o).run(None, {"x": np.zeros(8, np.float32)})[0].tolist()
         self.assertEqual(drawn(1), drawn(1))
         self.assertNotEqual(drawn(1), drawn(2))
         tgrun.set_seed(2)
@@ -196,10 +231,15 @@ class Shape(unittest.TestCase):
 
     def test_providers(self):
         self.assertIn("CPUExecutionProvider", tgrun.get_available_providers())
-        s = tgrun.InferenceSession(one("Neg"), providers=["TensorrtExecutionProvider", ("CPUExecutionProvider", {"arena_extend_strategy": "x"})])
+        s = tgrun.InferenceSession(
+            one("Neg"),
+            providers=["TensorrtExecutionProvider", ("CPUExecutionProvider", {"arena_extend_strategy": "x"})])
         self.assertEqual(s.get_providers(), ["CPUExecutionProvider"])
         if tgrun.get_device() == "CPU":
-            self.assertEqual(tgrun.InferenceSession(one("Neg"), providers=["CUDAExecutionProvider", "CPUExecutionProvider"]).get_providers(), ["CPUExecutionProvider"])
+            self.assertEqual(
+                tgrun.InferenceSession(one("Neg"), providers=["CUDAExecutionProvider",
+                                                              "CPUExecutionProvider"]).get_providers(),
+                ["CPUExecutionProvider"])
             with self.assertRaisesRegex(tgrun.DeviceError, "cuda"):
                 tgrun.InferenceSession(one("Neg"), providers=["CUDAExecutionProvider"])
         with self.assertRaisesRegex(tgrun.DeviceError, "none of the providers"):
@@ -207,7 +247,9 @@ class Shape(unittest.TestCase):
 
     def test_file_and_external_data(self):
         w = np.arange(300, dtype=np.float32)
-        proto = onnx.ModelProto.FromString(model([helper.make_node("Add", ["x", "w"], ["y"])], [("x", TensorProto.FLOAT, [300])], [("y", TensorProto.FLOAT, [300])]))
+        proto = onnx.ModelProto.FromString(
+            model([helper.make_node("Add", ["x", "w"], ["y"])], [("x", TensorProto.FLOAT, [300])],
+                  [("y", TensorProto.FLOAT, [300])]))
         proto.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "mödel.onnx")
@@ -223,7 +265,8 @@ class Types(unittest.TestCase):
     def same(self, x, kind, shape=None):
         (y,) = session(one("Identity", kind, list(x.shape) if shape is None else shape)).run(None, {"x": x})
         self.assertEqual((y.dtype, y.shape), (x.dtype.newbyteorder("="), x.shape))
-        self.assertEqual(y.tolist() if x.dtype == object else y.tobytes(), x.tolist() if x.dtype == object else x.astype(y.dtype).tobytes())
+        self.assertEqual(y.tolist() if x.dtype == object else y.tobytes(),
+                         x.tolist() if x.dtype == object else x.astype(y.dtype).tobytes())
 
     def test_every_type(self):
         for number, (_, name) in values.TYPES.items():
@@ -255,14 +298,17 @@ class Types(unittest.TestCase):
         self.assertEqual((y.dtype, y.astype(np.float32).tolist()), (ml_dtypes.float6_e3m2fn, [-8, 0.125, 1.5, 3, 0]))
 
     def test_narrow_types_of_several_sizes(self):
-        s = session(model([helper.make_node("IsNaN", ["x"], ["y"])], [("x", TensorProto.FLOAT8E4M3FN, ["n"])], [("y", TensorProto.BOOL, ["n"])]))
+        s = session(
+            model([helper.make_node("IsNaN", ["x"], ["y"])], [("x", TensorProto.FLOAT8E4M3FN, ["n"])],
+                  [("y", TensorProto.BOOL, ["n"])]))
         for n in (3, 5, 900, 7000, 3):
             x = np.arange(n).astype(np.uint8).view(ml_dtypes.float8_e4m3fn)
             self.assertEqual(s.run(None, {"x": x})[0].tolist(), np.isnan(x.astype(np.float32)).tolist())
 
     def test_forms(self):
         x = np.arange(24, dtype=np.float32).reshape(4, 6)
-        for form in (x[::2, ::-1], x.T, np.asfortranarray(x), x.astype(">f4"), x[:0], x[0, 0], np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32)):
+        for form in (x[::2, ::-1], x.T, np.asfortranarray(x), x.astype(">f4"), x[:0], x[0, 0],
+                     np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32)):
             self.same(np.asarray(form), TensorProto.FLOAT)
         locked = x.copy()
         locked.flags.writeable = False
@@ -274,14 +320,21 @@ class Types(unittest.TestCase):
             self.assertEqual((y.dtype, y.tolist()), (np.dtype(object), [["a", "ß"]]))
 
     def test_maps(self):
-        s = parsed('(float[2, 2] x) => (seq(map(string, float)) y) { y = ai.onnx.ml.ZipMap<classlabels_strings = ["a", "b"]>(x) }')
+        s = parsed(
+            '(float[2, 2] x) => (seq(map(string, float)) y) { y = ai.onnx.ml.ZipMap<classlabels_strings = ["a", "b"]>(x) }'
+        )
         self.assertEqual([p.type for p in s.get_outputs()], ["seq(map(string,tensor(float)))"])
-        self.assertEqual(s.run(None, {"x": np.array([[1, 2], [3, 4]], np.float32)}), [[{"a": 1, "b": 2}, {"a": 3, "b": 4}]])
-        s = parsed('(map(string, float) m) => (float[1, 2] y) { y = ai.onnx.ml.DictVectorizer<string_vocabulary = ["b", "é"]>(m) }')
+        self.assertEqual(s.run(None, {"x": np.array([[1, 2], [3, 4]], np.float32)}),
+                         [[{"a": 1, "b": 2}, {"a": 3, "b": 4}]])
+        s = parsed(
+            '(map(string, float) m) => (float[1, 2] y) { y = ai.onnx.ml.DictVectorizer<string_vocabulary = ["b", "é"]>(m) }'
+        )
         self.assertEqual(s.run(None, {"m": {"é": 1.5, "c": 2}})[0].tolist(), [[0, 1.5]])
 
     def test_sequences_and_optionals(self):
-        s = parsed("(seq(float[n]) s, optional(int64[n]) o) => (seq(float[n]) t, optional(int64[n]) p, bool has) { t = Identity(s) p = Identity(o) has = OptionalHasElement(o) }")
+        s = parsed(
+            "(seq(float[n]) s, optional(int64[n]) o) => (seq(float[n]) t, optional(int64[n]) p, bool has) { t = Identity(s) p = Identity(o) has = OptionalHasElement(o) }"
+        )
         self.assertEqual([p.type for p in s.get_inputs()], ["seq(tensor(float))", "optional(tensor(int64))"])
         a, b, n = np.ones(2, np.float32), np.zeros(0, np.float32), np.arange(3)
         t, p, has = s.run(None, {"s": [a, b], "o": None})
@@ -289,11 +342,16 @@ class Types(unittest.TestCase):
         self.assertEqual(([x.tolist() for x in t], p, has.item()), ([[1, 1], []], None, False))
         self.assertEqual(([x.tolist() for x in later], element.tolist(), there.item()), ([[2, 2], []], [0, 1, 2], True))
         self.assertEqual(s.run(["t"], {"s": [], "o": n}), [[]])
-        for feed, said in (({"s": a, "o": n}, "'s' is f32; seq is wanted"), ({"s": [a, n], "o": n}, r"'s'\[1\] is i64; f32 is wanted"), ({"s": [a], "o": a}, r"'o'\[0\] is f32; i64 is wanted"),
-                           ({"s": None, "o": n}, r"'s' is None; seq\(tensor\(float\)\) is wanted"), ({"s": [[a]], "o": n}, r"'s'\[0\] has 2 dimensions; 1")):
+        for feed, said in (({"s": a, "o": n}, "'s' is f32; seq is wanted"), ({"s": [a, n], "o":
+                                                                              n}, r"'s'\[1\] is i64; f32 is wanted"),
+                           ({"s": [a], "o": a}, r"'o'\[0\] is f32; i64 is wanted"),
+                           ({"s": None, "o":
+                             n}, r"'s' is None; seq\(tensor\(float\)\) is wanted"), ({"s": [[a]], "o": n},
+                                                                                     r"'s'\[0\] has 2 dimensions; 1")):
             with self.assertRaisesRegex(tgrun.BadInput, said):
                 s.run(None, feed)
-        words = parsed("(seq(string[n]) s) => (seq(string[n]) t) { t = Identity(s) }").run(None, {"s": [["a", "ß"], np.array([], object)]})
+        words = parsed("(seq(string[n]) s) => (seq(string[n]) t) { t = Identity(s) }").run(
+            None, {"s": [["a", "ß"], np.array([], object)]})
         self.assertEqual([x.tolist() for x in words[0]], [["a", "ß"], []])
 
 
@@ -305,7 +363,8 @@ class Values(unittest.TestCase):
 
     def test_value(self):
         v = tgrun.OrtValue.ortvalue_from_numpy(self.x)
-        self.assertEqual((v.shape(), v.data_type(), v.element_type(), v.device_name(), v.is_tensor(), v.has_value(), v.tensor_size_in_bytes()), ([2, 3], "tensor(float)", 1, "cpu", True, True, 24))
+        self.assertEqual((v.shape(), v.data_type(), v.element_type(), v.device_name(), v.is_tensor(), v.has_value(),
+                          v.tensor_size_in_bytes()), ([2, 3], "tensor(float)", 1, "cpu", True, True, 24))
         self.assertEqual(self.session.run(None, {"x": v})[0].tolist(), (-self.x).tolist())
         self.assertEqual(self.session.run_with_ort_values(["y"], {"x": v})[0].numpy().tolist(), (-self.x).tolist())
         v.update_inplace(self.x + 1)
@@ -314,11 +373,13 @@ class Values(unittest.TestCase):
             self.assertEqual(tgrun.OrtValue.ortvalue_from_shape_and_type([2, 1], kind).numpy().tolist(), [[0], [0]])
 
     def test_binding(self):
-        b, y, v = self.session.io_binding(), np.zeros((2, 3), np.float32), tgrun.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32)
+        b, y, v = self.session.io_binding(), np.zeros(
+            (2, 3), np.float32), tgrun.OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32)
         b.bind_cpu_input("x", self.x)
         b.bind_output("y")
         self.session.run_with_iobinding(b)
-        self.assertEqual([r.tolist() for r in (*b.copy_outputs_to_cpu(), b.get_outputs()[0].numpy())], [(-self.x).tolist()] * 2)
+        self.assertEqual([r.tolist() for r in (*b.copy_outputs_to_cpu(), b.get_outputs()[0].numpy())],
+                         [(-self.x).tolist()] * 2)
         b.bind_ortvalue_input("x", tgrun.OrtValue.ortvalue_from_numpy(2 * self.x))
         b.bind_ortvalue_output("y", v)
         self.session.run_with_iobinding(b, tgrun.RunOptions())
@@ -328,8 +389,10 @@ class Values(unittest.TestCase):
         self.session.run_with_iobinding(b)
         self.assertEqual(y.tolist(), (-self.x).tolist())
         b.bind_output("y", "cpu", 0, np.float32, [3, 2], y.ctypes.data)
-        self.assertRaisesRegex(tgrun.BadInput, r"output 'y' is float32\[2, 3\]; it is bound to float32\[3, 2\]", self.session.run_with_iobinding, b)
-        self.assertRaisesRegex(tgrun.Unsupported, "memory of cuda", b.bind_input, "x", "cuda", 0, np.float32, [2, 3], 4096)
+        self.assertRaisesRegex(tgrun.BadInput, r"output 'y' is float32\[2, 3\]; it is bound to float32\[3, 2\]",
+                               self.session.run_with_iobinding, b)
+        self.assertRaisesRegex(tgrun.Unsupported, "memory of cuda", b.bind_input, "x", "cuda", 0, np.float32, [2, 3],
+                               4096)
         b.clear_binding_inputs()
         self.assertRaisesRegex(tgrun.BadInput, "missing", self.session.run_with_iobinding, b)
 
@@ -337,7 +400,8 @@ class Values(unittest.TestCase):
         """They become what the input wants; arrays have a type of their own."""
         self.assertEqual(self.session.run(None, {"x": [[1], [2]]})[0].tolist(), [[-1], [-2]])
         self.assertRaisesRegex(tgrun.BadInput, "no array", self.session.run, None, {"x": [[1], [2, 3]]})
-        self.assertRaisesRegex(tgrun.BadInput, "no array", session(one("Neg", TensorProto.INT8)).run, None, {"x": [300]})
+        self.assertRaisesRegex(tgrun.BadInput, "no array",
+                               session(one("Neg", TensorProto.INT8)).run, None, {"x": [300]})
         self.assertRaisesRegex(tgrun.BadInput, "f64; f32 is wanted", self.session.run, None, {"x": np.zeros((2, 1))})
 
     def test_later(self):
@@ -351,7 +415,8 @@ class Values(unittest.TestCase):
             self.session.run_async(None, feed, callback, "mine")
         self.assertTrue(done.wait(60))
         (good, user, said), (_, _, wrong) = sorted(got, key=lambda what: what[2])
-        self.assertEqual((good[0].tolist(), user, said, wrong), ((-self.x).tolist(), "mine", "", "input 'x' is missing"))
+        self.assertEqual((good[0].tolist(), user, said, wrong),
+                         ((-self.x).tolist(), "mine", "", "input 'x' is missing"))
 
 
 class Memory(unittest.TestCase):
@@ -368,11 +433,13 @@ class Memory(unittest.TestCase):
             self.assertTrue((first == 0).all())
 
     def test_small_inputs_of_every_kind_are_found(self):
-        """Read-only, empty, strided, scalar: where a quick way to an array's place fails, the long one serves, in any order."""
+        """Read-only, empty, strided, scalar: where a quick way to an array's place fails, the long one serves, in any
+        order."""
         s = session(one("Neg", shape=["n"]))
         fixed = np.arange(4, dtype=np.float32)
         fixed.flags.writeable = False
-        for x in (np.ones(4, np.float32), fixed, np.ones(4, np.float32) * 2, np.arange(8, dtype=np.float32)[::2], np.zeros(0, np.float32), np.ones(4, np.float32)):
+        for x in (np.ones(4, np.float32), fixed, np.ones(4, np.float32) * 2, np.arange(8, dtype=np.float32)[::2],
+                  np.zeros(0, np.float32), np.ones(4, np.float32)):
             self.assertEqual(s.run(None, {"x": x})[0].tolist(), (-x).tolist())
 
     def test_inputs_are_lent(self):
@@ -403,37 +470,50 @@ class Memory(unittest.TestCase):
     def test_layout(self):
         """The structures are those of the header, by its compiler."""
         structures = [library.TgTensor, library.TgPort, library.TgModel, library.TgOptions, library.TgInfo]
-        lines = [f'printf("%zu\\n", sizeof({s.__name__}));' + "".join(f'printf("%zu\\n", offsetof({s.__name__}, {name}));' for name, _ in s._fields_) for s in structures]
+        lines = [
+            f'printf("%zu\\n", sizeof({s.__name__}));' + "".join(f'printf("%zu\\n", offsetof({s.__name__}, {name}));'
+                                                                 for name, _ in s._fields_) for s in structures
+        ]
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "layout.c"), "w") as f:
                 f.write("#include <stdio.h>\n#include <tgrun.h>\nint main(void) {" + "\n".join(lines) + "return 0; }\n")
-            subprocess.run([os.environ.get("CC", "gcc"), "-I", os.path.join(ROOT, "include"), "-o", "layout", "layout.c"], cwd=folder, check=True)
+            subprocess.run(
+                [os.environ.get("CC", "gcc"), "-I",
+                 os.path.join(ROOT, "include"), "-o", "layout", "layout.c"], cwd=folder, check=True)
             said = subprocess.run([os.path.join(folder, "layout")], stdout=subprocess.PIPE, check=True).stdout.split()
-        self.assertEqual([int(n) for n in said], [n for s in structures for n in [ctypes.sizeof(s)] + [getattr(s, name).offset for name, _ in s._fields_]])
+        self.assertEqual(
+            [int(n) for n in said],
+            [n for s in structures for n in [ctypes.sizeof(s)] + [getattr(s, name).offset for name, _ in s._fields_]])
 
 
 class Errors(unittest.TestCase):
     """One line, the library's, and a kind that a program can tell."""
 
     def test_models(self):
-        for data, kind, said in ((b"no model", tgrun.BadModel, "^model: "), (b"", tgrun.BadModel, "is empty"), ("nosuch.onnx", tgrun.BadModel, "nosuch.onnx: cannot be opened")):
+        for data, kind, said in ((b"no model", tgrun.BadModel, "^model: "), (b"", tgrun.BadModel, "is empty"),
+                                 ("nosuch.onnx", tgrun.BadModel, "nosuch.onnx: cannot be opened")):
             with self.assertRaisesRegex(kind, said) as caught:
                 session(data)
             self.assertEqual(caught.exception.status, 3)
         self.assertNotIn("\n", str(caught.exception))
 
     def test_node(self):
-        bad = model([helper.make_node("Frobnicate", ["x"], ["y"], name="frob")], [("x", TensorProto.FLOAT, [1])], [("y", TensorProto.FLOAT, [1])])
+        bad = model([helper.make_node("Frobnicate", ["x"], ["y"], name="frob")], [("x", TensorProto.FLOAT, [1])],
+                    [("y", TensorProto.FLOAT, [1])])
         with self.assertRaisesRegex(tgrun.Unsupported, "Frobnicate") as caught:
             session(bad).run(None, {"x": np.ones(1, np.float32)})
-        self.assertEqual((caught.exception.status, caught.exception.node, caught.exception.op), (5, "frob", "Frobnicate"))
+        self.assertEqual((caught.exception.status, caught.exception.node, caught.exception.op),
+                         (5, "frob", "Frobnicate"))
         self.assertIsInstance(caught.exception, NotImplementedError)
 
     def test_inputs(self):
         s = session(one("Neg", shape=[2, "n"]))
         good = np.ones((2, 3), np.float32)
-        for feed, said in (({}, "input 'x' is missing"), ({"x": good, "z": good}, "no input 'z'; it has x"), ({"x": good.astype(np.float64)}, "f64; f32 is wanted"), ({"x": good[:1]}, "axis 0 is 1"),
-                           ({"x": good[0]}, "1 dimensions; 2"), ({"x": np.zeros(2, "M8[s]")}, "datetime64"), ({"x": np.array(["a"])}, "string"), ({"x": np.zeros([1] * 17, np.float32)}, "17 dimensions")):
+        for feed, said in (({}, "input 'x' is missing"), ({"x": good, "z": good}, "no input 'z'; it has x"),
+                           ({"x": good.astype(np.float64)}, "f64; f32 is wanted"), ({"x": good[:1]}, "axis 0 is 1"),
+                           ({"x": good[0]}, "1 dimensions; 2"), ({"x": np.zeros(2, "M8[s]")}, "datetime64"),
+                           ({"x": np.array(["a"])}, "string"), ({"x": np.zeros([1] * 17,
+                                                                               np.float32)}, "17 dimensions")):
             with self.subTest(said), self.assertRaisesRegex(tgrun.BadInput, said) as caught:
                 s.run(None, feed)
             self.assertIsInstance(caught.exception, ValueError)
@@ -445,21 +525,30 @@ class Errors(unittest.TestCase):
 
     def test_later_sizes(self):
         """Sizes that do not fit are an error, after which others run."""
-        s = session(model([helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2)], [("x", TensorProto.FLOAT, [1, 1, "n", "n"])], [("y", TensorProto.FLOAT, None)]))
+        s = session(
+            model([helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2)],
+                  [("x", TensorProto.FLOAT, [1, 1, "n", "n"])], [("y", TensorProto.FLOAT, None)]))
         for n in (4, 5, 6, 7, 4):
             if n % 2:
                 with self.assertRaisesRegex(tgrun.Error, "2 on"):
                     s.run(None, {"x": np.ones((1, 1, n, n), np.float32)})
             else:
                 self.assertEqual(s.run(None, {"x": np.ones((1, 1, n, n), np.float32)})[0].shape, (1, 4, n // 2, n // 2))
-        s = session(model([helper.make_node("GatherElements", ["x", "i"], ["y"], axis=0)], [("x", TensorProto.FLOAT, [3, 1]), ("i", TensorProto.INT64, ["n", "m"])], [("y", TensorProto.FLOAT, None)]))
+        s = session(
+            model([helper.make_node("GatherElements", ["x", "i"], ["y"], axis=0)],
+                  [("x", TensorProto.FLOAT, [3, 1]),
+                   ("i", TensorProto.INT64, ["n", "m"])], [("y", TensorProto.FLOAT, None)]))
         for n, m in ((2, 1), (3, 1), (2, 2), (5, 1)):
             if m > 1:
                 with self.assertRaisesRegex(tgrun.Error, "indices of size 2 on axis 1 of size 1"):
                     s.run(None, {"x": np.ones((3, 1), np.float32), "i": np.zeros((n, m), np.int64)})
             else:
-                self.assertEqual(s.run(None, {"x": np.ones((3, 1), np.float32), "i": np.zeros((n, m), np.int64)})[0].shape, (n, m))
-        s = session(model([helper.make_node("Compress", ["x", "c"], ["y"])], [("x", TensorProto.FLOAT, [4]), ("c", TensorProto.BOOL, ["n"])], [("y", TensorProto.FLOAT, None)]))
+                self.assertEqual(
+                    s.run(None, {"x": np.ones((3, 1), np.float32), "i": np.zeros((n, m), np.int64)})[0].shape, (n, m))
+        s = session(
+            model([helper.make_node("Compress", ["x", "c"], ["y"])], [("x", TensorProto.FLOAT, [4]),
+                                                                      ("c", TensorProto.BOOL, ["n"])],
+                  [("y", TensorProto.FLOAT, None)]))
         for n in (2, 3, 5, 4):
             if n > 4:
                 with self.assertRaisesRegex(tgrun.Error, "c: has size 5; there are 4 slices"):
@@ -477,7 +566,8 @@ class Backend(unittest.TestCase):
         x = np.array([[3, 1, 2]], np.float32)
         (y,) = backend.run_node(helper.make_node("Neg", ["x"], ["y"]), [x])
         self.assertEqual(y.tolist(), [[-3, -1, -2]])
-        out = backend.run_node(helper.make_node("TopK", ["x", "k"], ["values", "indices"], axis=1), [x, np.array([2])], opset_version=13)
+        out = backend.run_node(helper.make_node("TopK", ["x", "k"], ["values", "indices"], axis=1),
+                               [x, np.array([2])], opset_version=13)
         self.assertEqual((out.values.tolist(), out["indices"].tolist()), ([[3, 2]], [[0, 2]]))
         (y,) = backend.run_node(helper.make_node("Clip", ["x", "", "max"], ["y"]), [x, np.float32(2)])
         self.assertEqual(y.tolist(), [[2, 1, 2]])

@@ -1,5 +1,6 @@
-"""`precision` computes what it says: split and fast are used, and their errors against double precision are as large as cli.md allows, and no larger. Networks as models have them: rows and
-runs of terms that fill tiles and that do not, images 56, 14 and 7 wide, heads, residuals, normalisation, what is no product."""
+"""`precision` computes what it says: split and fast are used, and their errors against double precision are as large as
+cli.md allows, and no larger. Networks as models have them: rows and runs of terms that fill tiles and that do not,
+images 56, 14 and 7 wide, heads, residuals, normalisation, what is no product."""
 import os
 import sys
 
@@ -42,7 +43,8 @@ def model_of(text, weights):
     model.graph.input.extend(keep)
     for name, shape in weights.items():
         fan = int(np.prod(shape[1:])) if len(shape) == 4 else shape[0]
-        model.graph.initializer.append(numpy_helper.from_array((rng.standard_normal(shape) / fan**0.5).astype(np.float32), name))
+        model.graph.initializer.append(
+            numpy_helper.from_array((rng.standard_normal(shape) / fan**0.5).astype(np.float32), name))
     return model
 
 
@@ -60,9 +62,11 @@ def doubled(model):
 def mean_error(options):
     """Of products of positive numbers, in units of 2^-24 of the result."""
     rng = np.random.default_rng(5)
-    w, x = np.exp(rng.standard_normal((1024, 256))).astype(np.float32), np.exp(rng.standard_normal((128, 1024))).astype(np.float32)
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [helper.make_tensor_value_info("x", 1, [128, 1024])], [helper.make_tensor_value_info("y", 1, [128, 256])],
-                              [numpy_helper.from_array(w, "w")])
+    w, x = np.exp(rng.standard_normal((1024, 256))).astype(np.float32), np.exp(rng.standard_normal(
+        (128, 1024))).astype(np.float32)
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", 1, [128, 1024])],
+                              [helper.make_tensor_value_info("y", 1, [128, 256])], [numpy_helper.from_array(w, "w")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     y = tgrun.InferenceSession(model.SerializeToString(), options, device="cpu").run(None, {"x": x})[0]
     true = x.astype(np.float64) @ w.astype(np.float64)
@@ -88,13 +92,17 @@ def main():
                 continue
             error[precision] = float(np.abs(y - want).max() / np.sqrt((want**2).mean()))
         ordered = list(error.values())
-        good = all(error[p] < MOST[p] for p in error) and ordered == sorted(ordered) and (len(ordered) < 3 or error["fast"] > 100 * error["exact"])
+        good = all(error[p] < MOST[p]
+                   for p in error) and ordered == sorted(ordered) and (len(ordered) < 3 or
+                                                                       error["fast"] > 100 * error["exact"])
         if not good:
             print(f"{name}: errors against double precision: {error}")
             failed += 1
     lean = mean_error(options["exact"])
     if abs(lean) > 0.4:
-        print(f"exact: products of positive numbers are wrong by {lean:.2f} * 2^-24 of themselves in the mean: what parts leave out must not add up over layers")
+        print(
+            f"exact: products of positive numbers are wrong by {lean:.2f} * 2^-24 of themselves in the mean: what parts leave out must not add up over layers"
+        )
         failed += 1
     if skipped:
         print(f"skipped: {skipped} runs at split and fast, for which this processor has no unit")

@@ -1,9 +1,11 @@
-"""Inf, NaN and signed zeros in the inputs of the standard's node tests: every device gives them where the interpreter does.
+"""Inf, NaN and signed zeros in the inputs of the standard's node tests: every device gives them where the interpreter
+does.
 
     test_special.py                    one draw of each case
     test_special.py --draws 20         more, of other places: --seed N
 
-A value that is finite in the interpreter and overflows elsewhere would differ by rights (it sums in double precision), so no large numbers are mixed in."""
+A value that is finite in the interpreter and overflows elsewhere would differ by rights (it sums in double precision),
+so no large numbers are mixed in."""
 import argparse
 import os
 import sys
@@ -28,7 +30,8 @@ def cases():
 
         for case in onnx.backend.test.case.node.collect_testcases(None):
             sets, ports = case.data_sets, case.model.graph.input
-            if not sets or any(word in case.name for word in RANDOM) or any(p.type.WhichOneof("value") != "tensor_type" for p in ports):
+            if not sets or any(word in case.name
+                               for word in RANDOM) or any(p.type.WhichOneof("value") != "tensor_type" for p in ports):
                 continue
             inputs = [np.array(x) if isinstance(x, np.ndarray) else None for x in sets[0][0]]
             if all(x is not None for x in inputs) and any(x.dtype == np.float32 and x.size for x in inputs):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A value that each iteration uses twice, 48 iterations deep, before and behind what kernels are made of: whoever walks such a graph as a tree takes 2^48 steps. From model to source in seconds each."""
+"""A value that each iteration uses twice, 48 iterations deep, before and behind what kernels are made of: whoever walks
+such a graph as a tree takes 2^48 steps. From model to source in seconds each."""
 import os, subprocess, sys, tempfile
 import onnx
 from onnx import parser
@@ -35,9 +36,13 @@ CASES = {                   # inputs, what makes y [a, b]
 
 def check(folder, name, inputs, body):
     path, out = os.path.join(folder, "model.onnx"), "y2" if "y2 =" in body else "y"
-    onnx.save(parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g ({inputs}) => (float[a, b] {out}) <int64 one = {{1}}, int64 five = {{5}}> {{ {body} }}'), path)
+    onnx.save(
+        parser.parse_model(
+            f'<ir_version: 8, opset_import: ["" : 17]> g ({inputs}) => (float[a, b] {out}) <int64 one = {{1}}, int64 five = {{5}}> {{ {body} }}'
+        ), path)
     try:
-        p = subprocess.run([os.environ["TGRUN_PROGRAM"], "dump", path, "--stage", "source", "-d", "cpu"], capture_output=True, text=True, timeout=SECONDS)
+        p = subprocess.run([os.environ["TGRUN_PROGRAM"], "dump", path, "--stage", "source", "-d", "cpu"],
+                           capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         print(f"{name}: no end after {SECONDS} s")
         return False

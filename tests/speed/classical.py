@@ -1,10 +1,15 @@
-"""Classical models (scikit-learn, LightGBM, XGBoost) beside onnxruntime: same labels, how fast at 1, 1,000 and 100,000 rows, and how long the first run takes with an empty cache.
+"""Classical models (scikit-learn, LightGBM, XGBoost) beside onnxruntime: same labels, how fast at 1, 1,000 and 100,000
+rows, and how long the first run takes with an empty cache.
 
-    classical.py --make DIR             trains all models and writes DIR/NAME.onnx (needs scikit-learn, skl2onnx, onnxmltools, lightgbm, xgboost)
-    classical.py DIR [NAME ..]          one line a model: ratios of onnxruntime's time over ours, milliseconds, first run; then geometric means
+    classical.py --make DIR             trains all models and writes DIR/NAME.onnx (needs scikit-learn, skl2onnx,
+                                        onnxmltools, lightgbm, xgboost)
+    classical.py DIR [NAME ..]          one line a model: ratios of onnxruntime's time over ours, milliseconds, first
+                                        run; then geometric means
          --rows 1,1000,100000 --threads 2 --seconds 0.2
 
-Both engines run in this process on the same inputs with the same threads, alternating; a time is the least of the samples' medians. Labels may differ only where onnxruntime's two best scores are equal but for the rounding of float32."""
+Both engines run in this process on the same inputs with the same threads, alternating; a time is the least of the
+samples' medians. Labels may differ only where onnxruntime's two best scores are equal but for the rounding of
+float32."""
 import argparse
 import math
 import os
@@ -22,10 +27,25 @@ FEATURES, CLASSES = 20, 3
 
 
 def estimators():
-    """(name, estimator, task); task: class, value, count (inputs not negative), none (a transformer), text (categories)."""
-    import sklearn.ensemble as e, sklearn.linear_model as lin, sklearn.svm as svm, sklearn.neighbors as nb, sklearn.preprocessing as pre, sklearn.naive_bayes as bayes
-    import sklearn.decomposition as dec, sklearn.cluster as cl, sklearn.mixture as mix, sklearn.neural_network as nn, sklearn.discriminant_analysis as da
-    import sklearn.gaussian_process as gp, sklearn.tree as tree, sklearn.multiclass as multi, sklearn.feature_selection as fs, sklearn.impute as imp, sklearn.cross_decomposition as cd
+    """(name, estimator, task); task: class, value, count (inputs not negative), none (a transformer), text
+    (categories)."""
+    import sklearn.ensemble as e
+    import sklearn.linear_model as lin
+    import sklearn.naive_bayes as bayes
+    import sklearn.neighbors as nb
+    import sklearn.preprocessing as pre
+    import sklearn.svm as svm
+    import sklearn.decomposition as dec
+    import sklearn.cluster as cl
+    import sklearn.mixture as mix
+    import sklearn.neural_network as nn
+    import sklearn.discriminant_analysis as da
+    import sklearn.gaussian_process as gp
+    import sklearn.tree as tree
+    import sklearn.multiclass as multi
+    import sklearn.feature_selection as fs
+    import sklearn.impute as imp
+    import sklearn.cross_decomposition as cd
     import lightgbm, xgboost
     t = tree.DecisionTreeClassifier(max_depth=4, random_state=0)
     classes = [
@@ -81,14 +101,17 @@ def convert(name, estimator, task):
     import onnxmltools
     from onnxmltools.convert.common.data_types import FloatTensorType
     if name.startswith("LGBM"):
-        return onnxmltools.convert_lightgbm(estimator, initial_types=[("X", FloatTensorType([None, FEATURES]))], zipmap=False, target_opset=15)
+        return onnxmltools.convert_lightgbm(estimator, initial_types=[("X", FloatTensorType([None, FEATURES]))],
+                                            zipmap=False, target_opset=15)
     if name.startswith("XGB"):
-        return onnxmltools.convert_xgboost(estimator, initial_types=[("X", FloatTensorType([None, FEATURES]))], target_opset=15)
+        return onnxmltools.convert_xgboost(estimator, initial_types=[("X", FloatTensorType([None, FEATURES]))],
+                                           target_opset=15)
     import skl2onnx
     from skl2onnx.common.data_types import FloatTensorType, StringTensorType
     options = {id(estimator): {"zipmap": False}} if task in ("class", "count") and name != "LinearSVC" else None
     kind = StringTensorType([None, 2]) if task == "text" else FloatTensorType([None, FEATURES])
-    return skl2onnx.convert_sklearn(estimator, initial_types=[("X", kind)], options=options, target_opset={"": 18, "ai.onnx.ml": 3})
+    return skl2onnx.convert_sklearn(estimator, initial_types=[("X", kind)], options=options,
+                                    target_opset={"": 18, "ai.onnx.ml": 3})
 
 
 def make(folder):
@@ -131,8 +154,10 @@ def agree(ours, theirs):
                 return f"output {k}: {int(bad.sum())} of {b.size} differ, {a[bad][0]} for {b[bad][0]}"
         elif (a != b).any():
             rows = np.nonzero((a != b).reshape(len(a), -1).any(axis=1))[0]
-            scores = np.asarray(theirs[1], "f4") if len(theirs) > 1 and np.asarray(theirs[1]).dtype.kind == "f" else None
-            best = np.sort(scores, axis=-1)[rows] if scores is not None and scores.ndim == 2 and scores.shape[1] > 1 else None
+            scores = np.asarray(theirs[1],
+                                "f4") if len(theirs) > 1 and np.asarray(theirs[1]).dtype.kind == "f" else None
+            best = np.sort(scores,
+                           axis=-1)[rows] if scores is not None and scores.ndim == 2 and scores.shape[1] > 1 else None
             if best is None or (best[:, -1] - best[:, -2] > 1e-4 * np.abs(best[:, -1])).any():
                 return f"output {k}: {len(rows)} labels differ"
     return None
@@ -182,7 +207,9 @@ def main():
                 line.append(str(e)[:100])
             print("  ".join(line), flush=True)
     for n, r in ratios.items():
-        print(f"{n} rows: geometric mean {math.exp(statistics.fmean(map(math.log, r))):.2f} over {len(r)} models, least {min(r):.2f}, below 0.7: {sum(v < 0.7 for v in r)}")
+        print(
+            f"{n} rows: geometric mean {math.exp(statistics.fmean(map(math.log, r))):.2f} over {len(r)} models, least {min(r):.2f}, below 0.7: {sum(v < 0.7 for v in r)}"
+        )
     print(f"first run: median {statistics.median(first):.2f} s, most {max(first):.2f} s")
     for w in wrong:
         print("wrong:", w)

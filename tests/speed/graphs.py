@@ -1,11 +1,16 @@
-"""Random graphs of 1 to 8 ordinary operators at realistic sizes: is any of them far slower than onnxruntime, or than the memory and the arithmetic allow?
+"""Random graphs of 1 to 8 ordinary operators at realistic sizes: is any of them far slower than onnxruntime, or than
+the memory and the arithmetic allow?
 
-    graphs.py --count 300 --seed 1             rows of the slowest, then geometric mean and shares; exit 1 when a cliff is found
+    graphs.py --count 300 --seed 1             rows of the slowest, then geometric mean and shares; exit 1 when a cliff
+                                               is found
     graphs.py --graph 17 --seed 1 --keep DIR   looks closer at one, and writes its model
 
-Both engines run in this process on the same inputs with the same threads, alternating; a time is the least of the samples' medians. The roofline of a graph is the larger of (bytes of its inputs, constants and
-outputs) / (the speed at which this machine copies 64 MiB) and (its multiply-adds) / (the speed of a large product in onnxruntime), plus 2 us. A cliff: more than --factor times onnxruntime's time and more than
-2 times the roofline. A graph that looks like one is timed again, longer, before it counts, since machines have other load. Outputs that differ from onnxruntime's are compared with the interpreter's."""
+Both engines run in this process on the same inputs with the same threads, alternating; a time is the least of the
+samples' medians. The roofline of a graph is the larger of (bytes of its inputs, constants and outputs) / (the speed at
+which this machine copies 64 MiB) and (its multiply-adds) / (the speed of a large product in onnxruntime), plus 2 us. A
+cliff: more than --factor times onnxruntime's time and more than 2 times the roofline. A graph that looks like one is
+timed again, longer, before it counts, since machines have other load. Outputs that differ from onnxruntime's are
+compared with the interpreter's."""
 import argparse
 import math
 import os
@@ -20,7 +25,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path[:0] = [os.path.join(os.path.dirname(__file__), "..", "..", "python")]
 LEAST, MOST = 1 << 14, 1 << 22          # elements of an input
-SIZES = [1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 32, 49, 50, 64, 80, 96, 100, 128, 144, 160, 197, 224, 256, 300, 384, 512, 577, 640, 768, 1000, 1024, 1500, 2048, 3000, 4096]
+SIZES = [
+    1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 32, 49, 50, 64, 80, 96, 100, 128, 144, 160, 197, 224, 256, 300, 384, 512,
+    577, 640, 768, 1000, 1024, 1500, 2048, 3000, 4096
+]
 
 
 class Grown:
@@ -55,7 +63,10 @@ class Grown:
 def shape_of(rng):
     """A shape of rank 1 to 5 with LEAST to MOST elements."""
     while True:
-        shape = [int(rng.choice(SIZES)) if rng.random() < 0.8 else int(rng.integers(1, 4097)) for _ in range(int(rng.choice([1, 2, 3, 3, 4, 4, 5])))]
+        shape = [
+            int(rng.choice(SIZES)) if rng.random() < 0.8 else int(rng.integers(1, 4097))
+            for _ in range(int(rng.choice([1, 2, 3, 3, 4, 4, 5])))
+        ]
         if LEAST <= math.prod(shape) <= MOST:
             return shape
 
@@ -65,7 +76,11 @@ def axis(g, shape):
 
 
 def unary(g, x, s):
-    return g.node(str(g.rng.choice(["Relu", "Exp", "Sigmoid", "Tanh", "Erf", "Abs", "Neg", "Gelu", "HardSwish", "Softplus", "Floor"])), [x], s)
+    return g.node(
+        str(
+            g.rng.choice(
+                ["Relu", "Exp", "Sigmoid", "Tanh", "Erf", "Abs", "Neg", "Gelu", "HardSwish", "Softplus", "Floor"])),
+        [x], s)
 
 
 def binary(g, x, s):
@@ -78,7 +93,8 @@ def reduce(g, x, s):
     axes = sorted({axis(g, s) for _ in range(int(g.rng.integers(1, 4)))})
     keep = g.rng.random() < 0.7
     out = [1 if k in axes else n for k, n in enumerate(s) if keep or k not in axes]
-    y = g.node(str(g.rng.choice(["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceLogSumExp"])), [x, g.constant(np.array(axes, "i8"))], out, keepdims=int(keep))
+    y = g.node(str(g.rng.choice(["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceLogSumExp"])),
+               [x, g.constant(np.array(axes, "i8"))], out, keepdims=int(keep))
     return g.node("Sub", [x, y[0]], s) if keep and g.rng.random() < 0.6 else y
 
 
@@ -87,7 +103,9 @@ def variance(g, x, s):
     small = tuple(1 if k == numpy_helper.to_array(g.constants[-1])[0] else n for k, n in enumerate(s))
     centred = g.node("Sub", [x, g.node("ReduceMean", [x, axes], small)[0]], s)[0]
     mean = g.node("ReduceMean", [g.node("Mul", [centred, centred], s)[0], axes], small)[0]
-    return g.node("Div", [centred, g.node("Sqrt", [g.node("Add", [mean, g.constant(np.float32(1e-5))], small)[0]], small)[0]], s)
+    return g.node(
+        "Div",
+        [centred, g.node("Sqrt", [g.node("Add", [mean, g.constant(np.float32(1e-5))], small)[0]], small)[0]], s)
 
 
 def softmax(g, x, s):
@@ -111,7 +129,8 @@ def arg(g, x, s):
 def top(g, x, s):
     k = axis(g, s)
     n = int(min(s[k], g.rng.integers(1, 20)))
-    return g.node("TopK", [x, g.constant(np.array([n], "i8"))], [n if j == k else m for j, m in enumerate(s)], outputs=2, axis=k)
+    return g.node("TopK", [x, g.constant(np.array([n], "i8"))], [n if j == k else m for j, m in enumerate(s)],
+                  outputs=2, axis=k)
 
 
 def transpose(g, x, s):
@@ -138,7 +157,8 @@ def join(g, x, s):
 
 def pad(g, x, s):
     before, after = [int(g.rng.integers(0, 3)) for _ in s], [int(g.rng.integers(0, 3)) for _ in s]
-    return g.node("Pad", [x, g.constant(np.array(before + after, "i8"))], [a + n + b for a, n, b in zip(before, s, after)])
+    return g.node("Pad", [x, g.constant(np.array(before + after, "i8"))],
+                  [a + n + b for a, n, b in zip(before, s, after)])
 
 
 def fold(g, x, s):
@@ -164,7 +184,8 @@ def product(g, x, s):
     if math.prod(s[:-1]) * n > MOST:
         return unary(g, x, s)
     g.work += math.prod(s) * n
-    y = g.input([*s[:-2], s[-1], n]) if g.rng.random() < 0.3 and math.prod(s[:-2]) * s[-1] * n <= MOST else g.weights(s[-1], n)
+    y = g.input([*s[:-2], s[-1], n]) if g.rng.random() < 0.3 and math.prod(s[:-2]) * s[-1] * n <= MOST else g.weights(
+        s[-1], n)
     return g.node("MatMul", [x, y], [*s[:-1], n])
 
 
@@ -186,7 +207,8 @@ def pool(g, x, s):
         return unary(g, x, s)
     if g.rng.random() < 0.3:
         return g.node("GlobalAveragePool", [x], [s[0], s[1], 1, 1])
-    return g.node(str(g.rng.choice(["MaxPool", "AveragePool"])), [x], [s[0], s[1], s[2] // 2, s[3] // 2], kernel_shape=[2, 2], strides=[2, 2])
+    return g.node(str(g.rng.choice(["MaxPool", "AveragePool"])), [x], [s[0], s[1], s[2] // 2, s[3] // 2],
+                  kernel_shape=[2, 2], strides=[2, 2])
 
 
 def where(g, x, s):
@@ -194,7 +216,10 @@ def where(g, x, s):
     return g.node("Where", [c[0], x, g.constant(np.float32(-1))], s)
 
 
-OPERATORS = [unary, unary, binary, binary, reduce, reduce, variance, softmax, softmax, layer_norm, cumulate, arg, top, transpose, transpose, cut, join, pad, fold, gather, product, product, convolve, pool, where]
+OPERATORS = [
+    unary, unary, binary, binary, reduce, reduce, variance, softmax, softmax, layer_norm, cumulate, arg, top, transpose,
+    transpose, cut, join, pad, fold, gather, product, product, convolve, pool, where
+]
 
 
 def grow(seed, number):
@@ -244,19 +269,24 @@ def rates(engine, threads):
     b = np.empty_like(a)
     w = helper.make_node("MatMul", ["x", "w"], ["y"])
     sizes = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1024, 1024]) for n in "xy"]
-    m = helper.make_model(helper.make_graph([w], "p", sizes[:1], sizes[1:], [numpy_helper.from_array(np.ones((1024, 1024), "f4"), "w")]), opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    m = helper.make_model(
+        helper.make_graph([w], "p", sizes[:1], sizes[1:], [numpy_helper.from_array(np.ones((1024, 1024), "f4"), "w")]),
+        opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(m.SerializeToString(), options, providers=["CPUExecutionProvider"])
     x = {"x": np.ones((1024, 1024), "f4")}
-    return 2 * a.nbytes / median_s(lambda: np.copyto(b, a), 0.3) * min(threads, 2), 1024**3 / median_s(lambda: session.run(None, x), 0.3)
+    return 2 * a.nbytes / median_s(lambda: np.copyto(b, a), 0.3) * min(threads, 2), 1024**3 / median_s(
+        lambda: session.run(None, x), 0.3)
 
 
 def is_close(got, want):
     """But for a few ties of ArgMax or TopK, which may go another way after other roundings."""
     got, want = got.astype("f8"), want.astype("f8")
     with np.errstate(all="ignore"):
-        close = (np.abs(got - want) <= 1e-3 * np.abs(want) + 1e-4 * np.nanmax(np.abs(want[np.isfinite(want)]), initial=1)) | (got == want) | (np.isnan(got) & np.isnan(want))
+        close = (np.abs(got - want) <= 1e-3 * np.abs(want) +
+                 1e-4 * np.nanmax(np.abs(want[np.isfinite(want)]), initial=1)) | (got == want) | (np.isnan(got)
+                                                                                                  & np.isnan(want))
     return close.mean() >= 0.999
 
 
@@ -274,7 +304,10 @@ def compare(args, number, seconds, samples):
     a = onnxruntime.InferenceSession(model, theirs, providers=["CPUExecutionProvider"])
     b = tgrun.InferenceSession(model, ours, providers=["CPUExecutionProvider"])
     got = b.run(None, feed)[0]
-    if not is_close(got, a.run(None, feed)[0]) and not is_close(got, tgrun.InferenceSession(model, device="reference").run(None, feed)[0]):
+    if not is_close(got,
+                    a.run(None, feed)[0]) and not is_close(
+                        got,
+                        tgrun.InferenceSession(model, device="reference").run(None, feed)[0]):
         text += "   OUTPUTS DIFFER"
     times = alternated([lambda: b.run(None, feed), lambda: a.run(None, feed)], seconds, samples)
     floor = max(moved / args.rates[0], work / args.rates[1]) + 2e-6
@@ -311,10 +344,14 @@ def main():
                 times, text = compare(args, number, 3 * args.seconds, 3)
         rows.append((times, number, text))
         if times[0] > times[1] or args.graph is not None or "DIFFER" in text:
-            print(f"{number:6} ours {times[0] * 1e3:9.4f}  theirs {times[1] * 1e3:9.4f}  ratio {times[1] / times[0]:6.2f}  of roofline {times[0] / times[2]:6.1f}  {text}", flush=True)
+            print(
+                f"{number:6} ours {times[0] * 1e3:9.4f}  theirs {times[1] * 1e3:9.4f}  ratio {times[1] / times[0]:6.2f}  of roofline {times[0] / times[2]:6.1f}  {text}",
+                flush=True)
     slower, cliffs = sum(t[0] > t[1] for t, _, _ in rows), [n for t, n, _ in rows if is_cliff(t, args.factor)]
     mean = math.exp(statistics.fmean(math.log(t[1] / t[0]) for t, _, _ in rows))
-    print(f"{len(rows)} graphs, seed {args.seed}: geometric mean {mean:.2f} of onnxruntime's speed, {slower} slower ({100 * slower / len(rows):.1f} %), {len(cliffs)} cliffs {cliffs or ''}")
+    print(
+        f"{len(rows)} graphs, seed {args.seed}: geometric mean {mean:.2f} of onnxruntime's speed, {slower} slower ({100 * slower / len(rows):.1f} %), {len(cliffs)} cliffs {cliffs or ''}"
+    )
     wrong = [n for _, n, text in rows if "DIFFER" in text]
     if wrong:
         print(f"outputs differ: {wrong}")

@@ -1,4 +1,5 @@
-"""A short run of graphs.py: outputs are right, and no graph takes ten times as long as in onnxruntime, which no other load explains after it was timed three times."""
+"""A short run of graphs.py: outputs are right, and no graph takes ten times as long as in onnxruntime, which no other
+load explains after it was timed three times."""
 import os
 import sys
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""No index is divided inside a REDUCE or UPCAST range: dumps after optimize of the networks named below, from TGRUN_MODELS (DIR[:DIR..]) where it has them, else the light models of the
-onnx package of the same name, and of small layers that tempt (a strided convolution, a reshaped and transposed matrix product, attention's heads, pixel shuffle, windows rolled).
-A division that only GLOBAL, THREAD and LOOP ranges reach costs one an iteration of these and is allowed; one of UPCAST and UNROLL ranges alone is a constant once they are expanded.
-EXCEPTIONS lists what remains, with the reason."""
+"""No index is divided inside a REDUCE or UPCAST range: dumps after optimize of the networks named below, from
+TGRUN_MODELS (DIR[:DIR..]) where it has them, else the light models of the onnx package of the same name, and of small
+layers that tempt (a strided convolution, a reshaped and transposed matrix product, attention's heads, pixel shuffle,
+windows rolled). A division that only GLOBAL, THREAD and LOOP ranges reach costs one an iteration of these and is
+allowed; one of UPCAST and UNROLL ranges alone is a constant once they are expanded. EXCEPTIONS lists what remains, with
+the reason."""
 import os, re, subprocess, sys, tempfile
 import onnx
 from onnx import helper as h, numpy_helper, TensorProto as T
@@ -19,7 +21,8 @@ NODE = re.compile(r"^%(\d+) = (\w+)\.(\w+)([^#]*)")
 
 
 def divisions(text):
-    """(kernel, what divides, the axis types it depends on) of each IDIV and MOD of an index inside of a reduce or of lanes."""
+    """(kernel, what divides, the axis types it depends on) of each IDIV and MOD of an index inside of a reduce or of
+    lanes."""
     kernel, reached = "", {}
     for line in text.splitlines():
         if line.startswith("kernel "):
@@ -38,7 +41,8 @@ def divisions(text):
 
 
 def dump(path):
-    p = subprocess.run([os.environ["TGRUN_PROGRAM"], "dump", path, "--stage", "optimize", "-d", "cpu"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+    p = subprocess.run([os.environ["TGRUN_PROGRAM"], "dump", path, "--stage", "optimize", "-d", "cpu"],
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
     if p.returncode:
         sys.exit(f"{path}: {p.stderr.decode(errors='replace').strip()}")
     return p.stdout.decode()
@@ -56,7 +60,9 @@ def network(name):
 
 def layer(folder, name, nodes, shape, **constants):
     given = [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()]
-    g = h.make_graph([h.make_node(op, i.split(), [o], **a) for op, i, o, a in nodes], name, [h.make_tensor_value_info("x", T.FLOAT, shape)], [h.make_tensor_value_info("y", T.FLOAT, None)], given)
+    g = h.make_graph([h.make_node(op, i.split(), [o], **a) for op, i, o, a in nodes], name,
+                     [h.make_tensor_value_info("x", T.FLOAT, shape)], [h.make_tensor_value_info("y", T.FLOAT, None)],
+                     given)
     path = os.path.join(folder, name + ".onnx")
     onnx.save(h.make_model(g, opset_imports=[h.make_opsetid("", 17)], ir_version=8), path)
     return path
@@ -64,14 +70,23 @@ def layer(folder, name, nodes, shape, **constants):
 
 def layers(folder):
     w = lambda *shape: np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
-    yield layer(folder, "strided", [("Conv", "x w b", "c", dict(kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])), ("Relu", "c", "y", {})], [1, 16, 28, 28], w=w(32, 16, 3, 3), b=w(32))
-    yield layer(folder, "heads", [("MatMul", "x w", "q", {}), ("Reshape", "q s", "r", {}), ("Transpose", "r", "t", dict(perm=[0, 2, 1, 3])), ("Transpose", "r", "k", dict(perm=[0, 2, 3, 1])),
-                                  ("MatMul", "t k", "p", {}), ("Softmax", "p", "f", {}), ("MatMul", "f t", "o", {}), ("Transpose", "o", "u", dict(perm=[0, 2, 1, 3])), ("Reshape", "u z", "v", {}),
-                                  ("MatMul", "v w", "y", {})], [1, 48, 64], w=w(64, 64), s=np.array([1, 48, 4, 16]), z=np.array([1, 48, 64]))
-    yield layer(folder, "shuffle", [("Conv", "x w", "c", dict(kernel_shape=[3, 3], pads=[1, 1, 1, 1])), ("DepthToSpace", "c", "y", dict(blocksize=2))], [1, 8, 16, 16], w=w(32, 8, 3, 3))
-    yield layer(folder, "channels", [("Reshape", "x s", "r", {}), ("Transpose", "r", "t", dict(perm=[0, 2, 1, 3, 4])), ("Reshape", "t z", "v", {}),
-                                     ("Conv", "v w", "y", dict(kernel_shape=[1, 1]))], [1, 32, 14, 14], s=np.array([1, 2, 16, 14, 14]), z=np.array([1, 32, 14, 14]), w=w(32, 32, 1, 1))
-    yield layer(folder, "embedding", [("ReduceMean", "x", "m", dict(axes=[1], keepdims=1)), ("Sub", "x m", "d", {}), ("Reshape", "d s", "r", {}), ("MatMul", "r w", "y", {})], [1, 49, 96],
+    yield layer(folder, "strided",
+                [("Conv", "x w b", "c", dict(kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])),
+                 ("Relu", "c", "y", {})], [1, 16, 28, 28], w=w(32, 16, 3, 3), b=w(32))
+    yield layer(folder, "heads", [("MatMul", "x w", "q", {}), ("Reshape", "q s", "r", {}),
+                                  ("Transpose", "r", "t", dict(perm=[0, 2, 1, 3])),
+                                  ("Transpose", "r", "k", dict(perm=[0, 2, 3, 1])), ("MatMul", "t k", "p", {}),
+                                  ("Softmax", "p", "f", {}), ("MatMul", "f t", "o", {}),
+                                  ("Transpose", "o", "u", dict(perm=[0, 2, 1, 3])), ("Reshape", "u z", "v", {}),
+                                  ("MatMul", "v w", "y", {})], [1, 48, 64], w=w(64, 64), s=np.array([1, 48, 4, 16]),
+                z=np.array([1, 48, 64]))
+    yield layer(folder, "shuffle", [("Conv", "x w", "c", dict(kernel_shape=[3, 3], pads=[1, 1, 1, 1])),
+                                    ("DepthToSpace", "c", "y", dict(blocksize=2))], [1, 8, 16, 16], w=w(32, 8, 3, 3))
+    yield layer(folder, "channels", [("Reshape", "x s", "r", {}), ("Transpose", "r", "t", dict(perm=[0, 2, 1, 3, 4])),
+                                     ("Reshape", "t z", "v", {}), ("Conv", "v w", "y", dict(kernel_shape=[1, 1]))],
+                [1, 32, 14, 14], s=np.array([1, 2, 16, 14, 14]), z=np.array([1, 32, 14, 14]), w=w(32, 32, 1, 1))
+    yield layer(folder, "embedding", [("ReduceMean", "x", "m", dict(axes=[1], keepdims=1)), ("Sub", "x m", "d", {}),
+                                      ("Reshape", "d s", "r", {}), ("MatMul", "r w", "y", {})], [1, 49, 96],
                 s=np.array([7, 7, 96]), w=w(96, 32))
 
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""No name of an ONNX operator stands below frontend/: a kernel is fast because rewrites and OptOps made it so, never because somebody looked which operator it was.
-In code (but comments) of graph/, sched/, beam/ and backends/ no word is an operator's name as ONNX writes it, and of sched/, beam/ and backends/ no part of a name is one in small letters;
-graph/ has builders with such names, which frontend/ calls. The names come from frontend/ops/ops.def. Words that a compiler needs for its own things are listed in OURS."""
+"""No name of an ONNX operator stands below frontend/: a kernel is fast because rewrites and OptOps made it so, never
+because somebody looked which operator it was. In code (but comments) of graph/, sched/, beam/ and backends/ no word is
+an operator's name as ONNX writes it, and of sched/, beam/ and backends/ no part of a name is one in small letters;
+graph/ has builders with such names, which frontend/ calls. The names come from frontend/ops/ops.def. Words that a
+compiler needs for its own things are listed in OURS."""
 import os, re, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -30,12 +32,16 @@ def found(path, words):
                 yield f"{os.path.relpath(path, ROOT)}:{number}: '{word}' has the name of an ONNX operator ({hit})"
 
 
-operators = set(re.findall(r'^OPERATOR\("[^"]*",\s*"(\w+)"', open(os.path.join(ROOT, "frontend", "ops", "ops.def")).read(), flags=re.M))
+operators = set(
+    re.findall(r'^OPERATOR\("[^"]*",\s*"(\w+)"',
+               open(os.path.join(ROOT, "frontend", "ops", "ops.def")).read(), flags=re.M))
 if len(operators) < 100:
     sys.exit("frontend/ops/ops.def could not be read")
 names = operators - OURS
 small = {n.lower() for n in names} | {snake(n) for n in names}
 problems = [p for path in sources("graph") for p in found(path, names)]
-problems += [p for folder in ("sched", "beam", "backends") for path in sources(folder) for p in found(path, names | small)]
+problems += [
+    p for folder in ("sched", "beam", "backends") for path in sources(folder) for p in found(path, names | small)
+]
 print("\n".join(problems) or f"none of {len(names)} operators' names below frontend/")
 sys.exit(1 if problems else 0)

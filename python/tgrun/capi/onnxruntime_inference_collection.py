@@ -1,1 +1,2 @@
-from .. import InferenceSession, IOBinding, ModelMetadata, NodeArg, OrtDevice, OrtValue, RunOptions, SessionOptions  # noqa: F401
+from .. import (  # noqa: F401
+    InferenceSession, IOBinding, ModelMetadata, NodeArg, OrtDevice, OrtValue, RunOptions, SessionOptions)

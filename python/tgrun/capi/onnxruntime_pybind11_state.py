@@ -2,5 +2,7 @@
 from .. import *  # noqa: F403
 from ..library import BadInput, BadModel, DeviceError, Error, Unsupported
 
-Fail = RuntimeException = EngineError = ModelLoaded = NoModel = NotFound = NoSuchFile = ModelLoadCanceled = ModelRequiresCompilation = Error
-InvalidArgument, InvalidGraph, InvalidProtobuf, NotImplemented, EPFail = BadInput, BadModel, BadModel, Unsupported, DeviceError
+Fail = RuntimeException = EngineError = ModelLoaded = Error
+NoModel = NotFound = NoSuchFile = ModelLoadCanceled = ModelRequiresCompilation = Error
+InvalidArgument, InvalidGraph, InvalidProtobuf = BadInput, BadModel, BadModel
+NotImplemented, EPFail = Unsupported, DeviceError
