@@ -75,7 +75,9 @@ void duel_note(Duel *d, const char *fmt, ...)
     va_end(ap);
 }
 
-double engine_cores(const Engine *e) { return e->wall_s > 0 ? e->cpu_s / e->wall_s : NAN; }
+/* The system counts a process's time in steps of up to some milliseconds: of less than WALL_LEAST they say nothing. */
+#define WALL_LEAST 0.1
+double engine_cores(const Engine *e) { return e->wall_s > WALL_LEAST ? e->cpu_s / e->wall_s : NAN; }
 
 /* Threads that spin until they are needed make one core more than is named look busy; a quarter more is somebody's own
  * threads. */

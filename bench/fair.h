@@ -17,5 +17,5 @@ TgStatus fair_devices(const Duel *d, const Args *a);
  * inputs. */
 void fair_notes(Duel *d);
 void duel_note(Duel *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-double engine_cores(const Engine *e);       /* processors that were busy in its timed runs; NAN: none were timed */
+double engine_cores(const Engine *e);       /* processors that were busy in its timed runs; NAN: too little was timed */
 #endif
