@@ -4,8 +4,9 @@
 #define TG_FRONTEND_H
 #include "frontend/import/dims.h"
 
-/* What an importer sees of one node. Inputs that are absent are NULL; in[] may be read up to CTX_INPUTS beyond nin.
- * Those that its row calls required are there. */
+/* What an importer sees of one node. in[0] is what it works on; the others go by the names of the standard, in[Conv_W]
+ * (frontend/input_names.h, made at build time by scripts/input_names.py). Inputs that are absent are NULL; in[] may be
+ * read up to CTX_INPUTS beyond nin. Those that its row calls required are there. */
 typedef struct Import Import;
 enum { CTX_INPUTS = 16 };
 typedef struct {

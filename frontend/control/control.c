@@ -7,6 +7,7 @@
 #include "frontend/import/shape_query.h"
 #include "frontend/control/loop.h"
 #include "frontend/control/iterations.h"
+#include "frontend/input_names.h"
 #include "frontend/values/tuple.h"
 #include "graph/custom.h"
 
@@ -201,7 +202,7 @@ static bool iterations_by_answers(Graph *g, LoopNode *n, Loop *l, U *last, U *ro
     } else if (iterations && import_queries(n->c->im))
         return graph_fail_code(g, TG_UNSUPPORTED, "the number of a loop's iterations depends on data"), false;
     else if (!counted) return import_query(n->c->im, n->c->in[0]), false;
-    else if (until) return import_query(n->c->im, n->c->in[1]), false;
+    else if (until) return import_query(n->c->im, n->c->in[Loop_cond]), false;
     graph_error_clear(g);
     if (known && loop_build(g, l, last, row)) return true;
     n->run = !known || many_asked(n->c, l->trip);
@@ -215,7 +216,7 @@ static U loop_iterations(Graph *g, const LoopNode *n)
                           &(RoundsNode){ .body = n->body,
                                          .counted = true,
                                          .trip = c->in[0],
-                                         .keep = c->in[1],
+                                         .keep = c->in[Loop_cond],
                                          .state = c->in + 2,
                                          .states = n->states,
                                          .rows = n->rows });
@@ -243,9 +244,13 @@ U op_loop(Graph *g, const Ctx *c)
         n.kind[k] = special_kind(c->in[2 + k]);
         init[k] = loop_bare(g, c->in[2 + k]);
     }
-    Loop l = {
-        .body = loop_round, .user = &n, .states = n.states, .rows = n.rows, .init = init, .im = c->im, .keep = c->in[1]
-    };
+    Loop l = { .body = loop_round,
+               .user = &n,
+               .states = n.states,
+               .rows = n.rows,
+               .init = init,
+               .im = c->im,
+               .keep = c->in[Loop_cond] };
     U *last = NEW_N(a, U, n.states + 1), *row = NEW_N(a, U, n.rows + 1);
     l.trip = trip_of(g, c, &l.most);
     int start = l.keep ? known_bool(g, l.keep) : 1;

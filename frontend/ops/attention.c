@@ -4,6 +4,7 @@
  * masks are comparisons of positions, never tables. A row without an allowed key gives zeros. To add one: a function
  * here and a row in ops.def.
  */
+#include "frontend/input_names.h"
 #include "frontend/ops/attention.h"
 #include "frontend/ops/quant.h"
 
@@ -134,15 +135,18 @@ double cap_of(Graph *g, const Ctx *c)
  * than the keys, and is not repeated if it is 1: the rest is not attended. */
 static U long_mask(Graph *g, const Ctx *c, U q, U keys)
 {
-    U mask = c->in[3], before[TG_MAX_RANK], after[TG_MAX_RANK];
+    U mask = c->in[Attention_attn_mask], before[TG_MAX_RANK], after[TG_MAX_RANK];
     uint32_t r = uop_rank(mask);
-    if (r < 1 || r > 4) return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has rank %u; wanted 1 to 4", r);
-    if (!spreads_ok(g, c, 3, (U[]){ uop_dim(q, 0), uop_dim(q, 1), uop_dim(q, 2), c->opset < 24 ? keys : NULL }, 4))
+    if (r < 1 || r > 4)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[Attention_attn_mask], "has rank %u; wanted 1 to 4", r);
+    if (!spreads_ok(g, c, Attention_attn_mask,
+                    (U[]){ uop_dim(q, 0), uop_dim(q, 1), uop_dim(q, 2), c->opset < 24 ? keys : NULL }, 4))
         return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
     if (c->opset < 24 || uop_dim(mask, r - 1) == keys) return mask;
     if (dim_sub(g, keys, uop_dim(mask, r - 1))->vmax < 0)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has size %lld on axis %u; there are %lld keys",
-                         (long long)uop_size(mask, r - 1), r - 1, (long long)keys->vmax);
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[Attention_attn_mask],
+                         "has size %lld on axis %u; there are %lld keys", (long long)uop_size(mask, r - 1), r - 1,
+                         (long long)keys->vmax);
     for (uint32_t k = 0; k < r; k++) before[k] = after[k] = uop_index(g, 0);
     after[r - 1] = dim_sub(g, keys, uop_dim(mask, r - 1));
     return pad(g, mask, before, after, type_of(mask) == DT_BOOL ? NULL : scalar(g, type_of(mask), -INFINITY));
@@ -150,20 +154,21 @@ static U long_mask(Graph *g, const Ctx *c, U q, U keys)
 
 static void read_masks(Graph *g, const Ctx *c, U q, U k, U past, Attend *a)
 {
-    U rows = uop_dim(q, 2), keys = uop_dim(k, 2), mask = c->in[3] ? long_mask(g, c, q, keys) : NULL,
+    U rows = uop_dim(q, 2), keys = uop_dim(k, 2), mask = c->in[Attention_attn_mask] ? long_mask(g, c, q, keys) : NULL,
       offset = uop_int(g, DT_I64, 0);
     int64_t left = attr_int(g, c, "left_window_size", -1), right = attr_int(g, c, "right_window_size", -1);
     if (left < -1 || right < -1)
         return (void)fail_node(g, c, TG_BAD_MODEL, left < -1 ? "left_window_size" : "right_window_size",
                                "is %lld; wanted -1 or more", (long long)(left < -1 ? left : right));
-    if (!ok(g) || !shape_ok(g, c, 6, (U[]){ uop_dim(q, 0) }, 1)) return;
-    if (past && c->in[6])
-        return (void)fail_node(g, c, TG_BAD_MODEL, c->node->in[6], "cannot be given together with past_key");
+    if (!ok(g) || !shape_ok(g, c, Attention_nonpad_kv_seqlen, (U[]){ uop_dim(q, 0) }, 1)) return;
+    if (past && c->in[Attention_nonpad_kv_seqlen])
+        return (void)fail_node(g, c, TG_BAD_MODEL, c->node->in[Attention_nonpad_kv_seqlen],
+                               "cannot be given together with past_key");
     if (mask && type_of(mask) == DT_BOOL) a->allowed = mask;
     else a->bias = wide(g, mask);
     if (past) offset = cast(g, uop_dim(past, 2), DT_I64);
     /* how many keys of each batch are not padding */
-    if (c->in[6]) {
+    if (c->in[Attention_nonpad_kv_seqlen]) {
         U valid = input_count(g, c, 6, keys);
         for (int n = 0; n < 3; n++) valid = unsqueeze(g, valid, -1);
         if (!past) offset = sub(g, valid, cast(g, rows, DT_I64));
@@ -179,8 +184,8 @@ U op_attention(Graph *g, const Ctx *c)
     int64_t mode = attr_int(g, c, "qk_matmul_output_mode", 0), heads = attr_int(g, c, "q_num_heads", 0),
             kv_heads = attr_int(g, c, "kv_num_heads", 0);
     int64_t precision = attr_int(g, c, "softmax_precision", TG_F32);
-    U q = split_heads(g, c, c->in[0], heads), k = split_heads(g, c, c->in[1], kv_heads),
-      v = split_heads(g, c, c->in[2], kv_heads), stages[4];
+    U q = split_heads(g, c, c->in[0], heads), k = split_heads(g, c, c->in[Attention_K], kv_heads),
+      v = split_heads(g, c, c->in[Attention_V], kv_heads), stages[4];
     if (!ok(g)) return NULL;
     if (precision != TG_F32 && precision != TG_F16 && precision != TG_F64 && precision != TG_BF16)
         return fail_node(g, c, TG_BAD_MODEL, "softmax_precision", "is %lld; wanted a float type", (long long)precision);
@@ -193,12 +198,17 @@ U op_attention(Graph *g, const Ctx *c)
     if (fixed_size(g, k, 1) < 1 || fixed_size(g, q, 1) % fixed_size(g, k, 1))
         return fail_node(g, c, TG_BAD_MODEL, "kv_num_heads", "%lld heads of queries on %lld of keys",
                          (long long)uop_size(q, 1), (long long)uop_size(k, 1));
-    if (!c->in[4] != !c->in[5]) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
-    if (!past_ok(g, c, 4, k) || !past_ok(g, c, 5, v) || (c->in[4] && !same_rows(g, c, 4, 5))) return NULL;
-    if (c->in[4]) k = cat(g, (U[]){ c->in[4], k }, 2, 2), v = cat(g, (U[]){ c->in[5], v }, 2, 2);
+    if (!c->in[Attention_past_key] != !c->in[Attention_past_value])
+        return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
+    if (!past_ok(g, c, Attention_past_key, k) || !past_ok(g, c, Attention_past_value, v) ||
+        (c->in[Attention_past_key] && !same_rows(g, c, 4, 5)))
+        return NULL;
+    if (c->in[Attention_past_key])
+        k = cat(g, (U[]){ c->in[Attention_past_key], k }, 2, 2),
+        v = cat(g, (U[]){ c->in[Attention_past_value], v }, 2, 2);
     if (!ok(g)) return NULL;
     Attend a = { .softcap = cap_of(g, c), .scale = scale_of(g, c, q) };
-    read_masks(g, c, q, k, c->in[4], &a);
+    read_masks(g, c, q, k, c->in[Attention_past_key], &a);
     U y = attend(g, wide(g, q), wide(g, k), cast(g, wide(g, v), type_of(wide(g, q))), &a, stages);
     if (!ok(g)) return NULL;
     y = narrow(g, flat ? join_heads(g, y) : y, c->in[0]);
@@ -222,7 +232,7 @@ static U modified(Graph *g, const Ctx *c, const char *name, U x)
 /** FlexAttention: prob_mod(softmax(score_mod(q k' scale))) v, q [b,h,n,d], k and v [b,h/groups,m,d]. */
 U op_flex_attention(Graph *g, const Ctx *c)
 {
-    U q = c->in[0], k = c->in[1], v = c->in[2];
+    U q = c->in[0], k = c->in[FlexAttention_K], v = c->in[FlexAttention_V];
     DType t = attr_float_type(g, c, "softmax_precision", q->dtype == DT_F64 ? TG_F64 : TG_F32);
     if (!ok(g)) return NULL;
     if (uop_rank(q) != 4 || uop_rank(k) != 4 || uop_rank(v) != 4)
@@ -292,20 +302,26 @@ static U rotary(Graph *g, const Ctx *c, U cosine, U sine, U ids)
     return narrow(g, y, like);
 }
 
-U op_rotary_embedding(Graph *g, const Ctx *c) { return rotary(g, c, c->in[1], c->in[2], c->in[3]); }
+U op_rotary_embedding(Graph *g, const Ctx *c)
+{
+    return rotary(g, c, c->in[RotaryEmbedding_cos_cache], c->in[RotaryEmbedding_sin_cache],
+                  c->in[RotaryEmbedding_position_ids]);
+}
 
 /* com.microsoft: positions come second; a single one is where the first row stands. */
 U op_rotary_embedding_ms(Graph *g, const Ctx *c)
 {
-    U ids = c->in[1], x = c->in[0];
+    U ids = c->in[MsRotaryEmbedding_position_ids], x = c->in[0];
     if (uop_rank(x) < 3) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 3 or 4", uop_rank(x));
-    U batch = uop_dim(x, 0), rows = uop_dim(x, uop_rank(x) == 3 ? 1 : 2), table = c->in[2];
-    if (uop_rank(table) != 2 || !shape_ok(g, c, 3, table->shape->dim, 2))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "has rank %u; wanted 2", uop_rank(table));
-    if (fixed_numel(g, ids) != 1 && !shape_ok(g, c, 1, (U[]){ batch, rows }, 2)) return NULL;
+    U batch = uop_dim(x, 0), rows = uop_dim(x, uop_rank(x) == 3 ? 1 : 2), table = c->in[MsRotaryEmbedding_cos_cache];
+    if (uop_rank(table) != 2 || !shape_ok(g, c, MsRotaryEmbedding_sin_cache, table->shape->dim, 2))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsRotaryEmbedding_cos_cache], "has rank %u; wanted 2",
+                         uop_rank(table));
+    if (fixed_numel(g, ids) != 1 && !shape_ok(g, c, MsRotaryEmbedding_position_ids, (U[]){ batch, rows }, 2))
+        return NULL;
     if (fixed_numel(g, ids) == 1) ids = add(g, reshape_i(g, ids, NULL, 0), iota(g, rows, type_of(ids)));
     if (uop_rank(ids) == 1) ids = expand(g, unsqueeze(g, ids, 0), (U[]){ batch, rows }, 2);
-    return rotary(g, c, table, c->in[3], place_in(g, ids, uop_dim(table, 0)));
+    return rotary(g, c, table, c->in[MsRotaryEmbedding_sin_cache], place_in(g, ids, uop_dim(table, 0)));
 }
 
 /* ---- com.microsoft ---- */
@@ -397,12 +413,13 @@ static U attention_of(Graph *g, const Ctx *c, U y, U x, uint32_t mask, uint32_t 
 /* Input 1 and a bias, input 2, are weights of x [b, s, in]. */
 static bool projection_ok(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], w = c->in[1];
+    U x = c->in[0], w = c->in[MsAttention_weights];
     if (uop_rank(x) != 3 || uop_rank(w) != 2 || !uop_is_const(uop_dim(w, 1)))
         return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u and %u; wanted 3 and 2", uop_rank(x),
                          uop_rank(w)),
                false;
-    return shape_ok(g, c, 1, (U[]){ uop_dim(x, 2), NULL }, 2) && shape_ok(g, c, 2, &w->shape->dim[1], 1);
+    return shape_ok(g, c, MsAttention_weights, (U[]){ uop_dim(x, 2), NULL }, 2) &&
+        shape_ok(g, c, MsAttention_bias, &w->shape->dim[1], 1);
 }
 
 /** com.microsoft Attention: x [b, s, in] times W [in, 3h] gives queries, keys, values; past [2, b, heads, p, size].
@@ -410,18 +427,21 @@ static bool projection_ok(Graph *g, const Ctx *c)
 U op_attention_ms(Graph *g, const Ctx *c)
 {
     if (!projection_ok(g, c)) return NULL;
-    if (c->in[6])
-        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[6], "belongs to shared buffers, which are not covered");
-    U y = matmul(g, wide(g, c->in[0]), wide(g, c->in[1]));
-    return attention_of(g, c, c->in[2] ? add(g, y, wide(g, c->in[2])) : y, c->in[0], 3, 4, 5);
+    if (c->in[MsAttention_past_sequence_length])
+        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[MsAttention_past_sequence_length],
+                         "belongs to shared buffers, which are not covered");
+    U y = matmul(g, wide(g, c->in[0]), wide(g, c->in[MsAttention_weights]));
+    return attention_of(g, c, c->in[MsAttention_bias] ? add(g, y, wide(g, c->in[MsAttention_bias])) : y, c->in[0], 3, 4,
+                        5);
 }
 
 /** QAttention: the same of quantised x and weights. In: x, W, bias, their scales, mask, their zero points, past. */
 U op_q_attention(Graph *g, const Ctx *c)
 {
     if (!projection_ok(g, c)) return NULL;
-    U y = scaled_product(g, c, c->in[0], c->in[3], c->in[6], 4, 7, 2);
-    return y && ok(g) ? attention_of(g, c, y, c->in[3], 5, 8, 9) : NULL;
+    U y =
+        scaled_product(g, c, c->in[0], c->in[MsQAttention_input_scale], c->in[MsQAttention_input_zero_point], 4, 7, 2);
+    return y && ok(g) ? attention_of(g, c, y, c->in[MsQAttention_input_scale], 5, 8, 9) : NULL;
 }
 
 /* Part k of input i, [batch, rows, heads, parts, size], as [batch, rows, heads * size]. */
@@ -438,43 +458,50 @@ static U one_of_packed(Graph *g, const Ctx *c, uint32_t i, int64_t k, int64_t pa
 U op_multi_head_attention(Graph *g, const Ctx *c)
 {
     int64_t heads = attr_int(g, c, "num_heads", 0), at = 0, columns = 0;
-    U in[3] = { c->in[0], c->in[1], c->in[2] }, part[3], stages[4];
+    U in[3] = { c->in[0], c->in[MsMultiHeadAttention_key], c->in[MsMultiHeadAttention_value] }, part[3], stages[4];
     /* the input that holds what follows it too */
     uint32_t packed = !in[1] && !in[2] ? 0 : in[1] && !in[2] ? 1 : 3;
     for (uint32_t k = packed; k < 3; k++)
         if (!(in[k] = one_of_packed(g, c, packed, k - packed, 3 - packed, heads))) return NULL;
     if (!in[1] || uop_rank(in[0]) != 3)
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u, or a key is missing", uop_rank(c->in[0]));
-    if (!c->in[6] != !c->in[7]) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
-    if (c->in[8] || c->in[9])
-        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[c->in[8] ? 8 : 9],
+    if (!c->in[MsMultiHeadAttention_past_key] != !c->in[MsMultiHeadAttention_past_value])
+        return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
+    if (c->in[MsMultiHeadAttention_past_sequence_length] || c->in[MsMultiHeadAttention_cache_indirection])
+        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[c->in[MsMultiHeadAttention_past_sequence_length] ? 8 : 9],
                          "belongs to shared buffers, which are not covered");
-    if (c->in[3] && uop_rank(c->in[3]) != 1)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has rank %u; wanted 1", uop_rank(c->in[3]));
+    if (c->in[MsMultiHeadAttention_bias] && uop_rank(c->in[MsMultiHeadAttention_bias]) != 1)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsMultiHeadAttention_bias], "has rank %u; wanted 1",
+                         uop_rank(c->in[MsMultiHeadAttention_bias]));
     for (int k = 0; k < 3; k++) {
         U x = wide(g, in[k]);
-        if (c->in[3] && uop_rank(x) == 3) x = add(g, x, wide(g, slice_i(g, c->in[3], 0, at, at + fixed_size(g, x, 2))));
+        if (c->in[MsMultiHeadAttention_bias] && uop_rank(x) == 3)
+            x = add(g, x, wide(g, slice_i(g, c->in[MsMultiHeadAttention_bias], 0, at, at + fixed_size(g, x, 2))));
         at += uop_rank(x) == 3 ? fixed_size(g, x, 2) : 0;
         part[k] = split_heads(g, c, x, heads);
     }
     if (!ok(g) || !heads_ok(g, c, part[0], part[1], part[2])) return NULL;
     if (!same_size(g, uop_dim(part[0], 1), uop_dim(part[1], 1)))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "has %lld heads; wanted %lld",
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsMultiHeadAttention_key], "has %lld heads; wanted %lld",
                          (long long)uop_size(part[1], 1), (long long)heads);
     for (int k = 0; k < 3; k++) columns += heads * fixed_size(g, part[k], 3);
-    if (!shape_ok(g, c, 3, (U[]){ uop_index(g, columns) }, 1)) return NULL;
+    if (!shape_ok(g, c, MsMultiHeadAttention_bias, (U[]){ uop_index(g, columns) }, 1)) return NULL;
     U offset = uop_int(g, DT_I64, 0);
-    if (c->in[6]) {
-        if (!past_ok(g, c, 6, part[1]) || !past_ok(g, c, 7, part[2]) || !same_rows(g, c, 6, 7)) return NULL;
-        offset = cast(g, uop_dim(c->in[6], 2), DT_I64);
-        for (int k = 1; k < 3; k++) part[k] = cat(g, (U[]){ wide(g, c->in[5 + k]), part[k] }, 2, 2);
+    if (c->in[MsMultiHeadAttention_past_key]) {
+        if (!past_ok(g, c, MsMultiHeadAttention_past_key, part[1]) ||
+            !past_ok(g, c, MsMultiHeadAttention_past_value, part[2]) || !same_rows(g, c, 6, 7))
+            return NULL;
+        offset = cast(g, uop_dim(c->in[MsMultiHeadAttention_past_key], 2), DT_I64);
+        for (int k = 1; k < 3; k++)
+            part[k] = cat(g, (U[]){ wide(g, c->in[MsMultiHeadAttention_past_key + k - 1]), part[k] }, 2, 2);
     }
     if (!ok(g)) return NULL;
     double scale = attr_float(g, c, "scale", 0);
     U rows = uop_dim(part[0], 2), keys = uop_dim(part[1], 2);
     if (!bias_ok(g, c, 5, part[0], keys)) return NULL;
-    Attend a = { .scale = scale != 0 ? scale : default_scale(g, part[0]), .bias = wide(g, c->in[5]) };
-    if (c->in[4])
+    Attend a = { .scale = scale != 0 ? scale : default_scale(g, part[0]),
+                 .bias = wide(g, c->in[MsMultiHeadAttention_attention_bias]) };
+    if (c->in[MsMultiHeadAttention_key_padding_mask])
         a.bias =
             total_of(g, a.bias, filter_bias(g, c, 4, part[0], keys, attr_float(g, c, "mask_filter_value", -10000)));
     if (attr_bool(g, c, "unidirectional", false)) a.allowed = window_mask(g, rows, keys, offset, -1, 0);
@@ -502,35 +529,40 @@ static U layer_norm(Graph *g, const Ctx *c, U x, U gamma, U beta, bool centred, 
  * its last size. */
 static bool skip_shapes_ok(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], skip = c->in[1], dim[TG_MAX_RANK];
+    U x = c->in[0], skip = c->in[MsSkipLayerNormalization_skip], dim[TG_MAX_RANK];
     uint32_t rank = uop_rank(x), n = uop_rank(skip);
     if (rank < 2) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 2 or more", rank), false;
     if (n < 2 || n > rank)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "has rank %u; wanted %u", n, rank), false;
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsSkipLayerNormalization_skip], "has rank %u; wanted %u", n,
+                         rank),
+               false;
     for (uint32_t k = 0; k < n; k++)
         dim[k] = k + 2 < n && uop_is_int_const(uop_dim(skip, k), 1) ? NULL : uop_dim(x, rank - n + k);
     for (uint32_t k = 2; k < 5; k++)
         if (!shape_ok(g, c, k, &x->shape->dim[rank - 1], 1)) return false;
-    return shape_ok(g, c, 1, dim, n);
+    return shape_ok(g, c, MsSkipLayerNormalization_skip, dim, n);
 }
 
 U op_skip_layer_normalization(Graph *g, const Ctx *c)
 {
     if (!skip_shapes_ok(g, c)) return NULL;
-    U x = add(g, wide(g, c->in[0]), wide(g, c->in[1])), more[3], like = c->in[0];
-    if (c->in[4]) x = add(g, x, wide(g, c->in[4]));
+    U x = add(g, wide(g, c->in[0]), wide(g, c->in[MsSkipLayerNormalization_skip])), more[3], like = c->in[0];
+    if (c->in[MsSkipLayerNormalization_bias]) x = add(g, x, wide(g, c->in[MsSkipLayerNormalization_bias]));
     if (!ok(g)) return NULL;
-    U y = narrow(g, layer_norm(g, c, x, c->in[2], c->in[3], true, more), like);
+    U y = narrow(
+        g, layer_norm(g, c, x, c->in[MsSkipLayerNormalization_gamma], c->in[MsSkipLayerNormalization_beta], true, more),
+        like);
     return outputs(g, c, (U[]){ y, more[0], more[1], narrow(g, x, like) }, 4);
 }
 
 U op_skip_rms_normalization(Graph *g, const Ctx *c)
 {
     if (!skip_shapes_ok(g, c)) return NULL;
-    U x = add(g, wide(g, c->in[0]), wide(g, c->in[1])), more[3], like = c->in[0];
-    if (c->in[3]) x = add(g, x, wide(g, c->in[3]));
+    U x = add(g, wide(g, c->in[0]), wide(g, c->in[MsSkipSimplifiedLayerNormalization_skip])), more[3], like = c->in[0];
+    if (c->in[MsSkipSimplifiedLayerNormalization_bias])
+        x = add(g, x, wide(g, c->in[MsSkipSimplifiedLayerNormalization_bias]));
     if (!ok(g)) return NULL;
-    U y = narrow(g, layer_norm(g, c, x, c->in[2], NULL, false, more), like);
+    U y = narrow(g, layer_norm(g, c, x, c->in[MsSkipSimplifiedLayerNormalization_gamma], NULL, false, more), like);
     return outputs(g, c, (U[]){ y, NULL, more[1], narrow(g, x, like) }, 4);
 }
 
@@ -549,42 +581,63 @@ static U embed(Graph *g, const Ctx *c, U positions, U like, bool quantised)
     U ids = c->in[0], more[3];
     if (uop_rank(ids) != 2) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, rows]");
     U batch = uop_dim(ids, 0), at = positions ? positions : iota(g, uop_dim(ids, 1), DT_I64);
-    if (!c->in[1] != !c->in[4])
+    if (!c->in[MsEmbedLayerNormalization_segment_ids] != !c->in[MsEmbedLayerNormalization_segment_embedding])
         return fail_node(g, c, TG_BAD_MODEL, "segment_ids", "and segment_embedding must come together");
-    U size = uop_rank(c->in[2]) == 2 ? uop_dim(c->in[2], 1) : NULL;
+    U size = uop_rank(c->in[MsEmbedLayerNormalization_word_embedding]) == 2
+        ? uop_dim(c->in[MsEmbedLayerNormalization_word_embedding], 1)
+        : NULL;
     const U each[] = { batch, uop_dim(ids, 1) }, column[] = { NULL, size };
-    if (!shape_ok(g, c, 2, column, 2) || !shape_ok(g, c, 3, column, 2) || !shape_ok(g, c, 4, column, 2) ||
-        !shape_ok(g, c, 5, &size, 1) || !shape_ok(g, c, 6, &size, 1))
+    if (!shape_ok(g, c, MsEmbedLayerNormalization_word_embedding, column, 2) ||
+        !shape_ok(g, c, MsEmbedLayerNormalization_position_embedding, column, 2) ||
+        !shape_ok(g, c, MsEmbedLayerNormalization_segment_embedding, column, 2) ||
+        !shape_ok(g, c, MsEmbedLayerNormalization_gamma, &size, 1) ||
+        !shape_ok(g, c, MsEmbedLayerNormalization_beta, &size, 1))
         return NULL;
-    if (!shape_ok(g, c, 1, each, 2) || !shape_ok(g, c, 7, each, 2) || (positions && !spreads_ok(g, c, 8, each, 2)))
+    if (!shape_ok(g, c, MsEmbedLayerNormalization_segment_ids, each, 2) ||
+        !shape_ok(g, c, MsEmbedLayerNormalization_mask, each, 2) ||
+        (positions && !spreads_ok(g, c, MsEmbedLayerNormalization_position_ids, each, 2)))
         return NULL;
     U x = add(g, embedded(g, c, 2, ids, quantised), embedded(g, c, 3, at, quantised));
-    if (c->in[1]) x = add(g, x, embedded(g, c, 4, c->in[1], quantised));
+    if (c->in[MsEmbedLayerNormalization_segment_ids])
+        x = add(g, x, embedded(g, c, 4, c->in[MsEmbedLayerNormalization_segment_ids], quantised));
     if (!ok(g)) return NULL;
     U y = narrow(
         g, layer_norm(g, c, x, embedded(g, c, 5, NULL, quantised), embedded(g, c, 6, NULL, quantised), true, more),
         like);
-    U count = c->in[7] ? sum(g, cast(g, eq(g, c->in[7], uop_int(g, type_of(c->in[7]), 1)), DT_I32), 1, false)
-                       : expand(g, scalar(g, DT_I32, 0), &batch, 1);
+    U count = c->in[MsEmbedLayerNormalization_mask]
+        ? sum(g,
+              cast(g,
+                   eq(g, c->in[MsEmbedLayerNormalization_mask],
+                      uop_int(g, type_of(c->in[MsEmbedLayerNormalization_mask]), 1)),
+                   DT_I32),
+              1, false)
+        : expand(g, scalar(g, DT_I32, 0), &batch, 1);
     return outputs(g, c, (U[]){ y, count, narrow(g, x, like) }, 3);
 }
 
-U op_embed_layer_normalization(Graph *g, const Ctx *c) { return embed(g, c, c->in[8], c->in[2], false); }
+U op_embed_layer_normalization(Graph *g, const Ctx *c)
+{
+    return embed(g, c, c->in[MsEmbedLayerNormalization_position_ids], c->in[MsEmbedLayerNormalization_word_embedding],
+                 false);
+}
 
 /** QEmbedLayerNormalization: of quantised tables; behind the mask come their five scales and five zero points. */
 U op_q_embed_layer_normalization(Graph *g, const Ctx *c)
 {
-    if (c->in[4] && !c->in[10]) return fail_node(g, c, TG_BAD_MODEL, "segment_embedding_scale", "is missing");
-    return embed(g, c, NULL, c->in[11], true);
+    if (c->in[MsQEmbedLayerNormalization_segment_embedding] &&
+        !c->in[MsQEmbedLayerNormalization_segment_embedding_scale])
+        return fail_node(g, c, TG_BAD_MODEL, "segment_embedding_scale", "is missing");
+    return embed(g, c, NULL, c->in[MsQEmbedLayerNormalization_gamma_scale], true);
 }
 
 /* x plus a bias of its last size, if there is one. */
 static U with_bias(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]);
-    if (!c->in[1] || !uop_rank(x)) return x;
-    return shape_ok(g, c, 1, &x->shape->dim[uop_rank(x) - 1], 1) ? add(g, x, wide(g, c->in[1]))
-                                                                 : UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
+    if (!c->in[MsFastGelu_bias] || !uop_rank(x)) return x;
+    return shape_ok(g, c, MsFastGelu_bias, &x->shape->dim[uop_rank(x) - 1], 1)
+        ? add(g, x, wide(g, c->in[MsFastGelu_bias]))
+        : UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
 }
 
 U op_gelu_ms(Graph *g, const Ctx *c)        /* Gelu, BiasGelu */
@@ -604,9 +657,11 @@ U op_fast_gelu(Graph *g, const Ctx *c) { return narrow(g, fast_gelu(g, with_bias
 /* com.microsoft GemmFastGelu: of a product and a bias. */
 U op_gemm_fast_gelu(Graph *g, const Ctx *c)
 {
-    U x = matmul(g, wide(g, c->in[0]), wide(g, c->in[1]));
-    if (is_error(x) || !shape_ok(g, c, 2, &x->shape->dim[uop_rank(x) ? uop_rank(x) - 1 : 0], 1)) return NULL;
-    return narrow(g, fast_gelu(g, c->in[2] ? add(g, x, wide(g, c->in[2])) : x), c->in[0]);
+    U x = matmul(g, wide(g, c->in[0]), wide(g, c->in[MsGemmFastGelu_W]));
+    if (is_error(x) || !shape_ok(g, c, MsGemmFastGelu_bias, &x->shape->dim[uop_rank(x) ? uop_rank(x) - 1 : 0], 1))
+        return NULL;
+    return narrow(g, fast_gelu(g, c->in[MsGemmFastGelu_bias] ? add(g, x, wide(g, c->in[MsGemmFastGelu_bias])) : x),
+                  c->in[0]);
 }
 
 U op_quick_gelu(Graph *g, const Ctx *c)
@@ -631,6 +686,6 @@ static U turned(Graph *g, const Ctx *c, U x, const char *batch, const char *last
 U op_fused_mat_mul(Graph *g, const Ctx *c)
 {
     U x = turned(g, c, wide(g, c->in[0]), "transBatchA", "transA"),
-      y = matmul(g, x, turned(g, c, wide(g, c->in[1]), "transBatchB", "transB"));
+      y = matmul(g, x, turned(g, c, wide(g, c->in[MsFusedMatMul_B]), "transBatchB", "transB"));
     return y->op == UOP_ERROR ? y : narrow(g, mul(g, y, K(attr_float(g, c, "alpha", 1))), c->in[0]);
 }

@@ -4,6 +4,7 @@
  * ops.def.
  */
 #include "frontend/frontend.h"
+#include "frontend/input_names.h"
 
 #include <string.h>
 
@@ -19,7 +20,7 @@ U op_affine_grid(Graph *g, const Ctx *c)
     const U *size;
     uint32_t n, k;
     bool corners = attr_bool(g, c, "align_corners", false);
-    if (!input_sizes(g, c, 1, &size, &n)) return NULL;
+    if (!input_sizes(g, c, AffineGrid_size, &size, &n)) return NULL;
     k = n - 2;
     if (n < 4 || n > 5 || uop_rank(theta) != 3 || fixed_size(g, theta, 1) != k || fixed_size(g, theta, 2) != k + 1)
         return fail_node(g, c, TG_BAD_MODEL, "size", "has %u values for a theta of rank %u", n, uop_rank(theta));
@@ -186,12 +187,12 @@ static U gather_taps(Graph *g, U x, const U *dim, const Taps *taps, uint32_t axe
 /** GridSample: x [n, c, d1..dk] at grid [n, o1..ok, k], whose coordinates -1..1 name the innermost axis first. */
 U op_grid_sample(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), grid = wide(g, c->in[1]), dim[TG_MAX_RANK];
+    U x = wide(g, c->in[0]), grid = wide(g, c->in[GridSample_grid]), dim[TG_MAX_RANK];
     uint32_t r = uop_rank(x), k = r - 2;
     Grid s;
     Taps taps[GRID_AXES];
     if (r < 3 || uop_rank(grid) != r || fixed_size(g, grid, r - 1) != k || uop_dim(grid, 0) != uop_dim(x, 0))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not fit an input of rank %u", r);
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[GridSample_grid], "does not fit an input of rank %u", r);
     if (!read_grid(g, c, &s)) return NULL;
     if (k * s.mode > TAPS_LOG2_MAX)
         return fail_node(g, c, TG_LIMIT, "mode", "takes more than 2^%d places at once on %u axes", TAPS_LOG2_MAX, k);
@@ -234,7 +235,8 @@ static bool pair_of(Graph *g, const Ctx *c, const char *name, uint32_t n, int64_
 
 static bool read_deform(Graph *g, const Ctx *c, U x, U f, Deform *d)
 {
-    if (uop_rank(x) != 4 || uop_rank(f) != 4 || uop_rank(c->in[2]) != 4 || !uop_static(x) || !uop_static(f))
+    if (uop_rank(x) != 4 || uop_rank(f) != 4 || uop_rank(c->in[DeformConv_offset]) != 4 || !uop_static(x) ||
+        !uop_static(f))
         return fail_node(g, c, TG_UNSUPPORTED, NULL, "images of static size are covered"), false;
     d->groups = attr_int(g, c, "group", 1), d->offsets = attr_int(g, c, "offset_group", 1);
     d->kernel[0] = uop_size(f, 2), d->kernel[1] = uop_size(f, 3);
@@ -259,16 +261,17 @@ static bool read_deform(Graph *g, const Ctx *c, U x, U f, Deform *d)
                    false;
     }
     U n = uop_dim(x, 0), h = uop_index(g, out[0]), w = uop_index(g, out[1]);
-    return shape_ok(g, c, 2, (U[]){ n, uop_index(g, 2 * taps), h, w }, 4) &&
-        shape_ok(g, c, 3, (U[]){ uop_dim(f, 0) }, 1) && shape_ok(g, c, 4, (U[]){ n, uop_index(g, taps), h, w }, 4);
+    return shape_ok(g, c, DeformConv_offset, (U[]){ n, uop_index(g, 2 * taps), h, w }, 4) &&
+        shape_ok(g, c, DeformConv_B, (U[]){ uop_dim(f, 0) }, 1) &&
+        shape_ok(g, c, DeformConv_mask, (U[]){ n, uop_index(g, taps), h, w }, 4);
 }
 
 /** DeformConv: a convolution whose taps are moved by offset [n, groups * kh * kw * 2, oh, ow] and weighed by mask;
  * values between pixels are bilinear, outside zero. */
 U op_deform_conv(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), f = wide(g, c->in[1]), offset = wide(g, c->in[2]), bias = wide(g, c->in[3]),
-      mask = wide(g, c->in[4]);
+    U x = wide(g, c->in[0]), f = wide(g, c->in[DeformConv_W]), offset = wide(g, c->in[DeformConv_offset]),
+      bias = wide(g, c->in[DeformConv_B]), mask = wide(g, c->in[DeformConv_mask]);
     static const Grid bilinear = { GRID_LINEAR, PAD_ZEROS, true };
     Deform d;
     Taps move[2];
@@ -311,14 +314,15 @@ static U along(Graph *g, U v, uint32_t axis, uint32_t r)
 /* ReverseSequence: of each batch, the first lens[batch] steps come backwards. */
 U op_reverse_sequence(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], lens = cast(g, c->in[1], DT_I64);
+    U x = c->in[0], lens = cast(g, c->in[ReverseSequence_sequence_lens], DT_I64);
     int64_t batch, time;
     uint32_t r = uop_rank(x);
     if (!axis_ok(g, c, "batch_axis", attr_int(g, c, "batch_axis", 1), r, &batch) ||
         !axis_ok(g, c, "time_axis", attr_int(g, c, "time_axis", 0), r, &time))
         return NULL;
     if (batch == time || uop_rank(lens) != 1 || !one_size(g, &x, batch, &lens, 0))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "wanted a length for each batch");
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[ReverseSequence_sequence_lens],
+                         "wanted a length for each batch");
     lens = place_in(g, lens, dim_add(g, uop_dim(x, (uint32_t)time), uop_index(g, 1)));
     U t = along(g, iota(g, uop_dim(x, (uint32_t)time), DT_I64), (uint32_t)time, r),
       n = along(g, lens, (uint32_t)batch, r);
@@ -332,26 +336,30 @@ U op_reverse_sequence(Graph *g, const Ctx *c)
  * by position, in place of a scatter. */
 U op_tensor_scatter(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], update = c->in[1], zero = uop_int(g, DT_I64, 0);
+    U x = c->in[0], update = c->in[TensorScatter_update], zero = uop_int(g, DT_I64, 0);
     const char *mode = attr_str(g, c, "mode", "linear");
     uint32_t r = uop_rank(x);
     int64_t axis;
     if (strcmp(mode, "linear") && strcmp(mode, "circular"))
         return fail_node(g, c, TG_BAD_MODEL, "mode", "is '%s'; wanted linear or circular", mode);
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", -2), r, &axis) || uop_rank(update) != r)
-        return ok(g) ? fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "has rank %u; wanted %u", uop_rank(update), r)
+        return ok(g) ? fail_node(g, c, TG_BAD_MODEL, c->node->in[TensorScatter_update], "has rank %u; wanted %u",
+                                 uop_rank(update), r)
                      : NULL;
     if (axis == 0) return fail_node(g, c, TG_BAD_MODEL, "axis", "is that of the batch");
     U rows = uop_dim(x, (uint32_t)axis), count = uop_dim(update, (uint32_t)axis), dim[TG_MAX_RANK];
     memcpy(dim, x->shape->dim, sizeof *dim * r);
     dim[axis] = NULL;
-    if (!shape_ok(g, c, 1, dim, r) || !shape_ok(g, c, 2, (U[]){ uop_dim(x, 0) }, 1)) return NULL;
+    if (!shape_ok(g, c, TensorScatter_update, dim, r) ||
+        !shape_ok(g, c, TensorScatter_write_indices, (U[]){ uop_dim(x, 0) }, 1))
+        return NULL;
     if (count->vmax > rows->vmax)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "%lld rows for a cache of %lld", (long long)count->vmax,
-                         (long long)rows->vmax);
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[TensorScatter_update], "%lld rows for a cache of %lld",
+                         (long long)count->vmax, (long long)rows->vmax);
     if (uop_is_int_const(count, 0)) return x;
     U room = *mode == 'c' ? rows : dim_add(g, dim_sub(g, rows, count), uop_index(g, 1));
-    U first = c->in[2] ? along(g, input_place(g, c, 2, room), 0, r) : zero;
+    U first = c->in[TensorScatter_write_indices] ? along(g, input_place(g, c, TensorScatter_write_indices, room), 0, r)
+                                                 : zero;
     U at = sub(g, along(g, iota(g, rows, DT_I64), (uint32_t)axis, r), first);
     if (*mode == 'c') at = mod_floor(g, at, cast(g, rows, DT_I64));
     U inside = and_(g, ge(g, at, zero), lt(g, at, cast(g, count, DT_I64)));
@@ -397,9 +405,9 @@ U op_max_unpool(Graph *g, const Ctx *c)
             (strides && (stride[k % nk] < 1 || stride[k % nk] > AXIS_MAX)) ||
             (padded && (pads[k] < 0 || pads[k] > AXIS_MAX)))
             return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "strides or pads are out of range");
-    if (c->in[2] && (!input_sizes(g, c, 2, &given, &n) || n != r))
+    if (c->in[MaxUnpool_output_shape] && (!input_sizes(g, c, MaxUnpool_output_shape, &given, &n) || n != r))
         return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "output_shape", "has %u values; wanted %u", n, r) : NULL;
-    if (!shape_ok(g, c, 1, x->shape->dim, r)) return NULL;
+    if (!shape_ok(g, c, MaxUnpool_I, x->shape->dim, r)) return NULL;
     for (uint32_t k = 0; k < r; k++) {
         U d = uop_dim(x, k), one = uop_index(g, 1);
         if (given && k < 2 && given[k]->vmax < d->vmin)
@@ -421,7 +429,7 @@ U op_max_unpool(Graph *g, const Ctx *c)
             places->vmin > PLACES_MAX)
             return fail_node(g, c, TG_LIMIT, "output_shape", "%lld at axis %u", (long long)shape[k]->vmin, k);
     }
-    U flat = dim_product(g, x->shape->dim, r), at = reshape(g, c->in[1], &flat, 1);
+    U flat = dim_product(g, x->shape->dim, r), at = reshape(g, c->in[MaxUnpool_I], &flat, 1);
     /* a check of 0 alone would fold away, and so would what it checks */
     if (uop_is_int_const(places, 1))
         at = mul(g, cast(g, ne(g, at, uop_int(g, (DType)at->dtype, 0)), DT_I64), cast(g, numel, DT_I64));

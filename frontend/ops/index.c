@@ -11,6 +11,7 @@
 #include "frontend/host/host.h"
 #include "frontend/import/import.h"
 #include "frontend/import/shape_query.h"
+#include "frontend/input_names.h"
 #include "frontend/values/text.h"
 #include "graph/custom.h"
 
@@ -45,8 +46,8 @@ static bool known_ok(Graph *g, const Ctx *c, const int64_t *v, uint32_t n, uint3
 {
     for (uint32_t k = from; k < n; k += stride)
         if (v[k] < -size || v[k] >= size)
-            return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "index %lld; the axis has size %lld", (long long)v[k],
-                             (long long)size),
+            return fail_node(g, c, TG_BAD_MODEL, c->node->in[Gather_indices], "index %lld; the axis has size %lld",
+                             (long long)v[k], (long long)size),
                    false;
     return true;
 }
@@ -57,7 +58,7 @@ static bool index_ok(Graph *g, const Ctx *c, U x, U idx, uint32_t axis)
     bool fixed = uop_is_const(uop_dim(x, axis));
     const int64_t *v = fixed ? const_ints(g, idx, &n) : NULL;
     if (!v && fixed && !uop_size(x, axis) && uop_numel(idx))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "%lld indices on an axis of size 0",
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[Gather_indices], "%lld indices on an axis of size 0",
                          (long long)uop_numel(idx)),
                false;
     return !v || known_ok(g, c, v, n, 0, 1, uop_size(x, axis));
@@ -85,7 +86,7 @@ static U gather_view(Graph *g, U x, U idx, int64_t axis)
 
 U op_gather(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], idx = c->in[1];
+    U x = c->in[0], idx = c->in[Gather_indices];
     int64_t axis;
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
     if (!index_ok(g, c, x, idx, (uint32_t)axis)) return NULL;
@@ -95,22 +96,23 @@ U op_gather(Graph *g, const Ctx *c)
 
 U op_gather_elements(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], idx = c->in[1];
+    U x = c->in[0], idx = c->in[GatherElements_indices];
     int64_t axis;
     if (uop_rank(idx) != uop_rank(x))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "rank %u; wanted %u", uop_rank(idx), uop_rank(x));
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[GatherElements_indices], "rank %u; wanted %u", uop_rank(idx),
+                         uop_rank(x));
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
     return index_ok(g, c, x, idx, (uint32_t)axis) ? gather_elements(g, x, idx, axis) : NULL;
 }
 
 U op_gather_nd(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], idx = c->in[1];
+    U x = c->in[0], idx = c->in[GatherND_indices];
     int64_t batch = attr_int(g, c, "batch_dims", 0);
     uint32_t rank = uop_rank(idx), n;
     int64_t depth = rank && uop_is_const(uop_dim(idx, rank - 1)) ? uop_size(idx, rank - 1) : -1;
     if (batch < 0 || depth < 1 || batch >= rank || batch + depth > uop_rank(x))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1],
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[GatherND_indices],
                          "%lld indices a row after %lld batch axes do not fit rank %u", (long long)depth,
                          (long long)batch, uop_rank(x));
     const int64_t *v = uop_static(x) ? const_ints(g, idx, &n) : NULL;
@@ -118,7 +120,7 @@ U op_gather_nd(Graph *g, const Ctx *c)
         int64_t size = uop_size(x, (uint32_t)(batch + k));
         if (v && !known_ok(g, c, v, n, (uint32_t)k, (uint32_t)depth, size)) return NULL;
         if (!v && !size && uop_numel(idx))
-            return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "indices on an axis of size 0");
+            return fail_node(g, c, TG_BAD_MODEL, c->node->in[GatherND_indices], "indices on an axis of size 0");
     }
     return gather_nd(g, x, idx, batch);
 }
@@ -159,14 +161,15 @@ U op_non_zero(Graph *g, const Ctx *c)
  * short condition leaves the rest out. */
 U op_compress(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], keep = c->in[1];
+    U x = c->in[0], keep = c->in[Compress_condition];
     int64_t axis = 0;
     if (!attr_find(c, "axis")) x = flatten(g, x, 0), x = squeeze(g, x, 0);
     else if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
-    if (uop_rank(keep) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "rank %u; wanted 1", uop_rank(keep));
+    if (uop_rank(keep) != 1)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[Compress_condition], "rank %u; wanted 1", uop_rank(keep));
     U left = dim_sub(g, uop_dim(x, (uint32_t)axis), uop_dim(keep, 0));
     if (left->vmax < 0)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "has size %lld; there are %lld slices",
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[Compress_condition], "has size %lld; there are %lld slices",
                          (long long)uop_size(keep, 0), (long long)uop_size(x, (uint32_t)axis));
     graph_need(g, left);
     return gather(g, x, squeeze(g, nonzero(g, c, keep), 0), axis);
@@ -274,7 +277,7 @@ U op_top_k(Graph *g, const Ctx *c)
     uint32_t n = 1, rank = uop_rank(x);
     bool largest = attr_bool(g, c, "largest", true);
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", -1), rank, &axis)) return NULL;
-    if (c->opset >= 10 && !input_sizes(g, c, 1, &size, &n)) return NULL;
+    if (c->opset >= 10 && !input_sizes(g, c, TopK_K, &size, &n)) return NULL;
     if (n != 1) return fail_node(g, c, TG_BAD_MODEL, "K", "has %u values; wanted 1", n);
     k = c->opset >= 10 ? size[0] : uop_index(g, attr_int(g, c, "k", -1));
     graph_need(g, dim_sub(g, uop_dim(x, (uint32_t)axis), k));
@@ -308,7 +311,8 @@ static U or_scalar(Graph *g, const Ctx *c, uint32_t i, DType t, double otherwise
  */
 U op_non_max_suppression(Graph *g, const Ctx *c)
 {
-    U boxes = cast(g, c->in[0], DT_F32), scores = cast(g, c->in[1], DT_F32), most = or_scalar(g, c, 2, DT_I64, 0);
+    U boxes = cast(g, c->in[0], DT_F32), scores = cast(g, c->in[NonMaxSuppression_scores], DT_F32),
+      most = or_scalar(g, c, 2, DT_I64, 0);
     if (uop_rank(boxes) != 3 || uop_rank(scores) != 3)
         return fail_node(g, c, TG_BAD_MODEL, NULL, "boxes of rank %u, scores of rank %u; wanted 3", uop_rank(boxes),
                          uop_rank(scores));
@@ -404,9 +408,11 @@ static U scatter_rows(Graph *g, U x, U updates, U at, uint32_t axis)
 
 static bool index_type_ok(Graph *g, const Ctx *c)
 {
-    DType t = (DType)c->in[1]->dtype;
+    DType t = (DType)c->in[ScatterElements_indices]->dtype;
     return t == DT_I32 || t == DT_I64 ||
-        (fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "is of type %s; wanted i32 or i64", dtype_name(t)), false);
+        (fail_node(g, c, TG_BAD_MODEL, c->node->in[ScatterElements_indices], "is of type %s; wanted i32 or i64",
+                   dtype_name(t)),
+         false);
 }
 
 static U scatter_host(Graph *g, U x, U idx, U updates, ScatterOp op, int64_t axis)
@@ -444,25 +450,25 @@ static const int64_t *row_places(Graph *g, U x, const int64_t *v, int64_t rows, 
  * updates. */
 U op_scatter_nd(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], idx = c->in[1], updates = c->in[2];
+    U x = c->in[0], idx = c->in[ScatterND_indices], updates = c->in[ScatterND_updates];
     uint32_t n = 0, rank = uop_rank(idx);
     ScatterOp op;
     if (!scatter_op(g, c, &op) || !index_type_ok(g, c)) return NULL;
     int64_t depth = rank && uop_is_const(uop_dim(idx, rank - 1)) ? uop_size(idx, rank - 1) : -1, places = 1, slice = 1,
             rows = 1;
     if (depth < 1 || depth > uop_rank(x))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "%lld indices a row; the data have rank %u",
-                         (long long)depth, uop_rank(x));
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[ScatterND_indices],
+                         "%lld indices a row; the data have rank %u", (long long)depth, uop_rank(x));
     if (uop_rank(updates) != rank - 1 + uop_rank(x) - depth)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "rank %u does not fit", uop_rank(updates));
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[ScatterND_updates], "rank %u does not fit", uop_rank(updates));
     if (!uop_static(x) || !uop_static(idx) || !uop_static(updates)) return scatter_host(g, x, idx, updates, op, -1);
     for (uint32_t k = 0; k < uop_rank(x); k++) *(k < depth ? &places : &slice) *= uop_size(x, k);
     for (uint32_t k = 0; k + 1 < rank; k++) rows *= uop_size(idx, k);
     if (uop_numel(updates) != rows * slice)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "%lld elements; wanted %lld",
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[ScatterND_updates], "%lld elements; wanted %lld",
                          (long long)uop_numel(updates), (long long)(rows * slice));
     if (!rows) return x;
-    if (!places) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "indices on an axis of size 0");
+    if (!places) return fail_node(g, c, TG_BAD_MODEL, c->node->in[ScatterND_indices], "indices on an axis of size 0");
     if (!uop_numel(x)) return x;
     const int64_t *known = const_ints(g, idx, &n);
     for (int64_t k = 0; known && k < depth; k++)
@@ -507,7 +513,7 @@ static U along_axis(Graph *g, U idx, U x, uint32_t axis)
  * tells. */
 U op_scatter_elements(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], idx = c->in[1], updates = c->in[2];
+    U x = c->in[0], idx = c->in[ScatterElements_indices], updates = c->in[ScatterElements_updates];
     uint32_t n = 0;
     int64_t axis;
     ScatterOp op;
@@ -516,14 +522,15 @@ U op_scatter_elements(Graph *g, const Ctx *c)
         return NULL;
     bool fits = uop_rank(idx) == uop_rank(x) && uop_rank(updates) == uop_rank(x);
     for (uint32_t k = 0; fits && k < uop_rank(x); k++) fits = one_size(g, &idx, k, &updates, k);
-    if (!fits) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "its shape does not fit");
+    if (!fits) return fail_node(g, c, TG_BAD_MODEL, c->node->in[ScatterElements_indices], "its shape does not fit");
     for (uint32_t k = 0; k < uop_rank(x); k++)
         if (k != axis && uop_dim(idx, k)->vmin > uop_size(x, k))
-            return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "axis %u is longer than that of the data", k);
+            return fail_node(g, c, TG_BAD_MODEL, c->node->in[ScatterElements_indices],
+                             "axis %u is longer than that of the data", k);
     const int64_t *known = uop_static(x) && uop_static(idx) ? const_ints(g, idx, &n) : NULL;
     if (uop_static(idx) && !uop_numel(idx)) return x;
     if (uop_is_int_const(uop_dim(x, (uint32_t)axis), 0))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "indices on an axis of size 0");
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[ScatterElements_indices], "indices on an axis of size 0");
     if (!known) {
         U at = op == SCATTER_SET ? along_axis(g, idx, x, (uint32_t)axis) : NULL,
           y = at ? scatter_rows(g, x, updates, at, (uint32_t)axis) : NULL;

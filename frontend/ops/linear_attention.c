@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "frontend/control/loop.h"
+#include "frontend/input_names.h"
 
 typedef struct {
     int64_t steps, heads, kv_heads;
@@ -57,7 +58,7 @@ static bool read_linear(Graph *g, const Ctx *c, Linear *l)
     const char *rule = attr_str(g, c, "update_rule", "gated_delta");
     bool gated = !strncmp(rule, "gated", 5), delta = !strcmp(rule, "delta") || !strcmp(rule, "gated_delta");
     int64_t h = l->kv_heads = attr_int(g, c, "kv_num_heads", 0), dk, dv;
-    U q = c->in[0], v = c->in[2];
+    U q = c->in[0], v = c->in[LinearAttention_value];
     l->heads = attr_int(g, c, "q_num_heads", 0);
     if (!delta && strcmp(rule, "linear") && strcmp(rule, "gated"))
         return fail_node(g, c, TG_BAD_MODEL, "update_rule", "is '%s'; wanted linear, gated, delta or gated_delta",
@@ -77,15 +78,23 @@ static bool read_linear(Graph *g, const Ctx *c, Linear *l)
     double scale = attr_float(g, c, "scale", 0);
     l->query =
         mul(g, steps_first(g, c, 0, h, l->heads / h, dk), scalar(g, DT_F32, scale != 0 ? scale : 1 / sqrt((double)dk)));
-    l->key = steps_first(g, c, 1, h, dk, 1);
-    l->value = steps_first(g, c, 2, h, 1, dv);
+    l->key = steps_first(g, c, LinearAttention_key, h, dk, 1);
+    l->value = steps_first(g, c, LinearAttention_value, h, 1, dv);
     if (gated)
-        l->decay = exp_(
-            g,
-            steps_first(g, c, 4, h, uop_rank(c->in[4]) == 3 && uop_is_int_const(uop_dim(c->in[4], 2), h) ? 1 : dk, 1));
+        l->decay = exp_(g,
+                        steps_first(g, c, LinearAttention_decay, h,
+                                    uop_rank(c->in[LinearAttention_decay]) == 3 &&
+                                            uop_is_int_const(uop_dim(c->in[LinearAttention_decay], 2), h)
+                                        ? 1
+                                        : dk,
+                                    1));
     if (delta)
-        l->beta =
-            steps_first(g, c, 5, uop_rank(c->in[5]) == 3 && uop_is_int_const(uop_dim(c->in[5], 2), 1) ? 1 : h, 1, 1);
+        l->beta = steps_first(g, c, LinearAttention_beta,
+                              uop_rank(c->in[LinearAttention_beta]) == 3 &&
+                                      uop_is_int_const(uop_dim(c->in[LinearAttention_beta], 2), 1)
+                                  ? 1
+                                  : h,
+                              1, 1);
     return ok(g);
 }
 
@@ -94,7 +103,7 @@ static bool read_linear(Graph *g, const Ctx *c, Linear *l)
 U op_linear_attention(Graph *g, const Ctx *c)
 {
     Linear l = { 0 };
-    U past = c->in[3], last, row;
+    U past = c->in[LinearAttention_past_state], last, row;
     if (!read_linear(g, c, &l)) return NULL;
     U dim[] = { uop_dim(c->in[0], 0), uop_index(g, l.kv_heads), uop_dim(l.key, 3), uop_dim(l.value, 4) };
     if (past && (uop_rank(past) != 4 || memcmp(past->shape->dim, dim, sizeof dim)))

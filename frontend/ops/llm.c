@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "frontend/import/import.h"
+#include "frontend/input_names.h"
 #include "frontend/ops/quant.h"
 #include "graph/custom.h"
 #include "graph/guard.h"
@@ -40,7 +41,8 @@ static U by_column(Graph *g, U x, U group, int64_t block, int64_t k)
  * b [n, blocks, bytes], scales and zero points one a block. */
 U op_mat_mul_n_bits(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), b = c->in[1], scale = wide(g, c->in[2]), zero = c->in[3];
+    U x = wide(g, c->in[0]), b = c->in[MsMatMulNBits_B], scale = wide(g, c->in[MsMatMulNBits_scales]),
+      zero = c->in[MsMatMulNBits_zero_points];
     int64_t k = attr_int(g, c, "K", 0), n = attr_int(g, c, "N", 0), bits = attr_int(g, c, "bits", 4),
             block = attr_int(g, c, "block_size", 0);
     if (k < 1 || n < 1 || k > 1 << 28 || n > 1 << 28 || block < 8 || block > 1 << 20)
@@ -55,10 +57,13 @@ U op_mat_mul_n_bits(Graph *g, const Ctx *c)
     if (fixed_numel(g, scale) != n * blocks)
         return fail_node(g, c, TG_BAD_MODEL, "scales", "has %lld values; wanted %lld", (long long)uop_numel(scale),
                          (long long)(n * blocks));
-    if (c->in[4] && (uop_rank(c->in[4]) != 1 || fixed_size(g, c->in[4], 0) < k))
+    if (c->in[MsMatMulNBits_g_idx] &&
+        (uop_rank(c->in[MsMatMulNBits_g_idx]) != 1 || fixed_size(g, c->in[MsMatMulNBits_g_idx], 0) < k))
         return fail_node(g, c, TG_BAD_MODEL, "g_idx", "has no value for each of %lld", (long long)k);
     U q = cast(g, unpack_bits(g, reshape_i(g, b, (int64_t[]){ n, blocks, block / per_byte }, 3), bits), type_of(x)), z;
-    U group = c->in[4] ? place_in(g, slice_i(g, c->in[4], 0, 0, k), uop_index(g, blocks)) : NULL;
+    U group = c->in[MsMatMulNBits_g_idx]
+        ? place_in(g, slice_i(g, c->in[MsMatMulNBits_g_idx], 0, 0, k), uop_index(g, blocks))
+        : NULL;
     if (!zero) z = scalar(g, type_of(x), 1 << (bits - 1));
     else if (type_of(zero) != DT_U8)
         z = by_column(g, reshape_i(g, wide(g, zero), (int64_t[]){ n, blocks }, 2), group, block, k);
@@ -75,7 +80,7 @@ U op_mat_mul_n_bits(Graph *g, const Ctx *c)
     U w = mul(g, sub(g, q, z),
               cast(g, by_column(g, reshape_i(g, scale, (int64_t[]){ n, blocks }, 2), group, block, k), type_of(x)));
     U y = matmul(g, x, transpose(g, w));
-    return narrow(g, c->in[5] ? add(g, y, wide(g, c->in[5])) : y, c->in[0]);
+    return narrow(g, c->in[MsMatMulNBits_bias] ? add(g, y, wide(g, c->in[MsMatMulNBits_bias])) : y, c->in[0]);
 }
 
 /* ---- MatMulBnb4 ---- */
@@ -105,7 +110,8 @@ static const float nf4[16] = { -1,
  * first. */
 U op_mat_mul_bnb4(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), b = c->in[1], absmax = wide(g, c->in[2]), four = uop_int(g, DT_U8, 4);
+    U x = wide(g, c->in[0]), b = c->in[MsMatMulBnb4_B], absmax = wide(g, c->in[MsMatMulBnb4_absmax]),
+      four = uop_int(g, DT_U8, 4);
     int64_t k = attr_int(g, c, "K", 0), n = attr_int(g, c, "N", 0), block = attr_int(g, c, "block_size", 0),
             kind = attr_int(g, c, "quant_type", 0);
     if (k < 1 || n < 1 || k > 1 << 28 || n > 1 << 28 || block < 1 || block > 1 << 20)
@@ -115,10 +121,10 @@ U op_mat_mul_bnb4(Graph *g, const Ctx *c)
         return fail_node(g, c, TG_BAD_MODEL, "quant_type", "is %lld; wanted 0 or 1", (long long)kind);
     int64_t bytes = (n * k + 1) / 2, blocks = (n * k + block - 1) / block, all = n * k, sixteen = 16;
     if (fixed_numel(g, b) != bytes)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "has %lld bytes; wanted %lld", (long long)uop_numel(b),
-                         (long long)bytes);
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsMatMulBnb4_B], "has %lld bytes; wanted %lld",
+                         (long long)uop_numel(b), (long long)bytes);
     if (fixed_numel(g, absmax) != blocks)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "has %lld values; wanted %lld",
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsMatMulBnb4_absmax], "has %lld values; wanted %lld",
                          (long long)uop_numel(absmax), (long long)blocks);
     b = reshape_i(g, b, &bytes, 1);
     U code = slice_i(g,
@@ -148,8 +154,10 @@ static U slices_at(Graph *g, U x, U idx, U known, int64_t axis)
  * first, so that no table of floats is made. */
 U op_gather_block_quantized(Graph *g, const Ctx *c)
 {
-    U x = special_part(c->in[0], 0), idx = c->in[1], scale = c->in[2],
-      zero = c->in[3] ? special_part(c->in[3], 0) : NULL;
+    U x = special_part(c->in[0], 0), idx = c->in[MsGatherBlockQuantized_indices],
+      scale = c->in[MsGatherBlockQuantized_scales],
+      zero =
+          c->in[MsGatherBlockQuantized_zero_points] ? special_part(c->in[MsGatherBlockQuantized_zero_points], 0) : NULL;
     int64_t rank = uop_rank(x), from, along, block = attr_int(g, c, "block_size", 128),
             bits = attr_int(g, c, "bits", 4), type = special_kind(c->in[0]);
     bool packed = !type, real = type && narrow_is_float((int32_t)type);
@@ -165,10 +173,11 @@ U op_gather_block_quantized(Graph *g, const Ctx *c)
     if (packed && along != rank - 1)
         return fail_node(g, c, TG_BAD_MODEL, "quantize_axis", "is %lld; wanted the last one of packed numbers",
                          (long long)along);
-    if (real && zero) return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "is given for floats");
+    if (real && zero)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsGatherBlockQuantized_zero_points], "is given for floats");
     if (uop_rank(scale) != rank || (zero && uop_rank(zero) != rank))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "or the zero points are not of rank %lld",
-                         (long long)rank);
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsGatherBlockQuantized_scales],
+                         "or the zero points are not of rank %lld", (long long)rank);
     U size = cast(g, uop_dim(x, (uint32_t)from), type_of(idx)),
       known = and_(g, lt(g, idx, size), ge(g, idx, neg(g, size)));
     /* of all slices */
@@ -183,11 +192,13 @@ U op_gather_block_quantized(Graph *g, const Ctx *c)
         x = unpack_bits(g, x, bits), zero = zero ? unpack_bits(g, zero, bits) : uop_int(g, DT_U8, 1 << (bits - 1));
     int64_t n = fixed_size(g, x, (uint32_t)along), blocks = block ? (n + block - 1) / block : 1;
     if (fixed_size(g, scale, (uint32_t)along) != blocks)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "has size %lld; wanted %lld blocks",
-                         (long long)uop_size(scale, (uint32_t)along), (long long)blocks);
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsGatherBlockQuantized_scales],
+                         "has size %lld; wanted %lld blocks", (long long)uop_size(scale, (uint32_t)along),
+                         (long long)blocks);
     if (zero && uop_rank(zero)) zero = on_blocks(g, slice_i(g, zero, along, 0, blocks), x, along, block);
     U y = cast(g, real ? narrow_decode(g, narrow_wrap(g, x, (int32_t)type)) : centred(g, x, zero), type_of(scale));
-    return narrow(g, mul(g, y, block ? on_blocks(g, scale, x, along, block) : scale), c->in[2]);
+    return narrow(g, mul(g, y, block ? on_blocks(g, scale, x, along, block) : scale),
+                  c->in[MsGatherBlockQuantized_scales]);
 }
 
 /* ---- GroupQueryAttention ---- */
@@ -197,7 +208,7 @@ typedef struct { U q, k, v; int64_t heads, groups; } Projections;
 
 static bool read_projections(Graph *g, const Ctx *c, Projections *p)
 {
-    U q = c->in[0], k = c->in[1], v = c->in[2];
+    U q = c->in[0], k = c->in[MsGroupQueryAttention_key], v = c->in[MsGroupQueryAttention_value];
     p->heads = attr_int(g, c, "num_heads", 0), p->groups = attr_int(g, c, "kv_num_heads", 0);
     if (p->heads < 1 || p->groups < 1 || p->heads % p->groups)
         return fail_node(g, c, TG_BAD_MODEL, "kv_num_heads", "%lld for %lld heads", (long long)p->groups,
@@ -229,9 +240,9 @@ static bool read_projections(Graph *g, const Ctx *c, Projections *p)
 /* x [batch, heads, rows, size] turned by its positions [batch, rows]. */
 static U turn(Graph *g, const Ctx *c, U x, U at)
 {
-    U cosine = unsqueeze(g, rows_at(g, wide(g, c->in[7]), at), 2),
-      sine = unsqueeze(g, rows_at(g, wide(g, c->in[8]), at), 2);
-    int64_t size = 2 * fixed_size(g, c->in[7], 1);
+    U cosine = unsqueeze(g, rows_at(g, wide(g, c->in[MsGroupQueryAttention_cos_cache]), at), 2),
+      sine = unsqueeze(g, rows_at(g, wide(g, c->in[MsGroupQueryAttention_sin_cache]), at), 2);
+    int64_t size = 2 * fixed_size(g, c->in[MsGroupQueryAttention_cos_cache], 1);
     const int64_t order[] = { 0, 2, 1, 3 };
     return permute(g,
                    rotate(g, permute(g, x, order, 4), cosine, sine, size, attr_bool(g, c, "rotary_interleaved", false)),
@@ -255,8 +266,9 @@ static U present_rows(Graph *g, const Ctx *c, U past, U rows)
 {
     U all = past ? dim_add(g, uop_dim(past, 2), rows) : rows;
     const UOp *v[1];
-    if (!past || !uop_is_const(uop_dim(past, 2)) || !uop_static(c->in[6]) || uop_numel(c->in[6]) != 1 ||
-        !values_of(g, c->in[6], v, 1))
+    if (!past || !uop_is_const(uop_dim(past, 2)) || !uop_static(c->in[MsGroupQueryAttention_total_sequence_length]) ||
+        uop_numel(c->in[MsGroupQueryAttention_total_sequence_length]) != 1 ||
+        !values_of(g, c->in[MsGroupQueryAttention_total_sequence_length], v, 1))
         return all;
     U room = uop_dim(past, 2), total = v[0];
     while (total->op == UOP_CAST && dtype_is_int(type_of(total))) total = total->src[0];
@@ -284,18 +296,26 @@ static U extend_cache(Graph *g, U past, U fresh, U before, U all)
 /* seqlens_k as [batch, 1, 1, 1]: each below `total`. exact: that is what total_sequence_length must be. */
 static U last_positions(Graph *g, const Ctx *c, U q, U total, bool exact)
 {
-    U one = uop_index(g, 1), given = known_scalar(g, c->in[6]);
-    if (fixed_numel(g, c->in[6]) != 1)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[6], "has %lld values; wanted 1",
-                         (long long)uop_numel(c->in[6]));
-    if (!same_size(g, dim_product(g, c->in[5]->shape->dim, uop_rank(c->in[5])), uop_dim(q, 0)))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[5], "wanted a value a batch");
+    U one = uop_index(g, 1), given = known_scalar(g, c->in[MsGroupQueryAttention_total_sequence_length]);
+    if (fixed_numel(g, c->in[MsGroupQueryAttention_total_sequence_length]) != 1)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsGroupQueryAttention_total_sequence_length],
+                         "has %lld values; wanted 1",
+                         (long long)uop_numel(c->in[MsGroupQueryAttention_total_sequence_length]));
+    if (!same_size(g,
+                   dim_product(g, c->in[MsGroupQueryAttention_seqlens_k]->shape->dim,
+                               uop_rank(c->in[MsGroupQueryAttention_seqlens_k])),
+                   uop_dim(q, 0)))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsGroupQueryAttention_seqlens_k], "wanted a value a batch");
     if (exact && given && !same_size(g, uop_index(g, uop_const_int(given)), total) && uop_is_const(total))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[6], "is %lld; there are %lld rows",
-                         (long long)uop_const_int(given), (long long)total->arg.i);
-    U last = input_place(g, c, 5, total);
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsGroupQueryAttention_total_sequence_length],
+                         "is %lld; there are %lld rows", (long long)uop_const_int(given), (long long)total->arg.i);
+    U last = input_place(g, c, MsGroupQueryAttention_seqlens_k, total);
     if (ok(g) && exact && !given)
-        last = input_place(g, c, 5, guard_size(g, GUARD_SIZE, cast(g, reshape(g, c->in[6], NULL, 0), DT_INDEX), total));
+        last = input_place(
+            g, c, MsGroupQueryAttention_seqlens_k,
+            guard_size(g, GUARD_SIZE,
+                       cast(g, reshape(g, c->in[MsGroupQueryAttention_total_sequence_length], NULL, 0), DT_INDEX),
+                       total));
     return ok(g) ? reshape(g, last, (U[]){ uop_dim(q, 0), one, one, one }, 4) : NULL;
 }
 
@@ -304,7 +324,8 @@ static U last_positions(Graph *g, const Ctx *c, U q, U total, bool exact)
 U op_group_query_attention(Graph *g, const Ctx *c)
 {
     Projections p;
-    U past_k = c->in[3], past_v = c->in[4], stages[4], one = uop_int(g, DT_I64, 1);
+    U past_k = c->in[MsGroupQueryAttention_past_key], past_v = c->in[MsGroupQueryAttention_past_value], stages[4],
+      one = uop_int(g, DT_I64, 1);
     int64_t left = attr_int(g, c, "local_window_size", -1);
     int64_t scores = attr_int(g, c, "qk_output", 0);
     bool causal = attr_bool(g, c, "causal", true);
@@ -312,14 +333,17 @@ U op_group_query_attention(Graph *g, const Ctx *c)
         return fail_node(g, c, TG_BAD_MODEL, "local_window_size", "is %lld; wanted -1, or 1 or more", (long long)left);
     if (scores < 0 || scores > 2)
         return fail_node(g, c, TG_BAD_MODEL, "qk_output", "is %lld; wanted 0 to 2", (long long)scores);
-    if (c->in[12] || c->in[13] || attr_bool(g, c, "sliding_window_cache", false))
+    if (c->in[MsGroupQueryAttention_k_scale] || c->in[MsGroupQueryAttention_v_scale] ||
+        attr_bool(g, c, "sliding_window_cache", false))
         return fail_node(g, c, TG_UNSUPPORTED, "k_scale", "and caches of windows are not covered");
     if (!read_projections(g, c, &p)) return NULL;
     p.q = head_norm(g, c, p.q, 14), p.k = head_norm(g, c, p.k, 15);
     if (!ok(g)) return NULL;
-    if (!c->in[5]) return fail_node(g, c, TG_BAD_MODEL, "seqlens_k", "is missing");
+    if (!c->in[MsGroupQueryAttention_seqlens_k]) return fail_node(g, c, TG_BAD_MODEL, "seqlens_k", "is missing");
     if (!past_k != !past_v) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
-    if (!past_ok(g, c, 3, p.k) || !past_ok(g, c, 4, p.v) || (past_k && !same_rows(g, c, 3, 4))) return NULL;
+    if (!past_ok(g, c, MsGroupQueryAttention_past_key, p.k) || !past_ok(g, c, MsGroupQueryAttention_past_value, p.v) ||
+        (past_k && !same_rows(g, c, 3, 4)))
+        return NULL;
     if (past_k && uop_is_int_const(uop_dim(past_k, 2), 0)) past_k = past_v = NULL;
     U rows = uop_dim(p.q, 2), before = uop_int(g, DT_I64, 0), all = present_rows(g, c, past_k, rows);
     U last = last_positions(g, c, p.q, all, !past_k || all != uop_dim(past_k, 2));
@@ -328,12 +352,15 @@ U op_group_query_attention(Graph *g, const Ctx *c)
         before = place_in(g, sub(g, add(g, last, one), cast(g, rows, DT_I64)),
                           dim_add(g, uop_dim(past_k, 2), uop_index(g, 1)));
     if (attr_bool(g, c, "do_rotary", false)) {
-        if (!c->in[7] || !c->in[8] || uop_rank(c->in[7]) != 2)
+        if (!c->in[MsGroupQueryAttention_cos_cache] || !c->in[MsGroupQueryAttention_sin_cache] ||
+            uop_rank(c->in[MsGroupQueryAttention_cos_cache]) != 2)
             return fail_node(g, c, TG_BAD_MODEL, "cos_cache", "is missing");
-        if (!shape_ok(g, c, 8, c->in[7]->shape->dim, 2) || !shape_ok(g, c, 9, (U[]){ uop_dim(p.q, 0), rows }, 2))
+        if (!shape_ok(g, c, MsGroupQueryAttention_sin_cache, c->in[MsGroupQueryAttention_cos_cache]->shape->dim, 2) ||
+            !shape_ok(g, c, MsGroupQueryAttention_position_ids, (U[]){ uop_dim(p.q, 0), rows }, 2))
             return NULL;
-        U at =
-            c->in[9] ? c->in[9] : add(g, past_k ? squeeze(g, squeeze(g, before, 3), 2) : before, iota(g, rows, DT_I64));
+        U at = c->in[MsGroupQueryAttention_position_ids]
+            ? c->in[MsGroupQueryAttention_position_ids]
+            : add(g, past_k ? squeeze(g, squeeze(g, before, 3), 2) : before, iota(g, rows, DT_I64));
         at = expand(g, at, (U[]){ uop_dim(p.q, 0), rows }, 2);
         p.q = narrow(g, turn(g, c, wide(g, p.q), at), c->in[0]),
         p.k = narrow(g, turn(g, c, wide(g, p.k), at), c->in[0]);
@@ -343,10 +370,11 @@ U op_group_query_attention(Graph *g, const Ctx *c)
     double scale = attr_float(g, c, "scale", 0);
     Attend a = { .scale = scale != 0 ? scale : 1 / sqrt((double)fixed_size(g, p.q, 3)),
                  .softcap = cap_of(g, c),
-                 .bias = wide(g, c->in[10]) };
+                 .bias = wide(g, c->in[MsGroupQueryAttention_attention_bias]) };
     const int64_t by_head[] = { p.heads, 1, 1 };
-    if (!shape_ok(g, c, 11, (U[]){ uop_index(g, p.heads) }, 1)) return NULL;
-    if (c->in[11]) a.sink = reshape_i(g, wide(g, c->in[11]), by_head, 3);
+    if (!shape_ok(g, c, MsGroupQueryAttention_head_sink, (U[]){ uop_index(g, p.heads) }, 1)) return NULL;
+    if (c->in[MsGroupQueryAttention_head_sink])
+        a.sink = reshape_i(g, wide(g, c->in[MsGroupQueryAttention_head_sink]), by_head, 3);
     else if (attr_int(g, c, "smooth_softmax", -1) > 0) a.sink = scalar(g, DT_F32, 0);
     a.allowed = causal ? window_mask(g, rows, uop_dim(k, 2), before, left > 0 ? left - 1 : -1, 0)
                        : le(g, iota(g, uop_dim(k, 2), DT_I64), last);

@@ -3,6 +3,7 @@
  * function here and a row in ops.def.
  */
 #include "frontend/frontend.h"
+#include "frontend/input_names.h"
 
 #include <string.h>
 
@@ -11,19 +12,22 @@
 /* -x at each label, weighted and reduced; x: log probabilities. */
 static U label_loss(Graph *g, const Ctx *c, U x)
 {
-    U label = cast(g, c->in[1], DT_I64), weight = K(1);
+    U label = cast(g, c->in[NegativeLogLikelihoodLoss_target], DT_I64), weight = K(1);
     const char *how = attr_str(g, c, "reduction", "mean");
     if (strcmp(how, "none") && strcmp(how, "sum") && strcmp(how, "mean"))
         return fail_node(g, c, TG_BAD_MODEL, "reduction", "is '%s'; wanted none, sum or mean", how);
     if (uop_rank(x) < 2 || uop_rank(label) + 1 != uop_rank(x))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "labels of rank %u for scores of rank %u", uop_rank(label),
-                         uop_rank(x));
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[NegativeLogLikelihoodLoss_target],
+                         "labels of rank %u for scores of rank %u", uop_rank(label), uop_rank(x));
     U dim[TG_MAX_RANK];
     for (uint32_t k = 0; k < uop_rank(label); k++) dim[k] = uop_dim(x, k + (k > 0));
-    if (!shape_ok(g, c, 1, dim, uop_rank(label)) || !shape_ok(g, c, 2, (U[]){ uop_dim(x, 1) }, 1)) return NULL;
+    if (!shape_ok(g, c, NegativeLogLikelihoodLoss_target, dim, uop_rank(label)) ||
+        !shape_ok(g, c, NegativeLogLikelihoodLoss_weight, (U[]){ uop_dim(x, 1) }, 1))
+        return NULL;
     U skip = attr_find(c, "ignore_index") ? eq(g, label, uop_int(g, DT_I64, attr_int(g, c, "ignore_index", 0))) : NULL;
     U at = skip ? where(g, skip, uop_int(g, DT_I64, 0), label) : label;
-    if (c->in[2]) weight = gather(g, wide(g, c->in[2]), at, 0);
+    if (c->in[NegativeLogLikelihoodLoss_weight])
+        weight = gather(g, wide(g, c->in[NegativeLogLikelihoodLoss_weight]), at, 0);
     weight = expand_like(g, skip ? where(g, skip, K(0), weight) : weight, label);
     U loss = neg(g, mul(g, squeeze(g, gather_elements(g, x, unsqueeze(g, at, 1), 1), 1), weight));
     if (skip) loss = where(g, skip, K(0), loss);

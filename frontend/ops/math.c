@@ -3,6 +3,7 @@
  */
 #include "frontend/values/complex.h"
 #include "frontend/import/import.h"
+#include "frontend/input_names.h"
 #include "frontend/values/narrow.h"
 #include "frontend/values/text.h"
 
@@ -193,7 +194,7 @@ U op_shrink(Graph *g, const Ctx *c)
  * wins. */
 U op_clip(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], lo = c->in[1], hi = c->in[2];
+    U x = c->in[0], lo = c->in[Clip_min], hi = c->in[Clip_max];
     if (c->opset < 11) lo = K(attr_float(g, c, "min", -FLT_MAX)), hi = K(attr_float(g, c, "max", FLT_MAX));
     if ((lo && lo->dtype != x->dtype) || (hi && hi->dtype != x->dtype))
         return fail_node(g, c, TG_BAD_MODEL, NULL, "limits of another type than the input's %s",
@@ -208,7 +209,7 @@ U op_clip(Graph *g, const Ctx *c)
 /* Before opset 7, B was aligned with A's axes from `axis` on, if `broadcast` said so. */
 static U old_operand(Graph *g, const Ctx *c)
 {
-    U a = c->in[0], b = c->in[1];
+    U a = c->in[0], b = c->in[Pow_Y];
     int64_t axis;
     if (c->opset >= 7 || !*c->node->op || !attr_bool(g, c, "broadcast", false) || !attr_find(c, "axis")) return b;
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(a), &axis)) return b;
@@ -262,8 +263,8 @@ COMPARE(op_xor, xor_(g, a, b))
 
 U op_swi_glu(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), b = wide(g, c->in[1]);
-    if (!shape_ok(g, c, 1, x->shape->dim, uop_rank(x))) return NULL;
+    U x = wide(g, c->in[0]), b = wide(g, c->in[SwiGLU_B]);
+    if (!shape_ok(g, c, SwiGLU_B, x->shape->dim, uop_rank(x))) return NULL;
     return narrow(g, mul(g, mul(g, x, sigmoid(g, mul(g, ALPHA(1), x))), b), c->in[0]);
 }
 
@@ -271,7 +272,7 @@ U op_swi_glu(Graph *g, const Ctx *c)
  * bring [C] for [N,C,..]. */
 U op_prelu(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], slope = c->in[1];
+    U x = c->in[0], slope = c->in[PRelu_slope];
     bool channels = uop_rank(slope) == 1 && uop_rank(x) > 2 && uop_dim(slope, 0) == uop_dim(x, 1) &&
         uop_dim(slope, 0) != uop_dim(x, uop_rank(x) - 1);
     if (uop_rank(slope) == 1 && uop_rank(x) > 1 && (c->opset < 7 || channels))
@@ -366,10 +367,10 @@ U op_where(Graph *g, const Ctx *c)
     if (c->in[0]->dtype != DT_BOOL)
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is of type %s; wanted bool",
                          dtype_name(type_of(c->in[0])));
-    if (c->in[1]->dtype != c->in[2]->dtype)
+    if (c->in[Where_X]->dtype != c->in[Where_Y]->dtype)
         return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of types %s and %s; wanted one type",
-                         dtype_name(type_of(c->in[1])), dtype_name(type_of(c->in[2])));
-    return where(g, c->in[0], c->in[1], c->in[2]);
+                         dtype_name(type_of(c->in[Where_X])), dtype_name(type_of(c->in[Where_Y])));
+    return where(g, c->in[0], c->in[Where_X], c->in[Where_Y]);
 }
 
 /* ---- types ---- */
@@ -474,7 +475,7 @@ U op_bit_cast(Graph *g, const Ctx *c)
 
 U op_cast_like(Graph *g, const Ctx *c)
 {
-    U like = c->in[1];
+    U like = c->in[CastLike_target_type];
     int32_t type = is_text(like) ? (int32_t)TG_STRING
         : narrow_type(like)      ? narrow_type(like)
                                  : dtype_info[like->dtype].onnx;

@@ -2,6 +2,7 @@
  * exporters write into models beside attention and quantised values. In: any. Out: as their schemas say; half precision
  * is computed in f32. To add one: a function here, a row in ops.def and one in microsoft.def.
  */
+#include "frontend/input_names.h"
 #include "frontend/ops/attention.h"
 #include "frontend/values/text.h"
 
@@ -27,15 +28,16 @@ U standard_node(Graph *g, const Ctx *c, const char *name, int64_t opset, const U
 /* pads may be a row of a matrix. */
 U op_pad_ms(Graph *g, const Ctx *c)
 {
-    U pads = c->in[1];
+    U pads = c->in[MsPad_pads];
     if (uop_rank(pads) == 2 && uop_is_int_const(uop_dim(pads, 0), 1)) pads = squeeze(g, pads, 0);
-    return standard_node(g, c, "Pad", 13, (U[]){ c->in[0], pads, c->in[2] }, 3);
+    return standard_node(g, c, "Pad", 13, (U[]){ c->in[0], pads, c->in[MsPad_value] }, 3);
 }
 
 U op_range_ms(Graph *g, const Ctx *c)
 {
     U x = c->in[0];
-    return standard_node(g, c, "Range", 11, (U[]){ x, c->in[1], c->in[2] ? c->in[2] : K(1) }, 3);
+    return standard_node(g, c, "Range", 11,
+                         (U[]){ x, c->in[MsRange_limit], c->in[MsRange_delta] ? c->in[MsRange_delta] : K(1) }, 3);
 }
 
 U op_expand_dims(Graph *g, const Ctx *c)
@@ -43,8 +45,8 @@ U op_expand_dims(Graph *g, const Ctx *c)
     int64_t axis;
     const int64_t *v;
     uint32_t n;
-    if (!input_ints(g, c, 1, &v, &n)) return NULL;
-    if (n != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "has %u values; wanted 1", n);
+    if (!input_ints(g, c, MsExpandDims_axis, &v, &n)) return NULL;
+    if (n != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsExpandDims_axis], "has %u values; wanted 1", n);
     return axis_ok(g, c, "axis", v[0], uop_rank(c->in[0]) + 1, &axis) ? unsqueeze(g, c->in[0], axis) : NULL;
 }
 
@@ -68,9 +70,9 @@ U op_unfold_tensor(Graph *g, const Ctx *c)
 /* Softmax of all elements from `axis` on, of data plus a bias. */
 U op_bias_softmax(Graph *g, const Ctx *c)
 {
-    U x = add(g, wide(g, c->in[0]), wide(g, c->in[1]));
+    U x = add(g, wide(g, c->in[0]), wide(g, c->in[MsBiasSoftmax_bias]));
     if (is_error(x) || x->shape != c->in[0]->shape)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not broadcast to the data");
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsBiasSoftmax_bias], "does not broadcast to the data");
     U y = standard_node(g, c, "Softmax", 11, &x, 1);
     return y ? narrow(g, y, c->in[0]) : NULL;
 }
@@ -78,13 +80,14 @@ U op_bias_softmax(Graph *g, const Ctx *c)
 /* Dropout(data + bias) + residual, and the mask. */
 U op_bias_dropout(Graph *g, const Ctx *c)
 {
-    U x = add(g, c->in[0], c->in[1]), out[2];
-    if (is_error(x) || !shape_ok(g, c, 2, x->shape->dim, uop_rank(x))) return NULL;
-    U y = standard_node(g, c, "Dropout", 13, (U[]){ x, c->in[3], c->in[4] }, 3);
+    U x = add(g, c->in[0], c->in[MsBiasDropout_bias]), out[2];
+    if (is_error(x) || !shape_ok(g, c, MsBiasDropout_residual, x->shape->dim, uop_rank(x))) return NULL;
+    U y = standard_node(g, c, "Dropout", 13, (U[]){ x, c->in[MsBiasDropout_ratio], c->in[MsBiasDropout_training_mode] },
+                        3);
     if (!y) return NULL;
     bool two = y->op == UOP_TUPLE;
     out[0] = two ? y->src[0] : y, out[1] = two ? y->src[1] : NULL;
-    if (c->in[2]) out[0] = add(g, out[0], c->in[2]);
+    if (c->in[MsBiasDropout_residual]) out[0] = add(g, out[0], c->in[MsBiasDropout_residual]);
     return outputs(g, c, out, 2);
 }
 
@@ -97,17 +100,17 @@ static U gelu(Graph *g, U x) { return mul(g, mul(g, K(0.5), x), add(g, K(1), erf
 static U biased(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]);
-    if (!uop_rank(x) || !shape_ok(g, c, 1, &x->shape->dim[uop_rank(x) - 1], 1))
+    if (!uop_rank(x) || !shape_ok(g, c, MsBiasAdd_bias, &x->shape->dim[uop_rank(x) - 1], 1))
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is a scalar");
-    return add(g, x, wide(g, c->in[1]));
+    return add(g, x, wide(g, c->in[MsBiasAdd_bias]));
 }
 
 U op_bias_add(Graph *g, const Ctx *c)
 {
     U x = biased(g, c);
-    return is_error(x) || !shape_ok(g, c, 2, x->shape->dim, uop_rank(x))
+    return is_error(x) || !shape_ok(g, c, MsBiasAdd_skip, x->shape->dim, uop_rank(x))
         ? NULL
-        : narrow(g, add(g, x, wide(g, c->in[2])), c->in[0]);
+        : narrow(g, add(g, x, wide(g, c->in[MsBiasAdd_skip])), c->in[0]);
 }
 
 U op_bias_split_gelu(Graph *g, const Ctx *c)
@@ -126,15 +129,18 @@ U op_gated_add(Graph *g, const Ctx *c)
     U x = c->in[0], dim[TG_MAX_RANK];
     uint32_t r = uop_rank(x);
     for (uint32_t k = 0; k < r; k++) dim[k] = k + 1 < r ? uop_dim(x, k) : uop_index(g, 1);
-    if (!shape_ok(g, c, 1, x->shape->dim, r) || !shape_ok(g, c, 2, dim, r)) return NULL;
-    U scaled = narrow(g, mul(g, wide(g, c->in[1]), wide(g, c->in[2])), x);
+    if (!shape_ok(g, c, MsGatedAdd_Y, x->shape->dim, r) || !shape_ok(g, c, MsGatedAdd_gate, dim, r)) return NULL;
+    U scaled = narrow(g, mul(g, wide(g, c->in[MsGatedAdd_Y]), wide(g, c->in[MsGatedAdd_gate])), x);
     return narrow(g, add(g, wide(g, x), wide(g, scaled)), x);
 }
 
 U op_scaled_silu(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), scale = c->in[1] ? cast(g, c->in[1], type_of(x)) : K(attr_float(g, c, "alpha", 1));
-    if (fixed_numel(g, scale) != 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "wanted one value");
+    U x = wide(g, c->in[0]),
+      scale =
+          c->in[MsScaledSiLU_scale] ? cast(g, c->in[MsScaledSiLU_scale], type_of(x)) : K(attr_float(g, c, "alpha", 1));
+    if (fixed_numel(g, scale) != 1)
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsScaledSiLU_scale], "wanted one value");
     U z = narrow(g, mul(g, x, reshape(g, scale, NULL, 0)), c->in[0]), s = narrow(g, sigmoid(g, wide(g, z)), c->in[0]);
     return narrow(g, mul(g, wide(g, z), wide(g, s)), c->in[0]);
 }
@@ -143,13 +149,15 @@ U op_scaled_silu(Graph *g, const Ctx *c)
  * of the gate. */
 U op_gated_rms_norm(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), scale = wide(g, c->in[1]), gate = wide(g, c->in[2]), dim[TG_MAX_RANK + 1];
+    U x = wide(g, c->in[0]), scale = wide(g, c->in[MsGatedRMSNorm_scale]), gate = wide(g, c->in[MsGatedRMSNorm_gate]),
+      dim[TG_MAX_RANK + 1];
     static const char *const word[] = { "silu", "swish", "sigmoid", NULL };
     uint32_t r = uop_rank(x);
     int act;
-    if (!attr_choice(g, c, "activation", "silu", word, &act) || !shape_ok(g, c, 2, x->shape->dim, r)) return NULL;
+    if (!attr_choice(g, c, "activation", "silu", word, &act) || !shape_ok(g, c, MsGatedRMSNorm_gate, x->shape->dim, r))
+        return NULL;
     if (!r || uop_rank(scale) != 1 || fixed_size(g, scale, 0) < 1 || fixed_size(g, x, r - 1) % uop_size(scale, 0))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "does not divide the last axis");
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsGatedRMSNorm_scale], "does not divide the last axis");
     memcpy(dim, x->shape->dim, sizeof *dim * r);
     dim[r - 1] = dim_div(g, dim[r - 1], uop_dim(scale, 0)), dim[r] = uop_dim(scale, 0);
     U rows = reshape(g, x, dim, r + 1),
@@ -219,11 +227,11 @@ U op_murmur_hash3(Graph *g, const Ctx *c)
 /** CDist: distances of all rows of a [m, n] to all of b [k, n]. */
 U op_c_dist(Graph *g, const Ctx *c)
 {
-    U a = c->in[0], b = c->in[1];
+    U a = c->in[0], b = c->in[MsCDist_B];
     static const char *const metric[] = { "sqeuclidean", "euclidean", NULL };
     int kind;
     if (!attr_choice(g, c, "metric", "sqeuclidean", metric, &kind)) return NULL;
-    if (uop_rank(a) != 2 || !shape_ok(g, c, 1, (U[]){ NULL, uop_dim(a, 1) }, 2))
+    if (uop_rank(a) != 2 || !shape_ok(g, c, MsCDist_B, (U[]){ NULL, uop_dim(a, 1) }, 2))
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 2", uop_rank(a));
     U d = sub(g, unsqueeze(g, a, 1), unsqueeze(g, b, 0)), y = sum(g, mul(g, d, d), -1, false);
     return kind ? sqrt_(g, y) : y;
@@ -232,11 +240,11 @@ U op_c_dist(Graph *g, const Ctx *c)
 /** NGramRepeatBlock: scores [batch, words] of what would repeat the last n words of ids [batch, rows] become -inf. */
 U op_n_gram_repeat_block(Graph *g, const Ctx *c)
 {
-    U ids = c->in[0], x = c->in[1], same = NULL;
+    U ids = c->in[0], x = c->in[MsNGramRepeatBlock_scores], same = NULL;
     int64_t n = attr_int(g, c, "ngram_size", 0), rows = uop_rank(ids) == 2 ? fixed_size(g, ids, 1) : 0;
     if (n < 1 || n > 1024)
         return fail_node(g, c, TG_BAD_MODEL, "ngram_size", "is %lld; wanted 1 to 1024", (long long)n);
-    if (uop_rank(ids) != 2 || !shape_ok(g, c, 1, (U[]){ uop_dim(ids, 0), NULL }, 2))
+    if (uop_rank(ids) != 2 || !shape_ok(g, c, MsNGramRepeatBlock_scores, (U[]){ uop_dim(ids, 0), NULL }, 2))
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, rows]");
     if (rows < n) return x;
     for (int64_t k = 0; k + 1 < n; k++) {
@@ -297,10 +305,12 @@ U op_relative_position_bias(Graph *g, const Ctx *c)
     uint32_t nr, nc;
     int64_t most = attr_int(g, c, "max_distance", 0), buckets;
     bool both = attr_bool(g, c, "is_bidirectional", false);
-    if (uop_rank(x) != 2 || !input_sizes(g, c, 1, &rows, &nr) || !input_sizes(g, c, 2, &cols, &nc))
+    if (uop_rank(x) != 2 || !input_sizes(g, c, MsRelativePositionBias_query_length, &rows, &nr) ||
+        !input_sizes(g, c, MsRelativePositionBias_key_length, &cols, &nc))
         return ok(g) ? fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 2", uop_rank(x)) : NULL;
     if (nr != 1 || nc != 1 || rows[0]->vmin < 0 || cols[0]->vmin < 0)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[1], "and key_length are no sizes");
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsRelativePositionBias_query_length],
+                         "and key_length are no sizes");
     buckets = fixed_size(g, x, 0) / (both ? 2 : 1);
     int64_t exact = buckets / 2;
     if (exact < 1 || most <= exact)
@@ -323,22 +333,27 @@ U op_relative_position_bias(Graph *g, const Ctx *c)
  * [batch, heads, rows, rows]. */
 U op_gated_relative_position_bias(Graph *g, const Ctx *c)
 {
-    U x = biased(g, c), rel = wide(g, c->in[2]), w = wide(g, c->in[3]), b = wide(g, c->in[4]), eco = wide(g, c->in[5]),
-      gate[2];
-    if (c->in[6])
-        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[6],
+    U x = biased(g, c), rel = wide(g, c->in[MsGatedRelativePositionBias_rel_pos]),
+      w = wide(g, c->in[MsGatedRelativePositionBias_weight]), b = wide(g, c->in[MsGatedRelativePositionBias_bias]),
+      eco = wide(g, c->in[MsGatedRelativePositionBias_eco_a]), gate[2];
+    if (c->in[MsGatedRelativePositionBias_token_offset])
+        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[MsGatedRelativePositionBias_token_offset],
                          "belongs to sequences without padding, which are not covered");
     if (is_error(x) || uop_rank(x) != 3)
         return ok(g) ? fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 3", uop_rank(x)) : NULL;
     U q = split_heads(g, c, x, attr_int(g, c, "num_heads", 0)), one = uop_index(g, 1);
-    if (!ok(g) || !shape_ok(g, c, 2, (U[]){ one, uop_dim(q, 1), uop_dim(q, 2), uop_dim(q, 2) }, 4) ||
-        !shape_ok(g, c, 3, (U[]){ uop_dim(q, 3), NULL }, 2))
+    if (!ok(g) ||
+        !shape_ok(g, c, MsGatedRelativePositionBias_rel_pos, (U[]){ one, uop_dim(q, 1), uop_dim(q, 2), uop_dim(q, 2) },
+                  4) ||
+        !shape_ok(g, c, MsGatedRelativePositionBias_weight, (U[]){ uop_dim(q, 3), NULL }, 2))
         return NULL;
-    if (!shape_ok(g, c, 4, &w->shape->dim[1], 1) || !shape_ok(g, c, 5, (U[]){ one, uop_dim(q, 1), one, one }, 4))
+    if (!shape_ok(g, c, MsGatedRelativePositionBias_bias, &w->shape->dim[1], 1) ||
+        !shape_ok(g, c, MsGatedRelativePositionBias_eco_a, (U[]){ one, uop_dim(q, 1), one, one }, 4))
         return NULL;
     int64_t n = fixed_size(g, w, 1);
     if (n % 2)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has %lld columns; wanted an even number", (long long)n);
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsGatedRelativePositionBias_weight],
+                         "has %lld columns; wanted an even number", (long long)n);
     U y = add(g, matmul(g, q, w), b);
     for (int64_t k = 0; k < 2; k++)
         gate[k] = sigmoid(g, sum(g, slice_i(g, y, -1, k * n / 2, (k + 1) * n / 2), -1, true));

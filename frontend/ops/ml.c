@@ -2,6 +2,7 @@
  * type. Out: labels and scores in f32. Trees and support vectors stand in files of their own. To add one: a function
  * here and a row in ops.def.
  */
+#include "frontend/input_names.h"
 #include "frontend/ops/ml.h"
 
 #include <math.h>
@@ -189,7 +190,7 @@ U op_binarizer(Graph *g, const Ctx *c)
 /* Columns of the last axis by number. */
 U op_array_feature_extractor(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], at = c->in[1];
+    U x = c->in[0], at = c->in[ArrayFeatureExtractor_Y];
     if (uop_rank(x) < 1) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is a scalar");
     if (uop_rank(x) == 1) x = unsqueeze(g, x, 0);
     U n = dim_product(g, at->shape->dim, uop_rank(at));

@@ -2,6 +2,7 @@
  * an expert. Out: of each token the sum over its best experts of their answers, weighed. Only the weights of chosen
  * experts are read: the expert is an index into them. To add a form of weights: a case of `weights`.
  */
+#include "frontend/input_names.h"
 #include "frontend/ops/attention.h"
 #include "frontend/ops/quant.h"
 
@@ -108,7 +109,7 @@ static bool best(Graph *g, const Ctx *c, U p, int64_t k, U *value, U *place)
 static U mixture(Graph *g, const Ctx *c, const Layer layer[3], uint32_t router)
 {
     static const char *const word[] = { "relu", "gelu", "silu", "swiglu", "identity", NULL };
-    U x = wide(g, c->in[0]), p = wide(g, c->in[1]), value, idx;
+    U x = wide(g, c->in[0]), p = wide(g, c->in[MsMoE_router_probs]), value, idx;
     int64_t k = attr_int(g, c, "k", 1), rank = uop_rank(x);
     bool norm = attr_bool(g, c, "normalize_routing_weights", false);
     int act;
@@ -119,7 +120,8 @@ static U mixture(Graph *g, const Ctx *c, const Layer layer[3], uint32_t router)
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %lld; wanted 2 or 3", (long long)rank);
     U n = dim_product(g, x->shape->dim, (uint32_t)rank - 1), hidden = uop_dim(x, (uint32_t)rank - 1),
       experts = uop_rank(c->in[layer[0].w]) ? uop_dim(c->in[layer[0].w], 0) : NULL;
-    if (!shape_ok(g, c, 1, (U[]){ n, experts }, 2) || (router && !shape_ok(g, c, router, (U[]){ n, experts }, 2)))
+    if (!shape_ok(g, c, MsMoE_router_probs, (U[]){ n, experts }, 2) ||
+        (router && !shape_ok(g, c, router, (U[]){ n, experts }, 2)))
         return NULL;
     if (k < 1 || k > fixed_size(g, p, 1))
         return fail_node(g, c, TG_BAD_MODEL, "k", "is %lld of %lld experts", (long long)k, (long long)uop_size(p, 1));

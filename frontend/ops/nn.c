@@ -2,6 +2,7 @@
  * [N, M, o..]. A Window is read once from attributes and checked; pads of auto_pad or ceil_mode become sizes
  * in it. Half precision is summed in f32. To add one: a function here and a row in ops.def.
  */
+#include "frontend/input_names.h"
 #include "frontend/ops/activation.h"
 
 #include <math.h>
@@ -236,8 +237,8 @@ U conv_node(Graph *g, const Ctx *c, U x, U f)
  * groups. */
 U op_conv(Graph *g, const Ctx *c)
 {
-    U y = conv_node(g, c, wide(g, c->in[0]), wide(g, c->in[1]));
-    return y->op == UOP_ERROR ? y : narrow(g, add_bias(g, c, y, wide(g, c->in[2]), uop_rank(y) - 2), c->in[0]);
+    U y = conv_node(g, c, wide(g, c->in[0]), wide(g, c->in[Conv_W]));
+    return y->op == UOP_ERROR ? y : narrow(g, add_bias(g, c, y, wide(g, c->in[Conv_B]), uop_rank(y) - 2), c->in[0]);
 }
 
 /* The activation that an attribute names, its parameters in a list or one by one. */
@@ -258,11 +259,11 @@ static U fused_activation(Graph *g, const Ctx *c, U x)
 /* com.microsoft FusedConv: a convolution, a sum, an activation. */
 U op_fused_conv(Graph *g, const Ctx *c)
 {
-    U y = conv_node(g, c, wide(g, c->in[0]), wide(g, c->in[1]));
+    U y = conv_node(g, c, wide(g, c->in[0]), wide(g, c->in[MsFusedConv_W]));
     if (y->op == UOP_ERROR) return y;
-    y = add_bias(g, c, y, wide(g, c->in[2]), uop_rank(y) - 2);
-    if (y->op == UOP_ERROR || !shape_ok(g, c, 3, y->shape->dim, uop_rank(y))) return NULL;
-    if (c->in[3]) y = add(g, y, wide(g, c->in[3]));
+    y = add_bias(g, c, y, wide(g, c->in[MsFusedConv_B]), uop_rank(y) - 2);
+    if (y->op == UOP_ERROR || !shape_ok(g, c, MsFusedConv_Z, y->shape->dim, uop_rank(y))) return NULL;
+    if (c->in[MsFusedConv_Z]) y = add(g, y, wide(g, c->in[MsFusedConv_Z]));
     return y->op == UOP_ERROR ? y : narrow(g, fused_activation(g, c, y), c->in[0]);
 }
 
@@ -418,7 +419,7 @@ static U transposed(Graph *g, U x, U f, Window w, const int64_t *more, int64_t g
 /** ConvTranspose: Y[n, m, i*stride + k*dilation - pad ..] gathers X[n,c,i..] W[c,m,k..]. */
 U op_conv_transpose(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), f = wide(g, c->in[1]);
+    U x = wide(g, c->in[0]), f = wide(g, c->in[ConvTranspose_W]);
     Window w;
     int64_t groups, more[AXES_MAX];
     if (!conv_checks(g, c, x, f, &w, &groups)) return NULL;
@@ -433,7 +434,8 @@ U op_conv_transpose(Graph *g, const Ctx *c)
     if (fixed_size(g, x, 1) != fixed_size(g, f, 0) || fixed_size(g, f, 0) % groups)
         return fail_node(g, c, TG_BAD_MODEL, "W", "[%lld, ..] does not fit %lld channels in %lld groups",
                          (long long)uop_size(f, 0), (long long)uop_size(x, 1), (long long)groups);
-    return narrow(g, add_bias(g, c, transposed(g, x, f, w, more, groups), wide(g, c->in[2]), w.n), c->in[0]);
+    return narrow(g, add_bias(g, c, transposed(g, x, f, w, more, groups), wide(g, c->in[ConvTranspose_B]), w.n),
+                  c->in[0]);
 }
 
 /* The unit matrix as weights [taps, 1, k..]: tap j goes to place j of its block. */
@@ -452,7 +454,8 @@ U op_col2_im(Graph *g, const Ctx *c)
     const int64_t *image, *block;
     int64_t more[AXES_MAX], both[2 * AXES_MAX], taps = 1, places = 1;
     uint32_t n, nb;
-    if (!input_ints(g, c, 1, &image, &n) || !input_ints(g, c, 2, &block, &nb)) return NULL;
+    if (!input_ints(g, c, Col2Im_image_shape, &image, &n) || !input_ints(g, c, Col2Im_block_shape, &block, &nb))
+        return NULL;
     Window w = { .n = n };
     if (uop_rank(x) != 3 || n < 1 || n > AXES_MAX - 1 || nb != n || !uop_static(x))
         return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u, an image of %u axes, blocks of %u",
@@ -488,7 +491,8 @@ U op_col2_im(Graph *g, const Ctx *c)
  * k-1], or zeros. Out: the same length, and the last k-1 places (times the dilation) for the next call. */
 U op_causal_conv(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), f = wide(g, c->in[1]), past = wide(g, c->in[3]);
+    U x = wide(g, c->in[0]), f = wide(g, c->in[CausalConvWithState_weight]),
+      past = wide(g, c->in[CausalConvWithState_past_state]);
     const char *activation = attr_str(g, c, "activation", "none");
     bool swish = !strcmp(activation, "silu") || !strcmp(activation, "swish");
     int64_t one[] = { 1 }, dilation = attr_int(g, c, "dilation", 1);
@@ -502,9 +506,11 @@ U op_causal_conv(Graph *g, const Ctx *c)
     if (uop_size(f, 2) > STEP_MAX / dilation)
         return fail_node(g, c, TG_LIMIT, "dilation", "a window that reaches too far");
     int64_t reach = (uop_size(f, 2) - 1) * dilation, before[] = { 0, 0, reach }, none[] = { 0, 0, 0 };
-    if (!shape_ok(g, c, 3, (U[]){ uop_dim(x, 0), uop_dim(x, 1), uop_index(g, reach) }, 3)) return NULL;
+    if (!shape_ok(g, c, CausalConvWithState_past_state, (U[]){ uop_dim(x, 0), uop_dim(x, 1), uop_index(g, reach) }, 3))
+        return NULL;
     U all = past ? cat(g, (U[]){ past, x }, 2, 2) : pad_i(g, x, before, none, NULL);
-    U y = add_bias(g, c, conv(g, all, f, one, &dilation, NULL, NULL, uop_size(x, 1)), wide(g, c->in[2]), 1);
+    U y = add_bias(g, c, conv(g, all, f, one, &dilation, NULL, NULL, uop_size(x, 1)),
+                   wide(g, c->in[CausalConvWithState_bias]), 1);
     if (y->op == UOP_ERROR) return y;
     U state = slice(g, all, 2, dim_sub(g, uop_dim(all, 2), uop_index(g, reach)), uop_index(g, reach));
     return outputs(g, c, (U[]){ narrow(g, swish ? mul(g, y, sigmoid(g, y)) : y, c->in[0]), narrow(g, state, c->in[0]) },

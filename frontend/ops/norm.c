@@ -3,6 +3,7 @@
  * into a convolution's weights. To add one: a function here and a row in ops.def.
  */
 #include "frontend/frontend.h"
+#include "frontend/input_names.h"
 
 #include <string.h>
 
@@ -41,14 +42,16 @@ static U batch_train(Graph *g, const Ctx *c, U x, U scale, U bias, double epsilo
     for (uint32_t k = 1; k < n; k++) axis[k] = k + 1;
     U m = mean(g, x, axis, n, false), y = standardise(g, x, axis, n, epsilon, NULL, NULL),
       d = sub(g, x, mean(g, x, axis, n, true));
-    U v = mean(g, mul(g, d, d), axis, n, false), old_m = cast(g, c->in[3], type_of(x)),
-      old_v = cast(g, c->in[4], type_of(x));
+    U v = mean(g, mul(g, d, d), axis, n, false), old_m = cast(g, c->in[BatchNormalization_input_mean], type_of(x)),
+      old_v = cast(g, c->in[BatchNormalization_input_var], type_of(x));
     U new_m = add(g, mul(g, old_m, K(momentum)), mul(g, m, K(1 - momentum))),
       new_v = add(g, mul(g, old_v, K(momentum)), mul(g, v, K(1 - momentum)));
     y = narrow(g, add(g, mul(g, y, scale), bias), c->in[0]);
     return outputs(g, c,
-                   (U[]){ y, narrow(g, new_m, c->in[3]), narrow(g, new_v, c->in[4]), narrow(g, m, c->in[3]),
-                          narrow(g, v, c->in[4]) },
+                   (U[]){ y, narrow(g, new_m, c->in[BatchNormalization_input_mean]),
+                          narrow(g, new_v, c->in[BatchNormalization_input_var]),
+                          narrow(g, m, c->in[BatchNormalization_input_mean]),
+                          narrow(g, v, c->in[BatchNormalization_input_var]) },
                    c->opset < 14 ? 5 : 3);
 }
 
@@ -79,7 +82,10 @@ U op_batch_normalization(Graph *g, const Ctx *c)
     if (batch_trains(g, c)) return batch_train(g, c, x, p[1], p[2], epsilon, spatial);
     U s = mul(g, p[1], recip(g, sqrt_(g, add(g, p[4], K(epsilon))))), b = sub(g, p[2], mul(g, p[3], s));
     U y = narrow(g, add(g, mul(g, x, s), b), c->in[0]);
-    return outputs(g, c, (U[]){ y, c->in[3], c->in[4], c->in[3], c->in[4] }, c->opset < 14 ? 5 : 3);
+    return outputs(g, c,
+                   (U[]){ y, c->in[BatchNormalization_input_mean], c->in[BatchNormalization_input_var],
+                          c->in[BatchNormalization_input_mean], c->in[BatchNormalization_input_var] },
+                   c->opset < 14 ? 5 : 3);
 }
 
 U op_instance_normalization(Graph *g, const Ctx *c)
@@ -139,19 +145,19 @@ U op_group_normalization(Graph *g, const Ctx *c)
  * activation. Channels last or on axis 1. */
 static U group_norm_first(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), skip = wide(g, c->in[3]);
+    U x = wide(g, c->in[0]), skip = wide(g, c->in[MsSkipGroupNorm_skip]);
     int64_t act = attr_int(g, c, "activation", 0);
     if (act != 0 && act != 1)
         return fail_node(g, c, TG_BAD_MODEL, "activation", "is %lld; wanted 0 or 1", (long long)act);
     if (skip && uop_rank(skip) == 2)
         for (uint32_t k = 2; k < uop_rank(x); k++) skip = unsqueeze(g, skip, -1);
     if (skip && (is_error(skip) || uop_rank(skip) != uop_rank(x)))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "has rank %u; wanted 2 or %u", uop_rank(c->in[3]),
-                         uop_rank(x));
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsSkipGroupNorm_skip], "has rank %u; wanted 2 or %u",
+                         uop_rank(c->in[MsSkipGroupNorm_skip]), uop_rank(x));
     if (skip) x = add(g, x, skip);
-    if (c->in[4]) x = add(g, x, by_channel(g, c, x, 4));
+    if (c->in[MsSkipGroupNorm_bias]) x = add(g, x, by_channel(g, c, x, 4));
     if (is_error(x) || x->shape != c->in[0]->shape)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "does not fit the input");
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsSkipGroupNorm_skip], "does not fit the input");
     U y = grouped(g, c, x, "groups"), scale = by_channel(g, c, x, 1), bias = by_channel(g, c, x, 2);
     if (!ok(g)) return NULL;
     y = add(g, mul(g, y, scale), bias);
@@ -161,7 +167,7 @@ static U group_norm_first(Graph *g, const Ctx *c)
 
 U op_group_norm(Graph *g, const Ctx *c)
 {
-    bool wide_skip = c->in[3] && uop_rank(c->in[3]) > 2;
+    bool wide_skip = c->in[MsSkipGroupNorm_skip] && uop_rank(c->in[MsSkipGroupNorm_skip]) > 2;
     return attr_bool(g, c, "channels_last", true)
         ? from_channels_last(g, c, wide_skip ? 1 | 1 << 3 : 1, group_norm_first)
         : group_norm_first(g, c);
@@ -217,12 +223,12 @@ static bool row_axes(Graph *g, const Ctx *c, U x, int64_t *axis, uint32_t *n)
 
 U op_layer_normalization(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), scale = cast(g, c->in[1], type_of(x)),
-      bias = c->in[2] ? cast(g, c->in[2], type_of(x)) : NULL, m, inverse;
+    U x = wide(g, c->in[0]), scale = cast(g, c->in[LayerNormalization_Scale], type_of(x)),
+      bias = c->in[LayerNormalization_B] ? cast(g, c->in[LayerNormalization_B], type_of(x)) : NULL, m, inverse;
     int64_t axis[TG_MAX_RANK];
     uint32_t n;
-    if (!row_axes(g, c, x, axis, &n) || !spreads_ok(g, c, 1, x->shape->dim, uop_rank(x)) ||
-        !spreads_ok(g, c, 2, x->shape->dim, uop_rank(x)))
+    if (!row_axes(g, c, x, axis, &n) || !spreads_ok(g, c, LayerNormalization_Scale, x->shape->dim, uop_rank(x)) ||
+        !spreads_ok(g, c, LayerNormalization_B, x->shape->dim, uop_rank(x)))
         return NULL;
     U y = mul(g, standardise(g, x, axis, n, attr_float(g, c, "epsilon", 1e-5), &m, &inverse), scale);
     DType stash = attr_float_type(g, c, "stash_type", TG_F32);  /* of what is kept for training */
@@ -235,18 +241,20 @@ U op_layer_normalization(Graph *g, const Ctx *c)
  * scale's type. */
 U op_rms_normalization(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), scale = cast(g, c->in[1], type_of(x));
+    U x = wide(g, c->in[0]), scale = cast(g, c->in[RMSNormalization_scale], type_of(x));
     int64_t axis[TG_MAX_RANK];
     uint32_t n;
     for (uint32_t k = 0; k < 2; k++)                                    /* the second operator is in no schema */
         if (!dtype_is_float(c->in[k]->dtype))
             return fail_node(g, c, TG_BAD_MODEL, c->node->in[k], "is of type %s; wanted floats",
                              dtype_name(c->in[k]->dtype));
-    if (!row_axes(g, c, x, axis, &n) || !spreads_ok(g, c, 1, x->shape->dim, uop_rank(x))) return NULL;
+    if (!row_axes(g, c, x, axis, &n) || !spreads_ok(g, c, RMSNormalization_scale, x->shape->dim, uop_rank(x)))
+        return NULL;
     attr_float_type(g, c, "stash_type", TG_F32);
     U inverse = recip(g, sqrt_(g, add(g, mean(g, mul(g, x, x), axis, n, true), K(attr_float(g, c, "epsilon", 1e-5)))));
     if (!ok(g)) return NULL;
-    return outputs(g, c, (U[]){ narrow(g, mul(g, mul(g, x, inverse), scale), c->in[1]), inverse }, 2);
+    return outputs(g, c, (U[]){ narrow(g, mul(g, mul(g, x, inverse), scale), c->in[RMSNormalization_scale]), inverse },
+                   2);
 }
 
 U op_lp_normalization(Graph *g, const Ctx *c)

@@ -4,6 +4,7 @@
  * the compiler's business. Those of com.microsoft go through f32, as onnxruntime's do.
  */
 #include "frontend/import/import.h"
+#include "frontend/input_names.h"
 #include "frontend/values/narrow.h"
 #include "frontend/ops/quant.h"
 
@@ -119,7 +120,7 @@ static U quantize_narrow(Graph *g, const Ctx *c, U x, U scale, U zero, int32_t t
 
 U op_quantize_linear(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], zero = c->nin > 2 ? c->in[2] : NULL;
+    U x = c->in[0], zero = c->nin > 2 ? c->in[QuantizeLinear_y_zero_point] : NULL;
     int64_t wanted = attr_int(g, c, "output_dtype", 0);
     int32_t narrow = zero                                          ? narrow_type(zero)
         : wanted > 0 && wanted < 100 && narrow_is((int32_t)wanted) ? (int32_t)wanted
@@ -128,7 +129,7 @@ U op_quantize_linear(Graph *g, const Ctx *c)
         return fail_node(g, c, TG_BAD_MODEL, "output_dtype", "is %lld, which the zero point is not", (long long)wanted);
     if (narrow_type(x)) return fail_node(g, c, TG_UNSUPPORTED, NULL, "inputs of such types are not covered");
     if (zero) zero = narrow_decode(g, zero);
-    U given = narrow_decode(g, c->in[1]);                       /* of e8m0, which is no type to divide in, as f32 */
+    U given = narrow_decode(g, c->in[QuantizeLinear_y_scale]); /* of e8m0, which is no type to divide in, as f32 */
     DType t = narrow ? DT_I8 : output_type(g, c, zero ? (DType)zero->dtype : DT_U8), precision = (DType)given->dtype;
     if (attr_int(g, c, "precision", 0)) precision = attr_dtype(g, c, "precision", 0);
     if (!narrow_int(t) || narrow == TG_F8E8M0)
@@ -142,14 +143,16 @@ U op_quantize_linear(Graph *g, const Ctx *c)
 
 U op_dequantize_linear(Graph *g, const Ctx *c)
 {
-    U x = narrow_decode(g, c->in[0]), zero = c->nin > 2 && c->in[2] ? narrow_decode(g, c->in[2]) : NULL;
-    DType t = output_type(g, c, (DType)c->in[1]->dtype);        /* a scale of e8m0 says none */
+    U x = narrow_decode(g, c->in[0]),
+      zero = c->nin > 2 && c->in[DequantizeLinear_x_zero_point] ? narrow_decode(g, c->in[DequantizeLinear_x_zero_point])
+                                                                : NULL;
+    DType t = output_type(g, c, (DType)c->in[DequantizeLinear_x_scale]->dtype);        /* a scale of e8m0 says none */
     if (!dtype_is_float(t)) return fail_node(g, c, TG_BAD_MODEL, "output_dtype", "is no float type");
     bool plain = narrow_type(c->in[0]) && dtype_is_float((DType)x->dtype);
     if (!plain && !narrow_int((DType)x->dtype) && x->dtype != DT_I32)
         return fail_node(g, c, TG_UNSUPPORTED, "x", "quantised values of type %s are not covered",
                          dtype_name(x->dtype));
-    U scale = f32(g, spread(g, c, narrow_decode(g, c->in[1]), &x));
+    U scale = f32(g, spread(g, c, narrow_decode(g, c->in[DequantizeLinear_x_scale]), &x));
     if (zero) zero = spread(g, c, zero, &x);
     U y = !plain ? f32(g, centred(g, x, zero)) : zero ? sub(g, x, f32(g, zero)) : x;
     return cast(g, mul(g, y, scale), t);
@@ -206,9 +209,12 @@ static U of_columns(Graph *g, U v) { return v && uop_rank(v) && uop_numel(v) == 
 
 U op_mat_mul_integer(Graph *g, const Ctx *c)
 {
-    if (!of_axis(g, c, 2, c->in[0], 2) || !of_axis(g, c, 3, c->in[1], 1)) return NULL;
-    U a_zero = c->nin > 2 ? of_rows(g, c->in[2]) : NULL, b_zero = c->nin > 3 ? of_columns(g, c->in[3]) : NULL;
-    return matmul(g, centred(g, c->in[0], a_zero), centred(g, c->in[1], b_zero));
+    if (!of_axis(g, c, MatMulInteger_a_zero_point, c->in[0], 2) ||
+        !of_axis(g, c, MatMulInteger_b_zero_point, c->in[MatMulInteger_B], 1))
+        return NULL;
+    U a_zero = c->nin > 2 ? of_rows(g, c->in[MatMulInteger_a_zero_point]) : NULL,
+      b_zero = c->nin > 3 ? of_columns(g, c->in[MatMulInteger_b_zero_point]) : NULL;
+    return matmul(g, centred(g, c->in[0], a_zero), centred(g, c->in[MatMulInteger_B], b_zero));
 }
 
 static U number(Graph *g, U x) { return f32(g, narrow_decode(g, x)); }
@@ -222,21 +228,31 @@ U op_q_linear_mat_mul(Graph *g, const Ctx *c)
         bool single = uop_static(in[k]) && uop_static(zero) && uop_numel(in[k]) == 1 && uop_numel(zero) == 1;
         if (!single && !shape_ok(g, c, k + 1, in[k]->shape->dim, uop_rank(in[k]))) return NULL;
     }
-    if (!of_axis(g, c, 1, in[0], 2) || !of_axis(g, c, 4, in[3], 1)) return NULL;
-    U scale = div_(g, mul(g, f32(g, of_rows(g, in[1])), f32(g, of_columns(g, in[4]))), f32(g, of_rows(g, in[6])));
-    int32_t type = narrow_type(in[7]);
+    if (!of_axis(g, c, QLinearMatMul_a_scale, in[0], 2) ||
+        !of_axis(g, c, QLinearMatMul_b_scale, in[QLinearMatMul_b], 1))
+        return NULL;
+    U scale =
+        div_(g, mul(g, f32(g, of_rows(g, in[QLinearMatMul_a_scale])), f32(g, of_columns(g, in[QLinearMatMul_b_scale]))),
+             f32(g, of_rows(g, in[QLinearMatMul_y_scale])));
+    int32_t type = narrow_type(in[QLinearMatMul_y_zero_point]);
     /* of float8: products and sums of numbers */
-    bool numbers = narrow_type(in[0]) || narrow_type(in[3]) || type;
-    if (!numbers && !narrow_int((DType)in[7]->dtype))
-        return fail_node(g, c, TG_UNSUPPORTED, "y_zero_point", "type %s is not covered", dtype_name(in[7]->dtype));
-    U a = numbers ? sub(g, number(g, in[0]), of_rows(g, number(g, in[2]))) : centred(g, in[0], of_rows(g, in[2]));
-    U b = numbers ? sub(g, number(g, in[3]), of_columns(g, number(g, in[5]))) : centred(g, in[3], of_columns(g, in[5])),
+    bool numbers = narrow_type(in[0]) || narrow_type(in[QLinearMatMul_b]) || type;
+    if (!numbers && !narrow_int((DType)in[QLinearMatMul_y_zero_point]->dtype))
+        return fail_node(g, c, TG_UNSUPPORTED, "y_zero_point", "type %s is not covered",
+                         dtype_name(in[QLinearMatMul_y_zero_point]->dtype));
+    U a = numbers ? sub(g, number(g, in[0]), of_rows(g, number(g, in[QLinearMatMul_a_zero_point])))
+                  : centred(g, in[0], of_rows(g, in[QLinearMatMul_a_zero_point]));
+    U b = numbers ? sub(g, number(g, in[QLinearMatMul_b]), of_columns(g, number(g, in[QLinearMatMul_b_zero_point])))
+                  : centred(g, in[QLinearMatMul_b], of_columns(g, in[QLinearMatMul_b_zero_point])),
       y = matmul(g, a, b);
-    if (!of_axis(g, c, 6, y, 2)) return NULL;
-    if (!numbers) return requantize(g, y, scale, of_rows(g, in[7]), (DType)in[7]->dtype);
-    U zero = of_rows(g, number(g, in[7]));
-    return type ? narrow_encode(g, add(g, mul(g, y, scale), zero), type, true, "up")
-                : saturate(g, add(g, round_even(g, mul(g, y, scale)), zero), (DType)in[7]->dtype);
+    if (!of_axis(g, c, QLinearMatMul_y_scale, y, 2)) return NULL;
+    if (!numbers)
+        return requantize(g, y, scale, of_rows(g, in[QLinearMatMul_y_zero_point]),
+                          (DType)in[QLinearMatMul_y_zero_point]->dtype);
+    U zero = of_rows(g, number(g, in[QLinearMatMul_y_zero_point]));
+    return type
+        ? narrow_encode(g, add(g, mul(g, y, scale), zero), type, true, "up")
+        : saturate(g, add(g, round_even(g, mul(g, y, scale)), zero), (DType)in[QLinearMatMul_y_zero_point]->dtype);
 }
 
 /* Is input i, a parameter of filters w, one, or one for each (axis 0 of w)? */
@@ -257,24 +273,30 @@ static U of_channels(Graph *g, U v, U x) { return uop_numel(v) == 1 ? as_scalar(
 
 U op_conv_integer(Graph *g, const Ctx *c)
 {
-    if (!filters_ok(g, c, 3, c->in[1])) return NULL;
-    U x_zero = c->nin > 2 && c->in[2] ? as_scalar(g, c->in[2]) : NULL,
-      w_zero = c->nin > 3 ? of_filters(g, c->in[3], c->in[1]) : NULL;
-    return conv_node(g, c, centred(g, c->in[0], x_zero), centred(g, c->in[1], w_zero));
+    if (!filters_ok(g, c, 3, c->in[ConvInteger_w])) return NULL;
+    U x_zero = c->nin > 2 && c->in[ConvInteger_x_zero_point] ? as_scalar(g, c->in[ConvInteger_x_zero_point]) : NULL,
+      w_zero = c->nin > 3 ? of_filters(g, c->in[ConvInteger_w_zero_point], c->in[ConvInteger_w]) : NULL;
+    return conv_node(g, c, centred(g, c->in[0], x_zero), centred(g, c->in[ConvInteger_w], w_zero));
 }
 
 U op_q_linear_conv(Graph *g, const Ctx *c)
 {
     const U *in = c->in;
-    if (!filters_ok(g, c, 4, in[3]) || !filters_ok(g, c, 5, in[3]) || !shape_ok(g, c, 8, in[3]->shape->dim, 1))
+    if (!filters_ok(g, c, QLinearConv_w_scale, in[QLinearConv_w]) ||
+        !filters_ok(g, c, QLinearConv_w_zero_point, in[QLinearConv_w]) ||
+        !shape_ok(g, c, QLinearConv_B, in[QLinearConv_w]->shape->dim, 1))
         return NULL;
-    U x = centred(g, in[0], as_scalar(g, in[2])), w = centred(g, in[3], of_filters(g, in[5], in[3]));
+    U x = centred(g, in[0], as_scalar(g, in[QLinearConv_x_zero_point])),
+      w = centred(g, in[QLinearConv_w], of_filters(g, in[QLinearConv_w_zero_point], in[QLinearConv_w]));
     U y = conv_node(g, c, x, w),
-      scale = div_(g, mul(g, as_scalar(g, in[1]), of_channels(g, in[4], in[0])), as_scalar(g, in[6]));
-    if (!narrow_int((DType)in[7]->dtype))
-        return fail_node(g, c, TG_UNSUPPORTED, "y_zero_point", "type %s is not covered", dtype_name(in[7]->dtype));
-    if (c->nin > 8 && in[8]) y = add(g, y, of_channels(g, in[8], in[0]));
-    return requantize(g, y, scale, as_scalar(g, in[7]), (DType)in[7]->dtype);
+      scale = div_(g, mul(g, as_scalar(g, in[QLinearConv_x_scale]), of_channels(g, in[QLinearConv_w_scale], in[0])),
+                   as_scalar(g, in[QLinearConv_y_scale]));
+    if (!narrow_int((DType)in[QLinearConv_y_zero_point]->dtype))
+        return fail_node(g, c, TG_UNSUPPORTED, "y_zero_point", "type %s is not covered",
+                         dtype_name(in[QLinearConv_y_zero_point]->dtype));
+    if (c->nin > 8 && in[QLinearConv_B]) y = add(g, y, of_channels(g, in[QLinearConv_B], in[0]));
+    return requantize(g, y, scale, as_scalar(g, in[QLinearConv_y_zero_point]),
+                      (DType)in[QLinearConv_y_zero_point]->dtype);
 }
 
 /* ---- com.microsoft ---- */
@@ -300,11 +322,11 @@ static U quantized_by(Graph *g, const Ctx *c, U y, uint32_t i, U like)
 
 U op_q_linear_add(Graph *g, const Ctx *c)
 {
-    return quantized_by(g, c, add(g, real(g, c, 0), real(g, c, 3)), 6, c->in[0]);
+    return quantized_by(g, c, add(g, real(g, c, 0), real(g, c, MsQLinearAdd_B)), 6, c->in[0]);
 }
 U op_q_linear_mul(Graph *g, const Ctx *c)
 {
-    return quantized_by(g, c, mul(g, real(g, c, 0), real(g, c, 3)), 6, c->in[0]);
+    return quantized_by(g, c, mul(g, real(g, c, 0), real(g, c, MsQLinearMul_B)), 6, c->in[0]);
 }
 U op_q_linear_sigmoid(Graph *g, const Ctx *c) { return quantized_by(g, c, sigmoid(g, real(g, c, 0)), 3, c->in[0]); }
 
@@ -338,15 +360,21 @@ U op_q_linear_reduce_mean(Graph *g, const Ctx *c) { return quantised_node(g, c, 
 
 U op_q_linear_where(Graph *g, const Ctx *c)
 {
-    return quantized_by(g, c, where(g, c->in[0], real(g, c, 1), real(g, c, 4)), 7, c->in[1]);
+    return quantized_by(g, c, where(g, c->in[0], real(g, c, MsQLinearWhere_X), real(g, c, MsQLinearWhere_Y)), 7,
+                        c->in[MsQLinearWhere_X]);
 }
 
 static U global_average_pool(Graph *g, const Ctx *c)
 {
     const U *in = c->in;
-    U x = centred(g, in[0], in[2] ? as_scalar(g, in[2]) : NULL), count = uop_index(g, 1);
+    U x = centred(g, in[0],
+                  in[MsQLinearGlobalAveragePool_x_zero_point]
+                      ? as_scalar(g, in[MsQLinearGlobalAveragePool_x_zero_point])
+                      : NULL),
+      count = uop_index(g, 1);
     uint32_t n = uop_rank(x);
-    DType t = (DType)(in[4] ? in[4] : in[0])->dtype;
+    DType t = (DType)(in[MsQLinearGlobalAveragePool_y_zero_point] ? in[MsQLinearGlobalAveragePool_y_zero_point] : in[0])
+                  ->dtype;
     if (n < 3) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 3 or more", n);
     for (uint32_t k = 2; k < n; k++)
         if (uop_is_int_const(uop_dim(x, k), 0))
@@ -358,8 +386,12 @@ static U global_average_pool(Graph *g, const Ctx *c)
         count = dim_mul(g, count, uop_dim(x, k));
         x = sum(g, x, k, true);
     }
-    U scale = div_(g, f32(g, as_scalar(g, in[1])), mul(g, f32(g, as_scalar(g, in[3])), cast(g, count, DT_F32)));
-    return requantize(g, x, scale, in[4] ? as_scalar(g, in[4]) : NULL, t);
+    U scale = div_(g, f32(g, as_scalar(g, in[MsQLinearGlobalAveragePool_x_scale])),
+                   mul(g, f32(g, as_scalar(g, in[MsQLinearGlobalAveragePool_y_scale])), cast(g, count, DT_F32)));
+    return requantize(
+        g, x, scale,
+        in[MsQLinearGlobalAveragePool_y_zero_point] ? as_scalar(g, in[MsQLinearGlobalAveragePool_y_zero_point]) : NULL,
+        t);
 }
 
 U op_q_linear_global_average_pool(Graph *g, const Ctx *c) { return either_layout(g, c, global_average_pool); }
@@ -378,12 +410,13 @@ U op_q_linear_concat(Graph *g, const Ctx *c)
         part[k] = real(g, c, 2 + 3 * k);
     }
     if (is_error(part[0]) || !axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(part[0]), &axis)) return NULL;
-    return quantized_by(g, c, cat(g, part, n, axis), 0, c->in[2]);
+    return quantized_by(g, c, cat(g, part, n, axis), 0, c->in[MsQLinearConcat_inputs]);
 }
 
 U op_mul_integer(Graph *g, const Ctx *c)
 {
-    return mul(g, centred(g, c->in[0], c->in[1]), centred(g, c->in[2], c->in[3]));
+    return mul(g, centred(g, c->in[0], c->in[MsMulInteger_A_zero_point]),
+               centred(g, c->in[MsMulInteger_B], c->in[MsMulInteger_B_zero_point]));
 }
 
 U op_reduce_sum_integer(Graph *g, const Ctx *c)
@@ -394,8 +427,8 @@ U op_reduce_sum_integer(Graph *g, const Ctx *c)
 
 U op_mat_mul_integer16(Graph *g, const Ctx *c)
 {
-    DType t = c->in[0]->dtype == DT_U16 && c->in[1]->dtype == DT_U16 ? DT_U32 : DT_I32;
-    return matmul(g, cast(g, c->in[0], t), cast(g, c->in[1], t));
+    DType t = c->in[0]->dtype == DT_U16 && c->in[MsMatMulInteger16_B]->dtype == DT_U16 ? DT_U32 : DT_I32;
+    return matmul(g, cast(g, c->in[0], t), cast(g, c->in[MsMatMulInteger16_B], t));
 }
 
 /* An operand of a product: centred, transposed where the attribute says so. */
@@ -409,26 +442,31 @@ static U operand(Graph *g, const Ctx *c, U x, U zero, const char *transposed)
 U op_q_gemm(Graph *g, const Ctx *c)
 {
     const U *in = c->in;
-    if (uop_rank(in[0]) != 2 || uop_rank(in[3]) != 2)
+    if (uop_rank(in[0]) != 2 || uop_rank(in[MsQGemm_B]) != 2)
         return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u and %u; wanted 2", uop_rank(in[0]),
-                         uop_rank(in[3]));
-    if (!in[7] != !in[8])
+                         uop_rank(in[MsQGemm_B]));
+    if (!in[MsQGemm_y_scale] != !in[MsQGemm_y_zero_point])
         return fail_node(g, c, TG_UNSUPPORTED, "y_scale", "and y_zero_point are covered together only");
     bool turned = attr_bool(g, c, "transB", false);
-    if (!of_axis(g, c, 4, in[3], 1 + turned) || !of_axis(g, c, 5, in[3], 1 + turned)) return NULL;
-    U b_zero = in[5] && uop_numel(in[5]) > 1 && turned ? unsqueeze(g, in[5], 1) : of_columns(g, in[5]);
-    U y = matmul(g, operand(g, c, in[0], as_scalar(g, in[2]), "transA"), operand(g, c, in[3], b_zero, "transB"));
-    if (!ok(g) || !spreads_ok(g, c, 6, y->shape->dim, 2)) return NULL;
-    if (in[6]) y = add(g, y, in[6]);
+    if (!of_axis(g, c, MsQGemm_b_scale, in[MsQGemm_B], 1 + turned) ||
+        !of_axis(g, c, MsQGemm_b_zero_point, in[MsQGemm_B], 1 + turned))
+        return NULL;
+    U b_zero = in[MsQGemm_b_zero_point] && uop_numel(in[MsQGemm_b_zero_point]) > 1 && turned
+        ? unsqueeze(g, in[MsQGemm_b_zero_point], 1)
+        : of_columns(g, in[MsQGemm_b_zero_point]);
+    U y = matmul(g, operand(g, c, in[0], as_scalar(g, in[MsQGemm_a_zero_point]), "transA"),
+                 operand(g, c, in[MsQGemm_B], b_zero, "transB"));
+    if (!ok(g) || !spreads_ok(g, c, MsQGemm_C, y->shape->dim, 2)) return NULL;
+    if (in[MsQGemm_C]) y = add(g, y, in[MsQGemm_C]);
     y = mul(g, f32(g, y),
             mul(g, scalar(g, DT_F32, attr_float(g, c, "alpha", 1)),
-                mul(g, f32(g, as_scalar(g, in[1])), f32(g, of_columns(g, in[4])))));
-    return in[7] ? quantized_by(g, c, y, 7, in[0]) : y;
+                mul(g, f32(g, as_scalar(g, in[MsQGemm_a_scale])), f32(g, of_columns(g, in[MsQGemm_b_scale])))));
+    return in[MsQGemm_y_scale] ? quantized_by(g, c, y, 7, in[0]) : y;
 }
 
 U scaled_product(Graph *g, const Ctx *c, U a, U a_scale, U a_zero, uint32_t scale, uint32_t zero, uint32_t bias)
 {
-    U b = c->in[1];
+    U b = c->in[MsDynamicQuantizeMatMul_B];
     if (!of_axis(g, c, scale, b, 1) || !of_axis(g, c, zero, b, 1)) return NULL;
     U y = f32(g, matmul(g, centred(g, a, a_zero), centred(g, b, of_columns(g, c->in[zero]))));
     if (!spreads_ok(g, c, bias, y->shape->dim, uop_rank(y))) return NULL;
@@ -439,7 +477,10 @@ U scaled_product(Graph *g, const Ctx *c, U a, U a_scale, U a_zero, uint32_t scal
 U op_mat_mul_integer_to_float(Graph *g, const Ctx *c)
 {
     const U *in = c->in;
-    return scaled_product(g, c, in[0], in[2], in[4] ? as_scalar(g, in[4]) : NULL, 3, 5, 6);
+    return scaled_product(
+        g, c, in[0], in[MsMatMulIntegerToFloat_a_scale],
+        in[MsMatMulIntegerToFloat_a_zero_point] ? as_scalar(g, in[MsMatMulIntegerToFloat_a_zero_point]) : NULL, 3, 5,
+        6);
 }
 
 /** DynamicQuantizeMatMul: a quantised by its own range, as DynamicQuantizeLinear does. */

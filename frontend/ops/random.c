@@ -5,6 +5,7 @@
  * one: a function here and a row in ops.def.
  */
 #include "frontend/import/import.h"
+#include "frontend/input_names.h"
 #include "frontend/values/narrow.h"
 
 #include <math.h>
@@ -184,10 +185,11 @@ static U numpy_uniform(Graph *g, const Ctx *c, U x, int64_t seed)
 U op_dropout(Graph *g, const Ctx *c)
 {
     U x = narrow_decode(g, c->in[0]),
-      on = c->opset >= 12 && c->in[2] ? reshape_i(g, c->in[2], NULL, 0)
+      on = c->opset >= 12 && c->in[Dropout_training_mode] ? reshape_i(g, c->in[Dropout_training_mode], NULL, 0)
                                       : uop_bool(g, c->opset < 7 && !attr_bool(g, c, "is_test", false));
-    U ratio = c->opset >= 12 && c->in[1] ? cast(g, reshape_i(g, narrow_decode(g, c->in[1]), NULL, 0), DT_F64)
-                                         : scalar(g, DT_F64, attr_float(g, c, "ratio", 0.5)),
+    U ratio = c->opset >= 12 && c->in[Dropout_ratio]
+        ? cast(g, reshape_i(g, narrow_decode(g, c->in[Dropout_ratio]), NULL, 0), DT_F64)
+        : scalar(g, DT_F64, attr_float(g, c, "ratio", 0.5)),
       known = known_scalar(g, on);
     const Attr *seed = attr_find(c, "seed");
     int32_t type = narrow_type(c->in[0]);

@@ -2,6 +2,7 @@
  * sums round once. Out: as numpy. To add one: a function here and a row in ops.def.
  */
 #include "frontend/control/loop.h"
+#include "frontend/input_names.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static bool reduce_axes(Graph *g, const Ctx *c, Axes *a)
 {
     bool given;
     a->keep = attr_bool(g, c, "keepdims", true);
-    if (!node_axes(g, c, 1, uop_rank(c->in[0]), &a->axis, &a->n, &given)) return false;
+    if (!node_axes(g, c, ReduceMean_axes, uop_rank(c->in[0]), &a->axis, &a->n, &given)) return false;
     if (given && a->n) return true;
     if (attr_bool(g, c, "noop_with_empty_axes", false)) return a->n = 0, true;
     int64_t *all = NEW_N(graph_arena(g), int64_t, uop_rank(c->in[0]) + 1);
@@ -111,7 +112,7 @@ static bool running_axis(Graph *g, const Ctx *c, int64_t *axis)
 {
     const int64_t *v;
     uint32_t n;
-    if (!input_ints(g, c, 1, &v, &n)) return false;
+    if (!input_ints(g, c, CumSum_axis, &v, &n)) return false;
     if (n != 1) return fail_node(g, c, TG_BAD_MODEL, "axis", "has %u values; wanted 1", n), false;
     return axis_ok(g, c, "axis", v[0], uop_rank(c->in[0]), axis);
 }
@@ -212,10 +213,10 @@ U op_inverse(Graph *g, const Ctx *c)
 
 U op_mat_mul(Graph *g, const Ctx *c)
 {
-    if (c->in[0]->dtype != c->in[1]->dtype)
+    if (c->in[0]->dtype != c->in[MatMul_B]->dtype)
         return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of types %s and %s; wanted one type",
-                         dtype_name(type_of(c->in[0])), dtype_name(type_of(c->in[1])));
-    return narrow(g, matmul(g, wide(g, c->in[0]), wide(g, c->in[1])), c->in[0]);
+                         dtype_name(type_of(c->in[0])), dtype_name(type_of(c->in[MatMul_B])));
+    return narrow(g, matmul(g, wide(g, c->in[0]), wide(g, c->in[MatMul_B])), c->in[0]);
 }
 
 /** Gemm (ONNX 13): Y = alpha * A' B' + beta * C.
@@ -224,7 +225,7 @@ U op_mat_mul(Graph *g, const Ctx *c)
  */
 U op_gemm(Graph *g, const Ctx *c)
 {
-    U a = wide(g, c->in[0]), b = wide(g, c->in[1]), bias = wide(g, c->in[2]), x = a;
+    U a = wide(g, c->in[0]), b = wide(g, c->in[Gemm_B]), bias = wide(g, c->in[Gemm_C]), x = a;
     double alpha = attr_float(g, c, "alpha", 1), beta = attr_float(g, c, "beta", 1);
     if (uop_rank(a) != 2 || uop_rank(b) != 2)
         return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u and %u; wanted 2", uop_rank(a), uop_rank(b));

@@ -10,6 +10,7 @@
 
 #include "frontend/import/import.h"
 #include "frontend/host/host.h"
+#include "frontend/input_names.h"
 #include "graph/custom.h"
 #include "graph/scalar.h"
 
@@ -481,8 +482,8 @@ U op_resize(Graph *g, const Ctx *c)
     if (!resize_attrs(g, c, &r) || !node_axes(g, c, -1, uop_rank(x), &axes, &n, &given) ||
         !input_floats(g, c, at, scale, &nscale))
         return NULL;
-    if (nscale && c->in[3] && fixed_numel(g, c->in[3]))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[3], "cannot be given together with scales");
+    if (nscale && c->in[Resize_sizes] && fixed_numel(g, c->in[Resize_sizes]))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[Resize_sizes], "cannot be given together with scales");
     if (nscale ? !lines_from_scales(g, c, scale, nscale, axes, n, x, line)
                : !lines_from_sizes(g, c, r.policy, 3, axes, n, x, line))
         return NULL;
@@ -604,7 +605,7 @@ U op_roi_align(Graph *g, const Ctx *c)
 {
     static const char *const places[] = { "half_pixel", "output_half_pixel", NULL },
                              *const modes[] = { "avg", "max", NULL };
-    U x = c->in[0], rois = wide(g, c->in[1]);
+    U x = c->in[0], rois = wide(g, c->in[RoiAlign_rois]);
     int place, mode;
     if (!attr_choice(g, c, "coordinate_transformation_mode", c->opset < 16 ? "output_half_pixel" : "half_pixel", places,
                      &place) ||
@@ -618,12 +619,12 @@ U op_roi_align(Graph *g, const Ctx *c)
               attr_float(g, c, "spatial_scale", 1) };
     if (uop_rank(x) != 4 || uop_rank(rois) != 2 || !uop_is_int_const(uop_dim(rois, 1), 4))
         return fail_node(g, c, TG_BAD_MODEL, NULL, "wanted x of rank 4 and regions [R,4]");
-    if (!shape_ok(g, c, 2, (U[]){ uop_dim(rois, 0) }, 1)) return NULL;
+    if (!shape_ok(g, c, RoiAlign_batch_indices, (U[]){ uop_dim(rois, 0) }, 1)) return NULL;
     if (!(r.scale > 0 && isfinite(r.scale)))
         return fail_node(g, c, TG_BAD_MODEL, "spatial_scale", "is %g; wanted a positive number", r.scale);
     if (r.h < 1 || r.w < 1 || r.samples < 0 || r.h > 4096 || r.w > 4096 || r.samples > 4096)
         return fail_node(g, c, TG_BAD_MODEL, NULL, "output sizes or sampling_ratio are out of range");
-    U picture = input_place(g, c, 2, uop_dim(x, 0)), wide_x = wide(g, x);
+    U picture = input_place(g, c, RoiAlign_batch_indices, uop_dim(x, 0)), wide_x = wide(g, x);
     rois = cast(g, rois, (DType)wide_x->dtype);
     return narrow(g,
                   r.samples && uop_static(x) ? roi_align_fixed(g, wide_x, rois, picture, &r)
@@ -656,7 +657,7 @@ static U cell_masks(Graph *g, U first, U last, int64_t cells, U size)
  */
 U op_max_roi_pool(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), rois = wide(g, c->in[1]), at[5], none = K(-INFINITY);
+    U x = wide(g, c->in[0]), rois = wide(g, c->in[MaxRoiPool_rois]), at[5], none = K(-INFINITY);
     double scale = attr_float(g, c, "spatial_scale", 1);
     const int64_t *shape;
     uint32_t n;

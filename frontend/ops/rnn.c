@@ -9,6 +9,7 @@
 
 #include "frontend/ops/activation.h"
 #include "frontend/control/loop.h"
+#include "frontend/input_names.h"
 #include "frontend/ops/quant.h"
 
 /* ---- a cell ---- */
@@ -185,12 +186,13 @@ static bool check_shapes(Graph *g, const Ctx *c, Rnn *r, U x, uint32_t initial, 
         return fail_node(g, c, TG_BAD_MODEL, "W", "its shape does not fit"), false;
     if (attr_int(g, c, "hidden_size", h) != h)
         return fail_node(g, c, TG_BAD_MODEL, "hidden_size", "differs from R's %lld", (long long)h), false;
-    if (c->in[3] &&
-        (uop_rank(c->in[3]) != 2 || !same_size(g, uop_dim(c->in[3], 0), uop_index(g, d)) ||
-         !same_size(g, uop_dim(c->in[3], 1), uop_index(g, 2 * n))))
+    if (c->in[RNN_B] &&
+        (uop_rank(c->in[RNN_B]) != 2 || !same_size(g, uop_dim(c->in[RNN_B], 0), uop_index(g, d)) ||
+         !same_size(g, uop_dim(c->in[RNN_B], 1), uop_index(g, 2 * n))))
         return fail_node(g, c, TG_BAD_MODEL, "B", "its shape does not fit"), false;
     if (peephole && !shape_ok(g, c, peephole, (U[]){ uop_index(g, d), uop_index(g, 3 * h) }, 2)) return false;
-    if (c->in[4] && (uop_rank(c->in[4]) != 1 || uop_dim(c->in[4], 0) != uop_dim(x, 1)))
+    if (c->in[RNN_sequence_lens] &&
+        (uop_rank(c->in[RNN_sequence_lens]) != 1 || uop_dim(c->in[RNN_sequence_lens], 0) != uop_dim(x, 1)))
         return fail_node(g, c, TG_BAD_MODEL, "sequence_lens", "wanted one length an element"), false;
     for (uint32_t k = initial; k < initial + r->states; k++)
         if (c->in[k] && (uop_rank(c->in[k]) != 3 || uop_numel(c->in[k]) != d * uop_size(x, 1) * h))
@@ -205,12 +207,12 @@ static U lengths(Graph *g, const Ctx *c, U steps)
 {
     int64_t v[256];
     uint32_t n;
-    if (!c->in[4]) return NULL;
-    bool full = ints_of(g, c->in[4], v, 256, &n);
+    if (!c->in[RNN_sequence_lens]) return NULL;
+    bool full = ints_of(g, c->in[RNN_sequence_lens], v, 256, &n);
     for (uint32_t k = 0; full && k < n; k++) full = uop_is_int_const(steps, v[k]);
-    return full
-        ? NULL
-        : reshape(g, input_count(g, c, 4, steps), (U[]){ uop_index(g, 1), uop_dim(c->in[4], 0), uop_index(g, 1) }, 3);
+    return full ? NULL
+                : reshape(g, input_count(g, c, RNN_sequence_lens, steps),
+                          (U[]){ uop_index(g, 1), uop_dim(c->in[RNN_sequence_lens], 0), uop_index(g, 1) }, 3);
 }
 
 /* x [T,B,F] with the steps of each element, as many as it has, in reverse. */
@@ -230,7 +232,7 @@ static bool backward(const Rnn *r, uint32_t dir) { return r->reverse || dir == 1
 /* x [T,B,I] times each direction's weights, with the biases that are added unchanged: [T,D,B,G*H]. */
 static void project(Graph *g, const Ctx *c, Rnn *r, U x)
 {
-    U part[2], bias = c->in[3] ? wide(g, c->in[3]) : NULL;
+    U part[2], bias = c->in[RNN_B] ? wide(g, c->in[RNN_B]) : NULL;
     int64_t n = r->gates * r->hidden, plain = r->cell == gru_step && r->linear_before_reset ? n - r->hidden : n;
     for (uint32_t d = 0; d < r->dirs; d++) {
         U w = transpose(g, squeeze(g, slice_i(g, r->w, 0, d, d + 1), 0));
@@ -285,7 +287,7 @@ static U recurrence(Graph *g, const Ctx *c, Rnn *r, const ActKind *otherwise, ui
 {
     bool swapped = attr_bool(g, c, "layout", false);
     U x = wide(g, c->in[0]), first[2], out[3] = { NULL, NULL, NULL };
-    if (!r->w) r->w = wide(g, c->in[1]), r->rec = wide(g, c->in[2]);
+    if (!r->w) r->w = wide(g, c->in[RNN_W]), r->rec = wide(g, c->in[RNN_R]);
     if (swapped && uop_rank(x) == 3) x = batch_first(g, x);
     if (!attributes(g, c, r, otherwise) || !check_shapes(g, c, r, x, initial, peephole)) return NULL;
     r->length = lengths(g, c, r->steps);
@@ -344,7 +346,7 @@ static U whole_weights(Graph *g, const Ctx *c, uint32_t i, uint32_t s, U *scale)
 U op_dynamic_quantize_lstm(Graph *g, const Ctx *c)
 {
     Rnn r = { .gates = 4, .acts = 3, .states = 2, .cell = lstm_step };
-    r.w = whole_weights(g, c, 1, 8, &r.scale[0]);
-    r.rec = r.w ? whole_weights(g, c, 2, 10, &r.scale[1]) : NULL;
+    r.w = whole_weights(g, c, MsDynamicQuantizeLSTM_W, 8, &r.scale[0]);
+    r.rec = r.w ? whole_weights(g, c, MsDynamicQuantizeLSTM_R, 10, &r.scale[1]) : NULL;
     return r.rec && ok(g) ? recurrence(g, c, &r, (ActKind[]){ ACT_SIGMOID, ACT_TANH, ACT_TANH }, 5, 7) : NULL;
 }

@@ -7,6 +7,7 @@
 
 #include "frontend/import/import.h"
 #include "frontend/control/loop.h"
+#include "frontend/input_names.h"
 #include "frontend/values/ports.h"
 #include "graph/custom.h"
 #include "graph/guard.h"
@@ -74,8 +75,10 @@ static U row_inserted(Graph *g, U rows, U x, U at)
 
 static U rows_insert(Graph *g, const Ctx *c, U s)
 {
-    U x = c->in[1], at = c->in[2] ? cast(g, reshape_i(g, c->in[2], NULL, 0), DT_I64) : NULL, n = rows_length(s),
-      part[2];
+    U x = c->in[SequenceInsert_tensor],
+      at = c->in[SequenceInsert_position] ? cast(g, reshape_i(g, c->in[SequenceInsert_position], NULL, 0), DT_I64)
+                                          : NULL,
+      n = rows_length(s), part[2];
     int32_t kind = special_kind(x);
     bool alike = kind == special_kind(s->src[0]);
     for (uint32_t i = 0; alike && i < special_parts(kind); i++) {
@@ -83,9 +86,9 @@ static U rows_insert(Graph *g, const Ctx *c, U s)
         alike = y->dtype != DT_VOID && y->dtype == row->dtype && y->shape == row->shape;
     }
     if (!alike)
-        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[1],
+        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[SequenceInsert_tensor],
                          "a tensor of another form in a sequence whose length is a variable");
-    graph_at(g, node_label(c->node), c->node->op, at ? c->node->in[2] : NULL);
+    graph_at(g, node_label(c->node), c->node->op, at ? c->node->in[SequenceInsert_position] : NULL);
     if (at)
         at = place_in(g, where(g, lt(g, at, uop_int(g, DT_I64, 0)), add(g, at, cast(g, n, DT_I64)), at),
                       dim_add(g, n, uop_index(g, 1)));
@@ -149,16 +152,18 @@ U op_sequence_insert(Graph *g, const Ctx *c)
     U s = sequence_in(g, c);
     int64_t at;
     if (s && is_rows(s)) return rows_insert(g, c, s);
-    if (!s || !position(g, c, 2, (int64_t)s->nsrc + 1, s->nsrc, &at)) return NULL;
+    if (!s || !position(g, c, SequenceInsert_position, (int64_t)s->nsrc + 1, s->nsrc, &at)) return NULL;
     if (s->nsrc >= SEQUENCE_MAX) return fail_node(g, c, TG_LIMIT, NULL, "a sequence of more than %d", SEQUENCE_MAX);
     const int64_t *v;
     uint32_t n;
-    if (c->in[2] && input_ints(g, c, 2, &v, &n) && v[0] < 0) at--;          /* counted from the end of what is there */
+    if (c->in[SequenceInsert_position] && input_ints(g, c, SequenceInsert_position, &v, &n) && v[0] < 0)
+        at--; /* counted from the end of what is there */
     if (at < 0)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "position %lld in a sequence of %u", (long long)v[0],
-                         s->nsrc);
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[SequenceInsert_position], "position %lld in a sequence of %u",
+                         (long long)v[0], s->nsrc);
     const UOp **out = NEW_N(graph_arena(g), const UOp *, s->nsrc + 1);
-    for (uint32_t k = 0; k <= s->nsrc; k++) out[k] = k < at ? s->src[k] : k == at ? c->in[1] : s->src[k - 1];
+    for (uint32_t k = 0; k <= s->nsrc; k++)
+        out[k] = k < at ? s->src[k] : k == at ? c->in[SequenceInsert_tensor] : s->src[k - 1];
     return sequence_new(g, out, s->nsrc + 1);
 }
 
@@ -167,8 +172,8 @@ U op_sequence_erase(Graph *g, const Ctx *c)
     U s = sequence_in(g, c);
     int64_t at;
     uint32_t n = 0;
-    if (s && is_rows(s)) return rows_erase(g, s, c->in[1]);
-    if (!s || !position(g, c, 1, s->nsrc, (int64_t)s->nsrc - 1, &at)) return NULL;
+    if (s && is_rows(s)) return rows_erase(g, s, c->in[SequenceErase_position]);
+    if (!s || !position(g, c, SequenceErase_position, s->nsrc, (int64_t)s->nsrc - 1, &at)) return NULL;
     if (!s->nsrc) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is empty");
     const UOp **out = NEW_N(graph_arena(g), const UOp *, s->nsrc);
     for (uint32_t k = 0; k < s->nsrc; k++)
@@ -211,9 +216,9 @@ U op_sequence_at(Graph *g, const Ctx *c)
     U s = sequence_in(g, c);
     int64_t at;
     if (!s) return NULL;
-    if (is_rows(s)) return rows_at(g, s, c->in[1]);
-    if (!known_scalar(g, c->in[1]) && alike(s)) return element_at(g, s, c->in[1]);
-    return position(g, c, 1, s->nsrc, 0, &at) ? s->src[at] : NULL;
+    if (is_rows(s)) return rows_at(g, s, c->in[SequenceAt_position]);
+    if (!known_scalar(g, c->in[SequenceAt_position]) && alike(s)) return element_at(g, s, c->in[SequenceAt_position]);
+    return position(g, c, SequenceAt_position, s->nsrc, 0, &at) ? s->src[at] : NULL;
 }
 
 U op_sequence_length(Graph *g, const Ctx *c)
@@ -260,12 +265,14 @@ U op_split_to_sequence(Graph *g, const Ctx *c)
     int64_t axis, at = 0;
     const int64_t *v = NULL;
     uint32_t n = 0;
-    bool scalar_size = c->in[1] && uop_rank(c->in[1]) == 0, drop = !c->in[1] && !attr_bool(g, c, "keepdims", true);
+    bool scalar_size = c->in[SplitToSequence_split] && uop_rank(c->in[SplitToSequence_split]) == 0,
+         drop = !c->in[SplitToSequence_split] && !attr_bool(g, c, "keepdims", true);
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis) ||
-        (c->in[1] && !input_ints(g, c, 1, &v, &n)))
+        (c->in[SplitToSequence_split] && !input_ints(g, c, SplitToSequence_split, &v, &n)))
         return NULL;
     U pieces = uop_dim(x, (uint32_t)axis);
-    if (!c->in[1] && !uop_is_const(pieces) && !size_from_data(g, pieces)) return rows_split(g, x, axis, drop);
+    if (!c->in[SplitToSequence_split] && !uop_is_const(pieces) && !size_from_data(g, pieces))
+        return rows_split(g, x, axis, drop);
     if (!uop_is_const(pieces)) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size");
     int64_t size = fixed_size(g, x, (uint32_t)axis), each = scalar_size ? v[0] : 1,
             count = v && !scalar_size ? n

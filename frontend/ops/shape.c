@@ -3,6 +3,7 @@
  * a row in ops.def.
  */
 #include "frontend/import/import.h"
+#include "frontend/input_names.h"
 #include "frontend/values/text.h"
 #include "graph/custom.h"
 
@@ -128,8 +129,8 @@ static U range_size(Graph *g, const Ctx *c)
         if (!one && dtype_is_float(type_of(c->in[k]))) return fail_data(g, c, k);
         known = known && one;
     }
-    if (known && (dtype_is_float(type_of(c->in[2])) ? uop_const_float(v[2]) == 0 : v[2]->arg.i == 0))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "a step of 0");
+    if (known && (dtype_is_float(type_of(c->in[Range_delta])) ? uop_const_float(v[2]) == 0 : v[2]->arg.i == 0))
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[Range_delta], "a step of 0");
     if (known) {
         int64_t count = range_count(v[0], v[1], v[2]);
         return count <= RANGE_MAX ? uop_index(g, count)
@@ -138,7 +139,7 @@ static U range_size(Graph *g, const Ctx *c)
     for (uint32_t k = 0; k < 3; k++)
         if (!input_sizes(g, c, k, &s[k], &n)) return NULL;
     if (!uop_is_int_const(*s[2], 1))
-        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[2], "a step other than 1 with a symbolic end");
+        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[Range_delta], "a step other than 1 with a symbolic end");
     return dim_max(g, uop_index(g, 0), dim_sub(g, *s[1], *s[0]));
 }
 
@@ -148,8 +149,8 @@ U op_range(Graph *g, const Ctx *c)
     U size = range_size(g, c);
     attr_float_type(g, c, "stash_type", TG_F32);
     if (!size || !ok(g)) return size;
-    U start = wide(g, reshape_i(g, c->in[0], NULL, 0)), delta = wide(g, reshape_i(g, c->in[2], NULL, 0));
-    if (type_of(c->in[1]) != t || type_of(c->in[2]) != t)
+    U start = wide(g, reshape_i(g, c->in[0], NULL, 0)), delta = wide(g, reshape_i(g, c->in[Range_delta], NULL, 0));
+    if (type_of(c->in[Range_limit]) != t || type_of(c->in[Range_delta]) != t)
         return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of several types");
     return cast(g, add(g, start, mul(g, iota(g, size, type_of(start)), delta)), t);
 }
@@ -205,7 +206,7 @@ U op_reshape(Graph *g, const Ctx *c)
     int64_t at = -1;
     bool zero = attr_bool(g, c, "allowzero", false), nothing = false,
          attr = c->opset < 5 && attr_ints(g, c, "shape", &list, &n);
-    if (!attr && !input_sizes(g, c, 1, &want, &n)) return NULL;
+    if (!attr && !input_sizes(g, c, Reshape_shape, &want, &n)) return NULL;
     if (n > TG_MAX_RANK) return fail_node(g, c, TG_LIMIT, "shape", "rank %u; at most %d", n, TG_MAX_RANK);
     for (uint32_t k = 0; k < n; k++) {
         dim[k] = attr ? uop_index(g, list[k]) : want[k];
@@ -249,7 +250,7 @@ U op_squeeze(Graph *g, const Ctx *c)
     uint64_t named = 0, drop = 0;
     uint32_t n, rank = 0;
     bool given;
-    if (!node_axes(g, c, 1, uop_rank(x), &axis, &n, &given)) return NULL;
+    if (!node_axes(g, c, Squeeze_axes, uop_rank(x), &axis, &n, &given)) return NULL;
     /* an empty attribute is none; an empty input names no axes */
     given = given && (n || c->nin > 1);
     for (uint32_t k = 0; k < n && given; k++) named |= UINT64_C(1) << axis[k];
@@ -280,12 +281,12 @@ U op_unsqueeze(Graph *g, const Ctx *c)
     uint64_t ones = 0;
     uint32_t n = 0, at = 0;
     bool given;
-    if (c->nin > 1 && c->in[1]) n = (uint32_t)clamp_i(uop_numel(c->in[1]), 0, 64);
+    if (c->nin > 1 && c->in[Unsqueeze_axes]) n = (uint32_t)clamp_i(uop_numel(c->in[Unsqueeze_axes]), 0, 64);
     else if (!attr_ints(g, c, "axes", &axis, &n)) return fail_node(g, c, TG_BAD_MODEL, "axes", "is missing");
     uint32_t rank = uop_rank(x) + n;
     if (n > TG_MAX_RANK || rank > TG_MAX_RANK)
         return fail_node(g, c, TG_LIMIT, "axes", "rank %u; at most %d", rank, TG_MAX_RANK);
-    if (!node_axes(g, c, 1, rank, &axis, &n, &given)) return NULL;
+    if (!node_axes(g, c, Unsqueeze_axes, rank, &axis, &n, &given)) return NULL;
     for (uint32_t k = 0; k < n; k++) ones |= UINT64_C(1) << axis[k];
     for (uint32_t k = 0; k < rank; k++) dim[k] = ones >> k & 1 ? uop_index(g, 1) : uop_dim(x, at++);
     return reshape(g, x, dim, rank);
@@ -362,7 +363,8 @@ U op_split(Graph *g, const Ctx *c)
     int64_t axis, num = attr_int(g, c, "num_outputs", c->nout);
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", 0), uop_rank(x), &axis)) return NULL;
     U dim = uop_dim(x, (uint32_t)axis);
-    bool given = c->nin > 1 && c->in[1] ? input_sizes(g, c, 1, &size, &n) : attr_ints(g, c, "split", &list, &n);
+    bool given = c->nin > 1 && c->in[Split_split] ? input_sizes(g, c, Split_split, &size, &n)
+                                                  : attr_ints(g, c, "split", &list, &n);
     if (!ok(g)) return NULL;
     if (!given) n = c->nout;
     if (n != c->nout) return fail_node(g, c, TG_BAD_MODEL, "split", "%u sizes for %u outputs", n, c->nout);
@@ -437,7 +439,8 @@ static const U *slice_list(Graph *g, const Ctx *c, uint32_t i, const char *name,
  * clamped so that it stays inside. NULL: it has another form. */
 static U slice_by_data(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], start = c->opset >= 10 ? c->in[1] : NULL, end = c->opset >= 10 ? c->in[2] : NULL;
+    U x = c->in[0], start = c->opset >= 10 ? c->in[Slice_starts] : NULL,
+      end = c->opset >= 10 ? c->in[Slice_ends] : NULL;
     const UOp *v[TG_MAX_RANK];
     int64_t size[TG_MAX_RANK], axes[TG_MAX_RANK] = { 0 };
     uint32_t n, na = 0;
@@ -447,12 +450,12 @@ static U slice_by_data(Graph *g, const Ctx *c)
     int64_t count = uop_numel(start);
     if (count > TG_MAX_RANK || uop_numel(end) != count || values_of(g, start, v, TG_MAX_RANK)) return NULL;
     if (!ints_of(g, end->src[end->src[0] == start], size, TG_MAX_RANK, &n) || (n != 1 && n != count)) return NULL;
-    if (c->in[4] && (!ints_of(g, c->in[4], axes, TG_MAX_RANK, &na) || na != count)) return NULL;
+    if (c->in[Slice_steps] && (!ints_of(g, c->in[Slice_steps], axes, TG_MAX_RANK, &na) || na != count)) return NULL;
     for (uint32_t k = 0; k < na; k++)
         if (axes[k] != 1) return NULL;
-    if (c->in[3] && (!ints_of(g, c->in[3], axes, TG_MAX_RANK, &na) || na != count)) return NULL;
+    if (c->in[Slice_axes] && (!ints_of(g, c->in[Slice_axes], axes, TG_MAX_RANK, &na) || na != count)) return NULL;
     for (int64_t k = 0, axis; k < count; k++) {
-        if (!axis_ok(g, c, "axes", c->in[3] ? axes[k] : k, uop_rank(x), &axis)) return NULL;
+        if (!axis_ok(g, c, "axes", c->in[Slice_axes] ? axes[k] : k, uop_rank(x), &axis)) return NULL;
         U dim = uop_dim(x, (uint32_t)axis), length = uop_index(g, size[n > 1 ? k : 0]),
           at = cast(g, squeeze(g, slice_i(g, start, 0, k, k + 1), 0), DT_INDEX);
         if (length->vmin < 1 || length->vmin > dim->vmin) return NULL;
@@ -469,8 +472,8 @@ U op_slice(Graph *g, const Ctx *c)
     if (x || !ok(g)) return x;
     x = c->in[0];
     uint32_t ns = 0, ne = 0, na = 0, nt = 0;
-    const U *start = slice_list(g, c, 1, "starts", &ns), *end = slice_list(g, c, 2, "ends", &ne);
-    const U *axes = slice_list(g, c, 3, "axes", &na), *step = slice_list(g, c, 4, "steps", &nt);
+    const U *start = slice_list(g, c, Slice_starts, "starts", &ns), *end = slice_list(g, c, Slice_ends, "ends", &ne);
+    const U *axes = slice_list(g, c, Slice_axes, "axes", &na), *step = slice_list(g, c, Slice_steps, "steps", &nt);
     uint64_t seen = 0;
     if (!ok(g)) return NULL;
     if (!start || !end) return fail_node(g, c, TG_BAD_MODEL, start ? "ends" : "starts", "is missing");
@@ -497,7 +500,8 @@ U op_tile(Graph *g, const Ctx *c)
     uint32_t n, rank = uop_rank(x);
     for (uint32_t k = 0; k < rank; k++) repeat[k] = uop_index(g, 1);
     if (c->opset < 6) {                             /* how often along one axis, both as numbers of x's type */
-        const UOp *in[CTX_INPUTS] = { x, cast(g, c->in[1], DT_I64), c->in[2] ? cast(g, c->in[2], DT_I64) : NULL };
+        const UOp *in[CTX_INPUTS] = { x, cast(g, c->in[Tile_repeats], DT_I64),
+                                      c->in[Tile_axis] ? cast(g, c->in[Tile_axis], DT_I64) : NULL };
         Ctx old = *c;
         old.in = in;
         if (!input_int(g, &old, 1, &tiles) || !input_int(g, &old, 2, &axis) ||
@@ -505,7 +509,7 @@ U op_tile(Graph *g, const Ctx *c)
             return NULL;
         repeat[axis] = uop_index(g, tiles);
     } else {
-        if (!input_sizes(g, c, 1, &v, &n)) return NULL;
+        if (!input_sizes(g, c, Tile_repeats, &v, &n)) return NULL;
         if (n != rank) return fail_node(g, c, TG_BAD_MODEL, "repeats", "has %u values; wanted %u", n, rank);
         memcpy(repeat, v, sizeof *v * n);
     }
@@ -609,10 +613,10 @@ U op_pad(Graph *g, const Ctx *c)
     if (strcmp(mode, "constant"))
         return fail_node(g, c, TG_BAD_MODEL, "mode", "is '%s'; wanted constant, reflect, edge or wrap", mode);
     if (c->opset < 11) fill = scalar(g, type_of(x), attr_float(g, c, "value", 0));
-    else if (c->nin > 2 && c->in[2]) {
-        if (uop_numel(c->in[2]) != 1 || c->in[2]->dtype != x->dtype)
+    else if (c->nin > 2 && c->in[Pad_constant_value]) {
+        if (uop_numel(c->in[Pad_constant_value]) != 1 || c->in[Pad_constant_value]->dtype != x->dtype)
             return fail_node(g, c, TG_BAD_MODEL, "constant_value", "is not a scalar of the input's type");
-        fill = reshape_i(g, c->in[2], NULL, 0);
+        fill = reshape_i(g, c->in[Pad_constant_value], NULL, 0);
     }
     return pad(g, x, before, after, fill);
 }
@@ -623,7 +627,8 @@ U op_center_crop_pad(Graph *g, const Ctx *c)
     const int64_t *want, *axis;
     uint32_t n, na;
     bool given;
-    if (!node_axes(g, c, -1, uop_rank(x), &axis, &na, &given) || !input_ints(g, c, 1, &want, &n)) return NULL;
+    if (!node_axes(g, c, -1, uop_rank(x), &axis, &na, &given) || !input_ints(g, c, CenterCropPad_shape, &want, &n))
+        return NULL;
     if (n != na) return fail_node(g, c, TG_BAD_MODEL, "shape", "has %u values; wanted %u", n, na);
     for (uint32_t k = 0; k < uop_rank(x); k++) before[k] = after[k] = uop_index(g, 0);
     for (uint32_t k = 0; k < n; k++) {
@@ -644,7 +649,7 @@ U op_trilu(Graph *g, const Ctx *c)
     int64_t k = 0;
     uint32_t r = uop_rank(x);
     bool upper = attr_bool(g, c, "upper", true);
-    if (c->nin > 1 && c->in[1] && !input_int(g, c, 1, &k)) return NULL;
+    if (c->nin > 1 && c->in[Trilu_k] && !input_int(g, c, 1, &k)) return NULL;
     if (r < 2) return fail_node(g, c, TG_BAD_MODEL, NULL, "an input of rank %u; wanted 2 or more", r);
     return where(g, tri_mask(g, uop_dim(x, r - 2), uop_dim(x, r - 1), clamp_i(k, -EXTENT_MAX, EXTENT_MAX), upper), x,
                  scalar(g, type_of(x), 0));
@@ -652,7 +657,7 @@ U op_trilu(Graph *g, const Ctx *c)
 
 U op_one_hot(Graph *g, const Ctx *c)
 {
-    U idx = c->in[0], n = cast(g, c->in[1], DT_I64), size;
+    U idx = c->in[0], n = cast(g, c->in[OneHot_depth], DT_I64), size;
     const UOp *depth[1];
     int64_t axis;
     if (uop_numel(n) != 1 || uop_rank(n) > 1) return fail_node(g, c, TG_BAD_MODEL, "depth", "is not a scalar");
@@ -660,8 +665,9 @@ U op_one_hot(Graph *g, const Ctx *c)
     if (size->vmin < 0 || size->vmax > EXTENT_MAX)
         return fail_node(g, c, uop_is_const(size) ? TG_BAD_MODEL : TG_UNSUPPORTED, "depth", "is %lld",
                          (long long)size->vmin);
-    if (!uop_static(c->in[2]) || uop_numel(c->in[2]) != 2)
-        return fail_node(g, c, TG_BAD_MODEL, "values", "has %lld elements; wanted 2", (long long)uop_numel(c->in[2]));
+    if (!uop_static(c->in[OneHot_values]) || uop_numel(c->in[OneHot_values]) != 2)
+        return fail_node(g, c, TG_BAD_MODEL, "values", "has %lld elements; wanted 2",
+                         (long long)uop_numel(c->in[OneHot_values]));
     if (!axis_ok(g, c, "axis", attr_int(g, c, "axis", -1), uop_rank(idx) + 1, &axis)) return NULL;
-    return one_hot(g, cast(g, idx, DT_I64), size, axis, c->in[2]);
+    return one_hot(g, cast(g, idx, DT_I64), size, axis, c->in[OneHot_values]);
 }

@@ -4,6 +4,7 @@
  * add one: a function here and a row in ops.def.
  */
 #include "frontend/frontend.h"
+#include "frontend/input_names.h"
 
 #include <math.h>
 
@@ -204,19 +205,19 @@ U op_dft(Graph *g, const Ctx *c)
     bool inverse = attr_bool(g, c, "inverse", false), half = attr_bool(g, c, "onesided", false);
     const int64_t *v;
     uint32_t count;
-    if (c->in[2] && (!input_ints(g, c, 2, &v, &count) || count != 1)) return NULL;
-    if (c->in[2]) axis = v[0];
+    if (c->in[DFT_axis] && (!input_ints(g, c, DFT_axis, &v, &count) || count != 1)) return NULL;
+    if (c->in[DFT_axis]) axis = v[0];
     if (r < 2 || parts < 1 || parts > 2)
         return fail_node(g, c, TG_BAD_MODEL, NULL, "an input whose last axis has size %lld; wanted 1 or 2",
                          (long long)parts);
     if (!axis_ok(g, c, "axis", axis, r, &axis)) return NULL;
     if (axis == r - 1) return fail_node(g, c, TG_BAD_MODEL, "axis", "is that of real and imaginary parts");
     U dim = uop_dim(x, (uint32_t)axis);
-    bool open = !c->in[1] && !uop_is_const(dim);
+    bool open = !c->in[DFT_dft_length] && !uop_is_const(dim);
     if (open && dim->vmax > SYMBOLIC_MAX)
         return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size above %d without dft_length", SYMBOLIC_MAX);
     n = half && inverse ? 2 * (dim->vmax - 1) : dim->vmax;
-    if (c->in[1] && !known_int(g, c, 1, 1, &n)) return NULL;
+    if (c->in[DFT_dft_length] && !known_int(g, c, DFT_dft_length, 1, &n)) return NULL;
     if (n < 1 || n > LENGTH_MAX || (factor(n) == 1 && n > PRIME_MAX))
         return fail_node(g, c, n < 1 ? TG_BAD_MODEL : TG_LIMIT, "dft_length", "is %lld", (long long)n);
     if (half && inverse && parts == 1)
@@ -237,17 +238,19 @@ U op_dft(Graph *g, const Ctx *c)
  */
 U op_stft(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), window = wide(g, c->in[2]);
+    U x = wide(g, c->in[0]), window = wide(g, c->in[STFT_window]);
     int64_t step, n = 0, one[] = { 1 };
     if (uop_rank(x) == 2) x = unsqueeze(g, x, 2);
     if (uop_rank(x) != 3 || fixed_size(g, x, 2) < 1 || fixed_size(g, x, 2) > 2)
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, length, 1 or 2]");
     if (window && (uop_rank(window) != 1 || !uop_is_const(uop_dim(window, 0))))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "wanted a list of known length");
-    if (!known_int(g, c, 1, 1, &step) || (c->in[3] && !known_int(g, c, 3, 1, &n))) return NULL;
-    if (!c->in[3]) n = window ? fixed_size(g, window, 0) : fixed_size(g, x, 1);
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[STFT_window], "wanted a list of known length");
+    if (!known_int(g, c, STFT_frame_step, 1, &step) ||
+        (c->in[STFT_frame_length] && !known_int(g, c, STFT_frame_length, 1, &n)))
+        return NULL;
+    if (!c->in[STFT_frame_length]) n = window ? fixed_size(g, window, 0) : fixed_size(g, x, 1);
     if (window && fixed_size(g, window, 0) != n)
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[2], "has %lld values; frames have %lld",
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[STFT_window], "has %lld values; frames have %lld",
                          (long long)uop_size(window, 0), (long long)n);
     if (factor(n) == 1 && n > PRIME_MAX)
         return fail_node(g, c, TG_LIMIT, "frame_length", "%lld, a prime", (long long)n);
@@ -298,8 +301,9 @@ U op_mel_weight_matrix(Graph *g, const Ctx *c)
     int64_t bands, length, rate, type = attr_int(g, c, "output_datatype", TG_F32);
     double low, high;
     DType t = attr_dtype(g, c, "output_datatype", TG_F32);
-    if (!known_int(g, c, 0, 1, &bands) || !known_int(g, c, 1, 1, &length) || !known_int(g, c, 2, 1, &rate) ||
-        !known_float(g, c, 3, &low) || !known_float(g, c, 4, &high))
+    if (!known_int(g, c, 0, 1, &bands) || !known_int(g, c, MelWeightMatrix_dft_length, 1, &length) ||
+        !known_int(g, c, MelWeightMatrix_sample_rate, 1, &rate) || !known_float(g, c, 3, &low) ||
+        !known_float(g, c, 4, &high))
         return NULL;
     if (t == DT_VOID)
         return fail_node(g, c, TG_UNSUPPORTED, "output_datatype", "element type %lld is not covered", (long long)type);

@@ -8,6 +8,7 @@
 #include "frontend/host/pattern.h"
 #include "frontend/import/shape_query.h"
 #include "frontend/host/text_work.h"
+#include "frontend/input_names.h"
 #include "graph/base/text.h"
 #include "graph/custom.h"
 #include "graph/guard.h"
@@ -248,9 +249,9 @@ U op_string_split(Graph *g, const Ctx *c)
 
 U op_string_concat(Graph *g, const Ctx *c)
 {
-    if (!is_text(c->in[0]) || !is_text(c->in[1]))
+    if (!is_text(c->in[0]) || !is_text(c->in[StringConcat_Y]))
         return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs are not of strings");
-    U x = text_numbers(c->in[0]), y = text_numbers(c->in[1]), both = add(g, x, y);
+    U x = text_numbers(c->in[0]), y = text_numbers(c->in[StringConcat_Y]), both = add(g, x, y);
     if (both->op == UOP_ERROR) return both;
     Job j = { .name = "text_concat", .x = expand_like(g, x, both), .y = expand_like(g, y, both), .t = DT_I64 };
     put_text(&j.attr, "");

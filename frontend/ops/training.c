@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "frontend/import/import.h"
+#include "frontend/input_names.h"
 #include "graph/gradient.h"
 
 #define K(v) scalar(g, type_of(x), (v))
@@ -39,7 +40,7 @@ static U optimize(Graph *g, const Ctx *c, uint32_t memories, Step step)
 
 /* Input 0 or 1 as a scalar of type t. */
 static U rate(Graph *g, const Ctx *c, DType t) { return cast(g, reshape_i(g, c->in[0], NULL, 0), t); }
-static U count(Graph *g, const Ctx *c, DType t) { return cast(g, reshape_i(g, c->in[1], NULL, 0), t); }
+static U count(Graph *g, const Ctx *c, DType t) { return cast(g, reshape_i(g, c->in[Adam_T], NULL, 0), t); }
 
 /* The gradient of the loss and of norm_coefficient / 2 * |x|^2. */
 static U regularized(Graph *g, const Ctx *c, U x, U grad)
