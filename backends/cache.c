@@ -1,6 +1,7 @@
 /* Files DIR/KIND/KEY: a head with the length and hash of what follows, so that a cut or damaged file is a miss. Entries
  * may be code: a file or folder that somebody else owns or may write is a miss too; ours are 0600 and 0700. */
 #include "backends/cache.h"
+#include "graph/base/folders.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,15 +24,6 @@ static const char magic[8] = "tgcache2";
 static bool place(char *out, const char *dir, const char *kind, const char *key)
 {
     return dir && snprintf(out, PATH_MAX, "%s/%s/%s", dir, kind, key) < PATH_MAX;
-}
-
-static void make_folders(char *path)
-{
-    for (char *s = strchr(path + 1, '/'); s; s = strchr(s + 1, '/')) {
-        *s = 0;
-        mkdir(path, 0700);
-        *s = '/';
-    }
 }
 
 static bool is_ours(const struct stat *st) { return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH)); }
@@ -179,7 +171,7 @@ void cache_put(const char *dir, const char *kind, const char *key, const void *d
     char path[PATH_MAX], aside[PATH_MAX + 16];
     Head h = { .size_bytes = size_bytes, .hash = XXH3_128bits(data, size_bytes) };
     if (!place(path, dir, kind, key)) return;
-    make_folders(path);
+    make_folders(path, 1, 0700);
     if (!folder_is_ours(path)) return;
     memcpy(h.magic, magic, sizeof magic);
     snprintf(aside, sizeof aside, "%s.XXXXXX", path);

@@ -57,14 +57,6 @@ bool cr_by_lanes(const CRender *r, const UOp *u)
     return n > 1 && (!r->style->vectors || (n & (n - 1)) || (u->dtype == DT_INDEX && !r->vector[u->id]));
 }
 
-static const UOp *memory_of(const UOp *address)
-{
-    const UOp *m = address->op == UOP_INDEX || address->op == UOP_SHRINK ? address->src[0] : address;
-    return m->op == UOP_PARAM || m->op == UOP_BUFFER ? m : NULL;
-}
-
-static bool is_address(const UOp *u) { return (u->op == UOP_INDEX || u->op == UOP_SHRINK) && memory_of(u); }
-static bool fits_int(const UOp *u) { return u->vmin >= INT32_MIN && u->vmax <= INT32_MAX; }
 static const char *type_name(const CRender *r, DType t)
 {
     return r->style->type ? r->style->type(t) : dtype_info[t].c_name;
@@ -240,7 +232,7 @@ const char *cr_value(CRender *r, const UOp *u)
 {
     if (u->op == UOP_CONST) return cr_op(r, u, NULL);
     if (u->op == UOP_DEFINE_VAR) return variable(r, u);
-    if (is_address(u)) return cr_text(r, "(%s + %s)", cr_memory(r, u), cr_position(r, u, 0));         /* of a GUARD */
+    if (uop_is_address(u)) return cr_text(r, "(%s + %s)", cr_memory(r, u), cr_position(r, u, 0)); /* of a GUARD */
     if (r->expr[u->id]) return r->expr[u->id];
     r->status = fail(TG_INTERNAL, "kernel %s: %s is used before it is computed", r->k->name, op_name((Op)u->op));
     return "0";
@@ -264,7 +256,7 @@ const char *cr_lane(CRender *r, const UOp *u, uint32_t lane)
 
 const char *cr_memory(CRender *r, const UOp *address)
 {
-    const UOp *m = memory_of(address);
+    const UOp *m = uop_addressed(address);
     if (m->op == UOP_PARAM) return cr_text(r, "p%ld", (long)m->arg.i);
     return cr_text(r, "%c%ld", buffer_space(m) == SPACE_REG ? 'r' : 's', (long)buffer_slot(m));
 }
@@ -284,14 +276,14 @@ const char *cr_element(CRender *r, const UOp *a, uint32_t lane)
 
 /* ---- instructions ---- */
 
-static bool is_variable(const CRender *r, const UOp *m)
+bool c_is_variable(const CRender *r, const UOp *m)
 {
     return m->op == UOP_BUFFER && buffer_space(m) == SPACE_REG && !r->array[m->id];
 }
 
 static const char *place(CRender *r, const UOp *to, uint32_t lane, uint32_t lanes)
 {
-    if (!is_variable(r, to)) return cr_element(r, to, lane);
+    if (!c_is_variable(r, to)) return cr_element(r, to, lane);
     return lanes > 1 ? cr_text(r, "%s_%u", cr_memory(r, to), lane) : cr_memory(r, to);
 }
 
@@ -407,10 +399,10 @@ static void use(CRender *r, const UOp *user, const UOp *u)
 {
     /* the vector, not its lane */
     if (r->style->vectors && uop_is_shuffle(user, (const UOp *[2]){ 0 })) u = u->src[0];
-    if (is_address(u) || (u->op == UOP_STACK && user->op == UOP_SHRINK)) {
+    if (uop_is_address(u) || (u->op == UOP_STACK && user->op == UOP_SHRINK)) {
         for (uint32_t k = 0; k < u->nsrc; k++)
             if (!(u->op == UOP_SHRINK && k == 2)) use(r, u, u->src[k]);
-        if (is_address(u) && u->src[0]->op == UOP_BUFFER) r->array[u->src[0]->id] = 1;
+        if (uop_is_address(u) && u->src[0]->op == UOP_BUFFER) r->array[u->src[0]->id] = 1;
         return;
     }
     bool many = cr_lanes(user) > 1 && cr_lanes(u) == 1;          /* a scalar that every lane repeats */
@@ -438,7 +430,7 @@ static void count_uses(CRender *r, const UOp *linear)
         bool whole = r->style->vectors && (cr_lanes(u) > 1 || u->op == UOP_STORE || u->op == UOP_REDUCE) &&
             !(u->dtype == DT_INDEX && !r->vector[u->id] && op_is((Op)u->op, FLAG_ALU));
         for (uint32_t k = 0; whole && k < u->nsrc; k++)
-            if (!is_address(u->src[k])) r->vector[u->src[k]->id] = 1;
+            if (!uop_is_address(u->src[k])) r->vector[u->src[k]->id] = 1;
     }
     r->block = 0;
 }

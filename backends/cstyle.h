@@ -68,4 +68,6 @@ void cr_line(CRender *r, const char *fmt, ...) __attribute__((format(printf, 2, 
 const char *cr_text(CRender *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 TgStatus cstyle_render(Text *out, const CStyle *style, const Kernel *k, const char *name);
+static inline bool fits_int(const UOp *u) { return u->vmin >= INT32_MIN && u->vmax <= INT32_MAX; }
+bool c_is_variable(const CRender *r, const UOp *memory);        /* a scalar of C, not an array */
 #endif

@@ -128,13 +128,6 @@ static TgStatus run_list(const Checker *c, const Kernel *k, Code *code, uint32_t
 
 /* ---- what is wanted ---- */
 
-static bool is_pure(const Kernel *k)
-{
-    for (uint32_t i = 0; i < k->nparam; i++)
-        if (k->param[i].written && k->param[i].read) return false;
-    return true;
-}
-
 static double work_of(const Kernel *k) { return (double)k->flops + (double)k->bytes / 4; }
 
 static TgStatus interpret(const Kernel *base, const Inputs *in, void *out[KERNEL_PARAMS])
@@ -202,7 +195,7 @@ static TgStatus want_make(Checker *c, int which)
         TRY(blocks_make(w->oracle, c->base));
         TRY(interpret(c->base, &c->in[which], w->oracle));
         w->interpreted = true;
-    } else if (is_pure(c->base)) TRY(interpret_sample(c->base, &c->in[which], w));
+    } else if (kernel_is_pure(c->base)) TRY(interpret_sample(c->base, &c->in[which], w));
     w->ready = true;
     return TG_OK;
 }

@@ -74,12 +74,6 @@ static double registers_of(const Walk *w, const UOp *u)
     return bytes <= width ? 1 : (double)(int64_t)((bytes + width - 1) / width);
 }
 
-static const UOp *memory_of(const UOp *address)
-{
-    const UOp *m = address->op == UOP_INDEX || address->op == UOP_SHRINK ? address->src[0] : address;
-    return uop_memory(m);
-}
-
 static bool is_variable(const UOp *u)
 {
     u = uop_memory(u);
@@ -119,10 +113,10 @@ static void count_alu(Walk *w, Loop *l, const UOp *u)
 
 static void add_access(Walk *w, const UOp *address, const UOp *value, bool store)
 {
-    if (memory_of(address)->op != UOP_PARAM || w->naccess == ACCESSES) return;
+    if (uop_addressed(address)->op != UOP_PARAM || w->naccess == ACCESSES) return;
     Access *a = &w->access[w->naccess++];
     *a = (Access){ .address = address,
-                   .param = memory_of(address),
+                   .param = uop_addressed(address),
                    .loop = w->at,
                    .bytes =
                        wmma_is_tile(value) ? TILE_BYTES : (double)(lanes_of(value) * dtype_size((DType)value->dtype)),

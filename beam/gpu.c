@@ -15,6 +15,7 @@
 #include "beam/beam.h"
 #include "beam/gpu_tensor.h"
 #include "beam/trial.h"
+#include "graph/base/order.h"
 
 enum { TENSOR_VARIANTS = 12, WARP = 32, ROW_VARIANTS = 5 };
 
@@ -242,7 +243,7 @@ static void rows(Trial *p, int64_t more_warps)
 
 /* un elements along the lane axis and um along another in registers; a warp along the lane axis; rows: such warps along
  * the other in a workgroup, which find each other's lane operand in the cache; group: threads that share a reduce. */
-typedef struct { int lane, m; int64_t un, um, rows, group; double cycles; } Tile;
+typedef struct { double cycles; int lane, m; int64_t un, um, rows, group; } Tile;      /* sorted by what is first */
 
 static int best_m(const Trial *p, int lane)
 {
@@ -318,12 +319,6 @@ static double tile_cycles(const Trial *p, const Tile *x)
     return all * (x->un == 4 && takes_vectors(p, x->lane, x->m) ? 0.6 : x->un == 8 ? 0.78 : 1);
 }
 
-static int by_cycles(const void *a, const void *b)
-{
-    const Tile *x = a, *y = b;
-    return x->cycles < y->cycles ? -1 : x->cycles > y->cycles;
-}
-
 static bool fits(const Trial *p, const Tile *x)
 {
     int64_t lanes = lanes_of_block(p, x), threads = lanes * x->rows * x->group, m = x->m >= 0 ? p->size[x->m] : 1;
@@ -342,12 +337,12 @@ static uint32_t all_tiles(const Trial *p, int lane, Tile *out)
     int m = best_m(p, lane);
     uint32_t n = 0;
     for (uint32_t i = 0; i < TILES; i++) {
-        Tile x = { lane, m, un[i % 4], um[i / 4 % 8], rows[i / 32 % 4], group[i / 128], 0 };
+        Tile x = { 0, lane, m, un[i % 4], um[i / 4 % 8], rows[i / 32 % 4], group[i / 128] };
         if (!fits(p, &x)) continue;
         x.cycles = tile_cycles(p, &x) * (1 + 0.0001 * i);
         out[n++] = x;
     }
-    qsort(out, n, sizeof *out, by_cycles);
+    qsort(out, n, sizeof *out, order_ascending);
     return n;
 }
 

@@ -9,12 +9,13 @@
 #include <stdlib.h>
 
 #include "beam/gpu_tensor.h"
+#include "graph/base/order.h"
 #include "graph/wmma.h"
 #include "sched/rangeify.h"
 
 enum { TILES = 1024, ROW_STEP = 16 };
 /* operations and warps along m and n; steps of k an iteration; parts of the reduce */
-typedef struct { int32_t mt, wm, nt, wn, ku, group; double cycles; } Tile;
+typedef struct { double cycles; int32_t mt, wm, nt, wn, ku, group; } Tile;             /* sorted by what is first */
 typedef struct {
     Kernel *k;                      /* a scratch copy, on which the list is tried as it grows */
     const Target *t;
@@ -164,22 +165,16 @@ static bool fits(const Tensor *p, const Tile *x)
         shared_bytes(p, x) <= (double)p->t->l1_bytes && x->mt * x->nt * x->ku <= 64;
 }
 
-static int by_cycles(const void *a, const void *b)
-{
-    const Tile *x = a, *y = b;
-    return x->cycles < y->cycles ? -1 : x->cycles > y->cycles;
-}
-
 static uint32_t all_tiles(const Tensor *p, Tile *out)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < 3 * 3 * 4 * 3 * 3 * 3; i++) {
-        Tile x = { 1 << i % 3, 1 << i / 3 % 3, 1 << i / 9 % 4, 1 << i / 36 % 3, 1 << i / 108 % 3, 1 << i / 324 % 3, 0 };
+        Tile x = { 0, 1 << i % 3, 1 << i / 3 % 3, 1 << i / 9 % 4, 1 << i / 36 % 3, 1 << i / 108 % 3, 1 << i / 324 % 3 };
         if (!fits(p, &x) || n == TILES) continue;
         x.cycles = cycles_of(p, &x) * (1 + 0.0001 * i);
         out[n++] = x;
     }
-    qsort(out, n, sizeof *out, by_cycles);
+    qsort(out, n, sizeof *out, order_ascending);
     return n;
 }
 

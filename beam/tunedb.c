@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "beam/beam.h"
+#include "graph/base/folders.h"
 
 #define FILE_NAME "tune-1.db"
 enum { BUSY_MS = 10000 };
@@ -61,15 +62,6 @@ static int prepare_all(TuneDb *d, bool create)
     return rc;
 }
 
-static void make_folders(char *path)
-{
-    for (char *s = strchr(path + 1, '/'); s; s = strchr(s + 1, '/')) {
-        *s = 0;
-        mkdir(path, 0755);
-        *s = '/';
-    }
-}
-
 static int open_path(TuneDb *d, const char *path, bool create)
 {
     int rc = sqlite3_open_v2(path, &d->db,
@@ -103,7 +95,7 @@ static bool ready(TuneDb *d, bool create)
     if (d->db) close_file(d);                                   /* opened to be read only, so far */
     if (!d->memory) {
         if (!create && access(d->path, F_OK)) return false;
-        if (create) make_folders(d->path);
+        if (create) make_folders(d->path, 1, 0700);
         bool is_new = access(d->path, F_OK) != 0;
         int rc = open_path(d, d->path, create);
         if (damaged(rc) && (create || rc != SQLITE_ERROR))

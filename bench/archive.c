@@ -17,6 +17,7 @@
 #include <zlib.h>
 
 #include "bench/say.h"
+#include "graph/base/folders.h"
 
 enum { BLOCK = 512, NAME_LEN = 4096, EXTRA_MAX = 1 << 20, CHUNK = 1 << 16, MEMBERS_MAX = 1 << 20 };
 static const int64_t BYTES_MAX = INT64_C(1) << 38;          /* of all members */
@@ -148,25 +149,13 @@ static bool is_safe(const char *name)
     return *name;
 }
 
-/* Makes the folders that lead to path; at: where those begin that may not be there. */
-static bool make_folders(char *path, size_t at)
-{
-    for (char *end = strchr(path + at, '/'); end; end = strchr(end + 1, '/')) {
-        *end = 0;
-        bool made = !mkdir(path, 0777) || errno == EEXIST;
-        *end = '/';
-        if (!made) return false;
-    }
-    return true;
-}
-
 static TgStatus write_member(Archive *a, const char *name, int64_t size, bool is_folder)
 {
     char path[2 * NAME_LEN];
     int length = snprintf(path, sizeof path, "%s/%s%s", a->folder, name, is_folder ? "/" : "");
     if (length < 0 || (size_t)length >= sizeof path || !is_safe(name))
         return bad_member(a, name, "is no name within a folder");
-    bool good = make_folders(path, strlen(a->folder) + 1);
+    bool good = make_folders(path, strlen(a->folder) + 1, 0777);
     if (is_folder && good) return copy_content(a, name, size, -1);
     int fd = good ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666) : -1;
     if (fd < 0 && (errno == ENOTDIR || errno == EISDIR)) return bad_member(a, name, "is a file and a folder");

@@ -121,8 +121,6 @@ void duel_csv(FILE *f, const Duel *d, bool head)
     }
 }
 
-static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
-
 static json_t *engine_json(const Engine *e)
 {
     json_t *samples = json_array();
@@ -130,12 +128,12 @@ static json_t *engine_json(const Engine *e)
     return json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:i, s:i, s:o, s:f, s:f, s:{s:f, s:f, s:f}, s:b, s:o, s:o}",
         "device", e->peer.device, "provider", e->peer.provider, "precision", e->peer.precision, "processors",
-        number(engine_cores(e)), "unseen_ms", e->unseen_ms > 0 ? json_real(e->unseen_ms) : json_null(), "engine",
-        e->peer.label, "name", e->peer.name, "min", number(e->ms[0]), "median", number(quantile(e, 50)), "p90",
-        e->runs >= runs_for_percentile(90) ? number(quantile(e, 90)) : json_null(), "runs", (int)e->runs, "block",
-        (int)e->block, "memory_mib", number(e->memory_mib), "load_s", e->peer.load_s, "first_ms", e->peer.first_ms,
-        "ratio", "value", e->faster.ratio, "low", e->faster.low, "high", e->faster.high, "agrees", e->agrees, "max_abs",
-        number(e->max_abs), "samples_ms", samples);
+        json_number(engine_cores(e)), "unseen_ms", e->unseen_ms > 0 ? json_real(e->unseen_ms) : json_null(), "engine",
+        e->peer.label, "name", e->peer.name, "min", json_number(e->ms[0]), "median", json_number(quantile(e, 50)),
+        "p90", e->runs >= runs_for_percentile(90) ? json_number(quantile(e, 90)) : json_null(), "runs", (int)e->runs,
+        "block", (int)e->block, "memory_mib", json_number(e->memory_mib), "load_s", e->peer.load_s, "first_ms",
+        e->peer.first_ms, "ratio", "value", e->faster.ratio, "low", e->faster.low, "high", e->faster.high, "agrees",
+        e->agrees, "max_abs", json_number(e->max_abs), "samples_ms", samples);
 }
 
 struct json_t *duel_json(const Duel *d)
@@ -147,7 +145,7 @@ struct json_t *duel_json(const Duel *d)
     for (uint32_t i = 0; i < d->notes; i++) json_array_append_new(notes, json_string(d->note[i]));
     return json_pack("{s:s, s:s, s:i, s:o, s:i, s:i, s:o, s:o, s:b, s:i}", "model", d->model, "inputs", d->inputs,
                      "sets", (int)d->sets, "notes", notes, "threads", (int)d->threads, "pairs", (int)d->pairs,
-                     "load_average", number(d->load_average), "engines", engines, "ok",
+                     "load_average", json_number(d->load_average), "engines", engines, "ok",
                      d->status == TG_OK && all_agree(d), "exit", (int)d->status);
 }
 

@@ -255,9 +255,6 @@ static json_t *port_json(const TgPort *p, const TgTensor *t, const char *source)
     return j;
 }
 
-/* JSON knows no NaN and no Inf. */
-static json_t *number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
-
 static json_t *inputs_json(const Result *r)
 {
     json_t *j = json_array();
@@ -288,12 +285,12 @@ static json_t *compare_json(const Result *r)
             TgPort p;
             const Comparison *c = &r->compare[s * (uint32_t)r->data->set[s].noutput + (uint32_t)k];
             if (!r->data->set[s].output[k].known || tg_output(r->session, k, &p) != TG_OK) continue;
-            json_array_append_new(j,
-                                  json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:s}", "set", (int)s,
-                                            "name", p.name, "ok", c->ok, "max_abs", number(c->max_abs), "max_rel",
-                                            number(c->max_rel), "ulp99", number(c->ulp99), "cosine", number(c->cosine),
-                                            "outside", (json_int_t)c->outside, "rtol", number(c->used.rtol), "atol",
-                                            number(c->used.atol), "why", c->why));
+            json_array_append_new(
+                j,
+                json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:s}", "set", (int)s, "name", p.name,
+                          "ok", c->ok, "max_abs", json_number(c->max_abs), "max_rel", json_number(c->max_rel), "ulp99",
+                          json_number(c->ulp99), "cosine", json_number(c->cosine), "outside", (json_int_t)c->outside,
+                          "rtol", json_number(c->used.rtol), "atol", json_number(c->used.atol), "why", c->why));
         }
     return j;
 }

@@ -1,6 +1,7 @@
 /* Results of a run, for people and for programs (cli.md). */
 #ifndef TG_REPORT_H
 #define TG_REPORT_H
+#include <math.h>
 #include <jansson.h>
 #include "bench/compare.h"
 #include "bench/inputs.h"
@@ -25,6 +26,8 @@ const char *precision_name(const Args *a);
 void report_people(FILE *f, const Result *r);
 json_t *report_json(const Result *r, TgStatus exit_code);
 TgStatus json_write(json_t *j, const char *file);       /* file "" is standard output; drops the reference */
+/* JSON knows no NaN and no Inf: null. */
+static inline json_t *json_number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 json_t *env_json(const TgInfo *info);
 /* `50,90,99` as numbers; TG_USAGE after say_error. */
 TgStatus percentile_list(const Args *a, double out[8], uint32_t *n);

@@ -11,6 +11,7 @@
 #include "bench/peer.h"
 #include "bench/say.h"
 #include "bench/values.h"
+#include "graph/base/folders.h"
 
 /* The values of --opts, files read: one text of lines. */
 static TgStatus opts_text(char **out, const Args *a)
@@ -55,17 +56,12 @@ void set_inputs(const DataSet *set, TgTensor *tensors)
 
 /* ---- writing ---- */
 
-static TgStatus make_folders(const char *dir)
+static TgStatus make_folder(const char *dir)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s", dir);
-    for (char *c = path + 1; *c; c++) {
-        if (*c != '/') continue;
-        *c = 0;
-        mkdir(path, 0777);
-        *c = '/';
-    }
     struct stat st;
+    if (!make_folders(path, 1, 0777)) return say_error(TG_CACHE, "--output-dir: %s: %s", path, strerror(errno));
     if (!mkdir(path, 0777) || (!stat(path, &st) && S_ISDIR(st.st_mode))) return TG_OK;
     return say_error(TG_CACHE, "--output-dir: %s: %s", path, strerror(errno));
 }
@@ -97,7 +93,7 @@ static TgStatus write_folder(const Result *r, uint32_t set, const TgTensor *outp
     if (!args_has(r->args, OPT_output_dir)) return TG_OK;
     snprintf(dir, sizeof dir, "%s%s%s", args_text(r->args, OPT_output_dir, "."), r->data->count > 1 ? "/" : "",
              r->data->count > 1 ? d->name : "");
-    TgStatus status = make_folders(dir);
+    TgStatus status = make_folder(dir);
     for (int32_t k = 0; k < d->noutput && status == TG_OK; k++) {
         if (tg_output(r->session, k, &p) != TG_OK) continue;
         file_name(name, sizeof name, p.name);

@@ -38,6 +38,7 @@ U narrow(Graph *g, U y, U like);                               /* y in the dtype
 
 static inline bool ok(Graph *g) { return graph_error(g) == TG_OK; }
 static inline DType type_of(U x) { return (DType)x->dtype; }
+#define K(v) scalar(g, type_of(x), (v))          /* a constant of the type of x, which is the operand at hand */
 
 /* Attributes; a wrong type records an error in the graph and returns the default. */
 int64_t attr_int(Graph *g, const Ctx *c, const char *name, int64_t otherwise);

@@ -96,3 +96,5 @@ U iota(Graph *g, U size, DType t)
 {
     return is_error(size) ? size : cast(g, UOP(g, UOP_IOTA, DT_VOID, NO_ARG, size), t);
 }
+
+U like(Graph *g, U x, double v) { return is_error(x) ? x : uop_const_like(g, x->dtype, v); }

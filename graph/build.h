@@ -131,6 +131,9 @@ U erf_(Graph *g, U x);
 U is_nan(Graph *g, U x);
 U is_inf(Graph *g, U x);
 /* THREEFRY 2x32 of u32 counters and keys: 64 random bits in place of the counter */
+U like(Graph *g, U x, double v);                                /* a constant of the type of x */
+static inline U u32(Graph *g, uint32_t v) { return uop_int(g, DT_U32, v); }
+U rotate_left(Graph *g, U x, uint32_t by);                     /* u32 */
 void threefry(Graph *g, U x[2], const U key[2]);
 
 /* reductions over axes (may be negative); keepdims false drops them */

@@ -7,8 +7,6 @@
 
 #include "graph/build.h"
 
-static U k(Graph *g, U x, double v) { return is_error(x) ? x : uop_const_like(g, x->dtype, v); }
-
 typedef U (*Function)(Graph *g, U x);
 
 /* Runs f in f32 for narrow floats; NULL when x has a dtype that f computes itself. */
@@ -34,8 +32,8 @@ U sin_(Graph *g, U x) { return whole(g, UOP_SIN, x, sin_); }
 /* c[0] + s*(c[1] + s*(.. c[n-1])) */
 static U polynomial(Graph *g, U s, const double *c, int n)
 {
-    U r = k(g, s, c[n - 1]);
-    for (int i = n - 2; i >= 0; i--) r = add(g, mul(g, r, s), k(g, s, c[i]));
+    U r = like(g, s, c[n - 1]);
+    for (int i = n - 2; i >= 0; i--) r = add(g, mul(g, r, s), like(g, s, c[i]));
     return r;
 }
 
@@ -57,16 +55,18 @@ U exp_(Graph *g, U x)
     if (w) return w;
     bool wide = x->dtype == DT_F64;
     double high = wide ? 0x1.7154764p+0 : 0x1.714p+0, low = wide ? 4.3584687174185184e-09 : 0.00031222838896340733;
-    U t = mul(g, x, k(g, x, M_LOG2E)), xh = high_part(g, x), xl = sub(g, x, xh);
-    U e = add(g, add(g, sub(g, mul(g, xh, k(g, x, high)), t), mul(g, xl, k(g, x, high))), mul(g, x, k(g, x, low)));
-    U d = where(g, lt(g, mul(g, t, t), k(g, x, wide ? 0x1p24 : 0x1p18)), mul(g, e, k(g, x, M_LN2)), k(g, x, 0));
-    return mul(g, exp2_(g, t), add(g, d, k(g, x, 1)));
+    U t = mul(g, x, like(g, x, M_LOG2E)), xh = high_part(g, x), xl = sub(g, x, xh);
+    U e = add(g, add(g, sub(g, mul(g, xh, like(g, x, high)), t), mul(g, xl, like(g, x, high))),
+              mul(g, x, like(g, x, low)));
+    U d =
+        where(g, lt(g, mul(g, t, t), like(g, x, wide ? 0x1p24 : 0x1p18)), mul(g, e, like(g, x, M_LN2)), like(g, x, 0));
+    return mul(g, exp2_(g, t), add(g, d, like(g, x, 1)));
 }
 
 U log_(Graph *g, U x)
 {
     U w = widened(g, "log", x, log_);
-    return w ? w : mul(g, log2_(g, x), k(g, x, M_LN2));
+    return w ? w : mul(g, log2_(g, x), like(g, x, M_LN2));
 }
 
 /* Near the first zero sin(pi/2 - |x|) with pi/2 in two parts; elsewhere 1 - 2 sin(x/2)^2, because x/2 is exact and pi/2
@@ -78,9 +78,9 @@ U cos_(Graph *g, U x)
     bool wide = x->dtype == DT_F64;
     double high = wide ? M_PI_2 : (double)(float)M_PI_2,
            low = wide ? 6.123233995736766e-17 : M_PI_2 - (double)(float)M_PI_2;
-    U a = abs_(g, x), near = lt(g, a, k(g, x, 3)), turned = add(g, sub(g, k(g, x, high), a), k(g, x, low));
-    U s = sin_(g, where(g, near, turned, mul(g, a, k(g, x, 0.5))));
-    return where(g, near, s, sub(g, k(g, x, 1), mul(g, k(g, x, 2), mul(g, s, s))));
+    U a = abs_(g, x), near = lt(g, a, like(g, x, 3)), turned = add(g, sub(g, like(g, x, high), a), like(g, x, low));
+    U s = sin_(g, where(g, near, turned, mul(g, a, like(g, x, 0.5))));
+    return where(g, near, s, sub(g, like(g, x, 1), mul(g, like(g, x, 2), mul(g, s, s))));
 }
 
 /* base^n for n >= 0, by squaring. */
@@ -91,18 +91,18 @@ static U power(Graph *g, U base, int64_t n)
         if (n & 1) r = r ? mul(g, r, base) : base;
         if (n > 1) base = mul(g, base, base);
     }
-    return r ? r : expand_like(g, k(g, base, 1), base);
+    return r ? r : expand_like(g, like(g, base, 1), base);
 }
 
 /* Integers: the product over the exponent's bits of base^(2^bit), 6 of them: higher ones overflow but for 0, 1 and -1.
  * A negative exponent gives 0, but for the bases 1 and -1, whose powers have a period that divides 64. */
 static U int_power(Graph *g, U a, U b)
 {
-    U r = k(g, a, 1), at = a, zero = k(g, b, 0);
+    U r = like(g, a, 1), at = a, zero = like(g, b, 0);
     for (int bit = 0; bit < 6; bit++, at = mul(g, at, at))
-        r = where(g, ne(g, and_(g, b, k(g, b, 1 << bit)), zero), mul(g, r, at), r);
-    U unit = or_(g, eq(g, a, k(g, a, 1)), eq(g, a, k(g, a, -1)));
-    return where(g, and_(g, lt(g, b, zero), not_(g, unit)), k(g, a, 0), r);
+        r = where(g, ne(g, and_(g, b, like(g, b, 1 << bit)), zero), mul(g, r, at), r);
+    U unit = or_(g, eq(g, a, like(g, a, 1)), eq(g, a, like(g, a, -1)));
+    return where(g, and_(g, lt(g, b, zero), not_(g, unit)), like(g, a, 0), r);
 }
 
 static U float_power(Graph *g, U a, U b)
@@ -129,10 +129,10 @@ U pow_(Graph *g, U a, U b)
 U sigmoid(Graph *g, U x)
 {
     U w = widened(g, "sigmoid", x, sigmoid);
-    return w ? w : recip(g, add(g, k(g, x, 1), exp_(g, neg(g, x))));             /* e^-x may be Inf: 0 then */
+    return w ? w : recip(g, add(g, like(g, x, 1), exp_(g, neg(g, x))));             /* e^-x may be Inf: 0 then */
 }
 
-static U with_sign_of(Graph *g, U size, U x) { return where(g, lt(g, x, k(g, x, 0)), neg(g, size), size); }
+static U with_sign_of(Graph *g, U size, U x) { return where(g, lt(g, x, like(g, x, 0)), neg(g, size), size); }
 
 /* |x| < 0.65: x + x^3 P(x^2) (f32), Lambert's continued fraction (f64); else 1 - 2 / (e^2|x| + 1), where the rounding
  * of 2|x|log2(e) no longer shows. */
@@ -141,24 +141,24 @@ U tanh_(Graph *g, U x)
     static const double c[] = { -0.333332598, 0.133308303, -0.0536880211, 0.0204694145, -0.00551515878 };
     U w = widened(g, "tanh", x, tanh_);
     if (w) return w;
-    U s = mul(g, x, x), a = abs_(g, x), one = k(g, x, 1), small;
+    U s = mul(g, x, x), a = abs_(g, x), one = like(g, x, 1), small;
     if (x->dtype == DT_F64) {
-        small = k(g, x, 19);
-        for (int n = 17; n >= 1; n -= 2) small = add(g, k(g, x, n), div_(g, s, small));
+        small = like(g, x, 19);
+        for (int n = 17; n >= 1; n -= 2) small = add(g, like(g, x, n), div_(g, s, small));
         small = div_(g, x, small);
     } else small = add(g, x, mul(g, mul(g, x, s), polynomial(g, s, c, 5)));
-    U e = x->dtype == DT_F64 ? exp_(g, add(g, a, a)) : exp2_(g, mul(g, a, k(g, x, 2 * M_LOG2E)));
-    U large = sub(g, one, div_(g, k(g, x, 2), add(g, e, one)));
-    return where(g, lt(g, a, k(g, x, 0.65)), small, with_sign_of(g, large, x));
+    U e = x->dtype == DT_F64 ? exp_(g, add(g, a, a)) : exp2_(g, mul(g, a, like(g, x, 2 * M_LOG2E)));
+    U large = sub(g, one, div_(g, like(g, x, 2), add(g, e, one)));
+    return where(g, lt(g, a, like(g, x, 0.65)), small, with_sign_of(g, large, x));
 }
 
 /* 2/sqrt(pi) x e^-s (1 + 2s/3 (1 + 2s/5 (1 + ..))): all terms positive; 110 of them serve s = 36. Beyond 6 it is 1. */
 static U erf_double(Graph *g, U x)
 {
-    U a = min_(g, abs_(g, x), k(g, x, 6)), s = mul(g, a, a), one = k(g, x, 1), r = one;
-    for (int n = 110; n >= 1; n--) r = add(g, one, mul(g, mul(g, s, k(g, x, 2.0 / (2 * n + 1))), r));
-    U y = mul(g, mul(g, a, k(g, x, M_2_SQRTPI)), mul(g, exp_(g, neg(g, s)), r));
-    return with_sign_of(g, where(g, gt(g, abs_(g, x), k(g, x, 6)), one, y), x);
+    U a = min_(g, abs_(g, x), like(g, x, 6)), s = mul(g, a, a), one = like(g, x, 1), r = one;
+    for (int n = 110; n >= 1; n--) r = add(g, one, mul(g, mul(g, s, like(g, x, 2.0 / (2 * n + 1))), r));
+    U y = mul(g, mul(g, a, like(g, x, M_2_SQRTPI)), mul(g, exp_(g, neg(g, s)), r));
+    return with_sign_of(g, where(g, gt(g, abs_(g, x), like(g, x, 6)), one, y), x);
 }
 
 /* |x| < 1: x + x P(x^2); else 1 - 2^R(|x|), where R fits log2(erfc) on [1, 4]; 1 from there on. */
@@ -171,7 +171,7 @@ U erf_(Graph *g, U x)
     U w = widened(g, "erf", x, erf_);
     if (w) return w;
     if (x->dtype == DT_F64) return erf_double(g, x);
-    U a = abs_(g, x), s = mul(g, x, x), one = k(g, x, 1), small = add(g, x, mul(g, x, polynomial(g, s, p, 7)));
-    U large = sub(g, one, exp2_(g, polynomial(g, min_(g, a, k(g, x, 4)), r, 8)));
+    U a = abs_(g, x), s = mul(g, x, x), one = like(g, x, 1), small = add(g, x, mul(g, x, polynomial(g, s, p, 7)));
+    U large = sub(g, one, exp2_(g, polynomial(g, min_(g, a, like(g, x, 4)), r, 8)));
     return where(g, lt(g, a, one), small, with_sign_of(g, large, x));
 }

@@ -7,8 +7,6 @@
 
 #include "graph/build.h"
 
-static bool is_narrow(U x) { return x->dtype == DT_F16 || x->dtype == DT_BF16; }
-
 static bool broadcasts(U a, U b)
 {
     uint32_t ra = uop_rank(a), rb = uop_rank(b), r = ra < rb ? ra : rb;
@@ -90,9 +88,6 @@ static U binary(Graph *g, Op op, U a, U b)
     if (!one_dtype(g, op, &a, &b)) return error_node(g);
     return alu(g, op, DT_VOID, (U[]){ a, b }, 2);
 }
-
-/* A constant of x's dtype. */
-static U like(Graph *g, U x, double v) { return is_error(x) ? x : uop_const_like(g, x->dtype, v); }
 
 U cast(Graph *g, U x, DType t)
 {
@@ -247,7 +242,7 @@ U ceil_(Graph *g, U x)
 U round_even(Graph *g, U x)
 {
     if (is_error(x) || !dtype_is_float(x->dtype)) return x;
-    if (is_narrow(x)) return cast(g, round_even(g, cast(g, x, DT_F32)), x->dtype);
+    if (dtype_is_half((DType)x->dtype)) return cast(g, round_even(g, cast(g, x, DT_F32)), x->dtype);
     double big = x->dtype == DT_F64 ? 0x1p52 : 0x1p23;
     U m = where(g, lt(g, x, like(g, x, 0)), like(g, x, -big), like(g, x, big));
     return where(g, lt(g, abs_(g, x), like(g, x, big)), sub(g, add(g, x, m), m), x);

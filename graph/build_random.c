@@ -1,8 +1,7 @@
 /* Random bits as element-wise work: a counter and a key in, as many bits out, the same on every device. */
 #include "graph/build.h"
 
-static U u32(Graph *g, uint32_t v) { return uop_int(g, DT_U32, v); }
-static U rotate_left(Graph *g, U x, uint32_t by) { return or_(g, shl(g, x, u32(g, by)), shr(g, x, u32(g, 32 - by))); }
+U rotate_left(Graph *g, U x, uint32_t by) { return or_(g, shl(g, x, u32(g, by)), shr(g, x, u32(g, 32 - by))); }
 
 /* Salmon, Moraes, Dror and Shaw, 2011: 20 rounds, five times four with a part of the key between. */
 void threefry(Graph *g, U x[2], const U key[2])

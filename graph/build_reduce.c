@@ -6,8 +6,6 @@
 
 #include "graph/build.h"
 
-static bool is_narrow(U x) { return x->dtype == DT_F16 || x->dtype == DT_BF16; }
-
 static U drop_axes(Graph *g, U x, uint64_t axes)
 {
     U d[RANK_MAX];
@@ -50,7 +48,7 @@ U reduce(Graph *g, Op op, U x, const int64_t *axes, uint32_t n, bool keepdims)
     U nothing = reduce_nothing(g, op, x, list, count);
     if (nothing) x = nothing;
     else if (count) {
-        if (is_narrow(x) && op != UOP_MAX) x = cast(g, x, DT_F32);
+        if (dtype_is_half((DType)x->dtype) && op != UOP_MAX) x = cast(g, x, DT_F32);
         x = UOP(g, UOP_REDUCE, DT_VOID, ((Arg){ op, graph_ints(g, list, count) }), x);
         x = cast(g, x, t);
     }
@@ -79,7 +77,7 @@ U mean(Graph *g, U x, const int64_t *axes, uint32_t n, bool keepdims)
         if (!(set >> a & 1)) count = dim_mul(g, count, uop_dim(x, (uint32_t)a));
         set |= UINT64_C(1) << a;
     }
-    if (is_narrow(x)) x = cast(g, x, DT_F32);
+    if (dtype_is_half((DType)x->dtype)) x = cast(g, x, DT_F32);
     U total = reduce(g, UOP_ADD, x, axes, n, keepdims);
     return is_error(total) ? total : cast(g, div_(g, total, cast(g, count, total->dtype)), t);
 }
@@ -89,7 +87,7 @@ U mean(Graph *g, U x, const int64_t *axes, uint32_t n, bool keepdims)
 /* f in f32 for narrow floats. */
 static U in_wide(Graph *g, U x, int64_t axis, U (*f)(Graph *g, U x, int64_t axis))
 {
-    if (is_error(x) || !is_narrow(x)) return f(g, x, axis);
+    if (is_error(x) || !dtype_is_half((DType)x->dtype)) return f(g, x, axis);
     return cast(g, f(g, cast(g, x, DT_F32), axis), x->dtype);
 }
 
@@ -145,7 +143,7 @@ static U product_sum(Graph *g, U a, U b, const int64_t *axes, uint32_t n)
     if (is_error(a) || is_error(b)) return is_error(a) ? a : b;
     DType t = (DType)a->dtype;
     if (a->dtype != b->dtype) return graph_fail(g, "product of %s and %s", dtype_name(a->dtype), dtype_name(b->dtype));
-    if (is_narrow(a)) a = cast(g, a, DT_F32), b = cast(g, b, DT_F32);
+    if (dtype_is_half((DType)a->dtype)) a = cast(g, a, DT_F32), b = cast(g, b, DT_F32);
     U y = reduce(g, UOP_ADD, mul(g, a, b), axes, n, false);
     return cast(g, y, t);
 }
@@ -220,8 +218,6 @@ U tri_mask(Graph *g, U rows, U cols, int64_t diagonal, bool upper)
     return upper ? le(g, i, j) : le(g, j, i);
 }
 
-static U neutral(Graph *g, Op op, U x) { return uop_const_like(g, x->dtype, op == UOP_MUL); }
-
 /* Along an axis, all pairs. Sums from either end have their terms in the same order, so that each is the one before and
  * a term. */
 static U running_pairs(Graph *g, Op op, U x, uint32_t axis, bool reverse)
@@ -229,8 +225,8 @@ static U running_pairs(Graph *g, Op op, U x, uint32_t axis, bool reverse)
     U i = iota(g, uop_dim(x, axis), DT_INDEX), beyond = lt(g, unsqueeze(g, i, 1), i);
     if (reverse) x = flip_axis(g, x, axis), beyond = flip_axis(g, beyond, 0);
     for (uint32_t k = axis + 1; k < uop_rank(x); k++) beyond = unsqueeze(g, beyond, -1);
-    return reduce(g, op, where(g, beyond, neutral(g, op, x), unsqueeze(g, x, axis)), (const int64_t[]){ axis + 1 }, 1,
-                  false);
+    return reduce(g, op, where(g, beyond, uop_neutral(g, op, (DType)x->dtype), unsqueeze(g, x, axis)),
+                  (const int64_t[]){ axis + 1 }, 1, false);
 }
 
 /* x one place further from where the sums begin. */
@@ -239,7 +235,7 @@ static U later(Graph *g, Op op, U x, uint32_t axis, bool reverse)
     int64_t before[RANK_MAX] = { 0 }, after[RANK_MAX] = { 0 };
     before[axis] = reverse ? -1 : 1;
     after[axis] = -before[axis];
-    return pad_i(g, x, before, after, neutral(g, op, x));
+    return pad_i(g, x, before, after, uop_neutral(g, op, (DType)x->dtype));
 }
 
 static U with_start(Graph *g, Op op, U y, U start) { return op == UOP_MUL ? mul(g, y, start) : add(g, y, start); }
@@ -269,9 +265,9 @@ static U filled(Graph *g, Op op, U x, uint32_t axis, U size)
     for (uint32_t k = 0; k < uop_rank(x); k++) at[k] = uop_index(g, 0), to[k] = k == axis ? size : uop_dim(x, k);
     U begin = uop_sizes(g, at, uop_rank(x)), sizes = uop_sizes(g, to, uop_rank(x)),
       y = UOP(g, UOP_PAD, DT_VOID, NO_ARG, x, begin, sizes);
-    return op == UOP_ADD
-        ? y
-        : where(g, UOP(g, UOP_PAD, DT_VOID, NO_ARG, full(g, DT_BOOL, 1, x), begin, sizes), y, neutral(g, op, x));
+    return op == UOP_ADD ? y
+                         : where(g, UOP(g, UOP_PAD, DT_VOID, NO_ARG, full(g, DT_BOOL, 1, x), begin, sizes), y,
+                                 uop_neutral(g, op, (DType)x->dtype));
 }
 
 /* By levels. What whole blocks leave at the far end is a short one; where the size is symbolic, the last one is filled
@@ -305,7 +301,7 @@ U running(Graph *g, Op op, U x, int64_t axis, bool exclusive, bool reverse)
     if (is_error(x)) return x;
     if ((axis = axis_of(g, "running", axis, uop_rank(x))) < 0) return graph_fail(g, "running");
     if (uop_is_int_const(uop_dim(x, (uint32_t)axis), 0)) return x;
-    U y = is_narrow(x) ? cast(g, x, DT_F32) : x;
+    U y = dtype_is_half((DType)x->dtype) ? cast(g, x, DT_F32) : x;
     if (exclusive) y = later(g, op, y, (uint32_t)axis, reverse);
     return cast(g, running_blocks(g, op, y, (uint32_t)axis, reverse), (DType)x->dtype);
 }

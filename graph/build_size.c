@@ -9,11 +9,14 @@
 
 enum { READ_DEPTH = 8 };
 
-static bool is_told(Graph *g, U a, U b) { return size_from_data(g, a) || size_from_data(g, b); }
+static bool depends_on_data(Graph *g, U a, U b) { return size_from_data(g, a) || size_from_data(g, b); }
 static bool may_be(U size, int64_t v) { return size->vmin <= v && v <= size->vmax; }
 static bool may_meet(Graph *g, U a, U b) { return may_be(dim_sub(g, a, b), 0); }
 
-bool may_agree(Graph *g, U a, U b) { return a == b || (is_told(g, a, b) ? may_meet(g, a, b) : same_size(g, a, b)); }
+bool may_agree(Graph *g, U a, U b)
+{
+    return a == b || (depends_on_data(g, a, b) ? may_meet(g, a, b) : same_size(g, a, b));
+}
 
 /* x beside a size that was checked, which is never as large as this. */
 static U beside(Graph *g, U x, U checked)
@@ -47,7 +50,7 @@ U sized(Graph *g, U x, int64_t axis, U size)
 {
     if (is_error(x) || (axis = axis_of(g, "sized", axis, uop_rank(x))) < 0) return x;
     U own = uop_dim(x, (uint32_t)axis);
-    return own == size || !is_told(g, own, size) ? x : with_size(g, x, axis, size, GUARD_SIZE);
+    return own == size || !depends_on_data(g, own, size) ? x : with_size(g, x, axis, size, GUARD_SIZE);
 }
 
 bool one_size(Graph *g, U *a, int64_t i, U *b, int64_t j)
@@ -66,7 +69,7 @@ U common_size(Graph *g, U a, U b)
     U one = uop_index(g, 1);
     if (a == b || b == one) return a;
     if (a == one) return b;
-    if (!is_told(g, a, b)) return same_size(g, a, b) ? a : NULL;
+    if (!depends_on_data(g, a, b)) return same_size(g, a, b) ? a : NULL;
     if (!may_meet(g, a, b) && !may_be(a, 1) && !may_be(b, 1)) return NULL;
     if (uop_is_const(a) || !may_be(b, 1)) return uop_is_const(a) ? a : b;
     return uop_is_const(b) ? b

@@ -3,10 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/scalar.h"
 #include "graph/uop.h"
-
-static int64_t bits(double v) { int64_t i; memcpy(&i, &v, 8); return i; }
-static double real(int64_t i) { double v; memcpy(&v, &i, 8); return v; }
 
 static int64_t wrap(DType t, int64_t v)
 {
@@ -79,10 +77,10 @@ static bool int_op(Op op, DType t, int64_t a, int64_t b, int64_t c, int64_t *r)
 
 static int64_t cast_value(DType from, DType to, int64_t v)
 {
-    if (dtype_is_float(from) && dtype_is_float(to)) return bits(dtype_round(to, real(v)));
-    if (dtype_is_float(to)) return bits(dtype_round(to, from == DT_U64 ? (double)(uint64_t)v : (double)v));
+    if (dtype_is_float(from) && dtype_is_float(to)) return scalar_of(dtype_round(to, scalar_real(v)));
+    if (dtype_is_float(to)) return scalar_of(dtype_round(to, from == DT_U64 ? (double)(uint64_t)v : (double)v));
     if (!dtype_is_float(from)) return wrap(to, v);
-    double d = real(v);
+    double d = scalar_real(v);
     if (to == DT_BOOL) return d != 0;
     if (isnan(d)) return 0;
     if (to == DT_U64) return d <= -1 ? 0 : d >= 18446744073709551616.0 ? -1 : (int64_t)(uint64_t)d;
@@ -96,17 +94,18 @@ bool uop_eval(Op op, DType t, DType s, const int64_t *v, int64_t *out)
     if (op == UOP_WHERE) return *out = v[0] ? v[1] : v[2], true;
     if (op == UOP_CAST) return *out = cast_value(s, t, v[0]), true;
     if (op == UOP_CMPLT)
-        return *out = dtype_is_float(s) ? real(v[0]) < real(v[1])
+        return *out = dtype_is_float(s) ? scalar_real(v[0]) < scalar_real(v[1])
                    : s == DT_U64        ? (uint64_t)v[0] < (uint64_t)v[1]
                                         : v[0] < v[1],
                true;
-    if (op == UOP_CMPNE) return *out = dtype_is_float(s) ? real(v[0]) != real(v[1]) : v[0] != v[1], true;
+    if (op == UOP_CMPNE) return *out = dtype_is_float(s) ? scalar_real(v[0]) != scalar_real(v[1]) : v[0] != v[1], true;
     if (!dtype_is_float(t)) {
         int64_t b = op == UOP_TRUNC || op == UOP_RECIP ? 0 : v[1];
         if (!int_op(op, t, v[0], b, op == UOP_MULACC ? v[2] : 0, out)) return false;
         return *out = wrap(t, *out), true;
     }
     int n = op_info[op].min_src;
-    if (!float_op(op, real(v[0]), n > 1 ? real(v[1]) : 0, n > 2 ? real(v[2]) : 0, &r)) return false;
-    return *out = bits(isnan(r) ? NAN : dtype_round(t, r)), true;
+    if (!float_op(op, scalar_real(v[0]), n > 1 ? scalar_real(v[1]) : 0, n > 2 ? scalar_real(v[2]) : 0, &r))
+        return false;
+    return *out = scalar_of(isnan(r) ? NAN : dtype_round(t, r)), true;
 }

@@ -20,13 +20,6 @@ enum { GOALS = 24, FRAME_STEPS = 1000 };
 typedef struct { const Rule *rule; uint64_t needs; } Row;
 struct RuleSet { Row *row[UOP_COUNT]; uint32_t count[UOP_COUNT]; };
 
-static void *must(void *p)
-{
-    if (p) return p;
-    fputs("tgrun: out of memory\n", stderr);
-    exit(TG_LIMIT);
-}
-
 /* ---- compiling tables ---- */
 
 static uint64_t op_bit(Op op) { return UINT64_C(1) << (op & 63); }

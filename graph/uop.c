@@ -1,5 +1,6 @@
 /* Graphs: interned construction, leaves, walks. Equal nodes are one node: op, dtype, tag, argument and sources decide;
  * derive.c knows what follows from them. */
+#include "graph/scalar.h"
 #include "graph/uop.h"
 #include "graph/derive.h"
 #include "graph/guard.h"
@@ -29,13 +30,6 @@ struct Graph {
     const Doubt *doubt, *need;
     uint32_t *mark, marked, walk;       /* uop_toposort's: a node is marked when its mark is the walk's number */
 };
-
-static void *must(void *p)
-{
-    if (p) return p;
-    fputs("tgrun: out of memory\n", stderr);
-    exit(TG_LIMIT);
-}
 
 Graph *graph_new(void)
 {
@@ -116,9 +110,7 @@ const UOp *graph_fail_code(Graph *g, TgStatus code, const char *fmt, ...)
     return u;
 }
 
-static int64_t from_double(double v) { int64_t i; memcpy(&i, &v, 8); return i; }
-static double to_double(int64_t i) { double v; memcpy(&v, &i, 8); return v; }
-double uop_const_float(const UOp *u) { return to_double(u->arg.i); }
+double uop_const_float(const UOp *u) { return scalar_real(u->arg.i); }
 
 /* ---- interning ---- */
 
@@ -286,7 +278,7 @@ const UOp *uop_int(Graph *g, DType t, int64_t v) { return UOP0(g, UOP_CONST, t, 
 const UOp *uop_float(Graph *g, DType t, double v)
 {
     v = dtype_round(t, v);
-    return UOP0(g, UOP_CONST, t, ARG_I(from_double(isnan(v) ? NAN : v)));
+    return UOP0(g, UOP_CONST, t, ARG_I(scalar_of(isnan(v) ? NAN : v)));
 }
 
 /* What no int64_t holds is the nearest end of the type; the rest wraps, so that -1 is all bits. */
@@ -555,4 +547,11 @@ const UOp *uop_substitute(Graph *g, const UOp *root, const UOp *const *from, con
     const UOp *r = map[root->id];
     arena_free(scratch);
     return r;
+}
+
+const UOp *uop_neutral(Graph *g, Op op, DType t)
+{
+    if (op == UOP_ADD) return uop_const_like(g, t, 0);
+    if (op == UOP_MUL) return uop_const_like(g, t, 1);
+    return dtype_is_float(t) ? uop_float(g, t, -__builtin_inf()) : uop_int(g, t, dtype_min(t));
 }

@@ -34,6 +34,7 @@ typedef struct { const char *name, *c_name; uint8_t bits, kind; int32_t onnx; } 
 extern const DTypeInfo dtype_info[DT_COUNT];
 
 static inline bool dtype_is_float(DType t) { return dtype_info[t].kind == KIND_FLOAT; }
+static inline bool dtype_is_half(DType t) { return t == DT_F16 || t == DT_BF16; }
 static inline bool dtype_is_int(DType t) { return dtype_info[t].kind == KIND_SINT || dtype_info[t].kind == KIND_UINT; }
 static inline int64_t dtype_size(DType t) { return dtype_info[t].bits / 8; }
 DType dtype_from_onnx(int32_t type);            /* DT_VOID when not covered */
@@ -170,7 +171,22 @@ static inline const UOp *uop_memory(const UOp *u)
     return u;
 }
 
+/* What an address (INDEX, SHRINK) is in, PARAM or BUFFER; of other nodes themselves. */
+static inline const UOp *uop_addressed(const UOp *u)
+{
+    while (u->op == UOP_INDEX || u->op == UOP_SHRINK || u->op == UOP_AFTER) u = u->src[0];
+    return u;
+}
+
+static inline bool uop_is_memory(const UOp *u) { return u->op == UOP_PARAM || u->op == UOP_BUFFER; }
+static inline bool uop_is_address(const UOp *u)
+{
+    return (u->op == UOP_INDEX || u->op == UOP_SHRINK) && uop_is_memory(uop_addressed(u));
+}
+
 static inline bool uop_is_const(const UOp *u) { return u->op == UOP_CONST; }
+/* What a reduce by op (ADD, MUL, MAX) starts with. */
+const UOp *uop_neutral(Graph *g, Op op, DType t);
 double uop_const_float(const UOp *u);                        /* CONST of a float dtype */
 static inline int64_t uop_const_int(const UOp *u) { return u->arg.i; }
 bool uop_is_int_const(const UOp *u, int64_t v);              /* CONST of an integer or bool dtype with that value */
@@ -202,6 +218,10 @@ const UOp *uop_reduce_ranges(Graph *g, Op op, const UOp *value, const UOp *const
 const UOp *uop_buffer(Graph *g, DType t, const UOp *const *dim, uint32_t rank, int64_t slot, AddrSpace space);
 static inline int64_t buffer_slot(const UOp *b) { return b->arg.i & 0xffffffff; }
 static inline AddrSpace buffer_space(const UOp *b) { return (AddrSpace)(b->arg.i >> 32); }
+static inline bool uop_is_global(const UOp *u)
+{
+    return u->op == UOP_PARAM || (u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL);
+}
 /* a new tensor-level BUFFER; info is copied, data are not */
 const UOp *graph_add_buffer(Graph *g, const BufferInfo *info);
 BufferInfo *graph_buffer(Graph *g, int64_t slot);

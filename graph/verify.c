@@ -35,10 +35,6 @@ static bool is_index(const UOp *u) { return u->op == UOP_INDEX; }
 static bool is_range(const UOp *u) { return u->op == UOP_RANGE; }
 static bool is_end(const UOp *u) { return u->op == UOP_END; }
 static bool is_reduce(const UOp *u) { return u->op == UOP_REDUCE; }
-static bool is_memory(const UOp *u)
-{
-    return u->op == UOP_PARAM || (u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL);
-}
 static bool is_value(const UOp *u)
 {
     return is_alu(u) || u->op == UOP_LOAD || u->op == UOP_CONST || u->op == UOP_RANGE;
@@ -88,15 +84,9 @@ static bool one_dtype(const UOp *u)
 static bool bool_result(const UOp *u) { return u->dtype == DT_BOOL; }
 static bool where_types(const UOp *u) { return u->src[0]->dtype == DT_BOOL && u->src[1]->dtype == u->src[2]->dtype; }
 
-static const UOp *memory_of(const UOp *at)
-{
-    while (at->op == UOP_INDEX || at->op == UOP_SHRINK || at->op == UOP_AFTER) at = at->src[0];
-    return at;
-}
-
 static bool is_address(const UOp *at)
 {
-    Op m = (Op)memory_of(at)->op;
+    Op m = (Op)uop_addressed(at)->op;
     return m == UOP_PARAM || m == UOP_BUFFER;
 }
 
@@ -150,7 +140,7 @@ static bool first_types(const UOp *u) { return range_type(u) == AXIS_LOOP || ran
 static bool may_be_inside(const UOp *u)
 {
     const UOp *at = u->src[0];
-    if (u->nsrc > 1 || at->op != UOP_INDEX || at->nsrc != 2 || !is_memory(at->src[0]) || uop_rank(at->src[0]) != 1)
+    if (u->nsrc > 1 || at->op != UOP_INDEX || at->nsrc != 2 || !uop_is_global(at->src[0]) || uop_rank(at->src[0]) != 1)
         return true;
     return at->src[1]->vmax >= 0 && at->src[1]->vmin < uop_size(at->src[0], 0);
 }
@@ -182,7 +172,7 @@ static const Row row[] = {
     { "LOAD takes an address, or with it alt and a gate",  KERNEL,                is_load,       load_sources },
     { "STORE takes an address, a value and maybe a gate",  KERNEL,                is_store,      store_sources },
     { "a WMMA is a row, and fits it",                      KERNEL,                is_wmma,       wmma_fits },
-    { "memory is flat",                                    FLAT,                  is_memory,     flat_memory },
+    { "memory is flat",                                    FLAT,                  uop_is_global,     flat_memory },
     { "an access meets its buffer",                        FLAT & SCALAR,         is_load,       may_be_inside },
 };
 

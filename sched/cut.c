@@ -158,7 +158,7 @@ static Kernel *make_kernel(Rangeify *r, const Cut *c, const UOp *root)
             int *at = &number[range_number(u)];
             if (*at < 0) *at = (int)next++;
             memo[u->id] = uop_range(k->g, *at, memo[u->src[0]->id], range_type(u));
-        } else if (is_global(u)) {
+        } else if (uop_is_global(u)) {
             if (!(memo[u->id] = param_of(k, u, r->g, memo, false))) break;
         } else uop_copy(k->g, u, memo);
         if (u->op == UOP_LOAD) k->param[memo[u->id]->src[0]->src[0]->arg.i].read = true;

@@ -150,3 +150,10 @@ void index_source(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *id
     *out_valid = index_simplify(r, *out_valid);
     if (*out_valid && always(*out_valid)) *out_valid = NULL;
 }
+
+bool ends_range(const UOp *u, const UOp *range)
+{
+    for (uint32_t k = 1; k < u->nsrc; k++)
+        if (u->src[k] == range) return true;
+    return false;
+}

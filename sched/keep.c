@@ -127,14 +127,6 @@ static Found find(Keep *x, const UOp *axis)
     return f;
 }
 
-static int64_t free_slot(const Keep *x)
-{
-    int64_t next = 0;
-    for (uint32_t i = 0; i < x->n; i++)
-        if (x->order[i]->op == UOP_BUFFER && buffer_slot(x->order[i]) >= next) next = buffer_slot(x->order[i]) + 1;
-    return next;
-}
-
 static const UOp *element(Graph *g, const UOp *memory, const UOp *at)
 {
     return UOP(g, UOP_INDEX, DT_VOID, NO_ARG, memory, at);
@@ -143,8 +135,9 @@ static const UOp *element(Graph *g, const UOp *memory, const UOp *at)
 static void replace(Keep *x, const UOp *axis, const Found *f)
 {
     Graph *g = x->k->g;
-    const UOp *to[64], *size = uop_index(g, axis->src[0]->vmax),
-                       *buffer = uop_buffer(g, (DType)f->value->dtype, &size, 1, free_slot(x), SPACE_LOCAL);
+    const UOp *to[64],
+        *size = uop_index(g, axis->src[0]->vmax),
+        *buffer = uop_buffer(g, (DType)f->value->dtype, &size, 1, local_free(x->order, x->n), SPACE_LOCAL);
     const UOp *store = UOP(g, UOP_STORE, DT_VOID, NO_ARG, element(g, buffer, axis), f->value),
               *kept = UOP(g, UOP_AFTER, DT_VOID, NO_ARG, buffer, UOP(g, UOP_END, DT_VOID, NO_ARG, store, axis));
     for (uint32_t i = 0; i < f->n; i++) to[i] = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, element(g, kept, f->with[i]));

@@ -252,3 +252,26 @@ int opt_axis(const Kernel *k, int number)
         if (range_number(axis[i]) == number) return (int)i;
     return -1;
 }
+
+bool kernel_is_pure(const Kernel *k)
+{
+    for (uint32_t i = 0; i < k->nparam; i++)
+        if (k->param[i].written && k->param[i].read) return false;
+    return true;
+}
+
+int range_free(const UOp *const *order, uint32_t n)
+{
+    int top = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_RANGE && range_number(order[i]) >= top) top = range_number(order[i]) + 1;
+    return top;
+}
+
+int64_t local_free(const UOp *const *order, uint32_t n)
+{
+    int64_t next = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (order[i]->op == UOP_BUFFER && buffer_slot(order[i]) >= next) next = buffer_slot(order[i]) + 1;
+    return next;
+}

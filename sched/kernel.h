@@ -121,4 +121,10 @@ typedef struct Target {
 } Target;
 /* Bytes of values that a core's part of a kernel may go over again and again: most of its second cache. */
 static inline int64_t cache_room(const Target *t) { return t->l2_bytes * 7 / 10; }
+/* Every element is computed from memory that the kernel does not write: computing one twice does no harm. */
+bool kernel_is_pure(const Kernel *k);
+static inline int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a < 0 ? -a : a; }
+/* The next number that no RANGE, and the next slot that no BUFFER of a kernel has. */
+int range_free(const UOp *const *order, uint32_t n);
+int64_t local_free(const UOp *const *order, uint32_t n);
 #endif

@@ -58,12 +58,6 @@ static bool is_owner(const UOp *u)
 {
     return (u->op == UOP_END && u->nsrc > 1) || (u->op == UOP_REDUCE && !u->arg.blob);
 }
-static bool is_address(const UOp *u)
-{
-    const UOp *m = u->op == UOP_INDEX || u->op == UOP_SHRINK ? u->src[0] : NULL;
-    while (m && m->op == UOP_AFTER) m = m->src[0];
-    return m && (m->op == UOP_PARAM || m->op == UOP_BUFFER);
-}
 static bool is_inner(const Block *b, const UOp *u) { return (u->ranges & ~b->open) != 0; }
 static bool is_outer(const Block *b, const UOp *u)
 {
@@ -83,19 +77,12 @@ static void push(Lin *l, const UOp *u)
 
 /* ---- a REDUCE's variable ---- */
 
-static const UOp *neutral(Graph *g, Op op, DType t)
-{
-    if (op == UOP_ADD) return uop_const_like(g, t, 0);
-    if (op == UOP_MUL) return uop_const_like(g, t, 1);
-    return dtype_is_float(t) ? uop_float(g, t, -__builtin_inf()) : uop_int(g, t, dtype_min(t));
-}
-
 /* Set to one scalar: it stands for all lanes. */
 static const UOp *variable(Lin *l, const UOp *reduce)
 {
     const Shape *s = reduce->shape;
     const UOp *reg = uop_buffer(l->g, (DType)reduce->dtype, s->dim, s->rank, l->nreg++, SPACE_REG);
-    const UOp *zero = neutral(l->g, (Op)reduce->arg.i, (DType)reduce->dtype);
+    const UOp *zero = uop_neutral(l->g, (Op)reduce->arg.i, (DType)reduce->dtype);
     push(l, zero);
     push(l, reg);
     push(l, UOP(l->g, UOP_STORE, DT_VOID, NO_ARG, reg, zero));
@@ -180,7 +167,8 @@ static void emit(Lin *l, const UOp *u)
 {
     const UOp *n = u->op == UOP_AFTER ? l->map[u->src[0]->id] : rewritten(l, u);
     l->map[u->id] = n;
-    bool silent = u->op == UOP_AFTER || u->op == UOP_END || u->op == UOP_GROUP || u->op == UOP_SINK || is_address(u);
+    bool silent =
+        u->op == UOP_AFTER || u->op == UOP_END || u->op == UOP_GROUP || u->op == UOP_SINK || uop_is_address(u);
     if (!silent) push(l, n);
 }
 
@@ -380,18 +368,10 @@ static const UOp *one_thread_range(Graph *g, const UOp *end, int number)
     return uop_new(g, UOP_END, DT_VOID, NO_ARG, src, m);
 }
 
-static int free_number(const Lin *l)
-{
-    int top = -1;
-    for (uint32_t i = 0; i < l->count; i++)
-        if (l->order[i]->op == UOP_RANGE && range_number(l->order[i]) > top) top = range_number(l->order[i]);
-    return top + 1;
-}
-
 static const UOp *merge_threads(Lin *l, const UOp *root)
 {
     const UOp **src = NEW_N(l->arena, const UOp *, root->nsrc);
-    int number = free_number(l);
+    int number = range_free(l->order, l->count);
     for (uint32_t k = 0; k < root->nsrc; k++)
         src[k] =
             root->src[k]->op == UOP_END && number < 64 ? one_thread_range(l->g, root->src[k], number) : root->src[k];

@@ -112,14 +112,6 @@ static Split split_range(Kernel *k, const UOp *r, const UOp *c, int number, Aren
     return (Split){ outer, inner, graph_rewrite(g, map[k->root->id], rules_symbolic(), 0, NULL) };
 }
 
-static int free_number(const UOp *const *order, uint32_t n)
-{
-    int top = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_RANGE && range_number(order[i]) >= top) top = range_number(order[i]) + 1;
-    return top;
-}
-
 /* Does some load depend on one half of a split loop only? Then a tile over the other half reads it once. */
 static bool is_reused(const Split *s, Arena *scratch, Graph *g)
 {
@@ -198,7 +190,7 @@ static void split_ranges(Kernel *k, const Target *t, bool vectors, Arena *scratc
 {
     uint32_t n, before = divisions(k->g, k->root, scratch);
     const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n), **list = NEW_N(scratch, const UOp *, n);
-    int number = free_number(order, n);
+    int number = range_free(order, n);
     uint32_t count = divisions_of_ranges(k->g, order, n, list);
     for (uint32_t i = 0; before && i < count && number < 64; i++) {
         const UOp *r = list[i]->src[0];

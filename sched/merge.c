@@ -9,25 +9,15 @@
 enum { WIDE_BYTES = 16 };
 typedef struct { const UOp *load, *base; int64_t offset; } Scalar;
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a < 0 ? -a : a;
-}
-
 /* Large ones are cut to a power of two, so that products do not overflow. */
 enum { ENOUGH = 1 << 20 };
-static int64_t cut(int64_t n) { return n > ENOUGH ? gcd(n, ENOUGH) : n; }
+static int64_t cut(int64_t n) { return n > ENOUGH ? common_divisor(n, ENOUGH) : n; }
 
 int64_t index_divisor(const UOp *u)
 {
     if (u->op == UOP_CONST) return u->arg.i < 0 ? -u->arg.i : u->arg.i;
-    if (u->op == UOP_ADD || u->op == UOP_MOD) return gcd(index_divisor(u->src[0]), index_divisor(u->src[1]));
-    if (u->op == UOP_WHERE) return gcd(index_divisor(u->src[1]), index_divisor(u->src[2]));
+    if (u->op == UOP_ADD || u->op == UOP_MOD) return common_divisor(index_divisor(u->src[0]), index_divisor(u->src[1]));
+    if (u->op == UOP_WHERE) return common_divisor(index_divisor(u->src[1]), index_divisor(u->src[2]));
     if (u->op == UOP_SHL && uop_is_const(u->src[1]))
         return cut(cut(index_divisor(u->src[0])) << (u->src[1]->arg.i & 15));
     if (u->op == UOP_MUL) return cut(index_divisor(u->src[0])) * cut(index_divisor(u->src[1]));

@@ -1,6 +1,6 @@
 /* OptOps: a list of (op, axis, argument) changes a kernel's ranges. Legality lives here alone: an illegal op is an
- * error with a reason and leaves the kernel as it was. Axes are numbered as opt_axes lists them at the moment of the
- * op: loops of the store in order, then those of each REDUCE. After a SPLIT the new axis stands next to the old one
+ * error with a reason and leaves the kernel as it was. Axes are numbered as opt_axes ends_range them at the moment of
+ * the op: loops of the store in order, then those of each REDUCE. After a SPLIT the new axis stands next to the old one
  * (inside of it, or outside with `top`). To add an op: a kind in kernel.h, a name below, a case in opt_apply.
  */
 #include <stdlib.h>
@@ -142,18 +142,11 @@ static const UOp *with_gate(Graph *g, const UOp *u, const UOp *const *src, const
     return uop_new(g, (Op)u->op, DT_VOID, u->arg, s, 3);
 }
 
-static bool lists(const UOp *u, const UOp *range)
-{
-    for (uint32_t k = 1; k < u->nsrc; k++)
-        if (u->src[k] == range) return true;
-    return false;
-}
-
 static const UOp *change_node(Graph *g, const UOp *u, const UOp **map, const Change *c)
 {
     const UOp *src[72];
     uint32_t n = 0;
-    bool closes = u->op == UOP_END || (u->op == UOP_REDUCE && !u->arg.blob), mine = closes && lists(u, c->old);
+    bool closes = u->op == UOP_END || (u->op == UOP_REDUCE && !u->arg.blob), mine = closes && ends_range(u, c->old);
     for (uint32_t k = 0; k < u->nsrc; k++) {
         if (mine && k && u->src[k] == c->old)
             for (uint32_t j = 0; j < c->n; j++) src[n++] = c->list[j];
@@ -201,14 +194,6 @@ static int free_number(const Kernel *k)
     return ~used ? __builtin_ctzll(~used) : 64;
 }
 
-/* Every element is computed from memory that the kernel does not write: computing one twice does no harm. */
-static bool is_pure(const Kernel *k)
-{
-    for (uint32_t i = 0; i < k->nparam; i++)
-        if (k->param[i].written && k->param[i].read) return false;
-    return true;
-}
-
 static const UOp *symbolic_parts(Graph *g, const UOp *size, int64_t f)
 {
     return graph_rewrite(g, index_math(g, UOP_IDIV, index_math(g, UOP_ADD, size, uop_index(g, f - 1)), uop_index(g, f)),
@@ -232,7 +217,8 @@ static TgStatus split(Kernel *k, const OptOp *o, const UOp *const *axis)
     int number = free_number(k);
     bool exact = !fixed && !whole && f > 0 && index_divisor(r->src[0]) % f == 0;
     bool overlap = !whole && !exact && f < size && (size % f || !fixed) &&
-        (o->target == AXIS_UPCAST || o->target == AXIS_LOCAL) && !o->top && range_type(r) == AXIS_LOOP && is_pure(k);
+        (o->target == AXIS_UPCAST || o->target == AXIS_LOCAL) && !o->top && range_type(r) == AXIS_LOOP &&
+        kernel_is_pure(k);
     bool gated = !fixed && !whole && !exact && f < size && range_type(r) == AXIS_REDUCE;
     if (!fixed && !exact && !overlap && !gated && !(whole && (o->target == AXIS_GLOBAL || o->target == AXIS_THREAD)))
         return fail(TG_USAGE, "optops: axis %d has a symbolic size", o->axis);
@@ -301,7 +287,7 @@ static bool is_reduced(Kernel *k, const UOp *range)
     uint32_t count;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
     bool found = false;
-    for (uint32_t i = 0; i < count; i++) found |= order[i]->op == UOP_REDUCE && lists(order[i], range);
+    for (uint32_t i = 0; i < count; i++) found |= order[i]->op == UOP_REDUCE && ends_range(order[i], range);
     arena_free(a);
     return found;
 }
@@ -314,7 +300,7 @@ static bool share_sums(const Kernel *k, const UOp *one, const UOp *two)
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
     bool share = true;
     for (uint32_t i = 0; i < count; i++)
-        share &= order[i]->op != UOP_REDUCE || lists(order[i], one) == lists(order[i], two);
+        share &= order[i]->op != UOP_REDUCE || ends_range(order[i], one) == ends_range(order[i], two);
     arena_free(a);
     return share;
 }

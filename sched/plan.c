@@ -69,12 +69,6 @@ static void note_use(Build *b, uint32_t buffer, uint8_t access, bool once, uint3
     u->run_use |= !once;
 }
 
-static bool is_memory(const UOp *u)
-{
-    u = uop_memory(u);
-    return u->op == UOP_PARAM || u->op == UOP_BUFFER;
-}
-
 /* ---- variables ---- */
 
 static uint32_t add_var(Plan *p, const char *name)
@@ -157,7 +151,8 @@ static uint32_t kernel_index(Build *b, Kernel *k)
 static bool writes_nothing(const Build *b, const Kernel *k)
 {
     for (uint32_t i = 0; i < k->nparam; i++)
-        if (k->param[i].written && (!is_memory(k->param[i].buffer) || buffer_bytes(b, uop_memory(k->param[i].buffer))))
+        if (k->param[i].written &&
+            (!uop_is_memory(uop_memory(k->param[i].buffer)) || buffer_bytes(b, uop_memory(k->param[i].buffer))))
             return false;
     return true;
 }
@@ -171,7 +166,7 @@ static TgStatus kernel_step(Build *b, const ScheduleItem *item, const Iteration 
     set_origins(b, s, &item->origins);
     for (uint32_t i = 0; i < k->nparam; i++) {
         const KernelParam *a = &k->param[i];
-        if (!is_memory(a->buffer))
+        if (!uop_is_memory(uop_memory(a->buffer)))
             return fail(TG_INTERNAL, "plan: kernel %s: parameter %u is %s, not memory", k->name, i,
                         op_name(a->buffer->op));
         /* neither: a guard's word orders nothing */
@@ -198,7 +193,7 @@ static TgStatus host_step(Build *b, const ScheduleItem *item)
     HostCall *call = NEW(b->p->arena, HostCall);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = i < nin ? item->call->src[i + 1] : item->out[result[i - nin]];
-        if (!is_memory(u))
+        if (!uop_is_memory(uop_memory(u)))
             return fail(TG_INTERNAL, "plan: host call: argument %u is %s, not memory", i, op_name(u->op));
         tensor[i] = (HostTensor){ u->dtype, u->shape };
         set_arg(b, s, i, buffer_of(b, u), i < nin ? ACCESS_READ : ACCESS_WRITE);
@@ -241,7 +236,8 @@ static TgStatus control_step(Build *b, HostFn fn, const Control *c, const UOp *c
     HostTensor *tensor = NEW_N(b->p->arena, HostTensor, n + 1);
     HostCall *call = NEW(b->p->arena, HostCall);
     for (uint32_t k = 0; k < n; k++) {
-        if (!is_memory(mem[k])) return fail(TG_INTERNAL, "plan: a condition is %s, not memory", op_name(mem[k]->op));
+        if (!uop_is_memory(uop_memory(mem[k])))
+            return fail(TG_INTERNAL, "plan: a condition is %s, not memory", op_name(mem[k]->op));
         tensor[k] = (HostTensor){ mem[k]->dtype, mem[k]->shape };
         set_arg(b, s, k, buffer_of(b, mem[k]), ACCESS_READ);
     }

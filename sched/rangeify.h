@@ -99,16 +99,15 @@ void index_source(Rangeify *r, const UOp *node, uint32_t k, const UOp *const *id
                   const UOp *const *gather, const UOp **out_idx, const UOp **out_valid);
 const UOp *index_simplify(Rangeify *r, const UOp *u);
 const UOp *index_math(Graph *g, Op op, const UOp *a, const UOp *b);
+static inline const UOp *index_add(Graph *g, const UOp *a, const UOp *b) { return index_math(g, UOP_ADD, a, b); }
+/* Is the range among those that u (a REDUCE, an END) ends? */
+bool ends_range(const UOp *u, const UOp *range);
 
 /* What an OptOp puts in place of one range: its value, and the ranges that stand in END and REDUCE lists instead; where
  * the gate is false nothing is read, stored or summed. */
 typedef struct { const UOp *old, *value, *list[6]; uint32_t n; const UOp *gate; } Change;
 uint64_t opt_numbers(const Kernel *k);                                  /* of all its ranges, those of stages too */
 void kernel_change(Kernel *k, const Change *c);                          /* optimize.c */
-static inline bool is_global(const UOp *u)
-{
-    return u->op == UOP_PARAM || (u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL);
-}
 /* A GUARD as kernels have it: with its word, and checked only where the value counts. */
 const UOp *guarded(Rangeify *r, const UOp *guard, const UOp *valid, const UOp *const *src);
 /* Builds every instance's expression and the kernels; appends to the schedule in order. */

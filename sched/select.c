@@ -11,7 +11,6 @@
 
 typedef struct { Graph *g; SelectOptions has; const UOp **map; } Select;
 
-static bool is_half(DType t) { return t == DT_F16 || t == DT_BF16; }
 static bool lacks(const Select *s, DType t)
 {
     return (t == DT_F16 && !s->has.has_f16) || (t == DT_BF16 && !s->has.has_bf16);
@@ -24,7 +23,7 @@ static const UOp *cast_to(Graph *g, const UOp *u, DType t)
 static const UOp *select_cast(Select *s, const UOp *u)
 {
     DType from = (DType)u->src[0]->dtype, to = (DType)u->dtype;
-    if (from == DT_F32 || to == DT_F32 || from == to || (!is_half(from) && !is_half(to))) return u;
+    if (from == DT_F32 || to == DT_F32 || from == to || (!dtype_is_half(from) && !dtype_is_half(to))) return u;
     return cast_to(s->g, cast_to(s->g, u->src[0], DT_F32), to);
 }
 

@@ -41,7 +41,6 @@ typedef struct {
     int depth;
 } Stage;
 
-static const UOp *plus(Graph *g, const UOp *a, const UOp *b) { return index_math(g, UOP_ADD, a, b); }
 static const UOp *times(Graph *g, const UOp *a, int64_t n) { return index_math(g, UOP_MUL, a, uop_index(g, n)); }
 static const UOp *over(Graph *g, const UOp *a, int64_t n) { return index_math(g, UOP_IDIV, a, uop_index(g, n)); }
 static const UOp *modulo(Graph *g, const UOp *a, int64_t n) { return index_math(g, UOP_MOD, a, uop_index(g, n)); }
@@ -113,7 +112,7 @@ static TgStatus take_apart(Stage *s, const UOp *r, int64_t by)
     Graph *g = s->g;
     const UOp *high = digit(s, r->src[0]->vmax / by, range_type(r)), *low = digit(s, by, range_type(r));
     if (!high || !low) return fail(TG_USAGE, "optops: more than 64 ranges");
-    const UOp *whole = plus(g, times(g, high, by), low);
+    const UOp *whole = index_add(g, times(g, high, by), low);
     s->index = graph_rewrite(g, uop_substitute(g, s->index, &r, &whole, 1), rules_symbolic(), 0, NULL);
     for (uint32_t i = 1; i < s->load->nsrc; i++)
         s->src[i] = graph_rewrite(g, uop_substitute(g, s->src[i], &r, &whole, 1), rules_symbolic(), 0, NULL);
@@ -160,8 +159,6 @@ static void find_runs(Stage *s)
 
 /* ---- where it lies ---- */
 
-static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a < 0 ? -a : a; }
-
 /* The widest copy: elements side by side whose place is a multiple, at both ends. */
 static int64_t widest(const Stage *s)
 {
@@ -169,12 +166,12 @@ static int64_t widest(const Stage *s)
     if (s->run[0].step != 1) return 1;
     for (uint32_t i = 0; i < s->run[0].count && s->load->nsrc > 2; i++)
         if (s->src[2]->ranges & range_bit(s->part[i].range)) return 1;
-    n = gcd(most, s->run[0].extent);
+    n = common_divisor(most, s->run[0].extent);
     for (uint32_t i = 1; i < s->nruns; i++) {
         if (s->run[i].step == NO_STEP) return 1;
-        n = gcd(n, s->run[i].step);
+        n = common_divisor(n, s->run[i].step);
     }
-    return s->t->max_block ? gcd(n, index_divisor(s->base)) : n;
+    return s->t->max_block ? common_divisor(n, index_divisor(s->base)) : n;
 }
 
 static void lay_out(Stage *s)
@@ -189,7 +186,7 @@ static void lay_out(Stage *s)
 }
 
 /* Which of the tiles this iteration's is. */
-static const UOp *tile_of_round(const Stage *s)
+static const UOp *tile_of_iteration(const Stage *s)
 {
     return s->depth > 1 ? times(s->g, modulo(s->g, s->iteration, s->depth), s->pitch) : uop_index(s->g, 0);
 }
@@ -197,12 +194,12 @@ static const UOp *tile_of_round(const Stage *s)
 /* The LOCAL index of the LOAD: its ranges, with the pitches of their runs. */
 static const UOp *place_read(const Stage *s)
 {
-    const UOp *at = tile_of_round(s);
+    const UOp *at = tile_of_iteration(s);
     for (uint32_t i = 0; i < s->nruns; i++) {
         int64_t pitch = s->run[i].pitch;
         for (uint32_t j = 0; j < s->run[i].count; j++) {
             const Part *p = &s->part[s->run[i].first + j];
-            at = plus(s->g, at, times(s->g, p->value, pitch));
+            at = index_add(s->g, at, times(s->g, p->value, pitch));
             pitch *= p->extent;
         }
     }
@@ -215,12 +212,12 @@ static const UOp *place_read(const Stage *s)
 static const UOp *place_written(const Stage *s, const UOp *flat, const UOp **from, const UOp **to)
 {
     Graph *g = s->g;
-    const UOp *at = tile_of_round(s);
+    const UOp *at = tile_of_iteration(s);
     for (uint32_t i = 0; i < s->nruns; i++) {
         const Run *r = &s->run[i];
         const UOp *v = i + 1 < s->nruns ? modulo(g, flat, r->extent) : flat;
         flat = over(g, flat, r->extent);
-        at = plus(g, at, times(g, v, r->pitch));
+        at = index_add(g, at, times(g, v, r->pitch));
         for (uint32_t j = 0; j < r->count; j++) {
             const Part *p = &s->part[r->first + j];
             from[r->first + j] = p->range;
@@ -239,7 +236,7 @@ static const UOp *memory_index(const Stage *s, const UOp *flat, const UOp *const
     for (uint32_t i = 0; i < s->nparts; i++)
         if (s->part[i].step == NO_STEP) return uop_substitute(g, s->index, from, to, s->nparts);
     for (uint32_t i = 0; i < s->nruns; i++) {
-        at = plus(g, at, times(g, i + 1 < s->nruns ? modulo(g, flat, s->run[i].extent) : flat, s->run[i].step));
+        at = index_add(g, at, times(g, i + 1 < s->nruns ? modulo(g, flat, s->run[i].extent) : flat, s->run[i].step));
         flat = over(g, flat, s->run[i].extent);
     }
     return at;
@@ -265,8 +262,8 @@ static const UOp *copy_tile(Stage *s, const UOp *buffer)
     const UOp *thread = fresh_range(s, s->threads, AXIS_LOCAL, list, &n),
               *lane = fresh_range(s, s->vector, AXIS_UPCAST, list, &n);
     if (!iteration || !thread || !lane) return NULL;
-    const UOp *number = plus(g, times(g, iteration, s->threads), thread),
-              *flat = plus(g, times(g, number, s->vector), lane);
+    const UOp *number = index_add(g, times(g, iteration, s->threads), thread),
+              *flat = index_add(g, times(g, number, s->vector), lane);
     const UOp *local = place_written(s, flat, from, to), *memory = memory_index(s, flat, from, to);
     const UOp *load[3] = { UOP(g, UOP_INDEX, DT_VOID, NO_ARG, s->load->src[0]->src[0], memory) },
               *store[3] = { UOP(g, UOP_INDEX, DT_VOID, NO_ARG, buffer, local) }, *gate = NULL;
@@ -290,10 +287,8 @@ static int64_t free_slot(const Stage *s)
 {
     Arena *a = arena_new();
     uint32_t n;
-    int64_t next = 0;
     const UOp **order = uop_toposort(s->g, &s->k->root, 1, a, &n);
-    for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_BUFFER && buffer_slot(order[i]) >= next) next = buffer_slot(order[i]) + 1;
+    int64_t next = local_free(order, n);
     arena_free(a);
     return next;
 }

@@ -29,8 +29,6 @@ enum { TILES = 8, ROWS = 16 };
 
 /* ---- bits of indices ---- */
 
-static const UOp *plus(Graph *g, const UOp *a, const UOp *b) { return index_math(g, UOP_ADD, a, b); }
-
 /* Bits from .. from + n - 1 of v, moved to bit `to`. */
 static const UOp *move_bits(Graph *g, const UOp *v, int from, int n, int to)
 {
@@ -56,7 +54,7 @@ static const UOp *index_of(Graph *g, const char *bits, const UOp *i, const UOp *
     const UOp *v = uop_index(g, 0);
     for (int p = 0, q = 0, n; bits[p]; p += n) {
         n = run_of(bits + p);
-        v = plus(g, v, is_lane(bits[p]) ? move_bits(g, w, bits[p] - 'a', n, p) : move_bits(g, i, q, n, p));
+        v = index_add(g, v, is_lane(bits[p]) ? move_bits(g, w, bits[p] - 'a', n, p) : move_bits(g, i, q, n, p));
         if (!is_lane(bits[p])) q += n;
     }
     return v;
@@ -68,7 +66,7 @@ static const UOp *element_of(Graph *g, const char *bits, const UOp *i)
     const UOp *v = uop_index(g, 0);
     for (int p = 0, q = 0, n; bits[p]; p += n) {
         n = run_of(bits + p);
-        if (!is_lane(bits[p])) v = plus(g, v, move_bits(g, i, q, n, bits[p] - '0')), q += n;
+        if (!is_lane(bits[p])) v = index_add(g, v, move_bits(g, i, q, n, bits[p] - '0')), q += n;
     }
     return v;
 }
@@ -81,7 +79,7 @@ static const UOp *field(Graph *g, const char *bits, int p, int n, int64_t e, con
         m = run_of(bits + p);
         if (m > end - p) m = end - p;
         const UOp *from = is_lane(bits[p]) ? w : uop_index(g, e);
-        v = plus(g, v, move_bits(g, from, bits[p] - (is_lane(bits[p]) ? 'a' : '0'), m, to));
+        v = index_add(g, v, move_bits(g, from, bits[p] - (is_lane(bits[p]) ? 'a' : '0'), m, to));
     }
     return v;
 }
@@ -94,7 +92,7 @@ static const UOp *in_c(Graph *g, const char *bits, const char *c, bool lanes, in
     for (int p = 0, q = 0, n; c[p]; p += n) {
         n = run_of(c + p);
         if (is_lane(c[p]) == lanes)
-            v = plus(g, v, move_bits(g, field(g, bits, p, n, e, w), 0, n, lanes ? c[p] - 'a' : q));
+            v = index_add(g, v, move_bits(g, field(g, bits, p, n, e, w), 0, n, lanes ? c[p] - 'a' : q));
         if (!is_lane(c[p])) q += n;
     }
     return v;
@@ -112,13 +110,6 @@ static const UOp *through_widening(const UOp *u, const Wmma *w)
                                                                                                              : NULL;
 }
 
-static bool lists(const UOp *u, const UOp *range)
-{
-    for (uint32_t k = 1; k < u->nsrc; k++)
-        if (u->src[k] == range) return true;
-    return false;
-}
-
 /* The one REDUCE of the axis; every END must close both of m and n, or neither. */
 static TgStatus look(Tc *tc)
 {
@@ -129,8 +120,8 @@ static TgStatus look(Tc *tc)
     for (uint32_t i = 0; i < count; i++) {
         const UOp *u = order[i];
         if (u->op == UOP_RANGE) tc->used |= range_bit(u);
-        if (u->op == UOP_REDUCE && lists(u, tc->r)) tc->reduce = u, found++;
-        if (u->op == UOP_END && tc->m && tc->m != tc->n) whole &= lists(u, tc->m) == lists(u, tc->n);
+        if (u->op == UOP_REDUCE && ends_range(u, tc->r)) tc->reduce = u, found++;
+        if (u->op == UOP_END && tc->m && tc->m != tc->n) whole &= ends_range(u, tc->m) == ends_range(u, tc->n);
     }
     arena_free(a);
     if (!whole) return fail(TG_USAGE, "optops: TC: a store that depends on one of the tile's axes only");
@@ -220,7 +211,7 @@ static void replace_axis(Tc *tc, const UOp *axis, int64_t tile, const UOp *inner
     if (parts > 1) {
         const UOp *outer = c.list[c.n++] =
             uop_range(tc->g, range_number(axis), uop_index(tc->g, parts), range_type(axis));
-        c.value = plus(tc->g, index_math(tc->g, UOP_MUL, outer, uop_index(tc->g, tile)), inner);
+        c.value = index_add(tc->g, index_math(tc->g, UOP_MUL, outer, uop_index(tc->g, tile)), inner);
     }
     for (uint32_t i = 0; i < n; i++) c.list[c.n++] = list[i];
     kernel_change(tc->k, &c);
@@ -264,7 +255,7 @@ static void split_axes(Tc *tc)
     for (int p = 0, len; w->bk[p]; p += len) {
         len = run_of(w->bk + p);
         kr[nk] = new_range(tc, INT64_C(1) << len, AXIS_UNROLL, &rs.k[nk]);
-        inner = plus(g, inner, move_bits(g, kr[nk++], 0, len, p));
+        inner = index_add(g, inner, move_bits(g, kr[nk++], 0, len, p));
     }
     const UOp *product = UOP(g, UOP_WMMA, DT_VOID, ((Arg){ w - wmma_row, graph_blob(g, &rs, sizeof rs) }), tc->a, tc->b,
                              uop_const_like(g, w->acc, 0)),
@@ -500,7 +491,7 @@ static TgStatus through_memory(Fragments *f, const UOp *sum, const UOp *element,
         const UOp *r = order[i];
         if (r->op != UOP_RANGE || range_type(r) != AXIS_UPCAST || !varies(sum, r)) continue;
         for (int s = 0; s < 2; s++) operands[s] *= varies(f->wmma->src[s], r) ? r->src[0]->vmax : 1;
-        tile = plus(g, index_math(g, UOP_MUL, tile, r->src[0]), r);
+        tile = index_add(g, index_math(g, UOP_MUL, tile, r->src[0]), r);
         tiles *= r->src[0]->vmax;
     }
     arena_free(a);
@@ -512,9 +503,9 @@ static TgStatus through_memory(Fragments *f, const UOp *sum, const UOp *element,
     const UOp *store =
         UOP(g, UOP_STORE, DT_VOID, NO_ARG,
             UOP(g, UOP_SHRINK, DT_VOID, NO_ARG, buffer, uop_sizes(g, &begin, 1), uop_sizes(g, &one, 1)), sum);
-    *out = UOP(
-        g, UOP_LOAD, DT_VOID, NO_ARG,
-        UOP(g, UOP_INDEX, DT_VOID, NO_ARG, UOP(g, UOP_AFTER, DT_VOID, NO_ARG, buffer, store), plus(g, begin, element)));
+    *out = UOP(g, UOP_LOAD, DT_VOID, NO_ARG,
+               UOP(g, UOP_INDEX, DT_VOID, NO_ARG, UOP(g, UOP_AFTER, DT_VOID, NO_ARG, buffer, store),
+                   index_add(g, begin, element)));
     return TG_OK;
 }
 
@@ -557,7 +548,7 @@ static TgStatus fragment(Fragments *f)
         if (!inner) outer[n++] = f->reduce->src[k];
     }
     const UOp *sum = uop_new(g, UOP_WMMA, DT_VOID, f->wmma->arg, src, 3),
-              *element = plus(g, element_of(g, w->cm, f->m), element_of(g, w->cn, f->n));
+              *element = index_add(g, element_of(g, w->cm, f->m), element_of(g, w->cn, f->n));
     if (n) sum = uop_reduce_ranges(g, UOP_ADD, sum, outer, n);
     if (!wmma_tiled(w)) value = UOP(g, UOP_INDEX, DT_VOID, NO_ARG, sum, element);
     else TRY(through_memory(f, sum, element, &value));

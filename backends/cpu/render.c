@@ -230,12 +230,10 @@ static const char *max_op(CRender *r, const UOp *u, int e, uint32_t lanes)
     return max_of(r, whole(r, a, e, lanes), whole(r, b, e, lanes), is_number(a), e, lanes);
 }
 
-static bool fits_i32(const UOp *u) { return u->vmin >= INT32_MIN && u->vmax <= INT32_MAX; }
-
 static const char *compare(CRender *r, const UOp *u, uint32_t lanes)
 {
     const UOp *a = u->src[0], *b = u->src[1];
-    int e = a->dtype == DT_INDEX ? (fits_i32(a) && fits_i32(b) ? E_I32 : E_I64) : memory_element((DType)a->dtype),
+    int e = a->dtype == DT_INDEX ? (fits_int(a) && fits_int(b) ? E_I32 : E_I64) : memory_element((DType)a->dtype),
         m = signed_of(element[e].bytes);
     const char *s =
         cr_text(r, "(%s %s %s)", operand(r, a, e, lanes), u->op == UOP_CMPLT ? "<" : "!=", operand(r, b, e, lanes));
@@ -375,11 +373,6 @@ static void define(CRender *r, const UOp *u, const char *s)
     cr_line(r, "const %s %s = %s;", t, cr_name(r, u), s);
 }
 
-static bool is_variable(const CRender *r, const UOp *m)
-{
-    return m->op == UOP_BUFFER && buffer_space(m) == SPACE_REG && !r->array[m->id];
-}
-
 /* Memory's lanes as a value: bools become a mask. */
 static const char *vector_at(CRender *r, const UOp *a, uint32_t lanes)
 {
@@ -420,7 +413,7 @@ static const UOp *gathered_by(const UOp *load)
         return NULL;
     while (at->op == UOP_ADD && (cr_lanes(at->src[0]) == 1 || cr_lanes(at->src[1]) == 1))
         at = at->src[cr_lanes(at->src[0]) == 1];
-    return cr_lanes(at) == lanes && fits_i32(at) && (at->op != UOP_STACK || constants(at)) ? at : NULL;
+    return cr_lanes(at) == lanes && fits_int(at) && (at->op != UOP_STACK || constants(at)) ? at : NULL;
 }
 
 static void gather(CRender *r, const UOp *u, const UOp *part, uint32_t lanes)
@@ -481,7 +474,7 @@ static void load_line(CRender *r, const UOp *u, uint32_t lanes)
     const UOp *a = u->src[0];
     int e = element_of(r, u);
     const UOp *part = gathered_by(u);
-    if (is_variable(r, a)) define(r, u, cr_memory(r, a));
+    if (c_is_variable(r, a)) define(r, u, cr_memory(r, a));
     else if (part) gather(r, u, part, lanes);
     else if (a->op == UOP_INDEX) define(r, u, list(r, e, lanes, gather_item, u));
     else if (u->nsrc < 3 || u->src[2]->vmin == 1) define(r, u, vector_at(r, a, lanes));
@@ -598,7 +591,7 @@ static bool store_line(CRender *r, const UOp *u)
     const UOp *a = u->src[0];
     uint32_t n = cr_lanes(a) > cr_lanes(u->src[1]) ? cr_lanes(a) : cr_lanes(u->src[1]);
     if (n < 2 || (n & (n - 1))) return false;
-    if (is_variable(r, a)) cr_line(r, "%s = %s;", cr_memory(r, a), whole(r, u->src[1], element_of(r, a), n));
+    if (c_is_variable(r, a)) cr_line(r, "%s = %s;", cr_memory(r, a), whole(r, u->src[1], element_of(r, a), n));
     else vector_store(r, u, n);
     return true;
 }
@@ -615,7 +608,7 @@ static bool vector_line(CRender *r, const UOp *u)
     if (u->op == UOP_LOAD) return cpu_prefetch_panel(r, u), load_line(r, u, n), true;
     if (uop_is_shuffle(u, of)) return define(r, u, shuffle(r, u, of, n)), true;
     if (u->op == UOP_STACK) return define(r, u, list(r, element_of(r, u), n, stack_item, u)), true;
-    if (is_variable(r, u)) return cr_line(r, "%s %s;", vec(r, element_of(r, u), n), cr_memory(r, u)), true;
+    if (c_is_variable(r, u)) return cr_line(r, "%s %s;", vec(r, element_of(r, u), n), cr_memory(r, u)), true;
     if (u->op == UOP_WMMA) return dot_product(r, u, n), true;
     if (!op_is((Op)u->op, FLAG_ALU) && u->op != UOP_BITCAST) return false;
     define(r, u, vector_op(r, u, element_of(r, u), n));
@@ -656,7 +649,7 @@ static bool scalar_op(Text *out, const UOp *u, const char *const *o)
     return false;
 }
 
-static bool is_half(const UOp *u) { return u->dtype == DT_F16 || u->dtype == DT_BF16; }
+static bool is_half(const UOp *u) { return dtype_is_half((DType)u->dtype); }
 
 static void typedefs(const CRender *r, Text *out)
 {

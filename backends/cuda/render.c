@@ -10,8 +10,6 @@
 #include "graph/base/number.h"
 #include "graph/wmma.h"
 
-static bool is_narrow_float(DType t) { return t == DT_F16 || t == DT_BF16; }
-
 static const char *type_name(DType t)
 {
     return t == DT_F16 ? "tg_f16" : t == DT_BF16 ? "tg_bf16" : dtype_info[t].c_name;
@@ -39,7 +37,7 @@ static bool narrow_op(Text *out, const UOp *u, const char *const *o)
 static void float_const(Text *out, const UOp *u)
 {
     double v = uop_const_float(u);
-    bool wide = u->dtype == DT_F64, narrow = is_narrow_float((DType)u->dtype);
+    bool wide = u->dtype == DT_F64, narrow = dtype_is_half((DType)u->dtype);
     char digits[40];
     number_print(digits, sizeof digits, wide ? "%.17g" : "%.9g", v);
     if (narrow) text_add(out, "%s(", type_name((DType)u->dtype));
@@ -60,7 +58,7 @@ static bool cuda_op(Text *out, const UOp *u, const char *const *o)
         return text_add(out, "tg_bits<%s>((%s)(%s))", type_name(t), type_name((DType)u->src[0]->dtype), o[0]), true;
     if (u->op == UOP_MULACC && (t == DT_F32 || t == DT_F64))
         return text_add(out, t == DT_F32 ? "fmaf(%s, %s, %s)" : "fma(%s, %s, %s)", o[0], o[1], o[2]), true;
-    return is_narrow_float(t) && narrow_op(out, u, o);
+    return dtype_is_half(t) && narrow_op(out, u, o);
 }
 
 /* ---- contiguous accesses ---- */
@@ -151,7 +149,7 @@ static void shuffle_line(CRender *r, const UOp *u)
     const char *name = cr_name(r, u);
     for (uint32_t l = 0; l < lanes; l++) {
         const char *out = lanes > 1 ? cr_text(r, "%s_%u", name, l) : name;
-        if (is_narrow_float((DType)u->dtype))
+        if (dtype_is_half((DType)u->dtype))
             cr_line(r,
                     "const %s %s = tg_bits<%s>((unsigned short)__shfl_xor_sync(%s, (unsigned)tg_bits<unsigned "
                     "short>((%s)(%s)), %ld));",

@@ -45,16 +45,6 @@ static void broken(Machine *m, TgStatus code, const char *what, const UOp *u, in
                          (long long)v);
 }
 
-static const UOp *base_of(const UOp *a)
-{
-    if (a->op == UOP_INDEX || a->op == UOP_SHRINK) a = a->src[0];
-    while (a->op == UOP_AFTER) a = a->src[0];
-    return a;
-}
-
-static bool is_memory(const UOp *u) { return u->op == UOP_PARAM || u->op == UOP_BUFFER; }
-static bool is_address(const UOp *u) { return (u->op == UOP_INDEX || u->op == UOP_SHRINK) && is_memory(base_of(u)); }
-
 static const int64_t *operand(Machine *m, Thread *t, const UOp *u)
 {
     static const int64_t zeros[1];
@@ -101,7 +91,7 @@ static bool lane_open(Machine *m, Thread *t, const UOp *u, uint32_t l)
 
 static void load(Machine *m, Thread *t, const UOp *u, int64_t *out)
 {
-    const UOp *a = u->src[0], *b = base_of(a);
+    const UOp *a = u->src[0], *b = uop_addressed(a);
     int64_t count;
     void *p = memory(m, t, b, &count);
     if (!p) broken(m, TG_INTERNAL, "no memory", a, 0);
@@ -117,10 +107,10 @@ static void load(Machine *m, Thread *t, const UOp *u, int64_t *out)
 
 static void store(Machine *m, Thread *t, const UOp *u)
 {
-    const UOp *a = u->src[0], *b = base_of(a);
+    const UOp *a = u->src[0], *b = uop_addressed(a);
     int64_t count;
     void *p = memory(m, t, b, &count);
-    uint32_t n = is_address(a) ? ref_lanes(a) : (uint32_t)count;
+    uint32_t n = uop_is_address(a) ? ref_lanes(a) : (uint32_t)count;
     const int64_t *v = operand(m, t, u->src[1]);
     if (!p) broken(m, TG_INTERNAL, "no memory", a, 0);
     for (uint32_t l = 0; l < n && !m->status; l++) {
@@ -135,7 +125,7 @@ static void compute(Machine *m, Thread *t, const UOp *u, int64_t *out)
 {
     const int64_t *src[3];
     if (u->op == UOP_GUARD) {
-        int64_t count, *word = memory(m, t, base_of(u->src[2]), &count);
+        int64_t count, *word = memory(m, t, uop_addressed(u->src[2]), &count);
         for (uint32_t l = 0; l < ref_lanes(u) && !m->status; l++)
             out[l] = ref_guard(u, operand(m, t, u->src[0])[ref_lanes(u->src[0]) == 1 ? 0 : l],
                                operand(m, t, u->src[1])[ref_lanes(u->src[1]) == 1 ? 0 : l], word);
@@ -287,7 +277,7 @@ static bool run(Machine *m, Thread *t)
             if (multiply(m, t, u)) return true;
             break;
         default:
-            if (!is_address(u) && !(u->op == UOP_STACK && !u->nsrc)) define(m, t, u);
+            if (!uop_is_address(u) && !(u->op == UOP_STACK && !u->nsrc)) define(m, t, u);
             t->pc++;
         }
     }
@@ -310,8 +300,8 @@ static bool match_blocks(Machine *m)
     for (uint32_t i = 0; i < m->count; i++) {
         const UOp *u = m->line[i];
         give_place(m, u);
-        for (uint32_t k = 0; k < u->nsrc; k++) give_place(m, u->src[k]), give_place(m, base_of(u->src[k]));
-        if (is_address(u) && u->op == UOP_SHRINK) give_place(m, u->src[1]->src[0]);
+        for (uint32_t k = 0; k < u->nsrc; k++) give_place(m, u->src[k]), give_place(m, uop_addressed(u->src[k]));
+        if (uop_is_address(u) && u->op == UOP_SHRINK) give_place(m, u->src[1]->src[0]);
         if (u->op == UOP_SPECIAL && m->nspecial < SPECIALS_MAX) m->special[m->nspecial++] = u;
         if (u->op == UOP_RANGE || u->op == UOP_IF) stack[top++] = i;
         if (u->op != UOP_END && u->op != UOP_ENDIF) continue;

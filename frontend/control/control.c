@@ -44,7 +44,7 @@ static bool undress(Graph *g, const Ctx *c, const U *out, uint32_t states, uint3
     return true;
 }
 
-static bool loop_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+static bool loop_iteration(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
 {
     LoopNode *n = user;
     U *in = NEW_N(graph_arena(g), U, n->states + 2), *out = NEW_N(graph_arena(g), U, n->states + n->rows + 1);
@@ -147,11 +147,11 @@ static GraphDef body_of_condition(Arena *a, const GraphDef *body, uint32_t state
 }
 
 /* One state more: the number of iterations. */
-static bool count_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+static bool count_iteration(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
 {
     LoopNode *n = user;
     next[n->states] = add(g, cast(g, step, DT_I64), uop_int(g, DT_I64, 1));
-    return loop_round(g, user, step, state, next, row, keep);
+    return loop_iteration(g, user, step, state, next, row, keep);
 }
 
 /* A value: how many iterations the loop has, by a loop of what the condition is made of. NULL: it is made of what the
@@ -166,7 +166,7 @@ static U iterations_of(Graph *g, const LoopNode *n, const Loop *l)
     if (left == n->states && !n->rows) return NULL;
     for (uint32_t k = 0; k < left; k++) m.kind[k] = n->kind[at[k]], init[k] = l->init[at[k]];
     init[left] = uop_int(g, DT_I64, 0);
-    Loop counting = { .body = count_round,
+    Loop counting = { .body = count_iteration,
                       .user = &m,
                       .trip = l->trip,
                       .most = l->most,
@@ -244,7 +244,7 @@ U op_loop(Graph *g, const Ctx *c)
         n.kind[k] = special_kind(c->in[2 + k]);
         init[k] = loop_bare(g, c->in[2 + k]);
     }
-    Loop l = { .body = loop_round,
+    Loop l = { .body = loop_iteration,
                .user = &n,
                .states = n.states,
                .rows = n.rows,
@@ -287,7 +287,7 @@ static U scan_slice(Graph *g, const ScanNode *n, uint32_t k, U step)
     return loop_slice(g, n->input[k], n->axis[k], at);
 }
 
-static bool scan_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+static bool scan_iteration(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
 {
     ScanNode *n = user;
     U *in = NEW_N(graph_arena(g), U, n->states + n->inputs + 1),
@@ -344,7 +344,7 @@ static bool scan_trip(Graph *g, ScanNode *n)
 static bool scan_run(Graph *g, ScanNode *n, const U *init, U *last, U *row)
 {
     if (!scan_trip(g, n)) return false;
-    Loop l = { .body = scan_round,
+    Loop l = { .body = scan_iteration,
                .user = n,
                .trip = n->trip,
                .most = n->trip->vmax,

@@ -43,8 +43,8 @@ static U *reached(Graph *g, U root, Arena *a, uint32_t *count)
     return kept;
 }
 
-/* Does a call tell this size? None does those of inputs, and those of a loop that is being made. */
-static bool is_told(Graph *g, U var)
+/* Does a call set this size? None does those of inputs, and those of a loop that is being made. */
+static bool is_set(Graph *g, U var)
 {
     for (uint32_t k = 0; k < graph_count(g); k++)
         if (call_sets(graph_node(g, k), var)) return true;
@@ -71,7 +71,7 @@ static bool can_ask(const Run *run, U x)
     bool good = true, varies = false;
     for (uint32_t k = 0; k < count && good; k++) {
         if (u[k]->op == UOP_PARAM) good = u[k]->arg.i < run->ninput;
-        if (u[k]->op == UOP_DEFINE_VAR) good = is_input_size(run, u[k]) || is_told(run->g, u[k]);
+        if (u[k]->op == UOP_DEFINE_VAR) good = is_input_size(run, u[k]) || is_set(run->g, u[k]);
         varies |= u[k]->op == UOP_PARAM || u[k]->op == UOP_CALL;
     }
     arena_free(a);

@@ -43,3 +43,11 @@ U act_apply(Graph *g, Act f, U x)
     default: return add(g, max_(g, x, zero), log_(g, add(g, one, exp_(g, neg(g, abs_(g, x))))));
     }
 }
+
+U gelu(Graph *g, U x) { return mul(g, mul(g, K(0.5), x), add(g, K(1), erf_(g, mul(g, x, K(M_SQRT1_2))))); }
+
+U gelu_tanh(Graph *g, U x)
+{
+    U cube = mul(g, x, mul(g, x, x)), inner = mul(g, K(sqrt(2 / M_PI)), add(g, x, mul(g, K(0.044715), cube)));
+    return mul(g, mul(g, K(0.5), x), add(g, K(1), tanh_(g, inner)));
+}

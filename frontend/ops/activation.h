@@ -28,4 +28,6 @@ int act_takes(ActKind kind);                            /* how many parameters: 
 /* Of that name, upper case or not, one of the first `kinds`; else an error that names the field. */
 bool act_named(Graph *g, const Ctx *c, const char *field, const char *name, ActKind kinds, Act *out);
 U act_apply(Graph *g, Act f, U x);                      /* x: floats */
+U gelu(Graph *g, U x);                                  /* by erf */
+U gelu_tanh(Graph *g, U x);
 #endif

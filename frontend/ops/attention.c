@@ -5,13 +5,13 @@
  * here and a row in ops.def.
  */
 #include "frontend/input_names.h"
+#include "frontend/ops/activation.h"
 #include "frontend/ops/attention.h"
 #include "frontend/ops/quant.h"
 
 #include <math.h>
 #include <string.h>
 
-#define K(v) scalar(g, type_of(x), (v))
 
 /* ---- heads ---- */
 
@@ -646,13 +646,7 @@ U op_gelu_ms(Graph *g, const Ctx *c)        /* Gelu, BiasGelu */
     return narrow(g, mul(g, mul(g, K(0.5), x), add(g, K(1), erf_(g, mul(g, x, K(M_SQRT1_2))))), c->in[0]);
 }
 
-U fast_gelu(Graph *g, U x)
-{
-    U cube = mul(g, x, mul(g, x, x)), inner = mul(g, K(sqrt(2 / M_PI)), add(g, x, mul(g, K(0.044715), cube)));
-    return mul(g, mul(g, K(0.5), x), add(g, K(1), tanh_(g, inner)));
-}
-
-U op_fast_gelu(Graph *g, const Ctx *c) { return narrow(g, fast_gelu(g, with_bias(g, c)), c->in[0]); }
+U op_fast_gelu(Graph *g, const Ctx *c) { return narrow(g, gelu_tanh(g, with_bias(g, c)), c->in[0]); }
 
 /* com.microsoft GemmFastGelu: of a product and a bias. */
 U op_gemm_fast_gelu(Graph *g, const Ctx *c)
@@ -660,7 +654,7 @@ U op_gemm_fast_gelu(Graph *g, const Ctx *c)
     U x = matmul(g, wide(g, c->in[0]), wide(g, c->in[MsGemmFastGelu_W]));
     if (is_error(x) || !shape_ok(g, c, MsGemmFastGelu_bias, &x->shape->dim[uop_rank(x) ? uop_rank(x) - 1 : 0], 1))
         return NULL;
-    return narrow(g, fast_gelu(g, c->in[MsGemmFastGelu_bias] ? add(g, x, wide(g, c->in[MsGemmFastGelu_bias])) : x),
+    return narrow(g, gelu_tanh(g, c->in[MsGemmFastGelu_bias] ? add(g, x, wide(g, c->in[MsGemmFastGelu_bias])) : x),
                   c->in[0]);
 }
 

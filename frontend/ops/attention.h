@@ -15,7 +15,6 @@ U rotate(Graph *g, U x, U cosine, U sine, int64_t size, bool interleaved);
 /* rows of a table, by numbers that do not count from the end */
 U rows_at(Graph *g, U table, U ids);
 /* by the hyperbolic tangent; x in a type that is computed in */
-U fast_gelu(Graph *g, U x);
 /* Shapes of inputs that may be absent; an error says which does not fit. */
 /* as x [batch, heads, rows, size], but for the rows */
 bool past_ok(Graph *g, const Ctx *c, uint32_t i, U x);

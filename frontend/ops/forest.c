@@ -171,7 +171,7 @@ static U step_down(Graph *g, const Walk *w, U at)
     return sub(g, cast(g, field_at(g, w, FIELD_OTHER, word), DT_I32), cast(g, go, DT_I32));
 }
 
-static bool walk_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+static bool walk_iteration(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
 {
     (void)step, (void)row;
     next[0] = step_down(g, user, state[0]);
@@ -188,7 +188,7 @@ static U walk(Graph *g, U x, const Forest *f, const Records *r)
     walk_tables(g, x, r, &w);
     if (!f->depth || f->depth > FORMULA_MAX) at = expand(g, at, all, 2);
     Loop l = {
-        .body = walk_round, .user = &w, .trip = uop_index(g, f->depth), .most = f->depth, .states = 1, .init = &at
+        .body = walk_iteration, .user = &w, .trip = uop_index(g, f->depth), .most = f->depth, .states = 1, .init = &at
     };
     if (f->depth > FORMULA_MAX) return loop_build(g, &l, &at, NULL) ? at : UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
     for (uint32_t level = 0; level < f->depth; level++) at = step_down(g, &w, at);

@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#define K(v) scalar(g, type_of(x), (v))
 
 /* ---- AffineGrid ---- */
 

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#define K(v) scalar(g, (DType)x->dtype, (v))
 
 /* -x at each label, weighted and reduced; x: log probabilities. */
 static U label_loss(Graph *g, const Ctx *c, U x)

@@ -4,6 +4,7 @@
 #include "frontend/values/complex.h"
 #include "frontend/import/import.h"
 #include "frontend/input_names.h"
+#include "frontend/ops/activation.h"
 #include "frontend/values/narrow.h"
 #include "frontend/values/text.h"
 
@@ -13,7 +14,6 @@
 
 #include "graph/guard.h"
 
-#define K(v) scalar(g, type_of(x), (v))          /* a constant of the operand's type */
 
 #define UNARY(name, value)                       \
     U name(Graph *g, const Ctx *c)               \
@@ -142,14 +142,6 @@ static U celu(Graph *g, U x, U alpha)
     U low = mul(g, alpha, sub(g, exp_(g, div_(g, x, alpha)), K(1)));
     return add(g, relu(g, x), min_(g, K(0), low));
 }
-
-static U gelu_tanh(Graph *g, U x)
-{
-    U cube = mul(g, x, mul(g, x, x)), inner = mul(g, K(sqrt(2 / M_PI)), add(g, x, mul(g, K(0.044715), cube)));
-    return mul(g, mul(g, K(0.5), x), add(g, K(1), tanh_(g, inner)));
-}
-
-static U gelu(Graph *g, U x) { return mul(g, mul(g, K(0.5), x), add(g, K(1), erf_(g, mul(g, x, K(M_SQRT1_2))))); }
 
 UNARY(op_relu, relu(g, x))
 UNARY(op_leaky_relu, where(g, lt(g, x, K(0)), mul(g, ALPHA(0.01), x), x))
@@ -352,9 +344,14 @@ static U fold_inputs(Graph *g, const Ctx *c, U (*join)(Graph *g, U a, U b))
     return y;
 }
 
-U op_max(Graph *g, const Ctx *c) { return narrow(g, fold_inputs(g, c, max_), c->in[0]); }
-U op_min(Graph *g, const Ctx *c) { return narrow(g, fold_inputs(g, c, min_), c->in[0]); }
-U op_sum(Graph *g, const Ctx *c) { return narrow(g, fold_inputs(g, c, add), c->in[0]); }
+static U folded(Graph *g, const Ctx *c, U (*join)(Graph *g, U a, U b))
+{
+    return narrow(g, fold_inputs(g, c, join), c->in[0]);
+}
+
+U op_max(Graph *g, const Ctx *c) { return folded(g, c, max_); }
+U op_min(Graph *g, const Ctx *c) { return folded(g, c, min_); }
+U op_sum(Graph *g, const Ctx *c) { return folded(g, c, add); }
 
 U op_mean(Graph *g, const Ctx *c)
 {

@@ -3,13 +3,13 @@
  * is computed in f32. To add one: a function here, a row in ops.def and one in microsoft.def.
  */
 #include "frontend/input_names.h"
+#include "frontend/ops/activation.h"
 #include "frontend/ops/attention.h"
 #include "frontend/values/text.h"
 
 #include <math.h>
 #include <string.h>
 
-#define K(v) scalar(g, type_of(x), (v))
 
 U standard_node(Graph *g, const Ctx *c, const char *name, int64_t opset, const U *in, uint32_t n)
 {
@@ -94,8 +94,6 @@ U op_bias_dropout(Graph *g, const Ctx *c)
 /* ---- element by element ---- */
 
 static U silu(Graph *g, U x) { return mul(g, x, sigmoid(g, x)); }
-static U gelu(Graph *g, U x) { return mul(g, mul(g, K(0.5), x), add(g, K(1), erf_(g, mul(g, x, K(M_SQRT1_2))))); }
-
 /* x plus a bias of its last size. */
 static U biased(Graph *g, const Ctx *c)
 {
@@ -151,10 +149,10 @@ U op_gated_rms_norm(Graph *g, const Ctx *c)
 {
     U x = wide(g, c->in[0]), scale = wide(g, c->in[MsGatedRMSNorm_scale]), gate = wide(g, c->in[MsGatedRMSNorm_gate]),
       dim[TG_MAX_RANK + 1];
-    static const char *const word[] = { "silu", "swish", "sigmoid", NULL };
+    static const char *const u32[] = { "silu", "swish", "sigmoid", NULL };
     uint32_t r = uop_rank(x);
     int act;
-    if (!attr_choice(g, c, "activation", "silu", word, &act) || !shape_ok(g, c, MsGatedRMSNorm_gate, x->shape->dim, r))
+    if (!attr_choice(g, c, "activation", "silu", u32, &act) || !shape_ok(g, c, MsGatedRMSNorm_gate, x->shape->dim, r))
         return NULL;
     if (!r || uop_rank(scale) != 1 || fixed_size(g, scale, 0) < 1 || fixed_size(g, x, r - 1) % uop_size(scale, 0))
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsGatedRMSNorm_scale], "does not divide the last axis");
@@ -171,21 +169,18 @@ U op_gated_rms_norm(Graph *g, const Ctx *c)
 
 /* ---- hashes, distances, words ---- */
 
-static U word(Graph *g, uint32_t v) { return uop_int(g, DT_U32, v); }
-static U rotated(Graph *g, U x, uint32_t by) { return or_(g, shl(g, x, word(g, by)), shr(g, x, word(g, 32 - by))); }
-
 /* MurmurHash3_x86_32 (Appleby, 2011) of n words, the last one of them as many bytes as it has, of `size` bytes in all;
  * words of any shapes. */
 static U murmur(Graph *g, U h, const U *part, uint32_t n, uint32_t size)
 {
     for (uint32_t k = 0; k < n; k++) {
-        h = xor_(g, h, mul(g, rotated(g, mul(g, part[k], word(g, 0xcc9e2d51)), 15), word(g, 0x1b873593)));
-        if (4 * k + 4 <= size) h = add(g, mul(g, rotated(g, h, 13), word(g, 5)), word(g, 0xe6546b64));
+        h = xor_(g, h, mul(g, rotate_left(g, mul(g, part[k], u32(g, 0xcc9e2d51)), 15), u32(g, 0x1b873593)));
+        if (4 * k + 4 <= size) h = add(g, mul(g, rotate_left(g, h, 13), u32(g, 5)), u32(g, 0xe6546b64));
     }
-    h = xor_(g, h, word(g, size));
-    h = mul(g, xor_(g, h, shr(g, h, word(g, 16))), word(g, 0x85ebca6b));
-    h = mul(g, xor_(g, h, shr(g, h, word(g, 13))), word(g, 0xc2b2ae35));
-    return xor_(g, h, shr(g, h, word(g, 16)));
+    h = xor_(g, h, u32(g, size));
+    h = mul(g, xor_(g, h, shr(g, h, u32(g, 16))), u32(g, 0x85ebca6b));
+    h = mul(g, xor_(g, h, shr(g, h, u32(g, 13))), u32(g, 0xc2b2ae35));
+    return xor_(g, h, shr(g, h, u32(g, 16)));
 }
 
 /* The hash of each string that is known; scalars that fold. */
@@ -203,7 +198,7 @@ static U text_hashes(Graph *g, const Ctx *c, U seed)
             uint32_t v = 0;
             for (uint32_t b = 4 * k; b < 4 * k + 4 && b < size; b++)
                 v |= (uint32_t)(unsigned char)s[i][b] << 8 * (b - 4 * k);
-            part[k] = word(g, v);
+            part[k] = u32(g, v);
         }
         hash[i] = murmur(g, seed, part, words, size);
     }
@@ -214,7 +209,7 @@ static U text_hashes(Graph *g, const Ctx *c, U seed)
 /** MurmurHash3: of the 4 or 8 bytes of each number, or of a string's. */
 U op_murmur_hash3(Graph *g, const Ctx *c)
 {
-    U x = c->in[0], seed = word(g, (uint32_t)attr_int(g, c, "seed", 0)), h;
+    U x = c->in[0], seed = u32(g, (uint32_t)attr_int(g, c, "seed", 0)), h;
     if (is_text(x)) h = text_hashes(g, c, seed);
     else if (dtype_size(x->dtype) == 8) {
         U bits = bitcast(g, x, DT_U64);

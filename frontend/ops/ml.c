@@ -8,7 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#define K(v) scalar(g, type_of(x), (v))
 
 U ml_floats(Graph *g, const float *v, uint32_t n)
 {

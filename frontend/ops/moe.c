@@ -3,6 +3,7 @@
  * experts are read: the expert is an index into them. To add a form of weights: a case of `weights`.
  */
 #include "frontend/input_names.h"
+#include "frontend/ops/activation.h"
 #include "frontend/ops/attention.h"
 #include "frontend/ops/quant.h"
 
@@ -87,7 +88,7 @@ static U first_layers(Graph *g, const Ctx *c, const Layer layer[3], MoeAct act, 
                      : fail_node(g, c, TG_BAD_MODEL, "swiglu_fusion", "is 0 without a third layer");
     switch (act) {
     case MOE_RELU: y = relu(g, h); break;
-    case MOE_GELU: y = fast_gelu(g, h); break;                   /* the tangent's: so does onnxruntime */
+    case MOE_GELU: y = gelu_tanh(g, h); break;                   /* the tangent's: so does onnxruntime */
     case MOE_SILU: y = mul(g, h, sigmoid(g, h)); break;
     default: y = h;
     }

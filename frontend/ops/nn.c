@@ -17,7 +17,6 @@ typedef struct {
     U before[AXES_MAX], after[AXES_MAX], extra[AXES_MAX];
 } Window;
 
-#define K(v) scalar(g, type_of(x), (v))
 
 /* ---- windows ---- */
 

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#define K(v) scalar(g, type_of(x), (v))
 
 /* A parameter [C] in x's computing type, along axis 1 of x. */
 static U by_channel(Graph *g, const Ctx *c, U x, uint32_t i)

@@ -2,7 +2,6 @@
  * here and a row in ops.def. */
 #include "frontend/frontend.h"
 
-#define K(v) scalar(g, type_of(x), (v))
 
 /* The input, which is of a float type, as x is computed. */
 static U floats(Graph *g, const Ctx *c)

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#define K(v) scalar(g, type_of(x), (v))
 
 /* ---- Reduce* ---- */
 
@@ -148,7 +147,7 @@ static U chosen_row(Graph *g, U x, Column c) { return sum(g, where(g, eq(g, c.ro
 static U with_row(Graph *g, U x, U at, Column c, U row) { return where(g, eq(g, c.rows, at), row, x); }
 
 /* Loses what lies under the pivot; the determinant is the pivots' product, negative after an odd number of swaps. */
-static bool det_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+static bool det_iteration(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
 {
     (void)user, (void)row;
     U x = state[0], one = uop_index(g, 1);
@@ -162,7 +161,7 @@ static bool det_round(Graph *g, void *user, U step, const U *state, U *next, U *
     return ok(g);
 }
 
-static bool inverse_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+static bool inverse_iteration(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
 {
     (void)user, (void)row;
     U x = state[0], one = uop_index(g, 1);
@@ -196,7 +195,7 @@ U op_det(Graph *g, const Ctx *c)
     U n = square(g, c);
     if (!n) return NULL;
     U x = wide(g, c->in[0]), state[2] = { x, expand(g, K(1), x->shape->dim, uop_rank(x) - 2) };
-    return eliminate(g, det_round, n, state, 2) ? narrow(g, state[1], c->in[0]) : NULL;
+    return eliminate(g, det_iteration, n, state, 2) ? narrow(g, state[1], c->in[0]) : NULL;
 }
 
 /* com.microsoft Inverse: Gauss and Jordan on [x, 1], with the largest pivot of each column. A matrix without an inverse
@@ -208,7 +207,7 @@ U op_inverse(Graph *g, const Ctx *c)
     U x = wide(g, c->in[0]), column = iota(g, n, DT_I64),
       unit = cast(g, eq(g, unsqueeze(g, column, 1), column), type_of(x));
     U state = cat(g, (U[]){ x, expand_like(g, unit, x) }, 2, -1);
-    return eliminate(g, inverse_round, n, &state, 1) ? narrow(g, slice(g, state, -1, n, n), c->in[0]) : NULL;
+    return eliminate(g, inverse_iteration, n, &state, 1) ? narrow(g, slice(g, state, -1, n, n), c->in[0]) : NULL;
 }
 
 U op_mat_mul(Graph *g, const Ctx *c)

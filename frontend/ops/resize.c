@@ -14,7 +14,6 @@
 #include "graph/custom.h"
 #include "graph/scalar.h"
 
-#define K(v) scalar(g, (DType)x->dtype, (v))
 
 typedef enum { MODE_NEAREST, MODE_LINEAR, MODE_CUBIC } Mode;
 typedef enum {

@@ -299,7 +299,7 @@ U op_split_to_sequence(Graph *g, const Ctx *c)
 
 typedef struct { const Ctx *c; const SubGraph *body; int32_t *kind; } Walk;     /* kind: of each output's rows */
 
-static bool walk_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+static bool walk_iteration(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
 {
     const Walk *w = user;
     const Ctx *c = w->c;
@@ -323,7 +323,7 @@ static U rows_walked(Graph *g, const Ctx *c, const SubGraph *body, U n)
     Walk w = { c, body, NEW_N(graph_arena(g), int32_t, c->nout + 1) };
     U *row = NEW_N(graph_arena(g), U, c->nout + 1), none = NULL;
     Loop l = {
-        .body = walk_round, .user = &w, .trip = n, .most = n->vmax, .rows = c->nout, .init = &none, .im = c->im
+        .body = walk_iteration, .user = &w, .trip = n, .most = n->vmax, .rows = c->nout, .init = &none, .im = c->im
     };
     for (uint32_t i = 0; i < c->nin; i++)
         if (!c->in[i] || is_sequence(c->in[i]) || (is_rows(c->in[i]) && !same_size(g, rows_length(c->in[i]), n)))

@@ -12,7 +12,6 @@
  * SYMBOLIC_MAX: the longest whose table is computed. */
 enum { LENGTH_MAX = 1 << 22, TABLE_MAX = 1 << 20, PRIME_MAX = 2048, SYMBOLIC_MAX = 1024 };
 
-#define K(v) scalar(g, type_of(x), (v))
 
 /* A table of n doubles as a constant in the type that x is computed in. */
 static U table(Graph *g, U x, const double *v, const int64_t *shape, uint32_t rank)

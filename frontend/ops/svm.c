@@ -9,7 +9,6 @@
 #include "frontend/control/loop.h"
 #include "frontend/ops/ml.h"
 
-#define K(v) scalar(g, type_of(x), (v))
 
 typedef enum { SVM_LINEAR, SVM_POLY, SVM_RBF, SVM_SIGMOID, SVM_COUNT } SvmKernel;
 typedef struct {
@@ -144,7 +143,7 @@ static U votes(Graph *g, const Pairs *p, U x)
 typedef struct { U q; int64_t classes; } Couple;
 enum { COUPLE_P, COUPLE_QP, COUPLE_PQP, COUPLE_ACTIVE, COUPLE_STATES };
 
-static bool couple_round(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
+static bool couple_iteration(Graph *g, void *user, U step, const U *state, U *next, U *row, U *keep)
 {
     const Couple *s = user;
     U x = state[COUPLE_P], n = uop_index(g, s->classes), t = mod_floor(g, step, n),
@@ -184,7 +183,7 @@ static U couple(Graph *g, const Pairs *p, U x)
                               expand(g, uop_bool(g, true), thin, 2) },
       last[COUPLE_STATES];
     int64_t iterations = (k > 100 ? k : 100) * k;
-    Loop l = { .body = couple_round,
+    Loop l = { .body = couple_iteration,
                .user = &s,
                .trip = uop_index(g, iterations),
                .most = iterations,

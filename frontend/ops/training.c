@@ -9,7 +9,6 @@
 #include "frontend/input_names.h"
 #include "graph/gradient.h"
 
-#define K(v) scalar(g, type_of(x), (v))
 
 enum { MEMORIES = 2 };
 

@@ -9,7 +9,6 @@
 #include "graph/base/map.h"
 #include "graph/scalar.h"
 
-#define K(v) scalar(g, type_of(x), (v))
 
 enum { BRANCH_MEMBER = LEAF };                                  /* in TreeEnsemble's numbers, where leaves have none */
 

@@ -99,7 +99,6 @@ U narrow_decode(Graph *g, U x)
     return take(g, tensor_const(g, DT_F32, &n, 1, table, (size_t)n * 4, ""), x->src[0], 0);
 }
 
-static U u32(Graph *g, uint32_t v) { return uop_int(g, DT_U32, v); }
 static U f32(Graph *g, double v) { return scalar(g, DT_F32, v); }
 static U shifted(Graph *g, U x, uint32_t by) { return idiv(g, x, u32(g, UINT32_C(1) << by)); }
 

@@ -22,7 +22,7 @@ struct Arena {
 #define CHUNK_MIN ((size_t)2 << 10)
 #define CHUNK_MAX ((size_t)8 << 20)
 
-static void *must(void *p)
+void *must(void *p)
 {
     if (p) return p;
     fputs("tgrun: out of memory\n", stderr);

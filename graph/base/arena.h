@@ -23,4 +23,6 @@ size_t arena_bytes(const Arena *a);
 
 #define NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define NEW_N(a, T, n) ((T *)arena_alloc((a), sizeof(T) * (size_t)(n)))
+/* p of malloc and the like; NULL, no memory, ends the process with exit code 6. */
+void *must(void *p);
 #endif

@@ -166,17 +166,12 @@ static const UOp *mod_split(const Match *m)
 
 /* ---- nest ---- */
 
-static bool is_divmod_by_const(const UOp *u, Op op)
-{
-    return u->op == op && u->src[1]->op == UOP_CONST && u->src[1]->arg.i > 0;
-}
-
 /* (y//a + k)//c = (y + k*a)//(a*c) */
 static const UOp *div_div(const Match *m)
 {
     Poly x0;
     int64_t ac, ka;
-    if (!read_x(&x0, m) || x0.n != 1 || x0.term[0].c != 1 || !is_divmod_by_const(x0.term[0].f, UOP_IDIV)) return NULL;
+    if (!read_x(&x0, m) || x0.n != 1 || x0.term[0].c != 1 || !is_divmod(x0.term[0].f, UOP_IDIV)) return NULL;
     const UOp *in = x0.term[0].f;
     int64_t a = in->src[1]->arg.i;
     if (__builtin_mul_overflow(a, m->slot[C]->arg.i, &ac) || __builtin_mul_overflow(a, x0.k, &ka)) return NULL;
@@ -204,7 +199,7 @@ static const UOp *mod_of_mod(const Match *m)
     for (uint32_t i = 0; i < x0.n; i++) {
         Term t = x0.term[i];
         bool drop =
-            is_divmod_by_const(t.f, UOP_MOD) && !__builtin_mul_overflow(t.c, t.f->src[1]->arg.i, &am) && am % by == 0;
+            is_divmod(t.f, UOP_MOD) && !__builtin_mul_overflow(t.c, t.f->src[1]->arg.i, &am) && am % by == 0;
         any |= drop;
         if (!poly_add(&r, drop ? t.f->src[0] : t.f, t.c)) return NULL;
     }

@@ -185,7 +185,7 @@ bool poly_mul(Poly *out, const Poly *a, const Poly *b)
 
 /* ---- recombining quotients and remainders ---- */
 
-static bool is_divmod(const UOp *u, Op op) { return u->op == op && u->src[1]->op == UOP_CONST && u->src[1]->arg.i > 0; }
+bool is_divmod(const UOp *u, Op op) { return u->op == op && u->src[1]->op == UOP_CONST && u->src[1]->arg.i > 0; }
 
 /* Is q = y // c, given that y may itself be z // e? */
 static bool is_quotient(const UOp *q, const UOp *y, int64_t c)

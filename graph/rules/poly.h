@@ -22,6 +22,7 @@ bool poly_mul(Poly *out, const Poly *a, const Poly *b);             /* DT_INDEX 
 /* (y%c)*a + (y//c)*a*c -> y*a, and its like; true when something changed */
 bool poly_recombine(Poly *p);
 void poly_sort(Poly *p);
+bool is_divmod(const UOp *u, Op op);                                /* u / c or u % c, c > 0 */
 const UOp *poly_build(Poly *p);                                     /* sorts p */
 bool poly_bounds(const Poly *p, int64_t *lo, int64_t *hi);          /* false: not bounded in 64 bits */
 /* A bound of p that keeps symbols: each range at its last step or at 0, whichever makes the sum greater (or smaller).

@@ -96,11 +96,6 @@ static const UOp *reduce_unused(const Match *m) { return each_range(m, unused_ra
 
 /* ---- masks ---- */
 
-static bool is_not(const UOp *u)
-{
-    return u->op == UOP_CMPNE && u->src[0]->dtype == DT_BOOL && uop_is_int_const(u->src[1], 1);
-}
-
 /* value = WHERE(mask, v, identity) in any of its spellings; a LOAD with a gate stays whole. */
 static bool masked(const Match *m, const UOp *value, const UOp **mask, const UOp **v)
 {

@@ -17,4 +17,8 @@ static inline const UOp *cast_to(Graph *g, DType t, const UOp *a)
     return a->dtype == t ? a : UOP(g, UOP_CAST, t, NO_ARG, a);
 }
 static inline const UOp *not_of(Graph *g, const UOp *a) { return ALU2(g, CMPNE, a, uop_bool(g, true)); }
+static inline bool is_not(const UOp *u)
+{
+    return u->op == UOP_CMPNE && u->src[0]->dtype == DT_BOOL && uop_is_int_const(u->src[1], 1);
+}
 #endif

@@ -19,11 +19,6 @@ enum { CLAUSES = 32, SMALL = 192 };
 
 typedef struct { const UOp *a; int64_t lo, hi; } Interval;         /* a NULL: no interval */
 
-static bool is_not(const UOp *u)
-{
-    return u->op == UOP_CMPNE && u->src[0]->dtype == DT_BOOL && uop_is_int_const(u->src[1], 1);
-}
-
 static Interval interval_of(const UOp *u)
 {
     bool turned = is_not(u);

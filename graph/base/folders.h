@@ -1,0 +1,20 @@
+/* Folders on the way to a file. Inline, since the programs and the library each want it. */
+#ifndef TG_FOLDERS_H
+#define TG_FOLDERS_H
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Makes the folders that lead to path, from the character `at` on; path is as it was afterwards. false: errno says. */
+static inline bool make_folders(char *path, size_t at, mode_t mode)
+{
+    for (char *end = strchr(path + at, '/'); end; end = strchr(end + 1, '/')) {
+        *end = 0;
+        bool made = !mkdir(path, mode) || errno == EEXIST;
+        *end = '/';
+        if (!made) return false;
+    }
+    return true;
+}
+#endif
