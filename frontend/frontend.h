@@ -107,13 +107,20 @@ typedef struct { uint32_t node; TgTensor value; } Answer;
 /* Where the body of a loop stands whose iterations are models of their own: its frame, and of each input the frame
  * whose name it is: 0 that one, 1 that of the call around it, and so on. */
 typedef struct { const Import *frame; const uint32_t *level; } Outside;
+/* Sessions of such bodies, made by whoever makes programs: an import knows no more of sessions than this. */
+typedef struct {
+    const void *user;
+    /* with the program's device; model and outside must outlive *body, which tg_run runs */
+    TgStatus (*open)(TgSession **body, const void *user, Model *model, const Outside *outside);
+    void (*close)(TgSession *body);
+} Bodies;
 typedef struct {
     Arena *arena;
     bool *baked;
     Answer *item;
     uint32_t n, room, queries, used; /* queries: so far, forgotten ones too; used: how often answers were */
     struct Iterations *iterations;          /* loops that were run iteration by iteration (iterations.h), by */
-    const struct ProgramMaker *maker;
+    Bodies bodies;
     int64_t pieces;                 /* ProgramMaker's */
     /* an import found that runs make strings; what looks into strings must know them at import: small inputs of them
      * become part of the graph */

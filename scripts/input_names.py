@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Names for the inputs of all operators, as C constants: enum { Conv_X, Conv_W, Conv_B }; those of com.microsoft begin
-with Ms. From the installed onnx package, the newest version of each operator, and from frontend/ops/microsoft.def.
+with Ms. From the installed onnx package, the newest version of each operator, and from frontend/import/microsoft.def.
 
     input_names.py FILE MICROSOFT_DEF
 """

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "frontend/import/shape_query.h"
-#include "frontend/session/session.h"
 #include "frontend/values/values.h"
 
 enum { ROUNDS_MAX = 1 << 20 };
@@ -425,9 +424,9 @@ static TgStatus run_body(Body *b, const TensorDef *init, int64_t trip, bool go_o
     const Outside outside = { b->node->body.frame, b->level };
     find_lists(b);
     make_model(b, init);
-    TRY(session_inside(&s, known->maker, &b->model, &outside));
+    TRY(known->bodies.open(&s, known->bodies.user, &b->model, &outside));
     TgStatus status = all_iterations(b, s, trip, go_on, out);
-    session_leave(s);
+    known->bodies.close(s);
     return status;
 }
 

@@ -32,7 +32,7 @@ static const StandardRow standard[] = {
 #define ATTRIBUTES(...) __VA_ARGS__
 #define STANDARD(domain, name, since, tests, least_in, most_in, least_out, most_out, inputs, attributes) \
     { domain, name, since, tests, least_in, most_in, least_out, most_out, LIST(Formal, inputs), LIST(Attribute, attributes), (const Formal[]){ inputs }, (const Attribute[]){ attributes } },
-#include "standard_rows.h"
+#include "onnx/standard_rows.h"
 #undef STANDARD
 };
 enum { STANDARD_COUNT = sizeof standard / sizeof *standard };
@@ -55,7 +55,7 @@ static const StandardRow microsoft[] = {
 #define AT(name, type, required) { #name, ATTR_##type, required }
 #define MICROSOFT(name, least_in, most_in, least_out, most_out, inputs, attributes) \
     { "com.microsoft", #name, 1, -1, least_in, most_in, least_out, most_out, LIST(Formal, inputs), LIST(Attribute, attributes), (const Formal[]){ inputs }, (const Attribute[]){ attributes } },
-#include "frontend/ops/microsoft.def"
+#include "frontend/import/microsoft.def"
 };
 enum { MICROSOFT_COUNT = sizeof microsoft / sizeof *microsoft };
 

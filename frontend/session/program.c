@@ -360,7 +360,7 @@ static void add_stats(CompileStats *to, const CompileStats *s)
 
 static TgStatus import_asking(Program *p, const ProgramMaker *k, const TgTensor *input)
 {
-    p->known.maker = k, p->known.pieces = k->pieces, p->known.outside = k->outside;
+    p->known.bodies = k->bodies, p->known.bodies.user = k, p->known.pieces = k->pieces, p->known.outside = k->outside;
     for (;;) {
         TRY(import_model(&p->imported, k->model, input, p->nport, p->dims, &p->known));
         drop_asked(p, k->backend);

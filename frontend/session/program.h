@@ -48,6 +48,7 @@ typedef struct ProgramMaker {
     int64_t max_memory_bytes;       /* 0: no limit */
     int64_t pieces;                 /* of a string that there is room for; 0: the least */
     const Outside *outside;         /* Known's */
+    Bodies bodies;                  /* Known's; their user is this */
 } ProgramMaker;
 
 /* How far to go: a dump needs no compiler. */

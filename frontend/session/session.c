@@ -228,8 +228,11 @@ TgStatus tg_give(TgSession *s, const char *name, int32_t given)
     return free_dims_new(&s->dims, s->arena, s->model, s->options.dims);
 }
 
-TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model, const Outside *outside)
+/* ---- bodies of loops that an import runs (Bodies in frontend.h) ---- */
+
+static TgStatus open_body(TgSession **out, const void *user, Model *model, const Outside *outside)
 {
+    const ProgramMaker *maker = user;
     Arena *a = arena_new();
     TgSession *s = NEW(a, TgSession);
     *s = (TgSession){ .arena = a,
@@ -244,7 +247,7 @@ TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model
     return free_dims_new(&s->dims, a, model, NULL);
 }
 
-void session_leave(TgSession *inside)
+static void close_body(TgSession *inside)
 {
     inside->device = NULL;
     inside->model = NULL;
@@ -291,8 +294,14 @@ static Program *unlink_fitting(TgSession *s, const TgTensor *input, int32_t coun
 
 ProgramMaker session_maker(const TgSession *s)
 {
-    return (ProgramMaker){ s->model,  s->backend, s->device, &s->choice, s->options.max_memory_bytes,
-                           s->pieces, s->outside };
+    return (ProgramMaker){ .model = s->model,
+                           .backend = s->backend,
+                           .device = s->device,
+                           .choice = &s->choice,
+                           .max_memory_bytes = s->options.max_memory_bytes,
+                           .pieces = s->pieces,
+                           .outside = s->outside,
+                           .bodies = { .open = open_body, .close = close_body } };
 }
 
 static void say_variable(const Dims *d, const DimVar *v)

@@ -28,10 +28,6 @@ struct TgSession {
     uint32_t nnode_time;
 };
 
-/* A session for the body of a loop that a program's import runs, with the program's device. model and outside must
- * outlive it. */
-TgStatus session_inside(TgSession **out, const ProgramMaker *maker, Model *model, const Outside *outside);
-void session_leave(TgSession *inside);
 double model_step(const Model *m, const char *output);                /* step.c: TgPort.step */
 /* step.c: the half type that an output is a cast of, or 0 */
 TgType model_rounded(const Model *m, const char *output);
