@@ -149,12 +149,14 @@ typedef struct {
 
 typedef struct TgSession TgSession;
 
+/** "0.1.0", that of the library, which may be another than the header's. */
 TG_API const char *tg_version(void);
 
 /** The calling thread's last error: one line, never NULL. node, op and field may be "". */
 TG_API const char *tg_error(void);
 TG_API void tg_error_where(const char **node, const char **op, const char **field);
 
+/** All options as they are when nobody sets them: device "auto", all cores, exact. */
 TG_API void tg_options_default(TgOptions *options);
 
 /** Loads and checks a model; compiles nothing yet. @param out set only on TG_OK; freed by tg_close. */
@@ -163,8 +165,11 @@ TG_API TgStatus tg_open(TgSession **out, const char *path, const TgOptions *opti
  * external data lie; NULL: it may name none. Errors call it "model". */
 TG_API TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, const char *folder,
                                const TgOptions *options);
+
+/** Frees the session, what it holds and what its calls returned; NULL: nothing. */
 TG_API void tg_close(TgSession *session);
 
+/** The model's inputs and outputs, in its order. TG_USAGE: there is no such index. */
 TG_API int32_t tg_input_count(const TgSession *session);
 TG_API int32_t tg_output_count(const TgSession *session);
 TG_API TgStatus tg_input(const TgSession *session, int32_t index, TgPort *out);
@@ -204,6 +209,7 @@ TG_API TgStatus tg_take(TgTensor *out, TgSession *session, int32_t index);
 /** Seconds that the device spent in the last run, or 0 where it cannot tell. */
 TG_API double tg_device_seconds(const TgSession *session);
 
+/** The device, and the program of the last run or tg_prepare. Strings live until the next of these, or tg_close. */
 TG_API TgStatus tg_info(const TgSession *session, TgInfo *out);
 
 /** Programs that the session has made so far: one for the first sizes of its inputs, others where sizes came that none
@@ -241,8 +247,8 @@ TG_API int32_t tg_weight(const TgSession *session, int32_t index, const char **n
 typedef struct {
     const char *const *output;     /**< values of the graph that the part computes, in this order */
     int32_t output_count;
-    const char *const
-        *input; /**< values that it gets from outside, behind those of the model's own inputs that it still reads */
+    /** values that it gets from outside, behind those of the model's own inputs that it still reads */
+    const char *const *input;
     const TgTensor *input_type;    /**< type, rank and shape of each */
     int32_t input_count;
     int32_t widen;                 /**< 1: f16, bf16 and f32 become f64, in weights, types and attributes */

@@ -77,6 +77,7 @@ class OrtDevice:
 
 
 class OrtMemoryInfo:
+    """Where memory lies, by name; nothing here depends on it."""
     def __init__(self, name, allocator_type=OrtAllocatorType.ORT_DEVICE_ALLOCATOR, id=0, mem_type=OrtMemType.DEFAULT):
         self.name, self.allocator_type, self.device_id, self.mem_type = name, allocator_type, id, mem_type
         self.device_mem_type, self.device_vendor_id = OrtDeviceMemoryType.DEFAULT, 0
@@ -96,10 +97,12 @@ class OrtArenaCfg:
 
 
 def create_and_register_allocator(memory_info, arena_config):
+    """Accepted with a warning."""
     ignore("create_and_register_allocator", "memory is planned before a run, no allocator is used")
 
 
 def create_and_register_allocator_v2(provider, memory_info, options, arena_config):
+    """Accepted with a warning."""
     ignore("create_and_register_allocator_v2", "memory is planned before a run, no allocator is used")
 
 
@@ -111,14 +114,17 @@ enable_telemetry_events = disable_telemetry_events
 
 
 def get_build_info():
+    """Name and version."""
     return f"tgrun {text(lib.tg_version())}"
 
 
 def get_version_string():
+    """The library's version."""
     return text(lib.tg_version())
 
 
 def has_collective_ops():
+    """False: there are none."""
     return False
 
 
@@ -127,30 +133,37 @@ def preload_dlls(cuda=True, cudnn=True, msvc=True, directory=None):
 
 
 def print_debug_info():
+    """Prints get_build_info()."""
     print(get_build_info())
 
 
 def set_global_thread_pool_sizes(intra_op=0, inter_op=0):
+    """Accepted with a warning."""
     ignore("set_global_thread_pool_sizes", "threads are a session's: SessionOptions.intra_op_num_threads")
 
 
 def set_default_logger_callback(callback):
+    """Accepted with a warning."""
     ignore("set_default_logger_callback", "a run writes no log")
 
 
 def register_execution_provider_library(name, path):
+    """Refused: Unsupported."""
     refuse("register_execution_provider_library", "providers of other libraries are not taken")
 
 
 def unregister_execution_provider_library(name):
+    """Refused: Unsupported."""
     refuse("unregister_execution_provider_library", "providers of other libraries are not taken")
 
 
 def get_ep_devices():
+    """Refused: Unsupported."""
     refuse("get_ep_devices", "get_available_providers tells what works here")
 
 
 def copy_tensors(source, target, stream=None):
+    """Copies OrtValues of equal types and shapes, one after the other."""
     for a, b in zip(source, target):
         b.update_inplace(a.numpy())
 

@@ -168,6 +168,7 @@ class NodeArg:
 
 @dataclass(frozen=True)
 class ModelMetadata:
+    """What the model says of itself."""
     producer_name: str
     graph_name: str
     domain: str
@@ -192,10 +193,12 @@ def works(device):
 
 
 def get_all_providers():
+    """Names of all providers that tgrun may have."""
     return list(PROVIDERS)
 
 
 def get_available_providers():
+    """Names of those whose device works here."""
     return [name for name, device in PROVIDERS.items() if works(device)]
 
 
@@ -213,6 +216,7 @@ def set_seed(seed):
 
 
 def get_device():
+    """"GPU" where CUDA works, else "CPU"."""
     return "GPU" if works("cuda") else "CPU"
 
 
