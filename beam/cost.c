@@ -124,19 +124,16 @@ static void add_access(Walk *w, const UOp *address, const UOp *value, bool store
     a->line_bytes = a->bytes;
 }
 
-/* A position for one lane, of a vector or of a warp: other workgroups and loops at 0. false: it depends on data. */
-static bool position_at(const UOp *u, int64_t lane, int64_t *out)
+static bool at_lane(const void *from, const UOp *u, int64_t *out)
 {
-    int64_t v[3];
-    if (u->op == UOP_CONST) return *out = u->arg.i, true;
+    int64_t lane = *(const int64_t *)from;
     if (u->op == UOP_RANGE || u->op == UOP_DEFINE_VAR) return *out = 0, true;
     if (u->op == UOP_SPECIAL) return *out = u->arg.blob->data[0] == 'l' ? lane : 0, true;
-    if (u->op == UOP_STACK) return lane < u->nsrc && position_at(u->src[lane], lane, out);
-    if (!op_is((Op)u->op, FLAG_ALU) || u->nsrc > 3) return false;
-    for (uint32_t i = 0; i < u->nsrc; i++)
-        if (!position_at(u->src[i], lane, &v[i])) return false;
-    return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, out);
+    return u->op == UOP_STACK && lane < u->nsrc && uop_value(u->src[lane], at_lane, from, out);
 }
+
+/* A position for one lane, of a vector or of a warp: other workgroups and loops at 0. false: it depends on data. */
+static bool position_at(const UOp *u, int64_t lane, int64_t *out) { return uop_value(u, at_lane, &lane, out); }
 
 /* Bytes from the first lane to the second; 0: nobody knows. */
 static int64_t lane_bytes(const UOp *address, DType t)

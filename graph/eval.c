@@ -109,3 +109,13 @@ bool uop_eval(Op op, DType t, DType s, const int64_t *v, int64_t *out)
         return false;
     return *out = scalar_of(isnan(r) ? NAN : dtype_round(t, r)), true;
 }
+
+bool uop_value(const UOp *u, LeafValue *leaf, const void *from, int64_t *out)
+{
+    int64_t v[3] = { 0 };
+    if (u->op == UOP_CONST) return *out = u->arg.i, true;
+    if (!op_is((Op)u->op, FLAG_ALU)) return leaf(from, u, out);
+    for (uint32_t k = 0; k < u->nsrc; k++)
+        if (!uop_value(u->src[k], leaf, from, &v[k])) return false;
+    return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, out);
+}

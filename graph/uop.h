@@ -193,6 +193,10 @@ bool uop_is_int_const(const UOp *u, int64_t v);              /* CONST of an inte
 /* Evaluates an element-wise op on constants, exactly as the spec and core.md say (wrap, floor division, NaN-keeping
  * MAX, rounding to the dtype). Values are Arg.i encodings. false: undefined (division by zero) or not element-wise. */
 bool uop_eval(Op op, DType dtype, DType src_dtype, const int64_t *v, int64_t *out);
+/* The value of an expression of constants, element-wise ops and leaves, whose values `leaf` finds. false: a leaf has
+ * none, or an operation's result is undefined. */
+typedef bool LeafValue(const void *from, const UOp *leaf, int64_t *out);
+bool uop_value(const UOp *u, LeafValue *leaf, const void *from, int64_t *out);
 /* v modulo the range of an integer type; bool: is it not 0 */
 int64_t dtype_wrap(DType t, int64_t v);
 double dtype_round(DType t, double v);                       /* nearest value of a float dtype, ties to even */

@@ -275,3 +275,20 @@ int64_t local_free(const UOp *const *order, uint32_t n)
         if (order[i]->op == UOP_BUFFER && buffer_slot(order[i]) >= next) next = buffer_slot(order[i]) + 1;
     return next;
 }
+
+typedef struct { const Kernel *kernel; const int64_t *vars; } KernelVars;
+
+static bool kernel_leaf(const void *from, const UOp *u, int64_t *out)
+{
+    const KernelVars *v = from;
+    for (uint32_t i = 0; u->op == UOP_DEFINE_VAR && i < v->kernel->nvar; i++)
+        if (v->kernel->var[i] == u || !strcmp(var_name(v->kernel->var[i]), var_name(u)))
+            return *out = v->vars[i], true;
+    return false;
+}
+
+int64_t kernel_value(const Kernel *k, const UOp *u, const int64_t *vars)
+{
+    int64_t v;
+    return uop_value(u, kernel_leaf, &(KernelVars){ k, vars }, &v) ? v : 0;
+}

@@ -127,4 +127,6 @@ static inline int64_t common_divisor(int64_t a, int64_t b) { return b ? common_d
 /* The next number that no RANGE, and the next slot that no BUFFER of a kernel has. */
 int range_free(const UOp *const *order, uint32_t n);
 int64_t local_free(const UOp *const *order, uint32_t n);
+/* Of an expression over the kernel's own variables, as its arguments have them; 0: it has none. */
+int64_t kernel_value(const Kernel *k, const UOp *u, const int64_t *vars);
 #endif

@@ -201,15 +201,17 @@ static bool one_variable(const UOp *u, const UOp **var)
     return true;
 }
 
+static bool the_variable(const void *from, const UOp *u, int64_t *out)
+{
+    if (u->op == UOP_DEFINE_VAR) *out = *(const int64_t *)from;
+    return u->op == UOP_DEFINE_VAR;
+}
+
 /* INT64_MAX: it is no arithmetic of that variable. */
 static int64_t value_at(const UOp *u, int64_t var)
 {
-    int64_t v[3] = { 0 }, out = INT64_MAX;
-    if (u->op == UOP_CONST || u->op == UOP_DEFINE_VAR) return u->op == UOP_CONST ? u->arg.i : var;
-    if (!op_is((Op)u->op, FLAG_ALU) || u->nsrc > 3) return INT64_MAX;
-    for (uint32_t k = 0; k < u->nsrc; k++)
-        if ((v[k] = value_at(u->src[k], var)) == INT64_MAX) return INT64_MAX;
-    return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out) ? out : INT64_MAX;
+    int64_t v;
+    return uop_value(u, the_variable, &var, &v) ? v : INT64_MAX;
 }
 
 /* The largest value of an expression of sizes: where the bounds of its parts say too little (a half, twice, less the

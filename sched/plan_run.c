@@ -14,18 +14,20 @@ int32_t plan_var(const Plan *p, const char *name)
     return -1;
 }
 
+typedef struct { const Plan *plan; const int64_t *vars; } PlanVars;
+
+static bool plan_leaf(const void *from, const UOp *u, int64_t *out)
+{
+    const PlanVars *p = from;
+    int32_t k = u->op == UOP_DEFINE_VAR ? plan_var(p->plan, var_name(u)) : -1;
+    if (k >= 0) *out = p->vars[k];
+    return k >= 0;
+}
+
 int64_t plan_eval(const Plan *p, const UOp *u, const int64_t *vars)
 {
-    int64_t v[4] = { 0 }, out = INT64_MIN;
-    if (u->op == UOP_CONST) return u->arg.i;
-    if (u->op == UOP_DEFINE_VAR) {
-        int32_t k = plan_var(p, var_name(u));
-        return k < 0 ? INT64_MIN : vars[k];
-    }
-    if (!op_is(u->op, FLAG_ALU) || u->nsrc > 4) return INT64_MIN;
-    for (uint32_t k = 0; k < u->nsrc; k++)
-        if ((v[k] = plan_eval(p, u->src[k], vars)) == INT64_MIN) return INT64_MIN;
-    return uop_eval(u->op, u->dtype, u->src[0]->dtype, v, &out) ? out : INT64_MIN;
+    int64_t v;
+    return uop_value(u, plan_leaf, &(PlanVars){ p, vars }, &v) ? v : INT64_MIN;
 }
 
 void plan_clear(const Plan *p, const Halo *h, const int64_t *vars, void *data, int part, int parts)

@@ -82,17 +82,6 @@ static void pages_free(void *p, int64_t size)
 
 /* ---- one step ---- */
 
-static int64_t bound_value(const Kernel *k, const UOp *u, const int64_t *vars)
-{
-    int64_t v[3] = { 0 }, out = 0;
-    if (u->op == UOP_CONST) return u->arg.i;
-    for (uint32_t i = 0; u->op == UOP_DEFINE_VAR && i < k->nvar; i++)
-        if (k->var[i] == u) return vars[i];
-    for (uint32_t i = 0; i < u->nsrc && i < 3; i++) v[i] = bound_value(k, u->src[i], vars);
-    if (op_is((Op)u->op, FLAG_ALU)) uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out);
-    return out;
-}
-
 #ifdef __SANITIZE_THREAD__
 void AnnotateIgnoreWritesBegin(const char *file, int line);
 void AnnotateIgnoreWritesEnd(const char *file, int line);
@@ -129,7 +118,7 @@ static void kernel_work(const Executable *e, const Work *w, int thread, int thre
     if (plan_idle(e->plan, &e->plan->step[w->step], e->vars)) return;
     int64_t vars[KERNEL_VARS];
     load_vars(e, w, vars);
-    int64_t n = w->count >= 0 ? w->count : bound_value(w->kernel, w->kernel->thread_bound, vars);
+    int64_t n = w->count >= 0 ? w->count : kernel_value(w->kernel, w->kernel->thread_bound, vars);
     int64_t first = w->parts ? n * w->part / w->parts : 0, size = w->parts ? n * (w->part + 1) / w->parts - first : n;
     int64_t begin = first + size * thread / threads, end = first + size * (thread + 1) / threads;
     if (begin < end) call(w->kernel, w->fn, w->args, vars, begin, end, e->scratch + e->scratch_bytes * thread);
@@ -582,7 +571,7 @@ static TgStatus cpu_time(double *seconds, Device *d, Code *c, uint32_t i, const 
     void *args[KERNEL_PARAMS] = { 0 };
     Timing t = { .d = d, .kernel = k, .fn = c->fn[i], .args = args, .runs = runs, .limit_s = limit_s, .best_s = -1 };
     for (uint32_t v = 0; v < k->nvar && v < KERNEL_VARS; v++) t.vars[v] = k->var[v]->vmax;
-    t.count = k->thread_bound ? bound_value(k, k->thread_bound, t.vars) : 1;
+    t.count = k->thread_bound ? kernel_value(k, k->thread_bound, t.vars) : 1;
     TgStatus s = timing_memory(&t, k, fill, user);
     const TeamJob job = { timing_next, timing_part, &t };
     if (!s && worth_sharing(d, k, t.count)) team_run(d->team, &job);

@@ -68,23 +68,12 @@ void launch_init(Launch *l, Arena *arena, const Kernel *k, CuFunction f)
     for (uint32_t i = 0; i < n; i++) l->node.params[i] = &l->value[i];
 }
 
-/* The launch sizes are expressions over the kernel's own variables. */
-static int64_t eval(const UOp *u, const Kernel *k, const int64_t *vars)
-{
-    int64_t v[4] = { 0 }, out = 0;
-    if (u->op == UOP_CONST) return u->arg.i;
-    for (uint32_t i = 0; u->op == UOP_DEFINE_VAR && i < k->nvar; i++)
-        if (!strcmp(var_name(k->var[i]), var_name(u))) return vars[i];
-    for (uint32_t i = 0; i < u->nsrc && i < 4; i++) v[i] = eval(u->src[i], k, vars);
-    return op_is(u->op, FLAG_ALU) && uop_eval(u->op, u->dtype, u->src[0]->dtype, v, &out) ? out : 0;
-}
-
 bool launch_size(Launch *l, const int64_t *vars)
 {
     bool any = true;
     for (int axis = 0; axis < 3; axis++) {
-        int64_t grid = l->kernel->grid[axis] ? eval(l->kernel->grid[axis], l->kernel, vars) : 1,
-                block = l->kernel->block[axis] ? eval(l->kernel->block[axis], l->kernel, vars) : 1;
+        int64_t grid = l->kernel->grid[axis] ? kernel_value(l->kernel, l->kernel->grid[axis], vars) : 1,
+                block = l->kernel->block[axis] ? kernel_value(l->kernel, l->kernel->block[axis], vars) : 1;
         any &= grid > 0 && block > 0;
         l->node.grid[axis] = grid > 0 ? (unsigned)grid : 1;
         l->node.block[axis] = block > 0 ? (unsigned)block : 1;

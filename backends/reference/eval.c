@@ -36,17 +36,20 @@ static int64_t broken(Eval *e, TgStatus code, const char *what, const UOp *u, in
 
 /* ---- sizes ---- */
 
+typedef struct { const RefVar *var; uint32_t n; } RefVars;
+
+static bool ref_leaf(const void *from, const UOp *u, int64_t *out)
+{
+    const RefVars *v = from;
+    if (u->op == UOP_BIND) return uop_value(u->src[1], ref_leaf, from, out);
+    for (uint32_t k = 0; k < v->n; k++)
+        if (v->var[k].var == u) return *out = v->var[k].value, true;
+    return false;
+}
+
 bool ref_size(const UOp *u, const RefVar *var, uint32_t nvar, int64_t *out)
 {
-    int64_t v[3] = { 0 };
-    if (u->op == UOP_CONST) return *out = u->arg.i, true;
-    if (u->op == UOP_BIND) return ref_size(u->src[1], var, nvar, out);
-    for (uint32_t k = 0; k < nvar; k++)
-        if (var[k].var == u) return *out = var[k].value, true;
-    if (!op_is((Op)u->op, FLAG_ALU)) return false;
-    for (uint32_t k = 0; k < u->nsrc; k++)
-        if (!ref_size(u->src[k], var, nvar, &v[k])) return false;
-    return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, out);
+    return uop_value(u, ref_leaf, &(RefVars){ var, nvar }, out);
 }
 
 static int64_t size_value(Eval *e, const UOp *u)

@@ -259,17 +259,21 @@ bool dims_values(const Dims *d, const TgTensor *input, int64_t *value)
     return true;
 }
 
+typedef struct { const Dims *dims; const int64_t *value; } Values;
+
+static bool value_of_var(const void *from, const UOp *u, int64_t *out)
+{
+    const Values *v = from;
+    for (uint32_t k = 0; u->op == UOP_DEFINE_VAR && k < v->dims->nvar; k++)
+        if (!strcmp(v->dims->var[k].name, var_name(u))) return *out = v->value[k], true;
+    return false;
+}
+
 /* What a size is for these values; INT64_MIN: it depends on data. */
 static int64_t eval(const Dims *d, const UOp *u, const int64_t *value)
 {
-    int64_t v[3], out;
-    if (uop_is_const(u)) return uop_const_int(u);
-    for (uint32_t k = 0; u->op == UOP_DEFINE_VAR && k < d->nvar; k++)
-        if (!strcmp(d->var[k].name, var_name(u))) return value[k];
-    if (!op_is((Op)u->op, FLAG_ALU) || u->nsrc > 3) return INT64_MIN;
-    for (uint32_t k = 0; k < u->nsrc; k++)
-        if ((v[k] = eval(d, u->src[k], value)) == INT64_MIN) return INT64_MIN;
-    return uop_eval((Op)u->op, (DType)u->dtype, (DType)u->src[0]->dtype, v, &out) ? out : INT64_MIN;
+    int64_t out;
+    return uop_value(u, value_of_var, &(Values){ d, value }, &out) ? out : INT64_MIN;
 }
 
 bool dims_hold(const Dims *d, const Graph *g, const int64_t *value)
