@@ -108,7 +108,11 @@ bool cache_walk(const char *dir, CacheLook look, void (*emit)(void *user, const 
     return kinds != NULL;
 }
 
-typedef struct { char name[NAME_MAX + 1], kind[64]; int64_t bytes, used; bool good; } Entry;
+typedef struct {
+    char name[NAME_MAX + 1], kind[64];
+    int64_t bytes, used;
+    bool good;
+} Entry;
 typedef struct { Entry *list; size_t count, cap; } Entries;
 
 static void collect(void *user, const CacheFile *f)

@@ -13,7 +13,11 @@ void cache_put(const char *dir, const char *kind, const char *key, const void *d
 
 /* A file of the folder. used: when it was last read or written, to a day, in seconds since 1970. good: its length and
  * hash are right, and nobody else owns or may write it; always true unless all is read. */
-typedef struct { const char *kind, *key; int64_t size_bytes, used; bool good; } CacheFile;
+typedef struct {
+    const char *kind, *key;
+    int64_t size_bytes, used;
+    bool good;
+} CacheFile;
 /* Every file, in no order. false: there is no such folder. */
 typedef enum {
     CACHE_NAMES,

@@ -54,6 +54,9 @@ typedef struct {
     void *user;
 } SearchOptions;
 /* before, after: sums over a run's launches that were timed */
-typedef struct { double before_s, after_s; uint32_t timed, improved, tried, bad; } SearchReport;
+typedef struct {
+    double before_s, after_s;
+    uint32_t timed, improved, tried, bad;
+} SearchReport;
 TgStatus search_run(SearchReport *out, const SearchOptions *o);
 #endif

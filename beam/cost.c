@@ -37,7 +37,12 @@ typedef struct {
     int64_t accumulators, loads_shared;
 } Loop;
 /* alone: its lines are no neighbours */
-typedef struct { const UOp *address, *param; int loop; double bytes, line_bytes; bool store, alone; } Access;
+typedef struct {
+    const UOp *address, *param;
+    int loop;
+    double bytes, line_bytes;
+    bool store, alone;
+} Access;
 typedef struct {
     const Kernel *k;
     const Target *t;
@@ -340,7 +345,11 @@ static double footprint(const Walk *w, const Access *a, int loop)
 /* Accesses of one parameter in one loop: replicas, whose places are different. Loops beside each other walk the same
  * places of a parameter: of those the largest counts. */
 /* bytes[level]: footprint in the loop itself, then in each around it; times: what a byte of it costs */
-typedef struct Group { const UOp *param; int loop, nlevel; double *bytes, whole, times; } Group;
+typedef struct Group {
+    const UOp *param;
+    int loop, nlevel;
+    double *bytes, whole, times;
+} Group;
 
 static Group *group_of(Walk *w, const Access *a)
 {

@@ -5,6 +5,9 @@
 #include "sched/kernel.h"
 
 /* What the estimate was made of, for tests and for `dump`. */
-typedef struct { double seconds, compute_s, l1_s, l2_s, memory_s; int64_t accumulators, instructions; } Cost;
+typedef struct {
+    double seconds, compute_s, l1_s, l2_s, memory_s;
+    int64_t accumulators, instructions;
+} Cost;
 Cost kernel_cost(const Kernel *k, const Target *t);            /* k->linear is there */
 #endif

@@ -11,7 +11,12 @@ enum { DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, SHORT_SUM = 128, TABLE_MAX = 9,
 
 /* ---- contractions ---- */
 
-typedef struct { int m; int64_t mr, nv; double score; bool pad_m; } Tile;
+typedef struct {
+    int m;
+    int64_t mr, nv;
+    double score;
+    bool pad_m;
+} Tile;
 
 static int64_t registers(const Trial *p) { return p->t->vector_registers - 2; }
 

@@ -14,6 +14,11 @@ void inputs_fill(void *user, uint32_t slot, void *ptr, size_t size_bytes);
 /* What a kernel writes may differ from `oracle` (NULL: from `plain`) by twice the plain kernel's error and 4 ulp. Where
  * one of the two is missing the error is estimated from `terms`, how many numbers are added up for one of it. NaN and
  * Inf stand in the same places; integers agree exactly. false: `why` tells. */
-typedef struct { DType dtype; int64_t numel; const void *got, *plain, *oracle; double terms; } Comparison;
+typedef struct {
+    DType dtype;
+    int64_t numel;
+    const void *got, *plain, *oracle;
+    double terms;
+} Comparison;
 bool results_agree(const Comparison *c, char why[160]);
 #endif

@@ -243,7 +243,12 @@ static void rows(Trial *p, int64_t more_warps)
 
 /* un elements along the lane axis and um along another in registers; a warp along the lane axis; rows: such warps along
  * the other in a workgroup, which find each other's lane operand in the cache; group: threads that share a reduce. */
-typedef struct { double cycles; int lane, m; int64_t un, um, rows, group; } Tile;      /* sorted by what is first */
+/* sorted by what is first */
+typedef struct {
+    double cycles;
+    int lane, m;
+    int64_t un, um, rows, group;
+} Tile;
 
 static int best_m(const Trial *p, int lane)
 {

@@ -15,7 +15,11 @@
 
 enum { TILES = 1024, ROW_STEP = 16 };
 /* operations and warps along m and n; steps of k an iteration; parts of the reduce */
-typedef struct { double cycles; int32_t mt, wm, nt, wn, ku, group; } Tile;             /* sorted by what is first */
+/* sorted by what is first */
+typedef struct {
+    double cycles;
+    int32_t mt, wm, nt, wn, ku, group;
+} Tile;
 typedef struct {
     Kernel *k;                      /* a scratch copy, on which the list is tried as it grows */
     const Target *t;

@@ -250,7 +250,11 @@ static bool keep_rows(Trial *p)
 /* One list of a kernel with reduces: which loops come first, what is kept, where lanes lie, how many vectors and how
  * many rows at once. */
 enum { ON_CONTIGUOUS_REDUCES = -1, ON_REDUCES = -2 };
-typedef struct { bool first, kept; int lane; int8_t vectors, rows; } Proposal;
+typedef struct {
+    bool first, kept;
+    int lane;
+    int8_t vectors, rows;
+} Proposal;
 enum { TEXT_MOST = 1200, SQUARE_MOST = 4000 };                     /* instructions of a kernel that is worth a look */
 
 /* The innermost row loop that has no lanes. */

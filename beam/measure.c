@@ -15,7 +15,13 @@
 
 #define NO_LIMIT 1e9               /* seconds */
 enum { LISTS = ROUND_MOST, TIMES = 5, MOST_BYTES = 1 << 26 };
-typedef struct { Kernel *k; Code *code; uint32_t at; ListState state; char why[160]; } Try;
+typedef struct {
+    Kernel *k;
+    Code *code;
+    uint32_t at;
+    ListState state;
+    char why[160];
+} Try;
 typedef struct {
     const Backend *b;
     Device *d;

@@ -46,7 +46,12 @@ enum {
 #define GAIN 0.015                  /* a winner is faster by this share at least */
 
 /* estimate: the model's, times what measuring said of the list it was made from. code: 0: cannot be. */
-typedef struct { Recipe recipe; OptList opts; double model, estimate, seconds; uint64_t code; } Candidate;
+typedef struct {
+    Recipe recipe;
+    OptList opts;
+    double model, estimate, seconds;
+    uint64_t code;
+} Candidate;
 typedef struct {
     Kernel *k;
     double count, seconds, first_s; /* seconds: of one launch under `best`; 0: not timed */
@@ -73,7 +78,14 @@ typedef struct {
 
 /* ---- pool ---- */
 
-typedef struct { Search *s; Subject *u; Candidate *c; uint32_t n; Recipe *waiting; uint32_t nwaiting; } Pool;
+typedef struct {
+    Search *s;
+    Subject *u;
+    Candidate *c;
+    uint32_t n;
+    Recipe *waiting;
+    uint32_t nwaiting;
+} Pool;
 
 static uint32_t any(Search *s, uint32_t n)
 {

@@ -126,7 +126,10 @@ void tunedb_close(TuneDb *d)
 
 /* ---- rows ---- */
 
-typedef struct { const char *kernel, *device, *opts, *state; double seconds; } Row;
+typedef struct {
+    const char *kernel, *device, *opts, *state;
+    double seconds;
+} Row;
 
 /* Steps one statement and hands its row to `take`; damage is noticed here as well as at opening. */
 static int step(TuneDb *d, int which, const Row *r, bool (*take)(sqlite3_stmt *s, void *user), void *user)

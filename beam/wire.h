@@ -18,7 +18,11 @@ typedef struct { int32_t runs; double gain; } RoundHead;
 typedef enum { EVENT_COMPILE, EVENT_TIME, EVENT_CHECK, EVENT_RESULT, EVENT_END } Event;
 /* BETTER: faster, and its numbers are right */
 typedef enum { LIST_TIMED, LIST_BETTER, LIST_ILLEGAL, LIST_UNCOMPILED, LIST_WRONG, LIST_FAILED } ListState;
-typedef struct { uint32_t event, index, state, status; double seconds, incumbent_s; char why[160]; } Answer;
+typedef struct {
+    uint32_t event, index, state, status;
+    double seconds, incumbent_s;
+    char why[160];
+} Answer;
 
 /* The form before OptOps, with the sizes of what stands behind its parameters. kernel_read makes those parameters'
  * buffers in the kernel's own graph. */

@@ -9,7 +9,12 @@
 /* patience_s: silence that counts as hanging, beside what the work needs; 0: 20 */
 typedef struct { const char *backend; DeviceOptions options; double patience_s; } WorkerOptions;
 /* known: false when time ran out before */
-typedef struct { ListState state; bool known; double seconds, incumbent_s; char why[160]; } ListResult;
+typedef struct {
+    ListState state;
+    bool known;
+    double seconds, incumbent_s;
+    char why[160];
+} ListResult;
 typedef struct Worker Worker;
 
 /* TG_CACHE when the program is missing; it is started by the first kernel */

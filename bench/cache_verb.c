@@ -9,7 +9,12 @@
 
 enum { KINDS = 16 };
 typedef struct { char name[32]; int64_t files, bytes, oldest; } Kind;
-typedef struct { Kind kind[KINDS]; uint32_t kinds; int64_t bad, bad_bytes; bool tell_bad; } Folder;
+typedef struct {
+    Kind kind[KINDS];
+    uint32_t kinds;
+    int64_t bad, bad_bytes;
+    bool tell_bad;
+} Folder;
 
 static void count(void *user, const TgCacheFile *f)
 {

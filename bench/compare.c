@@ -167,7 +167,11 @@ static double largest_quantile(Largest *h, size_t n)
 }
 
 /* What the parts of a tensor of floats add up to. */
-typedef struct { double dot, gg, ww; size_t finite; Largest ulp; } Sums;
+typedef struct {
+    double dot, gg, ww;
+    size_t finite;
+    Largest ulp;
+} Sums;
 
 static bool sums_begin(Sums *s, Comparison *c)
 {

@@ -20,8 +20,18 @@ enum { LINES_SHOWN = 40 };
 /* Names of one kind of thing, in order of names. text: what is said of it beside its name. */
 typedef struct { const char *name; char text[200]; int32_t index; } Item;
 typedef struct { Item *item; int32_t count; } Items;
-typedef struct { TgSession *s; const char *path; Items input, output, node, weight; } Side;
-typedef struct { Side side[2]; json_t *rows; int64_t changes; int32_t said; const Args *args; } Diff;
+typedef struct {
+    TgSession *s;
+    const char *path;
+    Items input, output, node, weight;
+} Side;
+typedef struct {
+    Side side[2];
+    json_t *rows;
+    int64_t changes;
+    int32_t said;
+    const Args *args;
+} Diff;
 
 static int by_name(const void *a, const void *b) { return strcmp(((const Item *)a)->name, ((const Item *)b)->name); }
 

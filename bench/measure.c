@@ -9,7 +9,14 @@
 #include "bench/stats.h"
 
 enum { GROUP = 5, SAMPLES_MAX = 1 << 20 };
-typedef struct { TgSession *s; const TgTensor *in; int32_t nin; TgTensor *out; double *ms, *device; uint32_t n; } Timer;
+typedef struct {
+    TgSession *s;
+    const TgTensor *in;
+    int32_t nin;
+    TgTensor *out;
+    double *ms, *device;
+    uint32_t n;
+} Timer;
 
 static TgStatus time_one(Timer *t)
 {

@@ -42,7 +42,11 @@ static const TgTensor *given_value(const Sides *s, const Cut *cut, const char *n
 
 /* ---- one side in this process ---- */
 
-typedef struct { TgSession *session; int32_t nin, nout; TgTensor *in, *out; } Side;
+typedef struct {
+    TgSession *session;
+    int32_t nin, nout;
+    TgTensor *in, *out;
+} Side;
 
 static void side_close(Side *d)
 {

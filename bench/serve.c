@@ -74,7 +74,13 @@ TgStatus serve_loop(Served *e, int64_t idle_bytes)
 
 /* ---- ourselves ---- */
 
-typedef struct { TgSession *session; const Args *args; Data data[SERVED_SETS]; uint32_t sets; TgTensor *in, *out; } Own;
+typedef struct {
+    TgSession *session;
+    const Args *args;
+    Data data[SERVED_SETS];
+    uint32_t sets;
+    TgTensor *in, *out;
+} Own;
 
 static TgStatus own_run(void *self, uint32_t set)
 {

@@ -26,7 +26,12 @@
 
 extern char **environ;
 enum { ARGV_MAX = 1024, JOBS_MAX = 1024 };
-typedef struct { char *name, *why; int code; bool compared, ended; double seconds; } Case;
+typedef struct {
+    char *name, *why;
+    int code;
+    bool compared, ended;
+    double seconds;
+} Case;
 typedef struct {
     pid_t pid;
     FILE *said;

@@ -15,8 +15,17 @@
 #include "bench/serve.h"
 
 enum { MODELS_MAX = 256 };
-typedef struct { const char *model, *data, *atol, *rtol, *dim; } Job;       /* dim: of a sweep */
-typedef struct { Job job[MODELS_MAX]; uint32_t count; json_t *suite; char *text[3 * MODELS_MAX]; uint32_t ntext; } Jobs;
+/* dim: of a sweep */
+typedef struct {
+    const char *model, *data, *atol, *rtol, *dim;
+} Job;
+typedef struct {
+    Job job[MODELS_MAX];
+    uint32_t count;
+    json_t *suite;
+    char *text[3 * MODELS_MAX];
+    uint32_t ntext;
+} Jobs;
 
 /* ---- what to measure ---- */
 

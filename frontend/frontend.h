@@ -24,7 +24,12 @@ typedef struct {
  * fails the import. A sequence is a TUPLE as the one value of a node. least, most: inputs that must be there, and that
  * may be. */
 typedef U (*Importer)(Graph *g, const Ctx *c);
-typedef struct { const char *domain, *name; int32_t since; uint32_t least, most; Importer fn; } OpRow;
+typedef struct {
+    const char *domain, *name;
+    int32_t since;
+    uint32_t least, most;
+    Importer fn;
+} OpRow;
 extern const OpRow op_rows[];
 extern const uint32_t op_row_count;
 const OpRow *op_find(const char *domain, const char *name, int64_t opset);     /* the newest row not newer than opset */

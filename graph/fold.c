@@ -15,7 +15,13 @@
 
 enum { LIST_MAX = 4096 };
 typedef enum { FOLD_UNKNOWN, FOLD_UNIFORM, FOLD_MEMORY, FOLD_IOTA, FOLD_LIST } FoldKind;
-typedef struct { FoldKind kind; U one; const void *data; DType dtype; U *list; } Fold;
+typedef struct {
+    FoldKind kind;
+    U one;
+    const void *data;
+    DType dtype;
+    U *list;
+} Fold;
 typedef struct { const Fold **at; uint32_t cap; } Folds;
 
 static const Fold unknown = { FOLD_UNKNOWN };

@@ -17,7 +17,11 @@ typedef enum {
 } GuardKind;
 /* In the graph's arena; names that are not known are NULL. from_end: negative positions were counted from the end
  * before they came here. */
-typedef struct Guard { GuardKind kind; bool from_end; const char *node, *op, *field; } Guard;
+typedef struct Guard {
+    GuardKind kind;
+    bool from_end;
+    const char *node, *op, *field;
+} Guard;
 enum { GUARD_WORDS = 2, GUARD_BYTES = 16 };
 
 /* arg.i of a GUARD: the kind, and at tensor level the slot of its word. */

@@ -30,7 +30,11 @@ typedef enum {
 } DType;
 
 typedef enum { KIND_VOID, KIND_BOOL, KIND_UINT, KIND_SINT, KIND_FLOAT } Kind;
-typedef struct { const char *name, *c_name; uint8_t bits, kind; int32_t onnx; } DTypeInfo;
+typedef struct {
+    const char *name, *c_name;
+    uint8_t bits, kind;
+    int32_t onnx;
+} DTypeInfo;
 extern const DTypeInfo dtype_info[DT_COUNT];
 
 static inline bool dtype_is_float(DType t) { return dtype_info[t].kind == KIND_FLOAT; }

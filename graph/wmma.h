@@ -29,7 +29,9 @@ extern const Wmma wmma_row[WMMA_COUNT];
 /* Range numbers, -1: none. m, n: C's element bits of the axis; k: its runs of bits of one kind in B, lowest first;
  * lane: of the lanes. */
 enum { WMMA_K = 4 };
-typedef struct { int64_t lane, m, n, k[WMMA_K], rows; } WmmaRanges;
+typedef struct {
+    int64_t lane, m, n, k[WMMA_K], rows;
+} WmmaRanges;
 /* the numbers among them; the fewest rows: shorter tiles could be vectors */
 enum { WMMA_RANGES = 3 + WMMA_K, WMMA_ROWS = 5 };
 

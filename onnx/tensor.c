@@ -11,7 +11,12 @@
 
 /* store: the typed field that holds it: f float_data, i int32_data, l int64_data, d double_data, u uint64_data, s
  * string_data. least, largest: of int32_data. */
-typedef struct { const char *name; uint8_t bits, align; char store; int32_t least, largest; } TypeRow;
+typedef struct {
+    const char *name;
+    uint8_t bits, align;
+    char store;
+    int32_t least, largest;
+} TypeRow;
 static const TypeRow types[] = {
     [TG_F32] = { "f32", 32, 4, 'f', 0, 0 },
     [TG_U8] = { "u8", 8, 1, 'i', 0, 255 },

@@ -9,7 +9,12 @@
 #include "graph/custom.h"
 #include "sched/rangeify.h"
 
-typedef struct { Rangeify *r; Schedule *s; const UOp *call, *const *result; uint32_t nresult; } Control;
+typedef struct {
+    Rangeify *r;
+    Schedule *s;
+    const UOp *call, *const *result;
+    uint32_t nresult;
+} Control;
 
 static void add_copy(Schedule *s, const UOp *to, const UOp *from)
 {

@@ -268,7 +268,14 @@ static int by_order(const void *a, const void *b)
 /* pieces that come before; state: 0 new, 1 on the stack, 2 placed */
 typedef struct { uint32_t *need, nneed, cap; uint8_t state; } Link;
 /* set_by: node id of a DEFINE_VAR -> piece + 1 */
-typedef struct { Rangeify *r; Arena *arena; Piece *piece; Link *link; uint32_t n; uint32_t *set_by; } Linker;
+typedef struct {
+    Rangeify *r;
+    Arena *arena;
+    Piece *piece;
+    Link *link;
+    uint32_t n;
+    uint32_t *set_by;
+} Linker;
 
 static void needs(Linker *l, uint32_t at, uint32_t before)
 {

@@ -21,7 +21,12 @@
 enum { MAX_SLOTS = 16, GRID_YZ = 65535, LINE = 32 };
 
 /* line: all threads, whatever the other slots make of them */
-typedef struct { uint64_t ranges; const UOp *bound, *index; int64_t extent, stride; bool warp, line; } Slot;
+typedef struct {
+    uint64_t ranges;
+    const UOp *bound, *index;
+    int64_t extent, stride;
+    bool warp, line;
+} Slot;
 typedef struct { Slot slot[MAX_SLOTS]; uint32_t count; } Slots;
 
 typedef struct {

@@ -23,7 +23,11 @@ enum { HALF = 128, VALUES_MAX = 1 << 16, TERMS_MAX = 1 << 15, VIEWS_MAX = 32 };
 
 /* scale * (q + added), all of it seen through the views, the outermost first. added: i32, NULL for 0; scale: f32, NULL
  * for 1. Both as they broadcast against base. */
-typedef struct { U base, q, added, scale, view[VIEWS_MAX]; uint32_t nview; bool padded; } Operand;
+typedef struct {
+    U base, q, added, scale, view[VIEWS_MAX];
+    uint32_t nview;
+    bool padded;
+} Operand;
 
 static bool is_view(U u) { return u->op == UOP_INDEX || (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST); }
 static bool is_byte(U u) { return u->dtype == DT_U8 || u->dtype == DT_I8; }

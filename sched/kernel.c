@@ -205,7 +205,12 @@ void kernel_name(Kernel *k)
 
 /* Adds the ranges of REDUCEs below u, those of a sum of sums before those of the sums. The walk follows sources, not
  * ids: a copy of the kernel, whose ids differ, must give the same axes. */
-typedef struct { const UOp **range; uint32_t n, cap; uint64_t seen; uint8_t *visited; } Axes;
+typedef struct {
+    const UOp **range;
+    uint32_t n, cap;
+    uint64_t seen;
+    uint8_t *visited;
+} Axes;
 
 static void add_axes(Axes *x, const UOp *u)
 {

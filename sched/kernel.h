@@ -56,13 +56,22 @@ typedef enum {
 /* SWAP: factor is the other axis; SPLIT, PACK: top is TOP, NARROW; TC: factor as tc.c says; PACK, STAGE: axis is the
  * param; STAGE: factor is the axis of its iterations, target its depth; NEST: axis and the reduce axes inside of it sum
  * separately; KEEP: keep.c */
-typedef struct { uint8_t kind; int8_t axis; uint8_t target; bool top; int32_t factor; } OptOp;
+typedef struct {
+    uint8_t kind;
+    int8_t axis;
+    uint8_t target;
+    bool top;
+    int32_t factor;
+} OptOp;
 enum { OPT_MAX = 24 };
 typedef struct { OptOp op[OPT_MAX]; uint32_t count; } OptList;
 
 /* A parameter of a kernel: which tensor-level BUFFER of the model's graph stands behind PARAM(slot). constant: known at
  * load, so that it can be packed; part of the key. guard: the word of a GUARD, no data. */
-typedef struct { const UOp *buffer; bool written, read, constant, guard; } KernelParam;
+typedef struct {
+    const UOp *buffer;
+    bool written, read, constant, guard;
+} KernelParam;
 
 /* A packed constant (OptOp PACK): the expression that is stored, its index among the loops, elements of the copy. */
 typedef struct { const UOp *value, *at; int64_t numel; } KernelPack;

@@ -54,7 +54,10 @@ static void vote(Layout *all, const Kernel *k, const UOp *index, const UOp *rang
 }
 
 /* product: what a reduce sums, or NULL */
-typedef struct { const UOp *store[8], *load[64], *range[64], *product; uint32_t nstore, nload, nrange; } Access;
+typedef struct {
+    const UOp *store[8], *load[64], *range[64], *product;
+    uint32_t nstore, nload, nrange;
+} Access;
 
 static void accesses(Access *a, const Kernel *k, Arena *scratch)
 {

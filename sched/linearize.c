@@ -31,7 +31,12 @@ typedef struct Block {
 } Block;
 
 /* Owners that share a child loop of a block. */
-typedef struct { const UOp *range; uint32_t level, count; Entry *entry; bool done; } Group;
+typedef struct {
+    const UOp *range;
+    uint32_t level, count;
+    Entry *entry;
+    bool done;
+} Group;
 
 typedef struct {
     Kernel *k;
@@ -199,7 +204,12 @@ static void need(Lin *l, View *v, const UOp *u)
  * With few sums the tree stays, because a chain would wait for itself. */
 
 enum { MANY_SUMS = 6, MAX_TERMS = 64 };
-typedef struct { const UOp *reduce, *reg, *acc; const UOp *term[MAX_TERMS]; uint32_t nterm; bool split, taken; } Sum;
+typedef struct {
+    const UOp *reduce, *reg, *acc;
+    const UOp *term[MAX_TERMS];
+    uint32_t nterm;
+    bool split, taken;
+} Sum;
 
 /* false: there are more than fit, and the sum stays whole. */
 static bool terms(const UOp *u, Op op, const UOp **term, uint32_t *n, uint32_t depth)

@@ -35,7 +35,10 @@ static void add_life(Lives *l, Life *x)
 
 /* What is placed, so that the few lives that meet one in time are found soon: the steps are cut into spells, a short
  * life stands in the list of each spell that it touches; long ones stand in one list, by offset. */
-typedef struct { Lives *spell, lasting, met; uint32_t nspell, steps; } Placed;
+typedef struct {
+    Lives *spell, lasting, met;
+    uint32_t nspell, steps;
+} Placed;
 enum { LIVES_A_SPELL = 16, SHORT_SPELLS = 8 };
 
 static uint32_t spell_of(const Placed *p, uint32_t step) { return (uint32_t)((uint64_t)step * p->nspell / p->steps); }

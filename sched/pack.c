@@ -11,7 +11,12 @@
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 
-typedef struct { Arena *arena; const UOp **order, **user; uint32_t n; uint8_t *uses, *constant; } Uses;
+typedef struct {
+    Arena *arena;
+    const UOp **order, **user;
+    uint32_t n;
+    uint8_t *uses, *constant;
+} Uses;
 
 /* Users, and what depends on nothing but constants and ranges. A constant that is packed is none: the kernel of another
  * copy would read it unpacked. */
@@ -114,7 +119,11 @@ static const UOp *table_of(Kernel *k, const UOp *e, const UOp *range)
 }
 
 /* The copy's index, and how many elements it has; axes that stand for tables of the loops. */
-typedef struct { const UOp *at, *table[64], *axis[64]; uint32_t ntable; int64_t numel; } Copy;
+typedef struct {
+    const UOp *at, *table[64], *axis[64];
+    uint32_t ntable;
+    int64_t numel;
+} Copy;
 
 static TgStatus plan_copy(Kernel *k, const UOp *e, const UOp *load, Copy *c)
 {

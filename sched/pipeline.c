@@ -246,7 +246,13 @@ static TgStatus optimize_item(Optimize *o, ScheduleItem item)
 /* What is made at load is made just before the first that reads it: then what only the load reads is alive for a
  * moment, one of all weights after the other. maker: by buffer, the number + 1 of the one item that stores it, a kernel
  * at load; item: by kernel, likewise. */
-typedef struct { const Schedule *s; ScheduleItem *out; uint32_t n, *maker; bool *moves, *done; Map item; } Delay;
+typedef struct {
+    const Schedule *s;
+    ScheduleItem *out;
+    uint32_t n, *maker;
+    bool *moves, *done;
+    Map item;
+} Delay;
 
 static void stays(Delay *d, const UOp *u)
 {

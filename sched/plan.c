@@ -14,7 +14,11 @@
 
 enum { ALIGN = 256 };               /* bytes; what CUDA's widest loads and copy engines want, and four cache lines */
 
-typedef struct { uint32_t first, last; bool read_first, once_write, run_write, run_use; const UOp *uop; } Use;
+typedef struct {
+    uint32_t first, last;
+    bool read_first, once_write, run_write, run_use;
+    const UOp *uop;
+} Use;
 typedef struct { uint32_t first, last; } Range;
 typedef struct {
     Plan *p;

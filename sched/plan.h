@@ -52,7 +52,11 @@ const HostEntry *host_find(const char *name);       /* frontend/host/host.c; NUL
 /* What a control step decides: a loop's first iteration, whether another follows, a branch. It sets `flag`, which the
  * JUMP behind it reads. Numbers of variables; -1: none. */
 /* has_trip, has_keep: arguments, in that order */
-typedef struct Control { int64_t trip; int32_t step, count, flag; bool has_trip, has_keep; } Control;
+typedef struct Control {
+    int64_t trip;
+    int32_t step, count, flag;
+    bool has_trip, has_keep;
+} Control;
 TgStatus control_begin(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus control_next(const HostCall *call, void *const *args, int64_t *vars);
 TgStatus control_if(const HostCall *call, void *const *args, int64_t *vars);

@@ -105,7 +105,11 @@ bool ends_range(const UOp *u, const UOp *range);
 
 /* What an OptOp puts in place of one range: its value, and the ranges that stand in END and REDUCE lists instead; where
  * the gate is false nothing is read, stored or summed. */
-typedef struct { const UOp *old, *value, *list[6]; uint32_t n; const UOp *gate; } Change;
+typedef struct {
+    const UOp *old, *value, *list[6];
+    uint32_t n;
+    const UOp *gate;
+} Change;
 uint64_t opt_numbers(const Kernel *k);                                  /* of all its ranges, those of stages too */
 void kernel_change(Kernel *k, const Change *c);                          /* optimize.c */
 /* A GUARD as kernels have it: with its word, and checked only where the value counts. */

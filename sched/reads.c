@@ -9,7 +9,13 @@
 
 /* By node id: the tensors in memory that the value is made of, ascending. */
 typedef struct { uint32_t n; const uint32_t *id; } Reads;
-typedef struct { Graph *g; Arena *arena; uint32_t most; Reads *reads; bool *stored; } Limit;
+typedef struct {
+    Graph *g;
+    Arena *arena;
+    uint32_t most;
+    Reads *reads;
+    bool *stored;
+} Limit;
 
 /* What a view shows: it needs no place of its own. */
 static const UOp *shown(const UOp *u)

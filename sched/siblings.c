@@ -13,7 +13,10 @@
 /* products of one sum: beyond, a wait is nothing, and parts of one buffer cannot have a layout each */
 enum { SIBLINGS_MAX = 4, SIBLINGS_WORK = 1 << 27 };
 /* flat: the sum without unit axes */
-typedef struct Sibling { const UOp *sum, *x, *w, *flat, *bias, *scale, *end; struct Sibling *next; } Sibling;
+typedef struct Sibling {
+    const UOp *sum, *x, *w, *flat, *bias, *scale, *end;
+    struct Sibling *next;
+} Sibling;
 /* computed: read by more than views */
 typedef struct {
     Graph *g;

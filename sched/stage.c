@@ -23,7 +23,10 @@ enum { MAX_TILE = 32, VECTOR_BYTES = 16, REPLICAS = 16 };
 /* value: what the range is for the reader, where it is a digit of another */
 typedef struct { const UOp *range, *value; int64_t step, extent; } Part;
 /* Neighbouring parts whose steps fit: one run of extent elements, at stride step in memory and pitch in LOCAL. */
-typedef struct { uint32_t first, count; int64_t step, extent, pitch; } Run;
+typedef struct {
+    uint32_t first, count;
+    int64_t step, extent, pitch;
+} Run;
 
 typedef struct {
     Kernel *k;

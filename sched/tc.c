@@ -102,7 +102,13 @@ static int elements_of(const char *bits) { return wmma_elements(bits, ""); }
 
 /* ---- the OptOp ---- */
 
-typedef struct { Kernel *k; Graph *g; const Wmma *w; const UOp *reduce, *a, *b, *m, *n, *r; uint64_t used; } Tc;
+typedef struct {
+    Kernel *k;
+    Graph *g;
+    const Wmma *w;
+    const UOp *reduce, *a, *b, *m, *n, *r;
+    uint64_t used;
+} Tc;
 
 static const UOp *through_widening(const UOp *u, const Wmma *w)
 {
@@ -355,7 +361,12 @@ int wmma_pair(const Kernel *k)
 
 /* ---- fragments ---- */
 
-typedef struct { Kernel *k; Graph *g; const UOp *reduce, *wmma, *lane, *m, *n, *kr[WMMA_K]; const Wmma *w; } Fragments;
+typedef struct {
+    Kernel *k;
+    Graph *g;
+    const UOp *reduce, *wmma, *lane, *m, *n, *kr[WMMA_K];
+    const Wmma *w;
+} Fragments;
 
 static void find_ranges(Fragments *f)
 {

@@ -192,7 +192,11 @@ static void first_error(char out[300], const char *log)
 /* ---- jobs: one compiler process each, in a temporary folder ---- */
 
 typedef struct { char folder[64]; } Work;
-typedef struct { char source[96], object[96], log[96]; pid_t pid; bool done; } Job;
+typedef struct {
+    char source[96], object[96], log[96];
+    pid_t pid;
+    bool done;
+} Job;
 
 static void remove_folder(const char *path)
 {
@@ -353,7 +357,13 @@ static CpuKernel library_find(void *library, const char *symbol)
 
 /* ---- batches ---- */
 
-typedef struct { char hash[33], symbol[40]; const Kernel *kernel; CpuKernel fn; size_t length; int batch; } Item;
+typedef struct {
+    char hash[33], symbol[40];
+    const Kernel *kernel;
+    CpuKernel fn;
+    size_t length;
+    int batch;
+} Item;
 
 typedef struct {
     Code *code;

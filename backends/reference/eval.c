@@ -13,7 +13,12 @@
 
 enum { DEPTH_MAX = 24, STORE_MAX = 1 << 24 };
 
-typedef struct { int64_t *dim, numel, *value; const void *memory; uint32_t depth; bool wanted, done; } Node;
+typedef struct {
+    int64_t *dim, numel, *value;
+    const void *memory;
+    uint32_t depth;
+    bool wanted, done;
+} Node;
 /* var: given ones, then those that calls set */
 typedef struct {
     Graph *g;

@@ -65,7 +65,12 @@ static void loop(Exec *e, const UOp *u, uint32_t k, void (*body)(Exec *e, const 
 
 /* ---- memory ---- */
 
-typedef struct { void *base; int64_t count, at[LANES_MAX]; uint32_t lanes; DType dtype; } Place;
+typedef struct {
+    void *base;
+    int64_t count, at[LANES_MAX];
+    uint32_t lanes;
+    DType dtype;
+} Place;
 
 static void run(Exec *e, const UOp *u);
 

@@ -9,7 +9,12 @@
 
 enum { REF_RANK = 60 };
 /* data: malloc'ed, row-major, packed */
-typedef struct { DType dtype; uint32_t rank; int64_t shape[REF_RANK], numel; void *data; } RefTensor;
+typedef struct {
+    DType dtype;
+    uint32_t rank;
+    int64_t shape[REF_RANK], numel;
+    void *data;
+} RefTensor;
 typedef struct { const UOp *var; int64_t value; } RefVar;
 typedef struct {
     const void *const *param;       /* by slot of PARAM; their sizes are their shapes' */

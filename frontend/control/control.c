@@ -24,7 +24,13 @@ static int known_bool(Graph *g, U u)
 
 /* kind: of states, then rows. counted: no iteration before the last is the last; open: data
  * tell which is; run: nothing else but running them tells what the iterations are. */
-typedef struct { const Ctx *c; SubGraph body; uint32_t states, rows; int32_t *kind; bool counted, open, run; } LoopNode;
+typedef struct {
+    const Ctx *c;
+    SubGraph body;
+    uint32_t states, rows;
+    int32_t *kind;
+    bool counted, open, run;
+} LoopNode;
 
 static uint32_t rank_of(U x, int32_t kind) { return uop_rank(x) - complex_is(kind); }
 

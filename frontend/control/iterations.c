@@ -45,7 +45,11 @@ static uint32_t count_inputs(const Body *b) { return b->head + b->states + b->sc
 /* ---- names ---- */
 
 /* Names that graphs use and make which see those of one frame; around: of the call around it. */
-typedef struct Names { struct Names *around; Import *frame; Map used, made, graphs; } Names;
+typedef struct Names {
+    struct Names *around;
+    Import *frame;
+    Map used, made, graphs;
+} Names;
 
 static Names *names_new(Arena *a, Import *frame)
 {

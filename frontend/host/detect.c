@@ -17,7 +17,9 @@ static Box box_at(const float *p, bool centre)
 }
 
 /* Boxes that were kept, side by side, so that a new one meets several at once. */
-typedef struct { float *x0, *y0, *x1, *y1, *area; } Kept;
+typedef struct {
+    float *x0, *y0, *x1, *y1, *area;
+} Kept;
 enum { BLOCK = 32 };
 
 /* Without a division, so that it is quick: finds what meets, and what nearly does. */
@@ -66,7 +68,10 @@ static void keep(const Kept *k, int64_t i, Box b)
 
 /* Strips of x at least as wide as any box: a box meets only those that begin in its own strip or one beside it. */
 enum { STRIPS = 1024 };
-typedef struct { double begin, scale; int64_t count, first[STRIPS + 1], end[STRIPS]; } Strips;
+typedef struct {
+    double begin, scale;
+    int64_t count, first[STRIPS + 1], end[STRIPS];
+} Strips;
 
 static int64_t strip_of(const Strips *s, Box b)
 {
@@ -98,7 +103,13 @@ static void make_strips(Strips *s, const Box *box, const uint64_t *item, int64_t
 
 /* ---- NonMaxSuppression ---- */
 
-typedef struct { int64_t limit, n; float iou, least; const Box *box; uint64_t *item, *spare; Kept kept; } Nms;
+typedef struct {
+    int64_t limit, n;
+    float iou, least;
+    const Box *box;
+    uint64_t *item, *spare;
+    Kept kept;
+} Nms;
 
 /* One class of one picture: best first, each that overlaps none before it. Returns how many; item holds them. */
 static int64_t suppress(const Nms *s, const float *score)

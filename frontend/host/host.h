@@ -11,7 +11,10 @@ typedef struct { int32_t axis, largest; int64_t k; } TopkAttr;
 typedef struct { int32_t centre; } NmsAttr;                     /* boxes are centre and size, else two corners */
 typedef struct { int32_t sorted; } UniqueAttr;
 /* wide: doubles, else floats; samples: of a cell along an axis, 0: as many as its pixels */
-typedef struct { int32_t max, half_pixel, wide, samples, h, w; float scale; } RoiAttr;
+typedef struct {
+    int32_t max, half_pixel, wide, samples, h, w;
+    float scale;
+} RoiAttr;
 typedef struct { int32_t channel[3], channels; } PictureAttr;   /* of RGB, in order; channels 1: grey */
 
 /* The same search on a constant at import: row-major positions of what is not zero; out may be NULL, else has room for

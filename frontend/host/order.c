@@ -85,7 +85,12 @@ static Keyed *keyed_sort(Keyed *item, Keyed *spare, int64_t n)
 
 /* ---- TopK ---- */
 
-typedef struct { int64_t n, k, inner; bool largest; Keyed *item, *spare; void *rows; } Topk;
+typedef struct {
+    int64_t n, k, inner;
+    bool largest;
+    Keyed *item, *spare;
+    void *rows;
+} Topk;
 
 /* How many items are kept at once: the k best, and about as many that may be better. */
 static int64_t select_room(int64_t n, int64_t k) { return 2 * k + BLOCK < n ? 2 * k + BLOCK : n + 1; }

@@ -188,7 +188,11 @@ typedef struct {
     int32_t *data;
     uint16_t alpha;
 } J2kPart;
-typedef struct { uint32_t x0, y0, x1, y1, parts; int colours; J2kPart *part; } J2kImage;
+typedef struct {
+    uint32_t x0, y0, x1, y1, parts;
+    int colours;
+    J2kPart *part;
+} J2kImage;
 static struct {
     void *(*codec)(int format);
     void (*defaults)(void *parameters);

@@ -43,7 +43,10 @@ typedef enum { BY_PATTERN, BY_SEPARATOR, BY_CHARACTER } TokensBy;
 
 /* Behind: start[counts], column[grams], pool[items] i64, weight[grams] floats, slot[slots] u32: a gram's number + 1,
  * found by hash. */
-typedef struct { int64_t least, most, skips, columns, counts, grams, items, slots; int32_t mode, weighted; } TfIdfAttr;
+typedef struct {
+    int64_t least, most, skips, columns, counts, grams, items, slots;
+    int32_t mode, weighted;
+} TfIdfAttr;
 typedef enum { MODE_TF, MODE_IDF, MODE_TFIDF } TfIdfMode;
 uint64_t gram_hash(const int64_t *item, int64_t n, int64_t step);
 #endif

@@ -70,7 +70,14 @@ U border_input(Run *run, const TgTensor *t, uint32_t port, uint32_t *slot, const
 
 /* The tensors of a model's outputs, those inside others one by one. What a tensor is in a file: strings are numbers in
  * the graph, narrow types wider ones, complex ones pairs. */
-typedef struct { Graph *g; const char *name; const UOp **value; bool *text; int32_t *narrow; uint32_t n; } Outputs;
+typedef struct {
+    Graph *g;
+    const char *name;
+    const UOp **value;
+    bool *text;
+    int32_t *narrow;
+    uint32_t n;
+} Outputs;
 
 static uint32_t count_tensors(U v)
 {

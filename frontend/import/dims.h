@@ -16,7 +16,10 @@
 enum { DIMS_VALUES = 16, DIMS_AXES = TG_MAX_RANK + DIMS_VALUES };
 
 /* What a session knows of an axis of an input. least 0: no range was requested; free: the model names no size. */
-typedef struct { int64_t first, fewest, most, least, largest; bool varies, free; } FreeDim;
+typedef struct {
+    int64_t first, fewest, most, least, largest;
+    bool varies, free;
+} FreeDim;
 /* valued: inputs whose values a program was made for */
 typedef struct { uint32_t ninput; bool any, *valued; FreeDim (*axis)[DIMS_AXES]; } FreeDims;
 /* text: SYMBOL=LEAST..LARGEST, several between commas, * for all symbols; NULL: none. */

@@ -9,7 +9,11 @@
 /* A name's value. An initializer becomes a constant when it is first used. from_data: the data of a run have a part in
  * its value or sizes, which are built in. missing: a function's input that its call leaves out, and so do the nodes
  * inside. */
-typedef struct { U value; const TensorDef *init; bool known, from_data, missing; } Value;
+typedef struct {
+    U value;
+    const TensorDef *init;
+    bool known, from_data, missing;
+} Value;
 
 /* One run of import_model, shared by its frames. */
 typedef struct {

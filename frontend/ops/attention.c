@@ -191,7 +191,7 @@ U op_attention(Graph *g, const Ctx *c)
         return fail_node(g, c, TG_BAD_MODEL, "softmax_precision", "is %lld; wanted a float type", (long long)precision);
     if ((attr_find(c, "q_num_heads") && heads != fixed_size(g, q, 1)) ||
         (attr_find(c, "kv_num_heads") && kv_heads != fixed_size(g, k, 1)))
-        return fail_node(g, c, TG_BAD_MODEL, "q_num_heads", "or kv_num_heads is not what the inputs have");
+        return fail_node(g, c, TG_BAD_MODEL, "q_num_heads", "is not what the inputs have, or kv_num_heads is not");
     if (!heads_ok(g, c, q, k, v)) return NULL;
     if (mode < 0 || mode > 3)
         return fail_node(g, c, TG_BAD_MODEL, "qk_matmul_output_mode", "is %lld; wanted 0 to 3", (long long)mode);
@@ -199,7 +199,7 @@ U op_attention(Graph *g, const Ctx *c)
         return fail_node(g, c, TG_BAD_MODEL, "kv_num_heads", "%lld heads of queries on %lld of keys",
                          (long long)uop_size(q, 1), (long long)uop_size(k, 1));
     if (!c->in[Attention_past_key] != !c->in[Attention_past_value])
-        return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
+        return fail_node(g, c, TG_BAD_MODEL, "past_key", "must come together with past_value");
     if (!past_ok(g, c, Attention_past_key, k) || !past_ok(g, c, Attention_past_value, v) ||
         (c->in[Attention_past_key] && !same_rows(g, c, 4, 5)))
         return NULL;
@@ -371,7 +371,7 @@ static U attention_of(Graph *g, const Ctx *c, U y, U x, uint32_t mask, uint32_t 
     uint32_t n;
     if (is_error(y)) return NULL;
     if (attr_bool(g, c, "do_rotary", false) || attr_bool(g, c, "past_present_share_buffer", false))
-        return fail_node(g, c, TG_UNSUPPORTED, "do_rotary", "and shared buffers are not covered");
+        return fail_node(g, c, TG_UNSUPPORTED, "do_rotary", "is not covered, nor are shared buffers");
     bool given = attr_ints(g, c, "qkv_hidden_sizes", &sizes, &n);
     if (given && n != 3) return fail_node(g, c, TG_BAD_MODEL, "qkv_hidden_sizes", "has %u values; wanted 3", n);
     for (int k = 0; k < 3; k++) {
@@ -466,7 +466,7 @@ U op_multi_head_attention(Graph *g, const Ctx *c)
     if (!in[1] || uop_rank(in[0]) != 3)
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u, or a key is missing", uop_rank(c->in[0]));
     if (!c->in[MsMultiHeadAttention_past_key] != !c->in[MsMultiHeadAttention_past_value])
-        return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
+        return fail_node(g, c, TG_BAD_MODEL, "past_key", "must come together with past_value");
     if (c->in[MsMultiHeadAttention_past_sequence_length] || c->in[MsMultiHeadAttention_cache_indirection])
         return fail_node(g, c, TG_UNSUPPORTED, c->node->in[c->in[MsMultiHeadAttention_past_sequence_length] ? 8 : 9],
                          "belongs to shared buffers, which are not covered");
@@ -582,7 +582,7 @@ static U embed(Graph *g, const Ctx *c, U positions, U like, bool quantised)
     if (uop_rank(ids) != 2) return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "wanted [batch, rows]");
     U batch = uop_dim(ids, 0), at = positions ? positions : iota(g, uop_dim(ids, 1), DT_I64);
     if (!c->in[MsEmbedLayerNormalization_segment_ids] != !c->in[MsEmbedLayerNormalization_segment_embedding])
-        return fail_node(g, c, TG_BAD_MODEL, "segment_ids", "and segment_embedding must come together");
+        return fail_node(g, c, TG_BAD_MODEL, "segment_ids", "must come together with segment_embedding");
     U size = uop_rank(c->in[MsEmbedLayerNormalization_word_embedding]) == 2
         ? uop_dim(c->in[MsEmbedLayerNormalization_word_embedding], 1)
         : NULL;

@@ -24,6 +24,9 @@ double cap_of(Graph *g, const Ctx *c);                                 /* softca
 /* q [b,h,n,d], k and v [b,h/groups,m,d]: softmax(q k * scale, capped, plus bias, where allowed) v; sink: scores of a
  * further key without a value, [heads or 1, 1, 1], or NULL. stages[0..3]: scores raw, after softcap, with bias and
  * mask, probabilities. */
-typedef struct { U bias, allowed, sink; double scale, softcap; } Attend;
+typedef struct {
+    U bias, allowed, sink;
+    double scale, softcap;
+} Attend;
 U attend(Graph *g, U q, U k, U v, const Attend *a, U stages[4]);
 #endif

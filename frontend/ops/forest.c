@@ -55,7 +55,11 @@ U forest_table(Graph *g, DType t, const double *v, int64_t n)
 
 /* A node as a row of tables: rows whose feature is below the split (equal: is the split), or is NaN where nan is set,
  * go to the record in front of `other`, the others to `other`. */
-typedef struct { double split; uint32_t feature, other, node; bool equal, nan; } Record;
+typedef struct {
+    double split;
+    uint32_t feature, other, node;
+    bool equal, nan;
+} Record;
 /* Roots first. The two children of a branch stand side by side; several branches that lead to one node share its
  * children. */
 typedef struct { Record *item; uint32_t n; } Records;
@@ -126,7 +130,11 @@ static uint32_t field_value(const Record *r, int f)
 }
 
 /* The forest's tables, and rows x as one list with where each begins. */
-typedef struct { U flat, row, word[FIELD_COUNT], split; Field field[FIELD_COUNT]; uint32_t words; } Walk;
+typedef struct {
+    U flat, row, word[FIELD_COUNT], split;
+    Field field[FIELD_COUNT];
+    uint32_t words;
+} Walk;
 
 static void walk_tables(Graph *g, U x, const Records *r, Walk *w)
 {

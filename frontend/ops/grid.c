@@ -216,7 +216,9 @@ U op_grid_sample(Graph *g, const Ctx *c)
 
 /* ---- DeformConv ---- */
 
-typedef struct { int64_t kernel[2], shape[2], stride[2], dilation[2], pad[4], groups, offsets; } Deform;
+typedef struct {
+    int64_t kernel[2], shape[2], stride[2], dilation[2], pad[4], groups, offsets;
+} Deform;
 
 static bool pair_of(Graph *g, const Ctx *c, const char *name, uint32_t n, int64_t lo, int64_t otherwise, int64_t *out)
 {
@@ -398,7 +400,7 @@ U op_max_unpool(Graph *g, const Ctx *c)
         return fail_node(g, c, TG_BAD_MODEL, "kernel_shape", "wanted %u values", r - 2);
     bool strides = attr_ints(g, c, "strides", &stride, &ns), padded = attr_ints(g, c, "pads", &pads, &np);
     if ((strides && ns != nk) || (padded && np != 2 * nk))
-        return fail_node(g, c, TG_BAD_MODEL, "strides", "and pads do not fit %u axes", nk);
+        return fail_node(g, c, TG_BAD_MODEL, "strides", "does not fit %u axes, or pads does not", nk);
     for (uint32_t k = 0; k < 2 * nk; k++)
         if (kernel[k % nk] < 1 || kernel[k % nk] > AXIS_MAX ||
             (strides && (stride[k % nk] < 1 || stride[k % nk] > AXIS_MAX)) ||

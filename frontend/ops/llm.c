@@ -177,7 +177,7 @@ U op_gather_block_quantized(Graph *g, const Ctx *c)
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsGatherBlockQuantized_zero_points], "is given for floats");
     if (uop_rank(scale) != rank || (zero && uop_rank(zero) != rank))
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsGatherBlockQuantized_scales],
-                         "or the zero points are not of rank %lld", (long long)rank);
+                         "is not of rank %lld, or the zero points are not", (long long)rank);
     U size = cast(g, uop_dim(x, (uint32_t)from), type_of(idx)),
       known = and_(g, lt(g, idx, size), ge(g, idx, neg(g, size)));
     /* of all slices */
@@ -204,7 +204,10 @@ U op_gather_block_quantized(Graph *g, const Ctx *c)
 /* ---- GroupQueryAttention ---- */
 
 /* One head size from a hidden size shared by queries and, when packed, keys and values. */
-typedef struct { U q, k, v; int64_t heads, groups; } Projections;
+typedef struct {
+    U q, k, v;
+    int64_t heads, groups;
+} Projections;
 
 static bool read_projections(Graph *g, const Ctx *c, Projections *p)
 {
@@ -233,7 +236,7 @@ static bool read_projections(Graph *g, const Ctx *c, Projections *p)
     for (int i = 0; i < 4; i++)
         if (kept[i] &&
             (!same_size(g, kept[i], uop_dim(p->k, (uint32_t)i)) || !same_size(g, kept[i], uop_dim(p->v, (uint32_t)i))))
-            return fail_node(g, c, TG_BAD_MODEL, "key", "or value does not fit the queries"), false;
+            return fail_node(g, c, TG_BAD_MODEL, "key", "does not fit the queries, or value does not"), false;
     return true;
 }
 
@@ -335,12 +338,12 @@ U op_group_query_attention(Graph *g, const Ctx *c)
         return fail_node(g, c, TG_BAD_MODEL, "qk_output", "is %lld; wanted 0 to 2", (long long)scores);
     if (c->in[MsGroupQueryAttention_k_scale] || c->in[MsGroupQueryAttention_v_scale] ||
         attr_bool(g, c, "sliding_window_cache", false))
-        return fail_node(g, c, TG_UNSUPPORTED, "k_scale", "and caches of windows are not covered");
+        return fail_node(g, c, TG_UNSUPPORTED, "k_scale", "is not covered, nor are caches of windows");
     if (!read_projections(g, c, &p)) return NULL;
     p.q = head_norm(g, c, p.q, 14), p.k = head_norm(g, c, p.k, 15);
     if (!ok(g)) return NULL;
     if (!c->in[MsGroupQueryAttention_seqlens_k]) return fail_node(g, c, TG_BAD_MODEL, "seqlens_k", "is missing");
-    if (!past_k != !past_v) return fail_node(g, c, TG_BAD_MODEL, "past_key", "and past_value must come together");
+    if (!past_k != !past_v) return fail_node(g, c, TG_BAD_MODEL, "past_key", "must come together with past_value");
     if (!past_ok(g, c, MsGroupQueryAttention_past_key, p.k) || !past_ok(g, c, MsGroupQueryAttention_past_value, p.v) ||
         (past_k && !same_rows(g, c, 3, 4)))
         return NULL;

@@ -276,7 +276,7 @@ U op_is_all_finite(Graph *g, const Ctx *c)
 {
     bool inf = attr_bool(g, c, "isinf_only", false), nan = attr_bool(g, c, "isnan_only", false);
     U all = uop_int(g, DT_U8, 1);
-    if (inf && nan) return fail_node(g, c, TG_BAD_MODEL, "isinf_only", "and isnan_only exclude each other");
+    if (inf && nan) return fail_node(g, c, TG_BAD_MODEL, "isinf_only", "excludes isnan_only");
     for (uint32_t k = 0; k < c->nin; k++) {
         if (!c->in[k]) continue;
         U x = wide(g, c->in[k]),
@@ -305,7 +305,7 @@ U op_relative_position_bias(Graph *g, const Ctx *c)
         return ok(g) ? fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "has rank %u; wanted 2", uop_rank(x)) : NULL;
     if (nr != 1 || nc != 1 || rows[0]->vmin < 0 || cols[0]->vmin < 0)
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[MsRelativePositionBias_query_length],
-                         "and key_length are no sizes");
+                         "is no size, or key_length is none");
     buckets = fixed_size(g, x, 0) / (both ? 2 : 1);
     int64_t exact = buckets / 2;
     if (exact < 1 || most <= exact)

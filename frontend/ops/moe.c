@@ -12,7 +12,10 @@
 
 /* A layer: the inputs that hold its weights [experts, columns, rows], bias, scales and zero points; bits 0: weights are
  * floats. */
-typedef struct { uint32_t w, bias, scale, zero; int64_t bits, block; } Layer;
+typedef struct {
+    uint32_t w, bias, scale, zero;
+    int64_t bits, block;
+} Layer;
 
 /* Numbers of one layer for each chosen expert: rows [experts, ..] of v by idx [n, k]. */
 static U chosen(Graph *g, U v, U idx) { return is_error(v) ? v : take(g, v, idx, 0); }

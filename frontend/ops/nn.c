@@ -336,7 +336,7 @@ static bool transposed_pads(Graph *g, const Ctx *c, U x, Window *w, const int64_
     for (uint32_t k = 0; k < w->n; k++) {
         U dim = uop_dim(x, k + 2);
         if (shaped && !uop_is_const(dim))
-            return fail_node(g, c, TG_UNSUPPORTED, "output_shape", "with a symbolic size"), false;
+            return fail_node(g, c, TG_UNSUPPORTED, "output_shape", "is not covered where a size is symbolic"), false;
         int64_t total = more[k] + reach(w, k) - w->stride[k] + (shaped ? dim->arg.i * w->stride[k] - want[k] : 0),
                 half = total > 0 ? total / 2 : 0;
         if (shaped && total <= -w->stride[k])

@@ -446,7 +446,7 @@ U op_q_gemm(Graph *g, const Ctx *c)
         return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of ranks %u and %u; wanted 2", uop_rank(in[0]),
                          uop_rank(in[MsQGemm_B]));
     if (!in[MsQGemm_y_scale] != !in[MsQGemm_y_zero_point])
-        return fail_node(g, c, TG_UNSUPPORTED, "y_scale", "and y_zero_point are covered together only");
+        return fail_node(g, c, TG_UNSUPPORTED, "y_scale", "is covered together with y_zero_point only");
     bool turned = attr_bool(g, c, "transB", false);
     if (!of_axis(g, c, MsQGemm_b_scale, in[MsQGemm_B], 1 + turned) ||
         !of_axis(g, c, MsQGemm_b_zero_point, in[MsQGemm_B], 1 + turned))

@@ -34,7 +34,11 @@ typedef struct {
     bool exclude_outside, antialias;
     int policy;
 } Resize;
-typedef struct { int64_t in, out; double scale, roi0, roi1; } Line;             /* one axis */
+/* one axis */
+typedef struct {
+    int64_t in, out;
+    double scale, roi0, roi1;
+} Line;
 typedef struct { int64_t n; int64_t *index; double *weight; bool *outside; } Taps;      /* n a place */
 
 /* ---- positions and weights ---- */
@@ -390,7 +394,12 @@ static bool lines_from_sizes(Graph *g, const Ctx *c, int policy, uint32_t input,
 
 /* An axis to be resized: results an input element, work a result (a lookup in the last axis is costly, since neighbours
  * are not contiguous), how the places are made. */
-typedef struct { int64_t axis; const Line *line; Taps taps; double ratio, work; } Pass;
+typedef struct {
+    int64_t axis;
+    const Line *line;
+    Taps taps;
+    double ratio, work;
+} Pass;
 
 /* Each pass works on what the ones before it left: of two, that one comes first with which they do less together. */
 static void order_passes(Pass *p, uint32_t n)
@@ -556,7 +565,11 @@ static U corner(Graph *g, U rows, U picture, U y, U x, U weight_y, U weight_x, i
     return mul(g, take(g, rows, at, 0), unsqueeze(g, weight, 3));
 }
 
-typedef struct { int64_t h, w, samples; bool max, half_pixel; double scale; } Roi;
+typedef struct {
+    int64_t h, w, samples;
+    bool max, half_pixel;
+    double scale;
+} Roi;
 
 static U roi_column(Graph *g, U rois, int64_t k, const Roi *r)
 {

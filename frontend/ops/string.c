@@ -29,7 +29,13 @@ enum { KNOWN_MAX = 1 << 24, PIECES_LEAST = 256 };
 
 /* A worker, and what it works on: numbers of strings x (and y), or numbers that become strings. t: of results that are
  * like x; counts: the pieces of each string too. */
-typedef struct { const char *name; U x, y; DType t; Text attr; bool counts; } Job;
+typedef struct {
+    const char *name;
+    U x, y;
+    DType t;
+    Text attr;
+    bool counts;
+} Job;
 
 static const void *known_data(Graph *g, U x)
 {
@@ -261,7 +267,11 @@ U op_string_concat(Graph *g, const Ctx *c)
 
 /* ---- TfIdfVectorizer ---- */
 
-typedef struct { TfIdfAttr attr; const int64_t *start, *column, *pool; const float *weight; } TfIdf;
+typedef struct {
+    TfIdfAttr attr;
+    const int64_t *start, *column, *pool;
+    const float *weight;
+} TfIdf;
 
 static bool read_tfidf(Graph *g, const Ctx *c, TfIdf *t, bool text)
 {
@@ -275,13 +285,13 @@ static bool read_tfidf(Graph *g, const Ctx *c, TfIdf *t, bool text)
     a->skips = attr_int(g, c, "max_skip_count", 0);
     if (!attr_ints(g, c, "ngram_counts", &t->start, &counts) || !attr_ints(g, c, "ngram_indexes", &t->column, &grams) ||
         !counts || !grams)
-        return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "ngram_counts", "or ngram_indexes is missing"), false : false;
+        return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "ngram_counts", "is missing, or ngram_indexes is"), false : false;
     attr_floats(g, c, "weights", &t->weight, &weights);
     if (!attr_ints(g, c, "pool_int64s", &t->pool, &items) && attr_strings(g, c, "pool_strings", &words, &items)) {
         int64_t *v = NEW_N(graph_arena(g), int64_t, items + 1);
         for (uint32_t k = 0; k < items; k++) v[k] = pool_add(import_pool(c), words[k], strlen(words[k]));
         t->pool = v;
-        if (!text) return fail_node(g, c, TG_BAD_MODEL, "pool_strings", "with an input of numbers"), false;
+        if (!text) return fail_node(g, c, TG_BAD_MODEL, "pool_strings", "is for strings; the input has numbers"), false;
     } else if (text) return fail_node(g, c, TG_BAD_MODEL, "pool_int64s", "with an input of strings"), false;
     a->counts = counts, a->grams = grams, a->items = items, a->weighted = weights > 0;
     for (uint32_t k = 0; k < grams; k++) {
@@ -421,7 +431,7 @@ U op_label_encoder(Graph *g, const Ctx *c)
     } else keys = encoder_list(g, c, "keys", &text_keys, &nk), values = encoder_list(g, c, "values", &text_values, &nv);
     if (!ok(g)) return NULL;
     if (!keys || !values || nk != nv || !nk)
-        return fail_node(g, c, TG_BAD_MODEL, "keys", "and values are missing, or of %u and %u entries", nk, nv);
+        return fail_node(g, c, TG_BAD_MODEL, "keys", "has %u entries, values %u; wanted as many, and some", nk, nv);
     if (text_keys != is_text(c->in[0]))
         return fail_node(g, c, TG_BAD_MODEL, c->node->in[0], "is not of the keys' type");
     if (!text_keys && x->dtype != keys->dtype) x = cast(g, x, (DType)keys->dtype);
@@ -436,7 +446,7 @@ U op_category_mapper(Graph *g, const Ctx *c)
     uint32_t n, m;
     bool from_text = is_text(c->in[0]);
     if (!attr_strings(g, c, "cats_strings", &s, &n) || !attr_ints(g, c, "cats_int64s", &v, &m) || n != m || !n)
-        return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "cats_strings", "and cats_int64s do not fit") : NULL;
+        return ok(g) ? fail_node(g, c, TG_BAD_MODEL, "cats_strings", "does not fit cats_int64s") : NULL;
     int64_t shape = n;
     U words = listed(g, c, s, n), numbers = tensor_const(g, DT_I64, &shape, 1, v, (size_t)n * 8, "");
     const char *unknown = attr_str(g, c, "default_string", "_Unused");

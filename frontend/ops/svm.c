@@ -232,7 +232,7 @@ U op_svm_classifier(Graph *g, const Ctx *c)
         !read_pairs(g, c, &p, &vectors) || !read_svm(g, c, x, vectors, &s))
         return NULL;
     attr_floats(g, c, "prob_a", &a, &na), attr_floats(g, c, "prob_b", &b, &nb);
-    if (na != nb) return fail_node(g, c, TG_BAD_MODEL, "prob_a", "and prob_b have %u and %u values", na, nb);
+    if (na != nb) return fail_node(g, c, TG_BAD_MODEL, "prob_a", "has %u values, prob_b %u", na, nb);
     bool probable = vectors && na;
     if (!vectors) speaks = score = planes(g, c, &s, x, p.classes);
     else {

@@ -108,11 +108,11 @@ static bool read_nodes(Graph *g, const Ctx *c, Forest *f, Map *rows)
         attr_ints(g, c, "nodes_featureids", &feature, &m[3]) && numbers(g, c, "nodes_values", &value, &m[4]);
     if (!all || !n || !modes || modes->type != ATTR_STRINGS || modes->n != n)
         return fail_node(g, c, TG_BAD_MODEL, "nodes_modes",
-                         "and the other lists of nodes must be there, of one length"),
+                         "must be there, and as long as the other lists of nodes"),
                false;
     for (int k = 0; k < 5; k++)
         if (m[k] != n)
-            return fail_node(g, c, TG_BAD_MODEL, "nodes_nodeids", "and the other lists of nodes are not of one length"),
+            return fail_node(g, c, TG_BAD_MODEL, "nodes_nodeids", "is not as long as the other lists of nodes"),
                    false;
     bool tracks = attr_ints(g, c, "nodes_missing_value_tracks_true", &missing, &m[5]) && m[5];
     if (tracks && m[5] != n)
@@ -161,7 +161,7 @@ static bool read_weights(Graph *g, const Ctx *c, Forest *f, const Map *rows, con
     if (!attr_ints(g, c, name[0], &tree, &n) || !attr_ints(g, c, name[1], &id, &m[0]) ||
         !attr_ints(g, c, name[2], &target, &m[1]) || !numbers(g, c, name[3], &weight, &m[2]) || m[0] != n ||
         m[1] != n || m[2] != n)
-        return fail_node(g, c, TG_BAD_MODEL, name[0], "and the lists beside it must be there, of one length"), false;
+        return fail_node(g, c, TG_BAD_MODEL, name[0], "must be there, and as long as the lists beside it"), false;
     if (!weights_alloc(g, c, f, targets)) return false;
     f->wide = are_doubles(g, c, name[3]) || are_doubles(g, c, "base_values");
     *out = (Weights){ true, true, true };
@@ -214,7 +214,7 @@ static bool read_lists(Graph *g, const Ctx *c, Ensemble *e)
     if (!list_of(g, c, "nodes_modes", true, &e->mode, &e->branches) ||
         !numbers(g, c, "leaf_weights", &e->weight, &e->leaves) || !e->branches || !e->leaves ||
         e->branches + (uint64_t)e->leaves > 1 << 26)
-        return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "or leaf_weights is missing, or too long"), false;
+        return fail_node(g, c, TG_BAD_MODEL, "nodes_modes", "is missing or too long, or leaf_weights is"), false;
     if (!attr_ints(g, c, "tree_roots", &e->root, &e->roots) || !e->roots)
         return fail_node(g, c, TG_BAD_MODEL, "tree_roots", "is missing"), false;
     numbers(g, c, "membership_values", &e->member, &e->members);

@@ -21,7 +21,13 @@
 
 /* A unique kernel and what the database knew of it before the search. */
 typedef struct { char key[33]; bool known; Tuned before; } Subject;
-typedef struct { Arena *arena; Kernel **kernel; double *count; Subject *subject; uint32_t n; } Uniques;
+typedef struct {
+    Arena *arena;
+    Kernel **kernel;
+    double *count;
+    Subject *subject;
+    uint32_t n;
+} Uniques;
 /* program: the old, the new */
 typedef struct {
     TgSession *s;

@@ -5,7 +5,13 @@
 #include "graph/base/arena.h"
 
 typedef struct { const void *key; size_t key_len; uint64_t hash; void *value; } MapEntry;
-typedef struct Map { Arena *arena; MapEntry *entry; uint32_t count, cap; uint32_t *slot; uint32_t slots; } Map;
+typedef struct Map {
+    Arena *arena;
+    MapEntry *entry;
+    uint32_t count, cap;
+    uint32_t *slot;
+    uint32_t slots;
+} Map;
 
 void map_init(Map *m, Arena *arena);
 void *map_get(const Map *m, const void *key, size_t len);              /* NULL when absent */

@@ -8,7 +8,13 @@
 
 enum { POLY_TERMS = 32 };
 typedef struct { const UOp *f; int64_t c; } Term;
-typedef struct { Graph *g; DType t; int64_t k; uint32_t n; Term term[POLY_TERMS]; } Poly;
+typedef struct {
+    Graph *g;
+    DType t;
+    int64_t k;
+    uint32_t n;
+    Term term[POLY_TERMS];
+} Poly;
 
 /* A total order that only structure decides (never ids): ranges by number, variables, other nodes; constants last. */
 int uop_order(const UOp *a, const UOp *b);

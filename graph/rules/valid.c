@@ -65,7 +65,12 @@ static uint32_t cost_of(const UOp *u, uint32_t budget)
 
 /* ---- substitution above LOADs ---- */
 
-typedef struct { Graph *g; uint32_t n; const UOp *from[SMALL], *to[SMALL]; bool full; } Swap;
+typedef struct {
+    Graph *g;
+    uint32_t n;
+    const UOp *from[SMALL], *to[SMALL];
+    bool full;
+} Swap;
 
 static void swap_add(Swap *s, const UOp *from, const UOp *to)
 {
