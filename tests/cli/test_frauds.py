@@ -81,28 +81,42 @@ def model(path):
     onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8), path)
 
 
+def idle_processors():
+    """How many processors two processes that want all of two get, as an engine with too many threads would."""
+    code = "import time; e = time.time() + 0.5\nwhile time.time() < e: pass\nprint(time.process_time())"
+    both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    return sum(float(p.communicate()[0]) for p in both) / 0.5
+
+
 def main():
-    bad = 0
+    bad = passed = 0
     command = lambda kind: f"cmd:exec {sys.executable} {os.path.abspath(__file__)} {kind}"
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "add.onnx")
         model(path)
         for kind, wanted, code in TRIALS:
             if kind == "threads" and len(os.sched_getaffinity(0)) < 2:
-                print("threads: skipped, a second processor is needed")
+                print("skipped: threads, a second processor is needed")
                 continue
             args = [
                 os.environ["TGBENCH_PROGRAM"], path, "--engine",
                 command("honest"), "--engine",
                 command(kind), "--pairs", "3", "--block", "6", "-t", "1", "--require", "ratio >= 0.01"
             ]
-            p = subprocess.run(args, capture_output=True, text=True, timeout=300)
-            said = p.stdout + p.stderr
-            fair = p.returncode == code and (wanted in said if wanted else "note:" not in said)
-            if not fair:
+            # where others work, an engine may get no more than one processor, or may have been kept waiting
+            for _ in range(4):
+                p = subprocess.run(args, capture_output=True, text=True, timeout=300)
+                said = p.stdout + p.stderr
+                fair = p.returncode == code and (wanted in said if wanted else "note:" not in said)
+                if fair or kind not in ("threads", "honest"):
+                    break
+            passed += fair
+            if not fair and kind == "threads" and idle_processors() < 1.6:
+                print("skipped: threads, other programs leave too little of a second processor")
+            elif not fair:
                 bad += 1
                 print(f"{kind}: exit {p.returncode}, {code} is wanted, with: {wanted}\n{said}")
-    print(f"{len(TRIALS) - bad} of {len(TRIALS)} engines are seen through, or not accused")
+    print(f"{passed} of {passed + bad} engines are seen through, or not accused")
     return 1 if bad else 0
 
 
