@@ -583,6 +583,7 @@ static TgStatus place(Build *b, const Target *t)
                 (Life){ .size_bytes = p->buffer[k].size_bytes, .first = b->use[k].first, .last = b->use[k].last };
     }
     p->arena_bytes = memplan_place(life, n, ALIGN);
+    p->life = life, p->nlife = n;
     for (uint32_t k = n = 0; k < p->nbuffer; k++)
         if (p->buffer[k].kind == MEM_ARENA) p->buffer[k].offset = life[n++].offset;
     return TG_OK;

@@ -94,6 +94,9 @@ enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_CLEAR = 4 };
  * (chain.h). */
 typedef struct { uint32_t first, last; int64_t group; } PlanChain;
 
+/* The steps first .. last during which a buffer of the arena needs `size_bytes` at `offset`. */
+typedef struct { int64_t size_bytes, offset; uint32_t first, last; } Life;
+
 struct Plan {
     Arena *arena;
     Step *step;
@@ -116,6 +119,8 @@ struct Plan {
      * (graph/guard.h) */
     const Guard *const *guard;
     uint32_t nguard;
+    const Life *life;               /* [nlife] of the buffers of the arena, in their order; for plan_print_memory */
+    uint32_t nlife;
     uint32_t nsync;
     bool jumps;                     /* there are JUMPs */
 };
@@ -133,6 +138,7 @@ static inline TgStatus host_status(const HostCall *call, TgStatus status)
  * failure that the first of them is, or TG_OK. */
 TgStatus plan_guards(const Plan *p, void *words, TgStatus code);
 void plan_print(Text *out, const Plan *p);
+void plan_print_memory(Text *out, const Plan *p);       /* buffers of the arena by live range, and where most is live */
 int32_t plan_var(const Plan *p, const char *name);                         /* its number, -1: none */
 /* Value of a symbolic size (DT_INDEX expression over DEFINE_VARs). INT64_MIN when it depends on anything else. */
 int64_t plan_eval(const Plan *p, const UOp *size, const int64_t *vars);
@@ -143,9 +149,7 @@ bool plan_may_idle(const Plan *p, const Step *s);
 /* this step must not run: what it would write has no elements */
 bool plan_idle(const Plan *p, const Step *s, const int64_t *vars);
 
-/* memplan.c. A life is the steps first .. last during which `size_bytes` are needed; gets an offset. Returns the bytes
- * of the arena. */
-typedef struct { int64_t size_bytes, offset; uint32_t first, last; } Life;
+/* memplan.c. Each life gets an offset. Returns the bytes of the arena. */
 int64_t memplan_place(Life *life, uint32_t n, int64_t align);
 /* one writes bytes that the other touches: their order counts */
 bool plan_conflict(const Plan *p, const Step *a, const Step *b);

@@ -2,6 +2,7 @@
  * guards noted; and the plan as text. Comes in: a plan that plan_make has finished (plan_may_idle: a step of it). */
 #include "sched/plan.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/custom.h"
@@ -129,5 +130,36 @@ void plan_print(Text *out, const Plan *p)
             text_add(out, "%s:   (| waits for all, + part by part behind the one before, > writes)\n",
                      p->step[i].once ? "once" : "run");
         print_step(out, p, &p->step[i]);
+    }
+}
+
+/* The step at which most bytes of the arena are live, and how many. */
+static int64_t most_live(const Plan *p, uint32_t *step)
+{
+    int64_t *change = calloc(p->nstep + 2, sizeof *change), live = 0, most = 0;
+    *step = 0;
+    for (uint32_t i = 0; change && i < p->nlife; i++) {
+        if (p->life[i].last >= p->nstep) continue;                  /* no step uses it */
+        change[p->life[i].first] += p->life[i].size_bytes;
+        change[p->life[i].last + 1] -= p->life[i].size_bytes;
+    }
+    for (uint32_t i = 0; change && i < p->nstep; i++)
+        if ((live += change[i]) > most) most = live, *step = i;
+    free(change);
+    return most;
+}
+
+void plan_print_memory(Text *out, const Plan *p)
+{
+    uint32_t at, n = 0;
+    int64_t most = most_live(p, &at), sum = 0;
+    for (uint32_t i = 0; i < p->nlife; i++) sum += p->life[i].size_bytes;
+    text_add(out, "memory: arena %lld bytes for %u buffers of %lld; most are live at step %u: %lld bytes\n",
+             (long long)p->arena_bytes, p->nlife, (long long)sum, at, (long long)most);
+    for (uint32_t k = 0; k < p->nbuffer; k++) {
+        if (p->buffer[k].kind != MEM_ARENA) continue;
+        const Life *l = &p->life[n++];
+        text_add(out, "  b%-4u @%-10lld %10lld bytes  steps %u .. %u%s\n", k, (long long)l->offset,
+                 (long long)l->size_bytes, l->first, l->last, p->buffer[k].once ? "  once" : "");
     }
 }

@@ -89,6 +89,7 @@ static TgStatus make_plan(Program *p, const Choice *c, Dump *dump)
     TRY(bind_host_steps(p->plan));
     TRY(check_sizes(p));
     if (dump && !strcmp(dump->stage, "plan")) plan_print(dump->text, p->plan);
+    if (dump && !strcmp(dump->stage, "memplan")) plan_print_memory(dump->text, p->plan);
     p->vars = NEW_N(p->arena, int64_t, p->plan->nvar + 1);
     if (p->plan->nvar) memcpy(p->vars, p->plan->var_value, sizeof *p->vars * p->plan->nvar);
     return TG_OK;
