@@ -53,7 +53,7 @@ enum {
 static const StandardRow microsoft[] = {
 #define IN(name, variable, presence, types) { #name, variable, presence, types }
 #define AT(name, type, required) { #name, ATTR_##type, required }
-#define MICROSOFT(name, least_in, most_in, least_out, most_out, inputs, attributes) \
+#define MICROSOFT(name, fn, least, least_in, most_in, least_out, most_out, inputs, attributes) \
     { "com.microsoft", #name, 1, -1, least_in, most_in, least_out, most_out, LIST(Formal, inputs), LIST(Attribute, attributes), (const Formal[]){ inputs }, (const Attribute[]){ attributes } },
 #include "frontend/import/microsoft.def"
 };

@@ -1,6 +1,6 @@
 /* Operators of com.microsoft that are forms of the standard's, or a few primitives: what onnxruntime's optimizer and
  * exporters write into models beside attention and quantised values. In: any. Out: as their schemas say; half precision
- * is computed in f32. To add one: a function here, a row in ops.def and one in microsoft.def.
+ * is computed in f32. To add one: a function here, a row in microsoft.def.
  */
 #include "frontend/input_names.h"
 #include "frontend/ops/activation.h"

@@ -32,9 +32,9 @@ def found(path, words):
                 yield f"{os.path.relpath(path, ROOT)}:{number}: '{word}' has the name of an ONNX operator ({hit})"
 
 
-operators = set(
-    re.findall(r'^OPERATOR\("[^"]*",\s*"(\w+)"',
-               open(os.path.join(ROOT, "frontend", "ops", "ops.def")).read(), flags=re.M))
+operators = set()
+for file, row in (("ops/ops.def", r'^OPERATOR\("[^"]*",\s*"(\w+)"'), ("import/microsoft.def", r"^MICROSOFT\((\w+),")):
+    operators |= set(re.findall(row, open(os.path.join(ROOT, "frontend", file)).read(), flags=re.M))
 if len(operators) < 100:
     sys.exit("frontend/ops/ops.def could not be read")
 names = operators - OURS
