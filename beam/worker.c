@@ -13,7 +13,13 @@
 #include "backends/child.h"
 
 enum { START_S = 60, COMPILE_S = 10, GRACE_S = 2 };     /* COMPILE_S: of one list */
-struct Worker { WorkerOptions o; char path[4096]; Child child; bool alive; const Kernel *kernel; };
+struct Worker {
+    WorkerOptions o;
+    char path[4096];
+    Child child;
+    bool alive;
+    const Kernel *kernel;
+};
 
 /* ---- the process ---- */
 

@@ -43,6 +43,7 @@ typedef struct {
 
 static bool is_memory(const UOp *u) { return u->op == UOP_PARAM || u->op == UOP_BUFFER || u->op == UOP_GETTUPLE; }
 static bool in_memory(const Blocks *b, const UOp *u) { return placement_of(b->placements, u) >= PLACED_MEMORY; }
+
 static bool is_data(const Blocks *b, const UOp *u)
 {
     return u->op == UOP_BUFFER && buffer_space(u) == SPACE_GLOBAL && graph_buffer(b->g, buffer_slot(u))->data;
@@ -204,7 +205,10 @@ static uint32_t links(Blocks *b, uint32_t first, uint32_t period, uint32_t *out,
         for (uint32_t k = 0; k < b->unit[i].nleaf; k++) {
             const UOp *u = b->unit[i].leaf[k];
             uint32_t at = b->unit_of[u->id];
-            if (at > first && at <= first + period) { *out++ = at - 1 - first; continue; }
+            if (at > first && at <= first + period) {
+                *out++ = at - 1 - first;
+                continue;
+            }
             if (b->seen[u->id] != b->epoch) {
                 b->seen[u->id] = b->epoch;
                 b->number[u->id] = n;
@@ -273,7 +277,10 @@ static void search(Blocks *b, uint32_t lo, uint32_t hi)
         Group found = most_spared(b, lo, hi, refused);
         if (spared(&found) < LEAST_SPARED) return;
         uint32_t period = found.period;
-        if (!trim(b, &found) || spared(&found) < LEAST_SPARED) { refused[period] = true; continue; }
+        if (!trim(b, &found) || spared(&found) < LEAST_SPARED) {
+            refused[period] = true;
+            continue;
+        }
         Group *r = arena_copy(b->arena, &found, sizeof found);
         r->next = b->group;
         b->group = r;

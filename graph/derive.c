@@ -84,7 +84,10 @@ static const Shape *broadcast(Graph *g, const UOp *const *src, uint32_t n)
     for (uint32_t k = 1; k < n; k++) {
         const Shape *t = src[k]->shape;
         if (s == t || !t->rank) continue;
-        if (!s->rank) { s = t; continue; }
+        if (!s->rank) {
+            s = t;
+            continue;
+        }
         uint32_t rank = s->rank > t->rank ? s->rank : t->rank;
         const UOp *dim[rank];
         for (uint32_t i = 0; i < rank; i++) {

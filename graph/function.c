@@ -10,6 +10,7 @@ Placement placement_of(const Placements *h, const UOp *u)
 {
     return h && u->id < h->cap ? (Placement)h->placement[u->id] : PLACED_OPEN;
 }
+
 uint32_t placement_order(const Placements *h, const UOp *u)
 {
     return h && u->id < h->cap && h->order[u->id] ? h->order[u->id] - 1 : u->id;
@@ -106,7 +107,10 @@ const UOp *graph_inline(Graph *g, const UOp *root)
               **body = NEW_N(a, const UOp *, count);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i], *call = u->op == UOP_GETTUPLE && calls_function(u->src[0]) ? u->src[0] : NULL;
-        if (!call) { graph_rebuild(g, u, memo, NULL); continue; }
+        if (!call) {
+            graph_rebuild(g, u, memo, NULL);
+            continue;
+        }
         if (!body[call->id]) body[call->id] = body_of(g, memo[call->id], a);
         memo[u->id] = body[call->id]->src[u->arg.i];
     }

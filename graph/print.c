@@ -154,7 +154,10 @@ static void expr(Text *t, const UOp *u, int outer, int depth)
 {
     const Infix *in = NULL;
     if (leaf(t, u)) return;
-    if (!depth--) { text_add(t, ".."); return; }
+    if (!depth--) {
+        text_add(t, "..");
+        return;
+    }
     for (size_t k = 0; k < sizeof infix / sizeof *infix; k++)
         if (infix[k].op == u->op) in = &infix[k];
     bool inverts = u->op == UOP_CMPNE && u->src[0]->dtype == DT_BOOL && uop_is_int_const(u->src[1], 1),

@@ -7,6 +7,17 @@
 int64_t scalar_load(DType t, const void *base, int64_t i);
 void scalar_store(DType t, void *base, int64_t i, int64_t value);
 int64_t scalar_bitcast(DType from, DType to, int64_t value);         /* dtypes of one size */
-static inline int64_t scalar_of(double v) { int64_t i; __builtin_memcpy(&i, &v, 8); return i; }
-static inline double scalar_real(int64_t i) { double v; __builtin_memcpy(&v, &i, 8); return v; }
+static inline int64_t scalar_of(double v)
+{
+    int64_t i;
+    __builtin_memcpy(&i, &v, 8);
+    return i;
+}
+
+static inline double scalar_real(int64_t i)
+{
+    double v;
+    __builtin_memcpy(&v, &i, 8);
+    return v;
+}
 #endif

@@ -149,8 +149,14 @@ void inst_push(Rangeify *r, Inst *i)
     const UOp *u = i->node, *idx[64], *valid;
     uint32_t n = node_values(u);
     i->child = NEW_N(r->arena, Inst *, n + 1);
-    if (u->op == UOP_REDUCE) { push_reduce(r, i); return; }
-    if (u->op == UOP_INDEX) { push_gather(r, i); return; }
+    if (u->op == UOP_REDUCE) {
+        push_reduce(r, i);
+        return;
+    }
+    if (u->op == UOP_INDEX) {
+        push_gather(r, i);
+        return;
+    }
     for (uint32_t k = 0; k < n; k++) {
         if (u->op == UOP_STACK && uop_is_const(i->idx[0]) && i->idx[0]->arg.i != k) continue;
         index_source(r, u, k, i->idx, i->valid, NULL, idx, &valid);

@@ -487,7 +487,10 @@ static void expand_node(Expand *x, const UOp *u)
 {
     uint64_t mine = own(x, u);
     int64_t n = variants(x, mine);
-    if (n > REPLICAS_MAX) { x->too_many = true; n = 1; }
+    if (n > REPLICAS_MAX) {
+        x->too_many = true;
+        n = 1;
+    }
     x->memo[u->id] = NEW_N(x->arena, const UOp *, n);
     for (uint64_t m = mine; m; m &= m - 1) x->at[__builtin_ctzll(m)] = 0;
     int64_t saved[64];

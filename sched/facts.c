@@ -67,7 +67,10 @@ void facts_gather(Rangeify *r, const UOp *const *order, uint32_t n)
             const UOp *s = u->src[k];
             if (r->users[s->id] < 2) r->users[s->id]++;
             constant = (k == 0 || constant) && r->constant[s->id];
-            if (r->forced[s->id] || s->op == UOP_CONTIGUOUS) { loads++; continue; }
+            if (r->forced[s->id] || s->op == UOP_CONTIGUOUS) {
+                loads++;
+                continue;
+            }
             reduces |= r->reduces[s->id];
             if (s->op != UOP_REDUCE) cost += r->cost[s->id], loads += r->loads[s->id];
             else loads++;
@@ -131,7 +134,10 @@ void facts_foresee(Rangeify *r, const UOp *const *order, uint32_t n)
         }
         for (uint32_t i = 0; i < n && !pass; i++) {
             const UOp *u = order[i];
-            if (u->op == UOP_REDUCE) { fact[u->id] |= node_contracts(u) ? HEAVY : STATISTIC; continue; }
+            if (u->op == UOP_REDUCE) {
+                fact[u->id] |= node_contracts(u) ? HEAVY : STATISTIC;
+                continue;
+            }
             for (uint32_t k = 0; k < node_values(u); k++)
                 if (!r->stored[u->src[k]->id] && !r->forced[u->src[k]->id])
                     fact[u->id] |= fact[u->src[k]->id] & (HEAVY | STATISTIC);

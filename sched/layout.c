@@ -353,7 +353,10 @@ static void flatten_kernel(Layout *all, Kernel *k)
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i], *src[65];
         int32_t before[AXES], after[AXES];
-        if (u->nsrc > 64) { map[u->id] = u; continue; }
+        if (u->nsrc > 64) {
+            map[u->id] = u;
+            continue;
+        }
         for (uint32_t s = 0; s < u->nsrc; s++) src[s] = map[u->src[s]->id];
         const UOp *at = u->op == UOP_INDEX && u->src[0]->op == UOP_PARAM ? u->src[0] : NULL;
         if (at) {

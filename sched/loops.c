@@ -82,6 +82,7 @@ static const UOp *quotient(Graph *g, const UOp *a, const UOp *b)
 {
     return graph_rewrite(g, index_math(g, UOP_IDIV, a, b), rules_symbolic(), 0, NULL);
 }
+
 static const UOp *product(Graph *g, const UOp *a, const UOp *b)
 {
     return graph_rewrite(g, index_math(g, UOP_MUL, a, b), rules_symbolic(), 0, NULL);
@@ -244,7 +245,10 @@ static void merge_loops(Kernel *k, Arena *scratch)
     const UOp *axis[64];
     for (uint32_t n = opt_axes(k, axis, 64), i = 0; i + 1 < n;) {
         const UOp *root = merged(k, axis[i], axis[i + 1], scratch);
-        if (!root) { i++; continue; }
+        if (!root) {
+            i++;
+            continue;
+        }
         k->root = root;
         n = opt_axes(k, axis, 64);
     }

@@ -132,7 +132,10 @@ static Slice slice_of(Line *l, const Digit *digit, uint32_t n)
 
 static void join(Slice *all, const Slice *one, bool first)
 {
-    if (first) { *all = *one; return; }
+    if (first) {
+        *all = *one;
+        return;
+    }
     int64_t low = all->first < one->first ? all->first : one->first;
     int64_t end = all->first + all->span, other = one->first + one->span;
     if (all->stride != one->stride) all->stride = -1;

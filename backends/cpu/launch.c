@@ -19,7 +19,13 @@
 
 enum { SHARE_NS = 4000, COPY_PART = 64 << 10, FORGET_BYTES = 4 << 20, PART_BYTES = 8 << 20 };
 
-struct Device { Machine machine; Target target; Arena *arena; Team *team; char *cache_dir; };
+struct Device {
+    Machine machine;
+    Target target;
+    Arena *arena;
+    Team *team;
+    char *cache_dir;
+};
 
 /* A step with everything resolved. */
 typedef struct {

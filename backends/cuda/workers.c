@@ -19,7 +19,13 @@
 
 enum { MOST = 64 };
 typedef struct { Child child; CompileJob *job; } Worker;
-struct Workers { Worker worker[MOST]; uint32_t count, most; char path[4096]; bool missing; pthread_mutex_t lock; };
+struct Workers {
+    Worker worker[MOST];
+    uint32_t count, most;
+    char path[4096];
+    bool missing;
+    pthread_mutex_t lock;
+};
 
 Workers *workers_new(int most)
 {

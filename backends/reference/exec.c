@@ -349,7 +349,10 @@ static void compute(Exec *e, const UOp *u, int64_t *out)
     }
     case UOP_DEFINE_VAR:
         for (uint32_t k = 0; k < e->k->nvar; k++)
-            if (e->k->var[k] == u) { *out = e->vars[k]; return; }
+            if (e->k->var[k] == u) {
+                *out = e->vars[k];
+                return;
+            }
         broken(e, TG_USAGE, "a size without a value", u, 0);
         break;
     default: broken(e, TG_UNSUPPORTED, "no value", u, 0);

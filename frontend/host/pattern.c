@@ -46,7 +46,10 @@ static bool has_choices(const char *p)
 {
     int repeats = 0;
     for (; *p; p++) {
-        if (*p == '\\' && p[1]) { p++; continue; }
+        if (*p == '\\' && p[1]) {
+            p++;
+            continue;
+        }
         if (*p == '[') {
             p += p[1] == '^' ? 2 : 1;
             for (p += *p == ']'; *p && *p != ']'; p++) p += *p == '\\' && p[1];

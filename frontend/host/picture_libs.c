@@ -137,6 +137,7 @@ static int64_t bytes_read(void *user, void *out, int64_t n)
     return n;
 }
 static int64_t bytes_write(void *user, void *from, int64_t n) { (void)user, (void)from, (void)n; return 0; }
+
 static uint64_t bytes_seek(void *user, uint64_t to, int whence)
 {
     Bytes *b = user;
@@ -231,7 +232,13 @@ static size_t j2k_read(void *out, size_t n, void *user)
     int64_t got = bytes_read(user, out, (int64_t)n);
     return got > 0 ? (size_t)got : (size_t)-1;
 }
-static int64_t j2k_skip(int64_t n, void *user) { ((Bytes *)user)->at += n; return n; }
+
+static int64_t j2k_skip(int64_t n, void *user)
+{
+    ((Bytes *)user)->at += n;
+    return n;
+}
+
 static int j2k_seek(int64_t to, void *user) { return bytes_seek(user, (uint64_t)to, 0), 1; }
 
 /* Parts, 1 or 3 and perhaps one for opacity, as 8 bits. */

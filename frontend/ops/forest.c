@@ -107,7 +107,10 @@ static Records records_of(Graph *g, const Forest *f, DType t)
     for (uint32_t k = 0; k < r.n; k++) {
         uint32_t node = r.item[k].node;
         int64_t child[2];
-        if (f->mode[node] == LEAF) { r.item[k] = (Record){ .split = -INFINITY, .other = k, .node = node }; continue; }
+        if (f->mode[node] == LEAF) {
+            r.item[k] = (Record){ .split = -INFINITY, .other = k, .node = node };
+            continue;
+        }
         r.item[k] = record_of(f, t, node, child);
         if (!children[node]) {
             children[node] = r.n;

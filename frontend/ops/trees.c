@@ -136,7 +136,10 @@ static bool read_nodes(Graph *g, const Ctx *c, Forest *f, Map *rows)
             f->root[f->trees++] = k;
         }
         f->value[k] = value[k], f->missing[k] = tracks && missing[k];
-        if (f->mode[k] == LEAF) { f->yes[k] = f->no[k] = k; continue; }
+        if (f->mode[k] == LEAF) {
+            f->yes[k] = f->no[k] = k;
+            continue;
+        }
         f->feature[k] = feature[k], f->yes[k] = node_row(rows, tree[k], yes[k]),
         f->no[k] = node_row(rows, tree[k], no[k]);
         if (f->yes[k] < 0 || f->no[k] < 0)

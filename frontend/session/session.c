@@ -382,7 +382,10 @@ static void make_room(TgSession *s)
     if (!s->pieces) s->pieces = PIECES;
     while (s->pieces < s->program->pieces_wanted) s->pieces *= TIMES;
     for (Program **at = &s->program, *p = *at; p; p = *at) {
-        if (!p->imported.makes_text) { at = &p->next; continue; }
+        if (!p->imported.makes_text) {
+            at = &p->next;
+            continue;
+        }
         *at = p->next;
         program_free(p, s->backend);
     }

@@ -7,7 +7,13 @@
 
 enum { STRINGS = 2, CONTENT_MAX = 1 << 24 };          /* tag; strings of an input that an importer may look into */
 
-struct StringPool { Arena *arena; const StringPool *base; Map number; const char **text; int64_t first, count, cap; };
+struct StringPool {
+    Arena *arena;
+    const StringPool *base;
+    Map number;
+    const char **text;
+    int64_t first, count, cap;
+};
 
 static StringPool *pool_behind(Arena *arena, const StringPool *base, int64_t first)
 {

@@ -12,7 +12,10 @@ static void grow(Text *t, size_t more)
     if (t->len + more + 1 <= t->cap) return;
     t->cap = (t->len + more + 1) * 2;
     char *s = realloc(t->s, t->cap);
-    if (!s) { fputs("tgrun: out of memory\n", stderr); exit(6); }
+    if (!s) {
+        fputs("tgrun: out of memory\n", stderr);
+        exit(6);
+    }
     t->s = s;
 }
 

@@ -331,6 +331,7 @@ static const UOp *gated(Graph *g, const UOp *load, const UOp *alt, const UOp *ga
 }
 
 static const UOp *where_load(const Match *m) { return gated(m->g, m->root->src[1], m->root->src[2], m->root->src[0]); }
+
 static const UOp *where_no_load(const Match *m)
 {
     return gated(m->g, m->root->src[2], m->root->src[1], not_of(m->g, m->root->src[0]));
@@ -342,7 +343,10 @@ static bool implies(const UOp *gate, const UOp *p)
     uint32_t n = clauses_of(gate, clause), need = clauses_of(p, want), found = 0;
     for (uint32_t k = 0; k < need; k++)
         for (uint32_t j = 0; j < n; j++)
-            if (want[k] == clause[j]) { found++; break; }
+            if (want[k] == clause[j]) {
+                found++;
+                break;
+            }
     return need && found == need;
 }
 

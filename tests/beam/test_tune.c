@@ -16,7 +16,13 @@ static const char square[] =
     "1:8 8{2:13} 7{1{1:'x' 1:'x' 2:'y' 3:'square' 4:'MatMul'} 11{1:'x' " SQUARE "} 12{1:'y' " SQUARE "}}";
 
 enum { N = 192 };
-typedef struct { TgSession *s; char folder[64], path[80]; float x[N * N]; TgTensor in; int planted; } Case;
+typedef struct {
+    TgSession *s;
+    char folder[64], path[80];
+    float x[N * N];
+    TgTensor in;
+    int planted;
+} Case;
 
 static void plant(void *user, const char *what, double done, double total)
 {

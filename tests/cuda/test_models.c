@@ -18,7 +18,14 @@
 #include "frontend/session/session.h"
 #include "graph/base/map.h"
 
-typedef struct { Kernel **kernel; uint32_t count, cap; Arena *arena; Map seen; bool gpu; uint32_t bad; } All;
+typedef struct {
+    Kernel **kernel;
+    uint32_t count, cap;
+    Arena *arena;
+    Map seen;
+    bool gpu;
+    uint32_t bad;
+} All;
 
 /* Sizes of free dimensions: those of the models that the tests know. */
 static int64_t free_size(const char *symbol)

@@ -13,7 +13,13 @@ long setting(const char *name, long otherwise);                     /* a number 
 bool open_backend(Device **out, const Backend *b);
 
 /* Every buffer of a schedule, allocated when it is first used; inputs and constants are where they are. */
-typedef struct { RandomGraph *rg; Schedule *s; void **buffer; int64_t *size; uint32_t count; } Memory;
+typedef struct {
+    RandomGraph *rg;
+    Schedule *s;
+    void **buffer;
+    int64_t *size;
+    uint32_t count;
+} Memory;
 Memory memory_new(RandomGraph *rg, Schedule *s);
 void memory_free(Memory *m);
 const UOp *under(const UOp *u);                                     /* the BUFFER or PARAM */
@@ -23,7 +29,13 @@ void kernel_mem(Memory *m, const Kernel *k, RefMem *mem);
 const int64_t *vars_of(const RandomGraph *rg, const Kernel *k);     /* values of the kernel's variables */
 
 /* Where we are, for messages. RANDOM_VERBOSE prints the kernel too. */
-typedef struct { uint64_t seed; const char *stage; const Kernel *k; const OptList *opts; const UOp *original; } Place;
+typedef struct {
+    uint64_t seed;
+    const char *stage;
+    const Kernel *k;
+    const OptList *opts;
+    const UOp *original;
+} Place;
 /* integers equal; floats to a small part of the tensor's scale */
 bool agree(const Place *p, DType t, const void *got, const void *want, int64_t n);
 bool went(const Place *p, TgStatus status);

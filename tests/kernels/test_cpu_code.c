@@ -7,6 +7,7 @@
 
 #include "bench/values.h"
 #include "backends/cpu/cpu.h"
+#include "graph/scalar.h"
 #include "tests/kernels/hand.h"
 #include "tests/test.h"
 
@@ -47,8 +48,6 @@ static uint64_t random64(void)
 {
     return seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407), seed ^ seed >> 29;
 }
-static int64_t bits_of(double v) { int64_t i; memcpy(&i, &v, 8); return i; }
-static double real_of(int64_t i) { double v; memcpy(&v, &i, 8); return v; }
 
 static int64_t random_value(DType t, bool small)
 {
@@ -58,7 +57,7 @@ static int64_t random_value(DType t, bool small)
     if (t == DT_BOOL) return r >> 20 & 1;
     if (dtype_is_float(t)) {
         double v = !small && (r & 3) == 0 ? hostile[r >> 8 & 15] : (double)(int64_t)(r >> 40) / 65536.0 - 128;
-        return bits_of(dtype_round(t, v));
+        return scalar_of(dtype_round(t, v));
     }
     int64_t v = (r & 3) == 0 ? (int64_t[]){ 0, 1, -1, dtype_min(t), dtype_max(t), 2, 7, -7 }[r >> 8 & 7]
                              : (int64_t)(r >> (r >> 58));
@@ -70,7 +69,7 @@ static int64_t random_value(DType t, bool small)
 
 static void put(void *p, DType t, int i, int64_t v)
 {
-    double d = real_of(v);
+    double d = scalar_real(v);
     float f = (float)d;
     uint32_t b;
     memcpy(&b, &f, 4);
@@ -85,14 +84,14 @@ static int64_t get(const void *p, DType t, int i)
 {
     int64_t v = 0;
     if (t == DT_F64) return ((const int64_t *)p)[i];
-    if (t == DT_F32) return bits_of(((const float *)p)[i]);
+    if (t == DT_F32) return scalar_of(((const float *)p)[i]);
     if (t == DT_BF16) {
         uint32_t b = (uint32_t)((const uint16_t *)p)[i] << 16;
         float f;
         memcpy(&f, &b, 4);
-        return bits_of(f);
+        return scalar_of(f);
     }
-    if (t == DT_F16) return bits_of(value_get(TG_F16, p, i));
+    if (t == DT_F16) return scalar_of(value_get(TG_F16, p, i));
     memcpy(&v, (const char *)p + i * dtype_size(t), (size_t)dtype_size(t));
     int64_t r = v;
     uop_eval(UOP_CAST, t, DT_I64, &v, &r);
@@ -125,7 +124,7 @@ static void case_build(Case *c)
                                : random_value(t, c->op == UOP_CAST && dtype_is_float(c->from) && dtype_is_int(c->to));
             /* out of range: as the machine likes */
             if (c->op == UOP_CAST && dtype_is_float(t) && dtype_is_int(c->to))
-                c->v[s][e] = bits_of(fabs(real_of(c->v[s][e])));
+                c->v[s][e] = scalar_of(fabs(scalar_real(c->v[s][e])));
             if (c->constant && s == 1) c->v[s][e] = c->v[s][0];
             put(c->in[s], t, e, c->v[s][e]);
         }
@@ -145,7 +144,7 @@ static void case_build(Case *c)
 static bool close_to(DType t, int64_t a, int64_t b, Op op)
 {
     if (!dtype_is_float(t)) return a == b;
-    double x = real_of(a), y = real_of(b);
+    double x = scalar_real(a), y = scalar_real(b);
     if (isnan(x) || isnan(y)) return isnan(x) && isnan(y);
     bool exact =
         op != UOP_EXP2 && op != UOP_LOG2 && op != UOP_SIN && op != UOP_POW && op != UOP_MULACC && op != UOP_MOD;
@@ -160,15 +159,16 @@ static void case_check(const Case *c)
         int64_t v[3] = { c->v[0][e], c->v[1][e], c->v[2][e] }, want, got = get(c->out, c->to, e);
         if (!uop_eval(c->op, c->to, c->from, v, &want)) continue;
         /* uop_eval rounds the quotient */
-        if (c->op == UOP_MOD && dtype_is_float(c->from) && !(fabs(real_of(v[0])) < 1e6 * fabs(real_of(v[1])))) continue;
+        if (c->op == UOP_MOD && dtype_is_float(c->from) && !(fabs(scalar_real(v[0])) < 1e6 * fabs(scalar_real(v[1]))))
+            continue;
         /* compilers make x^0.5 a square root */
-        if (c->op == UOP_POW && real_of(v[0]) == -INFINITY) continue;
-        if (c->op == UOP_MULACC && dtype_is_float(c->from) && fabs(real_of(want)) > 1e37) continue;
+        if (c->op == UOP_POW && scalar_real(v[0]) == -INFINITY) continue;
+        if (c->op == UOP_MULACC && dtype_is_float(c->from) && fabs(scalar_real(want)) > 1e37) continue;
         if (!close_to(c->to, got, want, c->op))
             stop("%s.%s of %s, %d lanes%s, element %d: operands %llx %llx %llx: got %llx (%g), expected %llx (%g)",
                  op_name(c->op), dtype_name(c->to), dtype_name(c->from), (int)c->lanes, c->constant ? ", constant" : "",
-                 e, (long long)v[0], (long long)v[1], (long long)v[2], (long long)got, real_of(got), (long long)want,
-                 real_of(want));
+                 e, (long long)v[0], (long long)v[1], (long long)v[2], (long long)got, scalar_real(got),
+                 (long long)want, scalar_real(want));
     }
 }
 
@@ -417,7 +417,7 @@ static void masked_types(void **state)
                 int64_t v = random_value((DType)t, true);
                 put(in, (DType)t, e, v), put(want[0], (DType)t, e, v), put(want[1], (DType)t, e, v);
             }
-            for (int e = n; e < 3 * lanes; e++) put(want[1], (DType)t, e, dtype_is_float((DType)t) ? bits_of(1) : 1);
+            for (int e = n; e < 3 * lanes; e++) put(want[1], (DType)t, e, dtype_is_float((DType)t) ? scalar_of(1) : 1);
             hand_sink(k, &end, 1);
             run_one(k, (void *[]){ got[0], in, got[1] }, 1);
             if (memcmp(got, want, sizeof got))
@@ -455,7 +455,7 @@ static void gathered_lanes(void **state)
             for (int e = 0; e < 3 * lanes; e++) {
                 from[e] = (int32_t)((random64() >> 40) % 90) - 45;
                 put(want[0], (DType)t, e,
-                    from[e] < 0 ? (dtype_is_float((DType)t) ? bits_of(1) : 1) : get(in, (DType)t, from[e]));
+                    from[e] < 0 ? (dtype_is_float((DType)t) ? scalar_of(1) : 1) : get(in, (DType)t, from[e]));
                 put(want[1], (DType)t, e, get(in, (DType)t, FROM + 2 * (e / lanes) + from[e]));
             }
             hand_sink(k, &end, 1);
@@ -546,7 +546,7 @@ static void halves(void **state)
                 uop_eval(UOP_ADD, (DType)t, (DType)t, p, &want);
                 if (!close_to((DType)t, get(got, (DType)t, e), want, UOP_ADD))
                     stop("%s element %d: got %g, expected %g\n", dtype_name((DType)t), e,
-                         real_of(get(got, (DType)t, e)), real_of(want));
+                         scalar_real(get(got, (DType)t, e)), scalar_real(want));
             }
         }
 }

@@ -10,7 +10,13 @@
 #include "beam/beam.h"
 #include "random_stages.h"
 
-typedef struct { const Backend *backend; Device *device; const Target *target; Random r; bool at_random; } Engine;
+typedef struct {
+    const Backend *backend;
+    Device *device;
+    const Target *target;
+    Random r;
+    bool at_random;
+} Engine;
 
 static void choose(OptList *out, const Kernel *k, const ScheduleItem *item, const Schedule *s, void *user)
 {

@@ -35,7 +35,13 @@ static const Target cpu = { .kind = "cpu",
 
 /* A[m, k] B[k, n] + bias[n], rounded to t; of u8 a product with i8 in i32. ta, tb: stored transposed. B is a
  * constant. refused: what the message says. turned: the result too is stored transposed. */
-typedef struct { DType t; int64_t m, n, k; bool ta, tb, on_cpu; const char *opts, *refused; bool turned; } Row;
+typedef struct {
+    DType t;
+    int64_t m, n, k;
+    bool ta, tb, on_cpu;
+    const char *opts, *refused;
+    bool turned;
+} Row;
 static const Row row[] = {
     { DT_BF16, 16, 8, 16, 0, 0, 0, "TC 2 0", NULL },
     { DT_F16, 16, 8, 16, 0, 1, 0, "TC 2 1", NULL },

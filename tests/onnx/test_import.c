@@ -12,7 +12,13 @@
 
 enum { MAX_IN = 5, MAX_AT = 6, MAX_INTS = 8 };
 
-typedef struct { TgType type; int32_t rank; int64_t shape[4]; bool known; int64_t v[MAX_INTS]; } In;
+typedef struct {
+    TgType type;
+    int32_t rank;
+    int64_t shape[4];
+    bool known;
+    int64_t v[MAX_INTS];
+} In;
 typedef struct {
     const char *name;
     AttrType type;

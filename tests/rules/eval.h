@@ -5,10 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/scalar.h"
 #include "graph/uop.h"
-
-static inline int64_t double_bits(double v) { int64_t i; memcpy(&i, &v, 8); return i; }
-static inline double bits_double(int64_t i) { double v; memcpy(&v, &i, 8); return v; }
 
 /* BITCAST between types of equal size; narrow floats are not needed. */
 static inline int64_t eval_bitcast(DType from, DType to, int64_t v)
@@ -16,13 +14,13 @@ static inline int64_t eval_bitcast(DType from, DType to, int64_t v)
     uint64_t raw = (uint64_t)v;
     if (from == to) return v;
     if (from == DT_F32) {
-        float f = (float)bits_double(v);
+        float f = (float)scalar_real(v);
         uint32_t u;
         memcpy(&u, &f, 4);
         raw = u;
     }
     if (from == DT_BF16) {
-        float f = (float)bits_double(v);
+        float f = (float)scalar_real(v);
         uint32_t u;
         memcpy(&u, &f, 4);
         raw = u >> 16;
@@ -32,7 +30,7 @@ static inline int64_t eval_bitcast(DType from, DType to, int64_t v)
         uint32_t u = to == DT_BF16 ? (uint32_t)raw << 16 : (uint32_t)raw;
         float f;
         memcpy(&f, &u, 4);
-        return double_bits((double)f);
+        return scalar_of((double)f);
     }
     int64_t out;
     uop_eval(UOP_CAST, to, DT_I64, (int64_t[]){ (int64_t)raw }, &out);

@@ -13,7 +13,13 @@ static const Function function[] = {
     { UOP_SIN, sin, 1.5, 30011 },
 };
 
-typedef struct { const UOp **order; uint32_t n; const UOp *x, *root; int64_t *value; Arena *arena; } Code;
+typedef struct {
+    const UOp **order;
+    uint32_t n;
+    const UOp *x, *root;
+    int64_t *value;
+    Arena *arena;
+} Code;
 
 static double run(Code *c, double x)
 {
@@ -21,10 +27,10 @@ static double run(Code *c, double x)
         const UOp *u = c->order[i];
         int64_t v[3] = { 0 };
         for (uint32_t k = 0; k < u->nsrc && k < 3 && u != c->x; k++) v[k] = c->value[u->src[k]->id];
-        if (u == c->x) c->value[u->id] = double_bits(x);
+        if (u == c->x) c->value[u->id] = scalar_of(x);
         else if (u->op != UOP_STACK) assert_true(eval_node(u, v, &c->value[u->id]));
     }
-    return bits_double(c->value[c->root->id]);
+    return scalar_real(c->value[c->root->id]);
 }
 
 static Code code_of(Graph *g, Op op, const SelectOptions *o)
@@ -49,7 +55,12 @@ static double ulps(double got, double want)
     return fabs(got - want) / ldexp(1, (e < -125 ? -125 : e) - 24);
 }
 
-static double float_of(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
+static double float_of(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+}
 
 static double worst(Code *c, const Function *f, double *at)
 {

@@ -32,7 +32,7 @@ static int64_t hostile(DType t)
                                 3e38, -3e38, 65504, 0.1, 16777216, INFINITY, -INFINITY, NAN };
     static const int64_t n[] = { 0,         1,         -1,  2,   3,   7,     -8,        100,
                                  INT64_MAX, INT64_MIN, 127, 128, 255, 65535, INT32_MAX, INT32_MIN };
-    int64_t v = dtype_is_float(t) ? double_bits(dtype_round(t, f[rnd(17)])) : n[rnd(16)], r;
+    int64_t v = dtype_is_float(t) ? scalar_of(dtype_round(t, f[rnd(17)])) : n[rnd(16)], r;
     if (!dtype_is_float(t)) uop_eval(UOP_CAST, t, DT_I64, &v, &r), v = r;
     return v;
 }
@@ -43,7 +43,7 @@ static int64_t cell(const UOp *param, int64_t i)
 {
     uint64_t h = ((uint64_t)param->arg.i * 131 + (uint64_t)i) * 0x9e3779b97f4a7c15u;
     h ^= h >> 29;
-    if (dtype_is_float((DType)param->dtype)) return double_bits((double)(int64_t)(h % 17) - 8);
+    if (dtype_is_float((DType)param->dtype)) return scalar_of((double)(int64_t)(h % 17) - 8);
     int64_t v = (int64_t)(h % CELLS), r;
     uop_eval(UOP_CAST, (DType)param->dtype, DT_I64, &v, &r);
     return r;
@@ -93,9 +93,9 @@ static bool eval_loop(const UOp *u, uint32_t k, Point *p, int64_t *sum)
 static int64_t start_of(const UOp *u)
 {
     bool f = dtype_is_float((DType)u->dtype);
-    if (u->op == UOP_END || u->arg.i == UOP_ADD) return f ? double_bits(0) : 0;
-    if (u->arg.i == UOP_MUL) return f ? double_bits(1) : 1;
-    return f ? double_bits(-INFINITY) : dtype_min((DType)u->dtype);
+    if (u->op == UOP_END || u->arg.i == UOP_ADD) return f ? scalar_of(0) : 0;
+    if (u->arg.i == UOP_MUL) return f ? scalar_of(1) : 1;
+    return f ? scalar_of(-INFINITY) : dtype_min((DType)u->dtype);
 }
 
 static bool eval(const UOp *u, Point *p, int64_t *out)
@@ -246,7 +246,8 @@ static const UOp *instance(Maker *m, const Pat *p, DType t);
 static DType same_size(DType t)
 {
     DType r;
-    do r = types[1 + rnd(12)]; while (dtype_info[r].bits != dtype_info[t].bits || r == DT_F16 || r == DT_INDEX);
+    do r = types[1 + rnd(12)];
+    while (dtype_info[r].bits != dtype_info[t].bits || r == DT_F16 || r == DT_INDEX);
     return r;
 }
 
@@ -313,7 +314,7 @@ static const UOp *any_node(Graph *g, DType t)
 /* Rows that change rounding on purpose, or let -0 through: equal within the last places. */
 static bool loose(const char *name, DType t, int64_t a, int64_t b)
 {
-    double x = bits_double(a), y = bits_double(b), eps = t == DT_F64 ? 1e-14 : t == DT_F32 ? 1e-5 : 2e-2;
+    double x = scalar_real(a), y = scalar_real(b), eps = t == DT_F64 ? 1e-14 : t == DT_F32 ? 1e-5 : 2e-2;
     if (!strcmp(name, "reduce-pick")) return x == y;
     if (strcmp(name, "widen")) return false;
     return (isnan(x) && isnan(y)) || x == y || fabs(x - y) <= eps * (fabs(x) + fabs(y)) || !isfinite(x) ||
@@ -326,10 +327,10 @@ static bool near_sum(const UOp *mulacc, Point *p, int64_t a, int64_t b)
     int64_t v[3];
     for (int k = 0; k < 3; k++)
         if (!eval(mulacc->src[k], p, &v[k])) return false;
-    double product = bits_double(v[0]) * bits_double(v[1]), x = bits_double(a), y = bits_double(b);
+    double product = scalar_real(v[0]) * scalar_real(v[1]), x = scalar_real(a), y = scalar_real(b);
     bool overflow = fabs(product) > (mulacc->dtype == DT_F32 ? 1e38 : 1e307);
     return overflow || (isnan(x) && isnan(y)) ||
-        fabs(x - y) <= (mulacc->dtype == DT_F32 ? 3e-7 : 1e-15) * (fabs(product) + fabs(bits_double(v[2]))) + 1e-40;
+        fabs(x - y) <= (mulacc->dtype == DT_F32 ? 3e-7 : 1e-15) * (fabs(product) + fabs(scalar_real(v[2]))) + 1e-40;
 }
 
 static Point random_point(void)
@@ -354,8 +355,8 @@ static void report(const char *name, const UOp *was, const UOp *now, int64_t a, 
     uop_print_expr(&t, was);
     text_add(&t, "\n  -> ");
     uop_print_expr(&t, now);
-    print_error("%s: %s\n  %lld (%g) is not %lld (%g)\n", name, t.s, (long long)a, bits_double(a), (long long)b,
-                bits_double(b));
+    print_error("%s: %s\n  %lld (%g) is not %lld (%g)\n", name, t.s, (long long)a, scalar_real(a), (long long)b,
+                scalar_real(b));
     text_free(&t);
 }
 

@@ -7,8 +7,19 @@
 
 static Graph *g;
 
-static int setup(void **state) { (void)state; g = graph_new(); return 0; }
-static int teardown(void **state) { (void)state; graph_free(g); return 0; }
+static int setup(void **state)
+{
+    (void)state;
+    g = graph_new();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    graph_free(g);
+    return 0;
+}
 
 /* [0 .. n-1] as a constant tensor of this shape. */
 static U counting(DType t, const int64_t *shape, uint32_t rank)

@@ -11,7 +11,13 @@ static const ValueDef inputs[] = { { .name = "x", .kind = VALUE_TENSOR, .type = 
                                    { .name = "y", .kind = VALUE_TENSOR, .type = TG_F32, .rank = 2, .dim = n4 } };
 static const Model model = { .graph = { .ninput = 2, .input = inputs } };
 
-typedef struct { Arena *a; Graph *g; FreeDims f; TgTensor in[2]; Dims *d; } Case;
+typedef struct {
+    Arena *a;
+    Graph *g;
+    FreeDims f;
+    TgTensor in[2];
+    Dims *d;
+} Case;
 
 static void see(Case *c, int64_t n, int64_t m)
 {
@@ -93,6 +99,7 @@ static void doubt(const char *what, U (*a)(Graph *g, U m), U (*b)(Graph *g, U m)
 static U itself(Graph *g, U m) { return (void)g, m; }
 static U halves(Graph *g, U m) { return dim_mul(g, dim_div(g, m, uop_index(g, 2)), uop_index(g, 2)); }
 static U eighths(Graph *g, U m) { return dim_mul(g, dim_div(g, m, uop_index(g, 8)), uop_index(g, 8)); }
+
 static U at_most_100(Graph *g, U m)
 {
     return dim_sub(g, dim_add(g, m, uop_index(g, 100)), dim_max(g, m, uop_index(g, 100)));

@@ -391,8 +391,19 @@ static void test_nms(void **state)
     }
 }
 
-static int setup(void **state) { (void)state; g = graph_new(); return 0; }
-static int teardown(void **state) { (void)state; graph_free(g); return 0; }
+static int setup(void **state)
+{
+    (void)state;
+    g = graph_new();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    graph_free(g);
+    return 0;
+}
 
 int main(void)
 {

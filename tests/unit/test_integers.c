@@ -14,7 +14,13 @@ static const Target vnni = { .kind = "cpu", .wmma = 1 << WMMA_vnni_u8 }, without
 /* x [1, C, 7, 6] * w [M, C / groups, k, k], padded by `pad`; k 0: [5, C] times [C, M]. z: subtracted from each, NAN: no
  * operand at all there. scales: 0 i32, 1 one number each, 2 one a channel of w. made: what the sum is made of, DT_VOID:
  * it stays as it is. */
-typedef struct { DType x, w; int64_t c, m, k, groups, pad; double zx, zw; int scales; DType made; } Row;
+typedef struct {
+    DType x, w;
+    int64_t c, m, k, groups, pad;
+    double zx, zw;
+    int scales;
+    DType made;
+} Row;
 static const Row row[] = {
     { DT_U8, DT_I8, 8, 5, 0, 1, 0, NAN, NAN, 0, DT_I32 },
     { DT_U8, DT_I8, 8, 5, 0, 1, 0, 113, NAN, 0, DT_I32 },
