@@ -14,20 +14,37 @@
 
 #include "graph/wmma.h"
 
-/* AHEAD: instructions that a core has begun and not ended; FRESH: bytes of a line that data choose which are not there
- * yet: what is looked up often is near, or was there a moment ago. */
 enum {
-    TILE_BYTES = 1024,
-    ALONE = 4,
-    LOOPS = 256,
-    DEEP = 64,
+    LOOPS = 256,                    /* and accesses of a kernel that are counted */
     ACCESSES = 4096,
-    SECTOR = 32,
+    DEEP = 64,
+    TILE_BYTES = 1024,              /* of a tile register: rows of a line */
+    TILE_ROWS = 16,
     LINE = 64,
-    FRESH = 8,
-    AHEAD = 512
+    ALONE = 4,                      /* a line that nothing fetches ahead costs so many of a stream's */
+    FRESH = 8,                      /* bytes of a line that data choose which are not near yet */
+    AHEAD = 512,                    /* instructions that a core has begun and not ended */
+    LONG = 3000,                    /* instructions that no cache of decoded ones holds */
+    SECTOR = 32,                    /* bytes of a GPU's transaction */
+    GPU_REGISTERS = 200,            /* that a thread may use for variables */
+    GPU_THREADS = 2048              /* that a multiprocessor holds */
 };
-static const double ghz = 2.6e9, gpu_ghz = 1.7e9;
+
+/* Cycles of a port, per operation of a register. Those of a core are of AVX-512 machines (Ice Lake to Zen 5), rounded;
+ * tests/beam/test_cost.c holds what follows from them. */
+static const double divide = 10, divide_integers = 24, divide_by_constant = 4, transcendental = 25, branch = 3,
+                    scalar_max = 6, select_lanes = 1.5, a_position = 0.3, gathered_lane = 1.2, crowded_lane = 4,
+                    tile_product = 32, warp_product = 8, one_product = 1, a_reduce = 8, a_barrier = 20;
+/* Cycles until a result is there. */
+static const double float_latency = 4, long_latency = 3, near_latency = 5, gather_latency = 20;
+/* Shares: of what the busiest unit leaves idle that is not hidden; of the caches that a kernel's data may fill; of what
+ * a kernel whose data fits finds from the kernel before; what an instruction adds, and what it adds to long code. */
+static const double unhidden_ports = 0.15, unhidden_levels = 0.25, l1_share = 0.8, l2_share = 0.7, fresh_share = 0.25,
+                    text_share = 3e-5, long_text_share = 1e-3;
+/* A core: clock, bytes a cycle from L2 and from L3, bytes a second from memory to four of them; seconds of a phase. */
+static const double ghz = 2.6e9, l2_rate = 32, l3_rate = 8, memory_rate = 4 * 20e9, phase_s = 2e-6;
+/* A GPU of H200's size: clock, bytes a second from L2 and from memory, seconds of a launch; warps that hide half. */
+static const double gpu_ghz = 1.7e9, gpu_l2_rate = 4.5e12, gpu_memory_rate = 4e12, launch_s = 1.5e-6, half_hidden = 8;
 
 /* path: the longest of one iteration */
 typedef struct {
@@ -97,11 +114,11 @@ static double port_cycles(const UOp *u)
 {
     bool scalar = !u->shape->rank && dtype_is_float((DType)u->dtype);
     switch ((Op)u->op) {
-    case UOP_MAX: return scalar ? 6 : 1;
-    case UOP_DIV: case UOP_RECIP: case UOP_SQRT: return 10;
-    case UOP_IDIV: case UOP_MOD: return uop_is_const(u->src[1]) ? 4 : 24;
-    case UOP_EXP2: case UOP_LOG2: case UOP_SIN: case UOP_POW: return 25;
-    case UOP_WHERE: return scalar ? 3 : 1.5;
+    case UOP_MAX: return scalar ? scalar_max : 1;
+    case UOP_DIV: case UOP_RECIP: case UOP_SQRT: return divide;
+    case UOP_IDIV: case UOP_MOD: return uop_is_const(u->src[1]) ? divide_by_constant : divide_integers;
+    case UOP_EXP2: case UOP_LOG2: case UOP_SIN: case UOP_POW: return transcendental;
+    case UOP_WHERE: return scalar ? branch : select_lanes;
     default: return 1;
     }
 }
@@ -111,7 +128,7 @@ static void count_alu(Walk *w, Loop *l, const UOp *u)
     double n = registers_of(w, u), cost = port_cycles(u);
     bool position = u->dtype == DT_INDEX && lanes_of(u) == 1;
     if ((u->op == UOP_IDIV || u->op == UOP_MOD) && !w->t->max_block) n = (double)lanes_of(u);
-    if (position) l->issue += cost > 1 ? cost : 0.3;
+    if (position) l->issue += cost > 1 ? cost : a_position;
     else if (dtype_is_float((DType)u->dtype) || lanes_of(u) > 1) l->fma += n * cost, l->issue += n;
     else l->issue += cost;
 }
@@ -155,7 +172,7 @@ static int64_t lane_bytes(const UOp *address, DType t)
 static bool is_crowded(const UOp *address, DType t)
 {
     int64_t step = lane_bytes(address, t);
-    return step && step % 4096 == 0;
+    return step && step % PAGE == 0;
 }
 
 static void count_memory(Walk *w, Loop *l, const UOp *u)
@@ -164,14 +181,15 @@ static void count_memory(Walk *w, Loop *l, const UOp *u)
     const UOp *value = store ? u->src[1] : u, *address = u->src[0];
     double n = registers_of(w, value), lanes = (double)lanes_of(value);
     if (wmma_is_tile(value)) {                                  /* 16 rows of a cache line */
-        *(store ? &l->store : &l->load) += 16;
+        *(store ? &l->store : &l->load) += TILE_ROWS;
         l->issue += 1;
         add_access(w, address, value, store);
         return;
     }
     bool gather = lanes > 1 && address->op == UOP_INDEX && lanes_of(address->src[1]) > 1;
-    double cost = gather ? 1.2 * lanes * (!w->t->max_block && is_crowded(address, (DType)value->dtype) ? 4 : 1) : n;
-    if (gated) cost += lanes_of(u->src[2]) > 1 ? w->t->vector_bytes >= 64 ? 1 : 2 * lanes : 3;
+    bool crowded = gather && !w->t->max_block && is_crowded(address, (DType)value->dtype);
+    double cost = gather ? gathered_lane * lanes * (crowded ? crowded_lane : 1) : n;
+    if (gated) cost += lanes_of(u->src[2]) > 1 ? w->t->vector_bytes >= 64 ? 1 : 2 * lanes : branch;
     *(store ? &l->store : &l->load) += cost;
     l->issue += gather ? 2 * lanes : n;
     if (!store && lanes > 1 && w->uses[u->id] > 1) l->loads_shared += (int64_t)n;
@@ -180,7 +198,7 @@ static void count_memory(Walk *w, Loop *l, const UOp *u)
 
 static double latency_of(const UOp *u)
 {
-    return op_is((Op)u->op, FLAG_ALU) ? dtype_is_float((DType)u->dtype) ? 4 * (port_cycles(u) > 2 ? 3 : 1) : 1 : 0;
+    return op_is((Op)u->op, FLAG_ALU) ? dtype_is_float((DType)u->dtype) ? float_latency * (port_cycles(u) > 2 ? long_latency : 1) : 1 : 0;
 }
 
 static void follow_chain(Walk *w, const UOp *u)
@@ -209,7 +227,7 @@ static void follow_path(Walk *w, const UOp *u)
     if (u->op == UOP_STORE || u->op == UOP_WMMA || (u->op == UOP_LOAD && !load)) return;
     for (uint32_t i = 0; i < u->nsrc; i++)
         if (path_of(w, u->src[i]) > path) path = path_of(w, u->src[i]);
-    path += load ? u->src[0]->op == UOP_INDEX && lanes_of(u) > 1 && lanes_of(position(u->src[0])) > 1 ? 20 : 5
+    path += load ? u->src[0]->op == UOP_INDEX && lanes_of(u) > 1 && lanes_of(position(u->src[0])) > 1 ? gather_latency : near_latency
                  : (float)latency_of(u);
     w->loop_of[u->id] = w->at, w->path[u->id] = path;
     if (path > w->loop[w->at].path) w->loop[w->at].path = path;
@@ -227,12 +245,15 @@ static void count_one(Walk *w, const UOp *u)
         if (chain >= 0) l->accumulators += (int64_t)registers_of(w, u->src[1]);
     } else if (u->op == UOP_LOAD && is_variable(u->src[0])) return;
     else if (u->op == UOP_LOAD || u->op == UOP_STORE) count_memory(w, l, u);
-    else if (u->op == UOP_REDUCE) l->fma += 8, l->issue += 8;
+    else if (u->op == UOP_REDUCE) l->fma += a_reduce, l->issue += a_reduce;
     else if (u->op == UOP_STACK && lanes_of(u) > 1 && u->dtype != DT_INDEX)
         l->issue += uop_is_shuffle(u, (const UOp *[2]){ 0 }) ? (double)registers_of(w, u) : (double)lanes_of(u);
     else if (u->op == UOP_SHUFFLE) l->issue += 2, l->load += 1;
-    else if (u->op == UOP_BARRIER) l->issue += 20;
-    else if (u->op == UOP_WMMA) l->fma += wmma_tiled(wmma_of(u)) ? 32 : wmma_of(u)->lanes > 1 ? 8 : 1, l->issue += 1;
+    else if (u->op == UOP_BARRIER) l->issue += a_barrier;
+    else if (u->op == UOP_WMMA) {
+        l->fma += wmma_tiled(wmma_of(u)) ? tile_product : wmma_of(u)->lanes > 1 ? warp_product : one_product;
+        l->issue += 1;
+    }
     else if (op_is((Op)u->op, FLAG_ALU)) count_alu(w, l, u);
 }
 
@@ -241,7 +262,7 @@ static double loop_cycles(const Walk *w, const Loop *l)
 {
     bool gpu = w->t->max_block > 0;
     int64_t live = l->accumulators + (l->loads_shared < 4 ? l->loads_shared : 4) + 1,
-            spilled = gpu ? live - 200 : live - w->t->vector_registers;
+            spilled = gpu ? live - GPU_REGISTERS : live - w->t->vector_registers;
     double load = l->load, store = l->store, cycles;
     /* each is fetched and put back for every addition to it */
     if (spilled > 0 && l->accumulators) {
@@ -254,7 +275,7 @@ static double loop_cycles(const Walk *w, const Loop *l)
     if (store > cycles) cycles = store;
     if ((l->issue + (l->range ? 3 : 0)) / 4 > cycles) cycles = (l->issue + 3) / 4;
     if (gpu) cycles = l->issue + 2 * load + 2 * store;
-    cycles += 0.15 * (l->fma / 2 + load / 2 + store);
+    cycles += unhidden_ports * (l->fma / 2 + load / 2 + store);
     if (l->chain > cycles && !gpu) cycles = l->chain;
     double waits = l->path * (l->issue < AHEAD ? l->issue / AHEAD : 1);
     if (waits > cycles && !gpu) cycles = waits;
@@ -317,7 +338,10 @@ static bool depends(const Access *a, const Loop *l) { return l->range && (a->add
 static void reach(const UOp *u, uint64_t ranges, double *lo, double *hi)
 {
     double a[2], b[2];
-    if (u->op == UOP_RANGE && !(range_bit(u) & ranges)) { *lo = *hi = 0; return; }
+    if (u->op == UOP_RANGE && !(range_bit(u) & ranges)) {
+        *lo = *hi = 0;
+        return;
+    }
     *lo = (double)u->vmin, *hi = (double)u->vmax;
     if (u->op == UOP_CAST && u->dtype == DT_INDEX) reach(u->src[0], ranges, lo, hi);
     else if (u->op == UOP_ADD || (u->op == UOP_MUL && uop_is_const(u->src[1]) && u->src[1]->vmin >= 0)) {
@@ -428,7 +452,7 @@ static double traffic(const Walk *w, const double *set, double cache)
 static double busiest(double a, double b, double c, double d)
 {
     double m = a > b ? a : b, n = c > d ? c : d, most = m > n ? m : n;
-    return most + 0.25 * (a + b + c + d - most);
+    return most + unhidden_levels * (a + b + c + d - most);
 }
 
 static Cost cpu_cost(Walk *w)
@@ -438,14 +462,14 @@ static Cost cpu_cost(Walk *w)
     for (uint32_t i = 0; i < w->naccess; i++) widen(w, &w->access[i]);
     make_groups(w);
     working_sets(w, set);
-    double l1 = traffic(w, set, 0.8 * (double)w->t->l1_bytes), l2 = traffic(w, set, 0.7 * (double)w->t->l2_bytes);
-    /* much of it is there still from the kernel before */
-    if (set[0] <= 0.7 * (double)w->t->l2_bytes) l2 /= 4;
+    double l1 = traffic(w, set, l1_share * (double)w->t->l1_bytes),
+           l2 = traffic(w, set, l2_share * (double)w->t->l2_bytes);
+    if (set[0] <= l2_share * (double)w->t->l2_bytes) l2 *= fresh_share;
     Cost c = { .compute_s = cycles / ghz,
-               .l1_s = l1 / 32 / ghz,
-               .l2_s = l2 / 8 / ghz,
-               .memory_s = (double)w->k->bytes / 20e9 / 4 };
-    c.seconds = busiest(c.compute_s, c.l1_s, c.l2_s, c.memory_s) + (shared ? 2e-6 : 0);
+               .l1_s = l1 / l2_rate / ghz,
+               .l2_s = l2 / l3_rate / ghz,
+               .memory_s = (double)w->k->bytes / memory_rate };
+    c.seconds = busiest(c.compute_s, c.l1_s, c.l2_s, c.memory_s) + (shared ? phase_s : 0);
     return c;
 }
 
@@ -485,7 +509,8 @@ static Cost gpu_cost(Walk *w)
 {
     double blocks = volume(w->k->grid), threads = volume(w->k->block), warps = (double)(int64_t)((threads + 31) / 32),
            moved = 0;
-    double cycles = loop_cycles(w, &w->loop[0]), sms = w->t->threads > 0 ? w->t->threads : 1, fit = 2048 / (warps * 32);
+    double cycles = loop_cycles(w, &w->loop[0]), sms = w->t->threads > 0 ? w->t->threads : 1,
+           fit = GPU_THREADS / (warps * 32);
     for (uint32_t i = 0; i < w->naccess; i++)
         moved += sectors(&w->access[i]) * SECTOR * executions(w, w->access[i].loop) * warps * blocks;
     if (w->k->shared_bytes > 0 && (double)w->t->l1_bytes / (double)w->k->shared_bytes < fit)
@@ -493,13 +518,13 @@ static Cost gpu_cost(Walk *w)
     if (fit < 1) fit = 1;
     double per_sm = (double)(int64_t)((blocks + sms - 1) / sms),
            together = per_sm < fit ? per_sm : (double)(int64_t)fit, active = together * warps;
-    double rate = active / (active + 8) * 4;                                   /* warp instructions a cycle */
+    double rate = active / (active + half_hidden) * 4;                                   /* warp instructions a cycle */
     Cost c = { .compute_s = per_sm * warps * cycles / rate / gpu_ghz,
-               .l2_s = moved / 4.5e12,
-               .memory_s = (double)w->k->bytes / 4e12 };
+               .l2_s = moved / gpu_l2_rate,
+               .memory_s = (double)w->k->bytes / gpu_memory_rate };
     double busy = blocks < sms ? blocks / sms : 1;
     c.l2_s /= busy;
-    c.seconds = busiest(c.compute_s, 0, c.l2_s, c.memory_s) + 1.5e-6;
+    c.seconds = busiest(c.compute_s, 0, c.l2_s, c.memory_s) + launch_s;
     return c;
 }
 
@@ -520,7 +545,7 @@ Cost kernel_cost(const Kernel *k, const Target *t)
         if (w.loop[i].accumulators > c.accumulators) c.accumulators = w.loop[i].accumulators;
     c.instructions = k->linear->nsrc;
     /* long code leaves caches, and takes long to compile */
-    c.seconds *= 1 + (double)c.instructions * (c.instructions > 3000 ? 1e-3 : 3e-5);
+    c.seconds *= 1 + (double)c.instructions * (c.instructions > LONG ? long_text_share : text_share);
     arena_free(w.arena);
     return c;
 }

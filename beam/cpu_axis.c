@@ -46,13 +46,25 @@ void cpu_move_out(Trial *p, int number, uint64_t past)
 
 /* ---- vector axis ---- */
 
+/* In vector instructions, tried on the zoo's kernels (AVX2 and AVX-512): a lane that is gathered, one that misses as
+ * its set is full, one value for all lanes; accesses beside those of a sum's or a product's terms; what a last vector
+ * may waste before it counts whole; what lanes that fetch each for themselves must save. */
+static const double gathered = 0.6, missed = 3, broadcast = 0.5, beside_sum = 0.3, beside_product = 0.02, much = 1.5,
+                    worth = 0.55;
+
 /* Lanes that lie at a stride of whole pages share the sets of a cache, which holds fewer than there are lanes: each
  * access misses. Loaded places are gathered at once. */
 static double conflict(const Trial *p, const Access *a, int number)
 {
     int64_t step = a->step[number];
-    if (!a->store && a->bytes >= 4 && (a->placed >> number & 1)) return 0.6 * p->lanes;
-    return step != NO_STEP && step && step * a->bytes % 4096 == 0 ? 3.0 * p->lanes : p->lanes;
+    if (!a->store && a->bytes >= 4 && (a->placed >> number & 1)) return gathered * p->lanes;
+    return step != NO_STEP && step && step * a->bytes % PAGE == 0 ? missed * p->lanes : p->lanes;
+}
+
+/* How often an access happens, beside those of the innermost loops. */
+static double weight_of(const Trial *p, const Access *a)
+{
+    return !p->reduces || (a->ranges & p->reduces) ? 1 : p->contraction ? beside_product : beside_sum;
 }
 
 /* Cost of one inner iteration's accesses when this axis is in lanes, in vector instructions; scalar code costs one a
@@ -62,9 +74,9 @@ double cpu_lane_cost(const Trial *p, int number)
     double cost = 0;
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
-        bool inner = !p->reduces || (a->ranges & p->reduces), contiguous = a->step[number] == 1;
-        double weight = inner ? 1 : p->contraction ? 0.02 : 0.3;
-        if (!(a->ranges >> number & 1)) cost += 0.5 * weight;
+        bool contiguous = a->step[number] == 1;
+        double weight = weight_of(p, a);
+        if (!(a->ranges >> number & 1)) cost += broadcast * weight;
         else if (contiguous || (a->constant && p->contraction)) cost += weight;
         else cost += weight * conflict(p, a, number);
     }
@@ -75,7 +87,7 @@ double cpu_lane_cost(const Trial *p, int number)
 static double whole_cost(const Trial *p, int number)
 {
     double n = (double)p->size[number], waste = (double)ceil_to(p->size[number], p->lanes) / n;
-    return cpu_lane_cost(p, number) * (waste > 1.5 ? waste : 1 + (waste - 1) / 2);
+    return cpu_lane_cost(p, number) * (waste > much ? waste : 1 + (waste - 1) / 2);
 }
 
 int cpu_best_lane(const Trial *p, uint64_t among)
@@ -94,15 +106,14 @@ int cpu_best_lane(const Trial *p, uint64_t among)
 double cpu_scalar_cost(const Trial *p)
 {
     double cost = 0;
-    for (uint32_t i = 0; i < p->naccess; i++)
-        cost += !p->reduces || (p->access[i].ranges & p->reduces) ? 1 : p->contraction ? 0.02 : 0.3;
+    for (uint32_t i = 0; i < p->naccess; i++) cost += weight_of(p, &p->access[i]);
     return cost * p->lanes;
 }
 
 /* Lanes that each fetch for themselves save little where nothing is computed between, and are many times the text. */
 bool cpu_worth_lanes(const Trial *p, int lane)
 {
-    return cpu_lane_cost(p, lane) + p->work < 0.55 * (cpu_scalar_cost(p) + p->work * p->lanes);
+    return cpu_lane_cost(p, lane) + p->work < worth * (cpu_scalar_cost(p) + p->work * p->lanes);
 }
 
 /* Of a reduce axis: the widest power of two up to the lanes that divides n, or the lanes with padding where that is
@@ -126,6 +137,11 @@ bool cpu_sums_in_lanes(const Trial *p, int reduce, int out)
 }
 
 /* ---- threads ---- */
+
+/* LEAST_SHARED: operations and bytes of a kernel that pay for a phase of the team. Shares of threads that are busy: at
+ * least; what the axis that is the first in memory, and what one further out, is worth. */
+enum { LEAST_SHARED = 20000 };
+static const double least_balance = 0.5, favour = 0.12, inward = 0.01;
 
 static double balance(int64_t n, int threads) { return (double)n / (double)(ceil_to(n, threads)) ; }
 
@@ -162,16 +178,16 @@ void cpu_share(Trial *p, int first)
     const UOp *axis[64];
     uint32_t n = opt_axes(p->k, axis, 64);
     int best = -1;
-    double score = 0.5;
+    double score = least_balance;
     double work = (double)p->k->flops + (double)p->k->bytes;
-    if (!p->t->has_threads || work < 20000 || p->shared) return;
+    if (!p->t->has_threads || work < LEAST_SHARED || p->shared) return;
     if (first < 0) first = cpu_farthest(p);
     for (uint32_t i = 0; i < n; i++) {
         if (range_type(axis[i]) != AXIS_LOOP || axis[i]->src[0]->vmax < 2) continue;
         /* outside of the rows it would repeat their statistics */
         if (p->rows && (p->outs & ~p->rows) >> range_number(axis[i]) & 1) continue;
         double b =
-            balance(axis[i]->src[0]->vmax, p->t->threads) + (range_number(axis[i]) == first ? 0.12 : 0) - 0.01 * i;
+            balance(axis[i]->src[0]->vmax, p->t->threads) + (range_number(axis[i]) == first ? favour : 0) - inward * i;
         if (b > score) score = b, best = range_number(axis[i]);
     }
     if (best < 0) return;

@@ -6,8 +6,23 @@
 
 /* DOT_OTHERS: of a dot product, which takes its other operand in a register; PLACES: addresses that stay in registers;
  * CHOICES: pairs of axes of a TC that are tried; SHORT_SUM: terms; TABLE_MAX: places of a table that are unrolled;
- * STRETCH: rows that pay for weights from memory where no tiles are. */
-enum { DOT_OTHERS = 4, PLACES = 12, CHOICES = 8, SHORT_SUM = 128, TABLE_MAX = 9, STRETCH = 48 };
+ * STRETCH: rows that pay for weights from memory where no tiles are; TERMS: of a sum that is added up at once, as
+ * libraries do; OWN_COLUMNS: bytes of weights of which each thread reads some. */
+enum {
+    DOT_OTHERS = 4,
+    PLACES = 12,
+    CHOICES = 8,
+    SHORT_SUM = 128,
+    TABLE_MAX = 9,
+    STRETCH = 48,
+    TERMS = 512,
+    OWN_COLUMNS = 512 << 10,
+    LINE = 64
+};
+/* Cycles of a loop beside its products; the rate of tiles whose rows push each other out of the cache, and of those
+ * whose places need registers; shares of tiles that are filled: at least, and for another cut. */
+static const double loop_cycles = 0.6, crowded_rate = 0.6, scattered_rate = 0.8, least_filled = 0.7,
+                    better_filled = 0.02;
 
 /* ---- contractions ---- */
 
@@ -26,19 +41,19 @@ static double tile_score(const Trial *p, int64_t mr, int64_t nv, int64_t m, int6
     double fma = (double)(mr * nv), loads = (double)(mr + nv), cycles = fma / 2 > loads / 2 ? fma / 2 : loads / 2;
     double latency = fma >= 8 ? 1 : fma / 8,
            waste = (double)ceil_to(n, nv * p->lanes) / (double)n * (double)ceil_to(m, mr) / (double)m;
-    return fma / 2 / (cycles + 0.6) * latency / waste;
+    return fma / 2 / (cycles + loop_cycles) * latency / waste;
 }
 
 /* Rows of a tile that lie at a stride of whole pages share the sets of the first cache: more of them than it has ways,
  * and each push out the others at every step. */
 static bool crowded(const Trial *p, int lane, int number, int64_t mr)
 {
-    int64_t ways = p->t->l1_bytes / 4096;
+    int64_t ways = p->t->l1_bytes / PAGE;
     for (uint32_t i = 0; number >= 0 && i < p->naccess; i++) {
         const Access *a = &p->access[i];
         int64_t bytes = a->step[number] == NO_STEP ? 0 : a->step[number] * a->bytes, place = bytes & -bytes;
         if (a->store || !bytes || !(a->ranges & p->reduces) || (a->ranges >> lane & 1)) continue;
-        int64_t places = place > 4096 ? 1 : place < 64 ? 64 : 4096 / place;
+        int64_t places = place > PAGE ? 1 : place < LINE ? PAGE / LINE : PAGE / place;
         if ((mr + places - 1) / places + 2 > ways) return true;
     }
     return false;
@@ -61,8 +76,8 @@ static void consider(const Trial *p, Tile *best, int lane, int number, int64_t m
         for (int64_t mr = 1; mr <= 16 && mr <= m; mr++) {
             if (mr * nv + nv + others > registers(p) || (mr > 1 && nv > 4) || nv * p->lanes > ceil_to(n, p->lanes))
                 continue;
-            double s = tile_score(p, mr, nv, m, n) * (crowded(p, lane, number, mr) ? 0.6 : 1) *
-                (mr > PLACES && scattered(p, number) ? 0.8 : 1);
+            double s = tile_score(p, mr, nv, m, n) * (crowded(p, lane, number, mr) ? crowded_rate : 1) *
+                (mr > PLACES && scattered(p, number) ? scattered_rate : 1);
             if (s > best->score + 1e-9) *best = (Tile){ number, mr, nv, s, false };
         }
 }
@@ -159,7 +174,7 @@ static int64_t stretches_of(const Trial *p, int64_t size, int64_t bytes, bool ti
         if (!least) least = q;
         double share = 1;
         if (tiled) wmma_cover(size / q, &tiles, &share);
-        if (!best || share > *filled + 0.02) best = q, *filled = share;
+        if (!best || share > *filled + better_filled) best = q, *filled = share;
     }
     return best;
 }
@@ -178,7 +193,7 @@ static bool cut_rows(Trial *p, int n, int m, int64_t least, bool tiled)
     if (rows < 0 || bytes <= p->t->l2_bytes / 2 || p->size[n] < least || p->shared || batch_of(p)) return false;
     double filled = 0;
     int64_t stretches = stretches_of(p, size, bytes, tiled && rows == m, &filled);
-    if (!stretches || filled < 0.7 || (!tiled && (rows != m || size / stretches < STRETCH))) return false;
+    if (!stretches || filled < least_filled || (!tiled && (rows != m || size / stretches < STRETCH))) return false;
     cpu_first(p, rows);
     return trial_split(p, rows, stretches, AXIS_THREAD, stretches < size);
 }
@@ -210,10 +225,10 @@ void cpu_contract(Trial *p, int lane)
     /* short sums wait for what they store: row by row */
     if (!batch_of(p) || p->reduced > SHORT_SUM) cpu_move_out(p, lane, inside);
     unroll_parts(p);
-    cut_sum(p->out, p->k, p->t, 512);
+    cut_sum(p->out, p->k, p->t, TERMS);
     if (cut) share_columns(p, lane);
     /* of a batch each thread takes some whole */
-    else cpu_share(p, !batch_of(p) && (lane_bytes > 512 << 10 || best.m < 0) ? lane : -1);
+    else cpu_share(p, !batch_of(p) && (lane_bytes > OWN_COLUMNS || best.m < 0) ? lane : -1);
     trial_pack(p);
 }
 
@@ -390,7 +405,10 @@ void cpu_dot_products(Trial *p, int lane)
     cpu_split(p, lane, cpu_lane_width(p, trial_size(p, lane)), AXIS_UNROLL);
     for (uint32_t i = p->nout; i-- > 0 && left > 1;)
         for (int64_t f = left >= 4 ? 4 : left; f > 1; f--)
-            if (p->size[p->number[i]] >= f && cpu_split(p, p->number[i], f, AXIS_UPCAST)) { left /= f; break; }
+            if (p->size[p->number[i]] >= f && cpu_split(p, p->number[i], f, AXIS_UPCAST)) {
+                left /= f;
+                break;
+            }
     cpu_share(p, -1);
     trial_pack(p);
 }

@@ -17,7 +17,25 @@
 #include "beam/trial.h"
 #include "graph/base/order.h"
 
-enum { TENSOR_VARIANTS = 12, WARP = 32, ROW_VARIANTS = 5 };
+/* BLOCK, LEAST_BLOCK: threads of a workgroup; WARPS_MOST: of one; BUSY_WARPS: that a multiprocessor wants; WINDOW:
+ * places of a window that are unrolled; LEAST_SUM: terms that threads share; ACCUMULATORS: of a thread; TERMS: of a sum
+ * that is added up at once. */
+enum {
+    TENSOR_VARIANTS = 12,
+    ROW_VARIANTS = 5,
+    WARP = 32,
+    BLOCK = 256,
+    LEAST_BLOCK = 64,
+    WARPS_MOST = 32,
+    BUSY_WARPS = 16,
+    WINDOW = 49,
+    LEAST_SUM = 64,
+    ACCUMULATORS = 64,
+    TERMS = 128
+};
+/* Lines: of a warp that reads one place, of one whose places depend on data; accesses beside those of a sum's or a
+ * product's terms. */
+static const double one_line = 0.25, data_lines = 16, beside_sum = 0.3, beside_product = 0.05;
 
 /* ---- ops ---- */
 
@@ -76,8 +94,8 @@ static void grid(Trial *p)
 static double lines(const Access *a, int number)
 {
     int64_t s = a->step[number];
-    if (!(a->ranges >> number & 1) || s == 0) return 0.25;
-    if (s == NO_STEP) return 16;
+    if (!(a->ranges >> number & 1) || s == 0) return one_line;
+    if (s == NO_STEP) return data_lines;
     s = s < 0 ? -s : s;
     return s > 32 ? 32 : (double)s;
 }
@@ -89,7 +107,7 @@ static double lane_cost(const Trial *p, int number)
         const Access *a = &p->access[i];
         bool inner = !p->reduces || (a->ranges & p->reduces);
         double n = a->constant && inner && p->contraction && (a->ranges >> number & 1) ? 1 : lines(a, number);
-        cost += inner ? n : n * (p->contraction ? 0.05 : 0.3);
+        cost += inner ? n : n * (p->contraction ? beside_product : beside_sum);
     }
     return cost;
 }
@@ -144,11 +162,11 @@ static void threads(Trial *p, int lane, int64_t most)
 static void elements(Trial *p)
 {
     int lane = best_lane(p, p->outs);
-    unroll_small(p, 49);
-    if (lane >= 0 && p->elements >= 4.0 * 256 * p->t->threads && takes_vectors(p, lane, -1))
+    unroll_small(p, WINDOW);
+    if (lane >= 0 && p->elements >= 4.0 * BLOCK * p->t->threads && takes_vectors(p, lane, -1))
         trial_split(p, lane, 4, AXIS_UPCAST, false);
-    int64_t block = 256;
-    while (block > 64 && p->elements / (double)block < p->t->threads) block /= 2;
+    int64_t block = BLOCK;
+    while (block > LEAST_BLOCK && p->elements / (double)block < p->t->threads) block /= 2;
     threads(p, lane, block);
 }
 
@@ -180,9 +198,9 @@ static bool all_rows_of(const Trial *p, int64_t n)
 
 static int64_t warps_of_row(const Trial *p, double count)
 {
-    double each = p->reduced / WARP, idle = 16.0 * p->t->threads / count;
+    double each = p->reduced / WARP, idle = BUSY_WARPS * (double)p->t->threads / count;
     int64_t warps = 1;
-    while (warps < 32 && (double)warps * 2 <= idle && each / (double)(warps * 2) >= 4) warps *= 2;
+    while (warps < WARPS_MOST && (double)warps * 2 <= idle && each / (double)(warps * 2) >= 4) warps *= 2;
     return warps;
 }
 
@@ -218,7 +236,7 @@ static void rows(Trial *p, int64_t more_warps)
     for (uint32_t i = 0; i < p->nout; i++)
         if (p->rows >> p->number[i] & 1) count *= (double)p->size[p->number[i]];
     int reduce = lane_of_rows(p), inner = best_lane(p, p->outs & ~p->rows);
-    int64_t warps = warps_of_row(p, count) * more_warps > 32 ? 32 : warps_of_row(p, count) * more_warps,
+    int64_t warps = warps_of_row(p, count) * more_warps > WARPS_MOST ? WARPS_MOST : warps_of_row(p, count) * more_warps,
             length = p->size[reduce];
     if (inner >= 0 && meet(p, inner, reduce)) inner = -1;
     bool four = all_rows_of(p, length) && !is_symbolic(p, reduce) &&
@@ -277,7 +295,7 @@ static double lines_of_step(const Trial *p, const Tile *x)
         const Access *a = &p->access[i];
         if (a->store || !(a->ranges & p->reduces)) continue;
         bool lane = a->ranges >> x->lane & 1;
-        double n = lane ? (double)x->un * (a->constant ? 1 : lines(a, x->lane)) : reads_fours(p, a) ? 0.25 : 1;
+        double n = lane ? (double)x->un * (a->constant ? 1 : lines(a, x->lane)) : reads_fours(p, a) ? one_line : 1;
         sum += x->m >= 0 && (a->ranges >> x->m & 1) ? n * (double)x->um : n;
     }
     return sum;
@@ -305,9 +323,16 @@ static double waves_of(const Trial *p, double blocks)
     return waves < 4 ? 0.5 * (waves + ceil(waves)) : waves;
 }
 
+/* Fitted to 1,157 timings of 35 kernels on an H200: the choice then takes 1.15 times as long as the best list that was
+ * timed. Cycles: of a line, of a wait for loads, and of each product and line in it; of a shared sum, and of each
+ * element of it. Registers that make room for warps, and what a column and a row take of them; the least room. What
+ * vectors of four and tiles of eight columns save; what orders equal ones. */
+static const double line_cycles = 11, wait_cycles = 740, waiting = 7.6, sum_cycles = 520, sum_element = 9,
+                    registers = 680, column_registers = 0.6, row_registers = 2.1, least_room = 4, fours = 0.6,
+                    eights = 0.78, in_order = 0.0001;
+
 /* Cycles of a multiprocessor: what its units must do, and how long its few warps wait for each other's loads; the
- * longer counts, and both where they are near. The numbers were fitted to 1,157 timings of 35 kernels on an H200: its
- * choice then takes 1.15 times as long as the best list that was timed. */
+ * longer counts, and both where they are near. */
 static double tile_cycles(const Trial *p, const Tile *x)
 {
     int64_t n = p->size[x->lane], m = x->m >= 0 ? p->size[x->m] : 1, lanes = lanes_of_block(p, x),
@@ -316,18 +341,20 @@ static double tile_cycles(const Trial *p, const Tile *x)
            tile = (double)(x->un * x->um), steps = p->reduced / (double)x->group;
     double waves = waves_of(p, p->elements * waste / tile / (double)(lanes * x->rows)), each = waves * (double)warps,
            line = lines_of_step(p, x), unroll = (double)unroll_of(x);
-    double work = each * steps * (tile + 11 * line) / 4,
-           room = 680 / (tile + 0.6 * (double)x->un + 2.1 * (double)x->um), resident = room < 4 ? 4 : room;
-    double wait = (each > resident ? each / resident : 1) * steps / unroll * (740 + 7.6 * unroll * (tile + line));
-    double all =
-        sqrt(hypot(work * work, wait * wait)) + (x->group > 1 ? (520 + 9 * tile * (double)x->group) * sqrt(waves) : 0);
-    return all * (x->un == 4 && takes_vectors(p, x->lane, x->m) ? 0.6 : x->un == 8 ? 0.78 : 1);
+    double work = each * steps * (tile + line_cycles * line) / 4,
+           room = registers / (tile + column_registers * (double)x->un + row_registers * (double)x->um),
+           resident = room < least_room ? least_room : room;
+    double wait =
+        (each > resident ? each / resident : 1) * steps / unroll * (wait_cycles + waiting * unroll * (tile + line));
+    double sums = x->group > 1 ? (sum_cycles + sum_element * tile * (double)x->group) * sqrt(waves) : 0,
+           all = sqrt(hypot(work * work, wait * wait)) + sums;
+    return all * (x->un == 4 && takes_vectors(p, x->lane, x->m) ? fours : x->un == 8 ? eights : 1);
 }
 
 static bool fits(const Trial *p, const Tile *x)
 {
     int64_t lanes = lanes_of_block(p, x), threads = lanes * x->rows * x->group, m = x->m >= 0 ? p->size[x->m] : 1;
-    if (x->un * x->um > 64 || (x->un > 1 && x->un * 2 > p->size[x->lane]) || x->um * x->rows > m ||
+    if (x->un * x->um > ACCUMULATORS || (x->un > 1 && x->un * 2 > p->size[x->lane]) || x->um * x->rows > m ||
         threads > p->t->max_block)
         return false;
     if (x->rows > 1 && !is_symbolic(p, x->m) && ceil_to(m, x->um) / x->um % x->rows) return false;
@@ -344,7 +371,7 @@ static uint32_t all_tiles(const Trial *p, int lane, Tile *out)
     for (uint32_t i = 0; i < TILES; i++) {
         Tile x = { 0, lane, m, un[i % 4], um[i / 4 % 8], rows[i / 32 % 4], group[i / 128] };
         if (!fits(p, &x)) continue;
-        x.cycles = tile_cycles(p, &x) * (1 + 0.0001 * i);
+        x.cycles = tile_cycles(p, &x) * (1 + in_order * i);
         out[n++] = x;
     }
     qsort(out, n, sizeof *out, order_ascending);
@@ -376,7 +403,7 @@ static void apply_tile(Trial *p, const Tile *x)
         trial_split(p, x->lane, x->un, AXIS_UPCAST, !inner && !is_symbolic(p, x->lane));
     if (x->m >= 0 && x->um > 1 && padto(p, x->m, x->um)) trial_split(p, x->m, x->um, AXIS_UPCAST, false);
     reduce_loops(p, x);
-    cut_sum(p->out, p->k, p->t, 128);        /* as fast as uncut or with 512, and rounds like a CPU's library */
+    cut_sum(p->out, p->k, p->t, TERMS);      /* as fast as uncut or with 512, and rounds like a CPU's library */
     if (x->rows > 1) trial_split(p, x->m, x->rows, AXIS_LOCAL, false);
     spread(p, x->lane, lanes_of_block(p, x));
     grid(p);
@@ -386,7 +413,7 @@ static void apply_tile(Trial *p, const Tile *x)
 /* Every element of the large operand is used once: a row a warp, as for a reduction. */
 static bool is_matvec(const Trial *p, int lane)
 {
-    return best_m(p, lane) < 0 && p->reduced >= 2 * WARP && p->elements <= 256.0 * p->t->threads;
+    return best_m(p, lane) < 0 && p->reduced >= 2 * WARP && p->elements <= (double)BLOCK * p->t->threads;
 }
 
 static void contraction(Trial *p, uint32_t which)
@@ -403,8 +430,8 @@ static void contraction(Trial *p, uint32_t which)
 static bool has_rows(const Trial *p)
 {
     int reduce = best_lane(p, p->reduces), out = best_lane(p, p->outs);
-    if (p->reduced < 64 || reduce < 0) return false;
-    return p->rows != p->outs || out < 0 || p->elements < 64.0 * p->t->threads ||
+    if (p->reduced < LEAST_SUM || reduce < 0) return false;
+    return p->rows != p->outs || out < 0 || p->elements < (double)LEAST_BLOCK * p->t->threads ||
         lane_cost(p, reduce) < lane_cost(p, out);
 }
 

@@ -13,7 +13,25 @@
 #include "graph/wmma.h"
 #include "sched/rangeify.h"
 
-enum { TILES = 1024, ROW_STEP = 16 };
+/* REGISTERS, THREADS: of a multiprocessor; OWN_REGISTERS: of a thread, beside its accumulators; PRODUCTS: of a thread;
+ * ACCUMULATORS: tiles of a warp; WARPS_SHARING: of a workgroup, with and without a shared reduce. */
+enum {
+    TILES = 1024,
+    ROW_STEP = 16,
+    REGISTERS = 65536,
+    THREADS = 2048,
+    OWN_REGISTERS = 56,
+    ACCUMULATORS = 32,
+    PRODUCTS = 64,
+    WARPS = 8,
+    WARPS_SHARING = 16
+};
+/* Cycles, fitted to the timings named above: of an iteration that runs alone, of an operation and a read in it; of
+ * those among others; of a workgroup's start and end; of a shared sum. Bytes a cycle from memory and between warps; the
+ * share of the lesser of two that is not hidden; what orders equal ones. */
+static const double alone_cycles = 650, alone_operation = 40, alone_read = 12, operation_cycles = 3.2,
+                    read_cycles = 1.2, group_cycles = 1500, sum_cycles = 600, fetched = 15, exchanged = 64,
+                    unhidden = 0.3, in_order = 0.0001;
 /* operations and warps along m and n; steps of k an iteration; parts of the reduce */
 /* sorted by what is first */
 typedef struct {
@@ -141,8 +159,9 @@ static double shared_bytes(const Tensor *p, const Tile *x) { return 2.0 * (doubl
 /* Workgroups that a multiprocessor holds at once: by registers, shared memory and threads. */
 static double resident(const Tensor *p, const Tile *x)
 {
-    double threads = threads_of(x), registers = 56 + 4.0 * x->mt * x->nt, n = floor(65536 / (registers * threads));
-    n = fmin(fmin(n, floor((double)p->t->l1_bytes / shared_bytes(p, x))), floor(2048 / threads));
+    double threads = threads_of(x), registers = OWN_REGISTERS + 4.0 * x->mt * x->nt,
+           n = floor(REGISTERS / (registers * threads));
+    n = fmin(fmin(n, floor((double)p->t->l1_bytes / shared_bytes(p, x))), floor(THREADS / threads));
     return n < 1 ? 1 : n;
 }
 
@@ -152,12 +171,14 @@ static double cycles_of(const Tensor *p, const Tile *x)
     double iterations = (double)p->rs / (x->ku * x->group),
            groups = p->others * (double)(p->ms / (x->mt * x->wm)) * (double)(p->ns / (x->nt * x->wn));
     double beside = fmin(resident(p, x), ceil(groups / p->t->threads));
-    double reads = (double)x->ku * (x->mt + x->nt), alone = 650 + 40 * operations + 12 * reads;
-    double issue = warps * (3.2 * operations + 1.2 * reads), moved = (double)tile_bytes(p, x) / 15;
-    double all = beside * (fmax(issue, moved) + 0.3 * fmin(issue, moved)),
+    double reads = (double)x->ku * (x->mt + x->nt),
+           alone = alone_cycles + alone_operation * operations + alone_read * reads;
+    double issue = warps * (operation_cycles * operations + read_cycles * reads),
+           moved = (double)tile_bytes(p, x) / fetched;
+    double all = beside * (fmax(issue, moved) + unhidden * fmin(issue, moved)),
            waves = ceil(groups / (p->t->threads * beside));
-    double sums = x->group > 1 ? 600 + beside * parts_bytes(x) * (1 + x->group) / 64 : 0;
-    return waves * (iterations * (alone > all ? alone : all) + 1500 + sums);
+    double sums = x->group > 1 ? sum_cycles + beside * parts_bytes(x) * (1 + x->group) / exchanged : 0;
+    return waves * (iterations * (alone > all ? alone : all) + group_cycles + sums);
 }
 
 static bool fits(const Tensor *p, const Tile *x)
@@ -165,8 +186,8 @@ static bool fits(const Tensor *p, const Tile *x)
     if (p->ms % (x->mt * x->wm) || p->ns % (x->nt * x->wn) || p->rs % (x->ku * x->group) ||
         p->rs / (x->ku * x->group) < 2)
         return false;
-    return x->mt * x->nt <= 32 && x->wm * x->wn <= 8 && x->wm * x->wn * x->group <= 16 &&
-        shared_bytes(p, x) <= (double)p->t->l1_bytes && x->mt * x->nt * x->ku <= 64;
+    return x->mt * x->nt <= ACCUMULATORS && x->wm * x->wn <= WARPS && x->wm * x->wn * x->group <= WARPS_SHARING &&
+        shared_bytes(p, x) <= (double)p->t->l1_bytes && x->mt * x->nt * x->ku <= PRODUCTS;
 }
 
 static uint32_t all_tiles(const Tensor *p, Tile *out)
@@ -175,7 +196,7 @@ static uint32_t all_tiles(const Tensor *p, Tile *out)
     for (uint32_t i = 0; i < 3 * 3 * 4 * 3 * 3 * 3; i++) {
         Tile x = { 0, 1 << i % 3, 1 << i / 3 % 3, 1 << i / 9 % 4, 1 << i / 36 % 3, 1 << i / 108 % 3, 1 << i / 324 % 3 };
         if (!fits(p, &x) || n == TILES) continue;
-        x.cycles = cycles_of(p, &x) * (1 + 0.0001 * i);
+        x.cycles = cycles_of(p, &x) * (1 + in_order * i);
         out[n++] = x;
     }
     qsort(out, n, sizeof *out, order_ascending);

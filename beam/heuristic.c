@@ -14,9 +14,9 @@
 #include "beam/cost.h"
 #include "beam/cpu.h"
 
-/* SHORT: reduces that are unrolled whole; COPIES: of what is stored several times; OTHERS: loads of which one may
- * depend on a loop that is computed once. */
-enum { WHOLE = 16, SHORT = 27, COPIES = 4, OTHERS = 4 };
+/* WHOLE: iterations that are unrolled whole, of so much work; SHORT: reduces that are unrolled whole; COPIES: of what
+ * is stored several times; OTHERS: loads of which one may depend on a loop that is computed once. */
+enum { WHOLE = 16, WHOLE_WORK = 512, SHORT = 27, COPIES = 4, OTHERS = 4 };
 
 /* ---- the others ---- */
 
@@ -54,7 +54,7 @@ static int shares_terms(const Trial *p)
 static int64_t iterations_together(const Trial *p, int64_t iterations)
 {
     static const int8_t few[] = { 4, 5, 3, 6, 7, 2 };
-    if (iterations <= WHOLE && iterations * p->work <= 512) return iterations;
+    if (iterations <= WHOLE && iterations * p->work <= WHOLE_WORK) return iterations;
     for (size_t i = 0; i < sizeof few; i++)
         if (iterations % few[i] == 0) return few[i];
     return 1;
@@ -172,7 +172,7 @@ static bool pages_apart(const Trial *p, int number)
 {
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
-        if (a->store && a->step[number] != NO_STEP && a->step[number] * a->bytes % 4096 == 0) return true;
+        if (a->store && a->step[number] != NO_STEP && a->step[number] * a->bytes % PAGE == 0) return true;
     }
     return false;
 }
@@ -256,6 +256,8 @@ typedef struct {
     int8_t vectors, rows;
 } Proposal;
 enum { TEXT_MOST = 1200, SQUARE_MOST = 4000 };                     /* instructions of a kernel that is worth a look */
+static const double sure = 0.8,             /* an estimate below this share of another's is one to believe */
+    over_dot = 1.5;                         /* lanes of outputs may cost so many of a sum's lanes: these need adding */
 
 /* The innermost row loop that has no lanes. */
 static int inner_row(const Trial *p, int lane)
@@ -295,7 +297,7 @@ static void best_of_rows(Trial *p, const Kernel *k)
 {
     static const struct { int8_t vectors, rows; } shape[] = { { 1, 1 }, { 2, 1 }, { 4, 1 }, { 1, 4 } };
     OptList best = *p->out;
-    double least = estimate(p, UINT32_MAX) * 0.8, cost;             /* the estimate is not better than that */
+    double least = estimate(p, UINT32_MAX) * sure, cost;
     for (int lane = ON_REDUCES; lane < 64; lane++)
         for (uint32_t i = 0; i < (lane < 0 || p->outs >> lane & 1 ? 4 : 0); i++)
             for (uint32_t s = 0; s < sizeof shape / sizeof *shape; s++) {
@@ -330,7 +332,7 @@ static bool has_step_one(const Trial *p, int number)
 static void best_of_moves(Trial *p, const Kernel *k)
 {
     OptList best = *p->out;
-    double least = estimate(p, UINT32_MAX) * 0.8, cost;
+    double least = estimate(p, UINT32_MAX) * sure, cost;
     for (int lane = 0; lane < 64; lane++)
         for (int row = 0; row < 64; row++) {
             if (!(p->outs >> lane & 1) || !(p->outs >> row & 1) || is_symbolic(p, lane) || is_symbolic(p, row) ||
@@ -365,7 +367,8 @@ static void cpu(Trial *p, const Kernel *k)
     int out = cpu_best_lane(p, p->outs), reduce = cpu_best_lane(p, p->reduces);
     if (p->contraction) {
         if (cpu_operations(p, k)) return;
-        if (out >= 0 && (reduce < 0 || cpu_lane_cost(p, out) <= 1.5 * cpu_lane_cost(p, reduce))) cpu_contract(p, out);
+        if (out >= 0 && (reduce < 0 || cpu_lane_cost(p, out) <= over_dot * cpu_lane_cost(p, reduce)))
+            cpu_contract(p, out);
         else if (reduce >= 0 && cpu_lane_cost(p, reduce) < cpu_scalar_cost(p)) cpu_dot_products(p, reduce);
         else cpu_share(p, -1);
         return;

@@ -14,7 +14,10 @@
 #include "graph/base/order.h"
 
 #define NO_LIMIT 1e9               /* seconds */
-enum { LISTS = ROUND_MOST, TIMES = 5, MOST_BYTES = 1 << 26 };
+enum { LISTS = ROUND_MOST, TIMES = 5, RUNS_MOST = 60, MOST_BYTES = 1 << 26 };
+/* Seconds of a timing, the clock's resolution, and what a GPU's first launch may take; shares of the incumbent's time
+ * at which a list is given up, and up to which it is timed in alternation. */
+static const double timing_s = 5e-3, clock_s = 1e-7, cold_launch_s = 3e-5, hopeless = 1.2, near = 1.05;
 typedef struct {
     Kernel *k;
     Code *code;
@@ -126,12 +129,15 @@ static TgStatus time_list(Tuner *t, Try *l, int runs, double limit_s, double *be
 
 static int runs_for(const RoundHead *h, double seconds)
 {
-    double n = 5e-3 / (seconds > 1e-7 ? seconds : 1e-7);
-    return n < h->runs ? h->runs : n > 60 ? 60 : (int)n;
+    double n = timing_s / (seconds > clock_s ? seconds : clock_s);
+    return n < h->runs ? h->runs : n > RUNS_MOST ? RUNS_MOST : (int)n;
 }
 
 /* A GPU's first launch is cold and alone: it says little of kernels that take microseconds. */
-static double limit_for(const Tuner *t, double incumbent_s) { return 1.2 * incumbent_s + (t->t->max_block ? 3e-5 : 0); }
+static double limit_for(const Tuner *t, double incumbent_s)
+{
+    return hopeless * incumbent_s + (t->t->max_block ? cold_launch_s : 0);
+}
 
 /* In alternation with the incumbent when the first timing comes near it. gain: what it saves of the incumbent's time,
  * by the ratios' median and by the best of each: noise is seldom lucky twice. */
@@ -140,7 +146,7 @@ static TgStatus race(Tuner *t, const RoundHead *h, Try *l, double *seconds, doub
     double ratio[TIMES];
     uint32_t i = 0;
     TRY(time_list(t, l, runs_for(h, *incumbent_s), limit_for(t, *incumbent_s), seconds));
-    for (; i < TIMES && *seconds < 1.05 * *incumbent_s; i++) {
+    for (; i < TIMES && *seconds < near * *incumbent_s; i++) {
         double mine = 1e30, theirs = 1e30;
         TRY(time_list(t, &t->list[0], runs_for(h, *incumbent_s), NO_LIMIT, &theirs));
         TRY(time_list(t, l, runs_for(h, *incumbent_s), NO_LIMIT, &mine));

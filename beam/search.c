@@ -44,6 +44,8 @@ enum {
 #define POOL_S 0.8                  /* seconds for a pool: about what compiling a batch takes */
 #define FIRST 1e-12                 /* seconds: an estimate that comes before all true ones */
 #define GAIN 0.015                  /* a winner is faster by this share at least */
+#define PARENT 1.5                  /* up to so many of the winner's time, neighbours are worth trying */
+#define DRY 0.6                     /* a kernel's share of the time after a batch without a winner */
 
 /* estimate: the model's, times what measuring said of the list it was made from. code: 0: cannot be. */
 typedef struct {
@@ -286,7 +288,7 @@ static bool take_results(Search *s, Subject *u, Candidate *c, const ListResult *
     }
     if (winner) take_winner(s, u, winner);
     for (uint32_t i = 0; i < n; i++)
-        if (c[i].seconds < 1.5 * u->seconds) keep(s, u, &c[i]);
+        if (c[i].seconds < PARENT * u->seconds) keep(s, u, &c[i]);
     return winner != NULL;
 }
 
@@ -381,7 +383,7 @@ static Subject *next_subject(Search *s)
     double most = 0;
     for (uint32_t i = 0; i < s->o->n; i++) {
         Subject *u = &s->subject[i];
-        double share = u->done ? 0 : u->count * u->seconds * pow(0.6, u->dry);
+        double share = u->done ? 0 : u->count * u->seconds * pow(DRY, u->dry);
         if (share > most) most = share, best = u;
     }
     return best;

@@ -9,15 +9,22 @@
 #include <string.h>
 
 /* ACROSS_LEAST: elements whose transpose is worth a kernel; NARROW_LEAST, NARROW_WORK: bytes of a constant that is made
- * again where it is summed, and operations that this may take; POSITIONS: of a table of positions that is none. */
+ * again where it is summed, and operations that this may take; POSITIONS: of a table of positions that is none;
+ * FEW_ROWS: elements around a value that threads need not share; CHEAP, CHEAP_LOADS: operations and loads that are
+ * computed again for each reader; JOINED: sources of a concatenation that is read through. */
 enum {
     MAX_RANGES = 52,
     SIM_BUDGET = 200,
     ACROSS_LEAST = 4096,
     NARROW_LEAST = 1 << 18,
     NARROW_WORK = 12,
-    POSITIONS = 8
+    POSITIONS = 8,
+    FEW_ROWS = 16384,
+    CHEAP = 6,
+    CHEAP_LOADS = 2,
+    JOINED = 4
 };
+#define READ_AGAIN 1.5              /* reads an element, above which a concatenation is stored part by part */
 
 /* ---- would inlining repeat a reduce? ---- */
 
@@ -36,7 +43,10 @@ static void sim_node(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp
 {
     if (s->budget-- <= 0 || node_is_leaf(u) || !r->reduces[u->id]) return;
     if (u->op == UOP_REDUCE) {
-        if (s->n == 16) { s->budget = 0; return; }
+        if (s->n == 16) {
+            s->budget = 0;
+            return;
+        }
         s->at[s->n].node = u;
         s->at[s->n++].idx = arena_copy(r->arena, idx, uop_rank(u) * sizeof *idx);
         return;
@@ -99,7 +109,7 @@ static bool outside(Rangeify *r, const Cut *c, uint64_t set, double span)
     double lacking = cut_extent(c, c->out & ~set), outer = cut_extent(c, set);
     if (set == c->out || (set & ~c->out) || !chain_accepts(c, set) || span > 2 * lacking || lacking > 2 * span)
         return false;
-    return outer >= 2 * r->target->threads || outer * lacking <= 16384;
+    return outer >= 2 * r->target->threads || outer * lacking <= FEW_ROWS;
 }
 
 /* May this REDUCE's only demand be met inside the kernel that asks? */
@@ -249,15 +259,15 @@ static bool stage_alu(Rangeify *r, const UOp *u)
     if (r->reduces[u->id] && (first->next || under_reduce || first->valid) && (!one_cut || !reduces_once(r, u)))
         return !leaves_it_to_sources(r, u);
     if (!first->next || one_cut) return false;
-    return r->cost[u->id] > 6 || r->loads[u->id] > 2;
+    return r->cost[u->id] > CHEAP || r->loads[u->id] > CHEAP_LOADS;
 }
 
 /* Cheap joins of what lies in memory already are read through; others are stored part by part. */
 static bool stage_cat(Rangeify *r, const UOp *u)
 {
     const Inst *i = r->inst[u->id];
-    if (u->nsrc > 4 || r->reduces[u->id] || i->next) return true;
-    return cut_extent(&r->cut[i->cut], i->enclosing) / (double)uop_numel(u) > 1.5;
+    if (u->nsrc > JOINED || r->reduces[u->id] || i->next) return true;
+    return cut_extent(&r->cut[i->cut], i->enclosing) / (double)uop_numel(u) > READ_AGAIN;
 }
 
 /* A wider copy of a constant is none: it is read narrow and widened there (PACK may yet make one). */

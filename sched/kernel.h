@@ -114,6 +114,8 @@ typedef struct Kernel {
 } Kernel;
 
 /* What the stages need to know of a device; a backend fills it (backends/backend.h). */
+enum { PAGE = 4096 };               /* bytes after which addresses share a set of the first cache */
+
 typedef struct Target {
     const char *kind;               /* "cpu", "cuda", "reference" */
     int32_t vector_bytes;           /* widest vector register, 64 for AVX-512; 16 for CUDA (float4) */

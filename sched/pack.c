@@ -82,6 +82,8 @@ static const UOp *scaled_sum(const Uses *s, const UOp *e, const UOp **product, c
 /* Loops, then what is unrolled, then threads side by side, those that share a sum outside of the others, then lanes:
  * the innermost changes fastest. */
 enum { RANKS = 6 };
+#define PADDED 1.5                  /* a packed constant is so many times as large at most, but for */
+#define PADDING 1024                /* elements */
 static int rank_of(const UOp *r)
 {
     static const int rank[AXIS_COUNT] = {
@@ -143,7 +145,7 @@ static TgStatus plan_copy(Kernel *k, const UOp *e, const UOp *load, Copy *c)
         known |= range_bit(r);
     }
     if (e->ranges & ~known) return fail(TG_USAGE, "optops: PACK of what a stage copies");
-    if (total > 1.5 * plain + 1024)
+    if (total > PADDED * plain + PADDING)
         return fail(TG_USAGE, "optops: PACK makes parameter %d %.1f times as large", (int)load->src[0]->src[0]->arg.i,
                     total / plain);
     c->at = graph_rewrite(g, index, rules_symbolic(), 0, NULL);
