@@ -198,7 +198,9 @@ static void count_memory(Walk *w, Loop *l, const UOp *u)
 
 static double latency_of(const UOp *u)
 {
-    return op_is((Op)u->op, FLAG_ALU) ? dtype_is_float((DType)u->dtype) ? float_latency * (port_cycles(u) > 2 ? long_latency : 1) : 1 : 0;
+    return op_is((Op)u->op, FLAG_ALU)
+        ? dtype_is_float((DType)u->dtype) ? float_latency * (port_cycles(u) > 2 ? long_latency : 1) : 1
+        : 0;
 }
 
 static void follow_chain(Walk *w, const UOp *u)
@@ -227,8 +229,8 @@ static void follow_path(Walk *w, const UOp *u)
     if (u->op == UOP_STORE || u->op == UOP_WMMA || (u->op == UOP_LOAD && !load)) return;
     for (uint32_t i = 0; i < u->nsrc; i++)
         if (path_of(w, u->src[i]) > path) path = path_of(w, u->src[i]);
-    path += load ? u->src[0]->op == UOP_INDEX && lanes_of(u) > 1 && lanes_of(position(u->src[0])) > 1 ? gather_latency : near_latency
-                 : (float)latency_of(u);
+    bool gathers = load && u->src[0]->op == UOP_INDEX && lanes_of(u) > 1 && lanes_of(position(u->src[0])) > 1;
+    path += gathers ? gather_latency : load ? near_latency : (float)latency_of(u);
     w->loop_of[u->id] = w->at, w->path[u->id] = path;
     if (path > w->loop[w->at].path) w->loop[w->at].path = path;
 }
