@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "bench/duel.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -137,12 +138,30 @@ static void reverse(uint32_t *order, uint32_t n)
     }
 }
 
+static bool keep_block(Duel *d, const Block *b)
+{
+    if (d->nblock == d->block_cap) {
+        Block *grown = realloc(d->block, sizeof *grown * (d->block_cap = d->block_cap ? 2 * d->block_cap : 64));
+        if (!grown) return false;
+        d->block = grown;
+    }
+    d->block[d->nblock++] = *b;
+    return true;
+}
+
 static TgStatus one_block(Duel *d, Engine *e, double *ms, double *median)
 {
+    Watch before = watch_begin(e->peer.pid, peer_cpu_s(&e->peer));
     TgStatus status = run_block(d, e, e->block, ms);
     if (status != TG_OK) return status;
-    *median = median_of(ms, e->block);
-    return keep_times(e, ms, e->block) ? TG_OK : say_error(TG_LIMIT, "no memory for the timings");
+    Block b = { .engine = (uint32_t)(e - d->engine),
+                .runs = e->block,
+                .at_s = before.at_s - (d->nblock ? d->began_s : (d->began_s = before.at_s)),
+                .wall_s = clock_s() - before.at_s,
+                .watched = watch_end(&before, e->peer.pid, peer_cpu_s(&e->peer)) };
+    bool kept = keep_times(e, ms, e->block);
+    b.median_ms = *median = median_of(ms, e->block);
+    return kept && keep_block(d, &b) ? TG_OK : say_error(TG_LIMIT, "no memory for the timings");
 }
 
 static TgStatus rounds(Duel *d, double *ms, double *placebo, Random *r)
@@ -196,8 +215,11 @@ static TgStatus measure(Duel *d, const Args *a)
         d->engine[i].faster = ratio_of_pairs(log_ratio, d->pairs, &r);
     }
     for (uint32_t i = 0; i < d->nengine; i++) {
-        sort_doubles(d->engine[i].ms, d->engine[i].runs);
-        d->engine[i].memory_mib = peer_memory(&d->engine[i].peer);
+        Engine *e = &d->engine[i];
+        if (!(e->sorted = malloc(sizeof *e->sorted * e->runs))) return say_error(TG_LIMIT, "no memory for the timings");
+        memcpy(e->sorted, e->ms, sizeof *e->sorted * e->runs);
+        sort_doubles(e->sorted, e->runs);
+        e->memory_mib = peer_memory(&e->peer);
     }
     return TG_OK;
 }
@@ -303,6 +325,25 @@ static void inputs_title(Duel *d, const TgSession *s, const DataSet *set)
     }
 }
 
+/* Where the time of engines goes that know it: after everything else, since it is work of its own. */
+static TgStatus profiles(Duel *d)
+{
+    char dir[64], file[80];
+    if (!folder_make(dir)) return TG_CACHE;
+    TgStatus status = TG_OK;
+    snprintf(file, sizeof file, "%s/profile.json", dir);
+    for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) {
+        Engine *e = &d->engine[i];
+        if (!e->peer.profiles) continue;
+        status = peer_profile(&e->peer, file);
+        if (status != TG_OK) break;
+        if (!(e->profile = json_load_file(file, 0, NULL)))
+            status = say_error(TG_DEVICE, "engine %s: its profile is no JSON", e->peer.label);
+    }
+    folder_clear(dir);
+    return status;
+}
+
 /* ---- the whole ---- */
 
 static TgStatus cold_starts(Engine *e, const Args *a, const char *model, const char *dir)
@@ -363,6 +404,7 @@ static TgStatus duel_in(Duel *d, const Args *a, const TgSession *s, const Data *
     if (status == TG_OK) status = measure(d, a);
     if (status == TG_OK && d->sets > 1) status = check_unseen(d, a, s, data);
     if (status == TG_OK) fair_notes(d);
+    if (status == TG_OK && args_has(a, OPT_report)) status = profiles(d);
     for (uint32_t i = 0; i < d->nengine; i++) peer_stop(&d->engine[i].peer);
     for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) status = cold_starts(&d->engine[i], a, d->model, dir);
     return status;
@@ -398,5 +440,10 @@ TgStatus duel_run(Duel *d, const Args *a, const char *model)
 
 void duel_free(Duel *d)
 {
-    for (uint32_t i = 0; i < d->nengine; i++) free(d->engine[i].ms);
+    for (uint32_t i = 0; i < d->nengine; i++) {
+        free(d->engine[i].ms);
+        free(d->engine[i].sorted);
+        json_decref(d->engine[i].profile);
+    }
+    free(d->block);
 }

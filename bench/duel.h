@@ -4,12 +4,13 @@
 #include "bench/compare.h"
 #include "bench/peer.h"
 #include "bench/stats.h"
+#include "bench/watch.h"
 
 enum { ENGINES_MAX = 8, PAIRS_MAX = 400, BLOCK_MAX = 100000, NOTES_MAX = 32 };
 typedef struct {
     Peer peer;
     uint32_t block;                 /* runs in a block */
-    double *ms;                     /* all timed runs, sorted at the end */
+    double *ms, *sorted;            /* all timed runs, in time and by size */
     uint32_t runs, cap;
     double block_median[PAIRS_MAX];
     double memory_mib;
@@ -19,7 +20,15 @@ typedef struct {
     double cpu_s, wall_s;           /* of its timed blocks: what its threads ran, and how long the blocks took */
     double unseen_ms;               /* one run on inputs that it had not seen, after everything else; 0: none */
     double max_abs;
+    struct json_t *profile;         /* where its time goes, as `tgrun profile --json` says; NULL: not known */
 } Engine;
+
+/* A block as it was timed: by which engine, when (seconds from the first one on), and what else the machine did. */
+typedef struct {
+    uint32_t engine, runs;
+    double at_s, wall_s, median_ms;
+    Watched watched;
+} Block;
 
 typedef struct {
     const char *model;
@@ -30,6 +39,9 @@ typedef struct {
     int32_t threads;
     uint32_t sets, notes; /* sets of inputs that runs alternate between; what a reader of the times should know */
     char note[NOTES_MAX][240], inputs[400];         /* inputs: names, types and shapes */
+    Block *block;                                   /* in time */
+    uint32_t nblock, block_cap;
+    double began_s;
     TgStatus status;
 } Duel;
 
@@ -49,5 +61,8 @@ void duel_table(FILE *f, const Duel *d);
 void duel_markdown(FILE *f, const Duel *d, bool head);
 void duel_csv(FILE *f, const Duel *d, bool head);
 struct json_t *duel_json(const Duel *d);
-void duels_html(FILE *f, const Duel *d, uint32_t n);
+void duels_page(FILE *f, const Duel *d, uint32_t n);            /* page.c */
+/* "a is 1.18x as fast as b (95 %: 1.16-1.20)": the other's time over the first's, so above 1 the first is faster. */
+void verdict_text(char *out, size_t cap, const Duel *d, uint32_t i);
+const char *percentile_text(char buf[24], const Engine *e, double percent);     /* n/a: of too few runs */
 #endif

@@ -1,4 +1,4 @@
-/* What tgbench shows: a table for people, markdown and CSV for documents, JSON for programs, a page with bars. */
+/* What tgbench shows: a table for people, markdown and CSV for documents, JSON for programs. The page: page.c. */
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -6,33 +6,32 @@
 #include "bench/fair.h"
 #include "bench/report.h"
 
-static double quantile(const Engine *e, double percent) { return quantile_sorted(e->ms, e->runs, percent / 100); }
+static double quantile(const Engine *e, double percent) { return quantile_sorted(e->sorted, e->runs, percent / 100); }
 
-/* A percentile is shown only with enough runs for it. */
-static const char *percentile_text(char buf[24], const Engine *e, double percent)
+const char *percentile_text(char buf[24], const Engine *e, double percent)
 {
     if (e->runs >= runs_for_percentile(percent)) snprintf(buf, 24, "%.3f", quantile(e, percent));
     else snprintf(buf, 24, "n/a");
     return buf;
 }
 
-/* "1.18x as fast as": the other's time over the first's, so above 1 the first is faster. */
-static void verdict_line(FILE *f, const Duel *d, uint32_t i)
+void verdict_text(char *out, size_t cap, const Duel *d, uint32_t i)
 {
     const Engine *me = &d->engine[0], *e = &d->engine[i];
-    if (!e->agrees) fprintf(f, "%s and %s: not comparable, their outputs differ\n", me->peer.name, e->peer.name);
+    if (!e->agrees)
+        snprintf(out, cap, "%s and %s: not comparable, their outputs differ", me->peer.name, e->peer.name);
     else if (is_different(&e->faster, d->pairs, &me->faster, d->placebo_pairs))
-        fprintf(f, "%s is %.2fx as fast as %s (95 %%: %.2f-%.2f)\n", me->peer.name, e->faster.ratio, e->peer.name,
-                e->faster.low, e->faster.high);
+        snprintf(out, cap, "%s is %.2fx as fast as %s (95 %%: %.2f-%.2f)", me->peer.name, e->faster.ratio, e->peer.name,
+                 e->faster.low, e->faster.high);
     else
-        fprintf(f, "no difference shown between %s and %s (95 %%: %.3f-%.3f)\n", me->peer.name, e->peer.name,
-                e->faster.low, e->faster.high);
+        snprintf(out, cap, "no difference shown between %s and %s (95 %%: %.3f-%.3f)", me->peer.name, e->peer.name,
+                 e->faster.low, e->faster.high);
 }
 
 static void engine_row(FILE *f, const Engine *e)
 {
     char p90[24], p99[24];
-    fprintf(f, "  %-20s %9.3f %9.3f %9s %9s %8u %9.0f %8.2f %10.1f\n", e->peer.name, e->ms[0], quantile(e, 50),
+    fprintf(f, "  %-20s %9.3f %9.3f %9s %9s %8u %9.0f %8.2f %10.1f\n", e->peer.name, e->sorted[0], quantile(e, 50),
             percentile_text(p90, e, 90), percentile_text(p99, e, 99), e->runs, e->memory_mib, e->peer.load_s,
             e->peer.first_ms);
 }
@@ -79,7 +78,11 @@ void duel_table(FILE *f, const Duel *d)
             fprintf(f, "  %-20s cold: process to first answer %.2f s, of it load %.2f s, first run %.1f ms\n",
                     d->engine[i].peer.name, d->engine[i].cold_start_s, d->engine[i].cold_load_s,
                     d->engine[i].cold_first_ms);
-    for (uint32_t i = 1; i < d->nengine; i++) verdict_line(f, d, i);
+    for (uint32_t i = 1; i < d->nengine; i++) {
+        char text[320];
+        verdict_text(text, sizeof text, d, i);
+        fprintf(f, "%s\n", text);
+    }
     for (uint32_t i = 0; i < d->nengine; i++) engine_facts(f, d, &d->engine[i]);
     for (uint32_t i = 0; i < d->notes; i++) fprintf(f, "note: %s\n", d->note[i]);
     if (d->restless) fprintf(f, "%u hand-overs to an engine while the one before was still busy\n", d->restless);
@@ -98,7 +101,7 @@ void duel_markdown(FILE *f, const Duel *d, bool head)
         const Engine *e = &d->engine[i];
         char p90[24], p99[24];
         fprintf(f, "| %s | %s | %.3f | %.3f | %s | %s | %u | %.0f | %.2f | %.3f (%.3f-%.3f)%s |\n", d->model,
-                e->peer.name, e->ms[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99),
+                e->peer.name, e->sorted[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99),
                 e->runs, e->memory_mib, e->peer.load_s, e->faster.ratio, e->faster.low, e->faster.high,
                 i ? e->agrees ? "" : " outputs differ" : " placebo");
     }
@@ -115,7 +118,7 @@ void duel_csv(FILE *f, const Duel *d, bool head)
         const Engine *e = &d->engine[i];
         char p90[24], p99[24];
         fprintf(f, "\"%s\",\"%s\",%.6f,%.6f,%s,%s,%u,%.3f,%.6f,%.6f,%.6f,%.6f,%.6f,%d,0\n", d->model, e->peer.name,
-                e->ms[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99), e->runs,
+                e->sorted[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99), e->runs,
                 e->memory_mib, e->peer.load_s, e->peer.first_ms, e->faster.ratio, e->faster.low, e->faster.high,
                 e->agrees);
     }
@@ -125,15 +128,33 @@ static json_t *engine_json(const Engine *e)
 {
     json_t *samples = json_array();
     for (uint32_t k = 0; k < e->runs; k++) json_array_append_new(samples, json_real(e->ms[k]));
-    return json_pack(
+    json_t *j = json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:i, s:i, s:o, s:f, s:f, s:{s:f, s:f, s:f}, s:b, s:o, s:o}",
         "device", e->peer.device, "provider", e->peer.provider, "precision", e->peer.precision, "processors",
         json_number(engine_cores(e)), "unseen_ms", e->unseen_ms > 0 ? json_real(e->unseen_ms) : json_null(), "engine",
-        e->peer.label, "name", e->peer.name, "min", json_number(e->ms[0]), "median", json_number(quantile(e, 50)),
+        e->peer.label, "name", e->peer.name, "min", json_number(e->sorted[0]), "median", json_number(quantile(e, 50)),
         "p90", e->runs >= runs_for_percentile(90) ? json_number(quantile(e, 90)) : json_null(), "runs", (int)e->runs,
         "block", (int)e->block, "memory_mib", json_number(e->memory_mib), "load_s", e->peer.load_s, "first_ms",
         e->peer.first_ms, "ratio", "value", e->faster.ratio, "low", e->faster.low, "high", e->faster.high, "agrees",
         e->agrees, "max_abs", json_number(e->max_abs), "samples_ms", samples);
+    if (e->profile) json_object_set(j, "profile", e->profile);
+    return j;
+}
+
+static json_t *blocks_json(const Duel *d)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < d->nblock; i++) {
+        const Block *b = &d->block[i];
+        const Watched *w = &b->watched;
+        json_array_append_new(
+            list, json_pack("{s:s, s:i, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:I, s:I}", "engine",
+                            d->engine[b->engine].peer.label, "runs", (int)b->runs, "at_s", b->at_s, "wall_s", b->wall_s,
+                            "median_ms", b->median_ms, "others", json_number(w->others), "steal", json_number(w->steal),
+                            "mhz", json_number(w->mhz), "rss_mib", json_number(w->rss_mib), "switches",
+                            (json_int_t)w->switches, "throttled", (json_int_t)w->throttled));
+    }
+    return list;
 }
 
 struct json_t *duel_json(const Duel *d)
@@ -143,53 +164,9 @@ struct json_t *duel_json(const Duel *d)
         json_array_append_new(engines, engine_json(&d->engine[i]));
     json_t *notes = json_array();
     for (uint32_t i = 0; i < d->notes; i++) json_array_append_new(notes, json_string(d->note[i]));
-    return json_pack("{s:s, s:s, s:i, s:o, s:i, s:i, s:o, s:o, s:b, s:i}", "model", d->model, "inputs", d->inputs,
+    return json_pack("{s:s, s:s, s:i, s:o, s:i, s:i, s:o, s:o, s:o, s:b, s:i}", "model", d->model, "inputs", d->inputs,
                      "sets", (int)d->sets, "notes", notes, "threads", (int)d->threads, "pairs", (int)d->pairs,
-                     "load_average", json_number(d->load_average), "engines", engines, "ok",
+                     "load_average", json_number(d->load_average), "engines", engines, "blocks", blocks_json(d),
+                     "ok",
                      d->status == TG_OK && all_agree(d), "exit", (int)d->status);
-}
-
-static void html_escaped(FILE *f, const char *s)
-{
-    for (; *s; s++)
-        if (strchr("<>&\"", *s)) fprintf(f, "&#%d;", *s);
-        else fputc(*s, f);
-}
-
-static void html_bars(FILE *f, const Duel *d)
-{
-    double most = 0;
-    for (uint32_t i = 0; i < d->nengine; i++) most = fmax(most, quantile(&d->engine[i], 50));
-    fprintf(f, "<svg width=\"640\" height=\"%u\" font-family=\"sans-serif\" font-size=\"12\">", 22 * d->nengine + 4);
-    for (uint32_t i = 0; i < d->nengine; i++) {
-        double median = quantile(&d->engine[i], 50);
-        fprintf(f, "<text x=\"0\" y=\"%u\">", 22 * i + 15);
-        html_escaped(f, d->engine[i].peer.name);
-        fprintf(f,
-                "</text><rect x=\"150\" y=\"%u\" width=\"%.1f\" height=\"18\" fill=\"%s\"/><text x=\"%.1f\" "
-                "y=\"%u\">%.3f ms</text>",
-                22 * i + 2, 380 * median / most, i ? "#999" : "#36c", 156 + 380 * median / most, 22 * i + 15, median);
-    }
-    fputs("</svg>\n", f);
-}
-
-void duels_html(FILE *f, const Duel *d, uint32_t n)
-{
-    fputs("<!doctype html><meta charset=\"utf-8\"><title>tgbench</title><body "
-          "style=\"font-family:sans-serif;max-width:60em;margin:2em auto\"><h1>tgbench</h1>\n",
-          f);
-    for (uint32_t i = 0; i < n; i++) {
-        fputs("<h2>", f);
-        html_escaped(f, d[i].model);
-        fputs("</h2>\n", f);
-        if (d[i].status != TG_OK) {
-            fprintf(f, "<p>failed, exit %d</p>\n", (int)d[i].status);
-            continue;
-        }
-        html_bars(f, &d[i]);
-        fputs("<p>", f);
-        for (uint32_t k = 1; k < d[i].nengine; k++) verdict_line(f, &d[i], k);
-        fputs("</p>\n", f);
-    }
-    fputs("</body>\n", f);
 }

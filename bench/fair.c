@@ -91,7 +91,7 @@ static void note_cores(Duel *d, const Engine *e)
                   d->threads == 1 ? " was" : "s were");
     if (e->peer.threads && e->peer.threads != d->threads)
         duel_note(d, "%s says that it has %d threads; %d were given", e->peer.name, e->peer.threads, d->threads);
-    else if (d->threads > 1 && quantile_sorted(e->ms, e->runs, 0.5) > 2 && cores < 0.55 * d->threads)
+    else if (d->threads > 1 && quantile_sorted(e->sorted, e->runs, 0.5) > 2 && cores < 0.55 * d->threads)
         duel_note(d, "%s keeps %.1f processors busy of %d that it may use", e->peer.name, cores, d->threads);
 }
 
@@ -99,7 +99,7 @@ void fair_notes(Duel *d)
 {
     for (uint32_t i = 0; i < d->nengine; i++) {
         const Engine *e = &d->engine[i];
-        double median = quantile_sorted(e->ms, e->runs, 0.5);
+        double median = quantile_sorted(e->sorted, e->runs, 0.5);
         note_cores(d, e);
         if (!e->peer.sets && d->sets > 1)
             duel_note(d, "%s is timed on one set of inputs, others on %u", e->peer.name, d->sets);

@@ -1,15 +1,21 @@
-/* Another engine, in a process of its own, spoken to in lines:
- *   it starts with a model and a folder of input_K.npy (what holds tensors: input_K.pb); it loads, runs once and
- * answers     {"name": "onnxruntime 1.31.1", "load_s": 0.9, "first_ms": 9.8} run N        -> N times in nanoseconds,
- * between blanks save DIR     -> runs on the first inputs, writes DIR/output_K.npy (or .pb) and answers `ok` memory ->
- * MiB that it holds above its idle process An engine whose first answer also has "sets": true knows two commands more,
- * without which it is timed on one set of inputs and the report says so: inputs DIR   -> reads another set of inputs of
- * the same shapes and answers `ok`; each run takes the next of all sets, over and over kept DIR     -> writes what the
- * last run of the last `run` made, without running again, and answers `ok` Its first answer may also say "device" (cpu,
- * cuda), "provider", "precision" and "threads", which the report names. An answer that starts with `error ` says why
- * not. The end of its input ends it. Between commands it must be silent: no spinning threads. Adding an engine: a
- * script in peers/ and a row in peer.c, or `cmd:PROGRAM` that speaks this (MODEL, DATA and THREADS are in its
- * environment). */
+/* Another engine, in a process of its own, spoken to in lines: it starts with a model and a folder of input_K.npy (what
+ * holds tensors: input_K.pb); it loads, runs once and answers
+ *     {"name": "onnxruntime 1.31.1", "load_s": 0.9, "first_ms": 9.8}
+ * Then it obeys:
+ *     run N          N times in nanoseconds, between blanks
+ *     save DIR       runs on the first inputs, writes DIR/output_K.npy (or .pb) and answers `ok`
+ *     memory         MiB that it holds above its idle process
+ * An engine whose first answer also has "sets": true knows two commands more, without which it is timed on one set of
+ * inputs and the report says so:
+ *     inputs DIR     reads another set of inputs of the same shapes and answers `ok`; each run takes the next of all
+ *                    sets, over and over
+ *     kept DIR       writes what the last run of the last `run` made, without running again, and answers `ok`
+ * and one with "profile": true this, after everything else:
+ *     profile FILE   writes where its time goes, as `tgrun profile --json` does, and answers `ok`
+ * The first answer may also say "device" (cpu, cuda), "provider", "precision" and "threads", which the report names. An
+ * answer that starts with `error ` says why not. The end of its input ends it. Between commands it must be silent: no
+ * spinning threads. Adding an engine: a script in peers/ and a row in peer.c, or `cmd:PROGRAM` that speaks this (MODEL,
+ * DATA and THREADS are in its environment). */
 #ifndef TG_PEER_H
 #define TG_PEER_H
 #include <stdio.h>
@@ -21,7 +27,8 @@ typedef struct {
     FILE *to, *from;
     char label[64], name[64];       /* label: as --engine says; name: what it calls itself */
     double load_s, first_ms, start_s;      /* start_s: process start to the first answer, load and first run included */
-    int sets, threads;                     /* sets: it takes more inputs than one; threads: 0 where it does not say */
+    int sets, profiles;                    /* sets: it takes more inputs than one */
+    int threads;                           /* 0: it does not say */
     char device[16], provider[40], precision[16];       /* "" where it does not say */
 } Peer;
 
@@ -31,6 +38,7 @@ TgStatus peer_run(Peer *p, uint32_t n, double *ms);
 TgStatus peer_save(Peer *p, const char *dir);
 TgStatus peer_inputs(Peer *p, const char *dir);     /* of an engine with sets; so is the next */
 TgStatus peer_kept(Peer *p, const char *dir);
+TgStatus peer_profile(Peer *p, const char *file);   /* of an engine that profiles */
 double peer_cpu_s(const Peer *p);   /* seconds that its threads have run */
 double peer_memory(Peer *p);        /* MiB, NAN when it cannot tell */
 bool peer_silent(const Peer *p);    /* waits up to 0.2 s until its CPU time stands still for 2 ms */

@@ -1,4 +1,5 @@
-/* The verb `profile`: where a run's time goes, kernel by kernel, the most expensive first. */
+#include "bench/profile.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,17 +9,15 @@
 #include "bench/stats.h"
 #include "bench/verbs.h"
 
-typedef struct { TgKernelTime *row; uint32_t count, cap; } Rows;
-
 static void keep(void *user, const TgKernelTime *row)
 {
-    Rows *r = user;
-    if (r->count == r->cap) {
-        TgKernelTime *grown = realloc(r->row, sizeof *grown * (r->cap = r->cap ? 2 * r->cap : 64));
+    Profile *p = user;
+    if (p->count == p->cap) {
+        TgKernelTime *grown = realloc(p->row, sizeof *grown * (p->cap = p->cap ? 2 * p->cap : 64));
         if (!grown) return;
-        r->row = grown;
+        p->row = grown;
     }
-    r->row[r->count++] = *row;
+    p->row[p->count++] = *row;
 }
 
 static double alone(const TgKernelTime *row) { return row->seconds * (double)row->launches; }
@@ -30,26 +29,55 @@ static int by_time(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static double sum_of(const Rows *r)
+static double sum_of(const Profile *p)
 {
     double sum = 0;
-    for (uint32_t i = 0; i < r->count; i++) sum += total(&r->row[i]);
+    for (uint32_t i = 0; i < p->count; i++) sum += total(&p->row[i]);
     return sum;
 }
 
-static void people(const Rows *r, double run_ms)
+/* ---- beside the machine's peaks ---- */
+
+/* Tiles multiply where a list says TC. */
+static double peak_flops(const Profile *p, const TgKernelTime *k)
 {
-    double sum = sum_of(r);
-    printf("%6s %9s %9s %9s %9s %9s  %-32s %s\n", "share", "ms", "alone ms", "launches", "GFLOP/s", "GB/s", "kernel",
-           "OptOps");
-    for (uint32_t i = 0; i < r->count; i++) {
-        const TgKernelTime *k = &r->row[i];
+    bool tiles = strstr(k->options, "TC") && isfinite(p->peaks.matrix_flops);
+    return tiles ? p->peaks.matrix_flops : p->peaks.flops;
+}
+
+static Level level_of(const Profile *p, const TgKernelTime *k) { return peaks_level(&p->peaks, (double)k->bytes); }
+
+/* The share of its time that the peaks allow: what its operations or its bytes take at least, whichever is more. NAN:
+ * no peaks are known. */
+static double roof_share(const Profile *p, const TgKernelTime *k)
+{
+    double least = fmax((double)k->flops / peak_flops(p, k), (double)k->bytes / p->peaks.bytes[level_of(p, k)]);
+    return isfinite(p->peaks.flops) ? (double)k->launches * least / fmax(total(k), 1e-12) : NAN;
+}
+
+static void people(const Profile *p)
+{
+    double sum = sum_of(p);
+    bool known = isfinite(p->peaks.flops);
+    printf("%6s %9s %9s %9s %9s %9s %6s %-6s  %-32s %s\n", "share", "ms", "alone ms", "launches", "GFLOP/s", "GB/s",
+           "roof", "bytes", "kernel", "OptOps");
+    for (uint32_t i = 0; i < p->count; i++) {
+        const TgKernelTime *k = &p->row[i];
         double s = fmax(total(k), 1e-12), launches = (double)k->launches;
-        printf("%5.1f%% %9.4f %9.4f %9ld %9.1f %9.1f  %-32s %s\n", 100 * total(k) / sum, 1e3 * total(k), 1e3 * alone(k),
-               (long)k->launches, launches * (double)k->flops / s * 1e-9, launches * (double)k->bytes / s * 1e-9,
-               k->name, k->options);
+        char roof[16] = "-";
+        if (known) snprintf(roof, sizeof roof, "%.0f%%", 100 * roof_share(p, k));
+        printf("%5.1f%% %9.4f %9.4f %9ld %9.1f %9.1f %6s %-6s  %-32s %s\n", 100 * total(k) / sum, 1e3 * total(k),
+               1e3 * alone(k), (long)k->launches, launches * (double)k->flops / s * 1e-9,
+               launches * (double)k->bytes / s * 1e-9, roof, known ? level_name[level_of(p, k)] : "-", k->name,
+               k->options);
     }
-    printf("sum of kernels %.3f ms; a run %.3f ms\n", 1e3 * sum, run_ms);
+    printf("sum of kernels %.3f ms; a run %.3f ms\n", 1e3 * sum, p->run_ms);
+    if (!known) return;
+    printf("roof: the share of a kernel's time that the measured peaks allow: f32 %.0f GFLOP/s", p->peaks.flops * 1e-9);
+    if (isfinite(p->peaks.matrix_flops)) printf(", bf16 tiles %.0f", p->peaks.matrix_flops * 1e-9);
+    for (Level l = LEVEL_L2; l < LEVELS; l++)
+        if (isfinite(p->peaks.bytes[l])) printf(", %s %.0f GB/s", level_name[l], p->peaks.bytes[l] * 1e-9);
+    putchar('\n');
 }
 
 /* ---- nodes of the model ---- */
@@ -124,59 +152,109 @@ static json_t *nodes_json(const TgSession *s)
     return list;
 }
 
-/* ---- kernels ---- */
+/* ---- as JSON ---- */
 
-static json_t *rows_json(const Rows *r)
+static json_t *peaks_json(const Profile *p)
+{
+    json_t *bytes = json_object();
+    for (Level l = LEVEL_L2; l < LEVELS; l++)
+        json_object_set_new(bytes, level_name[l], json_number(p->peaks.bytes[l]));
+    return json_pack("{s:o, s:o, s:o}", "flops", json_number(p->peaks.flops), "matrix_flops",
+                     json_number(p->peaks.matrix_flops), "bytes", bytes);
+}
+
+static json_t *rows_json(const Profile *p)
 {
     json_t *list = json_array();
-    for (uint32_t i = 0; i < r->count; i++) {
-        const TgKernelTime *k = &r->row[i];
-        json_array_append_new(list,
-                              json_pack("{s:s, s:I, s:f, s:f, s:I, s:I, s:s}", "name", k->name, "launches",
-                                        (json_int_t)k->launches, "seconds", k->seconds, "run_seconds", k->run_seconds,
-                                        "flops", (json_int_t)k->flops, "bytes", (json_int_t)k->bytes, "options",
-                                        k->options));
+    for (uint32_t i = 0; i < p->count; i++) {
+        const TgKernelTime *k = &p->row[i];
+        bool known = isfinite(p->peaks.flops);
+        json_array_append_new(
+            list, json_pack("{s:s, s:I, s:f, s:f, s:I, s:I, s:o, s:o, s:o, s:s}", "name", k->name, "launches",
+                            (json_int_t)k->launches, "seconds", k->seconds, "run_seconds", k->run_seconds, "flops",
+                            (json_int_t)k->flops, "bytes", (json_int_t)k->bytes, "peak_flops",
+                            json_number(peak_flops(p, k)), "roof", json_number(roof_share(p, k)), "level",
+                            known ? json_string(level_name[level_of(p, k)]) : json_null(), "options", k->options));
     }
     return list;
 }
 
+json_t *profile_json(const Profile *p, const TgSession *s, const char *file)
+{
+    return json_pack("{s:s, s:s, s:f, s:f, s:o, s:o, s:o}", "schema", "tgrun.profile/1", "file", file, "run_ms",
+                     p->run_ms, "kernels_ms", 1e3 * sum_of(p), "peaks", peaks_json(p), "kernels", rows_json(p), "nodes",
+                     nodes_json(s));
+}
+
+/* ---- as a trace ---- */
+
+/* The steps of one run, end to end, as trace events: complete ones ("X"), times in microseconds. */
+static TgStatus trace_write(const TgSession *s, const char *model, const char *file)
+{
+    json_t *events = json_array();
+    TgNodeTime row;
+    double at = 0;
+    json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:{s:s}}", "name", "process_name", "ph", "M", "pid", 1,
+                                            "args", "name", model));
+    for (int32_t i = 0; tg_step_time(s, i, &row); i++) {
+        char nodes[512];
+        nodes_text(nodes, sizeof nodes, s, &row);
+        json_array_append_new(
+            events, json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:{s:s, s:I, s:I}}", "name",
+                              *row.kernel ? row.kernel : "(host)", "cat", *row.kernel ? "kernel" : "host", "ph", "X",
+                              "pid", 1, "tid", 1, "ts", at, "dur", 1e6 * row.run_seconds, "args", "nodes", nodes,
+                              "flops", (json_int_t)row.flops, "bytes", (json_int_t)row.bytes));
+        at += 1e6 * row.run_seconds;
+    }
+    return json_write(json_pack("{s:s, s:o}", "displayTimeUnit", "ms", "traceEvents", events), file);
+}
+
+/* ---- measuring ---- */
+
 /* The median of some whole runs stands beside the sum, so that what lies between kernels shows. */
-static TgStatus measure(TgSession *s, const Data *data, Rows *rows, double *run_ms)
+TgStatus profile_measure(Profile *out, TgSession *s, const DataSet *set)
 {
     enum { RUNS = 11 };
-    const DataSet *set = &data->set[0];
-    TgTensor in[set->ninput + 1], out[set->noutput + 1];
+    TgTensor in[set->ninput + 1], result[set->noutput + 1];
     double ms[RUNS];
+    TgInfo info;
+    *out = (Profile){ .peaks = { NAN, NAN, { NAN, NAN, NAN }, { 0 } } };
     set_inputs(set, in);
     TgStatus status = tg_prepare(s, in, set->ninput);
     for (int i = -3; i < RUNS && status == TG_OK; i++) {
         double start = clock_s();
-        status = tg_run(s, in, set->ninput, out);
+        status = tg_run(s, in, set->ninput, result);
         if (i >= 0) ms[i] = 1e3 * (clock_s() - start);
     }
-    if (status == TG_OK) status = tg_profile(s, in, set->ninput, keep, rows);
-    *run_ms = status == TG_OK ? median_of(ms, RUNS) : 0;
-    return status == TG_OK ? status : say_library_error(status);
+    if (status == TG_OK) status = tg_profile(s, in, set->ninput, keep, out);
+    if (status == TG_OK) status = tg_info(s, &info);
+    if (status != TG_OK) return say_library_error(status);
+    out->run_ms = median_of(ms, RUNS);
+    if (out->count) qsort(out->row, out->count, sizeof *out->row, by_time);
+    if (!strcmp(info.device_kind, "cpu")) out->peaks = peaks_measure(info.threads, info.features);
+    return TG_OK;
 }
+
+void profile_free(Profile *p) { free(p->row); }
 
 TgStatus verb_profile(const Args *a, const char *path)
 {
     TgSession *s = NULL;
     Data data;
-    Rows rows = { 0 };
-    double run_ms = 0;
+    Profile p = { .row = NULL };
     TgStatus status = open_model(&s, &data, a, path);
-    if (status == TG_OK) status = measure(s, &data, &rows, &run_ms);
-    if (status == TG_OK) {
-        qsort(rows.row, rows.count, sizeof *rows.row, by_time);
-        if (args_has(a, OPT_json))
-            status = json_write(json_pack("{s:s, s:s, s:f, s:o, s:o, s:b, s:i}", "schema", "tgrun.profile/1", "file",
-                                          path, "run_ms", run_ms, "kernels", rows_json(&rows), "nodes", nodes_json(s),
-                                          "ok", 1, "exit", 0),
-                                args_text(a, OPT_json, ""));
-        else people(&rows, run_ms), nodes_people(s);
+    if (status == TG_OK) status = profile_measure(&p, s, &data.set[0]);
+    if (status == TG_OK && args_has(a, OPT_trace)) status = trace_write(s, path, args_text(a, OPT_trace, ""));
+    if (status == TG_OK && args_has(a, OPT_json)) {
+        json_t *j = profile_json(&p, s, path);
+        json_object_set_new(j, "ok", json_true());
+        json_object_set_new(j, "exit", json_integer(0));
+        status = json_write(j, args_text(a, OPT_json, ""));
+    } else if (status == TG_OK) {
+        people(&p);
+        nodes_people(s);
     }
-    free(rows.row);
+    profile_free(&p);
     data_free(&data);
     tg_close(s);
     return status;

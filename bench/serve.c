@@ -6,6 +6,7 @@
 
 #include "bench/measure.h"
 #include "bench/peer.h"
+#include "bench/profile.h"
 #include "bench/report.h"
 #include "bench/run.h"
 #include "bench/say.h"
@@ -40,6 +41,11 @@ static TgStatus obey(Turn *t, char *line, int64_t idle_bytes)
     Served *e = t->e;
     line[strcspn(line, "\n")] = 0;
     if (sscanf(line, "run %u", &n) == 1) return run_times(t, n);
+    if (e->profile && !strncmp(line, "profile ", 8)) {
+        TgStatus status = e->profile(e->self, line + 8);
+        if (status == TG_OK) puts("ok");
+        return status;
+    }
     bool save = !strncmp(line, "save ", 5), kept = !strncmp(line, "kept ", 5), inputs = !strncmp(line, "inputs ", 7);
     if (save || kept || inputs) {
         TgStatus status = save ? e->run(e->self, 0) : TG_OK;
@@ -61,8 +67,9 @@ TgStatus serve_loop(Served *e, int64_t idle_bytes)
     TgStatus status = e->run(e->self, 0);
     if (status == TG_OK)
         printf("{\"name\": \"%s\", \"load_s\": %.6f, \"first_ms\": %.6f, \"sets\": true, \"device\": \"%s\", "
-               "\"provider\": \"%s\", \"precision\": \"%s\", \"threads\": %d}\n",
-               e->name, e->load_s, 1e3 * (clock_s() - start), e->device, e->provider, e->precision, e->threads);
+               "\"provider\": \"%s\", \"precision\": \"%s\", \"threads\": %d, \"profile\": %s}\n",
+               e->name, e->load_s, 1e3 * (clock_s() - start), e->device, e->provider, e->precision, e->threads,
+               e->profile ? "true" : "false");
     fflush(stdout);
     while (status == TG_OK && getline(&line, &cap, stdin) > 0) {
         status = obey(&turn, line, idle_bytes);
@@ -109,6 +116,16 @@ static TgStatus own_save(void *self, const char *dir)
     return status;
 }
 
+static TgStatus own_profile(void *self, const char *file)
+{
+    Own *o = self;
+    Profile p;
+    TgStatus status = profile_measure(&p, o->session, &o->data[0].set[0]);
+    if (status == TG_OK) status = json_write(profile_json(&p, o->session, ""), file);
+    profile_free(&p);
+    return status;
+}
+
 static TgStatus own_open(Served *e, Own *o, const Args *a, const char *model)
 {
     TgInfo i;
@@ -129,6 +146,7 @@ static TgStatus own_open(Served *e, Own *o, const Args *a, const char *model)
                    .run = own_run,
                    .save = own_save,
                    .inputs = own_inputs,
+                   .profile = own_profile,
                    .self = o };
     snprintf(e->name, sizeof e->name, "tgrun %s", tg_version());
     snprintf(e->device, sizeof e->device, "%s", i.device_kind);

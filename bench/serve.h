@@ -15,6 +15,7 @@ typedef struct {
     TgStatus (*run)(void *self, uint32_t set);
     TgStatus (*save)(void *self, const char *dir);
     TgStatus (*inputs)(void *self, const char *dir);
+    TgStatus (*profile)(void *self, const char *file);      /* NULL: it cannot say where its time goes */
     void *self;
     char error[512];                /* filled by whoever fails */
 } Served;

@@ -241,7 +241,7 @@ static TgStatus against_baseline(const json_t *old, const Duel *d, uint32_t n)
             const Engine *en = &d[i].engine[k];
             const json_t *then = row_in(json_object_get(model, "engines"), "engine", en->peer.label);
             double before = json_number_value(json_object_get(then, "median")),
-                   after = quantile_sorted(en->ms, en->runs, 0.5);
+                   after = quantile_sorted(en->sorted, en->runs, 0.5);
             if (before > 0)
                 fprintf(stderr, "%s  %s  median %.3f ms, was %.3f (%.2fx as fast)\n", d[i].model, en->peer.label, after,
                         before, before / after);
@@ -266,7 +266,7 @@ static TgStatus write_page(const char *file, const Duel *d, uint32_t n)
 {
     FILE *f = fopen(file, "w");
     if (!f) return say_error(TG_CACHE, "--report: %s: %s", file, strerror(errno));
-    duels_html(f, d, n);
+    duels_page(f, d, n);
     return fclose(f) ? say_error(TG_CACHE, "--report: %s: %s", file, strerror(errno)) : TG_OK;
 }
 

@@ -294,6 +294,8 @@ typedef struct {
 /** Rows of the last tg_profile, longest first. Returns 0 after the last. What out points to lives until the next
  *  tg_profile or tg_close. */
 TG_API int32_t tg_node_time(const TgSession *session, int32_t index, TgNodeTime *out);
+/** The same for each step of a run, in the order in which they are begun; a loop's or a branch's appear once. */
+TG_API int32_t tg_step_time(const TgSession *session, int32_t index, TgNodeTime *out);
 
 /** Calls emit once a line of text of what a stage makes for these inputs (as for tg_prepare); compiles and runs
  * nothing. stage: as `tgrun dump --stage` names them; kernel: NULL for all. */

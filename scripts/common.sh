@@ -48,6 +48,13 @@ install_pictures() {
     done
 }
 
+# A browser that shows tgbench's page to its test, where the system has one as a package.
+install_browser() {
+    if type chromium >/dev/null 2>&1 || type chromium-browser >/dev/null 2>&1 || type google-chrome >/dev/null 2>&1; then return; fi
+    [ -n "$(apt-cache policy chromium 2>/dev/null | sed -n '/Candidate: [0-9]/p')" ] || return 0
+    apt_install chromium fonts-dejavu-core || echo "chromium could not be installed: its test is skipped" >&2
+}
+
 # python: the private environment's interpreter, unless TGRUN_PYTHON names one that has the packages.
 python_environment() {
     if [ -z "${TGRUN_PYTHON:-}" ]; then

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Counts the cases in JUnit files of ctest, those inside each test program too, and prints `N passed, N failed`, and
 how many were skipped.
-A program tells its own cases in its output: cmocka as `[       OK ] name` and `[  FAILED  ] name`, our scripts as `N of
-                                                                                           M ... `. One that tells
-                                                                                           nothing is one case."""
+A program names its own cases in its output: cmocka as `[       OK ] name` and `[  FAILED  ] name`, our scripts as
+`N of M ..`. One that names none is one case."""
 import re, sys
 import xml.etree.ElementTree as tree
 

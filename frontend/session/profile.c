@@ -81,22 +81,37 @@ static TgStatus emit_rows(const TgSession *s, const double *run, const Sink *to)
 
 /* ---- nodes of the model ---- */
 
-/* Steps of one kernel for the same nodes are one row. */
-static TgNodeTime *row_of(TgSession *s, const Step *step)
+/* What step i computes, in the plan's order. */
+static TgNodeTime step_row(const TgSession *s, uint32_t i, const double *run)
 {
+    const Plan *p = s->program->plan;
+    const Step *step = &p->step[i];
+    const Kernel *k = step->kind == STEP_KERNEL ? p->kernel[step->kernel] : NULL;
     const Origins *o = &step->origins;
-    const char *kernel = step->kind == STEP_KERNEL ? s->program->plan->kernel[step->kernel]->name : "";
+    int32_t *node = NEW_N(s->profile, int32_t, o->count);
+    double seconds[PROFILE_RUNS];
+    for (uint32_t n = 0; n < o->count; n++) node[n] = (int32_t)o->node[n] - 1;
+    for (int r = 0; r < PROFILE_RUNS; r++) seconds[r] = run[(size_t)r * p->nstep + i];
+    return (TgNodeTime){ .kernel = arena_strdup(s->profile, k ? k->name : ""),
+                         .node = node,
+                         .node_count = (int32_t)o->count,
+                         .launches = 1,
+                         .flops = k ? k->flops : 0,
+                         .bytes = k ? k->bytes : 0,
+                         .run_seconds = median_of(seconds, PROFILE_RUNS) };
+}
+
+/* Steps of one kernel for the same nodes are one row. */
+static TgNodeTime *row_like(TgSession *s, const TgNodeTime *step)
+{
     for (uint32_t i = 0; i < s->nnode_time; i++) {
         TgNodeTime *row = &s->node_time[i];
-        uint32_t same = 0;
-        if (strcmp(row->kernel, kernel) || row->node_count != (int32_t)o->count) continue;
-        while (same < o->count && row->node[same] == (int32_t)o->node[same] - 1) same++;
-        if (same == o->count) return row;
+        if (!strcmp(row->kernel, step->kernel) && row->node_count == step->node_count &&
+            !memcmp(row->node, step->node, (size_t)step->node_count * sizeof *step->node))
+            return row;
     }
-    int32_t *node = NEW_N(s->profile, int32_t, o->count);
-    for (uint32_t k = 0; k < o->count; k++) node[k] = (int32_t)o->node[k] - 1;
     TgNodeTime *row = &s->node_time[s->nnode_time++];
-    *row = (TgNodeTime){ .kernel = arena_strdup(s->profile, kernel), .node = node, .node_count = (int32_t)o->count };
+    *row = (TgNodeTime){ .kernel = step->kernel, .node = step->node, .node_count = step->node_count };
     return row;
 }
 
@@ -111,18 +126,18 @@ static void keep_nodes(TgSession *s, const double *run)
     const Plan *p = s->program->plan;
     arena_free(s->profile);
     s->profile = arena_new();
+    s->step_time = NEW_N(s->profile, TgNodeTime, p->nstep + 1);
     s->node_time = NEW_N(s->profile, TgNodeTime, p->nstep + 1);
-    s->nnode_time = 0;
+    s->nstep_time = s->nnode_time = 0;
     for (uint32_t i = 0; i < p->nstep; i++) {
-        const Step *step = &p->step[i];
-        double seconds[PROFILE_RUNS];
-        if (step->once || step->kind == STEP_JUMP) continue;
-        TgNodeTime *row = row_of(s, step);
-        for (int r = 0; r < PROFILE_RUNS; r++) seconds[r] = run[(size_t)r * p->nstep + i];
+        if (p->step[i].once || p->step[i].kind == STEP_JUMP) continue;
+        TgNodeTime *step = &s->step_time[s->nstep_time++];
+        *step = step_row(s, i, run);
+        TgNodeTime *row = row_like(s, step);
         row->launches++;
-        row->run_seconds += median_of(seconds, PROFILE_RUNS);
-        if (step->kind == STEP_KERNEL)
-            row->flops += p->kernel[step->kernel]->flops, row->bytes += p->kernel[step->kernel]->bytes;
+        row->run_seconds += step->run_seconds;
+        row->flops += step->flops;
+        row->bytes += step->bytes;
     }
     if (s->nnode_time) qsort(s->node_time, s->nnode_time, sizeof *s->node_time, by_seconds);
 }
@@ -131,6 +146,13 @@ int32_t tg_node_time(const TgSession *s, int32_t index, TgNodeTime *out)
 {
     if (index < 0 || (uint32_t)index >= s->nnode_time) return 0;
     *out = s->node_time[index];
+    return 1;
+}
+
+int32_t tg_step_time(const TgSession *s, int32_t index, TgNodeTime *out)
+{
+    if (index < 0 || (uint32_t)index >= s->nstep_time) return 0;
+    *out = s->step_time[index];
     return 1;
 }
 

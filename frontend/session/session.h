@@ -23,9 +23,9 @@ struct TgSession {
     int64_t compiled, cached, made;     /* kernels; programs */
     int64_t pieces;                 /* of a string that programs have room for; 0: their own least */
     SearchReport report;            /* of the last search */
-    Arena *profile;                 /* of node_time, what tg_profile found last; or NULL */
-    TgNodeTime *node_time;
-    uint32_t nnode_time;
+    Arena *profile;                 /* of what tg_profile found last; or NULL */
+    TgNodeTime *node_time, *step_time;
+    uint32_t nnode_time, nstep_time;
 };
 
 double model_step(const Model *m, const char *output);                /* step.c: TgPort.step */

@@ -10,4 +10,4 @@ t --help | head -3
 t --completion bash | cut -c1-60
 t ops | grep -E '^ai.onnx +Conv |^com.microsoft +Gelu|versions of the standard|exit'
 t profile $M/add.onnx -d cpu 2>/dev/null | grep -oE "^ *share|sum of kernels|exit 0"
-"$TGRUN_PROGRAM" profile $M/add.onnx -d cpu --json | keys
+"$TGRUN_PROGRAM" profile $M/add.onnx -d cpu --json | keys | sed '/peak\|roof\|level/s/ .*/ or null/'
