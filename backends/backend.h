@@ -4,6 +4,7 @@
  */
 #ifndef TG_BACKEND_H
 #define TG_BACKEND_H
+#include "backends/bundle.h"
 #include "sched/plan.h"
 
 typedef struct Device Device;
@@ -33,6 +34,11 @@ typedef struct Backend {
     /* Allocates, uploads constants, runs the `once` steps. The plan and code outlive it. */
     TgStatus (*load)(Executable **out, Device *d, const Plan *p, Code *c);
     void (*unload)(Executable *e);
+    /* Puts kernels, compiled, and the memory of a plan that is loaded into a compiled model; and instead of compile and
+     * load, from there. NULL, all of them: the device has no compiled models. */
+    TgStatus (*save_code)(BundleWriter *w, Device *d, Kernel *const *k, uint32_t n);
+    TgStatus (*save_memory)(BundleWriter *w, const Executable *e);
+    TgStatus (*restore)(Executable **out, Code **code, Device *d, const Plan *p, const Bundle *from);
     /* inputs, outputs: host pointers in the order of ports. vars: the plan's variables (sizes); host steps may change
      * them. No allocation, lock or string on the way. */
     TgStatus (*run)(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars);

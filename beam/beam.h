@@ -30,7 +30,13 @@ void tunedb_put_bad(TuneDb *d, const char *kernel, const char *device, const Opt
 
 /* The list for a kernel: what the user named for it (lines `KERNEL: LIST`, or NULL), the database's where it has a
  * legal one, else the heuristic's. */
-typedef struct { TuneDb *db; const Target *target; const char *named; char device[640]; } Choice;
+typedef struct {
+    TuneDb *db;
+    const Target *target;
+    const char *named;
+    bool saved;                     /* named are a compiled model's: those that it has code for */
+    char device[640];
+} Choice;
 void choice_init(Choice *c, TuneDb *db, const Backend *b, const Device *d);
 bool choice_of(OptList *out, const Choice *c, const Kernel *k);           /* true: named, or from the database */
 TgStatus choice_named_check(const char *named);                           /* every line parses */

@@ -21,6 +21,9 @@ static const Verb verbs[] = {
       "inputs, outputs, free dimensions, opset, operators with counts, parameters, planned memory" },
     { "check", verb_check, true, "is the model valid, and what in it is not supported; nothing runs" },
     { "tune", verb_tune, true, "searches kernels for --tune SECONDS" },
+    { "compile", verb_compile, true,
+      "-o FILE: kernels, packed weights and the model in one file that runs as a model does, on such a processor, without "
+      "a compiler" },
     { "profile", verb_profile, true,
       "every kernel within runs and alone: launches, time, flops, bytes, its OptOps; then the model's nodes by time" },
     { "bisect", verb_bisect, true,

@@ -1,13 +1,61 @@
 #include "bench/verbs.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "bench/run.h"
 #include "bench/say.h"
 #include "bench/values.h"
+
+/* ---- compile ---- */
+
+static TgStatus compile_people(const char *file, const struct stat *st, const TgInfo *i, const Data *data)
+{
+    char size[32];
+    printf("%s   %s: %ld kernels for %s, at most %d thread%s, inputs", file, bytes_text(size, (double)st->st_size),
+           (long)i->kernels, i->device_kind, (int)i->threads, i->threads == 1 ? "" : "s");
+    for (int32_t k = 0; k < data->set[0].ninput; k++) {
+        char title[200];
+        tensor_title(&data->set[0].input[k].tensor, title, sizeof title);
+        printf("%s %s", k ? "," : "", title);
+    }
+    putchar('\n');
+    return TG_OK;
+}
+
+TgStatus verb_compile(const Args *a, const char *path)
+{
+    TgSession *s = NULL;
+    Data data = { 0 };
+    TgInfo info;
+    struct stat st = { 0 };
+    const char *file = args_text(a, OPT_output, NULL);
+    if (!file || a->value[OPT_output].count != 1)
+        return say_error(TG_USAGE, "compile: one --output is wanted: the file to write");
+    TgStatus status = open_model(&s, &data, a, path);
+    if (status == TG_OK) {
+        TgTensor in[data.set[0].ninput + 1];
+        set_inputs(&data.set[0], in);
+        status = tg_prepare(s, in, data.set[0].ninput);
+        if (status == TG_OK) status = tg_save(s, file);
+        if (status == TG_OK) status = tg_info(s, &info);
+        if (status != TG_OK) say_library_error(status);
+    }
+    if (status == TG_OK && stat(file, &st)) status = say_error(TG_CACHE, "%s: %s", file, strerror(errno));
+    if (status == TG_OK && args_has(a, OPT_json))
+        status = json_write(json_pack("{s:s, s:s, s:s, s:I, s:I, s:i, s:b, s:i}", "schema", "tgrun.compile/1", "file",
+                                      path, "output", file, "bytes", (json_int_t)st.st_size, "kernels",
+                                      (json_int_t)info.kernels, "threads", (int)info.threads, "ok", 1, "exit", 0),
+                            args_text(a, OPT_json, ""));
+    else if (status == TG_OK) status = compile_people(file, &st, &info, &data);
+    data_free(&data);
+    tg_close(s);
+    return status;
+}
 
 /* ---- info ---- */
 

@@ -7,6 +7,7 @@
 TgStatus verb_info(const Args *a, const char *path);
 TgStatus verb_check(const Args *a, const char *path);
 TgStatus verb_tune(const Args *a, const char *path);
+TgStatus verb_compile(const Args *a, const char *path);
 TgStatus verb_dump(const Args *a, const char *path);
 TgStatus verb_bisect(const Args *a, const char *path);      /* bisect.c */
 TgStatus verb_diff(const Args *a, const char *first, const char *second);

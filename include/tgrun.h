@@ -166,6 +166,12 @@ TG_API TgStatus tg_open(TgSession **out, const char *path, const TgOptions *opti
 TG_API TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, const char *folder,
                                const TgOptions *options);
 
+/** Writes what the session has prepared (tg_prepare, tg_run or tg_tune, for one set of shapes or the ranges of
+ * TgOptions.dims) as a compiled model: the model, kernels in machine code, packed weights. tg_open opens such a file
+ * without a compiler, on processors with the same features, for these inputs alone. path appears whole or not at all.
+ * TG_UNSUPPORTED: the device has no compiled models, or the session has met several shapes. */
+TG_API TgStatus tg_save(TgSession *session, const char *path);
+
 /** Frees the session, what it holds and what its calls returned; NULL: nothing. */
 TG_API void tg_close(TgSession *session);
 

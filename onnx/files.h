@@ -2,6 +2,7 @@
  * and given back at once by files_free. */
 #ifndef TG_FILES_H
 #define TG_FILES_H
+#include <stdbool.h>
 #include "onnx/wire.h"
 
 typedef struct Files Files;
@@ -11,6 +12,11 @@ typedef struct Files Files;
 TgStatus files_open(Files **out, Bytes *out_bytes, Arena *arena, const char *path);
 /* For a model from memory. folder NULL: it may name no files. */
 TgStatus files_open_memory(Files **out, Arena *arena, const char *folder);
+/* For what lies in memory whole: a model's external files, whose bytes outlive this. digest: of the model. */
+typedef struct { const char *name; Bytes bytes; } NamedBytes;
+TgStatus files_open_all(Files **out, Arena *arena, const NamedBytes *file, uint32_t n, const char *digest);
+/* the k-th of the mapped files, "" is the model itself; false: there are fewer */
+bool files_at(const Files *f, uint32_t k, NamedBytes *out);
 void files_free(Files *f);
 
 /* Maps a file that the model names. The one door: `name` must lead, without links, to a regular file in or below the

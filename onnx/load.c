@@ -39,7 +39,11 @@ static TgStatus load(Model **out, Arena *arena, Files *files, Bytes file, const 
     const Wire wire = { file, arena, TG_BAD_MODEL };
     const TensorSource source = { &wire, files, arena, DENSE_LIMIT };
     Model *m = NEW(arena, Model);
-    *m = (Model){ .path = arena_strdup(arena, path), .file_bytes = file.size, .owner = files, .arena = arena };
+    *m = (Model){ .path = arena_strdup(arena, path),
+                  .file_data = file.data,
+                  .file_bytes = file.size,
+                  .owner = files,
+                  .arena = arena };
     files_digest(files, file);
     TgStatus status = wire_unpack(&message, &wire, &onnx__model_proto__descriptor);
     if (status == TG_BAD_MODEL) status = recognise(file, status);
@@ -73,6 +77,30 @@ TgStatus model_load_bytes(Model **out, const void *data, size_t size, const char
     if (status == TG_OK) return load(out, arena, files, (Bytes){ data, size }, "");
     arena_free(arena);
     return status;
+}
+
+TgStatus model_load_files(Model **out, const ModelFile *model, const ModelFile *external, uint32_t n, const char *hash)
+{
+    Files *files;
+    Arena *arena = arena_new();
+    NamedBytes *named = NEW_N(arena, NamedBytes, n + 1);
+    for (uint32_t k = 0; k < n; k++)
+        named[k] = (NamedBytes){ external[k].name, { external[k].data, external[k].size_bytes } };
+    TgStatus status = files_open_all(&files, arena, named, n, hash);
+    if (status == TG_OK) return load(out, arena, files, (Bytes){ model->data, model->size_bytes }, "");
+    arena_free(arena);
+    return status;
+}
+
+bool model_external(const Model *m, uint32_t k, ModelFile *out)
+{
+    NamedBytes f;
+    for (uint32_t i = 0; files_at(m->owner, i, &f); i++) {
+        if (!*f.name || k--) continue;
+        *out = (ModelFile){ f.name, f.bytes.data, f.bytes.size };
+        return true;
+    }
+    return false;
 }
 
 void model_forget(const Model *m, const void *data, size_t bytes) { files_forget(m->owner, (Bytes){ data, bytes }); }

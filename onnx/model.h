@@ -2,6 +2,7 @@
  * protobuf. */
 #ifndef TG_MODEL_H
 #define TG_MODEL_H
+#include <stdbool.h>
 #include "graph/base/arena.h"
 #include "graph/base/status.h"
 
@@ -114,6 +115,7 @@ typedef struct {
     const FunctionDef *function;
     GraphDef graph;
     char hash[33];                  /* XXH3-128 of the file, and then of the external bytes that it uses, if any */
+    const void *file_data;
     size_t file_bytes;
     uint64_t seed;                  /* not of the file: what random nodes start from that name no seed */
     void *owner;                    /* mappings */
@@ -124,6 +126,11 @@ typedef struct {
 TgStatus model_load(Model **out, const char *path);
 /* folder NULL: no external data. data must outlive the model. */
 TgStatus model_load_bytes(Model **out, const void *data, size_t size, const char *folder);
+/* The model and its external files in memory, whose digest is known (hash above); all of it outlives the model. */
+typedef struct { const char *name; const void *data; size_t size_bytes; } ModelFile;
+TgStatus model_load_files(Model **out, const ModelFile *model, const ModelFile *external, uint32_t n, const char *hash);
+/* the k-th of its external files that were read; false: there are fewer */
+bool model_external(const Model *m, uint32_t k, ModelFile *out);
 void model_free(Model *m);
 /* mapped weights there need not stay in memory; they come back when read */
 void model_forget(const Model *m, const void *data, size_t bytes);

@@ -74,13 +74,21 @@ static bool find_program(char out[PATH_MAX], const char *name)
     return false;
 }
 
-static XXH64_hash_t cpu_identity(void)
+/* Registers of cpuid: the model, which core asks, then features. */
+enum { CPUID_MODEL, CPUID_CORE, CPUID_FEATURES, CPUID_WORDS = 16 };
+static void read_cpuid(unsigned r[CPUID_WORDS])
 {
-    unsigned r[16] = { 0 };
-    __get_cpuid_count(1, 0, &r[0], &r[1], &r[2], &r[3]);
-    r[1] &= 0xffff;                                              /* not which core asks */
+    memset(r, 0, CPUID_WORDS * sizeof *r);
+    __get_cpuid_count(1, 0, &r[CPUID_MODEL], &r[CPUID_CORE], &r[2], &r[3]);
     __get_cpuid_count(7, 0, &r[4], &r[5], &r[6], &r[7]);
     __get_cpuid_count(7, 1, &r[8], &r[9], &r[10], &r[11]);
+}
+
+static XXH64_hash_t cpu_identity(void)
+{
+    unsigned r[CPUID_WORDS];
+    read_cpuid(r);
+    r[CPUID_CORE] &= 0xffff;
     return XXH3_64bits(r, sizeof r);
 }
 
@@ -373,6 +381,8 @@ typedef struct {
     Map items, entries;                                          /* hash -> Item; entry -> library */
     Item *item;
     uint32_t count;
+    BundleWriter *to;                                            /* objects go there as well; or NULL */
+    uint32_t written;
 } Build;
 
 static void hex(char out[33], XXH128_hash_t h)
@@ -472,7 +482,11 @@ static TgStatus batch_load(Build *b, const Job *job, Item *const *missing, uint3
         keep_library(b, entry, library);
         cache_put(b->cache_dir, "cpu", entry, bytes, size);
     }
+    char piece[32];
+    snprintf(piece, sizeof piece, "cpu/code/%u", b->written++);
+    TgStatus stored = b->to ? bundle_put(b->to, piece, bytes, size) : TG_OK;
     free(bytes);
+    TRY(stored);
     if (!library) return fail(TG_CACHE, "compiled kernels cannot be loaded: %s", dlerror());
     for (uint32_t k = 0; k < n; k++) {
         if (missing[k]->batch != batch) continue;
@@ -514,25 +528,110 @@ static TgStatus build(Build *b, Kernel *const *k, uint32_t n, int jobs, CompileS
     return TG_OK;
 }
 
+static TgStatus build_begin(Build *b, uint32_t n)
+{
+    b->arena = arena_new();
+    map_init(&b->items, b->arena);
+    map_init(&b->entries, b->arena);
+    b->item = NEW_N(b->arena, Item, n);
+    b->code = calloc(1, sizeof *b->code);
+    if (b->code && (b->code->fn = calloc(n + 1, sizeof *b->code->fn))) return b->code->count = n, TG_OK;
+    return fail(TG_LIMIT, "out of memory");
+}
+
+static TgStatus build_end(Code **out, Build *b, TgStatus s)
+{
+    arena_free(b->arena);
+    if (s) cpu_code_free(b->code);
+    else *out = b->code;
+    return s;
+}
+
 TgStatus cpu_compile(Code **out, const char *cache_dir, int jobs, Kernel *const *k, uint32_t n, CompileStats *stats)
 {
-    Build b = { .cache_dir = cache_dir, .arena = arena_new() };
+    Build b = { .cache_dir = cache_dir };
     double start = clock_s();
     if (jobs < 1) jobs = 1;
-    map_init(&b.items, b.arena);
-    map_init(&b.entries, b.arena);
-    b.item = NEW_N(b.arena, Item, n);
-    b.code = calloc(1, sizeof *b.code);
-    CpuKernel *fn = calloc(n + 1, sizeof *fn);
-    TgStatus s = b.code && fn ? compiler_or_last(&b.cc, cache_dir) : fail(TG_LIMIT, "out of memory");
-    if (b.code) b.code->fn = fn, b.code->count = n;
-    else free(fn);
+    TgStatus s = build_begin(&b, n);
+    if (!s) s = compiler_or_last(&b.cc, cache_dir);
     if (!s) s = build(&b, k, n, jobs < MAX_JOBS ? jobs : MAX_JOBS, stats);
     if (stats) stats->compile_s += clock_s() - start;
-    arena_free(b.arena);
-    if (s) cpu_code_free(b.code);
-    else *out = b.code;
+    return build_end(out, &b, s);
+}
+
+/* ---- compiled models: objects in a bundle, and which compiler and processor they are of ---- */
+
+typedef struct { XXH64_hash_t compiler; unsigned cpuid[CPUID_WORDS]; } Identity;
+
+TgStatus cpu_code_save(BundleWriter *w, int jobs, Kernel *const *k, uint32_t n)
+{
+    Build b = { .to = w };
+    Code *code = NULL;
+    Identity id;
+    TgStatus s = build_begin(&b, n);
+    memset(&id, 0, sizeof id);
+    read_cpuid(id.cpuid);
+    if (!s) s = compiler_find(&b.cc);
+    id.compiler = b.cc.identity;
+    if (!s) s = build(&b, k, n, jobs < 1 ? 1 : jobs < MAX_JOBS ? jobs : MAX_JOBS, NULL);
+    if (!s) s = bundle_put(w, "cpu/identity", &id, sizeof id);
+    s = build_end(&code, &b, s);
+    if (!s) cpu_code_free(code);
     return s;
+}
+
+/* What the processor had that compiled it must be here too. */
+static TgStatus check_processor(const Identity *id)
+{
+    unsigned here[CPUID_WORDS];
+    read_cpuid(here);
+    for (int k = CPUID_FEATURES; k < CPUID_WORDS; k++)
+        if (id->cpuid[k] & ~here[k])
+            return fail(TG_DEVICE, "was compiled for a processor (model %x) with features that this one (%x) lacks; "
+                        "compile it again here", id->cpuid[CPUID_MODEL], here[CPUID_MODEL]);
+    return TG_OK;
+}
+
+static TgStatus open_objects(Build *b, const Bundle *from)
+{
+    char piece[32];
+    for (uint32_t i = 0; snprintf(piece, sizeof piece, "cpu/code/%u", i), bundle_has(from, piece); i++) {
+        Piece object;
+        TRY(bundle_get(from, &object, piece));
+        void *library = library_open(object.data, object.size);
+        if (!library) return fail(TG_CACHE, "compiled kernels cannot be loaded: %s", dlerror());
+        keep_library(b, piece, library);
+    }
+    return TG_OK;
+}
+
+static TgStatus find_stored(Build *b, Kernel *const *k, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        Item *item;
+        TRY(add_item(b, k[i], &item));
+        for (uint32_t l = 0; l < b->code->nlibrary && !item->fn; l++)
+            item->fn = library_find(b->code->library[l], item->symbol);
+        if (!item->fn)
+            return fail(TG_BAD_MODEL, "lacks kernel %s: another build of tgrun compiled it; compile it again",
+                        k[i]->name);
+        b->code->fn[i] = item->fn;
+    }
+    return TG_OK;
+}
+
+TgStatus cpu_code_restore(Code **out, const Bundle *from, Kernel *const *k, uint32_t n)
+{
+    Build b = { .cache_dir = NULL };
+    Piece id;
+    TgStatus s = build_begin(&b, n);
+    if (!s) s = bundle_get(from, &id, "cpu/identity");
+    if (!s && id.size != sizeof(Identity)) s = fail(TG_BAD_MODEL, "is damaged: it does not say for which processor");
+    if (!s) s = check_processor(id.data);
+    if (!s) b.cc.identity = ((const Identity *)id.data)->compiler;
+    if (!s) s = open_objects(&b, from);
+    if (!s) s = find_stored(&b, k, n);
+    return build_end(out, &b, s);
 }
 
 void cpu_code_free(Code *c)

@@ -28,6 +28,9 @@ void cpu_tile_sizes(CRender *r, Text *out);
 /* compile.c */
 struct Code { CpuKernel *fn; uint32_t count; void **library; uint32_t nlibrary; };
 TgStatus cpu_compile(Code **out, const char *cache_dir, int jobs, Kernel *const *k, uint32_t n, CompileStats *stats);
+/* Into a compiled model, and from one, where no compiler is needed. TG_DEVICE: it is for another processor. */
+TgStatus cpu_code_save(BundleWriter *w, int jobs, Kernel *const *k, uint32_t n);
+TgStatus cpu_code_restore(Code **out, const Bundle *from, Kernel *const *k, uint32_t n);
 /* its name and the identity that keys the cache; "" when there is none */
 void cpu_compiler(char out[128]);
 TgStatus cpu_assembly(Text *out, const Kernel *k);

@@ -55,6 +55,7 @@ typedef struct { void **arg; uint32_t port; bool output; } Patch;
 struct Executable {
     Device *device;
     const Plan *plan;
+    const Bundle *stored;               /* constants come from there; NULL: `once` steps make them */
     char *arena, *persist, *scratch;
     int64_t arena_bytes, persist_bytes, scratch_bytes;           /* scratch: a thread */
     const void **constant;              /* by PlanBuffer: where a MEM_CONST is read */
@@ -374,13 +375,25 @@ static void gather_constants(Executable *e)
     }
 }
 
+/* The constants as the `once` steps left them, in pages of the file. */
+static void *stored_memory(const Executable *e)
+{
+    size_t size;
+    void *p = bundle_map(e->stored, "cpu/memory", &size);
+    if (!p || size == (size_t)e->persist_bytes) return p;
+    munmap(p, size);
+    return NULL;
+}
+
 static TgStatus allocate(Executable *e)
 {
     const Plan *p = e->plan;
     gather_constants(e);
     e->arena_bytes = p->arena_bytes + 64;
     e->persist_bytes = p->persist_bytes + 64;
-    if (!(e->arena = pages_new(e->arena_bytes)) || !(e->persist = pages_new(e->persist_bytes)))
+    e->persist = e->stored ? stored_memory(e) : pages_new(e->persist_bytes);
+    if (e->stored && !e->persist) return fail(TG_BAD_MODEL, "is damaged: the memory of its constants is not there");
+    if (!(e->arena = pages_new(e->arena_bytes)) || !e->persist)
         return fail(TG_LIMIT, "no memory for %lld bytes of the model's values",
                     (long long)(p->arena_bytes + p->persist_bytes));
     e->work = NEW_N(e->memory, Work, p->nstep + 1);
@@ -459,7 +472,7 @@ static TgStatus load_all(Executable *e, const Code *c)
     if (!(e->scratch = pages_new(e->scratch_bytes * e->device->machine.count)))
         return fail(TG_LIMIT, "no memory for scratch");
     int64_t scratch = e->scratch_bytes;
-    TgStatus s = walk_once(e), guarded = plan_guards(e->plan, e->persist, TG_BAD_MODEL);
+    TgStatus s = e->stored ? TG_OK : walk_once(e), guarded = plan_guards(e->plan, e->persist, TG_BAD_MODEL);
     if (guarded) s = guarded;
     collect(e, c, false);
     e->scratch_bytes = scratch;
@@ -476,17 +489,36 @@ static void cpu_unload(Executable *e)
     free(e);
 }
 
-static TgStatus cpu_load(Executable **out, Device *d, const Plan *p, Code *c)
+static TgStatus load(Executable **out, Device *d, const Plan *p, const Code *c, const Bundle *stored)
 {
     Executable *e = calloc(1, sizeof *e);
     if (!e) return fail(TG_LIMIT, "out of memory");
     e->device = d;
     e->plan = p;
+    e->stored = stored;
     e->memory = arena_new();
     TgStatus s = load_all(e, c);
     if (s) cpu_unload(e);
     else *out = e;
     return s;
+}
+
+static TgStatus cpu_load(Executable **out, Device *d, const Plan *p, Code *c) { return load(out, d, p, c, NULL); }
+
+static TgStatus cpu_save_code(BundleWriter *w, Device *d, Kernel *const *k, uint32_t n)
+{
+    return cpu_code_save(w, d->machine.count, k, n);
+}
+
+static TgStatus cpu_save_memory(BundleWriter *w, const Executable *e)
+{
+    return bundle_put(w, "cpu/memory", e->persist, (size_t)e->persist_bytes);
+}
+
+static TgStatus cpu_restore(Executable **out, Code **code, Device *d, const Plan *p, const Bundle *from)
+{
+    TRY(cpu_code_restore(code, from, p->kernel, p->nkernel));
+    return load(out, d, p, *code, from);
 }
 
 static TgStatus cpu_run(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars)
@@ -681,6 +713,9 @@ const Backend backend_cpu = {
     .code_free = cpu_code_free,
     .load = cpu_load,
     .unload = cpu_unload,
+    .save_code = cpu_save_code,
+    .save_memory = cpu_save_memory,
+    .restore = cpu_restore,
     .run = cpu_run,
     .trace = cpu_trace,
     .device_seconds = cpu_device_seconds,

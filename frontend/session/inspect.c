@@ -262,7 +262,8 @@ TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char
 TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), void *user)
 {
     Model *m = NULL;
-    TgStatus status = model_load(&m, path);
+    TgStatus status = bundle_is(path) ? fail(TG_USAGE, "is a compiled model: it was checked when it was made")
+                                      : model_load(&m, path);
     if (status != TG_OK) {
         status_prefix(path);
         return status;

@@ -29,7 +29,7 @@ static void choose(OptList *out, const Kernel *k, const ScheduleItem *item, cons
     (void)item;
     (void)s;
     choice_of(out, c->choice, k);
-    if (!c->choice->named || !choice_is_named(c->choice, k)) return;
+    if (!c->choice->named || c->choice->saved || !choice_is_named(c->choice, k)) return;
     c->named++;
     if (c->status != TG_OK || choice_is_legal(c->choice, k, out) == TG_OK) return;
     c->status = TG_USAGE;
@@ -41,7 +41,9 @@ static TgStatus choose_all(Schedule *s, const Choice *choice, Dump *dump)
     Chooser c = { .choice = choice };
     TRY(sched_optimize(s, choice->target, choose, &c, dump));
     if (c.status != TG_OK) return fail(c.status, "%s", c.why);
-    return choice->named && !c.named ? fail(TG_USAGE, "opts: none of the kernels that they name is here") : TG_OK;
+    return choice->named && !choice->saved && !c.named
+        ? fail(TG_USAGE, "opts: none of the kernels that they name is here")
+        : TG_OK;
 }
 
 static TgStatus bind_host_steps(Plan *p)
@@ -274,10 +276,21 @@ static void drop_plan(Program *p)
     p->imported.g = NULL;
 }
 
+static TgStatus restore(Program *p, const ProgramMaker *k)
+{
+    double start = clock_s();
+    TRY(k->backend->restore(&p->executable, &p->code, k->device, p->plan, k->compiled));
+    forget_code(p);
+    p->stats.cached = p->plan->nkernel;
+    p->load_s = clock_s() - start;
+    return TG_OK;
+}
+
 static TgStatus compile_and_load(Program *p, const ProgramMaker *k)
 {
     TRY(check_memory(p, k->max_memory_bytes));
     TRY(make_outputs(p));
+    if (k->compiled) return restore(p, k);
     TRY(k->backend->compile(&p->code, k->device, p->plan->kernel, p->plan->nkernel, &p->stats));
     if (!k->backend->interprets) forget_code(p);
     double start = clock_s();

@@ -45,6 +45,7 @@ typedef struct ProgramMaker {
     const Backend *backend;
     Device *device;
     const Choice *choice;
+    const Bundle *compiled;         /* where code and constants come from; NULL: they are made */
     int64_t max_memory_bytes;       /* 0: no limit */
     int64_t pieces;                 /* of a string that there is room for; 0: the least */
     const Outside *outside;         /* Known's */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/session/session.h"
+#include "frontend/session/compiled.h"
 
 enum { PROGRAMS_KEPT = 8 };
 static const int64_t PROGRAMS_BYTES = INT64_C(1) << 30;
@@ -119,6 +119,16 @@ static TgStatus set_precision(TgSession *s)
                 way[p].name);
 }
 
+/* A compiled model runs on at most the threads that it was compiled for. */
+static TgStatus fewer_threads(TgSession *s)
+{
+    if (!s->saved || s->backend->target(s->device)->threads <= s->saved->target.threads) return TG_OK;
+    s->backend->close(s->device);
+    s->device = NULL;
+    s->options.threads = s->saved->target.threads;
+    return open_device(s);
+}
+
 /* The device, once there is a model. */
 static TgStatus open_rest(TgSession *s)
 {
@@ -129,11 +139,14 @@ static TgStatus open_rest(TgSession *s)
     TRY(free_dims_new(&s->dims, s->arena, s->model, s->options.dims));
     if (!strcmp(s->options.device, "none")) return TG_OK;
     TRY(open_device(s));
-    s->tunedb = tunedb_open(s->options.no_cache ? NULL : s->options.cache_dir);
+    TRY(fewer_threads(s));
+    s->tunedb = tunedb_open(s->options.no_cache || s->saved ? NULL : s->options.cache_dir);
     TRY(set_precision(s));
+    if (s->saved) TRY(compiled_device(s));
     choice_init(&s->choice, s->tunedb, s->backend, s->device);
     s->choice.target = &s->target;
     s->choice.named = s->options.opts;
+    s->choice.saved = s->saved != NULL;
     return TG_OK;
 }
 
@@ -167,7 +180,7 @@ TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options)
 {
     double start = clock_s();
     TgSession *s = session_new(path, options);
-    return session_open(out, s, start, model_load(&s->model, path));
+    return session_open(out, s, start, bundle_is(path) ? compiled_open(s) : model_load(&s->model, path));
 }
 
 TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, const char *folder,
@@ -195,6 +208,7 @@ void tg_close(TgSession *s)
     tunedb_close(s->tunedb);
     if (s->device) s->backend->close(s->device);
     if (s->model) model_free(s->model);
+    if (s->saved) bundle_close(s->saved->bundle);
     arena_free(s->arena);
 }
 
@@ -298,6 +312,7 @@ ProgramMaker session_maker(const TgSession *s)
                            .backend = s->backend,
                            .device = s->device,
                            .choice = &s->choice,
+                           .compiled = s->saved ? s->saved->bundle : NULL,
                            .max_memory_bytes = s->options.max_memory_bytes,
                            .pieces = s->pieces,
                            .outside = s->outside,
@@ -349,11 +364,19 @@ void session_replace(TgSession *s, Program *p)
     program_free(old, s->backend);
 }
 
+/* The one program of a compiled model, for the inputs for which it was compiled. */
+static TgStatus make_compiled(TgSession *s)
+{
+    return make_program(&s->program, s, s->saved->input, (int32_t)s->saved->ninput);
+}
+
 TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count)
 {
     if (s->program && !s->program->dims && program_fits(s->program, s->backend, input, (uint32_t)count)) return TG_OK;
     TRY(session_in_file(s, session_check_inputs(s, input, count)));
+    if (s->saved && !s->program) TRY(session_in_file(s, make_compiled(s)));
     Program *p = unlink_fitting(s, input, count);
+    if (!p && s->saved) return session_in_file(s, compiled_refuse(s, input, count));
     if (!p) TRY(session_in_file(s, make_program(&p, s, input, count)));
     p->next = s->program;
     s->program = p;

@@ -18,6 +18,7 @@ struct TgSession {
     const Outside *outside;         /* of a session inside */
     TgOptions options;
     const char *path;
+    struct Compiled *saved;         /* compiled.h: the file was one; NULL: it was a model */
     int32_t device_index;           /* cuda:N */
     double load_s, compile_s, schedule_s, tune_s;
     int64_t compiled, cached, made;     /* kernels; programs */

@@ -12,7 +12,7 @@
 
 #include "beam/beam.h"
 #include "beam/alternate.h"
-#include "frontend/session/session.h"
+#include "frontend/session/compiled.h"
 #include "graph/base/map.h"
 
 #define TRIAL_SHARE 0.15            /* of the budget */
@@ -253,6 +253,7 @@ static TgStatus tune(TgSession *s, const TgTensor *input, bool data, double seco
 TgStatus tg_tune(TgSession *s, const TgTensor *inputs, int32_t count, double seconds, int32_t beam)
 {
     double start = clock_s();
+    if (s->saved) return session_in_file(s, compiled_fixed("tune"));
     TRY(session_program(s, inputs, count));
     TgStatus status = tune(s, inputs, port_has_data(inputs, count), seconds, beam);
     s->tune_s += clock_s() - start;

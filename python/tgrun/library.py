@@ -67,6 +67,7 @@ FUNCTIONS = {                   # name: (result, arguments)
     # addresses, and a status for `check`: what else ctypes does takes longer than a small model
     "tg_run": (c_int, [SESSION, c_void_p, c_int32, c_void_p]),
     "tg_take": (STATUS, [POINTER(TgTensor), SESSION, c_int32]),
+    "tg_save": (STATUS, [SESSION, c_char_p]),
     "tg_info": (STATUS, [SESSION, POINTER(TgInfo)]),
     "tg_program_count": (c_int64, [SESSION]),
     "tg_model": (None, [SESSION, POINTER(TgModel)]),

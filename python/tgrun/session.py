@@ -396,6 +396,11 @@ class InferenceSession:
             i.planned_bytes
         }
 
+    def save(self, path):
+        """Writes what the last run was made with as a compiled model (`tg_save` in tgrun.h), which a session opens like
+        a model: without a compiler, for inputs of these shapes."""
+        lib.tg_save(self._session, os.fsencode(path))
+
     def get_modelmeta(self):
         m, key, value, more = TgModel(), ctypes.c_char_p(), ctypes.c_char_p(), {}
         lib.tg_model(self._session, m)

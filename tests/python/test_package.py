@@ -258,6 +258,24 @@ class Shape(unittest.TestCase):
             with self.assertRaisesRegex(tgrun.BadModel, "no folder"):
                 session(proto_bytes(path))
 
+    def test_compiled(self):
+        """From memory, saved after a run, opened by name: the same numbers, and nothing is compiled."""
+        x = np.arange(6, dtype="f4").reshape(2, 3)
+        node = helper.make_node("Softmax", ["x"], ["y"])
+        s = tgrun.InferenceSession(model([node], [("x", 1, [2, 3])], [("y", 1, [2, 3])]), device="cpu")
+        want, = s.run(None, {"x": x})
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.tgc")
+            s.save(path)
+            again = tgrun.InferenceSession(path)
+            got, = again.run(None, {"x": x})
+            self.assertEqual(got.tobytes(), want.tobytes())
+            self.assertEqual(again.get_stats()["kernels_compiled"], 0)
+            with self.assertRaisesRegex(tgrun.Error, "axis 0 is 1; 2 is wanted"):
+                again.run(None, {"x": x[:1]})
+            with self.assertRaisesRegex(tgrun.Error, "compiled model already"):
+                again.save(path)
+
 
 class Types(unittest.TestCase):
     """Identity of arrays, of every type, in every form that numpy has."""
