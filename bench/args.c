@@ -325,21 +325,39 @@ void args_session_options(const Args *a, TgOptions *out)
 
 /* ---- help ---- */
 
+static void help_row(const OptRow *row)
+{
+    char name[NAME_MAX_LEN], left[96], letter[8] = "    ";
+    option_name(name, row);
+    if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
+    const char *between = row->kind == MAYBE ? "[=" : row->kind == FLAG ? "" : " ";
+    snprintf(left, sizeof left, "  %s--%s%s%s%s", letter, name, between, row->argument ? row->argument : "",
+             row->kind == MAYBE ? "]" : "");
+    printf("%-40s %s%s%s%s\n", left, row->help, row->otherwise ? " (" : "", row->otherwise ? row->otherwise : "",
+           row->otherwise ? ")" : "");
+}
+
 void args_help(int program, const char *usage)
 {
     puts(usage);
     puts("options (each also as an environment variable: --no-cache is TGRUN_NO_CACHE):");
-    for (uint32_t o = 0; o < OPT_COUNT; o++) {
-        const OptRow *row = &rows[o];
-        char name[NAME_MAX_LEN], left[96], letter[8] = "    ";
-        if (!(row->programs & program)) continue;
-        option_name(name, row);
-        if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
-        const char *between = row->kind == MAYBE ? "[=" : row->kind == FLAG ? "" : " ";
-        snprintf(left, sizeof left, "  %s--%s%s%s%s", letter, name, between, row->argument ? row->argument : "",
-                 row->kind == MAYBE ? "]" : "");
-        printf("%-40s %s%s%s%s\n", left, row->help, row->otherwise ? " (" : "", row->otherwise ? row->otherwise : "",
-               row->otherwise ? ")" : "");
+    for (uint32_t o = 0; o < OPT_COUNT; o++)
+        if (rows[o].programs & program) help_row(&rows[o]);
+}
+
+void args_help_verb(const char *verb, const char *usage)
+{
+    puts(usage);
+    for (int every = 0; every < 2; every++) {
+        bool any = false;
+        for (uint32_t o = 0; o < OPT_COUNT; o++) {
+            const OptRow *row = &rows[o];
+            if (!(row->programs & PROGRAM_TGRUN) || (every ? row->verbs != NULL : !row->verbs)) continue;
+            if (!every && !has_word(row->verbs, verb)) continue;
+            if (!any) puts(every ? "options of every verb:" : "options:");
+            any = true;
+            help_row(row);
+        }
     }
 }
 

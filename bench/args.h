@@ -33,6 +33,7 @@ int64_t args_count(const Args *a, Opt o, int64_t otherwise);
  * one. */
 TgStatus args_for_verb(const Args *a, const char *verb);
 void args_help(int program, const char *usage);
+void args_help_verb(const char *verb, const char *usage);               /* tgrun's options that it looks at */
 void args_completion(int program, const char *shell, const char *const *verbs);
 const char *nearest(const char *word, const char *const *names, uint32_t count);     /* NULL: none is near */
 /* The library's options out of the command line. */

@@ -16,6 +16,7 @@
 
 #include "bench/measure.h"
 #include "bench/say.h"
+#include "bench/stop.h"
 #include "bench/values.h"
 
 extern char **environ;
@@ -27,7 +28,9 @@ enum { ARGV_MAX = 1024 };
 bool folder_make(char out[64])
 {
     const char *tmp = getenv("TMPDIR");
-    snprintf(out, 64, "%.40s/tgrun.XXXXXX", tmp && *tmp && strlen(tmp) < 40 ? tmp : "/tmp");
+    char prefix[32];
+    stop_prefix(prefix);
+    snprintf(out, 64, "%.36s/%sXXXXXX", tmp && *tmp && strlen(tmp) < 36 ? tmp : "/tmp", prefix);
     if (mkdtemp(out)) return true;
     say_error(TG_CACHE, "%s: %s", out, strerror(errno));
     return false;

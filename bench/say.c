@@ -1,14 +1,13 @@
 #include "bench/say.h"
+#include "bench/stop.h"
 
 #include <jansson.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/time.h>
 #include <unistd.h>
 
-static struct { const char *program, *json; bool quiet, progress, shown; char limit[64]; } say = { .program = "tgrun" };
+static struct { const char *program, *json; bool quiet, progress, shown; } say = { .program = "tgrun" };
 
 void say_setup(const char *program, const char *json_file, bool quiet)
 {
@@ -39,6 +38,7 @@ static void error_json(TgStatus code, const char *message, const char *node, con
 
 static TgStatus error_line(TgStatus code, const char *message, const char *node, const char *op, const char *field)
 {
+    stop_hold();
     say_progress_done();
     fprintf(stderr, "%s: ", say.program);
     escaped(message);
@@ -92,20 +92,4 @@ void say_progress_done(void)
 {
     if (say.shown) fputs("\r\033[K", stderr);
     say.shown = false;
-}
-
-static void on_alarm(int sig)
-{
-    (void)sig;
-    if (write(STDERR_FILENO, say.limit, strlen(say.limit)) < 0) _exit(TG_INTERNAL);
-    _exit(TG_TIMEOUT);
-}
-
-void say_time_limit(double seconds)
-{
-    if (seconds <= 0) return;
-    snprintf(say.limit, sizeof say.limit, "%.10s: the time limit of %g s is over\n", say.program, seconds);
-    signal(SIGALRM, on_alarm);
-    struct itimerval t = { .it_value = { (time_t)seconds, (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6) } };
-    setitimer(ITIMER_REAL, &t, NULL);
 }

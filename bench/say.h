@@ -11,6 +11,4 @@ TgStatus say_library_error(TgStatus code); /* the library's last error, with its
 void say_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    /* standard error, not when quiet */
 void say_progress_setup(const char *when, TgOptions *options);
 void say_progress_done(void);
-/* The time limit: exit code 124. */
-void say_time_limit(double seconds);
 #endif

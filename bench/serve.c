@@ -10,6 +10,7 @@
 #include "bench/report.h"
 #include "bench/run.h"
 #include "bench/say.h"
+#include "bench/stop.h"
 
 typedef struct { Served *e; uint32_t next; } Turn;
 
@@ -190,6 +191,7 @@ int serve(int argc, char **argv)
     if (argc < 5) return TG_USAGE;
     const char *engine = argv[1], *model = argv[2], *data_dir = argv[3];
     say_setup("tgrun", NULL, true);
+    stop_setup("tgrun");
     if (!strncmp(engine, "ort:", 4)) return (int)serve_ort(engine + 4, model, data_dir, atoi(argv[4]), idle_bytes);
     return (int)serve_own(model, data_dir, argc - 4, argv + 4, idle_bytes);
 }

@@ -13,7 +13,9 @@
 #include "bench/report.h"
 #include "bench/say.h"
 #include "bench/serve.h"
+#include "bench/stop.h"
 
+extern const char suite_schema[];      /* docs/suite.schema.json */
 enum { MODELS_MAX = 256 };
 /* dim: of a sweep */
 typedef struct {
@@ -352,14 +354,19 @@ static TgStatus dispatch(Args *a)
 {
     static Jobs jobs;
     const char *none[] = { NULL };
+    if (args_has(a, OPT_help) && a->operand.count == 1 && !strcmp(a->operand.v[0], "suite"))
+        return fputs(suite_schema, stdout), TG_OK;
     if (args_has(a, OPT_help))
         return args_help(PROGRAM_TGBENCH,
-                         "tgbench MODEL... [options]\n\nThe first engine is compared with each of the others.\n"),
+                         "tgbench MODEL... [options]\n(the first engine is compared with each of the others)\n\nexamples:\n"
+                         "  tgbench model.onnx --engine tgrun --engine ort --engine ov --report page.html\n"
+                         "  tgbench model.onnx --engine 'tgrun:--precision fast' --engine tgrun --budget 60\n"
+                         "  tgbench --suite suite.json --format csv      `tgbench --help suite` has its schema\n"),
                TG_OK;
     if (args_has(a, OPT_version)) return printf("tgbench %s\n", tg_version()), TG_OK;
     if (args_has(a, OPT_completion))
         return args_completion(PROGRAM_TGBENCH, args_text(a, OPT_completion, "bash"), none), TG_OK;
-    say_time_limit(args_real(a, OPT_timeout, 0));
+    stop_after(args_real(a, OPT_timeout, 0));
     TgStatus status = collect(&jobs, a);
     if (status == TG_OK) status = bench(a, &jobs);
     for (uint32_t i = 0; i < jobs.ntext; i++) free(jobs.text[i]);
@@ -372,6 +379,7 @@ int main(int argc, char **argv)
     Args a;
     if (argc > 1 && !strcmp(argv[1], "@engine")) return serve(argc - 1, argv + 1);
     say_setup("tgbench", NULL, false);
+    stop_setup("tgbench");
     TgStatus status = args_parse(&a, PROGRAM_TGBENCH, argc, argv);
     if (status != TG_OK) return (int)status;
     say_setup("tgbench", NULL, args_has(&a, OPT_quiet));

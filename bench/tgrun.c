@@ -5,50 +5,89 @@
 #include "bench/run.h"
 #include "bench/say.h"
 #include "bench/serve.h"
+#include "bench/stop.h"
 #include "bench/suite.h"
 #include "bench/verbs.h"
 
+/* operands: what stands behind the verb; examples: a line each */
 typedef struct {
     const char *name;
     TgStatus (*fn)(const Args *a, const char *path);
     bool takes_model;
-    const char *help;
+    const char *help, *operands, *examples;
 } Verb;
 
 static const Verb verbs[] = {
-    { "run", run_model, true, "runs the model, compares if a reference is at hand, reports latency" },
+    { "run", run_model, true, "runs the model, compares if a reference is at hand, reports latency", "MODEL",
+      "tgrun model.onnx -i x.npy -o y.npy\n"
+      "tgrun model.onnx --test-data data --against ort\n"
+      "tgrun model.onnx --dim batch=8 --runs 100 --json results.json\n" },
     { "info", verb_info, true,
-      "inputs, outputs, free dimensions, opset, operators with counts, parameters, planned memory" },
-    { "check", verb_check, true, "is the model valid, and what in it is not supported; nothing runs" },
-    { "tune", verb_tune, true, "searches kernels for --tune SECONDS" },
+      "inputs, outputs, free dimensions, opset, operators with counts, parameters, planned memory", "MODEL",
+      "tgrun info model.onnx\n"
+      "tgrun info model.onnx --dim batch=8 --json\n" },
+    { "check", verb_check, true, "is the model valid, and what in it is not supported; nothing runs", "MODEL",
+      "tgrun check model.onnx\n" },
+    { "tune", verb_tune, true, "searches kernels for --tune SECONDS", "MODEL",
+      "tgrun tune model.onnx --tune 60 >lists.txt\n"
+      "tgrun model.onnx --opts lists.txt\n" },
     { "compile", verb_compile, true,
       "-o FILE: kernels, packed weights and the model in one file that runs as a model does, on such a processor, without "
-      "a compiler" },
+      "a compiler",
+      "MODEL -o FILE",
+      "tgrun compile model.onnx -o model.tgc && tgrun model.tgc -i x.npy\n"
+      "tgrun compile model.onnx --dim batch=1..16 --tune 60 -t 8 -o model.tgc\n" },
     { "profile", verb_profile, true,
-      "every kernel within runs and alone: launches, time, flops, bytes, its OptOps; then the model's nodes by time" },
+      "every kernel within runs and alone: launches, time, flops, bytes, its OptOps; then the model's nodes by time",
+      "MODEL",
+      "tgrun profile model.onnx --test-data data\n"
+      "tgrun profile model.onnx --trace steps.json\n" },
     { "bisect", verb_bisect, true,
       "the first node whose value differs: --against reference|ort|tgrun:OPTIONS|MODEL.onnx; writes the smallest part "
-      "that does" },
+      "that does",
+      "MODEL --against WHAT",
+      "tgrun bisect model.onnx --against ort --test-data data --output-dir part\n"
+      "tgrun bisect model.onnx --against 'tgrun:--precision fast'\n" },
     { "diff", NULL, true,
-      "A B: inputs, outputs, operators and weights that two models have differently, and their outputs' differences" },
-    { "dump", verb_dump, true, "what a stage made: --stage NAME, --kernel NAME" },
+      "A B: inputs, outputs, operators and weights that two models have differently, and their outputs' differences",
+      "A B", "tgrun diff before.onnx after.onnx -i x.npy\n" },
+    { "dump", verb_dump, true, "what a stage made: --stage NAME, --kernel NAME", "MODEL",
+      "tgrun dump model.onnx --stage plan\n"
+      "tgrun dump model.onnx --stage source --kernel r_64_56_56_64_3_3\n" },
     { "test", NULL, false,
       "DIR...: every model below, each in a child, with its data sets; .tar.gz too; --junit FILE; --timeout of each, "
-      "600 s" },
+      "600 s",
+      "DIR...", "tgrun test models --jobs 4 --junit report.xml\n" },
     { "cache", verb_cache, true,
       "list|verify|prune: the folder of compiled kernels; prune removes damaged files, and the oldest down to "
-      "--cache-size" },
-    { "ops", verb_ops, false, "every operator, version and domain that is covered" },
-    { "env", verb_env, false, "devices, compiler, cache: the block to paste into a report" },
+      "--cache-size",
+      "list|verify|prune", "tgrun cache prune --cache-size 1G\n" },
+    { "ops", verb_ops, false, "every operator, version and domain that is covered", "", "tgrun ops\n" },
+    { "env", verb_env, false, "devices, compiler, cache: the block to paste into a report", "", "tgrun env\n" },
 };
 enum { VERBS = sizeof verbs / sizeof *verbs };
+
+static void verb_help(const Verb *v)
+{
+    char text[2048];
+    snprintf(text, sizeof text, "tgrun %s%s%s [options]\n\n%s\n\nexamples:\n  ", v->name, *v->operands ? " " : "",
+             v->operands, v->help);
+    size_t n = strlen(text);
+    for (const char *s = v->examples; *s && n + 4 < sizeof text; s++) {
+        text[n++] = *s;
+        if (*s == '\n' && s[1]) text[n++] = ' ', text[n++] = ' ';
+    }
+    text[n] = 0;
+    args_help_verb(v->name, text);
+}
 
 static void help(void)
 {
     char text[4096];
     int n = snprintf(
         text, sizeof text,
-        "tgrun [VERB] MODEL [options]\n\nverbs (run, when left out; a model file named \"check\" is ./check):\n");
+        "tgrun [VERB] MODEL [options]\n\nverbs (run, when left out; a model file named \"check\" is ./check; `tgrun VERB "
+        "--help` has its options and examples):\n");
     for (int i = 0; i < VERBS; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, "  %-9s%s\n", verbs[i].name, verbs[i].help);
     args_help(PROGRAM_TGRUN, text);
@@ -89,10 +128,10 @@ static TgStatus dispatch(const Args *a)
     bool two = !strcmp(v->name, "diff");
     if (two && left != 2)
         return say_error(TG_USAGE, "diff: two models are wanted; %u %s given", left, left == 1 ? "is" : "are");
-    if (two) say_time_limit(args_real(a, OPT_timeout, 0));
+    if (two) stop_after(args_real(a, OPT_timeout, 0));
     if (two) return verb_diff(a, a->operand.v[first], a->operand.v[first + 1]);
     if (!v->fn) return suite_run(a, a->operand.v + first, left, "tgrun");       /* its limit is each child's own */
-    say_time_limit(args_real(a, OPT_timeout, 0));
+    stop_after(args_real(a, OPT_timeout, 0));
     if (!v->takes_model)
         return left ? say_error(TG_USAGE, "%s takes no model; '%s' is one too many", v->name, a->operand.v[first])
                     : v->fn(a, NULL);
@@ -108,10 +147,17 @@ int main(int argc, char **argv)
     Args a;
     if (argc > 1 && !strcmp(argv[1], "@engine")) return serve(argc - 1, argv + 1);
     say_setup("tgrun", NULL, false);
+    stop_setup("tgrun");
     TgStatus status = args_parse(&a, PROGRAM_TGRUN, argc, argv);
     if (status != TG_OK) return (int)status;
     say_setup("tgrun", args_has(&a, OPT_json) ? args_text(&a, OPT_json, "") : NULL, args_has(&a, OPT_quiet));
-    if (args_has(&a, OPT_help)) return help(), 0;
+    if (args_has(&a, OPT_help)) {
+        uint32_t first;
+        const Verb *v = verb_of(&a, &first);
+        if (first) verb_help(v);
+        else help();
+        return 0;
+    }
     if (args_has(&a, OPT_version)) return printf("tgrun %s\n", tg_version()), 0;
     if (args_has(&a, OPT_completion)) return completion(args_text(&a, OPT_completion, "bash")), 0;
     return (int)dispatch(&a);

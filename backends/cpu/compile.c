@@ -199,9 +199,9 @@ static void first_error(char out[300], const char *log)
 
 /* ---- jobs: one compiler process each, in a temporary folder ---- */
 
-typedef struct { char folder[64]; } Work;
+typedef struct { char folder[80]; } Work;
 typedef struct {
-    char source[96], object[96], log[96];
+    char source[112], object[112], log[112];
     pid_t pid;
     bool done;
 } Job;
@@ -243,7 +243,7 @@ static const char *temporary(void)
 static TgStatus work_begin(Work *w)
 {
     sweep(temporary());
-    snprintf(w->folder, sizeof w->folder, "%s/tgrun-cc-XXXXXX", temporary());
+    snprintf(w->folder, sizeof w->folder, "%s/tgrun-cc-%d-XXXXXX", temporary(), (int)getpid());
     return mkdtemp(w->folder) ? TG_OK : fail(TG_CACHE, "%s: no temporary folder: %s", temporary(), strerror(errno));
 }
 

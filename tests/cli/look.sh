@@ -11,3 +11,4 @@ t --completion bash | cut -c1-60
 t ops | grep -E '^ai.onnx +Conv |^com.microsoft +Gelu|versions of the standard|exit'
 t profile $M/add.onnx -d cpu 2>/dev/null | grep -oE "^ *share|sum of kernels|exit 0"
 "$TGRUN_PROGRAM" profile $M/add.onnx -d cpu --json | keys | sed '/peak\|roof\|level/s/ .*/ or null/'
+for v in run info check tune compile profile bisect diff dump test cache ops env; do "$TGRUN_PROGRAM" $v --help | sed -n '1p;/^options of every/p' | tr '\n' ' '; echo; done
