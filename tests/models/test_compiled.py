@@ -20,7 +20,7 @@ def outputs(folder):
 def look(folder, work):
     """What is wrong, "" when nothing is."""
     model, compiled = os.path.join(folder, "model.onnx"), os.path.join(work, "model.tgc")
-    data = ["--test-data", folder, "-d", "cpu"]
+    data = ["--test-data", os.path.join(folder, "test_data_set_0"), "-d", "cpu"]
     own, theirs = os.path.join(work, "own"), os.path.join(work, "compiled")
     cache = ["--cache-dir", os.path.join(os.environ["BUILD_DIR"], "cache")]
     bare = {"PATH": "/nowhere", "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
