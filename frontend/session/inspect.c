@@ -259,21 +259,55 @@ TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char
     return session_in_file(s, status);
 }
 
+/* An input as it is declared, without elements; false: its sizes are open. */
+static bool declared(TgTensor *out, const TgSession *s, int32_t index)
+{
+    TgPort p;
+    if (tg_input(s, index, &p) != TG_OK || !p.type || p.type >= TG_SEQUENCE || p.rank < 0) return false;
+    *out = (TgTensor){ .type = p.type, .rank = p.rank };
+    int64_t n = 1;
+    for (int32_t k = 0; k < p.rank; k++) {
+        if (p.shape[k] < 0) return false;
+        n *= out->shape[k] = p.shape[k];
+    }
+    out->size_bytes = (size_t)(n * tg_type_bits(p.type) + 7) / 8;
+    return true;
+}
+
+/* Where every input's shape is declared, the shapes of all values follow: what cannot be is found. Nothing is
+ * compiled. */
+static TgStatus check_shapes(const TgSession *s)
+{
+    int32_t n = tg_input_count(s);
+    TgTensor *input = NEW_N(s->arena, TgTensor, n + 1);
+    for (int32_t i = 0; i < n; i++)
+        if (!declared(&input[i], s, i)) return TG_OK;
+    ProgramMaker maker = session_maker(s);
+    Program *p = NULL;
+    TgStatus status = program_make(&p, &maker, input, (uint32_t)n, NULL, PROGRAM_PLAN, NULL);
+    program_free(p, s->backend);
+    if (status == TG_BAD_MODEL || status == TG_BAD_INPUT) return session_in_file(s, status);
+    status_clear();                                     /* some shapes follow from data, which are not here */
+    return TG_OK;
+}
+
 TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), void *user)
 {
-    Model *m = NULL;
-    TgStatus status = bundle_is(path) ? fail(TG_USAGE, "is a compiled model: it was checked when it was made")
-                                      : model_load(&m, path);
-    if (status != TG_OK) {
-        status_prefix(path);
-        return status;
-    }
-    uint32_t ports, n = import_unsupported(m, &ports, emit, user);
-    status = import_opsets(m);
-    model_free(m);
-    if (status != TG_OK) return status_prefix(path), status;
-    if (n) return fail(TG_UNSUPPORTED, "%s: %u operator%s not supported", path, n, n == 1 ? " is" : "s are");
-    return ports ? fail(TG_UNSUPPORTED, "%s: %u input%s or output%s not supported", path, ports, ports == 1 ? "" : "s",
-                        ports == 1 ? " is" : "s are")
-                 : TG_OK;
+    TgSession *s;
+    TgOptions o;
+    if (bundle_is(path)) return fail(TG_USAGE, "%s: is a compiled model: it was checked when it was made", path);
+    tg_options_default(&o);
+    o.device = "reference";
+    o.no_cache = 1;
+    TRY(tg_open(&s, path, &o));
+    uint32_t ports, n = import_unsupported(s->model, &ports, emit, user);
+    TgStatus status = session_in_file(s, import_opsets(s->model));
+    if (status == TG_OK && n)
+        status = fail(TG_UNSUPPORTED, "%s: %u operator%s not supported", path, n, n == 1 ? " is" : "s are");
+    else if (status == TG_OK && ports)
+        status = fail(TG_UNSUPPORTED, "%s: %u input%s or output%s not supported", path, ports, ports == 1 ? "" : "s",
+                      ports == 1 ? " is" : "s are");
+    else if (status == TG_OK) status = check_shapes(s);
+    tg_close(s);
+    return status;
 }

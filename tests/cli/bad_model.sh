@@ -13,3 +13,4 @@ t check $M/sparse.onnx
 t --runs 1 -q $M/sparse.onnx
 t check $M/future.onnx
 t -q --runs 1 -d cpu --timeout 1 $M/long.onnx
+t check $M/misshapen.onnx
