@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Counts the cases in JUnit files of ctest, those inside each test program too, and prints `N passed, N failed`, and
-how many were skipped.
+"""Counts the cases in JUnit files of ctest, those inside each test program too, and prints `N passed, N failed`, and how
+many were skipped and why. --installed: what was skipped because a package is missing that scripts/test should have
+installed has failed; the exit code says whether that is so.
 A program names its own cases in its output: cmocka as `[       OK ] name` and `[  FAILED  ] name`, our scripts as
-`N of M ..`. One that names none is one case."""
+`N of M ..` and `skipped: WHY`. One that names none is one case."""
 import re, sys
 import xml.etree.ElementTree as tree
+
+MISSING = "is not installed"
 
 
 def count(case):
@@ -16,13 +19,26 @@ def count(case):
     for a, b in re.findall(r"^(\d+) of (\d+) \S", text, re.M):
         good += int(a)
         bad += int(b) - int(a)
-    skipped = len(re.findall(r"^\[ +SKIPPED +\] \S+$", text, re.M)) // 2 + len(re.findall(r"^skipped: ", text, re.M))
-    if not good and not bad and not (skipped and not failed):
+    names = list(dict.fromkeys(re.findall(r"^\[ +SKIPPED +\] (\S+)$", text, re.M)))
+    why = [f"{case.get('name')}: {w}" for w in names + re.findall(r"^skipped: (.*)", text, re.M)]
+    if not good and not bad and not (why and not failed):
         good, bad = (0, 1) if failed else (1, 0)
-    return good, max(bad, 1) if failed else bad, skipped
+    return good, max(bad, 1) if failed else bad, why
+
+
+def main(arguments):
+    strict = "--installed" in arguments
+    files = [a for a in arguments if not a.startswith("--")]
+    cases = [count(c) for file in files for c in tree.parse(file).getroot().iter("testcase")]
+    why = [w for c in cases for w in c[2]]
+    missing = [w for w in why if MISSING in w] if strict else []
+    passed, failed, skipped = sum(c[0] for c in cases), sum(c[1] for c in cases) + len(missing), len(why) - len(missing)
+    for w in missing:
+        print(f"failed: {w}")
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped ({'; '.join(w for w in why if w not in missing)})"
+                                                 if skipped else ""))
+    return bool(missing)
 
 
 if __name__ == "__main__":
-    cases = [count(c) for file in sys.argv[1:] for c in tree.parse(file).getroot().iter("testcase")]
-    passed, failed, skipped = (sum(c[k] for c in cases) for k in range(3))
-    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    sys.exit(main(sys.argv[1:]))
