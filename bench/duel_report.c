@@ -43,6 +43,8 @@ static void engine_facts(FILE *f, const Duel *d, const Engine *e)
     if (*e->peer.provider) fprintf(f, " %s", e->peer.provider);
     if (*e->peer.precision) fprintf(f, " %s", e->peer.precision);
     if (isfinite(engine_cores(e))) fprintf(f, ", %.1f of %d processors busy", engine_cores(e), d->threads);
+    double energy = engine_energy_j(d, (uint32_t)(e - d->engine));
+    if (isfinite(energy)) fprintf(f, ", %.3g J a run (all of the package)", energy);
     if (e->unseen_ms > 0) fprintf(f, ", %.3f ms on inputs not seen before", e->unseen_ms);
     fputc('\n', f);
 }
@@ -124,7 +126,7 @@ void duel_csv(FILE *f, const Duel *d, bool head)
     }
 }
 
-static json_t *engine_json(const Engine *e)
+static json_t *engine_json(const Duel *d, const Engine *e)
 {
     json_t *samples = json_array();
     for (uint32_t k = 0; k < e->runs; k++) json_array_append_new(samples, json_real(e->ms[k]));
@@ -137,6 +139,7 @@ static json_t *engine_json(const Engine *e)
         "block", (int)e->block, "memory_mib", json_number(e->memory_mib), "load_s", e->peer.load_s, "first_ms",
         e->peer.first_ms, "ratio", "value", e->faster.ratio, "low", e->faster.low, "high", e->faster.high, "agrees",
         e->agrees, "max_abs", json_number(e->max_abs), "samples_ms", samples);
+    json_object_set_new(j, "energy_j", json_number(engine_energy_j(d, (uint32_t)(e - d->engine))));
     if (e->profile) json_object_set(j, "profile", e->profile);
     return j;
 }
@@ -161,7 +164,7 @@ struct json_t *duel_json(const Duel *d)
 {
     json_t *engines = json_array();
     for (uint32_t i = 0; i < d->nengine && d->status == TG_OK; i++)
-        json_array_append_new(engines, engine_json(&d->engine[i]));
+        json_array_append_new(engines, engine_json(d, &d->engine[i]));
     json_t *notes = json_array();
     for (uint32_t i = 0; i < d->notes; i++) json_array_append_new(notes, json_string(d->note[i]));
     return json_pack("{s:s, s:s, s:i, s:o, s:i, s:i, s:o, s:o, s:o, s:b, s:i}", "model", d->model, "inputs", d->inputs,

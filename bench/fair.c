@@ -79,6 +79,14 @@ void duel_note(Duel *d, const char *fmt, ...)
 #define WALL_LEAST 0.1
 double engine_cores(const Engine *e) { return e->wall_s > WALL_LEAST ? e->cpu_s / e->wall_s : NAN; }
 
+double engine_energy_j(const Duel *d, uint32_t engine)
+{
+    double sum = 0, runs = 0;
+    for (uint32_t i = 0; i < d->nblock; i++)
+        if (d->block[i].engine == engine) sum += d->block[i].watched.energy_j, runs += d->block[i].runs;
+    return runs > 0 ? sum / runs : NAN;
+}
+
 /* Threads that spin until they are needed make one core more than is named look busy; a quarter more is somebody's own
  * threads. */
 static void note_cores(Duel *d, const Engine *e)

@@ -17,5 +17,6 @@ TgStatus fair_devices(const Duel *d, const Args *a);
  * inputs. */
 void fair_notes(Duel *d);
 void duel_note(Duel *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+double engine_energy_j(const Duel *d, uint32_t engine);     /* of the packages, a run; NAN: not readable */
 double engine_cores(const Engine *e);       /* processors that were busy in its timed runs; NAN: too little was timed */
 #endif

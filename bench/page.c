@@ -312,7 +312,10 @@ static void engine_fact(FILE *f, const Duel *d, const Engine *e)
     size_t n = (size_t)snprintf(text, sizeof text, "%s %s %s", *e->peer.device ? e->peer.device : "device not said",
                                 e->peer.provider, e->peer.precision);
     if (isfinite(engine_cores(e)) && n < sizeof text)
-        snprintf(text + n, sizeof text - n, ", %.1f of %d processors busy", engine_cores(e), d->threads);
+        n += (size_t)snprintf(text + n, sizeof text - n, ", %.1f of %d processors busy", engine_cores(e), d->threads);
+    double energy = engine_energy_j(d, (uint32_t)(e - d->engine));
+    if (isfinite(energy) && n < sizeof text)
+        snprintf(text + n, sizeof text - n, ", %.3g J a run (all of the package)", energy);
     fact(f, e->peer.name, text);
 }
 

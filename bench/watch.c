@@ -11,6 +11,8 @@
 
 #include "bench/measure.h"
 
+#define POWERCAP "/sys/class/powercap"
+
 /* The numbers behind `key` in a file of lines `key: number`, summed; -1: no such line. */
 static int64_t number_in(const char *path, const char *key)
 {
@@ -81,6 +83,35 @@ static void processor_times(const cpu_set_t *mask, Watch *w)
     if (f) fclose(f);
 }
 
+static double number_file(const char *folder, const char *zone, const char *name)
+{
+    char path[600];
+    double v = NAN;
+    snprintf(path, sizeof path, "%s/%.200s/%s", folder, zone, name);
+    FILE *f = fopen(path, "r");
+    if (f && fscanf(f, "%lf", &v) != 1) v = NAN;
+    if (f) fclose(f);
+    return v;
+}
+
+/* Zones of whole packages are named intel-rapl:N, on AMD's processors too; those of their parts intel-rapl:N:M. */
+double energy_read(const char *folder, double *range_j)
+{
+    double sum = NAN;
+    *range_j = 0;
+    DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        const char *colon = strchr(e->d_name, ':');
+        if (!colon || strchr(colon + 1, ':') || strncmp(e->d_name, "intel-rapl", 10)) continue;
+        double uj = number_file(folder, e->d_name, "energy_uj");
+        if (isnan(uj)) continue;
+        sum = (isnan(sum) ? 0 : sum) + 1e-6 * uj;
+        *range_j = 1e-6 * number_file(folder, e->d_name, "max_energy_range_uj");
+    }
+    if (d) closedir(d);
+    return sum;
+}
+
 static double clock_mhz(const cpu_set_t *mask)
 {
     char *line = NULL;
@@ -106,7 +137,9 @@ Watch watch_begin(pid_t engine, double engine_s)
     Watch w = {
         .at_s = clock_s(), .engine_s = engine_s, .switches = switches_of(engine), .throttled = throttled(&mask)
     };
+    double range;
     processor_times(&mask, &w);
+    w.energy_j = energy_read(POWERCAP, &range);
     return w;
 }
 
@@ -120,10 +153,13 @@ Watched watch_end(const Watch *before, pid_t engine, double engine_s)
     sched_getaffinity(0, sizeof mask, &mask);
     snprintf(path, sizeof path, "/proc/%d/status", (int)engine);
     int64_t kib = number_in(path, "VmRSS");
+    double range, energy = now.energy_j - before->energy_j;
+    if (energy < 0 && isfinite(energy_read(POWERCAP, &range))) energy += range;         /* one meter began anew */
     return (Watched){ .others = fmax(0, (now.busy_s - before->busy_s - (now.engine_s - before->engine_s)) / wall),
                       .steal = (now.steal_s - before->steal_s) / wall,
                       .mhz = clock_mhz(&mask),
                       .rss_mib = kib < 0 ? NAN : (double)kib / 1024,
+                      .energy_j = energy,
                       .switches = now.switches - before->switches,
                       .throttled = now.throttled - before->throttled };
 }
