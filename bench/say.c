@@ -1,6 +1,7 @@
 #include "bench/say.h"
 #include "bench/stop.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -62,6 +63,15 @@ TgStatus say_library_error(TgStatus code)
     const char *node, *op, *field;
     tg_error_where(&node, &op, &field);
     return error_line(code, tg_error(), node, op, field);
+}
+
+int say_end(TgStatus status)
+{
+    errno = 0;
+    bool lost = fflush(stdout) || ferror(stdout);
+    if (lost && status == TG_OK)
+        status = say_error(TG_CACHE, "standard output: %s", strerror(errno ? errno : ENOSPC));
+    return (int)status;
 }
 
 void say_note(const char *fmt, ...)

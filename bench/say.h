@@ -8,6 +8,8 @@ void say_setup(const char *program, const char *json_file, bool quiet); /* json_
 /* `program: message`; control characters escaped. Returns code. */
 TgStatus say_error(TgStatus code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 TgStatus say_library_error(TgStatus code); /* the library's last error, with its place */
+/* The exit code: status, unless what was printed did not arrive (a full disk). */
+int say_end(TgStatus status);
 void say_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    /* standard error, not when quiet */
 void say_progress_setup(const char *when, TgOptions *options);
 void say_progress_done(void);

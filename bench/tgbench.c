@@ -383,5 +383,5 @@ int main(int argc, char **argv)
     TgStatus status = args_parse(&a, PROGRAM_TGBENCH, argc, argv);
     if (status != TG_OK) return (int)status;
     say_setup("tgbench", NULL, args_has(&a, OPT_quiet));
-    return (int)dispatch(&a);
+    return say_end(dispatch(&a));
 }

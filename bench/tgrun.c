@@ -142,6 +142,17 @@ static TgStatus dispatch(const Args *a)
     return v->fn(a, a->operand.v[first]);
 }
 
+static TgStatus tgrun(const Args *a)
+{
+    uint32_t first;
+    const Verb *v = verb_of(a, &first);
+    if (args_has(a, OPT_help) && first) return verb_help(v), TG_OK;
+    if (args_has(a, OPT_help)) return help(), TG_OK;
+    if (args_has(a, OPT_version)) return printf("tgrun %s\n", tg_version()), TG_OK;
+    if (args_has(a, OPT_completion)) return completion(args_text(a, OPT_completion, "bash")), TG_OK;
+    return dispatch(a);
+}
+
 int main(int argc, char **argv)
 {
     Args a;
@@ -151,14 +162,5 @@ int main(int argc, char **argv)
     TgStatus status = args_parse(&a, PROGRAM_TGRUN, argc, argv);
     if (status != TG_OK) return (int)status;
     say_setup("tgrun", args_has(&a, OPT_json) ? args_text(&a, OPT_json, "") : NULL, args_has(&a, OPT_quiet));
-    if (args_has(&a, OPT_help)) {
-        uint32_t first;
-        const Verb *v = verb_of(&a, &first);
-        if (first) verb_help(v);
-        else help();
-        return 0;
-    }
-    if (args_has(&a, OPT_version)) return printf("tgrun %s\n", tg_version()), 0;
-    if (args_has(&a, OPT_completion)) return completion(args_text(&a, OPT_completion, "bash")), 0;
-    return (int)dispatch(&a);
+    return say_end(tgrun(&a));
 }

@@ -12,3 +12,4 @@ t ops | grep -E '^ai.onnx +Conv |^com.microsoft +Gelu|versions of the standard|e
 t profile $M/add.onnx -d cpu 2>/dev/null | grep -oE "^ *share|sum of kernels|exit 0"
 "$TGRUN_PROGRAM" profile $M/add.onnx -d cpu --json | keys | sed '/peak\|roof\|level/s/ .*/ or null/'
 for v in run info check tune compile profile bisect diff dump test cache ops env; do "$TGRUN_PROGRAM" $v --help | sed -n '1p;/^options of every/p' | tr '\n' ' '; echo; done
+for what in "info $M/add.onnx -q" ops env --help "check --help" "--completion bash"; do "$TGRUN_PROGRAM" $what 2>&1 >/dev/full; echo "exit $?"; done
