@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bench/say.h"
+#include "bench/task.h"
 
 typedef enum {
     FLAG,
@@ -19,8 +20,9 @@ typedef enum {
     NAMED,
     BYTES,
     CHOICE,
-    MAYBE
-} OptKind; /* NAMED: V or NAME:V, a number that is not negative */
+    MAYBE,
+    TASK
+} OptKind; /* NAMED: V or NAME:V, a number that is not negative; TASK: task.h */
 enum { R = PROGRAM_TGRUN, B = PROGRAM_TGBENCH, RB = R | B, NAME_MAX_LEN = 32 };
 typedef struct {
     const char *field;
@@ -103,6 +105,7 @@ static const char *wrong(const OptRow *row, const char *s)
             : "a number that is not negative, or NAME: and one";
     case BYTES: return parse_bytes(s, &real) ? NULL : "a whole number of bytes, K, M, G or T";
     case CHOICE: return is_choice(row->argument, s) ? NULL : row->argument;
+    case TASK: return task_of(s, NULL) ? NULL : row->argument;
     case TEXT: return *s ? NULL : row->argument;
     default: return NULL;
     }
@@ -327,7 +330,7 @@ void args_session_options(const Args *a, TgOptions *out)
 
 static void help_row(const OptRow *row)
 {
-    char name[NAME_MAX_LEN], left[96], letter[8] = "    ";
+    char name[NAME_MAX_LEN], left[160], letter[8] = "    ";
     option_name(name, row);
     if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
     const char *between = row->kind == MAYBE ? "[=" : row->kind == FLAG ? "" : " ";

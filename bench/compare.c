@@ -94,9 +94,20 @@ static bool given(const Args *a, Opt o, const char *name, double *out)
     return found;
 }
 
+/* The last of `TASK` and `NAME=TASK` that applies. */
+static Task task_for(const Args *a, const char *name)
+{
+    Task t = { TASK_AUTO, 0 };
+    for (uint32_t i = 0; i < a->value[OPT_tolerance].count; i++) {
+        const char *s = a->value[OPT_tolerance].v[i], *equals = strrchr(s, '=');
+        if (!equals || (strlen(name) == (size_t)(equals - s) && !memcmp(name, s, strlen(name)))) task_of(s, &t);
+    }
+    return t;
+}
+
 Tolerance tolerance_for(const Args *a, const TgPort *port, const Bound *want)
 {
-    bool standard = !strcmp(args_text(a, OPT_tolerance, "auto"), "standard");
+    bool standard = task_for(a, port->name).kind == TASK_STANDARD;
     Tolerance t = standard && type_is_float(want->tensor.type)
         ? (Tolerance){ 1e-3, 1e-7 }
         : automatic_tolerance(port, want, *args_text(a, OPT_precision, "exact"));
@@ -275,6 +286,19 @@ Comparison compare_tensors(const TgTensor *got_, const Bound *want_, Tolerance t
 
 /* ---- outputs ---- */
 
+/* A task's measure decides instead of the largest difference. */
+static Comparison for_task(Comparison c, Task task, const TgTensor *got, const Bound *want)
+{
+    bool numbers = type_is_float(want->tensor.type) || type_is_integer(want->tensor.type);
+    if (task.kind <= TASK_STANDARD || *c.why || !numbers) return c;
+    c.task = task;
+    c.measure = task_measure(task.kind, got, &want->tensor);
+    c.ok = c.measure >= task.least;
+    if (isnan(c.measure))
+        snprintf(c.why, sizeof c.why, "--tolerance %s: its last axis has no boxes x0 y0 x1 y1", task_name(task.kind));
+    return c;
+}
+
 static void add_part(Comparison *all, const Comparison *c, int64_t k)
 {
     if (!c->ok && !*all->why && *c->why) snprintf(all->why, sizeof all->why, "[%ld] %.140s", (long)k, c->why);
@@ -296,7 +320,9 @@ Comparison compare_output(const Args *a, const TgPort *port, const TgTensor *got
     Comparison all = { .ok = true, .first = -1, .cosine = 1 };
     if (got->type == TG_OPTIONAL && want->type != TG_OPTIONAL && got->shape[0])
         got = got->data; /* files may tell an optional's element alone */
-    if (!holds_tensors(want)) return compare_tensors(got, expected, tolerance_for(a, port, expected));
+    if (!holds_tensors(want))
+        return for_task(compare_tensors(got, expected, tolerance_for(a, port, expected)), task_for(a, port->name), got,
+                        expected);
     if (got->type != want->type || got->shape[0] != want->shape[0]) {
         char is[70], expected[70];
         tensor_title(got, is, sizeof is);

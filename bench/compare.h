@@ -3,6 +3,7 @@
 #ifndef TG_COMPARE_H
 #define TG_COMPARE_H
 #include "bench/inputs.h"
+#include "bench/task.h"
 
 typedef struct { double rtol, atol; } Tolerance;
 typedef struct {
@@ -12,6 +13,8 @@ typedef struct {
                                       tensor with such), -1: none */
     int64_t not_finite;                         /* NaN and Inf in the same places, which pass */
     Tolerance used;
+    Task task;                      /* kind above TASK_STANDARD: what decided instead of used */
+    double measure;                 /* of that task */
     char why[160];                              /* type or shape differ; "" */
 } Comparison;
 

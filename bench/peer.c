@@ -266,9 +266,9 @@ static TgStatus greeting(Peer *p)
     json_t *j = json_loads(line, 0, NULL);
     const char *device = "", *provider = "", *precision = "";
     if (!j ||
-        json_unpack(j, "{s:s, s:F, s:F, s?b, s?b, s?s, s?s, s?s, s?i}", "name", &name, "load_s", &p->load_s, "first_ms",
-                    &p->first_ms, "sets", &p->sets, "profile", &p->profiles, "device", &device, "provider", &provider,
-                    "precision", &precision, "threads", &p->threads))
+        json_unpack(j, "{s:s, s:F, s:F, s?b, s?b, s?b, s?s, s?s, s?s, s?i}", "name", &name, "load_s", &p->load_s,
+                    "first_ms", &p->first_ms, "sets", &p->sets, "profile", &p->profiles, "once", &p->once, "device",
+                    &device, "provider", &provider, "precision", &precision, "threads", &p->threads))
         status = say_error(TG_DEVICE, "engine %s: a strange answer: %.100s", p->label, line);
     snprintf(p->name, sizeof p->name, "%s", name);
     snprintf(p->device, sizeof p->device, "%s", device);
@@ -325,6 +325,7 @@ static TgStatus command(Peer *p, const char *word, const char *dir, const char *
 
 TgStatus peer_save(Peer *p, const char *dir) { return command(p, "save", dir, "wrote its outputs"); }
 TgStatus peer_inputs(Peer *p, const char *dir) { return command(p, "inputs", dir, "read inputs"); }
+TgStatus peer_once(Peer *p, const char *dir) { return command(p, "once", dir, "ran on one set of inputs"); }
 TgStatus peer_profile(Peer *p, const char *file) { return command(p, "profile", file, "profiled itself"); }
 TgStatus peer_kept(Peer *p, const char *dir) { return command(p, "kept", dir, "wrote the outputs of its last run"); }
 

@@ -12,6 +12,8 @@
  *     kept DIR       writes what the last run of the last `run` made, without running again, and answers `ok`
  * and one with "profile": true this, after everything else:
  *     profile FILE   writes where its time goes, as `tgrun profile --json` does, and answers `ok`
+ * and one with "once": true this, with which accuracy over many inputs is measured:
+ *     once DIR       reads DIR/input_K.npy, runs on them alone, writes DIR/output_K.npy and answers `ok`
  * The first answer may also say "device" (cpu, cuda), "provider", "precision" and "threads", which the report names. An
  * answer that starts with `error ` says why not. The end of its input ends it. Between commands it must be silent: no
  * spinning threads. Adding an engine: a script in peers/ and a row in peer.c, or `cmd:PROGRAM` that speaks this (MODEL,
@@ -27,7 +29,7 @@ typedef struct {
     FILE *to, *from;
     char label[64], name[64];       /* label: as --engine says; name: what it calls itself */
     double load_s, first_ms, start_s;      /* start_s: process start to the first answer, load and first run included */
-    int sets, profiles;                    /* sets: it takes more inputs than one */
+    int sets, profiles, once;              /* sets: it takes more inputs than one */
     int threads;                           /* 0: it does not say */
     char device[16], provider[40], precision[16];       /* "" where it does not say */
 } Peer;
@@ -38,6 +40,7 @@ TgStatus peer_run(Peer *p, uint32_t n, double *ms);
 TgStatus peer_save(Peer *p, const char *dir);
 TgStatus peer_inputs(Peer *p, const char *dir);     /* of an engine with sets; so is the next */
 TgStatus peer_kept(Peer *p, const char *dir);
+TgStatus peer_once(Peer *p, const char *dir);       /* of an engine that does */
 TgStatus peer_profile(Peer *p, const char *file);   /* of an engine that profiles */
 double peer_cpu_s(const Peer *p);   /* seconds that its threads have run */
 double peer_memory(Peer *p);        /* MiB, NAN when it cannot tell */

@@ -112,10 +112,17 @@ static void index_text(char *out, size_t cap, const TgTensor *t, int64_t flat)
         n += (size_t)snprintf(out + n, cap - n, "%s%ld", k ? "," : "", (long)at[k]);
 }
 
+static void task_verdict(FILE *f, const Comparison *c)
+{
+    fprintf(f, "%s   %s %.9g, at least %.9g   max|d| %.2g  cos %.6f", c->ok ? "ok" : "DIFFERS", task_name(c->task.kind),
+            c->measure, c->task.least, c->max_abs, c->cosine);
+}
+
 static void verdict(FILE *f, const Comparison *c, const TgTensor *want)
 {
     char at[128];
     if (*c->why) return (void)fprintf(f, "DIFFERS   %s", c->why);
+    if (c->task.kind > TASK_STANDARD) return task_verdict(f, c);
     fprintf(f, "%s   max|d| %.2g  rel %.2g  ulp99 %.0f  cos %.6f", c->ok ? "ok" : "DIFFERS", c->max_abs, c->max_rel,
             c->ulp99, c->cosine);
     if (c->not_finite) fprintf(f, "  %ld NaN or Inf in place", (long)c->not_finite);
@@ -285,12 +292,15 @@ static json_t *compare_json(const Result *r)
             TgPort p;
             const Comparison *c = &r->compare[s * (uint32_t)r->data->set[s].noutput + (uint32_t)k];
             if (!r->data->set[s].output[k].known || tg_output(r->session, k, &p) != TG_OK) continue;
+            bool task = c->task.kind > TASK_STANDARD;
             json_array_append_new(
                 j,
-                json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:s}", "set", (int)s, "name", p.name,
-                          "ok", c->ok, "max_abs", json_number(c->max_abs), "max_rel", json_number(c->max_rel), "ulp99",
-                          json_number(c->ulp99), "cosine", json_number(c->cosine), "outside", (json_int_t)c->outside,
-                          "rtol", json_number(c->used.rtol), "atol", json_number(c->used.atol), "why", c->why));
+                json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:s, s:s*, s:o*}", "set", (int)s, "name",
+                          p.name, "ok", c->ok, "max_abs", json_number(c->max_abs), "max_rel", json_number(c->max_rel),
+                          "ulp99", json_number(c->ulp99), "cosine", json_number(c->cosine), "outside",
+                          (json_int_t)c->outside, "rtol", json_number(c->used.rtol), "atol", json_number(c->used.atol),
+                          "why", c->why, "task", task ? task_name(c->task.kind) : NULL, "measure",
+                          task ? json_number(c->measure) : NULL));
         }
     return j;
 }

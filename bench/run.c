@@ -131,6 +131,11 @@ static TgStatus check_names(const Result *r)
     static const struct { Opt o; const char *text; } tolerance[] = { { OPT_rtol, "--rtol" }, { OPT_atol, "--atol" } };
     const Args *a = r->args;
     int32_t in_order = 0;
+    for (uint32_t i = 0; i < a->value[OPT_tolerance].count; i++) {
+        const char *s = a->value[OPT_tolerance].v[i], *equals = strrchr(s, '=');
+        if (equals && !is_output(r, s, (size_t)(equals - s)))
+            return say_error(TG_USAGE, "--tolerance %s: the model has no output '%.*s'", s, (int)(equals - s), s);
+    }
     for (size_t t = 0; t < sizeof tolerance / sizeof *tolerance; t++)
         for (uint32_t i = 0; i < a->value[tolerance[t].o].count; i++) {
             const char *s = a->value[tolerance[t].o].v[i], *colon = strrchr(s, ':');

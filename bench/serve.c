@@ -47,6 +47,11 @@ static TgStatus obey(Turn *t, char *line, int64_t idle_bytes)
         if (status == TG_OK) puts("ok");
         return status;
     }
+    if (e->once && !strncmp(line, "once ", 5)) {
+        TgStatus status = e->once(e->self, line + 5);
+        if (status == TG_OK) puts("ok");
+        return status;
+    }
     bool save = !strncmp(line, "save ", 5), kept = !strncmp(line, "kept ", 5), inputs = !strncmp(line, "inputs ", 7);
     if (save || kept || inputs) {
         TgStatus status = save ? e->run(e->self, 0) : TG_OK;
@@ -68,9 +73,9 @@ TgStatus serve_loop(Served *e, int64_t idle_bytes)
     TgStatus status = e->run(e->self, 0);
     if (status == TG_OK)
         printf("{\"name\": \"%s\", \"load_s\": %.6f, \"first_ms\": %.6f, \"sets\": true, \"device\": \"%s\", "
-               "\"provider\": \"%s\", \"precision\": \"%s\", \"threads\": %d, \"profile\": %s}\n",
+               "\"provider\": \"%s\", \"precision\": \"%s\", \"threads\": %d, \"profile\": %s, \"once\": %s}\n",
                e->name, e->load_s, 1e3 * (clock_s() - start), e->device, e->provider, e->precision, e->threads,
-               e->profile ? "true" : "false");
+               e->profile ? "true" : "false", e->once ? "true" : "false");
     fflush(stdout);
     while (status == TG_OK && getline(&line, &cap, stdin) > 0) {
         status = obey(&turn, line, idle_bytes);
@@ -117,6 +122,20 @@ static TgStatus own_save(void *self, const char *dir)
     return status;
 }
 
+static TgStatus own_once(void *self, const char *dir)
+{
+    Own *o = self;
+    Data data = { 0 };
+    Args one = *o->args;
+    one.value[OPT_test_data] = (ArgList){ 1, { dir } };
+    TgStatus status = data_make(&data, o->session, &one);
+    if (status == TG_OK) set_inputs(&data.set[0], o->in);
+    if (status == TG_OK) status = tg_run(o->session, o->in, data.set[0].ninput, o->out);
+    if (status == TG_OK) status = own_save(o, dir);
+    data_free(&data);
+    return status;
+}
+
 static TgStatus own_profile(void *self, const char *file)
 {
     Own *o = self;
@@ -148,6 +167,7 @@ static TgStatus own_open(Served *e, Own *o, const Args *a, const char *model)
                    .save = own_save,
                    .inputs = own_inputs,
                    .profile = own_profile,
+                   .once = own_once,
                    .self = o };
     snprintf(e->name, sizeof e->name, "tgrun %s", tg_version());
     snprintf(e->device, sizeof e->device, "%s", i.device_kind);

@@ -16,6 +16,7 @@ typedef struct {
     TgStatus (*save)(void *self, const char *dir);
     TgStatus (*inputs)(void *self, const char *dir);
     TgStatus (*profile)(void *self, const char *file);      /* NULL: it cannot say where its time goes */
+    TgStatus (*once)(void *self, const char *dir);          /* NULL: it cannot */
     void *self;
     char error[512];                /* filled by whoever fails */
 } Served;

@@ -48,6 +48,10 @@ static const Verb verbs[] = {
       "MODEL --against WHAT",
       "tgrun bisect model.onnx --against ort --test-data data --output-dir part\n"
       "tgrun bisect model.onnx --against 'tgrun:--precision fast'\n" },
+    { "eval", verb_eval, true,
+      "--labels FILE: top-1 and top-5 accuracy over a data set, with --against ENGINE beside another's", "MODEL --labels FILE",
+      "tgrun eval model.onnx --labels val/labels.txt -i 'image:{},224x224,mean=0.485:0.456:0.406,std=0.229:0.224:0.225'\n"
+      "tgrun eval model.onnx --labels labels.txt --data tensors --against ort --precision fast\n" },
     { "diff", NULL, true,
       "A B: inputs, outputs, operators and weights that two models have differently, and their outputs' differences",
       "A B", "tgrun diff before.onnx after.onnx -i x.npy\n" },

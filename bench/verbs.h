@@ -10,6 +10,7 @@ TgStatus verb_tune(const Args *a, const char *path);
 TgStatus verb_compile(const Args *a, const char *path);
 TgStatus verb_dump(const Args *a, const char *path);
 TgStatus verb_bisect(const Args *a, const char *path);      /* bisect.c */
+TgStatus verb_eval(const Args *a, const char *path);        /* eval.c */
 TgStatus verb_diff(const Args *a, const char *first, const char *second);
 TgStatus verb_profile(const Args *a, const char *path);
 TgStatus verb_cache(const Args *a, const char *what);      /* cache_verb.c: list, verify or prune */

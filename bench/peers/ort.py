@@ -98,7 +98,7 @@ def open_session(model, threads, provider):
         raise ValueError(f"{name} does not work here: onnxruntime took {session.get_providers()[0]}")
     device = "cuda" if "CUDA" in name or "Tensorrt" in name else "cpu"
     return session, dict(name=f"onnxruntime {ort.__version__}" + ("" if name.startswith("CPU") else " " + name[:-17]),
-                         load_s=load_s, sets=True, device=device, provider=name, threads=threads)
+                         load_s=load_s, sets=True, once=True, device=device, provider=name, threads=threads)
 
 
 def save(session, values, folder):
@@ -124,6 +124,8 @@ def serve(session, sets, idle):
             answer = save(session, session.run(None, sets[0].feed), rest)
         elif word == "kept":
             answer = save(session, last.outputs(), rest)
+        elif word == "once":
+            answer = save(session, session.run(None, Set(session, rest).feed), rest)
         elif word == "inputs":
             turn = len(sets)
             sets.append(Set(session, rest))

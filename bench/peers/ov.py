@@ -18,7 +18,7 @@ def compiled_model(model, threads, device):
         hints["INFERENCE_NUM_THREADS"] = threads
     start = time.perf_counter()
     net = core.compile_model(model, device, hints)
-    return net, dict(name=f"OpenVINO {ov.__version__.split('-')[0]}", load_s=time.perf_counter() - start, sets=True,
+    return net, dict(name=f"OpenVINO {ov.__version__.split('-')[0]}", load_s=time.perf_counter() - start, sets=True, once=True,
                      device="cpu" if device == "CPU" else device.lower(), provider=device, precision="f32",
                      threads=threads)
 
@@ -57,6 +57,9 @@ def main(model, data, threads, device=""):
             answer = " ".join(map(str, out))
         elif word == "save":
             infer(sets[0])
+            answer = save(request, net, rest)
+        elif word == "once":
+            infer(read(net, rest))
             answer = save(request, net, rest)
         elif word == "kept":
             answer = save(request, net, rest)

@@ -30,7 +30,7 @@ def main(model, data, threads, mode=""):
         print(
             json.dumps(
                 dict(name=f"torch {torch.__version__}" + (" compiled" if mode else ""), load_s=load_s, first_ms=first,
-                     sets=True, device="cpu", precision="f32", threads=torch.get_num_threads())), flush=True)
+                     sets=True, once=True, device="cpu", precision="f32", threads=torch.get_num_threads())), flush=True)
         for line in sys.stdin:
             word, _, rest = line.strip().partition(" ")
             if word == "run":
@@ -42,9 +42,9 @@ def main(model, data, threads, mode=""):
                     y = net(*feed)
                     out.append(time.perf_counter_ns() - start)
                 answer = " ".join(map(str, out))
-            elif word in ("save", "kept"):
-                if word == "save":
-                    y = net(*sets[0])
+            elif word in ("save", "kept", "once"):
+                if word != "kept":
+                    y = net(*(sets[0] if word == "save" else read(rest)))
                 for k, t in enumerate(y if isinstance(y, (tuple, list)) else [y]):
                     np.save(os.path.join(rest, f"output_{k}.npy"), t.numpy())
                 answer = "ok"

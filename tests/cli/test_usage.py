@@ -6,9 +6,9 @@ import os, re, subprocess, sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WRONG = {
     "COUNT": ["x", "-1", "1.5", ""], "REAL": ["x", "-1", "nan", "1s"], "NAMED": ["x", "-1", ":1"], "BYTES":
-    ["12Q", "-1", "1.5G"], "CHOICE": ["zzz", ""], "TEXT": [""]
+    ["12Q", "-1", "1.5G"], "CHOICE": ["zzz", ""], "TEXT": [""], "TASK": ["zzz", "top1:2", "cosine:x", "=top1", "auto:1", ""]
 }
-VERBS = "run info check tune profile bisect dump test ops env".split()
+VERBS = "run info check tune compile profile bisect eval dump test ops env".split()
 
 
 def rows():
@@ -29,7 +29,7 @@ def lines():
                 yield program, ["model.onnx", f"{option}=1"], option
             elif kind != "MAYBE":
                 yield program, ["model.onnx", option], option
-        good = {"COUNT": "2", "REAL": "1", "NAMED": "1", "BYTES": "1G", "CHOICE": "auto", "TEXT": "x"}.get(kind)
+        good = {"COUNT": "2", "REAL": "1", "NAMED": "1", "BYTES": "1G", "CHOICE": "auto", "TASK": "auto", "TEXT": "x"}.get(kind)
         for verb in VERBS if verbs and good else []:
             if verb not in verbs:
                 yield "TGRUN_PROGRAM", [verb] + ([] if verb in ("ops", "env") else ["model.onnx"]) + [option, good
