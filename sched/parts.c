@@ -21,7 +21,7 @@
 
 #include "graph/build.h"
 #include "graph/wmma.h"
-#include "sched/sched.h"
+#include "sched/sums.h"
 
 /* LEAST_WORK: products of a sum; of fewer, a wait for the parts is longer than what they save; LEAST_RUNS: of terms, in
  * a stretch. */
@@ -47,11 +47,6 @@ static const int64_t worth[] = { 24, 160, 200 };
 static const double LEFT_OUT = 0.75 / 16777216;
 
 typedef struct { U base, view[VIEWS_MAX]; uint32_t nview; } Seen;
-
-static bool is_view(U u)
-{
-    return u->op == UOP_INDEX || (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST && u->op != UOP_CONTIGUOUS);
-}
 
 /* ---- views with one more axis at the end ---- */
 
@@ -119,7 +114,7 @@ static bool is_halo(U pad)
 static bool see(Seen *s, U u)
 {
     U base = u;
-    while (is_view(base)) base = base->src[0];
+    while (view_is(base)) base = base->src[0];
     for (s->nview = 0, s->base = u; uop_numel(s->base) > uop_numel(base); s->base = s->base->src[0]) {
         if (s->nview == VIEWS_MAX || uop_rank(s->base) + 2 > RANK_MAX || (s->base->op == UOP_PAD && !is_halo(s->base)))
             return false;
@@ -135,46 +130,10 @@ static U through(Graph *g, const Seen *s, U y, int64_t parts)
     return y;
 }
 
-/* Elements behind an axis of u. */
-static int64_t behind(U u, uint32_t axis)
-{
-    int64_t n = 1;
-    for (uint32_t k = axis + 1; k < uop_rank(u); k++) n *= uop_size(u, k);
-    return n;
-}
-
-/* Axes that the indices of an INDEX make. */
-static int axes_made(U view)
-{
-    int n = 0;
-    for (uint32_t k = 1; k < view->nsrc; k++) n += (int)uop_rank(view->src[k]);
-    return n;
-}
-
-/* The axis of what a view looks at that is this axis of the view, whole; -1: there is none. */
-static int axis_under(U view, int axis)
-{
-    U x = view->src[0];
-    int off = (int)uop_rank(view) - (int)uop_rank(x), under = -1;
-    switch (view->op) {
-    case UOP_EXPAND:  under = axis - off; break;
-    case UOP_PERMUTE: under = (int)blob_ints(view->arg.blob)[axis]; break;
-    case UOP_INDEX:   under = axis < axes_made(view) ? -1 : axis - axes_made(view) + (int)view->nsrc - 1; break;
-    case UOP_PAD:
-    case UOP_SHRINK:  under = axis; break;
-    case UOP_RESHAPE:
-        for (uint32_t k = 0; k < uop_rank(x); k++)
-            if (behind(x, k) == behind(view, (uint32_t)axis) && uop_size(x, k) > 1) under = (int)k;
-        break;
-    default: break;
-    }
-    return under >= 0 && uop_size(x, (uint32_t)under) == uop_size(view, (uint32_t)axis) ? under : -1;
-}
-
 /* The base's axis that is this axis of what is seen. */
 static int axis_seen(const Seen *s, U u, int axis)
 {
-    for (; u != s->base && axis >= 0; u = u->src[0]) axis = axis_under(u, axis);
+    for (; u != s->base && axis >= 0; u = u->src[0]) axis = view_axis(u, axis);
     return axis;
 }
 
@@ -215,15 +174,6 @@ static void cut(Graph *g, U x, int64_t parts, bool whole, U *part)
     for (int64_t k = 0; k < parts; k++) part[k] = cast(g, part[k], DT_U16);
 }
 
-/* value[i] along an axis of n that begins at i, in the shape of i. */
-static U choose(Graph *g, U i, const U *value, int64_t n)
-{
-    U y = value[n - 1];
-    for (int64_t k = n - 1; k-- > 0;)
-        if (value[k] != value[k + 1]) y = where(g, lt(g, i, uop_int(g, (DType)i->dtype, k + 1)), value[k], y);
-    return y;
-}
-
 /* x's parts, one behind the other. */
 static U cut_in_parts(Graph *g, U x, int64_t parts, bool whole)
 {
@@ -235,7 +185,7 @@ static U cut_in_parts(Graph *g, U x, int64_t parts, bool whole)
     for (int64_t p = 0; p < parts; p++) part[p] = reshape(g, part[p], dim, rank + 1);
     for (uint32_t k = 1; k <= rank; k++) dim[k] = uop_index(g, 1);
     dim[0] = uop_index(g, parts);
-    return bitcast(g, choose(g, reshape(g, iota(g, dim[0], DT_I32), dim, rank + 1), part, parts), DT_BF16);
+    return bitcast(g, choose_value(g, reshape(g, iota(g, dim[0], DT_I32), dim, rank + 1), part, parts), DT_BF16);
 }
 
 /* They are stored, and seen through the views, where they are the last axis. */
@@ -252,31 +202,10 @@ static U in_parts(Graph *g, const Seen *s, int64_t parts, bool whole)
 
 /* ---- sums ---- */
 
-static bool is_summed(U sum, uint32_t axis)
-{
-    for (uint32_t k = 0; k < blob_count(sum->arg.blob); k++)
-        if (blob_ints(sum->arg.blob)[k] == axis) return true;
-    return false;
-}
-
-/* Size of u along axis of the product p, 1 where it is the same all along. */
-static int64_t extent(U p, U u, uint32_t axis)
-{
-    uint32_t off = uop_rank(p) - uop_rank(u);
-    const UOp *v = u;
-    if (axis < off) return 1;
-    axis -= off;
-    if (v->op == UOP_EXPAND) {
-        off = uop_rank(v) - uop_rank(v->src[0]);
-        if (axis < off || uop_is_int_const(uop_dim(v->src[0], axis - off), 1)) return 1;
-    }
-    return uop_size(u, axis);
-}
-
 /* The type that u was before it was widened. */
 static DType given_as(U u)
 {
-    while (is_view(u)) u = u->src[0];
+    while (view_is(u)) u = u->src[0];
     return u->op == UOP_CAST ? (DType)u->src[0]->dtype : (DType)u->dtype;
 }
 
@@ -312,8 +241,8 @@ static bool fills(Sum *s, const Wmma *row)
     bool last = false;                                          /* the innermost axis of the output is one of w */
     s->k = s->n = -1;
     for (uint32_t k = 0; k < uop_rank(s->p); k++) {
-        int64_t a = extent(s->p, s->x, k), b = extent(s->p, s->w, k), size = uop_size(s->p, k);
-        if (is_summed(s->sum, k)) {
+        int64_t a = operand_extent(s->p, s->x, k), b = operand_extent(s->p, s->w, k), size = uop_size(s->p, k);
+        if (sum_is_over(s->sum, k)) {
             terms *= size;
             if (a > 1 && b > 1 && (size % row->k == 0 || s->k < 0)) s->k = k;
         } else if (a > 1 && b > 1) batch *= size;               /* a product for each: heads, groups, depthwise */
@@ -344,7 +273,7 @@ static U beside(Graph *g, const Sum *s, U y, U u, bool second)
     if (s->npair > 1 && parts > 1)
         y = permute(g,
                     UOP(g, UOP_INDEX, DT_VOID, NO_ARG, permute(g, y, first, rank + 1),
-                        choose(g, iota(g, uop_index(g, s->npair), DT_INDEX), number, s->npair)),
+                        choose_value(g, iota(g, uop_index(g, s->npair), DT_INDEX), number, s->npair)),
                     last, rank + 1);
     for (uint32_t k = 0; k < whole; k++) {
         dim[n++] = k < off ? uop_index(g, 1) : uop_dim(y, k - off);
@@ -478,7 +407,7 @@ static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, const Target *
     U one = operand_of(g, &s, x), two = operand_of(g, &s, w);
     if (!one || !two) return NULL;
     for (uint32_t k = 0; k < rank; k++) {
-        if (is_summed(sum, k)) axes[n++] = k + (s.npair > 1 && k > s.k);
+        if (sum_is_over(sum, k)) axes[n++] = k + (s.npair > 1 && k > s.k);
         if (k == s.k && s.npair > 1) axes[n++] = k + 1;
     }
     if (s.npair > 1) axes[n++] = rank + 1;
