@@ -15,7 +15,7 @@ enum {
     SHORT_SUM = 128,
     TABLE_MAX = 9,
     STRETCH = 48,
-    TERMS = 512,
+    TERMS = 256,
     OWN_COLUMNS = 512 << 10,
     LINE = 64
 };
