@@ -16,7 +16,8 @@ enum {
     HELPER_INDEX = 8,
     HELPER_NONZERO = 16,
     HELPER_SIZE = 32,
-    HELPER_BROADCAST = 64
+    HELPER_BROADCAST = 64,
+    HELPER_FINITE = 128
 };
 
 const char *cr_text(CRender *r, const char *fmt, ...)
@@ -144,6 +145,7 @@ static const char *guard(CRender *r, const UOp *u, const char *const *o)
 {
     static const struct { uint32_t helper; const char *name; } row[] = {
         [GUARD_INDEX] = { HELPER_INDEX, "index" }, [GUARD_NONZERO] = { HELPER_NONZERO, "nonzero" }, [GUARD_SIZE] = { HELPER_SIZE, "size" }, [GUARD_BROADCAST] = { HELPER_BROADCAST, "broadcast" },
+        [GUARD_FINITE] = { HELPER_FINITE, "finite" },
     };
     GuardKind kind = guard_kind(u->arg);
     r->helpers |= row[kind].helper;
@@ -444,6 +446,7 @@ static void helpers(const CRender *r, Text *out)
         { HELPER_NONZERO, "NONZERO", "long tg_nonzero(long v, long n, volatile long *e) { if (v != n) return v; e[0] = 0; e[1] = 1; return 1; }" },
         { HELPER_SIZE, "SIZE", "long tg_size(long v, long n, volatile long *e) { if (v == n) return v; e[0] = v; e[1] = n + 1; return 1; }" },
         { HELPER_BROADCAST, "BROADCAST", "long tg_broadcast(long v, long n, volatile long *e) { if (v == n || v == 1) return v; e[0] = v; e[1] = n + 1; return 1; }" },
+        { HELPER_FINITE, "FINITE", "float tg_finite(float v, float n, volatile long *e) { if (v - v != 0) e[0] = 0, e[1] = 1; return v; }" },
         { HELPER_FMOD, "FMOD", "double tg_fmod(double a, double b) { double m = FMOD(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m; }" },
     };
     for (uint32_t k = 0; k < sizeof row / sizeof *row; k++) {

@@ -241,6 +241,7 @@ static Bounds alu_bounds(int rule, DType t, Arg arg, const UOp *const *src)
     case MM_SHR:
         return b.lo == b.hi && b.lo >= 0 && b.lo < 63 && t != DT_U64 ? (Bounds){ a.lo >> b.lo, a.hi >> b.lo } : all;
     case MM_GUARD:                      /* never a single value: it would fold, and the check with it */
+        if (guard_kind(arg) == GUARD_FINITE) return all;
         if (guard_kind(arg) == GUARD_INDEX) return (Bounds){ 0, max64(b.hi, 2) - 1 };
         if (guard_kind(arg) == GUARD_NONZERO) return (Bounds){ a.lo == 0 ? 1 : a.lo, max64(a.hi, 2) };
         return (Bounds){ min64(b.lo, 1), max64(b.hi, 2) + 1 };      /* and never the largest (build_size.c) */

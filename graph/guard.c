@@ -1,5 +1,8 @@
 /* Guards at tensor level, and their messages (guard.h). */
 #include "graph/guard.h"
+
+#include <math.h>
+
 #include "graph/base/map.h"
 #include "graph/build.h"
 #include "graph/scalar.h"
@@ -10,6 +13,7 @@ bool guard_allows(GuardKind kind, int64_t value, int64_t bound)
     case GUARD_INDEX: return value >= 0 && value < bound;
     case GUARD_NONZERO: return value != 0;
     case GUARD_SIZE: return value == bound;
+    case GUARD_FINITE: return isfinite(scalar_real(value));
     default: return value == bound || value == 1;
     }
 }
@@ -17,7 +21,7 @@ bool guard_allows(GuardKind kind, int64_t value, int64_t bound)
 void guard_note(GuardKind kind, int64_t value, int64_t bound, int64_t *word)
 {
     word[0] = value;
-    word[1] = kind == GUARD_NONZERO ? 1 : bound + 1;
+    word[1] = kind == GUARD_NONZERO || kind == GUARD_FINITE ? 1 : bound + 1;
 }
 
 TgStatus guard_fail(const Guard *w, TgStatus code, const int64_t *word)
@@ -26,6 +30,7 @@ TgStatus guard_fail(const Guard *w, TgStatus code, const int64_t *word)
             index = word[0] >= 0 || !w->from_end ? word[0]
         : word[0] < INT64_MIN + size             ? INT64_MIN
                                                  : word[0] - size;
+    if (w->kind == GUARD_FINITE) return (TgStatus)GUARD_PLAIN;
     if (w->kind == GUARD_NONZERO) return fail_at(code, w->node, w->op, w->field, "division of integers by zero");
     if (w->kind == GUARD_SIZE)
         return fail_at(code, w->node, w->op, NULL, "a data-dependent size is %lld; wanted %lld", (long long)word[0],
@@ -74,7 +79,7 @@ static U refused(Graph *g, GuardKind kind, int64_t value, int64_t bound, bool fr
 
 static U guard(Graph *g, GuardKind kind, U value, U bound, bool from_end)
 {
-    if (uop_is_const(value) && uop_is_const(bound))
+    if (uop_is_const(value) && uop_is_const(bound) && kind != GUARD_FINITE)
         return guard_allows(kind, value->arg.i, bound->arg.i) ? value
                                                               : refused(g, kind, value->arg.i, bound->arg.i, from_end);
     const UOp *two = uop_index(g, GUARD_WORDS);
@@ -107,4 +112,9 @@ U guard_nonzero(Graph *g, U value)
     for (int64_t k = 0; data && k < uop_numel(value); k++)
         if (!scalar_load((DType)value->dtype, data, k)) return refused(g, GUARD_NONZERO, 0, 0, false);
     return data ? value : guard(g, GUARD_NONZERO, value, uop_int(g, (DType)value->dtype, 0), false);
+}
+
+U guard_finite(Graph *g, U value)
+{
+    return is_error(value) ? value : guard(g, GUARD_FINITE, value, scalar(g, (DType)value->dtype, 0), false);
 }

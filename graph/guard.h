@@ -14,6 +14,7 @@ typedef enum {
     GUARD_NONZERO,                  /* value != 0, else 1; the bound is 0 */
     GUARD_SIZE,                     /* value == bound, else 1: data-dependent sizes */
     GUARD_BROADCAST,                /* value == bound or value == 1, else 1 */
+    GUARD_FINITE,                   /* value, of floats, is a number, else as it is: what was rewritten does not hold */
 } GuardKind;
 /* In the graph's arena; names that are not known are NULL. from_end: negative positions were counted from the end
  * before they came here. */
@@ -22,12 +23,13 @@ typedef struct Guard {
     bool from_end;
     const char *node, *op, *field;
 } Guard;
-enum { GUARD_WORDS = 2, GUARD_BYTES = 16 };
+/* GUARD_PLAIN: the status of a run in which a GUARD_FINITE failed; it must be run again without the rewrite. */
+enum { GUARD_WORDS = 2, GUARD_BYTES = 16, GUARD_PLAIN = 200 };
 
 /* arg.i of a GUARD: the kind, and at tensor level the slot of its word. */
 static inline GuardKind guard_kind(Arg a) { return (GuardKind)(a.i & 0xff); }
 static inline int64_t guard_slot(const UOp *u) { return u->arg.i >> 8; }
-static inline int64_t guard_otherwise(GuardKind kind) { return kind != GUARD_INDEX; }
+static inline int64_t guard_otherwise(GuardKind kind) { return kind != GUARD_INDEX && kind != GUARD_FINITE; }
 
 bool guard_allows(GuardKind kind, int64_t value, int64_t bound);
 void guard_note(GuardKind kind, int64_t value, int64_t bound, int64_t *word);       /* what a kernel does when not */
@@ -37,6 +39,7 @@ TgStatus guard_fail(const Guard *w, TgStatus code, const int64_t *word);
 /* The value checked; at run time, unless it is known. */
 const UOp *guard_index(Graph *g, const UOp *index, const UOp *size, bool from_end);
 const UOp *guard_nonzero(Graph *g, const UOp *value);
+const UOp *guard_finite(Graph *g, const UOp *value);
 /* GUARD_SIZE or GUARD_BROADCAST */
 const UOp *guard_size(Graph *g, GuardKind kind, const UOp *size, const UOp *wanted);
 /* What a host function belongs to, by its CALL; NULL: nothing is known. */

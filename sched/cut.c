@@ -44,7 +44,8 @@ const UOp *guarded(Rangeify *r, const UOp *u, const UOp *valid, const UOp *const
               *word = uop_buffer(r->g, DT_I64, &words, 1, guard_slot(u), SPACE_GLOBAL);
     const UOp *value = !valid || kind == GUARD_SIZE
         ? src[0]
-        : UOP(r->g, UOP_WHERE, DT_VOID, NO_ARG, valid, src[0], uop_int(r->g, (DType)u->dtype, guard_otherwise(kind)));
+        : UOP(r->g, UOP_WHERE, DT_VOID, NO_ARG, valid, src[0],
+              uop_const_like(r->g, (DType)u->dtype, (double)guard_otherwise(kind)));
     const UOp *at = UOP(r->g, UOP_INDEX, DT_VOID, NO_ARG, word, uop_index(r->g, 0));
     return index_simplify(r, UOP(r->g, UOP_GUARD, DT_VOID, ARG_I(kind), value, src[1], at));
 }

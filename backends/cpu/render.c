@@ -11,6 +11,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/helpers.h"
+#include "graph/guard.h"
 #include "graph/wmma.h"
 
 enum { E_F32, E_F64, E_I8, E_U8, E_I16, E_U16, E_I32, E_U32, E_I64, E_U64, E_COUNT };
@@ -334,6 +335,15 @@ static const char *mask_op(CRender *r, const UOp *u, int e, uint32_t lanes)
     }
 }
 
+/* One look at all lanes. */
+static const char *finite_op(CRender *r, const UOp *u, int e, uint32_t lanes)
+{
+    if (e != E_F32 || (lanes != 16 && lanes != 8 && lanes != 4)) return by_lane(r, u, e, lanes);
+    want(r, H_ALL);
+    return cr_text(r, "({ %s g_ = %s; if (__builtin_expect(!tg_all_i32x%u(g_ - g_ == 0), 0)) (%s)[1] = 1; g_; })",
+                   vec(r, e, lanes), whole(r, u->src[0], e, lanes), lanes, cr_value(r, u->src[2]));
+}
+
 static const char *vector_op(CRender *r, const UOp *u, int e, uint32_t lanes)
 {
     if (u->dtype == DT_BOOL && u->src[0]->dtype == DT_BOOL && u->op != UOP_WHERE && u->op != UOP_CAST)
@@ -357,6 +367,7 @@ static const char *vector_op(CRender *r, const UOp *u, int e, uint32_t lanes)
     case UOP_SQRT: return unary(r, u, H_SQRT, "sqrt", e, lanes);
     case UOP_TRUNC: return unary(r, u, H_TRUNC, "trunc", e, lanes);
     case UOP_CAST: return cast_op(r, u, e, lanes);
+    case UOP_GUARD: return guard_kind(u->arg) == GUARD_FINITE ? finite_op(r, u, e, lanes) : by_lane(r, u, e, lanes);
     case UOP_BITCAST: return cr_text(r, "(%s)%s", vec(r, e, lanes), cr_value(r, u->src[0]));
     case UOP_IDIV: case UOP_MOD:
         if (u->src[0]->vmin < 0 || u->src[1]->vmin <= 0 || element[e].is_float) return by_lane(r, u, e, lanes);

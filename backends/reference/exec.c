@@ -208,7 +208,7 @@ int64_t ref_guard(const UOp *u, int64_t value, int64_t bound, int64_t *word)
     GuardKind kind = guard_kind(u->arg);
     if (guard_allows(kind, value, bound)) return value;
     if (word) guard_note(kind, value, bound, word);
-    return guard_otherwise(kind);
+    return kind == GUARD_FINITE ? value : guard_otherwise(kind);
 }
 
 bool ref_alu(const UOp *u, const int64_t *const *src, int64_t *out)

@@ -63,6 +63,7 @@ static bool is_allowed(const Match *m)
     switch (guard_kind(m->root->arg)) {
     case GUARD_INDEX: return v->vmin >= 0 && v->vmax < bound->vmin;
     case GUARD_NONZERO: return v->vmin > 0 || v->vmax < 0;
+    case GUARD_FINITE: return false;
     default: return v == bound;
     }
 }
