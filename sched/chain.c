@@ -88,6 +88,22 @@ static bool keeps_tiles(const Kernel *k, const Digit *digit, uint32_t n, double 
     return !product || after >= (before < 2 ? before : 2);
 }
 
+/* Is nothing computed anew in each part? Some load depends on every loop that is cut, or there are sums. */
+static bool shares_no_work(const Kernel *k, const Digit *digit, uint32_t n)
+{
+    Arena *a = arena_new();
+    uint32_t count;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
+    uint64_t ranges = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (order[i]->op == UOP_LOAD) ranges |= order[i]->ranges;
+        else if (order[i]->op == UOP_REDUCE) ranges = ~UINT64_C(0);
+    bool good = true;
+    for (uint32_t d = 0; d < n; d++) good &= !ranges || (ranges & range_bit(digit[d].range)) != 0;
+    arena_free(a);
+    return good;
+}
+
 /* One of them writes what the other reads or writes. */
 static bool share(const KernelParam *a, const KernelParam *b)
 {
@@ -146,7 +162,9 @@ static bool add_member(const Schedule *s, Members *chain, uint32_t item, uint32_
     Digit *digit = m->digit[m->n];
     Slice *slice = m->slice[m->n];
     uint32_t n = kernel_digits(digit, range, kernel_order(k, slot, range), m->parts);
-    if (!n || (k->chain_parts && k->chain_parts != m->parts) || !keeps_tiles(k, digit, n, &m->waste)) return false;
+    if (!n || (k->chain_parts && k->chain_parts != m->parts) || !keeps_tiles(k, digit, n, &m->waste) ||
+        !shares_no_work(k, digit, n))
+        return false;
     kernel_slices(slice, k, digit, n);
     if (!fits(s, m, k, slice)) return false;
     for (uint32_t i = 0; i < k->nparam; i++) {

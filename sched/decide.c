@@ -11,7 +11,8 @@
 /* ACROSS_LEAST: elements whose transpose is worth a kernel; NARROW_LEAST, NARROW_WORK: bytes of a constant that is made
  * again where it is summed, and operations that this may take; POSITIONS: of a table of positions that is none;
  * FEW_ROWS: elements around a value that threads need not share; CHEAP, CHEAP_LOADS: operations and loads that are
- * computed again for each reader; JOINED: sources of a concatenation that is read through. */
+ * computed again for each reader; JOINED: sources of a concatenation that is read through; UNROLLED: iterations of a
+ * loop that is unrolled whole. */
 enum {
     MAX_RANGES = 52,
     SIM_BUDGET = 200,
@@ -22,7 +23,8 @@ enum {
     FEW_ROWS = 16384,
     CHEAP = 6,
     CHEAP_LOADS = 2,
-    JOINED = 4
+    JOINED = 4,
+    UNROLLED = 4
 };
 #define READ_AGAIN 1.5              /* reads an element, above which a concatenation is stored part by part */
 
@@ -164,13 +166,32 @@ static bool axis_sum(const UOp *u)
     }
 }
 
+/* How often work is repeated by loops that are unrolled, so that it is not: short ones that the index does not depend
+ * on, and the inner part of one that the index divides by little. */
+static double unrolled(const Rangeify *r, const Cut *c, const Inst *i, uint64_t set)
+{
+    double n = 1;
+    if (r->target->max_block) return 1;
+    for (uint64_t m = i->enclosing & c->out & ~set; m; m &= m - 1) {
+        const UOp *size = c->range[__builtin_ctzll(m)]->src[0];
+        if (uop_is_const(size) && size->arg.i <= UNROLLED) n *= (double)size->arg.i;
+    }
+    for (uint32_t k = 0; k < uop_rank(i->node); k++) {
+        const UOp *at = i->idx[k];
+        if (at->op == UOP_IDIV && at->src[0]->op == UOP_RANGE && uop_is_const(at->src[1]) &&
+            at->src[1]->arg.i <= UNROLLED)
+            n *= (double)at->src[1]->arg.i;
+    }
+    return n;
+}
+
 /* Element-wise work under loops that it does not need: a store and loads are cheaper, but than a comparison of
  * positions. */
 static bool repeated(Rangeify *r, const UOp *u, const Inst *i)
 {
     const Cut *c = &r->cut[i->cut];
     uint64_t set = index_ranges(i->idx, uop_rank(u));
-    double times = cut_extent(c, i->enclosing) / (double)uop_numel(u);
+    double times = cut_extent(c, i->enclosing) / (double)uop_numel(u) / unrolled(r, c, i, set);
     if (times < 4 || in_chain(c, set) || row_statistic(r, u, i)) return false;
     /* a few numbers made of positions: constants, where the loop is unrolled */
     if (!r->loads[u->id] && !r->reduces[u->id] && (uop_numel(u) <= POSITIONS || axis_sum(u))) return false;
@@ -299,6 +320,15 @@ static bool stays_narrow(const Rangeify *r, const UOp *u)
     return true;
 }
 
+/* Only kernels that run once want it, on a CPU, where these are as good as any. */
+static bool wanted_once(const Rangeify *r, const UOp *u)
+{
+    if (r->target->max_block) return false;
+    for (const Inst *i = r->inst[u->id]; i; i = i->next)
+        if (!r->constant[r->cut[i->cut].root->id]) return false;
+    return true;
+}
+
 bool is_stored(Rangeify *r, const UOp *u)
 {
     if (node_is_leaf(u)) return false;
@@ -307,6 +337,7 @@ bool is_stored(Rangeify *r, const UOp *u)
     if (u->op == UOP_STACK) return u->nsrc > 8;
     if (u->op == UOP_REDUCE) return r->constant[u->id] || r->inst[u->id]->next || !reduce_fits(r, u, r->inst[u->id]);
     if (!op_is((Op)u->op, FLAG_ALU)) return false;
-    if (r->constant[u->id] && uop_numel(u) > 1 && r->loads[u->id]) return !node_only_widens(u) && !stays_narrow(r, u);
+    if (r->constant[u->id] && uop_numel(u) > 1 && r->loads[u->id] && !wanted_once(r, u))
+        return !node_only_widens(u) && !stays_narrow(r, u);
     return stage_alu(r, u);
 }
