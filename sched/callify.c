@@ -17,7 +17,8 @@ static const UOp *store_scalars(Graph *g, const UOp *sink)
 
 TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target *t)
 {
-    *out = sum_parts(g, join_siblings(g, graph_rewrite(g, sum_integers(g, sink, t), rules_movement(), 0, NULL)), t);
+    *out = join_siblings(g, graph_rewrite(g, sum_integers(g, sink, t), rules_movement(), 0, NULL));
+    *out = sum_parts(g, sum_windows(g, *out, t), t);
     if (graph_error(g) == TG_OK) *out = store_scalars(g, *out);
     return graph_error(g);
 }

@@ -128,6 +128,7 @@ typedef struct Target {
     uint32_t wmma;                  /* rows of graph/wmma.def that it has: bit = WmmaRow */
     /* of bf16 that a number of f32 becomes in products under a sum (parts.c); 0: it stays */
     int32_t parts;
+    bool plain;                     /* sums over windows stay as they are (winograd.c) */
     int32_t max_block, warp;
 } Target;
 /* Bytes of values that a core's part of a kernel may go over again and again: most of its second cache. */

@@ -50,6 +50,8 @@ TgStatus sched_callify(const UOp **out, Graph *g, const UOp *sink, const Target 
 const UOp *join_siblings(Graph *g, const UOp *root);
 /* sums of products of quantised values, in integers */
 const UOp *sum_integers(Graph *g, const UOp *root, const Target *t);
+/* winograd.c: sums over three neighbours, in fewer products */
+const UOp *sum_windows(Graph *g, const UOp *root, const Target *t);
 /* parts.c: sums of products of f32, as products of bf16 parts where the target says in how many */
 const UOp *sum_parts(Graph *g, const UOp *root, const Target *t);
 bool has_parts(const Target *t);                                        /* it has a unit for them */

@@ -414,9 +414,27 @@ static void make_room(TgSession *s)
     }
 }
 
+/* A sum that was rewritten is no number in some element, where the plain one may be (GUARD_FINITE): from here on sums
+ * stay as they are. */
+static TgStatus run_plain(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+{
+    if (s->saved)
+        return session_in_file(s, fail(TG_UNSUPPORTED,
+                                       "a sum over windows is no number, by an Inf, a NaN or an overflow: run the "
+                                       "model that was compiled"));
+    s->target.plain = true;
+    for (Program *p = s->program, *next; p; p = next) {
+        next = p->next;
+        program_free(p, s->backend);
+    }
+    s->program = NULL;
+    return run_once(s, inputs, count, outputs);
+}
+
 TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
 {
     TgStatus status = run_once(s, inputs, count, outputs);
+    if (status == (TgStatus)GUARD_PLAIN) status = run_plain(s, inputs, count, outputs);
     for (int64_t room = 0; status == TG_LIMIT && s->program && s->program->pieces_wanted > room;
          status = run_once(s, inputs, count, outputs)) {
         room = s->program->pieces_wanted;
