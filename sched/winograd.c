@@ -42,23 +42,20 @@ typedef struct {
 
 /* ---- which sums ---- */
 
-static bool is_iota(U u, int64_t *n)
+static bool is_iota(U u, int64_t n)
 {
     if (u->op == UOP_RESHAPE) u = u->src[0];
-    if (u->op != UOP_IOTA || !uop_is_const(u->src[0])) return false;
-    *n = u->src[0]->arg.i;
-    return true;
+    return u->op == UOP_IOTA && uop_is_int_const(u->src[0], n);
 }
 
 /* [n, 3]: place + neighbour. */
 static bool is_neighbours(U u)
 {
-    int64_t a, b;
     if (u->op != UOP_ADD || uop_rank(u) != 2 || uop_size(u, 1) != TAPS) return false;
     U places = u->src[0], taps = u->src[1];
     if (uop_rank(places) < 2) places = u->src[1], taps = u->src[0];
-    return uop_rank(places) == 2 && uop_rank(taps) == 1 && uop_size(places, 1) == 1 && is_iota(places, &a) &&
-        is_iota(taps, &b) && a == uop_size(u, 0) && b == TAPS;
+    return uop_rank(places) == 2 && uop_rank(taps) == 1 && uop_size(places, 1) == 1 &&
+        is_iota(places, uop_size(u, 0)) && is_iota(taps, TAPS);
 }
 
 static bool find_windows(Sum *s)
@@ -77,9 +74,12 @@ static int axis_of_windows(const Sum *s, uint32_t k)
     return axis;
 }
 
+/* All of what the windows make is walked, and samples lie in the product as they do in the windows. */
 static bool find_axes(Sum *s)
 {
     uint32_t found = 0;
+    int sample = -1;
+    int64_t seen = 1;
     s->column = s->channel = -1;
     s->rows = 1;
     for (uint32_t k = 0; k < uop_rank(s->p); k++) {
@@ -88,6 +88,7 @@ static bool find_axes(Sum *s)
         int axis = of_x > 1 ? axis_of_windows(s, k) : -1, walked = axis >= 0 && axis < 2 * AXES ? axis : -1;
         bool summed = sum_is_over(s->sum, k);
         if (of_x > 1 && axis < 0) return false;
+        seen *= of_x;
         if (summed != (of_x > 1 && of_w > 1)) return false;
         if (!summed && of_w > 1) {
             if (s->column >= 0) return false;
@@ -97,11 +98,14 @@ static bool find_axes(Sum *s)
             found |= 1u << walked;
             if (!summed) s->rows *= of_x;
         } else if (walked >= 0) return false;
-        else if (!summed) s->rows *= of_x;
-        else if (s->channel >= 0) return false;
+        else if (!summed) {
+            if (axis < sample) return false;
+            sample = axis;
+            s->rows *= of_x;
+        } else if (s->channel >= 0) return false;
         else s->channel = (int)k;
     }
-    return s->column >= 0 && s->channel >= 0 && found == (1u << 2 * AXES) - 1;
+    return s->column >= 0 && s->channel >= 0 && found == (1u << 2 * AXES) - 1 && seen == uop_numel(s->windows);
 }
 
 /* Products that are saved are worth what is stored and read between them. */
@@ -173,17 +177,23 @@ static U of_tiles(Graph *g, const Sum *s)
     return contiguous(g, permute(g, x, s->by_point ? by_point : by_tile, 7));
 }
 
+/* The places of n different numbers in ascending order. */
+static void places_of(int64_t *place, const int64_t *number, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        place[k] = 0;
+        for (uint32_t i = 0; i < n; i++) place[k] += number[i] < number[k];
+    }
+}
+
 /* w as [a, a', .. m, c], transformed, its axes where those of the tiles are. */
 static U of_weights(Graph *g, const Sum *s)
 {
     U dim[8], w = s->w->op == UOP_EXPAND ? s->w->src[0] : s->w, one = uop_index(g, 1);
-    const int axis[4] = { s->tap[0], s->tap[1], s->column, s->channel };
+    const int64_t axis[4] = { s->tap[0], s->tap[1], s->column, s->channel };
     int64_t order[4];
-    for (uint32_t k = 0; k < 4; k++) {
-        order[k] = 0;
-        for (uint32_t i = 0; i < 4; i++) order[k] += axis[i] < axis[k];         /* its place among them */
-        dim[order[k]] = uop_dim(s->p, (uint32_t)axis[k]);
-    }
+    places_of(order, axis, 4);
+    for (uint32_t k = 0; k < 4; k++) dim[order[k]] = uop_dim(s->p, (uint32_t)axis[k]);
     w = transformed(g, permute(g, reshape(g, w, dim, 4), order, 4), 0, *of_weight, POINTS, TAPS);
     uint32_t n = 0;
     for (uint32_t k = 0; k < 2; k++) dim[n++] = uop_dim(w, k);
@@ -197,7 +207,7 @@ static U of_points(Graph *g, const Sum *s, U y)
 {
     static const int64_t by_tile[] = { 0, 1, 3, 2, 5, 4, 6 }, by_point[] = { 2, 3, 0, 4, 5, 1, 6 };
     U dim[RANK_MAX], zero[4];
-    int64_t order[RANK_MAX], back[RANK_MAX];
+    int64_t order[RANK_MAX], place[RANK_MAX], back[RANK_MAX];
     uint32_t count = 0;
     y = permute(g, transformed(g, y, s->by_point ? 0 : 3, *of_sums, TILE, POINTS), s->by_point ? by_point : by_tile, 7);
     dim[0] = uop_dim(y, 0), dim[3] = uop_dim(y, 6);
@@ -213,11 +223,8 @@ static U of_points(Graph *g, const Sum *s, U y)
     order[count++] = s->place[0], order[count++] = s->place[1], order[count++] = s->column;
     for (uint32_t k = 0; k < count; k++) dim[k] = uop_dim(s->p, (uint32_t)order[k]);
     y = reshape(g, y, dim, count);
-    for (uint32_t k = 0; k < count; k++) {
-        uint32_t at = 0;
-        for (uint32_t i = 0; i < count; i++) at += order[i] < order[k];
-        back[at] = k;
-    }
+    places_of(place, order, count);
+    for (uint32_t k = 0; k < count; k++) back[place[k]] = k;
     return reshape(g, permute(g, y, back, count), s->sum->shape->dim, uop_rank(s->sum));
 }
 

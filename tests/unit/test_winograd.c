@@ -112,6 +112,31 @@ static void rows_agree(void **state)
     }
 }
 
+/* Sums over windows that are not all that a convolution has: one sample of two, and samples in another order. */
+static void others_stay(void **state)
+{
+    (void)state;
+    static const int64_t stride[] = { 1, 1 }, kernel[] = { 3, 3 }, whole[] = { 0, 1, 2, 3, 4, 5, 6 },
+                         turned[] = { 1, 0, 2, 3, 4, 5, 6 };
+    for (int form = 0; form < 3; form++) {
+        Graph *g = graph_new();
+        Target t = { .kind = "cpu", .l2_bytes = 1 << 20, .threads = 2 };
+        U dim[] = { uop_index(g, 2), uop_index(g, 3), uop_index(g, 32), uop_index(g, 34), uop_index(g, 34) },
+          v = windows(g, uop_param(g, DT_F32, dim, 5, 0), 2, kernel, stride, stride);
+        v = permute(g, v, form == 1 ? turned : whole, 7);
+        if (form == 2) v = slice_i(g, v, 0, 1, 2);                     /* [n, n', c, h, w, k, k'] */
+        v = permute(g, unsqueeze(g, v, 2), (const int64_t[]){ 0, 1, 2, 4, 5, 3, 6, 7 }, 8);
+        U w = reshape_i(g, constant(g, (int64_t[]){ 32, 32, 3, 3 }, 4), (int64_t[]){ 32, 1, 1, 32, 3, 3 }, 6),
+          y = reduce(g, UOP_ADD, mul(g, v, w), (int64_t[]){ 5, 6, 7 }, 3, true),
+          sink = graph_rewrite(g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), rules_movement(), 0, NULL),
+          one = sum_windows(g, sink, &t);
+        assert_int_equal(graph_error(g), TG_OK);
+        if ((one != sink) != !form) print_message("form %d\n", form);
+        assert_int_equal(one != sink, form == 0);
+        graph_free(g);
+    }
+}
+
 /* Of an Inf or a NaN among what is read. */
 static void no_numbers_are_noticed(void **state)
 {
@@ -130,6 +155,7 @@ static void no_numbers_are_noticed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(no_numbers_are_noticed) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(others_stay),
+                                       cmocka_unit_test(no_numbers_are_noticed) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
