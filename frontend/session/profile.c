@@ -156,8 +156,7 @@ int32_t tg_step_time(const TgSession *s, int32_t index, TgNodeTime *out)
     return 1;
 }
 
-TgStatus tg_profile(TgSession *s, const TgTensor *inputs, int32_t count,
-                    void (*emit)(void *user, const TgKernelTime *row), void *user)
+static TgStatus profile(TgSession *s, const TgTensor *inputs, int32_t count, const Sink *sink)
 {
     TRY(tg_prepare(s, inputs, count));
     if (!s->backend->time)
@@ -167,8 +166,16 @@ TgStatus tg_profile(TgSession *s, const TgTensor *inputs, int32_t count,
     TgStatus status = run ? TG_OK : fail(TG_LIMIT, "out of memory");
     for (int r = 0; r < PROFILE_RUNS && s->backend->trace && status == TG_OK; r++)
         status = program_trace(s->program, s->backend, inputs, run + (size_t)r * n);
-    if (status == TG_OK) status = emit_rows(s, run, &(Sink){ emit, user });
+    if (status == TG_OK) status = emit_rows(s, run, sink);
     if (status == TG_OK) keep_nodes(s, run);
     free(run);
     return session_in_file(s, status);
+}
+
+TgStatus tg_profile(TgSession *s, const TgTensor *inputs, int32_t count,
+                    void (*emit)(void *user, const TgKernelTime *row), void *user)
+{
+    const Sink sink = { emit, user };
+    TgStatus status = profile(s, inputs, count, &sink);
+    return session_falls_plain(s, &status) ? profile(s, inputs, count, &sink) : status;
 }

@@ -370,7 +370,25 @@ static TgStatus make_compiled(TgSession *s)
     return make_program(&s->program, s, s->saved->input, (int32_t)s->saved->ninput);
 }
 
-TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count)
+bool session_falls_plain(TgSession *s, TgStatus *status)
+{
+    if (*status != (TgStatus)GUARD_PLAIN) return false;
+    if (s->saved) {
+        *status = session_in_file(s, fail(TG_UNSUPPORTED,
+                                          "a sum over windows is no number, by an Inf, a NaN or an overflow: run the "
+                                          "model that was compiled"));
+        return false;
+    }
+    s->target.plain = true;
+    for (Program *p = s->program, *next; p; p = next) {
+        next = p->next;
+        program_free(p, s->backend);
+    }
+    s->program = NULL;
+    return true;
+}
+
+static TgStatus find_program(TgSession *s, const TgTensor *input, int32_t count)
 {
     if (s->program && !s->program->dims && program_fits(s->program, s->backend, input, (uint32_t)count)) return TG_OK;
     TRY(session_in_file(s, session_check_inputs(s, input, count)));
@@ -381,6 +399,12 @@ TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count)
     p->next = s->program;
     s->program = p;
     return TG_OK;
+}
+
+TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count)
+{
+    TgStatus status = find_program(s, input, count);
+    return session_falls_plain(s, &status) ? find_program(s, input, count) : status;
 }
 
 TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)
@@ -414,27 +438,10 @@ static void make_room(TgSession *s)
     }
 }
 
-/* A sum that was rewritten is no number in some element, where the plain one may be (GUARD_FINITE): from here on sums
- * stay as they are. */
-static TgStatus run_plain(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
-{
-    if (s->saved)
-        return session_in_file(s, fail(TG_UNSUPPORTED,
-                                       "a sum over windows is no number, by an Inf, a NaN or an overflow: run the "
-                                       "model that was compiled"));
-    s->target.plain = true;
-    for (Program *p = s->program, *next; p; p = next) {
-        next = p->next;
-        program_free(p, s->backend);
-    }
-    s->program = NULL;
-    return run_once(s, inputs, count, outputs);
-}
-
 TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
 {
     TgStatus status = run_once(s, inputs, count, outputs);
-    if (status == (TgStatus)GUARD_PLAIN) status = run_plain(s, inputs, count, outputs);
+    if (session_falls_plain(s, &status)) status = run_once(s, inputs, count, outputs);
     for (int64_t room = 0; status == TG_LIMIT && s->program && s->program->pieces_wanted > room;
          status = run_once(s, inputs, count, outputs)) {
         room = s->program->pieces_wanted;

@@ -36,6 +36,10 @@ TgType model_rounded(const Model *m, const char *output);
 TgStatus session_in_file(const TgSession *s, TgStatus status);
 /* makes the one that fits these inputs the one used last */
 TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count);
+/* status: of a run. Was a sum that is rewritten no number in some element, where the plain one may be (GUARD_FINITE)?
+ * Then sums stay as they are from here on, and there is no program: all is to be made and run again. Of a compiled
+ * model it is a failure. */
+bool session_falls_plain(TgSession *s, TgStatus *status);
 /* the program used last, for inputs that it fits, with the lists that the database has now; the caller's */
 TgStatus session_make_anew(Program **out, TgSession *s, const TgTensor *input);
 /* p takes the place of the program used last, which is freed */
