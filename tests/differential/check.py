@@ -14,8 +14,14 @@ from compare import differences, is_float
 from disagreements import INFERENCE, Case, explain, remaining, sides_with
 from draw import model_of
 from grow import run_peers
-from peers import fits, of_tgrun, ports_of
+from plant import faults
+from peers import PEERS, fits, of_tgrun, ports_of
 from table import EACH
+from terms import Terms
+
+
+PLANTED = 40                    # faults for one row, in one process
+planted = Counter()
 
 
 @dataclass
@@ -38,8 +44,9 @@ def bits_equal(a, b):
                                                           if a.dtype == object else a.tobytes() == b.tobytes())
 
 
-def check_step(versions, step, values, constants, got, seen=None, said=None):
-    """The first difference that no row of disagreements.py explains. seen: what peers made of the same values."""
+def check_step(versions, step, values, constants, got, seen=None, said=None, used=None):
+    """The first difference that no row of disagreements.py explains. seen: what peers made of the same values; used gets
+    (output, row, the elements that it explained)."""
     said = Counter() if said is None else said
     given = {name: values[name] for name in step.inputs() if name in values}
     inputs = [values[name] if name else None for name in step.nodes[0].input if not name or name in values]
@@ -53,20 +60,28 @@ def check_step(versions, step, values, constants, got, seen=None, said=None):
             return Difference(step, "port", "",
                               f"output {k}: we {g.dtype}{list(g.shape)}, the standard infers {port[0]}{port[1]}", given)
     results = seen if seen is not None else run_peers(versions, step, values, constants)
+    spread = Terms(versions, step, given, constants)
     for peer, arrays in results.items():
         said["compared", step.name] += 1
         said.update(("within", n.op_type) for n in step.nodes[1:])
         for k, (g, w) in enumerate(zip(got, arrays)):
-            wrong = differences(step.name, step.name in EACH, numbers, g, w)
+
+            def terms(peer=peer, arrays=arrays, k=k):
+                return spread.of(PEERS[peer], arrays, k)
+
+            wrong = differences(step.name, step.name in EACH, numbers, g, w, terms)
             if wrong is not None and not wrong.any():
                 continue
             third = next((a[k] for p, a in results.items() if p != peer), None)
 
-            def case_of(left, peer=peer, arrays=arrays, k=k, g=g, w=w, third=third):
+            def case_of(left, peer=peer, arrays=arrays, k=k, g=g, w=w, third=third, terms=terms):
                 return Case(step, versions, step.attributes(), inputs, given, got, arrays, peer, k,
-                            sides_with(step, numbers, g, w, third, left))
+                            sides_with(step, numbers, g, w, third, left, terms), terms)
 
-            wrong = remaining(wrong, case_of, said)
+            explained = []
+            wrong = remaining(wrong, case_of, said, explained)
+            if used is not None:
+                used.extend((k, *row) for row in explained)
             if wrong is not None and not wrong.any():
                 continue
             kind = "value" if wrong is not None else "type" if g.dtype != w.dtype else "shape"
@@ -110,9 +125,28 @@ def refused(error, steps, values):
                        for name in step.inputs() if name in values})
 
 
-def check(d, device="reference", ends=False, said=None):
+def plant_faults(versions, step, values, constants, got, used, said):
+    """Faults where a row explained something: each must be a difference. said counts them, and those that were not
+    found."""
+    theirs = run_peers(versions, step, values, constants) if used else {}
+    for k, row, covers in used:
+        if row.free or planted[str(row)] >= PLANTED:
+            continue
+        inputs = [values[n] for n in step.inputs() if n in values]
+        for kind, fault in faults(step, inputs, got[k], covers, [arrays[k] for arrays in theirs.values()]):
+            found = check_step(versions, step, values, constants, [*got[:k], fault, *got[k + 1:]], theirs,
+                               used=(rows := []))
+            if not found and not rows:
+                continue                                        # a peer has that fault itself: no row is needed
+            planted[str(row)] += 1
+            said["planted", str(row)] += 1
+            if not found:
+                said["not found", f"{kind}: {row}, by {'; '.join(sorted({str(r) for _, r, _ in rows}))}"] += 1
+
+
+def check(d, device="reference", ends=False, said=None, plant=False):
     """The first unexplained difference of a graph, or None. said counts what was compared, explained, and not covered
-    by us."""
+    by us; plant: also whether faults are found where a row explained something."""
     said = Counter() if said is None else said
     steps = list(d.steps)
     given = {name: d.values[name] for name in d.values if not any(name in s.outputs for s in steps)}
@@ -137,9 +171,12 @@ def check(d, device="reference", ends=False, said=None):
     for step in steps:
         seen = d.results[d.steps.index(step)] if all(
             bits_equal(values[name], step.seen[name]) for name in step.inputs()) else None
-        found = check_step(d.versions, step, values, d.constants, [got[name] for name in step.outputs], seen, said)
+        ours, used = [got[name] for name in step.outputs], []
+        found = check_step(d.versions, step, values, d.constants, ours, seen, said, used)
         if found:
             return found
+        if plant:
+            plant_faults(d.versions, step, values, d.constants, ours, used, said)
     return check_ends(d, steps, got, device, said) if ends else None
 
 

@@ -2,9 +2,11 @@
 condition names (True: all), where type and shape agree; else the whole output.
 
 A row never speaks against both peers: where they agree with each other and not with us it is not used, unless it brings
-a proof that neither can be taken at its word. To add one: the narrowest condition on attributes, types, values and
-version under which the peer is wrong, and the sentence that says who is right. `graphs.py --table` counts each row's
-use; one that explains nothing goes."""
+a proof that neither can be taken at its word. Nor does it take our word: a condition that says nothing of our own value
+(is not `judging`) needs a witness, the other peer or one in another precision, who gives what we give. To add one: the
+narrowest condition on attributes, types, values and version under which the peer is wrong, and the sentence that says
+who is right. `graphs.py --table` counts each row's use, and one that explains nothing goes; `graphs.py --plant` puts
+faults where a row explained something, each of which must be found (plant.py)."""
 import copy
 import re
 from dataclasses import dataclass
@@ -12,11 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from ml_dtypes import finfo, iinfo
 
-from compare import differences, largest, step_of
+import formulas
+from compare import EXACT, differences, largest, step_of
 from draw import is_float, model_of
 from onnx import helper, numpy_helper
 from recurrent import recurrence
 from table import EACH
+from terms import Terms
 
 # either: inference as well
 ORT, REF, EITHER, INFERENCE = "onnxruntime", "reference", "either", "the standard's shape inference"
@@ -37,6 +41,7 @@ class Case:
     # where they differ, the other peer gives what "we" do, what the "peer" does, or "neither"; "none": it does not run
     # this
     other: str
+    terms: object = None        # how far each element may be off by the roundings of what enters (terms.py)
 
 
 @dataclass
@@ -46,9 +51,25 @@ class Row:
     when: object                # Case -> truth value, or one for each element
     why: str                    # by the standard's text
     proof: str = ""             # why it holds even where the peers agree
+    free: bool = False          # the standard lets the value be anything
+
+    @property
+    def judges(self):
+        return getattr(self.when, "judges", False)
 
     def __str__(self):
         return f"{self.op} ({self.peer}): {self.why}"
+
+
+def judging(condition):
+    """A condition that bounds our own value."""
+    condition.judges = True
+    return condition
+
+
+def confirmed(condition):
+    """The other peer has ours, or the condition holds, which bounds our own value."""
+    return judging(lambda c: outvoted(c) or condition(c))
 
 
 def given(name, *values):
@@ -69,9 +90,11 @@ def before(opset):
 
 
 def both(*conditions):
-    return lambda c: np.logical_and.reduce(np.broadcast_arrays(*[condition(c) for condition in conditions]))
+    every = lambda c: np.logical_and.reduce(np.broadcast_arrays(*[condition(c) for condition in conditions]))
+    return judging(every) if any(getattr(condition, "judges", False) for condition in conditions) else every
 
 
+@judging
 def outvoted(c):
     """The other peer gives what we give."""
     return c.other == "we"
@@ -99,14 +122,14 @@ def ours_is(c, exact, may=None):
         return False
     with np.errstate(all="ignore"):
         near = np.abs(g.astype(np.float64) - exact) <= may if may is not None else ~differences(
-            c.step.name, c.step.name in EACH, [v for v in c.inputs if v is not None], g, exact.astype(g.dtype))
+            c.step.name, c.step.name in EACH, [v for v in c.inputs if v is not None], g, exact.astype(g.dtype), c.terms)
     near |= np.isnan(exact) & (np.isnan(g.astype(np.float64)) | (not is_float(g.dtype)))
     return bool(near.all()) if of_shape(c) or c.peer == INFERENCE else near
 
 
 def gives(c, peer, dtype):
-    """What a peer makes of the same node in another precision, all floats that enter in this type; None where it
-    refuses."""
+    """What a peer makes of the same node in another precision, all floats that enter in this type, and how far each
+    element of that may be off; None where it refuses."""
     from peers import PEERS                                     # who requests no peer needs none
     cast = lambda v: v.astype(dtype) if is_float(v.dtype) else v
     step = copy.deepcopy(c.step)
@@ -115,23 +138,41 @@ def gives(c, peer, dtype):
     arrays = {name: cast(v) for name, v in c.values.items()}
     model, names = model_of(c.versions, [step], arrays, set(), step.outputs)
     results = PEERS[peer](model, {name: arrays[name] for name in names})
-    return None if results is None else results[c.index]
+    if results is None:
+        return None
+    return results[c.index], lambda: Terms(c.versions, step, arrays, set()).of(PEERS[peer], results, c.index)
+
+
+def single(g):
+    """Numbers of double precision that one of single precision holds: what was computed in it and then widened. Those
+    of few digits, or near 0 where others cancelled, may be anybody's."""
+    if g.dtype not in (np.float64, np.complex128):
+        return np.zeros(g.shape, bool)
+    held = lambda x, bits: x == np.ldexp(np.round(np.ldexp(np.frexp(x)[0], bits)), np.frexp(x)[1] - bits)
+    of = lambda x: np.isfinite(x) & (np.abs(x) > 2.0**-20) & held(x, 24) & ~held(x, 12)
+    with np.errstate(all="ignore"):
+        return of(g.real) | of(g.imag) if g.dtype.kind == "c" else of(g)
 
 
 def arbiter(peer, dtype):
-    """A peer gives ours where the numbers that enter are of this type, another than theirs."""
+    """A peer gives ours where the numbers that enter are of this type, another than theirs; and ours are not of less
+    precision than their type."""
     def agrees(c):
         g = c.got[c.index]
         if not (is_float(g.dtype) or g.dtype.kind == "c") or all(v.dtype == dtype
                                                                  for v in c.values.values() if is_float(v.dtype)):
             return False
-        its = gives(c, peer, dtype)
+        its, terms = gives(c, peer, dtype) or (None, None)
+        if step_of(dtype) > step_of(g.dtype) and c.step.name in EXACT:
+            return False
         coarse = g.dtype if g.dtype.kind == "c" or step_of(g.dtype) > step_of(dtype) else np.dtype(dtype)
         off = None if its is None or is_float(its.dtype) != is_float(g.dtype) else differences(
-            c.step.name, c.step.name in EACH, [v for v in c.inputs
-                                               if v is not None], g.astype(coarse), its.astype(coarse))
-        return False if off is None else not off.any() if of_shape(c) else ~off
-    return agrees
+            c.step.name, c.step.name in EACH, [v for v in c.inputs if v is not None], g.astype(coarse),
+            its.astype(coarse), terms)
+        if off is None:
+            return False
+        return not off.any() and not single(g).any() if of_shape(c) else ~off & ~single(g)
+    return judging(agrees)
 
 
 # ---- what enters ----
@@ -185,6 +226,41 @@ def scattered(c):
     return lost
 
 
+@judging
+def exact_sum(c):
+    """A sum or mean of integers beyond those that doubles hold; it wraps, and is then cut off or rounded down."""
+    if not integers(c) or (np.abs(results(c)[0]) <= 2.0**53).all():
+        return False
+    more = c.inputs[1] if len(c.inputs) > 1 else None
+    axes = tuple(int(a) for a in (c.attributes.get("axes", ()) if more is None else more)) or None
+    total = np.asarray(c.inputs[0].astype(object).sum(axes, keepdims=bool(c.attributes.get("keepdims", 1))), object)
+    bits, n = 8 * c.inputs[0].dtype.itemsize, c.inputs[0].size // max(c.got[0].size, 1) if c.step.op == "ReduceMean" else 1
+    low = 2**(bits - 1) if c.inputs[0].dtype.kind == "i" else 0
+    near = [abs(int(g) * n - ((int(t) + low) % 2**bits - low)) < n for g, t in zip(c.got[0].ravel(), total.ravel())]
+    return np.array(near, bool).reshape(c.got[0].shape) & (np.abs(results(c)[0]) > 2.0**53)
+
+
+@judging
+def whole_power(c):
+    """A positive number as e8m0: a power of two, below or nearest, cut to the ends of the range."""
+    x = c.inputs[0].astype(np.float64)
+    with np.errstate(all="ignore"):
+        low = np.exp2(np.floor(np.log2(np.maximum(x, 2.0**-127))))
+        up = (x - low >= low / 2) & (c.attributes.get("round_mode") == b"nearest")
+    return (x > 0) & (results(c)[0] == np.clip(np.where(up, 2 * low, low), 2.0**-127, 2.0**127))
+
+
+@judging
+def clipped(c):
+    """The number itself, or the bound that is given."""
+    low, high = ([*c.inputs, None, None][1:3] if c.versions[""] > 10 else
+                 [None if v is None else np.asarray(v) for v in (c.attributes.get("min"), c.attributes.get("max"))])
+    lows = -np.inf if low is None else low.astype(np.float64)
+    highs = np.inf if high is None else high.astype(np.float64)
+    return infinite(c) & (results(c)[0] == np.minimum(np.maximum(c.inputs[0].astype(np.float64), lows), highs))
+
+
+@judging
 def nan_stays(c):
     """NaN enters what this element is made of, and our result is NaN."""
     if not floats(c):
@@ -195,21 +271,26 @@ def nan_stays(c):
     return lost & np.isnan(results(c)[0])
 
 
+@judging
 def narrow(c):
     """In double precision the peer is right to single precision, and computed in it: its number is one of single
     precision, or the other peer has ours."""
     g, w = results(c)
     if c.got[c.index].dtype != np.float64:
         return False
-    return (np.abs(g - w) <= 1e-5 * (1 + np.abs(w))) & ((w == w.astype(np.float32)) | outvoted(c))
+    return (np.abs(g - w) <= 1e-5 * (1 + np.abs(w))) & ((w == w.astype(np.float32)) | outvoted(c)) & ~single(g)
 
 
+@judging
 def rough(c):
     """In double precision right to single precision: a constant or a step on the way is of single precision."""
     g, w = results(c)
-    return c.got[c.index].dtype in (np.float64, np.complex128) and np.abs(g - w) <= 1e-5 * (1 + np.abs(w))
+    coarse = max([1e-5, *(2 * step_of(v.dtype) for v in c.values.values() if is_float(v.dtype))])
+    return c.got[c.index].dtype in (np.float64, np.complex128) and (np.abs(g - w) <= coarse *
+                                                                    (1 + np.abs(w))) & ~single(c.got[c.index])
 
 
+@judging
 def flat(c):
     """What is normalised has so small a deviation that the rounding of its mean shows: as far as a sum of so many
     numbers may be off."""
@@ -228,6 +309,7 @@ def flat(c):
     return np.abs(g - w) <= step_of(c.inputs[0].dtype) * largest([x]) * x.size / max(variance.size, 1) * steepness
 
 
+@judging
 def cancelled(c):
     """The formula in double precision gives ours, as far as the rounding of the mean lets it, and is farther from the
     peer's, or as near as that."""
@@ -252,6 +334,7 @@ def along(c, v):
     return v.reshape([-1 if k == axis % x.ndim else 1 for k in range(x.ndim)])
 
 
+@judging
 def quantised(c):
     """x / scale + zero within the type, rounded once; the quotient as precise as `precision` or else the scale's
     type."""
@@ -267,6 +350,7 @@ def quantised(c):
     return ours_is(c, np.clip(quotient + zero, float(i.min), float(i.max)), may)
 
 
+@judging
 def multiplied(c):
     """The product of quantised matrices, rounded once; scales and zero points of b may be those of columns."""
     a, b = ((v.astype(np.float64) - zero.astype(np.float64)) * scale.astype(np.float64)
@@ -278,6 +362,7 @@ def multiplied(c):
     return ours_is(c, np.clip(exact + c.inputs[7].astype(np.float64), float(i.min), float(i.max)), may)
 
 
+@judging
 def running(c):
     """LRN whose sum is that of the window before, plus what enters, minus what leaves: off by roundings of the largest
     square."""
@@ -288,21 +373,24 @@ def running(c):
     return np.abs(total[0] - total[1]) <= 4 * step_of(c.got[0].dtype) * c.inputs[0].shape[1] * largest(c.inputs) ** 2
 
 
+@judging
 def steep(c):
     """Beside a pole a rounding of x shows."""
     g, w = results(c)
     return np.abs(g - w) <= 64 * step_of(c.got[0].dtype) * (1 + w * w)
 
 
+@judging
 def lost_logarithm(c):
     """log of a quotient that was rounded: what is lost grows with its smallness."""
     g, w = results(c)
-    with np.errstate(over="ignore"):
-        return np.abs(
+    with np.errstate(all="ignore"):
+        return (g < 1e-3) & (np.abs(
             np.exp(w) -
-            np.exp(g)) <= 4 * step_of(c.got[0].dtype) * np.exp(g) + 4 * float(finfo(c.got[0].dtype).smallest_subnormal)
+            np.exp(g)) <= 4 * step_of(c.got[0].dtype) * np.exp(g) + 4 * float(finfo(c.got[0].dtype).smallest_subnormal))
 
 
+@judging
 def beyond_range(c):
     """A product that leaves the type's range on the way, in one order or another, and is 0 or not finite."""
     if not is_float(c.got[0].dtype):
@@ -315,6 +403,7 @@ def beyond_range(c):
     return (large | small) & (lost[0] | lost[1])
 
 
+@judging
 def cancelled_sum(c):
     """The logarithm of a sum that is as near to the other as the roundings of one order or another let it be; it is
     negative where they are larger."""
@@ -325,15 +414,18 @@ def cancelled_sum(c):
         return np.isfinite(may) & (np.abs(sums[0] - sums[1]) <= may)
 
 
+@judging
 def whole_logarithm(c):
     """Ours is the whole number of the logarithm."""
     if not integers(c) or not c.inputs[0].size:
         return False
     with np.errstate(all="ignore"):
-        exact = reduced(c, lambda x, axes, keep: np.log(np.exp(x - x.max()).sum(axes, keepdims=keep)) + x.max())
+        exact = reduced(c, lambda x, axes, keep: x.max(axes, keepdims=keep) +
+                        np.log(np.exp(x - x.max(axes, keepdims=True)).sum(axes, keepdims=keep)))
     return np.abs(results(c)[0] - np.trunc(exact)) <= (np.abs(exact - np.round(exact)) < 1e-9)
 
 
+@judging
 def same_number(c):
     """Two texts of one number, to the eight digits that one of single precision has here."""
     if c.got[0].dtype != object or not is_float(c.inputs[0].dtype):
@@ -368,6 +460,7 @@ def outside_power(c):
     return i is not None and ~((y > float(i.min) - 1) & (y < float(i.max)))
 
 
+@judging
 def rounded_to_bits(c):
     """A float that becomes an integer of few bits."""
     t = c.got[0].dtype.name
@@ -376,16 +469,21 @@ def rounded_to_bits(c):
 
 
 def overflows(c):
-    """Sums, squares or products of integers that may leave the type."""
-    t, x = c.got[0].dtype, c.inputs[0].astype(np.float64)
+    """Sums, squares or products of the integers of a row that leave the type."""
+    t, op = c.got[0].dtype, c.step.op
     if t.kind not in "iu":
         return False
-    return float(np.prod(np.abs(np.where(x == 0, 1, x)))) >= float(
-        np.iinfo(t).max) if c.step.op == "ReduceProd" else float(np.sum(x**2)) > float(np.iinfo(t).max)
+    of = {"ReduceProd": lambda x, axes, keep: np.prod(np.abs(np.where(x == 0, 1, x)), axes, keepdims=keep),
+          "ReduceSumSquare": lambda x, axes, keep: (x**2).sum(axes, keepdims=keep),
+          "ReduceL2": lambda x, axes, keep: (x**2).sum(axes, keepdims=keep),
+          "ReduceLogSumExp": lambda x, axes, keep: np.exp(np.minimum(x, 700)).sum(axes, keepdims=keep)
+          }.get(op, lambda x, axes, keep: np.abs(x).sum(axes, keepdims=keep))
+    return reduced(c, of) >= float(np.iinfo(t).max)
 
 
 def not_positive(c):
-    return integers(c) and bool((c.inputs[0] <= 0).any())
+    """The sum of a row of integers has no logarithm."""
+    return integers(c) and reduced(c, lambda x, axes, keep: x.sum(axes, keepdims=keep)) <= 0
 
 
 def beyond_double(c):
@@ -406,6 +504,7 @@ def window(c):
 same = given("auto_pad", b"SAME_UPPER", b"SAME_LOWER")
 
 
+@judging
 def pooled(c):
     """The windows' largest, mean or norm; the places of the largest. Windows and padding are those of the text."""
     x, auto, dims = c.inputs[0], c.attributes.get("auto_pad", b"NOTSET"), c.inputs[0].ndim - 2
@@ -441,6 +540,7 @@ def pooled(c):
     return ours_is(c, exact)
 
 
+@judging
 def spread_out(c):
     """ConvTranspose: every number times the kernel, added up at its place; what lies outside of the result's size is
     cut off, or 0."""
@@ -489,6 +589,7 @@ def declared_otherwise(c):
                for s, v in zip(states, c.inputs[2:]) if v is not None)
 
 
+@judging
 def blended(c):
     """on * hit + off * miss by arithmetic."""
     v = c.inputs[2]
@@ -498,13 +599,19 @@ def blended(c):
         hit = (v[1] - v[0]) + v[0]
         miss = np.zeros((), v.dtype) * (v[1] - v[0]) + v[0]
     g = c.got[0]
-    return (g == v[1]) & ~(hit == v[1]) | (g == v[0]) & ~(miss == v[0]) | (g != g)
+    at, depth, axis = c.inputs[0].astype(np.int64), int(np.ravel(c.inputs[1])[0]), c.attributes.get("axis", -1)
+    place = np.arange(depth).reshape([-1 if k == axis % g.ndim else 1 for k in range(g.ndim)])
+    exact = np.where(np.expand_dims(np.where(at < 0, at + depth, at), axis % g.ndim) == place, v[1], v[0])
+    bits = lambda a: np.ascontiguousarray(a).view(f"V{g.dtype.itemsize}")
+    return (bits(g) == bits(exact.astype(g.dtype))) & ((g == v[1]) & ~(hit == v[1]) | (g == v[0]) & ~(miss == v[0]) |
+                                                       (g != g))
 
 
 def empty_word(c):
     return "delimiter" in c.attributes and any(word == "" for word in c.inputs[0].ravel())
 
 
+@judging
 def normalised(c):
     """Ours are the words that are no stop words, in the wanted case."""
     fold = (lambda word: word) if c.attributes.get("is_case_sensitive") else str.lower
@@ -527,6 +634,41 @@ def ends_at_most(c):
                                                                  for end, step in zip(c.inputs[2], c.inputs[4]))
 
 
+@judging
+def sliced(c):
+    """Starts and ends clamped into the axis, whatever their numbers."""
+    starts, ends, axes, steps = [*c.inputs[1:], None, None][:4]
+    y = c.inputs[0]
+    for i, start in enumerate(int(v) for v in starts):
+        axis, step = int(axes[i]) if axes is not None else i, int(steps[i]) if steps is not None else 1
+        n, end = y.shape[axis], int(ends[i])
+        low, high = (0, n) if step > 0 else (-1, n - 1)
+        clamp = lambda v: min(max(v + n if v < 0 else v, low), high)
+        y = y.take(range(max(clamp(start), 0), clamp(end), step), axis)
+    return c.got[0].shape == y.shape and ours_is(c, y.astype(np.float64)) if is_float(y.dtype) else (
+        c.got[0].shape == y.shape and y.tolist() == c.got[0].tolist())
+
+
+def of_nothing(c):
+    """A reduction of nothing has its shape."""
+    return empty(c) and c.got[0].shape == reduced(c, lambda x, axes, keep: x.sum(axes, keepdims=keep)).shape
+
+
+@judging
+def neutral(c):
+    """What a reduction of nothing is, where its type holds that."""
+    if not of_nothing(c):
+        return False
+    t, op = c.got[0].dtype, c.step.op
+    whole = not is_float(t)
+    least, most = (int(iinfo(t).min), int(iinfo(t).max)) if whole and t != bool else (-np.inf, np.inf)
+    value = {"ReduceProd": 1, "ReduceMean": np.nan, "ReduceLogSum": -np.inf, "ReduceLogSumExp": -np.inf,
+             "ReduceMax": least, "ReduceMin": most}.get(op, 0)
+    if whole and not np.isfinite(float(value)):
+        return False
+    return ours_is(c, np.full(c.got[0].shape, float(value)), 0 if np.isfinite(float(value)) else None)
+
+
 def raw_product(c):
     return not c.attributes.get("qk_matmul_output_mode") and len(
         c.step.nodes[0].output) > 3 and c.index == len(c.got) - 1
@@ -546,6 +688,7 @@ def as_matrix(c):
     return c.attributes.get("axis", 1) % n != n - 1
 
 
+@judging
 def transformed(c):
     """The peer's score of the second of two classes, and that with the other sign, transformed, are ours."""
     g, w = results(c)
@@ -555,6 +698,7 @@ def transformed(c):
     return np.abs(g - exact / exact.sum(-1, keepdims=True)) <= 1e-5
 
 
+@judging
 def in_a_row(c):
     """The same elements in a shape with a dimension less."""
     g, w = c.got[c.index], c.want[c.index]
@@ -567,6 +711,7 @@ def zero_member(c):
     return values is not None and not numpy_helper.to_array(values).all()
 
 
+@judging
 def by_formula(c):
     """RNN, GRU or LSTM in double precision."""
     output = [k for k, name in enumerate(c.step.nodes[0].output) if name][c.index]
@@ -580,6 +725,118 @@ def ends_before_first(c):
 
 def one_place(c):
     return 1 in c.inputs[1][2:]
+
+
+@judging
+def of_row_maximum(c):
+    """Rows divided by their largest number."""
+    x = c.inputs[0].astype(np.float64)
+    if c.attributes.get("norm", b"MAX") != b"MAX" or not (x < 0).any():
+        return False
+    most = x.max(-1, keepdims=True)
+    with np.errstate(all="ignore"):
+        return ours_is(c, np.where(most == 0, x, x / most))
+
+
+@judging
+def full_of_bytes(c):
+    """A softmax in bytes that saturates."""
+    x, scale, zero = (c.inputs[k].astype(np.float64) for k in (0, 3, 4))
+    axis = tuple(range(c.attributes.get("axis", -1) % x.ndim, x.ndim)) if c.attributes.get("opset", 13) < 13 else (
+        c.attributes.get("axis", -1), )
+    e = np.exp((x - x.max(axis, keepdims=True)) * c.inputs[1].astype(np.float64))
+    exact, i = np.round(e / e.sum(axis, keepdims=True) / scale) + zero, np.iinfo(c.got[0].dtype)
+    return (exact > i.max) & (results(c)[0] == i.max)
+
+
+@judging
+def with_condition(c):
+    """The loop with a condition that is true from the begin."""
+    from peers import PEERS
+    if len(c.inputs) > 1 and c.inputs[1] is not None:
+        return False
+    step, arrays = copy.deepcopy(c.step), c.values | {"begins": np.array(True)}
+    step.nodes[0].input[:] = [*step.nodes[0].input[:1], "begins", *step.nodes[0].input[2:]]
+    model, names = model_of(c.versions, [step], arrays, set(), step.outputs)
+    its = PEERS[REF](model, {name: arrays[name] for name in names})
+    off = None if its is None else differences(c.step.name, False, [], c.got[c.index], its[c.index], c.terms)
+    return off is not None and (not off.any() if of_shape(c) else ~off)
+
+
+@judging
+def regression(c):
+    """x coefficients + 0."""
+    if "intercepts" in c.attributes or c.step.op != "LinearRegressor":
+        return outvoted(c) and "intercepts" not in c.attributes
+    x = c.inputs[0].astype(np.float64)
+    w = np.array(c.attributes["coefficients"], np.float64).reshape(c.attributes.get("targets", 1), -1)
+    return c.attributes.get("post_transform", b"NONE") == b"NONE" and ours_is(
+        c, x @ w.T, 64 * step_of(np.float32) * (np.abs(x) @ np.abs(w.T)))
+
+
+@judging
+def resized(c):
+    """Resize's formula, where a rounding may move a place to the next number either."""
+    at = 2 if c.versions[""] > 10 else 1
+    roi, scales, sizes = [*c.inputs, None, None, None][1:4] if at == 2 else (None, c.inputs[1], None)
+    x, a = c.inputs[0], c.attributes
+    if a.get("keep_aspect_ratio_policy", b"stretch") != b"stretch" or x.size == 0 or x.dtype == object:
+        return False
+    axes = [k % x.ndim for k in a.get("axes", range(x.ndim))]
+    of, region = [1.0] * x.ndim, [(0.0, 1.0)] * x.ndim
+    for i, k in enumerate(axes):
+        of[k] = float(scales[i]) if scales is not None and scales.size else None
+        if roi is not None and roi.size:
+            region[k] = float(roi[i]), float(roi[i + len(axes)])
+    move = a.get("mode", b"nearest")
+    old = {"mode": move, "coordinate_transformation_mode": b"asymmetric", "nearest_mode": b"floor"}
+    a = dict(a) if c.versions[""] > 10 else old
+    both = formulas.resized(a, x, region, of, c.got[0].shape)
+    if both is None:
+        return False
+    g = c.got[0]
+    if g.dtype.kind == "c":
+        return np.logical_or.reduce([np.abs(g - v) <= 1e-5 * (1 + np.abs(v)) for v in both]) & ~single(g)
+    wide, whole = g.astype(np.float64), not is_float(g.dtype)
+    i = np.iinfo(g.dtype) if g.dtype.kind in "iu" else None
+    may = 0 if move == b"nearest" else 1.0 if whole else (1e-6 if g.dtype == np.float64 else 2e-5) * largest([x])
+    near = lambda v: (np.abs(wide - v) <= may + step_of(np.float64 if whole else g.dtype) * np.abs(v)) | (v == wide) | (
+        np.isnan(v) & np.isnan(wide))
+    return np.logical_or.reduce([near(v if i is None else np.clip(v, float(i.min), float(i.max)))
+                                 for v in both]) & ~single(g)
+
+
+@judging
+def sampled_at_border(c):
+    align = bool(c.attributes.get("align_corners", 0))
+    if c.inputs[0].ndim != 4 or c.attributes.get("padding_mode") != b"border" or c.attributes.get("mode") not in (
+            b"cubic", b"bicubic") or not np.isfinite(c.inputs[1]).all():
+        return False
+    return ours_is(c, formulas.grid_sampled(c.inputs[0], c.inputs[1], align), 1e-3 * (1 + largest(c.inputs[:1])) *
+                   (step_of(c.got[0].dtype) / step_of(np.float32)) * (1 + largest(c.inputs[1:])))
+
+
+@judging
+def unsorted(c):
+    output = [k for k, name in enumerate(c.step.nodes[0].output) if name][c.index]
+    exact, g = formulas.unique(c.inputs[0], c.attributes.get("axis"))[output], c.got[c.index]
+    return g.shape == exact.shape and ((g == exact) | (g != g) & (exact != exact))
+
+
+@judging
+def in_sequence(c):
+    exact = formulas.sequence(c.step.nodes, c.values)
+    if exact is None or exact.shape != c.got[0].shape:
+        return False
+    same = (exact == c.got[0]) | (exact != exact) & (c.got[0] != c.got[0])
+    return bool(same.all()) if of_shape(c) else same
+
+
+@judging
+def largest_with_nan(c):
+    x = c.inputs[0].astype(np.float64)
+    old = c.versions[""] < 13
+    return np.isnan(x).any() and ours_is(c, formulas.hardmax(x, c.attributes.get("axis", 1 if old else -1), old))
 
 
 def by_scales(c):
@@ -607,25 +864,25 @@ def cut_length(c):
 
 ROWS = [
     # what the standard does not determine
-    Row("Cast|CastLike", EITHER, outside, "a float outside the range of an integer type is undefined", "Cast: 'float to integer: undefined if it does not fit'"),
-    Row("Pow", EITHER, outside_power, "a power that the integer type does not hold is undefined", "the text knows no overflow of integers; peers take a double and cast it, which is undefined"),
-    Row("Shrink", EITHER, outside_shrink, "a float outside the range of an integer type is undefined", "as Cast"),
-    Row("ReduceL2|ReduceMean|ReduceLogSum|ReduceLogSumExp", EITHER, overflows, "a sum that the integer type does not hold is undefined"),
+    Row("Cast|CastLike", EITHER, outside, "a float outside the range of an integer type is undefined", "Cast: 'float to integer: undefined if it does not fit'", free=True),
+    Row("Pow", EITHER, outside_power, "a power that the integer type does not hold is undefined", "the text knows no overflow of integers; peers take a double and cast it, which is undefined", free=True),
+    Row("Shrink", EITHER, outside_shrink, "a float outside the range of an integer type is undefined", "as Cast", free=True),
+    Row("ReduceL2|ReduceMean|ReduceLogSum|ReduceLogSumExp", EITHER, overflows, "a sum that the integer type does not hold is undefined", free=True),
     Row("ReduceProd|ReduceSum|ReduceSumSquare|ReduceL1", ORT, overflows, "integers wrap"),
-    Row("ReduceLogSum|ReduceLogSumExp", EITHER, not_positive, "a logarithm that is no number is undefined in integers"),
+    Row("ReduceLogSum", EITHER, not_positive, "a logarithm that is no number is undefined in integers", free=True),
     Row("ReduceProd", EITHER, beyond_range, "whether a product over- or underflows on the way is a matter of order",
         "the order and the precision of a product are not said"),
     Row("BatchNormalization|InstanceNormalization|LayerNormalization", EITHER, flat, "where the deviation is small the rounding of the mean shows", "sums of single precision differ by their order"),
     Row("Tan", EITHER, steep, "beside a pole a rounding of x shows", "tan' is 1 + tan^2"),
-    Row("ReduceLogSum", EITHER, lambda c: is_float(c.got[0].dtype) and cancelled_sum(c), "the order of a sum is not said", "as of any sum"),
+    Row("ReduceLogSum", EITHER, judging(lambda c: is_float(c.got[0].dtype) and cancelled_sum(c)), "the order of a sum is not said", "as of any sum"),
     Row("Cast|CastLike", EITHER, same_number, "how many digits a number has as text is not said"),
     Row("GroupNormalization|LayerNormalization|RMSNormalization|SimplifiedLayerNormalization", EITHER, rough, "the first stage is as precise as stash_type",
         "stash_type is 1, single precision, where it is not given"),
-    Row("Pad|Trilu|CenterCropPad|EyeLike", EITHER, lambda c: c.got[0].dtype.name == "float8_e8m0fnu" and (results(c)[0] == 2.0 ** -127) & np.isnan(results(c)[1]), "e8m0 holds no 0 to fill with",
+    Row("Pad|Trilu|CenterCropPad|EyeLike", EITHER, judging(lambda c: c.got[0].dtype.name == "float8_e8m0fnu" and (results(c)[0] == 2.0 ** -127) & np.isnan(results(c)[1])), "e8m0 holds no 0 to fill with",
         "the type has neither 0 nor a sign"),
     Row("Dropout", ORT, both(output(1), before(12)), "the mask is not filled outside training"),
-    Row("Clip", ORT, infinite, "the standard's function body has no bound where none is given"),
-    Row("AveragePool|MaxPool|LpPool", EITHER, lambda c: not c.step.has("MaxUnpool") and pooled(c), "pads are not negative, those of SAME and LOWER and what ceil_mode adds lie where the text says, dilated windows are longer",
+    Row("Clip", ORT, clipped, "the standard's function body has no bound where none is given"),
+    Row("AveragePool|MaxPool|LpPool", EITHER, judging(lambda c: not c.step.has("MaxUnpool") and pooled(c)), "pads are not negative, those of SAME and LOWER and what ceil_mode adds lie where the text says, dilated windows are longer",
         "windows, padding and what they hold by the text's formulas, in double precision"),
     Row("ConvTranspose", EITHER, spread_out, "each group has its own channels and bias; SAME keeps size * stride, and where that is more than the windows reach they lie at its begin",
         "sizes, pads and sums by the text's formulas, in double precision"),
@@ -635,7 +892,7 @@ ROWS = [
     Row("BatchNormalization", REF, before(14), "mean and variance are inputs, not the batch's"),
     Row("Softmax|LogSoftmax|Hardmax", REF, both(before(13), as_matrix), "before version 13 the input is taken as a matrix", "'The input does not need to explicitly be a 2D vector; rather, it will be coerced into one'"),
     Row("Loop", REF, both(output(1), in_a_row), "scan outputs are stacked along a new first axis"),
-    Row("Loop", REF, lambda c: len(c.inputs) < 2 or c.inputs[1] is None, "a condition that is absent is true"),
+    Row("Loop", REF, with_condition, "a condition that is absent is true"),
     Row("LpNormalization", REF, given("p", 1), "the norm is the sum of magnitudes"),
     Row("RoiAlign", REF, given("mode", b"max"), "of the samples' interpolated values the maximum"),
     Row("GlobalMaxPool", REF, lambda c: c.inputs[0].ndim != 4, "the first two dimensions stay, and there are no more of size 1 than there were"),
@@ -648,48 +905,49 @@ ROWS = [
     Row("ai.onnx.ml.SVMClassifier", REF, both(output(0), two_classes), "of two classes the sign of the decision says which"),
     Row("MeanVarianceNormalization", REF, cancelled, "the function's body takes E(x^2) - E(x)^2, which loses digits"),
     Row("RoiAlign", REF, before(16), "before version 16 no half pixel is taken off"),
-    Row("Slice", REF, starts_before_first, "a start is clamped into the axis before steps go backwards"),
-    Row("ai.onnx.ml.TreeEnsemble", REF, both(given("aggregate_function", 2, 3), lambda c: np.abs(results(c)[1]) > 0.99 * float(finfo(c.got[0].dtype).max)), "a target without a leaf stays 0"),
+    Row("Slice", REF, both(starts_before_first, confirmed(sliced)), "a start is clamped into the axis before steps go backwards"),
+    Row("ai.onnx.ml.TreeEnsemble", REF, both(given("aggregate_function", 2, 3), judging(lambda c: (results(c)[0] == 0) & (np.abs(results(c)[1]) > 0.99 * float(finfo(c.got[0].dtype).max)))), "a target without a leaf stays 0"),
     Row("Pow", REF, lambda c: np.isneginf(c.inputs[0].astype(np.float64)) & (c.inputs[1].astype(np.float64) == 0.5), "IEEE 754: a power of -inf with a positive exponent that is no odd integer is inf; a square root was taken"),
     Row("QLinearMatMul", REF, multiplied, "float8 holds numbers that are not whole, and NaN, which is any integer; the quotient of scales is wider than their type"),
     Row("ai.onnx.preview.training.Ada.*|ai.onnx.preview.training.Momentum", REF, rough, "attributes are of single precision, defaults too"),
     Row("ai.onnx.ml.TreeEnsemble", REF, zero_member, "a list of members ends with NaN; 0 is a member"),
-    Row("Resize", REF, both(given("coordinate_transformation_mode", b"pytorch_half_pixel"), to_one), "the only place of an axis of size 1 is 0"),
+    Row("Resize", EITHER, both(given("coordinate_transformation_mode", b"pytorch_half_pixel"), to_one, confirmed(resized)), "the only place of an axis of size 1 is 0"),
     Row("ReduceLogSumExp", REF, lambda c: np.isinf(results(c)[0]) & np.isnan(results(c)[1]), "the logarithm of an infinite sum is infinite"),
     Row("HardSwish", EITHER, rough, "alpha is 1/6", "the function's body has 1/6 in single precision"),
     Row("DeformConv|GridSample", REF, rough, "the type of the result says the precision"),
-    Row("SequenceConstruct|SequenceEmpty", REF, lambda c: c.step.has("Optional"), "the element of an optional sequence is the sequence"),
+    Row("SequenceConstruct|SequenceEmpty", REF, both(lambda c: c.step.has("Optional"), confirmed(in_sequence)), "the element of an optional sequence is the sequence"),
     Row("StringNormalizer", REF, normalised, "stop words are whole strings and go by is_case_sensitive, whatever becomes of the case; the others stay as they are"),
     Row("LRN", REF, lambda c: c.inputs[0].shape[0] != c.inputs[0].shape[1], "every channel is normalised, not as many as the batch has rows"),
     Row("Shape", REF, ends_before_first, "an end before the start leaves nothing"),
     Row("Unsqueeze", REF, both(before(13), axes_count_back), "negative axes count in the result's rank"),
     Row("OneHot", REF, blended, "values are moved as they are"),
-    Row("SequenceConstruct|SequenceEmpty", REF, inserted_at_end, "a tensor inserted at the sequence's length becomes its last"),
+    Row("SequenceConstruct|SequenceEmpty", REF, both(inserted_at_end, confirmed(in_sequence)), "a tensor inserted at the sequence's length becomes its last"),
     Row("StringSplit", REF, empty_word, "an empty string has no parts"),
-    Row("ai.onnx.ml.LinearRegressor|ai.onnx.ml.LinearClassifier", REF, lacks("intercepts"), "intercepts are 0 where none are given"),
-    Row("ai.onnx.ml.Normalizer", REF, lambda c: c.attributes.get("norm", b"MAX") == b"MAX" and bool((c.inputs[0] < 0).any()), "MAX divides by max(x), not by the largest magnitude"),
+    Row("ai.onnx.ml.LinearRegressor|ai.onnx.ml.LinearClassifier", REF, regression, "intercepts are 0 where none are given"),
+    Row("ai.onnx.ml.Normalizer", REF, of_row_maximum, "MAX divides by max(x), not by the largest magnitude"),
     Row("ai.onnx.ml.SVMClassifier", REF, lambda c: "prob_a" in c.attributes and not two_classes(c), "pairwise chances are coupled as LIBSVM does"),
     Row("PRelu", REF, lambda c: ~np.isfinite(c.inputs[1].astype(np.float64)), "what is not negative stays, 0 too where the slope is infinite"),
     Row("DynamicQuantizeLinear", REF, lambda c: not c.inputs[0].any(), "a range of nothing has any scale"),
     Row("ai.onnx.ml.LinearClassifier", REF, both(output(0), given("post_transform", b"LOGISTIC")), "the label is that of the greatest score, before the transform makes several 1"),
-    Row("Unique", REF, given("sorted", 0), "unsorted values come in the order of their first occurrence"),
-    Row("Resize", REF, both(given("coordinate_transformation_mode", b"pytorch_half_pixel", b"tf_crop_and_resize"), cut_length), "the resized length is a whole number"),
-    Row("Resize", REF, lambda c: c.inputs[0].dtype.kind == "c" and (c.want[0].imag == 0), "a complex number has an imaginary part, too"),
-    Row("Trilu|CenterCropPad|Pad", REF, lambda c: c.got[0].dtype == object and (c.got[0] == "") & (c.want[0] == 0), "what fills a tensor of strings is a string"),
-    Row("Resize", REF, both(integers, has("extrapolation_value")), "how extrapolation_value becomes a whole number is not said"),
+    Row("Unique", REF, both(given("sorted", 0), confirmed(unsorted)), "unsorted values come in the order of their first occurrence"),
+    Row("Resize", REF, both(given("coordinate_transformation_mode", b"pytorch_half_pixel", b"tf_crop_and_resize"), cut_length, confirmed(resized)), "the resized length is a whole number"),
+    Row("Resize", REF, both(lambda c: c.inputs[0].dtype.kind == "c", resized), "a complex number has an imaginary part, too"),
+    Row("Trilu|CenterCropPad|Pad", REF, judging(lambda c: c.got[0].dtype == object and (c.got[0] == "") & (c.want[0] == 0)), "what fills a tensor of strings is a string"),
+    Row("Resize", REF, both(integers, given("coordinate_transformation_mode", b"tf_crop_and_resize"), has("extrapolation_value"), confirmed(resized)), "how extrapolation_value becomes a whole number is not said"),
     Row("Resize", REF, rough, "scales are of single precision, and so are places"),
-    Row("Resize", REF, both(given("coordinate_transformation_mode", b"half_pixel_symmetric"), cut_length), "where offset + (x + 0.5) / scale is whole but for a rounding, it is that pixel"),
+    Row("Resize", REF, both(given("coordinate_transformation_mode", b"half_pixel_symmetric"), cut_length, confirmed(resized)), "where offset + (x + 0.5) / scale is whole but for a rounding, it is that pixel"),
     Row("Gelu", EITHER, rough, "the type of the result says the precision", "with numbers in double precision the formula gives ours; Erf and the constants of the function's body are of single precision"),
     Row("ai.onnx.preview.FlexAttention", REF, rough, "the type of the result says the precision: its scale is of single precision"),
     Row("Erf|AffineGrid|Det|HannWindow|HammingWindow|BlackmanWindow|DFT|STFT", REF, narrow, "the type of the result says the precision"),
     # onnxruntime
     Row("Max|Min|ReduceMax|ReduceMin|Relu|Clip|Sign|ReduceLogSumExp|ScatterElements|ScatterND", ORT, nan_stays, "NaN that enters stays"),
     Row("Softplus", ORT, both(outvoted, lambda c: c.inputs[0].astype(np.float64) > np.log(float(finfo(c.inputs[0].dtype).max))), "log(exp(x) + 1) is near x where exp(x) alone does not fit the type"),
-    Row("Softmax|LogSoftmax", ORT, lambda c: same_row(c, lambda x: ~np.isfinite(x)) & np.isnan(results(c)[0]), "a sum with NaN is NaN", "IEEE 754"),
+    Row("Softmax|LogSoftmax", ORT, judging(lambda c: same_row(c, lambda x: ~np.isfinite(x)) & np.isnan(results(c)[0])), "a sum with NaN is NaN", "IEEE 754"),
+    Row("Hardmax", EITHER, largest_with_nan, "NaN is the largest, as in the standard's evaluator; before version 13 the input is taken as a matrix", "position of the largest by numpy"),
     Row("Hardmax|ArgMax|ArgMin", ORT, lambda c: same_row(c, np.isnan), "NaN is the largest, as in the standard's evaluator"),
     Row("Attention", EITHER, rough, "the type of the result says the precision", "with numbers in double precision the formula gives ours to 1e-16; the root of scale is of single precision there"),
     Row("Attention", REF, both(has("softcap"), raw_product), "mode 0 is the raw product, before softcap"),
-    Row("Resize", ORT, both(given("coordinate_transformation_mode", b"tf_crop_and_resize"), extrapolated), "what lies outside the picture has extrapolation_value, on axes that keep their length too"),
+    Row("Resize", ORT, both(given("coordinate_transformation_mode", b"tf_crop_and_resize"), extrapolated, confirmed(resized)), "what lies outside the picture has extrapolation_value, on axes that keep their length too"),
     Row("MaxPool", ORT, lambda c: c.step.has("MaxUnpool") and len(c.step.nodes[1].input) > 2, "places count in the size that kernel and strides give, whatever output_shape is: the standard's own test"),
     Row("StringSplit", ORT, both(outvoted, has("maxsplit"), lacks("delimiter")), "what is left after that many splits stays as it is"),
     Row("Attention", ORT, lambda c: outvoted(c) and (results(c)[0] == 0) & np.isnan(results(c)[1]), "a query that sees no key gives a row of 0"),
@@ -702,27 +960,28 @@ ROWS = [
     Row("QuantizeLinear", EITHER, quantised, "the type of the scale, or `precision`, says the precision of the division; the rounded quotient and the zero point are added without an end, and NaN is any integer",
         "computed in double precision; NaN as Cast has it"),
     Row("Shrink", ORT, both(integers, outvoted), "x - bias is computed in numbers, not in the type's whole ones"),
-    Row("Reduce.*", ORT, empty, "what is reduced has size 1 or goes, and an empty sum is 0"),
-    Row("ReduceMean", EITHER, lambda c: integers(c) and np.abs(results(c)[0]) > 2.0 ** 53, "a mean of integers is exact", "both take doubles, which do not hold it"),
+    Row("ReduceLogSum|ReduceLogSumExp|ReduceMean", ORT, both(integers, of_nothing), "a logarithm or quotient that is no number is undefined in integers", free=True),
+    Row("Reduce.*", ORT, both(of_nothing, confirmed(neutral)), "what is reduced has size 1 or goes, and an empty sum is 0"),
+    Row("ReduceMean|ReduceSum", EITHER, exact_sum, "a sum of integers is exact, and so is their mean", "both take doubles, which do not hold it"),
     Row("Cast|CastLike", ORT, rounded_to_bits, "of a number that is not whole the fraction is cut off"),
     Row("DFT", ORT, both(rough, outvoted), "the type of the result says the precision"),
-    Row("Slice", ORT, ends_at_most, "an end is clamped into the axis, whatever its number"),
-    Row("com.microsoft.Tokenizer", ORT, empty, "the axis of tokens is there where there is no text, too"),
-    Row("Cast|CastLike", ORT, lambda c: c.got[0].dtype.name == "float8_e8m0fnu" and (c.inputs[0].astype(np.float64) <= 0), "the type holds neither 0 nor what is negative, so what becomes of them is undefined"),
+    Row("Slice", ORT, both(ends_at_most, confirmed(sliced)), "an end is clamped into the axis, whatever its number"),
+    Row("com.microsoft.Tokenizer", ORT, judging(lambda c: empty(c) and c.got[0].shape[:-1] == c.inputs[0].shape), "the axis of tokens is there where there is no text, too"),
+    Row("Cast|CastLike", EITHER, lambda c: c.got[0].dtype.name == "float8_e8m0fnu" and (c.inputs[0].astype(np.float64) <= 0), "the type holds neither 0 nor what is negative, so what becomes of them is undefined", "as Cast", free=True),
     Row("BatchNormalization", ORT, both(given("training_mode", 1), outvoted), "the mean is taken from x before the division"),
     Row("Cast|CastLike", ORT, lambda c: outvoted(c) and c.got[0].dtype == bool and (c.inputs[0].astype(np.float64) == 0), "'+/- 0.0 to False'"),
-    Row("CastLike", ORT, given("round_mode", b"down", b"nearest"), "round_mode says where a number goes that e8m0 does not hold"),
+    Row("CastLike", ORT, both(given("round_mode", b"down", b"nearest"), confirmed(whole_power)), "round_mode says where a number goes that e8m0 does not hold"),
     Row("Attention", ORT, lambda c: np.isneginf(results(c)[0]) & (results(c)[1] == float(finfo(c.want[c.index].dtype).min)), "what is masked is -inf"),
-    Row("com.microsoft.GridSample", ORT, both(given("padding_mode", b"border"), given("mode", b"bicubic")), "with border, places outside are clamped before their neighbours are taken: as of the standard's GridSample"),
-    Row("com.microsoft.QLinearSoftmax", ORT, lambda c: results(c)[0] == np.iinfo(c.got[0].dtype).max, "what is out of range saturates: 1 is 256 steps"),
+    Row("com.microsoft.GridSample", ORT, sampled_at_border, "with border, places outside are clamped before their neighbours are taken: as of the standard's GridSample"),
+    Row("com.microsoft.QLinearSoftmax", ORT, full_of_bytes, "what is out of range saturates: 1 is 256 steps"),
     # shape inference of the onnx package
     Row("Loop", EITHER, declared_otherwise, "what enters has its own sizes, whatever the body declares"),
     Row("STFT", INFERENCE, lacks("onesided"), "onesided is 1 where it is not given"),
     Row("Resize", ORT, both(has("keep_aspect_ratio_policy"), axes_count_back), "axes may count from the end"),
     Row("MeanVarianceNormalization", ORT, cancelled, "1e-9 is added before the division"),
     Row("AffineGrid", ORT, one_place, "the only place of an axis of size 1 is -1 where corners are aligned, else 0"),
-    Row("Resize", ORT, both(given("coordinate_transformation_mode", b"align_corners"), by_scales), "the standard's evaluator takes scale * length where scales are given"),
-    Row("GridSample", ORT, both(given("padding_mode", b"border"), given("mode", b"cubic", b"bicubic")), "with border, places outside are clamped before their neighbours are taken: the standard's evaluator"),
+    Row("Resize", ORT, both(given("coordinate_transformation_mode", b"align_corners"), by_scales, confirmed(resized)), "the standard's evaluator takes scale * length where scales are given"),
+    Row("GridSample", ORT, sampled_at_border, "with border, places outside are clamped before their neighbours are taken: the standard's evaluator"),
     Row("Mod", ORT, both(given("fmod", 1), beyond_double), "of integers it is exact"),
     Row("Gemm|MatMul|MatMulInteger", ORT, empty, "an empty sum is 0, and beta C stays"),
     Row("Gather", ORT, of_type("object"), "strings are moved as they are"),
@@ -734,36 +993,59 @@ ROWS = [
 ]
 
 
+WITNESSES = [arbiter(ORT, np.float32), arbiter(REF, np.float64), arbiter(REF, np.float32)]
+
+
+def witnessed(c, covers):
+    """Of what a row covers, the elements that somebody else gives as we do."""
+    g = c.got[c.index]
+    if outvoted(c) or c.peer == INFERENCE:
+        return covers & ~single(g) if covers.shape == g.shape else covers
+    seen = False
+    for agrees in WITNESSES:
+        if np.any(covers & ~np.asarray(seen)):
+            seen = seen | np.asarray(agrees(c))
+    return covers & seen
+
+
 def explain(case, wrong):
     """The first row that explains some of the elements that are wrong, and which; or None. wrong: None where type or
     shape differ, which a row explains as a whole."""
     for row in ROWS:
         if re.fullmatch(row.op, case.step.name) and row.peer in (case.peer, EITHER) and (row.proof or
                                                                                          case.other != "peer"):
-            covers = row.when(case)
-            if wrong is None and np.ndim(covers) == 0 and covers:
-                return row, True
-            if wrong is not None and (np.broadcast_to(covers, wrong.shape) & wrong).any():
-                return row, np.broadcast_to(covers, wrong.shape)
+            try:
+                covers = np.asarray(row.when(case))
+                covers = covers if wrong is None else np.broadcast_to(covers, wrong.shape) & wrong
+            except (ValueError, IndexError, TypeError):         # it cannot read what is there
+                continue
+            if wrong is None and covers.ndim:
+                continue
+            if covers.any() and not row.judges and not row.free:
+                covers = np.broadcast_to(witnessed(case, covers), covers.shape)
+            if covers.any():
+                return row, covers if wrong is not None else True
     return None
 
 
-def sides_with(step, inputs, got, want, third, wrong):
+def sides_with(step, inputs, got, want, third, wrong, terms=None):
     """Whose result a third one is, in the elements that are wrong."""
     def same(a):
-        off = differences(step.name, step.name in EACH, inputs, a, third)
+        off = differences(step.name, step.name in EACH, inputs, a, third, terms)
         return off is not None and not (off if wrong is None else off & wrong).any()
 
     return "none" if third is None else "we" if same(got) else "peer" if same(want) else "neither"
 
 
-def remaining(wrong, case_of, said):
+def remaining(wrong, case_of, said, used=None):
     """What of `wrong` no row explains; None: type or shape differ, and no row says why. case_of: the Case, by what is
-    left; said counts the rows."""
+    left; said counts the rows; used gets the rows and what they explained."""
     while wrong is None or wrong.any():
         row = explain(case_of(wrong), wrong)
         if not row:
             break
         said["explained", str(row[0])] += 1
+        if used is not None:
+            used.append((row[0], np.asarray(row[1])))
         wrong = wrong & ~row[1] if wrong is not None else np.zeros(())
     return wrong

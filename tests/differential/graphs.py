@@ -40,7 +40,7 @@ def judge(args, seed, number, tell):
     device = "cpu" if args.cpu_every and number % args.cpu_every == 0 else args.device
     tell(("runs", number))
     found = check_sizes(d, device, np.random.default_rng([seed, number, 1]), said) if args.sizes else check(
-        d, device, number % 4 == 0, said)
+        d, device, number % 4 == 0, said, args.plant)
     text = ""
     if found:
         tell(("is reduced", number))
@@ -94,6 +94,7 @@ def arguments(words):
     p.add_argument("--keep", help="folder for models and data of differences, as `tgrun MODEL --test-data` takes them")
     p.add_argument("--sizes", action="store_true", help="the same graphs at several sizes, with variables and without, instead of the peers")
     p.add_argument("--whole", action="store_true", help="differences are not reduced")
+    p.add_argument("--plant", action="store_true", help="also faults where a row explained something: each must be found")
     p.add_argument("--table", action="store_true")
     return p.parse_args(words)
 
@@ -105,6 +106,10 @@ def report(args, said, graphs, wrong):
                                            for key, n in said.most_common() if key[0] == what and n))
         print("rows that explained nothing:\n" + "\n".join(f"         {row}" for row in ROWS if not said["explained", str(row)]))
         print("operators that were never compared: " + " ".join(name for name in TABLE if not said["compared", name] + said["within", name]))
+    if args.plant:
+        faults = lambda what: sum(n for key, n in said.items() if key[0] == what)
+        print("".join(f"fault not found: {n} {key[1]}\n" for key, n in said.most_common() if key[0] == "not found") +
+              f"{faults('planted')} faults planted for {sum(1 for key in said if key[0] == 'planted')} rows, {faults('not found')} not found")
     if args.sizes:
         print(
             f"{said['at other sizes']} runs at other sizes compared, {said['at its sizes']} at the first, {said['errors of both']} refused with sizes built in, too"
@@ -133,7 +138,7 @@ def main(words=None):
                 if text:
                     print(f"--seed {seed} --graph {number}: {text}", flush=True)
     report(args, said, graphs, wrong)
-    return int(wrong > 0)
+    return int(wrong > 0 or any(key[0] == "not found" for key in said))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 import tgrun
 
 from check import Difference, refused, without
-from compare import RANDOM, differences, is_float
+from compare import RANDOM, by_largest, differences, is_float
 from draw import model_of
 from peers import of_tgrun
 from table import EACH
@@ -111,7 +111,8 @@ def judged(step, values, got, want, alone):
     add up."""
     for name in (n for n in step.outputs if n in want):
         g, w = got[name], want[name]
-        wrong = differences(step.name, step.name in EACH, [values[n] for n in step.inputs() if n in values], g, w)
+        numbers = [values[n] for n in step.inputs() if n in values]
+        wrong = differences(step.name, step.name in EACH, numbers, g, w, by_largest(numbers, g, w))
         if wrong is not None and wrong.any() and w.dtype != object and (re.fullmatch(ROUNDED, step.name) if w.dtype.kind
                                                                         in "iu" else not alone and is_float(w.dtype)):
             wrong &= ~np.isclose(g.astype(np.float64), w.astype(np.float64), 1e-2, 1 if w.dtype.kind in "iu" else 1e-2,

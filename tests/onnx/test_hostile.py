@@ -133,7 +133,8 @@ def same(model, feed, got, want, peer, others):
             return disagreements.Case(step, versions, step.attributes(), inputs, values, got, want, peer, k,
                                       disagreements.sides_with(step, numbers, got[k], want[k], third, wrong))
 
-        wrong = compare.differences(step.name, step.name in EACH, numbers, got[k], want[k])
+        wrong = compare.differences(step.name, step.name in EACH, numbers, got[k], want[k],
+                                    compare.by_largest(numbers, got[k], want[k]))
         if wrong is not None and (special or step.op in RANDOM):
             return np.zeros(())
         try:
