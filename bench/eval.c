@@ -74,21 +74,24 @@ static void path_in(char out[PATH_BYTES], const Eval *e, const char *file)
     snprintf(out, PATH_BYTES, "%s%s%s", *file == '/' ? "" : e->dir, *file == '/' ? "" : "/", file);
 }
 
-static bool is_picture(const char *file)
+/* What reads such a file: "image:", "audio:" or "". */
+static const char *reader_of(const char *file)
 {
-    static const char *const ends[] = { ".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".bmp", ".webp", ".gif" };
+    static const char *const ends[] = { ".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".bmp",
+                                        ".webp", ".gif", ".wav", ".flac", ".ogg", ".mp3" };
+    enum { PICTURES = 8 };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (ends_with(file, ends[i])) return true;
-    return false;
+        if (ends_with(file, ends[i])) return i < PICTURES ? "image:" : "audio:";
+    return "";
 }
 
-/* Values of -i with `{}` replaced by the file; without any, the file alone, a picture as one. */
+/* Values of -i with `{}` replaced by the file; without any, the file alone, a picture or a recording as one. */
 static void sample_inputs(ArgList *out, const Eval *e, const char *path, char (*text)[PATH_BYTES])
 {
     const ArgList *given = &e->args->value[OPT_input];
     *out = *given;
     if (!given->count) {
-        snprintf(text[0], PATH_BYTES, "%s%.4000s", is_picture(path) ? "image:" : "", path);
+        snprintf(text[0], PATH_BYTES, "%s%.4000s", reader_of(path), path);
         *out = (ArgList){ 1, { text[0] } };
     }
     for (uint32_t i = 0; i < given->count; i++) {

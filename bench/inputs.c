@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bench/audio.h"
 #include "bench/image.h"
 #include "bench/maps.h"
 #include "bench/say.h"
@@ -89,10 +90,13 @@ static const struct {
     FillFn fill;
 } forms[] = { { "zeros", fill_zeros }, { "ones", fill_ones }, { "random", fill_random }, { "raw:", fill_raw } };
 
+/* A picture or a recording, whose shape follows from the file and the model. */
+static bool is_medium(const char *s) { return !strncmp(s, "image:", 6) || !strncmp(s, "audio:", 6); }
+
 static bool is_file_spec(const char *s)
 {
     const char *zip = strstr(s, ".npz:");
-    if (!strncmp(s, "raw:", 4) || !strncmp(s, "image:", 6)) return false;
+    if (!strncmp(s, "raw:", 4) || is_medium(s)) return false;
     return !strcmp(s, "-") || ends_with(s, ".npy") || ends_with(s, ".npz") || ends_with(s, ".pb") ||
         ends_with(s, ".json") || (zip && zip[5]);
 }
@@ -136,7 +140,7 @@ TgStatus spec_read(TgTensor *out, const char *text, const TgPort *port, const in
     Spec s = { text, port, seed };
     bool literal;
     if (ends_with(text, ".json")) return map_read(out, text, port);
-    if (!strncmp(text, "image:", strlen("image:"))) return image_read(out, text, port);
+    if (is_medium(text)) return (*text == 'i' ? image_read : audio_read)(out, text, port);
     if (is_file_spec(text)) {
         TgStatus status = tg_tensor_read(out, text, port->type);
         return status == TG_OK ? TG_OK : say_library_error(status);
@@ -153,7 +157,7 @@ TgStatus spec_read(TgTensor *out, const char *text, const TgPort *port, const in
             return say_error(TG_LIMIT, "input '%s': no memory for its shape", port->name);
         return forms[i].fill(out, &s);
     }
-    return bad_spec(&s, "a file (.npy, .npz, .pb, .json), raw:FILE, image:FILE, zeros, ones, random or "
+    return bad_spec(&s, "a file (.npy, .npz, .pb, .json), raw:FILE, image:FILE, audio:FILE, zeros, ones, random or "
                         "TYPE[SIZES]:VALUES");
 }
 
@@ -297,7 +301,7 @@ static TgStatus bind(Maker *m, int32_t k, const char *spec)
     int64_t shape[TG_MAX_RANK];
     int32_t rank = 0;
     Bound *b = &m->set->input[k];
-    bool file = is_file_spec(spec) || !strncmp(spec, "image:", strlen("image:"));
+    bool file = is_file_spec(spec) || is_medium(spec);
     TgStatus status = file ? TG_OK : choose_shape(m, k, shape, &rank);
     if (status == TG_OK)
         status = spec_read(&b->tensor, spec, &m->in[k], shape, rank,

@@ -26,19 +26,21 @@ apt_install() {
 as_root() { [ "$(id -u)" = 0 ] || echo sudo -E; }
 
 # A library to open at run time, then the names that its package has here or there.
-pictures="libturbojpeg.so.0 libturbojpeg0 libturbojpeg
+media="libturbojpeg.so.0 libturbojpeg0 libturbojpeg
 libpng16.so.16 libpng16-16 libpng16-16t64
 libwebp.so.7 libwebp7
 libtiff.so.6 libtiff6
-libopenjp2.so.7 libopenjp2-7"
+libopenjp2.so.7 libopenjp2-7
+libsndfile.so.1 libsndfile1
+libsamplerate.so.0 libsamplerate0"
 
-# The libraries of pictures, for the tests of models that decode files.
-install_pictures() {
+# The libraries of pictures and recordings, for the tests of what decodes files.
+install_media() {
     local library names name missing=() there
     there=$(/sbin/ldconfig -p)
     while read -r library names; do
         [[ $there == *"$library "* ]] || missing+=("$names")
-    done <<<"$pictures"
+    done <<<"$media"
     [ ${#missing[@]} -eq 0 ] && return
     apt_update
     for names in "${missing[@]}"; do
