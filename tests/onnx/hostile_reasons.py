@@ -1,6 +1,6 @@
 """Hostile forms that run here, and that both peers refuse or answer otherwise: why that is right (test_hostile.py fails
-for any other). A row: operators and forms, regular expressions of the whole, the reason, and where values can be
-computed otherwise, a proof: a function that takes a Proved and says whether ours are right. To add one: as narrow as
+for any other). A row: operators and forms, regular expressions of the whole, the reason, and a proof: a
+function that takes a Proved and says whether ours are right. To add one: as narrow as
 the reason is; what can be said of the values without the form belongs to differential/disagreements.py."""
 import functools
 import re
@@ -18,7 +18,7 @@ from hostile_formulas import (
 # case: the model and inputs before the change; model, feed: after it; got: our outputs by name; results: those of the
 # peers that run it; ours, peers: functions of another model and inputs
 Proved = namedtuple("Proved", "case model feed got results ours peers")
-Row = namedtuple("Row", "ops forms why proof", defaults=[None])
+Row = namedtuple("Row", "ops forms why proof")
 
 
 def equal(a, b):
@@ -312,6 +312,231 @@ def distinct(p):
     return y.ndim > 1 or equal(np.unique(y[y == y]), np.unique(x[x == x]))
 
 
+def either(*proofs):
+    return lambda p: any(proof(p) for proof in proofs)
+
+
+def same_numbers(p):
+    """As before, in another shape."""
+    before = p.ours(p.case.model, p.case.feed)
+    return before is not None and all(near(np.ravel(v), np.ravel(before[name]), 64) for name, v in p.got.items())
+
+
+def of_peers(**tolerance):
+    """A peer's, but for more roundings."""
+    return lambda p: any(all(near(v, w, **tolerance) for v, w in zip(p.got.values(), r)) for r in p.results.values())
+
+
+def finite_alike(p):
+    """What is finite here and there is alike, and the rest is infinite or no number on both sides."""
+    lost = lambda v: ~np.isfinite(numbers(v))
+    return any(all(near(np.where(lost(v) | lost(w), 0, v), np.where(lost(v) | lost(w), 0, w), 64)
+                   for v, w in zip(p.got.values(), r)) for r in p.results.values())
+
+
+def dropped(p):
+    """0, or the number as many times larger as numbers were dropped."""
+    x, y = numbers(next(iter(p.feed.values()))), numbers(next(iter(p.got.values())))
+    rate = next((a.f for a in hostile.tried(p.model).attribute if a.name == "ratio"), 0.5)
+    return y.shape == x.shape and bool(((y == 0) | (np.abs(y * (1 - rate) - x) <= 1e-5 * (1 + np.abs(x)))).all())
+
+
+def as_text(p):
+    """A number and its text, or a text and its number."""
+    (x, ), (y, ) = p.feed.values() or [None], p.got.values()
+    read = lambda v: np.array([float(t) for t in np.ravel(v)]) if v.dtype == object else np.ravel(numbers(v))
+    try:
+        return y.shape == x.shape and near(read(y).astype(np.float32), read(x).astype(np.float32))
+    except ValueError:
+        return False
+
+
+def power_of_two(p):
+    y = numbers(next(iter(p.got.values())))
+    return bool((np.isnan(y) | (np.frexp(y)[0] == 0.5)).all())
+
+
+def nothing_there(p):
+    return all(v is None or np.size(v) == 0 or not np.any(v) for v in p.got.values())
+
+
+def activated(p):
+    """A convolution, which a peer computes, then the activation with its parameters, or the operator's own."""
+    model = copy(p.model)
+    node, params = hostile.tried(model), {a.name: helper.get_attribute_value(a) for a in hostile.tried(model).attribute}
+    kept = [a for a in node.attribute if not a.name.startswith("activation")]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    node.op_type, node.domain = "Conv", ""
+    del node.input[3:]
+    given, name = list(params.get("activation_params", [])), params.get("activation", b"Relu").decode().lower()
+    a = given + {"leakyrelu": [0.01], "clip": [-np.inf, np.inf], "hardsigmoid": [0.2, 0.5]}.get(name, [])[len(given):]
+    f = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+         "leakyrelu": lambda x: np.where(x < 0, a[0] * x, x), "clip": lambda x: np.clip(x, a[0], a[1]),
+         "hardsigmoid": lambda x: np.clip(a[0] * x + a[1], 0, 1)}.get(name)
+    z = p.feed.get(p.model.graph.node[-1].input[3]) if len(p.model.graph.node[-1].input) > 3 else 0
+    return f is not None and any(
+        near(next(iter(p.got.values())), f(numbers(r[0]) + (0 if z is None else numbers(z))), 64)
+        for r in p.peers(model, p.feed).values())
+
+
+def keys_in_use(p):
+    """A peer's, up to each sample's last key."""
+    node = hostile.tried(p.model)
+    values = p.feed | {t.name: numpy_helper.to_array(t) for t in p.model.graph.initializer}
+    last = np.ravel(values[node.input[5]])
+    upto = lambda v, b: v[b][:, :last[b % len(last)] + 1] if v.ndim == 4 else v[b][:last[b % len(last)] + 1]
+    return any(all(near(upto(v, b), upto(w, b), 64) for v, w in zip(p.got.values(), r) for b in range(len(v)))
+               for r in p.results.values())
+
+
+# ---- bodies, an iteration at a time ----
+
+def runs(p, body, arrays):
+    """What a peer makes of a body as a model of its own; arrays: of its inputs, in order."""
+    graph, outer = copy(body), p.feed | {t.name: numpy_helper.to_array(t) for t in p.model.graph.initializer}
+    feed = dict(zip([i.name for i in graph.input], arrays))
+    made = {o for n in graph.node for o in n.output} | set(feed) | {t.name for t in graph.initializer}
+    for name in dict.fromkeys(i for n in graph.node for i in n.input if i and i not in made):
+        if name not in outer:
+            return None
+        feed[name] = outer[name]
+    del graph.input[:]
+    for name, v in feed.items():
+        graph.input.append(helper.make_tensor_value_info(name, hostile.type_of(np.asarray(v)), np.shape(v)))
+    for k, o in enumerate(graph.output):                        # one that is an input, or is there twice
+        graph.node.append(helper.make_node("Identity", [o.name], [f"output_{k}"]))
+        o.ClearField("type")
+        o.name = f"output_{k}"
+    model = helper.make_model(graph, opset_imports=p.model.opset_import, ir_version=p.model.ir_version)
+    return next((list(r) for r in p.peers(model, feed).values()), None)
+
+
+def scanned(p, a, ins):
+    """States and rows of a Scan along first axes, or None."""
+    m, steps = a["num_scan_inputs"], []
+    states = ins[:-m]
+    for k in range(len(ins[-1])):
+        made = runs(p, a["body"], [*states, *(v[k] for v in ins[-m:])])
+        if made is None:
+            return None
+        states, more = made[:len(states)], made[len(states):]
+        steps.append(more)
+    try:
+        return [*states, *(np.stack(v) for v in zip(*steps))]
+    except ValueError:
+        return None
+
+
+def by_iterations(p):
+    """If, Loop, Scan along first axes and SequenceMap whose body a peer runs, whatever the body declares."""
+    node = hostile.tried(p.model)
+    values = p.feed | {t.name: numpy_helper.to_array(t) for t in p.model.graph.initializer}
+    a, got = {a.name: helper.get_attribute_value(a) for a in node.attribute}, list(p.got.values())
+    ins, steps, states = [values.get(name) for name in node.input], [], []
+    if node.op_type == "If":
+        want = runs(p, a["then_branch" if np.ravel(ins[0])[0] else "else_branch"], [])
+        return want is not None and all(map(near, got, want))
+    if node.op_type == "SequenceMap":
+        n = len(ins[0])
+        for k in range(n):
+            steps.append(runs(p, a["body"], [v[k] if isinstance(v, list) else v for v in ins]))
+        return None not in steps and all(len(g) == n and all(near(v, s[j]) for v, s in zip(g, steps))
+                                         for j, g in enumerate(got))
+    if node.op_type == "Scan" and not any(k.startswith(("scan_", "directions")) for k in a):
+        old = next(o.version for o in p.model.opset_import if o.domain == "") < 9
+        batch = [scanned(p, a, [v[b] for v in ins[1:]]) for b in range(len(ins[1]))] if old and ins[0] is None else [
+            scanned(p, a, ins)]
+        return None not in batch and all(near(g, np.stack(w) if old else w[0]) for g, w in zip(got, zip(*batch)))
+    elif node.op_type == "Loop":
+        go, states = ins[1] is None or bool(np.ravel(ins[1])[0]), ins[2:]
+        while go and (ins[0] is None or len(steps) < int(np.ravel(ins[0])[0])) and len(steps) < 1000:
+            made = runs(p, a["body"], [np.array(len(steps)), np.array(True), *states])
+            if made is None:
+                return False
+            go, states, more = bool(np.ravel(made[0])[0]), made[1:1 + len(states)], made[1 + len(states):]
+            steps.append(more)
+    else:
+        return False
+    try:
+        alike = lambda g, w: all(map(near, g, w)) if isinstance(g, list) else near(g, w)
+        return all(map(alike, got, [*states, *(np.stack(v) for v in zip(*steps))]))
+    except ValueError:
+        return False
+
+
+# ---- more changes that the peers understand ----
+
+def readable(p):
+    """Bytes that are no text become a word."""
+    model = copy(p.model)
+    for a in hostile.tried(model).attribute:
+        if a.type == a.STRING:
+            a.s = a.s.replace(b"\xff\xfe%n\n", b"zzz")
+        strings = [v.replace(b"\xff\xfe%n\n", b"zzz") for v in a.strings]
+        del a.strings[:]
+        a.strings.extend(strings)
+    return model, p.feed
+
+
+def without_empty(p):
+    return without(*[a.name for a in hostile.tried(p.model).attribute
+                     if a.type in (a.FLOATS, a.INTS, a.STRINGS) and not (a.floats or a.ints or a.strings)])(p)
+
+
+def with_zero_bias(p):
+    form = hostile.Form(p)
+    weights = p.feed[form.node.input[1]] if form.node.input[1] in p.feed else numpy_helper.to_array(
+        next(t for t in p.model.graph.initializer if t.name == form.node.input[1]))
+    form.graph.initializer.append(numpy_helper.from_array(np.zeros(weights.shape[1], weights.dtype), "no_bias"))
+    form.node.input[:] = [*form.node.input[:2], "no_bias", *form.node.input[3:]]
+    return form.model, form.feed
+
+
+def with_zeros(p):
+    """Zero points that are absent are 0; the axis of a DFT the one before the last."""
+    form = hostile.Form(p)
+    node, kind = form.node, next(v.dtype for v in p.feed.values() if isinstance(v, np.ndarray))
+    most = {"QLinearAdd": 8, "QLinearMul": 8, "QLinearSigmoid": 5, "QLinearLeakyRelu": 5, "DFT": 3}[node.op_type]
+    names = [*node.input, *[""] * (most - len(node.input))]
+    if node.op_type == "DFT":
+        form.graph.initializer.append(numpy_helper.from_array(np.array(-2), "no_axis"))
+        names[2] = names[2] or "no_axis"
+    else:
+        form.graph.initializer.append(numpy_helper.from_array(np.zeros((), kind), "no_zero"))
+        names = [name or "no_zero" for name in names]
+    node.input[:] = names
+    return form.model, form.feed
+
+
+def whole_mask(p):
+    """A mask repeated to all that it stands for."""
+    form = hostile.Form(p)
+    mask = p.feed["attn_mask"] if "attn_mask" in p.feed else numpy_helper.to_array(
+        next(t for t in p.model.graph.initializer if t.name == "attn_mask"))
+    whole = np.ascontiguousarray(np.broadcast_to(mask, p.case.feed["attn_mask"].shape))
+    if "attn_mask" not in p.feed:
+        for t in [t for t in form.graph.initializer if t.name == "attn_mask"]:
+            t.CopyFrom(numpy_helper.from_array(whole, "attn_mask"))
+        return form.model, form.feed
+    form.feeds("attn_mask", whole)
+    return form.model, form.feed
+
+
+def interleaved(p):
+    """Rows of the first product, gates and values in turn, as onnxruntime's CPU knows them."""
+    model, feed = copy(p.model), dict(p.feed)
+    node = hostile.tried(model)
+    next(a for a in node.attribute if a.name == "swiglu_fusion").i = 1
+    mix = lambda v: np.ascontiguousarray(np.stack(np.split(v, 2, 1), 2).reshape(v.shape))
+    for name in [node.input[k] for k in (2, 3, 4) if k < len(node.input) and node.input[k]]:
+        if name in feed:
+            feed[name] = mix(feed[name])
+        for t in [t for t in model.graph.initializer if t.name == name]:
+            t.CopyFrom(numpy_helper.from_array(mix(numpy_helper.to_array(t)), name))
+    return model, feed
+
+
 EMPTY = r"(.*, |constant )?\w+ axis \d of 0"
 TYPE = r"\w+ of type \d+"
 ONE = r"(.*, |constant )?\w+ (rank (up|down)|first of axis 0)"
@@ -319,65 +544,65 @@ WORD = r"\w+ = (\[.*)?b'\\xff\\xfe%n\\n'.*"
 NONE = r"\w+ = \[\]"
 ROWS = [
     # what the peers do not know
-    ("If|Loop|Scan", r"opset \d+", "operators inside are older, too"),
+    ("If|Loop|Scan", r"opset \d+", "operators inside are older, too", as_before),
     ("Selu", "opset 1", "its defaults are of fewer digits", near_before),
-    ("Dropout", r"opset \d+", "draws where is_test is not given"),
+    ("Dropout", r"opset \d+", "draws where is_test is not given", dropped),
     (".*", r"opset \d+", "an older version, which they no longer run or take for a newer one", as_before),
     ("ConvTranspose", EMPTY, "of no elements the bias is left", only_bias),
     ("Attention|FlexAttention|Col2Im|GlobalAveragePool|GlobalLpPool|GlobalMaxPool|GroupNormalization|Resize|TfIdfVectorizer|ScatterND|RoiAlign|MultiHeadAttention|GroupQueryAttention|Upsample|LpNormalization|"
      "LinearRegressor|LinearClassifier|SVMRegressor|SVMClassifier|TreeEnsemble.*|Normalizer|Scaler|.*Pool|DeformConv|Inverse|STFT|DFT", EMPTY, "of no elements there are none", nothing),
-    ("GridSample", r"\w+ of type (11|14)", "a grid may be of another type, a complex picture of two parts"),
-    ("OneHot|Unique", r"\w+ of type 8", "text may be chosen, and counted"),
+    ("GridSample", r"\w+ of type (11|14)", "a grid may be of another type, a complex picture of two parts", either(near_before, by_peers(of_first_types))),
+    ("OneHot|Unique", r"\w+ of type 8", "text may be chosen, and counted", either(words_moved, distinct)),
     ("TreeEnsemble", r"X of type 1", "splits of another type are numbers as well", formula(tree_ensemble)),
     ("Optional.*", r"x of type \d+", "any tensor", by_peers(of_first_types)),
-    ("Resize|GridSample", r"\w+ of type 9", "bools, too"),
+    ("Resize|GridSample", r"\w+ of type 9", "bools, too", by_peers(of_first_types)),
     ("Resize|Upsample|GridSample", r"\w+ of type 8", "strings are moved, where nothing is mixed", words_moved),
     ("Resize|Upsample|GridSample", r"\w+ of type \d+", "integers are cut, as onnxruntime does for those that it takes; single precision rounds places at the border", by_peers(of_first_types, whole=1.0)),
     ("Attention", r"attn_mask of type \d", "what is not bool is added", by_peers(mask_in_numbers)),
-    ("LinearRegressor", r"x0 of type [67]", "integers are numbers"),
+    ("LinearRegressor", r"x0 of type [67]", "integers are numbers", by_peers(of_first_types)),
     ("Affine|ParametricSoftplus|ScaledTanh|ImageScaler|Crop|Gelu|QuickGelu|BiasGelu|FastGelu|FusedMatMul|Inverse|MaxRoiPool|MeanVarianceNormalization|LinearRegressor|TreeEnsemble.*|SVMRegressor|OneHot|"
      "QLinear.*|RotaryEmbedding|UnfoldTensor|LRN|LpNormalization|Normalizer|Scaler|Binarizer|.*LayerNormalization|Attention|Momentum|Adam|Adagrad|Unique|CumSum|GlobalLpPool", TYPE,
      "a type that the schema, or the definition, takes", by_peers(of_first_types)),
     ("Attention", r"[qk]v?_num_heads = \d", "what is said twice where the shapes tell", as_before),
-    ("Attention", r"no left_window_size|left_window_size = -1", "no window"),
+    ("Attention", r"no left_window_size|left_window_size = -1", "no window", either(as_before, by_peers(without("left_window_size")))),
     ("LayerNormalization|GroupNormalization|Range|RMSNormalization", r"stash_type = (1|10|11|16)", "the float types of stash_type", near_before),
     ("ConvTranspose", r"output_padding = .*", "less than the stride or the dilation", formula(conv_transpose, 64)),
     ("MaxUnpool", r"(strides|kernel_shape) = .*", "output_shape says the size, and places are its own where it is smaller", formula(max_unpool)),
     ("Resize", "no mode", "what concerns other modes only is not used", by_peers(without("antialias", "cubic_coeff_a", "exclude_outside"))),
     ("Resize", r"antialias = 1|exclude_outside = 1", "what concerns other modes only is not used", as_before),
     ("LRN", r"(.*, |constant )?x\d? (rank up|first of axis 0)", "any rank, as the formula has it", formula(local_response, 64)),
-    (".*LayerNormalization|MatMulIntegerToFloat", r"(.*, |constant )?x\d? (rank up|first of axis 0)", "any rank, as the formula has it"),
-    ("Attention", r"input 2 absent|2 inputs", "com.microsoft: a bias may be absent"),
+    (".*LayerNormalization|MatMulIntegerToFloat", r"(.*, |constant )?x\d? (rank up|first of axis 0)", "any rank, as the formula has it", same_numbers),
+    ("Attention", r"input 2 absent|2 inputs", "com.microsoft: a bias may be absent", by_peers(with_zero_bias, much=64)),
     ("DynamicQuantizeLSTM", r"x0 axis 0 of 0", "of no steps the last states are the first, which are 0", nothing),
-    ("QMoE", r"swiglu_fusion = 2", "halves side by side: onnxruntime's CPU knows interleaved ones alone"),
+    ("QMoE", r"swiglu_fusion = 2", "halves side by side: onnxruntime's CPU knows interleaved ones alone", by_peers(interleaved, much=1024)),
     ("GroupQueryAttention|SequenceMap|EmbedLayerNormalization|SkipLayerNormalization|MaxPool|Loop|Scan|TreeEnsembleClassifier|Attention", r"output \d absent", "an output that nobody wants", as_before),
-    ("QLinearAdd|QLinearMul|QLinearSigmoid|QLinearLeakyRelu|DFT", r"input \d absent|\d inputs", "what is optional may be absent"),
+    ("QLinearAdd|QLinearMul|QLinearSigmoid|QLinearLeakyRelu|DFT", r"input \d absent|\d inputs", "what is optional may be absent", by_peers(with_zeros, much=64, whole=1.0)),
     ("RotaryEmbedding", r"(no )?num_heads( = 0)?", "the tables tell how many", as_before),
-    ("Momentum|Adam|Adagrad", r"9 inputs more", "more tensors, whose new values nobody wants"),
+    ("Momentum|Adam|Adagrad", r"9 inputs more", "more tensors, whose new values nobody wants", as_before),
     ("RNN|GRU|LSTM", r"activations = \[\]", "an empty list is none", by_peers(without("activations"))),
     ("RNN|GRU|LSTM", r"no hidden_size|activation_(alpha|beta) = .*", "the weights tell the size, an empty list is none, and what no activation takes is not used", as_before),
     ("LinearClassifier|Scaler|ImageScaler", NONE, "an empty list is none", by_peers(neutral)),
-    ("Crop|FusedConv|Bernoulli|.*Regressor|.*Classifier", NONE, "an empty list is none"),
+    ("Crop|FusedConv|Bernoulli|.*Regressor|.*Classifier", NONE, "an empty list is none", either(by_peers(without_empty), activated)),
     ("Scaler|ImageScaler", "no (offset|scale|bias)", "0, and 1, where nothing is said", by_peers(neutral)),
-    ("FusedConv", r"(no )?activation_params.*", "those of the operator where they are not given; what it does not take is not used"),
-    ("TreeEnsemble.*|SVM.*|Linear.*|LabelEncoder|.*Encoder|CategoryMapper|StringNormalizer|StringConcat|ZipMap|Tokenizer|.*Vectorizer|RegexFullMatch", WORD, "bytes that are no text stay as they are"),
-    ("Scan", r"(.*, |constant )?(initial|x) (rank up|axis \d of 1)|output 1 absent", "a body is of the shapes that come"),
-    ("SequenceMap", r"(constant )?x\d (rank (up|down)|first of axis 0)", "a body is of the shapes that come"),
+    ("FusedConv", r"(no )?activation_params.*", "those of the operator where they are not given; what it does not take is not used", either(activated, as_before)),
+    ("TreeEnsemble.*|SVM.*|Linear.*|LabelEncoder|.*Encoder|CategoryMapper|StringNormalizer|StringConcat|ZipMap|Tokenizer|.*Vectorizer|RegexFullMatch", WORD, "bytes that are no text stay as they are", either(by_peers(readable), as_before)),
+    ("Scan", r"(.*, |constant )?(initial|x) (rank up|axis \d of 1)|output 1 absent", "a body is of the shapes that come", by_iterations),
+    ("SequenceMap", r"(constant )?x\d (rank (up|down)|first of axis 0)", "a body is of the shapes that come", by_iterations),
     (".*", r"\w+: (input|output) \d declared as .*", "declarations of a body may be others than what is there", as_before),
     ("If", r"else_branch(, form \d+|: .*)", "a branch that is not chosen is not looked at", as_before),
     ("If", r"\w+ of type \d+", "a branch that is not chosen is not looked at", by_peers(one_branch)),
-    ("If", r"(.*, |constant )?\w+ axis \d of \d", "a branch that is not chosen is not looked at"),
-    (".*", r"\w+: ((input|output) \d (is \w*|as .*|twice.*|of .*)|no node \d|node \d, \w+, form \d+)", "a body may give what it was given, and of another shape or type"),
+    ("If", r"(.*, |constant )?\w+ axis \d of \d", "a branch that is not chosen is not looked at", by_iterations),
+    (".*", r"\w+: ((input|output) \d (is \w*|as .*|twice.*|of .*)|no node \d|node \d, \w+, form \d+)", "a body may give what it was given, and of another shape or type", either(as_before, by_iterations)),
     ("Loop", r"body: node \d, axes = \[\]", "of no axes", as_before),
-    ("Optional", "0 inputs|input 0 absent", "an empty one of no known type"),
+    ("Optional", "0 inputs|input 0 absent", "an empty one of no known type", nothing_there),
     ("Cast", r"round_mode = .*", "what concerns other types only is not used", as_before),
     ("(Q|Deq)uantizeLinear", r"block_size = \d+", "a block may be longer than the axis", as_before),
     ("Loop", r"(.*, |constant )?(c|cond) rank up", "one number, in a list or not", as_before),
     # one number, in a list or not
     ("TopK|Squeeze|OneHot|H.*Window|BlackmanWindow|RotaryEmbedding|Pad|Slice|Clip|Dropout|CumSum|Range|Trilu|NonMaxSuppression|DFT|STFT", ONE, "one number, in a list or not", as_before),
     ("TreeEnsemble.*", ONE, "one row, in a list or not", by_peers(in_one_row)),
-    ("ConstantOfShape|GroupQueryAttention", ONE, "one number, in a list or not"),
-    ("Einsum", r"equation = b''", "a scalar without names"),
+    ("ConstantOfShape|GroupQueryAttention", ONE, "one number, in a list or not", as_before),
+    ("Einsum", r"equation = b''", "a scalar without names", formula(lambda *xs, **_: [np.prod(xs, 0)])),
     # what the text leaves open
     ("Bernoulli", r".*(x (all|one) .*|seed = .*|x (rank down|first of axis 0))", "below 0 never, above 1 always; any number is a seed", drawn),
     ("RoiAlign|MaxRoiPool", r"(constant |.*, )?\w+ (all|one) (nan|-?inf|3e\+38)", "regions without end: samples outside are 0, NaN stays", other_regions_as_before),
@@ -388,17 +613,17 @@ ROWS = [
     ("QuantizeLinear", r".*(3e\+38|0\.0|inf)", "what is too large, infinite by a scale of 0 too, is the largest number", formula(quantize)),
     ("TfIdfVectorizer", r"max_skip_count = .*|ngram_(counts|indexes) = .*|pool_int64s = .*", "n-grams that the row does not reach, or of a length without any", formula(tf_idf)),
     ("TreeEnsembleRegressor", r"no n_targets", "one, where it is not said", as_before),
-    ("Resize", r"cubic_coeff_a = .*", "infinities meet"),
+    ("Resize", r"cubic_coeff_a = .*", "infinities meet", finite_alike),
     ("OneHot", r"(constant )?depth all .*", "a depth is cut to an integer", formula(cut_depth)),
     ("Unique", r".* nan", "whether one NaN is another's equal", distinct),
     ("RNN|GRU|LSTM", r"(.*, |constant )?x4 (all|one) 0", "of a length of 0 the last state is the first", by_lengths),
-    ("GroupQueryAttention", r"(.*, |constant )?x5 (all|one) \d", "what lies behind a sample's last key is nobody's"),
+    ("GroupQueryAttention", r"(.*, |constant )?x5 (all|one) \d", "what lies behind a sample's last key is nobody's", keys_in_use),
     *[(op, r"nodes_modes = .*|(target|class)_\w+ = .*", "a leaf at the root; votes add up, and a leaf without one says 0", formula(f, 64))
       for op, f in (("TreeEnsembleRegressor", tree_regressor), ("TreeEnsembleClassifier", tree_classifier))],
     ("GroupQueryAttention", r"local_window_size = \d+", "a window that is longer than all keys is none", by_peers(without("local_window_size"))),
-    ("Cast", r"to = 8|input of type 8", "any type becomes text, and the other way"),
-    ("Cast", r"to = 24", "what the type does not hold is undefined"),
-    ("BatchNormalization", r"x of type 11", "its other inputs are of single precision there"),
+    ("Cast", r"to = 8|input of type 8", "any type becomes text, and the other way", as_text),
+    ("Cast", r"to = 24", "what the type does not hold is undefined", power_of_two),
+    ("BatchNormalization", r"x of type 11", "its other inputs are of single precision there", near_before),
     ("LabelEncoder", r"(keys|values|default)_tensor, form 0", "lists may be tables of one row", as_before),
     ("STFT", r"(.*, |constant )?signal axis 2 \+ 1", "a complex signal has both sides", formula(short_time_transform, 1024)),
     ("SoftmaxCrossEntropyLoss", r"y .*|ignore_index = .*", "sums of single precision, one number after the other", formula(cross_entropy, 1024)),
@@ -415,10 +640,10 @@ ROWS = [
     ("TreeEnsemble", r"nodes_(true|false)(leafs|nodeids) = .*", "paths may meet", formula(tree_ensemble)),
     ("TreeEnsemble", r"(nodes_splits|leaf_weights), form \d+", "of less precision, as they are given", formula(tree_ensemble)),
     ("TreeEnsemble", r"membership_values, form \d+", "a last set without its NaN, or with it", formula(tree_ensemble)),
-    ("Attention", r".*attn_mask axis \d of 1", "version 23 repeats a mask of one key"),
+    ("Attention", r".*attn_mask axis \d of 1", "version 23 repeats a mask of one key", either(as_before, by_peers(whole_mask, much=64))),
     ("Attention|FlexAttention", r"softmax_precision = (10|16)", "in more precision than is requested", near_before),
     ("RMSNormalization", r"[XW] of type \d+", "the result is of the scale's type", formula(root_mean_square)),
-    ("Resize", r"(.*, |constant )?(X|x0|roi) axis \d .*|.*sizes all 33", "integers are rounded, single precision rounds places at the border"),
+    ("Resize", r"(.*, |constant )?(X|x0|roi) axis \d .*|.*sizes all 33", "integers are rounded, single precision rounds places at the border", of_peers(much=64, whole=1.0)),
 ]
 
 
