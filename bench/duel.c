@@ -15,6 +15,7 @@
 #include "bench/fair.h"
 #include "bench/measure.h"
 #include "bench/say.h"
+#include "bench/throughput.h"
 #include "bench/values.h"
 
 enum { WARM_GROUP = 5, BLOCK_RUNS_LEAST = 5, PAIRS_LEAST = 11, PLACEBO_PAIRS = 5, COLD_STARTS = 3, UNSEEN = 3 };
@@ -276,6 +277,13 @@ static TgStatus compare_outputs(Duel *d, const Args *a, const TgSession *s, int3
 
 /* ---- inputs ---- */
 
+static TgStatus engine_inputs(Engine *e, const char *dir)
+{
+    TgStatus status = peer_inputs(&e->peer, dir);
+    for (uint32_t k = 0; k < e->nmore && status == TG_OK; k++) status = peer_inputs(&e->more[k], dir);
+    return status;
+}
+
 /* The test data's own set where it has one of these shapes, else the first one turned. Every engine that can gets it.
  */
 static TgStatus give_inputs(Duel *d, const Data *data, uint32_t number)
@@ -288,7 +296,7 @@ static TgStatus give_inputs(Duel *d, const Data *data, uint32_t number)
     else if (status == TG_OK) {
         status = inputs_write(own ? &data->set[number] : turned.set, dir);
         for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++)
-            if (d->engine[i].peer.sets) status = peer_inputs(&d->engine[i].peer, dir);
+            if (d->engine[i].peer.sets) status = engine_inputs(&d->engine[i], dir);
         folder_remove(dir);
     }
     data_free(&turned);
@@ -397,14 +405,16 @@ static TgStatus duel_in(Duel *d, const Args *a, const TgSession *s, const Data *
     TgStatus status = inputs_write(set, dir);
     if (status == TG_OK) status = start_engines(d, a, d->model, dir);
     if (status == TG_OK) status = compare_outputs(d, a, s, set->noutput, false);
+    if (status == TG_OK && d->streams) status = throughput_start(d, a, dir);
     bool any = false;
     for (uint32_t i = 0; i < d->nengine; i++) any |= d->engine[i].peer.sets;
     if (!any) d->sets = 1;
     for (uint32_t k = 1; k < d->sets && status == TG_OK; k++) status = give_inputs(d, data, k);
-    if (status == TG_OK) status = measure(d, a);
+    if (status == TG_OK) status = d->streams ? throughput_measure(d, a) : measure(d, a);
     if (status == TG_OK && d->sets > 1) status = check_unseen(d, a, s, data);
-    if (status == TG_OK) fair_notes(d);
+    if (status == TG_OK && !d->streams) fair_notes(d);
     if (status == TG_OK && args_has(a, OPT_report)) status = profiles(d);
+    throughput_stop(d);
     for (uint32_t i = 0; i < d->nengine; i++) peer_stop(&d->engine[i].peer);
     for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) status = cold_starts(&d->engine[i], a, d->model, dir);
     return status;
@@ -418,6 +428,7 @@ TgStatus duel_run(Duel *d, const Args *a, const char *model)
     char dir[64];
     *d = (Duel){ .model = model,
                  .threads = (int32_t)args_count(a, OPT_threads, 0),
+                 .streams = args_has(a, OPT_throughput) ? (uint32_t)args_count(a, OPT_streams, 1) : 0,
                  .sets = (uint32_t)args_count(a, OPT_sets, SETS_USUAL) };
     if (d->sets < 1 || d->sets > 8) return d->status = say_error(TG_USAGE, "--sets: 1 to 8 is wanted");
     if (getloadavg(&d->load_average, 1) < 1) d->load_average = NAN;
@@ -443,6 +454,7 @@ void duel_free(Duel *d)
     for (uint32_t i = 0; i < d->nengine; i++) {
         free(d->engine[i].ms);
         free(d->engine[i].sorted);
+        free(d->engine[i].more);
         json_decref(d->engine[i].profile);
     }
     free(d->block);

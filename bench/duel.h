@@ -9,6 +9,8 @@
 enum { ENGINES_MAX = 8, PAIRS_MAX = 400, BLOCK_MAX = 100000, NOTES_MAX = 32 };
 typedef struct {
     Peer peer;
+    Peer *more;                     /* streams beside it (throughput.h); NULL: none */
+    uint32_t nmore;
     uint32_t block;                 /* runs in a block */
     double *ms, *sorted;            /* all timed runs, in time and by size */
     uint32_t runs, cap;
@@ -20,6 +22,8 @@ typedef struct {
     double cpu_s, wall_s;           /* of its timed blocks: what its threads ran, and how long the blocks took */
     double unseen_ms;               /* one run on inputs that it had not seen, after everything else; 0: none */
     double max_abs;
+    double offline, server;         /* requests a second (throughput.h); server 0: none that was tried */
+    double server_p50_ms, server_high_ms, server_percent;      /* high: the percentile that its requests allow */
     struct json_t *profile;         /* where its time goes, as `tgrun profile --json` says; NULL: not known */
 } Engine;
 
@@ -39,6 +43,8 @@ typedef struct {
     int32_t threads;
     uint32_t sets, notes; /* sets of inputs that runs alternate between; what a reader of the times should know */
     char note[NOTES_MAX][240], inputs[400];         /* inputs: names, types and shapes */
+    uint32_t streams;                               /* of a measurement of throughput; 0: of latency */
+    double limit_ms;                                /* of a server's p99; 0: none */
     Block *block;                                   /* in time */
     uint32_t nblock, block_cap;
     double began_s;

@@ -5,6 +5,7 @@
 
 #include "bench/fair.h"
 #include "bench/report.h"
+#include "bench/throughput.h"
 
 static double quantile(const Engine *e, double percent) { return quantile_sorted(e->sorted, e->runs, percent / 100); }
 
@@ -67,6 +68,7 @@ void duel_table(FILE *f, const Duel *d)
 {
     const Interval *p = &d->engine[0].faster;
     if (d->status != TG_OK) return (void)fprintf(f, "%s   failed, exit %d\n", d->model, (int)d->status);
+    if (d->streams) return throughput_table(f, d);
     fprintf(f, "%s   %d thread%s, load %.2f   %u pairs of blocks, order random\n", d->model, d->threads,
             d->threads == 1 ? "" : "s", d->load_average, d->pairs);
     fprintf(f, "outputs %s (max|d| %.2g)           placebo %s/%s %.3f (%.3f-%.3f)\n", all_agree(d) ? "agree" : "DIFFER",
@@ -162,6 +164,7 @@ static json_t *blocks_json(const Duel *d)
 
 struct json_t *duel_json(const Duel *d)
 {
+    if (d->streams) return throughput_json(d);
     json_t *engines = json_array();
     for (uint32_t i = 0; i < d->nengine && d->status == TG_OK; i++)
         json_array_append_new(engines, engine_json(d, &d->engine[i]));

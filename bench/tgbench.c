@@ -14,6 +14,7 @@
 #include "bench/say.h"
 #include "bench/serve.h"
 #include "bench/stop.h"
+#include "bench/throughput.h"
 
 extern const char suite_schema[];      /* docs/suite.schema.json */
 enum { MODELS_MAX = 256 };
@@ -322,16 +323,24 @@ static TgStatus check_report(const Args *a)
 static TgStatus bench(Args *a, Jobs *jobs)
 {
     double least;
-    char threads[16];
+    char threads[16], given[16], streams_text[16];
     json_t *baseline = NULL;
     Duel *d = calloc(jobs->count + 1, sizeof *d);
     TgStatus status = parse_require(a, &least), worst = TG_OK;
     if (status == TG_OK) status = bind_cpus(args_text(a, OPT_cpus, NULL));
+    if (status == TG_OK) status = throughput_check(a);
     if (status == TG_OK) status = check_report(a);
     if (status == TG_OK) status = read_baseline(&baseline, a);
     if (!d || status != TG_OK) return free(d), status;
-    snprintf(threads, sizeof threads, "%d", physical_cores());
-    if (!args_count(a, OPT_threads, 0)) push(a, OPT_threads, threads);
+    snprintf(given, sizeof given, "%d", physical_cores());
+    if (!args_count(a, OPT_threads, 0)) push(a, OPT_threads, given);
+    if (args_has(a, OPT_throughput)) {
+        int64_t all = args_count(a, OPT_threads, 1), streams = args_count(a, OPT_streams, all);
+        snprintf(streams_text, sizeof streams_text, "%ld", (long)streams);
+        snprintf(threads, sizeof threads, "%ld", (long)(all > streams ? all / streams : 1));
+        push(a, OPT_streams, streams_text);
+        push(a, OPT_threads, threads);
+    }
     for (uint32_t i = 0; i < jobs->count; i++) {
         Args one = *a;
         push(&one, OPT_test_data, jobs->job[i].data);
@@ -361,6 +370,7 @@ static TgStatus dispatch(Args *a)
                          "tgbench MODEL... [options]\n(the first engine is compared with each of the others)\n\nexamples:\n"
                          "  tgbench model.onnx --engine tgrun --engine ort --engine ov --report page.html\n"
                          "  tgbench model.onnx --engine 'tgrun:--precision fast' --engine tgrun --budget 60\n"
+                         "  tgbench model.onnx --throughput --streams 4 --latency-limit 20      requests a second\n"
                          "  tgbench --suite suite.json --format csv      `tgbench --help suite` has its schema\n"),
                TG_OK;
     if (args_has(a, OPT_version)) return printf("tgbench %s\n", tg_version()), TG_OK;
