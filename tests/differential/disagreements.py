@@ -669,6 +669,13 @@ def neutral(c):
     return ours_is(c, np.full(c.got[0].shape, float(value)), 0 if np.isfinite(float(value)) else None)
 
 
+@judging
+def all_channels(c):
+    """As many samples as channels are none: ours is the formula's."""
+    x, a = c.inputs[0], {k: v for k, v in c.attributes.items() if k in ("size", "alpha", "beta", "bias")}
+    return x.ndim > 1 and x.shape[0] != x.shape[1] and ours_is(c, formulas.local_response(x, **a))
+
+
 def raw_product(c):
     return not c.attributes.get("qk_matmul_output_mode") and len(
         c.step.nodes[0].output) > 3 and c.index == len(c.got) - 1
@@ -917,7 +924,7 @@ ROWS = [
     Row("DeformConv|GridSample", REF, rough, "the type of the result says the precision"),
     Row("SequenceConstruct|SequenceEmpty", REF, both(lambda c: c.step.has("Optional"), confirmed(in_sequence)), "the element of an optional sequence is the sequence"),
     Row("StringNormalizer", REF, normalised, "stop words are whole strings and go by is_case_sensitive, whatever becomes of the case; the others stay as they are"),
-    Row("LRN", REF, lambda c: c.inputs[0].shape[0] != c.inputs[0].shape[1], "every channel is normalised, not as many as the batch has rows"),
+    Row("LRN", REF, all_channels, "every channel is normalised, not as many as the batch has rows"),
     Row("Shape", REF, ends_before_first, "an end before the start leaves nothing"),
     Row("Unsqueeze", REF, both(before(13), axes_count_back), "negative axes count in the result's rank"),
     Row("OneHot", REF, blended, "values are moved as they are"),

@@ -61,6 +61,14 @@ def sequence(nodes, values):
     return made if isinstance(made, np.ndarray) else None
 
 
+def local_response(x, size, alpha=1e-4, beta=0.75, bias=1.0):
+    """x divided by a power of the squares of the channels around it."""
+    squares, n = x.astype(np.float64)**2, x.shape[1]
+    around = lambda c: squares[:, max(c - (size - 1) // 2, 0):c + size // 2 + 1].sum(1)
+    total = np.stack([around(c) for c in range(n)], 1)
+    return x / (bias + alpha / size * total)**beta
+
+
 def cubic(t, a):
     """Weights of the four neighbours of a place t behind the second."""
     d = np.abs(np.stack([t + 1, t, 1 - t, 2 - t], -1))
