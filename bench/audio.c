@@ -79,6 +79,29 @@ static TgStatus library(void **out, const Audio *m, const TgPort *port, const ch
 
 /* ---- the recording ---- */
 
+/* From `rate` samples a second to m->rate. */
+static TgStatus resample(Audio *m, const TgPort *port, int rate)
+{
+    void *lib;
+    TgStatus status = library(&lib, m, port, "libsamplerate.so.0", "libsamplerate0");
+    if (status != TG_OK) return status;
+    int (*convert)(SrcData *, int, int) = dlsym(lib, "src_simple");
+    const char *(*text)(int) = dlsym(lib, "src_strerror");
+    double ratio = (double)m->rate / rate;
+    SrcData d = {
+        .in = m->v, .in_frames = (long)m->frames, .out_frames = lrint(ceil((double)m->frames * ratio)), .ratio = ratio
+    };
+    d.out = malloc(sizeof *d.out * (size_t)(d.out_frames * m->channels));
+    int failed = d.out ? convert(&d, SRC_SINC_BEST, (int)m->channels) : 0;
+    if (!d.out) status = say_error(TG_LIMIT, "input '%s': no memory for its shape", port->name);
+    else if (failed) status = say_error(TG_BAD_INPUT, "input '%s': %s: %s", port->name, m->path, text(failed));
+    free(m->v);
+    m->v = d.out;
+    m->frames = d.out_made;
+    dlclose(lib);
+    return status;
+}
+
 static TgStatus decode(Audio *m, const TgPort *port)
 {
     void *lib;
@@ -109,24 +132,7 @@ static TgStatus decode(Audio *m, const TgPort *port)
     }
     if (file) close(file);
     dlclose(lib);
-    if (status != TG_OK || m->rate == info.samplerate) return status;
-
-    if ((status = library(&lib, m, port, "libsamplerate.so.0", "libsamplerate0")) != TG_OK) return status;
-    int (*convert)(SrcData *, int, int) = dlsym(lib, "src_simple");
-    const char *(*text)(int) = dlsym(lib, "src_strerror");
-    double ratio = (double)m->rate / info.samplerate;
-    SrcData d = {
-        .in = m->v, .in_frames = (long)m->frames, .out_frames = lrint(ceil((double)m->frames * ratio)), .ratio = ratio
-    };
-    d.out = malloc(sizeof *d.out * (size_t)(d.out_frames * m->channels));
-    int failed = d.out ? convert(&d, SRC_SINC_BEST, (int)m->channels) : 0;
-    if (!d.out) status = say_error(TG_LIMIT, "input '%s': no memory for its shape", port->name);
-    else if (failed) status = say_error(TG_BAD_INPUT, "input '%s': %s: %s", port->name, m->path, text(failed));
-    free(m->v);
-    m->v = d.out;
-    m->frames = d.out_made;
-    dlclose(lib);
-    return status;
+    return status == TG_OK && m->rate != info.samplerate ? resample(m, port, info.samplerate) : status;
 }
 
 /* ---- as the port wants it ---- */
@@ -149,12 +155,13 @@ static TgStatus arrange(TgTensor *out, const Audio *m, const TgPort *port)
                          port->name, (long)port->shape[time], m->path, (long)n, (long)m->rate, (long)port->shape[time]);
     if (!tensor_new(out, port->type, shape, port->rank))
         return say_error(TG_LIMIT, "input '%s': no memory for its shape", port->name);
-    double unit = type_is_integer(port->type) ? 32768 : 1, rows = each ? (double)m->channels : 1;
-    for (int64_t c = 0; c < (int64_t)rows; c++)
+    double unit = type_is_integer(port->type) ? 32768 : 1;
+    int64_t rows = each ? m->channels : 1, mixed = m->channels / rows;
+    for (int64_t c = 0; c < rows; c++)
         for (int64_t i = 0; i < n && i < m->frames; i++) {
             double v = 0;
-            for (int64_t k = 0; k < m->channels; k++) v += each && k != c ? 0 : m->v[i * m->channels + k];
-            v *= each ? unit : unit / (double)m->channels;
+            for (int64_t k = c; k < c + mixed; k++) v += m->v[i * m->channels + k];
+            v *= unit / (double)mixed;
             value_put(port->type, out->data, c * n + i, unit > 1 ? fmin(fmax(v, -32768), 32767) : v);
         }
     return TG_OK;

@@ -335,7 +335,8 @@ static TgStatus bench(Args *a, Jobs *jobs)
     snprintf(given, sizeof given, "%d", physical_cores());
     if (!args_count(a, OPT_threads, 0)) push(a, OPT_threads, given);
     if (args_has(a, OPT_throughput)) {
-        int64_t all = args_count(a, OPT_threads, 1), streams = args_count(a, OPT_streams, all);
+        int64_t all = args_count(a, OPT_threads, 1);
+        int64_t streams = args_count(a, OPT_streams, all < STREAMS_MAX ? all : STREAMS_MAX);
         snprintf(streams_text, sizeof streams_text, "%ld", (long)streams);
         snprintf(threads, sizeof threads, "%ld", (long)(all > streams ? all / streams : 1));
         push(a, OPT_streams, streams_text);

@@ -18,7 +18,7 @@
 #include "bench/report.h"
 #include "bench/say.h"
 
-enum { STREAMS_MAX = 64, BISECTIONS = 6, PLACEBOS = 5, PAIRS_LEAST = 5 };
+enum { BISECTIONS = 6, PLACEBOS = 5, PAIRS_LEAST = 5 };
 static const double BLOCK_S = 1, BLOCKS_WANTED = 15, COMMAND_MS = 5, OVERLOADED = 20;
 
 static Peer *stream_of(Engine *e, uint32_t k) { return k ? &e->more[k - 1] : &e->peer; }
@@ -143,6 +143,7 @@ static TgStatus offline_pairs(Duel *d, const uint32_t *command, double budget)
             Traffic t = { .engine = &d->engine[engine], .seconds = block_s, .command = command[engine] };
             status = block(&t, &rate[e]);
         }
+        if (status != TG_OK) break;
         for (uint32_t e = 0; e < n; e++) {
             sum[e] += rate[e];
             log_ratio[e][k] = log(rate[0] / rate[e]);

@@ -3,6 +3,8 @@
 #define TG_THROUGHPUT_H
 #include "bench/duel.h"
 
+enum { STREAMS_MAX = 64 };
+
 /* --throughput has a meaning beside these options; TG_USAGE after say_error. */
 TgStatus throughput_check(const Args *a);
 /* After the duel's engines have started and agree: each gets d->streams, processes of its own with as many threads as

@@ -672,8 +672,8 @@ def neutral(c):
 @judging
 def all_channels(c):
     """As many samples as channels are none: ours is the formula's."""
-    x, a = c.inputs[0], {k: v for k, v in c.attributes.items() if k in ("size", "alpha", "beta", "bias")}
-    return x.ndim > 1 and x.shape[0] != x.shape[1] and ours_is(c, formulas.local_response(x, **a))
+    x = c.inputs[0]
+    return x.ndim > 1 and x.shape[0] != x.shape[1] and ours_is(c, formulas.local_response(x, **c.attributes))
 
 
 def raw_product(c):

@@ -61,7 +61,7 @@ def sequence(nodes, values):
     return made if isinstance(made, np.ndarray) else None
 
 
-def local_response(x, size, alpha=1e-4, beta=0.75, bias=1.0):
+def local_response(x, size, alpha=1e-4, beta=0.75, bias=1.0, **_):
     """x divided by a power of the squares of the channels around it."""
     squares, n = x.astype(np.float64)**2, x.shape[1]
     around = lambda c: squares[:, max(c - (size - 1) // 2, 0):c + size // 2 + 1].sum(1)

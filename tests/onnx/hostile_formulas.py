@@ -49,14 +49,6 @@ def conv_transpose(x, w, bias=None, kernel_shape=None, strides=None, dilations=N
     return [y if bias is None else y + bias.reshape(-1, *[1] * n)]
 
 
-def local_response(x, size, alpha=1e-4, beta=0.75, bias=1.0, **_):
-    """Over the channels, whatever lies behind them."""
-    before, behind = (size - 1) // 2, size - 1 - (size - 1) // 2
-    x = x.astype(np.float64)
-    total = np.stack([(x[:, max(c - before, 0):c + behind + 1] ** 2).sum(1) for c in range(x.shape[1])], 1)
-    return [x / (bias + alpha / size * total) ** beta]
-
-
 def short_time_transform(signal, step, window=None, length=None, onesided=1, **_):
     """A signal of two parts is complex, and has both sides."""
     x = signal[..., 0] + 1j * signal[..., 1] if signal.shape[-1] == 2 else signal.reshape(signal.shape[:2])

@@ -10,9 +10,10 @@ import ml_dtypes
 import numpy as np
 from onnx import helper, numpy_helper
 
+import formulas
 import hostile
 from hostile_formulas import (
-    conv_transpose, local_response, max_unpool, short_time_transform, tf_idf, tree_classifier, tree_ensemble,
+    conv_transpose, max_unpool, short_time_transform, tf_idf, tree_classifier, tree_ensemble,
     tree_regressor)
 
 # case: the model and inputs before the change; model, feed: after it; got: our outputs by name; results: those of the
@@ -570,7 +571,7 @@ ROWS = [
     ("MaxUnpool", r"(strides|kernel_shape) = .*", "output_shape says the size, and places are its own where it is smaller", formula(max_unpool)),
     ("Resize", "no mode", "what concerns other modes only is not used", by_peers(without("antialias", "cubic_coeff_a", "exclude_outside"))),
     ("Resize", r"antialias = 1|exclude_outside = 1", "what concerns other modes only is not used", as_before),
-    ("LRN", r"(.*, |constant )?x\d? (rank up|first of axis 0)", "any rank, as the formula has it", formula(local_response, 64)),
+    ("LRN", r"(.*, |constant )?x\d? (rank up|first of axis 0)", "any rank, as the formula has it", formula(lambda x, **a: [formulas.local_response(x, **a)], 64)),
     (".*LayerNormalization|MatMulIntegerToFloat", r"(.*, |constant )?x\d? (rank up|first of axis 0)", "any rank, as the formula has it", same_numbers),
     ("Attention", r"input 2 absent|2 inputs", "com.microsoft: a bias may be absent", by_peers(with_zero_bias, much=64)),
     ("DynamicQuantizeLSTM", r"x0 axis 0 of 0", "of no steps the last states are the first, which are 0", nothing),
