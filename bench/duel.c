@@ -18,7 +18,15 @@
 #include "bench/throughput.h"
 #include "bench/values.h"
 
-enum { WARM_GROUP = 5, BLOCK_RUNS_LEAST = 5, PAIRS_LEAST = 11, PLACEBO_PAIRS = 5, COLD_STARTS = 3, UNSEEN = 3 };
+enum {
+    WARM_GROUP = 5,
+    BLOCK_RUNS_LEAST = 5,
+    PAIRS_LEAST = 11,
+    PAIRS_USUAL = 60,
+    PLACEBO_PAIRS = 5,
+    COLD_STARTS = 3,
+    UNSEEN = 3
+};
 static const double BLOCK_MS_LEAST = 50;
 
 /* Processors of our mask, less those that share a core with an earlier one. */
@@ -116,8 +124,8 @@ static uint32_t pairs_for(const Duel *d, const Args *a, double budget, double ro
         int64_t n = args_count(a, OPT_pairs, PAIRS_LEAST);
         return n < 1 ? 1 : n > PAIRS_MAX ? PAIRS_MAX : (uint32_t)n;
     }
-    double n = budget * d->nengine / round_s - PLACEBO_PAIRS;
-    return n < PAIRS_LEAST ? PAIRS_LEAST : n > 60 ? 60 : (uint32_t)n;
+    double n = budget * d->nengine / round_s - PLACEBO_PAIRS, most = args_has(a, OPT_budget) ? PAIRS_MAX : PAIRS_USUAL;
+    return (uint32_t)fmin(fmax(n, PAIRS_LEAST), most);
 }
 
 static void shuffle(uint32_t *order, uint32_t n, Random *r)
@@ -152,14 +160,14 @@ static bool keep_block(Duel *d, const Block *b)
 
 static TgStatus one_block(Duel *d, Engine *e, double *ms, double *median)
 {
-    Watch before = watch_begin(e->peer.pid, peer_cpu_s(&e->peer));
+    Watch before = watch_begin(e->peer.worker, peer_cpu_s(&e->peer));
     TgStatus status = run_block(d, e, e->block, ms);
     if (status != TG_OK) return status;
     Block b = { .engine = (uint32_t)(e - d->engine),
                 .runs = e->block,
                 .at_s = before.at_s - (d->nblock ? d->began_s : (d->began_s = before.at_s)),
                 .wall_s = clock_s() - before.at_s,
-                .watched = watch_end(&before, e->peer.pid, peer_cpu_s(&e->peer)) };
+                .watched = watch_end(&before, e->peer.worker, peer_cpu_s(&e->peer)) };
     bool kept = keep_times(e, ms, e->block);
     b.median_ms = *median = median_of(ms, e->block);
     return kept && keep_block(d, &b) ? TG_OK : say_error(TG_LIMIT, "no memory for the timings");
@@ -364,7 +372,7 @@ static TgStatus cold_starts(Engine *e, const Args *a, const char *model, const c
         char cache[64];
         Args one = *a;
         if (!folder_make(cache)) return TG_CACHE;
-        one.value[OPT_cache_dir] = (ArgList){ 1, { cache } };           /* empty each time */
+        one.value[OPT_cache_dir] = (ArgList){ 1, { cache } }; /* empty each time */
         TgStatus status = peer_start(&p, e->peer.label, model, dir, &one);
         folder_clear(cache);
         if (status != TG_OK) return status;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/folders.h"
 #include "bench/peer.h"
 #include "bench/run.h"
 #include "bench/say.h"
@@ -72,17 +73,6 @@ static TgStatus read_labels(Eval *e, const char *list)
 static void path_in(char out[PATH_BYTES], const Eval *e, const char *file)
 {
     snprintf(out, PATH_BYTES, "%s%s%s", *file == '/' ? "" : e->dir, *file == '/' ? "" : "/", file);
-}
-
-/* What reads such a file: "image:", "audio:" or "". */
-static const char *reader_of(const char *file)
-{
-    static const char *const ends[] = { ".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".bmp",
-                                        ".webp", ".gif", ".wav", ".flac", ".ogg", ".mp3" };
-    enum { PICTURES = 8 };
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (ends_with(file, ends[i])) return i < PICTURES ? "image:" : "audio:";
-    return "";
 }
 
 /* Values of -i with `{}` replaced by the file; without any, the file alone, a picture or a recording as one. */

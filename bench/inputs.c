@@ -12,15 +12,21 @@
 #include <unistd.h>
 
 #include "bench/audio.h"
+#include "bench/folders.h"
 #include "bench/image.h"
 #include "bench/maps.h"
 #include "bench/say.h"
 #include "bench/stats.h"
+#include "bench/tokens.h"
 #include "bench/values.h"
 
 /* ---- specifications ---- */
 
-typedef struct { const char *text; const TgPort *port; uint64_t seed; } Spec;
+typedef struct {
+    const char *text;
+    const TgPort *port;
+    uint64_t seed;
+} Spec;
 typedef TgStatus (*FillFn)(TgTensor *t, const Spec *s);
 
 static TgStatus bad_spec(const Spec *s, const char *wanted)
@@ -140,6 +146,7 @@ TgStatus spec_read(TgTensor *out, const char *text, const TgPort *port, const in
     Spec s = { text, port, seed };
     bool literal;
     if (ends_with(text, ".json")) return map_read(out, text, port);
+    if (is_text_spec(text)) return text_read(out, text, port, shape, rank);
     if (is_medium(text)) return (*text == 'i' ? image_read : audio_read)(out, text, port);
     if (is_file_spec(text)) {
         TgStatus status = tg_tensor_read(out, text, port->type);
@@ -157,8 +164,9 @@ TgStatus spec_read(TgTensor *out, const char *text, const TgPort *port, const in
             return say_error(TG_LIMIT, "input '%s': no memory for its shape", port->name);
         return forms[i].fill(out, &s);
     }
-    return bad_spec(&s, "a file (.npy, .npz, .pb, .json), raw:FILE, image:FILE, audio:FILE, zeros, ones, random or "
-                        "TYPE[SIZES]:VALUES");
+    return bad_spec(&s,
+                    "a file (.npy, .npz, .pb, .json), raw:FILE, image:FILE, audio:FILE, text(..):TEXT, zeros, ones, "
+                    "random or TYPE[SIZES]:VALUES");
 }
 
 /* ---- names and sizes ---- */
@@ -168,7 +176,10 @@ typedef struct {
     const Args *args;
     DataSet *set;
     TgPort *in, *out;
-    struct { char symbol[64]; int64_t size; } dim[128];
+    struct {
+        char symbol[64];
+        int64_t size;
+    } dim[128];
     uint32_t ndim;
 } Maker;
 
@@ -263,17 +274,26 @@ static int64_t size_assumed(const Maker *m, const char *symbol)
     return size;
 }
 
-/* The shape of a generated input; what had to be assumed is said. */
-static TgStatus choose_shape(Maker *m, int32_t k, int64_t shape[TG_MAX_RANK], int32_t *rank)
+/* The sizes of an input that are known; -1 where none is. */
+static TgStatus known_shape(const Maker *m, int32_t k, int64_t shape[TG_MAX_RANK], int32_t *rank)
 {
     const TgPort *p = &m->in[k];
     *rank = p->rank < 0 ? 0 : p->rank;
     for (int32_t d = 0; d < *rank; d++) shape[d] = p->shape[d] >= 0 ? p->shape[d] : -1;
     TgStatus status = shape_option(m, k, shape, rank);
+    for (int32_t d = 0; d < *rank && status == TG_OK; d++)
+        if (shape[d] < 0) shape[d] = dim_known(m, d < p->rank ? p->symbol[d] : NULL);
+    return status;
+}
+
+/* The shape of a generated input; what had to be assumed is said. */
+static TgStatus choose_shape(Maker *m, int32_t k, int64_t shape[TG_MAX_RANK], int32_t *rank)
+{
+    const TgPort *p = &m->in[k];
+    TgStatus status = known_shape(m, k, shape, rank);
     if (status != TG_OK) return status;
     for (int32_t d = 0; d < *rank; d++) {
         const char *symbol = d < p->rank ? p->symbol[d] : NULL;
-        if (shape[d] < 0) shape[d] = dim_known(m, symbol);
         if (shape[d] >= 0) continue;
         shape[d] = size_assumed(m, symbol);
         say_note("assumed: input '%s' axis %d%s%s%s is %ld (--dim or --shape sets it)", p->name, d,
@@ -301,8 +321,8 @@ static TgStatus bind(Maker *m, int32_t k, const char *spec)
     int64_t shape[TG_MAX_RANK];
     int32_t rank = 0;
     Bound *b = &m->set->input[k];
-    bool file = is_file_spec(spec) || is_medium(spec);
-    TgStatus status = file ? TG_OK : choose_shape(m, k, shape, &rank);
+    bool text = is_text_spec(spec), file = is_file_spec(spec) || is_medium(spec) || text;
+    TgStatus status = text ? known_shape(m, k, shape, &rank) : file ? TG_OK : choose_shape(m, k, shape, &rank);
     if (status == TG_OK)
         status = spec_read(&b->tensor, spec, &m->in[k], shape, rank,
                            (uint64_t)args_count(m->args, OPT_seed, 0) * 1000003 + (uint64_t)k + 1);
@@ -340,6 +360,19 @@ static TgStatus bind_archive(Maker *m, const char *path)
     return found ? TG_OK : say_error(TG_BAD_INPUT, "%s: no key is the name of an input that is open", path);
 }
 
+/* A text is for every open input that takes tokens. */
+static TgStatus bind_text(Maker *m, const char *spec)
+{
+    bool found = false;
+    for (int32_t k = 0; k < m->set->ninput; k++) {
+        if (m->set->input[k].known || !takes_tokens(&m->in[k])) continue;
+        TgStatus status = bind(m, k, spec);
+        if (status != TG_OK) return status;
+        found = true;
+    }
+    return found ? TG_OK : say_error(TG_BAD_INPUT, "-i %s: no input that is open takes tokens", spec);
+}
+
 /* Named ones first, so that "the only input left open" does not depend on the order of options. */
 static TgStatus bind_options(Maker *m, bool named)
 {
@@ -350,6 +383,7 @@ static TgStatus bind_options(Maker *m, bool named)
         if ((k >= 0) != named) continue;
         if (k < 0 && names_nobody("-i", s, m->in, m->set->ninput)) return TG_BAD_INPUT;
         if (k < 0 && ends_with(rest, ".npz")) status = bind_archive(m, rest);
+        else if (k < 0 && is_text_spec(rest)) status = bind_text(m, rest);
         else if (k < 0 && (k = first_open(m)) < 0)
             status = say_error(TG_BAD_INPUT, "-i %s: every input is given already, and none has that name", s);
         else if (named || k >= 0) status = bind(m, k, rest);
@@ -509,21 +543,30 @@ TgStatus data_make(Data *out, TgSession *session, const Args *a)
     char *names[SETS_MAX] = { NULL };
     uint32_t n = 0;
     struct stat st;
+    Folders folders;
+    *out = (Data){ 0 };
     if (dir && (stat(dir, &st) || !S_ISDIR(st.st_mode)))
         return say_error(TG_BAD_INPUT, "--test-data: %s is no folder", dir);
     if (dir) n = list_sets(dir, names);
     TgPort *in, *ports_out;
     const char *given = inputs_give(session, a);
     TgStatus status = ports_of(session, &in, &ports_out);
-    *out = (Data){ n ? n : 1, calloc(n ? n : 1, sizeof(DataSet)) };
+    if (status == TG_OK) status = folders_list(&folders, a);
+    else folders = (Folders){ 0 };
+    uint32_t count = folders.count ? folders.count : n ? n : 1;
+    *out = (Data){ count, calloc(count, sizeof(DataSet)) };
     for (uint32_t i = 0; i < out->count && out->set && status == TG_OK; i++) {
-        char path[4096];
+        char path[4096], text[FOLDERS_MAX][SPEC_BYTES];
+        Args one = *a;
+        const char *name = folders.count ? folders_name(&folders, i) : n ? names[i] : "";
         snprintf(path, sizeof path, "%s%s%s", dir ? dir : "", n ? "/" : "", n ? names[i] : "");
-        snprintf(out->set[i].name, sizeof out->set[i].name, "%s", n ? names[i] : "");
+        snprintf(out->set[i].name, sizeof out->set[i].name, "%s", name);
         out->set[i].given = given;
-        status = set_make(&out->set[i], session, a, in, ports_out, dir ? path : NULL);
+        if (folders.count) folders_args(&folders, i, &one, text);
+        status = set_make(&out->set[i], session, &one, in, ports_out, dir ? path : NULL);
     }
     for (uint32_t i = 0; i < n; i++) free(names[i]);
+    folders_free(&folders);
     free(in);
     free(ports_out);
     return status;

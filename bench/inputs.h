@@ -12,14 +12,14 @@ typedef struct {
 
 /* One set: a tensor a port; outputs hold what is expected, where that is known. */
 typedef struct {
-    char name[64];                  /* "test_data_set_0", or "" when made from options */
+    char name[256];                 /* "test_data_set_0", a folder's file, or "" when made from options */
     int32_t ninput, noutput;
     Bound *input, *output;
     const char *given;              /* an option that gives what has a default value; or NULL */
 } DataSet;
 typedef struct { uint32_t count; DataSet *set; } Data;
 
-/* All sets of --test-data (else one), completed by -i, -s, --dim, -e and random numbers; what was assumed is said as a
+/* All sets of --test-data, or of folders that -i names (else one), completed by -i, -s, --dim, -e and random numbers; what was assumed is said as a
  * note. Errors are said. */
 TgStatus data_make(Data *out, TgSession *session, const Args *a);
 const char *inputs_give(

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "bench/measure.h"
+#include "bench/python.h"
 #include "bench/say.h"
 #include "bench/stop.h"
 #include "bench/values.h"
@@ -115,24 +116,13 @@ static const char *keep(Command *c, const char *s, size_t len)
     return at;
 }
 
-/* TGRUN_PYTHON, else the private environment that scripts/quickstart made beside the program's folder, else the
- * system's. */
-static const char *python(Command *c)
-{
-    const char *s = getenv("TGRUN_PYTHON");
-    char path[4096 + 32];
-    ssize_t n = readlink("/proc/self/exe", path, 4096);
-    if (s && *s) return s;
-    for (int up = 0; up < 2 && n > 0; up++)
-        while (--n > 0 && path[n] != '/') { }
-    snprintf(path + (n > 0 ? n : 0), 32, "/.venv/bin/python");
-    return access(path, X_OK) ? "python3" : keep(c, path, strlen(path));
-}
-
 static void python_command(Command *c, const char *script, const char *model, const char *dir, const char *threads,
                            const char *more)
 {
-    const char *list[] = { python(c), "-W", "ignore", "-c", script, model, dir, threads, more };
+    char path[4096];
+    const char *program = python_program(path, sizeof path);
+    if (program == path) program = keep(c, path, strlen(path));
+    const char *list[] = { program, "-W", "ignore", "-c", script, model, dir, threads, more };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) push(c, list[i]);
 }
 
@@ -279,6 +269,18 @@ static TgStatus greeting(Peer *p)
     return status;
 }
 
+/* The program that a shell has started and waits for; the process itself where it has none. */
+static pid_t worker_of(pid_t pid)
+{
+    char path[64];
+    int child, more;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    FILE *f = fopen(path, "r");
+    int n = f ? fscanf(f, "%d %d", &child, &more) : 0;
+    if (f) fclose(f);
+    return n == 1 ? child : pid;
+}
+
 TgStatus peer_start(Peer *out, const char *engine, const char *model, const char *data_dir, const Args *a)
 {
     Command c = { .n = 0 };
@@ -289,6 +291,7 @@ TgStatus peer_start(Peer *out, const char *engine, const char *model, const char
     if (status == TG_OK) status = spawn(out, (char *const *)c.argv);
     if (status == TG_OK) status = greeting(out);
     out->start_s = clock_s() - start;
+    out->worker = strncmp(engine, "cmd:", 4) ? out->pid : worker_of(out->pid);
     if (status != TG_OK) peer_stop(out);
     return status;
 }
@@ -350,14 +353,14 @@ static int64_t cpu_time(pid_t pid)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-double peer_cpu_s(const Peer *p) { return 1e-9 * (double)cpu_time(p->pid); }
+double peer_cpu_s(const Peer *p) { return 1e-9 * (double)cpu_time(p->worker); }
 
 bool peer_silent(const Peer *p)
 {
     double start = clock_s();
-    for (int64_t before = cpu_time(p->pid), now; clock_s() - start < 0.2; before = now) {
+    for (int64_t before = cpu_time(p->worker), now; clock_s() - start < 0.2; before = now) {
         usleep(2000);
-        now = cpu_time(p->pid);
+        now = cpu_time(p->worker);
         if (now == before) return true;
     }
     return false;

@@ -25,7 +25,7 @@
 #include "bench/inputs.h"
 
 typedef struct {
-    pid_t pid;
+    pid_t pid, worker;              /* worker: the process that computes, which a shell of `cmd:` has started */
     FILE *to, *from;
     char label[64], name[64];       /* label: as --engine says; name: what it calls itself */
     double load_s, first_ms, start_s;      /* start_s: process start to the first answer, load and first run included */
@@ -42,7 +42,7 @@ TgStatus peer_inputs(Peer *p, const char *dir);     /* of an engine with sets; s
 TgStatus peer_kept(Peer *p, const char *dir);
 TgStatus peer_once(Peer *p, const char *dir);       /* of an engine that does */
 TgStatus peer_profile(Peer *p, const char *file);   /* of an engine that profiles */
-double peer_cpu_s(const Peer *p);   /* seconds that its threads have run */
+double peer_cpu_s(const Peer *p);   /* seconds that its worker's threads have run */
 double peer_memory(Peer *p);        /* MiB, NAN when it cannot tell */
 bool peer_silent(const Peer *p);    /* waits up to 0.2 s until its CPU time stands still for 2 ms */
 void peer_stop(Peer *p);

@@ -143,6 +143,8 @@ static TgStatus check_names(const Result *r)
                 return say_error(TG_USAGE, "%s %s: the model has no output '%.*s'", tolerance[t].text, s,
                                  (int)(colon - s), s);
         }
+    if (args_has(a, OPT_output) && r->data->count > 1 && !args_has(a, OPT_test_data))
+        return say_error(TG_USAGE, "-o: %u inputs have an output each, which --output-dir takes", r->data->count);
     for (uint32_t i = 0; i < a->value[OPT_output].count; i++) {
         const char *s = a->value[OPT_output].v[i], *equals = strchr(s, '=');
         bool named = equals && !memchr(s, '/', (size_t)(equals - s));

@@ -90,7 +90,7 @@ def idle_processors():
 
 def main():
     bad = passed = 0
-    command = lambda kind: f"cmd:exec {sys.executable} {os.path.abspath(__file__)} {kind}"
+    command = lambda kind: f"cmd:{sys.executable} {os.path.abspath(__file__)} {kind}"
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "add.onnx")
         model(path)
