@@ -186,6 +186,7 @@ static TgStatus run_both(Diff *d, TgSession *run[2], DataSet *set, TgTensor *out
         in[k] = *t;
     }
     TgStatus status = tg_run(run[1], in, nin, other);
+    say_progress_done();
     if (status != TG_OK) return say_library_error(status);
     for (int32_t k = 0; k < set->noutput; k++)
         for (int32_t i = 0; i < nout; i++) {
@@ -197,6 +198,7 @@ static TgStatus run_both(Diff *d, TgSession *run[2], DataSet *set, TgTensor *out
         }
     set_inputs(set, in);
     status = tg_run(run[0], in, set->ninput, out);
+    say_progress_done();
     (void)d;
     return status == TG_OK ? status : say_library_error(status);
 }

@@ -12,22 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/cold.h"
 #include "bench/fair.h"
 #include "bench/measure.h"
 #include "bench/say.h"
 #include "bench/throughput.h"
 #include "bench/values.h"
 
-enum {
-    WARM_GROUP = 5,
-    BLOCK_RUNS_LEAST = 5,
-    PAIRS_LEAST = 11,
-    PAIRS_USUAL = 60,
-    PLACEBO_PAIRS = 5,
-    COLD_STARTS = 3,
-    UNSEEN = 3
-};
-static const double BLOCK_MS_LEAST = 50;
+enum { WARM_GROUP = 5, BLOCK_RUNS_LEAST = 5, PAIRS_LEAST = 11, PAIRS_USUAL = 60, PLACEBO_PAIRS = 5, UNSEEN = 3 };
+static const double BLOCK_MS_LEAST = 50, TICK_S = 0.01; /* the system counts processors' time in ticks */
 
 /* Processors of our mask, less those that share a core with an earlier one. */
 int32_t physical_cores(void)
@@ -68,6 +61,17 @@ bool is_different(const Interval *i, uint32_t pairs, const Interval *placebo, ui
 {
     double half = (placebo->high - placebo->low) / 2 * sqrt((double)placebo_pairs / (double)pairs);
     return (i->low > 1 || i->high < 1) && fabs(i->ratio - 1) > half;
+}
+
+uint32_t pairs_quiet(double *log_ratio, const double *others, uint32_t pairs)
+{
+    static const double tolerated = 0.3; /* the system counts in 10 ms, and a block takes 50 */
+    uint32_t quiet = 0, n = 0;
+    for (uint32_t k = 0; k < pairs; k++) quiet += others[k] <= tolerated;
+    if (quiet < (pairs + 1) / 2) return pairs;
+    for (uint32_t k = 0; k < pairs; k++)
+        if (others[k] <= tolerated) log_ratio[n++] = log_ratio[k];
+    return n;
 }
 
 /* ---- blocks ---- */
@@ -158,7 +162,7 @@ static bool keep_block(Duel *d, const Block *b)
     return true;
 }
 
-static TgStatus one_block(Duel *d, Engine *e, double *ms, double *median)
+static TgStatus one_block(Duel *d, uint32_t pair, Engine *e, double *ms, double *median)
 {
     Watch before = watch_begin(e->peer.worker, peer_cpu_s(&e->peer));
     TgStatus status = run_block(d, e, e->block, ms);
@@ -170,6 +174,8 @@ static TgStatus one_block(Duel *d, Engine *e, double *ms, double *median)
                 .watched = watch_end(&before, e->peer.worker, peer_cpu_s(&e->peer)) };
     bool kept = keep_times(e, ms, e->block);
     b.median_ms = *median = median_of(ms, e->block);
+    double busy = b.watched.others + b.watched.steal;
+    if (busy * b.wall_s > 1.5 * TICK_S && busy > d->others[pair]) d->others[pair] = busy;
     return kept && keep_block(d, &b) ? TG_OK : say_error(TG_LIMIT, "no memory for the timings");
 }
 
@@ -178,17 +184,19 @@ static TgStatus rounds(Duel *d, double *ms, double *placebo, Random *r)
     uint32_t order[ENGINES_MAX] = { 0 }, total = d->pairs + d->placebo_pairs, at = 0, placebos = 0;
     TgStatus status = TG_OK;
     for (uint32_t k = 0; k < total && status == TG_OK; k++) {
+        say_progress(d->model, k, total);
         bool is_placebo = placebos * total < k * d->placebo_pairs && placebos < d->placebo_pairs; /* spread evenly */
         if (is_placebo || total - k == d->placebo_pairs - placebos) {
             double m[2] = { 1, 1 };
-            for (int turn = 0; turn < 2 && status == TG_OK; turn++) status = one_block(d, &d->engine[0], ms, &m[turn]);
+            for (int turn = 0; turn < 2 && status == TG_OK; turn++)
+                status = one_block(d, PAIRS_MAX, &d->engine[0], ms, &m[turn]);
             placebo[placebos++] = (random_bits(r) & 1 ? 1 : -1) * log(m[1] / m[0]);
             continue;
         }
         if (at & 1) reverse(order, d->nengine);
         else shuffle(order, d->nengine, r);
         for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++)
-            status = one_block(d, &d->engine[order[i]], ms, &d->engine[order[i]].block_median[at]);
+            status = one_block(d, at, &d->engine[order[i]], ms, &d->engine[order[i]].block_median[at]);
         at++;
     }
     return status;
@@ -212,17 +220,21 @@ static TgStatus measure(Duel *d, const Args *a)
     for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++)
         status = run_block(d, &d->engine[i], d->engine[i].block, ms);
     round_s = clock_s() - start;
-    d->pairs = pairs_for(d, a, budget - spent / d->nengine, round_s);
+    d->pairs = d->quiet = pairs_for(d, a, budget - spent / d->nengine, round_s);
     d->placebo_pairs = PLACEBO_PAIRS;
     if (status == TG_OK) status = rounds(d, ms, placebo, &r);
+    say_progress_done();
     free(ms);
     if (status != TG_OK) return status;
-    d->engine[0].faster = ratio_of_pairs(placebo, d->placebo_pairs, &r);
+    d->engine[0].faster = ratio_of_pairs(placebo, d->placebo_pairs);
     for (uint32_t i = 1; i < d->nengine; i++) {
         for (uint32_t k = 0; k < d->pairs; k++)
             log_ratio[k] = log(d->engine[i].block_median[k] / d->engine[0].block_median[k]);
-        d->engine[i].faster = ratio_of_pairs(log_ratio, d->pairs, &r);
+        d->quiet = pairs_quiet(log_ratio, d->others, d->pairs);
+        d->engine[i].faster = ratio_of_pairs(log_ratio, d->quiet);
     }
+    if (d->quiet < d->pairs)
+        duel_note(d, "%u of %u pairs do not count, since other programs ran meanwhile", d->pairs - d->quiet, d->pairs);
     for (uint32_t i = 0; i < d->nengine; i++) {
         Engine *e = &d->engine[i];
         if (!(e->sorted = malloc(sizeof *e->sorted * e->runs))) return say_error(TG_LIMIT, "no memory for the timings");
@@ -362,29 +374,21 @@ static TgStatus profiles(Duel *d)
 
 /* ---- the whole ---- */
 
-static TgStatus cold_starts(Engine *e, const Args *a, const char *model, const char *dir)
+static bool is_named(const Duel *d, const char *name)
 {
-    double start[COLD_STARTS], load[COLD_STARTS], first[COLD_STARTS];
-    e->cold_start_s = NAN;
-    if (!args_has(a, OPT_cold)) return TG_OK;
-    for (int i = 0; i < COLD_STARTS; i++) {
-        Peer p;
-        char cache[64];
-        Args one = *a;
-        if (!folder_make(cache)) return TG_CACHE;
-        one.value[OPT_cache_dir] = (ArgList){ 1, { cache } }; /* empty each time */
-        TgStatus status = peer_start(&p, e->peer.label, model, dir, &one);
-        folder_clear(cache);
-        if (status != TG_OK) return status;
-        start[i] = p.start_s;
-        load[i] = p.load_s;
-        first[i] = p.first_ms;
-        peer_stop(&p);
-    }
-    e->cold_start_s = median_of(start, COLD_STARTS);
-    e->cold_load_s = median_of(load, COLD_STARTS);
-    e->cold_first_ms = median_of(first, COLD_STARTS);
-    return TG_OK;
+    for (uint32_t i = 0; i < d->nengine; i++)
+        if (!strcmp(d->engine[i].peer.name, name)) return true;
+    return false;
+}
+
+/* An engine that calls itself like one before it is named as it was requested, or with its number. */
+static void distinct_name(const Duel *d, Engine *e, const char *label)
+{
+    if (is_named(d, e->peer.name) && strchr(label, ':')) snprintf(e->peer.name, sizeof e->peer.name, "%.60s", label);
+    if (!is_named(d, e->peer.name)) return;
+    char name[sizeof e->peer.name];
+    snprintf(name, sizeof name, "%.50s (%u)", e->peer.name, d->nengine + 1);
+    memcpy(e->peer.name, name, sizeof name);
 }
 
 static TgStatus start_engines(Duel *d, const Args *a, const char *model, const char *dir)
@@ -398,9 +402,7 @@ static TgStatus start_engines(Duel *d, const Args *a, const char *model, const c
         Engine *e = &d->engine[d->nengine];
         TgStatus status = peer_start(&e->peer, label, model, dir, a);
         if (status != TG_OK) return status;
-        for (uint32_t i = 0; i < d->nengine; i++)
-            if (!strcmp(d->engine[i].peer.name, e->peer.name) && strchr(label, ':'))
-                snprintf(e->peer.name, sizeof e->peer.name, "%.60s", label); /* as it was requested */
+        distinct_name(d, e, label);
         e->agrees = true;
         peer_silent(&e->peer);
     }
@@ -424,7 +426,8 @@ static TgStatus duel_in(Duel *d, const Args *a, const TgSession *s, const Data *
     if (status == TG_OK && args_has(a, OPT_report)) status = profiles(d);
     throughput_stop(d);
     for (uint32_t i = 0; i < d->nengine; i++) peer_stop(&d->engine[i].peer);
-    for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++) status = cold_starts(&d->engine[i], a, d->model, dir);
+    for (uint32_t i = 0; i < d->nengine && status == TG_OK && args_has(a, OPT_cold); i++)
+        status = cold_measure(&d->engine[i], a, d->model, dir);
     return status;
 }
 

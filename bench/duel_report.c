@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "bench/cold.h"
 #include "bench/fair.h"
 #include "bench/report.h"
 #include "bench/throughput.h"
@@ -19,9 +20,8 @@ const char *percentile_text(char buf[24], const Engine *e, double percent)
 void verdict_text(char *out, size_t cap, const Duel *d, uint32_t i)
 {
     const Engine *me = &d->engine[0], *e = &d->engine[i];
-    if (!e->agrees)
-        snprintf(out, cap, "%s and %s: not comparable, their outputs differ", me->peer.name, e->peer.name);
-    else if (is_different(&e->faster, d->pairs, &me->faster, d->placebo_pairs))
+    if (!e->agrees) snprintf(out, cap, "%s and %s: not comparable, their outputs differ", me->peer.name, e->peer.name);
+    else if (is_different(&e->faster, d->quiet, &me->faster, d->placebo_pairs))
         snprintf(out, cap, "%s is %.2fx as fast as %s (95 %%: %.2f-%.2f)", me->peer.name, e->faster.ratio, e->peer.name,
                  e->faster.low, e->faster.high);
     else
@@ -77,11 +77,11 @@ void duel_table(FILE *f, const Duel *d)
     fprintf(f, "  %-20s %9s %9s %9s %9s %8s %9s %8s %10s\n", "ms", "min", "median", "p90", "p99", "runs", "mem MiB",
             "load s", "first ms");
     for (uint32_t i = 0; i < d->nengine; i++) engine_row(f, &d->engine[i]);
-    for (uint32_t i = 0; i < d->nengine; i++)
-        if (isfinite(d->engine[i].cold_start_s) && d->engine[i].cold_start_s > 0)
-            fprintf(f, "  %-20s cold: process to first answer %.2f s, of it load %.2f s, first run %.1f ms\n",
-                    d->engine[i].peer.name, d->engine[i].cold_start_s, d->engine[i].cold_load_s,
-                    d->engine[i].cold_first_ms);
+    for (uint32_t i = 0; i < 2 * d->nengine; i++) {
+        char text[200];
+        const Engine *e = &d->engine[i / 2];
+        if (cold_text(text, sizeof text, e, i & 1)) fprintf(f, "  %-20s %s\n", e->peer.name, text);
+    }
     for (uint32_t i = 1; i < d->nengine; i++) {
         char text[320];
         verdict_text(text, sizeof text, d, i);
@@ -93,21 +93,29 @@ void duel_table(FILE *f, const Duel *d)
     fputc('\n', f);
 }
 
+static const char *cold_cell(char out[24], const Engine *e, const ColdStart *c)
+{
+    snprintf(out, 24, "%.3f", c->start_s);
+    return e->cold.known ? out : "";
+}
+
 void duel_markdown(FILE *f, const Duel *d, bool head)
 {
     if (head)
         fputs("| model | engine | min ms | median ms | p90 | p99 | runs | MiB | load s | the first engine is this many "
-              "times as fast (95 %) |\n|---|---|---|---|---|---|---|---|---|---|\n",
+              "times as fast (95 %) | cold start s, files in memory | from disk |\n"
+              "|---|---|---|---|---|---|---|---|---|---|---|---|\n",
               f);
     if (d->status != TG_OK)
-        return (void)fprintf(f, "| %s | failed, exit %d | | | | | | | | |\n", d->model, (int)d->status);
+        return (void)fprintf(f, "| %s | failed, exit %d | | | | | | | | | | |\n", d->model, (int)d->status);
     for (uint32_t i = 0; i < d->nengine; i++) {
         const Engine *e = &d->engine[i];
-        char p90[24], p99[24];
-        fprintf(f, "| %s | %s | %.3f | %.3f | %s | %s | %u | %.0f | %.2f | %.3f (%.3f-%.3f)%s |\n", d->model,
+        char p90[24], p99[24], memory[24], disk[24];
+        fprintf(f, "| %s | %s | %.3f | %.3f | %s | %s | %u | %.0f | %.2f | %.3f (%.3f-%.3f)%s | %s | %s |\n", d->model,
                 e->peer.name, e->sorted[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99),
                 e->runs, e->memory_mib, e->peer.load_s, e->faster.ratio, e->faster.low, e->faster.high,
-                i ? e->agrees ? "" : " outputs differ" : " placebo");
+                i ? e->agrees ? "" : " outputs differ" : " placebo", cold_cell(memory, e, &e->cold.in_memory),
+                cold_cell(disk, e, &e->cold.from_disk));
     }
 }
 
@@ -115,16 +123,17 @@ void duel_csv(FILE *f, const Duel *d, bool head)
 {
     if (head)
         fputs("model,engine,min_ms,median_ms,p90_ms,p99_ms,runs,memory_mib,load_s,first_ms,ratio,ratio_low,ratio_high,"
-              "agrees,exit\n",
+              "agrees,exit,cold_s,cold_from_disk_s\n",
               f);
-    if (d->status != TG_OK) return (void)fprintf(f, "\"%s\",,,,,,,,,,,,,,%d\n", d->model, (int)d->status);
+    if (d->status != TG_OK) return (void)fprintf(f, "\"%s\",,,,,,,,,,,,,,%d,,\n", d->model, (int)d->status);
     for (uint32_t i = 0; i < d->nengine; i++) {
         const Engine *e = &d->engine[i];
-        char p90[24], p99[24];
-        fprintf(f, "\"%s\",\"%s\",%.6f,%.6f,%s,%s,%u,%.3f,%.6f,%.6f,%.6f,%.6f,%.6f,%d,0\n", d->model, e->peer.name,
-                e->sorted[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99), e->runs,
-                e->memory_mib, e->peer.load_s, e->peer.first_ms, e->faster.ratio, e->faster.low, e->faster.high,
-                e->agrees);
+        char p90[24], p99[24], memory[24], disk[24];
+        fprintf(f, "\"%s\",\"%s\",%.6f,%.6f,%s,%s,%u,%.3f,%.6f,%.6f,%.6f,%.6f,%.6f,%d,0,%s,%s\n", d->model,
+                e->peer.name, e->sorted[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99),
+                e->runs, e->memory_mib, e->peer.load_s, e->peer.first_ms, e->faster.ratio, e->faster.low,
+                e->faster.high, e->agrees, cold_cell(memory, e, &e->cold.in_memory),
+                cold_cell(disk, e, &e->cold.from_disk));
     }
 }
 
@@ -141,6 +150,7 @@ static json_t *engine_json(const Duel *d, const Engine *e)
         "block", (int)e->block, "memory_mib", json_number(e->memory_mib), "load_s", e->peer.load_s, "first_ms",
         e->peer.first_ms, "ratio", "value", e->faster.ratio, "low", e->faster.low, "high", e->faster.high, "agrees",
         e->agrees, "max_abs", json_number(e->max_abs), "samples_ms", samples);
+    json_object_set_new(j, "cold", cold_json(&e->cold));
     json_object_set_new(j, "energy_j", json_number(engine_energy_j(d, (uint32_t)(e - d->engine))));
     if (e->profile) json_object_set(j, "profile", e->profile);
     return j;
@@ -152,12 +162,13 @@ static json_t *blocks_json(const Duel *d)
     for (uint32_t i = 0; i < d->nblock; i++) {
         const Block *b = &d->block[i];
         const Watched *w = &b->watched;
-        json_array_append_new(
-            list, json_pack("{s:s, s:i, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:I, s:I}", "engine",
-                            d->engine[b->engine].peer.label, "runs", (int)b->runs, "at_s", b->at_s, "wall_s", b->wall_s,
-                            "median_ms", b->median_ms, "others", json_number(w->others), "steal", json_number(w->steal),
-                            "mhz", json_number(w->mhz), "rss_mib", json_number(w->rss_mib), "switches",
-                            (json_int_t)w->switches, "throttled", (json_int_t)w->throttled));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:i, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:I, s:I}", "engine",
+                                        d->engine[b->engine].peer.label, "runs", (int)b->runs, "at_s", b->at_s,
+                                        "wall_s", b->wall_s, "median_ms", b->median_ms, "others",
+                                        json_number(w->others), "steal", json_number(w->steal), "mhz",
+                                        json_number(w->mhz), "rss_mib", json_number(w->rss_mib), "switches",
+                                        (json_int_t)w->switches, "throttled", (json_int_t)w->throttled));
     }
     return list;
 }
@@ -170,9 +181,9 @@ struct json_t *duel_json(const Duel *d)
         json_array_append_new(engines, engine_json(d, &d->engine[i]));
     json_t *notes = json_array();
     for (uint32_t i = 0; i < d->notes; i++) json_array_append_new(notes, json_string(d->note[i]));
-    return json_pack("{s:s, s:s, s:i, s:o, s:i, s:i, s:o, s:o, s:o, s:b, s:i}", "model", d->model, "inputs", d->inputs,
-                     "sets", (int)d->sets, "notes", notes, "threads", (int)d->threads, "pairs", (int)d->pairs,
-                     "load_average", json_number(d->load_average), "engines", engines, "blocks", blocks_json(d),
-                     "ok",
-                     d->status == TG_OK && all_agree(d), "exit", (int)d->status);
+    return json_pack("{s:s, s:s, s:i, s:o, s:i, s:i, s:i, s:o, s:o, s:o, s:b, s:i}", "model", d->model, "inputs",
+                     d->inputs, "sets", (int)d->sets, "notes", notes, "threads", (int)d->threads, "pairs",
+                     (int)d->pairs, "quiet_pairs", (int)d->quiet, "load_average", json_number(d->load_average),
+                     "engines", engines, "blocks", blocks_json(d), "ok", d->status == TG_OK && all_agree(d), "exit",
+                     (int)d->status);
 }

@@ -233,7 +233,11 @@ TgStatus verb_eval(const Args *a, const char *path)
     bool folder = args_has(a, OPT_against);
     if (folder && !folder_make(e.folder)) return TG_CACHE;
     TgStatus status = read_labels(&e, list);
-    for (uint32_t i = 0; i < e.count && status == TG_OK; i++) status = run_sample(&e, &e.sample[i]);
+    for (uint32_t i = 0; i < e.count && status == TG_OK; i++) {
+        say_progress("inputs", i, e.count);
+        status = run_sample(&e, &e.sample[i]);
+    }
+    say_progress_done();
     if (status == TG_OK) status = report(&e);
     if (e.beside) peer_stop(&e.peer);
     if (folder) folder_remove(e.folder);

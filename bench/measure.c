@@ -52,6 +52,7 @@ static TgStatus warm(Timer *t, const Until *u)
 {
     double start = clock_s();
     while (t->n < u->runs && clock_s() - start < u->seconds && !(u->automatic && is_steady(t->ms, t->n, GROUP, 0.01))) {
+        say_progress("warming up", t->n, u->automatic ? 0 : u->runs);
         TgStatus status = time_one(t);
         if (status != TG_OK) return status;
     }
@@ -67,6 +68,7 @@ static TgStatus time_runs(Timer *t, const Args *a)
     while (t->n < most) {
         double passed = clock_s() - start;
         if (t->n && (passed >= seconds || (!counted && !timed && t->n >= enough && passed >= 1))) break;
+        say_progress("timing", most < SAMPLES_MAX ? t->n : passed, most < SAMPLES_MAX ? most : seconds);
         TgStatus status = time_one(t);
         if (status != TG_OK) return status;
     }
@@ -92,6 +94,7 @@ TgStatus latency_measure(Latency *out, TgSession *s, const Args *a, const TgTens
     double start = clock_s();
     if (status == TG_OK) status = time_runs(&t, a);
     out->total_s = clock_s() - start;
+    say_progress_done();
     out->runs = t.n;
     out->device_median_ms = t.n ? median_of(t.device, t.n) : 0;
     if (t.n) sort_doubles(t.ms, t.n);

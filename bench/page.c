@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/cold.h"
 #include "bench/duel.h"
 #include "bench/fair.h"
 #include "bench/peaks.h"
@@ -321,7 +322,7 @@ static void engine_fact(FILE *f, const Duel *d, const Engine *e)
 
 static void facts(FILE *f, const Duel *d)
 {
-    char text[160];
+    char text[200];
     int64_t switches = 0, throttled = 0;
     for (uint32_t i = 0; i < d->nblock; i++) {
         switches += d->block[i].watched.switches;
@@ -338,6 +339,8 @@ static void facts(FILE *f, const Duel *d)
              (long)switches, (long)throttled);
     fact(f, "disturbed", text);
     for (uint32_t i = 0; i < d->nengine; i++) engine_fact(f, d, &d->engine[i]);
+    for (uint32_t i = 0; i < 2 * d->nengine; i++)
+        if (cold_text(text, sizeof text, &d->engine[i / 2], i & 1)) fact(f, d->engine[i / 2].peer.name, text);
     for (uint32_t i = 0; i < d->notes; i++) fact(f, "note", d->note[i]);
     fputs("</dl>\n", f);
 }

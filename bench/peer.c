@@ -6,6 +6,7 @@
 #include <ftw.h>
 #include <jansson.h>
 #include <math.h>
+#include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +100,12 @@ TgStatus expected_read(DataSet *set, const TgSession *session, const char *dir, 
 
 /* ---- command lines ---- */
 
-typedef struct { const char *argv[ARGV_MAX]; int n; char text[4096]; size_t used; } Command;
+typedef struct {
+    const char *argv[ARGV_MAX];
+    int n;
+    char text[4096];
+    size_t used;
+} Command;
 
 static void push(Command *c, const char *s)
 {
@@ -211,11 +217,23 @@ static TgStatus dead(Peer *p, const char *doing)
     return say_error(TG_DEVICE, "engine %s ended with exit code %d while it %s", p->label, WEXITSTATUS(status), doing);
 }
 
+/* Until an answer begins. An answer is one line, so that none of the one before is left to be read. */
+static void wait_for(const Peer *p)
+{
+    struct pollfd fd = { .fd = fileno(p->from), .events = POLLIN };
+    char what[96];
+    snprintf(what, sizeof what, "engine %.80s", *p->name ? p->name : p->label);
+    for (bool known = *p->name; !poll(&fd, 1, 100);)
+        if (!known) say_progress(what, 0, 0); /* one that runs is part of a bar already */
+    if (!*p->name) say_progress_done();
+}
+
 /* One line of answer, without its end; the caller frees it. */
 static TgStatus answer(Peer *p, char **line, const char *doing)
 {
     size_t cap = 0;
     *line = NULL;
+    wait_for(p);
     ssize_t n = getline(line, &cap, p->from);
     if (n <= 0) {
         free(*line);
@@ -285,7 +303,9 @@ TgStatus peer_start(Peer *out, const char *engine, const char *model, const char
 {
     Command c = { .n = 0 };
     *out = (Peer){ .pid = 0 };
-    snprintf(out->label, sizeof out->label, "%.63s", engine);
+    if (strlen(engine) >= sizeof out->label)
+        return say_error(TG_USAGE, "--engine: a text of at most %zu bytes is wanted", sizeof out->label - 1);
+    snprintf(out->label, sizeof out->label, "%s", engine);
     TgStatus status = command_for(&c, engine, model, data_dir, a);
     double start = clock_s();
     if (status == TG_OK) status = spawn(out, (char *const *)c.argv);

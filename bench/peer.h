@@ -27,7 +27,7 @@
 typedef struct {
     pid_t pid, worker;              /* worker: the process that computes, which a shell of `cmd:` has started */
     FILE *to, *from;
-    char label[64], name[64];       /* label: as --engine says; name: what it calls itself */
+    char label[1024], name[64];      /* label: as --engine says; name: what it calls itself */
     double load_s, first_ms, start_s;      /* start_s: process start to the first answer, load and first run included */
     int sets, profiles, once;              /* sets: it takes more inputs than one */
     int threads;                           /* 0: it does not say */

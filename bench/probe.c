@@ -84,6 +84,7 @@ static TgStatus side_open(Side *d, const Sides *s, const Cut *cut, const char *p
 static TgStatus side_run(Side *d, TgTensor *copy)
 {
     TgStatus status = tg_run(d->session, d->in, d->nin, d->out);
+    say_progress_done();
     if (status != TG_OK) return say_library_error(status);
     for (int32_t k = 0; k < d->nout; k++)
         if (!tensor_copy(&copy[k], &d->out[k])) return say_error(TG_LIMIT, "no memory for a copy of '%s'", "a value");

@@ -223,6 +223,7 @@ TgStatus profile_measure(Profile *out, TgSession *s, const DataSet *set)
     TgStatus status = tg_prepare(s, in, set->ninput);
     for (int i = -3; i < RUNS && status == TG_OK; i++) {
         double start = clock_s();
+        say_progress("running", i + 3, RUNS + 3);
         status = tg_run(s, in, set->ninput, result);
         if (i >= 0) ms[i] = 1e3 * (clock_s() - start);
     }
@@ -231,7 +232,9 @@ TgStatus profile_measure(Profile *out, TgSession *s, const DataSet *set)
     if (status != TG_OK) return say_library_error(status);
     out->run_ms = median_of(ms, RUNS);
     if (out->count) qsort(out->row, out->count, sizeof *out->row, by_time);
+    say_progress("measuring what the machine can do", 0, 0);
     if (!strcmp(info.device_kind, "cpu")) out->peaks = peaks_measure(info.threads, info.features);
+    say_progress_done();
     return TG_OK;
 }
 

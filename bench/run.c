@@ -40,7 +40,6 @@ TgStatus open_model(TgSession **session, Data *data, const Args *a, const char *
     char *opts = NULL;
     *data = (Data){ 0 };
     args_session_options(a, &o);
-    say_progress_setup(args_text(a, OPT_progress, "auto"), &o);
     TgStatus read = opts_text(&opts, a);
     o.opts = opts && *opts ? opts : NULL;
     TgStatus status = read == TG_OK ? tg_open(session, path, &o) : read;
@@ -194,6 +193,7 @@ static TgStatus against_reference(DataSet *set, const Args *a, const char *path)
     set_inputs(set, in);
     TgStatus status = tg_open(&s, path, &o);
     if (status == TG_OK) inputs_give(s, a), status = tg_run(s, in, set->ninput, out);
+    say_progress_done();
     for (int32_t k = 0; k < set->noutput && status == TG_OK; k++) {
         Bound *b = &set->output[k];
         bound_clear(b);
@@ -274,6 +274,7 @@ static TgStatus run_set(Result *r, TgSession *session, uint32_t s)
     TgStatus status = tg_prepare(session, in, set->ninput);
     double start = clock_s();
     if (status == TG_OK) status = tg_run(session, in, set->ninput, out);
+    say_progress_done();
     if (status != TG_OK) return say_library_error(status);
     double first = 1e3 * (clock_s() - start);
     compare_set(r, s, out);

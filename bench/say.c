@@ -3,12 +3,25 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-static struct { const char *program, *json; bool quiet, progress, shown; } say = { .program = "tgrun" };
+#include "graph/base/clock.h"
+
+/* The work that is waited for. ours: the program's own, not the library's; first: what was done when it began. */
+typedef struct {
+    char what[96];
+    bool ours;
+    double began, shown, first, done, total;
+} Wait;
+static struct {
+    const char *program, *json;
+    bool quiet, progress, shown;
+    Wait wait;
+} say = { .program = "tgrun" };
 
 void say_setup(const char *program, const char *json_file, bool quiet)
 {
@@ -69,14 +82,14 @@ int say_end(TgStatus status)
 {
     errno = 0;
     bool lost = fflush(stdout) || ferror(stdout);
-    if (lost && status == TG_OK)
-        status = say_error(TG_CACHE, "standard output: %s", strerror(errno ? errno : ENOSPC));
+    if (lost && status == TG_OK) status = say_error(TG_CACHE, "standard output: %s", strerror(errno ? errno : ENOSPC));
     return (int)status;
 }
 
 void say_note(const char *fmt, ...)
 {
     if (say.quiet) return;
+    say_progress_done();
     va_list ap;
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
@@ -84,22 +97,75 @@ void say_note(const char *fmt, ...)
     fputc('\n', stderr);
 }
 
-static void progress(void *user, const char *what, double done, double total)
+/* ---- bars ---- */
+
+static void time_text(char *out, size_t cap, double seconds)
 {
-    (void)user;
+    if (seconds < 90) snprintf(out, cap, "%.0f s", ceil(seconds));
+    else snprintf(out, cap, "%.0f min", ceil(seconds / 60));
+}
+
+static void draw(const Wait *w, double now)
+{
+    enum { WIDTH = 24 };
+    char bar[WIDTH + 1], time[32];
+    double passed = now - w->began, part = w->total > 0 ? fmin(1, fmax(0, w->done / w->total)) : 0;
     say.shown = true;
-    fprintf(stderr, "\r\033[K%s  %.0f of %.0f", what, done, total);
+    fprintf(stderr, "\r\033[K%s", w->what);
+    if (w->total <= 0) {
+        time_text(time, sizeof time, floor(passed));
+        fprintf(stderr, ", %s so far", time);
+    } else {
+        memset(bar, '-', WIDTH);
+        memset(bar, '#', (size_t)(part * WIDTH));
+        bar[WIDTH] = 0;
+        fprintf(stderr, "  [%s] %.0f of %.0f", bar, w->done, w->total);
+        if (w->done > w->first) {
+            time_text(time, sizeof time, passed * (w->total - w->done) / (w->done - w->first));
+            fprintf(stderr, ", %s left", time);
+        }
+    }
     fflush(stderr);
 }
 
-void say_progress_setup(const char *when, TgOptions *options)
+static void progress(const char *what, double done, double total, bool ours)
+{
+    static const double at_once_s = 0.5, again_s = 0.1; /* what is over sooner has no bar */
+    Wait *w = &say.wait;
+    double now = clock_s();
+    if (!say.progress) return;
+    if (strncmp(what, w->what, sizeof w->what - 1) || done < w->done || total != w->total) {
+        *w = (Wait){ .ours = ours, .began = now, .first = done, .total = total, .shown = now + at_once_s - again_s };
+        snprintf(w->what, sizeof w->what, "%s", what);
+    }
+    w->done = done;
+    if (now < w->shown + again_s) return;
+    w->shown = now;
+    draw(w, now);
+}
+
+void say_progress(const char *what, double done, double total) { progress(what, done, total, true); }
+
+/* A bar of the program's own stays, whatever the library does within it. */
+static void of_library(void *user, const char *what, double done, double total)
+{
+    (void)user;
+    if (!say.wait.ours) progress(what, done, total, false);
+}
+
+void say_progress_setup(const char *when)
 {
     say.progress = !say.quiet && (!strcmp(when, "always") || (!strcmp(when, "auto") && isatty(STDERR_FILENO)));
-    if (say.progress) options->progress = progress;
+}
+
+void say_progress_watch(TgOptions *options)
+{
+    if (say.progress) options->progress = of_library;
 }
 
 void say_progress_done(void)
 {
     if (say.shown) fputs("\r\033[K", stderr);
     say.shown = false;
+    say.wait = (Wait){ .total = 0 };
 }

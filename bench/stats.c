@@ -1,10 +1,11 @@
 /* Why medians of blocks in pairs: timings drift, come in bursts and have spikes. Neighbouring blocks share the drift, a
- * median ignores spikes, and resampling pairs, not runs, keeps the interval honest when runs resemble their neighbours.
+ * median ignores spikes, and an interval from pairs, not runs, stays honest when runs resemble their neighbours.
  * tests/unit/test_stats.c repeats the simulation that chose this. */
 #include "bench/stats.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* splitmix64: one multiply-xorshift chain a number, any seed is good. */
 uint64_t random_bits(Random *r)
@@ -41,16 +42,30 @@ bool is_steady(const double *v, uint32_t n, uint32_t group, double tolerance)
     return fabs(now - before) <= tolerance * before;
 }
 
-Interval ratio_of_pairs(const double *log_ratio, uint32_t n, Random *r)
+/* How many times the variance that independent pairs would have: an engine may stay for a while in one of two modes,
+ * and then neighbours resemble each other. As of an autoregressive process whose correlation of neighbours is theirs,
+ * with the bias that an estimate from n has (Marriott and Pope, Biometrika 41, 1954). */
+static double dependence(const double *v, uint32_t n)
 {
-    enum { DRAWS = 2000 };
-    double draw[DRAWS], sample[n];
-    for (int d = 0; d < DRAWS; d++) {
-        for (uint32_t i = 0; i < n; i++) sample[i] = log_ratio[random_bits(r) % n];
-        sort_doubles(sample, n);
-        draw[d] = quantile_sorted(sample, n, 0.5);
+    double mean = 0, all = 0, next = 0, r;
+    for (uint32_t i = 0; i < n; i++) mean += v[i] / n;
+    for (uint32_t i = 0; i < n; i++) {
+        all += (v[i] - mean) * (v[i] - mean);
+        if (i) next += (v[i] - mean) * (v[i - 1] - mean);
     }
-    sort_doubles(draw, DRAWS);
-    return (Interval){ exp(median_of(log_ratio, n)), exp(quantile_sorted(draw, DRAWS, 0.025)),
-                       exp(quantile_sorted(draw, DRAWS, 0.975)) };
+    r = all > 0 ? next / all : 0;
+    r = fmin(0.9, fmax(0, r + (1 + 3 * fmax(0, r)) / n));
+    return (1 + r) / (1 - r);
+}
+
+/* The median lies between two order statistics whose distance is the binomial distribution's, in its normal form, which
+ * asks nothing of the values' own distribution. */
+Interval ratio_of_pairs(const double *log_ratio, uint32_t n)
+{
+    double v[n], beyond = 0.5 * (n - 1 - 1.96 * sqrt(n * dependence(log_ratio, n)));
+    memcpy(v, log_ratio, sizeof v);
+    sort_doubles(v, n);
+    double part = fmax(0, beyond) / fmax(1, n - 1);
+    return (Interval){ exp(quantile_sorted(v, n, 0.5)), exp(quantile_sorted(v, n, part)),
+                       exp(quantile_sorted(v, n, 1 - part)) };
 }

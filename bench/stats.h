@@ -18,6 +18,5 @@ bool is_steady(const double *v, uint32_t n, uint32_t group, double tolerance);
 
 /* Pairs of blocks: log_ratio[k] = log(median of block of A / median of block of B). */
 typedef struct { double ratio, low, high; } Interval;
-Interval ratio_of_pairs(const double *log_ratio, uint32_t n,
-                        Random *r); /* exp(median), 95 % percentile bootstrap over the pairs */
+Interval ratio_of_pairs(const double *log_ratio, uint32_t n); /* exp(median), and where it lies in 95 % of duels */
 #endif

@@ -190,7 +190,11 @@ static void end_job(Suite *s)
     int status = TG_INTERNAL << 8;                          /* where the system has dropped it */
     uint32_t i = 0;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, 0)) < 0 && errno == EINTR) { }
+    while (!(pid = waitpid(-1, &status, WNOHANG)) || (pid < 0 && errno == EINTR)) {
+        say_progress(s->list[s->reported].name, 0, 0);
+        usleep(1000);
+    }
+    say_progress_done();
     while (i + 1 < s->running && s->job[i].pid != pid) i++;
     Job j = s->job[i];
     Case *c = &s->list[j.number];

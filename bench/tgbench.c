@@ -169,7 +169,7 @@ static TgStatus gate(const Duel *d, double least)
     for (uint32_t i = 1; i < d->nengine; i++) {
         const Engine *e = &d->engine[i];
         if (!e->agrees) status = TG_DIFFERS;
-        bool shown = least < 1 || is_different(&e->faster, d->pairs, &d->engine[0].faster, d->placebo_pairs);
+        bool shown = least < 1 || is_different(&e->faster, d->quiet, &d->engine[0].faster, d->placebo_pairs);
         if (least && e->faster.low >= least && !shown) {
             say_note("%s: gate: ratio to %s is at least %.3f (95 %%), but an engine against itself differs as much "
                      "here; %.3f is required",
@@ -394,5 +394,6 @@ int main(int argc, char **argv)
     TgStatus status = args_parse(&a, PROGRAM_TGBENCH, argc, argv);
     if (status != TG_OK) return (int)status;
     say_setup("tgbench", NULL, args_has(&a, OPT_quiet));
+    say_progress_setup(args_text(&a, OPT_progress, "auto"));
     return say_end(dispatch(&a));
 }

@@ -166,5 +166,6 @@ int main(int argc, char **argv)
     TgStatus status = args_parse(&a, PROGRAM_TGRUN, argc, argv);
     if (status != TG_OK) return (int)status;
     say_setup("tgrun", args_has(&a, OPT_json) ? args_text(&a, OPT_json, "") : NULL, args_has(&a, OPT_quiet));
+    say_progress_setup(args_text(&a, OPT_progress, "auto"));
     return say_end(tgrun(&a));
 }

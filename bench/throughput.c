@@ -133,9 +133,10 @@ static TgStatus offline_pairs(Duel *d, const uint32_t *command, double budget)
     double block_s = fmin(BLOCK_S, budget / d->nengine / BLOCKS_WANTED);
     uint32_t n = d->nengine, wanted = (uint32_t)(budget / block_s / n);
     TgStatus status = TG_OK;
-    d->pairs = wanted < PAIRS_LEAST ? PAIRS_LEAST : wanted > PAIRS_MAX ? PAIRS_MAX : wanted;
+    d->pairs = d->quiet = wanted < PAIRS_LEAST ? PAIRS_LEAST : wanted > PAIRS_MAX ? PAIRS_MAX : wanted;
     d->placebo_pairs = PLACEBOS;
     for (uint32_t k = 0; k < d->pairs && status == TG_OK; k++) {
+        say_progress(d->model, k, d->pairs);
         bool twice = k < PLACEBOS; /* the first engine once more, as another one */
         uint32_t all = n + twice, first = (uint32_t)(random_bits(&r) % all), step = random_bits(&r) & 1 ? 1 : all - 1;
         for (uint32_t i = 0; i < all && status == TG_OK; i++) {
@@ -152,7 +153,7 @@ static TgStatus offline_pairs(Duel *d, const uint32_t *command, double budget)
     }
     for (uint32_t e = 0; e < n && status == TG_OK; e++) {
         d->engine[e].offline = sum[e] / d->pairs;
-        d->engine[e].faster = e ? ratio_of_pairs(log_ratio[e], d->pairs, &r) : ratio_of_pairs(placebo, PLACEBOS, &r);
+        d->engine[e].faster = e ? ratio_of_pairs(log_ratio[e], d->pairs) : ratio_of_pairs(placebo, PLACEBOS);
     }
     return status;
 }
@@ -167,6 +168,7 @@ static TgStatus served_at(Engine *e, double rate, double seconds, double limit_m
     Random r = { 7 };
     if (!arrival || !latency) return free(arrival), free(latency), say_error(TG_LIMIT, "no memory for the requests");
     for (uint32_t i = 0; i < n; i++) arrival[i] = at -= log(1 - random_unit(&r)) / rate;
+    say_progress("requests at random times", 0, 0);
     Traffic t = { .engine = e, .limit_ms = limit_ms, .arrival = arrival, .latency_ms = latency, .requests = n };
     TgStatus status = block(&t, &unused);
     *holds = status == TG_OK && !t.overloaded;

@@ -41,6 +41,7 @@ TgStatus verb_compile(const Args *a, const char *path)
         TgTensor in[data.set[0].ninput + 1];
         set_inputs(&data.set[0], in);
         status = tg_prepare(s, in, data.set[0].ninput);
+        say_progress_done();
         if (status == TG_OK) status = tg_save(s, file);
         if (status == TG_OK) status = tg_info(s, &info);
         if (status != TG_OK) say_library_error(status);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/base/map.h"
+#include "graph/base/progress.h"
 #include "graph/print.h"
 #include "graph/verify.h"
 #include "sched/chain.h"
@@ -328,7 +329,10 @@ TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *u
     map_init(&o.done, a);
     map_init(&o.packed, a);
     uint32_t i = 0;
-    for (; i < s->count && status == TG_OK; i++) status = optimize_item(&o, s->item[i]);
+    for (; i < s->count && status == TG_OK; i++) {
+        progress_step("choosing and lowering kernels", i, s->count);
+        status = optimize_item(&o, s->item[i]);
+    }
     for (; i < s->count; i++) append(&out, s->item[i]);
     free(s->item);
     s->item = out.item;

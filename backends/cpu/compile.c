@@ -29,6 +29,7 @@
 #include "backends/cpu/cpu.h"
 #include "graph/base/clock.h"
 #include "graph/base/map.h"
+#include "graph/base/progress.h"
 
 extern char **environ;
 
@@ -275,12 +276,16 @@ static TgStatus read_bytes(void **out, size_t *size, const char *path)
     return *out ? TG_OK : fail(TG_CACHE, "%s: cannot be read", path);
 }
 
+/* Of all kernels that are missing: how many were compiled before these, and these. */
+typedef struct { uint32_t before, now, all; } Share;
+
 /* Waits for all; kills what runs too long. */
-static TgStatus jobs_wait(Job *job, int n)
+static TgStatus jobs_wait(Job *job, int n, Share kernels)
 {
     TgStatus s = TG_OK;
     double limit = clock_s() + TIME_LIMIT_S;
     for (int left = n; left;) {
+        progress_step("compiling kernels", kernels.before + kernels.now * (n - left) / n, kernels.all);
         for (int i = 0; i < n; i++) {
             int status = -1;
             pid_t got = job[i].done ? 0 : job[i].pid < 0 ? -1 : waitpid(job[i].pid, &status, WNOHANG);
@@ -497,18 +502,20 @@ static TgStatus batch_load(Build *b, const Job *job, Item *const *missing, uint3
     return TG_OK;
 }
 
-static TgStatus compile_missing(Build *b, Item **missing, uint32_t n, int jobs)
+static TgStatus compile_missing(Build *b, Item **missing, Share share, int jobs)
 {
     Work w;
     Job job[MAX_JOBS];
     TgStatus s;
+    uint32_t n = share.now;
+    missing += share.before;
     int batches = assign_batches(missing, n, jobs), started = 0;
     if (!*b->cc.path) return compiler_find(&b->cc);
     TRY(work_begin(&w));
     for (int i = 0; i < batches; i++) job[i] = (Job){ .pid = -1 }, job_names(&job[i], &w, i);
     for (s = TG_OK; started < batches && !s;)
         if (!(s = batch_start(b, &job[started], missing, n, started))) started++;
-    TgStatus waited = jobs_wait(job, started);
+    TgStatus waited = jobs_wait(job, started, share);
     for (int i = 0; i < batches && !s && !waited; i++) s = batch_load(b, &job[i], missing, n, i);
     remove_folder(w.folder);
     return s ? s : waited;
@@ -522,7 +529,7 @@ static TgStatus build(Build *b, Kernel *const *k, uint32_t n, int jobs, CompileS
     for (uint32_t i = 0; i < b->count; i++)
         if (!item_cached(b, &b->item[i])) missing[nmissing++] = &b->item[i];
     for (uint32_t at = 0, most = (uint32_t)jobs * MAX_BATCH; at < nmissing; at += most)
-        TRY(compile_missing(b, missing + at, nmissing - at < most ? nmissing - at : most, jobs));
+        TRY(compile_missing(b, missing, (Share){ at, nmissing - at < most ? nmissing - at : most, nmissing }, jobs));
     for (uint32_t i = 0; i < n; i++) b->code->fn[i] = of[i]->fn;
     if (stats) stats->compiled += nmissing, stats->cached += b->count - nmissing;
     return TG_OK;
@@ -657,7 +664,7 @@ TgStatus cpu_assembly(Text *out, const Kernel *k)
     TgStatus s = cstyle_render(&t, &cpu_style, k, k->name);
     if (!s) s = write_text(job.source, &t);
     text_free(&t);
-    if (!s) job.pid = compiler_start(&cc, job.source, job.object, job.log, true), s = jobs_wait(&job, 1);
+    if (!s) job.pid = compiler_start(&cc, job.source, job.object, job.log, true), s = jobs_wait(&job, 1, (Share){ 0, 1, 1 });
     if (!s) s = read_bytes(&bytes, &size, job.object);
     if (!s) text_bytes(out, bytes, size);
     free(bytes);

@@ -16,6 +16,7 @@
 #include "backends/child.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/protocol.h"
+#include "graph/base/progress.h"
 
 enum { MOST = 64 };
 typedef struct { Child child; CompileJob *job; } Worker;
@@ -103,10 +104,11 @@ static bool serve(Workers *w, CompileJob *job, uint32_t n, const char *arch)
             fd[k] = (struct pollfd){ .fd = w->worker[k].child.from, .events = POLLIN };
             busy += w->worker[k].job != NULL;
         }
+        progress_step("compiling kernels", next - busy, n);
         if (!busy && next == n) return true;
         /* every worker died before it had its job; the next ones take the rest */
         if (!busy) continue;
-        if (poll(fd, w->count, -1) < 0 && errno != EINTR) return false;
+        if (poll(fd, w->count, 200) < 0 && errno != EINTR) return false;
         for (uint32_t k = w->count; k--;)
             if ((fd[k].revents & (POLLIN | POLLHUP)) && w->worker[k].job && !take(&w->worker[k]) && !lost(w, k))
                 return false;
@@ -117,7 +119,7 @@ static bool serve(Workers *w, CompileJob *job, uint32_t n, const char *arch)
 static TgStatus compile_here(CompileJob *job, uint32_t n, const char *arch)
 {
     TRY(nvrtc_open());
-    for (uint32_t k = 0; k < n; k++)
+    for (uint32_t k = 0; k < n; k++, progress_step("compiling kernels", k, n))
         if (nvrtc_compile(&job[k].cubin, &job[k].size_bytes, job[k].source, arch) != TG_OK)
             job[k].error = strdup(tg_error());
     return TG_OK;

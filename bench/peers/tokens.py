@@ -15,7 +15,8 @@ def main(tokenizer, text):
     except Exception as problem:
         return "error " + " ".join(str(problem).split())
     fill = t.padding["pad_id"] if t.padding else next(
-        (k for k in map(t.token_to_id, ("[PAD]", "<pad>", "<|pad|>")) if k is not None), 0)
+        (k for k in map(t.token_to_id, ("[PAD]", "<pad>", "<|pad|>"))
+         if k is not None), 0)
     return json.dumps([e.ids, e.attention_mask, e.type_ids, fill])
 
 

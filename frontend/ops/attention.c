@@ -109,8 +109,11 @@ U attend(Graph *g, U q, U k, U v, const Attend *a, U stages[4])
     if (a->bias) x = add(g, x, cast(g, a->bias, type_of(x)));
     if (a->allowed) x = where(g, a->allowed, x, K(-INFINITY));
     stages[2] = x;
-    stages[3] = a->bias || a->allowed || a->sink ? masked_softmax(g, x, a->sink ? cast(g, a->sink, type_of(x)) : NULL)
-                                                 : softmax(g, x, -1);
+    DType own = type_of(x);
+    if (a->softmax) x = wide(g, cast(g, x, a->softmax));
+    x = a->bias || a->allowed || a->sink ? masked_softmax(g, x, a->sink ? cast(g, a->sink, type_of(x)) : NULL)
+                                         : softmax(g, x, -1);
+    stages[3] = a->softmax ? cast(g, cast(g, x, a->softmax), own) : x;
     return grouped_matmul(g, stages[3], v);
 }
 
@@ -208,6 +211,7 @@ U op_attention(Graph *g, const Ctx *c)
         v = cat(g, (U[]){ c->in[Attention_past_value], v }, 2, 2);
     if (!ok(g)) return NULL;
     Attend a = { .softcap = cap_of(g, c), .scale = scale_of(g, c, q) };
+    if (attr_find(c, "softmax_precision")) a.softmax = attr_float_type(g, c, "softmax_precision", TG_F32);
     read_masks(g, c, q, k, c->in[Attention_past_key], &a);
     U y = attend(g, wide(g, q), wide(g, k), cast(g, wide(g, v), type_of(wide(g, q))), &a, stages);
     if (!ok(g)) return NULL;

@@ -23,10 +23,11 @@ bool bias_ok(Graph *g, const Ctx *c, uint32_t i, U q, U keys);         /* [batch
 double cap_of(Graph *g, const Ctx *c);                                 /* softcap */
 /* q [b,h,n,d], k and v [b,h/groups,m,d]: softmax(q k * scale, capped, plus bias, where allowed) v; sink: scores of a
  * further key without a value, [heads or 1, 1, 1], or NULL. stages[0..3]: scores raw, after softcap, with bias and
- * mask, probabilities. */
+ * mask, probabilities. softmax: the type to which scores and probabilities are rounded; DT_VOID: none. */
 typedef struct {
     U bias, allowed, sink;
     double scale, softcap;
+    DType softmax;
 } Attend;
 U attend(Graph *g, U q, U k, U v, const Attend *a, U stages[4]);
 #endif

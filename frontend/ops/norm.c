@@ -129,11 +129,17 @@ static U grouped(Graph *g, const Ctx *c, U x, const char *attribute)
     return reshape(g, y, x->shape->dim, uop_rank(x));
 }
 
+/* The first input as the first stage takes it: rounded to stash_type. Of doubles nothing is lost, since onnxruntime and
+ * the standard's evaluator keep them, too. */
+static U staged(Graph *g, const Ctx *c)
+{
+    DType stash = attr_float_type(g, c, "stash_type", TG_F32);
+    return ok(g) ? wide(g, cast(g, c->in[0], type_of(c->in[0]) == DT_F64 ? DT_F64 : stash)) : c->in[0];
+}
+
 U op_group_normalization(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), y = grouped(g, c, x, "num_groups");
-    /* what is less precise is computed in single precision all the same */
-    attr_float_type(g, c, "stash_type", TG_F32);
+    U x = staged(g, c), y = grouped(g, c, x, "num_groups");
     if (!ok(g)) return NULL;
     U scale = group_parameter(g, c, x, 1, attr_int(g, c, "num_groups", 0)),
       bias = group_parameter(g, c, x, 2, attr_int(g, c, "num_groups", 0));
@@ -222,7 +228,7 @@ static bool row_axes(Graph *g, const Ctx *c, U x, int64_t *axis, uint32_t *n)
 
 U op_layer_normalization(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), scale = cast(g, c->in[LayerNormalization_Scale], type_of(x)),
+    U x = staged(g, c), scale = cast(g, c->in[LayerNormalization_Scale], type_of(x)),
       bias = c->in[LayerNormalization_B] ? cast(g, c->in[LayerNormalization_B], type_of(x)) : NULL, m, inverse;
     int64_t axis[TG_MAX_RANK];
     uint32_t n;
@@ -230,7 +236,7 @@ U op_layer_normalization(Graph *g, const Ctx *c)
         !spreads_ok(g, c, LayerNormalization_B, x->shape->dim, uop_rank(x)))
         return NULL;
     U y = mul(g, standardise(g, x, axis, n, attr_float(g, c, "epsilon", 1e-5), &m, &inverse), scale);
-    DType stash = attr_float_type(g, c, "stash_type", TG_F32);  /* of what is kept for training */
+    DType stash = attr_float_type(g, c, "stash_type", TG_F32);
     if (!ok(g)) return NULL;
     return outputs(
         g, c, (U[]){ narrow(g, bias ? add(g, y, bias) : y, c->in[0]), cast(g, m, stash), cast(g, inverse, stash) }, 3);
@@ -240,7 +246,7 @@ U op_layer_normalization(Graph *g, const Ctx *c)
  * scale's type. */
 U op_rms_normalization(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), scale = cast(g, c->in[RMSNormalization_scale], type_of(x));
+    U x = staged(g, c), scale = cast(g, c->in[RMSNormalization_scale], type_of(x));
     int64_t axis[TG_MAX_RANK];
     uint32_t n;
     for (uint32_t k = 0; k < 2; k++)                                    /* the second operator is in no schema */
@@ -249,7 +255,6 @@ U op_rms_normalization(Graph *g, const Ctx *c)
                              dtype_name(c->in[k]->dtype));
     if (!row_axes(g, c, x, axis, &n) || !spreads_ok(g, c, RMSNormalization_scale, x->shape->dim, uop_rank(x)))
         return NULL;
-    attr_float_type(g, c, "stash_type", TG_F32);
     U inverse = recip(g, sqrt_(g, add(g, mean(g, mul(g, x, x), axis, n, true), K(attr_float(g, c, "epsilon", 1e-5)))));
     if (!ok(g)) return NULL;
     return outputs(g, c, (U[]){ narrow(g, mul(g, mul(g, x, inverse), scale), c->in[RMSNormalization_scale]), inverse },

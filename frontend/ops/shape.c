@@ -147,9 +147,10 @@ U op_range(Graph *g, const Ctx *c)
 {
     DType t = type_of(c->in[0]);
     U size = range_size(g, c);
-    attr_float_type(g, c, "stash_type", TG_F32);
+    DType stash = attr_float_type(g, c, "stash_type", TG_F32);
     if (!size || !ok(g)) return size;
-    U start = wide(g, reshape_i(g, c->in[0], NULL, 0)), delta = wide(g, reshape_i(g, c->in[Range_delta], NULL, 0));
+    U start = reshape_i(g, c->in[0], NULL, 0), delta = reshape_i(g, c->in[Range_delta], NULL, 0);
+    if (t == DT_F16 || t == DT_BF16) start = wide(g, cast(g, start, stash)), delta = wide(g, cast(g, delta, stash));
     if (type_of(c->in[Range_limit]) != t || type_of(c->in[Range_delta]) != t)
         return fail_node(g, c, TG_BAD_MODEL, NULL, "inputs of several types");
     return cast(g, add(g, start, mul(g, iota(g, size, type_of(start)), delta)), t);

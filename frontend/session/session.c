@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "frontend/session/compiled.h"
+#include "graph/base/progress.h"
 
 enum { PROGRAMS_KEPT = 8 };
 static const int64_t PROGRAMS_BYTES = INT64_C(1) << 30;
@@ -401,10 +402,19 @@ static TgStatus find_program(TgSession *s, const TgTensor *input, int32_t count)
     return TG_OK;
 }
 
+/* This thread's work is shown to whom the options name; returns whom it was shown to before. */
+static Watcher watched(const TgSession *s)
+{
+    return progress_watch((Watcher){ s->options.progress, s->options.progress_user });
+}
+
 TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count)
 {
+    Watcher before = watched(s);
     TgStatus status = find_program(s, input, count);
-    return session_falls_plain(s, &status) ? find_program(s, input, count) : status;
+    if (session_falls_plain(s, &status)) status = find_program(s, input, count);
+    progress_watch(before);
+    return status;
 }
 
 TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)
@@ -418,7 +428,10 @@ static TgStatus run_once(TgSession *s, const TgTensor *inputs, int32_t count, Tg
 {
     TRY(session_program(s, inputs, count));
     drop_oldest(s);                     /* here, not in tg_prepare: the last run's outputs live until now */
-    return session_in_file(s, program_run(s->program, s->backend, inputs, outputs));
+    Watcher before = watched(s);
+    TgStatus status = program_run(s->program, s->backend, inputs, outputs);
+    progress_watch(before);
+    return session_in_file(s, status);
 }
 
 /* The last run failed for a text of more pieces than its program has room for: programs that make strings are made

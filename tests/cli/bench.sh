@@ -13,7 +13,7 @@ for line in sys.stdin:
     else: print("10.0", flush=True)
 END
 two="cmd:exec $PYTHON engine.py 2 0"; four="cmd:exec $PYTHON engine.py 4 0"; wrong="cmd:exec $PYTHON engine.py 4 1"
-head() { sed 's/load [0-9.]*//; s/[(]0.999-1.001[)]/(about 1)/; s/placebo.*/placebo/'; }
+head() { sed '/pairs do not count/d; s/load [0-9.]*//; s/[(]0.999-1.001[)]/(about 1)/; s/placebo.*/placebo/'; }
 b -q $M/add.onnx --engine "$two" --engine "$four" --pairs 11 -t 1 | head
 b -q $M/add.onnx --engine "$two" --engine "$two" --pairs 11 -t 1 | grep -o 'no difference shown'
 b -q $M/add.onnx --engine "$two" --engine "$four" --pairs 11 -t 1 --require 'ratio >= 1.9' >/dev/null; b -q $M/add.onnx --engine "$two" --engine "$four" --pairs 11 --require 'ratio >= 1.9' | tail -1
@@ -21,7 +21,7 @@ b -q $M/add.onnx --engine "$four" --engine "$two" --pairs 11 --require 'ratio >=
 b $M/add.onnx --dim n=1 --engine "$two" --engine "$wrong" --pairs 11 2>&1 | grep -E 'differ|exit'
 b -q $M/add.onnx --engine "$two" --engine "cmd:exit 3" --pairs 11
 b -q $M/add.onnx --engine "$two" --engine "cmd:echo error no such model" --pairs 11
-"$TGBENCH_PROGRAM" -q $M/add.onnx --engine "$two" --engine "$four" --pairs 11 --format json --report page.html | keys | sed '/others\|steal\|mhz\|rss\|energy/s/ .*/ or null/'
+"$TGBENCH_PROGRAM" -q $M/add.onnx --engine "$two" --engine "$four" --pairs 11 --format json --report page.html | keys | sed '/notes\|others\|steal\|mhz\|rss\|energy/s/ .*/ or null/'
 grep -o '</html>' page.html
 echo '{"models": [{"model": "'$M'/add.onnx", "test_data": "'$M'/add_data"}, {"model": "nosuch.onnx"}, {"model": "'$M'/add.onnx", "atol": 2}]}' > suite.json
 b -q --suite suite.json --engine "$two" --engine "$wrong" --pairs 11 --format csv | cut -d, -f1,2,3,14,15

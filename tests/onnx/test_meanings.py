@@ -214,7 +214,42 @@ doubled = helper.make_graph(
          helper.make_tensor_value_info("t", TensorProto.FLOAT, [3])
      ])
 
+# far from 0 compared with how they differ: half precision keeps little of that, single precision not all of the mean
+far = (f(2, 6, 8) + np.float32(1000)).astype(np.float32)
+farther = (f(2, 6, 8) + np.float32(3e6)).astype(np.float32)
+towards = np.concatenate([np.full((1, 2, 3, 1), 40, np.float32), f(1, 2, 3, 3)], -1)
+
+
+def of_type(dtype):
+    return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+
+def normal(x, axis=-1):
+    x = x.astype(np.float64)
+    d = x - x.mean(axis, keepdims=True)
+    return d / np.sqrt((d * d).mean(axis, keepdims=True) + 1e-5)
+
+
+STAGED = [      # operator, channels, attributes, what it computes of x in double precision
+    ("LayerNormalization", 8, {}, normal),
+    ("GroupNormalization", 6, dict(num_groups=3), lambda x: normal(x.reshape(2, 3, 16)).reshape(x.shape)),
+    ("RMSNormalization", 8, {}, lambda x: rms(x.astype(np.float64), 1, 1e-5))
+]
+
+
+def scores_in(dtype):
+    """Attention of `towards` whose scores and probabilities are of that type."""
+    scores = (towards @ towards.transpose(0, 1, 3, 2) / 2).astype(dtype).astype(np.float64)
+    return softmax(scores).astype(dtype).astype(np.float64) @ towards
+
+
 CASES = [
+    # the first stage in the type of stash_type
+    *[(op, "", 23, [x, np.ones(n, np.float32)] + [np.zeros(n, np.float32)] * (op[0] != "R"),
+       dict(stash_type=of_type(t), **more), [formula(x.astype(t))]) for op, n, more, formula in STAGED
+      for x, t in ((far, np.float16), (far, ml_dtypes.bfloat16), (farther, np.float64))],
+    *[("Attention", "", 23, [towards] * 3, dict(softmax_precision=of_type(t)), [scores_in(t)])
+      for t in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)],
     # a mask for one key: repeated, and from version 24 on followed by nothing
     ("Attention", "", 23, [heads, heads, heads,
                            nothing], {}, [softmax(heads @ heads.transpose(0, 1, 3, 2) / 2) @ heads]),
