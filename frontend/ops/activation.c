@@ -2,6 +2,7 @@
 #include "frontend/ops/activation.h"
 
 #include <math.h>
+#include <string.h>
 #include <strings.h>
 
 static const struct { const char *name; int takes; double a, b; } row[ACT_COUNT] = {
@@ -16,8 +17,10 @@ int act_takes(ActKind kind) { return row[kind].takes; }
 
 bool act_named(Graph *g, const Ctx *c, const char *field, const char *name, ActKind kinds, Act *out)
 {
+    /* in recurrent layers a name may be in any case */
+    int (*differ)(const char *, const char *) = kinds == ACT_CELLS ? strcasecmp : strcmp;
     for (ActKind k = 0; k < kinds; k++)
-        if (!strcasecmp(row[k].name, name)) return *out = act_of(k), true;
+        if (!differ(row[k].name, name)) return *out = act_of(k), true;
     /* the standard's list has an end */
     return fail_node(g, c, kinds == ACT_CELLS ? TG_BAD_MODEL : TG_UNSUPPORTED, field,
                      "'%s' is not an activation that it may have", name),

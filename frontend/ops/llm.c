@@ -114,7 +114,7 @@ U op_mat_mul_bnb4(Graph *g, const Ctx *c)
       four = uop_int(g, DT_U8, 4);
     int64_t k = attr_int(g, c, "K", 0), n = attr_int(g, c, "N", 0), block = attr_int(g, c, "block_size", 0),
             kind = attr_int(g, c, "quant_type", 0);
-    if (k < 1 || n < 1 || k > 1 << 28 || n > 1 << 28 || block < 1 || block > 1 << 20)
+    if (k < 1 || n < 1 || k > 1 << 28 || n > 1 << 28 || block < 16 || block > 1 << 20 || block & (block - 1))
         return fail_node(g, c, TG_BAD_MODEL, "block_size", "%lld for K %lld, N %lld", (long long)block, (long long)k,
                          (long long)n);
     if (kind != 0 && kind != 1)
@@ -374,11 +374,13 @@ U op_group_query_attention(Graph *g, const Ctx *c)
     Attend a = { .scale = scale != 0 ? scale : 1 / sqrt((double)fixed_size(g, p.q, 3)),
                  .softcap = cap_of(g, c),
                  .bias = wide(g, c->in[MsGroupQueryAttention_attention_bias]) };
-    const int64_t by_head[] = { p.heads, 1, 1 };
+    const int64_t by_head[] = { p.heads, 1, 1 }, smooth = attr_int(g, c, "smooth_softmax", -1);
+    if (smooth < -1 || smooth > 1)
+        return fail_node(g, c, TG_BAD_MODEL, "smooth_softmax", "is %lld; wanted 0 or 1", (long long)smooth);
     if (!shape_ok(g, c, MsGroupQueryAttention_head_sink, (U[]){ uop_index(g, p.heads) }, 1)) return NULL;
     if (c->in[MsGroupQueryAttention_head_sink])
         a.sink = reshape_i(g, wide(g, c->in[MsGroupQueryAttention_head_sink]), by_head, 3);
-    else if (attr_int(g, c, "smooth_softmax", -1) > 0) a.sink = scalar(g, DT_F32, 0);
+    else if (smooth == 1) a.sink = scalar(g, DT_F32, 0);
     a.allowed = causal ? window_mask(g, rows, uop_dim(k, 2), before, left > 0 ? left - 1 : -1, 0)
                        : le(g, iota(g, uop_dim(k, 2), DT_I64), last);
     /* rows behind the last position are padding */

@@ -453,6 +453,7 @@ U op_col2_im(Graph *g, const Ctx *c)
     const int64_t *image, *block;
     int64_t more[AXES_MAX], both[2 * AXES_MAX], taps = 1, places = 1;
     uint32_t n, nb;
+    if (c->text) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[0], "is of text, which has no sum");
     if (!input_ints(g, c, Col2Im_image_shape, &image, &n) || !input_ints(g, c, Col2Im_block_shape, &block, &nb))
         return NULL;
     Window w = { .n = n };

@@ -100,8 +100,9 @@ def of_first_types(p):
 
 def words_moved(p):
     """Words lie where the numbers come to lie that they say."""
+    said = lambda v: np.where(np.asarray(v) == "", "0", v)          # no word where no number is
     return any(
-        all(np.array_equal(np.asarray(v).astype(w.dtype), w) for v, w in zip(p.got.values(), r))
+        all(np.array_equal(said(v).astype(w.dtype), w) for v, w in zip(p.got.values(), r))
         for r in p.peers(*of_first_types(p)).values())
 
 
@@ -381,6 +382,99 @@ def activated(p):
         for r in p.peers(model, p.feed).values())
 
 
+def attributes(p):
+    return {a.name: helper.get_attribute_value(a) for a in hostile.tried(p.model).attribute}
+
+
+def values_of(p):
+    """The inputs of the node in order, None where absent."""
+    values = p.feed | {t.name: numpy_helper.to_array(t) for t in p.model.graph.initializer}
+    return [values.get(name) for name in hostile.tried(p.model).input]
+
+
+def of_no_steps(p):
+    """A recurrent layer: Y has no elements, the last states are the first, or 0."""
+    node, inputs = hostile.tried(p.model), values_of(p)
+    first = {1: 5, 2: 6}
+    for k, name in enumerate(node.output):
+        given = inputs[first[k]] if k and len(inputs) > first[k] else None
+        if name and k and not equal(p.got[name], np.zeros_like(p.got[name]) if given is None else given):
+            return False
+        if name and not k and p.got[name].size:
+            return False
+    return True
+
+
+def distinct_experts(p):
+    """Equal numbers of the router, the first ones of them larger by little."""
+    name = hostile.tried(p.model).input[1]
+    x = values_of(p)[1]
+    form = hostile.Form(p)
+    x = (x + np.linspace(1e-6, 0, x.shape[-1])).astype(x.dtype)
+    if name in p.feed:
+        return p.model, p.feed | {name: x}
+    for t in [t for t in form.graph.initializer if t.name == name]:
+        t.CopyFrom(numpy_helper.from_array(x, name))
+    return form.model, form.feed
+
+
+def share_of_chosen(p):
+    """A peer that makes weights sum to 1: each row by the share that the chosen experts have."""
+    x, k = numbers(values_of(p)[1]), attributes(p)["k"]
+    share = np.exp(x - x.max(-1, keepdims=True))
+    share = np.sort(share / share.sum(-1, keepdims=True))[:, -k:].sum(-1, keepdims=True)
+    y = next(iter(p.got.values()))
+    return any(
+        near(y, (numbers(r[0]).reshape(share.shape[0], -1) * share).reshape(y.shape), 1024) for r in p.results.values())
+
+
+def fused_product(a, b, transA=0, transB=0, transBatchA=0, transBatchB=0, alpha=1.0, **_):
+    def turned(x, last, batch):
+        if batch and x.ndim > 2:
+            x = np.moveaxis(x, 0, -2)
+        return np.swapaxes(x, -1, -2) if last and x.ndim > 1 else x
+    return [alpha * (turned(numbers(a), transA, transBatchA) @ turned(numbers(b), transB, transBatchB))]
+
+
+def plain_gemm(p):
+    """Gemm by a peer, then the activation that is named, with its own parameters where none are given."""
+    model, given = copy(p.model), attributes(p)
+    node = hostile.tried(model)
+    kept = [a for a in node.attribute if not a.name.startswith("activation")]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    node.op_type, node.domain = "Gemm", ""
+    name = given.get("activation", b"").decode()
+    own = {"LeakyRelu": 0.01, "Elu": 1.0, "HardSigmoid": 0.2, "ThresholdedRelu": 1.0}
+    a, b = given.get("activation_alpha", own.get(name)), given.get("activation_beta", 0.5)
+    f = {"": lambda x: x, "LeakyRelu": lambda x: np.where(x < 0, a * x, x), "Elu": lambda x: np.where(
+        x < 0, a * np.expm1(x), x), "HardSigmoid": lambda x: np.clip(a * x + b, 0, 1),
+         "ThresholdedRelu": lambda x: np.where(x > a, x, 0)}.get(name)
+    return f is not None and any(
+        near(next(iter(p.got.values())), f(numbers(r[0])), 64) for r in p.peers(model, p.feed).values())
+
+
+def no_repeats(ids, scores, ngram_size=1):
+    """What would end a run of tokens that came before is -inf, as far as there are such numbers."""
+    out = numbers(scores).copy()
+    for row, words in zip(out, ids.tolist()):
+        before = words[len(words) - ngram_size + 1:]
+        for k in range(len(words) - ngram_size + 1):
+            if words[k:k + ngram_size - 1] == before and 0 <= words[k + ngram_size - 1] < len(row):
+                row[words[k + ngram_size - 1]] = -np.inf
+    return [out]
+
+
+def padded(x, pads, value=None, mode=b"constant"):
+    around = np.reshape(pads, (2, -1)).T
+    return [np.pad(x, around, mode=mode.decode())] if (around >= 0).all() and mode != b"constant" else []
+
+
+def counted(x):
+    """com.microsoft: of one number, which of them it is, and how often it is there."""
+    return list(np.unique(np.ravel(x), return_inverse=True, return_counts=True))
+
+
 def keys_in_use(p):
     """A peer's, up to each sample's last key."""
     node = hostile.tried(p.model)
@@ -497,8 +591,10 @@ def with_zero_bias(p):
 def with_zeros(p):
     """Zero points that are absent are 0; the axis of a DFT the one before the last."""
     form = hostile.Form(p)
-    node, kind = form.node, next(v.dtype for v in p.feed.values() if isinstance(v, np.ndarray))
-    most = {"QLinearAdd": 8, "QLinearMul": 8, "QLinearSigmoid": 5, "QLinearLeakyRelu": 5, "DFT": 3}[node.op_type]
+    node, kinds = form.node, [v.dtype for v in p.feed.values() if isinstance(v, np.ndarray)]
+    kind = next((t for t in kinds if t.itemsize == 1 and t.kind in "iu"), kinds[0])
+    most = {"QLinearAdd": 8, "QLinearMul": 8, "QLinearSigmoid": 5, "QLinearLeakyRelu": 5, "QLinearAveragePool": 5,
+            "QLinearWhere": 9, "DFT": 3}[node.op_type]
     names = [*node.input, *[""] * (most - len(node.input))]
     if node.op_type == "DFT":
         form.graph.initializer.append(numpy_helper.from_array(np.array(-2), "no_axis"))
@@ -551,18 +647,18 @@ ROWS = [
     (".*", r"opset \d+", "an older version, which they no longer run or take for a newer one", as_before),
     ("ConvTranspose", EMPTY, "of no elements the bias is left", only_bias),
     ("Attention|FlexAttention|Col2Im|GlobalAveragePool|GlobalLpPool|GlobalMaxPool|GroupNormalization|Resize|TfIdfVectorizer|ScatterND|RoiAlign|MultiHeadAttention|GroupQueryAttention|Upsample|LpNormalization|"
-     "LinearRegressor|LinearClassifier|SVMRegressor|SVMClassifier|TreeEnsemble.*|Normalizer|Scaler|.*Pool|DeformConv|Inverse|STFT|DFT", EMPTY, "of no elements there are none", nothing),
+     "LinearRegressor|LinearClassifier|SVMRegressor|SVMClassifier|TreeEnsemble.*|Normalizer|Scaler|.*Pool|DeformConv|Inverse|STFT|DFT|QLinearSoftmax|QLinearConv|QAttention", EMPTY, "of no elements there are none", nothing),
     ("GridSample", r"\w+ of type (11|14)", "a grid may be of another type, a complex picture of two parts", either(near_before, by_peers(of_first_types))),
     ("OneHot|Unique", r"\w+ of type 8", "text may be chosen, and counted", either(words_moved, distinct)),
     ("TreeEnsemble", r"X of type 1", "splits of another type are numbers as well", formula(tree_ensemble)),
     ("Optional.*", r"x of type \d+", "any tensor", by_peers(of_first_types)),
     ("Resize|GridSample", r"\w+ of type 9", "bools, too", by_peers(of_first_types)),
-    ("Resize|Upsample|GridSample", r"\w+ of type 8", "strings are moved, where nothing is mixed", words_moved),
+    ("Resize|Upsample|GridSample|UnfoldTensor|Trilu", r"\w+ of type 8", "strings are moved, where nothing is mixed", words_moved),
     ("Resize|Upsample|GridSample", r"\w+ of type \d+", "integers are cut, as onnxruntime does for those that it takes; single precision rounds places at the border", by_peers(of_first_types, whole=1.0)),
     ("Attention", r"attn_mask of type \d", "what is not bool is added", by_peers(mask_in_numbers)),
     ("LinearRegressor", r"x0 of type [67]", "integers are numbers", by_peers(of_first_types)),
     ("Affine|ParametricSoftplus|ScaledTanh|ImageScaler|Crop|Gelu|QuickGelu|BiasGelu|FastGelu|FusedMatMul|Inverse|MaxRoiPool|MeanVarianceNormalization|LinearRegressor|TreeEnsemble.*|SVMRegressor|OneHot|"
-     "QLinear.*|RotaryEmbedding|UnfoldTensor|LRN|LpNormalization|Normalizer|Scaler|Binarizer|.*LayerNormalization|Attention|Momentum|Adam|Adagrad|Unique|CumSum|GlobalLpPool", TYPE,
+     "QLinear.*|RotaryEmbedding|UnfoldTensor|LRN|LpNormalization|Normalizer|Scaler|Binarizer|.*LayerNormalization|Attention|Momentum|Adam|Adagrad|Unique|CumSum|GlobalLpPool|LinearAttention|QAttention|ScaledSiLU|Trilu", TYPE,
      "a type that the schema, or the definition, takes", by_peers(of_first_types)),
     ("Attention", r"[qk]v?_num_heads = \d", "what is said twice where the shapes tell", as_before),
     ("Attention", r"no left_window_size|left_window_size = -1", "no window", either(as_before, by_peers(without("left_window_size")))),
@@ -574,10 +670,20 @@ ROWS = [
     ("LRN", r"(.*, |constant )?x\d? (rank up|first of axis 0)", "any rank, as the formula has it", formula(lambda x, **a: [formulas.local_response(x, **a)], 64)),
     (".*LayerNormalization|MatMulIntegerToFloat", r"(.*, |constant )?x\d? (rank up|first of axis 0)", "any rank, as the formula has it", same_numbers),
     ("Attention", r"input 2 absent|2 inputs", "com.microsoft: a bias may be absent", by_peers(with_zero_bias, much=64)),
-    ("DynamicQuantizeLSTM", r"x0 axis 0 of 0", "of no steps the last states are the first, which are 0", nothing),
+    ("RNN|GRU|LSTM|DynamicQuantizeLSTM", r"(.*, |constant )?(x0|X) axis \d of 0", "of no steps the last states are the first, of no samples there is nothing", either(nothing, of_no_steps)),
+    ("DynamicQuantizeLSTM", r"no hidden_size", "the weights tell the size", as_before),
+    ("MoE|QMoE", r"(constant )?x1 all .*", "of equal experts the first ones", by_peers(distinct_experts, much=1e5)),
+    ("QMoE", r"normalize_routing_weights = 0", "onnxruntime's CPU makes them sum to 1 all the same", share_of_chosen),
+    ("FusedMatMul", r"(.*, |constant )?x\d (rank up|first of axis 0|axis 0 of 0)", "any rank, as the formula has it", formula(fused_product, 64)),
+    ("FusedGemm", r"no activation(_alpha)?", "none, and the operator's own parameters", plain_gemm),
+    ("NGramRepeatBlock", r".*x[01] .*", "numbers beyond the table have no score", formula(no_repeats)),
+    ("Pad", r"(constant )?x0 axis \d of 1", "the reflection of one element is it", formula(padded)),
+    ("QLinearAveragePool", r"(.*, |constant )?x0 axis \d of 1|kernel_shape = .*", "a window longer than the picture has no place", nothing),
+    ("Unique", r".*rank down", "one number is a list of one", formula(counted)),
     ("QMoE", r"swiglu_fusion = 2", "halves side by side: onnxruntime's CPU knows interleaved ones alone", by_peers(interleaved, much=1024)),
-    ("GroupQueryAttention|SequenceMap|EmbedLayerNormalization|SkipLayerNormalization|MaxPool|Loop|Scan|TreeEnsembleClassifier|Attention", r"output \d absent", "an output that nobody wants", as_before),
-    ("QLinearAdd|QLinearMul|QLinearSigmoid|QLinearLeakyRelu|DFT", r"input \d absent|\d inputs", "what is optional may be absent", by_peers(with_zeros, much=64, whole=1.0)),
+    ("GroupQueryAttention|SequenceMap|EmbedLayerNormalization|SkipLayerNormalization|MaxPool|Loop|Scan|TreeEnsembleClassifier|Attention|CausalConvWithState|LinearAttention|QAttention|"
+     "QEmbedLayerNormalization|Unique", r"output \d absent", "an output that nobody wants", as_before),
+    ("QLinearAdd|QLinearMul|QLinearSigmoid|QLinearLeakyRelu|QLinearAveragePool|QLinearWhere|DFT", r"input \d absent|\d inputs", "what is optional may be absent", by_peers(with_zeros, much=64, whole=1.0)),
     ("RotaryEmbedding", r"(no )?num_heads( = 0)?", "the tables tell how many", as_before),
     ("Momentum|Adam|Adagrad", r"9 inputs more", "more tensors, whose new values nobody wants", as_before),
     ("RNN|GRU|LSTM", r"activations = \[\]", "an empty list is none", by_peers(without("activations"))),
@@ -642,7 +748,7 @@ ROWS = [
     ("TreeEnsemble", r"(nodes_splits|leaf_weights), form \d+", "of less precision, as they are given", formula(tree_ensemble)),
     ("TreeEnsemble", r"membership_values, form \d+", "a last set without its NaN, or with it", formula(tree_ensemble)),
     ("Attention", r".*attn_mask axis \d of 1", "version 23 repeats a mask of one key", either(as_before, by_peers(whole_mask, much=64))),
-    ("Attention|FlexAttention", r"softmax_precision = (10|16)", "in more precision than is requested", near_before),
+    ("Attention|FlexAttention", r"softmax_precision = (10|16)", "scores and probabilities are rounded to it", near_before),
     ("RMSNormalization", r"[XW] of type \d+", "the result is of the scale's type", formula(root_mean_square)),
     ("Resize", r"(.*, |constant )?(X|x0|roi) axis \d .*|.*sizes all 33", "integers are rounded, single precision rounds places at the border", of_peers(much=64, whole=1.0)),
 ]

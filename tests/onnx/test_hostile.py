@@ -171,7 +171,10 @@ class Run:
         if self.cpu and number % self.cpu == 0:
             self.count["ran on the CPU"] += 1
             other = self.ours.ask("ours", data, feed, "cpu")
-            if not isinstance(other, list) or not same(model, feed, other, reply, "reference", []):
+            cut = re.match("Resize|Upsample|GridSample", hostile.tried(model).op_type) and isinstance(other, list)
+            # integers cut from sums that differ in their last bit
+            if not (cut and all(hostile_reasons.near(a, b, whole=1.0) for a, b in zip(flat(other), flat(reply)))) and (
+                    not isinstance(other, list) or not same(model, feed, other, reply, "reference", [])):
                 return "cpu", f"{brief(other)}; reference {brief(reply)}"
         return None
 
