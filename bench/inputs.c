@@ -236,6 +236,9 @@ static TgStatus dims_from_options(Maker *m)
             for (int32_t d = 0; d < m->in[k].rank; d++)
                 known |= m->in[k].symbol[d] && !strcmp(m->in[k].symbol[d], symbol);
         if (!known) return say_error(TG_USAGE, "--dim: no input has a dimension '%s'", symbol);
+        if (dim_known(m, symbol) >= 0 && dim_known(m, symbol) != size)
+            return say_error(TG_USAGE, "--dim: '%s' is given twice, as %ld and %ld", symbol,
+                             (long)dim_known(m, symbol), (long)size);
         dim_set(m, symbol, size);
     }
     return TG_OK;
@@ -243,6 +246,7 @@ static TgStatus dims_from_options(Maker *m)
 
 static TgStatus shape_option(const Maker *m, int32_t k, int64_t shape[TG_MAX_RANK], int32_t *rank)
 {
+    int given = 0;
     for (uint32_t i = 0; i < m->args->value[OPT_shape].count; i++) {
         const char *s = m->args->value[OPT_shape].v[i], *sizes;
         int32_t port = split_name(m->in, m->set->ninput, s, &sizes);
@@ -250,6 +254,7 @@ static TgStatus shape_option(const Maker *m, int32_t k, int64_t shape[TG_MAX_RAN
             return say_error(TG_USAGE, "--shape: '%s' is wrong; NAME=1,3,224,224 with the name of an input is wanted",
                              s);
         if (port != k) continue;
+        if (given++) return say_error(TG_USAGE, "--shape %s: the shape of '%s' is given twice", s, m->in[k].name);
         for (*rank = 0; *sizes && *rank < TG_MAX_RANK; sizes += *sizes == ',') {
             char *end;
             shape[(*rank)++] = strtoll(sizes, &end, 10);
@@ -386,6 +391,8 @@ static TgStatus bind_options(Maker *m, bool named)
         else if (k < 0 && is_text_spec(rest)) status = bind_text(m, rest);
         else if (k < 0 && (k = first_open(m)) < 0)
             status = say_error(TG_BAD_INPUT, "-i %s: every input is given already, and none has that name", s);
+        else if (named && m->set->input[k].known)
+            status = say_error(TG_USAGE, "-i %s: input '%s' is given twice", s, m->in[k].name);
         else if (named || k >= 0) status = bind(m, k, rest);
         if (status != TG_OK) return status;
     }

@@ -19,8 +19,8 @@ typedef struct {
 } DataSet;
 typedef struct { uint32_t count; DataSet *set; } Data;
 
-/* All sets of --test-data, or of folders that -i names (else one), completed by -i, -s, --dim, -e and random numbers; what was assumed is said as a
- * note. Errors are said. */
+/* All sets of --test-data, or of folders that -i names (else one), completed by -i, -s, --dim, -e and random numbers;
+ * what was assumed is said as a note. Errors are said. */
 TgStatus data_make(Data *out, TgSession *session, const Args *a);
 const char *inputs_give(
     TgSession *s,

@@ -14,8 +14,8 @@ void say_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    /*
 /* when: --progress, `auto` on a terminal alone. */
 void say_progress_setup(const char *when);
 void say_progress_watch(TgOptions *options);        /* what a session works on is shown */
-/* A bar with the time that is left; total 0: it is not known, and the time so far is shown. What is over in half a second
- * is not shown. It may be called often. */
+/* A bar with the time that is left; total 0: it is not known, and the time so far is shown. What is over in half a
+ * second is not shown. It may be called often. */
 void say_progress(const char *what, double done, double total);
 void say_progress_done(void);                       /* clears the line: before anything else is printed */
 #endif

@@ -664,7 +664,8 @@ TgStatus cpu_assembly(Text *out, const Kernel *k)
     TgStatus s = cstyle_render(&t, &cpu_style, k, k->name);
     if (!s) s = write_text(job.source, &t);
     text_free(&t);
-    if (!s) job.pid = compiler_start(&cc, job.source, job.object, job.log, true), s = jobs_wait(&job, 1, (Share){ 0, 1, 1 });
+    if (!s) job.pid = compiler_start(&cc, job.source, job.object, job.log, true);
+    if (!s) s = jobs_wait(&job, 1, (Share){ 0, 1, 1 });
     if (!s) s = read_bytes(&bytes, &size, job.object);
     if (!s) text_bytes(out, bytes, size);
     free(bytes);

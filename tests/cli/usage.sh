@@ -30,3 +30,7 @@ b
 b --egnine ort x.onnx
 b --require 'ratio > 1' $M/add.onnx
 b --engine nosuch $M/add.onnx
+# what is said twice, and differs
+t $M/add.onnx -i x=ones -i x=zeros -i y=ones
+t $M/add.onnx --dim n=4 --dim n=5
+t $M/add.onnx --shape x=4,3 --shape x=5,3
