@@ -11,13 +11,14 @@ import numpy as np
 import tgrun
 
 from compare import differences, is_float
-from disagreements import INFERENCE, Case, explain, remaining, sides_with
+from disagreements import explain, remaining, sides_with
 from draw import model_of
 from grow import run_peers
 from plant import faults
 from peers import PEERS, fits, of_tgrun, ports_of
 from table import EACH
 from terms import Terms
+from waiver import INFERENCE, Case
 
 
 PLANTED = 40                    # faults for one row, in one process

@@ -3,7 +3,7 @@ pictures, recurrences, losses, signals."""
 import numpy as np
 from onnx import TensorProto, helper
 
-from draw import PREVIEW, Step, Unfit, is_float, is_plain
+from draw import PREVIEW, Step, Unfit, is_float
 from recurrent import WITH_ALPHA, WITH_BETA
 from table import operator, proto_type
 

@@ -2,7 +2,7 @@
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from draw import Unfit, is_float, is_plain
+from draw import Unfit, is_float
 from table import operator, proto_type
 
 

@@ -1,7 +1,6 @@
 """Who runs a model: us, onnxruntime, and the standard's reference evaluator. A peer's function takes a model and its
 inputs by name and returns arrays, or None where it refuses."""
 import functools
-import os
 import sys
 import warnings
 

@@ -2,8 +2,8 @@
 import numpy as np
 
 from compare import EXACT, largest
-from disagreements import single
 from draw import is_float
+from waiver import single
 
 
 def garbage(x):

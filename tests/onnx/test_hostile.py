@@ -36,6 +36,7 @@ import hostile
 import hostile_cases
 import hostile_reasons
 import test_against_ort
+import waiver
 from draw import Step
 from table import EACH
 
@@ -130,7 +131,7 @@ def same(model, feed, got, want, peer, others):
         """What of output k differs and is not explained."""
         def case_of(wrong):
             third = next((o[k] for o in others if len(o) == len(got)), None)
-            return disagreements.Case(step, versions, step.attributes(), inputs, values, got, want, peer, k,
+            return waiver.Case(step, versions, step.attributes(), inputs, values, got, want, peer, k,
                                       disagreements.sides_with(step, numbers, got[k], want[k], third, wrong))
 
         wrong = compare.differences(step.name, step.name in EACH, numbers, got[k], want[k],
