@@ -153,6 +153,8 @@ static void own_command(Command *c, const char *engine, const char *model, const
                    { OPT_opts, "--opts" },
                    { OPT_max_memory, "--max-memory" },
                    { OPT_dim, "--dim" },
+                   { OPT_batch, "--batch" },
+                   { OPT_batch_input, "--batch-input" },
                    { OPT_seed, "--seed" } };
     const char *build = more && (*more == '/' || *more == '.') ? keep(c, more, strcspn(more, " ")) : NULL;
     const char *fixed[] = {

@@ -311,6 +311,8 @@ static TgStatus run_and_report(Result *r, TgSession *session)
 {
     TgStatus status = tune(session, r->args, &r->data->set[0]);
     for (uint32_t s = 0; s < r->data->count && status == TG_OK; s++) status = run_set(r, session, s);
+    if (status == TG_OK && tg_serial(session))
+        say_note("batch: samples run one after another: %s", tg_serial(session));
     if (status == TG_UNSUPPORTED) tg_check(r->file, emit_problem, NULL);       /* all of it at once, not one a try */
     if (status != TG_OK) return status;
     status = r->ok ? TG_OK : TG_DIFFERS;

@@ -127,6 +127,10 @@ typedef struct {
     int64_t seed; /**< of the model's random nodes that name none; the same numbers on every device and in every run */
     const char *dims; /**< free dimensions that stay variable from the start: "batch=1..64,length=1..512", all of them:
                          "*=1..512"; NULL: those that change from run to run */
+    int32_t batch; /**< the model is one of a sample, and runs on that many: inputs and outputs have them in axis 0,
+                      where the model's is 1, else in a new axis in front; 0: as the model is */
+    const char *batch_inputs; /**< "x,mask": inputs that have a value for each sample, the others are shared; NULL: all
+                                 have */
 } TgOptions;
 
 /** What a session has done and holds; times in seconds, sizes in bytes. */
@@ -207,6 +211,10 @@ TG_API TgStatus tg_memory(const TgSession *session, const TgTensor *inputs, int3
  * live until its next tg_run or tg_close. Prepares when the shapes, or the lengths of sequences, are new. An optional
  * input may be given as its element. */
 TG_API TgStatus tg_run(TgSession *session, const TgTensor *inputs, int32_t count, TgTensor *outputs);
+
+/** Why the samples of a batch (TgOptions.batch) run one after another: an op, or a size, that differs from sample to
+ * sample; NULL: they run at once. Known after tg_prepare or tg_run; lives as long as the session. */
+TG_API const char *tg_serial(const TgSession *session);
 
 /** The data of output `index` of the last run become the caller's, who frees them by tg_tensor_free; the next run takes
  * new memory. Strings, and what holds tensors, stay the session's: TG_USAGE. */

@@ -47,13 +47,16 @@ static TgStatus port(const ValueDef *list, uint32_t count, int32_t index, TgPort
 
 TgStatus tg_input(const TgSession *s, int32_t index, TgPort *out)
 {
-    return port(s->model->graph.input, s->model->graph.ninput, index, out);
+    TRY(port(s->model->graph.input, s->model->graph.ninput, index, out));
+    if (s->batch) batch_port(s->batch, out, index);
+    return TG_OK;
 }
 TgStatus tg_output(const TgSession *s, int32_t index, TgPort *out)
 {
     TRY(port(s->model->graph.output, s->model->graph.noutput, index, out));
     out->step = model_step(s->model, out->name);
     out->rounded = model_rounded(s->model, out->name);
+    if (s->batch) batch_port(s->batch, out, -1);
     return TG_OK;
 }
 
@@ -204,7 +207,8 @@ TgStatus tg_memory(const TgSession *s, const TgTensor *inputs, int32_t count, Tg
     ProgramMaker maker = session_maker(s);
     TRY(session_in_file(s, session_check_inputs(s, inputs, count)));
     TgStatus status = session_in_file(
-        s, program_make(&p, &maker, inputs, (uint32_t)count, &s->dims, PROGRAM_PLAN, calls ? &dump : NULL));
+        s, program_make(&p, &maker, inputs, (uint32_t)count, s->batch ? NULL : &s->dims, PROGRAM_PLAN,
+                        calls ? &dump : NULL));
     if (status == TG_OK) *out = memory_of(p->plan);
     emit_lines(&text, calls, user);
     text_free(&text);
@@ -248,7 +252,8 @@ TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char
     Dump dump = { .text = &text, .stage = stage, .kernel = kernel };
     Program *p = NULL;
     ProgramMaker maker = session_maker(s);
-    TgStatus status = program_make(&p, &maker, inputs, (uint32_t)count, &s->dims, PROGRAM_PLAN, &dump);
+    const FreeDims *dims = s->batch ? NULL : &s->dims;
+    TgStatus status = program_make(&p, &maker, inputs, (uint32_t)count, dims, PROGRAM_PLAN, &dump);
     if (status == TG_OK && (!strcmp(stage, "source") || !strcmp(stage, "asm")))
         status = dump_code(s, p->plan, stage, kernel, &text);
     if (status == TG_OK && kernel && !text.len)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/session/batch.h"
 #include "frontend/values/complex.h"
 #include "frontend/values/narrow.h"
 #include "frontend/values/text.h"
@@ -379,6 +380,7 @@ static TgStatus import_asking(Program *p, const ProgramMaker *k, const TgTensor 
         TRY(import_model(&p->imported, k->model, input, p->nport, p->dims, &p->known));
         drop_asked(p, k->backend);
         if (!p->imported.question) return TG_OK;
+        if (k->batch) return fail(TG_UNSUPPORTED, "a size or axis depends on the data of inputs");
         TRY(ask(p, k, input));
     }
 }
@@ -397,10 +399,13 @@ static bool same_answers(const Program *p, const Backend *b, const TgTensor *inp
 /* Memory is planned for the largest sizes: those that nobody requested reach as far as that is cheap. */
 static TgStatus import_and_plan(Program *p, const ProgramMaker *k, const TgTensor *input, Dump *dump)
 {
+    TgTensor one[p->nport + 1];
+    if (k->batch) TRY(batch_sample(k->batch, k->model, one, input, -1));
     do {
         drop_plan(p);
         p->known.n = 0;
-        TRY(import_asking(p, k, input));
+        TRY(import_asking(p, k, k->batch ? one : input));
+        if (k->batch) TRY(batch_map(k->batch, &p->imported));
         keep_baked(p, input);
         make_text(p);
         TRY(make_plan(p, k->choice, dump));

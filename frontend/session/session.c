@@ -138,6 +138,8 @@ static TgStatus open_rest(TgSession *s)
     s->given = NEW_N(s->arena, bool, s->whole.noptional + 1);
     TRY(choice_named_check(s->options.opts));
     TRY(free_dims_new(&s->dims, s->arena, s->model, s->options.dims));
+    TRY(batch_new(&s->batch, s->arena, s->model, &s->options));
+    if (s->batch && s->saved) return compiled_fixed("batch");
     if (!strcmp(s->options.device, "none")) return TG_OK;
     TRY(open_device(s));
     TRY(fewer_threads(s));
@@ -162,6 +164,7 @@ static TgSession *session_new(const char *path, const TgOptions *options)
     s->options.device = arena_strdup(a, s->options.device ? s->options.device : "auto");
     s->options.opts = s->options.opts ? arena_strdup(a, s->options.opts) : NULL;
     s->options.dims = s->options.dims ? arena_strdup(a, s->options.dims) : NULL;
+    s->options.batch_inputs = s->options.batch_inputs ? arena_strdup(a, s->options.batch_inputs) : NULL;
     s->options.cpus = s->options.cpus ? arena_strdup(a, s->options.cpus) : NULL;
     s->options.cache_dir = s->options.cache_dir ? arena_strdup(a, s->options.cache_dir) : session_cache_dir(a);
     return s;
@@ -205,6 +208,7 @@ void tg_close(TgSession *s)
 {
     if (!s) return;
     drop_programs(s);
+    batch_free(s->batch);
     arena_free(s->profile);
     tunedb_close(s->tunedb);
     if (s->device) s->backend->close(s->device);
@@ -240,7 +244,9 @@ TgStatus tg_give(TgSession *s, const char *name, int32_t given)
         uint32_t of = optional_named(whole, whole->init[k].name);
         if (of == whole->noptional || !s->given[of]) init[g->ninit++] = whole->init[k];
     }
-    return free_dims_new(&s->dims, s->arena, s->model, s->options.dims);
+    TRY(free_dims_new(&s->dims, s->arena, s->model, s->options.dims));
+    batch_free(s->batch);
+    return session_in_file(s, batch_new(&s->batch, s->arena, s->model, &s->options));
 }
 
 /* ---- bodies of loops that an import runs (Bodies in frontend.h) ---- */
@@ -274,8 +280,11 @@ TgStatus session_check_inputs(const TgSession *s, const TgTensor *input, int32_t
     if (!s->device) return fail(TG_USAGE, "the session was opened without a device");
     if (count != tg_input_count(s))
         return fail(TG_BAD_INPUT, "%d inputs are given; %d are wanted", count, tg_input_count(s));
-    for (int32_t i = 0; i < count; i++) TRY(port_check(&s->model->graph.input[i], &input[i]));
-    return free_dims_check(&s->dims, s->model, input);
+    TgTensor one[count + 1];
+    if (s->batch && !s->batch->serial) TRY(batch_sample(s->batch, s->model, one, input, 0));
+    else memcpy(one, input, sizeof *one * (size_t)count);
+    for (int32_t i = 0; i < count; i++) TRY(port_check(&s->model->graph.input[i], &one[i]));
+    return free_dims_check(&s->dims, s->model, one);
 }
 
 /* ---- programs ---- */
@@ -315,6 +324,7 @@ ProgramMaker session_maker(const TgSession *s)
                            .choice = &s->choice,
                            .compiled = s->saved ? s->saved->bundle : NULL,
                            .max_memory_bytes = s->options.max_memory_bytes,
+                           .batch = s->batch && !s->batch->serial ? s->batch : NULL,
                            .pieces = s->pieces,
                            .outside = s->outside,
                            .bodies = { .open = open_body, .close = close_body } };
@@ -336,8 +346,8 @@ static void say_variable(const Dims *d, const DimVar *v)
 static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input, int32_t count)
 {
     ProgramMaker maker = session_maker(s);
-    free_dims_see(&s->dims, input);
-    TRY(program_make(out, &maker, input, (uint32_t)count, &s->dims, PROGRAM_READY, NULL));
+    if (!s->batch) free_dims_see(&s->dims, input);
+    TRY(program_make(out, &maker, input, (uint32_t)count, s->batch ? NULL : &s->dims, PROGRAM_READY, NULL));
     const Program *p = *out;
     for (uint32_t i = 0; i < p->ninput && p->ninput == p->nport; i++) s->dims.valued[i] |= p->imported.baked[i];
     s->made++;
@@ -417,11 +427,34 @@ TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count)
     return status;
 }
 
+TgStatus session_enter(TgSession *s, const TgTensor **inputs, int32_t count, TgTensor *one)
+{
+    Batch *b = s->batch;
+    if (!b || count != tg_input_count(s)) return TG_OK;
+    if (!b->serial) {
+        TgStatus status = session_program(s, *inputs, count);
+        if (status != TG_UNSUPPORTED) return status;
+        b->serial = true;
+        snprintf(b->why, sizeof b->why, "%s", tg_error());
+        if (s->options.verbose) fprintf(stderr, "samples run one after another: %s\n", b->why);
+        drop_programs(s);
+        status_clear();
+    }
+    TRY(session_in_file(s, batch_sample(b, s->model, one, *inputs, 0)));
+    *inputs = one;
+    return TG_OK;
+}
+
+const char *tg_serial(const TgSession *s) { return s->batch && s->batch->serial ? s->batch->why : NULL; }
+
 TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)
 {
+    const TgTensor *all = inputs;
+    TgTensor one[count + 1];
+    TRY(session_enter(s, &inputs, count, one));
     TRY(session_program(s, inputs, count));
     bool search = s->options.tune_s > 0 || s->options.beam > 0;
-    return search && !s->program->tuned ? tg_tune(s, inputs, count, s->options.tune_s, s->options.beam) : TG_OK;
+    return search && !s->program->tuned ? tg_tune(s, all, count, s->options.tune_s, s->options.beam) : TG_OK;
 }
 
 static TgStatus run_once(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
@@ -451,7 +484,8 @@ static void make_room(TgSession *s)
     }
 }
 
-TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+/* Inputs are those of the session's programs. */
+static TgStatus run_here(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
 {
     TgStatus status = run_once(s, inputs, count, outputs);
     if (session_falls_plain(s, &status)) status = run_once(s, inputs, count, outputs);
@@ -463,9 +497,31 @@ TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *o
     return status;
 }
 
+static TgStatus run_samples(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+{
+    Batch *b = s->batch;
+    TgTensor one[count + 1], y[b->noutput + 1];
+    for (int32_t k = 0; k < b->n; k++) {
+        TRY(session_in_file(s, batch_sample(b, s->model, one, inputs, k)));
+        TRY(run_here(s, one, count, y));
+        TRY(session_in_file(s, batch_keep(b, k, y, b->noutput)));
+    }
+    memcpy(outputs, b->output, sizeof *outputs * b->noutput);
+    return TG_OK;
+}
+
+TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+{
+    const TgTensor *all = inputs;
+    TgTensor one[count + 1];
+    TRY(session_enter(s, &inputs, count, one));
+    return inputs == one ? run_samples(s, all, count, outputs) : run_here(s, inputs, count, outputs);
+}
+
 TgStatus tg_take(TgTensor *out, TgSession *s, int32_t index)
 {
     TgTensor *y = s->program && index >= 0 && (uint32_t)index < s->program->nresult ? &s->program->output[index] : NULL;
+    if (y && tg_serial(s)) y = &s->batch->output[index];
     if (!y || !y->data) return fail(TG_USAGE, "output %d of no run is there to take", index);
     if (y->type == TG_STRING || holds_tensors(y))
         return fail(TG_USAGE, "output %d holds %s, which stay the session's", index,

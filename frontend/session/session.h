@@ -1,6 +1,7 @@
 /* A session, as the files that implement tgrun.h share it. */
 #ifndef TG_SESSION_H
 #define TG_SESSION_H
+#include "frontend/session/batch.h"
 #include "frontend/session/program.h"
 
 struct TgSession {
@@ -17,6 +18,7 @@ struct TgSession {
     bool *given;                    /* [whole.noptional] those that are inputs now */
     const Outside *outside;         /* of a session inside */
     TgOptions options;
+    Batch *batch;                   /* NULL: the model runs as it is */
     const char *path;
     struct Compiled *saved;         /* compiled.h: the file was one; NULL: it was a model */
     int32_t device_index;           /* cuda:N */
@@ -34,6 +36,9 @@ double model_step(const Model *m, const char *output);                /* step.c:
 TgType model_rounded(const Model *m, const char *output);
 /* a failure's message starts with the model's file name */
 TgStatus session_in_file(const TgSession *s, TgStatus status);
+/* The first thing of what takes inputs: those of the session's programs, which where samples run one after another are
+ * the first sample's, made in one[count]. */
+TgStatus session_enter(TgSession *s, const TgTensor **inputs, int32_t count, TgTensor *one);
 /* makes the one that fits these inputs the one used last */
 TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count);
 /* status: of a run. Was a sum that is rewritten no number in some element, where the plain one may be (GUARD_FINITE)?

@@ -94,7 +94,11 @@ static TgStatus search_program(TgSession *s, Uniques *u, double seconds, int32_t
     Known known = p->known;
     Imported imported = { 0 };
     Schedule *schedule = NULL;
-    TgStatus status = import_model(&imported, s->model, p->input, p->nport, p->dims, &known);
+    const Batch *batch = s->batch && !s->batch->serial ? s->batch : NULL;
+    TgTensor one[p->nport + 1];
+    if (batch) TRY(batch_sample(batch, s->model, one, p->input, -1));
+    TgStatus status = import_model(&imported, s->model, batch ? one : p->input, p->nport, p->dims, &known);
+    if (status == TG_OK && batch) status = batch_map(batch, &imported);
     if (status == TG_OK) status = sched_schedule(&schedule, imported.g, imported.sink, s->choice.target, NULL);
     if (status == TG_OK) {
         collect(u, schedule, &s->choice);
@@ -253,7 +257,9 @@ static TgStatus tune(TgSession *s, const TgTensor *input, bool data, double seco
 TgStatus tg_tune(TgSession *s, const TgTensor *inputs, int32_t count, double seconds, int32_t beam)
 {
     double start = clock_s();
+    TgTensor one[count + 1];
     if (s->saved) return session_in_file(s, compiled_fixed("tune"));
+    TRY(session_enter(s, &inputs, count, one));
     TRY(session_program(s, inputs, count));
     TgStatus status = tune(s, inputs, port_has_data(inputs, count), seconds, beam);
     s->tune_s += clock_s() - start;

@@ -31,7 +31,8 @@ class TgOptions(Structure):
     _fields_ = [("device", c_char_p), ("threads", c_int32), ("cpus", c_char_p), ("precision", c_int),
                 ("cache_dir", c_char_p), ("no_cache", c_int32), ("max_memory_bytes", c_int64), ("beam", c_int32),
                 ("opts", c_char_p), ("tune_s", c_double), ("verbose", c_int32), ("progress", c_void_p),
-                ("progress_user", c_void_p), ("seed", c_int64), ("dims", c_char_p)]
+                ("progress_user", c_void_p), ("seed", c_int64), ("dims", c_char_p), ("batch", c_int32),
+                ("batch_inputs", c_char_p)]
 
 
 class TgInfo(Structure):
@@ -66,6 +67,7 @@ FUNCTIONS = {                   # name: (result, arguments)
     "tg_give": (STATUS, [SESSION, c_char_p, c_int32]),
     # addresses, and a status for `check`: what else ctypes does takes longer than a small model
     "tg_run": (c_int, [SESSION, c_void_p, c_int32, c_void_p]),
+    "tg_serial": (c_char_p, [SESSION]),
     "tg_take": (STATUS, [POINTER(TgTensor), SESSION, c_int32]),
     "tg_save": (STATUS, [SESSION, c_char_p]),
     "tg_info": (STATUS, [SESSION, POINTER(TgInfo)]),

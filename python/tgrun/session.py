@@ -34,12 +34,12 @@ first_seed = None
 class SessionOptions:
     """intra_op_num_threads: 0 is one a physical core. Those of TgOptions (include/tgrun.h), None being the library's
     default: cpus, precision ("exact", "split" or "fast"), cache_dir, no_cache, max_memory_bytes, beam, tune_s, opts,
-    seed, dims, verbose. Of onnxruntime's, enable_profiling, profile_file_prefix, free dimensions and providers are
+    seed, dims, batch, batch_inputs ("x,mask"), verbose. Of onnxruntime's, enable_profiling, profile_file_prefix, free dimensions and providers are
     obeyed; the others have no effect, of which a warning tells; a name that is neither's is an AttributeError, as
     there."""
 
     OWN = ("cpus", "precision", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "seed", "dims",
-           "verbose")
+           "batch", "batch_inputs", "verbose")
     THEIRS = dict(inter_op_num_threads=0, execution_mode=ExecutionMode.ORT_SEQUENTIAL,
                   graph_optimization_level=GraphOptimizationLevel.ORT_ENABLE_ALL, enable_profiling=False,
                   enable_mem_pattern=True, enable_cpu_mem_arena=True, enable_mem_reuse=True,
@@ -388,9 +388,11 @@ class InferenceSession:
 
     def get_stats(self):
         """What the session has made so far: programs (one for the first sizes, more where none serves the sizes that
-        came), kernels compiled and found in the cache, seconds."""
-        i = self.get_info()
+        came), kernels compiled and found in the cache, seconds; serial: why the samples of a batch run one after
+        another, None where they run at once."""
+        i, serial = self.get_info(), lib.tg_serial(self._session)
         return {
+            "serial": text(serial) if serial else None,
             "programs": lib.tg_program_count(self._session), "kernels_compiled": i.kernels_compiled, "kernels_cached":
             i.kernels_cached, "load_s": i.load_s, "schedule_s": i.schedule_s, "compile_s": i.compile_s, "planned_bytes":
             i.planned_bytes
