@@ -29,7 +29,7 @@ def f(*shape):
     return rng.standard_normal(shape).astype(np.float32)
 
 def body(name, steps):
-    """A loop that doubles its state as often as it is told."""
+    """A loop that doubles its state as often as n says."""
     return h.make_graph([h.make_node("Identity", ["c"], ["d"]), h.make_node("Add", ["s", "s"], ["t"])], name, [
         h.make_tensor_value_info("i", I, []), h.make_tensor_value_info("c", TensorProto.BOOL, []),
         h.make_tensor_value_info("s", F, [3])
