@@ -5,11 +5,16 @@
 
 #include <string.h>
 
+#include "graph/custom.h"
+
 /* to: by id, what a node is over all samples; NULL: the same for all. */
 typedef struct { Graph *g; U size; const UOp **to; } Mapper;
 
 static U refuse(const Mapper *m, const UOp *u)
 {
+    if (u->op == UOP_CALL && u->src[0]->op == UOP_CUSTOMFUNCTION)
+        return graph_fail_code(m->g, TG_UNSUPPORTED, "what %s does differs from sample to sample",
+                               custom_name(u->src[0]));
     return graph_fail_code(m->g, TG_UNSUPPORTED, "%s differs from sample to sample", op_name((Op)u->op));
 }
 
