@@ -47,6 +47,7 @@ static void engine_facts(FILE *f, const Duel *d, const Engine *e)
     double energy = engine_energy_j(d, (uint32_t)(e - d->engine));
     if (isfinite(energy)) fprintf(f, ", %.3g J a run (all of the package)", energy);
     if (e->unseen_ms > 0) fprintf(f, ", %.3f ms on inputs not seen before", e->unseen_ms);
+    if (isfinite(e->peer.overhead_ms)) fprintf(f, ", %.4f ms a run of nothing", e->peer.overhead_ms);
     fputc('\n', f);
 }
 
@@ -151,6 +152,8 @@ static json_t *engine_json(const Duel *d, const Engine *e)
         e->peer.first_ms, "ratio", "value", e->faster.ratio, "low", e->faster.low, "high", e->faster.high, "agrees",
         e->agrees, "max_abs", json_number(e->max_abs), "samples_ms", samples);
     json_object_set_new(j, "cold", cold_json(&e->cold));
+    json_object_set_new(j, "overhead_ms", json_number(e->peer.overhead_ms));
+    json_object_set_new(j, "built_in", json_string(e->peer.built_in));
     json_object_set_new(j, "energy_j", json_number(engine_energy_j(d, (uint32_t)(e - d->engine))));
     if (e->profile) json_object_set(j, "profile", e->profile);
     return j;

@@ -171,6 +171,18 @@ static TgStatus ort_save(void *self, const char *dir)
     return s;
 }
 
+const char *ort_library_found(void)
+{
+    static const char *const names[] = { "libonnxruntime.so.1", "libonnxruntime.so" };
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        void *library = dlopen(names[k], RTLD_LAZY | RTLD_LOCAL);
+        bool good = library && dlsym(library, "OrtGetApiBase");
+        if (library) dlclose(library);
+        if (good) return names[k];
+    }
+    return NULL;
+}
+
 TgStatus ort_library_open(Served *out, const char *library, const char *model, const char *data_dir, int threads)
 {
     Ort *o = calloc(1, sizeof *o);

@@ -18,6 +18,7 @@
 #include "bench/measure.h"
 #include "bench/python.h"
 #include "bench/say.h"
+#include "bench/serve.h"
 #include "bench/stop.h"
 #include "bench/values.h"
 
@@ -122,6 +123,13 @@ static const char *keep(Command *c, const char *s, size_t len)
     return at;
 }
 
+static const char *keep_text(Command *c, const char *format, const char *s)
+{
+    char text[300];
+    int n = snprintf(text, sizeof text, format, s);
+    return keep(c, text, (size_t)n);
+}
+
 static void python_command(Command *c, const char *script, const char *model, const char *dir, const char *threads,
                            const char *more)
 {
@@ -186,6 +194,8 @@ static TgStatus command_for(Command *c, const char *engine, const char *model, c
     snprintf(threads, sizeof threads, "%ld", (long)args_count(a, OPT_threads, 0));
     const char *t = keep(c, threads, strlen(threads));
     if (len == 5 && !memcmp(engine, "tgrun", 5)) own_command(c, engine, model, dir, t, a, more);
+    else if (len == 3 && !memcmp(engine, "ort", 3) && !*more && ort_library_found())
+        own_command(c, keep_text(c, "ort:%s", ort_library_found()), model, dir, t, a, NULL);
     else if (len == 3 && !memcmp(engine, "ort", 3) && names_library(more))
         own_command(c, engine, model, dir, t, a, NULL);
     else if (len == 3 && !memcmp(engine, "ort", 3)) python_command(c, peer_ort, model, dir, t, more);
@@ -274,16 +284,19 @@ static TgStatus greeting(Peer *p)
     if (status != TG_OK) return status;
     const char *name = "";
     json_t *j = json_loads(line, 0, NULL);
-    const char *device = "", *provider = "", *precision = "";
+    const char *device = "", *provider = "", *precision = "", *built_in = "";
+    p->overhead_ms = NAN;
     if (!j ||
-        json_unpack(j, "{s:s, s:F, s:F, s?b, s?b, s?b, s?s, s?s, s?s, s?i}", "name", &name, "load_s", &p->load_s,
-                    "first_ms", &p->first_ms, "sets", &p->sets, "profile", &p->profiles, "once", &p->once, "device",
-                    &device, "provider", &provider, "precision", &precision, "threads", &p->threads))
+        json_unpack(j, "{s:s, s:F, s:F, s?b, s?b, s?b, s?s, s?s, s?s, s?i, s?F, s?s}", "name", &name, "load_s",
+                    &p->load_s, "first_ms", &p->first_ms, "sets", &p->sets, "profile", &p->profiles, "once", &p->once,
+                    "device", &device, "provider", &provider, "precision", &precision, "threads", &p->threads,
+                    "overhead_ms", &p->overhead_ms, "built_in", &built_in))
         status = say_error(TG_DEVICE, "engine %s: a strange answer: %.100s", p->label, line);
     snprintf(p->name, sizeof p->name, "%s", name);
     snprintf(p->device, sizeof p->device, "%s", device);
     snprintf(p->provider, sizeof p->provider, "%s", provider);
     snprintf(p->precision, sizeof p->precision, "%s", precision);
+    snprintf(p->built_in, sizeof p->built_in, "%s", built_in);
     json_decref(j);
     free(line);
     return status;

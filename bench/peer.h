@@ -14,7 +14,9 @@
  *     profile FILE   writes where its time goes, as `tgrun profile --json` does, and answers `ok`
  * and one with "once": true this, with which accuracy over many inputs is measured:
  *     once DIR       reads DIR/input_K.npy, runs on them alone, writes DIR/output_K.npy and answers `ok`
- * The first answer may also say "device" (cpu, cuda), "provider", "precision" and "threads", which the report names. An
+ * The first answer may also say "device" (cpu, cuda), "provider", "precision" and "threads", which the report names,
+ * "overhead_ms", what a run takes in which nothing is computed, and "built_in", the inputs whose values it has built
+ * into what it runs, by name, so that another value is work that no run shows. An
  * answer that starts with `error ` says why not. The end of its input ends it. Between commands it must be silent: no
  * spinning threads. Adding an engine: a script in peers/ and a row in peer.c, or `cmd:PROGRAM` that speaks this (MODEL,
  * DATA and THREADS are in its environment). */
@@ -31,7 +33,8 @@ typedef struct {
     double load_s, first_ms, start_s;      /* start_s: process start to the first answer, load and first run included */
     int sets, profiles, once;              /* sets: it takes more inputs than one */
     int threads;                           /* 0: it does not say */
-    char device[16], provider[40], precision[16];       /* "" where it does not say */
+    char device[16], provider[40], precision[16], built_in[200];       /* "" where it does not say */
+    double overhead_ms;                    /* NAN: it does not say */
 } Peer;
 
 /* Errors are said. options: what follows `tgrun:` is added to the child's command line. */

@@ -73,9 +73,10 @@ TgStatus serve_loop(Served *e, int64_t idle_bytes)
     TgStatus status = e->run(e->self, 0);
     if (status == TG_OK)
         printf("{\"name\": \"%s\", \"load_s\": %.6f, \"first_ms\": %.6f, \"sets\": true, \"device\": \"%s\", "
-               "\"provider\": \"%s\", \"precision\": \"%s\", \"threads\": %d, \"profile\": %s, \"once\": %s}\n",
+               "\"provider\": \"%s\", \"precision\": \"%s\", \"threads\": %d, \"profile\": %s, \"once\": %s, "
+               "\"built_in\": \"%s\"}\n",
                e->name, e->load_s, 1e3 * (clock_s() - start), e->device, e->provider, e->precision, e->threads,
-               e->profile ? "true" : "false", e->once ? "true" : "false");
+               e->profile ? "true" : "false", e->once ? "true" : "false", e->built_in);
     fflush(stdout);
     while (status == TG_OK && getline(&line, &cap, stdin) > 0) {
         status = obey(&turn, line, idle_bytes);
@@ -172,6 +173,12 @@ static TgStatus own_open(Served *e, Own *o, const Args *a, const char *model)
     snprintf(e->name, sizeof e->name, "tgrun %s", tg_version());
     snprintf(e->device, sizeof e->device, "%s", i.device_kind);
     snprintf(e->precision, sizeof e->precision, "%s", precision_name(a));
+    for (int32_t k = 0; k < set->ninput; k++) {
+        TgPort p;
+        size_t n = strlen(e->built_in);
+        if (!tg_built_in(o->session, k) || tg_input(o->session, k, &p) != TG_OK || strpbrk(p.name, "\"\\")) continue;
+        snprintf(e->built_in + n, sizeof e->built_in - n, "%s%s", n ? ", " : "", p.name);
+    }
     return TG_OK;
 }
 

@@ -8,7 +8,7 @@ enum { SERVED_SETS = 16 };
 /* One engine, loaded: `run` once on the inputs of that set, `save` what the last run made as DIR/output_K.npy, read
  * more `inputs`. */
 typedef struct {
-    char name[64], device[16], provider[40], precision[16];
+    char name[64], device[16], provider[40], precision[16], built_in[200];
     int threads;
     double load_s;
     uint32_t sets;                  /* of inputs; inputs() makes one more */
@@ -26,6 +26,7 @@ int serve(int argc, char **argv);
 TgStatus serve_loop(Served *e, int64_t idle_bytes);
 
 /* onnxruntime as a shared library, by its C API without its headers (ort_library.c). */
+const char *ort_library_found(void);     /* the system's, by its name; NULL: there is none */
 TgStatus ort_library_open(Served *out, const char *library, const char *model, const char *data_dir, int threads);
 void ort_library_close(Served *e);
 #endif

@@ -212,6 +212,10 @@ TG_API TgStatus tg_memory(const TgSession *session, const TgTensor *inputs, int3
  * input may be given as its element. */
 TG_API TgStatus tg_run(TgSession *session, const TgTensor *inputs, int32_t count, TgTensor *outputs);
 
+/** 1: the program that was used last is made for the value that this input had, from which sizes follow; another value
+ * makes another program. 0: any value of that shape runs on it. */
+TG_API int32_t tg_built_in(const TgSession *session, int32_t index);
+
 /** Why the samples of a batch (TgOptions.batch) run one after another: an op, or a size, that differs from sample to
  * sample; NULL: they run at once. Known after tg_prepare or tg_run; lives as long as the session. */
 TG_API const char *tg_serial(const TgSession *session);

@@ -445,6 +445,11 @@ TgStatus session_enter(TgSession *s, const TgTensor **inputs, int32_t count, TgT
     return TG_OK;
 }
 
+int32_t tg_built_in(const TgSession *s, int32_t index)
+{
+    return s->program && index >= 0 && (uint32_t)index < s->program->nport && s->program->input[index].data != NULL;
+}
+
 const char *tg_serial(const TgSession *s) { return s->batch && s->batch->serial ? s->batch->why : NULL; }
 
 TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)

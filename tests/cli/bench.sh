@@ -38,3 +38,10 @@ own='cmd:exec $PYTHON engine.py $OWN 0'
 OWN=2 "$TGBENCH_PROGRAM" -q $M/add.onnx --engine "$own" --engine "$four" --pairs 11 --format json > then.json
 OWN=4 b -q $M/add.onnx --engine "$own" --engine "$four" --pairs 11 --format csv --baseline then.json | grep -oE 'slower|faster|no diff.*|exit .*'
 echo '{}' > other.json; b -q $M/add.onnx --baseline other.json
+# what a program was made for is said
+"$PYTHON" -c '
+import onnx; from onnx import helper as h
+p = lambda n, k, s: h.make_tensor_value_info(n, k, s)
+onnx.save(h.make_model(h.make_graph([h.make_node("Reshape", ["x", "s"], ["y"])], "g", [p("x", 1, [6]), p("s", 7, [2])], [p("y", 1, None)]),
+                       opset_imports=[h.make_opsetid("", 17)], ir_version=8), "size.onnx")'
+b -q size.onnx -i x=random -i 's=i64[2]:2,3' --engine tgrun --sets 1 --pairs 3 --block 5 | grep -o 'has the value of s built in'
