@@ -19,8 +19,11 @@
 #include "bench/throughput.h"
 #include "bench/values.h"
 
-enum { WARM_GROUP = 5, BLOCK_RUNS_LEAST = 5, PAIRS_LEAST = 11, PAIRS_USUAL = 60, PLACEBO_PAIRS = 5, UNSEEN = 3 };
+enum { WARM_GROUP = 5, BLOCK_RUNS_LEAST = 5, PLACEBO_PAIRS = 5, UNSEEN = 3 };
+/* usual, and of a budget that is given: at most; quiet: so many that a busy machine needs no more time */
+enum { PAIRS_LEAST = 11, PAIRS_QUIET = 30, PAIRS_USUAL = 60, PAIRS_BUDGET = 400 };
 static const double BLOCK_MS_LEAST = 50, TICK_S = 0.01; /* the system counts processors' time in ticks */
+static const double TOLERATED = 0.3;                        /* processors that others keep busy: a tick in a block */
 
 /* Processors of our mask, less those that share a core with an earlier one. */
 int32_t physical_cores(void)
@@ -63,14 +66,19 @@ bool is_different(const Interval *i, uint32_t pairs, const Interval *placebo, ui
     return (i->low > 1 || i->high < 1) && fabs(i->ratio - 1) > half;
 }
 
+static uint32_t count_quiet(const double *others, uint32_t pairs)
+{
+    uint32_t quiet = 0;
+    for (uint32_t k = 0; k < pairs; k++) quiet += others[k] <= TOLERATED;
+    return quiet;
+}
+
 uint32_t pairs_quiet(double *log_ratio, const double *others, uint32_t pairs)
 {
-    static const double tolerated = 0.3; /* the system counts in 10 ms, and a block takes 50 */
-    uint32_t quiet = 0, n = 0;
-    for (uint32_t k = 0; k < pairs; k++) quiet += others[k] <= tolerated;
-    if (quiet < (pairs + 1) / 2) return pairs;
+    uint32_t n = 0;
+    if (count_quiet(others, pairs) < PAIRS_LEAST) return pairs;
     for (uint32_t k = 0; k < pairs; k++)
-        if (others[k] <= tolerated) log_ratio[n++] = log_ratio[k];
+        if (others[k] <= TOLERATED) log_ratio[n++] = log_ratio[k];
     return n;
 }
 
@@ -128,7 +136,7 @@ static uint32_t pairs_for(const Duel *d, const Args *a, double budget, double ro
         int64_t n = args_count(a, OPT_pairs, PAIRS_LEAST);
         return n < 1 ? 1 : n > PAIRS_MAX ? PAIRS_MAX : (uint32_t)n;
     }
-    double n = budget * d->nengine / round_s - PLACEBO_PAIRS, most = args_has(a, OPT_budget) ? PAIRS_MAX : PAIRS_USUAL;
+    double n = budget * d->nengine / round_s - PLACEBO_PAIRS, most = args_has(a, OPT_budget) ? PAIRS_BUDGET : PAIRS_USUAL;
     return (uint32_t)fmin(fmax(n, PAIRS_LEAST), most);
 }
 
@@ -179,14 +187,22 @@ static TgStatus one_block(Duel *d, uint32_t pair, Engine *e, double *ms, double 
     return kept && keep_block(d, &b) ? TG_OK : say_error(TG_LIMIT, "no memory for the timings");
 }
 
-static TgStatus rounds(Duel *d, double *ms, double *placebo, Random *r)
+/* Is the machine so busy that as much again is worth its time? */
+static bool wants_more(const Duel *d, uint32_t pairs, double until_s)
+{
+    uint32_t wanted = d->pairs < PAIRS_QUIET ? d->pairs : PAIRS_QUIET;
+    return pairs < PAIRS_MAX && clock_s() < until_s && count_quiet(d->others, pairs) < wanted;
+}
+
+static TgStatus rounds(Duel *d, const Args *a, double *ms, double *placebo, Random *r)
 {
     uint32_t order[ENGINES_MAX] = { 0 }, total = d->pairs + d->placebo_pairs, at = 0, placebos = 0;
+    double start = clock_s(), until_s = 0;
     TgStatus status = TG_OK;
-    for (uint32_t k = 0; k < total && status == TG_OK; k++) {
+    for (uint32_t k = 0; status == TG_OK && (k < total || wants_more(d, at, until_s)); k++) {
         say_progress(d->model, k, total);
         bool is_placebo = placebos * total < k * d->placebo_pairs && placebos < d->placebo_pairs; /* spread evenly */
-        if (is_placebo || total - k == d->placebo_pairs - placebos) {
+        if (k < total && (is_placebo || total - k == d->placebo_pairs - placebos)) {
             double m[2] = { 1, 1 };
             for (int turn = 0; turn < 2 && status == TG_OK; turn++)
                 status = one_block(d, PAIRS_MAX, &d->engine[0], ms, &m[turn]);
@@ -198,7 +214,9 @@ static TgStatus rounds(Duel *d, double *ms, double *placebo, Random *r)
         for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++)
             status = one_block(d, at, &d->engine[order[i]], ms, &d->engine[order[i]].block_median[at]);
         at++;
+        if (k + 1 == total && !args_has(a, OPT_pairs)) until_s = 2 * clock_s() - start;
     }
+    d->pairs = at;
     return status;
 }
 
@@ -222,7 +240,7 @@ static TgStatus measure(Duel *d, const Args *a)
     round_s = clock_s() - start;
     d->pairs = d->quiet = pairs_for(d, a, budget - spent / d->nengine, round_s);
     d->placebo_pairs = PLACEBO_PAIRS;
-    if (status == TG_OK) status = rounds(d, ms, placebo, &r);
+    if (status == TG_OK) status = rounds(d, a, ms, placebo, &r);
     say_progress_done();
     free(ms);
     if (status != TG_OK) return status;

@@ -6,7 +6,7 @@
 #include "bench/stats.h"
 #include "bench/watch.h"
 
-enum { ENGINES_MAX = 8, PAIRS_MAX = 400, BLOCK_MAX = 100000, NOTES_MAX = 32 };
+enum { ENGINES_MAX = 8, PAIRS_MAX = 1200, BLOCK_MAX = 100000, NOTES_MAX = 32 };
 /* Medians of fresh processes; start: from the process's start to its first answer. */
 typedef struct {
     double start_s, load_s, first_ms;
@@ -71,8 +71,8 @@ int32_t physical_cores(void); /* that this process may use */
 /* Blocks in pairs from two sources of times: what duel_run does, open to simulation. block(who, n, ms) times n runs. */
 typedef bool (*BlockFn)(void *user, int who, uint32_t n, double *ms);
 /* Moves the pairs to the front during which the machine did nothing else, and says how many they are: others[k] are
- * processors that were busy with what is not the engines, or taken by the host. All where less than half would stay,
- * since then it is no burst, or an engine hides its work. */
+ * processors that were busy with what is not the engines, or taken by the host. All where fewer than 11 would stay: the
+ * machine is busy all the time, or an engine hides its work. */
 uint32_t pairs_quiet(double *log_ratio, const double *others, uint32_t pairs);
 bool pairs_measure(double *log_ratio, uint32_t pairs, uint32_t block, BlockFn fn, void *user, Random *r);
 /* Is there a difference? The interval excludes 1, and the effect is larger than what the placebo shows out of nothing:

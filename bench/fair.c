@@ -112,7 +112,7 @@ void fair_notes(Duel *d)
         if (!e->peer.sets && d->sets > 1)
             duel_note(d, "%s is timed on one set of inputs, others on %u", e->peer.name, d->sets);
         if (*e->peer.built_in)
-            duel_note(d, "%s has the value of %s built into what it runs; another value is work that these runs do not show",
+            duel_note(d, "%s has the value of %s built in; another one is work that these runs do not show",
                       e->peer.name, e->peer.built_in);
         if (e->unseen_ms > 3 * median + 2)
             duel_note(d, "%s takes %.2f ms for inputs that it has not seen, %.2f for those that come again",
