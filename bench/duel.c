@@ -136,7 +136,8 @@ static uint32_t pairs_for(const Duel *d, const Args *a, double budget, double ro
         int64_t n = args_count(a, OPT_pairs, PAIRS_LEAST);
         return n < 1 ? 1 : n > PAIRS_MAX ? PAIRS_MAX : (uint32_t)n;
     }
-    double n = budget * d->nengine / round_s - PLACEBO_PAIRS, most = args_has(a, OPT_budget) ? PAIRS_BUDGET : PAIRS_USUAL;
+    double most = args_has(a, OPT_budget) ? PAIRS_BUDGET : PAIRS_USUAL;
+    double n = budget * d->nengine / round_s - PLACEBO_PAIRS;
     return (uint32_t)fmin(fmax(n, PAIRS_LEAST), most);
 }
 
@@ -201,6 +202,7 @@ static TgStatus rounds(Duel *d, const Args *a, double *ms, double *placebo, Rand
     TgStatus status = TG_OK;
     for (uint32_t k = 0; status == TG_OK && (k < total || wants_more(d, at, until_s)); k++) {
         say_progress(d->model, k, total);
+        if (k + 1 == total && !args_has(a, OPT_pairs)) until_s = 2 * clock_s() - start;
         bool is_placebo = placebos * total < k * d->placebo_pairs && placebos < d->placebo_pairs; /* spread evenly */
         if (k < total && (is_placebo || total - k == d->placebo_pairs - placebos)) {
             double m[2] = { 1, 1 };
@@ -214,9 +216,8 @@ static TgStatus rounds(Duel *d, const Args *a, double *ms, double *placebo, Rand
         for (uint32_t i = 0; i < d->nengine && status == TG_OK; i++)
             status = one_block(d, at, &d->engine[order[i]], ms, &d->engine[order[i]].block_median[at]);
         at++;
-        if (k + 1 == total && !args_has(a, OPT_pairs)) until_s = 2 * clock_s() - start;
     }
-    d->pairs = at;
+    d->pairs = d->quiet = at;
     return status;
 }
 
