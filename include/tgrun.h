@@ -76,6 +76,9 @@ typedef enum {
 
 #define TG_MAX_RANK 16
 
+/* Structs that callers allocate never change their size: `reserved` is zero, and what later versions add takes its
+ * place. tg_open and tg_extract refuse a field there that they do not know. */
+
 /** A dense row-major tensor. `data` is owned by whoever made it (see each function). Elements of 6, 4 and 2 bits are
  * packed, the first in the lowest bits. TG_STRING: data are numel pointers to zero-terminated strings, size_bytes
  * counts the pointers. TG_SEQUENCE, TG_OPTIONAL, TG_MAP: rank is 1, data are shape[0] TgTensors, which size_bytes
@@ -105,6 +108,7 @@ typedef struct {
                     frontend/session/step.c; 0: not known, and of an input */
     TgType rounded; /**< of an output: the narrower type whose numbers it holds (a cast of f16 to f32); 0: none is
                        known, and of an input */
+    int64_t reserved[8];
 } TgPort;
 
 typedef enum { TG_PRECISION_EXACT, TG_PRECISION_SPLIT, TG_PRECISION_FAST } TgPrecision;
@@ -131,6 +135,7 @@ typedef struct {
                       where the model's is 1, else in a new axis in front; 0: as the model is */
     const char *batch_inputs; /**< "x,mask": inputs that have a value for each sample, the others are shared; NULL: all
                                  have */
+    int64_t reserved[32];
 } TgOptions;
 
 /** What a session has done and holds; times in seconds, sizes in bytes. */
@@ -149,6 +154,7 @@ typedef struct {
     int32_t threads;
     char device_kind[16], device_name[128], features[256];
     char model_hash[33];                           /**< XXH3-128 of the file, hex */
+    int64_t reserved[32];
 } TgInfo;
 
 typedef struct TgSession TgSession;
@@ -200,6 +206,7 @@ typedef struct {
     int64_t packed_bytes;      /**< constants as they are laid out at load */
     int64_t mapped_bytes; /**< constants that a run reads where the files have them; what it does not look at of them
                              takes none */
+    int64_t reserved[8];
 } TgMemory;
 
 /** Plans for these inputs, as tg_prepare does, but compiles and loads nothing. calls, unless NULL, is given a line for
@@ -238,6 +245,7 @@ TG_API int64_t tg_program_count(const TgSession *session);
 typedef struct {
     const char *producer_name, *producer_version, *domain, *doc_string, *graph_name, *graph_doc_string;
     int64_t model_version, ir_version;
+    int64_t reserved[16];
 } TgModel;
 TG_API void tg_model(const TgSession *session, TgModel *out);
 
@@ -253,6 +261,7 @@ typedef struct {
     const char *name, *op, *domain;
     int32_t input_count, output_count;
     const char *const *input, *const *output;
+    int64_t reserved[8];
 } TgNode;
 /** The nodes, one an index, each behind those that it reads. Returns 0 after the last. */
 TG_API int32_t tg_node(const TgSession *session, int32_t index, TgNode *out);
@@ -270,6 +279,7 @@ typedef struct {
     const TgTensor *input_type;    /**< type, rank and shape of each */
     int32_t input_count;
     int32_t widen;                 /**< 1: f16, bf16 and f32 become f64, in weights, types and attributes */
+    int64_t reserved[8];
 } TgExtract;
 /** Writes that part of the model as a model of its own: the nodes between inputs and outputs, the weights that they
  * read, the model's functions. External data become internal. TG_USAGE: there is no such value; TG_LIMIT: 2 GiB or
@@ -308,6 +318,7 @@ typedef struct {
     int32_t node_count;
     int64_t launches, flops, bytes;    /**< a run's */
     double run_seconds;            /**< a run's; 0: the device cannot tell */
+    int64_t reserved[8];
 } TgNodeTime;
 /** Rows of the last tg_profile, longest first. Returns 0 after the last. What out points to lives until the next
  *  tg_profile or tg_close. */

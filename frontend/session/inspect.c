@@ -181,6 +181,7 @@ int32_t tg_weight(const TgSession *s, int32_t index, const char **name, TgTensor
 
 TgStatus tg_extract(const char *model, const TgExtract *part, const char *path)
 {
+    TRY(session_reserved(part->reserved, sizeof part->reserved / sizeof *part->reserved, "part"));
     TgStatus status = extract(model, part, path);
     if (status != TG_OK) status_prefix(model);
     return status;

@@ -130,9 +130,20 @@ static TgStatus fewer_threads(TgSession *s)
     return open_device(s);
 }
 
+/* A program that was made with a newer header may ask for what this library does not know. */
+TgStatus session_reserved(const int64_t *reserved, size_t n, const char *what)
+{
+    for (size_t k = 0; k < n; k++)
+        if (reserved[k])
+            return fail(TG_USAGE, "%s: a field is set that this library, %s, does not know", what, tg_version());
+    return TG_OK;
+}
+
 /* The device, once there is a model. */
 static TgStatus open_rest(TgSession *s)
 {
+    const TgOptions *o = &s->options;
+    TRY(session_reserved(o->reserved, sizeof o->reserved / sizeof *o->reserved, "options"));
     s->model->seed = (uint64_t)s->options.seed;
     s->whole = s->model->graph;
     s->given = NEW_N(s->arena, bool, s->whole.noptional + 1);

@@ -36,6 +36,8 @@ double model_step(const Model *m, const char *output);                /* step.c:
 TgType model_rounded(const Model *m, const char *output);
 /* a failure's message starts with the model's file name */
 TgStatus session_in_file(const TgSession *s, TgStatus status);
+/* TG_USAGE: a field of a caller's struct is set that this library does not know. */
+TgStatus session_reserved(const int64_t *reserved, size_t n, const char *what);
 /* The first thing of what takes inputs: those of the session's programs, which where samples run one after another are
  * the first sample's, made in one[count]. */
 TgStatus session_enter(TgSession *s, const TgTensor **inputs, int32_t count, TgTensor *one);

@@ -17,14 +17,15 @@ class TgTensor(Structure):
 
 class TgPort(Structure):
     _fields_ = [("name", c_char_p), ("type", c_int), ("inside", c_int * MAX_INSIDE), ("rank", c_int32),
-                ("shape", c_int64 * MAX_RANK), ("symbol", c_char_p * MAX_RANK), ("step", c_double), ("rounded", c_int)]
+                ("shape", c_int64 * MAX_RANK), ("symbol", c_char_p * MAX_RANK), ("step", c_double), ("rounded", c_int),
+                ("reserved", c_int64 * 8)]
 
 
 class TgModel(Structure):
     _fields_ = [
         (name, c_char_p)
         for name in ("producer_name", "producer_version", "domain", "doc_string", "graph_name", "graph_doc_string")
-    ] + [("model_version", c_int64), ("ir_version", c_int64)]
+    ] + [("model_version", c_int64), ("ir_version", c_int64), ("reserved", c_int64 * 16)]
 
 
 class TgOptions(Structure):
@@ -32,7 +33,7 @@ class TgOptions(Structure):
                 ("cache_dir", c_char_p), ("no_cache", c_int32), ("max_memory_bytes", c_int64), ("beam", c_int32),
                 ("opts", c_char_p), ("tune_s", c_double), ("verbose", c_int32), ("progress", c_void_p),
                 ("progress_user", c_void_p), ("seed", c_int64), ("dims", c_char_p), ("batch", c_int32),
-                ("batch_inputs", c_char_p)]
+                ("batch_inputs", c_char_p), ("reserved", c_int64 * 32)]
 
 
 class TgInfo(Structure):
@@ -48,7 +49,8 @@ class TgInfo(Structure):
                                                                                           ("device_kind", c_char * 16),
                                                                                           ("device_name", c_char * 128),
                                                                                           ("features", c_char * 256),
-                                                                                          ("model_hash", c_char * 33)]
+                                                                                          ("model_hash", c_char * 33),
+                                                                                          ("reserved", c_int64 * 32)]
 
 
 SESSION, STATUS = c_void_p, "TgStatus"

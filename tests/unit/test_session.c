@@ -153,6 +153,24 @@ static void wrong_calls(void **state)
     tg_close(s);
 }
 
+/* A program that was compiled with this header works with later libraries, since they fill no more than it has room
+ * for: new fields take the place of reserved ones. */
+static void structs_keep_their_sizes(void **state)
+{
+    (void)state;
+    const size_t size[] = { sizeof(TgPort),  sizeof(TgOptions), sizeof(TgInfo),    sizeof(TgMemory),
+                            sizeof(TgModel), sizeof(TgNode),    sizeof(TgExtract), sizeof(TgNodeTime) },
+                 released[] = { 384, 392, 856, 88, 192, 112, 104, 120 };
+    if (sizeof(void *) == 8) assert_memory_equal(size, released, sizeof size);
+    TgOptions o = options_of("reference");
+    TgSession *s = NULL;
+    write_model(twice);
+    for (size_t k = 0; k < sizeof o.reserved / sizeof *o.reserved; k++) assert_true(o.reserved[k] == 0);
+    o.reserved[3] = 1;
+    assert_int_equal(tg_open(&s, path, &o), TG_USAGE);
+    assert_non_null(strstr(tg_error(), "options: a field is set that this library"));
+}
+
 static void looking_needs_no_device(void **state)
 {
     (void)state;
@@ -339,6 +357,7 @@ int main(void)
         cmocka_unit_test(sizes_that_vary),
         cmocka_unit_test(values_that_shapes_depend_on),
         cmocka_unit_test(wrong_calls),
+        cmocka_unit_test(structs_keep_their_sizes),
         cmocka_unit_test(looking_needs_no_device),
         cmocka_unit_test(memory_limit),
         cmocka_unit_test(sequences),
