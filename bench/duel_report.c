@@ -100,6 +100,15 @@ static const char *cold_cell(char out[24], const Engine *e, const ColdStart *c)
     return e->cold.known ? out : "";
 }
 
+/* Onnxruntime 1.31.1, cpu CPUExecutionProvider, 2 threads */
+static void engine_cell(char *out, size_t cap, const Duel *d, const Engine *e)
+{
+    int threads = e->peer.threads ? e->peer.threads : d->threads;
+    snprintf(out, cap, "%s, %s%s%s%s%s, %d thread%s", e->peer.name, *e->peer.device ? e->peer.device : "device not said",
+             *e->peer.provider ? " " : "", e->peer.provider, *e->peer.precision ? " " : "", e->peer.precision, threads,
+             threads == 1 ? "" : "s");
+}
+
 void duel_markdown(FILE *f, const Duel *d, bool head)
 {
     if (head)
@@ -111,10 +120,11 @@ void duel_markdown(FILE *f, const Duel *d, bool head)
         return (void)fprintf(f, "| %s | failed, exit %d | | | | | | | | | | |\n", d->model, (int)d->status);
     for (uint32_t i = 0; i < d->nengine; i++) {
         const Engine *e = &d->engine[i];
-        char p90[24], p99[24], memory[24], disk[24];
+        char p90[24], p99[24], memory[24], disk[24], who[200];
+        engine_cell(who, sizeof who, d, e);
         fprintf(f, "| %s | %s | %.3f | %.3f | %s | %s | %u | %.0f | %.2f | %.3f (%.3f-%.3f)%s | %s | %s |\n", d->model,
-                e->peer.name, e->sorted[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99),
-                e->runs, e->memory_mib, e->peer.load_s, e->faster.ratio, e->faster.low, e->faster.high,
+                who, e->sorted[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99), e->runs,
+                e->memory_mib, e->peer.load_s, e->faster.ratio, e->faster.low, e->faster.high,
                 i ? e->agrees ? "" : " outputs differ" : " placebo", cold_cell(memory, e, &e->cold.in_memory),
                 cold_cell(disk, e, &e->cold.from_disk));
     }
@@ -124,17 +134,18 @@ void duel_csv(FILE *f, const Duel *d, bool head)
 {
     if (head)
         fputs("model,engine,min_ms,median_ms,p90_ms,p99_ms,runs,memory_mib,load_s,first_ms,ratio,ratio_low,ratio_high,"
-              "agrees,exit,cold_s,cold_from_disk_s\n",
+              "agrees,exit,cold_s,cold_from_disk_s,device,provider,precision,threads\n",
               f);
-    if (d->status != TG_OK) return (void)fprintf(f, "\"%s\",,,,,,,,,,,,,,%d,,\n", d->model, (int)d->status);
+    if (d->status != TG_OK) return (void)fprintf(f, "\"%s\",,,,,,,,,,,,,,%d,,,,,,\n", d->model, (int)d->status);
     for (uint32_t i = 0; i < d->nengine; i++) {
         const Engine *e = &d->engine[i];
         char p90[24], p99[24], memory[24], disk[24];
-        fprintf(f, "\"%s\",\"%s\",%.6f,%.6f,%s,%s,%u,%.3f,%.6f,%.6f,%.6f,%.6f,%.6f,%d,0,%s,%s\n", d->model,
-                e->peer.name, e->sorted[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99),
+        fprintf(f, "\"%s\",\"%s\",%.6f,%.6f,%s,%s,%u,%.3f,%.6f,%.6f,%.6f,%.6f,%.6f,%d,0,%s,%s,%s,%s,%s,%d\n",
+                d->model, e->peer.name, e->sorted[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99),
                 e->runs, e->memory_mib, e->peer.load_s, e->peer.first_ms, e->faster.ratio, e->faster.low,
                 e->faster.high, e->agrees, cold_cell(memory, e, &e->cold.in_memory),
-                cold_cell(disk, e, &e->cold.from_disk));
+                cold_cell(disk, e, &e->cold.from_disk), e->peer.device, e->peer.provider, e->peer.precision,
+                e->peer.threads ? e->peer.threads : d->threads);
     }
 }
 
