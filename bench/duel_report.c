@@ -103,9 +103,10 @@ static const char *cold_cell(char out[24], const Engine *e, const ColdStart *c)
 /* Onnxruntime 1.31.1, cpu CPUExecutionProvider, 2 threads */
 static void engine_cell(char *out, size_t cap, const Duel *d, const Engine *e)
 {
-    int threads = e->peer.threads ? e->peer.threads : d->threads;
-    snprintf(out, cap, "%s, %s%s%s%s%s, %d thread%s", e->peer.name, *e->peer.device ? e->peer.device : "device not said",
-             *e->peer.provider ? " " : "", e->peer.provider, *e->peer.precision ? " " : "", e->peer.precision, threads,
+    const Peer *p = &e->peer;
+    int threads = p->threads ? p->threads : d->threads;
+    snprintf(out, cap, "%s, %s%s%s%s%s, %d thread%s", p->name, *p->device ? p->device : "device not said",
+             *p->provider ? " " : "", p->provider, *p->precision ? " " : "", p->precision, threads,
              threads == 1 ? "" : "s");
 }
 
@@ -122,8 +123,8 @@ void duel_markdown(FILE *f, const Duel *d, bool head)
         const Engine *e = &d->engine[i];
         char p90[24], p99[24], memory[24], disk[24], who[200];
         engine_cell(who, sizeof who, d, e);
-        fprintf(f, "| %s | %s | %.3f | %.3f | %s | %s | %u | %.0f | %.2f | %.3f (%.3f-%.3f)%s | %s | %s |\n", d->model,
-                who, e->sorted[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99), e->runs,
+        fprintf(f, "| %s | %s | %.3f | %.3f | %s | %s | %u | %.0f | %.2f | %.3f (%.3f-%.3f)%s | %s | %s |\n",
+                d->model, who, e->sorted[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99), e->runs,
                 e->memory_mib, e->peer.load_s, e->faster.ratio, e->faster.low, e->faster.high,
                 i ? e->agrees ? "" : " outputs differ" : " placebo", cold_cell(memory, e, &e->cold.in_memory),
                 cold_cell(disk, e, &e->cold.from_disk));
