@@ -242,19 +242,46 @@ static void emit_stdout(void *user, const char *line)
 
 static void emit_json(void *user, const char *line) { json_array_append_new(user, json_string(line)); }
 
+/* Do the samples of --batch run at once? why: else, what keeps them from it. */
+static TgStatus check_batch(const Args *a, const char *path, char why[300])
+{
+    TgSession *s = NULL;
+    Data data = { 0 };
+    TgMemory m;
+    *why = 0;
+    if (!args_has(a, OPT_batch) && !args_has(a, OPT_batch_input)) return TG_OK;
+    TgStatus status = open_model(&s, &data, a, path);
+    if (status == TG_OK) {
+        TgTensor in[data.set[0].ninput + 1];
+        set_inputs(&data.set[0], in);
+        for (int32_t k = 0; k < data.set[0].ninput; k++) in[k].data = NULL;         /* sizes of data are of each run */
+        status = tg_memory(s, in, data.set[0].ninput, &m, NULL, NULL);
+        if (status == TG_UNSUPPORTED) snprintf(why, 300, "%s", tg_error()), status = TG_OK;
+        else if (status != TG_OK) say_library_error(status);
+    }
+    data_free(&data);
+    tg_close(s);
+    return status;
+}
+
 TgStatus verb_check(const Args *a, const char *path)
 {
-    bool json = args_has(a, OPT_json);
+    char serial[300] = "";
+    bool json = args_has(a, OPT_json), batch = args_has(a, OPT_batch);
     json_t *problems = json_array();
     TgStatus status = tg_check(path, json ? emit_json : emit_stdout, problems);
+    if (status == TG_OK && (status = check_batch(a, path, serial)) != TG_OK) return json_decref(problems), status;
     if (json) {
         if (status != TG_OK && status != TG_UNSUPPORTED) json_array_append_new(problems, json_string(tg_error()));
         json_t *j = json_pack("{s:s, s:s, s:O, s:b, s:i}", "schema", "tgrun.check/1", "file", path, "problems",
                               problems, "ok", status == TG_OK, "exit", (int)status);
+        if (batch) json_object_set_new(j, "serial", *serial ? json_string(serial) : json_null());
         TgStatus written = json_write(j, args_text(a, OPT_json, ""));
         if (written != TG_OK) status = written;
     } else if (status == TG_OK) {
         if (!args_has(a, OPT_quiet)) printf("%s: valid, and every operator is supported\n", path);
+        if (batch && *serial) printf("samples run one after another: %s\n", serial);
+        else if (batch && !args_has(a, OPT_quiet)) puts("samples run at once");
     } else {
         fflush(stdout);
         say_library_error(status);

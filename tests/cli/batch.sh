@@ -19,4 +19,6 @@ t row.onnx --batch 3 --batch-input x,z
 t row.onnx --batch-input x
 t free.onnx --batch 3
 t check row.onnx --batch 3
+t check size.onnx --batch 3
+"$TGRUN_PROGRAM" check size.onnx --batch 3 --json | keys
 t compile row.onnx --batch 3 -o row.tgc
