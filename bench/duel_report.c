@@ -143,8 +143,8 @@ void duel_csv(FILE *f, const Duel *d, bool head)
         char p90[24], p99[24], memory[24], disk[24];
         fprintf(f, "\"%s\",\"%s\",%.6f,%.6f,%s,%s,%u,%.3f,%.6f,%.6f,%.6f,%.6f,%.6f,%d,0,%s,%s,%s,%s,%s,%d\n",
                 d->model, e->peer.name, e->sorted[0], quantile(e, 50), percentile_text(p90, e, 90),
-                percentile_text(p99, e, 99), e->runs, e->memory_mib, e->peer.load_s, e->peer.first_ms, e->faster.ratio, e->faster.low,
-                e->faster.high, e->agrees, cold_cell(memory, e, &e->cold.in_memory),
+                percentile_text(p99, e, 99), e->runs, e->memory_mib, e->peer.load_s, e->peer.first_ms, e->faster.ratio,
+                e->faster.low, e->faster.high, e->agrees, cold_cell(memory, e, &e->cold.in_memory),
                 cold_cell(disk, e, &e->cold.from_disk), e->peer.device, e->peer.provider, e->peer.precision,
                 e->peer.threads ? e->peer.threads : d->threads);
     }
