@@ -1,5 +1,7 @@
 /* See cpu.h: sums of products. Tiles and dot products of the device's own first, else a tile of MR x NV vector
  * accumulators. */
+#include <math.h>
+
 #include "beam/beam.h"
 #include "beam/cpu.h"
 #include "graph/wmma.h"
@@ -23,6 +25,9 @@ enum {
  * whose places need registers; shares of tiles that are filled: at least, and for another cut. */
 static const double loop_cycles = 0.6, crowded_rate = 0.6, scattered_rate = 0.8, least_filled = 0.7,
                     better_filled = 0.02;
+/* How much of a core's cache a column of tiles may fill, and bytes a cycle from beyond it: 450 x 12544 by 1024 columns
+ * takes 49 ms in tiles of 6 x 4 vectors (3.2 MB a column), 33 ms in those of 12 x 2 (1.6 of 2 MB), on two cores. */
+static const double column_share = 0.875, beyond_rate = 6;
 
 /* ---- contractions ---- */
 
@@ -35,10 +40,24 @@ typedef struct {
 
 static int64_t registers(const Trial *p) { return p->t->vector_registers - 2; }
 
+/* Cycles in which a term's vectors of a column of tiles come, where the rows' tiles read that column again and again; 0:
+ * a core's cache holds it. */
+static double column_cycles(const Trial *p, int lane, int64_t nv)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (a->constant && (a->ranges & p->reduces) && (a->ranges >> lane & 1)) bytes = fmax(bytes, a->bytes);
+    }
+    bytes *= (double)(nv * p->lanes);
+    return bytes * p->reduced <= column_share * (double)p->t->l2_bytes ? 0 : bytes / beyond_rate;
+}
+
 /* Share of the multiply-add peak that a tile reaches: loads, latency, padding. */
-static double tile_score(const Trial *p, int64_t mr, int64_t nv, int64_t m, int64_t n)
+static double tile_score(const Trial *p, int lane, int64_t mr, int64_t nv, int64_t m, int64_t n)
 {
     double fma = (double)(mr * nv), loads = (double)(mr + nv), cycles = fma / 2 > loads / 2 ? fma / 2 : loads / 2;
+    if (m > mr) cycles = fmax(cycles, column_cycles(p, lane, nv));
     double latency = fma >= 8 ? 1 : fma / 8,
            waste = (double)ceil_to(n, nv * p->lanes) / (double)n * (double)ceil_to(m, mr) / (double)m;
     return fma / 2 / (cycles + loop_cycles) * latency / waste;
@@ -76,7 +95,7 @@ static void consider(const Trial *p, Tile *best, int lane, int number, int64_t m
         for (int64_t mr = 1; mr <= 16 && mr <= m; mr++) {
             if (mr * nv + nv + others > registers(p) || (mr > 1 && nv > 4) || nv * p->lanes > ceil_to(n, p->lanes))
                 continue;
-            double s = tile_score(p, mr, nv, m, n) * (crowded(p, lane, number, mr) ? crowded_rate : 1) *
+            double s = tile_score(p, lane, mr, nv, m, n) * (crowded(p, lane, number, mr) ? crowded_rate : 1) *
                 (mr > PLACES && scattered(p, number) ? scattered_rate : 1);
             if (s > best->score + 1e-9) *best = (Tile){ number, mr, nv, s, false };
         }
