@@ -71,7 +71,8 @@ def masked_softmax(rows, n):
     return [("Add", ["x", "m"], {}), ("Softmax", ["t0"], {"axis": -1})], [rows, n], {"m": mask}, 0
 
 
-KERNELS = [("gemm 128x768x768", *gemm(128, 768, 768)), ("gemm 128x3072x768", *gemm(128, 3072, 768)), ("gemm 450x12544x1024", *gemm(450, 12544, 1024)),
+KERNELS = [("gemm 128x768x768", *gemm(128, 768, 768)), ("gemm 128x3072x768", *gemm(128, 3072, 768)),
+           ("gemm 450x12544x1024", *gemm(450, 12544, 1024)),
            ("gemm 49x768x3072", *gemm(49, 768, 3072)), ("gemv 768x3072", *gemm(1, 768, 3072)),
            ("conv 3x3 64 at 56", *conv(64, 64, 56, 3)), ("conv 3x3 256 at 14", *conv(256, 256, 14, 3)),
            ("conv 1x1 64-256 at 56", *conv(64, 256, 56, 1)), ("depthwise 3x3 144 at 56", *conv(144, 144, 56, 3, 144)),
