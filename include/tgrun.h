@@ -126,7 +126,9 @@ typedef struct {
                          `KERNEL: LIST`; blank lines and # lines do not count; NULL: none */
     double tune_s;             /**< seconds that it may take, 0: until nothing is gained any more */
     int32_t verbose;
-    void (*progress)(void *user, const char *what, double done, double total);   /**< may be NULL */
+    /** how far long work has come: choosing, compiling, interpreting, searching; `done` of `total` of what it consists
+     * of. Called often, from the thread that called the library; NULL: nobody watches */
+    void (*progress)(void *user, const char *what, double done, double total);
     void *progress_user;
     int64_t seed; /**< of the model's random nodes that name none; the same numbers on every device and in every run */
     const char *dims; /**< free dimensions that stay variable from the start: "batch=1..64,length=1..512", all of them:

@@ -30,7 +30,9 @@ static void plant(void *user, const char *what, double done, double total)
     const Choice *choice = &c->s->choice;
     (void)done;
     (void)total;
-    if (strncmp(what, "trying", 6) == 0) return;
+    static const char *const others[] = { "trying", "choosing", "compiling" };       /* not the search itself */
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+        if (!strncmp(what, others[k], strlen(others[k]))) return;
     tunedb_put_best(choice->db, c->s->program->plan->kernel[0]->key, choice->device,
                     &(Tuned){ .opts = { .count = 0 }, .seconds = 1 });
     c->planted++;
