@@ -40,8 +40,8 @@ typedef struct {
 
 static int64_t registers(const Trial *p) { return p->t->vector_registers - 2; }
 
-/* Cycles in which a term's vectors of a column of tiles come, where the rows' tiles read that column again and again; 0:
- * a core's cache holds it. */
+/* Cycles in which a term's vectors of a column of tiles come, where the rows' tiles read that column again and again;
+ * 0: a core's cache holds it. */
 static double column_cycles(const Trial *p, int lane, int64_t nv)
 {
     double bytes = 0;

@@ -124,7 +124,8 @@ void duel_markdown(FILE *f, const Duel *d, bool head)
         char p90[24], p99[24], memory[24], disk[24], who[200];
         engine_cell(who, sizeof who, d, e);
         fprintf(f, "| %s | %s | %.3f | %.3f | %s | %s | %u | %.0f | %.2f | %.3f (%.3f-%.3f)%s | %s | %s |\n",
-                d->model, who, e->sorted[0], quantile(e, 50), percentile_text(p90, e, 90), percentile_text(p99, e, 99), e->runs,
+                d->model, who, e->sorted[0], quantile(e, 50), percentile_text(p90, e, 90),
+                percentile_text(p99, e, 99), e->runs,
                 e->memory_mib, e->peer.load_s, e->faster.ratio, e->faster.low, e->faster.high,
                 i ? e->agrees ? "" : " outputs differ" : " placebo", cold_cell(memory, e, &e->cold.in_memory),
                 cold_cell(disk, e, &e->cold.from_disk));
