@@ -56,6 +56,7 @@ TgStatus batch_new(Batch **out, Arena *a, const Model *m, const TgOptions *o)
                   .noutput = g->noutput,
                   .mapped = NEW_N(a, bool, g->ninput + 1),
                   .in_front = NEW_N(a, bool, g->ninput + 1),
+                  .one = NEW_N(a, TgTensor, g->ninput + 1),
                   .output = NEW_N(a, TgTensor, g->noutput + 1) };
     for (uint32_t k = 0; k < g->ninput; k++) {
         const ValueDef *v = &g->input[k];

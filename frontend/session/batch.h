@@ -10,6 +10,7 @@ typedef struct Batch {
     uint32_t ninput;
     bool *mapped;                   /* [ninput] inputs that have a sample each; the others are shared by all */
     bool *in_front;                 /* [ninput] theirs is a new axis in front; else it stands for axis 0, which is 1 */
+    TgTensor *one;                  /* [ninput] of one sample, for whoever needs them now */
     bool serial;                    /* one after another, and why */
     char why[240];
     TgTensor *output;               /* [noutput] of all samples, of the last serial run; its strings */

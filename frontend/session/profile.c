@@ -158,9 +158,8 @@ int32_t tg_step_time(const TgSession *s, int32_t index, TgNodeTime *out)
 
 static TgStatus profile(TgSession *s, const TgTensor *inputs, int32_t count, const Sink *sink)
 {
-    TgTensor one[count + 1];
     TRY(tg_prepare(s, inputs, count));
-    TRY(session_enter(s, &inputs, count, one));
+    TRY(session_enter(s, &inputs, count));
     if (!s->backend->time)
         return session_in_file(s, fail(TG_UNSUPPORTED, "device %s times no kernels", s->backend->name));
     uint32_t n = s->program->plan->nstep;

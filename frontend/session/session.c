@@ -291,11 +291,12 @@ TgStatus session_check_inputs(const TgSession *s, const TgTensor *input, int32_t
     if (!s->device) return fail(TG_USAGE, "the session was opened without a device");
     if (count != tg_input_count(s))
         return fail(TG_BAD_INPUT, "%d inputs are given; %d are wanted", count, tg_input_count(s));
-    TgTensor one[count + 1];
-    if (s->batch && !s->batch->serial) TRY(batch_sample(s->batch, s->model, one, input, 0));
-    else memcpy(one, input, sizeof *one * (size_t)count);
-    for (int32_t i = 0; i < count; i++) TRY(port_check(&s->model->graph.input[i], &one[i]));
-    return free_dims_check(&s->dims, s->model, one);
+    if (s->batch && !s->batch->serial) {
+        TRY(batch_sample(s->batch, s->model, s->batch->one, input, 0));
+        input = s->batch->one;
+    }
+    for (int32_t i = 0; i < count; i++) TRY(port_check(&s->model->graph.input[i], &input[i]));
+    return free_dims_check(&s->dims, s->model, input);
 }
 
 /* ---- programs ---- */
@@ -438,7 +439,7 @@ TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count)
     return status;
 }
 
-TgStatus session_enter(TgSession *s, const TgTensor **inputs, int32_t count, TgTensor *one)
+TgStatus session_enter(TgSession *s, const TgTensor **inputs, int32_t count)
 {
     Batch *b = s->batch;
     if (!b || count != tg_input_count(s)) return TG_OK;
@@ -451,8 +452,8 @@ TgStatus session_enter(TgSession *s, const TgTensor **inputs, int32_t count, TgT
         drop_programs(s);
         status_clear();
     }
-    TRY(session_in_file(s, batch_sample(b, s->model, one, *inputs, 0)));
-    *inputs = one;
+    TRY(session_in_file(s, batch_sample(b, s->model, b->one, *inputs, 0)));
+    *inputs = b->one;
     return TG_OK;
 }
 
@@ -466,8 +467,7 @@ const char *tg_serial(const TgSession *s) { return s->batch && s->batch->serial 
 TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)
 {
     const TgTensor *all = inputs;
-    TgTensor one[count + 1];
-    TRY(session_enter(s, &inputs, count, one));
+    TRY(session_enter(s, &inputs, count));
     TRY(session_program(s, inputs, count));
     bool search = s->options.tune_s > 0 || s->options.beam > 0;
     return search && !s->program->tuned ? tg_tune(s, all, count, s->options.tune_s, s->options.beam) : TG_OK;
@@ -516,10 +516,10 @@ static TgStatus run_here(TgSession *s, const TgTensor *inputs, int32_t count, Tg
 static TgStatus run_samples(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
 {
     Batch *b = s->batch;
-    TgTensor one[count + 1], y[b->noutput + 1];
+    TgTensor y[b->noutput + 1];
     for (int32_t k = 0; k < b->n; k++) {
-        TRY(session_in_file(s, batch_sample(b, s->model, one, inputs, k)));
-        TRY(run_here(s, one, count, y));
+        TRY(session_in_file(s, batch_sample(b, s->model, b->one, inputs, k)));
+        TRY(run_here(s, b->one, count, y));
         TRY(session_in_file(s, batch_keep(b, k, y, b->noutput)));
     }
     memcpy(outputs, b->output, sizeof *outputs * b->noutput);
@@ -529,9 +529,8 @@ static TgStatus run_samples(TgSession *s, const TgTensor *inputs, int32_t count,
 TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
 {
     const TgTensor *all = inputs;
-    TgTensor one[count + 1];
-    TRY(session_enter(s, &inputs, count, one));
-    return inputs == one ? run_samples(s, all, count, outputs) : run_here(s, inputs, count, outputs);
+    TRY(session_enter(s, &inputs, count));
+    return inputs != all ? run_samples(s, all, count, outputs) : run_here(s, inputs, count, outputs);
 }
 
 TgStatus tg_take(TgTensor *out, TgSession *s, int32_t index)

@@ -39,8 +39,8 @@ TgStatus session_in_file(const TgSession *s, TgStatus status);
 /* TG_USAGE: a field of a caller's struct is set that this library does not know. */
 TgStatus session_reserved(const int64_t *reserved, size_t n, const char *what);
 /* The first thing of what takes inputs: those of the session's programs, which where samples run one after another are
- * the first sample's, made in one[count]. */
-TgStatus session_enter(TgSession *s, const TgTensor **inputs, int32_t count, TgTensor *one);
+ * the first sample's. */
+TgStatus session_enter(TgSession *s, const TgTensor **inputs, int32_t count);
 /* makes the one that fits these inputs the one used last */
 TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count);
 /* status: of a run. Was a sum that is rewritten no number in some element, where the plain one may be (GUARD_FINITE)?

@@ -257,9 +257,8 @@ static TgStatus tune(TgSession *s, const TgTensor *input, bool data, double seco
 TgStatus tg_tune(TgSession *s, const TgTensor *inputs, int32_t count, double seconds, int32_t beam)
 {
     double start = clock_s();
-    TgTensor one[count + 1];
     if (s->saved) return session_in_file(s, compiled_fixed("tune"));
-    TRY(session_enter(s, &inputs, count, one));
+    TRY(session_enter(s, &inputs, count));
     TRY(session_program(s, inputs, count));
     TgStatus status = tune(s, inputs, port_has_data(inputs, count), seconds, beam);
     s->tune_s += clock_s() - start;

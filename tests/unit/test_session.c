@@ -137,6 +137,8 @@ static void wrong_calls(void **state)
     TgTensor x = vector(data, 4), bad = x, y;
     TgPort p;
     assert_int_equal(tg_run(s, &x, 0, &y), TG_BAD_INPUT);
+    assert_int_equal(tg_run(s, &x, -1, &y), TG_BAD_INPUT);
+    assert_int_equal(tg_run(s, &x, INT32_MAX, &y), TG_BAD_INPUT);
     bad.type = TG_I64;
     assert_int_equal(tg_run(s, &bad, 1, &y), TG_BAD_INPUT);
     assert_non_null(strstr(tg_error(), "input 'x' is i64; f32 is wanted"));
