@@ -198,9 +198,17 @@ def all_channels(c):
     return x.ndim > 1 and x.shape[0] != x.shape[1] and ours_is(c, formulas.local_response(x, **c.attributes))
 
 
+@judging
 def raw_product(c):
-    return not c.attributes.get("qk_matmul_output_mode") and len(
+    wanted = not c.attributes.get("qk_matmul_output_mode") and len(
         c.step.nodes[0].output) > 3 and c.index == len(c.got) - 1
+    return wanted and ours_is(c, formulas.raw_product(*c.inputs, **c.attributes))
+
+
+@judging
+def largest_is_nan(c):
+    x = c.inputs[0].astype(np.float64)
+    return np.isnan(x).any() and ours_is(c, x.max(tuple(range(2, x.ndim)), keepdims=True))
 
 
 def two_classes(c):

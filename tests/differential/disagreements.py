@@ -20,8 +20,8 @@ from conditions import (
 from conditions_of_operators import (
     all_channels, as_matrix, axes_count_back, blended, by_formula, by_scales, cut_length, declared_otherwise,
     empty_word, ends_at_most, ends_before_first, extrapolated, full_of_bytes, in_a_row, in_sequence, inserted_at_end,
-    largest_with_nan, neutral, normalised, of_nothing, of_row_maximum, one_place, pooled, raw_product, regression,
-    resized, sampled_at_border, sliced, spread_out, starts_before_first, to_one, transformed, two_classes,
+    largest_is_nan, largest_with_nan, neutral, normalised, of_nothing, of_row_maximum, one_place, pooled, raw_product,
+    regression, resized, sampled_at_border, sliced, spread_out, starts_before_first, to_one, transformed, two_classes,
     unsorted, with_condition, zero_member)
 from draw import is_float
 from table import EACH
@@ -62,6 +62,7 @@ ROWS = [
     Row("Loop", REF, with_condition, "a condition that is absent is true"),
     Row("LpNormalization", REF, given("p", 1), "the norm is the sum of magnitudes"),
     Row("RoiAlign", REF, given("mode", b"max"), "of the samples' interpolated values the maximum"),
+    Row("GlobalMaxPool", EITHER, largest_is_nan, "NaN is the largest, as in Max"),
     Row("GlobalMaxPool", REF, lambda c: c.inputs[0].ndim != 4, "the first two dimensions stay, and there are no more of size 1 than there were"),
     Row("Cast|CastLike", REF, both(of_type("object"), lambda c: outvoted(c) or c.got[0].dtype == bool), "text is read as a number, of which 0 is false"),
     Row("Cast|CastLike", REF, both(of_type("bool"), lambda c: c.got[0].dtype == object), "numbers become text in plain representation, and bool is 1 and 0 as a number"),

@@ -150,3 +150,14 @@ def resized(a, x, roi, scales, shape):
             y = total
         both.append(np.where(outside, fill, y))
     return both
+
+
+def raw_product(q, k, v=None, mask=None, past_key=None, *_, q_num_heads=0, kv_num_heads=0, scale=None, **__):
+    """Attention's queries by keys times scale, before anything else; heads of keys serve as many of queries."""
+    def by_head(x, heads):
+        return x if x.ndim == 4 else x.reshape(*x.shape[:2], heads, -1).transpose(0, 2, 1, 3)
+    q, k = by_head(q.astype(np.float64), q_num_heads), by_head(k.astype(np.float64), kv_num_heads)
+    if past_key is not None:
+        k = np.concatenate([past_key.astype(np.float64), k], 2)
+    k = np.repeat(k, q.shape[1] // k.shape[1], 1)
+    return q @ k.swapaxes(2, 3) * (q.shape[-1]**-0.5 if scale is None else scale)
