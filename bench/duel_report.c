@@ -100,11 +100,14 @@ static const char *cold_cell(char out[24], const Engine *e, const ColdStart *c)
     return e->cold.known ? out : "";
 }
 
-/* Onnxruntime 1.31.1, cpu CPUExecutionProvider, 2 threads */
+/* As it says, else as it was given. */
+static int engine_threads(const Duel *d, const Engine *e) { return e->peer.threads ? e->peer.threads : d->threads; }
+
+/* onnxruntime 1.31.1, cpu CPUExecutionProvider, 2 threads */
 static void engine_cell(char *out, size_t cap, const Duel *d, const Engine *e)
 {
     const Peer *p = &e->peer;
-    int threads = p->threads ? p->threads : d->threads;
+    int threads = engine_threads(d, e);
     snprintf(out, cap, "%s, %s%s%s%s%s, %d thread%s", p->name, *p->device ? p->device : "device not said",
              *p->provider ? " " : "", p->provider, *p->precision ? " " : "", p->precision, threads,
              threads == 1 ? "" : "s");
@@ -147,7 +150,7 @@ void duel_csv(FILE *f, const Duel *d, bool head)
                 percentile_text(p99, e, 99), e->runs, e->memory_mib, e->peer.load_s, e->peer.first_ms, e->faster.ratio,
                 e->faster.low, e->faster.high, e->agrees, cold_cell(memory, e, &e->cold.in_memory),
                 cold_cell(disk, e, &e->cold.from_disk), e->peer.device, e->peer.provider, e->peer.precision,
-                e->peer.threads ? e->peer.threads : d->threads);
+                engine_threads(d, e));
     }
 }
 

@@ -22,11 +22,7 @@
 
 /* ---- specifications ---- */
 
-typedef struct {
-    const char *text;
-    const TgPort *port;
-    uint64_t seed;
-} Spec;
+typedef struct { const char *text; const TgPort *port; uint64_t seed; } Spec;
 typedef TgStatus (*FillFn)(TgTensor *t, const Spec *s);
 
 static TgStatus bad_spec(const Spec *s, const char *wanted)
@@ -176,10 +172,7 @@ typedef struct {
     const Args *args;
     DataSet *set;
     TgPort *in, *out;
-    struct {
-        char symbol[64];
-        int64_t size;
-    } dim[128];
+    struct { char symbol[64]; int64_t size; } dim[128];
     uint32_t ndim;
 } Maker;
 

@@ -82,7 +82,8 @@ int say_end(TgStatus status)
 {
     errno = 0;
     bool lost = fflush(stdout) || ferror(stdout);
-    if (lost && status == TG_OK) status = say_error(TG_CACHE, "standard output: %s", strerror(errno ? errno : ENOSPC));
+    if (lost && status == TG_OK)
+        status = say_error(TG_CACHE, "standard output: %s", strerror(errno ? errno : ENOSPC));
     return (int)status;
 }
 
@@ -132,8 +133,8 @@ static void progress(const char *what, double done, double total, bool ours)
 {
     static const double at_once_s = 0.5, again_s = 0.1; /* what is over sooner has no bar */
     Wait *w = &say.wait;
-    double now = clock_s();
     if (!say.progress) return;
+    double now = clock_s();
     if (strncmp(what, w->what, sizeof w->what - 1) || done < w->done || total != w->total) {
         *w = (Wait){ .ours = ours, .began = now, .first = done, .total = total, .shown = now + at_once_s - again_s };
         snprintf(w->what, sizeof w->what, "%s", what);

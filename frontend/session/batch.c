@@ -34,7 +34,7 @@ static TgStatus check_list(const char *list, const GraphDef *g)
 
 static TgStatus check_input(const ValueDef *v)
 {
-    if (v->kind != VALUE_TENSOR || v->rank < 0 || v->rank >= TG_MAX_RANK || tg_type_bits((TgType)v->type) < 8)
+    if (v->rank < 0 || v->rank >= TG_MAX_RANK || tg_type_bits((TgType)v->type) < 8)
         return fail(TG_UNSUPPORTED, "batch: input '%s' is no tensor of known rank with elements of whole bytes",
                     v->name);
     if (v->rank && v->dim[0].size < 0)

@@ -79,12 +79,8 @@ def formula(f, much=8.0):
     """The first outputs by numpy in double precision. f: takes the inputs in order, None where absent, and attributes
     by name."""
     def proof(p):
-        node = hostile.tried(p.model)
-        values = p.feed | {t.name: numpy_helper.to_array(t) for t in p.model.graph.initializer}
-        want = f(*[values.get(name) for name in node.input],
-                 **{a.name: helper.get_attribute_value(a)
-                    for a in node.attribute})
-        return all(near(p.got[name], w, much) for name, w in zip(node.output, want) if name)
+        want = f(*values_of(p), **attributes(p))
+        return all(near(p.got[name], w, much) for name, w in zip(hostile.tried(p.model).output, want) if name)
     return proof
 
 
@@ -395,9 +391,8 @@ def values_of(p):
 def of_no_steps(p):
     """A recurrent layer: Y has no elements, the last states are the first, or 0."""
     node, inputs = hostile.tried(p.model), values_of(p)
-    first = {1: 5, 2: 6}
     for k, name in enumerate(node.output):
-        given = inputs[first[k]] if k and len(inputs) > first[k] else None
+        given = inputs[4 + k] if k and len(inputs) > 4 + k else None
         if name and k and not equal(p.got[name], np.zeros_like(p.got[name]) if given is None else given):
             return False
         if name and not k and p.got[name].size:
@@ -658,7 +653,7 @@ ROWS = [
     ("Attention", r"attn_mask of type \d", "what is not bool is added", by_peers(mask_in_numbers)),
     ("LinearRegressor", r"x0 of type [67]", "integers are numbers", by_peers(of_first_types)),
     ("Affine|ParametricSoftplus|ScaledTanh|ImageScaler|Crop|Gelu|QuickGelu|BiasGelu|FastGelu|FusedMatMul|Inverse|MaxRoiPool|MeanVarianceNormalization|LinearRegressor|TreeEnsemble.*|SVMRegressor|OneHot|"
-     "QLinear.*|RotaryEmbedding|UnfoldTensor|LRN|LpNormalization|Normalizer|Scaler|Binarizer|.*LayerNormalization|Attention|Momentum|Adam|Adagrad|Unique|CumSum|GlobalLpPool|LinearAttention|QAttention|ScaledSiLU|Trilu", TYPE,
+     "QLinear.*|RotaryEmbedding|UnfoldTensor|LRN|LpNormalization|Normalizer|Scaler|Binarizer|.*LayerNormalization|Attention|Momentum|Adam|Adagrad|Unique|CumSum|GlobalLpPool|LinearAttention|QAttention|ScaledSiLU|Trilu|Pad", TYPE,
      "a type that the schema, or the definition, takes", by_peers(of_first_types)),
     ("Attention", r"[qk]v?_num_heads = \d", "what is said twice where the shapes tell", as_before),
     ("Attention", r"no left_window_size|left_window_size = -1", "no window", either(as_before, by_peers(without("left_window_size")))),
@@ -677,7 +672,7 @@ ROWS = [
     ("FusedMatMul", r"(.*, |constant )?x\d (rank up|first of axis 0|axis 0 of 0)", "any rank, as the formula has it", formula(fused_product, 64)),
     ("FusedGemm", r"no activation(_alpha)?", "none, and the operator's own parameters", plain_gemm),
     ("NGramRepeatBlock", r".*x[01] .*", "numbers beyond the table have no score", formula(no_repeats)),
-    ("Pad", r"(constant )?x0 axis \d of 1", "the reflection of one element is it", formula(padded)),
+    ("Pad", r"(.*, |constant )?x0 axis \d of 1", "the reflection of one element is it", formula(padded)),
     ("QLinearAveragePool", r"(.*, |constant )?x0 axis \d of 1|kernel_shape = .*", "a window longer than the picture has no place", nothing),
     ("Unique", r".*rank down", "one number is a list of one", formula(counted)),
     ("QMoE", r"swiglu_fusion = 2", "halves side by side: onnxruntime's CPU knows interleaved ones alone", by_peers(interleaved, much=1024)),

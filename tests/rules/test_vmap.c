@@ -128,6 +128,32 @@ static void each_case(void **state)
     for (uint32_t k = 0; k < CASES; k++) agrees(&(Formula){ { cases[k] }, 1 }, k);
 }
 
+/* Each op that has a row stands in some case. */
+static void every_row(void **state)
+{
+    (void)state;
+    static const Op rows[] = {
+        UOP_RESHAPE, UOP_EXPAND, UOP_PERMUTE, UOP_FLIP,    UOP_PAD,        UOP_SHRINK, UOP_INDEX,
+        UOP_STACK,   UOP_CAT,    UOP_REDUCE,  UOP_BITCAST, UOP_CONTIGUOUS, UOP_DETACH, UOP_CONTIGUOUSBACKWARD
+    };
+    bool met[UOP_COUNT] = { false };
+    Graph *g = graph_new();
+    Arena *arena = arena_new();
+    U x = uop_param(g, DT_F64, (U[]){ uop_index(g, ROWS), uop_index(g, COLUMNS) }, 2, 0);
+    for (uint32_t k = 0; k < CASES; k++) {
+        uint32_t n;
+        U y = cases[k](g, x);
+        const UOp **u = uop_toposort(g, &y, 1, arena, &n);
+        for (uint32_t i = 0; i < n; i++) met[u[i]->op] = true;
+    }
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        if (!met[rows[r]]) print_error("no case has %s\n", op_name(rows[r]));
+        assert_true(met[rows[r]]);
+    }
+    arena_free(arena);
+    graph_free(g);
+}
+
 static void compositions(void **state)
 {
     (void)state;
@@ -158,7 +184,7 @@ static void what_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(each_case), cmocka_unit_test(compositions),
-                                        cmocka_unit_test(what_is_refused) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(each_case), cmocka_unit_test(every_row),
+                                        cmocka_unit_test(compositions), cmocka_unit_test(what_is_refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
