@@ -1,4 +1,4 @@
-/* Tile registers (AMX): the instructions of a kernel's LINEAR whose values are tiles (graph/wmma.h), printed as
+/* Tile registers (AMX): the instructions of a kernel's LINEAR whose values are tiles (tiles.h), and these printed as
  * assembler, which GCC and Clang take alike.
  *
  * A REG accumulator has a register of its own from its first to its last use, and what is loaded of it or added to it
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/tiles.h"
 #include "graph/wmma.h"
 
 enum { TILES = 8, DEPTH = 64, ROW_BYTES = 64, ROWS = 16, WINDOWS = 12, NEAR_BYTES = 24 << 10 };
@@ -60,7 +61,7 @@ typedef enum { NOTHING, HOLDS_A, HOLDS_B } Role;
 /* Where a WMMA finds its operands: a register each, and whether it is to be loaded first. */
 typedef struct { uint8_t reg[2]; bool load[2]; } Operands;
 
-typedef struct {
+struct Tiles {
     const UOp *const *line;
     uint32_t count;
     uint32_t *end, *body;           /* by position: where the loop that begins here ends; the loop around this one */
@@ -74,17 +75,19 @@ typedef struct {
     uint32_t at, operations, done;  /* done: operations of that body that have fetched their share */
     const UOp *row[WINDOWS];        /* windows of A of which that body fetches the next iteration's */
     uint32_t rows;
-} Lives;
+    const Kernel *kernel;
+    uint8_t *reg;                   /* by id: 1 + the register that holds it */
+};
 
 /* Position where a value of that first position dies when it is used here. */
-static uint32_t dies(const Lives *l, const uint32_t *open, uint32_t depth, uint32_t first, uint32_t use)
+static uint32_t dies(const Tiles *l, const uint32_t *open, uint32_t depth, uint32_t first, uint32_t use)
 {
     for (uint32_t d = 0; d < depth; d++)
         if (open[d] > first) return l->end[open[d]];
     return use;
 }
 
-static void find_loops(Lives *l)
+static void find_loops(Tiles *l)
 {
     uint32_t open[DEPTH], depth = 0;
     for (uint32_t i = 0; i < l->count; i++) {
@@ -94,7 +97,7 @@ static void find_loops(Lives *l)
     }
 }
 
-static void find_lives(Lives *l)
+static void find_lives(Tiles *l)
 {
     uint32_t open[DEPTH], depth = 0;
     for (uint32_t i = 0; i < l->count; i++) {
@@ -113,12 +116,12 @@ static void find_lives(Lives *l)
 }
 
 /* A register that has held B has all its rows, one that has held A or C those of the kernel's tiles. */
-static Role role_of(const Lives *l, const UOp *u)
+static Role role_of(const Tiles *l, const UOp *u)
 {
     return l->wmma[u->id] && l->operand[u->id] == 1 ? HOLDS_B : HOLDS_A;
 }
 
-static uint32_t next_use(const Lives *l, const UOp *window, uint32_t from)
+static uint32_t next_use(const Tiles *l, const UOp *window, uint32_t from)
 {
     for (uint32_t i = from; i <= l->last[window->id]; i++)
         if (l->line[i]->op == UOP_WMMA && (l->line[i]->src[0] == window || l->line[i]->src[1] == window)) return i;
@@ -127,7 +130,7 @@ static uint32_t next_use(const Lives *l, const UOp *window, uint32_t from)
 
 /* A register for u at position i: a free one, or that of the late window, but for `other`, whose next use from `from`
  * on is the farthest; TILES: there is none. */
-static int take_register(const Lives *l, const UOp *const *in, const UOp *u, uint32_t i, uint32_t from,
+static int take_register(const Tiles *l, const UOp *const *in, const UOp *u, uint32_t i, uint32_t from,
                          const UOp *other)
 {
     int best = TILES;
@@ -143,7 +146,7 @@ static int take_register(const Lives *l, const UOp *const *in, const UOp *u, uin
     return best;
 }
 
-static bool take_operands(Lives *l, const UOp **in, const UOp *u, uint32_t i)
+static bool take_operands(Tiles *l, const UOp **in, const UOp *u, uint32_t i)
 {
     Operands *o = &l->taken[u->id];
     for (int s = 0; s < 2; s++) {
@@ -160,7 +163,7 @@ static bool take_operands(Lives *l, const UOp **in, const UOp *u, uint32_t i)
 }
 
 /* False: there are too few. */
-static bool give_registers(CRender *r, Lives *l)
+static bool give_registers(Tiles *l)
 {
     const UOp *in[TILES] = { NULL };
     memset(l->role, 0, sizeof l->role);
@@ -175,68 +178,127 @@ static bool give_registers(CRender *r, Lives *l)
             continue;
         int free = owner_of(u) == u ? take_register(l, in, u, i, i, NULL) : 0;
         if (free == TILES) return false;
-        if (owner_of(u) == u) in[free] = u, r->note[u->id] = (uint8_t)(free + 1), l->role[free] = role_of(l, u);
-        else r->note[u->id] = r->note[owner_of(u)->id];
+        if (owner_of(u) == u) in[free] = u, l->reg[u->id] = (uint8_t)(free + 1), l->role[free] = role_of(l, u);
+        else l->reg[u->id] = l->reg[owner_of(u)->id];
     }
     return true;
 }
 
-static Lives *lives(CRender *r)
+TgStatus tiles_new(Tiles **out, const Kernel *k, Arena *arena)
 {
-    if (r->own) return r->own;
-    uint32_t ids = graph_count(r->k->g), count = r->k->linear->nsrc;
-    Lives *l = r->own = NEW(r->arena, Lives);
-    *l = (Lives){ r->k->linear->src, count, NEW_N(r->arena, uint32_t, count), NEW_N(r->arena, uint32_t, count),
-                  NEW_N(r->arena, uint32_t, ids), NEW_N(r->arena, uint32_t, ids),
-                  /* of no body yet */
-                  NEW_N(r->arena, const UOp *, ids), NEW_N(r->arena, uint8_t, ids), NEW_N(r->arena, bool, ids),
-                  NEW_N(r->arena, Operands, ids), .at = UINT32_MAX - 1 };
+    uint32_t ids = graph_count(k->g), count = k->linear->nsrc;
+    Tiles *l = *out = NEW(arena, Tiles);
+    *l = (Tiles){ .line = k->linear->src,
+                  .count = count,
+                  .end = NEW_N(arena, uint32_t, count),
+                  .body = NEW_N(arena, uint32_t, count),
+                  .first = NEW_N(arena, uint32_t, ids),
+                  .last = NEW_N(arena, uint32_t, ids),
+                  .wmma = NEW_N(arena, const UOp *, ids),
+                  .operand = NEW_N(arena, uint8_t, ids),
+                  .late = NEW_N(arena, bool, ids),
+                  .taken = NEW_N(arena, Operands, ids),
+                  .reg = NEW_N(arena, uint8_t, ids),
+                  .kernel = k,
+                  .at = UINT32_MAX - 1 };               /* of no body yet */
     find_loops(l);
     find_lives(l);
-    if (give_registers(r, l)) return l;
+    if (give_registers(l)) return TG_OK;
     /* none waits for a loop */
     for (uint32_t i = 0; i < count; i++) l->late[l->line[i]->id] = is_window(l->line[i]) && l->wmma[l->line[i]->id];
-    if (!give_registers(r, l)) r->status = fail(TG_UNSUPPORTED, "kernel %s: more than %d tiles", r->k->name, TILES);
-    return l;
+    return give_registers(l) ? TG_OK : fail(TG_UNSUPPORTED, "kernel %s: more than %d tiles", k->name, TILES);
 }
 
-static int register_of(CRender *r, const UOp *u) { return lives(r) ? r->note[u->id] - 1 : 0; }
+static int register_of(const Tiles *l, const UOp *u) { return l->reg[u->id] - 1; }
 
-/* ---- instructions ---- */
+void tiles_sizes(const Tiles *l, uint8_t config[64])
+{
+    unsigned rows = (unsigned)wmma_ranges(a_wmma(l->kernel))->rows;
+    memset(config, 0, 64);
+    config[0] = 1;
+    for (int i = 0; i < TILES; i++) {
+        config[16 + 2 * i] = ROW_BYTES;
+        config[48 + i] = l->role[i] == HOLDS_B ? ROWS : (uint8_t)rows;
+    }
+}
+
+static bool store(const Tiles *l, const UOp *u, const TileOps *t, void *user)
+{
+    const UOp *to = u->src[0], *v = u->src[1];
+    if (is_tile(to) && !v->shape->rank) return t->zero(user, register_of(l, to)), true;
+    if (!is_tile(v)) return false;
+    if (to->op == UOP_SHRINK) t->store(user, register_of(l, v), to);
+    else if (register_of(l, to) != register_of(l, v)) t->moved(user);
+    return true;
+}
+
+static void load(const Tiles *l, const UOp *window, const UOp *wmma, uint32_t s, int reg, const TileOps *t, void *user)
+{
+    (void)l;
+    t->load(user, reg, window->src[0], wmma_stride(wmma, s) * dtype_size((DType)window->dtype));
+}
+
+bool tile_instruction(Tiles *t, const UOp *u, const TileOps *ops, void *user)
+{
+    if (u->op == UOP_STORE) return store(t, u, ops, user);
+    if (!is_tile(u)) return false;
+    if (is_window(u)) {
+        if (t->wmma[u->id] && !t->late[u->id])
+            load(t, u, t->wmma[u->id], t->operand[u->id], register_of(t, u), ops, user);
+    } else if (u->op == UOP_WMMA) {
+        const Operands *o = &t->taken[u->id];
+        for (uint32_t s = 0; s < 2; s++)
+            if (o->load[s]) load(t, u->src[s], u, s, o->reg[s], ops, user);
+        if (u->src[2]->op == UOP_STACK) ops->zero(user, register_of(t, u));
+        ops->multiply(user, u, register_of(t, u), o->reg[0], o->reg[1]);
+    }
+    return true;
+}
+
+/* ---- as text ---- */
+
+static Tiles *tiles_of(CRender *r)
+{
+    if (!r->own && (r->status = tiles_new((Tiles **)&r->own, r->k, r->arena))) return NULL;
+    return r->own;
+}
 
 void cpu_tile_sizes(CRender *r, Text *out)
 {
-    const UOp *wmma = a_wmma(r->k);
-    unsigned for_b = 0, rows = (unsigned)wmma_ranges(wmma)->rows;
-    for (int i = 0; i < TILES; i++) for_b |= (unsigned)(lives(r)->role[i] == HOLDS_B) << i;
+    uint8_t config[64];
+    if (!tiles_of(r)) return;
+    tiles_sizes(tiles_of(r), config);
+    unsigned rows = (unsigned)wmma_ranges(a_wmma(r->k))->rows, for_b = 0;
+    for (int i = 0; i < TILES; i++) for_b |= (unsigned)(tiles_of(r)->role[i] == HOLDS_B) << i;
     text_add(out, "%s#ifndef TG_TILES_%u_%x\n#define TG_TILES_%u_%x\n", tile_helpers, rows, for_b, rows, for_b);
     text_add(out, "static const unsigned char tg_tiles_%u_%x[64] __attribute__((aligned(64))) = { 1", rows, for_b);
     for (int i = 0; i < TILES; i++)
-        text_add(out, ", [%d] = %d, [%d] = %u", 16 + 2 * i, ROW_BYTES, 48 + i, for_b >> i & 1 ? ROWS : rows);
+        text_add(out, ", [%d] = %d, [%d] = %u", 16 + 2 * i, config[16 + 2 * i], 48 + i, config[48 + i]);
     text_add(out, " };\n#endif\n#undef TG_TILES_HERE\n#define TG_TILES_HERE tg_tiles_%u_%x\n", rows, for_b);
 }
 
-static void load_line(CRender *r, const UOp *window, const UOp *wmma, uint32_t s, int reg)
+static void print_zero(void *user, int reg) { cr_line(user, "TG_TILE_ZERO(%d);", reg); }
+
+static void print_load(void *user, int reg, const UOp *from, int64_t stride)
 {
-    cr_line(r, "TG_TILE_LOAD(%d, %s + %s, %ld);", reg, cr_memory(r, window->src[0]), cr_position(r, window->src[0], 0),
-            (long)(wmma_stride(wmma, s) * dtype_size((DType)window->dtype)));
+    cr_line(user, "TG_TILE_LOAD(%d, %s + %s, %ld);", reg, cr_memory(user, from), cr_position(user, from, 0),
+            (long)stride);
 }
 
-static bool store_line(CRender *r, const UOp *u)
+static void print_store(void *user, int reg, const UOp *to)
 {
-    const UOp *to = u->src[0], *v = u->src[1];
-    if (is_tile(to) && !v->shape->rank) return cr_line(r, "TG_TILE_ZERO(%d);", register_of(r, to)), true;
-    if (!is_tile(v)) return false;
-    if (to->op == UOP_SHRINK)
-        cr_line(r, "TG_TILE_STORE(%d, %s + %s);", register_of(r, v), cr_memory(r, to), cr_position(r, to, 0));
-    else if (register_of(r, to) != register_of(r, v))
-        r->status = fail(TG_INTERNAL, "kernel %s: a tile moves", r->k->name);
-    return true;
+    cr_line(user, "TG_TILE_STORE(%d, %s + %s);", reg, cr_memory(user, to), cr_position(user, to, 0));
+}
+
+static void print_moved(void *user)
+{
+    CRender *r = user;
+    r->status = fail(TG_INTERNAL, "kernel %s: a tile moves", r->k->name);
 }
 
 /* Windows of A that the body of this loop loads, whose rows the next iteration finds a step further on, where all
  * iterations touch more of A than stays in the first cache. */
-static void find_rows(Lives *l)
+static void find_rows(Tiles *l)
 {
     const UOp *loop = l->at == UINT32_MAX ? NULL : l->line[l->at];
     l->rows = 0;
@@ -250,7 +312,7 @@ static void find_rows(Lives *l)
 }
 
 /* Fetches row n of those that the next iteration loads. */
-static void prefetch_row(CRender *r, const Lives *l, uint32_t n, const UOp *loop, uint32_t rows)
+static void prefetch_row(CRender *r, const Tiles *l, uint32_t n, const UOp *loop, uint32_t rows)
 {
     const UOp *window = l->row[n / rows], *wmma = l->wmma[window->id];
     int64_t stride = wmma_stride(wmma, 0), step = range_step(window->src[0]->src[1]->src[0], loop);
@@ -259,7 +321,7 @@ static void prefetch_row(CRender *r, const Lives *l, uint32_t n, const UOp *loop
 }
 
 /* Each operation of a loop body fetches its share of the next panel, and of the rows of the next iteration. */
-static void fetch_ahead(CRender *r, Lives *l, const UOp *wmma)
+static void fetch_ahead(CRender *r, Tiles *l, const UOp *wmma)
 {
     uint32_t i = 0, rows = (uint32_t)wmma_ranges(wmma)->rows;
     while (l->line[i] != wmma) i++;
@@ -277,21 +339,16 @@ static void fetch_ahead(CRender *r, Lives *l, const UOp *wmma)
         prefetch_row(r, l, n, l->line[l->at], rows);
 }
 
+static void print_multiply(void *user, const UOp *wmma, int c, int a, int b)
+{
+    CRender *r = user;
+    cr_line(r, "TG_TILE_%s(%d, %d, %d);", wmma_of(wmma)->name, c, a, b);
+    fetch_ahead(r, tiles_of(r), wmma);
+}
+
 bool cpu_tile_line(CRender *r, const UOp *u)
 {
-    if (u->op == UOP_STORE) return store_line(r, u);
-    if (!is_tile(u)) return false;
-    if (is_window(u)) {
-        const Lives *l = lives(r);
-        if (l->wmma[u->id] && !l->late[u->id]) load_line(r, u, l->wmma[u->id], l->operand[u->id], register_of(r, u));
-    } else if (u->op == UOP_WMMA) {
-        Lives *l = lives(r);
-        const Operands *o = &l->taken[u->id];
-        for (uint32_t s = 0; s < 2; s++)
-            if (o->load[s]) load_line(r, u->src[s], u, s, o->reg[s]);
-        if (u->src[2]->op == UOP_STACK) cr_line(r, "TG_TILE_ZERO(%d);", register_of(r, u));
-        cr_line(r, "TG_TILE_%s(%d, %d, %d);", wmma_of(u)->name, register_of(r, u), o->reg[0], o->reg[1]);
-        fetch_ahead(r, l, u);
-    }
-    return true;
+    static const TileOps print = { print_zero, print_load, print_store, print_multiply, print_moved };
+    bool tiles = u->op == UOP_STORE ? is_tile(u->src[0]) || is_tile(u->src[1]) : is_tile(u);
+    return tiles && tiles_of(r) && tile_instruction(tiles_of(r), u, &print, r);
 }
