@@ -15,6 +15,9 @@ typedef struct {
     int32_t index, threads;             /* cuda:index; 0 threads: one a physical core of the mask */
     const char *cpus, *cache_dir;       /* cache_dir NULL: no cache */
     int32_t verbose;
+    /* of the CPU: 0 the system's, which is waited for; 1 our own machine code until that has compiled, or where there
+     * is none; 2 our own alone */
+    int32_t compiler;
 } DeviceOptions;
 
 typedef struct { uint32_t compiled, cached; double compile_s; } CompileStats;

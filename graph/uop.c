@@ -404,6 +404,13 @@ uint64_t range_data(Graph *g, const UOp *u)
     return ranges;
 }
 
+bool uop_constants(const UOp *u)
+{
+    for (uint32_t k = 0; k < u->nsrc; k++)
+        if (!uop_is_const(u->src[k])) return false;
+    return true;
+}
+
 bool uop_is_shuffle(const UOp *u, const UOp *of[2])
 {
     of[0] = of[1] = NULL;

@@ -189,6 +189,7 @@ static inline bool uop_is_address(const UOp *u)
 }
 
 static inline bool uop_is_const(const UOp *u) { return u->op == UOP_CONST; }
+bool uop_constants(const UOp *u);                             /* are all its sources CONST? */
 /* What a reduce by op (ADD, MUL, MAX) starts with. */
 const UOp *uop_neutral(Graph *g, Op op, DType t);
 double uop_const_float(const UOp *u);                        /* CONST of a float dtype */

@@ -5,6 +5,9 @@
  * our version. Equal kernels are compiled once and the symbol is k_<hash>. A cache entry is the object of one batch,
  * named by the hash of its bytes; an index row kernel hash -> entry finds it, so that models share kernels. Bytes are
  * verified when read (backends/cache.c) and loaded from memory, so what was checked is what runs.
+ *
+ * A first run need not wait for that: kernels that are missing run as machine code of our own (backends/x86), and a
+ * thread has the compiler make theirs meanwhile, one process at the least priority, which run from then on.
  */
 #define _GNU_SOURCE
 #include <cpuid.h>
@@ -13,12 +16,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -27,6 +33,7 @@
 
 #include "backends/cache.h"
 #include "backends/cpu/cpu.h"
+#include "backends/x86/x86.h"
 #include "graph/base/clock.h"
 #include "graph/base/map.h"
 #include "graph/base/progress.h"
@@ -279,8 +286,8 @@ static TgStatus read_bytes(void **out, size_t *size, const char *path)
 /* Of all kernels that are missing: how many were compiled before these, and these. */
 typedef struct { uint32_t before, now, all; } Share;
 
-/* Waits for all; kills what runs too long. */
-static TgStatus jobs_wait(Job *job, int n, Share kernels)
+/* Waits for all; kills what runs too long, and all where the wait is to stop. */
+static TgStatus jobs_wait(Job *job, int n, Share kernels, const atomic_bool *stop)
 {
     TgStatus s = TG_OK;
     double limit = clock_s() + TIME_LIMIT_S;
@@ -297,10 +304,10 @@ static TgStatus jobs_wait(Job *job, int n, Share kernels)
             first_error(why, job[i].log);
             if (!s) s = fail(TG_CACHE, "the C compiler failed on generated code: %s", why);
         }
-        bool late = clock_s() > limit;
+        bool late = clock_s() > limit || (stop && atomic_load(stop));
         for (int i = 0; late && i < n; i++)
             if (!job[i].done) kill(-job[i].pid, SIGKILL), limit = clock_s() + TIME_LIMIT_S;
-        if (left) nanosleep(&(struct timespec){ 0, 300000 }, NULL);
+        if (left) nanosleep(&(struct timespec){ 0, stop ? 5000000 : 300000 }, NULL);
     }
     return s;
 }
@@ -372,9 +379,8 @@ static CpuKernel library_find(void *library, const char *symbol)
 
 typedef struct {
     char hash[33], symbol[40];
-    const Kernel *kernel;
+    Text text;                                                   /* of a function "k"; until it is compiled */
     CpuKernel fn;
-    size_t length;
     int batch;
 } Item;
 
@@ -388,6 +394,7 @@ typedef struct {
     uint32_t count;
     BundleWriter *to;                                            /* objects go there as well; or NULL */
     uint32_t written;
+    const atomic_bool *stop;                                     /* of a compile behind the runs; or NULL */
 } Build;
 
 static void hex(char out[33], XXH128_hash_t h)
@@ -404,7 +411,8 @@ static TgStatus add_item(Build *b, const Kernel *k, Item **out)
     *out = s ? NULL : map_gets(&b->items, hash);
     if (!s && !*out) {
         Item *i = *out = &b->item[b->count++];
-        *i = (Item){ .kernel = k, .length = t.len };
+        *i = (Item){ .text = t };
+        t = (Text){ 0 };
         strcpy(i->hash, hash);
         snprintf(i->symbol, sizeof i->symbol, "k_%s", hash);
         map_puts(&b->items, hash, i);
@@ -442,7 +450,7 @@ static bool item_cached(Build *b, Item *i)
 
 static int by_length(const void *a, const void *b)
 {
-    size_t x = (*(Item *const *)a)->length, y = (*(Item *const *)b)->length;
+    size_t x = (*(Item *const *)a)->text.len, y = (*(Item *const *)b)->text.len;
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
@@ -459,20 +467,32 @@ static int assign_batches(Item **missing, uint32_t n, int jobs)
         for (int i = 1; i < batches; i++)
             if (load[i] < load[least]) least = i;
         missing[k]->batch = least;
-        load[least] += missing[k]->length + 1500;                /* a kernel has a price of its own */
+        load[least] += missing[k]->text.len + 1500;                /* a kernel has a price of its own */
     }
     return batches;
+}
+
+/* The function "k" under its symbol. */
+static void add_text(Text *t, const Item *i)
+{
+    static const char head[] = "void k(void";
+    const char *at = strstr(i->text.s, head);
+    if (!at) return;
+    text_bytes(t, i->text.s, (size_t)(at - i->text.s));
+    text_add(t, "void %s(void", i->symbol);
+    text_add(t, "%s", at + sizeof head - 1);
 }
 
 static TgStatus batch_start(const Build *b, Job *job, Item *const *missing, uint32_t n, int batch)
 {
     Text t = { 0 };
     TgStatus s = TG_OK;
-    for (uint32_t k = 0; k < n && !s; k++)
-        if (missing[k]->batch == batch) s = cstyle_render(&t, &cpu_style, missing[k]->kernel, missing[k]->symbol);
-    if (!s) s = write_text(job->source, &t);
+    for (uint32_t k = 0; k < n; k++)
+        if (missing[k]->batch == batch) add_text(&t, missing[k]);
+    s = write_text(job->source, &t);
     text_free(&t);
     if (!s) job->pid = compiler_start(&b->cc, job->source, job->object, job->log, false);
+    if (job->pid > 0 && b->stop) setpriority(PRIO_PROCESS, (id_t)job->pid, 19);
     return s;
 }
 
@@ -515,23 +535,120 @@ static TgStatus compile_missing(Build *b, Item **missing, Share share, int jobs)
     for (int i = 0; i < batches; i++) job[i] = (Job){ .pid = -1 }, job_names(&job[i], &w, i);
     for (s = TG_OK; started < batches && !s;)
         if (!(s = batch_start(b, &job[started], missing, n, started))) started++;
-    TgStatus waited = jobs_wait(job, started, share);
+    TgStatus waited = jobs_wait(job, started, share, b->stop);
     for (int i = 0; i < batches && !s && !waited; i++) s = batch_load(b, &job[i], missing, n, i);
     remove_folder(w.folder);
     return s ? s : waited;
 }
 
-static TgStatus build(Build *b, Kernel *const *k, uint32_t n, int jobs, CompileStats *stats)
+static bool refused(TgStatus s)
+{
+    if (s) status_clear();
+    return s != TG_OK;
+}
+
+/* Machine code of our own for the kernels that have none yet. TG_UNSUPPORTED, with the reason: one of them has none. */
+static TgStatus assemble(Build *b, Kernel *const *k, uint32_t n)
+{
+    TgStatus status = TG_OK;
+    Bytes code = { 0 };
+    size_t *at = NEW_N(b->arena, size_t, n);
+    for (uint32_t i = 0; i < n && !status; i++) {
+        at[i] = b->code->fn[i] ? SIZE_MAX : code.size;
+        if (!b->code->fn[i]) status = x86_assemble(&code, k[i]);
+    }
+    char *pages = code.size && !status ? x86_map(&code) : NULL;
+    if (code.size && !status && !pages) status = fail(TG_UNSUPPORTED, "the system has no memory for machine code");
+    for (uint32_t i = 0; pages && i < n; i++) {
+        void *p = at[i] == SIZE_MAX ? NULL : pages + at[i];
+        if (p) memcpy(&b->code->fn[i], &p, sizeof p);
+    }
+    b->code->own = pages, b->code->own_bytes = code.size;
+    free(code.data);
+    return status;
+}
+
+/* What a thread compiles behind the runs. */
+struct Behind {
+    Build b;
+    Item **of, **missing;                                        /* of: by kernel */
+    uint32_t count, nmissing;
+    pthread_t thread;
+    atomic_bool stop, done;
+};
+
+static void *compile_behind(void *user)
+{
+    Behind *h = user;
+    for (uint32_t at = 0; at < h->nmissing; at += MAX_BATCH) {
+        uint32_t now = h->nmissing - at < MAX_BATCH ? h->nmissing - at : MAX_BATCH;
+        if (atomic_load(&h->stop) || refused(compile_missing(&h->b, h->missing, (Share){ at, now, h->nmissing }, 1)))
+            return NULL;
+    }
+    atomic_store(&h->done, true);
+    return NULL;
+}
+
+static void free_texts(Build *b)
+{
+    for (uint32_t i = 0; i < b->count; i++) text_free(&b->item[i].text);
+}
+
+/* Takes the build over. False: there is no thread to be had. */
+static bool begin_behind(Build *b, Item **of, uint32_t count, Item **missing, uint32_t nmissing)
+{
+    Behind *h = calloc(1, sizeof *h);
+    if (!h) return false;
+    *h = (Behind){ .b = *b, .of = of, .missing = missing, .count = count, .nmissing = nmissing };
+    h->b.stop = &h->stop;
+    if (pthread_create(&h->thread, NULL, compile_behind, h)) {
+        free(h);
+        return false;
+    }
+    b->code->behind = h;
+    return true;
+}
+
+static void end_behind(Code *c)
+{
+    Behind *h = c->behind;
+    if (!h) return;
+    atomic_store(&h->stop, true);
+    pthread_join(h->thread, NULL);
+    free_texts(&h->b);
+    arena_free(h->b.arena);
+    free(h);
+    c->behind = NULL;
+}
+
+bool cpu_code_ready(Code *c)
+{
+    Behind *h = c->behind;
+    if (!h || !atomic_load(&h->done)) return false;
+    for (uint32_t i = 0; i < h->count; i++) c->fn[i] = h->of[i]->fn;
+    end_behind(c);
+    return true;
+}
+
+static TgStatus build(Build *b, Kernel *const *k, uint32_t n, int jobs, CpuCompiler by, CompileStats *stats)
 {
     Item **of = NEW_N(b->arena, Item *, n), **missing = NEW_N(b->arena, Item *, n);
     uint32_t nmissing = 0;
+    if (by == CPU_OWN) {
+        if (stats) stats->compiled += n;
+        return assemble(b, k, n);
+    }
     for (uint32_t i = 0; i < n; i++) TRY(add_item(b, k[i], &of[i]));
     for (uint32_t i = 0; i < b->count; i++)
         if (!item_cached(b, &b->item[i])) missing[nmissing++] = &b->item[i];
+    if (stats) stats->compiled += nmissing, stats->cached += b->count - nmissing;
+    for (uint32_t i = 0; i < n; i++) b->code->fn[i] = of[i]->fn;
+    if (by == CPU_AUTO && nmissing && !refused(assemble(b, k, n)) &&
+        (!*b->cc.path || begin_behind(b, of, n, missing, nmissing)))
+        return TG_OK;
     for (uint32_t at = 0, most = (uint32_t)jobs * MAX_BATCH; at < nmissing; at += most)
         TRY(compile_missing(b, missing, (Share){ at, nmissing - at < most ? nmissing - at : most, nmissing }, jobs));
     for (uint32_t i = 0; i < n; i++) b->code->fn[i] = of[i]->fn;
-    if (stats) stats->compiled += nmissing, stats->cached += b->count - nmissing;
     return TG_OK;
 }
 
@@ -548,20 +665,22 @@ static TgStatus build_begin(Build *b, uint32_t n)
 
 static TgStatus build_end(Code **out, Build *b, TgStatus s)
 {
-    arena_free(b->arena);
+    if (!b->code || !b->code->behind) free_texts(b), arena_free(b->arena);       /* else the thread's */
     if (s) cpu_code_free(b->code);
     else *out = b->code;
     return s;
 }
 
-TgStatus cpu_compile(Code **out, const char *cache_dir, int jobs, Kernel *const *k, uint32_t n, CompileStats *stats)
+TgStatus cpu_compile(Code **out, const CpuCompile *how, Kernel *const *k, uint32_t n, CompileStats *stats)
 {
-    Build b = { .cache_dir = cache_dir };
+    Build b = { .cache_dir = how->cache_dir };
     double start = clock_s();
-    if (jobs < 1) jobs = 1;
+    int jobs = how->jobs < 1 ? 1 : how->jobs < MAX_JOBS ? how->jobs : MAX_JOBS;
     TgStatus s = build_begin(&b, n);
-    if (!s) s = compiler_or_last(&b.cc, cache_dir);
-    if (!s) s = build(&b, k, n, jobs < MAX_JOBS ? jobs : MAX_JOBS, stats);
+    if (!s && how->by != CPU_OWN) s = compiler_or_last(&b.cc, how->cache_dir);
+    /* without a compiler our own code is what there is */
+    CpuCompiler by = s == TG_CACHE && how->by == CPU_AUTO ? status_clear(), s = TG_OK, CPU_OWN : how->by;
+    if (!s) s = build(&b, k, n, jobs, by, stats);
     if (stats) stats->compile_s += clock_s() - start;
     return build_end(out, &b, s);
 }
@@ -580,7 +699,7 @@ TgStatus cpu_code_save(BundleWriter *w, int jobs, Kernel *const *k, uint32_t n)
     read_cpuid(id.cpuid);
     if (!s) s = compiler_find(&b.cc);
     id.compiler = b.cc.identity;
-    if (!s) s = build(&b, k, n, jobs < 1 ? 1 : jobs < MAX_JOBS ? jobs : MAX_JOBS, NULL);
+    if (!s) s = build(&b, k, n, jobs < 1 ? 1 : jobs < MAX_JOBS ? jobs : MAX_JOBS, CPU_CC, NULL);
     if (!s) s = bundle_put(w, "cpu/identity", &id, sizeof id);
     s = build_end(&code, &b, s);
     if (!s) cpu_code_free(code);
@@ -644,7 +763,9 @@ TgStatus cpu_code_restore(Code **out, const Bundle *from, Kernel *const *k, uint
 void cpu_code_free(Code *c)
 {
     if (!c) return;
+    end_behind(c);
     for (uint32_t i = 0; i < c->nlibrary; i++) library_close(c->library[i]);
+    if (c->own) x86_unmap(c->own, c->own_bytes);
     free(c->library);
     free(c->fn);
     free(c);
@@ -665,7 +786,7 @@ TgStatus cpu_assembly(Text *out, const Kernel *k)
     if (!s) s = write_text(job.source, &t);
     text_free(&t);
     if (!s) job.pid = compiler_start(&cc, job.source, job.object, job.log, true);
-    if (!s) s = jobs_wait(&job, 1, (Share){ 0, 1, 1 });
+    if (!s) s = jobs_wait(&job, 1, (Share){ 0, 1, 1 }, NULL);
     if (!s) s = read_bytes(&bytes, &size, job.object);
     if (!s) text_bytes(out, bytes, size);
     free(bytes);

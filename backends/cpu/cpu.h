@@ -10,6 +10,7 @@
 typedef void (*CpuKernel)(void *const *args, const int64_t *vars, int64_t begin, int64_t end, void *scratch);
 
 extern const CStyle cpu_style;
+unsigned cpu_half_bits(DType t, double v);                   /* of f16 or bf16; v is a value of the type */
 
 /* prefetch.c: hints before the instruction */
 void cpu_prefetch_panel(CRender *r, const UOp *load);
@@ -26,8 +27,21 @@ bool cpu_tile_line(CRender *r, const UOp *u);
 void cpu_tile_sizes(CRender *r, Text *out);
 
 /* compile.c */
-struct Code { CpuKernel *fn; uint32_t count; void **library; uint32_t nlibrary; };
-TgStatus cpu_compile(Code **out, const char *cache_dir, int jobs, Kernel *const *k, uint32_t n, CompileStats *stats);
+typedef struct Behind Behind;
+struct Code {
+    CpuKernel *fn;
+    uint32_t count;
+    void **library;
+    uint32_t nlibrary;
+    void *own;                      /* machine code of our own */
+    size_t own_bytes;
+    Behind *behind;                 /* what is compiled meanwhile; NULL: nothing */
+};
+typedef enum { CPU_CC, CPU_AUTO, CPU_OWN } CpuCompiler;          /* as DeviceOptions.compiler */
+typedef struct { const char *cache_dir; int jobs; CpuCompiler by; } CpuCompile;
+TgStatus cpu_compile(Code **out, const CpuCompile *how, Kernel *const *k, uint32_t n, CompileStats *stats);
+/* Between runs: has what was compiled meanwhile come? Then fn has it. */
+bool cpu_code_ready(Code *c);
 /* Into a compiled model, and from one, where no compiler is needed. TG_DEVICE: it is for another processor. */
 TgStatus cpu_code_save(BundleWriter *w, int jobs, Kernel *const *k, uint32_t n);
 TgStatus cpu_code_restore(Code **out, const Bundle *from, Kernel *const *k, uint32_t n);

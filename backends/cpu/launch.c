@@ -25,6 +25,7 @@ struct Device {
     Arena *arena;
     Team *team;
     char *cache_dir;
+    CpuCompiler compiler;
 };
 
 /* A step with everything resolved. */
@@ -55,6 +56,7 @@ typedef struct { void **arg; uint32_t port; bool output; } Patch;
 struct Executable {
     Device *device;
     const Plan *plan;
+    Code *code;
     const Bundle *stored;               /* constants come from there; NULL: `once` steps make them */
     char *arena, *persist, *scratch;
     int64_t arena_bytes, persist_bytes, scratch_bytes;           /* scratch: a thread */
@@ -489,12 +491,13 @@ static void cpu_unload(Executable *e)
     free(e);
 }
 
-static TgStatus load(Executable **out, Device *d, const Plan *p, const Code *c, const Bundle *stored)
+static TgStatus load(Executable **out, Device *d, const Plan *p, Code *c, const Bundle *stored)
 {
     Executable *e = calloc(1, sizeof *e);
     if (!e) return fail(TG_LIMIT, "out of memory");
     e->device = d;
     e->plan = p;
+    e->code = c;
     e->stored = stored;
     e->memory = arena_new();
     TgStatus s = load_all(e, c);
@@ -521,8 +524,17 @@ static TgStatus cpu_restore(Executable **out, Code **code, Device *d, const Plan
     return load(out, d, p, *code, from);
 }
 
+/* Kernels that the compiler has made meanwhile run from now on. */
+static void take_ready(Executable *e)
+{
+    if (!e->code->behind || !cpu_code_ready(e->code)) return;
+    for (uint32_t i = 0; i < e->nwork; i++)
+        if (e->work[i].kind == STEP_KERNEL) e->work[i].fn = e->code->fn[e->plan->step[e->work[i].step].kernel];
+}
+
 static TgStatus cpu_run(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars)
 {
+    take_ready(e);
     for (uint32_t i = 0; i < e->npatch; i++) {
         const Patch *p = &e->patch[i];
         *p->arg = p->output ? outputs[p->port] : (void *)(uintptr_t)inputs[p->port];
@@ -658,6 +670,10 @@ static TgStatus cpu_open(Device **out, const DeviceOptions *o)
     TgStatus s = machine_read(&d->machine, d->arena, o->cpus, o->threads);
     if (!s && !(d->team = team_new(d->machine.cpu, d->machine.count))) s = fail(TG_LIMIT, "out of memory");
     if (s) return cpu_close(d), s;
+    d->compiler = (CpuCompiler)o->compiler;
+    if (!d->machine.avx512 && d->compiler == CPU_OWN)
+        return cpu_close(d), fail(TG_UNSUPPORTED, "compiler 'own': it wants AVX-512, which this processor lacks");
+    if (!d->machine.avx512) d->compiler = CPU_CC;
     d->target = target_of(&d->machine);
     d->cache_dir = o->cache_dir ? arena_strdup(d->arena, o->cache_dir) : NULL;
     *out = d;
@@ -680,7 +696,7 @@ static TgStatus cpu_render(Text *out, const Device *d, const Kernel *k)
 
 static TgStatus cpu_backend_compile(Code **out, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats)
 {
-    return cpu_compile(out, d->cache_dir, d->machine.count, k, n, stats);
+    return cpu_compile(out, &(CpuCompile){ d->cache_dir, d->machine.count, d->compiler }, k, n, stats);
 }
 
 static TgStatus cpu_backend_assembly(Text *out, Device *d, const Kernel *k)

@@ -398,13 +398,6 @@ static const char *gather_item(CRender *r, const UOp *u, uint32_t l)
     return u->nsrc > 2 ? cr_text(r, "(%s ? %s : %s)", cr_lane(r, u->src[2], l), s, cr_lane(r, u->src[1], l)) : s;
 }
 
-static bool constants(const UOp *u)
-{
-    for (uint32_t k = 0; k < u->nsrc; k++)
-        if (!uop_is_const(u->src[k])) return false;
-    return true;
-}
-
 /* The float type whose masked access moves elements of this type, or -1. */
 static int masked_as(int e, uint32_t lanes)
 {
@@ -424,7 +417,7 @@ static const UOp *gathered_by(const UOp *load)
         return NULL;
     while (at->op == UOP_ADD && (cr_lanes(at->src[0]) == 1 || cr_lanes(at->src[1]) == 1))
         at = at->src[cr_lanes(at->src[0]) == 1];
-    return cr_lanes(at) == lanes && fits_int(at) && (at->op != UOP_STACK || constants(at)) ? at : NULL;
+    return cr_lanes(at) == lanes && fits_int(at) && (at->op != UOP_STACK || uop_constants(at)) ? at : NULL;
 }
 
 static void gather(CRender *r, const UOp *u, const UOp *part, uint32_t lanes)
@@ -634,7 +627,7 @@ static const char *scalar_type(DType t)
 }
 
 /* v is a value of the type already: nothing to round. */
-static unsigned half_bits(DType t, double v)
+unsigned cpu_half_bits(DType t, double v)
 {
     float f = (float)v;
     uint32_t i;
@@ -650,7 +643,7 @@ static bool scalar_op(Text *out, const UOp *u, const char *const *o)
 {
     DType t = (DType)u->dtype, from = u->nsrc ? (DType)u->src[0]->dtype : DT_VOID;
     if (u->op == UOP_CONST && (t == DT_F16 || t == DT_BF16))
-        return text_add(out, "%u", half_bits(t, uop_const_float(u))), true;
+        return text_add(out, "%u", cpu_half_bits(t, uop_const_float(u))), true;
     if (u->op == UOP_EXP2 && t == DT_F32) return text_add(out, "tg_exp2(%s)", o[0]), true;
     if (u->op != UOP_CAST || t == from) return false;
     if (from == DT_F16 || from == DT_BF16)

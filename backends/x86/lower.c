@@ -1,0 +1,722 @@
+/* A kernel's LINEAR as machine instructions on virtual registers: what must be known before, then instruction by
+ * instruction.
+ *
+ * A constant that is added to a position becomes part of the address. A REG variable is one register: what is loaded
+ * of it is that register where nothing is stored to it before the value's last use, and what is stored there is
+ * computed there where nobody needs the old value any more (a sum's chain of operations included).
+ */
+#include "backends/x86/lower.h"
+
+#include <string.h>
+
+#include "backends/cpu/cpu.h"
+#include "backends/cpu/tiles.h"
+#include "backends/x86/values.h"
+#include "graph/wmma.h"
+
+/* ---- facts ---- */
+
+static bool is_reg_variable(const Lower *l, const UOp *m)
+{
+    return m->op == UOP_BUFFER && buffer_space(m) == SPACE_REG && !l->array[m->id];
+}
+
+/* A position without the constants that are added to it; NULL: there is nothing else. */
+static const UOp *without_constants(const UOp *at, int64_t *sum)
+{
+    for (;;) {
+        if (at->op == UOP_CONST) return *sum += at->arg.i, NULL;
+        if (at->op != UOP_ADD || cr_lanes(at) > 1) return at;
+        int c = at->src[1]->op == UOP_CONST ? 1 : 0;
+        if (at->src[c]->op != UOP_CONST) return at;
+        *sum += at->src[c]->arg.i;
+        at = at->src[!c];
+    }
+}
+
+static const UOp *position_of(const UOp *a) { return a->op == UOP_INDEX ? a->src[1] : a->src[1]->src[0]; }
+
+/* What an instruction reads: called for each operand and, of an address, its position. */
+typedef void Read(Lower *l, const UOp *u, uint32_t at);
+
+static void read_operand(Lower *l, const UOp *u, uint32_t at, Read *f)
+{
+    int64_t sum = 0;
+    if (!uop_is_address(u)) {
+        f(l, u, at);
+        return;
+    }
+    const UOp *p = without_constants(position_of(u), &sum), *m = uop_addressed(u);
+    if (p) f(l, p, at);
+    if (m->op == UOP_BUFFER && buffer_space(m) == SPACE_REG) l->array[m->id] = true;
+    l->needed[m->id] = true;
+}
+
+static bool acts(const UOp *u)
+{
+    return op_is((Op)u->op, FLAG_EFFECT) || u->op == UOP_RANGE || u->op == UOP_IF || u->op == UOP_ENDIF;
+}
+
+static bool reads(const Lower *l, const UOp *u)
+{
+    bool none = u->op == UOP_PARAM || u->op == UOP_BUFFER || u->op == UOP_END || uop_is_address(u);
+    return !none && (acts(u) || l->needed[u->id]);
+}
+
+static void is_needed(Lower *l, const UOp *u, uint32_t at)
+{
+    (void)at;
+    l->needed[u->id] = true;
+}
+
+static void is_used(Lower *l, const UOp *u, uint32_t at)
+{
+    uint32_t from = l->place[u->id];
+    l->uses[from]++;
+    l->last[from] = at;
+    if (l->block[at] != l->block[from]) l->outside[from] = true;
+}
+
+static void find_uses(Lower *l)
+{
+    uint32_t open[128] = { 0 }, depth = 0, serial = 0;
+    for (uint32_t i = l->count; i-- > 0;)
+        for (uint32_t k = 0; k < l->line[i]->nsrc && reads(l, l->line[i]); k++)
+            read_operand(l, l->line[i]->src[k], i, is_needed);
+    for (uint32_t i = 0; i < l->count; i++) {
+        const UOp *u = l->line[i];
+        l->block[i] = open[depth];
+        for (uint32_t k = 0; k < u->nsrc && reads(l, u); k++) read_operand(l, u->src[k], i, is_used);
+        l->place[u->id] = i;
+        l->times[u->id]++;
+        if ((u->op == UOP_RANGE || u->op == UOP_IF) && depth < 127) open[++depth] = ++serial;
+        if ((u->op == UOP_END || u->op == UOP_ENDIF) && depth) depth--;
+    }
+}
+
+/* ---- variables and what is computed in them ---- */
+
+static bool is_load_of(const UOp *u, const UOp *reg) { return u->op == UOP_LOAD && u->src[0] == reg; }
+
+/* Is reg's old value unused behind position `from`, up to `to`? */
+static bool unused(const Lower *l, const UOp *reg, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = 0; i <= to && i < l->count; i++) {
+        const UOp *u = l->line[i];
+        if (is_load_of(u, reg) && l->needed[u->id] && (i > from || l->last[i] > from)) return false;
+        if (i > from && i < to && u->op == UOP_STORE && u->src[0] == reg) return false;
+    }
+    return true;
+}
+
+static bool may_be_in(const Lower *l, const UOp *v, const UOp *reg, uint32_t store)
+{
+    uint32_t at = l->place[v->id];
+    return op_is((Op)v->op, FLAG_ALU) && x_changes_in_place(v) && l->times[v->id] == 1 && l->uses[at] == 1 &&
+        at < store && l->block[at] == l->block[store] && !l->target[v->id] && unused(l, reg, at, store) &&
+        (x_is_vector(v) || cr_lanes(v) == 1);
+}
+
+/* The value that is stored, and those whose sum it goes on, as far as they are nobody else's. */
+static void find_targets(Lower *l)
+{
+    for (uint32_t s = 0; s < l->count; s++) {
+        const UOp *u = l->line[s];
+        if (u->op != UOP_STORE || !is_reg_variable(l, u->src[0]) || u->nsrc > 2) continue;
+        const UOp *reg = u->src[0], *v = u->src[1];
+        while (v && may_be_in(l, v, reg, s)) {
+            l->target[v->id] = reg;
+            v = v->op == UOP_MULACC ? v->src[2] : v->src[0];
+        }
+    }
+}
+
+static bool writes(const Lower *l, uint32_t i, const UOp *reg)
+{
+    const UOp *u = l->line[i];
+    return u->op == UOP_STORE ? u->src[0] == reg : l->target[u->id] == reg;
+}
+
+static void find_aliases(Lower *l)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        const UOp *u = l->line[i];
+        if (u->op != UOP_LOAD || !is_reg_variable(l, u->src[0]) || l->outside[i]) continue;
+        bool same = true;
+        for (uint32_t k = i + 1; k < l->last[i] && same; k++) same = !writes(l, k, u->src[0]);
+        l->alias[i] = same;
+    }
+}
+
+/* ---- addresses ---- */
+
+static Place place_of(Lower *l, const UOp *a)
+{
+    const UOp *m = uop_addressed(a);
+    int64_t sum = 0, size = memory_bytes((DType)m->dtype);
+    const UOp *p = without_constants(position_of(a), &sum);
+    Place at = { .kind = AT_ADDRESS, .scale = (uint8_t)size, .disp = sum * size };
+    if (p) at.index = x_scalar(l, p);
+    if (m->op == UOP_PARAM) at.base = l->param[m->arg.i];
+    else if (buffer_space(m) == SPACE_REG) at.kind = AT_FRAME, at.disp += l->offset[m->id];
+    else at.base = l->scratch, at.disp += l->offset[m->id];
+    if (at.disp != (int32_t)at.disp) {
+        Reg far = x_give(l, M_CONST, x_general(l), 0, 0, at.disp);
+        at.base = x_give(l, M_ADD, x_general(l), at.base, far, 0);
+        at.disp = 0;
+    }
+    return at;
+}
+
+static Place place_of_lane(Lower *l, const UOp *a, const Reg *position, uint32_t lane)
+{
+    Place at = { 0 };
+    const UOp *m = uop_addressed(a);
+    int64_t size = memory_bytes((DType)m->dtype);
+    if (!position) {
+        at = place_of(l, a);
+        at.disp += size * lane;
+        return at;
+    }
+    at = (Place){ .kind = AT_ADDRESS, .scale = (uint8_t)size, .index = position[lane] };
+    if (m->op == UOP_PARAM) at.base = l->param[m->arg.i];
+    else if (buffer_space(m) == SPACE_REG) at.kind = AT_FRAME, at.disp = l->offset[m->id];
+    else at.base = l->scratch, at.disp = l->offset[m->id];
+    return at;
+}
+
+/* ---- loads ---- */
+
+static bool masked_off(const UOp *u, uint32_t gate) { return u->nsrc > gate && u->src[gate]->vmin != 1; }
+
+/* dst = memory; a float in all lanes of dst. */
+static void load_scalar(Lower *l, DType t, Reg dst, Place at, int width)
+{
+    Ins *i = x_put(l, !full_float(t) ? M_LOAD : t == DT_F32 ? M_BCASTSS : M_BCASTSD);
+    i->dst = dst, i->at = at, i->width = (uint8_t)width, i->size = (uint8_t)memory_bytes(t), i->imm = is_signed(t);
+}
+
+static void move_to(Lower *l, DType t, Reg dst, Reg from)
+{
+    Ins *i = x_put(l, full_float(t) ? M_VMOVE : M_MOVE);
+    i->dst = dst, i->width = 16;
+    if (full_float(t)) i->b = from;
+    else i->a = from;
+}
+
+static Reg one_load(Lower *l, DType t, Place at, Reg gate, Reg otherwise)
+{
+    bool f = full_float(t);
+    Reg r = f ? x_vector(l, VECTOR) : x_general(l);
+    if (!gate) {
+        load_scalar(l, t, r, at, f ? VECTOR : 16);
+        return r;
+    }
+    uint32_t over = ++l->m->labels;
+    if (f) l->m->reg[r].width = t == DT_F64 ? 32 : 16;
+    move_to(l, t, r, otherwise);
+    Ins *i = x_put(l, M_JUMP_ZERO);
+    i->a = gate, i->label = over;
+    load_scalar(l, t, r, at, t == DT_F64 ? 32 : 16);
+    x_put(l, M_LABEL)->label = over;
+    return r;
+}
+
+static void hold_lanes(Lower *l, const UOp *u, Reg *lane, uint32_t n)
+{
+    l->val[u->id] = (Val){ .held = HELD_LANES, .lanes = n, .lane = lane };
+}
+
+static void hold(Lower *l, const UOp *u, Reg *lane, uint32_t n)
+{
+    if (n == 1) x_hold(l, u, lane[0]);
+    else if (x_is_vector(u)) x_hold(l, u, x_assemble(l, (DType)u->dtype, lane, n, x_reg(l, u)));
+    else hold_lanes(l, u, lane, n);
+}
+
+static void load_lanes(Lower *l, const UOp *u, uint32_t n)
+{
+    const UOp *a = u->src[0];
+    bool gated = masked_off(u, 2);
+    const Reg *position = a->op == UOP_INDEX && cr_lanes(a->src[1]) > 1 ? x_lanes(l, a->src[1], n) : NULL,
+              *gate = gated ? x_lanes(l, u->src[2], n) : NULL, *other = gated ? x_lanes(l, u->src[1], n) : NULL;
+    Reg *lane = NEW_N(l->m->arena, Reg, n);
+    for (uint32_t k = 0; k < n; k++)
+        lane[k] =
+            one_load(l, (DType)u->dtype, place_of_lane(l, a, position, k), gated ? gate[k] : 0, gated ? other[k] : 0);
+    hold(l, u, lane, n);
+    if (n == 1 && full_float((DType)u->dtype) && !gated) l->val[u->id].splat = VECTOR;
+}
+
+/* By the machine's gather: 32-bit positions, elements of 4 or 8 bytes. */
+static bool gather(Lower *l, const UOp *u, uint32_t n)
+{
+    const UOp *a = u->src[0], *at = a->src[1];
+    int size = memory_bytes((DType)u->dtype);
+    const UOp *m = uop_addressed(a);
+    bool fits = (size == 4 || size == 8) && n >= 4 && u->dtype != DT_INDEX;
+    if (a->op != UOP_INDEX || !x_is_vector(at) || !fits || (m->op == UOP_BUFFER && buffer_space(m) == SPACE_REG))
+        return false;
+    int width = x_width_of(u);
+    bool gated = masked_off(u, 2);
+    Reg index = x_whole(l, at, x_width_of(at)), mask = gated ? x_whole(l, u->src[2], round_width(4 * n)) : 0,
+        other = gated ? x_whole(l, u->src[1], width) : 0, r = x_reg(l, u);
+    Ins *i = x_put(l, M_GATHER);
+    i->dst = r, i->a = other, i->b = index, i->c = mask, i->width = (uint8_t)width, i->size = (uint8_t)size;
+    i->imm = n;
+    if (m->op == UOP_PARAM) i->at = (Place){ .kind = AT_ADDRESS, .base = l->param[m->arg.i] };
+    else i->at = (Place){ .kind = AT_ADDRESS, .base = l->scratch, .disp = l->offset[m->id] };
+    x_hold(l, u, r);
+    return true;
+}
+
+static Reg bools_to_mask(Lower *l, Reg bytes, uint32_t n)
+{
+    int width = round_width(4 * n);
+    Reg wide = x_vector(l, width), mask = x_vector(l, width);
+    Ins *i = x_put(l, M_ZXBD);
+    i->dst = wide, i->b = bytes, i->width = (uint8_t)width;
+    i = x_put(l, M_TEST);
+    i->dst = mask, i->b = wide, i->width = (uint8_t)width, i->size = 4, i->imm = n;
+    return mask;
+}
+
+static void load_vector(Lower *l, const UOp *u, uint32_t n)
+{
+    DType t = (DType)u->dtype;
+    int size = memory_bytes(t), bytes = size * (int)n, width = round_width((uint32_t)bytes);
+    const UOp *gate = masked_off(u, 2) ? u->src[2] : NULL;
+    bool vector_gate = gate && cr_lanes(gate) > 1;
+    if (bytes < 4 || (vector_gate && (bytes < 16 || !x_is_vector(gate) || t == DT_BOOL)) || (gate && t == DT_BOOL)) {
+        load_lanes(l, u, n);
+        return;
+    }
+    Reg other = gate ? x_whole(l, u->src[1], width) : 0,
+        mask = gate ? vector_gate ? x_whole(l, gate, round_width(4 * n)) : x_scalar(l, gate) : 0,
+        r = x_vector(l, width);
+    Place at = place_of(l, u->src[0]);
+    uint32_t over = 0;
+    Ins *i;
+    if (gate && !vector_gate) {
+        i = x_put(l, M_VMOVE);
+        i->dst = r, i->b = other, i->width = (uint8_t)width;
+        i = x_put(l, M_JUMP_ZERO);
+        i->a = mask, i->label = over = ++l->m->labels;
+    }
+    i = x_put(l, vector_gate ? M_VLOADM : M_VLOAD);
+    i->dst = r, i->at = at, i->width = (uint8_t)width, i->size = (uint8_t)(bytes < 16 ? bytes : width);
+    if (vector_gate) i->a = other, i->c = mask, i->size = (uint8_t)size, i->imm = n;
+    if (over) x_put(l, M_LABEL)->label = over;
+    x_hold(l, u, t == DT_BOOL ? bools_to_mask(l, r, n) : r);
+}
+
+static void load(Lower *l, const UOp *u)
+{
+    const UOp *a = u->src[0];
+    uint32_t n = cr_lanes(u);
+    if (is_reg_variable(l, a)) {
+        const Val *v = x_value(l, a);
+        if (l->alias[l->at]) l->val[u->id] = *v;
+        else if (v->held == HELD_LANES) {
+            Reg *lane = NEW_N(l->m->arena, Reg, n);
+            for (uint32_t k = 0; k < n; k++)
+                move_to(l, (DType)u->dtype, lane[k] = x_lane_reg(l, (DType)u->dtype), v->lane[k]);
+            hold_lanes(l, u, lane, n);
+        } else {
+            Reg r = x_reg(l, u), from = v->r;
+            Ins *i = x_put(l, n > 1 || full_float((DType)u->dtype) ? M_VMOVE : M_MOVE);
+            i->dst = r, i->width = (uint8_t)x_width_of(u);
+            if (i->op == M_MOVE) i->a = from;
+            else i->b = from;
+            x_hold(l, u, r);
+        }
+    } else if (n > 1 && x_is_vector(u) && a->op == UOP_INDEX && gather(l, u, n)) {
+        return;
+    } else if (n > 1 && x_is_vector(u) && a->op == UOP_SHRINK) {
+        load_vector(l, u, n);
+    } else {
+        load_lanes(l, u, n);
+    }
+}
+
+/* ---- stores ---- */
+
+static void store_scalar(Lower *l, DType t, Place at, Reg v)
+{
+    Ins *i = x_put(l, full_float(t) ? M_VSTORE : M_STORE);
+    i->a = v, i->at = at, i->width = 16, i->size = (uint8_t)memory_bytes(t);
+}
+
+static void store_lanes(Lower *l, const UOp *u, uint32_t n)
+{
+    const UOp *a = u->src[0];
+    const Reg *position = a->op == UOP_INDEX && cr_lanes(a->src[1]) > 1 ? x_lanes(l, a->src[1], n) : NULL,
+              *gate = masked_off(u, 2) ? x_lanes(l, u->src[2], n) : NULL, *v = x_lanes(l, u->src[1], n);
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t over = gate ? ++l->m->labels : 0;
+        Place at = place_of_lane(l, a, position, k);
+        if (gate) {
+            Ins *i = x_put(l, M_JUMP_ZERO);
+            i->a = gate[k], i->label = over;
+        }
+        store_scalar(l, (DType)u->src[1]->dtype, at, v[k]);
+        if (gate) x_put(l, M_LABEL)->label = over;
+    }
+}
+
+static void store_vector(Lower *l, const UOp *u, uint32_t n)
+{
+    const UOp *a = u->src[0], *gate = masked_off(u, 2) ? u->src[2] : NULL;
+    DType t = (DType)u->src[1]->dtype;
+    int size = memory_bytes(t), bytes = size * (int)n, width = round_width((uint32_t)bytes);
+    bool vector_gate = gate && cr_lanes(gate) > 1;
+    if (bytes < 4 || (vector_gate && (bytes < 16 || !x_is_vector(gate)))) {
+        store_lanes(l, u, n);
+        return;
+    }
+    Reg v = x_whole(l, u->src[1], t == DT_BOOL ? round_width(4 * n) : width);
+    if (t == DT_BOOL) {
+        Reg ones = x_vector(l, round_width(4 * n)), cut = x_vector(l, width);
+        Ins *i = x_put(l, M_PSRLD);
+        i->dst = ones, i->a = v, i->imm = 31, i->width = (uint8_t)round_width(4 * n);
+        i = x_put(l, M_CUTDB);
+        i->dst = cut, i->a = ones, i->width = (uint8_t)round_width(4 * n);
+        v = cut;
+    }
+    Reg mask = gate ? vector_gate ? x_whole(l, gate, round_width(4 * n)) : x_scalar(l, gate) : 0;
+    Place at = place_of(l, a);
+    uint32_t over = 0;
+    if (gate && !vector_gate) {
+        Ins *i = x_put(l, M_JUMP_ZERO);
+        i->a = mask, i->label = over = ++l->m->labels;
+    }
+    Ins *i = x_put(l, vector_gate ? M_VSTOREM : M_VSTORE);
+    i->a = v, i->at = at, i->width = (uint8_t)width, i->size = (uint8_t)(bytes < 16 ? bytes : width);
+    if (vector_gate) i->c = mask, i->size = (uint8_t)size, i->imm = n;
+    if (over) x_put(l, M_LABEL)->label = over;
+}
+
+static void store_variable(Lower *l, const UOp *u, uint32_t n)
+{
+    const UOp *reg = u->src[0], *v = u->src[1];
+    Val *to = x_value(l, reg);
+    DType t = (DType)reg->dtype;
+    if (l->target[v->id] == reg && l->place[v->id] < l->at) return;
+    if (to->held == HELD_LANES) {
+        const Reg *lane = x_lanes(l, v, n);
+        for (uint32_t k = 0; k < n; k++) move_to(l, t, to->lane[k], lane[k]);
+        return;
+    }
+    bool vec = n > 1 || full_float(t);
+    Reg from = n > 1 ? x_whole(l, v, x_width_of(reg)) : x_scalar(l, v);
+    Ins *i = x_put(l, vec ? M_VMOVE : M_MOVE);
+    i->dst = to->r, i->width = (uint8_t)x_width_of(reg);
+    if (vec) i->b = from;
+    else i->a = from;
+}
+
+/* Positions have 8 bytes in memory and 4 in a vector. */
+static bool is_stored_whole(const UOp *u, uint32_t n)
+{
+    const UOp *v = u->src[1];
+    uint32_t bytes = n * (uint32_t)element_bytes((DType)v->dtype);
+    return n > 1 && !(n & (n - 1)) && u->src[0]->op == UOP_SHRINK && v->dtype != DT_INDEX && bytes <= VECTOR &&
+        (cr_lanes(v) == 1 || x_is_vector(v));
+}
+
+static void store(Lower *l, const UOp *u)
+{
+    const UOp *a = u->src[0];
+    uint32_t n = cr_lanes(a) > cr_lanes(u->src[1]) ? cr_lanes(a) : cr_lanes(u->src[1]);
+    if (is_reg_variable(l, a)) store_variable(l, u, n);
+    else if (is_stored_whole(u, n)) store_vector(l, u, n);
+    else store_lanes(l, u, n);
+}
+
+/* ---- loops and branches ---- */
+
+static void range(Lower *l, const UOp *u)
+{
+    Mcode *m = l->m;
+    OpenLoop *o = &l->open[l->nopen++];
+    bool thread = range_type(u) == AXIS_THREAD, known = u->src[0]->op == UOP_CONST && !thread;
+    Reg end = thread ? l->end : known ? 0 : x_scalar(l, u->src[0]);
+    *o = (OpenLoop){ .i = x_general(l), .top = ++m->labels, .end = ++m->labels };
+    if (thread) x_give(l, M_MOVE, o->i, l->begin, 0, 0);
+    else x_give(l, M_CONST, o->i, 0, 0, 0);
+    if (!known || u->src[0]->arg.i < 1) x_jump_if(l, o->i, end, known ? u->src[0]->arg.i : 0, COND_NOT_LESS, o->end);
+    if (m->nloop == m->loop_cap) {
+        Loop *more = NEW_N(m->arena, Loop, m->loop_cap * 2);
+        memcpy(more, m->loop, m->nloop * sizeof *more);
+        m->loop = more, m->loop_cap *= 2;
+    }
+    o->loop = m->nloop++;
+    m->loop[o->loop] = (Loop){ m->count, 0 };
+    x_put(l, M_LABEL)->label = o->top;
+    x_hold(l, u, o->i);
+}
+
+static void end(Lower *l, const UOp *u)
+{
+    const UOp *r = u->src[u->nsrc - 1];
+    if (!l->nopen) {
+        x_unsupported(l, u);
+        return;
+    }
+    OpenLoop *o = &l->open[--l->nopen];
+    r = u->src[0]->op == UOP_RANGE ? u->src[0] : r;
+    bool thread = range_type(r) == AXIS_THREAD, known = r->src[0]->op == UOP_CONST && !thread;
+    Reg bound = thread ? l->end : known ? 0 : x_scalar(l, r->src[0]);
+    x_give(l, M_ADD, o->i, o->i, 0, 1);
+    x_jump_if(l, o->i, bound, known ? r->src[0]->arg.i : 0, COND_LESS, o->top);
+    l->m->loop[o->loop].end = l->m->count - 1;
+    x_put(l, M_LABEL)->label = o->end;
+}
+
+/* ---- values ---- */
+
+static void buffer(Lower *l, const UOp *u)
+{
+    DType t = (DType)u->dtype;
+    uint32_t n = cr_lanes(u);
+    int64_t bytes = uop_numel(u) * memory_bytes(t);
+    if (buffer_space(u) == SPACE_LOCAL) {
+        l->offset[u->id] = l->local;
+        l->local += (bytes + 63) & ~INT64_C(63);
+    } else if (l->array[u->id]) {
+        l->offset[u->id] = x_frame(l, (int)bytes, VECTOR);
+    } else if (n == 1 || x_is_vector(u)) {
+        x_hold(l, u, x_reg(l, u));
+    } else {
+        Reg *lane = NEW_N(l->m->arena, Reg, n);
+        for (uint32_t k = 0; k < n; k++) lane[k] = x_lane_reg(l, t);
+        hold_lanes(l, u, lane, n);
+    }
+}
+
+/* Lanes of one or two vectors of 32-bit elements by one instruction. */
+static bool permute(Lower *l, const UOp *u, uint32_t n)
+{
+    const UOp *of[2];
+    if (!uop_is_shuffle(u, of) || !x_is_vector(of[0]) || element_bytes((DType)u->dtype) != 4) return false;
+    if (of[1] && !x_is_vector(of[1])) return false;
+    int width = x_width_of(u) > x_width_of(of[0]) ? x_width_of(u) : x_width_of(of[0]);
+    uint32_t table[16] = { 0 }, other = (uint32_t)width / 4;
+    for (uint32_t k = 0; k < n; k++)
+        table[k] = (uint32_t)u->src[k]->src[1]->arg.i + (u->src[k]->src[0] != of[0] ? other : 0);
+    Reg a = x_whole(l, of[0], width), b = of[1] ? x_whole(l, of[1], width) : a, places = x_vector(l, width),
+        r = x_vector(l, width);
+    Ins *i = x_put(l, M_VLOAD);
+    i->dst = places, i->width = i->size = (uint8_t)width, i->at = in_pool(x_pool(l, table, (uint32_t)width));
+    i = x_put(l, M_PERM2D);
+    i->dst = r, i->a = a, i->b = b, i->c = places, i->width = (uint8_t)width;
+    x_hold(l, u, r);
+    return true;
+}
+
+static void stack(Lower *l, const UOp *u, uint32_t n)
+{
+    if (!x_is_vector(u) || uop_constants(u) || permute(l, u, n)) return; /* looked through where it is used */
+    Reg *lane = NEW_N(l->m->arena, Reg, n);
+    for (uint32_t k = 0; k < n; k++) lane[k] = x_scalar(l, u->src[k]);
+    hold(l, u, lane, n);
+}
+
+static void lane_of_vector(Lower *l, const UOp *u)
+{
+    const UOp *v = u->src[0];
+    const Val *held = &l->val[v->id];
+    if (v->op == UOP_STACK && held->held == HELD_NOT) x_hold(l, u, x_scalar(l, v->src[u->src[1]->arg.i]));
+    else x_hold(l, u, x_lanes(l, v, cr_lanes(v))[u->src[1]->arg.i]);
+}
+
+static void dot(Lower *l, const UOp *u)
+{
+    int width = x_width_of(u);
+    if (wmma_tiled(wmma_of(u)) || u->arg.i != WMMA_vnni_u8 || !x_is_vector(u->src[0]) || !x_is_vector(u->src[1])) {
+        x_unsupported(l, u);
+        return;
+    }
+    Reg a = x_vector(l, width), from = x_whole(l, u->src[0], 16), b = x_whole(l, u->src[1], width),
+        c = x_whole(l, u->src[2], width), r = x_reg(l, u);
+    Ins *i = x_put(l, M_BCASTSS);
+    i->dst = a, i->b = from, i->width = (uint8_t)width;
+    i = x_put(l, M_DPBUSD);
+    i->dst = r, i->a = a, i->b = b, i->c = c, i->width = (uint8_t)width;
+    x_hold(l, u, r);
+}
+
+/* ---- tiles ---- */
+
+static void tile_zero(void *user, int reg) { x_put(user, M_TILE_ZERO)->imm = reg; }
+
+static void tile_memory(Lower *l, int op, int reg, const UOp *a, int64_t stride)
+{
+    Place at = place_of(l, a);
+    Reg base = x_general(l), step = x_give(l, M_CONST, x_general(l), 0, 0, stride);
+    Ins *i = x_put(l, M_ADDRESS);
+    i->dst = base, i->at = at;
+    i = x_put(l, op);
+    i->imm = reg, i->at = (Place){ .kind = AT_ADDRESS, .scale = 1, .base = base, .index = step };
+}
+
+static void tile_load(void *user, int reg, const UOp *from, int64_t stride)
+{
+    tile_memory(user, M_TILE_LOAD, reg, from, stride);
+}
+static void tile_store(void *user, int reg, const UOp *to) { tile_memory(user, M_TILE_STORE, reg, to, 64); }
+
+static void tile_multiply(void *user, const UOp *wmma, int c, int a, int b)
+{
+    x_put(user, wmma->arg.i == WMMA_amx_bf16 ? M_TILE_BF16 : M_TILE_U8)->imm = c | a << 8 | b << 16;
+}
+
+static void tile_moved(void *user)
+{
+    Lower *l = user;
+    l->status = fail(TG_INTERNAL, "kernel %s: a tile moves", l->k->name);
+}
+
+static bool tile(Lower *l, const UOp *u)
+{
+    static const TileOps ops = { tile_zero, tile_load, tile_store, tile_multiply, tile_moved };
+    return l->tiles && tile_instruction(l->tiles, u, &ops, l);
+}
+
+static void set_tiles(Lower *l)
+{
+    uint8_t config[64];
+    if (!cpu_has_tiles(l->k) || (l->status = tiles_new(&l->tiles, l->k, l->m->arena))) return;
+    tiles_sizes(l->tiles, config);
+    x_put(l, M_TILES)->at = in_pool(x_pool(l, config, sizeof config));
+}
+
+static bool vector_operands(const UOp *u)
+{
+    for (uint32_t k = 0; k < u->nsrc && k < 3; k++)
+        if (cr_lanes(u->src[k]) > 1 && !x_is_vector(u->src[k]) && !(u->op == UOP_GUARD && k == 2)) return false;
+    return true;
+}
+
+static void element_wise(Lower *l, const UOp *u, uint32_t n)
+{
+    Opnd o[3] = { 0 };
+    uint32_t sources = u->nsrc < 3 ? u->nsrc : 3;
+    for (uint32_t k = 0; k < sources; k++) o[k].u = u->src[k];
+    Reg in = l->target[u->id] ? x_value(l, l->target[u->id])->r : 0;
+    if (n == 1) {
+        Reg dst = in ? in : x_reg(l, u);
+        x_scalar_op(l, u, o, dst);
+        x_hold(l, u, dst);
+        return;
+    }
+    if (x_is_vector(u) && vector_operands(u)) {
+        Reg dst = in ? in : x_reg(l, u);
+        if (x_vector_op(l, u, o, n, dst)) {
+            x_hold(l, u, dst);
+            return;
+        }
+    }
+    const Reg *of[3] = { 0 };
+    for (uint32_t k = 0; k < sources && !(u->op == UOP_GUARD && k == 2); k++)
+        if (cr_lanes(u->src[k]) > 1) of[k] = x_lanes(l, u->src[k], n);
+    Reg *lane = NEW_N(l->m->arena, Reg, n);
+    for (uint32_t j = 0; j < n; j++) {
+        for (uint32_t k = 0; k < sources; k++) o[k].r = of[k] ? of[k][j] : 0;
+        lane[j] = x_lane_reg(l, (DType)u->dtype);
+        x_scalar_op(l, u, o, lane[j]);
+    }
+    if (in) {
+        Reg r = x_assemble(l, (DType)u->dtype, lane, n, in);
+        x_hold(l, u, r);
+        return;
+    }
+    hold(l, u, lane, n);
+}
+
+static void instruction(Lower *l, const UOp *u)
+{
+    uint32_t n = cr_lanes(u);
+    if (tile(l, u)) return;
+    if (!acts(u) && u->op != UOP_BUFFER && !l->needed[u->id]) return;
+    switch (u->op) {
+    case UOP_PARAM:
+    case UOP_CONST:
+    case UOP_DEFINE_VAR:
+    case UOP_GROUP:
+    case UOP_SINK: break;
+    case UOP_BUFFER: buffer(l, u); break;
+    case UOP_RANGE: range(l, u); break;
+    case UOP_END: end(l, u); break;
+    case UOP_IF: {
+        Reg c = x_scalar(l, u->src[0]);
+        Ins *i = x_put(l, M_JUMP_ZERO);
+        i->a = c, i->label = l->ifs[l->nifs++] = ++l->m->labels;
+        break;
+    }
+    case UOP_ENDIF: x_put(l, M_LABEL)->label = l->ifs[--l->nifs]; break;
+    case UOP_LOAD: load(l, u); break;
+    case UOP_STORE: store(l, u); break;
+    case UOP_REDUCE: x_across(l, u); break;
+    case UOP_WMMA: dot(l, u); break;
+    case UOP_STACK: stack(l, u, n); break;
+    case UOP_INDEX:
+    case UOP_SHRINK:
+        if (uop_is_address(u)) break;
+        if (u->op == UOP_INDEX && u->nsrc == 2 && uop_is_const(u->src[1])) lane_of_vector(l, u);
+        else x_unsupported(l, u);
+        break;
+    default:
+        if (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_BITCAST) element_wise(l, u, n);
+        else x_unsupported(l, u);
+    }
+}
+
+/* ---- the frame ---- */
+
+static Reg load_word(Lower *l, Reg base, int64_t k)
+{
+    Reg r = x_general(l);
+    Ins *i = x_put(l, M_LOAD);
+    i->dst = r, i->size = 8, i->imm = 0, i->at = (Place){ .kind = AT_ADDRESS, .base = base, .disp = 8 * k };
+    return r;
+}
+
+static void arguments(Lower *l)
+{
+    const Kernel *k = l->k;
+    Arena *a = l->m->arena;
+    Reg *of[] = { &l->args, &l->vars, &l->begin, &l->end, &l->scratch };
+    for (int i = 0; i < 5; i++) *of[i] = x_general(l);
+    Ins *entry = x_put(l, M_ENTRY);
+    entry->dst = l->args; /* and the four behind it */
+    l->param = NEW_N(a, Reg, KERNEL_PARAMS);
+    l->var = NEW_N(a, Reg, k->nvar + 1);
+    for (uint32_t i = 0; i < l->count; i++)
+        if (l->line[i]->op == UOP_PARAM) l->param[l->line[i]->arg.i] = load_word(l, l->args, l->line[i]->arg.i);
+    for (uint32_t i = 0; i < k->nvar; i++) l->var[i] = load_word(l, l->vars, i);
+}
+
+TgStatus mcode_lower(Mcode *m, const Kernel *k)
+{
+    Arena *a = m->arena;
+    uint32_t ids = graph_count(k->g), n = k->linear->nsrc;
+    Lower l = { .m = m, .k = k, .line = k->linear->src, .count = n };
+    m->cap = 4 * n + 64, m->reg_cap = 4 * n + 64, m->loop_cap = 16, m->pool_cap = 1024, m->nreg = 1,
+    m->frame_bytes = FRAME_HEAD;
+    m->ins = NEW_N(a, Ins, m->cap), m->reg = NEW_N(a, RegInfo, m->reg_cap), m->loop = NEW_N(a, Loop, m->loop_cap);
+    m->pool = NEW_N(a, uint8_t, m->pool_cap);
+    l.val = NEW_N(a, Val, ids), l.needed = NEW_N(a, bool, ids), l.array = NEW_N(a, bool, ids);
+    l.place = NEW_N(a, uint32_t, ids), l.times = NEW_N(a, uint32_t, ids), l.target = NEW_N(a, const UOp *, ids);
+    l.offset = NEW_N(a, int64_t, ids), l.block = NEW_N(a, uint32_t, n), l.last = NEW_N(a, uint32_t, n);
+    l.uses = NEW_N(a, uint32_t, n), l.outside = NEW_N(a, bool, n), l.alias = NEW_N(a, bool, n);
+    find_uses(&l);
+    find_targets(&l);
+    find_aliases(&l);
+    arguments(&l);
+    set_tiles(&l);
+    for (l.at = 0; l.at < n && !l.status; l.at++) instruction(&l, l.line[l.at]);
+    if (l.tiles) x_put(&l, M_TILES_DONE);
+    x_put(&l, M_RETURN);
+    return l.status;
+}

@@ -1,0 +1,32 @@
+/* A kernel's bytes, and pages for them. */
+#define _GNU_SOURCE
+#include "backends/x86/x86.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "backends/x86/lower.h"
+
+TgStatus x86_assemble(Bytes *out, const Kernel *k)
+{
+    Mcode m = { .arena = arena_new() };
+    size_t size = out->size;
+    TgStatus s = mcode_lower(&m, k);
+    if (!s) mcode_registers(&m);
+    if (!s) s = mcode_encode(out, &m);
+    if (s) out->size = size;
+    arena_free(m.arena);
+    return s;
+}
+
+void *x86_map(const Bytes *code)
+{
+    void *p = mmap(NULL, code->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    memcpy(p, code->data, code->size);
+    if (!mprotect(p, code->size, PROT_READ | PROT_EXEC)) return p;
+    munmap(p, code->size);
+    return NULL;
+}
+
+void x86_unmap(void *pages, size_t size) { munmap(pages, size); }
