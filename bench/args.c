@@ -318,6 +318,7 @@ void args_session_options(const Args *a, TgOptions *out)
                                        : TG_PRECISION_EXACT;
     out->cache_dir = args_text(a, OPT_cache_dir, NULL);
     out->no_cache = args_has(a, OPT_no_cache);
+    out->compiler = args_text(a, OPT_compiler, NULL);
     out->max_memory_bytes = (int64_t)args_real(a, OPT_max_memory, 0);
     out->dims = dim_ranges(a);
     say_progress_watch(out);

@@ -155,6 +155,7 @@ static void own_command(Command *c, const char *engine, const char *model, const
                    { OPT_threads, "--threads" },
                    { OPT_cpus, "--cpus" },
                    { OPT_precision, "--precision" },
+                   { OPT_compiler, "--compiler" },
                    { OPT_cache_dir, "--cache-dir" },
                    { OPT_beam, "--beam" },
                    { OPT_tune, "--tune" },

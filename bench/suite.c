@@ -89,6 +89,7 @@ static void child_arguments(const Suite *s, const char *model, const char *folde
                    { OPT_threads, "--threads" },
                    { OPT_cpus, "--cpus" },
                    { OPT_precision, "--precision" },
+                   { OPT_compiler, "--compiler" },
                    { OPT_cache_dir, "--cache-dir" },
                    { OPT_tolerance, "--tolerance" },
                    { OPT_rtol, "--rtol" },

@@ -160,6 +160,7 @@ static TgStatus tgrun(const Args *a)
 int main(int argc, char **argv)
 {
     Args a;
+    setenv("TGRUN_DEFAULT_COMPILER", "cc", 0);                   /* what is measured is what stays */
     if (argc > 1 && !strcmp(argv[1], "@engine")) return serve(argc - 1, argv + 1);
     say_setup("tgrun", NULL, false);
     stop_setup("tgrun");

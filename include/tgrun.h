@@ -137,7 +137,13 @@ typedef struct {
                       where the model's is 1, else in a new axis in front; 0: as the model is */
     const char *batch_inputs; /**< "x,mask": inputs that have a value for each sample, the others are shared; NULL: all
                                  have */
-    int64_t reserved[32];
+    const char *compiler; /**< of the CPU's kernels: "cc": the system's C compiler ($CC, gcc, clang), which is waited
+                             for; "own": machine code of tgrun's own, which wants AVX-512 and is there at once; "auto":
+                             kernels that are not in the cache are of tgrun's own first, and the C compiler's take
+                             their place between runs as soon as they are compiled, which may change last bits of
+                             results. A search waits for the C compiler. NULL: that of TGRUN_DEFAULT_COMPILER in the
+                             environment, else "auto" */
+    int64_t reserved[31];
 } TgOptions;
 
 /** What a session has done and holds; times in seconds, sizes in bytes. */

@@ -60,12 +60,27 @@ static TgStatus open_named(TgSession *s, const char *name, DeviceOptions *o)
     return b->open(&s->device, o);
 }
 
-static TgStatus open_device(TgSession *s)
+static TgStatus compiler_of(const TgOptions *o, int32_t *out)
+{
+    static const char *const name[] = { "cc", "auto", "own" };
+    const char *wanted = o->compiler, *common = getenv("TGRUN_DEFAULT_COMPILER");
+    bool search = o->beam > 0 || o->tune_s > 0;
+    if (wanted && !strcmp(wanted, "own") && search)
+        return fail(TG_USAGE, "compiler 'own': a search is for kernels of the C compiler");
+    if (!wanted) wanted = common && *common ? common : "auto";
+    for (*out = 0; *out < 3 && strcmp(name[*out], wanted);) ++*out;
+    if (*out == 3) return fail(TG_USAGE, "compiler '%s' is not known; auto, cc and own are", wanted);
+    if (search) *out = 0;
+    return TG_OK;
+}
+
+static TgStatus open_one(TgSession *s)
 {
     const TgOptions *o = &s->options;
     DeviceOptions d = {
         .threads = o->threads, .cpus = o->cpus, .cache_dir = o->no_cache ? NULL : o->cache_dir, .verbose = o->verbose
     };
+    TRY(compiler_of(o, &d.compiler));
     if (strcmp(o->device, "auto")) return open_named(s, o->device, &d);
     TgStatus status = fail(TG_DEVICE, "no device works here");
     for (int i = 0; backends[i]; i++) {
@@ -75,6 +90,14 @@ static TgStatus open_device(TgSession *s)
         if (o->verbose) fprintf(stderr, "%s: %s\n", backends[i]->name, tg_error());
     }
     return status;
+}
+
+static TgStatus open_device(TgSession *s)
+{
+    const char *wanted = s->options.compiler;
+    TRY(open_one(s));
+    if (!wanted || !strcmp(wanted, "auto") || !strcmp(s->backend->name, "cpu")) return TG_OK;
+    return fail(TG_USAGE, "compiler '%s': device %s has none to choose", wanted, s->backend->name);
 }
 
 const char *session_cache_dir(Arena *a)
@@ -176,6 +199,7 @@ static TgSession *session_new(const char *path, const TgOptions *options)
     s->options.opts = s->options.opts ? arena_strdup(a, s->options.opts) : NULL;
     s->options.dims = s->options.dims ? arena_strdup(a, s->options.dims) : NULL;
     s->options.batch_inputs = s->options.batch_inputs ? arena_strdup(a, s->options.batch_inputs) : NULL;
+    s->options.compiler = s->options.compiler ? arena_strdup(a, s->options.compiler) : NULL;
     s->options.cpus = s->options.cpus ? arena_strdup(a, s->options.cpus) : NULL;
     s->options.cache_dir = s->options.cache_dir ? arena_strdup(a, s->options.cache_dir) : session_cache_dir(a);
     return s;

@@ -33,7 +33,7 @@ class TgOptions(Structure):
                 ("cache_dir", c_char_p), ("no_cache", c_int32), ("max_memory_bytes", c_int64), ("beam", c_int32),
                 ("opts", c_char_p), ("tune_s", c_double), ("verbose", c_int32), ("progress", c_void_p),
                 ("progress_user", c_void_p), ("seed", c_int64), ("dims", c_char_p), ("batch", c_int32),
-                ("batch_inputs", c_char_p), ("reserved", c_int64 * 32)]
+                ("batch_inputs", c_char_p), ("compiler", c_char_p), ("reserved", c_int64 * 31)]
 
 
 class TgInfo(Structure):

@@ -34,12 +34,13 @@ first_seed = None
 class SessionOptions:
     """intra_op_num_threads: 0 is one a physical core. Those of TgOptions (include/tgrun.h), None being the library's
     default: cpus, precision ("exact", "split" or "fast"), cache_dir, no_cache, max_memory_bytes, beam, tune_s, opts,
-    seed, dims, batch, batch_inputs ("x,mask"), verbose. Of onnxruntime's, enable_profiling, profile_file_prefix, free dimensions and providers are
-    obeyed; the others have no effect, of which a warning tells; a name that is neither's is an AttributeError, as
+    seed, dims, batch, batch_inputs ("x,mask"), compiler ("auto", "cc" or "own"), verbose. Of onnxruntime's,
+    enable_profiling, profile_file_prefix, use_deterministic_compute (the C compiler is waited for), free dimensions and
+    providers are obeyed; the others have no effect, of which a warning tells; a name that is neither's is an AttributeError, as
     there."""
 
     OWN = ("cpus", "precision", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "seed", "dims",
-           "batch", "batch_inputs", "verbose")
+           "batch", "batch_inputs", "compiler", "verbose")
     THEIRS = dict(inter_op_num_threads=0, execution_mode=ExecutionMode.ORT_SEQUENTIAL,
                   graph_optimization_level=GraphOptimizationLevel.ORT_ENABLE_ALL, enable_profiling=False,
                   enable_mem_pattern=True, enable_cpu_mem_arena=True, enable_mem_reuse=True,
@@ -47,7 +48,6 @@ class SessionOptions:
                   log_verbosity_level=0, logid="", optimized_model_filepath="",
                   profile_file_prefix="onnxruntime_profile_", execution_order=names.ExecutionOrder.DEFAULT)
     STATE = ("intra_op_num_threads", "config", "fixed", "providers", "cancelled")
-    # results are the same from run to run anyway
     OBEYED = ("enable_profiling", "profile_file_prefix", "use_deterministic_compute")
 
     def __init__(self):
@@ -119,6 +119,8 @@ class SessionOptions:
             value = getattr(self, name)
             if value is None and name == "seed":
                 value = first_seed
+            if name == "compiler" and value is None and self.use_deterministic_compute and device == "cpu":
+                value = "cc"
             if name == "precision" and value is not None:
                 value = PRECISIONS.index(value)
             if value is not None:

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cpu/cpu.h"
 #include "random_stages.h"
 
 enum { BATCH = 96 };
@@ -188,13 +189,18 @@ static void add_seed(Batch *b, uint64_t seed, Graph *keep)
     random_graph_free(&rg);
 }
 
-static void compiled_kernels_agree(const Backend *backend, long some)
+static bool open_own(Device **out)
+{
+    return backend_cpu.open(out, &(DeviceOptions){ .threads = 2, .compiler = CPU_OWN }) == TG_OK;
+}
+
+static void compiled_kernels_agree(const Backend *backend, bool own, long some)
 {
     Batch *b = calloc(1, sizeof *b);
     uint64_t seed = (uint64_t)setting("RANDOM_SEED", 1);
     unsigned count = (unsigned)setting("COMPILED_COUNT", some);
     b->backend = backend;
-    if (!open_backend(&b->device, backend)) {
+    if (own ? !open_own(&b->device) : !open_backend(&b->device, backend)) {
         free(b);
         skip();
     }
@@ -215,11 +221,14 @@ static void compiled_kernels_agree(const Backend *backend, long some)
     assert_true(complete);
 }
 
-static void cpu_kernels_agree(void **state) { (void)state, compiled_kernels_agree(&backend_cpu, 600); }
-static void cuda_kernels_agree(void **state) { (void)state, compiled_kernels_agree(&backend_cuda, 400); }
+static void cpu_kernels_agree(void **state) { (void)state, compiled_kernels_agree(&backend_cpu, false, 600); }
+/* machine code without a compiler, where the processor has AVX-512: there is some for every kernel */
+static void own_kernels_agree(void **state) { (void)state, compiled_kernels_agree(&backend_cpu, true, 600); }
+static void cuda_kernels_agree(void **state) { (void)state, compiled_kernels_agree(&backend_cuda, false, 400); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(cpu_kernels_agree), cmocka_unit_test(cuda_kernels_agree) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(cpu_kernels_agree), cmocka_unit_test(own_kernels_agree),
+                                        cmocka_unit_test(cuda_kernels_agree) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static void run_many(Kernel **k, uint32_t n, void *const *const *args, const int
         puts(t.s);
         text_free(&t);
     }
-    if (cpu_compile(&code, NULL, 2, k, n, NULL) != TG_OK) stop("%s", tg_error());
+    if (cpu_compile(&code, &(CpuCompile){ .jobs = 2 }, k, n, NULL) != TG_OK) stop("%s", tg_error());
     void *scratch = aligned_alloc(64, 1 << 20);
     for (uint32_t i = 0; i < n; i++) code->fn[i](args[i], NULL, 0, end ? end[i] : 1, scratch);
     free(scratch);

@@ -1,0 +1,105 @@
+"""First runs: a model's kernels run as tgrun's own machine code at once, the C compiler's take their place between runs,
+and both give what each alone gives. Without AVX-512 there is nothing to test: the compiler is waited for."""
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+from onnx import TensorProto, helper as h, numpy_helper
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
+import tgrun
+
+rng = np.random.default_rng(3)
+F = TensorProto.FLOAT
+
+def constant(name, *shape):
+    return numpy_helper.from_array((0.2 * rng.standard_normal(shape)).astype(np.float32), name)
+
+def network():
+    nodes = [
+        h.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
+        h.make_node("Relu", ["c"], ["r"]),
+        h.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        h.make_node("Flatten", ["p"], ["f"]),
+        h.make_node("Gemm", ["f", "v", "d"], ["g"]),
+        h.make_node("Softmax", ["g"], ["y"])
+    ]
+    port = h.make_tensor_value_info
+    graph = h.make_graph(nodes, "first", [port("x", F, [1, 3, 32, 32])], [port("y", F, [1, 10])],
+                         [constant("w", 24, 3, 3, 3), constant("b", 24), constant("v", 6144, 10), constant("d", 10)])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 18)], ir_version=9).SerializeToString()
+
+def options(compiler, cache):
+    o = tgrun.SessionOptions()
+    o.compiler, o.cache_dir, o.intra_op_num_threads = compiler, cache, 2
+    return o
+
+def fails(f, *words):
+    try:
+        f()
+    except Exception as e:
+        assert all(w in str(e) for w in words), f"{e} lacks one of {words}"
+        return
+    raise AssertionError(f"nothing was refused that should name {words}")
+
+def left():
+    return glob.glob(os.path.join(tempfile.gettempdir(), f"tgrun-cc-{os.getpid()}-*"))
+
+model, x = network(), rng.standard_normal((1, 3, 32, 32)).astype(np.float32)
+run = lambda s: s.run(None, {"x": x})[0]
+open_cpu = lambda compiler, cache: tgrun.InferenceSession(model, options(compiler, cache), providers=["CPUExecutionProvider"])
+
+with tempfile.TemporaryDirectory() as folder:
+    want = run(open_cpu("cc", os.path.join(folder, "cc")))
+    fails(lambda: run(open_cpu("tcc", folder)), "compiler", "tcc", "own")
+    try:
+        own = run(open_cpu("own", os.path.join(folder, "own")))
+    except Exception as e:
+        assert "AVX-512" in str(e), e
+        print("1 passed, 0 failed, 1 skipped")
+        sys.exit(0)
+    np.testing.assert_allclose(own, want, rtol=1e-5)
+    assert not os.path.exists(os.path.join(folder, "own", "cpu")), "own code was put into the compiler's cache"
+
+    # the first runs are own code, the last ones the compiler's
+    cache = os.path.join(folder, "auto")
+    session = open_cpu("auto", cache)
+    first, begin = run(session), time.time()
+    np.testing.assert_array_equal(first, own)
+    last = first
+    while (not glob.glob(os.path.join(cache, "cpu-index", "*")) or left()) and time.time() - begin < 60:
+        last = run(session)
+        np.testing.assert_allclose(last, want, rtol=1e-5)
+        time.sleep(0.01)
+    time.sleep(0.1)
+    for _ in range(3):
+        last = run(session)
+    np.testing.assert_array_equal(last, want)
+    np.testing.assert_array_equal(run(open_cpu("auto", cache)), want)        # from the cache at once
+
+    # a session that ends while its kernels are compiled leaves nothing behind
+    for k in range(8):
+        session = open_cpu("auto", os.path.join(folder, f"ended{k}"))
+        np.testing.assert_array_equal(run(session), own)
+        time.sleep(0.01 * k)
+        del session
+    assert not left(), left()
+
+    # without a compiler own code serves
+    code = ("import numpy as np, sys; sys.path.insert(0, sys.argv[1]); import tgrun; o = tgrun.SessionOptions()\n"
+            "o.compiler, o.cache_dir = 'auto', sys.argv[2]\n"
+            "s = tgrun.InferenceSession(sys.argv[3], o, providers=['CPUExecutionProvider'])\n"
+            "np.save(sys.argv[5], s.run(None, {'x': np.load(sys.argv[4])})[0])\n")
+    paths = [os.path.join(folder, n) for n in ("none", "m.onnx", "x.npy", "y.npy")]
+    with open(paths[1], "wb") as file:
+        file.write(model)
+    np.save(paths[2], x)
+    subprocess.run([sys.executable, "-c", code, os.path.dirname(os.path.dirname(tgrun.__file__))] + paths, check=True,
+                   env={k: v for k, v in os.environ.items() if k != "CC"} | {"PATH": "/nonexistent"})
+    np.testing.assert_allclose(np.load(paths[3]), want, rtol=1e-5)
+print("6 passed, 0 failed")
