@@ -300,8 +300,7 @@ static const char *unary(CRender *r, const UOp *u, int h, const char *name, int 
     return f ? cr_text(r, "%s(%s)", f, whole(r, u->src[0], e, lanes)) : by_lane(r, u, e, lanes);
 }
 
-/* x where it is at least -126, -infinity below: nothing denormal comes out. */
-static const UOp *flushed(const UOp *u)
+const UOp *cpu_flushed(const UOp *u)
 {
     const UOp *p = u->op == UOP_WHERE ? u->src[0] : NULL;
     bool below =
@@ -312,7 +311,7 @@ static const UOp *flushed(const UOp *u)
 
 static const char *exp2_op(CRender *r, const UOp *u, int e, uint32_t lanes)
 {
-    const UOp *x = flushed(u->src[0]);
+    const UOp *x = cpu_flushed(u->src[0]);
     if (e != E_F32 || (lanes != 4 && lanes != 8 && lanes != 16)) return by_lane(r, u, e, lanes);
     want(r, lanes == 4 ? H_EXP2_4 : lanes == 8 ? H_EXP2_8 : H_EXP2_16);
     return cr_text(r, "tg_exp2%s_%s(%s)", x ? "z" : "", vec(r, e, lanes), whole(r, x ? x : u->src[0], e, lanes));

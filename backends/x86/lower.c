@@ -522,13 +522,7 @@ static void stack(Lower *l, const UOp *u, uint32_t n)
     hold(l, u, lane, n);
 }
 
-static void lane_of_vector(Lower *l, const UOp *u)
-{
-    const UOp *v = u->src[0];
-    const Val *held = &l->val[v->id];
-    if (v->op == UOP_STACK && held->held == HELD_NOT) x_hold(l, u, x_scalar(l, v->src[u->src[1]->arg.i]));
-    else x_hold(l, u, x_lanes(l, v, cr_lanes(v))[u->src[1]->arg.i]);
-}
+static void lane_of_vector(Lower *l, const UOp *u) { x_hold(l, u, x_lane(l, u->src[0], (uint32_t)u->src[1]->arg.i)); }
 
 static void dot(Lower *l, const UOp *u)
 {

@@ -177,24 +177,32 @@ Reg x_scalar(Lower *l, const UOp *u)
     return x_value(l, u)->r;
 }
 
+/* Where in the frame a vector's lanes lie: they are stored once a block. */
+static int64_t stored_lanes(Lower *l, const UOp *u, Val *v)
+{
+    int size = element_bytes((DType)u->dtype) * (int)cr_lanes(u);
+    uint32_t here = l->block[l->at] + 1;
+    if (v->stored_in == here) return v->stored_at;
+    v->stored_in = here;
+    v->stored_at = x_frame(l, round_width((uint32_t)size), VECTOR);
+    store_whole(l, v->r, size, v->stored_at);
+    return v->stored_at;
+}
+
+Reg x_lane(Lower *l, const UOp *u, uint32_t k)
+{
+    if (u->op == UOP_STACK && l->val[u->id].held == HELD_NOT) return x_scalar(l, u->src[k]);
+    if (cr_lanes(u) == 1) return x_scalar(l, u);
+    Val *v = x_value(l, u);
+    if (v->held == HELD_LANES) return v->lane[k];
+    return load_lane(l, (DType)u->dtype, stored_lanes(l, u, v) + element_bytes((DType)u->dtype) * k);
+}
+
 const Reg *x_lanes(Lower *l, const UOp *u, uint32_t n)
 {
-    Reg *lane = NEW_N(l->m->arena, Reg, n);
-    if (u->op == UOP_STACK && cr_lanes(u) == n && l->val[u->id].held == HELD_NOT) {
-        for (uint32_t k = 0; k < n; k++) lane[k] = x_scalar(l, u->src[k]);
-        return lane;
-    }
-    if (cr_lanes(u) == 1) {
-        Reg one = x_scalar(l, u);
-        for (uint32_t k = 0; k < n; k++) lane[k] = one;
-        return lane;
-    }
-    Val *v = x_value(l, u);
-    if (v->held == HELD_LANES) return v->lane;
-    int size = element_bytes((DType)u->dtype);
-    int64_t at = x_frame(l, round_width((uint32_t)size * n), VECTOR);
-    store_whole(l, v->r, size * (int)n, at);
-    for (uint32_t k = 0; k < n; k++) lane[k] = load_lane(l, (DType)u->dtype, at + size * k);
+    if (cr_lanes(u) > 1 && l->val[u->id].held == HELD_LANES) return l->val[u->id].lane;
+    Reg *lane = NEW_N(l->m->arena, Reg, n), one = cr_lanes(u) == 1 ? x_scalar(l, u) : 0;
+    for (uint32_t k = 0; k < n; k++) lane[k] = one ? one : x_lane(l, u, k);
     return lane;
 }
 

@@ -14,7 +14,8 @@ enum { VECTOR = 64, MOST_LANES = 64 };
 typedef enum { HELD_NOT, HELD_ONE, HELD_LANES } Held;
 typedef struct {
     uint8_t held, splat; /* splat: bytes of the register in which each element is the same */
-    uint32_t lanes;
+    uint32_t lanes, stored_in; /* stored_in: 1 + the block in which its lanes were stored in the frame */
+    int64_t stored_at;
     Reg r, *lane;
 } Val;
 typedef struct {
@@ -73,6 +74,7 @@ int64_t x_const_bits(const UOp *u); /* as a general register has it; floats: the
 Place x_const_place(Lower *l, const UOp *u); /* its element in the pool; of bool all bits */
 Reg x_scalar(Lower *l, const UOp *u);
 Val *x_value(Lower *l, const UOp *u);
+Reg x_lane(Lower *l, const UOp *u, uint32_t k);
 const Reg *x_lanes(Lower *l, const UOp *u, uint32_t n); /* each in a register, valid in this block */
 /* a vector, of a scalar in all its lanes; and from registers that hold its lanes, in dst, which is given back */
 Reg x_whole(Lower *l, const UOp *u, int width);
