@@ -577,15 +577,28 @@ struct Behind {
     atomic_bool stop, done;
 };
 
+/* One after another, of all sessions of the process. False: it is to stop. */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static bool take_turn(const Behind *h)
+{
+    while (!atomic_load(&h->stop)) {
+        if (!pthread_mutex_trylock(&turn)) return true;
+        nanosleep(&(struct timespec){ 0, 5000000 }, NULL);
+    }
+    return false;
+}
+
 static void *compile_behind(void *user)
 {
     Behind *h = user;
-    for (uint32_t at = 0; at < h->nmissing; at += MAX_BATCH) {
+    bool good = true;
+    for (uint32_t at = 0; at < h->nmissing && good; at += MAX_BATCH) {
         uint32_t now = h->nmissing - at < MAX_BATCH ? h->nmissing - at : MAX_BATCH;
-        if (atomic_load(&h->stop) || refused(compile_missing(&h->b, h->missing, (Share){ at, now, h->nmissing }, 1)))
-            return NULL;
+        if (!take_turn(h)) return NULL;
+        good = !refused(compile_missing(&h->b, h->missing, (Share){ at, now, h->nmissing }, 1));
+        pthread_mutex_unlock(&turn);
     }
-    atomic_store(&h->done, true);
+    atomic_store(&h->done, good);
     return NULL;
 }
 
