@@ -522,8 +522,10 @@ void x_across(Lower *l, const UOp *u)
         Reg g = x_general(l);
         Ins *i = x_put(l, M_TO_GENERAL);
         i->dst = g, i->a = r, i->size = (uint8_t)size;
-        i = x_put(l, M_EXTEND);
-        i->dst = i->a = g, i->size = (uint8_t)size, i->imm = is_signed(t);
+        if (size < 8) {
+            i = x_put(l, M_EXTEND);
+            i->dst = i->a = g, i->size = (uint8_t)size, i->imm = is_signed(t);
+        }
         if (t == DT_BOOL) x_give(l, M_AND, g, g, 0, 1);
         r = g;
     }

@@ -50,6 +50,16 @@ def fails(f, *words):
 def left():
     return glob.glob(os.path.join(tempfile.gettempdir(), f"tgrun-cc-{os.getpid()}-*"))
 
+def reduced(op, values, cache):
+    t = h.np_dtype_to_tensor_dtype(values.dtype)
+    out = TensorProto.INT64 if op.startswith("Arg") else t
+    port = h.make_tensor_value_info
+    graph = h.make_graph([h.make_node(op, ["x"], ["y"], keepdims=0)], "g", [port("x", t, values.shape)],
+                         [port("y", out, None)])
+    m = h.make_model(graph, opset_imports=[h.make_opsetid("", 18)], ir_version=9).SerializeToString()
+    s = tgrun.InferenceSession(m, options("own", cache), providers=["CPUExecutionProvider"])
+    return s.run(None, {"x": values})[0]
+
 model, x = network(), rng.standard_normal((1, 3, 32, 32)).astype(np.float32)
 run = lambda s: s.run(None, {"x": x})[0]
 open_cpu = lambda compiler, cache: tgrun.InferenceSession(model, options(compiler, cache), providers=["CPUExecutionProvider"])
@@ -82,6 +92,14 @@ with tempfile.TemporaryDirectory() as folder:
     np.testing.assert_array_equal(last, want)
     np.testing.assert_array_equal(run(open_cpu("auto", cache)), want)        # from the cache at once
 
+    # reductions across the lanes of a vector of integers
+    for t in (np.uint64, np.int64, np.uint32, np.int32):
+        for n in (2, 8):
+            v = np.array([300 - 7 * k for k in range(n)], t)
+            for op, of in (("ReduceMax", np.max), ("ReduceMin", np.min), ("ReduceSum", np.sum)):
+                assert reduced(op, v, cache) == of(v), (op, v)
+            assert reduced("ArgMin", np.ones(n, t), cache) == 0, (t, n)
+
     # a session that ends while its kernels are compiled leaves nothing behind
     for k in range(8):
         session = open_cpu("auto", os.path.join(folder, f"ended{k}"))
@@ -102,4 +120,4 @@ with tempfile.TemporaryDirectory() as folder:
     subprocess.run([sys.executable, "-c", code, os.path.dirname(os.path.dirname(tgrun.__file__))] + paths, check=True,
                    env={k: v for k, v in os.environ.items() if k != "CC"} | {"PATH": "/nonexistent"})
     np.testing.assert_allclose(np.load(paths[3]), want, rtol=1e-5)
-print("6 passed, 0 failed")
+print("7 passed, 0 failed")
