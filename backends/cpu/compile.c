@@ -10,7 +10,6 @@
  * thread has the compiler make theirs meanwhile, one process at the least priority, which run from then on.
  */
 #define _GNU_SOURCE
-#include <cpuid.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,7 +17,6 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,169 +30,14 @@
 #include <xxhash.h>
 
 #include "backends/cache.h"
+#include "backends/cpu/compiler.h"
 #include "backends/cpu/cpu.h"
 #include "backends/x86/x86.h"
 #include "graph/base/clock.h"
 #include "graph/base/map.h"
 #include "graph/base/progress.h"
 
-extern char **environ;
-
-enum { CODE_VERSION = 1, MAX_JOBS = 64, TIME_LIMIT_S = 300, MAX_BATCH = 48 };
-#ifdef __SANITIZE_THREAD__
-#define WATCHED , "-fsanitize=thread" /* so that a wait that is missing between two kernels is seen */
-#else
-#define WATCHED
-#endif
-#define FLAGS \
-    "-O2", "-march=native", "-std=gnu11", "-w", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", \
-        "-fwrapv", "-fno-strict-aliasing", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", \
-        "-fcf-protection=none", "-fPIC" WATCHED
-static const char *const flags[] = { FLAGS, NULL };
-
-/* ---- the compiler ---- */
-
-/* CC may be several words: a launcher, as ccache, in front of the compiler, and its arguments. */
-enum { CC_WORDS = 32 };
-/* path: "" when only its identity is known; arg: behind it */
-typedef struct {
-    char path[PATH_MAX], words[PATH_MAX];
-    const char *arg[CC_WORDS];
-    int narg;
-    bool clang;
-    XXH64_hash_t identity;
-} Compiler;
-
-/* gcc gives out registers loop by loop, and then keeps a vector that a tile needs at every step in memory, though
- * registers are free. */
-static const char *own_flag(bool clang) { return clang ? "-mprefer-vector-width=512" : "-fira-region=one"; }
-
-static bool find_program(char out[PATH_MAX], const char *name)
-{
-    char one[PATH_MAX];
-    const char *path = strchr(name, '/') ? "" : getenv("PATH");
-    while (path) {
-        const char *end = strchrnul(path, ':');
-        snprintf(one, sizeof one, "%.*s%s%s", (int)(end - path), path, end == path ? "" : "/", name);
-        if (!access(one, X_OK) && realpath(one, out)) return true;
-        path = *end ? end + 1 : NULL;
-    }
-    return false;
-}
-
-/* Registers of cpuid: the model, which core asks, then features. */
-enum { CPUID_MODEL, CPUID_CORE, CPUID_FEATURES, CPUID_WORDS = 16 };
-static void read_cpuid(unsigned r[CPUID_WORDS])
-{
-    memset(r, 0, CPUID_WORDS * sizeof *r);
-    __get_cpuid_count(1, 0, &r[CPUID_MODEL], &r[CPUID_CORE], &r[2], &r[3]);
-    __get_cpuid_count(7, 0, &r[4], &r[5], &r[6], &r[7]);
-    __get_cpuid_count(7, 1, &r[8], &r[9], &r[10], &r[11]);
-}
-
-static XXH64_hash_t cpu_identity(void)
-{
-    unsigned r[CPUID_WORDS];
-    read_cpuid(r);
-    r[CPUID_CORE] &= 0xffff;
-    return XXH3_64bits(r, sizeof r);
-}
-
-/* What code depends on besides its text: each word's program, or the word. */
-static void add_identity(Compiler *c, const char *word)
-{
-    struct { int64_t size, time; char path[PATH_MAX]; } id;
-    struct stat st;
-    memset(&id, 0, sizeof id);
-    if (find_program(id.path, word) && !stat(id.path, &st)) id.size = st.st_size, id.time = st.st_mtime;
-    else snprintf(id.path, sizeof id.path, "%s", word);
-    const char *base = strrchr(id.path, '/');
-    c->clang |= strstr(base ? base : id.path, "clang") != NULL;
-    c->identity = XXH3_64bits_withSeed(&id, sizeof id, c->identity);
-}
-
-static bool compiler_is(Compiler *c, const char *name)
-{
-    char *more;
-    c->narg = 0;
-    snprintf(c->words, sizeof c->words, "%s", name);
-    char *word = strtok_r(c->words, " \t", &more);
-    if (!word || !find_program(c->path, word)) return false;
-    c->identity = cpu_identity() + CODE_VERSION, c->clang = false;
-    add_identity(c, word);
-    while ((word = strtok_r(NULL, " \t", &more))) {
-        if (c->narg == CC_WORDS) return false;
-        add_identity(c, c->arg[c->narg++] = word);
-    }
-    c->identity = XXH3_64bits_withSeed(own_flag(c->clang), strlen(own_flag(c->clang)), c->identity);
-    for (int k = 0; flags[k]; k++) c->identity ^= XXH3_64bits_withSeed(flags[k], strlen(flags[k]), (XXH64_hash_t)k);
-    return true;
-}
-
-static TgStatus compiler_find(Compiler *c)
-{
-    const char *own = getenv("CC"), *name[] = { "gcc", "clang", "cc" };
-    if (own && *own && strlen(own) >= sizeof c->words) return fail(TG_CACHE, "CC is longer than %d bytes", PATH_MAX);
-    if (own && *own && compiler_is(c, own)) return TG_OK;
-    if (own && *own)
-        return c->narg == CC_WORDS ? fail(TG_CACHE, "CC has more than %d words", CC_WORDS)
-                                   : fail(TG_CACHE, "the C compiler that CC names is not there: '%s'", own);
-    for (int i = 0; i < 3; i++)
-        if (compiler_is(c, name[i])) return TG_OK;
-    return fail(TG_CACHE, "no C compiler found ($CC, gcc, clang, cc): install the package gcc");
-}
-
-/* Where there is none, and CC names none, kernels that an earlier one made serve still: the cache remembers the last.
- */
-static TgStatus compiler_or_last(Compiler *c, const char *cache_dir)
-{
-    void *last = NULL;
-    size_t size = 0;
-    TgStatus status = compiler_find(c);
-    const char *own = getenv("CC");
-    bool known = cache_get(&last, &size, cache_dir, "cpu-compiler", "last") && size == sizeof c->identity;
-    if (status == TG_OK && (!known || memcmp(last, &c->identity, size)))
-        cache_put(cache_dir, "cpu-compiler", "last", &c->identity, sizeof c->identity);
-    if (status != TG_OK && known && !(own && *own))
-        memcpy(&c->identity, last, size), *c->path = 0, status_clear(), status = TG_OK;
-    free(last);
-    return status;
-}
-
-void cpu_compiler(char out[128])
-{
-    Compiler c;
-    *out = 0;
-    if (compiler_find(&c) == TG_OK)
-        snprintf(out, 128, "%s %016llx", strrchr(c.path, '/') + 1, (unsigned long long)c.identity);
-    else status_clear();
-}
-
-static pid_t compiler_start(const Compiler *c, const char *source, const char *object, const char *log, bool assembly)
-{
-    const char *arg[CC_WORDS + 32] = { c->path };
-    int n = 1;
-    for (int i = 0; i < c->narg; i++) arg[n++] = c->arg[i];
-    for (int i = 0; flags[i]; i++) arg[n++] = flags[i];
-    arg[n++] = own_flag(c->clang);
-    arg[n++] = assembly ? "-S" : "-shared";
-    arg[n++] = "-o", arg[n++] = object, arg[n++] = source;
-    if (!assembly) arg[n++] = "-lm";
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
-    pid_t pid = -1;
-    if (posix_spawn(&pid, c->path, &actions, &attr, (char *const *)(uintptr_t)arg, environ)) pid = -1;
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attr);
-    return pid;
-}
-
+enum { MAX_JOBS = 64, TIME_LIMIT_S = 300, MAX_BATCH = 48 };
 static void first_error(char out[300], const char *log)
 {
     FILE *f = fopen(log, "r");

@@ -136,8 +136,7 @@ static void with_number(Encoder *e, int ext, int dst, int64_t v)
 
 static void jump(Encoder *e, int cond, uint32_t label)
 {
-    if (cond < 0) byte(e, 0xe9);
-    else byte(e, 0x0f), byte(e, 0x80 | (unsigned)cond);
+    byte(e, 0x0f), byte(e, 0x80 | (unsigned)cond);
     if (e->nfix < e->cap) e->fix[e->nfix++] = (Fix){ e->out->size, label };
     bytes(e, 0, 4);
 }
@@ -740,7 +739,6 @@ static void general_ins(Encoder *e, const Ins *i)
     case M_ENTRY: entry(e, i); break;
     case M_RETURN: leave(e); break;
     case M_LABEL: e->label[i->label] = e->out->size; break;
-    case M_JUMP: jump(e, -1, i->label); break;
     case M_JUMP_ZERO: r = general(e, i->a, RAX), rr(e, true, 0x85, r, r), jump(e, COND_EQUAL, i->label); break;
     case M_JUMP_IF: compare_general(e, i), jump(e, i->cond, i->label); break;
     default:

@@ -63,10 +63,8 @@ typedef enum {
     M_ENTRY,
     M_RETURN, /* dst and the four registers behind it are the arguments */
     M_LABEL,
-    M_JUMP,
     M_JUMP_ZERO,
     M_JUMP_IF, /* label; of a; a cond b */
-    M_PREFETCH,
     M_TILES,
     M_TILES_DONE,
     M_TILE_ZERO,
@@ -125,7 +123,7 @@ typedef struct {
     RegInfo *reg;
     uint32_t nreg, reg_cap;
     Loop *loop;
-    uint32_t nloop, loop_cap, depth;
+    uint32_t nloop, loop_cap;
     uint8_t *pool;
     uint32_t pool_bytes, pool_cap, labels;
     int32_t frame_bytes;

@@ -1,0 +1,31 @@
+/* The system's C compiler: found ($CC, gcc, clang, cc), identified, started. */
+#ifndef TG_CPU_COMPILER_H
+#define TG_CPU_COMPILER_H
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/types.h>
+#include <xxhash.h>
+
+#include "graph/base/status.h"
+
+/* CC may be several words: a launcher, as ccache, in front of the compiler, and its arguments. */
+enum { CC_WORDS = 32 };
+/* path: "" when only its identity is known; arg: behind it, where they begin in words */
+typedef struct {
+    char path[PATH_MAX], words[PATH_MAX];
+    int arg[CC_WORDS], narg;
+    bool clang;
+    XXH64_hash_t identity;
+} Compiler;
+/* TG_CACHE: there is none, or not the one that CC names. */
+TgStatus compiler_find(Compiler *c);
+/* Where there is none, and CC names none, kernels that an earlier one made serve still: the cache remembers the last.
+ */
+TgStatus compiler_or_last(Compiler *c, const char *cache_dir);
+/* A process of a group of its own; its words go to log. -1: it cannot be started. */
+pid_t compiler_start(const Compiler *c, const char *source, const char *object, const char *log, bool assembly);
+
+/* Registers of cpuid: the model, which core asks, then features. */
+enum { CPUID_MODEL, CPUID_CORE, CPUID_FEATURES, CPUID_WORDS = 16 };
+void read_cpuid(unsigned r[CPUID_WORDS]);
+#endif
