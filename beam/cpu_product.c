@@ -264,14 +264,19 @@ static bool is_fragmented(const Kernel *k)
     return good;
 }
 
-/* Of what is summed the constants vary along it, and nothing else. */
-static bool is_of_constants(const Trial *p, int number)
+/* Of what is summed the constants vary along it, and nothing else; where there are none, some of it does. */
+static bool separates_lanes(const Trial *p, int number)
 {
+    bool constants = false, with = false, exact = true;
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
-        if (!a->store && (a->ranges & p->reduces) && (a->ranges >> number & 1) != a->constant) return false;
+        bool varies = a->ranges >> number & 1;
+        if (a->store || !(a->ranges & p->reduces)) continue;
+        constants |= a->constant;
+        with |= varies;
+        exact &= varies == a->constant;
     }
-    return true;
+    return constants ? exact : with;
 }
 
 /* What is summed varies with m or with n, some of it with each, constants with n. */
@@ -378,14 +383,14 @@ static bool tiles_of(Trial *p, const Kernel *k, int32_t row)
 static bool try_dots(Trial *p, int r, int lane, int32_t row)
 {
     const Wmma *w = &wmma_row[row];
-    if (p->size[lane] < w->n || p->size[r] % w->k || !is_of_constants(p, lane)) return false;
+    if (p->size[lane] < w->n || p->size[r] % w->k || !separates_lanes(p, lane)) return false;
     Tile best = best_tile(p, lane, DOT_OTHERS);
     if (!cpu_split(p, lane, w->n, AXIS_UPCAST)) return false;
     if (best.nv > 1) cpu_split(p, lane, best.nv, AXIS_UPCAST);
     if (best.m >= 0 && best.mr > 1) cpu_split(p, best.m, best.mr, AXIS_UPCAST);
     cpu_move_out(p, lane, p->outs);
     cpu_share(p, lane);
-    if (!trial_op(p, (OptOp){ .kind = OPT_TC, .axis = (int8_t)opt_axis(p->k, r), .factor = row })) return false;
+    if (!try_tc(p, &(TilePlan){ .k = r, .row = row })) return false;
     trial_pack(p);
     return is_fragmented(p->k);
 }

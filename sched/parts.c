@@ -255,7 +255,8 @@ static bool fills(Sum *s, const Wmma *row)
     s->products = rows * columns * terms * batch;
     s->rows = rows;
     s->columns = columns;
-    return s->run * 4 <= size * 5 && rows >= WMMA_ROWS && columns >= row->n && s->products / batch >= LEAST_WORK;
+    return s->run * 4 <= size * 5 && rows >= (wmma_tiled(row) ? WMMA_ROWS : 1) &&
+        columns >= row->n && s->products / batch >= LEAST_WORK;
 }
 
 /* ---- operands ---- */
@@ -401,6 +402,7 @@ static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, const Target *
     Seen a, b;
     if (is_ready(&s) || !see(&a, x) || !see(&b, w)) return NULL;
     find_pairs(&s);
+    if (s.npair > 1 && !wmma_tiled(row)) return NULL;
     stored = uop_numel(a.base) + (s.constant ? 0 : uop_numel(b.base));
     if (s.products < stored * worth[s.npair > 4 ? 2 : s.npair > 1]) return NULL;
     s.stretches = stretches_of(&s, t);
@@ -414,16 +416,22 @@ static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, const Target *
     return reshape(g, sum_stretches(g, &s, one, two, axes, n), sum->shape->dim, uop_rank(sum));
 }
 
+/* The device's unit for bf16: tiles, else dot products in vectors. */
 static const Wmma *row_of(const Target *t)
 {
+    const Wmma *found = NULL;
     for (int i = 0; i < WMMA_COUNT; i++)
-        if ((t->wmma >> i & 1) && wmma_row[i].a == DT_BF16 && wmma_tiled(&wmma_row[i]) &&
-            !strcmp(wmma_row[i].device, t->kind))
-            return &wmma_row[i];
-    return NULL;
+        if ((t->wmma >> i & 1) && wmma_row[i].a == DT_BF16 && !strcmp(wmma_row[i].device, t->kind) &&
+            (!found || !wmma_tiled(found)))
+            found = &wmma_row[i];
+    return found;
 }
 
-bool has_parts(const Target *t) { return row_of(t) != NULL; }
+bool has_parts(const Target *t)
+{
+    const Wmma *row = row_of(t);
+    return row && (wmma_tiled(row) || t->parts == 1);
+}
 
 const UOp *sum_parts(Graph *g, const UOp *root, const Target *t)
 {

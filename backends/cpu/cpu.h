@@ -73,7 +73,7 @@ typedef struct {
     /* one CPU a physical core that we may use, at most as many as requested */
     int *cpu, count;
     int64_t l1_bytes, l2_bytes;
-    bool avx, avx2, fma, f16c, avx512, vnni, amx;
+    bool avx, avx2, fma, f16c, avx512, vnni, dot_bf16, amx;
     char name[128], features[256];
 } Machine;
 /* cpus: a list such as "0-3,8", or NULL: all of the process */

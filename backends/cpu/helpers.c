@@ -139,8 +139,18 @@ const char *const cpu_helper[H_COUNT] = {
         GATHER("f64x", "double", 4, "3siv4df", "-1", "(unsigned char)__builtin_ia32_cvtd2mask128")
         "#endif\n"
         LIST_GATHER("f32x", "float", 16) LIST_GATHER("f32x", "float", 8) LIST_GATHER("f32x", "float", 4) LIST_GATHER("f64x", "double", 8) LIST_GATHER("f64x", "double", 4),
-    [H_DOT] =                   /* rows of graph/wmma.def whose accumulator c is a vector: a is the same in every lane */
-        "#define tg_vnni_u8(c, a, b) ({ i32x16 c_ = (c); __asm__(\"vpdpbusd %2, %1, %0\" : \"+v\"(c_) : \"v\"((int)(a) - (i32x16){ 0 }), \"v\"(b)); c_; })\n",
+    [H_DOT] =                   /* rows of graph/wmma.def whose accumulator c is a vector: a is the same in every lane. GCC gives accumulators of its own instructions registers, those of asm it spills */
+        "#if defined(__AVX512VNNI__) && !defined(__clang__)\n"
+        "#define tg_vnni_u8(c, a, b) ((i32x16)__builtin_ia32_vpdpbusd_v16si(c, (int)(a) - (i32x16){ 0 }, (i32x16)(b)))\n"
+        "#else\n"
+        "#define tg_vnni_u8(c, a, b) ({ i32x16 c_ = (c); __asm__(\"vpdpbusd %2, %1, %0\" : \"+v\"(c_) : \"v\"((int)(a) - (i32x16){ 0 }), \"v\"(b)); c_; })\n"
+        "#endif\n"
+        "#if defined(__AVX512BF16__) && !defined(__clang__)\n"
+        "#if __GNUC__ > 12\ntypedef __bf16 tg_pairs __attribute__((vector_size(64)));\n#else\ntypedef short tg_pairs __attribute__((vector_size(64)));\n#endif\n"
+        "#define tg_dot_bf16(c, a, b) ((f32x16)__builtin_ia32_dpbf16ps_v16sf(c, (tg_pairs)((int)(a) - (i32x16){ 0 }), (tg_pairs)(b)))\n"
+        "#else\n"
+        "#define tg_dot_bf16(c, a, b) ({ f32x16 c_ = (c); __asm__(\"vdpbf16ps %2, %1, %0\" : \"+v\"(c_) : \"v\"((int)(a) - (i32x16){ 0 }), \"v\"(b)); c_; })\n"
+        "#endif\n",
     [H_WIDEN] =                 /* 16 integers of size s (b, w) and sign (z: none, s) to 32 bits each at once; GCC's conversion makes halves of quarters */
         "#if defined(__AVX512F__) && !defined(__clang__)\n"
         "#define tg_widen(T, sign, s, a) ({ T y_; __asm__(\"vpmov\" sign \"x\" s \"d %1, %0\" : \"=v\"(y_) : \"vm\"(a)); y_; })\n"

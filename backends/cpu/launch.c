@@ -659,7 +659,8 @@ static Target target_of(const Machine *m)
                      .has_fma = m->fma || m->avx512,
                      .has_exp2 = m->avx512,
                      .wmma =
-                         (m->amx ? 1u << WMMA_amx_bf16 | 1u << WMMA_amx_u8 : 0) | (m->vnni ? 1u << WMMA_vnni_u8 : 0) };
+                         (m->amx ? 1u << WMMA_amx_bf16 | 1u << WMMA_amx_u8 : 0) |
+                         (m->vnni ? 1u << WMMA_vnni_u8 : 0) | (m->dot_bf16 ? 1u << WMMA_dot_bf16 : 0) };
 }
 
 static TgStatus cpu_open(Device **out, const DeviceOptions *o)

@@ -115,6 +115,7 @@ static void instructions(Machine *m)
     /* the kernel saves tiles from then on */
     m->amx = tiles && !syscall(SYS_arch_prctl, ARCH_GET_XCOMP_SUPP, &supported) && supported >> TILE_DATA & 1 &&
         !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA);
+    m->dot_bf16 = m->avx512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 5;
 }
 
 static void brand(char name[128])
@@ -141,11 +142,12 @@ TgStatus machine_read(Machine *m, Arena *arena, const char *cpus, int threads)
     m->l2_bytes = l2 > 0 ? l2 : 512 << 10;
     instructions(m);
     brand(m->name);
-    snprintf(m->features, sizeof m->features, "%s%s%s%s",
+    snprintf(m->features, sizeof m->features, "%s%s%s%s%s",
              m->avx512     ? "avx512"
                  : m->avx2 ? "avx2"
                  : m->avx  ? "avx"
                            : "sse2",
-             m->fma && !m->avx512 ? " fma" : "", m->vnni ? " vnni" : "", m->amx ? " amx" : "");
+             m->fma && !m->avx512 ? " fma" : "", m->vnni ? " vnni" : "", m->dot_bf16 ? " bf16" : "",
+             m->amx ? " amx" : "");
     return TG_OK;
 }

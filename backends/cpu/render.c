@@ -572,6 +572,7 @@ static void dot_product(CRender *r, const UOp *u, uint32_t lanes)
 {
     const char *c = whole(r, u->src[2], element_of(r, u), lanes);
     want(r, H_DOT);
+    vec(r, DT_I32, lanes);                                      /* a's lanes are made as such */
     define(r, u, cr_text(r, "tg_%s(%s, %s, %s)", wmma_of(u)->name, c, cr_value(r, u->src[0]), cr_value(r, u->src[1])));
 }
 

@@ -527,7 +527,8 @@ static void lane_of_vector(Lower *l, const UOp *u) { x_hold(l, u, x_lane(l, u->s
 static void dot(Lower *l, const UOp *u)
 {
     int width = x_width_of(u);
-    if (wmma_tiled(wmma_of(u)) || u->arg.i != WMMA_vnni_u8 || !x_is_vector(u->src[0]) || !x_is_vector(u->src[1])) {
+    int op = u->arg.i == WMMA_vnni_u8 ? M_DPBUSD : u->arg.i == WMMA_dot_bf16 ? M_DPBF16 : -1;
+    if (op < 0 || !x_is_vector(u->src[0]) || !x_is_vector(u->src[1])) {
         x_unsupported(l, u);
         return;
     }
@@ -535,7 +536,7 @@ static void dot(Lower *l, const UOp *u)
         c = x_whole(l, u->src[2], width), r = x_reg(l, u);
     Ins *i = x_put(l, M_BCASTSS);
     i->dst = a, i->b = from, i->width = (uint8_t)width;
-    i = x_put(l, M_DPBUSD);
+    i = x_put(l, op);
     i->dst = r, i->a = a, i->b = b, i->c = c, i->width = (uint8_t)width;
     x_hold(l, u, r);
 }

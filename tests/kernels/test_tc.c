@@ -31,7 +31,7 @@ static const Target cpu = { .kind = "cpu",
                             .l2_bytes = 1 << 20,
                             .has_threads = true,
                             .has_fma = true,
-                            .wmma = 1 << WMMA_amx_bf16 | 1 << WMMA_vnni_u8 | 1 << WMMA_amx_u8 };
+                            .wmma = 1 << WMMA_amx_bf16 | 1 << WMMA_vnni_u8 | 1 << WMMA_amx_u8 | 1 << WMMA_dot_bf16 };
 
 /* A[m, k] B[k, n] + bias[n], rounded to t; of u8 a product with i8 in i32. ta, tb: stored transposed. B is a
  * constant. refused: what the message says. turned: the result too is stored transposed. */
@@ -92,6 +92,14 @@ static const Row row[] = {
     { DT_U8, 64, 64, 128, 0, 1, 1, "SPLIT 0 32 UPCAST; SPLIT 2 32 UPCAST; TC 4 4; PACK 1", NULL },
     { DT_U8, 37, 48, 192, 0, 0, 1, "SPLIT 0 28 UPCAST; SPLIT 2 16 UPCAST; TC 4 4; PACK 1", NULL },
     { DT_U8, 16, 16, 32, 0, 0, 1, "TC 2 4", "multiple of 64" },
+    { DT_BF16, 1, 16, 2, 0, 0, 1, "TC 1 5; PACK 2", NULL },
+    { DT_BF16, 5, 16, 6, 0, 0, 1, "TC 2 5; PACK 2", NULL },
+    { DT_BF16, 7, 48, 50, 0, 1, 1, "SPLIT 1 16 UPCAST; TC 3 5; PACK 2", NULL },
+    { DT_BF16, 13, 64, 64, 0, 0, 1, "SPLIT 1 16 UPCAST; TC 3 5; SPLIT 1 2 UPCAST; SPLIT 0 5 UPCAST; PACK 2", NULL },
+    { DT_BF16, 6, 24, 36, 0, 0, 1, "SPLIT 1 16 UPCAST; SPLIT 0 3 UPCAST; TC 4 5; SPLIT 4 3 UNROLL; PACK 2", NULL },
+    { DT_BF16, 15, 16, 64, 1, 0, 1, "TC 2 5", "does not lie along" },
+    { DT_BF16, 16, 16, 31, 0, 0, 1, "TC 2 5", "multiple of 2" },
+    { DT_BF16, 15, 12, 64, 0, 0, 1, "TC 2 5", "no axes" },
 };
 
 static DType type_of(const Row *r, int input)
@@ -302,9 +310,10 @@ static void heuristic_takes_them(void **state)
     (void)state;
     static const Row product[] = { { DT_U8, 13, 64, 64, .on_cpu = true },
                                    { DT_U8, 29, 48, 32, .on_cpu = true, .turned = true },
-                                   { DT_BF16, 64, 64, 64, .on_cpu = true } };
-    /* the second sums too few terms for a tile */
-    static const WmmaRow wants[] = { WMMA_amx_u8, WMMA_vnni_u8, WMMA_amx_bf16 };
+                                   { DT_BF16, 64, 64, 64, .on_cpu = true },
+                                   { DT_BF16, 29, 48, 18, .on_cpu = true, .turned = true } };
+    /* the second and the last sum too few terms for a tile */
+    static const WmmaRow wants[] = { WMMA_amx_u8, WMMA_vnni_u8, WMMA_amx_bf16, WMMA_dot_bf16 };
     for (const Row *r = product; r < product + sizeof product / sizeof *product; r++) {
         Case c = { 0 };
         OptList opts;

@@ -11,6 +11,7 @@
 #include "tests/test.h"
 
 static const Target amx = { .kind = "cpu", .wmma = 1 << WMMA_amx_bf16 }, without = { .kind = "cpu", .parts = 2 };
+static const Target dots = { .kind = "cpu", .wmma = 1 << WMMA_dot_bf16 };
 
 /* How x and w are multiplied. MATMUL: [m, k] [k, n]; TURNED: x stored [k, m]; HEADS: [2, m, k] [2, k, n], w no
  * constant; CONV: x [1, k, m, m], w [n, k, 3, 3], padded by 1; GROUPS: depthwise. */
@@ -216,9 +217,39 @@ static void signs_agree(void **state)
     graph_free(g);
 }
 
+/* Dot products in vectors do two terms in the time of one of f32: worth one part a number, of few rows too. */
+static void dots_take_one_part(void **state)
+{
+    (void)state;
+    static const struct { Row r; bool made; } product[] = {
+        { { MATMUL, 18, 128, 192 }, true },  { { MATMUL, 4, 512, 160 }, true }, { { CONV, 7, 32, 48 }, true },
+        { { MATMUL, 300, 128, 8 }, false },  { { GROUPS, 24, 64, 64 }, false },
+    };
+    for (size_t i = 0; i < sizeof product / sizeof *product; i++)
+        for (int32_t parts = 0; parts <= 2; parts++) {
+            const Row *r = &product[i].r;
+            Graph *g = graph_new();
+            Target t = dots;
+            t.parts = parts;
+            assert_int_equal(has_parts(&t), parts == 1);
+            U sink = graph_rewrite(g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, make(g, r)), rules_movement(), 0, NULL),
+              one = sum_parts(g, sink, &t);
+            assert_int_equal(one != sink, parts == 1 && product[i].made);
+            if (one != sink && !getenv("SANITIZED")) {
+                RefTensor want = { 0 }, got = { 0 };
+                eval(&want, g, sink, false);
+                eval(&got, g, one, false);
+                assert_true(near(&got, &want, 0x1p-7, r->form == CONV ? 9 * r->k : r->k));
+                ref_tensor_free(&want);
+                ref_tensor_free(&got);
+            }
+            graph_free(g);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(stretches_agree),
-                                        cmocka_unit_test(signs_agree) };
+                                        cmocka_unit_test(signs_agree), cmocka_unit_test(dots_take_one_part) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
