@@ -2,7 +2,7 @@
  * busiest of multiply-add ports, load ports, store port, issue width, the longest chain from a variable's old value to
  * its new one (a reduction with too few accumulators), and the longest path of an iteration as far as iterations do not
  * overlap (look-ups that wait for look-ups). Variables beyond the registers cost a load and a store an addition. A line
- * of which only an element is taken costs four times what one of a stream does: nothing fetches it ahead. Memory: the
+ * of which only an element is taken costs twice what one of a stream does: nothing fetches it ahead. Memory: the
  * outermost loop whose footprint fits a cache decides how often an access comes from the level below. On a GPU, thread
  * by thread: what a warp touches in one load is counted in sectors by evaluating its address for the 32 lanes; waves of
  * workgroups fill the SMs. What is not seen: associativity, pages, prefetching, frequency. Measured kernels decide.
@@ -21,10 +21,11 @@ enum {
     TILE_BYTES = 1024,              /* of a tile register: rows of a line */
     TILE_ROWS = 16,
     LINE = 64,
-    ALONE = 4,                      /* a line that nothing fetches ahead costs so many of a stream's */
+    ALONE = 2,                      /* a line that nothing fetches ahead costs so many of a stream's */
     FRESH = 8,                      /* bytes of a line that data choose which are not near yet */
     AHEAD = 512,                    /* instructions that a core has begun and not ended */
     LONG = 3000,                    /* instructions that no cache of decoded ones holds */
+    DRAWS = 64,                     /* iterations at which a condition is looked at */
     SECTOR = 32,                    /* bytes of a GPU's transaction */
     GPU_REGISTERS = 200,            /* that a thread may use for variables */
     GPU_THREADS = 2048              /* that a multiprocessor holds */
@@ -34,6 +35,7 @@ enum {
  * tests/beam/test_cost.c holds what follows from them. */
 static const double divide = 10, divide_integers = 24, divide_by_constant = 4, transcendental = 25, branch = 3,
                     scalar_max = 6, select_lanes = 1.5, a_position = 0.3, gathered_lane = 1.2, crowded_lane = 4,
+                    a_lane_gated = 4, a_gate = 1,
                     tile_product = 32, warp_product = 8, one_product = 1, a_reduce = 8, a_barrier = 20;
 /* Cycles until a result is there. */
 static const double float_latency = 4, long_latency = 3, near_latency = 5, gather_latency = 20;
@@ -42,7 +44,7 @@ static const double float_latency = 4, long_latency = 3, near_latency = 5, gathe
 static const double unhidden_ports = 0.15, unhidden_levels = 0.25, l1_share = 0.8, l2_share = 0.7, fresh_share = 0.25,
                     text_share = 3e-5, long_text_share = 1e-3;
 /* A core: clock, bytes a cycle from L2 and from L3, bytes a second from memory to four of them; seconds of a phase. */
-static const double ghz = 2.6e9, l2_rate = 32, l3_rate = 8, memory_rate = 4 * 20e9, phase_s = 2e-6;
+static const double ghz = 2.6e9, l2_rate = 64, l3_rate = 24, memory_rate = 4 * 20e9, phase_s = 2e-6;
 /* A GPU of H200's size: clock, bytes a second from L2 and from memory, seconds of a launch; warps that hide half. */
 static const double gpu_ghz = 1.7e9, gpu_l2_rate = 4.5e12, gpu_memory_rate = 4e12, launch_s = 1.5e-6, half_hidden = 8;
 
@@ -146,16 +148,52 @@ static void add_access(Walk *w, const UOp *address, const UOp *value, bool store
     a->line_bytes = a->bytes;
 }
 
-static bool at_lane(const void *from, const UOp *u, int64_t *out)
+/* One lane, of a vector or of a warp, in one iteration of a loop; all other loops and workgroups are at 0. draw: each
+ * loop is somewhere, where this number says. */
+typedef struct {
+    int64_t lane, iteration;
+    const UOp *range;
+    uint64_t draw;
+} Spot;
+
+static bool at_spot(const void *from, const UOp *u, int64_t *out)
 {
-    int64_t lane = *(const int64_t *)from;
-    if (u->op == UOP_RANGE || u->op == UOP_DEFINE_VAR) return *out = 0, true;
-    if (u->op == UOP_SPECIAL) return *out = u->arg.blob->data[0] == 'l' ? lane : 0, true;
-    return u->op == UOP_STACK && lane < u->nsrc && uop_value(u->src[lane], at_lane, from, out);
+    const Spot *s = from;
+    uint64_t any = (s->draw + (u->op == UOP_RANGE ? (uint64_t)range_number(u) : 0)) * UINT64_C(0x9e3779b97f4a7c15);
+    if (u->op == UOP_RANGE && s->draw) return *out = (int64_t)((any >> 33) % (uint64_t)(u->vmax + 1)), true;
+    if (u->op == UOP_RANGE) return *out = u == s->range ? s->iteration : 0, true;
+    if (u->op == UOP_DEFINE_VAR) return *out = u->vmax, true;
+    if (u->op == UOP_SPECIAL) return *out = u->arg.blob->data[0] == 'l' ? s->lane : 0, true;
+    return u->op == UOP_STACK && s->lane < u->nsrc && uop_value(u->src[s->lane], at_spot, from, out);
 }
 
-/* A position for one lane, of a vector or of a warp: other workgroups and loops at 0. false: it depends on data. */
-static bool position_at(const UOp *u, int64_t lane, int64_t *out) { return uop_value(u, at_lane, &lane, out); }
+/* A position for one lane. false: it depends on data. */
+static bool position_at(const UOp *u, int64_t lane, int64_t *out)
+{
+    return uop_value(u, at_spot, &(Spot){ .lane = lane }, out);
+}
+
+/* Elements from one iteration of a loop to the next; NO_STEP: data tell. */
+static int64_t step_along(const UOp *u, const UOp *range)
+{
+    int64_t first, next;
+    if (!(u->ranges & range_bit(range))) return 0;
+    bool known = uop_value(u, at_spot, &(Spot){ .range = range }, &first) &&
+        uop_value(u, at_spot, &(Spot){ .range = range, .iteration = 1 }, &next);
+    return known ? llabs(next - first) : NO_STEP;
+}
+
+/* In which share of all iterations a condition holds; 1: data tell. */
+static double share_open(const UOp *condition)
+{
+    int held = 0;
+    int64_t value;
+    for (uint64_t draw = 1; draw <= DRAWS; draw++) {
+        if (!uop_value(condition, at_spot, &(Spot){ .draw = draw }, &value)) return 1;
+        held += value != 0;
+    }
+    return (double)held / DRAWS;
+}
 
 /* Bytes from the first lane to the second; 0: nobody knows. */
 static int64_t lane_bytes(const UOp *address, DType t)
@@ -175,6 +213,9 @@ static bool is_crowded(const UOp *address, DType t)
     return step && step % PAGE == 0;
 }
 
+/* Lanes whose gate is closed are not touched by one instruction: of floats, on machines with masks. */
+static bool is_masked_load(const Walk *w, DType t) { return w->t->vector_bytes >= 64 && (t == DT_F32 || t == DT_F64); }
+
 static void count_memory(Walk *w, Loop *l, const UOp *u)
 {
     bool store = u->op == UOP_STORE, gated = u->nsrc > 2;
@@ -189,9 +230,10 @@ static void count_memory(Walk *w, Loop *l, const UOp *u)
     bool gather = lanes > 1 && address->op == UOP_INDEX && lanes_of(address->src[1]) > 1;
     bool crowded = gather && !w->t->max_block && is_crowded(address, (DType)value->dtype);
     double cost = gather ? gathered_lane * lanes * (crowded ? crowded_lane : 1) : n;
-    if (gated) cost += lanes_of(u->src[2]) > 1 ? w->t->vector_bytes >= 64 ? 1 : 2 * lanes : branch;
-    *(store ? &l->store : &l->load) += cost;
-    l->issue += gather ? 2 * lanes : n;
+    bool masked = gated && lanes_of(u->src[2]) > 1, by_lane = masked && !is_masked_load(w, (DType)value->dtype);
+    *(store ? &l->store : &l->load) += by_lane ? lanes : masked ? cost + 1 : cost;
+    l->issue += by_lane ? a_lane_gated * lanes : gather ? 2 * lanes : n;
+    if (gated && !masked) l->issue += a_gate;
     if (!store && lanes > 1 && w->uses[u->id] > 1) l->loads_shared += (int64_t)n;
     add_access(w, address, value, store);
 }
@@ -284,10 +326,11 @@ static double loop_cycles(const Walk *w, const Loop *l)
     return l->trip * (cycles + l->inside + (l->range ? gpu ? 4 : 0.25 : 0));
 }
 
-static void open_loop(Walk *w, const UOp *range)
+/* What a condition guards is a loop of a part of an iteration. */
+static void open_loop(Walk *w, const UOp *range, double trip)
 {
     if (w->nloop == LOOPS) return;
-    w->loop[w->nloop] = (Loop){ .range = range, .parent = w->at, .trip = trip_of(w, range) };
+    w->loop[w->nloop] = (Loop){ .range = range, .parent = w->at, .trip = trip };
     w->at = (int)w->nloop++;
 }
 
@@ -309,8 +352,9 @@ static void walk(Walk *w)
             if (w->uses[line->src[i]->src[s]->id] < 2) w->uses[line->src[i]->src[s]->id]++;
     for (uint32_t i = 0; i < line->nsrc; i++) {
         const UOp *u = line->src[i];
-        if (u->op == UOP_RANGE) open_loop(w, u);
-        else if (u->op == UOP_END) close_loop(w);
+        if (u->op == UOP_RANGE) open_loop(w, u, trip_of(w, u));
+        else if (u->op == UOP_IF) open_loop(w, NULL, w->t->max_block ? 1 : share_open(u->src[0]));
+        else if (u->op == UOP_END || u->op == UOP_ENDIF) close_loop(w);
         else count_one(w, u);
     }
 }
@@ -323,8 +367,8 @@ static void widen(const Walk *w, Access *a)
     double size = (double)dtype_size((DType)a->param->dtype), least = 1e30,
            lanes = a->address->op == UOP_INDEX ? (double)lanes_of(position(a->address)) : 1, bytes = a->bytes / lanes;
     for (int l = a->loop; l > 0; l = w->loop[l].parent) {
-        int64_t s = range_step(position(a->address), w->loop[l].range);
-        double step = s < 0 ? FRESH : (double)s * size;
+        int64_t s = w->loop[l].range ? step_along(position(a->address), w->loop[l].range) : 0;
+        double step = s == NO_STEP ? FRESH : (double)s * size;
         if (s && step < least) least = step;
     }
     int64_t beside = lanes > 1 ? lane_bytes(a->address, (DType)a->param->dtype) : 0;

@@ -53,10 +53,25 @@ static double column_cycles(const Trial *p, int lane, int64_t nv)
     return bytes * p->reduced <= column_share * (double)p->t->l2_bytes ? 0 : bytes / beyond_rate;
 }
 
+/* Does what is summed beside the constants vary along the lanes, too? Then each row has vectors of its own (depthwise),
+ * which no other row shares. */
+static bool owns_vectors(const Trial *p, int lane)
+{
+    bool owns = false, constants = false;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (a->store || !(a->ranges & p->reduces) || !(a->ranges >> lane & 1)) continue;
+        if (a->constant) constants = true;
+        else owns = true;
+    }
+    return owns && constants;
+}
+
 /* Share of the multiply-add peak that a tile reaches: loads, latency, padding. */
 static double tile_score(const Trial *p, int lane, int64_t mr, int64_t nv, int64_t m, int64_t n)
 {
-    double fma = (double)(mr * nv), loads = (double)(mr + nv), cycles = fma / 2 > loads / 2 ? fma / 2 : loads / 2;
+    double fma = (double)(mr * nv), loads = owns_vectors(p, lane) ? fma + (double)nv : (double)(mr + nv),
+           cycles = fma / 2 > loads / 2 ? fma / 2 : loads / 2;
     if (m > mr) cycles = fmax(cycles, column_cycles(p, lane, nv));
     double latency = fma >= 8 ? 1 : fma / 8,
            waste = (double)ceil_to(n, nv * p->lanes) / (double)n * (double)ceil_to(m, mr) / (double)m;
@@ -65,13 +80,13 @@ static double tile_score(const Trial *p, int lane, int64_t mr, int64_t nv, int64
 
 /* Rows of a tile that lie at a stride of whole pages share the sets of the first cache: more of them than it has ways,
  * and each push out the others at every step. */
-static bool crowded(const Trial *p, int lane, int number, int64_t mr)
+static bool crowded(const Trial *p, int number, int64_t mr)
 {
     int64_t ways = p->t->l1_bytes / PAGE;
     for (uint32_t i = 0; number >= 0 && i < p->naccess; i++) {
         const Access *a = &p->access[i];
         int64_t bytes = a->step[number] == NO_STEP ? 0 : a->step[number] * a->bytes, place = bytes & -bytes;
-        if (a->store || !bytes || !(a->ranges & p->reduces) || (a->ranges >> lane & 1)) continue;
+        if (a->store || !bytes || !(a->ranges & p->reduces) || a->constant) continue;
         int64_t places = place > PAGE ? 1 : place < LINE ? PAGE / LINE : PAGE / place;
         if ((mr + places - 1) / places + 2 > ways) return true;
     }
@@ -88,14 +103,16 @@ static bool scattered(const Trial *p, int number)
     return any;
 }
 
-/* others: registers that hold neither accumulators nor vectors of the lane axis. */
+/* others: registers that hold neither accumulators nor vectors of the lane axis. Compilers load a row's own vectors ahead:
+ * each wants a register (r_384_14_14_3_3, 14 x 2 vectors: 19 us, 7 x 2: 8). */
 static void consider(const Trial *p, Tile *best, int lane, int number, int64_t m, int64_t n, int64_t others)
 {
+    int64_t each = owns_vectors(p, lane) ? 2 : 1;
     for (int64_t nv = 1; nv <= 8; nv++)
         for (int64_t mr = 1; mr <= 16 && mr <= m; mr++) {
-            if (mr * nv + nv + others > registers(p) || (mr > 1 && nv > 4) || nv * p->lanes > ceil_to(n, p->lanes))
+            if (mr * nv * each + nv + others > registers(p) || (mr > 1 && nv > 4) || nv * p->lanes > ceil_to(n, p->lanes))
                 continue;
-            double s = tile_score(p, lane, mr, nv, m, n) * (crowded(p, lane, number, mr) ? crowded_rate : 1) *
+            double s = tile_score(p, lane, mr, nv, m, n) * (crowded(p, number, mr) ? crowded_rate : 1) *
                 (mr > PLACES && scattered(p, number) ? scattered_rate : 1);
             if (s > best->score + 1e-9) *best = (Tile){ number, mr, nv, s, false };
         }

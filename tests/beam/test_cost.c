@@ -131,16 +131,17 @@ static void test_neighbours(void **state)
     assert_true(legal * 3 > seen);
 }
 
+static const Target wide = { .kind = "cpu",
+                             .vector_bytes = 64,
+                             .vector_registers = 32,
+                             .threads = 1,
+                             .l1_bytes = 48 << 10,
+                             .l2_bytes = 1 << 20,
+                             .has_fma = true };
+
 /* Rows of the tile that is chosen for 56 rows of k floats by 32 columns. */
 static int64_t tile_rows(int64_t k)
 {
-    static const Target wide = { .kind = "cpu",
-                                 .vector_bytes = 64,
-                                 .vector_registers = 32,
-                                 .threads = 1,
-                                 .l1_bytes = 48 << 10,
-                                 .l2_bytes = 1 << 20,
-                                 .has_fma = true };
     Graph *own = graph_new();
     Schedule *s = NULL;
     OptList l;
@@ -161,6 +162,48 @@ static void test_crowded_sets(void **state)
     assert_int_equal(tile_rows(1000), 14);
     assert_in_range(tile_rows(1024), 2, 10);
     assert_in_range(tile_rows(2048), 2, 10);
+}
+
+/* Of windows of 3 x 3 for each of c channels, channels last, in the middle of 14 x w: how many times the list repeats what
+ * one vector is, all axes together and of those the rows. */
+static void depthwise_tile(int64_t w, int64_t c, int64_t *vectors, int64_t *rows)
+{
+    const int64_t first[] = { 0, 3, 1, 2 }, last[] = { 0, 2, 3, 1 }, one[] = { 1, 1 }, none[] = { 0, 0 };
+    Graph *own = graph_new();
+    Schedule *s = NULL;
+    OptList l;
+    float *weight = calloc((size_t)c * 9, sizeof *weight);
+    const UOp *dim[] = { uop_index(own, 1), uop_index(own, 16), uop_index(own, w), uop_index(own, c) },
+              *x = permute(own, uop_param(own, DT_F32, dim, 4, 0), first, 4),
+              *k = tensor_const(own, DT_F32, (int64_t[]){ c, 1, 3, 3 }, 4, weight, (size_t)c * 36, "w");
+    Kernel *kernel = subject_of(own, permute(own, conv(own, x, k, one, one, none, none, c), last, 4), &wide, &s);
+    const UOp *axis[64];
+    heuristic_opts(&l, kernel, &wide);
+    Kernel *under = kernel_clone(kernel);
+    assert_int_equal(opt_apply_list(under, &l, &wide), TG_OK);
+    *vectors = *rows = 1;
+    for (uint32_t i = opt_axes(under, axis, 64); i-- > 0;)
+        if (range_type(axis[i]) == AXIS_UPCAST) *vectors *= axis[i]->src[0]->vmax;
+    *vectors /= 16;
+    for (uint32_t i = 0; i < l.count; i++)
+        if (l.op[i].kind == OPT_SPLIT && l.op[i].target == AXIS_UPCAST && l.op[i].factor == 14) *rows = 14;
+    kernel_free(under);
+    schedule_free(s);
+    graph_free(own);
+    free(weight);
+}
+
+/* A sum of its own vectors wants two registers; of rows that are a multiple of pages apart few are in a tile. */
+static void test_depthwise(void **state)
+{
+    int64_t vectors, rows;
+    (void)state;
+    depthwise_tile(16, 96, &vectors, &rows);
+    assert_in_range(vectors, 7, 15);
+    depthwise_tile(16, 384, &vectors, &rows);               /* rows, but not places of a row, are */
+    assert_in_range(vectors, 7, 15);
+    depthwise_tile(16, 1024, &vectors, &rows);
+    assert_int_equal(rows, 1);
 }
 
 /* What cut_sum adds to `before` for a sum of k terms, at most 128 in a part. */
@@ -244,6 +287,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_long_unroll), cmocka_unit_test(test_order),      cmocka_unit_test(test_grows_with_work),
         cmocka_unit_test(test_recipe),      cmocka_unit_test(test_neighbours), cmocka_unit_test(test_crowded_sets),
+        cmocka_unit_test(test_depthwise),
         cmocka_unit_test(test_text),        cmocka_unit_test(test_cut_sum),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
