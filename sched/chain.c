@@ -88,18 +88,19 @@ static bool keeps_tiles(const Kernel *k, const Digit *digit, uint32_t n, double 
     return !product || after >= (before < 2 ? before : 2);
 }
 
-/* Is nothing computed anew in each part? Some load depends on every loop that is cut, or there are sums. */
+/* Is nothing computed anew in each part? Every sum depends on each loop that is cut, or where there is none some load. */
 static bool shares_no_work(const Kernel *k, const Digit *digit, uint32_t n)
 {
     Arena *a = arena_new();
     uint32_t count;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
-    uint64_t ranges = 0;
+    uint64_t loads = 0, sums = ~UINT64_C(0);
+    bool good = true, any = false;
     for (uint32_t i = 0; i < count; i++)
-        if (order[i]->op == UOP_LOAD) ranges |= order[i]->ranges;
-        else if (order[i]->op == UOP_REDUCE) ranges = ~UINT64_C(0);
-    bool good = true;
-    for (uint32_t d = 0; d < n; d++) good &= !ranges || (ranges & range_bit(digit[d].range)) != 0;
+        if (order[i]->op == UOP_LOAD) loads |= order[i]->ranges;
+        else if (order[i]->op == UOP_REDUCE) sums &= order[i]->ranges, any = true;
+    uint64_t with = any ? sums : loads ? loads : ~UINT64_C(0);
+    for (uint32_t d = 0; d < n; d++) good &= (with & range_bit(digit[d].range)) != 0;
     arena_free(a);
     return good;
 }

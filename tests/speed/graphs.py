@@ -299,6 +299,7 @@ def compare(args, number, seconds, samples):
     if args.keep:
         pathlib.Path(args.keep, f"graph{number}.onnx").write_bytes(model)
     theirs, ours = onnxruntime.SessionOptions(), tgrun.SessionOptions()
+    ours.compiler = "cc"                # what stays: meanwhile compilers would share the processors
     theirs.log_severity_level = 4
     theirs.intra_op_num_threads = ours.intra_op_num_threads = args.threads
     a = onnxruntime.InferenceSession(model, theirs, providers=["CPUExecutionProvider"])
