@@ -88,7 +88,8 @@ static bool keeps_tiles(const Kernel *k, const Digit *digit, uint32_t n, double 
     return !product || after >= (before < 2 ? before : 2);
 }
 
-/* Is nothing computed anew in each part? Every sum depends on each loop that is cut, or where there is none some load. */
+/* Is nothing computed anew in each part? Every sum depends on each loop that is cut; where there is none, some load
+ * does. */
 static bool shares_no_work(const Kernel *k, const Digit *digit, uint32_t n)
 {
     Arena *a = arena_new();
@@ -101,6 +102,24 @@ static bool shares_no_work(const Kernel *k, const Digit *digit, uint32_t n)
         else if (order[i]->op == UOP_REDUCE) sums &= order[i]->ranges, any = true;
     uint64_t with = any ? sums : loads ? loads : ~UINT64_C(0);
     for (uint32_t d = 0; d < n; d++) good &= (with & range_bit(digit[d].range)) != 0;
+    arena_free(a);
+    return good;
+}
+
+/* Is a loop along which memory is contiguous left long enough for the lanes of a vector, if it was? */
+static bool keeps_lanes(const Kernel *k, const Digit *digit, uint32_t n, const Target *t)
+{
+    Arena *a = arena_new();
+    uint32_t count;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
+    bool good = true;
+    for (uint32_t d = 0; d < n; d++) {
+        int64_t lanes = t->vector_bytes / 4;
+        if (digit[d].block >= lanes || digit[d].range->src[0]->vmax < lanes) continue;
+        for (uint32_t i = 0; i < count; i++)
+            good &= order[i]->op != UOP_INDEX || order[i]->nsrc != 2 ||
+                range_step(order[i]->src[1], digit[d].range) != 1;
+    }
     arena_free(a);
     return good;
 }
@@ -164,7 +183,7 @@ static bool add_member(const Schedule *s, Members *chain, uint32_t item, uint32_
     Slice *slice = m->slice[m->n];
     uint32_t n = kernel_digits(digit, range, kernel_order(k, slot, range), m->parts);
     if (!n || (k->chain_parts && k->chain_parts != m->parts) || !keeps_tiles(k, digit, n, &m->waste) ||
-        !shares_no_work(k, digit, n))
+        !shares_no_work(k, digit, n) || !keeps_lanes(k, digit, n, t))
         return false;
     kernel_slices(slice, k, digit, n);
     if (!fits(s, m, k, slice)) return false;

@@ -285,8 +285,8 @@ static const Target t = {
     .clears_halos = true,
 };
 
-/* A statistic over the outermost axis is not computed anew for each part of that axis: no list cuts a loop on which a sum
- * does not depend (a chain of 31 parts did, and took 31 times as long). */
+/* A statistic over the outermost axis is not computed anew for each part of that axis: no list cuts a loop on which a
+ * sum does not depend (a chain of 31 parts did, and took 31 times as long). */
 static void statistics_are_computed_once(void **state)
 {
     (void)state;
@@ -317,6 +317,23 @@ static void statistics_are_computed_once(void **state)
     graph_free(g);
 }
 
+/* Maxima of columns: a part of three columns would leave no lanes that are contiguous in memory (it took seven times as
+ * long). */
+static void columns_keep_lanes(void **state)
+{
+    (void)state;
+    Graph *g = graph_new();
+    Schedule *s = NULL;
+    const int64_t last = 1;
+    U dim[] = { uop_index(g, 1401), uop_index(g, 1707) }, x = transpose(g, uop_param(g, DT_F32, dim, 2, 0));
+    U y = contiguous(g, sub(g, x, reduce(g, UOP_MAX, x, &last, 1, true)));
+    y = sub(g, y, log_(g, reduce(g, UOP_ADD, exp_(g, y), &last, 1, true)));
+    assert_int_equal(sched_schedule(&s, g, UOP(g, UOP_SINK, DT_VOID, NO_ARG, y), &t, NULL), TG_OK);
+    for (uint32_t i = 0; i < s->count; i++) assert_int_equal(s->item[i].kernel ? s->item[i].kernel->chain.count : 0, 0);
+    schedule_free(s);
+    graph_free(g);
+}
+
 /* Attention over long rows: its scores never lie in memory as a whole, nor do those behind the softmax. */
 static void attention_stays_near(void **state)
 {
@@ -341,7 +358,9 @@ static void attention_stays_near(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slices_hold), cmocka_unit_test(chains_agree), cmocka_unit_test(attention_stays_near), cmocka_unit_test(statistics_are_computed_once),
+        cmocka_unit_test(slices_hold),          cmocka_unit_test(chains_agree),
+        cmocka_unit_test(attention_stays_near), cmocka_unit_test(statistics_are_computed_once),
+        cmocka_unit_test(columns_keep_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
