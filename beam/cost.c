@@ -21,7 +21,7 @@ enum {
     TILE_BYTES = 1024,              /* of a tile register: rows of a line */
     TILE_ROWS = 16,
     LINE = 64,
-    ALONE = 2,                      /* a line that nothing fetches ahead costs so many of a stream's */
+    ALONE = 4,                      /* a line that nothing fetches ahead costs so many of a stream's */
     FRESH = 8,                      /* bytes of a line that data choose which are not near yet */
     AHEAD = 512,                    /* instructions that a core has begun and not ended */
     LONG = 3000,                    /* instructions that no cache of decoded ones holds */
@@ -34,7 +34,7 @@ enum {
 /* Cycles of a port, per operation of a register. Those of a core are of AVX-512 machines (Ice Lake to Zen 5), rounded;
  * tests/beam/test_cost.c holds what follows from them. */
 static const double divide = 10, divide_integers = 24, divide_by_constant = 4, transcendental = 25, branch = 3,
-                    scalar_max = 6, select_lanes = 1.5, a_position = 0.3, gathered_lane = 1.2, crowded_lane = 4,
+                    scalar_max = 16, select_lanes = 1.5, a_position = 0.3, gathered_lane = 1.2, crowded_lane = 4,
                     a_lane_gated = 4, a_gate = 1,
                     tile_product = 32, warp_product = 8, one_product = 1, a_reduce = 8, a_barrier = 20;
 /* Cycles until a result is there. */
@@ -44,7 +44,7 @@ static const double float_latency = 4, long_latency = 3, near_latency = 5, gathe
 static const double unhidden_ports = 0.15, unhidden_levels = 0.25, l1_share = 0.8, l2_share = 0.7, fresh_share = 0.25,
                     text_share = 3e-5, long_text_share = 1e-3;
 /* A core: clock, bytes a cycle from L2 and from L3, bytes a second from memory to four of them; seconds of a phase. */
-static const double ghz = 2.6e9, l2_rate = 64, l3_rate = 24, memory_rate = 4 * 20e9, phase_s = 2e-6;
+static const double ghz = 2.6e9, l2_rate = 64, l3_rate = 16, memory_rate = 4 * 20e9, phase_s = 2e-6;
 /* A GPU of H200's size: clock, bytes a second from L2 and from memory, seconds of a launch; warps that hide half. */
 static const double gpu_ghz = 1.7e9, gpu_l2_rate = 4.5e12, gpu_memory_rate = 4e12, launch_s = 1.5e-6, half_hidden = 8;
 
@@ -361,21 +361,35 @@ static void walk(Walk *w)
 
 /* ---- memory ---- */
 
-/* Whole lines are moved: an access whose neighbours are not touched by a loop inside wastes the rest of them. */
-static void widen(const Walk *w, Access *a)
+/* Bytes between neighbours in memory that an access touches in all iterations of `loop` and what is inside of it; FRESH
+ * where data tell; 1e30: it touches one place. */
+static double neighbours(const Walk *w, const Access *a, int loop)
 {
-    double size = (double)dtype_size((DType)a->param->dtype), least = 1e30,
-           lanes = a->address->op == UOP_INDEX ? (double)lanes_of(position(a->address)) : 1, bytes = a->bytes / lanes;
+    double size = (double)dtype_size((DType)a->param->dtype), least = 1e30;
     for (int l = a->loop; l > 0; l = w->loop[l].parent) {
         int64_t s = w->loop[l].range ? step_along(position(a->address), w->loop[l].range) : 0;
         double step = s == NO_STEP ? FRESH : (double)s * size;
         if (s && step < least) least = step;
+        if (l == loop) break;
     }
-    int64_t beside = lanes > 1 ? lane_bytes(a->address, (DType)a->param->dtype) : 0;
-    if (beside && (double)beside < least) least = (double)beside;
-    double width = bytes < LINE ? least < LINE && least > bytes ? least : least <= bytes ? bytes : LINE : bytes;
-    a->line_bytes = width > bytes && bytes < LINE ? width * lanes : a->bytes;
-    a->alone = bytes < LINE && width >= LINE && least >= 4 * LINE;
+    int64_t beside =
+        a->address->op == UOP_INDEX && lanes_of(position(a->address)) > 1 ? lane_bytes(a->address, (DType)a->param->dtype)
+                                                                          : 0;
+    return beside && (double)beside < least ? (double)beside : least;
+}
+
+/* Whole lines are moved: what no iteration of `loop` touches of them is wasted. */
+static double bytes_moved(const Walk *w, const Access *a, int loop)
+{
+    double lanes = a->address->op == UOP_INDEX ? (double)lanes_of(position(a->address)) : 1, bytes = a->bytes / lanes,
+           least = neighbours(w, a, loop);
+    return bytes >= LINE || least <= bytes ? a->bytes : (least < LINE ? least : LINE) * lanes;
+}
+
+static void widen(const Walk *w, Access *a)
+{
+    a->line_bytes = bytes_moved(w, a, a->loop);
+    a->alone = bytes_moved(w, a, 0) > a->bytes && neighbours(w, a, 0) >= 4 * LINE;
 }
 
 static bool depends(const Access *a, const Loop *l) { return l->range && (a->address->ranges & range_bit(l->range)); }
@@ -399,7 +413,7 @@ static void reach(const UOp *u, uint64_t ranges, double *lo, double *hi)
 /* Bytes that the access touches in all iterations of `loop` and what is inside of it. */
 static double footprint(const Walk *w, const Access *a, int loop)
 {
-    double bytes = a->line_bytes, size = (double)dtype_size((DType)a->param->dtype),
+    double bytes = bytes_moved(w, a, loop), size = (double)dtype_size((DType)a->param->dtype),
            most = (double)uop_numel(a->param) * size, lo, hi;
     uint64_t inside = 0;
     for (int l = a->loop; l >= 0; l = w->loop[l].parent) {

@@ -103,8 +103,8 @@ static bool scattered(const Trial *p, int number)
     return any;
 }
 
-/* others: registers that hold neither accumulators nor vectors of the lane axis. Compilers load a row's own vectors ahead:
- * each wants a register (r_384_14_14_3_3, 14 x 2 vectors: 19 us, 7 x 2: 8). */
+/* others: registers that hold neither accumulators nor vectors of the lane axis. Compilers load a row's own vectors
+ * ahead: each wants a register (r_384_14_14_3_3, 14 x 2 vectors: 19 us, 7 x 2: 8). */
 static void consider(const Trial *p, Tile *best, int lane, int number, int64_t m, int64_t n, int64_t others)
 {
     int64_t each = owns_vectors(p, lane) ? 2 : 1;

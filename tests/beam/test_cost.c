@@ -164,8 +164,8 @@ static void test_crowded_sets(void **state)
     assert_in_range(tile_rows(2048), 2, 10);
 }
 
-/* Of windows of 3 x 3 for each of c channels, channels last, in the middle of 14 x w: how many times the list repeats what
- * one vector is, all axes together and of those the rows. */
+/* Of windows of 3 x 3 for each of c channels, channels last, in 14 x w - 2: how many vectors the list computes at once,
+ * and how many rows of them. */
 static void depthwise_tile(int64_t w, int64_t c, int64_t *vectors, int64_t *rows)
 {
     const int64_t first[] = { 0, 3, 1, 2 }, last[] = { 0, 2, 3, 1 }, one[] = { 1, 1 }, none[] = { 0, 0 };
@@ -193,7 +193,7 @@ static void depthwise_tile(int64_t w, int64_t c, int64_t *vectors, int64_t *rows
     free(weight);
 }
 
-/* A sum of its own vectors wants two registers; of rows that are a multiple of pages apart few are in a tile. */
+/* A sum of its own vectors wants two registers; rows at a stride of whole pages are not together in a tile. */
 static void test_depthwise(void **state)
 {
     int64_t vectors, rows;

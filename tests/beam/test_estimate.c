@@ -1,6 +1,6 @@
 /* Does the estimate (beam/cost.c) rank lists as the machine does? Kernels of models, each under lists drawn at random
- * around the heuristic's, are estimated and timed on the CPU; of each kernel's lists Spearman's rank correlation of both
- * is printed, what the list of least estimate takes beside the fastest, and what the heuristic's does.
+ * around the heuristic's, are estimated and timed on the CPU. Printed are Spearman's rank correlation of each kernel's
+ * lists, what the list of least estimate takes beside the fastest, and what the heuristic's does.
  * KERNEL_MODELS="a.onnx b.onnx"; ESTIMATE_PAIRS: (kernel, list) pairs, 300 for a figure; ESTIMATE_SEED;
  * ESTIMATE_VERBOSE=1: every pair; ESTIMATE_COMPILER=cc: by the C compiler, in place of our own code.
  * ESTIMATE_MFLOP: of a kernel at most; ESTIMATE_LEAST: hundredths that the mean must reach. */
@@ -12,7 +12,17 @@
 #include "beam/cost.h"
 #include "beam/moves.h"
 
-enum { LISTS = 10, LEAST = 5, STEPS = 5, TRIES = 12, NEIGHBOURS = 1024, LONG = 2500, TIMINGS = 4, RUNS_LEAST = 3, RUNS_MOST = 2000 };
+enum {
+    LISTS = 10,
+    LEAST = 5,
+    STEPS = 5,
+    TRIES = 12,
+    NEIGHBOURS = 1024,
+    LONG = 2500,                    /* instructions */
+    TIMINGS = 4,
+    RUNS_LEAST = 3,
+    RUNS_MOST = 2000
+};
 /* Seconds of a timing, in which threads that sleep are awake; the slowest list takes so many times what the fastest
  * does: else ranks are noise. */
 static const double timing_s = 4e-3, distinct = 1.15;
@@ -168,8 +178,8 @@ static void estimate_ranks(void **state)
         const Kernel *k = all.kernel[any(all.count)];
         if (k->flops <= most * 1000000) one_kernel(&all, k, &sum, around);
     }
-    print_message("Spearman within a kernel, mean of %u kernels, %u pairs: %.3f; the list of least estimate takes %.2f times"
-                  " the fastest's time, the heuristic's %.2f (geometric means)\n",
+    print_message("Spearman within a kernel, mean of %u kernels, %u pairs: %.3f; the list of least estimate takes %.2f "
+                  "times the fastest's time, the heuristic's %.2f (geometric means)\n",
                   sum.kernels, sum.pairs, sum.sum / sum.kernels, exp(sum.chosen / sum.kernels),
                   exp(sum.heuristic / sum.kernels));
     assert_true(sum.kernels > 0);
