@@ -372,9 +372,8 @@ static double neighbours(const Walk *w, const Access *a, int loop)
         if (s && step < least) least = step;
         if (l == loop) break;
     }
-    int64_t beside =
-        a->address->op == UOP_INDEX && lanes_of(position(a->address)) > 1 ? lane_bytes(a->address, (DType)a->param->dtype)
-                                                                          : 0;
+    bool spread = a->address->op == UOP_INDEX && lanes_of(position(a->address)) > 1;
+    int64_t beside = spread ? lane_bytes(a->address, (DType)a->param->dtype) : 0;
     return beside && (double)beside < least ? (double)beside : least;
 }
 

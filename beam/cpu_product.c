@@ -110,7 +110,8 @@ static void consider(const Trial *p, Tile *best, int lane, int number, int64_t m
     int64_t each = owns_vectors(p, lane) ? 2 : 1;
     for (int64_t nv = 1; nv <= 8; nv++)
         for (int64_t mr = 1; mr <= 16 && mr <= m; mr++) {
-            if (mr * nv * each + nv + others > registers(p) || (mr > 1 && nv > 4) || nv * p->lanes > ceil_to(n, p->lanes))
+            if (mr * nv * each + nv + others > registers(p) || (mr > 1 && nv > 4) ||
+                nv * p->lanes > ceil_to(n, p->lanes))
                 continue;
             double s = tile_score(p, lane, mr, nv, m, n) * (crowded(p, number, mr) ? crowded_rate : 1) *
                 (mr > PLACES && scattered(p, number) ? scattered_rate : 1);
