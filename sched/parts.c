@@ -416,13 +416,13 @@ static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, const Target *
     return reshape(g, sum_stretches(g, &s, one, two, axes, n), sum->shape->dim, uop_rank(sum));
 }
 
-/* The device's unit for bf16: tiles, else dot products in vectors. */
+/* The unit of a core for bf16: tiles, else dot products in vectors. */
 static const Wmma *row_of(const Target *t)
 {
     const Wmma *found = NULL;
     for (int i = 0; i < WMMA_COUNT; i++)
-        if ((t->wmma >> i & 1) && wmma_row[i].a == DT_BF16 && !strcmp(wmma_row[i].device, t->kind) &&
-            (!found || !wmma_tiled(found)))
+        if ((t->wmma >> i & 1) && wmma_row[i].a == DT_BF16 && wmma_row[i].lanes == 1 &&
+            !strcmp(wmma_row[i].device, t->kind) && (!found || !wmma_tiled(found)))
             found = &wmma_row[i];
     return found;
 }

@@ -221,6 +221,8 @@ static void signs_agree(void **state)
 static void dots_take_one_part(void **state)
 {
     (void)state;
+    /* a warp's products are not a core's */
+    assert_false(has_parts(&(Target){ .kind = "cuda", .wmma = 1 << WMMA_mma_bf16, .parts = 1 }));
     static const struct { Row r; bool made; } product[] = {
         { { MATMUL, 18, 128, 192 }, true },  { { MATMUL, 4, 512, 160 }, true }, { { CONV, 7, 32, 48 }, true },
         { { MATMUL, 300, 128, 8 }, false },  { { GROUPS, 24, 64, 64 }, false },
