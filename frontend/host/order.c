@@ -8,7 +8,17 @@
 #include "graph/custom.h"
 #include "graph/scalar.h"
 
-enum { FEW = 64, BLOCK = 32, GROUPS = 4096, GROUPS_LEAST = 64, STEPS = 16, COLUMNS = 16 };
+/* SHORT: elements of a row of which at most FEW_BEST are found one by one */
+enum {
+    FEW = 64,
+    BLOCK = 32,
+    GROUPS = 4096,
+    GROUPS_LEAST = 64,
+    STEPS = 16,
+    COLUMNS = 16,
+    SHORT = 256,
+    FEW_BEST = 32
+};
 
 /* ---- lists ---- */
 

@@ -93,10 +93,24 @@ PROCESSOR static bool TOPK(first_limit)(VALUE *limit, const VALUE *x, int64_t n,
     return true;
 }
 
+/* The k best of a short row, few: each is put in its place among those before it. */
+PROCESSOR static const Keyed *TOPK(few_best)(const VALUE *x, int64_t n, int64_t k, bool largest, Keyed *item)
+{
+    int64_t count = 0;
+    for (int64_t i = 0, j; i < n; i++) {
+        Keyed one = TOPK(keyed)(x[i], i, largest);
+        if (count == k && one.key >= item[k - 1].key) continue;
+        for (j = count < k ? count++ : k - 1; j > 0 && item[j - 1].key > one.key; j--) item[j] = item[j - 1];
+        item[j] = one;
+    }
+    return item;
+}
+
 /* The k best of n, best first, k > 0. What may be among them gathers in item, and is sorted when there is no room for
  * more. Returns the list: one of the two. */
 PROCESSOR static const Keyed *TOPK(best)(const VALUE *x, int64_t n, int64_t k, bool largest, Keyed *item, Keyed *spare)
 {
+    if (n <= SHORT && k <= FEW_BEST) return TOPK(few_best)(x, n, k, largest, item);
     int64_t count = 0, room = select_room(n, k);
     VALUE limit;
     bool limited = TOPK(first_limit)(&limit, x, n, k, largest);

@@ -707,6 +707,11 @@ CASES = [
     ], dict(group=2, pads=[1, 1, 1, 1], channels_last=k), 1, MS) for k, n in ((0, (4, 5, 6)), (1, (5, 6, 4)))],
     ("RotaryEmbedding", 1, [f(2, 3, 16), i(2), f(10, 4), f(10, 4)], dict(num_heads=2), 1, MS),
     ("RotaryEmbedding", 1, [f(2, 2, 3, 8), ids(10, 2, 3), f(10, 4), f(10, 4)], dict(interleaved=1), 1, MS),
+    # few of a short row, and one more of each; behind all others, whose numbers are drawn in order
+    ("TopK", 11, [f(9, 256, 5), C(i(32))], dict(axis=1), 2),
+    ("TopK", 11, [f(9, 256, 5), C(i(33))], dict(axis=1), 2),
+    ("TopK", 11, [f(9, 257), C(i(32))], dict(axis=1, largest=0), 2),
+    ("TopK", 11, [f(40, 7), C(i(7))], dict(axis=1, largest=0), 2),
 ]
 CASES += random_cases(Const)
 
