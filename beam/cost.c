@@ -34,9 +34,9 @@ enum {
 /* Cycles of a port, per operation of a register. Those of a core are of AVX-512 machines (Ice Lake to Zen 5), rounded;
  * tests/beam/test_cost.c holds what follows from them. */
 static const double divide = 10, divide_integers = 24, divide_by_constant = 4, transcendental = 25, branch = 3,
-                    scalar_max = 16, select_lanes = 1.5, a_position = 0.3, gathered_lane = 1.2, crowded_lane = 4,
-                    a_lane_gated = 4, a_gate = 1,
-                    tile_product = 32, warp_product = 8, one_product = 1, a_reduce = 8, a_barrier = 20;
+                    scalar_max = 16, gpu_max = 6, select_lanes = 1.5, a_position = 0.3, gathered_lane = 1.2,
+                    crowded_lane = 4, a_lane_gated = 4, a_gate = 1, tile_product = 32, warp_product = 8,
+                    one_product = 1, a_reduce = 8, a_barrier = 20;
 /* Cycles until a result is there. */
 static const double float_latency = 4, long_latency = 3, near_latency = 5, gather_latency = 20;
 /* Shares: of what the busiest unit leaves idle that is not hidden; of the caches that a kernel's data may fill; of what
@@ -111,12 +111,12 @@ static const UOp *position(const UOp *address)
 
 /* ---- instructions ---- */
 
-/* Cycles of one port for an element-wise op on one register. A scalar choice is a branch. */
-static double port_cycles(const UOp *u)
+/* Cycles of one port for an element-wise op on one register. A scalar choice is a branch, which data mispredict. */
+static double port_cycles(const Walk *w, const UOp *u)
 {
     bool scalar = !u->shape->rank && dtype_is_float((DType)u->dtype);
     switch ((Op)u->op) {
-    case UOP_MAX: return scalar ? scalar_max : 1;
+    case UOP_MAX: return !scalar ? 1 : w->t->max_block ? gpu_max : scalar_max;
     case UOP_DIV: case UOP_RECIP: case UOP_SQRT: return divide;
     case UOP_IDIV: case UOP_MOD: return uop_is_const(u->src[1]) ? divide_by_constant : divide_integers;
     case UOP_EXP2: case UOP_LOG2: case UOP_SIN: case UOP_POW: return transcendental;
@@ -127,7 +127,7 @@ static double port_cycles(const UOp *u)
 
 static void count_alu(Walk *w, Loop *l, const UOp *u)
 {
-    double n = registers_of(w, u), cost = port_cycles(u);
+    double n = registers_of(w, u), cost = port_cycles(w, u);
     bool position = u->dtype == DT_INDEX && lanes_of(u) == 1;
     if ((u->op == UOP_IDIV || u->op == UOP_MOD) && !w->t->max_block) n = (double)lanes_of(u);
     if (position) l->issue += cost > 1 ? cost : a_position;
@@ -230,18 +230,21 @@ static void count_memory(Walk *w, Loop *l, const UOp *u)
     bool gather = lanes > 1 && address->op == UOP_INDEX && lanes_of(address->src[1]) > 1;
     bool crowded = gather && !w->t->max_block && is_crowded(address, (DType)value->dtype);
     double cost = gather ? gathered_lane * lanes * (crowded ? crowded_lane : 1) : n;
-    bool masked = gated && lanes_of(u->src[2]) > 1, by_lane = masked && !is_masked_load(w, (DType)value->dtype);
-    *(store ? &l->store : &l->load) += by_lane ? lanes : masked ? cost + 1 : cost;
+    bool masked = gated && lanes_of(u->src[2]) > 1, gpu = w->t->max_block > 0,
+         by_lane = masked && !gpu && !is_masked_load(w, (DType)value->dtype);
+    if (gated && gpu) cost += masked ? 2 * lanes : branch;
+    else if (masked) cost = by_lane ? lanes : cost + 1;
+    *(store ? &l->store : &l->load) += cost;
     l->issue += by_lane ? a_lane_gated * lanes : gather ? 2 * lanes : n;
-    if (gated && !masked) l->issue += a_gate;
+    if (gated && !masked && !gpu) l->issue += a_gate;
     if (!store && lanes > 1 && w->uses[u->id] > 1) l->loads_shared += (int64_t)n;
     add_access(w, address, value, store);
 }
 
-static double latency_of(const UOp *u)
+static double latency_of(const Walk *w, const UOp *u)
 {
     return op_is((Op)u->op, FLAG_ALU)
-        ? dtype_is_float((DType)u->dtype) ? float_latency * (port_cycles(u) > 2 ? long_latency : 1) : 1
+        ? dtype_is_float((DType)u->dtype) ? float_latency * (port_cycles(w, u) > 2 ? long_latency : 1) : 1
         : 0;
 }
 
@@ -252,7 +255,7 @@ static void follow_chain(Walk *w, const UOp *u)
     else if (op_is((Op)u->op, FLAG_ALU) || u->op == UOP_WMMA)
         for (uint32_t i = 0; i < u->nsrc; i++)
             if (w->depth[u->src[i]->id] > deepest) deepest = w->depth[u->src[i]->id];
-    w->depth[u->id] = deepest < 0 ? -1 : deepest + (float)latency_of(u);
+    w->depth[u->id] = deepest < 0 ? -1 : deepest + (float)latency_of(w, u);
 }
 
 static float path_of(const Walk *w, const UOp *u)
@@ -272,7 +275,7 @@ static void follow_path(Walk *w, const UOp *u)
     for (uint32_t i = 0; i < u->nsrc; i++)
         if (path_of(w, u->src[i]) > path) path = path_of(w, u->src[i]);
     bool gathers = load && u->src[0]->op == UOP_INDEX && lanes_of(u) > 1 && lanes_of(position(u->src[0])) > 1;
-    path += gathers ? gather_latency : load ? near_latency : (float)latency_of(u);
+    path += gathers ? gather_latency : load ? near_latency : (float)latency_of(w, u);
     w->loop_of[u->id] = w->at, w->path[u->id] = path;
     if (path > w->loop[w->at].path) w->loop[w->at].path = path;
 }
@@ -353,8 +356,8 @@ static void walk(Walk *w)
     for (uint32_t i = 0; i < line->nsrc; i++) {
         const UOp *u = line->src[i];
         if (u->op == UOP_RANGE) open_loop(w, u, trip_of(w, u));
-        else if (u->op == UOP_IF) open_loop(w, NULL, w->t->max_block ? 1 : share_open(u->src[0]));
-        else if (u->op == UOP_END || u->op == UOP_ENDIF) close_loop(w);
+        else if (u->op == UOP_IF && !w->t->max_block) open_loop(w, NULL, share_open(u->src[0]));
+        else if (u->op == UOP_END || (u->op == UOP_ENDIF && !w->t->max_block)) close_loop(w);
         else count_one(w, u);
     }
 }
