@@ -8,7 +8,8 @@
 #include "graph/custom.h"
 #include "graph/scalar.h"
 
-/* SHORT: elements of a row of which at most FEW_BEST are found one by one */
+/* RANKED: elements of a row that are compared all with all, LANES at once; SHORT: of one of which at most FEW_BEST are
+ * found one by one */
 enum {
     FEW = 64,
     BLOCK = 32,
@@ -16,6 +17,8 @@ enum {
     GROUPS_LEAST = 64,
     STEPS = 16,
     COLUMNS = 16,
+    RANKED = 64,
+    LANES = 8,
     SHORT = 256,
     FEW_BEST = 32
 };

@@ -93,6 +93,24 @@ PROCESSOR static bool TOPK(first_limit)(VALUE *limit, const VALUE *x, int64_t n,
     return true;
 }
 
+/* The k best of a very short row, without a branch on data: an element's place is how many come before it. */
+PROCESSOR static const Keyed *TOPK(ranked)(const VALUE *x, int64_t n, int64_t k, bool largest, Keyed *item)
+{
+    BITS order[RANKED], number[RANKED], before[RANKED];
+    uint8_t at[RANKED];
+    int64_t room = (n + LANES - 1) / LANES * LANES;
+    for (int64_t i = 0; i < room; i++) order[i] = i < n ? TOPK(order)(x[i]) : MOST, number[i] = (BITS)i, before[i] = 0;
+    for (int64_t i = 0; i < n && largest; i++) order[i] = ~order[i];
+    for (int64_t j = 0; j < n; j++) {
+        BITS other = order[j], own = (BITS)j;
+#pragma omp simd
+        for (int64_t i = 0; i < room; i++) before[i] += (other < order[i]) | ((other == order[i]) & (own < number[i]));
+    }
+    for (int64_t i = 0; i < n; i++) at[before[i]] = (uint8_t)i;
+    for (int64_t i = 0; i < k; i++) item[i].index = at[i];
+    return item;
+}
+
 /* The k best of a short row, few: each is put in its place among those before it. */
 PROCESSOR static const Keyed *TOPK(few_best)(const VALUE *x, int64_t n, int64_t k, bool largest, Keyed *item)
 {
@@ -110,6 +128,7 @@ PROCESSOR static const Keyed *TOPK(few_best)(const VALUE *x, int64_t n, int64_t 
  * more. Returns the list: one of the two. */
 PROCESSOR static const Keyed *TOPK(best)(const VALUE *x, int64_t n, int64_t k, bool largest, Keyed *item, Keyed *spare)
 {
+    if (n > LANES && n <= RANKED) return TOPK(ranked)(x, n, k, largest, item);
     if (n <= SHORT && k <= FEW_BEST) return TOPK(few_best)(x, n, k, largest, item);
     int64_t count = 0, room = select_room(n, k);
     VALUE limit;
