@@ -2,7 +2,7 @@
  * busiest of multiply-add ports, load ports, store port, issue width, the longest chain from a variable's old value to
  * its new one (a reduction with too few accumulators), and the longest path of an iteration as far as iterations do not
  * overlap (look-ups that wait for look-ups). Variables beyond the registers cost a load and a store an addition. A line
- * of which only an element is taken costs twice what one of a stream does: nothing fetches it ahead. Memory: the
+ * of which only an element is taken costs four times what one of a stream does: nothing fetches it ahead. Memory: the
  * outermost loop whose footprint fits a cache decides how often an access comes from the level below. On a GPU, thread
  * by thread: what a warp touches in one load is counted in sectors by evaluating its address for the 32 lanes; waves of
  * workgroups fill the SMs. What is not seen: associativity, pages, prefetching, frequency. Measured kernels decide.

@@ -68,9 +68,9 @@ static bool owns_vectors(const Trial *p, int lane)
 }
 
 /* Share of the multiply-add peak that a tile reaches: loads, latency, padding. */
-static double tile_score(const Trial *p, int lane, int64_t mr, int64_t nv, int64_t m, int64_t n)
+static double tile_score(const Trial *p, int lane, int64_t mr, int64_t nv, int64_t m, int64_t n, bool owns)
 {
-    double fma = (double)(mr * nv), loads = owns_vectors(p, lane) ? fma + (double)nv : (double)(mr + nv),
+    double fma = (double)(mr * nv), loads = owns ? fma + (double)nv : (double)(mr + nv),
            cycles = fma / 2 > loads / 2 ? fma / 2 : loads / 2;
     if (m > mr) cycles = fmax(cycles, column_cycles(p, lane, nv));
     double latency = fma >= 8 ? 1 : fma / 8,
@@ -107,13 +107,14 @@ static bool scattered(const Trial *p, int number)
  * ahead: each wants a register (r_384_14_14_3_3, 14 x 2 vectors: 19 us, 7 x 2: 8). */
 static void consider(const Trial *p, Tile *best, int lane, int number, int64_t m, int64_t n, int64_t others)
 {
-    int64_t each = owns_vectors(p, lane) ? 2 : 1;
+    bool owns = owns_vectors(p, lane);
+    int64_t each = owns ? 2 : 1;
     for (int64_t nv = 1; nv <= 8; nv++)
         for (int64_t mr = 1; mr <= 16 && mr <= m; mr++) {
             if (mr * nv * each + nv + others > registers(p) || (mr > 1 && nv > 4) ||
                 nv * p->lanes > ceil_to(n, p->lanes))
                 continue;
-            double s = tile_score(p, lane, mr, nv, m, n) * (crowded(p, number, mr) ? crowded_rate : 1) *
+            double s = tile_score(p, lane, mr, nv, m, n, owns) * (crowded(p, number, mr) ? crowded_rate : 1) *
                 (mr > PLACES && scattered(p, number) ? scattered_rate : 1);
             if (s > best->score + 1e-9) *best = (Tile){ number, mr, nv, s, false };
         }

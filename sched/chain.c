@@ -112,9 +112,9 @@ static bool keeps_lanes(const Kernel *k, const Digit *digit, uint32_t n, const T
     Arena *a = arena_new();
     uint32_t count;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
+    int64_t lanes = t->vector_bytes / (int64_t)sizeof(float);
     bool good = true;
     for (uint32_t d = 0; d < n; d++) {
-        int64_t lanes = t->vector_bytes / 4;
         if (digit[d].block >= lanes || digit[d].range->src[0]->vmax < lanes) continue;
         for (uint32_t i = 0; i < count; i++)
             good &= order[i]->op != UOP_INDEX || order[i]->nsrc != 2 ||

@@ -10,11 +10,12 @@
  * The pairs (p, q) are one more axis that is summed, the innermost; p and q are tables of it. The run of terms that the
  * unit sums becomes (k / RUN, RUN), and the parts of x lie between: a tile's rows, and those of its other parts, are
  * neighbours. The parts are made of what lies before views of x and w that repeat elements (windows, halos), and
- * stored: those of w at load, those of x once for all sums of it. An Inf is its own second and third part. Parts have
- * one sign, and none is 0 unless the number is: so Inf times a number is Inf here too, and no Inf - Inf or Inf * 0
- * comes of it. Must hold: there are rows, columns and terms enough to fill the unit (tc.c), all known; every view of x
- * and w is one that view_beside knows. Outside of the claim: terms below 2^-100, and denormals, which the units take
- * for 0.
+ * stored: those of w at load, those of x once for all sums of it. Where the unit is a dot product in vectors, in place
+ * of tiles, only sums of one pair are written so: more are slower than the f32 that they stand for. An Inf is its own
+ * second and third part. Parts have one sign, and none is 0 unless the number is: so Inf times a number is Inf here
+ * too, and no Inf - Inf or Inf * 0 comes of it. Must hold: there are rows, columns and terms enough to fill the unit
+ * (tc.c), all known; every view of x and w is one that view_beside knows. Outside of the claim: terms below 2^-100, and
+ * denormals, which the units take for 0.
  */
 #include <math.h>
 #include <string.h>

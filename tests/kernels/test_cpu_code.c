@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include <sys/mman.h>
 
 #include "bench/values.h"
@@ -428,13 +427,13 @@ static void masked_types(void **state)
         }
 }
 
-/* Vectors whose gates are all closed, where no page is: nothing is touched, at no cost worth a word (190 ns each on a
- * Zen 4 whose masks are empty). */
+/* Vectors whose gates are all closed, where no page is: nothing is touched, at no cost worth a word (a load and
+ * a store took a Zen 4 640 ns). */
 static void masked_pages(void **state)
 {
     (void)state;
     enum { N = 1 << 15, BYTES = N * 64 };
-    static const double least_s = 40e-9 * N;
+    static const double most_s = 40e-9 * N;
     Kernel *k = hand_kernel();
     Graph *g = k->g;
     const UOp *i = hand_loop(k, 0, N, AXIS_LOOP), *lane[16], *first = hand_scaled(k, i, 16, 0);
@@ -465,7 +464,7 @@ static void masked_pages(void **state)
         }
         cpu_code_free(code);
         for (int e = 0; e < 16; e++) assert_true(page[0][e] == (e < 10 ? (float)e : -1));
-        if (best > least_s && !getenv("SANITIZED")) stop("compiler %d: %.0f ns a vector", (int)by, 1e9 * best / N);
+        if (best > most_s && !getenv("SANITIZED")) stop("compiler %d: %.0f ns a vector", (int)by, 1e9 * best / N);
     }
     for (int p = 0; p < 2; p++) munmap(page[p], BYTES);
     kernel_free(k);
