@@ -139,8 +139,9 @@ static TgStatus set_precision(TgSession *s)
     s->target = *s->backend->target(s->device);
     s->target.parts = way[p].parts;
     if (!s->target.parts || has_parts(&s->target)) return TG_OK;
-    return fail(TG_UNSUPPORTED, "precision: device %s does not compute '%s'; exact is what it has", s->backend->name,
-                way[p].name);
+    s->target.parts = way[TG_PRECISION_FAST].parts;
+    return fail(TG_UNSUPPORTED, "precision: device %s does not compute '%s'; %s what it has", s->backend->name,
+                way[p].name, has_parts(&s->target) ? "exact and fast are" : "exact is");
 }
 
 /* A compiled model runs on at most the threads that it was compiled for. */
