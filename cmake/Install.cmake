@@ -18,9 +18,9 @@ foreach(program IN ITEMS tgrun tgbench)
     set(page ${CMAKE_BINARY_DIR}/${program}.1)
     set(completion ${CMAKE_BINARY_DIR}/completions/${program})
     add_custom_command(OUTPUT ${page} ${completion}
-        COMMAND ${TGRUN_PYTHON} ${CMAKE_SOURCE_DIR}/scripts/man_page.py $<TARGET_FILE:${program}> ${page}
+        COMMAND ${TGRUN_PYTHON} ${CMAKE_SOURCE_DIR}/scripts/man_page.py ${page} ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${program}>
         COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/completions
-        COMMAND $<TARGET_FILE:${program}> --completion bash > ${completion}
+        COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${program}> --completion bash > ${completion}
         DEPENDS ${program} ${CMAKE_SOURCE_DIR}/scripts/man_page.py VERBATIM)
     add_custom_target(${program}_pages ALL DEPENDS ${page} ${completion})
     install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

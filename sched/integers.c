@@ -3,14 +3,14 @@
  *
  * Comes in: REDUCE(ADD, MUL(x, w)), both views of s * (q + z) in f32 or of q + z in i32, q of 8 bits, w constant. Goes
  * out, for a device with a row of wmma.def of u8 and i8: s_x s_w (sum q_x q_w + z_x sum q_w + z_w (sum q_x + n z_x)),
- * where q_x became u8 and q_w i8 by half the range, which goes to their z; sum q_w is computed once, at load. In f32
- * that is the same sum rounded once instead of at every step, and what is made of it is divided by a number as by
- * multiplying. Sums without lanes of their own (depthwise convolutions) are made in f32, where they are as exact, and
- * there w may be any constant, so that x is read as it lies. Where x is padded with zeros, which no q is, z_x counts
- * for the terms inside: sum q_w over them depends on the place, and is computed once, too. Must hold: z are one number
- * each, s_x too; s_w is one, or lies along axes that are not summed; where something is padded z_w is 0; no sum of n
- * terms leaves i32 (in i32 it might: both wrap). To cover one more way to write a quantised value: a case in offset_of
- * or dequantised.
+ * where q_x became the row's first type (u8, else i8) and q_w i8 by half the range, which goes to their z; sum q_w is
+ * computed once, at load. In f32 that is the same sum rounded once instead of at every step, and what is made of it is
+ * divided by a number as by multiplying. Sums without lanes of their own (depthwise convolutions) are made in f32,
+ * where they are as exact, and there w may be any constant, so that x is read as it lies. Where x is padded with zeros,
+ * which no q is, z_x counts for the terms inside: sum q_w over them depends on the place, and is computed once, too.
+ * Must hold: z are one number each, s_x too; s_w is one, or lies along axes that are not summed; where something is
+ * padded z_w is 0; no sum of n terms leaves i32 (in i32 it might: both wrap). To cover one more way to write a
+ * quantised value: a case in offset_of or dequantised.
  */
 #include <string.h>
 
@@ -269,16 +269,16 @@ static U zeros_of(Graph *g, const Operand *a, const Operand *b, U sum, bool (*su
     return z ? add(g, z, x) : x;
 }
 
-static U in_integers(Graph *g, U sum, U x, U w, Constants *constants)
+static U in_integers(Graph *g, U sum, U x, U w, const Wmma *row, Constants *constants)
 {
     Operand a, b;
     bool summed[2][RANK_MAX] = { 0 };
     int64_t terms = 1, again = 1;
     if (!summed_axes(sum, x, summed[0], &terms) || !summed_axes(sum, w, summed[1], &again) || terms > TERMS_MAX ||
-        !made_of_constants(constants, g, w) || !operand_of(g, x, DT_U8, &a))
+        !made_of_constants(constants, g, w) || !operand_of(g, x, (DType)row->a, &a))
         return NULL;
     DType t = sum_type(sum, x, w, summed[1], terms);
-    bool bytes = operand_of(g, w, DT_I8, &b), plain = !bytes && t == DT_F32 && sum->dtype == DT_F32 && !a.added;
+    bool bytes = operand_of(g, w, (DType)row->b, &b), plain = !bytes && t == DT_F32 && sum->dtype == DT_F32 && !a.added;
     U s_x = scale_beside(g, &a, x, summed[0]), s_w = bytes ? scale_beside(g, &b, w, summed[1]) : NULL;
     if (t == DT_VOID || !s_x || uop_rank(s_x) || (!s_w && !plain) || (bytes && b.added && (a.padded || b.padded)))
         return NULL;
@@ -299,16 +299,22 @@ static U times_reciprocal(Graph *g, U u)
     return v >= 0x1p-100 && v <= 0x1p100 ? mul(g, u->src[0], uop_float(g, DT_F32, 1 / v)) : NULL;
 }
 
-static bool has_row(const Target *t)
+/* The device's dot products of bytes: of u8 and i8, else of i8 and i8. */
+static const Wmma *row_of(const Target *t)
 {
-    bool has = false;
-    for (int i = 0; i < WMMA_COUNT; i++) has |= (t->wmma >> i & 1) && wmma_row[i].a == DT_U8 && wmma_row[i].b == DT_I8;
-    return has;
+    const Wmma *found = NULL;
+    for (int i = 0; i < WMMA_COUNT; i++) {
+        const Wmma *w = &wmma_row[i];
+        bool bytes = (w->a == DT_U8 || w->a == DT_I8) && w->b == DT_I8;
+        if ((t->wmma >> i & 1) && bytes && (!found || w->a == DT_U8)) found = w;
+    }
+    return found;
 }
 
 const UOp *sum_integers(Graph *g, const UOp *root, const Target *t)
 {
-    if (!has_row(t)) return root;
+    const Wmma *row = row_of(t);
+    if (!row) return root;
     Arena *a = arena_new();
     uint32_t n;
     const UOp **order = uop_toposort(g, &root, 1, a, &n), **map = NEW_N(a, const UOp *, root->id + 1);
@@ -323,7 +329,7 @@ const UOp *sum_integers(Graph *g, const UOp *root, const Target *t)
             *mine |= (is_view(u) || op_is((Op)u->op, FLAG_ALU)) && u->dtype == DT_F32 && loose[u->src[k]->id];
         U v = uop_with(g, u, src),
           p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->src[0]->op == UOP_MUL ? v->src[0] : NULL;
-        for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_integers(g, v, p->src[k], p->src[!k], &constants);
+        for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_integers(g, v, p->src[k], p->src[!k], row, &constants);
         *mine |= y && y->dtype == DT_F32;
         if (u->op == UOP_DIV && loose[u->src[0]->id]) y = times_reciprocal(g, v);
         map[u->id] = y ? y : v;

@@ -1,4 +1,4 @@
-"""man_page.py PROGRAM PAGE: a manual page from what the program's --help prints, so that the option rows are its only
+"""man_page.py PAGE PROGRAM..: a manual page from what the program's --help prints, so that the option rows are its only
 source."""
 import os
 import subprocess
@@ -23,10 +23,10 @@ def rows(lines):
 
 
 def main():
-    program, page = sys.argv[1:]
-    name = os.path.basename(program)
-    said = subprocess.run([program, "--help"], check=True, capture_output=True, text=True).stdout
-    version = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout.split("\n")[0]
+    page, *program = sys.argv[1:]       # an emulator may stand before it
+    name = os.path.basename(program[-1])
+    said = subprocess.run([*program, "--help"], check=True, capture_output=True, text=True).stdout
+    version = subprocess.run([*program, "--version"], check=True, capture_output=True, text=True).stdout.split("\n")[0]
     usage, *blocks = said.strip().split("\n\n")
     out = [
         f'.TH {name.upper()} 1 "" "{escape(version)}" "User Commands"', ".SH NAME",

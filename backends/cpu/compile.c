@@ -32,6 +32,7 @@
 #include "backends/cache.h"
 #include "backends/cpu/compiler.h"
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/processor.h"
 #include "backends/x86/x86.h"
 #include "graph/base/clock.h"
 #include "graph/base/map.h"
@@ -543,7 +544,7 @@ TgStatus cpu_compile(Code **out, const CpuCompile *how, Kernel *const *k, uint32
 
 /* ---- compiled models: objects in a bundle, and which compiler and processor they are of ---- */
 
-typedef struct { XXH64_hash_t compiler; unsigned cpuid[CPUID_WORDS]; } Identity;
+typedef struct { XXH64_hash_t compiler; unsigned word[PROCESSOR_WORDS]; } Identity;
 
 TgStatus cpu_code_save(BundleWriter *w, int jobs, Kernel *const *k, uint32_t n)
 {
@@ -552,7 +553,7 @@ TgStatus cpu_code_save(BundleWriter *w, int jobs, Kernel *const *k, uint32_t n)
     Identity id;
     TgStatus s = build_begin(&b, n);
     memset(&id, 0, sizeof id);
-    read_cpuid(id.cpuid);
+    processor_words(id.word);
     if (!s) s = compiler_find(&b.cc);
     id.compiler = b.cc.identity;
     if (!s) s = build(&b, k, n, jobs < 1 ? 1 : jobs < MAX_JOBS ? jobs : MAX_JOBS, CPU_CC, NULL);
@@ -565,12 +566,12 @@ TgStatus cpu_code_save(BundleWriter *w, int jobs, Kernel *const *k, uint32_t n)
 /* What the processor had that compiled it must be here too. */
 static TgStatus check_processor(const Identity *id)
 {
-    unsigned here[CPUID_WORDS];
-    read_cpuid(here);
-    for (int k = CPUID_FEATURES; k < CPUID_WORDS; k++)
-        if (id->cpuid[k] & ~here[k])
+    unsigned here[PROCESSOR_WORDS];
+    processor_words(here);
+    for (int k = PROCESSOR_FEATURES; k < PROCESSOR_WORDS; k++)
+        if (id->word[k] & ~here[k])
             return fail(TG_DEVICE, "was compiled for a processor (model %x) with features that this one (%x) lacks; "
-                        "compile it again here", id->cpuid[CPUID_MODEL], here[CPUID_MODEL]);
+                        "compile it again here", id->word[PROCESSOR_MODEL], here[PROCESSOR_MODEL]);
     return TG_OK;
 }
 

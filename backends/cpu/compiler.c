@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "backends/cpu/compiler.h"
 
-#include <cpuid.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 
 #include "backends/cache.h"
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/processor.h"
 
 extern char **environ;
 
@@ -24,14 +24,10 @@ enum { CODE_VERSION = 1 };
 #define WATCHED
 #endif
 #define FLAGS \
-    "-O2", "-march=native", "-std=gnu11", "-w", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", \
+    "-O2", "-std=gnu11", "-w", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", \
         "-fwrapv", "-fno-strict-aliasing", "-fno-stack-protector", "-fno-asynchronous-unwind-tables", \
-        "-fcf-protection=none", "-fPIC" WATCHED
+        "-fPIC" WATCHED
 static const char *const flags[] = { FLAGS, NULL };
-
-/* gcc gives out registers loop by loop, and then keeps a vector that a tile needs at every step in memory, though
- * registers are free. */
-static const char *own_flag(bool clang) { return clang ? "-mprefer-vector-width=512" : "-fira-region=one"; }
 
 static bool find_program(char out[PATH_MAX], const char *name)
 {
@@ -46,20 +42,11 @@ static bool find_program(char out[PATH_MAX], const char *name)
     return false;
 }
 
-void read_cpuid(unsigned r[CPUID_WORDS])
+static XXH64_hash_t processor_identity(void)
 {
-    memset(r, 0, CPUID_WORDS * sizeof *r);
-    __get_cpuid_count(1, 0, &r[CPUID_MODEL], &r[CPUID_CORE], &r[2], &r[3]);
-    __get_cpuid_count(7, 0, &r[4], &r[5], &r[6], &r[7]);
-    __get_cpuid_count(7, 1, &r[8], &r[9], &r[10], &r[11]);
-}
-
-static XXH64_hash_t cpu_identity(void)
-{
-    unsigned r[CPUID_WORDS];
-    read_cpuid(r);
-    r[CPUID_CORE] &= 0xffff;
-    return XXH3_64bits(r, sizeof r);
+    unsigned word[PROCESSOR_WORDS];
+    processor_words(word);
+    return XXH3_64bits(word, sizeof word);
 }
 
 /* What code depends on besides its text: each word's program, or the word. */
@@ -82,13 +69,14 @@ static bool compiler_is(Compiler *c, const char *name)
     snprintf(c->words, sizeof c->words, "%s", name);
     char *word = strtok_r(c->words, " \t", &more);
     if (!word || !find_program(c->path, word)) return false;
-    c->identity = cpu_identity() + CODE_VERSION, c->clang = false;
+    c->identity = processor_identity() + CODE_VERSION, c->clang = false;
     add_identity(c, word);
     while ((word = strtok_r(NULL, " \t", &more))) {
         if (c->narg == CC_WORDS) return false;
         c->arg[c->narg++] = (int)(word - c->words), add_identity(c, word);
     }
-    c->identity = XXH3_64bits_withSeed(own_flag(c->clang), strlen(own_flag(c->clang)), c->identity);
+    for (const char *const *f = processor_flags(c->clang); *f; f++)
+        c->identity = XXH3_64bits_withSeed(*f, strlen(*f), c->identity);
     for (int k = 0; flags[k]; k++) c->identity ^= XXH3_64bits_withSeed(flags[k], strlen(flags[k]), (XXH64_hash_t)k);
     return true;
 }
@@ -136,7 +124,7 @@ pid_t compiler_start(const Compiler *c, const char *source, const char *object, 
     int n = 1;
     for (int i = 0; i < c->narg; i++) arg[n++] = c->words + c->arg[i];
     for (int i = 0; flags[i]; i++) arg[n++] = flags[i];
-    arg[n++] = own_flag(c->clang);
+    for (const char *const *f = processor_flags(c->clang); *f; f++) arg[n++] = *f;
     arg[n++] = assembly ? "-S" : "-shared";
     arg[n++] = "-o", arg[n++] = object, arg[n++] = source;
     if (!assembly) arg[n++] = "-lm";

@@ -24,8 +24,4 @@ TgStatus compiler_find(Compiler *c);
 TgStatus compiler_or_last(Compiler *c, const char *cache_dir);
 /* A process of a group of its own; its words go to log. -1: it cannot be started. */
 pid_t compiler_start(const Compiler *c, const char *source, const char *object, const char *log, bool assembly);
-
-/* Registers of cpuid: the model, which core asks, then features. */
-enum { CPUID_MODEL, CPUID_CORE, CPUID_FEATURES, CPUID_WORDS = 16 };
-void read_cpuid(unsigned r[CPUID_WORDS]);
 #endif

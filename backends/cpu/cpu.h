@@ -73,7 +73,11 @@ typedef struct {
     /* one CPU a physical core that we may use, at most as many as requested */
     int *cpu, count;
     int64_t l1_bytes, l2_bytes;
-    bool avx, avx2, fma, f16c, avx512, vnni, dot_bf16, amx;
+    /* the processor, by processor_read: its widest vectors; bits of graph/wmma.def; has_exp2: 2^x in few instructions;
+     * has_own: backends/x86 makes code for it */
+    int vector_bytes, vector_registers;
+    uint32_t rows;
+    bool has_fma, has_exp2, has_own;
     char name[128], features[256];
 } Machine;
 /* cpus: a list such as "0-3,8", or NULL: all of the process */

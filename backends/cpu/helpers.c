@@ -3,13 +3,16 @@
 #include "backends/cpu/helpers.h"
 
 #define ALWAYS "static inline __attribute__((always_inline)) "
+/* NEON's instruction of one operand. */
+#define NEON1(f, t, n, i, s) "#define tg_" f "_" t #n "(a) ({ " t #n " x_; __asm__(\"" i " %0." s ", %1." s "\" : \"=w\"(x_) : \"w\"(a)); x_; })\n"
+#define NEON(f, i) "#ifdef __aarch64__\n" NEON1(f, "f32x", 4, i, "4s") NEON1(f, "f64x", 2, i, "2d") "#endif\n"
 /* The loop, where no macro of that name stands yet. */
 #define LOOP1(f, t, n, c) \
     "#ifndef tg_" f "_" t #n "\n" \
     "#define tg_" f "_" t #n "(a) ({ " t #n " x_ = (a); for (int l_ = 0; l_ < " #n "; l_++) x_[l_] = " c "(x_[l_]); x_; })\n#endif\n"
 #define LOOP2(t, n) \
     "#ifndef tg_max_" t #n "\n" \
-    "#define tg_max_" t #n "(a, b) ({ " t #n " x_ = (a), y_ = (b); for (int l_ = 0; l_ < " #n "; l_++) y_[l_] = x_[l_] > y_[l_] ? x_[l_] : y_[l_]; y_; })\n#endif\n"
+    "#define tg_max_" t #n "(a, b) ({ " t #n " x_ = (a), y_ = (b); __typeof__(x_ > y_) m_ = x_ > y_; (" t #n ")((m_ & (__typeof__(m_))x_) | (~m_ & (__typeof__(m_))y_)); })\n#endif\n"
 #define LOOP_ALL(n) \
     "#ifndef tg_all_i32x" #n "\n" \
     "#define tg_all_i32x" #n "(a) ({ i32x" #n " x_ = (a); int y_ = -1; for (int l_ = 0; l_ < " #n "; l_++) y_ &= x_[l_]; y_; })\n#endif\n"
@@ -102,7 +105,7 @@ const char *const cpu_helper[H_COUNT] = {
         "#ifdef __SSE2__\n"
         "#define tg_sqrt_f32x4(a) ((f32x4)__builtin_ia32_sqrtps(a))\n"
         "#define tg_sqrt_f64x2(a) ((f64x2)__builtin_ia32_sqrtpd(a))\n#endif\n"
-        LOOPS("sqrt", "__builtin_sqrt"),
+        NEON("sqrt", "fsqrt") LOOPS("sqrt", "__builtin_sqrt"),
     [H_TRUNC] =
         "#ifdef __AVX512F__\n"
         "#define tg_trunc_f32x16(a) ((f32x16)__builtin_ia32_rndscaleps_mask(a, 11, (f32x16){ 0 }, -1, 4))\n"
@@ -113,11 +116,12 @@ const char *const cpu_helper[H_COUNT] = {
         "#ifdef __SSE4_1__\n"
         "#define tg_trunc_f32x4(a) ((f32x4)__builtin_ia32_roundps(a, 11))\n"
         "#define tg_trunc_f64x2(a) ((f64x2)__builtin_ia32_roundpd(a, 11))\n#endif\n"
-        LOOPS("trunc", "__builtin_trunc"),
+        NEON("trunc", "frintz") LOOPS("trunc", "__builtin_trunc"),
     [H_ALL] =                   /* lanes 0 and -1: are all -1? */
         "#ifdef __AVX512DQ__\n#define tg_all_i32x16(m) ((unsigned short)__builtin_ia32_cvtd2mask512(m) == 0xffff)\n#endif\n"
         "#ifdef __AVX__\n#define tg_all_i32x8(m) (__builtin_ia32_movmskps256((float __attribute__((vector_size(32))))(m)) == 255)\n#endif\n"
         "#ifdef __SSE2__\n#define tg_all_i32x4(m) (__builtin_ia32_movmskps((float __attribute__((vector_size(16))))(m)) == 15)\n#endif\n"
+        "#ifdef __aarch64__\n#define tg_all_i32x4(m) ({ int y_; __asm__(\"uminv %s0, %1.4s\" : \"=w\"(y_) : \"w\"(m)); y_ == -1; })\n#endif\n"
         LOOP_ALL(4) LOOP_ALL(8) LOOP_ALL(16),
     [H_EXP2] =
         ALWAYS "float tg_exp2(float x)\n{\n    if (x < -151.0f) return 0;\n    x = x > 129.0f ? 129.0f : x;\n"
@@ -151,6 +155,13 @@ const char *const cpu_helper[H_COUNT] = {
         "#define tg_dot_bf16(c, a, b) ((f32x16)__builtin_ia32_dpbf16ps_v16sf(c, (tg_pairs)((int)(a) - (i32x16){ 0 }), (tg_pairs)(b)))\n"
         "#else\n"
         "#define tg_dot_bf16(c, a, b) ({ f32x16 c_ = (c); __asm__(\"vdpbf16ps %2, %1, %0\" : \"+v\"(c_) : \"v\"((int)(a) - (i32x16){ 0 }), \"v\"(b)); c_; })\n"
+        "#endif\n"
+        "#define tg_avx_u8(c, a, b) ({ i32x8 c_ = (c); __asm__(AVX_DOT \" %2, %1, %0\" : \"+v\"(c_) : \"v\"((int)(a) - (i32x8){ 0 }), \"v\"(b)); c_; })\n"
+        "#ifdef __AVXVNNI__\n#define AVX_DOT \"{vex} vpdpbusd\"\n#else\n#define AVX_DOT \"vpdpbusd\"\n#endif\n"
+        "#ifdef __aarch64__\n#include <arm_neon.h>\n"
+        "#define tg_neon_u8(c, a, b) ((i32x4)vusdotq_s32((int32x4_t)(c), (uint8x16_t)((int)(a) - (i32x4){ 0 }), (int8x16_t)(b)))\n"
+        "#define tg_neon_i8(c, a, b) ((i32x4)vdotq_s32((int32x4_t)(c), (int8x16_t)((int)(a) - (i32x4){ 0 }), (int8x16_t)(b)))\n"
+        "#define tg_neon_bf16(c, a, b) ((f32x4)vbfdotq_f32((float32x4_t)(c), (bfloat16x8_t)((int)(a) - (i32x4){ 0 }), (bfloat16x8_t)(b)))\n"
         "#endif\n",
     [H_WIDEN] =                 /* 16 integers of size s (b, w) and sign (z: none, s) to 32 bits each at once; GCC's conversion makes halves of quarters */
         "#if defined(__AVX512F__) && !defined(__clang__)\n"
@@ -162,7 +173,10 @@ const char *const cpu_helper[H_COUNT] = {
                "    return f != f ? 0x7fc0 : (unsigned short)((i + 0x7fff + (i >> 16 & 1)) >> 16);\n}\n"
         "#ifdef __F16C__\n"
         ALWAYS "float tg_f16(unsigned short h)\n{\n    return __builtin_ia32_vcvtph2ps((short __attribute__((vector_size(16)))){ (short)h })[0];\n}\n"
-        ALWAYS "unsigned short tg_to_f16(float f)\n{\n    return (unsigned short)__builtin_ia32_vcvtps2ph((float __attribute__((vector_size(16)))){ f }, 8)[0];\n}\n#else\n"
+        ALWAYS "unsigned short tg_to_f16(float f)\n{\n    return (unsigned short)__builtin_ia32_vcvtps2ph((float __attribute__((vector_size(16)))){ f }, 8)[0];\n}\n"
+        "#elif defined(__aarch64__)\n"
+        ALWAYS "float tg_f16(unsigned short h)\n{\n    return (union { unsigned short i; __fp16 f; }){ h }.f;\n}\n"
+        ALWAYS "unsigned short tg_to_f16(float f)\n{\n    return (union { __fp16 f; unsigned short i; }){ (__fp16)f }.i;\n}\n#else\n"
         ALWAYS "float tg_f16(unsigned short h)\n{\n"
                "    float f = (union { unsigned int i; float f; }){ (unsigned int)(h & 0x7fff) << 13 }.f * 0x1p112f;\n"
                "    unsigned int i = (union { float f; unsigned int i; }){ f }.i | (unsigned int)(h & 0x8000) << 16;\n"

@@ -647,20 +647,16 @@ static void cpu_close(Device *d)
 static Target target_of(const Machine *m)
 {
     return (Target){ .kind = "cpu",
-                     .vector_bytes = m->avx512 ? 64
-                         : m->avx              ? 32
-                                               : 16,
-                     .vector_registers = m->avx512 ? 32 : 16,
+                     .vector_bytes = m->vector_bytes,
+                     .vector_registers = m->vector_registers,
                      .threads = m->count,
                      .l1_bytes = m->l1_bytes,
                      .l2_bytes = m->l2_bytes,
                      .has_threads = true,
                      .clears_halos = true,
-                     .has_fma = m->fma || m->avx512,
-                     .has_exp2 = m->avx512,
-                     .wmma =
-                         (m->amx ? 1u << WMMA_amx_bf16 | 1u << WMMA_amx_u8 : 0) |
-                         (m->vnni ? 1u << WMMA_vnni_u8 : 0) | (m->dot_bf16 ? 1u << WMMA_dot_bf16 : 0) };
+                     .has_fma = m->has_fma,
+                     .has_exp2 = m->has_exp2,
+                     .wmma = m->rows };
 }
 
 static TgStatus cpu_open(Device **out, const DeviceOptions *o)
@@ -672,9 +668,9 @@ static TgStatus cpu_open(Device **out, const DeviceOptions *o)
     if (!s && !(d->team = team_new(d->machine.cpu, d->machine.count))) s = fail(TG_LIMIT, "out of memory");
     if (s) return cpu_close(d), s;
     d->compiler = (CpuCompiler)o->compiler;
-    if (!d->machine.avx512 && d->compiler == CPU_OWN)
+    if (!d->machine.has_own && d->compiler == CPU_OWN)
         return cpu_close(d), fail(TG_UNSUPPORTED, "compiler 'own': it wants AVX-512, which this processor lacks");
-    if (!d->machine.avx512) d->compiler = CPU_CC;
+    if (!d->machine.has_own) d->compiler = CPU_CC;
     d->target = target_of(&d->machine);
     d->cache_dir = o->cache_dir ? arena_strdup(d->arena, o->cache_dir) : NULL;
     *out = d;

@@ -1,16 +1,15 @@
-/* What machine this is: the CPUs that the process may use, one a physical core; caches; instruction sets. */
+/* What machine this is: the CPUs that the process may use, one a physical core; caches; the processor (processor.h). */
 #define _GNU_SOURCE
-#include <cpuid.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/processor.h"
 
-enum { CPUS_MAX = 4096, ARCH_GET_XCOMP_SUPP = 0x1021, ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
+enum { CPUS_MAX = 4096 };
 
 /* A list such as "0-3,8". */
 static bool parse_list(const char *s, bool *in)
@@ -90,44 +89,6 @@ static int granted(void)
     return quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
 }
 
-/* Does the system save these registers? Bits of XCR0. */
-static bool saves(unsigned want)
-{
-    unsigned a, b, c, d, low, high;
-    if (!__get_cpuid_count(1, 0, &a, &b, &c, &d) || !(c & 1u << 27)) return false;
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (low & want) == want;
-}
-
-static void instructions(Machine *m)
-{
-    unsigned a, b, c, d;
-    unsigned long supported = 0;
-    if (!__get_cpuid_count(1, 0, &a, &b, &c, &d)) return;
-    bool ymm = saves(6), zmm = saves(0xe6);
-    m->avx = ymm && c & 1u << 28, m->fma = ymm && c & 1u << 12, m->f16c = ymm && c & 1u << 29;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return;
-    m->avx2 = ymm && b & 1u << 5;
-    m->avx512 = zmm && b & 1u << 16 && b & 1u << 17 && b & 1u << 30 && b & 1u << 31;     /* F, DQ, BW, VL */
-    m->vnni = zmm && c & 1u << 11;
-    /* with products of bf16 and of bytes, which all that have tiles have */
-    bool tiles = d & 1u << 24 && d & 1u << 22 && d & 1u << 25 && saves(3u << 17);
-    /* the kernel saves tiles from then on */
-    m->amx = tiles && !syscall(SYS_arch_prctl, ARCH_GET_XCOMP_SUPP, &supported) && supported >> TILE_DATA & 1 &&
-        !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA);
-    m->dot_bf16 = m->avx512 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 5;
-}
-
-static void brand(char name[128])
-{
-    unsigned r[13] = { 0 };
-    for (unsigned i = 0; i < 3; i++)
-        __get_cpuid(0x80000002 + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
-    const char *s = (const char *)r;
-    while (*s == ' ') s++;
-    snprintf(name, 128, "%s", *s ? s : "x86-64 processor");
-}
-
 TgStatus machine_read(Machine *m, Arena *arena, const char *cpus, int threads)
 {
     bool *in = calloc(CPUS_MAX, 1);
@@ -140,14 +101,6 @@ TgStatus machine_read(Machine *m, Arena *arena, const char *cpus, int threads)
     long l1 = sysconf(_SC_LEVEL1_DCACHE_SIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
     m->l1_bytes = l1 > 0 ? l1 : 32 << 10;
     m->l2_bytes = l2 > 0 ? l2 : 512 << 10;
-    instructions(m);
-    brand(m->name);
-    snprintf(m->features, sizeof m->features, "%s%s%s%s%s",
-             m->avx512     ? "avx512"
-                 : m->avx2 ? "avx2"
-                 : m->avx  ? "avx"
-                           : "sse2",
-             m->fma && !m->avx512 ? " fma" : "", m->vnni ? " vnni" : "", m->dot_bf16 ? " bf16" : "",
-             m->amx ? " amx" : "");
+    processor_read(m);
     return TG_OK;
 }

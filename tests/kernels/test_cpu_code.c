@@ -8,6 +8,7 @@
 
 #include "bench/values.h"
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/processor.h"
 #include "graph/base/clock.h"
 #include "graph/scalar.h"
 #include "tests/kernels/hand.h"
@@ -446,6 +447,8 @@ static void masked_pages(void **state)
         k, UOP(g, UOP_STORE, DT_VOID, NO_ARG, hand_at(k, hand_param(k, 0, DT_F32, 16 * N), first, 16), x, gate), &i, 1);
     hand_sink(k, &end, 1);
     assert_int_equal(kernel_linearize(k, &target), TG_OK);
+    Machine here = { 0 };
+    processor_read(&here);
     float *page[2];
     for (int p = 0; p < 2; p++) {
         page[p] = mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -455,7 +458,7 @@ static void masked_pages(void **state)
     for (CpuCompiler by = CPU_CC; by <= CPU_OWN; by += CPU_OWN - CPU_CC) {
         Code *code = NULL;
         double best = 1;
-        if (by == CPU_OWN && !__builtin_cpu_supports("avx512vl")) continue;
+        if (by == CPU_OWN && !here.has_own) continue;
         assert_int_equal(cpu_compile(&code, &(CpuCompile){ .jobs = 1, .by = by }, &k, 1, NULL), TG_OK);
         for (int r = 0; r < 8; r++) {
             double start = clock_s();

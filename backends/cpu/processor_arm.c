@@ -1,0 +1,66 @@
+/* aarch64: instruction sets by the capabilities that Linux lists. Its vectors have 128 bits. */
+#ifdef __aarch64__
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "backends/cpu/processor.h"
+#include "graph/wmma.h"
+
+/* Of AT_HWCAP and AT_HWCAP2, as asm/hwcap.h numbers them. */
+enum { ATOMICS = 1 << 8, HALF_VECTORS = 1 << 10, ROUNDED_DOUBLING = 1 << 12, DCPOP = 1 << 16, DOT = 1 << 20 };
+enum { I8MM = 1 << 13, BF16 = 1 << 14 };
+
+static unsigned long first(void) { return getauxval(AT_HWCAP); }
+static unsigned long second(void) { return getauxval(AT_HWCAP2); }
+static bool has_8_2(void) { return first() & ATOMICS && first() & ROUNDED_DOUBLING && first() & DCPOP; }
+
+/* What the system calls it: the implementer's and the part's number of the first core, else its kind. */
+static unsigned model(void)
+{
+    char line[256];
+    unsigned implementer = 0, part = 0, n;
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    while (f && fgets(line, sizeof line, f) && !part)
+        if (sscanf(line, "CPU implementer : %x", &n) == 1) implementer = n;
+        else if (sscanf(line, "CPU part : %x", &n) == 1) part = n;
+    if (f) fclose(f);
+    return implementer << 16 | part;
+}
+
+void processor_read(Machine *m)
+{
+    unsigned id = model();
+    bool dot = first() & DOT, i8mm = second() & I8MM, bf16 = second() & BF16;
+    if (id) snprintf(m->name, sizeof m->name, "aarch64 processor %02x-%03x", id >> 16, id & 0xffff);
+    else snprintf(m->name, sizeof m->name, "aarch64 processor");
+    snprintf(m->features, sizeof m->features, "neon%s%s%s", dot ? " dot" : "", i8mm ? " i8mm" : "",
+             bf16 ? " bf16" : "");
+    m->vector_bytes = 16;
+    m->vector_registers = 32;
+    m->rows = (i8mm ? 1u << WMMA_neon_u8 : 0) | (dot ? 1u << WMMA_neon_i8 : 0) | (bf16 ? 1u << WMMA_neon_bf16 : 0);
+    m->has_fma = true;
+}
+
+void processor_words(unsigned word[PROCESSOR_WORDS])
+{
+    memset(word, 0, PROCESSOR_WORDS * sizeof *word);
+    word[PROCESSOR_MODEL] = model();
+    word[PROCESSOR_FEATURES] = (unsigned)first();
+    word[PROCESSOR_FEATURES + 1] = (unsigned)second();
+}
+
+/* Not "native", which cross compilers do not know: by what is used here. */
+const char *const *processor_flags(bool clang)
+{
+    static _Thread_local char arch[64];
+    static _Thread_local const char *flags[2];
+    (void)clang;
+    flags[0] = arch;
+    snprintf(arch, sizeof arch, "-march=%s%s%s%s%s", has_8_2() ? "armv8.2-a" : "armv8-a",
+             first() & HALF_VECTORS ? "+fp16" : "", first() & DOT ? "+dotprod" : "", second() & I8MM ? "+i8mm" : "",
+             second() & BF16 ? "+bf16" : "");
+    return flags;
+}
+#endif

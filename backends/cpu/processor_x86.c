@@ -1,0 +1,96 @@
+/* x86-64: instruction sets by cpuid and by what the system saves of the registers. */
+#ifdef __x86_64__
+#define _GNU_SOURCE
+#include <cpuid.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "backends/cpu/processor.h"
+#include "graph/wmma.h"
+
+enum { ARCH_GET_XCOMP_SUPP = 0x1021, ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18 };
+
+/* Does the system save these registers? Bits of XCR0. */
+static bool saves(unsigned want)
+{
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid_count(1, 0, &a, &b, &c, &d) || !(c & 1u << 27)) return false;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & want) == want;
+}
+
+typedef struct { bool avx, avx2, fma, avx512, avx_vnni, vnni, bf16, amx; } Sets;
+
+static Sets sets(void)
+{
+    Sets s = { 0 };
+    unsigned a, b, c, d;
+    unsigned long supported = 0;
+    if (!__get_cpuid_count(1, 0, &a, &b, &c, &d)) return s;
+    bool ymm = saves(6), zmm = saves(0xe6);
+    s.avx = ymm && c & 1u << 28, s.fma = ymm && c & 1u << 12;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return s;
+    s.avx2 = ymm && b & 1u << 5;
+    s.avx512 = zmm && b & 1u << 16 && b & 1u << 17 && b & 1u << 30 && b & 1u << 31;      /* F, DQ, BW, VL */
+    s.vnni = zmm && c & 1u << 11;
+    /* with products of bf16 and of bytes, which all that have tiles have */
+    bool tiles = d & 1u << 24 && d & 1u << 22 && d & 1u << 25 && saves(3u << 17);
+    /* the kernel saves tiles from then on */
+    s.amx = tiles && !syscall(SYS_arch_prctl, ARCH_GET_XCOMP_SUPP, &supported) && supported >> TILE_DATA & 1 &&
+        !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA);
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d)) return s;
+    s.bf16 = s.avx512 && a & 1u << 5;
+    s.avx_vnni = s.avx2 && !s.vnni && a & 1u << 4;
+    return s;
+}
+
+static void brand(char name[128])
+{
+    unsigned r[13] = { 0 };
+    for (unsigned i = 0; i < 3; i++)
+        __get_cpuid(0x80000002 + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]);
+    const char *s = (const char *)r;
+    while (*s == ' ') s++;
+    snprintf(name, 128, "%s", *s ? s : "x86-64 processor");
+}
+
+void processor_read(Machine *m)
+{
+    Sets s = sets();
+    brand(m->name);
+    snprintf(m->features, sizeof m->features, "%s%s%s%s%s",
+             s.avx512     ? "avx512"
+                 : s.avx2 ? "avx2"
+                 : s.avx  ? "avx"
+                          : "sse2",
+             s.fma && !s.avx512 ? " fma" : "", s.vnni || s.avx_vnni ? " vnni" : "", s.bf16 ? " bf16" : "",
+             s.amx ? " amx" : "");
+    m->vector_bytes = s.avx512 ? 64 : s.avx ? 32 : 16;
+    m->vector_registers = s.avx512 ? 32 : 16;
+    m->rows = (s.amx ? 1u << WMMA_amx_bf16 | 1u << WMMA_amx_u8 : 0) | (s.bf16 ? 1u << WMMA_dot_bf16 : 0) |
+        (s.vnni ? 1u << WMMA_vnni_u8 : 0) | (s.avx_vnni ? 1u << WMMA_avx_u8 : 0);
+    m->has_fma = s.fma || s.avx512;
+    m->has_exp2 = m->has_own = s.avx512;
+}
+
+void processor_words(unsigned word[PROCESSOR_WORDS])
+{
+    memset(word, 0, PROCESSOR_WORDS * sizeof *word);
+    __get_cpuid_count(1, 0, &word[PROCESSOR_MODEL], &word[1], &word[2], &word[3]);
+    __get_cpuid_count(7, 0, &word[4], &word[5], &word[6], &word[7]);
+    __get_cpuid_count(7, 1, &word[8], &word[9], &word[10], &word[11]);
+    word[1] = 0;                    /* says which core is asking */
+}
+
+const char *const *processor_flags(bool clang)
+{
+    /* gcc gives out registers loop by loop, and then keeps a vector that a tile needs at every step in memory, though
+     * registers are free */
+    static const char *const gcc_flags[] = { "-march=native", "-fcf-protection=none", "-fira-region=one", NULL },
+                             *const clang_flags[] = { "-march=native", "-fcf-protection=none",
+                                                      "-mprefer-vector-width=512", NULL };
+    return clang ? clang_flags : gcc_flags;
+}
+#endif
