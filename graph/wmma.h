@@ -36,6 +36,8 @@ typedef struct {
 enum { WMMA_RANGES = 3 + WMMA_K, WMMA_ROWS = 5 };
 
 static inline const Wmma *wmma_of(const UOp *u) { return &wmma_row[u->arg.i]; }
+/* A WMMA adds by itself: to a sum's accumulator, unless it is the end of another sum. */
+static inline bool wmma_adds(const UOp *u) { return u->op == UOP_WMMA && u->src[2]->op != UOP_WMMA; }
 static inline const WmmaRanges *wmma_ranges(const UOp *u) { return (const WmmaRanges *)u->arg.blob->data; }
 
 /* Which lane holds the element of A, B or C at these two indices, and its number there. */

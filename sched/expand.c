@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "graph/rewrite.h"
+#include "graph/wmma.h"
 #include "sched/rangeify.h"
 
 enum { REPLICAS_MAX = 4096 };
@@ -253,10 +254,9 @@ static const UOp *elements(Expand *x, const UOp *v, const UOp *index)
     return uop_new(x->g, UOP_STACK, DT_VOID, NO_ARG, e, (uint32_t)lane->src[0]->vmax);
 }
 
-/* A WMMA adds by itself. */
 static const UOp *joined(Expand *x, Op op, const UOp *a, const UOp *b)
 {
-    if (op == UOP_ADD && b->op == UOP_WMMA) return UOP(x->g, UOP_WMMA, DT_VOID, b->arg, b->src[0], b->src[1], a);
+    if (op == UOP_ADD && wmma_adds(b)) return UOP(x->g, UOP_WMMA, DT_VOID, b->arg, b->src[0], b->src[1], a);
     return UOP(x->g, op, DT_VOID, NO_ARG, a, b);
 }
 

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/wmma.h"
 #include "sched/sched.h"
 
 typedef struct { const UOp *node; uint32_t next; } Entry;        /* a loop owner and how many of its ranges are open */
@@ -227,7 +228,6 @@ static bool terms(const UOp *u, Op op, const UOp **term, uint32_t *n, uint32_t d
 static void split_sum(Sum *s, bool many)
 {
     const UOp *whole = s->reduce->src[0];
-    /* a WMMA adds by itself */
     s->split = (many || s->reduce->shape->rank) && terms(whole, (Op)s->reduce->arg.i, s->term, &s->nterm, 0);
     if (!s->split) s->term[0] = whole, s->nterm = 1;
 }
@@ -250,7 +250,7 @@ static void sum_step(Lin *l, View *v, Sum *s, uint32_t t)
     const UOp *u = s->term[t];
     Op op = (Op)s->reduce->arg.i;
     bool product = op == UOP_ADD && u->op == UOP_MUL && dtype_is_float((DType)u->dtype) && !v->done[u->id];
-    if (product || u->op == UOP_WMMA || (op == UOP_ADD && s->split && u->op == UOP_MULACC)) {
+    if (product || wmma_adds(u) || (op == UOP_ADD && s->split && u->op == UOP_MULACC)) {
         need(l, v, u->src[0]);
         need(l, v, u->src[1]);
         s->acc = UOP(l->g, u->op == UOP_WMMA ? UOP_WMMA : UOP_MULACC, DT_VOID, u->op == UOP_WMMA ? u->arg : NO_ARG,

@@ -334,8 +334,8 @@ TgStatus opt_tc(Kernel *k, const OptOp *o, const UOp *const *axis, uint32_t n, c
                 tc.w->name);
 }
 
-/* A range that a WMMA is made of stays as it is. With one lane sums stay whole and without gates too: a tile is no
- * term. */
+/* A range that a WMMA is made of stays as it is, and a product is no term that a gate could stand before. With one lane
+ * sums stay whole too. */
 bool wmma_holds(const Kernel *k, const OptOp *o, const UOp *range)
 {
     Arena *a = arena_new();
@@ -346,8 +346,8 @@ bool wmma_holds(const Kernel *k, const OptOp *o, const UOp *range)
         if (order[i]->op != UOP_WMMA) continue;
         const int64_t *number = (const int64_t *)order[i]->arg.blob->data;
         for (size_t j = 0; j < WMMA_RANGES; j++) held |= number[j] == range_number(range);
-        held |= wmma_of(order[i])->lanes == 1 &&
-            (o->kind == OPT_NEST || (o->kind == OPT_PADTO && range_type(range) == AXIS_REDUCE));
+        held |= (wmma_of(order[i])->lanes == 1 && o->kind == OPT_NEST) ||
+            (o->kind == OPT_PADTO && range_type(range) == AXIS_REDUCE);
     }
     arena_free(a);
     return held;
@@ -489,7 +489,8 @@ static int64_t next_local(const Kernel *k)
     return next;
 }
 
-/* The sum in LOCAL memory, a tile for each assignment of the UPCAST ranges, and its element (i, j) there. */
+/* The sum in LOCAL memory, a tile for each assignment of the ranges that expand replicates (UPCAST, and UNROLL where a
+ * NEST sums the tiles), and its element (i, j) there. */
 static TgStatus through_memory(Fragments *f, const UOp *sum, const UOp *element, const UOp **out)
 {
     Graph *g = f->g;
@@ -500,7 +501,8 @@ static TgStatus through_memory(Fragments *f, const UOp *sum, const UOp *element,
     const UOp **order = uop_toposort(g, &sum, 1, a, &n), *tile = uop_index(g, 0);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *r = order[i];
-        if (r->op != UOP_RANGE || range_type(r) != AXIS_UPCAST || !varies(sum, r)) continue;
+        if (r->op != UOP_RANGE || (range_type(r) != AXIS_UPCAST && range_type(r) != AXIS_UNROLL) || !varies(sum, r))
+            continue;
         for (int s = 0; s < 2; s++) operands[s] *= varies(f->wmma->src[s], r) ? r->src[0]->vmax : 1;
         tile = index_add(g, index_math(g, UOP_MUL, tile, r->src[0]), r);
         tiles *= r->src[0]->vmax;

@@ -10,6 +10,7 @@
 #include "graph/scalar.h"
 #include "random_stages.h"
 
+#define GPU_ROWS (1u << WMMA_mma_bf16 | 1u << WMMA_mma_f16)
 static const Target gpu = { .kind = "cuda",
                             .vector_bytes = 16,
                             .vector_registers = 255,
@@ -22,7 +23,7 @@ static const Target gpu = { .kind = "cuda",
                             .has_bf16 = true,
                             .max_block = 1024,
                             .warp = 32,
-                            .wmma = UINT32_MAX };
+                            .wmma = GPU_ROWS };
 static const Target cpu = { .kind = "cpu",
                             .vector_bytes = 64,
                             .vector_registers = 32,
@@ -31,9 +32,9 @@ static const Target cpu = { .kind = "cpu",
                             .l2_bytes = 1 << 20,
                             .has_threads = true,
                             .has_fma = true,
-                            .wmma = 1 << WMMA_amx_bf16 | 1 << WMMA_vnni_u8 | 1 << WMMA_amx_u8 | 1 << WMMA_dot_bf16 };
+                            .wmma = ~GPU_ROWS };
 
-/* A[m, k] B[k, n] + bias[n], rounded to t; of u8 a product with i8 in i32. ta, tb: stored transposed. B is a
+/* A[m, k] B[k, n] + bias[n], rounded to t; of u8 or i8 a product with i8 in i32. ta, tb: stored transposed. B is a
  * constant. refused: what the message says. turned: the result too is stored transposed. */
 typedef struct {
     DType t;
@@ -59,6 +60,7 @@ static const Row row[] = {
     { DT_F16, 24, 16, 32, 0, 1, 0, "TC 2 1", NULL },                                                                                       /* transposed: m is 16 */
     { DT_F16, 24, 12, 32, 0, 1, 0, "TC 2 1", "no axes" },
     { DT_F16, 32, 16, 64, 0, 1, 0, "TC 2 1; SPLIT 1 2 LOOP", "part of a TC" },
+    { DT_F16, 16, 16, 64, 0, 1, 0, "TC 2 1; PADTO 4 6", "part of a TC" },
     { DT_F32, 32, 16, 64, 0, 1, 0, "TC 2 1", "not of products" },
     { DT_BF16, 16, 16, 32, 0, 0, 1, "TC 2 2; PACK 2", NULL },
     { DT_BF16, 48, 32, 96, 0, 0, 1, "TC 2 2; PACK 2", NULL },
@@ -100,12 +102,32 @@ static const Row row[] = {
     { DT_BF16, 15, 16, 64, 1, 0, 1, "TC 2 5", "does not lie along" },
     { DT_BF16, 16, 16, 31, 0, 0, 1, "TC 2 5", "multiple of 2" },
     { DT_BF16, 15, 12, 64, 0, 0, 1, "TC 2 5", "no axes" },
+    { DT_U8, 2, 16, 16, 0, 0, 1, "SPLIT 2 2 UNROLL TOP; NEST 3; SPLIT 3 2 UNROLL TOP; TC 4 3; PACK 1", NULL },                              /* sums of sums, and no loop */
+    { DT_U8, 2, 16, 128, 0, 0, 1, "SPLIT 2 4 REDUCE TOP; NEST 3; TC 3 3; SPLIT 3 8 UNROLL; PACK 1", NULL },
+    { DT_BF16, 2, 16, 8, 0, 0, 1, "SPLIT 2 2 UNROLL TOP; NEST 3; SPLIT 3 2 UNROLL TOP; TC 4 5; PACK 2", NULL },
+    { DT_BF16, 16, 16, 256, 0, 0, 1, "SPLIT 2 2 UNROLL TOP; NEST 3; SPLIT 3 2 UNROLL TOP; TC 4 2; PACK 2", NULL },                          /* two tiles that are added */
+    { DT_BF16, 16, 16, 256, 0, 0, 1, "SPLIT 2 4 REDUCE TOP; NEST 3; TC 3 2; PACK 2", NULL },
+    { DT_U8, 5, 8, 4, 0, 0, 1, "TC 2 6; PACK 1", NULL },
+    { DT_U8, 13, 64, 64, 0, 0, 1, "SPLIT 1 8 UPCAST; TC 3 6; SPLIT 1 2 UPCAST; SPLIT 0 5 UPCAST; PACK 1", NULL },
+    { DT_U8, 6, 12, 36, 0, 0, 1, "SPLIT 1 8 UPCAST; SPLIT 0 3 UPCAST; TC 4 6; SPLIT 4 3 UNROLL; PACK 1", NULL },
+    { DT_U8, 5, 4, 4, 0, 0, 1, "TC 2 7; PACK 1", NULL },
+    { DT_U8, 7, 12, 52, 0, 1, 1, "SPLIT 1 4 UPCAST; TC 3 7; PACK 1", NULL },
+    { DT_U8, 13, 64, 64, 0, 0, 1, "SPLIT 1 4 UPCAST; TC 3 7; SPLIT 1 4 UPCAST; SPLIT 0 5 UPCAST; PACK 1", NULL },
+    { DT_U8, 5, 4, 4, 0, 0, 1, "TC 2 8", "not of products" },
+    { DT_I8, 5, 4, 4, 0, 0, 1, "TC 2 8; PACK 2", NULL },
+    { DT_I8, 7, 12, 52, 0, 1, 1, "SPLIT 1 4 UPCAST; TC 3 8; PACK 2", NULL },
+    { DT_I8, 13, 64, 64, 0, 0, 1, "SPLIT 1 4 UPCAST; TC 3 8; SPLIT 1 4 UPCAST; SPLIT 0 5 UPCAST; PACK 2", NULL },
+    { DT_BF16, 5, 4, 6, 0, 0, 1, "TC 2 9; PACK 2", NULL },
+    { DT_BF16, 7, 12, 50, 0, 1, 1, "SPLIT 1 4 UPCAST; TC 3 9; PACK 2", NULL },
+    { DT_BF16, 13, 64, 64, 0, 0, 1, "SPLIT 1 4 UPCAST; TC 3 9; SPLIT 1 4 UPCAST; SPLIT 0 5 UPCAST; PACK 2", NULL },
 };
 
+static bool of_bytes(const Row *r) { return r->t == DT_U8 || r->t == DT_I8; }
+/* 2: of the bias and the result */
 static DType type_of(const Row *r, int input)
 {
-    return r->t != DT_U8 ? r->t : input == 0 ? DT_U8 : input == 1 ? DT_I8 : DT_I32;
-} /* 2: of the bias and the result */
+    return !of_bytes(r) || input == 0 ? r->t : input == 1 ? DT_I8 : DT_I32;
+}
 
 typedef struct {
     const Row *r;
@@ -147,10 +169,12 @@ static void make_case(Case *c, const Row *r)
               *bias = uop_param(g, type_of(r, 2), &n, 1, 1);
     const UOp *b = tensor_const(g, type_of(r, 1), (const int64_t[]){ r->tb ? r->n : r->k, r->tb ? r->k : r->n }, 2,
                                 c->in[1], (size_t)c->bytes[1], "b");
-    if (r->t == DT_U8) a = cast(g, a, DT_I32), b = cast(g, b, DT_I32);
+    if (of_bytes(r)) a = cast(g, a, DT_I32), b = cast(g, b, DT_I32);
     const UOp *y = add(g, matmul(g, r->ta ? transpose(g, a) : a, r->tb ? transpose(g, b) : b), bias),
               *sink = UOP(g, UOP_SINK, DT_VOID, NO_ARG, r->turned ? transpose(g, y) : y);
-    assert_int_equal(sched_schedule(&c->s, g, sink, r->on_cpu ? &cpu : &gpu, NULL), TG_OK);
+    Target t = r->on_cpu ? cpu : gpu;
+    if (r->t == DT_I8) t.wmma = 1u << WMMA_neon_i8;             /* where there is a row of u8, a becomes u8 */
+    assert_int_equal(sched_schedule(&c->s, g, sink, &t, NULL), TG_OK);
     assert_int_equal(c->s->count, 1);
     c->k = kernel_clone(c->s->item[0].kernel);
     c->out = r->m * r->n;
@@ -349,11 +373,14 @@ static bool try_tc(Kernel *k, Random *r, const Target *t)
 static void random_lists_agree(void **state)
 {
     (void)state;
-    long count = setting("RANDOM_COUNT", 240), made = 0, ran = 0;
+    long count = setting("RANDOM_COUNT", 320), made = 0, ran = 0;
     for (long seed = setting("RANDOM_SEED", 1), end = seed + count; seed < end; seed++) {
         Random r = { .state = (uint64_t)seed * 7919 };
         bool on_cpu = seed % 2;
-        Row one = { random_below(&r, 2) ? on_cpu ? DT_U8 : DT_F16 : DT_BF16,
+        Row one = { random_below(&r, 2) ? !on_cpu             ? DT_F16
+                                            : random_below(&r, 4) ? DT_U8
+                                                                  : DT_I8
+                                        : DT_BF16,
                     16 + 16 * random_below(&r, 3),
                     16 + 16 * random_below(&r, 3),
                     32 << random_below(&r, 3),
