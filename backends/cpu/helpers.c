@@ -174,9 +174,9 @@ const char *const cpu_helper[H_COUNT] = {
         "#ifdef __F16C__\n"
         ALWAYS "float tg_f16(unsigned short h)\n{\n    return __builtin_ia32_vcvtph2ps((short __attribute__((vector_size(16)))){ (short)h })[0];\n}\n"
         ALWAYS "unsigned short tg_to_f16(float f)\n{\n    return (unsigned short)__builtin_ia32_vcvtps2ph((float __attribute__((vector_size(16)))){ f }, 8)[0];\n}\n"
-        "#elif defined(__aarch64__)\n"
+        "#elif defined(__aarch64__)\n"      /* asm: of two casts between float and __fp16 GCC would make one fused multiply-add of halves */
         ALWAYS "float tg_f16(unsigned short h)\n{\n    return (union { unsigned short i; __fp16 f; }){ h }.f;\n}\n"
-        ALWAYS "unsigned short tg_to_f16(float f)\n{\n    return (union { __fp16 f; unsigned short i; }){ (__fp16)f }.i;\n}\n#else\n"
+        ALWAYS "unsigned short tg_to_f16(float f)\n{\n    union { __fp16 f; unsigned short i; } h;\n    __asm__(\"fcvt %h0, %s1\" : \"=w\"(h.f) : \"w\"(f));\n    return h.i;\n}\n#else\n"
         ALWAYS "float tg_f16(unsigned short h)\n{\n"
                "    float f = (union { unsigned int i; float f; }){ (unsigned int)(h & 0x7fff) << 13 }.f * 0x1p112f;\n"
                "    unsigned int i = (union { float f; unsigned int i; }){ f }.i | (unsigned int)(h & 0x8000) << 16;\n"
@@ -191,10 +191,12 @@ const char *const cpu_helper[H_COUNT] = {
         "typedef short tg_i16x8 __attribute__((vector_size(16)));\ntypedef short tg_i16x16 __attribute__((vector_size(32)));\n"
         "#ifdef __AVX512F__\n#define tg_from_f16x16(a) ((f32x16)__builtin_ia32_vcvtph2ps512_mask((tg_i16x16)(a), (f32x16){ 0 }, -1, 4))\n#endif\n"
         "#ifdef __F16C__\n#define tg_from_f16x8(a) ((f32x8)__builtin_ia32_vcvtph2ps256((tg_i16x8)(a)))\n#endif\n"
-        LOOP_FROM(8) LOOP_FROM(16),
+        "#ifdef __aarch64__\n#define tg_from_f16x4(a) ({ f32x4 x_; __asm__(\"fcvtl %0.4s, %1.4h\" : \"=w\"(x_) : \"w\"(a)); x_; })\n#endif\n"
+        LOOP_FROM(4) LOOP_FROM(8) LOOP_FROM(16),
     [H_TO_F16] =
         "typedef short tg_j16x16 __attribute__((vector_size(32)));\n"
         "#ifdef __AVX512F__\n#define tg_to_f16x16(a) ((u16x16)__builtin_ia32_vcvtps2ph512_mask(a, 8, (tg_j16x16){ 0 }, -1))\n#endif\n"
         "#ifdef __F16C__\n#define tg_to_f16x8(a) ((u16x8)__builtin_ia32_vcvtps2ph256(a, 8))\n#endif\n"
-        LOOP_TO(8) LOOP_TO(16),
+        "#ifdef __aarch64__\n#define tg_to_f16x4(a) ({ u16x4 x_; __asm__(\"fcvtn %0.4h, %1.4s\" : \"=w\"(x_) : \"w\"(a)); x_; })\n#endif\n"
+        LOOP_TO(4) LOOP_TO(8) LOOP_TO(16),
 };

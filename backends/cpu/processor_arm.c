@@ -51,13 +51,15 @@ void processor_words(unsigned word[PROCESSOR_WORDS])
     word[PROCESSOR_FEATURES + 1] = (unsigned)second();
 }
 
-/* Not "native", which cross compilers do not know: by what is used here. */
+/* Not "native", which cross compilers do not know: by what is used here. GCC would move loads ahead before it gives out
+ * registers, and then has none left for a tile's accumulators (9 accesses to the stack in a loop of 28 multiply-adds).
+ */
 const char *const *processor_flags(bool clang)
 {
     static _Thread_local char arch[64];
-    static _Thread_local const char *flags[2];
-    (void)clang;
+    static _Thread_local const char *flags[3];
     flags[0] = arch;
+    flags[1] = clang ? NULL : "-fno-schedule-insns";
     snprintf(arch, sizeof arch, "-march=%s%s%s%s%s", has_8_2() ? "armv8.2-a" : "armv8-a",
              first() & HALF_VECTORS ? "+fp16" : "", first() & DOT ? "+dotprod" : "", second() & I8MM ? "+i8mm" : "",
              second() & BF16 ? "+bf16" : "");

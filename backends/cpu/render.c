@@ -263,7 +263,7 @@ static const char *half_cast(CRender *r, const UOp *u, uint32_t lanes)
         return cr_text(r, "__builtin_convertvector(((%s)(%s == %s) & (%s)%s) | ((%s)(%s != %s) & 0x7fc0), %s)", i, s, s,
                        i, rounded, i, s, s, h);
     }
-    if (lanes != 16 && lanes != 8) return by_lane(r, u, from == DT_F16 ? E_F32 : E_U16, lanes);
+    if (lanes != 16 && lanes != 8 && lanes != 4) return by_lane(r, u, from == DT_F16 ? E_F32 : E_U16, lanes);
     want(r, from == DT_F16 ? H_FROM_F16 : H_TO_F16);
     return cr_text(r, from == DT_F16 ? "tg_from_f16x%u(%s)" : "tg_to_f16x%u(%s)", lanes, s);
 }
