@@ -43,7 +43,8 @@ TgStatus choice_named_check(const char *named);                           /* eve
 bool choice_is_named(const Choice *c, const Kernel *k);
 TgStatus choice_is_legal(const Choice *c, const Kernel *k, const OptList *l);     /* does k lower under l? */
 
-/* search.c: spends a budget where the time is. Winners go to the choice's database as they are found. */
+/* search.c: spends a budget where the time is. Winners go to the choice's database as they are found; those that were
+ * there when the thread's watcher ended the search stay. */
 typedef struct {
     const Choice *choice;
     const Backend *backend;
@@ -54,10 +55,8 @@ typedef struct {
     uint32_t n;
     double seconds;                 /* 0: until nothing is gained any more */
     double patience_s;              /* of a candidate that hangs; 0: the default */
-    int32_t verbose;                /* 1: lists that are bad, 2: all, on stderr */
+    int32_t verbose;                /* what the thread's watcher reads: 1: lists that are bad, 2: all */
     int32_t beam;                   /* lists that are kept of a kernel, 0: the default */
-    void (*progress)(void *user, const char *what, double done, double total);
-    void *user;
 } SearchOptions;
 /* before, after: sums over a run's launches that were timed */
 typedef struct {

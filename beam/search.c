@@ -24,6 +24,7 @@
 #include "beam/moves.h"
 #include "beam/worker.h"
 #include "graph/base/map.h"
+#include "graph/base/watcher.h"
 
 enum {
     BEAM_DEFAULT = 4,
@@ -261,7 +262,7 @@ static void say_result(const Search *s, const Subject *u, const Candidate *c, co
     if (s->o->verbose < (is_bad(r->state) ? 1 : 2)) return;
     text_add(&t, "%s", "");
     opt_print(&t, &c->opts);
-    fprintf(stderr, "%s %s %.2f %.2f %.2f  %s%s%s\n", u->k->name, state[r->state], 1e6 * c->estimate, 1e6 * r->seconds,
+    watch_say("%s %s %.2f %.2f %.2f  %s%s%s", u->k->name, state[r->state], 1e6 * c->estimate, 1e6 * r->seconds,
             1e6 * r->incumbent_s, t.s, *r->why ? ": " : "", r->why);
     text_free(&t);
 }
@@ -315,8 +316,8 @@ static void tune_once(Search *s, Subject *u)
     uint32_t n = pick(&p, picked, s->t->max_block ? GPU_BATCH : BATCH);
     if (!n || send_picked(s, u, picked, n, &gained) != TG_OK) u->done = true;
     if (s->o->verbose > 1)
-        fprintf(stderr, "%s: %u of a pool of %u; %.2f s for the pool, %.2f s for the worker\n", u->k->name, n, p.n,
-                made - start, clock_s() - made);
+        watch_say("%s: %u of a pool of %u; %.2f s for the pool, %.2f s for the worker", u->k->name, n, p.n,
+                  made - start, clock_s() - made);
     u->dry = gained ? 0 : u->dry + 1;
     u->done |= u->dry >= PATIENCE_ROUNDS;
     status_clear();
@@ -407,19 +408,20 @@ static void tell(Search *s, const char *what, const char *name)
     char line[160];
     sum_up(s);
     const SearchReport *r = s->report;
-    if (!s->o->progress) return;
     snprintf(line, sizeof line, "%s %s: %u of %u kernels better, %.2fx", what, name, r->improved, s->o->n,
              r->after_s > 0 ? r->before_s / r->after_s : 1);
-    s->o->progress(s->o->user, line, clock_s() - s->start, s->o->seconds);
+    watch_step(line, clock_s() - s->start, s->o->seconds);
 }
+
+static bool is_over(const Search *s) { return clock_s() >= s->until || watch_over(watcher_now()); }
 
 static void run(Search *s)
 {
-    for (uint32_t i = 0; i < s->o->n && clock_s() < s->until; i++) {
+    for (uint32_t i = 0; i < s->o->n && !is_over(s); i++) {
         tell(s, "timing", s->subject[i].k->name);
         time_first(s, &s->subject[i]);
     }
-    for (Subject *u; clock_s() < s->until && (u = next_subject(s));) {
+    for (Subject *u; !is_over(s) && (u = next_subject(s));) {
         tell(s, "tuning", u->k->name);
         tune_once(s, u);
     }
@@ -457,5 +459,5 @@ TgStatus search_run(SearchReport *out, const SearchOptions *o)
     for (uint32_t i = 0; i < o->n; i++) arena_free(s.subject[i].arena);
     free(s.subject);
     worker_free(s.worker);
-    return TG_OK;
+    return watch_check();
 }

@@ -20,6 +20,7 @@
 
 #include "beam/beam.h"
 #include "graph/base/folders.h"
+#include "graph/base/watcher.h"
 
 #define FILE_NAME "tune-1.db"
 enum { BUSY_MS = 10000 };
@@ -75,7 +76,7 @@ static int open_path(TuneDb *d, const char *path, bool create)
 
 static void warn(const TuneDb *d, const char *what)
 {
-    fprintf(stderr, "tgrun: warning: tuning database %s %s\n", d->path, what);
+    watch_say("warning: tuning database %s %s", d->path, what);
 }
 
 static void put_aside(TuneDb *d)

@@ -321,7 +321,7 @@ void args_session_options(const Args *a, TgOptions *out)
     out->compiler = args_text(a, OPT_compiler, NULL);
     out->max_memory_bytes = (int64_t)args_real(a, OPT_max_memory, 0);
     out->dims = dim_ranges(a);
-    say_progress_watch(out);
+    say_watch(out);
     out->batch = (int32_t)args_count(a, OPT_batch, 0);
     out->batch_inputs = args_text(a, OPT_batch_input, NULL);
     out->beam = (int32_t)args_count(a, OPT_beam, 0);

@@ -159,9 +159,17 @@ void say_progress_setup(const char *when)
     say.progress = !say.quiet && (!strcmp(when, "always") || (!strcmp(when, "auto") && isatty(STDERR_FILENO)));
 }
 
-void say_progress_watch(TgOptions *options)
+static void line_of_library(void *user, const char *line)
+{
+    (void)user;
+    say_progress_done();
+    fprintf(stderr, "%s\n", line);                              /* -v brings them, -q or not */
+}
+
+void say_watch(TgOptions *options)
 {
     if (say.progress) options->progress = of_library;
+    options->log = line_of_library;
 }
 
 void say_progress_done(void)

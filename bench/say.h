@@ -13,7 +13,7 @@ int say_end(TgStatus status);
 void say_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    /* standard error, not when quiet */
 /* when: --progress, `auto` on a terminal alone. */
 void say_progress_setup(const char *when);
-void say_progress_watch(TgOptions *options);        /* what a session works on is shown */
+void say_watch(TgOptions *options);                 /* what a session works on, and what it says, is shown */
 /* A bar with the time that is left; total 0: it is not known, and the time so far is shown. What is over in half a
  * second is not shown. It may be called often. */
 void say_progress(const char *what, double done, double total);

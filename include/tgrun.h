@@ -36,7 +36,8 @@ typedef enum {
     TG_CACHE = 7,         /**< cache folder, compiler or disk */
     TG_DEVICE = 8,        /**< the device that was requested */
     TG_INTERNAL = 9,      /**< our own mistake */
-    TG_TIMEOUT = 124      /**< the time limit */
+    TG_STOPPED = 130,     /**< by TgOptions.stop */
+    TG_TIMEOUT = 124      /**< the time limit, TgOptions.call_limit_s */
 } TgStatus;
 
 /** Element types, numbered as the standard's TensorProto.DataType; then what holds tensors. */
@@ -125,7 +126,7 @@ typedef struct {
     const char *opts; /**< lists of OptOps that take the place of the chosen ones, as tg_kernel tells them: lines
                          `KERNEL: LIST`; blank lines and # lines do not count; NULL: none */
     double tune_s;             /**< seconds that it may take, 0: until nothing is gained any more */
-    int32_t verbose;
+    int32_t verbose;           /**< what log gets: 0 warnings, 1 why things are as they are, 2 each list of a search */
     /** how far long work has come: choosing, compiling, interpreting, searching; `done` of `total` of what it consists
      * of. Called often, from the thread that called the library; NULL: nobody watches */
     void (*progress)(void *user, const char *what, double done, double total);
@@ -143,7 +144,16 @@ typedef struct {
                              their place between runs as soon as they are compiled, which may change last bits of
                              results. A search waits for the C compiler. NULL: that of TGRUN_DEFAULT_COMPILER in the
                              environment, else "auto" */
-    int64_t reserved[31];
+    /** not 0, which any thread or a signal handler may make it: the call at work ends soon with TG_STOPPED (between two
+     * kernels, steps of a run, rounds of a search), and those that come do at once, until it is 0 again. The caller's,
+     * as long as the session lives; NULL: there is none */
+    const int32_t *stop;
+    double call_limit_s; /* seconds after which a call ends in the same way with TG_TIMEOUT; 0: it takes its time */
+    /** a line of what `verbose` brings, or a warning, without its end; from the thread that called. NULL: nobody reads
+     * it; the library itself writes to no stream */
+    void (*log)(void *user, const char *line);
+    void *log_user;
+    int64_t reserved[27];
 } TgOptions;
 
 /** What a session has done and holds; times in seconds, sizes in bytes. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/base/map.h"
-#include "graph/base/progress.h"
+#include "graph/base/watcher.h"
 #include "graph/print.h"
 #include "graph/verify.h"
 #include "sched/chain.h"
@@ -84,13 +84,16 @@ static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, 
     TRY(sched_callify(&sink, g, sink, t));
     dump_graph(dump, "callify", g, sink);
     TRY(check(g, sink, VERIFY_TENSOR));
+    TRY(watch_check());
     TRY(sched_functions(&sink, placements, g, sink, t));
     dump_graph(dump, "functions", g, sink);
     TRY(check(g, sink, VERIFY_TENSOR));
+    TRY(watch_check());
     TRY(sched_rangeify(s, g, sink, t, placements));
     dump_schedule(dump, "rangeify", s);
     dump_calls(dump, s);
     TRY(check_schedule(s, VERIFY_RANGEIFY));
+    TRY(watch_check());
     TRY(sched_layout(s, t));
     if (t->max_block) sched_calls(s);
     sched_chains(s, t);
@@ -330,8 +333,9 @@ TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *u
     map_init(&o.packed, a);
     uint32_t i = 0;
     for (; i < s->count && status == TG_OK; i++) {
-        progress_step("choosing and lowering kernels", i, s->count);
-        status = optimize_item(&o, s->item[i]);
+        watch_step("choosing and lowering kernels", i, s->count);
+        status = watch_check();
+        if (status == TG_OK) status = optimize_item(&o, s->item[i]);
     }
     for (; i < s->count; i++) append(&out, s->item[i]);
     free(s->item);

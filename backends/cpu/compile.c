@@ -36,7 +36,7 @@
 #include "backends/x86/x86.h"
 #include "graph/base/clock.h"
 #include "graph/base/map.h"
-#include "graph/base/progress.h"
+#include "graph/base/watcher.h"
 
 enum { MAX_JOBS = 64, TIME_LIMIT_S = 300, MAX_BATCH = 48 };
 static void first_error(char out[300], const char *log)
@@ -130,13 +130,13 @@ static TgStatus read_bytes(void **out, size_t *size, const char *path)
 /* Of all kernels that are missing: how many were compiled before these, and these. */
 typedef struct { uint32_t before, now, all; } Share;
 
-/* Waits for all; kills what runs too long, and all where the wait is to stop. */
+/* Waits for all; kills what runs too long, and all where the wait is to stop, or the thread's work to end. */
 static TgStatus jobs_wait(Job *job, int n, Share kernels, const atomic_bool *stop)
 {
     TgStatus s = TG_OK;
     double limit = clock_s() + TIME_LIMIT_S;
     for (int left = n; left;) {
-        progress_step("compiling kernels", kernels.before + kernels.now * (n - left) / n, kernels.all);
+        watch_step("compiling kernels", kernels.before + kernels.now * (n - left) / n, kernels.all);
         for (int i = 0; i < n; i++) {
             int status = -1;
             pid_t got = job[i].done ? 0 : job[i].pid < 0 ? -1 : waitpid(job[i].pid, &status, WNOHANG);
@@ -148,7 +148,8 @@ static TgStatus jobs_wait(Job *job, int n, Share kernels, const atomic_bool *sto
             first_error(why, job[i].log);
             if (!s) s = fail(TG_CACHE, "the C compiler failed on generated code: %s", why);
         }
-        bool late = clock_s() > limit || (stop && atomic_load(stop));
+        bool over = (stop && atomic_load(stop)) || watch_over(watcher_now()), late = clock_s() > limit || over;
+        if (over && !s) s = watch_check();
         for (int i = 0; late && i < n; i++)
             if (!job[i].done) kill(-job[i].pid, SIGKILL), limit = clock_s() + TIME_LIMIT_S;
         if (left) nanosleep(&(struct timespec){ 0, stop ? 5000000 : 300000 }, NULL);

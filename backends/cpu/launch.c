@@ -15,6 +15,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "graph/base/clock.h"
+#include "graph/base/watcher.h"
 #include "graph/wmma.h"
 
 enum { SHARE_NS = 4000, COPY_PART = 64 << 10, FORGET_BYTES = 4 << 20, PART_BYTES = 8 << 20 };
@@ -71,6 +72,8 @@ struct Executable {
     _Atomic(TgStatus) status;
     uint32_t at, end;                   /* works of the phase */
     double *seconds, start;             /* of each step, where they are traced: then each work is a phase */
+    const Watcher *watcher;             /* of the caller, for all threads */
+    bool over;                          /* the watcher has ended the run */
 };
 
 /* ---- memory ---- */
@@ -207,7 +210,8 @@ static TeamParts next_phase(void *user)
     bool shared = false;
     if (e->seconds && e->end && e->work[e->at].works == 1) e->seconds[e->work[e->end - 1].step] += clock_s() - e->start;
     e->at = e->end;
-    if (e->status != TG_OK) return TEAM_OVER;
+    e->over = watch_over(e->watcher);
+    if (e->status != TG_OK || e->over) return TEAM_OVER;
     take_jumps(e);
     for (e->end = e->at; e->end < e->nwork && e->work[e->end].kind != STEP_JUMP &&
          (e->end == e->at || (!e->work[e->end].wait && !e->seconds));) {
@@ -232,10 +236,11 @@ static TgStatus walk_all(Executable *e)
     const TeamJob job = { next_phase, do_phase, e };
     e->status = TG_OK;
     e->at = e->end = 0;
+    e->watcher = watcher_now();
     if (e->shared) team_run(e->device->team, &job);
     else
         while (next_phase(e) != TEAM_OVER) do_phase(e, 0, 1);
-    return e->status;
+    return e->over && e->status == TG_OK ? watch_check() : e->status;
 }
 
 /* ---- load ---- */

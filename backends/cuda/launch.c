@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backends/cuda/cuda.h"
+#include "graph/base/watcher.h"
 
 enum { ALIGN = 256 };
 
@@ -370,6 +371,7 @@ static TgStatus run_segments(Executable *e, int64_t *vars)
     size_t bytes = sizeof *vars * e->p->nvar;
     for (uint32_t k = 0; k < e->nsegment; k++) {
         Segment *s = &e->segment[k];
+        TRY(watch_check());
         if (s->symbolic && (!s->vars || memcmp(s->vars, vars, bytes))) {
             if (!s->vars) s->vars = arena_alloc(e->arena, bytes);
             memcpy(s->vars, vars, bytes);

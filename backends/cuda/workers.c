@@ -16,7 +16,7 @@
 #include "backends/child.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/protocol.h"
-#include "graph/base/progress.h"
+#include "graph/base/watcher.h"
 
 enum { MOST = 64 };
 typedef struct { Child child; CompileJob *job; } Worker;
@@ -104,7 +104,7 @@ static bool serve(Workers *w, CompileJob *job, uint32_t n, const char *arch)
             fd[k] = (struct pollfd){ .fd = w->worker[k].child.from, .events = POLLIN };
             busy += w->worker[k].job != NULL;
         }
-        progress_step("compiling kernels", next - busy, n);
+        watch_step("compiling kernels", next - busy, n);
         if (!busy && next == n) return true;
         /* every worker died before it had its job; the next ones take the rest */
         if (!busy) continue;
@@ -119,9 +119,11 @@ static bool serve(Workers *w, CompileJob *job, uint32_t n, const char *arch)
 static TgStatus compile_here(CompileJob *job, uint32_t n, const char *arch)
 {
     TRY(nvrtc_open());
-    for (uint32_t k = 0; k < n; k++, progress_step("compiling kernels", k, n))
+    for (uint32_t k = 0; k < n; k++, watch_step("compiling kernels", k, n)) {
+        TRY(watch_check());
         if (nvrtc_compile(&job[k].cubin, &job[k].size_bytes, job[k].source, arch) != TG_OK)
             job[k].error = strdup(tg_error());
+    }
     return TG_OK;
 }
 

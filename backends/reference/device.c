@@ -9,7 +9,7 @@
 #include "backends/backend.h"
 #include "backends/reference/reference.h"
 #include "graph/base/clock.h"
-#include "graph/base/progress.h"
+#include "graph/base/watcher.h"
 #include "graph/print.h"
 
 struct Device { Target target; };
@@ -106,7 +106,8 @@ static TgStatus run_steps(const Executable *e, bool once, const void *const *inp
     for (uint32_t i = 0; i < p->nstep; i++) {
         const Step *s = &p->step[i];
         if (s->once != once) continue;
-        progress_step("interpreting", i, p->nstep);
+        watch_step("interpreting", i, p->nstep);
+        TRY(watch_check());
         void *arg[s->narg + 1];
         for (uint32_t k = 0; k < s->narg; k++) arg[k] = memory_of(e, &p->buffer[s->arg[k]], inputs, outputs);
         if (plan_idle(p, s, vars)) continue;

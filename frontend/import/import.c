@@ -12,6 +12,7 @@
 #include "frontend/values/ports.h"
 #include "frontend/import/standard.h"
 #include "frontend/values/tuple.h"
+#include "graph/base/watcher.h"
 #include "graph/guard.h"
 
 enum { OPSET_NEWEST = 28, ML_OPSET_NEWEST = 5 };      /* of the standard that the tests follow (onnx 1.23) */
@@ -358,6 +359,7 @@ static TgStatus import_nodes(Import *im, const Node *node, uint32_t n)
     bool main_graph = !im->run->depth;
     for (uint32_t k = 0; k < n; k++) {
         if (main_graph) graph_origin(im->run->g, k + 1);
+        TRY(watch_check());
         TRY(import_node(im, &node[k]));
     }
     if (main_graph) graph_origin(im->run->g, 0);

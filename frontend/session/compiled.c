@@ -136,7 +136,10 @@ TgStatus tg_save(TgSession *s, const char *path)
     BundleWriter *w;
     TRY(session_in_file(s, savable(s)));
     TRY(bundle_begin(&w, path));
-    return bundle_end(w, save_all(w, s));
+    Watcher before = session_watch(s);
+    TgStatus status = save_all(w, s);
+    watcher_set(before);
+    return bundle_end(w, status);
 }
 
 /* ---- reading ---- */

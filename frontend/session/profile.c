@@ -177,6 +177,9 @@ TgStatus tg_profile(TgSession *s, const TgTensor *inputs, int32_t count,
                     void (*emit)(void *user, const TgKernelTime *row), void *user)
 {
     const Sink sink = { emit, user };
+    Watcher before = session_watch(s);
     TgStatus status = profile(s, inputs, count, &sink);
-    return session_falls_plain(s, &status) ? profile(s, inputs, count, &sink) : status;
+    if (session_falls_plain(s, &status)) status = profile(s, inputs, count, &sink);
+    watcher_set(before);
+    return status;
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "frontend/session/compiled.h"
-#include "graph/base/progress.h"
 
 enum { PROGRAMS_KEPT = 8 };
 static const int64_t PROGRAMS_BYTES = INT64_C(1) << 30;
@@ -87,7 +86,7 @@ static TgStatus open_one(TgSession *s)
         if (!strcmp(backends[i]->name, "reference")) continue;
         s->backend = backends[i];
         if ((status = backends[i]->open(&s->device, &d)) == TG_OK) return TG_OK;
-        if (o->verbose) fprintf(stderr, "%s: %s\n", backends[i]->name, tg_error());
+        if (o->verbose) watch_say("%s: %s", backends[i]->name, tg_error());
     }
     return status;
 }
@@ -206,10 +205,21 @@ static TgSession *session_new(const char *path, const TgOptions *options)
     return s;
 }
 
-/* Takes the session, whose model was loaded or was not. */
-static TgStatus session_open(TgSession **out, TgSession *s, double start, TgStatus loaded)
+Watcher session_watch(const TgSession *s)
 {
-    TgStatus status = loaded == TG_OK ? open_rest(s) : session_in_file(s, loaded);
+    const TgOptions *o = &s->options;
+    double deadline = watcher_now()->deadline;
+    if (s->outside) return watcher_set(*watcher_now());
+    if (!deadline && o->call_limit_s > 0) deadline = clock_s() + o->call_limit_s;
+    return watcher_set((Watcher){ o->progress, o->progress_user, o->log, o->log_user, o->stop, deadline });
+}
+
+/* Takes the session, whose model was loaded or was not; before: who watched. */
+static TgStatus session_open(TgSession **out, TgSession *s, double start, Watcher before, TgStatus loaded)
+{
+    TgStatus status = loaded == TG_OK ? watch_check() : loaded;
+    status = status == TG_OK ? open_rest(s) : session_in_file(s, status);
+    watcher_set(before);
     s->load_s = clock_s() - start;
     if (status == TG_OK) *out = s;
     else tg_close(s);
@@ -220,7 +230,9 @@ TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options)
 {
     double start = clock_s();
     TgSession *s = session_new(path, options);
-    return session_open(out, s, start, bundle_is(path) ? compiled_open(s) : model_load(&s->model, path));
+    Watcher before = session_watch(s);
+    TgStatus loaded = bundle_is(path) ? compiled_open(s) : model_load(&s->model, path);
+    return session_open(out, s, start, before, loaded);
 }
 
 TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, const char *folder,
@@ -228,7 +240,8 @@ TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, co
 {
     double start = clock_s();
     TgSession *s = session_new("model", options);
-    return session_open(out, s, start, model_load_bytes(&s->model, data, size_bytes, folder));
+    Watcher before = session_watch(s);
+    return session_open(out, s, start, before, model_load_bytes(&s->model, data, size_bytes, folder));
 }
 
 static void drop_programs(TgSession *s)
@@ -370,14 +383,16 @@ ProgramMaker session_maker(const TgSession *s)
 static void say_variable(const Dims *d, const DimVar *v)
 {
     if (v->of && !v->fixed) {
-        fprintf(stderr, "size %s is", v->name);
+        Text t = { 0 };
+        text_add(&t, "size %s is", v->name);
         for (uint32_t k = 0; k < d->nvar; k++)
-            if (v->of[k]) fprintf(stderr, " %ld %s +", (long)v->of[k], d->var[k].name);
-        fprintf(stderr, " %ld, times %ld\n", (long)v->plus, (long)v->step);
+            if (v->of[k]) text_add(&t, " %ld %s +", (long)v->of[k], d->var[k].name);
+        watch_say("%s %ld, times %ld", t.s, (long)v->plus, (long)v->step);
+        text_free(&t);
     } else if (!v->fixed)
-        fprintf(stderr, "size %s is a variable: %ld..%ld, step %ld\n", v->name, (long)v->least, (long)v->largest,
+        watch_say("size %s is a variable: %ld..%ld, step %ld", v->name, (long)v->least, (long)v->largest,
                 (long)v->step);
-    else if (v->why) fprintf(stderr, "size %s is built in: %s\n", v->name, v->why);
+    else if (v->why) watch_say("size %s is built in: %s", v->name, v->why);
 }
 
 static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input, int32_t count)
@@ -395,7 +410,7 @@ static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input,
     s->load_s += p->load_s;
     for (uint32_t k = 0; s->options.verbose && p->dims && k < p->dims->nvar; k++)
         say_variable(p->dims, &p->dims->var[k]);
-    if (s->options.verbose && p->schedule->refused) fputs(p->schedule->why_refused.s, stderr);
+    if (s->options.verbose && p->schedule->refused) watch_say("%s", p->schedule->why_refused.s);
     return TG_OK;
 }
 
@@ -449,18 +464,10 @@ static TgStatus find_program(TgSession *s, const TgTensor *input, int32_t count)
     return TG_OK;
 }
 
-/* This thread's work is shown to whom the options name; returns whom it was shown to before. */
-static Watcher watched(const TgSession *s)
-{
-    return progress_watch((Watcher){ s->options.progress, s->options.progress_user });
-}
-
 TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count)
 {
-    Watcher before = watched(s);
     TgStatus status = find_program(s, input, count);
     if (session_falls_plain(s, &status)) status = find_program(s, input, count);
-    progress_watch(before);
     return status;
 }
 
@@ -473,7 +480,7 @@ TgStatus session_enter(TgSession *s, const TgTensor **inputs, int32_t count)
         if (status != TG_UNSUPPORTED) return status;
         b->serial = true;
         snprintf(b->why, sizeof b->why, "%s", tg_error());
-        if (s->options.verbose) fprintf(stderr, "samples run one after another: %s\n", b->why);
+        if (s->options.verbose) watch_say("samples run one after another: %s", b->why);
         drop_programs(s);
         status_clear();
     }
@@ -489,23 +496,29 @@ int32_t tg_built_in(const TgSession *s, int32_t index)
 
 const char *tg_serial(const TgSession *s) { return s->batch && s->batch->serial ? s->batch->why : NULL; }
 
-TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)
+static TgStatus prepare(TgSession *s, const TgTensor *inputs, int32_t count)
 {
     const TgTensor *all = inputs;
+    TRY(watch_check());
     TRY(session_enter(s, &inputs, count));
     TRY(session_program(s, inputs, count));
     bool search = s->options.tune_s > 0 || s->options.beam > 0;
     return search && !s->program->tuned ? tg_tune(s, all, count, s->options.tune_s, s->options.beam) : TG_OK;
 }
 
+TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)
+{
+    Watcher before = session_watch(s);
+    TgStatus status = prepare(s, inputs, count);
+    watcher_set(before);
+    return status;
+}
+
 static TgStatus run_once(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
 {
     TRY(session_program(s, inputs, count));
     drop_oldest(s);                     /* here, not in tg_prepare: the last run's outputs live until now */
-    Watcher before = watched(s);
-    TgStatus status = program_run(s->program, s->backend, inputs, outputs);
-    progress_watch(before);
-    return session_in_file(s, status);
+    return session_in_file(s, program_run(s->program, s->backend, inputs, outputs));
 }
 
 /* The last run failed for a text of more pieces than its program has room for: programs that make strings are made
@@ -551,11 +564,20 @@ static TgStatus run_samples(TgSession *s, const TgTensor *inputs, int32_t count,
     return TG_OK;
 }
 
-TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+static TgStatus run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
 {
     const TgTensor *all = inputs;
+    TRY(watch_check());
     TRY(session_enter(s, &inputs, count));
     return inputs != all ? run_samples(s, all, count, outputs) : run_here(s, inputs, count, outputs);
+}
+
+TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+{
+    Watcher before = session_watch(s);
+    TgStatus status = run(s, inputs, count, outputs);
+    watcher_set(before);
+    return status;
 }
 
 TgStatus tg_take(TgTensor *out, TgSession *s, int32_t index)

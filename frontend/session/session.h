@@ -3,6 +3,7 @@
 #define TG_SESSION_H
 #include "frontend/session/batch.h"
 #include "frontend/session/program.h"
+#include "graph/base/watcher.h"
 
 struct TgSession {
     Arena *arena;
@@ -34,6 +35,9 @@ struct TgSession {
 double model_step(const Model *m, const char *output);                /* step.c: TgPort.step */
 /* step.c: the half type that an output is a cast of, or 0 */
 TgType model_rounded(const Model *m, const char *output);
+/* From here on the caller's options say who watches this thread's work; a body's watchers are those of what runs it. A
+ * call within a call ends with it. The caller gives what is returned back to watcher_set. */
+Watcher session_watch(const TgSession *s);
 /* a failure's message starts with the model's file name */
 TgStatus session_in_file(const TgSession *s, TgStatus status);
 /* TG_USAGE: a field of a caller's struct is set that this library does not know. */

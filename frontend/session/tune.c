@@ -81,9 +81,7 @@ static TgStatus search(TgSession *s, const Uniques *u, double seconds, int32_t b
                          .n = u->n,
                          .seconds = seconds,
                          .beam = beam,
-                         .verbose = o->verbose,
-                         .progress = o->progress,
-                         .user = o->progress_user };
+                         .verbose = o->verbose };
     return search_run(&s->report, &so);
 }
 
@@ -222,9 +220,8 @@ static TgStatus try_all(Trial *t)
 /* The program with the winners takes the place of the old one, if it has won. */
 static TgStatus adopt_winners(Trial *t)
 {
-    const TgOptions *o = &t->s->options;
     TRY(session_make_anew(&t->program[1], t->s, t->input));
-    if (o->progress && t->seconds > 0) o->progress(o->progress_user, "trying the winners in the model", 0, t->seconds);
+    if (t->seconds > 0) watch_step("trying the winners in the model", 0, t->seconds);
     TgStatus status = t->seconds > 0 ? try_all(t) : TG_OK;
     if (status == TG_OK && t->program[1]) session_replace(t->s, t->program[1]);
     else program_free(t->program[1], t->s->backend);
@@ -254,13 +251,22 @@ static TgStatus tune(TgSession *s, const TgTensor *input, bool data, double seco
     return status;
 }
 
-TgStatus tg_tune(TgSession *s, const TgTensor *inputs, int32_t count, double seconds, int32_t beam)
+static TgStatus enter_and_tune(TgSession *s, const TgTensor *inputs, int32_t count, double seconds, int32_t beam)
 {
     double start = clock_s();
     if (s->saved) return session_in_file(s, compiled_fixed("tune"));
+    TRY(watch_check());
     TRY(session_enter(s, &inputs, count));
     TRY(session_program(s, inputs, count));
     TgStatus status = tune(s, inputs, port_has_data(inputs, count), seconds, beam);
     s->tune_s += clock_s() - start;
     return session_in_file(s, status);
+}
+
+TgStatus tg_tune(TgSession *s, const TgTensor *inputs, int32_t count, double seconds, int32_t beam)
+{
+    Watcher before = session_watch(s);
+    TgStatus status = enter_and_tune(s, inputs, count, seconds, beam);
+    watcher_set(before);
+    return status;
 }

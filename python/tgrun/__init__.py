@@ -8,7 +8,7 @@ names that programs import from onnxruntime.capi; tgrun.quantization and tgrun.t
 onnxruntime.
 """
 from .binding import IOBinding, OrtValue
-from .library import BadInput, BadModel, DeviceError, Error, Unsupported, lib, text
+from .library import BadInput, BadModel, DeviceError, Error, OverTime, Stopped, Unsupported, lib, text
 from .names import (AdapterFormat, ExecutionOrder, LoraAdapter, ModelCompiler, OrtAllocatorType, OrtArenaCfg, OrtDevice,
                     OrtDeviceMemoryType, OrtHardwareDeviceType, OrtMemoryInfo, OrtMemoryInfoDeviceType, OrtMemType,
                     OrtSparseFormat, SparseTensor, copy_tensors, create_and_register_allocator,
@@ -24,5 +24,5 @@ SessionIOBinding = IOBinding
 __version__ = text(lib.tg_version())
 __all__ = [
     name for name in dir()
-    if not name.startswith("_") and name not in ("lib", "text", "binding", "library", "names", "session", "values")
+    if not name.startswith("_") and name not in ("lib", "text", "binding", "library", "names", "session", "stop", "values")
 ]

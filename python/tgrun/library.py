@@ -33,7 +33,8 @@ class TgOptions(Structure):
                 ("cache_dir", c_char_p), ("no_cache", c_int32), ("max_memory_bytes", c_int64), ("beam", c_int32),
                 ("opts", c_char_p), ("tune_s", c_double), ("verbose", c_int32), ("progress", c_void_p),
                 ("progress_user", c_void_p), ("seed", c_int64), ("dims", c_char_p), ("batch", c_int32),
-                ("batch_inputs", c_char_p), ("compiler", c_char_p), ("reserved", c_int64 * 31)]
+                ("batch_inputs", c_char_p), ("compiler", c_char_p), ("stop", c_void_p),
+                ("call_limit_s", c_double), ("log", c_void_p), ("log_user", c_void_p), ("reserved", c_int64 * 27)]
 
 
 class TgInfo(Structure):
@@ -106,8 +107,17 @@ class DeviceError(Error):
     """The device that was requested."""
 
 
-BAD_MODEL, BAD_INPUT, UNSUPPORTED, DEVICE = 3, 4, 5, 8
-KINDS = {BAD_MODEL: BadModel, BAD_INPUT: BadInput, UNSUPPORTED: Unsupported, DEVICE: DeviceError}
+class Stopped(Error):
+    """RunOptions.terminate, or a load that was cancelled."""
+
+
+class OverTime(Error, TimeoutError):
+    """call_limit_s."""
+
+
+BAD_MODEL, BAD_INPUT, UNSUPPORTED, DEVICE, OVER_TIME, STOPPED = 3, 4, 5, 8, 124, 130
+KINDS = {BAD_MODEL: BadModel, BAD_INPUT: BadInput, UNSUPPORTED: Unsupported, DEVICE: DeviceError, OVER_TIME: OverTime,
+         STOPPED: Stopped}
 
 
 def check(status, function=None, arguments=None):

@@ -4,6 +4,7 @@ A session is one model on one device. It compiles at the first run of each set o
 compiled, also on disk. Options of onnxruntime that mean nothing here are accepted, and a warning says so once for each
 (names.py).
 """
+import contextlib
 import ctypes
 import enum
 import functools
@@ -20,6 +21,7 @@ from . import names
 from .library import (
     BAD_INPUT, DEVICE, UNSUPPORTED, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort, TgTensor,
     Unsupported, check, lib, text)
+from .stop import Flag, Switch
 from .values import Loan, receive, type_text
 
 PROVIDERS = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
@@ -34,13 +36,13 @@ first_seed = None
 class SessionOptions:
     """intra_op_num_threads: 0 is one a physical core. Those of TgOptions (include/tgrun.h), None being the library's
     default: cpus, precision ("exact", "split" or "fast"), cache_dir, no_cache, max_memory_bytes, beam, tune_s, opts,
-    seed, dims, batch, batch_inputs ("x,mask"), compiler ("auto", "cc" or "own"), verbose. Of onnxruntime's,
-    enable_profiling, profile_file_prefix, use_deterministic_compute (the C compiler is waited for), free dimensions and
-    providers are obeyed; the others have no effect, of which a warning tells; a name that is neither's is an AttributeError, as
-    there."""
+    seed, dims, batch, batch_inputs ("x,mask"), compiler ("auto", "cc" or "own"), verbose (lines on standard error),
+    call_limit_s (a call that takes longer ends with OverTime). Of onnxruntime's, enable_profiling, profile_file_prefix,
+    use_deterministic_compute (the C compiler is waited for), free dimensions and providers are obeyed; the others have
+    no effect, of which a warning tells; a name that is neither's is an AttributeError, as there."""
 
     OWN = ("cpus", "precision", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "seed", "dims",
-           "batch", "batch_inputs", "compiler", "verbose")
+           "batch", "batch_inputs", "compiler", "verbose", "call_limit_s")
     THEIRS = dict(inter_op_num_threads=0, execution_mode=ExecutionMode.ORT_SEQUENTIAL,
                   graph_optimization_level=GraphOptimizationLevel.ORT_ENABLE_ALL, enable_profiling=False,
                   enable_mem_pattern=True, enable_cpu_mem_arena=True, enable_mem_reuse=True,
@@ -51,7 +53,7 @@ class SessionOptions:
     OBEYED = ("enable_profiling", "profile_file_prefix", "use_deterministic_compute")
 
     def __init__(self):
-        self.intra_op_num_threads, self.config, self.fixed, self.providers, self.cancelled = 0, {}, {}, [], False
+        self.intra_op_num_threads, self.config, self.fixed, self.providers, self.cancelled = 0, {}, {}, [], Switch()
         for name, value in (dict.fromkeys(self.OWN) | self.THEIRS).items():
             setattr(self, name, value)
 
@@ -88,8 +90,8 @@ class SessionOptions:
         return bool(self.providers)
 
     def set_load_cancellation_flag(self, cancelled):
-        """A session that is to be opened with such options is not."""
-        self.cancelled = bool(cancelled)
+        """A session that is opened with such options, or is just being opened by another thread, is not."""
+        self.cancelled.turn(cancelled)
 
     def register_custom_ops_library(self, path):
         names.refuse(path, "operators of other libraries are not taken")
@@ -129,23 +131,31 @@ class SessionOptions:
 
 
 class RunOptions:
-    """terminate: a run that would begin with it is refused. The others are onnxruntime's, and have no effect, of which
-    a warning tells."""
+    """terminate: runs with these options end soon, those that other threads are in too, with Stopped. The others are
+    onnxruntime's, and have no effect, of which a warning tells."""
 
     THEIRS = dict(log_severity_level=-1, log_verbosity_level=0, logid="", only_execute_path_to_fetches=False,
                   training_mode=False)
 
     def __init__(self):
-        self.terminate, self.config = False, {}
+        self.stops, self.config = Switch(), {}
         for name, value in self.THEIRS.items():
             setattr(self, name, value)
 
     def __setattr__(self, name, value):
-        if name not in self.THEIRS and name not in ("terminate", "config"):
+        if name not in self.THEIRS and name not in ("terminate", "config", "stops"):
             raise AttributeError(f"RunOptions has no {name!r}")
         if name in self.THEIRS and value != self.THEIRS[name]:
             names.ignore(f"RunOptions.{name}")
         super().__setattr__(name, value)
+
+    @property
+    def terminate(self):
+        return self.stops.on
+
+    @terminate.setter
+    def terminate(self, value):
+        self.stops.turn(value)
 
     def add_run_config_entry(self, key, value):
         names.ignore(f"run config entry {key!r}")
@@ -248,10 +258,8 @@ class InferenceSession:
         self._options = sess_options or SessionOptions()
         providers = providers or self._options.providers
         devices = [device] if device else devices_of(providers, provider_options) if providers else ["auto"]
-        if self._options.cancelled:
-            raise Error("the session's options cancel its loading", 1)
         self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
-        self._session = ctypes.c_void_p()
+        self._session, self._stop = ctypes.c_void_p(), Flag()
         self._lock = threading.Lock()           # one run at a time: its outputs are the session's until they are taken
         if not devices:
             raise DeviceError(f"none of the providers {list(providers)} is here; {', '.join(PROVIDERS)} are known",
@@ -273,6 +281,11 @@ class InferenceSession:
         self._event("session_initialization", begin)
 
     def _open(self, model, options):
+        self._stop.watch(options)
+        with self._options.cancelled.holding(self._stop), self._stop.interrupts():
+            self._open_watched(model, options)
+
+    def _open_watched(self, model, options):
         if isinstance(model, (str, os.PathLike)):
             lib.tg_open(self._session, os.fsencode(model), options)
         else:
@@ -418,16 +431,17 @@ class InferenceSession:
         """The outputs of these names, in their order; None: all. Sequences are lists, maps dicts, and an optional is
         its element or None; so are inputs."""
         wanted = self._wanted(output_names) if output_names else range(len(self._outputs))
-        if run_options is not None and run_options.terminate:
-            raise Error("RunOptions.terminate is set: the run does not begin", 1)
         begin = self._events is not None and time.perf_counter()
         with self._lock:
             if input_feed.keys() != self._names:
                 self._check_names(input_feed)
             if self._options.fixed:
                 self._check_fixed(input_feed)
+            known = Loan.new
             kept = [loan.lend(input_feed[loan.name]) for loan in self._loans]
-            if status := lib.tg_run(self._handle, self._tensors_at, len(kept), self._results_at):
+            if run_options is not None or Loan.new != known:
+                self._run_watched(run_options, len(kept))
+            elif status := lib.tg_run(self._handle, self._tensors_at, len(kept), self._results_at):
                 check(status)
             if not output_names:
                 got = [receive(self._session, k, self._results[k]) for k in wanted]
@@ -437,6 +451,12 @@ class InferenceSession:
         if begin:
             self._event("model_run", begin)
         return got
+
+    def _run_watched(self, run_options, count):
+        """A run that may compile, or be terminated."""
+        with run_options.stops.holding(self._stop) if run_options else contextlib.nullcontext():
+            with self._stop.interrupts():
+                check(lib.tg_run(self._handle, self._tensors_at, count, self._results_at))
 
     def run_async(self, output_names, input_feed, callback, user_data, run_options=None):
         """callback(outputs, user_data, error) is called by another thread; error is "" or the line that tells what

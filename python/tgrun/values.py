@@ -125,6 +125,7 @@ def place(array, first=ctypes.c_char.from_buffer, addressof=ctypes.addressof):
 class Loan:
     """An input that is lent again and again: where an array has the type and the shape of the last one, only its place
     is new."""
+    new = 0             # how often another type or shape came, of all of them
 
     def __init__(self, tensor, name, types):
         self.tensor, self.name, self.types, self.dtype, self.shape = tensor, name, types, None, None
@@ -137,6 +138,7 @@ class Loan:
                 self.tensor.data = place(value)
                 return value
         self.dtype = None
+        Loan.new += 1
         kept = lend(self.tensor, self.name, value, self.types)
         if type(value) is np.ndarray and kept is value:
             self.dtype, self.shape = value.dtype, value.shape

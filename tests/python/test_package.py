@@ -5,17 +5,19 @@ import gc
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 import warnings
 
 import ml_dtypes
 import numpy as np
 import onnx.parser
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "python"))
 if "BUILD_DIR" in os.environ:
@@ -40,10 +42,10 @@ def proto_bytes(path):
         return f.read()
 
 
-def parsed(graph):
+def parsed(graph, **more):
     return session(
-        onnx.parser.parse_model(
-            f'<ir_version: 9, opset_import: ["" : 18, "ai.onnx.ml" : 1]> g {graph}').SerializeToString())
+        onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 18, "ai.onnx.ml" : 1]> g {graph}')
+        .SerializeToString(), **more)
 
 
 def one(op, kind=TensorProto.FLOAT, shape=("n",), **attributes):
@@ -159,11 +161,38 @@ class Shape(unittest.TestCase):
             with open(s.end_profiling()) as f:
                 self.assertEqual([e["name"] for e in json.load(f)], ["session_initialization", "model_run"])
         r.terminate = True
-        with self.assertRaisesRegex(tgrun.Error, "terminate"):
-            s.run(None, {"x": np.ones(2, np.float32)}, r)
+        self.assertRaises(tgrun.Stopped, s.run, None, {"x": np.ones(2, np.float32)}, r)
+        r.terminate = False
+        self.assertEqual(s.run(None, {"x": np.ones(2, np.float32)}, r)[0].tolist(), [-1, -1])
         o.set_load_cancellation_flag(True)
-        self.assertRaises(tgrun.Error, session, one("Neg"), sess_options=o)
+        self.assertRaises(tgrun.Stopped, session, one("Neg"), sess_options=o)
         self.assertRaises(AttributeError, setattr, r, "terminat", True)
+
+    def test_runs_that_are_ended(self):
+        """A loop of 2^40 iterations by another thread, and by time; one whose kernels are compiled by Ctrl-C."""
+        text = """(float[4] x) => (float[4] y) <int64 m = {1099511627776}> { y = Loop <body = b (int64 i, bool c, float[4] v)
+            => (bool d, float[4] w) { d = Identity(c) w = Add(v, v) }> (m, , x) }"""
+        x, r, o = {"x": np.zeros(4, np.float32)}, tgrun.RunOptions(), tgrun.SessionOptions()
+        s = parsed(text)
+        threading.Timer(0.3, lambda: setattr(r, "terminate", True)).start()
+        self.assertRaises(tgrun.Stopped, s.run, None, x, r)
+        o.call_limit_s = 0.5
+        self.assertRaises(TimeoutError, parsed(text, sess_options=o).run, None, x)
+
+        sizes = range(16, 96)
+        weights = [numpy_helper.from_array(np.ones((k, k + 1), np.float32) / k, f"w{k}") for k in sizes]
+        nodes = [helper.make_node("MatMul", [f"x{k}", f"w{k}"], [f"x{k + 1}"]) for k in sizes]
+        graph = helper.make_graph(
+            nodes, "g", *([helper.make_tensor_value_info(f"x{k}", TensorProto.FLOAT, [1, k])] for k in (16, 96)), weights)
+        many = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+        o = tgrun.SessionOptions()
+        o.no_cache, o.compiler = True, "cc"
+        s = session(many.SerializeToString(), sess_options=o)
+        begin = time.perf_counter()
+        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        self.assertRaises(KeyboardInterrupt, s.run, None, {"x16": np.ones((1, 16), np.float32)})
+        self.assertLess(time.perf_counter() - begin, 1.5)
+        self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
 
     def test_names_are_listed(self):
         """Whatever an installed onnxruntime has, the package has, or docs/python.md says that it has not."""
