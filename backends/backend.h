@@ -1,5 +1,6 @@
 /* A backend: a struct of functions that make lowered kernels and a plan run on one kind of device. Adding one touches
- * its folder and the list in session.c. Thread safety: one Device serves one session. Nothing here knows operators or
+ * its folder and the list in session.c. Thread safety: one Device serves one session and those that share with it; what
+ * is made on it is made one after another, and executables that share run at once. Nothing here knows operators or
  * models.
  */
 #ifndef TG_BACKEND_H
@@ -37,6 +38,9 @@ typedef struct Backend {
     /* Allocates, uploads constants, runs the `once` steps. The plan and code outlive it. */
     TgStatus (*load)(Executable **out, Device *d, const Plan *p, Code *c);
     void (*unload)(Executable *e);
+    /* Another of the same plan, code and constants, with memory of its own for values: the two may run at once. `of`
+     * outlives it. NULL: the device cannot. */
+    TgStatus (*share)(Executable **out, Executable *of);
     /* Puts kernels, compiled, and the memory of a plan that is loaded into a compiled model; and instead of compile and
      * load, from there. NULL, all of them: the device has no compiled models. */
     TgStatus (*save_code)(BundleWriter *w, Device *d, Kernel *const *k, uint32_t n);

@@ -1,8 +1,9 @@
 /** tgrun: an ONNX model runner. The only public header: C99 and C++, opaque handles, no other include needed.
  *
  * A session is made from one model file for one device. It compiles lazily, once per set of input shapes, and keeps its
- * plans. One session serves one thread at a time; different sessions are independent. Every fallible function returns a
- * TgStatus; tg_error() then tells what went wrong, in one line, for the calling thread.
+ * plans. One session serves one thread at a time; different sessions are independent, and those that share (tg_share)
+ * run at once. Every fallible function returns a TgStatus; tg_error() then tells what went wrong, in one line, for the
+ * calling thread.
  */
 #ifndef TGRUN_H
 #define TGRUN_H
@@ -199,6 +200,14 @@ TG_API TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_by
  * without a compiler, on processors with the same features, for these inputs alone. path appears whole or not at all.
  * TG_UNSUPPORTED: the device has no compiled models, or the session has met several shapes. */
 TG_API TgStatus tg_save(TgSession *session, const char *path);
+
+/** A session for another thread: model, device, kernels and packed weights are those of `session`, which is in no call
+ * meanwhile; values, outputs and what tg_info counts are its own. Sessions that share run at once, each in one thread
+ * at a time; a run that begins while another is under way takes one thread of the processor, not all. A program that
+ * one of them makes is there for all. Any of them may be closed first. watcher: progress, log, stop and call_limit_s of
+ * the new one (the rest is not looked at); NULL: those of `session`. TG_UNSUPPORTED: the device (only cpu can), or the
+ * samples of TgOptions.batch. @param out set only on TG_OK; freed by tg_close. */
+TG_API TgStatus tg_share(TgSession **out, TgSession *session, const TgOptions *watcher);
 
 /** Frees the session, what it holds and what its calls returned; NULL: nothing. */
 TG_API void tg_close(TgSession *session);

@@ -479,13 +479,22 @@ static void end_behind(Code *c)
     c->behind = NULL;
 }
 
-bool cpu_code_ready(Code *c)
+static void take_ready(Code *c)
 {
     Behind *h = c->behind;
-    if (!h || !atomic_load(&h->done)) return false;
+    if (!h || !atomic_load(&h->done)) return;
     for (uint32_t i = 0; i < h->count; i++) c->fn[i] = h->of[i]->fn;
     end_behind(c);
-    return true;
+    atomic_fetch_add(&c->version, 1);
+}
+
+unsigned cpu_code_ready(Code *c)
+{
+    if (atomic_load_explicit(&c->behind, memory_order_relaxed) && !pthread_mutex_trylock(&c->lock)) {
+        take_ready(c);
+        pthread_mutex_unlock(&c->lock);
+    }
+    return atomic_load(&c->version);
 }
 
 static TgStatus build(Build *b, Kernel *const *k, uint32_t n, int jobs, CpuCompiler by, CompileStats *stats)
@@ -517,7 +526,11 @@ static TgStatus build_begin(Build *b, uint32_t n)
     map_init(&b->entries, b->arena);
     b->item = NEW_N(b->arena, Item, n);
     b->code = calloc(1, sizeof *b->code);
-    if (b->code && (b->code->fn = calloc(n + 1, sizeof *b->code->fn))) return b->code->count = n, TG_OK;
+    if (b->code && (b->code->fn = calloc(n + 1, sizeof *b->code->fn))) {
+        pthread_mutex_init(&b->code->lock, NULL);
+        b->code->count = n;
+        return TG_OK;
+    }
     return fail(TG_LIMIT, "out of memory");
 }
 
@@ -624,6 +637,7 @@ void cpu_code_free(Code *c)
     end_behind(c);
     for (uint32_t i = 0; i < c->nlibrary; i++) library_close(c->library[i]);
     if (c->own) x86_unmap(c->own, c->own_bytes);
+    pthread_mutex_destroy(&c->lock);
     free(c->library);
     free(c->fn);
     free(c);

@@ -2,6 +2,9 @@
  * launch.c the Backend. */
 #ifndef TG_CPU_H
 #define TG_CPU_H
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "backends/backend.h"
 #include "backends/cstyle.h"
 
@@ -37,13 +40,15 @@ struct Code {
     uint32_t nlibrary;
     void *own;                      /* machine code of our own */
     size_t own_bytes;
-    Behind *behind;                 /* what is compiled meanwhile; NULL: nothing */
+    Behind *_Atomic behind;         /* what is compiled meanwhile; NULL: nothing */
+    atomic_uint version;            /* counts the changes of fn */
+    pthread_mutex_t lock;           /* of that change */
 };
 typedef enum { CPU_CC, CPU_AUTO, CPU_OWN } CpuCompiler;          /* as DeviceOptions.compiler */
 typedef struct { const char *cache_dir; int jobs; CpuCompiler by; } CpuCompile;
 TgStatus cpu_compile(Code **out, const CpuCompile *how, Kernel *const *k, uint32_t n, CompileStats *stats);
-/* Between runs: has what was compiled meanwhile come? Then fn has it. */
-bool cpu_code_ready(Code *c);
+/* Between runs: has what was compiled meanwhile come, then fn has it. Returns the version. */
+unsigned cpu_code_ready(Code *c);
 /* Into a compiled model, and from one, where no compiler is needed. TG_DEVICE: it is for another processor. */
 TgStatus cpu_code_save(BundleWriter *w, int jobs, Kernel *const *k, uint32_t n);
 TgStatus cpu_code_restore(Code **out, const Bundle *from, Kernel *const *k, uint32_t n);
@@ -56,6 +61,9 @@ void cpu_code_free(Code *c);
 typedef struct Team Team;
 Team *team_new(const int *cpu, int count);                   /* cpu[i]: the core of thread i */
 void team_free(Team *t);
+/* The team is one job's at a time: false: it has one. */
+bool team_take(Team *t);
+void team_give(Team *t);
 int team_size(const Team *t);
 /* A job: phases one after another, each with a part for every thread, or with part 0 alone, which is the caller's. A
  * part may run on any thread but for part 0, and parts of a phase at once. */

@@ -27,6 +27,7 @@ struct Device {
     Team *team;
     char *cache_dir;
     CpuCompiler compiler;
+    atomic_int runs;                    /* under way, of executables that share */
 };
 
 /* A step with everything resolved. */
@@ -59,8 +60,14 @@ struct Executable {
     const Plan *plan;
     Code *code;
     const Bundle *stored;               /* constants come from there; NULL: `once` steps make them */
+    /* persist, constant: those of another executable that this one shares with; else NULL */
+    const struct Executable *of;
     char *arena, *persist, *scratch;
     int64_t arena_bytes, persist_bytes, scratch_bytes;           /* scratch: a thread */
+    /* of one that shares: what runs write of the persistent memory, guards first; own_at: by PlanBuffer, -1: shared */
+    char *own;
+    int64_t own_bytes, *own_at;
+    unsigned version;                   /* of the code that the works have */
     const void **constant;              /* by PlanBuffer: where a MEM_CONST is read */
     Work *work;
     uint32_t nwork;
@@ -237,9 +244,14 @@ static TgStatus walk_all(Executable *e)
     e->status = TG_OK;
     e->at = e->end = 0;
     e->watcher = watcher_now();
-    if (e->shared) team_run(e->device->team, &job);
-    else
+    /* where others run, threads that wait for each other's cores would do less than each run alone */
+    bool only = !atomic_fetch_add(&e->device->runs, 1);
+    if (e->shared && only && team_take(e->device->team)) {
+        team_run(e->device->team, &job);
+        team_give(e->device->team);
+    } else
         while (next_phase(e) != TEAM_OVER) do_phase(e, 0, 1);
+    atomic_fetch_sub(&e->device->runs, 1);
     return e->over && e->status == TG_OK ? watch_check() : e->status;
 }
 
@@ -257,7 +269,9 @@ static void *address(const Executable *e, const PlanBuffer *b)
 {
     switch (b->kind) {
     case MEM_ARENA: return e->arena + b->offset;
-    case MEM_PERSIST: return e->persist + b->offset;
+    case MEM_PERSIST:
+        return e->own_at && e->own_at[b - e->plan->buffer] >= 0 ? e->own + e->own_at[b - e->plan->buffer]
+                                                                 : e->persist + b->offset;
     case MEM_CONST: return (void *)(uintptr_t)e->constant[b - e->plan->buffer];           /* kernels only read it */
     default: return NULL;
     }
@@ -490,7 +504,8 @@ static void cpu_unload(Executable *e)
 {
     if (!e) return;
     pages_free(e->arena, e->arena_bytes);
-    pages_free(e->persist, e->persist_bytes);
+    if (!e->of) pages_free(e->persist, e->persist_bytes);
+    pages_free(e->own, e->own_bytes);
     pages_free(e->scratch, e->scratch_bytes * e->device->machine.count);
     arena_free(e->memory);
     free(e);
@@ -506,6 +521,61 @@ static TgStatus load(Executable **out, Device *d, const Plan *p, Code *c, const 
     e->stored = stored;
     e->memory = arena_new();
     TgStatus s = load_all(e, c);
+    if (s) cpu_unload(e);
+    else *out = e;
+    return s;
+}
+
+/* ---- one that shares ---- */
+
+/* Places for what runs write of the persistent memory: zeros to begin with. */
+static TgStatus own_places(Executable *e)
+{
+    const Plan *p = e->plan;
+    e->own_at = NEW_N(e->memory, int64_t, p->nbuffer + 1);
+    e->own_bytes = p->nguard * GUARD_BYTES + LINE;
+    for (uint32_t i = 0; i < p->nbuffer; i++) {
+        bool guard = p->buffer[i].kind == MEM_PERSIST && p->buffer[i].offset < p->nguard * GUARD_BYTES;
+        e->own_at[i] = guard ? p->buffer[i].offset : -1;
+    }
+    for (uint32_t i = 0; i < p->nstep; i++)
+        for (uint32_t k = 0; k < p->step[i].narg && !p->step[i].once; k++) {
+            uint32_t at = p->step[i].arg[k];
+            const PlanBuffer *b = &p->buffer[at];
+            if (b->kind != MEM_PERSIST || e->own_at[at] >= 0 || !(p->step[i].access[k] & ACCESS_WRITE)) continue;
+            if (!b->zeroed) return fail(TG_UNSUPPORTED, "a run changes a value that was computed at load");
+            e->own_at[at] = e->own_bytes;
+            e->own_bytes += (b->size_bytes + 2 * LINE - 1) / LINE * LINE;
+        }
+    e->own = pages_new(e->own_bytes);
+    return e->own ? TG_OK : fail(TG_LIMIT, "no memory for %lld bytes of the model's values", (long long)e->own_bytes);
+}
+
+static TgStatus share_all(Executable *e, Code *c)
+{
+    TRY(own_places(e));
+    if (!(e->arena = pages_new(e->arena_bytes)))
+        return fail(TG_LIMIT, "no memory for %lld bytes of the model's values", (long long)e->arena_bytes);
+    e->work = NEW_N(e->memory, Work, e->plan->nstep + 1);
+    e->patch = NEW_N(e->memory, Patch, args_total(e->plan) + 1);
+    pthread_mutex_lock(&c->lock);                   /* fn may be changing */
+    collect(e, c, false);
+    e->version = atomic_load(&c->version);
+    pthread_mutex_unlock(&c->lock);
+    e->scratch_bytes += 4096 + 64;
+    e->scratch = pages_new(e->scratch_bytes * e->device->machine.count);
+    return e->scratch ? TG_OK : fail(TG_LIMIT, "no memory for scratch");
+}
+
+static TgStatus cpu_share(Executable **out, Executable *of)
+{
+    Executable *e = calloc(1, sizeof *e);
+    if (!e) return fail(TG_LIMIT, "out of memory");
+    e->of = of;
+    e->device = of->device, e->plan = of->plan, e->code = of->code;
+    e->persist = of->persist, e->constant = of->constant, e->arena_bytes = of->arena_bytes;
+    e->memory = arena_new();
+    TgStatus s = share_all(e, of->code);
     if (s) cpu_unload(e);
     else *out = e;
     return s;
@@ -532,7 +602,9 @@ static TgStatus cpu_restore(Executable **out, Code **code, Device *d, const Plan
 /* Kernels that the compiler has made meanwhile run from now on. */
 static void take_ready(Executable *e)
 {
-    if (!e->code->behind || !cpu_code_ready(e->code)) return;
+    unsigned version = cpu_code_ready(e->code);
+    if (version == e->version) return;
+    e->version = version;
     for (uint32_t i = 0; i < e->nwork; i++)
         if (e->work[i].kind == STEP_KERNEL) e->work[i].fn = e->code->fn[e->plan->step[e->work[i].step].kernel];
 }
@@ -546,7 +618,7 @@ static TgStatus cpu_run(Executable *e, const void *const *inputs, void *const *o
     }
     e->vars = vars;
     /* a bad index may be why something else failed */
-    TgStatus status = walk_all(e), guarded = plan_guards(e->plan, e->persist, TG_BAD_INPUT);
+    TgStatus status = walk_all(e), guarded = plan_guards(e->plan, e->own ? e->own : e->persist, TG_BAD_INPUT);
     return guarded ? guarded : status;
 }
 
@@ -731,6 +803,7 @@ const Backend backend_cpu = {
     .code_free = cpu_code_free,
     .load = cpu_load,
     .unload = cpu_unload,
+    .share = cpu_share,
     .save_code = cpu_save_code,
     .save_memory = cpu_save_memory,
     .restore = cpu_restore,

@@ -47,6 +47,7 @@ struct Team {
     int count, wanted, strain, *cpu;      /* strain: how many more jobs had late threads than had none, lately */
     pthread_t starter;
     bool started;
+    atomic_flag taken;
     pid_t pid;
 };
 
@@ -54,6 +55,8 @@ static void pause_cpu(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
 #endif
 }
 
@@ -232,6 +235,9 @@ void team_free(Team *t)
     free(t->cpu);
     free(t);
 }
+
+bool team_take(Team *t) { return !atomic_flag_test_and_set_explicit(&t->taken, memory_order_acquire); }
+void team_give(Team *t) { atomic_flag_clear_explicit(&t->taken, memory_order_release); }
 
 int team_size(const Team *t) { return t->count; }
 

@@ -59,6 +59,14 @@ TgStatus free_dims_new(FreeDims *out, Arena *a, const Model *m, const char *text
     return TG_OK;
 }
 
+FreeDims free_dims_copy(Arena *a, const FreeDims *f)
+{
+    FreeDims copy = *f;
+    copy.valued = arena_copy(a, f->valued, sizeof *f->valued * (f->ninput + 1));
+    copy.axis = arena_copy(a, f->axis, sizeof *f->axis * (f->ninput + 1));
+    return copy;
+}
+
 TgStatus free_dims_check(const FreeDims *f, const Model *m, const TgTensor *input)
 {
     for (uint32_t i = 0; i < f->ninput; i++)

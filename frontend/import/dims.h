@@ -24,6 +24,7 @@ typedef struct {
 typedef struct { uint32_t ninput; bool any, *valued; FreeDim (*axis)[DIMS_AXES]; } FreeDims;
 /* text: SYMBOL=LEAST..LARGEST, several between commas, * for all symbols; NULL: none. */
 TgStatus free_dims_new(FreeDims *out, Arena *a, const Model *m, const char *text);
+FreeDims free_dims_copy(Arena *a, const FreeDims *f);
 /* sizes within the ranges that were requested, equal where their symbols are */
 TgStatus free_dims_check(const FreeDims *f, const Model *m, const TgTensor *input);
 void free_dims_see(FreeDims *f, const TgTensor *input);

@@ -205,12 +205,9 @@ TgStatus tg_memory(const TgSession *s, const TgTensor *inputs, int32_t count, Tg
     Text text = { 0 };
     Dump dump = { .text = &text, .stage = "calls" };
     Program *p = NULL;
-    ProgramMaker maker = session_maker(s);
     TRY(session_in_file(s, session_check_inputs(s, inputs, count)));
     Watcher before = session_watch(s);
-    TgStatus status = session_in_file(
-        s, program_make(&p, &maker, inputs, (uint32_t)count, s->batch ? NULL : &s->dims, PROGRAM_PLAN,
-                        calls ? &dump : NULL));
+    TgStatus status = session_in_file(s, session_plan(&p, s, inputs, count, calls ? &dump : NULL));
     watcher_set(before);
     if (status == TG_OK) *out = memory_of(p->plan);
     emit_lines(&text, calls, user);
@@ -254,10 +251,8 @@ TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char
     Text text = { 0 };
     Dump dump = { .text = &text, .stage = stage, .kernel = kernel };
     Program *p = NULL;
-    ProgramMaker maker = session_maker(s);
-    const FreeDims *dims = s->batch ? NULL : &s->dims;
     Watcher before = session_watch(s);
-    TgStatus status = program_make(&p, &maker, inputs, (uint32_t)count, dims, PROGRAM_PLAN, &dump);
+    TgStatus status = session_plan(&p, s, inputs, count, &dump);
     if (status == TG_OK && (!strcmp(stage, "source") || !strcmp(stage, "asm")))
         status = dump_code(s, p->plan, stage, kernel, &text);
     watcher_set(before);

@@ -311,6 +311,7 @@ static Program *program_new(const TgTensor *input, uint32_t nport)
     Arena *arena = arena_new();
     Program *p = NEW(arena, Program);
     p->arena = p->known.arena = arena;
+    p->users = 1;
     copy_inputs(p, input, nport);
     return p;
 }
@@ -418,6 +419,8 @@ static TgStatus make(Program *p, const ProgramMaker *k, const TgTensor *input, P
     double start = clock_s();
     TRY(import_and_plan(p, k, input, dump));
     p->schedule_s = clock_s() - start;
+    p->plain = k->choice->target->plain;
+    p->pieces = k->pieces;
     if (goal == PROGRAM_PLAN) return TG_OK;
     TRY(compile_and_load(p, k));
     for (uint32_t i = 0; i < p->known.n; i++) add_stats(&p->stats, &p->answer[i]->stats);
@@ -444,17 +447,76 @@ TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *
     }
 }
 
-void program_free(Program *p, const Backend *b)
+static TgStatus share_answers(Program *q, const Program *p, const Backend *b)
 {
-    if (!p) return;
-    p->known.n = 0;
-    drop_asked(p, b);
+    q->known.room = p->known.n + 1;
+    q->answer = NEW_N(q->arena, Program *, p->known.n + 2);
+    for (uint32_t i = 0; i < p->known.n; i++) TRY(program_share(&q->answer[i], p->answer[i], b));
+    return TG_OK;
+}
+
+TgStatus program_share(Program **out, Program *p, const Backend *b)
+{
+    Arena *arena = arena_new();
+    Program *q = NEW(arena, Program), *of = p->of ? p->of : p;
+    atomic_fetch_add(&of->users, 1);
+    /* what is only read is p's, which lives as long as q */
+    *q = (Program){ .of = of,
+                    .arena = arena,
+                    .nport = p->nport,
+                    .nresult = p->nresult,
+                    .ninput = p->ninput,
+                    .noutput = p->noutput,
+                    .input = p->input,
+                    .in = p->in,
+                    .dims = p->dims,
+                    .imported = p->imported,
+                    .known = p->known,
+                    .schedule = p->schedule,
+                    .plan = p->plan,
+                    .code = p->code,
+                    .tuned = p->tuned,
+                    .plain = p->plain,
+                    .pieces = p->pieces };
+    q->given = NEW_N(arena, const TgTensor *, q->ninput + 1);
+    q->output = port_copy(arena, p->output, q->nresult);
+    q->out = NEW_N(arena, TgTensor *, q->noutput + 1);
+    port_parts((const TgTensor **)q->out, q->output, q->nresult);
+    make_text(q);
+    q->vars = NEW_N(arena, int64_t, q->plan->nvar + 1);
+    if (q->plan->nvar) memcpy(q->vars, q->plan->var_value, sizeof *q->vars * q->plan->nvar);
+    TgStatus status = share_answers(q, p, b);
+    if (status == TG_OK) status = b->share(&q->executable, of->executable);
+    if (status == TG_OK) *out = q;
+    else program_free(q, b);
+    return status;
+}
+
+/* Its own; the last of those that use it gives back what they shared. */
+static void program_release(Program *p, const Backend *b)
+{
+    if (atomic_fetch_sub(&p->users, 1) > 1) return;
     if (p->executable) b->unload(p->executable);
     if (p->code) b->code_free(p->code);
     for (uint32_t i = 0; i < p->noutput; i++) spare_free(p->out[i]->data);        /* the graph's memory holds out */
     drop_plan(p);
     arena_free(p->words);
     arena_free(p->arena);
+}
+
+void program_free(Program *p, const Backend *b)
+{
+    if (!p) return;
+    Program *of = p->of;
+    p->known.n = 0;
+    drop_asked(p, b);
+    if (of) {
+        if (p->executable) b->unload(p->executable);
+        for (uint32_t i = 0; i < p->noutput; i++) spare_free(p->out[i]->data);
+        arena_free(p->words);
+        arena_free(p->arena);
+    }
+    program_release(of ? of : p, b);
 }
 
 /* Of equal form and sizes, where these are built in, and of equal value where that is. */

@@ -1,6 +1,8 @@
 /* A program: what a session made for one set of input shapes, ready to run. */
 #ifndef TG_PROGRAM_H
 #define TG_PROGRAM_H
+#include <stdatomic.h>
+
 #include "backends/backend.h"
 #include "beam/beam.h"
 #include "frontend/frontend.h"
@@ -9,6 +11,8 @@
 
 typedef struct Program {
     struct Program *next;           /* the session's list, last used first */
+    struct Program *of;             /* whose graph, plan, code and constants these are; NULL: its own */
+    atomic_int users;               /* of one that has its own: itself, and those that share */
     Arena *arena;
     /* the model's inputs and outputs; tensors in and out, those inside sequences and maps one by one (ports.h) */
     uint32_t nport, nresult, ninput, noutput;
@@ -30,6 +34,8 @@ typedef struct Program {
     CompileStats stats;
     double schedule_s, load_s;
     bool tuned;                     /* made after a search for its kernels */
+    bool plain;                     /* its sums are not rewritten (session_falls_plain) */
+    int64_t pieces;                 /* ProgramMaker's */
     /* [ninput] as the graph sees them, the numbers of a string input's strings, and a narrow one a byte an element:
      * memory for */
     void **own;
@@ -58,6 +64,9 @@ typedef enum { PROGRAM_PLAN, PROGRAM_READY } ProgramGoal;
 /* f: those that vary are variables; NULL: none */
 TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t nport,
                       const FreeDims *f, ProgramGoal goal, Dump *dump);
+/* Another of the same code and constants, with values of its own: the two may run at once, each in one thread at a
+ * time. b can share. Either may be freed first. */
+TgStatus program_share(Program **out, Program *p, const Backend *b);
 int64_t program_bytes(const Program *p);        /* that it plans to hold: arenas, outputs */
 void program_free(Program *p, const Backend *b);
 /* also by its queries: runs those programs */

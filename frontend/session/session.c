@@ -7,7 +7,6 @@
 
 #include "frontend/session/compiled.h"
 
-enum { PROGRAMS_KEPT = 8 };
 static const int64_t PROGRAMS_BYTES = INT64_C(1) << 30;
 
 /* The backends of this build, in the order in which `auto` tries them; the reference is only used when named. */
@@ -257,6 +256,11 @@ void tg_close(TgSession *s)
 {
     if (!s) return;
     drop_programs(s);
+    if (!family_leave(s)) session_free(s);
+}
+
+void session_free(TgSession *s)
+{
     batch_free(s->batch);
     arena_free(s->profile);
     tunedb_close(s->tunedb);
@@ -281,6 +285,8 @@ TgStatus tg_give(TgSession *s, const char *name, int32_t given)
     if (at == whole->noptional)
         return session_in_file(s, fail(TG_BAD_INPUT, "'%s' is no initializer that is an input's default value", name));
     if (s->given[at] == (given != 0)) return TG_OK;
+    if (s->family && !family_alone(s))
+        return fail(TG_USAGE, "the session shares its model: '%s' stays as it is", name);
     s->given[at] = given != 0;
     drop_programs(s);
     ValueDef *in = NEW_N(s->arena, ValueDef, whole->ninput + whole->noptional + 1);
@@ -395,11 +401,25 @@ static void say_variable(const Dims *d, const DimVar *v)
     else if (v->why) watch_say("size %s is built in: %s", v->name, v->why);
 }
 
-static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input, int32_t count)
+static TgStatus make_until(Program **out, const TgSession *s, const TgTensor *input, int32_t count, ProgramGoal goal,
+                           Dump *dump)
 {
     ProgramMaker maker = session_maker(s);
+    TRY(family_lock(s));
+    TgStatus status = program_make(out, &maker, input, (uint32_t)count, s->batch ? NULL : &s->dims, goal, dump);
+    family_unlock(s);
+    return status;
+}
+
+TgStatus session_plan(Program **out, const TgSession *s, const TgTensor *input, int32_t count, Dump *dump)
+{
+    return make_until(out, s, input, count, PROGRAM_PLAN, dump);
+}
+
+TgStatus session_make(Program **out, TgSession *s, const TgTensor *input, int32_t count)
+{
     if (!s->batch) free_dims_see(&s->dims, input);
-    TRY(program_make(out, &maker, input, (uint32_t)count, s->batch ? NULL : &s->dims, PROGRAM_READY, NULL));
+    TRY(make_until(out, s, input, count, PROGRAM_READY, NULL));
     const Program *p = *out;
     for (uint32_t i = 0; i < p->ninput && p->ninput == p->nport; i++) s->dims.valued[i] |= p->imported.baked[i];
     s->made++;
@@ -416,7 +436,7 @@ static TgStatus make_program(Program **out, TgSession *s, const TgTensor *input,
 
 TgStatus session_make_anew(Program **out, TgSession *s, const TgTensor *input)
 {
-    return make_program(out, s, input, (int32_t)s->program->nport);
+    return session_make(out, s, input, (int32_t)s->program->nport);
 }
 
 void session_replace(TgSession *s, Program *p)
@@ -430,7 +450,7 @@ void session_replace(TgSession *s, Program *p)
 /* The one program of a compiled model, for the inputs for which it was compiled. */
 static TgStatus make_compiled(TgSession *s)
 {
-    return make_program(&s->program, s, s->saved->input, (int32_t)s->saved->ninput);
+    return session_make(&s->program, s, s->saved->input, (int32_t)s->saved->ninput);
 }
 
 bool session_falls_plain(TgSession *s, TgStatus *status)
@@ -458,7 +478,8 @@ static TgStatus find_program(TgSession *s, const TgTensor *input, int32_t count)
     if (s->saved && !s->program) TRY(session_in_file(s, make_compiled(s)));
     Program *p = unlink_fitting(s, input, count);
     if (!p && s->saved) return session_in_file(s, compiled_refuse(s, input, count));
-    if (!p) TRY(session_in_file(s, make_program(&p, s, input, count)));
+    if (!p)
+        TRY(session_in_file(s, s->family ? family_program(&p, s, input, count) : session_make(&p, s, input, count)));
     p->next = s->program;
     s->program = p;
     return TG_OK;

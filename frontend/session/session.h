@@ -1,12 +1,26 @@
 /* A session, as the files that implement tgrun.h share it. */
 #ifndef TG_SESSION_H
 #define TG_SESSION_H
+#include <pthread.h>
+
 #include "frontend/session/batch.h"
 #include "frontend/session/program.h"
 #include "graph/base/watcher.h"
 
+enum { PROGRAMS_KEPT = 8 };
+/* What sessions that share have in common, made by the first tg_share. Programs that one of them made since are there
+ * for all: newest first. making: one program is made at a time. */
+typedef struct {
+    pthread_mutex_t making;
+    int32_t sessions;               /* those that are open */
+    TgSession *root;                /* the first, whose model, device and options these are; freed last */
+    Program *made[PROGRAMS_KEPT];
+    uint32_t nmade;
+} Family;
+
 struct TgSession {
     Arena *arena;
+    Family *family;                 /* NULL: it shares with none */
     Model *model;
     const Backend *backend;
     Device *device;
@@ -32,6 +46,17 @@ struct TgSession {
     uint32_t nnode_time, nstep_time;
 };
 
+/* share.c. A program for these inputs: one of the family's, else one that is made, and is the family's from then on. */
+TgStatus family_program(Program **out, TgSession *s, const TgTensor *input, int32_t count);
+/* Is it the last of its family? Then what that has made is gone, too. */
+bool family_alone(const TgSession *s);
+/* While one of a family makes something of the model, the others wait, or are stopped (watch_check). */
+TgStatus family_lock(const TgSession *s);
+void family_unlock(const TgSession *s);
+/* The session, whose programs are gone, ends. false: what it has is its own to free. */
+bool family_leave(TgSession *s);
+
+void session_free(TgSession *s);        /* what has no programs any more */
 double model_step(const Model *m, const char *output);                /* step.c: TgPort.step */
 /* step.c: the half type that an output is a cast of, or 0 */
 TgType model_rounded(const Model *m, const char *output);
@@ -51,6 +76,10 @@ TgStatus session_program(TgSession *s, const TgTensor *input, int32_t count);
  * Then sums stay as they are from here on, and there is no program: all is to be made and run again. Of a compiled
  * model it is a failure. */
 bool session_falls_plain(TgSession *s, TgStatus *status);
+/* a program for these inputs, the caller's */
+TgStatus session_make(Program **out, TgSession *s, const TgTensor *input, int32_t count);
+/* the same as far as its plan */
+TgStatus session_plan(Program **out, const TgSession *s, const TgTensor *input, int32_t count, Dump *dump);
 /* the program used last, for inputs that it fits, with the lists that the database has now; the caller's */
 TgStatus session_make_anew(Program **out, TgSession *s, const TgTensor *input);
 /* p takes the place of the program used last, which is freed */

@@ -62,6 +62,7 @@ FUNCTIONS = {                   # name: (result, arguments)
     "tg_options_default": (None, [POINTER(TgOptions)]),
     "tg_open": (STATUS, [POINTER(SESSION), c_char_p, POINTER(TgOptions)]),
     "tg_open_memory": (STATUS, [POINTER(SESSION), c_void_p, c_size_t, c_char_p, POINTER(TgOptions)]),
+    "tg_share": (STATUS, [POINTER(SESSION), SESSION, POINTER(TgOptions)]),
     "tg_close": (None, [SESSION]),
     "tg_input_count": (c_int32, [SESSION]),
     "tg_output_count": (c_int32, [SESSION]),

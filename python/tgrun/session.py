@@ -245,6 +245,117 @@ def devices_of(providers, provider_options):
 
 # ---- the session ----
 
+class Seat:
+    """What one run at a time needs: a session of the library's, tensors, with the array types and shapes that they have
+    from the last run, results. The first is the session that was opened, the others share with it."""
+
+    def __init__(self, owner, first):
+        self.session, self.stop = owner._session, owner._stop
+        if not first:
+            options, self.stop, self.session = TgOptions(), Flag(), ctypes.c_void_p()
+            self.stop.watch(options)
+            options.call_limit_s = owner._options.call_limit_s or 0
+            lib.tg_share(self.session, owner._session, options)
+        self.inputs, self.results = (TgTensor * len(owner._inputs))(), (TgTensor * len(owner._outputs))()
+        places = [ctypes.addressof(tensors) for tensors in (self.inputs, self.results)]
+        self.arguments = self.session.value, places[0], len(self.inputs), places[1]
+        self.loans = [Loan(tensor, port.name, t) for tensor, port, t in zip(self.inputs, owner._inputs, owner._types)]
+        self.first = first
+
+    def end(self, close=lib.tg_close):
+        """That of what shares; the first ends with its owner."""
+        if not getattr(self, "first", True):
+            close(self.session)
+            self.first = True
+
+    __del__ = end
+
+    def run(self, feed, wanted, run_options):
+        known = Loan.new
+        kept = [loan.lend(feed[loan.name]) for loan in self.loans]      # lives until the run is over
+        if run_options is not None or Loan.new != known:
+            self.run_watched(run_options)
+        elif status := lib.tg_run(*self.arguments):
+            check(status)
+        del kept
+        found = {k: receive(self.session, k, self.results[k]) for k in wanted}
+        return [found[k] for k in wanted]
+
+    def run_watched(self, run_options):
+        """One that may compile, or be terminated."""
+        with run_options.stops.holding(self.stop) if run_options else contextlib.nullcontext():
+            with self.stop.interrupts():
+                check(lib.tg_run(*self.arguments))
+
+
+class Seats:
+    """Seats of a session: one more whenever a run has waited for one, as many as there are processors."""
+
+    def __init__(self, make, more):
+        self.make, self.most = make, len(os.sched_getaffinity(0)) if more else 1
+        self.changed, self.turn, self.waiting, self.all = threading.Condition(), threading.Lock(), 0, []
+        self.renew()
+        self.free = list(self.all)
+
+    def renew(self):
+        """The first seat alone, as its owner is now; `alone` makes it free."""
+        for seat in self.all:
+            seat.end()
+        self.all = [self.make(True)]
+
+    def take(self):
+        try:
+            return self.free.pop()
+        except IndexError:
+            return self.wait()
+
+    def give(self, seat):
+        self.free.append(seat)
+        if self.waiting:
+            with self.changed:
+                self.changed.notify()
+
+    def wait(self):
+        with self.changed:
+            self.waiting += 1
+            try:
+                while not self.free:
+                    self.changed.wait()
+                seat = self.free.pop()
+                self.grow(seat)
+                return seat
+            finally:
+                self.waiting -= 1
+
+    def grow(self, seat):
+        """The first has to be free to be shared with."""
+        if len(self.all) < self.most and seat.first:
+            try:
+                self.all.append(self.make(False))
+                self.free.append(self.all[-1])
+                self.changed.notify()
+            except Unsupported:
+                self.most = 1
+
+    @contextlib.contextmanager
+    def alone(self):
+        """No run is under way, and none begins."""
+        with self.turn, self.changed:
+            held, seats = [], self.all
+            self.waiting += 1
+            try:
+                while len(held) < len(self.all):
+                    try:
+                        held.append(self.free.pop())
+                    except IndexError:
+                        self.changed.wait()
+                yield
+            finally:
+                self.waiting -= 1
+                self.free += held if self.all is seats else self.all
+                self.changed.notify_all()
+
+
 THEIRS = {"disabled_optimizers", "enable_fallback", "read_config_from_model"}
 
 class InferenceSession:
@@ -260,13 +371,13 @@ class InferenceSession:
         devices = [device] if device else devices_of(providers, provider_options) if providers else ["auto"]
         self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
         self._session, self._stop = ctypes.c_void_p(), Flag()
-        self._lock = threading.Lock()           # one run at a time: its outputs are the session's until they are taken
         if not devices:
             raise DeviceError(f"none of the providers {list(providers)} is here; {', '.join(PROVIDERS)} are known",
                               DEVICE)
         for name in devices:
             try:
                 self._open(path_or_bytes, self._options.to_c(name))
+                self._device = self.get_info().device_kind.decode()
                 break
             except DeviceError:
                 if name == devices[-1]:
@@ -275,9 +386,8 @@ class InferenceSession:
         self._given = set()                     # inputs that have a default value, and are given one
         self._outputs, _ = self._ports(lib.tg_output_count, lib.tg_output)
         self._index = {port.name: k for k, port in enumerate(self._outputs)}
-        self._results = (TgTensor * len(self._outputs))()
-        self._handle, self._results_at = self._session.value, ctypes.addressof(self._results)
         self._take_inputs()
+        self._seats = Seats(lambda first: Seat(self, first), self._device == "cpu")
         self._event("session_initialization", begin)
 
     def _open(self, model, options):
@@ -297,15 +407,9 @@ class InferenceSession:
             close(self._session)
 
     def _take_inputs(self):
-        """The model's inputs as they are now, and what each run fills in anew: tensors, with the array types and shapes
-        that they have from the last run."""
+        """The model's inputs as they are now."""
         self._inputs, self._types = self._ports(lib.tg_input_count, lib.tg_input)
         self._names = {port.name for port in self._inputs}
-        self._tensors = (TgTensor * len(self._inputs))()
-        self._tensors_at = ctypes.addressof(self._tensors)
-        self._loans = [
-            Loan(tensor, port.name, types) for tensor, port, types in zip(self._tensors, self._inputs, self._types)
-        ]
 
     def _ports(self, count, get):
         """As users see them; and their types, from outside in."""
@@ -408,7 +512,7 @@ class InferenceSession:
         i, serial = self.get_info(), lib.tg_serial(self._session)
         return {
             "serial": text(serial) if serial else None,
-            "programs": lib.tg_program_count(self._session), "kernels_compiled": i.kernels_compiled, "kernels_cached":
+            "programs": sum(lib.tg_program_count(seat.session) for seat in self._seats.all), "kernels_compiled": i.kernels_compiled, "kernels_cached":
             i.kernels_cached, "load_s": i.load_s, "schedule_s": i.schedule_s, "compile_s": i.compile_s, "planned_bytes":
             i.planned_bytes
         }
@@ -432,31 +536,30 @@ class InferenceSession:
         its element or None; so are inputs."""
         wanted = self._wanted(output_names) if output_names else range(len(self._outputs))
         begin = self._events is not None and time.perf_counter()
-        with self._lock:
-            if input_feed.keys() != self._names:
-                self._check_names(input_feed)
-            if self._options.fixed:
-                self._check_fixed(input_feed)
-            known = Loan.new
-            kept = [loan.lend(input_feed[loan.name]) for loan in self._loans]
-            if run_options is not None or Loan.new != known:
-                self._run_watched(run_options, len(kept))
-            elif status := lib.tg_run(self._handle, self._tensors_at, len(kept), self._results_at):
-                check(status)
-            if not output_names:
-                got = [receive(self._session, k, self._results[k]) for k in wanted]
-            else:
-                found = {k: receive(self._session, k, self._results[k]) for k in wanted}
-                got = [found[k] for k in wanted]
+        if self._options.fixed:
+            self._check_fixed(input_feed)
+        seat = self._seats.take()
+        try:
+            while input_feed.keys() != self._names:
+                self._seats.give(seat)
+                seat = None
+                seat = self._other_names(input_feed)
+            got = seat.run(input_feed, wanted, run_options)
+        finally:
+            if seat is not None:
+                self._seats.give(seat)
         if begin:
             self._event("model_run", begin)
         return got
 
-    def _run_watched(self, run_options, count):
-        """A run that may compile, or be terminated."""
-        with run_options.stops.holding(self._stop) if run_options else contextlib.nullcontext():
-            with self._stop.interrupts():
-                check(lib.tg_run(self._handle, self._tensors_at, count, self._results_at))
+    def _other_names(self, feed):
+        """A seat for inputs of which others are given than in the run before."""
+        with self._seats.alone():
+            if feed.keys() != self._names:
+                self._seats.renew()             # what shares with the first ends: the model changes
+                self._check_names(feed)
+                self._seats.renew()
+        return self._seats.take()
 
     def run_async(self, output_names, input_feed, callback, user_data, run_options=None):
         """callback(outputs, user_data, error) is called by another thread; error is "" or the line that tells what

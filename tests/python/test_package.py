@@ -194,6 +194,45 @@ class Shape(unittest.TestCase):
         self.assertLess(time.perf_counter() - begin, 1.5)
         self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
 
+    def test_threads(self):
+        """Many runs of one session at once: each is what one alone gives, and a program is made once."""
+        s = parsed("""(float[n, 64] x, float[64, 64] w) => (float[n, 64] y)
+            { a = MatMul(x, w) b = Softmax<axis = -1>(a) c = MatMul(b, w) y = Relu(c) }""")
+        random = np.random.default_rng(0)
+        w = random.standard_normal((64, 64), np.float32)
+        xs = [random.standard_normal((2 + k % 3, 64), np.float32) for k in range(12)]
+        want = [s.run(None, {"x": x, "w": w})[0] for x in xs]
+        wrong = []
+
+        def work(number):
+            for k in range(60):
+                at = (number + k) % len(xs)
+                if not np.array_equal(s.run(None, {"x": xs[at], "w": w})[0], want[at]):
+                    wrong.append(at)
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+        self.assertLessEqual(s.get_stats()["programs"], 2)
+        self.assertEqual(len(s._seats.free), len(s._seats.all))
+        # an input with a default value is given now and then: the seats begin anew
+        d = parsed("(float[2] x, float[2] b) => (float[2] y) <float[2] b = {1, 2}> { y = Add(x, b) }")
+
+        def give(number):
+            for k in range(40):
+                b = {"b": np.array([number, k], np.float32)} if (number + k) % 2 else {}
+                got, = d.run(None, {"x": np.zeros(2, np.float32), **b})
+                if got.tolist() != ([number, k] if b else [1, 2]):
+                    wrong.append(k)
+        threads = [threading.Thread(target=give, args=(k,)) for k in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
     def test_names_are_listed(self):
         """Whatever an installed onnxruntime has, the package has, or docs/python.md says that it has not."""
         import onnxruntime
