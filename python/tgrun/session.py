@@ -12,6 +12,7 @@ import json
 import os
 import threading
 import time
+import weakref
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -291,8 +292,8 @@ class Seat:
 class Seats:
     """Seats of a session: one more whenever a run has waited for one, as many as there are processors."""
 
-    def __init__(self, make, more):
-        self.make, self.most = make, len(os.sched_getaffinity(0)) if more else 1
+    def __init__(self, owner, more):
+        self.owner, self.most = weakref.ref(owner), len(os.sched_getaffinity(0)) if more else 1
         self.changed, self.turn, self.waiting, self.all = threading.Condition(), threading.Lock(), 0, []
         self.renew()
         self.free = list(self.all)
@@ -301,7 +302,7 @@ class Seats:
         """The first seat alone, as its owner is now; `alone` makes it free."""
         for seat in self.all:
             seat.end()
-        self.all = [self.make(True)]
+        self.all = [Seat(self.owner(), True)]
 
     def take(self):
         try:
@@ -331,7 +332,7 @@ class Seats:
         """The first has to be free to be shared with."""
         if len(self.all) < self.most and seat.first:
             try:
-                self.all.append(self.make(False))
+                self.all.append(Seat(self.owner(), False))
                 self.free.append(self.all[-1])
                 self.changed.notify()
             except Unsupported:
@@ -387,7 +388,7 @@ class InferenceSession:
         self._outputs, _ = self._ports(lib.tg_output_count, lib.tg_output)
         self._index = {port.name: k for k, port in enumerate(self._outputs)}
         self._take_inputs()
-        self._seats = Seats(lambda first: Seat(self, first), self._device == "cpu")
+        self._seats = Seats(self, self._device == "cpu")
         self._event("session_initialization", begin)
 
     def _open(self, model, options):

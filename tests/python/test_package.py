@@ -13,6 +13,7 @@ import threading
 import time
 import unittest
 import warnings
+import weakref
 
 import ml_dtypes
 import numpy as np
@@ -217,6 +218,9 @@ class Shape(unittest.TestCase):
         self.assertEqual(wrong, [])
         self.assertLessEqual(s.get_stats()["programs"], 2)
         self.assertEqual(len(s._seats.free), len(s._seats.all))
+        gone = weakref.ref(s)
+        del s
+        self.assertIsNone(gone())               # at once, not when cycles are looked for
         # an input with a default value is given now and then: the seats begin anew
         d = parsed("(float[2] x, float[2] b) => (float[2] y) <float[2] b = {1, 2}> { y = Add(x, b) }")
 
