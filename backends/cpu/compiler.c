@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -118,6 +119,21 @@ void cpu_compiler(char out[128])
     else status_clear();
 }
 
+/* A compiler that runs wild ends itself: seconds of a processor, bytes of a file and of memory, no core. What it starts
+ * has the same limits. */
+static void limit(pid_t pid)
+{
+    static const struct {
+        __rlimit_resource_t what;
+        rlim_t most;
+    } row[] = { { RLIMIT_CPU, 600 }, { RLIMIT_FSIZE, 1 << 30 }, { RLIMIT_DATA, (rlim_t)4 << 30 }, { RLIMIT_CORE, 0 } };
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        struct rlimit l;
+        if (prlimit(pid, row[k].what, NULL, &l)) continue;
+        if (l.rlim_cur > row[k].most) l.rlim_cur = row[k].most, prlimit(pid, row[k].what, &l, NULL);
+    }
+}
+
 pid_t compiler_start(const Compiler *c, const char *source, const char *object, const char *log, bool assembly)
 {
     const char *arg[CC_WORDS + 32] = { c->path };
@@ -138,6 +154,7 @@ pid_t compiler_start(const Compiler *c, const char *source, const char *object, 
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
     pid_t pid = -1;
     if (posix_spawn(&pid, c->path, &actions, &attr, (char *const *)(uintptr_t)arg, environ)) pid = -1;
+    else limit(pid);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attr);
     return pid;

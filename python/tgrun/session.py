@@ -279,6 +279,8 @@ class Seat:
         elif status := lib.tg_run(*self.arguments):
             check(status)
         del kept
+        if type(wanted) is range:
+            return [receive(self.session, k, self.results[k]) for k in wanted]
         found = {k: receive(self.session, k, self.results[k]) for k in wanted}
         return [found[k] for k in wanted]
 

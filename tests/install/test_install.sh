@@ -1,5 +1,5 @@
 # What is installed under a prefix works from there, and from where that is moved: programs, library by pkg-config and
-# by CMake, manual pages, completions.
+# by CMake, its names, manual pages, completions.
 set -eu
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
@@ -15,6 +15,10 @@ for page in tgrun tgbench; do
     grep -q -- '\\-\\-help' "$here/root/share/man/man1/$page.1"
     test -s "$here/root/share/bash-completion/completions/$page"
 done
+# the names that it exports are the header's, all of one version
+nm -D --defined-only --with-symbol-versions "$lib/libtgrun.so" | awk '$2 == "T" { print $3 }' | sort >"$here/exported"
+sed -n '/^TG_API/s/.*[ *]\(tg_[a-z0-9_]*\)(.*/\1@@TGRUN_0.1/p' "$here/root/include/tgrun.h" | sort >"$here/declared"
+diff "$here/declared" "$here/exported"
 cat >"$here/main.c" <<'C'
 #include <stdio.h>
 #include <tgrun.h>

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backends/backend.h"
@@ -246,6 +247,39 @@ static void cached_code(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* The compiler runs under limits: CC is a script here that writes down its own. */
+static void limits(void **state)
+{
+    (void)state;
+    Code *code = NULL;
+    char folder[] = "/tmp/tgrun-limits.XXXXXX", script[64], said[64], text[200] = "";
+    char *given = getenv("CC") ? strdup(getenv("CC")) : NULL;
+    assert_non_null(mkdtemp(folder));
+    snprintf(script, sizeof script, "%s/cc", folder), snprintf(said, sizeof said, "%s/said", folder);
+    FILE *f = fopen(script, "w");
+    fprintf(f, "#!/bin/sh\nsleep 0.2\necho $(ulimit -t) $(ulimit -c) >%s\nexec %s \"$@\"\n", said,
+            given ? given : "gcc");
+    fclose(f);
+    chmod(script, 0700);
+    setenv("CC", script, 1);
+    Device *d = open_device(1, NULL);
+    Kernel *k = scale_kernel(3, 4, false);
+    assert_int_equal(kernel_linearize(k, backend_cpu.target(d)), TG_OK);
+    assert_int_equal(backend_cpu.compile(&code, d, &k, 1, NULL), TG_OK);
+    if (given) setenv("CC", given, 1);
+    else unsetenv("CC");
+    f = fopen(said, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(text, sizeof text, f));
+    fclose(f);
+    assert_string_equal(text, "600 0\n");
+    backend_cpu.code_free(code);
+    kernel_free(k);
+    backend_cpu.close(d);
+    remove(said), remove(script), rmdir(folder);
+    free(given);
+}
+
 static void no_compiler(void **state)
 {
     (void)state;
@@ -314,8 +348,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_thread),  cmocka_unit_test(all_threads), cmocka_unit_test(loops),
-        cmocka_unit_test(cached_code), cmocka_unit_test(no_compiler), cmocka_unit_test(timing),
-        cmocka_unit_test(bad_devices),
+        cmocka_unit_test(cached_code), cmocka_unit_test(limits), cmocka_unit_test(no_compiler),
+        cmocka_unit_test(timing),      cmocka_unit_test(bad_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
