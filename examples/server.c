@@ -132,6 +132,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: server SECONDS WORKERS CLIENTS MODEL.. (2 s or more, %d models)\n", MODELS_MOST);
         return 2;
     }
+    memset(waited_ms, 1, sizeof waited_ms);         /* its pages are there from now on: only what runs add is seen */
     for (int m = 0; m < models; m++) open_model(m, argv[4 + m]);
     pthread_t thread[workers + clients];
     for (int w = 0; w < workers; w++) {
