@@ -334,8 +334,8 @@ TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *u
     uint32_t i = 0;
     for (; i < s->count && status == TG_OK; i++) {
         watch_step("choosing and lowering kernels", i, s->count);
-        status = watch_check();
-        if (status == TG_OK) status = optimize_item(&o, s->item[i]);
+        if ((status = watch_check()) != TG_OK) break;           /* this item is as it was, as those behind it */
+        status = optimize_item(&o, s->item[i]);
     }
     for (; i < s->count; i++) append(&out, s->item[i]);
     free(s->item);
