@@ -61,9 +61,6 @@ void cpu_code_free(Code *c);
 typedef struct Team Team;
 Team *team_new(const int *cpu, int count);                   /* cpu[i]: the core of thread i */
 void team_free(Team *t);
-/* The team is one job's at a time: false: it has one. */
-bool team_take(Team *t);
-void team_give(Team *t);
 int team_size(const Team *t);
 /* A job: phases one after another, each with a part for every thread, or with part 0 alone, which is the caller's. A
  * part may run on any thread but for part 0, and parts of a phase at once. */

@@ -246,10 +246,8 @@ static TgStatus walk_all(Executable *e)
     e->watcher = watcher_now();
     /* where others run, threads that wait for each other's cores would do less than each run alone */
     bool only = !atomic_fetch_add(&e->device->runs, 1);
-    if (e->shared && only && team_take(e->device->team)) {
-        team_run(e->device->team, &job);
-        team_give(e->device->team);
-    } else
+    if (e->shared && only) team_run(e->device->team, &job);
+    else
         while (next_phase(e) != TEAM_OVER) do_phase(e, 0, 1);
     atomic_fetch_sub(&e->device->runs, 1);
     return e->over && e->status == TG_OK ? watch_check() : e->status;
@@ -481,6 +479,14 @@ static TgStatus walk_once(Executable *e)
     return status;
 }
 
+/* As much a thread as the works want; threads' scratches do not start at equal places of a page. */
+static TgStatus scratch_new(Executable *e)
+{
+    e->scratch_bytes += 4096 + 64;
+    e->scratch = pages_new(e->scratch_bytes * e->device->machine.count);
+    return e->scratch ? TG_OK : fail(TG_LIMIT, "no memory for scratch");
+}
+
 static TgStatus load_all(Executable *e, const Code *c)
 {
     int64_t *vars = NEW_N(e->memory, int64_t, e->plan->nvar + 1);
@@ -488,10 +494,7 @@ static TgStatus load_all(Executable *e, const Code *c)
     e->vars = vars;
     collect(e, c, false);                                        /* for the largest scratch */
     collect(e, c, true);
-    /* threads' scratches do not start at equal places of a page */
-    e->scratch_bytes += 4096 + 64;
-    if (!(e->scratch = pages_new(e->scratch_bytes * e->device->machine.count)))
-        return fail(TG_LIMIT, "no memory for scratch");
+    TRY(scratch_new(e));
     int64_t scratch = e->scratch_bytes;
     TgStatus s = e->stored ? TG_OK : walk_once(e), guarded = plan_guards(e->plan, e->persist, TG_BAD_MODEL);
     if (guarded) s = guarded;
@@ -562,9 +565,7 @@ static TgStatus share_all(Executable *e, Code *c)
     collect(e, c, false);
     e->version = atomic_load(&c->version);
     pthread_mutex_unlock(&c->lock);
-    e->scratch_bytes += 4096 + 64;
-    e->scratch = pages_new(e->scratch_bytes * e->device->machine.count);
-    return e->scratch ? TG_OK : fail(TG_LIMIT, "no memory for scratch");
+    return scratch_new(e);
 }
 
 static TgStatus cpu_share(Executable **out, Executable *of)

@@ -47,7 +47,6 @@ struct Team {
     int count, wanted, strain, *cpu;      /* strain: how many more jobs had late threads than had none, lately */
     pthread_t starter;
     bool started;
-    atomic_flag taken;
     pid_t pid;
 };
 
@@ -235,9 +234,6 @@ void team_free(Team *t)
     free(t->cpu);
     free(t);
 }
-
-bool team_take(Team *t) { return !atomic_flag_test_and_set_explicit(&t->taken, memory_order_acquire); }
-void team_give(Team *t) { atomic_flag_clear_explicit(&t->taken, memory_order_release); }
 
 int team_size(const Team *t) { return t->count; }
 

@@ -60,7 +60,7 @@ static TgStatus set_watcher(TgOptions *own, const TgOptions *o)
     return TG_OK;
 }
 
-TgStatus tg_share(TgSession **out, TgSession *s, const TgOptions *options)
+TgStatus tg_share(TgSession **out, TgSession *s, const TgOptions *watcher)
 {
     TRY(session_in_file(s, may_share(s)));
     Family *f = s->family ? s->family : family_new(s);
@@ -68,7 +68,7 @@ TgStatus tg_share(TgSession **out, TgSession *s, const TgOptions *options)
     pthread_mutex_lock(&f->making);
     TgSession *t = session_like(s);
     f->sessions++;
-    TgStatus status = set_watcher(&t->options, options);
+    TgStatus status = set_watcher(&t->options, watcher);
     if (status == TG_OK) status = share_programs(t, s);
     pthread_mutex_unlock(&f->making);
     if (status == TG_OK) *out = t;
@@ -112,7 +112,8 @@ static TgStatus find_or_make(Program **out, TgSession *s, const TgTensor *input,
     TRY(find_made(out, s, input, count));
     if (*out) return TG_OK;
     TRY(session_make(out, s, input, count));
-    return add_made(s->family, *out, s->backend);
+    if (add_made(s->family, *out, s->backend) != TG_OK) status_clear();      /* then it is this session's alone */
+    return TG_OK;
 }
 
 TgStatus family_lock(const TgSession *s)
@@ -167,10 +168,9 @@ bool family_leave(TgSession *s)
     pthread_mutex_lock(&f->making);
     bool last = --f->sessions == 0;
     pthread_mutex_unlock(&f->making);
-    if (s != f->root) {
-        arena_free(s->profile);
-        tunedb_close(s->tunedb);
-        arena_free(s->arena);
+    if (s != f->root) {                                     /* the others are the root's */
+        s->device = NULL, s->model = NULL, s->saved = NULL;
+        session_free(s);
     }
     if (last) family_free(f);
     return true;

@@ -28,7 +28,8 @@ class Flag:
         self.value = ctypes.c_int32(0)
 
     def watch(self, options):
-        """The session that is opened with these is ended by this flag, and shows the rest of the module its work."""
+        """The calls of a session with these options are ended by this flag; Python looks at signals at each of their
+        steps, and their lines go to the standard error."""
         options.stop, options.progress, options.log = ctypes.addressof(self.value), *(
             ctypes.cast(f, ctypes.c_void_p) for f in (step, line))
 
