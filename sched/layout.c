@@ -2,14 +2,11 @@
  * here every access is an INDEX with one expression an axis; a layout is a substitution on one buffer, after which
  * every INDEX is flat.
  *
- * Order: a kernel that sums products votes for the axis along which its constant operand varies (the columns of a GEMM,
- * the output channels of a convolution) to be last in what it stores, for its reduce axis to be last in what it reads,
- * and without constants for the axis that will be its lanes; element-wise kernels carry votes on between buffers whose
- * axes they walk together. A vote is the time it would save. The axis with most votes moves to the end. Constants,
- * inputs, outputs and what host functions touch keep their order. Halo: a load gated by exactly "the index lies inside"
- * reads zeros outside; with a margin of stored zeros the gate goes away. Such a buffer is zeroed once, or each time
- * before it is stored (plan.c). Last, kernels get their key, name and counts. The calls of a function share their
- * kernels' graphs: they are looked at once, and made flat once for all calls whose buffers lie alike.
+ * Order: the axis with most votes (votes.c) moves to the end. Constants, inputs, outputs and what host functions touch
+ * keep their order; where that costs much, a copy has another (reorder.c). Halo: a load gated by exactly "the index
+ * lies inside" reads zeros outside; with a margin of stored zeros the gate goes away. Such a buffer is zeroed once, or
+ * each time before it is stored (plan.c). Last, kernels get their key, name and counts. The calls of a function share
+ * their kernels' graphs: they are looked at once, and made flat once for all calls whose buffers lie alike.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,167 +15,10 @@
 #include "graph/rewrite.h"
 #include "graph/rules/poly.h"
 #include "sched/halo.h"
+#include "sched/layout.h"
 #include "sched/rangeify.h"
 
-enum { AXES = 16, SIZES_MAX = 1 << 14 };      /* SIZES_MAX: values of a variable that are tried */
-typedef struct {
-    bool fixed, bare;
-    uint32_t rank;
-    float vote[AXES];
-    uint8_t last;
-    int32_t before[AXES], after[AXES];
-} Layout;
-
-static Layout *layout_of(Layout *all, const UOp *buffer)
-{
-    return buffer->op == UOP_BUFFER ? &all[buffer_slot(buffer)] : NULL;
-}
-
-/* ---- votes ---- */
-
-static int bare_axis(const UOp *index, const UOp *range)
-{
-    for (uint32_t a = 1; a < index->nsrc; a++)
-        if (index->src[a] == range) return (int)a - 1;
-    return -1;
-}
-
-static const UOp *index_of(const UOp *load) { return load->src[0]; }
-static const UOp *buffer_of(const Kernel *k, const UOp *index) { return k->param[index->src[0]->arg.i].buffer; }
-
-static void vote(Layout *all, const Kernel *k, const UOp *index, const UOp *range, float weight)
-{
-    Layout *l = layout_of(all, buffer_of(k, index));
-    int axis = l && !l->fixed ? bare_axis(index, range) : -1;
-    if (axis >= 0 && axis < AXES) l->vote[axis] += weight;
-}
-
-/* product: what a reduce sums, or NULL */
-typedef struct {
-    const UOp *store[8], *load[64], *range[64], *product;
-    uint32_t nstore, nload, nrange;
-} Access;
-
-static void accesses(Access *a, const Kernel *k, Arena *scratch)
-{
-    uint32_t n;
-    const UOp **order = uop_toposort(k->g, &k->root, 1, scratch, &n);
-    memset(a, 0, sizeof *a);
-    for (uint32_t i = 0; i < n; i++) {
-        const UOp *u = order[i];
-        if (u->op == UOP_STORE && u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM && a->nstore < 8)
-            a->store[a->nstore++] = u->src[0];
-        if (u->op == UOP_LOAD && u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM && a->nload < 64)
-            a->load[a->nload++] = u->src[0];
-        if (u->op == UOP_RANGE && a->nrange < 64) a->range[a->nrange++] = u;
-        const UOp *p = u->op == UOP_REDUCE ? u->src[0] : NULL;
-        while (p && p->op == UOP_CAST) p = p->src[0];
-        if (p && p->op == UOP_MUL) a->product = p;
-    }
-}
-
-static bool is_constant(const Schedule *s, const Kernel *k, const UOp *index, const uint8_t *once)
-{
-    const UOp *b = buffer_of(k, index);
-    return b->op == UOP_BUFFER && (graph_buffer(s->g, buffer_slot(b))->data || once[buffer_slot(b)]);
-}
-
-/* Does u read one, not counting what sums in it read? */
-static bool reads_constant(const Schedule *s, const Kernel *k, const UOp *u, const uint8_t *once)
-{
-    Arena *a = arena_new();
-    uint32_t n;
-    const UOp **order = uop_toposort(k->g, &u, 1, a, &n);
-    bool *reads = NEW_N(a, bool, u->id + 1);
-    for (uint32_t i = 0; i < n; i++) {
-        const UOp *v = order[i], *at = v->op == UOP_LOAD ? v->src[0] : NULL;
-        if (at) reads[v->id] = at->op == UOP_INDEX && at->src[0]->op == UOP_PARAM && is_constant(s, k, at, once);
-        for (uint32_t j = 0; !at && v->op != UOP_REDUCE && j < v->nsrc; j++) reads[v->id] |= reads[v->src[j]->id];
-    }
-    bool found = reads[u->id];
-    arena_free(a);
-    return found;
-}
-
-/* Of a kernel's graph, so of all calls that share it. */
-typedef struct Margin { int64_t slot; int32_t before[AXES], after[AXES]; struct Margin *next; } Margin;
-typedef struct { Access access; Margin *margin; } Facts;
-
-/* Votes are in nanoseconds saved: an element stored or loaded in a vector instead of alone, or an operation of a
- * contraction in a lane. */
-static const float ELEMENT_NS = 0.5f, LANE_NS_PER_FLOP = 0.04f;
-
-static float elements(const UOp *index) { return ELEMENT_NS * (float)uop_numel(index->src[0]); }
-
-/* The ranges along which it is read step by step; not those of which it takes a remainder (phases of a transposed
- * convolution), which are no columns of it. */
-static uint64_t stepped(const Access *a, const UOp *index)
-{
-    uint64_t set = 0;
-    for (uint32_t i = 0; i < a->nrange; i++)
-        for (uint32_t k = 1; k < index->nsrc && (index->ranges & range_bit(a->range[i])); k++)
-            if ((index->src[k]->ranges & range_bit(a->range[i])) && range_step(index->src[k], a->range[i]) != NO_STEP)
-                set |= range_bit(a->range[i]);
-    return set;
-}
-
-/* Constants take any order: their columns decide the store, their rows the other operand. */
-static void vote_heavy(Schedule *s, Layout *all, const Kernel *k, const Access *a, const uint8_t *once)
-{
-    uint64_t weights = 0, others = 0;
-    for (uint32_t i = 0; i < a->nload; i++) {
-        if (a->load[i]->nsrc < 2) continue;
-        if (is_constant(s, k, a->load[i], once)) weights |= stepped(a, a->load[i]);
-        else others |= a->load[i]->ranges;
-    }
-    for (uint32_t i = 0; i < a->nrange; i++) {
-        const UOp *r = a->range[i];
-        uint64_t bit = range_bit(r);
-        if (r->src[0]->vmax < 8 || !(weights & bit)) continue;
-        for (uint32_t j = 0; j < a->nstore && range_type(r) == AXIS_LOOP; j++)
-            vote(all, k, a->store[j], r, elements(a->store[j]));
-        for (uint32_t j = 0; j < a->nload && (range_type(r) == AXIS_REDUCE || (others & bit)); j++)
-            if (!is_constant(s, k, a->load[j], once)) vote(all, k, a->load[j], r, elements(a->load[j]));
-    }
-}
-
-/* A product of two operands that are no constants: its lanes run along an output axis of one of them, the last of what
- * is stored where there is a choice. */
-static void vote_product(Layout *all, const Kernel *k, const Access *a, const UOp *product)
-{
-    uint64_t one = product->src[0]->ranges, two = product->src[1]->ranges;
-    const UOp *lane = NULL;
-    for (uint32_t i = 0; i < a->nrange; i++) {
-        const UOp *r = a->range[i];
-        uint64_t bit = range_bit(r);
-        if (range_type(r) != AXIS_LOOP || r->src[0]->vmax < 8 || !(one & bit) == !(two & bit)) continue;
-        if (!lane || range_number(r) > range_number(lane)) lane = r;
-    }
-    for (uint32_t j = 0; lane && j < a->nload; j++) vote(all, k, a->load[j], lane, LANE_NS_PER_FLOP * (float)k->flops);
-}
-
-/* Buffers whose axes one range walks share their votes. */
-static void vote_along(Layout *all, const Kernel *k, const Access *a)
-{
-    for (uint32_t i = 0; i < a->nrange; i++) {
-        const UOp *r = a->range[i];
-        float sum = 0;
-        uint32_t n = 0;
-        for (uint32_t j = 0; j < a->nstore + a->nload; j++) {
-            const UOp *x = j < a->nstore ? a->store[j] : a->load[j - a->nstore];
-            Layout *l = layout_of(all, buffer_of(k, x));
-            int axis = l ? bare_axis(x, r) : -1;
-            if (axis >= 0 && axis < AXES) sum += l->vote[axis], n++;
-        }
-        for (uint32_t j = 0; j < a->nstore + a->nload && n > 1; j++) {
-            const UOp *x = j < a->nstore ? a->store[j] : a->load[j - a->nstore];
-            Layout *l = layout_of(all, buffer_of(k, x));
-            int axis = l && !l->fixed ? bare_axis(x, r) : -1;
-            if (axis >= 0 && axis < AXES && l->vote[axis] < 0.5f * sum / (float)n)
-                l->vote[axis] = 0.5f * sum / (float)n;
-        }
-    }
-}
+enum { SIZES_MAX = 1 << 14 };                 /* values of a variable that are tried */
 
 /* ---- halo ---- */
 
@@ -539,27 +379,10 @@ static Facts **read_kernels(Schedule *s, Arena *scratch)
         if (!k || facts[i]) continue;
         facts[i] = NEW(scratch, Facts);
         kernel_count(k);
-        accesses(&facts[i]->access, k, scratch);
+        layout_accesses(&facts[i]->access, k, scratch);
         margins(facts[i], k, scratch);
     }
     return facts;
-}
-
-static void vote_all(Schedule *s, Layout *all, Facts *const *facts, const uint8_t *once)
-{
-    for (uint32_t i = 0; i < s->count; i++) {
-        Kernel *k = s->item[i].kernel;
-        const Access *a = k ? &facts[i]->access : NULL;
-        if (!a || !a->product) continue;
-        vote_heavy(s, all, k, a, once);
-        if (!reads_constant(s, k, a->product, once)) vote_product(all, k, a, a->product);
-    }
-    for (int round = 0; round < 6; round++)
-        for (uint32_t i = 0; i < s->count; i++) {
-            uint32_t at = round % 2 ? s->count - 1 - i : i;
-            if (s->item[at].kernel && !facts[at]->access.product)
-                vote_along(all, s->item[at].kernel, &facts[at]->access);
-        }
 }
 
 static void mark_constants(const Schedule *s, Kernel *k, const uint8_t *once)
@@ -614,16 +437,17 @@ static void fix_pairs(Schedule *s, Layout *all, Facts *const *facts)
 TgStatus sched_layout(Schedule *s, const Target *t)
 {
     Arena *scratch = arena_new();
-    uint32_t nbuffer = graph_buffer_count(s->g);
-    Layout *all = NEW_N(scratch, Layout, nbuffer + 1);
-    uint8_t *once = NEW_N(scratch, uint8_t, nbuffer + 1);
+    uint32_t room = graph_buffer_count(s->g) + s->count + 1;       /* a copy an item */
+    Layout *all = NEW_N(scratch, Layout, room);
+    uint8_t *once = NEW_N(scratch, uint8_t, room);
     fix_seen_outside(s, all);
     bare_symbolic(s, all, t);
     written_once(s, once);
     Facts **facts = read_kernels(s, scratch);
     fix_pairs(s, all, facts);
-    vote_all(s, all, facts, once);
-    choose(all, nbuffer);
+    if (t->has_threads) facts = layout_reorder(s, all, facts, once, scratch);
+    layout_vote(s, all, facts, once);
+    choose(all, graph_buffer_count(s->g));
     for (uint32_t i = 0; i < s->count; i++) {
         if (!s->item[i].kernel) continue;
         want_halo(all, s->item[i].kernel, facts[i]->margin);
