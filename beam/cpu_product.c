@@ -21,13 +21,17 @@ enum {
     OWN_COLUMNS = 512 << 10,
     LINE = 64
 };
-/* Cycles of a loop beside its products; the rate of tiles whose rows push each other out of the cache, and of those
- * whose places need registers; shares of tiles that are filled: at least, and for another cut. */
-static const double loop_cycles = 0.6, crowded_rate = 0.6, scattered_rate = 0.8, least_filled = 0.7,
+/* Cycles of a loop beside its products, and of each load in it (r_16_196_512_512: 210 GFLOP/s in tiles of 14 x 2, 216
+ * of 6 x 4); the rate of tiles whose rows push each other out of the cache, and of those whose places need registers;
+ * shares of tiles that are filled: at least, and for another cut. */
+static const double loop_cycles = 0.6, load_cycles = 0.08, crowded_rate = 0.6, scattered_rate = 0.8, least_filled = 0.7,
                     better_filled = 0.02;
 /* How much of a core's cache a column of tiles may fill, and bytes a cycle from beyond it: 450 x 12544 by 1024 columns
  * takes 49 ms in tiles of 6 x 4 vectors (3.2 MB a column), 33 ms in those of 12 x 2 (1.6 of 2 MB), on two cores. */
 static const double column_share = 0.875, beyond_rate = 6;
+/* The same for columns that are not packed, which the processor fetches ahead: 4096 x 4096 by 64 columns takes 93 ms in
+ * tiles of 4 x 4 vectors, 76 in those of 6 x 4 and 8 x 2, on two cores with 1 MB each. */
+static const double stream_rate = 20;
 
 /* ---- contractions ---- */
 
@@ -40,17 +44,31 @@ typedef struct {
 
 static int64_t registers(const Trial *p) { return p->t->vector_registers - 2; }
 
+/* Bytes of a core's cache that so many bytes of each term take: where the stride between terms is larger, they share
+ * the sets that they meet. */
+static double cached_bytes(const Trial *p, const Access *a, double bytes)
+{
+    double stride = 0;
+    for (uint32_t r = p->nout; r < p->naxis && !a->constant; r++) {
+        int64_t step = a->step[p->number[r]];
+        if (step != NO_STEP) stride = fmax(stride, (double)((step & -step) * a->bytes));
+    }
+    return p->reduced * (stride < PAGE ? fmax(stride, bytes) : bytes);
+}
+
 /* Cycles in which a term's vectors of a column of tiles come, where the rows' tiles read that column again and again;
  * 0: a core's cache holds it. */
 static double column_cycles(const Trial *p, int lane, int64_t nv)
 {
-    double bytes = 0;
+    double cycles = 0;
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
-        if (a->constant && (a->ranges & p->reduces) && (a->ranges >> lane & 1)) bytes = fmax(bytes, a->bytes);
+        if (a->store || !(a->ranges & p->reduces) || !(a->ranges >> lane & 1)) continue;
+        double bytes = (double)(a->bytes * nv * p->lanes);
+        if (cached_bytes(p, a, bytes) > column_share * (double)p->t->l2_bytes)
+            cycles = fmax(cycles, bytes / (a->constant ? beyond_rate : stream_rate));
     }
-    bytes *= (double)(nv * p->lanes);
-    return bytes * p->reduced <= column_share * (double)p->t->l2_bytes ? 0 : bytes / beyond_rate;
+    return cycles;
 }
 
 /* Does what is summed beside the constants vary along the lanes, too? Then each row has vectors of its own (depthwise),
@@ -75,11 +93,11 @@ static double tile_score(const Trial *p, int lane, int64_t mr, int64_t nv, int64
     if (m > mr) cycles = fmax(cycles, column_cycles(p, lane, nv));
     double latency = fma >= 8 ? 1 : fma / 8,
            waste = (double)ceil_to(n, nv * p->lanes) / (double)n * (double)ceil_to(m, mr) / (double)m;
-    return fma / 2 / (cycles + loop_cycles) * latency / waste;
+    return fma / 2 / (cycles + loop_cycles + load_cycles * loads) * latency / waste;
 }
 
 /* Rows of a tile that lie at a stride of whole pages share the sets of the first cache: more of them than it has ways,
- * and each push out the others at every step. */
+ * and each pushes out the others at every step (8 ways, 4096 terms, 2 vectors: 77 ms in tiles of 8 rows, 94 of 14). */
 static bool crowded(const Trial *p, int number, int64_t mr)
 {
     int64_t ways = p->t->l1_bytes / PAGE;
@@ -88,7 +106,7 @@ static bool crowded(const Trial *p, int number, int64_t mr)
         int64_t bytes = a->step[number] == NO_STEP ? 0 : a->step[number] * a->bytes, place = bytes & -bytes;
         if (a->store || !bytes || !(a->ranges & p->reduces) || a->constant) continue;
         int64_t places = place > PAGE ? 1 : place < LINE ? PAGE / LINE : PAGE / place;
-        if ((mr + places - 1) / places + 2 > ways) return true;
+        if ((mr + places - 1) / places > ways) return true;
     }
     return false;
 }
