@@ -122,11 +122,12 @@ static bool scattered(const Trial *p, int number)
 }
 
 /* others: registers that hold neither accumulators nor vectors of the lane axis. Compilers load a row's own vectors
- * ahead: each wants a register (r_384_14_14_3_3, 14 x 2 vectors: 19 us, 7 x 2: 8). */
+ * ahead: each wants a register (r_384_14_14_3_3, 14 x 2 vectors: 19 us, 7 x 2: 8). So does the sum that a nested one
+ * is a term of. */
 static void consider(const Trial *p, Tile *best, int lane, int number, int64_t m, int64_t n, int64_t others)
 {
     bool owns = owns_vectors(p, lane);
-    int64_t each = owns ? 2 : 1;
+    int64_t each = owns || p->nested ? 2 : 1;
     for (int64_t nv = 1; nv <= 8; nv++)
         for (int64_t mr = 1; mr <= 16 && mr <= m; mr++) {
             if (mr * nv * each + nv + others > registers(p) || (mr > 1 && nv > 4) ||

@@ -54,8 +54,11 @@ static void look_reduce(Trial *p, const UOp *u)
     if (terms > p->reduced) p->reduced = terms;
     p->rows &= u->ranges;
     const UOp *m = u->arg.i == UOP_ADD ? through_casts(u->src[0]) : u;
-    if (m->op != UOP_MUL || (u->ranges & ~p->shared) != p->outs || m->src[0]->ranges == m->src[1]->ranges) return;
+    uint64_t ranges = u->ranges & ~p->shared;
+    if (m->op != UOP_MUL || m->src[0]->ranges == m->src[1]->ranges) return;
+    if ((ranges & p->outs) != p->outs || p->nested) return;
     p->contraction = true;
+    p->nested = ranges != p->outs;
     p->products = (DType)through_casts(m->src[0])->dtype;
 }
 

@@ -27,6 +27,7 @@ typedef struct {
     double elements, reduced;       /* of the output; of its longest reduce */
     /* a product is summed for every element of the output, and its operands do not all vary with all loops */
     bool contraction;
+    bool nested;                    /* it is a term of another sum, which has accumulators of its own */
     DType products;                 /* what is multiplied in it, before it was widened */
     int lanes, work;                /* floats of a vector; operations on floats in the kernel's text */
 } Trial;

@@ -12,7 +12,7 @@
  * again where it is summed, and operations that this may take; POSITIONS: of a table of positions that is none;
  * FEW_ROWS: elements around a value that threads need not share; CHEAP, CHEAP_LOADS: operations and loads that are
  * computed again for each reader; JOINED: sources of a concatenation that is read through; UNROLLED: iterations of a
- * loop that is unrolled whole. */
+ * loop that is unrolled whole; NESTED_LEAST: outputs of a kernel whose sums hold sums. */
 enum {
     MAX_RANGES = 52,
     SIM_BUDGET = 200,
@@ -24,7 +24,8 @@ enum {
     CHEAP = 6,
     CHEAP_LOADS = 2,
     JOINED = 4,
-    UNROLLED = 4
+    UNROLLED = 4,
+    NESTED_LEAST = 256
 };
 #define READ_AGAIN 1.5              /* reads an element, above which a concatenation is stored part by part */
 
@@ -37,13 +38,14 @@ static void sim_node(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp
 
 static void sim(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp *valid, Sim *s)
 {
-    if (!r->forced[u->id] && !r->stored[u->id]) sim_node(r, u, idx, valid, s);
+    if (!r->forced[u->id] && !r->stored[u->id] && u->op != UOP_CONTIGUOUS) sim_node(r, u, idx, valid, s);
 }
 
 /* u itself is inlined, whatever is foreseen for it. */
 static void sim_node(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp *valid, Sim *s)
 {
     if (s->budget-- <= 0 || node_is_leaf(u) || !r->reduces[u->id]) return;
+    if (u->op == UOP_REDUCE && r->constant[u->id]) return;              /* stored at load */
     if (u->op == UOP_REDUCE) {
         if (s->n == 16) {
             s->budget = 0;
@@ -67,7 +69,15 @@ static void sim_node(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp
     }
 }
 
-/* Inlining all demands (of one kernel) reaches each reduce at one index only, and none under a REDUCE loop. */
+/* A sum of products that each iteration of all loops around, some of them REDUCE loops, has for itself (a block's,
+ * which is scaled and summed): many outputs share the work, so none is computed twice and no loop lacks lanes. */
+static bool is_nested(const Cut *c, const UOp *u, uint64_t set, uint64_t enclosing)
+{
+    return set == enclosing && (set & c->out) == c->out && node_contracts(u) && cut_extent(c, c->out) >= NESTED_LEAST;
+}
+
+/* Inlining all demands (of one kernel) reaches each reduce at one index only, and none but nested ones under a REDUCE
+ * loop. */
 static bool reduces_once(Rangeify *r, const UOp *u)
 {
     Sim all = { .budget = SIM_BUDGET };
@@ -76,8 +86,10 @@ static bool reduces_once(Rangeify *r, const UOp *u)
         uint32_t before = all.n;
         sim_node(r, u, i->idx, i->valid, &all);
         if (all.budget <= 0) return false;
-        for (uint32_t k = before; k < all.n; k++)
-            if (index_ranges(all.at[k].idx, uop_rank(all.at[k].node)) & ~c->out) return false;
+        for (uint32_t k = before; k < all.n; k++) {
+            uint64_t set = index_ranges(all.at[k].idx, uop_rank(all.at[k].node));
+            if ((set & ~c->out) && !is_nested(c, all.at[k].node, set, i->enclosing)) return false;
+        }
     }
     for (uint32_t a = 0; a < all.n; a++)
         for (uint32_t b = 0; b < a; b++)
@@ -120,7 +132,8 @@ static bool reduce_fits(Rangeify *r, const UOp *u, const Inst *i)
     Cut *c = &r->cut[i->cut];
     uint64_t set = index_ranges(i->idx, uop_rank(u));
     double span = reduce_extent(u);
-    if (c->nrange + blob_count(u->arg.blob) > MAX_RANGES || (set & ~c->out) || i->valid) return false;
+    if (c->nrange + blob_count(u->arg.blob) > MAX_RANGES || i->valid) return false;
+    if (set & ~c->out) return is_nested(c, u, set, i->enclosing);
     if (set == c->out) {
         if (i->enclosing != c->out || c->nheavy) return false;
         if (span >= 16) c->nheavy++;

@@ -8,9 +8,10 @@
  * divided by a number as by multiplying. Sums without lanes of their own (depthwise convolutions) are made in f32,
  * where they are as exact, and there w may be any constant, so that x is read as it lies. Where x is padded with zeros,
  * which no q is, z_x counts for the terms inside: sum q_w over them depends on the place, and is computed once, too.
- * Must hold: z are one number each, s_x too; s_w is one, or lies along axes that are not summed; where something is
- * padded z_w is 0; no sum of n terms leaves i32 (in i32 it might: both wrap). To cover one more way to write a
- * quantised value: a case in offset_of or dequantised.
+ * Scales that vary along some of what is summed make a sum of sums: of each block in integers, of the blocks in f32.
+ * Must hold: z are one number each, s_x too; s_w is one, or lies along axes that are not summed (but for blocks); where
+ * something is padded z_w is 0; no sum of n terms leaves i32 (in i32 it might: both wrap). To cover one more way to
+ * write a quantised value: a case in offset_of or dequantised.
  */
 #include <string.h>
 
@@ -169,25 +170,34 @@ static bool vary_behind(U view, bool *vary)
     return true;
 }
 
-/* A scale that lies along several axes where it is seen, none of them summed (phases of a transposed convolution, each
- * with the scales of all channels). */
-static U scale_seen(Graph *g, const Operand *o, U u, const bool *summed)
+/* The scale where the operand is seen, of one element along axes on which it does not depend; vary: the others. NULL:
+ * which those are is not known. */
+static U scale_along(Graph *g, const Operand *o, U u, bool *vary)
 {
-    bool vary[RANK_MAX] = { 0 };
     U begin[RANK_MAX], size[RANK_MAX];
     uint32_t off = uop_rank(o->base) - uop_rank(o->scale);
-    if (o->padded || !uop_static(o->base)) return NULL;
+    if (o->padded || !uop_static(o->scale)) return NULL;
     for (uint32_t k = 0; k < uop_rank(o->scale); k++) vary[k + off] = uop_size(o->scale, k) > 1;
     Operand scales = { .q = expand_like(g, o->scale, o->base), .nview = o->nview };
     memcpy(scales.view, o->view, sizeof o->view);
     for (uint32_t i = o->nview; i-- > 0;)
         if (!uop_static(o->view[i]) || !vary_behind(o->view[i], vary)) return NULL;
     for (uint32_t k = 0; k < uop_rank(u); k++) {
-        if (vary[k] && summed[k]) return NULL;
         begin[k] = uop_index(g, 0);
         size[k] = vary[k] ? uop_dim(u, k) : uop_index(g, 1);
     }
-    return contiguous(g, shrink(g, seen(g, &scales, DT_F32), begin, size));
+    return shrink(g, seen(g, &scales, DT_F32), begin, size);
+}
+
+/* A scale that lies along several axes where it is seen, none of them summed (phases of a transposed convolution, each
+ * with the scales of all channels). */
+static U scale_seen(Graph *g, const Operand *o, U u, const bool *summed)
+{
+    bool vary[RANK_MAX] = { 0 };
+    U s = scale_along(g, o, u, vary);
+    for (uint32_t k = 0; s && k < uop_rank(u); k++)
+        if (vary[k] && summed[k]) return NULL;
+    return s ? contiguous(g, s) : NULL;
 }
 
 /* The operand's scale beside the sum: one number, or along axes of the rank that the operand has there, no summed ones.
@@ -289,6 +299,45 @@ static U in_integers(Graph *g, U sum, U x, U w, const Wmma *row, Constants *cons
     return sum->dtype == DT_I32 ? y : mul(g, cast(g, y, DT_F32), plain ? s_x : mul(g, s_x, s_w));
 }
 
+/* ---- blocks ---- */
+
+/* The axes of u, aligned at the right with those of the product, along which scales vary. */
+static void mark_blocks(U product, U u, const bool *vary, bool *blocks)
+{
+    uint32_t off = uop_rank(product) - uop_rank(u);
+    for (uint32_t k = 0; k < uop_rank(u); k++) blocks[k + off] |= vary[k];
+}
+
+/* Sums whose scales vary along some of what is summed (blocks of weights, each with a scale): within a block, sums of
+ * integers; times the scales, these are summed in f32. One row of them waits for the weights, which are narrower as
+ * they are than as bytes. */
+static U in_blocks(Graph *g, U sum, U x, U w, const Wmma *row, Constants *constants)
+{
+    Operand a, b;
+    bool vary[2][RANK_MAX] = { 0 }, blocks[RANK_MAX] = { 0 }, inner[RANK_MAX] = { 0 };
+    int64_t outer_axes[RANK_MAX], inner_axes[RANK_MAX], terms = 1;
+    uint32_t nouter = 0, ninner = 0, rank = uop_rank(sum->src[0]), off = rank - uop_rank(w);
+    if (sum->dtype != DT_F32 || !made_of_constants(constants, g, w) || !operand_of(g, x, (DType)row->a, &a) ||
+        !operand_of(g, w, (DType)row->b, &b) || !a.scale || !b.scale || b.added ||
+        2 * uop_numel(w) > uop_numel(sum->src[0]))
+        return NULL;
+    U s_x = scale_along(g, &a, x, vary[0]), s_w = scale_along(g, &b, w, vary[1]);
+    if (!s_x || !s_w) return NULL;
+    s_x = contiguous(g, s_x);
+    mark_blocks(sum->src[0], x, vary[0], blocks);
+    mark_blocks(sum->src[0], w, vary[1], blocks);
+    for (uint32_t i = 0; i < blob_count(sum->arg.blob); i++) {
+        int64_t axis = blob_ints(sum->arg.blob)[i];
+        if (axis < off || !uop_is_const(uop_dim(sum->src[0], (uint32_t)axis))) return NULL;
+        if (blocks[axis]) outer_axes[nouter++] = axis;
+        else inner_axes[ninner++] = axis, inner[axis - off] = true, terms *= uop_size(sum->src[0], (uint32_t)axis);
+    }
+    if (!nouter || !ninner || terms % 4 || terms > TERMS_MAX) return NULL;
+    U y = reduce(g, UOP_ADD, mul(g, seen(g, &a, DT_I32), seen(g, &b, DT_I32)), inner_axes, ninner, true);
+    if (a.added) y = add(g, y, mul(g, sum_over(g, seen(g, &b, DT_I32), inner), reshape(g, a.added, NULL, 0)));
+    return reduce(g, UOP_ADD, mul(g, mul(g, cast(g, y, DT_F32), s_x), s_w), outer_axes, nouter, true);
+}
+
 /* x / c for a known number c, where x has been rounded otherwise already: an exact quotient is worth nothing there, and
  * takes as long as all the rest of quantising. */
 static U times_reciprocal(Graph *g, U u)
@@ -330,6 +379,7 @@ const UOp *sum_integers(Graph *g, const UOp *root, const Target *t)
         U v = uop_with(g, u, src),
           p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->src[0]->op == UOP_MUL ? v->src[0] : NULL;
         for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_integers(g, v, p->src[k], p->src[!k], row, &constants);
+        for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_blocks(g, v, p->src[k], p->src[!k], row, &constants);
         *mine |= y && y->dtype == DT_F32;
         if (u->op == UOP_DIV && loose[u->src[0]->id]) y = times_reciprocal(g, v);
         map[u->id] = y ? y : v;

@@ -61,7 +61,8 @@ static const UOp *wants_copy(const Schedule *s, Layout *all, const Kernel *k, co
         if (!index || has_lanes(index)) return NULL;
         const UOp *last = index->src[index->nsrc - 1];
         const Layout *l = layout_of(all, buffer_of(k, index));
-        bool keeps = (!l || l->fixed) && !k->param[index->src[0]->arg.i].written, along = last->op == UOP_RANGE && range_type(last) == AXIS_REDUCE;
+        bool keeps = (!l || l->fixed) && !k->param[index->src[0]->arg.i].written,
+             along = last->op == UOP_RANGE && range_type(last) == AXIS_REDUCE;
         if (keeps && along && layout_bare_axis(index, lane) >= 0 && read_once(a, index)) found = index;
     }
     double saved = found ? 2 * LANE_NS_PER_FLOP * rows_of(a, found) : 0;

@@ -1,5 +1,5 @@
-/* Votes: in which order kernels want the axes of what they read and store. A vote is the time that an axis would save if
- * it were the last.
+/* Votes: in which order kernels want the axes of what they read and store. A vote is the time that an axis would save
+ * if it were the last.
  *
  * A kernel that sums products votes for the axis along which its constant operand varies (the columns of a GEMM, the
  * output channels of a convolution) to be last in what it stores, for its reduce axis to be last in what it reads, and
