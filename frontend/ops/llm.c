@@ -37,50 +37,106 @@ static U by_column(Graph *g, U x, U group, int64_t block, int64_t k)
     return slice_i(g, reshape_i(g, each, (int64_t[]){ uop_size(x, 0), uop_size(x, 1) * block }, 2), 1, 0, k);
 }
 
+/* x [.., k] in blocks, [.., blocks, block], each rounded to signed bytes of its largest magnitude. */
+static U in_bytes(Graph *g, U x, int64_t blocks, int64_t block)
+{
+    U dim[TG_MAX_RANK + 1], zero = scalar(g, DT_F32, 0);
+    uint32_t r = uop_rank(x);
+    for (uint32_t k = 0; k + 1 < r; k++) dim[k] = uop_dim(x, k);
+    dim[r - 1] = uop_index(g, blocks), dim[r] = uop_index(g, block);
+    x = reshape(g, x, dim, r + 1);
+    U most = max_reduce(g, abs_(g, x), r, true), scale = mul(g, most, uop_float(g, DT_F32, 1 / 127.0)),
+      inverse = where(g, lt(g, zero, most), div_(g, scalar(g, DT_F32, 127), most), zero);
+    return mul(g, cast(g, cast(g, round_even(g, mul(g, x, inverse)), DT_I8), DT_F32), scale);
+}
+
+/* x W' of blocks of bytes, q [n, blocks, block] in i8, as accuracy_level 4 allows (int8, "quantized with the same
+ * block_size"): a device that multiplies bytes sums each block in integers. Every device rounds x alike, so that they
+ * agree. */
+static U matmul_bytes(Graph *g, U x, U q, U scale)
+{
+    int64_t blocks = uop_size(q, 1), block = uop_size(q, 2);
+    U w = mul(g, cast(g, q, DT_F32), reshape_i(g, scale, (int64_t[]){ uop_size(q, 0), blocks, 1 }, 3)),
+      a = unsqueeze(g, in_bytes(g, x, blocks, block), -3);
+    if (a->op == UOP_ERROR) return a;
+    uint32_t r = uop_rank(a);
+    return reduce(g, UOP_ADD, mul(g, a, w), (int64_t[]){ r - 2, r - 1 }, 2, false);
+}
+
+/* x W' in floats, q [n, blocks, block] as stored; zero: [n, blocks], or one number. group: as by_column's. */
+static U matmul_floats(Graph *g, U x, U q, U zero, U scale, U group, int64_t k)
+{
+    int64_t n = uop_size(q, 0), blocks = uop_size(q, 1), block = uop_size(q, 2);
+    DType t = type_of(x);
+    U z = cast(g, uop_rank(zero) ? by_column(g, zero, group, block, k) : zero, t),
+      s = by_column(g, reshape_i(g, scale, (int64_t[]){ n, blocks }, 2), group, block, k);
+    q = cast(g, slice_i(g, reshape_i(g, q, (int64_t[]){ n, blocks * block }, 2), 1, 0, k), t);
+    return matmul(g, x, transpose(g, mul(g, sub(g, q, z), cast(g, s, t))));
+}
+
+/* W of a MatMulNBits: n rows of k numbers, in blocks. whole: zero points are integers. */
+typedef struct {
+    U b, scale, zero, order;
+    int64_t n, k, bits, block, blocks, packed;
+    bool whole;
+} Bits;
+
+static bool check_bits(Graph *g, const Ctx *c, const Bits *w)
+{
+    int64_t bytes = w->n * w->blocks * w->block * w->bits / 8;
+    U failed = NULL;
+    if (type_of(w->b) != DT_U8 || fixed_numel(g, w->b) != bytes)
+        failed = fail_node(g, c, TG_BAD_MODEL, "B", "has %lld bytes; wanted %lld", (long long)uop_numel(w->b),
+                           (long long)bytes);
+    else if (fixed_numel(g, w->scale) != w->n * w->blocks)
+        failed = fail_node(g, c, TG_BAD_MODEL, "scales", "has %lld values; wanted %lld", (long long)uop_numel(w->scale),
+                           (long long)(w->n * w->blocks));
+    else if (w->order && (uop_rank(w->order) != 1 || fixed_size(g, w->order, 0) < w->k))
+        failed = fail_node(g, c, TG_BAD_MODEL, "g_idx", "has no value for each of %lld", (long long)w->k);
+    else if (w->zero && w->whole && fixed_numel(g, w->zero) != w->n * w->packed)
+        failed = fail_node(g, c, TG_BAD_MODEL, "zero_points", "has %lld bytes; wanted %lld",
+                           (long long)uop_numel(w->zero), (long long)(w->n * w->packed));
+    return !failed;
+}
+
+/* [n, blocks], or one number. */
+static U zero_of(Graph *g, const Bits *w)
+{
+    if (!w->zero) return uop_int(g, DT_U8, 1 << (w->bits - 1));
+    if (!w->whole) return reshape_i(g, wide(g, w->zero), (int64_t[]){ w->n, w->blocks }, 2);
+    U bytes = reshape_i(g, w->zero, (int64_t[]){ w->n, w->packed }, 2);
+    return slice_i(g, unpack_bits(g, bytes, w->bits), 1, 0, w->blocks);
+}
+
 /** MatMulNBits: y = a W' + bias, W [n, k] = (bits - zero point) * scale by blocks of k, or by groups that g_idx names.
  * b [n, blocks, bytes], scales and zero points one a block. */
 U op_mat_mul_n_bits(Graph *g, const Ctx *c)
 {
-    U x = wide(g, c->in[0]), b = c->in[MsMatMulNBits_B], scale = wide(g, c->in[MsMatMulNBits_scales]),
-      zero = c->in[MsMatMulNBits_zero_points];
-    int64_t k = attr_int(g, c, "K", 0), n = attr_int(g, c, "N", 0), bits = attr_int(g, c, "bits", 4),
-            block = attr_int(g, c, "block_size", 0);
-    if (k < 1 || n < 1 || k > 1 << 28 || n > 1 << 28 || block < 8 || block > 1 << 20)
-        return fail_node(g, c, TG_BAD_MODEL, "block_size", "%lld for K %lld, N %lld", (long long)block, (long long)k,
-                         (long long)n);
-    if (bits != 2 && bits != 4 && bits != 8)
-        return fail_node(g, c, TG_UNSUPPORTED, "bits", "%lld; 2, 4 and 8 are covered", (long long)bits);
-    int64_t blocks = (k + block - 1) / block, packed = (blocks * bits + 7) / 8, per_byte = 8 / bits;
-    if (type_of(b) != DT_U8 || fixed_numel(g, b) != n * blocks * block / per_byte)
-        return fail_node(g, c, TG_BAD_MODEL, "B", "has %lld bytes; wanted %lld", (long long)uop_numel(b),
-                         (long long)(n * blocks * block / per_byte));
-    if (fixed_numel(g, scale) != n * blocks)
-        return fail_node(g, c, TG_BAD_MODEL, "scales", "has %lld values; wanted %lld", (long long)uop_numel(scale),
-                         (long long)(n * blocks));
-    if (c->in[MsMatMulNBits_g_idx] &&
-        (uop_rank(c->in[MsMatMulNBits_g_idx]) != 1 || fixed_size(g, c->in[MsMatMulNBits_g_idx], 0) < k))
-        return fail_node(g, c, TG_BAD_MODEL, "g_idx", "has no value for each of %lld", (long long)k);
-    U q = cast(g, unpack_bits(g, reshape_i(g, b, (int64_t[]){ n, blocks, block / per_byte }, 3), bits), type_of(x)), z;
-    U group = c->in[MsMatMulNBits_g_idx]
-        ? place_in(g, slice_i(g, c->in[MsMatMulNBits_g_idx], 0, 0, k), uop_index(g, blocks))
-        : NULL;
-    if (!zero) z = scalar(g, type_of(x), 1 << (bits - 1));
-    else if (type_of(zero) != DT_U8)
-        z = by_column(g, reshape_i(g, wide(g, zero), (int64_t[]){ n, blocks }, 2), group, block, k);
-    else if (fixed_numel(g, zero) != n * packed)
-        return fail_node(g, c, TG_BAD_MODEL, "zero_points", "has %lld bytes; wanted %lld", (long long)uop_numel(zero),
-                         (long long)(n * packed));
-    else
-        z = by_column(
-            g,
-            cast(g, slice_i(g, unpack_bits(g, reshape_i(g, zero, (int64_t[]){ n, packed }, 2), bits), 1, 0, blocks),
-                 type_of(x)),
-            group, block, k);
-    q = slice_i(g, reshape_i(g, q, (int64_t[]){ n, blocks * block }, 2), 1, 0, k);
-    U w = mul(g, sub(g, q, z),
-              cast(g, by_column(g, reshape_i(g, scale, (int64_t[]){ n, blocks }, 2), group, block, k), type_of(x)));
-    U y = matmul(g, x, transpose(g, w));
-    return narrow(g, c->in[MsMatMulNBits_bias] ? add(g, y, wide(g, c->in[MsMatMulNBits_bias])) : y, c->in[0]);
+    U x = wide(g, c->in[0]), bias = c->in[MsMatMulNBits_bias], y;
+    Bits w = { .b = c->in[MsMatMulNBits_B], .scale = wide(g, c->in[MsMatMulNBits_scales]),
+               .zero = c->in[MsMatMulNBits_zero_points], .order = c->in[MsMatMulNBits_g_idx],
+               .n = attr_int(g, c, "N", 0), .k = attr_int(g, c, "K", 0), .bits = attr_int(g, c, "bits", 4),
+               .block = attr_int(g, c, "block_size", 0) };
+    if (w.k < 1 || w.n < 1 || w.k > 1 << 28 || w.n > 1 << 28 || w.block < 8 || w.block > 1 << 20)
+        return fail_node(g, c, TG_BAD_MODEL, "block_size", "%lld for K %lld, N %lld", (long long)w.block,
+                         (long long)w.k, (long long)w.n);
+    if (w.bits != 2 && w.bits != 4 && w.bits != 8)
+        return fail_node(g, c, TG_UNSUPPORTED, "bits", "%lld; 2, 4 and 8 are covered", (long long)w.bits);
+    w.blocks = (w.k + w.block - 1) / w.block, w.packed = (w.blocks * w.bits + 7) / 8;
+    w.whole = !w.zero || type_of(w.zero) == DT_U8;
+    if (!check_bits(g, c, &w)) return NULL;
+    U q = unpack_bits(g, reshape_i(g, w.b, (int64_t[]){ w.n, w.blocks, w.block * w.bits / 8 }, 3), w.bits),
+      z = zero_of(g, &w);
+    bool bytes = attr_int(g, c, "accuracy_level", 0) == 4 && !w.order && w.k % w.block == 0 && type_of(x) == DT_F32 &&
+        uop_rank(x) + 2 <= TG_MAX_RANK && (!w.zero || (w.whole && w.bits < 8));
+    if (bytes) {
+        U low = cast(g, w.zero ? unsqueeze(g, z, -1) : z, DT_I8);
+        y = matmul_bytes(g, x, sub(g, cast(g, q, DT_I8), low), w.scale);
+    } else {
+        U group = w.order ? place_in(g, slice_i(g, w.order, 0, 0, w.k), uop_index(g, w.blocks)) : NULL;
+        y = matmul_floats(g, x, q, z, w.scale, group, w.k);
+    }
+    return narrow(g, bias ? add(g, y, wide(g, bias)) : y, c->in[0]);
 }
 
 /* ---- MatMulBnb4 ---- */

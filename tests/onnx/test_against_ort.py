@@ -462,6 +462,12 @@ CASES = [
                         C(ids(256, 6, 2, 16, dtype=np.uint8)),
                         C(u(12)),
                         C(ids(256, 6, dtype=np.uint8))], dict(K=64, N=6, bits=4, block_size=32), 1, MS),
+    # int8 by blocks
+    *[("MatMulNBits", 1,
+       [f(rows, 64),
+        C(ids(256, 40, 64 // block, block // 2, dtype=np.uint8)),
+        C(u(40 * 64 // block) / 16), zero], dict(K=64, N=40, bits=4, block_size=block, accuracy_level=4), 1, MS)
+      for rows in (1, 2, 19) for block, zero in ((16, None), (32, None), (32, C(ids(256, 40, dtype=np.uint8))))],
     ("GroupQueryAttention", 1,
      [f(2, 5, 64), f(2, 5, 32),
       f(2, 5, 32), None, None,

@@ -1,5 +1,5 @@
 /* Integers: sums of products of quantised values are made of bytes, and are what the interpreter finds for the model's
- * own text: exact in i32, to its rounding in f32. */
+ * own text: exact in i32, to its rounding in f32; so are blocks of them that have a scale each. */
 #include <math.h>
 #include <string.h>
 
@@ -202,8 +202,58 @@ static void quotients_are_products(void **state)
     graph_free(g);
 }
 
+/* x [rows, 3, block] times w [5, 3, block], both with a scale a block. */
+static U blocks(Graph *g, int64_t rows, int64_t block)
+{
+    int64_t shape_w[] = { 5, 3, block }, shape_s[] = { 5, 3, 1 };
+    U dim[] = { uop_index(g, rows), uop_index(g, 3), uop_index(g, block) }, x = uop_param(g, DT_I8, dim, 3, 0);
+    U scale = sqrt_(g, add(g, cast(g, reduce(g, UOP_MAX, cast(g, x, DT_I32), (int64_t[]){ 2 }, 1, true), DT_F32),
+                           scalar(g, DT_F32, 200)));
+    U a = mul(g, cast(g, x, DT_F32), scale),
+      w = mul(g, cast(g, constant(g, DT_I8, shape_w, 3, 5), DT_F32), constant(g, DT_F32, shape_s, 3, 99));
+    U y = reduce(g, UOP_ADD, mul(g, unsqueeze(g, a, 1), w), (int64_t[]){ 2, 3 }, 2, false);
+    return UOP(g, UOP_SINK, DT_VOID, NO_ARG, y);
+}
+
+/* Blocks with a scale each: integers within a block, where more than one row shares the weights, and fours are whole.
+ * Both sums are one kernel. */
+static void blocks_agree(void **state)
+{
+    (void)state;
+    static const struct { int64_t rows, block; DType made; } of[] = {
+        { 7, 16, DT_I32 }, { 2, 8, DT_I32 }, { 1, 16, DT_VOID }, { 7, 10, DT_VOID }
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        Graph *g = graph_new();
+        RefTensor want = { 0 }, got = { 0 };
+        U sink = blocks(g, of[i].rows, of[i].block), one = sum_integers(g, sink, &vnni);
+        assert_int_equal(graph_error(g), TG_OK);
+        assert_int_equal(made_of(g, one), of[i].made);
+        eval(&want, g, sink);
+        eval(&got, g, one);
+        assert_true(got.numel == want.numel && near(&got, &want));
+        ref_tensor_free(&want);
+        ref_tensor_free(&got);
+        graph_free(g);
+    }
+    Target t = vnni;
+    t.threads = 2, t.vector_bytes = 64, t.vector_registers = 32, t.l1_bytes = 32 << 10, t.l2_bytes = 1 << 20;
+    Graph *g = graph_new();
+    Schedule *s = NULL;
+    uint32_t sums = 0;
+    assert_int_equal(sched_schedule(&s, g, blocks(g, 70, 16), &t, NULL), TG_OK);
+    for (uint32_t i = 0; i < s->count; i++) {
+        const Kernel *k = s->item[i].kernel;
+        if (k && !s->item[i].once && count(k->g, k->root, UOP_REDUCE) == 2) sums++;
+    }
+    assert_int_equal(sums, 1);
+    schedule_free(s);
+    graph_free(g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(quotients_are_products) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(blocks_agree),
+                                        cmocka_unit_test(quotients_are_products) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
