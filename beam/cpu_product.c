@@ -427,6 +427,7 @@ static bool try_dots(Trial *p, int r, int lane, int32_t row)
     if (best.nv > 1) cpu_split(p, lane, best.nv, AXIS_UPCAST);
     if (best.m >= 0 && best.mr > 1) cpu_split(p, best.m, best.mr, AXIS_UPCAST);
     cpu_move_out(p, lane, p->outs);
+    unroll_parts(p);
     cpu_share(p, lane);
     if (!try_tc(p, &(TilePlan){ .k = r, .row = row })) return false;
     trial_pack(p);

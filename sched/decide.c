@@ -73,7 +73,10 @@ static void sim_node(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp
  * which is scaled and summed): many outputs share the work, so none is computed twice and no loop lacks lanes. */
 static bool is_nested(const Cut *c, const UOp *u, uint64_t set, uint64_t enclosing)
 {
-    return set == enclosing && (set & c->out) == c->out && node_contracts(u) && cut_extent(c, c->out) >= NESTED_LEAST;
+    const UOp *p = u->arg.i == UOP_ADD ? u->src[0] : u;
+    while (p->op == UOP_CAST) p = p->src[0];
+    return set == enclosing && (set & c->out) == c->out && p->op == UOP_MUL &&
+        cut_extent(c, c->out) >= NESTED_LEAST;
 }
 
 /* Inlining all demands (of one kernel) reaches each reduce at one index only, and none but nested ones under a REDUCE

@@ -309,17 +309,15 @@ static void mark_blocks(U product, U u, const bool *vary, bool *blocks)
 }
 
 /* Sums whose scales vary along some of what is summed (blocks of weights, each with a scale): within a block, sums of
- * integers; times the scales, these are summed in f32. One row of them waits for the weights, which are narrower as
- * they are than as bytes. */
+ * integers; times the scales, these are summed in f32. */
 static U in_blocks(Graph *g, U sum, U x, U w, const Wmma *row, Constants *constants)
 {
     Operand a, b;
-    bool vary[2][RANK_MAX] = { 0 }, blocks[RANK_MAX] = { 0 }, inner[RANK_MAX] = { 0 };
+    bool vary[2][RANK_MAX] = { 0 }, blocks[RANK_MAX] = { 0 }, inner[RANK_MAX] = { 0 }, fours = false;
     int64_t outer_axes[RANK_MAX], inner_axes[RANK_MAX], terms = 1;
     uint32_t nouter = 0, ninner = 0, rank = uop_rank(sum->src[0]), off = rank - uop_rank(w);
     if (sum->dtype != DT_F32 || !made_of_constants(constants, g, w) || !operand_of(g, x, (DType)row->a, &a) ||
-        !operand_of(g, w, (DType)row->b, &b) || !a.scale || !b.scale || b.added ||
-        2 * uop_numel(w) > uop_numel(sum->src[0]))
+        !operand_of(g, w, (DType)row->b, &b) || !a.scale || !b.scale || b.added)
         return NULL;
     U s_x = scale_along(g, &a, x, vary[0]), s_w = scale_along(g, &b, w, vary[1]);
     if (!s_x || !s_w) return NULL;
@@ -330,11 +328,17 @@ static U in_blocks(Graph *g, U sum, U x, U w, const Wmma *row, Constants *consta
         int64_t axis = blob_ints(sum->arg.blob)[i];
         if (axis < off || !uop_is_const(uop_dim(sum->src[0], (uint32_t)axis))) return NULL;
         if (blocks[axis]) outer_axes[nouter++] = axis;
-        else inner_axes[ninner++] = axis, inner[axis - off] = true, terms *= uop_size(sum->src[0], (uint32_t)axis);
+        else inner_axes[ninner++] = axis, inner[axis - off] = true;
+        int64_t size = uop_size(sum->src[0], (uint32_t)axis);
+        if (!blocks[axis]) terms *= size, fours |= size % 4 == 0;
     }
-    if (!nouter || !ninner || terms % 4 || terms > TERMS_MAX) return NULL;
+    if (!nouter || !fours || terms > TERMS_MAX) return NULL;
     U y = reduce(g, UOP_ADD, mul(g, seen(g, &a, DT_I32), seen(g, &b, DT_I32)), inner_axes, ninner, true);
-    if (a.added) y = add(g, y, mul(g, sum_over(g, seen(g, &b, DT_I32), inner), reshape(g, a.added, NULL, 0)));
+    if (a.added) {
+        U q_w = sum_over(g, seen(g, &b, DT_I32), inner);                /* as narrow as it may be: one is read a block */
+        if (terms * HALF <= INT16_MAX) q_w = cast(g, contiguous(g, cast(g, q_w, DT_I16)), DT_I32);
+        y = add(g, y, mul(g, q_w, reshape(g, a.added, NULL, 0)));
+    }
     return reduce(g, UOP_ADD, mul(g, mul(g, cast(g, y, DT_F32), s_x), s_w), outer_axes, nouter, true);
 }
 

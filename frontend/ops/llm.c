@@ -14,19 +14,28 @@
 
 /* ---- MatMulNBits ---- */
 
+/* Bytes [..] as the numbers in each, [.., 8 / bits], the lowest bits first. */
+static U parts_of(Graph *g, U x, int64_t bits)
+{
+    U dim[TG_MAX_RANK + 1];
+    uint32_t r = uop_rank(x);
+    if (x->op == UOP_ERROR) return x;
+    U parts = uop_index(g, 8 / bits), shift = mul(g, iota(g, parts, DT_U8), uop_int(g, DT_U8, bits));
+    for (uint32_t k = 0; k < r; k++) dim[k] = uop_dim(x, k);
+    dim[r] = parts;
+    return and_(
+        g, UOP(g, UOP_SHR, DT_VOID, NO_ARG, expand(g, unsqueeze(g, x, -1), dim, r + 1), expand(g, shift, dim, r + 1)),
+        uop_int(g, DT_U8, (1 << bits) - 1));
+}
+
 U unpack_bits(Graph *g, U x, int64_t bits)
 {
     U dim[TG_MAX_RANK + 1];
     uint32_t r = uop_rank(x);
     if (x->op == UOP_ERROR || bits == 8) return x;
-    U parts = uop_index(g, 8 / bits), shift = mul(g, iota(g, parts, DT_U8), uop_int(g, DT_U8, bits));
     for (uint32_t k = 0; k < r; k++) dim[k] = uop_dim(x, k);
-    dim[r] = parts;
-    U y = and_(
-        g, UOP(g, UOP_SHR, DT_VOID, NO_ARG, expand(g, unsqueeze(g, x, -1), dim, r + 1), expand(g, shift, dim, r + 1)),
-        uop_int(g, DT_U8, (1 << bits) - 1));
-    dim[r - 1] = dim_mul(g, dim[r - 1], parts);
-    return reshape(g, y, dim, r);
+    dim[r - 1] = dim_mul(g, dim[r - 1], uop_index(g, 8 / bits));
+    return reshape(g, parts_of(g, x, bits), dim, r);
 }
 
 /* x [n, blocks] as [n, k]: of each column that of its group, which is its block unless numbers [k] say otherwise. */
@@ -37,30 +46,31 @@ static U by_column(Graph *g, U x, U group, int64_t block, int64_t k)
     return slice_i(g, reshape_i(g, each, (int64_t[]){ uop_size(x, 0), uop_size(x, 1) * block }, 2), 1, 0, k);
 }
 
-/* x [.., k] in blocks, [.., blocks, block], each rounded to signed bytes of its largest magnitude. */
-static U in_bytes(Graph *g, U x, int64_t blocks, int64_t block)
+/* x [.., k] in blocks, [.., blocks, bytes, parts], each rounded to signed bytes of its largest magnitude. */
+static U in_bytes(Graph *g, U x, int64_t blocks, int64_t bytes, int64_t parts)
 {
-    U dim[TG_MAX_RANK + 1], zero = scalar(g, DT_F32, 0);
+    U dim[TG_MAX_RANK + 2], zero = scalar(g, DT_F32, 0);
     uint32_t r = uop_rank(x);
     for (uint32_t k = 0; k + 1 < r; k++) dim[k] = uop_dim(x, k);
-    dim[r - 1] = uop_index(g, blocks), dim[r] = uop_index(g, block);
-    x = reshape(g, x, dim, r + 1);
-    U most = max_reduce(g, abs_(g, x), r, true), scale = mul(g, most, uop_float(g, DT_F32, 1 / 127.0)),
+    dim[r - 1] = uop_index(g, blocks), dim[r] = uop_index(g, bytes), dim[r + 1] = uop_index(g, parts);
+    x = reshape(g, x, dim, r + 2);
+    U most = reduce(g, UOP_MAX, abs_(g, x), (int64_t[]){ r, r + 1 }, 2, true),
+      scale = mul(g, most, uop_float(g, DT_F32, 1 / 127.0)),
       inverse = where(g, lt(g, zero, most), div_(g, scalar(g, DT_F32, 127), most), zero);
     return mul(g, cast(g, cast(g, round_even(g, mul(g, x, inverse)), DT_I8), DT_F32), scale);
 }
 
-/* x W' of blocks of bytes, q [n, blocks, block] in i8, as accuracy_level 4 allows (int8, "quantized with the same
- * block_size"): a device that multiplies bytes sums each block in integers. Every device rounds x alike, so that they
- * agree. */
+/* x W' of blocks of bytes, q [n, blocks, block / parts, parts] in i8, as accuracy_level 4 allows (int8, "quantized with
+ * the same block_size"): a device that multiplies bytes sums each block in integers. Every device rounds x alike, so
+ * that they agree. The parts of a byte of W are an axis, so that where W is read narrow its bytes lie side by side. */
 static U matmul_bytes(Graph *g, U x, U q, U scale)
 {
-    int64_t blocks = uop_size(q, 1), block = uop_size(q, 2);
-    U w = mul(g, cast(g, q, DT_F32), reshape_i(g, scale, (int64_t[]){ uop_size(q, 0), blocks, 1 }, 3)),
-      a = unsqueeze(g, in_bytes(g, x, blocks, block), -3);
+    int64_t n = uop_size(q, 0), blocks = uop_size(q, 1), bytes = uop_size(q, 2), parts = uop_size(q, 3);
+    U w = mul(g, cast(g, q, DT_F32), reshape_i(g, scale, (int64_t[]){ n, blocks, 1, 1 }, 4)),
+      a = in_bytes(g, x, blocks, bytes, parts);
     if (a->op == UOP_ERROR) return a;
     uint32_t r = uop_rank(a);
-    return reduce(g, UOP_ADD, mul(g, a, w), (int64_t[]){ r - 2, r - 1 }, 2, false);
+    return reduce(g, UOP_ADD, mul(g, unsqueeze(g, a, r - 3), w), (int64_t[]){ r - 2, r - 1, r }, 3, false);
 }
 
 /* x W' in floats, q [n, blocks, block] as stored; zero: [n, blocks], or one number. group: as by_column's. */
@@ -125,16 +135,15 @@ U op_mat_mul_n_bits(Graph *g, const Ctx *c)
     w.blocks = (w.k + w.block - 1) / w.block, w.packed = (w.blocks * w.bits + 7) / 8;
     w.whole = !w.zero || type_of(w.zero) == DT_U8;
     if (!check_bits(g, c, &w)) return NULL;
-    U q = unpack_bits(g, reshape_i(g, w.b, (int64_t[]){ w.n, w.blocks, w.block * w.bits / 8 }, 3), w.bits),
-      z = zero_of(g, &w);
-    bool bytes = attr_int(g, c, "accuracy_level", 0) == 4 && !w.order && w.k % w.block == 0 && type_of(x) == DT_F32 &&
-        uop_rank(x) + 2 <= TG_MAX_RANK && (!w.zero || (w.whole && w.bits < 8));
-    if (bytes) {
-        U low = cast(g, w.zero ? unsqueeze(g, z, -1) : z, DT_I8);
-        y = matmul_bytes(g, x, sub(g, cast(g, q, DT_I8), low), w.scale);
+    U bytes = reshape_i(g, w.b, (int64_t[]){ w.n, w.blocks, w.block * w.bits / 8 }, 3), z = zero_of(g, &w);
+    bool rounds = attr_int(g, c, "accuracy_level", 0) == 4 && !w.order && w.k % w.block == 0 && type_of(x) == DT_F32 &&
+        uop_rank(x) + 3 <= TG_MAX_RANK && (!w.zero || (w.whole && w.bits < 8));
+    if (rounds) {
+        U low = w.zero ? unsqueeze(g, unsqueeze(g, z, -1), -1) : z, q = parts_of(g, bytes, w.bits);
+        y = matmul_bytes(g, x, sub(g, cast(g, q, DT_I8), cast(g, low, DT_I8)), w.scale);
     } else {
         U group = w.order ? place_in(g, slice_i(g, w.order, 0, 0, w.k), uop_index(g, w.blocks)) : NULL;
-        y = matmul_floats(g, x, q, z, w.scale, group, w.k);
+        y = matmul_floats(g, x, unpack_bits(g, bytes, w.bits), z, w.scale, group, w.k);
     }
     return narrow(g, bias ? add(g, y, wide(g, bias)) : y, c->in[0]);
 }
