@@ -32,6 +32,9 @@ static const double column_share = 0.875, beyond_rate = 6;
 /* The same for columns that are not packed, which the processor fetches ahead: 4096 x 4096 by 64 columns takes 93 ms in
  * tiles of 4 x 4 vectors, 76 in those of 6 x 4 and 8 x 2, on two cores with 1 MB each. */
 static const double stream_rate = 20;
+/* Bytes of vectors a cycle, from wherever they come: a dot product of bytes, r_64_56_56_3_3_64, takes 0.30 ms in tiles
+ * of 4 x 4 vectors, 0.34 of 4 x 2, 0.26 of 7 x 2, 8 x 2 and 14 x 2. */
+static const double vector_rate = 25;
 
 /* ---- contractions ---- */
 
@@ -85,14 +88,26 @@ static bool owns_vectors(const Trial *p, int lane)
     return owns && constants;
 }
 
-/* Share of the multiply-add peak that a tile reaches: loads, latency, padding. */
-static double tile_score(const Trial *p, int lane, int64_t mr, int64_t nv, int64_t m, int64_t n, bool owns)
+/* columns: threads take columns of tiles each. owns: as owns_vectors says. others: registers that hold neither
+ * accumulators nor vectors of the lane axis. */
+typedef struct {
+    int lane;
+    bool owns, columns;
+    int64_t others;
+} TileKind;
+
+/* Share of the multiply-add peak that a tile reaches: loads, latency, padding, threads that wait. */
+static double tile_score(const Trial *p, const TileKind *t, int64_t mr, int64_t nv, int64_t m, int64_t n)
 {
+    bool owns = t->owns;
     double fma = (double)(mr * nv), loads = owns ? fma + (double)nv : (double)(mr + nv),
            cycles = fma / 2 > loads / 2 ? fma / 2 : loads / 2;
-    if (m > mr) cycles = fmax(cycles, column_cycles(p, lane, nv));
+    if (m > mr) cycles = fmax(cycles, column_cycles(p, t->lane, nv));
+    if (!owns) cycles = fmax(cycles, (double)(nv * p->t->vector_bytes) / vector_rate);
     double latency = fma >= 8 ? 1 : fma / 8,
            waste = (double)ceil_to(n, nv * p->lanes) / (double)n * (double)ceil_to(m, mr) / (double)m;
+    int64_t parts = ceil_to(n, nv * p->lanes) / (nv * p->lanes);
+    if (t->columns) waste *= (double)ceil_to(parts, p->t->threads) / (double)parts;
     return fma / 2 / (cycles + loop_cycles + load_cycles * loads) * latency / waste;
 }
 
@@ -121,19 +136,17 @@ static bool scattered(const Trial *p, int number)
     return any;
 }
 
-/* others: registers that hold neither accumulators nor vectors of the lane axis. Compilers load a row's own vectors
- * ahead: each wants a register (r_384_14_14_3_3, 14 x 2 vectors: 19 us, 7 x 2: 8). So does the sum that a nested one
- * is a term of. */
-static void consider(const Trial *p, Tile *best, int lane, int number, int64_t m, int64_t n, int64_t others)
+/* Compilers load a row's own vectors ahead: each wants a register (r_384_14_14_3_3, 14 x 2 vectors: 19 us, 7 x 2: 8).
+ * So does the sum that a nested one is a term of. */
+static void consider(const Trial *p, Tile *best, const TileKind *t, int number, int64_t m, int64_t n)
 {
-    bool owns = owns_vectors(p, lane);
-    int64_t each = owns || p->nested ? 2 : 1;
+    int64_t each = t->owns || p->nested ? 2 : 1;
     for (int64_t nv = 1; nv <= 8; nv++)
         for (int64_t mr = 1; mr <= 16 && mr <= m; mr++) {
-            if (mr * nv * each + nv + others > registers(p) || (mr > 1 && nv > 4) ||
+            if (mr * nv * each + nv + t->others > registers(p) || (mr > 1 && nv > 4) ||
                 nv * p->lanes > ceil_to(n, p->lanes))
                 continue;
-            double s = tile_score(p, lane, mr, nv, m, n, owns) * (crowded(p, number, mr) ? crowded_rate : 1) *
+            double s = tile_score(p, t, mr, nv, m, n) * (crowded(p, number, mr) ? crowded_rate : 1) *
                 (mr > PLACES && scattered(p, number) ? scattered_rate : 1);
             if (s > best->score + 1e-9) *best = (Tile){ number, mr, nv, s, false };
         }
@@ -153,15 +166,16 @@ static void weigh(const Trial *p, int lane, double *constant, double *other)
     }
 }
 
-static Tile best_tile(const Trial *p, int lane, int64_t others)
+static Tile best_tile(const Trial *p, int lane, int64_t others, bool columns)
 {
     Tile best = { -1, 1, 1, 0, false };
+    TileKind t = { lane, owns_vectors(p, lane), columns, others };
     int64_t n = p->size[lane];
-    consider(p, &best, lane, -1, 1, n, others);
+    consider(p, &best, &t, -1, 1, n);
     for (uint32_t i = 0; i < p->nout; i++) {
         int number = p->number[i];
         if (number != lane && trial_shares(p, number, lane))
-            consider(p, &best, lane, number, p->size[number], n, others);
+            consider(p, &best, &t, number, p->size[number], n);
     }
     return best;
 }
@@ -268,10 +282,11 @@ static void share_columns(Trial *p, int n)
 
 void cpu_contract(Trial *p, int lane)
 {
-    Tile best = best_tile(p, lane, 0);
     int64_t n = p->size[lane];
     double lane_bytes, other_bytes;
     weigh(p, lane, &lane_bytes, &other_bytes);
+    bool columns = !batch_of(p) && lane_bytes > OWN_COLUMNS;
+    Tile best = best_tile(p, lane, 0, columns);
     bool cut = meets_constants(p, lane) && cut_rows(p, lane, best.m, 4 * p->lanes, false);
     cpu_lanes(p, lane, n < p->lanes ? lanes_of_short(p, lane, n) : p->lanes, best.nv);
     if (best.nv > 1) cpu_split(p, lane, best.nv, AXIS_UPCAST);
@@ -285,7 +300,7 @@ void cpu_contract(Trial *p, int lane)
     cut_sum(p->out, p->k, p->t, TERMS);
     if (cut) share_columns(p, lane);
     /* of a batch each thread takes some whole */
-    else cpu_share(p, !batch_of(p) && (lane_bytes > OWN_COLUMNS || best.m < 0) ? lane : -1);
+    else cpu_share(p, columns || (!batch_of(p) && best.m < 0) ? lane : -1);
     trial_pack(p);
 }
 
@@ -422,7 +437,9 @@ static bool try_dots(Trial *p, int r, int lane, int32_t row)
 {
     const Wmma *w = &wmma_row[row];
     if (p->size[lane] < w->n || p->size[r] % w->k || !separates_lanes(p, lane)) return false;
-    Tile best = best_tile(p, lane, DOT_OTHERS);
+    double lane_bytes, other_bytes;
+    weigh(p, lane, &lane_bytes, &other_bytes);
+    Tile best = best_tile(p, lane, DOT_OTHERS, lane_bytes > OWN_COLUMNS);
     if (!cpu_split(p, lane, w->n, AXIS_UPCAST)) return false;
     if (best.nv > 1) cpu_split(p, lane, best.nv, AXIS_UPCAST);
     if (best.m >= 0 && best.mr > 1) cpu_split(p, best.m, best.mr, AXIS_UPCAST);

@@ -69,14 +69,25 @@ static void sim_node(Rangeify *r, const UOp *u, const UOp *const *idx, const UOp
     }
 }
 
-/* A sum of products that each iteration of all loops around, some of them REDUCE loops, has for itself (a block's,
- * which is scaled and summed): many outputs share the work, so none is computed twice and no loop lacks lanes. */
-static bool is_nested(const Cut *c, const UOp *u, uint64_t set, uint64_t enclosing)
+static bool has_axis(const UOp *u, uint32_t axis, uint32_t rank)
 {
+    return axis + uop_rank(u) >= rank && !uop_is_int_const(uop_dim(u, axis + uop_rank(u) - rank), 1);
+}
+
+/* A sum of products that each iteration of all loops around, some of them REDUCE loops, has for itself (a block's,
+ * which is scaled and summed). None is computed twice, and where both operands vary along the REDUCE loops, tiles of
+ * outputs lose nothing. */
+static bool is_nested(const Cut *c, const UOp *u, const UOp *const *idx, uint64_t enclosing)
+{
+    uint32_t rank = uop_rank(u);
     const UOp *p = u->arg.i == UOP_ADD ? u->src[0] : u;
     while (p->op == UOP_CAST) p = p->src[0];
-    return set == enclosing && (set & c->out) == c->out && p->op == UOP_MUL &&
-        cut_extent(c, c->out) >= NESTED_LEAST;
+    if (p->op != UOP_MUL || index_ranges(idx, rank) != enclosing || c->out & ~enclosing ||
+        cut_extent(c, c->out) < NESTED_LEAST)
+        return false;
+    for (uint32_t k = 0; k < rank; k++)
+        if ((idx[k]->ranges & ~c->out) && !(has_axis(p->src[0], k, rank) && has_axis(p->src[1], k, rank))) return false;
+    return true;
 }
 
 /* Inlining all demands (of one kernel) reaches each reduce at one index only, and none but nested ones under a REDUCE
@@ -91,7 +102,7 @@ static bool reduces_once(Rangeify *r, const UOp *u)
         if (all.budget <= 0) return false;
         for (uint32_t k = before; k < all.n; k++) {
             uint64_t set = index_ranges(all.at[k].idx, uop_rank(all.at[k].node));
-            if ((set & ~c->out) && !is_nested(c, all.at[k].node, set, i->enclosing)) return false;
+            if ((set & ~c->out) && !is_nested(c, all.at[k].node, all.at[k].idx, i->enclosing)) return false;
         }
     }
     for (uint32_t a = 0; a < all.n; a++)
@@ -136,7 +147,7 @@ static bool reduce_fits(Rangeify *r, const UOp *u, const Inst *i)
     uint64_t set = index_ranges(i->idx, uop_rank(u));
     double span = reduce_extent(u);
     if (c->nrange + blob_count(u->arg.blob) > MAX_RANGES || i->valid) return false;
-    if (set & ~c->out) return is_nested(c, u, set, i->enclosing);
+    if (set & ~c->out) return is_nested(c, u, i->idx, i->enclosing);
     if (set == c->out) {
         if (i->enclosing != c->out || c->nheavy) return false;
         if (span >= 16) c->nheavy++;

@@ -339,7 +339,7 @@ static void choose(Layout *all, uint32_t n)
         Layout *l = &all[b];
         l->last = (uint8_t)(l->rank ? l->rank - 1 : 0);
         for (uint32_t a = 0; !l->fixed && a < l->rank; a++)             /* of equal ones the last */
-            if (l->vote[a] > l->vote[l->last] || (l->vote[a] > 0 && l->vote[a] == l->vote[l->last] && a > l->last))
+            if (l->vote[a] > l->vote[l->last])
                 l->last = (uint8_t)a;
     }
 }

@@ -18,9 +18,10 @@ typedef struct {
     int32_t before[AXES], after[AXES];
 } Layout;
 
-/* INDEXes of a kernel's stores and loads, its ranges; product: what a reduce sums, or NULL. */
+/* INDEXes of a kernel's stores and loads, its ranges; sum: a REDUCE of a product, or NULL, of sums of
+ * sums the inner one. */
 typedef struct {
-    const UOp *store[8], *load[64], *range[64], *product;
+    const UOp *store[8], *load[64], *range[64], *sum, *product;
     uint32_t nstore, nload, nrange;
 } Access;
 

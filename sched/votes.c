@@ -23,6 +23,14 @@ static void vote(Layout *all, const Kernel *k, const UOp *index, const UOp *rang
     if (axis >= 0 && axis < AXES) l->vote[axis] += weight;
 }
 
+/* Does this REDUCE close a loop in which that sum stands? */
+static bool holds(const UOp *reduce, const UOp *sum)
+{
+    uint64_t closed = 0;
+    for (uint32_t k = 1; k < reduce->nsrc; k++) closed |= reduce->src[k]->ranges;
+    return sum && (closed & sum->ranges);
+}
+
 void layout_accesses(Access *a, const Kernel *k, Arena *scratch)
 {
     uint32_t n;
@@ -37,7 +45,7 @@ void layout_accesses(Access *a, const Kernel *k, Arena *scratch)
         if (u->op == UOP_RANGE && a->nrange < 64) a->range[a->nrange++] = u;
         const UOp *p = u->op == UOP_REDUCE ? u->src[0] : NULL;
         while (p && p->op == UOP_CAST) p = p->src[0];
-        if (p && p->op == UOP_MUL) a->product = p;
+        if (p && p->op == UOP_MUL && !holds(u, a->sum)) a->product = p, a->sum = u;
     }
 }
 
@@ -90,7 +98,8 @@ static void vote_heavy(Schedule *s, Layout *all, const Kernel *k, const Access *
     for (uint32_t i = 0; i < a->nrange; i++) {
         const UOp *r = a->range[i];
         uint64_t bit = range_bit(r);
-        if (r->src[0]->vmax < LANES_LEAST || !(weights & bit)) continue;
+        bool around = range_type(r) == AXIS_REDUCE && a->sum && (a->sum->ranges & bit);    /* of a sum of sums */
+        if (r->src[0]->vmax < LANES_LEAST || !(weights & bit) || around) continue;
         for (uint32_t j = 0; j < a->nstore && range_type(r) == AXIS_LOOP; j++)
             vote(all, k, a->store[j], r, elements(a->store[j]));
         for (uint32_t j = 0; j < a->nload && (range_type(r) == AXIS_REDUCE || (others & bit)); j++)
