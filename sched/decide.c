@@ -76,13 +76,13 @@ static bool has_axis(const UOp *u, uint32_t axis, uint32_t rank)
 
 /* A sum of products that each iteration of all loops around, some of them REDUCE loops, has for itself (a block's,
  * which is scaled and summed). None is computed twice, and where both operands vary along the REDUCE loops, tiles of
- * outputs lose nothing. */
-static bool is_nested(const Cut *c, const UOp *u, const UOp *const *idx, uint64_t enclosing)
+ * outputs lose nothing. For CPUs, whose threads share no sums. */
+static bool is_nested(const Rangeify *r, const Cut *c, const UOp *u, const UOp *const *idx, uint64_t enclosing)
 {
     uint32_t rank = uop_rank(u);
     const UOp *p = u->arg.i == UOP_ADD ? u->src[0] : u;
     while (p->op == UOP_CAST) p = p->src[0];
-    if (p->op != UOP_MUL || index_ranges(idx, rank) != enclosing || c->out & ~enclosing ||
+    if (r->target->max_block || p->op != UOP_MUL || index_ranges(idx, rank) != enclosing || c->out & ~enclosing ||
         cut_extent(c, c->out) < NESTED_LEAST)
         return false;
     for (uint32_t k = 0; k < rank; k++)
@@ -102,7 +102,7 @@ static bool reduces_once(Rangeify *r, const UOp *u)
         if (all.budget <= 0) return false;
         for (uint32_t k = before; k < all.n; k++) {
             uint64_t set = index_ranges(all.at[k].idx, uop_rank(all.at[k].node));
-            if ((set & ~c->out) && !is_nested(c, all.at[k].node, all.at[k].idx, i->enclosing)) return false;
+            if ((set & ~c->out) && !is_nested(r, c, all.at[k].node, all.at[k].idx, i->enclosing)) return false;
         }
     }
     for (uint32_t a = 0; a < all.n; a++)
@@ -147,7 +147,7 @@ static bool reduce_fits(Rangeify *r, const UOp *u, const Inst *i)
     uint64_t set = index_ranges(i->idx, uop_rank(u));
     double span = reduce_extent(u);
     if (c->nrange + blob_count(u->arg.blob) > MAX_RANGES || i->valid) return false;
-    if (set & ~c->out) return is_nested(c, u, i->idx, i->enclosing);
+    if (set & ~c->out) return is_nested(r, c, u, i->idx, i->enclosing);
     if (set == c->out) {
         if (i->enclosing != c->out || c->nheavy) return false;
         if (span >= 16) c->nheavy++;
