@@ -1,5 +1,5 @@
 /* The CPU backend's own parts: render.c text, compile.c objects and their cache, team.c threads, machine.c facts,
- * launch.c the Backend. */
+ * executable.h what runs are made of. */
 #ifndef TG_CPU_H
 #define TG_CPU_H
 #include <pthread.h>

@@ -1,0 +1,111 @@
+/* The CPU as a Backend: what a device is, and the functions of the other files behind its names. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cpu/executable.h"
+
+static void cpu_close(Device *d)
+{
+    if (!d) return;
+    team_free(d->team);
+    arena_free(d->arena);
+    free(d);
+}
+
+static Target target_of(const Machine *m)
+{
+    return (Target){ .kind = "cpu",
+                     .vector_bytes = m->vector_bytes,
+                     .vector_registers = m->vector_registers,
+                     .threads = m->count,
+                     .l1_bytes = m->l1_bytes,
+                     .l2_bytes = m->l2_bytes,
+                     .has_threads = true,
+                     .clears_halos = true,
+                     .has_fma = m->has_fma,
+                     .has_exp2 = m->has_exp2,
+                     .wmma = m->rows };
+}
+
+static TgStatus cpu_open(Device **out, const DeviceOptions *o)
+{
+    Device *d = calloc(1, sizeof *d);
+    if (!d) return fail(TG_LIMIT, "out of memory");
+    d->arena = arena_new();
+    TgStatus s = machine_read(&d->machine, d->arena, o->cpus, o->threads);
+    if (!s && !(d->team = team_new(d->machine.cpu, d->machine.count))) s = fail(TG_LIMIT, "out of memory");
+    if (s) return cpu_close(d), s;
+    d->compiler = (CpuCompiler)o->compiler;
+    if (!d->machine.has_own && d->compiler == CPU_OWN)
+        return cpu_close(d), fail(TG_UNSUPPORTED, "compiler 'own': it wants AVX-512, which this processor lacks");
+    if (!d->machine.has_own) d->compiler = CPU_CC;
+    d->target = target_of(&d->machine);
+    d->cache_dir = o->cache_dir ? arena_strdup(d->arena, o->cache_dir) : NULL;
+    *out = d;
+    return TG_OK;
+}
+
+static const Target *cpu_target(const Device *d) { return &d->target; }
+
+static void cpu_describe(const Device *d, char name[128], char features[256])
+{
+    memcpy(name, d->machine.name, 128);
+    memcpy(features, d->machine.features, 256);
+}
+
+static TgStatus cpu_render(Text *out, const Device *d, const Kernel *k)
+{
+    (void)d;
+    return cstyle_render(out, &cpu_style, k, k->name);
+}
+
+static TgStatus cpu_backend_compile(Code **out, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats)
+{
+    return cpu_compile(out, &(CpuCompile){ d->cache_dir, d->machine.count, d->compiler }, k, n, stats);
+}
+
+static TgStatus cpu_backend_assembly(Text *out, Device *d, const Kernel *k)
+{
+    (void)d;
+    return cpu_assembly(out, k);
+}
+
+static void cpu_backend_compiler(const Device *d, char out[128])
+{
+    (void)d;
+    cpu_compiler(out);
+}
+
+static TgStatus cpu_save_code(BundleWriter *w, Device *d, Kernel *const *k, uint32_t n)
+{
+    return cpu_code_save(w, d->machine.count, k, n);
+}
+
+static double cpu_device_seconds(const Executable *e)
+{
+    (void)e;
+    return 0;
+}
+
+const Backend backend_cpu = {
+    .name = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .target = cpu_target,
+    .describe = cpu_describe,
+    .render = cpu_render,
+    .compile = cpu_backend_compile,
+    .compiler = cpu_backend_compiler,
+    .code_free = cpu_code_free,
+    .load = executable_load,
+    .unload = executable_unload,
+    .share = executable_share,
+    .save_code = cpu_save_code,
+    .save_memory = executable_save_memory,
+    .restore = executable_restore,
+    .run = executable_run,
+    .trace = executable_trace,
+    .device_seconds = cpu_device_seconds,
+    .time = cpu_time,
+    .assembly = cpu_backend_assembly,
+};
