@@ -352,7 +352,8 @@ static U filter_bias(Graph *g, const Ctx *c, uint32_t i, U q, U keys, double fil
     U mask = c->in[i], batch = uop_dim(q, 0), rows = uop_dim(q, 2), on;
     uint32_t rank = uop_rank(mask);
     const U form[4][4] = { { NULL }, { batch, keys }, { batch, rows, keys }, { batch, uop_index(g, 1), NULL, NULL } };
-    if (rank < 1 || rank > 4) return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "a mask of rank %u", rank);
+    if (rank < 1 || rank > 4)
+        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[i], "is a mask of rank %u, which is not covered", rank);
     if (!shape_ok(g, c, i, form[rank - 1], rank)) return UOP0(g, UOP_ERROR, DT_VOID, NO_ARG);
     on = rank == 1 ? keys_on(g, c, i, batch, keys) : gt(g, mask, scalar(g, type_of(mask), 0));
     if (!on)

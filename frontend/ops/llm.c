@@ -288,7 +288,7 @@ static bool read_projections(Graph *g, const Ctx *c, Projections *p)
     if (!k) {
         int64_t size = fixed_size(g, q, 2) / (p->heads + 2 * p->groups), at = p->heads * size, step = p->groups * size;
         if (size * (p->heads + 2 * p->groups) != fixed_size(g, q, 2))
-            return fail_node(g, c, TG_BAD_MODEL, "query", "a hidden size of %lld for these heads",
+            return fail_node(g, c, TG_BAD_MODEL, "query", "has a hidden size of %lld, which does not fit the heads",
                              (long long)uop_size(q, 2)),
                    false;
         k = slice_i(g, q, 2, at, at + step), v = slice_i(g, q, 2, at + step, at + 2 * step),

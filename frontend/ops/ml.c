@@ -77,7 +77,7 @@ U ml_labels(Graph *g, const Ctx *c, const char *name, uint32_t *n, bool *text)
     const Attr *words = attr_find(c, "classlabels_strings");
     const Attr *numbers = attr_find(c, name);
     if (words && words->n && numbers && numbers->n)
-        return fail_node(g, c, TG_BAD_MODEL, name, "and classlabels_strings cannot both be given");
+        return fail_node(g, c, TG_BAD_MODEL, name, "cannot be given beside classlabels_strings");
     if ((*text = words && words->type == ATTR_STRINGS && words->n))
         return *n = words->n, text_numbers(text_list(g, import_pool(c), words->strings, &(int64_t){ words->n }, 1));
     if (attr_ints(g, c, name, &v, n) && *n) return ml_ints(g, v, *n);

@@ -111,7 +111,7 @@ static bool read_steps(Graph *g, const Ctx *c, U x, Window *w)
         return false;
     for (uint32_t k = 0; k < w->n; k++)
         if ((w->kernel[k] - 1) * (w->dilation[k] / 4 + 1) > STEP_MAX)
-            return fail_node(g, c, TG_LIMIT, "dilations", "a window that reaches too far"), false;
+            return fail_node(g, c, TG_LIMIT, "dilations", "makes a window that reaches too far"), false;
     return read_pads(g, c, x, w) && read_ceil(g, c, x, w);
 }
 
@@ -504,7 +504,7 @@ U op_causal_conv(Graph *g, const Ctx *c)
     if (!swish && strcmp(activation, "none"))
         return fail_node(g, c, TG_BAD_MODEL, "activation", "is '%s'; wanted none, silu or swish", activation);
     if (uop_size(f, 2) > STEP_MAX / dilation)
-        return fail_node(g, c, TG_LIMIT, "dilation", "a window that reaches too far");
+        return fail_node(g, c, TG_LIMIT, "dilation", "makes a window that reaches too far");
     int64_t reach = (uop_size(f, 2) - 1) * dilation, before[] = { 0, 0, reach }, none[] = { 0, 0, 0 };
     if (!shape_ok(g, c, CausalConvWithState_past_state, (U[]){ uop_dim(x, 0), uop_dim(x, 1), uop_index(g, reach) }, 3))
         return NULL;

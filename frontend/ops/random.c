@@ -169,7 +169,7 @@ static U numpy_uniform(Graph *g, const Ctx *c, U x, int64_t seed)
     if (seed < 0 || seed > UINT32_MAX)
         return fail_node(g, c, TG_BAD_MODEL, "seed", "is %lld; wanted 0 to 2^32-1", (long long)seed);
     if (n < 0 || n > DRAWN_MAX)
-        return fail_node(g, c, n < 0 ? TG_UNSUPPORTED : TG_LIMIT, "seed", "of a shape that %s",
+        return fail_node(g, c, n < 0 ? TG_UNSUPPORTED : TG_LIMIT, "seed", "is given for a shape that %s",
                          n < 0 ? "depends on data" : "is too large");
     double *v = NEW_N(graph_arena(g), double, n + 1);
     twister_seed(&t, (uint32_t)seed);

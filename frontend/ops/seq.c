@@ -273,7 +273,8 @@ U op_split_to_sequence(Graph *g, const Ctx *c)
     U pieces = uop_dim(x, (uint32_t)axis);
     if (!c->in[SplitToSequence_split] && !uop_is_const(pieces) && !size_from_data(g, pieces))
         return rows_split(g, x, axis, drop);
-    if (!uop_is_const(pieces)) return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size");
+    if (!uop_is_const(pieces))
+        return fail_node(g, c, TG_UNSUPPORTED, "axis", "has a symbolic size, which is not covered");
     int64_t size = fixed_size(g, x, (uint32_t)axis), each = scalar_size ? v[0] : 1,
             count = v && !scalar_size ? n
         : each > 0                    ? (size + each - 1) / each

@@ -46,7 +46,7 @@ U op_constant(Graph *g, const Ctx *c)
     const Attr *a = NULL;
     for (uint32_t k = 0; k < c->node->nattr; k++) {
         if (strncmp(c->node->attr[k].name, "value", 5) && strcmp(c->node->attr[k].name, "sparse_value")) continue;
-        if (a) return fail_node(g, c, TG_BAD_MODEL, c->node->attr[k].name, "a second value");
+        if (a) return fail_node(g, c, TG_BAD_MODEL, c->node->attr[k].name, "has a second value");
         a = attr_find(c, c->node->attr[k].name);
     }
     if (!a) return fail_node(g, c, TG_BAD_MODEL, "value", "is missing");
@@ -130,7 +130,7 @@ static U range_size(Graph *g, const Ctx *c)
         known = known && one;
     }
     if (known && (dtype_is_float(type_of(c->in[Range_delta])) ? uop_const_float(v[2]) == 0 : v[2]->arg.i == 0))
-        return fail_node(g, c, TG_BAD_MODEL, c->node->in[Range_delta], "a step of 0");
+        return fail_node(g, c, TG_BAD_MODEL, c->node->in[Range_delta], "is 0; wanted another step");
     if (known) {
         int64_t count = range_count(v[0], v[1], v[2]);
         return count <= RANGE_MAX ? uop_index(g, count)
@@ -139,7 +139,8 @@ static U range_size(Graph *g, const Ctx *c)
     for (uint32_t k = 0; k < 3; k++)
         if (!input_sizes(g, c, k, &s[k], &n)) return NULL;
     if (!uop_is_int_const(*s[2], 1))
-        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[Range_delta], "a step other than 1 with a symbolic end");
+        return fail_node(g, c, TG_UNSUPPORTED, c->node->in[Range_delta],
+                         "is other than 1 with a symbolic end, which is not covered");
     return dim_max(g, uop_index(g, 0), dim_sub(g, *s[1], *s[0]));
 }
 
@@ -407,10 +408,10 @@ static U bound(Graph *g, const Ctx *c, U v, U dim, U lo, U hi)
 static U slice_axis(Graph *g, const Ctx *c, U x, int64_t axis, U start, U end, U by)
 {
     U dim = uop_dim(x, (uint32_t)axis), zero = uop_index(g, 0), one = uop_index(g, 1), minus = uop_index(g, -1);
-    if (!uop_is_const(by)) return fail_node(g, c, TG_UNSUPPORTED, "steps", "a symbolic step");
+    if (!uop_is_const(by)) return fail_node(g, c, TG_UNSUPPORTED, "steps", "has a symbolic step, which is not covered");
     int64_t step = clamp_i(by->arg.i, -EXTENT_MAX, EXTENT_MAX);
     U last = step > 0 ? dim : dim_sub(g, dim, one), first = step > 0 ? zero : minus;
-    if (step == 0) return fail_node(g, c, TG_BAD_MODEL, "steps", "a step of 0");
+    if (step == 0) return fail_node(g, c, TG_BAD_MODEL, "steps", "has a step of 0; wanted another");
     if (uop_is_int_const(dim, 0)) return x;
     U from = bound(g, c, start, dim, zero, uop_is_const(last) && last->arg.i < 0 ? zero : last),
       to = bound(g, c, end, dim, first, last);
@@ -634,7 +635,8 @@ U op_center_crop_pad(Graph *g, const Ctx *c)
     for (uint32_t k = 0; k < uop_rank(x); k++) before[k] = after[k] = uop_index(g, 0);
     for (uint32_t k = 0; k < n; k++) {
         U d = uop_dim(x, (uint32_t)axis[k]);
-        if (!uop_is_const(d)) return fail_node(g, c, TG_UNSUPPORTED, "axes", "a symbolic size");
+        if (!uop_is_const(d))
+            return fail_node(g, c, TG_UNSUPPORTED, "axes", "has a symbolic size, which is not covered");
         if (want[k] < 0 || want[k] > EXTENT_MAX)
             return fail_node(g, c, TG_BAD_MODEL, "shape", "size %lld", (long long)want[k]);
         int64_t more = want[k] - d->arg.i, first = more < 0 ? -(-more / 2) : more / 2;

@@ -214,7 +214,8 @@ U op_dft(Graph *g, const Ctx *c)
     U dim = uop_dim(x, (uint32_t)axis);
     bool open = !c->in[DFT_dft_length] && !uop_is_const(dim);
     if (open && dim->vmax > SYMBOLIC_MAX)
-        return fail_node(g, c, TG_UNSUPPORTED, "axis", "a symbolic size above %d without dft_length", SYMBOLIC_MAX);
+        return fail_node(g, c, TG_UNSUPPORTED, "axis", "has a symbolic size above %d, and dft_length is missing",
+                         SYMBOLIC_MAX);
     n = half && inverse ? 2 * (dim->vmax - 1) : dim->vmax;
     if (c->in[DFT_dft_length] && !known_int(g, c, DFT_dft_length, 1, &n)) return NULL;
     if (n < 1 || n > LENGTH_MAX || (factor(n) == 1 && n > PRIME_MAX))

@@ -292,7 +292,7 @@ static bool read_tfidf(Graph *g, const Ctx *c, TfIdf *t, bool text)
         for (uint32_t k = 0; k < items; k++) v[k] = pool_add(import_pool(c), words[k], strlen(words[k]));
         t->pool = v;
         if (!text) return fail_node(g, c, TG_BAD_MODEL, "pool_strings", "is for strings; the input has numbers"), false;
-    } else if (text) return fail_node(g, c, TG_BAD_MODEL, "pool_int64s", "with an input of strings"), false;
+    } else if (text) return fail_node(g, c, TG_BAD_MODEL, "pool_int64s", "is given, but the input has strings"), false;
     a->counts = counts, a->grams = grams, a->items = items, a->weighted = weights > 0;
     for (uint32_t k = 0; k < grams; k++) {
         if (t->column[k] < 0 || t->column[k] > 1 << 24)

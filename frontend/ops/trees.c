@@ -50,7 +50,7 @@ static bool list_of(Graph *g, const Ctx *c, const char *name, bool modes, const 
     const Attr *a = attr_find(c, name), *other = attr_find(c, arena_printf(graph_arena(g), "%s_as_tensor", name));
     *out = NULL, *n = 0;
     if (a && a->type == ATTR_FLOATS && a->n && other)
-        return fail_node(g, c, TG_BAD_MODEL, name, "and %s_as_tensor cannot both be given", name), false;
+        return fail_node(g, c, TG_BAD_MODEL, name, "cannot be given beside %s_as_tensor", name), false;
     if (other) a = other;
     if (!a) return false;
     DType t = a->type == ATTR_FLOATS                                           ? DT_F32
