@@ -197,14 +197,42 @@ static bool is_quotient(const UOp *q, const UOp *y, int64_t c)
         q->src[1]->arg.i == ec;
 }
 
-/* What a * (y % c) and a * c * q make together, or NULL: y, or y % (c * d) where q is (y // c) % d. */
-static const UOp *joined(Graph *g, const UOp *y, int64_t c, const UOp *q)
+/* y + k * c; NULL: too large. */
+static const UOp *shifted(Graph *g, const UOp *y, int64_t k, int64_t c)
+{
+    Poly s;
+    int64_t by;
+    poly_init(&s, g, (DType)y->dtype);
+    if (__builtin_mul_overflow(k, c, &by) || !poly_add(&s, y, 1) || __builtin_add_overflow(s.k, by, &s.k)) return NULL;
+    return poly_build(&s);
+}
+
+/* Is a * c * (y // c) a term? */
+static bool has_quotient(const Poly *p, const UOp *y, int64_t c, int64_t a)
+{
+    int64_t want;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const UOp *q = p->term[i].f;
+        if (is_divmod(q, UOP_IDIV) && q->src[0] == y && q->src[1]->arg.i == c)
+            return !__builtin_mul_overflow(a, c, &want) && p->term[i].c == want;
+    }
+    return false;
+}
+
+/* What a * (y % c) and a * c * q, terms of p, make together, or NULL: y, or y % (c * d) where q is (y // c) % d. Where
+ * q is (y // c + k) % d it is (y + k * c) % (c * d), but only if that is no remainder in the end. */
+static const UOp *joined(const Poly *p, int64_t a, const UOp *y, int64_t c, const UOp *q)
 {
     int64_t cd;
     if (is_quotient(q, y, c)) return y;
-    if (!is_divmod(q, UOP_MOD) || !is_quotient(q->src[0], y, c) || __builtin_mul_overflow(c, q->src[1]->arg.i, &cd))
-        return NULL;
-    return UOP(g, UOP_MOD, DT_VOID, NO_ARG, y, uop_int(g, (DType)y->dtype, cd));
+    if (!is_divmod(q, UOP_MOD) || __builtin_mul_overflow(c, q->src[1]->arg.i, &cd)) return NULL;
+    const UOp *of = q->src[0], *to = NULL;
+    if (is_quotient(of, y, c)) to = y;
+    else if (of->op == UOP_ADD && of->src[1]->op == UOP_CONST && is_quotient(of->src[0], y, c)) {
+        to = shifted(p->g, y, of->src[1]->arg.i, c);
+        if (to && !has_quotient(p, to, cd, a)) return NULL;
+    }
+    return to ? UOP(p->g, UOP_MOD, DT_VOID, NO_ARG, to, uop_int(p->g, (DType)y->dtype, cd)) : NULL;
 }
 
 static bool join_one(Poly *p)
@@ -216,7 +244,7 @@ static bool join_one(Poly *p)
             Term q = p->term[j];
             int64_t want, c = m.f->src[1]->arg.i;
             if (i == j || __builtin_mul_overflow(m.c, c, &want) || q.c != want) continue;
-            const UOp *to = joined(p->g, m.f->src[0], c, q.f);
+            const UOp *to = joined(p, m.c, m.f->src[0], c, q.f);
             if (to) return poly_add_term(p, m.f, -m.c) && poly_add_term(p, q.f, -q.c) && poly_add(p, to, m.c);
         }
     }
