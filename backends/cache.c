@@ -1,7 +1,7 @@
 /* Files DIR/KIND/KEY: a head with the length and hash of what follows, so that a cut or damaged file is a miss. Entries
  * may be code: a file or folder that somebody else owns or may write is a miss too; ours are 0600 and 0700. */
 #include "backends/cache.h"
-#include "graph/base/folders.h"
+#include "common/folders.h"
 
 #include <dirent.h>
 #include <errno.h>

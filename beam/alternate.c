@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "beam/worker.h"
-#include "graph/base/order.h"
+#include "common/order.h"
 #include "graph/base/status.h"
 
 /* seconds[side][sample * n + k] */

@@ -15,7 +15,7 @@
 #include "beam/beam.h"
 #include "beam/gpu_tensor.h"
 #include "beam/trial.h"
-#include "graph/base/order.h"
+#include "common/order.h"
 
 /* BLOCK, LEAST_BLOCK: threads of a workgroup; WARPS_MOST: of one; BUSY_WARPS: that a multiprocessor wants; WINDOW:
  * places of a window that are unrolled; LEAST_SUM: terms that threads share; ACCUMULATORS: of a thread; TERMS: of a sum

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "beam/gpu_tensor.h"
-#include "graph/base/order.h"
+#include "common/order.h"
 #include "graph/wmma.h"
 #include "sched/rangeify.h"
 

@@ -11,7 +11,7 @@
 #include "backends/child.h"
 #include "beam/check.h"
 #include "beam/wire.h"
-#include "graph/base/order.h"
+#include "common/order.h"
 
 #define NO_LIMIT 1e9               /* seconds */
 enum { LISTS = ROUND_MOST, TIMES = 5, RUNS_MOST = 60, MOST_BYTES = 1 << 26 };

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "beam/beam.h"
-#include "graph/base/folders.h"
+#include "common/folders.h"
 #include "graph/base/watcher.h"
 
 #define FILE_NAME "tune-1.db"

@@ -4,7 +4,7 @@
 #define TG_WORKER_H
 #include "backends/backend.h"
 #include "beam/wire.h"
-#include "graph/base/clock.h"
+#include "common/clock.h"
 
 /* patience_s: silence that counts as hanging, beside what the work needs; 0: 20 */
 typedef struct { const char *backend; DeviceOptions options; double patience_s; } WorkerOptions;

@@ -17,7 +17,7 @@
 #include <zlib.h>
 
 #include "bench/say.h"
-#include "graph/base/folders.h"
+#include "common/folders.h"
 
 enum { BLOCK = 512, NAME_LEN = 4096, EXTRA_MAX = 1 << 20, CHUNK = 1 << 16, MEMBERS_MAX = 1 << 20 };
 static const int64_t BYTES_MAX = INT64_C(1) << 38;          /* of all members */

@@ -2,7 +2,7 @@
 #ifndef TG_MEASURE_H
 #define TG_MEASURE_H
 #include "bench/args.h"
-#include "graph/base/clock.h"
+#include "common/clock.h"
 
 typedef struct {
     double *ms;                     /* each timed run, sorted */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "graph/base/clock.h"
+#include "common/clock.h"
 
 enum { THREADS_MOST = 256, TRIES = 5, LINE = 64 };
 static const double TRY_S = 0.01;

@@ -11,7 +11,7 @@
 #include "bench/peer.h"
 #include "bench/say.h"
 #include "bench/values.h"
-#include "graph/base/folders.h"
+#include "common/folders.h"
 
 /* The values of --opts, files read: one text of lines. */
 static TgStatus opts_text(char **out, const Args *a)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "graph/base/clock.h"
+#include "common/clock.h"
 
 /* The work that is waited for. ours: the program's own, not the library's; first: what was done when it began. */
 typedef struct {

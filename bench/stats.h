@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "graph/base/order.h"
+#include "common/order.h"
 
 typedef struct { uint64_t state; } Random;
 uint64_t random_bits(Random *r);

@@ -34,7 +34,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/processor.h"
 #include "backends/x86/x86.h"
-#include "graph/base/clock.h"
+#include "common/clock.h"
 #include "graph/base/map.h"
 #include "graph/base/watcher.h"
 

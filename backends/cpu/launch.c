@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "backends/cpu/executable.h"
-#include "graph/base/clock.h"
+#include "common/clock.h"
 
 /* ---- one step ---- */
 

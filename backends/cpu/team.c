@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "backends/cpu/cpu.h"
-#include "graph/base/clock.h"
+#include "common/clock.h"
 
 enum { SPIN_NS = 200000, CROWDED_SPIN_NS = 10000, PAUSES = 32, LATE_NS = 5000, LATE_MOST = 4, STRAIN_MOST = 8 };
 

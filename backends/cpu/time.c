@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "backends/cpu/executable.h"
-#include "graph/base/clock.h"
+#include "common/clock.h"
 
 enum { SHARE_NS = 4000 };
 

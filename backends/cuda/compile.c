@@ -6,7 +6,7 @@
 
 #include "backends/cache.h"
 #include "backends/cuda/cuda.h"
-#include "graph/base/clock.h"
+#include "common/clock.h"
 
 enum { STATIC_SHARED_BYTES = 48 << 10 };        /* more must be requested, by function */
 

@@ -8,7 +8,7 @@
 
 #include "backends/backend.h"
 #include "backends/reference/reference.h"
-#include "graph/base/clock.h"
+#include "common/clock.h"
 #include "graph/base/watcher.h"
 #include "graph/print.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/order.h"
 #include "frontend/session/session.h"
-#include "graph/base/order.h"
 
 enum { PROFILE_RUNS = 20 };
 

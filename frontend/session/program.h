@@ -5,9 +5,9 @@
 
 #include "backends/backend.h"
 #include "beam/beam.h"
+#include "common/clock.h"
 #include "frontend/frontend.h"
 #include "frontend/values/ports.h"
-#include "graph/base/clock.h"
 
 typedef struct Program {
     struct Program *next;           /* the session's list, last used first */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/base/clock.h"
+#include "common/clock.h"
 
 static _Thread_local Watcher watcher;
 

@@ -12,7 +12,7 @@
 
 #include "backends/backend.h"
 #include "beam/wire.h"
-#include "graph/base/clock.h"
+#include "common/clock.h"
 #include "subject.h"
 
 /* ---- the stub ---- */

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "backends/cuda/driver.h"
-#include "graph/base/clock.h"
+#include "common/clock.h"
 
 #define EXPORT __attribute__((visibility("default")))
 enum { OK = 0, INVALID = 1, NO_MEMORY = 2, FAILED = 719, MAX_ARGS = 80, STACK_BYTES = 64 << 10, MAX_THREADS = 1024 };

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "bench/values.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/processor.h"
-#include "graph/base/clock.h"
+#include "bench/values.h"
+#include "common/clock.h"
 #include "graph/scalar.h"
 #include "tests/kernels/hand.h"
 #include "tests/test.h"

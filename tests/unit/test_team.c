@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "backends/cpu/cpu.h"
-#include "graph/base/clock.h"
+#include "common/clock.h"
 #include "tests/test.h"
 
 enum { PHASES = 64 };

@@ -10,7 +10,7 @@
 
 #include "bench/peer.h"
 #include "bench/watch.h"
-#include "graph/base/clock.h"
+#include "common/clock.h"
 
 static char folder[64];
 

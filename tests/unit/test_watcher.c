@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "graph/base/clock.h"
+#include "common/clock.h"
 #include "graph/base/watcher.h"
 #include "tests/pbtext.h"
 
