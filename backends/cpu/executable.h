@@ -83,8 +83,8 @@ void AnnotateIgnoreWritesBegin(const char *file, int line);
 void AnnotateIgnoreWritesEnd(const char *file, int line);
 
 /* What overlaps is written twice by two threads, one value to one place, which is no race to report. */
-static inline void call(const Kernel *k, CpuKernel fn, void *const *args, const int64_t *vars, int64_t begin,
-                        int64_t end, void *scratch)
+static inline void call_kernel(const Kernel *k, CpuKernel fn, void *const *args, const int64_t *vars, int64_t begin,
+                               int64_t end, void *scratch)
 {
     bool overlap = kernel_overlaps(k);
     if (overlap) AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
@@ -92,7 +92,7 @@ static inline void call(const Kernel *k, CpuKernel fn, void *const *args, const 
     if (overlap) AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
 }
 #else
-#define call(k, fn, ...) (fn)(__VA_ARGS__)
+#define call_kernel(k, fn, ...) (fn)(__VA_ARGS__)
 #endif
 
 /* launch.c: all works, in phases */

@@ -35,7 +35,7 @@ static void kernel_work(const Executable *e, const Work *w, int thread, int thre
     int64_t n = w->count >= 0 ? w->count : kernel_value(w->kernel, w->kernel->thread_bound, vars);
     int64_t first = w->parts ? n * w->part / w->parts : 0, size = w->parts ? n * (w->part + 1) / w->parts - first : n;
     int64_t begin = first + size * thread / threads, end = first + size * (thread + 1) / threads;
-    if (begin < end) call(w->kernel, w->fn, w->args, vars, begin, end, e->scratch + e->scratch_bytes * thread);
+    if (begin < end) call_kernel(w->kernel, w->fn, w->args, vars, begin, end, e->scratch + e->scratch_bytes * thread);
 }
 
 /* Its arguments for parts from `part` on: windows begin where the first of these parts does. */
@@ -63,8 +63,8 @@ static void chain_work(Executable *e, const Work *w, int thread, int threads)
         for (const Work *x = w; x < w + w->works; x++) {
             double start = e->seconds && !thread ? clock_s() : 0;
             load_vars(e, x, vars);
-            call(x->kernel, x->fn, window_args(e, x, thread, p, args), vars, p, p + group < end ? p + group : end,
-                 scratch);
+            call_kernel(x->kernel, x->fn, window_args(e, x, thread, p, args), vars, p,
+                        p + group < end ? p + group : end, scratch);
             if (e->seconds && !thread) e->seconds[x->step] += clock_s() - start;
         }
 }

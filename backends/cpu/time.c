@@ -31,7 +31,8 @@ static void timing_part(void *user, int thread, int threads)
 {
     const Timing *t = user;
     int64_t begin = t->count * thread / threads, end = t->count * (thread + 1) / threads;
-    if (begin < end) call(t->kernel, t->fn, t->args, t->vars, begin, end, t->scratch + t->scratch_bytes * thread);
+    char *scratch = t->scratch + t->scratch_bytes * thread;
+    if (begin < end) call_kernel(t->kernel, t->fn, t->args, t->vars, begin, end, scratch);
 }
 
 /* The first round warms caches and pages, and is taken only when it alone is far beyond the limit. Others may disturb a
