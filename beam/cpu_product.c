@@ -152,18 +152,19 @@ static void consider(const Trial *p, Tile *best, const TileKind *t, int number, 
         }
 }
 
-static void weigh(const Trial *p, int lane, double *constant, double *other)
+/* Do the columns of what is summed have so many bytes that threads should share them out? */
+static bool has_large_columns(const Trial *p, int lane)
 {
-    *constant = *other = 0;
+    double all = 0;
     for (uint32_t i = 0; i < p->naccess; i++) {
         const Access *a = &p->access[i];
         double bytes = a->bytes;
+        if (a->store || !(a->ranges & p->reduces) || !(a->ranges >> lane & 1)) continue;
         for (uint32_t j = 0; j < p->naxis; j++)
             if (a->ranges >> p->number[j] & 1) bytes *= (double)p->size[p->number[j]];
-        if (a->store || !(a->ranges & p->reduces)) continue;
-        if (a->ranges >> lane & 1) *constant += bytes;
-        else *other += bytes;
+        all += bytes;
     }
+    return all > OWN_COLUMNS;
 }
 
 static Tile best_tile(const Trial *p, int lane, int64_t others, bool columns)
@@ -283,9 +284,7 @@ static void share_columns(Trial *p, int n)
 void cpu_contract(Trial *p, int lane)
 {
     int64_t n = p->size[lane];
-    double lane_bytes, other_bytes;
-    weigh(p, lane, &lane_bytes, &other_bytes);
-    bool columns = !batch_of(p) && lane_bytes > OWN_COLUMNS;
+    bool columns = !batch_of(p) && has_large_columns(p, lane);
     Tile best = best_tile(p, lane, 0, columns);
     bool cut = meets_constants(p, lane) && cut_rows(p, lane, best.m, 4 * p->lanes, false);
     cpu_lanes(p, lane, n < p->lanes ? lanes_of_short(p, lane, n) : p->lanes, best.nv);
@@ -437,9 +436,7 @@ static bool try_dots(Trial *p, int r, int lane, int32_t row)
 {
     const Wmma *w = &wmma_row[row];
     if (p->size[lane] < w->n || p->size[r] % w->k || !separates_lanes(p, lane)) return false;
-    double lane_bytes, other_bytes;
-    weigh(p, lane, &lane_bytes, &other_bytes);
-    Tile best = best_tile(p, lane, DOT_OTHERS, lane_bytes > OWN_COLUMNS);
+    Tile best = best_tile(p, lane, DOT_OTHERS, has_large_columns(p, lane));
     if (!cpu_split(p, lane, w->n, AXIS_UPCAST)) return false;
     if (best.nv > 1) cpu_split(p, lane, best.nv, AXIS_UPCAST);
     if (best.m >= 0 && best.mr > 1) cpu_split(p, best.m, best.mr, AXIS_UPCAST);

@@ -81,9 +81,8 @@ static bool keeps_tiles(const Kernel *k, const Digit *digit, uint32_t n, double 
     uint32_t count;
     const UOp **order = uop_toposort(k->g, &k->root, 1, a, &count);
     for (uint32_t i = 0; i < count; i++) {
-        const UOp *u = order[i]->op == UOP_REDUCE && order[i]->arg.i == UOP_ADD ? order[i]->src[0] : NULL;
-        while (u && u->op == UOP_CAST) u = u->src[0];
-        product |= u && u->op == UOP_MUL && u->src[0]->ranges != u->src[1]->ranges;
+        const UOp *u = order[i]->arg.i == UOP_ADD ? reduced_product(order[i]) : NULL;
+        product |= u && u->src[0]->ranges != u->src[1]->ranges;
     }
     arena_free(a);
     double filled = 1;

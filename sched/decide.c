@@ -80,9 +80,8 @@ static bool has_axis(const UOp *u, uint32_t axis, uint32_t rank)
 static bool is_nested(const Rangeify *r, const Cut *c, const UOp *u, const UOp *const *idx, uint64_t enclosing)
 {
     uint32_t rank = uop_rank(u);
-    const UOp *p = u->arg.i == UOP_ADD ? u->src[0] : u;
-    while (p->op == UOP_CAST) p = p->src[0];
-    if (r->target->max_block || p->op != UOP_MUL || index_ranges(idx, rank) != enclosing || c->out & ~enclosing ||
+    const UOp *p = u->arg.i == UOP_ADD ? reduced_product(u) : NULL;
+    if (r->target->max_block || !p || index_ranges(idx, rank) != enclosing || c->out & ~enclosing ||
         cut_extent(c, c->out) < NESTED_LEAST)
         return false;
     for (uint32_t k = 0; k < rank; k++)

@@ -94,10 +94,8 @@ double node_base(const UOp *u)
 /* A sum of products whose operands are smaller than the product: worth a kernel of its own, never worth repeating. */
 bool node_contracts(const UOp *u)
 {
-    const UOp *p = u->op == UOP_REDUCE ? u->src[0] : NULL;
-    while (p && p->op == UOP_CAST) p = p->src[0];
-    if (!p || p->op != UOP_MUL) return false;
-    return 2 * node_base(p->src[0]) <= (double)uop_numel(p) && 2 * node_base(p->src[1]) <= (double)uop_numel(p);
+    const UOp *p = reduced_product(u);
+    return p && 2 * node_base(p->src[0]) <= (double)uop_numel(p) && 2 * node_base(p->src[1]) <= (double)uop_numel(p);
 }
 
 static bool is_product(const UOp *u)

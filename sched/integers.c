@@ -334,11 +334,7 @@ static U in_blocks(Graph *g, U sum, U x, U w, const Wmma *row, Constants *consta
     }
     if (!nouter || !fours || terms > TERMS_MAX) return NULL;
     U y = reduce(g, UOP_ADD, mul(g, seen(g, &a, DT_I32), seen(g, &b, DT_I32)), inner_axes, ninner, true);
-    if (a.added) {
-        U q_w = sum_over(g, seen(g, &b, DT_I32), inner);        /* as narrow as it may be: one is read a block */
-        if (terms * HALF <= INT16_MAX) q_w = cast(g, contiguous(g, cast(g, q_w, DT_I16)), DT_I32);
-        y = add(g, y, mul(g, q_w, reshape(g, a.added, NULL, 0)));
-    }
+    if (a.added) y = add(g, y, mul(g, sum_over(g, seen(g, &b, DT_I32), inner), reshape(g, a.added, NULL, 0)));
     return reduce(g, UOP_ADD, mul(g, mul(g, cast(g, y, DT_F32), s_x), s_w), outer_axes, nouter, true);
 }
 

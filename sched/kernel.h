@@ -133,6 +133,13 @@ typedef struct Target {
 } Target;
 /* Bytes of values that a core's part of a kernel may go over again and again: most of its second cache. */
 static inline int64_t cache_room(const Target *t) { return t->l2_bytes * 7 / 10; }
+/* The product, maybe widened, that a REDUCE is of; NULL: u is none, or of something else. */
+static inline const UOp *reduced_product(const UOp *u)
+{
+    const UOp *p = u->op == UOP_REDUCE ? u->src[0] : NULL;
+    while (p && p->op == UOP_CAST) p = p->src[0];
+    return p && p->op == UOP_MUL ? p : NULL;
+}
 /* Every element is computed from memory that the kernel does not write: computing one twice does no harm. */
 bool kernel_is_pure(const Kernel *k);
 static inline int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a < 0 ? -a : a; }

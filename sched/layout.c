@@ -338,9 +338,8 @@ static void choose(Layout *all, uint32_t n)
     for (uint32_t b = 0; b < n; b++) {
         Layout *l = &all[b];
         l->last = (uint8_t)(l->rank ? l->rank - 1 : 0);
-        for (uint32_t a = 0; !l->fixed && a < l->rank; a++)             /* of equal ones the last */
-            if (l->vote[a] > l->vote[l->last])
-                l->last = (uint8_t)a;
+        for (uint32_t a = 0; !l->fixed && a < l->rank; a++)
+            if (l->vote[a] > l->vote[l->last]) l->last = (uint8_t)a;
     }
 }
 
@@ -438,7 +437,7 @@ static void fix_pairs(Schedule *s, Layout *all, Facts *const *facts)
 TgStatus sched_layout(Schedule *s, const Target *t)
 {
     Arena *scratch = arena_new();
-    uint32_t room = graph_buffer_count(s->g) + s->count + 1;       /* a copy an item */
+    uint32_t room = graph_buffer_count(s->g) + s->count + 1;       /* reorder adds a buffer an item at most */
     Layout *all = NEW_N(scratch, Layout, room);
     uint8_t *once = NEW_N(scratch, uint8_t, room);
     fix_seen_outside(s, all);

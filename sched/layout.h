@@ -1,5 +1,5 @@
 /* What the files of layout share: layout.c decides and substitutes, votes.c says in which order kernels want what they
- * read and store, reorder.c copies what must keep another order. */
+ * read and store, reorder.c copies what must keep its order. */
 #ifndef TG_LAYOUT_H
 #define TG_LAYOUT_H
 #include <string.h>
@@ -18,8 +18,8 @@ typedef struct {
     int32_t before[AXES], after[AXES];
 } Layout;
 
-/* INDEXes of a kernel's stores and loads, its ranges; sum: a REDUCE of a product, or NULL, of sums of
- * sums the inner one. */
+/* INDEXes of a kernel's stores and loads, its ranges; sum: a REDUCE, of a sum of sums the inner one, whose operand is
+ * this product; or both are NULL. */
 typedef struct {
     const UOp *store[8], *load[64], *range[64], *sum, *product;
     uint32_t nstore, nload, nrange;

@@ -43,9 +43,8 @@ void layout_accesses(Access *a, const Kernel *k, Arena *scratch)
         if (u->op == UOP_LOAD && u->src[0]->op == UOP_INDEX && u->src[0]->src[0]->op == UOP_PARAM && a->nload < 64)
             a->load[a->nload++] = u->src[0];
         if (u->op == UOP_RANGE && a->nrange < 64) a->range[a->nrange++] = u;
-        const UOp *p = u->op == UOP_REDUCE ? u->src[0] : NULL;
-        while (p && p->op == UOP_CAST) p = p->src[0];
-        if (p && p->op == UOP_MUL && !holds(u, a->sum)) a->product = p, a->sum = u;
+        const UOp *p = reduced_product(u);
+        if (p && !holds(u, a->sum)) a->product = p, a->sum = u;
     }
 }
 
