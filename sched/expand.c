@@ -283,6 +283,19 @@ static const UOp *unmasked(Expand *x, Op op, const UOp *v)
     return v == uop_const_like(x->g, (DType)v->dtype, op == UOP_MUL) ? NULL : v;
 }
 
+static bool has_wmma(const UOp *u)
+{
+    return u->op == UOP_WMMA || (u->op == UOP_ADD && (has_wmma(u->src[0]) || has_wmma(u->src[1])));
+}
+
+/* A term of a sum of floats that is a sum itself is added up first. Added to the whole part by part, which may be much
+ * larger, x - y would lose its low bits, and x + c the same ones in each iteration. */
+static const UOp *whole_term(Expand *x, Op op, const UOp *v)
+{
+    bool sum = op == UOP_ADD && v->op == UOP_ADD && dtype_is_float((DType)v->dtype) && !has_wmma(v);
+    return sum ? uop_tagged(x->g, v, TERM_TAG) : v;
+}
+
 static const UOp *expand_reduce(Expand *x, const UOp *u)
 {
     const UOp *src[65], *v;
@@ -299,7 +312,8 @@ static const UOp *expand_reduce(Expand *x, const UOp *u)
     const UOp **part = NEW_N(x->arena, const UOp *, variants(x, unrolled));
     do {
         const UOp *term = now(x, u->src[0]), *kept = unmasked(x, (Op)u->arg.i, term);
-        if (kept || !count) part[count] = in_lanes(x, kept ? kept : term), count += kept != NULL;
+        term = whole_term(x, (Op)u->arg.i, in_lanes(x, kept ? kept : term));
+        if (kept || !count) part[count] = term, count += kept != NULL;
     } while (next_assignment(x, unrolled));
     if (!count) count = 1;
     v = combine(x, (Op)u->arg.i, part, count, across || u->arg.i == UOP_MAX, n > 1);

@@ -215,10 +215,11 @@ typedef struct {
 /* false: there are more than fit, and the sum stays whole. */
 static bool terms(const UOp *u, Op op, const UOp **term, uint32_t *n, uint32_t depth)
 {
+    bool whole = op != UOP_ADD || u->tag == TERM_TAG;
     if (depth == MAX_TERMS) return false;
-    if (u->op == op && op == UOP_ADD)
+    if (u->op == UOP_ADD && !whole)
         return terms(u->src[0], op, term, n, depth + 1) && terms(u->src[1], op, term, n, depth + 1);
-    if (u->op == UOP_MULACC && op == UOP_ADD && !terms(u->src[2], op, term, n, depth + 1)) return false;
+    if (u->op == UOP_MULACC && !whole && !terms(u->src[2], op, term, n, depth + 1)) return false;
     if (*n == MAX_TERMS) return false;
     /* of a MULACC its product only: split in sum_step */
     term[(*n)++] = u;
@@ -250,7 +251,7 @@ static void sum_step(Lin *l, View *v, Sum *s, uint32_t t)
     const UOp *u = s->term[t];
     Op op = (Op)s->reduce->arg.i;
     bool product = op == UOP_ADD && u->op == UOP_MUL && dtype_is_float((DType)u->dtype) && !v->done[u->id];
-    if (product || wmma_adds(u) || (op == UOP_ADD && s->split && u->op == UOP_MULACC)) {
+    if (product || wmma_adds(u) || (op == UOP_ADD && s->split && u->op == UOP_MULACC && u->tag != TERM_TAG)) {
         need(l, v, u->src[0]);
         need(l, v, u->src[1]);
         s->acc = UOP(l->g, u->op == UOP_WMMA ? UOP_WMMA : UOP_MULACC, DT_VOID, u->op == UOP_WMMA ? u->arg : NO_ARG,

@@ -322,9 +322,15 @@ static V saturated(const Match *m)
     return pick(g, fits, v, pick(g, nan, uop_int(g, t, 0), uop_int(g, t, t == DT_U64 ? -1 : dtype_max(t))));
 }
 
+/* Of a term of a sum that is a sum itself it stays one (sched/expand.c). */
+static V multiply_add(const Match *m)
+{
+    return uop_tagged(m->g, ALU3(m->g, MULACC, m->slot[X], m->slot[Y], m->slot[Z]), m->root->tag);
+}
+
 static const Rule select[] = {
     /* name          see                                write               only if   make */
-    { "mulacc",      P(ADD, P(MUL, x, y), z),           P(MULACC, x, y, z), has_fma,  NULL },
+    { "mulacc",      P(ADD, P(MUL, x, y), z),           NULL,               has_fma,  multiply_add },
     { "div-constant", P(DIV, x, c),                     NULL,               NULL,     by_reciprocal },
     { "div-shift",   P(IDIV, x, c),                     NULL,               NULL,     shift_for_div },
     { "mod-mask",    P(MOD, x, c),                      NULL,               NULL,     mask_for_mod },
