@@ -23,6 +23,30 @@ typedef struct {
 
 typedef struct { uint32_t compiled, cached; double compile_s; } CompileStats;
 
+/* What a program is called from outside, for its source text. dim[rank]: sizes, DT_INDEX over the plan's variables. */
+typedef struct {
+    const char *name;
+    TgType type;
+    uint32_t rank;
+    const UOp *const *dim;
+} ListingPort;
+/* A size that varies from run to run, least .. largest: step times a variable, which is number `var` of the plan (-1:
+ * nothing reads it). name: what people call the size. */
+typedef struct {
+    const char *name, *variable;
+    int64_t least, largest, step;
+    int32_t var;
+} ListingSize;
+/* need[nneed]: sizes that must not be negative. */
+typedef struct {
+    const char *name, *model;       /* an identifier, which starts all names; what it is made of, a line */
+    const Plan *plan;
+    const ListingPort *input, *output;
+    const ListingSize *size;
+    const UOp *const *need;
+    uint32_t ninput, noutput, nsize, nneed;
+} Listing;
+
 typedef struct Backend {
     const char *name;                                                           /* "cpu" */
     /* TG_DEVICE and a reason when it cannot work here */
@@ -46,6 +70,8 @@ typedef struct Backend {
     TgStatus (*save_code)(BundleWriter *w, Device *d, Kernel *const *k, uint32_t n);
     TgStatus (*save_memory)(BundleWriter *w, const Executable *e);
     TgStatus (*restore)(Executable **out, Code **code, Device *d, const Plan *p, const Bundle *from);
+    /* Writes a program as a folder of source text, which appears whole or not at all. NULL: the device has none. */
+    TgStatus (*write)(const Device *d, const Listing *l, const char *folder);
     /* inputs, outputs: host pointers in the order of ports. vars: the plan's variables (sizes); host steps may change
      * them. No allocation, lock or string on the way. */
     TgStatus (*run)(Executable *e, const void *const *inputs, void *const *outputs, int64_t *vars);
@@ -62,9 +88,9 @@ typedef struct Backend {
     TgStatus (*assembly)(Text *out, Device *d, const Kernel *k);                /* for dump --stage asm; may be NULL */
     /* which compiler makes its code, where `describe` does not say; may be NULL */
     void (*compiler)(const Device *d, char out[128]);
-    /* runs kernels as they are written: they must keep their instructions */
+    /* works with kernels as they are written: they must keep their instructions */
     bool interprets;
 } Backend;
 
-extern const Backend backend_cpu, backend_cuda, backend_reference;
+extern const Backend backend_cpu, backend_cuda, backend_reference, backend_c, backend_c11;
 #endif

@@ -437,7 +437,7 @@ static void count_uses(CRender *r, const UOp *linear)
     r->block = 0;
 }
 
-static void helpers(const CRender *r, Text *out)
+void cstyle_helpers(Text *out, const CStyle *style, uint32_t helper)
 {
     static const struct { uint32_t bit; const char *name, *body; } row[] = {
         { HELPER_IDIV, "IDIV", "long tg_idiv(long a, long b) { return b == 0 ? 0 : b == -1 ? (long)(0UL - (unsigned long)a) : a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }" },
@@ -450,10 +450,10 @@ static void helpers(const CRender *r, Text *out)
         { HELPER_FMOD, "FMOD", "double tg_fmod(double a, double b) { double m = FMOD(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m; }" },
     };
     for (uint32_t k = 0; k < sizeof row / sizeof *row; k++) {
-        if (!(r->helpers & row[k].bit)) continue;
+        if (!(helper & row[k].bit)) continue;
         text_add(out, "#ifndef TG_%s\n#define TG_%s\n", row[k].name, row[k].name);
-        if (row[k].bit == HELPER_FMOD) text_add(out, "#define FMOD %sfmod\n", r->style->math);
-        text_add(out, "%s %s\n#endif\n", r->style->inline_function ? r->style->inline_function : "static inline",
+        if (row[k].bit == HELPER_FMOD) text_add(out, "#define FMOD %sfmod\n", style->math);
+        text_add(out, "%s %s\n#endif\n", style->inline_function ? style->inline_function : "static inline",
                  row[k].body);
     }
 }
@@ -478,7 +478,7 @@ TgStatus cstyle_render(Text *out, const CStyle *style, const Kernel *k, const ch
                   .note = NEW_N(a, uint8_t, ids) };
     count_uses(&r, k->linear);
     for (uint32_t i = 0; i < k->linear->nsrc && !r.status; i++) instruction(&r, k->linear->src[i]);
-    helpers(&r, out);
+    cstyle_helpers(out, style, r.helpers);
     if (style->preamble) style->preamble(&r, out);
     style->prologue(out, k, name);
     if (body.len) text_bytes(out, body.s, body.len);
@@ -486,4 +486,27 @@ TgStatus cstyle_render(Text *out, const CStyle *style, const Kernel *k, const ch
     text_free(&body);
     arena_free(a);
     return r.status;
+}
+
+typedef struct { CRender r; const char *(*leaf)(const void *from, const UOp *var); const void *from; } Sizes;
+
+static const char *size_text(Sizes *s, const UOp *u)
+{
+    const char *o[3] = { "", "", "" };
+    if (u->op == UOP_DEFINE_VAR) return s->leaf(s->from, u);
+    for (uint32_t k = 0; k < u->nsrc && k < 3; k++) o[k] = size_text(s, u->src[k]);
+    if (u->op == UOP_CONST || op_is((Op)u->op, FLAG_ALU)) return cr_op(&s->r, u, o);
+    s->r.status = fail(TG_UNSUPPORTED, "a size is %s, which has no rendering in %s", op_name((Op)u->op),
+                       s->r.style->name);
+    return "0";
+}
+
+TgStatus cstyle_size(const char **out, Arena *a, const CStyle *style, const UOp *size,
+                     const char *(*leaf)(const void *from, const UOp *var), const void *from, uint32_t *helper)
+{
+    const Kernel none = { .name = "" };
+    Sizes s = { .r = { .style = style, .k = &none, .arena = a }, .leaf = leaf, .from = from };
+    *out = size_text(&s, size);
+    *helper |= s.r.helpers;
+    return s.r.status;
 }

@@ -68,6 +68,11 @@ void cr_line(CRender *r, const char *fmt, ...) __attribute__((format(printf, 2, 
 const char *cr_text(CRender *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 TgStatus cstyle_render(Text *out, const CStyle *style, const Kernel *k, const char *name);
+/* A size (DT_INDEX over DEFINE_VARs) as an expression, in the arena; leaf: what a variable is called. helper gets the
+ * functions that it calls, as cstyle_helpers prints them. */
+TgStatus cstyle_size(const char **out, Arena *a, const CStyle *style, const UOp *size,
+                     const char *(*leaf)(const void *from, const UOp *var), const void *from, uint32_t *helper);
+void cstyle_helpers(Text *out, const CStyle *style, uint32_t helper);
 static inline bool fits_int(const UOp *u) { return u->vmin >= INT32_MIN && u->vmax <= INT32_MAX; }
 bool c_is_variable(const CRender *r, const UOp *memory);        /* a scalar of C, not an array */
 #endif

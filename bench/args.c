@@ -36,8 +36,10 @@ typedef struct {
 static const OptRow rows[OPT_COUNT] = {
 #define OPTION(name, letter, kind, argument, programs, verbs, otherwise, help) \
     { #name, letter, kind, argument, programs, verbs, otherwise, help },
+#define OPTION_OF(id, ...) OPTION(__VA_ARGS__)
 #include "bench/options.def"
 #undef OPTION
+#undef OPTION_OF
 };
 
 /* `no_cache` as `no-cache`, or as TGRUN_NO_CACHE. */

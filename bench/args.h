@@ -8,8 +8,10 @@
 
 typedef enum {
 #define OPTION(name, ...) OPT_##name,
+#define OPTION_OF(id, name, ...) OPT_##id,
 #include "bench/options.def"
 #undef OPTION
+#undef OPTION_OF
     OPT_COUNT
 } Opt;
 

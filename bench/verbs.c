@@ -1,5 +1,6 @@
 #include "bench/verbs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,24 @@
 
 /* ---- compile ---- */
 
-static TgStatus compile_people(const char *file, const struct stat *st, const TgInfo *i, const Data *data)
+/* A folder has the bytes of its files. */
+static int64_t bytes_of(const char *path)
+{
+    struct stat st;
+    struct dirent *e;
+    int64_t n = 0;
+    DIR *d = stat(path, &st) ? NULL : opendir(path);
+    if (!d) return stat(path, &st) ? -1 : (int64_t)st.st_size;
+    while ((e = readdir(d)) != NULL)
+        if (!fstatat(dirfd(d), e->d_name, &st, 0) && S_ISREG(st.st_mode)) n += st.st_size;
+    closedir(d);
+    return n;
+}
+
+static TgStatus compile_people(const char *file, int64_t bytes, const TgInfo *i, const Data *data)
 {
     char size[32];
-    printf("%s   %s: %ld kernels for %s, at most %d thread%s, inputs", file, bytes_text(size, (double)st->st_size),
+    printf("%s   %s: %ld kernels for %s, at most %d thread%s, inputs", file, bytes_text(size, (double)bytes),
            (long)i->kernels, i->device_kind, (int)i->threads, i->threads == 1 ? "" : "s");
     for (int32_t k = 0; k < data->set[0].ninput; k++) {
         char title[200];
@@ -32,11 +47,20 @@ TgStatus verb_compile(const Args *a, const char *path)
     TgSession *s = NULL;
     Data data = { 0 };
     TgInfo info;
-    struct stat st = { 0 };
-    const char *file = args_text(a, OPT_output, NULL);
+    int64_t bytes = 0;
+    const char *file = args_text(a, OPT_output, NULL), *device = args_text(a, OPT_device, "auto"),
+               *format = args_text(a, OPT_compiled, "tgc");
+    Args *as = malloc(sizeof *as);
     if (!file || a->value[OPT_output].count != 1)
-        return say_error(TG_USAGE, "compile: one --output is wanted: the file to write");
-    TgStatus status = open_model(&s, &data, a, path);
+        return free(as), say_error(TG_USAGE, "compile: one --output is wanted: the file or folder to write");
+    if (!as) return say_error(TG_LIMIT, "out of memory");
+    *as = *a;
+    if (strcmp(format, "tgc")) {
+        if (strcmp(device, "auto") && strcmp(device, format))
+            return free(as), say_error(TG_USAGE, "compile: --format %s has no --device %s", format, device);
+        as->value[OPT_device] = (ArgList){ 1, { format } };
+    }
+    TgStatus status = open_model(&s, &data, as, path);
     if (status == TG_OK) {
         TgTensor in[data.set[0].ninput + 1];
         set_inputs(&data.set[0], in);
@@ -46,15 +70,17 @@ TgStatus verb_compile(const Args *a, const char *path)
         if (status == TG_OK) status = tg_info(s, &info);
         if (status != TG_OK) say_library_error(status);
     }
-    if (status == TG_OK && stat(file, &st)) status = say_error(TG_CACHE, "%s: %s", file, strerror(errno));
+    if (status == TG_OK && (bytes = bytes_of(file)) < 0)
+        status = say_error(TG_CACHE, "%s: %s", file, strerror(errno));
     if (status == TG_OK && args_has(a, OPT_json))
         status = json_write(json_pack("{s:s, s:s, s:s, s:I, s:I, s:i, s:b, s:i}", "schema", "tgrun.compile/1", "file",
-                                      path, "output", file, "bytes", (json_int_t)st.st_size, "kernels",
+                                      path, "output", file, "bytes", (json_int_t)bytes, "kernels",
                                       (json_int_t)info.kernels, "threads", (int)info.threads, "ok", 1, "exit", 0),
                             args_text(a, OPT_json, ""));
-    else if (status == TG_OK) status = compile_people(file, &st, &info, &data);
+    else if (status == TG_OK) status = compile_people(file, bytes, &info, &data);
     data_free(&data);
     tg_close(s);
+    free(as);
     return status;
 }
 

@@ -116,7 +116,8 @@ typedef struct {
 typedef enum { TG_PRECISION_EXACT, TG_PRECISION_SPLIT, TG_PRECISION_FAST } TgPrecision;
 
 typedef struct {
-    const char *device;        /**< "auto", "cpu", "cuda", "cuda:N", "reference"; "none" to look at a model only */
+    const char *device; /**< "auto", "cpu", "cuda", "cuda:N", "reference"; "none" to look at a model only; "c", "c11":
+                           what tg_save is for */
     int32_t threads;           /**< 0: one a physical core that the process may use */
     const char *cpus;          /**< list such as "0-3,8", or NULL */
     TgPrecision precision;
@@ -198,7 +199,11 @@ TG_API TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_by
 /** Writes what the session has prepared (tg_prepare, tg_run or tg_tune, for one set of shapes or the ranges of
  * TgOptions.dims) as a compiled model: the model, kernels in machine code, packed weights. tg_open opens such a file
  * without a compiler, on processors with the same features, for these inputs alone. path appears whole or not at all.
- * TG_UNSUPPORTED: the device has no compiled models, or the session has met several shapes. */
+ * TG_UNSUPPORTED: the device has no compiled models, or the session has met several shapes.
+ * Of the devices "c" (what GCC and Clang take) and "c11" (what any compiler takes) path becomes a folder of source text
+ * that needs libc and libm alone: a header, C, weights, a Makefile and a program that runs the model on files. Kernels
+ * are chosen for a processor like this one; nothing runs. TG_UNSUPPORTED: what only the library can do, by the node's
+ * name; TG_CACHE: path is there already. */
 TG_API TgStatus tg_save(TgSession *session, const char *path);
 
 /** A session for another thread: model, device, kernels and packed weights are those of `session`, which is in no call

@@ -57,6 +57,14 @@ install_browser() {
     apt_install chromium fonts-dejavu-core || echo "chromium could not be installed: its test is skipped" >&2
 }
 
+# What builds C source in its tests: make, and a compiler without vector types where the system has one as a package.
+install_tcc() {
+    if type make tcc >/dev/null 2>&1; then return; fi
+    type make >/dev/null 2>&1 || { apt_update; apt_install make; }
+    [ -n "$(apt-cache policy tcc 2>/dev/null | sed -n '/Candidate: [0-9]/p')" ] || return 0
+    apt_install tcc || echo "tcc could not be installed: C source is built with gcc alone" >&2
+}
+
 # python: the private environment's interpreter, unless TGRUN_PYTHON names one that has the packages.
 python_environment() {
     if [ -z "${TGRUN_PYTHON:-}" ]; then

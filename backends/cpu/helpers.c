@@ -125,7 +125,7 @@ const char *const cpu_helper[H_COUNT] = {
         LOOP_ALL(4) LOOP_ALL(8) LOOP_ALL(16),
     [H_EXP2] =
         ALWAYS "float tg_exp2(float x)\n{\n    if (x < -151.0f) return 0;\n    x = x > 129.0f ? 129.0f : x;\n"
-               "    float n = __builtin_rintf(x), f = x - n, p = 0.000153458081f;\n" EXP2_POLYNOMIAL
+               "    float n = (x + 12582912.0f) - 12582912.0f, f = x - n, p = 0.000153458081f;\n" EXP2_POLYNOMIAL
                "    int i = (int)n, half = i >> 1;\n    union { int i; float f; } a = { (half + 127) << 23 }, b = { (i - half + 127) << 23 };\n    return p * a.f * b.f;\n}\n",
     [H_EXP2_4] = EXP2_OF("f32x4", 15, "__builtin_ia32_roundps(x, 8)", SCALE_4),
     [H_EXP2_8] = EXP2_OF("f32x8", 255, "__builtin_ia32_roundps256(x, 8)", SCALE_8),

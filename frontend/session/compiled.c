@@ -23,8 +23,10 @@ typedef struct {
 static TgStatus savable(const TgSession *s)
 {
     const Program *p = s->program;
-    if (!p || !p->executable) return fail(TG_USAGE, "nothing is prepared that could be saved");
-    if (!s->backend->save_code) return fail(TG_UNSUPPORTED, "device %s has no compiled models", s->backend->name);
+    if (!p || (!p->executable && !s->backend->write))
+        return fail(TG_USAGE, "nothing is prepared that could be saved");
+    if (!s->backend->save_code && !s->backend->write)
+        return fail(TG_UNSUPPORTED, "device %s has no compiled models", s->backend->name);
     if (s->saved) return fail(TG_USAGE, "is a compiled model already");
     if (s->batch) return fail(TG_UNSUPPORTED, "batch: a compiled model is the model as it is");
     if (s->made > 1)
@@ -135,6 +137,7 @@ TgStatus tg_save(TgSession *s, const char *path)
 {
     BundleWriter *w;
     TRY(session_in_file(s, savable(s)));
+    if (s->backend->write) return session_in_file(s, source_write(s, path));
     TRY(bundle_begin(&w, path));
     Watcher before = session_watch(s);
     TgStatus status = save_all(w, s);

@@ -14,6 +14,8 @@ typedef struct Compiled {
     const char *device;             /* "cpu" */
 } Compiled;
 
+/* source.c: the program used last as a folder of source text. */
+TgStatus source_write(TgSession *s, const char *folder);
 /* Options that contradict the file are refused by name; s gets the model and its own. */
 TgStatus compiled_open(TgSession *s);
 /* The open device beside the one that it was compiled for: fewer processors are taken, others refused. */

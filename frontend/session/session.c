@@ -9,7 +9,8 @@
 
 static const int64_t PROGRAMS_BYTES = INT64_C(1) << 30;
 
-/* The backends of this build, in the order in which `auto` tries them; the reference is only used when named. */
+/* The backends of this build, in the order in which `auto` tries them; those that interpret or write kernels are only
+ * used when named. */
 static const Backend *const backends[] = {
 #ifdef TG_HAVE_CUDA
     &backend_cuda,
@@ -19,6 +20,10 @@ static const Backend *const backends[] = {
 #endif
 #ifdef TG_HAVE_REFERENCE
     &backend_reference,
+#endif
+#ifdef TG_HAVE_C
+    &backend_c,
+    &backend_c11,
 #endif
     NULL
 };
@@ -45,7 +50,8 @@ static TgStatus open_named(TgSession *s, const char *name, DeviceOptions *o)
 {
     size_t len = strcspn(name, ":");
     const Backend *b = backend_named(name, len);
-    if (!b) return fail(TG_DEVICE, "device '%s' is unknown; auto, cpu, cuda, cuda:N or reference is wanted", name);
+    if (!b)
+        return fail(TG_DEVICE, "device '%s' is unknown; auto, cpu, cuda, cuda:N, reference, c or c11 is wanted", name);
     if (name[len]) {
         char *end;
         long index = strtol(name + len + 1, &end, 10);
@@ -82,7 +88,7 @@ static TgStatus open_one(TgSession *s)
     if (strcmp(o->device, "auto")) return open_named(s, o->device, &d);
     TgStatus status = fail(TG_DEVICE, "no device works here");
     for (int i = 0; backends[i]; i++) {
-        if (!strcmp(backends[i]->name, "reference")) continue;
+        if (backends[i]->interprets) continue;
         s->backend = backends[i];
         if ((status = backends[i]->open(&s->device, &d)) == TG_OK) return TG_OK;
         if (o->verbose) watch_say("%s: %s", backends[i]->name, tg_error());

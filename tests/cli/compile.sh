@@ -22,4 +22,21 @@ bare parts.tgc -i f32[3]:1,2,3 --runs 1 -q
 "$TGRUN_PROGRAM" compile $M/add.onnx -o json.tgc -d cpu -q --json | keys
 head -c 5000 add.tgc >cut.tgc; t cut.tgc -q
 printf x | dd of=add.tgc bs=1 seek=4100 conv=notrunc status=none; t add.tgc -q -s x=1,3 -s y=1,3
-ls | sort | tr '\n' ' '
+ls | sort | tr '\n' ' '; echo
+# C source: a folder that is there whole or not at all, and runs where a C compiler is
+t compile $M/add.onnx --format c -s x=1,3 -s y=1,3 -o add_c -t 1 | sed 's/[0-9.]* KiB/N KiB/'
+ls add_c | tr '\n' ' '; echo; make -s -C add_c 2>&1
+printf '\0\0\200?\0\0\0@\0\0@@' >x.bin; add_c/add_c x.bin x.bin y.bin && od -A n -f y.bin
+add_c/add_c x.bin y.bin; echo "exit $?"
+printf '\0\0\200?' >short.bin; add_c/add_c x.bin short.bin y.bin; echo "exit $?"
+t compile $M/add.onnx --format c -s x=1,3 -s y=1,3 -o add_c -q
+t compile $M/add.onnx --format c -s x=1,3 -s y=1,3 -o nosuch/add_c -q
+t compile $M/add.onnx --format c -d cpu -o other -q
+t compile $M/add.onnx --format c --tune 1 -s x=1,3 -s y=1,3 -o other -q
+t compile $M/add.onnx --format exe -o other -q
+t compile $M/words.onnx --format c --test-data $M/words_data -o other -q
+t $M/add.onnx -d c -s x=1,3 -s y=1,3 -q
+t compile $M/add.onnx --format c11 --dim n=1..8 -o range_c -t 1 | sed 's/[0-9.]* KiB/N KiB/'; make -s -C range_c
+range_c/range_c n=1 x.bin x.bin y.bin && od -A n -f y.bin
+range_c/range_c n=9 x.bin x.bin y.bin; echo "exit $?"
+ls -d other 2>&1 | sed 's/.*other/other/'
