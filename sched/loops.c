@@ -207,7 +207,8 @@ static void split_ranges(Kernel *k, const Target *t, bool vectors, Arena *scratc
     }
 }
 
-/* root with ranges a, b (neighbours, a outside) walked as one, or NULL when that would cost divisions. */
+/* root with ranges a, b (neighbours, a outside) walked as one, or NULL when that would cost divisions, or a sum of the
+ * one would be made for each of the other. */
 static const UOp *merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
 {
     Graph *g = k->g;
@@ -221,7 +222,9 @@ static const UOp *merged(Kernel *k, const UOp *a, const UOp *b, Arena *scratch)
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i], *src[72];
         uint32_t m = 0;
-        bool closes = u->op == UOP_END || (u->op == UOP_REDUCE && !u->arg.blob);
+        bool closes = u->op == UOP_END || (u->op == UOP_REDUCE && !u->arg.blob),
+             of_a = u->ranges & range_bit(a), of_b = u->ranges & range_bit(b);
+        if (u->op == UOP_REDUCE && of_a != of_b) return NULL;
         for (uint32_t s = 0; s < u->nsrc; s++) {
             if (closes && s && u->src[s] == a) {
                 if (s + 1 >= u->nsrc || u->src[s + 1] != b) return NULL;
