@@ -298,11 +298,12 @@ static const UOp *plain_store(const Match *m)
 
 static const UOp *and_of(Graph *g, const UOp *a, const UOp *b) { return !b || a == b ? a : ALU2(g, AND, a, b); }
 
-static bool reads_memory(const UOp *u, int depth)
+/* Is there a LOAD in u, this one unless it is NULL? */
+static bool reads_memory(const UOp *u, const UOp *load, int depth)
 {
-    if (u->op == UOP_LOAD) return true;
+    if (u->op == UOP_LOAD && (!load || u == load)) return true;
     for (uint32_t k = 0; depth && k < u->nsrc; k++)
-        if (reads_memory(u->src[k], depth - 1)) return true;
+        if (reads_memory(u->src[k], load, depth - 1)) return true;
     return false;
 }
 
@@ -315,10 +316,11 @@ static bool is_inside(const UOp *at)
     return at->nsrc == 1 + uop_rank(at->src[0]);
 }
 
-/* A choice by data of what is there whatever they are: a gate would make a branch of it, which no one foresees. */
+/* A choice by data of what is there whatever they are, or by itself: a gate would make a branch of it, which no one
+ * foresees. */
 static bool is_free_choice(const UOp *load, const UOp *gate)
 {
-    return load->nsrc == 1 && is_inside(load->src[0]) && reads_memory(gate, 6);
+    return load->nsrc == 1 && (is_inside(load->src[0]) ? reads_memory(gate, NULL, 6) : reads_memory(gate, load, 6));
 }
 
 /* LOAD where p holds, alt else: the LOAD's own gate takes p in. */
