@@ -17,7 +17,8 @@ enum {
     HELPER_NONZERO = 16,
     HELPER_SIZE = 32,
     HELPER_BROADCAST = 64,
-    HELPER_FINITE = 128
+    HELPER_FINITE = 128,
+    HELPER_MAX = 256
 };
 
 const char *cr_text(CRender *r, const char *fmt, ...)
@@ -164,8 +165,9 @@ static const char *plain_op(CRender *r, const UOp *u, const char *const *o)
         return cr_text(r, "(((union { %s a; %s b; }){ %s }).b)", cr_type(r, u->src[0]), cr_type(r, u), o[0]);
     case UOP_RECIP: return cr_text(r, "(1.0%s / %s)", f, o[0]);
     case UOP_MAX:
-        return cr_text(r, "(%s > %s%s ? %s : %s)", o[0], o[1], is_float ? cr_text(r, " || %s != %s", o[0], o[0]) : "",
-                       o[0], o[1]);
+        if (!is_float) return cr_text(r, "(%s > %s ? %s : %s)", o[0], o[1], o[0], o[1]);
+        r->helpers |= HELPER_MAX;
+        return cr_text(r, "tg_max%s(%s, %s)", f, o[0], o[1]);
     case UOP_IDIV: return division(r, u, o);
     case UOP_MOD:
         if (!is_float) return division(r, u, o);
@@ -447,6 +449,9 @@ void cstyle_helpers(Text *out, const CStyle *style, uint32_t helper)
         { HELPER_SIZE, "SIZE", "long tg_size(long v, long n, volatile long *e) { if (v == n) return v; e[0] = v; e[1] = n + 1; return 1; }" },
         { HELPER_BROADCAST, "BROADCAST", "long tg_broadcast(long v, long n, volatile long *e) { if (v == n || v == 1) return v; e[0] = v; e[1] = n + 1; return 1; }" },
         { HELPER_FINITE, "FINITE", "float tg_finite(float v, float n, volatile long *e) { if (v - v != 0) e[0] = 0, e[1] = 1; return v; }" },
+        /* one instruction, and a choice that is always the same unless there are NaN; as one expression GCC makes branches */
+        { HELPER_MAX, "MAX", "float tg_maxf(float a, float b) { float m = a > b ? a : b; return a != a ? a : m; }" },
+        { HELPER_MAX, "MAX_F64", "double tg_max(double a, double b) { double m = a > b ? a : b; return a != a ? a : m; }" },
         { HELPER_FMOD, "FMOD", "double tg_fmod(double a, double b) { double m = FMOD(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m; }" },
     };
     for (uint32_t k = 0; k < sizeof row / sizeof *row; k++) {

@@ -1,0 +1,60 @@
+"""What once made a kernel many times slower than its memory, by what its text shows: a sum that was made again for each
+element that it does not depend on, a branch for each element that no one foresees."""
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+build = pathlib.Path(os.environ["BUILD_DIR"])
+wrong, count = [], 0
+
+
+def check(name, good):
+    global count
+    count += 1
+    if not good:
+        wrong.append(name)
+
+
+def dump(nodes, shape, constants, stage):
+    """A stage's text of a model x -> y."""
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(v, n) for n, v in constants.items()])
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "m.onnx")
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+        done = subprocess.run([build / "tgrun", "dump", path, "--stage", stage, "--device", "cpu", "--threads", "2"],
+                              capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return done.stdout
+
+
+def loads_with_gates(text):
+    return sum(" = LOAD." in line and line.count("%") == 4 for line in text.splitlines())
+
+
+# Statistics of a padded value over axis 2: axes 1 and 2 lie side by side in the result, but the sums know axis 1 alone.
+text = dump([helper.make_node("Pad", ["x", "pads"], ["p"]), helper.make_node("LogSoftmax", ["p"], ["y"], axis=2)],
+            [577, 1, 144, 1], {"pads": np.array([1, 1, 1, 1, 1, 0, 1, 1])}, "plan")
+check("sums stay outside of the loop that they do not depend on", "r_579_2_146_" in text and "_292_" not in text)
+
+# A choice by the element itself, where tiles of 16 rows overlap at the end: the element is read anyway.
+text = dump([helper.make_node("Greater", ["x", "zero"], ["m"]), helper.make_node("Where", ["m", "x", "low"], ["w"]),
+             helper.make_node("LogSoftmax", ["w"], ["y"], axis=2)], [579, 2, 146, 3],
+            {"zero": np.float32(0), "low": np.float32(-1)}, "optimize")
+check("a choice by what is read is no gate", loads_with_gates(text) == 0)
+
+# The larger of two scalars: one instruction, of which GCC makes a branch where it stands as one expression.
+text = dump([helper.make_node("ReduceMin", ["x", "axes"], ["r"]), helper.make_node("Sub", ["x", "r"], ["y"])],
+            [160, 128, 17], {"axes": np.array([2])}, "source")
+check("a scalar maximum is no branch", "tg_maxf(" in text and " || v" not in text)
+
+print(f"{count - len(wrong)} of {count} cliffs are gone")
+if wrong:
+    raise SystemExit("\n".join(wrong))
