@@ -9,7 +9,7 @@
 #include "graph/scalar.h"
 
 /* RANKED: elements of a row that are compared all with all, LANES at once; SHORT: of one of which at most FEW_BEST are
- * found one by one */
+ * found one by one; LANES_BEST: that columns side by side find at once, in at most LANES_WORK comparisons a lane */
 enum {
     FEW = 64,
     BLOCK = 32,
@@ -20,7 +20,9 @@ enum {
     RANKED = 64,
     LANES = 8,
     SHORT = 256,
-    FEW_BEST = 32
+    FEW_BEST = 32,
+    LANES_BEST = 16,
+    LANES_WORK = 2048
 };
 
 /* ---- lists ---- */
@@ -98,8 +100,9 @@ static Keyed *keyed_sort(Keyed *item, Keyed *spare, int64_t n)
 
 /* ---- TopK ---- */
 
+/* next, next_out: from a column to the one beside it */
 typedef struct {
-    int64_t n, k, inner;
+    int64_t n, k, inner, next, next_out;
     bool largest;
     Keyed *item, *spare;
     void *rows;
@@ -134,7 +137,8 @@ static TopkColumns *topk_columns(DType t)
 
 static Topk topk_room(int64_t n, int64_t k, int64_t inner, bool largest)
 {
-    Topk s = { .n = n, .k = k, .inner = inner, .largest = largest };
+    bool rows = inner == 1;
+    Topk s = { .n = n, .k = k, .inner = inner, .next = rows ? n : 1, .next_out = rows ? k : 1, .largest = largest };
     size_t items = (size_t)select_room(n, k);
     s.item = host_scratch(2 * items * sizeof *s.item + (size_t)n * COLUMNS * 8);
     s.spare = s.item + items;
@@ -162,7 +166,7 @@ TgStatus host_topk_part(const HostCall *call, void *const *args, const int64_t *
         int64_t at = column % inner, to = column / inner * k * inner + at;
         const void *x = (const char *)args[0] + (column / inner * n * inner + at) * size;
         void *v = value ? value + to * size : NULL;
-        columns = inner - at < COLUMNS ? inner - at : COLUMNS;
+        columns = inner - at < COLUMNS && inner > 1 ? inner - at : COLUMNS;
         if (columns > end - column) columns = end - column;
         find(&s, x, v, index ? index + to : NULL, columns);
     }

@@ -159,15 +159,50 @@ PROCESSOR static const VALUE *TOPK(rows)(const VALUE *x, VALUE *row, int64_t n, 
     return row;
 }
 
+/* The few best of several columns at once, a lane each: an element goes down the list as far as it is no better; from
+ * there on all move by a place. */
+PROCESSOR static void TOPK(in_lanes)(const Topk *s, const VALUE *x, VALUE *value, int64_t *index, int64_t columns)
+{
+    BITS best[LANES_BEST][COLUMNS], number[LANES_BEST][COLUMNS], one[COLUMNS], own[COLUMNS], moves[COLUMNS];
+    BITS turn = s->largest ? 0 : -1;
+    VALUE row[COLUMNS] = { 0 };
+    for (int64_t i = 0; i < s->n; i++) {
+        int64_t held = i < s->k ? i : s->k;
+        for (int64_t c = 0; c < columns; c++) row[c] = x[i * s->inner + c * s->next];
+#pragma omp simd
+        for (int c = 0; c < COLUMNS; c++) one[c] = TOPK(order)(row[c]) ^ turn, own[c] = (BITS)i, moves[c] = 0;
+        for (int64_t j = 0; j < held; j++) {
+#pragma omp simd
+            for (int c = 0; c < COLUMNS; c++) {
+                BITS was = best[j][c], at = number[j][c], all = one[c] > was ? -1 : moves[c];
+                BITS value = (was ^ one[c]) & all, place = (at ^ own[c]) & all;
+                best[j][c] = was ^ value, one[c] ^= value, moves[c] = all;
+                number[j][c] = at ^ place, own[c] ^= place;
+            }
+        }
+        if (held < s->k) memcpy(best[held], one, sizeof one), memcpy(number[held], own, sizeof own);
+    }
+    for (int64_t c = 0; c < columns; c++)
+        for (int64_t i = 0; i < s->k; i++) {
+            int64_t to = i * s->inner + c * s->next_out;
+            if (value) value[to] = x[number[i][c] * s->inner + c * s->next];
+            if (index) index[to] = number[i][c];
+        }
+}
+
 /* `columns` columns side by side, of n elements each, to value and index (NULL: not wanted). */
 PROCESSOR static void TOPK(columns)(const Topk *s, const void *x, void *values, int64_t *index, int64_t columns)
 {
     VALUE *value = values;
+    if (columns > 1 && s->k <= LANES_BEST && s->n * s->k <= LANES_WORK) {
+        TOPK(in_lanes)(s, x, value, index, columns);
+        return;
+    }
     const VALUE *row = TOPK(rows)(x, s->rows, s->n, s->inner, columns);
     for (int64_t c = 0; c < columns; c++) {
         const Keyed *best = TOPK(best)(row + c * s->n, s->n, s->k, s->largest, s->item, s->spare);
-        for (int64_t i = 0; i < s->k && value; i++) value[i * s->inner + c] = row[c * s->n + best[i].index];
-        for (int64_t i = 0; i < s->k && index; i++) index[i * s->inner + c] = best[i].index;
+        for (int64_t i = 0; i < s->k && value; i++) value[i * s->inner + c * s->next_out] = row[c * s->n + best[i].index];
+        for (int64_t i = 0; i < s->k && index; i++) index[i * s->inner + c * s->next_out] = best[i].index;
     }
 }
 

@@ -161,6 +161,45 @@ static void test_topk_of_many(void **state)
     }
 }
 
+/* Columns that are found side by side are what each is by itself: rows, and columns of a matrix; ties, zeros of both
+ * signs, NaN, the limits of integers. */
+static void test_topk_in_lanes(void **state)
+{
+    (void)state;
+    static const DType type[] = { DT_F32, DT_F64, DT_I32, DT_I64 };
+    enum { N = 21, COLS = 37 };
+    static char data[8 * N * COLS], one[8 * N], value[8 * N * COLS], own[8 * N];
+    static int64_t index[N * COLS], own_index[N];
+    for (int trial = 0; trial < 4 * 2 * 2 * 3; trial++) {
+        DType t = type[trial % 4];
+        bool real = dtype_is_float(t), rows = trial / 8 % 2;
+        size_t size = (size_t)dtype_size(t);
+        int64_t k = (int64_t[]){ 1, 4, 16 }[trial / 16];
+        TopkAttr a = { rows, trial / 4 % 2 };
+        for (int i = 0; i < N * COLS; i++) {
+            double v = i % 13 == 5 && real ? NAN : i % 7 == 2 ? -0. : i % 17 == 3 ? -0x1p31 : (i * 7919) % 23 - 11;
+            scalar_store(t, data, i, real ? scalar_of(v) : (int64_t)v);
+        }
+        Value in = { t, 2, { rows ? COLS : N, rows ? N : COLS }, data };
+        int64_t shape[2] = { rows ? COLS : k, rows ? k : COLS };
+        assert_int_equal(call("topk", &a, sizeof a, &in, 1,
+                              (Value[]){ { t, 2, { shape[0], shape[1] }, value }, { DT_I64, 2, { shape[0], shape[1] }, index } }, 2),
+                         TG_OK);
+        for (int c = 0; c < COLS; c++) {
+            for (int i = 0; i < N; i++)
+                memcpy(one + (size_t)i * size, data + (size_t)(rows ? c * N + i : i * COLS + c) * size, size);
+            assert_int_equal(call("topk", &(TopkAttr){ 0, a.largest }, sizeof a, (Value[]){ { t, 1, { N }, one } }, 1,
+                                  (Value[]){ { t, 1, { k }, own }, { DT_I64, 1, { k }, own_index } }, 2),
+                             TG_OK);
+            for (int64_t i = 0; i < k; i++) {
+                int64_t at = rows ? c * k + i : i * COLS + c;
+                assert_int_equal(index[at], own_index[i]);
+                assert_memory_equal(value + (size_t)at * size, own + (size_t)i * size, size);
+            }
+        }
+    }
+}
+
 /* Parts that end within a row of columns, more than there are rows: together they are the whole. */
 static void test_topk_parts(void **state)
 {
@@ -409,6 +448,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_nonzero),       cmocka_unit_test(test_topk),
                                         cmocka_unit_test(test_topk_of_many),  cmocka_unit_test(test_topk_parts),
+                                        cmocka_unit_test(test_topk_in_lanes),
                                         cmocka_unit_test(test_scatter),       cmocka_unit_test(test_scatter_rows),
                                         cmocka_unit_test(test_scatter_parts), cmocka_unit_test(test_unique),
                                         cmocka_unit_test(test_unique_floats), cmocka_unit_test(test_nms) };
