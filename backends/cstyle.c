@@ -449,7 +449,7 @@ void cstyle_helpers(Text *out, const CStyle *style, uint32_t helper)
         { HELPER_SIZE, "SIZE", "long tg_size(long v, long n, volatile long *e) { if (v == n) return v; e[0] = v; e[1] = n + 1; return 1; }" },
         { HELPER_BROADCAST, "BROADCAST", "long tg_broadcast(long v, long n, volatile long *e) { if (v == n || v == 1) return v; e[0] = v; e[1] = n + 1; return 1; }" },
         { HELPER_FINITE, "FINITE", "float tg_finite(float v, float n, volatile long *e) { if (v - v != 0) e[0] = 0, e[1] = 1; return v; }" },
-        /* one instruction, and a choice that is always the same unless there are NaN; as one expression GCC makes branches */
+        /* one instruction, and a choice that is always the same without NaN; of one expression GCC makes branches */
         { HELPER_MAX, "MAX", "float tg_maxf(float a, float b) { float m = a > b ? a : b; return a != a ? a : m; }" },
         { HELPER_MAX, "MAX_F64", "double tg_max(double a, double b) { double m = a > b ? a : b; return a != a ? a : m; }" },
         { HELPER_FMOD, "FMOD", "double tg_fmod(double a, double b) { double m = FMOD(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m; }" },

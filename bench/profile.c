@@ -59,19 +59,21 @@ static void people(const Profile *p)
 {
     double sum = sum_of(p);
     bool known = isfinite(p->peaks.flops);
-    printf("%6s %9s %9s %9s %9s %9s %6s %-6s  %-32s %s\n", "share", "ms", "alone ms", "launches", "GFLOP/s", "GB/s",
-           "roof", "bytes", "kernel", "OptOps");
+    printf("%6s %9s %9s %9s %9s %9s %6s %-6s %6s  %-32s %s\n", "share", "ms", "alone ms", "launches", "GFLOP/s", "GB/s",
+           "roof", "bytes", "excess", "kernel", "OptOps");
     for (uint32_t i = 0; i < p->count; i++) {
         const TgKernelTime *k = &p->row[i];
         double s = fmax(total(k), 1e-12), launches = (double)k->launches;
-        char roof[16] = "-";
+        char roof[16] = "-", excess[16] = "-";
+        if (k->excess > 0) snprintf(excess, sizeof excess, "%.2f", k->excess);
         if (known) snprintf(roof, sizeof roof, "%.0f%%", 100 * roof_share(p, k));
-        printf("%5.1f%% %9.4f %9.4f %9ld %9.1f %9.1f %6s %-6s  %-32s %s\n", 100 * total(k) / sum, 1e3 * total(k),
+        printf("%5.1f%% %9.4f %9.4f %9ld %9.1f %9.1f %6s %-6s %6s  %-32s %s\n", 100 * total(k) / sum, 1e3 * total(k),
                1e3 * alone(k), (long)k->launches, launches * (double)k->flops / s * 1e-9,
-               launches * (double)k->bytes / s * 1e-9, roof, known ? level_name[level_of(p, k)] : "-", k->name,
-               k->options);
+               launches * (double)k->bytes / s * 1e-9, roof, known ? level_name[level_of(p, k)] : "-", excess,
+               k->name, k->options);
     }
-    printf("sum of kernels %.3f ms; a run %.3f ms\n", 1e3 * sum, p->run_ms);
+    printf("sum of kernels %.3f ms; a run %.3f ms; excess: operations executed for each that is needed\n", 1e3 * sum,
+           p->run_ms);
     if (!known) return;
     printf("roof: the share of a kernel's time that the measured peaks allow: f32 %.0f GFLOP/s", p->peaks.flops * 1e-9);
     if (isfinite(p->peaks.matrix_flops)) printf(", bf16 tiles %.0f", p->peaks.matrix_flops * 1e-9);
@@ -170,9 +172,9 @@ static json_t *rows_json(const Profile *p)
         const TgKernelTime *k = &p->row[i];
         bool known = isfinite(p->peaks.flops);
         json_array_append_new(
-            list, json_pack("{s:s, s:I, s:f, s:f, s:I, s:I, s:o, s:o, s:o, s:s}", "name", k->name, "launches",
+            list, json_pack("{s:s, s:I, s:f, s:f, s:I, s:I, s:f, s:o, s:o, s:o, s:s}", "name", k->name, "launches",
                             (json_int_t)k->launches, "seconds", k->seconds, "run_seconds", k->run_seconds, "flops",
-                            (json_int_t)k->flops, "bytes", (json_int_t)k->bytes, "peak_flops",
+                            (json_int_t)k->flops, "bytes", (json_int_t)k->bytes, "excess", k->excess, "peak_flops",
                             json_number(peak_flops(p, k)), "roof", json_number(roof_share(p, k)), "level",
                             known ? json_string(level_name[level_of(p, k)]) : json_null(), "options", k->options));
     }

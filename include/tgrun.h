@@ -328,11 +328,13 @@ TG_API TgStatus tg_device(const TgOptions *options, char name[128], char feature
 TG_API TgStatus tg_tune(TgSession *session, const TgTensor *inputs, int32_t count, double seconds, int32_t beam);
 
 /** One kernel of a run. flops and bytes are a launch's; options: the OptOps that it got; seconds: a launch timed alone;
- * run_seconds: all launches within a run; 0: not timed. */
+ * run_seconds: all launches within a run; 0: not timed. excess: float operations that a launch executes for each that
+ * its part of the graph needs (1: nothing is computed twice); 0: it needs none. */
 typedef struct {
     char name[64], options[768];
     int64_t launches, flops, bytes;
-    double seconds, run_seconds;
+    double seconds, run_seconds, excess;
+    int64_t reserved[8];
 } TgKernelTime;
 
 /** Kernels of the program that was prepared last, one an index; those without launches only run at load. Returns 0

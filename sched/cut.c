@@ -462,6 +462,7 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
     if (r->ninst) qsort(r->all, r->ninst, sizeof *r->all, by_node);
     for (uint32_t i = 0; i < r->ninst; i++) r->all[i]->expr = express(r, r->all[i]);
     find_results(r);
+    const double *need = cuts_need(r);
     Piece *piece = NEW_N(r->arena, Piece, r->ncut + r->nnode);
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->ncut; i++)
@@ -488,6 +489,7 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
         Kernel *k = make_kernel(r, piece[i].cut, root[piece[i].cut - r->cut]);
         ScheduleItem *item = schedule_add(s, ITEM_KERNEL);
         item->kernel = k;
+        k->needed = need[piece[i].cut - r->cut];
         item->origins = origins_in(r, origin, norigin, (uint32_t)(piece[i].cut - r->cut));
         if (!k->root) return fail(TG_LIMIT, "a kernel reads more than %d tensors", KERNEL_PARAMS);
         mine = one_more(r->arena, mine, first);

@@ -1,5 +1,4 @@
 /* Kernels as objects: copies, keys, names, counts. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,45 +121,6 @@ int64_t kernel_param_bytes(const Kernel *k, uint32_t slot)
         if (bytes > most) most = bytes;
     }
     return most;
-}
-
-static double trips(const UOp *const *range, uint64_t open)
-{
-    double n = 1;
-    for (; open; open &= open - 1) n *= (double)range[__builtin_ctzll(open)]->src[0]->vmax;
-    return n;
-}
-
-static int64_t clamp64(double v) { return v > 9e18 ? INT64_MAX : (int64_t)v; }
-
-static double bytes_of(const UOp *u) { return (double)uop_numel(u) * (double)dtype_size((DType)u->dtype); }
-
-/* Float operations of a launch, and bytes of the buffers that it touches: each once, and no more than it accesses. */
-void kernel_count(Kernel *k)
-{
-    Arena *a = arena_new();
-    uint32_t n;
-    double *touched = NEW_N(a, double, k->nparam + 1);
-    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n), *range[64] = { 0 };
-    double flops = 0, bytes = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_RANGE) range[range_number(order[i])] = order[i];
-    for (uint32_t i = 0; i < n; i++) {
-        const UOp *u = order[i];
-        const UOp *param = u->op == UOP_INDEX ? uop_memory(u->src[0]) : NULL;
-        if (param && param->op == UOP_PARAM && (uint32_t)param->arg.i < k->nparam)
-            touched[param->arg.i] += trips(range, u->ranges) * bytes_of(u);
-        if (!dtype_is_float((DType)u->dtype)) continue;
-        if (u->op == UOP_REDUCE) flops += trips(range, u->src[0]->ranges | u->ranges);
-        else if (op_is((Op)u->op, FLAG_ALU) && u->op != UOP_WHERE && u->op != UOP_CAST)
-            flops += trips(range, u->ranges);
-    }
-    for (uint32_t i = 0; i < n; i++)
-        if (order[i]->op == UOP_PARAM && (uint32_t)order[i]->arg.i < k->nparam)
-            bytes += fmin(bytes_of(order[i]), touched[order[i]->arg.i]);
-    k->flops = clamp64(flops);
-    k->bytes = clamp64(bytes);
-    arena_free(a);
 }
 
 /* Structure only: the order of a fresh copy, which depends on neither ids nor addresses. */

@@ -110,6 +110,7 @@ typedef struct Kernel {
     /* XXH3-128 of the canonical form 2, hex: equal kernels in different places have one key */
     char key[33];
     int64_t flops, bytes;           /* a launch */
+    double needed, executed;        /* work.c, float operations: of its part of the graph; of a launch, as lowered */
     const UOp *thread_bound;        /* trip count of the THREAD range, or NULL */
     const UOp *grid[3], *block[3];  /* GPU launch sizes (DT_INDEX), or NULL */
     int64_t local_bytes, shared_bytes;     /* scratch a thread (CPU LOCAL), shared memory a workgroup (GPU) */

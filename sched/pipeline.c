@@ -197,15 +197,20 @@ static TgStatus lower(Optimize *o, Kernel **k, const OptList *opts)
 {
     Kernel *plain = opts->count ? kernel_clone(*k) : NULL;
     TgStatus status = opt_apply_list(*k, opts, o->t);
+    double flops = status == TG_OK ? kernel_flops(*k) : 0;
     if (status == TG_OK) kernel_slice(*k);
     if (status == TG_OK) status = kernel_lower(*k, o->t, o->dump);
+    if (status == TG_OK) kernel_executes(*k, flops);
     if (plain && (status == TG_UNSUPPORTED || status == TG_USAGE)) {
         text_add(&o->s->why_refused, "kernel %s: its list is refused: %s\n", plain->name, tg_error());
         o->s->refused++;
         status_clear();
         kernel_free(*k);
         *k = plain;
-        return kernel_lower(plain, o->t, o->dump);
+        flops = kernel_flops(plain);
+        TRY(kernel_lower(plain, o->t, o->dump));
+        kernel_executes(plain, flops);
+        return TG_OK;
     }
     kernel_free(plain);
     return status;

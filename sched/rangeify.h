@@ -114,6 +114,8 @@ uint64_t opt_numbers(const Kernel *k);                                  /* of al
 void kernel_change(Kernel *k, const Change *c);                          /* optimize.c */
 /* A GUARD as kernels have it: with its word, and checked only where the value counts. */
 const UOp *guarded(Rangeify *r, const UOp *guard, const UOp *valid, const UOp *const *src);
+/* work.c: float operations that each cut's part of the graph needs, in the arena; r->all is sorted by node. */
+double *cuts_need(const Rangeify *r);
 /* Builds every instance's expression and the kernels; appends to the schedule in order. */
 TgStatus cut_kernels(Rangeify *r, Schedule *out);
 /* The items of a CALL of "loop" or "if" (control.c). result[nresult]: where the GETTUPLEs of the call lie, or NULL

@@ -120,7 +120,11 @@ Kernel *kernel_shared(Kernel *k);                                       /* the s
 void kernel_free(Kernel *k);
 /* loops.c: merges, orders and splits the ranges of form 2 */
 void kernel_loops(Kernel *k, const Target *t);
+/* work.c */
 void kernel_count(Kernel *k);                                           /* sets flops and bytes */
+double kernel_flops(const Kernel *k);                                   /* of its loops; forms 1 to 5 */
+/* Sets `executed` of a lowered kernel that had so many before it was expanded. */
+void kernel_executes(Kernel *k, double optimized);
 /* of a linear kernel's parameter: what the code counts on, or more where the buffer has more */
 int64_t kernel_param_bytes(const Kernel *k, uint32_t slot);
 bool kernel_add_var(Kernel *k, const UOp *var);                         /* false: there are KERNEL_VARS */

@@ -201,8 +201,10 @@ PROCESSOR static void TOPK(columns)(const Topk *s, const void *x, void *values, 
     const VALUE *row = TOPK(rows)(x, s->rows, s->n, s->inner, columns);
     for (int64_t c = 0; c < columns; c++) {
         const Keyed *best = TOPK(best)(row + c * s->n, s->n, s->k, s->largest, s->item, s->spare);
-        for (int64_t i = 0; i < s->k && value; i++) value[i * s->inner + c * s->next_out] = row[c * s->n + best[i].index];
-        for (int64_t i = 0; i < s->k && index; i++) index[i * s->inner + c * s->next_out] = best[i].index;
+        for (int64_t i = 0, to = c * s->next_out; i < s->k; i++, to += s->inner) {
+            if (value) value[to] = row[c * s->n + best[i].index];
+            if (index) index[to] = best[i].index;
+        }
     }
 }
 

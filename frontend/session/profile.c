@@ -33,7 +33,10 @@ int32_t tg_kernel(const TgSession *s, int32_t index, TgKernelTime *out)
     if (!p || index < 0 || (uint32_t)index >= p->plan->nkernel) return 0;
     const Kernel *k = p->plan->kernel[index];
     Text opts = { 0 };
-    *out = (TgKernelTime){ .launches = launches_of(p->plan, (uint32_t)index), .flops = k->flops, .bytes = k->bytes };
+    *out = (TgKernelTime){ .launches = launches_of(p->plan, (uint32_t)index),
+                           .flops = k->flops,
+                           .bytes = k->bytes,
+                           .excess = k->needed > 0 ? k->executed / k->needed : 0 };
     opt_print(&opts, &k->opts);
     snprintf(out->name, sizeof out->name, "%s", k->name);
     snprintf(out->options, sizeof out->options, "%s", opts.s ? opts.s : "");

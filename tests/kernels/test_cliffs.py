@@ -1,5 +1,6 @@
 """What once made a kernel many times slower than its memory, by what its text shows: a sum that was made again for each
 element that it does not depend on, a branch for each element that no one foresees."""
+import json
 import os
 import pathlib
 import subprocess
@@ -20,14 +21,20 @@ def check(name, good):
         wrong.append(name)
 
 
-def dump(nodes, shape, constants, stage):
-    """A stage's text of a model x -> y."""
+def model(folder, nodes, shape, constants):
+    """The file of a model x -> y."""
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
                               [numpy_helper.from_array(v, n) for n, v in constants.items()])
+    path = os.path.join(folder, "m.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+    return path
+
+
+def dump(nodes, shape, constants, stage):
+    """A stage's text."""
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "m.onnx")
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), path)
+        path = model(folder, nodes, shape, constants)
         done = subprocess.run([build / "tgrun", "dump", path, "--stage", stage, "--device", "cpu", "--threads", "2"],
                               capture_output=True, text=True, check=False)
     if done.returncode:
@@ -35,14 +42,35 @@ def dump(nodes, shape, constants, stage):
     return done.stdout
 
 
+def excess(nodes, shape, constants):
+    """Of the kernels of a run, the most operations that one executes for each that is needed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = model(folder, nodes, shape, constants)
+        done = subprocess.run([build / "tgrun", "profile", path, "--device", "cpu", "--threads", "2", "--json"],
+                              capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return max(k["excess"] for k in json.loads(done.stdout)["kernels"])
+
+
 def loads_with_gates(text):
     return sum(" = LOAD." in line and line.count("%") == 4 for line in text.splitlines())
 
 
 # Statistics of a padded value over axis 2: axes 1 and 2 lie side by side in the result, but the sums know axis 1 alone.
-text = dump([helper.make_node("Pad", ["x", "pads"], ["p"]), helper.make_node("LogSoftmax", ["p"], ["y"], axis=2)],
-            [577, 1, 144, 1], {"pads": np.array([1, 1, 1, 1, 1, 0, 1, 1])}, "plan")
+padded = [helper.make_node("Pad", ["x", "pads"], ["p"]), helper.make_node("LogSoftmax", ["p"], ["y"], axis=2)]
+pads = {"pads": np.array([1, 1, 1, 1, 1, 0, 1, 1])}
+text = dump(padded, [577, 1, 144, 1], pads, "plan")
 check("sums stay outside of the loop that they do not depend on", "r_579_2_146_" in text and "_292_" not in text)
+check("nothing of a padded log-softmax is computed twice", 0 < excess(padded, [577, 1, 144, 1], pads) < 1.5)
+
+# Statistics over an outer axis, of what an activation made: each element is made once.
+statistics = [helper.make_node("Gelu", ["x"], ["g"]), helper.make_node("ReduceMean", ["g", "axes"], ["m"]),
+              helper.make_node("Sub", ["g", "m"], ["d"]), helper.make_node("Mul", ["d", "d"], ["s"]),
+              helper.make_node("ReduceMean", ["s", "axes"], ["v"]), helper.make_node("Div", ["d", "v"], ["y"])]
+check("an activation behind its statistics is computed once",
+      0 < excess(statistics, [2, 1024, 256], {"axes": np.array([1])}) < 1.5)
+check("a softmax over an outer axis", 0 < excess([helper.make_node("Softmax", ["x"], ["y"], axis=1)], [8, 768, 384], {}) < 1.5)
 
 # A choice by the element itself, where tiles of 16 rows overlap at the end: the element is read anyway.
 text = dump([helper.make_node("Greater", ["x", "zero"], ["m"]), helper.make_node("Where", ["m", "x", "low"], ["w"]),

@@ -182,9 +182,8 @@ static void test_topk_in_lanes(void **state)
         }
         Value in = { t, 2, { rows ? COLS : N, rows ? N : COLS }, data };
         int64_t shape[2] = { rows ? COLS : k, rows ? k : COLS };
-        assert_int_equal(call("topk", &a, sizeof a, &in, 1,
-                              (Value[]){ { t, 2, { shape[0], shape[1] }, value }, { DT_I64, 2, { shape[0], shape[1] }, index } }, 2),
-                         TG_OK);
+        Value out[2] = { { t, 2, { shape[0], shape[1] }, value }, { DT_I64, 2, { shape[0], shape[1] }, index } };
+        assert_int_equal(call("topk", &a, sizeof a, &in, 1, out, 2), TG_OK);
         for (int c = 0; c < COLS; c++) {
             for (int i = 0; i < N; i++)
                 memcpy(one + (size_t)i * size, data + (size_t)(rows ? c * N + i : i * COLS + c) * size, size);
