@@ -121,6 +121,26 @@ const UOp *layout_lane(const Schedule *s, const Kernel *k, const Access *a, cons
     return lane;
 }
 
+/* How often a kernel reads the buffer of this load. */
+static float reads(const Kernel *k, const Access *a, uint32_t load)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < a->nload; i++) n += buffer_of(k, a->load[i]) == buffer_of(k, a->load[load]);
+    return (float)n;
+}
+
+/* What is stored in an order that is fixed (an output) by a kernel that reads its operand again and again, for its
+ * statistics, is read in that order: along another axis each store would go to a line of its own. */
+static void vote_fixed(Layout *all, const Kernel *k, const Access *a)
+{
+    for (uint32_t j = 0; j < a->nstore && a->nload > 1; j++) {
+        const Layout *l = layout_of(all, buffer_of(k, a->store[j]));
+        const UOp *last = a->store[j]->nsrc > 1 ? a->store[j]->src[a->store[j]->nsrc - 1] : NULL;
+        if (!l || !l->fixed || !last || last->op != UOP_RANGE || last->src[0]->vmax < LANES_LEAST) continue;
+        for (uint32_t i = 0; i < a->nload; i++) vote(all, k, a->load[i], last, reads(k, a, i) * elements(a->load[i]));
+    }
+}
+
 /* Buffers whose axes one range walks share their votes. */
 static void vote_along(Layout *all, const Kernel *k, const Access *a)
 {
@@ -149,6 +169,7 @@ void layout_vote(Schedule *s, Layout *all, Facts *const *facts, const uint8_t *o
     for (uint32_t i = 0; i < s->count; i++) {
         Kernel *k = s->item[i].kernel;
         const Access *a = k ? &facts[i]->access : NULL;
+        if (a && !a->product) vote_fixed(all, k, a);
         if (!a || !a->product) continue;
         vote_heavy(s, all, k, a, once);
         const UOp *lane = layout_lane(s, k, a, once);

@@ -72,6 +72,12 @@ check("an activation behind its statistics is computed once",
       0 < excess(statistics, [2, 1024, 256], {"axes": np.array([1])}) < 1.5)
 check("a softmax over an outer axis", 0 < excess([helper.make_node("Softmax", ["x"], ["y"], axis=1)], [8, 768, 384], {}) < 1.5)
 
+# Statistics of a convolution's result along the last axis of an output: lanes of channels would store to 16 lines that
+# share a set of the cache, an element each.
+text = dump([helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), helper.make_node("LogSoftmax", ["c"], ["y"])],
+            [32, 2, 5, 1024], {"w": np.ones((16, 2, 3, 3), "f4")}, "plan")
+check("a value that statistics read lies as the output does", "r_2560_1024_" in text)
+
 # A choice by the element itself, where tiles of 16 rows overlap at the end: the element is read anyway.
 text = dump([helper.make_node("Greater", ["x", "zero"], ["m"]), helper.make_node("Where", ["m", "x", "low"], ["w"]),
              helper.make_node("LogSoftmax", ["w"], ["y"], axis=2)], [579, 2, 146, 3],
