@@ -9,7 +9,8 @@
 #include "graph/scalar.h"
 
 /* RANKED: elements of a row that are compared all with all, LANES at once; SHORT: of one of which at most FEW_BEST are
- * found one by one; LANES_BEST: that columns side by side find at once, in at most LANES_WORK comparisons a lane */
+ * found one by one; LANES_BEST: that columns side by side find at once, of LANES_WORK / k elements or, as
+ * few as LANES_FEW, of LANES_LONG */
 enum {
     FEW = 64,
     BLOCK = 32,
@@ -22,7 +23,9 @@ enum {
     SHORT = 256,
     FEW_BEST = 32,
     LANES_BEST = 16,
-    LANES_WORK = 2048
+    LANES_WORK = 2048,
+    LANES_FEW = 8,
+    LANES_LONG = 4096
 };
 
 /* ---- lists ---- */
@@ -100,9 +103,9 @@ static Keyed *keyed_sort(Keyed *item, Keyed *spare, int64_t n)
 
 /* ---- TopK ---- */
 
-/* next, next_out: from a column to the one beside it */
+/* at, to: where the columns of a call begin, in what is read and in what is made; inner: between elements of one */
 typedef struct {
-    int64_t n, k, inner, next, next_out;
+    int64_t n, k, inner, at[COLUMNS], to[COLUMNS];
     bool largest;
     Keyed *item, *spare;
     void *rows;
@@ -137,8 +140,7 @@ static TopkColumns *topk_columns(DType t)
 
 static Topk topk_room(int64_t n, int64_t k, int64_t inner, bool largest)
 {
-    bool rows = inner == 1;
-    Topk s = { .n = n, .k = k, .inner = inner, .next = rows ? n : 1, .next_out = rows ? k : 1, .largest = largest };
+    Topk s = { .n = n, .k = k, .inner = inner, .largest = largest };
     size_t items = (size_t)select_room(n, k);
     s.item = host_scratch(2 * items * sizeof *s.item + (size_t)n * COLUMNS * 8);
     s.spare = s.item + items;
@@ -155,7 +157,7 @@ TgStatus host_topk_part(const HostCall *call, void *const *args, const int64_t *
     uint32_t axis = (uint32_t)a->axis;
     int64_t n = host_dim(call, 0, axis, vars), k = host_dim(call, 1, axis, vars),
             outer = host_product(call, 0, 0, axis, vars);
-    int64_t inner = host_product(call, 0, axis + 1, call->tensor[0].shape->rank, vars), size = dtype_size(t),
+    int64_t inner = host_product(call, 0, axis + 1, call->tensor[0].shape->rank, vars),
             *index = host_result(call, args, 1);
     char *value = host_result(call, args, 0);
     if (k > n || k < 0) return fail(TG_BAD_INPUT, "k is %lld; the axis has size %lld", (long long)k, (long long)n);
@@ -163,12 +165,13 @@ TgStatus host_topk_part(const HostCall *call, void *const *args, const int64_t *
     TopkColumns *find = topk_columns(t);
     int64_t end = outer * inner * (part + 1) / parts;
     for (int64_t column = outer * inner * part / parts, columns; column < end && k; column += columns) {
-        int64_t at = column % inner, to = column / inner * k * inner + at;
-        const void *x = (const char *)args[0] + (column / inner * n * inner + at) * size;
-        void *v = value ? value + to * size : NULL;
-        columns = inner - at < COLUMNS && inner > 1 ? inner - at : COLUMNS;
-        if (columns > end - column) columns = end - column;
-        find(&s, x, v, index ? index + to : NULL, columns);
+        columns = end - column < COLUMNS ? end - column : COLUMNS;
+        for (int64_t c = 0; c < columns; c++) {
+            int64_t row = (column + c) / inner, of_row = (column + c) % inner;
+            s.at[c] = row * n * inner + of_row;
+            s.to[c] = row * k * inner + of_row;
+        }
+        find(&s, args[0], value, index, columns);
     }
     return TG_OK;
 }

@@ -150,15 +150,6 @@ PROCESSOR static const Keyed *TOPK(best)(const VALUE *x, int64_t n, int64_t k, b
     return keyed_sort(item, spare, count);
 }
 
-/* Columns side by side become rows, so that each line of memory is read once. */
-PROCESSOR static const VALUE *TOPK(rows)(const VALUE *x, VALUE *row, int64_t n, int64_t step, int64_t columns)
-{
-    if (step == 1) return x;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < columns; c++) row[c * n + i] = x[i * step + c];
-    return row;
-}
-
 /* The few best of several columns at once, a lane each: an element goes down the list as far as it is no better; from
  * there on all move by a place. */
 PROCESSOR static void TOPK(in_lanes)(const Topk *s, const VALUE *x, VALUE *value, int64_t *index, int64_t columns)
@@ -168,9 +159,15 @@ PROCESSOR static void TOPK(in_lanes)(const Topk *s, const VALUE *x, VALUE *value
     VALUE row[COLUMNS] = { 0 };
     for (int64_t i = 0; i < s->n; i++) {
         int64_t held = i < s->k ? i : s->k;
-        for (int64_t c = 0; c < columns; c++) row[c] = x[i * s->inner + c * s->next];
+        for (int64_t c = 0; c < columns; c++) row[c] = x[s->at[c] + i * s->inner];
 #pragma omp simd
         for (int c = 0; c < COLUMNS; c++) one[c] = TOPK(order)(row[c]) ^ turn, own[c] = (BITS)i, moves[c] = 0;
+        BITS better = held < s->k;
+        if (held == s->k) {
+#pragma omp simd reduction(| : better)
+            for (int c = 0; c < COLUMNS; c++) better |= one[c] > best[held - 1][c];
+        }
+        if (!better) continue;
         for (int64_t j = 0; j < held; j++) {
 #pragma omp simd
             for (int c = 0; c < COLUMNS; c++) {
@@ -184,25 +181,35 @@ PROCESSOR static void TOPK(in_lanes)(const Topk *s, const VALUE *x, VALUE *value
     }
     for (int64_t c = 0; c < columns; c++)
         for (int64_t i = 0; i < s->k; i++) {
-            int64_t to = i * s->inner + c * s->next_out;
-            if (value) value[to] = x[number[i][c] * s->inner + c * s->next];
+            int64_t to = s->to[c] + i * s->inner;
+            if (value) value[to] = x[s->at[c] + number[i][c] * s->inner];
             if (index) index[to] = number[i][c];
         }
 }
 
-/* `columns` columns side by side, of n elements each, to value and index (NULL: not wanted). */
-PROCESSOR static void TOPK(columns)(const Topk *s, const void *x, void *values, int64_t *index, int64_t columns)
+/* Columns side by side become rows, so that each line of memory is read once. */
+PROCESSOR static void TOPK(rows)(const Topk *s, const VALUE *x, VALUE *row, int64_t columns)
 {
+    for (int64_t i = 0; i < s->n; i++)
+        for (int64_t c = 0; c < columns; c++) row[c * s->n + i] = x[s->at[c] + i * s->inner];
+}
+
+/* So many columns, to value and index (NULL: not wanted). */
+PROCESSOR static void TOPK(columns)(const Topk *s, const void *data, void *values, int64_t *index, int64_t columns)
+{
+    const VALUE *x = data;
     VALUE *value = values;
-    if (columns > 1 && s->k <= LANES_BEST && s->n * s->k <= LANES_WORK) {
+    bool lanes = s->k <= LANES_FEW ? s->n <= LANES_LONG : s->k <= LANES_BEST && s->n * s->k <= LANES_WORK;
+    if (columns > 1 && lanes) {
         TOPK(in_lanes)(s, x, value, index, columns);
         return;
     }
-    const VALUE *row = TOPK(rows)(x, s->rows, s->n, s->inner, columns);
+    if (s->inner > 1) TOPK(rows)(s, x, s->rows, columns);
     for (int64_t c = 0; c < columns; c++) {
-        const Keyed *best = TOPK(best)(row + c * s->n, s->n, s->k, s->largest, s->item, s->spare);
-        for (int64_t i = 0, to = c * s->next_out; i < s->k; i++, to += s->inner) {
-            if (value) value[to] = row[c * s->n + best[i].index];
+        const VALUE *row = s->inner > 1 ? (VALUE *)s->rows + c * s->n : x + s->at[c];
+        const Keyed *best = TOPK(best)(row, s->n, s->k, s->largest, s->item, s->spare);
+        for (int64_t i = 0, to = s->to[c]; i < s->k; i++, to += s->inner) {
+            if (value) value[to] = row[best[i].index];
             if (index) index[to] = best[i].index;
         }
     }
