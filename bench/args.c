@@ -25,7 +25,7 @@ typedef enum {
 } OptKind; /* NAMED: V or NAME:V, a number that is not negative; TASK: task.h */
 enum { R = PROGRAM_TGRUN, B = PROGRAM_TGBENCH, RB = R | B, NAME_MAX_LEN = 32 };
 typedef struct {
-    const char *field;
+    const char *id, *field;
     char letter;
     OptKind kind;
     const char *argument;
@@ -34,9 +34,9 @@ typedef struct {
 } OptRow;
 
 static const OptRow rows[OPT_COUNT] = {
-#define OPTION(name, letter, kind, argument, programs, verbs, otherwise, help) \
-    { #name, letter, kind, argument, programs, verbs, otherwise, help },
-#define OPTION_OF(id, ...) OPTION(__VA_ARGS__)
+#define OPTION_OF(id, name, letter, kind, argument, programs, verbs, otherwise, help) \
+    { #id, #name, letter, kind, argument, programs, verbs, otherwise, help },
+#define OPTION(name, ...) OPTION_OF(name, name, __VA_ARGS__)
 #include "bench/options.def"
 #undef OPTION
 #undef OPTION_OF
@@ -52,7 +52,7 @@ static void option_name(char out[NAME_MAX_LEN], const OptRow *row)
 
 static void variable_name(char out[NAME_MAX_LEN], const OptRow *row)
 {
-    snprintf(out, NAME_MAX_LEN, "TGRUN_%s", row->field);
+    snprintf(out, NAME_MAX_LEN, "TGRUN_%s", row->id);
     for (char *c = out; *c; c++) *c = (char)toupper((unsigned char)*c);
 }
 

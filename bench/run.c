@@ -36,10 +36,16 @@ static TgStatus opts_text(char **out, const Args *a)
 
 TgStatus open_model(TgSession **session, Data *data, const Args *a, const char *path)
 {
+    return open_model_on(session, data, a, path, args_text(a, OPT_device, "auto"));
+}
+
+TgStatus open_model_on(TgSession **session, Data *data, const Args *a, const char *path, const char *device)
+{
     TgOptions o;
     char *opts = NULL;
     *data = (Data){ 0 };
     args_session_options(a, &o);
+    o.device = device;
     TgStatus read = opts_text(&opts, a);
     o.opts = opts && *opts ? opts : NULL;
     TgStatus status = read == TG_OK ? tg_open(session, path, &o) : read;

@@ -20,8 +20,9 @@ static int64_t bytes_of(const char *path)
     struct stat st;
     struct dirent *e;
     int64_t n = 0;
-    DIR *d = stat(path, &st) ? NULL : opendir(path);
-    if (!d) return stat(path, &st) ? -1 : (int64_t)st.st_size;
+    if (stat(path, &st)) return -1;
+    DIR *d = opendir(path);
+    if (!d) return (int64_t)st.st_size;
     while ((e = readdir(d)) != NULL)
         if (!fstatat(dirfd(d), e->d_name, &st, 0) && S_ISREG(st.st_mode)) n += st.st_size;
     closedir(d);
@@ -49,18 +50,13 @@ TgStatus verb_compile(const Args *a, const char *path)
     TgInfo info;
     int64_t bytes = 0;
     const char *file = args_text(a, OPT_output, NULL), *device = args_text(a, OPT_device, "auto"),
-               *format = args_text(a, OPT_compiled, "tgc");
-    Args *as = malloc(sizeof *as);
+               *format = args_text(a, OPT_compile_format, "tgc");
+    bool source = strcmp(format, "tgc") != 0;
     if (!file || a->value[OPT_output].count != 1)
-        return free(as), say_error(TG_USAGE, "compile: one --output is wanted: the file or folder to write");
-    if (!as) return say_error(TG_LIMIT, "out of memory");
-    *as = *a;
-    if (strcmp(format, "tgc")) {
-        if (strcmp(device, "auto") && strcmp(device, format))
-            return free(as), say_error(TG_USAGE, "compile: --format %s has no --device %s", format, device);
-        as->value[OPT_device] = (ArgList){ 1, { format } };
-    }
-    TgStatus status = open_model(&s, &data, as, path);
+        return say_error(TG_USAGE, "compile: one --output is wanted: the file or folder to write");
+    if (source && strcmp(device, "auto") && strcmp(device, format))
+        return say_error(TG_USAGE, "compile: --format %s has no --device %s", format, device);
+    TgStatus status = open_model_on(&s, &data, a, path, source ? format : device);
     if (status == TG_OK) {
         TgTensor in[data.set[0].ninput + 1];
         set_inputs(&data.set[0], in);
@@ -80,7 +76,6 @@ TgStatus verb_compile(const Args *a, const char *path)
     else if (status == TG_OK) status = compile_people(file, bytes, &info, &data);
     data_free(&data);
     tg_close(s);
-    free(as);
     return status;
 }
 

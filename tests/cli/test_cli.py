@@ -34,6 +34,8 @@ def run(script, models, cache):
 
 
 def main(argv):
+    if not os.environ.get("TGRUN_PROGRAM") or not os.environ.get("TGBENCH_PROGRAM"):
+        sys.exit("TGRUN_PROGRAM and TGBENCH_PROGRAM name what is tested")
     update = "--update" in argv
     wanted = [a for a in argv if not a.startswith("-")]
     sys.path.insert(0, HERE)
