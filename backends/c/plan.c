@@ -4,16 +4,15 @@
 #include <string.h>
 
 #include "backends/c/c.h"
+#include "backends/cpu/cpu.h"
 #include "graph/custom.h"
-
-enum { SHARE_OPERATIONS = 100000 };             /* and bytes, together: less is one thread's */
 
 typedef struct {
     Text *out;
     const Listing *l;
     const Plan *p;
     const CWeights *w;
-    int64_t threads;
+    int threads;
     Arena *arena;
     uint32_t helper;
     const Step *step;                           /* whose sizes are meant */
@@ -96,8 +95,7 @@ static void arguments(Writer *w, const Step *s, bool windows)
 
 static bool is_shared(const Writer *w, const Step *s)
 {
-    const Kernel *k = w->p->kernel[s->kernel];
-    return w->threads > 1 && s->thread_count != 1 && k->flops + k->bytes > SHARE_OPERATIONS;
+    return cpu_worth_sharing(w->threads, w->p->kernel[s->kernel], s->thread_count);
 }
 
 static void kernel_step(Writer *w, const Step *s)

@@ -1,27 +1,10 @@
-/* How kernels are written in C11 alone. */
+/* How kernels are written in C11 alone: as for the CPU, but a vector is a scalar a lane. */
 #include "backends/c/c.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/helpers.h"
 
-static void prologue(Text *out, const Kernel *k, const char *name)
-{
-    text_add(out, "void %s(void *const *args, const long *sizes, long begin, long end, void *scratch)\n{\n", name);
-    for (uint32_t i = 0; i < k->linear->nsrc; i++) {
-        const UOp *u = k->linear->src[i];
-        const char *t = cpu_style.type((DType)u->dtype);
-        if (u->op == UOP_PARAM)
-            text_add(out, "    %s *p%ld = (%s *)args[%ld];\n", t, (long)u->arg.i, t, (long)u->arg.i);
-    }
-    for (uint32_t i = 0; i < k->nvar; i++) text_add(out, "    const long n%u = sizes[%u];\n", i, i);
-    text_add(out, "    (void)args, (void)sizes, (void)begin, (void)end, (void)scratch;\n");
-}
-
-static void epilogue(Text *out, const Kernel *k)
-{
-    (void)k;
-    text_add(out, "}\n");
-}
-
+static void prologue(Text *out, const Kernel *k, const char *name) { cpu_style.prologue(out, k, name); }
+static void epilogue(Text *out, const Kernel *k) { cpu_style.epilogue(out, k); }
 static const char *type(DType t) { return cpu_style.type(t); }
 static bool op(Text *out, const UOp *u, const char *const *operand) { return cpu_style.op(out, u, operand); }
 

@@ -73,6 +73,9 @@ typedef struct {
 } TeamJob;
 void team_run(Team *t, const TeamJob *job);                  /* returns when all phases are over */
 
+/* time.c: is a kernel of so many parts worth waking these threads? */
+bool cpu_worth_sharing(int threads, const Kernel *k, int64_t count);
+
 /* machine.c */
 typedef struct {
     /* one CPU a physical core that we may use, at most as many as requested */

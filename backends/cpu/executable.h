@@ -75,8 +75,6 @@ struct Executable {
 /* Pages of zeros, NULL where there are none; large ones where they pay. */
 void *cpu_pages_new(int64_t size);
 void cpu_pages_free(void *p, int64_t size);
-/* Is a kernel of so many parts worth waking the team? */
-bool cpu_worth_sharing(const Device *d, const Kernel *k, int64_t count);
 
 #ifdef __SANITIZE_THREAD__
 void AnnotateIgnoreWritesBegin(const char *file, int line);

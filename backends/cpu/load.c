@@ -68,7 +68,7 @@ static Work resolve(Executable *e, const Step *s, const Code *c)
     if (s->kind == STEP_KERNEL) {
         w.kernel = e->plan->kernel[s->kernel];
         w.fn = c->fn[s->kernel];
-        w.shared = cpu_worth_sharing(e->device, w.kernel, s->thread_count);
+        w.shared = cpu_worth_sharing(e->device->machine.count, w.kernel, s->thread_count);
         int64_t local = (w.kernel->local_bytes + PAGE - 1) / PAGE * PAGE;
         if (local > e->scratch_bytes) e->scratch_bytes = local;
     } else if (s->kind == STEP_COPY) {

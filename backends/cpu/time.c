@@ -9,9 +9,9 @@ enum { SHARE_NS = 4000 };
 /* What a thread alone would need, by experience: 50 GFLOP/s in vectors, 4 in scalars, 12 GB/s. */
 static int64_t cost_ns(const Kernel *k) { return k->flops / (kernel_vectors(k) ? 50 : 4) + k->bytes / 12; }
 
-bool cpu_worth_sharing(const Device *d, const Kernel *k, int64_t count)
+bool cpu_worth_sharing(int threads, const Kernel *k, int64_t count)
 {
-    return d->machine.count > 1 && count != 1 && count != 0 && cost_ns(k) > SHARE_NS;
+    return threads > 1 && count != 1 && count != 0 && cost_ns(k) > SHARE_NS;
 }
 
 typedef struct {
@@ -82,7 +82,7 @@ TgStatus cpu_time(double *seconds, Device *d, Code *c, uint32_t i, const Kernel 
     t.count = k->thread_bound ? kernel_value(k, k->thread_bound, t.vars) : 1;
     TgStatus s = timing_memory(&t, k, fill, user);
     const TeamJob job = { timing_next, timing_part, &t };
-    if (!s && cpu_worth_sharing(d, k, t.count)) team_run(d->team, &job);
+    if (!s && cpu_worth_sharing(d->machine.count, k, t.count)) team_run(d->team, &job);
     else if (!s)
         while (timing_next(&t) != TEAM_OVER) timing_part(&t, 0, 1);
     if (!s && out) timing_results(&t, k, fill, user, out);

@@ -14,7 +14,7 @@ static const char *identifier(Arena *a, const char *path)
     const char *base = path + end;
     while (base > path && base[-1] != '/') base--;
     n = strcspn(base, "./");
-    bool begins = n && !isdigit((unsigned char)*base);
+    bool begins = n && !isdigit((unsigned char)*base) && !(n == 4 && !memcmp(base, "main", n));
     char *s = arena_printf(a, "%s%.*s", begins ? "" : "model_", (int)(n < 60 ? n : 60), base);
     for (char *c = s; *c; c++)
         if (!isalnum((unsigned char)*c) || (unsigned char)*c > 126) *c = '_';
@@ -85,13 +85,9 @@ static void list_sizes(Listing *l, Arena *a, const Model *m, const Program *p)
                                           plan_var(p->plan, v->name) };
     }
     l->size = size;
-    const UOp **need = NEW_N(a, const UOp *, 1);
-    for (const Doubt *x = graph_needs(p->imported.g); x; x = x->next) {
-        const UOp **more = NEW_N(a, const UOp *, l->nneed + 1);
-        if (l->nneed) memcpy(more, need, sizeof *need * l->nneed);
-        more[l->nneed++] = x->size[0];
-        need = more;
-    }
+    for (const Doubt *x = graph_needs(p->imported.g); x; x = x->next) l->nneed++;
+    const UOp **need = NEW_N(a, const UOp *, l->nneed + 1), **to = need;
+    for (const Doubt *x = graph_needs(p->imported.g); x; x = x->next) *to++ = x->size[0];
     l->need = need;
 }
 
