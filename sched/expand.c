@@ -283,16 +283,18 @@ static const UOp *unmasked(Expand *x, Op op, const UOp *v)
     return v == uop_const_like(x->g, (DType)v->dtype, op == UOP_MUL) ? NULL : v;
 }
 
-static bool has_wmma(const UOp *u)
+/* A sum of a unit's products, of as many as numbers are cut into (parts.c)? */
+static bool has_wmma(const UOp *u, int depth)
 {
-    return u->op == UOP_WMMA || (u->op == UOP_ADD && (has_wmma(u->src[0]) || has_wmma(u->src[1])));
+    bool sum = u->op == UOP_ADD && depth;
+    return u->op == UOP_WMMA || (sum && (has_wmma(u->src[0], depth - 1) || has_wmma(u->src[1], depth - 1)));
 }
 
 /* A term of a sum of floats that is a sum itself is added up first. Added to the whole part by part, which may be much
  * larger, x - y would lose its low bits, and x + c the same ones in each iteration. */
 static const UOp *whole_term(Expand *x, Op op, const UOp *v)
 {
-    bool sum = op == UOP_ADD && v->op == UOP_ADD && dtype_is_float((DType)v->dtype) && !has_wmma(v);
+    bool sum = op == UOP_ADD && v->op == UOP_ADD && dtype_is_float((DType)v->dtype) && !has_wmma(v, 8);
     return sum ? uop_tagged(x->g, v, TERM_TAG) : v;
 }
 

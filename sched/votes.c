@@ -169,8 +169,11 @@ void layout_vote(Schedule *s, Layout *all, Facts *const *facts, const uint8_t *o
     for (uint32_t i = 0; i < s->count; i++) {
         Kernel *k = s->item[i].kernel;
         const Access *a = k ? &facts[i]->access : NULL;
-        if (a && !a->product) vote_fixed(all, k, a);
-        if (!a || !a->product) continue;
+        if (!a) continue;
+        if (!a->product) {
+            vote_fixed(all, k, a);
+            continue;
+        }
         vote_heavy(s, all, k, a, once);
         const UOp *lane = layout_lane(s, k, a, once);
         for (uint32_t j = 0; lane && j < a->nload; j++)

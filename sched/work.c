@@ -28,19 +28,25 @@ static void find_ranges(const UOp **range, const UOp *const *order, uint32_t n)
         if (order[i]->op == UOP_RANGE) range[range_number(order[i])] = order[i];
 }
 
-double kernel_flops(const Kernel *k)
+static double flops_of(const UOp *const *order, uint32_t n, const UOp *const *range)
 {
-    Arena *a = arena_new();
-    uint32_t n;
-    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n), *range[64] = { 0 };
     double flops = 0;
-    find_ranges(range, order, n);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
         bool sum = u->op == UOP_REDUCE && dtype_is_float((DType)u->dtype);
         if (sum) flops += trips(range, u->src[0]->ranges | u->ranges) * (double)uop_numel(u->src[0]);
         else if (operations(u) > 0) flops += trips(range, u->ranges) * operations(u) * (double)uop_numel(u);
     }
+    return flops;
+}
+
+double kernel_flops(const Kernel *k)
+{
+    Arena *a = arena_new();
+    uint32_t n;
+    const UOp **order = uop_toposort(k->g, &k->root, 1, a, &n), *range[64] = { 0 };
+    find_ranges(range, order, n);
+    double flops = flops_of(order, n, range);
     arena_free(a);
     return flops;
 }
@@ -67,7 +73,7 @@ void kernel_count(Kernel *k)
     for (uint32_t i = 0; i < n; i++)
         if (order[i]->op == UOP_PARAM && (uint32_t)order[i]->arg.i < k->nparam)
             bytes += fmin(bytes_of(order[i]), touched[order[i]->arg.i]);
-    k->flops = clamp64(kernel_flops(k));
+    k->flops = clamp64(flops_of(order, n, range));
     k->bytes = clamp64(bytes);
     arena_free(a);
 }

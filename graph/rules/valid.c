@@ -320,7 +320,7 @@ static bool is_inside(const UOp *at)
  * foresees. */
 static bool is_free_choice(const UOp *load, const UOp *gate)
 {
-    return load->nsrc == 1 && (is_inside(load->src[0]) ? reads_memory(gate, NULL, 6) : reads_memory(gate, load, 6));
+    return load->nsrc == 1 && reads_memory(gate, is_inside(load->src[0]) ? NULL : load, 6);
 }
 
 /* LOAD where p holds, alt else: the LOAD's own gate takes p in. */
