@@ -24,7 +24,8 @@ enum {
     SHAPE_REDUCE,
     SHAPE_GETTUPLE,
     SHAPE_BROADCAST,
-    SHAPE_CAT
+    SHAPE_CAT,
+    SHAPE_AXIS1
 };
 enum {
     MM_FULL,
@@ -158,6 +159,10 @@ const Shape *derive_shape(Graph *g, Op op, Arg arg, const UOp *const *src, uint3
             : src[0]->op == UOP_TUPLE ? src[0]->src[arg.i]->shape
                                       : graph_shape(g, NULL, 0);
     case SHAPE_BROADCAST: return n ? broadcast(g, src, n) : graph_shape(g, NULL, 0);
+    case SHAPE_AXIS1:
+        for (uint32_t i = 0; i < src[0]->shape->rank; i++) dim[i] = src[0]->shape->dim[i];
+        dim[arg.i] = uop_index(g, 1);
+        return graph_shape(g, dim, src[0]->shape->rank);
     case SHAPE_CAT:
         for (uint32_t i = 0; i < src[0]->shape->rank; i++) dim[i] = src[0]->shape->dim[i];
         for (uint32_t k = 1; k < n; k++) dim[arg.i] = index_add(g, dim[arg.i], src[k]->shape->dim[arg.i]);

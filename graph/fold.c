@@ -273,6 +273,7 @@ static const Fold *fold_node(Job *j)
     case UOP_RESHAPE:
     case UOP_CONTIGUOUS:
     case UOP_CONTIGUOUSBACKWARD:
+    case UOP_COPY:
     case UOP_DETACH: return j->src[0];
     default: return u->nsrc ? fold_move(j) : &unknown;
     }

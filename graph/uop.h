@@ -251,6 +251,14 @@ int64_t uop_numel(const UOp *u);                              /* product of size
 const UOp *uop_sizes(Graph *g, const UOp *const *dim, uint32_t rank);         /* STACK of sizes, as RESHAPE takes it */
 static inline const int64_t *blob_ints(const Blob *b) { return (const int64_t *)(const void *)b->data; }
 static inline uint32_t blob_count(const Blob *b) { return b->size / 8; }
+/* Is it one of the axes of this REDUCE, of tensor level? */
+static inline bool reduce_is_over(const UOp *reduce, uint32_t axis)
+{
+    bool found = false;
+    for (uint32_t k = 0; k < blob_count(reduce->arg.blob) && !found; k++)
+        found = blob_ints(reduce->arg.blob)[k] == axis;
+    return found;
+}
 
 /* Walks. Both return arena arrays of the nodes that root reaches, sources first; explicit stack. */
 const UOp **uop_toposort(Graph *g, const UOp *const *root, uint32_t nroot, Arena *arena, uint32_t *count);

@@ -57,6 +57,7 @@ static bool moves_tensors(const UOp *u)
     case UOP_IOTA:
     case UOP_CONTIGUOUS:
     case UOP_CONTIGUOUSBACKWARD:
+    case UOP_COPY:
     case UOP_DETACH: case UOP_FUNCTION: case UOP_CALL: case UOP_TUPLE: case UOP_GETTUPLE: case UOP_BIND: return true;
     default: return false;
     }

@@ -243,7 +243,7 @@ static bool fills(Sum *s, const Wmma *row)
     s->k = s->n = -1;
     for (uint32_t k = 0; k < uop_rank(s->p); k++) {
         int64_t a = operand_extent(s->p, s->x, k), b = operand_extent(s->p, s->w, k), size = uop_size(s->p, k);
-        if (sum_is_over(s->sum, k)) {
+        if (reduce_is_over(s->sum, k)) {
             terms *= size;
             if (a > 1 && b > 1 && (size % row->k == 0 || s->k < 0)) s->k = k;
         } else if (a > 1 && b > 1) batch *= size;               /* a product for each: heads, groups, depthwise */
@@ -410,7 +410,7 @@ static U sum_in_parts(Graph *g, U sum, U x, U w, const Wmma *row, const Target *
     U one = operand_of(g, &s, x), two = operand_of(g, &s, w);
     if (!one || !two) return NULL;
     for (uint32_t k = 0; k < rank; k++) {
-        if (sum_is_over(sum, k)) axes[n++] = k + (s.npair > 1 && k > s.k);
+        if (reduce_is_over(sum, k)) axes[n++] = k + (s.npair > 1 && k > s.k);
         if (k == s.k && s.npair > 1) axes[n++] = k + 1;
     }
     if (s.npair > 1) axes[n++] = rank + 1;

@@ -78,7 +78,8 @@ const UOp *limit_reads(Graph *g, const UOp *sink, uint32_t most)
     l.stored = NEW_N(l.arena, bool, all);
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
-        bool memory = u->op == UOP_PARAM || u->op == UOP_BUFFER || u->op == UOP_GETTUPLE || u->op == UOP_CONTIGUOUS;
+        bool memory = u->op == UOP_PARAM || u->op == UOP_BUFFER || u->op == UOP_GETTUPLE || u->op == UOP_CONTIGUOUS ||
+            u->op == UOP_COPY;
         l.reads[u->id] = memory ? alone(&l, u) : limited(&l, u);
     }
     for (uint32_t i = 0; i < n; i++) {

@@ -3,7 +3,8 @@
 
 bool view_is(U u)
 {
-    return u->op == UOP_INDEX || (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST && u->op != UOP_CONTIGUOUS);
+    return u->op == UOP_INDEX || (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST && u->op != UOP_CONTIGUOUS &&
+                                     u->op != UOP_COPY);
 }
 
 /* Elements behind an axis of u. */
@@ -39,13 +40,6 @@ int view_axis(U view, int axis)
     default: break;
     }
     return under >= 0 && uop_size(x, (uint32_t)under) == uop_size(view, (uint32_t)axis) ? under : -1;
-}
-
-bool sum_is_over(U sum, uint32_t axis)
-{
-    for (uint32_t k = 0; k < blob_count(sum->arg.blob); k++)
-        if (blob_ints(sum->arg.blob)[k] == axis) return true;
-    return false;
 }
 
 int64_t operand_extent(U p, U u, uint32_t axis)

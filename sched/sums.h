@@ -8,7 +8,6 @@
 bool view_is(U u);
 /* The axis of what a view looks at that is this axis of the view, whole; -1: there is none. */
 int view_axis(U view, int axis);
-bool sum_is_over(U sum, uint32_t axis);
 /* Size of u along axis of the product p, 1 where it is the same all along. */
 int64_t operand_extent(U p, U u, uint32_t axis);
 /* value[i] along an axis of n that begins at i, in the shape of i. */

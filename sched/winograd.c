@@ -86,7 +86,7 @@ static bool find_axes(Sum *s)
         int64_t of_x = operand_extent(s->p, s->x, k), of_w = operand_extent(s->p, s->w, k);
         if (uop_size(s->p, k) == 1) continue;
         int axis = of_x > 1 ? axis_of_windows(s, k) : -1, walked = axis >= 0 && axis < 2 * AXES ? axis : -1;
-        bool summed = sum_is_over(s->sum, k);
+        bool summed = reduce_is_over(s->sum, k);
         if (of_x > 1 && axis < 0) return false;
         seen *= of_x;
         if (summed != (of_x > 1 && of_w > 1)) return false;
@@ -218,7 +218,7 @@ static U of_points(Graph *g, const Sum *s, U y)
     for (uint32_t k = 0; k < AXES; k++) dim[k + 1] = uop_dim(s->p, (uint32_t)s->place[k]);
     y = shrink(g, y, zero, dim);
     for (uint32_t k = 0; k < uop_rank(s->p); k++)
-        if (!sum_is_over(s->sum, k) && (int)k != s->place[0] && (int)k != s->place[1] && (int)k != s->column)
+        if (!reduce_is_over(s->sum, k) && (int)k != s->place[0] && (int)k != s->place[1] && (int)k != s->column)
             order[count++] = k;
     order[count++] = s->place[0], order[count++] = s->place[1], order[count++] = s->column;
     for (uint32_t k = 0; k < count; k++) dim[k] = uop_dim(s->p, (uint32_t)order[k]);
@@ -308,7 +308,7 @@ const UOp *sum_windows(Graph *g, const UOp *root, const Target *t)
         const UOp **src = NEW_N(a, const UOp *, u->nsrc + 1);
         for (uint32_t k = 0; k < u->nsrc; k++) src[k] = map[u->src[k]->id];
         U v = uop_with(g, u, src);
-        bool memory = v->op == UOP_PARAM || v->op == UOP_BUFFER || v->op == UOP_CONTIGUOUS;
+        bool memory = v->op == UOP_PARAM || v->op == UOP_BUFFER || v->op == UOP_CONTIGUOUS || v->op == UOP_COPY;
         if (find_sum(&s, g, v, &constants)) v = sum_by_tiles(g, &s, t);
         else sums[u->id] = has_sum(sums, u, v);
         bool stored = read[u->id] && !memory && (large[u->id] || sums[u->id]);
