@@ -7,6 +7,7 @@
  * attention) are kept in the third where parts for the second would be too small. */
 #include "sched/chain.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/base/map.h"
@@ -231,15 +232,18 @@ static int joint(const Schedule *s, const Members *m, const Kernel *k)
     return -1;
 }
 
-/* The next kernel that reads what a member stores; all between must be independent of the members. */
+/* The next kernel that reads what a member stores, of the same device; all between must be independent of the members.
+ */
 static bool grow(const Schedule *s, Members *m, const Target *t)
 {
     uint32_t from = m->item[m->n - 1] + 1;
-    for (uint32_t i = from; i < s->count && i <= from + AHEAD && m->n < MEMBERS; i++) {
+    int32_t device = s->item[from - 1].device;
+    for (uint32_t i = from, seen = 0; i < s->count && seen <= AHEAD && m->n < MEMBERS; i++) {
         const ScheduleItem *item = &s->item[i];
         if (item->kind != ITEM_KERNEL) return false;
+        seen += item->device == device;
         if (!depends(s, m, item->kernel)) continue;
-        int slot = can_join(item) ? joint(s, m, item->kernel) : -1;
+        int slot = can_join(item) && item->device == device ? joint(s, m, item->kernel) : -1;
         return slot >= 0 && add_member(s, m, i, (uint32_t)slot, t);
     }
     return false;
@@ -304,12 +308,13 @@ static bool wish(OptList *out, const Kernel *k, const Digit *digit, uint32_t n, 
 static uint32_t gather(Schedule *s, const Members *m)
 {
     uint32_t first = m->item[0], last = m->item[m->n - 1], others = last - first + 1 - m->n, at = 0, done = 0;
-    ScheduleItem moved[MEMBERS * (AHEAD + 1)];
+    ScheduleItem *moved = malloc((last - first + 1) * sizeof *moved);
     for (uint32_t i = first; i <= last; i++) {
         bool member = done < m->n && m->item[done] == i;
         moved[member ? others + done++ : at++] = s->item[i];
     }
     memcpy(&s->item[first], moved, (last - first + 1) * sizeof *moved);
+    free(moved);
     return last;
 }
 

@@ -439,6 +439,15 @@ static Origin *origins_of(const Rangeify *r, uint32_t *count)
     return list;
 }
 
+/* By cut, the number + 1 of the device that what it reads is copied to; 0: nothing of it is. */
+static int32_t *devices_of(const Rangeify *r)
+{
+    int32_t *device = NEW_N(r->arena, int32_t, r->ncut + 1);
+    for (uint32_t i = 0; i < r->ninst; i++)
+        if (r->all[i]->node->op == UOP_COPY) device[r->all[i]->cut] = (int32_t)r->all[i]->node->arg.i + 1;
+    return device;
+}
+
 /* Those of one cut. */
 static Origins origins_in(Rangeify *r, const Origin *list, uint32_t n, uint32_t cut)
 {
@@ -463,6 +472,7 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
     for (uint32_t i = 0; i < r->ninst; i++) r->all[i]->expr = express(r, r->all[i]);
     find_results(r);
     const double *need = cuts_need(r);
+    const int32_t *device = devices_of(r);
     Piece *piece = NEW_N(r->arena, Piece, r->ncut + r->nnode);
     uint32_t n = 0;
     for (uint32_t i = 0; i < r->ncut; i++)
@@ -490,6 +500,8 @@ TgStatus cut_kernels(Rangeify *r, Schedule *s)
         ScheduleItem *item = schedule_add(s, ITEM_KERNEL);
         item->kernel = k;
         k->needed = need[piece[i].cut - r->cut];
+        item->device = device[piece[i].cut - r->cut];
+        item->part = piece[i].cut->join;
         item->origins = origins_in(r, origin, norigin, (uint32_t)(piece[i].cut - r->cut));
         if (!k->root) return fail(TG_LIMIT, "a kernel reads more than %d tensors", KERNEL_PARAMS);
         mine = one_more(r->arena, mine, first);

@@ -157,6 +157,8 @@ static void add_items(Rangeify *r, Body *b, Schedule *s, const UOp *call, bool a
         for (uint32_t m = 0; m < 2 && !k; m++) item->mem[m] = placed(r, b, of->mem[m], call);
         if (!k) continue;
         item->kernel = again ? kernel_shared(k) : k;
+        item->device = of->device;
+        item->part = of->part;
         item->origins = origins_of(r->g, call, &of->origins);
         for (uint32_t p = 0; p < k->nparam; p++) item->kernel->param[p].buffer = placed(r, b, *param++, call);
     }

@@ -133,6 +133,7 @@ typedef struct Target {
     int32_t parts;
     bool plain;                     /* sums over windows stay as they are (winograd.c) */
     int32_t max_block, warp;
+    int32_t devices;                /* of this kind, among which a graph is divided; 0 is one. threads: each has */
 } Target;
 /* Bytes of values that a core's part of a kernel may go over again and again: most of its second cache. */
 static inline int64_t cache_room(const Target *t) { return t->l2_bytes * 7 / 10; }

@@ -121,11 +121,16 @@ static bool overlap(const Plan *p, uint32_t a, uint32_t b)
     return x->offset < y->offset + y->size_bytes && y->offset < x->offset + x->size_bytes;
 }
 
+/* Two such steps store different parts. */
+static bool stores_part(uint8_t access) { return access == (ACCESS_WRITE | ACCESS_PART); }
+
 bool plan_conflict(const Plan *p, const Step *a, const Step *b)
 {
     for (uint32_t i = 0; i < a->narg; i++)
         for (uint32_t j = 0; j < b->narg; j++)
-            if (((a->access[i] | b->access[j]) & ACCESS_WRITE) && overlap(p, a->arg[i], b->arg[j])) return true;
+            if (((a->access[i] | b->access[j]) & ACCESS_WRITE) && overlap(p, a->arg[i], b->arg[j]) &&
+                !(a->arg[i] == b->arg[j] && stores_part(a->access[i]) && stores_part(b->access[j])))
+                return true;
     return false;
 }
 
@@ -134,6 +139,12 @@ bool plan_conflict(const Plan *p, const Step *a, const Step *b)
 static bool is_serial(const Step *s, const Target *t)
 {
     return t->has_threads && s->kind == STEP_KERNEL && s->thread_count == 1;
+}
+
+/* One thread runs both, in their order. */
+static bool follows(const Plan *p, const Step *a, const Step *b, const Target *t)
+{
+    return is_serial(a, t) && is_serial(b, t) && (p->devices < 2 || a->device == b->device);
 }
 
 /* What a chain waits for, it waits for at its first step. */
@@ -148,7 +159,7 @@ static bool chain_conflict(const Plan *p, uint32_t since, const Step *s)
 
 void plan_sync(Plan *p, const Target *t)
 {
-    /* wide: the steps since the last sync that are not serial */
+    /* wide: the steps since the last sync that a serial one may have to wait for */
     uint32_t since = 0, nwide = 0, *wide = malloc(sizeof *wide * ((size_t)p->nstep + 1));
     p->nsync = 0;
     for (uint32_t i = 0; i < p->nstep; i++) {
@@ -160,11 +171,12 @@ void plan_sync(Plan *p, const Target *t)
         /* around a jump all meet: what runs next is not what stands next */
         s->sync = landed || s->kind == STEP_JUMP;
         if (s->chain) s->sync |= i == p->chain[s->chain - 1].first && chain_conflict(p, since, s);
-        for (uint32_t j = nwide; serial && j-- > 0 && !s->sync;) s->sync = plan_conflict(p, &p->step[wide[j]], s);
+        for (uint32_t j = nwide; serial && j-- > 0 && !s->sync;)
+            s->sync = !follows(p, &p->step[wide[j]], s, t) && plan_conflict(p, &p->step[wide[j]], s);
         for (uint32_t j = i; !serial && !s->chain && j-- > since && !s->sync;)
             s->sync = plan_conflict(p, &p->step[j], s);
         if (s->sync) since = i, nwide = 0;
-        if (!serial) wide[nwide++] = i;
+        if (!serial || p->devices > 1) wide[nwide++] = i;
         p->nsync += s->sync && !s->once;
     }
     free(wide);

@@ -96,7 +96,9 @@ static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, 
     TRY(watch_check());
     TRY(sched_layout(s, t));
     if (t->max_block) sched_calls(s);
+    sched_devices(s, t);
     sched_chains(s, t);
+    sched_turns(s, t);
     dump_schedule(dump, "layout", s);
     return check_schedule(s, VERIFY_LAYOUT);
 }
@@ -232,6 +234,11 @@ static TgStatus optimize_item(Optimize *o, ScheduleItem item)
     if (!k) return append(o->out, item), TG_OK;
     if (!like) {
         OptList opts = { .count = 0 };
+        if (k->owner) {                     /* which comes later, and is gone then */
+            item.kernel = kernel_clone(k);
+            kernel_free(k);
+            k = item.kernel;
+        }
         o->choose(&opts, k, &item, o->s, o->user);
         if (item.once) drop_packs(&opts);
         TgStatus status = lower(o, &item.kernel, &opts);

@@ -14,8 +14,9 @@
 
 enum { ALIGN = 256 };               /* bytes; what CUDA's widest loads and copy engines want, and four cache lines */
 
+/* first, last: while it lives; made: the step that touches it first */
 typedef struct {
-    uint32_t first, last;
+    uint32_t first, last, made;
     bool read_first, once_write, run_write, run_use;
     const UOp *uop;
 } Use;
@@ -66,7 +67,7 @@ static uint32_t buffer_of(Build *b, const UOp *u)
 static void note_use(Build *b, uint32_t buffer, uint8_t access, bool once, uint32_t step)
 {
     Use *u = &b->use[buffer];
-    if (u->first == UINT32_MAX) u->first = step, u->read_first = !(access & ACCESS_WRITE);
+    if (u->first == UINT32_MAX) u->first = u->made = step, u->read_first = !(access & ACCESS_WRITE);
     u->last = step;
     u->once_write |= once && (access & ACCESS_WRITE);
     u->run_write |= !once && (access & ACCESS_WRITE);
@@ -124,6 +125,7 @@ static Step *new_step(Build *b, StepKind kind, bool once, uint32_t narg)
 {
     Step *s = &b->p->step[b->p->nstep++];
     *s = (Step){ .kind = kind, .once = once, .narg = narg, .thread_count = 1 };
+    s->device = once || kind == STEP_COPY ? ALL_DEVICES : 0;
     s->arg = NEW_N(b->p->arena, uint32_t, narg);
     s->access = NEW_N(b->p->arena, uint8_t, narg);
     return s;
@@ -167,6 +169,7 @@ static TgStatus kernel_step(Build *b, const ScheduleItem *item, const Iteration 
     if (writes_nothing(b, k)) return TG_OK;
     Step *s = new_step(b, STEP_KERNEL, item->once, k->nparam);
     s->kernel = kernel_index(b, k);
+    if (!item->once) s->device = item->device;
     set_origins(b, s, &item->origins);
     for (uint32_t i = 0; i < k->nparam; i++) {
         const KernelParam *a = &k->param[i];
@@ -175,7 +178,10 @@ static TgStatus kernel_step(Build *b, const ScheduleItem *item, const Iteration 
                         op_name(a->buffer->op));
         /* neither: a guard's word orders nothing */
         set_arg(b, s, i, buffer_of(b, a->buffer),
-                (uint8_t)((a->read ? ACCESS_READ : 0) | (a->written ? ACCESS_WRITE : 0)));
+                (uint8_t)((a->read ? ACCESS_READ : 0) |
+                          (!a->written      ? 0
+                               : item->part ? ACCESS_WRITE | ACCESS_PART
+                                            : ACCESS_WRITE)));
     }
     s->nvar = k->nvar;
     s->var = NEW_N(b->p->arena, uint32_t, k->nvar);
@@ -455,7 +461,7 @@ static const Halo *halo_of(const Build *b, uint32_t k)
  * jump may come to another kernel first. */
 static bool clear_halo(Build *b, uint32_t k)
 {
-    const Step *s = &b->p->step[b->use[k].first];
+    const Step *s = &b->p->step[b->use[k].made];
     const Halo *halo = b->clears ? halo_of(b, k) : NULL;
     if (!halo || b->p->jumps || s->kind != STEP_KERNEL) return false;
     for (uint32_t i = 0; i < s->narg; i++)
@@ -530,6 +536,27 @@ static void extend_lives(Build *b)
         }
 }
 
+enum { TURN_MOST = 8 };             /* steps a device that are done at once, at most */
+
+/* What devices do at the same time stands side by side, in the order of devices: what one of these steps touches lives
+ * through all of them. */
+static void turn_lives(Build *b)
+{
+    Plan *p = b->p;
+    uint32_t *first = NEW_N(p->arena, uint32_t, p->nstep + 1), *last = NEW_N(p->arena, uint32_t, p->nstep + 1);
+    for (uint32_t i = 0, end; i < p->nstep; i = end) {
+        uint32_t most = i + TURN_MOST * (uint32_t)p->devices;
+        for (end = i + 1; end < p->nstep && end < most && p->step[end].device >= p->step[end - 1].device;) end++;
+        for (uint32_t k = i; k < end; k++) first[k] = i, last[k] = end - 1;
+    }
+    for (uint32_t k = 0; k < p->nbuffer; k++) {
+        Use *u = &b->use[k];
+        if (u->first == UINT32_MAX) continue;
+        u->first = first[u->first];
+        u->last = last[u->last];
+    }
+}
+
 /* Of a chain's steps some threads are at the last while others are at the first. What only they touch may be in
  * windows. */
 static void chain_lives(Build *b, const Target *t)
@@ -573,6 +600,7 @@ static TgStatus place(Build *b, const Target *t)
     extend_lives(b);
     plan_chain(p, t);
     chain_lives(b, t);
+    if (p->devices > 1) turn_lives(b);
     place_guards(b);
     Life *life = NEW_N(p->arena, Life, p->nbuffer);
     uint32_t n = 0;
@@ -650,6 +678,7 @@ TgStatus plan_make(Plan **out, Schedule *s, const Target *t)
     Arena *arena = arena_new();
     Plan *p = NEW(arena, Plan);
     Build b = { .p = p, .s = s, .clears = t->clears_halos };
+    p->devices = t->devices > 1 ? t->devices : 1;
     p->arena = arena;
     TgStatus status = allocate(&b);
     if (status == TG_OK) status = add_steps(&b);

@@ -73,6 +73,7 @@ typedef struct {
     /* all threads (the whole grid) wait before this step: it reads or overwrites what an earlier step since the last
      * sync touched */
     bool sync;
+    int32_t device;                 /* whose threads run it; ALL_DEVICES: those of all */
     uint32_t kernel;                /* index into Plan.kernel */
     Origins origins;                /* nodes of the model that it computes for */
     uint32_t chain;                 /* index into Plan.chain + 1; 0: none */
@@ -87,8 +88,9 @@ typedef struct {
     const HostCall *call;
     uint32_t target;                /* JUMP */
 } Step;
-/* CLEAR: the buffer's halo is zeroed while the kernel stores what is inside */
-enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_CLEAR = 4 };
+/* CLEAR: the buffer's halo is zeroed while the kernel stores what is inside. PART: none of what it stores is stored by
+ * another step */
+enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_CLEAR = 4, ACCESS_PART = 8 };
 
 /* Steps first .. last, each thread group after group of parts: all steps of one group, then those of the next
  * (chain.h). */
@@ -123,6 +125,7 @@ struct Plan {
     uint32_t nlife;
     uint32_t nsync;
     bool jumps;                     /* there are JUMPs */
+    int32_t devices;                /* as the target has; at least 1 */
 };
 
 /* Takes the schedule's kernels (optimised and lowered by then): borrowed, so the schedule must outlive the plan. */

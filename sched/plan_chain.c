@@ -36,7 +36,8 @@ static bool is_plain(const Plan *p, const Step *s)
 static bool joins(const Plan *p, uint32_t first, uint32_t at)
 {
     const Step *a = &p->step[first], *b = &p->step[at];
-    bool kept = at - first < CHAIN_MOST && is_plain(p, b) && a->thread_count == b->thread_count;
+    bool kept = at - first < CHAIN_MOST && is_plain(p, b) && a->thread_count == b->thread_count &&
+        a->device == b->device;
     for (uint32_t i = first; i < at && kept; i++) is_met(p, &p->step[i], &p->step[at], &kept);
     return kept;
 }

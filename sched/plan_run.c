@@ -103,6 +103,7 @@ static void print_step(Text *out, const Plan *p, const Step *s)
     const PlanChain *c = s->chain ? &p->chain[s->chain - 1] : NULL;
     bool follows = c && s != &p->step[c->first];
     text_add(out, "  %c ", s->sync ? '|' : follows ? '+' : ' ');
+    if (p->devices > 1) text_add(out, s->device < 0 ? "all " : "%-3d ", s->device);
     if (s->kind == STEP_KERNEL) text_add(out, "%s", p->kernel[s->kernel]->name);
     else if (s->kind == STEP_COPY) text_add(out, "copy");
     else if (s->kind == STEP_JUMP) text_add(out, "jump to %u when 0:", s->target);

@@ -131,8 +131,11 @@ static void force(Rangeify *r, const UOp *const *order, uint32_t n, const UOp *s
             r->called[order[i]->id] = 1;
             for (uint32_t k = 1; k < order[i]->nsrc; k++) r->forced[order[i]->src[k]->id] = 1;
         }
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        /* what another device reads */
+        if (order[i]->op == UOP_COPY && !node_is_leaf(order[i]->src[0])) r->forced[order[i]->src[0]->id] = 1;
         if (order[i]->op == UOP_GETTUPLE) new_buffer(r, order[i]);
+    }
 }
 
 static TgStatus unsupported(const UOp *const *order, uint32_t n)
@@ -146,6 +149,7 @@ static TgStatus unsupported(const UOp *const *order, uint32_t n)
         case UOP_INS:
         case UOP_ATOMICADD:
         case UOP_CUSTOM:
+        case UOP_REPLICATED:
         case UOP_BINARY: return fail(TG_INTERNAL, "rangeify: %s in a tensor graph", op_name((Op)order[i]->op));
         default: break;
         }

@@ -14,6 +14,9 @@ typedef struct { const uint32_t *node; uint32_t count; } Origins;
 typedef struct {
     ItemKind kind;
     bool once;                      /* depends on constants only: runs at load */
+    bool part;                      /* of what the kernel stores to, a part that no other item stores */
+    /* of Target.devices, the one whose it is: until sched_devices its number + 1, as a COPY says, or 0 */
+    int32_t device;
     Kernel *kernel;
     Origins origins;                /* of the kernel */
     const UOp *call;                /* ITEM_HOST: CALL(CUSTOMFUNCTION, args..); args are BUFFERs */
@@ -71,6 +74,10 @@ TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *
 enum { HALO_MAX = 8 };
 /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */
 TgStatus sched_layout(Schedule *s, const Target *t);
+/* devices.c: which device an item belongs to, and, when chains are known, those of all devices in turn */
+enum { ALL_DEVICES = -1 };
+void sched_devices(Schedule *s, const Target *t);
+void sched_turns(Schedule *s, const Target *t);
 /* host calls side by side, where each must be waited for */
 void sched_calls(Schedule *s);
 /* the above in order */
