@@ -326,6 +326,7 @@ void args_session_options(const Args *a, TgOptions *out)
     say_watch(out);
     out->batch = (int32_t)args_count(a, OPT_batch, 0);
     out->batch_inputs = args_text(a, OPT_batch_input, NULL);
+    out->shard = args_text(a, OPT_shard, NULL);
     out->beam = (int32_t)args_count(a, OPT_beam, 0);
     out->tune_s = args_real(a, OPT_tune, 0);
     out->verbose = (int32_t)a->value[OPT_verbose].count;

@@ -117,7 +117,8 @@ typedef enum { TG_PRECISION_EXACT, TG_PRECISION_SPLIT, TG_PRECISION_FAST } TgPre
 
 typedef struct {
     const char *device; /**< "auto", "cpu", "cuda", "cuda:N", "reference"; "none" to look at a model only; "c", "c11":
-                           what tg_save is for */
+                           what tg_save is for; "cpu:0-3", "reference:0-3": four devices, which have equal shares of the
+                           threads, and of the model as `shard` says */
     int32_t threads;           /**< 0: one a physical core that the process may use */
     const char *cpus;          /**< list such as "0-3,8", or NULL */
     TgPrecision precision;
@@ -155,7 +156,11 @@ typedef struct {
      * it; the library itself writes to no stream */
     void (*log)(void *user, const char *line);
     void *log_user;
-    int64_t reserved[27];
+    /** how several devices divide a model: "batch": by axis 0 of its inputs; "weights": products by the columns and
+     * rows of their weights, heads and channels; "auto" and NULL: the former where the axis can be divided. Results may
+     * differ in last bits. Sizes do not stay variable. */
+    const char *shard;
+    int64_t reserved[26];
 } TgOptions;
 
 /** What a session has done and holds; times in seconds, sizes in bytes. */

@@ -22,6 +22,7 @@ struct Device {
 /* A step with everything resolved. */
 typedef struct {
     uint8_t kind;
+    int32_t device;                     /* whose threads run it; ALL_DEVICES: those of all */
     bool wait, shared;
     CpuKernel fn;
     void **args;
@@ -67,6 +68,7 @@ struct Executable {
     int64_t *vars;                      /* of the run in progress */
     _Atomic(TgStatus) status;
     uint32_t at, end;                   /* works of the phase */
+    bool alone;                         /* the caller does them all */
     double *seconds, start;             /* of each step, where they are traced: then each work is a phase */
     const Watcher *watcher;             /* of the caller, for all threads */
     bool over;                          /* the watcher has ended the run */

@@ -2,7 +2,8 @@
  *
  * The steps between two waits are a phase (team_run). A step belongs to part 0 (host functions that have no parts,
  * small copies, kernels without a THREAD range or too small to share) or to all parts, each taking a contiguous piece
- * of the THREAD range, of the bytes, of the function. There is a wait where the plan says so, unless all that ran since
+ * of the THREAD range, of the bytes, of the function. Of a plan of several devices each has a share of the parts, and
+ * its steps belong to these. There is a wait where the plan says so, unless all that ran since
  * the last one and all that comes before the next is part 0's. A plan without shared steps never wakes the team: the
  * caller walks alone. A failed host step ends the run with its phase. Where a JUMP goes is decided between phases.
  */
@@ -26,7 +27,7 @@ static void load_vars(const Executable *e, const Work *w, int64_t *vars)
     for (uint32_t i = 0; i < w->nvar; i++) vars[i] = e->vars[w->var[i]];
 }
 
-static void kernel_work(const Executable *e, const Work *w, int thread, int threads)
+static void kernel_work(const Executable *e, const Work *w, int thread, int threads, char *scratch)
 {
     if (w->clears) clear_halos(e, w, thread, threads);
     if (plan_idle(e->plan, &e->plan->step[w->step], e->vars)) return;
@@ -35,7 +36,7 @@ static void kernel_work(const Executable *e, const Work *w, int thread, int thre
     int64_t n = w->count >= 0 ? w->count : kernel_value(w->kernel, w->kernel->thread_bound, vars);
     int64_t first = w->parts ? n * w->part / w->parts : 0, size = w->parts ? n * (w->part + 1) / w->parts - first : n;
     int64_t begin = first + size * thread / threads, end = first + size * (thread + 1) / threads;
-    if (begin < end) call_kernel(w->kernel, w->fn, w->args, vars, begin, end, e->scratch + e->scratch_bytes * thread);
+    if (begin < end) call_kernel(w->kernel, w->fn, w->args, vars, begin, end, scratch);
 }
 
 /* Its arguments for parts from `part` on: windows begin where the first of these parts does. */
@@ -53,11 +54,10 @@ static void *const *window_args(const Executable *e, const Work *w, int thread, 
 }
 
 /* The works of a chain, on a thread's parts: all of them on a group of parts, then on the next. */
-static void chain_work(Executable *e, const Work *w, int thread, int threads)
+static void chain_work(Executable *e, const Work *w, int thread, int threads, char *scratch)
 {
     int64_t begin = w->count * thread / threads, end = w->count * (thread + 1) / threads, vars[KERNEL_VARS];
     int64_t group = e->plan->chain[e->plan->step[w->step].chain - 1].group;
-    char *scratch = e->scratch + e->scratch_bytes * thread;
     void *args[KERNEL_PARAMS];
     for (int64_t p = begin; p < end; p += group)
         for (const Work *x = w; x < w + w->works; x++) {
@@ -91,10 +91,10 @@ static void host_work(Executable *e, const Work *w, int thread, int threads)
     if (!thread) e->status = host_status(w->call, status);
 }
 
-static void do_work(Executable *e, const Work *w, int thread, int threads)
+static void do_work(Executable *e, const Work *w, int thread, int threads, char *scratch)
 {
-    if (w->works > 1) chain_work(e, w, thread, threads);
-    else if (w->kind == STEP_KERNEL) kernel_work(e, w, thread, threads);
+    if (w->works > 1) chain_work(e, w, thread, threads, scratch);
+    else if (w->kind == STEP_KERNEL) kernel_work(e, w, thread, threads, scratch);
     else if (w->kind == STEP_COPY) copy_work(e, w, thread, threads);
     else host_work(e, w, thread, threads);
 }
@@ -121,15 +121,31 @@ static TeamParts next_phase(void *user)
         e->end += e->work[e->end].works;
     }
     if (e->seconds) e->start = clock_s();
+    e->alone = !shared;
     return e->at >= e->nwork ? TEAM_OVER : shared ? TEAM_ALL : TEAM_ONE;
+}
+
+/* Which of the threads that run it a part is of one device's work; threads 0: it is none of them. Devices have equal
+ * shares of the parts; where these are fewer, a part does what several devices have to do. */
+typedef struct { int thread, threads; } Seat;
+static Seat seat_of(const Executable *e, int32_t device, int part, int parts)
+{
+    int n = e->plan->devices;
+    if (n < 2 || device < 0) return (Seat){ part, parts };
+    if (parts < n) return (Seat){ 0, part == device % parts };
+    int first = (int)((int64_t)device * parts / n), end = (int)((int64_t)(device + 1) * parts / n);
+    return (Seat){ part - first, part < first || part >= end ? 0 : end - first };
 }
 
 static void do_phase(void *user, int part, int parts)
 {
     Executable *e = user;
+    char *scratch = e->scratch + e->scratch_bytes * part;
     for (uint32_t i = e->at; i < e->end && e->status == TG_OK; i += e->work[i].works) {
-        if (e->work[i].shared) do_work(e, &e->work[i], part, parts);
-        else if (!part) do_work(e, &e->work[i], 0, 1);
+        Seat s = seat_of(e, e->work[i].device, part, e->alone ? 1 : parts);
+        if (!s.threads) continue;
+        if (e->work[i].shared) do_work(e, &e->work[i], s.thread, s.threads, scratch);
+        else if (!s.thread) do_work(e, &e->work[i], 0, 1, scratch);
     }
 }
 

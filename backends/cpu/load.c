@@ -57,6 +57,7 @@ static void resolve_args(Executable *e, Work *w, const Step *s)
 static Work resolve(Executable *e, const Step *s, const Code *c)
 {
     Work w = { .kind = s->kind,
+               .device = s->device,
                .nvar = s->nvar,
                .var = s->var,
                .count = s->thread_count,
@@ -68,7 +69,8 @@ static Work resolve(Executable *e, const Step *s, const Code *c)
     if (s->kind == STEP_KERNEL) {
         w.kernel = e->plan->kernel[s->kernel];
         w.fn = c->fn[s->kernel];
-        w.shared = cpu_worth_sharing(e->device->machine.count, w.kernel, s->thread_count);
+        /* where there are several devices, another has something to do meanwhile */
+        w.shared = cpu_worth_sharing(e->device->machine.count, w.kernel, e->plan->devices > 1 ? -1 : s->thread_count);
         int64_t local = (w.kernel->local_bytes + PAGE - 1) / PAGE * PAGE;
         if (local > e->scratch_bytes) e->scratch_bytes = local;
     } else if (s->kind == STEP_COPY) {

@@ -29,6 +29,7 @@ static TgStatus savable(const TgSession *s)
         return fail(TG_UNSUPPORTED, "device %s has no compiled models", s->backend->name);
     if (s->saved) return fail(TG_USAGE, "is a compiled model already");
     if (s->batch) return fail(TG_UNSUPPORTED, "batch: a compiled model is the model as it is");
+    if (s->shard.devices > 1) return fail(TG_UNSUPPORTED, "device: a compiled model is one of one device");
     if (s->made > 1)
         return fail(TG_UNSUPPORTED, "the session has met several shapes; a compiled model has one program: name a "
                     "range by dims");

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "frontend/session/batch.h"
+#include "frontend/session/shard.h"
 #include "frontend/values/complex.h"
 #include "frontend/values/narrow.h"
 #include "frontend/values/text.h"
@@ -407,6 +408,7 @@ static TgStatus import_and_plan(Program *p, const ProgramMaker *k, const TgTenso
         p->known.n = 0;
         TRY(import_asking(p, k, k->batch ? one : input));
         if (k->batch) TRY(batch_map(k->batch, &p->imported));
+        if (k->shard) TRY(shard_split(k->shard, k->model, &p->imported));
         keep_baked(p, input);
         make_text(p);
         TRY(make_plan(p, k->choice, dump));

@@ -55,6 +55,7 @@ typedef struct ProgramMaker {
     int64_t max_memory_bytes;       /* 0: no limit */
     int64_t pieces;                 /* of a string that there is room for; 0: the least */
     const struct Batch *batch;      /* the model is mapped over samples (batch.h); NULL: it is not */
+    const struct Shard *shard;      /* the model is divided among devices (shard.h); NULL: it is not */
     const Outside *outside;         /* Known's */
     Bodies bodies;                  /* Known's; their user is this */
 } ProgramMaker;

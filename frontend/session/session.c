@@ -48,19 +48,21 @@ static const Backend *backend_named(const char *name, size_t len)
 
 static TgStatus open_named(TgSession *s, const char *name, DeviceOptions *o)
 {
-    size_t len = strcspn(name, ":");
+    size_t len;
+    int32_t first, last;
+    TRY(shard_devices(name, &len, &first, &last));
     const Backend *b = backend_named(name, len);
     if (!b)
         return fail(TG_DEVICE, "device '%s' is unknown; auto, cpu, cuda, cuda:N, reference, c or c11 is wanted", name);
-    if (name[len]) {
-        char *end;
-        long index = strtol(name + len + 1, &end, 10);
-        if (*end || end == name + len + 1 || index < 0 || index > 1023 || strcmp(b->name, "cuda"))
-            return fail(TG_DEVICE, "device '%s': the number is wrong; cuda:N is wanted", name);
-        o->index = (int32_t)index;
-    }
+    bool cuda = !strcmp(b->name, "cuda"), several = !strcmp(b->name, "cpu") || b->interprets;
+    if (name[len] && !cuda && (!several || first))
+        return fail(TG_DEVICE, "device '%s': the number is wrong; cuda:N, or cpu:0-N for several, is wanted", name);
+    if (cuda && first < last)
+        return fail(TG_UNSUPPORTED, "device '%s': a model is divided among devices of the CPU only", name);
+    o->index = first;
     s->backend = b;
-    s->device_index = o->index;
+    s->device_index = first;
+    TRY(shard_of(&s->shard, &s->options, last - first + 1));
     return b->open(&s->device, o);
 }
 
@@ -86,6 +88,7 @@ static TgStatus open_one(TgSession *s)
     };
     TRY(compiler_of(o, &d.compiler));
     if (strcmp(o->device, "auto")) return open_named(s, o->device, &d);
+    TRY(shard_of(&s->shard, o, 1));
     TgStatus status = fail(TG_DEVICE, "no device works here");
     for (int i = 0; backends[i]; i++) {
         if (backends[i]->interprets) continue;
@@ -141,6 +144,8 @@ static TgStatus set_precision(TgSession *s)
     TgPrecision p = s->options.precision;
     if ((unsigned)p >= sizeof way / sizeof *way) return fail(TG_USAGE, "precision: %d is none", (int)p);
     s->target = *s->backend->target(s->device);
+    s->target.devices = s->shard.devices;
+    s->target.threads = (s->target.threads + s->shard.devices - 1) / s->shard.devices;
     s->target.parts = way[p].parts;
     if (!s->target.parts || has_parts(&s->target)) return TG_OK;
     s->target.parts = way[TG_PRECISION_FAST].parts;
@@ -181,6 +186,7 @@ static TgStatus open_rest(TgSession *s)
     if (s->batch && s->saved) return compiled_fixed("batch");
     if (!strcmp(s->options.device, "none")) return TG_OK;
     TRY(open_device(s));
+    if (s->shard.devices > 1 && s->saved) return compiled_fixed("device");
     TRY(fewer_threads(s));
     s->tunedb = tunedb_open(s->options.no_cache || s->saved ? NULL : s->options.cache_dir);
     TRY(set_precision(s));
@@ -204,6 +210,7 @@ static TgSession *session_new(const char *path, const TgOptions *options)
     s->options.opts = s->options.opts ? arena_strdup(a, s->options.opts) : NULL;
     s->options.dims = s->options.dims ? arena_strdup(a, s->options.dims) : NULL;
     s->options.batch_inputs = s->options.batch_inputs ? arena_strdup(a, s->options.batch_inputs) : NULL;
+    s->options.shard = s->options.shard ? arena_strdup(a, s->options.shard) : NULL;
     s->options.compiler = s->options.compiler ? arena_strdup(a, s->options.compiler) : NULL;
     s->options.cpus = s->options.cpus ? arena_strdup(a, s->options.cpus) : NULL;
     s->options.cache_dir = s->options.cache_dir ? arena_strdup(a, s->options.cache_dir) : session_cache_dir(a);
@@ -387,6 +394,7 @@ ProgramMaker session_maker(const TgSession *s)
                            .compiled = s->saved ? s->saved->bundle : NULL,
                            .max_memory_bytes = s->options.max_memory_bytes,
                            .batch = s->batch && !s->batch->serial ? s->batch : NULL,
+                           .shard = s->shard.devices > 1 ? &s->shard : NULL,
                            .pieces = s->pieces,
                            .outside = s->outside,
                            .bodies = { .open = open_body, .close = close_body } };

@@ -5,6 +5,7 @@
 
 #include "frontend/session/batch.h"
 #include "frontend/session/program.h"
+#include "frontend/session/shard.h"
 #include "graph/base/watcher.h"
 
 enum { PROGRAMS_KEPT = 8 };
@@ -34,6 +35,7 @@ struct TgSession {
     const Outside *outside;         /* of a session inside */
     TgOptions options;
     Batch *batch;                   /* NULL: the model runs as it is */
+    Shard shard;                    /* among how many devices, and how */
     const char *path;
     struct Compiled *saved;         /* compiled.h: the file was one; NULL: it was a model */
     int32_t device_index;           /* cuda:N */

@@ -34,7 +34,8 @@ class TgOptions(Structure):
                 ("opts", c_char_p), ("tune_s", c_double), ("verbose", c_int32), ("progress", c_void_p),
                 ("progress_user", c_void_p), ("seed", c_int64), ("dims", c_char_p), ("batch", c_int32),
                 ("batch_inputs", c_char_p), ("compiler", c_char_p), ("stop", c_void_p),
-                ("call_limit_s", c_double), ("log", c_void_p), ("log_user", c_void_p), ("reserved", c_int64 * 27)]
+                ("call_limit_s", c_double), ("log", c_void_p), ("log_user", c_void_p),
+                ("shard", c_char_p), ("reserved", c_int64 * 26)]
 
 
 class TgInfo(Structure):
