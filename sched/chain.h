@@ -30,6 +30,8 @@ void sched_chains(Schedule *s, const Target *t);
 
 /* Finds chains among steps in order: Step.chain, Plan.chain. Before buffers have places. */
 void plan_chain(Plan *p, const Target *t);
+/* plan_turns.c: the steps of several devices in turn. After plan_chain, before buffers have places. */
+void plan_turns(Plan *p);
 /* A buffer that nothing but this chain touches: it becomes a window a thread, where that is smaller. */
 void plan_window(Plan *p, uint32_t buffer, const PlanChain *c, const Target *t);
 #endif

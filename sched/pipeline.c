@@ -98,7 +98,6 @@ static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, 
     if (t->max_block) sched_calls(s);
     sched_devices(s, t);
     sched_chains(s, t);
-    sched_turns(s, t);
     dump_schedule(dump, "layout", s);
     return check_schedule(s, VERIFY_LAYOUT);
 }

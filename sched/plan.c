@@ -471,6 +471,16 @@ static bool clear_halo(Build *b, uint32_t k)
     return true;
 }
 
+/* The steps have another order. */
+static void note_again(Build *b)
+{
+    Plan *p = b->p;
+    for (uint32_t k = 0; k < p->nbuffer; k++) b->use[k] = (Use){ .first = UINT32_MAX, .uop = b->use[k].uop };
+    for (uint32_t i = 0; i < p->nstep; i++)
+        for (uint32_t k = 0; k < p->step[i].narg; k++)
+            note_use(b, p->step[i].arg[k], p->step[i].access[k], p->step[i].once, i);
+}
+
 /* Buffers with zeros at the same places follow one another in one memory: what each stores lies between them. */
 static bool share_halo(Build *b, uint32_t k)
 {
@@ -597,8 +607,12 @@ static void place_guards(Build *b)
 static TgStatus place(Build *b, const Target *t)
 {
     Plan *p = b->p;
-    extend_lives(b);
     plan_chain(p, t);
+    if (p->devices > 1) {
+        plan_turns(p);
+        note_again(b);
+    }
+    extend_lives(b);
     chain_lives(b, t);
     if (p->devices > 1) turn_lives(b);
     place_guards(b);

@@ -74,10 +74,9 @@ TgStatus sched_rangeify(Schedule *out, Graph *g, const UOp *sink, const Target *
 enum { HALO_MAX = 8 };
 /* storage order, halo and padding of intermediate buffers; flattens every INDEX; keys kernels */
 TgStatus sched_layout(Schedule *s, const Target *t);
-/* devices.c: which device an item belongs to, and, when chains are known, those of all devices in turn */
+/* devices.c: which device an item belongs to */
 enum { ALL_DEVICES = -1 };
 void sched_devices(Schedule *s, const Target *t);
-void sched_turns(Schedule *s, const Target *t);
 /* host calls side by side, where each must be waited for */
 void sched_calls(Schedule *s);
 /* the above in order */
