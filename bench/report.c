@@ -225,12 +225,41 @@ static void throughput_line(FILE *f, const Result *r)
     fputc('\n', f);
 }
 
+void shares_people(FILE *f, const TgShare *share, int32_t devices)
+{
+    char flops[32], weights[32], foreign[32];
+    for (int32_t d = 0; d < devices; d++)
+        fprintf(f, "device  %d: %ld kernels, %sFLOP, %s of weights; reads %s that others computed\n", d,
+                (long)share[d].kernels, engineering(flops, (double)share[d].flops, 1000),
+                bytes_text(weights, (double)share[d].weight_bytes),
+                bytes_text(foreign, (double)share[d].foreign_bytes));
+}
+
+json_t *shares_json(const TgShare *share, int32_t devices)
+{
+    json_t *j = json_array();
+    for (int32_t d = 0; d < devices; d++)
+        json_array_append_new(j, json_pack("{s:I, s:I, s:I, s:I}", "kernels", (json_int_t)share[d].kernels, "flops",
+                                           (json_int_t)share[d].flops, "weight_bytes",
+                                           (json_int_t)share[d].weight_bytes, "foreign_bytes",
+                                           (json_int_t)share[d].foreign_bytes));
+    return j;
+}
+
+static int32_t shares_of(const Result *r, TgShare share[SHARES_MOST])
+{
+    int32_t devices = SHARES_MOST;
+    return r->session && tg_shares(r->session, NULL, 0, share, &devices) == TG_OK && devices > 1 ? devices : 0;
+}
+
 void report_people(FILE *f, const Result *r)
 {
+    TgShare share[SHARES_MOST];
     head_line(f, r);
     for (uint32_t s = 0; s < r->data->count; s++) set_lines(f, r, s);
     latency_lines(f, r);
     throughput_line(f, r);
+    shares_people(f, share, shares_of(r, share));
 }
 
 /* ---- JSON ---- */
@@ -373,6 +402,9 @@ json_t *report_json(const Result *r, TgStatus exit_code)
         "memory", memory, "flops", (json_int_t)i->flops, "ok", r->ok, "exit", (int)exit_code, "env", env_json(i));
     json_object_update(j, rest);
     json_decref(rest);
+    TgShare share[SHARES_MOST];
+    int32_t devices = shares_of(r, share);
+    if (devices) json_object_set_new(j, "devices", shares_json(share, devices));
     return j;
 }
 

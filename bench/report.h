@@ -29,6 +29,10 @@ TgStatus json_write(json_t *j, const char *file);       /* file "" is standard o
 /* JSON knows no NaN and no Inf: null. */
 static inline json_t *json_number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 json_t *env_json(const TgInfo *info);
+/* What each of several devices has of a program: lines, and a list of objects. */
+enum { SHARES_MOST = 64 };
+void shares_people(FILE *f, const TgShare *share, int32_t devices);
+json_t *shares_json(const TgShare *share, int32_t devices);
 /* `50,90,99` as numbers; TG_USAGE after say_error. */
 TgStatus percentile_list(const Args *a, double out[8], uint32_t *n);
 #endif

@@ -202,6 +202,16 @@ static void memory_people(const TgMemory *m)
            bytes_text(mapped, (double)m->mapped_bytes));
 }
 
+/* What each of several devices has of it. */
+static void info_shares(const TgSession *s, const TgTensor *in, int32_t n, json_t *json)
+{
+    TgShare share[SHARES_MOST];
+    int32_t devices = SHARES_MOST;
+    if (tg_shares(s, in, n, share, &devices) != TG_OK || devices < 2) return;
+    if (json) json_object_set_new(json, "devices", shares_json(share, devices));
+    else shares_people(stdout, share, devices);
+}
+
 /* What repeats in it and what memory it takes, for the sizes that options and data tell, else 1; nothing where those do
  * not fit the model. */
 static TgStatus info_planned(const Args *a, const char *path, json_t *json)
@@ -220,6 +230,7 @@ static TgStatus info_planned(const Args *a, const char *path, json_t *json)
         bool planned = tg_memory(s, in, n, &m, json ? NULL : emit_calls, NULL) == TG_OK;
         if (planned && json) json_object_set_new(json, "memory", memory_json(&m));
         else if (planned) memory_people(&m);
+        if (planned) info_shares(s, in, n, json);
     }
     data_free(&data);
     tg_close(s);

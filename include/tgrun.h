@@ -246,6 +246,19 @@ typedef struct {
     int64_t reserved[8];
 } TgMemory;
 
+/** What one of several devices (TgOptions.device) has of a program; sizes in bytes. */
+typedef struct {
+    int64_t kernels, flops;    /**< of a run: launches, operations */
+    int64_t weight_bytes;      /**< constants that it reads */
+    int64_t foreign_bytes;     /**< of a run: what others computed that it reads */
+    int64_t reserved[4];
+} TgShare;
+
+/** Of the program for these inputs, planned as by tg_memory; inputs NULL: of the one of the last run or tg_prepare.
+ * @param out set for the first *devices devices, which is made how many there are. TG_USAGE: there is no program. */
+TG_API TgStatus tg_shares(const TgSession *session, const TgTensor *inputs, int32_t count, TgShare *out,
+                          int32_t *devices);
+
 /** Plans for these inputs, as tg_prepare does, but compiles and loads nothing. calls, unless NULL, is given a line for
  * each function that stands for parts which repeat. */
 TG_API TgStatus tg_memory(const TgSession *session, const TgTensor *inputs, int32_t count, TgMemory *out,

@@ -1,8 +1,8 @@
 /* Which device an item belongs to.
  *
  * Comes in: a schedule whose items know the device of the COPYs that they read through, or nothing. Goes out: the
- * number of a device for each. What reads through no COPY belongs to the device that made what it reads; what is made of
- * constants and inputs alone, to all where it runs at load, else to the first. */
+ * number of a device for each. What reads through no COPY belongs to the device that made what it reads; what is made
+ * of constants and inputs alone, to all where it runs at load, else to the first. */
 #include "sched/rangeify.h"
 
 typedef struct {

@@ -142,6 +142,10 @@ static inline TgStatus host_status(const HostCall *call, TgStatus status)
 TgStatus plan_guards(const Plan *p, void *words, TgStatus code);
 void plan_print(Text *out, const Plan *p);
 void plan_print_memory(Text *out, const Plan *p);       /* buffers of the arena by live range, and where most is live */
+/* What a device has to do in a run, and in bytes: constants that it reads, and what others computed that it reads (of a
+ * join, the share of those who store other parts). */
+typedef struct { int64_t kernels, flops, constant_bytes, foreign_bytes; } PlanShare;
+PlanShare plan_share(const Plan *p, int32_t device);
 int32_t plan_var(const Plan *p, const char *name);                         /* its number, -1: none */
 /* Value of a symbolic size (DT_INDEX expression over DEFINE_VARs). INT64_MIN when it depends on anything else. */
 int64_t plan_eval(const Plan *p, const UOp *size, const int64_t *vars);

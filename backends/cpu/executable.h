@@ -23,7 +23,8 @@ struct Device {
 typedef struct {
     uint8_t kind;
     int32_t device;                     /* whose threads run it; ALL_DEVICES: those of all */
-    bool wait, shared;
+    /* shared: worth waking the team; serial: the first of those whose it is does all of it */
+    bool wait, shared, serial;
     CpuKernel fn;
     void **args;
     uint64_t clears;                    /* bit a: the halo of args[a] is zeroed */

@@ -144,7 +144,7 @@ static void do_phase(void *user, int part, int parts)
     for (uint32_t i = e->at; i < e->end && e->status == TG_OK; i += e->work[i].works) {
         Seat s = seat_of(e, e->work[i].device, part, e->alone ? 1 : parts);
         if (!s.threads) continue;
-        if (e->work[i].shared) do_work(e, &e->work[i], s.thread, s.threads, scratch);
+        if (e->work[i].shared && !e->work[i].serial) do_work(e, &e->work[i], s.thread, s.threads, scratch);
         else if (!s.thread) do_work(e, &e->work[i], 0, 1, scratch);
     }
 }

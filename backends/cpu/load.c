@@ -70,7 +70,9 @@ static Work resolve(Executable *e, const Step *s, const Code *c)
         w.kernel = e->plan->kernel[s->kernel];
         w.fn = c->fn[s->kernel];
         /* where there are several devices, another has something to do meanwhile */
-        w.shared = cpu_worth_sharing(e->device->machine.count, w.kernel, e->plan->devices > 1 ? -1 : s->thread_count);
+        bool beside = e->plan->devices > 1 && s->device >= 0;
+        w.serial = s->thread_count == 1;
+        w.shared = cpu_worth_sharing(e->device->machine.count, w.kernel, beside ? -1 : s->thread_count);
         int64_t local = (w.kernel->local_bytes + PAGE - 1) / PAGE * PAGE;
         if (local > e->scratch_bytes) e->scratch_bytes = local;
     } else if (s->kind == STEP_COPY) {

@@ -216,6 +216,34 @@ TgStatus tg_memory(const TgSession *s, const TgTensor *inputs, int32_t count, Tg
     return status;
 }
 
+static void fill_shares(const Plan *p, TgShare *out, int32_t *devices)
+{
+    for (int32_t d = 0; d < p->devices && d < *devices; d++) {
+        PlanShare s = plan_share(p, d);
+        out[d] = (TgShare){ .kernels = s.kernels,
+                            .flops = s.flops,
+                            .weight_bytes = s.constant_bytes,
+                            .foreign_bytes = s.foreign_bytes };
+    }
+    *devices = p->devices;
+}
+
+TgStatus tg_shares(const TgSession *s, const TgTensor *inputs, int32_t count, TgShare *out, int32_t *devices)
+{
+    Program *p = NULL;
+    if (!inputs) {
+        if (!s->program) return session_in_file(s, fail(TG_USAGE, "nothing is prepared yet"));
+        return fill_shares(s->program->plan, out, devices), TG_OK;
+    }
+    TRY(session_in_file(s, session_check_inputs(s, inputs, count)));
+    Watcher before = session_watch(s);
+    TgStatus status = session_in_file(s, session_plan(&p, s, inputs, count, NULL));
+    watcher_set(before);
+    if (status == TG_OK) fill_shares(p->plan, out, devices);
+    program_free(p, s->backend);
+    return status;
+}
+
 /* Source and assembly come from the backend, one kernel after the other. */
 static TgStatus dump_code(const TgSession *s, const Plan *p, const char *stage, const char *kernel, Text *out)
 {

@@ -54,11 +54,11 @@ static TgStatus open_named(TgSession *s, const char *name, DeviceOptions *o)
     const Backend *b = backend_named(name, len);
     if (!b)
         return fail(TG_DEVICE, "device '%s' is unknown; auto, cpu, cuda, cuda:N, reference, c or c11 is wanted", name);
-    bool cuda = !strcmp(b->name, "cuda"), several = !strcmp(b->name, "cpu") || b->interprets;
+    bool cuda = !strcmp(b->name, "cuda"), several = !strcmp(b->name, "cpu") || !strcmp(b->name, "reference");
     if (name[len] && !cuda && (!several || first))
         return fail(TG_DEVICE, "device '%s': the number is wrong; cuda:N, or cpu:0-N for several, is wanted", name);
     if (cuda && first < last)
-        return fail(TG_UNSUPPORTED, "device '%s': a model is divided among devices of the CPU only", name);
+        return fail(TG_DEVICE, "device '%s': a model is divided among devices of the CPU only", name);
     o->index = first;
     s->backend = b;
     s->device_index = first;

@@ -63,9 +63,9 @@ static int64_t batch_size(const UOp *const *input, uint32_t n, int32_t devices)
 
 static TgStatus no_batch(const UOp *const *input, uint32_t n, const Model *m, int32_t devices)
 {
-    if (!n) return fail(TG_UNSUPPORTED, "shard: the model reads no input that could be divided");
+    if (!n) return fail(TG_BAD_INPUT, "shard: the model reads no input that could be divided");
     uint64_t first = (uint64_t)input[0]->arg.i;
-    return fail(TG_UNSUPPORTED, "shard: axis 0 of input '%s' is %lld, which cannot be divided among %d devices",
+    return fail(TG_BAD_INPUT, "shard: axis 0 of input '%s' is %lld, which cannot be divided among %d devices",
                 first < m->graph.ninput ? m->graph.input[first].name : "",
                 uop_rank(input[0]) ? (long long)uop_size(input[0], 0) : 1LL, devices);
 }

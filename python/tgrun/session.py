@@ -37,13 +37,14 @@ first_seed = None
 class SessionOptions:
     """intra_op_num_threads: 0 is one a physical core. Those of TgOptions (include/tgrun.h), None being the library's
     default: cpus, precision ("exact", "split" or "fast"), cache_dir, no_cache, max_memory_bytes, beam, tune_s, opts,
-    seed, dims, batch, batch_inputs ("x,mask"), compiler ("auto", "cc" or "own"), verbose (lines on standard error),
+    seed, dims, batch, batch_inputs ("x,mask"), shard ("auto", "batch" or "weights": how the devices of the CPU
+    provider's option device_id, such as "0-3", divide a model), compiler ("auto", "cc" or "own"), verbose (lines on standard error),
     call_limit_s (a call that takes longer ends with OverTime). Of onnxruntime's, enable_profiling, profile_file_prefix,
     use_deterministic_compute (the C compiler is waited for), free dimensions and providers are obeyed; the others have
     no effect, of which a warning tells; a name that is neither's is an AttributeError, as there."""
 
     OWN = ("cpus", "precision", "cache_dir", "no_cache", "max_memory_bytes", "beam", "tune_s", "opts", "seed", "dims",
-           "batch", "batch_inputs", "compiler", "verbose", "call_limit_s")
+           "batch", "batch_inputs", "shard", "compiler", "verbose", "call_limit_s")
     THEIRS = dict(inter_op_num_threads=0, execution_mode=ExecutionMode.ORT_SEQUENTIAL,
                   graph_optimization_level=GraphOptimizationLevel.ORT_ENABLE_ALL, enable_profiling=False,
                   enable_mem_pattern=True, enable_cpu_mem_arena=True, enable_mem_reuse=True,
@@ -239,8 +240,8 @@ def devices_of(providers, provider_options):
     for k, provider in enumerate(providers):
         name, options = provider if isinstance(provider, tuple) else (provider, (provider_options or {k: {}})[k])
         if name in PROVIDERS:
-            out.append(PROVIDERS[name] +
-                       (f":{options['device_id']}" if "device_id" in options and PROVIDERS[name] == "cuda" else ""))
+            number = str(options.get("device_id", ""))
+            out.append(PROVIDERS[name] + (f":{number}" if number and (PROVIDERS[name] == "cuda" or "-" in number) else ""))
     return out
 
 

@@ -1,6 +1,8 @@
 /* Random graphs as whole plans: scheduled, optimised (by the heuristic, or at random), packed, planned, loaded and run,
  * twice, by the reference device, the CPU and CUDA, against the interpreter of tensors. PLAN_COUNT graphs from
- * RANDOM_SEED (default 1). The emulator of CUDA runs a graph's nodes in any order that its edges allow.
+ * RANDOM_SEED (default 1). The emulator of CUDA runs a graph's nodes in any order that its edges allow. Then graphs
+ * that are divided among two to four devices: what is put on them, by rows or whole, is chosen at random, as is whether
+ * products are divided by weights.
  */
 #include "tests/test.h"
 
@@ -8,6 +10,7 @@
 #include <string.h>
 
 #include "beam/beam.h"
+#include "graph/devices.h"
 #include "random_stages.h"
 
 typedef struct {
@@ -16,6 +19,8 @@ typedef struct {
     const Target *target;
     Random r;
     bool at_random;
+    bool divided;                       /* among devices */
+    Target several;
 } Engine;
 
 static void choose(OptList *out, const Kernel *k, const ScheduleItem *item, const Schedule *s, void *user)
@@ -45,6 +50,29 @@ typedef struct {
     Place at;
 } Session;
 
+/* The graph's values over several devices; the engine's target has as many. */
+static TgStatus divide(Session *r, Engine *e)
+{
+    static const int64_t number[] = { 0, 1, 2, 3 };
+    Graph *g = r->rg.g;
+    Devices d = { number, 2 + random_below(&e->r, 3) };
+    const UOp *to[RANDOM_INPUTS], *out[64];
+    for (uint32_t k = 0; k < RANDOM_INPUTS; k++) {
+        U x = to[k] = r->rg.input[k];
+        uint32_t way = random_below(&e->r, 4);
+        bool rows = uop_static(x) && uop_rank(x) && uop_size(x, 0) % d.n == 0;
+        if (way) to[k] = rows && way < 3 ? copy_to_all(g, x, d) : uop_static(x) ? broadcast_to(g, x, d) : x;
+    }
+    U sink = uop_substitute(g, r->rg.sink, r->rg.input, to, RANDOM_INPUTS);
+    TRY(devices_split(g, sink->src, sink->nsrc, &(SplitBy){ d, random_below(&e->r, 2) }, out));
+    r->rg.sink = uop_new(g, UOP_SINK, DT_VOID, NO_ARG, out, sink->nsrc);
+    e->several = *e->backend->target(e->device);
+    e->several.devices = (int32_t)d.n;
+    e->several.threads = (e->several.threads + e->several.devices - 1) / e->several.devices;
+    e->target = &e->several;
+    return graph_error(g);
+}
+
 static TgStatus prepare(Session *r, Engine *e)
 {
     CompileStats stats;
@@ -53,6 +81,7 @@ static TgStatus prepare(Session *r, Engine *e)
                               .nparam = RANDOM_INPUTS,
                               .nvar = r->rg.var != NULL,
                               .var = &(RefVar){ r->rg.var, r->rg.var_value } }));
+    if (e->divided) TRY(divide(r, e));
     TRY(sched_schedule(&r->s, r->rg.g, r->rg.sink, e->target, NULL));
     TRY(sched_optimize(r->s, e->target, choose, e, NULL));
     TRY(plan_make(&r->p, r->s, e->target));
@@ -91,9 +120,9 @@ static bool plan_agrees(uint64_t seed, Engine *e)
     return ok;
 }
 
-static void plans_agree(const Backend *b, long some)
+static void plans_agree(const Backend *b, long some, bool divided)
 {
-    Engine e = { .backend = b };
+    Engine e = { .backend = b, .divided = divided };
     long count = setting("PLAN_COUNT", some), first = setting("RANDOM_SEED", 1), bad = 0;
     if (!open_backend(&e.device, b)) skip();
     e.target = b->target(e.device);
@@ -103,13 +132,23 @@ static void plans_agree(const Backend *b, long some)
     assert_int_equal(bad, 0);
 }
 
-static void plans_of_the_reference(void **state) { (void)state, plans_agree(&backend_reference, 40); }
-static void plans_of_the_cpu(void **state) { (void)state, plans_agree(&backend_cpu, 40); }
-static void plans_of_cuda(void **state) { (void)state, plans_agree(&backend_cuda, getenv("TGRUN_TEST_GPU") ? 50 : 10); }
+static void plans_of_the_reference(void **state) { (void)state, plans_agree(&backend_reference, 40, false); }
+static void plans_of_the_cpu(void **state) { (void)state, plans_agree(&backend_cpu, 40, false); }
+static void plans_of_cuda(void **state)
+{
+    (void)state, plans_agree(&backend_cuda, getenv("TGRUN_TEST_GPU") ? 50 : 10, false);
+}
+static void plans_over_devices(void **state)
+{
+    (void)state;
+    plans_agree(&backend_reference, 60, true);
+    plans_agree(&backend_cpu, 60, true);
+}
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(plans_of_the_reference), cmocka_unit_test(plans_of_the_cpu),
-                                        cmocka_unit_test(plans_of_cuda) };
+                                        cmocka_unit_test(plans_of_cuda),
+                                        cmocka_unit_test(plans_over_devices) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
