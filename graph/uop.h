@@ -217,7 +217,7 @@ int64_t range_step(const UOp *u, const UOp *range);
 /* ranges that values loaded in u depend on: where a position is looked up, those that say which */
 uint64_t range_data(Graph *g, const UOp *u);
 int64_t range_reach(const UOp *u, const UOp *range);         /* the same with symbolic sizes at their largest */
-/* a STACK of lanes of one vector or two of the same length; else of[1] is NULL */
+/* a STACK of lanes of one vector or two of the same length, more than one; of one: of[1] is NULL */
 bool uop_is_shuffle(const UOp *u, const UOp *of[2]);
 
 /* REDUCE: arg.i is the Op (ADD, MAX, MUL); arg.blob the axes at tensor level, NULL at kernel level. */

@@ -53,13 +53,14 @@ void processor_words(unsigned word[PROCESSOR_WORDS])
 
 /* Not "native", which cross compilers do not know: by what is used here. GCC would move loads ahead before it gives out
  * registers, and then has none left for a tile's accumulators (9 accesses to the stack in a loop of 28 multiply-adds).
- */
+ * Loops have the vectors that they should have: see processor_x86.c. */
 const char *const *processor_flags(bool clang)
 {
     static _Thread_local char arch[64];
-    static _Thread_local const char *flags[3];
+    static _Thread_local const char *flags[4];
     flags[0] = arch;
     flags[1] = clang ? NULL : "-fno-schedule-insns";
+    flags[2] = "-fno-tree-loop-vectorize";
     snprintf(arch, sizeof arch, "-march=%s%s%s%s%s", has_8_2() ? "armv8.2-a" : "armv8-a",
              first() & HALF_VECTORS ? "+fp16" : "", first() & DOT ? "+dotprod" : "", second() & I8MM ? "+i8mm" : "",
              second() & BF16 ? "+bf16" : "");

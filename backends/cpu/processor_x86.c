@@ -87,8 +87,10 @@ void processor_words(unsigned word[PROCESSOR_WORDS])
 const char *const *processor_flags(bool clang)
 {
     /* gcc gives out registers loop by loop, and then keeps a vector that a tile needs at every step in memory, though
-     * registers are free */
-    static const char *const gcc_flags[] = { "-march=native", "-fcf-protection=none", "-fira-region=one", NULL },
+     * registers are free; loops have the vectors that they should have, and of sums of i64 gcc 12 makes wrong ones
+     * beside -fwrapv */
+    static const char *const gcc_flags[] = { "-march=native", "-fcf-protection=none", "-fira-region=one",
+                                             "-fno-tree-loop-vectorize", NULL },
                              *const clang_flags[] = { "-march=native", "-fcf-protection=none",
                                                       "-mprefer-vector-width=512", NULL };
     return clang ? clang_flags : gcc_flags;
