@@ -417,8 +417,8 @@ bool uop_is_shuffle(const UOp *u, const UOp *of[2])
     for (uint32_t l = 0; l < u->nsrc && u->op == UOP_STACK && u->dtype != DT_INDEX && u->dtype != DT_BOOL; l++) {
         const UOp *lane = u->src[l],
                   *v = lane->op == UOP_INDEX && lane->nsrc == 2 && uop_is_const(lane->src[1]) ? lane->src[0] : NULL;
-        if (!v || v->shape->rank != 1 || uop_is_int_const(uop_dim(v, 0), 1) || (of[0] && v->shape != of[0]->shape) || v->op == UOP_PARAM ||
-            v->op == UOP_BUFFER)
+        if (!v || v->shape->rank != 1 || uop_is_int_const(uop_dim(v, 0), 1) || (of[0] && v->shape != of[0]->shape) ||
+            v->op == UOP_PARAM || v->op == UOP_BUFFER)
             return false;
         if (v == of[0] || v == of[1]) continue;
         if (of[1]) return false;
