@@ -157,8 +157,13 @@ static const Split *everywhere(Splitter *s, U u, uint32_t data)
     for (uint32_t k = 0; k < data; k++) single &= source(s, u, k)->axis == ONE;
     Split *r = split_new(s, single ? ONE : ALL);
     const UOp **src = NEW_N(s->arena, const UOp *, u->nsrc + 1);
+    int32_t there = HOST;               /* a single value is made where its first source on a device is */
+    for (uint32_t k = 0; k < data && single && there < 0; k++) there = lies(s, source(s, u, k)->u[0]);
     for (uint32_t d = 0; d < (single ? 1 : s->n); d++) {
-        for (uint32_t k = 0; k < data; k++) src[k] = single ? source(s, u, k)->u[0] : whole(s, source(s, u, k), d);
+        for (uint32_t k = 0; k < data; k++)
+            src[k] = !single   ? whole(s, source(s, u, k), d)
+                : there < 0 ? source(s, u, k)->u[0]
+                            : on_device(s, source(s, u, k)->u[0], (uint32_t)there);
         r->u[d] = with(s, u, src, data);
     }
     return r;

@@ -157,8 +157,9 @@ typedef struct {
     void (*log)(void *user, const char *line);
     void *log_user;
     /** how several devices divide a model: "batch": by axis 0 of its inputs; "weights": products by the columns and
-     * rows of their weights, heads and channels; "auto" and NULL: the former where the axis can be divided. Results may
-     * differ in last bits. Sizes do not stay variable. */
+     * rows of their weights, heads and channels; "model": as its own device_configurations say, one of which must be of
+     * so many devices; "auto" and NULL: the last where there is one, else the first where the axis can be divided.
+     * Results may differ in last bits. Sizes do not stay variable. */
     const char *shard;
     int64_t reserved[26];
 } TgOptions;

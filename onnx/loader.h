@@ -7,6 +7,10 @@
 /* ModelProto -> Model. scratch: what is needed only while loading. */
 TgStatus model_build(Model *m, const Onnx__ModelProto *p, const TensorSource *source, Arena *scratch);
 
+/* sharding.c: before nodes, and of each */
+TgStatus configurations_build(Model *m, const Onnx__ModelProto *p);
+TgStatus shardings_build(const Model *m, Node *n, const Onnx__NodeProto *p);
+
 /* Names that a body takes from around it, each with a node that reads it (NULL: an output does). */
 typedef struct { const char *name; const Node *reader; } Want;
 typedef struct { Want *v; uint32_t n, cap; } Wants;

@@ -14,6 +14,7 @@ enum { NEWEST_IR = ONNX__VERSION__IR_VERSION, MAX_ATTRS = 256 };
 
 typedef struct {
     Arena *arena, *scratch;
+    const Model *model;
     TensorSource source;
     const FunctionDef *function;    /* whose body is being read, or NULL */
 } Build;
@@ -274,6 +275,7 @@ static TgStatus build_node(Build *b, Node *n, const Onnx__NodeProto *p, uint32_t
                  .out = (const char *const *)p->output };
     for (uint32_t k = 0; !*n->name && k < n->nout; k++) n->name = n->out[k];
     if (!p->op_type || !*p->op_type) return fail_at(TG_BAD_MODEL, n->name, NULL, "op_type", "node %u has none", index);
+    TRY(shardings_build(b->model, n, p));
     return build_attrs(b, &n->attr, &n->nattr, p->attribute, p->n_attribute, n->name, n->op, captured);
 }
 
@@ -445,10 +447,11 @@ static TgStatus build_version(Build *b, Model *m, const Onnx__ModelProto *p)
 
 TgStatus model_build(Model *m, const Onnx__ModelProto *p, const TensorSource *source, Arena *scratch)
 {
-    Build b = { .arena = m->arena, .scratch = scratch, .source = *source };
+    Build b = { .arena = m->arena, .scratch = scratch, .model = m, .source = *source };
     Wants wants = { 0 };
     TRY(build_version(&b, m, p));
     build_about(&b, m, p);
+    TRY(configurations_build(m, p));
     TRY(build_functions(&b, m, p));
     TRY(build_graph(&b, &m->graph, p->graph, &wants));
     TRY(names_refuse(&(Body){ .where = "graph" }, &wants));

@@ -78,12 +78,26 @@ typedef struct {
     const TensorDef *const *tensors;
 } Attr;
 
+/* How a node's device_configurations spread one of its tensors: each of these axes in so many parts, row by row over
+ * the devices; no axis: whole, on each of them. groups: some of the devices stand for several. */
+typedef struct { int64_t axis, parts; } ShardedAxis;
+typedef struct {
+    const char *configuration, *tensor;
+    uint32_t ndevice, naxis;
+    const int64_t *device;
+    const ShardedAxis *axis;
+    bool groups;
+} ShardingDef;
+typedef struct { const char *name; int32_t devices; } ConfigurationDef;
+
 typedef struct {
     /* name: the first output's when it has none; op: "Op:overload" for a function's overload; domain "" is ai.onnx */
     const char *name, *op, *domain;
     uint32_t nin, nout, nattr;
     const char *const *in, *const *out; /* "" when absent */
     const Attr *attr;
+    const ShardingDef *sharding;
+    uint32_t nsharding;
 } Node;
 
 struct GraphDef {
@@ -117,6 +131,9 @@ typedef struct {
     char hash[33];                  /* XXH3-128 of the file, and then of the external bytes that it uses, if any */
     const void *file_data;
     size_t file_bytes;
+    const ConfigurationDef *configuration;
+    uint32_t nconfiguration;
+    int32_t devices;                /* not of the file: the configuration of so many is obeyed; 0: none is */
     uint64_t seed;                  /* not of the file: what random nodes start from that name no seed */
     void *owner;                    /* mappings */
     Arena *arena;

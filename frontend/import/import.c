@@ -162,7 +162,9 @@ static TgStatus bind_output(Import *im, const Ctx *c, uint32_t k, U u, bool know
     }
     if (map_gets(&im->name, n->out[k]))
         return fail_at(TG_BAD_MODEL, node_label(n), n->op, n->out[k], "this tensor is already defined");
-    *bind(im, n->out[k]) = (Value){ .value = special_wrap(g, part, kind),
+    U value = special_wrap(g, part, kind);
+    if (n->nsharding) TRY(sharding_apply(im, n, n->out[k], &value));
+    *bind(im, n->out[k]) = (Value){ .value = value,
                                     .known = part[0]->op == UOP_BUFFER || is_literal(part[0]),
                                     .from_data = c->from_data };
     return graph_error(g) == TG_OK ? TG_OK : place(g, n);
@@ -268,6 +270,7 @@ static TgStatus node_inputs(Import *im, Ctx *c, const OpRow *row, bool *known, i
         const Value *v = *n->in[k] ? import_find(im, n->in[k]) : NULL;
         if (!*n->in[k] || (v && v->missing)) continue;
         TRY(lookup(&in[k], im, c, n->in[k]));
+        if (n->nsharding) TRY(sharding_apply(im, n, n->in[k], &in[k]));
         *known = *known && v->known;
         c->from_data |= v->from_data;
     }

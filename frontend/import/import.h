@@ -50,6 +50,10 @@ U border_input(Run *run, const TgTensor *t, uint32_t port, uint32_t *slot, const
 U border_constant(const Run *run, const TgTensor *t);
 /* what out says of outputs, and its sink */
 TgStatus border_outputs(Imported *out, const GraphDef *d, const UOp *const *value);
+/* sharding.c: the configuration of so many devices; NULL: there is none. A node's input or output as the configuration
+ * that is obeyed, if any, has it. */
+const ConfigurationDef *sharding_configuration(const Model *m, int32_t devices);
+TgStatus sharding_apply(Import *im, const Node *n, const char *tensor, U *value);
 /* in the frame, or those around it; NULL: it has no value yet */
 Value *import_find(Import *im, const char *name);
 /* A failure inside of an importer stays in the graph too, with its own place: the importer may return NULL. */

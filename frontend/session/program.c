@@ -357,6 +357,7 @@ static TgStatus ask(Program *p, const ProgramMaker *k, const TgTensor *input)
     q->dims = p->dims;
     q->imported = p->imported;
     p->imported.g = NULL;
+    if (k->shard) TRY(shard_split(k->shard, k->model, &q->imported, false));
     keep_baked(q, input);
     make_text(q);
     TRY(make_plan(q, k->choice, NULL));
@@ -408,7 +409,7 @@ static TgStatus import_and_plan(Program *p, const ProgramMaker *k, const TgTenso
         p->known.n = 0;
         TRY(import_asking(p, k, k->batch ? one : input));
         if (k->batch) TRY(batch_map(k->batch, &p->imported));
-        if (k->shard) TRY(shard_split(k->shard, k->model, &p->imported));
+        if (k->shard) TRY(shard_split(k->shard, k->model, &p->imported, true));
         keep_baked(p, input);
         make_text(p);
         TRY(make_plan(p, k->choice, dump));

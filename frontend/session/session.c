@@ -187,6 +187,7 @@ static TgStatus open_rest(TgSession *s)
     if (!strcmp(s->options.device, "none")) return TG_OK;
     TRY(open_device(s));
     if (s->shard.devices > 1 && s->saved) return compiled_fixed("device");
+    TRY(shard_model(&s->shard, s->model));
     TRY(fewer_threads(s));
     s->tunedb = tunedb_open(s->options.no_cache || s->saved ? NULL : s->options.cache_dir);
     TRY(set_precision(s));

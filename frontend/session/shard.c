@@ -8,7 +8,7 @@
 #include "graph/custom.h"
 #include "graph/devices.h"
 
-static const char *const way_name[SHARD_WAYS] = { "auto", "batch", "weights" };
+static const char *const way_name[SHARD_WAYS] = { "auto", "batch", "weights", "model" };
 
 TgStatus shard_devices(const char *device, size_t *name_len, int32_t *first, int32_t *last)
 {
@@ -36,7 +36,8 @@ TgStatus shard_of(Shard *s, const TgOptions *o, int32_t devices)
     if (devices > DEVICES_MAX) return fail(TG_DEVICE, "device '%s': at most %d together", o->device, DEVICES_MAX);
     if (!o->shard) return TG_OK;
     while (s->way < SHARD_WAYS && strcmp(o->shard, way_name[s->way])) s->way++;
-    if (s->way == SHARD_WAYS) return fail(TG_USAGE, "shard '%s' is not known; auto, batch and weights are", o->shard);
+    if (s->way == SHARD_WAYS)
+        return fail(TG_USAGE, "shard '%s' is not known; auto, batch, weights and model are", o->shard);
     return devices > 1
         ? TG_OK
         : fail(TG_USAGE, "shard: device '%s' is one; cpu:0-1 is two, among which a model is divided", o->device);
@@ -70,7 +71,35 @@ static TgStatus no_batch(const UOp *const *input, uint32_t n, const Model *m, in
                 uop_rank(input[0]) ? (long long)uop_size(input[0], 0) : 1LL, devices);
 }
 
-TgStatus shard_split(const Shard *s, const Model *m, Imported *im)
+TgStatus shard_model(Shard *s, Model *m)
+{
+    m->devices = 0;
+    if (s->devices < 2 || (s->way != SHARD_AUTO && s->way != SHARD_MODEL)) return TG_OK;
+    if (sharding_configuration(m, s->devices)) {
+        s->way = SHARD_MODEL;
+        m->devices = s->devices;
+        return TG_OK;
+    }
+    return s->way == SHARD_AUTO ? TG_OK
+                                : fail(TG_USAGE, "shard: the model has no configuration of %d devices", s->devices);
+}
+
+/* Axis 0 of inputs that have the batch, and all of the others, to the devices; `to` takes their place. */
+static TgStatus place_inputs(const Shard *s, const Model *m, Graph *g, Devices d, const UOp *const *input, uint32_t n,
+                             const UOp **to, bool *batch)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (!uop_static(input[k])) return fail(TG_UNSUPPORTED, "shard: sizes that vary are not divided");
+    int64_t size = s->way == SHARD_WEIGHTS ? 0 : batch_size(input, n, s->devices);
+    if (s->way == SHARD_BATCH && !size) return no_batch(input, n, m, s->devices);
+    for (uint32_t k = 0; k < n; k++)
+        to[k] = size && uop_rank(input[k]) && uop_size(input[k], 0) == size ? copy_to_all(g, input[k], d)
+                                                                            : broadcast_to(g, input[k], d);
+    *batch = size != 0;
+    return TG_OK;
+}
+
+TgStatus shard_split(const Shard *s, const Model *m, Imported *im, bool inputs)
 {
     Graph *g = im->g;
     Arena *a = arena_new();
@@ -78,20 +107,15 @@ TgStatus shard_split(const Shard *s, const Model *m, Imported *im)
     Devices d = { number, (uint32_t)s->devices };
     for (uint32_t k = 0; k < d.n; k++) number[k] = k;
     const UOp **input = NEW_N(a, const UOp *, graph_count(g)), **to = NEW_N(a, const UOp *, graph_count(g)),
-              **value = NEW_N(a, const UOp *, im->sink->nsrc + 1);
-    uint32_t n = inputs_of(g, im->sink, a, input), nvalue = sink_values(im->sink);
+              **value = NEW_N(a, const UOp *, im->sink->nsrc + 1), *sink = im->sink;
+    uint32_t n = inputs_of(g, sink, a, input), nvalue = sink_values(sink);
+    bool batch = true;
     TgStatus status = TG_OK;
-    for (uint32_t k = 0; k < n && status == TG_OK; k++)
-        if (!uop_static(input[k])) status = fail(TG_UNSUPPORTED, "shard: sizes that vary are not divided");
-    int64_t batch = s->way == SHARD_WEIGHTS || status != TG_OK ? 0 : batch_size(input, n, s->devices);
-    if (status == TG_OK && s->way == SHARD_BATCH && !batch) status = no_batch(input, n, m, s->devices);
-    for (uint32_t k = 0; k < n && status == TG_OK; k++)
-        to[k] = batch && uop_rank(input[k]) && uop_size(input[k], 0) == batch ? copy_to_all(g, input[k], d)
-                                                                              : broadcast_to(g, input[k], d);
-    if (status == TG_OK) {
-        const UOp *on = uop_substitute(g, im->sink, input, to, n);
-        status = devices_split(g, on->src, nvalue, &(SplitBy){ d, !batch }, value);
+    if (inputs && s->way != SHARD_MODEL) {
+        status = place_inputs(s, m, g, d, input, n, to, &batch);
+        if (status == TG_OK) sink = uop_substitute(g, sink, input, to, n);
     }
+    if (status == TG_OK) status = devices_split(g, sink->src, nvalue, &(SplitBy){ d, !batch }, value);
     if (status == TG_OK) im->sink = sink_of(g, value, nvalue);
     arena_free(a);
     return status == TG_OK ? graph_error(g) : status;

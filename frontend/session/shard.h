@@ -5,7 +5,8 @@
 #include "frontend/frontend.h"
 #include "onnx/model.h"
 
-typedef enum { SHARD_AUTO, SHARD_BATCH, SHARD_WEIGHTS, SHARD_WAYS } ShardWay;
+/* MODEL: as its own configuration of so many devices says */
+typedef enum { SHARD_AUTO, SHARD_BATCH, SHARD_WEIGHTS, SHARD_MODEL, SHARD_WAYS } ShardWay;
 typedef struct Shard { int32_t devices; ShardWay way; } Shard;
 
 /* Of options: the name of the device, up to the colon, and the numbers of the first and last behind it, 0 where there
@@ -13,7 +14,9 @@ typedef struct Shard { int32_t devices; ShardWay way; } Shard;
 TgStatus shard_devices(const char *device, size_t *name_len, int32_t *first, int32_t *last);
 /* s->devices: how many the session has. TG_USAGE: a way that is not known, or of a single device. */
 TgStatus shard_of(Shard *s, const TgOptions *o, int32_t devices);
-/* The import of a model for one device becomes one for all of s; `m` names its inputs. TG_UNSUPPORTED: sizes vary, or
- * there is nothing that can be divided so. */
-TgStatus shard_split(const Shard *s, const Model *m, Imported *im);
+/* The model's own configuration, where it has one of so many devices, is what `auto` takes: then imports obey it. */
+TgStatus shard_model(Shard *s, Model *m);
+/* The import of a model for one device becomes one for all of s; `m` names its inputs. inputs: they are divided, too,
+ * as s says. TG_UNSUPPORTED: sizes vary. TG_BAD_INPUT: there is nothing that can be divided so. */
+TgStatus shard_split(const Shard *s, const Model *m, Imported *im, bool inputs);
 #endif

@@ -85,6 +85,49 @@ def of_samples(make, folder):
         near(f"{path} of 6 over {devices}", session(path, devices, batch=6).run(None, {"x": x})[0], want)
 
 
+def sharded(path, devices, specs, name="two", stage=None):
+    """The model with a configuration of so many devices. specs: {output of a node: {tensor: axis, None (whole on each),
+    or a list of devices}}."""
+    model = onnx.load(path)
+    model.ir_version = 11
+    model.configuration.add(name=name, num_devices=devices)
+    for n in model.graph.node:
+        for tensor, axis in specs.get(n.output[0], {}).items():
+            spec = n.device_configurations.add(configuration_id=name).sharding_spec.add(tensor_name=tensor)
+            spec.device.extend(axis if isinstance(axis, list) else range(devices))
+            if isinstance(axis, int):
+                spec.sharded_dim.add(axis=axis).simple_sharding.add(num_shards=devices)
+    out = path.replace(".onnx", f"_{devices}.onnx")
+    onnx.save(model, out)
+    return out
+
+
+MEGATRON = {"n": {"x": None}, "a": {"qkv": 1}, "o": {"out": 0, "o": None}, "u0": {"up": 1, "u0": -1}, "d": {"down": 0, "d": None}}
+
+
+def of_the_model(folder):
+    """As its own device_configurations say: columns and rows of weights, the batch of a network, two devices in turn."""
+    for make, specs, devices in ((transformer, MEGATRON, 2), (transformer, MEGATRON, 4),
+                                 (network, {"a0": {"x": 0}, "g0": {"g0": None}}, 2),
+                                 (network, {"a0": {"x": [0]}, "b0": {"a": [1], "b0": [1]}, "y": {"g": [0]}}, 2)):
+        plain = make(folder, 4)
+        path = sharded(plain, devices, specs)
+        x = RNG.standard_normal(session(plain).get_inputs()[0].shape).astype(np.float32)
+        want = session(plain).run(None, {"x": x})[0]
+        near(f"{path} on one device", session(path).run(None, {"x": x})[0], want)
+        for shard in ("auto", "model", "weights"):
+            near(f"{path} by {shard}", session(path, f"0-{devices - 1}", shard=shard).run(None, {"x": x})[0], want)
+        refused("no configuration", lambda: session(path, "0-2", shard="model"), "no configuration of 3 devices")
+    plain, x = transformer(folder, 1), np.ones([1, TOKENS, HIDDEN], np.float32)
+    for what, specs, *needles in (
+        ("an unknown tensor", {"a": {"up": 1}}, "'up' is no tensor of the node"),
+        ("an axis", {"a": {"qkv": 2}}, "'qkv': axis 2 of rank 2"),
+        ("a size", {"a": {"a": 0}}, "axis 0 of 1 elements cannot be divided among 2"),
+        ("a device", {"a": {"qkv": [2]}}, "device 2 of 2"), ("their order", {"a": {"qkv": [1, 0]}}, "some of the devices")):
+        path = sharded(plain, 2, specs)
+        refused(what, lambda: session(path, "0-1").run(None, {"x": x}), "sharding_spec", *needles)
+
+
 def of_threads(folder):
     path = transformer(folder, 1)
     s = session(path, "0-1", shard="weights")
@@ -116,6 +159,7 @@ def main():
         for make in (transformer, network):
             of_rows(make, folder)
             of_samples(make, folder)
+        of_the_model(folder)
         of_threads(folder)
         path, x = network(folder, 1), np.ones([1, 3, 20, 20], np.float32)
         refused("one sample", lambda: session(path, "0-1", shard="batch").run(None, {"x": x}),
