@@ -270,6 +270,18 @@ TG_API TgStatus tg_memory(const TgSession *session, const TgTensor *inputs, int3
  * input may be given as its element. */
 TG_API TgStatus tg_run(TgSession *session, const TgTensor *inputs, int32_t count, TgTensor *outputs);
 
+/** From the next run on output `index` is written to data, the caller's memory of size_bytes, which must live until
+ * another is bound or the session closed; an input's memory may be it, too. data NULL: to the session's memory again. A
+ * run whose output has another size fails with TG_BAD_INPUT, and then what data hold is not defined. TG_USAGE: there is
+ * no such output, or it holds strings or tensors. */
+TG_API TgStatus tg_bind_output(TgSession *session, int32_t index, void *data, size_t size_bytes);
+
+/** tg_run in a thread of the library's, which calls done once, and ends: with the run's status, and tg_error's line
+ * where that is not TG_OK; outputs as tg_run sets them. The session is in a call until then; inputs, their data and
+ * outputs stay where they are. TG_LIMIT: no thread is to be had, and done is not called. */
+TG_API TgStatus tg_run_async(TgSession *session, const TgTensor *inputs, int32_t count, TgTensor *outputs,
+                             void (*done)(void *user, TgStatus status, const char *error), void *user);
+
 /** 1: the program that was used last is made for the value that this input had, from which sizes follow; another value
  * makes another program. 0: any value of that shape runs on it. */
 TG_API int32_t tg_built_in(const TgSession *session, int32_t index);

@@ -99,13 +99,14 @@ static TgStatus make_plan(Program *p, const Choice *c, Dump *dump)
     return TG_OK;
 }
 
-/* Memory for the outputs that have none: at first all, later those that tg_take gave away. It is sized by the largest
- * values of symbolic sizes; the shape of a run is evaluated after it. */
-static TgStatus outputs_memory(Program *p)
+/* Memory for the outputs that have none and that are not written elsewhere (direct, by output; NULL: none is): at first
+ * all, later those that tg_take gave away. It is sized by the largest values of symbolic sizes; the shape of a run is
+ * evaluated after it. */
+static TgStatus outputs_memory(Program *p, void *const *direct)
 {
     for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
         const PlanBuffer *b = &p->plan->buffer[i];
-        if (b->kind != MEM_OUTPUT || p->out[b->offset]->data) continue;
+        if (b->kind != MEM_OUTPUT || p->out[b->offset]->data || (direct && direct[b->offset])) continue;
         p->out[b->offset]->data = spare_alloc((size_t)b->size_bytes + 64);
         if (!p->out[b->offset]->data)
             return fail(TG_LIMIT, "no memory for output %ld (%ld bytes)", (long)b->offset, (long)b->size_bytes);
@@ -128,7 +129,7 @@ static TgStatus make_outputs(Program *p)
                                                      : (TgType)dtype_info[b->dtype].onnx;
         y->rank = (int32_t)b->shape->rank - complex_is((int32_t)y->type);
     }
-    return outputs_memory(p);
+    return outputs_memory(p, NULL);
 }
 
 static TgStatus output_shapes(Program *p)
@@ -364,7 +365,7 @@ static TgStatus ask(Program *p, const ProgramMaker *k, const TgTensor *input)
     q->nresult = 1;
     TRY(compile_and_load(q, k));
     TgTensor y[q->nresult];
-    TRY(program_run(q, k->backend, input, y));
+    TRY(program_run(q, k->backend, input, NULL, y));
     keep_answer(p, y);
     return TG_OK;
 }
@@ -392,7 +393,8 @@ static bool same_answers(const Program *p, const Backend *b, const TgTensor *inp
 {
     for (uint32_t i = 0; i < p->known.n; i++) {
         TgTensor y[p->answer[i]->nresult];
-        if (program_run(p->answer[i], b, input, y) != TG_OK || !port_same(&p->known.item[i].value, y)) return false;
+        if (program_run(p->answer[i], b, input, NULL, y) != TG_OK) return false;
+        if (!port_same(&p->known.item[i].value, y)) return false;
     }
     return true;
 }
@@ -560,10 +562,80 @@ static void bind_dims(Program *p, const TgTensor *input)
     }
 }
 
-static TgStatus run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output, double *seconds)
+/* ---- outputs in the caller's memory ---- */
+
+/* Does a step of the run find this size? The others follow from the inputs. */
+static bool size_is_found(const Program *p, const UOp *size)
+{
+    bool found = size->op == UOP_DEFINE_VAR;
+    for (uint32_t k = 0; p->dims && k < p->dims->nvar && found; k++)
+        found = strcmp(p->dims->var[k].name, var_name(size)) != 0;
+    for (uint32_t k = 0; k < size->nsrc && !found; k++) found = size_is_found(p, size->src[k]);
+    return found;
+}
+
+static TgStatus wrong_size(uint32_t result, const Bound *bound, int64_t bytes)
+{
+    return fail(TG_BAD_INPUT, "output %u has %ld bytes; memory of %zu is bound to it", result, (long)bytes,
+                bound->size_bytes);
+}
+
+/* Is some of it an input's, which is read while outputs are written? */
+static bool is_input(const Program *p, const Bound *bound)
+{
+    bool found = false;
+    const char *begin = bound->data, *end = begin + bound->size_bytes;
+    for (uint32_t i = 0; i < p->ninput && !found; i++) {
+        const char *x = p->given[i]->data;
+        found = x && x < end && begin < x + p->given[i]->size_bytes;
+    }
+    return found;
+}
+
+/* Outputs that kernels write where they are bound: those whose bytes are known before the run, and are what a run
+ * leaves. */
+static TgStatus direct_outputs(const Program *p, const Bound *bound, void **direct)
+{
+    for (uint32_t i = 0; i < p->plan->nbuffer; i++) {
+        const PlanBuffer *b = &p->plan->buffer[i];
+        uint32_t result = 0;
+        if (b->kind != MEM_OUTPUT) continue;
+        while (result < p->nresult && p->out[b->offset] != &p->output[result]) result++;
+        if (result == p->nresult || !bound[result].data || p->imported.output_narrow[b->offset] ||
+            is_input(p, &bound[result]))
+            continue;
+        int64_t bytes = dtype_size(b->dtype);
+        for (uint32_t k = 0; k < b->shape->rank && bytes >= 0; k++) {
+            int64_t size = plan_eval(p->plan, b->shape->dim[k], p->vars);
+            /* found by a step of the run, or by one of an earlier run */
+            bytes = size < 0 || size_is_found(p, b->shape->dim[k]) ? -1 : bytes * size;
+        }
+        if (bytes >= 0 && (size_t)bytes != bound[result].size_bytes) return wrong_size(result, &bound[result], bytes);
+        if (bytes >= 0) direct[b->offset] = bound[result].data;
+    }
+    return TG_OK;
+}
+
+/* The others are copied there. */
+static TgStatus copy_to_bound(const Program *p, const Bound *bound, void *const *direct, TgTensor *output)
+{
+    for (uint32_t k = 0; k < p->nresult; k++) {
+        if (!bound[k].data) continue;
+        bool written = false;
+        for (uint32_t i = 0; i < p->noutput; i++) written |= p->out[i] == &p->output[k] && direct[i];
+        if (!written && output[k].size_bytes != bound[k].size_bytes)
+            return wrong_size(k, &bound[k], (int64_t)output[k].size_bytes);
+        if (!written) memcpy(bound[k].data, output[k].data, output[k].size_bytes);
+        output[k].data = bound[k].data;
+    }
+    return TG_OK;
+}
+
+static TgStatus run(Program *p, const Backend *b, const TgTensor *input, const Bound *bound, TgTensor *output,
+                    double *seconds)
 {
     const void *in[p->ninput + 1];
-    void *out[p->noutput + 1];
+    void *out[p->noutput + 1], *direct[p->noutput + 1];
     StringPool *pool = pool_of_run(p);
     if (p->dims) bind_dims(p, input);
     port_parts(p->given, input, p->nport);
@@ -573,8 +645,10 @@ static TgStatus run(Program *p, const Backend *b, const TgTensor *input, TgTenso
             : p->imported.input_narrow[i] ? bytes_of(p, i, x)
                                           : x->data;
     }
-    TRY(outputs_memory(p));
-    for (uint32_t i = 0; i < p->noutput; i++) out[i] = p->out[i]->data;
+    memset(direct, 0, sizeof direct);
+    if (bound) TRY(direct_outputs(p, bound, direct));
+    TRY(outputs_memory(p, direct));
+    for (uint32_t i = 0; i < p->noutput; i++) out[i] = direct[i] ? direct[i] : p->out[i]->data;
     StringPool *before = text_begin(pool);
     TgStatus status =
         seconds ? b->trace(p->executable, in, out, p->vars, seconds) : b->run(p->executable, in, out, p->vars);
@@ -585,16 +659,16 @@ static TgStatus run(Program *p, const Backend *b, const TgTensor *input, TgTenso
         if (p->imported.output_text[i]) strings_of(pool, p->out[i]);
         else if (narrow_is(p->imported.output_narrow[i])) pack(p->out[i]);
     memcpy(output, p->output, sizeof *output * p->nresult);
-    return TG_OK;
+    return bound ? copy_to_bound(p, bound, direct, output) : TG_OK;
 }
 
-TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output)
+TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, const Bound *bound, TgTensor *output)
 {
-    return run(p, b, input, output, NULL);
+    return run(p, b, input, bound, output, NULL);
 }
 
 TgStatus program_trace(Program *p, const Backend *b, const TgTensor *input, double *seconds)
 {
     TgTensor output[p->nresult + 1];
-    return run(p, b, input, output, seconds);
+    return run(p, b, input, NULL, output, seconds);
 }

@@ -72,7 +72,9 @@ int64_t program_bytes(const Program *p);        /* that it plans to hold: arenas
 void program_free(Program *p, const Backend *b);
 /* also by its queries: runs those programs */
 bool program_fits(const Program *p, const Backend *b, const TgTensor *input, uint32_t nport);
-TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, TgTensor *output);
+/* bound [nresult]: memory of the caller's that results go to, where data is not NULL; NULL: none do. */
+typedef struct { void *data; size_t size_bytes; } Bound;
+TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, const Bound *bound, TgTensor *output);
 /* a run; seconds[plan->nstep]: what its steps took is added. b can trace */
 TgStatus program_trace(Program *p, const Backend *b, const TgTensor *input, double *seconds);
 #endif

@@ -550,11 +550,11 @@ TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)
     return status;
 }
 
-static TgStatus run_once(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+static TgStatus run_once(TgSession *s, const TgTensor *inputs, int32_t count, const Bound *bound, TgTensor *outputs)
 {
     TRY(session_program(s, inputs, count));
     drop_oldest(s);                     /* here, not in tg_prepare: the last run's outputs live until now */
-    return session_in_file(s, program_run(s->program, s->backend, inputs, outputs));
+    return session_in_file(s, program_run(s->program, s->backend, inputs, bound, outputs));
 }
 
 /* The last run failed for a text of more pieces than its program has room for: programs that make strings are made
@@ -575,12 +575,12 @@ static void make_room(TgSession *s)
 }
 
 /* Inputs are those of the session's programs. */
-static TgStatus run_here(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
+static TgStatus run_here(TgSession *s, const TgTensor *inputs, int32_t count, const Bound *bound, TgTensor *outputs)
 {
-    TgStatus status = run_once(s, inputs, count, outputs);
-    if (session_falls_plain(s, &status)) status = run_once(s, inputs, count, outputs);
+    TgStatus status = run_once(s, inputs, count, bound, outputs);
+    if (session_falls_plain(s, &status)) status = run_once(s, inputs, count, bound, outputs);
     for (int64_t room = 0; status == TG_LIMIT && s->program && s->program->pieces_wanted > room;
-         status = run_once(s, inputs, count, outputs)) {
+         status = run_once(s, inputs, count, bound, outputs)) {
         room = s->program->pieces_wanted;
         make_room(s);
     }
@@ -593,10 +593,19 @@ static TgStatus run_samples(TgSession *s, const TgTensor *inputs, int32_t count,
     TgTensor y[b->noutput + 1];
     for (int32_t k = 0; k < b->n; k++) {
         TRY(session_in_file(s, batch_sample(b, s->model, b->one, inputs, k)));
-        TRY(run_here(s, b->one, count, y));
+        TRY(run_here(s, b->one, count, NULL, y));
         TRY(session_in_file(s, batch_keep(b, k, y, b->noutput)));
     }
     memcpy(outputs, b->output, sizeof *outputs * b->noutput);
+    for (uint32_t k = 0; s->bound && k < b->noutput; k++) {
+        const Bound *to = &s->bound[k];
+        if (!to->data) continue;
+        if (to->size_bytes != outputs[k].size_bytes)
+            return session_in_file(s, fail(TG_BAD_INPUT, "output %u has %zu bytes; memory of %zu is bound to it", k,
+                                           outputs[k].size_bytes, to->size_bytes));
+        memcpy(to->data, outputs[k].data, to->size_bytes);
+        outputs[k].data = to->data;
+    }
     return TG_OK;
 }
 
@@ -605,7 +614,7 @@ static TgStatus run(TgSession *s, const TgTensor *inputs, int32_t count, TgTenso
     const TgTensor *all = inputs;
     TRY(watch_check());
     TRY(session_enter(s, &inputs, count));
-    return inputs != all ? run_samples(s, all, count, outputs) : run_here(s, inputs, count, outputs);
+    return inputs != all ? run_samples(s, all, count, outputs) : run_here(s, inputs, count, s->bound, outputs);
 }
 
 TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
@@ -616,10 +625,24 @@ TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *o
     return status;
 }
 
+TgStatus tg_bind_output(TgSession *s, int32_t index, void *data, size_t size_bytes)
+{
+    TgPort port;
+    TRY(tg_output(s, index, &port));
+    if (port.type == TG_STRING || port.type >= TG_SEQUENCE)
+        return session_in_file(s, fail(TG_USAGE, "output %d holds %s: no memory can be bound to it", index,
+                                       port.type == TG_STRING ? "strings" : "tensors"));
+    if (!s->bound) s->bound = NEW_N(s->arena, Bound, tg_output_count(s) + 1);
+    s->bound[index] = (Bound){ data, data ? size_bytes : 0 };
+    return TG_OK;
+}
+
 TgStatus tg_take(TgTensor *out, TgSession *s, int32_t index)
 {
     TgTensor *y = s->program && index >= 0 && (uint32_t)index < s->program->nresult ? &s->program->output[index] : NULL;
     if (y && tg_serial(s)) y = &s->batch->output[index];
+    if (y && s->bound && s->bound[index].data)
+        return fail(TG_USAGE, "output %d is the caller's: memory is bound to it", index);
     if (!y || !y->data) return fail(TG_USAGE, "output %d of no run is there to take", index);
     if (y->type == TG_STRING || holds_tensors(y))
         return fail(TG_USAGE, "output %d holds %s, which stay the session's", index,

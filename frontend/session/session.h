@@ -36,6 +36,7 @@ struct TgSession {
     TgOptions options;
     Batch *batch;                   /* NULL: the model runs as it is */
     Shard shard;                    /* among how many devices, and how */
+    Bound *bound;                   /* by output, what tg_bind_output said; NULL: nothing */
     const char *path;
     struct Compiled *saved;         /* compiled.h: the file was one; NULL: it was a model */
     int32_t device_index;           /* cuda:N */

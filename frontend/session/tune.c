@@ -187,7 +187,7 @@ static TgStatus whole_sample(void *user, int side, double *seconds)
     const Trial *t = user;
     TgTensor output[t->program[side]->nresult + 1];
     double start = clock_s();
-    TRY(program_run(t->program[side], t->s->backend, t->input, output));
+    TRY(program_run(t->program[side], t->s->backend, t->input, NULL, output));
     *seconds = clock_s() - start;
     return TG_OK;
 }

@@ -157,11 +157,12 @@ class IOBinding:
 
     def run(self, run_options):
         """What run_with_iobinding does."""
-        self._outputs = self._session.run(list(self._places), self._feed, run_options) if self._places else []
+        places = {name: place for name, place in self._places.items() if isinstance(place, np.ndarray)}
+        self._outputs = self._session._run(list(self._places), self._feed, run_options, places) if self._places else []
         for k, (name, place) in enumerate(self._places.items()):
-            if place is None:
-                continue
             made = self._outputs[k]
+            if place is None or made is place:
+                continue
             if (place.shape, place.dtype) != (made.shape, made.dtype):
                 raise BadInput(
                     f"output '{name}' is {made.dtype.name}{list(made.shape)}; it is bound to {place.dtype.name}{list(place.shape)}",

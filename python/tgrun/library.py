@@ -73,6 +73,7 @@ FUNCTIONS = {                   # name: (result, arguments)
     # addresses, and a status for `check`: what else ctypes does takes longer than a small model
     "tg_run": (c_int, [SESSION, c_void_p, c_int32, c_void_p]),
     "tg_serial": (c_char_p, [SESSION]),
+    "tg_bind_output": (STATUS, [SESSION, c_int32, c_void_p, c_size_t]),
     "tg_take": (STATUS, [POINTER(TgTensor), SESSION, c_int32]),
     "tg_save": (STATUS, [SESSION, c_char_p]),
     "tg_info": (STATUS, [SESSION, POINTER(TgInfo)]),

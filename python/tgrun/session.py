@@ -23,7 +23,7 @@ from .library import (
     BAD_INPUT, DEVICE, UNSUPPORTED, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort, TgTensor,
     Unsupported, check, lib, text)
 from .stop import Flag, Switch
-from .values import Loan, receive, type_text
+from .values import Loan, dtype_of, receive, type_text
 
 PROVIDERS = {"CUDAExecutionProvider": "cuda", "CPUExecutionProvider": "cpu"}
 GraphOptimizationLevel = enum.IntEnum("GraphOptimizationLevel", {
@@ -271,6 +271,26 @@ class Seat:
             self.first = True
 
     __del__ = end
+
+    def run_into(self, feed, wanted, run_options, places):
+        """Results of these numbers are written to the arrays of `places`; those that do not fit, and those of `wanted`
+        that have none, are new ones."""
+        bound = {k: v for k, v in places.items() if v.flags.c_contiguous and v.flags.writeable and v.dtype != object}
+        try:
+            for k, v in bound.items():
+                lib.tg_bind_output(self.session, k, v.ctypes.data, v.nbytes)
+            self.run(feed, (), run_options)
+            fits = all(v.dtype == dtype_of(self.results[k].type) and
+                       v.shape == tuple(self.results[k].shape[:self.results[k].rank]) for k, v in bound.items())
+            if fits:
+                return [bound[k] if k in bound else receive(self.session, k, self.results[k]) for k in wanted]
+        except BadInput as e:
+            if "is bound to it" not in str(e):
+                raise
+        finally:
+            for k in bound:
+                lib.tg_bind_output(self.session, k, None, 0)
+        return self.run(feed, wanted, run_options)
 
     def run(self, feed, wanted, run_options):
         known = Loan.new
@@ -538,6 +558,10 @@ class InferenceSession:
     def run(self, output_names, input_feed, run_options=None):
         """The outputs of these names, in their order; None: all. Sequences are lists, maps dicts, and an optional is
         its element or None; so are inputs."""
+        return self._run(output_names, input_feed, run_options, None)
+
+    def _run(self, output_names, input_feed, run_options, places):
+        """places: arrays that outputs are written to, by name, where they fit."""
         wanted = self._wanted(output_names) if output_names else range(len(self._outputs))
         begin = self._events is not None and time.perf_counter()
         if self._options.fixed:
@@ -548,7 +572,11 @@ class InferenceSession:
                 self._seats.give(seat)
                 seat = None
                 seat = self._other_names(input_feed)
-            got = seat.run(input_feed, wanted, run_options)
+            if places:
+                places = {self._index[name]: place for name, place in places.items()}
+                got = seat.run_into(input_feed, wanted, run_options, places)
+            else:
+                got = seat.run(input_feed, wanted, run_options)
         finally:
             if seat is not None:
                 self._seats.give(seat)

@@ -2,6 +2,7 @@
 samples (SessionOptions.batch), and from several threads at once. What cannot be divided is refused by its name."""
 import os, sys, tempfile, threading
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
 import numpy as np
 import onnx
 from onnx import helper as h, numpy_helper as nh

@@ -180,11 +180,11 @@ class Shape(unittest.TestCase):
         o.call_limit_s = 0.5
         self.assertRaises(TimeoutError, parsed(text, sess_options=o).run, None, x)
 
-        sizes = range(16, 96)
+        sizes = range(16, 256)          # seconds of compiling
         weights = [numpy_helper.from_array(np.ones((k, k + 1), np.float32) / k, f"w{k}") for k in sizes]
         nodes = [helper.make_node("MatMul", [f"x{k}", f"w{k}"], [f"x{k + 1}"]) for k in sizes]
         graph = helper.make_graph(
-            nodes, "g", *([helper.make_tensor_value_info(f"x{k}", TensorProto.FLOAT, [1, k])] for k in (16, 96)), weights)
+            nodes, "g", *([helper.make_tensor_value_info(f"x{k}", TensorProto.FLOAT, [1, k])] for k in (16, 256)), weights)
         many = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
         o = tgrun.SessionOptions()
         o.no_cache, o.compiler = True, "cc"
@@ -478,6 +478,10 @@ class Values(unittest.TestCase):
         b.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
         self.session.run_with_iobinding(b)
         self.assertEqual(y.tolist(), (-self.x).tolist())
+        b.bind_input("x", "cpu", 0, np.float32, y.shape, y.ctypes.data)     # in place
+        self.session.run_with_iobinding(b)
+        self.assertEqual(y.tolist(), self.x.tolist())
+        b.bind_input("x", "cpu", 0, np.float32, self.x.shape, self.x.ctypes.data)
         b.bind_output("y", "cpu", 0, np.float32, [3, 2], y.ctypes.data)
         self.assertRaisesRegex(tgrun.BadInput, r"output 'y' is float32\[2, 3\]; it is bound to float32\[3, 2\]",
                                self.session.run_with_iobinding, b)
