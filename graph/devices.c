@@ -9,7 +9,6 @@
  * computed, once; constants never travel. To add an op: a function and a row; a case in tests/rules/test_devices.c. */
 #include "graph/devices.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "graph/base/map.h"
@@ -30,10 +29,10 @@ typedef struct {
     Arena *arena;
     uint32_t n;
     bool weights;
-    Split **of; /* by id of the graph that is split */
-    int32_t *lies; /* by id; grows with the graph */
+    Split **of;                     /* by id of the graph that is split */
+    int32_t *lies;                  /* by id; grows with the graph */
     uint32_t nlies;
-    const UOp **sum_of; /* by id of a product: the REDUCE that sums it, or NULL */
+    const UOp **sum_of;             /* by id of a product: the REDUCE that sums it, or NULL */
 } Splitter;
 
 /* ---- where a node of the new graph lies ---- */
@@ -522,7 +521,9 @@ static TgStatus split_all(Splitter *s, const UOp *const *order, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         TRY(check_devices(s, order[i]));
         uint32_t node = graph_origin(s->g, uop_origin(s->g, order[i]));
-        s->of[order[i]->id] = (Split *)(uintptr_t)split_node(s, order[i]);
+        const Split *made = s->of[order[i]->id] = (Split *)(uintptr_t)split_node(s, order[i]);
+        /* in this order it looks at few nodes each time */
+        for (uint32_t d = 0; d < (made->axis == ONE ? 1 : s->n); d++) lies(s, made->u[d]);
         graph_origin(s->g, node);
         TRY(graph_error(s->g));
     }

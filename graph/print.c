@@ -37,7 +37,7 @@ static void print_ints(Text *t, const char *name, const Blob *b)
 static void print_blob(Text *t, const UOp *u)
 {
     const Blob *b = u->arg.blob;
-    bool list = u->op == UOP_PERMUTE || u->op == UOP_FLIP || u->op == UOP_REDUCE;
+    bool list = u->op == UOP_PERMUTE || u->op == UOP_FLIP || u->op == UOP_REDUCE || u->op == UOP_COPY;
     if (list && b->size % 8 == 0) print_ints(t, u->op == UOP_REDUCE ? "axes" : "ints", b);
     else if (printable(b)) text_add(t, " text=\"%.*s\"", (int)b->size, (const char *)b->data);
     else {
@@ -78,7 +78,7 @@ static void print_arg(Text *t, const UOp *u)
         text_add(t, " name=\"%s\" min=%" PRId64 " max=%" PRId64, var_name(u), u->vmin, u->vmax);
         return;
     default:
-        if (i) text_add(t, " arg=%" PRId64, i);
+        if (i || (u->op == UOP_COPY && !u->arg.blob)) text_add(t, " arg=%" PRId64, i);
     }
     if (u->arg.blob) print_blob(t, u);
 }

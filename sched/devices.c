@@ -5,26 +5,22 @@
  * of constants and inputs alone, to all where it runs at load, else to the first. */
 #include "sched/rangeify.h"
 
-typedef struct {
-    Schedule *s;
-    int32_t *maker;                 /* by slot of a BUFFER: the number + 1 of a device that stores it */
-} Makers;
-
-static int32_t *maker_of(const Makers *m, const UOp *buffer)
+/* maker: by slot of a BUFFER, the number + 1 of a device that stores it. */
+static int32_t *maker_of(int32_t *maker, const UOp *buffer)
 {
-    buffer = buffer ? uop_memory(buffer) : NULL;
-    return buffer && buffer->op == UOP_BUFFER ? &m->maker[buffer_slot(buffer)] : NULL;
+    buffer = uop_memory(buffer);
+    return buffer->op == UOP_BUFFER ? &maker[buffer_slot(buffer)] : NULL;
 }
 
-static void find_device(const Makers *m, ScheduleItem *item)
+static void find_device(int32_t *maker, ScheduleItem *item)
 {
     const Kernel *k = item->kernel;
     for (uint32_t p = 0; k && p < k->nparam && !item->device; p++) {
-        const int32_t *at = k->param[p].read ? maker_of(m, k->param[p].buffer) : NULL;
+        const int32_t *at = k->param[p].read ? maker_of(maker, k->param[p].buffer) : NULL;
         if (at) item->device = *at;
     }
     for (uint32_t p = 0; k && p < k->nparam; p++) {
-        int32_t *at = k->param[p].written ? maker_of(m, k->param[p].buffer) : NULL;
+        int32_t *at = k->param[p].written ? maker_of(maker, k->param[p].buffer) : NULL;
         if (at && !*at) *at = item->device;
     }
 }
@@ -32,8 +28,8 @@ static void find_device(const Makers *m, ScheduleItem *item)
 void sched_devices(Schedule *s, const Target *t)
 {
     Arena *a = arena_new();
-    Makers m = { s, NEW_N(a, int32_t, graph_buffer_count(s->g) + 1) };
-    for (uint32_t i = 0; i < s->count && t->devices > 1; i++) find_device(&m, &s->item[i]);
+    int32_t *maker = NEW_N(a, int32_t, graph_buffer_count(s->g) + 1);
+    for (uint32_t i = 0; i < s->count && t->devices > 1; i++) find_device(maker, &s->item[i]);
     for (uint32_t i = 0; i < s->count; i++) {
         ScheduleItem *item = &s->item[i];
         item->device = t->devices < 2 || !item->kernel || !item->device ? 0 : item->device - 1;

@@ -11,7 +11,8 @@
 
 #include "backends/cpu/cpu.h"
 #include "beam/beam.h"
-#include "graph/build.h"
+#include "graph/devices.h"
+#include "graph/print.h"
 
 static const Target avx512 = { .kind = "cpu",
                                .vector_bytes = 64,
@@ -189,21 +190,28 @@ static bool same_text(const char *path, const Text *t)
     return same;
 }
 
-static bool check(const Case *c)
+/* Is the text that of the file? */
+static bool matches(const char *name, const Text *text)
 {
     char path[256], command[600];
-    Text text = { 0 };
-    assert_int_equal(print_case(&text, c), TG_OK);
-    snprintf(path, sizeof path, "tests/golden/%s.txt", c->name);
-    bool same = same_text(path, &text);
+    snprintf(path, sizeof path, "tests/golden/%s.txt", name);
+    bool same = same_text(path, text);
     if (!same && getenv("TG_GOLDEN_UPDATE")) {
         FILE *f = fopen(path, "w");
-        same = f && fwrite(text.s, 1, text.len, f) == text.len && !fclose(f);
+        same = f && fwrite(text->s, 1, text->len, f) == text->len && !fclose(f);
     } else if (!same) {
         snprintf(command, sizeof command, "diff -u %s - 1>&2", path);
         FILE *diff = popen(command, "w");
-        if (diff) fwrite(text.s, 1, text.len, diff), pclose(diff);
+        if (diff) fwrite(text->s, 1, text->len, diff), pclose(diff);
     }
+    return same;
+}
+
+static bool check(const Case *c)
+{
+    Text text = { 0 };
+    assert_int_equal(print_case(&text, c), TG_OK);
+    bool same = matches(c->name, &text);
     text_free(&text);
     return same;
 }
@@ -216,8 +224,37 @@ static void test_texts(void **state)
     assert_true(same);
 }
 
+/* The specification's collectives over two devices, as composed and as they are split. */
+static void test_collectives(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        U (*of)(Graph *g, U x, Devices d);
+        bool from_all;
+    } rows[] = { { "broadcast", broadcast_to, false }, { "scatter", scatter, false },
+                 { "gather", gather_from, true },      { "reduce", reduce_from, true },
+                 { "allgather", allgather, true },     { "reduce_scatter", reduce_scatter, true },
+                 { "allreduce", allreduce, true } };
+    Text text = { 0 };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        Graph *g = graph_new();
+        Devices d = { (const int64_t[]){ 0, 1 }, 2 };
+        U x = INPUT(0, DT_F32, 8), y = rows[k].of(g, rows[k].from_all ? copy_to_all(g, x, d) : x, d), parts;
+        text_add(&text, "---- %s\n", rows[k].name);
+        graph_print(&text, g, y);
+        assert_int_equal(devices_split(g, &y, 1, &(SplitBy){ d, false }, &parts), TG_OK);
+        text_add(&text, "---- split\n");
+        graph_print(&text, g, parts);
+        text_add(&text, "\n");
+        graph_free(g);
+    }
+    assert_true(matches("collectives", &text));
+    text_free(&text);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_texts) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_texts), cmocka_unit_test(test_collectives) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
