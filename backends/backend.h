@@ -90,6 +90,7 @@ typedef struct Backend {
     void (*compiler)(const Device *d, char out[128]);
     /* works with kernels as they are written: they must keep their instructions */
     bool interprets;
+    bool divides;                   /* runs plans of several devices (Target.devices) */
 } Backend;
 
 extern const Backend backend_cpu, backend_cuda, backend_reference, backend_c, backend_c11;

@@ -2,6 +2,16 @@
  * its declaration in devices.h, and a row in tests/rules/test_devices.c. */
 #include "graph/devices.h"
 
+Devices first_devices(uint32_t n)
+{
+#define FOUR(k) (k), (k) + 1, (k) + 2, (k) + 3
+    static const int64_t number[DEVICES_MAX] = { FOUR(0),  FOUR(4),  FOUR(8),  FOUR(12), FOUR(16), FOUR(20),
+                                                 FOUR(24), FOUR(28), FOUR(32), FOUR(36), FOUR(40), FOUR(44),
+                                                 FOUR(48), FOUR(52), FOUR(56), FOUR(60) };
+#undef FOUR
+    return (Devices){ number, n };
+}
+
 U copy_to(Graph *g, U x, int64_t device) { return is_error(x) ? x : UOP(g, UOP_COPY, DT_VOID, ARG_I(device), x); }
 
 U copy_to_all(Graph *g, U x, Devices d)

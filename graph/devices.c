@@ -197,8 +197,7 @@ static bool varies(U x, U u, uint32_t axis)
 static int32_t product_axis(Splitter *s, U u, U sum)
 {
     U a = u->src[0], b = u->src[1];
-    bool constant[2] = { lies(s, joined(s, source(s, u, 0))) == NOWHERE,
-                         lies(s, joined(s, source(s, u, 1))) == NOWHERE };
+    bool constant[2] = { lies(s, source(s, u, 0)->u[0]) == NOWHERE, lies(s, source(s, u, 1)->u[0]) == NOWHERE };
     int32_t best = -1;
     int best_kind = 0;
     for (uint32_t k = 0; k < uop_rank(u); k++) {
@@ -436,11 +435,8 @@ static U reduced(Splitter *s, U u, U x)
 static const Split *split_reduce(Splitter *s, U u)
 {
     const Split *x = source(s, u, 0);
-    if (x->axis < 0) {
-        const Split *all = everywhere(s, u, 1);
-        if (all->axis != ONE) return all;
-        return one(s, reduced(s, u, x->u[0]));
-    }
+    if (x->axis == ONE) return one(s, reduced(s, u, x->u[0]));
+    if (x->axis == ALL) return everywhere(s, u, 1);
     Split *r = split_new(s, x->axis);
     for (uint32_t d = 0; d < s->n; d++) r->u[d] = reduced(s, u, x->u[d]);
     return reduce_is_over(u, (uint32_t)x->axis) ? split_sum(s, (Op)u->arg.i, r->u) : r;

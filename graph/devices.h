@@ -13,7 +13,7 @@
 enum { DEVICES_MAX = 64 };
 /* A tuple of devices, by number. */
 typedef struct { const int64_t *device; uint32_t n; } Devices;
-static inline bool copies_to_many(const UOp *u) { return u->op == UOP_COPY && u->arg.blob; }
+Devices first_devices(uint32_t n);              /* 0, 1 .. n - 1; n is at most DEVICES_MAX */
 
 U copy_to(Graph *g, U x, int64_t device);
 /* axis 0 of x is a multiple of d.n, else graph_fail */

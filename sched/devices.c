@@ -27,13 +27,13 @@ static void find_device(int32_t *maker, ScheduleItem *item)
 
 void sched_devices(Schedule *s, const Target *t)
 {
+    if (t->devices < 2) return;
     Arena *a = arena_new();
     int32_t *maker = NEW_N(a, int32_t, graph_buffer_count(s->g) + 1);
-    for (uint32_t i = 0; i < s->count && t->devices > 1; i++) find_device(maker, &s->item[i]);
+    for (uint32_t i = 0; i < s->count; i++) find_device(maker, &s->item[i]);
     for (uint32_t i = 0; i < s->count; i++) {
         ScheduleItem *item = &s->item[i];
-        item->device = t->devices < 2 || !item->kernel || !item->device ? 0 : item->device - 1;
-        if (item->once && t->devices > 1) item->device = ALL_DEVICES;
+        item->device = item->once ? ALL_DEVICES : item->kernel && item->device ? item->device - 1 : 0;
     }
     arena_free(a);
 }

@@ -78,35 +78,37 @@ TgStatus plan_guards(const Plan *p, void *words, TgStatus code)
 
 /* ---- several devices ---- */
 
-/* Bytes of buffer b that devices other than this one store. */
-static int64_t foreign_bytes(const Plan *p, uint32_t b, int32_t device)
-{
-    int64_t own = 0, others = 0;
-    for (uint32_t i = 0; i < p->nstep; i++)
-        for (uint32_t k = 0; k < p->step[i].narg; k++)
-            if (p->step[i].arg[k] == b && (p->step[i].access[k] & ACCESS_WRITE))
-                *(p->step[i].device == device || p->step[i].device == ALL_DEVICES ? &own : &others) += 1;
-    return own + others ? p->buffer[b].size_bytes * others / (own + others) : 0;
-}
+/* Of a buffer: how many steps store it, and how many of these are other devices'; whether it has been counted. */
+typedef struct {
+    int64_t stores, foreign;
+    bool seen;
+} Stored;
 
 PlanShare plan_share(const Plan *p, int32_t device)
 {
     PlanShare s = { 0 };
-    bool *seen = calloc(p->nbuffer + 1, sizeof *seen);
-    for (uint32_t i = 0; i < p->nstep && seen; i++) {
+    Stored *stored = calloc(p->nbuffer + 1, sizeof *stored);
+    for (uint32_t i = 0; i < p->nstep && stored; i++)
+        for (uint32_t k = 0; k < p->step[i].narg; k++) {
+            if (!(p->step[i].access[k] & ACCESS_WRITE)) continue;
+            stored[p->step[i].arg[k]].stores++;
+            stored[p->step[i].arg[k]].foreign += p->step[i].device != device && p->step[i].device != ALL_DEVICES;
+        }
+    for (uint32_t i = 0; i < p->nstep && stored; i++) {
         const Step *step = &p->step[i];
         if (step->once || step->device != device) continue;
         s.kernels += step->kind == STEP_KERNEL;
         s.flops += step->kind == STEP_KERNEL ? p->kernel[step->kernel]->flops : 0;
         for (uint32_t k = 0; k < step->narg; k++) {
             const PlanBuffer *b = &p->buffer[step->arg[k]];
-            if (seen[step->arg[k]] || !(step->access[k] & ACCESS_READ)) continue;
-            seen[step->arg[k]] = true;
-            s.foreign_bytes += foreign_bytes(p, step->arg[k], device);
+            Stored *x = &stored[step->arg[k]];
+            if (x->seen || !(step->access[k] & ACCESS_READ)) continue;
+            x->seen = true;
+            if (x->foreign) s.foreign_bytes += b->size_bytes * x->foreign / x->stores;
             if (b->kind == MEM_CONST || (b->kind == MEM_PERSIST && !b->zeroed)) s.constant_bytes += b->size_bytes;
         }
     }
-    free(seen);
+    free(stored);
     return s;
 }
 

@@ -89,6 +89,7 @@ static double cpu_device_seconds(const Executable *e)
 
 const Backend backend_cpu = {
     .name = "cpu",
+    .divides = true,
     .open = cpu_open,
     .close = cpu_close,
     .target = cpu_target,

@@ -23,8 +23,7 @@ struct Device {
 typedef struct {
     uint8_t kind;
     int32_t device;                     /* whose threads run it; ALL_DEVICES: those of all */
-    /* shared: worth waking the team; serial: the first of those whose it is does all of it */
-    bool wait, shared, serial;
+    bool wait, shared;                  /* shared: worth waking the team */
     CpuKernel fn;
     void **args;
     uint64_t clears;                    /* bit a: the halo of args[a] is zeroed */

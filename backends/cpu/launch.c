@@ -3,9 +3,9 @@
  * The steps between two waits are a phase (team_run). A step belongs to part 0 (host functions that have no parts,
  * small copies, kernels without a THREAD range or too small to share) or to all parts, each taking a contiguous piece
  * of the THREAD range, of the bytes, of the function. Of a plan of several devices each has a share of the parts, and
- * its steps belong to these. There is a wait where the plan says so, unless all that ran since
- * the last one and all that comes before the next is part 0's. A plan without shared steps never wakes the team: the
- * caller walks alone. A failed host step ends the run with its phase. Where a JUMP goes is decided between phases.
+ * its steps belong to these. There is a wait where the plan says so, unless all that ran since the last one and all
+ * that comes before the next is part 0's. A plan without shared steps never wakes the team: the caller walks alone. A failed
+ * host step ends the run with its phase. Where a JUMP goes is decided between phases.
  */
 #include <string.h>
 
@@ -144,7 +144,9 @@ static void do_phase(void *user, int part, int parts)
     for (uint32_t i = e->at; i < e->end && e->status == TG_OK; i += e->work[i].works) {
         Seat s = seat_of(e, e->work[i].device, part, e->alone ? 1 : parts);
         if (!s.threads) continue;
-        if (e->work[i].shared && !e->work[i].serial) do_work(e, &e->work[i], s.thread, s.threads, scratch);
+        /* of a single part the first does all, as of what is not worth sharing */
+        bool whole = !e->work[i].shared || (e->work[i].kind == STEP_KERNEL && e->work[i].count == 1);
+        if (!whole) do_work(e, &e->work[i], s.thread, s.threads, scratch);
         else if (!s.thread) do_work(e, &e->work[i], 0, 1, scratch);
     }
 }

@@ -71,7 +71,6 @@ static Work resolve(Executable *e, const Step *s, const Code *c)
         w.fn = c->fn[s->kernel];
         /* where there are several devices, another has something to do meanwhile */
         bool beside = e->plan->devices > 1 && s->device >= 0;
-        w.serial = s->thread_count == 1;
         w.shared = cpu_worth_sharing(e->device->machine.count, w.kernel, beside ? -1 : s->thread_count);
         int64_t local = (w.kernel->local_bytes + PAGE - 1) / PAGE * PAGE;
         if (local > e->scratch_bytes) e->scratch_bytes = local;

@@ -195,6 +195,7 @@ static TgStatus kernel_time(double *seconds, Device *d, Code *c, uint32_t i, con
 static double device_seconds(const Executable *e) { return (void)e, 0; }
 
 const Backend backend_reference = { .name = "reference",
+                                    .divides = true,
                                     .open = device_open,
                                     .close = device_close,
                                     .target = device_target,

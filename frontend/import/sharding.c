@@ -33,10 +33,9 @@ static U along_axis(Graph *g, U x, int64_t axis, Devices d)
 static TgStatus place(Import *im, const Node *n, const ShardingDef *s, U *value)
 {
     Graph *g = im->run->g;
-    int64_t number[DEVICES_MAX], axis = s->naxis ? s->axis[0].axis : 0;
+    int64_t axis = s->naxis ? s->axis[0].axis : 0;
     uint32_t devices = (uint32_t)im->run->model->devices, rank = uop_rank(*value);
-    Devices d = { number, devices };
-    for (uint32_t k = 0; k < devices; k++) number[k] = k;
+    Devices d = first_devices(devices);
     if ((*value)->op == UOP_TUPLE || (*value)->dtype == DT_VOID)
         return fail_at(TG_UNSUPPORTED, node_label(n), n->op, "sharding_spec", "'%s' is no tensor", s->tensor);
     if (s->naxis && (axis < -(int64_t)rank || axis >= rank))

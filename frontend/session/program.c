@@ -574,10 +574,22 @@ static bool size_is_found(const Program *p, const UOp *size)
     return found;
 }
 
-static TgStatus wrong_size(uint32_t result, const Bound *bound, int64_t bytes)
+static TgStatus check_bound(const Bound *bound, uint32_t result, int64_t bytes)
 {
+    if (bytes == (int64_t)bound[result].size_bytes) return TG_OK;
     return fail(TG_BAD_INPUT, "output %u has %ld bytes; memory of %zu is bound to it", result, (long)bytes,
-                bound->size_bytes);
+                bound[result].size_bytes);
+}
+
+TgStatus bound_copy(const Bound *bound, TgTensor *output, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        if (!bound[k].data || bound[k].data == output[k].data) continue;
+        TRY(check_bound(bound, k, (int64_t)output[k].size_bytes));
+        memcpy(bound[k].data, output[k].data, output[k].size_bytes);
+        output[k].data = bound[k].data;
+    }
+    return TG_OK;
 }
 
 /* Is some of it an input's, which is read while outputs are written? */
@@ -610,23 +622,9 @@ static TgStatus direct_outputs(const Program *p, const Bound *bound, void **dire
             /* found by a step of the run, or by one of an earlier run */
             bytes = size < 0 || size_is_found(p, b->shape->dim[k]) ? -1 : bytes * size;
         }
-        if (bytes >= 0 && (size_t)bytes != bound[result].size_bytes) return wrong_size(result, &bound[result], bytes);
-        if (bytes >= 0) direct[b->offset] = bound[result].data;
-    }
-    return TG_OK;
-}
-
-/* The others are copied there. */
-static TgStatus copy_to_bound(const Program *p, const Bound *bound, void *const *direct, TgTensor *output)
-{
-    for (uint32_t k = 0; k < p->nresult; k++) {
-        if (!bound[k].data) continue;
-        bool written = false;
-        for (uint32_t i = 0; i < p->noutput; i++) written |= p->out[i] == &p->output[k] && direct[i];
-        if (!written && output[k].size_bytes != bound[k].size_bytes)
-            return wrong_size(k, &bound[k], (int64_t)output[k].size_bytes);
-        if (!written) memcpy(bound[k].data, output[k].data, output[k].size_bytes);
-        output[k].data = bound[k].data;
+        if (bytes < 0) continue;
+        TRY(check_bound(bound, result, bytes));
+        direct[b->offset] = bound[result].data;
     }
     return TG_OK;
 }
@@ -659,7 +657,9 @@ static TgStatus run(Program *p, const Backend *b, const TgTensor *input, const B
         if (p->imported.output_text[i]) strings_of(pool, p->out[i]);
         else if (narrow_is(p->imported.output_narrow[i])) pack(p->out[i]);
     memcpy(output, p->output, sizeof *output * p->nresult);
-    return bound ? copy_to_bound(p, bound, direct, output) : TG_OK;
+    for (uint32_t i = 0; i < p->noutput; i++)
+        if (direct[i]) output[p->out[i] - p->output].data = direct[i];
+    return bound ? bound_copy(bound, output, p->nresult) : TG_OK;
 }
 
 TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, const Bound *bound, TgTensor *output)

@@ -74,6 +74,8 @@ void program_free(Program *p, const Backend *b);
 bool program_fits(const Program *p, const Backend *b, const TgTensor *input, uint32_t nport);
 /* bound [nresult]: memory of the caller's that results go to, where data is not NULL; NULL: none do. */
 typedef struct { void *data; size_t size_bytes; } Bound;
+/* Those of output[n] that are not there yet go there. TG_BAD_INPUT: a size is another. */
+TgStatus bound_copy(const Bound *bound, TgTensor *output, uint32_t n);
 TgStatus program_run(Program *p, const Backend *b, const TgTensor *input, const Bound *bound, TgTensor *output);
 /* a run; seconds[plan->nstep]: what its steps took is added. b can trace */
 TgStatus program_trace(Program *p, const Backend *b, const TgTensor *input, double *seconds);

@@ -54,8 +54,8 @@ static TgStatus open_named(TgSession *s, const char *name, DeviceOptions *o)
     const Backend *b = backend_named(name, len);
     if (!b)
         return fail(TG_DEVICE, "device '%s' is unknown; auto, cpu, cuda, cuda:N, reference, c or c11 is wanted", name);
-    bool cuda = !strcmp(b->name, "cuda"), several = !strcmp(b->name, "cpu") || !strcmp(b->name, "reference");
-    if (name[len] && !cuda && (!several || first))
+    bool cuda = !strcmp(b->name, "cuda");
+    if (name[len] && !cuda && (!b->divides || first))
         return fail(TG_DEVICE, "device '%s': the number is wrong; cuda:N, or cpu:0-N for several, is wanted", name);
     if (cuda && first < last)
         return fail(TG_DEVICE, "device '%s': a model is divided among devices of the CPU only", name);
@@ -597,16 +597,7 @@ static TgStatus run_samples(TgSession *s, const TgTensor *inputs, int32_t count,
         TRY(session_in_file(s, batch_keep(b, k, y, b->noutput)));
     }
     memcpy(outputs, b->output, sizeof *outputs * b->noutput);
-    for (uint32_t k = 0; s->bound && k < b->noutput; k++) {
-        const Bound *to = &s->bound[k];
-        if (!to->data) continue;
-        if (to->size_bytes != outputs[k].size_bytes)
-            return session_in_file(s, fail(TG_BAD_INPUT, "output %u has %zu bytes; memory of %zu is bound to it", k,
-                                           outputs[k].size_bytes, to->size_bytes));
-        memcpy(to->data, outputs[k].data, to->size_bytes);
-        outputs[k].data = to->data;
-    }
-    return TG_OK;
+    return s->bound ? session_in_file(s, bound_copy(s->bound, outputs, b->noutput)) : TG_OK;
 }
 
 static TgStatus run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)

@@ -103,9 +103,7 @@ TgStatus shard_split(const Shard *s, const Model *m, Imported *im, bool inputs)
 {
     Graph *g = im->g;
     Arena *a = arena_new();
-    int64_t number[DEVICES_MAX];
-    Devices d = { number, (uint32_t)s->devices };
-    for (uint32_t k = 0; k < d.n; k++) number[k] = k;
+    Devices d = first_devices((uint32_t)s->devices);
     const UOp **input = NEW_N(a, const UOp *, graph_count(g)), **to = NEW_N(a, const UOp *, graph_count(g)),
               **value = NEW_N(a, const UOp *, im->sink->nsrc + 1), *sink = im->sink;
     uint32_t n = inputs_of(g, sink, a, input), nvalue = sink_values(sink);

@@ -239,7 +239,7 @@ static void test_collectives(void **state)
     Text text = { 0 };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         Graph *g = graph_new();
-        Devices d = { (const int64_t[]){ 0, 1 }, 2 };
+        Devices d = first_devices(2);
         U x = INPUT(0, DT_F32, 8), y = rows[k].of(g, rows[k].from_all ? copy_to_all(g, x, d) : x, d), parts;
         text_add(&text, "---- %s\n", rows[k].name);
         graph_print(&text, g, y);

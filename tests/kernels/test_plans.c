@@ -53,9 +53,8 @@ typedef struct {
 /* The graph's values over several devices; the engine's target has as many. */
 static TgStatus divide(Session *r, Engine *e)
 {
-    static const int64_t number[] = { 0, 1, 2, 3 };
     Graph *g = r->rg.g;
-    Devices d = { number, 2 + random_below(&e->r, 3) };
+    Devices d = first_devices(2 + random_below(&e->r, 3));
     const UOp *to[RANDOM_INPUTS], *out[64];
     for (uint32_t k = 0; k < RANDOM_INPUTS; k++) {
         U x = to[k] = r->rg.input[k];

@@ -15,9 +15,6 @@ enum { ROWS = 6, COLUMNS = 12, N = ROWS * COLUMNS, MOST = 4096 };
 #define INTS(...) \
     (const int64_t[]) { __VA_ARGS__ }
 
-static const int64_t numbers[DEVICES_MAX] = { 0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
-                                              12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23 };
-
 static U constant(Graph *g, DType t, const void *v, const int64_t *shape, uint32_t rank, size_t size)
 {
     return tensor_const(g, t, shape, rank, arena_copy(graph_arena(g), v, size), size, "");
@@ -64,7 +61,7 @@ static void check_joins(Graph *g, U root)
 static U split(Graph *g, U y, uint32_t n, bool weights)
 {
     U out = NULL;
-    TgStatus status = devices_split(g, &y, 1, &(SplitBy){ { numbers, n }, weights }, &out);
+    TgStatus status = devices_split(g, &y, 1, &(SplitBy){ first_devices(n), weights }, &out);
     if (status != TG_OK) print_error("%s\n", tg_error());
     assert_int_equal(status, TG_OK);
     check_joins(g, out);
@@ -96,7 +93,7 @@ enum { COLLECTIVES = sizeof collectives / sizeof *collectives };
 static void one_collective(size_t which, DType t, uint32_t n)
 {
     Graph *g = graph_new();
-    Devices d = { numbers, n };
+    Devices d = first_devices(n);
     int64_t count = n * n * 3;
     U value = counted(g, t, count), x = uop_param(g, t, value->shape->dim, 1, 0), got[MOST], given[MOST];
     U from = collectives[which].from_all ? copy_to_all(g, x, d) : x;
@@ -131,7 +128,7 @@ static void uneven(void **state)
     (void)state;
     for (size_t k = 0; k < COLLECTIVES; k++) {
         Graph *g = graph_new();
-        Devices d = { numbers, 3 };
+        Devices d = first_devices(3);
         U x = uop_param(g, DT_F32, (U[]){ uop_index(g, collectives[k].from_all ? 4 : 7) }, 1, 0);
         bool pieces = collectives[k].of == reduce_scatter || collectives[k].of == allreduce;
         if (collectives[k].from_all && pieces) x = uop_param(g, DT_F32, (U[]){ uop_index(g, 6) }, 1, 0);
@@ -255,7 +252,7 @@ static void agrees(const Formula *f, uint32_t number_of, uint32_t n, Place place
     double v[N];
     for (int i = 0; i < N; i++) v[i] = 0.1 + 0.37 * ((i * 29 + (int)number_of) % 13);
     Graph *g = graph_new();
-    Devices d = { numbers, n };
+    Devices d = first_devices(n);
     U x = uop_param(g, DT_F64, (U[]){ uop_index(g, ROWS), uop_index(g, COLUMNS) }, 2, 0),
       given = constant(g, DT_F64, v, INTS(ROWS, COLUMNS), 2, sizeof v), got[MOST], want[MOST],
       on = place == BY_ROWS   ? copy_to_all(g, x, d)
@@ -346,7 +343,7 @@ static void what_travels(void **state)
 {
     (void)state;
     Graph *g = graph_new();
-    Devices d = { numbers, 2 };
+    Devices d = first_devices(2);
     U x = uop_param(g, DT_F64, (U[]){ uop_index(g, ROWS), uop_index(g, COLUMNS) }, 2, 0);
     assert_int_equal(travelling(g, split(g, mlp(g, copy_to_all(g, x, d)), 2, false)), 0);
     assert_int_equal(travelling(g, split(g, softmaxes(g, mlp(g, broadcast_to(g, x, d))), 2, true)), 2 * N);
@@ -358,7 +355,7 @@ static void what_is_opaque(void **state)
 {
     (void)state;
     Graph *g = graph_new();
-    Devices d = { numbers, 2 };
+    Devices d = first_devices(2);
     U x = uop_param(g, DT_F64, (U[]){ uop_index(g, ROWS) }, 1, 0), on = mul(g, copy_to_all(g, x, d), K(2)),
       call = call_new(g, custom_new(g, "nonzero", NULL, 0, NULL, 0), &on, 1),
       y = call_result(g, call, 0, DT_F64, x->shape->dim, 1), z = split(g, add(g, y, on), 2, false);
