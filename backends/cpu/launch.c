@@ -4,8 +4,8 @@
  * small copies, kernels without a THREAD range or too small to share) or to all parts, each taking a contiguous piece
  * of the THREAD range, of the bytes, of the function. Of a plan of several devices each has a share of the parts, and
  * its steps belong to these. There is a wait where the plan says so, unless all that ran since the last one and all
- * that comes before the next is part 0's. A plan without shared steps never wakes the team: the caller walks alone. A failed
- * host step ends the run with its phase. Where a JUMP goes is decided between phases.
+ * that comes before the next is part 0's. A plan without shared steps never wakes the team: the caller walks alone. A
+ * failed host step ends the run with its phase. Where a JUMP goes is decided between phases.
  */
 #include <string.h>
 
