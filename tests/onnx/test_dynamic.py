@@ -181,13 +181,14 @@ def check(folder, name, text, runs, one):
 
 def main():
     wrong = 0
-    for name, text, runs, one in CASES:
+    cases, growing = program.todays(CASES), program.todays(GROWING)
+    for name, text, runs, one in cases:
         with tempfile.TemporaryDirectory() as folder:
             wrong += check(pathlib.Path(folder), name, text, runs, one)
-    for name, text in GROWING:
+    for name, text in growing:
         with tempfile.TemporaryDirectory() as folder:
             wrong += check_growing(pathlib.Path(folder), name, text)
-    total = (len(CASES) + len(GROWING)) * len(DEVICES)
+    total = (len(cases) + len(growing)) * len(DEVICES)
     print(f"{total - wrong} of {total} cases are right, on {', '.join(DEVICES)}")
     return 1 if wrong else 0
 

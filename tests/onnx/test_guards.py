@@ -192,9 +192,10 @@ def check(what, path, folder, model, good, bad, says):
 
 def main():
     wrong = 0
+    cases, models = program.todays(CASES), program.todays(MODELS)
     with tempfile.TemporaryDirectory() as root:
         folder = pathlib.Path(root)
-        for k, (op, arrays, attrs, at, broken, says) in enumerate(CASES):
+        for k, (op, arrays, attrs, at, broken, says) in enumerate(cases):
             path, good = folder / f"case{k}.onnx", {f"in{j}": a for j, a in enumerate(arrays) if a is not None}
             bad = good | {f"in{at}": broken}
             wrong += check(f"{k} ({op})", path, folder, make(path, op, good, attrs), good, bad, says)
@@ -203,10 +204,10 @@ def main():
             if code not in (3, 5) or "node 'look'" not in line or "\n" in line:
                 print(f"{k} ({op}) known at import: {code} {line}")
                 wrong += 1
-        for k, (what, text, good, name, broken, says) in enumerate(MODELS):
+        for k, (what, text, good, name, broken, says) in enumerate(models):
             path = folder / f"model{k}.onnx"
             wrong += check(what, path, folder, parsed(path, text), good, good | {name: broken}, says)
-    total = (len(CASES) + len(MODELS)) * len(DEVICES) + len(CASES)
+    total = (len(cases) + len(models)) * len(DEVICES) + len(cases)
     print(f"{total - wrong} of {total} cases are right, on {', '.join(DEVICES)} and known at import")
     return 1 if wrong else 0
 

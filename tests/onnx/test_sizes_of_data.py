@@ -271,7 +271,7 @@ def main():
     wrong = count = 0
     with tempfile.TemporaryDirectory() as root:
         folder = pathlib.Path(root)
-        for k, (what, text, runs, *opset) in enumerate(CASES):
+        for k, (what, text, runs, *opset) in enumerate(program.todays(CASES)):
             model = onnx.parser.parse_model(
                 f'<ir_version: 10, opset_import: ["" : {opset[0] if opset else 18}, "ai.onnx.preview" : 1]> g ' + text)
             path = folder / f"case{k}.onnx"
