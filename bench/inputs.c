@@ -172,6 +172,7 @@ typedef struct {
     const Args *args;
     DataSet *set;
     TgPort *in, *out;
+    const int32_t *number;          /* [outputs] of each in the model; NULL: they are all there */
     struct { char symbol[64]; int64_t size; } dim[128];
     uint32_t ndim;
 } Maker;
@@ -434,7 +435,7 @@ static TgStatus read_folder(Maker *m, const char *dir)
         }
     for (int32_t k = 0; k < m->set->noutput; k++) {
         Bound *b = &m->set->output[k];
-        if (!find_file(path, sizeof path, dir, "output", k)) continue;
+        if (!find_file(path, sizeof path, dir, "output", m->number ? m->number[k] : k)) continue;
         TgStatus status = expected_file(b, path, &m->out[k]);
         if (status != TG_OK) return status;
         b->known = found = true;
@@ -467,9 +468,9 @@ static TgStatus expected_options(Maker *m)
 }
 
 static TgStatus set_make(DataSet *set, const TgSession *session, const Args *a, TgPort *in, TgPort *out,
-                         const char *dir)
+                         const int32_t *number, const char *dir)
 {
-    Maker m = { .session = session, .args = a, .set = set, .in = in, .out = out };
+    Maker m = { .session = session, .args = a, .set = set, .in = in, .out = out, .number = number };
     set->ninput = tg_input_count(session);
     set->noutput = tg_output_count(session);
     set->input = calloc((size_t)set->ninput + 1, sizeof(Bound));
@@ -537,6 +538,37 @@ const char *inputs_give(TgSession *s, const Args *a)
     return given;
 }
 
+/* --outputs: number of the one whose name is n bytes long, or -1 */
+static int32_t output_named(const TgSession *s, const char *name, size_t n)
+{
+    TgPort p;
+    for (int32_t k = 0; k < tg_output_count(s) && tg_output(s, k, &p) == TG_OK; k++)
+        if (strlen(p.name) == n && !memcmp(p.name, name, n)) return k;
+    return -1;
+}
+
+/* Makes the outputs that --outputs names the session's. number: theirs, in the model; NULL: there is no such option. */
+static TgStatus outputs_select(int32_t **number, TgSession *s, const Args *a)
+{
+    int32_t n = 0, most = 0;
+    *number = NULL;
+    if (!args_has(a, OPT_outputs)) return TG_OK;
+    for (uint32_t i = 0; i < a->value[OPT_outputs].count; i++)
+        for (const char *c = a->value[OPT_outputs].v[i]; c; c = strchr(c + 1, ',')) most++;
+    if (!(*number = malloc(sizeof **number * (size_t)most))) return say_error(TG_LIMIT, "no memory for --outputs");
+    for (uint32_t i = 0; i < a->value[OPT_outputs].count; i++) {
+        const char *name = a->value[OPT_outputs].v[i];
+        for (size_t len = output_named(s, name, strlen(name)) >= 0 ? strlen(name) : strcspn(name, ",");;
+             name += len + 1, len = strcspn(name, ",")) {
+            if (((*number)[n++] = output_named(s, name, len)) < 0)
+                return say_error(TG_USAGE, "--outputs: the model has no output '%.*s'", (int)len, name);
+            if (!name[len]) break;
+        }
+    }
+    TgStatus status = tg_select_outputs(s, *number, n);
+    return status == TG_OK ? status : say_library_error(status);
+}
+
 TgStatus data_make(Data *out, TgSession *session, const Args *a)
 {
     const char *dir = args_text(a, OPT_test_data, NULL);
@@ -550,7 +582,9 @@ TgStatus data_make(Data *out, TgSession *session, const Args *a)
     if (dir) n = list_sets(dir, names);
     TgPort *in, *ports_out;
     const char *given = inputs_give(session, a);
-    TgStatus status = ports_of(session, &in, &ports_out);
+    int32_t *number;
+    TgStatus chosen = outputs_select(&number, session, a), status = ports_of(session, &in, &ports_out);
+    if (chosen != TG_OK) status = chosen;
     if (status == TG_OK) status = folders_list(&folders, a);
     else folders = (Folders){ 0 };
     uint32_t count = folders.count ? folders.count : n ? n : 1;
@@ -563,12 +597,13 @@ TgStatus data_make(Data *out, TgSession *session, const Args *a)
         snprintf(out->set[i].name, sizeof out->set[i].name, "%s", name);
         out->set[i].given = given;
         if (folders.count) folders_args(&folders, i, &one, text);
-        status = set_make(&out->set[i], session, &one, in, ports_out, dir ? path : NULL);
+        status = set_make(&out->set[i], session, &one, in, ports_out, number, dir ? path : NULL);
     }
     for (uint32_t i = 0; i < n; i++) free(names[i]);
     folders_free(&folders);
     free(in);
     free(ports_out);
+    free(number);
     return status;
 }
 

@@ -223,7 +223,7 @@ TG_API TgStatus tg_share(TgSession **out, TgSession *session, const TgOptions *w
 /** Frees the session, what it holds and what its calls returned; NULL: nothing. */
 TG_API void tg_close(TgSession *session);
 
-/** The model's inputs and outputs, in its order. TG_USAGE: there is no such index. */
+/** The model's inputs and outputs, in its order (tg_give, tg_select_outputs). TG_USAGE: there is no such index. */
 TG_API int32_t tg_input_count(const TgSession *session);
 TG_API int32_t tg_output_count(const TgSession *session);
 TG_API TgStatus tg_input(const TgSession *session, int32_t index, TgPort *out);
@@ -233,6 +233,12 @@ TG_API TgStatus tg_output(const TgSession *session, int32_t index, TgPort *out);
  * on, behind those of which there is no default, in the model's order; 0: it has its default value again. What the
  * session has compiled, and outputs of runs, are dropped. TG_BAD_INPUT: there is none of that name. */
 TG_API TgStatus tg_give(TgSession *session, const char *name, int32_t given);
+
+/** From here on the session has these outputs alone, in this order, and runs compute nothing else: index[count] are
+ * numbers of the model's outputs as they were at first, none twice. count 0: all again. What the session has compiled,
+ * what memory is bound and outputs of runs are dropped. TG_USAGE: there is no such output, one is named twice, the
+ * session shares its model, or it is a compiled one, which has the outputs that it was compiled with. */
+TG_API TgStatus tg_select_outputs(TgSession *session, const int32_t *index, int32_t count);
 
 /** Plans, compiles and (with beam or tune_s) searches for these input shapes and types; inputs' data may be NULL unless
  * the model's shapes depend on it. */

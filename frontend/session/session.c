@@ -257,7 +257,7 @@ TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, co
     return session_open(out, s, start, before, model_load_bytes(&s->model, data, size_bytes, folder));
 }
 
-static void drop_programs(TgSession *s)
+void session_drop_programs(TgSession *s)
 {
     for (Program *p = s->program, *next; p; p = next) {
         next = p->next;
@@ -269,7 +269,7 @@ static void drop_programs(TgSession *s)
 void tg_close(TgSession *s)
 {
     if (!s) return;
-    drop_programs(s);
+    session_drop_programs(s);
     if (!family_leave(s)) session_free(s);
 }
 
@@ -282,40 +282,6 @@ void session_free(TgSession *s)
     if (s->model) model_free(s->model);
     if (s->saved) bundle_close(s->saved->bundle);
     arena_free(s->arena);
-}
-
-static uint32_t optional_named(const GraphDef *g, const char *name)
-{
-    uint32_t k = 0;
-    while (k < g->noptional && strcmp(g->optional[k].name, name)) k++;
-    return k;
-}
-
-TgStatus tg_give(TgSession *s, const char *name, int32_t given)
-{
-    GraphDef *g = &s->model->graph;
-    const GraphDef *whole = &s->whole;
-    uint32_t at = optional_named(whole, name);
-    if (at == whole->noptional)
-        return session_in_file(s, fail(TG_BAD_INPUT, "'%s' is no initializer that is an input's default value", name));
-    if (s->given[at] == (given != 0)) return TG_OK;
-    if (s->family && !family_alone(s))
-        return fail(TG_USAGE, "the session shares its model: '%s' stays as it is", name);
-    s->given[at] = given != 0;
-    drop_programs(s);
-    ValueDef *in = NEW_N(s->arena, ValueDef, whole->ninput + whole->noptional + 1);
-    TensorDef *init = NEW_N(s->arena, TensorDef, whole->ninit + 1);
-    g->input = in, g->ninput = 0, g->init = init, g->ninit = 0;
-    for (uint32_t k = 0; k < whole->ninput; k++) in[g->ninput++] = whole->input[k];
-    for (uint32_t k = 0; k < whole->noptional; k++)
-        if (s->given[k]) in[g->ninput++] = whole->optional[k];
-    for (uint32_t k = 0; k < whole->ninit; k++) {
-        uint32_t of = optional_named(whole, whole->init[k].name);
-        if (of == whole->noptional || !s->given[of]) init[g->ninit++] = whole->init[k];
-    }
-    TRY(free_dims_new(&s->dims, s->arena, s->model, s->options.dims));
-    batch_free(s->batch);
-    return session_in_file(s, batch_new(&s->batch, s->arena, s->model, &s->options));
 }
 
 /* ---- bodies of loops that an import runs (Bodies in frontend.h) ---- */
@@ -517,7 +483,7 @@ TgStatus session_enter(TgSession *s, const TgTensor **inputs, int32_t count)
         b->serial = true;
         snprintf(b->why, sizeof b->why, "%s", tg_error());
         if (s->options.verbose) watch_say("samples run one after another: %s", b->why);
-        drop_programs(s);
+        session_drop_programs(s);
         status_clear();
     }
     TRY(session_in_file(s, batch_sample(b, s->model, b->one, *inputs, 0)));
@@ -623,7 +589,7 @@ TgStatus tg_bind_output(TgSession *s, int32_t index, void *data, size_t size_byt
     if (port.type == TG_STRING || port.type >= TG_SEQUENCE)
         return session_in_file(s, fail(TG_USAGE, "output %d holds %s: no memory can be bound to it", index,
                                        port.type == TG_STRING ? "strings" : "tensors"));
-    if (!s->bound) s->bound = NEW_N(s->arena, Bound, tg_output_count(s) + 1);
+    if (!s->bound) s->bound = NEW_N(s->arena, Bound, s->whole.noutput + 1);
     s->bound[index] = (Bound){ data, data ? size_bytes : 0 };
     return TG_OK;
 }

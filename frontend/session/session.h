@@ -30,7 +30,7 @@ struct TgSession {
     Choice choice;                  /* which list a kernel gets: from the database, else the heuristic's */
     Program *program;               /* list, last used first */
     FreeDims dims;                  /* what sizes inputs had */
-    GraphDef whole;                 /* the model's graph as it was opened: without optional inputs */
+    GraphDef whole;                 /* the model's graph as it was opened: without optional inputs, with all outputs */
     bool *given;                    /* [whole.noptional] those that are inputs now */
     const Outside *outside;         /* of a session inside */
     TgOptions options;
@@ -59,6 +59,7 @@ void family_unlock(const TgSession *s);
 /* The session, whose programs are gone, ends. false: what it has is its own to free. */
 bool family_leave(TgSession *s);
 
+void session_drop_programs(TgSession *s);
 void session_free(TgSession *s);        /* what has no programs any more */
 double model_step(const Model *m, const char *output);                /* step.c: TgPort.step */
 /* step.c: the half type that an output is a cast of, or 0 */

@@ -70,6 +70,7 @@ FUNCTIONS = {                   # name: (result, arguments)
     "tg_input": (STATUS, [SESSION, c_int32, POINTER(TgPort)]),
     "tg_output": (STATUS, [SESSION, c_int32, POINTER(TgPort)]),
     "tg_give": (STATUS, [SESSION, c_char_p, c_int32]),
+    "tg_select_outputs": (STATUS, [SESSION, c_void_p, c_int32]),
     # addresses, and a status for `check`: what else ctypes does takes longer than a small model
     "tg_run": (c_int, [SESSION, c_void_p, c_int32, c_void_p]),
     "tg_serial": (c_char_p, [SESSION]),
@@ -118,7 +119,7 @@ class OverTime(Error, TimeoutError):
     """call_limit_s."""
 
 
-BAD_MODEL, BAD_INPUT, UNSUPPORTED, DEVICE, OVER_TIME, STOPPED = 3, 4, 5, 8, 124, 130
+USAGE, BAD_MODEL, BAD_INPUT, UNSUPPORTED, DEVICE, OVER_TIME, STOPPED = 2, 3, 4, 5, 8, 124, 130
 KINDS = {BAD_MODEL: BadModel, BAD_INPUT: BadInput, UNSUPPORTED: Unsupported, DEVICE: DeviceError, OVER_TIME: OverTime,
          STOPPED: Stopped}
 

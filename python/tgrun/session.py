@@ -20,8 +20,8 @@ import numpy as np
 from .binding import IOBinding, OrtValue
 from . import names
 from .library import (
-    BAD_INPUT, DEVICE, UNSUPPORTED, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort, TgTensor,
-    Unsupported, check, lib, text)
+    BAD_INPUT, DEVICE, UNSUPPORTED, USAGE, BadInput, DeviceError, Error, TgInfo, TgModel, TgOptions, TgPort,
+    TgTensor, Unsupported, check, lib, text)
 from .stop import Flag, Switch
 from .values import Loan, dtype_of, receive, type_text
 
@@ -409,6 +409,7 @@ class InferenceSession:
         self._given = set()                     # inputs that have a default value, and are given one
         self._outputs, _ = self._ports(lib.tg_output_count, lib.tg_output)
         self._index = {port.name: k for k, port in enumerate(self._outputs)}
+        self._at = {}                           # of outputs that are computed, where in the session; None: all are
         self._take_inputs()
         self._seats = Seats(self, self._device == "cpu")
         self._event("session_initialization", begin)
@@ -556,7 +557,8 @@ class InferenceSession:
 
     def run(self, output_names, input_feed, run_options=None):
         """The outputs of these names, in their order; None: all. Sequences are lists, maps dicts, and an optional is
-        its element or None; so are inputs."""
+        its element or None; so are inputs. Only those that the first run names are computed, until a run names others:
+        from then on all are."""
         return self._run(output_names, input_feed, run_options, None)
 
     def _run(self, output_names, input_feed, run_options, places):
@@ -567,12 +569,16 @@ class InferenceSession:
             self._check_fixed(input_feed)
         seat = self._seats.take()
         try:
-            while input_feed.keys() != self._names:
+            while input_feed.keys() != self._names or self._at is not None and not self._covers(wanted):
                 self._seats.give(seat)
                 seat = None
-                seat = self._other_names(input_feed)
+                seat = self._other_names(input_feed, wanted)
+            if self._at is not None:
+                wanted = [self._at[k] for k in wanted]
             if places:
                 places = {self._index[name]: place for name, place in places.items()}
+                if self._at is not None:
+                    places = {self._at[k]: place for k, place in places.items()}
                 got = seat.run_into(input_feed, wanted, run_options, places)
             else:
                 got = seat.run(input_feed, wanted, run_options)
@@ -583,14 +589,35 @@ class InferenceSession:
             self._event("model_run", begin)
         return got
 
-    def _other_names(self, feed):
-        """A seat for inputs of which others are given than in the run before."""
+    def _other_names(self, feed, wanted):
+        """A seat for other inputs, or outputs, than those of the runs before."""
         with self._seats.alone():
-            if feed.keys() != self._names:
+            if feed.keys() != self._names or not self._covers(wanted):
                 self._seats.renew()             # what shares with the first ends: the model changes
                 self._check_names(feed)
+                self._select(wanted)
                 self._seats.renew()
         return self._seats.take()
+
+    def _covers(self, wanted):
+        return self._at is None or bool(self._at) and all(k in self._at for k in wanted)
+
+    def _select(self, wanted):
+        """The first run's outputs; after that, all."""
+        few = sorted(set(wanted))
+        if self._covers(wanted):
+            return
+        if self._at:
+            lib.tg_select_outputs(self._session, None, 0)
+        elif 0 < len(few) < len(self._outputs):
+            try:
+                lib.tg_select_outputs(self._session, (ctypes.c_int32 * len(few))(*few), len(few))
+                self._at = {k: at for at, k in enumerate(few)}
+                return
+            except Error as e:                  # a compiled model has its own
+                if e.status != USAGE:
+                    raise
+        self._at = None
 
     def run_async(self, output_names, input_feed, callback, user_data, run_options=None):
         """callback(outputs, user_data, error) is called by another thread; error is "" or the line that tells what

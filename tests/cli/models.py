@@ -52,6 +52,10 @@ def make(folder):
     x = np.array([[1, 2, 3]], "f4")
     data_set(folder, "add", 0, [x, x], [x + x])
     data_set(folder, "add", 1, [np.concatenate([x, x]), np.ones((2, 3), "f4")], [np.concatenate([x, x]) + 1])
+    save(folder, "sums", [h.make_node("ReduceSum", ["x"], ["sum"], keepdims=0), h.make_node("Abs", ["x"], ["abs"]),
+                          h.make_node("Neg", ["x"], ["neg"])], [value("x", ["n", 3])],
+         [value("sum", []), value("abs", ["n", 3]), value("neg", ["n", 3])])
+    data_set(folder, "sums", 0, [x], [x.sum(), x, -x])
     save(folder, "ints", [h.make_node("Mul", ["a", "b"], ["out/product:0"])],
          [value("a", [2], T.INT64), value("b", [2], T.INT64)], [value("out/product:0", [2], T.INT64)])
     save(folder, "words", [h.make_node("StringNormalizer", ["s"], ["t"], case_change_action="UPPER")],

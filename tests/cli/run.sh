@@ -24,6 +24,9 @@ t -q $M/add.onnx --dim n=200000 --duration 60 --timeout 0.5
 t -q $M/add.onnx --runs 1 --dim n=1000 --max-memory 4K
 t -q $M/words.onnx --runs 1 --test-data $M/words_data --output-dir words -o -; "$PYTHON" -c 'import numpy as np; print(ascii(np.load("words/t.npy")))'
 t -q $M/words.onnx --runs 1
+t -q $M/sums.onnx --runs 1 --outputs neg,sum --test-data $M/sums_data -o -
+t -q $M/sums.onnx --outputs neg,other
+t -q $M/sums.onnx --outputs sum --outputs sum
 # a launcher before the compiler; none at all, where an earlier one's kernels are in the cache, and where they are not
 export XDG_CACHE_HOME=$PWD/kept
 CC="env gcc -g0" t -q $M/add.onnx --runs 1 -i x=$M/x.npy -i y=ones -o - -d cpu

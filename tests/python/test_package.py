@@ -1,5 +1,6 @@
 """The Python package: onnxruntime's shape, every type in and out, who owns memory, errors. Beside it test_backend.py
 runs the standard's own tests through the package."""
+import concurrent.futures
 import ctypes
 import gc
 import json
@@ -511,6 +512,51 @@ class Values(unittest.TestCase):
         (good, user, said), (_, _, wrong) = sorted(got, key=lambda what: what[2])
         self.assertEqual((good[0].tolist(), user, said, wrong),
                          ((-self.x).tolist(), "mine", "", "input 'x' is missing"))
+
+
+class Selected(unittest.TestCase):
+    """Outputs that no run names are not computed: the product of 2^16 rows here is larger than memory may be."""
+
+    def setUp(self):
+        nodes = [helper.make_node("Neg", ["x"], ["small"]), helper.make_node("Abs", ["x"], ["other"]),
+                 helper.make_node("MatMul", ["x", "row"], ["large"])]
+        bytes_of = model(nodes, [("x", 1, [1 << 16, 1]), ("row", 1, [1, 1 << 16])],
+                         [("large", 1, [1 << 16, 1 << 16]), ("small", 1, [1 << 16, 1]), ("other", 1, [1 << 16, 1])])
+        options = tgrun.SessionOptions()
+        options.max_memory_bytes = 1 << 28
+        self.session = tgrun.InferenceSession(bytes_of, options, device="cpu")
+        self.x = np.arange(1 << 16, dtype="f4")[:, None]
+        self.feed = {"x": self.x, "row": self.x.T}
+
+    def test_runs(self):
+        s = self.session
+        other, small = s.run(["other", "small"], self.feed)
+        self.assertTrue((small == -self.x).all() and (other == self.x).all())
+        (again,) = s.run(["small"], self.feed)
+        self.assertEqual(again.tobytes(), small.tobytes())
+        self.assertEqual(s.get_stats()["programs"], 1)
+        self.assertEqual([port.name for port in s.get_outputs()], ["large", "small", "other"])
+        with self.assertRaisesRegex(tgrun.Error, "needs 17180393472 bytes"):
+            s.run(None, self.feed)
+
+    def test_bound(self):
+        place, binding = np.zeros_like(self.x), self.session.io_binding()
+        for name, x in self.feed.items():
+            binding.bind_cpu_input(name, x)
+        binding.bind_output("other", "cpu", 0, np.float32, place.shape, place.ctypes.data)
+        self.session.run_with_iobinding(binding)
+        self.assertTrue((place == self.x).all())
+
+    def test_threads(self):
+        """Threads whose first runs name others agree on all."""
+        nodes = [helper.make_node(op, ["x"], [name]) for op, name in zip(("Neg", "Abs", "Exp"), "abc")]
+        s = session(model(nodes, [("x", 1, [2, 3])], [(name, 1, [2, 3]) for name in "abc"]))
+        x = np.ones((2, 3), "f4")
+        want = {"a": -x, "b": x, "c": np.exp(x)}
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            got = list(pool.map(lambda name: (name, s.run([name], {"x": x})[0]), list("abc") * 40))
+        for name, y in got:
+            np.testing.assert_allclose(y, want[name], rtol=1e-6)
 
 
 class Memory(unittest.TestCase):

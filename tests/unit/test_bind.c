@@ -1,5 +1,6 @@
 /* Outputs in the caller's memory, and runs in a thread of the library's: of sizes that vary with the inputs, of sizes
- * that a run finds, of wrong sizes; what is not written beyond them; many runs under way in sessions that share. */
+ * that a run finds, of wrong sizes; what is not written beyond them; many runs under way in sessions that share; some
+ * of a model's outputs alone. */
 #include "tests/test.h"
 
 #include <pthread.h>
@@ -115,6 +116,46 @@ typedef struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
 
+/* Those that are selected are computed alone, in their order; what a run of others would need is not made. */
+static void selected(void **state)
+{
+    (void)state;
+    TgSession *s = open_it(), *other = NULL;
+    TgTensor y[3];
+    TgPort port;
+    float x[MOST];
+    TgTensor in = input(x, 9);
+    assert_int_equal(tg_select_outputs(s, (const int32_t[]){ 1, 0 }, 2), TG_OK);
+    assert_int_equal(tg_output_count(s), 2);
+    assert_int_equal(tg_output(s, 0, &port), TG_OK);
+    assert_string_equal(port.name, "z");
+    assert_int_equal(tg_output(s, 2, &port), TG_USAGE);
+    assert_int_equal(tg_run(s, &in, 1, y), TG_OK);
+    assert_int_equal(y[0].shape[1], 6);
+    assert_true(((float *)y[1].data)[8] == x[8]);
+    assert_int_equal(tg_select_outputs(s, (const int32_t[]){ 0 }, 1), TG_OK);
+    assert_int_equal(tg_run(s, &in, 1, y), TG_OK);
+    TgNode node;
+    int32_t kinds = 0;
+    while (tg_node(s, kinds, &node)) kinds++;
+    assert_int_equal(kinds, 1);
+    assert_int_equal(tg_select_outputs(s, (const int32_t[]){ 0, 0 }, 2), TG_USAGE);
+    assert_non_null(strstr(tg_error(), "output 'y' is named twice"));
+    assert_int_equal(tg_select_outputs(s, (const int32_t[]){ 3 }, 1), TG_USAGE);
+    assert_non_null(strstr(tg_error(), "output 3: the model has 3"));
+    assert_int_equal(tg_output_count(s), 1);
+    assert_int_equal(tg_select_outputs(s, NULL, 0), TG_OK);
+    assert_int_equal(tg_run(s, &in, 1, y), TG_OK);
+    assert_int_equal(y[2].shape[0], 9);
+    assert_int_equal(tg_share(&other, s, NULL), TG_OK);
+    assert_int_equal(tg_select_outputs(s, (const int32_t[]){ 0 }, 1), TG_USAGE);
+    tg_close(other);
+    assert_int_equal(tg_select_outputs(s, (const int32_t[]){ 2 }, 1), TG_OK);
+    assert_int_equal(tg_run(s, &in, 1, y), TG_OK);
+    assert_int_equal(y[0].type, TG_STRING);
+    tg_close(s);
+}
+
 static void done(void *user, TgStatus status, const char *error)
 {
     Call *c = user;
@@ -167,7 +208,7 @@ int main(void)
 {
     bytes = pb_text(text);
     const struct CMUnitTest tests[] = { cmocka_unit_test(sizes_of_inputs), cmocka_unit_test(sizes_of_a_run),
-                                        cmocka_unit_test(runs_under_way) };
+                                        cmocka_unit_test(runs_under_way), cmocka_unit_test(selected) };
     int bad = cmocka_run_group_tests(tests, NULL, NULL);
     text_free(&bytes);
     return bad;
