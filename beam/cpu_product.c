@@ -1,6 +1,7 @@
 /* See cpu.h: sums of products. Tiles and dot products of the device's own first, else a tile of MR x NV vector
  * accumulators. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "beam/beam.h"
 #include "beam/cpu.h"
@@ -167,6 +168,20 @@ static bool has_large_columns(const Trial *p, int lane)
     return all > OWN_COLUMNS;
 }
 
+/* How far apart neighbours along it lie in what is summed, bytes. */
+static int64_t distance(const Trial *p, int number)
+{
+    int64_t far = 0;
+    for (uint32_t i = 0; i < p->naccess; i++) {
+        const Access *a = &p->access[i];
+        if (a->store || !(a->ranges & p->reduces) || a->step[number] == NO_STEP) continue;
+        if (llabs(a->step[number]) * a->bytes > far) far = llabs(a->step[number]) * a->bytes;
+    }
+    return far;
+}
+
+/* Of axes that make equal tiles, that whose rows are nearest: a 3 x 3 convolution of bytes, 64 to 32 channels of 256 x
+ * 256, takes 4.3 ms in tiles of 10 lines, 3.5 in those of 10 columns. */
 static Tile best_tile(const Trial *p, int lane, int64_t others, bool columns)
 {
     Tile best = { -1, 1, 1, 0, false };
@@ -174,9 +189,13 @@ static Tile best_tile(const Trial *p, int lane, int64_t others, bool columns)
     int64_t n = p->size[lane];
     consider(p, &best, &t, -1, 1, n);
     for (uint32_t i = 0; i < p->nout; i++) {
+        Tile other = { .m = -1 };
         int number = p->number[i];
-        if (number != lane && trial_shares(p, number, lane))
-            consider(p, &best, &t, number, p->size[number], n);
+        if (number == lane || !trial_shares(p, number, lane)) continue;
+        consider(p, &other, &t, number, p->size[number], n);
+        if (other.score > best.score + 1e-9 ||
+            (best.m >= 0 && other.score > best.score - 1e-9 && distance(p, number) < distance(p, best.m)))
+            best = other;
     }
     return best;
 }
