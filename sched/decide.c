@@ -362,7 +362,7 @@ bool is_stored(Rangeify *r, const UOp *u)
     if (u->op == UOP_CAT) return stage_cat(r, u);
     if (u->op == UOP_STACK) return u->nsrc > 8;
     if (u->op == UOP_REDUCE) return r->constant[u->id] || r->inst[u->id]->next || !reduce_fits(r, u, r->inst[u->id]);
-    if (!op_is((Op)u->op, FLAG_ALU)) return false;
+    if (!op_is((Op)u->op, FLAG_ALU) || node_fills(u)) return false;
     if (r->constant[u->id] && uop_numel(u) > 1 && r->loads[u->id] && !wanted_once(r, u))
         return !node_only_widens(u) && !stays_narrow(r, u);
     return stage_alu(r, u);

@@ -31,8 +31,23 @@ uint32_t node_values(const UOp *u)
 
 /* ---- facts about nodes, before the sweep ---- */
 
+/* What lies behind views; is a PAD among them? */
+static const UOp *behind_views(const UOp *u, bool *padded)
+{
+    for (; op_is((Op)u->op, FLAG_MOVE); u = u->src[0]) *padded |= u->op == UOP_PAD;
+    return u;
+}
+
+bool node_fills(const UOp *u)
+{
+    bool padded = false, other = false;
+    return u->op == UOP_WHERE && uop_is_const(behind_views(u->src[0], &padded)) && padded &&
+        uop_is_const(behind_views(u->src[2], &other));
+}
+
 static float own_cost(const UOp *u)
 {
+    if (node_fills(u)) return 0;
     switch ((Op)u->op) {
     case UOP_EXP2: case UOP_LOG2: case UOP_SIN: case UOP_POW: return 10;
     case UOP_SQRT: case UOP_RECIP: case UOP_DIV: case UOP_MOD: case UOP_IDIV: return 4;

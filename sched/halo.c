@@ -4,10 +4,11 @@
 
 #include "graph/build.h"
 
-Halo *halo_new(Graph *g, const HaloAxis *axis, uint32_t rank, int64_t element_bytes)
+Halo *halo_new(Graph *g, const HaloAxis *axis, uint32_t rank, int64_t element_bytes, uint8_t fill)
 {
     Halo *h = arena_alloc(graph_arena(g), sizeof *h + sizeof *axis * (rank + 1));
     uint32_t outer = 0;
+    h->fill = fill;
     h->element = uop_index(g, element_bytes);
     for (; rank && !axis[rank - 1].before && !axis[rank - 1].after; rank--)
         h->element = dim_mul(g, h->element, axis[rank - 1].size);
@@ -21,7 +22,8 @@ Halo *halo_new(Graph *g, const HaloAxis *axis, uint32_t rank, int64_t element_by
 
 bool halo_same(const Halo *a, const Halo *b)
 {
-    return a->rank == b->rank && a->element == b->element && !memcmp(a->axis, b->axis, sizeof *a->axis * a->rank);
+    return a->rank == b->rank && a->fill == b->fill && a->element == b->element &&
+        !memcmp(a->axis, b->axis, sizeof *a->axis * a->rank);
 }
 
 int64_t halo_bytes(const Halo *h)
@@ -37,27 +39,27 @@ int64_t halo_bytes(const Halo *h)
 typedef struct { int64_t size, before, after, stride; } Extent;
 
 /* Most of them are the few elements between two rows. */
-static void zero(char *from, const char *to)
+static void set(char *from, const char *to, uint8_t fill)
 {
     switch (to - from) {
-    case 4: memset(from, 0, 4); break;
-    case 8: memset(from, 0, 8); break;
-    case 16: memset(from, 0, 16); break;
-    default: memset(from, 0, (size_t)(to - from));
+    case 4: memset(from, fill, 4); break;
+    case 8: memset(from, fill, 8); break;
+    case 16: memset(from, fill, 16); break;
+    default: memset(from, fill, (size_t)(to - from));
     }
 }
 
-/* Zeroes what lies between the values of axes a .. last at p, from `zeros` on, which may lie before p; returns the end
- * of the last value. */
-static char *clear_between(const Extent *a, const Extent *last, char *p, char *zeros)
+/* Fills what lies between the values of axes a .. last at p, from `gap` on, which may lie before p; returns the end of
+ * the last value. */
+static char *fill_between(const Extent *a, const Extent *last, char *p, char *gap, uint8_t fill)
 {
     char *first = p + a->before * a->stride;
     if (a == last) {
-        zero(zeros, first);
+        set(gap, first, fill);
         return first + a->size * a->stride;
     }
-    for (int64_t i = 0; i < a->size; i++) zeros = clear_between(a + 1, last, first + i * a->stride, zeros);
-    return zeros;
+    for (int64_t i = 0; i < a->size; i++) gap = fill_between(a + 1, last, first + i * a->stride, gap, fill);
+    return gap;
 }
 
 void halo_clear(const Halo *h, const int64_t *size, int64_t element, void *data, int part, int parts)
@@ -66,7 +68,7 @@ void halo_clear(const Halo *h, const int64_t *size, int64_t element, void *data,
     for (uint32_t k = h->rank; k-- > 0; element *= a[k].before + a[k].size + a[k].after)
         a[k] = (Extent){ size[k], h->axis[k].before, h->axis[k].after, element };
     int64_t from = a->size * part / parts, to = a->size * (part + 1) / parts;
-    char *first = (char *)data + from * a->stride, *end = (char *)data + to * a->stride, *zeros = first;
-    for (char *p = first; p < end; p += a->stride) zeros = clear_between(a + 1, a + h->rank - 1, p, zeros);
-    zero(zeros, end);
+    char *first = (char *)data + from * a->stride, *end = (char *)data + to * a->stride, *gap = first;
+    for (char *p = first; p < end; p += a->stride) gap = fill_between(a + 1, a + h->rank - 1, p, gap, h->fill);
+    set(gap, end, h->fill);
 }

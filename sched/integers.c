@@ -7,7 +7,8 @@
  * computed once, at load. In f32 that is the same sum rounded once instead of at every step, and what is made of it is
  * divided by a number as by multiplying. Sums without lanes of their own (depthwise convolutions) are made in f32,
  * where they are as exact, and there w may be any constant, so that x is read as it lies. Where x is padded with zeros,
- * which no q is, z_x counts for the terms inside: sum q_w over them depends on the place, and is computed once, too.
+ * q is padded with -z_x: memory holds that around q, on a device that can fill it (halo.h). On others, and where -z_x is
+ * no q, z_x counts for the terms inside: sum q_w over them depends on the place, and is computed once, too.
  * Scales that vary along some of what is summed make a sum of sums: of each block in integers, of the blocks in f32.
  * Must hold: z are one number each, s_x too; s_w is one, or lies along axes that are not summed (but for blocks); where
  * something is padded z_w is 0; no sum of n terms leaves i32 (in i32 it might: both wrap). To cover one more way to
@@ -28,6 +29,7 @@ typedef struct {
     U base, q, added, scale, view[VIEWS_MAX];
     uint32_t nview;
     bool padded;
+    int64_t fill;                   /* what q is padded with */
 } Operand;
 
 static bool is_view(U u) { return u->op == UOP_INDEX || (op_is((Op)u->op, FLAG_MOVE) && u->op != UOP_BITCAST); }
@@ -119,9 +121,24 @@ static U seen(Graph *g, const Operand *o, DType t)
     for (uint32_t i = o->nview; i-- > 0;) {
         U v = o->view[i], src[RANK_MAX + 1] = { x };
         for (uint32_t k = 1; k < v->nsrc; k++) src[k] = v->src[k];
+        U inside = v->op == UOP_PAD && o->fill ? full(g, DT_BOOL, 1, x) : NULL;
         x = uop_with(g, v, src);
+        if (!inside) continue;
+        src[0] = inside;
+        x = where(g, uop_with(g, v, src), x, scalar(g, t, (double)o->fill));
     }
     return x;
+}
+
+/* Can q be padded with what stands for 0? Then it is, and the sum has all terms. */
+static void fill_padding(Graph *g, Operand *o, const Target *t)
+{
+    int64_t z;
+    DType q = (DType)o->q->dtype;
+    if (!o->padded || !t->clears_halos || !o->added || !known(g, o->added, &z)) return;
+    if (-z < dtype_min(q) || -z > dtype_max(q)) return;
+    o->fill = -z;
+    o->padded = false;
 }
 
 /* ---- a scale along one axis ---- */
@@ -279,14 +296,28 @@ static U zeros_of(Graph *g, const Operand *a, const Operand *b, U sum, bool (*su
     return z ? add(g, z, x) : x;
 }
 
-static U in_integers(Graph *g, U sum, U x, U w, const Wmma *row, Constants *constants)
+/* The device's dot products of bytes: of u8 and i8, else of i8 and i8. */
+static const Wmma *row_of(const Target *t)
+{
+    const Wmma *found = NULL;
+    for (int i = 0; i < WMMA_COUNT; i++) {
+        const Wmma *w = &wmma_row[i];
+        bool bytes = (w->a == DT_U8 || w->a == DT_I8) && w->b == DT_I8;
+        if ((t->wmma >> i & 1) && bytes && (!found || w->a == DT_U8)) found = w;
+    }
+    return found;
+}
+
+static U in_integers(Graph *g, U sum, U x, U w, const Target *target, Constants *constants)
 {
     Operand a, b;
     bool summed[2][RANK_MAX] = { 0 };
     int64_t terms = 1, again = 1;
+    const Wmma *row = row_of(target);
     if (!summed_axes(sum, x, summed[0], &terms) || !summed_axes(sum, w, summed[1], &again) || terms > TERMS_MAX ||
         !made_of_constants(constants, g, w) || !operand_of(g, x, (DType)row->a, &a))
         return NULL;
+    fill_padding(g, &a, target);
     DType t = sum_type(sum, x, w, summed[1], terms);
     bool bytes = operand_of(g, w, (DType)row->b, &b), plain = !bytes && t == DT_F32 && sum->dtype == DT_F32 && !a.added;
     U s_x = scale_beside(g, &a, x, summed[0]), s_w = bytes ? scale_beside(g, &b, w, summed[1]) : NULL;
@@ -348,18 +379,6 @@ static U times_reciprocal(Graph *g, U u)
     return v >= 0x1p-100 && v <= 0x1p100 ? mul(g, u->src[0], uop_float(g, DT_F32, 1 / v)) : NULL;
 }
 
-/* The device's dot products of bytes: of u8 and i8, else of i8 and i8. */
-static const Wmma *row_of(const Target *t)
-{
-    const Wmma *found = NULL;
-    for (int i = 0; i < WMMA_COUNT; i++) {
-        const Wmma *w = &wmma_row[i];
-        bool bytes = (w->a == DT_U8 || w->a == DT_I8) && w->b == DT_I8;
-        if ((t->wmma >> i & 1) && bytes && (!found || w->a == DT_U8)) found = w;
-    }
-    return found;
-}
-
 const UOp *sum_integers(Graph *g, const UOp *root, const Target *t)
 {
     const Wmma *row = row_of(t);
@@ -378,7 +397,7 @@ const UOp *sum_integers(Graph *g, const UOp *root, const Target *t)
             *mine |= (is_view(u) || op_is((Op)u->op, FLAG_ALU)) && u->dtype == DT_F32 && loose[u->src[k]->id];
         U v = uop_with(g, u, src),
           p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->src[0]->op == UOP_MUL ? v->src[0] : NULL;
-        for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_integers(g, v, p->src[k], p->src[!k], row, &constants);
+        for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_integers(g, v, p->src[k], p->src[!k], t, &constants);
         for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_blocks(g, v, p->src[k], p->src[!k], row, &constants);
         *mine |= y && y->dtype == DT_F32;
         if (u->op == UOP_DIV && loose[u->src[0]->id]) y = times_reciprocal(g, v);

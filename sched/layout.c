@@ -82,15 +82,18 @@ static int64_t overhang(const Kernel *k, Rewriter *rw, const UOp *i, const UOp *
     return over <= HALO_MAX ? over + 1 : INT64_MAX;
 }
 
-/* Does a margin make this load's gate superfluous: does it say nothing but that each axis lies inside? before, after:
- * the margin that it needs. */
-static bool halo_serves(const Kernel *k, Rewriter *rw, const UOp *load, int32_t *before, int32_t *after)
+/* Does a margin make this load's gate superfluous: does it say nothing but that each axis lies inside? m: the margin
+ * that it needs. */
+static bool halo_serves(const Kernel *k, Rewriter *rw, const UOp *load, Margin *m)
 {
     Graph *g = k->g;
     const UOp *index = index_of(load), *rest[32];
     uint32_t n = 0;
     double grown = 1, plain = 1;
-    if (load->nsrc < 3 || load->src[1]->op != UOP_CONST || load->src[1]->arg.i) return false;
+    int32_t *before = m->before, *after = m->after;
+    if (load->nsrc < 3 || load->src[1]->op != UOP_CONST || (load->src[1]->arg.i && dtype_size((DType)load->dtype) != 1))
+        return false;
+    m->fill = (uint8_t)load->src[1]->arg.i;
     conjuncts(load->src[2], rest, &n);
     for (uint32_t a = 1; a < index->nsrc; a++) {
         const UOp *i = index->src[a], *size = uop_dim(index->src[0], a - 1);
@@ -122,24 +125,11 @@ static void margins(Facts *f, const Kernel *k, Arena *scratch)
             index_of(order[i])->src[0]->op != UOP_PARAM)
             continue;
         m.slot = index_of(order[i])->src[0]->arg.i;
-        if (uop_rank(k->param[m.slot].buffer) <= AXES && halo_serves(k, rw, order[i], m.before, m.after))
+        if (uop_rank(k->param[m.slot].buffer) <= AXES && halo_serves(k, rw, order[i], &m))
             f->margin = arena_copy(scratch, &m, sizeof m);
     }
     rewriter_free(rw);
 }
-
-static void want_halo(Layout *all, const Kernel *k, const Margin *m)
-{
-    for (; m; m = m->next) {
-        Layout *l = layout_of(all, k->param[m->slot].buffer);
-        for (uint32_t a = 0; l && !l->fixed && !l->bare && a < l->rank; a++) {
-            if (l->before[a] < m->before[a]) l->before[a] = m->before[a];
-            if (l->after[a] < m->after[a]) l->after[a] = m->after[a];
-        }
-    }
-}
-
-/* ---- substitution ---- */
 
 static bool has_halo(const Layout *l)
 {
@@ -147,6 +137,21 @@ static bool has_halo(const Layout *l)
         if (l->before[a] || l->after[a]) return true;
     return false;
 }
+
+static void want_halo(Layout *all, const Kernel *k, const Margin *m)
+{
+    for (; m; m = m->next) {
+        Layout *l = layout_of(all, k->param[m->slot].buffer);
+        if (!l || l->fixed || l->bare || (m->fill && !l->filled) || (has_halo(l) && l->fill != m->fill)) continue;
+        l->fill = m->fill;
+        for (uint32_t a = 0; a < l->rank; a++) {
+            if (l->before[a] < m->before[a]) l->before[a] = m->before[a];
+            if (l->after[a] < m->after[a]) l->after[a] = m->after[a];
+        }
+    }
+}
+
+/* ---- substitution ---- */
 
 /* Storage order of axes: as they are, with `last` moved to the end. */
 static uint32_t storage(const Layout *l, uint32_t rank, uint32_t k)
@@ -192,7 +197,7 @@ static void flatten_kernel(Layout *all, Kernel *k)
     const UOp **order = uop_toposort(g, &k->root, 1, scratch, &n), **map = NEW_N(scratch, const UOp *, graph_count(g));
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i], *src[65];
-        int32_t before[AXES], after[AXES];
+        Margin m;
         if (u->nsrc > 64) {
             map[u->id] = u;
             continue;
@@ -208,7 +213,7 @@ static void flatten_kernel(Layout *all, Kernel *k)
         uint32_t ns = u->nsrc;
         if (u->op == UOP_LOAD && ns == 3 && index_of(u)->op == UOP_INDEX && index_of(u)->src[0]->op == UOP_PARAM) {
             const Layout *l = layout_of(all, buffer_of(k, index_of(u)));
-            if (has_halo(l) && halo_serves(k, rw, u, before, after)) ns = 1;
+            if (has_halo(l) && halo_serves(k, rw, u, &m) && l->fill == m.fill) ns = 1;
         }
         map[u->id] = ns == u->nsrc ? uop_with(g, u, src) : uop_new(g, (Op)u->op, (DType)u->dtype, u->arg, src, ns);
     }
@@ -312,13 +317,16 @@ static void fix_seen_outside(Schedule *s, Layout *all)
 }
 
 /* The zeros around a value of symbolic size lie elsewhere in each run: only a device that makes them anew can have
- * them, and only where no jump may come to another kernel first (plan.c). */
-static void bare_symbolic(Schedule *s, Layout *all, const Target *t)
+ * them, and only where no jump may come to another kernel first (plan.c). So it is with bytes other than zero, with
+ * which no memory is filled at load. */
+static void allow_halos(Schedule *s, Layout *all, const Target *t, const uint8_t *once)
 {
     bool clears = t->clears_halos;
     for (uint32_t i = 0; i < s->count; i++) clears &= s->item[i].kind != ITEM_LOOP && s->item[i].kind != ITEM_IF;
-    for (uint32_t b = 0; b < graph_buffer_count(s->g) && !clears; b++)
-        all[b].bare = !shape_static(graph_buffer(s->g, b)->shape);
+    for (uint32_t b = 0; b < graph_buffer_count(s->g); b++) {
+        all[b].filled = clears && !once[b];
+        all[b].bare = !clears && !shape_static(graph_buffer(s->g, b)->shape);
+    }
 }
 
 /* Buffers that only kernels at load write. */
@@ -350,7 +358,7 @@ static const Halo *halo_of(Schedule *s, const Layout *l, const BufferInfo *info)
         uint32_t a = storage(l, l->rank, k);
         axis[k] = (HaloAxis){ .size = info->shape->dim[a], .before = l->before[a], .after = l->after[a] };
     }
-    return halo_new(s->g, axis, l->rank, dtype_size(info->dtype));
+    return halo_new(s->g, axis, l->rank, dtype_size(info->dtype), l->fill);
 }
 
 static void resize_buffers(Schedule *s, const Layout *all)
@@ -441,8 +449,8 @@ TgStatus sched_layout(Schedule *s, const Target *t)
     Layout *all = NEW_N(scratch, Layout, room);
     uint8_t *once = NEW_N(scratch, uint8_t, room);
     fix_seen_outside(s, all);
-    bare_symbolic(s, all, t);
     written_once(s, once);
+    allow_halos(s, all, t, once);
     Facts **facts = read_kernels(s, scratch);
     fix_pairs(s, all, facts);
     if (t->has_threads) facts = layout_reorder(s, all, facts, once, scratch);

@@ -9,13 +9,15 @@
 enum { AXES = 16 };
 
 /* Of a BUFFER. fixed: its axes keep their order. bare: it has no halo. last: the axis that is stored last. before,
- * after: the halo. */
+ * after: the halo, of bytes `fill`; filled: which need not be zeros. */
 typedef struct {
     bool fixed, bare;
     uint32_t rank;
     float vote[AXES];
     uint8_t last;
     int32_t before[AXES], after[AXES];
+    bool filled;
+    uint8_t fill;
 } Layout;
 
 /* INDEXes of a kernel's stores and loads, its ranges; sum: a REDUCE, of a sum of sums the inner one, whose operand is
@@ -29,6 +31,7 @@ typedef struct {
 typedef struct Margin {
     int64_t slot;
     int32_t before[AXES], after[AXES];
+    uint8_t fill;
     struct Margin *next;
 } Margin;
 typedef struct { Access access; Margin *margin; } Facts;

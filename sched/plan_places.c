@@ -80,9 +80,8 @@ static TgStatus place_of(Build *b, uint32_t k)
     if (u->read_first && !info->zeroed && m->size_bytes)
         return fail(TG_INTERNAL, "plan: buffer %d is read before it is written", (int)buffer_slot(u->uop));
     if (clear_halo(b, k)) return TG_OK;
-    if (m->zeroed && !shape_static(m->shape))
-        return fail(TG_INTERNAL, "plan: buffer %d of symbolic size needs zeros that no step makes",
-                    (int)buffer_slot(u->uop));
+    if (m->zeroed && (!shape_static(m->shape) || (info->halo && info->halo->fill)))
+        return fail(TG_INTERNAL, "plan: buffer %d needs a halo that no step makes", (int)buffer_slot(u->uop));
     if (m->zeroed || (u->once_write && u->run_use)) {
         m->kind = MEM_PERSIST;
         if (m->zeroed && share_halo(b, k)) return TG_OK;

@@ -91,6 +91,7 @@ uint64_t index_ranges(const UOp *const *idx, uint32_t n);
 /* decide.c */
 /* a node with demands is staged in memory, else inlined into each of its consumers */
 bool is_stored(Rangeify *r, const UOp *u);
+bool node_fills(const UOp *u);                  /* a padding with another number than 0: no more than a gate */
 bool node_only_widens(const UOp *u);            /* a wider copy of a constant, which is none */
 
 /* The index and validity at which source k of node is wanted when node is wanted at idx under valid. Not for REDUCE.

@@ -10,6 +10,7 @@
 #include "graph/rules/poly.h"
 #include "graph/rules/rules.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -323,22 +324,6 @@ static bool is_free_choice(const UOp *load, const UOp *gate)
     return load->nsrc == 1 && reads_memory(gate, is_inside(load->src[0]) ? NULL : load, 6);
 }
 
-/* LOAD where p holds, alt else: the LOAD's own gate takes p in. */
-static const UOp *gated(Graph *g, const UOp *load, const UOp *alt, const UOp *gate)
-{
-    if (load->op != UOP_LOAD || load->src[0]->op != UOP_INDEX || load->shape->rank || alt->op != UOP_CONST) return NULL;
-    if ((load->nsrc > 1 && load->src[1] != alt) || is_free_choice(load, gate)) return NULL;
-    gate = and_of(g, gate, load->nsrc > 2 ? load->src[2] : NULL);
-    return ALU3(g, LOAD, load->src[0], alt, gate);
-}
-
-static const UOp *where_load(const Match *m) { return gated(m->g, m->root->src[1], m->root->src[2], m->root->src[0]); }
-
-static const UOp *where_no_load(const Match *m)
-{
-    return gated(m->g, m->root->src[2], m->root->src[1], not_of(m->g, m->root->src[0]));
-}
-
 static bool implies(const UOp *gate, const UOp *p)
 {
     const UOp *clause[CLAUSES], *want[CLAUSES];
@@ -350,6 +335,40 @@ static bool implies(const UOp *gate, const UOp *p)
                 break;
             }
     return need && found == need;
+}
+
+/* LOAD where p holds, alt else: the LOAD's own gate takes p in. Its own alt is of no matter where p says all that its
+ * gate says. */
+static const UOp *gated(Graph *g, const UOp *load, const UOp *alt, const UOp *gate)
+{
+    if (load->op != UOP_LOAD || load->src[0]->op != UOP_INDEX || load->shape->rank || alt->op != UOP_CONST) return NULL;
+    if ((load->nsrc > 1 && load->src[1] != alt && !(load->nsrc > 2 && implies(gate, load->src[2]))) ||
+        is_free_choice(load, gate))
+        return NULL;
+    gate = and_of(g, gate, load->nsrc > 2 ? load->src[2] : NULL);
+    return ALU3(g, LOAD, load->src[0], alt, gate);
+}
+
+static const UOp *where_load(const Match *m) { return gated(m->g, m->root->src[1], m->root->src[2], m->root->src[0]); }
+
+/* The same of a LOAD of integers that is cast to a wider type, where alt is a number of its own. */
+static const UOp *where_wide_load(const Match *m)
+{
+    const UOp *u = m->root, *cast = u->src[1], *load = cast->src[0];
+    DType t = (DType)load->dtype;
+    bool real = dtype_is_float((DType)u->dtype);
+    double v = real ? uop_const_float(u->src[2]) : (double)u->src[2]->arg.i;
+    int64_t c = v >= INT32_MIN && v <= INT32_MAX ? (int64_t)v : INT64_MAX;
+    if (!dtype_is_int(t) || (!real && !dtype_is_int((DType)u->dtype)) || 2 * dtype_size(t) > dtype_size((DType)u->dtype) ||
+        (double)c != v || (!c && signbit(v)) || c < dtype_min(t) || c > dtype_max(t))
+        return NULL;
+    const UOp *y = gated(m->g, load, uop_int(m->g, t, c), u->src[0]);
+    return y ? UOP(m->g, UOP_CAST, (DType)u->dtype, NO_ARG, y) : NULL;
+}
+
+static const UOp *where_no_load(const Match *m)
+{
+    return gated(m->g, m->root->src[2], m->root->src[1], not_of(m->g, m->root->src[0]));
 }
 
 /* The constant that u is while p is false: LOADs that p gates give their alt, arithmetic on constants folds. NULL: no
@@ -395,6 +414,7 @@ static const Rule valid[] = {
     { "store-under", P(STORE, x, y, p),       NULL, NULL,    access_under },
     { "store-always", P(STORE, x, y, yes),    NULL, NULL,    plain_store },
     { "where-load",  P(WHERE, p, P_MORE(LOAD, x), c), NULL, NULL, where_load },
+    { "where-wide-load", P(WHERE, p, P(CAST, P_MORE(LOAD, x)), c), NULL, NULL, where_wide_load },
     { "where-no-load", P(WHERE, p, c, P_MORE(LOAD, x)), NULL, NULL, where_no_load },
     { "where-gated", P(WHERE, p, x, y),       NULL, NULL,    where_gated },
     { "where-under", P(WHERE, p, x, y),       NULL, NULL,    arms_under },
