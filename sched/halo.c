@@ -58,6 +58,11 @@ static char *fill_between(const Extent *a, const Extent *last, char *p, char *ga
         set(gap, first, fill);
         return first + a->size * a->stride;
     }
+    if (a + 1 == last && !last->before && last->after * last->stride == 1) {     /* one byte a row: colours */
+        set(gap, first, fill);
+        for (int64_t i = 1; i < a->size; i++) first[i * a->stride - 1] = (char)fill;
+        return first + a->size * a->stride - (a->size > 0);
+    }
     for (int64_t i = 0; i < a->size; i++) gap = fill_between(a + 1, last, first + i * a->stride, gap, fill);
     return gap;
 }

@@ -9,7 +9,7 @@
  * where they are as exact, and there w may be any constant, so that x is read as it lies. Where x is padded with zeros,
  * q is padded with -z_x: memory holds that around q, on a device that can fill it (halo.h). On others, and where -z_x is
  * no q, z_x counts for the terms inside: sum q_w over them depends on the place, and is computed once, too.
- * Scales that vary along some of what is summed make a sum of sums: of each block in integers, of the blocks in f32.
+ * Three channels get a fourth of zeros, so that they are a dot product. Scales that vary along some of what is summed make a sum of sums: of each block in integers, of the blocks in f32.
  * Must hold: z are one number each, s_x too; s_w is one, or lies along axes that are not summed (but for blocks); where
  * something is padded z_w is 0; no sum of n terms leaves i32 (in i32 it might: both wrap). To cover one more way to
  * write a quantised value: a case in offset_of or dequantised.
@@ -160,6 +160,22 @@ static int64_t axis_behind(U view, int64_t axis)
     return -1;
 }
 
+/* Is an axis of the operand, seen as u, one of its base: behind every view all of it, in order? */
+static bool is_whole_axis(const Operand *o, U u, uint32_t axis)
+{
+    for (uint32_t k = 0; k < uop_rank(o->base); k++) {
+        int64_t at = k, n = uop_size(o->base, k);
+        for (uint32_t i = o->nview; i-- > 0 && at >= 0;) {
+            U v = o->view[i];
+            if (v->op == UOP_INDEX) at = at < v->nsrc - 1 ? -1 : at + uop_rank(v) - uop_rank(v->src[0]);
+            else if (v->op != UOP_PAD && v->op != UOP_SHRINK) at = axis_behind(v, at);
+            if (at >= 0 && uop_size(v, (uint32_t)at) != n) at = -1;
+        }
+        if (at == axis) return uop_size(u, axis) == n;
+    }
+    return false;
+}
+
 /* Which axes of a view vary where those of what it shows do; false: this is not known. */
 static bool vary_behind(U view, bool *vary)
 {
@@ -259,10 +275,25 @@ static U sum_over(Graph *g, U u, const bool *summed)
     return reduce(g, UOP_ADD, u, axes, n, true);
 }
 
+/* An axis that both have, whole in what x is made of, and that is summed, of three elements beyond whole fours: with one
+ * more of zeros dot products take it (the colours of a picture). Counted from the last axis; 0: there is none. */
+static uint32_t axis_of_threes(const Operand *o, U x, U w, const bool *summed)
+{
+    uint32_t rx = uop_rank(x), rw = uop_rank(w);
+    for (uint32_t k = rx < rw ? rx : rw; k > 0; k--) {
+        U n = uop_dim(x, rx - k);
+        if (summed[rw - k] && n == uop_dim(w, rw - k) && uop_is_const(n) && n->arg.i % 4 == 3 &&
+            is_whole_axis(o, x, rx - k))
+            return k;
+    }
+    return 0;
+}
+
 /* In which type the sum is made: i32 where w has an axis of its own for the lanes and dot products do not end within
  * it; f32 where no term has a partner in another, so that there is nothing but one product a lane, which CPUs have no
- * quick one of integers for, and all sums are whole numbers that f32 holds. DT_VOID: it stays as it is. */
-static DType sum_type(U sum, U x, U w, const bool *summed, int64_t terms)
+ * quick one of integers for, and all sums are whole numbers that f32 holds. DT_VOID: it stays as it is. threes: the
+ * axis that wants a fourth element for it, counted from the last, or 0. */
+static DType sum_type(U sum, const Operand *o, U x, U w, const bool *summed, int64_t terms, uint32_t *threes)
 {
     U p = sum->src[0];
     uint32_t n = uop_rank(p), rx = uop_rank(x), rw = uop_rank(w);
@@ -272,8 +303,17 @@ static DType sum_type(U sum, U x, U w, const bool *summed, int64_t terms)
         own |= !shared && uop_size(w, rw - k) > 1;
         fours |= summed[rw - k] && uop_size(w, rw - k) % 4 == 0;
     }
-    if (own) return fours ? DT_I32 : DT_VOID;
+    *threes = own && !fours ? axis_of_threes(o, x, w, summed) : 0;
+    if (own) return fours || *threes ? DT_I32 : DT_VOID;
     return terms * 255 * HALF <= 1 << 24 ? DT_F32 : DT_VOID;
+}
+
+/* One element more behind the axis. */
+static U with_fourth(Graph *g, U u, uint32_t from_last, int64_t fill)
+{
+    int64_t before[RANK_MAX] = { 0 }, after[RANK_MAX] = { 0 };
+    after[uop_rank(u) - from_last] = 1;
+    return from_last ? pad_i(g, u, before, after, scalar(g, (DType)u->dtype, (double)fill)) : u;
 }
 
 /* sum q_w over the terms that are not padded: a constant, which is computed once, at load. */
@@ -313,17 +353,19 @@ static U in_integers(Graph *g, U sum, U x, U w, const Target *target, Constants 
     Operand a, b;
     bool summed[2][RANK_MAX] = { 0 };
     int64_t terms = 1, again = 1;
+    uint32_t threes;
     const Wmma *row = row_of(target);
     if (!summed_axes(sum, x, summed[0], &terms) || !summed_axes(sum, w, summed[1], &again) || terms > TERMS_MAX ||
         !made_of_constants(constants, g, w) || !operand_of(g, x, (DType)row->a, &a))
         return NULL;
     fill_padding(g, &a, target);
-    DType t = sum_type(sum, x, w, summed[1], terms);
+    DType t = sum_type(sum, &a, x, w, summed[1], terms, &threes);
     bool bytes = operand_of(g, w, (DType)row->b, &b), plain = !bytes && t == DT_F32 && sum->dtype == DT_F32 && !a.added;
     U s_x = scale_beside(g, &a, x, summed[0]), s_w = bytes ? scale_beside(g, &b, w, summed[1]) : NULL;
     if (t == DT_VOID || !s_x || uop_rank(s_x) || (!s_w && !plain) || (bytes && b.added && (a.padded || b.padded)))
         return NULL;
-    U y = UOP(g, UOP_REDUCE, DT_VOID, sum->arg, mul(g, seen(g, &a, t), plain ? w : seen(g, &b, t))),
+    U y = UOP(g, UOP_REDUCE, DT_VOID, sum->arg,
+              mul(g, with_fourth(g, seen(g, &a, t), threes, a.fill), with_fourth(g, plain ? w : seen(g, &b, t), threes, 0))),
       z = bytes ? zeros_of(g, &a, &b, sum, summed, terms) : NULL;
     if (z || sum->dtype == DT_I32) y = cast(g, y, DT_I32);
     if (z) y = add(g, y, z);

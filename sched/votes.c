@@ -7,7 +7,8 @@
  * they walk together. */
 #include "sched/layout.h"
 
-enum { LANES_LEAST = 8 };           /* iterations of a loop that is worth lanes */
+/* Iterations of a loop that is worth lanes, and of a sum of bytes that is a dot product. */
+enum { LANES_LEAST = 8, DOT_LEAST = 4 };
 
 int layout_bare_axis(const UOp *index, const UOp *range)
 {
@@ -98,7 +99,8 @@ static void vote_heavy(Schedule *s, Layout *all, const Kernel *k, const Access *
         const UOp *r = a->range[i];
         uint64_t bit = range_bit(r);
         bool around = range_type(r) == AXIS_REDUCE && a->sum && (a->sum->ranges & bit);    /* of a sum of sums */
-        if (r->src[0]->vmax < LANES_LEAST || !(weights & bit) || around) continue;
+        bool dot = range_type(r) == AXIS_REDUCE && a->product->dtype == DT_I32;
+        if (r->src[0]->vmax < (dot ? DOT_LEAST : LANES_LEAST) || !(weights & bit) || around) continue;
         for (uint32_t j = 0; j < a->nstore && range_type(r) == AXIS_LOOP; j++)
             vote(all, k, a->store[j], r, elements(a->store[j]));
         for (uint32_t j = 0; j < a->nload && (range_type(r) == AXIS_REDUCE || (others & bit)); j++)

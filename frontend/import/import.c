@@ -100,6 +100,16 @@ static bool is_literal(U u)
     return true;
 }
 
+/* As many numbers, made of bytes: what sums them wants these (sched/integers.c). */
+static bool is_made_of_bytes(U u, int64_t numel, int depth)
+{
+    if (u->op == UOP_CAST && (u->src[0]->dtype == DT_I8 || u->src[0]->dtype == DT_U8)) return uop_numel(u) == numel;
+    bool found = false;
+    if (depth && (u->op == UOP_MUL || u->op == UOP_ADD || u->op == UOP_CAST || op_is((Op)u->op, FLAG_MOVE)))
+        for (uint32_t k = 0; k < u->nsrc && !found; k++) found = is_made_of_bytes(u->src[k], numel, depth - 1);
+    return found;
+}
+
 /* A value made of known ones: computed now when small, so that nothing of its formula stays. */
 static U fold(Graph *g, U u)
 {
@@ -110,7 +120,7 @@ static U fold(Graph *g, U u)
     for (uint32_t k = 0; k < uop_rank(u); k++) shape[k] = uop_size(u, k);
     bool literal = numel == 1 || (numel <= LITERAL_MAX && !dtype_is_float((DType)u->dtype));
     if (literal && values_of(g, u, v, LITERAL_MAX)) return from_values(g, (DType)u->dtype, v, shape, uop_rank(u));
-    if (literal) return u;
+    if (literal || is_made_of_bytes(u, numel, 6)) return u;
     const void *data = data_of(g, u, KNOWN_MAX, &size);
     return data ? tensor_const(g, (DType)u->dtype, shape, uop_rank(u), data, size, "") : u;
 }

@@ -40,7 +40,9 @@ static const Row row[] = {
     { DT_I8, DT_I8, 8, 5, 3, 1, 1, 9, NAN, 0, DT_I32 },
     { DT_U8, DT_I8, 8, 5, 3, 1, 1, 9, 4, 2, DT_VOID, DT_I32 },
     { DT_U8, DT_I8, 6, 6, 3, 6, 1, 50, 0, 2, DT_F32 },              /* depthwise, too */
-    { DT_U8, DT_I8, 3, 5, 3, 1, 1, 0, 0, 2, DT_VOID },              /* no fours */
+    { DT_U8, DT_I8, 3, 5, 3, 1, 1, 0, 0, 2, DT_I32 },               /* with a fourth element */
+    { DT_U8, DT_I8, 7, 5, 3, 1, 1, 40, 0, 2, DT_I32 },
+    { DT_U8, DT_I8, 5, 5, 3, 1, 1, 0, 0, 2, DT_VOID },              /* no fours: an axis of the window is none */
     { DT_U8, DT_I8, 6, 6, 3, 6, 1, 0, 0, 2, DT_F32 },               /* depthwise */
     { DT_U8, DT_I8, 6, 6, 3, 6, 0, 50, 0, 2, DT_F32 },
     { DT_I8, DT_U8, 6, 6, 3, 6, 0, 50, 3, 0, DT_F32 },
