@@ -67,6 +67,31 @@ bool cache_get(void **out, size_t *size_bytes, const char *dir, const char *kind
 
 static bool plain_name(const char *s) { return *s && *s != '.' && strspn(s, NAME_LETTERS) == strlen(s); }
 
+/* KEY.XXXXXX of cache_put, in a process that was killed: nobody writes one for an hour. */
+static bool is_leftover(const char *name, const struct stat *st)
+{
+    const char *dot = strchr(name, '.');
+    return dot && dot > name && strlen(dot) == 7 && strspn(dot + 1, NAME_LETTERS) == 6 && is_ours(st) &&
+        time(NULL) - st->st_mtime > 3600;
+}
+
+static void remove_leftovers(const char *dir)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    DIR *kinds = opendir(dir);
+    for (struct dirent *kind; kinds && (kind = readdir(kinds));) {
+        if (!plain_name(kind->d_name) || snprintf(path, sizeof path, "%s/%s", dir, kind->d_name) >= PATH_MAX) continue;
+        DIR *keys = !lstat(path, &st) && S_ISDIR(st.st_mode) ? opendir(path) : NULL;
+        for (struct dirent *key; keys && (key = readdir(keys));)
+            if (place(path, dir, kind->d_name, key->d_name) && !lstat(path, &st) && S_ISREG(st.st_mode) &&
+                is_leftover(key->d_name, &st))
+                unlink(path);
+        if (keys) closedir(keys);
+    }
+    if (kinds) closedir(kinds);
+}
+
 /* Only what looks like an entry of ours is looked at. */
 static bool is_entry(const char *path)
 {
@@ -141,6 +166,7 @@ static CachePruned prune(const char *dir, int64_t most_bytes, CacheLook look)
 {
     Entries e = { 0 };
     CachePruned p = { 0 };
+    if (dir) remove_leftovers(dir);
     cache_walk(dir, look, collect, &e);
     for (size_t i = 0; i < e.count; i++) p.left_bytes += e.list[i].bytes;
     p.left_files = (int64_t)e.count;

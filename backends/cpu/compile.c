@@ -70,6 +70,13 @@ static void remove_folder(const char *path)
     rmdir(path);
 }
 
+/* Of a folder tgrun-cc-PID-XXXXXX: does that process run? Another machine's, or another container's, may. */
+static bool is_alive(const char *name)
+{
+    long pid = strtol(name + sizeof "tgrun-cc-" - 1, NULL, 10);
+    return pid <= 0 || !kill((pid_t)pid, 0) || errno != ESRCH;
+}
+
 /* What killed processes of ours left behind: no compile takes that long. */
 static void sweep(const char *tmp)
 {
@@ -80,7 +87,7 @@ static void sweep(const char *tmp)
         if (strncmp(e->d_name, "tgrun-cc-", 9)) continue;
         snprintf(path, sizeof path, "%s/%s", tmp, e->d_name);
         if (!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-            time(NULL) - st.st_mtime > 4 * TIME_LIMIT_S)
+            time(NULL) - st.st_mtime > (is_alive(e->d_name) ? 4 * TIME_LIMIT_S : TIME_LIMIT_S))
             remove_folder(path);
     }
     if (d) closedir(d);

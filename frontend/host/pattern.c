@@ -170,17 +170,20 @@ TgStatus matcher_of(Matcher **out, const char *pattern, bool full, int64_t strin
 
 TgStatus matcher_next(Matcher *m, const char *s, size_t len, size_t at, size_t *begin, size_t *end, bool *found)
 {
-    int n;
+    int n, shown = len < 40 ? (int)len : 40;
     do {
         if (!m->longest) n = pcre2_match(m->code, (PCRE2_SPTR)s, len, at, 0, m->data, m->context);
         else n = pcre2_dfa_match(m->code, (PCRE2_SPTR)s, len, at, 0, m->data, m->context, m->space, m->spaces);
-        if (n == PCRE2_ERROR_DFA_WSSIZE && m->spaces < 1 << 24)
-            m->space = realloc(m->space, (m->spaces *= 4) * sizeof *m->space);
-        else if (n <= PCRE2_ERROR_UTF8_ERR1 && n >= PCRE2_ERROR_UTF8_ERR21)
-            return fail(TG_BAD_INPUT, "the string '%.40s' is not UTF-8, which the pattern '%.40s' wants", s,
+        if (n == PCRE2_ERROR_DFA_WSSIZE && m->spaces < 1 << 24) {
+            int *more = realloc(m->space, 4 * m->spaces * sizeof *m->space);
+            if (!more) return fail(TG_LIMIT, "no memory for the pattern '%.40s'", m->pattern);
+            m->space = more;
+            m->spaces *= 4;
+        } else if (n <= PCRE2_ERROR_UTF8_ERR1 && n >= PCRE2_ERROR_UTF8_ERR21)
+            return fail(TG_BAD_INPUT, "the string '%.*s' is not UTF-8, which the pattern '%.40s' wants", shown, s,
                         m->pattern);
         else if (n < 0 && n != PCRE2_ERROR_NOMATCH)
-            return fail(TG_LIMIT, "a pattern takes too many steps for the string '%.40s'", s);
+            return fail(TG_LIMIT, "a pattern takes too many steps for the string '%.*s'", shown, s);
         else break;
     } while (true);
     *found = n >= 0;

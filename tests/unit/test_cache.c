@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backends/cache.h"
@@ -107,6 +108,31 @@ static void grows_no_further(void **state)
     assert_false(cache_walk("/nowhere", CACHE_NAMES, count, n));
 }
 
+static void written(char *path, const char *name, time_t age)
+{
+    snprintf(path, PATH_MAX, "%s/kind/%s", dir, name);
+    int fd = open(path, O_CREAT | O_WRONLY, 0600);
+    assert_true(fd >= 0 && write(fd, "x", 1) == 1);
+    const struct timespec at[2] = { { .tv_sec = time(NULL) - age }, { .tv_sec = time(NULL) - age } };
+    assert_int_equal(futimens(fd, at), 0);
+    close(fd);
+}
+
+/* What a killed process was writing goes after an hour; what is none of ours stays. */
+static void leftovers_go(void **state)
+{
+    (void)state;
+    char old[PATH_MAX], fresh[PATH_MAX], other[PATH_MAX];
+    cache_put(dir, "kind", "key", "x", 1);
+    written(old, "key.aB3-_9", 4000);
+    written(fresh, "key.aB3-_8", 10);
+    written(other, "notes.text", 4000);
+    cache_prune(dir, INT64_MAX);
+    assert_int_equal(access(old, F_OK), -1);
+    assert_int_equal(access(fresh, F_OK), 0);
+    assert_int_equal(access(other, F_OK), 0);
+}
+
 static int clean(void **state)
 {
     (void)state;
@@ -122,6 +148,6 @@ static int make(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(round_trip), cmocka_unit_test(damage_is_a_miss),
-                                        cmocka_unit_test(grows_no_further) };
+                                        cmocka_unit_test(grows_no_further), cmocka_unit_test(leftovers_go) };
     return cmocka_run_group_tests(tests, make, clean);
 }
