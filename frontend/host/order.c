@@ -8,9 +8,10 @@
 #include "graph/custom.h"
 #include "graph/scalar.h"
 
-/* RANKED: elements of a row that are compared all with all, LANES at once; SHORT: of one of which at most FEW_BEST are
- * found one by one; LANES_BEST: that columns side by side find at once, of LANES_WORK / k elements or, as
- * few as LANES_FEW, of LANES_LONG */
+/* RANKED: elements of a row that are compared all with all, LANES at once; of at most LANES they are found one by one;
+ * LANES_BEST: that columns side by side find at once, of LANES_WORK / k elements or, as few as LANES_FEW, of
+ * LANES_LONG; LANES_ROW: elements of a row that lies side by side, beyond which it is searched by itself (two of 512 in
+ * 1024 rows: 0.59 ms at once, 0.18 by themselves) */
 enum {
     FEW = 64,
     BLOCK = 32,
@@ -20,12 +21,11 @@ enum {
     COLUMNS = 16,
     RANKED = 64,
     LANES = 8,
-    SHORT = 256,
-    FEW_BEST = 32,
     LANES_BEST = 16,
     LANES_WORK = 2048,
     LANES_FEW = 8,
-    LANES_LONG = 4096
+    LANES_LONG = 4096,
+    LANES_ROW = 96
 };
 
 /* ---- lists ---- */

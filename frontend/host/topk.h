@@ -93,7 +93,7 @@ PROCESSOR static bool TOPK(first_limit)(VALUE *limit, const VALUE *x, int64_t n,
     return true;
 }
 
-/* The k best of a very short row, without a branch on data: an element's place is how many come before it. */
+/* The k best of a short row, without a branch on data: an element's place is how many come before it. */
 PROCESSOR static const Keyed *TOPK(ranked)(const VALUE *x, int64_t n, int64_t k, bool largest, Keyed *item)
 {
     BITS order[RANKED], number[RANKED], before[RANKED];
@@ -111,7 +111,7 @@ PROCESSOR static const Keyed *TOPK(ranked)(const VALUE *x, int64_t n, int64_t k,
     return item;
 }
 
-/* The k best of a short row, few: each is put in its place among those before it. */
+/* The k best of a very short row: each is put in its place among those before it. */
 PROCESSOR static const Keyed *TOPK(few_best)(const VALUE *x, int64_t n, int64_t k, bool largest, Keyed *item)
 {
     int64_t count = 0;
@@ -129,7 +129,7 @@ PROCESSOR static const Keyed *TOPK(few_best)(const VALUE *x, int64_t n, int64_t 
 PROCESSOR static const Keyed *TOPK(best)(const VALUE *x, int64_t n, int64_t k, bool largest, Keyed *item, Keyed *spare)
 {
     if (n > LANES && n <= RANKED) return TOPK(ranked)(x, n, k, largest, item);
-    if (n <= SHORT && k <= FEW_BEST) return TOPK(few_best)(x, n, k, largest, item);
+    if (n <= LANES) return TOPK(few_best)(x, n, k, largest, item);
     int64_t count = 0, room = select_room(n, k);
     VALUE limit;
     bool limited = TOPK(first_limit)(&limit, x, n, k, largest);
@@ -200,7 +200,7 @@ PROCESSOR static void TOPK(columns)(const Topk *s, const void *data, void *value
     const VALUE *x = data;
     VALUE *value = values;
     bool lanes = s->k <= LANES_FEW ? s->n <= LANES_LONG : s->k <= LANES_BEST && s->n * s->k <= LANES_WORK;
-    if (columns > 1 && lanes) {
+    if (columns > 1 && lanes && (s->inner > 1 || s->n <= LANES_ROW)) {
         TOPK(in_lanes)(s, x, value, index, columns);
         return;
     }
