@@ -9,8 +9,9 @@
  * OpenMP's own fork and join is not used for a run: how long its threads spin is read from the environment before we
  * start and is milliseconds by default, its threads are not bound, and a region costs what four of these phases cost.
  * Here a thread spins 200 us at most, then sleeps in the kernel. Each thread is bound to a core of its own, else two of
- * them meet on one until the next tick; the caller, thread 0, is bound during a run, and its mask restored after. Where
- * threads are late again and again others use these cores: then none is bound, until all has been quiet for a while.
+ * them meet on one until the next tick; the caller, thread 0, is bound during a run, and its mask restored after. That
+ * takes 4 us: it is left out where runs are short and the caller is on none of the others' cores. Where threads are late
+ * again and again others use these cores: then none is bound, until all has been quiet for a while.
  * After a fork the child makes its threads again. Inside a foreign parallel region the caller works alone.
  */
 #define _GNU_SOURCE
@@ -28,7 +29,7 @@
 #include "backends/cpu/cpu.h"
 #include "common/clock.h"
 
-enum { SPIN_NS = 200000, CROWDED_SPIN_NS = 10000, PAUSES = 32, LATE_NS = 5000, LATE_MOST = 4, STRAIN_MOST = 8 };
+enum { SPIN_NS = 200000, CROWDED_SPIN_NS = 10000, PAUSES = 32, LATE_NS = 5000, LATE_MOST = 4, STRAIN_MOST = 8, SHORT_NS = 200000 };
 
 /* The last phases of which somebody took the part, and which its own thread saw. */
 typedef struct { alignas(64) atomic_uint claimed; atomic_uint seen; } Part;
@@ -45,6 +46,7 @@ struct Team {
     cpu_set_t allowed;                   /* the caller's cores when the threads were made */
     atomic_uint first;                   /* phase of the job */
     int count, wanted, strain, *cpu;      /* strain: how many more jobs had late threads than had none, lately */
+    int64_t last_ns;                      /* what the last job took */
     pthread_t starter;
     bool started;
     pid_t pid;
@@ -257,13 +259,25 @@ static void all_phases(Team *t)
         take_part(t, 0, atomic_load_explicit(&t->phase, memory_order_acquire));
 }
 
+/* Is the caller on a core of its own? */
+static bool is_elsewhere(const Team *t)
+{
+    int cpu = sched_getcpu();
+    for (int i = 1; i < t->count; i++)
+        if (t->cpu[i] == cpu) return false;
+    return cpu >= 0;
+}
+
 static void run_together(Team *t)
 {
     cpu_set_t mask;
-    bool bound = !atomic_load(&t->crowded) && !sched_getaffinity(0, sizeof mask, &mask);
+    bool stays = atomic_load(&t->crowded) || (t->last_ns < SHORT_NS && is_elsewhere(t)),
+         bound = !stays && !sched_getaffinity(0, sizeof mask, &mask);
+    int64_t start = clock_ns();
     bool there = bound && CPU_COUNT(&mask) == 1 && t->cpu[0] < CPU_SETSIZE && CPU_ISSET((size_t)t->cpu[0], &mask);
     if (bound && !there) bind_to(t->cpu[0]);
     all_phases(t);
+    t->last_ns = clock_ns() - start;
     if (bound && !there) sched_setaffinity(0, sizeof mask, &mask);
     look_around(t);
 }
