@@ -24,6 +24,7 @@ enum {
     CHEAP = 6,
     CHEAP_LOADS = 2,
     JOINED = 4,
+    LANES_ALIGNED = 16,
     UNROLLED = 4,
     NESTED_LEAST = 256
 };
@@ -309,11 +310,20 @@ static bool stage_alu(Rangeify *r, const UOp *u)
     return r->cost[u->id] > CHEAP || r->loads[u->id] > CHEAP_LOADS;
 }
 
+/* Do neighbours along the joined axis, as a kernel reads them, cross from one row to the next anywhere in its lanes
+ * (what is joined was made flat)? Then each lane has a gate for each part. */
+static bool crosses_rows(const UOp *u, const Inst *i)
+{
+    const UOp *at = i->idx[u->arg.i];
+    while (at->op == UOP_ADD && at->src[1]->op == UOP_CONST) at = at->src[0];
+    return at->op == UOP_MOD && uop_is_const(at->src[1]) && at->src[1]->arg.i % LANES_ALIGNED;
+}
+
 /* Cheap joins of what lies in memory already are read through; others are stored part by part. */
 static bool stage_cat(Rangeify *r, const UOp *u)
 {
     const Inst *i = r->inst[u->id];
-    if (u->nsrc > JOINED || r->reduces[u->id] || i->next) return true;
+    if (u->nsrc > JOINED || r->reduces[u->id] || i->next || crosses_rows(u, i)) return true;
     return cut_extent(&r->cut[i->cut], i->enclosing) / (double)uop_numel(u) > READ_AGAIN;
 }
 
