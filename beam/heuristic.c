@@ -225,14 +225,17 @@ static int row_lane(const Trial *p)
     return -1;
 }
 
-/* Loops on which a row's statistics depend go outside of those on which they do not: else a statistic is computed again
- * for each of their iterations. false: they are there already. */
+/* Loops on which more of a row's statistics depend go outside of those on which fewer do: else a statistic is computed
+ * again for each of their iterations. false: they are there already. */
 static bool rows_first(Trial *p)
 {
-    uint64_t behind = p->outs & ~p->rows;
     uint32_t before = p->out->count;
-    for (uint32_t i = 0; i < p->nout; i++)
-        if (p->rows >> p->number[i] & 1) cpu_move_out(p, p->number[i], behind);
+    for (uint32_t i = 0; i < p->nout; i++) {
+        uint64_t fewer = 0;
+        for (uint32_t j = 0; j < p->nout; j++)
+            if (p->depend[p->number[j]] < p->depend[p->number[i]]) fewer |= UINT64_C(1) << p->number[j];
+        if (fewer) cpu_move_out(p, p->number[i], fewer);
+    }
     return p->out->count > before;
 }
 

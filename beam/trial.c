@@ -53,6 +53,7 @@ static void look_reduce(Trial *p, const UOp *u)
     for (uint32_t k = 1; k < u->nsrc; k++) terms *= (double)u->src[k]->src[0]->vmax;
     if (terms > p->reduced) p->reduced = terms;
     p->rows &= u->ranges;
+    for (uint64_t m = u->ranges & p->outs; m; m &= m - 1) p->depend[__builtin_ctzll(m)]++;
     const UOp *m = u->arg.i == UOP_ADD ? through_casts(u->src[0]) : u;
     uint64_t ranges = u->ranges & ~p->shared;
     if (m->op != UOP_MUL || m->src[0]->ranges == m->src[1]->ranges) return;

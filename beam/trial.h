@@ -24,6 +24,7 @@ typedef struct {
     uint64_t outs, reduces, symbolic;
     uint64_t shared;                /* among threads already, as the kernel's chain wants it: no axes here */
     uint64_t rows;                  /* outputs on which every reduce depends; without one all */
+    uint8_t depend[64];             /* by range number: so many reduces depend on it */
     double elements, reduced;       /* of the output; of its longest reduce */
     /* a product is summed for every element of the output, and its operands do not all vary with all loops */
     bool contraction;
