@@ -47,10 +47,10 @@ void cpu_move_out(Trial *p, int number, uint64_t past)
 /* ---- vector axis ---- */
 
 /* In vector instructions, tried on the zoo's kernels (AVX2 and AVX-512): a lane that is gathered, one that misses as
- * its set is full, one value for all lanes; accesses beside those of a sum's or a product's terms; what a last vector
- * may waste before it counts whole; what lanes that fetch each for themselves must save. */
-static const double gathered = 0.6, missed = 3, broadcast = 0.5, beside_sum = 0.3, beside_product = 0.02, much = 1.5,
-                    worth = 0.55;
+ * its set is full, one value for all lanes; what is shuffled; accesses beside those of a sum's or a product's terms;
+ * what a last vector may waste before it counts whole; what lanes that fetch each for themselves must save. */
+static const double gathered = 0.6, missed = 3, broadcast = 0.5, shuffled = 2, beside_sum = 0.3, beside_product = 0.02,
+                    much = 1.5, worth = 0.55;
 
 /* Lanes that lie at a stride of whole pages share the sets of a cache, which holds fewer than there are lanes: each
  * access misses. Loaded places are gathered at once. */
@@ -67,6 +67,17 @@ static double weight_of(const Trial *p, const Access *a)
     return !p->reduces || (a->ranges & p->reduces) ? 1 : p->contraction ? beside_product : beside_sum;
 }
 
+/* Does a short loop, which is unrolled, fill what lies between the lanes (a window of two at a stride of two)? Then all
+ * is loaded side by side, and shuffled. */
+static bool is_filled(const Trial *p, const Access *a, int number)
+{
+    int64_t step = a->step[number];
+    if (p->contraction || a->store || a->gated || step < 2 || step > LANE_INTERLEAVED) return false;
+    for (uint32_t i = p->nout; i < p->naxis; i++)
+        if (a->step[p->number[i]] == 1 && p->size[p->number[i]] == step) return true;
+    return false;
+}
+
 /* Cost of one inner iteration's accesses when this axis is in lanes, in vector instructions; scalar code costs one a
  * lane. */
 double cpu_lane_cost(const Trial *p, int number)
@@ -78,6 +89,7 @@ double cpu_lane_cost(const Trial *p, int number)
         double weight = weight_of(p, a);
         if (!(a->ranges >> number & 1)) cost += broadcast * weight;
         else if (contiguous || (a->constant && p->contraction)) cost += weight;
+        else if (is_filled(p, a, number)) cost += shuffled * weight;
         else cost += weight * conflict(p, a, number);
     }
     return cost;
