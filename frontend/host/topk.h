@@ -157,9 +157,12 @@ PROCESSOR static void TOPK(in_lanes)(const Topk *s, const VALUE *x, VALUE *value
     BITS best[LANES_BEST][COLUMNS], number[LANES_BEST][COLUMNS], one[COLUMNS], own[COLUMNS], moves[COLUMNS];
     BITS turn = s->largest ? 0 : -1;
     VALUE row[COLUMNS] = { 0 };
+    bool side = columns == COLUMNS && s->at[COLUMNS - 1] - s->at[0] == COLUMNS - 1;
     for (int64_t i = 0; i < s->n; i++) {
         int64_t held = i < s->k ? i : s->k;
-        for (int64_t c = 0; c < columns; c++) row[c] = x[s->at[c] + i * s->inner];
+        if (side) memcpy(row, x + s->at[0] + i * s->inner, sizeof row);
+        else
+            for (int64_t c = 0; c < columns; c++) row[c] = x[s->at[c] + i * s->inner];
 #pragma omp simd
         for (int c = 0; c < COLUMNS; c++) one[c] = TOPK(order)(row[c]) ^ turn, own[c] = (BITS)i, moves[c] = 0;
         BITS better = held < s->k;
