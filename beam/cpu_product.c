@@ -168,7 +168,7 @@ static bool has_large_columns(const Trial *p, int lane)
     return all > OWN_COLUMNS;
 }
 
-/* How far apart neighbours along it lie in what is summed, bytes. */
+/* The bytes between neighbours along it in what is summed. */
 static int64_t distance(const Trial *p, int number)
 {
     int64_t far = 0;

@@ -7,12 +7,13 @@
  * computed once, at load. In f32 that is the same sum rounded once instead of at every step, and what is made of it is
  * divided by a number as by multiplying. Sums without lanes of their own (depthwise convolutions) are made in f32,
  * where they are as exact, and there w may be any constant, so that x is read as it lies. Where x is padded with zeros,
- * q is padded with -z_x: memory holds that around q, on a device that can fill it (halo.h). On others, and where -z_x is
- * no q, z_x counts for the terms inside: sum q_w over them depends on the place, and is computed once, too.
- * Three channels get a fourth of zeros, so that they are a dot product. Scales that vary along some of what is summed make a sum of sums: of each block in integers, of the blocks in f32.
- * Must hold: z are one number each, s_x too; s_w is one, or lies along axes that are not summed (but for blocks); where
- * something is padded z_w is 0; no sum of n terms leaves i32 (in i32 it might: both wrap). To cover one more way to
- * write a quantised value: a case in offset_of or dequantised.
+ * q is padded with -z_x: memory holds that around q, on a device that can fill it (halo.h). On others, and where -z_x
+ * is no q, z_x counts for the terms inside: sum q_w over them depends on the place, and is computed once, too. Three
+ * channels get a fourth of zeros, so that they are a dot product. Scales that vary along some of what is summed make a
+ * sum of sums: of each block in integers, of the blocks in f32. Must hold: z are one number each, s_x too; s_w is one,
+ * or lies along axes that are not summed (but for blocks); where something is padded z_w is 0, unless q is padded so;
+ * no sum of n terms leaves i32 (in i32 it might: both wrap). To cover one more way to write a quantised value: a case
+ * in offset_of or dequantised.
  */
 #include <string.h>
 
@@ -275,8 +276,8 @@ static U sum_over(Graph *g, U u, const bool *summed)
     return reduce(g, UOP_ADD, u, axes, n, true);
 }
 
-/* An axis that both have, whole in what x is made of, and that is summed, of three elements beyond whole fours: with one
- * more of zeros dot products take it (the colours of a picture). Counted from the last axis; 0: there is none. */
+/* An axis that both have, whole in what x is made of, and that is summed, of three elements beyond whole fours: with
+ * one more of zeros dot products take it (the colours of a picture). Counted from the last axis; 0: there is none. */
 static uint32_t axis_of_threes(const Operand *o, U x, U w, const bool *summed)
 {
     uint32_t rx = uop_rank(x), rw = uop_rank(w);
@@ -364,8 +365,9 @@ static U in_integers(Graph *g, U sum, U x, U w, const Target *target, Constants 
     U s_x = scale_beside(g, &a, x, summed[0]), s_w = bytes ? scale_beside(g, &b, w, summed[1]) : NULL;
     if (t == DT_VOID || !s_x || uop_rank(s_x) || (!s_w && !plain) || (bytes && b.added && (a.padded || b.padded)))
         return NULL;
-    U y = UOP(g, UOP_REDUCE, DT_VOID, sum->arg,
-              mul(g, with_fourth(g, seen(g, &a, t), threes, a.fill), with_fourth(g, plain ? w : seen(g, &b, t), threes, 0))),
+    U q_x = with_fourth(g, seen(g, &a, t), threes, a.fill),
+      q_w = with_fourth(g, plain ? w : seen(g, &b, t), threes, 0),
+      y = UOP(g, UOP_REDUCE, DT_VOID, sum->arg, mul(g, q_x, q_w)),
       z = bytes ? zeros_of(g, &a, &b, sum, summed, terms) : NULL;
     if (z || sum->dtype == DT_I32) y = cast(g, y, DT_I32);
     if (z) y = add(g, y, z);

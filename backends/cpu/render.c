@@ -564,8 +564,8 @@ static void across(CRender *r, const UOp *u)
     }
     const char *last = width > 2 ? cr_text(r, "%s[0]", x)
         /* so it is no branch on data: an instruction, and one that is foreseen */
-        : max                    ? cr_text(r, "%s[0] != %s[0] ? %s[0] : %s[0] > %s[1] ? %s[0] : %s[1]", x, x, x, x, x, x, x)
-                                 : cr_text(r, "%s[0] %s %s[1]", x, sign, x);
+        : max ? cr_text(r, "%s[0] != %s[0] ? %s[0] : %s[0] > %s[1] ? %s[0] : %s[1]", x, x, x, x, x, x, x)
+              : cr_text(r, "%s[0] %s %s[1]", x, sign, x);
     cr_line(r, mask ? "const %s %s = (%s) & 1;" : "const %s %s = %s;", cr_type(r, u), v, last);
 }
 

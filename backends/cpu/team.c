@@ -10,8 +10,8 @@
  * start and is milliseconds by default, its threads are not bound, and a region costs what four of these phases cost.
  * Here a thread spins 200 us at most, then sleeps in the kernel. Each thread is bound to a core of its own, else two of
  * them meet on one until the next tick; the caller, thread 0, is bound during a run, and its mask restored after. That
- * takes 4 us: it is left out where runs are short and the caller is on none of the others' cores. Where threads are late
- * again and again others use these cores: then none is bound, until all has been quiet for a while.
+ * takes 4 us: it is left out where runs are short and the caller is on none of the others' cores. Where threads are
+ * late again and again others use these cores: then none is bound, until all has been quiet for a while.
  * After a fork the child makes its threads again. Inside a foreign parallel region the caller works alone.
  */
 #define _GNU_SOURCE
@@ -29,7 +29,15 @@
 #include "backends/cpu/cpu.h"
 #include "common/clock.h"
 
-enum { SPIN_NS = 200000, CROWDED_SPIN_NS = 10000, PAUSES = 32, LATE_NS = 5000, LATE_MOST = 4, STRAIN_MOST = 8, SHORT_NS = 200000 };
+enum {
+    SPIN_NS = 200000,
+    CROWDED_SPIN_NS = 10000,
+    PAUSES = 32,
+    LATE_NS = 5000,
+    LATE_MOST = 4,
+    STRAIN_MOST = 8,
+    SHORT_NS = 200000
+};
 
 /* The last phases of which somebody took the part, and which its own thread saw. */
 typedef struct { alignas(64) atomic_uint claimed; atomic_uint seen; } Part;

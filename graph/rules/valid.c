@@ -359,8 +359,9 @@ static const UOp *where_wide_load(const Match *m)
     bool real = dtype_is_float((DType)u->dtype);
     double v = real ? uop_const_float(u->src[2]) : (double)u->src[2]->arg.i;
     int64_t c = v >= INT32_MIN && v <= INT32_MAX ? (int64_t)v : INT64_MAX;
-    if (!dtype_is_int(t) || (!real && !dtype_is_int((DType)u->dtype)) || 2 * dtype_size(t) > dtype_size((DType)u->dtype) ||
-        (double)c != v || (!c && signbit(v)) || c < dtype_min(t) || c > dtype_max(t))
+    if (!dtype_is_int(t) || (!real && !dtype_is_int((DType)u->dtype)) ||
+        2 * dtype_size(t) > dtype_size((DType)u->dtype) || (double)c != v || (!c && signbit(v)) || c < dtype_min(t) ||
+        c > dtype_max(t))
         return NULL;
     const UOp *y = gated(m->g, load, uop_int(m->g, t, c), u->src[0]);
     return y ? UOP(m->g, UOP_CAST, (DType)u->dtype, NO_ARG, y) : NULL;

@@ -1,4 +1,5 @@
-/* Any text as a list of OptOps, and as lines of --opts that name kernels: what is taken prints as what is taken again. */
+/* Any text as a list of OptOps, and as lines of --opts that name kernels: what is taken prints as what is taken again.
+ */
 #include <stdlib.h>
 #include <string.h>
 
