@@ -89,6 +89,21 @@ text = dump([helper.make_node("ReduceMin", ["x", "axes"], ["r"]), helper.make_no
             [160, 128, 17], {"axes": np.array([2])}, "source")
 check("a scalar maximum is no branch", "tg_maxf(" in text and " || v" not in text)
 
+# A norm over two axes, then a softmax over one of them: the softmax's sums know a loop that the norm does not.
+nested = [helper.make_node("ReduceL2", ["x", "axes"], ["n"]), helper.make_node("Sub", ["x", "n"], ["s"]),
+          helper.make_node("LogSoftmax", ["s"], ["y"], axis=0)]
+check("loops of more statistics go outside", 0 < excess(nested, [400, 2, 256], {"axes": np.array([0, 1])}) < 2)
+
+# What was joined along its rows and made flat: read through, each lane has a division and two gates.
+text = dump([helper.make_node("Concat", ["x", "x", "w"], ["c"], axis=1), helper.make_node("Gelu", ["c"], ["g"]),
+             helper.make_node("Reshape", ["g", "flat"], ["f"]), helper.make_node("Pad", ["f", "one"], ["y"])], [160, 353],
+            {"w": np.ones((160, 77), "f4"), "flat": np.array([-1]), "one": np.array([1, 1])}, "plan")
+check("a join that is read across its rows is stored", "e_160_353_" in text)
+
+# Pools of rows that are shorter than a vector: lanes of what there is, and no branch on which half is larger.
+text = dump([helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[2, 2])], [8, 323, 8, 8], {}, "source")
+check("a short row of windows is in lanes", "f32x4" in text and " || v" not in text)
+
 print(f"{count - len(wrong)} of {count} cliffs are gone")
 if wrong:
     raise SystemExit("\n".join(wrong))
