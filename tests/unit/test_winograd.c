@@ -103,7 +103,7 @@ static void rows_agree(void **state)
         assert_int_equal(one != sink, r->made);
         assert_ptr_equal(sum_windows(g, sink, &(Target){ .kind = "cuda" }), sink);
         assert_ptr_equal(sum_windows(g, sink, &(Target){ .kind = "cpu", .wmma = 1 << WMMA_amx_bf16 }), sink);
-        if (r->made) {
+        if (r->made && (!getenv("SANITIZED") || (r - row) % 3 == 0)) {        /* the interpreter takes seconds */
             assert_int_equal(eval(&got, g, one, 0), TG_OK);
             compare(r, &got);
             ref_tensor_free(&got);
@@ -141,7 +141,7 @@ static void others_stay(void **state)
 static void no_numbers_are_noticed(void **state)
 {
     (void)state;
-    for (uint32_t special = 1; special <= 3; special++) {
+    for (uint32_t special = 1; special <= (getenv("SANITIZED") ? 1 : 3); special++) {
         Graph *g = graph_new();
         RefTensor got = { 0 };
         Target t = { .kind = "cpu", .l2_bytes = 1 << 20, .threads = 2 };
