@@ -25,18 +25,14 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 
 static void unpack(const char *path)
 {
-    static char outer[] = "/tmp/tgrun-fuzz-XXXXXX", inner[40];
-    if (!*inner) {
-        if (!mkdtemp(outer)) abort();
-        snprintf(inner, sizeof inner, "%s/in", outer);
-    }
-    if (mkdir(inner, 0700)) abort();
     static const volatile sig_atomic_t stop = 0;
+    char outer[] = "/tmp/tgrun-fuzz-XXXXXX", inner[40];
+    if (!mkdtemp(outer)) abort();
+    snprintf(inner, sizeof inner, "%s/in", outer);
+    if (mkdir(inner, 0700)) abort();
     archive_unpack(path, inner, &stop);
     nftw(inner, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-    if (rmdir(inner)) abort();
-    if (rmdir(outer)) abort();                      /* something lies beside it */
-    if (mkdir(outer, 0700)) abort();
+    if (rmdir(inner) || rmdir(outer)) abort();      /* something lies beside it */
 }
 
 static void pieces(const char *path)
