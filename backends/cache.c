@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { DAY = 24 * 3600, LOOK_EVERY = 64 << 20 };
+enum { HOUR = 3600, DAY = 24 * HOUR, LOOK_EVERY = 64 << 20 };
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 typedef struct { char magic[8]; uint64_t size_bytes; XXH128_hash_t hash; } Head;
 static const char magic[8] = "tgcache2";
@@ -67,29 +67,35 @@ bool cache_get(void **out, size_t *size_bytes, const char *dir, const char *kind
 
 static bool plain_name(const char *s) { return *s && *s != '.' && strspn(s, NAME_LETTERS) == strlen(s); }
 
-/* KEY.XXXXXX of cache_put, in a process that was killed: nobody writes one for an hour. */
-static bool is_leftover(const char *name, const struct stat *st)
-{
-    const char *dot = strchr(name, '.');
-    return dot && dot > name && strlen(dot) == 7 && strspn(dot + 1, NAME_LETTERS) == 6 && is_ours(st) &&
-        time(NULL) - st->st_mtime > 3600;
-}
+typedef void LookFn(void *user, const char *path, const char *kind, const char *key, const struct stat *st);
 
-static void remove_leftovers(const char *dir)
+/* Every plain file DIR/KIND/KEY; false: there is no such folder. */
+static bool each_file(const char *dir, LookFn *look, void *user)
 {
     char path[PATH_MAX];
     struct stat st;
-    DIR *kinds = opendir(dir);
+    DIR *kinds = dir ? opendir(dir) : NULL;
     for (struct dirent *kind; kinds && (kind = readdir(kinds));) {
         if (!plain_name(kind->d_name) || snprintf(path, sizeof path, "%s/%s", dir, kind->d_name) >= PATH_MAX) continue;
-        DIR *keys = !lstat(path, &st) && S_ISDIR(st.st_mode) ? opendir(path) : NULL;
+        if (lstat(path, &st) || !S_ISDIR(st.st_mode)) continue;
+        DIR *keys = opendir(path);
         for (struct dirent *key; keys && (key = readdir(keys));)
-            if (place(path, dir, kind->d_name, key->d_name) && !lstat(path, &st) && S_ISREG(st.st_mode) &&
-                is_leftover(key->d_name, &st))
-                unlink(path);
+            if (place(path, dir, kind->d_name, key->d_name) && !lstat(path, &st) && S_ISREG(st.st_mode))
+                look(user, path, kind->d_name, key->d_name, &st);
         if (keys) closedir(keys);
     }
     if (kinds) closedir(kinds);
+    return kinds != NULL;
+}
+
+/* KEY.XXXXXX of cache_put, in a process that was killed: nobody writes one for an hour. */
+static void remove_leftover(void *user, const char *path, const char *kind, const char *key, const struct stat *st)
+{
+    const char *dot = strchr(key, '.');
+    (void)user, (void)kind;
+    if (dot && dot > key && strlen(dot) == 7 && strspn(dot + 1, NAME_LETTERS) == 6 && is_ours(st) &&
+        time(NULL) - st->st_mtime > HOUR)
+        unlink(path);
 }
 
 /* Only what looks like an entry of ours is looked at. */
@@ -112,25 +118,18 @@ static bool is_good(const char *path)
     return data != NULL;
 }
 
+typedef struct { CacheLook look; void (*emit)(void *user, const CacheFile *file); void *user; } Walk;
+
+static void walk_file(void *user, const char *path, const char *kind, const char *key, const struct stat *st)
+{
+    const Walk *w = user;
+    if (!plain_name(key) || (w->look && !is_entry(path))) return;
+    w->emit(w->user, &(CacheFile){ kind, key, st->st_size, st->st_mtime, w->look < CACHE_ALL || is_good(path) });
+}
+
 bool cache_walk(const char *dir, CacheLook look, void (*emit)(void *user, const CacheFile *file), void *user)
 {
-    char path[PATH_MAX];
-    struct stat st;
-    DIR *kinds = dir ? opendir(dir) : NULL;
-    for (struct dirent *kind; kinds && (kind = readdir(kinds));) {
-        if (!plain_name(kind->d_name) || snprintf(path, sizeof path, "%s/%s", dir, kind->d_name) >= PATH_MAX) continue;
-        if (lstat(path, &st) || !S_ISDIR(st.st_mode)) continue;
-        DIR *keys = opendir(path);
-        for (struct dirent *key; keys && (key = readdir(keys));) {
-            if (!plain_name(key->d_name) || !place(path, dir, kind->d_name, key->d_name)) continue;
-            if (lstat(path, &st) || !S_ISREG(st.st_mode) || (look && !is_entry(path))) continue;
-            emit(user,
-                 &(CacheFile){ kind->d_name, key->d_name, st.st_size, st.st_mtime, look < CACHE_ALL || is_good(path) });
-        }
-        if (keys) closedir(keys);
-    }
-    if (kinds) closedir(kinds);
-    return kinds != NULL;
+    return each_file(dir, walk_file, &(Walk){ look, emit, user });
 }
 
 typedef struct {
@@ -166,7 +165,7 @@ static CachePruned prune(const char *dir, int64_t most_bytes, CacheLook look)
 {
     Entries e = { 0 };
     CachePruned p = { 0 };
-    if (dir) remove_leftovers(dir);
+    each_file(dir, remove_leftover, NULL);
     cache_walk(dir, look, collect, &e);
     for (size_t i = 0; i < e.count; i++) p.left_bytes += e.list[i].bytes;
     p.left_files = (int64_t)e.count;

@@ -24,7 +24,6 @@ enum {
     CHEAP = 6,
     CHEAP_LOADS = 2,
     JOINED = 4,
-    LANES_ALIGNED = 16,
     UNROLLED = 4,
     NESTED_LEAST = 256
 };
@@ -311,19 +310,21 @@ static bool stage_alu(Rangeify *r, const UOp *u)
 }
 
 /* Do neighbours along the joined axis, as a kernel reads them, cross from one row to the next anywhere in its lanes
- * (what is joined was made flat)? Then each lane has a gate for each part. */
-static bool crosses_rows(const UOp *u, const Inst *i)
+ * (what is joined was made flat)? Then each of a CPU's lanes has a gate for each part. */
+static bool crosses_rows(const Rangeify *r, const UOp *u, const Inst *i)
 {
     const UOp *at = i->idx[u->arg.i];
+    int64_t lanes = r->target->vector_bytes / (int64_t)sizeof(float);
+    if (r->target->max_block || lanes < 2) return false;
     while (at->op == UOP_ADD && at->src[1]->op == UOP_CONST) at = at->src[0];
-    return at->op == UOP_MOD && uop_is_const(at->src[1]) && at->src[1]->arg.i % LANES_ALIGNED;
+    return at->op == UOP_MOD && uop_is_const(at->src[1]) && at->src[1]->arg.i % lanes;
 }
 
 /* Cheap joins of what lies in memory already are read through; others are stored part by part. */
 static bool stage_cat(Rangeify *r, const UOp *u)
 {
     const Inst *i = r->inst[u->id];
-    if (u->nsrc > JOINED || r->reduces[u->id] || i->next || crosses_rows(u, i)) return true;
+    if (u->nsrc > JOINED || r->reduces[u->id] || i->next || crosses_rows(r, u, i)) return true;
     return cut_extent(&r->cut[i->cut], i->enclosing) / (double)uop_numel(u) > READ_AGAIN;
 }
 

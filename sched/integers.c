@@ -132,12 +132,11 @@ static U seen(Graph *g, const Operand *o, DType t)
 }
 
 /* Can q be padded with what stands for 0? Then it is, and the sum has all terms. */
-static void fill_padding(Graph *g, Operand *o, const Target *t)
+static void fill_padding(Graph *g, Operand *o)
 {
     int64_t z;
     DType q = (DType)o->q->dtype;
-    if (!o->padded || !t->clears_halos || !o->added || !known(g, o->added, &z)) return;
-    if (-z < dtype_min(q) || -z > dtype_max(q)) return;
+    if (!o->padded || !o->added || !known(g, o->added, &z) || -z < dtype_min(q) || -z > dtype_max(q)) return;
     o->fill = -z;
     o->padded = false;
 }
@@ -337,34 +336,24 @@ static U zeros_of(Graph *g, const Operand *a, const Operand *b, U sum, bool (*su
     return z ? add(g, z, x) : x;
 }
 
-/* The device's dot products of bytes: of u8 and i8, else of i8 and i8. */
-static const Wmma *row_of(const Target *t)
-{
-    const Wmma *found = NULL;
-    for (int i = 0; i < WMMA_COUNT; i++) {
-        const Wmma *w = &wmma_row[i];
-        bool bytes = (w->a == DT_U8 || w->a == DT_I8) && w->b == DT_I8;
-        if ((t->wmma >> i & 1) && bytes && (!found || w->a == DT_U8)) found = w;
-    }
-    return found;
-}
-
-static U in_integers(Graph *g, U sum, U x, U w, const Target *target, Constants *constants)
+/* fills: memory around q can be what stands for 0. */
+static U in_integers(Graph *g, U sum, U x, U w, const Wmma *row, bool fills, Constants *constants)
 {
     Operand a, b;
     bool summed[2][RANK_MAX] = { 0 };
     int64_t terms = 1, again = 1;
     uint32_t threes;
-    const Wmma *row = row_of(target);
     if (!summed_axes(sum, x, summed[0], &terms) || !summed_axes(sum, w, summed[1], &again) || terms > TERMS_MAX ||
         !made_of_constants(constants, g, w) || !operand_of(g, x, (DType)row->a, &a))
         return NULL;
-    fill_padding(g, &a, target);
+    if (fills) fill_padding(g, &a);
     DType t = sum_type(sum, &a, x, w, summed[1], terms, &threes);
     bool bytes = operand_of(g, w, (DType)row->b, &b), plain = !bytes && t == DT_F32 && sum->dtype == DT_F32 && !a.added;
     U s_x = scale_beside(g, &a, x, summed[0]), s_w = bytes ? scale_beside(g, &b, w, summed[1]) : NULL;
     if (t == DT_VOID || !s_x || uop_rank(s_x) || (!s_w && !plain) || (bytes && b.added && (a.padded || b.padded)))
         return NULL;
+    /* an input lies as it came: with neither halo nor channels last */
+    if (threes && a.q->op == UOP_PARAM) a.q = contiguous(g, a.q);
     U q_x = with_fourth(g, seen(g, &a, t), threes, a.fill),
       q_w = with_fourth(g, plain ? w : seen(g, &b, t), threes, 0),
       y = UOP(g, UOP_REDUCE, DT_VOID, sum->arg, mul(g, q_x, q_w)),
@@ -423,6 +412,18 @@ static U times_reciprocal(Graph *g, U u)
     return v >= 0x1p-100 && v <= 0x1p100 ? mul(g, u->src[0], uop_float(g, DT_F32, 1 / v)) : NULL;
 }
 
+/* The device's dot products of bytes: of u8 and i8, else of i8 and i8. */
+static const Wmma *row_of(const Target *t)
+{
+    const Wmma *found = NULL;
+    for (int i = 0; i < WMMA_COUNT; i++) {
+        const Wmma *w = &wmma_row[i];
+        bool bytes = (w->a == DT_U8 || w->a == DT_I8) && w->b == DT_I8;
+        if ((t->wmma >> i & 1) && bytes && (!found || w->a == DT_U8)) found = w;
+    }
+    return found;
+}
+
 const UOp *sum_integers(Graph *g, const UOp *root, const Target *t)
 {
     const Wmma *row = row_of(t);
@@ -441,7 +442,8 @@ const UOp *sum_integers(Graph *g, const UOp *root, const Target *t)
             *mine |= (is_view(u) || op_is((Op)u->op, FLAG_ALU)) && u->dtype == DT_F32 && loose[u->src[k]->id];
         U v = uop_with(g, u, src),
           p = v->op == UOP_REDUCE && v->arg.i == UOP_ADD && v->src[0]->op == UOP_MUL ? v->src[0] : NULL;
-        for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_integers(g, v, p->src[k], p->src[!k], t, &constants);
+        for (uint32_t k = 0; p && k < 2 && !y; k++)
+            y = in_integers(g, v, p->src[k], p->src[!k], row, t->clears_halos, &constants);
         for (uint32_t k = 0; p && k < 2 && !y; k++) y = in_blocks(g, v, p->src[k], p->src[!k], row, &constants);
         *mine |= y && y->dtype == DT_F32;
         if (u->op == UOP_DIV && loose[u->src[0]->id]) y = times_reciprocal(g, v);

@@ -16,7 +16,6 @@ static uint32_t optional_named(const GraphDef *g, const char *name)
 static TgStatus begin_anew(TgSession *s)
 {
     session_drop_programs(s);
-    s->bound = NULL;
     TRY(free_dims_new(&s->dims, s->arena, s->model, s->options.dims));
     batch_free(s->batch);
     return session_in_file(s, batch_new(&s->batch, s->arena, s->model, &s->options));
@@ -64,8 +63,9 @@ static void keep_nodes(GraphDef *g, const GraphDef *whole, Arena *a)
 {
     Node *kept = NEW_N(a, Node, whole->nnode + 1);
     uint32_t first = whole->nnode;
+    Arena *scratch = arena_new();
     Map read;
-    map_init(&read, a);
+    map_init(&read, scratch);
     for (uint32_t k = 0; k < g->noutput; k++) map_puts(&read, g->output[k].name, &read);
     for (uint32_t n = whole->nnode; n--;) {
         const Node *node = &whole->node[n];
@@ -77,22 +77,24 @@ static void keep_nodes(GraphDef *g, const GraphDef *whole, Arena *a)
     }
     g->node = kept + first;
     g->nnode = whole->nnode - first;
+    arena_free(scratch);
 }
 
 TgStatus tg_select_outputs(TgSession *s, const int32_t *index, int32_t count)
 {
     GraphDef *g = &s->model->graph;
     const GraphDef *whole = &s->whole;
-    bool *seen = NEW_N(s->arena, bool, whole->noutput + 1);
     for (int32_t k = 0; k < count; k++) {
         if (index[k] < 0 || (uint32_t)index[k] >= whole->noutput)
             return session_in_file(s, fail(TG_USAGE, "output %d: the model has %u", index[k], whole->noutput));
         const char *name = whole->output[index[k]].name;
-        if (seen[index[k]]) return session_in_file(s, fail(TG_USAGE, "output '%s' is named twice", name));
-        seen[index[k]] = true;
+        for (int32_t j = 0; j < k; j++)
+            if (index[j] == index[k])
+                return session_in_file(s, fail(TG_USAGE, "output '%s' is named twice", name));
     }
     if (s->saved) return session_in_file(s, compiled_fixed("outputs"));
     if (s->family && !family_alone(s)) return fail(TG_USAGE, "the session shares its model: its outputs stay");
+    s->bound = NULL;
     g->output = whole->output, g->noutput = whole->noutput, g->node = whole->node, g->nnode = whole->nnode;
     if (count > 0) {
         ValueDef *out = NEW_N(s->arena, ValueDef, count);

@@ -290,10 +290,31 @@ static void padding_lies_in_memory(void **state)
     graph_free(g);
 }
 
+/* An input of three channels is copied to where a fourth and what pads it lie. */
+static void inputs_of_threes_are_copied(void **state)
+{
+    (void)state;
+    const Row r = { DT_U8, DT_I8, 3, 16, 3, 1, 1, 9, 0, 2, DT_I32 };
+    Target t = fills;
+    t.threads = 2, t.vector_bytes = 64, t.vector_registers = 32, t.l1_bytes = 32 << 10, t.l2_bytes = 1 << 20;
+    Graph *g = graph_new();
+    Schedule *s = NULL;
+    uint32_t filled = 0;
+    assert_int_equal(sched_schedule(&s, g, make(g, &r), &t, NULL), TG_OK);
+    for (uint32_t b = 0; b < graph_buffer_count(s->g); b++) {
+        const Halo *h = graph_buffer(s->g, b)->halo;
+        filled += h && h->fill == 9;
+    }
+    assert_int_equal(filled, 1);
+    schedule_free(s);
+    graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(rows_agree), cmocka_unit_test(blocks_agree),
                                         cmocka_unit_test(quotients_are_products),
-                                        cmocka_unit_test(padding_lies_in_memory) };
+                                        cmocka_unit_test(padding_lies_in_memory),
+                                        cmocka_unit_test(inputs_of_threes_are_copied) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
