@@ -1,6 +1,7 @@
 /* The file: a head, the pieces, each at the start of a page, and a table of them at the end. Numbers are little-endian,
  * as those of every machine that runs this. */
 #include "backends/bundle.h"
+#include "graph/base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -73,8 +74,7 @@ static const char *fault(Bundle *b)
 TgStatus bundle_open(Bundle **out, const char *path)
 {
     struct stat st;
-    Bundle *b = calloc(1, sizeof *b);
-    if (!b) return fail(TG_LIMIT, "out of memory");
+    Bundle *b = mem_zeros(1, sizeof *b);
     b->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     const char *why = b->fd < 0 || fstat(b->fd, &st) ? strerror(errno)
         : !S_ISREG(st.st_mode)                       ? "is not a regular file"
@@ -98,7 +98,7 @@ void bundle_close(Bundle *b)
     if (!b) return;
     if (b->data) munmap((void *)(uintptr_t)b->data, b->size_bytes);
     if (b->fd >= 0) close(b->fd);
-    free(b);
+    mem_free(b);
 }
 
 static const Row *row_of(const Bundle *b, const char *name)
@@ -152,10 +152,9 @@ static TgStatus no_writing(const BundleWriter *w) { return fail(TG_CACHE, "%s: %
 TgStatus bundle_begin(BundleWriter **out, const char *path)
 {
     static const char zeros[ALIGN];
-    BundleWriter *w = calloc(1, sizeof *w);
-    if (!w) return fail(TG_LIMIT, "out of memory");
+    BundleWriter *w = mem_zeros(1, sizeof *w);
     if (snprintf(w->path, sizeof w->path, "%s", path) >= (int)sizeof w->path) {
-        free(w);
+        mem_free(w);
         return fail(TG_USAGE, "a file's name is longer than %d bytes", PATH_MAX);
     }
     snprintf(w->aside, sizeof w->aside, "%s.%d.tmp", path, (int)getpid());
@@ -178,9 +177,7 @@ TgStatus bundle_put(BundleWriter *w, const char *name, const void *data, size_t 
 {
     if (strlen(name) >= NAME_BYTES || w->rows == ROWS_MOST)
         return fail(TG_LIMIT, "a compiled model holds %d files with names of %d bytes at most", ROWS_MOST, NAME_BYTES);
-    Row *grown = realloc(w->row, (w->rows + 1) * sizeof *grown);
-    if (!grown) return fail(TG_LIMIT, "out of memory");
-    w->row = grown;
+    w->row = mem_grow(w->row, (w->rows + 1) * sizeof *w->row);
     Row *r = &w->row[w->rows++];
     *r = (Row){ .offset = w->at, .size_bytes = size_bytes, .hash = XXH3_128bits(data, size_bytes) };
     snprintf(r->name, sizeof r->name, "%s", name);
@@ -205,7 +202,7 @@ TgStatus bundle_end(BundleWriter *w, TgStatus status)
     if (w->f && fclose(w->f) && status == TG_OK) status = no_writing(w);
     if (status == TG_OK && rename(w->aside, w->path)) status = no_writing(w);
     if (status != TG_OK && w->f) unlink(w->aside);
-    free(w->row);
-    free(w);
+    mem_free(w->row);
+    mem_free(w);
     return status;
 }

@@ -2,6 +2,7 @@
  * may be code: a file or folder that somebody else owns or may write is a miss too; ours are 0600 and 0700. */
 #include "backends/cache.h"
 #include "common/folders.h"
+#include "graph/base/memory.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -44,13 +45,13 @@ static void *read_file(FILE *f, size_t *size_bytes)
         memcmp(h.magic, magic, sizeof magic))
         return NULL;
     if ((uint64_t)st.st_size != sizeof h + h.size_bytes) return NULL;
-    void *data = malloc(h.size_bytes + !h.size_bytes);
+    void *data = mem_try(h.size_bytes + !h.size_bytes);
     if (data && fread(data, 1, h.size_bytes, f) == h.size_bytes &&
         XXH128_isEqual(XXH3_128bits(data, h.size_bytes), h.hash)) {
         if (time(NULL) - st.st_mtime > DAY) futimens(fileno(f), NULL);
         return *size_bytes = h.size_bytes, data;
     }
-    free(data);
+    mem_free(data);
     return NULL;
 }
 
@@ -114,7 +115,7 @@ static bool is_good(const char *path)
     FILE *f = folder_is_ours(path) ? fopen(path, "rb") : NULL;
     void *data = f ? read_file(f, &size) : NULL;
     if (f) fclose(f);
-    free(data);
+    mem_free(data);
     return data != NULL;
 }
 
@@ -143,7 +144,7 @@ static void collect(void *user, const CacheFile *f)
 {
     Entries *e = user;
     if (e->count == e->cap) {
-        Entry *grown = realloc(e->list, (e->cap ? 2 * e->cap : 256) * sizeof *grown);
+        Entry *grown = mem_try_grow(e->list, (e->cap ? 2 * e->cap : 256) * sizeof *grown);
         if (!grown) return;
         e->list = grown;
         e->cap = e->cap ? 2 * e->cap : 256;
@@ -176,7 +177,7 @@ static CachePruned prune(const char *dir, int64_t most_bytes, CacheLook look)
         p.files++, p.left_files--;
         p.bytes += e.list[i].bytes, p.left_bytes -= e.list[i].bytes;
     }
-    free(e.list);
+    mem_free(e.list);
     return p;
 }
 

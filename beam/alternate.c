@@ -5,6 +5,7 @@
 
 #include "beam/worker.h"
 #include "common/order.h"
+#include "graph/base/memory.h"
 #include "graph/base/status.h"
 
 /* seconds[side][sample * n + k] */
@@ -37,11 +38,11 @@ TgStatus alternate(const Alternation *t, double *median[2])
     double *seconds[2];
     uint32_t samples = 0;
     for (int side = 0; side < 2; side++)
-        seconds[side] = calloc((size_t)t->n[side] * SAMPLES_MOST + 1, sizeof **seconds);
-    TgStatus status = seconds[0] && seconds[1] ? take(t, seconds, &samples) : fail(TG_LIMIT, "out of memory");
+        seconds[side] = mem_zeros((size_t)t->n[side] * SAMPLES_MOST + 1, sizeof **seconds);
+    TgStatus status = take(t, seconds, &samples);
     for (int side = 0; side < 2; side++) {
         if (status == TG_OK) medians(median[side], seconds[side], t->n[side], samples);
-        free(seconds[side]);
+        mem_free(seconds[side]);
     }
     return status;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "graph/guard.h"
 #include "graph/scalar.h"
 
@@ -121,7 +122,7 @@ bool inputs_make(Inputs *in, const Kernel *k, bool hostile)
         const UOp *b = k->param[i].buffer;
         int64_t n = uop_numel(b);
         in->size_bytes[i] = (size_t)(n * dtype_size((DType)b->dtype));
-        if (!(in->data[i] = malloc(in->size_bytes[i] + 1))) return inputs_free(in), false;
+        if (!(in->data[i] = mem_try(in->size_bytes[i] + 1))) return inputs_free(in), false;
         fill_block((DType)b->dtype, in->data[i], n, i, hostile && !k->param[i].constant, slots >> i & 1 ? limit : 0);
     }
     return true;
@@ -129,7 +130,7 @@ bool inputs_make(Inputs *in, const Kernel *k, bool hostile)
 
 void inputs_free(Inputs *in)
 {
-    for (uint32_t i = 0; i < in->count; i++) free(in->data[i]);
+    for (uint32_t i = 0; i < in->count; i++) mem_free(in->data[i]);
     *in = (Inputs){ 0 };
 }
 

@@ -10,6 +10,7 @@
 
 #include "beam/gpu_tensor.h"
 #include "common/order.h"
+#include "graph/base/memory.h"
 #include "graph/wmma.h"
 #include "sched/rangeify.h"
 
@@ -281,10 +282,10 @@ bool tensor_opts(OptList *out, const Kernel *k, const Target *t, uint32_t which)
     for (int row = 0; row < WMMA_COUNT && !begun; row++)
         begun =
             (t->wmma >> row & 1) && wmma_row[row].lanes > 1 && (begin(&p, k, row, false) || begin(&p, k, row, true));
-    Tile *tile = begun ? calloc(TILES, sizeof *tile) : NULL;
+    Tile *tile = begun ? mem_zeros(TILES, sizeof *tile) : NULL;
     if (begun && which < all_tiles(&p, tile)) done = apply(&p, &tile[which]);
     if (begun) kernel_free(p.k);
-    free(tile);
+    mem_free(tile);
     if (!done) out->count = 0;
     status_clear();
     return done;

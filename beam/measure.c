@@ -12,6 +12,7 @@
 #include "beam/check.h"
 #include "beam/wire.h"
 #include "common/order.h"
+#include "graph/base/memory.h"
 
 #define NO_LIMIT 1e9               /* seconds */
 enum { LISTS = ROUND_MOST, TIMES = 5, RUNS_MOST = 60, MOST_BYTES = 1 << 26 };
@@ -243,7 +244,7 @@ static TgStatus open_device(Tuner *t, const Backend *const *backends, char **arg
 
 int tune_serve(const Backend *const *backends, int argc, char **argv)
 {
-    Tuner *t = calloc(1, sizeof *t);
+    Tuner *t = mem_zeros(1, sizeof *t);
     Frame f;
     t->out = dup(STDOUT_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO);                 /* whatever is printed by accident stays out of the answers */
@@ -255,13 +256,13 @@ int tune_serve(const Backend *const *backends, int argc, char **argv)
     }
     say(t, (Answer){ .event = EVENT_END });
     while (pipe_read(STDIN_FILENO, &f, sizeof f) && f.size_bytes < MOST_BYTES) {
-        char *bytes = calloc(1, (size_t)f.size_bytes + sizeof(RoundHead) + 1);
+        char *bytes = mem_zeros(1, (size_t)f.size_bytes + sizeof(RoundHead) + 1);
         if (!bytes || !pipe_read(STDIN_FILENO, bytes, f.size_bytes)) return TG_CACHE;
         answer_frame(t, &f, bytes);
-        free(bytes);
+        mem_free(bytes);
     }
     forget_kernel(t);
     t->b->close(t->d);
-    free(t);
+    mem_free(t);
     return 0;
 }

@@ -24,6 +24,7 @@
 #include "beam/moves.h"
 #include "beam/worker.h"
 #include "graph/base/map.h"
+#include "graph/base/memory.h"
 #include "graph/base/watcher.h"
 
 enum {
@@ -144,11 +145,19 @@ typedef struct {
     double until;
 } Estimates;
 
-static void *estimate_some(void *user)
+static TgStatus estimate_next(Estimates *e)
 {
-    Estimates *e = user;
     for (uint32_t i; (i = atomic_fetch_add(&e->next, 1)) < e->n && clock_s() < e->until;)
         estimate(e->s, e->u, &e->c[i]);
+    return TG_OK;
+}
+
+/* A thread that lacks memory leaves what it has begun without an estimate, and the rest to the others. */
+static void *estimate_some(void *user)
+{
+    TgStatus status;
+    ATTEMPT(status, estimate_next(user));
+    (void)status;
     return NULL;
 }
 
@@ -307,7 +316,7 @@ static TgStatus send_picked(Search *s, Subject *u, Candidate *c, uint32_t n, boo
 
 static void tune_once(Search *s, Subject *u)
 {
-    Pool p = { .s = s, .u = u, .c = malloc(POOL * sizeof *p.c), .waiting = malloc(POOL * sizeof *p.waiting) };
+    Pool p = { .s = s, .u = u, .c = mem_new(POOL * sizeof *p.c), .waiting = mem_new(POOL * sizeof *p.waiting) };
     Candidate picked[GPU_BATCH];
     bool gained = false;
     double start = clock_s();
@@ -321,8 +330,8 @@ static void tune_once(Search *s, Subject *u)
     u->dry = gained ? 0 : u->dry + 1;
     u->done |= u->dry >= PATIENCE_ROUNDS;
     status_clear();
-    free(p.c);
-    free(p.waiting);
+    mem_free(p.c);
+    mem_free(p.waiting);
 }
 
 /* ---- subjects ---- */
@@ -343,7 +352,7 @@ static void add_kept(Search *s, Subject *u, const OptList *l, double seconds)
 /* The heuristic's other lists for a GPU go first, in their order. */
 static void add_candidates(Search *s, Subject *u)
 {
-    OptList *list = calloc(GPU_LISTS, sizeof *list);
+    OptList *list = mem_zeros(GPU_LISTS, sizeof *list);
     uint32_t n = list && s->t->max_block ? gpu_candidates(list, GPU_LISTS, u->k, s->t) : 0;
     for (uint32_t i = 0; i < n && u->nleft < LEFT; i++) {
         Candidate c;
@@ -353,7 +362,7 @@ static void add_candidates(Search *s, Subject *u)
         c.estimate = FIRST * (u->nleft + 1);
         u->left[u->nleft++] = c;
     }
-    free(list);
+    mem_free(list);
     status_clear();
 }
 
@@ -435,6 +444,8 @@ static uint32_t usable_cores(void)
     return n > THREADS_MOST ? THREADS_MOST : (uint32_t)n;
 }
 
+static void worker_undo(void *worker) { worker_free(worker); }
+
 TgStatus search_run(SearchReport *out, const SearchOptions *o)
 {
     Search s = { .o = o, .t = o->choice->target, .report = out, .start = clock_s(), .random = 88172645463325252u };
@@ -446,9 +457,11 @@ TgStatus search_run(SearchReport *out, const SearchOptions *o)
     *out = (SearchReport){ 0 };
     s.until = o->seconds > 0 ? s.start + o->seconds : 1e300;
     s.width = o->beam < 1 ? BEAM_DEFAULT : o->beam > BEAM_MOST ? BEAM_MOST : (uint32_t)o->beam;
+    Undo undo;
     TRY(worker_new(&s.worker, &w));
+    undo_push(&undo, worker_undo, s.worker);
     s.threads = usable_cores();
-    s.subject = calloc(o->n + 1, sizeof *s.subject);
+    s.subject = mem_zeros(o->n + 1, sizeof *s.subject);
     for (uint32_t i = 0; i < o->n; i++) {
         Subject *u = &s.subject[i];
         *u = (Subject){ .k = o->kernel[i], .count = o->count[i], .arena = arena_new() };
@@ -457,7 +470,8 @@ TgStatus search_run(SearchReport *out, const SearchOptions *o)
     }
     run(&s);
     for (uint32_t i = 0; i < o->n; i++) arena_free(s.subject[i].arena);
-    free(s.subject);
+    mem_free(s.subject);
+    undo_pop(&undo);
     worker_free(s.worker);
     return watch_check();
 }

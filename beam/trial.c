@@ -1,5 +1,6 @@
 /* See trial.h. To let the heuristics know something more of a kernel: a field, filled in by `look`. */
 #include "beam/trial.h"
+#include "graph/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +98,7 @@ void trial_again(Trial *p, const Kernel *k)
 
 Trial *trial_new(OptList *out, const Kernel *k, const Target *t)
 {
-    Trial *p = calloc(1, sizeof *p);
+    Trial *p = mem_zeros(1, sizeof *p);
     p->t = t;
     p->out = out;
     trial_again(p, k);
@@ -107,7 +108,7 @@ Trial *trial_new(OptList *out, const Kernel *k, const Target *t)
 void trial_free(Trial *p)
 {
     kernel_free(p->k);
-    free(p);
+    mem_free(p);
     status_clear();                                     /* of what was refused */
 }
 

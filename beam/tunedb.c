@@ -20,6 +20,7 @@
 
 #include "beam/beam.h"
 #include "common/folders.h"
+#include "graph/base/memory.h"
 #include "graph/base/watcher.h"
 
 #define FILE_NAME "tune-1.db"
@@ -112,8 +113,7 @@ static bool ready(TuneDb *d, bool create)
 
 TuneDb *tunedb_open(const char *cache_dir)
 {
-    TuneDb *d = calloc(1, sizeof *d);
-    if (!d) abort();
+    TuneDb *d = mem_zeros(1, sizeof *d);
     d->memory = !cache_dir || snprintf(d->path, sizeof d->path, "%s/" FILE_NAME, cache_dir) >= (int)sizeof d->path;
     return d;
 }
@@ -122,7 +122,7 @@ void tunedb_close(TuneDb *d)
 {
     if (!d) return;
     close_file(d);
-    free(d);
+    mem_free(d);
 }
 
 /* ---- rows ---- */

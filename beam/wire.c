@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "graph/print.h"
 
 static const UOp *find_param(const UOp *const *order, uint32_t n, uint32_t slot)
@@ -91,8 +92,7 @@ static TgStatus read_all_lines(Kernel *k, const char *text)
 
 TgStatus kernel_read(Kernel **out, const char *text)
 {
-    Kernel *k = calloc(1, sizeof *k);
-    if (!k) return fail(TG_LIMIT, "out of memory");
+    Kernel *k = mem_zeros(1, sizeof *k);
     k->g = graph_new();
     TgStatus status = read_all_lines(k, text);
     if (status == TG_OK) *out = k;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "graph/blocks.h"
 
 enum { PERIOD_MAX = 512, LEAST_SPARED = 2, RESULTS_MAX = 64 };
@@ -109,14 +110,14 @@ typedef struct {
 
 static void put(Walk *w, uint64_t v)
 {
-    if (w->nword == w->words) w->word = realloc(w->word, (w->words = w->words ? 2 * w->words : 256) * sizeof *w->word);
+    if (w->nword == w->words) w->word = mem_grow(w->word, (w->words = w->words ? 2 * w->words : 256) * sizeof *w->word);
     w->word[w->nword++] = v;
 }
 
 static void put_leaf(Walk *w, const Blocks *b, const UOp *u)
 {
     if (w->nleaf == w->leaves)
-        w->leaf = realloc(w->leaf, (w->leaves = w->leaves ? 2 * w->leaves : 64) * sizeof *w->leaf);
+        w->leaf = mem_grow(w->leaf, (w->leaves = w->leaves ? 2 * w->leaves : 64) * sizeof *w->leaf);
     w->leaf[w->nleaf++] = u;
     put(w, UINT64_MAX - (b->constant[u->id] ? is_data(b, u) ? 2 : 1 : 0));
     put(w, u->dtype);
@@ -139,7 +140,7 @@ static void walk(Blocks *b, Walk *w, const UOp *root)
     uint32_t top = 0, count = 0;
     b->epoch++;
     w->nword = w->nleaf = 0;
-    if (!w->cap) w->stack = malloc((w->cap = 64) * sizeof *w->stack);
+    if (!w->cap) w->stack = mem_new((w->cap = 64) * sizeof *w->stack);
     w->stack[top++] = (Frame){ root, 0 };
     while (top) {
         Frame *f = &w->stack[top - 1];
@@ -148,13 +149,13 @@ static void walk(Blocks *b, Walk *w, const UOp *root)
         while (!leaf && f->next < u->nsrc && b->seen[u->src[f->next]->id] == b->epoch) f->next++;
         if (!leaf && f->next < u->nsrc) {
             const UOp *next = u->src[f->next];
-            if (top == w->cap) w->stack = realloc(w->stack, (w->cap *= 2) * sizeof *w->stack);
+            if (top == w->cap) w->stack = mem_grow(w->stack, (w->cap *= 2) * sizeof *w->stack);
             w->stack[top++] = (Frame){ next, 0 };
             continue;
         }
         if (leaf) put_leaf(w, b, u);
         else put_node(w, b, u);
-        if (count == w->nodes) w->node = realloc(w->node, (w->nodes = w->nodes ? 2 * w->nodes : 64) * sizeof *w->node);
+        if (count == w->nodes) w->node = mem_grow(w->node, (w->nodes = w->nodes ? 2 * w->nodes : 64) * sizeof *w->node);
         w->node[count] = u;
         b->seen[u->id] = b->epoch;
         b->number[u->id] = count++;
@@ -165,10 +166,10 @@ static void walk(Blocks *b, Walk *w, const UOp *root)
 
 static void walk_free(Walk *w)
 {
-    free(w->stack);
-    free(w->word);
-    free(w->leaf);
-    free(w->node);
+    mem_free(w->stack);
+    mem_free(w->word);
+    mem_free(w->leaf);
+    mem_free(w->node);
 }
 
 static void read_units(Blocks *b)
@@ -354,12 +355,12 @@ static void rename_nodes(Blocks *b, const Group *r, uint32_t first, const UOp *c
                  known = leaf || !p.of || !p.is || b->constant[one.node[k]->id];
             for (uint32_t i = 0; i < n && !known; i++) known = pair[i].of == p.of;
             if (known) continue;
-            if (n == cap) pair = realloc(pair, (cap = cap ? 2 * cap : 16) * sizeof *pair);
+            if (n == cap) pair = mem_grow(pair, (cap = cap ? 2 * cap : 16) * sizeof *pair);
             pair[n++] = p;
         }
     }
     graph_rename(b->g, call, pair, n);
-    free(pair);
+    mem_free(pair);
     walk_free(&one);
     walk_free(&two);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "graph/build.h"
 #include "graph/guard.h"
 #include "graph/rewrite.h"
@@ -312,11 +313,11 @@ static const Fold *fold_one(Graph *g, U u)
 static const Fold *fold(Graph *g, U root)
 {
     uint32_t top = 0, cap = 64;
-    U *stack = malloc(cap * sizeof *stack);
+    U *stack = mem_new(cap * sizeof *stack);
     for (stack[top++] = root; top;) {
         U u = stack[top - 1];
         uint32_t n = value_sources(u), before = top;
-        if (top + n > cap) stack = realloc(stack, (cap = 2 * (top + n)) * sizeof *stack);
+        if (top + n > cap) stack = mem_grow(stack, (cap = 2 * (top + n)) * sizeof *stack);
         for (uint32_t k = 0; k < n; k++)
             if (!folds_of(g, u->src[k]->id)->at[u->src[k]->id]) stack[top++] = u->src[k];
         if (top > before) continue;
@@ -324,7 +325,7 @@ static const Fold *fold(Graph *g, U root)
         folds_of(g, u->id)->at[u->id] = f;
         top--;
     }
-    free(stack);
+    mem_free(stack);
     return folds_of(g, root->id)->at[root->id];
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "graph/blocks.h"
 
 /* ---- placements ---- */
@@ -20,8 +21,8 @@ void placement_set(Placements *h, const UOp *u, Placement placement, uint32_t or
 {
     if (u->id >= h->cap) {
         uint32_t cap = u->id + u->id / 2 + 1024;
-        h->placement = realloc(h->placement, cap * sizeof *h->placement);
-        h->order = realloc(h->order, cap * sizeof *h->order);
+        h->placement = mem_grow(h->placement, cap * sizeof *h->placement);
+        h->order = mem_grow(h->order, cap * sizeof *h->order);
         memset(h->placement + h->cap, 0, (cap - h->cap) * sizeof *h->placement);
         memset(h->order + h->cap, 0, (cap - h->cap) * sizeof *h->order);
         h->cap = cap;
@@ -37,8 +38,8 @@ void placement_move(Placements *h, const UOp *to, const UOp *from)
 
 void placements_free(Placements *h)
 {
-    free(h->placement);
-    free(h->order);
+    mem_free(h->placement);
+    mem_free(h->order);
     *h = (Placements){ 0 };
 }
 
@@ -64,7 +65,7 @@ typedef struct { const UOp *u; uint32_t next; } Frame;
 const UOp *graph_rebuild(Graph *g, const UOp *root, const UOp **memo, Placements *placements)
 {
     uint32_t top = 0, cap = 64;
-    Frame *stack = malloc(cap * sizeof *stack);
+    Frame *stack = mem_new(cap * sizeof *stack);
     if (!memo[root->id]) stack[top++] = (Frame){ root, 0 };
     while (top) {
         Frame *f = &stack[top - 1];
@@ -72,7 +73,7 @@ const UOp *graph_rebuild(Graph *g, const UOp *root, const UOp **memo, Placements
         while (!is_scope(u) && f->next < u->nsrc && memo[u->src[f->next]->id]) f->next++;
         if (!is_scope(u) && f->next < u->nsrc) {
             const UOp *next = u->src[f->next];
-            if (top == cap) stack = realloc(stack, (cap *= 2) * sizeof *stack);
+            if (top == cap) stack = mem_grow(stack, (cap *= 2) * sizeof *stack);
             stack[top++] = (Frame){ next, 0 };
             continue;
         }
@@ -82,7 +83,7 @@ const UOp *graph_rebuild(Graph *g, const UOp *root, const UOp **memo, Placements
         placement_move(placements, memo[u->id], u);
         top--;
     }
-    free(stack);
+    mem_free(stack);
     return memo[root->id];
 }
 

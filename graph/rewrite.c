@@ -8,10 +8,12 @@
  * normal form and is what makes shared nodes cost once. What must hold: a row keeps dtype and shape (checked: a result
  * that does not is refused), and each table makes something smaller (its head says what).
  */
+#include "graph/base/memory.h"
 #include "graph/rewrite.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,13 +37,13 @@ static uint64_t needs_of(const Pat *p)
 static void row_add(RuleSet *s, Op op, const Rule *r)
 {
     uint32_t n = s->count[op]++;
-    if (!(n & (n - 1))) s->row[op] = must(realloc(s->row[op], (n ? 2 * n : 1) * sizeof(Row)));
+    if (!(n & (n - 1))) s->row[op] = mem_grow(s->row[op], (n ? 2 * n : 1) * sizeof(Row));
     s->row[op][n] = (Row){ r, needs_of(r->see) };
 }
 
 const RuleSet *ruleset_new(const RuleTable *const *table, uint32_t n)
 {
-    RuleSet *s = must(calloc(1, sizeof *s));
+    RuleSet *s = mem_zeros(1, sizeof *s);
     for (uint32_t t = 0; t < n; t++)
         for (uint32_t i = 0; i < table[t]->count; i++) {
             const Rule *r = &table[t]->rule[i];
@@ -55,8 +57,20 @@ const RuleSet *ruleset_new(const RuleTable *const *table, uint32_t n)
 void ruleset_free(const RuleSet *set)
 {
     if (!set) return;
-    for (int op = 0; op < UOP_COUNT; op++) free(set->row[op]);
-    free((void *)(uintptr_t)set);
+    for (int op = 0; op < UOP_COUNT; op++) mem_free(set->row[op]);
+    mem_free((void *)(uintptr_t)set);
+}
+
+const RuleSet *ruleset_once(const RuleSet *_Atomic *kept, const RuleTable *const *table, uint32_t n)
+{
+    const RuleSet *set = atomic_load_explicit(kept, memory_order_acquire), *other = NULL;
+    if (set) return set;
+    set = ruleset_new(table, n);
+    for (int op = 0; op < UOP_COUNT; op++) mem_keep(set->row[op]);
+    mem_keep((void *)(uintptr_t)set);
+    if (atomic_compare_exchange_strong(kept, &other, set)) return set;
+    ruleset_free(set);
+    return other;
 }
 
 /* ---- matching and building ---- */
@@ -205,10 +219,10 @@ static void memo_grow(Rewriter *r)
 {
     MemoSlot *old = r->memo;
     uint32_t n = 1u << r->memo_bits++;
-    r->memo = must(calloc((size_t)n * 2, sizeof *r->memo));
+    r->memo = mem_zeros((size_t)n * 2, sizeof *r->memo);
     for (uint32_t i = 0; i < n; i++)
         if (old[i].from) *memo_slot(r, old[i].from) = old[i];
-    free(old);
+    mem_free(old);
 }
 
 static void memo_put(Rewriter *r, const UOp *from, const UOp *to)
@@ -223,7 +237,7 @@ static void memo_put(Rewriter *r, const UOp *from, const UOp *to)
 
 static void push(Rewriter *r, const UOp *u)
 {
-    if (r->top == r->cap) r->frame = must(realloc(r->frame, (r->cap = r->cap ? 2 * r->cap : 64) * sizeof *r->frame));
+    if (r->top == r->cap) r->frame = mem_grow(r->frame, (r->cap = r->cap ? 2 * r->cap : 64) * sizeof *r->frame);
     r->frame[r->top++] = (Frame){ .from = u, .now = u };
 }
 
@@ -238,7 +252,7 @@ static void pop(Rewriter *r, const UOp *last, const UOp *to)
 /* u with its sources in normal form; every one has a memo. */
 static const UOp *rebuilt(Rewriter *r, const UOp *u)
 {
-    if (u->nsrc > r->src_cap) r->src = must(realloc(r->src, (r->src_cap = u->nsrc * 2) * sizeof *r->src));
+    if (u->nsrc > r->src_cap) r->src = mem_grow(r->src, (r->src_cap = u->nsrc * 2) * sizeof *r->src);
     for (uint32_t k = 0; k < u->nsrc; k++) r->src[k] = memo_get(r, u->src[k]);
     return uop_with(r->g, u, r->src);
 }
@@ -287,14 +301,14 @@ static const UOp *drive(Rewriter *r, const UOp *root)
 static void start(Rewriter *r, Graph *g, const RuleSet *set, unsigned flags, void *user)
 {
     *r = (Rewriter){ .g = g, .set = set, .flags = flags, .user = user, .memo_bits = 6 };
-    r->memo = must(calloc((size_t)1 << r->memo_bits, sizeof *r->memo));
+    r->memo = mem_zeros((size_t)1 << r->memo_bits, sizeof *r->memo);
 }
 
 static void stop(Rewriter *r)
 {
-    free(r->memo);
-    free(r->frame);
-    free(r->src);
+    mem_free(r->memo);
+    mem_free(r->frame);
+    mem_free(r->src);
 }
 
 const UOp *graph_rewrite(Graph *g, const UOp *root, const RuleSet *set, unsigned flags, void *user)
@@ -308,7 +322,7 @@ const UOp *graph_rewrite(Graph *g, const UOp *root, const RuleSet *set, unsigned
 
 Rewriter *rewriter_new(Graph *g, const RuleSet *set, void *user)
 {
-    Rewriter *r = must(malloc(sizeof *r));
+    Rewriter *r = mem_new(sizeof *r);
     start(r, g, set, 0, user);
     return r;
 }
@@ -319,5 +333,5 @@ void rewriter_free(Rewriter *r)
 {
     if (!r) return;
     stop(r);
-    free(r);
+    mem_free(r);
 }

@@ -31,6 +31,8 @@ typedef struct { const char *name; const Rule *rule; uint32_t count; } RuleTable
 typedef struct RuleSet RuleSet;
 const RuleSet *ruleset_new(const RuleTable *const *table, uint32_t n);
 void ruleset_free(const RuleSet *set);
+/* The set in *kept, made by the first who asks for it, and never freed. */
+const RuleSet *ruleset_once(const RuleSet *_Atomic *kept, const RuleTable *const *table, uint32_t n);
 
 /* One row at u itself, sources untouched; NULL when none applies. */
 const UOp *ruleset_apply(const RuleSet *set, Graph *g, const UOp *u, void *user);

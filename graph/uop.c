@@ -1,5 +1,6 @@
 /* Graphs: interned construction, leaves, walks. Equal nodes are one node: op, dtype, tag, argument and sources decide;
  * derive.c knows what follows from them. */
+#include "graph/base/memory.h"
 #include "graph/scalar.h"
 #include "graph/uop.h"
 #include "graph/derive.h"
@@ -33,10 +34,10 @@ struct Graph {
 
 Graph *graph_new(void)
 {
-    Graph *g = must(calloc(1, sizeof *g));
+    Graph *g = mem_zeros(1, sizeof *g);
     g->arena = arena_new();
     g->slots = 64;
-    g->slot = must(calloc(g->slots, sizeof *g->slot));
+    g->slot = mem_zeros(g->slots, sizeof *g->slot);
     map_init(&g->blob, g->arena);
     map_init(&g->shape, g->arena);
     map_init(&g->calls, g->arena);
@@ -49,12 +50,12 @@ void graph_free(Graph *g)
 {
     if (!g) return;
     arena_free(g->arena);
-    free(g->node);
-    free(g->origin);
-    free(g->slot);
-    free(g->buffer);
-    free(g->mark);
-    free(g);
+    mem_free(g->node);
+    mem_free(g->origin);
+    mem_free(g->slot);
+    mem_free(g->buffer);
+    mem_free(g->mark);
+    mem_free(g);
 }
 
 Arena *graph_arena(Graph *g) { return g->arena; }
@@ -158,9 +159,10 @@ static bool same(const UOp *u, uint32_t hash, Op op, DType dtype, uint16_t tag, 
 
 static void slots_grow(Graph *g)
 {
-    free(g->slot);
-    g->slots *= 2;
-    g->slot = must(calloc(g->slots, sizeof *g->slot));
+    uint32_t slots = 2 * g->slots, *old = g->slot;
+    g->slot = memset(mem_beside(g, slots * sizeof *g->slot), 0, slots * sizeof *g->slot);
+    g->slots = slots;
+    mem_free(old);
     for (uint32_t id = 0; id < g->count; id++) {
         uint32_t i = g->node[id]->hash & (g->slots - 1);
         while (g->slot[i]) i = (i + 1) & (g->slots - 1);
@@ -168,11 +170,22 @@ static void slots_grow(Graph *g)
     }
 }
 
+static void nodes_grow(Graph *g)
+{
+    uint32_t cap = g->cap ? g->cap * 2 : 32;
+    g->node = mem_grow_beside(g, g->node, cap * sizeof *g->node);
+    if (g->origin) g->origin = mem_grow(g->origin, cap * sizeof *g->origin);
+    g->cap = cap;
+}
+
 uint32_t graph_origin(Graph *g, uint32_t node)
 {
     uint32_t before = g->at;
-    if (!g->origin) g->origin = must(calloc(g->cap ? g->cap : (g->cap = 32), sizeof *g->origin));
-    if (!g->node) g->node = must(malloc(g->cap * sizeof *g->node));
+    if (!g->node) nodes_grow(g);
+    if (!g->origin) {
+        g->origin = mem_beside(g, g->cap * sizeof *g->origin);
+        memset(g->origin, 0, g->cap * sizeof *g->origin);
+    }
     g->at = node;
     return before;
 }
@@ -201,13 +214,6 @@ static uint32_t origin_of(const Graph *g, const UOp *const *src, uint32_t n)
     for (uint32_t k = 0; k < n && !g->at; k++)
         if (g->origin[src[k]->id] > latest) latest = g->origin[src[k]->id];
     return latest;
-}
-
-static void nodes_grow(Graph *g)
-{
-    g->cap = g->cap ? g->cap * 2 : 32;
-    g->node = must(realloc(g->node, g->cap * sizeof *g->node));
-    if (g->origin) g->origin = must(realloc(g->origin, g->cap * sizeof *g->origin));
 }
 
 static const UOp *intern(Graph *g, Op op, DType dtype, uint16_t tag, Arg arg, const UOp *const *src, uint32_t n)
@@ -330,9 +336,11 @@ const UOp *uop_param(Graph *g, DType t, const UOp *const *dim, uint32_t rank, in
 
 const UOp *graph_add_buffer(Graph *g, const BufferInfo *info)
 {
-    if (g->nbuffer == g->buffer_cap)
-        g->buffer =
-            must(realloc(g->buffer, (g->buffer_cap = g->buffer_cap ? g->buffer_cap * 2 : 64) * sizeof *g->buffer));
+    if (g->nbuffer == g->buffer_cap) {
+        uint32_t cap = g->buffer_cap ? g->buffer_cap * 2 : 64;
+        g->buffer = mem_grow_beside(g, g->buffer, cap * sizeof *g->buffer);
+        g->buffer_cap = cap;
+    }
     g->buffer[g->nbuffer] = *info;
     if (info->name) g->buffer[g->nbuffer].name = arena_strdup(g->arena, info->name);
     return uop_buffer(g, info->dtype, info->shape->dim, info->shape->rank, g->nbuffer++, SPACE_GLOBAL);
@@ -437,7 +445,7 @@ static int by_id(const void *a, const void *b)
 static uint32_t *walk_marks(Graph *g)
 {
     if (g->marked < g->count) {
-        g->mark = must(realloc(g->mark, g->cap * sizeof *g->mark));
+        g->mark = mem_grow_beside(g, g->mark, g->cap * sizeof *g->mark);
         memset(g->mark + g->marked, 0, (g->cap - g->marked) * sizeof *g->mark);
         g->marked = g->cap;
     }
@@ -451,7 +459,7 @@ static void reach(Graph *g, Reached *r, const UOp *u)
 {
     if (g->mark[u->id] == g->walk) return;
     g->mark[u->id] = g->walk;
-    if (r->count == r->cap) r->node = must(realloc(r->node, (r->cap = r->cap ? r->cap * 2 : 256) * sizeof *r->node));
+    if (r->count == r->cap) r->node = mem_grow(r->node, (r->cap = r->cap ? r->cap * 2 : 256) * sizeof *r->node);
     r->node[r->count++] = u;
 }
 
@@ -471,7 +479,7 @@ const UOp **uop_toposort(Graph *g, const UOp *const *root, uint32_t nroot, Arena
     } else
         for (uint32_t id = 0; n < r.count; id++)
             if (mark[id] == g->walk) out[n++] = g->node[id];
-    free(r.node);
+    mem_free(r.node);
     *count = r.count;
     return out;
 }
@@ -480,8 +488,8 @@ const UOp **uop_postorder(Graph *g, const UOp *root, Arena *arena, uint32_t *cou
 {
     typedef struct { const UOp *u; uint32_t next; } Frame;
     uint32_t *mark = walk_marks(g), top = 0, cap = 64, n = 0, room = 256;
-    Frame *stack = must(malloc(cap * sizeof *stack));
-    const UOp **out = must(malloc(room * sizeof *out));
+    Frame *stack = mem_new(cap * sizeof *stack);
+    const UOp **out = mem_new(room * sizeof *out);
     stack[top++] = (Frame){ root, 0 };
     mark[root->id] = g->walk;
     while (top) {
@@ -489,40 +497,40 @@ const UOp **uop_postorder(Graph *g, const UOp *root, Arena *arena, uint32_t *cou
         while (f->next < f->u->nsrc && mark[f->u->src[f->next]->id] == g->walk) f->next++;
         if (f->next < f->u->nsrc) {
             const UOp *u = f->u->src[f->next++];
-            if (top == cap) stack = must(realloc(stack, (cap *= 2) * sizeof *stack));
+            if (top == cap) stack = mem_grow(stack, (cap *= 2) * sizeof *stack);
             stack[top++] = (Frame){ u, 0 };
             mark[u->id] = g->walk;
             continue;
         }
-        if (n == room) out = must(realloc(out, (room *= 2) * sizeof *out));
+        if (n == room) out = mem_grow(out, (room *= 2) * sizeof *out);
         out[n++] = f->u;
         top--;
     }
     const UOp **kept = arena_copy(arena, out, n * sizeof *out);
-    free(stack);
-    free(out);
+    mem_free(stack);
+    mem_free(out);
     *count = n;
     return kept;
 }
 
 static const UOp *copy_one(Graph *to, const UOp *u, const UOp **memo)
 {
-    const UOp *few[16], **src = u->nsrc > 16 ? must(malloc(u->nsrc * sizeof *src)) : few;
+    const UOp *few[16], **src = u->nsrc > 16 ? mem_new(u->nsrc * sizeof *src) : few;
     for (uint32_t k = 0; k < u->nsrc; k++) src[k] = memo[u->src[k]->id];
     Arg arg = { u->arg.i, u->arg.blob ? graph_blob(to, u->arg.blob->data, u->arg.blob->size) : NULL };
     const UOp *r = intern(to, (Op)u->op, (DType)u->dtype, u->tag, arg, src, u->nsrc);
-    if (src != few) free(src);
+    if (src != few) mem_free(src);
     return r;
 }
 
 const UOp *uop_copy(Graph *to, const UOp *u, const UOp **memo)
 {
-    const UOp **own = memo ? memo : must(calloc(u->id + 1, sizeof *own));
+    const UOp **own = memo ? memo : mem_zeros(u->id + 1, sizeof *own);
     struct { const UOp *u; uint32_t next; } *stack = NULL;
     uint32_t top = 0, cap = 0;
     for (const UOp *at = u; at || top;) {
         if (at && !own[at->id]) {
-            if (top == cap) stack = must(realloc(stack, (cap = cap ? cap * 2 : 64) * sizeof *stack));
+            if (top == cap) stack = mem_grow(stack, (cap = cap ? cap * 2 : 64) * sizeof *stack);
             stack[top].u = at;
             stack[top++].next = 0;
         }
@@ -533,8 +541,8 @@ const UOp *uop_copy(Graph *to, const UOp *u, const UOp **memo)
         else own[t->id] = copy_one(to, t, own), top--;
     }
     const UOp *r = own[u->id];
-    free(stack);
-    if (own != memo) free(own);
+    mem_free(stack);
+    if (own != memo) mem_free(own);
     return r;
 }
 

@@ -2,6 +2,7 @@
  * A row says at which stages, of which nodes, what must hold; a few rows look at the graph as a whole. To add one: a
  * row, and a broken graph in tests/unit/test_verify.c.
  */
+#include "graph/base/memory.h"
 #include "graph/verify.h"
 
 #include <stdlib.h>
@@ -215,13 +216,12 @@ static bool stands(const UOp *u, const uint8_t *done)
 
 /* Sources stand before users; loops nest: an END names the loops that were opened last, innermost first one by one or
  * all at once. */
-static const UOp *bad_order(const UOp *linear, uint32_t count, TgStatus *no_memory)
+static const UOp *bad_order(const UOp *linear, uint32_t count)
 {
-    uint8_t *done = calloc(count, 1);
+    uint8_t *done = mem_zeros(count, 1);
     const UOp *open[64], *bad = NULL;
     uint32_t depth = 0;
-    *no_memory = done ? TG_OK : TG_LIMIT;
-    for (uint32_t i = 0; done && i < linear->nsrc && !bad; i++) {
+    for (uint32_t i = 0; i < linear->nsrc && !bad; i++) {
         const UOp *u = linear->src[i];
         bool ends = u->op == UOP_END, address = u->op == UOP_INDEX || u->op == UOP_SHRINK;
         for (uint32_t k = 0; k < u->nsrc && !ends && !address; k++)
@@ -231,20 +231,19 @@ static const UOp *bad_order(const UOp *linear, uint32_t count, TgStatus *no_memo
             if (u->src[k]->op == UOP_RANGE && (!depth || open[--depth] != u->src[k])) bad = u;
         done[u->id] = 1;
     }
-    free(done);
+    mem_free(done);
     return bad ? bad : depth ? open[depth - 1] : NULL;
 }
 
 static TgStatus as_a_whole(Graph *g, const UOp *root, VerifyStage stage, const UOp *const *order, uint32_t n)
 {
     const UOp *bad;
-    TgStatus status = TG_OK;
     if (stage == VERIFY_TENSOR) return TG_OK;
     if ((bad = range_twice(order, n))) return broken("one number names one range", stage, bad);
     if (stage == VERIFY_LINEAR) {
         if (root->op != UOP_LINEAR) return broken("the root is a LINEAR", stage, root);
-        bad = bad_order(root, graph_count(g), &status);
-        return bad ? broken("instructions stand in order and loops nest", stage, bad) : status;
+        bad = bad_order(root, graph_count(g));
+        return bad ? broken("instructions stand in order and loops nest", stage, bad) : TG_OK;
     }
     if (root->op != UOP_SINK) return broken("the root is a SINK", stage, root);
     return root->ranges ? broken("every loop is closed", stage, root) : TG_OK;

@@ -33,7 +33,8 @@ typedef enum {
     TG_BAD_MODEL = 3,     /**< the model file breaks the standard */
     TG_BAD_INPUT = 4,     /**< an input, output or reference file or value does not fit */
     TG_UNSUPPORTED = 5,   /**< valid, but not covered yet */
-    TG_LIMIT = 6,         /**< memory or another limit */
+    TG_LIMIT = 6,         /**< memory or another limit; the session is as it was before the call */
+    TG_MEMORY = TG_LIMIT, /**< its name where memory is what lacks */
     TG_CACHE = 7,         /**< cache folder, compiler or disk */
     TG_DEVICE = 8,        /**< the device that was requested */
     TG_INTERNAL = 9,      /**< our own mistake */

@@ -6,6 +6,7 @@
  * file's bytes (settle), mark the nodes that outputs need (close_over), keep what is marked (cut), pack. Widening is a
  * walk over the same messages before they are packed: every place that says f16, bf16 or f32 says f64.
  */
+#include "graph/base/memory.h"
 #include "onnx/extract.h"
 
 #include <stdio.h>
@@ -351,7 +352,7 @@ static TgStatus write_model(const Onnx__ModelProto *m, const char *path)
     Save save;
     size_t size = protobuf_c_message_get_packed_size(&m->base);
     if (size > INT32_MAX) return fail(TG_LIMIT, "the part has 2 GiB or more, which one file cannot hold");
-    uint8_t *bytes = malloc(size + 1);
+    uint8_t *bytes = mem_try(size + 1);
     if (!bytes) return fail(TG_LIMIT, "no memory for a part of %zu bytes", size);
     protobuf_c_message_pack(&m->base, bytes);
     TgStatus status = save_begin(&save, path);
@@ -359,7 +360,7 @@ static TgStatus write_model(const Onnx__ModelProto *m, const char *path)
         save_write(&save, bytes, size);
         status = save_end(&save);
     }
-    free(bytes);
+    mem_free(bytes);
     return status;
 }
 
@@ -382,6 +383,8 @@ static TgStatus extract_from(Extract *e, Bytes file, const char *path)
     return write_model(m, path);
 }
 
+static void undo_files(void *files) { files_free(files); }
+
 TgStatus extract(const char *model, const TgExtract *want, const char *path)
 {
     Bytes file;
@@ -390,8 +393,11 @@ TgStatus extract(const char *model, const TgExtract *want, const char *path)
     Extract e = { .want = want, .arena = arena };
     TgStatus status = files_open(&files, &file, arena, model);
     if (status == TG_OK) {
+        Undo undo;
+        undo_push(&undo, undo_files, files);
         e.source = (TensorSource){ .files = files, .arena = arena, .dense_left = DENSE_LIMIT };
         status = extract_from(&e, file, path);
+        undo_pop(&undo);
         files_free(files);
     }
     arena_free(arena);

@@ -28,6 +28,7 @@
 #include <xxhash.h>
 
 #include "graph/base/map.h"
+#include "graph/base/memory.h"
 
 enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, MAX_FILES = 4096 };
 #define DIGEST_STEP ((size_t)8 << 20)
@@ -49,15 +50,14 @@ static TgStatus refuse(const char *field, const char *name, const char *why)
     return fail_at(TG_BAD_MODEL, NULL, NULL, field, "external file '%.200s' %s", name, why);
 }
 
-static TgStatus files_new(Files **out, Arena *arena)
+static Files *files_new(Arena *arena)
 {
     Files *f = NEW(arena, Files);
     *f = (Files){ .arena = arena, .folder = -1, .store = -1, .digest = XXH3_createState() };
-    if (!f->digest) return fail(TG_LIMIT, "out of memory");
+    if (!f->digest) attempt_fail(0);
     XXH3_128bits_reset(f->digest);
     map_init(&f->map, arena);
-    *out = f;
-    return TG_OK;
+    return f;
 }
 
 void files_free(Files *f)
@@ -73,16 +73,24 @@ void files_free(Files *f)
     XXH3_freeState(f->digest);
 }
 
+static void undo_open(void *fd) { close(*(int *)fd); }
+
+static void undo_files(void *f) { files_free(f); }
+
 /* Takes fd. An empty file has no mapping. */
 static TgStatus map_fd(Bytes *out, Files *f, int fd, size_t size, const char *name)
 {
+    Undo undo;
+    undo_push(&undo, undo_open, &fd);
+    Bytes *kept = NEW(f->arena, Bytes);                     /* of no size until it is mapped */
+    map_puts(&f->map, name, kept);
+    undo_pop(&undo);
     void *p = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : (void *)"";
     int error = errno;
     close(fd);
     if (p == MAP_FAILED)
         return fail(error == ENOMEM ? TG_LIMIT : TG_BAD_MODEL, "cannot be mapped: %s", strerror(error));
-    *out = (Bytes){ p, size };
-    map_puts(&f->map, name, arena_copy(f->arena, out, sizeof *out));
+    *out = *kept = (Bytes){ p, size };
     return TG_OK;
 }
 
@@ -108,31 +116,39 @@ TgStatus files_open(Files **out, Bytes *bytes, Arena *arena, const char *path)
         : !st.st_size                ? "is empty"
         : st.st_size > 0x7fffffff    ? "has 2 GiB or more, the limit of the format: larger weights go to external files"
                                      : NULL;
-    TgStatus status = why ? fail(TG_BAD_MODEL, "%s", why) : files_new(out, arena);
-    if (status != TG_OK) return close(fd), status;
-    status = map_fd(bytes, *out, fd, (size_t)st.st_size, "");
+    if (why) return close(fd), fail(TG_BAD_MODEL, "%s", why);
+    Undo undo;
+    undo_push(&undo, undo_open, &fd);
+    *out = files_new(arena);
+    undo_pop(&undo);
+    undo_push(&undo, undo_files, *out);
+    TgStatus status = map_fd(bytes, *out, fd, (size_t)st.st_size, "");
     char real[PATH_MAX];
     (*out)->folder = open_folder_of(path);
     if (!lstat(path, &st) && S_ISLNK(st.st_mode) && realpath(path, real)) (*out)->store = open_folder_of(real);
+    undo_pop(&undo);
     if (status != TG_OK) files_free(*out);
     return status;
 }
 
 TgStatus files_open_memory(Files **out, Arena *arena, const char *folder)
 {
-    TRY(files_new(out, arena));
+    *out = files_new(arena);
     if (folder) (*out)->folder = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return TG_OK;
 }
 
 TgStatus files_open_all(Files **out, Arena *arena, const NamedBytes *file, uint32_t n, const char *digest)
 {
-    TRY(files_new(out, arena));
+    Undo undo;
+    *out = files_new(arena);
+    undo_push(&undo, undo_files, *out);
     (*out)->borrowed = true;
     (*out)->known = arena_strdup(arena, digest);
     for (uint32_t k = 0; k < n; k++)
         map_puts(&(*out)->map, arena_strdup(arena, file[k].name),
                  arena_copy(arena, &file[k].bytes, sizeof file[k].bytes));
+    undo_pop(&undo);
     return TG_OK;
 }
 

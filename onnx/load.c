@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "onnx/loader.h"
 
 /* What people pass for a model. Tried after the bytes turned out not to be one. */
@@ -32,12 +33,16 @@ static TgStatus recognise(Bytes file, TgStatus otherwise)
     return otherwise;
 }
 
+static void undo_files(void *files) { files_free(files); }
+
 /* Takes files. */
 static TgStatus load(Model **out, Arena *arena, Files *files, Bytes file, const char *path)
 {
     ProtobufCMessage *message;
     const Wire wire = { file, arena, TG_BAD_MODEL };
     const TensorSource source = { &wire, files, arena, DENSE_LIMIT };
+    Undo undo;
+    undo_push(&undo, undo_files, files);
     Model *m = NEW(arena, Model);
     *m = (Model){ .path = arena_strdup(arena, path),
                   .file_data = file.data,
@@ -52,6 +57,7 @@ static TgStatus load(Model **out, Arena *arena, Files *files, Bytes file, const 
         status = model_build(m, (const Onnx__ModelProto *)message, &source, scratch);
         arena_free(scratch);
     }
+    undo_pop(&undo);
     if (status != TG_OK) return model_free(m), status;
     files_digest_hex(files, m->hash);
     *out = m;

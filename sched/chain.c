@@ -5,6 +5,7 @@
  * what a part touches stays in the second cache. The number of parts is taken that keeps most bytes from memory, the
  * least of such. Products must keep rows and columns enough for tiles. Values that no cache holds (the scores of a long
  * attention) are kept in the third where parts for the second would be too small. */
+#include "graph/base/memory.h"
 #include "sched/chain.h"
 
 #include <stdlib.h>
@@ -308,13 +309,13 @@ static bool wish(OptList *out, const Kernel *k, const Digit *digit, uint32_t n, 
 static uint32_t gather(Schedule *s, const Members *m)
 {
     uint32_t first = m->item[0], last = m->item[m->n - 1], others = last - first + 1 - m->n, at = 0, done = 0;
-    ScheduleItem *moved = malloc((last - first + 1) * sizeof *moved);
+    ScheduleItem *moved = mem_new((last - first + 1) * sizeof *moved);
     for (uint32_t i = first; i <= last; i++) {
         bool member = done < m->n && m->item[done] == i;
         moved[member ? others + done++ : at++] = s->item[i];
     }
     memcpy(&s->item[first], moved, (last - first + 1) * sizeof *moved);
-    free(moved);
+    mem_free(moved);
     return last;
 }
 

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "graph/base/memory.h"
 #include "graph/custom.h"
 #include "sched/rangeify.h"
 
@@ -41,8 +42,8 @@ static TgStatus add_body(Control *c, const UOp *body, int64_t base, const UOp *c
     TRY(sched_rangeify(&sub, g, uop_new(g, UOP_SINK, DT_VOID, NO_ARG, body->src, body->nsrc), c->r->target, NULL));
     for (uint32_t i = 0; i < sub.count; i++) *schedule_add(c->s, sub.item[i].kind) = sub.item[i];
     for (uint32_t k = 0; k < sink_values(body); k++) out[k] = sub.output[k];
-    free(sub.item);
-    free(sub.function);
+    mem_free(sub.item);
+    mem_free(sub.function);
     return TG_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "graph/custom.h"
 #include "sched/rangeify.h"
 
@@ -143,7 +144,7 @@ void kernel_vars(Kernel *k)
 /* A fresh graph in which ranges count from 0, the store's first, and memory is PARAM(slot). */
 static Kernel *make_kernel(Rangeify *r, const Cut *c, const UOp *root)
 {
-    Kernel *k = calloc(1, sizeof *k);
+    Kernel *k = mem_zeros(1, sizeof *k);
     ArenaMark mark = arena_mark(r->arena);
     uint32_t n, next = 0;
     int number[64];
@@ -194,7 +195,7 @@ static const UOp *cut_root(Rangeify *r, Cut *c, Inst *const *by_number)
 
 ScheduleItem *schedule_add(Schedule *s, ItemKind kind)
 {
-    if (s->count == s->cap) s->item = realloc(s->item, (s->cap = s->cap ? s->cap * 2 : 64) * sizeof *s->item);
+    if (s->count == s->cap) s->item = mem_grow(s->item, (s->cap = s->cap ? s->cap * 2 : 64) * sizeof *s->item);
     ScheduleItem *item = memset(&s->item[s->count++], 0, sizeof *s->item);
     item->kind = kind;
     return item;

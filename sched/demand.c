@@ -1,5 +1,6 @@
 /* See rangeify.h. Demands: a node's value is wanted at an index, in a kernel; each node hands its own on to its
  * sources. */
+#include "graph/base/memory.h"
 #include "sched/rangeify.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ Inst *inst_new(Rangeify *r, const UOp *u, uint32_t cut, const UOp *const *idx, c
     i->idx = NEW_N(r->arena, const UOp *, uop_rank(u) + 1);
     if (uop_rank(u)) memcpy(i->idx, idx, uop_rank(u) * sizeof *idx);
     if (r->ninst == r->all_cap)
-        r->all = realloc(r->all, (r->all_cap = r->all_cap ? r->all_cap * 2 : 1024) * sizeof *r->all);
+        r->all = mem_grow(r->all, (r->all_cap = r->all_cap ? r->all_cap * 2 : 1024) * sizeof *r->all);
     i->number = r->ninst;
     return r->all[r->ninst++] = i;
 }
@@ -45,10 +46,10 @@ static void grow_places(Rangeify *r)
 {
     Inst **old = r->place;
     uint32_t n = r->nplace;
-    r->place = calloc(r->nplace = n ? 4 * n : 1024, sizeof *r->place);
+    r->place = mem_zeros(r->nplace = n ? 4 * n : 1024, sizeof *r->place);
     for (uint32_t k = 0; k < n; k++)
         if (old[k]) *demand_place(r, old[k]->node, old[k]->cut, old[k]->idx, old[k]->valid, old[k]->hash) = old[k];
-    free(old);
+    mem_free(old);
 }
 
 Inst *inst_demand(Rangeify *r, const UOp *u, uint32_t cut, const UOp *const *idx, const UOp *valid, uint64_t enclosing)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "sched/rangeify.h"
 
 /* A body as it was scheduled. inner: buffers that its schedule made, first_inner and up; place: of each, what stands in
@@ -77,8 +78,8 @@ static TgStatus schedule_body(Rangeify *r, Body *b, const UOp *call)
     if (status == TG_OK) status = check_items(&b->part);
     if (status != TG_OK) {
         for (uint32_t i = 0; i < b->part.count; i++) kernel_free(b->part.item[i].kernel);
-        free(b->part.item);
-        free(b->part.function);
+        mem_free(b->part.item);
+        mem_free(b->part.function);
         return status;
     }
     b->ninner = graph_buffer_count(r->g) - b->first_inner;
@@ -167,7 +168,7 @@ static void add_items(Rangeify *r, Body *b, Schedule *s, const UOp *call, bool a
 static void note_use(Schedule *s, Body *b, uint32_t first, bool again)
 {
     if (!again) {
-        s->function = realloc(s->function, (s->nfunction + 1) * sizeof *s->function);
+        s->function = mem_grow(s->function, (s->nfunction + 1) * sizeof *s->function);
         s->function[b->use = s->nfunction++] = (struct FunctionUse){ 0, first, s->count - first };
     }
     s->function[b->use].calls++;
@@ -195,5 +196,5 @@ TgStatus function_items(Rangeify *r, Schedule *s, const UOp *call, const UOp *co
 
 void functions_free(Rangeify *r)
 {
-    for (Body *b = r->body; b; b = b->next) free(b->part.item), free(b->part.function);
+    for (Body *b = r->body; b; b = b->next) mem_free(b->part.item), mem_free(b->part.function);
 }

@@ -4,18 +4,19 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "graph/base/memory.h"
 #include "sched/sched.h"
 
 void kernel_free(Kernel *k)
 {
     if (!k) return;
     if (!k->owner) graph_free(k->g);
-    free(k);
+    mem_free(k);
 }
 
 Kernel *kernel_shared(Kernel *k)
 {
-    Kernel *c = malloc(sizeof *c);
+    Kernel *c = mem_new(sizeof *c);
     *c = *k;
     c->owner = k->owner ? k->owner : k;
     return c;
@@ -43,7 +44,7 @@ static void move_small_parts(Kernel *k)
 /* The copy holds root (not linear): a search lowers many copies of one kernel. */
 Kernel *kernel_clone(const Kernel *k)
 {
-    Kernel *c = malloc(sizeof *c);
+    Kernel *c = mem_new(sizeof *c);
     *c = *k;
     c->g = graph_new();
     c->owner = NULL;
@@ -124,7 +125,7 @@ int64_t kernel_param_bytes(const Kernel *k, uint32_t slot)
 }
 
 /* Structure only: the order of a fresh copy, which depends on neither ids nor addresses. */
-static void key_bytes(const UOp *const *order, uint32_t n, uint32_t *at, XXH3_state_t *h)
+static void key_bytes(Text *out, const UOp *const *order, uint32_t n, uint32_t *at)
 {
     for (uint32_t i = 0; i < n; i++) {
         const UOp *u = order[i];
@@ -134,9 +135,9 @@ static void key_bytes(const UOp *const *order, uint32_t n, uint32_t *at, XXH3_st
             uint32_t blob, pad;
         } head = { u->op, u->dtype, u->tag, u->nsrc, u->arg.i, u->arg.blob ? u->arg.blob->size : 0, 0 };
         at[u->id] = i;
-        XXH3_128bits_update(h, &head, sizeof head);
-        if (u->arg.blob) XXH3_128bits_update(h, u->arg.blob->data, u->arg.blob->size);
-        for (uint32_t k = 0; k < u->nsrc; k++) XXH3_128bits_update(h, &at[u->src[k]->id], sizeof *at);
+        text_bytes(out, (const char *)&head, sizeof head);
+        if (u->arg.blob) text_bytes(out, (const char *)u->arg.blob->data, u->arg.blob->size);
+        for (uint32_t k = 0; k < u->nsrc; k++) text_bytes(out, (const char *)&at[u->src[k]->id], sizeof *at);
     }
 }
 
@@ -146,13 +147,13 @@ void kernel_key(Kernel *k)
     Graph *g = graph_new();
     uint32_t n;
     const UOp *root = uop_copy(g, k->root, NULL), **order = uop_toposort(g, &root, 1, a, &n);
-    XXH3_state_t *h = XXH3_createState();
-    XXH3_128bits_reset(h);
-    for (uint32_t i = 0; i < k->nparam; i++) XXH3_128bits_update(h, &k->param[i].constant, sizeof k->param[i].constant);
-    key_bytes(order, n, NEW_N(a, uint32_t, graph_count(g)), h);
-    XXH128_hash_t d = XXH3_128bits_digest(h);
+    Text t = { 0 };
+    for (uint32_t i = 0; i < k->nparam; i++)
+        text_bytes(&t, (const char *)&k->param[i].constant, sizeof k->param[i].constant);
+    key_bytes(&t, order, n, NEW_N(a, uint32_t, graph_count(g)));
+    XXH128_hash_t d = XXH3_128bits(t.s, t.len);
     snprintf(k->key, sizeof k->key, "%016llx%016llx", (unsigned long long)d.high64, (unsigned long long)d.low64);
-    XXH3_freeState(h);
+    text_free(&t);
     graph_free(g);
     arena_free(a);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "graph/custom.h"
 #include "sched/rangeify.h"
 
@@ -146,8 +147,8 @@ static TgStatus add_items(Loop *l, const Place *place, uint32_t n, const UOp *bo
     TgStatus status = sched_rangeify(&part, l->g, sink, l->r->target, NULL);
     if (status == TG_OK) redirect_items(&part, place, n, NEW_N(l->r->arena, uint8_t, graph_buffer_count(l->g) + 1));
     for (uint32_t i = 0; i < part.count; i++) *schedule_add(l->s, part.item[i].kind) = part.item[i];
-    free(part.item);
-    free(part.function);
+    mem_free(part.item);
+    mem_free(part.function);
     return status;
 }
 

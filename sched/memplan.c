@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "graph/base/memory.h"
 #include "sched/plan.h"
 
 static int64_t round_up(int64_t n, int64_t align) { return (n + align - 1) / align * align; }
@@ -29,7 +30,7 @@ typedef struct { Life **at; uint32_t n, cap; } Lives;
 
 static void add_life(Lives *l, Life *x)
 {
-    if (l->n == l->cap) l->at = realloc(l->at, (l->cap = l->cap ? l->cap * 2 : 16) * sizeof *l->at);
+    if (l->n == l->cap) l->at = mem_grow(l->at, (l->cap = l->cap ? l->cap * 2 : 16) * sizeof *l->at);
     l->at[l->n++] = x;
 }
 
@@ -89,14 +90,14 @@ static int64_t best_fit(Placed *p, const Life *x, int64_t size)
 /* Largest first: the big ones decide the size of the arena, the small ones fill their gaps. */
 int64_t memplan_place(Life *life, uint32_t n, int64_t align)
 {
-    Life **order = malloc(sizeof *order * ((size_t)n + 1));
+    Life **order = mem_new(sizeof *order * ((size_t)n + 1));
     Placed p = { .nspell = n / LIVES_A_SPELL + 1, .steps = 1 };
     int64_t bytes = 0;
     for (uint32_t k = 0; k < n; k++) {
         order[k] = &life[k];
         if (life[k].last >= p.steps) p.steps = life[k].last + 1;
     }
-    p.spell = calloc(p.nspell, sizeof *p.spell);
+    p.spell = mem_zeros(p.nspell, sizeof *p.spell);
     qsort(order, n, sizeof *order, by_size);
     for (uint32_t k = 0; k < n; k++) {
         Life *x = order[k];
@@ -105,11 +106,11 @@ int64_t memplan_place(Life *life, uint32_t n, int64_t align)
         if (x->offset + x->size_bytes > bytes) bytes = x->offset + x->size_bytes;
         place_life(&p, x);
     }
-    for (uint32_t i = 0; i < p.nspell; i++) free(p.spell[i].at);
-    free(p.spell);
-    free(p.lasting.at);
-    free(p.met.at);
-    free(order);
+    for (uint32_t i = 0; i < p.nspell; i++) mem_free(p.spell[i].at);
+    mem_free(p.spell);
+    mem_free(p.lasting.at);
+    mem_free(p.met.at);
+    mem_free(order);
     return bytes;
 }
 
@@ -160,7 +161,7 @@ static bool chain_conflict(const Plan *p, uint32_t since, const Step *s)
 void plan_sync(Plan *p, const Target *t)
 {
     /* wide: the steps since the last sync that a serial one may have to wait for */
-    uint32_t since = 0, nwide = 0, *wide = malloc(sizeof *wide * ((size_t)p->nstep + 1));
+    uint32_t since = 0, nwide = 0, *wide = mem_new(sizeof *wide * ((size_t)p->nstep + 1));
     p->nsync = 0;
     for (uint32_t i = 0; i < p->nstep; i++) {
         Step *s = &p->step[i];
@@ -179,5 +180,5 @@ void plan_sync(Plan *p, const Target *t)
         if (!serial || p->devices > 1) wide[nwide++] = i;
         p->nsync += s->sync && !s->once;
     }
-    free(wide);
+    mem_free(wide);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "graph/rewrite.h"
 #include "sched/rangeify.h"
 
@@ -210,7 +211,7 @@ static uint32_t value_ranges(const Kernel *k, const UOp *value, const UOp **out)
 Kernel *pack_kernel(const Kernel *k, uint32_t slot)
 {
     const KernelPack *p = k->pack[slot];
-    Kernel *c = calloc(1, sizeof *c);
+    Kernel *c = mem_zeros(1, sizeof *c);
     Arena *a = arena_new();
     Graph *g = c->g = graph_new();
     const UOp *range[64], *src[66], *from[64 + KERNEL_PARAMS], *to[64 + KERNEL_PARAMS],

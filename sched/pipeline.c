@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/base/map.h"
+#include "graph/base/memory.h"
 #include "graph/base/watcher.h"
 #include "graph/print.h"
 #include "graph/verify.h"
@@ -72,10 +73,10 @@ void schedule_free(Schedule *s)
 {
     if (!s) return;
     for (uint32_t i = 0; i < s->count; i++) kernel_free(s->item[i].kernel);
-    free(s->item);
+    mem_free(s->item);
     text_free(&s->why_refused);
-    free(s->function);
-    free(s);
+    mem_free(s->function);
+    mem_free(s);
 }
 
 static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, Dump *dump, Placements *placements)
@@ -104,7 +105,7 @@ static TgStatus stages(Schedule *s, Graph *g, const UOp *sink, const Target *t, 
 
 static TgStatus schedule(Schedule **out, Graph *g, const UOp *sink, const Target *t, Dump *dump)
 {
-    Schedule *s = calloc(1, sizeof *s);
+    Schedule *s = mem_zeros(1, sizeof *s);
     s->g = g;
     Placements placements = { 0 };
     TgStatus status = stages(s, g, sink, t, dump, &placements);
@@ -157,7 +158,7 @@ typedef struct {
 
 static ScheduleItem *append(Schedule *s, ScheduleItem item)
 {
-    if (s->count == s->cap) s->item = realloc(s->item, (s->cap = s->cap ? s->cap * 2 : 64) * sizeof *s->item);
+    if (s->count == s->cap) s->item = mem_grow(s->item, (s->cap = s->cap ? s->cap * 2 : 64) * sizeof *s->item);
     s->item[s->count] = item;
     return &s->item[s->count++];
 }
@@ -349,7 +350,7 @@ TgStatus sched_optimize(Schedule *s, const Target *t, ChooseOpts choose, void *u
         status = optimize_item(&o, s->item[i]);
     }
     for (; i < s->count; i++) append(&out, s->item[i]);
-    free(s->item);
+    mem_free(s->item);
     s->item = out.item;
     s->count = out.count;
     s->cap = out.cap;

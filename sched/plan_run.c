@@ -1,5 +1,6 @@
 /* What a backend wants of a plan while it runs: variables, sizes, the zeros of halos, steps with nothing to do, what
  * guards noted; and the plan as text. Comes in: a plan that plan_make has finished (plan_may_idle: a step of it). */
+#include "graph/base/memory.h"
 #include "sched/plan.h"
 
 #include <stdlib.h>
@@ -87,14 +88,14 @@ typedef struct {
 PlanShare plan_share(const Plan *p, int32_t device)
 {
     PlanShare s = { 0 };
-    Stored *stored = calloc(p->nbuffer + 1, sizeof *stored);
-    for (uint32_t i = 0; i < p->nstep && stored; i++)
+    Stored *stored = mem_zeros(p->nbuffer + 1, sizeof *stored);
+    for (uint32_t i = 0; i < p->nstep; i++)
         for (uint32_t k = 0; k < p->step[i].narg; k++) {
             if (!(p->step[i].access[k] & ACCESS_WRITE)) continue;
             stored[p->step[i].arg[k]].stores++;
             stored[p->step[i].arg[k]].foreign += p->step[i].device != device && p->step[i].device != ALL_DEVICES;
         }
-    for (uint32_t i = 0; i < p->nstep && stored; i++) {
+    for (uint32_t i = 0; i < p->nstep; i++) {
         const Step *step = &p->step[i];
         if (step->once || step->device != device) continue;
         s.kernels += step->kind == STEP_KERNEL;
@@ -108,7 +109,7 @@ PlanShare plan_share(const Plan *p, int32_t device)
             if (b->kind == MEM_CONST || (b->kind == MEM_PERSIST && !b->zeroed)) s.constant_bytes += b->size_bytes;
         }
     }
-    free(stored);
+    mem_free(stored);
     return s;
 }
 
@@ -173,16 +174,16 @@ void plan_print(Text *out, const Plan *p)
 /* The step at which most bytes of the arena are live, and how many. */
 static int64_t most_live(const Plan *p, uint32_t *step)
 {
-    int64_t *change = calloc(p->nstep + 2, sizeof *change), live = 0, most = 0;
+    int64_t *change = mem_zeros(p->nstep + 2, sizeof *change), live = 0, most = 0;
     *step = 0;
-    for (uint32_t i = 0; change && i < p->nlife; i++) {
+    for (uint32_t i = 0; i < p->nlife; i++) {
         if (p->life[i].last >= p->nstep) continue;                  /* no step uses it */
         change[p->life[i].first] += p->life[i].size_bytes;
         change[p->life[i].last + 1] -= p->life[i].size_bytes;
     }
-    for (uint32_t i = 0; change && i < p->nstep; i++)
+    for (uint32_t i = 0; i < p->nstep; i++)
         if ((live += change[i]) > most) most = live, *step = i;
-    free(change);
+    mem_free(change);
     return most;
 }
 

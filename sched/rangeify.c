@@ -8,6 +8,7 @@
  * that its index depends on. Files: facts.c (of nodes, before the sweep), demand.c (what is wanted where), decide.c
  * (inline or store), index_map.c, cut.c.
  */
+#include "graph/base/memory.h"
 #include "sched/rangeify.h"
 #include "graph/custom.h"
 #include "graph/scalar.h"
@@ -21,7 +22,7 @@
 static Cut *new_cut(Rangeify *r, const UOp *u, const UOp *buffer)
 {
     if (r->ncut == r->cut_cap)
-        r->cut = realloc(r->cut, (r->cut_cap = r->cut_cap ? r->cut_cap * 2 : 64) * sizeof *r->cut);
+        r->cut = mem_grow(r->cut, (r->cut_cap = r->cut_cap ? r->cut_cap * 2 : 64) * sizeof *r->cut);
     Cut *c = &r->cut[r->ncut];
     memset(c, 0, sizeof *c);
     c->buffer = buffer;
@@ -195,9 +196,9 @@ static void end(Rangeify *r)
 {
     functions_free(r);
     rewriter_free(r->simplify);
-    free(r->all);
-    free(r->place);
-    free(r->cut);
+    mem_free(r->all);
+    mem_free(r->place);
+    mem_free(r->cut);
     arena_free(r->arena);
 }
 

@@ -6,6 +6,7 @@
  * pay for the copy, at the fewest that sizes allow. */
 #include <stdlib.h>
 
+#include "graph/base/memory.h"
 #include "sched/layout.h"
 
 enum { OPERANDS = 2, PAYS = 2 };    /* PAYS: times that a copy's cost is saved */
@@ -80,7 +81,7 @@ static const UOp *new_buffer(Graph *g, const UOp *like)
 
 static Kernel *copy_kernel(const UOp *to, const UOp *from)
 {
-    Kernel *k = calloc(1, sizeof *k);
+    Kernel *k = mem_zeros(1, sizeof *k);
     Graph *g = k->g = graph_new();
     const UOp *dim[AXES], *src[2][AXES + 1];
     uint32_t rank = uop_rank(from);
@@ -139,7 +140,7 @@ Facts **layout_reorder(Schedule *s, Layout *all, Facts **facts, const uint8_t *o
         copies += index != NULL;
     }
     if (!copies) return facts;
-    ScheduleItem *item = calloc(s->count + copies, sizeof *item);
+    ScheduleItem *item = mem_zeros(s->count + copies, sizeof *item);
     Facts **moved = NEW_N(scratch, Facts *, s->count + copies + 1);
     for (uint32_t i = 0; i < s->count; i++) {
         place[i] = at;
@@ -153,7 +154,7 @@ Facts **layout_reorder(Schedule *s, Layout *all, Facts **facts, const uint8_t *o
     }
     place[s->count] = at;
     move_functions(s, place);
-    free(s->item);
+    mem_free(s->item);
     s->item = item;
     s->count = s->cap = at;
     return moved;

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "graph/base/memory.h"
 #include "graph/rewrite.h"
 #include "sched/sched.h"
 
@@ -29,12 +30,12 @@ static const UOp *select_cast(Select *s, const UOp *u)
 
 static const UOp *select_one(Select *s, const UOp *u)
 {
-    const UOp *few[16], **src = u->nsrc > 16 ? malloc(u->nsrc * sizeof *src) : few;
+    const UOp *few[16], **src = u->nsrc > 16 ? mem_new(u->nsrc * sizeof *src) : few;
     for (uint32_t k = 0; k < u->nsrc; k++) src[k] = s->map[u->src[k]->id];
     bool sum = u->op == UOP_REDUCE && lacks(s, (DType)u->dtype);
     if (sum) src[0] = cast_to(s->g, src[0], DT_F32);
     const UOp *r = uop_with(s->g, u, src);
-    if (src != few) free(src);
+    if (src != few) mem_free(src);
     return sum ? cast_to(s->g, r, (DType)u->dtype) : r->op == UOP_CAST ? select_cast(s, r) : r;
 }
 

@@ -7,21 +7,21 @@
 
 #include "backends/c/c.h"
 #include "backends/cpu/cpu.h"
+#include "graph/base/memory.h"
 
 struct Device { Target target; Arena *arena; Machine machine; const CStyle *style; };
 
 static void device_close(Device *d)
 {
     if (d) arena_free(d->arena);
-    free(d);
+    mem_free(d);
 }
 
 /* What only some processors have is not there, so that any takes the text: units of products; nor what the library does
  * beside kernels: zeros that a step makes, sums that are made again. */
 static TgStatus open_style(Device **out, const DeviceOptions *o, const CStyle *style)
 {
-    Device *d = calloc(1, sizeof *d);
-    if (!d) return fail(TG_LIMIT, "out of memory");
+    Device *d = mem_zeros(1, sizeof *d);
     d->arena = arena_new();
     TgStatus status = machine_read(&d->machine, d->arena, o->cpus, o->threads);
     if (status != TG_OK) return device_close(d), status;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "backends/c/c.h"
+#include "graph/base/memory.h"
 
 /* backends/c/templates/ */
 extern const char c_main[], c_makefile[], c_model_c[], c_model_h[];
@@ -33,7 +34,8 @@ static TgStatus write_text(FILE *f, const char *path, const char *s, size_t n)
 
 static FILE *begin(Files *x, const char *name)
 {
-    const char *path = x->path[x->n++] = arena_printf(x->arena, "%s/%s", x->folder, name);
+    const char *path = arena_printf(x->arena, "%s/%s", x->folder, name);
+    x->path[x->n++] = path;
     return fopen(path, "wbx");
 }
 
@@ -216,8 +218,9 @@ static TgStatus fill(Files *x, const Listing *l, const Target *t)
     return put_weights(x, arena_printf(a, "%s.weights", l->name), l->plan, &w);
 }
 
-static void remove_all(const Files *x)
+static void remove_all(void *files)
 {
+    const Files *x = files;
     for (uint32_t i = 0; i < x->n; i++) unlink(x->path[i]);
     rmdir(x->folder);
 }
@@ -232,7 +235,10 @@ TgStatus c_folder(const Listing *l, const Target *t, const CStyle *style, const 
     if (!lstat(folder, &st)) status = fail(TG_CACHE, "%s: is there already", folder);
     else if (!mkdtemp(made)) status = fail(TG_CACHE, "%s: %s", folder, strerror(errno));
     if (status == TG_OK) {
+        Undo undo;
+        undo_push(&undo, remove_all, &x);
         status = fill(&x, l, t);
+        undo_pop(&undo);
         if (status == TG_OK && (chmod(made, 0755) || rename(made, folder)))
             status = fail(TG_CACHE, "%s: %s", folder, strerror(errno));
         if (status != TG_OK) remove_all(&x);

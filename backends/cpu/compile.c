@@ -36,6 +36,7 @@
 #include "backends/x86/x86.h"
 #include "common/clock.h"
 #include "graph/base/map.h"
+#include "graph/base/memory.h"
 #include "graph/base/watcher.h"
 
 enum { MAX_JOBS = 64, TIME_LIMIT_S = 300, MAX_BATCH = 48 };
@@ -51,12 +52,12 @@ static void first_error(char out[300], const char *log)
 
 /* ---- jobs: one compiler process each, in a temporary folder ---- */
 
-typedef struct { char folder[80]; } Work;
 typedef struct {
     char source[112], object[112], log[112];
     pid_t pid;
     bool done;
 } Job;
+typedef struct { char folder[80]; int started; Job job[MAX_JOBS]; } Work;
 
 static void remove_folder(const char *path)
 {
@@ -102,15 +103,35 @@ static const char *temporary(void)
 static TgStatus work_begin(Work *w)
 {
     sweep(temporary());
+    w->started = 0;
     snprintf(w->folder, sizeof w->folder, "%s/tgrun-cc-%d-XXXXXX", temporary(), (int)getpid());
     return mkdtemp(w->folder) ? TG_OK : fail(TG_CACHE, "%s: no temporary folder: %s", temporary(), strerror(errno));
 }
 
-static void job_names(Job *j, const Work *w, int i)
+static void work_end(Work *w) { remove_folder(w->folder); }
+
+/* With processes that nobody waits for. */
+static void work_undo(void *work)
 {
-    snprintf(j->source, sizeof j->source, "%s/%d.c", w->folder, i);
-    snprintf(j->object, sizeof j->object, "%s/%d.so", w->folder, i);
-    snprintf(j->log, sizeof j->log, "%s/%d.log", w->folder, i);
+    Work *w = work;
+    for (int i = 0; i < w->started; i++) {
+        if (w->job[i].done || w->job[i].pid <= 0) continue;
+        kill(-w->job[i].pid, SIGKILL);
+        while (waitpid(w->job[i].pid, NULL, 0) < 0 && errno == EINTR) { }
+    }
+    work_end(w);
+}
+
+static Job *job_new(Work *w, int i)
+{
+    char folder[sizeof w->folder];
+    Job *j = &w->job[i];
+    memcpy(folder, w->folder, sizeof folder);
+    *j = (Job){ .pid = -1 };
+    snprintf(j->source, sizeof j->source, "%s/%d.c", folder, i);
+    snprintf(j->object, sizeof j->object, "%s/%d.so", folder, i);
+    snprintf(j->log, sizeof j->log, "%s/%d.log", folder, i);
+    return j;
 }
 
 static TgStatus write_text(const char *path, const Text *t)
@@ -126,7 +147,7 @@ static TgStatus read_bytes(void **out, size_t *size, const char *path)
     FILE *f = fopen(path, "rb");
     struct stat st;
     *out = NULL;
-    if (f && !fstat(fileno(f), &st) && (*out = malloc((size_t)st.st_size + 1))) {
+    if (f && !fstat(fileno(f), &st) && (*out = mem_try((size_t)st.st_size + 1))) {
         *size = fread(*out, 1, (size_t)st.st_size, f);
         ((char *)*out)[*size] = 0;
     }
@@ -138,9 +159,11 @@ static TgStatus read_bytes(void **out, size_t *size, const char *path)
 typedef struct { uint32_t before, now, all; } Share;
 
 /* Waits for all; kills what runs too long, and all where the wait is to stop, or the thread's work to end. */
-static TgStatus jobs_wait(Job *job, int n, Share kernels, const atomic_bool *stop)
+static TgStatus jobs_wait(Work *w, Share kernels, const atomic_bool *stop)
 {
     TgStatus s = TG_OK;
+    Job *job = w->job;
+    int n = w->started;
     double limit = clock_s() + TIME_LIMIT_S;
     for (int left = n; left;) {
         watch_step("compiling kernels", kernels.before + kernels.now * (n - left) / n, kernels.all);
@@ -166,8 +189,8 @@ static TgStatus jobs_wait(Job *job, int n, Share kernels, const atomic_bool *sto
 
 /* ---- loading ---- */
 
-/* The descriptor stays open while the library is loaded: the loader knows libraries by name, and a descriptor that came
- * again would be an old library's name. */
+/* Belongs to a Code, to which a thread behind the runs adds. The descriptor stays open while the library is loaded: the
+ * loader knows libraries by name, and a descriptor that came again would be an old library's name. */
 typedef struct { void *handle; int fd; } Library;
 
 static bool write_all(int fd, const char *bytes, size_t size)
@@ -199,15 +222,14 @@ static void *open_file(const void *bytes, size_t size)
     return handle;
 }
 
-static void *library_open(const void *bytes, size_t size)
+static void *library_open(const Code *of, const void *bytes, size_t size)
 {
-    Library *l = calloc(1, sizeof *l);
-    if (!l) return NULL;
+    Library *l = mem_beside(of, sizeof *l);
     l->handle = open_memory(&l->fd, bytes, size);
     if (!l->handle && l->fd >= 0) close(l->fd), l->fd = -1;
     if (!l->handle) l->handle = open_file(bytes, size);
     if (l->handle) return l;
-    free(l);
+    mem_free(l);
     return NULL;
 }
 
@@ -216,7 +238,7 @@ static void library_close(void *library)
     Library *l = library;
     dlclose(l->handle);
     if (l->fd >= 0) close(l->fd);
-    free(l);
+    mem_free(l);
 }
 
 static CpuKernel library_find(void *library, const char *symbol)
@@ -247,6 +269,7 @@ typedef struct {
     BundleWriter *to;                                            /* objects go there as well; or NULL */
     uint32_t written;
     const atomic_bool *stop;                                     /* of a compile behind the runs; or NULL */
+    Undo undo;
 } Build;
 
 static void hex(char out[33], XXH128_hash_t h)
@@ -273,12 +296,17 @@ static TgStatus add_item(Build *b, const Kernel *k, Item **out)
     return s;
 }
 
+static void undo_library(void *library) { library_close(library); }
+
 static void keep_library(Build *b, const char *entry, void *library)
 {
-    b->code->library = realloc(b->code->library, (b->code->nlibrary + 1) * sizeof *b->code->library);
-    if (!b->code->library) abort();
-    b->code->library[b->code->nlibrary++] = library;
+    Code *c = b->code;
+    Undo undo;
+    undo_push(&undo, undo_library, library);
     map_puts(&b->entries, entry, library);
+    c->library = mem_grow_beside(c, c->library, (c->nlibrary + 1) * sizeof *c->library);
+    c->library[c->nlibrary++] = library;
+    undo_pop(&undo);
 }
 
 /* From the cache: an index row names the entry. */
@@ -289,11 +317,11 @@ static bool item_cached(Build *b, Item *i)
     char entry[33] = "";
     if (!cache_get(&row, &size, b->cache_dir, "cpu-index", i->hash)) return false;
     if (size == 32) memcpy(entry, row, 32);
-    free(row);
+    mem_free(row);
     void *library = map_gets(&b->entries, entry);
     if (!library && *entry && cache_get(&bytes, &size, b->cache_dir, "cpu", entry)) {
-        library = library_open(bytes, size);
-        free(bytes);
+        library = library_open(b->code, bytes, size);
+        mem_free(bytes);
         if (library) keep_library(b, entry, library);
     }
     i->fn = library ? library_find(library, i->symbol) : NULL;
@@ -355,14 +383,14 @@ static TgStatus batch_load(Build *b, const Job *job, Item *const *missing, uint3
     char entry[33];
     TRY(read_bytes(&bytes, &size, job->object));
     hex(entry, XXH3_128bits(bytes, size));
-    if ((library = library_open(bytes, size))) {
+    if ((library = library_open(b->code, bytes, size))) {
         keep_library(b, entry, library);
         cache_put(b->cache_dir, "cpu", entry, bytes, size);
     }
     char piece[32];
     snprintf(piece, sizeof piece, "cpu/code/%u", b->written++);
     TgStatus stored = b->to ? bundle_put(b->to, piece, bytes, size) : TG_OK;
-    free(bytes);
+    mem_free(bytes);
     TRY(stored);
     if (!library) return fail(TG_CACHE, "compiled kernels cannot be loaded: %s", dlerror());
     for (uint32_t k = 0; k < n; k++) {
@@ -377,19 +405,20 @@ static TgStatus batch_load(Build *b, const Job *job, Item *const *missing, uint3
 static TgStatus compile_missing(Build *b, Item **missing, Share share, int jobs)
 {
     Work w;
-    Job job[MAX_JOBS];
-    TgStatus s;
+    TgStatus s = TG_OK;
+    Undo undo;
     uint32_t n = share.now;
     missing += share.before;
-    int batches = assign_batches(missing, n, jobs), started = 0;
+    int batches = assign_batches(missing, n, jobs);
     if (!*b->cc.path) return compiler_find(&b->cc);
     TRY(work_begin(&w));
-    for (int i = 0; i < batches; i++) job[i] = (Job){ .pid = -1 }, job_names(&job[i], &w, i);
-    for (s = TG_OK; started < batches && !s;)
-        if (!(s = batch_start(b, &job[started], missing, n, started))) started++;
-    TgStatus waited = jobs_wait(job, started, share, b->stop);
-    for (int i = 0; i < batches && !s && !waited; i++) s = batch_load(b, &job[i], missing, n, i);
-    remove_folder(w.folder);
+    undo_push(&undo, work_undo, &w);
+    while (w.started < batches && !s)
+        if (!(s = batch_start(b, job_new(&w, w.started), missing, n, w.started))) w.started++;
+    TgStatus waited = jobs_wait(&w, share, b->stop);
+    for (int i = 0; i < batches && !s && !waited; i++) s = batch_load(b, &w.job[i], missing, n, i);
+    undo_pop(&undo);
+    work_end(&w);
     return s ? s : waited;
 }
 
@@ -416,7 +445,7 @@ static TgStatus assemble(Build *b, Kernel *const *k, uint32_t n)
         if (p) memcpy(&b->code->fn[i], &p, sizeof p);
     }
     b->code->own = pages, b->code->own_bytes = code.size;
-    free(code.data);
+    mem_free(code.data);
     return status;
 }
 
@@ -440,6 +469,13 @@ static bool take_turn(const Behind *h)
     return false;
 }
 
+static bool compile_some(Behind *h, Share share)
+{
+    TgStatus status;
+    ATTEMPT(status, compile_missing(&h->b, h->missing, share, 1));
+    return !refused(status);
+}
+
 static void *compile_behind(void *user)
 {
     Behind *h = user;
@@ -447,7 +483,7 @@ static void *compile_behind(void *user)
     for (uint32_t at = 0; at < h->nmissing && good; at += MAX_BATCH) {
         uint32_t now = h->nmissing - at < MAX_BATCH ? h->nmissing - at : MAX_BATCH;
         if (!take_turn(h)) return NULL;
-        good = !refused(compile_missing(&h->b, h->missing, (Share){ at, now, h->nmissing }, 1));
+        good = compile_some(h, (Share){ at, now, h->nmissing });
         pthread_mutex_unlock(&turn);
     }
     atomic_store(&h->done, good);
@@ -462,12 +498,11 @@ static void free_texts(Build *b)
 /* Takes the build over. False: there is no thread to be had. */
 static bool begin_behind(Build *b, Item **of, uint32_t count, Item **missing, uint32_t nmissing)
 {
-    Behind *h = calloc(1, sizeof *h);
-    if (!h) return false;
+    Behind *h = mem_zeros(1, sizeof *h);
     *h = (Behind){ .b = *b, .of = of, .missing = missing, .count = count, .nmissing = nmissing };
     h->b.stop = &h->stop;
     if (pthread_create(&h->thread, NULL, compile_behind, h)) {
-        free(h);
+        mem_free(h);
         return false;
     }
     b->code->behind = h;
@@ -482,7 +517,7 @@ static void end_behind(Code *c)
     pthread_join(h->thread, NULL);
     free_texts(&h->b);
     arena_free(h->b.arena);
-    free(h);
+    mem_free(h);
     c->behind = NULL;
 }
 
@@ -526,24 +561,26 @@ static TgStatus build(Build *b, Kernel *const *k, uint32_t n, int jobs, CpuCompi
     return TG_OK;
 }
 
-static TgStatus build_begin(Build *b, uint32_t n)
+static void build_undo(void *build) { cpu_code_free(((Build *)build)->code); }
+
+static void build_begin(Build *b, uint32_t n)
 {
     b->arena = arena_new();
     map_init(&b->items, b->arena);
     map_init(&b->entries, b->arena);
     b->item = NEW_N(b->arena, Item, n);
-    b->code = calloc(1, sizeof *b->code);
-    if (b->code && (b->code->fn = calloc(n + 1, sizeof *b->code->fn))) {
-        pthread_mutex_init(&b->code->lock, NULL);
-        b->code->count = n;
-        return TG_OK;
-    }
-    return fail(TG_LIMIT, "out of memory");
+    Code *c = mem_zeros(1, sizeof *c);
+    c->fn = mem_zeros(n + 1, sizeof *c->fn);
+    c->count = n;
+    pthread_mutex_init(&c->lock, NULL);
+    b->code = c;
+    undo_push(&b->undo, build_undo, b);
 }
 
 static TgStatus build_end(Code **out, Build *b, TgStatus s)
 {
-    if (!b->code || !b->code->behind) free_texts(b), arena_free(b->arena);       /* else the thread's */
+    undo_pop(&b->undo);
+    if (!b->code->behind) free_texts(b), arena_free(b->arena);                    /* else the thread's */
     if (s) cpu_code_free(b->code);
     else *out = b->code;
     return s;
@@ -554,8 +591,9 @@ TgStatus cpu_compile(Code **out, const CpuCompile *how, Kernel *const *k, uint32
     Build b = { .cache_dir = how->cache_dir };
     double start = clock_s();
     int jobs = how->jobs < 1 ? 1 : how->jobs < MAX_JOBS ? how->jobs : MAX_JOBS;
-    TgStatus s = build_begin(&b, n);
-    if (!s && how->by != CPU_OWN) s = compiler_or_last(&b.cc, how->cache_dir);
+    TgStatus s = TG_OK;
+    build_begin(&b, n);
+    if (how->by != CPU_OWN) s = compiler_or_last(&b.cc, how->cache_dir);
     /* without a compiler our own code is what there is */
     CpuCompiler by = s == TG_CACHE && how->by == CPU_AUTO ? status_clear(), s = TG_OK, CPU_OWN : how->by;
     if (!s) s = build(&b, k, n, jobs, by, stats);
@@ -572,10 +610,10 @@ TgStatus cpu_code_save(BundleWriter *w, int jobs, Kernel *const *k, uint32_t n)
     Build b = { .to = w };
     Code *code = NULL;
     Identity id;
-    TgStatus s = build_begin(&b, n);
+    build_begin(&b, n);
     memset(&id, 0, sizeof id);
     processor_words(id.word);
-    if (!s) s = compiler_find(&b.cc);
+    TgStatus s = compiler_find(&b.cc);
     id.compiler = b.cc.identity;
     if (!s) s = build(&b, k, n, jobs < 1 ? 1 : jobs < MAX_JOBS ? jobs : MAX_JOBS, CPU_CC, NULL);
     if (!s) s = bundle_put(w, "cpu/identity", &id, sizeof id);
@@ -602,7 +640,7 @@ static TgStatus open_objects(Build *b, const Bundle *from)
     for (uint32_t i = 0; snprintf(piece, sizeof piece, "cpu/code/%u", i), bundle_has(from, piece); i++) {
         Piece object;
         TRY(bundle_get(from, &object, piece));
-        void *library = library_open(object.data, object.size);
+        void *library = library_open(b->code, object.data, object.size);
         if (!library) return fail(TG_CACHE, "compiled kernels cannot be loaded: %s", dlerror());
         keep_library(b, piece, library);
     }
@@ -628,8 +666,8 @@ TgStatus cpu_code_restore(Code **out, const Bundle *from, Kernel *const *k, uint
 {
     Build b = { .cache_dir = NULL };
     Piece id;
-    TgStatus s = build_begin(&b, n);
-    if (!s) s = bundle_get(from, &id, "cpu/identity");
+    build_begin(&b, n);
+    TgStatus s = bundle_get(from, &id, "cpu/identity");
     if (!s && id.size != sizeof(Identity)) s = fail(TG_BAD_MODEL, "is damaged: it does not say for which processor");
     if (!s) s = check_processor(id.data);
     if (!s) b.cc.identity = ((const Identity *)id.data)->compiler;
@@ -645,30 +683,32 @@ void cpu_code_free(Code *c)
     for (uint32_t i = 0; i < c->nlibrary; i++) library_close(c->library[i]);
     if (c->own) x86_unmap(c->own, c->own_bytes);
     pthread_mutex_destroy(&c->lock);
-    free(c->library);
-    free(c->fn);
-    free(c);
+    mem_free(c->library);
+    mem_free(c->fn);
+    mem_free(c);
 }
 
 TgStatus cpu_assembly(Text *out, const Kernel *k)
 {
     Compiler cc;
     Work w;
-    Job job = { .pid = -1 };
     Text t = { 0 };
+    Undo undo;
     void *bytes = NULL;
     size_t size;
     TRY(compiler_find(&cc));
     TRY(work_begin(&w));
-    job_names(&job, &w, 0);
+    undo_push(&undo, work_undo, &w);
+    Job *job = job_new(&w, 0);
     TgStatus s = cstyle_render(&t, &cpu_style, k, k->name);
-    if (!s) s = write_text(job.source, &t);
+    if (!s) s = write_text(job->source, &t);
     text_free(&t);
-    if (!s) job.pid = compiler_start(&cc, job.source, job.object, job.log, true);
-    if (!s) s = jobs_wait(&job, 1, (Share){ 0, 1, 1 }, NULL);
-    if (!s) s = read_bytes(&bytes, &size, job.object);
+    if (!s) job->pid = compiler_start(&cc, job->source, job->object, job->log, true), w.started = 1;
+    if (!s) s = jobs_wait(&w, (Share){ 0, 1, 1 }, NULL);
+    if (!s) s = read_bytes(&bytes, &size, job->object);
     if (!s) text_bytes(out, bytes, size);
-    free(bytes);
-    remove_folder(w.folder);
+    mem_free(bytes);
+    undo_pop(&undo);
+    work_end(&w);
     return s;
 }

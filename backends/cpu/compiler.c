@@ -15,6 +15,7 @@
 #include "backends/cache.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/processor.h"
+#include "graph/base/memory.h"
 
 extern char **environ;
 
@@ -106,7 +107,7 @@ TgStatus compiler_or_last(Compiler *c, const char *cache_dir)
         cache_put(cache_dir, "cpu-compiler", "last", &c->identity, sizeof c->identity);
     if (status != TG_OK && known && !(own && *own))
         memcpy(&c->identity, last, size), *c->path = 0, status_clear(), status = TG_OK;
-    free(last);
+    mem_free(last);
     return status;
 }
 

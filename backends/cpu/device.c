@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "backends/cpu/executable.h"
+#include "graph/base/memory.h"
 
 static void cpu_close(Device *d)
 {
     if (!d) return;
     team_free(d->team);
     arena_free(d->arena);
-    free(d);
+    mem_free(d);
 }
 
 static Target target_of(const Machine *m)
@@ -29,9 +30,9 @@ static Target target_of(const Machine *m)
 
 static TgStatus cpu_open(Device **out, const DeviceOptions *o)
 {
-    Device *d = calloc(1, sizeof *d);
-    if (!d) return fail(TG_LIMIT, "out of memory");
+    Device *d = mem_zeros(1, sizeof *d);
     d->arena = arena_new();
+    d->cache_dir = o->cache_dir ? arena_strdup(d->arena, o->cache_dir) : NULL;
     TgStatus s = machine_read(&d->machine, d->arena, o->cpus, o->threads);
     if (!s && !(d->team = team_new(d->machine.cpu, d->machine.count))) s = fail(TG_LIMIT, "out of memory");
     if (s) return cpu_close(d), s;
@@ -40,7 +41,6 @@ static TgStatus cpu_open(Device **out, const DeviceOptions *o)
         return cpu_close(d), fail(TG_UNSUPPORTED, "compiler 'own': it wants AVX-512, which this processor lacks");
     if (!d->machine.has_own) d->compiler = CPU_CC;
     d->target = target_of(&d->machine);
-    d->cache_dir = o->cache_dir ? arena_strdup(d->arena, o->cache_dir) : NULL;
     *out = d;
     return TG_OK;
 }

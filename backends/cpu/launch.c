@@ -11,6 +11,7 @@
 
 #include "backends/cpu/executable.h"
 #include "common/clock.h"
+#include "graph/base/memory.h"
 
 /* ---- one step ---- */
 
@@ -86,8 +87,9 @@ static void copy_work(const Executable *e, const Work *w, int thread, int thread
 /* Where a part fails all do: thread 0 tells. */
 static void host_work(Executable *e, const Work *w, int thread, int threads)
 {
-    TgStatus status =
-        w->shared ? w->host_part(w->call, w->args, e->vars, thread, threads) : w->host(w->call, w->args, e->vars);
+    TgStatus status;
+    ATTEMPT(status, w->shared ? w->host_part(w->call, w->args, e->vars, thread, threads)
+                              : w->host(w->call, w->args, e->vars));
     if (!thread) e->status = host_status(w->call, status);
 }
 

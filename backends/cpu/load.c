@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "backends/cpu/executable.h"
+#include "graph/base/memory.h"
 
 enum { FORGET_BYTES = 4 << 20, PART_BYTES = 8 << 20 };
 
@@ -279,19 +280,23 @@ void executable_unload(Executable *e)
     cpu_pages_free(e->own, e->own_bytes);
     cpu_pages_free(e->scratch, e->scratch_bytes * e->device->machine.count);
     arena_free(e->memory);
-    free(e);
+    mem_free(e);
 }
+
+static void unload(void *e) { executable_unload(e); }
 
 static TgStatus load(Executable **out, Device *d, const Plan *p, Code *c, const Bundle *stored)
 {
-    Executable *e = calloc(1, sizeof *e);
-    if (!e) return fail(TG_LIMIT, "out of memory");
+    Executable *e = mem_zeros(1, sizeof *e);
+    Undo undo;
     e->device = d;
     e->plan = p;
     e->code = c;
     e->stored = stored;
     e->memory = arena_new();
+    undo_push(&undo, unload, e);
     TgStatus s = load_all(e, c);
+    undo_pop(&undo);
     if (s) executable_unload(e);
     else *out = e;
     return s;
@@ -322,6 +327,8 @@ static TgStatus own_places(Executable *e)
     return e->own ? TG_OK : fail(TG_LIMIT, "no memory for %lld bytes of the model's values", (long long)e->own_bytes);
 }
 
+static void unlock(void *code) { pthread_mutex_unlock(&((Code *)code)->lock); }
+
 static TgStatus share_all(Executable *e, Code *c)
 {
     TRY(own_places(e));
@@ -329,22 +336,27 @@ static TgStatus share_all(Executable *e, Code *c)
         return fail(TG_LIMIT, "no memory for %lld bytes of the model's values", (long long)e->arena_bytes);
     e->work = NEW_N(e->memory, Work, e->plan->nstep + 1);
     e->patch = NEW_N(e->memory, Patch, args_total(e->plan) + 1);
+    Undo undo;
     pthread_mutex_lock(&c->lock);                   /* fn may be changing */
+    undo_push(&undo, unlock, c);
     collect(e, c, false);
     e->version = atomic_load(&c->version);
+    undo_pop(&undo);
     pthread_mutex_unlock(&c->lock);
     return scratch_new(e);
 }
 
 TgStatus executable_share(Executable **out, Executable *of)
 {
-    Executable *e = calloc(1, sizeof *e);
-    if (!e) return fail(TG_LIMIT, "out of memory");
+    Executable *e = mem_zeros(1, sizeof *e);
+    Undo undo;
     e->of = of;
     e->device = of->device, e->plan = of->plan, e->code = of->code;
     e->persist = of->persist, e->constant = of->constant, e->arena_bytes = of->arena_bytes;
     e->memory = arena_new();
+    undo_push(&undo, unload, e);
     TgStatus s = share_all(e, of->code);
+    undo_pop(&undo);
     if (s) executable_unload(e);
     else *out = e;
     return s;

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/processor.h"
+#include "graph/base/memory.h"
 
 enum { CPUS_MAX = 4096 };
 
@@ -46,22 +47,22 @@ static int core_of(int cpu)
 static TgStatus allowed(bool *in, const char *cpus)
 {
     size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
-    cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
-    bool any = false, *wanted = calloc(CPUS_MAX, 1);
+    cpu_set_t *set = mem_new(size);
+    bool any = false, *wanted = mem_zeros(CPUS_MAX, 1);
     TgStatus s =
         !cpus || parse_list(cpus, wanted) ? TG_OK : fail(TG_USAGE, "'%s' is no list of CPUs such as 0-3,8", cpus);
     CPU_ZERO_S(size, set);
     if (!s && sched_getaffinity(0, size, set)) s = fail(TG_DEVICE, "the process's CPUs cannot be read");
     for (int i = 0; i < CPUS_MAX && !s; i++) any |= in[i] = CPU_ISSET_S((size_t)i, size, set) && (!cpus || wanted[i]);
-    CPU_FREE(set);
-    free(wanted);
+    mem_free(set);
+    mem_free(wanted);
     return s ? s : any ? TG_OK : fail(TG_DEVICE, "the process may use none of the CPUs '%s'", cpus ? cpus : "");
 }
 
 /* First one CPU of each core, then (when more are requested) the others. */
 static void choose(Machine *m, Arena *arena, const bool *in, int threads)
 {
-    bool *core = calloc(CPUS_MAX, 1), *taken = calloc(CPUS_MAX, 1);
+    bool *core = mem_zeros(CPUS_MAX, 1), *taken = mem_zeros(CPUS_MAX, 1);
     m->cpu = NEW_N(arena, int, CPUS_MAX);
     for (int pass = 0; pass < 2 && (pass == 0 || threads > m->count); pass++)
         for (int i = 0; i < CPUS_MAX && (!threads || m->count < threads); i++) {
@@ -70,8 +71,8 @@ static void choose(Machine *m, Arena *arena, const bool *in, int threads)
             taken[i] = true;
             m->cpu[m->count++] = i;
         }
-    free(core);
-    free(taken);
+    mem_free(core);
+    mem_free(taken);
 }
 
 /* CPUs' worth of time that a container grants, or 0: no limit. Threads beyond it would only wait for their turn. */
@@ -91,10 +92,10 @@ static int granted(void)
 
 TgStatus machine_read(Machine *m, Arena *arena, const char *cpus, int threads)
 {
-    bool *in = calloc(CPUS_MAX, 1);
+    bool *in = mem_zeros(CPUS_MAX, 1);
     TgStatus s = allowed(in, cpus);
     if (!s) choose(m, arena, in, threads);
-    free(in);
+    mem_free(in);
     TRY(s);
     int limit = threads ? 0 : granted();
     if (limit && limit < m->count) m->count = limit;

@@ -7,6 +7,7 @@
 #include "backends/cache.h"
 #include "backends/cuda/cuda.h"
 #include "common/clock.h"
+#include "graph/base/memory.h"
 
 enum { STATIC_SHARED_BYTES = 48 << 10 };        /* more must be requested, by function */
 
@@ -34,8 +35,8 @@ static TgStatus load_one(CodeKernel *out, const Kernel *k, const void *cubin)
 
 static TgStatus fetch(CompileJob *job, Job *text, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats)
 {
-    CompileJob *missing = calloc(n + !n, sizeof *missing);
-    uint32_t *at = calloc(n + !n, sizeof *at), count = 0;
+    CompileJob *missing = mem_zeros(n + !n, sizeof *missing);
+    uint32_t *at = mem_zeros(n + !n, sizeof *at), count = 0;
     TgStatus status = TG_OK;
     for (uint32_t i = 0; i < n; i++) {
         if (cache_get(&job[i].cubin, &job[i].size_bytes, d->cache_dir, "cuda", text[i].key)) continue;
@@ -52,8 +53,8 @@ static TgStatus fetch(CompileJob *job, Job *text, Device *d, Kernel *const *k, u
     }
     stats->compiled = count;
     stats->cached = n - count;
-    free(missing);
-    free(at);
+    mem_free(missing);
+    mem_free(at);
     return status;
 }
 
@@ -68,23 +69,28 @@ static TgStatus compile_all(Code *c, Device *d, Kernel *const *k, CompileJob *jo
     return TG_OK;
 }
 
+static void undo_compile(void *c) { cuda_code_free(c); }
+
 TgStatus cuda_compile(Code **out, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats)
 {
     double start = clock_s();
-    CompileJob *job = calloc(n + !n, sizeof *job);
-    Job *text = calloc(n + !n, sizeof *text);
-    Code *c = calloc(1, sizeof *c);
-    *c = (Code){ calloc(n + !n, sizeof *c->kernel), n };
+    CompileJob *job = mem_zeros(n + !n, sizeof *job);
+    Job *text = mem_zeros(n + !n, sizeof *text);
+    Code *c = mem_zeros(1, sizeof *c);
+    Undo undo;
+    *c = (Code){ mem_zeros(n + !n, sizeof *c->kernel), n };
     *stats = (CompileStats){ 0 };
+    undo_push(&undo, undo_compile, c);
     TgStatus status = cuda.CtxSetCurrent(d->ctx) ? fail(TG_DEVICE, "cuda: the context is gone")
                                                  : compile_all(c, d, k, job, text, stats);
     for (uint32_t i = 0; i < n; i++) {
         text_free(&text[i].source);
-        free(job[i].cubin);
-        free(job[i].error);
+        mem_free(job[i].cubin);
+        mem_free(job[i].error);
     }
-    free(text);
-    free(job);
+    mem_free(text);
+    mem_free(job);
+    undo_pop(&undo);
     stats->compile_s = clock_s() - start;
     if (status == TG_OK) *out = c;
     else cuda_code_free(c);
@@ -95,6 +101,6 @@ void cuda_code_free(Code *c)
 {
     for (uint32_t i = 0; c && i < c->count; i++)
         if (c->kernel[i].module) cuda.ModuleUnload(c->kernel[i].module);
-    if (c) free(c->kernel);
-    free(c);
+    if (c) mem_free(c->kernel);
+    mem_free(c);
 }

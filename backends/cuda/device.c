@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backends/cuda/cuda.h"
+#include "graph/base/memory.h"
 #include "graph/wmma.h"
 #include "backends/cuda/nvrtc.h"
 
@@ -71,7 +72,7 @@ static TgStatus open_device(Device *d, const DeviceOptions *o)
     CU(StreamCreate(&d->stream, CU_NON_BLOCKING));
     CU(EventCreate(&d->from, 0));
     CU(EventCreate(&d->to, 0));
-    d->cache_dir = o->cache_dir ? strdup(o->cache_dir) : NULL;
+    d->cache_dir = o->cache_dir ? mem_text(o->cache_dir) : NULL;
     d->workers = workers_kept();
     return TG_OK;
 }
@@ -84,14 +85,19 @@ static void cuda_close(Device *d)
     if (d->to) cuda.EventDestroy(d->to);
     if (d->from) cuda.EventDestroy(d->from);
     if (d->stream) cuda.StreamDestroy(d->stream);
-    free(d->cache_dir);
-    free(d);
+    mem_free(d->cache_dir);
+    mem_free(d);
 }
+
+static void undo_open(void *d) { cuda_close(d); }
 
 static TgStatus cuda_open_device(Device **out, const DeviceOptions *o)
 {
-    Device *d = calloc(1, sizeof *d);
+    Device *d = mem_zeros(1, sizeof *d);
+    Undo undo;
+    undo_push(&undo, undo_open, d);
     TgStatus status = open_device(d, o);
+    undo_pop(&undo);
     if (status == TG_OK) *out = d;
     else cuda_close(d);
     return status;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backends/cuda/cuda.h"
+#include "graph/base/memory.h"
 #include "graph/base/watcher.h"
 
 enum { ALIGN = 256 };
@@ -233,8 +234,8 @@ static TgStatus add_memcpy(Executable *e, Segment *s, Node *n, const CuNode *aft
 static TgStatus link_nodes(Executable *e, Segment *s)
 {
     uint32_t words = (s->count + 63) / 64;
-    uint64_t *behind = calloc((size_t)s->count * words + 1, sizeof *behind);
-    CuNode *after = malloc(sizeof *after * (s->count + 1));
+    uint64_t *behind = mem_zeros((size_t)s->count * words + 1, sizeof *behind);
+    CuNode *after = mem_new(sizeof *after * (s->count + 1));
     TgStatus status = TG_OK;
     for (uint32_t i = 0; i < s->count && status == TG_OK; i++) {
         Node *n = &s->node[i];
@@ -250,8 +251,8 @@ static TgStatus link_nodes(Executable *e, Segment *s)
         status = n->kind == NODE_STEP && n->step->kind == STEP_KERNEL ? add_kernel(e, s, n, after, count)
                                                                       : add_memcpy(e, s, n, after, count);
     }
-    free(after);
-    free(behind);
+    mem_free(after);
+    mem_free(behind);
     return status;
 }
 
@@ -453,14 +454,19 @@ static TgStatus load(Executable *e)
     return build_segments(e, once, e->p->nstep, true);
 }
 
+static void undo_load(void *e) { cuda_unload(e); }
+
 TgStatus cuda_load(Executable **out, Device *d, const Plan *p, Code *c)
 {
-    Executable *e = calloc(1, sizeof *e);
+    Executable *e = mem_zeros(1, sizeof *e);
     *e = (Executable){ .d = d, .p = p, .c = c, .arena = arena_new() };
+    Undo undo;
+    undo_push(&undo, undo_load, e);
     e->at = NEW_N(e->arena, CuPtr, p->nbuffer);
     e->mirror = NEW_N(e->arena, char *, p->nbuffer);
     e->vars = NEW_N(e->arena, int64_t, p->nvar + 1);
     TgStatus status = load(e);
+    undo_pop(&undo);
     if (status == TG_OK) *out = e;
     else cuda_unload(e);
     return status;
@@ -477,5 +483,5 @@ void cuda_unload(Executable *e)
     if (e->scratch) cuda.MemFree(e->scratch);
     if (e->resident) cuda.MemFree(e->resident);
     arena_free(e->arena);
-    free(e);
+    mem_free(e);
 }

@@ -1,5 +1,6 @@
 /* NVRTC by dlopen. Thread safety: NVRTC's own; nvrtc_open is called before threads start. */
 #include "backends/cuda/nvrtc.h"
+#include "graph/base/memory.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -73,11 +74,13 @@ static TgStatus compile_error(Program p)
 {
     size_t n = 0;
     rtc.GetProgramLogSize(p, &n);
-    char *log = calloc(1, n + 1);
+    char *log = mem_try(n + 1);
+    if (!log) return fail(TG_LIMIT, "cuda: the kernel does not compile; there is no memory for the reason");
+    log[0] = log[n] = 0;
     if (n) rtc.GetProgramLog(p, log);
     const char *error = strstr(log, "error");
     TgStatus status = fail(TG_INTERNAL, "cuda: the kernel does not compile: %.700s", error ? error : log);
-    free(log);
+    mem_free(log);
     return status;
 }
 
@@ -93,7 +96,7 @@ TgStatus nvrtc_compile(void **out, size_t *size_bytes, const char *source, const
     TgStatus status = rtc.CompileProgram(p, 3, options) ? compile_error(p) : TG_OK;
     if (status == TG_OK && (rtc.GetCUBINSize(p, size_bytes) || !*size_bytes))
         status = fail(TG_INTERNAL, "cuda: NVRTC makes no code for %s", arch);
-    if (status == TG_OK && (!(*out = malloc(*size_bytes)) || rtc.GetCUBIN(p, *out)))
+    if (status == TG_OK && (!(*out = mem_try(*size_bytes)) || rtc.GetCUBIN(p, *out)))
         status = fail(TG_LIMIT, "cuda: no memory for %zu bytes of code", *size_bytes);
     rtc.DestroyProgram(&p);
     return status;

@@ -7,13 +7,14 @@
 #include "backends/child.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/protocol.h"
+#include "graph/base/memory.h"
 
 static TgStatus compile(const JobHead *h, void **bytes, size_t *size_bytes)
 {
-    char *text = malloc(h->arch_bytes + h->source_bytes);
-    if (!text || !pipe_read(STDIN_FILENO, text, h->arch_bytes + h->source_bytes)) exit(TG_CACHE);
+    char *text = mem_new(h->arch_bytes + h->source_bytes);
+    if (!pipe_read(STDIN_FILENO, text, h->arch_bytes + h->source_bytes)) exit(TG_CACHE);
     TgStatus status = nvrtc_compile(bytes, size_bytes, text + h->arch_bytes, text);
-    free(text);
+    mem_free(text);
     return status;
 }
 
@@ -29,7 +30,7 @@ int cuda_serve(void)
         AnswerHead a = { status, status == TG_OK ? size_bytes : strlen(answer) + 1 };
         if (!pipe_write(STDOUT_FILENO, &a, sizeof a) || !pipe_write(STDOUT_FILENO, answer, a.size_bytes))
             return TG_CACHE;
-        free(bytes);
+        mem_free(bytes);
     }
     return 0;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backends/cuda/cuda.h"
+#include "graph/base/memory.h"
 
 enum { COPIES = 10 };
 
@@ -30,7 +31,7 @@ static TgStatus fill_params(Bench *b, void (*fill)(void *user, uint32_t slot, vo
         largest = b->bytes[i] > largest ? b->bytes[i] : largest;
     }
     CU(MemAlloc(&b->block, (size_t)b->total));
-    void *host = malloc((size_t)largest);
+    void *host = mem_try((size_t)largest);
     TgStatus status = host ? TG_OK : fail(TG_LIMIT, "no memory to time a kernel on %lld bytes", (long long)largest);
     for (uint32_t i = 0; i < b->k->nparam && status == TG_OK; i++) {
         b->at[i] += b->block;
@@ -38,7 +39,7 @@ static TgStatus fill_params(Bench *b, void (*fill)(void *user, uint32_t slot, vo
         CuResult r = b->bytes[i] ? cuda.MemcpyHtoD(b->at[i], host, (size_t)b->bytes[i]) : 0;
         if (r) status = cuda_failed(r, "MemcpyHtoD");
     }
-    free(host);
+    mem_free(host);
     TRY(status);
     /* a copy may return before its bytes are there, and the kernel's stream does not wait for it */
     CU(StreamSynchronize(NULL));

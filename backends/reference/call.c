@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backends/reference/reference.h"
+#include "graph/base/memory.h"
 #include "graph/custom.h"
 #include "graph/scalar.h"
 #include "sched/plan.h"
@@ -49,9 +50,8 @@ static bool is_true(const RefTensor *t) { return scalar_load(DT_BOOL, t->data, 0
 static TgStatus eval_body(RefTensor *out, Graph *g, const UOp *body, int64_t base, const void *const *param,
                           uint32_t nparam, const UOp *step, int64_t at, const RefInput *in)
 {
-    RefVar *var = calloc(in->nvar + 1u, sizeof *var);
+    RefVar *var = mem_zeros(in->nvar + 1u, sizeof *var);
     RefInput sub = *in;
-    if (!var) return fail(TG_LIMIT, "out of memory");
     if (in->nvar) memcpy(var, in->var, in->nvar * sizeof *var);
     if (step) var[sub.nvar++] = (RefVar){ step, at };
     sub.var = var;
@@ -59,7 +59,7 @@ static TgStatus eval_body(RefTensor *out, Graph *g, const UOp *body, int64_t bas
     sub.nparam = nparam;
     sub.base = base;
     TgStatus s = ref_eval(out, g, body->src, body->nsrc, &sub);
-    free(var);
+    mem_free(var);
     return s;
 }
 

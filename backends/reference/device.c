@@ -9,6 +9,7 @@
 #include "backends/backend.h"
 #include "backends/reference/reference.h"
 #include "common/clock.h"
+#include "graph/base/memory.h"
 #include "graph/base/watcher.h"
 #include "graph/print.h"
 
@@ -19,8 +20,7 @@ struct Executable { const Plan *plan; const Code *code; char *arena, *persist; }
 static TgStatus device_open(Device **out, const DeviceOptions *o)
 {
     (void)o;
-    *out = calloc(1, sizeof **out);
-    if (!*out) return fail(TG_LIMIT, "out of memory");
+    *out = mem_zeros(1, sizeof **out);
     (*out)->target = (Target){ .kind = "reference",
                                .vector_bytes = 4,
                                .vector_registers = 16,
@@ -30,7 +30,7 @@ static TgStatus device_open(Device **out, const DeviceOptions *o)
     return TG_OK;
 }
 
-static void device_close(Device *d) { free(d); }
+static void device_close(Device *d) { mem_free(d); }
 static const Target *device_target(const Device *d) { return &d->target; }
 
 static void device_describe(const Device *d, char name[128], char features[256])
@@ -51,9 +51,8 @@ static TgStatus device_compile(Code **out, Device *d, Kernel *const *k, uint32_t
 {
     (void)d;
     *stats = (CompileStats){ 0 };
-    Kernel **copy = calloc(n + 1, sizeof *copy);
-    *out = calloc(1, sizeof **out);
-    if (!*out || !copy) return free(copy), free(*out), fail(TG_LIMIT, "out of memory");
+    Kernel **copy = mem_zeros(n + 1, sizeof *copy);
+    *out = mem_zeros(1, sizeof **out);
     for (uint32_t i = 0; i < n; i++) copy[i] = k[i];
     **out = (Code){ copy, n };
     return TG_OK;
@@ -61,8 +60,8 @@ static TgStatus device_compile(Code **out, Device *d, Kernel *const *k, uint32_t
 
 static void code_free(Code *c)
 {
-    if (c) free((void *)(uintptr_t)c->kernel);
-    free(c);
+    if (c) mem_free((void *)(uintptr_t)c->kernel);
+    mem_free(c);
 }
 
 /* ---- running ---- */
@@ -128,22 +127,19 @@ static TgStatus checked(const Executable *e, TgStatus status, TgStatus code)
 static void plan_unload(Executable *e)
 {
     if (!e) return;
-    free(e->arena);
-    free(e->persist);
-    free(e);
+    mem_free(e->arena);
+    mem_free(e->persist);
+    mem_free(e);
 }
 
 static TgStatus plan_load(Executable **out, Device *d, const Plan *p, Code *c)
 {
     (void)d;
-    Executable *e = calloc(1, sizeof *e);
-    int64_t *vars = calloc(p->nvar + 1, sizeof *vars);
-    TgStatus s = fail(TG_LIMIT, "out of memory");
-    if (e && vars) {
-        *e = (Executable){ p, c, calloc(1, (size_t)p->arena_bytes + 1), calloc(1, (size_t)p->persist_bytes + 1) };
-        if (e->arena && e->persist) s = checked(e, run_steps(e, true, NULL, NULL, vars), TG_BAD_MODEL);
-    }
-    free(vars);
+    Executable *e = mem_zeros(1, sizeof *e);
+    int64_t *vars = mem_zeros(p->nvar + 1, sizeof *vars);
+    *e = (Executable){ p, c, mem_zeros(1, (size_t)p->arena_bytes + 1), mem_zeros(1, (size_t)p->persist_bytes + 1) };
+    TgStatus s = checked(e, run_steps(e, true, NULL, NULL, vars), TG_BAD_MODEL);
+    mem_free(vars);
     if (s) plan_unload(e);
     else status_clear();
     *out = s ? NULL : e;
@@ -178,7 +174,7 @@ static TgStatus kernel_time(double *seconds, Device *d, Code *c, uint32_t i, con
     param_sizes(k, mem);
     for (uint32_t v = 0; v < k->nvar; v++) vars[v] = k->var[v]->vmax;
     *seconds = 1e30;
-    for (uint32_t p = 0; p < k->nparam; p++) mem[p].data = calloc(1, (size_t)mem[p].size_bytes + 1);
+    for (uint32_t p = 0; p < k->nparam; p++) mem[p].data = mem_zeros(1, (size_t)mem[p].size_bytes + 1);
     for (int r = 0; r < runs && !s; r++) {
         for (uint32_t p = 0; p < k->nparam && fill; p++) fill(user, p, mem[p].data, (size_t)mem[p].size_bytes);
         double begin = clock_s();
@@ -187,7 +183,7 @@ static TgStatus kernel_time(double *seconds, Device *d, Code *c, uint32_t i, con
     }
     for (uint32_t p = 0; p < k->nparam; p++) {
         if (out && k->param[p].written && !s) memcpy(out[p], mem[p].data, (size_t)mem[p].size_bytes);
-        free(mem[p].data);
+        mem_free(mem[p].data);
     }
     return s;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backends/reference/reference.h"
+#include "graph/base/memory.h"
 #include "graph/custom.h"
 #include "graph/guard.h"
 #include "graph/scalar.h"
@@ -246,14 +247,13 @@ static void visit(Eval *e, const UOp *u)
     for (uint32_t k = 0; k < u->nsrc; k++)
         if (e->node[u->src[k]->id].depth >= n->depth) n->depth = e->node[u->src[k]->id].depth + 1;
     if (is_leaf(u) || (u->op != UOP_REDUCE && n->depth < DEPTH_MAX && (view || n->numel > STORE_MAX))) return;
-    int64_t *value = malloc((size_t)(n->numel + 1) * sizeof *value);
-    for (int64_t i = 0; value && i < n->numel && !e->status; i++) {
+    int64_t *value = mem_new((size_t)(n->numel + 1) * sizeof *value);
+    for (int64_t i = 0; i < n->numel && !e->status; i++) {
         unplace(n, uop_rank(u), i, idx);
         value[i] = pull(e, u, idx);
     }
     n->value = value;
     n->depth = 0;
-    if (!value) broken(e, TG_LIMIT, "out of memory", u, n->numel);
 }
 
 static void give(Eval *e, const UOp *u, RefTensor *out)
@@ -263,9 +263,9 @@ static void give(Eval *e, const UOp *u, RefTensor *out)
     *out = (RefTensor){ .dtype = (DType)u->dtype,
                         .rank = uop_rank(u),
                         .numel = n->numel,
-                        .data = malloc((size_t)(n->numel * dtype_size(u->dtype)) + 1) };
+                        .data = mem_new((size_t)(n->numel * dtype_size(u->dtype)) + 1) };
     for (uint32_t k = 0; k < out->rank; k++) out->shape[k] = n->dim[k];
-    for (int64_t i = 0; out->data && i < n->numel && !e->status; i++) {
+    for (int64_t i = 0; i < n->numel && !e->status; i++) {
         unplace(n, out->rank, i, idx);
         scalar_store(out->dtype, out->data, i, pull(e, u, idx));
     }
@@ -378,7 +378,7 @@ TgStatus ref_eval(RefTensor *out, Graph *g, const UOp *const *value, uint32_t n,
     memset(out, 0, n * sizeof *out);
     for (uint32_t k = 0; k < n && !e.status; k++)
         if (value[k]->op != UOP_CALL) give(&e, value[k], &out[k]);
-    for (uint32_t i = 0; i < count; i++) free(e.node[order[i]->id].value);
+    for (uint32_t i = 0; i < count; i++) mem_free(e.node[order[i]->id].value);
     for (uint32_t k = 0; k < n && e.status; k++) ref_tensor_free(&out[k]);
     arena_free(e.arena);
     return e.status;
@@ -386,6 +386,6 @@ TgStatus ref_eval(RefTensor *out, Graph *g, const UOp *const *value, uint32_t n,
 
 void ref_tensor_free(RefTensor *t)
 {
-    free(t->data);
+    mem_free(t->data);
     t->data = NULL;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "backends/x86/mir.h"
+#include "graph/base/memory.h"
 
 typedef struct {
     size_t at;
@@ -25,11 +26,7 @@ static inline void byte(Encoder *e, unsigned b)
     Bytes *o = e->out;
     if (o->size == o->cap) {
         size_t cap = o->cap ? o->cap * 2 : 1 << 16;
-        uint8_t *more = realloc(o->data, cap);
-        if (!more) {
-            e->failed = true;
-            return;
-        }
+        uint8_t *more = mem_grow(o->data, cap);
         o->data = more, o->cap = cap;
     }
     o->data[o->size++] = (uint8_t)b;

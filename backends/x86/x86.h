@@ -5,7 +5,7 @@
 #define TG_X86_H
 #include "sched/kernel.h"
 
-/* Bytes that grow by realloc; freed by free(data). */
+/* Bytes that grow by mem_grow; freed by mem_free(data). */
 typedef struct {
     uint8_t *data;
     size_t size, cap;

@@ -14,6 +14,7 @@
 
 #include "frontend/import/shape_query.h"
 #include "frontend/values/values.h"
+#include "graph/base/memory.h"
 
 enum { ROUNDS_MAX = 1 << 20 };
 
@@ -242,8 +243,7 @@ static TgStatus add_row(Rows *r, const TgTensor *t, int64_t iteration)
     if (!iteration) r->t = form;
     if (!port_same(&r->t, t)) return fail(TG_BAD_MODEL, "rows of a loop differ in type or shape");
     size_t at = t->size_bytes * (size_t)iteration;
-    if (at + t->size_bytes > r->cap) r->data = realloc(r->data, r->cap = 2 * (at + t->size_bytes) + 64);
-    if (!r->data) return fail(TG_LIMIT, "no memory for the rows of a loop");
+    if (at + t->size_bytes > r->cap) r->data = mem_grow(r->data, r->cap = 2 * (at + t->size_bytes) + 64);
     if (t->size_bytes) memcpy(r->data + at, t->data, t->size_bytes);
     return TG_OK;
 }
@@ -381,7 +381,7 @@ static TgStatus all_iterations(Body *b, TgSession *s, int64_t trip, bool go_on, 
     }
     for (uint32_t k = 0; k < b->rows; k++) {
         if (status == TG_OK) status = stack_rows(b, k, &row[k], iteration, &out[b->states + k]);
-        free(row[k].data);
+        mem_free(row[k].data);
     }
     arena_free(a[0]);
     arena_free(a[1]);
@@ -421,6 +421,14 @@ bool loop_is_run(const Ctx *c)
     return r;
 }
 
+typedef struct { const Known *known; TgSession *session; } Opened;
+
+static void undo_open(void *opened)
+{
+    const Opened *o = opened;
+    o->known->bodies.close(o->session);
+}
+
 static TgStatus run_body(Body *b, const TensorDef *init, int64_t trip, bool go_on, TgTensor *out)
 {
     const Known *known = b->c->im->run->known;
@@ -428,8 +436,11 @@ static TgStatus run_body(Body *b, const TensorDef *init, int64_t trip, bool go_o
     const Outside outside = { b->node->body.frame, b->level };
     find_lists(b);
     make_model(b, init);
+    Undo undo;
     TRY(known->bodies.open(&s, known->bodies.user, &b->model, &outside));
+    undo_push(&undo, undo_open, &(Opened){ known, s });
     TgStatus status = all_iterations(b, s, trip, go_on, out);
+    undo_pop(&undo);
     known->bodies.close(s);
     return status;
 }

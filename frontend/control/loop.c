@@ -8,6 +8,7 @@
 
 #include "frontend/control/loop.h"
 #include "frontend/import/shape_query.h"
+#include "graph/base/memory.h"
 #include "graph/custom.h"
 
 enum { UNROLLED_BYTES_MAX = 1 << 28, GROWN_MAX = 1 << 20 };
@@ -347,8 +348,14 @@ static void drop_unchanged(Graph *g, Loop *l, U *formal, U *value, U *keep, int6
     l->init = init;
 }
 
-/* loops around the one that is built: equal bodies of loops side by side use one name for the step */
+/* Loops around the one that is built: equal bodies of loops side by side use one name for the step */
 static _Thread_local int loop_depth;
+
+static void leave_loop(void *unused)
+{
+    (void)unused;
+    loop_depth--;
+}
 
 static bool body_for(Graph *g, const Loop *l, int64_t base, U *formal, U *value, U *keep)
 {
@@ -367,10 +374,14 @@ static bool make_body(Graph *g, const Loop *l, int64_t base, U *formal, U *value
                    false;
     /* one that can only be 0 would fold away */
     U step = formal[l->states] =
-        uop_var(g, arena_printf(graph_arena(g), "step%d", loop_depth++), 0, l->most > 1 ? l->most - 1 : 1);
+        uop_var(g, arena_printf(graph_arena(g), "step%d", loop_depth), 0, l->most > 1 ? l->most - 1 : 1);
+    Undo undo;
+    undo_push(&undo, leave_loop, NULL);
+    loop_depth++;
     bool ok = body_for(g, l, base, formal, value, keep);
     if (ok && find_growth(g, l, step, value)) ok = body_for(g, l, base, formal, value, keep);
-    loop_depth--;
+    undo_pop(&undo);
+    leave_loop(NULL);
     return ok && check_body(g, l, step, value);
 }
 

@@ -13,6 +13,7 @@
 
 #include "frontend/host/util.h"
 #include "frontend/host/text_work.h"
+#include "graph/base/memory.h"
 #include "graph/custom.h"
 #include "graph/scalar.h"
 
@@ -39,7 +40,7 @@ void *host_result(const HostCall *call, void *const *args, uint32_t k)
 }
 
 static pthread_key_t scratch_key;           /* frees a thread's scratch when it ends */
-static void make_scratch_key(void) { pthread_key_create(&scratch_key, free); }
+static void make_scratch_key(void) { pthread_key_create(&scratch_key, mem_free); }
 
 void *host_scratch(size_t size)
 {
@@ -47,10 +48,12 @@ void *host_scratch(size_t size)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_scratch_key);
     if (size <= kept.cap) return kept.p;
-    free(kept.p);
+    mem_free(kept.p);
+    kept.p = NULL, kept.cap = 0;
+    pthread_setspecific(scratch_key, NULL);
+    kept.p = mem_new(size + size / 2);
     kept.cap = size + size / 2;
-    kept.p = malloc(kept.cap);
-    if (!kept.p) abort();
+    mem_keep(kept.p);
     pthread_setspecific(scratch_key, kept.p);
     return kept.p;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "graph/base/status.h"
 #include "graph/base/text.h"
 
@@ -115,8 +116,8 @@ static void matcher_close(Matcher *m)
     pcre2_match_data_free(m->data);
     pcre2_match_context_free(m->context);
     pcre2_code_free(m->code);
-    free(m->space);
-    free(m->pattern);
+    mem_free(m->space);
+    mem_free(m->pattern);
     *m = (Matcher){ 0 };
 }
 
@@ -128,7 +129,7 @@ static void free_matchers(void *p)
 {
     Matchers *all = p;
     for (int k = 0; k < KEPT; k++) matcher_close(&all->of[k]);
-    free(all);
+    mem_free(all);
 }
 
 static void make_matchers_key(void) { pthread_key_create(&matchers_key, free_matchers); }
@@ -138,7 +139,9 @@ static Matchers *matchers(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_matchers_key);
     Matchers *all = pthread_getspecific(matchers_key);
-    if (!all) pthread_setspecific(matchers_key, all = calloc(1, sizeof *all));
+    if (all) return all;
+    mem_keep(all = mem_zeros(1, sizeof *all));
+    pthread_setspecific(matchers_key, all);
     return all;
 }
 
@@ -151,16 +154,21 @@ TgStatus matcher_of(Matcher **out, const char *pattern, bool full, int64_t strin
     for (int k = 0; k < KEPT && !m; k++)
         if (all->of[k].code && all->of[k].full == full && !strcmp(all->of[k].pattern, pattern)) m = &all->of[k];
     if (!m) {
-        pcre2_code *code = pattern_of(pattern, full, &status, why, sizeof why);
-        if (!code) return fail(status, "the pattern '%.80s' %s", pattern, why);
+        Matcher made = { .full = full, .longest = !full && has_choices(pattern), .spaces = 1024 };
+        made.pattern = mem_text(pattern);
+        made.space = mem_new(made.spaces * sizeof *made.space);
+        made.code = pattern_of(pattern, full, &status, why, sizeof why);
+        made.data = made.code ? pcre2_match_data_create(made.longest ? 1 : 16, NULL) : NULL;
+        made.context = made.data ? pcre2_match_context_create(NULL) : NULL;
+        if (!made.context) {
+            bool bad = !made.code;
+            matcher_close(&made);
+            return bad ? fail(status, "the pattern '%.80s' %s", pattern, why) : fail(TG_LIMIT, "out of memory");
+        }
+        mem_keep(made.pattern), mem_keep(made.space);
         m = &all->of[all->next++ % KEPT];
         matcher_close(m);
-        *m = (Matcher){
-            .pattern = strdup(pattern), .full = full, .longest = !full && has_choices(pattern), .code = code
-        };
-        m->data = pcre2_match_data_create(m->longest ? 1 : 16, NULL);
-        m->context = pcre2_match_context_create(NULL);
-        m->space = malloc((m->spaces = 1024) * sizeof *m->space);
+        *m = made;
         pcre2_set_match_limit(m->context, 10000000);
     }
     if (m->strings < JIT_FROM && (m->strings += strings) >= JIT_FROM && !m->longest)
@@ -175,7 +183,7 @@ TgStatus matcher_next(Matcher *m, const char *s, size_t len, size_t at, size_t *
         if (!m->longest) n = pcre2_match(m->code, (PCRE2_SPTR)s, len, at, 0, m->data, m->context);
         else n = pcre2_dfa_match(m->code, (PCRE2_SPTR)s, len, at, 0, m->data, m->context, m->space, m->spaces);
         if (n == PCRE2_ERROR_DFA_WSSIZE && m->spaces < 1 << 24) {
-            int *more = realloc(m->space, 4 * m->spaces * sizeof *m->space);
+            int *more = mem_try_grow(m->space, 4 * m->spaces * sizeof *m->space);
             if (!more) return fail(TG_LIMIT, "no memory for the pattern '%.40s'", m->pattern);
             m->space = more;
             m->spaces *= 4;

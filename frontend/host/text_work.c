@@ -11,6 +11,7 @@
 #include "frontend/host/pattern.h"
 #include "graph/base/arena.h"
 #include "graph/base/map.h"
+#include "graph/base/memory.h"
 #include "graph/base/number.h"
 #include "graph/base/text.h"
 
@@ -19,7 +20,7 @@
 static void add_item(Work *w, int64_t number)
 {
     Rows *r = &w->rows;
-    if (r->n == r->room) r->item = realloc(r->item, (size_t)(r->room = r->room ? 2 * r->room : 64) * sizeof *r->item);
+    if (r->n == r->room) r->item = mem_grow(r->item, (size_t)(r->room = r->room ? 2 * r->room : 64) * sizeof *r->item);
     r->item[r->n++] = number;
 }
 
@@ -47,8 +48,8 @@ void text_pad(const Work *w, int64_t longest, int64_t *out)
 
 void work_free(Work *w)
 {
-    free(w->rows.item);
-    free(w->rows.end);
+    mem_free(w->rows.item);
+    mem_free(w->rows.end);
     w->rows = (Rows){ 0 };
 }
 
@@ -173,7 +174,7 @@ static void end_row(Work *w, int64_t k)
     if (w->count) w->count[k] = w->rows.n - row_start(w, k);
 }
 
-static void rows_of(Work *w) { w->rows.end = calloc((size_t)w->n + 1, sizeof *w->rows.end); }
+static void rows_of(Work *w) { w->rows.end = mem_zeros((size_t)w->n + 1, sizeof *w->rows.end); }
 
 static bool add_token(Work *w, const TokenAttr *a, const char *s, size_t len)
 {

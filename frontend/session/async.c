@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "frontend/session/session.h"
+#include "graph/base/memory.h"
 
 typedef struct {
     TgSession *session;
@@ -16,7 +17,7 @@ typedef struct {
 static void *work(void *user)
 {
     Call c = *(Call *)user;
-    free(user);
+    mem_free(user);
     TgStatus status = tg_run(c.session, c.inputs, c.count, c.outputs);
     c.done(c.user, status, status == TG_OK ? NULL : tg_error());
     return NULL;
@@ -26,11 +27,11 @@ TgStatus tg_run_async(TgSession *s, const TgTensor *inputs, int32_t count, TgTen
                       void (*done)(void *user, TgStatus status, const char *error), void *user)
 {
     pthread_t thread;
-    Call *c = malloc(sizeof *c);
+    Call *c = mem_try(sizeof *c);
     if (!c) return fail(TG_LIMIT, "out of memory");
     *c = (Call){ s, inputs, outputs, count, done, user };
     if (pthread_create(&thread, NULL, work, c)) {
-        free(c);
+        mem_free(c);
         return fail(TG_LIMIT, "no thread is to be had for a run");
     }
     pthread_detach(thread);

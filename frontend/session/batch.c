@@ -4,6 +4,7 @@
 
 #include "frontend/import/import.h"
 #include "frontend/values/ports.h"
+#include "graph/base/memory.h"
 #include "graph/base/spare.h"
 #include "graph/blocks.h"
 #include "graph/custom.h"
@@ -182,7 +183,8 @@ TgStatus batch_keep(Batch *b, int32_t k, const TgTensor *y, uint32_t n)
 {
     if (!k) {
         arena_free(b->words);
-        b->words = arena_new();
+        b->words = NULL;
+        arena_keep(b->words = arena_new());
     }
     for (uint32_t i = 0; i < n; i++) {
         TgTensor *all = &b->output[i];

@@ -3,6 +3,7 @@
 
 #include "backends/cache.h"
 #include "frontend/session/session.h"
+#include "graph/base/memory.h"
 
 typedef struct { void (*emit)(void *user, const TgCacheFile *file); void *user; } Sink;
 
@@ -18,18 +19,25 @@ static TgStatus folder_of(const char **dir, Arena *a)
     return *dir ? TG_OK : fail(TG_CACHE, "there is no cache folder: neither XDG_CACHE_HOME nor HOME is set");
 }
 
-TgStatus tg_cache_list(const char *cache_dir, int32_t check, void (*emit)(void *user, const TgCacheFile *file),
-                       void *user)
+static TgStatus list(const char *cache_dir, bool check, const Sink *to)
 {
     Arena *a = arena_new();
     TgStatus status = folder_of(&cache_dir, a);
-    if (status == TG_OK && !cache_walk(cache_dir, check ? CACHE_ALL : CACHE_HEADS, pass_on, &(Sink){ emit, user }))
+    if (status == TG_OK && !cache_walk(cache_dir, check ? CACHE_ALL : CACHE_HEADS, pass_on, (void *)(uintptr_t)to))
         status = fail(TG_CACHE, "%s: there is no cache folder", cache_dir);
     arena_free(a);
     return status;
 }
 
-TgStatus tg_cache_prune(const char *cache_dir, int64_t most_bytes, int64_t removed[2], int64_t left[2])
+TgStatus tg_cache_list(const char *cache_dir, int32_t check, void (*emit)(void *user, const TgCacheFile *file),
+                       void *user)
+{
+    TgStatus status;
+    ATTEMPT(status, list(cache_dir, check != 0, &(Sink){ emit, user }));
+    return status;
+}
+
+static TgStatus prune(const char *cache_dir, int64_t most_bytes, int64_t removed[2], int64_t left[2])
 {
     Arena *a = arena_new();
     TgStatus status =
@@ -40,5 +48,12 @@ TgStatus tg_cache_prune(const char *cache_dir, int64_t most_bytes, int64_t remov
         left[0] = p.left_files, left[1] = p.left_bytes;
     }
     arena_free(a);
+    return status;
+}
+
+TgStatus tg_cache_prune(const char *cache_dir, int64_t most_bytes, int64_t removed[2], int64_t left[2])
+{
+    TgStatus status;
+    ATTEMPT(status, prune(cache_dir, most_bytes, removed, left));
     return status;
 }

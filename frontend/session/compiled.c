@@ -1,6 +1,7 @@
 /* The pieces: `about` (SavedAbout), `target`, `input/K` (SavedInput, then its elements where they are built in), `opts`
  * and `dims` as their options' texts, `model` and `file/NAME` as they were read, and the device's own (backends/). */
 #include "frontend/session/compiled.h"
+#include "graph/base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +118,10 @@ static TgStatus save_code(BundleWriter *w, TgSession *s)
     ProgramMaker maker = session_maker(s);
     Program *p;
     TRY(program_make(&p, &maker, s->program->input, s->program->nport, &s->dims, PROGRAM_PLAN, NULL));
+    ProgramHold h;
+    program_hold(&h, &p, s->backend);
     TgStatus status = s->backend->save_code(w, s->device, p->plan->kernel, p->plan->nkernel);
+    program_let(&h);
     program_free(p, s->backend);
     return status;
 }
@@ -134,16 +138,26 @@ static TgStatus save_all(BundleWriter *w, TgSession *s)
     return status;
 }
 
-TgStatus tg_save(TgSession *s, const char *path)
+static void undo_begin(void *writer) { bundle_end(writer, TG_LIMIT); }
+
+static TgStatus save(TgSession *s, const char *path)
 {
     BundleWriter *w;
     TRY(session_in_file(s, savable(s)));
     if (s->backend->write) return session_in_file(s, source_write(s, path));
+    Undo undo;
     TRY(bundle_begin(&w, path));
-    Watcher before = session_watch(s);
+    undo_push(&undo, undo_begin, w);
     TgStatus status = save_all(w, s);
-    watcher_set(before);
+    undo_pop(&undo);
     return bundle_end(w, status);
+}
+
+TgStatus tg_save(TgSession *s, const char *path)
+{
+    TgStatus status;
+    SESSION_CALL(status, s, save(s, path));
+    return status;
 }
 
 /* ---- reading ---- */

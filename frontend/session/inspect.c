@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "frontend/session/session.h"
+#include "graph/base/memory.h"
 #include "graph/base/text.h"
 #include "onnx/extract.h"
 
@@ -182,7 +183,8 @@ int32_t tg_weight(const TgSession *s, int32_t index, const char **name, TgTensor
 TgStatus tg_extract(const char *model, const TgExtract *part, const char *path)
 {
     TRY(session_reserved(part->reserved, sizeof part->reserved / sizeof *part->reserved, "part"));
-    TgStatus status = extract(model, part, path);
+    TgStatus status;
+    ATTEMPT(status, extract(model, part, path));
     if (status != TG_OK) status_prefix(model);
     return status;
 }
@@ -199,20 +201,28 @@ static void emit_lines(Text *t, void (*emit)(void *user, const char *text), void
     }
 }
 
-TgStatus tg_memory(const TgSession *s, const TgTensor *inputs, int32_t count, TgMemory *out,
-                   void (*calls)(void *user, const char *line), void *user)
+/* Where text goes, a line at a time. */
+typedef struct { void (*emit)(void *user, const char *line); void *user; } Sink;
+
+static TgStatus plan_memory(const TgSession *s, const TgTensor *inputs, int32_t count, TgMemory *out, const Sink *calls)
 {
     Text text = { 0 };
     Dump dump = { .text = &text, .stage = "calls" };
     Program *p = NULL;
     TRY(session_in_file(s, session_check_inputs(s, inputs, count)));
-    Watcher before = session_watch(s);
-    TgStatus status = session_in_file(s, session_plan(&p, s, inputs, count, calls ? &dump : NULL));
-    watcher_set(before);
+    TgStatus status = session_in_file(s, session_plan(&p, s, inputs, count, calls->emit ? &dump : NULL));
     if (status == TG_OK) *out = memory_of(p->plan);
-    emit_lines(&text, calls, user);
+    emit_lines(&text, calls->emit, calls->user);
     text_free(&text);
     program_free(p, s->backend);
+    return status;
+}
+
+TgStatus tg_memory(const TgSession *s, const TgTensor *inputs, int32_t count, TgMemory *out,
+                   void (*calls)(void *user, const char *line), void *user)
+{
+    TgStatus status;
+    SESSION_CALL(status, s, plan_memory(s, inputs, count, out, &(Sink){ calls, user }));
     return status;
 }
 
@@ -228,19 +238,27 @@ static void fill_shares(const Plan *p, TgShare *out, int32_t *devices)
     *devices = p->devices;
 }
 
-TgStatus tg_shares(const TgSession *s, const TgTensor *inputs, int32_t count, TgShare *out, int32_t *devices)
+static TgStatus plan_shares(const TgSession *s, const TgTensor *inputs, int32_t count, TgShare *out, int32_t *devices)
 {
     Program *p = NULL;
+    ProgramHold h;
     if (!inputs) {
         if (!s->program) return session_in_file(s, fail(TG_USAGE, "nothing is prepared yet"));
         return fill_shares(s->program->plan, out, devices), TG_OK;
     }
     TRY(session_in_file(s, session_check_inputs(s, inputs, count)));
-    Watcher before = session_watch(s);
     TgStatus status = session_in_file(s, session_plan(&p, s, inputs, count, NULL));
-    watcher_set(before);
+    program_hold(&h, &p, s->backend);
     if (status == TG_OK) fill_shares(p->plan, out, devices);
+    program_let(&h);
     program_free(p, s->backend);
+    return status;
+}
+
+TgStatus tg_shares(const TgSession *s, const TgTensor *inputs, int32_t count, TgShare *out, int32_t *devices)
+{
+    TgStatus status;
+    SESSION_CALL(status, s, plan_shares(s, inputs, count, out, devices));
     return status;
 }
 
@@ -267,9 +285,12 @@ static bool stage_known(const char *stage)
     return false;
 }
 
-TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char *stage, const char *kernel,
-                 void (*emit)(void *user, const char *text), void *user)
+/* Which stage of which kernel; NULL: of all. */
+typedef struct { const char *stage, *kernel; } Wanted;
+
+static TgStatus dump(TgSession *s, const TgTensor *inputs, int32_t count, const Wanted *wanted, const Sink *to)
 {
+    const char *stage = wanted->stage, *kernel = wanted->kernel;
     if (!stage_known(stage))
         return fail(TG_USAGE,
                     "stage '%s' is unknown; graph, callify, functions, calls, rangeify, layout, optimize, expand, "
@@ -279,17 +300,26 @@ TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char
     Text text = { 0 };
     Dump dump = { .text = &text, .stage = stage, .kernel = kernel };
     Program *p = NULL;
-    Watcher before = session_watch(s);
+    ProgramHold h;
     TgStatus status = session_plan(&p, s, inputs, count, &dump);
+    program_hold(&h, &p, s->backend);
     if (status == TG_OK && (!strcmp(stage, "source") || !strcmp(stage, "asm")))
         status = dump_code(s, p->plan, stage, kernel, &text);
-    watcher_set(before);
+    program_let(&h);
     if (status == TG_OK && kernel && !text.len)
         status = fail(TG_USAGE, "no kernel '%s' is there at stage '%s'", kernel, stage);
-    emit_lines(&text, emit, user);                      /* also what there was before a failure */
+    emit_lines(&text, to->emit, to->user);              /* also what there was before a failure */
     program_free(p, s->backend);
     text_free(&text);
     return session_in_file(s, status);
+}
+
+TgStatus tg_dump(TgSession *s, const TgTensor *inputs, int32_t count, const char *stage, const char *kernel,
+                 void (*emit)(void *user, const char *text), void *user)
+{
+    TgStatus status;
+    SESSION_CALL(status, s, dump(s, inputs, count, &(Wanted){ stage, kernel }, &(Sink){ emit, user }));
+    return status;
 }
 
 /* An input as it is declared, without elements; false: its sizes are open. */
@@ -324,7 +354,9 @@ static TgStatus check_shapes(const TgSession *s)
     return TG_OK;
 }
 
-TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), void *user)
+static void undo_open(void *session) { tg_close(session); }
+
+static TgStatus check(const char *path, const Sink *to)
 {
     TgSession *s;
     TgOptions o;
@@ -332,8 +364,10 @@ TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), 
     tg_options_default(&o);
     o.device = "reference";
     o.no_cache = 1;
+    Undo undo;
     TRY(tg_open(&s, path, &o));
-    uint32_t ports, n = import_unsupported(s->model, &ports, emit, user);
+    undo_push(&undo, undo_open, s);
+    uint32_t ports, n = import_unsupported(s->model, &ports, to->emit, to->user);
     TgStatus status = session_in_file(s, import_opsets(s->model));
     if (status == TG_OK && n)
         status = fail(TG_UNSUPPORTED, "%s: %u operator%s not supported", path, n, n == 1 ? " is" : "s are");
@@ -341,6 +375,14 @@ TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), 
         status = fail(TG_UNSUPPORTED, "%s: %u input%s or output%s not supported", path, ports, ports == 1 ? "" : "s",
                       ports == 1 ? " is" : "s are");
     else if (status == TG_OK) status = check_shapes(s);
+    undo_pop(&undo);
     tg_close(s);
+    return status;
+}
+
+TgStatus tg_check(const char *path, void (*emit)(void *user, const char *line), void *user)
+{
+    TgStatus status;
+    ATTEMPT(status, check(path, &(Sink){ emit, user }));
     return status;
 }

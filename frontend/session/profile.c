@@ -7,6 +7,7 @@
 
 #include "common/order.h"
 #include "frontend/session/session.h"
+#include "graph/base/memory.h"
 
 enum { PROFILE_RUNS = 20 };
 
@@ -27,13 +28,11 @@ static int64_t launches_of(const Plan *p, uint32_t kernel)
     return n;
 }
 
-int32_t tg_kernel(const TgSession *s, int32_t index, TgKernelTime *out)
+static TgStatus describe_kernel(const Program *p, uint32_t index, TgKernelTime *out)
 {
-    const Program *p = s->program;
-    if (!p || index < 0 || (uint32_t)index >= p->plan->nkernel) return 0;
     const Kernel *k = p->plan->kernel[index];
     Text opts = { 0 };
-    *out = (TgKernelTime){ .launches = launches_of(p->plan, (uint32_t)index),
+    *out = (TgKernelTime){ .launches = launches_of(p->plan, index),
                            .flops = k->flops,
                            .bytes = k->bytes,
                            .excess = k->needed > 0 ? k->executed / k->needed : 0 };
@@ -41,17 +40,26 @@ int32_t tg_kernel(const TgSession *s, int32_t index, TgKernelTime *out)
     snprintf(out->name, sizeof out->name, "%s", k->name);
     snprintf(out->options, sizeof out->options, "%s", opts.s ? opts.s : "");
     text_free(&opts);
-    return 1;
+    return TG_OK;
+}
+
+int32_t tg_kernel(const TgSession *s, int32_t index, TgKernelTime *out)
+{
+    const Program *p = s->program;
+    TgStatus status;
+    if (!p || index < 0 || (uint32_t)index >= p->plan->nkernel) return 0;
+    ATTEMPT(status, describe_kernel(p, (uint32_t)index, out));
+    return status == TG_OK;
 }
 
 TgStatus trace_kernels(Program *p, const Backend *b, const TgTensor *input, double *seconds)
 {
     const Plan *plan = p->plan;
-    double *step = calloc(plan->nstep + 1, sizeof *step);
-    TgStatus status = step ? program_trace(p, b, input, step) : fail(TG_LIMIT, "out of memory");
+    double *step = mem_zeros(plan->nstep + 1, sizeof *step);
+    TgStatus status = program_trace(p, b, input, step);
     for (uint32_t i = 0; i < plan->nstep && status == TG_OK; i++)
         if (plan->step[i].kind == STEP_KERNEL) seconds[plan->step[i].kernel] += step[i];
-    free(step);
+    mem_free(step);
     return status;
 }
 
@@ -127,15 +135,17 @@ static int by_seconds(const void *a, const void *b)
 static void keep_nodes(TgSession *s, const double *run)
 {
     const Plan *p = s->program->plan;
+    s->nstep_time = s->nnode_time = 0;
     arena_free(s->profile);
-    s->profile = arena_new();
+    s->profile = NULL;
+    arena_keep(s->profile = arena_new());
     s->step_time = NEW_N(s->profile, TgNodeTime, p->nstep + 1);
     s->node_time = NEW_N(s->profile, TgNodeTime, p->nstep + 1);
-    s->nstep_time = s->nnode_time = 0;
     for (uint32_t i = 0; i < p->nstep; i++) {
         if (p->step[i].once || p->step[i].kind == STEP_JUMP) continue;
-        TgNodeTime *step = &s->step_time[s->nstep_time++];
+        TgNodeTime *step = &s->step_time[s->nstep_time];
         *step = step_row(s, i, run);
+        s->nstep_time++;
         TgNodeTime *row = row_like(s, step);
         row->launches++;
         row->run_seconds += step->run_seconds;
@@ -166,13 +176,13 @@ static TgStatus profile(TgSession *s, const TgTensor *inputs, int32_t count, con
     if (!s->backend->time)
         return session_in_file(s, fail(TG_UNSUPPORTED, "device %s times no kernels", s->backend->name));
     uint32_t n = s->program->plan->nstep;
-    double *run = calloc((size_t)n * PROFILE_RUNS + 1, sizeof *run);
-    TgStatus status = run ? TG_OK : fail(TG_LIMIT, "out of memory");
+    double *run = mem_zeros((size_t)n * PROFILE_RUNS + 1, sizeof *run);
+    TgStatus status = TG_OK;
     for (int r = 0; r < PROFILE_RUNS && s->backend->trace && status == TG_OK; r++)
         status = program_trace(s->program, s->backend, inputs, run + (size_t)r * n);
     if (status == TG_OK) status = emit_rows(s, run, sink);
     if (status == TG_OK) keep_nodes(s, run);
-    free(run);
+    mem_free(run);
     return session_in_file(s, status);
 }
 
@@ -180,9 +190,8 @@ TgStatus tg_profile(TgSession *s, const TgTensor *inputs, int32_t count,
                     void (*emit)(void *user, const TgKernelTime *row), void *user)
 {
     const Sink sink = { emit, user };
-    Watcher before = session_watch(s);
-    TgStatus status = profile(s, inputs, count, &sink);
-    if (session_falls_plain(s, &status)) status = profile(s, inputs, count, &sink);
-    watcher_set(before);
+    TgStatus status;
+    SESSION_CALL(status, s, profile(s, inputs, count, &sink));
+    if (session_falls_plain(s, &status)) SESSION_CALL(status, s, profile(s, inputs, count, &sink));
     return status;
 }

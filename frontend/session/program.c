@@ -15,6 +15,7 @@
 #include "frontend/values/narrow.h"
 #include "frontend/values/text.h"
 #include "graph/base/map.h"
+#include "graph/base/memory.h"
 #include "graph/base/spare.h"
 #include "graph/custom.h"
 #include "graph/print.h"
@@ -183,8 +184,11 @@ static void make_text(Program *p)
 static void *own_memory(Program *p, uint32_t i, const TgTensor *x, size_t width)
 {
     int64_t n = tensor_count(x);
-    if (!p->own[i] || n > p->room[i])
-        p->own[i] = arena_alloc(p->arena, (size_t)(p->room[i] = p->own[i] ? 2 * n : n) * width + 1);
+    if (!p->own[i] || n > p->room[i]) {
+        int64_t room = p->own[i] ? 2 * n : n;
+        p->own[i] = arena_alloc(p->arena, (size_t)room * width + 1);
+        p->room[i] = room;
+    }
     return p->own[i];
 }
 
@@ -203,7 +207,8 @@ static StringPool *pool_of_run(Program *p)
     for (uint32_t i = 0; i < p->ninput; i++) any |= p->imported.input_text[i];
     if (!any) return p->imported.pool;
     arena_free(p->words);
-    return pool_above(p->words = arena_new(), p->imported.pool);
+    p->words = NULL;
+    return pool_above(p->words = arena_beside(p->arena), p->imported.pool);
 }
 
 static void strings_of(const StringPool *pool, TgTensor *y)
@@ -432,17 +437,50 @@ static TgStatus make(Program *p, const ProgramMaker *k, const TgTensor *input, P
     return TG_OK;
 }
 
+/* ---- attempts that fail ---- */
+
+/* What is no memory of this attempt. */
+static void release(Program *p, const Backend *b)
+{
+    if (p->executable) b->unload(p->executable);
+    if (p->code && !p->of) b->code_free(p->code);
+    for (uint32_t i = 0; p->out && i < p->noutput; i++)
+        if (p->out[i]) spare_free(p->out[i]->data);
+    for (uint32_t i = 0; p->answer && p->answer[i]; i++) release(p->answer[i], b);
+    if (p->of) atomic_fetch_sub(&p->of->users, 1);          /* that one is somebody's still */
+}
+
+static void undo_make(void *hold) { release(*((ProgramHold *)hold)->p, ((ProgramHold *)hold)->b); }
+
+static void undo_hold(void *hold) { program_free(*((ProgramHold *)hold)->p, ((ProgramHold *)hold)->b); }
+
+static void begin_hold(ProgramHold *h, Program **p, const Backend *b, void (*undo)(void *hold))
+{
+    h->p = p;
+    h->b = b;
+    undo_push(&h->undo, undo, h);
+}
+
+void program_hold(ProgramHold *h, Program **p, const Backend *b) { begin_hold(h, p, b, undo_hold); }
+
+void program_let(ProgramHold *h) { undo_pop(&h->undo); }
+
+/* ---- making and sharing ---- */
+
 /* What cannot be done with sizes that are variables is done with those at hand, and what then cannot be done with
  * strings of each run, with those at hand. */
 TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *input, uint32_t nport,
                       const FreeDims *f, ProgramGoal goal, Dump *dump)
 {
     for (bool strings = false;;) {
+        ProgramHold h;
         Program *p = program_new(input, nport);
+        begin_hold(&h, &p, maker->backend, undo_make);
         p->nresult = maker->model->graph.noutput;
         p->dims = f ? dims_new(p->arena, f, maker->model, input) : NULL;
         p->known.strings = strings;
         TgStatus status = make(p, maker, input, goal, dump);
+        program_let(&h);
         if (status == TG_OK) return *out = p, TG_OK;
         bool fixed = p->dims != NULL, again = fixed || (p->known.makes_text && !strings);
         program_free(p, maker->backend);
@@ -462,6 +500,7 @@ static TgStatus share_answers(Program *q, const Program *p, const Backend *b)
 
 TgStatus program_share(Program **out, Program *p, const Backend *b)
 {
+    ProgramHold h;
     Arena *arena = arena_new();
     Program *q = NEW(arena, Program), *of = p->of ? p->of : p;
     atomic_fetch_add(&of->users, 1);
@@ -483,6 +522,7 @@ TgStatus program_share(Program **out, Program *p, const Backend *b)
                     .tuned = p->tuned,
                     .plain = p->plain,
                     .pieces = p->pieces };
+    begin_hold(&h, &q, b, undo_make);
     q->given = NEW_N(arena, const TgTensor *, q->ninput + 1);
     q->output = port_copy(arena, p->output, q->nresult);
     q->out = NEW_N(arena, TgTensor *, q->noutput + 1);
@@ -492,6 +532,7 @@ TgStatus program_share(Program **out, Program *p, const Backend *b)
     if (q->plan->nvar) memcpy(q->vars, q->plan->var_value, sizeof *q->vars * q->plan->nvar);
     TgStatus status = share_answers(q, p, b);
     if (status == TG_OK) status = b->share(&q->executable, of->executable);
+    program_let(&h);
     if (status == TG_OK) *out = q;
     else program_free(q, b);
     return status;
@@ -629,6 +670,8 @@ static TgStatus direct_outputs(const Program *p, const Bound *bound, void **dire
     return TG_OK;
 }
 
+static void undo_text(void *pool) { text_end(pool); }
+
 static TgStatus run(Program *p, const Backend *b, const TgTensor *input, const Bound *bound, TgTensor *output,
                     double *seconds)
 {
@@ -648,8 +691,11 @@ static TgStatus run(Program *p, const Backend *b, const TgTensor *input, const B
     TRY(outputs_memory(p, direct));
     for (uint32_t i = 0; i < p->noutput; i++) out[i] = direct[i] ? direct[i] : p->out[i]->data;
     StringPool *before = text_begin(pool);
+    Undo undo;
+    undo_push(&undo, undo_text, before);
     TgStatus status =
         seconds ? b->trace(p->executable, in, out, p->vars, seconds) : b->run(p->executable, in, out, p->vars);
+    undo_pop(&undo);
     p->pieces_wanted = text_end(before);
     TRY(status);
     TRY(output_shapes(p));

@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "frontend/frontend.h"
 #include "frontend/values/ports.h"
+#include "graph/base/memory.h"
 
 typedef struct Program {
     struct Program *next;           /* the session's list, last used first */
@@ -68,6 +69,10 @@ TgStatus program_make(Program **out, const ProgramMaker *maker, const TgTensor *
 /* Another of the same code and constants, with values of its own: the two may run at once, each in one thread at a
  * time. b can share. Either may be freed first. */
 TgStatus program_share(Program **out, Program *p, const Backend *b);
+/* *p, which the caller's frame holds and which may be NULL, is freed if the attempt fails before program_let. */
+typedef struct { Undo undo; Program **p; const Backend *b; } ProgramHold;
+void program_hold(ProgramHold *h, Program **p, const Backend *b);
+void program_let(ProgramHold *h);
 int64_t program_bytes(const Program *p);        /* that it plans to hold: arenas, outputs */
 void program_free(Program *p, const Backend *b);
 /* also by its queries: runs those programs */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "frontend/session/compiled.h"
+#include "graph/base/memory.h"
 
 static const int64_t PROGRAMS_BYTES = INT64_C(1) << 30;
 
@@ -114,13 +115,20 @@ const char *session_cache_dir(Arena *a)
     return home && *home ? arena_printf(a, "%s/.cache/tgrun", home) : NULL;
 }
 
-TgStatus tg_device(const TgOptions *options, char name[128], char features[256])
+static TgStatus describe_device(const TgOptions *options, char name[128], char features[256])
 {
     TgSession s = { .options = *options };
     TRY(open_device(&s));
     s.backend->describe(s.device, name, features);
     s.backend->close(s.device);
     return TG_OK;
+}
+
+TgStatus tg_device(const TgOptions *options, char name[128], char features[256])
+{
+    TgStatus status;
+    ATTEMPT(status, describe_device(options, name, features));
+    return status;
 }
 
 /* ---- sessions ---- */
@@ -227,34 +235,54 @@ Watcher session_watch(const TgSession *s)
     return watcher_set((Watcher){ o->progress, o->progress_user, o->log, o->log_user, o->stop, deadline });
 }
 
-/* Takes the session, whose model was loaded or was not; before: who watched. */
-static TgStatus session_open(TgSession **out, TgSession *s, double start, Watcher before, TgStatus loaded)
+/* What a session is opened from: a file, or bytes in memory. */
+typedef struct { const char *path; const void *data; size_t size_bytes; const char *folder; } Opened;
+
+static TgStatus load_model(TgSession *s, const Opened *from)
 {
-    TgStatus status = loaded == TG_OK ? watch_check() : loaded;
+    if (from->data) return model_load_bytes(&s->model, from->data, from->size_bytes, from->folder);
+    return bundle_is(from->path) ? compiled_open(s) : model_load(&s->model, from->path);
+}
+
+static void undo_open(void *session) { tg_close(session); }
+
+static TgStatus open_session(TgSession **out, const Opened *from, const TgOptions *options)
+{
+    double start = clock_s();
+    TgSession *s = session_new(from->data ? "model" : from->path, options);
+    Undo undo;
+    undo_push(&undo, undo_open, s);
+    Watcher before = session_watch(s);
+    TgStatus status = load_model(s, from);
+    if (status == TG_OK) status = watch_check();
     status = status == TG_OK ? open_rest(s) : session_in_file(s, status);
     watcher_set(before);
+    undo_pop(&undo);
     s->load_s = clock_s() - start;
     if (status == TG_OK) *out = s;
     else tg_close(s);
     return status;
 }
 
+static TgStatus open_any(TgSession **out, const Opened *from, const TgOptions *options)
+{
+    Watcher before = *watcher_now();
+    TgStatus status;
+    ATTEMPT(status, open_session(out, from, options));
+    watcher_set(before);
+    return status;
+}
+
 TgStatus tg_open(TgSession **out, const char *path, const TgOptions *options)
 {
-    double start = clock_s();
-    TgSession *s = session_new(path, options);
-    Watcher before = session_watch(s);
-    TgStatus loaded = bundle_is(path) ? compiled_open(s) : model_load(&s->model, path);
-    return session_open(out, s, start, before, loaded);
+    return open_any(out, &(Opened){ .path = path }, options);
 }
 
 TgStatus tg_open_memory(TgSession **out, const void *data, size_t size_bytes, const char *folder,
                         const TgOptions *options)
 {
-    double start = clock_s();
-    TgSession *s = session_new("model", options);
-    Watcher before = session_watch(s);
-    return session_open(out, s, start, before, model_load_bytes(&s->model, data, size_bytes, folder));
+    return open_any(out, &(Opened){ .data = data ? data : "", .size_bytes = data ? size_bytes : 0, .folder = folder },
+                    options);
 }
 
 void session_drop_programs(TgSession *s)
@@ -382,12 +410,17 @@ static void say_variable(const Dims *d, const DimVar *v)
     else if (v->why) watch_say("size %s is built in: %s", v->name, v->why);
 }
 
+static void undo_lock(void *session) { family_unlock(session); }
+
 static TgStatus make_until(Program **out, const TgSession *s, const TgTensor *input, int32_t count, ProgramGoal goal,
                            Dump *dump)
 {
     ProgramMaker maker = session_maker(s);
+    Undo undo;
     TRY(family_lock(s));
+    undo_push(&undo, undo_lock, (void *)(uintptr_t)s);
     TgStatus status = program_make(out, &maker, input, (uint32_t)count, s->batch ? NULL : &s->dims, goal, dump);
+    undo_pop(&undo);
     family_unlock(s);
     return status;
 }
@@ -428,10 +461,27 @@ void session_replace(TgSession *s, Program *p)
     program_free(old, s->backend);
 }
 
-/* The one program of a compiled model, for the inputs for which it was compiled. */
-static TgStatus make_compiled(TgSession *s)
+/* A program that is made as a whole, whatever becomes of the call that wants it. */
+static TgStatus make_whole(Program **out, TgSession *s, const TgTensor *input, int32_t count)
 {
-    return session_make(&s->program, s, s->saved->input, (int32_t)s->saved->ninput);
+    ProgramHold h;
+    *out = NULL;
+    program_hold(&h, out, s->backend);
+    TgStatus status =
+        s->family ? family_program(out, s, input, count) : session_make(out, s, input, count);
+    program_let(&h);
+    return status;
+}
+
+static TgStatus add_program(TgSession *s, const TgTensor *input, int32_t count)
+{
+    Program *p;
+    TgStatus status;
+    ATTEMPT_ALONE(status, make_whole(&p, s, input, count));
+    if (status != TG_OK) return session_in_file(s, status);
+    p->next = s->program;
+    s->program = p;
+    return TG_OK;
 }
 
 bool session_falls_plain(TgSession *s, TgStatus *status)
@@ -456,11 +506,10 @@ static TgStatus find_program(TgSession *s, const TgTensor *input, int32_t count)
 {
     if (s->program && !s->program->dims && program_fits(s->program, s->backend, input, (uint32_t)count)) return TG_OK;
     TRY(session_in_file(s, session_check_inputs(s, input, count)));
-    if (s->saved && !s->program) TRY(session_in_file(s, make_compiled(s)));
+    /* the one program of a compiled model is for the inputs for which it was compiled */
+    if (s->saved && !s->program) TRY(add_program(s, s->saved->input, (int32_t)s->saved->ninput));
     Program *p = unlink_fitting(s, input, count);
-    if (!p && s->saved) return session_in_file(s, compiled_refuse(s, input, count));
-    if (!p)
-        TRY(session_in_file(s, s->family ? family_program(&p, s, input, count) : session_make(&p, s, input, count)));
+    if (!p) return s->saved ? session_in_file(s, compiled_refuse(s, input, count)) : add_program(s, input, count);
     p->next = s->program;
     s->program = p;
     return TG_OK;
@@ -510,9 +559,8 @@ static TgStatus prepare(TgSession *s, const TgTensor *inputs, int32_t count)
 
 TgStatus tg_prepare(TgSession *s, const TgTensor *inputs, int32_t count)
 {
-    Watcher before = session_watch(s);
-    TgStatus status = prepare(s, inputs, count);
-    watcher_set(before);
+    TgStatus status;
+    SESSION_CALL(status, s, prepare(s, inputs, count));
     return status;
 }
 
@@ -576,13 +624,12 @@ static TgStatus run(TgSession *s, const TgTensor *inputs, int32_t count, TgTenso
 
 TgStatus tg_run(TgSession *s, const TgTensor *inputs, int32_t count, TgTensor *outputs)
 {
-    Watcher before = session_watch(s);
-    TgStatus status = run(s, inputs, count, outputs);
-    watcher_set(before);
+    TgStatus status;
+    SESSION_CALL(status, s, run(s, inputs, count, outputs));
     return status;
 }
 
-TgStatus tg_bind_output(TgSession *s, int32_t index, void *data, size_t size_bytes)
+static TgStatus bind_output(TgSession *s, int32_t index, void *data, size_t size_bytes)
 {
     TgPort port;
     TRY(tg_output(s, index, &port));
@@ -592,6 +639,13 @@ TgStatus tg_bind_output(TgSession *s, int32_t index, void *data, size_t size_byt
     if (!s->bound) s->bound = NEW_N(s->arena, Bound, s->whole.noutput + 1);
     s->bound[index] = (Bound){ data, data ? size_bytes : 0 };
     return TG_OK;
+}
+
+TgStatus tg_bind_output(TgSession *s, int32_t index, void *data, size_t size_bytes)
+{
+    TgStatus status;
+    ATTEMPT(status, bind_output(s, index, data, size_bytes));
+    return status;
 }
 
 TgStatus tg_take(TgTensor *out, TgSession *s, int32_t index)

@@ -6,6 +6,7 @@
 #include "frontend/session/batch.h"
 #include "frontend/session/program.h"
 #include "frontend/session/shard.h"
+#include "graph/base/memory.h"
 #include "graph/base/watcher.h"
 
 enum { PROGRAMS_KEPT = 8 };
@@ -67,6 +68,13 @@ TgType model_rounded(const Model *m, const char *output);
 /* From here on the caller's options say who watches this thread's work; a body's watchers are those of what runs it. A
  * call within a call ends with it. The caller gives what is returned back to watcher_set. */
 Watcher session_watch(const TgSession *s);
+/* status: of a call of the interface, which is watched, and done as a whole or not at all (memory.h). */
+#define SESSION_CALL(status, session, call)         \
+    do {                                            \
+        Watcher before_ = session_watch(session);   \
+        ATTEMPT(status, call);                      \
+        watcher_set(before_);                       \
+    } while (0)
 /* a failure's message starts with the model's file name */
 TgStatus session_in_file(const TgSession *s, TgStatus status);
 /* TG_USAGE: a field of a caller's struct is set that this library does not know. */

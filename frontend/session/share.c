@@ -5,6 +5,7 @@
 
 #include "frontend/session/compiled.h"
 #include "frontend/session/session.h"
+#include "graph/base/memory.h"
 
 static TgStatus may_share(const TgSession *s)
 {
@@ -15,8 +16,7 @@ static TgStatus may_share(const TgSession *s)
 
 static Family *family_new(TgSession *root)
 {
-    Family *f = calloc(1, sizeof *f);
-    if (!f) return NULL;
+    Family *f = mem_beside(root->arena, sizeof *f);
     *f = (Family){ .root = root, .sessions = 1 };
     pthread_mutexattr_t again;                              /* what is made may ask for what is to be made */
     pthread_mutexattr_init(&again);
@@ -61,20 +61,35 @@ static TgStatus set_watcher(TgOptions *own, const TgOptions *o)
     return TG_OK;
 }
 
-TgStatus tg_share(TgSession **out, TgSession *s, const TgOptions *watcher)
+static void unlock(void *making) { pthread_mutex_unlock(making); }
+
+static void undo_share(void *session) { tg_close(session); }
+
+static TgStatus share(TgSession **out, TgSession *s, const TgOptions *watcher)
 {
-    TRY(session_in_file(s, may_share(s)));
     Family *f = s->family ? s->family : family_new(s);
-    if (!f) return fail(TG_LIMIT, "out of memory");
+    Undo locked, made;
     pthread_mutex_lock(&f->making);
+    undo_push(&locked, unlock, &f->making);
     TgSession *t = session_like(s);
     f->sessions++;
+    undo_push(&made, undo_share, t);
     TgStatus status = set_watcher(&t->options, watcher);
     if (status == TG_OK) status = share_programs(t, s);
+    undo_pop(&made);
+    undo_pop(&locked);
     pthread_mutex_unlock(&f->making);
     if (status == TG_OK) *out = t;
     else tg_close(t);
     return session_in_file(s, status);
+}
+
+TgStatus tg_share(TgSession **out, TgSession *s, const TgOptions *watcher)
+{
+    TgStatus status;
+    TRY(session_in_file(s, may_share(s)));
+    ATTEMPT(status, share(out, s, watcher));
+    return status;
 }
 
 /* Is it one that s would make? */
@@ -92,7 +107,11 @@ static TgStatus find_made(Program **out, const TgSession *s, const TgTensor *inp
         Program *p;
         if (!is_made_so(f->made[k], s)) continue;
         TRY(program_share(&p, f->made[k], s->backend));     /* what fits may have to be computed */
-        if (program_fits(p, s->backend, input, (uint32_t)count)) *out = p;
+        ProgramHold h;
+        program_hold(&h, &p, s->backend);
+        bool fits = program_fits(p, s->backend, input, (uint32_t)count);
+        program_let(&h);
+        if (fits) *out = p;
         else program_free(p, s->backend);
     }
     return TG_OK;
@@ -133,8 +152,11 @@ void family_unlock(const TgSession *s)
 
 TgStatus family_program(Program **out, TgSession *s, const TgTensor *input, int32_t count)
 {
+    Undo undo;
     TRY(family_lock(s));
+    undo_push(&undo, unlock, &s->family->making);
     TgStatus status = find_or_make(out, s, input, count);
+    undo_pop(&undo);
     family_unlock(s);
     return status;
 }
@@ -159,7 +181,7 @@ static void family_free(Family *f)
     drop_made(f);
     session_free(f->root);
     pthread_mutex_destroy(&f->making);
-    free(f);
+    mem_free(f);
 }
 
 bool family_leave(TgSession *s)

@@ -14,6 +14,7 @@
 #include "beam/alternate.h"
 #include "frontend/session/compiled.h"
 #include "graph/base/map.h"
+#include "graph/base/memory.h"
 
 #define TRIAL_SHARE 0.15            /* of the budget */
 #define TRIAL_MOST_S 10             /* where there is no budget */
@@ -170,10 +171,10 @@ static TgStatus try_kernels(Trial *t)
                     .n = { t->program[0]->plan->nkernel, t->program[1]->plan->nkernel },
                     .seconds = t->seconds / 2 };
     double *median[2];
-    for (int i = 0; i < 2; i++) median[i] = calloc(both.n[i] + 1, sizeof **median);
-    TgStatus status = median[0] && median[1] ? alternate(&both, median) : fail(TG_LIMIT, "out of memory");
+    for (int i = 0; i < 2; i++) median[i] = mem_zeros(both.n[i] + 1, sizeof **median);
+    TgStatus status = alternate(&both, median);
     bool lost = status == TG_OK && drop_losers(t, median);
-    for (int i = 0; i < 2; i++) free(median[i]);
+    for (int i = 0; i < 2; i++) mem_free(median[i]);
     if (!lost) return status;
     program_free(t->program[1], t->s->backend);
     t->program[1] = NULL;
@@ -246,7 +247,10 @@ static TgStatus tune(TgSession *s, const TgTensor *input, bool data, double seco
     Trial t = { .s = s, .input = input, .uniques = &u, .program = { s->program } };
     if (data) t.seconds = trial_seconds(&t, seconds);
     TgStatus status = search_program(s, &u, seconds > 0 ? seconds - t.seconds : 0, beam);
+    ProgramHold h;
+    program_hold(&h, &t.program[1], s->backend);
     if (status == TG_OK) status = adopt_winners(&t);
+    program_let(&h);
     arena_free(u.arena);
     return status;
 }
@@ -268,8 +272,7 @@ static TgStatus enter_and_tune(TgSession *s, const TgTensor *inputs, int32_t cou
 
 TgStatus tg_tune(TgSession *s, const TgTensor *inputs, int32_t count, double seconds, int32_t beam)
 {
-    Watcher before = session_watch(s);
-    TgStatus status = enter_and_tune(s, inputs, count, seconds, beam);
-    watcher_set(before);
+    TgStatus status;
+    SESSION_CALL(status, s, enter_and_tune(s, inputs, count, seconds, beam));
     return status;
 }

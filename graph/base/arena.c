@@ -2,10 +2,9 @@
  * larger than a chunk gets one of its own. */
 #include "graph/base/arena.h"
 
+#include "graph/base/memory.h"
 #include "graph/base/number.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct Chunk {
@@ -22,18 +21,24 @@ struct Arena {
 #define CHUNK_MIN ((size_t)2 << 10)
 #define CHUNK_MAX ((size_t)8 << 20)
 
-void *must(void *p)
+Arena *arena_new(void) { return mem_zeros(1, sizeof(Arena)); }
+
+Arena *arena_beside(const void *owner)
 {
-    if (p) return p;
-    fputs("tgrun: out of memory\n", stderr);
-    exit(6);
+    Arena *a = mem_beside(owner, sizeof *a);
+    *a = (Arena){ 0 };
+    return a;
 }
 
-Arena *arena_new(void) { return must(calloc(1, sizeof(Arena))); }
+void arena_keep(Arena *a)
+{
+    mem_keep(a);
+    for (Chunk *c = a->top; c; c = c->prev) mem_keep(c);
+}
 
 static void chunk_push(Arena *a, size_t cap)
 {
-    Chunk *c = must(malloc(HEADER + cap));
+    Chunk *c = mem_beside(a, HEADER + cap);
     *c = (Chunk){ .prev = a->top, .cap = cap };
     a->top = c;
     a->total += cap;
@@ -93,7 +98,7 @@ void arena_release(Arena *a, ArenaMark mark)
     while (a->top && a->top != mark.chunk) {
         Chunk *prev = a->top->prev;
         a->total -= a->top->cap;
-        free(a->top);
+        mem_free(a->top);
         a->top = prev;
     }
     if (a->top) a->top->used = mark.used;
@@ -103,7 +108,7 @@ void arena_free(Arena *a)
 {
     if (!a) return;
     arena_release(a, (ArenaMark){ NULL, 0 });
-    free(a);
+    mem_free(a);
 }
 
 size_t arena_bytes(const Arena *a) { return a->total; }

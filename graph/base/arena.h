@@ -1,6 +1,6 @@
 /* Arena: bump allocation, freed all at once or back to a mark. A debug build (TG_ARENA_MALLOC) gives each block its own
- * malloc, so that ASan sees overruns. Out of memory ends in arena_oom: a message and exit code TG_LIMIT by longjmp-free
- * abort of the process; sizes that come from files are checked before. */
+ * malloc, so that ASan sees overruns. There is memory, or the attempt ends (memory.h); an arena's blocks belong to what
+ * the arena belongs to. */
 #ifndef TG_ARENA_H
 #define TG_ARENA_H
 #include <stdarg.h>
@@ -11,6 +11,8 @@ typedef struct Arena Arena;
 typedef struct { void *chunk; size_t used; } ArenaMark;
 
 Arena *arena_new(void);
+Arena *arena_beside(const void *owner);                   /* mem_beside */
+void arena_keep(Arena *a);                                /* mem_keep */
 void arena_free(Arena *a);
 void *arena_alloc(Arena *a, size_t size);                 /* zeroed, 16-byte aligned */
 void *arena_copy(Arena *a, const void *data, size_t size);
@@ -23,6 +25,4 @@ size_t arena_bytes(const Arena *a);
 
 #define NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define NEW_N(a, T, n) ((T *)arena_alloc((a), sizeof(T) * (size_t)(n)))
-/* p of malloc and the like; NULL, no memory, ends the process with exit code 6. */
-void *must(void *p);
 #endif

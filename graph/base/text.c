@@ -1,22 +1,18 @@
 #include "graph/base/text.h"
 
+#include "graph/base/memory.h"
 #include "graph/base/number.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void grow(Text *t, size_t more)
 {
     if (t->len + more + 1 <= t->cap) return;
-    t->cap = (t->len + more + 1) * 2;
-    char *s = realloc(t->s, t->cap);
-    if (!s) {
-        fputs("tgrun: out of memory\n", stderr);
-        exit(6);
-    }
-    t->s = s;
+    size_t cap = (t->len + more + 1) * 2;
+    t->s = mem_grow(t->s, cap);
+    t->cap = cap;
 }
 
 void text_bytes(Text *t, const char *s, size_t n)
@@ -44,6 +40,6 @@ void text_add(Text *t, const char *fmt, ...)
 
 void text_free(Text *t)
 {
-    free(t->s);
+    mem_free(t->s);
     *t = (Text){ 0 };
 }

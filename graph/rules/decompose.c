@@ -10,7 +10,6 @@
 #include "graph/rules/rules.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 
 static const SelectOptions *options(const Match *m)
@@ -341,16 +340,9 @@ static const Rule select[] = {
 };
 const RuleTable table_select = RULES(select);
 
-static const RuleSet *set;
-static void make_set(void)
-{
-    static const RuleTable *const all[] = { &table_select, &table_polynomials, &table_simple };
-    set = ruleset_new(all, 3);
-}
-
 const RuleSet *rules_select(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_set);
-    return set;
+    static const RuleTable *const all[] = { &table_select, &table_polynomials, &table_simple };
+    static const RuleSet *_Atomic set;
+    return ruleset_once(&set, all, 3);
 }

@@ -4,7 +4,6 @@
  * equal parts. What is written with bits is first written with arithmetic (rules_arithmetic).
  */
 #include <math.h>
-#include <pthread.h>
 
 #include "graph/build.h"
 #include "graph/rules/pat.h"
@@ -213,13 +212,16 @@ static const Rule arithmetic[] = {
 };
 const RuleTable table_arithmetic = RULES(arithmetic);
 
-static const RuleSet *gradient_set, *arithmetic_set;
-static void make_sets(void)
+const RuleSet *rules_gradient(void)
 {
-    static const RuleTable *const all[] = { &table_gradient, &table_arithmetic };
-    gradient_set = ruleset_new(all, 1), arithmetic_set = ruleset_new(all + 1, 1);
+    static const RuleTable *const all[] = { &table_gradient };
+    static const RuleSet *_Atomic set;
+    return ruleset_once(&set, all, 1);
 }
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-const RuleSet *rules_gradient(void) { return pthread_once(&once, make_sets), gradient_set; }
-const RuleSet *rules_arithmetic(void) { return pthread_once(&once, make_sets), arithmetic_set; }
+const RuleSet *rules_arithmetic(void)
+{
+    static const RuleTable *const all[] = { &table_arithmetic };
+    static const RuleSet *_Atomic set;
+    return ruleset_once(&set, all, 1);
+}

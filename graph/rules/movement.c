@@ -6,7 +6,6 @@
 #include "graph/rules/poly.h"
 #include "graph/rules/rules.h"
 
-#include <pthread.h>
 
 enum { RANK_MAX = 64 };
 
@@ -172,16 +171,9 @@ static const Rule movement[] = {
 };
 const RuleTable table_movement = RULES(movement);
 
-static const RuleSet *set;
-static void make_set(void)
-{
-    static const RuleTable *const all[] = { &table_movement, &table_simple, &table_logic };
-    set = ruleset_new(all, 3);
-}
-
 const RuleSet *rules_movement(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_set);
-    return set;
+    static const RuleTable *const all[] = { &table_movement, &table_simple, &table_logic };
+    static const RuleSet *_Atomic set;
+    return ruleset_once(&set, all, 3);
 }

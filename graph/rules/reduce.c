@@ -13,7 +13,6 @@
 #include "graph/rules/rules.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 
 enum { CLAUSES = 16, RANGES = 64 };
@@ -319,17 +318,10 @@ static const Rule reduce[] = {
 };
 const RuleTable table_reduce = RULES(reduce);
 
-static const RuleSet *set;
-static void make_set(void)
+const RuleSet *rules_reduce(void)
 {
     static const RuleTable *const all[] = { &table_simple, &table_logic, &table_sums,  &table_compare,
                                             &table_divmod, &table_valid, &table_reduce };
-    set = ruleset_new(all, 7);
-}
-
-const RuleSet *rules_reduce(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_set);
-    return set;
+    static const RuleSet *_Atomic set;
+    return ruleset_once(&set, all, 7);
 }

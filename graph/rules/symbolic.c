@@ -12,7 +12,6 @@
 #include "graph/rules/rules.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 
 /* ---- constants and identities ---- */
@@ -453,25 +452,18 @@ const RuleTable table_compare = RULES(compare);
 
 /* ---- the sets ---- */
 
-static const RuleSet *with_valid, *without_valid;
-static void make_sets(void)
-{
-    static const RuleTable *const all[] = { &table_simple,  &table_logic,  &table_sums,
-                                            &table_compare, &table_divmod, &table_valid };
-    with_valid = ruleset_new(all, 6);
-    without_valid = ruleset_new(all, 5);
-}
-
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const RuleTable *const all[] = { &table_simple,  &table_logic,  &table_sums,
+                                        &table_compare, &table_divmod, &table_valid };
 
 const RuleSet *rules_symbolic(void)
 {
-    pthread_once(&once, make_sets);
-    return with_valid;
+    static const RuleSet *_Atomic set;
+    return ruleset_once(&set, all, 6);
 }
 
+/* without those for validity */
 const RuleSet *rules_scalar(void)
 {
-    pthread_once(&once, make_sets);
-    return without_valid;
+    static const RuleSet *_Atomic set;
+    return ruleset_once(&set, all, 5);
 }

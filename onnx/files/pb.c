@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "onnx/files/npy.h"
 #include "onnx/onnx-data.pb-c.h"
 #include "onnx/files/save.h"
@@ -195,17 +196,24 @@ static TgStatus read_message(TgTensor *out, const TensorSource *s, TgType want)
     }
 }
 
+static TgStatus read_bytes(TgTensor *out, Bytes bytes, TgType want)
+{
+    Arena *arena = arena_new();
+    const Wire wire = { bytes, arena, TG_BAD_INPUT };
+    const TensorSource source = { &wire, NULL, arena, 0 };
+    TgStatus status = read_message(out, &source, want);
+    arena_free(arena);
+    return status;
+}
+
 TgStatus pb_read_bytes(TgTensor *out, const void *data, size_t size, TgType want)
 {
     if (!size && want < TG_SEQUENCE) return fail(TG_BAD_INPUT, "is empty");
     if (size > INT32_MAX) return fail(TG_BAD_INPUT, "has 2 GiB or more, the limit of the format");
-    Arena *arena = arena_new();
-    const Wire wire = { { data, size }, arena, TG_BAD_INPUT };
-    const TensorSource source = { &wire, NULL, arena, 0 };
+    TgStatus status;
     *out = (TgTensor){ 0 };
-    TgStatus status = read_message(out, &source, want);
+    ATTEMPT(status, read_bytes(out, (Bytes){ data, size }, want));
     if (status != TG_OK) tg_tensor_free(out);
-    arena_free(arena);
     return status;
 }
 
@@ -346,13 +354,24 @@ static void append(ProtobufCBuffer *buffer, size_t size, const uint8_t *data)
     save_write(((SaveBuffer *)buffer)->save, data, size);
 }
 
-TgStatus pb_write_file(const TgTensor *t, const char *name, const char *path)
+static TgStatus write_file(const TgTensor *t, const char *name, const char *path)
 {
     Save s;
     SaveBuffer buffer = { { append }, &s };
-    TRY(save_begin(&s, path));
     Arena *arena = arena_new();
-    protobuf_c_message_pack_to_buffer(message_of(arena, t, (char *)(name && *name ? name : NULL)), &buffer.base);
+    const ProtobufCMessage *m = message_of(arena, t, (char *)(name && *name ? name : NULL));
+    TgStatus status = save_begin(&s, path);
+    if (status == TG_OK) {
+        protobuf_c_message_pack_to_buffer(m, &buffer.base);
+        status = save_end(&s);
+    }
     arena_free(arena);
-    return save_end(&s);
+    return status;
+}
+
+TgStatus pb_write_file(const TgTensor *t, const char *name, const char *path)
+{
+    TgStatus status;
+    ATTEMPT(status, write_file(t, name, path));
+    return status;
 }

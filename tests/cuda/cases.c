@@ -1,4 +1,5 @@
 #include "cases.h"
+#include "graph/base/memory.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ typedef const UOp *U;
 
 static Kernel *kernel_new(void)
 {
-    Kernel *k = calloc(1, sizeof *k);
+    Kernel *k = mem_zeros(1, sizeof *k);
     k->g = graph_new();
     return k;
 }

@@ -2,6 +2,7 @@
  * libnvrtc is not installed). On one (TGRUN_TEST_GPU=1): what it computes is compared with the interpreter.
  * KERNEL_MODELS="a.onnx b.onnx": the models; their weights may be missing, only shapes count. */
 #include "tests/model_kernels.h"
+#include "graph/base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +35,8 @@ static void compile_all(ModelKernels *all, const Target *t)
     assert_int_equal(workers_compile(w, job, all->count, "sm_90a"), TG_OK);
     for (uint32_t i = 0; i < all->count; i++) {
         if (!job[i].cubin) print_message("%s: %s\n%s\n", all->kernel[i]->name, job[i].error, source[i].s), all->bad++;
-        free(job[i].cubin);
-        free(job[i].error);
+        mem_free(job[i].cubin);
+        mem_free(job[i].error);
         text_free(&source[i]);
     }
     workers_free(w);

@@ -1,5 +1,6 @@
 /* Every rendered kernel goes through the real compiler, in worker processes; skipped where libnvrtc is not installed.
  * No GPU is needed. */
+#include "graph/base/memory.h"
 #include "tests/test.h"
 
 #include <stdio.h>
@@ -32,8 +33,8 @@ static void kernels_compile(void **state)
             if (!job[i].cubin)
                 fprintf(stderr, "case '%s', %s: %s\n%s\n", cases[i].name, archs[a], job[i].error, source[i].s);
             bad += !job[i].cubin || job[i].size_bytes < 1000 || memcmp(job[i].cubin, "\x7f" "ELF", 4) != 0;
-            free(job[i].cubin);
-            free(job[i].error);
+            mem_free(job[i].cubin);
+            mem_free(job[i].error);
         }
     }
     workers_free(w);
@@ -54,8 +55,8 @@ static void errors_are_told(void **state)
     assert_null(job[0].cubin);
     assert_non_null(strstr(job[0].error, "nothing"));
     assert_non_null(job[1].cubin);
-    free(job[0].error);
-    free(job[1].cubin);
+    mem_free(job[0].error);
+    mem_free(job[1].cubin);
     workers_free(w);
 }
 
@@ -72,7 +73,7 @@ static void death_is_told(void **state)
     for (int k = 0; k < 3; k++) {
         assert_null(job[k].cubin);
         assert_non_null(strstr(job[k].error, "died"));
-        free(job[k].error);
+        mem_free(job[k].error);
     }
     workers_free(w);
     if (old) setenv("TGRUN_WORKER", old, 1);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "tests/fuzz/fuzz.h"
 
 static uint64_t state = 88172645463325252u;
@@ -48,13 +49,13 @@ static size_t damage(char *data, size_t size, size_t cap)
 static int mutate(size_t count)
 {
     size_t seeds = 0, size;
-    for (char *seed; (seed = fuzz_seed(seeds, &size)); seeds++) run(seed, size), free(seed);
+    for (char *seed; (seed = fuzz_seed(seeds, &size)); seeds++) run(seed, size), mem_free(seed);
     for (size_t k = 0; k < count; k++) {
         char *seed = fuzz_seed(k % seeds, &size), *data = malloc(2 * size);
         memcpy(data, seed, size);
         run(data, damage(data, size, 2 * size));
         free(data);
-        free(seed);
+        mem_free(seed);
     }
     return 0;
 }
@@ -63,7 +64,7 @@ static int write_seeds(const char *folder)
 {
     size_t size;
     char path[4096], *seed;
-    for (size_t k = 0; (seed = fuzz_seed(k, &size)); k++, free(seed)) {
+    for (size_t k = 0; (seed = fuzz_seed(k, &size)); k++, mem_free(seed)) {
         snprintf(path, sizeof path, "%s/seed%zu", folder, k);
         FILE *f = fopen(path, "wb");
         if (!f) return perror(path), 1;

@@ -7,6 +7,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The k-th seed, malloc'ed; NULL after the last. */
+/* The k-th seed, of mem_new; NULL after the last. */
 char *fuzz_seed(size_t k, size_t *size);
 #endif

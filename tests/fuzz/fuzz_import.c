@@ -8,6 +8,7 @@
 
 #include "backends/reference/reference.h"
 #include "frontend/frontend.h"
+#include "graph/base/memory.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MAX_IN = 7, MAX_AT = 5, MAX_LIST = 8, SEED_BYTES = 160, EVALUATED_MAX = 20000 };
@@ -246,7 +247,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 char *fuzz_seed(size_t k, size_t *size)
 {
     if (k >= 4 * (size_t)op_row_count) return NULL;
-    uint8_t *s = malloc(*size = SEED_BYTES);
+    uint8_t *s = mem_new(*size = SEED_BYTES);
     uint64_t state = 0x9e3779b97f4a7c15u * (k + 1);
     for (size_t j = 0; j < SEED_BYTES; j++) {
         state ^= state << 13, state ^= state >> 7, state ^= state << 17;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "frontend/host/pattern.h"
+#include "graph/base/memory.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -34,5 +35,5 @@ static const char *const seeds[] = {
 
 char *fuzz_seed(size_t k, size_t *size)
 {
-    return k < sizeof seeds / sizeof *seeds ? *size = strlen(seeds[k]), strdup(seeds[k]) : NULL;
+    return k < sizeof seeds / sizeof *seeds ? *size = strlen(seeds[k]), mem_text(seeds[k]) : NULL;
 }

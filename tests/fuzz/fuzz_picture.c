@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "frontend/host/picture.h"
+#include "graph/base/memory.h"
 #include "tests/fuzz/fuzz.h"
 
 static volatile uint64_t sink;
@@ -42,5 +43,5 @@ char *fuzz_seed(size_t k, size_t *size)
 {
     if (k >= sizeof seeds / sizeof *seeds) return NULL;
     *size = seeds[k].n;
-    return memcpy(malloc(seeds[k].n + 1), seeds[k].s, seeds[k].n);
+    return memcpy(mem_new(seeds[k].n + 1), seeds[k].s, seeds[k].n);
 }

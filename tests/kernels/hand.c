@@ -1,3 +1,4 @@
+#include "graph/base/memory.h"
 #include "tests/kernels/hand.h"
 
 #include <stdlib.h>
@@ -5,7 +6,7 @@
 
 Kernel *hand_kernel(void)
 {
-    Kernel *k = calloc(1, sizeof *k);
+    Kernel *k = mem_zeros(1, sizeof *k);
     k->g = graph_new();
     strcpy(k->name, "hand");
     return k;

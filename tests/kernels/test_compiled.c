@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
+#include "graph/base/memory.h"
 #include "random_stages.h"
 
 enum { BATCH = 96 };
@@ -160,7 +161,7 @@ static void add_seed(Batch *b, uint64_t seed, Graph *keep)
     RandomGraph rg;
     RefTensor want[3];
     Memory m = { 0 };
-    Schedule *s = calloc(1, sizeof *s);
+    Schedule *s = mem_zeros(1, sizeof *s);
     uint32_t first = b->count;
     Place at = { seed, "layout", NULL, NULL, NULL };
     random_graph_new(&rg, seed);

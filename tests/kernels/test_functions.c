@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "graph/blocks.h"
 #include "random_stages.h"
 
@@ -120,7 +121,7 @@ static uint32_t graphs_of(const Schedule *s)
 
 static Schedule *plain_schedule(RandomGraph *rg, const Target *t)
 {
-    Schedule *s = calloc(1, sizeof *s);
+    Schedule *s = mem_zeros(1, sizeof *s);
     const UOp *sink;
     s->g = rg->g;
     assert_int_equal(sched_callify(&sink, rg->g, rg->sink, t), TG_OK);
@@ -141,7 +142,7 @@ static bool agrees(RandomGraph *rg, const UOp *sink, const UOp *tensors, const T
 {
     RefTensor want[16];
     Placements placements = { 0 };
-    Schedule *s = *out = calloc(1, sizeof *s);
+    Schedule *s = *out = mem_zeros(1, sizeof *s);
     Memory m = { 0 };
     Place at = { seed, "rangeify", NULL, NULL, NULL };
     RefInput in = { .param = (const void *const *)rg->data, .nparam = RANDOM_INPUTS };

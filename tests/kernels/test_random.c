@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/base/memory.h"
 #include "graph/print.h"
 #include "random_stages.h"
 
@@ -88,7 +89,7 @@ static bool kernels_agree(Memory *m, Random *r, uint64_t seed, const Target *tar
 static bool stages_agree(RandomGraph *rg, const RefTensor *want, uint64_t seed, Totals *totals)
 {
     const Target *t = &targets[seed % 2];
-    Schedule *s = calloc(1, sizeof *s);
+    Schedule *s = mem_zeros(1, sizeof *s);
     Memory m = { 0 };
     const UOp *sink = rg->sink;
     Place at = { seed, "rangeify", NULL, NULL, NULL };

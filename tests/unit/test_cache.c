@@ -1,5 +1,6 @@
 /* The cache folder: what was put comes back whole or not at all. */
 #define _GNU_SOURCE
+#include "graph/base/memory.h"
 #include "tests/test.h"
 
 #include <fcntl.h>
@@ -28,14 +29,14 @@ static void round_trip(void **state)
     assert_true(cache_get(&got, &n, dir, "kind", "a"));
     assert_int_equal(n, sizeof big);
     assert_memory_equal(got, big, n);
-    free(got);
+    mem_free(got);
     assert_true(cache_get(&got, &n, dir, "kind", "empty"));
     assert_int_equal(n, 0);
-    free(got);
+    mem_free(got);
     cache_put(dir, "kind", "a", "new", 3);
     assert_true(cache_get(&got, &n, dir, "kind", "a"));
     assert_int_equal(n, 3);
-    free(got);
+    mem_free(got);
     assert_false(cache_get(&got, &n, dir, "other", "a"));
     assert_false(cache_get(&got, &n, NULL, "kind", "a"));
     cache_put(NULL, "kind", "a", "x", 1);
@@ -87,7 +88,7 @@ static void grows_no_further(void **state)
     void *got;
     size_t size;
     assert_true(cache_get(&got, &size, sub, "kind", "k0"));          /* used: the youngest now */
-    free(got);
+    mem_free(got);
     assert_int_equal(truncate(path, 100), 0);                        /* k9 */
     snprintf(path, sizeof path, "%s/kind/other", sub);
     FILE *f = fopen(path, "w");
@@ -103,7 +104,7 @@ static void grows_no_further(void **state)
     assert_false(cache_get(&got, &size, sub, "kind", "k9"));
     assert_false(cache_get(&got, &size, sub, "kind", "k1"));
     assert_true(cache_get(&got, &size, sub, "kind", "k0"));
-    free(got);
+    mem_free(got);
     assert_int_equal(access(path, F_OK), 0);
     assert_false(cache_walk("/nowhere", CACHE_NAMES, count, n));
 }

@@ -1,4 +1,5 @@
 /* What the GPU stages do to a graph: merged loads, divisors of indices, barriers and gates of shared reductions. */
+#include "graph/base/memory.h"
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -81,7 +82,7 @@ static void sums_share_a_barrier(void **state)
         .kind = "cuda", .vector_bytes = 16, .max_block = 1024, .warp = 32, .l1_bytes = 100000, .has_locals = true
     };
     (void)state;
-    Kernel *k = calloc(1, sizeof *k);
+    Kernel *k = mem_zeros(1, sizeof *k);
     Graph *g = k->g = graph_new();
     U ten = uop_index(g, 10), big = uop_index(g, 640), out = uop_param(g, DT_F32, &ten, 1, 0),
       a = uop_param(g, DT_F32, &big, 1, 1), b = uop_param(g, DT_F32, &big, 1, 2);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "beam/beam.h"
+#include "graph/base/memory.h"
 #include "graph/build.h"
 #include "sched/rangeify.h"
 #include "sched/sched.h"
@@ -22,7 +23,7 @@ static const Target target = { .kind = "cpu",
 /* PACK of every constant parameter of the only kernel of `value`. */
 static TgStatus pack_all(Graph *g, U value, uint32_t *constants)
 {
-    Schedule *s = calloc(1, sizeof *s);
+    Schedule *s = mem_zeros(1, sizeof *s);
     s->g = g;
     const UOp *sink = uop_new(g, UOP_SINK, DT_VOID, NO_ARG, &value, 1);
     TgStatus status = TG_OK;
