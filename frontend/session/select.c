@@ -4,6 +4,7 @@
 
 #include "frontend/session/compiled.h"
 #include "graph/base/map.h"
+#include "graph/base/memory.h"
 
 static uint32_t optional_named(const GraphDef *g, const char *name)
 {
@@ -12,37 +13,64 @@ static uint32_t optional_named(const GraphDef *g, const char *name)
     return k;
 }
 
-/* The graph has changed. */
-static TgStatus begin_anew(TgSession *s)
+typedef struct { GraphDef *graph, before; } Changed;
+
+static void undo_change(void *changed)
 {
-    session_drop_programs(s);
-    TRY(free_dims_new(&s->dims, s->arena, s->model, s->options.dims));
-    batch_free(s->batch);
-    return session_in_file(s, batch_new(&s->batch, s->arena, s->model, &s->options));
+    const Changed *c = changed;
+    *c->graph = c->before;
 }
 
-TgStatus tg_give(TgSession *s, const char *name, int32_t given)
+/* The graph becomes another, or everything stays as it was. */
+static TgStatus begin_anew(TgSession *s, const GraphDef *graph)
 {
-    GraphDef *g = &s->model->graph;
+    Changed c = { &s->model->graph, s->model->graph };
+    FreeDims dims;
+    Batch *batch = NULL;
+    Undo undo;
+    *c.graph = *graph;
+    undo_push(&undo, undo_change, &c);
+    TgStatus status = free_dims_new(&dims, s->arena, s->model, s->options.dims);
+    if (status == TG_OK) status = batch_new(&batch, s->arena, s->model, &s->options);
+    undo_pop(&undo);
+    if (status != TG_OK) return undo_change(&c), session_in_file(s, status);
+    session_drop_programs(s);
+    batch_free(s->batch);
+    s->dims = dims;
+    s->batch = batch;
+    return TG_OK;
+}
+
+static TgStatus give(TgSession *s, const char *name, bool given)
+{
+    GraphDef g = s->model->graph;
     const GraphDef *whole = &s->whole;
     uint32_t at = optional_named(whole, name);
     if (at == whole->noptional)
         return session_in_file(s, fail(TG_BAD_INPUT, "'%s' is no initializer that is an input's default value", name));
-    if (s->given[at] == (given != 0)) return TG_OK;
+    if (s->given[at] == given) return TG_OK;
     if (s->family && !family_alone(s))
         return fail(TG_USAGE, "the session shares its model: '%s' stays as it is", name);
-    s->given[at] = given != 0;
     ValueDef *in = NEW_N(s->arena, ValueDef, whole->ninput + whole->noptional + 1);
     TensorDef *init = NEW_N(s->arena, TensorDef, whole->ninit + 1);
-    g->input = in, g->ninput = 0, g->init = init, g->ninit = 0;
-    for (uint32_t k = 0; k < whole->ninput; k++) in[g->ninput++] = whole->input[k];
+    g.input = in, g.ninput = 0, g.init = init, g.ninit = 0;
+    for (uint32_t k = 0; k < whole->ninput; k++) in[g.ninput++] = whole->input[k];
     for (uint32_t k = 0; k < whole->noptional; k++)
-        if (s->given[k]) in[g->ninput++] = whole->optional[k];
+        if (k == at ? given : s->given[k]) in[g.ninput++] = whole->optional[k];
     for (uint32_t k = 0; k < whole->ninit; k++) {
         uint32_t of = optional_named(whole, whole->init[k].name);
-        if (of == whole->noptional || !s->given[of]) init[g->ninit++] = whole->init[k];
+        if (of == whole->noptional || !(of == at ? given : s->given[of])) init[g.ninit++] = whole->init[k];
     }
-    return begin_anew(s);
+    TRY(begin_anew(s, &g));
+    s->given[at] = given;
+    return TG_OK;
+}
+
+TgStatus tg_give(TgSession *s, const char *name, int32_t given)
+{
+    TgStatus status;
+    ATTEMPT(status, give(s, name, given != 0));
+    return status;
 }
 
 /* ---- outputs ---- */
@@ -80,9 +108,9 @@ static void keep_nodes(GraphDef *g, const GraphDef *whole, Arena *a)
     arena_free(scratch);
 }
 
-TgStatus tg_select_outputs(TgSession *s, const int32_t *index, int32_t count)
+static TgStatus select_outputs(TgSession *s, const int32_t *index, int32_t count)
 {
-    GraphDef *g = &s->model->graph;
+    GraphDef g = s->model->graph;
     const GraphDef *whole = &s->whole;
     for (int32_t k = 0; k < count; k++) {
         if (index[k] < 0 || (uint32_t)index[k] >= whole->noutput)
@@ -94,13 +122,21 @@ TgStatus tg_select_outputs(TgSession *s, const int32_t *index, int32_t count)
     }
     if (s->saved) return session_in_file(s, compiled_fixed("outputs"));
     if (s->family && !family_alone(s)) return fail(TG_USAGE, "the session shares its model: its outputs stay");
-    s->bound = NULL;
-    g->output = whole->output, g->noutput = whole->noutput, g->node = whole->node, g->nnode = whole->nnode;
+    g.output = whole->output, g.noutput = whole->noutput, g.node = whole->node, g.nnode = whole->nnode;
     if (count > 0) {
         ValueDef *out = NEW_N(s->arena, ValueDef, count);
         for (int32_t k = 0; k < count; k++) out[k] = whole->output[index[k]];
-        g->output = out, g->noutput = (uint32_t)count;
-        keep_nodes(g, whole, s->arena);
+        g.output = out, g.noutput = (uint32_t)count;
+        keep_nodes(&g, whole, s->arena);
     }
-    return begin_anew(s);
+    TRY(begin_anew(s, &g));
+    s->bound = NULL;
+    return TG_OK;
+}
+
+TgStatus tg_select_outputs(TgSession *s, const int32_t *index, int32_t count)
+{
+    TgStatus status;
+    ATTEMPT(status, select_outputs(s, index, count));
+    return status;
 }
