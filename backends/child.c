@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,7 +59,8 @@ static bool spawn(Child *c, const char *path, const char *const *argv, bool grou
 bool child_start(Child *c, const char *path, const char *const *argv, bool group)
 {
     int in[2], out[2];
-    if (pipe2(in, O_CLOEXEC)) return false;
+    /* not a pipe, so that writing to one that has died is no signal */
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in)) return false;
     if (pipe2(out, O_CLOEXEC)) return close(in[0]), close(in[1]), false;
     bool ok = spawn(c, path, argv, group, in, out);
     close(in[0]);
@@ -80,7 +82,8 @@ void child_stop(Child *c, bool at_once)
 bool pipe_write(int fd, const void *data, size_t n)
 {
     for (const char *p = data; n;) {
-        ssize_t k = write(fd, p, n);
+        ssize_t k = send(fd, p, n, MSG_NOSIGNAL);
+        if (k < 0 && errno == ENOTSOCK) k = write(fd, p, n);
         if (k < 0 && errno == EINTR) continue;
         if (k <= 0) return false;
         p += k;

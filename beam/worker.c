@@ -5,12 +5,12 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/child.h"
+#include "graph/base/memory.h"
 
 enum { START_S = 60, COMPILE_S = 10, GRACE_S = 2 };     /* COMPILE_S: of one list */
 struct Worker {
@@ -25,12 +25,11 @@ struct Worker {
 
 TgStatus worker_new(Worker **out, const WorkerOptions *o)
 {
-    Worker *w = calloc(1, sizeof *w);
-    if (!w) return fail(TG_LIMIT, "out of memory");
+    Worker *w = mem_zeros(1, sizeof *w);
     w->o = *o;
     if (w->o.patience_s <= 0) w->o.patience_s = 20;
     if (!child_find(w->path, sizeof w->path))
-        return free(w), fail(TG_CACHE, "tuning needs the program tgrun-worker beside the library or the program");
+        return mem_free(w), fail(TG_CACHE, "tuning needs the program tgrun-worker beside the library or the program");
     *out = w;
     return TG_OK;
 }
@@ -46,7 +45,7 @@ void worker_free(Worker *w)
 {
     if (!w) return;
     drop(w, true);
-    free(w);
+    mem_free(w);
 }
 
 typedef enum { HEARD, DIED, SILENT } Hearing;
@@ -67,10 +66,7 @@ static Hearing hear(Worker *w, Answer *a, double limit_s, double until)
 static bool send_frame(Worker *w, uint32_t kind, const Text *t)
 {
     Frame f = { kind, (uint32_t)t->len };
-    void (*old)(int) = signal(SIGPIPE, SIG_IGN);
-    bool ok = pipe_write(w->child.to, &f, sizeof f) && pipe_write(w->child.to, t->s, t->len);
-    signal(SIGPIPE, old);
-    return ok;
+    return pipe_write(w->child.to, &f, sizeof f) && pipe_write(w->child.to, t->s, t->len);
 }
 
 /* The status of what was requested, which is answered by one EVENT_END. */

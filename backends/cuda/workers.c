@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "backends/child.h"
 #include "backends/cuda/nvrtc.h"
 #include "backends/cuda/protocol.h"
+#include "graph/base/memory.h"
 #include "graph/base/watcher.h"
 
 enum { MOST = 64 };
@@ -30,7 +30,7 @@ struct Workers {
 
 Workers *workers_new(int most)
 {
-    Workers *w = calloc(1, sizeof *w);
+    Workers *w = mem_zeros(1, sizeof *w);
     w->most = most < 1 ? 1 : most > MOST ? MOST : (uint32_t)most;
     w->missing = !child_find(w->path, sizeof w->path);
     pthread_mutex_init(&w->lock, NULL);
@@ -41,9 +41,12 @@ Workers *workers_kept(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static Workers *kept;
+    Workers *more = workers_new((int)sysconf(_SC_NPROCESSORS_ONLN));
+    mem_keep(more);
     pthread_mutex_lock(&lock);
-    if (!kept) kept = workers_new((int)sysconf(_SC_NPROCESSORS_ONLN));
+    if (!kept) kept = more, more = NULL;
     pthread_mutex_unlock(&lock);
+    workers_free(more);
     return kept;
 }
 
@@ -51,7 +54,7 @@ void workers_free(Workers *w)
 {
     for (uint32_t k = 0; w && k < w->count; k++) child_stop(&w->worker[k].child, false);
     if (w) pthread_mutex_destroy(&w->lock);
-    free(w);
+    mem_free(w);
 }
 
 static bool spawn(Workers *w)
@@ -74,8 +77,8 @@ static bool take(Worker *k)
 {
     AnswerHead a;
     if (!pipe_read(k->child.from, &a, sizeof a)) return false;
-    char *bytes = malloc(a.size_bytes);
-    if (!bytes || !pipe_read(k->child.from, bytes, a.size_bytes)) return free(bytes), false;
+    char *bytes = mem_try(a.size_bytes);
+    if (!bytes || !pipe_read(k->child.from, bytes, a.size_bytes)) return mem_free(bytes), false;
     if (a.status == TG_OK) k->job->cubin = bytes, k->job->size_bytes = a.size_bytes;
     else k->job->error = bytes;
     k->job = NULL;
@@ -85,7 +88,9 @@ static bool take(Worker *k)
 /* A worker that died (a crash of the compiler) costs its job, not the program; another takes its place. */
 static bool lost(Workers *w, uint32_t at)
 {
-    if (w->worker[at].job) w->worker[at].job->error = strdup("cuda: the compiler process died");
+    static const char why[] = "cuda: the compiler process died";
+    char *error = w->worker[at].job ? w->worker[at].job->error = mem_try(sizeof why) : NULL;
+    if (error) memcpy(error, why, sizeof why);
     child_stop(&w->worker[at].child, false);
     w->worker[at] = w->worker[--w->count];
     return w->count || spawn(w);
@@ -122,7 +127,7 @@ static TgStatus compile_here(CompileJob *job, uint32_t n, const char *arch)
     for (uint32_t k = 0; k < n; k++, watch_step("compiling kernels", k, n)) {
         TRY(watch_check());
         if (nvrtc_compile(&job[k].cubin, &job[k].size_bytes, job[k].source, arch) != TG_OK)
-            job[k].error = strdup(tg_error());
+            job[k].error = mem_text(tg_error());
     }
     return TG_OK;
 }
@@ -131,9 +136,7 @@ TgStatus workers_compile(Workers *w, CompileJob *job, uint32_t n, const char *ar
 {
     if (w->missing || n == 1) return compile_here(job, n, arch);
     pthread_mutex_lock(&w->lock);
-    void (*old)(int) = signal(SIGPIPE, SIG_IGN);
     bool ok = serve(w, job, n, arch);
-    signal(SIGPIPE, old);
     pthread_mutex_unlock(&w->lock);
     return ok ? TG_OK : fail(TG_CACHE, "cuda: no compiler process can be started: %s", w->path);
 }
