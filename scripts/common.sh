@@ -57,6 +57,14 @@ install_browser() {
     apt_install chromium fonts-dejavu-core || echo "chromium could not be installed: its test is skipped" >&2
 }
 
+# What compares two versions of an interface.
+install_abidiff() {
+    if type abidiff >/dev/null 2>&1; then return; fi
+    apt_update
+    [ -n "$(apt-cache policy abigail-tools 2>/dev/null | sed -n '/Candidate: [0-9]/p')" ] || return 0
+    apt_install abigail-tools || echo "abigail-tools could not be installed: the test of the ABI is skipped" >&2
+}
+
 # What builds C source in its tests: make, and a compiler without vector types where the system has one as a package.
 install_tcc() {
     if type make tcc >/dev/null 2>&1; then return; fi
