@@ -9,6 +9,7 @@
 
 #include "backends/backend.h"
 #include "backends/child.h"
+#include "backends/sandbox.h"
 #include "beam/check.h"
 #include "beam/wire.h"
 #include "common/order.h"
@@ -248,6 +249,11 @@ int tune_serve(const Backend *const *backends, int argc, char **argv)
     Frame f;
     t->out = dup(STDOUT_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO);                 /* whatever is printed by accident stays out of the answers */
+    /* a GPU's driver keeps files of its own */
+    if (argc == 5 && strcmp(argv[0], "cuda")) {
+        const char *tmp = getenv("TMPDIR");
+        sandbox_enter((const char *const[]){ tmp && *tmp ? tmp : "/tmp", argv[4] }, 2);
+    }
     if (argc != 5 || open_device(t, backends, argv) != TG_OK) {
         Answer a = { .event = EVENT_END, .status = TG_DEVICE };
         snprintf(a.why, sizeof a.why, "%s", argc == 5 ? tg_error() : "tuning: five arguments are wanted");

@@ -363,15 +363,17 @@ static void add_text(Text *t, const Item *i)
     text_add(t, "%s", at + sizeof head - 1);
 }
 
-static TgStatus batch_start(const Build *b, Job *job, Item *const *missing, uint32_t n, int batch)
+static TgStatus batch_start(const Build *b, Work *w, Item *const *missing, uint32_t n)
 {
+    int batch = w->started;
+    Job *job = job_new(w, batch);
     Text t = { 0 };
     TgStatus s = TG_OK;
     for (uint32_t k = 0; k < n; k++)
         if (missing[k]->batch == batch) add_text(&t, missing[k]);
     s = write_text(job->source, &t);
     text_free(&t);
-    if (!s) job->pid = compiler_start(&b->cc, job->source, job->object, job->log, false);
+    if (!s) job->pid = compiler_start(&b->cc, &(CompilerFiles){ w->folder, job->source, job->object, job->log }, false);
     if (job->pid > 0 && b->stop) setpriority(PRIO_PROCESS, (id_t)job->pid, 19);
     return s;
 }
@@ -414,7 +416,7 @@ static TgStatus compile_missing(Build *b, Item **missing, Share share, int jobs)
     TRY(work_begin(&w));
     undo_push(&undo, work_undo, &w);
     while (w.started < batches && !s)
-        if (!(s = batch_start(b, job_new(&w, w.started), missing, n, w.started))) w.started++;
+        if (!(s = batch_start(b, &w, missing, n))) w.started++;
     TgStatus waited = jobs_wait(&w, share, b->stop);
     for (int i = 0; i < batches && !s && !waited; i++) s = batch_load(b, &w.job[i], missing, n, i);
     undo_pop(&undo);
@@ -703,7 +705,8 @@ TgStatus cpu_assembly(Text *out, const Kernel *k)
     TgStatus s = cstyle_render(&t, &cpu_style, k, k->name);
     if (!s) s = write_text(job->source, &t);
     text_free(&t);
-    if (!s) job->pid = compiler_start(&cc, job->source, job->object, job->log, true), w.started = 1;
+    if (!s) job->pid = compiler_start(&cc, &(CompilerFiles){ w.folder, job->source, job->object, job->log }, true);
+    if (!s) w.started = 1;
     if (!s) s = jobs_wait(&w, (Share){ 0, 1, 1 }, NULL);
     if (!s) s = read_bytes(&bytes, &size, job->object);
     if (!s) text_bytes(out, bytes, size);

@@ -15,6 +15,7 @@
 #include "backends/cache.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/processor.h"
+#include "backends/sandbox.h"
 #include "graph/base/memory.h"
 
 extern char **environ;
@@ -135,28 +136,75 @@ static void limit(pid_t pid)
     }
 }
 
-pid_t compiler_start(const Compiler *c, const char *source, const char *object, const char *log, bool assembly)
+/* ccache and the like keep files of their own, and may ask other machines. */
+static bool is_launcher(const Compiler *c)
 {
-    const char *arg[CC_WORDS + 32] = { c->path };
+    const char *name = strrchr(c->path, '/') + 1;
+    return c->narg || strstr(name, "cache") || strstr(name, "dist");
+}
+
+typedef struct {
+    const char *const *arg, *const *environment;
+    const posix_spawn_file_actions_t *actions;
+    const posix_spawnattr_t *attr;
+    pid_t pid;
+} Start;
+
+static void start(void *user)
+{
+    Start *s = user;
+    if (posix_spawn(&s->pid, s->arg[0], s->actions, s->attr, (char *const *)(uintptr_t)s->arg,
+                    (char *const *)(uintptr_t)s->environment))
+        s->pid = -1;
+    else limit(s->pid);
+}
+
+/* The process's, but that files for a while go into the folder. */
+static const char **environment_in(const char *folder)
+{
+    size_t n = 0, to = 0;
+    while (environ && environ[n]) n++;
+    const char **all = mem_new((n + 2) * sizeof *all);
+    char *own = mem_new(strlen(folder) + sizeof "TMPDIR=");
+    sprintf(own, "TMPDIR=%s", folder);
+    for (size_t k = 0; k < n; k++)
+        if (strncmp(environ[k], "TMPDIR=", 7)) all[to++] = environ[k];
+    all[to++] = own;
+    all[to] = NULL;
+    return all;
+}
+
+static void environment_free(const char **all)
+{
+    size_t n = 0;
+    while (all[n + 1]) n++;
+    mem_free((void *)(uintptr_t)all[n]);
+    mem_free(all);
+}
+
+pid_t compiler_start(const Compiler *c, const CompilerFiles *files, bool assembly)
+{
+    const char *arg[CC_WORDS + 32] = { c->path }, **environment = environment_in(files->folder);
     int n = 1;
     for (int i = 0; i < c->narg; i++) arg[n++] = c->words + c->arg[i];
     for (int i = 0; flags[i]; i++) arg[n++] = flags[i];
     for (const char *const *f = processor_flags(c->clang); *f; f++) arg[n++] = *f;
     arg[n++] = assembly ? "-S" : "-shared";
-    arg[n++] = "-o", arg[n++] = object, arg[n++] = source;
+    arg[n++] = "-o", arg[n++] = files->object, arg[n++] = files->source;
     if (!assembly) arg[n++] = "-lm";
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_addopen(&actions, 1, files->log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
     posix_spawnattr_init(&attr);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
-    pid_t pid = -1;
-    if (posix_spawn(&pid, c->path, &actions, &attr, (char *const *)(uintptr_t)arg, environ)) pid = -1;
-    else limit(pid);
+    Start s = { arg, environment, &actions, &attr, -1 };
+    if (is_launcher(c)) start(&s);
+    else sandbox_run(files->folder, start, &s);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attr);
-    return pid;
+    environment_free(environment);
+    return s.pid;
 }

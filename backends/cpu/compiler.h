@@ -22,6 +22,8 @@ TgStatus compiler_find(Compiler *c);
 /* Where there is none, and CC names none, kernels that an earlier one made serve still: the cache remembers the last.
  */
 TgStatus compiler_or_last(Compiler *c, const char *cache_dir);
-/* A process of a group of its own; its words go to log. -1: it cannot be started. */
-pid_t compiler_start(const Compiler *c, const char *source, const char *object, const char *log, bool assembly);
+/* All in the folder, beneath which alone the compiler writes (sandbox.h). */
+typedef struct { const char *folder, *source, *object, *log; } CompilerFiles;
+/* A process of a group of its own; its words go to the log. -1: it cannot be started. */
+pid_t compiler_start(const Compiler *c, const CompilerFiles *files, bool assembly);
 #endif

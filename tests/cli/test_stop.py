@@ -27,7 +27,7 @@ def look(command, folder, how, code):
     with open(slow, "w") as f:
         f.write(SLOW.format(pids=pids))
     os.chmod(slow, 0o755)
-    env = {**os.environ, "CC": slow, "TMPDIR": tmp, "SLOW": slow}
+    env = {**os.environ, "CC": slow, "TMPDIR": tmp, "SLOW": slow, "TGRUN_SANDBOX": "off"}
     p = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     for _ in range(200):
         if os.path.exists(pids) and open(pids).read():
