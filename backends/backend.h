@@ -19,6 +19,7 @@ typedef struct {
     /* of the CPU: 0 the system's, which is waited for; 1 our own machine code until that has compiled, or where there
      * is none; 2 our own alone */
     int32_t compiler;
+    bool compiler_named;                /* by the caller: 0 is an error where the system has none, not our own */
 } DeviceOptions;
 
 typedef struct { uint32_t compiled, cached; double compile_s; } CompileStats;

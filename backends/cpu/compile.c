@@ -588,7 +588,7 @@ static TgStatus build_end(Code **out, Build *b, TgStatus s)
     return s;
 }
 
-TgStatus cpu_compile(Code **out, const CpuCompile *how, Kernel *const *k, uint32_t n, CompileStats *stats)
+TgStatus cpu_compile(Code **out, CpuCompile *how, Kernel *const *k, uint32_t n, CompileStats *stats)
 {
     Build b = { .cache_dir = how->cache_dir };
     double start = clock_s();
@@ -596,9 +596,10 @@ TgStatus cpu_compile(Code **out, const CpuCompile *how, Kernel *const *k, uint32
     TgStatus s = TG_OK;
     build_begin(&b, n);
     if (how->by != CPU_OWN) s = compiler_or_last(&b.cc, how->cache_dir);
-    /* without a compiler our own code is what there is */
-    CpuCompiler by = s == TG_CACHE && how->by == CPU_AUTO ? status_clear(), s = TG_OK, CPU_OWN : how->by;
-    if (!s) s = build(&b, k, n, jobs, by, stats);
+    /* what CC names is wanted */
+    how->lacks = s == TG_CACHE && how->or_own && (how->by == CPU_AUTO || !getenv("CC"));
+    if (how->lacks) status_clear(), s = TG_OK;
+    if (!s) s = build(&b, k, n, jobs, how->lacks ? CPU_OWN : how->by, stats);
     if (stats) stats->compile_s += clock_s() - start;
     return build_end(out, &b, s);
 }

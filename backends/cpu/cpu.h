@@ -45,8 +45,9 @@ struct Code {
     pthread_mutex_t lock;           /* of that change */
 };
 typedef enum { CPU_CC, CPU_AUTO, CPU_OWN } CpuCompiler;          /* as DeviceOptions.compiler */
-typedef struct { const char *cache_dir; int jobs; CpuCompiler by; } CpuCompile;
-TgStatus cpu_compile(Code **out, const CpuCompile *how, Kernel *const *k, uint32_t n, CompileStats *stats);
+/* or_own: where there is no compiler, our own code does; lacks: so it was */
+typedef struct { const char *cache_dir; int jobs; CpuCompiler by; bool or_own, lacks; } CpuCompile;
+TgStatus cpu_compile(Code **out, CpuCompile *how, Kernel *const *k, uint32_t n, CompileStats *stats);
 /* Between runs: has what was compiled meanwhile come, then fn has it. Returns the version. */
 unsigned cpu_code_ready(Code *c);
 /* Into a compiled model, and from one, where no compiler is needed. TG_DEVICE: it is for another processor. */

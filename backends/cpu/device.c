@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backends/cpu/executable.h"
+#include "graph/base/watcher.h"
 #include "graph/base/memory.h"
 
 static void cpu_close(Device *d)
@@ -37,6 +38,7 @@ static TgStatus cpu_open(Device **out, const DeviceOptions *o)
     if (!s && !(d->team = team_new(d->machine.cpu, d->machine.count))) s = fail(TG_LIMIT, "out of memory");
     if (s) return cpu_close(d), s;
     d->compiler = (CpuCompiler)o->compiler;
+    d->compiler_named = o->compiler_named;
     if (!d->machine.has_own && d->compiler == CPU_OWN)
         return cpu_close(d), fail(TG_UNSUPPORTED, "compiler 'own': it wants AVX-512, which this processor lacks");
     if (!d->machine.has_own) d->compiler = CPU_CC;
@@ -61,7 +63,14 @@ static TgStatus cpu_render(Text *out, const Device *d, const Kernel *k)
 
 static TgStatus cpu_backend_compile(Code **out, Device *d, Kernel *const *k, uint32_t n, CompileStats *stats)
 {
-    return cpu_compile(out, &(CpuCompile){ d->cache_dir, d->machine.count, d->compiler }, k, n, stats);
+    bool or_own = d->machine.has_own && !(d->compiler == CPU_CC && d->compiler_named);
+    CpuCompile how = { d->cache_dir, d->machine.count, d->compiler, .or_own = or_own };
+    TgStatus status = cpu_compile(out, &how, k, n, stats);
+    if (how.lacks && !d->lacks_compiler && d->compiler != CPU_OWN)
+        watch_say("no C compiler ($CC, gcc, clang, cc): kernels are machine code of tgrun's own, up to twice as slow; "
+                  "install the package gcc");
+    d->lacks_compiler |= how.lacks;
+    return status;
 }
 
 static TgStatus cpu_backend_assembly(Text *out, Device *d, const Kernel *k)

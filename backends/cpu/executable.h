@@ -16,6 +16,7 @@ struct Device {
     Team *team;
     char *cache_dir;
     CpuCompiler compiler;
+    bool compiler_named, lacks_compiler;        /* lacks: which has been said */
     atomic_int runs;                    /* under way, of executables that share */
 };
 

@@ -88,6 +88,7 @@ static TgStatus open_one(TgSession *s)
         .threads = o->threads, .cpus = o->cpus, .cache_dir = o->no_cache ? NULL : o->cache_dir, .verbose = o->verbose
     };
     TRY(compiler_of(o, &d.compiler));
+    d.compiler_named = o->compiler || o->beam > 0 || o->tune_s > 0;
     if (strcmp(o->device, "auto")) return open_named(s, o->device, &d);
     TRY(shard_of(&s->shard, o, 1));
     TgStatus status = fail(TG_DEVICE, "no device works here");

@@ -31,5 +31,5 @@ t -q $M/sums.onnx --outputs sum --outputs sum
 export XDG_CACHE_HOME=$PWD/kept
 CC="env gcc -g0" t -q $M/add.onnx --runs 1 -i x=$M/x.npy -i y=ones -o - -d cpu
 PATH=/nonexistent "$TGRUN_PROGRAM" -q $M/add.onnx --runs 1 -i x=$M/x.npy -i y=ones -o - -d cpu; echo "exit $?"
-PATH=/nonexistent "$TGRUN_PROGRAM" -q $M/ints.onnx --runs 1 -d cpu 2>&1 | sed 's|.*/||'
+PATH=/nonexistent "$TGRUN_PROGRAM" -q $M/ints.onnx --runs 1 -d cpu --compiler cc 2>&1 | sed 's|.*/||'
 CC=nogcc t -q $M/add.onnx --runs 1 -i x=$M/x.npy -i y=ones -o - -d cpu
