@@ -17,10 +17,11 @@
 
 extern char **environ;
 
-/* In the file's folder, or where programs are installed beside it: lib/, lib/ARCHITECTURE/. */
+/* In the file's folder, in the library's own below it, or where programs are installed beside it: lib/,
+ * lib/ARCHITECTURE/. */
 static bool beside(char *out, size_t cap, const char *file)
 {
-    static const char *const place[] = { "", "/../bin", "/../../bin" };
+    static const char *const place[] = { "", "/tgrun", "/../bin", "/../../bin" };
     const char *slash = strrchr(file, '/');
     for (size_t i = 0; slash && i < sizeof place / sizeof *place; i++) {
         int n = snprintf(out, cap, "%.*s%s/tgrun-worker", (int)(slash - file), file, place[i]);

@@ -8,8 +8,8 @@
 
 typedef struct { pid_t pid; int to, from; } Child;
 
-/* tgrun-worker: beside this library or in the bin folder of its prefix, else beside the program; TGRUN_WORKER names
- * another. */
+/* tgrun-worker: beside this library, in tgrun/ there or in the bin folder of its prefix, else beside the program;
+ * TGRUN_WORKER names another. */
 bool child_find(char *path, size_t cap);
 /* Its pipes are close-on-exec here, so that no other child holds them open. group: in a process group of its own, out
  * of reach of Ctrl-C. */
