@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# An installed program finds the library of its own prefix, wherever that is moved.
+# An installed program finds the library of its own prefix, wherever that is moved, or beside itself (the wheel).
 set(up "")
 string(REGEX MATCHALL "[^/]+" parts ${CMAKE_INSTALL_BINDIR})
 foreach(part IN LISTS parts)
@@ -13,7 +13,7 @@ foreach(program IN ITEMS tgrun tgbench)
     if(NOT TARGET ${program})
         continue()
     endif()
-    set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN${up}/${CMAKE_INSTALL_LIBDIR}")
+    set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN${up}/${CMAKE_INSTALL_LIBDIR};$ORIGIN")
     install(TARGETS ${program} COMPONENT programs)
     set(page ${CMAKE_BINARY_DIR}/${program}.1)
     set(completion ${CMAKE_BINARY_DIR}/completions/${program})

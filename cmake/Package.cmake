@@ -1,5 +1,5 @@
-# `cpack` makes Debian's packages (scripts/deb): tgrun, the programs; libtgrun0, the library; libtgrun-dev, what one
-# builds with.
+# `cpack` makes Debian's packages (scripts/packages): tgrun, the programs; libtgrun0, the library; libtgrun-dev, what
+# one builds with.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME tgrun)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
