@@ -179,7 +179,6 @@ Attempt *attempt_now(void) { return now; }
 void attempt_end(Attempt *a)
 {
     now = a->before;
-    if (!a->newest) return;
     pthread_mutex_lock(&lock);
     for (MemBlock *b = a->newest, *older; b; b = older) {
         older = b->older;
