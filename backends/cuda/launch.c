@@ -367,6 +367,13 @@ static TgStatus update(Executable *e, Segment *s)
     return TG_OK;
 }
 
+static TgStatus host_step(const Step *h, void **arg, int64_t *vars)
+{
+    TgStatus status;
+    ATTEMPT(status, h->host(h->call, arg, vars));
+    return host_status(h->call, status);
+}
+
 static TgStatus run_segments(Executable *e, int64_t *vars)
 {
     size_t bytes = sizeof *vars * e->p->nvar;
@@ -382,7 +389,7 @@ static TgStatus run_segments(Executable *e, int64_t *vars)
         if (s->exec) CU(GraphLaunch(s->exec, e->d->stream));
         if (s->nhost) CU(StreamSynchronize(e->d->stream));
         for (uint32_t h = 0; h < s->nhost; h++)
-            TRY(host_status(s->host[h].call, s->host[h].host(s->host[h].call, s->host_arg[h], vars)));
+            TRY(host_step(&s->host[h], s->host_arg[h], vars));
         if (s->jump && !vars[s->jump->var[0]]) k = s->target - 1;
     }
     return TG_OK;
