@@ -441,7 +441,7 @@ static TgStatus assemble(Build *b, Kernel *const *k, uint32_t n)
         if (!b->code->fn[i]) status = x86_assemble(&code, k[i]);
     }
     char *pages = code.size && !status ? x86_map(&code) : NULL;
-    if (code.size && !status && !pages) status = fail(TG_UNSUPPORTED, "the system has no memory for machine code");
+    if (code.size && !status && !pages) status = fail(TG_LIMIT, "the system has no memory for machine code");
     for (uint32_t i = 0; pages && i < n; i++) {
         void *p = at[i] == SIZE_MAX ? NULL : pages + at[i];
         if (p) memcpy(&b->code->fn[i], &p, sizeof p);
