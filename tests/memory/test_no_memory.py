@@ -1,6 +1,7 @@
 """Ten small models in which each request for memory may be refused (no_memory.c). NO_MEMORY_TRIES says how many of them
 are, for each model and device (0: all), NO_MEMORY_SEED where the first lies."""
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -107,6 +108,9 @@ def quantised():
 
 # a compiler's processes take long
 WAYS = [("reference", "", 1), ("cpu", "own", 1), ("cpu", "cc", 1), ("cpu", "cc+", 20), ("cpu", "auto+", 20)]
+EMULATOR = os.environ.get("CUDA_EMULATOR") if shutil.which("g++") else None
+if EMULATOR:
+    WAYS.append(("cuda", "", 10))
 MODELS = [conv, attention, recurrent, loop, growing, branches, data_sized, shape_of_data, strings, quantised]
 
 
@@ -127,6 +131,8 @@ def main():
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         env = dict(os.environ, XDG_CACHE_HOME=os.path.join(folder, "cache"))
+        if EMULATOR:
+            env.update(TGRUN_LIBCUDA=EMULATOR, TGRUN_NVRTC=EMULATOR)
         for make in MODELS:
             path = os.path.join(folder, make.__name__ + ".onnx")
             build(make, path)
