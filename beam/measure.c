@@ -12,6 +12,7 @@
 #include "backends/sandbox.h"
 #include "beam/check.h"
 #include "beam/wire.h"
+#include "common/folders.h"
 #include "common/order.h"
 #include "graph/base/memory.h"
 
@@ -250,10 +251,8 @@ int tune_serve(const Backend *const *backends, int argc, char **argv)
     t->out = dup(STDOUT_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO);                 /* whatever is printed by accident stays out of the answers */
     /* a GPU's driver keeps files of its own */
-    if (argc == 5 && strcmp(argv[0], "cuda")) {
-        const char *tmp = getenv("TMPDIR");
-        sandbox_enter((const char *const[]){ tmp && *tmp ? tmp : "/tmp", argv[4] }, 2);
-    }
+    if (argc == 5 && strcmp(argv[0], "cuda"))
+        sandbox_enter((const char *const[]){ temporary_folder(), argv[4] }, 2);
     if (argc != 5 || open_device(t, backends, argv) != TG_OK) {
         Answer a = { .event = EVENT_END, .status = TG_DEVICE };
         snprintf(a.why, sizeof a.why, "%s", argc == 5 ? tg_error() : "tuning: five arguments are wanted");
@@ -263,7 +262,7 @@ int tune_serve(const Backend *const *backends, int argc, char **argv)
     say(t, (Answer){ .event = EVENT_END });
     while (pipe_read(STDIN_FILENO, &f, sizeof f) && f.size_bytes < MOST_BYTES) {
         char *bytes = mem_zeros(1, (size_t)f.size_bytes + sizeof(RoundHead) + 1);
-        if (!bytes || !pipe_read(STDIN_FILENO, bytes, f.size_bytes)) return TG_CACHE;
+        if (!pipe_read(STDIN_FILENO, bytes, f.size_bytes)) return TG_CACHE;
         answer_frame(t, &f, bytes);
         mem_free(bytes);
     }

@@ -67,7 +67,7 @@ static void end_children(void)
     if (left) signal_children(SIGKILL);
 }
 
-/* Ours, and the library's for compilers (backends/cpu/compile.c). */
+/* Ours, and the library's for compilers (backends/cpu/jobs.c). */
 static void remove_folders(void)
 {
     char own[32], compiler[48], path[400];

@@ -10,21 +10,16 @@
  * thread has the compiler make theirs meanwhile, one process at the least priority, which run from then on.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -32,160 +27,16 @@
 #include "backends/cache.h"
 #include "backends/cpu/compiler.h"
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/jobs.h"
 #include "backends/cpu/processor.h"
 #include "backends/x86/x86.h"
 #include "common/clock.h"
+#include "common/folders.h"
 #include "graph/base/map.h"
 #include "graph/base/memory.h"
 #include "graph/base/watcher.h"
 
-enum { MAX_JOBS = 64, TIME_LIMIT_S = 300, MAX_BATCH = 48 };
-static void first_error(char out[300], const char *log)
-{
-    FILE *f = fopen(log, "r");
-    strcpy(out, "it was killed or could not start");
-    while (f && fgets(out, 300, f))
-        if (strstr(out, "error")) break;
-    if (f) fclose(f);
-    out[strcspn(out, "\n")] = 0;
-}
-
-/* ---- jobs: one compiler process each, in a temporary folder ---- */
-
-typedef struct {
-    char source[112], object[112], log[112];
-    pid_t pid;
-    bool done;
-} Job;
-typedef struct { char folder[80]; int started; Job job[MAX_JOBS]; } Work;
-
-static void remove_folder(const char *path)
-{
-    char file[400];
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        snprintf(file, sizeof file, "%s/%s", path, e->d_name);
-        if (e->d_name[0] != '.') unlink(file);
-    }
-    if (d) closedir(d);
-    rmdir(path);
-}
-
-/* Of a folder tgrun-cc-PID-XXXXXX: does that process run? Another machine's, or another container's, may. */
-static bool is_alive(const char *name)
-{
-    long pid = strtol(name + sizeof "tgrun-cc-" - 1, NULL, 10);
-    return pid <= 0 || !kill((pid_t)pid, 0) || errno != ESRCH;
-}
-
-/* What killed processes of ours left behind: no compile takes that long. */
-static void sweep(const char *tmp)
-{
-    char path[360];
-    struct stat st;
-    DIR *d = opendir(tmp);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        if (strncmp(e->d_name, "tgrun-cc-", 9)) continue;
-        snprintf(path, sizeof path, "%s/%s", tmp, e->d_name);
-        if (!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-            time(NULL) - st.st_mtime > (is_alive(e->d_name) ? 4 * TIME_LIMIT_S : TIME_LIMIT_S))
-            remove_folder(path);
-    }
-    if (d) closedir(d);
-}
-
-static const char *temporary(void)
-{
-    const char *tmp = getenv("TMPDIR");
-    return tmp && *tmp && strlen(tmp) <= 40 ? tmp : "/tmp";
-}
-
-static TgStatus work_begin(Work *w)
-{
-    sweep(temporary());
-    w->started = 0;
-    snprintf(w->folder, sizeof w->folder, "%s/tgrun-cc-%d-XXXXXX", temporary(), (int)getpid());
-    return mkdtemp(w->folder) ? TG_OK : fail(TG_CACHE, "%s: no temporary folder: %s", temporary(), strerror(errno));
-}
-
-static void work_end(Work *w) { remove_folder(w->folder); }
-
-/* With processes that nobody waits for. */
-static void work_undo(void *work)
-{
-    Work *w = work;
-    for (int i = 0; i < w->started; i++) {
-        if (w->job[i].done || w->job[i].pid <= 0) continue;
-        kill(-w->job[i].pid, SIGKILL);
-        while (waitpid(w->job[i].pid, NULL, 0) < 0 && errno == EINTR) { }
-    }
-    work_end(w);
-}
-
-static Job *job_new(Work *w, int i)
-{
-    char folder[sizeof w->folder];
-    Job *j = &w->job[i];
-    memcpy(folder, w->folder, sizeof folder);
-    *j = (Job){ .pid = -1 };
-    snprintf(j->source, sizeof j->source, "%s/%d.c", folder, i);
-    snprintf(j->object, sizeof j->object, "%s/%d.so", folder, i);
-    snprintf(j->log, sizeof j->log, "%s/%d.log", folder, i);
-    return j;
-}
-
-static TgStatus write_text(const char *path, const Text *t)
-{
-    FILE *f = fopen(path, "w");
-    bool ok = f && fwrite(t->s, 1, t->len, f) == t->len;
-    if (f) ok &= !fclose(f);
-    return ok ? TG_OK : fail(TG_CACHE, "%s: %s", path, strerror(errno));
-}
-
-static TgStatus read_bytes(void **out, size_t *size, const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    struct stat st;
-    *out = NULL;
-    if (f && !fstat(fileno(f), &st) && (*out = mem_try((size_t)st.st_size + 1))) {
-        *size = fread(*out, 1, (size_t)st.st_size, f);
-        ((char *)*out)[*size] = 0;
-    }
-    if (f) fclose(f);
-    return *out ? TG_OK : fail(TG_CACHE, "%s: cannot be read", path);
-}
-
-/* Of all kernels that are missing: how many were compiled before these, and these. */
-typedef struct { uint32_t before, now, all; } Share;
-
-/* Waits for all; kills what runs too long, and all where the wait is to stop, or the thread's work to end. */
-static TgStatus jobs_wait(Work *w, Share kernels, const atomic_bool *stop)
-{
-    TgStatus s = TG_OK;
-    Job *job = w->job;
-    int n = w->started;
-    double limit = clock_s() + TIME_LIMIT_S;
-    for (int left = n; left;) {
-        watch_step("compiling kernels", kernels.before + kernels.now * (n - left) / n, kernels.all);
-        for (int i = 0; i < n; i++) {
-            int status = -1;
-            pid_t got = job[i].done ? 0 : job[i].pid < 0 ? -1 : waitpid(job[i].pid, &status, WNOHANG);
-            if (!got || (got < 0 && errno == EINTR)) continue;
-            job[i].done = true;
-            left--;
-            if (got > 0 && WIFEXITED(status) && !WEXITSTATUS(status)) continue;
-            char why[300];
-            first_error(why, job[i].log);
-            if (!s) s = fail(TG_CACHE, "the C compiler failed on generated code: %s", why);
-        }
-        bool over = (stop && atomic_load(stop)) || watch_over(watcher_now()), late = clock_s() > limit || over;
-        if (over && !s) s = watch_check();
-        for (int i = 0; late && i < n; i++)
-            if (!job[i].done) kill(-job[i].pid, SIGKILL), limit = clock_s() + TIME_LIMIT_S;
-        if (left) nanosleep(&(struct timespec){ 0, stop ? 5000000 : 300000 }, NULL);
-    }
-    return s;
-}
+enum { MAX_BATCH = 48 };
 
 /* ---- loading ---- */
 
@@ -215,7 +66,7 @@ static void *open_memory(int *fd, const void *bytes, size_t size)
 static void *open_file(const void *bytes, size_t size)
 {
     char name[80];
-    snprintf(name, sizeof name, "%s/tgrun-lib-XXXXXX", temporary());
+    snprintf(name, sizeof name, "%s/tgrun-lib-XXXXXX", temporary_folder());
     int fd = mkstemp(name);
     void *handle = fd >= 0 && write_all(fd, bytes, size) ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (fd >= 0) close(fd), unlink(name);
@@ -371,7 +222,7 @@ static TgStatus batch_start(const Build *b, Work *w, Item *const *missing, uint3
     TgStatus s = TG_OK;
     for (uint32_t k = 0; k < n; k++)
         if (missing[k]->batch == batch) add_text(&t, missing[k]);
-    s = write_text(job->source, &t);
+    s = job_write(job, &t);
     text_free(&t);
     if (!s) job->pid = compiler_start(&b->cc, &(CompilerFiles){ w->folder, job->source, job->object, job->log }, false);
     if (job->pid > 0 && b->stop) setpriority(PRIO_PROCESS, (id_t)job->pid, 19);
@@ -383,7 +234,7 @@ static TgStatus batch_load(Build *b, const Job *job, Item *const *missing, uint3
     void *bytes, *library;
     size_t size;
     char entry[33];
-    TRY(read_bytes(&bytes, &size, job->object));
+    TRY(job_read(&bytes, &size, job));
     hex(entry, XXH3_128bits(bytes, size));
     if ((library = library_open(b->code, bytes, size))) {
         keep_library(b, entry, library);
@@ -704,12 +555,12 @@ TgStatus cpu_assembly(Text *out, const Kernel *k)
     undo_push(&undo, work_undo, &w);
     Job *job = job_new(&w, 0);
     TgStatus s = cstyle_render(&t, &cpu_style, k, k->name);
-    if (!s) s = write_text(job->source, &t);
+    if (!s) s = job_write(job, &t);
     text_free(&t);
     if (!s) job->pid = compiler_start(&cc, &(CompilerFiles){ w.folder, job->source, job->object, job->log }, true);
     if (!s) w.started = 1;
     if (!s) s = jobs_wait(&w, (Share){ 0, 1, 1 }, NULL);
-    if (!s) s = read_bytes(&bytes, &size, job->object);
+    if (!s) s = job_read(&bytes, &size, job);
     if (!s) text_bytes(out, bytes, size);
     mem_free(bytes);
     undo_pop(&undo);

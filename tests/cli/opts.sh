@@ -14,3 +14,6 @@ t $M1 --runs 1 -q --opts "e_1_00000000: SPLIT 0 2 UPCAST"
 t $M1 --runs 1 -q --opts "$kernel" | same
 printf '# nothing\n\nSPLIT 0 2\n' >bad.txt
 t $M1 --runs 1 -q --opts bad.txt
+# a TMPDIR whose name is too long for the compiler's folder: the worker, in its sandbox, compiles in /tmp
+mkdir a-folder-with-a-name-that-is-longer-than-forty-letters
+TMPDIR=$PWD/a-folder-with-a-name-that-is-longer-than-forty-letters t tune $M1 --tune 1 --no-cache | grep -c '^# [1-9][0-9]* kernels\? timed'
