@@ -1,7 +1,6 @@
 /* The file: a head, the pieces, each at the start of a page, and a table of them at the end. Numbers are little-endian,
  * as those of every machine that runs this. */
 #include "backends/bundle.h"
-#include "graph/base/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
+
+#include "graph/base/memory.h"
 
 enum { ALIGN = 4096, CHECKED = 16 << 20, NAME_BYTES = 256, ROWS_MOST = 65536 };
 static const char magic[8] = "tgmodel1";

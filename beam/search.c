@@ -353,7 +353,7 @@ static void add_kept(Search *s, Subject *u, const OptList *l, double seconds)
 static void add_candidates(Search *s, Subject *u)
 {
     OptList *list = mem_zeros(GPU_LISTS, sizeof *list);
-    uint32_t n = list && s->t->max_block ? gpu_candidates(list, GPU_LISTS, u->k, s->t) : 0;
+    uint32_t n = s->t->max_block ? gpu_candidates(list, GPU_LISTS, u->k, s->t) : 0;
     for (uint32_t i = 0; i < n && u->nleft < LEFT; i++) {
         Candidate c;
         if (!recipe_of(&c.recipe, u->k, &list[i], s->t)) continue;
@@ -444,7 +444,7 @@ static uint32_t usable_cores(void)
     return n > THREADS_MOST ? THREADS_MOST : (uint32_t)n;
 }
 
-static void worker_undo(void *worker) { worker_free(worker); }
+static void undo_worker(void *worker) { worker_free(worker); }
 
 TgStatus search_run(SearchReport *out, const SearchOptions *o)
 {
@@ -459,7 +459,7 @@ TgStatus search_run(SearchReport *out, const SearchOptions *o)
     s.width = o->beam < 1 ? BEAM_DEFAULT : o->beam > BEAM_MOST ? BEAM_MOST : (uint32_t)o->beam;
     Undo undo;
     TRY(worker_new(&s.worker, &w));
-    undo_push(&undo, worker_undo, s.worker);
+    undo_push(&undo, undo_worker, s.worker);
     s.threads = usable_cores();
     s.subject = mem_zeros(o->n + 1, sizeof *s.subject);
     for (uint32_t i = 0; i < o->n; i++) {

@@ -1,9 +1,10 @@
 /* See trial.h. To let the heuristics know something more of a kernel: a field, filled in by `look`. */
 #include "beam/trial.h"
-#include "graph/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "graph/base/memory.h"
 
 /* ---- facts ---- */
 

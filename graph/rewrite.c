@@ -8,14 +8,15 @@
  * normal form and is what makes shared nodes cost once. What must hold: a row keeps dtype and shape (checked: a result
  * that does not is refused), and each table makes something smaller (its head says what).
  */
-#include "graph/base/memory.h"
 #include "graph/rewrite.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "graph/base/memory.h"
 
 enum { GOALS = 24, FRAME_STEPS = 1000 };
 

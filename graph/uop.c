@@ -1,6 +1,5 @@
 /* Graphs: interned construction, leaves, walks. Equal nodes are one node: op, dtype, tag, argument and sources decide;
  * derive.c knows what follows from them. */
-#include "graph/base/memory.h"
 #include "graph/scalar.h"
 #include "graph/uop.h"
 #include "graph/derive.h"
@@ -13,6 +12,7 @@
 #include <string.h>
 
 #include "graph/base/map.h"
+#include "graph/base/memory.h"
 
 const char axis_letter[AXIS_COUNT] = { 'g', 'l', 'w', 't', 'L', 'R', 'G', 'u', 'r' };
 

@@ -383,8 +383,6 @@ static TgStatus extract_from(Extract *e, Bytes file, const char *path)
     return write_model(m, path);
 }
 
-static void undo_files(void *files) { files_free(files); }
-
 TgStatus extract(const char *model, const TgExtract *want, const char *path)
 {
     Bytes file;
@@ -394,7 +392,7 @@ TgStatus extract(const char *model, const TgExtract *want, const char *path)
     TgStatus status = files_open(&files, &file, arena, model);
     if (status == TG_OK) {
         Undo undo;
-        undo_push(&undo, undo_files, files);
+        undo_push(&undo, files_undo, files);
         e.source = (TensorSource){ .files = files, .arena = arena, .dense_left = DENSE_LIMIT };
         status = extract_from(&e, file, path);
         undo_pop(&undo);

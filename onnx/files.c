@@ -75,7 +75,7 @@ void files_free(Files *f)
 
 static void undo_open(void *fd) { close(*(int *)fd); }
 
-static void undo_files(void *f) { files_free(f); }
+void files_undo(void *files) { files_free(files); }
 
 /* Takes fd. An empty file has no mapping. */
 static TgStatus map_fd(Bytes *out, Files *f, int fd, size_t size, const char *name)
@@ -121,7 +121,7 @@ TgStatus files_open(Files **out, Bytes *bytes, Arena *arena, const char *path)
     undo_push(&undo, undo_open, &fd);
     *out = files_new(arena);
     undo_pop(&undo);
-    undo_push(&undo, undo_files, *out);
+    undo_push(&undo, files_undo, *out);
     TgStatus status = map_fd(bytes, *out, fd, (size_t)st.st_size, "");
     char real[PATH_MAX];
     (*out)->folder = open_folder_of(path);
@@ -142,7 +142,7 @@ TgStatus files_open_all(Files **out, Arena *arena, const NamedBytes *file, uint3
 {
     Undo undo;
     *out = files_new(arena);
-    undo_push(&undo, undo_files, *out);
+    undo_push(&undo, files_undo, *out);
     (*out)->borrowed = true;
     (*out)->known = arena_strdup(arena, digest);
     for (uint32_t k = 0; k < n; k++)

@@ -18,6 +18,7 @@ TgStatus files_open_all(Files **out, Arena *arena, const NamedBytes *file, uint3
 /* the k-th of the mapped files, "" is the model itself; false: there are fewer */
 bool files_at(const Files *f, uint32_t k, NamedBytes *out);
 void files_free(Files *f);
+void files_undo(void *files);           /* the same (undo_push) */
 
 /* Maps a file that the model names. The one door: `name` must lead, without links, to a regular file in or below the
  * model's folder. What it said is in the error. `field`: who asks. */

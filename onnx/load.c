@@ -33,8 +33,6 @@ static TgStatus recognise(Bytes file, TgStatus otherwise)
     return otherwise;
 }
 
-static void undo_files(void *files) { files_free(files); }
-
 /* Takes files. */
 static TgStatus load(Model **out, Arena *arena, Files *files, Bytes file, const char *path)
 {
@@ -42,7 +40,7 @@ static TgStatus load(Model **out, Arena *arena, Files *files, Bytes file, const 
     const Wire wire = { file, arena, TG_BAD_MODEL };
     const TensorSource source = { &wire, files, arena, DENSE_LIMIT };
     Undo undo;
-    undo_push(&undo, undo_files, files);
+    undo_push(&undo, files_undo, files);
     Model *m = NEW(arena, Model);
     *m = (Model){ .path = arena_strdup(arena, path),
                   .file_data = file.data,

@@ -1,12 +1,13 @@
 /* NVRTC by dlopen. Thread safety: NVRTC's own; nvrtc_open is called before threads start. */
 #include "backends/cuda/nvrtc.h"
-#include "graph/base/memory.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "graph/base/memory.h"
 
 typedef struct Program_ *Program;
 static struct {

@@ -37,16 +37,18 @@ Workers *workers_new(int most)
     return w;
 }
 
+static void unlock(void *mutex) { pthread_mutex_unlock(mutex); }
+
 Workers *workers_kept(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static Workers *kept;
-    Workers *more = workers_new((int)sysconf(_SC_NPROCESSORS_ONLN));
-    mem_keep(more);
+    Undo undo;
     pthread_mutex_lock(&lock);
-    if (!kept) kept = more, more = NULL;
+    undo_push(&undo, unlock, &lock);
+    if (!kept) mem_keep(kept = workers_new((int)sysconf(_SC_NPROCESSORS_ONLN)));
+    undo_pop(&undo);
     pthread_mutex_unlock(&lock);
-    workers_free(more);
     return kept;
 }
 

@@ -348,7 +348,7 @@ static void drop_unchanged(Graph *g, Loop *l, U *formal, U *value, U *keep, int6
     l->init = init;
 }
 
-/* Loops around the one that is built: equal bodies of loops side by side use one name for the step */
+/* loops around the one that is built: equal bodies of loops side by side use one name for the step */
 static _Thread_local int loop_depth;
 
 static void leave_loop(void *unused)

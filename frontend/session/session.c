@@ -411,15 +411,13 @@ static void say_variable(const Dims *d, const DimVar *v)
     else if (v->why) watch_say("size %s is built in: %s", v->name, v->why);
 }
 
-static void undo_lock(void *session) { family_unlock(session); }
-
 static TgStatus make_until(Program **out, const TgSession *s, const TgTensor *input, int32_t count, ProgramGoal goal,
                            Dump *dump)
 {
     ProgramMaker maker = session_maker(s);
     Undo undo;
     TRY(family_lock(s));
-    undo_push(&undo, undo_lock, (void *)(uintptr_t)s);
+    undo_push(&undo, family_undo, (void *)(uintptr_t)s);
     TgStatus status = program_make(out, &maker, input, (uint32_t)count, s->batch ? NULL : &s->dims, goal, dump);
     undo_pop(&undo);
     family_unlock(s);

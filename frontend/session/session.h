@@ -57,6 +57,7 @@ bool family_alone(const TgSession *s);
 /* While one of a family makes something of the model, the others wait, or are stopped (watch_check). */
 TgStatus family_lock(const TgSession *s);
 void family_unlock(const TgSession *s);
+void family_undo(void *session);        /* the same (undo_push) */
 /* The session, whose programs are gone, ends. false: what it has is its own to free. */
 bool family_leave(TgSession *s);
 

@@ -61,8 +61,6 @@ static TgStatus set_watcher(TgOptions *own, const TgOptions *o)
     return TG_OK;
 }
 
-static void unlock(void *making) { pthread_mutex_unlock(making); }
-
 static void undo_share(void *session) { tg_close(session); }
 
 static TgStatus share(TgSession **out, TgSession *s, const TgOptions *watcher)
@@ -70,7 +68,7 @@ static TgStatus share(TgSession **out, TgSession *s, const TgOptions *watcher)
     Family *f = s->family ? s->family : family_new(s);
     Undo locked, made;
     pthread_mutex_lock(&f->making);
-    undo_push(&locked, unlock, &f->making);
+    undo_push(&locked, family_undo, s);
     TgSession *t = session_like(s);
     f->sessions++;
     undo_push(&made, undo_share, t);
@@ -150,11 +148,13 @@ void family_unlock(const TgSession *s)
     if (s->family) pthread_mutex_unlock(&s->family->making);
 }
 
+void family_undo(void *session) { family_unlock(session); }
+
 TgStatus family_program(Program **out, TgSession *s, const TgTensor *input, int32_t count)
 {
     Undo undo;
     TRY(family_lock(s));
-    undo_push(&undo, unlock, &s->family->making);
+    undo_push(&undo, family_undo, s);
     TgStatus status = find_or_make(out, s, input, count);
     undo_pop(&undo);
     family_unlock(s);

@@ -6,7 +6,6 @@
 #include "graph/rules/poly.h"
 #include "graph/rules/rules.h"
 
-
 enum { RANK_MAX = 64 };
 
 static const UOp *sizes_of(Graph *g, const Shape *s) { return uop_sizes(g, s->dim, s->rank); }
