@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* SPARE_LEAST: glibc gives smaller ones from its heap */
-enum { SPARE_BLOCKS = 16, SPARE_LEAST = 128 << 10, SPARE_BYTES = 128 << 20, ALIGN = 64 };
+/* SPARE_LEAST: glibc gives smaller ones from its heap. Larger ones begin with a page: malloc gives callers 16 bytes
+ * behind the beginning of one, and a processor that compares the low 12 bits of addresses takes a load for one of the
+ * store before it where results lie 64 bytes behind their operands, modulo 4,096; such a kernel may need half as long
+ * again. */
+enum { SPARE_BLOCKS = 16, SPARE_LEAST = 128 << 10, SPARE_BYTES = 128 << 20, ALIGN = 64, PAGE = 4096 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct { void *block; size_t bytes; } held[SPARE_BLOCKS];
@@ -28,7 +31,7 @@ static void *remove_at(size_t at)
 static void *find(size_t bytes)
 {
     for (size_t i = nheld; i-- > 0;)
-        if (held[i].bytes >= bytes && held[i].bytes - bytes <= bytes / 4 && (uintptr_t)held[i].block % ALIGN == 0)
+        if (held[i].bytes >= bytes && held[i].bytes - bytes <= bytes / 4 && (uintptr_t)held[i].block % PAGE == 0)
             return remove_at(i);
     return NULL;
 }
@@ -36,13 +39,14 @@ static void *find(size_t bytes)
 void *spare_alloc(size_t bytes)
 {
     void *block = NULL;
-    if (bytes > SIZE_MAX - 2 * ALIGN) return NULL;
+    size_t align = bytes >= SPARE_LEAST ? PAGE : ALIGN;
+    if (bytes > SIZE_MAX - 2 * PAGE) return NULL;
     if (bytes >= SPARE_LEAST) {
         pthread_mutex_lock(&lock);
         block = find(bytes);
         pthread_mutex_unlock(&lock);
     }
-    return block ? block : aligned_alloc(ALIGN, (bytes + 2 * ALIGN - 1) / ALIGN * ALIGN);
+    return block ? block : aligned_alloc(align, (bytes + ALIGN + align - 1) / align * align);
 }
 
 void spare_free(void *block)
