@@ -119,6 +119,7 @@ U pow_(Graph *g, U a, U b);
 U pow_whole(Graph *g, U a, U b);     /* of floats, one node */
 U abs_(Graph *g, U x);
 U sign(Graph *g, U x);
+U with_sign_of(Graph *g, U size, U x);      /* floats; size has no sign, or is NaN */
 U trunc_(Graph *g, U x);
 U floor_(Graph *g, U x);
 U ceil_(Graph *g, U x);

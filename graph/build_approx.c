@@ -37,30 +37,42 @@ static U polynomial(Graph *g, U s, const double *c, int n)
     return r;
 }
 
-/* x without its low bits, so that a product with another such number is exact. */
+/* An f64 without its low bits, so that a product with another such number is exact. */
 static U high_part(Graph *g, U x)
 {
-    if (x->dtype == DT_F64)
-        return bitcast(g, and_(g, bitcast(g, x, DT_U64), uop_int(g, DT_U64, (int64_t)UINT64_C(0xfffffffff8000000))),
-                       DT_F64);
-    return bitcast(g, and_(g, bitcast(g, x, DT_U32), uop_int(g, DT_U32, 0xfffff000)), DT_F32);
+    U kept = uop_int(g, DT_U64, (int64_t)UINT64_C(0xfffffffff8000000));
+    return bitcast(g, and_(g, bitcast(g, x, DT_U64), kept), DT_F64);
 }
 
 /* e^x = 2^t * e^d, where t is x*log2(e) rounded and d the rounding error times ln 2, found by an exact product of high
- * parts: one rounded product would lose 7 bits at |x| = 88. d is below 2^-17, so 1 + d is its exponential. Where t is
+ * parts: one rounded product would lose 10 bits at |x| = 700. d is below 2^-44, so 1 + d is its exponential. Where t is
  * not finite or absurd, 2^t alone is the answer. */
-U exp_(Graph *g, U x)
+static U exp_double(Graph *g, U x)
 {
-    U w = widened(g, "exp", x, exp_);
-    if (w) return w;
-    bool wide = x->dtype == DT_F64;
-    double high = wide ? 0x1.7154764p+0 : 0x1.714p+0, low = wide ? 4.3584687174185184e-09 : 0.00031222838896340733;
+    const double high = 0x1.7154764p+0, low = 4.3584687174185184e-09;
     U t = mul(g, x, like(g, x, M_LOG2E)), xh = high_part(g, x), xl = sub(g, x, xh);
     U e = add(g, add(g, sub(g, mul(g, xh, like(g, x, high)), t), mul(g, xl, like(g, x, high))),
               mul(g, x, like(g, x, low)));
-    U d =
-        where(g, lt(g, mul(g, t, t), like(g, x, wide ? 0x1p24 : 0x1p18)), mul(g, e, like(g, x, M_LN2)), like(g, x, 0));
+    U d = where(g, lt(g, mul(g, t, t), like(g, x, 0x1p24)), mul(g, e, like(g, x, M_LN2)), like(g, x, 0));
     return mul(g, exp2_(g, t), add(g, d, like(g, x, 1)));
+}
+
+/* e^x = 2^(n-1) * 2 e^f, where n is the integer next to x*log2(e) and f = x - n ln 2; ln 2 is in two parts of which
+ * the first has 9 bits, so that its product with n is exact. n - 1 and twice the polynomial, because 2^128 overflows
+ * where e^x does not. n ends at 129, so that f is infinite and no NaN where x is infinite. */
+U exp_(Graph *g, U x)
+{
+    static const double c[] = { 2, 2, 2 * 0.499999934, 2 * 0.166665195, 2 * 0.0416684016, 2 * 0.00836885646,
+                                2 * 0.00138143094 };
+    const double magic = 12582912;                      /* 1.5 * 2^23: what is added to it is rounded to an integer */
+    U w = widened(g, "exp", x, exp_);
+    if (w) return w;
+    if (x->dtype == DT_F64) return exp_double(g, x);
+    x = max_(g, x, like(g, x, -104));
+    U less = max_(g, mul(g, x, like(g, x, -M_LOG2E)), like(g, x, -129));
+    U shifted = sub(g, like(g, x, magic), less), n = sub(g, shifted, like(g, x, magic));
+    U f = add(g, add(g, x, mul(g, n, like(g, x, -0.693359375))), mul(g, n, like(g, x, 0.693359375 - M_LN2)));
+    return mul(g, polynomial(g, f, c, 7), exp2_(g, sub(g, shifted, like(g, x, magic + 1))));
 }
 
 U log_(Graph *g, U x)
@@ -132,7 +144,6 @@ U sigmoid(Graph *g, U x)
     return w ? w : recip(g, add(g, like(g, x, 1), exp_(g, neg(g, x))));             /* e^-x may be Inf: 0 then */
 }
 
-static U with_sign_of(Graph *g, U size, U x) { return where(g, lt(g, x, like(g, x, 0)), neg(g, size), size); }
 
 /* |x| < 0.65: x + x^3 P(x^2) (f32), Lambert's continued fraction (f64); else 1 - 2 / (e^2|x| + 1), where the rounding
  * of 2|x|log2(e) no longer shows. */
@@ -161,17 +172,17 @@ static U erf_double(Graph *g, U x)
     return with_sign_of(g, where(g, gt(g, abs_(g, x), like(g, x, 6)), one, y), x);
 }
 
-/* |x| < 1: x + x P(x^2); else 1 - 2^R(|x|), where R fits log2(erfc) on [1, 4]; 1 from there on. */
+/* |x| < 1: x + x P(x^2); else 1 - 2^R(-|x|), where R fits log2(erfc) on [1, 4]; 1 from there on. */
 U erf_(Graph *g, U x)
 {
     static const double p[] = { 0.128379166,   -0.376126258,    0.112835851,   -0.0268538118,
                                 0.00518832747, -0.000801019188, 7.85385586e-05 };
-    static const double r[] = { 0.000271282714, -1.62963718,    -0.913543216,  -0.156414927,
-                                0.0363678168,   -0.00606589697, 0.00063671311, -3.12874549e-05 };
+    static const double r[] = { 0.000271282714, 1.62963718,    -0.913543216,  0.156414927,
+                                0.0363678168,   0.00606589697, 0.00063671311, 3.12874549e-05 };
     U w = widened(g, "erf", x, erf_);
     if (w) return w;
     if (x->dtype == DT_F64) return erf_double(g, x);
     U a = abs_(g, x), s = mul(g, x, x), one = like(g, x, 1), small = add(g, x, mul(g, x, polynomial(g, s, p, 7)));
-    U large = sub(g, one, exp2_(g, polynomial(g, min_(g, a, like(g, x, 4)), r, 8)));
+    U large = sub(g, one, exp2_(g, polynomial(g, max_(g, neg(g, a), like(g, x, -4)), r, 8)));
     return where(g, lt(g, a, one), small, with_sign_of(g, large, x));
 }

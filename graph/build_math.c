@@ -208,6 +208,14 @@ U abs_(Graph *g, U x)
     return bitcast(g, and_(g, bitcast(g, x, bits_dtype(x->dtype)), not_(g, sign_bit(g, x->dtype))), x->dtype);
 }
 
+U with_sign_of(Graph *g, U size, U x)
+{
+    if (is_error(size) || is_error(x)) return is_error(x) ? x : size;
+    DType t = bits_dtype((DType)x->dtype);
+    U sign = and_(g, bitcast(g, x, t), sign_bit(g, (DType)x->dtype));
+    return bitcast(g, or_(g, bitcast(g, size, t), sign), (DType)x->dtype);
+}
+
 U sign(Graph *g, U x)
 {
     U zero = like(g, x, 0);

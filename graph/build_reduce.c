@@ -99,9 +99,9 @@ static U below_max(Graph *g, U x, int64_t axis) { return sub(g, x, max_reduce(g,
 static U exp_below(Graph *g, U x)
 {
     if (is_error(x)) return x;
-    double least = x->dtype == DT_F64 ? -1022 : -126;
+    U least = uop_const_like(g, x->dtype, x->dtype == DT_F64 ? -1022 : -126);
     U t = mul(g, x, uop_const_like(g, x->dtype, M_LOG2E));
-    return exp2_(g, where(g, lt(g, t, uop_const_like(g, x->dtype, least)), uop_const_like(g, x->dtype, -INFINITY), t));
+    return where(g, lt(g, t, least), uop_const_like(g, x->dtype, 0), exp2_(g, max_(g, t, least)));
 }
 
 static U softmax_wide(Graph *g, U x, int64_t axis)

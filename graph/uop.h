@@ -149,6 +149,7 @@ const UOp *graph_fail_code(Graph *g, TgStatus code, const char *fmt, ...) __attr
  * mistake (assert). */
 const UOp *uop_new(Graph *g, Op op, DType dtype, Arg arg, const UOp *const *src, uint32_t nsrc);
 const UOp *uop_tagged(Graph *g, const UOp *u, uint16_t tag);
+enum { WHOLE_TAG = 2 };             /* of an EXP2 whose operand is an integer, an infinity or NaN (decompose.c) */
 /* same op, dtype, arg and count; other sources */
 const UOp *uop_with(Graph *g, const UOp *u, const UOp *const *src);
 const Blob *graph_blob(Graph *g, const void *data, size_t size);

@@ -13,8 +13,6 @@
 typedef void (*CpuKernel)(void *const *args, const int64_t *vars, int64_t begin, int64_t end, void *scratch);
 
 extern const CStyle cpu_style;
-/* x, where u is x if that is at least -126, and -infinity below: of its power of 2 nothing is denormal. Else NULL. */
-const UOp *cpu_flushed(const UOp *u);
 unsigned cpu_half_bits(DType t, double v);                   /* of f16 or bf16; v is a value of the type */
 
 /* prefetch.c: hints before the instruction */

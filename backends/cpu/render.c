@@ -300,21 +300,12 @@ static const char *unary(CRender *r, const UOp *u, int h, const char *name, int 
     return f ? cr_text(r, "%s(%s)", f, whole(r, u->src[0], e, lanes)) : by_lane(r, u, e, lanes);
 }
 
-const UOp *cpu_flushed(const UOp *u)
-{
-    const UOp *p = u->op == UOP_WHERE ? u->src[0] : NULL;
-    bool below =
-        p && p->op == UOP_CMPLT && p->src[0] == u->src[2] && uop_is_const(p->src[1]) && uop_is_const(u->src[1]);
-    return below && uop_const_float(p->src[1]) == -126 && uop_const_float(u->src[1]) == -__builtin_inf() ? u->src[2]
-                                                                                                         : NULL;
-}
-
 static const char *exp2_op(CRender *r, const UOp *u, int e, uint32_t lanes)
 {
-    const UOp *x = cpu_flushed(u->src[0]);
     if (e != E_F32 || (lanes != 4 && lanes != 8 && lanes != 16)) return by_lane(r, u, e, lanes);
     want(r, lanes == 4 ? H_EXP2_4 : lanes == 8 ? H_EXP2_8 : H_EXP2_16);
-    return cr_text(r, "tg_exp2%s_%s(%s)", x ? "z" : "", vec(r, e, lanes), whole(r, x ? x : u->src[0], e, lanes));
+    return cr_text(r, "tg_%s_%s(%s)", u->tag == WHOLE_TAG ? "power" : "exp2", vec(r, e, lanes),
+                   whole(r, u->src[0], e, lanes));
 }
 
 static const char *where_op(CRender *r, const UOp *u, int e, uint32_t lanes)

@@ -32,7 +32,6 @@ static const ByType add_row = { M_ADDPS, M_ADDPD, INTEGERS(M_PADDB, M_PADDW, M_P
 /* predicates: of floats less (ordered), not equal (or unordered); of integers */
 enum {
     FLOAT_LESS = 17,
-    FLOAT_NOT_LESS = 21,
     FLOAT_NOT_EQUAL = 4,
     INT_LESS = 1,
     INT_NOT_EQUAL = 4,
@@ -219,44 +218,27 @@ static bool shift(Lower *l, const UOp *u, const Opnd *o, int width, Reg dst)
     return true;
 }
 
-/* 2^x = 2^n p(x - n), n the nearest integer, as helpers.c says. Denormal results cost the machine hundreds of cycles:
- * where they are to be 0, x is kept from them, and what came out is taken away. */
+/* 2^x = 2^n p(x - n), n the nearest integer, as helpers.c says. */
 static bool exp2_op(Lower *l, const UOp *u, const Opnd *o, int width, Reg dst)
 {
-    static const float least = -126;
     static const float c[] = {
         0.000153458081f, 0.00133999309f, 0.00961848907f, 0.0555032864f, 0.240226462f, 0.693147182f, 1.0f
     };
-    const UOp *kept = o[0].r ? NULL : cpu_flushed(u->src[0]);
+    enum { TERMS = sizeof c / sizeof *c };
     if (u->dtype != DT_F32) return false;
-    Reg x = kept ? x_whole(l, kept, width) : take(l, o[0], width), mask = kept ? x_vector(l, width) : 0;
-    Ins *i;
-    if (kept) {
-        Reg bound = x_vector(l, width), all = x_vector(l, width);
-        i = x_put(l, M_BCASTSS);
-        i->dst = bound, i->width = (uint8_t)width, i->at = in_pool(x_pool(l, &least, 4));
-        i = x_put(l, M_CMPPS);
-        i->dst = mask, i->a = x, i->b = bound, i->imm = FLOAT_NOT_LESS, i->width = (uint8_t)width,
-        i->size = (uint8_t)(width / 4);
-        i = x_put(l, M_MAXPS);
-        i->dst = all, i->a = bound, i->b = x, i->width = (uint8_t)width;
-        x = all;
-    }
-    Reg n = simple(l, M_ROUNDPS, x, width, width, NEAREST), f = simple(l, M_REDUCEPS, x, width, width, NEAREST),
-        p = x_vector(l, width);
-    i = x_put(l, M_BCASTSS);
-    i->dst = p, i->width = (uint8_t)width, i->at = in_pool(x_pool(l, &c[0], 4));
-    for (int k = 1; k < 7; k++) {
+    bool whole = u->tag == WHOLE_TAG;                   /* p is 1 then */
+    Reg x = take(l, o[0], width), n = whole ? x : simple(l, M_ROUNDPS, x, width, width, NEAREST);
+    Reg p = x_vector(l, width);
+    Ins *i = x_put(l, M_BCASTSS);
+    i->dst = p, i->width = (uint8_t)width, i->at = in_pool(x_pool(l, &c[whole ? TERMS - 1 : 0], 4));
+    Reg f = whole ? 0 : simple(l, M_REDUCEPS, x, width, width, NEAREST);
+    for (int k = 1; k < TERMS && !whole; k++) {
         i = x_put(l, M_FMAPS);
         i->dst = p, i->a = p, i->b = f, i->width = (uint8_t)width, i->broadcast = true;
         i->at = in_pool(x_pool(l, &c[k], 4));
     }
-    Reg r = kept ? x_vector(l, width) : dst;
     i = x_put(l, M_SCALEFPS);
-    i->dst = r, i->a = p, i->b = n, i->width = (uint8_t)width;
-    if (!kept) return true;
-    i = x_put(l, M_PAND);
-    i->dst = dst, i->a = r, i->b = mask, i->width = (uint8_t)width;
+    i->dst = dst, i->a = p, i->b = n, i->width = (uint8_t)width;
     return true;
 }
 

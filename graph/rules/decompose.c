@@ -46,13 +46,83 @@ static V polynomial(Graph *g, V a, const double *k, int n)
     return r;
 }
 
+/* ---- where a float lies ---- */
+
+typedef struct { double lo, hi; } Interval;
+
+/* An end of a sum, rounded as the sum is; `open` where it may lie beyond what is found here. */
+static double end_of_sum(DType t, double a, double b, double open)
+{
+    double s = a + b;
+    return isinf(s) || t == DT_F64 || (s - a == b && s - b == a) ? dtype_round(t, s) : open;
+}
+
+/* Where a float lies, unless it is NaN. */
+static Interval interval(V a, int depth)
+{
+    static const Interval all = { -INFINITY, INFINITY };
+    Interval x, y;
+    DType t = (DType)a->dtype;
+    double c = 0;
+    if (a->op == UOP_CONST) return (Interval){ uop_const_float(a), uop_const_float(a) };
+    if (!depth || !a->nsrc) return all;
+    if (a->op == UOP_CAST && dtype_is_int((DType)a->src[0]->dtype) && a->src[0]->dtype != DT_U64)
+        return (Interval){ dtype_round(t, (double)a->src[0]->vmin), dtype_round(t, (double)a->src[0]->vmax) };
+    if (a->nsrc > 1 && a->src[1]->op == UOP_CONST && dtype_is_float((DType)a->src[1]->dtype))
+        c = uop_const_float(a->src[1]);
+    switch (a->op) {
+    case UOP_CAST:
+    case UOP_TRUNC: return dtype_is_float((DType)a->src[0]->dtype) ? interval(a->src[0], depth - 1) : all;
+    case UOP_MAX:
+        x = interval(a->src[0], depth - 1), y = interval(a->src[1], depth - 1);
+        return (Interval){ fmax(x.lo, y.lo), fmax(x.hi, y.hi) };
+    case UOP_MUL:
+    case UOP_MULACC: {
+        if (a->src[1]->op != UOP_CONST || !(fabs(c) > 0)) return all;
+        x = interval(a->src[0], depth - 1);
+        double low = (c < 0 ? x.hi : x.lo) * c, high = (c < 0 ? x.lo : x.hi) * c, l = dtype_round(t, low),
+               h = dtype_round(t, high);
+        if (a->op == UOP_MUL) return (Interval){ l, h };
+        y = interval(a->src[2], depth - 1);             /* rounded once or twice */
+        return (Interval){ fmin(end_of_sum(t, low, y.lo, -INFINITY), end_of_sum(t, l, y.lo, -INFINITY)),
+                           fmax(end_of_sum(t, high, y.hi, INFINITY), end_of_sum(t, h, y.hi, INFINITY)) };
+    }
+    case UOP_ADD:
+        x = interval(a->src[0], depth - 1), y = interval(a->src[1], depth - 1);
+        return (Interval){ end_of_sum(t, x.lo, y.lo, -INFINITY),
+                           end_of_sum(t, x.hi, y.hi, INFINITY) };
+    case UOP_WHERE:
+        x = interval(a->src[1], depth - 1), y = interval(a->src[2], depth - 1);
+        /* not below a constant */
+        if (a->src[0]->op == UOP_CMPLT && a->src[0]->src[0] == a->src[2] && uop_is_const(a->src[0]->src[1]))
+            y.lo = fmax(y.lo, uop_const_float(a->src[0]->src[1]));
+        /* the smaller */
+        if (a->src[0]->op == UOP_CMPLT && a->src[0]->src[0] == a->src[1] && a->src[0]->src[1] == a->src[2])
+            return (Interval){ fmin(x.lo, y.lo), fmin(x.hi, y.hi) };
+        return (Interval){ fmin(x.lo, y.lo), fmax(x.hi, y.hi) };
+    default: return all;
+    }
+}
+
 /* ---- 2^a ---- */
 
 /* 2^n for n in -126 .. 127, an i32. */
 static V power(Graph *g, V n) { return bits(g, shl(g, ALU2(g, ADD, n, word(g, n, 127)), 23), DT_F32); }
 
+/* Adding 1.5*2^23 leaves a float's nearest integer in the low bits of the sum. */
+enum { MAGIC = 12582912, MAGIC_BITS = 0x4b400000 };
+
+typedef struct { V half, rest; } Powers;
+
+/* 2^n for n in -252 .. 254 as a product */
+static Powers powers(Graph *g, V n)
+{
+    V half = shr(g, n, 1), rest = ALU2(g, ADD, n, ALU2(g, MUL, half, word(g, n, -1)));
+    return (Powers){ power(g, half), power(g, rest) };
+}
+
 /* a = n + f with |f| <= 1/2; 2^f by a polynomial that is 1 at 0, so whole powers are exact; 2^n in two factors, so that
- * overflow and denormals round once. Adding 1.5*2^23 leaves n in the low bits of the sum. */
+ * overflow and denormals round once. */
 static V exp2_f32(Graph *g, V a)
 {
     static const double k[] = { 1.0,
@@ -62,15 +132,12 @@ static V exp2_f32(Graph *g, V a)
                                 0.009618488974239474,
                                 0.0013399931182934881,
                                 0.000153458074000031 };
-    const double magic = 12582912;
     V top = num(g, a, 129), low = num(g, a, -151);
     a = pick(g, less(g, top, a), top, a);
     a = pick(g, less(g, a, low), low, a);
-    V shifted = plus(g, a, magic), f = add(g, a, times(g, plus(g, shifted, -magic), -1)), p2 = polynomial(g, f, k, 7);
-    V n = bits(g, shifted, DT_I32);
-    n = ALU2(g, ADD, n, word(g, n, -0x4b400000));
-    V half = shr(g, n, 1), rest = ALU2(g, ADD, n, ALU2(g, MUL, half, word(g, n, -1)));
-    return mul(g, mul(g, p2, power(g, half)), power(g, rest));
+    V shifted = plus(g, a, MAGIC), f = add(g, a, times(g, plus(g, shifted, -MAGIC), -1)), n = bits(g, shifted, DT_I32);
+    Powers two = powers(g, ALU2(g, ADD, n, word(g, n, -MAGIC_BITS)));
+    return mul(g, mul(g, polynomial(g, f, k, 7), two.half), two.rest);
 }
 
 /* ---- log2(a) ---- */
@@ -154,6 +221,29 @@ static V sin_f32(Graph *g, V a)
     return pick(g, less(g, size, num(g, a, INFINITY)), bits(g, turned, DT_F32), num(g, a, NAN));
 }
 
+/* x + c where x is a float below 2^24 to which 1.5*2^23 was added: an integer, in the low bits of x. */
+static bool is_shifted(V a)
+{
+    V x = a->op == UOP_ADD ? a->src[0] : NULL, last = x && x->nsrc > 1 ? x->src[x->nsrc - 1] : NULL;
+    if (!last || (x->op != UOP_ADD && x->op != UOP_MULACC)) return false;
+    if (!uop_is_const(a->src[1]) || !uop_is_const(last)) return false;
+    double c = uop_const_float(a->src[1]);
+    return uop_const_float(last) == MAGIC && c == trunc(c) && fabs(c) < 0x1p24;
+}
+
+static V whole_power(const Match *m)
+{
+    Graph *g = m->g;
+    V a = m->slot[X];
+    if (m->root->tag == WHOLE_TAG || options(m)->whole_math || a->dtype != DT_F32 || !is_shifted(a)) return NULL;
+    if (options(m)->whole_exp2) return uop_tagged(g, m->root, WHOLE_TAG);
+    Interval known = interval(a, 8);
+    if (!(known.lo >= -252 && known.hi <= 254)) return NULL;
+    V n = bits(g, a->src[0], DT_I32);
+    Powers two = powers(g, ALU2(g, ADD, n, word(g, n, (int64_t)uop_const_float(a->src[1]) + MAGIC - MAGIC_BITS)));
+    return mul(g, two.half, two.rest);
+}
+
 static bool by_polynomial(const Match *m) { return m->root->dtype == DT_F32 && !options(m)->whole_math; }
 static bool exp2_by_polynomial(const Match *m) { return by_polynomial(m) && !options(m)->whole_exp2; }
 static V make_exp2(const Match *m) { return exp2_f32(m->g, m->slot[X]); }
@@ -161,6 +251,7 @@ static V make_log2(const Match *m) { return log2_f32(m->g, m->slot[X]); }
 static V make_sin(const Match *m) { return sin_f32(m->g, m->slot[X]); }
 
 static const Rule polynomials[] = {
+    { "exp2-whole", P(EXP2, x), NULL, NULL, whole_power },
     { "exp2-f32", P(EXP2, x), NULL, exp2_by_polynomial, make_exp2 },
     { "log2-f32", P(LOG2, x), NULL, by_polynomial, make_log2 },
     { "sin-f32",  P(SIN, x),  NULL, by_polynomial, make_sin },
@@ -248,52 +339,6 @@ static V to_bf16(const Match *m)
 }
 
 /* ---- floats to integers: machines differ, and C says nothing, where the value does not fit ---- */
-
-typedef struct { double lo, hi; } Interval;
-
-/* An end of a sum, rounded as the sum is; `open` where it may lie beyond what is found here. */
-static double end_of_sum(DType t, double a, double b, double open)
-{
-    double s = a + b;
-    return isinf(s) || t == DT_F64 || (s - a == b && s - b == a) ? dtype_round(t, s) : open;
-}
-
-/* Where a float lies, unless it is NaN. */
-static Interval interval(V a, int depth)
-{
-    static const Interval all = { -INFINITY, INFINITY };
-    Interval x, y;
-    double c = 0;
-    if (a->op == UOP_CONST) return (Interval){ uop_const_float(a), uop_const_float(a) };
-    if (!depth || !a->nsrc) return all;
-    if (a->op == UOP_CAST && dtype_is_int((DType)a->src[0]->dtype) && a->src[0]->dtype != DT_U64)
-        return (Interval){ dtype_round((DType)a->dtype, (double)a->src[0]->vmin),
-                           dtype_round((DType)a->dtype, (double)a->src[0]->vmax) };
-    if (a->nsrc > 1 && a->src[1]->op == UOP_CONST && dtype_is_float((DType)a->src[1]->dtype))
-        c = uop_const_float(a->src[1]);
-    switch (a->op) {
-    case UOP_CAST:
-    case UOP_TRUNC: return dtype_is_float((DType)a->src[0]->dtype) ? interval(a->src[0], depth - 1) : all;
-    case UOP_MAX:
-        x = interval(a->src[0], depth - 1), y = interval(a->src[1], depth - 1);
-        return (Interval){ fmax(x.lo, y.lo), fmax(x.hi, y.hi) };
-    case UOP_MUL:
-        if (a->src[1]->op != UOP_CONST || (c != -1 && c != 1)) return all;
-        x = interval(a->src[0], depth - 1);
-        return c < 0 ? (Interval){ -x.hi, -x.lo } : x;
-    case UOP_ADD:
-        x = interval(a->src[0], depth - 1), y = interval(a->src[1], depth - 1);
-        return (Interval){ end_of_sum((DType)a->dtype, x.lo, y.lo, -INFINITY),
-                           end_of_sum((DType)a->dtype, x.hi, y.hi, INFINITY) };
-    case UOP_WHERE:
-        x = interval(a->src[1], depth - 1), y = interval(a->src[2], depth - 1);
-        /* the smaller */
-        if (a->src[0]->op == UOP_CMPLT && a->src[0]->src[0] == a->src[1] && a->src[0]->src[1] == a->src[2])
-            return (Interval){ fmin(x.lo, y.lo), fmin(x.hi, y.hi) };
-        return (Interval){ fmin(x.lo, y.lo), fmax(x.hi, y.hi) };
-    default: return all;
-    }
-}
 
 /* Truncation where it fits, else the nearest end of the type; NaN is 0. Machines take a NaN to 0 or to a number whose
  * low bits are 0, which serves the small types. */

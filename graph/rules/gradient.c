@@ -205,10 +205,26 @@ static bool drops_sign(const Match *m)
         m->slot[X]->dtype == m->root->dtype;
 }
 
+static bool is_sign(const Match *m)
+{
+    U bits = m->slot[C];
+    return dtype_is_float((DType)m->root->dtype) &&
+        (uint64_t)bits->arg.i == UINT64_C(1) << (dtype_info[bits->dtype].bits - 1) &&
+        m->slot[X]->dtype == m->root->dtype && m->slot[Y]->dtype == m->root->dtype;
+}
+
+static U signed_of(const Match *m)
+{
+    U x = m->slot[X], c = m->slot[C], y = bitcast(m->g, m->slot[Y], (DType)c->dtype);
+    return where(m->g, ne(m->g, and_(m->g, y, c), uop_const_like(m->g, c->dtype, 0)),
+                 neg(m->g, mul(m->g, x, sign(m->g, x))), x);
+}
+
 static U abs_of(const Match *m) { return mul(m->g, m->slot[X], sign(m->g, m->slot[X])); }
 
 static const Rule arithmetic[] = {
     { "abs",        P(BITCAST, P(AND, P(BITCAST, x), c)), NULL,                                                       drops_sign, abs_of },
+    { "sign",       P(BITCAST, P(OR, P(BITCAST, x), P(AND, P(BITCAST, y), c))), NULL,                                 is_sign, signed_of },
 };
 const RuleTable table_arithmetic = RULES(arithmetic);
 
