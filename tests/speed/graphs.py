@@ -25,6 +25,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path[:0] = [os.path.join(os.path.dirname(__file__), "..", "..", "python")]
 LEAST, MOST = 1 << 14, 1 << 22          # elements of an input
+SETTLE = 0.03                           # seconds: the other engine's threads, which spin for a while, fall asleep
 SIZES = [
     1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 32, 49, 50, 64, 80, 96, 100, 128, 144, 160, 197, 224, 256, 300, 384, 512,
     577, 640, 768, 1000, 1024, 1500, 2048, 3000, 4096
@@ -246,6 +247,7 @@ def grow(seed, number):
 
 
 def median_s(run, seconds):
+    time.sleep(SETTLE)
     times, end = [], time.perf_counter() + seconds
     while time.perf_counter() < end or len(times) < 3:
         start = time.perf_counter()
@@ -290,6 +292,23 @@ def is_close(got, want):
     return close.mean() >= 0.999
 
 
+def is_tie(model, feed, run):
+    """Whether an ArgMax or ArgMin of the model has values at the indices of `run` that differ from the extreme ones by
+    roundings alone: what follows from other indices says nothing then."""
+    m = onnx.load_from_string(model)
+    args = [n for n in m.graph.node if n.op_type in ("ArgMax", "ArgMin")]
+    for n in args:
+        m.graph.output.extend(onnx.ValueInfoProto(name=k) for k in (n.input[0], n.output[0]))
+    values = run(m.SerializeToString(), feed)[1:]
+    for n, x, i in zip(args, values[::2], values[1::2]):
+        axis = next(a.i for a in n.attribute if a.name == "axis")
+        best = (np.max if n.op_type == "ArgMax" else np.min)(x, axis, keepdims=True)
+        same = np.abs(x - best) <= 1e-5 * np.abs(best)
+        if np.take_along_axis(same, i, axis).all() and (same.sum(axis) > 1).any():
+            return True
+    return False
+
+
 def compare(args, number, seconds, samples):
     """(ours, onnxruntime's, roofline) in seconds, and what the graph is."""
     import onnxruntime
@@ -305,10 +324,9 @@ def compare(args, number, seconds, samples):
     a = onnxruntime.InferenceSession(model, theirs, providers=["CPUExecutionProvider"])
     b = tgrun.InferenceSession(model, ours, providers=["CPUExecutionProvider"])
     got = b.run(None, feed)[0]
-    if not is_close(got,
-                    a.run(None, feed)[0]) and not is_close(
-                        got,
-                        tgrun.InferenceSession(model, device="reference").run(None, feed)[0]):
+    wants = (lambda: a.run(None, feed)[0], lambda: tgrun.InferenceSession(model, device="reference").run(None, feed)[0])
+    if not any(is_close(got, want()) for want in wants) and not is_tie(
+            model, feed, lambda m, f: tgrun.InferenceSession(m, ours).run(None, f)):
         text += "   OUTPUTS DIFFER"
     times = alternated([lambda: b.run(None, feed), lambda: a.run(None, feed)], seconds, samples)
     floor = max(moved / args.rates[0], work / args.rates[1]) + 2e-6
