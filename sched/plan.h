@@ -45,8 +45,9 @@ typedef struct HostCall {
 } HostCall;
 typedef TgStatus (*HostFn)(const HostCall *call, void *const *args, int64_t *vars);
 typedef TgStatus (*HostPart)(const HostCall *call, void *const *args, const int64_t *vars, int64_t part, int64_t parts);
-/* part: NULL, or one of several that together are fn, at once; sets no size, and fails only where all parts do */
-typedef struct { const char *name; HostFn fn; HostPart part; } HostEntry;
+/* part: NULL, or one of several that together are fn, at once; sets no size, and fails only where all parts do.
+ * part_bytes: of the first argument, that are worth a thread. */
+typedef struct { const char *name; HostFn fn; HostPart part; int64_t part_bytes; } HostEntry;
 const HostEntry *host_find(const char *name);       /* frontend/host/host.c; NULL: no such function */
 
 /* What a control step decides: a loop's first iteration, whether another follows, a branch. It sets `flag`, which the
@@ -85,6 +86,7 @@ typedef struct {
     int64_t thread_count;
     HostFn host;                    /* NULL from plan_make: the session, which knows the functions, sets it */
     HostPart part;                  /* likewise; may stay NULL */
+    int64_t part_bytes;
     const HostCall *call;
     uint32_t target;                /* JUMP */
 } Step;

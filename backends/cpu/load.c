@@ -79,7 +79,7 @@ static Work resolve(Executable *e, const Step *s, const Code *c)
         w.copied = &e->plan->buffer[s->arg[0]];
         w.shared = e->device->machine.count > 1 && w.copied->size_bytes > 2 * COPY_PART;
     } else if (s->part) {
-        w.shared = e->device->machine.count > 1 && e->plan->buffer[s->arg[0]].size_bytes > 2 * COPY_PART;
+        w.shared = e->device->machine.count > 1 && e->plan->buffer[s->arg[0]].size_bytes > 2 * s->part_bytes;
     }
     return w;
 }

@@ -382,11 +382,11 @@ static TgStatus host_text(const HostCall *call, void *const *args, int64_t *vars
 
 static const HostEntry table[] = {
     { "nonzero", host_nonzero },
-    { "topk", host_topk, host_topk_part },
-    { "scatter", host_scatter, host_scatter_part },
+    { "topk", host_topk, host_topk_part, 16 << 10 },
+    { "scatter", host_scatter, host_scatter_part, 64 << 10 },
     { "unique", host_unique },
     { "nms", host_nms },
-    { "roi_align", host_roi_align, host_roi_align_part },
+    { "roi_align", host_roi_align, host_roi_align_part, 64 << 10 },
     { "picture", host_picture },
     { "picture_size", host_picture_size },
 };

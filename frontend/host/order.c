@@ -24,7 +24,7 @@ enum {
     LANES_BEST = 16,
     LANES_WORK = 2048,
     LANES_FEW = 8,
-    LANES_LONG = 4096,
+    LANES_LONG = 256,
     LANES_ROW = 96
 };
 
@@ -114,6 +114,8 @@ typedef struct {
 /* How many items are kept at once: the k best, and about as many that may be better. */
 static int64_t select_room(int64_t n, int64_t k) { return 2 * k + BLOCK < n ? 2 * k + BLOCK : n + 1; }
 
+static int64_t row_room(int64_t n) { return n + 16; }
+
 typedef void TopkColumns(const Topk *s, const void *x, void *value, int64_t *index, int64_t columns);
 
 #define PROCESSOR
@@ -142,7 +144,7 @@ static Topk topk_room(int64_t n, int64_t k, int64_t inner, bool largest)
 {
     Topk s = { .n = n, .k = k, .inner = inner, .largest = largest };
     size_t items = (size_t)select_room(n, k);
-    s.item = host_scratch(2 * items * sizeof *s.item + (size_t)n * COLUMNS * 8);
+    s.item = host_scratch(2 * items * sizeof *s.item + (size_t)row_room(n) * COLUMNS * 8);
     s.spare = s.item + items;
     s.rows = s.spare + items;
     return s;

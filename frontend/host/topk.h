@@ -111,7 +111,7 @@ PROCESSOR static const Keyed *TOPK(ranked)(const VALUE *x, int64_t n, int64_t k,
     return item;
 }
 
-/* The k best of a very short row: each is put in its place among those before it. */
+/* The few best of a row: each is put in its place among those before it. */
 PROCESSOR static const Keyed *TOPK(few_best)(const VALUE *x, int64_t n, int64_t k, bool largest, Keyed *item)
 {
     int64_t count = 0;
@@ -133,6 +133,7 @@ PROCESSOR static const Keyed *TOPK(best)(const VALUE *x, int64_t n, int64_t k, b
     int64_t count = 0, room = select_room(n, k);
     VALUE limit;
     bool limited = TOPK(first_limit)(&limit, x, n, k, largest);
+    if (!limited && k <= FEW) return TOPK(few_best)(x, n, k, largest, item);
     for (int64_t i = 0; i < n; i++) {
         if (limited && i % BLOCK == 0)
             while (i + BLOCK <= n && !TOPK(any_better)(x + i, BLOCK, limit, largest)) i += BLOCK;
@@ -190,11 +191,12 @@ PROCESSOR static void TOPK(in_lanes)(const Topk *s, const VALUE *x, VALUE *value
         }
 }
 
-/* Columns side by side become rows, so that each line of memory is read once. */
+/* Columns side by side become rows, so that each line of memory is read once; rows begin more than n apart, since all
+ * would share a set of the cache where n is a power of two. */
 PROCESSOR static void TOPK(rows)(const Topk *s, const VALUE *x, VALUE *row, int64_t columns)
 {
     for (int64_t i = 0; i < s->n; i++)
-        for (int64_t c = 0; c < columns; c++) row[c * s->n + i] = x[s->at[c] + i * s->inner];
+        for (int64_t c = 0; c < columns; c++) row[c * row_room(s->n) + i] = x[s->at[c] + i * s->inner];
 }
 
 /* So many columns, to value and index (NULL: not wanted). */
@@ -209,7 +211,7 @@ PROCESSOR static void TOPK(columns)(const Topk *s, const void *data, void *value
     }
     if (s->inner > 1) TOPK(rows)(s, x, s->rows, columns);
     for (int64_t c = 0; c < columns; c++) {
-        const VALUE *row = s->inner > 1 ? (VALUE *)s->rows + c * s->n : x + s->at[c];
+        const VALUE *row = s->inner > 1 ? (VALUE *)s->rows + c * row_room(s->n) : x + s->at[c];
         const Keyed *best = TOPK(best)(row, s->n, s->k, s->largest, s->item, s->spare);
         for (int64_t i = 0, to = s->to[c]; i < s->k; i++, to += s->inner) {
             if (value) value[to] = row[best[i].index];

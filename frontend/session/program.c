@@ -58,7 +58,7 @@ static TgStatus bind_host_steps(Plan *p)
         const HostEntry *entry = host_find(name);
         if (!entry) return fail(TG_INTERNAL, "step %u of the plan calls '%s', which is no host function", i, name);
         s->host = entry->fn;
-        s->part = entry->part;
+        s->part = entry->part, s->part_bytes = entry->part_bytes;
     }
     return TG_OK;
 }

@@ -718,6 +718,9 @@ CASES = [
     ("TopK", 11, [f(9, 256, 5), C(i(33))], dict(axis=1), 2),
     ("TopK", 11, [f(9, 257), C(i(32))], dict(axis=1, largest=0), 2),
     ("TopK", 11, [f(40, 7), C(i(7))], dict(axis=1, largest=0), 2),
+    ("TopK", 11, [f(3, 100, 31), C(i(17))], dict(axis=1), 2),
+    ("TopK", 11, [f(4, 90), C(i(64))], dict(largest=0), 2),
+    ("TopK", 11, [f(1024, 20), C(i(3))], dict(axis=0), 2),
 ]
 CASES += random_cases(Const)
 
