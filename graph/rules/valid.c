@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CLAUSES = 32, SMALL = 192 };
+enum { CLAUSES = 32, SMALL = 192, OPENED = 8 };
 
 /* ---- clauses ---- */
 
@@ -399,6 +399,34 @@ static const UOp *where_gated(const Match *m)
         : NULL;
 }
 
+/* Is this a LOAD that p alone gates, though its address, which is there anyway, has nothing to do with p? */
+static bool is_open(const UOp *load, const UOp *p)
+{
+    uint64_t ranges = 0;
+    if (load->op != UOP_LOAD || load->nsrc < 3 || load->src[0]->op != UOP_INDEX || !implies(p, load->src[2])) return false;
+    for (uint32_t k = 1; k < load->src[0]->nsrc; k++) ranges |= load->src[0]->src[k]->ranges;
+    return !(ranges & p->ranges) && is_inside(load->src[0]);
+}
+
+/* u without the gates of such LOADs. */
+static const UOp *opened(Graph *g, const UOp *u, const UOp *p, int depth)
+{
+    const UOp *src[3];
+    if (is_open(u, p)) return UOP(g, UOP_LOAD, DT_VOID, NO_ARG, u->src[0]);
+    if (!depth || !op_is((Op)u->op, FLAG_ALU) || u->shape->rank || u->nsrc > 3) return u;
+    for (uint32_t k = 0; k < u->nsrc; k++) src[k] = opened(g, u->src[k], p, depth - 1);
+    return uop_with(g, u, src);
+}
+
+/* What is chosen by p need not be gated by it as well: a LOAD of a row's own stays outside of the row's loop. */
+static const UOp *where_open(const Match *m)
+{
+    const UOp *u = m->root, *x = u->src[1], *y = u->src[2];
+    if (y->op == UOP_CONST) x = opened(m->g, x, u->src[0], OPENED);
+    else if (x->op == UOP_CONST) y = opened(m->g, y, not_of(m->g, u->src[0]), OPENED);
+    return x == u->src[1] && y == u->src[2] ? NULL : ALU3(m->g, WHERE, u->src[0], x, y);
+}
+
 /* Integer arms, each where its side of the condition holds. */
 static const UOp *arms_under(const Match *m)
 {
@@ -418,6 +446,7 @@ static const Rule valid[] = {
     { "where-wide-load", P(WHERE, p, P(CAST, P_MORE(LOAD, x)), c), NULL, NULL, where_wide_load },
     { "where-no-load", P(WHERE, p, c, P_MORE(LOAD, x)), NULL, NULL, where_no_load },
     { "where-gated", P(WHERE, p, x, y),       NULL, NULL,    where_gated },
+    { "where-open",  P(WHERE, p, x, y),       NULL, NULL,    where_open },
     { "where-under", P(WHERE, p, x, y),       NULL, NULL,    arms_under },
 };
 const RuleTable table_valid = RULES(valid);

@@ -251,6 +251,16 @@ static DType same_size(DType t)
     return r;
 }
 
+/* A LOAD that p or its NOT gates, in an arm; the other arm becomes a constant. */
+static void gate_an_arm(Graph *g, DType t, const UOp **src)
+{
+    uint32_t arm = 1 + rnd(2);
+    const UOp *gate = arm == 1 ? src[0] : not_of(g, src[0]),
+              *v = UOP(g, UOP_LOAD, DT_VOID, NO_ARG, address(g, t, range(g, (int)rnd(4))), constant(g, t), gate);
+    src[arm] = t != DT_BOOL && rnd(2) ? ALU2(g, ADD, src[arm], v) : v;
+    src[3 - arm] = constant(g, t);
+}
+
 /* Sources of a pattern's op, so that the node has dtype t; NULL: it cannot. */
 static const UOp *instance_op(Maker *m, const Pat *p, DType t)
 {
@@ -273,6 +283,7 @@ static const UOp *instance_op(Maker *m, const Pat *p, DType t)
         if ((compare || op == UOP_CAST) && n == 0) of = (DType)src[0]->dtype;
     }
     if (op == UOP_LOAD && p->any_more && rnd(2)) src[n++] = constant(m->g, t), src[n++] = bool_expr(m->g, 1);
+    if (op == UOP_WHERE && rnd(8) == 0) gate_an_arm(m->g, t, src);
     if (n == 2 && op_is(op, FLAG_COMM) && rnd(2)) {
         const UOp *swap = src[0];
         src[0] = src[1], src[1] = swap;
